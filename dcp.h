@@ -1,4 +1,5 @@
-/* dcp.h - v0.1.0 - crash-safe, verifiable, reshardable checkpoints for C and C++ in one header - MIT or public domain, at the end of this file
+/* dcp.h - v0.1.0 - crash-safe, verifiable, reshardable checkpoints for C and C++ in one header - MIT or public domain, at the end of this
+ * file
  *
  * >>about
  *
@@ -24,8 +25,9 @@
  *     load.path = "run/step_1"; load.tensors = tensors; load.tensor_count = 1;
  *     if (dcp_load(&load, &err)) { fprintf(stderr, "%s\n", err.message); }
  *
- * When dcp_save returns DCP_OK, the checkpoint is complete and durable; when it does not, or the power goes, the one before it still loads. Every bit
- * is covered by SHA-256 and checked when it is read. The metadata is JSON that a person can read. For more, see README.md and examples/.
+ * When dcp_save returns DCP_OK, the checkpoint is complete and durable; when it does not, or the power goes, the one before it still loads.
+ * Every bit is covered by SHA-256 and checked when it is read. The metadata is JSON that a person can read. For more, see README.md and
+ * examples/.
  *
  * >>contents    Search for these tokens. Each chapter calls earlier ones only.
  *
@@ -33,7 +35,8 @@
  *   1 declarations         >>api_base       statuses, errors, ownership, what every operation shares
  *                          >>api_model      tensors, pieces, placements
  *                          >>api_save       dcp_save
- *                          >>api_load       dcp_load, dcp_open, dcp_read, dcp_map, dcp_verify; dcp_latest, dcp_list, dcp_prune, dcp_sweep, dcp_remove
+ *                          >>api_load       dcp_load, dcp_open, dcp_read, dcp_map, dcp_verify; dcp_latest, dcp_list, dcp_prune, dcp_sweep,
+ *                                           dcp_remove
  *                          >>api_documents  dcp_metadata_*, dcp_validation_*, dcp_json_*
  *                          >>api_plug       dcp_storage, dcp_device, dcp_signer, dcp_verifier
  *                          >>config         limits and switches
@@ -45,27 +48,33 @@
  *
  * >>guarantees  Code that upholds one cites its number.
  *
- *   G1  atomic          A checkpoint exists exactly when its commit file does (P.metadata.json, P.checkpoint); that file appears by one rename. A crash at
- *                       any instant leaves the previous checkpoint or the new one, never neither, never a mixture.
- *   G2  never destroys  No file that a committed checkpoint refers to is written to, truncated, replaced or removed before its successor's commit is durable.
- *   G3  durable         DCP_OK means that file data, names and directories are synced. A failed fsync is final for that file: never retried on it, never
- *                       reported as success. A storage that cannot sync or rename atomically says so, and dcp_save_report.not_durable tells.
- *   G4  every bit       One flipped bit in any file, a truncation, an extension, a swapped or stale shard is detected by dcp_verify, and by a load
- *                       that touches it.
- *   G5  one verdict     Never DCP_OK on one rank beside a failure on another. Who cannot know returns DCP_E_UNKNOWN and removes nothing. (One rank in this version.)
+ *   G1  atomic          A checkpoint exists exactly when its commit file does (P.metadata.json, P.checkpoint); that file appears by one
+ *                       rename. A crash at any instant leaves the previous checkpoint or the new one, never neither, never a mixture.
+ *   G2  never destroys  No file that a committed checkpoint refers to is written to, truncated, replaced or removed before its successor's
+ *                       commit is durable.
+ *   G3  durable         DCP_OK means that file data, names and directories are synced. A failed fsync is final for that file: never retried
+ *                       on it, never reported as success. A storage that cannot sync or rename atomically says so, and
+ *                       dcp_save_report.not_durable tells.
+ *   G4  every bit       One flipped bit in any file, a truncation, an extension, a swapped or stale shard is detected by dcp_verify, and by
+ *                       a load that touches it.
+ *   G5  one verdict     Never DCP_OK on one rank beside a failure on another. Who cannot know returns DCP_E_UNKNOWN and removes nothing.
+ *                       (One rank in this version.)
  *   G6  bounded wait    io.deadline_ms ends an operation; a slow but healthy one is not a failure.
  *   G7  bounded memory  Extra memory stays within io.memory_budget (default 64 MiB) plus documents, however large the checkpoint.
- *   G8  hostile input   No byte sequence in any file makes the library crash, hang, read or write out of bounds, leave its directory, or take memory out of
- *                       proportion to the bytes that are there.
+ *   G8  hostile input   No byte sequence in any file makes the library crash, hang, read or write out of bounds, leave its directory, or
+ *                       take memory out of proportion to the bytes that are there.
  *   G9  clean           A save that knows that it failed removes what it made; a killed one leaves only files that dcp_sweep recognises.
- *   G10 portable        The same bytes on every platform: little-endian, relative paths. A directory of checkpoints can be moved or renamed.
+ *   G10 portable        The same bytes on every platform: little-endian, relative paths. A directory of checkpoints can be moved or
+ *                       renamed.
  *   G11 deterministic   Same state, same bytes; timestamp, save id and sequence aside. No uninitialised byte is ever written.
- *   G12 forward         Unknown members are ignored on load and kept when a document is rewritten. A newer major version is refused with a clear message.
+ *   G12 forward         Unknown members are ignored on load and kept when a document is rewritten. A newer major version is refused with a
+ *                       clear message.
  *
  * Caveats
  *   - A crash during a save leaves files named *.tmp or P_shard_*; they disturb nothing; dcp_sweep removes them once they are a day old.
  *   - Durability ends where the device's begins: a disk that acknowledges a flush it did not do can lose what DCP_OK promised.
- *   - Network file systems: rename and exclusive creation are as atomic as the server makes them; clients cache directories, so another host may see a new
+ *   - Network file systems: rename and exclusive creation are as atomic as the server makes them; clients cache directories, so another
+ *   host may see a new
  *     checkpoint late. Directories that cannot be synced (some FUSE, CIFS) make a save fail rather than lie.
  *   - dcp_map returns mapped pages: a file that somebody truncates afterwards is a SIGBUS. dcp_load and dcp_read never map.
  *   - fork: do not use a checkpoint that was opened before the fork in the child. Threads: see >>api_base.
@@ -73,18 +82,20 @@
  *
  * >>layout      Numbers are little-endian; names inside documents are relative to the document's directory.
  *
- *   P.metadata.json      the commit file of the sharded layout: UTF-8 JSON; for each shard its file, size, checksum, and for each tensor name, shape, type,
- *                        byte range, place in the global tensor, and one digest a block
- *   P_shard_<rank>.bin   tensor bytes, row-major, each tensor at a multiple of the alignment (64 by default), gaps zero; with `.<save id>` before `.bin`
- *                        where the plain name is or was in use
- *   P.checkpoint         the single file (MLCP): magic 50 43 4C 4D; version (7-bit varint length, UTF-8); int32 length and the same JSON; for each shard int32 number
- *                        of tensors, and for each tensor int32 name length, name, type as varint string, int32 number of dimensions, int64 each, int64 bytes;
- *                        zeros; then the shards' bytes, each region at a multiple of max(alignment, 4096)
- *   checksums            leaf = SHA-256 of 256 KiB of a tensor; block digest = its leaf, or SHA-256 of its leaves' digests; shard checksum = "sha256-tree:" and
- *                        SHA-256 of all its block digests; or, flat, the SHA-256 of the whole file
- *   integrity            the last member of the document: V = SHA-256(T), T = "dcp-integrity-v1\n" type "\n" algorithm "\n" key "\n" decimal length of the
- *                        body "\n" hex SHA-256 of the body "\n"; body = the bytes before the member's own leading comma; type = "metadata/json" or
- *                        "checkpoint/json". A signature member before it is HMAC-SHA256(key, T) or a signer's output on T.
+ *   P.metadata.json      the commit file of the sharded layout: UTF-8 JSON; for each shard its file, size, checksum, and for each tensor
+ *                        name, shape, type, byte range, place in the global tensor, and one digest a block
+ *   P_shard_<rank>.bin   tensor bytes, row-major, each tensor at a multiple of the alignment (64 by default), gaps zero; with `.<save id>`
+ *                        before `.bin` where the plain name is or was in use
+ *   P.checkpoint         the single file (MLCP): magic 50 43 4C 4D; version (7-bit varint length, UTF-8); int32 length and the same JSON;
+ *                        for each shard int32 number of tensors, and for each tensor int32 name length, name, type as varint string, int32
+ *                        number of dimensions, int64 each, int64 bytes; zeros; then the shards' bytes, each region at a multiple of
+ *                        max(alignment, 4096)
+ *   checksums            leaf = SHA-256 of 256 KiB of a tensor; block digest = its leaf, or SHA-256 of its leaves' digests; shard checksum
+ *                        = "sha256-tree:" and SHA-256 of all its block digests; or, flat, the SHA-256 of the whole file
+ *   integrity            the last member of the document: V = SHA-256(T), T = "dcp-integrity-v1\n" type "\n" algorithm "\n" key "\n"
+ *                        decimal length of the body "\n" hex SHA-256 of the body "\n"; body = the bytes before the member's own leading
+ *                        comma; type = "metadata/json" or "checkpoint/json". A signature member before it is HMAC-SHA256(key, T) or a
+ *                        signer's output on T.
  *   <name>.<save id>[-<attempt>].tmp     what is being written
  */
 #ifndef DCP_H
@@ -113,9 +124,11 @@
  *   - Options structs are zero-initialised (`dcp_save_desc desc = DCP_ZERO;`); zero is the default of every member.
  *   - A desc and all it points to must live for the call only. Storage, coordinator, device, signer, verifier, callbacks and cancel outlive
  *     the checkpoint that uses them.
- *   - Every call that can fail returns a dcp_status and takes a dcp_error * last, which may be NULL, needs no initialisation and is always written.
+ *   - Every call that can fail returns a dcp_status and takes a dcp_error * last, which may be NULL, needs no initialisation and is always
+ *   written.
  *   - Every out pointer is set on every return, NULL on failure. Closing or freeing NULL is fine.
- *   - save, load, open, read, verify, list, latest, prune, sweep, remove and close are collective: with a coordinator all ranks call them, in the
+ *   - save, load, open, read, verify, list, latest, prune, sweep, remove and close are collective: with a coordinator all ranks call them,
+ *   in the
  *     same order (a read of 0 tensors is allowed). Accessors and dcp_map are local.
  *   - A checkpoint is used from one thread at a time, dcp_map and the accessors from any; different checkpoints are independent.
  *   - Sizes are bytes, shapes and strides elements, times milliseconds unless the name says otherwise. Text is UTF-8.
@@ -187,7 +200,8 @@ typedef struct dcp_json dcp_json;
 
 typedef struct dcp_field { const char *key, *value; } dcp_field;
 
-typedef struct dcp_retry { int attempts; int first_ms; int max_ms; } dcp_retry;   /* 0: 3 attempts, 50 ms, 2,000 ms; attempts 1: none. Full jitter */
+/* 0: 3 attempts, 50 ms, 2,000 ms; attempts 1: none. Full jitter */
+typedef struct dcp_retry { int attempts; int first_ms; int max_ms; } dcp_retry;
 
 typedef struct dcp_cancel { volatile int requested; } dcp_cancel;
 DCPDEF void dcp_cancel_request(dcp_cancel *cancel);     /* from a signal handler and from any thread; looked at between chunks */
@@ -209,7 +223,8 @@ typedef struct dcp_io {                 /* what every operation shares; zero is 
     int threads;                        /* workers; 0: as many as pay, at most 4 */
     int timeout_ms;                     /* silence of another rank; 0: 300,000; negative is DCP_E_INVALID */
     int64_t deadline_ms;                /* the whole operation, from its call; 0: none */
-    dcp_retry retry;                    /* of transient storage errors; a file whose sync failed is never used again, a retry writes a new one */
+    /* of transient storage errors; a file whose sync failed is never used again, a retry writes a new one */
+    dcp_retry retry;
     dcp_cancel *cancel;
     dcp_progress_fn progress; void *progress_user;
     dcp_log_fn log; void *log_user;
@@ -226,7 +241,8 @@ typedef enum dcp_dtype {
     DCP_OPAQUE                          /* read only: a type this version does not know; its bytes, whole */
 } dcp_dtype;
 DCPDEF const char *dcp_dtype_name(dcp_dtype dtype);     /* "bf16"; NULL for a number that is none */
-DCPDEF dcp_dtype dcp_dtype_parse(const char *name);     /* our names and the usual aliases (float32, F32, bfloat16, I64, ...); else DCP_OPAQUE */
+/* our names and the usual aliases (float32, F32, bfloat16, I64, ...); else DCP_OPAQUE */
+DCPDEF dcp_dtype dcp_dtype_parse(const char *name);
 DCPDEF int dcp_dtype_bits(dcp_dtype dtype);             /* 4 to 128; 0 for DCP_OPAQUE */
 
 typedef enum dcp_placement {
@@ -299,17 +315,21 @@ typedef struct dcp_save_report {
     char path[1024];                    /* of the commit file */
     int64_t bytes_written, bytes_reused, bytes_in_begin;
     double seconds;
-    uint32_t not_durable;               /* DCP_STORAGE_* flags that the storage lacks: SYNC, SYNC_DIRECTORY, ATOMIC_REPLACE, EXCLUSIVE_PUBLISH */
+    /* DCP_STORAGE_* flags that the storage lacks: SYNC, SYNC_DIRECTORY, ATOMIC_REPLACE, EXCLUSIVE_PUBLISH */
+    uint32_t not_durable;
 } dcp_save_report;
 
 typedef struct dcp_save_desc {
-    const char *path;                   /* prefix P, such as runs/a/step_100; a known suffix is stripped; its last part has 1 to 180 bytes */
+    /* prefix P, such as runs/a/step_100; a known suffix is stripped; its last part has 1 to 180 bytes */
+    const char *path;
     const dcp_tensor *tensors; size_t tensor_count;
     dcp_layout layout;
     dcp_checksum checksum;
     size_t alignment;                   /* of each tensor in its file; a power of two, 64 to 2 MiB; 0: 64 */
-    size_t block_size;                  /* a power of two, 256 KiB to 1 GiB; 0: 4 MiB, doubled until the document has under a million digests */
-    int overwrite;                      /* replace the checkpoint at path, if any; the old one stays loadable until the new one is durable */
+    /* a power of two, 256 KiB to 1 GiB; 0: 4 MiB, doubled until the document has under a million digests */
+    size_t block_size;
+    /* replace the checkpoint at path, if any; the old one stays loadable until the new one is durable */
+    int overwrite;
     int allow_holes;                    /* pieces need not cover global_shape; loading a missing part is DCP_E_INCOMPLETE */
     int unique_names;                   /* the save id in every shard name, always */
     const dcp_training *training; const dcp_sharding *sharding;         /* NULL: absent; derived */
@@ -320,12 +340,12 @@ typedef struct dcp_save_desc {
     dcp_io io;
 } dcp_save_desc;
 
-/* Saves the tensors as one checkpoint at desc->path. DCP_OK: it is complete, durable (see report.not_durable) and the one that loads; anything
- * else: the previous one, if any, is untouched. The tensors must not be freed during the call; one that changes meanwhile is stored in
- * some mixture of its states, with matching digests.
- *   DCP_E_INVALID arguments | DCP_E_EXISTS a checkpoint is there (and no `overwrite`), or one in another layout | DCP_E_MISMATCH pieces overlap or
- *   disagree | DCP_E_INCOMPLETE pieces leave holes | DCP_E_SPACE | DCP_E_IO | DCP_E_CANCELLED | DCP_E_TIMEOUT deadline_ms | DCP_E_MEMORY |
- *   DCP_E_UNKNOWN the storage failed in the very act of committing: both may be there; nothing was removed. */
+/* Saves the tensors as one checkpoint at desc->path. DCP_OK: it is complete, durable (see report.not_durable) and the one that loads;
+ * anything else: the previous one, if any, is untouched. The tensors must not be freed during the call; one that changes meanwhile is
+ * stored in some mixture of its states, with matching digests.
+ *   DCP_E_INVALID arguments | DCP_E_EXISTS a checkpoint is there (and no `overwrite`), or one in another layout | DCP_E_MISMATCH pieces
+ *   overlap or disagree | DCP_E_INCOMPLETE pieces leave holes | DCP_E_SPACE | DCP_E_IO | DCP_E_CANCELLED | DCP_E_TIMEOUT deadline_ms |
+ *   DCP_E_MEMORY | DCP_E_UNKNOWN the storage failed in the very act of committing: both may be there; nothing was removed. */
 DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
 
 /* ================================================================================================================================
@@ -336,15 +356,17 @@ typedef struct dcp_load_desc {
     dcp_tensor *tensors; size_t tensor_count;       /* what is wanted: name, type, shape (a box, with global_shape), and where to put it */
     int exact;                          /* stored tensors that are not wanted are DCP_E_MISMATCH */
     dcp_verify_policy verify; const dcp_verifier *verifier;
-    int64_t minimum_step;               /* an older checkpoint is DCP_E_SIGNATURE (with a verifier: no replay of old ones) or DCP_E_MISMATCH */
+    /* an older checkpoint is DCP_E_SIGNATURE (with a verifier: no replay of old ones) or DCP_E_MISMATCH */
+    int64_t minimum_step;
     int share_reads;                    /* several ranks: one reads what several need, and passes it on */
     dcp_metadata **metadata;            /* out, may be NULL; dcp_metadata_free */
     dcp_io io;
 } dcp_load_desc;
 
-/* Loads the wanted tensors. DCP_E_NOT_FOUND says that there is no checkpoint at path, and nothing else, so a first start can be told from trouble.
- * A tensor that is not stored is DCP_E_MISMATCH unless optional. Without global_shape a wanted tensor is the whole one, however it is stored.
- * On an error the content of the destinations is unspecified. A checkpoint that is overwritten while it is read is opened again, at most 3 times. */
+/* Loads the wanted tensors. DCP_E_NOT_FOUND says that there is no checkpoint at path, and nothing else, so a first start can be told from
+ * trouble. A tensor that is not stored is DCP_E_MISMATCH unless optional. Without global_shape a wanted tensor is the whole one, however it
+ * is stored. On an error the content of the destinations is unspecified. A checkpoint that is overwritten while it is read is opened again,
+ * at most 3 times. */
 DCPDEF dcp_status dcp_load(const dcp_load_desc *desc, dcp_error *err);
 
 typedef struct dcp_select {             /* manifest layout: which tiers, names or part to open; NULL members select all */
@@ -365,29 +387,41 @@ typedef struct dcp_tensor_info {
     dcp_role role; const char *tier; int64_t expert_key[3]; int64_t version;
 } dcp_tensor_info;
 
-DCPDEF dcp_status dcp_open(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_error *err);    /* reads and checks the document; no tensor bytes */
+/* reads and checks the document; no tensor bytes */
+DCPDEF dcp_status dcp_open(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_error *err);
 DCPDEF size_t dcp_tensor_count(const dcp_checkpoint *checkpoint);
 DCPDEF const dcp_tensor_info *dcp_tensor_at(const dcp_checkpoint *checkpoint, size_t index);    /* sorted by name; NULL beyond the end */
 DCPDEF const dcp_tensor_info *dcp_tensor_find(const dcp_checkpoint *checkpoint, const char *name);      /* NULL: not stored */
 DCPDEF dcp_status dcp_read(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, dcp_error *err);
-DCPDEF dcp_status dcp_read_rank(dcp_checkpoint *checkpoint, int shard_rank, dcp_tensor *tensors, size_t count, dcp_error *err); /* what that rank stored as private */
-DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp_tensor *out, dcp_error *err);  /* allocated; dcp_free(out->data); out->name lives until close */
+/* what that rank stored as private */
+DCPDEF dcp_status dcp_read_rank(dcp_checkpoint *checkpoint, int shard_rank, dcp_tensor *tensors, size_t count, dcp_error *err);
+/* allocated; dcp_free(out->data); out->name lives until close */
+DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp_tensor *out, dcp_error *err);
 /* The verified bytes of a whole tensor, row-major, valid until close: mapped pages where it is one piece in a local file, without a copy.
- * Several pieces: DCP_E_UNSUPPORTED (use dcp_read_new). A mapped file that somebody truncates later is a SIGBUS; load and read never map. */
+ * Several pieces: DCP_E_UNSUPPORTED (use dcp_read_new). A mapped file that somebody truncates later is a SIGBUS; nothing else maps. */
 DCPDEF dcp_status dcp_map(dcp_checkpoint *checkpoint, const char *name, const void **data, size_t *size, dcp_error *err);
-DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err);                       /* every byte of every file; the first damage found */
-DCPDEF int dcp_shard_owner(int shard_rank, int world_size);                                     /* shards dealt round robin: shard_rank % world_size */
+/* every byte of every file; the first damage found */
+DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err);
+/* shards dealt round robin: shard_rank % world_size */
+DCPDEF int dcp_shard_owner(int shard_rank, int world_size);
 DCPDEF const dcp_training *dcp_training_of(const dcp_checkpoint *checkpoint);                   /* NULL: none was saved */
 DCPDEF const dcp_metadata *dcp_metadata_of(const dcp_checkpoint *checkpoint);
 DCPDEF const char *dcp_path_of(const dcp_checkpoint *checkpoint);                               /* of the commit file */
 DCPDEF dcp_layout dcp_layout_of(const dcp_checkpoint *checkpoint);
 DCPDEF void dcp_close(dcp_checkpoint *checkpoint);
 
-/* ---- a directory of checkpoints: only commit files directly in `directory` count (NULL or "": with a storage its base, else the current one) ---- */
-typedef struct dcp_latest_desc { const char *directory; dcp_verify_policy verify; const dcp_verifier *verifier; int64_t minimum_step; dcp_io io; } dcp_latest_desc;
-/* The newest valid checkpoint, by (sequence, step, timestamp, name), never by file time; valid: document intact and every file there with its
- * size (DCP_VERIFY_ALL: every byte). *path goes into dcp_load; dcp_free it. Corrupt and incomplete ones are skipped and logged; an I/O error or a newer
- * format is returned, never skipped. DCP_E_NOT_FOUND: there is no commit file at all; when none is valid, the newest one's error. */
+/* ---- a directory of checkpoints: only commit files directly in `directory` count (NULL or "": the storage's base, or the current one) ---- */
+typedef struct dcp_latest_desc {
+    const char *directory;
+    dcp_verify_policy verify;
+    const dcp_verifier *verifier;
+    int64_t minimum_step;
+    dcp_io io;
+} dcp_latest_desc;
+/* The newest valid checkpoint, by (sequence, step, timestamp, name), never by file time; valid: document intact and every file there with
+ * its size (DCP_VERIFY_ALL: every byte). *path goes into dcp_load; dcp_free it. Corrupt and incomplete ones are skipped and logged; an I/O
+ * error or a newer format is returned, never skipped. DCP_E_NOT_FOUND: there is no commit file at all; when none is valid, the newest one's
+ * error. */
 DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error *err);
 
 typedef struct dcp_list_desc { const char *directory; dcp_verify_policy verify; const dcp_verifier *verifier; dcp_io io; } dcp_list_desc;
@@ -399,11 +433,13 @@ typedef struct dcp_list_entry {
     int64_t bytes;                      /* document and data */
     int world_size; int64_t tensors;
     dcp_status status; const char *message;         /* valid or why not */
+    int sys;                            /* the system's error number, if status is an I/O error */
 } dcp_list_entry;
 /* All commit files of a directory, newest first, valid or not. One allocation: dcp_free(*entries). */
 DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, size_t *count, dcp_error *err);
 
-typedef struct dcp_removal { char **paths; size_t path_count; size_t checkpoints; int64_t bytes; } dcp_removal;  /* what was (or would be) removed */
+/* what was (or would be) removed */
+typedef struct dcp_removal { char **paths; size_t path_count; size_t checkpoints; int64_t bytes; } dcp_removal;
 DCPDEF void dcp_removal_free(dcp_removal *removal);
 
 typedef struct dcp_prune_desc {
@@ -413,7 +449,8 @@ typedef struct dcp_prune_desc {
     int dry_run;
     dcp_verify_policy verify; const dcp_verifier *verifier; dcp_io io;
 } dcp_prune_desc;
-/* Removes valid checkpoints beyond what is to be kept, commit file first; corrupt ones are left for a person to look at. `removal` may be NULL. */
+/* Removes valid checkpoints beyond what is to be kept, commit file first; corrupt ones are left for a person to look at. `removal` may be
+ * NULL. */
 DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dcp_error *err);
 
 typedef struct dcp_sweep_desc {
@@ -432,8 +469,10 @@ typedef struct dcp_remove_desc { const char *path; dcp_io io; } dcp_remove_desc;
 DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, dcp_error *err);
 
 /* ================================================================================================================================
- * >>api_documents   The documents, for programs that build, read, check or rewrite them without saving tensors. DCP_LAYOUT_SHARDED's P.metadata.json and
- *               the JSON inside P.checkpoint are the same document. A dcp_metadata that a program fills by hand (internal NULL) is as good as a parsed one.
+ * >>api_documents   The documents, for programs that build, read, check or rewrite them without saving tensors. DCP_LAYOUT_SHARDED's
+ *                   P.metadata.json and
+ *               the JSON inside P.checkpoint are the same document. A dcp_metadata that a program fills by hand (internal NULL) is as good
+ *               as a parsed one.
  * ============================================================================================================================== */
 typedef struct dcp_tensor_metadata {
     const char *name; int ndim; int64_t shape[DCP_MAX_DIMS]; const char *data_type;
@@ -468,54 +507,70 @@ struct dcp_metadata {
 DCPDEF dcp_status dcp_metadata_new(dcp_metadata **out, dcp_error *err);                         /* empty, to be built; dcp_metadata_free */
 DCPDEF dcp_status dcp_metadata_set_sharding(dcp_metadata *metadata, const dcp_sharding *sharding, dcp_error *err);      /* these copy */
 DCPDEF dcp_status dcp_metadata_set_training(dcp_metadata *metadata, const dcp_training *training, dcp_error *err);
-DCPDEF dcp_status dcp_metadata_set_field(dcp_metadata *metadata, const char *key, const char *value, dcp_error *err);   /* value NULL removes */
-DCPDEF dcp_status dcp_metadata_add_shard(dcp_metadata *metadata, const dcp_shard_metadata *shard, dcp_error *err);      /* its tensors too, if any */
+/* value NULL removes */
+DCPDEF dcp_status dcp_metadata_set_field(dcp_metadata *metadata, const char *key, const char *value, dcp_error *err);
+/* its tensors too, if any */
+DCPDEF dcp_status dcp_metadata_add_shard(dcp_metadata *metadata, const dcp_shard_metadata *shard, dcp_error *err);
 DCPDEF dcp_status dcp_metadata_add_tensor(dcp_metadata *metadata, size_t shard_index, const dcp_tensor_metadata *tensor, dcp_error *err);
-/* Parses a document and checks its integrity member where it has one. Syntax, types of known members, sizes against limits: DCP_E_FORMAT, DCP_E_LIMIT.
- * What the fields say is dcp_metadata_validate's business. DCP_E_CHECKSUM: a document of ours whose integrity member is missing or wrong. */
+/* Parses a document and checks its integrity member where it has one. Syntax, types of known members, sizes against limits: DCP_E_FORMAT,
+ * DCP_E_LIMIT. What the fields say is dcp_metadata_validate's business. DCP_E_CHECKSUM: a document of ours whose integrity member is
+ * missing or wrong. */
 DCPDEF dcp_status dcp_metadata_parse(const char *text, size_t size, dcp_metadata **out, dcp_error *err);
-DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, char **text, size_t *size, dcp_error *err);          /* with integrity; dcp_free the text */
-DCPDEF dcp_status dcp_metadata_write_signed(const dcp_metadata *metadata, const dcp_signer *signer, char **text, size_t *size, dcp_error *err);
+/* with integrity; dcp_free the text */
+DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, char **text, size_t *size, dcp_error *err);
+DCPDEF dcp_status dcp_metadata_write_signed(const dcp_metadata *metadata, const dcp_signer *signer, char **text, size_t *size,
+                                            dcp_error *err);
 /* The same through a storage (NULL: path is an OS path). A verifier that is set must accept. write_file replaces atomically and durably. */
-DCPDEF dcp_status dcp_metadata_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier, dcp_metadata **out, dcp_error *err);
-DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path, const dcp_metadata *metadata, const dcp_signer *signer, dcp_error *err);
+DCPDEF dcp_status dcp_metadata_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier, dcp_metadata **out,
+                                         dcp_error *err);
+DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path, const dcp_metadata *metadata, const dcp_signer *signer,
+                                          dcp_error *err);
 DCPDEF const char *dcp_field_find(const dcp_metadata *metadata, const char *key);               /* NULL: absent */
 DCPDEF void dcp_metadata_free(dcp_metadata *metadata);
 
 typedef struct dcp_validation { char **errors; size_t error_count; char **warnings; size_t warning_count; } dcp_validation;
 /* Every rule of the format. `out` is initialised here; DCP_E_FORMAT when there are errors; dcp_validation_free in any case. */
 DCPDEF dcp_status dcp_metadata_validate(const dcp_metadata *metadata, dcp_validation *out);
-DCPDEF dcp_status dcp_validation_error(dcp_validation *validation, const char *message);        /* appends a copy: for checks of a program's own */
+/* appends a copy: for checks of a program's own */
+DCPDEF dcp_status dcp_validation_error(dcp_validation *validation, const char *message);
 DCPDEF dcp_status dcp_validation_warning(dcp_validation *validation, const char *message);
 DCPDEF void dcp_validation_free(dcp_validation *validation);
 
-DCPDEF const char *dcp_layout_extension(dcp_layout layout);                                     /* ".metadata.json", ".checkpoint", ".manifest.json" */
-DCPDEF dcp_status dcp_shard_name(const char *prefix, int rank, const char *save_id, char *name, size_t capacity, dcp_error *err);   /* save_id NULL: the plain name */
+/* ".metadata.json", ".checkpoint", ".manifest.json" */
+DCPDEF const char *dcp_layout_extension(dcp_layout layout);
+/* save_id NULL: the plain name */
+DCPDEF dcp_status dcp_shard_name(const char *prefix, int rank, const char *save_id, char *name, size_t capacity, dcp_error *err);
 
 DCPDEF void dcp_sha256(const void *data, size_t size, uint8_t digest[32]);
 DCPDEF void dcp_hmac_sha256(const void *key, size_t key_size, const void *data, size_t size, uint8_t digest[32]);
 
-/* ---- JSON: for the free-form parts (strategySpecificInfo, optimizerState, a program's own files). Strict RFC 8259; integers exact in 64 bits; members in order;
- *      duplicate keys, lone surrogates, NUL and nesting beyond DCP_LIMIT_DEPTH are refused. A tree is freed through its root. Reading one from several threads is
- *      fine. Accessors take NULL, so that look-ups chain. ---- */
-typedef enum dcp_json_kind { DCP_JSON_NULL, DCP_JSON_BOOL, DCP_JSON_INT, DCP_JSON_DOUBLE, DCP_JSON_STRING, DCP_JSON_ARRAY, DCP_JSON_OBJECT } dcp_json_kind;
-/* DCP_E_FORMAT with line, column and byte; DCP_E_MEMORY. A tree takes about 100 bytes a value beside its text; the text is the caller's again on return. */
+/* ---- JSON: for the free-form parts (strategySpecificInfo, optimizerState, a program's own files). Strict RFC 8259; integers exact in 64
+ * bits; members in order; duplicate keys, lone surrogates, NUL and nesting beyond DCP_LIMIT_DEPTH are refused. A tree is freed through its
+ * root. Reading one from several threads is fine. Accessors take NULL, so that look-ups chain. ---- */
+typedef enum dcp_json_kind { DCP_JSON_NULL, DCP_JSON_BOOL, DCP_JSON_INT, DCP_JSON_DOUBLE, DCP_JSON_STRING, DCP_JSON_ARRAY,
+        DCP_JSON_OBJECT } dcp_json_kind;
+/* DCP_E_FORMAT with line, column and byte; DCP_E_MEMORY. A tree takes about 100 bytes a value beside its text; the text is the caller's
+ * again on return. */
 DCPDEF dcp_status dcp_json_parse(const char *text, size_t size, dcp_json **out, dcp_error *err);
 DCPDEF void dcp_json_free(dcp_json *root);
 DCPDEF dcp_json_kind dcp_json_kind_of(const dcp_json *json);                                    /* DCP_JSON_NULL for NULL too */
 DCPDEF int dcp_json_bool(const dcp_json *json);                                                 /* 1 for true, else 0 */
-DCPDEF dcp_status dcp_json_int(const dcp_json *json, int64_t *value);                           /* DCP_E_MISMATCH: no integer, or beyond int64 */
+/* DCP_E_MISMATCH: no integer, or beyond int64 */
+DCPDEF dcp_status dcp_json_int(const dcp_json *json, int64_t *value);
 DCPDEF dcp_status dcp_json_uint(const dcp_json *json, uint64_t *value);
 DCPDEF dcp_status dcp_json_double(const dcp_json *json, double *value);                         /* of an integer too, rounded to nearest */
-DCPDEF const char *dcp_json_string(const dcp_json *json, size_t *length);                       /* NUL-terminated; NULL if it is no string; length may be NULL */
+/* NUL-terminated; NULL if it is no string; length may be NULL */
+DCPDEF const char *dcp_json_string(const dcp_json *json, size_t *length);
 DCPDEF size_t dcp_json_count(const dcp_json *json);                                             /* of an array or object, else 0 */
-DCPDEF const dcp_json *dcp_json_at(const dcp_json *json, size_t index);                         /* element or member value; NULL beyond the end */
+/* element or member value; NULL beyond the end */
+DCPDEF const dcp_json *dcp_json_at(const dcp_json *json, size_t index);
 DCPDEF const char *dcp_json_key(const dcp_json *json, size_t index);                            /* key of a member; NULL beyond the end */
 DCPDEF const dcp_json *dcp_json_get(const dcp_json *object, const char *key);                   /* NULL: absent */
 DCPDEF dcp_json *dcp_json_new_object(dcp_error *err);                                           /* roots to build on; NULL: no memory */
 DCPDEF dcp_json *dcp_json_new_array(dcp_error *err);
-/* Append a value to a container of a tree that is being built; key is NULL in an array. They return the new value, which belongs to the tree, or NULL: no memory,
- * a key that is there already, text that is not UTF-8 or holds NUL, a number that is not finite, or nesting beyond the limit. */
+/* Append a value to a container of a tree that is being built; key is NULL in an array. They return the new value, which belongs to the
+ * tree, or NULL: no memory, a key that is there already, text that is not UTF-8 or holds NUL, a number that is not finite, or nesting
+ * beyond the limit. */
 DCPDEF dcp_json *dcp_json_add_object(dcp_json *parent, const char *key);
 DCPDEF dcp_json *dcp_json_add_array(dcp_json *parent, const char *key);
 DCPDEF dcp_json *dcp_json_add_string(dcp_json *parent, const char *key, const char *value);
@@ -523,7 +578,7 @@ DCPDEF dcp_json *dcp_json_add_int(dcp_json *parent, const char *key, int64_t val
 DCPDEF dcp_json *dcp_json_add_double(dcp_json *parent, const char *key, double value);
 DCPDEF dcp_json *dcp_json_add_bool(dcp_json *parent, const char *key, int value);
 DCPDEF dcp_json *dcp_json_add_null(dcp_json *parent, const char *key);
-/* indent: spaces a level; 0: one line without spaces. The text ends in NUL, which size does not count; dcp_free it. */
+/* indent: spaces a level; 0: one line without spaces. The text ends in NUL, which size (may be NULL) does not count; dcp_free it. */
 DCPDEF dcp_status dcp_json_write(const dcp_json *json, int indent, char **text, size_t *size, dcp_error *err);
 
 /* ================================================================================================================================
@@ -539,76 +594,108 @@ enum {                                  /* what a storage can promise; what it l
     DCP_STORAGE_SYNC_DIRECTORY = 32,    /* sync_directory makes the names durable */
     DCP_STORAGE_SHARED_POSITIONAL_WRITE = 64
 };
-/* A storage keeps objects under keys: parts of printable UTF-8 joined by '/', validated before any call. A NULL function is "not supported" (begin, write,
- * commit, abort, open, read, close, stat, list and remove are needed for saving and sweeping). Calls come from several threads at once, for one
- * object only those that its flags allow. On failure a function fills err (status, sys, a message that names the key) and leaves no object behind. */
+/* A storage keeps objects under keys: parts of printable UTF-8 joined by '/', validated before any call. A NULL function is "not supported"
+ * (begin, write, commit, abort, open, read, close, stat, list and remove are needed for saving and sweeping). Calls come from several
+ * threads at once, for one object only those that its flags allow. On failure a function fills err (status, sys, a message that names the
+ * key) and leaves no object behind. */
 struct dcp_storage {
     void *context; uint32_t flags;
-    dcp_status (*begin)(void *context, const char *path, const char *temporary, int64_t size_hint, void **object, dcp_error *err);   /* a new object, invisible under `path` until commit; `temporary` is a free key for it meanwhile; missing directories are made */
+    /* a new object, invisible under `path` until commit; `temporary` is a free key for it meanwhile; missing directories are made */
+    dcp_status (*begin)(void *context, const char *path, const char *temporary, int64_t size_hint, void **object, dcp_error *err);
     dcp_status (*write)(void *context, void *object, int64_t offset, const void *data, size_t size, dcp_error *err);
-    dcp_status (*commit)(void *context, void *object, int replace, dcp_error *err);             /* durable, then visible under path; without replace an existing path is DCP_E_EXISTS; ends the object, on failure too, and removes what begin made */
-    void (*abort)(void *context, void *object);                                                 /* ends the object and removes what begin made */
+    /* durable, then visible under path; without replace an existing path is DCP_E_EXISTS; ends the object, on failure too, and removes what
+     * begin made */
+    dcp_status (*commit)(void *context, void *object, int replace, dcp_error *err);
+    /* ends the object and removes what begin made */
+    void (*abort)(void *context, void *object);
     dcp_status (*open)(void *context, const char *path, void **object, dcp_object_info *info, dcp_error *err);
-    dcp_status (*read)(void *context, void *object, int64_t offset, void *data, size_t size, dcp_error *err); /* exactly size bytes, or an error */
+    /* exactly size bytes, or an error */
+    dcp_status (*read)(void *context, void *object, int64_t offset, void *data, size_t size, dcp_error *err);
     dcp_status (*map)(void *context, void *object, const void **data, dcp_error *err);          /* the whole object, until close */
     void (*close)(void *context, void *object);
     dcp_status (*stat)(void *context, const char *path, dcp_object_info *info, dcp_error *err);
-    dcp_status (*list)(void *context, const char *directory, dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user, dcp_error *err);   /* objects directly in directory ("": the base), with their whole keys; each's failure ends it and is returned */
+    /* objects directly in directory ("": the base), with their whole keys; each's failure ends it and is returned; each may call the
+     * storage again, so hold no lock */
+    dcp_status (*list)(void *context, const char *directory, dcp_status (*each)(void *user, const char *path, const dcp_object_info *info),
+                       void *user, dcp_error *err);
     dcp_status (*remove)(void *context, const char *path, dcp_error *err);                      /* of what is not there: DCP_OK */
     dcp_status (*sync_directory)(void *context, const char *directory, dcp_error *err);         /* made if need be; its names are durable */
     dcp_status (*space)(void *context, const char *directory, int64_t *bytes_free, dcp_error *err);
     void (*destroy)(void *context);
-    dcp_status (*additional_info)(void *context, const char *path, dcp_field **fields, size_t *count, dcp_error *err);  /* one allocation made with DCP_MALLOC: the array, then its text */
+    /* one allocation made with DCP_MALLOC: the array, then its text */
+    dcp_status (*additional_info)(void *context, const char *path, dcp_field **fields, size_t *count, dcp_error *err);
 };
 typedef struct dcp_storage_options { const char *provider; const dcp_field *settings; size_t setting_count; } dcp_storage_options;
-/* "local" {basePath; mode: octal permissions of new files, default 0666 less the umask}, "memory", and what was registered (ASCII case does not matter).
- * An unknown provider is DCP_E_UNSUPPORTED with the list of those there are; an unknown setting is DCP_E_INVALID. */
+/* "local" {basePath; mode: octal permissions of new files, default 0666 less the umask}, "memory", and what was registered (ASCII case does
+ * not matter). An unknown provider is DCP_E_UNSUPPORTED with the list of those there are; an unknown setting is DCP_E_INVALID. */
 DCPDEF dcp_status dcp_storage_open(const dcp_storage_options *options, dcp_storage **out, dcp_error *err);
 /* Makes a provider known to dcp_storage_open, for the life of the process. DCP_E_EXISTS: the name is taken. Any thread. */
-DCPDEF dcp_status dcp_storage_register(const char *provider, dcp_status (*open)(const dcp_storage_options *options, dcp_storage **out, dcp_error *err), dcp_error *err);
-DCPDEF dcp_status dcp_storage_local(const char *base_path, dcp_storage **out, dcp_error *err);  /* the directory is made, with its parents */
-DCPDEF dcp_status dcp_storage_memory(dcp_storage **out, dcp_error *err);                        /* objects in this process's memory: tests, staging */
-DCPDEF dcp_status dcp_storage_write_all(dcp_storage *storage, const char *path, const void *data, size_t size, dcp_error *err);   /* replaces atomically, durably */
-DCPDEF dcp_status dcp_storage_read_all(dcp_storage *storage, const char *path, void **data, size_t *size, dcp_error *err);        /* dcp_free; a NUL follows the last byte */
-DCPDEF dcp_status dcp_storage_write_all_io(dcp_storage *storage, const char *path, const void *data, size_t size, const dcp_io *io, dcp_error *err); /* with io's cancel, deadline, progress */
-DCPDEF dcp_status dcp_storage_read_all_io(dcp_storage *storage, const char *path, void **data, size_t *size, const dcp_io *io, dcp_error *err);
+DCPDEF dcp_status dcp_storage_register(const char *provider, dcp_status (*open)(const dcp_storage_options *options, dcp_storage **out,
+                                                                                dcp_error *err), dcp_error *err);
+/* the directory is made, with its parents */
+DCPDEF dcp_status dcp_storage_local(const char *base_path, dcp_storage **out, dcp_error *err);
+/* objects in this process's memory: tests, staging */
+DCPDEF dcp_status dcp_storage_memory(dcp_storage **out, dcp_error *err);
+/* replaces atomically, durably */
+DCPDEF dcp_status dcp_storage_write_all(dcp_storage *storage, const char *path, const void *data, size_t size, dcp_error *err);
+/* dcp_free; a NUL follows the last byte */
+DCPDEF dcp_status dcp_storage_read_all(dcp_storage *storage, const char *path, void **data, size_t *size, dcp_error *err);
+/* with io's cancel, deadline, progress */
+DCPDEF dcp_status dcp_storage_write_all_io(dcp_storage *storage, const char *path, const void *data, size_t size, const dcp_io *io,
+                                           dcp_error *err);
+DCPDEF dcp_status dcp_storage_read_all_io(dcp_storage *storage, const char *path, void **data, size_t *size, const dcp_io *io,
+                                          dcp_error *err);
 DCPDEF dcp_status dcp_storage_exists(dcp_storage *storage, const char *path, int *exists, dcp_error *err);
 DCPDEF dcp_status dcp_storage_info(dcp_storage *storage, const char *path, dcp_object_info *info, dcp_error *err);
-DCPDEF dcp_status dcp_storage_additional_info(dcp_storage *storage, const char *path, dcp_field **fields, size_t *count, dcp_error *err); /* what else the storage knows ("mode", "links", ...); dcp_free(*fields) */
-DCPDEF dcp_status dcp_storage_delete(dcp_storage *storage, const char *path, dcp_error *err);                                      /* of what is not there: DCP_OK */
-DCPDEF void dcp_storage_close(dcp_storage *storage);                                            /* destroys the context and frees the struct, which was made with DCP_MALLOC */
+/* what else the storage knows ("mode", "links", ...); dcp_free(*fields) */
+DCPDEF dcp_status dcp_storage_additional_info(dcp_storage *storage, const char *path, dcp_field **fields, size_t *count, dcp_error *err);
+/* of what is not there: DCP_OK */
+DCPDEF dcp_status dcp_storage_delete(dcp_storage *storage, const char *path, dcp_error *err);
+/* destroys the context and frees the struct, which was made with DCP_MALLOC */
+DCPDEF void dcp_storage_close(dcp_storage *storage);
 
 enum { DCP_ANY_RANK = -1 };
 struct dcp_coordinator {                /* messages between two ranks with one tag arrive in order; tags are below 2^28 */
     void *context; int rank, world_size; int thread_safe;
-    dcp_status (*send)(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err);     /* data is the caller's again on return */
-    dcp_status (*receive)(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err);   /* in: a rank or DCP_ANY_RANK, out: who; dcp_free the data; DCP_PENDING: nothing within timeout_ms; 0 is a probe */
+    /* data is the caller's again on return */
+    dcp_status (*send)(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err);
+    /* in: a rank or DCP_ANY_RANK, out: who; dcp_free the data; DCP_PENDING: nothing within timeout_ms; 0 is a probe */
+    dcp_status (*receive)(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err);
     void (*destroy)(void *context);
 };
 
-struct dcp_device {                     /* memory that the host cannot touch, or a producer of bytes; copies are asynchronous and in order, a ticket is waited for once */
+/* memory that the host cannot touch, or a producer of bytes; copies are asynchronous and in order, a ticket is waited for once */
+struct dcp_device {
     void *context;
-    dcp_status (*allocate_host)(void *context, size_t size, void **memory, dcp_error *err);     /* staging memory that copies run fastest from; NULL: ordinary memory */
+    /* staging memory that copies run fastest from; NULL: ordinary memory */
+    dcp_status (*allocate_host)(void *context, size_t size, void **memory, dcp_error *err);
     void (*free_host)(void *context, void *memory);
-    dcp_status (*copy_out)(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket, dcp_error *err); /* bytes [offset, offset + size) of the piece in row-major order */
-    dcp_status (*copy_in)(void *context, const dcp_tensor *tensor, int64_t offset, const void *host, size_t size, uint64_t *ticket, dcp_error *err);
+    /* bytes [offset, offset + size) of the piece in row-major order */
+    dcp_status (*copy_out)(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket,
+                           dcp_error *err);
+    dcp_status (*copy_in)(void *context, const dcp_tensor *tensor, int64_t offset, const void *host, size_t size, uint64_t *ticket,
+                          dcp_error *err);
     dcp_status (*wait)(void *context, uint64_t ticket, dcp_error *err);
     void (*destroy)(void *context);
 };
 DCPDEF void dcp_device_close(dcp_device *device);       /* destroys the context and frees the struct, which was made with DCP_MALLOC */
 
-/* A signature covers the document, and so, through its digests, every byte of the checkpoint. algorithm: [a-z0-9-]{1,32}; key_id: [A-Za-z0-9._-]{0,128}. */
+/* A signature covers the document, and so, through its digests, every byte of the checkpoint. algorithm: [a-z0-9-]{1,32}; key_id:
+ * [A-Za-z0-9._-]{0,128}. */
 struct dcp_signer {
     void *context; const char *algorithm, *key_id; size_t size;                                 /* of a signature, at most 64 KiB */
-    dcp_status (*sign)(void *context, const void *message, size_t message_size, uint8_t *signature, dcp_error *err);   /* NULL: HMAC-SHA256 with the key at context */
+    /* NULL: HMAC-SHA256 with the key at context */
+    dcp_status (*sign)(void *context, const void *message, size_t message_size, uint8_t *signature, dcp_error *err);
     size_t key_size;                    /* of that key, bytes; unused otherwise */
 };
 struct dcp_verifier {
     void *context; const char *algorithm; size_t size;
-    dcp_status (*verify)(void *context, const char *key_id, const void *message, size_t message_size, const uint8_t *signature, dcp_error *err);
+    dcp_status (*verify)(void *context, const char *key_id, const void *message, size_t message_size, const uint8_t *signature,
+                         dcp_error *err);
     size_t key_size;                    /* verify NULL: HMAC-SHA256 with the key at context, as in dcp_signer */
 };
-DCPDEF dcp_signer dcp_hmac_signer(const void *key, size_t key_size, const char *key_id);        /* the key stays the caller's and must outlive the signer; at least 16 bytes */
+/* the key stays the caller's and must outlive the signer; at least 16 bytes */
+DCPDEF dcp_signer dcp_hmac_signer(const void *key, size_t key_size, const char *key_id);
 DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 
 #ifdef __cplusplus
@@ -661,7 +748,7 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 #define DCP_LIMIT_FINDINGS 1000         /* errors, and warnings, that a validation lists; the rest is counted */
 #endif
 #ifndef DCP_LIMIT_FREE_ENTRIES
-#define DCP_LIMIT_FREE_ENTRIES 4096     /* shards and tensors of a document that may be as short as they like; beyond, 24 bytes each at least */
+#define DCP_LIMIT_FREE_ENTRIES 4096     /* shards and tensors of a document that may be of any length; beyond, 24 bytes each at least */
 #endif
 
 #include <errno.h>
@@ -835,8 +922,10 @@ static int dcpi_is_power_of_two(uint64_t value) { return value != 0 && (value & 
 DCPDEF const char *dcp_version(void) { return DCP_VERSION; }
 DCPDEF const char *dcp_status_name(dcp_status status) {
     static const char *const names[] = {
-        "DCP_OK", "DCP_PENDING", "DCP_E_INVALID", "DCP_E_MEMORY", "DCP_E_IO", "DCP_E_SPACE", "DCP_E_NOT_FOUND", "DCP_E_EXISTS", "DCP_E_FORMAT", "DCP_E_VERSION",
-        "DCP_E_CHECKSUM", "DCP_E_SIGNATURE", "DCP_E_MISMATCH", "DCP_E_INCOMPLETE", "DCP_E_LIMIT", "DCP_E_TIMEOUT", "DCP_E_CANCELLED", "DCP_E_COMM", "DCP_E_DEVICE",
+        "DCP_OK", "DCP_PENDING", "DCP_E_INVALID", "DCP_E_MEMORY", "DCP_E_IO", "DCP_E_SPACE", "DCP_E_NOT_FOUND", "DCP_E_EXISTS",
+                "DCP_E_FORMAT", "DCP_E_VERSION",
+        "DCP_E_CHECKSUM", "DCP_E_SIGNATURE", "DCP_E_MISMATCH", "DCP_E_INCOMPLETE", "DCP_E_LIMIT", "DCP_E_TIMEOUT", "DCP_E_CANCELLED",
+                "DCP_E_COMM", "DCP_E_DEVICE",
         "DCP_E_UNSUPPORTED", "DCP_E_UNKNOWN"
     };
     return (int)status >= 0 && (size_t)status < DCPI_COUNT(names) ? names[status] : "DCP_E_?";
@@ -945,7 +1034,8 @@ DCPDEF void dcp_free(void *memory) { dcpi_free(memory); }
 typedef struct dcpi_arena_block { struct dcpi_arena_block *next; size_t used, capacity; } dcpi_arena_block;
 typedef struct dcpi_arena { dcpi_arena_block *head; } dcpi_arena;       /* zero is an empty arena */
 
-static void *dcpi_arena_take(dcpi_arena *arena, size_t size, size_t alignment, dcp_error *err) {      /* alignment: a power of two, at most 16 */
+/* alignment: a power of two, at most 16 */
+static void *dcpi_arena_take(dcpi_arena *arena, size_t size, size_t alignment, dcp_error *err) {
     const size_t header = (sizeof(dcpi_arena_block) + 15) & ~(size_t)15;
     dcpi_arena_block *block = arena->head;
     size_t capacity, total, gap = block ? (0 - block->used) & (alignment - 1) : 0;
@@ -964,7 +1054,7 @@ static void *dcpi_arena_take(dcpi_arena *arena, size_t size, size_t alignment, d
     block->used += gap + size;
     return (char *)block + header + block->used - size;
 }
-static void *dcpi_arena_alloc(dcpi_arena *arena, size_t size, dcp_error *err) { return dcpi_arena_take(arena, size, 16, err); }   /* aligned to 16 */
+static void *dcpi_arena_alloc(dcpi_arena *arena, size_t size, dcp_error *err) { return dcpi_arena_take(arena, size, 16, err); }
 static void *dcpi_arena_zero(dcpi_arena *arena, size_t size, dcp_error *err) {
     void *memory = dcpi_arena_alloc(arena, size, err);
     if (memory) memset(memory, 0, size);
@@ -996,7 +1086,10 @@ static void dcpi_buffer_add(dcpi_buffer *buffer, const void *data, size_t size) 
     size_t needed;
     void *memory = buffer->data;
     if (buffer->failed || size == 0) return;
-    if (!dcpi_add_size(buffer->size, size, &needed) || !dcpi_grow(&memory, &buffer->capacity, needed, 1, NULL)) { buffer->failed = 1; return; }
+    if (!dcpi_add_size(buffer->size, size, &needed) || !dcpi_grow(&memory, &buffer->capacity, needed, 1, NULL)) {
+        buffer->failed = 1;
+        return;
+    }
     buffer->data = (char *)memory;
     memcpy(buffer->data + buffer->size, data, size);
     buffer->size += size;
@@ -1068,7 +1161,12 @@ static int dcpi_ends_with(const char *text, const char *suffix) {
 static int dcpi_same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
 /* ---- little-endian numbers ------------------------------------------------------------------------------------------------------ */
-static void dcpi_store32(uint8_t *to, uint32_t v) { to[0] = (uint8_t)v; to[1] = (uint8_t)(v >> 8); to[2] = (uint8_t)(v >> 16); to[3] = (uint8_t)(v >> 24); }
+static void dcpi_store32(uint8_t *to, uint32_t v) {
+    to[0] = (uint8_t)v;
+    to[1] = (uint8_t)(v >> 8);
+    to[2] = (uint8_t)(v >> 16);
+    to[3] = (uint8_t)(v >> 24);
+}
 static void dcpi_store64(uint8_t *to, uint64_t v) { dcpi_store32(to, (uint32_t)v); dcpi_store32(to + 4, (uint32_t)(v >> 32)); }
 
 /* ---- sorting: pointers, stable, n log n whatever the input (a hostile file may choose it) ------------------------------------------ */
@@ -3344,7 +3442,7 @@ static int dcpi_sha_equal(const uint8_t *a, const uint8_t *b, size_t n) {
  * >>json        Numbers, a pull reader, a writer, and a tree built on the reader. Strict RFC 8259, and the locale never matters.
  * ============================================================================================================================== */
 
-/* ---- numbers: exact, by big integers; doubles are rare in our documents, so simple beats fast ------------------------------------------- */
+/* ---- numbers: exact, by big integers; doubles are rare in our documents, so simple beats fast ---------------------------------------- */
 #define DCPI_BIG_LIMBS 168              /* 5,376 bits: 800 digits over 10^1142, and 64 bits of quotient */
 #define DCPI_BIG_DIGITS 800             /* more digits cannot change a double but by not being zero */
 typedef struct dcpi_big { int count; uint32_t limb[DCPI_BIG_LIMBS]; } dcpi_big;
@@ -3437,7 +3535,7 @@ static uint64_t dcpi_double_bits(double value) {
 }
 static int dcpi_double_is_finite(double value) { return (dcpi_double_bits(value) >> 52 & 0x7FF) != 0x7FF; }
 
-/* mantissa * 2^exponent, plus a little if sticky, rounded to the nearest double, ties to even. mantissa has its top bit set. 0: overflow. */
+/* mantissa * 2^exponent and a little more if sticky, rounded to the nearest double, ties to even. The top bit is set. 0: overflow. */
 static int dcpi_double_round(uint64_t mantissa, int exponent, int sticky, uint64_t *bits) {
     int drop = 11, biased = exponent + 63 + 1023;
     uint64_t kept, half, rest;
@@ -3524,7 +3622,8 @@ static uint64_t dcpi_double_digits(double value, int digits, int *exponent) {
     power -= 1075;
     for (i = 0; i < digits; i++) limit *= 10;
     dcpi_big_set(&numerator, mantissa);
-    *exponent = (int)((double)(dcpi_big_bits(&numerator) - 1 + power) * 0.30102999566398120 + 400.0) - 400;     /* rounded down; may be one too low */
+    /* Rounded down; may be one too low. */
+    *exponent = (int)((double)(dcpi_big_bits(&numerator) - 1 + power) * 0.30102999566398120 + 400.0) - 400;
     for (;; ++*exponent) {
         dcpi_big_set(&numerator, mantissa);
         dcpi_big_set(&denominator, 1);
@@ -3539,14 +3638,15 @@ static uint64_t dcpi_double_digits(double value, int digits, int *exponent) {
         if (quotient < limit) return quotient;          /* else 9...9 became 10...0: one digit more, so once again */
     }
 }
-/* The shortest text that reads back as the same double: 1 to 17 digits; always with a point or an exponent, so that it stays a double. */
+/* The shortest text that reads back as the same double; always with a point or an exponent, so that it stays a double. What has up to 15
+ * digits comes back from 15, with zeros behind it; but a subnormal double may have fewer digits than that in all. */
 static void dcpi_double_text(double value, char text[32]) {
     char digits[24], *at = text;
     int count, exponent = 0, i, negative = dcpi_double_bits(value) >> 63 != 0;
     double positive = negative ? -value : value;
     if (negative) *at++ = '-';
     if (positive == 0) { memcpy(at, "0.0", 4); return; }
-    for (count = 1; count <= 17; count++) {
+    for (count = dcpi_double_bits(positive) >> 52 ? 15 : 1; count <= 17; count++) {
         char sample[40];
         double back;
         uint64_t number = dcpi_double_digits(positive, count, &exponent);
@@ -3554,7 +3654,7 @@ static void dcpi_double_text(double value, char text[32]) {
         (void)snprintf(sample, sizeof sample, "%se%d", digits, exponent - (count - 1));
         if (dcpi_double_parse(sample, strlen(sample), &back) && back == positive) break;
     }
-    count = (int)strlen(digits);
+    for (count = (int)strlen(digits); count > 1 && digits[count - 1] == '0'; count--) digits[count - 1] = '\0';
     if (exponent < -5 || exponent > 20) {               /* d.ddde-07 */
         *at++ = digits[0];
         if (count > 1) *at++ = '.';
@@ -3577,7 +3677,7 @@ static void dcpi_double_text(double value, char text[32]) {
     *at = '\0';
 }
 
-/* ---- pull reader: the caller asks for what its schema expects, and copies it straight into its structs ------------------------------------ */
+/* ---- pull reader: the caller asks for what its schema expects, and copies it straight into its structs ------------------------------- */
 typedef struct dcpi_json_span { const char *text; size_t length; } dcpi_json_span;
 typedef struct dcpi_json_reader {
     const char *start, *at, *end;
@@ -3606,7 +3706,8 @@ static int dcpi_json_fail(dcpi_json_reader *r, const char *at, const char *forma
     va_start(arguments, format);
     (void)vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
-    r->status = dcpi_fail(r->err, DCP_E_FORMAT, "line %" PRId64 ", column %" PRId64 " (byte %" PRId64 "): %s", line, (int64_t)(at - line_start) + 1, (int64_t)(at - r->start), reason);
+    r->status = dcpi_fail(r->err, DCP_E_FORMAT, "line %" PRId64 ", column %" PRId64 " (byte %" PRId64 "): %s", line,
+                          (int64_t)(at - line_start) + 1, (int64_t)(at - r->start), reason);
     return 0;
 }
 static int dcpi_json_no_memory(dcpi_json_reader *r) {    /* whoever failed may have said how much it was */
@@ -3616,7 +3717,7 @@ static int dcpi_json_no_memory(dcpi_json_reader *r) {    /* whoever failed may h
 }
 static const char *dcpi_json_found(const dcpi_json_reader *r, char text[16]) {          /* what stands there, for messages */
     if (r->at == r->end) return "the end";
-    if ((unsigned char)*r->at < 0x20 || (unsigned char)*r->at >= 0x7F) (void)snprintf(text, 16, "byte 0x%02X", (unsigned)(unsigned char)*r->at);
+    if (*r->at < 0x20 || *r->at >= 0x7F) (void)snprintf(text, 16, "byte 0x%02X", (unsigned)(unsigned char)*r->at);
     else (void)snprintf(text, 16, "'%c'", *r->at);
     return text;
 }
@@ -3627,7 +3728,8 @@ static void dcpi_json_begin(dcpi_json_reader *r, const char *text, size_t size, 
     r->arena = arena;
     r->err = err;
     (void)dcpi_succeed(err);
-    if (size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) (void)dcpi_json_fail(r, text, "a byte order mark stands before the document; JSON has none");
+    if (size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
+        (void)dcpi_json_fail(r, text, "a byte order mark stands before the document; JSON has none");
 }
 static void dcpi_json_close(dcpi_json_reader *r) {
     dcpi_free(r->keys);
@@ -3635,7 +3737,8 @@ static void dcpi_json_close(dcpi_json_reader *r) {
 }
 static void dcpi_json_space(dcpi_json_reader *r) {
     const char *at = r->at, *end = r->end;
-    while (at < end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) at += end - at >= 8 && memcmp(at, "        ", 8) == 0 ? 8 : 1;
+    while (at < end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t'))
+        at += end - at >= 8 && memcmp(at, "        ", 8) == 0 ? 8 : 1;  /* lines are indented */
     r->at = at;
 }
 /* The first character of the next value; '\0' at the end or after a failure. */
@@ -3666,8 +3769,8 @@ static int dcpi_json_boolean(dcpi_json_reader *r, int *value) {
 }
 
 /* -- strings -- */
-/* Nonzero where one of eight bytes ends the plain run of a string: a quote, a backslash, a control character, or the start of a longer UTF-8
- * character. The lowest bit that is set is in the first of them; higher ones may be borrowed. */
+/* Nonzero where one of eight bytes ends the plain run of a string: a quote, a backslash, a control character, or the start of a longer
+ * UTF-8 character. On a little-endian machine the lowest bit is in the first of them; higher ones may come of a borrow. */
 static uint64_t dcpi_json_specials(const char *eight) {
     const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
     uint64_t v, quote, backslash;
@@ -3703,7 +3806,8 @@ static size_t dcpi_utf8_encode(unsigned c, char *to) {
     if (c < 0x80) { to[0] = (char)c; return 1; }
     if (c < 0x800) { to[0] = (char)(0xC0 | c >> 6); to[1] = (char)(0x80 | (c & 63)); return 2; }
     if (c < 0x10000) { to[0] = (char)(0xE0 | c >> 12); to[1] = (char)(0x80 | (c >> 6 & 63)); to[2] = (char)(0x80 | (c & 63)); return 3; }
-    to[0] = (char)(0xF0 | c >> 18); to[1] = (char)(0x80 | (c >> 12 & 63)); to[2] = (char)(0x80 | (c >> 6 & 63)); to[3] = (char)(0x80 | (c & 63));
+    to[0] = (char)(0xF0 | c >> 18); to[1] = (char)(0x80 | (c >> 12 & 63));
+    to[2] = (char)(0x80 | (c >> 6 & 63)); to[3] = (char)(0x80 | (c & 63));
     return 4;
 }
 /* r->at is behind \u. Appends the character, of two escapes where it is a surrogate pair. */
@@ -3714,7 +3818,8 @@ static int dcpi_json_unicode(dcpi_json_reader *r, char **to) {
     if (c >= 0xDC00 && c <= 0xDFFF) return dcpi_json_fail(r, r->at - 2, "a low surrogate without its high one");
     r->at += 4;
     if (c >= 0xD800 && c <= 0xDBFF) {
-        if (r->end - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u') return dcpi_json_fail(r, r->at, "a high surrogate without its low one");
+        if (r->end - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u')
+            return dcpi_json_fail(r, r->at, "a high surrogate without its low one");
         if (!dcpi_json_hex4(r, r->at + 2, &low)) return 0;
         if (low < 0xDC00 || low > 0xDFFF) return dcpi_json_fail(r, r->at, "a high surrogate without its low one");
         r->at += 6;
@@ -3858,19 +3963,22 @@ static int dcpi_json_short_int(dcpi_json_reader *r, int64_t *value) {
     r->at = at;
     return 1;
 }
+static int dcpi_json_bad_number(dcpi_json_reader *r, dcpi_json_span span, const char *before, const char *behind) {
+    return dcpi_json_fail(r, span.text, "%s %.*s%s", before, (int)dcpi_min((int64_t)span.length, 40), span.text, behind);
+}
 static int dcpi_json_int64(dcpi_json_reader *r, int64_t *value) {
     dcpi_json_span span;
     int is_integer;
     if (dcpi_json_peek(r) && dcpi_json_short_int(r, value)) return 1;
     if (!dcpi_json_number(r, &span, &is_integer)) return 0;
-    if (!is_integer) return dcpi_json_fail(r, span.text, "expected an integer, found %.*s", (int)dcpi_min((int64_t)span.length, 40), span.text);
-    return dcpi_span_int64(span, value) ? 1 : dcpi_json_fail(r, span.text, "the integer %.*s does not fit 64 bits", (int)dcpi_min((int64_t)span.length, 40), span.text);
+    if (!is_integer) return dcpi_json_bad_number(r, span, "expected an integer, found", "");
+    return dcpi_span_int64(span, value) || dcpi_json_bad_number(r, span, "the integer", " does not fit 64 bits");
 }
 static int dcpi_json_real(dcpi_json_reader *r, double *value) {
     dcpi_json_span span;
     int is_integer;
     if (!dcpi_json_number(r, &span, &is_integer)) return 0;
-    return dcpi_double_parse(span.text, span.length, value) ? 1 : dcpi_json_fail(r, span.text, "the number %.*s is beyond the doubles", (int)dcpi_min((int64_t)span.length, 40), span.text);
+    return dcpi_double_parse(span.text, span.length, value) || dcpi_json_bad_number(r, span, "the number", " is beyond the doubles");
 }
 
 /* -- objects and arrays -- */
@@ -3928,10 +4036,12 @@ static int dcpi_json_few_differ(dcpi_json_reader *r, const dcpi_json_span *keys,
     size_t i, j;
     for (i = 1; i < count; i++)
         for (j = 0; j < i; j++)
-            if (keys[i].length == keys[j].length && dcpi_span_compare(&keys[i], &keys[j]) == 0) return dcpi_json_twice(r, dcpi_json_key_place(r, &keys[i]), &keys[i]);
+            if (keys[i].length == keys[j].length && dcpi_span_compare(&keys[i], &keys[j]) == 0)
+                return dcpi_json_twice(r, dcpi_json_key_place(r, &keys[i]), &keys[i]);
     return 1;
 }
-static int dcpi_json_many_differ(dcpi_json_reader *r, const dcpi_json_span *keys, size_t count) {      /* sorted: a hostile file may have millions */
+/* Sorted: a hostile file may have millions. */
+static int dcpi_json_many_differ(dcpi_json_reader *r, const dcpi_json_span *keys, size_t count) {
     const void **order = (const void **)dcpi_alloc_array(count, sizeof *order, r->err);
     size_t i;
     if (!order) return dcpi_json_no_memory(r);
@@ -4044,14 +4154,15 @@ static int dcpi_json_end(dcpi_json_reader *r) {
     return r->at == r->end ? 1 : dcpi_json_fail(r, r->at, "the document has ended, but %s follows", dcpi_json_found(r, found));
 }
 
-/* ---- writer: text through a buffer into a flush function --------------------------------------------------------------------------------- */
+/* ---- writer: text through a buffer into a flush function ----------------------------------------------------------------------------- */
 typedef struct dcpi_writer {
     char *buffer; size_t used, capacity;                /* the caller's; at least 1 KiB */
     dcp_status (*flush)(void *user, const void *data, size_t size, dcp_error *err); void *user;
     dcp_status status; dcp_error *err;                  /* after a failure nothing more is written */
 } dcpi_writer;
 
-static void dcpi_writer_begin(dcpi_writer *w, char *buffer, size_t capacity, dcp_status (*flush)(void *user, const void *data, size_t size, dcp_error *err), void *user, dcp_error *err) {
+static void dcpi_writer_begin(dcpi_writer *w, char *buffer, size_t capacity,
+                              dcp_status (*flush)(void *user, const void *data, size_t size, dcp_error *err), void *user, dcp_error *err) {
     memset(w, 0, sizeof *w);
     w->buffer = buffer;
     w->capacity = capacity;
@@ -4110,7 +4221,7 @@ static void dcpi_write_string(dcpi_writer *w, const char *text, size_t length) {
     dcpi_write_raw(w, "\"", 1);
 }
 
-/* ---- tree --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tree ---------------------------------------------------------------------------------------------------------------------------- */
 struct dcp_json {
     dcp_json_kind kind; int is_true, is_big;            /* is_big: an integer beyond int64, in `number` as uint64 */
     int depth;
@@ -4118,7 +4229,7 @@ struct dcp_json {
     const char *text; size_t length;                    /* of a string */
     const char *key; size_t key_length;                 /* in an object */
     dcp_json **items; size_t count, capacity;           /* of an array or object */
-    dcp_json **sorted; size_t sorted_count;             /* of an object with many members: the first sorted_count, by key; room for `capacity` */
+    dcp_json **sorted; size_t sorted_count;             /* of an object with many members: the first so many by key */
     dcpi_arena *arena;                                  /* the root's, which all share */
 };
 typedef struct dcpi_json_root { dcp_json json; dcpi_arena arena; } dcpi_json_root;
@@ -4284,7 +4395,8 @@ DCPDEF const dcp_json *dcp_json_get(const dcp_json *object, const char *key) {
         if (order < 0) low = middle + 1;
         else high = middle;
     }
-    for (i = object->sorted_count; i < object->count; i++) if (dcpi_json_key_compare(&wanted, object->items[i]) == 0) return object->items[i];
+    for (i = object->sorted_count; i < object->count; i++)
+        if (dcpi_json_key_compare(&wanted, object->items[i]) == 0) return object->items[i];
     return NULL;
 }
 static int dcpi_is_utf8(const char *text) {
@@ -4298,7 +4410,8 @@ static int dcpi_is_utf8(const char *text) {
 static dcp_json *dcpi_json_add(dcp_json *parent, const char *key, dcp_json_kind kind) {
     dcp_json *child;
     char *copy = NULL;
-    if (!parent || (parent->kind == DCP_JSON_OBJECT) != (key != NULL) || (parent->kind != DCP_JSON_OBJECT && parent->kind != DCP_JSON_ARRAY)) return NULL;
+    if (!parent || (parent->kind != DCP_JSON_OBJECT && parent->kind != DCP_JSON_ARRAY)) return NULL;
+    if ((parent->kind == DCP_JSON_OBJECT) != (key != NULL)) return NULL;
     if (parent->depth + 1 >= DCP_LIMIT_DEPTH && (kind == DCP_JSON_OBJECT || kind == DCP_JSON_ARRAY)) return NULL;
     if (key && parent->count - parent->sorted_count > 256 + parent->count / 64 && !dcpi_json_sort_members(parent, NULL)) return NULL;
     if (key && (!dcpi_is_utf8(key) || dcp_json_get(parent, key))) return NULL;
@@ -4387,7 +4500,7 @@ DCPDEF dcp_status dcp_json_write(const dcp_json *json, int indent, char **text, 
     dcpi_buffer out;
     dcpi_writer w;
     *text = NULL;
-    *size = 0;
+    if (size) *size = 0;
     (void)dcpi_succeed(err);
     if (indent > 1000) indent = 1000;                   /* times the depth, an int */
     if (!json) return dcpi_fail(err, DCP_E_INVALID, "dcp_json_write: json is NULL");
@@ -4398,7 +4511,7 @@ DCPDEF dcp_status dcp_json_write(const dcp_json *json, int indent, char **text, 
     dcpi_writer_flush(&w);
     if (w.status) { dcpi_buffer_free(&out); return w.status; }
     *text = out.data;
-    *size = out.size - 1;
+    if (size) *size = out.size - 1;
     return DCP_OK;
 }
 
@@ -4764,477 +4877,8 @@ static dcp_status dcpi_integrity_check(const char *type, const char *text, size_
 }
 
 /* ================================================================================================================================
- * >>boxes       N-dimensional boxes: where they meet, whether they tile a tensor, and how one is copied between a file and memory.
- *               Pure functions; shapes come in as validated numbers (>= 0, product below 2^63).
- * ============================================================================================================================== */
-
-static int64_t dcpi_box_elements(int ndim, const int64_t *shape) {
-    int64_t count = 1;
-    int d;
-    for (d = 0; d < ndim; d++) count *= shape[d];
-    return count;
-}
-/* The part that two boxes have in common; 0 if there is none. A scalar is a box of one element. */
-static int dcpi_box_meet(int ndim, const int64_t *offset_a, const int64_t *shape_a, const int64_t *offset_b, const int64_t *shape_b,
-                         int64_t *offset, int64_t *shape) {
-    int d;
-    for (d = 0; d < ndim; d++) {
-        int64_t low = dcpi_max(offset_a[d], offset_b[d]), high = dcpi_min(offset_a[d] + shape_a[d], offset_b[d] + shape_b[d]);
-        if (high <= low) return 0;
-        offset[d] = low;
-        shape[d] = high - low;
-    }
-    return 1;
-}
-/* "[0:4, 2:8]", for messages. */
-static const char *dcpi_box_text(int ndim, const int64_t *offset, const int64_t *shape, char *text, size_t capacity) {
-    size_t used = 0;
-    int d;
-    (void)snprintf(text, capacity, "[");
-    for (d = 0; d < ndim; d++) {
-        used = strlen(text);
-        (void)snprintf(text + used, capacity - used, "%s%" PRId64 ":%" PRId64, d ? ", " : "", offset[d], offset[d] + shape[d]);
-    }
-    used = strlen(text);
-    (void)snprintf(text + used, capacity - used, "]");
-    return text;
-}
-static const char *dcpi_shape_text(int ndim, const int64_t *shape, char *text, size_t capacity) {
-    size_t used = 0;
-    int d;
-    (void)snprintf(text, capacity, "[");
-    for (d = 0; d < ndim; d++) {
-        used = strlen(text);
-        (void)snprintf(text + used, capacity - used, "%s%" PRId64, d ? ", " : "", shape[d]);
-    }
-    used = strlen(text);
-    (void)snprintf(text + used, capacity - used, "]");
-    return text;
-}
-
-/* ---- tiling: do boxes cover a region exactly? ------------------------------------------------------------------------------------
- * Problem: n boxes may overlap or leave holes, and comparing them pairwise takes minutes for a million. Solution: cut the region along one
- * dimension wherever no box straddles the cut, and look at each slab by itself; a slab with one box that fills it is done. Grids of any kind fall
- * apart at once, n log n in all. Where every cut straddles a box (a pinwheel), cut at the median edge and let both sides see the straddlers;
- * the work is bounded, so boxes made up by a hostile file end in DCPI_TILES_IRREGULAR, not in a hang. */
-typedef struct dcpi_tile { const int64_t *offset, *shape; int64_t key; size_t tag; } dcpi_tile;       /* tag: the caller's number of the box */
-typedef enum dcpi_tiles { DCPI_TILES_OK, DCPI_TILES_OVERLAP, DCPI_TILES_IRREGULAR, DCPI_TILES_NO_MEMORY } dcpi_tiles;
-typedef struct dcpi_tiling {
-    int ndim, depth;
-    int64_t work;                                       /* boxes looked at so far may still be: at 0 the boxes are too irregular */
-    size_t overlap[2];                                  /* tags, after DCPI_TILES_OVERLAP */
-    int has_hole; int64_t hole_offset[DCP_MAX_DIMS], hole_shape[DCP_MAX_DIMS];         /* the first one found */
-} dcpi_tiling;
-
-static dcpi_tiles dcpi_tile_region(dcpi_tiling *t, dcpi_tile **tiles, size_t count, const int64_t *low, const int64_t *high);
-
-static int dcpi_tile_compare(const void *a, const void *b) {
-    int64_t x = ((const dcpi_tile *)a)->key, y = ((const dcpi_tile *)b)->key;
-    return x < y ? -1 : x > y;
-}
-static int64_t dcpi_tile_end(const dcpi_tile *tile, int d) { return tile->offset[d] + tile->shape[d]; }
-
-static void dcpi_tile_hole(dcpi_tiling *t, const int64_t *low, const int64_t *high) {
-    int d;
-    if (t->has_hole) return;
-    t->has_hole = 1;
-    for (d = 0; d < t->ndim; d++) {
-        t->hole_offset[d] = low[d];
-        t->hole_shape[d] = high[d] - low[d];
-    }
-}
-/* The same region with other bounds in dimension d. */
-static dcpi_tiles dcpi_tile_slab(dcpi_tiling *t, dcpi_tile **tiles, size_t count, const int64_t *low, const int64_t *high, int d, int64_t from, int64_t to) {
-    int64_t slab_low[DCP_MAX_DIMS], slab_high[DCP_MAX_DIMS];
-    memcpy(slab_low, low, sizeof slab_low);
-    memcpy(slab_high, high, sizeof slab_high);
-    slab_low[d] = from;
-    slab_high[d] = to;
-    if (count == 0) { dcpi_tile_hole(t, slab_low, slab_high); return DCPI_TILES_OK; }
-    return dcpi_tile_region(t, tiles, count, slab_low, slab_high);
-}
-/* Cuts along d between boxes. *cut says whether there was anything to cut: else every box reaches another and they span the region. */
-static dcpi_tiles dcpi_tile_cut_between(dcpi_tiling *t, dcpi_tile **tiles, size_t count, const int64_t *low, const int64_t *high, int d, int *cut) {
-    size_t i, first = 0;
-    int64_t end = low[d];
-    for (i = 0; i < count; i++) tiles[i]->key = dcpi_max(tiles[i]->offset[d], low[d]);
-    if (dcpi_sort((const void **)tiles, count, dcpi_tile_compare, NULL)) return DCPI_TILES_NO_MEMORY;
-    *cut = tiles[0]->key > low[d];
-    for (i = 0; i < count && !*cut; i++) {
-        if (i > 0 && tiles[i]->key >= end) *cut = 1;
-        end = dcpi_max(end, dcpi_min(dcpi_tile_end(tiles[i], d), high[d]));
-    }
-    if (!*cut && end >= high[d]) return DCPI_TILES_OK;
-    *cut = 1;
-    for (end = low[d]; first < count;) {
-        int64_t start = tiles[first]->key, reach = start;
-        dcpi_tiles result;
-        if (start > end && dcpi_tile_slab(t, NULL, 0, low, high, d, end, start)) return DCPI_TILES_IRREGULAR;
-        for (i = first; i < count && (i == first || tiles[i]->key < reach); i++) reach = dcpi_max(reach, dcpi_min(dcpi_tile_end(tiles[i], d), high[d]));
-        result = dcpi_tile_slab(t, tiles + first, i - first, low, high, d, start, reach);
-        if (result) return result;
-        first = i;
-        end = reach;
-    }
-    if (end < high[d]) return dcpi_tile_slab(t, NULL, 0, low, high, d, end, high[d]);
-    return DCPI_TILES_OK;
-}
-/* A value of dimension d where some box ends or starts inside the region: the median start, else the lowest end; low if there is none. */
-static int64_t dcpi_tile_edge(dcpi_tile **tiles, size_t count, const int64_t *low, const int64_t *high, int d) {
-    int64_t edge = low[d];
-    size_t i;
-    for (i = count / 2; i < count; i++) if (tiles[i]->key > low[d]) return tiles[i]->key;
-    for (i = 0; i < count; i++) {
-        int64_t end = dcpi_tile_end(tiles[i], d);
-        if (tiles[i]->key > low[d]) return tiles[i]->key;
-        if (end < high[d] && (edge == low[d] || end < edge)) edge = end;
-    }
-    return edge;
-}
-static dcpi_tiles dcpi_tile_cut_through(dcpi_tiling *t, dcpi_tile **tiles, size_t count, const int64_t *low, const int64_t *high, int d, int64_t edge) {
-    dcpi_tile **side = (dcpi_tile **)dcpi_alloc_array(count, sizeof *side, NULL);
-    dcpi_tiles result = DCPI_TILES_NO_MEMORY;
-    size_t i, n;
-    if (!side) return result;
-    for (n = 0, i = 0; i < count; i++) if (tiles[i]->offset[d] < edge) side[n++] = tiles[i];
-    result = dcpi_tile_slab(t, side, n, low, high, d, low[d], edge);
-    if (!result) {
-        for (n = 0, i = 0; i < count; i++) if (dcpi_tile_end(tiles[i], d) > edge) side[n++] = tiles[i];
-        result = dcpi_tile_slab(t, side, n, low, high, d, edge, high[d]);
-    }
-    dcpi_free(side);
-    return result;
-}
-static dcpi_tiles dcpi_tile_region(dcpi_tiling *t, dcpi_tile **tiles, size_t count, const int64_t *low, const int64_t *high) {
-    int64_t edge;
-    int d, cut = 0;
-    dcpi_tiles result = DCPI_TILES_OK;
-    t->work -= (int64_t)count;
-    if (t->work < 0 || t->depth >= 200) return DCPI_TILES_IRREGULAR;
-    t->depth++;
-    for (d = 0; d < t->ndim && !cut && !result; d++) result = dcpi_tile_cut_between(t, tiles, count, low, high, d, &cut);
-    for (d = t->ndim - 1; d >= 0 && !cut && !result; d--) {             /* no cut without straddlers: through the boxes, then */
-        size_t i;
-        for (i = 0; i < count; i++) tiles[i]->key = dcpi_max(tiles[i]->offset[d], low[d]);
-        if (dcpi_sort((const void **)tiles, count, dcpi_tile_compare, NULL)) result = DCPI_TILES_NO_MEMORY;
-        edge = dcpi_tile_edge(tiles, count, low, high, d);
-        if (!result && edge > low[d]) { cut = 1; result = dcpi_tile_cut_through(t, tiles, count, low, high, d, edge); }
-    }
-    t->depth--;
-    if (result || cut || count < 2) return result;
-    t->overlap[0] = tiles[0]->tag;                                      /* nothing to cut: each of them fills the region */
-    t->overlap[1] = tiles[1]->tag;
-    return DCPI_TILES_OVERLAP;
-}
-/* tiles: boxes that all meet the region low..high. After OK has_hole tells whether they cover it. Their order changes. */
-static dcpi_tiles dcpi_tiling_check(dcpi_tiling *t, int ndim, dcpi_tile **tiles, size_t count, const int64_t *offset, const int64_t *shape) {
-    int64_t low[DCP_MAX_DIMS] = {0}, high[DCP_MAX_DIMS] = {0};
-    size_t n;
-    int d;
-    memset(t, 0, sizeof *t);
-    t->ndim = ndim;
-    for (t->work = 1000, n = count; n > 0; n /= 2) t->work += 16 * (int64_t)count;
-    for (d = 0; d < ndim; d++) {
-        low[d] = offset[d];
-        high[d] = offset[d] + shape[d];
-    }
-    if (count == 0) { if (dcpi_box_elements(ndim, shape) > 0) dcpi_tile_hole(t, low, high); return DCPI_TILES_OK; }
-    return dcpi_tile_region(t, tiles, count, low, high);
-}
-
-/* ---- walk: one box that lies row-major in a piece's file and, perhaps strided, in memory -------------------------------------------- */
-typedef struct dcpi_walk {
-    int ndim;                                           /* at least 1; the last dimension is one run of bytes in both places */
-    int64_t count[DCP_MAX_DIMS + 1];
-    int64_t file_step[DCP_MAX_DIMS + 1], memory_step[DCP_MAX_DIMS + 1];                 /* bytes */
-    int64_t file_start, memory_start;                   /* bytes from the piece's first byte, from the tensor's data */
-} dcpi_walk;
-
-static void dcpi_row_major(int ndim, const int64_t *shape, int64_t *stride) {
-    int64_t step = 1;
-    int d;
-    for (d = ndim - 1; d >= 0; d--) {
-        stride[d] = step;
-        step *= shape[d];
-    }
-}
-static int dcpi_is_row_major(int ndim, const int64_t *shape, const int64_t *stride) {
-    int64_t dense[DCP_MAX_DIMS];
-    int d;
-    dcpi_row_major(ndim, shape, dense);
-    for (d = 0; d < ndim; d++) if (shape[d] > 1 && stride[d] != dense[d]) return 0;
-    return 1;
-}
-/* Joins neighbouring dimensions that are one run in both places, drops those of one element, so that few, long copies remain. */
-static void dcpi_walk_collapse(dcpi_walk *w, int ndim, const int64_t *count, const int64_t *file_step, const int64_t *memory_step, int64_t unit) {
-    int d, n = 0;
-    for (d = 0; d < ndim; d++) {
-        if (count[d] == 1) continue;
-        if (n > 0 && w->file_step[n - 1] == count[d] * file_step[d] && w->memory_step[n - 1] == count[d] * memory_step[d]) {
-            w->count[n - 1] *= count[d];
-        } else {
-            w->count[n++] = count[d];
-        }
-        w->file_step[n - 1] = file_step[d];
-        w->memory_step[n - 1] = memory_step[d];
-    }
-    if (n == 0 || w->file_step[n - 1] != unit || w->memory_step[n - 1] != unit) {       /* elements apart: a run is one element */
-        w->count[n] = 1;
-        w->file_step[n] = unit;
-        w->memory_step[n] = unit;
-        n++;
-    }
-    w->count[n - 1] *= unit;                            /* the last dimension counts bytes */
-    w->ndim = n;
-}
-/* Types of 4 bits: 1 where every run starts and ends at a byte, or where the piece of so many elements ends. Steps and counts come in half bytes and leave in bytes. */
-static int dcpi_walk_halve(dcpi_walk *w, int64_t elements) {
-    int d, last = w->ndim - 1, to_the_end = w->ndim == 1 && w->file_start + w->count[0] == elements;
-    if (w->file_start % 2 || w->memory_start % 2 || (w->count[last] % 2 && !to_the_end)) return 0;
-    for (d = 0; d < last; d++) {
-        if (w->file_step[d] % 2 || w->memory_step[d] % 2) return 0;
-        w->file_step[d] /= 2;
-        w->memory_step[d] /= 2;
-    }
-    w->count[last] = (w->count[last] + 1) / 2;
-    w->file_start /= 2;
-    w->memory_start /= 2;
-    return 1;
-}
-/* box: shape `count`, at `in_piece` within a piece of shape `piece`, at `in_memory` within memory of these strides (elements). bits: of an element.
- * 0: the box cuts a byte (types of 4 bits). */
-static int dcpi_walk_make(dcpi_walk *w, int ndim, int bits, const int64_t *count, const int64_t *piece, const int64_t *in_piece,
-                          const int64_t *in_memory, const int64_t *stride) {
-    int64_t file_step[DCP_MAX_DIMS], memory_step[DCP_MAX_DIMS], unit = bits < 8 ? 1 : bits / 8;
-    int d;
-    memset(w, 0, sizeof *w);
-    dcpi_row_major(ndim, piece, file_step);
-    for (d = 0; d < ndim; d++) {
-        file_step[d] *= unit;
-        memory_step[d] = stride[d] * unit;
-        w->file_start += in_piece[d] * file_step[d];
-        w->memory_start += in_memory[d] * memory_step[d];
-    }
-    dcpi_walk_collapse(w, ndim, count, file_step, memory_step, unit);
-    return bits >= 8 || dcpi_walk_halve(w, dcpi_box_elements(ndim, piece));
-}
-/* Whether the box is one run, the same bytes in the same order in both places. */
-static int dcpi_walk_is_run(const dcpi_walk *w) { return w->ndim == 1; }
-
-/* A place on the walk: run number r, its offsets, and the odometer that leads to the next. */
-typedef struct dcpi_step { int64_t index[DCP_MAX_DIMS + 1]; int64_t file, memory; } dcpi_step;
-
-static void dcpi_step_to(const dcpi_walk *w, int64_t run, dcpi_step *s) {
-    int d;
-    s->file = w->file_start;
-    s->memory = w->memory_start;
-    for (d = w->ndim - 2; d >= 0; d--) {
-        s->index[d] = run % w->count[d];
-        run /= w->count[d];
-        s->file += s->index[d] * w->file_step[d];
-        s->memory += s->index[d] * w->memory_step[d];
-    }
-}
-static void dcpi_step_next(const dcpi_walk *w, dcpi_step *s) {
-    int d;
-    for (d = w->ndim - 2; d >= 0; d--) {
-        s->file += w->file_step[d];
-        s->memory += w->memory_step[d];
-        if (++s->index[d] < w->count[d]) return;
-        s->index[d] = 0;
-        s->file -= w->count[d] * w->file_step[d];
-        s->memory -= w->count[d] * w->memory_step[d];
-    }
-}
-static int64_t dcpi_walk_runs(const dcpi_walk *w) {
-    int64_t runs = 1;
-    int d;
-    for (d = 0; d < w->ndim - 1; d++) runs *= w->count[d];
-    return runs;
-}
-/* The first run that ends beyond byte `begin` of the piece: runs rise in the file, so a binary search finds it. */
-static int64_t dcpi_walk_seek(const dcpi_walk *w, int64_t begin, int64_t runs) {
-    int64_t low = 0, high = runs, run = w->count[w->ndim - 1];
-    dcpi_step s;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        dcpi_step_to(w, middle, &s);
-        if (s.file + run > begin) high = middle;
-        else low = middle + 1;
-    }
-    return low;
-}
-/* The bytes [begin, end) of the piece that belong to the box, as the range from the first to the last of them; 0 if there are none. */
-static int dcpi_walk_range(const dcpi_walk *w, int64_t begin, int64_t end, int64_t *first, int64_t *last) {
-    int64_t runs = dcpi_walk_runs(w), run = w->count[w->ndim - 1], at;
-    dcpi_step s;
-    if (runs == 0 || run == 0) return 0;
-    at = dcpi_walk_seek(w, begin, runs);
-    if (at == runs) return 0;
-    dcpi_step_to(w, at, &s);
-    if (s.file >= end) return 0;
-    *first = dcpi_max(s.file, begin);
-    at = dcpi_walk_seek(w, end, runs);                  /* the first run that ends beyond `end`; it or the one before reaches the range last */
-    if (at == runs) at--;
-    dcpi_step_to(w, at, &s);
-    if (s.file >= end) dcpi_step_to(w, at - 1, &s);
-    *last = dcpi_min(s.file + run, end);
-    return 1;
-}
-/* Copies the bytes [begin, end) of the piece that belong to the box; `file` holds byte `begin` first. Bytes outside the box are left alone. */
-static void dcpi_walk_copy(const dcpi_walk *w, int64_t begin, int64_t end, uint8_t *file, uint8_t *memory, int to_memory) {
-    int64_t runs = dcpi_walk_runs(w), run = w->count[w->ndim - 1], at;
-    dcpi_step s;
-    if (runs == 0 || run == 0) return;
-    at = dcpi_walk_seek(w, begin, runs);
-    dcpi_step_to(w, at, &s);
-    for (; at < runs && s.file < end; at++, dcpi_step_next(w, &s)) {
-        int64_t low = dcpi_max(s.file, begin), high = dcpi_min(s.file + run, end);
-        uint8_t *in_file = file + (low - begin), *in_memory = memory + s.memory + (low - s.file);
-        if (to_memory) memcpy(in_memory, in_file, (size_t)(high - low));
-        else memcpy(in_file, in_memory, (size_t)(high - low));
-    }
-}
-
-/* Files are little-endian; `width` is the size of a number in bytes. A complex element is two numbers. */
-static int dcpi_dtype_width(dcp_dtype dtype) {
-    int bits = dcp_dtype_bits(dtype);
-    if (dtype == DCP_COMPLEX64 || dtype == DCP_COMPLEX128) bits /= 2;
-    return bits < 8 ? 1 : bits / 8;
-}
-static void dcpi_swap_bytes(uint8_t *bytes, int64_t size, int width) {
-    int64_t i;
-    int j;
-    if (!DCPI_BIG_ENDIAN || width < 2) return;
-    for (i = 0; i + width <= size; i += width) {
-        for (j = 0; j < width / 2; j++) {
-            uint8_t swapped = bytes[i + j];
-            bytes[i + j] = bytes[i + width - 1 - j];
-            bytes[i + width - 1 - j] = swapped;
-        }
-    }
-}
-
-/* ---- the caller's tensors -------------------------------------------------------------------------------------------------------------- */
-static int dcpi_has_global(const dcp_tensor *t) {
-    int d;
-    for (d = 0; d < t->ndim; d++) if (t->global_shape[d] != 0) return 1;
-    return 0;
-}
-static const int64_t *dcpi_global_shape(const dcp_tensor *t) { return dcpi_has_global(t) ? t->global_shape : t->shape; }
-
-static void dcpi_effective_stride(const dcp_tensor *t, int64_t *stride) {
-    int d;
-    for (d = 0; d < t->ndim; d++) if (t->stride[d] != 0) break;
-    if (d == t->ndim) dcpi_row_major(t->ndim, t->shape, stride);
-    else memcpy(stride, t->stride, sizeof t->stride);
-}
-/* Bytes of `elements` elements; a last half byte counts whole. 0: does not fit. */
-static int dcpi_dtype_bytes(dcp_dtype dtype, int64_t elements, int64_t *bytes) {
-    int bits = dcp_dtype_bits(dtype);
-    if (bits >= 8) return dcpi_mul(elements, bits / 8, bytes);
-    *bytes = elements / 2 + elements % 2;
-    return 1;
-}
-/* The bytes of a checked tensor's own piece. */
-static int64_t dcpi_tensor_bytes(const dcp_tensor *t) {
-    int64_t bytes = 0;
-    if (t->dtype == DCP_OPAQUE) return 0;
-    (void)dcpi_dtype_bytes(t->dtype, dcpi_box_elements(t->ndim, t->shape), &bytes);
-    return bytes;
-}
-static dcp_status dcpi_tensor_check_shape(const dcp_tensor *t, dcp_error *err) {
-    int64_t elements = 1, whole = 1, bytes;
-    int d, global = dcpi_has_global(t);
-    if (t->ndim < 0 || t->ndim > DCP_MAX_DIMS) return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": ndim is %d; 0 to %d are possible", t->name, t->ndim, DCP_MAX_DIMS);
-    for (d = 0; d < DCP_MAX_DIMS; d++) {
-        if (d >= t->ndim && (t->shape[d] || t->global_shape[d] || t->global_offset[d] || t->stride[d]))
-            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": ndim is %d, but entry %d of shape, global_shape, global_offset or stride is not 0 (is ndim right?)",
-                             t->name, t->ndim, d);
-        if (t->shape[d] < 0 || t->global_shape[d] < 0 || t->global_offset[d] < 0)
-            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": entry %d of shape, global_shape or global_offset is negative", t->name, d);
-        if (d >= t->ndim) continue;
-        if (!global && t->global_offset[d] != 0)
-            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": global_offset is set, but global_shape is not (dcp_piece sets both)", t->name);
-        if (global && (t->global_offset[d] > t->global_shape[d] || t->shape[d] > t->global_shape[d] - t->global_offset[d]))
-            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": in dimension %d the piece ends at %" PRId64 " + %" PRId64 ", beyond global_shape %" PRId64, t->name, d,
-                             t->global_offset[d], t->shape[d], t->global_shape[d]);
-        if (!dcpi_mul(elements, dcpi_max(t->shape[d], 1), &elements) || !dcpi_mul(whole, dcpi_max(dcpi_global_shape(t)[d], 1), &whole))
-            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its number of elements exceeds 2^63", t->name);
-    }
-    if (t->dtype != DCP_OPAQUE && (!dcpi_dtype_bytes(t->dtype, elements, &bytes) || !dcpi_dtype_bytes(t->dtype, whole, &bytes)))
-        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its size exceeds 2^63 bytes", t->name);
-    return DCP_OK;
-}
-/* Strides that let no two elements share memory: from the smallest up, each steps over all that the smaller ones span. */
-static dcp_status dcpi_tensor_check_stride(const dcp_tensor *t, dcp_error *err) {
-    int64_t stride[DCP_MAX_DIMS], span = 0, reach, end;
-    int d, n, done[DCP_MAX_DIMS] = {0}, bits = dcp_dtype_bits(t->dtype);
-    for (d = 0; d < t->ndim; d++) {
-        if (t->stride[d] < 0) return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": stride[%d] is negative", t->name, d);
-        if (t->shape[d] == 0) return DCP_OK;
-    }
-    dcpi_effective_stride(t, stride);
-    if (bits < 8 && !dcpi_is_row_major(t->ndim, t->shape, stride))
-        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": elements of %s cannot be strided", t->name, dcp_dtype_name(t->dtype));
-    for (n = 0; n < t->ndim; n++) {
-        int smallest = -1;
-        for (d = 0; d < t->ndim; d++) if (!done[d] && (smallest < 0 || stride[d] < stride[smallest])) smallest = d;
-        done[smallest] = 1;
-        if (t->shape[smallest] == 1) continue;
-        if (stride[smallest] <= span) return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": stride[%d] = %" PRId64 " makes elements share memory", t->name, smallest, stride[smallest]);
-        if (!dcpi_mul(t->shape[smallest] - 1, stride[smallest], &reach) || !dcpi_add(span, reach, &span) || !dcpi_mul(span, 16, &end))
-            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its strides exceed 2^63 bytes", t->name);
-    }
-    return DCP_OK;
-}
-/* What a tensor must fulfil by itself, to be saved or wanted. */
-static dcp_status dcpi_tensor_check(const dcp_tensor *t, int saving, dcp_error *err) {
-    dcp_status status;
-    if (!t->name || !dcpi_is_name(t->name, DCP_LIMIT_NAME))
-        return dcpi_fail(err, DCP_E_INVALID, "a tensor's name is missing, empty, longer than %d bytes, not UTF-8, or has control characters: \"%.80s\"", (int)DCP_LIMIT_NAME, t->name ? t->name : "");
-    if (dcp_dtype_bits(t->dtype) == 0 && !(t->dtype == DCP_OPAQUE && !saving))
-        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": dtype %d is none that can be %s", t->name, (int)t->dtype, saving ? "saved" : "wanted");
-    if ((int)t->placement < 0 || t->placement > DCP_PLACE_SHARDED) return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": placement %d is none", t->name, (int)t->placement);
-    status = dcpi_tensor_check_shape(t, err);
-    if (!status && t->dtype != DCP_OPAQUE) status = dcpi_tensor_check_stride(t, err);
-    if (status) return status;
-    if (t->device && (!t->device->wait || (saving ? !t->device->copy_out : !t->device->copy_in)))
-        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its device lacks %s or wait", t->name, saving ? "copy_out" : "copy_in");
-    if (!t->data && !t->device && (t->dtype == DCP_OPAQUE || dcpi_tensor_bytes(t) > 0)) return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": data is NULL", t->name);
-    return DCP_OK;
-}
-
-DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data, int ndim, const int64_t *shape) {
-    dcp_tensor t;
-    int d;
-    memset(&t, 0, sizeof t);
-    t.name = name;
-    t.dtype = dtype;
-    t.ndim = ndim;
-    t.data = (void *)data;                              /* a save only reads it */
-    for (d = 0; d < ndim && d < DCP_MAX_DIMS; d++) t.shape[d] = shape[d];
-    return t;
-}
-DCPDEF dcp_tensor dcp_scalar(const char *name, dcp_dtype dtype, const void *data) { return dcp_array(name, dtype, data, 0, NULL); }
-DCPDEF dcp_tensor dcp_bytes(const char *name, const void *data, size_t size) {
-    int64_t shape = (int64_t)size;
-    return dcp_array(name, DCP_UINT8, data, 1, &shape);
-}
-DCPDEF void dcp_piece(dcp_tensor *tensor, const int64_t *global_shape, const int64_t *global_offset) {
-    int d;
-    for (d = 0; d < tensor->ndim && d < DCP_MAX_DIMS; d++) {
-        tensor->global_shape[d] = global_shape[d];
-        tensor->global_offset[d] = global_offset[d];
-    }
-}
-
-/* ================================================================================================================================
- * >>meta        The metadata document: data types, names and times, building it in memory, every rule that it must keep, writing, parsing.
- *
- * One shape of data, dcp_metadata, stands between all of these. A parsed or built one owns its memory through `internal` (a dcpi_meta); one
- * that a program filled by hand owns nothing, and all functions but the builders and dcp_metadata_free treat it alike.
- * Parsing answers "is this a document", validation "does it keep the rules": a broken document can be loaded and looked at, not used.
+ * >>boxes       Data types, and N-dimensional boxes: where they meet, whether they tile a tensor, and how one is copied between a file and
+ *               memory. Pure functions; shapes come in as validated numbers (>= 0, product below 2^63).
  * ============================================================================================================================== */
 
 /* ---- data types -------------------------------------------------------------------------------------------------------------- */
@@ -5307,17 +4951,502 @@ static int dcpi_dtype_size(dcp_dtype dtype, int64_t elements, int64_t *size) {
     return elements >= 0;
 }
 
+/* ---- boxes --------------------------------------------------------------------------------------------------------------------------- */
+static int64_t dcpi_box_elements(int ndim, const int64_t *shape) {
+    int64_t count = 1;
+    int d;
+    for (d = 0; d < ndim; d++) count *= shape[d];
+    return count;
+}
+/* The part that two boxes have in common; 0 if there is none. A scalar is a box of one element. */
+static int dcpi_box_meet(int ndim, const int64_t *offset_a, const int64_t *shape_a, const int64_t *offset_b, const int64_t *shape_b,
+                         int64_t *offset, int64_t *shape) {
+    int d;
+    for (d = 0; d < ndim; d++) {
+        int64_t low = dcpi_max(offset_a[d], offset_b[d]), high = dcpi_min(offset_a[d] + shape_a[d], offset_b[d] + shape_b[d]);
+        if (high <= low) return 0;
+        offset[d] = low;
+        shape[d] = high - low;
+    }
+    return 1;
+}
+/* "[0:4, 2:8]", for messages. */
+static const char *dcpi_box_text(int ndim, const int64_t *offset, const int64_t *shape, char *text, size_t capacity) {
+    size_t used = 0;
+    int d;
+    (void)snprintf(text, capacity, "[");
+    for (d = 0; d < ndim; d++) {
+        used = strlen(text);
+        (void)snprintf(text + used, capacity - used, "%s%" PRId64 ":%" PRId64, d ? ", " : "", offset[d], offset[d] + shape[d]);
+    }
+    used = strlen(text);
+    (void)snprintf(text + used, capacity - used, "]");
+    return text;
+}
+static const char *dcpi_shape_text(int ndim, const int64_t *shape, char *text, size_t capacity) {
+    size_t used = 0;
+    int d;
+    (void)snprintf(text, capacity, "[");
+    for (d = 0; d < ndim; d++) {
+        used = strlen(text);
+        (void)snprintf(text + used, capacity - used, "%s%" PRId64, d ? ", " : "", shape[d]);
+    }
+    used = strlen(text);
+    (void)snprintf(text + used, capacity - used, "]");
+    return text;
+}
+
+/* ---- tiling: do boxes cover a region exactly? ------------------------------------------------------------------------------------
+ * Problem: n boxes may overlap or leave holes, and comparing them pairwise takes minutes for a million. Solution: cut the region along one
+ * dimension wherever no box straddles the cut, and look at each slab by itself; a slab with one box that fills it is done. Grids of any
+ * kind fall apart at once, n log n in all. Where every cut straddles a box (a pinwheel), cut at the median edge and let both sides see the
+ * straddlers; the work is bounded, so boxes made up by a hostile file end in DCPI_TILES_IRREGULAR, not in a hang. */
+/* tag: the caller's number of the box */
+typedef struct dcpi_tile { const int64_t *offset, *shape; int64_t key; size_t tag; } dcpi_tile;
+typedef enum dcpi_tiles { DCPI_TILES_OK, DCPI_TILES_OVERLAP, DCPI_TILES_IRREGULAR, DCPI_TILES_NO_MEMORY } dcpi_tiles;
+typedef struct dcpi_tiling {
+    int ndim, depth;
+    int64_t work;                                       /* boxes looked at so far may still be: at 0 the boxes are too irregular */
+    size_t overlap[2];                                  /* tags, after DCPI_TILES_OVERLAP */
+    int has_hole; int64_t hole_offset[DCP_MAX_DIMS], hole_shape[DCP_MAX_DIMS];         /* the first one found */
+} dcpi_tiling;
+
+static dcpi_tiles dcpi_tile_region(dcpi_tiling *t, dcpi_tile **tiles, size_t count, const int64_t *low, const int64_t *high);
+
+static int dcpi_tile_compare(const void *a, const void *b) {
+    int64_t x = ((const dcpi_tile *)a)->key, y = ((const dcpi_tile *)b)->key;
+    return x < y ? -1 : x > y;
+}
+static int64_t dcpi_tile_end(const dcpi_tile *tile, int d) { return tile->offset[d] + tile->shape[d]; }
+
+static void dcpi_tile_hole(dcpi_tiling *t, const int64_t *low, const int64_t *high) {
+    int d;
+    if (t->has_hole) return;
+    t->has_hole = 1;
+    for (d = 0; d < t->ndim; d++) {
+        t->hole_offset[d] = low[d];
+        t->hole_shape[d] = high[d] - low[d];
+    }
+}
+/* The same region with other bounds in dimension d. */
+static dcpi_tiles dcpi_tile_slab(dcpi_tiling *t, dcpi_tile **tiles, size_t count, const int64_t *low, const int64_t *high, int d,
+                                 int64_t from, int64_t to) {
+    int64_t slab_low[DCP_MAX_DIMS], slab_high[DCP_MAX_DIMS];
+    memcpy(slab_low, low, sizeof slab_low);
+    memcpy(slab_high, high, sizeof slab_high);
+    slab_low[d] = from;
+    slab_high[d] = to;
+    if (count == 0) { dcpi_tile_hole(t, slab_low, slab_high); return DCPI_TILES_OK; }
+    return dcpi_tile_region(t, tiles, count, slab_low, slab_high);
+}
+/* Cuts along d between boxes. *cut says whether there was anything to cut: else every box reaches another and they span the region. */
+static dcpi_tiles dcpi_tile_cut_between(dcpi_tiling *t, dcpi_tile **tiles, size_t count, const int64_t *low, const int64_t *high, int d,
+                                        int *cut) {
+    size_t i, first = 0;
+    int64_t end = low[d];
+    for (i = 0; i < count; i++) tiles[i]->key = dcpi_max(tiles[i]->offset[d], low[d]);
+    if (dcpi_sort((const void **)tiles, count, dcpi_tile_compare, NULL)) return DCPI_TILES_NO_MEMORY;
+    *cut = tiles[0]->key > low[d];
+    for (i = 0; i < count && !*cut; i++) {
+        if (i > 0 && tiles[i]->key >= end) *cut = 1;
+        end = dcpi_max(end, dcpi_min(dcpi_tile_end(tiles[i], d), high[d]));
+    }
+    if (!*cut && end >= high[d]) return DCPI_TILES_OK;
+    *cut = 1;
+    for (end = low[d]; first < count;) {
+        int64_t start = tiles[first]->key, reach = start;
+        dcpi_tiles result;
+        if (start > end && dcpi_tile_slab(t, NULL, 0, low, high, d, end, start)) return DCPI_TILES_IRREGULAR;
+        for (i = first; i < count && (i == first || tiles[i]->key < reach); i++)
+            reach = dcpi_max(reach, dcpi_min(dcpi_tile_end(tiles[i], d), high[d]));
+        result = dcpi_tile_slab(t, tiles + first, i - first, low, high, d, start, reach);
+        if (result) return result;
+        first = i;
+        end = reach;
+    }
+    if (end < high[d]) return dcpi_tile_slab(t, NULL, 0, low, high, d, end, high[d]);
+    return DCPI_TILES_OK;
+}
+/* A value of dimension d where some box ends or starts inside the region: the median start, else the lowest end; low if there is none. */
+static int64_t dcpi_tile_edge(dcpi_tile **tiles, size_t count, const int64_t *low, const int64_t *high, int d) {
+    int64_t edge = low[d];
+    size_t i;
+    for (i = count / 2; i < count; i++) if (tiles[i]->key > low[d]) return tiles[i]->key;
+    for (i = 0; i < count; i++) {
+        int64_t end = dcpi_tile_end(tiles[i], d);
+        if (tiles[i]->key > low[d]) return tiles[i]->key;
+        if (end < high[d] && (edge == low[d] || end < edge)) edge = end;
+    }
+    return edge;
+}
+static dcpi_tiles dcpi_tile_cut_through(dcpi_tiling *t, dcpi_tile **tiles, size_t count, const int64_t *low, const int64_t *high, int d,
+                                        int64_t edge) {
+    dcpi_tile **side = (dcpi_tile **)dcpi_alloc_array(count, sizeof *side, NULL);
+    dcpi_tiles result = DCPI_TILES_NO_MEMORY;
+    size_t i, n;
+    if (!side) return result;
+    for (n = 0, i = 0; i < count; i++) if (tiles[i]->offset[d] < edge) side[n++] = tiles[i];
+    result = dcpi_tile_slab(t, side, n, low, high, d, low[d], edge);
+    if (!result) {
+        for (n = 0, i = 0; i < count; i++) if (dcpi_tile_end(tiles[i], d) > edge) side[n++] = tiles[i];
+        result = dcpi_tile_slab(t, side, n, low, high, d, edge, high[d]);
+    }
+    dcpi_free(side);
+    return result;
+}
+static dcpi_tiles dcpi_tile_region(dcpi_tiling *t, dcpi_tile **tiles, size_t count, const int64_t *low, const int64_t *high) {
+    int64_t edge;
+    int d, cut = 0;
+    dcpi_tiles result = DCPI_TILES_OK;
+    t->work -= (int64_t)count;
+    if (t->work < 0 || t->depth >= 200) return DCPI_TILES_IRREGULAR;
+    t->depth++;
+    for (d = 0; d < t->ndim && !cut && !result; d++) result = dcpi_tile_cut_between(t, tiles, count, low, high, d, &cut);
+    for (d = t->ndim - 1; d >= 0 && !cut && !result; d--) {             /* no cut without straddlers: through the boxes, then */
+        size_t i;
+        for (i = 0; i < count; i++) tiles[i]->key = dcpi_max(tiles[i]->offset[d], low[d]);
+        if (dcpi_sort((const void **)tiles, count, dcpi_tile_compare, NULL)) result = DCPI_TILES_NO_MEMORY;
+        edge = dcpi_tile_edge(tiles, count, low, high, d);
+        if (!result && edge > low[d]) { cut = 1; result = dcpi_tile_cut_through(t, tiles, count, low, high, d, edge); }
+    }
+    t->depth--;
+    if (result || cut || count < 2) return result;
+    t->overlap[0] = tiles[0]->tag;                                      /* nothing to cut: each of them fills the region */
+    t->overlap[1] = tiles[1]->tag;
+    return DCPI_TILES_OVERLAP;
+}
+/* tiles: boxes that all meet the region low..high. After OK has_hole tells whether they cover it. Their order changes. */
+static dcpi_tiles dcpi_tiling_check(dcpi_tiling *t, int ndim, dcpi_tile **tiles, size_t count, const int64_t *offset,
+                                    const int64_t *shape) {
+    int64_t low[DCP_MAX_DIMS] = {0}, high[DCP_MAX_DIMS] = {0};
+    size_t n;
+    int d;
+    memset(t, 0, sizeof *t);
+    t->ndim = ndim;
+    for (t->work = 1000, n = count; n > 0; n /= 2) t->work += 16 * (int64_t)count;
+    for (d = 0; d < ndim; d++) {
+        low[d] = offset[d];
+        high[d] = offset[d] + shape[d];
+    }
+    if (count == 0) { if (dcpi_box_elements(ndim, shape) > 0) dcpi_tile_hole(t, low, high); return DCPI_TILES_OK; }
+    return dcpi_tile_region(t, tiles, count, low, high);
+}
+
+/* ---- walk: one box that lies row-major in a piece's file and, perhaps strided, in memory -------------------------------------------- */
+typedef struct dcpi_walk {
+    int ndim;                                           /* at least 1; the last dimension is one run of bytes in both places */
+    int64_t count[DCP_MAX_DIMS + 1];
+    int64_t file_step[DCP_MAX_DIMS + 1], memory_step[DCP_MAX_DIMS + 1];                 /* bytes */
+    int64_t file_start, memory_start;                   /* bytes from the piece's first byte, from the tensor's data */
+} dcpi_walk;
+
+static void dcpi_row_major(int ndim, const int64_t *shape, int64_t *stride) {
+    int64_t step = 1;
+    int d;
+    for (d = ndim - 1; d >= 0; d--) {
+        stride[d] = step;
+        step *= shape[d];
+    }
+}
+static int dcpi_is_row_major(int ndim, const int64_t *shape, const int64_t *stride) {
+    int64_t dense[DCP_MAX_DIMS];
+    int d;
+    dcpi_row_major(ndim, shape, dense);
+    for (d = 0; d < ndim; d++) if (shape[d] > 1 && stride[d] != dense[d]) return 0;
+    return 1;
+}
+/* Joins neighbouring dimensions that are one run in both places, drops those of one element, so that few, long copies remain. */
+static void dcpi_walk_collapse(dcpi_walk *w, int ndim, const int64_t *count, const int64_t *file_step, const int64_t *memory_step,
+                               int64_t unit) {
+    int d, n = 0;
+    for (d = 0; d < ndim; d++) {
+        if (count[d] == 1) continue;
+        if (n > 0 && w->file_step[n - 1] == count[d] * file_step[d] && w->memory_step[n - 1] == count[d] * memory_step[d]) {
+            w->count[n - 1] *= count[d];
+        } else {
+            w->count[n++] = count[d];
+        }
+        w->file_step[n - 1] = file_step[d];
+        w->memory_step[n - 1] = memory_step[d];
+    }
+    if (n == 0 || w->file_step[n - 1] != unit || w->memory_step[n - 1] != unit) {       /* elements apart: a run is one element */
+        w->count[n] = 1;
+        w->file_step[n] = unit;
+        w->memory_step[n] = unit;
+        n++;
+    }
+    w->count[n - 1] *= unit;                            /* the last dimension counts bytes */
+    w->ndim = n;
+}
+/* Types of 4 bits: 1 where every run starts and ends at a byte, or where the piece of so many elements ends. Steps and counts come in half
+ * bytes and leave in bytes. */
+static int dcpi_walk_halve(dcpi_walk *w, int64_t elements) {
+    int d, last = w->ndim - 1, to_the_end = w->ndim == 1 && w->file_start + w->count[0] == elements;
+    if (w->file_start % 2 || w->memory_start % 2 || (w->count[last] % 2 && !to_the_end)) return 0;
+    for (d = 0; d < last; d++) {
+        if (w->file_step[d] % 2 || w->memory_step[d] % 2) return 0;
+        w->file_step[d] /= 2;
+        w->memory_step[d] /= 2;
+    }
+    w->count[last] = (w->count[last] + 1) / 2;
+    w->file_start /= 2;
+    w->memory_start /= 2;
+    return 1;
+}
+/* box: shape `count`, at `in_piece` within a piece of shape `piece`, at `in_memory` within memory of these strides (elements). bits: of an
+ * element. 0: the box cuts a byte (types of 4 bits). */
+static int dcpi_walk_make(dcpi_walk *w, int ndim, int bits, const int64_t *count, const int64_t *piece, const int64_t *in_piece,
+                          const int64_t *in_memory, const int64_t *stride) {
+    int64_t file_step[DCP_MAX_DIMS], memory_step[DCP_MAX_DIMS], unit = bits < 8 ? 1 : bits / 8;
+    int d;
+    memset(w, 0, sizeof *w);
+    dcpi_row_major(ndim, piece, file_step);
+    for (d = 0; d < ndim; d++) {
+        file_step[d] *= unit;
+        memory_step[d] = stride[d] * unit;
+        w->file_start += in_piece[d] * file_step[d];
+        w->memory_start += in_memory[d] * memory_step[d];
+    }
+    dcpi_walk_collapse(w, ndim, count, file_step, memory_step, unit);
+    return bits >= 8 || dcpi_walk_halve(w, dcpi_box_elements(ndim, piece));
+}
+/* Whether the box is one run, the same bytes in the same order in both places. */
+static int dcpi_walk_is_run(const dcpi_walk *w) { return w->ndim == 1; }
+
+/* A place on the walk: run number r, its offsets, and the odometer that leads to the next. */
+typedef struct dcpi_step { int64_t index[DCP_MAX_DIMS + 1]; int64_t file, memory; } dcpi_step;
+
+static void dcpi_step_to(const dcpi_walk *w, int64_t run, dcpi_step *s) {
+    int d;
+    s->file = w->file_start;
+    s->memory = w->memory_start;
+    for (d = w->ndim - 2; d >= 0; d--) {
+        s->index[d] = run % w->count[d];
+        run /= w->count[d];
+        s->file += s->index[d] * w->file_step[d];
+        s->memory += s->index[d] * w->memory_step[d];
+    }
+}
+static void dcpi_step_next(const dcpi_walk *w, dcpi_step *s) {
+    int d;
+    for (d = w->ndim - 2; d >= 0; d--) {
+        s->file += w->file_step[d];
+        s->memory += w->memory_step[d];
+        if (++s->index[d] < w->count[d]) return;
+        s->index[d] = 0;
+        s->file -= w->count[d] * w->file_step[d];
+        s->memory -= w->count[d] * w->memory_step[d];
+    }
+}
+static int64_t dcpi_walk_runs(const dcpi_walk *w) {
+    int64_t runs = 1;
+    int d;
+    for (d = 0; d < w->ndim - 1; d++) runs *= w->count[d];
+    return runs;
+}
+/* The first run that ends beyond byte `begin` of the piece: runs rise in the file, so a binary search finds it. */
+static int64_t dcpi_walk_seek(const dcpi_walk *w, int64_t begin, int64_t runs) {
+    int64_t low = 0, high = runs, run = w->count[w->ndim - 1];
+    dcpi_step s;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        dcpi_step_to(w, middle, &s);
+        if (s.file + run > begin) high = middle;
+        else low = middle + 1;
+    }
+    return low;
+}
+/* The bytes [begin, end) of the piece that belong to the box, as the range from the first to the last of them; 0 if there are none. */
+static int dcpi_walk_range(const dcpi_walk *w, int64_t begin, int64_t end, int64_t *first, int64_t *last) {
+    int64_t runs = dcpi_walk_runs(w), run = w->count[w->ndim - 1], at;
+    dcpi_step s;
+    if (begin >= end || runs == 0 || run == 0) return 0;
+    at = dcpi_walk_seek(w, begin, runs);
+    if (at == runs) return 0;
+    dcpi_step_to(w, at, &s);
+    if (s.file >= end) return 0;
+    *first = dcpi_max(s.file, begin);
+    /* the first run that ends beyond `end`; it or the one before reaches the range last */
+    at = dcpi_walk_seek(w, end, runs);
+    if (at == runs) at--;
+    dcpi_step_to(w, at, &s);
+    if (s.file >= end) dcpi_step_to(w, at - 1, &s);
+    *last = dcpi_min(s.file + run, end);
+    return 1;
+}
+/* Copies the bytes [begin, end) of the piece that belong to the box; `file` holds byte `begin` first. Other bytes are left alone. */
+static void dcpi_walk_copy(const dcpi_walk *w, int64_t begin, int64_t end, uint8_t *file, uint8_t *memory, int to_memory) {
+    int64_t runs = dcpi_walk_runs(w), run = w->count[w->ndim - 1], at;
+    dcpi_step s;
+    if (runs == 0 || run == 0) return;
+    at = dcpi_walk_seek(w, begin, runs);
+    dcpi_step_to(w, at, &s);
+    for (; at < runs && s.file < end; at++, dcpi_step_next(w, &s)) {
+        int64_t low = dcpi_max(s.file, begin), high = dcpi_min(s.file + run, end);
+        uint8_t *in_file = file + (low - begin), *in_memory = memory + s.memory + (low - s.file);
+        if (to_memory) memcpy(in_memory, in_file, (size_t)(high - low));
+        else memcpy(in_file, in_memory, (size_t)(high - low));
+    }
+}
+
+/* Files are little-endian; `width` is the size of a number in bytes. A complex element is two numbers. */
+static int dcpi_dtype_width(dcp_dtype dtype) {
+    int bits = dcp_dtype_bits(dtype);
+    if (dtype == DCP_COMPLEX64 || dtype == DCP_COMPLEX128) bits /= 2;
+    return bits < 8 ? 1 : bits / 8;
+}
+static void dcpi_swap_bytes(uint8_t *bytes, int64_t size, int width) {
+    int64_t i;
+    int j;
+    if (!DCPI_BIG_ENDIAN || width < 2) return;
+    for (i = 0; i + width <= size; i += width) {
+        for (j = 0; j < width / 2; j++) {
+            uint8_t swapped = bytes[i + j];
+            bytes[i + j] = bytes[i + width - 1 - j];
+            bytes[i + width - 1 - j] = swapped;
+        }
+    }
+}
+
+/* ---- the caller's tensors ------------------------------------------------------------------------------------------------------------ */
+static int dcpi_has_global(const dcp_tensor *t) {
+    int d;
+    for (d = 0; d < t->ndim; d++) if (t->global_shape[d] != 0) return 1;
+    return 0;
+}
+static const int64_t *dcpi_global_shape(const dcp_tensor *t) { return dcpi_has_global(t) ? t->global_shape : t->shape; }
+
+static void dcpi_effective_stride(const dcp_tensor *t, int64_t *stride) {
+    int d;
+    for (d = 0; d < t->ndim; d++) if (t->stride[d] != 0) break;
+    if (d == t->ndim) dcpi_row_major(t->ndim, t->shape, stride);
+    else memcpy(stride, t->stride, sizeof t->stride);
+}
+/* The bytes of a checked tensor's own piece. */
+static int64_t dcpi_tensor_bytes(const dcp_tensor *t) {
+    int64_t bytes = 0;
+    if (t->dtype == DCP_OPAQUE) return 0;
+    (void)dcpi_dtype_size(t->dtype, dcpi_box_elements(t->ndim, t->shape), &bytes);
+    return bytes;
+}
+static dcp_status dcpi_tensor_check_shape(const dcp_tensor *t, dcp_error *err) {
+    int64_t elements = 1, whole = 1, bytes;
+    int d, global = dcpi_has_global(t);
+    if (t->ndim < 0 || t->ndim > DCP_MAX_DIMS)
+        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": ndim is %d; 0 to %d are possible", t->name, t->ndim, DCP_MAX_DIMS);
+    for (d = 0; d < DCP_MAX_DIMS; d++) {
+        if (d >= t->ndim && (t->shape[d] || t->global_shape[d] || t->global_offset[d] || t->stride[d]))
+            return dcpi_fail(err, DCP_E_INVALID,
+                             "tensor \"%s\": ndim is %d, but entry %d of shape, global_shape, global_offset or stride is not 0; is ndim right?",
+                             t->name, t->ndim, d);
+        if (t->shape[d] < 0 || t->global_shape[d] < 0 || t->global_offset[d] < 0)
+            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": entry %d of shape, global_shape or global_offset is negative", t->name, d);
+        if (d >= t->ndim) continue;
+        if (!global && t->global_offset[d] != 0)
+            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": global_offset is set, but global_shape is not (dcp_piece sets both)",
+                             t->name);
+        if (global && (t->global_offset[d] > t->global_shape[d] || t->shape[d] > t->global_shape[d] - t->global_offset[d]))
+            return dcpi_fail(err, DCP_E_INVALID,
+                             "tensor \"%s\": in dimension %d the piece ends at %" PRId64 " + %" PRId64 ", beyond global_shape %" PRId64,
+                    t->name, d,
+                             t->global_offset[d], t->shape[d], t->global_shape[d]);
+        if (!dcpi_mul(elements, dcpi_max(t->shape[d], 1), &elements) || !dcpi_mul(whole, dcpi_max(dcpi_global_shape(t)[d], 1), &whole))
+            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its number of elements exceeds 2^63", t->name);
+    }
+    if (t->dtype != DCP_OPAQUE && (!dcpi_dtype_size(t->dtype, elements, &bytes) || !dcpi_dtype_size(t->dtype, whole, &bytes)))
+        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its size exceeds 2^63 bytes", t->name);
+    return DCP_OK;
+}
+/* Strides that let no two elements share memory: from the smallest up, each steps over all that the smaller ones span. */
+static dcp_status dcpi_tensor_check_stride(const dcp_tensor *t, dcp_error *err) {
+    int64_t stride[DCP_MAX_DIMS], span = 0, reach, end;
+    int d, n, done[DCP_MAX_DIMS] = {0}, bits = dcp_dtype_bits(t->dtype);
+    for (d = 0; d < t->ndim; d++) {
+        if (t->stride[d] < 0) return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": stride[%d] is negative", t->name, d);
+        if (t->shape[d] == 0) return DCP_OK;
+    }
+    dcpi_effective_stride(t, stride);
+    if (bits < 8 && !dcpi_is_row_major(t->ndim, t->shape, stride))
+        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": elements of %s cannot be strided", t->name, dcp_dtype_name(t->dtype));
+    for (n = 0; n < t->ndim; n++) {
+        int smallest = -1;
+        for (d = 0; d < t->ndim; d++) if (!done[d] && (smallest < 0 || stride[d] < stride[smallest])) smallest = d;
+        done[smallest] = 1;
+        if (t->shape[smallest] == 1) continue;
+        if (stride[smallest] <= span)
+            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": stride[%d] = %" PRId64 " makes elements share memory", t->name, smallest,
+                             stride[smallest]);
+        if (!dcpi_mul(t->shape[smallest] - 1, stride[smallest], &reach) || !dcpi_add(span, reach, &span) || !dcpi_mul(span, 16, &end))
+            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its strides exceed 2^63 bytes", t->name);
+    }
+    return DCP_OK;
+}
+/* What a tensor must fulfil by itself, to be saved or wanted. */
+static dcp_status dcpi_tensor_check(const dcp_tensor *t, int saving, dcp_error *err) {
+    dcp_status status;
+    if (!t->name || !dcpi_is_name(t->name, DCP_LIMIT_NAME))
+        return dcpi_fail(err, DCP_E_INVALID,
+                         "a tensor's name is missing, empty, longer than %d bytes, not UTF-8, or has control characters: \"%.80s\"",
+                (int)DCP_LIMIT_NAME, t->name ? t->name : "");
+    if (dcp_dtype_bits(t->dtype) == 0 && !(t->dtype == DCP_OPAQUE && !saving))
+        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": dtype %d is none that can be %s", t->name, (int)t->dtype,
+                         saving ? "saved" : "wanted");
+    if ((int)t->placement < 0 || t->placement > DCP_PLACE_SHARDED)
+        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": placement %d is none", t->name, (int)t->placement);
+    status = dcpi_tensor_check_shape(t, err);
+    if (!status && t->dtype != DCP_OPAQUE) status = dcpi_tensor_check_stride(t, err);
+    if (status) return status;
+    if (t->device && (!t->device->wait || (saving ? !t->device->copy_out : !t->device->copy_in)))
+        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its device lacks %s or wait", t->name, saving ? "copy_out" : "copy_in");
+    if (!t->data && !t->device && (t->dtype == DCP_OPAQUE || dcpi_tensor_bytes(t) > 0))
+        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": data is NULL", t->name);
+    return DCP_OK;
+}
+
+DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data, int ndim, const int64_t *shape) {
+    dcp_tensor t;
+    int d;
+    memset(&t, 0, sizeof t);
+    t.name = name;
+    t.dtype = dtype;
+    t.ndim = ndim;
+    t.data = (void *)data;                              /* a save only reads it */
+    for (d = 0; d < ndim && d < DCP_MAX_DIMS; d++) t.shape[d] = shape[d];
+    return t;
+}
+DCPDEF dcp_tensor dcp_scalar(const char *name, dcp_dtype dtype, const void *data) { return dcp_array(name, dtype, data, 0, NULL); }
+DCPDEF dcp_tensor dcp_bytes(const char *name, const void *data, size_t size) {
+    int64_t shape = (int64_t)size;
+    return dcp_array(name, DCP_UINT8, data, 1, &shape);
+}
+DCPDEF void dcp_piece(dcp_tensor *tensor, const int64_t *global_shape, const int64_t *global_offset) {
+    int d;
+    for (d = 0; d < tensor->ndim && d < DCP_MAX_DIMS; d++) {
+        tensor->global_shape[d] = global_shape[d];
+        tensor->global_offset[d] = global_offset[d];
+    }
+}
+
+/* ================================================================================================================================
+ * >>meta        The metadata document: names and times, building it in memory, every rule that it must keep, writing, parsing.
+ *
+ * One shape of data, dcp_metadata, stands between all of these. A parsed or built one owns its memory through `internal` (a dcpi_meta); one
+ * that a program filled by hand owns nothing, and all functions but the builders and dcp_metadata_free treat it alike.
+ * Parsing answers "is this a document", validation "does it keep the rules": a broken document can be loaded and looked at, not used.
+ * ============================================================================================================================== */
+
 /* ---- names ------------------------------------------------------------------------------------------------------------------- */
 DCPDEF const char *dcp_layout_extension(dcp_layout layout) {
     if (layout == DCP_LAYOUT_SHARDED) return ".metadata.json";
     if (layout == DCP_LAYOUT_SINGLE) return ".checkpoint";
     return layout == DCP_LAYOUT_MANIFEST ? ".manifest.json" : NULL;
 }
-static int dcpi_is_save_id(const char *text) {                          /* 16 lower-case hex digits */
-    size_t i;
+static int dcpi_starts_with_id(const char *text) {                      /* 16 lower-case hex digits */
+    int i;
     for (i = 0; i < 16; i++) if (!dcpi_is_lower_hex(text[i])) return 0;
-    return text[16] == '\0';
+    return 1;
 }
+static int dcpi_is_save_id(const char *text) { return dcpi_starts_with_id(text) && text[16] == '\0'; }
 DCPDEF dcp_status dcp_shard_name(const char *prefix, int rank, const char *save_id, char *name, size_t capacity, dcp_error *err) {
     int length;
     if (name && capacity > 0) name[0] = '\0';
@@ -5817,6 +5946,9 @@ static void dcpi_check_placement(dcpi_checker *c, const dcp_tensor_metadata *ten
     for (d = 0; d < ndim; d++) if (!dcpi_check_global(c, tensor, d)) return;
     if (!dcpi_check_elements(ndim, tensor->global_shape, &elements))
         dcpi_check_error(c, "globalShape", "the number of elements does not fit in 64 bits");
+    if (strcmp(tensor->placement, "private") == 0 && ndim > 0 && memcmp(tensor->shape, tensor->global_shape,
+                                                                        (size_t)ndim * sizeof tensor->shape[0]) != 0)
+        dcpi_check_error(c, "globalShape", "a private tensor is whole: it must equal the shape");
 }
 static void dcpi_check_blocks(dcpi_checker *c, const dcp_tensor_metadata *tensor) {
     int64_t size = tensor->block_size, wanted;
@@ -6729,7 +6861,7 @@ static dcp_status dcpi_emit_shards(dcpi_emitter *e) {
 static void dcpi_emit_sharding(dcpi_emitter *e) {
     const dcp_sharding *sharding = &e->source->head->sharding;
     DCPI_PUT(e, "  \"sharding\": { ");
-    if (sharding->strategy) {
+    if (sharding->strategy && sharding->strategy[0] != '\0') {           /* "" is how a parsed one says that it is absent */
         DCPI_PUT(e, "\"strategy\": ");
         dcpi_emit_text(e, "sharding.strategy", sharding->strategy);
         DCPI_PUT(e, ", ");
@@ -7589,7 +7721,8 @@ static dcp_status dcpi_file_check(const dcp_metadata *metadata, const char *json
 /* ---- wrappers: keys are validated, outputs cleared, missing functions and silent failures turned into errors ------------------------- */
 static dcp_status dcpi_storage_key(const char *key, dcp_error *err) {
     if (key && dcpi_key_is_valid(key)) return DCP_OK;
-    return dcpi_fail(err, DCP_E_INVALID, "\"%s\" is not a valid path in a storage: parts joined by '/', none empty, \".\" or \"..\", no '\\', ':' or control "
+    return dcpi_fail(err, DCP_E_INVALID,
+                     "\"%s\" is not a valid path in a storage: parts joined by '/', none empty, \".\" or \"..\", no '\\', ':' or control "
                      "characters", key ? key : "(null)");
 }
 static dcp_status dcpi_storage_lacks(const char *what, dcp_error *err) {
@@ -7602,7 +7735,8 @@ static dcp_status dcpi_storage_result(dcp_status status, const char *what, const
         return dcpi_fail(err, status, "the storage could not %s \"%s\" and gave no reason (%s)", what, key, dcp_status_name(status));
     return status;
 }
-static dcp_status dcpi_storage_begin(dcp_storage *s, const char *key, const char *temporary, int64_t size_hint, void **object, dcp_error *err) {
+static dcp_status dcpi_storage_begin(dcp_storage *s, const char *key, const char *temporary, int64_t size_hint, void **object,
+                                     dcp_error *err) {
     dcp_status status;
     *object = NULL;
     (void)dcpi_succeed(err);
@@ -7612,7 +7746,8 @@ static dcp_status dcpi_storage_begin(dcp_storage *s, const char *key, const char
     if (status) return status;
     return dcpi_storage_result(s->begin(s->context, key, temporary, size_hint, object, err), "create", key, err);
 }
-static dcp_status dcpi_storage_write(dcp_storage *s, const char *key, void *object, int64_t offset, const void *data, size_t size, dcp_error *err) {
+static dcp_status dcpi_storage_write(dcp_storage *s, const char *key, void *object, int64_t offset, const void *data, size_t size,
+                                     dcp_error *err) {
     (void)dcpi_succeed(err);
     return dcpi_storage_result(s->write(s->context, object, offset, data, size, err), "write", key, err);
 }
@@ -7632,7 +7767,8 @@ static dcp_status dcpi_storage_open_object(dcp_storage *s, const char *key, void
     if (status) return status;
     return dcpi_storage_result(s->open(s->context, key, object, info, err), "open", key, err);
 }
-static dcp_status dcpi_storage_read(dcp_storage *s, const char *key, void *object, int64_t offset, void *data, size_t size, dcp_error *err) {
+static dcp_status dcpi_storage_read(dcp_storage *s, const char *key, void *object, int64_t offset, void *data, size_t size,
+                                    dcp_error *err) {
     (void)dcpi_succeed(err);
     return dcpi_storage_result(s->read(s->context, object, offset, data, size, err), "read", key, err);
 }
@@ -7681,7 +7817,8 @@ typedef struct dcpi_local_object { dcpi_file file; int64_t size; const void *map
 static dcp_status dcpi_local_fail(const dcpi_local *local, int sys, const char *what, const char *key, dcp_error *err) {
     char text[160];
     dcpi_os_message(sys, text, sizeof text);
-    return dcpi_fail_sys(err, dcpi_os_status(sys), sys == DCPI_OS_SHORT ? 0 : sys, "cannot %s \"%s\" in directory \"%s\": %s", what, key, local->path, text);
+    return dcpi_fail_sys(err, dcpi_os_status(sys), sys == DCPI_OS_SHORT ? 0 : sys, "cannot %s \"%s\" in directory \"%s\": %s", what, key,
+                         local->path, text);
 }
 /* On a file that is open, "invalid argument" is the file system's oddity, not the caller's mistake. */
 static dcp_status dcpi_local_fail_io(const dcpi_local *local, int sys, const char *what, const char *key, dcp_error *err) {
@@ -7796,7 +7933,13 @@ static dcp_status dcpi_local_stat(void *context, const char *path, dcp_object_in
     return sys ? dcpi_local_fail(local, sys, "look at", path, err) : DCP_OK;
 }
 
-typedef struct dcpi_local_listing { const char *directory; dcpi_storage_each each; void *user; dcpi_buffer path; dcp_status status; } dcpi_local_listing;
+typedef struct dcpi_local_listing {
+    const char *directory;
+    dcpi_storage_each each;
+    void *user;
+    dcpi_buffer path;
+    dcp_status status;
+} dcpi_local_listing;
 
 static int dcpi_local_list_one(void *user, const char *name, const dcp_object_info *info) {
     dcpi_local_listing *l = (dcpi_local_listing *)user;
@@ -7888,7 +8031,8 @@ static dcp_status dcpi_local_new(const char *path, unsigned mode, int create, dc
     }
     local->mode = mode;
     s->context = local;
-    s->flags = DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_CONCURRENT_WRITE | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH | DCP_STORAGE_SYNC |
+    s->flags = DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_CONCURRENT_WRITE | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH |
+               DCP_STORAGE_SYNC |
                DCP_STORAGE_SYNC_DIRECTORY;
     s->begin = dcpi_local_begin; s->write = dcpi_local_write; s->commit = dcpi_local_commit; s->abort = dcpi_local_abort;
     s->open = dcpi_local_open; s->read = dcpi_local_read; s->map = dcpi_local_map; s->close = dcpi_local_close;
@@ -7898,7 +8042,7 @@ static dcp_status dcpi_local_new(const char *path, unsigned mode, int create, dc
     return DCP_OK;
 }
 
-/* ---- memory: objects in a list; what is committed never changes, so readers hold it by a count ---------------------------------------- */
+/* ---- memory: objects in a list; what is committed never changes, so readers hold it by a count --------------------------------------- */
 typedef struct dcpi_blob { char *data; size_t size, capacity; int64_t modified_ns; int users; } dcpi_blob;
 typedef struct dcpi_memory_entry { struct dcpi_memory_entry *next; char *path; dcpi_blob *blob; } dcpi_memory_entry;
 typedef struct dcpi_memory { dcpi_mutex lock; dcpi_memory_entry *entries; } dcpi_memory;
@@ -7951,7 +8095,8 @@ static void dcpi_memory_abort(void *context, void *object_) {
     dcpi_free(object->path);
     dcpi_free(object);
 }
-static dcp_status dcpi_memory_publish(dcpi_memory *memory, dcpi_memory_object *object, int replace, dcp_error *err) {    /* under the lock */
+/* under the lock */
+static dcp_status dcpi_memory_publish(dcpi_memory *memory, dcpi_memory_object *object, int replace, dcp_error *err) {
     dcpi_memory_entry **at = dcpi_memory_find(memory, object->path);
     if (*at && !replace) return dcpi_fail(err, DCP_E_EXISTS, "\"%s\" is there already", object->path);
     if (!*at) {
@@ -8002,7 +8147,8 @@ static dcp_status dcpi_memory_read(void *context, void *object, int64_t offset, 
     const dcpi_blob *blob = ((dcpi_memory_object *)object)->blob;
     (void)context;
     if (offset < 0 || (uint64_t)offset > blob->size || size > blob->size - (size_t)offset)
-        return dcpi_fail(err, DCP_E_INCOMPLETE, "the object ends at byte %" PRIu64 ", before %" PRIu64 " bytes from byte %" PRId64, (uint64_t)blob->size, (uint64_t)size, offset);
+        return dcpi_fail(err, DCP_E_INCOMPLETE, "the object ends at byte %" PRIu64 ", before %" PRIu64 " bytes from byte %" PRId64,
+                         (uint64_t)blob->size, (uint64_t)size, offset);
     if (size) memcpy(data, blob->data + offset, size);
     return DCP_OK;
 }
@@ -8111,7 +8257,8 @@ static dcp_status dcpi_settings_known(const dcp_storage_options *options, const 
     for (i = 0; i < options->setting_count; i++) {
         const char *key = options->settings[i].key;
         if (key && (dcpi_same_text(key, a) || dcpi_same_text(key, b))) continue;
-        return dcpi_fail(err, DCP_E_INVALID, "storage \"%s\" has no setting \"%s\"; %s%s%s%s", options->provider, key ? key : "(null)", a ? "known: " : "it takes none", a ? a : "",
+        return dcpi_fail(err, DCP_E_INVALID, "storage \"%s\" has no setting \"%s\"; %s%s%s%s", options->provider, key ? key : "(null)",
+                         a ? "known: " : "it takes none", a ? a : "",
                          b ? ", " : "", b ? b : "");
     }
     return DCP_OK;
@@ -8123,7 +8270,8 @@ static dcp_status dcpi_provider_local(const dcp_storage_options *options, dcp_st
     if (status) return status;
     if (!base) return dcpi_fail(err, DCP_E_INVALID, "storage \"local\" needs the setting basePath, the directory to keep its files in");
     for (; mode && *mode; mode++) {
-        if (*mode < '0' || *mode > '7' || bits > 0777) return dcpi_fail(err, DCP_E_INVALID, "setting mode must be octal permission bits such as 0640");
+        if (*mode < '0' || *mode > '7' || bits > 0777)
+            return dcpi_fail(err, DCP_E_INVALID, "setting mode must be octal permission bits such as 0640");
         bits = bits * 8 + (unsigned)(*mode - '0');
     }
     if (bits > 0777) return dcpi_fail(err, DCP_E_INVALID, "setting mode must be octal permission bits such as 0640");
@@ -8142,7 +8290,8 @@ static dcp_status dcpi_provider_unknown(const char *name, dcp_error *err) {
         (void)snprintf(known + used, sizeof known - used, ", %s", p->name);
     }
     dcpi_mutex_unlock(&dcpi_providers.lock);
-    return dcpi_fail(err, DCP_E_UNSUPPORTED, "unknown storage provider \"%s\"; known here: %s. Others (s3, gcs, azure, ...) are plugged in: call "
+    return dcpi_fail(err, DCP_E_UNSUPPORTED,
+                     "unknown storage provider \"%s\"; known here: %s. Others (s3, gcs, azure, ...) are plugged in: call "
                      "dcp_storage_register(\"%s\", your_open, &err) first", name, known, name);
 }
 static dcpi_provider_open dcpi_provider_find(const char *name) {
@@ -8198,7 +8347,7 @@ DCPDEF void dcp_device_close(dcp_device *device) {
 }
 
 
-/* ---- a path: the directory that holds the checkpoint, and the name in it --------------------------------------------------------------- */
+/* ---- a path: the directory that holds the checkpoint, and the name in it ------------------------------------------------------------- */
 typedef struct dcpi_place {
     dcp_storage *storage; int owned;                    /* owned: made here for an OS path, closed with the place */
     char *directory;                                    /* key of the directory in the storage, "" for its base */
@@ -8240,7 +8389,8 @@ static dcp_status dcpi_place_open_directory(dcpi_place *place, dcp_storage *stor
     }
     place->shown = (char *)dcpi_alloc(length + 2, err);
     if (!place->shown) return DCP_E_MEMORY;
-    (void)snprintf(place->shown, length + 2, "%.*s%s", (int)length, directory, length > 0 && !dcpi_os_is_separator(directory[length - 1]) ? "/" : "");
+    (void)snprintf(place->shown, length + 2, "%.*s%s", (int)length, directory, length > 0 && !dcpi_os_is_separator(directory[length - 1])
+                   ? "/" : "");
     return DCP_OK;
 }
 /* Splits a path at its last separator; the part behind it is the name. */
@@ -8250,8 +8400,10 @@ static dcp_status dcpi_place_open(dcpi_place *place, dcp_storage *storage, const
     dcp_status status;
     memset(place, 0, sizeof *place);
     while (cut > 0 && !(storage ? path[cut - 1] == '/' : dcpi_os_is_separator(path[cut - 1]))) cut--;
-    if (cut == length || !dcpi_key_is_valid(path + cut) || length > (size_t)DCP_LIMIT_PATH)
-        return dcpi_fail(err, DCP_E_INVALID, "\"%s\" is not the path of a checkpoint: its last part must be a name of printable UTF-8 without '\\' or ':'", path);
+    if (cut == length || !dcpi_key_is_valid(storage ? path : path + cut) || length > (size_t)DCP_LIMIT_PATH)
+        return dcpi_fail(err, DCP_E_INVALID,
+                         "\"%s\" is not the path of a checkpoint: its last part must be a name of printable UTF-8 without '\\' or ':'",
+                path);
     directory = dcpi_text_range(path, cut, err);
     if (!directory) return DCP_E_MEMORY;
     status = dcpi_place_open_directory(place, storage, directory, create, err);
@@ -8271,7 +8423,8 @@ static char *dcpi_place_key(const dcpi_place *place, const char *name, dcp_error
 static const char *dcpi_place_name(const dcpi_place *place, const char *key) {
     return place->directory[0] ? key + strlen(place->directory) + 1 : key;
 }
-/* Every directory from the storage's base down to this one exists and is durable, whoever made it (DESIGN 4.2): made first, synced from the top. */
+/* Every directory from the storage's base down to this one exists and is durable, whoever made it (DESIGN 4.2): made first, synced from the
+ * top. */
 static dcp_status dcpi_place_sync_all(const dcpi_place *place, dcp_error *err) {
     dcp_status status = dcpi_storage_sync_directory(place->storage, place->directory, err);
     size_t i, length = strlen(place->directory);
@@ -8289,7 +8442,9 @@ static dcp_status dcpi_place_sync_all(const dcpi_place *place, dcp_error *err) {
     dcpi_free(part);
     return status;
 }
-static dcp_status dcpi_place_sync(const dcpi_place *place, dcp_error *err) { return dcpi_storage_sync_directory(place->storage, place->directory, err); }
+static dcp_status dcpi_place_sync(const dcpi_place *place, dcp_error *err) {
+    return dcpi_storage_sync_directory(place->storage, place->directory, err);
+}
 
 /* 16 hex digits of the system's randomness, and a NUL: a save's id, and part of every temporary name. */
 static dcp_status dcpi_random_id(char id[17], dcp_error *err) {
@@ -8329,11 +8484,15 @@ static dcp_status dcpi_op_begin(dcpi_op *op, const dcp_io *io, dcp_error *err) {
     if (io->timeout_ms < 0) return dcpi_fail(err, DCP_E_INVALID, "io.timeout_ms is negative (0 is the default of 300,000)");
     if (io->deadline_ms < 0) return dcpi_fail(err, DCP_E_INVALID, "io.deadline_ms is negative (0 is no deadline)");
     if (io->threads < 0) return dcpi_fail(err, DCP_E_INVALID, "io.threads is negative (0 chooses)");
-    if (io->retry.attempts < 0 || io->retry.first_ms < 0 || io->retry.max_ms < 0) return dcpi_fail(err, DCP_E_INVALID, "io.retry has a negative member");
+    if (io->retry.attempts < 0 || io->retry.first_ms < 0 || io->retry.max_ms < 0)
+        return dcpi_fail(err, DCP_E_INVALID, "io.retry has a negative member");
     if (io->memory_budget != 0 && io->memory_budget < DCPI_MIB)
-        return dcpi_fail(err, DCP_E_INVALID, "io.memory_budget is %" PRIu64 " bytes; at least 1 MiB is needed (0 is the default of 64 MiB)", (uint64_t)io->memory_budget);
+        return dcpi_fail(err, DCP_E_INVALID,
+                         "io.memory_budget is %" PRIu64 " bytes; at least 1 MiB is needed (0 is the default of 64 MiB)",
+                (uint64_t)io->memory_budget);
     if (io->coordinator && io->coordinator->world_size != 1)
-        return dcpi_fail(err, DCP_E_UNSUPPORTED, "the coordinator has %d ranks; version %s works with one", io->coordinator->world_size, DCP_VERSION);
+        return dcpi_fail(err, DCP_E_UNSUPPORTED, "the coordinator has %d ranks; version %s works with one", io->coordinator->world_size,
+                         DCP_VERSION);
     if (op->io.memory_budget == 0) op->io.memory_budget = 64 * DCPI_MIB;
     if (op->io.timeout_ms == 0) op->io.timeout_ms = 300000;
     if (op->io.retry.attempts == 0) op->io.retry.attempts = 3;
@@ -8341,11 +8500,17 @@ static dcp_status dcpi_op_begin(dcpi_op *op, const dcp_io *io, dcp_error *err) {
     if (op->io.retry.max_ms == 0) op->io.retry.max_ms = 2000;
     return DCP_OK;
 }
+static dcp_status dcpi_op_check_cancel(const dcpi_op *op, dcp_error *err) {     /* any thread */
+    if (!op->io.cancel || !dcpi_flag_get(&op->io.cancel->requested)) return DCP_OK;
+    return dcpi_fail(err, DCP_E_CANCELLED, "cancelled in phase %s", dcp_phase_name(op->progress.phase));
+}
 /* Calling thread: whether the operation should end now. */
 static dcp_status dcpi_op_check(const dcpi_op *op, dcp_error *err) {
-    if (op->io.cancel && dcpi_flag_get(&op->io.cancel->requested)) return dcpi_fail(err, DCP_E_CANCELLED, "cancelled in phase %s", dcp_phase_name(op->progress.phase));
+    dcp_status status = dcpi_op_check_cancel(op, err);
+    if (status) return status;
     if (op->io.deadline_ms > 0 && dcpi_os_monotonic_ms() - op->started_ms > op->io.deadline_ms)
-        return dcpi_fail(err, DCP_E_TIMEOUT, "the deadline of %" PRId64 " ms passed in phase %s, after %" PRId64 " of %" PRId64 " bytes", op->io.deadline_ms,
+        return dcpi_fail(err, DCP_E_TIMEOUT, "the deadline of %" PRId64 " ms passed in phase %s, after %" PRId64 " of %" PRId64 " bytes",
+                         op->io.deadline_ms,
                          dcp_phase_name(op->progress.phase), op->progress.bytes_done, op->progress.bytes_total);
     return DCP_OK;
 }
@@ -8375,7 +8540,8 @@ static void dcpi_op_log(const dcpi_op *op, dcp_log_level level, const char *form
     dcpi_message_clean(message, sizeof message);
     op->io.log(op->io.log_user, level, message);
 }
-/* Whether to try again after `attempt` attempts that ended in *err: only transient errors; sleeps (exponential, full jitter), awake to cancel. */
+/* Whether to try again after `attempt` attempts that ended in *err: only transient errors; sleeps (exponential, full jitter), awake to
+ * cancel. */
 static int dcpi_op_again(dcpi_op *op, int attempt, const char *what, const dcp_error *err) {
     int64_t limit = op->io.retry.first_ms, slept;
     uint32_t random = 0;
@@ -8385,14 +8551,16 @@ static int dcpi_op_again(dcpi_op *op, int attempt, const char *what, const dcp_e
     limit = dcpi_min(limit, op->io.retry.max_ms);
     (void)dcpi_os_random(&random, sizeof random);
     limit = 1 + (int64_t)(random % (uint32_t)(limit + 1));
-    dcpi_op_log(op, DCP_LOG_WARNING, "%s failed, attempt %d of %d; again in %" PRId64 " ms: %s", what, attempt, op->io.retry.attempts, limit, err->message);
+    dcpi_op_log(op, DCP_LOG_WARNING, "%s failed, attempt %d of %d; again in %" PRId64 " ms: %s", what, attempt, op->io.retry.attempts,
+                limit, err->message);
     for (slept = 0; slept < limit; slept += 20) {
         if (dcpi_op_check(op, NULL)) return 0;
         dcpi_os_sleep_ms((int)dcpi_min(20, limit - slept));
     }
     return 1;
 }
-/* Workers: what the caller asked for, else two for each processor (one computes while the other waits for the storage), but no more than pay. */
+/* Workers: what the caller asked for, else two for each processor (one computes while the other waits for the storage), but no more than
+ * pay. */
 static int dcpi_op_threads(const dcpi_op *op, int worthwhile) {
     int wanted = op->io.threads ? op->io.threads : (int)dcpi_min(2 * (int64_t)dcpi_os_processors(), worthwhile);
     return (int)dcpi_min(wanted, DCPI_MAX_WORKERS);
@@ -8430,6 +8598,13 @@ static void dcpi_crew_fail(dcpi_crew *crew, const dcp_error *err) {     /* under
     crew->stop = 1;
     dcpi_cond_wake_all(&crew->changed);
 }
+static int dcpi_crew_is_stopped(dcpi_crew *crew) {                      /* any thread, not under the lock */
+    int stop;
+    dcpi_mutex_lock(&crew->lock);
+    stop = crew->stop;
+    dcpi_mutex_unlock(&crew->lock);
+    return stop;
+}
 static void dcpi_crew_leave(dcpi_crew *crew) {                          /* a worker's last act, under the lock */
     crew->running--;
     dcpi_cond_wake_all(&crew->changed);
@@ -8444,8 +8619,9 @@ static dcp_status dcpi_crew_close(dcpi_crew *crew, dcp_error *err) {
     return crew->error.status;
 }
 
-/* ---- whole objects (declared in >>api_plug) -------------------------------------------------------------------------------------------- */
-static dcp_status dcpi_object_write_chunks(dcpi_op *op, dcp_storage *s, const char *path, void *object, const char *data, size_t size, dcp_error *err) {
+/* ---- whole objects (declared in >>api_plug) ------------------------------------------------------------------------------------------ */
+static dcp_status dcpi_object_write_chunks(dcpi_op *op, dcp_storage *s, const char *path, void *object, const char *data, size_t size,
+                                           dcp_error *err) {
     size_t at = 0;
     dcp_status status = DCP_OK;
     while (at < size && !status) {
@@ -8457,7 +8633,8 @@ static dcp_status dcpi_object_write_chunks(dcpi_op *op, dcp_storage *s, const ch
     }
     return status ? status : dcpi_op_check(op, err);
 }
-static dcp_status dcpi_object_write(dcpi_op *op, dcp_storage *s, const char *path, const char *temporary, const void *data, size_t size, dcp_error *err) {
+static dcp_status dcpi_object_write(dcpi_op *op, dcp_storage *s, const char *path, const char *temporary, const void *data, size_t size,
+                                    dcp_error *err) {
     void *object;
     dcp_status status = dcpi_storage_begin(s, path, temporary, (int64_t)size, &object, err);
     if (status) return status;
@@ -8490,11 +8667,13 @@ static dcp_status dcpi_object_publish(dcpi_op *op, dcp_storage *s, const char *p
     if (status && err) *err = local;
     return status;
 }
-DCPDEF dcp_status dcp_storage_write_all_io(dcp_storage *storage, const char *path, const void *data, size_t size, const dcp_io *io, dcp_error *err) {
+DCPDEF dcp_status dcp_storage_write_all_io(dcp_storage *storage, const char *path, const void *data, size_t size, const dcp_io *io,
+                                           dcp_error *err) {
     dcpi_op op;
     dcp_status status;
     (void)dcpi_succeed(err);
-    if (!storage || !path || !io || (!data && size)) return dcpi_fail(err, DCP_E_INVALID, "dcp_storage_write_all: storage, path, io or data is NULL");
+    if (!storage || !path || !io || (!data && size))
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_storage_write_all: storage, path, io or data is NULL");
     status = dcpi_op_begin(&op, io, err);
     if (status) return status;
     dcpi_op_phase(&op, DCP_PHASE_WRITE, (int64_t)size);
@@ -8515,14 +8694,15 @@ static dcp_status dcpi_object_read(dcpi_op *op, dcp_storage *s, const char *path
         status = dcpi_op_check(op, err);
         if (!status) status = dcpi_storage_read(s, path, object, at, data + at, (size_t)n, err);
         at += n;
-        dcpi_op_report(op, at, at == size);
+        if (op->progress.phase == DCP_PHASE_READ) dcpi_op_report(op, at, at == size);       /* an object of the user's, not a document */
     }
     data[size] = '\0';
     if (status) dcpi_free(data);
     else *out = data;
     return status;
 }
-DCPDEF dcp_status dcp_storage_read_all_io(dcp_storage *storage, const char *path, void **data, size_t *size, const dcp_io *io, dcp_error *err) {
+DCPDEF dcp_status dcp_storage_read_all_io(dcp_storage *storage, const char *path, void **data, size_t *size, const dcp_io *io,
+                                          dcp_error *err) {
     dcpi_op op;
     dcp_object_info info;
     void *object;
@@ -8578,8 +8758,8 @@ DCPDEF dcp_status dcp_storage_delete(dcp_storage *storage, const char *path, dcp
 DCPDEF void dcp_cancel_request(dcp_cancel *cancel) { if (cancel) dcpi_flag_set(&cancel->requested, 1); }
 
 /* ================================================================================================================================
- * >>index       Open: find the commit file, read and check the document, and turn it, whatever its layout, into one index of pieces: tensor, box,
- *               file, byte range, digests. Load, verify and map know only that index.
+ * >>index       Open: find the commit file, read and check the document, and turn it, whatever its layout, into one index of pieces:
+ *               tensor, box, file, byte range, digests. Load, verify and map know only that index.
  * ============================================================================================================================== */
 #define DCPI_LEAF ((int64_t)256 * 1024)                 /* bytes hashed as one string (DESIGN 2.1) */
 #define DCPI_CHUNK ((int64_t)4 * 1024 * 1024)           /* bytes in one request to a storage, at most */
@@ -8602,7 +8782,8 @@ typedef struct dcpi_data_file {                         /* a shard's bytes: a fi
     int is_checked; int64_t checked_modified_ns;        /* flat checksum: the file was hashed, when it had this time and its size */
 } dcpi_data_file;
 
-typedef struct dcpi_copy { struct dcpi_copy *next; const dcpi_stored *stored; uint8_t *data; size_t size; } dcpi_copy;   /* dcp_map without mapping */
+/* dcp_map without mapping */
+typedef struct dcpi_copy { struct dcpi_copy *next; const dcpi_stored *stored; uint8_t *data; size_t size; } dcpi_copy;
 
 struct dcp_checkpoint {
     dcpi_op op;
@@ -8614,20 +8795,23 @@ struct dcp_checkpoint {
     uint8_t digest[32];                                 /* of the document's bytes: to see whether it is still the same one */
     dcpi_piece *pieces; size_t piece_count;
     dcpi_stored *tensors; size_t tensor_count;          /* sorted by name */
+    void *single;                                       /* the single file, open; else NULL */
     dcpi_data_file *files; size_t file_count;           /* one for each shard of the document */
     dcpi_mutex lock; int has_lock, open_files;
     dcpi_copy *copies;
 };
 
-/* ---- commit files ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- commit files -------------------------------------------------------------------------------------------------------------------- */
 static const struct dcpi_commit_kind { const char *suffix; dcp_layout layout; } dcpi_commit_kinds[] = {
-    { ".metadata.json", DCP_LAYOUT_SHARDED }, { ".checkpoint", DCP_LAYOUT_SINGLE }, { ".manifest.json", DCP_LAYOUT_MANIFEST }, { ".manifest.yaml", DCP_LAYOUT_MANIFEST }
+    { ".metadata.json", DCP_LAYOUT_SHARDED }, { ".checkpoint", DCP_LAYOUT_SINGLE }, { ".manifest.json", DCP_LAYOUT_MANIFEST }, {
+        ".manifest.yaml", DCP_LAYOUT_MANIFEST }
 };
 /* The kind of commit file that a name is; NULL if it is none. */
 static const struct dcpi_commit_kind *dcpi_commit_kind_of(const char *name) {
     size_t i;
     for (i = 0; i < DCPI_COUNT(dcpi_commit_kinds); i++)
-        if (dcpi_ends_with(name, dcpi_commit_kinds[i].suffix) && strlen(name) > strlen(dcpi_commit_kinds[i].suffix)) return &dcpi_commit_kinds[i];
+        if (dcpi_ends_with(name, dcpi_commit_kinds[i].suffix) && strlen(name) > strlen(dcpi_commit_kinds[i].suffix))
+            return &dcpi_commit_kinds[i];
     return NULL;
 }
 static char *dcpi_commit_name(const char *prefix, const struct dcpi_commit_kind *kind, dcp_error *err) {
@@ -8637,7 +8821,8 @@ static char *dcpi_commit_name(const char *prefix, const struct dcpi_commit_kind 
     return name;
 }
 /* The commit files that a prefix has: their number; the first one's kind, and the second's. */
-static dcp_status dcpi_commit_find(const dcpi_place *place, const char *prefix, const struct dcpi_commit_kind *found[2], int *count, dcp_error *err) {
+static dcp_status dcpi_commit_find(const dcpi_place *place, const char *prefix, const struct dcpi_commit_kind *found[2], int *count,
+                                   dcp_error *err) {
     size_t i;
     *count = 0;
     for (i = 0; i < DCPI_COUNT(dcpi_commit_kinds); i++) {
@@ -8654,8 +8839,13 @@ static dcp_status dcpi_commit_find(const dcpi_place *place, const char *prefix, 
     return dcpi_succeed(err);
 }
 
-/* ---- documents: the bytes of one commit file, checked and parsed ------------------------------------------------------------------------ */
-typedef struct dcpi_document { dcp_metadata *metadata; uint8_t digest[32]; int64_t object_size; } dcpi_document;
+/* Trouble of ours or of the storage, which says nothing about the document that was to be read. */
+static int dcpi_is_trouble(dcp_status status) {
+    return status == DCP_E_IO || status == DCP_E_MEMORY || status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT;
+}
+
+/* ---- documents: the bytes of one commit file, checked and parsed --------------------------------------------------------------------- */
+typedef struct dcpi_document { dcp_metadata *metadata; uint8_t digest[32]; dcp_object_info info; /* of the commit file */ } dcpi_document;
 
 typedef struct dcpi_reading { dcp_storage *storage; const char *key; void *object; } dcpi_reading;
 static dcp_status dcpi_reading_read(void *user, int64_t offset, void *data, size_t size, dcp_error *err) {
@@ -8664,25 +8854,28 @@ static dcp_status dcpi_reading_read(void *user, int64_t offset, void *data, size
 }
 static dcp_status dcpi_document_limit(int64_t size, dcp_error *err) {
     if (size <= (int64_t)DCP_LIMIT_DOCUMENT) return DCP_OK;
-    return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRId64 " bytes; DCP_LIMIT_DOCUMENT is %" PRId64, size, (int64_t)DCP_LIMIT_DOCUMENT);
+    return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRId64 " bytes; DCP_LIMIT_DOCUMENT is %" PRId64, size,
+                     (int64_t)DCP_LIMIT_DOCUMENT);
 }
 static dcp_status dcpi_document_read_json(dcpi_op *op, dcpi_reading *r, const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
     char *text = NULL;
-    dcp_status status = dcpi_document_limit(out->object_size, err);
-    if (!status) status = dcpi_object_read(op, r->storage, r->key, r->object, out->object_size, &text, err);
+    dcp_status status = dcpi_document_limit(out->info.size, err);
+    if (!status) status = dcpi_object_read(op, r->storage, r->key, r->object, out->info.size, &text, err);
     if (status) return status;
-    dcp_sha256(text, (size_t)out->object_size, out->digest);
-    status = dcpi_meta_parse(text, (size_t)out->object_size, "metadata/json", verifier, &out->metadata, err);
+    dcp_sha256(text, (size_t)out->info.size, out->digest);
+    status = dcpi_meta_parse(text, (size_t)out->info.size, "metadata/json", verifier, &out->metadata, err);
     dcpi_free(text);
     return status;
 }
-/* The single file: its head is read, its JSON parsed, and then every byte before the data is compared with what the JSON says must stand there. */
-static dcp_status dcpi_document_read_single(dcpi_op *op, dcpi_reading *r, const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
+/* The single file: its head is read, its JSON parsed, and then every byte before the data is compared with what the JSON says must stand
+ * there. */
+static dcp_status dcpi_document_read_single(dcpi_op *op, dcpi_reading *r, const dcp_verifier *verifier, dcpi_document *out,
+                                            dcp_error *err) {
     uint8_t head[4096];
-    int64_t head_size = dcpi_min(out->object_size, (int64_t)sizeof head), json_offset, json_size;
+    int64_t head_size = dcpi_min(out->info.size, (int64_t)sizeof head), json_offset, json_size;
     char version[32], *text;
     dcp_status status = dcpi_storage_read(r->storage, r->key, r->object, 0, head, (size_t)head_size, err);
-    if (!status) status = dcpi_file_prefix(head, (size_t)head_size, out->object_size, &json_offset, &json_size, version, err);
+    if (!status) status = dcpi_file_prefix(head, (size_t)head_size, out->info.size, &json_offset, &json_size, version, err);
     if (!status) status = dcpi_document_limit(json_size, err);
     if (status) return status;
     text = (char *)dcpi_alloc((size_t)json_size + 1, err);
@@ -8690,7 +8883,7 @@ static dcp_status dcpi_document_read_single(dcpi_op *op, dcpi_reading *r, const 
     status = dcpi_storage_read(r->storage, r->key, r->object, json_offset, text, (size_t)json_size, err);
     if (!status) dcp_sha256(text, (size_t)json_size, out->digest);
     if (!status) status = dcpi_meta_parse(text, (size_t)json_size, "checkpoint/json", verifier, &out->metadata, err);
-    if (!status) status = dcpi_file_check(out->metadata, text, (size_t)json_size, dcpi_reading_read, r, out->object_size, err);
+    if (!status) status = dcpi_file_check(out->metadata, text, (size_t)json_size, dcpi_reading_read, r, out->info.size, err);
     dcpi_free(text);
     (void)op;
     return status;
@@ -8699,30 +8892,36 @@ static void dcpi_document_free(dcpi_document *document) {
     dcp_metadata_free(document->metadata);
     document->metadata = NULL;
 }
-/* Reads, checks, parses and validates. What a message says of the file is put before it here. */
-static dcp_status dcpi_document_read(dcpi_op *op, const dcpi_place *place, const char *name, const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
+/* Reads, checks, parses and validates. What a message says of the file is put before it here. `object`, if given, gets the open file: its
+ * bytes are those that were checked, even if the file is replaced now. */
+static dcp_status dcpi_document_read_from(dcpi_op *op, const dcpi_place *place, const char *name, const dcp_verifier *verifier,
+                                          dcpi_document *out, void **object, dcp_error *err) {
     const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(name);
     dcpi_reading r;
-    dcp_object_info info;
     char *key = dcpi_place_key(place, name, err);
     dcp_status status;
     memset(out, 0, sizeof *out);
     if (!key) return DCP_E_MEMORY;
     r.storage = place->storage;
     r.key = key;
-    status = dcpi_storage_open_object(r.storage, key, &r.object, &info, err);
+    status = dcpi_storage_open_object(r.storage, key, &r.object, &out->info, err);
     if (!status) {
-        out->object_size = info.size;
         if (kind && kind->layout == DCP_LAYOUT_SINGLE) status = dcpi_document_read_single(op, &r, verifier, out, err);
-        else if (kind && kind->layout == DCP_LAYOUT_MANIFEST) status = dcpi_fail(err, DCP_E_UNSUPPORTED, "version %s of dcp.h does not read manifests", DCP_VERSION);
+        else if (kind && kind->layout == DCP_LAYOUT_MANIFEST)
+            status = dcpi_fail(err, DCP_E_UNSUPPORTED, "version %s of dcp.h does not read manifests", DCP_VERSION);
         else status = dcpi_document_read_json(op, &r, verifier, out, err);
-        if (!status) status = dcpi_meta_check(out->metadata, name, err);
         if (status) dcpi_fail_context(err, "%s%s: ", place->shown, name);
-        dcpi_storage_close_object(r.storage, r.object);
+        else if ((status = dcpi_meta_check(out->metadata, name, err)) != DCP_OK) dcpi_fail_context(err, "%s", place->shown);
+        if (object && !status) *object = r.object;
+        else dcpi_storage_close_object(r.storage, r.object);
     }
     if (status) dcpi_document_free(out);
     dcpi_free(key);
     return status;
+}
+static dcp_status dcpi_document_read(dcpi_op *op, const dcpi_place *place, const char *name, const dcp_verifier *verifier,
+                                     dcpi_document *out, dcp_error *err) {
+    return dcpi_document_read_from(op, place, name, verifier, out, NULL, err);
 }
 static int64_t dcpi_document_find_sequence(const char *head) {
     static const char member[] = "\n  \"sequence\": ";
@@ -8735,8 +8934,8 @@ static int64_t dcpi_document_find_sequence(const char *head) {
     }
     return sequence;
 }
-/* The sequence number that a commit file's first bytes show, 0 if they show none. Wrong bytes do no harm: whoever trusts the document reads it whole.
- * Bytes that cannot be read are an error: a checkpoint whose number is not known might be the newest. */
+/* The sequence number that a commit file's first bytes show, 0 if they show none. Wrong bytes do no harm: whoever trusts the document reads
+ * it whole. Bytes that cannot be read are an error: a checkpoint whose number is not known might be the newest. */
 static dcp_status dcpi_document_peek_sequence(const dcpi_place *place, const char *key, int64_t *sequence, dcp_error *err) {
     char head[4096 + 1];
     dcp_object_info info;
@@ -8744,19 +8943,19 @@ static dcp_status dcpi_document_peek_sequence(const dcpi_place *place, const cha
     size_t i, size;
     dcp_status status = dcpi_storage_open_object(place->storage, key, &object, &info, err);
     *sequence = 0;
-    if (status == DCP_E_IO || status == DCP_E_MEMORY) return status;
+    if (dcpi_is_trouble(status)) return status;
     if (status) return dcpi_succeed(err);               /* vanished meanwhile, or no regular file: not a checkpoint */
     size = (size_t)dcpi_min(info.size, (int64_t)sizeof head - 1);
     status = dcpi_storage_read(place->storage, key, object, 0, head, size, err);
     dcpi_storage_close_object(place->storage, object);
-    if (status == DCP_E_IO || status == DCP_E_MEMORY) return status;
+    if (dcpi_is_trouble(status)) return status;
     for (i = 0; i < size && !status; i++) if (head[i] == '\0') head[i] = ' ';   /* the single file's head has numbers before the text */
     head[status ? 0 : size] = '\0';
     *sequence = dcpi_document_find_sequence(head);
     return dcpi_succeed(err);
 }
 
-/* ---- the index ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the index ----------------------------------------------------------------------------------------------------------------------- */
 static const int64_t *dcpi_piece_whole(const dcp_tensor_metadata *meta) { return meta->placement ? meta->global_shape : meta->shape; }
 
 static int dcpi_piece_is_whole(const dcp_tensor_metadata *meta) {
@@ -8796,7 +8995,8 @@ static dcp_status dcpi_index_pieces(dcp_checkpoint *c, dcp_error *err) {
 }
 static dcp_placement dcpi_stored_placement(const dcpi_stored *stored, const dcpi_piece *pieces) {
     const char *word = pieces[stored->first].meta->placement;
-    if (!word) return stored->info.piece_count == 1 ? DCP_PLACE_REPLICATED : DCP_PLACE_PRIVATE;        /* a seed's document: every rank wrote its own */
+    /* a seed's document: every rank wrote its own */
+    if (!word) return stored->info.piece_count == 1 ? DCP_PLACE_REPLICATED : DCP_PLACE_PRIVATE;
     if (strcmp(word, "sharded") == 0) return DCP_PLACE_SHARDED;
     return strcmp(word, "private") == 0 ? DCP_PLACE_PRIVATE : DCP_PLACE_REPLICATED;
 }
@@ -8811,8 +9011,10 @@ static void dcpi_stored_fill(dcpi_stored *stored, const dcpi_piece *pieces) {
     info->placement = dcpi_stored_placement(stored, pieces);
     memcpy(info->shape, info->placement == DCP_PLACE_PRIVATE ? meta->shape : dcpi_piece_whole(meta), sizeof info->shape);
     if (info->dtype == DCP_OPAQUE) info->size = meta->size;
-    else (void)dcpi_dtype_bytes(info->dtype, dcpi_box_elements(info->ndim, info->shape), &info->size);
-    for (i = 0; i < info->piece_count; i++) stored->longest = dcpi_max(stored->longest, pieces[stored->first + (size_t)i].meta->ndim ? pieces[stored->first + (size_t)i].meta->shape[0] : 1);
+    else (void)dcpi_dtype_size(info->dtype, dcpi_box_elements(info->ndim, info->shape), &info->size);
+    for (i = 0; i < info->piece_count; i++)
+        stored->longest = dcpi_max(stored->longest, pieces[stored->first + (size_t)i].meta->ndim
+                                   ? pieces[stored->first + (size_t)i].meta->shape[0] : 1);
 }
 static dcp_status dcpi_index_tensors(dcp_checkpoint *c, dcp_error *err) {
     size_t i, n = 0;
@@ -8826,7 +9028,8 @@ static dcp_status dcpi_index_tensors(dcp_checkpoint *c, dcp_error *err) {
     for (i = 0; i < c->tensor_count; i++) dcpi_stored_fill(&c->tensors[i], c->pieces);
     return DCP_OK;
 }
-static dcp_status dcpi_index_files(dcp_checkpoint *c, int64_t object_size, dcp_error *err) {
+/* All shards of a single file are read through the descriptor that its document came from: it never opens again, and never closes before the end. */
+static dcp_status dcpi_index_files(dcp_checkpoint *c, const dcp_object_info *info, dcp_error *err) {
     const dcp_metadata *m = c->metadata;
     size_t s;
     c->files = (dcpi_data_file *)dcpi_alloc_array(m->shard_count, sizeof *c->files, err);
@@ -8834,7 +9037,13 @@ static dcp_status dcpi_index_files(dcp_checkpoint *c, int64_t object_size, dcp_e
     c->file_count = m->shard_count;
     for (s = 0; s < m->shard_count; s++) {
         c->files[s].shard = &m->shards[s];
-        c->files[s].object_size = c->layout == DCP_LAYOUT_SINGLE ? object_size : m->shards[s].file_size;
+        c->files[s].object_size = m->shards[s].file_size;
+        if (c->layout != DCP_LAYOUT_SINGLE) continue;
+        c->files[s].object_size = info->size;
+        c->files[s].info = *info;
+        c->files[s].object = c->single;
+        c->files[s].key = dcpi_place_key(&c->place, c->commit_name, err);
+        if (!c->files[s].key) return DCP_E_MEMORY;
     }
     return DCP_OK;
 }
@@ -8850,7 +9059,7 @@ static const dcpi_stored *dcpi_stored_find(const dcp_checkpoint *c, const char *
     return NULL;
 }
 
-/* ---- data files: opened when first read, closed when many are open; a file in use or mapped stays open --------------------------------- */
+/* ---- data files: opened when first read, closed when many are open; a file in use or mapped stays open ------------------------------- */
 static dcp_status dcpi_data_file_try(dcp_checkpoint *c, dcpi_data_file *f, char *key, dcp_error *err) {
     dcp_status status = key ? dcpi_storage_open_object(c->place.storage, key, &f->object, &f->info, err) : DCP_E_MEMORY;
     if (status) { dcpi_free(key); return status; }
@@ -8860,9 +9069,9 @@ static dcp_status dcpi_data_file_try(dcp_checkpoint *c, dcpi_data_file *f, char 
 /* Where a seed's document may have meant its file: beside the document, at the storage's base, under the standard name. */
 static dcp_status dcpi_data_file_find(dcp_checkpoint *c, dcpi_data_file *f, dcp_error *err) {
     char name[DCP_LIMIT_PATH + 64];
-    const char *given = c->layout == DCP_LAYOUT_SINGLE ? c->commit_name : f->shard->file_path;
+    const char *given = f->shard->file_path;
     dcp_status status = dcpi_data_file_try(c, f, dcpi_place_key(&c->place, given, err), err);
-    if (status != DCP_E_NOT_FOUND || !c->metadata->is_foreign || c->layout == DCP_LAYOUT_SINGLE) return status;
+    if (status != DCP_E_NOT_FOUND || !c->metadata->is_foreign) return status;
     status = dcpi_data_file_try(c, f, dcpi_copy_text(given, err), err);
     if (status != DCP_E_NOT_FOUND) return status;
     status = dcp_shard_name(c->prefix, f->shard->rank, NULL, name, sizeof name, err);
@@ -8873,12 +9082,14 @@ static dcp_status dcpi_data_file_open(dcp_checkpoint *c, dcpi_data_file *f, dcp_
     if (f->key) status = dcpi_storage_open_object(c->place.storage, f->key, &f->object, &f->info, err);
     else status = dcpi_data_file_find(c, f, err);
     if (status == DCP_E_NOT_FOUND)
-        return dcpi_fail(err, DCP_E_INCOMPLETE, "%s names \"%s\" (shard %d), which is not there", c->path, f->shard->file_path, f->shard->rank);
+        return dcpi_fail(err, DCP_E_INCOMPLETE, "%s names \"%s\" (shard %d), which is not there", c->path, f->shard->file_path,
+                         f->shard->rank);
     if (status) { dcpi_fail_context(err, "shard %d: ", f->shard->rank); return status; }
     if (f->info.size == f->object_size) { c->open_files++; return DCP_OK; }
     dcpi_storage_close_object(c->place.storage, f->object);
     f->object = NULL;
-    return dcpi_fail(err, DCP_E_INCOMPLETE, "\"%s\" (shard %d) has %" PRId64 " bytes, but %s says %" PRId64, f->shard->file_path, f->shard->rank, f->info.size, c->path, f->object_size);
+    return dcpi_fail(err, DCP_E_INCOMPLETE, "\"%s\" (shard %d) has %" PRId64 " bytes, but %s says %" PRId64, f->shard->file_path,
+                     f->shard->rank, f->info.size, c->path, f->object_size);
 }
 static void dcpi_data_file_close(dcp_checkpoint *c, dcpi_data_file *f) {
     dcpi_storage_close_object(c->place.storage, f->object);
@@ -8889,7 +9100,7 @@ static void dcpi_data_files_trim(dcp_checkpoint *c) {                   /* under
     size_t s;
     for (s = 0; s < c->file_count && c->open_files > DCPI_OPEN_FILES; s++) {
         dcpi_data_file *f = &c->files[s];
-        if (f->object && f->users == 0 && !f->is_mapped) dcpi_data_file_close(c, f);
+        if (f->object && f->object != c->single && f->users == 0 && !f->is_mapped) dcpi_data_file_close(c, f);
     }
 }
 /* Any thread. The file stays open until the matching release. */
@@ -8897,6 +9108,9 @@ static dcp_status dcpi_data_file_acquire(dcp_checkpoint *c, int shard, dcpi_data
     dcpi_data_file *f = &c->files[shard];
     dcp_status status = DCP_OK;
     *out = NULL;
+    if (c->layout == DCP_LAYOUT_SINGLE && f->shard->data_offset == 0)
+        return dcpi_fail(err, DCP_E_INCOMPLETE, "%s holds no data, only the description of shard %d: its data were stored elsewhere", c->path,
+                         f->shard->rank);
     dcpi_mutex_lock(&c->lock);
     if (!f->object) {
         if (c->open_files >= DCPI_OPEN_FILES) dcpi_data_files_trim(c);
@@ -8917,10 +9131,14 @@ static void dcpi_data_file_release(dcp_checkpoint *c, dcpi_data_file *f) {
 /* ---- open --------------------------------------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_open_check(const dcp_open_desc *desc, dcp_error *err) {
     if (!desc || !desc->path || desc->path[0] == '\0') return dcpi_fail(err, DCP_E_INVALID, "open: path is not set");
-    if ((int)desc->verify < 0 || desc->verify > DCP_VERIFY_NONE) return dcpi_fail(err, DCP_E_INVALID, "open: verify policy %d is none", (int)desc->verify);
+    if ((int)desc->verify < 0 || desc->verify > DCP_VERIFY_NONE)
+        return dcpi_fail(err, DCP_E_INVALID, "open: verify policy %d is none", (int)desc->verify);
     if (desc->verifier && desc->verify == DCP_VERIFY_NONE)
-        return dcpi_fail(err, DCP_E_INVALID, "open: a verifier together with DCP_VERIFY_NONE would trust unchecked bytes; use DCP_VERIFY_TOUCHED");
-    if (desc->select) return dcpi_fail(err, DCP_E_UNSUPPORTED, "open: select works with the manifest layout, which version %s does not read", DCP_VERSION);
+        return dcpi_fail(err, DCP_E_INVALID,
+                         "open: a verifier together with DCP_VERIFY_NONE would trust unchecked bytes; use DCP_VERIFY_TOUCHED");
+    if (desc->select)
+        return dcpi_fail(err, DCP_E_UNSUPPORTED, "open: select works with the manifest layout, which version %s does not read",
+                         DCP_VERSION);
     return DCP_OK;
 }
 /* The name of the commit file that the path means: itself, or the one that its prefix has. */
@@ -8934,9 +9152,13 @@ static dcp_status dcpi_open_find(dcp_checkpoint *c, dcp_error *err) {
     } else {
         status = dcpi_commit_find(&c->place, c->place.name, found, &count, err);
         if (status) return status;
-        if (count == 0) return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\" (no %s%s, no %s%s)", c->place.shown, c->place.name, c->place.name, ".metadata.json",
+        if (count == 0)
+            return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\" (no %s%s, no %s%s)", c->place.shown, c->place.name,
+                             c->place.name, ".metadata.json",
                                          c->place.name, ".checkpoint");
-        if (count > 1) return dcpi_fail(err, DCP_E_INVALID, "\"%s%s\" has two commit files, %s%s and %s%s; give the path of the one that is meant", c->place.shown, c->place.name,
+        if (count > 1)
+            return dcpi_fail(err, DCP_E_INVALID, "\"%s%s\" has two commit files, %s%s and %s%s; give the path of the one that is meant",
+                             c->place.shown, c->place.name,
                                         c->place.name, found[0]->suffix, c->place.name, found[1]->suffix);
         kind = found[0];
         c->commit_name = dcpi_commit_name(c->place.name, kind, err);
@@ -8952,7 +9174,8 @@ static dcp_status dcpi_open_find(dcp_checkpoint *c, dcp_error *err) {
 static dcp_status dcpi_open_minimum_step(const dcp_checkpoint *c, const dcp_open_desc *desc, dcp_error *err) {
     const dcp_metadata *m = c->metadata;
     if (desc->minimum_step <= 0 || (m->has_training && m->training.step >= desc->minimum_step)) return DCP_OK;
-    return dcpi_fail(err, desc->verifier ? DCP_E_SIGNATURE : DCP_E_MISMATCH, "%s is of step %" PRId64 ", but minimum_step is %" PRId64 ": an older checkpoint stands in for a newer one?",
+    return dcpi_fail(err, desc->verifier ? DCP_E_SIGNATURE : DCP_E_MISMATCH,
+                     "%s is of step %" PRId64 ", but minimum_step is %" PRId64 ": an older checkpoint stands in for a newer one?",
                      c->path, m->has_training ? m->training.step : (int64_t)-1, desc->minimum_step);
 }
 static dcp_status dcpi_open_document(dcp_checkpoint *c, const dcp_open_desc *desc, dcp_error *err) {
@@ -8960,12 +9183,14 @@ static dcp_status dcpi_open_document(dcp_checkpoint *c, const dcp_open_desc *des
     dcp_status status;
     dcpi_op_phase(&c->op, DCP_PHASE_OPEN, 0);
     status = dcpi_op_check(&c->op, err);
-    if (!status) status = dcpi_document_read(&c->op, &c->place, c->commit_name, desc->verifier, &document, err);
+    if (!status)
+        status = dcpi_document_read_from(&c->op, &c->place, c->commit_name, desc->verifier, &document,
+                                         c->layout == DCP_LAYOUT_SINGLE ? &c->single : NULL, err);
     if (status) return status;
     c->metadata = document.metadata;
     memcpy(c->digest, document.digest, sizeof c->digest);
     status = dcpi_open_minimum_step(c, desc, err);
-    if (!status) status = dcpi_index_files(c, document.object_size, err);
+    if (!status) status = dcpi_index_files(c, &document.info, err);
     if (!status) status = dcpi_index_pieces(c, err);
     if (!status) status = dcpi_index_tensors(c, err);
     return status;
@@ -8983,7 +9208,8 @@ static dcp_status dcpi_open_phase(const dcp_open_desc *desc, dcp_checkpoint **ou
     if (!status && dcpi_mutex_init(&c->lock)) status = dcpi_no_memory(err, sizeof c->lock);
     if (!status) c->has_lock = 1;
     if (!status) status = dcpi_place_open(&c->place, desc->io.storage, desc->path, 0, err);
-    if (status == DCP_E_NOT_FOUND) status = dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s\": its directory is not there", desc->path);
+    if (status == DCP_E_NOT_FOUND)
+        status = dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s\": its directory is not there", desc->path);
     if (!status) status = dcpi_open_find(c, err);
     if (!status) status = dcpi_open_document(c, desc, err);
     if (status) dcp_close(c);
@@ -8995,9 +9221,10 @@ DCPDEF void dcp_close(dcp_checkpoint *checkpoint) {
     size_t s;
     if (!c) return;
     for (s = 0; s < c->file_count; s++) {
-        if (c->files[s].object) dcpi_data_file_close(c, &c->files[s]);
+        if (c->files[s].object && c->files[s].object != c->single) dcpi_data_file_close(c, &c->files[s]);
         dcpi_free(c->files[s].key);
     }
+    dcpi_storage_close_object(c->place.storage, c->single);
     while (c->copies) {
         dcpi_copy *next = c->copies->next;
         dcpi_free(c->copies->data);
@@ -9031,7 +9258,7 @@ DCPDEF const char *dcp_path_of(const dcp_checkpoint *checkpoint) { return checkp
 DCPDEF dcp_layout dcp_layout_of(const dcp_checkpoint *checkpoint) { return checkpoint->layout; }
 
 
-/* ---- references: which data files the commit files of a directory name. Nothing that one of them names is ever removed (G2). ------------- */
+/* ---- references: which data files the commit files of a directory name. Nothing that one of them names is ever removed (G2). --------- */
 typedef struct dcpi_names { char **items; size_t count, capacity; } dcpi_names;
 
 static dcp_status dcpi_names_add(dcpi_names *names, const char *name, dcp_error *err) {
@@ -9088,9 +9315,10 @@ static dcp_status dcpi_names_list(const dcpi_place *place, int commits_only, dcp
     if (status) dcpi_names_free(names);
     return status;
 }
-/* What all commit files of the directory but `going` (sorted; NULL: none) name, sorted. *unread counts those that could not be read and verified: what they
- * name is not known. */
-static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const dcpi_names *going, const dcp_verifier *verifier, dcpi_names *refs, int *unread,
+/* What all commit files of the directory but `going` (sorted; NULL: none) name, sorted. *unread counts those that could not be read and
+ * verified: what they name is not known. */
+static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const dcpi_names *going, const dcp_verifier *verifier,
+                                    dcpi_names *refs, int *unread,
                                     dcp_error *err) {
     dcpi_names commits;
     dcp_status status = dcpi_names_list(place, 1, &commits, err);
@@ -9101,7 +9329,7 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
         dcpi_document document;
         if (going && dcpi_names_has(going, commits.items[i])) continue;
         status = dcpi_document_read(op, place, commits.items[i], verifier, &document, err);
-        if (status == DCP_E_MEMORY || status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT) break;
+        if (dcpi_is_trouble(status) && status != DCP_E_IO) break;
         if (status) {
             if (status != DCP_E_NOT_FOUND) {            /* removed meanwhile: names nothing any more */
                 ++*unread;
@@ -9110,7 +9338,8 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
             status = dcpi_succeed(err);
             continue;
         }
-        for (s = 0; s < document.metadata->shard_count && !status; s++) status = dcpi_names_add(refs, document.metadata->shards[s].file_path, err);
+        for (s = 0; s < document.metadata->shard_count && !status; s++)
+            status = dcpi_names_add(refs, document.metadata->shards[s].file_path, err);
         dcpi_document_free(&document);
     }
     dcpi_names_free(&commits);
@@ -9130,7 +9359,8 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, con
     for (s = 0; s < displaced->shard_count && !status && !unread; s++) {
         const char *name = displaced->shards[s].file_path;
         char *key = dcpi_names_has(&refs, name) ? NULL : dcpi_place_key(place, name, &err);
-        if (key && dcpi_storage_remove(place->storage, key, &err)) dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", name, err.message);
+        if (key && dcpi_storage_remove(place->storage, key, &err))
+            dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", name, err.message);
         dcpi_free(key);
     }
     if (status) dcpi_op_log(op, DCP_LOG_WARNING, "the replaced checkpoint's files are left for sweep: %s", err.message);
@@ -9140,12 +9370,12 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, con
 /* ================================================================================================================================
  * >>stream      The tensors of one rank as one file: filled into aligned buffers, and each buffer hashed and written at the same time.
  *
- *   calling thread    fill: copies the caller's bytes, in file order, into the next free buffer (so what is hashed is what is written, not the
- *                     caller's memory at another moment); looks at cancel and deadline, reports progress
+ *   calling thread    fill: copies the caller's bytes, in file order, into the next free buffer (so what is hashed is what is written, not
+ *                     the caller's memory at another moment); looks at cancel and deadline, reports progress
  *   workers           write a filled buffer to the storage, or hash its leaves; whichever is free
  *
- * A buffer ends where a leaf ends, so that leaves are hashed independently, in any order, many at once. Writes must end at a multiple of 4,096
- * for direct I/O: the few bytes behind that go, out of the buffer (never again from the caller), to the start of the next one.
+ * A buffer ends where a leaf ends, so that leaves are hashed independently, in any order, many at once. Writes must end at a multiple of
+ * 4,096 for direct I/O: the few bytes behind that go, out of the buffer (never again from the caller), to the start of the next one.
  * ============================================================================================================================== */
 #define DCPI_STREAM_BUFFERS 4
 #define DCPI_STREAM_LEAVES 1024                         /* leaves in one buffer, at most: small tensors fill it before its bytes do */
@@ -9158,7 +9388,8 @@ typedef struct dcpi_stream_part {                       /* one tensor of the fil
 typedef struct dcpi_stream_buffer {
     uint8_t *data;
     int64_t start;                                      /* of data[0] in the file, a multiple of 4,096 */
-    size_t fresh, used, to_write;                       /* data[fresh..used) are new bytes, the rest is carried; data[0..to_write) is written from here */
+    /* data[fresh..used) are new bytes, the rest is carried; data[0..to_write) is written from here */
+    size_t fresh, used, to_write;
     dcpi_sha_job *jobs; uint8_t (*leaves)[32]; size_t leaf_count;
     int written, hashed;
 } dcpi_stream_buffer;
@@ -9184,7 +9415,7 @@ typedef struct dcpi_stream {
     size_t fold_part; int64_t fold_at; dcpi_sha fold_sha, flat_sha;
 } dcpi_stream;
 
-/* ---- memory: buffers within the budget ---------------------------------------------------------------------------------------------------- */
+/* ---- memory: buffers within the budget ----------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     const size_t leaf_memory = DCPI_STREAM_LEAVES * (sizeof(dcpi_sha_job) + 32), align = DCPI_OS_DIRECT_ALIGN;
     size_t each, budget = t->op->io.memory_budget, i;
@@ -9215,7 +9446,7 @@ static void dcpi_stream_free(dcpi_stream *t) {
     t->memory = NULL;
 }
 
-/* ---- fill ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- fill ---------------------------------------------------------------------------------------------------------------------------- */
 /* Bytes [from, from + size) of the tensor's piece, row-major, little-endian. */
 static dcp_status dcpi_tensor_fetch(const dcp_tensor *tensor, int64_t from, uint8_t *to, size_t size, dcp_error *err) {
     const int64_t origin[DCP_MAX_DIMS] = {0};
@@ -9248,7 +9479,8 @@ static dcp_status dcpi_stream_fill_part(dcpi_stream *t, dcpi_stream_buffer *b, s
     const dcpi_stream_part *part = &t->parts[t->part];
     int64_t left = part->size - t->in_part, room = (int64_t)(t->capacity - b->used);
     int64_t leaves = dcpi_min(room / DCPI_LEAF, (int64_t)(DCPI_STREAM_LEAVES - b->leaf_count));
-    int64_t size = left <= room && (left + DCPI_LEAF - 1) / DCPI_LEAF <= (int64_t)(DCPI_STREAM_LEAVES - b->leaf_count) ? left : leaves * DCPI_LEAF;
+    int64_t size = left <= room && (left + DCPI_LEAF - 1) / DCPI_LEAF <= (int64_t)(DCPI_STREAM_LEAVES - b->leaf_count) ? left
+            : leaves * DCPI_LEAF;
     dcp_status status;
     *added = 0;
     if (size == 0) return DCP_OK;
@@ -9292,7 +9524,7 @@ static dcp_status dcpi_stream_fill(dcpi_stream *t, dcpi_stream_buffer *b, int *l
     return DCP_OK;
 }
 
-/* ---- hash and write --------------------------------------------------------------------------------------------------------------------- */
+/* ---- hash and write ------------------------------------------------------------------------------------------------------------------ */
 /* One leaf digest more: the block's own digest if it is the only leaf, else one string of the block's hash. */
 static void dcpi_stream_fold_leaf(dcpi_stream *t, const uint8_t *leaf) {
     const dcpi_stream_part *part;
@@ -9372,8 +9604,9 @@ static void dcpi_stream_worker(void *argument) {
     dcpi_mutex_unlock(&t->crew.lock);
 }
 
-/* ---- driver -------------------------------------------------------------------------------------------------------------------------------- */
-/* Under the lock: waits, or works where there are no workers, until buffer `number` is free (number < 0: until all is done) or something failed. */
+/* ---- driver -------------------------------------------------------------------------------------------------------------------------- */
+/* Under the lock: waits, or works where there are no workers, until buffer `number` is free (number < 0: until all is done) or something
+ * failed. */
 static void dcpi_stream_await(dcpi_stream *t, int64_t number) {
     dcp_error error;
     while (!t->crew.stop) {
@@ -9498,19 +9731,43 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err) {
 }
 
 /* ---- check: arguments ---------------------------------------------------------------------------------------------------------------- */
+static dcp_status dcpi_save_check_fields(const dcp_save_desc *desc, dcp_error *err) {
+    const dcp_field **order;
+    dcp_status status = DCP_OK;
+    size_t i;
+    if (desc->field_count > 0 && !desc->fields) return dcpi_fail(err, DCP_E_INVALID, "save: field_count is set, but fields is NULL");
+    order = (const dcp_field **)dcpi_alloc_array(desc->field_count, sizeof *order, err);
+    if (!order) return DCP_E_MEMORY;
+    for (i = 0; i < desc->field_count && !status; i++) {
+        order[i] = &desc->fields[i];
+        if (!desc->fields[i].key || !desc->fields[i].value)
+            status = dcpi_fail(err, DCP_E_INVALID, "save: fields[%" PRIu64 "] has no key or no value", (uint64_t)i);
+    }
+    if (!status) status = dcpi_sort((const void **)order, desc->field_count, dcpi_check_by_key, err);
+    for (i = 1; i < desc->field_count && !status; i++)
+        if (strcmp(order[i - 1]->key, order[i]->key) == 0)
+            status = dcpi_fail(err, DCP_E_INVALID, "save: two fields have the key \"%s\"", order[i]->key);
+    dcpi_free((void *)order);
+    return status;
+}
 static dcp_status dcpi_save_check_options(const dcp_save_desc *desc, dcp_error *err) {
     if (!desc || !desc->path || desc->path[0] == '\0') return dcpi_fail(err, DCP_E_INVALID, "save: path is not set");
-    if (desc->tensor_count > 0 && !desc->tensors) return dcpi_fail(err, DCP_E_INVALID, "save: tensor_count is %" PRIu64 ", but tensors is NULL", (uint64_t)desc->tensor_count);
-    if (desc->layout == DCP_LAYOUT_MANIFEST) return dcpi_fail(err, DCP_E_UNSUPPORTED, "save: version %s does not write the manifest layout", DCP_VERSION);
-    if ((int)desc->layout < 0 || desc->layout > DCP_LAYOUT_MANIFEST) return dcpi_fail(err, DCP_E_INVALID, "save: layout %d is none", (int)desc->layout);
-    if ((int)desc->checksum < 0 || desc->checksum > DCP_CHECKSUM_FLAT) return dcpi_fail(err, DCP_E_INVALID, "save: checksum %d is none", (int)desc->checksum);
+    if (desc->tensor_count > 0 && !desc->tensors)
+        return dcpi_fail(err, DCP_E_INVALID, "save: tensor_count is %" PRIu64 ", but tensors is NULL", (uint64_t)desc->tensor_count);
+    if (desc->layout == DCP_LAYOUT_MANIFEST)
+        return dcpi_fail(err, DCP_E_UNSUPPORTED, "save: version %s does not write the manifest layout", DCP_VERSION);
+    if ((int)desc->layout < 0 || desc->layout > DCP_LAYOUT_MANIFEST)
+        return dcpi_fail(err, DCP_E_INVALID, "save: layout %d is none", (int)desc->layout);
+    if ((int)desc->checksum < 0 || desc->checksum > DCP_CHECKSUM_FLAT)
+        return dcpi_fail(err, DCP_E_INVALID, "save: checksum %d is none", (int)desc->checksum);
     if (desc->alignment && (!dcpi_is_power_of_two(desc->alignment) || desc->alignment < 64 || desc->alignment > 2 * DCPI_MIB))
         return dcpi_fail(err, DCP_E_INVALID, "save: alignment must be a power of two from 64 to 2 MiB, or 0");
-    if (desc->block_size && (!dcpi_is_power_of_two(desc->block_size) || desc->block_size < 256 * DCPI_KIB || desc->block_size > 1024 * DCPI_MIB))
+    if (desc->block_size && (!dcpi_is_power_of_two(desc->block_size) || desc->block_size < 256 * DCPI_KIB ||
+                             desc->block_size > 1024 * DCPI_MIB))
         return dcpi_fail(err, DCP_E_INVALID, "save: block_size must be a power of two from 256 KiB to 1 GiB, or 0");
-    if (desc->field_count > 0 && !desc->fields) return dcpi_fail(err, DCP_E_INVALID, "save: field_count is set, but fields is NULL");
     if (desc->sharding && desc->sharding->shard_count != 0 && desc->sharding->shard_count != 1)
-        return dcpi_fail(err, DCP_E_INVALID, "save: sharding.shard_count is %" PRId64 "; it is 0 or the world size, 1", desc->sharding->shard_count);
+        return dcpi_fail(err, DCP_E_INVALID, "save: sharding.shard_count is %" PRId64 "; it is 0 or the world size, 1",
+                         desc->sharding->shard_count);
     return DCP_OK;
 }
 /* Types of 4 bits: a piece must start and end at a byte of the whole tensor, or nobody could put it there. */
@@ -9529,24 +9786,31 @@ static dcp_status dcpi_save_check_tensors(const dcp_save_desc *desc, dcp_error *
         dcp_status status = dcpi_tensor_check(t, 1, err);
         if (status) { dcpi_fail_context(err, "tensors[%" PRIu64 "]: ", (uint64_t)i); return status; }
         if (t->placement == DCP_PLACE_SHARDED && !dcpi_has_global(t) && dcpi_box_elements(t->ndim, t->shape) > 0)
-            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": placement is sharded, but global_shape is not set (dcp_piece sets it)", t->name);
+            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": placement is sharded, but global_shape is not set (dcp_piece sets it)",
+                             t->name);
         if (t->placement == DCP_PLACE_PRIVATE && dcpi_has_global(t))
-            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": placement is private, but global_shape is set: a private tensor is whole", t->name);
+            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": placement is private, but global_shape is set: a private tensor is whole",
+                             t->name);
         if (t->placement == DCP_PLACE_REPLICATED && memcmp(t->shape, dcpi_global_shape(t), sizeof t->shape) != 0)
-            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": placement is replicated, but the piece is only a box of global_shape: that is sharded", t->name);
+            return dcpi_fail(err, DCP_E_INVALID,
+                             "tensor \"%s\": placement is replicated, but the piece is only a box of global_shape: that is sharded",
+                    t->name);
         if (!dcpi_cuts_no_byte(t))
-            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": the piece cuts a byte of the whole tensor, which holds two elements of %s", t->name, dcp_dtype_name(t->dtype));
+            return dcpi_fail(err, DCP_E_INVALID,
+                             "tensor \"%s\": the piece cuts a byte of the whole tensor, which holds two elements of %s", t->name,
+                    dcp_dtype_name(t->dtype));
     }
     return DCP_OK;
 }
 static dcp_status dcpi_save_check(dcpi_save *s, dcp_error *err) {
     dcp_status status = dcpi_save_check_options(s->desc, err);
+    if (!status) status = dcpi_save_check_fields(s->desc, err);
     if (!status) status = dcpi_op_begin(&s->op, &s->desc->io, err);
     if (!status) status = dcpi_save_check_tensors(s->desc, err);
     return status ? status : dcpi_op_check(&s->op, err);
 }
 
-/* ---- prepare: what is there, and what the new files are called --------------------------------------------------------------------------- */
+/* ---- prepare: what is there, and what the new files are called ----------------------------------------------------------------------- */
 typedef struct dcpi_survey { const dcpi_place *place; char *shard_prefix; int64_t sequence; int has_shards; dcp_error *err; } dcpi_survey;
 
 static dcp_status dcpi_survey_one(void *user, const char *key, const dcp_object_info *info) {
@@ -9576,7 +9840,8 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
     s->plain_names = !has_commit && !survey.has_shards && !s->desc->unique_names;
     return status;
 }
-/* The commit file that is there already: refused, or read, so that commit can see that it is still the same and finish can clean up after it. */
+/* The commit file that is there already: refused, or read, so that commit can see that it is still the same and finish can clean up after
+ * it. */
 static dcp_status dcpi_save_look_for_commit(dcpi_save *s, int *has_commit, dcp_error *err) {
     const struct dcpi_commit_kind *found[2] = { NULL, NULL };
     int count;
@@ -9584,24 +9849,30 @@ static dcp_status dcpi_save_look_for_commit(dcpi_save *s, int *has_commit, dcp_e
     *has_commit = !status && count > 0;
     if (status || count == 0) return status;
     if (!s->desc->overwrite)
-        return dcpi_fail(err, DCP_E_EXISTS, "there is a checkpoint already: %s%s%s (set overwrite to replace it, or use another path)", s->place.shown, s->place.name, found[0]->suffix);
+        return dcpi_fail(err, DCP_E_EXISTS, "there is a checkpoint already: %s%s%s (set overwrite to replace it, or use another path)",
+                         s->place.shown, s->place.name, found[0]->suffix);
     if (count > 1 || found[0] != s->kind)
-        return dcpi_fail(err, DCP_E_EXISTS, "%s%s%s is there, a checkpoint in another layout; overwrite replaces only the same one: remove it first", s->place.shown, s->place.name,
+        return dcpi_fail(err, DCP_E_EXISTS,
+                         "%s%s%s is there, a checkpoint in another layout; overwrite replaces only the same one: remove it first",
+                s->place.shown, s->place.name,
                          found[found[0] == s->kind]->suffix);
     s->displaces = 1;
     status = dcpi_document_read(&s->op, &s->place, s->commit_name, NULL, &s->displaced, err);
-    if (status == DCP_E_IO || status == DCP_E_MEMORY || status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT) return status;
-    if (status) dcpi_op_log(&s->op, DCP_LOG_WARNING, "the checkpoint to be replaced is damaged; its data files will be left to sweep: %s", err->message);
+    if (dcpi_is_trouble(status)) return status;
+    if (status)
+        dcpi_op_log(&s->op, DCP_LOG_WARNING, "the checkpoint to be replaced is damaged; its data files will be left to sweep: %s",
+                    err->message);
     return dcpi_succeed(err);
 }
 static dcp_status dcpi_save_space(dcpi_save *s, dcp_error *err) {
     int64_t needed = 0, available = 0;
     size_t i;
-    if (!s->place.storage->space || s->place.storage->space(s->place.storage->context, s->place.directory, &available, err)) return dcpi_succeed(err);
+    if (!s->place.storage->space || s->place.storage->space(s->place.storage->context, s->place.directory, &available, err))
+        return dcpi_succeed(err);
     for (i = 0; i < s->desc->tensor_count; i++) if (!dcpi_add(needed, dcpi_tensor_bytes(&s->desc->tensors[i]), &needed)) needed = INT64_MAX;
     if (needed <= available) return DCP_OK;
-    return dcpi_fail(err, DCP_E_SPACE, "the tensors have %" PRId64 " bytes, but only %" PRId64 " are free in \"%s\"; free some (dcp_prune, dcp_sweep) or save elsewhere", needed, available,
-                     s->place.shown);
+    return dcpi_fail(err, DCP_E_SPACE, "the tensors have %" PRId64 " bytes, but only %" PRId64 " are free in \"%s\"; free some "
+                     "(dcp_prune, dcp_sweep) or save elsewhere", needed, available, s->place.shown);
 }
 static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err) {
     const struct dcpi_commit_kind *given;
@@ -9616,25 +9887,29 @@ static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err) {
     given = dcpi_commit_kind_of(s->place.name);
     if (given) s->place.name[strlen(s->place.name) - strlen(given->suffix)] = '\0';
     if (dcpi_commit_kind_of(s->place.name) || strlen(s->place.name) > DCP_LIMIT_PREFIX)
-        return dcpi_fail(err, DCP_E_INVALID, "save: the last part of the path has 1 to %d bytes and no further commit suffix: \"%s\"", (int)DCP_LIMIT_PREFIX, s->place.name);
+        return dcpi_fail(err, DCP_E_INVALID, "save: the last part of the path has 1 to %d bytes and no further commit suffix: \"%s\"",
+                         (int)DCP_LIMIT_PREFIX, s->place.name);
     s->commit_name = dcpi_commit_name(s->place.name, s->kind, err);
     s->commit_key = s->commit_name ? dcpi_place_key(&s->place, s->commit_name, err) : NULL;
     if (!s->commit_key) return DCP_E_MEMORY;
     (void)snprintf(s->report.path, sizeof s->report.path, "%s%s", s->place.shown, s->commit_name);
-    s->report.not_durable = (DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH) & ~s->place.storage->flags;
+    s->report.not_durable = ~s->place.storage->flags & (DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_ATOMIC_REPLACE |
+                                                        DCP_STORAGE_EXCLUSIVE_PUBLISH);
     if (s->kind->layout == DCP_LAYOUT_SINGLE && !(s->place.storage->flags & DCP_STORAGE_RANDOM_WRITE))
-        return dcpi_fail(err, DCP_E_UNSUPPORTED, "the single-file layout fills in its header last, and this storage cannot write at an offset; use the sharded layout");
+        return dcpi_fail(err, DCP_E_UNSUPPORTED,
+                         "the single-file layout writes its header last, and this storage cannot write at an offset; use the sharded one");
     status = dcpi_place_sync_all(&s->place, err);
     if (!status) status = dcpi_save_look_for_commit(s, &has_commit, err);
     if (!status) status = dcpi_save_survey(s, has_commit, err);
     return status ? status : dcpi_save_space(s, err);
 }
 
-/* ---- plan: which bytes go where -------------------------------------------------------------------------------------------------------- */
+/* ---- plan: which bytes go where ------------------------------------------------------------------------------------------------------ */
 static int dcpi_placed_compare(const void *a_, const void *b_) {
     const dcp_tensor *a = ((const dcpi_placed *)a_)->tensor, *b = ((const dcpi_placed *)b_)->tensor;
     int order = strcmp(a->name, b->name), d;
-    for (d = 0; order == 0 && d < a->ndim && d < b->ndim; d++) if (a->global_offset[d] != b->global_offset[d]) order = a->global_offset[d] < b->global_offset[d] ? -1 : 1;
+    for (d = 0; order == 0 && d < a->ndim && d < b->ndim; d++)
+        if (a->global_offset[d] != b->global_offset[d]) order = a->global_offset[d] < b->global_offset[d] ? -1 : 1;
     return order;
 }
 static dcp_status dcpi_plan_agree(const dcp_tensor *a, const dcp_tensor *b, dcp_error *err) {
@@ -9677,14 +9952,18 @@ static dcp_status dcpi_plan_tensor(const dcpi_save *s, dcpi_placed **group, size
     }
     result = dcpi_tiling_check(&tiling, first->ndim, order, n, origin, whole);
     if (result == DCPI_TILES_NO_MEMORY) status = dcpi_no_memory(err, count * sizeof *tiles);
-    if (result == DCPI_TILES_IRREGULAR) status = dcpi_fail(err, DCP_E_LIMIT, "tensor \"%s\": its %" PRIu64 " pieces are cut too irregularly to check", first->name, (uint64_t)count);
+    if (result == DCPI_TILES_IRREGULAR)
+        status = dcpi_fail(err, DCP_E_LIMIT, "tensor \"%s\": its %" PRIu64 " pieces are cut too irregularly to check", first->name,
+                           (uint64_t)count);
     if (result == DCPI_TILES_OVERLAP) {
         const dcp_tensor *a = group[tiling.overlap[0]]->tensor, *b = group[tiling.overlap[1]]->tensor;
-        status = dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": the pieces %s and %s overlap", first->name, dcpi_box_text(a->ndim, a->global_offset, a->shape, text, sizeof text),
+        status = dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": the pieces %s and %s overlap", first->name,
+                           dcpi_box_text(a->ndim, a->global_offset, a->shape, text, sizeof text),
                            dcpi_box_text(b->ndim, b->global_offset, b->shape, other, sizeof other));
     }
     if (result == DCPI_TILES_OK && tiling.has_hole && !s->desc->allow_holes)
-        status = dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": no piece holds %s of its global shape (allow_holes permits that)", first->name,
+        status = dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": no piece holds %s of its global shape (allow_holes permits that)",
+                           first->name,
                            dcpi_box_text(first->ndim, tiling.hole_offset, tiling.hole_shape, text, sizeof text));
     dcpi_free(order);
     dcpi_free(tiles);
@@ -9717,7 +9996,8 @@ static dcp_status dcpi_plan_offsets(dcpi_save *s, dcp_error *err) {
         p->tensor = &s->desc->tensors[i];
         p->placement = dcpi_plan_placement(p->tensor);
         p->size = dcpi_tensor_bytes(p->tensor);
-        if (!dcpi_align_up(at, s->alignment, &p->offset) || !dcpi_add(p->offset, p->size, &at)) return dcpi_fail(err, DCP_E_INVALID, "save: the tensors exceed 2^63 bytes");
+        if (!dcpi_align_up(at, s->alignment, &p->offset) || !dcpi_add(p->offset, p->size, &at))
+            return dcpi_fail(err, DCP_E_INVALID, "save: the tensors exceed 2^63 bytes");
         if (p->size > 0) s->file_size = at;
     }
     return DCP_OK;
@@ -9734,7 +10014,8 @@ static dcp_status dcpi_plan_blocks(dcpi_save *s, dcp_error *err) {
             p->block_count = (size_t)(p->size / s->block_size + (p->size % s->block_size != 0));
             s->block_total += p->block_count;
         }
-        if (s->desc->block_size || s->block_total < 1000000 || s->block_total <= s->placed_count || s->block_size >= (int64_t)(1024 * DCPI_MIB)) break;
+        if (s->desc->block_size || s->block_total < 1000000 || s->block_total <= s->placed_count ||
+            s->block_size >= (int64_t)(1024 * DCPI_MIB)) break;
         s->block_size *= 2;
     }
     if (!dcpi_mul_size(s->block_total, 32, &size)) return dcpi_no_memory(err, SIZE_MAX);
@@ -9759,7 +10040,7 @@ static dcp_status dcpi_save_plan(dcpi_save *s, dcp_error *err) {
     return status;
 }
 
-/* ---- the document, streamed out of the plan ------------------------------------------------------------------------------------------------ */
+/* ---- the document, streamed out of the plan ------------------------------------------------------------------------------------------ */
 static dcp_status dcpi_save_emit_shard(void *user, size_t index, dcp_shard_metadata *out, dcp_error *err) {
     const dcpi_save *s = (const dcpi_save *)user;
     (void)index; (void)err;
@@ -9858,10 +10139,6 @@ static void dcpi_save_set_checksum(dcpi_save *s, const uint8_t *flat_digest) {
     at[64] = '\0';
 }
 
-static dcp_status dcpi_sink_none(void *user, const void *data, size_t size, dcp_error *err) {
-    (void)user; (void)data; (void)size; (void)err;
-    return DCP_OK;
-}
 static const uint8_t dcpi_no_digest[32] = {0};         /* where only the width of a digest counts */
 
 /* The file that holds this rank's bytes: the single file itself, or a shard file, plain or with the save id in its name. */
@@ -9885,12 +10162,12 @@ static dcp_status dcpi_plan_document(dcpi_save *s, dcp_error *err) {
     dcpi_save_set_checksum(s, dcpi_no_digest);
     dcpi_save_source(s, &head, &source);
     s->placed_count = 0;
-    status = dcpi_meta_emit(&source, "metadata/json", NULL, dcpi_sink_none, NULL, NULL, err);
+    status = dcpi_meta_emit(&source, "metadata/json", s->desc->signer, NULL, NULL, NULL, err);
     s->placed_count = count;
     return status;
 }
-/* The single file's header stands before the data, and its size depends on the offsets in it: emitted into nothing, with digests of the right width, until
- * the region's offset no longer grows. */
+/* The single file's header stands before the data, and its size depends on the offsets in it: counted, with digests of the right width,
+ * until the region's offset no longer grows. */
 static dcp_status dcpi_plan_single_header(dcpi_save *s, dcp_error *err) {
     const int64_t alignment = dcpi_max(s->alignment, DCPI_OS_DIRECT_ALIGN);
     dcp_metadata head;
@@ -9900,19 +10177,20 @@ static dcp_status dcpi_plan_single_header(dcpi_save *s, dcp_error *err) {
     dcpi_save_source(s, &head, &source);
     status = dcpi_file_records_size(&source, &records, err);
     while (!status) {
-        status = dcpi_meta_emit(&source, "checkpoint/json", NULL, dcpi_sink_none, NULL, &s->json_size, err);
+        status = dcpi_meta_emit(&source, "checkpoint/json", s->desc->signer, NULL, NULL, &s->json_size, err);
         if (status) break;
-        s->json_size += dcpi_integrity_tail_size(s->desc->signer) - dcpi_integrity_tail_size(NULL);
         if (s->json_size > INT32_MAX)
-            return dcpi_fail(err, DCP_E_LIMIT, "the single file's document would have %" PRId64 " bytes, but its format ends at 2 GiB; use the sharded layout or a larger block_size", s->json_size);
-        if (!dcpi_add(records, s->json_size, &total) || !dcpi_align_up(total, alignment, &wanted)) return dcpi_fail(err, DCP_E_LIMIT, "the single file's header is too large");
+            return dcpi_fail(err, DCP_E_LIMIT, "the single file's document would have %" PRId64 " bytes, but its format ends at 2 GiB; "
+                             "use the sharded layout or a larger block_size", s->json_size);
+        if (!dcpi_add(records, s->json_size, &total) || !dcpi_align_up(total, alignment, &wanted))
+            return dcpi_fail(err, DCP_E_LIMIT, "the single file's header is too large");
         if (wanted <= s->data_offset) break;
         s->data_offset = wanted;
     }
     return status;
 }
 
-/* ---- write ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- write --------------------------------------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_save_stream(dcpi_save *s, void *object, const char *key, dcp_error *err) {
     dcpi_stream *t = (dcpi_stream *)dcpi_alloc_array(1, sizeof *t, err);
     dcpi_stream_part *parts = t ? (dcpi_stream_part *)dcpi_alloc_array(s->placed_count, sizeof *parts, err) : NULL;
@@ -9946,7 +10224,11 @@ static dcp_status dcpi_save_stream(dcpi_save *s, void *object, const char *key, 
 /* From here on a failed save has to remove the file, even without memory: so its key is kept. */
 static dcp_status dcpi_save_publish(dcpi_save *s, void *object, char **key, dcp_error *err) {
     dcp_status status = dcpi_storage_commit(s->place.storage, *key, object, 0, err);
-    if (status) return status;
+    /* it may have happened all the same: a name with our save id is nobody else's, so take it back */
+    if (status) {
+        if (!s->plain_names) (void)dcpi_storage_remove(s->place.storage, *key, NULL);
+        return status;
+    }
     s->shard_key = *key;
     *key = NULL;
     s->first_publish_ms = dcpi_os_monotonic_ms();
@@ -9957,7 +10239,8 @@ static dcp_status dcpi_save_write_once(dcpi_save *s, int attempt, dcp_error *err
     char *key = dcpi_place_key(&s->place, s->shard_name, err);
     char *temporary = key ? dcpi_temporary_name(key, s->report.save_id, attempt, err) : NULL;
     void *object = NULL;
-    dcp_status status = temporary ? dcpi_storage_begin(s->place.storage, key, temporary, s->data_offset + s->file_size, &object, err) : DCP_E_MEMORY;
+    dcp_status status = temporary ? dcpi_storage_begin(s->place.storage, key, temporary, s->data_offset + s->file_size, &object,
+                                                       err) : DCP_E_MEMORY;
     if (!status) {
         status = dcpi_save_stream(s, object, key, err);
         if (status) dcpi_storage_abort(s->place.storage, object);
@@ -9978,14 +10261,12 @@ static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err) {
     int attempt;
     dcpi_op_phase(&s->op, DCP_PHASE_WRITE, s->file_size);
     for (attempt = 0; !status; attempt++) {
+        int taken;
         status = dcpi_save_write_once(s, attempt, err);
-        if (status == DCP_E_EXISTS && s->plain_names) {                 /* somebody took it meanwhile: never replaced */
-            s->plain_names = 0;
-            status = dcpi_save_name_shard(s, err);
-            continue;
-        }
-        if (!status || s->shard_key || !dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err)) break;
-        status = DCP_OK;
+        taken = status == DCP_E_EXISTS && s->plain_names;               /* somebody made that file meanwhile: it is never replaced */
+        if (!status || s->shard_key || (!taken && !dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err))) break;
+        s->plain_names = 0;
+        status = dcpi_save_name_shard(s, err);
     }
     dcpi_op_report(&s->op, s->report.bytes_written, 1);
     return status;
@@ -9996,8 +10277,8 @@ static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_commit_document(dcpi_save *s, void **object, dcp_error *err);
 static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err);
 
-/* G1, G3: check, write, sync, rename, sync the directory; nothing else here. Before the rename a failure leaves what was there; from the rename on
- * nothing is taken back, and what cannot be known is DCP_E_UNKNOWN. */
+/* G1, G3: check, write, sync, rename, sync the directory; nothing else here. Before the rename a failure leaves what was there; from the
+ * rename on nothing is taken back, and what cannot be known is DCP_E_UNKNOWN. */
 static dcp_status dcpi_save_commit(dcpi_save *s, dcp_error *err) {
     void *object = NULL;
     dcp_status status;
@@ -10007,7 +10288,10 @@ static dcp_status dcpi_save_commit(dcpi_save *s, dcp_error *err) {
     if (!status) status = dcpi_commit_rename(s, object, err);
     if (status) return status;
     status = dcpi_place_sync(&s->place, err);
-    if (status) return dcpi_fail_sys(err, DCP_E_UNKNOWN, err->sys, "%s is there, but its directory could not be synced: it may vanish in a power cut; nothing was removed", s->report.path);
+    if (status)
+        return dcpi_fail_sys(err, DCP_E_UNKNOWN, err->sys,
+                             "%s is there, but its directory could not be synced: it may vanish in a power cut; nothing was removed",
+            s->report.path);
     return DCP_OK;
 }
 /* Everything that the commit file will name is there; nobody else has committed meanwhile; no sweep may be after our files yet. */
@@ -10017,18 +10301,22 @@ static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err) {
     dcp_status status = dcpi_op_check(&s->op, err);
     if (!status && s->shard_key) {
         if (dcpi_os_monotonic_ms() - s->first_publish_ms > (int64_t)DCP_GRACE_SECONDS * 1000 / 2)
-            return dcpi_fail(err, DCP_E_TIMEOUT, "this save is older than half the grace time of sweep (%d s); its files may be swept any time", (int)DCP_GRACE_SECONDS);
+            return dcpi_fail(err, DCP_E_TIMEOUT,
+                             "this save is older than half the grace time of sweep (%d s); its files may be swept any time",
+                    (int)DCP_GRACE_SECONDS);
         status = dcpi_storage_stat(s->place.storage, s->shard_key, &info, err);
         if (status == DCP_E_NOT_FOUND) status = DCP_E_INCOMPLETE;
         if (!status && info.size != s->file_size)
-            status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes just after %" PRId64 " were written to it", s->place.shown, s->shard_name, info.size, s->file_size);
+            status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes just after %" PRId64 " were written to it",
+                               s->place.shown, s->shard_name, info.size, s->file_size);
     }
     if (status || !s->displaces) return status;
     status = dcpi_document_read(&s->op, &s->place, s->commit_name, NULL, &now, err);
-    if (status == DCP_E_IO || status == DCP_E_MEMORY) return status;
+    if (dcpi_is_trouble(status)) return status;
     dcpi_document_free(&now);
     if (memcmp(now.digest, s->displaced.digest, sizeof now.digest) == 0) return dcpi_succeed(err);
-    return dcpi_fail(err, DCP_E_EXISTS, "%s was replaced by somebody else during this save; save again to replace that one", s->report.path);
+    return dcpi_fail(err, DCP_E_EXISTS, "%s was replaced by somebody else during this save; save again to replace that one",
+                     s->report.path);
 }
 
 typedef struct dcpi_document_sink { dcp_storage *storage; const char *key; void *object; int64_t at; } dcpi_document_sink;
@@ -10050,7 +10338,8 @@ static dcp_status dcpi_commit_document_once(dcpi_save *s, int attempt, void **ob
     if (!sink.object) {
         dcpi_free(s->document_temporary);
         s->document_temporary = dcpi_temporary_name(s->commit_key, s->report.save_id, attempt, err);
-        status = s->document_temporary ? dcpi_storage_begin(sink.storage, sink.key, s->document_temporary, 0, &sink.object, err) : DCP_E_MEMORY;
+        status = s->document_temporary ? dcpi_storage_begin(sink.storage, sink.key, s->document_temporary, 0, &sink.object,
+                                                            err) : DCP_E_MEMORY;
     }
     if (!status) status = dcpi_save_emit(s, dcpi_document_sink_write, &sink, err);
     if (status) dcpi_storage_abort(sink.storage, sink.object);
@@ -10072,7 +10361,7 @@ static int dcpi_commit_is_ours(dcpi_save *s) {
     int ours = !status && now.metadata->save_id && strcmp(now.metadata->save_id, s->report.save_id) == 0;
     dcpi_document_free(&now);
     if (!status) return ours;
-    return status == DCP_E_IO || status == DCP_E_MEMORY || status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT ? -1 : 0;
+    return dcpi_is_trouble(status) ? -1 : 0;
 }
 static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err) {
     dcp_status status = dcpi_storage_commit(s->place.storage, s->commit_key, object, s->displaces, err);
@@ -10085,14 +10374,17 @@ static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err)
     if (status == DCP_E_EXISTS && ours == 0) dcpi_fail_context(err, "another save committed there meanwhile: ");
     if (ours == 0 && removed) return status;
     (void)snprintf(reason, sizeof reason, "%.190s", err->message);
-    return dcpi_fail_sys(err, DCP_E_UNKNOWN, err->sys, "whether %s was replaced is not known; nothing was removed; open it to see (save id %s): %s", s->report.path, s->report.save_id, reason);
+    return dcpi_fail_sys(err, DCP_E_UNKNOWN, err->sys,
+                         "whether %s was replaced is not known; nothing was removed; open it to see (save id %s): %s", s->report.path,
+            s->report.save_id, reason);
 }
 
 /* ---- finish -------------------------------------------------------------------------------------------------------------------------- */
-/* G9. A known failure removes what it made; UNKNOWN removes nothing; success removes what the displaced document named and no document names any more. */
+/* G9. A known failure removes what it made; UNKNOWN removes nothing; success removes what the displaced document named and no document
+ * names any more. */
 static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
     dcp_error ignored;
-    dcpi_op_phase(&s->op, DCP_PHASE_FINISH, 0);
+    dcpi_op_phase(&s->op, DCP_PHASE_FINISH, s->file_size);
     if (verdict != DCP_OK && verdict != DCP_E_UNKNOWN) {
         dcpi_storage_abort(s->place.storage, s->single_object);
         if (s->shard_key && dcpi_storage_remove(s->place.storage, s->shard_key, &ignored))
@@ -10119,7 +10411,8 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
  *
  *   open       the document, checked: >>index
  *   match      wanted tensors with stored ones: names, types, shapes, and which pieces hold them
- *   plan       the boxes that a wanted tensor and its pieces share, and the byte ranges ("items") to read for them, sorted by file and offset
+ *   plan       the boxes that a wanted tensor and its pieces share, and the byte ranges ("items") to read for them, sorted by file and
+ *              offset
  *   read       a crew takes runs of neighbouring items; reads each with one request                G7: through bounded buffers
  *   verify     the blocks touched, before their bytes are used                                     G4
  *   scatter    into memory, perhaps strided, or a device
@@ -10183,7 +10476,7 @@ static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tens
     return status;
 }
 
-/* ---- match ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- match --------------------------------------------------------------------------------------------------------------------------- */
 /* Of a private tensor: are the pieces of all ranks one value? Then it loads everywhere. */
 static int dcpi_match_all_equal(const dcp_checkpoint *c, const dcpi_stored *stored) {
     const dcpi_piece *first = &c->pieces[stored->first];
@@ -10191,8 +10484,10 @@ static int dcpi_match_all_equal(const dcp_checkpoint *c, const dcpi_stored *stor
     if (stored->info.piece_count != c->metadata->world_size || first->meta->block_size == 0) return 0;
     for (i = 1; i < stored->info.piece_count; i++) {
         const dcp_tensor_metadata *a = first->meta, *b = first[i].meta;
+        if (dcp_dtype_parse(a->data_type) != dcp_dtype_parse(b->data_type)) return 0;
         if (a->size != b->size || a->ndim != b->ndim || a->block_size != b->block_size || a->block_count != b->block_count) return 0;
-        if (memcmp(a->shape, b->shape, sizeof a->shape) != 0 || (a->block_count && memcmp(a->block_checksums, b->block_checksums, a->block_count * 32) != 0)) return 0;
+        if (memcmp(a->shape, b->shape, sizeof a->shape) != 0 || (a->block_count && memcmp(a->block_checksums, b->block_checksums,
+                                                                                          a->block_count * 32) != 0)) return 0;
     }
     return 1;
 }
@@ -10204,24 +10499,33 @@ static const dcpi_piece *dcpi_match_private(const dcpi_load *l, const dcpi_store
     for (i = 0; i < stored->info.piece_count && (l->rank >= 0 || c->metadata->world_size == 1); i++)
         if (c->metadata->shards[c->pieces[stored->first + (size_t)i].shard].rank == rank) return &c->pieces[stored->first + (size_t)i];
     if (l->rank >= 0)
-        (void)dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": rank %d stored none (%d ranks did)", stored->info.name, l->rank, stored->info.piece_count);
+        (void)dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": rank %d stored none (%d ranks did)", stored->info.name, l->rank,
+                        stored->info.piece_count);
     else
-        (void)dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is private to each of the %d ranks that saved it, and they differ; read one with dcp_read_rank, or save it as "
-                        "DCP_PLACE_REPLICATED or with global_shape", stored->info.name, c->metadata->world_size);
+        (void)dcpi_fail(err, DCP_E_MISMATCH,
+                        "tensor \"%s\" is private to each of the %d ranks that saved it, and they differ; read one with dcp_read_rank, or save it "
+                        "as DCP_PLACE_REPLICATED or with global_shape", stored->info.name, c->metadata->world_size);
     return NULL;
 }
+/* piece: of a private tensor, which is that rank's own affair; NULL: all pieces agree, and `info` describes the whole. */
 static dcp_status dcpi_match_check(const dcp_tensor *t, const dcp_tensor_info *info, const dcpi_piece *piece, dcp_error *err) {
     char wanted[200], stored[200];
     const int64_t *shape = piece ? piece->meta->shape : info->shape;
+    const char *type = piece ? piece->meta->data_type : info->dtype_name;
     int ndim = piece ? piece->meta->ndim : info->ndim;
-    if (t->dtype != info->dtype)
-        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is stored as %s, but wanted as %s; types are not converted", t->name, info->dtype_name,
-                         t->dtype == DCP_OPAQUE ? "opaque" : dcp_dtype_name(t->dtype));
+    if (t->dtype != dcp_dtype_parse(type))
+        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is stored as %s, but wanted as %s; types are not converted", t->name, type,
+                         dcp_dtype_name(t->dtype));
     if (t->ndim != ndim || memcmp(dcpi_global_shape(t), shape, sizeof t->shape) != 0)
-        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is stored with shape %s, but wanted with %s", t->name, dcpi_shape_text(ndim, shape, stored, sizeof stored),
+        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is stored with shape %s, but wanted with %s", t->name,
+                         dcpi_shape_text(ndim, shape, stored, sizeof stored),
                          dcpi_shape_text(t->ndim, dcpi_global_shape(t), wanted, sizeof wanted));
-    if (t->dtype == DCP_OPAQUE && info->piece_count != 1)
-        return dcpi_fail(err, DCP_E_UNSUPPORTED, "tensor \"%s\" has the unknown type %s and %d pieces, which cannot be put together", t->name, info->dtype_name, info->piece_count);
+    if (t->dtype != DCP_OPAQUE) return DCP_OK;
+    if (info->piece_count != 1 && !piece)
+        return dcpi_fail(err, DCP_E_UNSUPPORTED, "tensor \"%s\" has the unknown type %s and %d pieces, which cannot be put together",
+                         t->name, type, info->piece_count);
+    if (memcmp(t->shape, shape, sizeof t->shape) != 0)
+        return dcpi_fail(err, DCP_E_UNSUPPORTED, "tensor \"%s\" has the unknown type %s and can only be read whole", t->name, type);
     return DCP_OK;
 }
 static dcp_status dcpi_match_add(dcpi_load *l, dcp_tensor *t, const dcpi_piece *piece, dcp_error *err) {
@@ -10247,7 +10551,8 @@ static dcp_status dcpi_match_sharded(dcpi_load *l, dcp_tensor *t, const dcpi_sto
         const dcp_tensor_metadata *meta = pieces[i].meta;
         dcp_status status = DCP_OK;
         if (t->ndim > 0 && meta->global_offset[0] >= t->global_offset[0] + t->shape[0]) break;
-        if (dcpi_box_meet(t->ndim, t->global_offset, t->shape, meta->global_offset, meta->shape, offset, shape)) status = dcpi_match_add(l, t, &pieces[i], err);
+        if (dcpi_box_meet(t->ndim, t->global_offset, t->shape, meta->global_offset, meta->shape, offset, shape))
+            status = dcpi_match_add(l, t, &pieces[i], err);
         if (status) return status;
     }
     return DCP_OK;
@@ -10271,10 +10576,14 @@ static dcp_status dcpi_match_covered(dcpi_load *l, const dcp_tensor *t, size_t f
     dcpi_free(order);
     dcpi_free(tiles);
     if (result == DCPI_TILES_NO_MEMORY) return dcpi_no_memory(err, count * sizeof *tiles);
-    if (result == DCPI_TILES_OVERLAP) return dcpi_fail(err, DCP_E_FORMAT, "%s: stored pieces of tensor \"%s\" overlap", l->checkpoint->path, t->name);
-    if (result == DCPI_TILES_IRREGULAR) return dcpi_fail(err, DCP_E_LIMIT, "%s: the pieces of tensor \"%s\" are cut too irregularly to check", l->checkpoint->path, t->name);
+    if (result == DCPI_TILES_OVERLAP)
+        return dcpi_fail(err, DCP_E_FORMAT, "%s: stored pieces of tensor \"%s\" overlap", l->checkpoint->path, t->name);
+    if (result == DCPI_TILES_IRREGULAR)
+        return dcpi_fail(err, DCP_E_LIMIT, "%s: the pieces of tensor \"%s\" are cut too irregularly to check", l->checkpoint->path,
+                         t->name);
     if (tiling.has_hole)
-        return dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": nobody stored %s of it", t->name, dcpi_box_text(t->ndim, tiling.hole_offset, tiling.hole_shape, text, sizeof text));
+        return dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": nobody stored %s of it", t->name,
+                         dcpi_box_text(t->ndim, tiling.hole_offset, tiling.hole_shape, text, sizeof text));
     return DCP_OK;
 }
 static dcp_status dcpi_match_one(dcpi_load *l, dcp_tensor *t, dcp_error *err) {
@@ -10287,19 +10596,26 @@ static dcp_status dcpi_match_one(dcpi_load *l, dcp_tensor *t, dcp_error *err) {
     stored = dcpi_stored_find(l->checkpoint, t->name);
     if (!stored && t->optional) { t->status = DCP_E_NOT_FOUND; return DCP_OK; }
     if (!stored)
-        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s, which has %" PRIu64 " others (set optional if it may be absent)", t->name, l->checkpoint->path,
+        return dcpi_fail(err, DCP_E_MISMATCH,
+                         "tensor \"%s\" is not in %s, which has %" PRIu64 " others (set optional if it may be absent)", t->name,
+                l->checkpoint->path,
                          (uint64_t)l->checkpoint->tensor_count);
     if (l->rank >= 0 && stored->info.placement == DCP_PLACE_SHARDED)
         return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is sharded, not private: read it, or a box of it, with dcp_read", t->name);
     if (stored->info.placement == DCP_PLACE_PRIVATE) {
         piece = dcpi_match_private(l, stored, err);
         if (!piece) return DCP_E_MISMATCH;
-        if (!dcpi_piece_is_whole(piece->meta)) return dcpi_fail(err, DCP_E_FORMAT, "%s: tensor \"%s\" is private, but its piece is not whole", l->checkpoint->path, t->name);
+        if (!dcpi_piece_is_whole(piece->meta))
+            return dcpi_fail(err, DCP_E_FORMAT, "%s: tensor \"%s\" is private, but its piece is not whole", l->checkpoint->path, t->name);
     }
     status = dcpi_match_check(t, &stored->info, piece, err);
     if (status) return status;
-    if (!piece && stored->info.piece_count == 1 && dcpi_piece_is_whole(l->checkpoint->pieces[stored->first].meta)) piece = &l->checkpoint->pieces[stored->first];
+    if (!piece && stored->info.piece_count == 1 && dcpi_piece_is_whole(l->checkpoint->pieces[stored->first].meta))
+        piece = &l->checkpoint->pieces[stored->first];
     if (t->dtype != DCP_OPAQUE && dcpi_tensor_bytes(t) == 0) return DCP_OK;
+    if (t->dtype == DCP_OPAQUE && !piece)
+        return dcpi_fail(err, DCP_E_UNSUPPORTED, "tensor \"%s\" has the unknown type %s, and what is stored is not the whole of it",
+                         t->name, stored->info.dtype_name);
     if (piece) return dcpi_match_add(l, t, piece, err);
     status = dcpi_match_sharded(l, t, stored, err);
     return status ? status : dcpi_match_covered(l, t, first, err);
@@ -10314,11 +10630,12 @@ static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err) {
     return DCP_OK;
 }
 
-/* ---- plan ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- plan ---------------------------------------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_plan_walk(dcpi_source *source, dcp_error *err) {
     const dcp_tensor *t = source->wanted;
     const dcp_tensor_metadata *meta = source->piece->meta;
-    int64_t offset[DCP_MAX_DIMS] = {0}, shape[DCP_MAX_DIMS] = {0}, in_piece[DCP_MAX_DIMS] = {0}, in_memory[DCP_MAX_DIMS] = {0}, stride[DCP_MAX_DIMS] = {0};
+    int64_t offset[DCP_MAX_DIMS] = {0}, shape[DCP_MAX_DIMS] = {0}, in_piece[DCP_MAX_DIMS] = {0}, in_memory[DCP_MAX_DIMS] = {0},
+            stride[DCP_MAX_DIMS] = {0};
     int d;
     if (t->dtype == DCP_OPAQUE) {                       /* bytes, whole */
         shape[0] = meta->size;
@@ -10334,9 +10651,11 @@ static dcp_status dcpi_plan_walk(dcpi_source *source, dcp_error *err) {
     if (t->device) dcpi_row_major(t->ndim, t->shape, stride);           /* a device is told offsets in the piece, and knows its strides */
     else dcpi_effective_stride(t, stride);
     if (dcpi_walk_make(&source->walk, t->ndim, dcp_dtype_bits(t->dtype), shape, meta->shape, in_piece, in_memory, stride)) return DCP_OK;
-    return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": the box cuts a byte, which holds two elements of %s", t->name, dcp_dtype_name(t->dtype));
+    return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": the box cuts a byte, which holds two elements of %s", t->name,
+                     dcp_dtype_name(t->dtype));
 }
-static dcp_status dcpi_plan_add(dcpi_load *l, const dcpi_piece *piece, size_t source, int shard, int64_t begin, int64_t end, int64_t at, dcp_error *err) {
+static dcp_status dcpi_plan_add(dcpi_load *l, const dcpi_piece *piece, size_t source, int shard, int64_t begin, int64_t end, int64_t at,
+                                dcp_error *err) {
     void *memory = l->items;
     dcpi_item *item;
     if (!dcpi_grow(&memory, &l->item_capacity, l->item_count + 1, sizeof *l->items, err)) return DCP_E_MEMORY;
@@ -10388,7 +10707,7 @@ static dcp_status dcpi_load_plan(dcpi_load *l, dcp_error *err) {
     return status ? status : dcpi_plan_sort(l, err);
 }
 
-/* ---- read, verify, scatter: one worker ---------------------------------------------------------------------------------------------------- */
+/* ---- read, verify, scatter: one worker ----------------------------------------------------------------------------------------------- */
 typedef struct dcpi_reader {
     dcpi_load *l;
     uint8_t *buffer; int is_pages;                      /* l->chunk bytes, made when first needed */
@@ -10417,10 +10736,13 @@ static void dcpi_reader_free(dcpi_reader *r) {
 static dcp_status dcpi_item_corrupt(const dcpi_load *l, const dcpi_item *item, dcp_error *err) {
     const dcp_shard_metadata *shard = &l->checkpoint->metadata->shards[item->shard];
     if (!item->piece)
-        return dcpi_fail(err, DCP_E_CHECKSUM, "%s%s (shard %d): a byte between %" PRId64 " and %" PRId64 ", outside every tensor, is not zero: the file was damaged or changed",
+        return dcpi_fail(err, DCP_E_CHECKSUM,
+                         "%s%s (shard %d): a byte between %" PRId64 " and %" PRId64 ", outside every tensor, is not zero: the file was changed",
                          l->checkpoint->place.shown, shard->file_path, shard->rank, item->at, item->at + item->end - item->begin);
-    return dcpi_fail(err, DCP_E_CHECKSUM, "%s%s (shard %d), tensor \"%s\": bytes %" PRId64 " to %" PRId64 " of the file are not those that were saved; restore the file from a copy, "
-                     "or load another checkpoint", l->checkpoint->place.shown, shard->file_path, shard->rank, item->piece->meta->name, item->at, item->at + item->end - item->begin);
+    return dcpi_fail(err, DCP_E_CHECKSUM,
+                     "%s%s (shard %d), tensor \"%s\": bytes %" PRId64 " to %" PRId64 " of the file are not those that were saved; restore it from a copy, "
+                     "or load another checkpoint", l->checkpoint->place.shown, shard->file_path, shard->rank, item->piece->meta->name,
+                             item->at, item->at + item->end - item->begin);
 }
 static dcp_status dcpi_item_failed(const dcpi_load *l, const dcpi_item *item, dcp_error *err) {
     const dcp_shard_metadata *shard = &l->checkpoint->metadata->shards[item->shard];
@@ -10437,7 +10759,9 @@ static size_t dcpi_add_jobs(dcpi_reader *r, size_t count, const uint8_t *data, i
     return count;
 }
 static int64_t dcpi_leaf_count(int64_t size) { return (size + DCPI_LEAF - 1) / DCPI_LEAF; }
-static int dcpi_item_has_digest(const dcpi_load *l, const dcpi_item *item) { return l->check && item->piece && item->piece->meta->block_size > 0; }
+static int dcpi_item_has_digest(const dcpi_load *l, const dcpi_item *item) {
+    return l->check && item->piece && item->piece->meta->block_size > 0;
+}
 static const uint8_t *dcpi_item_digest(const dcpi_item *item) {
     return item->piece->meta->block_checksums + 32 * (item->begin / item->piece->meta->block_size);
 }
@@ -10461,7 +10785,8 @@ static dcp_status dcpi_item_scatter(const dcpi_load *l, const dcpi_item *item, i
         dcp_status status;
         dcpi_step_to(&source->walk, dcpi_walk_seek(&source->walk, first, dcpi_walk_runs(&source->walk)), &step);
         last = dcpi_min(step.file + run, end);
-        status = t->device->copy_in(t->device->context, t, step.memory + (first - step.file), data + (first - begin), (size_t)(last - first), &ticket, err);
+        status = t->device->copy_in(t->device->context, t, step.memory + (first - step.file), data + (first - begin),
+                                    (size_t)(last - first), &ticket, err);
         if (!status) status = t->device->wait(t->device->context, ticket, err);
         if (status) return dcpi_storage_result(status, "copy to its device the tensor", t->name, err);
         data += last - begin;
@@ -10476,6 +10801,11 @@ static uint8_t *dcpi_item_direct(const dcpi_load *l, const dcpi_item *item) {
     if (item->begin < source->walk.file_start || item->end > source->walk.file_start + source->walk.count[0]) return NULL;
     return (uint8_t *)source->wanted->data + source->walk.memory_start + (item->begin - source->walk.file_start);
 }
+static int dcpi_is_zero(const uint8_t *data, int64_t size) {
+    int64_t i;
+    for (i = 0; i < size; i++) if (data[i]) return 0;
+    return 1;
+}
 /* One item of any size, chunk by chunk: read, hash, scatter; the digest is known, and compared, at its end. */
 static dcp_status dcpi_read_one(dcpi_reader *r, const dcpi_item *item, dcpi_data_file *file, dcp_error *err) {
     dcpi_load *l = r->l;
@@ -10489,23 +10819,24 @@ static dcp_status dcpi_read_one(dcpi_reader *r, const dcpi_item *item, dcpi_data
     for (at = item->begin; at < item->end && !status; at += n) {
         uint8_t *to = direct ? direct + (at - item->begin) : r->buffer;
         n = dcpi_min(item->end - at, (int64_t)l->chunk);
-        status = dcpi_storage_read(l->checkpoint->place.storage, file->key, file->object, item->at + (at - item->begin), to, (size_t)n, err);
+        status = dcpi_op_check_cancel(l->op, err);
+        if (!status && dcpi_crew_is_stopped(&l->crew)) status = dcpi_fail(err, DCP_E_CANCELLED, "stopped after another failure");
+        if (!status)
+            status = dcpi_storage_read(l->checkpoint->place.storage, file->key, file->object, item->at + (at - item->begin), to,
+                                       (size_t)n, err);
         if (!status && has_digest) {
             dcpi_sha_many(r->jobs, dcpi_add_jobs(r, 0, to, n));
             dcpi_sha_update(&sha, r->leaves, (size_t)dcpi_leaf_count(n) * 32);
         }
+        if (!status && !item->piece && !dcpi_is_zero(to, n)) return dcpi_item_corrupt(l, item, err);
         if (!status && !direct) status = dcpi_item_scatter(l, item, at, at + n, to, err);
         else if (!status) dcpi_swap_bytes(to, n, dcpi_dtype_width(l->sources[item->source].wanted->dtype));
     }
     if (status) return dcpi_item_failed(l, item, err);
     if (!has_digest) return DCP_OK;
     dcpi_sha_final(&sha, digest);
-    return dcpi_sha_equal(item->end - item->begin <= DCPI_LEAF ? r->leaves[0] : digest, dcpi_item_digest(item), 32) ? DCP_OK : dcpi_item_corrupt(l, item, err);
-}
-static int dcpi_is_zero(const uint8_t *data, int64_t size) {
-    int64_t i;
-    for (i = 0; i < size; i++) if (data[i]) return 0;
-    return 1;
+    if (dcpi_sha_equal(item->end - item->begin <= DCPI_LEAF ? r->leaves[0] : digest, dcpi_item_digest(item), 32)) return DCP_OK;
+    return dcpi_item_corrupt(l, item, err);
 }
 /* Several neighbours with one request: read, hash all leaves at once, compare, scatter. */
 static dcp_status dcpi_read_run(dcpi_reader *r, const dcpi_item **items, size_t count, dcpi_data_file *file, dcp_error *err) {
@@ -10514,9 +10845,12 @@ static dcp_status dcpi_read_run(dcpi_reader *r, const dcpi_item **items, size_t 
     size_t i, jobs = 0, leaf = 0, size = (size_t)(items[count - 1]->at + items[count - 1]->end - items[count - 1]->begin - base);
     dcp_status status = dcpi_reader_prepare(r, err);
     if (!status) status = dcpi_reader_prepare_jobs(r, err);
+    if (!status) status = dcpi_op_check_cancel(l->op, err);
     if (!status) status = dcpi_storage_read(l->checkpoint->place.storage, file->key, file->object, base, r->buffer, size, err);
     if (status) return dcpi_item_failed(l, items[0], err);
-    for (i = 0; i < count; i++) if (dcpi_item_has_digest(l, items[i])) jobs = dcpi_add_jobs(r, jobs, r->buffer + (items[i]->at - base), items[i]->end - items[i]->begin);
+    for (i = 0; i < count; i++)
+        if (dcpi_item_has_digest(l, items[i])) jobs = dcpi_add_jobs(r, jobs, r->buffer + (items[i]->at - base),
+                                                                    items[i]->end - items[i]->begin);
     dcpi_sha_many(r->jobs, jobs);
     for (i = 0; i < count && !status; i++) {
         const dcpi_item *item = items[i];
@@ -10538,8 +10872,10 @@ static size_t dcpi_run_length(const dcpi_load *l, size_t first) {
     for (n = 1; first + n < l->item_count; n++) {
         const dcpi_item *next = l->order[first + n];
         int64_t size = next->end - next->begin;
-        if (next->shard != start->shard || next->at < end || next->at - end > DCPI_LOAD_GAP || next->at + size - start->at > (int64_t)l->chunk) break;
-        if ((size >= DCPI_LEAF && dcpi_item_direct(l, next)) || leaves + dcpi_leaf_count(size) > DCPI_LOAD_LEAVES) break;    /* large ones go straight to their place */
+        if (next->shard != start->shard || next->at < end || next->at - end > DCPI_LOAD_GAP ||
+            next->at + size - start->at > (int64_t)l->chunk) break;
+        /* large ones go straight to their place */
+        if ((size >= DCPI_LEAF && dcpi_item_direct(l, next)) || leaves + dcpi_leaf_count(size) > DCPI_LOAD_LEAVES) break;
         end = next->at + size;
         leaves += dcpi_leaf_count(size);
     }
@@ -10550,21 +10886,20 @@ static dcp_status dcpi_read_items(dcpi_reader *r, const dcpi_item **items, size_
     dcpi_data_file *file;
     dcp_status status = dcpi_data_file_acquire(r->l->checkpoint, items[0]->shard, &file, err);
     if (status) return status;
-    status = count == 1 && items[0]->piece ? dcpi_read_one(r, items[0], file, err) : dcpi_read_run(r, items, count, file, err);
+    status = count == 1 ? dcpi_read_one(r, items[0], file, err) : dcpi_read_run(r, items, count, file, err);
     dcpi_data_file_release(r->l->checkpoint, file);
     return status;
 }
 /* Whether to try again, after a pause: transient errors, and files that a network file system does not show yet. */
 static int dcpi_read_again(dcpi_reader *r, int attempt, const dcp_error *err) {
     const dcp_retry *retry = &r->l->op->io.retry;
-    int stop, pause = (int)dcpi_min((int64_t)retry->first_ms << (attempt < 16 ? attempt : 16), retry->max_ms);
+    int pause = (int)dcpi_min((int64_t)retry->first_ms << (attempt < 16 ? attempt : 16), retry->max_ms);
     if (attempt + 1 >= retry->attempts || (err->status != DCP_E_INCOMPLETE && !dcpi_storage_is_transient(err))) return 0;
     dcpi_os_sleep_ms(pause);
     dcpi_mutex_lock(&r->l->crew.lock);
     r->l->repeated++;
-    stop = r->l->crew.stop;
     dcpi_mutex_unlock(&r->l->crew.lock);
-    return !stop;
+    return !dcpi_crew_is_stopped(&r->l->crew);
 }
 /* Takes the next run and reads it; 0 when there is none left. Called and returns under the lock. */
 static int dcpi_load_work(dcpi_reader *r) {
@@ -10597,7 +10932,7 @@ static void dcpi_load_worker(void *argument) {
     dcpi_mutex_unlock(&r.l->crew.lock);
 }
 
-/* ---- read: driver ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- read: driver -------------------------------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_flat_check_all(dcpi_load *l, dcp_error *err);
 
 /* Watches the crew; does the work itself where there is none. */
@@ -10643,10 +10978,11 @@ static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
     return dcpi_crew_close(&l->crew, err);
 }
 
-/* ---- flat checksums: the whole file, once per open, before anything of it is used ---------------------------------------------------------- */
+/* ---- flat checksums: the whole file, once per open, before anything of it is used ---------------------------------------------------- */
 static int dcpi_is_flat(const dcp_shard_metadata *shard) { return shard->checksum && !dcpi_starts_with(shard->checksum, "sha256-tree:"); }
 
-static dcp_status dcpi_flat_hash(dcpi_op *op, dcp_storage *s, const dcpi_data_file *file, uint8_t *buffer, size_t capacity, uint8_t digest[32], dcp_error *err) {
+static dcp_status dcpi_flat_hash(dcpi_op *op, dcp_storage *s, const dcpi_data_file *file, uint8_t *buffer, size_t capacity,
+                                 uint8_t digest[32], dcp_error *err) {
     int64_t at, n;
     dcpi_sha sha;
     dcp_status status = DCP_OK;
@@ -10663,8 +10999,11 @@ static dcp_status dcpi_flat_hash(dcpi_op *op, dcp_storage *s, const dcpi_data_fi
 }
 static dcp_status dcpi_flat_compare(const dcp_checkpoint *c, const dcpi_data_file *file, const uint8_t digest[32], dcp_error *err) {
     uint8_t wanted[32];
-    if (strlen(file->shard->checksum) == 64 && dcpi_hex_decode(file->shard->checksum, 64, wanted) && dcpi_sha_equal(wanted, digest, 32)) return DCP_OK;
-    return dcpi_fail(err, DCP_E_CHECKSUM, "%s%s (shard %d): the SHA-256 of the file is not the one that %s names: the file was damaged or changed", c->place.shown,
+    if (strlen(file->shard->checksum) == 64 && dcpi_hex_decode(file->shard->checksum, 64, wanted) && dcpi_sha_equal(wanted, digest, 32))
+        return DCP_OK;
+    return dcpi_fail(err, DCP_E_CHECKSUM,
+                     "%s%s (shard %d): the SHA-256 of the file is not the one that %s names: the file was damaged or changed",
+            c->place.shown,
                      file->shard->file_path, file->shard->rank, c->path);
 }
 static dcp_status dcpi_flat_check(dcp_checkpoint *c, dcpi_op *op, int shard, int again, dcp_error *err) {
@@ -10704,15 +11043,10 @@ static dcp_status dcpi_flat_check_all(dcpi_load *l, dcp_error *err) {
     return DCP_OK;
 }
 
-/* ---- verify: every byte of every file ---------------------------------------------------------------------------------------------------- */
-static dcp_status dcpi_verify_plan_gap(dcpi_load *l, int shard, int64_t begin, int64_t end, dcp_error *err) {
-    dcp_status status = DCP_OK;
-    int64_t n;
-    for (; begin < end && !status; begin += n) {
-        n = dcpi_min(end - begin, DCPI_LEAF);
-        status = dcpi_plan_add(l, NULL, DCPI_NO_SOURCE, shard, begin, begin + n, begin, err);
-    }
-    return status;
+/* ---- verify: every byte of every file ------------------------------------------------------------------------------------------------ */
+/* Bytes that belong to no tensor must be zero. */
+static dcp_status dcpi_verify_plan_gap(dcpi_load *l, size_t shard, int64_t begin, int64_t end, dcp_error *err) {
+    return begin < end ? dcpi_plan_add(l, NULL, DCPI_NO_SOURCE, (int)shard, begin, end, begin, err) : DCP_OK;
 }
 static dcp_status dcpi_verify_plan_shard(dcpi_load *l, size_t shard, const dcpi_piece *pieces, dcp_error *err) {
     const dcp_shard_metadata *m = &l->checkpoint->metadata->shards[shard];
@@ -10721,9 +11055,10 @@ static dcp_status dcpi_verify_plan_shard(dcpi_load *l, size_t shard, const dcpi_
     size_t i;
     for (i = 0; i < m->tensor_count && !status; i++) {
         const dcp_tensor_metadata *t = &m->tensors[i];
-        if (t->size > 0) status = dcpi_verify_plan_gap(l, (int)shard, at, t->offset, err);
+        if (t->size > 0) status = dcpi_verify_plan_gap(l, shard, at, t->offset, err);
         for (block = 0; block < t->size && !status; block += t->block_size)
-            status = dcpi_plan_add(l, &pieces[i], DCPI_NO_SOURCE, (int)shard, block, dcpi_min(block + t->block_size, t->size), t->offset + block, err);
+            status = dcpi_plan_add(l, &pieces[i], DCPI_NO_SOURCE, (int)shard, block, dcpi_min(block + t->block_size, t->size),
+                                   t->offset + block, err);
         if (t->size > 0) at = t->offset + t->size;
     }
     return status;
@@ -10735,13 +11070,16 @@ static dcp_status dcpi_verify_other(dcp_checkpoint *c, dcp_error *err) {
     for (s = 0; s < c->metadata->shard_count && !status; s++) {
         dcpi_data_file *file;
         if (dcpi_is_flat(&c->metadata->shards[s])) { status = dcpi_flat_check(c, &c->op, (int)s, 1, err); continue; }
-        if (!c->metadata->shards[s].checksum) dcpi_op_log(&c->op, DCP_LOG_WARNING, "shard %d has no checksum: only its size can be checked", c->metadata->shards[s].rank);
+        if (!c->metadata->shards[s].checksum)
+            dcpi_op_log(&c->op, DCP_LOG_WARNING, "shard %d has no checksum: only its size can be checked", c->metadata->shards[s].rank);
         status = dcpi_data_file_acquire(c, (int)s, &file, err);
         if (!status) dcpi_data_file_release(c, file);
     }
     return status;
 }
-static int dcpi_verify_has_tree(const dcp_shard_metadata *shard) { return shard->tensor_count > 0 && shard->checksum && !dcpi_is_flat(shard); }
+static int dcpi_verify_has_tree(const dcp_shard_metadata *shard) {
+    return shard->tensor_count > 0 && shard->checksum && !dcpi_is_flat(shard);
+}
 
 static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
     const dcp_metadata *m = c->metadata;
@@ -10761,7 +11099,9 @@ static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
             pieces[n + t].meta = &m->shards[s].tensors[t];
             pieces[n + t].shard = (int)s;
         }
-        if (dcpi_verify_has_tree(&m->shards[s])) status = dcpi_verify_plan_shard(&l, s, pieces + n, err);
+        if (s > 0 && c->layout == DCP_LAYOUT_SINGLE)                    /* between two regions */
+            status = dcpi_verify_plan_gap(&l, s, m->shards[s - 1].data_offset + m->shards[s - 1].file_size, m->shards[s].data_offset, err);
+        if (!status && dcpi_verify_has_tree(&m->shards[s])) status = dcpi_verify_plan_shard(&l, s, pieces + n, err);
         n += m->shards[s].tensor_count;
     }
     if (!status) status = dcpi_plan_sort(&l, err);
@@ -10772,7 +11112,7 @@ static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
     return status;
 }
 
-/* ---- the calls -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the calls ----------------------------------------------------------------------------------------------------------------------- */
 static void dcpi_op_restart(dcpi_op *op) {              /* each call on a checkpoint has its own deadline */
     op->started_ms = op->phase_ms = dcpi_os_monotonic_ms();
 }
@@ -10802,7 +11142,8 @@ DCPDEF dcp_status dcp_read(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size
 DCPDEF dcp_status dcp_read_rank(dcp_checkpoint *checkpoint, int shard_rank, dcp_tensor *tensors, size_t count, dcp_error *err) {
     if (!checkpoint) return dcpi_fail(err, DCP_E_INVALID, "dcp_read_rank: checkpoint is NULL");
     if (shard_rank < 0 || shard_rank >= checkpoint->metadata->world_size)
-        return dcpi_fail(err, DCP_E_INVALID, "dcp_read_rank: %d is no rank of %s, which %d ranks saved", shard_rank, checkpoint->path, checkpoint->metadata->world_size);
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_read_rank: %d is no rank of %s, which %d ranks saved", shard_rank, checkpoint->path,
+                         checkpoint->metadata->world_size);
     return dcpi_read_call(checkpoint, tensors, count, shard_rank, err);
 }
 DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err) {
@@ -10837,7 +11178,7 @@ DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp
 static int dcpi_load_was_replaced(dcp_checkpoint *c) {
     dcpi_document now;
     dcp_status status = dcpi_document_read(&c->op, &c->place, c->commit_name, NULL, &now, NULL);
-    int replaced = status != DCP_E_IO && status != DCP_E_MEMORY && memcmp(now.digest, c->digest, sizeof now.digest) != 0;
+    int replaced = !dcpi_is_trouble(status) && memcmp(now.digest, c->digest, sizeof now.digest) != 0;
     dcpi_document_free(&now);
     return replaced;
 }
@@ -10847,11 +11188,13 @@ static dcp_status dcpi_load_check_exact(const dcp_checkpoint *c, const dcp_load_
     size_t i;
     if (!desc->exact) return DCP_OK;
     memset(&names, 0, sizeof names);
-    for (i = 0; i < desc->tensor_count && !status; i++) if (desc->tensors[i].name) status = dcpi_names_add(&names, desc->tensors[i].name, err);
+    for (i = 0; i < desc->tensor_count && !status; i++)
+        if (desc->tensors[i].name) status = dcpi_names_add(&names, desc->tensors[i].name, err);
     if (!status) status = dcpi_names_sort(&names, err);
     for (i = 0; i < c->tensor_count && !status; i++)
         if (!dcpi_names_has(&names, c->tensors[i].info.name))
-            status = dcpi_fail(err, DCP_E_MISMATCH, "%s holds tensor \"%s\", which is not wanted (and exact is set)", c->path, c->tensors[i].info.name);
+            status = dcpi_fail(err, DCP_E_MISMATCH, "%s holds tensor \"%s\", which is not wanted (and exact is set)", c->path,
+                               c->tensors[i].info.name);
     dcpi_names_free(&names);
     return status;
 }
@@ -10892,7 +11235,7 @@ DCPDEF dcp_status dcp_load(const dcp_load_desc *desc, dcp_error *err) {
     return dcpi_report_error(status, &local, err);
 }
 
-/* ---- map --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- map ----------------------------------------------------------------------------------------------------------------------------- */
 /* Where the one piece of a tensor lies in its mapped file, verified there; NULL data with DCP_OK: this storage or machine needs a copy. */
 static dcp_status dcpi_map_file(dcp_checkpoint *c, const dcpi_piece *piece, dcpi_data_file *file, const uint8_t **data, dcp_error *err) {
     const void *mapped = NULL;
@@ -10937,7 +11280,8 @@ static dcp_status dcpi_map_verify(dcp_checkpoint *c, const dcpi_piece *piece, co
             dcpi_sha_update(&sha, leaves, n * 32);
         }
         dcpi_sha_final(&sha, digest);
-        if (!dcpi_sha_equal(item.end - item.begin <= DCPI_LEAF ? leaves[0] : digest, dcpi_item_digest(&item), 32)) return dcpi_item_corrupt(&l, &item, err);
+        if (!dcpi_sha_equal(item.end - item.begin <= DCPI_LEAF ? leaves[0] : digest, dcpi_item_digest(&item), 32))
+            return dcpi_item_corrupt(&l, &item, err);
     }
     return DCP_OK;
 }
@@ -10971,7 +11315,8 @@ static dcp_status dcpi_map_copy(dcp_checkpoint *c, dcpi_op *op, const dcpi_store
     *data = copy->data;
     return DCP_OK;
 }
-static dcp_status dcpi_map_piece(dcp_checkpoint *c, const dcpi_stored *stored, const dcpi_piece *piece, const uint8_t **data, dcp_error *err) {
+static dcp_status dcpi_map_piece(dcp_checkpoint *c, const dcpi_stored *stored, const dcpi_piece *piece, const uint8_t **data,
+                                 dcp_error *err) {
     dcpi_data_file *file;
     dcpi_op op;                                         /* its own: other threads may map, or read, at the same time */
     dcp_io io = c->op.io;
@@ -10981,7 +11326,8 @@ static dcp_status dcpi_map_piece(dcp_checkpoint *c, const dcpi_stored *stored, c
     if (!status) status = dcpi_data_file_acquire(c, piece->shard, &file, err);
     if (status) return status;
     status = dcpi_map_file(c, piece, file, data, err);
-    if (!status && *data && c->verify != DCP_VERIFY_NONE && dcpi_is_flat(file->shard)) status = dcpi_flat_check(c, &op, piece->shard, 0, err);
+    if (!status && *data && c->verify != DCP_VERIFY_NONE && dcpi_is_flat(file->shard))
+        status = dcpi_flat_check(c, &op, piece->shard, 0, err);
     if (!status && *data) status = dcpi_map_verify(c, piece, *data, err);
     dcpi_data_file_release(c, file);
     if (!status && !*data) status = dcpi_map_copy(c, &op, stored, data, err);
@@ -10998,7 +11344,8 @@ DCPDEF dcp_status dcp_map(dcp_checkpoint *checkpoint, const char *name, const vo
     stored = dcpi_stored_find(checkpoint, name);
     if (!stored) return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s", name, checkpoint->path);
     if (stored->info.piece_count != 1)
-        return dcpi_fail(err, DCP_E_UNSUPPORTED, "tensor \"%s\" is stored in %d pieces and cannot be mapped as one; use dcp_read_new", name, stored->info.piece_count);
+        return dcpi_fail(err, DCP_E_UNSUPPORTED, "tensor \"%s\" is stored in %d pieces and cannot be mapped as one; use dcp_read_new",
+                         name, stored->info.piece_count);
     if ((uint64_t)stored->info.size >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
     if (checkpoint->pieces[stored->first].meta->size != stored->info.size)
         return dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": its one stored piece is not the whole of it", name);
@@ -11010,11 +11357,12 @@ DCPDEF dcp_status dcp_map(dcp_checkpoint *checkpoint, const char *name, const vo
 }
 
 /* ================================================================================================================================
- * >>inspect     A directory of checkpoints: list, latest, prune, sweep, remove. What removes takes commit files first, syncs the directory, and only
- *               then takes data, so that a crash in between leaves files that no document names, never a document that names missing files.
+ * >>inspect     A directory of checkpoints: list, latest, prune, sweep, remove. What removes takes commit files first, syncs the directory,
+ *               and only then takes data, so that a crash in between leaves files that no document names, never a document that names
+ *               missing files.
  * ============================================================================================================================== */
 
-/* ---- list ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- list ---------------------------------------------------------------------------------------------------------------------------- */
 /* One allocation holds the entries and their texts: a first pass collects, a second copies. */
 typedef struct dcpi_listing { dcp_list_entry *entries; size_t count, capacity; dcpi_arena texts; } dcpi_listing;
 
@@ -11058,7 +11406,13 @@ static dcp_status dcpi_list_check_files(dcp_checkpoint *c, dcp_error *err) {
     }
     return DCP_OK;
 }
-typedef struct dcpi_list_order { dcpi_op *op; const dcpi_place *place; dcp_verify_policy verify; const dcp_verifier *verifier; int64_t minimum_step; } dcpi_list_order;
+typedef struct dcpi_list_order {
+    dcpi_op *op;
+    const dcpi_place *place;
+    dcp_verify_policy verify;
+    const dcp_verifier *verifier;
+    int64_t minimum_step;
+} dcpi_list_order;
 
 /* Fills one entry: what its document says, and whether it is valid. The result is for what ends the listing itself. */
 static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing, dcp_list_entry *entry, const char *name, dcp_error *err) {
@@ -11084,6 +11438,7 @@ static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing,
     if (c) dcp_close(c);
     if (status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT || status == DCP_E_MEMORY) { if (err) *err = why; return status; }
     entry->status = status;
+    entry->sys = why.sys;
     entry->message = "";
     if (status) entry->message = dcpi_arena_text(&listing->texts, why.message, strlen(why.message), err);
     return entry->message ? DCP_OK : DCP_E_MEMORY;
@@ -11194,7 +11549,7 @@ DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, 
     return dcpi_report_error(status, &local, err);
 }
 
-/* ---- latest ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- latest -------------------------------------------------------------------------------------------------------------------------- */
 typedef struct dcpi_candidate { const char *name; int64_t sequence; } dcpi_candidate;
 
 static int dcpi_candidate_compare(const void *a_, const void *b_) {
@@ -11203,7 +11558,8 @@ static int dcpi_candidate_compare(const void *a_, const void *b_) {
     return strcmp(b->name, a->name);
 }
 /* Looks at one group of equal sequence numbers, the newest first: documents need to be read in full only until a valid one is found. */
-static dcp_status dcpi_latest_group(const dcpi_list_order *o, dcpi_candidate **group, size_t count, char **path, dcp_error *newest, dcp_error *err) {
+static dcp_status dcpi_latest_group(const dcpi_list_order *o, dcpi_candidate **group, size_t count, char **path, dcp_error *newest,
+                                    dcp_error *err) {
     dcpi_listing listing;
     dcp_status status = DCP_OK;
     size_t i;
@@ -11213,8 +11569,11 @@ static dcp_status dcpi_latest_group(const dcpi_list_order *o, dcpi_candidate **g
     for (i = 0; i < listing.count && !status && !*path; i++) {
         const dcp_list_entry *e = &listing.entries[i];
         if (e->status == DCP_OK) { *path = dcpi_copy_text(e->path, err); if (!*path) status = DCP_E_MEMORY; break; }
-        if (e->status == DCP_E_IO || e->status == DCP_E_VERSION || e->status == DCP_E_UNSUPPORTED) { status = dcpi_fail(err, e->status, "%s", e->message); break; }
-        if (newest->status == DCP_OK) (void)dcpi_fail(newest, e->status, "%s", e->message);
+        if (e->status == DCP_E_IO || e->status == DCP_E_VERSION || e->status == DCP_E_UNSUPPORTED) {
+            status = dcpi_fail_sys(err, e->status, e->sys, "%s", e->message);
+            break;
+        }
+        if (newest->status == DCP_OK) (void)dcpi_fail_sys(newest, e->status, e->sys, "%s", e->message);
         dcpi_op_log(o->op, DCP_LOG_WARNING, "skipped %s: %s", e->path, e->message);
     }
     dcpi_listing_free(&listing);
@@ -11262,7 +11621,8 @@ DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error
     o.verifier = desc->verifier;
     o.minimum_step = desc->minimum_step;
     status = dcpi_directory_open(&op, &place, &desc->io, desc->directory, &local);
-    if (status == DCP_E_NOT_FOUND) (void)dcpi_fail(&local, status, "there is no checkpoint in \"%s\": no such directory", desc->directory ? desc->directory : "");
+    if (status == DCP_E_NOT_FOUND)
+        (void)dcpi_fail(&local, status, "there is no checkpoint in \"%s\": no such directory", desc->directory ? desc->directory : "");
     if (!status) status = dcpi_names_list(&place, 1, &names, &local);
     if (!status) {
         status = dcpi_latest_search(&o, &names, path, &local);
@@ -11272,7 +11632,7 @@ DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error
     return dcpi_report_error(status, &local, err);
 }
 
-/* ---- what was removed ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- what was removed ---------------------------------------------------------------------------------------------------------------- */
 DCPDEF void dcp_removal_free(dcp_removal *removal) {
     size_t i;
     if (!removal) return;
@@ -11301,9 +11661,10 @@ static dcp_status dcpi_removal_take(dcp_removal *removal, const dcpi_place *plac
     return DCP_OK;
 }
 
-/* ---- prune and remove: commit files, directory sync, data that nobody names ---------------------------------------------------------------- */
+/* ---- prune and remove: commit files, directory sync, data that nobody names ---------------------------------------------------------- */
 /* names: of the commit files that go, sorted. */
-static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, const dcpi_names *commits, int dry_run, dcp_removal *removal, dcp_error *err) {
+static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, const dcpi_names *commits, int dry_run,
+                                          dcp_removal *removal, dcp_error *err) {
     dcpi_names data, refs;
     int unread = 0;
     dcp_status status = DCP_OK;
@@ -11316,10 +11677,12 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
         status = dcpi_op_check(op, err);
         if (status || kind->layout == DCP_LAYOUT_SINGLE) continue;
         status = dcpi_document_read(op, place, commits->items[i], NULL, &document, err);
-        for (s = 0; !status && s < document.metadata->shard_count; s++) status = dcpi_names_add(&data, document.metadata->shards[s].file_path, err);
+        for (s = 0; !status && s < document.metadata->shard_count; s++)
+            status = dcpi_names_add(&data, document.metadata->shards[s].file_path, err);
         dcpi_document_free(&document);
         if (status && status != DCP_E_MEMORY && status != DCP_E_IO) {
-            dcpi_op_log(op, DCP_LOG_WARNING, "cannot tell which files %s names; they are left to sweep: %s", commits->items[i], err->message);
+            dcpi_op_log(op, DCP_LOG_WARNING, "cannot tell which files %s names; they are left to sweep: %s", commits->items[i],
+                        err->message);
             status = dcpi_succeed(err);
         }
     }
@@ -11340,7 +11703,8 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
     return status;
 }
 /* Of the valid entries, newest first: which go. */
-static dcp_status dcpi_prune_choose(const dcp_prune_desc *desc, const dcpi_place *place, const dcpi_listing *listing, dcpi_names *going, dcp_error *err) {
+static dcp_status dcpi_prune_choose(const dcp_prune_desc *desc, const dcpi_place *place, const dcpi_listing *listing, dcpi_names *going,
+                                    dcp_error *err) {
     int kept = 0, keep_last = desc->keep_last > 0 ? desc->keep_last : 1;
     size_t i;
     dcp_status status = DCP_OK;
@@ -11366,7 +11730,8 @@ DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dc
     memset(&going, 0, sizeof going);
     memset(&listing, 0, sizeof listing);
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_prune: desc is NULL");
-    if (desc->keep_last < 0 || desc->keep_every < 0) return dcpi_fail(err, DCP_E_INVALID, "dcp_prune: keep_last and keep_every must not be negative");
+    if (desc->keep_last < 0 || desc->keep_every < 0)
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_prune: keep_last and keep_every must not be negative");
     memset(&o, 0, sizeof o);
     o.op = &op;
     o.place = &place;
@@ -11428,12 +11793,7 @@ DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, 
     return dcpi_report_error(status, &local, err);
 }
 
-/* ---- sweep: what killed saves left ---------------------------------------------------------------------------------------------------------- */
-static int dcpi_is_id(const char *text) {               /* 16 hex digits, as in names */
-    int i;
-    for (i = 0; i < 16; i++) if (!dcpi_is_lower_hex(text[i])) return 0;
-    return 1;
-}
+/* ---- sweep: what killed saves left --------------------------------------------------------------------------------------------------- */
 /* `<name>.<16 hex>.tmp` or `<name>.<16 hex>-<digits>.tmp` */
 static int dcpi_is_temporary(const char *name) {
     size_t end = strlen(name), digits = 0;
@@ -11441,14 +11801,14 @@ static int dcpi_is_temporary(const char *name) {
     end -= 4;
     while (end > digits && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') digits++;
     if (digits > 0 && digits < end && name[end - digits - 1] == '-') end -= digits + 1;
-    return end > 17 && name[end - 17] == '.' && dcpi_is_id(name + end - 16);
+    return end > 17 && name[end - 17] == '.' && dcpi_starts_with_id(name + end - 16);
 }
 /* `<P>_shard_<rank>.<16 hex>.bin`; with `plain`, `<P>_shard_<rank>.bin` too. */
 static int dcpi_is_shard_name(const char *name, int plain) {
     size_t end = strlen(name), digits = 0;
     if (end < 4 || strcmp(name + end - 4, ".bin") != 0) return 0;
     end -= 4;
-    if (end > 17 && name[end - 17] == '.' && dcpi_is_id(name + end - 16)) end -= 17;
+    if (end > 17 && name[end - 17] == '.' && dcpi_starts_with_id(name + end - 16)) end -= 17;
     else if (!plain) return 0;
     while (end > digits && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') digits++;
     end -= digits;
@@ -11470,7 +11830,13 @@ static dcp_status dcpi_sweep_now(dcpi_op *op, const dcpi_place *place, int64_t *
     dcpi_free(key);
     return status;
 }
-typedef struct dcpi_sweep { const dcp_sweep_desc *desc; const dcpi_place *place; int64_t before_ns; dcpi_names found; dcp_error *err; } dcpi_sweep;
+typedef struct dcpi_sweep {
+    const dcp_sweep_desc *desc;
+    const dcpi_place *place;
+    int64_t before_ns;
+    dcpi_names found;
+    dcp_error *err;
+} dcpi_sweep;
 
 static dcp_status dcpi_sweep_look(void *user, const char *key, const dcp_object_info *info) {
     dcpi_sweep *sweep = (dcpi_sweep *)user;
@@ -11490,10 +11856,13 @@ static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *re
     sweep->before_ns = grace > INT64_MAX / 1000000000 ? INT64_MIN : now_ns - grace * 1000000000;
     sweep->err = err;
     if (!status) status = dcpi_storage_list(sweep->place->storage, sweep->place->directory, dcpi_sweep_look, sweep, err);
-    if (!status) status = dcpi_place_sync(sweep->place, err);           /* a commit file that is gone must stay gone before its data goes (G2) */
+    /* a commit file that is gone must stay gone before its data goes (G2) */
+    if (!status) status = dcpi_place_sync(sweep->place, err);
     if (!status) status = dcpi_refs_collect(op, sweep->place, NULL, sweep->desc->verifier, &refs, &unread, err);
     if (!status && unread > 0)
-        dcpi_op_log(op, DCP_LOG_WARNING, "%d commit files could not be read and verified: only temporary files are swept, since those may name any data file", unread);
+        dcpi_op_log(op, DCP_LOG_WARNING,
+                    "%d commit files could not be read and verified: only temporary files are swept, since those may name any data file",
+                unread);
     for (i = 0; i < sweep->found.count && !status; i++) {
         const char *name = sweep->found.items[i];
         status = dcpi_op_check(op, err);
@@ -11524,7 +11893,7 @@ DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dc
     return dcpi_report_error(status, &local, err);
 }
 
-/* ---- documents through a storage (declared in >>api_documents) ------------------------------------------------------------------------------ */
+/* ---- documents through a storage (declared in >>api_documents) ----------------------------------------------------------------------- */
 static dcp_status dcpi_file_place(dcp_storage *storage, const char *path, int create, dcpi_op *op, dcpi_place *place, dcp_error *err) {
     dcp_io io = DCP_ZERO;
     dcp_status status = dcpi_op_begin(op, &io, err);
@@ -11532,7 +11901,8 @@ static dcp_status dcpi_file_place(dcp_storage *storage, const char *path, int cr
     if (!path) return dcpi_fail(err, DCP_E_INVALID, "path is NULL");
     return status ? status : dcpi_place_open(place, storage, path, create, err);
 }
-DCPDEF dcp_status dcp_metadata_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier, dcp_metadata **out, dcp_error *err) {
+DCPDEF dcp_status dcp_metadata_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier, dcp_metadata **out,
+                                         dcp_error *err) {
     dcp_error local;
     dcpi_op op;
     dcpi_place place;
@@ -11545,7 +11915,8 @@ DCPDEF dcp_status dcp_metadata_read_file(dcp_storage *storage, const char *path,
     dcpi_place_close(&place);
     return dcpi_report_error(status, &local, err);
 }
-DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path, const dcp_metadata *metadata, const dcp_signer *signer, dcp_error *err) {
+DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path, const dcp_metadata *metadata, const dcp_signer *signer,
+                                          dcp_error *err) {
     dcp_error local;
     dcpi_op op;
     dcpi_place place;
@@ -11571,7 +11942,8 @@ DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path
 /* ================================================================================================================================
  * >>end         History and licence.
  *
- *   0.1.0  2026-11-20  one process: sharded and single-file layouts, verify, map, slices, latest, list, prune, sweep, remove; local and memory storage
+ *   0.1.0  2026-11-20  one process: sharded and single-file layouts, verify, map, slices, latest, list, prune, sweep, remove; local and
+ *                      memory storage
  *
  * ------------------------------------------------------------------------------------------------------------------------------
  * This software is available under two licences; choose whichever you prefer.

@@ -1,0 +1,101 @@
+# Builds the command-line tool, the examples and the tests of dcp.h. A program that uses dcp.h needs none of this: copy dcp.h and include it.
+#
+#     make                          build/dcptool
+#     make test                     every test that this machine can run; the last line is `N passed, N failed, N skipped`
+#     make test SUITES="json meta" VARIANTS="plain asan"        some of them; DCP_TEST_FILTER=text: only tests whose name contains it
+#     make CC=clang CFLAGS="-O3 -march=native"                  another compiler, other flags
+#
+# Everything that is built goes below build/. Needs GNU make.
+
+CFLAGS ?= -O2
+export CC CFLAGS CXX
+
+EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c))
+# What a change makes everything stale; wildcard, so that a header that is not there is not missed.
+HEADERS := $(wildcard dcp*.h tests/*.h)
+
+all: build/dcptool                      ## build/dcptool, the command-line tool (the default)
+
+help:                                   ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf 'make %-10s %s\n' "$$name" "$$text"; done
+
+test:                                   ## all tests: needs a C compiler and make; what else is there is tested too
+	@MAKE='$(MAKE)' SUITES='$(SUITES)' VARIANTS='$(VARIANTS)' sh tests/run.sh
+
+demo: build/dcptool                     ## trains a small language model, kills it in the middle of saves, goes on; checks that nothing is lost
+	@DCPTOOL=build/dcptool sh examples/demo.sh
+
+bench: build/bench                      ## speed and memory, beside what the machine could do at best; BENCH="--quick" for options
+	@build/bench $(BENCH)
+
+examples: $(EXAMPLES)                   ## build/examples/*
+
+clean:                                  ## removes build/
+	rm -rf build
+
+.PHONY: all help test demo bench examples clean FORCE
+.DELETE_ON_ERROR:
+.SECONDARY:                             # what is built on the way stays
+
+build/dcptool: examples/dcptool.c $(HEADERS) build/command/main
+	$(CC) $(CFLAGS) -I. $< -o $@ -lm -pthread
+
+build/examples/%: examples/%.c $(HEADERS) build/command/main
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -I. $< -o $@ -lm -pthread
+
+# OpenSSL and cJSON are what the benchmark compares with, where they are installed.
+build/bench: tests/bench.c $(HEADERS) build/command/main
+	@flags=; for library in "OPENSSL openssl/evp.h crypto" "CJSON cjson/cJSON.h cjson"; do \
+	    set -- $$library; \
+	    if printf '#include <%s>\nint main(void) { return 0; }\n' "$$2" | $(CC) -x c - -o build/bench.probe "-l$$3" 2>/dev/null; then \
+	        flags="$$flags -DHAVE_$$1 -l$$3"; fi; \
+	done; rm -f build/bench.probe; set -x; $(CC) $(CFLAGS) -I. $< -o $@ $$flags -lm -pthread
+
+# A file for each compile command: other flags or another compiler make what was built with the old ones stale.
+build/command/main: FORCE
+	@mkdir -p $(@D); echo '$(CC) $(CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CFLAGS)' >$@
+
+# ---- the tests: build/<variant>/test_x from tests/test_x.c ----------------------------------------------------------------------------------
+# tests/run.sh says which suites run in which variant, finds out which variants this machine has, and runs them. A command here is all but
+# the source and the output. `small` is a build for small machines: no threads, no kernels with machine instructions.
+SANITIZE := -O1 -g -fno-omit-frame-pointer
+M32 = $(or $(shell command -v gcc-12 >/dev/null 2>&1 && echo 'int main(void){return 0;}' | gcc-12 -m32 -x c - -o /dev/null 2>/dev/null && echo gcc-12),gcc)
+command_plain    = $(CC) -std=c99 $(CFLAGS)
+command_asan     = $(CC) -std=c99 $(SANITIZE) -fsanitize=address,undefined -fno-sanitize-recover=undefined
+command_tsan     = $(CC) -std=c99 $(SANITIZE) -fsanitize=thread
+command_clang    = clang -std=c11 -O2
+command_cxx      = $(CXX) -std=c++11 -O1 -x c++
+command_small    = $(CC) -std=c99 $(CFLAGS) -DDCP_NO_THREADS=1 -DDCP_NO_SIMD=1
+command_m32      = $(M32) -m32 -std=c99 -O1 -isystem /usr/include/x86_64-linux-gnu
+command_valgrind = $(CC) -std=c99 -O1 -g
+command_musl     = musl-gcc -std=c99 -O1 -static
+command_tcc      = tcc
+command_windows  = x86_64-w64-mingw32-gcc -std=c99 -O1
+command_s390x    = s390x-linux-gnu-gcc -std=c99 -O1 -static
+command_aarch64  = aarch64-linux-gnu-gcc -std=c99 -O1 -static
+libraries        = -lm -pthread
+libraries_small  = -lm
+libraries_windows = -lm
+
+# What the compiler says goes into a log, which run.sh shows if there is no program then. MinGW adds .exe by itself: the target is touched.
+define variant
+build/command/$(1): FORCE
+	@mkdir -p $$(@D); echo '$$(command_$(1))' | cmp -s - $$@ || echo '$$(command_$(1))' >$$@
+build/$(1)/%: tests/%.c $$(HEADERS) build/command/$(1)
+	@mkdir -p $$(@D); $$(command_$(1)) -I. $$< -o $$@ $$(or $$(libraries_$(1)),$$(libraries)) >$$@.log 2>&1 && touch $$@
+build/$(1)/%: build/%.c build/command/$(1)
+	@mkdir -p $$(@D); $$(command_$(1)) -I. $$< -o $$@ $$(or $$(libraries_$(1)),$$(libraries)) >$$@.log 2>&1 && touch $$@
+endef
+BUILT_VARIANTS := $(patsubst command_%,%,$(filter command_%,$(.VARIABLES)))
+$(foreach name,$(BUILT_VARIANTS),$(eval $(call variant,$(name))))
+
+# The smallest program, which tells run.sh whether a variant's compiler and libraries work.
+build/probe.c:
+	@mkdir -p $(@D); printf '#include <stdio.h>\nint main(void) { puts("works"); return 0; }\n' >$@
+
+# One suite in one variant: built, run and reported; or only built. run.sh asks for these, and reads the files that they leave.
+build/result/%: FORCE
+	@sh tests/run.sh run $(*D) $(*F)
+build/only/%: FORCE
+	@sh tests/run.sh build $(*D) $(*F)

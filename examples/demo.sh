@@ -1,0 +1,122 @@
+#!/bin/sh
+# demo.sh - the main job on real input: train a small language model, kill it in the middle of saves, go on,
+# and show that nothing was lost. Run by `make demo`, or by hand: sh examples/demo.sh [work directory].
+#
+# CC, CFLAGS  compiler and flags (default: cc -O2)
+# DCPTOOL     a dcptool that is built already; otherwise it is built here
+#
+# Needs a C compiler and a POSIX shell. Everything is written below the work directory (default: build/demo).
+# The last line says how many claims held; the exit status is 1 if one did not.
+
+work=${1:-build/demo}
+case $1 in '' | /*) ;; *) work=$(pwd)/$1 ;; esac
+cd "$(dirname "$0")/.." || exit 1
+steps=800 every=100
+claims=0 failed=0 table=
+
+say() { printf '\n== %s\n' "$*"; }
+stop() { printf 'demo: %s\n' "$*" >&2; exit 1; }
+claim() {               # claim TEXT COMMAND...: the command's status decides
+    text=$1; shift
+    claims=$((claims + 1))
+    if "$@"; then result=held; else result=FAILED; failed=$((failed + 1)); fi
+    table="$table$(printf '  %-72s %s' "$text" "$result")
+"
+}
+not() { if "$@"; then return 1; fi; }
+same_text() { [ "$1" = "$2" ] && [ -n "$1" ]; }
+contains() { case $1 in *"$2"*) ;; *) return 1 ;; esac; }
+has_file() { [ -n "$(find "$1" -name "$2")" ]; }
+value_of() { sed -n "s/^$2 //p" "$1" | tail -n 1; }     # value_of LOG PREFIX: what follows it
+less_than() { awk -v a="$1" -v b="$2" -v f="$3" 'BEGIN { exit !(a != "" && a + 0 < f * b) }'; }   # a < f b
+
+started=$(date +%s)
+rm -rf "$work/run_whole" "$work/run_killed" "$work/damaged_copy"
+mkdir -p "$work" || stop "cannot make $work"
+
+say "build"
+# shellcheck disable=SC2086
+${CC:-cc} ${CFLAGS:--O2} examples/demo_charlm.c -I. -o "$work/demo_charlm" -lm -pthread ||
+    stop "no demo_charlm"
+tool=${DCPTOOL:-}
+if [ -z "$tool" ]; then
+    tool=$work/dcptool
+    # shellcheck disable=SC2086
+    ${CC:-cc} ${CFLAGS:--O2} examples/dcptool.c -I. -o "$tool" -lm -pthread || stop "no dcptool"
+fi
+# The model learns from the words in this repository: README.md and the comments of dcp.h.
+set -- --text dcp.h
+[ -f README.md ] && set -- --text README.md --text dcp.h
+train() {
+    directory=$1; shift
+    "$work/demo_charlm" train --dir "$directory" --steps $steps --save-every $every "$@"
+}
+
+say "1. a run that nobody disturbs: $steps steps, a checkpoint every $every"
+train "$work/run_whole" "$@" | tee "$work/whole.log"
+
+say "2. the same run, killed by SIGKILL in the middle of its third save and, having gone on, of its sixth"
+train "$work/run_killed" "$@" --kill-in-save 3 | tee "$work/killed.log"
+claim "SIGKILL came in the middle of a save (its temporary file is there)" has_file "$work/run_killed" '*.tmp'
+newest=$("$tool" latest "$work/run_killed")
+printf 'dcptool latest: %s\n' "$newest"
+killed_at=$(sed -n 's/^killed by SIGKILL in the save of step \([0-9]*\).*/\1/p' "$work/killed.log")
+claim "the newest valid checkpoint is the one before" contains "$newest" \
+    "$(printf step_%06d $((killed_at - every)))"
+claim "and every byte of it verifies" "$tool" verify -q "$newest"
+train "$work/run_killed" "$@" --kill-in-save 6 | tee -a "$work/killed.log"
+
+say "3. the killed run goes on to its end"
+train "$work/run_killed" "$@" | tee -a "$work/killed.log"
+claim "it was killed twice, and went on from the save before each time" same_text "2 2" "$(
+    awk -v every=$every '
+    /^killed/ { kills++; at = $9 + 0 }
+    /^resumed/ && $4 + every == at { resumed++; at = 0 }
+    END { print kills, resumed }' "$work/killed.log")"
+claim "all $steps losses are the same as in the run that nobody disturbed" \
+    cmp "$work/run_whole/losses.txt" "$work/run_killed/losses.txt"
+claim "so are the final parameters (SHA-256)" same_text \
+    "$(value_of "$work/whole.log" 'parameters sha256')" "$(value_of "$work/killed.log" 'parameters sha256')"
+last=step_$(printf %06d $steps)
+claim "and all tensors of the last checkpoint (dcptool diff)" \
+    "$tool" diff "$work/run_whole/$last" "$work/run_killed/$last"
+
+say "4. what is in the directory now"
+"$tool" ls "$work/run_killed"
+for checkpoint in "$work/run_killed"/step_*.metadata.json; do
+    claim "verified: $(basename "$checkpoint")" "$tool" verify "$checkpoint"
+done
+
+say "5. what the kills left behind, and how it goes away"
+find "$work/run_killed" -name '*.tmp' -exec ls -l {} \;
+"$tool" sweep --grace 0 "$work/run_killed"
+claim "sweep removed all that the kills left" not has_file "$work/run_killed" '*.tmp'
+claim "and no checkpoint suffered" "$tool" verify -q "$work/run_killed/$last"
+
+say "6. a copy in which one bit is flipped"
+mkdir -p "$work/damaged_copy"
+cp "$work/run_killed/$last"[._]* "$work/damaged_copy/"
+shard=$(find "$work/damaged_copy" -name '*_shard_0*.bin')
+offset=12345678
+byte=$(od -An -tu1 -j $offset -N 1 "$shard" | tr -d ' ')
+# shellcheck disable=SC2059
+printf "\\$(printf %03o $((byte ^ 16)))" | dd of="$shard" bs=1 seek=$offset conv=notrunc 2>/dev/null
+printf 'bit 4 of byte %s of %s: %s became %s\n' $offset "$(basename "$shard")" "$byte" $((byte ^ 16))
+claim "dcptool verify finds it" not "$tool" verify "$work/damaged_copy/$last"
+claim "a run that would go on from it stops and says so" not train "$work/damaged_copy" "$@"
+rm -rf "$work/damaged_copy"
+
+say "7. what the model writes, after $steps steps"
+"$work/demo_charlm" sample --dir "$work/run_killed" --length 500 | tee "$work/sample.txt"
+entropy=$(value_of "$work/killed.log" 'unigram entropy') loss=$(value_of "$work/killed.log" 'final loss')
+claim "it has learned: loss ${loss%% *}, by letter frequency alone ${entropy%% *}" \
+    less_than "${loss%% *}" "${entropy%% *}" 0.7
+
+say "summary"
+printf '%s' "$table"
+printf '  %s seconds; everything is in %s\n' $(($(date +%s) - started)) "$work"
+if [ $failed -gt 0 ]; then
+    printf 'demo: %s of %s claims FAILED\n' $failed $claims
+    exit 1
+fi
+printf 'demo: all %s claims held\n' $claims

@@ -1,0 +1,229 @@
+#!/bin/sh
+# run.sh - what `make test` runs: finds out what this machine can test with, has make build and run it, and adds up.
+#
+#     make test                                         everything
+#     make test SUITES="json kill" VARIANTS="plain"     some of it; DCP_TEST_FILTER=text: only tests whose name contains it
+#
+# A suite is tests/test_x.c or tests/test_x.sh; it prints `ok name`, `skipped name: why` or `FAILED name: why` for each test, and
+# `N passed, N failed, N skipped` last. Each is a job of make's; its output is in build/result/<variant>/test_x.log.
+# One that crashes, takes longer than the limit or prints no such last line counts as a failure.
+#
+# DCP_REQUIRE      words of the table below, and of the suites; what is missing for one of them is a failure, not a skip
+# DCP_TEST_DATA    where the public test data is (default: ../shared/data)
+# DCP_TEST_LIMIT   seconds that a suite may take (default 600)
+# JOBS             how many at a time (default: as many as there are processors)
+
+# ---- which suites run in which variant ------------------------------------------------------------------------------------------------------
+# `all`, `-x`: all but this one, `=x`: x is only compiled there (`=all` too). The commands are in the Makefile. To keep the whole below five minutes on two
+# processors each suite runs plain and with sanitizers, and elsewhere where that variant may make a difference to it.
+table() {
+    sed 's/ *#.*//' <<'END'
+# variant   word      Debian package              suites
+plain       -         gcc                         all
+asan        asan      libasan8                    all
+tsan        tsan      libtsan2                    engine storage platform faults sha256
+clang       clang     clang                       all -kill
+cxx         cxx       g++                         all -kill
+small       -         gcc                         all -kill -json -meta -file_format
+m32         m32       gcc-12-multilib             all -kill
+valgrind    valgrind  valgrind                    file_format
+musl        musl      musl-tools                  all -kill
+tcc         tcc       tcc                         all -kill
+windows     windows   gcc-mingw-w64-x86-64+wine64 all -kill
+s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    all -kill
+aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static  all -kill
+END
+}
+
+cd "$(dirname "$0")/.." || exit 1
+root=$(pwd)
+MAKE=${MAKE:-make}
+unset MAKEFLAGS MFLAGS MAKELEVEL        # of the make that called us; its variables come through the environment
+LC_ALL=C
+export LC_ALL
+export ASAN_OPTIONS="${ASAN_OPTIONS:-allocator_may_return_null=1}" UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
+
+# ---- one suite in one variant: called by make -------------------------------------------------------------------------------------------------
+# What comes before a program's name to run it.
+runner() {
+    case $1 in
+    valgrind) echo valgrind -q --error-exitcode=9 ;;
+    s390x) echo qemu-s390x-static ;;
+    aarch64) echo qemu-aarch64-static ;;
+    windows) PATH=$PATH:/usr/lib/wine command -v wine64 || echo wine64 ;;      # Debian keeps it there
+    sh) echo sh ;;
+    esac
+}
+program() {
+    case $1 in
+    windows) echo "build/windows/$2.exe" ;;
+    sh) echo "tests/$2.sh" ;;
+    *) echo "build/$1/$2" ;;
+    esac
+}
+# run_program VARIANT SUITE
+run_program() {
+    export WINEPREFIX="$root/build/wine" WINEDEBUG=-all WINEDLLOVERRIDES=mscoree,mshtml=
+    set -- $(runner "$1") "$(program "$1" "$2")"
+    if command -v timeout >/dev/null 2>&1; then set -- timeout -k 10 "${DCP_TEST_LIMIT:-600}" "$@"; fi
+    "$@" </dev/null
+}
+# cpu_seconds FILE: sets cpu, the seconds of processor time that the children of this shell have had. In a pipe or $() they were another shell's.
+cpu_seconds() {
+    times >"$1"
+    cpu=$(awk 'NR == 2 { for (i = 1; i < 3; i++) { split($i, t, /[ms]/); s += 60 * t[1] + t[2] } printf "%.1f", s }' "$1")
+}
+
+# count LOG STATUS: sets passed, failed, skipped, why; what the suite says of itself holds only if its exit status agrees.
+count() {
+    why=
+    summary=$(tail -n 1 "$1" | tr -d '\r' | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
+    set -- "$1" "$2" $summary
+    if [ $# -eq 5 ]; then
+        passed=$3 failed=$4 skipped=$5
+        if [ "$2" -ne 0 ] && [ "$failed" -eq 0 ]; then failed=1 why=", exit status $2"; fi
+        return
+    fi
+    passed=$(grep -c '^ok ' "$1") failed=$(($(grep -c '^FAILED ' "$1") + 1)) skipped=$(grep -c '^skipped ' "$1")
+    case $2 in
+    124 | 137) why=", took more than ${DCP_TEST_LIMIT:-600} s or was killed" ;;
+    *) why=", ended without a summary, exit status $2" ;;
+    esac
+}
+# report VARIANT SUITE: prints the line of a suite, and the log if something failed; leaves the counts for the sum
+report() {
+    result=build/result/$1/$2
+    cpu_seconds "$result"
+    echo "$1 $passed $failed $skipped $cpu" >"$result"
+    verdict=ok
+    [ "$failed" -eq 0 ] || verdict=FAILED
+    printf '%-6s %-8s %-14s %4s passed, %s failed, %s skipped%s  (%s s, processor %s s with building)\n' \
+        $verdict "$1" "${2#test_}" "$passed" "$failed" "$skipped" "$why" $(($(date +%s) - begun)) "$cpu"
+    [ "$failed" -eq 0 ] || sed 's/^/    /' "$result.log"
+}
+# build VARIANT SUITE: what the compiler says goes into the log
+build() {
+    passed=0 failed=0 skipped=0 why= begun=$(date +%s)
+    mkdir -p "build/result/$1"
+    if [ "$1" = sh ] || "$MAKE" -s --no-print-directory "build/$1/$2" >"build/result/$1/$2.log" 2>&1; then return; fi
+    failed=1 why=', does not build'
+    cat "build/$1/$2.log" >>"build/result/$1/$2.log"
+    return 1
+}
+run_suite() {
+    if build "$1" "$2"; then
+        run_program "$1" "$2" >"build/result/$1/$2.log" 2>&1
+        count "build/result/$1/$2.log" $?
+    fi
+    report "$1" "$2"
+}
+build_suite() {
+    if build "$1" "$2"; then passed=1 why=', only built'; fi
+    report "$1" "$2"
+}
+case ${1:-} in
+run) run_suite "$2" "$3"; exit ;;
+build) build_suite "$2" "$3"; exit ;;
+esac
+
+# ---- what there is ----------------------------------------------------------------------------------------------------------------------------
+passed=0 failed=0 skipped=0 skips= jobs=
+has_word() { case " $(echo "${DCP_REQUIRE:-}" | tr , ' ') " in *" $1 "*) ;; *) return 1 ;; esac; }
+selected() { [ -z "$1" ] || case " $1 " in *" $2 "*) ;; *) return 1 ;; esac; }     # selected LIST WORD: an empty list has all
+# missing VARIANT WORD WHY
+missing() {
+    if has_word "$2"; then
+        failed=$((failed + 1))
+        echo "FAILED $1: $3 (DCP_REQUIRE asks for $2)"
+    else
+        skipped=$((skipped + 1))
+        skips="$skips    $1: $3
+"
+    fi
+}
+# Whether the variant's compiler, libraries and runner work: its smallest program is built already.
+works() { [ -f "build/$1/probe" ] && [ "$(run_program "$1" probe 2>"build/$1/probe.err" | tr -d '\r')" = works ]; }
+
+# suites_of VARIANT PATTERN...: the names of the suites, those to compile only with = before them
+suites_of() {
+    shift
+    for path in tests/test_*.c; do
+        name=${path#tests/test_} name=${name%.c} found=
+        for pattern in "$@"; do
+            case $pattern in
+            all | "$name") found=$name ;;
+            "-$name") found= ;;
+            =all | "=$name") found="=$name" ;;
+            esac
+        done
+        [ -z "$found" ] || echo "$found"
+    done
+}
+
+# ---- the jobs: build/result/<variant>/test_x to build and run, build/only/<variant>/test_x to build --------------------------------------------
+# add_jobs VARIANT WORD PACKAGES PATTERN...
+add_jobs() {
+    variant=$1 word=$2 packages=$(echo "$3" | tr + ' ') only=
+    shift 3
+    if ! [ -f "build/$variant/probe" ]; then
+        missing "$variant" "$word" "does not build here; install $packages"
+        return
+    fi
+    if ! works "$variant"; then
+        missing "$variant" "$word" "builds, but does not run here; install $packages ($(head -n 1 "build/$variant/probe.err"))"
+        case $variant in windows | s390x | aarch64) only="= " ;; *) return ;; esac
+    fi
+    for name in $(suites_of "$variant" "$@"); do
+        selected "$SUITES" "${name#=}" || continue
+        case $only$name in
+        =*) jobs="$jobs build/only/$variant/test_${name#=}" ;;
+        *) jobs="$jobs build/result/$variant/test_$name" ;;
+        esac
+    done
+}
+add_scripts() {
+    for path in tests/test_*.sh; do
+        name=${path#tests/test_} name=${name%.sh}
+        if [ -f "$path" ] && selected "$SUITES" "$name"; then jobs="$jobs build/result/sh/test_$name"; fi
+    done
+}
+run_make() { "$MAKE" -k --no-print-directory -j "${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)}" "$@"; }
+
+SUITES=${SUITES:-} VARIANTS=${VARIANTS:-} begun=$(date +%s)
+rm -rf build/result
+mkdir -p build
+table >build/variants
+probes=$(while read -r variant rest; do ! selected "$VARIANTS" "$variant" || echo "build/$variant/probe"; done <build/variants)
+# shellcheck disable=SC2086
+run_make $probes build/dcptool >build/make.log 2>&1
+while read -r variant word packages patterns; do
+    selected "$VARIANTS" "$variant" || continue
+    # shellcheck disable=SC2086
+    add_jobs "$variant" "$word" "$packages" $patterns
+    # The scripts take longest and do one thing at a time: they start early.
+    if [ "$variant" = plain ] && selected "$VARIANTS" sh; then add_scripts; fi
+done <build/variants
+if [ "$VARIANTS" = sh ]; then add_scripts; fi
+
+# shellcheck disable=SC2086
+[ -z "$jobs" ] || run_make -O $jobs 2>build/make.log
+
+# ---- adding up --------------------------------------------------------------------------------------------------------------------------------
+# Of each suite: variant, passed, failed, skipped, processor seconds.
+for job in $jobs; do
+    job=build/result/${job#build/*/}
+    if [ -f "$job" ]; then cat "$job"; else echo "${job#build/result/} 0 1 0 0" | sed 's|/[^ ]*||' && echo "FAILED $job: nothing came of it" >&2; fi
+done >build/result.txt
+echo
+awk '{ n[$1]++; p[$1] += $2; f[$1] += $3; s[$1] += $4; c[$1] += $5; if (!seen[$1]++) order[++k] = $1 }
+    END { for (i = 1; i <= k; i++) { v = order[i]
+        printf "%-9s %3d suites: %5d passed, %d failed, %d skipped  (processor %.0f s)\n", v, n[v], p[v], f[v], s[v], c[v] } }' build/result.txt
+skips=$skips$(cat build/result/*/*.log 2>/dev/null | sed -n 's/^skipped /    /p' | sort -u)
+[ -z "$skips" ] || printf 'skipped:\n%s\n' "$skips"
+failures=$(grep -h '^FAILED ' build/result/*/*.log /dev/null | sed 's/^/    /')
+[ -z "$failures" ] || printf 'failed:\n%s\n' "$failures"
+cpu_seconds build/times
+printf '%s s, processor %s s with building; the output of each suite is in build/result\n' $(($(date +%s) - begun)) "$cpu"
+set -- $(awk -v p="$passed" -v f="$failed" -v s="$skipped" '{ p += $2; f += $3; s += $4 } END { print p + 0, f + 0, s + 0 }' build/result.txt)
+echo "$1 passed, $2 failed, $3 skipped"
+[ "$2" -eq 0 ]

@@ -1,0 +1,248 @@
+#!/bin/sh
+# test_build.sh - dcp.h as compilers and linkers see it, and the rules that its text and this repository keep.
+#
+#     sh tests/test_build.sh [text]                     only tests whose name contains the text (or DCP_TEST_FILTER)
+#
+# Compilers that are missing are a skip, or a failure if DCP_REQUIRE has the word clang or cxx. Prints `ok name`, `skipped name: why` or
+# `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if any failed.
+
+cd "$(dirname "$0")/.." || exit 1
+root=$(pwd)
+CC=${CC:-cc}
+LC_ALL=C
+export LC_ALL
+filter=${1:-${DCP_TEST_FILTER:-}}
+passed=0 failed=0 skipped=0
+work=$(mktemp -d "${TMPDIR:-/tmp}/dcp_build.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+
+# ---- harness ----------------------------------------------------------------------------------------------------------------------------------
+# A test is a command that runs in a subshell in $work, and fails by its status; what it prints is the reason.
+fail() { echo "$*" | head -n 6 | tr '\n' ' '; exit 1; }
+skip() { echo "$*"; exit 77; }
+have() { command -v "$1" >/dev/null 2>&1; }
+# need COMMAND WORD PACKAGE
+need() {
+    have "$1" && return
+    case " $(echo "${DCP_REQUIRE:-}" | tr , ' ') " in *" $2 "*) fail "$1 is missing, and DCP_REQUIRE asks for $2; install $3" ;; esac
+    skip "$1 is missing; install $3"
+}
+# t NAME COMMAND...
+t() {
+    name=$1
+    shift
+    case $name in *"$filter"*) ;; *) return ;; esac
+    why=$(cd "$work" && "$@" 2>&1)
+    case $? in
+    0) passed=$((passed + 1)) && echo "ok $name" ;;
+    77) skipped=$((skipped + 1)) && echo "skipped $name: $why" ;;
+    *) failed=$((failed + 1)) && echo "FAILED $name: $why" ;;
+    esac
+}
+
+# ---- sources ----------------------------------------------------------------------------------------------------------------------------------
+# source FILE LINE...
+source_file() { file=$1 && shift && printf '%s\n' "$@" >"$work/$file"; }
+main='int main(void) { uint8_t digest[32]; dcp_sha256("abc", 3, digest); return digest[0] == 0xba ? 0 : 1; }'
+other='int other(void); int other(void) { uint8_t digest[32]; dcp_sha256("", 0, digest); return digest[0] == 0xe3; }'
+calls_other='int main(void) { uint8_t digest[32]; dcp_sha256("abc", 3, digest); return digest[0] == 0xba && other() ? 0 : 1; }'
+source_file implementation.c '#define DCP_IMPLEMENTATION' '#include "dcp.h"' "$main"
+source_file declarations.c '#include "dcp.h"' '#include "dcp.h"' 'int main(void) { return DCP_OK; }'
+source_file unit_a.c '#define DCP_IMPLEMENTATION' '#include "dcp.h"' '#ifdef __cplusplus' 'extern "C"' '#endif' 'int other(void);' "$calls_other"
+source_file unit_b.c '#include "dcp.h"' '#ifdef __cplusplus' 'extern "C"' '#endif' "$other"
+source_file static_a.c '#define DCP_STATIC' '#define DCP_IMPLEMENTATION' '#include "dcp.h"' 'int other(void);' "$calls_other"
+source_file static_b.c '#define DCP_STATIC' '#define DCP_IMPLEMENTATION' '#include "dcp.h"' "$other"
+source_file plain_first.c '#include "dcp.h"' '#define DCP_IMPLEMENTATION' '#include "dcp.h"' '#include "dcp.h"' "$main"
+source_file plain_after.c '#define DCP_IMPLEMENTATION' '#include "dcp.h"' '#undef DCP_IMPLEMENTATION' '#include "dcp.h"' "$main"
+source_file late.c '#include <stdio.h>' '#define DCP_IMPLEMENTATION' '#include "dcp.h"' "$main"
+source_file malloc_only.c '#include <stdlib.h>' '#define DCP_MALLOC(size) malloc(size)' '#define DCP_IMPLEMENTATION' '#include "dcp.h"' "$main"
+
+# ---- compilers, languages, warnings -----------------------------------------------------------------------------------------------------------
+warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla -Werror'
+quiet() { "$@" >"$work/log" 2>&1 && [ ! -s "$work/log" ] || fail "$* says: $(grep -m 3 -E 'error|warning|undefined' "$work/log" || head -n 3 "$work/log")"; }
+# compile COMPILER LANGUAGE STANDARD FLAGS...: without a word, and the program runs; the declarations alone as well
+compile() {
+    compiler=$1 language=$2 standard=$3
+    shift 3
+    case $compiler in
+    clang*) need "$compiler" clang clang ;;
+    g++) need "$compiler" cxx g++ ;;
+    *) need "$compiler" gcc gcc ;;
+    esac
+    # shellcheck disable=SC2086
+    {
+        quiet "$compiler" -x "$language" "-std=$standard" $warnings "$@" -I"$root" implementation.c -o implementation -pthread
+        quiet "$compiler" -x "$language" "-std=$standard" $warnings "$@" -I"$root" declarations.c -o declarations
+    }
+    ./implementation && ./declarations || fail "the program fails"
+}
+for compiler in gcc clang; do
+    for standard in c99 c11 c17; do t "${compiler}_$standard" compile $compiler c $standard -O0; done
+    t "${compiler}_O2" compile $compiler c c99 -O2
+    t "${compiler}_O3_native" compile $compiler c c11 -O3 -march=native
+done
+for compiler in g++ clang++; do
+    for standard in c++11 c++17; do t "${compiler}_$standard" compile $compiler c++ $standard -O0; done
+    t "${compiler}_O2" compile $compiler c++ c++11 -O2
+done
+
+# All that clang 14 can warn of (other versions have other lists), but for: padding and casts from const, which are no mistakes here; comparing
+# doubles with 0, which is meant; formats passed on by our own checked functions; enums with a default; what clang only guesses to be uninitialised.
+everything() {
+    need clang clang clang
+    clang --version | grep -q 'version 14\.' || skip "the list of warnings is made for clang 14"
+    quiet clang -std=c99 -fsyntax-only -Werror -Weverything -Wno-padded -Wno-cast-qual -Wno-float-equal -Wno-format-nonliteral -Wno-switch-enum \
+        -Wno-conditional-uninitialized -Wno-declaration-after-statement -I"$root" implementation.c
+}
+t clang_everything everything
+
+# Our own programs, as strictly as a user's build may be.
+programs_without_warnings() {
+    for program in "$root"/tests/*.c "$root"/examples/*.c; do
+        [ -f "$program" ] || continue
+        quiet "$CC" -std=c99 -fsyntax-only -Wall -Wextra -Werror -I"$root" "$program"
+    done
+}
+t programs_without_warnings programs_without_warnings
+
+# ---- linking ----------------------------------------------------------------------------------------------------------------------------------
+two_units() {
+    quiet "$CC" -I"$root" unit_a.c unit_b.c -o two_units -pthread
+    ./two_units || fail "the program fails"
+}
+t two_units two_units
+
+c_unit_and_cxx_unit() {
+    need g++ cxx g++
+    quiet "$CC" -I"$root" -c unit_a.c -o unit_a.o
+    quiet g++ -std=c++11 -I"$root" -x c++ -c unit_b.c -o unit_b.o
+    quiet g++ unit_a.o unit_b.o -o mixed -pthread
+    ./mixed || fail "the program fails"
+}
+t c_unit_and_cxx_unit c_unit_and_cxx_unit
+
+static_copies() {
+    # shellcheck disable=SC2086
+    quiet "$CC" -std=c99 -Wall -Wextra -Werror -I"$root" static_a.c static_b.c -o static_copies -pthread
+    ./static_copies || fail "the program fails"
+    have nm || skip "nm is missing; install binutils"
+    names=$(nm -g --defined-only static_copies | grep ' dcp')
+    [ -z "$names" ] || fail "DCP_STATIC, and yet external: $names"
+}
+t static_copies static_copies
+
+# The declarations include <stdint.h>, so the feature macros come too late after them, unless the compiler's command line has them.
+plain_include_first() {
+    quiet "$CC" -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I"$root" plain_first.c -o plain_first -pthread
+    ./plain_first || fail "the program fails"
+    quiet "$CC" -I"$root" plain_after.c -o plain_after -pthread
+    ./plain_after || fail "the program fails"
+}
+t plain_include_first plain_include_first
+
+# refuses FILE TEXT: the compiler stops at an #error that has the text
+refuses() {
+    if "$CC" -std=c99 -I"$root" -c "$1" -o refused.o >log 2>&1; then fail "$1 compiles"; fi
+    grep 'error' log | grep -q -- "$2" || fail "no '$2' in: $(grep -m 1 error log)"
+}
+t late_include_names_the_fix refuses late.c '#error.*-D_GNU_SOURCE'
+t plain_include_first_names_the_fix refuses plain_first.c '#error.*-D_GNU_SOURCE'
+t malloc_alone_is_refused refuses malloc_only.c '#error.*DCP_REALLOC'
+
+# External names of a program that holds the implementation, and all names of its functions.
+external_names() {
+    have nm || skip "nm is missing; install binutils"
+    quiet "$CC" -O0 -I"$root" -c implementation.c -o implementation.o
+    names=$(nm -g --defined-only implementation.o | awk '{ print $NF }' | grep -v -e '^dcp_' -e '^main$')
+    [ -z "$names" ] || fail "external: $names"
+    # Names with a dot are variables inside functions, those with two underscores the compiler's own headers'.
+    names=$(nm --defined-only implementation.o | awk '$2 ~ /[A-Za-z]/ { print $NF }' | grep -v -e '^dcpi\{0,1\}_' -e '^main$' -e '\.' -e '^__' -e '\$')
+    [ -z "$names" ] || fail "without the prefix dcpi_: $names"
+}
+t external_names external_names
+
+needs_only_libc() {
+    have readelf || skip "readelf is missing; install binutils"
+    quiet "$CC" -I"$root" implementation.c -o needs -pthread
+    libraries=$(readelf -d needs 2>/dev/null | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v -e '^libc\.' -e '^libpthread\.' -e '^ld-')
+    [ -z "$libraries" ] || fail "needs $libraries"
+}
+t needs_only_libc needs_only_libc
+
+# ---- the text of the headers --------------------------------------------------------------------------------------------------------------------
+# none FILE AWK-CONDITION WHAT: no line of the file for which the condition holds
+none() {
+    found=$(awk "$2"' { printf "line %d, ", FNR; if (++n == 8) exit }' "$root/$1")
+    [ -z "$found" ] || fail "$1 has $3: ${found%, }"
+}
+# Every token of the contents has its banner, in the same order, and every banner stands in the contents.
+contents() {
+    awk '/^ \* >>contents/ { on = 1; next } /^ \* >>/ { on = 0 }
+        on { while (match($0, />>[a-z0-9_]+/)) { print substr($0, RSTART, RLENGTH); $0 = substr($0, RSTART + RLENGTH) } }' "$root/$1" >listed
+    sed -n 's/^ \* \(>>[a-z0-9_]*\).*/\1/p' "$root/$1" >banners
+    [ -s listed ] || fail "no contents"
+    cmp -s listed banners || fail "contents and banners differ: $(diff listed banners | grep '^[<>]')"
+    unknown=$(grep -o '>>[a-z][a-z0-9_]*' "$root/$1" | sort -u | while read -r token; do grep -qx -- "$token" banners || echo "$token"; done)
+    [ -z "$unknown" ] || fail "no such chapter: $unknown"
+}
+# Functions, types and macros that begin in the first column. A macro of the system may be supplied where it is missing: right after the line that asks for it.
+prefixes() {
+    names=$(sed -n -e 's/^static [^=;(]*[ *]\([A-Za-z_0-9]*\)(.*/\1/p' -e 's/^DCPI_INLINE [^=;(]*[ *]\([A-Za-z_0-9]*\)(.*/\1/p' \
+        -e 's/^ *struct \([A-Za-z_0-9]*\) {.*/\1/p' -e 's/^ *enum \([A-Za-z_0-9]*\) {.*/\1/p' \
+        -e 's/^ *union \([A-Za-z_0-9]*\) {.*/\1/p' -e 's/^} \([A-Za-z_0-9]*\);.*/\1/p' "$root/$1" |
+        grep -v -e '^dcpi_' -e '^dcp_' -e '^DCPI_' -e '^__attribute__$' -e '^$' | sort -u)
+    [ -z "$names" ] || fail "without the prefix dcpi_: $names"
+    names=$(awk '/^ *# *define/ { name = $0; sub(/^ *# *define */, "", name); sub(/[^A-Za-z_0-9].*/, "", name)
+            if (name !~ /^(DCP_|DCPI_|DCPDEF$|_[A-Z_]*SOURCE$|_FILE_OFFSET_BITS$)/ && before !~ "^ *# *if.*def.*" name) print name }
+        { before = $0 }' "$root/$1" | sort -u)
+    [ -z "$names" ] || fail "macros without the prefix DCPI_: $names"
+}
+# A prototype lets code use what comes later: only inside its own chapter, so that each chapter rests on earlier ones.
+chapters_rest_on_earlier_ones() {
+    late=$(awk '/^ \* >>/ { chapter = $2 }
+        /^(static|DCPI_INLINE) [^=]*dcpi_[a-z0-9_]*\(/ {
+            name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name)
+            if ($0 ~ /;[ \t]*(\/\*.*)?$/ && $0 !~ /\{/) { if (!(name in declared)) declared[name] = chapter } else defined[name] = chapter }
+        END { for (name in declared) if (name in defined && defined[name] != declared[name])
+            print name " of " defined[name] " is declared in " declared[name] }' "$root/$1" | sort)
+    [ -z "$late" ] || fail "$late"
+}
+for header in dcp.h dcp_mpi.h dcp_cuda.h; do
+    [ -f $header ] || continue
+    t "ascii_$header" none $header '/[^ -~]/ && !/\t/' 'a character that is not ASCII'
+    t "tabs_$header" none $header '/\t/' 'a tab'
+    t "trailing_space_$header" none $header '/[ \t\r]$/' 'white space at the end'
+    t "columns_$header" none $header 'length($0) > 200' 'more than 200 columns'
+    t "prefixes_$header" prefixes $header
+done
+t contents_dcp.h contents dcp.h
+t chapters_rest_on_earlier_ones chapters_rest_on_earlier_ones dcp.h
+
+# ---- the repository -----------------------------------------------------------------------------------------------------------------------------
+# What git has or would take; without git, what is there.
+files() {
+    cd "$root" || exit 1
+    { git ls-files --cached --others --exclude-standard 2>/dev/null || find . -type f ! -path './.git/*' ! -path './build/*' | sed 's|^\./||'; } |
+        while read -r file; do [ ! -f "$file" ] || echo "$file"; done
+}
+top_level() {
+    extra=$(files | cut -d/ -f1 | sort -u | grep -v -x -e 'dcp\.h' -e 'dcp_mpi\.h' -e 'dcp_cuda\.h' -e tests -e examples -e Makefile -e 'README\.md' -e LICENSE -e '\..*')
+    [ -z "$extra" ] || fail "more than there should be: $extra"
+}
+no_paths_of_one_machine() {
+    found=$(files | grep -v '^tests/golden/' | while read -r file; do grep -n -I -H -E '/(tmp|home|root|work|farm|Users)/' "$root/$file" /dev/null; done | sed "s|^$root/||" | cut -c1-120)
+    [ -z "$found" ] || fail "$found"
+}
+clean_text() {
+    found=$(files | grep -E '\.(c|h|cc|cu|sh|py|md)$|^Makefile$|^\.ci/' | while read -r file; do
+        awk -v name="$file" '/[ \t\r]$/ { print name ":" FNR ": white space at the end" } /\t/ && name ~ /\.(c|h|sh|py)$/ { print name ":" FNR ": a tab" }' "$root/$file"
+    done)
+    [ -z "$found" ] || fail "$found"
+}
+t top_level top_level
+t no_paths_of_one_machine no_paths_of_one_machine
+t clean_text clean_text
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

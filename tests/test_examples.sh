@@ -1,0 +1,163 @@
+#!/bin/sh
+# test_examples.sh - builds and runs every example and every code block of README.md, as a user would.
+#
+# Each example is built with the line that its head comment gives, without a word from the compiler, runs in a directory
+# of its own, must exit with 0 and end with a line that says what was proven. A ```c block of README.md with a main is a
+# program and is run; any other block is compiled, at file scope or else inside a function that has the variables of the
+# README's first program (err, status, save, load, tensors) and what a `// needs: DECLARATIONS` comment in it asks for.
+#
+# CC, CFLAGS, CXX, CXXFLAGS   compilers and flags; default: cc -O2, g++ -std=c++11
+# DCP_REQUIRE                 with the word cxx (mpi, cuda) in it, what is missing for that is a failure, not a skip
+# DCP_TEST_FILTER             only tests whose name contains this
+
+cd "$(dirname "$0")/.." || exit 1
+root=$(pwd)
+CC=${CC:-cc} CFLAGS=${CFLAGS:--O2} CXX=${CXX:-g++} CXXFLAGS=${CXXFLAGS:--std=c++11}
+passed=0 failed=0 skipped=0
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/dcp_examples.XXXXXX") || exit 1
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+
+wanted() { case $1 in *"${DCP_TEST_FILTER:-}"*) ;; *) return 1 ;; esac; }
+ok() { echo "ok $1"; passed=$((passed + 1)); }
+bad() { echo "FAILED $1: $2"; failed=$((failed + 1)); }
+missing() {             # missing NAME WORD WHAT: a skip, unless DCP_REQUIRE has the word
+    case " ${DCP_REQUIRE:-} " in
+    *" $2 "*) bad "$1" "$3, and DCP_REQUIRE asks for $2" ;;
+    *) echo "skipped $1: $3"; skipped=$((skipped + 1)) ;;
+    esac
+}
+have() { command -v "${1%% *}" >/dev/null 2>&1; }
+first_of() { sed -n "/[^ ]/{p;q;}" "$1"; }
+# build NAME COMMAND...: reports and returns 1 unless it succeeds without a word
+build() {
+    name=$1; shift
+    if ! "$@" >"$scratch/build.txt" 2>&1; then bad "$name" "does not build: $(first_of "$scratch/build.txt")"; return 1; fi
+    if [ -s "$scratch/build.txt" ]; then bad "$name" "compiler says: $(first_of "$scratch/build.txt")"; return 1; fi
+}
+# run_in NAME DIRECTORY PATTERN COMMAND...: must exit with 0, and its last line must match
+run_in() {
+    name=$1 directory=$2 pattern=$3; shift 3
+    mkdir -p "$directory"
+    (cd "$directory" && "$@") >"$scratch/out.txt" 2>"$scratch/err.txt" </dev/null
+    status=$?
+    if [ $status -ne 0 ]; then bad "$name" "exit status $status: $(first_of "$scratch/err.txt")"; return 1; fi
+    if [ -s "$scratch/err.txt" ]; then bad "$name" "on stderr: $(first_of "$scratch/err.txt")"; return 1; fi
+    if [ -n "$pattern" ] && ! tail -n 1 "$scratch/out.txt" | grep -q "$pattern"; then
+        bad "$name" "the last line is not a proof: $(tail -n 1 "$scratch/out.txt")"
+        return 1
+    fi
+}
+# The flags are lists of words.
+# shellcheck disable=SC2086
+compile() { $CC $CFLAGS "$1" -I"$root" -o "$2" -lm -pthread; }
+# shellcheck disable=SC2086
+compile_cxx() { $CXX $CXXFLAGS -x c++ "$1" -I"$root" -o "$2" -lm -pthread; }
+
+# ---- the examples -----------------------------------------------------------------------------------------------
+
+for example in quickstart game_save single_file resume_loop slices custom_storage custom_json_state; do
+    source=$root/examples/$example.c program=$scratch/$example
+    wanted "$example" || continue
+    if [ ! -f "$source" ]; then bad "$example" "examples/$example.c is not there"; continue; fi
+    lines=$(wc -l <"$source")
+    least=25 most=90
+    [ $example = custom_storage ] && most=99
+    if [ "$lines" -lt $least ] || [ "$lines" -gt $most ]; then
+        bad "$example" "$((lines)) lines, not $least to $most"
+        continue
+    fi
+    build "$example" compile "$source" "$program" || continue
+    run_in "$example" "$scratch/$example.d" '^proved: ' "$program" || continue
+    cp "$scratch/out.txt" "$scratch/first.txt"
+    mkdir "$scratch/$example.e"
+    if [ $example = resume_loop ]; then
+        run_in "$example" "$scratch/$example.d" 'at step 60 ' "$program" || continue
+        if ! grep -q '^resumed at step 30$' "$scratch/out.txt"; then
+            bad "$example" "the second run did not resume: $(first_of "$scratch/out.txt")"
+            continue
+        fi
+    elif ! run_in "$example" "$scratch/$example.d" '^proved: ' "$program"; then
+        continue                                        # it must run again where it has run before
+    fi
+    run_in "$example" "$scratch" '^proved: ' "$program" "$scratch/$example.e" || continue       # a directory of our choice
+    if ! cmp -s "$scratch/first.txt" "$scratch/out.txt"; then bad "$example" "a fresh run prints something else"; continue; fi
+    if [ -z "$(ls "$scratch/$example.e")" ]; then bad "$example" "wrote nothing below its argument"; continue; fi
+    ok "$example"
+done
+
+if wanted demo_charlm && build demo_charlm compile "$root/examples/demo_charlm.c" "$scratch/demo_charlm"; then
+    # Two steps, then two more; the same four at once; what comes out must be the same.
+    set -- --text "$root/dcp.h" --save-every 2
+    if run_in demo_charlm "$scratch/a" '^parameters sha256 ' "$scratch/demo_charlm" train --dir . --steps 2 "$@" &&
+        run_in demo_charlm "$scratch/a" '^parameters sha256 ' "$scratch/demo_charlm" train --dir . --steps 4 "$@" &&
+        cp "$scratch/out.txt" "$scratch/resumed.txt" &&
+        run_in demo_charlm "$scratch/b" '^parameters sha256 ' "$scratch/demo_charlm" train --dir . --steps 4 "$@"; then
+        if [ "$(tail -n 1 "$scratch/resumed.txt")" = "$(tail -n 1 "$scratch/out.txt")" ]; then ok demo_charlm
+        else bad demo_charlm "the resumed run ends with other parameters"; fi
+    fi
+fi
+
+for example in quickstart game_save single_file resume_loop slices custom_storage custom_json_state demo_charlm; do
+    wanted "${example}_cxx" || continue
+    if ! have "$CXX"; then missing "${example}_cxx" cxx "no C++ compiler ($CXX); install g++"; continue; fi
+    source=$root/examples/$example.c program=$scratch/${example}_cxx
+    build "${example}_cxx" compile_cxx "$source" "$program" || continue
+    if [ $example != demo_charlm ]; then
+        run_in "${example}_cxx" "$program.d" '^proved: ' "$program" || continue
+    fi
+    ok "${example}_cxx"
+done
+
+# ---- the code blocks of README.md -------------------------------------------------------------------------------
+
+if [ ! -f README.md ]; then
+    wanted readme && missing readme readme "there is no README.md"
+else
+    # README.md, line N: the block goes to block_N.c
+    awk -v to="$scratch/block_" '
+        !inside && /^```c($|[ \t])/ { inside = 1; file = to NR ".c"; printf "" > file; next }
+        inside && /^```/ { inside = 0; close(file); next }
+        inside { print > file }' README.md
+    for block in "$scratch"/block_*.c; do
+        [ -f "$block" ] || continue
+        line=${block##*_} line=${line%.c} name=readme_line_$line
+        wanted "$name" || continue
+        if grep -q 'mpi' "$block"; then
+            if ! have mpicc; then missing "$name" mpi "mpicc is not there; install libopenmpi-dev"; continue; fi
+            build "$name" mpicc -x c "$block" -I"$root" -c -o "$scratch/block.o" && ok "$name"
+        elif grep -q 'cuda' "$block" && ! have nvcc; then
+            missing "$name" cuda "nvcc is not there; install the CUDA toolkit"
+        elif grep -q '[ \t*]main *(' "$block"; then
+            grep -q 'DCP_IMPLEMENTATION' "$block" || { echo '#define DCP_IMPLEMENTATION'; cat "$block"; } >"$block.x"
+            [ -s "$block.x" ] && mv "$block.x" "$block"
+            build "$name" compile "$block" "$scratch/block" || continue
+            if run_in "$name" "$scratch/$name.d" '' "$scratch/block"; then ok "$name"; fi
+        else
+            needs=$(sed -n 's|^.*// needs: *||p' "$block")
+            { echo '#include "dcp.h"'; printf '%s\n' "$needs"; cat "$block"; } >"$scratch/file_scope.c"
+            {
+                echo '#include "dcp.h"'
+                echo '#include <stdio.h>'
+                grep '^#' "$block"
+                echo 'int block(void);'
+                echo 'int block(void) {'
+                echo 'dcp_error err; dcp_status status = DCP_OK; dcp_tensor tensors[1] = {DCP_ZERO};'
+                echo 'dcp_save_desc save = DCP_ZERO; dcp_load_desc load = DCP_ZERO;'
+                printf '%s\n{\n' "$needs"
+                grep -v '^#' "$block"
+                printf '}\nreturn (int)status;\n}\n'
+            } >"$scratch/in_function.c"
+            # shellcheck disable=SC2086
+            if $CC $CFLAGS -w -I"$root" -c "$scratch/file_scope.c" -o "$scratch/block.o" >/dev/null 2>&1 ||
+                $CC $CFLAGS -w -I"$root" -c "$scratch/in_function.c" -o "$scratch/block.o" >"$scratch/build.txt" 2>&1; then
+                ok "$name"
+            else
+                bad "$name" "does not compile: $(grep -m 1 error "$scratch/build.txt")"
+            fi
+        fi
+    done
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]

@@ -1,0 +1,348 @@
+/* test_kill.c - processes that are killed in the middle of a save.
+ *
+ * A child saves; SIGKILL takes it at a chosen point: before or after the n-th call on its storage, before or after the n-th system call that
+ * changes something, or after some microseconds. Then the guarantees, in the parent: the old or the new checkpoint loads, byte for byte; what lies
+ * about disturbs no save; and a sweep leaves exactly the files of the checkpoints that live. The other faults are in test_faults.c. */
+#ifdef _WIN32
+#define DCP_IMPLEMENTATION
+#include "dcp.h"
+#include "test.h"
+TEST(killed) { SKIP("there is no SIGKILL on this system"); }
+int main(void) {
+    RUN(killed);
+    return test_finish();
+}
+#else
+/* ---- system calls, counted: the system's headers come first, so that only the library's calls are renamed ------------------------------- */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#define _FILE_OFFSET_BITS 64
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/select.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct { int64_t steps, die_at; } system_calls;  /* two steps a call: before it and after it; die_at 0: never */
+
+static void system_step(void) {
+    if (++system_calls.steps == system_calls.die_at) (void)kill(getpid(), SIGKILL);
+}
+static int after_int(int result) { system_step(); return result; }
+static long after_long(long result) { system_step(); return result; }
+static ssize_t after_size(ssize_t result) { system_step(); return result; }
+static size_t part_of(size_t size) { return size > 256 ? size / 2 : size; }             /* a write may end in the middle at any time */
+
+#define fdatasync(fd) (system_step(), after_int(fdatasync(fd)))
+#define fsync(fd) (system_step(), after_int(fsync(fd)))
+#define pwrite(fd, data, size, offset) (system_step(), after_size(pwrite(fd, data, part_of(size), offset)))
+#define renameat(from_dir, from, to_dir, to) (system_step(), after_int(renameat(from_dir, from, to_dir, to)))
+#define unlinkat(dir, name, flags) (system_step(), after_int(unlinkat(dir, name, flags)))
+#define openat(...) (system_step(), after_int(openat(__VA_ARGS__)))
+#define syscall(...) (system_step(), after_long(syscall(__VA_ARGS__)))
+#define DCP_IMPLEMENTATION
+#include "dcp.h"
+#undef fdatasync
+#undef fsync
+#undef pwrite
+#undef renameat
+#undef unlinkat
+#undef openat
+#undef syscall
+#include "test.h"
+#include "fault_storage.h"
+
+/* ---- a checkpoint whose bytes tell its generation: 0 is a mixture ------------------------------------------------------------------------ */
+#define SIZE 3000
+typedef struct state { unsigned char large[SIZE], small[100]; dcp_tensor list[2]; } state;
+
+static unsigned char byte_of(int generation, size_t i) { return (unsigned char)((uint64_t)(generation * 977 + 1) * (i + 1) * 2654435761u >> 13); }
+
+static void state_make(state *s, int generation) {
+    const int64_t large[1] = { SIZE }, small[1] = { 100 };
+    size_t i;
+    for (i = 0; i < SIZE; i++) s->large[i] = byte_of(generation, i);
+    for (i = 0; i < 100; i++) s->small[i] = byte_of(generation, SIZE + i);
+    s->list[0] = dcp_array("small", DCP_UINT8, s->small, 1, small);
+    s->list[1] = dcp_array("large", DCP_UINT8, s->large, 1, large);
+}
+static int state_generation(const state *s) {
+    int generation;
+    for (generation = 1; generation <= 5; generation++) {
+        state other;
+        state_make(&other, generation);
+        if (memcmp(s->large, other.large, SIZE) == 0 && memcmp(s->small, other.small, 100) == 0) return generation;
+    }
+    return 0;
+}
+static dcp_status save(dcp_storage *storage, dcp_layout layout, const char *path, int generation, dcp_error *err) {
+    dcp_save_desc desc = DCP_ZERO;
+    state s;
+    state_make(&s, generation);
+    desc.path = path;
+    desc.tensors = s.list;
+    desc.tensor_count = 2;
+    desc.layout = layout;
+    desc.overwrite = 1;
+    desc.io.storage = storage;
+    return dcp_save(&desc, err);
+}
+static int generation_at(dcp_storage *storage, const char *path) {      /* negative: the status */
+    dcp_load_desc desc = DCP_ZERO;
+    state s;
+    dcp_status status;
+    state_make(&s, 5);
+    desc.path = path;
+    desc.tensors = s.list;
+    desc.tensor_count = 2;
+    desc.io.storage = storage;
+    status = dcp_load(&desc, NULL);
+    return status ? -(int)status : state_generation(&s);
+}
+
+/* ---- a scene: what the child does, and what may be there afterwards -------------------------------------------------------------------- */
+#define NONE (-(int)DCP_E_NOT_FOUND)
+typedef enum deed { OVERWRITE, NEXT_STEP, PRUNE, REMOVE, DEEDS } deed;
+static const char *const deed_names[] = { "overwrite", "next step", "prune", "remove" };
+
+typedef struct scene { deed what; dcp_layout layout; char dir[TEST_PATH]; dcp_storage *storage; } scene;
+static char place[200];                 /* for messages */
+static const char *test_name;
+static int kills;
+
+static void say(const scene *s, const char *how, int64_t point) {
+    if (test_state.name != place) test_name = test_state.name;
+    (void)snprintf(place, sizeof place, "%s [%s, %s: %s %d]", test_name, deed_names[s->what], s->layout == DCP_LAYOUT_SINGLE ? "single" : "sharded", how, (int)point);
+    test_state.name = place;
+}
+static void said(void) { if (test_state.name == place) test_state.name = test_name; }
+
+static dcp_status scene_run(const scene *s, dcp_storage *storage, dcp_error *err) {
+    if (s->what == PRUNE) {
+        dcp_prune_desc desc = DCP_ZERO;
+        desc.io.storage = storage;
+        return dcp_prune(&desc, NULL, err);
+    }
+    if (s->what == REMOVE) {
+        dcp_remove_desc desc = DCP_ZERO;
+        desc.path = "p";
+        desc.io.storage = storage;
+        return dcp_remove(&desc, NULL, err);
+    }
+    return save(storage, s->layout, s->what == OVERWRITE ? "p" : "q", 2, err);
+}
+/* "p" of generation 1, overwritten once so that names with save ids are there; what removes finds "q", generation 2, too. */
+static void scene_set(scene *s) {
+    dcp_error err;
+    CHECK_OK_MESSAGE(save(s->storage, s->layout, "p", 3, &err), err.message);
+    CHECK_OK_MESSAGE(save(s->storage, s->layout, "p", 1, &err), err.message);
+    if (s->what == PRUNE || s->what == REMOVE) CHECK_OK_MESSAGE(save(s->storage, s->layout, "q", 2, &err), err.message);
+}
+static void scene_open(scene *s, deed what, dcp_layout layout, const char *dir) {
+    dcp_error err;
+    memset(s, 0, sizeof *s);
+    s->what = what;
+    s->layout = layout;
+    (void)snprintf(s->dir, sizeof s->dir, "%s", dir);
+    CHECK_OK_MESSAGE(dcp_storage_local(dir, &s->storage, &err), err.message);
+    scene_set(s);
+}
+static void scene_close(scene *s) {
+    dcp_storage_close(s->storage);
+    said();
+}
+
+/* ---- afterwards ------------------------------------------------------------------------------------------------------------------------ */
+static dcp_status count_one(void *user, const char *path, const dcp_object_info *info) {
+    (void)path; (void)info;
+    ++*(int *)user;
+    return DCP_OK;
+}
+static int files_in(dcp_storage *storage) {
+    int count = 0;
+    CHECK_OK(storage->list(storage->context, "", count_one, &count, NULL));
+    return count;
+}
+static void check_clean(const scene *s) {
+    int checkpoints = (generation_at(s->storage, "p") > 0) + (generation_at(s->storage, "q") > 0);
+    CHECK_INT(files_in(s->storage), s->layout == DCP_LAYOUT_SINGLE ? checkpoints : 2 * checkpoints);
+}
+static void sweep(const scene *s) {
+    dcp_sweep_desc desc = DCP_ZERO;
+    dcp_error err;
+    desc.grace_seconds = -1;
+    desc.plain_names = 1;
+    desc.io.storage = s->storage;
+    CHECK_OK_MESSAGE(dcp_sweep(&desc, NULL, &err), err.message);
+}
+/* The newest valid one is the newest that there is. */
+static void check_latest(const scene *s, int p, int q) {
+    dcp_latest_desc desc = DCP_ZERO;
+    dcp_error err;
+    char *path;
+    desc.io.storage = s->storage;
+    CHECK_OK_MESSAGE(dcp_latest(&desc, &path, &err), err.message);
+    CHECK(strncmp(path, q > 0 ? "q." : "p.", 2) == 0);
+    CHECK_INT(generation_at(s->storage, path), q > 0 ? q : p);
+    dcp_free(path);
+}
+static void check_survivors(const scene *s) {
+    const int p = generation_at(s->storage, "p"), q = generation_at(s->storage, "q");
+    CHECK(p == 1 || (s->what == OVERWRITE && p == 2) || ((s->what == PRUNE || s->what == REMOVE) && p == NONE));
+    CHECK(q == (s->what == OVERWRITE ? NONE : 2) || (s->what == NEXT_STEP && q == NONE));
+    check_latest(s, p, q);
+}
+/* The killed one's remains disturb neither a save before a sweep nor one after it. */
+static void check_scene(scene *s, int64_t point) {
+    dcp_error err;
+    check_survivors(s);
+    if (point % 2) {
+        sweep(s);
+        check_survivors(s);
+        check_clean(s);
+    }
+    CHECK_OK_MESSAGE(save(s->storage, s->layout, "p", 4, &err), err.message);
+    CHECK_OK_MESSAGE(save(s->storage, s->layout, "q", 5, &err), err.message);
+    CHECK_INT(generation_at(s->storage, "p"), 4);
+    CHECK_INT(generation_at(s->storage, "q"), 5);
+    sweep(s);
+    check_clean(s);
+    CHECK(s->storage->remove(s->storage->context, s->layout == DCP_LAYOUT_SINGLE ? "q.checkpoint" : "q.metadata.json", NULL) == DCP_OK);
+    sweep(s);
+    scene_set(s);
+}
+
+/* ---- the child ------------------------------------------------------------------------------------------------------------------------- */
+typedef struct killer { int64_t die_at, points; } killer;
+static void kill_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    killer *k = (killer *)user;
+    (void)kind; (void)key; (void)call; (void)is_done;
+    if (++k->points == k->die_at) (void)kill(getpid(), SIGKILL);
+}
+/* Never returns. Its own storage, as another program would have. */
+static void child(const scene *s, int64_t die_in_call, int64_t die_in_system_call) {
+    static fault_storage f;
+    killer k = { 0, 0 };
+    dcp_storage *storage;
+    dcp_status status = dcp_storage_local(s->dir, &storage, NULL);
+    if (status) _exit(100);
+    fault_open(&f, storage);
+    f.hook = kill_hook;
+    f.user = &k;
+    k.die_at = die_in_call;
+    system_calls.steps = 0;
+    system_calls.die_at = die_in_system_call;
+    status = scene_run(s, &f.storage, NULL);
+    _exit((int)status);
+}
+/* 1: it was killed; 0: it came through, which must have been a success. */
+static int was_killed(pid_t pid) {
+    int status = 0;
+    CHECK(waitpid(pid, &status, 0) == pid);
+    if (WIFSIGNALED(status)) {
+        kills++;
+        CHECK_INT(WTERMSIG(status), SIGKILL);
+        return 1;
+    }
+    CHECK(WIFEXITED(status));
+    CHECK_INT(WEXITSTATUS(status), 0);
+    return 0;
+}
+static pid_t start_child(const scene *s, int64_t die_in_call, int64_t die_in_system_call) {
+    pid_t pid;
+    (void)fflush(stdout);
+    pid = fork();
+    if (pid == 0) child(s, die_in_call, die_in_system_call);
+    CHECK(pid > 0);
+    return pid;
+}
+static const char *ram_dir(void) {      /* a directory in memory where there is one: quicker, and a kill loses nothing of either */
+    const char *old = getenv("TMPDIR"), *dir;
+    char kept[TEST_PATH] = "";
+    if (access("/dev/shm", W_OK) != 0) return test_dir();
+    if (old) (void)snprintf(kept, sizeof kept, "%s", old);
+    (void)setenv("TMPDIR", "/dev/shm", 1);
+    dir = test_dir();
+    if (old) (void)setenv("TMPDIR", kept, 1);
+    else (void)unsetenv("TMPDIR");
+    return dir;
+}
+
+/* ---- the points ------------------------------------------------------------------------------------------------------------------------ */
+static void kill_in_calls(deed what, dcp_layout layout, const char *dir, int in_system_calls) {
+    scene s;
+    int64_t point;
+    int killed = 1;
+    scene_open(&s, what, layout, dir);
+    for (point = 1; killed; point++) {
+        say(&s, in_system_calls ? "system call step" : "storage call step", point);
+        killed = was_killed(start_child(&s, in_system_calls ? 0 : point, in_system_calls ? point : 0));
+        check_scene(&s, point);
+    }
+    CHECK(point > 10);
+    scene_close(&s);
+}
+TEST(killed_around_each_storage_call) {
+    int what, layout;
+    for (what = 0; what < DEEDS; what++)
+        for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_SINGLE; layout++) kill_in_calls((deed)what, (dcp_layout)layout, ram_dir(), 0);
+}
+TEST(killed_around_each_system_call) {
+    int what, layout;
+    for (what = 0; what < DEEDS; what++)
+        for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_SINGLE; layout++) kill_in_calls((deed)what, (dcp_layout)layout, ram_dir(), 1);
+}
+static int64_t now_us(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+static void kill_in_time(deed what, dcp_layout layout, const char *dir) {
+    scene s;
+    int64_t took, started;
+    int i;
+    scene_open(&s, what, layout, dir);
+    say(&s, "undisturbed", 0);
+    started = now_us();
+    CHECK(!was_killed(start_child(&s, 0, 0)));
+    took = now_us() - started;
+    check_scene(&s, 1);
+    for (i = 0; i < 20; i++) {
+        struct timeval span;
+        int64_t us = (int64_t)test_random_below((size_t)took + 1);
+        pid_t pid;
+        say(&s, "microseconds", us);
+        span.tv_sec = (time_t)(us / 1000000);
+        span.tv_usec = (suseconds_t)(us % 1000000);
+        pid = start_child(&s, 0, 0);
+        (void)select(0, NULL, NULL, NULL, &span);
+        (void)kill(pid, SIGKILL);
+        (void)was_killed(pid);
+        check_scene(&s, i);
+    }
+    scene_close(&s);
+}
+TEST(killed_at_any_time) {
+    int what, layout;
+    for (what = 0; what <= NEXT_STEP; what++)
+        for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_SINGLE; layout++) kill_in_time((deed)what, (dcp_layout)layout, test_dir());
+}
+TEST(killed_often_enough) {
+    const char *filter = getenv("DCP_TEST_FILTER");
+    if (filter && filter[0]) SKIP("only some tests ran");
+    CHECK(kills >= 200);
+}
+
+int main(void) {
+    RUN(killed_around_each_storage_call);
+    RUN(killed_around_each_system_call);
+    RUN(killed_at_any_time);
+    RUN(killed_often_enough);
+    return test_finish();
+}
+#endif

@@ -1,0 +1,931 @@
+/* test_storage.c - the storage interface: local files and memory behind one set of functions, providers by name, and what every operation
+ * on whole objects promises. What holds for all storages is tested on both. */
+#define DCP_IMPLEMENTATION
+#include "dcp.h"
+#include "test.h"
+
+#define KIB ((int64_t)1024)
+#define MIB ((int64_t)1024 * 1024)
+
+static dcp_error err;
+static dcp_storage *s;                  /* what the test works on */
+static const char *dir;                 /* of a local one; NULL: memory */
+
+static void use_local(void) {
+    dir = test_dir();
+    CHECK_OK_MESSAGE(dcp_storage_local(dir, &s, &err), err.message);
+}
+static void use_memory(void) {
+    dir = NULL;
+    CHECK_OK_MESSAGE(dcp_storage_memory(&s, &err), err.message);
+}
+static void done(void) {
+    dcp_storage_close(s);
+    s = NULL;
+}
+static void on_both(void (*body)(void)) {
+    use_local();
+    body();
+    done();
+    use_memory();
+    body();
+    done();
+}
+/* That a call with `err` as its last argument failed with this status and with these words in its message. */
+#define CHECK_FAILS(call, want, words) check_fails(call, want, words, __LINE__, #call)
+static void check_fails(dcp_status got, dcp_status want, const char *words, int line, const char *call) {
+    char detail[900];
+    if (got == want && err.status == want && strstr(err.message, words)) return;
+    (void)snprintf(detail, sizeof detail, " (got %s \"%s\", want %s with \"%s\")", dcp_status_name(got), got ? err.message : "",
+                   dcp_status_name(want), words);
+    test_fail(__FILE__, line, call, detail);
+}
+static void put(const char *key, const char *text) {
+    CHECK_OK_MESSAGE(dcp_storage_write_all(s, key, text, strlen(text), &err), err.message);
+}
+static void check_text(const char *key, const char *text) {
+    void *data;
+    size_t size;
+    CHECK_OK_MESSAGE(dcp_storage_read_all(s, key, &data, &size, &err), err.message);
+    CHECK_INT(size, strlen(text));
+    CHECK_STR((const char *)data, text);                /* a NUL follows the last byte */
+    dcp_free(data);
+}
+static int is_there(const char *key) {
+    int exists = -1;
+    CHECK_OK_MESSAGE(dcp_storage_exists(s, key, &exists, &err), err.message);
+    CHECK(exists == 0 || exists == 1);
+    return exists;
+}
+/* All keys in a directory, in order, with a space after each. */
+typedef struct listing { char *keys[64]; int count; char text[4000]; int is_wrong; } listing;
+static dcp_status list_one(void *user, const char *path, const dcp_object_info *info) {
+    listing *l = (listing *)user;
+    dcp_object_info same;
+    int i;
+    if (l->count == 64) return DCP_E_LIMIT;
+    if (dcp_storage_info(s, path, &same, NULL) != DCP_OK || same.size != info->size) l->is_wrong = 1;     /* the storage may be used here */
+    l->keys[l->count] = (char *)malloc(strlen(path) + 1);
+    if (!l->keys[l->count]) return DCP_E_MEMORY;
+    memcpy(l->keys[l->count], path, strlen(path) + 1);
+    for (i = l->count++; i > 0 && strcmp(l->keys[i - 1], l->keys[i]) > 0; i--) {
+        char *swapped = l->keys[i];
+        l->keys[i] = l->keys[i - 1];
+        l->keys[i - 1] = swapped;
+    }
+    return DCP_OK;
+}
+static const char *list(const char *directory) {
+    static listing l;
+    int i;
+    memset(&l, 0, sizeof l);
+    CHECK_OK_MESSAGE(s->list(s->context, directory, list_one, &l, &err), err.message);
+    CHECK(!l.is_wrong);
+    for (i = 0; i < l.count; i++) {
+        (void)snprintf(l.text + strlen(l.text), sizeof l.text - strlen(l.text), "%s ", l.keys[i]);
+        free(l.keys[i]);
+    }
+    return l.text;
+}
+static uint8_t *pattern(size_t size) {
+    uint8_t *data = (uint8_t *)malloc(size ? size : 1);
+    size_t i;
+    CHECK(data != NULL);
+    for (i = 0; i < size; i++) data[i] = (uint8_t)(i * 31 + (i >> 8) * 7 + (i >> 16));
+    return data;
+}
+
+/* ==== whole objects: seed 004 ========================================================================================================= */
+static void round_trip_body(void) {
+    static const size_t sizes[] = { 0, 1, 4095, 4096, 4097, 1000000, (size_t)9 << 20, ((size_t)8 << 20) + 5 };
+    size_t i, size;
+    void *data;
+    for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint8_t *out = pattern(sizes[i]);
+        CHECK_OK_MESSAGE(dcp_storage_write_all(s, "object", out, sizes[i], &err), err.message);
+        CHECK_OK_MESSAGE(dcp_storage_read_all(s, "object", &data, &size, &err), err.message);
+        CHECK_INT(size, sizes[i]);
+        CHECK(memcmp(data, out, size) == 0 && ((char *)data)[size] == '\0');
+        dcp_free(data);
+        free(out);
+    }
+    CHECK_OK(dcp_storage_write_all(s, "nothing", NULL, 0, &err));
+    check_text("nothing", "");
+}
+TEST(write_and_read_roundtrip) { on_both(round_trip_body); }
+
+static void existence_body(void) {
+    int exists = 7;
+    CHECK(!is_there("a"));
+    put("a", "text");
+    CHECK(is_there("a"));
+    CHECK(!is_there("A ") && !is_there("a/b") && !is_there("dir/a"));
+    put("dir/b", "text");
+    CHECK(is_there("dir/b") && !is_there("b"));
+    (void)dcp_storage_exists(s, "dir", &exists, &err);
+    CHECK_INT(exists, 0);                               /* a directory is no object */
+    exists = 7;
+    CHECK_OK(dcp_storage_delete(s, "a", &err));
+    CHECK(!is_there("a"));
+    CHECK_FAILS(dcp_storage_exists(s, "../a", &exists, &err), DCP_E_INVALID, "../a");
+    CHECK_INT(exists, 0);
+}
+TEST(file_existence_checks) { on_both(existence_body); }
+
+static void metadata_body(void) {
+    dcp_object_info info;
+    dcp_field *fields = (dcp_field *)(void *)&info;
+    size_t count = 7;
+    int64_t now = (int64_t)time(NULL);
+    put("a", "12345");
+    CHECK_OK_MESSAGE(dcp_storage_info(s, "a", &info, &err), err.message);
+    CHECK_INT(info.size, 5);
+    CHECK(info.modified_ns / 1000000000 >= now - 10 && info.modified_ns / 1000000000 <= now + 10);
+    memset(&info, 0x7F, sizeof info);
+    CHECK_FAILS(dcp_storage_info(s, "none", &info, &err), DCP_E_NOT_FOUND, "none");
+    CHECK(info.size == 0 && info.modified_ns == 0);
+    CHECK_FAILS(dcp_storage_additional_info(s, "none", &fields, &count, &err), DCP_E_NOT_FOUND, "none");
+    CHECK(fields == NULL && count == 0);
+    CHECK_OK_MESSAGE(dcp_storage_additional_info(s, "a", &fields, &count, &err), err.message);
+    CHECK(dir ? fields != NULL && count > 0 : fields == NULL && count == 0);
+    dcp_free(fields);
+}
+TEST(metadata_retrieval) { on_both(metadata_body); }
+
+static const char *additional(const char *key, const char *name) {
+    static char value[100];
+    dcp_field *fields;
+    size_t count, i;
+    CHECK_OK_MESSAGE(dcp_storage_additional_info(s, key, &fields, &count, &err), err.message);
+    value[0] = '\0';
+    for (i = 0; i < count; i++) if (strcmp(fields[i].key, name) == 0) (void)snprintf(value, sizeof value, "%s", fields[i].value);
+    dcp_free(fields);
+    return value;
+}
+TEST(metadata_includes_what_else_the_storage_knows) {
+    use_local();
+    put("a", "12345");
+    CHECK_STR(additional("a", "links"), "1");
+    CHECK(strtoull(additional("a", "inode"), NULL, 10) > 0);
+    CHECK_INT(additional("a", "mode")[0], '0');
+    CHECK_STR(additional("a", "none"), "");
+    done();
+}
+static void nested_body(void) {
+    put("a/b c/d.e/f", "deep");
+    put("a/b c/g", "higher");
+    put("a/h", "first");
+    put("top", "top");
+    check_text("a/b c/d.e/f", "deep");
+    check_text("a/b c/g", "higher");
+    CHECK_STR(list("a/b c/d.e"), "a/b c/d.e/f ");
+    CHECK_STR(list("a/b c"), "a/b c/g ");               /* only what is directly there, with whole keys */
+    CHECK_STR(list("a"), "a/h ");
+    CHECK_STR(list(""), "top ");
+    CHECK_OK(dcp_storage_delete(s, "a/b c/d.e/f", &err));
+    CHECK_STR(list("a/b c/d.e"), "");
+    put("gew\xc3\xb6lbe/\xf0\x9f\x8c\xb3", "tree");
+    check_text("gew\xc3\xb6lbe/\xf0\x9f\x8c\xb3", "tree");
+}
+TEST(path_handling_with_nested_directories) { on_both(nested_body); }
+
+/* Cancel is looked at between chunks: after so many, the write ends, and the object is as it was. */
+typedef struct canceller { dcp_cancel cancel; int64_t after, most; int calls; } canceller;
+static void cancel_later(void *user, const dcp_progress *p) {
+    canceller *c = (canceller *)user;
+    c->calls++;
+    if (p->bytes_done > c->most) c->most = p->bytes_done;
+    if (p->bytes_done >= c->after) dcp_cancel_request(&c->cancel);
+}
+static dcp_io cancelling(canceller *c, int64_t after) {
+    dcp_io io = DCP_ZERO;
+    memset(c, 0, sizeof *c);
+    c->after = after;
+    io.cancel = &c->cancel;
+    io.progress = cancel_later;
+    io.progress_user = c;
+    return io;
+}
+static void cancellation_body(void) {
+    const size_t size = (size_t)64 << 20;
+    uint8_t *data = pattern(size);
+    canceller c;
+    dcp_io io = cancelling(&c, 0);
+    void *got = data;
+    size_t got_size = 9;
+    put("a", "before");
+    dcp_cancel_request(&c.cancel);                      /* before it starts */
+    CHECK_FAILS(dcp_storage_write_all_io(s, "a", data, size, &io, &err), DCP_E_CANCELLED, "cancelled");
+    CHECK_FAILS(dcp_storage_read_all_io(s, "a", &got, &got_size, &io, &err), DCP_E_CANCELLED, "cancelled");
+    CHECK(got == NULL && got_size == 0);
+    CHECK_INT(c.most, 0);
+    io = cancelling(&c, 1);                             /* in between */
+    CHECK_FAILS(dcp_storage_write_all_io(s, "a", data, size, &io, &err), DCP_E_CANCELLED, "cancelled");
+    CHECK(c.most >= 1 && c.most < (int64_t)size);
+    check_text("a", "before");
+    CHECK_STR(list(""), "a ");
+    CHECK_OK_MESSAGE(dcp_storage_write_all(s, "a", data, size, &err), err.message);
+    io = cancelling(&c, 1);
+    CHECK_FAILS(dcp_storage_read_all_io(s, "a", &got, &got_size, &io, &err), DCP_E_CANCELLED, "cancelled");
+    CHECK(got == NULL && c.most >= 1 && c.most < (int64_t)size);
+    free(data);
+}
+TEST(cancellation_is_honoured_between_chunks) { on_both(cancellation_body); }
+
+static void progress_body(void) {
+    const size_t size = (size_t)9 << 20;
+    uint8_t *data = pattern(size);
+    canceller c;
+    dcp_io io = cancelling(&c, INT64_MAX);
+    void *got;
+    size_t got_size;
+    CHECK_OK_MESSAGE(dcp_storage_write_all_io(s, "a", data, size, &io, &err), err.message);
+    CHECK(c.calls > 0 && c.most == (int64_t)size);
+    c.most = 0;
+    CHECK_OK_MESSAGE(dcp_storage_read_all_io(s, "a", &got, &got_size, &io, &err), err.message);
+    CHECK(c.most == (int64_t)size && got_size == size && memcmp(got, data, size) == 0);
+    dcp_free(got);
+    free(data);
+}
+TEST(progress_of_whole_objects) { on_both(progress_body); }
+
+static void slow_down(void *user, const dcp_progress *p) { (void)user; (void)p; dcpi_os_sleep_ms(30); }
+static void deadline_body(void) {
+    const size_t size = (size_t)64 << 20;
+    uint8_t *data = pattern(size);
+    dcp_io io = DCP_ZERO;
+    io.deadline_ms = 20;
+    io.progress = slow_down;
+    put("a", "before");
+    CHECK_FAILS(dcp_storage_write_all_io(s, "a", data, size, &io, &err), DCP_E_TIMEOUT, "deadline of 20 ms");
+    check_text("a", "before");
+    CHECK_STR(list(""), "a ");
+    io.deadline_ms = -1;
+    CHECK_FAILS(dcp_storage_write_all_io(s, "a", data, size, &io, &err), DCP_E_INVALID, "deadline_ms");
+    free(data);
+}
+TEST(a_deadline_ends_a_write) { on_both(deadline_body); }
+
+static void delete_body(void) {
+    CHECK_OK_MESSAGE(dcp_storage_delete(s, "none", &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_delete(s, "no/such/directory", &err), err.message);
+    put("a/b", "text");
+    CHECK_OK(dcp_storage_delete(s, "a/b", &err));
+    CHECK_OK(dcp_storage_delete(s, "a/b", &err));
+    CHECK(!is_there("a/b"));
+    CHECK_FAILS(dcp_storage_delete(s, "", &err), DCP_E_INVALID, "");
+    put("c/d", "text");
+    if (dir) CHECK(dcp_storage_delete(s, "c", &err) != DCP_OK);         /* a directory is not removed, nor is what is in it */
+    check_text("c/d", "text");
+}
+TEST(delete_of_what_is_not_there_is_fine) { on_both(delete_body); }
+
+static void replace_body(void) {
+    put("a", "the first text");
+    put("a", "2nd");
+    check_text("a", "2nd");
+    CHECK_STR(list(""), "a ");
+}
+TEST(writing_replaces) { on_both(replace_body); }
+
+TEST(arguments_that_are_missing_are_refused) {
+    dcp_io io = DCP_ZERO;
+    void *data = &io;
+    size_t size = 1;
+    dcp_object_info info;
+    dcp_storage *none = (dcp_storage *)(void *)&io;
+    use_memory();
+    CHECK_FAILS(dcp_storage_write_all(NULL, "a", "x", 1, &err), DCP_E_INVALID, "NULL");
+    CHECK_FAILS(dcp_storage_write_all(s, NULL, "x", 1, &err), DCP_E_INVALID, "NULL");
+    CHECK_FAILS(dcp_storage_write_all(s, "a", NULL, 1, &err), DCP_E_INVALID, "NULL");
+    CHECK_FAILS(dcp_storage_write_all_io(s, "a", "x", 1, NULL, &err), DCP_E_INVALID, "NULL");
+    CHECK_FAILS(dcp_storage_read_all(NULL, "a", &data, &size, &err), DCP_E_INVALID, "NULL");
+    CHECK(data == NULL && size == 0);
+    CHECK_FAILS(dcp_storage_read_all_io(s, "a", &data, &size, NULL, &err), DCP_E_INVALID, "NULL");
+    CHECK_FAILS(dcp_storage_info(NULL, "a", &info, &err), DCP_E_INVALID, "NULL");
+    CHECK_FAILS(dcp_storage_delete(NULL, "a", &err), DCP_E_INVALID, "NULL");
+    CHECK_FAILS(dcp_storage_local(NULL, &none, &err), DCP_E_INVALID, "NULL");
+    CHECK(none == NULL);
+    CHECK_INT(dcp_storage_write_all(s, "../a", "x", 1, NULL), DCP_E_INVALID);       /* err may be NULL */
+    CHECK_OK(dcp_storage_write_all(s, "a", "x", 1, NULL));
+    dcp_storage_close(NULL);
+    done();
+}
+
+/* ==== keys ============================================================================================================================ */
+static void bad_key_body(void) {
+    static const char *const bad[] = {
+        "", "/a", "a/", "a//b", ".", "..", "./a", "a/.", "../a", "a/..", "a/../b", "a\\b", "a:b", "C:/x", "nul\x01", "line\nbreak",
+        "tab\t", "del\x7f", "\xff", "cut \xe6\x9d", "\xc0\xaf", "\xed\xa0\x80", "c1 \xc2\x85", "//server/share"
+    };
+    size_t i, size;
+    void *data;
+    dcp_object_info info;
+    int exists;
+    for (i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        CHECK_FAILS(dcp_storage_write_all(s, bad[i], "x", 1, &err), DCP_E_INVALID, "not a valid path");
+        CHECK_FAILS(dcp_storage_read_all(s, bad[i], &data, &size, &err), DCP_E_INVALID, "not a valid path");
+        CHECK_FAILS(dcp_storage_info(s, bad[i], &info, &err), DCP_E_INVALID, "not a valid path");
+        CHECK_FAILS(dcp_storage_exists(s, bad[i], &exists, &err), DCP_E_INVALID, "not a valid path");
+        CHECK_FAILS(dcp_storage_delete(s, bad[i], &err), DCP_E_INVALID, "not a valid path");
+    }
+    CHECK_STR(list(""), "");
+}
+TEST(bad_keys_are_refused) { on_both(bad_key_body); }
+
+static void good_key_body(void) {
+    static const char *const good[] = {
+        "a", "...", "..a", "a..", ".hidden", "a b", " ", "-", "a/b/c", "%20", "a'b\"c", "\xe6\x9d\xb1", "\xc2\xa0", "~", "a*?<>|"
+    };
+    size_t i;
+    for (i = 0; i < sizeof good / sizeof good[0]; i++) {
+#ifdef _WIN32
+        if (strpbrk(good[i], "*?<>|\"") || strcmp(good[i], " ") == 0 || good[i][strlen(good[i]) - 1] == '.') continue;
+#endif
+        put(good[i], good[i]);
+        check_text(good[i], good[i]);
+        CHECK_OK(dcp_storage_delete(s, good[i], &err));
+    }
+    CHECK_STR(list(""), "");
+}
+TEST(unusual_keys_are_fine) { on_both(good_key_body); }
+
+TEST(a_key_may_be_long) {
+    char key[1200] = "";
+    int i;
+    use_local();
+    for (i = 0; i < 5; i++) {
+        if (i) strcat(key, "/");
+        memset(key + strlen(key), 'k', 200);
+    }
+    put(key, "far down");
+    check_text(key, "far down");
+    memset(key, 'k', 300);
+    key[300] = '\0';
+    CHECK(dcp_storage_write_all(s, key, "x", 1, &err) != DCP_OK);       /* longer than a file name can be: an error, no more */
+    CHECK(err.message[0] != '\0');
+    done();
+}
+
+/* ==== objects while they are made: begin, write, commit, abort ======================================================================== */
+static void *begin(const char *key, const char *temporary, int64_t hint) {
+    void *object;
+    CHECK_OK_MESSAGE(dcpi_storage_begin(s, key, temporary, hint, &object, &err), err.message);
+    return object;
+}
+static void write_at(void *object, int64_t offset, const char *text) {
+    CHECK_OK_MESSAGE(s->write(s->context, object, offset, text, strlen(text), &err), err.message);
+}
+static void commit_body(void) {
+    void *object = begin("dir/a", "dir/a.0123456789abcdef.tmp", 0);
+    write_at(object, 0, "hello ");
+    CHECK(!is_there("dir/a"));                          /* invisible until commit */
+    write_at(object, 6, "world");
+    CHECK_OK_MESSAGE(s->commit(s->context, object, 0, &err), err.message);
+    check_text("dir/a", "hello world");
+    CHECK_STR(list("dir"), "dir/a ");
+    object = begin("dir/a", "dir/a.0123456789abcdee.tmp", 100);
+    write_at(object, 0, "new");
+    check_text("dir/a", "hello world");
+    CHECK_OK_MESSAGE(s->commit(s->context, object, 1, &err), err.message);
+    check_text("dir/a", "new");
+    CHECK_STR(list("dir"), "dir/a ");
+}
+TEST(an_object_is_invisible_until_commit) { on_both(commit_body); }
+
+static void exclusive_body(void) {
+    void *first = begin("a", "a.1.tmp", 0), *second = begin("a", "a.2.tmp", 0);
+    write_at(first, 0, "first");
+    write_at(second, 0, "second");
+    CHECK_OK_MESSAGE(s->commit(s->context, first, 0, &err), err.message);
+    memset(&err, 0, sizeof err);
+    CHECK_INT(s->commit(s->context, second, 0, &err), DCP_E_EXISTS);
+    CHECK(err.status == DCP_E_EXISTS && strstr(err.message, "a") != NULL);
+    check_text("a", "first");
+    CHECK_STR(list(""), "a ");                          /* a commit that fails removes what begin made */
+}
+TEST(publishing_without_replace_is_exclusive) { on_both(exclusive_body); }
+
+static void abort_body(void) {
+    void *object = begin("dir/a", "dir/a.1.tmp", 1000);
+    write_at(object, 0, "text");
+    s->abort(s->context, object);
+    CHECK(!is_there("dir/a"));
+    CHECK_STR(list("dir"), "");
+    put("dir/a", "kept");
+    object = begin("dir/a", "dir/a.1.tmp", 0);
+    write_at(object, 0, "dropped");
+    s->abort(s->context, object);
+    check_text("dir/a", "kept");
+    CHECK_STR(list("dir"), "dir/a ");
+}
+TEST(abort_leaves_nothing) { on_both(abort_body); }
+
+static void any_offset_body(void) {
+    const int64_t size = 3 * MIB;
+    uint8_t *data = pattern((size_t)size);
+    void *object = begin("a", "a.1.tmp", size), *got;
+    size_t got_size;
+    int64_t at;
+    for (at = size - 100 * KIB; at >= 0; at -= 100 * KIB)
+        CHECK_OK_MESSAGE(s->write(s->context, object, at, data + at, (size_t)(100 * KIB), &err), err.message);
+    CHECK_OK_MESSAGE(s->write(s->context, object, 0, data, (size_t)(size % (100 * KIB)), &err), err.message);
+    CHECK_OK_MESSAGE(s->commit(s->context, object, 0, &err), err.message);
+    CHECK_OK(dcp_storage_read_all(s, "a", &got, &got_size, &err));
+    CHECK(got_size == (size_t)size && memcmp(got, data, got_size) == 0);
+    dcp_free(got);
+    free(data);
+}
+TEST(writes_take_any_offset) { on_both(any_offset_body); }
+
+static void gap_body(void) {
+    void *object = begin("a", "a.1.tmp", 0), *got;
+    size_t size, i;
+    write_at(object, 5000, "end");
+    CHECK_OK(s->commit(s->context, object, 0, &err));
+    CHECK_OK(dcp_storage_read_all(s, "a", &got, &size, &err));
+    CHECK_INT(size, 5003);
+    for (i = 0; i < 5000; i++) CHECK(((char *)got)[i] == 0);
+    dcp_free(got);
+}
+TEST(what_is_not_written_is_zero) { on_both(gap_body); }
+
+static void hint_body(void) {                           /* a hint is a hint: less or more may come */
+    void *object = begin("less", "less.1.tmp", 10 * MIB);
+    write_at(object, 0, "short");
+    CHECK_OK(s->commit(s->context, object, 0, &err));
+    check_text("less", "short");
+    object = begin("more", "more.1.tmp", 1);
+    write_at(object, 0, "longer than one byte");
+    CHECK_OK(s->commit(s->context, object, 0, &err));
+    check_text("more", "longer than one byte");
+}
+TEST(the_size_is_that_of_what_was_written) { on_both(hint_body); }
+
+/* ==== reading ========================================================================================================================= */
+static void *open_object(const char *key, dcp_object_info *info) {
+    void *object;
+    CHECK_OK_MESSAGE(dcpi_storage_open_object(s, key, &object, info, &err), err.message);
+    return object;
+}
+static void ends_body(void) {
+    dcp_object_info info;
+    char got[20] = "----------";
+    void *object;
+    put("a", "0123456789");
+    object = open_object("a", &info);
+    CHECK_INT(info.size, 10);
+    CHECK_OK(s->read(s->context, object, 7, got, 3, &err));
+    CHECK(memcmp(got, "789-", 4) == 0);
+    CHECK_OK(s->read(s->context, object, 10, got, 0, &err));
+    CHECK_FAILS(s->read(s->context, object, 8, got, 3, &err), DCP_E_INCOMPLETE, "");
+    CHECK_FAILS(s->read(s->context, object, 11, got, 1, &err), DCP_E_INCOMPLETE, "");
+    CHECK_FAILS(s->read(s->context, object, (int64_t)1 << 40, got, 1, &err), DCP_E_INCOMPLETE, "");
+    CHECK_FAILS(s->read(s->context, object, 0, got, 11, &err), DCP_E_INCOMPLETE, "");
+    CHECK_OK(s->read(s->context, object, 0, got, 10, &err));            /* it goes on after that */
+    CHECK(memcmp(got, "0123456789", 10) == 0);
+    s->close(s->context, object);
+}
+TEST(reads_at_and_beyond_the_end) { on_both(ends_body); }
+
+static void open_body(void) {
+    dcp_object_info info;
+    void *object, *data = &info;
+    size_t size = 1;
+    CHECK_FAILS(dcpi_storage_open_object(s, "none", &object, &info, &err), DCP_E_NOT_FOUND, "none");
+    CHECK(object == NULL);
+    CHECK_FAILS(dcp_storage_read_all(s, "no/such/thing", &data, &size, &err), DCP_E_NOT_FOUND, "no/such/thing");
+    CHECK(data == NULL && size == 0);
+    put("dir/a", "text");
+    CHECK(dcpi_storage_open_object(s, "dir", &object, &info, &err) != DCP_OK);      /* a directory is no object */
+}
+TEST(what_is_not_there_is_not_found) { on_both(open_body); }
+
+/* Who has an object open goes on reading it: another one in its place, or none, changes nothing. */
+static void replaced_body(void) {
+    dcp_object_info info;
+    char got[3];
+    void *object;
+    put("a", "old");
+    object = open_object("a", &info);
+    put("a", "new and longer");
+    CHECK_OK(s->read(s->context, object, 0, got, 3, &err));
+    CHECK(memcmp(got, "old", 3) == 0);
+    CHECK_OK(dcp_storage_delete(s, "a", &err));
+    CHECK_OK(s->read(s->context, object, 0, got, 3, &err));
+    CHECK(memcmp(got, "old", 3) == 0);
+    s->close(s->context, object);
+    CHECK(!is_there("a"));
+}
+TEST(an_open_object_stays_what_it_was) { on_both(replaced_body); }
+
+static void map_body(void) {
+    dcp_object_info info;
+    uint8_t *data = pattern(100000);
+    const void *mapped, *again;
+    void *object;
+    CHECK_OK(dcp_storage_write_all(s, "a", data, 100000, &err));
+    object = open_object("a", &info);
+    CHECK_OK_MESSAGE(s->map(s->context, object, &mapped, &err), err.message);
+    CHECK(memcmp(mapped, data, 100000) == 0);
+    CHECK_OK(s->map(s->context, object, &again, &err));
+    CHECK(again == mapped);
+    CHECK_OK(dcp_storage_delete(s, "a", &err));
+    CHECK(memcmp(mapped, data, 100000) == 0);           /* until close */
+    s->close(s->context, object);
+    put("empty", "");
+    object = open_object("empty", &info);
+    CHECK_OK_MESSAGE(s->map(s->context, object, &mapped, &err), err.message);
+    s->close(s->context, object);
+    free(data);
+}
+TEST(map_shows_the_whole_object) { on_both(map_body); }
+
+/* Beyond 4 GiB, in a file with a hole: a few blocks on the disk. */
+TEST(offsets_have_64_bits) {
+    const int64_t far_away = (int64_t)5 << 30;
+    dcp_object_info info;
+    char got[4] = "";
+    void *object;
+    use_local();
+    object = begin("sparse", "sparse.1.tmp", 0);
+    write_at(object, far_away, "far");
+    write_at(object, 10, "near");
+    CHECK_OK_MESSAGE(s->commit(s->context, object, 0, &err), err.message);
+    CHECK_OK(dcp_storage_info(s, "sparse", &info, &err));
+    CHECK(info.size == far_away + 3);
+    object = open_object("sparse", &info);
+    CHECK(info.size == far_away + 3);
+    CHECK_OK_MESSAGE(s->read(s->context, object, far_away, got, 3, &err), err.message);
+    CHECK(memcmp(got, "far", 3) == 0);
+    CHECK_OK(s->read(s->context, object, far_away - 1, got, 1, &err));
+    CHECK(got[0] == 0);
+    CHECK_FAILS(s->read(s->context, object, far_away + 1, got, 3, &err), DCP_E_INCOMPLETE, "sparse");
+    s->close(s->context, object);
+    done();
+}
+
+/* ==== listing, directories ============================================================================================================ */
+static dcp_status stop_at_second(void *user, const char *path, const dcp_object_info *info) {
+    (void)path; (void)info;
+    return ++*(int *)user == 2 ? DCP_E_LIMIT : DCP_OK;
+}
+static dcp_status remove_it(void *user, const char *path, const dcp_object_info *info) {
+    (void)info;
+    ++*(int *)user;
+    return dcp_storage_delete(s, path, NULL);
+}
+static void listing_body(void) {
+    int count = 0;
+    put("a", "1");
+    put("b", "22");
+    put("c", "333");
+    put("d/e", "4444");
+    CHECK_STR(list(""), "a b c ");
+    CHECK_INT(s->list(s->context, "", stop_at_second, &count, &err), DCP_E_LIMIT);  /* what the callback says ends it and is returned */
+    CHECK_INT(count, 2);
+    count = 0;
+    CHECK_OK(s->list(s->context, "", remove_it, &count, &err));
+    CHECK_INT(count, 3);
+    CHECK_STR(list(""), "");
+    CHECK_STR(list("d"), "d/e ");
+}
+TEST(listing_a_directory) { on_both(listing_body); }
+
+TEST(listing_shows_only_regular_files_with_possible_keys) {
+    char path[TEST_PATH + 30];
+    FILE *file;
+    use_local();
+    put("a", "1");
+    put("sub/b", "1");
+#ifndef _WIN32
+    (void)snprintf(path, sizeof path, "%s/link", dir);
+    CHECK_INT(symlink("a", path), 0);
+    (void)snprintf(path, sizeof path, "%s/fifo", dir);
+    CHECK_INT(mkfifo(path, 0600), 0);
+    (void)snprintf(path, sizeof path, "%s/a:b", dir);
+    file = fopen(path, "w");
+    CHECK(file && fclose(file) == 0);
+    (void)snprintf(path, sizeof path, "%s/\xff", dir);
+    file = fopen(path, "w");
+    CHECK(!file || fclose(file) == 0);
+    CHECK(dcp_storage_write_all(s, "link/x", "x", 1, &err) != DCP_OK);
+#else
+    (void)path; (void)file;
+#endif
+    CHECK_STR(list(""), "a ");
+    done();
+}
+TEST(listing_what_is_no_directory) {
+    int count = 0;
+    use_local();
+    CHECK_FAILS(s->list(s->context, "none", stop_at_second, &count, &err), DCP_E_NOT_FOUND, "none");
+    CHECK_FAILS(dcpi_storage_list(s, "../x", stop_at_second, &count, &err), DCP_E_INVALID, "../x");
+    CHECK_FAILS(dcpi_storage_list(s, "x/", stop_at_second, &count, &err), DCP_E_INVALID, "x/");
+    CHECK_INT(count, 0);
+    done();
+}
+TEST(local_storage_syncs_and_makes_directories) {
+    int64_t available = -1;
+    use_local();
+    CHECK_INT(s->flags & (DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH),
+              DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH);
+    CHECK_OK_MESSAGE(s->sync_directory(s->context, "made/by/this", &err), err.message);
+    CHECK_STR(list("made/by/this"), "");
+    CHECK_OK_MESSAGE(s->sync_directory(s->context, "", &err), err.message);
+    CHECK_OK_MESSAGE(s->space(s->context, "made", &available, &err), err.message);
+    CHECK(available > 0);
+    done();
+    use_memory();
+    CHECK_INT(s->flags & (DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY), 0);       /* what it cannot promise it does not claim */
+    CHECK(s->flags & DCP_STORAGE_ATOMIC_REPLACE);
+    done();
+}
+TEST(a_base_directory_is_made_with_its_parents) {
+    char path[TEST_PATH + 30];
+    dcp_storage *again;
+    use_local();
+    (void)snprintf(path, sizeof path, "%s/a/b c/d", dir);
+    CHECK_OK_MESSAGE(dcp_storage_local(path, &again, &err), err.message);
+    CHECK_OK(dcp_storage_write_all(again, "x", "y", 1, &err));
+    dcp_storage_close(again);
+    check_text("a/b c/d/x", "y");
+    (void)snprintf(path, sizeof path, "%s/a/b c/d/x", dir);
+    CHECK(dcp_storage_local(path, &again, &err) != DCP_OK);             /* a file is no directory */
+    CHECK(again == NULL && err.message[0] != '\0');
+    done();
+}
+
+/* ==== providers ======================================================================================================================= */
+static dcp_status open_provider(const char *name, const char *key, const char *value, dcp_storage **out) {
+    dcp_storage_options options = DCP_ZERO;
+    dcp_field setting;
+    setting.key = key;
+    setting.value = value;
+    options.provider = name;
+    options.settings = key ? &setting : NULL;
+    options.setting_count = key ? 1 : 0;
+    return dcp_storage_open(&options, out, &err);
+}
+TEST(factory_opens_local_and_memory) {
+    static const char *const names[] = { "local", "LOCAL", "Local" };
+    int i;
+    dir = test_dir();
+    for (i = 0; i < 3; i++) {
+        CHECK_OK_MESSAGE(open_provider(names[i], "basePath", dir, &s), err.message);
+        put("a", names[i]);
+        check_text("a", names[i]);
+        done();
+    }
+    dir = NULL;
+    CHECK_OK_MESSAGE(open_provider("Memory", NULL, NULL, &s), err.message);
+    CHECK(!is_there("a"));
+    put("a", "x");
+    done();
+}
+TEST(factory_refuses_unknown_settings) {
+    CHECK_FAILS(open_provider("local", NULL, NULL, &s), DCP_E_INVALID, "basePath");
+    CHECK(s == NULL);
+    CHECK_FAILS(open_provider("local", "basepath", "x", &s), DCP_E_INVALID, "basepath");
+    CHECK_FAILS(open_provider("memory", "basePath", "x", &s), DCP_E_INVALID, "basePath");
+    CHECK_FAILS(open_provider(NULL, NULL, NULL, &s), DCP_E_INVALID, "provider");
+    CHECK_FAILS(dcp_storage_open(NULL, &s, &err), DCP_E_INVALID, "provider");
+    CHECK(s == NULL);
+}
+TEST(factory_says_what_providers_there_are) {
+    static const char *const future[] = { "s3", "gcs", "azure", "S3", "", "locale" };
+    int i;
+    for (i = 0; i < 6; i++) {
+        CHECK_FAILS(open_provider(future[i], NULL, NULL, &s), DCP_E_UNSUPPORTED, "local, memory");
+        CHECK(strstr(err.message, "dcp_storage_register") != NULL);
+        CHECK(s == NULL);
+    }
+    CHECK_FAILS(open_provider("s3", "bucket", "x", &s), DCP_E_UNSUPPORTED, "\"s3\"");
+}
+static int opened_with;
+static dcp_status open_cloud(const dcp_storage_options *options, dcp_storage **out, dcp_error *error) {
+    opened_with = (int)options->setting_count;
+    if (options->setting_count == 0) return dcpi_fail(error, DCP_E_INVALID, "the cloud needs a bucket");
+    return dcp_storage_memory(out, error);
+}
+static dcp_status open_silently(const dcp_storage_options *options, dcp_storage **out, dcp_error *error) {
+    (void)options; (void)out; (void)error;
+    return DCP_E_IO;
+}
+TEST(a_provider_can_be_registered) {
+    CHECK_FAILS(open_provider("test-cloud", "bucket", "b", &s), DCP_E_UNSUPPORTED, "test-cloud");
+    CHECK_OK_MESSAGE(dcp_storage_register("test-cloud", open_cloud, &err), err.message);
+    CHECK_OK_MESSAGE(open_provider("Test-CLOUD", "bucket", "b", &s), err.message);
+    CHECK_INT(opened_with, 1);
+    put("a", "in the cloud");
+    check_text("a", "in the cloud");
+    done();
+    CHECK_FAILS(open_provider("test-cloud", NULL, NULL, &s), DCP_E_INVALID, "needs a bucket");
+    CHECK(s == NULL);
+    CHECK_FAILS(open_provider("none", NULL, NULL, &s), DCP_E_UNSUPPORTED, "test-cloud");
+    CHECK_OK(dcp_storage_register("test-silent", open_silently, &err));
+    CHECK_FAILS(open_provider("test-silent", NULL, NULL, &s), DCP_E_IO, "test-silent");       /* one that gives no reason */
+    CHECK(s == NULL);
+}
+TEST(a_name_is_registered_once) {
+    static char too_long[65];
+    memset(too_long, 'p', 64);
+    CHECK_OK(dcp_storage_register("test-once", open_cloud, &err));
+    CHECK_FAILS(dcp_storage_register("test-once", open_cloud, &err), DCP_E_EXISTS, "test-once");
+    CHECK_FAILS(dcp_storage_register("TEST-Once", open_cloud, &err), DCP_E_EXISTS, "TEST-Once");
+    CHECK_FAILS(dcp_storage_register("local", open_cloud, &err), DCP_E_EXISTS, "local");
+    CHECK_FAILS(dcp_storage_register("MEMORY", open_cloud, &err), DCP_E_EXISTS, "MEMORY");
+    CHECK_FAILS(dcp_storage_register(NULL, open_cloud, &err), DCP_E_INVALID, "name");
+    CHECK_FAILS(dcp_storage_register("", open_cloud, &err), DCP_E_INVALID, "name");
+    CHECK_FAILS(dcp_storage_register(too_long, open_cloud, &err), DCP_E_INVALID, "63");
+    CHECK_FAILS(dcp_storage_register("test-null", NULL, &err), DCP_E_INVALID, "open");
+}
+#ifndef _WIN32
+static unsigned mode_of(const char *key) {
+    char path[TEST_PATH + 100];
+    struct stat info;
+    (void)snprintf(path, sizeof path, "%s/%s", dir, key);
+    CHECK_INT(stat(path, &info), 0);
+    return (unsigned)info.st_mode & 0777;
+}
+#endif
+TEST(permission_bits_of_new_files) {
+#ifdef _WIN32
+    SKIP("Windows has no permission bits");
+#else
+    dcp_storage_options options = DCP_ZERO;
+    dcp_field settings[2] = { { "basePath", NULL }, { "mode", "0640" } };
+    static const char *const bad[] = { "888", "rw", "1777", "0x1ff", "-1", "77777777777777777777" };
+    int i;
+    mode_t before = umask(022);
+    dir = test_dir();
+    settings[0].value = dir;
+    options.provider = "local";
+    options.settings = settings;
+    options.setting_count = 2;
+    CHECK_OK_MESSAGE(dcp_storage_open(&options, &s, &err), err.message);
+    put("a", "x");
+    CHECK_INT(mode_of("a"), 0640);
+    CHECK_STR(additional("a", "mode"), "0640");
+    done();
+    settings[1].value = "666";                          /* exactly these, whatever the umask */
+    CHECK_OK(dcp_storage_open(&options, &s, &err));
+    put("b", "x");
+    CHECK_INT(mode_of("b"), 0666);
+    done();
+    options.setting_count = 1;                          /* the default: 0666 less the umask */
+    CHECK_OK(dcp_storage_open(&options, &s, &err));
+    put("c", "x");
+    CHECK_INT(mode_of("c"), 0644);
+    done();
+    options.setting_count = 2;
+    for (i = 0; i < 6; i++) {
+        settings[1].value = bad[i];
+        CHECK_FAILS(dcp_storage_open(&options, &s, &err), DCP_E_INVALID, "mode");
+        CHECK(s == NULL);
+    }
+    (void)umask(before);
+#endif
+}
+/* A checkpoint's files have these bits too. */
+TEST(permission_bits_of_a_checkpoint) {
+#ifdef _WIN32
+    SKIP("Windows has no permission bits");
+#else
+    dcp_storage_options options = DCP_ZERO;
+    dcp_field settings[2] = { { "basePath", NULL }, { "mode", "0600" } };
+    float x = 1;
+    dcp_tensor t = dcp_scalar("x", DCP_FP32, &x);
+    dcp_save_desc desc = DCP_ZERO;
+    dir = test_dir();
+    settings[0].value = dir;
+    options.provider = "local";
+    options.settings = settings;
+    options.setting_count = 2;
+    CHECK_OK(dcp_storage_open(&options, &s, &err));
+    desc.path = "run/x";
+    desc.tensors = &t;
+    desc.tensor_count = 1;
+    desc.io.storage = s;
+    CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+    CHECK_INT(mode_of("run/x.metadata.json"), 0600);
+    CHECK_INT(mode_of("run/x_shard_0.bin"), 0600);
+    done();
+#endif
+}
+
+/* ==== threads ========================================================================================================================= */
+#define WORKERS 4
+typedef struct worker { int number, ok; } worker;
+static void work(void *argument) {                      /* its own objects, and one that all of them replace and read */
+    worker *w = (worker *)argument;
+    char key[40], text[40];
+    void *data;
+    size_t size;
+    int i;
+    w->ok = 1;
+    for (i = 0; i < 25 && w->ok; i++) {
+        (void)snprintf(key, sizeof key, "t%d/k%d", w->number, i % 3);
+        (void)snprintf(text, sizeof text, "worker %d, number %d", w->number, i);
+        if (dcp_storage_write_all(s, key, text, strlen(text) + 1, NULL)) w->ok = 0;
+        if (dcp_storage_read_all(s, key, &data, &size, NULL)) { w->ok = 0; break; }
+        if (strcmp((const char *)data, text) != 0) w->ok = 0;
+        dcp_free(data);
+        if (dcp_storage_write_all(s, "shared", text, strlen(text) + 1, NULL)) w->ok = 0;
+        if (dcp_storage_read_all(s, "shared", &data, &size, NULL)) { w->ok = 0; break; }
+        if (strncmp((const char *)data, "worker ", 7) != 0 || size != strlen((const char *)data) + 1) w->ok = 0;
+        dcp_free(data);
+        if (i % 5 == 4 && dcp_storage_delete(s, key, NULL)) w->ok = 0;
+    }
+}
+static void threads_body(void) {
+    dcpi_thread threads[WORKERS];
+    worker workers[WORKERS];
+    int i, started = 0;
+    for (i = 0; i < WORKERS; i++) {
+        workers[i].number = i;
+        workers[i].ok = 1;
+        if (dcpi_thread_start(&threads[started], work, &workers[i]) == 0) started++;
+    }
+    for (i = 0; i < started; i++) dcpi_thread_join(&threads[i]);
+    for (i = 0; i < WORKERS; i++) CHECK(workers[i].ok);
+    CHECK(started == 0 || is_there("shared"));
+    CHECK_STR(list(""), started ? "shared " : "");
+}
+TEST(several_threads_use_one_storage) { on_both(threads_body); }
+
+static void *shared_object;
+static void write_part(void *argument) {                /* several threads write one object, where the storage's flags allow it */
+    static const char text[] = "0123456789abcdef";
+    worker *w = (worker *)argument;
+    int i;
+    for (i = 0; i < 1000; i++)
+        if (s->write(s->context, shared_object, (int64_t)(w->number * 1000 + i) * 16, text, 16, NULL)) w->ok = 0;
+}
+TEST(several_threads_write_one_object) {
+    dcpi_thread threads[WORKERS];
+    worker workers[WORKERS];
+    void *data;
+    size_t size, at;
+    int i, started = 0;
+    use_local();
+    CHECK(s->flags & DCP_STORAGE_CONCURRENT_WRITE);
+    shared_object = begin("a", "a.1.tmp", WORKERS * 16000);
+    for (i = 0; i < WORKERS; i++) {
+        workers[i].number = i;
+        workers[i].ok = 1;
+        if (dcpi_thread_start(&threads[started], write_part, &workers[i]) == 0) started++;
+        else write_part(&workers[i]);
+    }
+    for (i = 0; i < started; i++) dcpi_thread_join(&threads[i]);
+    CHECK_OK(s->commit(s->context, shared_object, 0, &err));
+    CHECK_OK(dcp_storage_read_all(s, "a", &data, &size, &err));
+    CHECK_INT(size, WORKERS * 16000);
+    for (at = 0; at < size; at += 16) CHECK(memcmp((char *)data + at, "0123456789abcdef", 16) == 0);
+    for (i = 0; i < WORKERS; i++) CHECK(workers[i].ok);
+    dcp_free(data);
+    done();
+}
+
+int main(void) {
+    RUN(write_and_read_roundtrip);
+    RUN(file_existence_checks);
+    RUN(metadata_retrieval);
+    RUN(metadata_includes_what_else_the_storage_knows);
+    RUN(path_handling_with_nested_directories);
+    RUN(cancellation_is_honoured_between_chunks);
+    RUN(progress_of_whole_objects);
+    RUN(a_deadline_ends_a_write);
+    RUN(delete_of_what_is_not_there_is_fine);
+    RUN(writing_replaces);
+    RUN(arguments_that_are_missing_are_refused);
+    RUN(bad_keys_are_refused);
+    RUN(unusual_keys_are_fine);
+    RUN(a_key_may_be_long);
+    RUN(an_object_is_invisible_until_commit);
+    RUN(publishing_without_replace_is_exclusive);
+    RUN(abort_leaves_nothing);
+    RUN(writes_take_any_offset);
+    RUN(what_is_not_written_is_zero);
+    RUN(the_size_is_that_of_what_was_written);
+    RUN(reads_at_and_beyond_the_end);
+    RUN(what_is_not_there_is_not_found);
+    RUN(an_open_object_stays_what_it_was);
+    RUN(map_shows_the_whole_object);
+    RUN(offsets_have_64_bits);
+    RUN(listing_a_directory);
+    RUN(listing_shows_only_regular_files_with_possible_keys);
+    RUN(listing_what_is_no_directory);
+    RUN(local_storage_syncs_and_makes_directories);
+    RUN(a_base_directory_is_made_with_its_parents);
+    RUN(factory_opens_local_and_memory);
+    RUN(factory_refuses_unknown_settings);
+    RUN(factory_says_what_providers_there_are);
+    RUN(a_provider_can_be_registered);
+    RUN(a_name_is_registered_once);
+    RUN(permission_bits_of_new_files);
+    RUN(permission_bits_of_a_checkpoint);
+    RUN(several_threads_use_one_storage);
+    RUN(several_threads_write_one_object);
+    return test_finish();
+}
