@@ -11371,12 +11371,21 @@ static void dcpi_listing_free(dcpi_listing *listing) {
     dcpi_arena_free(&listing->texts);
     memset(listing, 0, sizeof *listing);
 }
+static int dcpi_time_compare(const char *a, const char *b) {             /* as points in time; what is none comes first, as text */
+    int64_t a_seconds = INT64_MIN, b_seconds = INT64_MIN;
+    int a_rest = 0, b_rest = 0;
+    if (!dcpi_time_parse(a, &a_seconds, &a_rest)) a_seconds = INT64_MIN;
+    if (!dcpi_time_parse(b, &b_seconds, &b_rest)) b_seconds = INT64_MIN;
+    if (a_seconds != b_seconds) return a_seconds < b_seconds ? -1 : 1;
+    if (a_seconds != INT64_MIN) return a_rest < b_rest ? -1 : a_rest > b_rest;
+    return strcmp(a, b);
+}
 static int dcpi_list_compare(const void *a_, const void *b_) {          /* newest first: (sequence, step, timestamp, name) */
     const dcp_list_entry *a = (const dcp_list_entry *)a_, *b = (const dcp_list_entry *)b_;
     int order;
     if (a->sequence != b->sequence) return a->sequence > b->sequence ? -1 : 1;
     if (a->step != b->step) return a->step > b->step ? -1 : 1;
-    order = strcmp(b->timestamp, a->timestamp);
+    order = dcpi_time_compare(b->timestamp, a->timestamp);
     return order ? order : strcmp(b->path, a->path);
 }
 static dcp_status dcpi_list_describe(dcpi_listing *listing, dcp_list_entry *entry, const dcp_metadata *m, dcp_error *err) {

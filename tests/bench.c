@@ -146,6 +146,13 @@ static void ratio_add(const char *what, const row *ours, const row *a, const row
     }
 }
 
+static void ratio_scale(double by) {                    /* the last one is against a stand-in: the real limit is so many times as fast */
+    ratio *r = &all->ratios[all->ratio_count - 1];
+    r->value /= by;
+    r->low /= by;
+    r->high /= by;
+}
+
 /* ---- the data set: 300 tensors in one run of memory, laid out as a shard file is ----------------------------------------- */
 enum { TENSORS = 300 };
 static struct {
@@ -1112,8 +1119,8 @@ static void json_speed(void *argument) {
 #endif
 #ifdef HAVE_CJSON
         if (round < 3 || j->tensors <= 100000) cjson_round(j, text, size);
-        tidy_heap();
 #endif
+        tidy_heap();
         for (i = 0; i < all->row_count && round == 0; i++)
             if (strcmp(all->rows[i].section, j->section) == 0 && strcmp(all->rows[i].unit, "MB/s") == 0) all->rows[i].n = 0;
         if (round == 0 && rows > all->row_count) fail("rows were lost");
@@ -1172,13 +1179,14 @@ static void json_python(const json_plan *j) {
     if (pipe) (void)pclose(pipe);
 }
 /* A row for "the peer, and then SHA-256 over the same bytes": our documents carry their own hash, checked before anything is parsed. */
-static const row *json_and_sha(const json_plan *j, const row *peer) {
+static const row *json_and_sha(const json_plan *j, const row *peer, double scale) {
     const row *sha = row_find(j->section, json_sha);
     char name[72];
     int i;
     if (!peer || !sha) return NULL;
-    (void)snprintf(name, sizeof name, "%s, and SHA-256", peer->name);
-    for (i = 0; i < peer->n && i < sha->n; i++) row_add(j->section, name, "MB/s", 1 / (1 / peer->v[i] + 1 / sha->v[i]));
+    if (scale > 1) (void)snprintf(name, sizeof name, "%.50s x %.1f, and SHA-256", peer->name, scale);
+    else (void)snprintf(name, sizeof name, "%.50s, and SHA-256", peer->name);
+    for (i = 0; i < peer->n && i < sha->n; i++) row_add(j->section, name, "MB/s", 1 / (1 / (peer->v[i] * scale) + 1 / sha->v[i]));
     return row_find(j->section, name);
 }
 /* The targets are against yyjson. Where it is missing, cJSON stands in: with this document yyjson 0.12 read and copied 2.1 times as fast as
@@ -1188,20 +1196,20 @@ static void json_ratios(const json_plan *j, const char *many) {
     const row *peer = row_find(j->section, YYJSON_HERE ? yy_parse : cjson_parse);
     const row *peer_write = row_find(j->section, YYJSON_HERE ? yy_write : cjson_write);
     const row *extra = row_find(j->section, "extra memory of dcp_metadata_parse / document");
-    double parse_scale = YYJSON_HERE ? 1 : 2.1, write_scale = YYJSON_HERE ? 1 : 28;
-    const char *name = YYJSON_HERE ? "yyjson" : "cJSON (for yyjson)";
+    const double parse_scale = YYJSON_HERE ? 1 : 2.1, write_scale = YYJSON_HERE ? 1 : 28;
+    const char *parser = YYJSON_HERE ? "yyjson" : "2.1 x cJSON (for yyjson)", *writer = YYJSON_HERE ? "yyjson" : "28 x cJSON (for yyjson)";
     row unit;
     char what[112];
-    (void)snprintf(what, sizeof what, "parse + validate, %s tensors / %s", many, name);
-    ratio_add(what, both, peer, NULL, 0.8 * parse_scale, 1.4 * parse_scale, 0);
-    (void)snprintf(what, sizeof what, "write with SHA-256, %s tensors / %s", many, name);
-    ratio_add(what, write, peer_write, NULL, 0.7 * write_scale, 1.0 * write_scale, 0);
-    if (YYJSON_HERE) {
-        (void)snprintf(what, sizeof what, "parse + validate, %s tensors / %s and SHA-256", many, name);
-        ratio_add(what, both, json_and_sha(j, peer), NULL, 0.8, 1.4, 0);
-        (void)snprintf(what, sizeof what, "write with SHA-256, %s tensors / %s and SHA-256", many, name);
-        ratio_add(what, write, json_and_sha(j, peer_write), NULL, 0.7, 1.0, 0);
-    }
+    (void)snprintf(what, sizeof what, "parse + validate, %s tensors / %s", many, parser);
+    ratio_add(what, both, peer, NULL, 0.8, 1.4, 0);
+    if (peer) ratio_scale(parse_scale);
+    (void)snprintf(what, sizeof what, "the same / %s and SHA-256", parser);
+    ratio_add(what, both, json_and_sha(j, peer, parse_scale), NULL, 0.8, 1.4, 0);
+    (void)snprintf(what, sizeof what, "write with its SHA-256, %s tensors / %s", many, writer);
+    ratio_add(what, write, peer_write, NULL, 0.7, 1.0, 0);
+    if (peer_write) ratio_scale(write_scale);
+    (void)snprintf(what, sizeof what, "the same / %s and SHA-256", writer);
+    ratio_add(what, write, json_and_sha(j, peer_write, write_scale), NULL, 0.7, 1.0, 0);
     memset(&unit, 0, sizeof unit);
     unit.n = 1;
     unit.v[0] = 1;

@@ -1412,10 +1412,10 @@ static void watch(instants *i, world *w, world_work work, const char *path, int 
     fault_reset(&faulty);
     CHECK_STR(i->wrong, "");
 }
-/* That `first` stands before `second` in the trace. Words may end in the middle of a name. */
-static void check_order(const instants *i, const char *first, const char *second) {
-    const char *a = strstr(i->trace, first), *b = a ? strstr(a, second) : NULL;
-    if (!a || !b) CHECK_STR(i->trace, first);
+/* That between `first` and `last` a directory was synced. Words may end in the middle of a name. */
+static void check_synced_between(const instants *i, const char *first, const char *last) {
+    const char *a = strstr(i->trace, first), *b = a ? strstr(a, last) : NULL, *sync = a ? strstr(a, "sync_directory: ") : NULL;
+    if (!a || !b || !sync || sync > b) CHECK_STR(i->trace, first);
 }
 TEST(every_instant_has_the_old_or_the_new_one) {
     const int none = -(int)DCP_E_NOT_FOUND;
@@ -1445,14 +1445,13 @@ TEST(directories_are_synced_before_the_next_step) {
     world w;
     world_make_faulty(&w, &forms[0], 0);
     watch(&i, &w, work_overwrite, "old", 1, 2);
-    check_order(&i, "commit:old_shard_0.", "sync_directory: ");
-    check_order(&i, "sync_directory: ", "commit:old.metadata.json");
-    check_order(&i, "commit:old.metadata.json sync_directory: ", "remove:old_shard_0.bin");
+    check_synced_between(&i, "commit:old_shard_0.", "commit:old.metadata.json");
+    check_synced_between(&i, "commit:old.metadata.json", "remove:old_shard_0.bin");
     world_fill(&w);
     watch(&i, &w, work_remove, "c", 3, -(int)DCP_E_NOT_FOUND);
-    check_order(&i, "remove:c.metadata.json sync_directory: ", "remove:c_shard_0.bin");
+    check_synced_between(&i, "remove:c.metadata.json", "remove:c_shard_0.bin");
     watch(&i, &w, work_prune, "b", 2, 2);
-    check_order(&i, "remove:a.metadata.json sync_directory: ", "remove:a_shard_0.bin");
+    check_synced_between(&i, "remove:a.metadata.json", "remove:a_shard_0.bin");
     world_end_faulty(&w);
 }
 
@@ -1609,6 +1608,45 @@ TEST(cancelled_by_the_progress_callback) {
             if (!status) check_unchanged(w.storage, &before);
         }
         CHECK(at > 3);
+        world_end_faulty(&w);
+    }
+    free(bytes);
+}
+/* A cancel is heard between chunks, not only at the end: of 36 writes few are still made. */
+TEST(a_cancelled_save_stops_soon) {
+    const int64_t shape[1] = { (int64_t)LARGE };
+    unsigned char *bytes = (unsigned char *)calloc(1, LARGE);
+    dcp_save_desc desc = DCP_ZERO;
+    dcp_tensor t;
+    int threads;
+    CHECK(bytes != NULL);
+    t = dcp_array("large", DCP_UINT8, bytes, 1, shape);
+    for (threads = 0; threads <= 2; threads += 2) {
+        interruption i;
+        dcp_error err;
+        world w;
+        world_make_faulty(&w, &forms[0], 0);
+        memset(&i, 0, sizeof i);
+        doing("%d threads", threads);
+        faulty.hook = interrupt_hook;
+        faulty.user = &i;
+        memset(&desc, 0, sizeof desc);
+        desc.path = "large";
+        desc.tensors = &t;
+        desc.tensor_count = 1;
+        io_make(&desc.io, w.use);
+        desc.io.memory_budget = 1 << 20;
+        desc.io.threads = threads;
+        CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+        CHECK(faulty.calls[FAULT_WRITE] > 20);
+        i.at = i.first_write;                           /* of the same calls once more */
+        world_reset(&w);
+        fault_reset(&faulty);
+        faulty.hook = interrupt_hook;
+        desc.io.cancel = &i.cancel;
+        i.cancel.requested = 0;
+        CHECK_INT(dcp_save(&desc, &err), DCP_E_CANCELLED);
+        CHECK(faulty.calls[FAULT_WRITE] <= 8);
         world_end_faulty(&w);
     }
     free(bytes);
@@ -2929,6 +2967,7 @@ int main(void) {
     RUN(cancelled_in_every_call_of_a_save);
     RUN(cancelled_in_every_call_of_the_rest);
     RUN(cancelled_by_the_progress_callback);
+    RUN(a_cancelled_save_stops_soon);
     RUN(a_deadline_ends_a_save_on_a_slow_storage);
     RUN(a_deadline_ends_a_load_on_a_slow_storage);
     RUN(every_bit_is_covered);

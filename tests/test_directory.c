@@ -1,0 +1,1110 @@
+/* test_directory.c - a directory of checkpoints: which is the newest, what is there, and what may be removed. Whatever removes something
+ * must never take a file that a commit file names (G2). */
+#define DCP_IMPLEMENTATION
+#include "dcp.h"
+#include "test.h"
+#ifndef _WIN32
+#include <utime.h>
+#endif
+
+#define SIZE 1000                       /* bytes of a checkpoint's tensor */
+#define ID "0123456789abcdef"
+
+static dcp_error err;
+static dcp_storage *store;              /* NULL: local files */
+static dcp_storage *files;              /* the same place as a storage */
+static const char *dir;                 /* of local files */
+static const char *sub = "";            /* the directory of the checkpoints in it, "" or with a slash at its end */
+
+static void use_local(void) {
+    dir = test_dir();
+    store = NULL;
+    CHECK_OK_MESSAGE(dcp_storage_local(dir, &files, &err), err.message);
+}
+static void use_memory(void) {
+    CHECK_OK_MESSAGE(dcp_storage_memory(&store, &err), err.message);
+    files = store;
+}
+static void done(void) {
+    dcp_storage_close(files);
+    files = store = NULL;
+}
+static void on_each(void (*body)(void)) {               /* local files, memory, and a subdirectory of each */
+    int i;
+    for (i = 0; i < 4; i++) {
+        sub = i < 2 ? "" : "runs/a b/";
+        if (i % 2) use_memory(); else use_local();
+        body();
+        done();
+        sub = "";
+    }
+}
+/* Texts that stay valid for fifteen more calls. */
+static char *fresh_text(void) {
+    static char text[16][TEST_PATH + 600];
+    static int turn;
+    return text[turn = (turn + 1) % 16];
+}
+#define TEXT_SIZE (TEST_PATH + 600)
+static const char *key_of(const char *name) {           /* in `files` */
+    char *to = fresh_text();
+    (void)snprintf(to, TEXT_SIZE, "%s%s", sub, name);
+    return to;
+}
+static const char *at(const char *name) {               /* for dcp_save and the others */
+    char *to = fresh_text();
+    if (store) (void)snprintf(to, TEXT_SIZE, "%s%s", sub, name);
+    else (void)snprintf(to, TEXT_SIZE, "%s/%s%s", dir, sub, name);
+    return to;
+}
+static const char *here(void) {                         /* the directory, for dcp_latest and the others */
+    char *to = fresh_text();
+    (void)snprintf(to, TEXT_SIZE, "%s%s%s", store ? "" : dir, store || sub[0] == '\0' ? "" : "/", sub);
+    if (sub[0] != '\0') to[strlen(to) - 1] = '\0';
+    return to;
+}
+static int is_there(const char *name) {
+    int exists = 0;
+    CHECK_OK_MESSAGE(dcp_storage_exists(files, key_of(name), &exists, &err), err.message);
+    return exists;
+}
+static void put(const char *name, const char *text) {
+    CHECK_OK_MESSAGE(dcp_storage_write_all(files, key_of(name), text, strlen(text), &err), err.message);
+}
+static void drop(const char *name) { CHECK_OK_MESSAGE(dcp_storage_delete(files, key_of(name), &err), err.message); }
+static void copy(const char *from, const char *to) {
+    void *data;
+    size_t size;
+    CHECK_OK_MESSAGE(dcp_storage_read_all(files, key_of(from), &data, &size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_write_all(files, key_of(to), data, size, &err), err.message);
+    dcp_free(data);
+}
+static void flip(const char *name, size_t byte) {
+    void *data;
+    size_t size;
+    CHECK_OK_MESSAGE(dcp_storage_read_all(files, key_of(name), &data, &size, &err), err.message);
+    CHECK(byte < size);
+    ((char *)data)[byte] ^= 4;
+    CHECK_OK_MESSAGE(dcp_storage_write_all(files, key_of(name), data, size, &err), err.message);
+    dcp_free(data);
+}
+#define CHECK_FAILS(call, want, words) check_fails(call, want, words, __LINE__, #call)
+static void check_fails(dcp_status got, dcp_status want, const char *words, int line, const char *call) {
+    char detail[900];
+    if (got == want && err.status == want && strstr(err.message, words)) return;
+    (void)snprintf(detail, sizeof detail, " (got %s \"%s\", want %s with \"%s\")", dcp_status_name(got), got ? err.message : "",
+                   dcp_status_name(want), words);
+    test_fail(__FILE__, line, call, detail);
+}
+typedef struct heard { char text[8000]; } heard;        /* what was logged */
+static heard log_text;
+static void hear(void *user, dcp_log_level level, const char *message) {
+    size_t used = strlen(log_text.text);
+    (void)user; (void)level;
+    (void)snprintf(log_text.text + used, sizeof log_text.text - used, "%s\n", message);
+}
+static dcp_io the_io(void) {
+    dcp_io io = DCP_ZERO;
+    log_text.text[0] = '\0';
+    io.storage = store;
+    io.log = hear;
+    return io;
+}
+
+/* ---- checkpoints --------------------------------------------------------------------------------------------------------------------- */
+static dcp_save_report save_as(const char *name, int64_t step, dcp_layout layout, int overwrite, const dcp_signer *signer) {
+    static uint8_t data[SIZE];
+    dcp_tensor t;
+    dcp_training training = DCP_ZERO;
+    dcp_save_report report;
+    dcp_save_desc desc = DCP_ZERO;
+    memset(data, (int)step, sizeof data);
+    t = dcp_bytes("data", data, SIZE);
+    training.step = step;
+    training.epoch = step / 10;
+    desc.path = at(name);
+    desc.tensors = &t;
+    desc.tensor_count = 1;
+    if (step >= 0) desc.training = &training;
+    desc.layout = layout;
+    desc.overwrite = overwrite;
+    desc.signer = signer;
+    desc.report = &report;
+    desc.io.storage = store;
+    CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+    return report;
+}
+static void save(const char *name, int64_t step) { (void)save_as(name, step, DCP_LAYOUT_SHARDED, 0, NULL); }
+static void save_single(const char *name, int64_t step) { (void)save_as(name, step, DCP_LAYOUT_SINGLE, 0, NULL); }
+static dcp_status try_load(const char *path, int64_t step) {            /* an OS path or key */
+    static uint8_t data[SIZE];
+    dcp_tensor t;
+    dcp_load_desc desc = DCP_ZERO;
+    dcp_status status;
+    size_t i;
+    memset(data, 0xEE, sizeof data);
+    t = dcp_bytes("data", data, SIZE);
+    desc.path = path;
+    desc.tensors = &t;
+    desc.tensor_count = 1;
+    desc.io.storage = store;
+    status = dcp_load(&desc, &err);
+    for (i = 0; i < SIZE && !status; i++) CHECK_INT(data[i], (uint8_t)step);
+    return status;
+}
+static void check_loads(const char *name, int64_t step) { CHECK_OK_MESSAGE(try_load(at(name), step), err.message); }
+/* Rewrites a sharded checkpoint's document with other numbers (-1: as they are). */
+static void rewrite(const char *name, int64_t sequence, int64_t step, const char *timestamp) {
+    dcp_metadata *m;
+    char key[300];
+    (void)snprintf(key, sizeof key, "%s%s.metadata.json", sub, name);
+    CHECK_OK_MESSAGE(dcp_metadata_read_file(files, key, NULL, &m, &err), err.message);
+    if (sequence >= 0) m->sequence = sequence;
+    if (step >= 0) m->training.step = step;
+    if (timestamp) m->timestamp = timestamp;
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(files, key, m, NULL, &err), err.message);
+    dcp_metadata_free(m);
+}
+/* A commit file of another format version, intact otherwise. */
+static void write_newer(const char *name, int sequence) {
+    char text[600];
+    (void)snprintf(text, sizeof text, "{\n  \"version\": \"2.0.0\",\n  \"timestamp\": \"2026-11-20T12:00:00.000000Z\",\n"
+                   "  \"worldSize\": 1,\n  \"ddpRank\": 0,\n  \"saveId\": \"" ID "\",\n  \"sequence\": %d,\n"
+                   "  \"shards\": []\n}\n", sequence);
+    put(name, text);
+}
+static dcp_latest_desc looking(void) {
+    dcp_latest_desc desc = DCP_ZERO;
+    desc.directory = here();
+    desc.io = the_io();
+    return desc;
+}
+static char *latest_with(const dcp_latest_desc *desc) {
+    static char text[TEST_PATH + 600];
+    char *path;
+    CHECK_OK_MESSAGE(dcp_latest(desc, &path, &err), err.message);
+    CHECK(strlen(path) < sizeof text);
+    (void)snprintf(text, sizeof text, "%s", path);
+    dcp_free(path);
+    return text;
+}
+static const char *name_in(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
+static const char *latest(void) {
+    dcp_latest_desc desc = looking();
+    return name_in(latest_with(&desc));
+}
+static dcp_status try_latest(void) {
+    dcp_latest_desc desc = looking();
+    char *path = (char *)(uintptr_t)"not set";
+    dcp_status status = dcp_latest(&desc, &path, &err);
+    CHECK(status != DCP_OK && path == NULL);
+    return status;
+}
+
+/* ==== sequence numbers ================================================================================================================ */
+static void sequence_body(void) {
+    CHECK_INT(save_as("a", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence, 1);
+    CHECK_INT(save_as("b", 1, DCP_LAYOUT_SINGLE, 0, NULL).sequence, 2);
+    CHECK_INT(save_as("a", 1, DCP_LAYOUT_SHARDED, 1, NULL).sequence, 3);
+    CHECK_INT(save_as("other/c", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence, 1);      /* each directory counts for itself */
+    CHECK_INT(save_as("c", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence, 4);
+    flip("c.metadata.json", 600);                       /* damaged, but its number was taken */
+    CHECK_INT(save_as("d", 1, DCP_LAYOUT_SINGLE, 0, NULL).sequence, 5);
+    rewrite("a", 1000000000000, -1, NULL);
+    CHECK(save_as("e", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence == 1000000000001);
+    put("f.metadata.json", "{\n  \"sequence\": 99999999999999999999999999\n}");      /* nobody saves that often */
+    CHECK(save_as("g", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence == 1000000000002);
+}
+TEST(sequence_numbers_count_up) { on_each(sequence_body); }
+
+/* ==== latest ========================================================================================================================== */
+static void latest_body(void) {
+    CHECK_FAILS(try_latest(), DCP_E_NOT_FOUND, "no checkpoint");        /* for a subdirectory: not even the directory */
+    save("b", 10);
+    CHECK_STR(latest(), "b.metadata.json");
+    save_single("a", 5);
+    CHECK_STR(latest(), "a.checkpoint");                /* saved later, though its step is lower */
+    save("c", 7);
+    CHECK_STR(latest(), "c.metadata.json");
+    save("deeper/d", 8);                                /* only what is directly there counts */
+    put("x.metadata.json." ID ".tmp", "{}");
+    put("notes.txt", "x");
+    CHECK_STR(latest(), "c.metadata.json");
+    drop("c.metadata.json");
+    CHECK_STR(latest(), "a.checkpoint");
+    CHECK_STR(log_text.text, "");
+}
+TEST(latest_is_the_one_saved_last) { on_each(latest_body); }
+
+static void path_body(void) {
+    char slash[TEST_PATH + 100];
+    dcp_latest_desc desc = looking();
+    save("a", 3);
+    CHECK_STR(latest_with(&desc), at("a.metadata.json"));
+    CHECK_OK_MESSAGE(try_load(latest_with(&desc), 3), err.message);     /* the path goes into dcp_load as it is */
+    if (store && sub[0] == '\0') return;
+    (void)snprintf(slash, sizeof slash, "%s/", here()); /* a slash at the end does no harm */
+    desc.directory = slash;
+    CHECK_OK_MESSAGE(try_load(latest_with(&desc), 3), err.message);
+}
+TEST(latest_gives_a_path_to_load) { on_each(path_body); }
+
+static void order_body(void) {
+    save("a", 1);
+    save("b", 2);
+    save("c", 3);
+    save("d", 4);
+    rewrite("a", 7, 5, "2026-01-01T00:00:00.000000Z");
+    rewrite("b", 7, 5, "2026-01-01T00:00:00.000000Z");
+    rewrite("c", 7, 5, "2026-01-01T00:00:00.000001Z");
+    rewrite("d", 7, 4, "2027-01-01T00:00:00Z");
+    CHECK_STR(latest(), "c.metadata.json");             /* the sequences are equal, then the steps; the time decides */
+    drop("c.metadata.json");
+    CHECK_STR(latest(), "b.metadata.json");             /* all is equal but the name */
+    rewrite("a", 7, 6, NULL);
+    CHECK_STR(latest(), "a.metadata.json");             /* the step goes before the time and the name */
+    rewrite("d", 8, 1, "2001-01-01T00:00:00Z");
+    CHECK_STR(latest(), "d.metadata.json");             /* the sequence goes before all */
+}
+TEST(latest_goes_by_sequence_step_timestamp_name) { on_each(order_body); }
+
+/* A time is a time, in whatever zone it is written. */
+TEST(latest_compares_times_not_texts) {
+    use_memory();
+    save("a", 1);
+    save("b", 1);
+    rewrite("a", 1, 1, "2026-01-01T07:30:00+02:00");    /* 05:30 UTC */
+    rewrite("b", 1, 1, "2026-01-01T06:00:00Z");
+    CHECK_STR(latest(), "b.metadata.json");
+    rewrite("a", 1, 1, "2026-01-01T05:00:00.5-02:00");  /* 07:00:00.5 UTC */
+    CHECK_STR(latest(), "a.metadata.json");
+    rewrite("b", 1, 1, "2026-01-01T07:00:00.6Z");
+    CHECK_STR(latest(), "b.metadata.json");
+    done();
+}
+/* File times say nothing: the older file is the newer checkpoint. */
+TEST(latest_does_not_go_by_file_time) {
+#ifdef _WIN32
+    SKIP("needs utime");
+#else
+    struct utimbuf times;
+    use_local();
+    save("a", 1);
+    save("b", 2);
+    times.actime = times.modtime = time(NULL) - 100000;
+    CHECK_INT(utime(at("b.metadata.json"), &times), 0);
+    CHECK_STR(latest(), "b.metadata.json");
+    done();
+#endif
+}
+static void skipping_body(void) {
+    save("a", 1);
+    save("b", 2);
+    save_single("c", 3);
+    save("d", 4);
+    save("e", 5);
+    flip("e.metadata.json", 700);                       /* corrupt */
+    drop("d_shard_0.bin");                              /* incomplete */
+    put("c.checkpoint", "PCLM");
+    CHECK_STR(latest(), "b.metadata.json");
+    CHECK(strstr(log_text.text, "skipped") && strstr(log_text.text, "e.metadata.json"));
+    CHECK(strstr(log_text.text, "d_shard_0.bin") != NULL);
+    put("b_shard_0.bin", "short");
+    CHECK_STR(latest(), "a.metadata.json");
+    drop("a_shard_0.bin");
+    CHECK_FAILS(try_latest(), DCP_E_CHECKSUM, "e.metadata.json");       /* none is valid: the newest one's error */
+    drop("e.metadata.json");
+    CHECK_FAILS(try_latest(), DCP_E_INCOMPLETE, "d_shard_0.bin");
+}
+TEST(latest_skips_what_is_not_valid) { on_each(skipping_body); }
+
+TEST(latest_checks_every_byte_if_asked) {
+    dcp_latest_desc desc;
+    use_memory();
+    save("a", 1);
+    save("b", 2);
+    flip("b_shard_0.bin", 500);
+    CHECK_STR(latest(), "b.metadata.json");
+    desc = looking();
+    desc.verify = DCP_VERIFY_ALL;
+    CHECK_STR(latest_with(&desc), "a.metadata.json");
+    CHECK(strstr(log_text.text, "b_shard_0.bin") != NULL);
+    done();
+}
+static void newer_body(void) {
+    save("a", 1);
+    write_newer("b.metadata.json", 5);
+    CHECK_FAILS(try_latest(), DCP_E_VERSION, "2.0.0");  /* returned, never skipped */
+    save("c", 1);
+    CHECK_STR(latest(), "c.metadata.json");             /* behind the newest valid one nobody looks */
+}
+TEST(latest_returns_a_newer_format) { on_each(newer_body); }
+
+TEST(latest_returns_a_manifest_that_it_cannot_read) {
+    use_memory();
+    put("a.manifest.json", "{}");
+    CHECK_FAILS(try_latest(), DCP_E_UNSUPPORTED, "manifest");
+    done();
+}
+static dcp_status (*real_open)(void *context, const char *path, void **object, dcp_object_info *info, dcp_error *error);
+static const char *unreadable = "b.metadata.json";
+static dcp_status failing_open(void *context, const char *path, void **object, dcp_object_info *info, dcp_error *error) {
+    if (strcmp(path, unreadable) == 0) return dcpi_fail_sys(error, DCP_E_IO, EIO, "the disk does not answer");
+    return real_open(context, path, object, info, error);
+}
+TEST(latest_returns_an_io_error) {
+    use_memory();
+    save("a", 1);
+    save("b", 2);
+    real_open = store->open;
+    store->open = failing_open;
+    CHECK_FAILS(try_latest(), DCP_E_IO, "does not answer");
+    unreadable = "b_shard_0.bin";
+    CHECK_FAILS(try_latest(), DCP_E_IO, "does not answer");
+    unreadable = "b.metadata.json";
+    done();
+}
+TEST(latest_of_a_directory_that_is_not_there) {
+    dcp_latest_desc desc = DCP_ZERO;
+    char *path;
+    use_local();
+    desc.directory = at("none");
+    CHECK_FAILS(dcp_latest(&desc, &path, &err), DCP_E_NOT_FOUND, "no such directory");
+    CHECK(path == NULL);
+    desc.directory = dir;
+    CHECK_FAILS(dcp_latest(&desc, &path, &err), DCP_E_NOT_FOUND, "no checkpoint");
+    CHECK_FAILS(dcp_latest(NULL, &path, &err), DCP_E_INVALID, "NULL");
+    CHECK(path == NULL);
+    done();
+    use_memory();
+    desc.io.storage = store;
+    desc.directory = NULL;                              /* the storage's base */
+    CHECK_FAILS(dcp_latest(&desc, &path, &err), DCP_E_NOT_FOUND, "no checkpoint");
+    save("a", 1);
+    CHECK_STR(latest_with(&desc), "a.metadata.json");
+    desc.directory = "../x";
+    CHECK_FAILS(dcp_latest(&desc, &path, &err), DCP_E_INVALID, "../x");
+    done();
+}
+static const char secret[] = "sixteen bytes or more";
+TEST(latest_with_a_verifier_and_a_minimum_step) {
+    dcp_signer signer = dcp_hmac_signer(secret, sizeof secret, "k");
+    dcp_verifier verifier = dcp_hmac_verifier(secret, sizeof secret);
+    dcp_latest_desc desc;
+    char *path;
+    use_memory();
+    (void)save_as("a", 1, DCP_LAYOUT_SHARDED, 0, &signer);
+    (void)save_as("b", 2, DCP_LAYOUT_SINGLE, 0, &signer);
+    save("c", 3);
+    desc = looking();
+    desc.verifier = &verifier;
+    CHECK_STR(latest_with(&desc), "b.checkpoint");
+    CHECK(strstr(log_text.text, "c.metadata.json") != NULL);
+    desc.minimum_step = 2;
+    CHECK_STR(latest_with(&desc), "b.checkpoint");
+    desc.minimum_step = 3;
+    CHECK_FAILS(dcp_latest(&desc, &path, &err), DCP_E_SIGNATURE, "c.metadata.json");
+    desc.verifier = NULL;
+    CHECK_STR(latest_with(&desc), "c.metadata.json");
+    desc.minimum_step = 4;
+    CHECK_FAILS(dcp_latest(&desc, &path, &err), DCP_E_MISMATCH, "minimum_step");
+    done();
+}
+/* Two commit files of one prefix are two candidates: each has a path of its own. */
+TEST(latest_where_a_prefix_has_two_commit_files) {
+    dcp_latest_desc desc;
+    use_memory();
+    save_single("x", 1);
+    copy("x.checkpoint", "saved");
+    drop("x.checkpoint");
+    save("x", 2);
+    copy("saved", "x.checkpoint");
+    rewrite("x", 9, 2, NULL);
+    desc = looking();
+    CHECK_OK_MESSAGE(try_load(latest_with(&desc), 2), err.message);
+    rewrite("x", 0, 2, NULL);
+    CHECK_OK_MESSAGE(try_load(latest_with(&desc), 1), err.message);
+    done();
+}
+
+/* ==== list ============================================================================================================================ */
+static size_t list(dcp_verify_policy verify, dcp_list_entry **entries) {
+    dcp_list_desc desc = DCP_ZERO;
+    size_t count;
+    desc.directory = here();
+    desc.verify = verify;
+    desc.io = the_io();
+    CHECK_OK_MESSAGE(dcp_list(&desc, entries, &count, &err), err.message);
+    return count;
+}
+static void list_body(void) {
+    dcp_list_entry *e;
+    dcp_save_report report;
+    size_t count;
+    save("a", 10);
+    save_single("b", 20);
+    report = save_as("c", -1, DCP_LAYOUT_SHARDED, 0, NULL);
+    save("d", 40);
+    save("e", 50);
+    flip("d.metadata.json", 700);
+    put("e_shard_0.bin", "short");
+    put("f.manifest.json", "{}");
+    put("g.txt", "x");
+    count = list(DCP_VERIFY_TOUCHED, &e);
+    CHECK_INT(count, 6);
+    CHECK_STR(name_in(e[0].path), "e.metadata.json");
+    CHECK_INT(e[0].status, DCP_E_INCOMPLETE);
+    CHECK(strstr(e[0].message, "e_shard_0.bin") && e[0].sequence == 5 && e[0].step == 50 && e[0].epoch == 5);
+    CHECK_STR(name_in(e[1].path), "c.metadata.json");
+    CHECK(e[1].status == DCP_OK && e[1].message[0] == '\0');
+    CHECK(e[1].sequence == 3 && e[1].step == -1 && e[1].epoch == -1 && e[1].tensors == 1 && e[1].world_size == 1);
+    CHECK_STR(e[1].save_id, report.save_id);
+    CHECK_INT(e[1].bytes, report.bytes_written);        /* document and data */
+    CHECK_INT(strlen(e[1].timestamp), 27);
+    CHECK_STR(name_in(e[2].path), "b.checkpoint");
+    CHECK_INT(e[2].layout, DCP_LAYOUT_SINGLE);
+    CHECK(e[2].status == DCP_OK && e[2].step == 20 && e[2].bytes > SIZE);
+    CHECK_STR(name_in(e[3].path), "a.metadata.json");
+    CHECK_OK_MESSAGE(try_load(e[3].path, 10), err.message);             /* the path as dcp_open takes it */
+    CHECK(strcmp(name_in(e[4].path), "f.manifest.json") == 0 || strcmp(name_in(e[5].path), "f.manifest.json") == 0);
+    CHECK(e[4].status != DCP_OK && e[5].status != DCP_OK && e[4].message[0] && e[5].message[0]);
+    CHECK(e[4].save_id && e[4].timestamp && e[5].save_id && e[5].timestamp);        /* "" when not known */
+    dcp_free(e);
+}
+TEST(list_of_all_layouts_newest_first) { on_each(list_body); }
+
+TEST(list_of_nothing) {
+    dcp_list_desc desc = DCP_ZERO;
+    dcp_list_entry *e;
+    size_t count = 9;
+    use_local();
+    CHECK_INT(list(DCP_VERIFY_TOUCHED, &e), 0);
+    dcp_free(e);
+    desc.directory = at("none");
+    CHECK_FAILS(dcp_list(&desc, &e, &count, &err), DCP_E_NOT_FOUND, "none");
+    CHECK(e == NULL && count == 0);
+    CHECK_FAILS(dcp_list(NULL, &e, &count, &err), DCP_E_INVALID, "NULL");
+    done();
+}
+TEST(list_checks_every_byte_if_asked) {
+    dcp_list_entry *e;
+    use_memory();
+    save("a", 1);
+    save("b", 2);
+    flip("b_shard_0.bin", 500);
+    CHECK_INT(list(DCP_VERIFY_TOUCHED, &e), 2);
+    CHECK(e[0].status == DCP_OK && e[1].status == DCP_OK);
+    dcp_free(e);
+    CHECK_INT(list(DCP_VERIFY_ALL, &e), 2);
+    CHECK(e[0].status == DCP_E_CHECKSUM && e[1].status == DCP_OK);
+    dcp_free(e);
+    done();
+}
+
+/* ==== prune =========================================================================================================================== */
+static dcp_prune_desc pruning(int keep_last, int64_t keep_every) {
+    dcp_prune_desc desc = DCP_ZERO;
+    desc.directory = here();
+    desc.keep_last = keep_last;
+    desc.keep_every = keep_every;
+    desc.io = the_io();
+    return desc;
+}
+static int has_path(const dcp_removal *r, const char *name) {
+    size_t i;
+    int found = 0;
+    for (i = 0; i < r->path_count; i++) if (strcmp(r->paths[i], at(name)) == 0) found++;
+    return found;
+}
+static dcp_removal prune_with(const dcp_prune_desc *desc) {
+    dcp_removal removal;
+    memset(&removal, 0x7F, sizeof removal);             /* needs no initialisation */
+    CHECK_OK_MESSAGE(dcp_prune(desc, &removal, &err), err.message);
+    return removal;
+}
+static void prune(int keep_last, int64_t keep_every, size_t checkpoints) {
+    dcp_prune_desc desc = pruning(keep_last, keep_every);
+    dcp_removal removal = prune_with(&desc);
+    CHECK_INT(removal.checkpoints, checkpoints);
+    dcp_removal_free(&removal);
+    CHECK(removal.paths == NULL && removal.path_count == 0);
+}
+/* The names of the checkpoints that load, in order of "abcdefgh". */
+static const char *loading(void) {
+    static char text[20];
+    char name[2] = "a";
+    text[0] = '\0';
+    for (name[0] = 'a'; name[0] <= 'h'; name[0]++) if (try_load(at(name), 10 * (name[0] - 'a' + 1)) == DCP_OK) strcat(text, name);
+    return text;
+}
+static void save_six(void) {                            /* steps 10 to 60; "c" and "e" are single files */
+    save("a", 10);
+    save("b", 20);
+    save_single("c", 30);
+    save("d", 40);
+    save_single("e", 50);
+    save("f", 60);
+}
+static void prune_body(void) {
+    dcp_removal removal;
+    dcp_prune_desc desc;
+    save_six();
+    CHECK_STR(loading(), "abcdef");
+    prune(6, 0, 0);
+    prune(100, 0, 0);
+    desc = pruning(4, 0);
+    removal = prune_with(&desc);
+    CHECK(has_path(&removal, "a.metadata.json") && has_path(&removal, "a_shard_0.bin"));
+    CHECK(has_path(&removal, "b.metadata.json") && has_path(&removal, "b_shard_0.bin"));
+    CHECK(removal.checkpoints == 2 && removal.path_count == 4 && removal.bytes > 2 * SIZE);
+    dcp_removal_free(&removal);
+    CHECK(!is_there("a.metadata.json") && !is_there("a_shard_0.bin") && !is_there("b.metadata.json") && !is_there("b_shard_0.bin"));
+    CHECK_STR(loading(), "cdef");
+    prune(2, 0, 2);
+    CHECK_STR(loading(), "ef");
+    prune(0, 0, 1);                                     /* 0 is 1: the newest is never removed */
+    CHECK_STR(loading(), "f");
+    prune(1, 0, 0);
+    CHECK_STR(loading(), "f");
+}
+TEST(prune_keeps_the_last) { on_each(prune_body); }
+
+static void prune_every_body(void) {
+    save_six();
+    save("g", -1);                                      /* no step: no multiple of anything */
+    save("h", 80);
+    prune(1, 20, 4);
+    CHECK_STR(loading(), "bdfh");
+    prune(1, 40, 2);
+    CHECK_STR(loading(), "dh");
+    save("zero", 0);
+    save("last", 90);
+    prune(1, 1000000, 2);
+    CHECK(is_there("zero.metadata.json") && is_there("last.metadata.json"));        /* 0 is a multiple of all */
+    CHECK_STR(loading(), "");
+}
+TEST(prune_keeps_every_nth_step) { on_each(prune_every_body); }
+
+/* What is damaged is left for a person to look at, and does not count as kept. */
+static void prune_corrupt_body(void) {
+    save_six();
+    flip("f.metadata.json", 700);
+    drop("d_shard_0.bin");
+    flip("a.metadata.json", 700);
+    prune(1, 0, 2);                                     /* b and c; e is the newest valid one */
+    CHECK_STR(loading(), "e");
+    CHECK(is_there("f.metadata.json") && is_there("f_shard_0.bin") && is_there("d.metadata.json"));
+    CHECK(is_there("a.metadata.json") && is_there("a_shard_0.bin"));
+    CHECK(!is_there("b.metadata.json") && !is_there("c.checkpoint"));
+}
+TEST(prune_leaves_what_is_damaged) { on_each(prune_corrupt_body); }
+
+/* A commit file that cannot be read may name anything, so no data goes while there is one; the checkpoint is gone all the same. */
+TEST(prune_takes_no_data_while_a_document_is_unreadable) {
+    use_memory();
+    save_six();
+    flip("a.metadata.json", 700);
+    prune(1, 0, 4);
+    CHECK_STR(loading(), "f");
+    CHECK(!is_there("b.metadata.json") && is_there("b_shard_0.bin") && !is_there("c.checkpoint") && is_there("d_shard_0.bin"));
+    CHECK(strstr(log_text.text, "could not be read") != NULL);
+    done();
+}
+TEST(prune_proves_by_every_byte_if_asked) {
+    dcp_prune_desc desc;
+    dcp_removal removal;
+    use_memory();
+    save_six();
+    flip("f_shard_0.bin", 500);
+    desc = pruning(1, 0);
+    desc.verify = DCP_VERIFY_ALL;
+    removal = prune_with(&desc);
+    CHECK_INT(removal.checkpoints, 4);
+    CHECK_STR(loading(), "e");
+    CHECK(is_there("f.metadata.json") && is_there("f_shard_0.bin"));
+    dcp_removal_free(&removal);
+    done();
+}
+/* G2: a copied commit file names the same shards. They stay as long as one of the two does. */
+static void prune_shared_body(void) {
+    save("a", 10);
+    copy("a.metadata.json", "h.metadata.json");
+    save("b", 20);
+    prune(2, 0, 1);                                     /* b and the later name of the two equal ones stay */
+    CHECK(!is_there("a.metadata.json") && is_there("h.metadata.json") && is_there("a_shard_0.bin"));
+    CHECK_OK_MESSAGE(try_load(at("h"), 10), err.message);
+    prune(1, 0, 1);
+    CHECK(!is_there("h.metadata.json") && !is_there("a_shard_0.bin"));
+    CHECK_STR(loading(), "b");
+}
+TEST(prune_keeps_shared_files) { on_each(prune_shared_body); }
+
+static void dry_run_body(void) {
+    dcp_prune_desc desc;
+    dcp_removal dry, real;
+    size_t i, j;
+    save_six();
+    copy("a.metadata.json", "a2.metadata.json");
+    desc = pruning(3, 0);
+    desc.keep_every = 20;
+    desc.dry_run = 1;
+    dry = prune_with(&desc);
+    CHECK_STR(loading(), "abcdef");
+    CHECK(is_there("a2.metadata.json"));
+    desc.dry_run = 0;
+    real = prune_with(&desc);
+    CHECK_INT(dry.checkpoints, real.checkpoints);
+    CHECK_INT(dry.path_count, real.path_count);
+    CHECK_INT(dry.bytes, real.bytes);
+    for (i = 0; i < dry.path_count; i++) {
+        for (j = 0; j < real.path_count; j++) if (strcmp(dry.paths[i], real.paths[j]) == 0) break;
+        CHECK(j < real.path_count);
+    }
+    CHECK_INT(real.checkpoints, 3);                     /* c, a and a2, and the shard of these two */
+    CHECK_INT(real.path_count, 4);
+    dcp_removal_free(&dry);
+    dcp_removal_free(&real);
+}
+TEST(prune_dry_run_tells_what_a_real_one_does) { on_each(dry_run_body); }
+
+/* Only one of the two that share a shard would go: then the shard would stay. */
+TEST(prune_dry_run_knows_shared_files) {
+    dcp_prune_desc desc;
+    dcp_removal removal;
+    use_memory();
+    save("a", 10);
+    copy("a.metadata.json", "h.metadata.json");
+    save("b", 20);
+    desc = pruning(2, 0);
+    desc.dry_run = 1;
+    removal = prune_with(&desc);
+    CHECK_INT(removal.checkpoints, 1);
+    CHECK_INT(removal.path_count, 1);
+    CHECK(has_path(&removal, "a.metadata.json"));
+    dcp_removal_free(&removal);
+    done();
+}
+TEST(prune_arguments) {
+    dcp_prune_desc desc;
+    dcp_removal removal;
+    dcp_cancel cancel = DCP_ZERO;
+    use_memory();
+    save_six();
+    desc = pruning(-1, 0);
+    CHECK_FAILS(dcp_prune(&desc, &removal, &err), DCP_E_INVALID, "keep_last");
+    CHECK(removal.paths == NULL && removal.path_count == 0 && removal.checkpoints == 0);
+    desc = pruning(1, -1);
+    CHECK_FAILS(dcp_prune(&desc, NULL, &err), DCP_E_INVALID, "keep_every");
+    CHECK_FAILS(dcp_prune(NULL, &removal, &err), DCP_E_INVALID, "NULL");
+    desc = pruning(1, 0);
+    desc.io.cancel = &cancel;
+    dcp_cancel_request(&cancel);
+    CHECK_FAILS(dcp_prune(&desc, &removal, &err), DCP_E_CANCELLED, "cancelled");
+    desc = pruning(1, 0);
+    desc.directory = "none";
+    CHECK_OK_MESSAGE(dcp_prune(&desc, NULL, &err), err.message);        /* in memory there are no directories, so none is missing */
+    CHECK_STR(loading(), "abcdef");
+    desc = pruning(5, 0);
+    CHECK_OK(dcp_prune(&desc, NULL, &err));             /* the list may be NULL */
+    CHECK_STR(loading(), "bcdef");
+    done();
+}
+/* An overwrite, too, removes only what no document names: a copy of the displaced one keeps its shard. */
+static void overwrite_shared_body(void) {
+    save("x", 1);
+    copy("x.metadata.json", "copy.metadata.json");
+    (void)save_as("x", 2, DCP_LAYOUT_SHARDED, 1, NULL);
+    check_loads("x", 2);
+    check_loads("copy", 1);
+    CHECK(is_there("x_shard_0.bin"));
+    drop("copy.metadata.json");
+    (void)save_as("x", 3, DCP_LAYOUT_SHARDED, 1, NULL);
+    CHECK(is_there("x_shard_0.bin"));                   /* nobody's now, and not this save's to remove: sweep's */
+}
+TEST(overwriting_keeps_shared_files) { on_each(overwrite_shared_body); }
+
+/* A damaged checkpoint can be replaced; what it may have named is left to sweep, and said so. */
+static void overwrite_damaged_body(void) {
+    save("x", 1);
+    flip("x.metadata.json", 700);
+    (void)save_as("x", 2, DCP_LAYOUT_SHARDED, 1, NULL);
+    check_loads("x", 2);
+    CHECK(is_there("x_shard_0.bin"));
+}
+TEST(overwriting_what_is_damaged) { on_each(overwrite_damaged_body); }
+
+/* ==== remove ========================================================================================================================== */
+static dcp_status try_remove(const char *name, dcp_removal *removal) {
+    dcp_remove_desc desc = DCP_ZERO;
+    desc.path = at(name);
+    desc.io = the_io();
+    return dcp_remove(&desc, removal, &err);
+}
+static void remove_body(void) {
+    dcp_removal removal;
+    save_six();
+    memset(&removal, 0x7F, sizeof removal);
+    CHECK_OK_MESSAGE(try_remove("b", &removal), err.message);
+    CHECK(removal.checkpoints == 1 && removal.path_count == 2 && removal.bytes > SIZE);
+    CHECK(has_path(&removal, "b.metadata.json") && has_path(&removal, "b_shard_0.bin"));
+    dcp_removal_free(&removal);
+    CHECK(!is_there("b.metadata.json") && !is_there("b_shard_0.bin"));
+    CHECK_STR(loading(), "acdef");
+    CHECK_OK_MESSAGE(try_remove("c", NULL), err.message);
+    CHECK(!is_there("c.checkpoint"));
+    CHECK_OK_MESSAGE(try_remove("d.metadata.json", NULL), err.message);
+    CHECK_STR(loading(), "aef");
+    CHECK_FAILS(try_remove("b", &removal), DCP_E_NOT_FOUND, "b");
+    CHECK(removal.paths == NULL && removal.path_count == 0);
+    CHECK_FAILS(try_remove("b.metadata.json", NULL), DCP_E_NOT_FOUND, "b.metadata.json");
+    CHECK_FAILS(try_remove("", NULL), DCP_E_INVALID, "");
+    save("b", 20);                                      /* the name is free again, for a plain shard too */
+    CHECK(is_there("b_shard_0.bin"));
+}
+TEST(remove_takes_one_checkpoint) { on_each(remove_body); }
+
+static void remove_shared_body(void) {
+    save("a", 10);
+    copy("a.metadata.json", "b.metadata.json");
+    CHECK_OK_MESSAGE(try_remove("a", NULL), err.message);
+    CHECK(!is_there("a.metadata.json") && is_there("a_shard_0.bin"));
+    CHECK_OK_MESSAGE(try_load(at("b"), 10), err.message);
+    CHECK_OK_MESSAGE(try_remove("b", NULL), err.message);
+    CHECK(!is_there("b.metadata.json") && !is_there("a_shard_0.bin"));
+}
+TEST(remove_keeps_shared_files) { on_each(remove_shared_body); }
+
+TEST(remove_of_what_is_damaged) {
+    use_memory();
+    save("a", 10);
+    flip("a.metadata.json", 700);
+    CHECK_OK_MESSAGE(try_remove("a", NULL), err.message);
+    CHECK(!is_there("a.metadata.json") && is_there("a_shard_0.bin"));   /* whose data is not known: sweep's */
+    CHECK(strstr(log_text.text, "cannot tell") != NULL);
+    save("b", 20);
+    drop("b_shard_0.bin");
+    CHECK_OK_MESSAGE(try_remove("b", NULL), err.message);               /* its data is gone already */
+    CHECK(!is_there("b.metadata.json"));
+    write_newer("n.metadata.json", 3);
+    CHECK_OK_MESSAGE(try_remove("n", NULL), err.message);
+    CHECK(!is_there("n.metadata.json"));
+    done();
+}
+
+/* ==== sweep =========================================================================================================================== */
+static dcp_sweep_desc sweeping(int64_t grace, int plain) {
+    dcp_sweep_desc desc = DCP_ZERO;
+    desc.directory = here();
+    desc.grace_seconds = grace;
+    desc.plain_names = plain;
+    desc.io = the_io();
+    return desc;
+}
+static dcp_removal sweep_with(const dcp_sweep_desc *desc) {
+    dcp_removal removal;
+    memset(&removal, 0x7F, sizeof removal);
+    CHECK_OK_MESSAGE(dcp_sweep(desc, &removal, &err), err.message);
+    CHECK_INT(removal.checkpoints, 0);
+    return removal;
+}
+static size_t sweep(int64_t grace, int plain) {
+    dcp_sweep_desc desc = sweeping(grace, plain);
+    dcp_removal removal = sweep_with(&desc);
+    size_t count = removal.path_count;
+    dcp_removal_free(&removal);
+    return count;
+}
+/* What a killed save leaves, and what only looks like it. */
+static const char *const leftovers[] = {
+    "x.metadata.json." ID ".tmp", "x.metadata.json." ID "-2.tmp", "x_shard_0.bin." ID ".tmp", "x.checkpoint." ID "-13.tmp",
+    "x_shard_0." ID ".bin." ID ".tmp"
+};
+static const char *const lost_shards[] = { "x_shard_0." ID ".bin", "x_shard_17." ID ".bin", "a b_shard_0." ID ".bin" };
+static const char *const plain_shards[] = { "x_shard_0.bin", "x_shard_123.bin" };
+static const char *const strangers[] = {
+    "notes.txt", "x.tmp", "x." ID, ID ".tmp", "x.0123456789ABCDEF.tmp", "x.0123456789abcde.tmp", "x." ID "-.tmp", "x." ID "-a.tmp",
+    "x." ID ".tmp.gz", "x_shard_.bin", "x_shard_0.0123456789ABCDEF.bin", "x_shard_0." ID ".bin.bak", "_shard_0." ID ".bin",
+    "x_shard_0x." ID ".bin", "x_shard_-1.bin", "x_shard_0.txt", "xshard_0.bin", "x_shard_12345678901.bin", "weights.bin", ".hidden"
+};
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+static void put_all(const char *const *names, size_t count) {
+    size_t i;
+    for (i = 0; i < count; i++) put(names[i], "left");
+}
+static int count_there(const char *const *names, size_t count) {
+    int there = 0;
+    size_t i;
+    for (i = 0; i < count; i++) there += is_there(names[i]);
+    return there;
+}
+static void put_zoo(void) {
+    put_all(leftovers, COUNT(leftovers));
+    put_all(lost_shards, COUNT(lost_shards));
+    put_all(plain_shards, COUNT(plain_shards));
+    put_all(strangers, COUNT(strangers));
+}
+static void sweep_body(void) {
+    dcp_sweep_desc desc;
+    dcp_removal removal;
+    save("p", 1);
+    (void)save_as("q", 2, DCP_LAYOUT_SHARDED, 0, NULL);
+    (void)save_as("q", 3, DCP_LAYOUT_SHARDED, 1, NULL);                 /* its shard has an id in its name */
+    put_zoo();
+    put("below/x.metadata.json." ID ".tmp", "left");
+    CHECK_INT(sweep(0, 1), 0);                          /* all of it is younger than a day */
+    CHECK_INT(sweep(3600, 1), 0);
+    desc = sweeping(-1, 0);
+    removal = sweep_with(&desc);
+    CHECK_INT(removal.path_count, COUNT(leftovers) + COUNT(lost_shards));
+    CHECK_INT(removal.bytes, 4 * (COUNT(leftovers) + COUNT(lost_shards)));
+    CHECK_INT(has_path(&removal, leftovers[0]), 1);
+    dcp_removal_free(&removal);
+    CHECK_INT(count_there(leftovers, COUNT(leftovers)) + count_there(lost_shards, COUNT(lost_shards)), 0);
+    CHECK_INT(count_there(plain_shards, COUNT(plain_shards)), COUNT(plain_shards));
+    CHECK_INT(count_there(strangers, COUNT(strangers)), COUNT(strangers));
+    CHECK_INT(sweep(-1, 0), 0);
+    CHECK_INT(sweep(-1, 1), COUNT(plain_shards));       /* plain names only on request */
+    CHECK_INT(count_there(strangers, COUNT(strangers)), COUNT(strangers));
+    CHECK(is_there("below/x.metadata.json." ID ".tmp"));
+    check_loads("p", 1);
+    check_loads("q", 3);
+}
+TEST(sweep_takes_what_killed_saves_left) { on_each(sweep_body); }
+
+/* G2: what a commit file names stays, whatever it is called. */
+static void sweep_named_body(void) {
+    save("p", 1);
+    (void)save_as("p", 2, DCP_LAYOUT_SHARDED, 1, NULL);
+    copy("p.metadata.json", "copy.metadata.json");
+    drop("p.metadata.json");
+    CHECK_INT(sweep(-1, 1), 0);
+    check_loads("copy", 2);
+    drop("copy.metadata.json");
+    CHECK_INT(sweep(-1, 1), 1);                         /* nobody names it any more */
+    CHECK_INT(sweep(-1, 1), 0);
+}
+TEST(sweep_keeps_what_a_document_names) { on_each(sweep_named_body); }
+
+/* If any commit file is unreadable, unverifiable or newer, it may name anything: only temporary files go. */
+static void check_only_temporary(const char *why) {
+    size_t before = COUNT(lost_shards);
+    put_all(leftovers, COUNT(leftovers));
+    put_all(lost_shards, COUNT(lost_shards));
+    CHECK_INT(sweep(-1, 1), COUNT(leftovers));
+    CHECK_INT(count_there(lost_shards, COUNT(lost_shards)), before);
+    CHECK(strstr(log_text.text, "only temporary files") != NULL);
+    CHECK(strstr(log_text.text, why) != NULL);
+}
+static void sweep_unread_body(void) {
+    save("p", 1);
+    save("q", 2);
+    flip("q.metadata.json", 700);
+    check_only_temporary("q.metadata.json");
+    drop("q.metadata.json");
+    write_newer("n.metadata.json", 1);
+    check_only_temporary("n.metadata.json");
+    drop("n.metadata.json");
+    put("m.manifest.yaml", "a: 1\n");
+    check_only_temporary("m.manifest.yaml");
+    drop("m.manifest.yaml");
+    put("c.checkpoint", "");
+    check_only_temporary("c.checkpoint");
+    drop("c.checkpoint");
+    CHECK_INT(sweep(-1, 0), COUNT(lost_shards));
+    check_loads("p", 1);
+}
+TEST(sweep_is_careful_beside_what_it_cannot_read) { on_each(sweep_unread_body); }
+
+TEST(sweep_with_a_verifier) {
+    dcp_signer signer = dcp_hmac_signer(secret, sizeof secret, "k");
+    dcp_verifier verifier = dcp_hmac_verifier(secret, sizeof secret);
+    dcp_sweep_desc desc;
+    dcp_removal removal;
+    use_memory();
+    (void)save_as("p", 1, DCP_LAYOUT_SHARDED, 0, &signer);
+    save("q", 2);                                       /* unsigned: somebody may have put it there */
+    put_all(lost_shards, COUNT(lost_shards));
+    desc = sweeping(-1, 0);
+    desc.verifier = &verifier;
+    removal = sweep_with(&desc);
+    CHECK_INT(removal.path_count, 0);
+    dcp_removal_free(&removal);
+    drop("q.metadata.json");
+    removal = sweep_with(&desc);
+    CHECK_INT(removal.path_count, COUNT(lost_shards));
+    dcp_removal_free(&removal);
+    done();
+}
+static void sweep_dry_body(void) {
+    dcp_sweep_desc desc;
+    dcp_removal removal;
+    save("p", 1);
+    put_zoo();
+    desc = sweeping(-1, 1);
+    desc.dry_run = 1;
+    removal = sweep_with(&desc);
+    CHECK_INT(removal.path_count, COUNT(leftovers) + COUNT(lost_shards) + COUNT(plain_shards));
+    CHECK_INT(count_there(leftovers, COUNT(leftovers)), COUNT(leftovers));
+    CHECK_INT(count_there(lost_shards, COUNT(lost_shards)), COUNT(lost_shards));
+    CHECK_INT(count_there(plain_shards, COUNT(plain_shards)), COUNT(plain_shards));
+    dcp_removal_free(&removal);
+}
+TEST(sweep_dry_run_removes_nothing) { on_each(sweep_dry_body); }
+
+#ifndef _WIN32
+static void age(const char *name, int hours) {
+    struct utimbuf times;
+    times.actime = times.modtime = time(NULL) - hours * 3600;
+    CHECK_INT(utime(at(name), &times), 0);
+}
+#endif
+/* Age is measured against a file that sweep has just made there, not against this machine's clock. */
+TEST(sweep_goes_by_age) {
+#ifdef _WIN32
+    SKIP("needs utime");
+#else
+    use_local();
+    put_all(lost_shards, COUNT(lost_shards));
+    put_all(leftovers, COUNT(leftovers));
+    age(lost_shards[0], 25);
+    age(lost_shards[1], 23);
+    age(leftovers[0], 25);
+    age(leftovers[1], 2);
+    CHECK_INT(sweep(0, 0), 2);
+    CHECK(!is_there(lost_shards[0]) && is_there(lost_shards[1]) && !is_there(leftovers[0]) && is_there(leftovers[1]));
+    CHECK_INT(sweep(3600, 0), 2);
+    CHECK(!is_there(lost_shards[1]) && is_there(lost_shards[2]) && !is_there(leftovers[1]) && is_there(leftovers[2]));
+    CHECK_INT(sweep(INT64_MAX, 0), 0);
+    done();
+#endif
+}
+/* Directories and links are nobody's leftovers. */
+TEST(sweep_takes_only_regular_files) {
+#ifdef _WIN32
+    SKIP("needs symbolic links");
+#else
+    struct stat info;
+    use_local();
+    put("target", "text");
+    CHECK_INT(symlink("target", at(leftovers[0])), 0);
+    CHECK_INT(mkdir(at(leftovers[1]), 0700), 0);
+    CHECK_INT(mkfifo(at(leftovers[2]), 0600), 0);
+    CHECK_INT(sweep(-1, 1), 0);
+    CHECK(lstat(at(leftovers[0]), &info) == 0 && lstat(at(leftovers[1]), &info) == 0 && lstat(at(leftovers[2]), &info) == 0);
+    CHECK(is_there("target"));
+    done();
+#endif
+}
+TEST(sweep_arguments) {
+    dcp_sweep_desc desc = DCP_ZERO;
+    dcp_removal removal;
+    dcp_cancel cancel = DCP_ZERO;
+    use_local();
+    desc.directory = at("none");
+    CHECK_FAILS(dcp_sweep(&desc, &removal, &err), DCP_E_NOT_FOUND, "none");
+    CHECK(removal.paths == NULL && removal.path_count == 0);
+    CHECK_FAILS(dcp_sweep(NULL, &removal, &err), DCP_E_INVALID, "NULL");
+    put_all(leftovers, COUNT(leftovers));
+    desc.directory = dir;
+    desc.grace_seconds = -1;
+    desc.io.cancel = &cancel;
+    dcp_cancel_request(&cancel);
+    CHECK_FAILS(dcp_sweep(&desc, &removal, &err), DCP_E_CANCELLED, "cancelled");
+    CHECK_INT(count_there(leftovers, COUNT(leftovers)), COUNT(leftovers));
+    desc.io.cancel = NULL;
+    CHECK_OK_MESSAGE(dcp_sweep(&desc, NULL, &err), err.message);        /* the list may be NULL */
+    CHECK_INT(count_there(leftovers, COUNT(leftovers)), 0);
+    done();
+}
+/* A save that is running has files there that look like leftovers: with the usual grace time sweep lets it finish. */
+static int64_t swept;
+static dcp_status (*real_commit)(void *context, void *object, int replace, dcp_error *error);
+static dcp_status sweep_then_commit(void *context, void *object, int replace, dcp_error *error) {
+    dcp_sweep_desc desc = DCP_ZERO;
+    dcp_removal removal;
+    dcp_storage plain = *store;
+    plain.commit = real_commit;
+    desc.io.storage = &plain;
+    desc.plain_names = 1;
+    if (dcp_sweep(&desc, &removal, NULL) == DCP_OK) swept += (int64_t)removal.path_count + 1000;
+    dcp_removal_free(&removal);
+    return real_commit(context, object, replace, error);
+}
+TEST(sweep_beside_a_running_save) {
+    use_memory();
+    real_commit = store->commit;
+    store->commit = sweep_then_commit;
+    swept = 0;
+    save("p", 1);
+    CHECK_INT(swept, 2000);                             /* two sweeps, and nothing taken */
+    store->commit = real_commit;
+    check_loads("p", 1);
+    done();
+}
+
+/* ==== many ============================================================================================================================ */
+TEST(a_hundred_checkpoints) {
+    char name[20];
+    dcp_list_entry *e;
+    int i;
+    use_memory();
+    for (i = 1; i <= 100; i++) {
+        (void)snprintf(name, sizeof name, "step_%d", i);
+        if (i % 2) save(name, i); else save_single(name, i);
+    }
+    CHECK_STR(latest(), "step_100.checkpoint");
+    CHECK_INT(list(DCP_VERIFY_TOUCHED, &e), 100);
+    for (i = 0; i < 100; i++) CHECK_INT(e[i].step, 100 - i);
+    dcp_free(e);
+    prune(10, 25, 87);                                  /* the last ten, and 25, 50, 75 */
+    CHECK_INT(list(DCP_VERIFY_ALL, &e), 13);
+    CHECK(e[0].step == 100 && e[9].step == 91 && e[10].step == 75 && e[12].step == 25);
+    dcp_free(e);
+    CHECK_INT(sweep(-1, 1), 0);
+    done();
+}
+
+int main(void) {
+    RUN(sequence_numbers_count_up);
+    RUN(latest_is_the_one_saved_last);
+    RUN(latest_gives_a_path_to_load);
+    RUN(latest_goes_by_sequence_step_timestamp_name);
+    RUN(latest_compares_times_not_texts);
+    RUN(latest_does_not_go_by_file_time);
+    RUN(latest_skips_what_is_not_valid);
+    RUN(latest_checks_every_byte_if_asked);
+    RUN(latest_returns_a_newer_format);
+    RUN(latest_returns_a_manifest_that_it_cannot_read);
+    RUN(latest_returns_an_io_error);
+    RUN(latest_of_a_directory_that_is_not_there);
+    RUN(latest_with_a_verifier_and_a_minimum_step);
+    RUN(latest_where_a_prefix_has_two_commit_files);
+    RUN(list_of_all_layouts_newest_first);
+    RUN(list_of_nothing);
+    RUN(list_checks_every_byte_if_asked);
+    RUN(prune_keeps_the_last);
+    RUN(prune_keeps_every_nth_step);
+    RUN(prune_leaves_what_is_damaged);
+    RUN(prune_takes_no_data_while_a_document_is_unreadable);
+    RUN(prune_proves_by_every_byte_if_asked);
+    RUN(prune_keeps_shared_files);
+    RUN(prune_dry_run_tells_what_a_real_one_does);
+    RUN(prune_dry_run_knows_shared_files);
+    RUN(prune_arguments);
+    RUN(overwriting_keeps_shared_files);
+    RUN(overwriting_what_is_damaged);
+    RUN(remove_takes_one_checkpoint);
+    RUN(remove_keeps_shared_files);
+    RUN(remove_of_what_is_damaged);
+    RUN(sweep_takes_what_killed_saves_left);
+    RUN(sweep_keeps_what_a_document_names);
+    RUN(sweep_is_careful_beside_what_it_cannot_read);
+    RUN(sweep_with_a_verifier);
+    RUN(sweep_dry_run_removes_nothing);
+    RUN(sweep_goes_by_age);
+    RUN(sweep_takes_only_regular_files);
+    RUN(sweep_arguments);
+    RUN(sweep_beside_a_running_save);
+    RUN(a_hundred_checkpoints);
+    return test_finish();
+}
