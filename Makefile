@@ -68,7 +68,6 @@ command_clang    = clang -std=c11 -O2
 command_cxx      = $(CXX) -std=c++11 -O1 -x c++
 command_small    = $(CC) -std=c99 $(CFLAGS) -DDCP_NO_THREADS=1 -DDCP_NO_SIMD=1
 command_m32      = $(M32) -m32 -std=c99 -O1 -isystem /usr/include/x86_64-linux-gnu
-command_valgrind = $(CC) -std=c99 -O1 -g
 command_musl     = musl-gcc -std=c99 -O1 -static
 command_tcc      = tcc
 command_windows  = x86_64-w64-mingw32-gcc -std=c99 -O1

@@ -11429,6 +11429,7 @@ static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing,
     dcp_checkpoint *c;
     dcp_error why;
     dcp_status status;
+    int replaced, attempt = 0;
     dcp_object_info info;
     char *key = dcpi_place_key(o->place, name, err);
     if (!key) return DCP_E_MEMORY;
@@ -11439,12 +11440,17 @@ static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing,
     open.minimum_step = o->minimum_step;
     open.io = o->op->io;
     open.io.storage = o->place->storage;
-    if (dcpi_storage_stat(o->place->storage, key, &info, NULL) == DCP_OK) entry->bytes = info.size;
-    status = dcpi_open_phase(&open, &c, &why);
+    do {                                                /* replaced while it is looked at: look again */
+        replaced = 0;
+        entry->tensors = 0;
+        entry->bytes = dcpi_storage_stat(o->place->storage, key, &info, NULL) == DCP_OK ? info.size : 0;
+        status = dcpi_open_phase(&open, &c, &why);
+        if (!status) status = dcpi_list_describe(listing, entry, c->metadata, &why);
+        if (!status) status = dcpi_list_check_files(c, &why);
+        if (c && (status == DCP_E_INCOMPLETE || status == DCP_E_CHECKSUM)) replaced = dcpi_load_was_replaced(c);
+        dcp_close(c);
+    } while (replaced && ++attempt < 4);
     dcpi_free(key);
-    if (!status) status = dcpi_list_describe(listing, entry, c->metadata, &why);
-    if (!status) status = dcpi_list_check_files(c, &why);
-    if (c) dcp_close(c);
     if (status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT || status == DCP_E_MEMORY) { if (err) *err = why; return status; }
     entry->status = status;
     entry->sys = why.sys;

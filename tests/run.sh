@@ -25,7 +25,6 @@ clang       clang     clang                       sha256
 cxx         cxx       g++                         json
 small       -         gcc                         sha256
 m32         m32       gcc-12-multilib             json
-valgrind    valgrind  valgrind                    file_format
 END
 }
 
@@ -42,7 +41,6 @@ export ASAN_OPTIONS="${ASAN_OPTIONS:-allocator_may_return_null=1}" UBSAN_OPTIONS
 # What comes before a program's name to run it.
 runner() {
     case $1 in
-    valgrind) echo valgrind -q --error-exitcode=9 ;;
     s390x) echo qemu-s390x-static ;;
     aarch64) echo qemu-aarch64-static ;;
     windows) PATH=$PATH:/usr/lib/wine command -v wine64 || echo wine64 ;;      # Debian keeps it there

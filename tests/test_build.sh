@@ -3,7 +3,7 @@
 #
 #     sh tests/test_build.sh [text]                     only tests whose name contains the text (or DCP_TEST_FILTER)
 #
-# Compilers that are missing are a skip, or a failure if DCP_REQUIRE has the word clang or cxx. Prints `ok name`, `skipped name: why` or
+# Compilers that are missing are a skip, or a failure if DCP_REQUIRE has the word clang, cxx or valgrind. Prints `ok name`, `skipped name: why` or
 # `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if any failed.
 
 cd "$(dirname "$0")/.." || exit 1
@@ -169,6 +169,17 @@ needs_only_libc() {
     [ -z "$libraries" ] || fail "needs $libraries"
 }
 t needs_only_libc needs_only_libc
+
+# Valgrind sees what is read or written without having been set, also by the kernel: every byte of a checkpoint is one that somebody put there.
+under_valgrind() {
+    need valgrind valgrind valgrind
+    quiet "$CC" -O1 -g -I"$root" "$root/$1" -o checked -lm -pthread
+    mkdir checked.d
+    valgrind -q --error-exitcode=9 --leak-check=full ./checked checked.d >out 2>log || fail "exit status $?: $(cat log)"
+    rm -rf checked.d
+}
+t valgrind_samples under_valgrind tests/python_samples.c
+t valgrind_slices under_valgrind examples/slices.c
 
 # ---- the text of the headers --------------------------------------------------------------------------------------------------------------------
 # none FILE AWK-CONDITION WHAT: no line of the file for which the condition holds
