@@ -17,31 +17,50 @@ HEADERS := $(wildcard dcp*.h tests/*.h)
 all: build/dcptool                      ## build/dcptool, the command-line tool (the default)
 
 help:                                   ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf 'make %-10s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf 'make %-10s %s\n' "$$name" "$$text"; done
 
 test:                                   ## all tests: needs a C compiler and make; what else is there is tested too
 	@MAKE='$(MAKE)' SUITES='$(SUITES)' VARIANTS='$(VARIANTS)' sh tests/run.sh
 
-demo: build/dcptool                     ## trains a small language model, kills it in the middle of saves, goes on; checks that nothing is lost
+test-all:                               ## every suite in every variant that can run it: half an hour
+	@WHOLE=1 MAKE='$(MAKE)' SUITES='$(SUITES)' VARIANTS='$(VARIANTS)' sh tests/run.sh
+
+demo: build/dcptool                     ## trains a small language model on 4 ranks, kills it in saves, goes on with 3 and 6; checks that nothing is lost
 	@DCPTOOL=build/dcptool sh examples/demo.sh
+
+demo-mpi: build/dcptool                 ## the same with processes of MPI (Open MPI or MPICH), under mpirun
+	@DCPTOOL=build/dcptool sh examples/demo.sh --mpi
 
 bench: build/bench                      ## speed and memory, beside what the machine could do at best; BENCH="--quick" for options
 	@build/bench $(BENCH)
+
+bench-scale: build/bench_scale          ## plans and documents of a thousand and of ten thousand ranks; SCALE="64x1000" for other sizes
+	@build/bench_scale $(SCALE)
 
 examples: $(EXAMPLES)                   ## build/examples/*
 
 clean:                                  ## removes build/
 	rm -rf build
 
-.PHONY: all help test demo bench examples clean FORCE
+.PHONY: all help test test-all demo demo-mpi bench bench-scale examples clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
 
 build/dcptool: examples/dcptool.c $(HEADERS) build/command/main
 	$(CC) $(CFLAGS) -I. $< -o $@ -lm -pthread
 
+# With the compiler of an MPI, where there is one.
+MPICC ?= mpicc
+build/examples/mpi_stencil: examples/mpi_stencil.c $(HEADERS) build/command/main
+	@mkdir -p $(@D)
+	@if command -v $(MPICC) >/dev/null 2>&1; then set -x; $(MPICC) $(CFLAGS) -I. $< -o $@ -lm -pthread; \
+	else echo 'examples/mpi_stencil.c is left out: $(MPICC) is not there (libopenmpi-dev or libmpich-dev has it)'; fi
+
 build/examples/%: examples/%.c $(HEADERS) build/command/main
 	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -I. $< -o $@ -lm -pthread
+
+build/bench_scale: tests/bench_scale.c $(HEADERS) build/command/main
 	$(CC) $(CFLAGS) -I. $< -o $@ -lm -pthread
 
 # OpenSSL and cJSON are what the benchmark compares with, where they are installed.
@@ -59,20 +78,20 @@ build/command/main: FORCE
 # ---- the tests: build/<variant>/test_x from tests/test_x.c ----------------------------------------------------------------------------------
 # tests/run.sh says which suites run in which variant, finds out which variants this machine has, and runs them. A command here is all but
 # the source and the output. `small` is a build for small machines: no threads, no kernels with machine instructions.
-SANITIZE := -O1 -g -fno-omit-frame-pointer
 M32 = $(or $(shell command -v gcc-12 >/dev/null 2>&1 && echo 'int main(void){return 0;}' | gcc-12 -m32 -x c - -o /dev/null 2>/dev/null && echo gcc-12),gcc)
-command_plain    = $(CC) -std=c99 $(CFLAGS)
-command_asan     = $(CC) -std=c99 $(SANITIZE) -fsanitize=address,undefined -fno-sanitize-recover=undefined
-command_tsan     = $(CC) -std=c99 $(SANITIZE) -fsanitize=thread
-command_clang    = clang -std=c11 -O2
-command_cxx      = $(CXX) -std=c++11 -O1 -x c++
-command_small    = $(CC) -std=c99 $(CFLAGS) -DDCP_NO_THREADS=1 -DDCP_NO_SIMD=1
-command_m32      = $(M32) -m32 -std=c99 -O1 -isystem /usr/include/x86_64-linux-gnu
-command_musl     = musl-gcc -std=c99 -O1 -static
+command_plain    = $(CC) -std=c99 -O1
+command_asan     = $(CC) -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+command_tsan     = $(CC) -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=thread
+command_clang    = clang -std=c11 -O1
+command_cxx      = $(CXX) -std=c++11 -O0 -x c++
+command_small    = $(CC) -std=c99 -O1 -DDCP_NO_THREADS=1 -DDCP_NO_SIMD=1
+command_m32      = $(M32) -m32 -std=c99 -Og -isystem /usr/include/x86_64-linux-gnu
+command_valgrind = $(CC) -std=c99 -O1 -g1
+command_musl     = musl-gcc -std=c99 -Og -static
 command_tcc      = tcc
-command_windows  = x86_64-w64-mingw32-gcc -std=c99 -O1
-command_s390x    = s390x-linux-gnu-gcc -std=c99 -O1 -static
-command_aarch64  = aarch64-linux-gnu-gcc -std=c99 -O1 -static
+command_windows  = x86_64-w64-mingw32-gcc -std=c99 -Og
+command_s390x    = s390x-linux-gnu-gcc -std=c99 -Og -static
+command_aarch64  = aarch64-linux-gnu-gcc -std=c99 -Og -static
 libraries        = -lm -pthread
 libraries_small  = -lm
 libraries_windows = -lm

@@ -29,6 +29,10 @@
  * Every bit is covered by SHA-256 and checked when it is read. The metadata is JSON that a person can read. For more, see README.md and
  * examples/.
  *
+ * Many ranks: give every rank's save and load its coordinator in `.io.coordinator` (dcp_mpi.h for MPI, dcp_thread_group_open for threads, or
+ * two functions of your own, send and receive), and say with dcp_piece which box of which tensor a rank has. Any number of ranks loads what any
+ * other number saved.
+ *
  * >>contents    Search for these tokens. Each chapter calls earlier ones only.
  *
  *   0 what a user reads    >>about >>contents >>guarantees >>layout
@@ -38,7 +42,7 @@
  *                          >>api_load       dcp_load, dcp_open, dcp_read, dcp_map, dcp_verify; dcp_latest, dcp_list, dcp_prune, dcp_sweep,
  *                                           dcp_remove
  *                          >>api_documents  dcp_metadata_*, dcp_validation_*, dcp_json_*
- *                          >>api_plug       dcp_storage, dcp_device, dcp_signer, dcp_verifier
+ *                          >>api_plug       dcp_storage, dcp_coordinator, dcp_device, dcp_signer, dcp_verifier
  *                          >>config         limits and switches
  *   2 foundations          >>compiler >>core >>platform >>sha256 >>json >>integrity
  *   3 model                >>boxes >>meta >>file
@@ -58,9 +62,9 @@
  *   G4  every bit       One flipped bit in any file, a truncation, an extension, a swapped or stale shard is detected by dcp_verify, and by
  *                       a load that touches it.
  *   G5  one verdict     Never DCP_OK on one rank beside a failure on another. Who cannot know returns DCP_E_UNKNOWN and removes nothing.
- *                       (One rank in this version.)
- *   G6  bounded wait    io.deadline_ms ends an operation; a slow but healthy one is not a failure.
- *   G7  bounded memory  Extra memory stays within io.memory_budget (default 64 MiB) plus documents, however large the checkpoint.
+ *   G6  bounded wait    Waiting for other ranks ends io.timeout_ms after their last sign of life, and the error names who is missing, in
+ *                       which phase. Slow but healthy is no failure; io.deadline_ms alone limits the whole.
+ *   G7  bounded memory  A rank's extra memory stays within io.memory_budget (default 64 MiB) plus documents, however large the checkpoint.
  *   G8  hostile input   No byte sequence in any file makes the library crash, hang, read or write out of bounds, leave its directory, or
  *                       take memory out of proportion to the bytes that are there.
  *   G9  clean           A save that knows that it failed removes what it made; a killed one leaves only files that dcp_sweep recognises.
@@ -74,8 +78,7 @@
  *   - A crash during a save leaves files named *.tmp or P_shard_*; they disturb nothing; dcp_sweep removes them once they are a day old.
  *   - Durability ends where the device's begins: a disk that acknowledges a flush it did not do can lose what DCP_OK promised.
  *   - Network file systems: rename and exclusive creation are as atomic as the server makes them; clients cache directories, so another
- *   host may see a new
- *     checkpoint late. Directories that cannot be synced (some FUSE, CIFS) make a save fail rather than lie.
+ *     host may see a new checkpoint late. Directories that cannot be synced (some FUSE, CIFS) make a save fail rather than lie.
  *   - dcp_map returns mapped pages: a file that somebody truncates afterwards is a SIGBUS. dcp_load and dcp_read never map.
  *   - fork: do not use a checkpoint that was opened before the fork in the child. Threads: see >>api_base.
  *   - Two programs that save to one path at the same time: one succeeds, the other gets DCP_E_EXISTS; neither's data is damaged.
@@ -125,11 +128,12 @@
  *   - A desc and all it points to must live for the call only. Storage, coordinator, device, signer, verifier, callbacks and cancel outlive
  *     the checkpoint that uses them.
  *   - Every call that can fail returns a dcp_status and takes a dcp_error * last, which may be NULL, needs no initialisation and is always
- *   written.
+ *     written.
  *   - Every out pointer is set on every return, NULL on failure. Closing or freeing NULL is fine.
- *   - save, load, open, read, verify, list, latest, prune, sweep, remove and close are collective: with a coordinator all ranks call them,
- *   in the
- *     same order (a read of 0 tensors is allowed). Accessors and dcp_map are local.
+ *   - save, load, open, read, read_rank, verify, latest, prune, sweep, remove and close are collective: with a coordinator all ranks call
+ *     them, in the same order (a read of 0 tensors is allowed), and all get the same status. list, map, read_new and accessors are local.
+ *   - One rank's failure is everyone's: its status, its message with the rank before it, and dcp_error.rank. A rank that falls silent for
+ *     io.timeout_ms is DCP_E_TIMEOUT on all others, and their coordinator is broken: close it, and start again without that rank.
  *   - A checkpoint is used from one thread at a time, dcp_map and the accessors from any; different checkpoints are independent.
  *   - Sizes are bytes, shapes and strides elements, times milliseconds unless the name says otherwise. Text is UTF-8.
  * ============================================================================================================================== */
@@ -170,7 +174,7 @@ typedef enum dcp_status {               /* the numbers are frozen; new ones are 
     DCP_E_MISMATCH,                     /* tensor missing, other type, other shape, partial overlap, topology that cannot work */
     DCP_E_INCOMPLETE,                   /* holes; a file that the document names is not there or is cut short */
     DCP_E_LIMIT,                        /* beyond a limit of >>config */
-    DCP_E_TIMEOUT,                      /* a deadline has passed */
+    DCP_E_TIMEOUT,                      /* a deadline has passed; another rank gave no sign of life for io.timeout_ms */
     DCP_E_CANCELLED,                    /* through dcp_cancel_request */
     DCP_E_COMM,                         /* the coordinator failed */
     DCP_E_DEVICE,                       /* a dcp_device failed */
@@ -214,7 +218,8 @@ DCPDEF const char *dcp_phase_name(dcp_phase phase);     /* "write" */
 typedef struct dcp_progress { dcp_phase phase; int64_t bytes_done, bytes_total; double bytes_per_second; } dcp_progress;
 typedef void (*dcp_progress_fn)(void *user, const dcp_progress *progress);        /* at most 10 times a second, on the calling thread */
 typedef enum dcp_log_level { DCP_LOG_ERROR, DCP_LOG_WARNING, DCP_LOG_INFO, DCP_LOG_DEBUG } dcp_log_level;
-typedef void (*dcp_log_fn)(void *user, dcp_log_level level, const char *message); /* on the calling thread */
+/* one at a time; on the calling thread, or on one that works while that waits */
+typedef void (*dcp_log_fn)(void *user, dcp_log_level level, const char *message);
 
 typedef struct dcp_io {                 /* what every operation shares; zero is fine */
     dcp_storage *storage;               /* NULL: local files; then a path is an OS path and its directory the base */
@@ -343,6 +348,9 @@ typedef struct dcp_save_desc {
 /* Saves the tensors as one checkpoint at desc->path. DCP_OK: it is complete, durable (see report.not_durable) and the one that loads;
  * anything else: the previous one, if any, is untouched. The tensors must not be freed during the call; one that changes meanwhile is
  * stored in some mixture of its states, with matching digests.
+ * Many ranks: each gives its own tensors; path, layout and options are the same on all, else DCP_E_MISMATCH; training, sharding, fields and
+ * signer are rank 0's. A box that several ranks hold is written by one of them. The single-file layout is written by all at once where the
+ * storage is shared, else through rank 0. report.bytes_written is this rank's, on rank 0 all ranks'.
  *   DCP_E_INVALID arguments | DCP_E_EXISTS a checkpoint is there (and no `overwrite`), or one in another layout | DCP_E_MISMATCH pieces
  *   overlap or disagree | DCP_E_INCOMPLETE pieces leave holes | DCP_E_SPACE | DCP_E_IO | DCP_E_CANCELLED | DCP_E_TIMEOUT deadline_ms |
  *   DCP_E_MEMORY | DCP_E_UNKNOWN the storage failed in the very act of committing: both may be there; nothing was removed. */
@@ -358,7 +366,7 @@ typedef struct dcp_load_desc {
     dcp_verify_policy verify; const dcp_verifier *verifier;
     /* an older checkpoint is DCP_E_SIGNATURE (with a verifier: no replay of old ones) or DCP_E_MISMATCH */
     int64_t minimum_step;
-    int share_reads;                    /* several ranks: one reads what several need, and passes it on */
+    int share_reads;                    /* several ranks, the same on all: one reads what several need, and passes it on */
     dcp_metadata **metadata;            /* out, may be NULL; dcp_metadata_free */
     dcp_io io;
 } dcp_load_desc;
@@ -592,7 +600,7 @@ enum {                                  /* what a storage can promise; what it l
     DCP_STORAGE_EXCLUSIVE_PUBLISH = 8,  /* commit without replace fails, atomically, if the path is taken */
     DCP_STORAGE_SYNC = 16,              /* commit makes the bytes durable */
     DCP_STORAGE_SYNC_DIRECTORY = 32,    /* sync_directory makes the names durable */
-    DCP_STORAGE_SHARED_POSITIONAL_WRITE = 64
+    DCP_STORAGE_SHARED_POSITIONAL_WRITE = 64            /* several ranks may write one object (join): a single file saved by all at once */
 };
 /* A storage keeps objects under keys: parts of printable UTF-8 joined by '/', validated before any call. A NULL function is "not supported"
  * (begin, write, commit, abort, open, read, close, stat, list and remove are needed for saving and sweeping). Calls come from several
@@ -624,6 +632,11 @@ struct dcp_storage {
     void (*destroy)(void *context);
     /* one allocation made with DCP_MALLOC: the array, then its text */
     dcp_status (*additional_info)(void *context, const char *path, dcp_field **fields, size_t *count, dcp_error *err);
+    /* DCP_STORAGE_SHARED_POSITIONAL_WRITE: another rank's object, whose begin had the same names, to be written at other offsets at the same
+     * time. DCP_E_NOT_FOUND: not there, or not seen from here; then that rank gets the bytes as messages */
+    dcp_status (*join)(void *context, const char *path, const char *temporary, int64_t size_hint, void **object, dcp_error *err);
+    /* makes durable what was written here; ends this object, on failure too; the one of begin goes on */
+    dcp_status (*leave)(void *context, void *object, dcp_error *err);
 };
 typedef struct dcp_storage_options { const char *provider; const dcp_field *settings; size_t setting_count; } dcp_storage_options;
 /* "local" {basePath; mode: octal permissions of new files, default 0666 less the umask}, "memory", and what was registered (ASCII case does
@@ -655,14 +668,61 @@ DCPDEF dcp_status dcp_storage_delete(dcp_storage *storage, const char *path, dcp
 DCPDEF void dcp_storage_close(dcp_storage *storage);
 
 enum { DCP_ANY_RANK = -1 };
-struct dcp_coordinator {                /* messages between two ranks with one tag arrive in order; tags are below 2^28 */
+/* A coordinator carries messages between the ranks of a job. Rank, world size, send and receive are all that one must have; what the library
+ * needs beyond that it builds of messages. In a program's own coordinator the other members are zero.
+ *
+ *   - Messages from one rank to another with one tag arrive whole, once, and in the order in which they were sent; those with other tags
+ *     may overtake them. Tags are 0 to 2^28 - 1; 0x0DC0000 to 0x0DC00FF are the library's. Any size_t is a size, 0 and more than 2^31 too.
+ *   - `send` returns when `data` is the caller's again, not when the message has been received; it may wait for the receiver. Whether a
+ *     message that could not be sent in time (DCP_E_TIMEOUT) arrives after all is not defined. The library never sends to its own rank.
+ *   - `receive` takes the oldest message with that tag from *from, or from any rank (DCP_ANY_RANK; no rank may be starved for ever), sets
+ *     *from, and hands over memory made with DCP_MALLOC (NULL if the size is 0). DCP_PENDING, no error: none came within timeout_ms.
+ *   - timeout_ms 0 means what can be done without waiting: a probe. The library passes no negative one.
+ *   - A rank that has died is DCP_E_COMM, at once where that can be known, for who waits for any rank too. One that has closed its
+ *     coordinator is so for who sends to it or waits for it; for who waits for any rank once all have. What it sent before comes first.
+ *   - Any other failure than DCP_E_INVALID and DCP_E_MEMORY breaks the coordinator: the library calls nothing of it again but `destroy`,
+ *     and every later operation with it returns the same status at once. The same on all ranks: close it everywhere and open a new one.
+ *   - Threads: without `thread_safe` it is called only from the thread that calls the library. With it several may send and receive at once,
+ *     each with tags of its own.
+ *   - On failure fill err (status, sys, a message); err may be NULL. */
+struct dcp_coordinator {
     void *context; int rank, world_size; int thread_safe;
-    /* data is the caller's again on return */
     dcp_status (*send)(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err);
-    /* in: a rank or DCP_ANY_RANK, out: who; dcp_free the data; DCP_PENDING: nothing within timeout_ms; 0 is a probe */
     dcp_status (*receive)(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err);
+    /* frees the context; may be NULL. Waits for no other rank */
     void (*destroy)(void *context);
+    dcp_status broken;                  /* kept by the library, zero at first: what broke it */
+    uint32_t operations;                /* kept by the library: saves and loads so far, the same on all ranks */
+    uint32_t collectives;               /* kept by the library: calls of the four below so far, the same on all ranks */
 };
+/* The four below are collective: all ranks call the same ones in the same order with the same root and size, each from one thread at a
+ * time; a rank that does otherwise is DCP_E_MISMATCH, naming both calls. timeout_ms covers a whole call with its data (0: 300,000; negative is
+ * DCP_E_INVALID): when ranks are missing then, it is DCP_E_TIMEOUT, and the message names them. Ranks that wait for others on the way wait up
+ * to 15 % longer, so that the news of who is missing still reaches them. A failure breaks the coordinator, unless it is an argument's
+ * (DCP_E_INVALID), and dcp_error.rank is the missing or deviating rank. A rank that was too late for the others may still get DCP_OK, and
+ * hears of their failure in its next call. A coordinator that is NULL or has one rank: nothing to wait for.
+ *
+ * No rank returns before all have called. */
+DCPDEF dcp_status dcp_barrier(dcp_coordinator *coordinator, int timeout_ms, dcp_error *err);
+/* `size` bytes at data, from the root to all; data may be NULL if size is 0. A rank returns when the ranks behind it in the tree have their
+ * data. On failure the data is unspecified, but for the root's. */
+DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t size, int root, int timeout_ms, dcp_error *err);
+/* Each rank's `size` bytes, which may differ, to the root: (*parts)[rank] has (*sizes)[rank] bytes, aligned to 16, NULL if there are none.
+ * One allocation each: dcp_free(*parts), dcp_free(*sizes). Elsewhere both are set to NULL (and parts and sizes may be NULL). */
+DCPDEF dcp_status dcp_gather(dcp_coordinator *coordinator, const void *data, size_t size, void ***parts, size_t **sizes, int root,
+                             int timeout_ms, dcp_error *err);
+/* reduce(inout, in, size, user) combines inout = inout (+) in, and need not be commutative: inout is of lower ranks than in. The grouping
+ * depends on the world size alone, not on who arrives first, so sums of floating point numbers are the same in each run. All ranks get the
+ * result in data, as the same bytes. On failure the data is unspecified. */
+DCPDEF dcp_status dcp_allreduce(dcp_coordinator *coordinator, void *data, size_t size,
+                                void (*reduce)(void *inout, const void *in, size_t size, void *user), void *user, int timeout_ms,
+                                dcp_error *err);
+/* world_size ranks in one process, for tests and for programs with a thread for each device. Fills ranks[0] to ranks[world_size - 1] (with
+ * NULL on failure); each is closed on its own, in any order. They are thread-safe, and copy messages: a send never waits. Sending to a rank
+ * that has been closed, and waiting for one that left no message, is DCP_E_COMM. DCP_NO_THREADS: DCP_E_UNSUPPORTED for more than one rank. */
+DCPDEF dcp_status dcp_thread_group_open(int world_size, dcp_coordinator **ranks, dcp_error *err);
+/* Destroys the context and frees the struct, which was made with DCP_MALLOC. Local: waits for nobody. No call may be running in it. */
+DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator);
 
 /* memory that the host cannot touch, or a producer of bytes; copies are asynchronous and in order, a ticket is waited for once */
 struct dcp_device {
@@ -788,6 +848,7 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 #ifdef __linux__
 #include <sched.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #endif
 #if (defined(__GLIBC__) && !defined(__USE_GNU)) || (defined(__linux__) && !defined(SYNC_FILE_RANGE_WRITE)) || \
     (defined(__GLIBC__) && __WORDSIZE == 32 && !defined(__USE_FILE_OFFSET64))
@@ -1167,6 +1228,8 @@ static void dcpi_store32(uint8_t *to, uint32_t v) {
     to[2] = (uint8_t)(v >> 16);
     to[3] = (uint8_t)(v >> 24);
 }
+static uint32_t dcpi_load32(const uint8_t *p) { return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+static uint64_t dcpi_load64(const uint8_t *p) { return dcpi_load32(p) | (uint64_t)dcpi_load32(p + 4) << 32; }
 static void dcpi_store64(uint8_t *to, uint64_t v) { dcpi_store32(to, (uint32_t)v); dcpi_store32(to + 4, (uint32_t)(v >> 32)); }
 
 /* ---- sorting: pointers, stable, n log n whatever the input (a hostile file may choose it) ------------------------------------------ */
@@ -1212,12 +1275,12 @@ static dcp_status dcpi_sort(const void **items, size_t count, dcpi_compare compa
  *   machine      dcpi_os_random           fills bytes from the system's generator; never a weaker one
  *                dcpi_os_processors       at least 1; honours the affinity mask
  *   memory       dcpi_os_pages            `size` bytes, zeroed, aligned to a page, straight from the system, for big buffers that are
- *                                         reused (no huge pages: fresh ones were slower); NULL when there are none or size is 0. Not
- *                                         through DCP_MALLOC: the caller tries dcpi_alloc instead
+ *                                         reused (from 4 MiB up at a huge page, where there are such); NULL when there are none or size
+ *                                         is 0. Not through DCP_MALLOC: the caller tries dcpi_alloc instead
  *   threads      dcpi_mutex, dcpi_cond, dcpi_thread; dcpi_cond_wait_ms waits on the monotonic clock where there is one; may wake early.
  *                A dcpi_thread stays where it is in memory until it is joined. The program's signals are blocked in it.
  *                With DCP_NO_THREADS lock, unlock and wake do nothing, a wait lasts its full time, and thread_start fails with ENOSYS
- *   paths        dcpi_os_is_separator     whether a character separates the parts of an OS path
+ *   paths        dcpi_os_is_separator     whether the character at an index separates the parts of an OS path
  *   base         dcpi_os_base_open        `create`: made with its parents (each parent of a directory made here is synced, and the base's
  *                                         own parent always, as far as it may be read and can be synced); without it a missing directory
  *                                         is ENOENT. "" is the current directory; links in this path are followed
@@ -1226,6 +1289,7 @@ static dcp_status dcpi_sort(const void **items, size_t count, dcpi_compare compa
  *                                         not count; the size stays that of what is written, sync gives the rest back) and, from
  *                                         DCPI_OS_DIRECT_FROM bytes, tries direct I/O beside the buffered descriptor. After a failure, and
  *                                         after that of dcpi_os_open, *out may be closed and nothing else
+ *                dcpi_os_join             a file that another process has created and writes, for writing other parts of it; direct I/O as there
  *                dcpi_os_write            all bytes at an offset; aligned pieces go direct where that works (EINVAL: that file goes on
  *                                         buffered, for good), others buffered; several threads may write one file
  *                dcpi_os_open             an existing regular file for reading (EINVAL for a directory, FIFO, device; ELOOP for a symlink;
@@ -1265,7 +1329,7 @@ static int64_t dcpi_os_wall_us(void);
 static void dcpi_os_sleep_ms(int ms);
 static int dcpi_os_random(void *bytes, size_t size);
 static int dcpi_os_processors(void);
-static int dcpi_os_is_separator(char c);
+static int dcpi_os_is_separator(const char *path, size_t i);
 static void *dcpi_os_pages(size_t size);
 static void dcpi_os_pages_free(void *memory, size_t size);
 static dcp_status dcpi_os_status(int sys);
@@ -1288,6 +1352,7 @@ static void dcpi_thread_join(dcpi_thread *t);
 static int dcpi_os_base_open(const char *path, int create, dcpi_base *out);
 static void dcpi_os_base_close(dcpi_base *base);
 static int dcpi_os_create(dcpi_base *base, const char *key, unsigned mode, int64_t size_hint, dcpi_file *out);
+static int dcpi_os_join(dcpi_base *base, const char *key, int64_t size_hint, dcpi_file *out);
 static int dcpi_os_write(dcpi_file *file, int64_t offset, const void *data, size_t size);
 static int dcpi_os_open(dcpi_base *base, const char *key, dcpi_file *out, dcp_object_info *info);
 static int dcpi_os_read(dcpi_file *file, int64_t offset, void *data, size_t size);
@@ -1325,15 +1390,17 @@ Windows the errors above are their counterparts (ERROR_FILE_EXISTS for EEXIST an
 #if defined(__linux__)
 /* The kernel walks the whole path without following a link: one call instead of one per part. */
 static int dcpi_os_openat2(int dir, const char *path, int flags) {
-#if !defined(SYS_openat2) && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)) && !defined(__ILP32__)
-#define SYS_openat2 437
+#if defined(SYS_openat2)
+#define DCPI_OS_OPENAT2 SYS_openat2
+#elif (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)) && !defined(__ILP32__)
+#define DCPI_OS_OPENAT2 437
 #endif
-#ifdef SYS_openat2
+#ifdef DCPI_OS_OPENAT2
     struct { uint64_t flags, mode, resolve; } how;      /* struct open_how of linux/openat2.h, which old systems lack */
     how.flags = (uint64_t)(flags & ~O_NOFOLLOW);        /* with it a link at the end would be ENOTDIR instead of ELOOP */
     how.mode = 0;
     how.resolve = 0x08 | 0x04;                          /* RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS */
-    return (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
+    return (int)syscall(DCPI_OS_OPENAT2, dir, path, &how, sizeof how);
 #else
     (void)dir; (void)path; (void)flags;
     errno = ENOSYS;
@@ -1388,6 +1455,21 @@ static int dcpi_os_affinity(void) {                     /* 0: not known */
     CPU_ZERO(&set);
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
 }
+static void dcpi_os_ask_for_huge_pages(void *memory, size_t size) {
+#ifdef MADV_HUGEPAGE
+    (void)madvise(memory, size, MADV_HUGEPAGE);
+#else
+    (void)memory; (void)size;
+#endif
+}
+/* tmpfs and its like: what is reserved is zeroed at once, and "direct" writes are copies with more work around them. */
+static int dcpi_os_is_memory(int fd) {
+    struct statfs fs;
+    uint32_t type;
+    if (fstatfs(fd, &fs) != 0) return 0;
+    type = (uint32_t)fs.f_type;
+    return type == 0x01021994 /* tmpfs */ || type == 0x858458F6 /* ramfs */;
+}
 static int dcpi_os_flush_call(int fd) { return fdatasync(fd); }         /* a size that grew is data for this call, so nothing is missing */
 
 #else /* not Linux */
@@ -1415,6 +1497,8 @@ static int64_t dcpi_os_random_some(void *bytes, size_t size) {
 #endif
 }
 static int dcpi_os_affinity(void) { return 0; }
+static void dcpi_os_ask_for_huge_pages(void *memory, size_t size) { (void)memory; (void)size; }
+static int dcpi_os_is_memory(int fd) { (void)fd; return 0; }
 static int dcpi_os_flush_call(int fd) {
 #ifdef F_FULLFSYNC                                      /* macOS: fsync alone leaves the data in the drive's cache */
     if (fcntl(fd, F_FULLFSYNC) == 0) return 0;
@@ -1481,19 +1565,32 @@ static int dcpi_os_random(void *bytes, size_t size) {
     }
     return 0;
 }
-static int dcpi_os_is_separator(char c) { return c == '/'; }
+static int dcpi_os_is_separator(const char *path, size_t i) { return path[i] == '/'; }
 static int dcpi_os_processors(void) {
     int64_t count = dcpi_os_affinity();
     if (count < 1) count = (int64_t)sysconf(_SC_NPROCESSORS_ONLN);     /* the mask can be larger than a cpu_set_t on the biggest machines */
     return count < 1 ? 1 : (int)dcpi_min(count, INT_MAX);
 }
-/* No huge pages: buffers are few and reused, and where the host does not back them a fresh huge page costs several times as much. */
-static void *dcpi_os_pages(size_t size) {
-#if !defined(MAP_ANONYMOUS)
-#define MAP_ANONYMOUS MAP_ANON
+/* From two huge pages up the memory starts at one and asks for more: direct I/O pins it page by page, which costs as much as the copy. */
+#if defined(MAP_ANONYMOUS)
+#define DCPI_OS_MAP_NEW (MAP_PRIVATE | MAP_ANONYMOUS)
+#else
+#define DCPI_OS_MAP_NEW (MAP_PRIVATE | MAP_ANON)
 #endif
-    void *memory = size ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
-    return memory == MAP_FAILED ? NULL : memory;
+static void *dcpi_os_pages(size_t size) {
+    const size_t huge = (size_t)2 << 20, page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t slack, head;
+    uint8_t *memory;
+    if (size == 0 || size > SIZE_MAX - 2 * huge) return NULL;
+    size = (size + page - 1) / page * page;
+    slack = size >= 2 * huge ? huge : 0;
+    memory = (uint8_t *)mmap(NULL, size + slack, PROT_READ | PROT_WRITE, DCPI_OS_MAP_NEW, -1, 0);
+    if (memory == (uint8_t *)MAP_FAILED) return NULL;
+    head = slack ? (huge - (uintptr_t)memory % huge) % huge : 0;
+    if (head > 0) (void)munmap(memory, head);
+    if (slack > head) (void)munmap(memory + head + size, slack - head);
+    if (slack > 0) dcpi_os_ask_for_huge_pages(memory + head, size);
+    return memory + head;
 }
 static void dcpi_os_pages_free(void *memory, size_t size) { if (memory) (void)munmap(memory, size); }
 
@@ -1768,16 +1865,20 @@ static int dcpi_os_sync_directory(dcpi_base *base, const char *key) {
     if (fd < 0) return errno;
     return dcpi_os_shut(fd, dcpi_os_flush_directory(fd));
 }
-static int dcpi_os_space(dcpi_base *base, const char *key, int64_t *bytes_free) {
+static int dcpi_os_free_bytes(int fd, int64_t *bytes_free) {
     struct statvfs st;
-    int error, fd = dcpi_os_directory(base->fd, key, strlen(key), O_RDONLY, DCPI_OS_MAKE_NONE);
+    int error;
+    do error = fstatvfs(fd, &st) == 0 ? 0 : errno; while (error == EINTR);
+    if (error) return error;
+    /* a tmpfs without a limit has no blocks at all */
+    if (st.f_blocks == 0 || !dcpi_mul((int64_t)st.f_bavail, (int64_t)st.f_frsize, bytes_free)) *bytes_free = INT64_MAX;
+    return 0;
+}
+static int dcpi_os_space(dcpi_base *base, const char *key, int64_t *bytes_free) {
+    int fd = dcpi_os_directory(base->fd, key, strlen(key), O_RDONLY, DCPI_OS_MAKE_NONE);
     *bytes_free = 0;
     if (fd < 0) return errno;
-    do error = fstatvfs(fd, &st) == 0 ? 0 : errno; while (error == EINTR);
-    (void)close(fd);
-    if (error) return error;
-    if (!dcpi_mul((int64_t)st.f_bavail, (int64_t)st.f_frsize, bytes_free)) *bytes_free = INT64_MAX;
-    return 0;
+    return dcpi_os_shut(fd, dcpi_os_free_bytes(fd, bytes_free));
 }
 
 /* ---- posix: names ------------------------------------------------------------------------------------------------------------ */
@@ -1893,7 +1994,9 @@ static void dcpi_os_file_clear(dcpi_file *file) {
 }
 /* Only what would make the save fail later counts. A file system that cannot reserve is as good as one that can. */
 static int dcpi_os_reserve(dcpi_file *file, int64_t size) {
+    int64_t available = 0;
     int error;
+    if (dcpi_os_is_memory(file->fd)) return dcpi_os_free_bytes(file->fd, &available) == 0 && available < size ? ENOSPC : 0;
     do error = dcpi_os_allocate(file->fd, size); while (error == EINTR);
     if (error == 0) file->reserved = size;
     return error == ENOSPC || error == EDQUOT || error == EFBIG ? error : 0;
@@ -1902,7 +2005,7 @@ static int dcpi_os_reserve(dcpi_file *file, int64_t size) {
  * so the unit is a page where pages are larger than 4 KiB. */
 static void dcpi_os_try_direct(dcpi_file *file, int dir, const char *name) {
     struct stat plain, direct;
-    if (!dcpi_os_direct_possible(file->fd)) return;
+    if (dcpi_os_is_memory(file->fd) || !dcpi_os_direct_possible(file->fd)) return;
     file->direct = dcpi_os_open_uncached(dir, name);
     if (file->direct < 0) return;
     file->direct_align = dcpi_max(DCPI_OS_DIRECT_ALIGN, (int64_t)sysconf(_SC_PAGESIZE));
@@ -1925,6 +2028,28 @@ static int dcpi_os_create(dcpi_base *base, const char *key, unsigned mode, int64
         (void)close(out->fd);
         dcpi_os_file_clear(out);
     }
+    return dcpi_os_shut(dir, error);
+}
+/* O_NONBLOCK: opening a FIFO must not wait for its other side. What it is is asked of the descriptor, so nobody can exchange it in between. */
+static int dcpi_os_open_regular(int dir, const char *name, int flags, dcpi_file *out, dcp_object_info *info) {
+    struct stat st;
+    int error;
+    out->fd = dcpi_os_openat(dir, name, flags | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, 0);
+    if (out->fd < 0) return errno == ENXIO || errno == ENODEV ? EINVAL : errno;         /* a socket; a device without a driver */
+    error = dcpi_os_stat_fd(out->fd, &st);
+    if (!error) error = dcpi_os_check_regular(&st, info);
+    if (!error && fcntl(out->fd, F_SETFL, 0) != 0) error = errno;       /* file systems that fetch from tape heed O_NONBLOCK: off again */
+    if (error) out->fd = dcpi_os_shut(out->fd, -1);
+    return error;
+}
+static int dcpi_os_join(dcpi_base *base, const char *key, int64_t size_hint, dcpi_file *out) {
+    const char *name;
+    dcp_object_info info;
+    int error, dir = dcpi_os_parent(base, key, DCPI_OS_MAKE_NONE, &name);
+    dcpi_os_file_clear(out);
+    if (dir < 0) return errno;
+    error = dcpi_os_open_regular(dir, name, O_WRONLY, out, &info);
+    if (!error && size_hint >= DCPI_OS_DIRECT_FROM) dcpi_os_try_direct(out, dir, name);
     return dcpi_os_shut(dir, error);
 }
 /* *done counts what has been written, also when it fails. */
@@ -1963,22 +2088,13 @@ static int dcpi_os_write(dcpi_file *file, int64_t offset, const void *data, size
     if (!error && before < done) dcpi_os_note_progress(file, offset + (int64_t)before, end);
     return error;
 }
-/* O_NONBLOCK: opening a FIFO must not wait for its writer. What it is is asked of the descriptor, so nobody can exchange it in between. */
 static int dcpi_os_open(dcpi_base *base, const char *key, dcpi_file *out, dcp_object_info *info) {
     const char *name;
-    struct stat st;
-    int error, dir = dcpi_os_parent(base, key, DCPI_OS_MAKE_NONE, &name);
+    int dir = dcpi_os_parent(base, key, DCPI_OS_MAKE_NONE, &name);
     dcpi_os_file_clear(out);
     info->size = info->modified_ns = 0;
     if (dir < 0) return errno;
-    out->fd = dcpi_os_openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, 0);
-    error = dcpi_os_shut(dir, out->fd < 0 ? errno : 0);
-    if (out->fd < 0) return error == ENXIO || error == ENODEV ? EINVAL : error;     /* a socket; a device without a driver */
-    error = dcpi_os_stat_fd(out->fd, &st);
-    if (!error) error = dcpi_os_check_regular(&st, info);
-    if (!error && fcntl(out->fd, F_SETFL, 0) != 0) error = errno;       /* file systems that fetch from tape heed O_NONBLOCK: off again */
-    if (error) out->fd = dcpi_os_shut(out->fd, -1);
-    return error;
+    return dcpi_os_shut(dir, dcpi_os_open_regular(dir, name, O_RDONLY, out, info));
 }
 static int dcpi_os_read(dcpi_file *file, int64_t offset, void *data, size_t size) {
     char *bytes = (char *)data;
@@ -2083,7 +2199,11 @@ static int dcpi_os_random(void *bytes, size_t size) {
     if (library) (void)FreeLibrary(library);
     return error;
 }
-static int dcpi_os_is_separator(char c) { return c == '/' || c == '\\' || c == ':'; }
+/* A colon separates only after a drive's letter: "C:x" is x in the current directory of C. Elsewhere it begins the name of a stream. */
+static int dcpi_os_is_separator(const char *path, size_t i) {
+    const char drive = (char)(path[0] | 0x20);
+    return path[i] == '/' || path[i] == '\\' || (path[i] == ':' && i == 1 && drive >= 'a' && drive <= 'z');
+}
 static int dcpi_os_processors(void) {
     DWORD_PTR mine = 0, all = 0;
     int count = 0;
@@ -2536,6 +2656,12 @@ static int dcpi_os_open_regular(dcpi_base *base, const char *key, DWORD access, 
     }
     if (error && *out != INVALID_HANDLE_VALUE) { (void)CloseHandle(*out); *out = INVALID_HANDLE_VALUE; }
     return dcpi_os_path_done(path, error);
+}
+static int dcpi_os_join(dcpi_base *base, const char *key, int64_t size_hint, dcpi_file *out) {
+    BY_HANDLE_FILE_INFORMATION found;
+    (void)size_hint;
+    dcpi_os_file_clear(out);
+    return dcpi_os_open_regular(base, key, GENERIC_WRITE, &out->handle, &found);
 }
 static void dcpi_os_fill_info(dcp_object_info *info, const BY_HANDLE_FILE_INFORMATION *found) {
     info->size = dcpi_os_join64(found->nFileSizeHigh, found->nFileSizeLow);
@@ -5331,9 +5457,10 @@ static int64_t dcpi_tensor_bytes(const dcp_tensor *t) {
 }
 static dcp_status dcpi_tensor_check_shape(const dcp_tensor *t, dcp_error *err) {
     int64_t elements = 1, whole = 1, bytes;
-    int d, global = dcpi_has_global(t);
+    int d, global;
     if (t->ndim < 0 || t->ndim > DCP_MAX_DIMS)
         return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": ndim is %d; 0 to %d are possible", t->name, t->ndim, DCP_MAX_DIMS);
+    global = dcpi_has_global(t);
     for (d = 0; d < DCP_MAX_DIMS; d++) {
         if (d >= t->ndim && (t->shape[d] || t->global_shape[d] || t->global_offset[d] || t->stride[d]))
             return dcpi_fail(err, DCP_E_INVALID,
@@ -6441,17 +6568,16 @@ DCPDEF dcp_status dcp_metadata_validate(const dcp_metadata *metadata, dcp_valida
     if (c.no_memory) return DCP_E_MEMORY;
     return out->error_count > 0 ? DCP_E_FORMAT : DCP_OK;
 }
-/* Validates for an operation that needs a good document: the first error, and how many more there are. */
-static dcp_status dcpi_meta_check(const dcp_metadata *metadata, const char *path, dcp_error *err) {
-    dcp_validation found;
-    dcp_status status = dcp_metadata_validate(metadata, &found);
-    if (status == DCP_E_FORMAT && found.error_count > 1)
-        (void)dcpi_fail(err, status, "%s: %s (and %" PRIu64 " more errors)", path, found.errors[0], (uint64_t)(found.error_count - 1));
-    else if (status == DCP_E_FORMAT) (void)dcpi_fail(err, status, "%s: %s", path, found.errors[0]);
+/* Validates for an operation that needs a good document: the first error, and how many more there are; the warnings are in *found, which
+ * is freed in any case. */
+static dcp_status dcpi_meta_check(const dcp_metadata *metadata, const char *path, dcp_validation *found, dcp_error *err) {
+    dcp_status status = dcp_metadata_validate(metadata, found);
+    if (status == DCP_E_FORMAT && found->error_count > 1)
+        (void)dcpi_fail(err, status, "%s: %s (and %" PRIu64 " more errors)", path, found->errors[0], (uint64_t)(found->error_count - 1));
+    else if (status == DCP_E_FORMAT) (void)dcpi_fail(err, status, "%s: %s", path, found->errors[0]);
     else if (status == DCP_E_MEMORY) (void)dcpi_fail(err, status, "%s: out of memory while checking the document", path);
     else if (status != DCP_OK) (void)dcpi_fail(err, status, "%s: there is no document to check", path);
     else (void)dcpi_succeed(err);
-    dcp_validation_free(&found);
     return status;
 }
 
@@ -7751,6 +7877,18 @@ static dcp_status dcpi_storage_write(dcp_storage *s, const char *key, void *obje
     (void)dcpi_succeed(err);
     return dcpi_storage_result(s->write(s->context, object, offset, data, size, err), "write", key, err);
 }
+static int dcpi_storage_can_join(const dcp_storage *s) {
+    return (s->flags & DCP_STORAGE_SHARED_POSITIONAL_WRITE) && s->join && s->leave;
+}
+static dcp_status dcpi_storage_join(dcp_storage *s, const char *key, const char *temporary, int64_t size_hint, void **object, dcp_error *err) {
+    *object = NULL;
+    (void)dcpi_succeed(err);
+    return dcpi_storage_result(s->join(s->context, key, temporary, size_hint, object, err), "join in writing", key, err);
+}
+static dcp_status dcpi_storage_leave(dcp_storage *s, const char *key, void *object, dcp_error *err) {
+    (void)dcpi_succeed(err);
+    return dcpi_storage_result(s->leave(s->context, object, err), "finish", key, err);
+}
 static dcp_status dcpi_storage_commit(dcp_storage *s, const char *key, void *object, int replace, dcp_error *err) {
     (void)dcpi_succeed(err);
     return dcpi_storage_result(s->commit(s->context, object, replace, err), "publish", key, err);
@@ -7883,6 +8021,27 @@ static dcp_status dcpi_local_commit(void *context, void *object_, int replace, d
         status = dcpi_local_fail_io(local, sys, what, object->path, err);
         (void)dcpi_os_remove(&local->base, object->temporary);
     }
+    dcpi_local_object_free(object);
+    return status;
+}
+static dcp_status dcpi_local_join(void *context, const char *path, const char *temporary, int64_t size_hint, void **out, dcp_error *err) {
+    dcpi_local *local = (dcpi_local *)context;
+    dcpi_local_object *object = dcpi_local_object_new(path, temporary, err);
+    int sys;
+    if (!object) return DCP_E_MEMORY;
+    sys = dcpi_os_join(&local->base, temporary, size_hint, &object->file);
+    if (sys) {
+        dcpi_local_object_free(object);
+        return dcpi_local_fail(local, sys, "join in writing", temporary, err);
+    }
+    *out = object;
+    return DCP_OK;
+}
+static dcp_status dcpi_local_leave(void *context, void *object_, dcp_error *err) {
+    dcpi_local_object *object = (dcpi_local_object *)object_;
+    int sys = dcpi_os_sync(&object->file), closed = dcpi_os_close(&object->file);
+    dcp_status status = DCP_OK;
+    if (sys || closed) status = dcpi_local_fail_io((const dcpi_local *)context, sys ? sys : closed, "sync", object->temporary, err);
     dcpi_local_object_free(object);
     return status;
 }
@@ -8031,10 +8190,12 @@ static dcp_status dcpi_local_new(const char *path, unsigned mode, int create, dc
     }
     local->mode = mode;
     s->context = local;
-    s->flags = DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_CONCURRENT_WRITE | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH |
+    s->flags = DCP_STORAGE_SHARED_POSITIONAL_WRITE | DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_CONCURRENT_WRITE | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH |
                DCP_STORAGE_SYNC |
                DCP_STORAGE_SYNC_DIRECTORY;
-    s->begin = dcpi_local_begin; s->write = dcpi_local_write; s->commit = dcpi_local_commit; s->abort = dcpi_local_abort;
+    s->begin = dcpi_local_begin;
+    s->join = dcpi_local_join;
+    s->leave = dcpi_local_leave; s->write = dcpi_local_write; s->commit = dcpi_local_commit; s->abort = dcpi_local_abort;
     s->open = dcpi_local_open; s->read = dcpi_local_read; s->map = dcpi_local_map; s->close = dcpi_local_close;
     s->stat = dcpi_local_stat; s->list = dcpi_local_list; s->remove = dcpi_local_remove; s->sync_directory = dcpi_local_sync_directory;
     s->space = dcpi_local_space; s->destroy = dcpi_local_destroy; s->additional_info = dcpi_local_additional;
@@ -8389,7 +8550,7 @@ static dcp_status dcpi_place_open_directory(dcpi_place *place, dcp_storage *stor
     }
     place->shown = (char *)dcpi_alloc(length + 2, err);
     if (!place->shown) return DCP_E_MEMORY;
-    (void)snprintf(place->shown, length + 2, "%.*s%s", (int)length, directory, length > 0 && !dcpi_os_is_separator(directory[length - 1])
+    (void)snprintf(place->shown, length + 2, "%.*s%s", (int)length, directory, length > 0 && !dcpi_os_is_separator(directory, length - 1)
                    ? "/" : "");
     return DCP_OK;
 }
@@ -8399,7 +8560,7 @@ static dcp_status dcpi_place_open(dcpi_place *place, dcp_storage *storage, const
     char *directory;
     dcp_status status;
     memset(place, 0, sizeof *place);
-    while (cut > 0 && !(storage ? path[cut - 1] == '/' : dcpi_os_is_separator(path[cut - 1]))) cut--;
+    while (cut > 0 && !(storage ? path[cut - 1] == '/' : dcpi_os_is_separator(path, cut - 1))) cut--;
     if (cut == length || !dcpi_key_is_valid(storage ? path : path + cut) || length > (size_t)DCP_LIMIT_PATH)
         return dcpi_fail(err, DCP_E_INVALID,
                          "\"%s\" is not the path of a checkpoint: its last part must be a name of printable UTF-8 without '\\' or ':'",
@@ -8470,17 +8631,38 @@ static char *dcpi_temporary_name(const char *final_name, const char *id, int att
  * ============================================================================================================================== */
 #define DCPI_MAX_WORKERS 16
 
+typedef struct dcpi_peer {
+    int64_t heard_ms;                                   /* its last sign of life */
+    uint8_t *message; size_t size;                      /* what it has said in this round, NULL: nothing yet */
+    int is_failed;                                      /* that is a failure */
+} dcpi_peer;
+typedef struct dcpi_team {                              /* the ranks of one operation, as one of them sees them */
+    dcp_coordinator *coordinator;                       /* NULL: one rank */
+    int rank, world_size;
+    uint32_t operation, step;                           /* of this coordinator; of this operation: what has been sent up or down so far */
+    uint32_t call;                                      /* stands for what the ranks must have in common: see dcpi_team_same */
+    dcpi_peer *peers; int peer_count;                   /* rank 0: all ranks; others: rank 0, */
+    dcpi_peer lead;                                     /* in here, so that a rank without memory can say so */
+    int64_t spoke_ms, listened_ms, first_failure_ms;
+    int is_promised;                                    /* this rank has done its part: from here on rank 0's word alone counts (G5) */
+    int is_over;                                        /* nothing is sent or awaited any more */
+    int is_following;                                   /* awaits rank 0's word, and leaves in the mail what comes after it */
+    int is_broken, is_again;                            /* see DCPI_OVER_ */
+    int has_errand;                                     /* a thread of ours works on the operation beside the calling one */
+    dcp_error failure;                                  /* what ended the operation, as far as this rank knows */
+} dcpi_team;
+
 typedef struct dcpi_op {
     dcp_io io;                                          /* with the defaults filled in */
     int64_t started_ms, phase_ms, reported_ms;
+    int64_t checked_ms, longest_gap_ms;                 /* between two looks at the clock: a process that was stopped finds out */
+    volatile int stood_still, looked_ms;                /* the same for other threads: a gap beyond the timeout; the last look, since the start */
     dcp_progress progress;
+    dcpi_team team;
 } dcpi_op;
+static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err);
 
-static dcp_status dcpi_op_begin(dcpi_op *op, const dcp_io *io, dcp_error *err) {
-    memset(op, 0, sizeof *op);
-    op->io = *io;
-    op->started_ms = op->phase_ms = dcpi_os_monotonic_ms();
-    op->reported_ms = op->started_ms - 1000;
+static dcp_status dcpi_op_check_io(const dcp_io *io, dcp_error *err) {
     if (io->timeout_ms < 0) return dcpi_fail(err, DCP_E_INVALID, "io.timeout_ms is negative (0 is the default of 300,000)");
     if (io->deadline_ms < 0) return dcpi_fail(err, DCP_E_INVALID, "io.deadline_ms is negative (0 is no deadline)");
     if (io->threads < 0) return dcpi_fail(err, DCP_E_INVALID, "io.threads is negative (0 chooses)");
@@ -8490,34 +8672,54 @@ static dcp_status dcpi_op_begin(dcpi_op *op, const dcp_io *io, dcp_error *err) {
         return dcpi_fail(err, DCP_E_INVALID,
                          "io.memory_budget is %" PRIu64 " bytes; at least 1 MiB is needed (0 is the default of 64 MiB)",
                 (uint64_t)io->memory_budget);
-    if (io->coordinator && io->coordinator->world_size != 1)
-        return dcpi_fail(err, DCP_E_UNSUPPORTED, "the coordinator has %d ranks; version %s works with one", io->coordinator->world_size,
-                         DCP_VERSION);
-    if (op->io.memory_budget == 0) op->io.memory_budget = 64 * DCPI_MIB;
-    if (op->io.timeout_ms == 0) op->io.timeout_ms = 300000;
-    if (op->io.retry.attempts == 0) op->io.retry.attempts = 3;
-    if (op->io.retry.first_ms == 0) op->io.retry.first_ms = 50;
-    if (op->io.retry.max_ms == 0) op->io.retry.max_ms = 2000;
     return DCP_OK;
+}
+/* Usable even after a failure: then with the defaults in place of what was wrong. */
+static dcp_status dcpi_op_begin(dcpi_op *op, const dcp_io *io, dcp_error *err) {
+    memset(op, 0, sizeof *op);
+    op->io = *io;
+    op->team.world_size = 1;
+    op->started_ms = op->phase_ms = op->checked_ms = dcpi_os_monotonic_ms();
+    op->reported_ms = op->started_ms - 1000;
+    if (op->io.memory_budget == 0) op->io.memory_budget = 64 * DCPI_MIB;
+    if (op->io.timeout_ms <= 0) op->io.timeout_ms = 300000;
+    if (op->io.retry.attempts <= 0) op->io.retry.attempts = 3;
+    if (op->io.retry.first_ms <= 0) op->io.retry.first_ms = 50;
+    if (op->io.retry.max_ms <= 0) op->io.retry.max_ms = 2000;
+    return dcpi_op_check_io(io, err);
 }
 static dcp_status dcpi_op_check_cancel(const dcpi_op *op, dcp_error *err) {     /* any thread */
     if (!op->io.cancel || !dcpi_flag_get(&op->io.cancel->requested)) return DCP_OK;
     return dcpi_fail(err, DCP_E_CANCELLED, "cancelled in phase %s", dcp_phase_name(op->progress.phase));
 }
-/* Calling thread: whether the operation should end now. */
-static dcp_status dcpi_op_check(const dcpi_op *op, dcp_error *err) {
+static void dcpi_op_note_time(dcpi_op *op) {            /* calling thread */
+    int64_t now = dcpi_os_monotonic_ms();
+    op->longest_gap_ms = dcpi_max(op->longest_gap_ms, now - op->checked_ms);
+    op->checked_ms = now;
+    if (op->longest_gap_ms > op->io.timeout_ms) dcpi_flag_set(&op->stood_still, 1);
+    dcpi_flag_set(&op->looked_ms, (int)(now - op->started_ms));
+}
+/* Any thread: whether the calling thread has stood still for so long that the other ranks have given up by now. */
+static dcp_status dcpi_op_check_awake(const dcpi_op *op, dcp_error *err) {
+    const int64_t gap = dcpi_os_monotonic_ms() - op->started_ms - dcpi_flag_get(&op->looked_ms);
+    if (op->team.world_size == 1 || (gap <= op->io.timeout_ms && !dcpi_flag_get(&op->stood_still))) return DCP_OK;
+    return dcpi_fail(err, DCP_E_TIMEOUT, "this rank stood still for more than %d ms: the others have given up by now", op->io.timeout_ms);
+}
+/* Calling thread: whether the operation should end now. With several ranks it must be called often, since it shows that this one lives. */
+static dcp_status dcpi_op_check(dcpi_op *op, dcp_error *err) {
     dcp_status status = dcpi_op_check_cancel(op, err);
+    if (!op->team.has_errand) dcpi_op_note_time(op);
     if (status) return status;
     if (op->io.deadline_ms > 0 && dcpi_os_monotonic_ms() - op->started_ms > op->io.deadline_ms)
         return dcpi_fail(err, DCP_E_TIMEOUT, "the deadline of %" PRId64 " ms passed in phase %s, after %" PRId64 " of %" PRId64 " bytes",
                          op->io.deadline_ms,
                          dcp_phase_name(op->progress.phase), op->progress.bytes_done, op->progress.bytes_total);
-    return DCP_OK;
+    return op->team.has_errand ? DCP_OK : dcpi_team_tick(op, err);
 }
 static void dcpi_op_report(dcpi_op *op, int64_t done, int force) {       /* calling thread */
     int64_t now = dcpi_os_monotonic_ms();
     op->progress.bytes_done = done;
-    if (!op->io.progress || (!force && now - op->reported_ms < 100)) return;
+    if (!op->io.progress || op->team.has_errand || (!force && now - op->reported_ms < 100)) return;
     op->reported_ms = now;
     op->progress.bytes_per_second = now > op->phase_ms ? (double)done * 1000.0 / (double)(now - op->phase_ms) : 0.0;
     op->io.progress(op->io.progress_user, &op->progress);
@@ -8617,6 +8819,1370 @@ static dcp_status dcpi_crew_close(dcpi_crew *crew, dcp_error *err) {
     if (!crew->stop) return DCP_OK;
     if (err) *err = crew->error;
     return crew->error.status;
+}
+
+/* ---- ranks: everything that the library sends and receives goes through two wrappers, which know a broken coordinator ------------------- */
+#define DCPI_TAG_COLLECTIVE 0x0DC0001                   /* barrier, broadcast, gather, allreduce */
+#define DCPI_TAG_OPERATION  0x0DC0002                   /* saves and loads */
+#define DCPI_TAG_DATA       0x0DC0003                   /* tensor bytes */
+#define DCPI_TAG_END        (1 << 28)
+
+typedef char dcpi_status_is_an_int[sizeof(dcp_status) == sizeof(int) ? 1 : -1];
+
+/* Several threads may use a thread-safe coordinator, so what broke it is read and set as a flag. */
+static dcp_status dcpi_coord_broken(const dcp_coordinator *c) {
+    const int broken = dcpi_flag_get((const volatile int *)(const volatile void *)&c->broken);
+    return (dcp_status)broken;
+}
+static void dcpi_coord_break(dcp_coordinator *c, dcp_status status) {
+    dcpi_flag_set((volatile int *)(volatile void *)&c->broken, (int)status);
+}
+static dcp_status dcpi_coord_check(const dcp_coordinator *c, dcp_error *err) {
+    if (c->world_size < 1) return dcpi_fail(err, DCP_E_INVALID, "the coordinator's world_size is %d; at least 1 is needed", c->world_size);
+    if (c->rank < 0 || c->rank >= c->world_size)
+        return dcpi_fail(err, DCP_E_INVALID, "the coordinator's rank is %d; with a world_size of %d it is 0 to %d", c->rank, c->world_size,
+                         c->world_size - 1);
+    if (c->world_size > 1 && (!c->send || !c->receive))
+        return dcpi_fail(err, DCP_E_INVALID, "the coordinator has no %s; both send and receive are needed with %d ranks",
+                         c->send ? "receive" : "send", c->world_size);
+    return DCP_OK;
+}
+static dcp_status dcpi_coord_check_broken(const dcp_coordinator *c, dcp_error *err) {
+    dcp_status broken = dcpi_coord_broken(c);
+    if (broken == DCP_OK) return DCP_OK;
+    (void)dcpi_fail(err, broken, "the coordinator broke earlier (%s) and cannot be used any more: close it and open a new one, on all ranks",
+                    dcp_status_name(broken));
+    if (err) err->rank = c->rank;
+    return broken;
+}
+/* What a callback's failure means: who and where come before its message, and after most failures nothing of it is touched again. */
+static dcp_status dcpi_coord_failed(dcp_coordinator *c, dcp_status status, const char *what, int peer, int tag, dcp_error *err) {
+    if (status != DCP_E_MEMORY && status != DCP_E_INVALID) dcpi_coord_break(c, status);
+    if (!err) return status;
+    if (err->status != status || err->message[0] == '\0') (void)dcpi_fail(err, status, "%s", dcp_status_name(status));
+    if (peer == DCP_ANY_RANK) dcpi_fail_context(err, "rank %d could not %s any rank (tag 0x%X): ", c->rank, what, (unsigned)tag);
+    else dcpi_fail_context(err, "rank %d could not %s rank %d (tag 0x%X): ", c->rank, what, peer, (unsigned)tag);
+    err->rank = peer == DCP_ANY_RANK ? c->rank : peer;
+    return status;
+}
+static dcp_status dcpi_coord_check_call(const dcp_coordinator *c, int peer, int tag, dcp_error *err) {
+    if (peer < 0 || peer >= c->world_size || peer == c->rank || tag < 0 || tag >= DCPI_TAG_END)
+        return dcpi_fail(err, DCP_E_INVALID, "rank %d of %d exchanges no message with rank %d, tag %d", c->rank, c->world_size, peer, tag);
+    return DCP_OK;
+}
+/* timeout_ms: 0 (or less) is what can be done without waiting. */
+static dcp_status dcpi_coord_send(dcp_coordinator *c, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+    dcp_status status = dcpi_coord_check_broken(c, err);
+    if (status) return status;
+    status = dcpi_coord_check_call(c, to, tag, err);
+    if (status) return status;
+    (void)dcpi_succeed(err);
+    status = c->send(c->context, to, tag, data, size, timeout_ms > 0 ? timeout_ms : 0, err);
+    if (status == DCP_OK) return dcpi_succeed(err);
+    if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
+    if (status == DCP_E_TIMEOUT && err && err->message[0] == '\0')
+        (void)dcpi_fail(err, status, "not taken within %d ms", timeout_ms > 0 ? timeout_ms : 0);
+    return dcpi_coord_failed(c, status, "send to", to, tag, err);
+}
+/* *from: a rank or DCP_ANY_RANK, then who it was. *data: dcpi_free it. DCP_PENDING: nothing came within timeout_ms; no error, no message. */
+static dcp_status dcpi_coord_receive(dcp_coordinator *c, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+    const int asked = *from;
+    dcp_status status = dcpi_coord_check_broken(c, err);
+    *data = NULL;
+    *size = 0;
+    if (status) return status;
+    status = dcpi_coord_check_call(c, asked == DCP_ANY_RANK ? (c->rank + 1) % c->world_size : asked, tag, err);
+    if (status) return status;
+    (void)dcpi_succeed(err);
+    status = c->receive(c->context, from, tag, data, size, timeout_ms > 0 ? timeout_ms : 0, err);
+    if (status == DCP_OK && *from >= 0 && *from < c->world_size && *from != c->rank && (asked == DCP_ANY_RANK || *from == asked) &&
+        (*data || *size == 0)) return dcpi_succeed(err);
+    if (status == DCP_OK) {
+        if (*data) dcpi_free(*data);
+        status = dcpi_fail(err, DCP_E_COMM, "its receive returned rank %d and %" PRIu64 " bytes%s, against its contract", *from,
+                           (uint64_t)*size, *data ? "" : " at NULL");
+    }
+    *from = asked;
+    *data = NULL;
+    *size = 0;
+    if (status != DCP_PENDING) return dcpi_coord_failed(c, status, "receive from", asked, tag, err);
+    (void)dcpi_succeed(err);
+    if (err) err->status = DCP_PENDING;
+    return DCP_PENDING;
+}
+
+/* ---- collectives: trees of messages (declared in >>api_plug) ----------------------------------------------------------------------------
+ * Each rank has a place: (rank - root) mod world size, so the root has place 0. The parent of a place is the place without its lowest set bit;
+ * its children are the place + 1, + 2, + 4, ... below that bit, and the child at place + 2^k has the places up to place + 2^(k+1) - 1
+ * behind it. So a subtree is a run of ranks, which keeps reductions in rank order and lets a message name who may be missing.
+ *
+ *   barrier      up:   nothing, once all children have            down: nothing
+ *   broadcast    up:   a word that this rank is ready (at once)   down: the data, once the child is ready
+ *   gather       up:   the sizes of the subtree, then its data, part by part as it arrives
+ *   allreduce    up:   the subtree's reduction                    down: the result
+ *
+ * So each begins with a message up, in which a rank that makes another call is found out. A stream of bytes is cut into messages of a header and
+ * at most DCPI_COORD_PIECE bytes. A rank that gives up tells its parent and children why (a message of kind FAILURE), and these theirs. */
+#ifndef DCPI_COORD_PIECE
+#define DCPI_COORD_PIECE DCPI_MIB
+#endif
+#define DCPI_COORD_TIMEOUT 300000
+#define DCPI_WAVE_MAGIC 0x57504344u                     /* "DCPW" */
+#define DCPI_WAVE_HEADER 32
+
+enum { DCPI_WAVE_BARRIER = 1, DCPI_WAVE_BROADCAST, DCPI_WAVE_GATHER, DCPI_WAVE_ALLREDUCE, DCPI_WAVE_FAILURE };
+typedef struct dcpi_wave {
+    dcp_coordinator *c;
+    int kind, root, place;
+    int timeout_ms; int64_t started_ms;
+    uint32_t sequence; uint64_t size;                   /* size: what all ranks must agree on; 0 for a gather */
+    int looking;                                        /* only for a better reason, after a wait has ended */
+    int heard_from; uint32_t arrived;                   /* the rank whose FAILURE ended this, or -1; bit k: child k has sent what it begins with */
+    dcp_error *err, own;                                /* err: the caller's, or own if that is NULL: a FAILURE needs the text */
+} dcpi_wave;
+/* The header of each message: magic, kind, sequence, root, size (8 bytes), then of a FAILURE its status and rank; the text follows. */
+typedef struct dcpi_wave_head { uint32_t kind, sequence; int root; uint64_t size; dcp_status status; int rank; } dcpi_wave_head;
+
+static const char *dcpi_wave_name(uint32_t kind) {
+    static const char *const names[] = { "?", "dcp_barrier", "dcp_broadcast", "dcp_gather", "dcp_allreduce", "?" };
+    return names[kind <= DCPI_WAVE_FAILURE ? kind : 0];
+}
+static void dcpi_wave_write_head(const dcpi_wave *w, uint8_t head[DCPI_WAVE_HEADER]) {
+    memset(head, 0, DCPI_WAVE_HEADER);
+    dcpi_store32(head, DCPI_WAVE_MAGIC);
+    dcpi_store32(head + 4, (uint32_t)w->kind);
+    dcpi_store32(head + 8, w->sequence);
+    dcpi_store32(head + 12, (uint32_t)w->root);
+    dcpi_store64(head + 16, w->size);
+}
+static int dcpi_wave_read_head(const uint8_t *data, size_t size, dcpi_wave_head *head) {        /* 0: it is none */
+    uint32_t status;
+    if (size < DCPI_WAVE_HEADER || dcpi_load32(data) != DCPI_WAVE_MAGIC) return 0;
+    head->kind = dcpi_load32(data + 4);
+    head->sequence = dcpi_load32(data + 8);
+    head->root = (int)dcpi_load32(data + 12);
+    head->size = dcpi_load64(data + 16);
+    status = dcpi_load32(data + 24);
+    head->status = status <= DCP_E_UNKNOWN ? (dcp_status)status : DCP_E_COMM;
+    head->rank = (int)dcpi_load32(data + 28);
+    return 1;
+}
+
+/* ---- the tree */
+static int dcpi_wave_rank(const dcpi_wave *w, int place) { return (int)(((int64_t)place + w->root) % w->c->world_size); }
+static int dcpi_wave_parent(const dcpi_wave *w) { return dcpi_wave_rank(w, w->place & (w->place - 1)); }
+/* The distance to child k (0, 1, ...), or 0 if there is none. */
+static int dcpi_wave_child(const dcpi_wave *w, int k) {
+    const int lowest = w->place & -w->place;
+    if (k >= 30 || (w->place != 0 && 1 << k >= lowest)) return 0;
+    return 1 << k < w->c->world_size - w->place ? 1 << k : 0;
+}
+static int dcpi_wave_subtree(const dcpi_wave *w, int distance) {        /* ranks at and behind the child at that distance */
+    return (int)dcpi_min(distance, w->c->world_size - w->place - distance);
+}
+static int dcpi_wave_levels(int ranks) {                                /* of a tree of so many ranks; 0 for one */
+    int levels = 0;
+    while (levels < 30 && 1 << levels < ranks) levels++;
+    return levels;
+}
+
+/* ---- time: who is nearest to a missing rank gives up first and tells; the others wait a little longer for that news */
+static int64_t dcpi_wave_limit_up(const dcpi_wave *w, int distance) {   /* of a wait for a child: up to 10 % for the levels behind it */
+    const int behind = dcpi_wave_levels(dcpi_wave_subtree(w, distance)), all = dcpi_wave_levels(w->c->world_size);
+    return w->timeout_ms + (int64_t)w->timeout_ms * behind / (10 * (int64_t)all);
+}
+static int64_t dcpi_wave_limit_down(const dcpi_wave *w) {               /* of a wait for the parent: 10 to 15 %, by its levels to the root */
+    const int all = dcpi_wave_levels(w->c->world_size);
+    int above = 0, place;
+    for (place = w->place; place; place &= place - 1) above++;
+    return w->timeout_ms + (int64_t)w->timeout_ms * (2 * all + above) / (20 * (int64_t)all);
+}
+static int64_t dcpi_wave_limit_data(const dcpi_wave *w) { return w->timeout_ms + (int64_t)w->timeout_ms * 15 / 100; }
+static int dcpi_wave_left(const dcpi_wave *w, int64_t limit) {
+    const int64_t left = limit - (dcpi_os_monotonic_ms() - w->started_ms);
+    return (int)dcpi_max(0, dcpi_min(left, INT_MAX));
+}
+
+/* ---- giving up: what went wrong is in w->err */
+/* Who sent the reason knows it. After a failed send the coordinator is broken, and the rest do nothing. */
+static void dcpi_wave_tell(dcpi_wave *w, int to, const uint8_t *message, size_t size) {
+    if (to == w->heard_from || to == w->c->rank) return;
+    (void)dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, message, size, 0, NULL);
+}
+static void dcpi_wave_tell_all(dcpi_wave *w, const dcp_error *why) {
+    uint8_t message[DCPI_WAVE_HEADER + sizeof why->message];
+    const size_t size = DCPI_WAVE_HEADER + strlen(why->message);
+    int k, distance;
+    dcpi_wave_write_head(w, message);
+    dcpi_store32(message + 4, DCPI_WAVE_FAILURE);
+    dcpi_store32(message + 24, (uint32_t)why->status);
+    dcpi_store32(message + 28, (uint32_t)why->rank);
+    memcpy(message + DCPI_WAVE_HEADER, why->message, size - DCPI_WAVE_HEADER);
+    if (w->place && dcpi_wave_parent(w) != why->rank) dcpi_wave_tell(w, dcpi_wave_parent(w), message, size);
+    for (k = 0; (distance = dcpi_wave_child(w, k)) != 0; k++)
+        if (dcpi_wave_rank(w, w->place + distance) != why->rank) dcpi_wave_tell(w, dcpi_wave_rank(w, w->place + distance), message, size);
+    dcpi_wave_tell(w, why->rank, message, size);        /* who is missing or deviates, last: it may be gone, or come back */
+}
+static dcp_status dcpi_wave_end(dcpi_wave *w, dcp_status status) {
+    if (status == DCP_OK) return dcpi_succeed(w->err);
+    if (!dcpi_coord_broken(w->c)) {                     /* else the coordinator itself failed, and is not touched again */
+        if (status == DCP_E_MEMORY) w->err->rank = w->c->rank;
+        dcpi_wave_tell_all(w, w->err);
+    }
+    dcpi_coord_break(w->c, status);
+    return status;
+}
+
+/* ---- one message */
+static dcp_status dcpi_wave_adopt(dcpi_wave *w, int from, const dcpi_wave_head *head, const uint8_t *text, size_t size) {
+    const dcp_status status = head->status > DCP_PENDING ? head->status : DCP_E_COMM;
+    w->heard_from = from;
+    (void)dcpi_fail(w->err, status, "%.*s", (int)dcpi_min((int64_t)size, (int64_t)sizeof w->err->message), (const char *)text);
+    w->err->rank = head->rank;
+    return status;
+}
+static dcp_status dcpi_wave_look_around(dcpi_wave *w);
+
+/* Whether a message belongs to this very call. */
+static dcp_status dcpi_wave_check(dcpi_wave *w, int from, const uint8_t *data, size_t size) {
+    dcpi_wave_head head;
+    dcp_status status;
+    if (!dcpi_wave_read_head(data, size, &head)) {
+        status = dcpi_fail(w->err, DCP_E_COMM, "%s: rank %d got %" PRIu64 " bytes from rank %d that are no message of a collective: tag 0x%X "
+                           "belongs to the library", dcpi_wave_name((uint32_t)w->kind), w->c->rank, (uint64_t)size, from,
+                           (unsigned)DCPI_TAG_COLLECTIVE);
+        w->err->rank = from;
+        return status;
+    }
+    if (head.kind == DCPI_WAVE_FAILURE && head.rank == w->c->rank && head.status == DCP_E_TIMEOUT) {
+        if (w->looking) return DCP_OK;
+        status = dcpi_wave_look_around(w);              /* this rank is missed, but here: perhaps since it makes another call */
+        if (status) return status;
+    }
+    if (head.kind == DCPI_WAVE_FAILURE) return dcpi_wave_adopt(w, from, &head, data + DCPI_WAVE_HEADER, size - DCPI_WAVE_HEADER);
+    if (head.kind == (uint32_t)w->kind && head.sequence == w->sequence && head.root == w->root && head.size == w->size) return DCP_OK;
+    status = dcpi_fail(w->err, DCP_E_MISMATCH, "rank %d calls %s (root %d, %" PRIu64 " bytes, its collective call %" PRIu32 "), but rank %d "
+                       "%s (root %d, %" PRIu64 " bytes, its call %" PRIu32 "): all ranks must make the same calls in the same order",
+                       w->c->rank, dcpi_wave_name((uint32_t)w->kind), w->root, w->size, w->sequence, from, dcpi_wave_name(head.kind),
+                       head.root, head.size, head.sequence);
+    w->err->rank = from;
+    return status;
+}
+/* DCP_PENDING: nothing within `limit` ms of the call's begin. *data: header and bytes, dcpi_free. */
+static dcp_status dcpi_wave_take(dcpi_wave *w, int *from, int64_t limit, uint8_t **data, size_t *size) {
+    void *memory;
+    dcp_status status = dcpi_coord_receive(w->c, from, DCPI_TAG_COLLECTIVE, &memory, size, dcpi_wave_left(w, limit), w->err);
+    *data = NULL;
+    if (status == DCP_OK) status = dcpi_wave_check(w, *from, (const uint8_t *)memory, *size);
+    else if (status != DCP_PENDING) dcpi_fail_context(w->err, "%s: ", dcpi_wave_name((uint32_t)w->kind));
+    if (status) dcpi_free(memory);
+    else *data = (uint8_t *)memory;
+    return status;
+}
+
+/* ---- who is missing */
+static dcp_status dcpi_wave_late(dcpi_wave *w, int rank, int64_t limit, const char *whom) {
+    const dcp_status status = dcpi_fail(w->err, DCP_E_TIMEOUT, "%s: rank %d has waited %" PRId64 " ms for %s: does it run, and make the same "
+                                        "call? The coordinator is broken now: close it and open a new one, on all ranks",
+                                        dcpi_wave_name((uint32_t)w->kind), w->c->rank, limit, whom);
+    w->err->rank = rank;
+    return status;
+}
+/* A wait has ended in vain. Marks the children whose message has come meanwhile; a message of a rank that made another call, or that gave up, is
+ * the better reason. */
+static dcp_status dcpi_wave_look_around(dcpi_wave *w) {
+    int looks;
+    w->looking = 1;
+    for (looks = 0; looks < w->c->world_size; looks++) {
+        int from = DCP_ANY_RANK, k, distance;
+        uint8_t *data;
+        size_t size;
+        dcp_status status = dcpi_wave_take(w, &from, 0, &data, &size);
+        if (status == DCP_PENDING) break;
+        if (status) return status;
+        dcpi_free(data);
+        for (k = 0; (distance = dcpi_wave_child(w, k)) != 0; k++)
+            if (from == dcpi_wave_rank(w, w->place + distance)) w->arrived |= (uint32_t)1 << k;
+    }
+    return DCP_OK;
+}
+static dcp_status dcpi_wave_late_parent(dcpi_wave *w, int64_t limit) {
+    char whom[80];
+    const dcp_status status = dcpi_wave_look_around(w);
+    if (status) return status;
+    (void)snprintf(whom, sizeof whom, "rank %d (or one that it waits for)", dcpi_wave_parent(w));
+    return dcpi_wave_late(w, dcpi_wave_parent(w), limit, whom);
+}
+static void dcpi_wave_name_child(const dcpi_wave *w, int distance, char *text, size_t capacity) {
+    const int first = dcpi_wave_rank(w, w->place + distance), count = dcpi_wave_subtree(w, distance);
+    const int second = (first + 1) % w->c->world_size, last = dcpi_wave_rank(w, w->place + distance + count - 1);
+    if (count == 1 || w->kind == DCPI_WAVE_BROADCAST) (void)snprintf(text, capacity, "rank %d", first);     /* it says by itself that it is there */
+    else if (count == 2) (void)snprintf(text, capacity, "rank %d (or rank %d behind it)", first, second);
+    else (void)snprintf(text, capacity, "rank %d (or one of %d to %d behind it%s)", first, second, last, last < second ? ", counted round" : "");
+}
+static dcp_status dcpi_wave_late_children(dcpi_wave *w, int64_t limit) {
+    const dcp_status status = dcpi_wave_look_around(w);
+    char whom[320];
+    size_t used = 0;
+    int k, distance, missing = -1;
+    if (status) return status;
+    whom[0] = '\0';
+    for (k = 0; (distance = dcpi_wave_child(w, k)) != 0; k++) {
+        if (w->arrived >> k & 1) continue;
+        if (missing >= 0) used += (size_t)snprintf(whom + used, sizeof whom - used, ", ");
+        else missing = dcpi_wave_rank(w, w->place + distance);
+        dcpi_wave_name_child(w, distance, whom + used, sizeof whom - used);
+        used += strlen(whom + used);
+        if (used + 70 > sizeof whom) break;
+    }
+    return dcpi_wave_late(w, missing, limit, missing >= 0 ? whom : "a message of a rank behind it");
+}
+
+/* ---- streams: `size` bytes that both sides know, in as many messages as it takes, at least one */
+static dcp_status dcpi_wave_send(dcpi_wave *w, int to, const void *data, size_t size) {
+    const size_t most = size < DCPI_COORD_PIECE ? size : DCPI_COORD_PIECE;
+    uint8_t *message = (uint8_t *)dcpi_alloc(DCPI_WAVE_HEADER + most, w->err);
+    size_t at = 0;
+    dcp_status status;
+    if (!message) return DCP_E_MEMORY;
+    dcpi_wave_write_head(w, message);
+    do {
+        const size_t piece = size - at < most ? size - at : most;
+        if (piece) memcpy(message + DCPI_WAVE_HEADER, (const uint8_t *)data + at, piece);
+        status = dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, message, DCPI_WAVE_HEADER + piece,
+                                 dcpi_wave_left(w, dcpi_wave_limit_data(w)), w->err);
+        at += piece;
+    } while (status == DCP_OK && at < size);
+    dcpi_free(message);
+    if (status) dcpi_fail_context(w->err, "%s: ", dcpi_wave_name((uint32_t)w->kind));
+    return status;
+}
+static dcp_status dcpi_wave_check_due(dcpi_wave *w, int from, uint64_t bytes, uint64_t due) {
+    dcp_status status;
+    if (bytes <= due && (bytes > 0 || due == 0)) return DCP_OK;
+    status = dcpi_fail(w->err, DCP_E_COMM, "%s: rank %d got %" PRIu64 " bytes from rank %d where %" PRIu64 " are due",
+                       dcpi_wave_name((uint32_t)w->kind), w->c->rank, bytes, from, due);
+    w->err->rank = from;
+    return status;
+}
+/* DCP_PENDING: not all within `limit` ms of the call's begin. */
+static dcp_status dcpi_wave_receive(dcpi_wave *w, int from, int64_t limit, void *data, size_t size) {
+    size_t at = 0;
+    do {
+        uint8_t *message;
+        size_t bytes;
+        dcp_status status = dcpi_wave_take(w, &from, limit, &message, &bytes);
+        if (status) return status;
+        bytes -= DCPI_WAVE_HEADER;
+        status = dcpi_wave_check_due(w, from, bytes, size - at);
+        if (status == DCP_OK && bytes) memcpy((uint8_t *)data + at, message + DCPI_WAVE_HEADER, bytes);
+        dcpi_free(message);
+        if (status) return status;
+        at += bytes;
+    } while (at < size);
+    return DCP_OK;
+}
+static dcp_status dcpi_wave_from_parent(dcpi_wave *w, void *data, size_t size) {
+    const int64_t limit = dcpi_wave_limit_down(w);
+    const dcp_status status = dcpi_wave_receive(w, dcpi_wave_parent(w), limit, data, size);
+    return status == DCP_PENDING ? dcpi_wave_late_parent(w, limit) : status;
+}
+static dcp_status dcpi_wave_from_child(dcpi_wave *w, int k, void *data, size_t size) {
+    const int distance = dcpi_wave_child(w, k);
+    const int64_t limit = w->kind == DCPI_WAVE_BROADCAST ? w->timeout_ms : dcpi_wave_limit_up(w, distance);
+    const dcp_status status = dcpi_wave_receive(w, dcpi_wave_rank(w, w->place + distance), limit, data, size);
+    if (status == DCP_PENDING) return dcpi_wave_late_children(w, limit);
+    w->arrived |= (uint32_t)1 << k;
+    return status;
+}
+
+/* ---- the four */
+/* w->c is NULL on success if there is nobody to exchange anything with. */
+static dcp_status dcpi_wave_begin(dcpi_wave *w, dcp_coordinator *c, int kind, int root, size_t size, int timeout_ms, dcp_error *err) {
+    const int ranks = c ? c->world_size : 1;
+    dcp_status status;
+    memset(w, 0, sizeof *w);
+    w->err = err ? err : &w->own;
+    if (timeout_ms < 0)
+        return dcpi_fail(err, DCP_E_INVALID, "%s: timeout_ms is negative (0 is the default of %d)", dcpi_wave_name((uint32_t)kind),
+                         DCPI_COORD_TIMEOUT);
+    status = c ? dcpi_coord_check(c, err) : DCP_OK;
+    if (status) return status;
+    if (root < 0 || root >= ranks)
+        return dcpi_fail(err, DCP_E_INVALID, "%s: root is %d; with %d ranks it is 0 to %d", dcpi_wave_name((uint32_t)kind), root, ranks,
+                         ranks - 1);
+    if (ranks == 1) return dcpi_succeed(err);
+    status = dcpi_coord_check_broken(c, err);
+    if (status) return status;
+    w->c = c;
+    w->kind = kind;
+    w->root = root;
+    w->place = (int)(((int64_t)c->rank - root + ranks) % ranks);
+    w->timeout_ms = timeout_ms ? timeout_ms : DCPI_COORD_TIMEOUT;
+    w->started_ms = dcpi_os_monotonic_ms();
+    w->sequence = c->collectives++;
+    w->size = size;
+    w->heard_from = -1;
+    return dcpi_succeed(err);
+}
+typedef void (*dcpi_reduce_fn)(void *inout, const void *in, size_t size, void *user);
+
+static dcp_status dcpi_wave_reduce(dcpi_wave *w, void *data, size_t size, dcpi_reduce_fn reduce, void *user) {
+    void *in = size && dcpi_wave_child(w, 0) ? dcpi_alloc(size, w->err) : NULL;
+    dcp_status status = size && dcpi_wave_child(w, 0) && !in ? DCP_E_MEMORY : DCP_OK;
+    int k;
+    for (k = 0; status == DCP_OK && dcpi_wave_child(w, k); k++) {
+        status = dcpi_wave_from_child(w, k, in, size);
+        if (status == DCP_OK && reduce) reduce(data, in, size, user);
+    }
+    dcpi_free(in);
+    return status;
+}
+/* A barrier is a reduction of nothing. */
+static dcp_status dcpi_wave_reduce_all(dcpi_wave *w, void *data, size_t size, dcpi_reduce_fn reduce, void *user) {
+    dcp_status status = dcpi_wave_reduce(w, data, size, reduce, user);
+    int k;
+    if (status == DCP_OK && w->place) status = dcpi_wave_send(w, dcpi_wave_parent(w), data, size);
+    if (status == DCP_OK && w->place) status = dcpi_wave_from_parent(w, data, size);
+    for (k = 29; status == DCP_OK && k >= 0; k--)       /* the greatest subtree first: it has the longest way */
+        if (dcpi_wave_child(w, k)) status = dcpi_wave_send(w, dcpi_wave_rank(w, w->place + dcpi_wave_child(w, k)), data, size);
+    return status;
+}
+DCPDEF dcp_status dcp_barrier(dcp_coordinator *coordinator, int timeout_ms, dcp_error *err) {
+    dcpi_wave w;
+    dcp_status status = dcpi_wave_begin(&w, coordinator, DCPI_WAVE_BARRIER, 0, 0, timeout_ms, err);
+    if (status || !w.c) return status;
+    return dcpi_wave_end(&w, dcpi_wave_reduce_all(&w, NULL, 0, NULL, NULL));
+}
+DCPDEF dcp_status dcp_allreduce(dcp_coordinator *coordinator, void *data, size_t size,
+                                void (*reduce)(void *inout, const void *in, size_t size, void *user), void *user, int timeout_ms,
+                                dcp_error *err) {
+    dcpi_wave w;
+    dcp_status status;
+    if (!reduce) return dcpi_fail(err, DCP_E_INVALID, "dcp_allreduce: reduce is NULL");
+    if (!data && size) return dcpi_fail(err, DCP_E_INVALID, "dcp_allreduce: data is NULL");
+    status = dcpi_wave_begin(&w, coordinator, DCPI_WAVE_ALLREDUCE, 0, size, timeout_ms, err);
+    if (status || !w.c) return status;
+    return dcpi_wave_end(&w, dcpi_wave_reduce_all(&w, data, size, reduce, user));
+}
+static dcp_status dcpi_wave_broadcast(dcpi_wave *w, void *data, size_t size) {
+    dcp_status status = DCP_OK;
+    int k;
+    if (w->place) status = dcpi_wave_send(w, dcpi_wave_parent(w), NULL, 0);
+    if (status == DCP_OK && w->place) status = dcpi_wave_from_parent(w, data, size);
+    for (k = 29; status == DCP_OK && k >= 0; k--) {
+        if (!dcpi_wave_child(w, k)) continue;
+        status = dcpi_wave_from_child(w, k, NULL, 0);
+        if (status == DCP_OK) status = dcpi_wave_send(w, dcpi_wave_rank(w, w->place + dcpi_wave_child(w, k)), data, size);
+    }
+    return status;
+}
+DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t size, int root, int timeout_ms, dcp_error *err) {
+    dcpi_wave w;
+    dcp_status status;
+    if (!data && size) return dcpi_fail(err, DCP_E_INVALID, "dcp_broadcast: data is NULL");
+    status = dcpi_wave_begin(&w, coordinator, DCPI_WAVE_BROADCAST, root, size, timeout_ms, err);
+    if (status || !w.c) return status;
+    return dcpi_wave_end(&w, dcpi_wave_broadcast(&w, data, size));
+}
+/* ---- gather. list: the size of each rank's part in this subtree, 8 bytes each, this rank first */
+static dcp_status dcpi_wave_gather_sizes(dcpi_wave *w, uint8_t *list) {
+    dcp_status status = DCP_OK;
+    int k, distance;
+    for (k = 0; status == DCP_OK && (distance = dcpi_wave_child(w, k)) != 0; k++)
+        status = dcpi_wave_from_child(w, k, list + 8 * (size_t)distance, 8 * (size_t)dcpi_wave_subtree(w, distance));
+    return status;
+}
+static dcp_status dcpi_wave_late_part(dcpi_wave *w, int from) {
+    char whom[80];
+    (void)snprintf(whom, sizeof whom, "the rest of the data from rank %d", from);
+    return dcpi_wave_late(w, from, dcpi_wave_limit_data(w), whom);
+}
+/* Passes a part on, message by message, so that no rank but the root holds more than its own data. */
+static dcp_status dcpi_wave_forward(dcpi_wave *w, int from, uint64_t left) {
+    while (left > 0) {
+        uint8_t *message;
+        size_t bytes;
+        dcp_status status = dcpi_wave_take(w, &from, dcpi_wave_limit_data(w), &message, &bytes);
+        if (status == DCP_PENDING) return dcpi_wave_late_part(w, from);
+        if (status) return status;
+        status = dcpi_wave_check_due(w, from, bytes - DCPI_WAVE_HEADER, left);
+        if (status == DCP_OK)
+            status = dcpi_coord_send(w->c, dcpi_wave_parent(w), DCPI_TAG_COLLECTIVE, message, bytes,
+                                     dcpi_wave_left(w, dcpi_wave_limit_data(w)), w->err);
+        dcpi_free(message);
+        if (status) return status;
+        left -= bytes - DCPI_WAVE_HEADER;
+    }
+    return DCP_OK;
+}
+static dcp_status dcpi_wave_gather_up(dcpi_wave *w, const uint8_t *list, int count, const void *data, size_t size) {
+    dcp_status status = dcpi_wave_send(w, dcpi_wave_parent(w), list, 8 * (size_t)count);
+    int k, distance, i;
+    if (status == DCP_OK && size) status = dcpi_wave_send(w, dcpi_wave_parent(w), data, size);
+    for (k = 0; (distance = dcpi_wave_child(w, k)) != 0; k++)
+        for (i = distance; status == DCP_OK && i < distance + dcpi_wave_subtree(w, distance); i++)
+            status = dcpi_wave_forward(w, dcpi_wave_rank(w, w->place + distance), dcpi_load64(list + 8 * (size_t)i));
+    return status;
+}
+/* On the root: one allocation with the pointers and room for each part, and the sizes. list is in the order of places. */
+static dcp_status dcpi_gather_room(int ranks, int root, const uint8_t *list, void ***parts, size_t **sizes, dcp_error *err) {
+    int64_t total, at, size;
+    int place;
+    if (!dcpi_align_up((int64_t)((uint64_t)ranks * sizeof(void *)), 16, &total)) return dcpi_no_memory(err, SIZE_MAX);
+    at = total;
+    for (place = 0; place < ranks; place++)
+        if (dcpi_load64(list + 8 * (size_t)place) > (uint64_t)INT64_MAX ||
+            !dcpi_align_up((int64_t)dcpi_load64(list + 8 * (size_t)place), 16, &size) || !dcpi_add(total, size, &total) ||
+            (int64_t)(size_t)total != total) return dcpi_no_memory(err, SIZE_MAX);
+    *sizes = (size_t *)dcpi_alloc_array((size_t)ranks, sizeof **sizes, err);
+    *parts = *sizes ? (void **)dcpi_alloc((size_t)total, err) : NULL;
+    if (!*parts) return DCP_E_MEMORY;
+    for (place = 0; place < ranks; place++) {
+        const int rank = (int)(((int64_t)place + root) % ranks);
+        (*sizes)[rank] = (size_t)dcpi_load64(list + 8 * (size_t)place);
+        (*parts)[rank] = (*sizes)[rank] ? (char *)*parts + (size_t)at : NULL;
+        at += (int64_t)(((*sizes)[rank] + 15) & ~(size_t)15);
+    }
+    return DCP_OK;
+}
+static dcp_status dcpi_wave_gather_in(dcpi_wave *w, const uint8_t *list, const void *data, void ***parts, size_t **sizes) {
+    dcp_status status = dcpi_gather_room(w->c->world_size, w->root, list, parts, sizes, w->err);
+    int k, distance, place;
+    if (status) return status;
+    if ((*sizes)[w->root]) memcpy((*parts)[w->root], data, (*sizes)[w->root]);
+    for (k = 0; (distance = dcpi_wave_child(w, k)) != 0; k++)
+        for (place = distance; status == DCP_OK && place < distance + dcpi_wave_subtree(w, distance); place++) {
+            const int rank = dcpi_wave_rank(w, place), from = dcpi_wave_rank(w, distance);
+            if (!(*sizes)[rank]) continue;
+            status = dcpi_wave_receive(w, from, dcpi_wave_limit_data(w), (*parts)[rank], (*sizes)[rank]);
+            if (status == DCP_PENDING) status = dcpi_wave_late_part(w, from);
+        }
+    return status;
+}
+static dcp_status dcpi_wave_gather(dcpi_wave *w, const void *data, size_t size, void ***parts, size_t **sizes) {
+    const int lowest = w->place & -w->place, behind = w->c->world_size - w->place;
+    const int count = w->place && lowest < behind ? lowest : behind;
+    uint8_t *list = (uint8_t *)dcpi_alloc_array((size_t)count, 8, w->err);
+    dcp_status status;
+    if (!list) return DCP_E_MEMORY;
+    dcpi_store64(list, size);
+    status = dcpi_wave_gather_sizes(w, list);
+    if (status == DCP_OK && w->place) status = dcpi_wave_gather_up(w, list, count, data, size);
+    else if (status == DCP_OK) status = dcpi_wave_gather_in(w, list, data, parts, sizes);
+    dcpi_free(list);
+    return status;
+}
+static dcp_status dcpi_gather_alone(const void *data, size_t size, void ***parts, size_t **sizes, dcp_error *err) {
+    uint8_t list[8];
+    dcp_status status;
+    dcpi_store64(list, size);
+    status = dcpi_gather_room(1, 0, list, parts, sizes, err);
+    if (status == DCP_OK && size) memcpy((*parts)[0], data, size);
+    return status;
+}
+DCPDEF dcp_status dcp_gather(dcp_coordinator *coordinator, const void *data, size_t size, void ***parts, size_t **sizes, int root,
+                             int timeout_ms, dcp_error *err) {
+    dcpi_wave w;
+    dcp_status status;
+    if (parts) *parts = NULL;
+    if (sizes) *sizes = NULL;
+    if (!data && size) return dcpi_fail(err, DCP_E_INVALID, "dcp_gather: data is NULL");
+    if ((!parts || !sizes) && (!coordinator || coordinator->rank == root))
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_gather: parts and sizes must not be NULL on the root");
+    status = dcpi_wave_begin(&w, coordinator, DCPI_WAVE_GATHER, root, 0, timeout_ms, err);
+    if (status) return status;
+    if (w.c) status = dcpi_wave_end(&w, dcpi_wave_gather(&w, data, size, parts, sizes));
+    else status = dcpi_gather_alone(data, size, parts, sizes, err);
+    if (status == DCP_OK) return DCP_OK;
+    if (parts) { dcpi_free(*parts); *parts = NULL; }
+    if (sizes) { dcpi_free(*sizes); *sizes = NULL; }
+    return status;
+}
+
+/* ---- thread group: n ranks in one process (declared in >>api_plug) ------------------------------------------------------------------------
+ * Each rank has a mailbox with a lock of its own. A letter stands in two queues of it: of those with its tag from its sender, and of those
+ * with its tag from anybody; a table finds a queue by both, so that taking one costs the same however many wait. A queue is there as long
+ * as it has letters. A sender wakes the receivers of a mailbox only if one of them waits for just this. */
+typedef struct dcpi_letter dcpi_letter;
+typedef struct dcpi_queue { struct dcpi_queue *next; int from, tag; dcpi_letter *first, *last; } dcpi_queue;   /* from: or DCP_ANY_RANK */
+struct dcpi_letter {
+    dcpi_letter *next[2], *previous[2];                 /* in the queue of its sender, and in that of anybody */
+    dcpi_queue *queue[2];
+    int from; void *data; size_t size;
+};
+typedef struct dcpi_waiter { struct dcpi_waiter *next; int from, tag; } dcpi_waiter;
+typedef struct dcpi_mailbox {
+    dcpi_mutex lock; dcpi_cond arrived;
+    dcpi_queue **table; size_t buckets, queues;         /* buckets: a power of two, or 0 at first */
+    dcpi_waiter *waiters;
+    volatile int closed;                                /* set under the lock, looked at by all */
+} dcpi_mailbox;
+typedef struct dcpi_group { int ranks, ready, open; dcpi_mutex lock; dcpi_mailbox *mailboxes; } dcpi_group;    /* lock: of `open` */
+typedef struct dcpi_seat { dcpi_group *group; int rank; } dcpi_seat;
+
+/* ---- queues; under the mailbox's lock */
+static size_t dcpi_queue_bucket(size_t buckets, int from, int tag) {
+    const uint32_t mixed = ((uint32_t)from * 0x9E3779B1u) ^ ((uint32_t)tag * 0x85EBCA6Bu);
+    return (size_t)(mixed ^ mixed >> 15) & (buckets - 1);
+}
+static dcpi_queue *dcpi_queue_find(const dcpi_mailbox *m, int from, int tag) {
+    dcpi_queue *queue = m->buckets ? m->table[dcpi_queue_bucket(m->buckets, from, tag)] : NULL;
+    while (queue && (queue->from != from || queue->tag != tag)) queue = queue->next;
+    return queue;
+}
+static dcp_status dcpi_queue_room(dcpi_mailbox *m, dcp_error *err) {
+    const size_t buckets = m->buckets ? 2 * m->buckets : 16;
+    dcpi_queue **table;
+    size_t i;
+    if (m->queues < m->buckets) return DCP_OK;
+    table = (dcpi_queue **)dcpi_alloc_array(buckets, sizeof *table, err);
+    if (!table) return DCP_E_MEMORY;
+    for (i = 0; i < m->buckets; i++)
+        while (m->table[i]) {
+            dcpi_queue *queue = m->table[i];
+            const size_t to = dcpi_queue_bucket(buckets, queue->from, queue->tag);
+            m->table[i] = queue->next;
+            queue->next = table[to];
+            table[to] = queue;
+        }
+    dcpi_free(m->table);
+    m->table = table;
+    m->buckets = buckets;
+    return DCP_OK;
+}
+static dcpi_queue *dcpi_queue_get(dcpi_mailbox *m, int from, int tag, dcp_error *err) {         /* made if need be; NULL sets err */
+    dcpi_queue *queue = dcpi_queue_find(m, from, tag);
+    size_t bucket;
+    if (queue) return queue;
+    if (dcpi_queue_room(m, err)) return NULL;
+    queue = (dcpi_queue *)dcpi_alloc_array(1, sizeof *queue, err);
+    if (!queue) return NULL;
+    queue->from = from;
+    queue->tag = tag;
+    bucket = dcpi_queue_bucket(m->buckets, from, tag);
+    queue->next = m->table[bucket];
+    m->table[bucket] = queue;
+    m->queues++;
+    return queue;
+}
+static void dcpi_queue_drop_empty(dcpi_mailbox *m, dcpi_queue *queue) {
+    dcpi_queue **link;
+    if (queue->first) return;
+    link = &m->table[dcpi_queue_bucket(m->buckets, queue->from, queue->tag)];
+    while (*link != queue) link = &(*link)->next;
+    *link = queue->next;
+    m->queues--;
+    dcpi_free(queue);
+}
+static void dcpi_letter_append(dcpi_letter *letter, dcpi_queue *queue, int which) {
+    letter->queue[which] = queue;
+    letter->previous[which] = queue->last;
+    if (queue->last) queue->last->next[which] = letter;
+    else queue->first = letter;
+    queue->last = letter;
+}
+static void dcpi_letter_take(dcpi_mailbox *m, dcpi_letter *letter, int which) {
+    dcpi_queue *queue = letter->queue[which];
+    dcpi_letter *next = letter->next[which], *previous = letter->previous[which];
+    if (next) next->previous[which] = previous;
+    else queue->last = previous;
+    if (previous) previous->next[which] = next;
+    else queue->first = next;
+    dcpi_queue_drop_empty(m, queue);
+}
+static dcp_status dcpi_letter_put(dcpi_mailbox *m, dcpi_letter *letter, int tag, dcp_error *err) {
+    dcpi_queue *own = dcpi_queue_get(m, letter->from, tag, err), *any = own ? dcpi_queue_get(m, DCP_ANY_RANK, tag, err) : NULL;
+    if (!any) {
+        if (own) dcpi_queue_drop_empty(m, own);
+        return DCP_E_MEMORY;
+    }
+    dcpi_letter_append(letter, own, 0);
+    dcpi_letter_append(letter, any, 1);
+    return DCP_OK;
+}
+
+/* ---- send and receive */
+static dcp_status dcpi_seat_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+    const dcpi_seat *seat = (const dcpi_seat *)context;
+    dcpi_mailbox *m = &seat->group->mailboxes[to];
+    dcpi_letter *letter = (dcpi_letter *)dcpi_alloc_array(1, sizeof *letter, err);
+    const dcpi_waiter *waiter;
+    dcp_status status = DCP_OK;
+    (void)timeout_ms;
+    if (!letter) return DCP_E_MEMORY;
+    letter->from = seat->rank;
+    letter->size = size;
+    letter->data = size ? dcpi_alloc(size, err) : NULL;
+    if (size && !letter->data) { dcpi_free(letter); return DCP_E_MEMORY; }
+    if (size) memcpy(letter->data, data, size);
+    dcpi_mutex_lock(&m->lock);
+    if (m->closed) status = dcpi_fail(err, DCP_E_COMM, "rank %d of the thread group has been closed", to);
+    else status = dcpi_letter_put(m, letter, tag, err);
+    for (waiter = m->waiters; status == DCP_OK && waiter; waiter = waiter->next)
+        if (waiter->tag == tag && (waiter->from == seat->rank || waiter->from == DCP_ANY_RANK)) break;
+    if (status == DCP_OK && waiter) dcpi_cond_wake_all(&m->arrived);
+    dcpi_mutex_unlock(&m->lock);
+    if (status == DCP_OK) return DCP_OK;
+    dcpi_free(letter->data);
+    dcpi_free(letter);
+    return status;
+}
+/* Whether nothing can come any more: from that rank, or from any. */
+static int dcpi_seat_is_left(const dcpi_seat *seat, int from) {
+    int rank;
+    if (from != DCP_ANY_RANK) return dcpi_flag_get(&seat->group->mailboxes[from].closed);
+    for (rank = 0; rank < seat->group->ranks; rank++)
+        if (rank != seat->rank && !dcpi_flag_get(&seat->group->mailboxes[rank].closed)) return 0;
+    return 1;
+}
+static dcpi_letter *dcpi_seat_take(dcpi_mailbox *m, int from, int tag) {                      /* under the lock */
+    const dcpi_queue *queue = dcpi_queue_find(m, from, tag);
+    dcpi_letter *letter = queue ? queue->first : NULL;
+    if (!letter) return NULL;
+    dcpi_letter_take(m, letter, 0);
+    dcpi_letter_take(m, letter, 1);
+    return letter;
+}
+/* A rank closes after its last message has been put here under our lock, so "no message, and closed" in this order is the truth. */
+static dcp_status dcpi_seat_await(const dcpi_seat *seat, int from, int tag, int timeout_ms, dcpi_letter **letter, dcp_error *err) {
+    dcpi_mailbox *m = &seat->group->mailboxes[seat->rank];
+    const int64_t until = timeout_ms > 0 ? dcpi_os_monotonic_ms() + timeout_ms : 0;
+    int64_t left = timeout_ms;
+    while ((*letter = dcpi_seat_take(m, from, tag)) == NULL) {
+        dcpi_waiter self, **link;
+        if (dcpi_seat_is_left(seat, from))
+            return from == DCP_ANY_RANK ? dcpi_fail(err, DCP_E_COMM, "all other ranks of the thread group have been closed")
+                                        : dcpi_fail(err, DCP_E_COMM, "rank %d of the thread group has been closed", from);
+        if (left <= 0) return DCP_PENDING;
+        self.from = from;
+        self.tag = tag;
+        self.next = m->waiters;
+        m->waiters = &self;
+        dcpi_cond_wait_ms(&m->arrived, &m->lock, (int)left);
+        for (link = &m->waiters; *link != &self; link = &(*link)->next) {}
+        *link = self.next;
+        left = until - dcpi_os_monotonic_ms();
+    }
+    return DCP_OK;
+}
+static dcp_status dcpi_seat_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+    const dcpi_seat *seat = (const dcpi_seat *)context;
+    dcpi_mailbox *m = &seat->group->mailboxes[seat->rank];
+    dcpi_letter *letter;
+    dcp_status status;
+    dcpi_mutex_lock(&m->lock);
+    status = dcpi_seat_await(seat, *from, tag, timeout_ms, &letter, err);
+    dcpi_mutex_unlock(&m->lock);
+    if (status) return status;
+    *from = letter->from;
+    *data = letter->data;
+    *size = letter->size;
+    dcpi_free(letter);
+    return DCP_OK;
+}
+
+/* ---- opening and closing */
+static void dcpi_mailbox_empty(dcpi_mailbox *m) {       /* under the lock */
+    size_t i;
+    for (i = 0; i < m->buckets; i++)
+        while (m->table[i]) {
+            dcpi_letter *letter = dcpi_seat_take(m, m->table[i]->from, m->table[i]->tag);
+            dcpi_free(letter->data);
+            dcpi_free(letter);
+        }
+    dcpi_free(m->table);
+    m->table = NULL;
+    m->buckets = 0;
+}
+static void dcpi_group_free(dcpi_group *group) {
+    int i;
+    for (i = 0; i < group->ready; i++) {
+        dcpi_mailbox_empty(&group->mailboxes[i]);
+        dcpi_cond_destroy(&group->mailboxes[i].arrived);
+        dcpi_mutex_destroy(&group->mailboxes[i].lock);
+    }
+    dcpi_mutex_destroy(&group->lock);
+    dcpi_free(group->mailboxes);
+    dcpi_free(group);
+}
+static void dcpi_seat_destroy(void *context) {
+    dcpi_seat *seat = (dcpi_seat *)context;
+    dcpi_group *group = seat->group;
+    int i, last;
+    for (i = 0; i < group->ranks; i++) {                /* its own mailbox first, then all see that it is closed */
+        dcpi_mailbox *m = &group->mailboxes[(seat->rank + i) % group->ranks];
+        dcpi_mutex_lock(&m->lock);
+        if (i == 0) {
+            dcpi_flag_set(&m->closed, 1);
+            dcpi_mailbox_empty(m);
+        }
+        if (m->waiters) dcpi_cond_wake_all(&m->arrived);
+        dcpi_mutex_unlock(&m->lock);
+    }
+    dcpi_mutex_lock(&group->lock);
+    last = --group->open == 0;
+    dcpi_mutex_unlock(&group->lock);
+    if (last) dcpi_group_free(group);
+    dcpi_free(seat);
+}
+static dcpi_group *dcpi_group_make(int ranks, dcp_error *err) {
+    dcpi_group *group = (dcpi_group *)dcpi_alloc_array(1, sizeof *group, err);
+    if (!group) return NULL;
+    group->ranks = ranks;
+    group->mailboxes = (dcpi_mailbox *)dcpi_alloc_array((size_t)ranks, sizeof *group->mailboxes, err);
+    if (!group->mailboxes || dcpi_mutex_init(&group->lock)) {
+        (void)dcpi_no_memory(err, (size_t)ranks * sizeof *group->mailboxes);
+        dcpi_free(group->mailboxes);
+        dcpi_free(group);
+        return NULL;
+    }
+    for (; group->ready < ranks; group->ready++) {
+        dcpi_mailbox *m = &group->mailboxes[group->ready];
+        const int has_lock = dcpi_mutex_init(&m->lock) == 0;
+        if (has_lock && dcpi_cond_init(&m->arrived) == 0) continue;
+        if (has_lock) dcpi_mutex_destroy(&m->lock);
+        dcpi_group_free(group);
+        (void)dcpi_no_memory(err, sizeof *m);
+        return NULL;
+    }
+    return group;
+}
+static dcp_coordinator *dcpi_seat_make(dcpi_group *group, int rank, dcp_error *err) {
+    dcpi_seat *seat = (dcpi_seat *)dcpi_alloc_array(1, sizeof *seat, err);
+    dcp_coordinator *c = seat ? (dcp_coordinator *)dcpi_alloc_array(1, sizeof *c, err) : NULL;
+    if (!c) { dcpi_free(seat); return NULL; }
+    seat->group = group;
+    seat->rank = rank;
+    c->context = seat;
+    c->rank = rank;
+    c->world_size = group->ranks;
+    c->thread_safe = 1;
+    c->send = dcpi_seat_send;
+    c->receive = dcpi_seat_receive;
+    c->destroy = dcpi_seat_destroy;
+    return c;
+}
+DCPDEF dcp_status dcp_thread_group_open(int world_size, dcp_coordinator **ranks, dcp_error *err) {
+    dcpi_group *group;
+    int i;
+    if (world_size < 1) return dcpi_fail(err, DCP_E_INVALID, "a thread group has at least 1 rank, not %d", world_size);
+    if (!ranks) return dcpi_fail(err, DCP_E_INVALID, "dcp_thread_group_open: ranks is NULL");
+    for (i = 0; i < world_size; i++) ranks[i] = NULL;
+    if (!DCPI_THREADS && world_size > 1)
+        return dcpi_fail(err, DCP_E_UNSUPPORTED, "a thread group of %d ranks needs threads, and this is a build with DCP_NO_THREADS", world_size);
+    group = dcpi_group_make(world_size, err);
+    if (!group) return DCP_E_MEMORY;
+    for (i = 0; i < world_size; i++) {
+        ranks[i] = dcpi_seat_make(group, i, err);
+        if (!ranks[i]) break;
+        group->open++;
+    }
+    if (i == world_size) return dcpi_succeed(err);
+    if (group->open == 0) dcpi_group_free(group);
+    while (i-- > 0) {
+        dcp_coordinator_close(ranks[i]);
+        ranks[i] = NULL;
+    }
+    return DCP_E_MEMORY;
+}
+DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator) {
+    if (!coordinator) return;
+    if (coordinator->destroy) coordinator->destroy(coordinator->context);
+    dcpi_free(coordinator);
+}
+
+/* ---- ranks: the messages of one operation (DESIGN 4) -----------------------------------------------------------------------------------
+ * Rank 0 leads. A round goes up (each rank tells rank 0 that it is ready for the next step, with what rank 0 needs for it, or that it failed)
+ * and down (rank 0 tells each to go on, with what it needs, or that the operation is over, and why). Meanwhile every rank shows that it lives,
+ * from the calling thread, at least each eighth of the timeout. With one rank nothing is sent and every round is over at once.
+ *
+ *   message   kind, operation, step, call: 4 bytes each; then the body. Of OVER and FAILED: status, sys, rank, flags, the text.
+ *
+ * Operations are counted alike on all ranks, so what an earlier one left in the mail is known and dropped. */
+enum { DCPI_TEAM_UP = 1, DCPI_TEAM_FAILED, DCPI_TEAM_ALIVE, DCPI_TEAM_DOWN, DCPI_TEAM_OVER };
+enum { DCPI_OVER_BREAKS = 1, DCPI_OVER_AGAIN = 2 };     /* the coordinator is of no use any more; the operation starts anew */
+enum { DCPI_DOWN_LAST = 1, DCPI_DOWN_SAME = 2 };        /* success is the verdict; every rank gets the same */
+#define DCPI_TEAM_HEADER 16
+#define DCPI_TEAM_GRACE_MS 200                          /* after the first failure, for others: the lowest rank's is everyone's */
+
+static dcp_status dcpi_team_failed(dcpi_team *t, const dcp_error *why, int is_over) {
+    if (t->failure.status == DCP_OK) t->failure = *why;
+    if (is_over) t->is_over = 1;
+    return t->failure.status;
+}
+static dcp_status dcpi_team_failure(const dcpi_team *t, dcp_error *err) {
+    if (err && t->failure.status) *err = t->failure;
+    return t->failure.status;
+}
+
+/* ---- begin and end */
+/* What all ranks must have in common: the name of the call, its arguments. It goes with every message of a round, and where it differs the ranks
+ * are in different calls. */
+static void dcpi_team_same(dcpi_team *t, const char *text, uint64_t number) {
+    uint32_t h = t->call ^ (uint32_t)(number ^ number >> 32);
+    for (; text && *text; text++) h = (h ^ (uint8_t)*text) * 16777619u;
+    t->call = (h ^ h >> 15) * 0x2C1B3C6Du;
+}
+/* In every collective call, first of all and whatever its arguments are worth: so that no rank waits for one that has returned. */
+static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err) {
+    dcpi_team *t = &op->team;
+    dcp_coordinator *c = op->io.coordinator;
+    int64_t now = dcpi_os_monotonic_ms();
+    dcp_status status;
+    int r;
+    memset(t, 0, sizeof *t);
+    t->world_size = 1;
+    dcpi_team_same(t, call, 0);
+    if (!c) return DCP_OK;
+    status = dcpi_coord_check(c, err);
+    if (!status) status = dcpi_coord_check_broken(c, err);
+    if (status || c->world_size == 1) return status;
+    t->coordinator = c;
+    t->operation = ++c->operations;
+    t->rank = c->rank;
+    t->world_size = c->world_size;
+    t->peer_count = t->rank == 0 ? t->world_size : 1;
+    t->peers = t->rank == 0 ? (dcpi_peer *)dcpi_alloc_array((size_t)t->peer_count, sizeof *t->peers, err) : &t->lead;
+    if (!t->peers) t->peer_count = 0;
+    for (r = 0; r < t->peer_count; r++) t->peers[r].heard_ms = now;
+    t->spoke_ms = now;
+    return t->peers ? DCP_OK : DCP_E_MEMORY;
+}
+static void dcpi_team_forget(dcpi_peer *peer) {
+    dcpi_free(peer->message);
+    peer->message = NULL;
+    peer->size = 0;
+}
+static void dcpi_team_end(dcpi_op *op) {
+    dcpi_team *t = &op->team;
+    int r;
+    for (r = 0; r < t->peer_count; r++) dcpi_team_forget(&t->peers[r]);
+    if (t->peers != &t->lead) dcpi_free(t->peers);
+    t->peers = NULL;
+    t->peer_count = 0;
+    if (t->coordinator && t->is_broken) dcpi_coord_break(t->coordinator, t->failure.status ? t->failure.status : DCP_E_COMM);
+    t->coordinator = NULL;
+    t->world_size = 1;
+}
+
+/* ---- one message */
+/* What a callback's failure means here: the others are still told, and then the coordinator is of no use any more. */
+static dcp_status dcpi_team_comm_failed(dcpi_team *t, dcp_status status, dcp_error *err) {
+    t->is_broken = 1;
+    return err->status == status ? status : dcpi_fail(err, status, "%s", dcp_status_name(status));
+}
+/* One message; *from: a rank or DCP_ANY_RANK, then who it was. DCP_PENDING: none came within wait_ms. */
+static dcp_status dcpi_team_receive(dcpi_team *t, int *from, int tag, uint8_t **data, size_t *size, int wait_ms, dcp_error *err) {
+    const int asked = *from;
+    void *memory = NULL;
+    dcp_status status;
+    (void)dcpi_succeed(err);
+    *size = 0;
+    status = t->coordinator->receive(t->coordinator->context, from, tag, &memory, size, wait_ms, err);
+    *data = (uint8_t *)memory;
+    if (status == DCP_PENDING) return status;
+    if (status == DCP_OK && memory && *from >= 0 && *from < t->world_size && *from != t->rank && (asked == DCP_ANY_RANK || *from == asked))
+        return DCP_OK;
+    if (status == DCP_OK) {
+        dcpi_free(memory);
+        status = dcpi_fail(err, DCP_E_COMM, "the coordinator's receive gave an empty message, or one from rank %d", *from);
+    }
+    *data = NULL;
+    return dcpi_team_comm_failed(t, status, err);
+}
+/* `message` has room for the header before its body. */
+static dcp_status dcpi_team_send(dcpi_team *t, int to, uint32_t kind, uint8_t *message, size_t size, int timeout_ms, dcp_error *err) {
+    dcp_status status;
+    int attempt;
+    memset(message, 0, DCPI_TEAM_HEADER);
+    dcpi_store32(message, kind);
+    dcpi_store32(message + 4, t->operation);
+    dcpi_store32(message + 8, t->step);
+    dcpi_store32(message + 12, t->call);
+    for (attempt = 1; ; attempt++) {                    /* without memory it is not sent, but the others wait for it */
+        status = t->coordinator->send(t->coordinator->context, to, DCPI_TAG_OPERATION, message, size, timeout_ms, err);
+        if (status != DCP_E_MEMORY || attempt == 5) break;
+        dcpi_os_sleep_ms(10 * attempt);
+    }
+    if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
+    if (status) {
+        (void)dcpi_team_comm_failed(t, status, err);
+        dcpi_fail_context(err, "rank %d could not be told anything: ", to);
+        err->rank = to;
+    } else {
+        t->spoke_ms = dcpi_os_monotonic_ms();
+    }
+    return status;
+}
+static int dcpi_team_short_timeout(const dcpi_op *op) { return (int)dcpi_max(1, dcpi_min(1000, op->io.timeout_ms / 8)); }
+/* FAILED and OVER. A rank that cannot be told will find out by the silence. */
+static void dcpi_team_send_error(dcpi_op *op, int to, uint32_t kind, const dcp_error *why, uint32_t flags) {
+    uint8_t message[2 * DCPI_TEAM_HEADER + sizeof why->message];
+    size_t length = strlen(why->message);
+    dcp_error ignored;
+    dcpi_store32(message + 16, (uint32_t)why->status);
+    dcpi_store32(message + 20, (uint32_t)why->sys);
+    dcpi_store32(message + 24, (uint32_t)why->rank);
+    dcpi_store32(message + 28, flags);
+    memcpy(message + 32, why->message, length);
+    (void)dcpi_team_send(&op->team, to, kind, message, 32 + length, dcpi_team_short_timeout(op), &ignored);
+}
+static void dcpi_team_read_error(const uint8_t *message, size_t size, dcp_error *out, uint32_t *flags) {
+    uint32_t status = size >= 32 ? dcpi_load32(message + 16) : 0;
+    if (status <= (uint32_t)DCP_PENDING || status > (uint32_t)DCP_E_UNKNOWN) status = (uint32_t)DCP_E_COMM;
+    (void)dcpi_fail(out, (dcp_status)status, "%.*s", size >= 32 ? (int)dcpi_min((int64_t)size - 32, 511) : 0,
+                    size >= 32 ? (const char *)message + 32 : "");
+    out->sys = size >= 32 ? (int)dcpi_load32(message + 20) : 0;
+    out->rank = size >= 32 ? (int)dcpi_load32(message + 24) : 0;
+    *flags = size >= 32 ? dcpi_load32(message + 28) : 0;
+}
+/* Before its promise a rank that loses rank 0 has failed; after it, it cannot know (G5). */
+static dcp_status dcpi_team_lost(dcpi_op *op, const dcp_error *why) {
+    dcpi_team *t = &op->team;
+    dcp_error error = *why;
+    t->is_broken = 1;
+    if (t->is_promised && t->rank != 0) {
+        (void)dcpi_fail(&error, DCP_E_UNKNOWN,
+                        "rank 0 fell silent after this rank had done its part: whether the call succeeded is not known; this rank removed nothing; "
+                        "open the checkpoint to see: %.200s", why->message);
+        error.rank = 0;
+    }
+    return dcpi_team_failed(t, &error, t->rank != 0);
+}
+static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size) {
+    dcpi_team *t = &op->team;
+    dcpi_peer *peer = &t->peers[t->rank == 0 ? from : 0];
+    uint32_t kind = size >= DCPI_TEAM_HEADER ? dcpi_load32(message) : 0, flags = 0;
+    int32_t age = size >= DCPI_TEAM_HEADER ? (int32_t)(t->operation - dcpi_load32(message + 4)) : 0;
+    const int is_round = kind == DCPI_TEAM_UP || kind == DCPI_TEAM_DOWN;
+    dcp_error error;
+    if (age > 0) { dcpi_free(message); return; }        /* what an earlier operation left */
+    peer->heard_ms = dcpi_os_monotonic_ms();
+    if (age < 0 || kind < DCPI_TEAM_UP || kind > DCPI_TEAM_OVER || (is_round && dcpi_load32(message + 12) != t->call)) {
+        (void)dcpi_fail(&error, DCP_E_MISMATCH, "ranks %d and %d are in different calls, or their arguments differ: all ranks make the same calls "
+                        "in the same order", t->rank, from);
+        error.rank = from;
+        if (age < 0 && t->rank != 0) (void)dcpi_team_lost(op, &error);     /* rank 0 has ended this operation, and this rank has not heard how */
+        else (void)dcpi_team_failed(t, &error, 0);
+        dcpi_free(message);
+        return;
+    }
+    if (kind == DCPI_TEAM_OVER) {
+        dcpi_team_read_error(message, size, &error, &flags);
+        if (flags & DCPI_OVER_BREAKS) t->is_broken = 1;
+        t->is_again = (flags & DCPI_OVER_AGAIN) != 0;
+        memset(&t->failure, 0, sizeof t->failure);      /* rank 0's word counts, whatever this rank thought */
+        (void)dcpi_team_failed(t, &error, 1);
+    } else if (kind == DCPI_TEAM_FAILED) {
+        peer->is_failed = 1;
+        if (t->first_failure_ms == 0) t->first_failure_ms = peer->heard_ms;
+    }
+    if (kind == DCPI_TEAM_ALIVE && !peer->message && (int32_t)(dcpi_load32(message + 8) - t->step) > 0) {
+        (void)dcpi_fail(&error, DCP_E_COMM, "a message from rank %d was lost on the way: it is further than it has said", from);
+        error.rank = from;
+        (void)dcpi_team_lost(op, &error);
+    }
+    if (kind != DCPI_TEAM_UP && kind != DCPI_TEAM_FAILED && kind != DCPI_TEAM_DOWN) { dcpi_free(message); return; }
+    dcpi_team_forget(peer);
+    peer->message = message;
+    peer->size = size;
+}
+/* Takes in one message, if one comes within wait_ms; 0: none came. */
+static int dcpi_team_listen(dcpi_op *op, int wait_ms) {
+    dcpi_team *t = &op->team;
+    int from = t->rank == 0 ? DCP_ANY_RANK : 0;
+    uint8_t *message;
+    size_t size;
+    dcp_error error;
+    dcp_status status = dcpi_team_receive(t, &from, DCPI_TAG_OPERATION, &message, &size, wait_ms, &error);
+    if (!status) dcpi_team_take(op, from, message, size);
+    else if (status != DCP_PENDING) (void)dcpi_team_lost(op, &error);
+    return status == DCP_OK;
+}
+
+/* ---- signs of life */
+static void dcpi_team_show_life(dcpi_op *op, int64_t now) {
+    dcpi_team *t = &op->team;
+    uint8_t message[DCPI_TEAM_HEADER];
+    dcp_error error;
+    int to;
+    if (now - t->spoke_ms < op->io.timeout_ms / 8) return;
+    t->spoke_ms = now;
+    for (to = 0; to < t->peer_count; to++)
+        if (to != t->rank && dcpi_team_send(t, to, DCPI_TEAM_ALIVE, message, sizeof message, dcpi_team_short_timeout(op), &error) &&
+            !(t->rank == 0 && t->peers[to].message)) (void)dcpi_team_lost(op, &error);      /* one that has done its part may go */
+}
+static dcp_status dcpi_team_check_silence(dcpi_op *op, int64_t now) {
+    dcpi_team *t = &op->team;
+    const int64_t limit = t->rank == 0 ? op->io.timeout_ms : (int64_t)op->io.timeout_ms * 23 / 20;
+    char list[120] = "";
+    dcp_error error;
+    int r, missing = 0, first = -1;
+    for (r = 0; r < t->peer_count; r++) {
+        size_t used = strlen(list);
+        if (r == t->rank || (t->rank == 0 && t->peers[r].message) || now - t->peers[r].heard_ms <= limit) continue;
+        if (missing++ == 0) first = r;
+        if (used + 24 < sizeof list) (void)snprintf(list + used, sizeof list - used, "%s%d", used ? ", " : "", r);
+        else if (used + 6 < sizeof list) (void)snprintf(list + used, sizeof list - used, " ...");
+    }
+    if (missing == 0) return DCP_OK;
+    (void)dcpi_fail(&error, DCP_E_TIMEOUT, "no sign of life from %s %s for %" PRId64 " ms (%d of %d ranks) in phase %s: stopped, dead or cut off",
+                    missing == 1 ? "rank" : "ranks", list, limit, missing, t->world_size, dcp_phase_name(op->progress.phase));
+    error.rank = first;
+    return dcpi_team_lost(op, &error);
+}
+static int dcpi_team_has_word(const dcpi_team *t) { return t->is_following && t->peers[0].message; }
+/* Calling thread, often: shows life, takes in what has come. What has ended the operation, if anything has. */
+static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) {
+    dcpi_team *t = &op->team;
+    int64_t now;
+    if (t->world_size == 1 || t->is_over || !t->peers) return dcpi_team_failure(t, err);
+    now = dcpi_os_monotonic_ms();
+    if (now == t->listened_ms) return dcpi_team_failure(t, err);
+    t->listened_ms = now;
+    /* first: one who was stopped for long finds the verdict in the mail; after the verdict rank 0 may be gone, or in its next call */
+    while (!t->is_over && !dcpi_team_has_word(t) && dcpi_team_listen(op, 0)) {}
+    if (dcpi_team_has_word(t)) return dcpi_team_failure(t, err);
+    if (!t->is_over) dcpi_team_show_life(op, now);
+    if (!t->is_over && (t->rank != 0 || !t->failure.status)) (void)dcpi_team_check_silence(op, now);
+    if (!t->failure.status && t->first_failure_ms)
+        return dcpi_fail(err, DCP_E_CANCELLED, "another rank failed");  /* rank 0: up() finds out which */
+    return dcpi_team_failure(t, err);
+}
+
+/* ---- a round up */
+/* The failure of the lowest rank that reported one. */
+static dcp_status dcpi_team_lowest(const dcpi_team *t, dcp_error *err) {
+    uint32_t flags;
+    int r;
+    for (r = 1; r < t->peer_count && !t->peers[r].is_failed; r++) {}
+    if (r == t->peer_count) return DCP_OK;
+    dcpi_team_read_error(t->peers[r].message, t->peers[r].size, err, &flags);
+    dcpi_fail_context(err, "rank %d: ", r);
+    err->rank = r;
+    return err->status;
+}
+static int dcpi_team_has_all(const dcpi_team *t) {
+    int r = 1;
+    while (r < t->peer_count && t->peers[r].message) r++;
+    return r == t->peer_count;
+}
+static dcp_status dcpi_team_collect(dcpi_op *op, dcp_error *err) {
+    dcpi_team *t = &op->team;
+    dcp_status status = DCP_OK;
+    while (!dcpi_team_has_all(t) && !t->failure.status) {
+        if (t->first_failure_ms && dcpi_os_monotonic_ms() - t->first_failure_ms > DCPI_TEAM_GRACE_MS) break;
+        status = dcpi_op_check(op, err);
+        if (status && !t->first_failure_ms) return status;
+        if (!dcpi_team_has_all(t)) (void)dcpi_team_listen(op, 20);
+    }
+    t->step++;
+    return t->first_failure_ms ? dcpi_team_lowest(t, err) : dcpi_team_failure(t, err);
+}
+/* Rank 0: everyone's bodies are in peers[r].message then; its own status, or the lowest failing rank's. Other ranks: their own status. */
+static dcp_status dcpi_team_up(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
+    dcpi_team *t = &op->team;
+    if (t->world_size == 1 || t->is_over) return status;
+    if (!status && message->failed) status = dcpi_no_memory(err, message->size);
+    if (t->rank == 0) {
+        if (status && !t->first_failure_ms) return status;
+        return t->peers ? dcpi_team_collect(op, err) : status;
+    }
+    if (status) {
+        dcpi_team_send_error(op, 0, DCPI_TEAM_FAILED, err, 0);
+        t->step++;
+        return status;
+    }
+    status = dcpi_team_send(t, 0, DCPI_TEAM_UP, (uint8_t *)message->data, message->size, op->io.timeout_ms, err);
+    t->step++;
+    if (!status) return DCP_OK;
+    (void)dcpi_team_lost(op, err);
+    return dcpi_team_failure(t, err);
+}
+
+/* ---- a round down */
+typedef dcp_status (*dcpi_team_make)(void *user, int rank, dcpi_buffer *message, dcp_error *err);
+
+static void dcpi_team_message_start(dcpi_buffer *message) {
+    static const uint8_t header[DCPI_TEAM_HEADER] = {0};
+    message->size = 0;
+    dcpi_buffer_add(message, header, sizeof header);
+}
+static void dcpi_team_tell_over(dcpi_op *op, const dcp_error *why) {
+    dcpi_team *t = &op->team;
+    const uint32_t breaks = t->is_broken ? (uint32_t)DCPI_OVER_BREAKS : 0, again = t->is_again ? (uint32_t)DCPI_OVER_AGAIN : 0;
+    int r;
+    for (r = 1; r < t->world_size; r++) dcpi_team_send_error(op, r, DCPI_TEAM_OVER, why, breaks | again);
+    (void)dcpi_team_failed(t, why, 1);
+}
+static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, int flags, dcp_error *err) {
+    dcpi_team *t = &op->team;
+    uint8_t nothing[DCPI_TEAM_HEADER];                  /* a verdict needs no memory */
+    dcpi_buffer message;
+    dcp_status status = DCP_OK;
+    int r;
+    memset(&message, 0, sizeof message);
+    for (r = 1; r < t->world_size && !status; r++) {
+        if (make && (r == 1 || !(flags & DCPI_DOWN_SAME))) {
+            dcpi_team_message_start(&message);
+            status = make(user, r, &message, err);
+            if (!status && message.failed) status = dcpi_no_memory(err, message.size);
+            if (status) break;
+        }
+        status = dcpi_team_send(t, r, DCPI_TEAM_DOWN, make ? (uint8_t *)message.data : nothing, make ? message.size : sizeof nothing,
+                                op->io.timeout_ms, err);
+        if ((flags & DCPI_DOWN_LAST) && status) {       /* the verdict stands: that rank finds DCP_E_UNKNOWN, the others shall know */
+            dcpi_op_log(op, DCP_LOG_WARNING, "the operation succeeded, but rank %d could not be told: %s", r, err->message);
+            status = DCP_OK;
+        }
+    }
+    dcpi_buffer_free(&message);
+    for (r = 0; r < t->peer_count && !status; r++) {
+        dcpi_team_forget(&t->peers[r]);
+        t->peers[r].heard_ms = dcpi_os_monotonic_ms();
+    }
+    t->step++;
+    if (flags & DCPI_DOWN_LAST) t->is_over = 1;
+    return status;
+}
+/* Waits for rank 0's word. Until its promise a rank may still fail by itself; then it says so, and waits for the word all the same. The last
+ * word is the verdict, though this rank may have failed meanwhile; and who has sent all and does not hear it cannot know it (G5). */
+static dcp_status dcpi_team_follow(dcpi_op *op, dcp_status own, int is_last, dcp_error *err) {
+    dcpi_team *t = &op->team;
+    const int may_fail = !t->is_promised;
+    dcp_error error;
+    dcpi_team_forget(&t->peers[0]);
+    if (is_last && !own) t->is_promised = 1;
+    t->is_following = 1;
+    while (!t->is_over && !t->peers[0].message) {
+        dcp_status status = !may_fail || own ? dcpi_team_tick(op, &error) : dcpi_op_check(op, &error);
+        if (status && !t->is_over && !own && !t->peers[0].message) {
+            own = status;
+            dcpi_team_send_error(op, 0, DCPI_TEAM_FAILED, &error, 0);
+            if (err) *err = error;
+        }
+        if (!t->is_over && !t->peers[0].message) (void)dcpi_team_listen(op, 20);
+    }
+    t->is_following = 0;
+    t->step++;
+    if (t->is_over) return dcpi_team_failure(t, err);
+    return is_last ? DCP_OK : own;
+}
+/* Rank 0: with a failure in `status`, tells all that it is over; else sends each what `make` gives (NULL: nothing). Others: wait; their body is in
+ * peers[0] then. */
+static dcp_status dcpi_team_down(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, int flags, dcp_error *err) {
+    dcpi_team *t = &op->team;
+    if (t->world_size == 1) return status;
+    if (t->is_over) return t->failure.status ? dcpi_team_failure(t, err) : status;
+    if (t->rank != 0) {
+        if (!t->peers) return status;
+        status = dcpi_team_follow(op, status, (flags & DCPI_DOWN_LAST) != 0, err);
+        if (flags & DCPI_DOWN_LAST) t->is_over = 1;
+        return status;
+    }
+    if (!status) status = dcpi_team_lead(op, make, user, flags, err);
+    if (!status) return DCP_OK;
+    if (err->rank == 0 && !dcpi_starts_with(err->message, "rank 0")) dcpi_fail_context(err, "rank 0: ");        /* its own, not the others' */
+    dcpi_team_tell_over(op, err);
+    return status;
+}
+/* The last round up of a call: this rank has done its part, or has failed. */
+static dcp_status dcpi_team_done(dcpi_op *op, dcp_status status, dcp_error *err) {
+    dcpi_buffer message;
+    memset(&message, 0, sizeof message);
+    dcpi_team_message_start(&message);
+    status = dcpi_team_up(op, status, &message, err);
+    dcpi_buffer_free(&message);
+    return status;
+}
+/* The last rounds of a call whose ranks work alone: everyone's outcome up, the verdict down. */
+static dcp_status dcpi_team_verdict(dcpi_op *op, dcp_status status, dcp_error *err) {
+    status = dcpi_team_done(op, status, err);
+    return dcpi_team_down(op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
+}
+
+/* Rank 0: every rank said the same as this one. */
+static dcp_status dcpi_agree_compare(const dcpi_team *t, const uint8_t *own, size_t size, const char *what, dcp_error *err) {
+    int r;
+    for (r = 1; r < t->world_size; r++) {
+        const dcpi_peer *peer = &t->peers[r];
+        if (peer->size == DCPI_TEAM_HEADER + size && memcmp(peer->message + DCPI_TEAM_HEADER, own, size) == 0) continue;
+        (void)dcpi_fail(err, DCP_E_MISMATCH, "ranks 0 and %d do not make the same call: %s", r, what);
+        err->rank = r;
+        return DCP_E_MISMATCH;
+    }
+    return DCP_OK;
+}
+
+/* ---- tensor bytes from one rank to another: the operation (4 bytes), credits (4), offset in the file (8), at most DCPI_RELAY_CHUNK bytes */
+#define DCPI_RELAY_CHUNK ((size_t)DCPI_MIB)
+#define DCPI_RELAY_HEADER 16
+
+static dcp_status dcpi_relay_send(dcpi_op *op, int to, uint8_t *message, uint32_t credits, int64_t offset, size_t size, dcp_error *err) {
+    dcp_coordinator *c = op->team.coordinator;
+    dcp_status status;
+    dcpi_store32(message, op->team.operation);
+    dcpi_store32(message + 4, credits);
+    dcpi_store64(message + 8, (uint64_t)offset);
+    status = c->send(c->context, to, DCPI_TAG_DATA, message, DCPI_RELAY_HEADER + size, op->io.timeout_ms, err);
+    if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
+    if (!status) return DCP_OK;
+    (void)dcpi_team_comm_failed(&op->team, status, err);
+    dcpi_fail_context(err, "tensor bytes could not be sent to rank %d: ", to);
+    return status;
+}
+/* Waits for the next message of this operation; *data is the caller's. */
+static dcp_status dcpi_relay_receive(dcpi_op *op, int from, uint8_t **data, size_t *size, dcp_error *err) {
+    for (;;) {
+        int who = from;
+        dcp_status status = dcpi_op_check(op, err);
+        if (status) return status;
+        status = dcpi_team_receive(&op->team, &who, DCPI_TAG_DATA, data, size, 20, err);
+        if (status == DCP_PENDING) continue;
+        if (status) { dcpi_fail_context(err, "tensor bytes could not be received from rank %d: ", from); return status; }
+        if (*size >= DCPI_RELAY_HEADER && dcpi_load32(*data) == op->team.operation) return DCP_OK;
+        dcpi_free(*data);                               /* what an earlier operation left */
+        *data = NULL;
+    }
+}
+
+/* ---- errands: a call that may block for long runs beside the calling thread, which goes on showing life */
+typedef dcp_status (*dcpi_errand_fn)(void *argument, dcp_error *err);
+typedef struct dcpi_errand { dcpi_crew crew; dcpi_errand_fn fn; void *argument; dcp_status status; dcp_error error; } dcpi_errand;
+
+static void dcpi_errand_run(void *argument) {
+    dcpi_errand *e = (dcpi_errand *)argument;
+    e->status = e->fn(e->argument, &e->error);
+    dcpi_mutex_lock(&e->crew.lock);
+    dcpi_crew_leave(&e->crew);
+    dcpi_mutex_unlock(&e->crew.lock);
+}
+static dcp_status dcpi_op_errand(dcpi_op *op, dcpi_errand_fn fn, void *argument, dcp_error *err) {
+    dcpi_errand e;
+    dcp_error ignored;
+    if (op->team.world_size == 1 || !DCPI_THREADS) return fn(argument, err);
+    memset(&e, 0, sizeof e);
+    e.fn = fn;
+    e.argument = argument;
+    if (dcpi_crew_open(&e.crew, &ignored)) return fn(argument, err);
+    op->team.has_errand = 1;
+    dcpi_crew_start(&e.crew, 1, dcpi_errand_run, &e);
+    dcpi_mutex_lock(&e.crew.lock);
+    while (e.crew.running > 0) {
+        dcpi_cond_wait_ms(&e.crew.changed, &e.crew.lock, 20);
+        dcpi_mutex_unlock(&e.crew.lock);
+        dcpi_op_note_time(op);                          /* slow is not stopped */
+        (void)dcpi_team_tick(op, &ignored);             /* what it finds stays in the team, and is seen after the errand */
+        dcpi_mutex_lock(&e.crew.lock);
+    }
+    dcpi_mutex_unlock(&e.crew.lock);
+    op->team.has_errand = e.crew.count > 0;
+    (void)dcpi_crew_close(&e.crew, &ignored);
+    if (!op->team.has_errand) return fn(argument, err); /* there was no thread for it */
+    op->team.has_errand = 0;
+    if (e.status) *err = e.error;
+    return e.status;
 }
 
 /* ---- whole objects (declared in >>api_plug) ------------------------------------------------------------------------------------------ */
@@ -8790,7 +10356,7 @@ struct dcp_checkpoint {
     dcpi_place place;
     char *commit_name, *path, *prefix;                  /* of the commit file: its name, its path for people; the prefix's name */
     dcp_layout layout;
-    dcp_verify_policy verify;
+    dcp_verify_policy verify; int share_reads;
     dcp_metadata *metadata;
     uint8_t digest[32];                                 /* of the document's bytes: to see whether it is still the same one */
     dcpi_piece *pieces; size_t piece_count;
@@ -8845,7 +10411,12 @@ static int dcpi_is_trouble(dcp_status status) {
 }
 
 /* ---- documents: the bytes of one commit file, checked and parsed --------------------------------------------------------------------- */
-typedef struct dcpi_document { dcp_metadata *metadata; uint8_t digest[32]; dcp_object_info info; /* of the commit file */ } dcpi_document;
+typedef struct dcpi_document {
+    dcp_metadata *metadata;
+    uint8_t digest[32];
+    dcp_object_info info;                               /* of the commit file */
+    char *text; size_t size;                            /* its bytes, kept where other ranks wait for them */
+} dcpi_document;
 
 typedef struct dcpi_reading { dcp_storage *storage; const char *key; void *object; } dcpi_reading;
 static dcp_status dcpi_reading_read(void *user, int64_t offset, void *data, size_t size, dcp_error *err) {
@@ -8857,40 +10428,53 @@ static dcp_status dcpi_document_limit(int64_t size, dcp_error *err) {
     return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRId64 " bytes; DCP_LIMIT_DOCUMENT is %" PRId64, size,
                      (int64_t)DCP_LIMIT_DOCUMENT);
 }
-static dcp_status dcpi_document_read_json(dcpi_op *op, dcpi_reading *r, const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
-    char *text = NULL;
+/* The document's bytes as they stand in its file, and their digest. */
+static dcp_status dcpi_document_fetch_json(dcpi_op *op, dcpi_reading *r, dcpi_document *out, dcp_error *err) {
     dcp_status status = dcpi_document_limit(out->info.size, err);
-    if (!status) status = dcpi_object_read(op, r->storage, r->key, r->object, out->info.size, &text, err);
-    if (status) return status;
-    dcp_sha256(text, (size_t)out->info.size, out->digest);
-    status = dcpi_meta_parse(text, (size_t)out->info.size, "metadata/json", verifier, &out->metadata, err);
-    dcpi_free(text);
+    if (!status) status = dcpi_object_read(op, r->storage, r->key, r->object, out->info.size, &out->text, err);
+    out->size = (size_t)out->info.size;
     return status;
 }
-/* The single file: its head is read, its JSON parsed, and then every byte before the data is compared with what the JSON says must stand
- * there. */
-static dcp_status dcpi_document_read_single(dcpi_op *op, dcpi_reading *r, const dcp_verifier *verifier, dcpi_document *out,
-                                            dcp_error *err) {
+static dcp_status dcpi_document_fetch_single(dcpi_reading *r, dcpi_document *out, dcp_error *err) {
     uint8_t head[4096];
     int64_t head_size = dcpi_min(out->info.size, (int64_t)sizeof head), json_offset, json_size;
-    char version[32], *text;
+    char version[32];
     dcp_status status = dcpi_storage_read(r->storage, r->key, r->object, 0, head, (size_t)head_size, err);
     if (!status) status = dcpi_file_prefix(head, (size_t)head_size, out->info.size, &json_offset, &json_size, version, err);
     if (!status) status = dcpi_document_limit(json_size, err);
     if (status) return status;
-    text = (char *)dcpi_alloc((size_t)json_size + 1, err);
-    if (!text) return DCP_E_MEMORY;
-    status = dcpi_storage_read(r->storage, r->key, r->object, json_offset, text, (size_t)json_size, err);
-    if (!status) dcp_sha256(text, (size_t)json_size, out->digest);
-    if (!status) status = dcpi_meta_parse(text, (size_t)json_size, "checkpoint/json", verifier, &out->metadata, err);
-    if (!status) status = dcpi_file_check(out->metadata, text, (size_t)json_size, dcpi_reading_read, r, out->info.size, err);
-    dcpi_free(text);
-    (void)op;
+    out->text = (char *)dcpi_alloc((size_t)json_size + 1, err);
+    if (!out->text) return DCP_E_MEMORY;
+    out->size = (size_t)json_size;
+    return dcpi_storage_read(r->storage, r->key, r->object, json_offset, out->text, out->size, err);
+}
+static dcp_status dcpi_document_fetch(dcpi_op *op, dcpi_reading *r, int is_single, dcpi_document *out, dcp_error *err) {
+    dcp_status status = is_single ? dcpi_document_fetch_single(r, out, err) : dcpi_document_fetch_json(op, r, out, err);
+    if (!status) dcp_sha256(out->text, out->size, out->digest);
     return status;
+}
+/* Parsed; of the single file every byte before the data is compared with what the JSON says must stand there. */
+static dcp_status dcpi_document_parse(dcpi_reading *r, int is_single, const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
+    dcp_status status = dcpi_meta_parse(out->text, out->size, is_single ? "checkpoint/json" : "metadata/json", verifier, &out->metadata, err);
+    if (status || !is_single) return status;
+    return dcpi_file_check(out->metadata, out->text, out->size, dcpi_reading_read, r, out->info.size, err);
 }
 static void dcpi_document_free(dcpi_document *document) {
     dcp_metadata_free(document->metadata);
+    dcpi_free(document->text);
     document->metadata = NULL;
+    document->text = NULL;
+}
+static dcp_status dcpi_document_check(dcpi_op *op, const dcpi_place *place, const char *name, const dcpi_document *document,
+                                      dcp_error *err) {
+    dcp_validation found;
+    size_t i;
+    dcp_status status = dcpi_meta_check(document->metadata, name, &found, err);
+    if (status) dcpi_fail_context(err, "%s", place->shown);
+    for (i = 0; i < found.warning_count && !status; i++)
+        dcpi_op_log(op, DCP_LOG_WARNING, "%s%s: %s", place->shown, name, found.warnings[i]);
+    dcp_validation_free(&found);
+    return status;
 }
 /* Reads, checks, parses and validates. What a message says of the file is put before it here. `object`, if given, gets the open file: its
  * bytes are those that were checked, even if the file is replaced now. */
@@ -8906,12 +10490,13 @@ static dcp_status dcpi_document_read_from(dcpi_op *op, const dcpi_place *place, 
     r.key = key;
     status = dcpi_storage_open_object(r.storage, key, &r.object, &out->info, err);
     if (!status) {
-        if (kind && kind->layout == DCP_LAYOUT_SINGLE) status = dcpi_document_read_single(op, &r, verifier, out, err);
-        else if (kind && kind->layout == DCP_LAYOUT_MANIFEST)
+        const int is_single = kind && kind->layout == DCP_LAYOUT_SINGLE;
+        if (kind && kind->layout == DCP_LAYOUT_MANIFEST)
             status = dcpi_fail(err, DCP_E_UNSUPPORTED, "version %s of dcp.h does not read manifests", DCP_VERSION);
-        else status = dcpi_document_read_json(op, &r, verifier, out, err);
+        if (!status) status = dcpi_document_fetch(op, &r, is_single, out, err);
+        if (!status) status = dcpi_document_parse(&r, is_single, verifier, out, err);
         if (status) dcpi_fail_context(err, "%s%s: ", place->shown, name);
-        else if ((status = dcpi_meta_check(out->metadata, name, err)) != DCP_OK) dcpi_fail_context(err, "%s", place->shown);
+        else status = dcpi_document_check(op, place, name, out, err);
         if (object && !status) *object = r.object;
         else dcpi_storage_close_object(r.storage, r.object);
     }
@@ -8921,7 +10506,32 @@ static dcp_status dcpi_document_read_from(dcpi_op *op, const dcpi_place *place, 
 }
 static dcp_status dcpi_document_read(dcpi_op *op, const dcpi_place *place, const char *name, const dcp_verifier *verifier,
                                      dcpi_document *out, dcp_error *err) {
-    return dcpi_document_read_from(op, place, name, verifier, out, NULL, err);
+    dcp_status status = dcpi_document_read_from(op, place, name, verifier, out, NULL, err);
+    dcpi_free(out->text);
+    out->text = NULL;
+    return status;
+}
+/* Only what a commit file's document is, not what it says: enough to see whether it is still the same one. */
+static dcp_status dcpi_document_digest(dcpi_op *op, const dcpi_place *place, const char *name, uint8_t digest[32], dcp_error *err) {
+    const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(name);
+    dcpi_document document;
+    dcpi_reading r;
+    char *key = dcpi_place_key(place, name, err);
+    dcp_status status;
+    memset(&document, 0, sizeof document);
+    memset(digest, 0, 32);
+    if (!key) return DCP_E_MEMORY;
+    r.storage = place->storage;
+    r.key = key;
+    status = dcpi_storage_open_object(r.storage, key, &r.object, &document.info, err);
+    if (!status) {
+        status = dcpi_document_fetch(op, &r, kind && kind->layout == DCP_LAYOUT_SINGLE, &document, err);
+        memcpy(digest, document.digest, 32);
+        dcpi_storage_close_object(r.storage, r.object);
+    }
+    dcpi_document_free(&document);
+    dcpi_free(key);
+    return status;
 }
 static int64_t dcpi_document_find_sequence(const char *head) {
     static const char member[] = "\n  \"sequence\": ";
@@ -9141,35 +10751,38 @@ static dcp_status dcpi_open_check(const dcp_open_desc *desc, dcp_error *err) {
                          DCP_VERSION);
     return DCP_OK;
 }
-/* The name of the commit file that the path means: itself, or the one that its prefix has. */
-static dcp_status dcpi_open_find(dcp_checkpoint *c, dcp_error *err) {
-    const struct dcpi_commit_kind *found[2] = { NULL, NULL }, *kind = dcpi_commit_kind_of(c->place.name);
-    int count = 1;
-    dcp_status status = DCP_OK;
-    if (kind) {
-        c->commit_name = dcpi_copy_text(c->place.name, err);
-        c->prefix = dcpi_text_range(c->place.name, strlen(c->place.name) - strlen(kind->suffix), err);
-    } else {
-        status = dcpi_commit_find(&c->place, c->place.name, found, &count, err);
-        if (status) return status;
-        if (count == 0)
-            return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\" (no %s%s, no %s%s)", c->place.shown, c->place.name,
-                             c->place.name, ".metadata.json",
-                                         c->place.name, ".checkpoint");
-        if (count > 1)
-            return dcpi_fail(err, DCP_E_INVALID, "\"%s%s\" has two commit files, %s%s and %s%s; give the path of the one that is meant",
-                             c->place.shown, c->place.name,
-                                        c->place.name, found[0]->suffix, c->place.name, found[1]->suffix);
-        kind = found[0];
-        c->commit_name = dcpi_commit_name(c->place.name, kind, err);
-        c->prefix = dcpi_copy_text(c->place.name, err);
-    }
-    if (!c->commit_name || !c->prefix) return DCP_E_MEMORY;
+static dcp_status dcpi_open_names(dcp_checkpoint *c, const char *commit_name, dcp_error *err) {
+    const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(commit_name);
+    size_t size = strlen(c->place.shown) + strlen(commit_name) + 1;
+    if (!kind) return dcpi_fail(err, DCP_E_COMM, "open: \"%s\" is no name of a commit file", commit_name);
     c->layout = kind->layout;
-    c->path = (char *)dcpi_alloc(strlen(c->place.shown) + strlen(c->commit_name) + 1, err);
-    if (!c->path) return DCP_E_MEMORY;
-    (void)snprintf(c->path, strlen(c->place.shown) + strlen(c->commit_name) + 1, "%s%s", c->place.shown, c->commit_name);
+    c->commit_name = dcpi_copy_text(commit_name, err);
+    c->prefix = dcpi_text_range(commit_name, strlen(commit_name) - strlen(kind->suffix), err);
+    c->path = (char *)dcpi_alloc(size, err);
+    if (!c->commit_name || !c->prefix || !c->path) return DCP_E_MEMORY;
+    (void)snprintf(c->path, size, "%s%s", c->place.shown, commit_name);
     return DCP_OK;
+}
+/* The commit file that the path means: itself, or the one that its prefix has. */
+static dcp_status dcpi_open_find(dcp_checkpoint *c, dcp_error *err) {
+    const struct dcpi_commit_kind *found[2] = { NULL, NULL };
+    const dcpi_place *place = &c->place;
+    char *name;
+    int count;
+    dcp_status status;
+    if (dcpi_commit_kind_of(place->name)) return dcpi_open_names(c, place->name, err);
+    status = dcpi_commit_find(place, place->name, found, &count, err);
+    if (status) return status;
+    if (count == 0)
+        return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\" (no %s%s, no %s%s)", place->shown, place->name, place->name,
+                         ".metadata.json", place->name, ".checkpoint");
+    if (count > 1)
+        return dcpi_fail(err, DCP_E_INVALID, "\"%s%s\" has two commit files, %s%s and %s%s; give the path of the one that is meant", place->shown,
+                         place->name, place->name, found[0]->suffix, place->name, found[1]->suffix);
+    name = dcpi_commit_name(place->name, found[0], err);
+    status = name ? dcpi_open_names(c, name, err) : DCP_E_MEMORY;
+    dcpi_free(name);
+    return status;
 }
 static dcp_status dcpi_open_minimum_step(const dcp_checkpoint *c, const dcp_open_desc *desc, dcp_error *err) {
     const dcp_metadata *m = c->metadata;
@@ -9178,43 +10791,139 @@ static dcp_status dcpi_open_minimum_step(const dcp_checkpoint *c, const dcp_open
                      "%s is of step %" PRId64 ", but minimum_step is %" PRId64 ": an older checkpoint stands in for a newer one?",
                      c->path, m->has_training ? m->training.step : (int64_t)-1, desc->minimum_step);
 }
-static dcp_status dcpi_open_document(dcp_checkpoint *c, const dcp_open_desc *desc, dcp_error *err) {
-    dcpi_document document;
+/* What rank 0 found, for the others: layout, size and time of the commit file (8 bytes each), the digest of the document (32), the commit file's
+ * name with its NUL, and, unless it is a single file, which every rank has to open anyway, the document. */
+#define DCPI_OPEN_HEAD (8 + 8 + 8 + 32)
+typedef struct dcpi_opening { dcp_checkpoint *checkpoint; const dcp_open_desc *desc; dcpi_document document; } dcpi_opening;
+
+static dcp_status dcpi_open_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
+    const dcpi_opening *o = (const dcpi_opening *)user;
+    uint8_t head[DCPI_OPEN_HEAD];
+    (void)rank; (void)err;
+    dcpi_store64(head, (uint64_t)o->checkpoint->layout);
+    dcpi_store64(head + 8, (uint64_t)o->document.info.size);
+    dcpi_store64(head + 16, (uint64_t)o->document.info.modified_ns);
+    memcpy(head + 24, o->document.digest, 32);
+    dcpi_buffer_add(message, head, sizeof head);
+    dcpi_buffer_add(message, o->checkpoint->commit_name, strlen(o->checkpoint->commit_name) + 1);
+    if (o->document.text) dcpi_buffer_add(message, o->document.text, o->document.size);
+    return DCP_OK;
+}
+static dcp_status dcpi_open_read(dcpi_opening *o, const dcp_open_desc *desc, dcp_error *err) {
+    dcp_checkpoint *c = o->checkpoint;
+    return dcpi_document_read_from(&c->op, &c->place, c->commit_name, desc->verifier, &o->document,
+                                   c->layout == DCP_LAYOUT_SINGLE ? &c->single : NULL, err);
+}
+static dcp_status dcpi_open_take(dcpi_opening *o, const dcp_open_desc *desc, dcp_error *err) {
+    dcp_checkpoint *c = o->checkpoint;
+    const dcpi_peer *lead = c->op.team.peers;
+    const uint8_t *head = lead->message + DCPI_TEAM_HEADER, *end = lead->message + lead->size, *nul;
     dcp_status status;
-    dcpi_op_phase(&c->op, DCP_PHASE_OPEN, 0);
-    status = dcpi_op_check(&c->op, err);
-    if (!status)
-        status = dcpi_document_read_from(&c->op, &c->place, c->commit_name, desc->verifier, &document,
-                                         c->layout == DCP_LAYOUT_SINGLE ? &c->single : NULL, err);
+    nul = lead->size > DCPI_TEAM_HEADER + DCPI_OPEN_HEAD
+        ? (const uint8_t *)memchr(head + DCPI_OPEN_HEAD, 0, (size_t)(end - head) - DCPI_OPEN_HEAD) : NULL;
+    if (!nul) return dcpi_fail(err, DCP_E_COMM, "open: rank 0 sent a message of another version of dcp.h");
+    status = dcpi_open_names(c, (const char *)head + DCPI_OPEN_HEAD, err);
     if (status) return status;
-    c->metadata = document.metadata;
-    memcpy(c->digest, document.digest, sizeof c->digest);
-    status = dcpi_open_minimum_step(c, desc, err);
-    if (!status) status = dcpi_index_files(c, &document.info, err);
-    if (!status) status = dcpi_index_pieces(c, err);
-    if (!status) status = dcpi_index_tensors(c, err);
+    if (c->layout == DCP_LAYOUT_SINGLE) status = dcpi_open_read(o, desc, err);
+    else {
+        o->document.info.size = (int64_t)dcpi_load64(head + 8);
+        o->document.info.modified_ns = (int64_t)dcpi_load64(head + 16);
+        memcpy(o->document.digest, head + 24, 32);
+        status = dcpi_meta_parse((const char *)nul + 1, (size_t)(end - nul - 1), "metadata/json", desc->verifier, &o->document.metadata, err);
+    }
+    if (!status && memcmp(o->document.digest, head + 24, 32) != 0)
+        status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s was replaced while it was opened", c->path);
     return status;
 }
-/* Phase 1 of DESIGN 5, short of DCP_VERIFY_ALL. No tensor byte is read and no data file opened. */
-static dcp_status dcpi_open_phase(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_error *err) {
-    dcp_checkpoint *c;
-    dcp_status status = dcpi_open_check(desc, err);
-    *out = NULL;
-    if (status) return status;
-    c = (dcp_checkpoint *)dcpi_alloc_array(1, sizeof *c, err);
-    if (!c) return DCP_E_MEMORY;
-    c->verify = desc->verify;
-    status = dcpi_op_begin(&c->op, &desc->io, err);
-    if (!status && dcpi_mutex_init(&c->lock)) status = dcpi_no_memory(err, sizeof c->lock);
-    if (!status) c->has_lock = 1;
-    if (!status) status = dcpi_place_open(&c->place, desc->io.storage, desc->path, 0, err);
+static dcp_status dcpi_open_index(dcp_checkpoint *c, const dcp_open_desc *desc, dcpi_document *document, dcp_error *err) {
+    dcp_status status;
+    c->metadata = document->metadata;
+    document->metadata = NULL;
+    memcpy(c->digest, document->digest, sizeof c->digest);
+    status = dcpi_open_minimum_step(c, desc, err);
+    if (!status) status = dcpi_index_files(c, &document->info, err);
+    if (!status) status = dcpi_index_pieces(c, err);
+    return status ? status : dcpi_index_tensors(c, err);
+}
+static dcp_status dcpi_open_place(dcp_checkpoint *c, const dcp_open_desc *desc, dcp_error *err) {
+    dcp_status status = dcpi_place_open(&c->place, desc->io.storage, desc->path, 0, err);
     if (status == DCP_E_NOT_FOUND)
         status = dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s\": its directory is not there", desc->path);
-    if (!status) status = dcpi_open_find(c, err);
-    if (!status) status = dcpi_open_document(c, desc, err);
-    if (status) dcp_close(c);
-    else *out = c;
     return status;
+}
+static void dcpi_open_digest(const dcp_open_desc *desc, uint8_t digest[32]) {
+    dcpi_sha sha;
+    uint8_t options[3];
+    options[0] = (uint8_t)desc->verify;
+    options[1] = desc->verifier != NULL;
+    options[2] = desc->share_reads != 0;
+    dcpi_sha_init(&sha);
+    dcpi_sha_update(&sha, "open", 4);
+    dcpi_sha_update(&sha, options, sizeof options);
+    dcpi_sha_update(&sha, desc->path, strlen(desc->path));
+    dcpi_sha_final(&sha, digest);
+}
+static dcp_status dcpi_open_lead(void *opening, dcp_error *err) {
+    dcpi_opening *o = (dcpi_opening *)opening;
+    dcp_status status = dcpi_open_place(o->checkpoint, o->desc, err);
+    if (!status) status = dcpi_open_find(o->checkpoint, err);
+    return status ? status : dcpi_open_read(o, o->desc, err);
+}
+/* One document for all ranks: rank 0 finds and reads it, the others get it. */
+static dcp_status dcpi_open_together(dcp_checkpoint *c, const dcp_open_desc *desc, dcp_status status, dcp_error *err) {
+    dcpi_team *t = &c->op.team;
+    dcpi_opening opening;
+    dcpi_buffer message;
+    uint8_t digest[32] = {0};
+    memset(&opening, 0, sizeof opening);
+    memset(&message, 0, sizeof message);
+    opening.checkpoint = c;
+    opening.desc = desc;
+    if (!status) dcpi_open_digest(desc, digest);
+    dcpi_team_message_start(&message);
+    dcpi_buffer_add(&message, digest, sizeof digest);
+    status = dcpi_team_up(&c->op, status, &message, err);
+    dcpi_buffer_free(&message);
+    dcpi_op_phase(&c->op, DCP_PHASE_OPEN, 0);
+    if (!status && t->rank == 0) {
+        status = dcpi_agree_compare(t, digest, sizeof digest, "path and verification of a load must be equal", err);
+        if (!status) status = dcpi_op_errand(&c->op, dcpi_open_lead, &opening, err);
+        if (t->world_size == 1) { dcpi_free(opening.document.text); opening.document.text = NULL; }
+    }
+    status = dcpi_team_down(&c->op, status, dcpi_open_make, &opening, DCPI_DOWN_SAME, err);
+    if (!status && t->rank != 0) {
+        status = dcpi_open_place(c, desc, err);
+        if (!status) status = dcpi_open_take(&opening, desc, err);
+    }
+    if (!status) status = dcpi_open_index(c, desc, &opening.document, err);
+    dcpi_document_free(&opening.document);
+    return status;
+}
+/* Phase 1 of DESIGN 5, short of DCP_VERIFY_ALL. No tensor byte is read and no data file opened. The verdict is the caller's to bring about, with
+ * dcpi_load_verdict; *out is set even after a failure then, if there was memory for it. */
+static dcp_status dcpi_open_phase(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_error *err) {
+    dcp_error team;
+    dcpi_op op;
+    dcp_status status = dcpi_op_begin(&op, &desc->io, err), joined = dcpi_team_begin(&op, "open", &team);
+    dcp_checkpoint *c = (dcp_checkpoint *)dcpi_alloc_array(1, sizeof *c, &team);
+    *out = c;
+    if (!status && joined) *err = team;
+    if (!status) status = joined;
+    if (!status) status = dcpi_open_check(desc, err);
+    if (!c) {
+        if (!status) { *err = team; status = team.status; }
+        (void)dcpi_team_verdict(&op, status, err);
+        dcpi_team_end(&op);
+        return status;
+    }
+    c->op = op;
+    if (c->op.team.peers == &op.team.lead) c->op.team.peers = &c->op.team.lead;
+    c->verify = desc->verify;
+    c->share_reads = desc->share_reads;
+    if (!status && dcpi_mutex_init(&c->lock)) status = dcpi_no_memory(err, sizeof c->lock);
+    else if (!status) c->has_lock = 1;
+    if (!status) status = dcpi_op_check(&c->op, err);
+    return dcpi_open_together(c, desc, status, err);
 }
 DCPDEF void dcp_close(dcp_checkpoint *checkpoint) {
     dcp_checkpoint *c = checkpoint;
@@ -9347,17 +11056,19 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
     if (status) dcpi_names_free(refs);
     return status;
 }
-/* After an overwrite: removes the data files of the displaced document that no document names now. Failures leave them to sweep. */
-static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, const dcp_metadata *displaced, dcp_layout layout) {
-    dcpi_names refs;
+/* After an overwrite: removes the data files of the displaced document (`data`) that no other document names. The new one, `own`, names only files
+ * of its own. Failures leave them to sweep. */
+static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, char *own, const dcpi_names *data) {
+    dcpi_names refs, known;
     dcp_error err;
     int unread;
-    size_t s;
+    size_t i;
     dcp_status status;
-    if (layout == DCP_LAYOUT_SINGLE) return;            /* the rename replaced the one file that there was */
-    status = dcpi_refs_collect(op, place, NULL, NULL, &refs, &unread, &err);
-    for (s = 0; s < displaced->shard_count && !status && !unread; s++) {
-        const char *name = displaced->shards[s].file_path;
+    known.items = &own;
+    known.count = known.capacity = 1;
+    status = dcpi_refs_collect(op, place, &known, NULL, &refs, &unread, &err);
+    for (i = 0; i < data->count && !status && !unread; i++) {
+        const char *name = data->items[i];
         char *key = dcpi_names_has(&refs, name) ? NULL : dcpi_place_key(place, name, &err);
         if (key && dcpi_storage_remove(place->storage, key, &err))
             dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", name, err.message);
@@ -9401,6 +11112,7 @@ typedef struct dcpi_stream {
     const dcpi_stream_part *parts; size_t part_count;
     int64_t start, end, block_size;                     /* bytes [start, end) of the file; start a multiple of 4,096 */
     int is_flat; uint8_t flat_digest[32];               /* out, if is_flat: SHA-256 of those bytes; there are no leaves then */
+    int is_serial;                                      /* the calling thread does it all, in order */
     /* calling thread */
     uint8_t *memory; size_t memory_size, capacity; int is_pages, buffer_count;
     size_t part; int64_t in_part, filled_to;            /* where fill goes on */
@@ -9654,7 +11366,9 @@ static dcp_status dcpi_stream_run(dcpi_stream *t, dcp_error *err) {
     t->filled_to = t->start;
     t->writers_limit = (t->storage->flags & DCP_STORAGE_CONCURRENT_WRITE) && (t->storage->flags & DCP_STORAGE_RANDOM_WRITE) ? 2 : 1;
     dcpi_sha_init(&t->flat_sha);
-    dcpi_crew_start(&t->crew, t->buffer_count == 1 ? 0 : workers, dcpi_stream_worker, t);
+    /* with other ranks waiting, a single slow write must not keep the calling thread from showing life */
+    if (t->is_serial || (t->buffer_count == 1 && t->op->team.world_size == 1)) workers = 0;
+    dcpi_crew_start(&t->crew, workers, dcpi_stream_worker, t);
     dcpi_stream_produce(t);
     status = dcpi_crew_close(&t->crew, err);
     dcpi_sha_final(&t->flat_sha, t->flat_digest);
@@ -9663,29 +11377,52 @@ static dcp_status dcpi_stream_run(dcpi_stream *t, dcp_error *err) {
 }
 
 /* ================================================================================================================================
- * >>save        How a checkpoint comes to be (DESIGN 4). The stages, in the order in which they run:
+ * >>save        How a checkpoint comes to be (DESIGN 4). The stages, in the order in which they run; rank 0 alone does what is marked 0:
  *
  *   check      the caller's arguments, alone                                  nothing outside this process is touched
- *   prepare    save id, directory, what is there already, the names
- *   plan       each tensor's place in the file, its blocks
+ *                  up: what is to be saved where, the same on all ranks
+ *   prepare  0 save id, directory, what is there already, the names
+ *                  down: what was decided
+ *   list       this rank's tensors, in a compact form
+ *                  up: the lists
+ *   plan     0 who writes which piece, where; overlaps, holes and disagreements are found
+ *                  down: each rank's part
  *   write      bytes to a temporary file, hashed as they pass; published      G2, G3
- *   commit     the document; the one rename that makes the checkpoint exist   G1
+ *                  up: the shard is there, with these digests                 from here on a rank waits for the verdict (G5)
+ *   commit   0 the document; the one rename that makes the checkpoint exist   G1
+ *                  down: the verdict
  *   finish     what failed removes what it made; what an overwrite displaced goes       G9
  * ============================================================================================================================== */
 typedef struct dcpi_save dcpi_save;
 static dcp_status dcpi_save_check(dcpi_save *s, dcp_error *err);
+static dcp_status dcpi_save_agree(dcpi_save *s, dcp_status status, dcp_error *err);
 static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err);
-static dcp_status dcpi_save_plan(dcpi_save *s, dcp_error *err);
+static dcp_status dcpi_save_list(dcpi_save *s, dcp_error *err);
+static dcp_status dcpi_save_plan(dcpi_save *s, dcp_status status, dcp_error *err);
 static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err);
-static dcp_status dcpi_save_commit(dcpi_save *s, dcp_error *err);
+static dcp_status dcpi_save_commit(dcpi_save *s, dcp_status status, dcp_error *err);
 static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict);
 
-typedef struct dcpi_placed {                            /* one tensor's place in this rank's file */
+typedef struct dcpi_placed {                            /* one tensor that this rank writes */
     const dcp_tensor *tensor;
-    dcp_placement placement;
     int64_t offset, size;                               /* bytes; the offset from the first byte of the shard or region */
-    size_t first_block, block_count;                    /* in dcpi_save.digests */
+    size_t first_block;                                 /* in dcpi_save.digests */
 } dcpi_placed;
+typedef struct dcpi_entry {                             /* rank 0: one piece of the checkpoint */
+    const uint8_t *record;                              /* in the list of the rank that has it */
+    int64_t offset, size;                               /* as in dcpi_placed */
+    size_t first_block;
+    int rank, is_written;                               /* replicas are written by one rank */
+} dcpi_entry;
+typedef struct dcpi_part {                              /* rank 0: one rank's share */
+    uint8_t *list; size_t list_size;                    /* its message, owned */
+    size_t first, count;                                /* its pieces in dcpi_save.entries; once planned, those that it writes */
+    int64_t file_size, data_offset;                     /* data_offset: of its region in the single file, else 0 */
+    size_t block_total;
+    uint8_t *done; const uint8_t *digests;              /* its message when it had written, owned; the digests in it */
+    char checksum[80];
+    int is_plain;                                       /* its file has the name without the save id */
+} dcpi_part;
 
 struct dcpi_save {
     const dcp_save_desc *desc;
@@ -9696,16 +11433,25 @@ struct dcpi_save {
     const struct dcpi_commit_kind *kind;
     char *commit_name, *commit_key;
     int plain_names;                                    /* shards may have names without the save id */
-    int displaces; dcpi_document displaced;             /* overwrite: the document seen in prepare */
-    /* plan */
+    int displaces;                                      /* overwrite: a commit file was there in prepare */
+    uint8_t displaced_digest[32]; dcpi_names displaced; /* its document's digest, and the data files that it names */
+    int64_t alignment;
+    /* list */
+    dcpi_buffer list;
+    /* plan: rank 0 */
+    dcpi_part *parts;
+    dcpi_entry *entries; size_t entry_count;
+    int64_t json_size;                                  /* of the single file's document */
+    /* plan: each rank */
     dcpi_placed *placed; size_t placed_count;           /* sorted by offset */
-    int64_t block_size, file_size, data_offset;         /* data_offset: of the region in the single file, else 0 */
-    int64_t alignment, json_size;                       /* json_size: of the single file's document */
+    int64_t block_size, file_size, data_offset;
+    int64_t region_end;                                 /* of the single file: where the next rank's region starts */
     uint8_t (*digests)[32]; size_t block_total;
     /* write */
     char *shard_name;                                   /* of the published shard file; of the commit file in the single-file layout */
     char checksum[80];
-    char *shard_key; int64_t first_publish_ms;          /* of the published shard file, NULL before that; when, on the monotonic clock */
+    int64_t write_began_ms;
+    char *shard_key;                                    /* of the published shard file, NULL before that */
     void *single_object;                                /* the single file, open from write to commit */
     /* commit */
     char timestamp[DCPI_TIME_TEXT];
@@ -9716,14 +11462,16 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err) {
     dcp_error local;
     dcpi_save s;
     dcp_status status;
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "save: desc is NULL");
     memset(&s, 0, sizeof s);
     (void)dcpi_succeed(&local);
     s.desc = desc;
     status = dcpi_save_check(&s, &local);
-    if (!status) status = dcpi_save_prepare(&s, &local);
-    if (!status) status = dcpi_save_plan(&s, &local);
+    status = dcpi_save_agree(&s, status, &local);
+    if (!status) status = dcpi_save_list(&s, &local);
+    status = dcpi_save_plan(&s, status, &local);
     if (!status) status = dcpi_save_write(&s, &local);
-    if (!status) status = dcpi_save_commit(&s, &local);
+    status = dcpi_save_commit(&s, status, &local);
     status = dcpi_save_finish(&s, status);
     if (!status) (void)dcpi_succeed(&local);
     if (err) *err = local;
@@ -9751,7 +11499,7 @@ static dcp_status dcpi_save_check_fields(const dcp_save_desc *desc, dcp_error *e
     return status;
 }
 static dcp_status dcpi_save_check_options(const dcp_save_desc *desc, dcp_error *err) {
-    if (!desc || !desc->path || desc->path[0] == '\0') return dcpi_fail(err, DCP_E_INVALID, "save: path is not set");
+    if (!desc->path || desc->path[0] == '\0') return dcpi_fail(err, DCP_E_INVALID, "save: path is not set");
     if (desc->tensor_count > 0 && !desc->tensors)
         return dcpi_fail(err, DCP_E_INVALID, "save: tensor_count is %" PRIu64 ", but tensors is NULL", (uint64_t)desc->tensor_count);
     if (desc->layout == DCP_LAYOUT_MANIFEST)
@@ -9765,8 +11513,9 @@ static dcp_status dcpi_save_check_options(const dcp_save_desc *desc, dcp_error *
     if (desc->block_size && (!dcpi_is_power_of_two(desc->block_size) || desc->block_size < 256 * DCPI_KIB ||
                              desc->block_size > 1024 * DCPI_MIB))
         return dcpi_fail(err, DCP_E_INVALID, "save: block_size must be a power of two from 256 KiB to 1 GiB, or 0");
-    if (desc->sharding && desc->sharding->shard_count != 0 && desc->sharding->shard_count != 1)
-        return dcpi_fail(err, DCP_E_INVALID, "save: sharding.shard_count is %" PRId64 "; it is 0 or the world size, 1",
+    if (desc->sharding && desc->sharding->shard_count != 0 && desc->sharding->shard_count != (desc->io.coordinator ?
+                                                                                              desc->io.coordinator->world_size : 1))
+        return dcpi_fail(err, DCP_E_INVALID, "save: sharding.shard_count is %" PRId64 "; it is 0 or the world size",
                          desc->sharding->shard_count);
     return DCP_OK;
 }
@@ -9803,11 +11552,73 @@ static dcp_status dcpi_save_check_tensors(const dcp_save_desc *desc, dcp_error *
     return DCP_OK;
 }
 static dcp_status dcpi_save_check(dcpi_save *s, dcp_error *err) {
-    dcp_status status = dcpi_save_check_options(s->desc, err);
+    dcp_error team;
+    dcp_status status = dcpi_op_begin(&s->op, &s->desc->io, err), joined = dcpi_team_begin(&s->op, "save", &team);
+    if (!status && joined) *err = team;
+    if (!status) status = joined;
+    if (!status) status = dcpi_save_check_options(s->desc, err);
     if (!status) status = dcpi_save_check_fields(s->desc, err);
-    if (!status) status = dcpi_op_begin(&s->op, &s->desc->io, err);
     if (!status) status = dcpi_save_check_tensors(s->desc, err);
+    s->alignment = s->desc->alignment ? (int64_t)s->desc->alignment : 64;
     return status ? status : dcpi_op_check(&s->op, err);
+}
+
+/* ---- agree: all ranks want the same save; what rank 0 prepared ----------------------------------------------------------------------- */
+static void dcpi_agree_number(dcpi_sha *sha, uint64_t value) {
+    uint8_t bytes[8];
+    dcpi_store64(bytes, value);
+    dcpi_sha_update(sha, bytes, sizeof bytes);
+}
+static void dcpi_agree_digest(const dcpi_save *s, uint8_t digest[32]) {
+    const dcp_save_desc *d = s->desc;
+    dcpi_sha sha;
+    dcpi_sha_init(&sha);
+    dcpi_sha_update(&sha, "save", 4);
+    dcpi_sha_update(&sha, d->path, strlen(d->path));
+    dcpi_agree_number(&sha, (uint64_t)d->layout);
+    dcpi_agree_number(&sha, (uint64_t)d->checksum);
+    dcpi_agree_number(&sha, d->alignment);
+    dcpi_agree_number(&sha, d->block_size);
+    dcpi_agree_number(&sha, (uint64_t)((d->overwrite != 0) | (d->allow_holes != 0) << 1 | (d->unique_names != 0) << 2));
+    dcpi_sha_final(&sha, digest);
+}
+static dcp_status dcpi_agree_go(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
+    const dcpi_save *s = (const dcpi_save *)user;
+    uint8_t body[32] = {0};
+    (void)rank; (void)err;
+    memcpy(body, s->report.save_id, 16);
+    dcpi_store64(body + 16, (uint64_t)s->report.sequence);
+    body[24] = (uint8_t)s->plain_names;
+    dcpi_buffer_add(message, body, sizeof body);
+    return DCP_OK;
+}
+static dcp_status dcpi_agree_take(dcpi_save *s, dcp_error *err) {
+    const dcpi_peer *lead = s->op.team.peers;
+    const uint8_t *body = lead->message + DCPI_TEAM_HEADER;
+    if (lead->size != DCPI_TEAM_HEADER + 32) return dcpi_fail(err, DCP_E_COMM, "save: rank 0 sent a message of another version of dcp.h");
+    memcpy(s->report.save_id, body, 16);
+    s->report.sequence = (int64_t)dcpi_load64(body + 16);
+    s->plain_names = body[24];
+    return DCP_OK;
+}
+static dcp_status dcpi_prepare_errand(void *save, dcp_error *err) { return dcpi_save_prepare((dcpi_save *)save, err); }
+
+static dcp_status dcpi_save_agree(dcpi_save *s, dcp_status status, dcp_error *err) {
+    dcpi_team *t = &s->op.team;
+    dcpi_buffer message;
+    uint8_t digest[32] = {0};
+    memset(&message, 0, sizeof message);
+    if (!status) dcpi_agree_digest(s, digest);
+    dcpi_team_message_start(&message);
+    dcpi_buffer_add(&message, digest, sizeof digest);
+    status = dcpi_team_up(&s->op, status, &message, err);
+    dcpi_buffer_free(&message);
+    dcpi_op_phase(&s->op, DCP_PHASE_PREPARE, 0);
+    if (!status && t->rank == 0) status = dcpi_agree_compare(t, digest, sizeof digest, "path, layout and options of a save must be equal", err);
+    if (!status && t->rank == 0) status = dcpi_op_errand(&s->op, dcpi_prepare_errand, s, err);
+    status = dcpi_team_down(&s->op, status, dcpi_agree_go, s, DCPI_DOWN_SAME, err);
+    if (!status && t->rank != 0) status = dcpi_agree_take(s, err);
+    return status;
 }
 
 /* ---- prepare: what is there, and what the new files are called ----------------------------------------------------------------------- */
@@ -9840,6 +11651,21 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
     s->plain_names = !has_commit && !survey.has_shards && !s->desc->unique_names;
     return status;
 }
+static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
+    dcpi_document document;
+    size_t i;
+    dcp_status status = dcpi_document_read(&s->op, &s->place, s->commit_name, NULL, &document, err);
+    if (dcpi_is_trouble(status)) return status;
+    memcpy(s->displaced_digest, document.digest, sizeof s->displaced_digest);
+    if (status) {
+        dcpi_op_log(&s->op, DCP_LOG_WARNING, "the checkpoint to be replaced is damaged; its data files will be left to sweep: %s", err->message);
+        return dcpi_succeed(err);
+    }
+    for (i = 0; i < document.metadata->shard_count && s->kind->layout == DCP_LAYOUT_SHARDED && !status; i++)
+        status = dcpi_names_add(&s->displaced, document.metadata->shards[i].file_path, err);
+    dcpi_document_free(&document);
+    return status;
+}
 /* The commit file that is there already: refused, or read, so that commit can see that it is still the same and finish can clean up after
  * it. */
 static dcp_status dcpi_save_look_for_commit(dcpi_save *s, int *has_commit, dcp_error *err) {
@@ -9857,32 +11683,13 @@ static dcp_status dcpi_save_look_for_commit(dcpi_save *s, int *has_commit, dcp_e
                 s->place.shown, s->place.name,
                          found[found[0] == s->kind]->suffix);
     s->displaces = 1;
-    status = dcpi_document_read(&s->op, &s->place, s->commit_name, NULL, &s->displaced, err);
-    if (dcpi_is_trouble(status)) return status;
-    if (status)
-        dcpi_op_log(&s->op, DCP_LOG_WARNING, "the checkpoint to be replaced is damaged; its data files will be left to sweep: %s",
-                    err->message);
-    return dcpi_succeed(err);
+    return dcpi_save_note_displaced(s, err);
 }
-static dcp_status dcpi_save_space(dcpi_save *s, dcp_error *err) {
-    int64_t needed = 0, available = 0;
-    size_t i;
-    if (!s->place.storage->space || s->place.storage->space(s->place.storage->context, s->place.directory, &available, err))
-        return dcpi_succeed(err);
-    for (i = 0; i < s->desc->tensor_count; i++) if (!dcpi_add(needed, dcpi_tensor_bytes(&s->desc->tensors[i]), &needed)) needed = INT64_MAX;
-    if (needed <= available) return DCP_OK;
-    return dcpi_fail(err, DCP_E_SPACE, "the tensors have %" PRId64 " bytes, but only %" PRId64 " are free in \"%s\"; free some "
-                     "(dcp_prune, dcp_sweep) or save elsewhere", needed, available, s->place.shown);
-}
-static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err) {
+/* Each rank: the place and the names in it. */
+static dcp_status dcpi_save_place(dcpi_save *s, dcp_error *err) {
     const struct dcpi_commit_kind *given;
-    int has_commit = 0;
-    dcp_status status;
-    dcpi_op_phase(&s->op, DCP_PHASE_PREPARE, 0);
+    dcp_status status = dcpi_place_open(&s->place, s->desc->io.storage, s->desc->path, 1, err);
     s->kind = &dcpi_commit_kinds[s->desc->layout == DCP_LAYOUT_SINGLE];
-    dcpi_time_format(dcpi_os_wall_us(), s->timestamp);
-    status = dcpi_random_id(s->report.save_id, err);
-    if (!status) status = dcpi_place_open(&s->place, s->desc->io.storage, s->desc->path, 1, err);
     if (status) return status;
     given = dcpi_commit_kind_of(s->place.name);
     if (given) s->place.name[strlen(s->place.name) - strlen(given->suffix)] = '\0';
@@ -9898,195 +11705,635 @@ static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err) {
     if (s->kind->layout == DCP_LAYOUT_SINGLE && !(s->place.storage->flags & DCP_STORAGE_RANDOM_WRITE))
         return dcpi_fail(err, DCP_E_UNSUPPORTED,
                          "the single-file layout writes its header last, and this storage cannot write at an offset; use the sharded one");
-    status = dcpi_place_sync_all(&s->place, err);
-    if (!status) status = dcpi_save_look_for_commit(s, &has_commit, err);
-    if (!status) status = dcpi_save_survey(s, has_commit, err);
-    return status ? status : dcpi_save_space(s, err);
-}
-
-/* ---- plan: which bytes go where ------------------------------------------------------------------------------------------------------ */
-static int dcpi_placed_compare(const void *a_, const void *b_) {
-    const dcp_tensor *a = ((const dcpi_placed *)a_)->tensor, *b = ((const dcpi_placed *)b_)->tensor;
-    int order = strcmp(a->name, b->name), d;
-    for (d = 0; order == 0 && d < a->ndim && d < b->ndim; d++)
-        if (a->global_offset[d] != b->global_offset[d]) order = a->global_offset[d] < b->global_offset[d] ? -1 : 1;
-    return order;
-}
-static dcp_status dcpi_plan_agree(const dcp_tensor *a, const dcp_tensor *b, dcp_error *err) {
-    const char *what = NULL;
-    if (a->dtype != b->dtype) what = "data types";
-    else if (a->ndim != b->ndim) what = "numbers of dimensions";
-    else if (memcmp(dcpi_global_shape(a), dcpi_global_shape(b), sizeof a->shape) != 0) what = "global shapes";
-    else if (dcpi_has_global(a) != dcpi_has_global(b)) what = "placements";
-    if (what) return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": two pieces have different %s", a->name, what);
     return DCP_OK;
 }
-/* All pieces of one tensor, group[0..count): they agree, do not overlap, and cover it. */
-static dcp_status dcpi_plan_tensor(const dcpi_save *s, dcpi_placed **group, size_t count, dcp_error *err) {
-    const dcp_tensor *first = group[0]->tensor;
-    const int64_t *whole = dcpi_global_shape(first), origin[DCP_MAX_DIMS] = {0};
+static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err) {
+    int has_commit = 0;
+    dcp_status status = dcpi_random_id(s->report.save_id, err);
+    dcpi_time_format(dcpi_os_wall_us(), s->timestamp);
+    if (!status) status = dcpi_save_place(s, err);
+    if (!status) status = dcpi_place_sync_all(&s->place, err);
+    if (!status) status = dcpi_save_look_for_commit(s, &has_commit, err);
+    return status ? status : dcpi_save_survey(s, has_commit, err);
+}
+
+/* ---- list: this rank's pieces, as rank 0 gets them -------------------------------------------------------------------------------------
+ * count (8 bytes), then for each: type, dimensions, placement, whether it has a global shape (1 byte each), name with its NUL, and as varints
+ * the shape and, if it has them, the global shape and offset. */
+typedef struct dcpi_listed {
+    const char *name; dcp_dtype dtype; int ndim; dcp_placement placement; int has_global;
+    int64_t shape[DCP_MAX_DIMS], global_shape[DCP_MAX_DIMS], global_offset[DCP_MAX_DIMS];
+} dcpi_listed;
+
+static void dcpi_list_number(dcpi_buffer *out, uint64_t value) {
+    uint8_t bytes[10];
+    size_t n = 0;
+    for (; value >= 0x80; value >>= 7) bytes[n++] = (uint8_t)(value | 0x80);
+    bytes[n++] = (uint8_t)value;
+    dcpi_buffer_add(out, bytes, n);
+}
+static dcp_placement dcpi_list_placement(const dcp_tensor *t, int world_size) {        /* what AUTO means */
+    if (t->placement != DCP_PLACE_AUTO) return t->placement;
+    if (dcpi_has_global(t)) return DCP_PLACE_SHARDED;
+    return world_size == 1 ? DCP_PLACE_REPLICATED : DCP_PLACE_PRIVATE;
+}
+static void dcpi_list_piece(dcpi_buffer *out, const dcp_tensor *t, int world_size) {
+    const dcp_placement placement = dcpi_list_placement(t, world_size);
+    uint8_t head[4];
+    int d;
+    head[0] = (uint8_t)t->dtype;
+    head[1] = (uint8_t)t->ndim;
+    head[2] = (uint8_t)placement;
+    head[3] = (uint8_t)dcpi_has_global(t);
+    dcpi_buffer_add(out, head, sizeof head);
+    dcpi_buffer_add(out, t->name, strlen(t->name) + 1);
+    for (d = 0; d < t->ndim; d++) dcpi_list_number(out, (uint64_t)t->shape[d]);
+    for (d = 0; d < t->ndim && head[3]; d++) dcpi_list_number(out, (uint64_t)t->global_shape[d]);
+    for (d = 0; d < t->ndim && head[3]; d++) dcpi_list_number(out, (uint64_t)t->global_offset[d]);
+}
+static dcp_status dcpi_save_list(dcpi_save *s, dcp_error *err) {
+    dcpi_team *t = &s->op.team;
+    uint8_t count[8];
+    size_t i;
+    dcp_status status = t->rank == 0 ? DCP_OK : dcpi_save_place(s, err);
+    dcpi_op_phase(&s->op, DCP_PHASE_PLAN, 0);
+    if (status) return status;
+    dcpi_team_message_start(&s->list);
+    dcpi_store64(count, (uint64_t)s->desc->tensor_count);
+    dcpi_buffer_add(&s->list, count, sizeof count);
+    for (i = 0; i < s->desc->tensor_count; i++) dcpi_list_piece(&s->list, &s->desc->tensors[i], t->world_size);
+    return s->list.failed ? dcpi_no_memory(err, s->list.size) : DCP_OK;
+}
+static int dcpi_listed_number(const uint8_t **at, const uint8_t *end, int64_t *out) {
+    uint64_t value = 0;
+    int shift;
+    for (shift = 0; *at < end && shift < 63; shift += 7) {
+        const uint8_t byte = *(*at)++;
+        value |= (uint64_t)(byte & 0x7F) << shift;
+        *out = (int64_t)value;
+        if (byte < 0x80) return 1;
+    }
+    return 0;
+}
+/* Where the next record starts; NULL: this is none. */
+static const uint8_t *dcpi_listed_read(const uint8_t *at, const uint8_t *end, dcpi_listed *out) {
+    const uint8_t *nul;
+    int d;
+    memset(out, 0, sizeof *out);
+    if (end - at < 5 || at[0] == 0 || at[0] > DCP_OPAQUE || at[1] > DCP_MAX_DIMS || at[2] > DCP_PLACE_SHARDED || at[3] > 1) return NULL;
+    out->dtype = (dcp_dtype)at[0];
+    out->ndim = at[1];
+    out->placement = (dcp_placement)at[2];
+    out->has_global = at[3];
+    out->name = (const char *)at + 4;
+    nul = (const uint8_t *)memchr(at + 4, 0, (size_t)(end - at - 4));
+    if (!nul) return NULL;
+    at = nul + 1;
+    for (d = 0; d < out->ndim; d++) if (!dcpi_listed_number(&at, end, &out->shape[d])) return NULL;
+    memcpy(out->global_shape, out->shape, sizeof out->shape);
+    for (d = 0; d < out->ndim && out->has_global; d++) if (!dcpi_listed_number(&at, end, &out->global_shape[d])) return NULL;
+    for (d = 0; d < out->ndim && out->has_global; d++) if (!dcpi_listed_number(&at, end, &out->global_offset[d])) return NULL;
+    return at;
+}
+
+/* ---- plan: rank 0 has all lists ------------------------------------------------------------------------------------------------------ */
+static dcp_status dcpi_plan_take_lists(dcpi_save *s, dcp_error *err) {
+    dcpi_team *t = &s->op.team;
+    uint64_t total = 0;
+    int r;
+    s->parts = (dcpi_part *)dcpi_alloc_array((size_t)t->world_size, sizeof *s->parts, err);
+    if (!s->parts) return DCP_E_MEMORY;
+    for (r = 0; r < t->world_size; r++) {
+        dcpi_part *part = &s->parts[r];
+        part->list = r ? t->peers[r].message : (uint8_t *)s->list.data;
+        part->list_size = r ? t->peers[r].size : s->list.size;
+        if (r) t->peers[r].message = NULL;
+        else memset(&s->list, 0, sizeof s->list);
+        if (part->list_size < DCPI_TEAM_HEADER + 8) return dcpi_fail(err, DCP_E_COMM, "save: rank %d sent no list of its tensors", r);
+        total += dcpi_load64(part->list + DCPI_TEAM_HEADER);
+        if (total > (uint64_t)DCP_LIMIT_TENSORS)
+            return dcpi_fail(err, DCP_E_LIMIT, "save: the ranks have more than DCP_LIMIT_TENSORS (%" PRIu64 ") pieces", (uint64_t)DCP_LIMIT_TENSORS);
+    }
+    s->entries = (dcpi_entry *)dcpi_alloc_array((size_t)total, sizeof *s->entries, err);
+    return s->entries ? DCP_OK : DCP_E_MEMORY;
+}
+static dcp_status dcpi_plan_read_list(dcpi_save *s, int rank, dcp_error *err) {
+    dcpi_part *part = &s->parts[rank];
+    const uint8_t *at = part->list + DCPI_TEAM_HEADER + 8, *end = part->list + part->list_size;
+    size_t i;
+    part->first = s->entry_count;
+    part->count = (size_t)dcpi_load64(part->list + DCPI_TEAM_HEADER);
+    for (i = 0; i < part->count; i++) {
+        dcpi_entry *entry = &s->entries[s->entry_count++];
+        dcpi_listed record;
+        entry->record = at;
+        entry->rank = rank;
+        at = dcpi_listed_read(at, end, &record);
+        if (!at) return dcpi_fail(err, DCP_E_COMM, "save: rank %d sent a list of another version of dcp.h", rank);
+        if (!dcpi_mul(dcpi_box_elements(record.ndim, record.shape), dcp_dtype_bits(record.dtype), &entry->size)) entry->size = INT64_MAX;
+        entry->size = entry->size / 8 + (entry->size % 8 != 0);
+    }
+    return DCP_OK;
+}
+
+/* Pieces of one name, found by its hash: chained in the order of ranks. There may be a thousand times as many pieces as names. */
+typedef struct dcpi_namesakes { uint64_t hash; size_t first, last, count; } dcpi_namesakes;     /* first, last: entries, plus one */
+typedef struct dcpi_grouping {
+    dcpi_namesakes *groups; size_t group_count, capacity;
+    size_t *slots, mask;                                /* groups, plus one; 0: free. At most half of them are taken */
+    size_t *next;                                       /* for each entry, plus one */
+} dcpi_grouping;
+
+static uint64_t dcpi_group_hash(const char *name) {     /* FNV-1a, mixed: names are ours, nobody attacks them */
+    uint64_t h = 14695981039346656037u;
+    for (; *name; name++) h = (h ^ (uint8_t)*name) * 1099511628211u;
+    return h ^ h >> 29;
+}
+static dcp_status dcpi_group_grow(dcpi_grouping *g, dcp_error *err) {
+    size_t size = g->slots ? 2 * (g->mask + 1) : 1024, i, at;
+    void *memory = g->groups;
+    size_t *slots = (size_t *)dcpi_alloc_array(size, sizeof *slots, err);
+    if (!slots) return DCP_E_MEMORY;
+    dcpi_free(g->slots);
+    g->slots = slots;
+    g->mask = size - 1;
+    if (!dcpi_grow(&memory, &g->capacity, size / 2, sizeof *g->groups, err)) return DCP_E_MEMORY;
+    g->groups = (dcpi_namesakes *)memory;
+    for (i = 0; i < g->group_count; i++) {
+        for (at = (size_t)g->groups[i].hash & g->mask; slots[at]; at = (at + 1) & g->mask) {}
+        slots[at] = i + 1;
+    }
+    return DCP_OK;
+}
+static dcp_status dcpi_plan_group(const dcpi_save *s, dcpi_grouping *g, dcp_error *err) {
+    size_t i, at;
+    memset(g, 0, sizeof *g);
+    g->next = (size_t *)dcpi_alloc_array(s->entry_count, sizeof *g->next, err);
+    if (!g->next) return DCP_E_MEMORY;
+    for (i = 0; i < s->entry_count; i++) {
+        const char *name = (const char *)s->entries[i].record + 4;
+        const uint64_t hash = dcpi_group_hash(name);
+        dcpi_namesakes *group = NULL;
+        if (2 * g->group_count >= g->mask && dcpi_group_grow(g, err)) return DCP_E_MEMORY;
+        for (at = (size_t)hash & g->mask; g->slots[at]; at = (at + 1) & g->mask) {
+            group = &g->groups[g->slots[at] - 1];
+            if (group->hash == hash && strcmp((const char *)s->entries[group->first - 1].record + 4, name) == 0) break;
+        }
+        if (g->slots[at]) {
+            g->next[group->last - 1] = i + 1;
+        } else {
+            g->slots[at] = g->group_count + 1;
+            group = &g->groups[g->group_count++];
+            group->hash = hash;
+            group->first = i + 1;
+            group->count = 0;
+        }
+        group->count++;
+        group->last = i + 1;
+    }
+    return DCP_OK;
+}
+static void dcpi_grouping_free(dcpi_grouping *g) {
+    dcpi_free(g->groups);
+    dcpi_free(g->slots);
+    dcpi_free(g->next);
+}
+
+/* ---- plan: the pieces of one tensor fit together */
+typedef struct dcpi_fit { dcpi_listed record; size_t entry; int rank; } dcpi_fit;       /* one piece of the tensor that is looked at */
+
+static int dcpi_fit_compare(const void *a_, const void *b_) {
+    const dcpi_fit *a = (const dcpi_fit *)a_, *b = (const dcpi_fit *)b_;
+    int d;
+    for (d = 0; d < a->record.ndim; d++)
+        if (a->record.global_offset[d] != b->record.global_offset[d]) return a->record.global_offset[d] < b->record.global_offset[d] ? -1 : 1;
+    for (d = 0; d < a->record.ndim; d++)
+        if (a->record.shape[d] != b->record.shape[d]) return a->record.shape[d] < b->record.shape[d] ? -1 : 1;
+    return a->rank < b->rank ? -1 : a->rank > b->rank;
+}
+static int dcpi_fit_same_offset(const dcpi_fit *a, const dcpi_fit *b) {
+    return memcmp(a->record.global_offset, b->record.global_offset, sizeof a->record.global_offset) == 0;
+}
+static int dcpi_fit_is_replica(const dcpi_fit *a, const dcpi_fit *b) {
+    return dcpi_fit_same_offset(a, b) && memcmp(a->record.shape, b->record.shape, sizeof a->record.shape) == 0;
+}
+static dcp_status dcpi_fit_agree(const dcpi_fit *a, const dcpi_fit *b, dcp_error *err) {
+    const dcpi_listed *x = &a->record, *y = &b->record;
+    const char *what = NULL;
+    if (x->placement != y->placement) what = "placements";
+    else if (x->placement == DCP_PLACE_PRIVATE) return DCP_OK;
+    else if (x->dtype != y->dtype) what = "data types";
+    else if (x->ndim != y->ndim) what = "numbers of dimensions";
+    else if (memcmp(x->global_shape, y->global_shape, sizeof x->global_shape) != 0) what = "global shapes";
+    if (!what) return DCP_OK;
+    (void)dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": the pieces of rank %d and rank %d have different %s", x->name, a->rank, b->rank, what);
+    err->rank = b->rank;
+    return DCP_E_MISMATCH;
+}
+static dcp_status dcpi_fit_twice(const dcpi_fit *fit, dcp_error *err) {
+    char text[160];
+    (void)dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\" is in the list of rank %d twice with the same global_offset %s", fit->record.name,
+                    fit->rank, dcpi_box_text(fit->record.ndim, fit->record.global_offset, fit->record.shape, text, sizeof text));
+    err->rank = fit->rank;
+    return DCP_E_INVALID;
+}
+/* Distinct boxes, sorted: they do not overlap, and cover the tensor. */
+static dcp_status dcpi_fit_tile(const dcpi_save *s, dcpi_fit *const *fits, size_t count, dcp_error *err) {
+    const dcpi_listed *first = &fits[0]->record;
+    const int64_t origin[DCP_MAX_DIMS] = {0};
     char text[160], other[160];
     dcpi_tiling tiling;
     dcpi_tiles result;
-    dcpi_tile *tiles, **order;
+    dcpi_tile *tiles = (dcpi_tile *)dcpi_alloc_array(count, sizeof *tiles, err), **order;
     size_t i, n = 0;
     dcp_status status = DCP_OK;
-    for (i = 1; i < count && !status; i++) {
-        status = dcpi_plan_agree(first, group[i]->tensor, err);
-        if (!status && dcpi_placed_compare(group[i - 1], group[i]) == 0)
-            status = dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\" is in the list twice with the same global_offset %s", first->name,
-                               dcpi_box_text(first->ndim, group[i]->tensor->global_offset, group[i]->tensor->shape, text, sizeof text));
-    }
-    if (status || (count == 1 && !dcpi_has_global(first))) return status;
-    tiles = (dcpi_tile *)dcpi_alloc_array(count, sizeof *tiles, err);
     order = tiles ? (dcpi_tile **)dcpi_alloc_array(count, sizeof *order, err) : NULL;
     if (!order) { dcpi_free(tiles); return DCP_E_MEMORY; }
     for (i = 0; i < count; i++) {
-        const dcp_tensor *t = group[i]->tensor;
-        if (dcpi_box_elements(t->ndim, t->shape) == 0) continue;
-        tiles[n].offset = t->global_offset;
-        tiles[n].shape = t->shape;
+        const dcpi_listed *record = &fits[i]->record;
+        if (dcpi_box_elements(record->ndim, record->shape) == 0 || (i > 0 && dcpi_fit_is_replica(fits[i - 1], fits[i]))) continue;
+        tiles[n].offset = record->global_offset;
+        tiles[n].shape = record->shape;
         tiles[n].tag = i;
         order[n] = &tiles[n];
         n++;
     }
-    result = dcpi_tiling_check(&tiling, first->ndim, order, n, origin, whole);
+    result = dcpi_tiling_check(&tiling, first->ndim, order, n, origin, first->global_shape);
     if (result == DCPI_TILES_NO_MEMORY) status = dcpi_no_memory(err, count * sizeof *tiles);
     if (result == DCPI_TILES_IRREGULAR)
-        status = dcpi_fail(err, DCP_E_LIMIT, "tensor \"%s\": its %" PRIu64 " pieces are cut too irregularly to check", first->name,
-                           (uint64_t)count);
+        status = dcpi_fail(err, DCP_E_LIMIT, "tensor \"%s\": its %" PRIu64 " pieces are cut too irregularly to check", first->name, (uint64_t)count);
     if (result == DCPI_TILES_OVERLAP) {
-        const dcp_tensor *a = group[tiling.overlap[0]]->tensor, *b = group[tiling.overlap[1]]->tensor;
-        status = dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": the pieces %s and %s overlap", first->name,
-                           dcpi_box_text(a->ndim, a->global_offset, a->shape, text, sizeof text),
-                           dcpi_box_text(b->ndim, b->global_offset, b->shape, other, sizeof other));
+        const dcpi_fit *a = fits[tiling.overlap[0]], *b = fits[tiling.overlap[1]];
+        status = dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": the pieces %s (rank %d) and %s (rank %d) overlap", first->name,
+                           dcpi_box_text(first->ndim, a->record.global_offset, a->record.shape, text, sizeof text), a->rank,
+                           dcpi_box_text(first->ndim, b->record.global_offset, b->record.shape, other, sizeof other), b->rank);
+        err->rank = b->rank;
     }
     if (result == DCPI_TILES_OK && tiling.has_hole && !s->desc->allow_holes)
-        status = dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": no piece holds %s of its global shape (allow_holes permits that)",
-                           first->name,
+        status = dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": no piece holds %s of its global shape (allow_holes permits that)", first->name,
                            dcpi_box_text(first->ndim, tiling.hole_offset, tiling.hole_shape, text, sizeof text));
     dcpi_free(order);
     dcpi_free(tiles);
     return status;
 }
-static dcp_status dcpi_plan_check_pieces(dcpi_save *s, dcp_error *err) {
-    dcpi_placed **order = (dcpi_placed **)dcpi_alloc_array(s->placed_count, sizeof *order, err);
-    dcp_status status;
+
+/* Equal boxes on several ranks: one of them writes. */
+typedef struct dcpi_replicas { size_t first, count; int64_t size; } dcpi_replicas;     /* in dcpi_writers.members */
+typedef struct dcpi_writers {
+    int64_t *load;                                      /* bytes that each rank writes so far */
+    size_t *members, member_count, member_capacity;     /* entries */
+    dcpi_replicas *sets; size_t set_count, set_capacity;
+} dcpi_writers;
+
+static dcp_status dcpi_writers_add(dcpi_writers *w, dcpi_fit *const *fits, size_t count, int64_t size, dcp_error *err) {
+    void *members = w->members, *sets = w->sets;
+    size_t i;
+    if (!dcpi_grow(&members, &w->member_capacity, w->member_count + count, sizeof *w->members, err)) return DCP_E_MEMORY;
+    w->members = (size_t *)members;
+    if (!dcpi_grow(&sets, &w->set_capacity, w->set_count + 1, sizeof *w->sets, err)) return DCP_E_MEMORY;
+    w->sets = (dcpi_replicas *)sets;
+    w->sets[w->set_count].first = w->member_count;
+    w->sets[w->set_count].count = count;
+    w->sets[w->set_count++].size = size;
+    for (i = 0; i < count; i++) w->members[w->member_count++] = fits[i]->entry;
+    return DCP_OK;
+}
+static dcp_status dcpi_fit_writers(dcpi_save *s, dcpi_fit *const *fits, size_t count, dcpi_writers *w, dcp_error *err) {
     size_t i, end;
-    if (!order) return DCP_E_MEMORY;
-    for (i = 0; i < s->placed_count; i++) order[i] = &s->placed[i];
-    status = dcpi_sort((const void **)order, s->placed_count, dcpi_placed_compare, err);
-    for (i = 0; i < s->placed_count && !status; i = end) {
-        for (end = i + 1; end < s->placed_count && strcmp(order[end]->tensor->name, order[i]->tensor->name) == 0;) end++;
-        status = dcpi_plan_tensor(s, order + i, end - i, err);
+    dcp_status status = DCP_OK;
+    for (i = 0; i < count && !status; i = end) {
+        dcpi_entry *entry = &s->entries[fits[i]->entry];
+        for (end = i + 1; end < count && fits[i]->record.placement != DCP_PLACE_PRIVATE && dcpi_fit_is_replica(fits[i], fits[end]);) end++;
+        if (end - i > 1) {
+            status = dcpi_writers_add(w, fits + i, end - i, entry->size, err);
+        } else {
+            entry->is_written = 1;
+            if (!dcpi_add(w->load[entry->rank], entry->size, &w->load[entry->rank])) w->load[entry->rank] = INT64_MAX;
+        }
     }
-    dcpi_free(order);
     return status;
 }
-static dcp_placement dcpi_plan_placement(const dcp_tensor *t) {         /* AUTO, for one rank */
-    if (t->placement != DCP_PLACE_AUTO) return t->placement;
-    return dcpi_has_global(t) ? DCP_PLACE_SHARDED : DCP_PLACE_REPLICATED;
-}
-/* In the caller's order, each at the next aligned offset. */
-static dcp_status dcpi_plan_offsets(dcpi_save *s, dcp_error *err) {
-    int64_t at = 0;
+static dcp_status dcpi_fit_check(const dcpi_save *s, dcpi_fit *fits, dcpi_fit **order, size_t count, dcp_error *err) {
+    const int is_private = fits[0].record.placement == DCP_PLACE_PRIVATE;
+    dcp_status status = DCP_OK;
     size_t i;
-    for (i = 0; i < s->placed_count; i++) {
-        dcpi_placed *p = &s->placed[i];
-        p->tensor = &s->desc->tensors[i];
-        p->placement = dcpi_plan_placement(p->tensor);
-        p->size = dcpi_tensor_bytes(p->tensor);
-        if (!dcpi_align_up(at, s->alignment, &p->offset) || !dcpi_add(p->offset, p->size, &at))
-            return dcpi_fail(err, DCP_E_INVALID, "save: the tensors exceed 2^63 bytes");
-        if (p->size > 0) s->file_size = at;
+    for (i = 1; i < count && !status; i++) {
+        status = dcpi_fit_agree(&fits[0], &fits[i], err);
+        if (!status && is_private && fits[i].rank == fits[i - 1].rank) status = dcpi_fit_twice(&fits[i], err);
     }
+    if (status || is_private) return status;
+    status = dcpi_sort((const void **)order, count, dcpi_fit_compare, err);
+    for (i = 1; i < count && !status; i++)
+        if (order[i]->rank == order[i - 1]->rank && dcpi_fit_same_offset(order[i], order[i - 1])) status = dcpi_fit_twice(order[i], err);
+    if (status || !fits[0].record.has_global) return status;
+    return dcpi_fit_tile(s, order, count, err);
+}
+static dcp_status dcpi_plan_tensor(dcpi_save *s, const dcpi_grouping *g, const dcpi_namesakes *group, dcpi_writers *w, dcp_error *err) {
+    dcpi_fit one, *fits = &one, *only = &one, **order = &only;
+    dcp_status status = DCP_OK;
+    size_t i, at = group->first;
+    if (group->count > 1) {
+        fits = (dcpi_fit *)dcpi_alloc_array(group->count, sizeof *fits, err);
+        order = fits ? (dcpi_fit **)dcpi_alloc_array(group->count, sizeof *order, err) : NULL;
+        if (!order) { dcpi_free(fits); return DCP_E_MEMORY; }
+    }
+    for (i = 0; i < group->count; i++, at = g->next[at - 1]) {
+        const dcpi_entry *entry = &s->entries[at - 1];
+        const dcpi_part *part = &s->parts[entry->rank];
+        (void)dcpi_listed_read(entry->record, part->list + part->list_size, &fits[i].record);
+        fits[i].entry = at - 1;
+        fits[i].rank = entry->rank;
+        order[i] = &fits[i];
+    }
+    status = dcpi_fit_check(s, fits, order, group->count, err);
+    if (!status) status = dcpi_fit_writers(s, order, group->count, w, err);
+    if (fits != &one) { dcpi_free((void *)order); dcpi_free(fits); }
+    return status;
+}
+static int dcpi_replicas_compare(const void *a, const void *b) {        /* the largest first: then the small ones even it out */
+    int64_t x = ((const dcpi_replicas *)a)->size, y = ((const dcpi_replicas *)b)->size;
+    return x > y ? -1 : x < y;
+}
+/* Each goes to the rank that has least to write among those that hold it. */
+static dcp_status dcpi_plan_choose(dcpi_save *s, dcpi_writers *w, dcp_error *err) {
+    const void **order = (const void **)dcpi_alloc_array(w->set_count, sizeof *order, err);
+    dcp_status status;
+    size_t i, m;
+    if (!order) return DCP_E_MEMORY;
+    for (i = 0; i < w->set_count; i++) order[i] = &w->sets[i];
+    status = dcpi_sort(order, w->set_count, dcpi_replicas_compare, err);
+    for (i = 0; i < w->set_count && !status; i++) {
+        const dcpi_replicas *set = (const dcpi_replicas *)order[i];
+        dcpi_entry *best = &s->entries[w->members[set->first]];
+        for (m = 1; m < set->count; m++) {
+            dcpi_entry *other = &s->entries[w->members[set->first + m]];
+            if (w->load[other->rank] < w->load[best->rank]) best = other;
+        }
+        best->is_written = 1;
+        if (!dcpi_add(w->load[best->rank], best->size, &w->load[best->rank])) w->load[best->rank] = INT64_MAX;
+    }
+    dcpi_free((void *)order);
+    return status;
+}
+static dcp_status dcpi_plan_pieces(dcpi_save *s, dcp_error *err) {
+    dcpi_grouping g;
+    dcpi_writers w;
+    dcp_status status;
+    size_t i;
+    memset(&w, 0, sizeof w);
+    w.load = (int64_t *)dcpi_alloc_array((size_t)s->op.team.world_size, sizeof *w.load, err);
+    if (!w.load) return DCP_E_MEMORY;
+    status = dcpi_plan_group(s, &g, err);
+    for (i = 0; i < g.group_count && !status; i++) {
+        if ((i & 1023) == 1023) status = dcpi_op_check(&s->op, err);
+        if (!status) status = dcpi_plan_tensor(s, &g, &g.groups[i], &w, err);
+    }
+    dcpi_grouping_free(&g);
+    if (!status) status = dcpi_plan_choose(s, &w, err);
+    dcpi_free(w.load);
+    dcpi_free(w.members);
+    dcpi_free(w.sets);
+    return status;
+}
+
+/* ---- plan: places in the files */
+/* The next aligned offset for a piece after `at`; `at` moves behind it. Rank 0 and the rank that writes count alike. */
+static int dcpi_plan_offset(int64_t alignment, int64_t size, int64_t *at, int64_t *offset) {
+    return dcpi_align_up(*at, alignment, offset) && dcpi_add(*offset, size, at);
+}
+static size_t dcpi_block_count(int64_t size, int64_t block_size) { return (size_t)(size / block_size + (size % block_size != 0)); }
+
+/* Of each rank, only what it writes stays in `entries`, in its order, each with its offset. */
+static dcp_status dcpi_plan_offsets(dcpi_save *s, dcp_error *err) {
+    size_t kept = 0, i;
+    int r;
+    for (r = 0; r < s->op.team.world_size; r++) {
+        dcpi_part *part = &s->parts[r];
+        size_t first = kept, end = part->first + part->count;
+        int64_t at = 0;
+        for (i = part->first; i < end; i++) {
+            dcpi_entry *entry = &s->entries[i];
+            if (!entry->is_written) continue;
+            if (!dcpi_plan_offset(s->alignment, entry->size, &at, &entry->offset))
+                return dcpi_fail(err, DCP_E_INVALID, "save: the tensors of rank %d exceed 2^63 bytes", r);
+            if (entry->size > 0) part->file_size = at;
+            s->entries[kept++] = *entry;
+        }
+        part->first = first;
+        part->count = kept - first;
+    }
+    s->entry_count = kept;
     return DCP_OK;
 }
 /* Blocks of the given size, or of 4 MiB, doubled until the document stays under a million digests. */
-static dcp_status dcpi_plan_blocks(dcpi_save *s, dcp_error *err) {
-    size_t i, size;
+static void dcpi_plan_blocks(dcpi_save *s) {
+    int r;
+    size_t i, total;
     s->block_size = s->desc->block_size ? (int64_t)s->desc->block_size : DCPI_CHUNK;
     for (;;) {
-        s->block_total = 0;
-        for (i = 0; i < s->placed_count; i++) {
-            dcpi_placed *p = &s->placed[i];
-            p->first_block = s->block_total;
-            p->block_count = (size_t)(p->size / s->block_size + (p->size % s->block_size != 0));
-            s->block_total += p->block_count;
+        total = 0;
+        for (r = 0; r < s->op.team.world_size; r++) {
+            dcpi_part *part = &s->parts[r];
+            part->block_total = 0;
+            for (i = part->first; i < part->first + part->count; i++) {
+                s->entries[i].first_block = part->block_total;
+                part->block_total += dcpi_block_count(s->entries[i].size, s->block_size);
+            }
+            total += part->block_total;
         }
-        if (s->desc->block_size || s->block_total < 1000000 || s->block_total <= s->placed_count ||
-            s->block_size >= (int64_t)(1024 * DCPI_MIB)) break;
+        if (s->desc->block_size || total < 1000000 || total <= s->entry_count || s->block_size >= (int64_t)(1024 * DCPI_MIB)) break;
         s->block_size *= 2;
     }
-    if (!dcpi_mul_size(s->block_total, 32, &size)) return dcpi_no_memory(err, SIZE_MAX);
-    s->digests = (uint8_t (*)[32])dcpi_alloc_array(s->block_total, 32, err);
-    return s->digests ? DCP_OK : DCP_E_MEMORY;
+}
+static dcp_status dcpi_plan_space(void *save, dcp_error *err) {
+    const dcpi_save *s = (const dcpi_save *)save;
+    int64_t needed = 0, available = 0;
+    int r;
+    if (!s->place.storage->space || s->place.storage->space(s->place.storage->context, s->place.directory, &available, err))
+        return dcpi_succeed(err);
+    for (r = 0; r < s->op.team.world_size; r++) if (!dcpi_add(needed, s->parts[r].file_size, &needed)) needed = INT64_MAX;
+    if (needed <= available) return DCP_OK;
+    return dcpi_fail(err, DCP_E_SPACE, "the tensors have %" PRId64 " bytes, but only %" PRId64 " are free in \"%s\"; free some "
+                     "(dcp_prune, dcp_sweep) or save elsewhere", needed, available, s->place.shown);
 }
 static dcp_status dcpi_plan_document(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_plan_single_header(dcpi_save *s, dcp_error *err);
 
-static dcp_status dcpi_save_plan(dcpi_save *s, dcp_error *err) {
-    dcp_status status;
-    dcpi_op_phase(&s->op, DCP_PHASE_PLAN, 0);
-    s->alignment = s->desc->alignment ? (int64_t)s->desc->alignment : 64;
-    s->placed_count = s->desc->tensor_count;
-    s->placed = (dcpi_placed *)dcpi_alloc_array(s->placed_count, sizeof *s->placed, err);
-    if (!s->placed) return DCP_E_MEMORY;
-    status = dcpi_plan_offsets(s, err);
-    if (!status) status = dcpi_plan_check_pieces(s, err);
-    if (!status) status = dcpi_plan_blocks(s, err);
+static dcp_status dcpi_plan_all(dcpi_save *s, dcp_error *err) {
+    int r;
+    dcp_status status = dcpi_plan_take_lists(s, err);
+    for (r = 0; r < s->op.team.world_size && !status; r++) status = dcpi_plan_read_list(s, r, err);
+    if (!status) status = dcpi_plan_pieces(s, err);
+    if (!status) status = dcpi_plan_offsets(s, err);
+    if (status) return status;
+    dcpi_plan_blocks(s);
+    status = dcpi_op_errand(&s->op, dcpi_plan_space, s, err);
     if (!status) status = dcpi_plan_document(s, err);
     if (!status && s->kind->layout == DCP_LAYOUT_SINGLE) status = dcpi_plan_single_header(s, err);
     return status;
 }
 
-/* ---- the document, streamed out of the plan ------------------------------------------------------------------------------------------ */
-static dcp_status dcpi_save_emit_shard(void *user, size_t index, dcp_shard_metadata *out, dcp_error *err) {
+/* ---- plan: each rank's part: block size, offset of its region, where the next one starts (8 bytes each), and for each piece of its list a bit:
+ * whether it writes it */
+static int64_t dcpi_region_end(const dcpi_save *s, int rank) {          /* of the last one: where its bytes end */
+    if (rank + 1 < s->op.team.world_size) return s->parts[rank + 1].data_offset;
+    return s->parts[rank].data_offset + s->parts[rank].file_size;
+}
+static dcp_status dcpi_part_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
     const dcpi_save *s = (const dcpi_save *)user;
-    (void)index; (void)err;
-    memset(out, 0, sizeof *out);
-    out->file_path = s->shard_name;
-    out->file_size = s->file_size;
-    out->tensor_count = s->placed_count;
-    out->checksum = s->checksum;
-    out->data_offset = s->data_offset;
+    const dcpi_part *part = &s->parts[rank];
+    const uint8_t *at = part->list + DCPI_TEAM_HEADER + 8, *end = part->list + part->list_size;
+    size_t count = (size_t)dcpi_load64(part->list + DCPI_TEAM_HEADER), i, next = part->first;
+    uint8_t head[24], bits = 0;
+    dcpi_listed record;
+    (void)err;
+    dcpi_store64(head, (uint64_t)s->block_size);
+    dcpi_store64(head + 8, (uint64_t)part->data_offset);
+    dcpi_store64(head + 16, (uint64_t)dcpi_region_end(s, rank));
+    dcpi_buffer_add(message, head, sizeof head);
+    for (i = 0; i < count; i++) {
+        if (next < part->first + part->count && s->entries[next].record == at) {
+            bits = (uint8_t)(bits | 1 << i % 8);
+            next++;
+        }
+        if (i % 8 == 7 || i + 1 == count) {
+            dcpi_buffer_add(message, &bits, 1);
+            bits = 0;
+        }
+        at = dcpi_listed_read(at, end, &record);
+    }
     return DCP_OK;
+}
+static dcp_status dcpi_part_take(dcpi_save *s, const uint8_t *body, size_t size, dcp_error *err) {
+    int64_t at = 0;
+    size_t i;
+    if (size != 24 + (s->desc->tensor_count + 7) / 8) return dcpi_fail(err, DCP_E_COMM, "save: rank 0 sent a plan for another list");
+    s->block_size = (int64_t)dcpi_load64(body);
+    s->data_offset = (int64_t)dcpi_load64(body + 8);
+    s->region_end = (int64_t)dcpi_load64(body + 16);
+    s->placed = (dcpi_placed *)dcpi_alloc_array(s->desc->tensor_count, sizeof *s->placed, err);
+    if (!s->placed) return DCP_E_MEMORY;
+    for (i = 0; i < s->desc->tensor_count; i++) {
+        dcpi_placed *p = &s->placed[s->placed_count];
+        if (!(body[24 + i / 8] >> i % 8 & 1)) continue;
+        p->tensor = &s->desc->tensors[i];
+        p->size = dcpi_tensor_bytes(p->tensor);
+        p->first_block = s->block_total;
+        if (!dcpi_plan_offset(s->alignment, p->size, &at, &p->offset)) return dcpi_fail(err, DCP_E_INVALID, "save: the tensors exceed 2^63 bytes");
+        if (p->size > 0) s->file_size = at;
+        s->block_total += dcpi_block_count(p->size, s->block_size);
+        s->placed_count++;
+    }
+    s->digests = (uint8_t (*)[32])dcpi_alloc_array(s->block_total, 32, err);
+    return s->digests ? DCP_OK : DCP_E_MEMORY;
+}
+/* A begin may block for long too. */
+typedef struct dcpi_beginning { const dcpi_save *save; const char *key, *temporary; int64_t size; void *object; } dcpi_beginning;
+static dcp_status dcpi_save_begin_now(void *beginning, dcp_error *err) {
+    dcpi_beginning *b = (dcpi_beginning *)beginning;
+    return dcpi_storage_begin(b->save->place.storage, b->key, b->temporary, b->size, &b->object, err);
+}
+static dcp_status dcpi_save_begin_file(dcpi_save *s, const char *key, const char *temporary, int64_t size, void **object, dcp_error *err) {
+    dcpi_beginning beginning;
+    dcp_status status;
+    beginning.save = s;
+    beginning.key = key;
+    beginning.temporary = temporary;
+    beginning.size = size;
+    beginning.object = NULL;
+    status = dcpi_op_errand(&s->op, dcpi_save_begin_now, &beginning, err);
+    *object = beginning.object;
+    return status;
+}
+/* The single file's temporary, under the name that all ranks can tell. */
+static dcp_status dcpi_single_begin(dcpi_save *s, int attempt, dcp_error *err) {
+    const dcpi_part *last = &s->parts[s->op.team.world_size - 1];
+    dcpi_free(s->document_temporary);
+    s->document_temporary = dcpi_temporary_name(s->commit_key, s->report.save_id, attempt, err);
+    if (!s->document_temporary) return DCP_E_MEMORY;
+    return dcpi_save_begin_file(s, s->commit_key, s->document_temporary, last->data_offset + last->file_size, &s->single_object, err);
+}
+static dcp_status dcpi_save_plan(dcpi_save *s, dcp_status status, dcp_error *err) {
+    dcpi_team *t = &s->op.team;
+    dcpi_buffer own;
+    memset(&own, 0, sizeof own);
+    status = dcpi_team_up(&s->op, status, &s->list, err);
+    if (!status && t->rank == 0) status = dcpi_plan_all(s, err);
+    if (!status && t->rank == 0 && s->kind->layout == DCP_LAYOUT_SINGLE) status = dcpi_single_begin(s, 0, err);     /* others may join it then */
+    status = dcpi_team_down(&s->op, status, dcpi_part_make, s, 0, err);
+    if (status) return status;
+    if (t->rank != 0) return dcpi_part_take(s, t->peers[0].message + DCPI_TEAM_HEADER, t->peers[0].size - DCPI_TEAM_HEADER, err);
+    status = dcpi_part_make(s, 0, &own, err);
+    if (own.failed) status = dcpi_no_memory(err, own.size);
+    if (!status) status = dcpi_part_take(s, (const uint8_t *)own.data, own.size, err);
+    dcpi_buffer_free(&own);
+    return status;
+}
+
+/* ---- the document, streamed out of the plan ------------------------------------------------------------------------------------------ */
+static dcp_status dcpi_save_shard_name(const dcpi_save *s, int rank, int is_plain, char *name, size_t capacity, dcp_error *err) {
+    if (s->kind->layout == DCP_LAYOUT_SINGLE) {
+        (void)snprintf(name, capacity, "%s", s->commit_name);
+        return DCP_OK;
+    }
+    return dcp_shard_name(s->place.name, rank, is_plain ? NULL : s->report.save_id, name, capacity, err);
+}
+/* user: a dcpi_emission */
+typedef struct dcpi_emission { const dcpi_save *save; char name[DCP_LIMIT_PREFIX + 64]; dcpi_listed record; } dcpi_emission;
+
+static dcp_status dcpi_save_emit_shard(void *user, size_t index, dcp_shard_metadata *out, dcp_error *err) {
+    dcpi_emission *e = (dcpi_emission *)user;
+    const dcpi_part *part = &e->save->parts[index];
+    dcp_status status = dcpi_save_shard_name(e->save, (int)index, part->is_plain, e->name, sizeof e->name, err);
+    memset(out, 0, sizeof *out);
+    out->rank = (int)index;
+    out->file_path = e->name;
+    out->file_size = part->file_size;
+    out->tensor_count = part->count;
+    out->checksum = part->checksum;
+    out->data_offset = part->data_offset;
+    return status;
 }
 static dcp_status dcpi_save_emit_tensor(void *user, size_t shard, size_t index, dcp_tensor_metadata *out, dcp_error *err) {
     static const char *const words[] = { NULL, "replicated", "private", "sharded" };
-    const dcpi_save *s = (const dcpi_save *)user;
-    const dcpi_placed *p = &s->placed[index];
-    (void)shard; (void)err;
+    dcpi_emission *e = (dcpi_emission *)user;
+    const dcpi_save *s = e->save;
+    const dcpi_part *part = &s->parts[shard];
+    const dcpi_entry *entry = &s->entries[part->first + index];
+    const dcpi_listed *record = &e->record;
+    (void)err;
+    (void)dcpi_listed_read(entry->record, part->list + part->list_size, &e->record);
     memset(out, 0, sizeof *out);
-    out->name = p->tensor->name;
-    out->ndim = p->tensor->ndim;
-    out->data_type = dcp_dtype_name(p->tensor->dtype);
-    out->offset = s->data_offset + p->offset;
-    out->size = p->size;
-    out->placement = words[p->placement];
-    memcpy(out->shape, p->tensor->shape, sizeof out->shape);
-    memcpy(out->global_shape, dcpi_global_shape(p->tensor), sizeof out->global_shape);
-    memcpy(out->global_offset, p->tensor->global_offset, sizeof out->global_offset);
+    out->name = record->name;
+    out->ndim = record->ndim;
+    out->data_type = dcp_dtype_name(record->dtype);
+    out->offset = part->data_offset + entry->offset;
+    out->size = entry->size;
+    out->placement = words[record->placement];
+    memcpy(out->shape, record->shape, sizeof out->shape);
+    memcpy(out->global_shape, record->global_shape, sizeof out->global_shape);
+    memcpy(out->global_offset, record->global_offset, sizeof out->global_offset);
     if (s->desc->checksum == DCP_CHECKSUM_FLAT) return DCP_OK;
     out->block_size = s->block_size;
-    out->block_checksums = s->digests[p->first_block];
-    out->block_count = p->block_count;
+    out->block_checksums = part->digests + 32 * entry->first_block;
+    out->block_count = dcpi_block_count(entry->size, s->block_size);
     return DCP_OK;
 }
-static const char *dcpi_save_precision(const dcpi_save *s) {            /* the type that most bytes have */
+/* What the sharding says where the caller does not: the type that most bytes have, and whether anything is cut. */
+static const char *dcpi_save_precision(const dcpi_save *s) {
     int64_t bytes[DCP_OPAQUE + 1] = {0};
-    dcp_dtype best = DCP_FP32;
+    int best = DCP_FP32;
     size_t i;
-    for (i = 0; i < s->placed_count; i++) {
-        dcp_dtype dtype = s->placed[i].tensor->dtype;
-        bytes[dtype] += s->placed[i].size;
+    for (i = 0; i < s->entry_count; i++) {
+        const int dtype = s->entries[i].record[0];
+        if (!dcpi_add(bytes[dtype], s->entries[i].size, &bytes[dtype])) bytes[dtype] = INT64_MAX;
         if (bytes[dtype] > bytes[best]) best = dtype;
     }
-    return dcp_dtype_name(best);
+    return dcp_dtype_name((dcp_dtype)best);
 }
 static const char *dcpi_save_strategy(const dcpi_save *s) {
     size_t i;
-    for (i = 0; i < s->placed_count; i++) if (s->placed[i].placement == DCP_PLACE_SHARDED) return "sharded";
+    for (i = 0; i < s->entry_count; i++) if (s->entries[i].record[2] == DCP_PLACE_SHARDED) return "sharded";
     return "none";
 }
 static void dcpi_save_head(const dcpi_save *s, dcp_metadata *head) {
@@ -10095,12 +12342,12 @@ static void dcpi_save_head(const dcpi_save *s, dcp_metadata *head) {
     head->timestamp = s->timestamp;
     head->save_id = s->report.save_id;
     head->sequence = s->report.sequence;
-    head->world_size = 1;
+    head->world_size = s->op.team.world_size;
     if (s->desc->sharding) head->sharding = *s->desc->sharding;
     if (!head->sharding.strategy) head->sharding.strategy = dcpi_save_strategy(s);
     if (!head->sharding.precision) head->sharding.precision = dcpi_save_precision(s);
-    head->sharding.shard_count = 1;
-    head->shard_count = 1;
+    head->sharding.shard_count = head->world_size;
+    head->shard_count = (size_t)head->world_size;
     if (s->desc->training) {
         head->has_training = 1;
         head->training = *s->desc->training;
@@ -10108,90 +12355,99 @@ static void dcpi_save_head(const dcpi_save *s, dcp_metadata *head) {
     head->fields = (dcp_field *)s->desc->fields;        /* only read */
     head->field_count = s->desc->field_count;
 }
-static void dcpi_save_source(dcpi_save *s, dcp_metadata *head, dcpi_meta_source *source) {
+static void dcpi_save_source(const dcpi_save *s, dcpi_emission *e, dcp_metadata *head, dcpi_meta_source *source) {
     dcpi_save_head(s, head);
+    e->save = s;
     source->head = head;
-    source->shard_count = 1;
-    source->user = s;
+    source->shard_count = head->shard_count;
+    source->user = e;
     source->shard = dcpi_save_emit_shard;
     source->tensor = dcpi_save_emit_tensor;
 }
-static dcp_status dcpi_save_emit(dcpi_save *s, dcpi_sink sink, void *user, dcp_error *err) {
+static dcp_status dcpi_save_emit(const dcpi_save *s, dcpi_sink sink, void *user, dcp_error *err) {
     dcp_metadata head;
     dcpi_meta_source source;
-    dcpi_save_source(s, &head, &source);
+    dcpi_emission e;
+    dcpi_save_source(s, &e, &head, &source);
     if (s->kind->layout == DCP_LAYOUT_SHARDED) return dcpi_meta_emit(&source, "metadata/json", s->desc->signer, sink, user, NULL, err);
-    return dcpi_file_emit(&source, s->json_size, s->data_offset, s->desc->signer, sink, user, err);
+    return dcpi_file_emit(&source, s->json_size, s->parts[0].data_offset, s->desc->signer, sink, user, err);
 }
-/* The checksum of the data: over all block digests in document order, or the hash of the file. */
-static void dcpi_save_set_checksum(dcpi_save *s, const uint8_t *flat_digest) {
+/* The checksum of a shard: over all block digests in document order, or the hash of the file. */
+static void dcpi_save_checksum(int is_flat, const uint8_t *digests, size_t count, const uint8_t *flat_digest, char text[80]) {
     static const char tree[] = "sha256-tree:";
     uint8_t digest[32];
-    char *at = s->checksum;
-    if (s->desc->checksum == DCP_CHECKSUM_FLAT) {
-        memcpy(digest, flat_digest, sizeof digest);
-    } else {
-        dcp_sha256(s->digests, s->block_total * 32, digest);
-        memcpy(at, tree, sizeof tree - 1);
-        at += sizeof tree - 1;
+    if (is_flat) memcpy(digest, flat_digest, sizeof digest);
+    else {
+        dcp_sha256(digests, count * 32, digest);
+        memcpy(text, tree, sizeof tree - 1);
+        text += sizeof tree - 1;
     }
-    dcpi_hex_encode(digest, sizeof digest, at);
-    at[64] = '\0';
+    dcpi_hex_encode(digest, sizeof digest, text);
+    text[64] = '\0';
 }
-
-static const uint8_t dcpi_no_digest[32] = {0};         /* where only the width of a digest counts */
-
-/* The file that holds this rank's bytes: the single file itself, or a shard file, plain or with the save id in its name. */
-static dcp_status dcpi_save_name_shard(dcpi_save *s, dcp_error *err) {
-    char name[DCP_LIMIT_PREFIX + 64];
-    dcp_status status;
-    if (s->kind->layout == DCP_LAYOUT_SINGLE) { s->shard_name = s->commit_name; return DCP_OK; }
-    status = dcp_shard_name(s->place.name, 0, s->plain_names ? NULL : s->report.save_id, name, sizeof name, err);
-    if (status) return status;
-    dcpi_free(s->shard_name);
-    s->shard_name = dcpi_copy_text(name, err);
-    return s->shard_name ? DCP_OK : DCP_E_MEMORY;
-}
-/* The document without its tensors: what is wrong with the caller's texts shows now, not after the data has been written. */
+/* The document without its shards: what is wrong with the caller's texts shows now, not after the data has been written. */
 static dcp_status dcpi_plan_document(dcpi_save *s, dcp_error *err) {
     dcp_metadata head;
     dcpi_meta_source source;
-    size_t count = s->placed_count;
-    dcp_status status = dcpi_save_name_shard(s, err);
-    if (status) return status;
-    dcpi_save_set_checksum(s, dcpi_no_digest);
-    dcpi_save_source(s, &head, &source);
-    s->placed_count = 0;
-    status = dcpi_meta_emit(&source, "metadata/json", s->desc->signer, NULL, NULL, NULL, err);
-    s->placed_count = count;
-    return status;
+    dcpi_emission e;
+    dcpi_save_source(s, &e, &head, &source);
+    source.shard_count = 0;
+    return dcpi_meta_emit(&source, "metadata/json", s->desc->signer, NULL, NULL, NULL, err);
+}
+/* Regions one behind another, from `start` on. */
+static dcp_status dcpi_plan_regions(dcpi_save *s, int64_t start, int64_t alignment, dcp_error *err) {
+    int64_t at = start;
+    int r;
+    for (r = 0; r < s->op.team.world_size; r++)
+        if (!dcpi_align_up(at, alignment, &s->parts[r].data_offset) || !dcpi_add(s->parts[r].data_offset, s->parts[r].file_size, &at))
+            return dcpi_fail(err, DCP_E_INVALID, "save: the tensors exceed 2^63 bytes");
+    return DCP_OK;
 }
 /* The single file's header stands before the data, and its size depends on the offsets in it: counted, with digests of the right width,
- * until the region's offset no longer grows. */
-static dcp_status dcpi_plan_single_header(dcpi_save *s, dcp_error *err) {
+ * until the first region's offset no longer grows. */
+static dcp_status dcpi_plan_header_size(dcpi_save *s, dcp_error *err) {
     const int64_t alignment = dcpi_max(s->alignment, DCPI_OS_DIRECT_ALIGN);
     dcp_metadata head;
     dcpi_meta_source source;
-    int64_t records, total, wanted;
+    dcpi_emission e;
+    int64_t records, total, wanted, start = 0;
     dcp_status status;
-    dcpi_save_source(s, &head, &source);
+    dcpi_save_source(s, &e, &head, &source);
     status = dcpi_file_records_size(&source, &records, err);
     while (!status) {
-        status = dcpi_meta_emit(&source, "checkpoint/json", s->desc->signer, NULL, NULL, &s->json_size, err);
+        status = dcpi_plan_regions(s, start, alignment, err);
+        if (!status) status = dcpi_meta_emit(&source, "checkpoint/json", s->desc->signer, NULL, NULL, &s->json_size, err);
         if (status) break;
         if (s->json_size > INT32_MAX)
             return dcpi_fail(err, DCP_E_LIMIT, "the single file's document would have %" PRId64 " bytes, but its format ends at 2 GiB; "
                              "use the sharded layout or a larger block_size", s->json_size);
         if (!dcpi_add(records, s->json_size, &total) || !dcpi_align_up(total, alignment, &wanted))
             return dcpi_fail(err, DCP_E_LIMIT, "the single file's header is too large");
-        if (wanted <= s->data_offset) break;
-        s->data_offset = wanted;
+        if (wanted <= start) break;
+        start = wanted;
     }
+    return status;
+}
+static dcp_status dcpi_plan_single_header(dcpi_save *s, dcp_error *err) {
+    const uint8_t no_digest[32] = {0};                  /* only the width of a digest counts */
+    size_t most = 0;
+    uint8_t *digests;
+    dcp_status status;
+    int r;
+    for (r = 0; r < s->op.team.world_size; r++) {
+        if (s->parts[r].block_total > most) most = s->parts[r].block_total;
+        dcpi_save_checksum(s->desc->checksum == DCP_CHECKSUM_FLAT, no_digest, 1, no_digest, s->parts[r].checksum);
+    }
+    digests = (uint8_t *)dcpi_alloc_array(most, 32, err);
+    if (!digests) return DCP_E_MEMORY;
+    for (r = 0; r < s->op.team.world_size; r++) s->parts[r].digests = digests;
+    status = dcpi_plan_header_size(s, err);
+    dcpi_free(digests);
     return status;
 }
 
 /* ---- write --------------------------------------------------------------------------------------------------------------------------- */
-static dcp_status dcpi_save_stream(dcpi_save *s, void *object, const char *key, dcp_error *err) {
+static dcp_status dcpi_save_stream(dcpi_save *s, dcp_storage *storage, void *object, const char *key, int is_serial, dcp_error *err) {
     dcpi_stream *t = (dcpi_stream *)dcpi_alloc_array(1, sizeof *t, err);
     dcpi_stream_part *parts = t ? (dcpi_stream_part *)dcpi_alloc_array(s->placed_count, sizeof *parts, err) : NULL;
     dcp_status status = DCP_E_MEMORY;
@@ -10204,7 +12460,7 @@ static dcp_status dcpi_save_stream(dcpi_save *s, void *object, const char *key, 
     }
     if (parts) {
         t->op = &s->op;
-        t->storage = s->place.storage;
+        t->storage = storage;
         t->object = object;
         t->key = key;
         t->parts = parts;
@@ -10213,58 +12469,215 @@ static dcp_status dcpi_save_stream(dcpi_save *s, void *object, const char *key, 
         t->end = s->data_offset + s->file_size;
         t->block_size = s->block_size;
         t->is_flat = s->desc->checksum == DCP_CHECKSUM_FLAT;
+        t->is_serial = is_serial;
         status = dcpi_stream_run(t, err);
-        dcpi_save_set_checksum(s, t->flat_digest);
+        dcpi_save_checksum(t->is_flat, (const uint8_t *)s->digests, s->block_total, t->flat_digest, s->checksum);
         s->report.bytes_written = t->bytes_written;
     }
     dcpi_free(parts);
     dcpi_free(t);
     return status;
 }
+
+/* ---- write: the single file (seed 002) --------------------------------------------------------------------------------------------------
+ * Where the storage is shared, every rank writes its region into the file that rank 0 has begun, all at once. A rank that cannot (it says which
+ * in its first message) sends its region to rank 0, one rank after the other, a chunk for each credit that rank 0 has given: so no more than
+ * DCPI_RELAY_AHEAD chunks are on the way, and memory stays bounded. */
+#define DCPI_RELAY_AHEAD 4
+typedef struct dcpi_relay { dcpi_op *op; uint32_t credits; uint8_t *message; } dcpi_relay;
+
+/* The write function of the storage that a rank streams its region to. */
+static dcp_status dcpi_relay_write(void *context, void *object, int64_t offset, const void *data, size_t size, dcp_error *err) {
+    dcpi_relay *relay = (dcpi_relay *)context;
+    size_t done, n;
+    dcp_status status = DCP_OK;
+    (void)object;
+    for (done = 0; done < size && !status; done += n) {
+        n = size - done < DCPI_RELAY_CHUNK ? size - done : DCPI_RELAY_CHUNK;
+        while (relay->credits == 0 && !status) {
+            uint8_t *message;
+            size_t length;
+            status = dcpi_relay_receive(relay->op, 0, &message, &length, err);
+            if (!status) { relay->credits += dcpi_load32(message + 4); dcpi_free(message); }
+        }
+        if (status) break;
+        relay->credits--;
+        memcpy(relay->message + DCPI_RELAY_HEADER, (const uint8_t *)data + done, n);
+        status = dcpi_relay_send(relay->op, 0, relay->message, 0, offset + (int64_t)done, n, err);
+    }
+    return status;
+}
+/* A write may block for long, and the other ranks must see that this one lives. */
+typedef struct dcpi_region_chunk { const dcpi_save *save; void *object; int64_t offset; const void *data; size_t size; } dcpi_region_chunk;
+static dcp_status dcpi_region_chunk_write(void *chunk, dcp_error *err) {
+    const dcpi_region_chunk *c = (const dcpi_region_chunk *)chunk;
+    return dcpi_storage_write(c->save->place.storage, c->save->commit_key, c->object, c->offset, c->data, c->size, err);
+}
+static dcp_status dcpi_region_put(dcpi_save *s, void *object, int64_t offset, const void *data, size_t size, dcp_error *err) {
+    dcpi_region_chunk chunk;
+    chunk.save = s;
+    chunk.object = object;
+    chunk.offset = offset;
+    chunk.data = data;
+    chunk.size = size;
+    return dcpi_op_errand(&s->op, dcpi_region_chunk_write, &chunk, err);
+}
+/* The zeros between a region and the next are written by the one who writes the region, so that the file ends where its last region does, even
+ * if that is empty. */
+static dcp_status dcpi_region_gap(dcpi_save *s, int64_t from, int64_t to, void *object, dcp_error *err) {
+    uint8_t *zeros = to > from ? (uint8_t *)dcpi_alloc_array((size_t)(to - from), 1, err) : NULL;
+    dcp_status status;
+    if (to <= from) return DCP_OK;
+    if (!zeros) return DCP_E_MEMORY;
+    status = dcpi_region_put(s, object, from, zeros, (size_t)(to - from), err);
+    dcpi_free(zeros);
+    return status;
+}
+enum { DCPI_REGION_JOINED = 1, DCPI_REGION_RELAYED = 2 };
+static dcp_status dcpi_region_announce(dcpi_save *s, uint32_t way, dcp_error *err) {
+    uint8_t message[DCPI_RELAY_HEADER];
+    return dcpi_relay_send(&s->op, 0, message, way, 0, 0, err);
+}
+typedef struct dcpi_leaving { dcpi_save *save; void *object; } dcpi_leaving;
+static dcp_status dcpi_region_leave(void *leaving, dcp_error *err) {
+    dcpi_leaving *l = (dcpi_leaving *)leaving;
+    return dcpi_storage_leave(l->save->place.storage, l->save->commit_key, l->object, err);
+}
+static dcp_status dcpi_region_write(dcpi_save *s, void *object, dcp_error *err) {
+    dcpi_leaving leaving;
+    dcp_error ignored;
+    dcp_status status = dcpi_region_announce(s, DCPI_REGION_JOINED, err), left;
+    leaving.save = s;
+    leaving.object = object;
+    if (!status) status = dcpi_save_stream(s, s->place.storage, object, s->commit_key, 0, err);
+    if (!status) status = dcpi_region_gap(s, s->data_offset + s->file_size, s->region_end, object, err);
+    left = dcpi_op_errand(&s->op, dcpi_region_leave, &leaving, status ? &ignored : err);
+    return status ? status : left;
+}
+static dcp_status dcpi_region_relay(dcpi_save *s, dcp_error *err) {
+    dcp_storage storage;
+    dcpi_relay relay;
+    dcp_status status = DCP_E_MEMORY;
+    memset(&storage, 0, sizeof storage);
+    memset(&relay, 0, sizeof relay);
+    storage.context = &relay;
+    storage.flags = DCP_STORAGE_RANDOM_WRITE;
+    storage.write = dcpi_relay_write;
+    relay.op = &s->op;
+    relay.message = (uint8_t *)dcpi_alloc(DCPI_RELAY_HEADER + DCPI_RELAY_CHUNK, err);
+    if (relay.message) status = dcpi_region_announce(s, DCPI_REGION_RELAYED, err);
+    if (relay.message && !status) status = dcpi_save_stream(s, &storage, NULL, s->commit_key, 1, err);
+    dcpi_free(relay.message);
+    return status;
+}
+static dcp_status dcpi_region_own(dcpi_save *s, dcp_error *err) {       /* every rank but 0 */
+    char *temporary = dcpi_storage_can_join(s->place.storage) ? dcpi_temporary_name(s->commit_key, s->report.save_id, 0, err) : NULL;
+    void *object = NULL;
+    dcp_status status = DCP_E_UNSUPPORTED;
+    if (temporary) status = dcpi_storage_join(s->place.storage, s->commit_key, temporary, s->file_size, &object, err);
+    dcpi_free(temporary);
+    return status ? dcpi_region_relay(s, err) : dcpi_region_write(s, object, err);
+}
+/* Rank 0: another rank's region, if that rank cannot write it. */
+static dcp_status dcpi_region_take(dcpi_save *s, int rank, void *object, dcp_error *err) {
+    const dcpi_part *part = &s->parts[rank];
+    uint8_t credit[DCPI_RELAY_HEADER], *message = NULL;
+    int64_t at = part->data_offset, end = at + part->file_size;
+    size_t size;
+    uint32_t way = 0;
+    dcp_status status = dcpi_relay_receive(&s->op, rank, &message, &size, err);
+    if (!status) way = dcpi_load32(message + 4);
+    dcpi_free(message);
+    if (status || way == DCPI_REGION_JOINED) return status;
+    if (at < end) status = dcpi_relay_send(&s->op, rank, credit, DCPI_RELAY_AHEAD, 0, 0, err);
+    while (at < end && !status) {
+        status = dcpi_relay_receive(&s->op, rank, &message, &size, err);
+        if (status) break;
+        size -= DCPI_RELAY_HEADER;
+        if (size == 0 || (int64_t)size > end - at || (int64_t)dcpi_load64(message + 8) != at)
+            status = dcpi_fail(err, DCP_E_COMM, "rank %d sent other bytes of its tensors than those that come next", rank);
+        if (!status) status = dcpi_region_put(s, object, at, message + DCPI_RELAY_HEADER, size, err);
+        at += (int64_t)size;
+        s->report.bytes_written += (int64_t)size;
+        dcpi_op_report(&s->op, s->report.bytes_written, 0);
+        dcpi_free(message);
+        if (!status && at < end) status = dcpi_relay_send(&s->op, rank, credit, 1, 0, 0, err);
+    }
+    return status ? status : dcpi_region_gap(s, end, dcpi_region_end(s, rank), object, err);
+}
+
+/* ---- write: one file */
+/* The file that holds this rank's bytes: the single file itself, or a shard file, plain or with the save id in its name. */
+static dcp_status dcpi_save_name_shard(dcpi_save *s, dcp_error *err) {
+    char name[DCP_LIMIT_PREFIX + 64];
+    dcp_status status = dcpi_save_shard_name(s, s->op.team.rank, s->plain_names, name, sizeof name, err);
+    if (status) return status;
+    dcpi_free(s->shard_name);
+    s->shard_name = dcpi_copy_text(name, err);
+    return s->shard_name ? DCP_OK : DCP_E_MEMORY;
+}
 /* From here on a failed save has to remove the file, even without memory: so its key is kept. */
-static dcp_status dcpi_save_publish(dcpi_save *s, void *object, char **key, dcp_error *err) {
-    dcp_status status = dcpi_storage_commit(s->place.storage, *key, object, 0, err);
+typedef struct dcpi_publishing { dcpi_save *save; void *object; char **key; } dcpi_publishing;
+static dcp_status dcpi_save_publish(void *publishing, dcp_error *err) {
+    dcpi_publishing *p = (dcpi_publishing *)publishing;
+    dcpi_save *s = p->save;
+    dcp_status status = dcpi_storage_commit(s->place.storage, *p->key, p->object, 0, err);
     /* it may have happened all the same: a name with our save id is nobody else's, so take it back */
     if (status) {
-        if (!s->plain_names) (void)dcpi_storage_remove(s->place.storage, *key, NULL);
+        if (!s->plain_names) (void)dcpi_storage_remove(s->place.storage, *p->key, NULL);
         return status;
     }
-    s->shard_key = *key;
-    *key = NULL;
-    s->first_publish_ms = dcpi_os_monotonic_ms();
+    s->shard_key = *p->key;
+    *p->key = NULL;
     return dcpi_place_sync(&s->place, err);
 }
-/* One attempt at this rank's data: a new temporary file, filled. Sharded: published too. Single: left open for the header. */
-static dcp_status dcpi_save_write_once(dcpi_save *s, int attempt, dcp_error *err) {
+/* One attempt at this rank's shard: a new temporary file, filled and published. */
+static dcp_status dcpi_shard_write(dcpi_save *s, int attempt, dcp_error *err) {
     char *key = dcpi_place_key(&s->place, s->shard_name, err);
     char *temporary = key ? dcpi_temporary_name(key, s->report.save_id, attempt, err) : NULL;
+    dcpi_publishing publishing;
     void *object = NULL;
-    dcp_status status = temporary ? dcpi_storage_begin(s->place.storage, key, temporary, s->data_offset + s->file_size, &object,
-                                                       err) : DCP_E_MEMORY;
+    dcp_status status = temporary ? dcpi_save_begin_file(s, key, temporary, s->file_size, &object, err) : DCP_E_MEMORY;
     if (!status) {
-        status = dcpi_save_stream(s, object, key, err);
+        status = dcpi_save_stream(s, s->place.storage, object, key, 0, err);
         if (status) dcpi_storage_abort(s->place.storage, object);
     }
-    if (!status && s->kind->layout == DCP_LAYOUT_SINGLE) {
-        s->single_object = object;
-        s->document_temporary = temporary;
-        temporary = NULL;
-    } else if (!status) {
-        status = dcpi_save_publish(s, object, &key, err);
+    if (!status) {
+        publishing.save = s;
+        publishing.object = object;
+        publishing.key = &key;
+        status = dcpi_op_errand(&s->op, dcpi_save_publish, &publishing, err);
     }
     dcpi_free(temporary);
     dcpi_free(key);
     return status;
 }
+/* Rank 0's attempt at the single file: its own region, and those that others cannot write; left open for the header. */
+static dcp_status dcpi_single_write(dcpi_save *s, int attempt, dcp_error *err) {
+    int r;
+    dcp_status status = s->single_object ? DCP_OK : dcpi_single_begin(s, attempt, err);
+    if (!status) status = dcpi_save_stream(s, s->place.storage, s->single_object, s->commit_key, 0, err);
+    if (!status) status = dcpi_region_gap(s, s->data_offset + s->file_size, s->region_end, s->single_object, err);
+    for (r = 1; r < s->op.team.world_size && !status; r++) status = dcpi_region_take(s, r, s->single_object, err);
+    if (status && s->single_object) {
+        dcpi_storage_abort(s->place.storage, s->single_object);
+        s->single_object = NULL;
+    }
+    return status;
+}
 static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err) {
-    dcp_status status = DCP_OK;
+    const int is_single = s->kind->layout == DCP_LAYOUT_SINGLE;
+    dcp_status status = dcpi_save_name_shard(s, err);
     int attempt;
     dcpi_op_phase(&s->op, DCP_PHASE_WRITE, s->file_size);
+    s->write_began_ms = dcpi_os_monotonic_ms();
+    if (!status && is_single && s->op.team.rank != 0) return dcpi_region_own(s, err);
     for (attempt = 0; !status; attempt++) {
         int taken;
-        status = dcpi_save_write_once(s, attempt, err);
+        status = is_single ? dcpi_single_write(s, attempt, err) : dcpi_shard_write(s, attempt, err);
         taken = status == DCP_E_EXISTS && s->plain_names;               /* somebody made that file meanwhile: it is never replaced */
-        if (!status || s->shard_key || (!taken && !dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err))) break;
+        if (!status || s->shard_key || (is_single && s->op.team.world_size > 1)) break;         /* other ranks have sent their bytes */
+        if (!taken && !dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err)) break;
         s->plain_names = 0;
         status = dcpi_save_name_shard(s, err);
     }
@@ -10272,19 +12685,81 @@ static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err) {
     return status;
 }
 
+/* ---- acknowledge: every shard is there; from here on a rank waits for rank 0's verdict (G5) --------------------------------------------
+ * A rank's word: size of its shard, bytes written (8 bytes each), whether the name is plain (1), its checksum as text (80), its digests. */
+#define DCPI_DONE_SIZE (8 + 8 + 1 + 80)
+static void dcpi_done_make(const dcpi_save *s, dcpi_buffer *message) {
+    uint8_t body[DCPI_DONE_SIZE];
+    dcpi_store64(body, (uint64_t)s->file_size);
+    dcpi_store64(body + 8, (uint64_t)s->report.bytes_written);
+    body[16] = (uint8_t)s->plain_names;
+    memcpy(body + 17, s->checksum, sizeof s->checksum);
+    dcpi_buffer_add(message, body, sizeof body);
+    dcpi_buffer_add(message, s->digests, s->block_total * 32);
+}
+static dcp_status dcpi_done_take(dcpi_save *s, dcpi_part *part, int rank, uint8_t *message, size_t size, dcp_error *err) {
+    const uint8_t *body = message + DCPI_TEAM_HEADER;
+    part->done = message;
+    if (size != DCPI_TEAM_HEADER + DCPI_DONE_SIZE + part->block_total * 32 || (int64_t)dcpi_load64(body) != part->file_size)
+        return dcpi_fail(err, DCP_E_COMM, "save: rank %d wrote something else than was planned", rank);
+    part->is_plain = body[16];
+    memcpy(part->checksum, body + 17, sizeof part->checksum);
+    part->checksum[sizeof part->checksum - 1] = '\0';
+    part->digests = body + DCPI_DONE_SIZE;
+    if (rank > 0 && s->kind->layout == DCP_LAYOUT_SHARDED) s->report.bytes_written += (int64_t)dcpi_load64(body + 8);
+    return DCP_OK;
+}
+static dcp_status dcpi_save_acknowledge(dcpi_save *s, dcp_status status, dcp_error *err) {
+    dcpi_team *t = &s->op.team;
+    dcpi_buffer message;
+    int r;
+    dcpi_op_phase(&s->op, DCP_PHASE_GATHER, 0);
+    memset(&message, 0, sizeof message);
+    if (!status) status = dcpi_op_check(&s->op, err);
+    if (!status) status = dcpi_op_check_awake(&s->op, err);
+    if (!status) {
+        dcpi_team_message_start(&message);
+        dcpi_done_make(s, &message);
+        t->is_promised = 1;
+    }
+    status = dcpi_team_up(&s->op, status, &message, err);
+    if (!status && t->rank == 0) {
+        if (message.failed) status = dcpi_no_memory(err, message.size);
+        for (r = 0; r < t->world_size && !status; r++) {
+            status = dcpi_done_take(s, &s->parts[r], r, r ? t->peers[r].message : (uint8_t *)message.data, r ? t->peers[r].size : message.size, err);
+            if (r) t->peers[r].message = NULL;
+            else memset(&message, 0, sizeof message);
+        }
+    }
+    dcpi_buffer_free(&message);
+    return status;
+}
+
 /* ---- commit -------------------------------------------------------------------------------------------------------------------------- */
+static dcp_status dcpi_commit_run(void *save, dcp_error *err);
 static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_commit_document(dcpi_save *s, void **object, dcp_error *err);
 static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err);
 
+static dcp_status dcpi_save_commit(dcpi_save *s, dcp_status status, dcp_error *err) {
+    status = dcpi_save_acknowledge(s, status, err);
+    dcpi_op_phase(&s->op, DCP_PHASE_COMMIT, 0);
+    if (!status && s->op.team.rank == 0) status = dcpi_op_errand(&s->op, dcpi_commit_run, s, err);
+    dcpi_op_phase(&s->op, DCP_PHASE_FINISH, s->file_size);
+    return dcpi_team_down(&s->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
+}
 /* G1, G3: check, write, sync, rename, sync the directory; nothing else here. Before the rename a failure leaves what was there; from the
  * rename on nothing is taken back, and what cannot be known is DCP_E_UNKNOWN. */
-static dcp_status dcpi_save_commit(dcpi_save *s, dcp_error *err) {
+static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
+    dcpi_save *s = (dcpi_save *)save;
     void *object = NULL;
     dcp_status status;
-    dcpi_op_phase(&s->op, DCP_PHASE_COMMIT, 0);
     status = dcpi_commit_check(s, err);
     if (!status) status = dcpi_commit_document(s, &object, err);
+    if (!status && dcpi_op_check_awake(&s->op, err)) {  /* the others may have saved again: that must not be displaced */
+        dcpi_storage_abort(s->place.storage, object);
+        return DCP_E_TIMEOUT;
+    }
     if (!status) status = dcpi_commit_rename(s, object, err);
     if (status) return status;
     status = dcpi_place_sync(&s->place, err);
@@ -10294,27 +12769,36 @@ static dcp_status dcpi_save_commit(dcpi_save *s, dcp_error *err) {
             s->report.path);
     return DCP_OK;
 }
+/* A shard is there, with its size. */
+static dcp_status dcpi_commit_check_shard(const dcpi_save *s, int rank, dcp_error *err) {
+    const dcpi_part *part = &s->parts[rank];
+    char name[DCP_LIMIT_PREFIX + 64], *key;
+    dcp_object_info info;
+    dcp_status status = dcpi_save_shard_name(s, rank, part->is_plain, name, sizeof name, err);
+    key = status ? NULL : dcpi_place_key(&s->place, name, err);
+    if (!key) return err->status;
+    status = dcpi_storage_stat(s->place.storage, key, &info, err);
+    dcpi_free(key);
+    if (status == DCP_E_NOT_FOUND) status = DCP_E_INCOMPLETE;
+    if (!status && info.size != part->file_size)
+        status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes just after %" PRId64 " were written to it", s->place.shown, name,
+                           info.size, part->file_size);
+    if (status) { err->status = status; err->rank = rank; }
+    return status;
+}
 /* Everything that the commit file will name is there; nobody else has committed meanwhile; no sweep may be after our files yet. */
 static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err) {
-    dcpi_document now;
-    dcp_object_info info;
+    uint8_t now[32];
     dcp_status status = dcpi_op_check(&s->op, err);
-    if (!status && s->shard_key) {
-        if (dcpi_os_monotonic_ms() - s->first_publish_ms > (int64_t)DCP_GRACE_SECONDS * 1000 / 2)
-            return dcpi_fail(err, DCP_E_TIMEOUT,
-                             "this save is older than half the grace time of sweep (%d s); its files may be swept any time",
-                    (int)DCP_GRACE_SECONDS);
-        status = dcpi_storage_stat(s->place.storage, s->shard_key, &info, err);
-        if (status == DCP_E_NOT_FOUND) status = DCP_E_INCOMPLETE;
-        if (!status && info.size != s->file_size)
-            status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes just after %" PRId64 " were written to it",
-                               s->place.shown, s->shard_name, info.size, s->file_size);
-    }
+    int r;
+    if (!status && dcpi_os_monotonic_ms() - s->write_began_ms > (int64_t)DCP_GRACE_SECONDS * 1000 / 2)
+        return dcpi_fail(err, DCP_E_TIMEOUT, "this save is older than half the grace time of sweep (%d s); its files may be swept any time",
+                         (int)DCP_GRACE_SECONDS);
+    for (r = 0; r < s->op.team.world_size && !status && s->kind->layout == DCP_LAYOUT_SHARDED; r++) status = dcpi_commit_check_shard(s, r, err);
     if (status || !s->displaces) return status;
-    status = dcpi_document_read(&s->op, &s->place, s->commit_name, NULL, &now, err);
+    status = dcpi_document_digest(&s->op, &s->place, s->commit_name, now, err);
     if (dcpi_is_trouble(status)) return status;
-    dcpi_document_free(&now);
-    if (memcmp(now.digest, s->displaced.digest, sizeof now.digest) == 0) return dcpi_succeed(err);
+    if (memcmp(now, s->displaced_digest, sizeof now) == 0) return dcpi_succeed(err);
     return dcpi_fail(err, DCP_E_EXISTS, "%s was replaced by somebody else during this save; save again to replace that one",
                      s->report.path);
 }
@@ -10380,22 +12864,36 @@ static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err)
 }
 
 /* ---- finish -------------------------------------------------------------------------------------------------------------------------- */
+/* A plain name may be somebody else's by now if this process stood still for long: then it is left to sweep. */
+static void dcpi_finish_take_back(dcpi_save *s) {
+    dcp_error ignored;
+    dcpi_op_note_time(&s->op);
+    dcpi_storage_abort(s->place.storage, s->single_object);
+    if (!s->shard_key || (s->plain_names && s->op.longest_gap_ms > s->op.io.timeout_ms)) return;
+    if (dcpi_storage_remove(s->place.storage, s->shard_key, &ignored))
+        dcpi_op_log(&s->op, DCP_LOG_WARNING, "the failed save left %s%s for sweep: %s", s->place.shown, s->shard_name, ignored.message);
+}
 /* G9. A known failure removes what it made; UNKNOWN removes nothing; success removes what the displaced document named and no document
  * names any more. */
 static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
-    dcp_error ignored;
-    dcpi_op_phase(&s->op, DCP_PHASE_FINISH, s->file_size);
-    if (verdict != DCP_OK && verdict != DCP_E_UNKNOWN) {
-        dcpi_storage_abort(s->place.storage, s->single_object);
-        if (s->shard_key && dcpi_storage_remove(s->place.storage, s->shard_key, &ignored))
-            dcpi_op_log(&s->op, DCP_LOG_WARNING, "the failed save left %s%s for sweep: %s", s->place.shown, s->shard_name, ignored.message);
-    }
-    if (verdict == DCP_OK && s->displaced.metadata) dcpi_refs_remove_displaced(&s->op, &s->place, s->displaced.metadata, s->kind->layout);
+    int r;
+    if (verdict != DCP_OK && verdict != DCP_E_UNKNOWN) dcpi_finish_take_back(s);
+    dcpi_op_note_time(&s->op);
+    if (verdict == DCP_OK && s->displaced.count > 0 && s->op.longest_gap_ms <= s->op.io.timeout_ms)
+        dcpi_refs_remove_displaced(&s->op, &s->place, s->commit_name, &s->displaced);
     s->report.seconds = (double)(dcpi_os_monotonic_ms() - s->op.started_ms) / 1000.0;
     if (verdict == DCP_OK) dcpi_op_report(&s->op, s->op.progress.bytes_total, 1);
-    if (s->desc && s->desc->report) *s->desc->report = s->report;
-    dcpi_document_free(&s->displaced);
-    if (s->shard_name != s->commit_name) dcpi_free(s->shard_name);
+    if (s->desc->report) *s->desc->report = s->report;
+    for (r = 0; s->parts && r < s->op.team.world_size; r++) {
+        dcpi_free(s->parts[r].list);
+        dcpi_free(s->parts[r].done);
+    }
+    dcpi_team_end(&s->op);
+    dcpi_free(s->parts);
+    dcpi_free(s->entries);
+    dcpi_buffer_free(&s->list);
+    dcpi_names_free(&s->displaced);
+    dcpi_free(s->shard_name);
     dcpi_free(s->commit_name);
     dcpi_free(s->shard_key);
     dcpi_free(s->commit_key);
@@ -10413,6 +12911,7 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
  *   match      wanted tensors with stored ones: names, types, shapes, and which pieces hold them
  *   plan       the boxes that a wanted tensor and its pieces share, and the byte ranges ("items") to read for them, sorted by file and
  *              offset
+ *   share      several ranks, share_reads: who reads what several need, for all of them
  *   read       a crew takes runs of neighbouring items; reads each with one request                G7: through bounded buffers
  *   verify     the blocks touched, before their bytes are used                                     G4
  *   scatter    into memory, perhaps strided, or a device
@@ -10420,7 +12919,9 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
 typedef struct dcpi_load dcpi_load;
 static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err);
 static dcp_status dcpi_load_plan(dcpi_load *l, dcp_error *err);
+static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err);
 static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err);
+static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err);
 
 #define DCPI_LOAD_LEAVES 1024                           /* leaves verified in one go, at most */
 #define DCPI_LOAD_GAP ((int64_t)64 * 1024)              /* between neighbours, read and thrown away, is cheaper than another request */
@@ -10439,15 +12940,25 @@ typedef struct dcpi_item {                              /* bytes of a piece to r
     int64_t at;                                         /* of `begin` in the file */
 } dcpi_item;
 
+typedef struct dcpi_shared {                            /* bytes that several ranks need; one reads them */
+    const dcpi_item **items; size_t count;              /* this rank's items with them */
+    int reader;
+    const uint8_t *others; int other_count;             /* the reader's: the ranks that get them, 4 bytes each */
+} dcpi_shared;
+
 struct dcpi_load {
     dcp_checkpoint *checkpoint;
     dcpi_op *op;
     dcp_tensor *wanted; size_t wanted_count;
-    int rank;                                           /* whose private tensors: -1, this rank's own */
+    int rank;                                           /* whose private tensors; -1: this rank's own */
     int check;                                          /* verify block digests */
     dcpi_source *sources; size_t source_count, source_capacity;
     dcpi_item *items; size_t item_count, item_capacity;
-    const dcpi_item **order;
+    const dcpi_item **order; size_t order_count;        /* sorted; once shared, only what this rank reads for itself */
+    int share;
+    dcpi_shared *shared; size_t shared_count;           /* in the order that all ranks go through them */
+    const dcpi_item **shared_items;
+    uint8_t *share_plan;                                /* rank 0's message, which `others` point into */
     size_t chunk;                                       /* bytes of a worker's buffer */
     /* shared, under crew.lock */
     dcpi_crew crew;
@@ -10467,9 +12978,15 @@ static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tens
     l.wanted_count = count;
     l.rank = rank;
     l.check = c->verify != DCP_VERIFY_NONE;
+    l.share = c->share_reads && op->team.world_size > 1;
     status = dcpi_load_match(&l, err);
     if (!status) status = dcpi_load_plan(&l, err);
+    if (l.share) status = dcpi_load_share(&l, status, err);
     if (!status) status = dcpi_load_read(&l, err);
+    if (!status) status = dcpi_load_read_shared(&l, err);
+    dcpi_free(l.shared);
+    dcpi_free((void *)l.shared_items);
+    dcpi_free(l.share_plan);
     dcpi_free((void *)l.order);
     dcpi_free(l.items);
     dcpi_free(l.sources);
@@ -10494,9 +13011,10 @@ static int dcpi_match_all_equal(const dcp_checkpoint *c, const dcpi_stored *stor
 /* The piece of a private tensor that is meant; NULL with an error that says what would work. */
 static const dcpi_piece *dcpi_match_private(const dcpi_load *l, const dcpi_stored *stored, dcp_error *err) {
     const dcp_checkpoint *c = l->checkpoint;
-    int rank = l->rank >= 0 ? l->rank : 0, i;
+    const dcpi_team *t = &c->op.team;
+    int rank = l->rank >= 0 ? l->rank : t->rank, i;
     if (l->rank < 0 && dcpi_match_all_equal(c, stored)) return &c->pieces[stored->first];
-    for (i = 0; i < stored->info.piece_count && (l->rank >= 0 || c->metadata->world_size == 1); i++)
+    for (i = 0; i < stored->info.piece_count && (l->rank >= 0 || c->metadata->world_size == t->world_size); i++)
         if (c->metadata->shards[c->pieces[stored->first + (size_t)i].shard].rank == rank) return &c->pieces[stored->first + (size_t)i];
     if (l->rank >= 0)
         (void)dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": rank %d stored none (%d ranks did)", stored->info.name, l->rank,
@@ -10678,7 +13196,7 @@ static dcp_status dcpi_plan_items(dcpi_load *l, size_t source, dcp_error *err) {
     while (!status && begin < meta->size && dcpi_walk_range(&from->walk, begin, meta->size, &first, &last)) {
         begin = first / step * step;                    /* skips the blocks before the next byte that is wanted */
         last = dcpi_min(begin + step, meta->size);
-        if (l->check && meta->block_size) first = begin;
+        if ((l->check && meta->block_size) || l->share) first = begin;  /* shared: all ranks cut alike */
         else (void)dcpi_walk_range(&from->walk, begin, last, &first, &last);
         status = dcpi_plan_add(l, from->piece, source, from->piece->shard, first, last, meta->offset + first, err);
         begin += step;
@@ -10695,7 +13213,8 @@ static dcp_status dcpi_plan_sort(dcpi_load *l, dcp_error *err) {
     l->order = (const dcpi_item **)dcpi_alloc_array(l->item_count, sizeof *l->order, err);
     if (!l->order) return DCP_E_MEMORY;
     for (i = 0; i < l->item_count; i++) l->order[i] = &l->items[i];
-    return dcpi_sort((const void **)l->order, l->item_count, dcpi_item_compare, err);
+    l->order_count = l->item_count;
+    return dcpi_sort((const void **)l->order, l->order_count, dcpi_item_compare, err);
 }
 static dcp_status dcpi_load_plan(dcpi_load *l, dcp_error *err) {
     dcp_status status = DCP_OK;
@@ -10705,6 +13224,162 @@ static dcp_status dcpi_load_plan(dcpi_load *l, dcp_error *err) {
         if (!status) status = dcpi_plan_items(l, i, err);
     }
     return status ? status : dcpi_plan_sort(l, err);
+}
+
+/* ---- share: who reads what several ranks need ------------------------------------------------------------------------------------------
+ * Every rank tells rank 0 which ranges it reads: for each, in order, the shard, the offset in its file and the size, as varints. Rank 0 answers
+ * for each, in the same order, 0: read it yourself; or 1 + the rank that reads it for all (4 bytes each), and tells that rank the others. All
+ * go through the shared ranges in the order of files and offsets, so that nobody waits for one who waits for him. */
+static int dcpi_share_is_same(const dcpi_item *a, const dcpi_item *b) { return a->shard == b->shard && a->at == b->at && a->end - a->begin == b->end - b->begin; }
+
+static void dcpi_share_ask(const dcpi_load *l, dcpi_buffer *message) {
+    size_t i;
+    for (i = 0; i < l->order_count; i++) {
+        const dcpi_item *item = l->order[i];
+        if (i > 0 && dcpi_share_is_same(l->order[i - 1], item)) continue;
+        dcpi_list_number(message, (uint64_t)item->shard);
+        dcpi_list_number(message, (uint64_t)item->at);
+        dcpi_list_number(message, (uint64_t)(item->end - item->begin));
+    }
+}
+typedef struct dcpi_want { int64_t shard, at, size; int rank; } dcpi_want;              /* rank 0: one range that one rank reads */
+typedef struct dcpi_wants { dcpi_want *items; size_t count, capacity; const void **order; int64_t *load; dcpi_buffer *answers; } dcpi_wants;
+
+static int dcpi_want_compare(const void *a_, const void *b_) {
+    const dcpi_want *a = (const dcpi_want *)a_, *b = (const dcpi_want *)b_;
+    if (a->shard != b->shard) return a->shard < b->shard ? -1 : 1;
+    if (a->at != b->at) return a->at < b->at ? -1 : 1;
+    if (a->size != b->size) return a->size < b->size ? -1 : 1;
+    return a->rank < b->rank ? -1 : a->rank > b->rank;
+}
+static dcp_status dcpi_wants_read(dcpi_wants *w, int rank, const uint8_t *at, const uint8_t *end, dcp_error *err) {
+    while (at < end) {
+        void *memory = w->items;
+        dcpi_want *want;
+        if (!dcpi_grow(&memory, &w->capacity, w->count + 1, sizeof *w->items, err)) return DCP_E_MEMORY;
+        w->items = (dcpi_want *)memory;
+        want = &w->items[w->count++];
+        want->rank = rank;
+        if (!dcpi_listed_number(&at, end, &want->shard) || !dcpi_listed_number(&at, end, &want->at) || !dcpi_listed_number(&at, end, &want->size))
+            return dcpi_fail(err, DCP_E_COMM, "load: rank %d sent a list of another version of dcp.h", rank);
+    }
+    return DCP_OK;
+}
+static void dcpi_wants_answer(dcpi_buffer *to, uint32_t value) {
+    uint8_t bytes[4];
+    dcpi_store32(bytes, value);
+    dcpi_buffer_add(to, bytes, sizeof bytes);
+}
+/* One range, wanted by order[first..end): the rank that reads least so far reads it. */
+static void dcpi_wants_assign(dcpi_wants *w, size_t first, size_t end) {
+    const dcpi_want *best = (const dcpi_want *)w->order[first];
+    size_t i, k;
+    for (i = first + 1; i < end; i++)
+        if (w->load[((const dcpi_want *)w->order[i])->rank] < w->load[best->rank]) best = (const dcpi_want *)w->order[i];
+    w->load[best->rank] += best->size;
+    for (i = first; i < end; i++) {
+        const int rank = ((const dcpi_want *)w->order[i])->rank;
+        dcpi_wants_answer(&w->answers[rank], end - first == 1 ? 0 : 1 + (uint32_t)best->rank);
+        if (end - first == 1 || rank != best->rank) continue;
+        dcpi_wants_answer(&w->answers[rank], (uint32_t)(end - first - 1));
+        for (k = first; k < end; k++)
+            if (((const dcpi_want *)w->order[k])->rank != rank) dcpi_wants_answer(&w->answers[rank], (uint32_t)((const dcpi_want *)w->order[k])->rank);
+    }
+}
+static dcp_status dcpi_wants_plan(dcpi_wants *w, dcpi_op *op, const dcpi_buffer *own, dcp_error *err) {
+    const dcpi_team *t = &op->team;
+    dcp_status status = DCP_OK;
+    size_t i, end;
+    int r;
+    w->load = (int64_t *)dcpi_alloc_array((size_t)t->world_size, sizeof *w->load, err);
+    w->answers = w->load ? (dcpi_buffer *)dcpi_alloc_array((size_t)t->world_size, sizeof *w->answers, err) : NULL;
+    if (!w->answers) return DCP_E_MEMORY;
+    for (r = 0; r < t->world_size && !status; r++) {
+        const uint8_t *message = r ? t->peers[r].message : (const uint8_t *)own->data;
+        status = dcpi_wants_read(w, r, message + DCPI_TEAM_HEADER, message + (r ? t->peers[r].size : own->size), err);
+    }
+    w->order = status ? NULL : (const void **)dcpi_alloc_array(w->count, sizeof *w->order, err);
+    if (!status && !w->order) status = DCP_E_MEMORY;
+    for (i = 0; i < w->count && !status; i++) w->order[i] = &w->items[i];
+    if (!status) status = dcpi_sort(w->order, w->count, dcpi_want_compare, err);
+    for (i = 0; i < w->count && !status; i = end) {
+        const dcpi_want *first = (const dcpi_want *)w->order[i];
+        for (end = i + 1; end < w->count; end++) {
+            const dcpi_want *other = (const dcpi_want *)w->order[end];
+            if (other->shard != first->shard || other->at != first->at || other->size != first->size) break;
+        }
+        dcpi_wants_assign(w, i, end);
+    }
+    return status;
+}
+static dcp_status dcpi_wants_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
+    const dcpi_wants *w = (const dcpi_wants *)user;
+    if (w->answers[rank].failed) return dcpi_no_memory(err, w->answers[rank].size);
+    dcpi_buffer_add(message, w->answers[rank].data, w->answers[rank].size);
+    return DCP_OK;
+}
+static void dcpi_wants_free(dcpi_wants *w, int ranks) {
+    int r;
+    for (r = 0; w->answers && r < ranks; r++) dcpi_buffer_free(&w->answers[r]);
+    dcpi_free(w->answers);
+    dcpi_free(w->load);
+    dcpi_free(w->items);
+    dcpi_free((void *)w->order);
+}
+/* Sorts this rank's items by the answer: read alone, or shared. */
+static dcp_status dcpi_share_take(dcpi_load *l, const uint8_t *at, const uint8_t *end, dcp_error *err) {
+    size_t i, next, kept = 0, moved = 0;
+    l->shared = (dcpi_shared *)dcpi_alloc_array(l->order_count, sizeof *l->shared, err);
+    l->shared_items = l->shared ? (const dcpi_item **)dcpi_alloc_array(l->order_count, sizeof *l->shared_items, err) : NULL;
+    if (!l->shared_items) return DCP_E_MEMORY;
+    for (i = 0; i < l->order_count; i = next) {
+        dcpi_shared *shared = &l->shared[l->shared_count];
+        uint32_t answer;
+        for (next = i + 1; next < l->order_count && dcpi_share_is_same(l->order[i], l->order[next]);) next++;
+        if (end - at < 4) return dcpi_fail(err, DCP_E_COMM, "load: rank 0 sent an answer for another list");
+        answer = dcpi_load32(at);
+        at += 4;
+        if (answer == 0) { for (; i < next; i++) l->order[kept++] = l->order[i]; continue; }
+        shared->reader = (int)answer - 1;
+        shared->items = l->shared_items + moved;
+        shared->count = next - i;
+        for (; i < next; i++) l->shared_items[moved++] = l->order[i];
+        l->shared_count++;
+        if (shared->reader != l->op->team.rank) continue;
+        if (end - at < 4 || (int64_t)dcpi_load32(at) > (end - at - 4) / 4) return dcpi_fail(err, DCP_E_COMM, "load: rank 0 sent an answer for another list");
+        shared->other_count = (int)dcpi_load32(at);
+        shared->others = at + 4;
+        at += 4 + 4 * (size_t)shared->other_count;
+    }
+    l->order_count = kept;
+    return DCP_OK;
+}
+static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err) {
+    dcpi_team *t = &l->op->team;
+    dcpi_wants wants;
+    dcpi_buffer own;
+    memset(&wants, 0, sizeof wants);
+    memset(&own, 0, sizeof own);
+    dcpi_team_message_start(&own);
+    if (!status) dcpi_share_ask(l, &own);
+    status = dcpi_team_up(l->op, status, &own, err);
+    if (!status && own.failed) status = dcpi_no_memory(err, own.size);
+    if (!status && t->rank == 0) status = dcpi_wants_plan(&wants, l->op, &own, err);
+    status = dcpi_team_down(l->op, status, dcpi_wants_make, &wants, 0, err);
+    if (!status && t->rank != 0) {
+        l->share_plan = t->peers[0].message;
+        t->peers[0].message = NULL;
+        status = dcpi_share_take(l, l->share_plan + DCPI_TEAM_HEADER, l->share_plan + t->peers[0].size, err);
+    } else if (!status) {
+        const size_t size = wants.answers[0].size;
+        if (wants.answers[0].failed) status = dcpi_no_memory(err, size);
+        l->share_plan = (uint8_t *)wants.answers[0].data;
+        memset(&wants.answers[0], 0, sizeof wants.answers[0]);
+        if (!status) status = dcpi_share_take(l, l->share_plan, l->share_plan + size, err);
+    }
+    dcpi_wants_free(&wants, t->world_size);
+    dcpi_buffer_free(&own);
+    return status;
 }
 
 /* ---- read, verify, scatter: one worker ----------------------------------------------------------------------------------------------- */
@@ -10765,7 +13440,12 @@ static int dcpi_item_has_digest(const dcpi_load *l, const dcpi_item *item) {
 static const uint8_t *dcpi_item_digest(const dcpi_item *item) {
     return item->piece->meta->block_checksums + 32 * (item->begin / item->piece->meta->block_size);
 }
-/* Bytes [begin, end) of the item's piece are in `data` and verified: into the wanted tensor with them. */
+/* Bytes of one number of the item, as far as their order counts. */
+static int dcpi_item_width(const dcpi_load *l, const dcpi_item *item) {
+    const dcp_tensor *t = item->source == DCPI_NO_SOURCE ? NULL : l->sources[item->source].wanted;
+    return !t || t->dtype == DCP_OPAQUE ? 1 : dcpi_dtype_width(t->dtype);
+}
+/* Bytes [begin, end) of the item's piece are in `data`: into the wanted tensor with them. */
 static dcp_status dcpi_item_scatter(const dcpi_load *l, const dcpi_item *item, int64_t begin, int64_t end, uint8_t *data, dcp_error *err) {
     const dcpi_source *source;
     const dcp_tensor *t;
@@ -10773,7 +13453,7 @@ static dcp_status dcpi_item_scatter(const dcpi_load *l, const dcpi_item *item, i
     if (item->source == DCPI_NO_SOURCE) return DCP_OK;
     source = &l->sources[item->source];
     t = source->wanted;
-    dcpi_swap_bytes(data, end - begin, t->dtype == DCP_OPAQUE ? 1 : dcpi_dtype_width(t->dtype));
+    dcpi_swap_bytes(data, end - begin, dcpi_item_width(l, item));
     if (!t->device) {
         dcpi_walk_copy(&source->walk, begin, end, data, (uint8_t *)t->data, 1);
         return DCP_OK;
@@ -10869,7 +13549,7 @@ static size_t dcpi_run_length(const dcpi_load *l, size_t first) {
     const dcpi_item *start = l->order[first];
     int64_t end = start->at + start->end - start->begin, leaves = dcpi_leaf_count(start->end - start->begin);
     size_t n;
-    for (n = 1; first + n < l->item_count; n++) {
+    for (n = 1; first + n < l->order_count; n++) {
         const dcpi_item *next = l->order[first + n];
         int64_t size = next->end - next->begin;
         if (next->shard != start->shard || next->at < end || next->at - end > DCPI_LOAD_GAP ||
@@ -10908,7 +13588,7 @@ static int dcpi_load_work(dcpi_reader *r) {
     dcp_error error;
     dcp_status status;
     int attempt = 0;
-    if (first == l->item_count) return 0;
+    if (first == l->order_count) return 0;
     count = dcpi_run_length(l, first);
     l->next += count;
     dcpi_mutex_unlock(&l->crew.lock);
@@ -10942,7 +13622,7 @@ static void dcpi_load_watch(dcpi_load *l) {
     memset(&own, 0, sizeof own);
     own.l = l;
     dcpi_mutex_lock(&l->crew.lock);
-    while (l->crew.count > 0 ? l->crew.running > 0 : !l->crew.stop && l->next < l->item_count) {
+    while (l->crew.count > 0 ? l->crew.running > 0 : !l->crew.stop && l->next < l->order_count) {
         int64_t done = l->bytes_done;
         dcp_status status;
         dcpi_mutex_unlock(&l->crew.lock);
@@ -10961,10 +13641,10 @@ static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
     int64_t total = 0;
     size_t i, share;
     dcp_status status = dcpi_op_check(l->op, err);
-    for (i = 0; i < l->item_count; i++) total += l->items[i].end - l->items[i].begin;
+    for (i = 0; i < l->order_count; i++) total += l->order[i]->end - l->order[i]->begin;
     if (!status && l->check) status = dcpi_flat_check_all(l, err);
-    if (status || l->item_count == 0) return status;
-    if (total < 2 * DCPI_CHUNK || l->item_count == 1) workers = 0;      /* sooner done than started */
+    if (status || l->order_count == 0) return status;
+    if (total < 2 * DCPI_CHUNK || l->order_count == 1) workers = 0;      /* sooner done than started */
     workers = (int)dcpi_min(workers, (int64_t)(l->op->io.memory_budget / (512 * DCPI_KIB)));
     share = l->op->io.memory_budget / (size_t)dcpi_max(workers, 1) - DCPI_LOAD_LEAVES * (sizeof(dcpi_sha_job) + 32);
     l->chunk = (size_t)dcpi_min((int64_t)(share / (size_t)DCPI_LEAF) * DCPI_LEAF, DCPI_CHUNK);
@@ -11033,7 +13713,7 @@ static dcp_status dcpi_flat_check(dcp_checkpoint *c, dcpi_op *op, int shard, int
 }
 static dcp_status dcpi_flat_check_all(dcpi_load *l, dcp_error *err) {
     size_t i;
-    for (i = 0; i < l->item_count; i++) {
+    for (i = 0; i < l->order_count; i++) {
         int shard = l->order[i]->shard;
         dcp_status status = DCP_OK;
         if (i > 0 && shard == l->order[i - 1]->shard) continue;
@@ -11041,6 +13721,90 @@ static dcp_status dcpi_flat_check_all(dcpi_load *l, dcp_error *err) {
         if (status) return status;
     }
     return DCP_OK;
+}
+
+/* ---- read: what several ranks need, one range after the other ------------------------------------------------------------------------- */
+static dcp_status dcpi_shared_get(dcpi_load *l, const dcpi_shared *shared, int64_t at, size_t size, uint8_t **message, dcp_error *err) {
+    const dcpi_item *item = shared->items[0];
+    dcpi_data_file *file;
+    size_t length;
+    int attempt = 0, i;
+    dcp_status status;
+    if (shared->reader != l->op->team.rank) {
+        dcpi_free(*message);
+        *message = NULL;
+        status = dcpi_relay_receive(l->op, shared->reader, message, &length, err);
+        if (!status && (length != DCPI_RELAY_HEADER + size || (int64_t)dcpi_load64(*message + 8) != at))
+            status = dcpi_fail(err, DCP_E_COMM, "rank %d sent other bytes than those that it reads for this rank", shared->reader);
+        return status;
+    }
+    status = dcpi_data_file_acquire(l->checkpoint, item->shard, &file, err);
+    if (status) return status;
+    do status = dcpi_storage_read(l->checkpoint->place.storage, file->key, file->object, at, *message + DCPI_RELAY_HEADER, size, err);
+    while (status && dcpi_op_again(l->op, ++attempt, "reading tensors", err));
+    dcpi_data_file_release(l->checkpoint, file);
+    for (i = 0; i < shared->other_count && !status; i++) {
+        status = dcpi_op_check(l->op, err);
+        if (!status) status = dcpi_relay_send(l->op, (int)dcpi_load32(shared->others + 4 * i), *message, 0, at, size, err);
+    }
+    return status;
+}
+/* Every rank checks the digest itself: bytes that came over the wire are no better than those of a disk. */
+static dcp_status dcpi_shared_read(dcpi_reader *r, const dcpi_shared *shared, uint8_t **message, dcp_error *err) {
+    dcpi_load *l = r->l;
+    const dcpi_item *item = shared->items[0];
+    const int has_digest = dcpi_item_has_digest(l, item);
+    uint8_t digest[32];
+    int64_t at, n;
+    size_t i;
+    dcpi_sha sha;
+    dcp_status status = has_digest ? dcpi_reader_prepare_jobs(r, err) : DCP_OK;
+    dcpi_sha_init(&sha);
+    for (at = item->begin; at < item->end && !status; at += n) {
+        uint8_t *bytes;
+        n = dcpi_min(item->end - at, (int64_t)DCPI_RELAY_CHUNK);
+        status = dcpi_shared_get(l, shared, item->at + (at - item->begin), (size_t)n, message, err);
+        if (status) break;
+        bytes = *message + DCPI_RELAY_HEADER;
+        if (has_digest) {
+            dcpi_sha_many(r->jobs, dcpi_add_jobs(r, 0, bytes, n));
+            dcpi_sha_update(&sha, r->leaves, (size_t)dcpi_leaf_count(n) * 32);
+        }
+        for (i = 0; i < shared->count && !status; i++) {
+            status = dcpi_item_scatter(l, shared->items[i], at, at + n, bytes, err);
+            dcpi_swap_bytes(bytes, n, dcpi_item_width(l, shared->items[i]));    /* on big-endian machines scatter has swapped them */
+        }
+    }
+    if (status) return dcpi_item_failed(l, item, err);
+    if (!has_digest) return DCP_OK;
+    dcpi_sha_final(&sha, digest);
+    if (dcpi_sha_equal(item->end - item->begin <= DCPI_LEAF ? r->leaves[0] : digest, dcpi_item_digest(item), 32)) return DCP_OK;
+    return dcpi_item_corrupt(l, item, err);
+}
+static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) {
+    uint8_t *message = NULL;
+    int64_t done = 0;
+    dcpi_reader r;
+    dcp_status status = DCP_OK;
+    size_t i;
+    memset(&r, 0, sizeof r);
+    r.l = l;
+    for (i = 0; i < l->shared_count && !status; i++) {
+        const dcpi_shared *shared = &l->shared[i];
+        const int shard = shared->items[0]->shard, is_reader = shared->reader == l->op->team.rank;
+        if (is_reader) {
+            dcpi_free(message);
+            message = (uint8_t *)dcpi_alloc(DCPI_RELAY_HEADER + DCPI_RELAY_CHUNK, err);
+            if (!message) { status = DCP_E_MEMORY; break; }
+        }
+        if (l->check && is_reader && dcpi_is_flat(l->checkpoint->files[shard].shard)) status = dcpi_flat_check(l->checkpoint, l->op, shard, 0, err);
+        if (!status) status = dcpi_shared_read(&r, shared, &message, err);
+        done += shared->items[0]->end - shared->items[0]->begin;
+        dcpi_op_report(l->op, done, 0);
+    }
+    dcpi_free(message);
+    dcpi_reader_free(&r);
+    return status;
 }
 
 /* ---- verify: every byte of every file ------------------------------------------------------------------------------------------------ */
@@ -11063,12 +13827,17 @@ static dcp_status dcpi_verify_plan_shard(dcpi_load *l, size_t shard, const dcpi_
     }
     return status;
 }
+/* The ranks share the shards among them. */
+static int dcpi_verify_is_mine(const dcp_checkpoint *c, size_t shard) {
+    return dcp_shard_owner((int)shard, c->op.team.world_size) == c->op.team.rank;
+}
 /* The files without a tree digest are hashed whole; a file without any checksum (a seed's) has only its size. */
 static dcp_status dcpi_verify_other(dcp_checkpoint *c, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t s;
     for (s = 0; s < c->metadata->shard_count && !status; s++) {
         dcpi_data_file *file;
+        if (!dcpi_verify_is_mine(c, s)) continue;
         if (dcpi_is_flat(&c->metadata->shards[s])) { status = dcpi_flat_check(c, &c->op, (int)s, 1, err); continue; }
         if (!c->metadata->shards[s].checksum)
             dcpi_op_log(&c->op, DCP_LOG_WARNING, "shard %d has no checksum: only its size can be checked", c->metadata->shards[s].rank);
@@ -11099,9 +13868,9 @@ static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
             pieces[n + t].meta = &m->shards[s].tensors[t];
             pieces[n + t].shard = (int)s;
         }
-        if (s > 0 && c->layout == DCP_LAYOUT_SINGLE)                    /* between two regions */
+        if (s > 0 && c->layout == DCP_LAYOUT_SINGLE && dcpi_verify_is_mine(c, s))       /* between two regions */
             status = dcpi_verify_plan_gap(&l, s, m->shards[s - 1].data_offset + m->shards[s - 1].file_size, m->shards[s].data_offset, err);
-        if (!status && dcpi_verify_has_tree(&m->shards[s])) status = dcpi_verify_plan_shard(&l, s, pieces + n, err);
+        if (!status && dcpi_verify_is_mine(c, s) && dcpi_verify_has_tree(&m->shards[s])) status = dcpi_verify_plan_shard(&l, s, pieces + n, err);
         n += m->shards[s].tensor_count;
     }
     if (!status) status = dcpi_plan_sort(&l, err);
@@ -11113,27 +13882,43 @@ static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
 }
 
 /* ---- the calls ----------------------------------------------------------------------------------------------------------------------- */
-static void dcpi_op_restart(dcpi_op *op) {              /* each call on a checkpoint has its own deadline */
-    op->started_ms = op->phase_ms = dcpi_os_monotonic_ms();
+/* Each call on a checkpoint is an operation with its own deadline; collective ones (`call` is set) are one of all ranks. */
+static dcp_status dcpi_op_restart(dcpi_op *op, const char *call, dcp_error *err) {
+    op->started_ms = op->phase_ms = op->checked_ms = dcpi_os_monotonic_ms();
+    op->longest_gap_ms = 0;
+    return call ? dcpi_team_begin(op, call, err) : DCP_OK;
 }
 static dcp_status dcpi_report_error(dcp_status status, const dcp_error *local, dcp_error *err) {
     if (err && status) *err = *local;
     else if (err) (void)dcpi_succeed(err);
     return status;
 }
+/* Ends a collective call: the same verdict on all ranks. */
+static dcp_status dcpi_load_verdict(dcp_checkpoint *c, dcp_status status, dcp_error *err) {
+    status = dcpi_team_verdict(&c->op, status, err);
+    dcpi_team_end(&c->op);
+    return status;
+}
 DCPDEF dcp_status dcp_open(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_error *err) {
     dcp_error local;
-    dcp_status status = dcpi_open_phase(desc, out, &local);
-    if (!status && desc->verify == DCP_VERIFY_ALL) {
-        status = dcpi_verify_run(*out, &local);
-        if (status) { dcp_close(*out); *out = NULL; }
-    }
+    dcp_status status;
+    *out = NULL;
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "open: desc is NULL");
+    status = dcpi_open_phase(desc, out, &local);
+    if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(*out, &local);
+    if (*out) status = dcpi_load_verdict(*out, status, &local);
+    if (status) { dcp_close(*out); *out = NULL; }
     return dcpi_report_error(status, &local, err);
 }
 static dcp_status dcpi_read_call(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, int rank, dcp_error *err) {
     dcp_error local;
-    dcpi_op_restart(&checkpoint->op);
-    return dcpi_report_error(dcpi_load_run(checkpoint, &checkpoint->op, tensors, count, rank, &local), &local, err);
+    dcp_status status = dcpi_op_restart(&checkpoint->op, "read", &local);
+    dcpi_team_same(&checkpoint->op.team, checkpoint->path, 0);           /* each rank may read another rank's private tensors */
+    if (!status && (rank < -1 || rank >= checkpoint->metadata->world_size))
+        status = dcpi_fail(&local, DCP_E_INVALID, "dcp_read_rank: %d is no rank of %s, which %d ranks saved", rank, checkpoint->path,
+                           checkpoint->metadata->world_size);
+    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, tensors, count, rank, &local);
+    return dcpi_report_error(dcpi_load_verdict(checkpoint, status, &local), &local, err);
 }
 DCPDEF dcp_status dcp_read(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, dcp_error *err) {
     if (!checkpoint) return dcpi_fail(err, DCP_E_INVALID, "dcp_read: checkpoint is NULL");
@@ -11141,16 +13926,16 @@ DCPDEF dcp_status dcp_read(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size
 }
 DCPDEF dcp_status dcp_read_rank(dcp_checkpoint *checkpoint, int shard_rank, dcp_tensor *tensors, size_t count, dcp_error *err) {
     if (!checkpoint) return dcpi_fail(err, DCP_E_INVALID, "dcp_read_rank: checkpoint is NULL");
-    if (shard_rank < 0 || shard_rank >= checkpoint->metadata->world_size)
-        return dcpi_fail(err, DCP_E_INVALID, "dcp_read_rank: %d is no rank of %s, which %d ranks saved", shard_rank, checkpoint->path,
-                         checkpoint->metadata->world_size);
-    return dcpi_read_call(checkpoint, tensors, count, shard_rank, err);
+    return dcpi_read_call(checkpoint, tensors, count, shard_rank == -1 ? INT_MAX : shard_rank, err);      /* -1 is no rank here */
 }
 DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err) {
     dcp_error local;
+    dcp_status status;
     if (!checkpoint) return dcpi_fail(err, DCP_E_INVALID, "dcp_verify: checkpoint is NULL");
-    dcpi_op_restart(&checkpoint->op);
-    return dcpi_report_error(dcpi_verify_run(checkpoint, &local), &local, err);
+    status = dcpi_op_restart(&checkpoint->op, "verify", &local);
+    dcpi_team_same(&checkpoint->op.team, checkpoint->path, 0);
+    if (!status) status = dcpi_verify_run(checkpoint, &local);
+    return dcpi_report_error(dcpi_load_verdict(checkpoint, status, &local), &local, err);
 }
 DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp_tensor *out, dcp_error *err) {
     const dcpi_stored *stored;
@@ -11164,23 +13949,22 @@ DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp
     *out = dcp_array(stored->info.name, stored->info.dtype, NULL, stored->info.ndim, stored->info.shape);
     out->data = dcpi_alloc((size_t)stored->info.size, &local);
     status = out->data ? DCP_OK : DCP_E_MEMORY;
-    if (!status) {
-        dcpi_op_restart(&checkpoint->op);
-        status = dcpi_load_run(checkpoint, &checkpoint->op, out, 1, -1, &local);
-    }
+    if (!status) status = dcpi_op_restart(&checkpoint->op, NULL, &local);
+    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, out, 1, -1, &local);
     if (status) {
         dcpi_free(out->data);
         memset(out, 0, sizeof *out);
     }
     return dcpi_report_error(status, &local, err);
 }
-/* Whether the commit file is another one than when it was opened. */
-static int dcpi_load_was_replaced(dcp_checkpoint *c) {
-    dcpi_document now;
-    dcp_status status = dcpi_document_read(&c->op, &c->place, c->commit_name, NULL, &now, NULL);
-    int replaced = !dcpi_is_trouble(status) && memcmp(now.digest, c->digest, sizeof now.digest) != 0;
-    dcpi_document_free(&now);
-    return replaced;
+/* Whether a load may have failed since the commit file is another one than when it was opened. */
+static int dcpi_load_was_replaced(dcp_checkpoint *c, dcp_status failure) {
+    uint8_t now[32];
+    dcp_status status;
+    if (failure != DCP_E_INCOMPLETE && failure != DCP_E_CHECKSUM && failure != DCP_E_IO) return 0;
+    if (!c->metadata) return 0;                         /* it was not opened yet */
+    status = dcpi_document_digest(&c->op, &c->place, c->commit_name, now, NULL);
+    return !dcpi_is_trouble(status) && memcmp(now, c->digest, sizeof now) != 0;
 }
 static dcp_status dcpi_load_check_exact(const dcp_checkpoint *c, const dcp_load_desc *desc, dcp_error *err) {
     dcpi_names names;
@@ -11210,11 +13994,16 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     open.share_reads = desc->share_reads;
     open.io = desc->io;
     status = dcpi_open_phase(&open, &c, err);
-    if (status) return status;
-    status = dcpi_load_check_exact(c, desc, err);
+    if (!c) return status;
+    dcpi_team_same(&c->op.team, "load", 0);
+    if (!status) status = dcpi_load_check_exact(c, desc, err);
     if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(c, err);
     if (!status) status = dcpi_load_run(c, &c->op, desc->tensors, desc->tensor_count, -1, err);
-    *replaced = (status == DCP_E_INCOMPLETE || status == DCP_E_CHECKSUM || status == DCP_E_IO) && dcpi_load_was_replaced(c);
+    status = dcpi_team_done(&c->op, status, err);
+    if (c->op.team.rank == 0) c->op.team.is_again = dcpi_load_was_replaced(c, status);
+    status = dcpi_team_down(&c->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
+    *replaced = c->op.team.is_again;
+    dcpi_team_end(&c->op);
     if (!status && desc->metadata) {
         *desc->metadata = c->metadata;                  /* handed over; nothing of the checkpoint needs it any more but its files */
         c->metadata = NULL;
@@ -11440,6 +14229,8 @@ static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing,
     open.minimum_step = o->minimum_step;
     open.io = o->op->io;
     open.io.storage = o->place->storage;
+    open.io.coordinator = NULL;                         /* this rank looks alone */
+    if (o->op->team.has_errand) open.io.progress = NULL;                /* that is the calling thread's */
     do {                                                /* replaced while it is looked at: look again */
         replaced = 0;
         entry->tensors = 0;
@@ -11447,7 +14238,7 @@ static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing,
         status = dcpi_open_phase(&open, &c, &why);
         if (!status) status = dcpi_list_describe(listing, entry, c->metadata, &why);
         if (!status) status = dcpi_list_check_files(c, &why);
-        if (c && (status == DCP_E_INCOMPLETE || status == DCP_E_CHECKSUM)) replaced = dcpi_load_was_replaced(c);
+        if (c && status != DCP_E_IO) replaced = dcpi_load_was_replaced(c, status);
         dcp_close(c);
     } while (replaced && ++attempt < 4);
     dcpi_free(key);
@@ -11530,13 +14321,12 @@ static dcp_status dcpi_listing_pack(const dcpi_listing *listing, dcp_list_entry 
     }
     return DCP_OK;
 }
-static dcp_status dcpi_directory_open(dcpi_op *op, dcpi_place *place, const dcp_io *io, const char *directory, dcp_error *err) {
-    dcp_status status = dcpi_op_begin(op, io, err);
+static dcp_status dcpi_directory_open(dcpi_op *op, dcpi_place *place, const char *directory, dcp_error *err) {
+    dcp_status status = dcpi_op_check(op, err);
     memset(place, 0, sizeof *place);
-    if (!status) status = dcpi_op_check(op, err);
     if (status) return status;
     dcpi_op_phase(op, DCP_PHASE_OPEN, 0);
-    return dcpi_place_open_directory(place, io->storage, directory ? directory : "", 0, err);
+    return dcpi_place_open_directory(place, op->io.storage, directory ? directory : "", 0, err);
 }
 DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, size_t *count, dcp_error *err) {
     dcp_error local;
@@ -11553,7 +14343,9 @@ DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, 
     o.place = &place;
     o.verify = desc->verify;
     o.verifier = desc->verifier;
-    status = dcpi_directory_open(&op, &place, &desc->io, desc->directory, &local);
+    memset(&place, 0, sizeof place);
+    status = dcpi_op_begin(&op, &desc->io, &local);
+    if (!status) status = dcpi_directory_open(&op, &place, desc->directory, &local);
     if (!status) status = dcpi_listing_make(&o, &listing, &local);
     if (!status) {
         status = dcpi_listing_pack(&listing, entries, &local);
@@ -11620,30 +14412,80 @@ static dcp_status dcpi_latest_search(const dcpi_list_order *o, const dcpi_names 
     if (newest.status) { *err = newest; return newest.status; }
     return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint in \"%s\"", o->place->shown[0] ? o->place->shown : ".");
 }
-DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error *err) {
-    dcp_error local;
-    dcpi_op op;
+/* ---- led calls: rank 0 works, all ranks learn the outcome */
+static dcp_status dcpi_led_begin(dcpi_op *op, const dcp_io *io, const char *call, const char *where, dcp_error *err) {
+    dcp_error team;
+    dcp_status status = dcpi_op_begin(op, io, err), joined = dcpi_team_begin(op, call, &team);
+    dcpi_team_same(&op->team, where, 0);
+    if (!status && joined) *err = team;
+    return status ? status : joined;
+}
+/* Rank 0's work, which may take long. */
+typedef struct dcpi_led { dcpi_op *op; const void *desc; void *out; } dcpi_led;
+static dcp_status dcpi_led_run(dcpi_op *op, dcpi_errand_fn fn, const void *desc, void *out, dcp_error *err) {
+    dcpi_led led;
+    led.op = op;
+    led.desc = desc;
+    led.out = out;
+    return dcpi_op_errand(op, fn, &led, err);
+}
+static int dcpi_led_is_mine(const dcpi_op *op) { return op->team.rank == 0; }
+static dcp_status dcpi_led_tell(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, dcp_error *err) {
+    return dcpi_team_down(op, status, make, user, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
+}
+
+static dcp_status dcpi_latest_run(void *led, dcp_error *err) {
+    dcpi_op *op = ((dcpi_led *)led)->op;
+    const dcp_latest_desc *desc = (const dcp_latest_desc *)((dcpi_led *)led)->desc;
+    char **path = (char **)((dcpi_led *)led)->out;
     dcpi_place place;
     dcpi_list_order o;
     dcpi_names names;
     dcp_status status;
-    *path = NULL;
-    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_latest: desc is NULL");
     memset(&o, 0, sizeof o);
-    o.op = &op;
+    o.op = op;
     o.place = &place;
     o.verify = desc->verify;
     o.verifier = desc->verifier;
     o.minimum_step = desc->minimum_step;
-    status = dcpi_directory_open(&op, &place, &desc->io, desc->directory, &local);
+    status = dcpi_directory_open(op, &place, desc->directory, err);
     if (status == DCP_E_NOT_FOUND)
-        (void)dcpi_fail(&local, status, "there is no checkpoint in \"%s\": no such directory", desc->directory ? desc->directory : "");
-    if (!status) status = dcpi_names_list(&place, 1, &names, &local);
+        (void)dcpi_fail(err, status, "there is no checkpoint in \"%s\": no such directory", desc->directory ? desc->directory : "");
+    if (!status) status = dcpi_names_list(&place, 1, &names, err);
     if (!status) {
-        status = dcpi_latest_search(&o, &names, path, &local);
+        status = dcpi_latest_search(&o, &names, path, err);
         dcpi_names_free(&names);
     }
     dcpi_place_close(&place);
+    return status;
+}
+static dcp_status dcpi_latest_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
+    char *const *path = (char *const *)user;
+    (void)rank; (void)err;
+    dcpi_buffer_add(message, *path, strlen(*path) + 1);
+    return DCP_OK;
+}
+static dcp_status dcpi_latest_take(const dcpi_team *t, char **path, dcp_error *err) {
+    const size_t size = t->peers[0].size - DCPI_TEAM_HEADER;
+    const char *text = (const char *)t->peers[0].message + DCPI_TEAM_HEADER;
+    if (size == 0 || text[size - 1] != '\0') return dcpi_fail(err, DCP_E_COMM, "dcp_latest: rank 0 sent a message of another version of dcp.h");
+    *path = dcpi_copy_text(text, err);
+    return *path ? DCP_OK : DCP_E_MEMORY;
+}
+DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error *err) {
+    dcp_error local;
+    dcpi_op op;
+    dcp_status status;
+    *path = NULL;
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_latest: desc is NULL");
+    status = dcpi_led_begin(&op, &desc->io, "latest", desc->directory, &local);
+    dcpi_team_same(&op.team, NULL, (uint64_t)desc->verify);
+    status = dcpi_team_done(&op, status, &local);
+    if (!status && dcpi_led_is_mine(&op)) status = dcpi_led_run(&op, dcpi_latest_run, desc, path, &local);
+    status = dcpi_led_tell(&op, status, dcpi_latest_make, path, &local);
+    if (!status && !dcpi_led_is_mine(&op)) status = dcpi_latest_take(&op.team, path, &local);
+    dcpi_team_end(&op);
+    if (status) { dcp_free(*path); *path = NULL; }
     return dcpi_report_error(status, &local, err);
 }
 
@@ -11674,6 +14516,46 @@ static dcp_status dcpi_removal_take(dcp_removal *removal, const dcpi_place *plac
     removal->paths[removal->path_count++] = path;
     removal->bytes += info.size;
     return DCP_OK;
+}
+
+/* For the other ranks: bytes, checkpoints (8 bytes each), the paths, each with its NUL. */
+static dcp_status dcpi_removal_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
+    const dcp_removal *removal = (const dcp_removal *)user;
+    uint8_t head[16];
+    size_t i;
+    (void)rank; (void)err;
+    dcpi_store64(head, (uint64_t)removal->bytes);
+    dcpi_store64(head + 8, (uint64_t)removal->checkpoints);
+    dcpi_buffer_add(message, head, sizeof head);
+    for (i = 0; i < removal->path_count; i++) dcpi_buffer_add(message, removal->paths[i], strlen(removal->paths[i]) + 1);
+    return DCP_OK;
+}
+static dcp_status dcpi_removal_learn(const dcpi_team *t, dcp_removal *removal, dcp_error *err) {
+    const char *at = (const char *)t->peers[0].message + DCPI_TEAM_HEADER + 16, *end = (const char *)t->peers[0].message + t->peers[0].size;
+    size_t count = 0;
+    const char *c;
+    if (t->peers[0].size < DCPI_TEAM_HEADER + 16 || (at < end && end[-1] != '\0'))
+        return dcpi_fail(err, DCP_E_COMM, "rank 0 sent a message of another version of dcp.h");
+    for (c = at; c < end; c++) count += *c == '\0';
+    removal->paths = (char **)dcpi_alloc_array(count, sizeof *removal->paths, err);
+    if (!removal->paths) return DCP_E_MEMORY;
+    for (; at < end; at += strlen(at) + 1) {
+        removal->paths[removal->path_count] = dcpi_copy_text(at, err);
+        if (!removal->paths[removal->path_count]) return DCP_E_MEMORY;
+        removal->path_count++;
+    }
+    removal->bytes = (int64_t)dcpi_load64(t->peers[0].message + DCPI_TEAM_HEADER);
+    removal->checkpoints = (size_t)dcpi_load64(t->peers[0].message + DCPI_TEAM_HEADER + 8);
+    return DCP_OK;
+}
+/* What prune, remove and sweep have in common once their arguments are looked at: rank 0 works, and all ranks know what went. */
+static dcp_status dcpi_removal_run(dcpi_op *op, dcp_status status, dcpi_errand_fn fn, const void *desc, dcp_removal *removal, dcp_error *err) {
+    status = dcpi_team_done(op, status, err);
+    if (!status && dcpi_led_is_mine(op)) status = dcpi_led_run(op, fn, desc, removal, err);
+    status = dcpi_led_tell(op, status, dcpi_removal_make, removal, err);
+    if (!status && !dcpi_led_is_mine(op)) status = dcpi_removal_learn(&op->team, removal, err);
+    dcpi_team_end(op);
+    return status;
 }
 
 /* ---- prune and remove: commit files, directory sync, data that nobody names ---------------------------------------------------------- */
@@ -11732,34 +14614,44 @@ static dcp_status dcpi_prune_choose(const dcp_prune_desc *desc, const dcpi_place
     }
     return status;
 }
-DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dcp_error *err) {
-    dcp_error local;
-    dcp_removal unasked = DCP_ZERO, *out = removal ? removal : &unasked;
-    dcpi_op op;
+static dcp_status dcpi_prune_run(void *led, dcp_error *err) {
+    dcpi_op *op = ((dcpi_led *)led)->op;
+    const dcp_prune_desc *desc = (const dcp_prune_desc *)((dcpi_led *)led)->desc;
+    dcp_removal *removal = (dcp_removal *)((dcpi_led *)led)->out;
     dcpi_place place;
     dcpi_list_order o;
     dcpi_listing listing;
     dcpi_names going;
     dcp_status status;
-    memset(out, 0, sizeof *out);
     memset(&going, 0, sizeof going);
     memset(&listing, 0, sizeof listing);
-    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_prune: desc is NULL");
-    if (desc->keep_last < 0 || desc->keep_every < 0)
-        return dcpi_fail(err, DCP_E_INVALID, "dcp_prune: keep_last and keep_every must not be negative");
     memset(&o, 0, sizeof o);
-    o.op = &op;
+    o.op = op;
     o.place = &place;
     o.verify = desc->verify;
     o.verifier = desc->verifier;
-    status = dcpi_directory_open(&op, &place, &desc->io, desc->directory, &local);
-    if (!status) status = dcpi_listing_make(&o, &listing, &local);
-    if (!status) status = dcpi_prune_choose(desc, &place, &listing, &going, &local);
-    if (!status) status = dcpi_names_sort(&going, &local);
-    if (!status) status = dcpi_remove_checkpoints(&op, &place, &going, desc->dry_run, out, &local);
+    status = dcpi_directory_open(op, &place, desc->directory, err);
+    if (!status) status = dcpi_listing_make(&o, &listing, err);
+    if (!status) status = dcpi_prune_choose(desc, &place, &listing, &going, err);
+    if (!status) status = dcpi_names_sort(&going, err);
+    if (!status) status = dcpi_remove_checkpoints(op, &place, &going, desc->dry_run, removal, err);
     dcpi_names_free(&going);
     dcpi_listing_free(&listing);
     dcpi_place_close(&place);
+    return status;
+}
+DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dcp_error *err) {
+    dcp_error local;
+    dcp_removal unasked = DCP_ZERO, *out = removal ? removal : &unasked;
+    dcpi_op op;
+    dcp_status status;
+    memset(out, 0, sizeof *out);
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_prune: desc is NULL");
+    status = dcpi_led_begin(&op, &desc->io, "prune", desc->directory, &local);
+    dcpi_team_same(&op.team, NULL, ((uint64_t)desc->keep_last << 32) ^ (uint64_t)desc->keep_every ^ (uint64_t)(desc->dry_run != 0) << 63);
+    if (!status && (desc->keep_last < 0 || desc->keep_every < 0))
+        status = dcpi_fail(&local, DCP_E_INVALID, "dcp_prune: keep_last and keep_every must not be negative");
+    status = dcpi_removal_run(&op, status, dcpi_prune_run, desc, out, &local);
     dcp_removal_free(&unasked);
     return dcpi_report_error(status, &local, err);
 }
@@ -11785,25 +14677,33 @@ static dcp_status dcpi_remove_find(const dcpi_place *place, dcpi_names *commits,
     }
     return status;
 }
+static dcp_status dcpi_remove_run(void *led, dcp_error *err) {
+    dcpi_op *op = ((dcpi_led *)led)->op;
+    const dcp_remove_desc *desc = (const dcp_remove_desc *)((dcpi_led *)led)->desc;
+    dcp_removal *removal = (dcp_removal *)((dcpi_led *)led)->out;
+    dcpi_place place;
+    dcpi_names commits;
+    dcp_status status = dcpi_op_check(op, err);
+    memset(&place, 0, sizeof place);
+    memset(&commits, 0, sizeof commits);
+    if (!status) status = dcpi_place_open(&place, desc->io.storage, desc->path, 0, err);
+    if (!status) status = dcpi_remove_find(&place, &commits, err);
+    if (!status) status = dcpi_names_sort(&commits, err);
+    if (!status) status = dcpi_remove_checkpoints(op, &place, &commits, 0, removal, err);
+    dcpi_names_free(&commits);
+    dcpi_place_close(&place);
+    return status;
+}
 DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, dcp_error *err) {
     dcp_error local;
     dcp_removal unasked = DCP_ZERO, *out = removal ? removal : &unasked;
     dcpi_op op;
-    dcpi_place place;
-    dcpi_names commits;
     dcp_status status;
     memset(out, 0, sizeof *out);
-    memset(&place, 0, sizeof place);
-    memset(&commits, 0, sizeof commits);
-    if (!desc || !desc->path) return dcpi_fail(err, DCP_E_INVALID, "dcp_remove: path is not set");
-    status = dcpi_op_begin(&op, &desc->io, &local);
-    if (!status) status = dcpi_op_check(&op, &local);
-    if (!status) status = dcpi_place_open(&place, desc->io.storage, desc->path, 0, &local);
-    if (!status) status = dcpi_remove_find(&place, &commits, &local);
-    if (!status) status = dcpi_names_sort(&commits, &local);
-    if (!status) status = dcpi_remove_checkpoints(&op, &place, &commits, 0, out, &local);
-    dcpi_names_free(&commits);
-    dcpi_place_close(&place);
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_remove: desc is NULL");
+    status = dcpi_led_begin(&op, &desc->io, "remove", desc->path, &local);
+    if (!status && !desc->path) status = dcpi_fail(&local, DCP_E_INVALID, "dcp_remove: path is not set");
+    status = dcpi_removal_run(&op, status, dcpi_remove_run, desc, out, &local);
     dcp_removal_free(&unasked);
     return dcpi_report_error(status, &local, err);
 }
@@ -11860,6 +14760,23 @@ static dcp_status dcpi_sweep_look(void *user, const char *key, const dcp_object_
     if (!dcpi_is_temporary(name) && !dcpi_is_shard_name(name, sweep->desc->plain_names)) return DCP_OK;
     return dcpi_names_add(&sweep->found, name, sweep->err);
 }
+/* Counts the commit file that may name this shard file if it is there, but is none that a listing shows (a symbolic link, say) or that can be
+ * looked at: what it names, nobody knows. */
+static dcp_status dcpi_sweep_count_hidden(const dcpi_sweep *sweep, const char *shard_name, int *unread, dcp_error *err) {
+    const struct dcpi_commit_kind *kinds[2];
+    char prefix[DCP_LIMIT_PREFIX + 1];
+    size_t end = strlen(shard_name);
+    int count;
+    dcp_status status;
+    while (end > 0 && strncmp(shard_name + end, "_shard_", 7) != 0) end--;
+    if (end == 0 || end >= sizeof prefix) return DCP_OK;                /* no checkpoint has such a name */
+    memcpy(prefix, shard_name, end);
+    prefix[end] = '\0';
+    status = dcpi_commit_find(sweep->place, prefix, kinds, &count, err);
+    if (status == DCP_OK || status == DCP_E_MEMORY) return status;
+    ++*unread;
+    return dcpi_succeed(err);
+}
 /* Candidates first, documents after them: a file that a save has just begun to name is too young to be a candidate. */
 static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *removal, dcp_error *err) {
     int64_t grace = sweep->desc->grace_seconds ? dcpi_max(sweep->desc->grace_seconds, 0) : (int64_t)DCP_GRACE_SECONDS, now_ns = 0;
@@ -11874,6 +14791,8 @@ static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *re
     /* a commit file that is gone must stay gone before its data goes (G2) */
     if (!status) status = dcpi_place_sync(sweep->place, err);
     if (!status) status = dcpi_refs_collect(op, sweep->place, NULL, sweep->desc->verifier, &refs, &unread, err);
+    for (i = 0; i < sweep->found.count && !status; i++)
+        if (!dcpi_is_temporary(sweep->found.items[i])) status = dcpi_sweep_count_hidden(sweep, sweep->found.items[i], &unread, err);
     if (!status && unread > 0)
         dcpi_op_log(op, DCP_LOG_WARNING,
                     "%d commit files could not be read and verified: only temporary files are swept, since those may name any data file",
@@ -11888,22 +14807,30 @@ static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *re
     dcpi_names_free(&refs);
     return status;
 }
+static dcp_status dcpi_sweep_directory(void *led, dcp_error *err) {
+    dcpi_op *op = ((dcpi_led *)led)->op;
+    dcpi_place place;
+    dcpi_sweep sweep;
+    dcp_status status;
+    memset(&sweep, 0, sizeof sweep);
+    sweep.desc = (const dcp_sweep_desc *)((dcpi_led *)led)->desc;
+    sweep.place = &place;
+    status = dcpi_directory_open(op, &place, sweep.desc->directory, err);
+    if (!status) status = dcpi_sweep_run(op, &sweep, (dcp_removal *)((dcpi_led *)led)->out, err);
+    dcpi_names_free(&sweep.found);
+    dcpi_place_close(&place);
+    return status;
+}
 DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err) {
     dcp_error local;
     dcp_removal unasked = DCP_ZERO, *out = removal ? removal : &unasked;
     dcpi_op op;
-    dcpi_place place;
-    dcpi_sweep sweep;
     dcp_status status;
     memset(out, 0, sizeof *out);
-    memset(&sweep, 0, sizeof sweep);
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_sweep: desc is NULL");
-    sweep.desc = desc;
-    sweep.place = &place;
-    status = dcpi_directory_open(&op, &place, &desc->io, desc->directory, &local);
-    if (!status) status = dcpi_sweep_run(&op, &sweep, out, &local);
-    dcpi_names_free(&sweep.found);
-    dcpi_place_close(&place);
+    status = dcpi_led_begin(&op, &desc->io, "sweep", desc->directory, &local);
+    dcpi_team_same(&op.team, NULL, ((uint64_t)desc->grace_seconds << 2) ^ (uint64_t)(desc->dry_run != 0) ^ (uint64_t)(desc->plain_names != 0) << 1);
+    status = dcpi_removal_run(&op, status, dcpi_sweep_directory, desc, out, &local);
     dcp_removal_free(&unasked);
     return dcpi_report_error(status, &local, err);
 }
@@ -11954,11 +14881,15 @@ DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path
 #endif
 #endif /* DCP_IMPLEMENTATION */
 
+#ifdef DCP_MPI                          /* the ranks of an MPI job; in the file with DCP_IMPLEMENTATION this implements it too */
+#include "dcp_mpi.h"
+#endif
+
 /* ================================================================================================================================
  * >>end         History and licence.
  *
- *   0.1.0  2026-11-20  one process: sharded and single-file layouts, verify, map, slices, latest, list, prune, sweep, remove; local and
- *                      memory storage
+ *   0.1.0  2026-11-21  sharded and single-file layouts, verify, map, slices, latest, list, prune, sweep, remove; local and memory storage;
+ *                      one process or many ranks: thread group, MPI (dcp_mpi.h), coordinators of the user's own
  *
  * ------------------------------------------------------------------------------------------------------------------------------
  * This software is available under two licences; choose whichever you prefer.

@@ -62,7 +62,7 @@ static dcp_status open_scrambled(const dcp_storage_options *options, dcp_storage
     dcp_status status = dcp_storage_open(&local, out, err);
     if (status != DCP_OK) return status;
     const dcp_storage table = {*out, (*out)->flags, begin, write_at, commit, abandon, open_it, read_at, NULL,
-                               close_it, look, list, drop, sync_names, NULL, destroy, NULL};
+                               close_it, look, list, drop, sync_names, NULL, destroy, NULL, NULL, NULL};
     dcp_storage *mine = (dcp_storage *)malloc(sizeof *mine);            /* dcp_storage_close frees it */
     if (mine) *mine = table; else dcp_storage_close(*out);
     if (!mine && err) { err->status = DCP_E_MEMORY; strcpy(err->message, "out of memory"); }

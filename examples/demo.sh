@@ -1,16 +1,25 @@
 #!/bin/sh
-# demo.sh - the main job on real input: train a small language model, kill it in the middle of saves, go on,
-# and show that nothing was lost. Run by `make demo`, or by hand: sh examples/demo.sh [work directory].
+# demo.sh - the main job on real input: train a small language model on 4 ranks, kill it in the middle of saves,
+# go on with 3 ranks and then with 6, and show that nothing was lost, not one bit. Run by `make demo` and
+# `make demo-mpi`, or by hand: sh examples/demo.sh [--mpi] [work directory].
 #
-# CC, CFLAGS  compiler and flags (default: cc -O2)
-# DCPTOOL     a dcptool that is built already; otherwise it is built here
+# --mpi           the ranks are processes of MPI, started by mpirun; otherwise threads of one process
+# CC, CFLAGS      compiler and flags (default: cc -O2)
+# MPICC, MPIRUN   default: mpicc, mpirun; of the same MPI
+# DCPTOOL         a dcptool that is built already; otherwise it is built here
 #
-# Needs a C compiler and a POSIX shell. Everything is written below the work directory (default: build/demo).
+# Needs a C compiler and a POSIX shell; Open MPI or MPICH for --mpi. Everything is written below the work directory (default: build/demo).
 # The last line says how many claims held; the exit status is 1 if one did not.
 
-work=${1:-build/demo}
+mpi=
+if [ "$1" = --mpi ]; then mpi=1; shift; fi
+work=${1:-build/demo${mpi:+_mpi}}
 case $1 in '' | /*) ;; *) work=$(pwd)/$1 ;; esac
 cd "$(dirname "$0")/.." || exit 1
+MPICC=${MPICC:-mpicc} MPIRUN=${MPIRUN:-mpirun}
+# Open MPI: as root too, and more ranks than processors.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_btl_base_warn_component_unused=0 UCX_LOG_LEVEL="${UCX_LOG_LEVEL:-error}"
 steps=800 every=100
 claims=0 failed=0 table=
 
@@ -34,10 +43,22 @@ started=$(date +%s)
 rm -rf "$work/run_whole" "$work/run_killed" "$work/damaged_copy"
 mkdir -p "$work" || stop "cannot make $work"
 
+if [ -n "$mpi" ]; then
+    for command in "$MPICC" "$MPIRUN"; do
+        command -v "$command" >/dev/null 2>&1 ||
+            stop "$command is not there; install openmpi-bin and libopenmpi-dev, or mpich and libmpich-dev"
+    done
+fi
+
 say "build"
 # shellcheck disable=SC2086
 ${CC:-cc} ${CFLAGS:--O2} examples/demo_charlm.c -I. -o "$work/demo_charlm" -lm -pthread ||
     stop "no demo_charlm"
+if [ -n "$mpi" ]; then
+    # shellcheck disable=SC2086
+    "$MPICC" ${CFLAGS:--O2} -DDCP_MPI examples/demo_charlm.c -I. -o "$work/demo_charlm_mpi" -lm -pthread ||
+        stop "no demo_charlm_mpi"
+fi
 tool=${DCPTOOL:-}
 if [ -z "$tool" ]; then
     tool=$work/dcptool
@@ -47,16 +68,41 @@ fi
 # The model learns from the words in this repository: README.md and the comments of dcp.h.
 set -- --text dcp.h
 [ -f README.md ] && set -- --text README.md --text dcp.h
-train() {
-    directory=$1; shift
-    "$work/demo_charlm" train --dir "$directory" --steps $steps --save-every $every "$@"
+train() {               # train DIRECTORY RANKS ARGUMENT...
+    directory=$1 ranks=$2; shift 2
+    if [ -n "$mpi" ]; then
+        "$MPIRUN" -np "$ranks" "$work/demo_charlm_mpi" train --dir "$directory" --steps $steps \
+            --save-every $every "$@" </dev/null
+    else
+        "$work/demo_charlm" train --dir "$directory" --steps $steps --save-every $every --ranks "$ranks" "$@"
+    fi
+}
+# train_and_kill DIRECTORY RANKS SAVE ARGUMENT...: killed in the middle of that save. The program sees to that itself,
+# but with MPI, where it is a rank that dies: then it is seen here whether the save was done before, and the next is tried.
+train_and_kill() {
+    directory=$1 ranks=$2 save=$3; shift 3
+    if [ -z "$mpi" ]; then train "$directory" "$ranks" "$@" --kill-in-save "$save"; return; fi
+    while [ $((save * every)) -lt $steps ]; do
+        at=$(printf step_%06d $((save * every)))
+        train "$directory" "$ranks" "$@" --kill-in-save "$save" 2>"$work/mpirun.log"
+        left=$(find "$directory" -name "$at*.tmp" | head -n 1)
+        if [ -n "$left" ] && [ ! -f "$directory/$at.metadata.json" ]; then
+            echo "killed by SIGKILL in the save of step $((save * every)); it left $(basename "$left")"
+            return
+        fi
+        [ -f "$directory/$at.metadata.json" ] || { cat "$work/mpirun.log"; return 1; }
+        echo "the save of step $((save * every)) was done before the kill came; trying the next one"
+        save=$((save + 1))
+    done
+    echo "no save could be hit"
+    return 1
 }
 
-say "1. a run that nobody disturbs: $steps steps, a checkpoint every $every"
-train "$work/run_whole" "$@" | tee "$work/whole.log"
+say "1. a run that nobody disturbs: 4 ranks, $steps steps, a checkpoint every $every"
+train "$work/run_whole" 4 "$@" | tee "$work/whole.log"
 
-say "2. the same run, killed by SIGKILL in the middle of its third save and, having gone on, of its sixth"
-train "$work/run_killed" "$@" --kill-in-save 3 | tee "$work/killed.log"
+say "2. the same run, killed by SIGKILL in the middle of its third save"
+train_and_kill "$work/run_killed" 4 3 "$@" | tee "$work/killed.log"
 claim "SIGKILL came in the middle of a save (its temporary file is there)" has_file "$work/run_killed" '*.tmp'
 newest=$("$tool" latest "$work/run_killed")
 printf 'dcptool latest: %s\n' "$newest"
@@ -64,21 +110,23 @@ killed_at=$(sed -n 's/^killed by SIGKILL in the save of step \([0-9]*\).*/\1/p' 
 claim "the newest valid checkpoint is the one before" contains "$newest" \
     "$(printf step_%06d $((killed_at - every)))"
 claim "and every byte of it verifies" "$tool" verify -q "$newest"
-train "$work/run_killed" "$@" --kill-in-save 6 | tee -a "$work/killed.log"
 
-say "3. the killed run goes on to its end"
-train "$work/run_killed" "$@" | tee -a "$work/killed.log"
+say "3. it goes on with 3 ranks, is killed in its sixth save, and goes on to its end with 6"
+train_and_kill "$work/run_killed" 3 6 "$@" | tee -a "$work/killed.log"
+train "$work/run_killed" 6 "$@" | tee -a "$work/killed.log"
 claim "it was killed twice, and went on from the save before each time" same_text "2 2" "$(
     awk -v every=$every '
     /^killed/ { kills++; at = $9 + 0 }
     /^resumed/ && $4 + every == at { resumed++; at = 0 }
     END { print kills, resumed }' "$work/killed.log")"
+claim "4 ranks saved what 3 resumed, 3 ranks what 6 resumed" same_text "4 on 3, 3 on 6, " "$(
+    sed -n 's/^resumed .* saved by \([0-9]*\), on \([0-9]*\) ranks$/\1 on \2, /p' "$work/killed.log" | tr -d '\n')"
 claim "all $steps losses are the same as in the run that nobody disturbed" \
     cmp "$work/run_whole/losses.txt" "$work/run_killed/losses.txt"
-claim "so are the final parameters (SHA-256)" same_text \
+claim "so are the final parameters, bit for bit (SHA-256)" same_text \
     "$(value_of "$work/whole.log" 'parameters sha256')" "$(value_of "$work/killed.log" 'parameters sha256')"
 last=step_$(printf %06d $steps)
-claim "and all tensors of the last checkpoint (dcptool diff)" \
+claim "and all tensors of the last checkpoint, Adam's too (dcptool diff)" \
     "$tool" diff "$work/run_whole/$last" "$work/run_killed/$last"
 
 say "4. what is in the directory now"
@@ -89,21 +137,22 @@ done
 
 say "5. what the kills left behind, and how it goes away"
 find "$work/run_killed" -name '*.tmp' -exec ls -l {} \;
-"$tool" sweep --grace 0 "$work/run_killed"
-claim "sweep removed all that the kills left" not has_file "$work/run_killed" '*.tmp'
+"$tool" sweep --grace 0 --plain-names "$work/run_killed"
+claim "sweep removed all temporary files that the kills left" not has_file "$work/run_killed" '*.tmp'
+claim "shards that no checkpoint names any more, too" not has_file "$work/run_killed" 'step_000300*'
 claim "and no checkpoint suffered" "$tool" verify -q "$work/run_killed/$last"
 
 say "6. a copy in which one bit is flipped"
 mkdir -p "$work/damaged_copy"
 cp "$work/run_killed/$last"[._]* "$work/damaged_copy/"
 shard=$(find "$work/damaged_copy" -name '*_shard_0*.bin')
-offset=12345678
+offset=1234567
 byte=$(od -An -tu1 -j $offset -N 1 "$shard" | tr -d ' ')
 # shellcheck disable=SC2059
 printf "\\$(printf %03o $((byte ^ 16)))" | dd of="$shard" bs=1 seek=$offset conv=notrunc 2>/dev/null
 printf 'bit 4 of byte %s of %s: %s became %s\n' $offset "$(basename "$shard")" "$byte" $((byte ^ 16))
 claim "dcptool verify finds it" not "$tool" verify "$work/damaged_copy/$last"
-claim "a run that would go on from it stops and says so" not train "$work/damaged_copy" "$@"
+claim "a run that would go on from it stops and says so" not train "$work/damaged_copy" 4 "$@"
 rm -rf "$work/damaged_copy"
 
 say "7. what the model writes, after $steps steps"

@@ -4,7 +4,7 @@
  *
  *   --quick    2 rounds, 256 MiB: a smoke test, its figures mean little       --rounds  default 5, at most 100
  *   --size     of the data set, default 2048                                  --disk    default $TMPDIR, else build/
- *   --tmpfs    default /dev/shm                                               --only    of memory,sha,json,commit,save,load
+ *   --tmpfs    default /dev/shm                                               --only    of memory,sha,json,commit,save,ranks,load
  *   --json     the figures and ratios, for programs
  *
  * Rules (design/PERFORMANCE.md, 0 and 8): all that is compared runs interleaved in one process on buffers that were touched before; figures
@@ -475,6 +475,84 @@ static void save_section(const place *p, int is_disk) {
     save_rounds(p);
     if (!is_disk) save_cpu_budget(p);
     save_ratios(p, is_disk);
+}
+
+/* ---- RANKS: four threads save one checkpoint together, a quarter of each tensor each ---------------------------------------- */
+enum { RANKS = 4 };
+static const char ranks_sharded[] = "dcp_save, sharded, 4 ranks (threads)", ranks_single[] = "dcp_save, single file, 4 ranks (threads)";
+typedef struct rank_save { pthread_t id; int rank; dcp_coordinator *coordinator; const char *path; dcp_layout layout; dcp_status status; dcp_error err; } rank_save;
+
+static void *save_as_rank(void *argument) {
+    rank_save *r = (rank_save *)argument;
+    dcp_save_desc desc = DCP_ZERO;
+    dcp_tensor pieces[TENSORS];
+    int i;
+    for (i = 0; i < TENSORS; i++) {
+        int64_t whole = set.size[i] / 4, first = whole * r->rank / RANKS, shape = whole * (r->rank + 1) / RANKS - first;
+        pieces[i] = dcp_array(set.name[i], DCP_FP32, set.from + set.offset[i] + 4 * first, 1, &shape);
+        dcp_piece(&pieces[i], &whole, &first);
+    }
+    desc.path = r->path;
+    desc.tensors = pieces;
+    desc.tensor_count = TENSORS;
+    desc.layout = r->layout;
+    desc.io.coordinator = r->coordinator;
+    desc.io.cancel = &cancel;
+    r->status = dcp_save(&desc, &r->err);
+    return NULL;
+}
+static double save_by_ranks(const place *p, dcp_layout layout) {
+    dcp_coordinator *group[RANKS];
+    rank_save r[RANKS];
+    dcp_error err;
+    const double t = now();
+    int i;
+    must(dcp_thread_group_open(RANKS, group, &err), &err, "dcp_thread_group_open");
+    memset(r, 0, sizeof r);
+    for (i = 0; i < RANKS; i++) {
+        r[i].rank = i;
+        r[i].coordinator = group[i];
+        r[i].path = path_of(p->directory, "ranks");
+        r[i].layout = layout;
+        if (pthread_create(&r[i].id, NULL, save_as_rank, &r[i]) != 0) fail("ranks: no thread");
+    }
+    for (i = 0; i < RANKS; i++) (void)pthread_join(r[i].id, NULL);
+    for (i = 0; i < RANKS; i++) {
+        must(r[i].status, &r[i].err, "dcp_save of 4 ranks");
+        dcp_coordinator_close(group[i]);
+    }
+    return now() - t;
+}
+static double save_ranks_sharded(const place *p) { return save_by_ranks(p, DCP_LAYOUT_SHARDED); }
+static double save_ranks_single(const place *p) { return save_by_ranks(p, DCP_LAYOUT_SINGLE); }
+static void ranks_check(const place *p) {               /* as one process loads it; a later round than the timed ones */
+    dcp_load_desc desc = DCP_ZERO;
+    dcp_error err;
+    (void)save_ranks_sharded(p);
+    desc.path = path_of(p->directory, "ranks");
+    desc.tensors = set.wanted;
+    desc.tensor_count = TENSORS;
+    must(dcp_load(&desc, &err), &err, "dcp_load of what 4 ranks saved");
+    set_check("4 ranks");
+    settle(p->directory);
+}
+static void ranks_section(const place *p) {
+    static const contender c[] = { { ranks_sharded, save_ranks_sharded, 0 }, { ours_sharded, save_sharded, 0 },
+                                   { ranks_single, save_ranks_single, 0 }, { ours_single, save_single, 0 } };
+    const char *const section = "ranks disk";
+    int round, i;
+    set_make();
+    settle(p->directory);
+    for (round = 0; round < opt.rounds; round++) {
+        for (i = 0; i < 4; i++) {                       /* the two that are compared run side by side, now this one first, now that */
+            const contender *who = &c[i ^ (round & 1)];
+            row_add(section, who->name, "GB/s", (double)set.bytes / who->run(p) / 1e9);
+            settle(p->directory);
+        }
+    }
+    ranks_check(p);
+    ratio_add("save, sharded, disk: 4 ranks (threads) / one process", row_find(section, ranks_sharded), row_find(section, ours_sharded), NULL, 0.9, 1.0, 0);
+    ratio_add("save, single file, disk: 4 ranks (threads) / one process", row_find(section, ranks_single), row_find(section, ours_single), NULL, 0.9, 1.0, 0);
 }
 
 /* ---- LOAD ---------------------------------------------------------------------------------------------------------------- */
@@ -1346,6 +1424,7 @@ static void run_all(const char *program) {
         save_section(&disk, 1);
         if (opt.tmpfs[0]) save_section(&tmpfs, 0);
     }
+    if (wanted("ranks")) { announce("ranks"); ranks_section(&disk); }
     if (wanted("load")) {
         announce("load");
         load_section(&disk, 1);
@@ -1359,7 +1438,7 @@ static void run_all(const char *program) {
 /* ---- options, directories, and the parent that cleans up whatever happens to the child that measures --------------------- */
 static int usage(const char *problem, const char *what) {
     (void)fprintf(stderr, "bench: %s %s\nusage: bench [--quick] [--rounds N] [--size MIB] [--disk DIR] [--tmpfs DIR|none] [--json FILE]\n"
-                  "             [--only memory,sha,json,commit,save,load]\n", problem, what);
+                  "             [--only memory,sha,json,commit,save,ranks,load]\n", problem, what);
     return 2;
 }
 static int read_number(const char *text, int least, int most, int64_t *out) {

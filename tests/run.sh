@@ -14,17 +14,43 @@
 # JOBS             how many at a time (default: as many as there are processors)
 
 # ---- which suites run in which variant ------------------------------------------------------------------------------------------------------
-# `all`, `-x`: all but this one, `=x`: x is only compiled there (`=all` too). The commands are in the Makefile. To keep the whole below five minutes on two
-# processors each suite runs plain and with sanitizers, and elsewhere where that variant may make a difference to it.
+# `all`, `-x`: all but this one, `=x`: x is only compiled there (`=all` too). The commands are in the Makefile. To keep the whole below eight minutes
+# on two processors each suite runs plain, and elsewhere where that variant finds most for its time; `make test-all` leaves the rest not out. What
+# takes long in emulators and under sanitizers repeats less there (test_times, test_is_slow, test_is_sanitized in test.h).
+whole_table() {
+    cat <<'END'
+plain       -         gcc                         all
+asan        asan      libasan8                    all
+tsan        tsan      libtsan2                    storage engine faults ranks coord rank_faults
+m32         m32       gcc-12-multilib             all
+windows     windows   gcc-mingw-w64-x86-64+wine64 =faults =kill platform json sha256 meta file_format storage engine directory ranks coord
+s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    json meta file_format sha256 storage ranks
+aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static  sha256 file_format storage ranks
+valgrind    valgrind  valgrind                    file_format meta
+clang       clang     clang                       all
+cxx         cxx       g++                         all
+small       -         gcc                         sha256 storage engine
+musl        musl      musl-tools                  all
+tcc         tcc       tcc                         platform json meta sha256 storage directory ranks
+END
+}
 table() {
+    [ -z "${WHOLE:-}" ] || { whole_table; return; }
     sed '/^#/d' <<'END'
 # variant   word      Debian package              suites
 plain       -         gcc                         all
-asan        asan      libasan8                    file_format json sha256
-clang       clang     clang                       sha256
-cxx         cxx       g++                         json
-small       -         gcc                         sha256
-m32         m32       gcc-12-multilib             json
+asan        asan      libasan8                    all -kill -rank_faults
+tsan        tsan      libtsan2                    storage ranks coord
+m32         m32       gcc-12-multilib             all -faults -kill -rank_faults
+windows     windows   gcc-mingw-w64-x86-64+wine64 platform json meta storage engine ranks
+s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    json meta file_format storage ranks
+aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static  sha256 storage
+valgrind    valgrind  valgrind                    file_format meta
+clang       clang     clang                       storage
+cxx         cxx       g++                         json storage
+small       -         gcc                         sha256 storage engine
+musl        musl      musl-tools                  platform storage
+tcc         tcc       tcc                         platform json sha256 storage directory ranks
 END
 }
 
@@ -38,12 +64,15 @@ export DCP_TEST_LIMIT="${DCP_TEST_LIMIT:-900}" DCP_TEST_TIMEOUT="${DCP_TEST_TIME
 export ASAN_OPTIONS="${ASAN_OPTIONS:-allocator_may_return_null=1}" UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
 
 # ---- one suite in one variant: called by make -------------------------------------------------------------------------------------------------
+export WINEPREFIX="$root/build/wine" WINEDEBUG=-all WINEDLLOVERRIDES=mscoree,mshtml=
+of_wine() { PATH=$PATH:/usr/lib/wine command -v "$1" || echo "$1"; }      # Debian keeps its programs there
 # What comes before a program's name to run it.
 runner() {
     case $1 in
+    valgrind) echo valgrind -q --error-exitcode=9 ;;
     s390x) echo qemu-s390x-static ;;
     aarch64) echo qemu-aarch64-static ;;
-    windows) PATH=$PATH:/usr/lib/wine command -v wine64 || echo wine64 ;;      # Debian keeps it there
+    windows) of_wine wine64 ;;
     sh) echo sh ;;
     esac
 }
@@ -56,13 +85,26 @@ program() {
 }
 # run_program VARIANT SUITE
 run_program() {
-    export WINEPREFIX="$root/build/wine" WINEDEBUG=-all WINEDLLOVERRIDES=mscoree,mshtml=
+    # The full counts are those of the plain variant, and the tests see by themselves that they are sanitized. What takes ten times as long in an
+    # emulator is done even less there.
+    case $1 in plain | asan | tsan | sh) unset DCP_TEST_FEWER ;; *) export DCP_TEST_FEWER=1 ;; esac
+    case $1 in valgrind | s390x | aarch64 | windows) export DCP_TEST_SLOW=1 ;; *) unset DCP_TEST_SLOW ;; esac
+    if [ "$1" = windows ]; then export LC_ALL=C.UTF-8; fi               # wine keeps names in the locale's characters
     # The scripts compile much and compute little.
     if [ "$1" = sh ]; then CFLAGS="${CFLAGS:-} -O0"; fi
     # shellcheck disable=SC2046
     set -- $(runner "$1") "$(program "$1" "$2")"
     if command -v timeout >/dev/null 2>&1; then set -- timeout -k 10 "$DCP_TEST_LIMIT" "$@"; fi
     "$@" </dev/null
+}
+# The same with a directory of its own for what it writes, in memory where the variant is not about disks.
+run_apart() {
+    case $1 in plain | sh) apart=${TMPDIR:-/tmp} ;; *) apart=/dev/shm ;; esac
+    { [ -w "$apart" ] && apart=$(mktemp -d "$apart/dcp_suite.XXXXXX"); } || apart=$(mktemp -d "${TMPDIR:-/tmp}/dcp_suite.XXXXXX") || return
+    (TMPDIR=$apart && export TMPDIR && run_program "$@")
+    status=$?
+    rm -rf "$apart"
+    return $status
 }
 # cpu_seconds FILE: sets cpu, the seconds of processor time that the children of this shell have had. In a pipe or $() they were another shell's.
 cpu_seconds() {
@@ -108,7 +150,7 @@ build() {
 }
 run_suite() {
     if build "$1" "$2"; then
-        run_program "$1" "$2" >"build/result/$1/$2.log" 2>&1
+        run_apart "$1" "$2" >"build/result/$1/$2.log" 2>&1
         count "build/result/$1/$2.log" $?
     fi
     report "$1" "$2"
@@ -138,7 +180,14 @@ missing() {
     fi
 }
 # Whether the variant's compiler, libraries and runner work: its smallest program is built already.
-works() { [ -f "build/$1/probe" ] && [ "$(run_program "$1" probe 2>"build/$1/probe.err" | tr -d '\r')" = works ]; }
+works() {
+    if [ "$1" = windows ]; then
+        trap wine_end EXIT
+        trap 'exit 1' HUP INT TERM
+        wine_begin
+    fi
+    (run_program "$1" probe) >"build/$1/probe.out" 2>"build/$1/probe.err" && [ "$(tr -d '\r' <"build/$1/probe.out")" = works ]
+}
 
 # suites_of VARIANT PATTERN...: the names of the suites, those to compile only with = before them
 suites_of() {
@@ -184,6 +233,17 @@ add_scripts() {
     done
 }
 run_make() { "$MAKE" -k --no-print-directory -j "${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)}" "$@"; }
+
+# One wineserver for all suites, started and ended here: what wine starts by itself outlives its program, holds the files that the program had
+# open (so nothing may read a pipe to its end that wine can write to), and several at once would make the prefix several times.
+wine_begin() {
+    mkdir -p "$WINEPREFIX"
+    {
+        timeout -k 10 60 "$(of_wine wineserver64)" -p           # stays until it is told to go
+        timeout -k 10 200 "$(of_wine wine64)" wineboot -i       # makes the prefix
+    } </dev/null >build/wine.log 2>&1
+}
+wine_end() { timeout -k 10 60 "$(of_wine wineserver64)" -k </dev/null >>build/wine.log 2>&1; }
 
 SUITES=${SUITES:-} VARIANTS=${VARIANTS:-} begun=$(date +%s)
 rm -rf build/result

@@ -25,9 +25,12 @@
  *     SKIP_MISSING("mpi", "install libopenmpi-dev")  something is not there: a skip, but a failure if DCP_REQUIRE has the word mpi
  *     test_random(), test_random_below(n)            the same numbers in each run with the same DCP_TEST_SEED, whatever the filter
  *     test_dir()                                     a new empty directory, removed when the test ends (kept if DCP_TEST_KEEP is set)
+ *     test_times(n)                                  n, or a tenth of it where DCP_TEST_SLOW is set (under an emulator or valgrind) or DCP_TEST_FEWER (not plain)
+ *     test_is_slow(), test_is_sanitized()            whether it is, and whether a sanitizer is compiled in
  *     test_rm_rf(path)                               removes a file or a directory with all that is in it; follows no links
  *
- * Environment: DCP_TEST_FILTER=text runs only tests whose name contains it; DCP_TEST_SEED, DCP_TEST_TIMEOUT, DCP_TEST_KEEP, DCP_REQUIRE. */
+ * Environment: DCP_TEST_FILTER=text runs only tests whose name contains it; DCP_TEST_SEED, DCP_TEST_TIMEOUT, DCP_TEST_KEEP, DCP_TEST_SLOW,
+ * DCP_TEST_FEWER, DCP_REQUIRE. */
 #ifndef DCP_TEST_H
 #define DCP_TEST_H
 
@@ -124,6 +127,22 @@ static inline int test_required(const char *feature) {
     }
     return 0;
 }
+#ifndef __has_feature
+#define TEST_HAS(feature) 0
+#else
+#define TEST_HAS(feature) __has_feature(feature)
+#endif
+/* Whether a sanitizer is compiled in: it takes memory of its own, and several times as long. */
+static inline int test_is_sanitized(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || TEST_HAS(address_sanitizer) || TEST_HAS(thread_sanitizer) || TEST_HAS(memory_sanitizer)
+    return 1;
+#else
+    return 0;
+#endif
+}
+/* Under an emulator or valgrind: what only repeats something may do it less often. The checks stay the same. */
+static inline int test_is_slow(void) { return getenv("DCP_TEST_SLOW") != NULL; }
+static inline int test_times(int times) { return (test_is_slow() || getenv("DCP_TEST_FEWER")) && times > 10 ? times / 10 : times; }
 TEST_NORETURN static inline void test_skip_missing(const char *feature, const char *package, const char *file, int line) {
     char text[400];
     (void)snprintf(text, sizeof text, "%.100s is missing: %.250s", feature, package);
@@ -150,6 +169,13 @@ static inline void test_timeout(unsigned seconds) {     /* from now on, for this
     (void)sigaction(SIGALRM, &action, NULL);
     (void)alarm(seconds);
 }
+#endif
+
+/* Windows takes names in UTF-16: every call on a file there needs memory, also those after the rename that commits. */
+#ifdef _WIN32
+#define PATHS_NEED_MEMORY 1
+#else
+#define PATHS_NEED_MEMORY 0
 #endif
 
 /* ---- random numbers: splitmix64 ----------------------------------------------------------------------------------------------------- */
@@ -183,8 +209,12 @@ static inline void test_rm_rf(const char *path) {
 static inline int test_make_dir(char path[TEST_PATH]) {
     static int count;
     const char *base = getenv("TMPDIR") ? getenv("TMPDIR") : getenv("TEMP");
-    (void)snprintf(path, TEST_PATH, "%s\\dcp_test_%d_%d", base ? base : ".", _getpid(), ++count);
-    return _mkdir(path) == 0;
+    int tries;                                          /* a process that was killed may have left the name */
+    for (tries = 0; tries < 1000; tries++) {
+        (void)snprintf(path, TEST_PATH, "%s\\dcp_test_%d_%d", base ? base : ".", _getpid(), ++count);
+        if (_mkdir(path) == 0) return 1;
+    }
+    return 0;
 }
 #else
 static inline void test_rm_rf(const char *path) {

@@ -61,15 +61,24 @@ source_file malloc_only.c '#include <stdlib.h>' '#define DCP_MALLOC(size) malloc
 # ---- compilers, languages, warnings -----------------------------------------------------------------------------------------------------------
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla -Werror'
 quiet() { "$@" >"$work/log" 2>&1 && [ ! -s "$work/log" ] || fail "$* says: $(grep -m 3 -E 'error|warning|undefined' "$work/log" || head -n 3 "$work/log")"; }
-# compile COMPILER LANGUAGE STANDARD FLAGS...: without a word, and the program runs; the declarations alone as well
+need_compiler() {
+    case $1 in
+    clang*) need "$1" clang clang ;;
+    g++) need "$1" cxx g++ ;;
+    *) need "$1" gcc gcc ;;
+    esac
+}
+# silent COMPILER LANGUAGE STANDARD: the implementation and the declarations alone are read without a word
+silent() {
+    need_compiler "$1"
+    # shellcheck disable=SC2086
+    for file in implementation.c declarations.c; do quiet "$1" -x "$2" "-std=$3" $warnings -fsyntax-only -I"$root" $file; done
+}
+# compile COMPILER LANGUAGE STANDARD FLAGS...: what optimizers warn of too, and the program runs; the declarations alone as well
 compile() {
     compiler=$1 language=$2 standard=$3
     shift 3
-    case $compiler in
-    clang*) need "$compiler" clang clang ;;
-    g++) need "$compiler" cxx g++ ;;
-    *) need "$compiler" gcc gcc ;;
-    esac
+    need_compiler "$compiler"
     # shellcheck disable=SC2086
     {
         quiet "$compiler" -x "$language" "-std=$standard" $warnings "$@" -I"$root" implementation.c -o implementation -pthread
@@ -78,14 +87,16 @@ compile() {
     ./implementation && ./declarations || fail "the program fails"
 }
 for compiler in gcc clang; do
-    for standard in c99 c11 c17; do t "${compiler}_$standard" compile $compiler c $standard -O0; done
-    t "${compiler}_O2" compile $compiler c c99 -O2
-    t "${compiler}_O3_native" compile $compiler c c11 -O3 -march=native
+    for standard in c99 c11 c17; do t "${compiler}_$standard" silent $compiler c $standard; done
 done
+t gcc_O2 compile gcc c c99 -O2
+t gcc_O3_native compile gcc c c11 -O3 -march=native
+t clang_O1 compile clang c c17 -O1
 for compiler in g++ clang++; do
-    for standard in c++11 c++17; do t "${compiler}_$standard" compile $compiler c++ $standard -O0; done
-    t "${compiler}_O2" compile $compiler c++ c++11 -O2
+    for standard in c++11 c++17; do t "${compiler}_$standard" silent $compiler c++ $standard; done
 done
+t g++_O0 compile g++ c++ c++17 -O0
+t clang++_O2 compile clang++ c++ c++11 -O2
 
 # All that clang 14 can warn of (other versions have other lists), but for: padding and casts from const, which are no mistakes here; comparing
 # doubles with 0, which is meant; formats passed on by our own checked functions; enums with a default; what clang only guesses to be uninitialised.
@@ -101,6 +112,7 @@ t clang_everything everything
 programs_without_warnings() {
     for program in "$root"/tests/*.c "$root"/examples/*.c; do
         [ -f "$program" ] || continue
+        case $program in */mpi_*) continue ;; esac     # test_mpi.sh does, where there is an MPI
         quiet "$CC" -std=c99 -fsyntax-only -Wall -Wextra -Werror -I"$root" "$program"
     done
 }
@@ -180,6 +192,34 @@ under_valgrind() {
 }
 t valgrind_samples under_valgrind tests/python_samples.c
 t valgrind_slices under_valgrind examples/slices.c
+
+# ---- the table of requirements in tests/README.md -------------------------------------------------------------------------------------------
+# Each test that it names is in the file that it names: "`test_x.c`: `one`, `two`; `test_y.c`: `three`".
+requirements() {
+    awk '/^\|/ { n = split($0, part, "`"); for (i = 2; i <= n; i += 2) if (part[i] ~ /^test_.*\.(c|sh)$/) file = part[i]; else print file, part[i] }' \
+        "$root/tests/README.md" >named
+    [ "$(wc -l <named)" -gt 50 ] || fail "only $(wc -l <named) tests are named"
+    while read -r file name; do
+        case $file in
+        *.c) grep -q "^TEST($name)" "$root/tests/$file" ;;
+        *) grep -q -e "^ *t $name " -e "^ *t \${[a-z]*}_$name " "$root/tests/$file" ;;
+        esac || fail "tests/README.md names $name, which is not in $file"
+    done <named
+}
+t requirements_have_their_tests requirements
+
+# A test that its suite never runs finds nothing: after its definition each is named once more, by RUN(name), another macro, or a table.
+every_test_is_run() {
+    for path in "$root"/tests/test_*.c; do
+        awk '{ line = $0; sub(/\/\*.*/, "", line) }
+            match(line, /^TEST\([A-Za-z0-9_]+\)/) { defined[substr(line, 6, RLENGTH - 6)] = FNR; next }
+            { while (match(line, /[A-Za-z_][A-Za-z0-9_]*/)) { named[substr(line, RSTART, RLENGTH)] = FNR; line = substr(line, RSTART + RLENGTH) } }
+            END { for (name in defined) { count++; if (!(named[name] > defined[name])) print name }
+                if (!count) print "no TEST at all" }' "$path" >unused
+        [ ! -s unused ] || fail "${path##*/} does not run $(tr '\n' ' ' <unused)"
+    done
+}
+t every_test_is_run every_test_is_run
 
 # ---- the text of the headers --------------------------------------------------------------------------------------------------------------------
 # none FILE AWK-CONDITION WHAT: no line of the file for which the condition holds

@@ -822,8 +822,8 @@ static const char *const leftovers[] = {
 static const char *const lost_shards[] = { "x_shard_0." ID ".bin", "x_shard_17." ID ".bin", "a b_shard_0." ID ".bin" };
 static const char *const plain_shards[] = { "x_shard_0.bin", "x_shard_123.bin" };
 static const char *const strangers[] = {
-    "notes.txt", "x.tmp", "x." ID, ID ".tmp", "x.0123456789ABCDEF.tmp", "x.0123456789abcde.tmp", "x." ID "-.tmp", "x." ID "-a.tmp",
-    "x." ID ".tmp.gz", "x_shard_.bin", "x_shard_0.0123456789ABCDEF.bin", "x_shard_0." ID ".bin.bak", "_shard_0." ID ".bin",
+    "notes.txt", "x.tmp", "x." ID, ID ".tmp", "v.0123456789ABCDEF.tmp", "x.0123456789abcde.tmp", "x." ID "-.tmp", "x." ID "-a.tmp",
+    "x." ID ".tmp.gz", "x_shard_.bin", "v_shard_0.0123456789ABCDEF.bin", "x_shard_0." ID ".bin.bak", "_shard_0." ID ".bin",
     "x_shard_0x." ID ".bin", "x_shard_-1.bin", "x_shard_0.txt", "xshard_0.bin", "x_shard_12345678901.bin", "weights.bin", ".hidden"
 };
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -995,6 +995,25 @@ TEST(sweep_takes_only_regular_files) {
     done();
 #endif
 }
+/* A commit file that was moved elsewhere and left a link: no listing shows it, but it may name the data files. */
+TEST(sweep_is_careful_beside_a_linked_commit_file) {
+#ifdef _WIN32
+    SKIP("needs symbolic links");
+#else
+    use_local();
+    put_all(lost_shards, COUNT(lost_shards));
+    put_all(leftovers, COUNT(leftovers));
+    save("q", 1);
+    CHECK(strncmp(lost_shards[0], "x_shard_", 8) == 0);
+    CHECK_INT(symlink("elsewhere", at("x.metadata.json")), 0);
+    CHECK_INT(sweep(-1, 1), COUNT(leftovers));
+    CHECK(strstr(log_text.text, "only temporary files") != NULL);
+    drop("x.metadata.json");
+    CHECK_INT(sweep(-1, 1), COUNT(lost_shards));
+    check_loads("q", 1);
+    done();
+#endif
+}
 TEST(sweep_arguments) {
     dcp_sweep_desc desc = DCP_ZERO;
     dcp_removal removal;
@@ -1103,6 +1122,7 @@ int main(void) {
     RUN(sweep_dry_run_removes_nothing);
     RUN(sweep_goes_by_age);
     RUN(sweep_takes_only_regular_files);
+    RUN(sweep_is_careful_beside_a_linked_commit_file);
     RUN(sweep_arguments);
     RUN(sweep_beside_a_running_save);
     RUN(a_hundred_checkpoints);

@@ -14,20 +14,11 @@ static void hook_free(void *memory);
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
+#include "windows_errors.h"
 #ifndef _WIN32
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#endif
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#ifndef IS_SANITIZED
-#define IS_SANITIZED 0
 #endif
 
 #define KIB ((int64_t)1024)
@@ -586,20 +577,21 @@ TEST(flat_checksum_is_what_sha256sum_prints) {
     free(data);
 }
 
-#define TINY 50000
+#define TINY 50000                      /* a fifth or a tenth of it where that takes long */
 static void tiny_case(dcp_layout layout, int32_t *data, dcp_tensor *t, char (*labels)[16]) {
+    const size_t count = (size_t)test_times(test_is_sanitized() ? TINY / 5 : TINY);
     size_t i;
-    dcp_save_desc desc = saving("tiny", t, TINY);
-    for (i = 0; i < TINY; i++) {
+    dcp_save_desc desc = saving("tiny", t, count);
+    for (i = 0; i < count; i++) {
         data[i] = (int32_t)i * 7;
-        (void)snprintf(labels[i], sizeof labels[i], "t.%u", (unsigned)((i * 7919) % TINY));         /* in no order */
+        (void)snprintf(labels[i], sizeof labels[i], "t.%u", (unsigned)((i * 7919) % count));         /* in no order */
         t[i] = dcp_scalar(labels[i], DCP_INT32, &data[i]);
     }
     desc.layout = layout;
     save(&desc);
-    memset(data, 0, TINY * sizeof *data);
-    load_from("tiny", t, TINY);
-    for (i = 0; i < TINY; i++) CHECK_INT(data[i], (int32_t)i * 7);
+    memset(data, 0, count * sizeof *data);
+    load_from("tiny", t, count);
+    for (i = 0; i < count; i++) CHECK_INT(data[i], (int32_t)i * 7);
     verify_at("tiny");
     CHECK_OK(dcp_storage_delete(files, layout ? "tiny.checkpoint" : "tiny.metadata.json", &err));
 }
@@ -899,7 +891,7 @@ TEST(pieces_that_overlap_are_refused) {
     static const int64_t corner[2][4] = { { 0, 0, 7, 11 }, { 6, 10, 7, 1 } }, inside[2][4] = { { 0, 0, 13, 11 }, { 3, 3, 1, 1 } };
     static const int64_t far_apart[3][4] = { { 0, 0, 13, 4 }, { 0, 4, 13, 7 }, { 12, 3, 1, 2 } };
     use_memory();
-    CHECK_FAILS(save_pieces(corner, 2, 1), DCP_E_MISMATCH, "[0:7, 0:11] and [6:13, 10:11] overlap");
+    CHECK_FAILS(save_pieces(corner, 2, 1), DCP_E_MISMATCH, "[0:7, 0:11] (rank 0) and [6:13, 10:11] (rank 0) overlap");
     CHECK_FAILS(save_pieces(inside, 2, 0), DCP_E_MISMATCH, "overlap");
     CHECK_FAILS(save_pieces(far_apart, 3, 0), DCP_E_MISMATCH, "overlap");
     CHECK_INT(count_files(""), 0);
@@ -1093,6 +1085,7 @@ static void world_add(world *w, int rank, const dcp_tensor *t, const char *place
     dcp_tensor_metadata *m;
     char *name = (char *)allocated(strlen(t->name) + 1);
     if (size) memcpy(to, t->data, (size_t)size);
+    dcpi_swap_bytes(to, size, dcpi_dtype_width(t->dtype));
     r->tensors = (dcp_tensor_metadata *)realloc(r->tensors, (r->count + 1) * sizeof *m);
     CHECK(r->tensors != NULL);
     m = &r->tensors[r->count++];
@@ -1459,7 +1452,8 @@ static void box_case(int number) {
 }
 TEST(any_box_of_any_tensor) {
     int number;
-    for (number = 0; number < 1500; number++) box_case(number);
+    int cases = test_times(test_is_sanitized() ? 300 : 1500);
+    for (number = 0; number < cases; number++) box_case(number);
 }
 
 /* ==== strides ========================================================================================================================= */
@@ -1595,9 +1589,10 @@ static void *eye_unwrap(void *object_) {
     return inner;
 }
 /* What happens to each request, before it is done: 0, or the status it fails with. */
-static dcp_status eye_look(int *failing, int64_t size, int is_data, int64_t *bytes, int64_t *longest, dcp_error *error) {
+static dcp_status eye_look(int *calls, int *failing, int64_t size, int is_data, int64_t *bytes, int64_t *longest, dcp_error *error) {
     dcp_status status = DCP_OK;
     dcpi_mutex_lock(&eye.lock);
+    ++*calls;
     if (is_data) *bytes += size;
     if (size > *longest) *longest = size;
     if (eye.cancel && eye.cancel_after-- <= 0) dcp_cancel_request(eye.cancel);
@@ -1614,9 +1609,8 @@ static dcp_status eye_begin(void *c, const char *path, const char *temporary, in
 }
 static dcp_status eye_write(void *c, void *object, int64_t offset, const void *data, size_t size, dcp_error *error) {
     eye_object *o = (eye_object *)object;
-    dcp_status status = eye_look(&eye.failing_writes, (int64_t)size, o->is_data, &eye.bytes_written, &eye.longest_write, error);
+    dcp_status status = eye_look(&eye.writes, &eye.failing_writes, (int64_t)size, o->is_data, &eye.bytes_written, &eye.longest_write, error);
     (void)c;
-    eye.writes++;
     return status ? status : eye.inner->write(eye.inner->context, o->inner, offset, data, size, error);
 }
 static dcp_status eye_commit(void *c, void *object, int replace, dcp_error *error) {
@@ -1641,9 +1635,8 @@ static dcp_status eye_open(void *c, const char *path, void **object, dcp_object_
 }
 static dcp_status eye_read(void *c, void *object, int64_t offset, void *data, size_t size, dcp_error *error) {
     eye_object *o = (eye_object *)object;
-    dcp_status status = eye_look(&eye.failing_reads, (int64_t)size, o->is_data, &eye.bytes_read, &eye.longest_read, error);
+    dcp_status status = eye_look(&eye.reads, &eye.failing_reads, (int64_t)size, o->is_data, &eye.bytes_read, &eye.longest_read, error);
     (void)c;
-    eye.reads++;
     return status ? status : eye.inner->read(eye.inner->context, o->inner, offset, data, size, error);
 }
 static dcp_status eye_map(void *c, void *object, const void **data, dcp_error *error) {
@@ -1896,11 +1889,12 @@ TEST(every_flipped_bit_is_found) {
     done();
 }
 static void files_that_changed_body(void) {
-    uint8_t bytes[129] = {0};
+    uint8_t bytes[1000] = {0};
     dcp_tensor t = dcp_bytes("a", bytes, 33);
     save_small("x", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE);
     save_small("y", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE);
     memset(bytes, 1, sizeof bytes);
+    CHECK(size_of("y_shard_0.bin") <= (int64_t)sizeof bytes);
     put("y_shard_0.bin", bytes, (size_t)size_of("y_shard_0.bin"));      /* another checkpoint's, of the same size */
     copy("y_shard_0.bin", "x_shard_0.bin");
     CHECK_FAILS(try_load("x", &t, 1), DCP_E_CHECKSUM, "x_shard_0.bin");
@@ -2173,7 +2167,7 @@ static void budget_case(size_t budget, dcp_layout layout) {
     CHECK(load_growth >= 0 && load_growth <= most);
 }
 TEST(the_memory_budget_is_honoured) {
-    if (IS_SANITIZED) SKIP("a sanitizer's own memory would be measured");
+    if (test_is_sanitized() || test_is_slow()) SKIP("the memory of a sanitizer or an emulator would be measured");
     budget_case(1 << 20, DCP_LAYOUT_SHARDED);
     budget_case(64 << 20, DCP_LAYOUT_SINGLE);
 }
@@ -2246,7 +2240,7 @@ static void same_bytes_case(dcp_layout layout, dcp_checksum checksum, const dcp_
     dcp_free(first);
 }
 TEST(one_state_gives_one_sequence_of_bytes) {
-    const int64_t size = 9 * MIB + 77;
+    const int64_t size = (test_is_sanitized() ? 3 : 9) * MIB + 77;         /* more than the budgets */
     uint8_t *data = filled((size_t)size, 6);
     int64_t shape[2] = { 300, 5 };
     dcp_tensor t[4];
@@ -2331,7 +2325,7 @@ static int fail_each(dcp_status (*call)(void), void (*check)(dcp_status status))
         status = call();
         was_reached = hook_countdown < 0;
         hook_countdown = -1;
-        CHECK(status == DCP_OK || (status == DCP_E_MEMORY && was_reached));
+        CHECK(status == DCP_OK || ((status == DCP_E_MEMORY || (status == DCP_E_UNKNOWN && PATHS_NEED_MEMORY)) && was_reached));
         CHECK(status == DCP_OK || err.message[0] != '\0');
         if (store == NULL) CHECK_INT(hook_live, before);
         check(status);
@@ -2341,7 +2335,7 @@ static int fail_each(dcp_status (*call)(void), void (*check)(dcp_status status))
 }
 static void check_nothing(dcp_status status) { (void)status; }
 static void check_first_save(dcp_status status) {       /* nothing is left of one that failed */
-    if (status) { CHECK_INT(count_files(""), 0); return; }
+    if (status && status != DCP_E_UNKNOWN) { CHECK_INT(count_files(""), 0); return; }
     CHECK_OK_MESSAGE(verify_now("x"), err.message);
     drop(failing_layout == DCP_LAYOUT_SINGLE ? "x.checkpoint" : "x.metadata.json");
     if (failing_layout == DCP_LAYOUT_SHARDED) drop("x_shard_0.bin");
@@ -2350,7 +2344,7 @@ static void check_first_save(dcp_status status) {       /* nothing is left of on
 static void check_later_save(dcp_status status) {       /* what was there before, or what is there now, loads */
     int least = failing_layout == DCP_LAYOUT_SINGLE ? 1 : 2, count = count_files("");
     CHECK_OK_MESSAGE(verify_now("x"), err.message);
-    CHECK(count == least || (status == DCP_OK && count == least + 1));  /* cleaning up after an overwrite may fail: then sweep does it */
+    CHECK(count == least || ((status == DCP_OK || status == DCP_E_UNKNOWN) && count == least + 1));  /* cleaning up after an overwrite may fail: then sweep does it */
     if (count == least) return;
     done();
     use_memory();
@@ -2430,6 +2424,7 @@ TEST(map_of_a_file_is_no_copy) {
     dcp_checkpoint *c;
     const void *data;
     size_t size;
+    if (DCPI_BIG_ENDIAN) SKIP("files are little-endian: here each map is a copy");
     use_local();
     use_watch();
     save_for_map(DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE);
@@ -2517,14 +2512,14 @@ TEST(map_has_its_own_deadline) {
     done();
 }
 #define MAPPERS 4
-typedef struct mapper { dcp_checkpoint *c; int ok; const void *last; } mapper;
+typedef struct mapper { dcp_checkpoint *c; int ok, times; const void *last; } mapper;
 static void map_often(void *argument) {
     static const char *const all[] = { "small", "large", "scalar" };
     static const size_t sizes[] = { 100, 3 * 1024 * 1024 + 5, 8 };
     mapper *m = (mapper *)argument;
     int i;
     m->ok = 1;
-    for (i = 0; i < 30; i++) {
+    for (i = 0; i < m->times; i++) {
         const void *data;
         size_t size;
         dcp_error error;
@@ -2541,6 +2536,7 @@ static void map_from_threads(void) {
     for (i = 0; i < MAPPERS; i++) {
         mappers[i].c = c;
         mappers[i].ok = 1;
+        mappers[i].times = test_is_sanitized() ? 9 : 30;
         if (dcpi_thread_start(&threads[started], map_often, &mappers[i]) == 0) started++;
     }
     for (i = 0; i < started; i++) dcpi_thread_join(&threads[i]);
@@ -2576,6 +2572,7 @@ TEST(map_beside_a_read) {
     save_for_map(DCP_LAYOUT_SHARDED, DCP_CHECKSUM_FLAT);
     m.c = open_at("x");
     m.ok = 1;
+    m.times = test_is_sanitized() ? 9 : 30;
     is_running = dcpi_thread_start(&thread, map_meanwhile, &m) == 0;
     for (i = 0; i < 10; i++) CHECK_OK_MESSAGE(dcp_read(m.c, &t, 1, &err), err.message);
     if (is_running) dcpi_thread_join(&thread);
@@ -2716,13 +2713,15 @@ static void save_unknown_type(void) {
     dcp_metadata_free(m);
 }
 static void opaque_body(void) {
-    const float a[4] = { 1, 2, 3, 4 };
-    uint8_t bytes[17];
+    const float numbers[4] = { 1, 2, 3, 4 };
+    uint8_t bytes[17], a[16];                          /* as they are in the file */
     int64_t shape[2] = { 2, 2 };
     const void *data;
     size_t size;
     dcp_tensor t, fresh;
     dcp_checkpoint *c;
+    memcpy(a, numbers, sizeof a);
+    dcpi_swap_bytes(a, 16, 4);
     save_unknown_type();
     verify_at("x");
     c = open_at("x");
@@ -3686,7 +3685,12 @@ static void prefix_length_body(void) {
 TEST(a_prefix_has_at_most_180_bytes) { on_local_and_memory(prefix_length_body); }
 
 static void bad_path_body(void) {
-    static const char *const bad[] = { "", "x/", ".", "..", "x/..", "a:b", "a\\b", "tab\t", "\xff" };
+    static const char *const bad[] = {
+        "", "x/", ".", "..", "x/..", "tab\t", "\xff", "a:b", "aa:b", "x/a:b",
+#ifndef _WIN32                              /* where it separates */
+        "a\\b",
+#endif
+    };
     size_t i;
     for (i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         dcp_save_desc s = saving(bad[i], NULL, 0);
@@ -4007,6 +4011,26 @@ static void seed_paths_body(void) {
 }
 TEST(seed_file_paths_are_found_in_three_places) { on_local_and_memory(seed_paths_body); }
 
+/* What is odd about a foreign document goes to the log of the one who opens it. */
+TEST(seed_document_loads_with_warnings) {
+    seed s;
+    float bytes[64] = {0}, got[5];
+    dcp_tensor t = vector("w0", DCP_FP32, got, 5);
+    dcp_load_desc l;
+    heard *h;
+    use_local();
+    l = loading("x", &t, 1);
+    h = hearing(&l.io);
+    seed_begin(&s, 1);
+    seed_shard(&s, 0, "x_shard_0.bin", "w0", 5, 1.5f, 0, bytes);
+    put("x_shard_0.bin", bytes, 20);
+    seed_end(&s);
+    put_text("x.metadata.json", s.text);
+    CHECK_OK_MESSAGE(dcp_load(&l, &err), err.message);
+    CHECK(h->warnings > 0);
+    CHECK(strstr(h->text, "x.metadata.json") && strstr(h->text, "shard 0 is missing its checksum"));
+    done();
+}
 TEST(seed_document_without_checksums) {
     seed s;
     float bytes[64] = {0};
@@ -4472,7 +4496,9 @@ int main(void) {
     RUN(a_manifest_is_refused_in_words);
     RUN(load_hands_over_the_document);
     RUN(a_budget_of_less_than_a_mebibyte_is_refused);
+#ifndef _WIN32
     RUN(the_memory_budget_is_honoured);
+#endif
     RUN(allocations_do_not_grow_with_the_data);
     RUN(one_state_gives_one_sequence_of_bytes);
     RUN(any_number_of_threads_loads_the_same);
@@ -4523,8 +4549,10 @@ int main(void) {
     RUN(bad_paths_are_refused);
     RUN(keys_of_a_storage_stay_inside);
     RUN(directories_are_made);
+#ifndef _WIN32
     RUN(a_relative_path_and_one_without_a_directory);
     RUN(symbolic_links);
+#endif
     RUN(a_directory_can_be_moved);
     RUN(a_checkpoint_replaced_while_it_is_read_is_read_again);
     RUN(a_checkpoint_replaced_again_and_again);
@@ -4533,6 +4561,7 @@ int main(void) {
     RUN(a_plain_name_that_is_taken_meanwhile_is_not_replaced);
     RUN(seed_document_with_several_shards);
     RUN(seed_file_paths_are_found_in_three_places);
+    RUN(seed_document_loads_with_warnings);
     RUN(seed_document_without_checksums);
     RUN(seed_document_with_one_name_on_two_ranks);
     RUN(seed_single_file_without_data);

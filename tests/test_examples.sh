@@ -7,12 +7,17 @@
 # README's first program (err, status, save, load, tensors) and what a `// needs: DECLARATIONS` comment in it asks for.
 #
 # CC, CFLAGS, CXX, CXXFLAGS   compilers and flags; default: cc -O2, g++ -std=c++11
+# MPICC, MPIRUN               of one MPI; default: mpicc, mpirun
 # DCP_REQUIRE                 with the word cxx (mpi, cuda) in it, what is missing for that is a failure, not a skip
 # DCP_TEST_FILTER             only tests whose name contains this
 
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
 CC=${CC:-cc} CFLAGS=${CFLAGS:--O2} CXX=${CXX:-g++} CXXFLAGS=${CXXFLAGS:--std=c++11}
+MPICC=${MPICC:-mpicc} MPIRUN=${MPIRUN:-mpirun}
+# Open MPI: as root too, more ranks than processors, and quietly.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_btl_base_warn_component_unused=0 UCX_LOG_LEVEL="${UCX_LOG_LEVEL:-error}"
 passed=0 failed=0 skipped=0
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/dcp_examples.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
@@ -52,17 +57,20 @@ run_in() {
 # shellcheck disable=SC2086
 compile() { $CC $CFLAGS "$1" -I"$root" -o "$2" -lm -pthread; }
 # shellcheck disable=SC2086
+compile_mpi() { $MPICC $CFLAGS "$1" -I"$root" -o "$2" -lm -pthread 2>&1 | grep -v 'mpi\.h'; [ -x "$2" ]; }
+# shellcheck disable=SC2086
 compile_cxx() { $CXX $CXXFLAGS -x c++ "$1" -I"$root" -o "$2" -lm -pthread; }
 
 # ---- the examples -----------------------------------------------------------------------------------------------
 
-for example in quickstart game_save single_file resume_loop slices custom_storage custom_json_state; do
+for example in quickstart game_save single_file resume_loop slices custom_storage custom_json_state own_coordinator; do
     source=$root/examples/$example.c program=$scratch/$example
     wanted "$example" || continue
     if [ ! -f "$source" ]; then bad "$example" "examples/$example.c is not there"; continue; fi
     lines=$(wc -l <"$source")
     least=25 most=90
     [ $example = custom_storage ] && most=99
+    [ $example = own_coordinator ] && most=120
     if [ "$lines" -lt $least ] || [ "$lines" -gt $most ]; then
         bad "$example" "$((lines)) lines, not $least to $most"
         continue
@@ -87,18 +95,18 @@ for example in quickstart game_save single_file resume_loop slices custom_storag
 done
 
 if wanted demo_charlm && build demo_charlm compile "$root/examples/demo_charlm.c" "$scratch/demo_charlm"; then
-    # Two steps, then two more; the same four at once; what comes out must be the same.
+    # Two steps on 4 ranks, then two more on 3; the same four at once on 1; what comes out must be the same.
     set -- --text "$root/dcp.h" --save-every 2
     if run_in demo_charlm "$scratch/a" '^parameters sha256 ' "$scratch/demo_charlm" train --dir . --steps 2 "$@" &&
-        run_in demo_charlm "$scratch/a" '^parameters sha256 ' "$scratch/demo_charlm" train --dir . --steps 4 "$@" &&
+        run_in demo_charlm "$scratch/a" '^parameters sha256 ' "$scratch/demo_charlm" train --dir . --steps 4 --ranks 3 "$@" &&
         cp "$scratch/out.txt" "$scratch/resumed.txt" &&
-        run_in demo_charlm "$scratch/b" '^parameters sha256 ' "$scratch/demo_charlm" train --dir . --steps 4 "$@"; then
+        run_in demo_charlm "$scratch/b" '^parameters sha256 ' "$scratch/demo_charlm" train --dir . --steps 4 --ranks 1 "$@"; then
         if [ "$(tail -n 1 "$scratch/resumed.txt")" = "$(tail -n 1 "$scratch/out.txt")" ]; then ok demo_charlm
         else bad demo_charlm "the resumed run ends with other parameters"; fi
     fi
 fi
 
-for example in quickstart game_save single_file resume_loop slices custom_storage custom_json_state demo_charlm; do
+for example in quickstart game_save single_file resume_loop slices custom_storage custom_json_state own_coordinator demo_charlm; do
     wanted "${example}_cxx" || continue
     if ! have "$CXX"; then missing "${example}_cxx" cxx "no C++ compiler ($CXX); install g++"; continue; fi
     source=$root/examples/$example.c program=$scratch/${example}_cxx
@@ -108,6 +116,42 @@ for example in quickstart game_save single_file resume_loop slices custom_storag
     fi
     ok "${example}_cxx"
 done
+
+# ---- the examples for MPI: each with one number of ranks, then with another ----------------------------------------
+
+mpi_is_there() {        # mpi_is_there NAME
+    if have "$MPICC" && have "$MPIRUN"; then return 0; fi
+    missing "$1" mpi "$MPICC or $MPIRUN is not there; install openmpi-bin libopenmpi-dev, or mpich libmpich-dev"
+    return 1
+}
+# ranks NAME N PATTERN COMMAND...
+ranks() {
+    name=$1 n=$2 pattern=$3; shift 3
+    run_in "$name" "$scratch/$name.d" "$pattern" timeout -k 5 120 "$MPIRUN" -np "$n" "$@"
+}
+name=mpi_stencil program=$scratch/mpi_stencil
+if wanted $name && mpi_is_there $name; then
+    lines=$(wc -l <"$root/examples/mpi_stencil.c")
+    if [ "$lines" -gt 120 ]; then bad $name "$((lines)) lines, not up to 120"
+    elif build $name compile_mpi "$root/examples/mpi_stencil.c" "$program" &&
+        ranks "$name" 4 '^step 300$' "$program" whole 2x2 300 &&
+        ranks "$name" 4 '^step 150$' "$program" parts 2x2 150 &&
+        ranks "$name" 3 '^proved: ' "$program" parts 1x3 300 whole; then
+        if grep -q '^resumed at step 150$' "$scratch/out.txt"; then ok $name
+        else bad $name "it did not go on from step 150"; fi
+    fi
+fi
+name=demo_charlm_mpi program=$scratch/demo_charlm_mpi
+compile_demo_mpi() { CFLAGS="$CFLAGS -DDCP_MPI" compile_mpi "$@"; }
+if wanted $name && mpi_is_there $name && build $name compile_demo_mpi "$root/examples/demo_charlm.c" "$program"; then
+    set -- --dir . --text "$root/dcp.h" --save-every 2
+    if ranks "$name" 3 '^parameters sha256 ' "$program" train --steps 2 "$@" &&
+        ranks "$name" 2 '^parameters sha256 ' "$program" train --steps 4 "$@"; then
+        # The threads' four steps, if they were run, are these.
+        if [ ! -s "$scratch/resumed.txt" ] || [ "$(tail -n 1 "$scratch/resumed.txt")" = "$(tail -n 1 "$scratch/out.txt")" ]; then ok $name
+        else bad $name "processes of MPI end with other parameters than threads"; fi
+    fi
+fi
 
 # ---- the code blocks of README.md -------------------------------------------------------------------------------
 
@@ -124,8 +168,8 @@ else
         line=${block##*_} line=${line%.c} name=readme_line_$line
         wanted "$name" || continue
         if grep -q 'mpi' "$block"; then
-            if ! have mpicc; then missing "$name" mpi "mpicc is not there; install libopenmpi-dev"; continue; fi
-            build "$name" mpicc -x c "$block" -I"$root" -c -o "$scratch/block.o" && ok "$name"
+            if ! have "$MPICC"; then missing "$name" mpi "$MPICC is not there; install libopenmpi-dev or libmpich-dev"; continue; fi
+            build "$name" "$MPICC" -x c "$block" -I"$root" -c -o "$scratch/block.o" && ok "$name"
         elif grep -q 'cuda' "$block" && ! have nvcc; then
             missing "$name" cuda "nvcc is not there; install the CUDA toolkit"
         elif grep -q '[ \t*]main *(' "$block"; then

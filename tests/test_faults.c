@@ -12,12 +12,17 @@ static void hungry_free(void *memory);
 #define DCP_FREE(memory) hungry_free(memory)
 #ifndef _WIN32
 #define nanosleep no_sleep              /* <time.h> declares it so: pauses between attempts cost thousands of tests their time */
+#else
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+#define Sleep(ms) ((void)(ms))
 #endif
 #define DCP_LIMIT_DOCUMENT ((int64_t)64 << 20)          /* so that a sparse file of a terabyte is beyond it */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
 #include "fault_storage.h"
+#include "windows_errors.h"
 #ifndef _WIN32
 #include <sys/select.h>
 #include <sys/wait.h>
@@ -37,7 +42,8 @@ static void pause_ms(int ms) {
     (void)select(0, NULL, NULL, NULL, &span);
 }
 #else
-static void pause_ms(int ms) { dcpi_os_sleep_ms(ms); }
+#undef Sleep
+static void pause_ms(int ms) { Sleep((DWORD)ms); }
 #endif
 
 /* ---- memory: counts what lives, and fails when told ------------------------------------------------------------------------------------ */
@@ -425,7 +431,7 @@ static int starve_once(world *w, world_work work, world_judge judge, int64_t n, 
     hungry_fail(0, 0);
     check_error(status, &err);
     if (!tripped) CHECK_OK_MESSAGE(status, err.message);
-    if (status == DCP_E_UNKNOWN && w->in_memory && for_ever) {          /* no memory to look with whether the commit went through: nobody can know */
+    if (status == DCP_E_UNKNOWN && ((w->in_memory && for_ever) || PATHS_NEED_MEMORY)) { /* none to look with whether the commit went through: nobody can know */
         int generation = generation_at(w->storage, w->f, "old");
         CHECK(generation == 1 || generation == 2);
         world_reset(w);
@@ -1101,6 +1107,7 @@ static void rounds(world *w, const char *name, world_work work, round_judge judg
         for (kind = 0; kind <= FAULT_ANY; kind++) {
             int fails = 1;
             if (!is_likely((fault_kind)kind, ways[way].sys)) continue;
+            if (kind != FAULT_ANY && (test_is_slow() || test_is_sanitized())) continue;     /* any call is each of these once more */
             for (r.n = 1; fails; r.n++) {
                 doing("%s, %s, %s: %s %d, %s", name, w->f->name, w->in_memory ? "memory" : "local", fault_kind_name((fault_kind)kind), (int)r.n, ways[way].name);
                 r.w = w;
@@ -1189,6 +1196,41 @@ TEST(storage_fails_in_saves) {
             world_end_faulty(&w);
         }
     }
+}
+
+/* ---- with workers ----------------------------------------------------------------------------------------------------------------------- */
+static dcp_status large_faulty(world *w, unsigned char *bytes, int is_save, fault_kind kind, int64_t n, int sys, dcp_error *err) {
+    dcp_status status;
+    fault_set(&faulty, kind, n, 1, sys);
+    status = large_run(w->use, bytes, is_save, err);
+    check_error(status, err);
+    return status;
+}
+TEST(storage_fails_beside_workers) {
+    static const int64_t points[] = { 1, 2, 5, 9, 17, 30 };
+    unsigned char *bytes = (unsigned char *)malloc(LARGE);
+    dcp_error err;
+    snapshot before;
+    world w;
+    size_t i;
+    world_make_faulty(&w, &forms[0], 0);
+    CHECK(bytes != NULL);
+    memset(bytes, 7, LARGE);
+    CHECK_OK_MESSAGE(large_run(w.storage, bytes, 1, &err), err.message);
+    for (i = 0; i < DCPI_COUNT(points); i++) {
+        doing("call %d", (int)points[i]);
+        snapshot_take(w.storage, &before);
+        CHECK_INT(large_faulty(&w, bytes, 1, FAULT_WRITE, points[i], ENOSPC, &err), DCP_E_SPACE);
+        check_unchanged(w.storage, &before);
+        CHECK_OK_MESSAGE(large_faulty(&w, bytes, 1, FAULT_WRITE, points[i], EIO, &err), err.message);
+        CHECK_INT(faulty.reused, 0);
+        memset(bytes, 0, LARGE);
+        if (large_faulty(&w, bytes, 0, FAULT_READ, points[i], EROFS, &err) != DCP_E_IO) CHECK(faulty.failed == 0);
+        CHECK_OK_MESSAGE(large_run(w.storage, bytes, 0, &err), err.message);
+        CHECK(bytes[0] == 7 && memcmp(bytes, bytes + 1, LARGE - 1) == 0);
+    }
+    world_end_faulty(&w);
+    free(bytes);
 }
 
 /* ---- what exactly is retried, and what is not ------------------------------------------------------------------------------------------ */
@@ -1314,6 +1356,61 @@ TEST(a_failed_directory_sync_after_the_rename_is_unknown) {
         CHECK(strstr(err.message, report.path) != NULL);
         CHECK_INT(generation_at(w.storage, w.f, "old"), 2);
         check_kept_but(w.storage, &before, w.f->layout == DCP_LAYOUT_SINGLE ? "old.checkpoint" : "old.metadata.json");
+        world_end_faulty(&w);
+    }
+}
+/* Exponential, with jitter, and never longer than max_ms. The pauses are not made here, only added up. */
+#ifndef _WIN32
+TEST(pauses_between_attempts_are_bounded) {
+    saving v;
+    dcp_error err;
+    world w;
+    world_make_faulty(&w, &forms[0], 0);
+    saving_make(&v, w.f, w.use, "fresh", 2, TENSORS);
+    v.desc.io.retry.attempts = 6;
+    v.desc.io.retry.first_ms = 10;
+    v.desc.io.retry.max_ms = 40;
+    pauses_ns = 0;
+    fault_set(&faulty, FAULT_BEGIN, 1, FOR_EVER, EIO);
+    CHECK_INT(dcp_save(&v.desc, &err), DCP_E_IO);
+    CHECK_INT(faulty.calls[FAULT_BEGIN], 6);
+    CHECK(pauses_ns > 0 && pauses_ns <= (int64_t)(10 + 20 + 40 + 40 + 40 + 5) * 1000000);
+    world_end_faulty(&w);
+}
+#endif
+/* What is read ends too early, once: no crash, no wrong bytes, and an error that says what kind of trouble it is. */
+static void read_short(world *w, const char *name, world_work work) {
+    static const fault_kind kinds[] = { FAULT_OPEN, FAULT_READ, FAULT_STAT };
+    size_t k;
+    int64_t n;
+    for (k = 0; k < DCPI_COUNT(kinds); k++) {
+        for (n = 1; n < 100; n++) {
+            snapshot before;
+            dcp_error err;
+            dcp_status status;
+            doing("%s, %s: %s %d comes out short", name, w->f->name, fault_kind_name(kinds[k]), (int)n);
+            snapshot_take(w->storage, &before);
+            fault_set(&faulty, kinds[k], n, 1, FAULT_SHORT);
+            status = work(w, &err);                     /* it compares what it loaded */
+            check_error(status, &err);
+            if (status) CHECK(status == DCP_E_INCOMPLETE || status == DCP_E_CHECKSUM || status == DCP_E_FORMAT || status == DCP_E_SIGNATURE);
+            check_unchanged(w->storage, &before);
+            if (faulty.failed == 0) break;
+        }
+        CHECK(n < 100);
+    }
+    fault_reset(&faulty);
+    done();
+}
+TEST(reads_that_come_out_short_are_noticed) {
+    int i;
+    for (i = 0; i < FORMS; i++) {
+        world w;
+        world_make_faulty(&w, &forms[i], i % 2);
+        read_short(&w, "load", work_load);
+        read_short(&w, "load everything", work_load_all);
+        read_short(&w, "verify", work_verify);
+        read_short(&w, "read_new", work_read_new);
         world_end_faulty(&w);
     }
 }
@@ -1791,11 +1888,13 @@ static void flip_checkpoint(const form *f, size_t alignment, size_t stride) {
 }
 TEST(every_bit_is_covered) {
     int i;
-    for (i = 0; i < FORMS; i++) flip_checkpoint(&forms[i], 0, i < 2 ? 1 : 3);
+    size_t sparse = test_is_slow() ? 101 : test_is_sanitized() ? 11 : 1;      /* the plain build flips all */
+    for (i = 0; i < FORMS; i++) flip_checkpoint(&forms[i], 0, i < 2 ? sparse : 3 * sparse);
 }
 TEST(bits_of_wide_gaps_are_covered) {
     int i;
-    for (i = 0; i < 4; i++) flip_checkpoint(&forms[i], 4096, 37);
+    size_t sparse = test_is_slow() ? 10 : test_is_sanitized() ? 5 : 1;
+    for (i = 0; i < 4; i++) flip_checkpoint(&forms[i], 4096, 37 * sparse);
 }
 /* The same through files: what memory storages read is not all there is. */
 static void flip_file(dcp_storage *storage, const form *f, const char *path, long from, int in_gap_at_most) {
@@ -2279,6 +2378,120 @@ TEST(two_threads_overwrite_one_path) {
     }
 }
 
+/* ---- several programs in one directory ------------------------------------------------------------------------------------------------ */
+#define OFTEN 100
+typedef struct worker { dcp_storage *storage; const form *f; const char *path; int steps; dcp_status status; dcp_error err; volatile int finished; } worker;
+/* Overwrites its path, or saves step after step beside it. */
+static void work_often(void *user) {
+    worker *w = (worker *)user;
+    int i;
+    for (i = 0; i < OFTEN && w->status == DCP_OK; i++) {
+        char path[40];
+        (void)snprintf(path, sizeof path, w->steps ? "%s%03d" : "%s", w->path, i);
+        w->status = save(w->storage, w->f, path, 1 + i % GENERATIONS, 1, &w->err);
+        if (test_is_sanitized() || test_is_slow()) dcpi_os_sleep_ms(3); /* a load starts anew three times at most: it must be able to end */
+    }
+    dcpi_flag_set(&w->finished, 1);
+}
+static void worker_make(worker *w, dcp_storage *storage, const form *f, const char *path, int steps) {
+    memset(w, 0, sizeof *w);
+    w->storage = storage;
+    w->f = f;
+    w->path = path;
+    w->steps = steps;
+}
+TEST(two_paths_of_one_directory_do_not_disturb_each_other) {
+    int where, f;
+    for (where = 0; where <= 1; where++) {
+        for (f = 0; f < 2; f++) {
+            dcp_storage *storage = where ? in_memory() : local_at(ram_dir());
+            worker a, b;
+            dcpi_thread thread;
+            snapshot now;
+            doing("%s, where %d", forms[f].name, where);
+            worker_make(&a, storage, &forms[f], "a", 0);
+            worker_make(&b, storage, &forms[f], "b", 0);
+            CHECK_INT(dcpi_thread_start(&thread, work_often, &a), 0);
+            work_often(&b);
+            dcpi_thread_join(&thread);
+            CHECK_OK_MESSAGE(a.status, a.err.message);
+            CHECK_OK_MESSAGE(b.status, b.err.message);
+            CHECK_INT(generation_at(storage, &forms[f], "a"), 1 + (OFTEN - 1) % GENERATIONS);
+            CHECK_INT(generation_at(storage, &forms[f], "b"), 1 + (OFTEN - 1) % GENERATIONS);
+            snapshot_take(storage, &now);
+            CHECK_INT(now.count, f == 0 ? 4 : 2);       /* each cleaned up after itself, and not after the other */
+            dcp_storage_close(storage);
+            done();
+        }
+    }
+}
+TEST(sweep_and_prune_beside_saves) {
+    int where, f;
+    for (where = 0; where <= 1; where++) {
+        for (f = 0; f < 2; f++) {
+            dcp_storage *storage = where ? in_memory() : local_at(ram_dir());
+            worker w;
+            dcpi_thread thread;
+            dcp_error err;
+            dcp_status status = DCP_OK;
+            doing("%s, where %d", forms[f].name, where);
+            worker_make(&w, storage, &forms[f], "s", 1);
+            CHECK_INT(dcpi_thread_start(&thread, work_often, &w), 0);
+            while (!dcpi_flag_get(&w.finished) && status == DCP_OK) {
+                dcp_sweep_desc sweep_desc = DCP_ZERO;
+                dcp_prune_desc prune_desc = DCP_ZERO;
+                io_make(&sweep_desc.io, storage);
+                io_make(&prune_desc.io, storage);
+                status = dcp_sweep(&sweep_desc, NULL, &err);
+                if (!status) status = dcp_prune(&prune_desc, NULL, &err);
+            }
+            dcpi_thread_join(&thread);
+            CHECK_OK_MESSAGE(w.status, w.err.message);
+            CHECK_OK_MESSAGE(status, err.message);
+            CHECK_INT(generation_at(storage, &forms[f], "s099"), 1 + 99 % GENERATIONS);
+            dcp_storage_close(storage);
+            done();
+        }
+    }
+}
+/* There is a checkpoint at every instant, so it is found at every instant. */
+TEST(latest_and_list_while_the_checkpoint_is_replaced) {
+    int where, f;
+    for (where = 0; where <= 1; where++) {
+        for (f = 0; f < 2; f++) {
+            dcp_storage *storage = where ? in_memory() : local_at(ram_dir());
+            worker w;
+            dcpi_thread thread;
+            dcp_error err;
+            dcp_status status = DCP_OK;
+            doing("%s, where %d", forms[f].name, where);
+            must_save(storage, &forms[f], "p", 1, 0);
+            worker_make(&w, storage, &forms[f], "p", 0);
+            CHECK_INT(dcpi_thread_start(&thread, work_often, &w), 0);
+            while (!dcpi_flag_get(&w.finished) && status == DCP_OK) {
+                dcp_latest_desc latest = DCP_ZERO;
+                dcp_list_desc list = DCP_ZERO;
+                dcp_list_entry *entries;
+                size_t count;
+                char *path;
+                io_make(&latest.io, storage);
+                io_make(&list.io, storage);
+                status = dcp_latest(&latest, &path, &err);
+                dcp_free(path);
+                if (!status) status = dcp_list(&list, &entries, &count, &err);
+                if (!status && count != 1) status = dcpi_fail(&err, DCP_E_NOT_FOUND, "the list has %d entries", (int)count);
+                if (!status && entries[0].status) status = dcpi_fail(&err, entries[0].status, "list: %s", entries[0].message);
+                if (!status) dcp_free(entries);
+            }
+            dcpi_thread_join(&thread);
+            CHECK_OK_MESSAGE(w.status, w.err.message);
+            CHECK_OK_MESSAGE(status, err.message);
+            dcp_storage_close(storage);
+            done();
+        }
+    }
+}
+
 /* ---- a tensor that changes while it is saved ------------------------------------------------------------------------------------------- */
 typedef struct scribbler { volatile unsigned char *bytes; size_t size; volatile int stop; } scribbler;
 static void scribble(void *user) {
@@ -2341,7 +2554,10 @@ typedef struct writer { dcp_storage *storage; const form *f; dcp_status status; 
 static void overwrite_often(void *user) {
     writer *w = (writer *)user;
     int i;
-    for (i = 0; i < OVERWRITES && w->status == DCP_OK; i++) w->status = save(w->storage, w->f, "p", 1 + i % GENERATIONS, 1, &w->err);
+    for (i = 0; i < OVERWRITES && w->status == DCP_OK; i++) {
+        w->status = save(w->storage, w->f, "p", 1 + i % GENERATIONS, 1, &w->err);
+        if (test_is_sanitized() || test_is_slow()) dcpi_os_sleep_ms(3); /* a load starts anew three times at most: it must be able to end */
+    }
     dcpi_flag_set(&w->finished, 1);
 }
 TEST(a_reader_never_sees_a_mixture) {
@@ -2954,12 +3170,17 @@ int main(void) {
     RUN(memory_fails_in_storages);
     RUN(memory_fails_beside_workers);
     RUN(storage_fails_in_saves);
+    RUN(storage_fails_beside_workers);
     RUN(transient_errors_are_retried_into_new_files);
     RUN(other_errors_are_not_retried);
     RUN(retries_can_be_switched_off);
+#ifndef _WIN32
+    RUN(pauses_between_attempts_are_bounded);
+#endif
     RUN(a_rename_that_happened_counts);
     RUN(a_failed_directory_sync_after_the_rename_is_unknown);
     RUN(a_shard_that_came_out_short_is_noticed);
+    RUN(reads_that_come_out_short_are_noticed);
     RUN(storage_fails_in_loads);
     RUN(storage_fails_in_directories);
     RUN(every_instant_has_the_old_or_the_new_one);
@@ -2986,6 +3207,9 @@ int main(void) {
     RUN(two_processes_save_one_path);
 #endif
     RUN(two_threads_overwrite_one_path);
+    RUN(two_paths_of_one_directory_do_not_disturb_each_other);
+    RUN(sweep_and_prune_beside_saves);
+    RUN(latest_and_list_while_the_checkpoint_is_replaced);
     RUN(a_tensor_that_changes_during_its_save_still_verifies);
     RUN(a_reader_never_sees_a_mixture);
     RUN(sweep_knows_its_own_names);

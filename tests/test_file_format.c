@@ -112,7 +112,11 @@ static dcp_status open_file(const bytes *b, const dcp_verifier *verifier, dcp_me
     *out = NULL;
     if (status != DCP_OK) return status;
     status = dcpi_meta_parse((const char *)b->data + json_offset, (size_t)json_size, DCPI_TYPE_CHECKPOINT, verifier, &m, err);
-    if (status == DCP_OK) status = dcpi_meta_check(m, "file", err);
+    if (status == DCP_OK) {
+        dcp_validation found;
+        status = dcpi_meta_check(m, "file", &found, err);
+        dcp_validation_free(&found);
+    }
     if (status == DCP_OK)
         status = dcpi_file_check(m, (const char *)b->data + json_offset, (size_t)json_size, read_bytes, (void *)b, (int64_t)b->size, err);
     if (status == DCP_OK) *out = m;

@@ -165,12 +165,19 @@ TEST(errors_have_words_and_statuses) {
 }
 
 TEST(separators_of_paths) {
-    CHECK(dcpi_os_is_separator('/') && !dcpi_os_is_separator('a') && !dcpi_os_is_separator('\0') && !dcpi_os_is_separator('.'));
+    static const struct { const char *path; size_t at; int anywhere, windows; } cases[] = {
+        { "a/.", 0, 0, 0 }, { "a/.", 1, 1, 1 }, { "a/.", 2, 0, 0 }, { "a/.", 3, 0, 0 }, { "/", 0, 1, 1 }, { "a\\b", 1, 0, 1 },
+        { "a:b", 1, 0, 1 }, { "Z:", 1, 0, 1 }, { "a:b:c", 3, 0, 0 }, { "aa:b", 2, 0, 0 }, { ":a", 0, 0, 0 }, { "1:a", 1, 0, 0 },
+        { "@:a", 1, 0, 0 }, { "x/a:b", 3, 0, 0 },
+    };
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 #ifdef _WIN32
-    CHECK(dcpi_os_is_separator('\\') && dcpi_os_is_separator(':'));
+        CHECK_INT(dcpi_os_is_separator(cases[i].path, cases[i].at), cases[i].windows);
 #else
-    CHECK(!dcpi_os_is_separator('\\') && !dcpi_os_is_separator(':'));
+        CHECK_INT(dcpi_os_is_separator(cases[i].path, cases[i].at), cases[i].anywhere);
 #endif
+    }
 }
 
 /* ---- base and directories ---------------------------------------------------------------------------------------------------- */

@@ -11,6 +11,11 @@ cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
 filter=${1:-${DCP_TEST_FILTER:-}}
 passed=0 failed=0 skipped=0
+# The python that has numpy, if one has it: what apt installs is for the system's own, which need not be the first in the path.
+python=${PYTHON:-python3}
+for other in "$python" /usr/bin/python3; do
+    if "$other" -c 'import numpy' 2>/dev/null; then python=$other && break; fi
+done
 work=$(mktemp -d "${TMPDIR:-/tmp}/dcp_python.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -44,7 +49,7 @@ no_python() {
     esac
     summary
 }
-python3 -c 'import hashlib, hmac, json, struct' 2>/dev/null || no_python
+"$python" -c 'import hashlib, hmac, json, struct' 2>/dev/null || no_python
 
 mkdir "$work/samples"
 # shellcheck disable=SC2086
@@ -54,7 +59,7 @@ if ! { ${CC:-cc} ${CFLAGS:--O2} -I. tests/python_samples.c -o "$work/python_samp
     summary
 fi
 
-check() { python3 "$root/tests/check_checkpoint.py" "$@" >log 2>&1; }
+check() { "$python" "$root/tests/check_checkpoint.py" "$@" >log 2>&1; }
 right() { check "$@" || fail "$(cat log)"; cat log; }
 # wrong WHAT ARGUMENTS...: must be found, and for a reason
 wrong() {
@@ -121,7 +126,7 @@ t flips_in_a_document wrong_after_flips tree.metadata.json wrong_tree
 t flips_in_a_signed_document wrong_after_flips signed.metadata.json wrong_signed
 
 flip_in_a_gap() {
-    gap=$(python3 -c 'import json
+    gap=$("$python" -c 'import json
 tensors = json.load(open("tree.metadata.json"))["shards"][0]["tensors"]
 print(next(a["offset"] + a["size"] for a, b in zip(tensors, tensors[1:]) if a["offset"] + a["size"] < b["offset"]))') || fail "no gap"
     flip tree_shard_0.bin "$gap"
@@ -182,7 +187,7 @@ cat >"$work/samples/expected.json" <<'END'
   "training": { "epoch": 5, "step": 100, "learningRate": 0.0003, "optimizerType": "adamw", "optimizerState": { "beta1": 0.9 } },
   "customFields": { "git": "abc123", "note": "Gr\u00fc\u00dfe" } }
 END
-read_single() { python3 "$root/tests/read_single.py" types.checkpoint expected.json >log 2>&1; }
+read_single() { "$python" "$root/tests/read_single.py" types.checkpoint expected.json >log 2>&1; }
 single_file() { read_single || fail "$(cat log)"; }
 wrong_single() {
     read_single
@@ -193,7 +198,7 @@ t single_file single_file
 
 # Without digests it sees only what differs from what it expects: the magic number, the records, a gap, values, what is too much or missing.
 single_file_damaged() {
-    records=$(($(python3 -c 'import struct; print(14 + struct.unpack("<i", open("types.checkpoint", "rb").read()[10:14])[0])')))
+    records=$(($("$python" -c 'import struct; print(14 + struct.unpack("<i", open("types.checkpoint", "rb").read()[10:14])[0])')))
     for at in 0 5 "$records" $((records + 8)) 8191 8192 8250 8256 $(($(size types.checkpoint) - 1)); do
         flip types.checkpoint "$at"
         wrong_single "bit 0 of byte $at"

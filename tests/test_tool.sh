@@ -12,6 +12,11 @@ DCPTOOL=${DCPTOOL:-$root/build/dcptool}
 case $DCPTOOL in /*) ;; *) DCPTOOL=$(pwd)/$DCPTOOL ;; esac
 filter=${1:-}
 passed=0 failed=0 skipped=0
+# The python that has numpy, if one has it: what apt installs is for the system's own, which need not be the first in the path.
+python=${PYTHON:-python3}
+for other in "$python" /usr/bin/python3; do
+    if "$other" -c 'import numpy' 2>/dev/null; then python=$other && break; fi
+done
 unset NO_COLOR
 LC_ALL=C
 export LC_ALL
@@ -60,14 +65,14 @@ flip() {                            # file, byte: inverts its bits
     [ -n "$byte" ] || fail "$1 has no byte $2"
     printf "\\$(printf %03o $((255 - byte)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
-need_python() { command -v python3 >/dev/null 2>&1 || missing python "python3 is missing"; }
+need_python() { command -v "$python" >/dev/null 2>&1 || missing python "python3 is missing"; }
 need_numpy() {
     need_python
-    python3 -c "import numpy" 2>/dev/null || missing python "numpy is missing (pip install numpy)"
+    "$python" -c "import numpy" 2>/dev/null || missing python "numpy is missing (pip install numpy)"
 }
 json() {                            # expression over j, the object in $out, that must be true
     need_python
-    python3 -c '
+    "$python" -c '
 import json, sys
 def unique(pairs):
     keys = [k for k, v in pairs]
@@ -79,7 +84,7 @@ assert eval("(" + sys.argv[2] + ")"), (sys.argv[2], j)' "$work/out" "$1" 2>"$wor
 }
 on_terminal() {                     # the tool's arguments; stdin, stdout and stderr are a terminal; out holds what it showed
     need_python
-    out=$(python3 -c '
+    out=$("$python" -c '
 import os, pty, sys
 got = []
 def read(fd):
@@ -593,7 +598,7 @@ extract_numpy() {
     run 0 extract s/types nothing -q -o nothing.npy
     run 0 extract s/types scalar -q -o scalar.npy
     run 0 extract s/one w -q -o numpy_w.npy
-    python3 -c '
+    "$python" -c '
 import numpy as np
 names = dict(fp16="float16", fp32="float32", fp64="float64")
 for t in "fp16 fp32 fp64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool complex64 complex128".split():
@@ -638,7 +643,7 @@ extract_memory() {
     dd if=/dev/null of=huge_shard_0.bin bs=1 seek=1073741824 2>/dev/null || skip "no sparse files here"
     sed -e 's/foreign_shard/huge_shard/' -e 's/"shape": \[2\]/"shape": [1073741824]/' -e 's/ize": 8/ize": 1073741824/g' \
         -e 's/float32/uint8/' -e 's/"checksum": "[0-9a-f]*"/"checksum": null/' s/foreign.metadata.json >huge.metadata.json
-    python3 -c '
+    "$python" -c '
 import resource, subprocess, sys
 p = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)
 n = 0

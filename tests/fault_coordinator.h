@@ -1,0 +1,89 @@
+/* fault_coordinator.h - a coordinator that delays, drops and fails the calls of another one, by a seeded schedule, and counts them.
+ *
+ *     fault_plan plan = { 0 };
+ *     plan.seed = test_random(); plan.delay_percent = 20; plan.delay_ms = 5; plan.drop_percent = 1;
+ *     dcp_coordinator *c = fault_wrap(inner, &plan);     // owns inner; closing it closes both; the plan must outlive it
+ *     ... plan.calls, plan.dropped, plan.after_failure ...
+ *
+ * The same seed gives a rank the same schedule, call by call. As thread-safe as what it wraps. After dcp.h with DCP_IMPLEMENTATION. */
+#ifndef DCP_FAULT_COORDINATOR_H
+#define DCP_FAULT_COORDINATOR_H
+
+typedef struct fault_plan {
+    uint64_t seed;
+    int delay_percent, delay_ms;        /* of sends and receives: so many wait up to delay_ms first */
+    int drop_percent;                   /* of sends: so many say DCP_OK and send nothing */
+    int drop_at;                        /* this send does so (1: the first) */
+    int fail_percent, fail_at;          /* of all calls: so many, and this one (1: the first), fail with `failure` */
+    dcp_status failure;                 /* 0: DCP_E_COMM */
+    int only_tag;                       /* 0: any */
+    int calls, sends, delayed, dropped, failed;             /* what happened */
+    int after_failure;                  /* calls after one that failed */
+} fault_plan;
+typedef struct fault_context { dcp_coordinator *inner; fault_plan *plan; uint64_t random; dcpi_mutex lock; } fault_context;
+enum { FAULT_NONE, FAULT_DROP, FAULT_FAIL };
+
+static int fault_below(fault_context *f, int n) {           /* splitmix64, as in test.h */
+    uint64_t z = f->random += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (int)((z ^ (z >> 31)) % (uint64_t)(n > 0 ? n : 1));
+}
+static int fault_choose(fault_context *f, int tag, int is_send) {
+    fault_plan *p = f->plan;
+    int wait = 0, what = FAULT_NONE;
+    dcpi_mutex_lock(&f->lock);
+    if (p->failed) p->after_failure++;
+    if (!p->only_tag || p->only_tag == tag) {
+        const int delays = fault_below(f, 100) < p->delay_percent, fails = fault_below(f, 100) < p->fail_percent;
+        const int drops = fault_below(f, 100) < p->drop_percent;            /* all three are drawn each time: a schedule that stays */
+        p->calls++;
+        p->sends += is_send;
+        if (delays) { wait = 1 + fault_below(f, p->delay_ms); p->delayed++; }
+        if (fails || p->calls == p->fail_at) { what = FAULT_FAIL; p->failed++; }
+        else if (is_send && (drops || p->sends == p->drop_at)) { what = FAULT_DROP; p->dropped++; }
+    }
+    dcpi_mutex_unlock(&f->lock);
+    if (wait) dcpi_os_sleep_ms(wait);
+    return what;
+}
+static dcp_status fault_fail(const fault_context *f, dcp_error *err) {
+    return dcpi_fail(err, f->plan->failure ? f->plan->failure : DCP_E_COMM, "a fault that the test asked for");
+}
+static dcp_status fault_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+    fault_context *f = (fault_context *)context;
+    const int what = fault_choose(f, tag, 1);
+    if (what == FAULT_FAIL) return fault_fail(f, err);
+    if (what == FAULT_DROP) return DCP_OK;
+    return f->inner->send(f->inner->context, to, tag, data, size, timeout_ms, err);
+}
+static dcp_status fault_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+    fault_context *f = (fault_context *)context;
+    if (fault_choose(f, tag, 0) == FAULT_FAIL) return fault_fail(f, err);
+    return f->inner->receive(f->inner->context, from, tag, data, size, timeout_ms, err);
+}
+static void fault_destroy(void *context) {
+    fault_context *f = (fault_context *)context;
+    dcp_coordinator_close(f->inner);
+    dcpi_mutex_destroy(&f->lock);
+    free(f);
+}
+static inline dcp_coordinator *fault_wrap(dcp_coordinator *inner, fault_plan *plan) {
+    fault_context *f = (fault_context *)calloc(1, sizeof *f);
+    dcp_coordinator *c = (dcp_coordinator *)DCP_MALLOC(sizeof *c);
+    if (!f || !c || dcpi_mutex_init(&f->lock)) abort();
+    memset(c, 0, sizeof *c);
+    f->inner = inner;
+    f->plan = plan;
+    f->random = plan->seed + (uint64_t)inner->rank * 1000003u;
+    c->context = f;
+    c->rank = inner->rank;
+    c->world_size = inner->world_size;
+    c->thread_safe = inner->thread_safe;
+    c->send = fault_send;
+    c->receive = fault_receive;
+    c->destroy = fault_destroy;
+    return c;
+}
+
+#endif
