@@ -200,6 +200,7 @@ typedef struct dcp_signer dcp_signer;
 typedef struct dcp_verifier dcp_verifier;
 typedef struct dcp_checkpoint dcp_checkpoint;
 typedef struct dcp_metadata dcp_metadata;
+typedef struct dcp_manifest dcp_manifest;
 typedef struct dcp_json dcp_json;
 
 typedef struct dcp_field { const char *key, *value; } dcp_field;
@@ -548,6 +549,80 @@ DCPDEF void dcp_validation_free(dcp_validation *validation);
 DCPDEF const char *dcp_layout_extension(dcp_layout layout);
 /* save_id NULL: the plain name */
 DCPDEF dcp_status dcp_shard_name(const char *prefix, int rank, const char *save_id, char *name, size_t capacity, dcp_error *err);
+
+/* ---- the manifest of DCP_LAYOUT_MANIFEST (seed: SPEC-029): P.manifest.json or P.manifest.yaml, the same fields in both. A dcp_manifest that a
+ * program fills by hand (internal NULL) is as good as a parsed one. Unknown members are kept, as `extra`, and written again. ---- */
+typedef struct dcp_manifest_shard {     /* one file of the pool, and what it holds */
+    const char *path;                   /* beside the manifest, parts joined by '/' */
+    const char *type;                   /* "dense" or "expert"; NULL in optim_state and router_state, where it is absent */
+    const char *tensor_name;            /* NULL: absent; then expert_key stands for it */
+    int has_expert_key; int64_t expert_key[3];      /* tier, group, expert */
+    int ndim; int64_t shape[DCP_MAX_DIMS];          /* ndim -1: absent */
+    const char *dtype, *tier_hint, *checksum;       /* NULL: absent */
+    int64_t version;                    /* 0 when it is first written, one more for each change of its content */
+    int64_t size;                       /* bytes; -1: absent, follows from shape and dtype */
+    int64_t global_shape[DCP_MAX_DIMS], global_offset[DCP_MAX_DIMS];        /* all zero: absent, the piece is the whole tensor */
+    const char *placement;              /* as in dcp_tensor_metadata */
+    int rank;                           /* that wrote it; -1: absent */
+    int64_t block_size; const uint8_t *block_checksums; size_t block_count; /* 0: none; 32 bytes each */
+    const char *extra;                  /* unknown members, `"key": value, ...` as JSON; NULL: none */
+} dcp_manifest_shard;
+typedef struct dcp_manifest_tier { dcp_tier tier; int64_t budget_bytes; /* parsed size_budget; -1: none */ const char *extra; } dcp_manifest_tier;
+typedef struct dcp_manifest_layer {     /* of the router: its weights, and the seed of its random choices */
+    int64_t layer; int has_seed; uint64_t seed;
+    dcp_manifest_shard *shards; size_t shard_count;
+    const char *extra;
+} dcp_manifest_layer;
+typedef struct dcp_manifest_state {     /* optim_state: `shards`; router_state: `layers`; the seed's documents have a path only */
+    int is_there;
+    const char *path;                   /* NULL: absent */
+    dcp_manifest_shard *shards; size_t shard_count;
+    dcp_manifest_layer *layers; size_t layer_count;
+    const char *extra;
+} dcp_manifest_state;
+struct dcp_manifest {
+    const char *model_id; int64_t epoch, step;
+    dcp_manifest_tier *tiers; size_t tier_count;
+    dcp_manifest_shard *shards; size_t shard_count;
+    dcp_manifest_state optim_state, router_state;
+    int64_t metadata_version;           /* 1; a higher one loads, what is unknown in it is ignored */
+    int64_t min_reader_version;         /* 0: absent; beyond DCP_MANIFEST_VERSION the document is refused: DCP_E_VERSION */
+    const char *save_id, *timestamp;    /* NULL: absent; in a built one timestamp NULL is now */
+    int64_t sequence; int world_size;   /* 0: absent */
+    dcp_sharding sharding; int has_sharding;
+    dcp_training training; int has_training;
+    dcp_field *fields; size_t field_count;
+    void *internal;                     /* owns the memory; NULL in a struct filled by hand */
+    const char *extra;
+    const char *signature_algorithm, *signature_key;        /* of the signature that stood in the parsed document; NULL: none */
+    int is_foreign;                     /* parsed: has none of our additions (a seed document) */
+    int is_yaml;                        /* parsed: what it was written in */
+};
+#define DCP_MANIFEST_VERSION 1          /* the metadata_version that this version writes, and the min_reader_version that it reads */
+
+DCPDEF dcp_status dcp_manifest_new(dcp_manifest **out, dcp_error *err);         /* empty, to be built; dcp_manifest_free */
+DCPDEF dcp_status dcp_manifest_set_model(dcp_manifest *manifest, const char *model_id, int64_t epoch, int64_t step, dcp_error *err);    /* these copy */
+DCPDEF dcp_status dcp_manifest_add_tier(dcp_manifest *manifest, const dcp_tier *tier, dcp_error *err);
+DCPDEF dcp_status dcp_manifest_add_shard(dcp_manifest *manifest, const dcp_manifest_shard *shard, dcp_error *err);
+DCPDEF dcp_status dcp_manifest_add_optimizer_shard(dcp_manifest *manifest, const dcp_manifest_shard *shard, dcp_error *err);
+/* of the router's layer, which is made if it is not there; shard NULL: only the seed; seed NULL: only the shard */
+DCPDEF dcp_status dcp_manifest_add_router(dcp_manifest *manifest, int64_t layer, const uint64_t *seed, const dcp_manifest_shard *shard,
+                                          dcp_error *err);
+/* value NULL removes */
+DCPDEF dcp_status dcp_manifest_set_field(dcp_manifest *manifest, const char *key, const char *value, dcp_error *err);
+/* JSON or YAML, told apart by the first character: JSON begins with '{'. Checks the integrity member where there is one. Errors as of
+ * dcp_metadata_parse; DCP_E_VERSION: min_reader_version is beyond this version. */
+DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest **out, dcp_error *err);
+DCPDEF dcp_status dcp_manifest_write(const dcp_manifest *manifest, int yaml, const dcp_signer *signer, char **text, size_t *size,
+                                     dcp_error *err);   /* with integrity; signer NULL: unsigned; dcp_free the text */
+DCPDEF dcp_status dcp_manifest_validate(const dcp_manifest *manifest, dcp_validation *out);     /* as dcp_metadata_validate */
+DCPDEF dcp_status dcp_manifest_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier, dcp_manifest **out,
+                                         dcp_error *err);
+DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path, const dcp_manifest *manifest, const dcp_signer *signer,
+                                          dcp_error *err);      /* YAML if path ends in .yaml or .yml */
+/* DCP_OK, or DCP_E_NOT_FOUND: no such layer, or no seed in it */
+DCPDEF dcp_status dcp_manifest_router_seed(const dcp_manifest *manifest, int64_t layer, uint64_t *seed);
+DCPDEF void dcp_manifest_free(dcp_manifest *manifest);
 
 DCPDEF void dcp_sha256(const void *data, size_t size, uint8_t digest[32]);
 DCPDEF void dcp_hmac_sha256(const void *key, size_t key_size, const void *data, size_t size, uint8_t digest[32]);
