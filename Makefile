@@ -79,19 +79,20 @@ build/command/main: FORCE
 # tests/run.sh says which suites run in which variant, finds out which variants this machine has, and runs them. A command here is all but
 # the source and the output. `small` is a build for small machines: no threads, no kernels with machine instructions.
 M32 = $(or $(shell command -v gcc-12 >/dev/null 2>&1 && echo 'int main(void){return 0;}' | gcc-12 -m32 -x c - -o /dev/null 2>/dev/null && echo gcc-12),gcc)
-command_plain    = $(CC) -std=c99 -O1
-command_asan     = $(CC) -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
-command_tsan     = $(CC) -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=thread
-command_clang    = clang -std=c11 -O1
-command_cxx      = $(CXX) -std=c++11 -O0 -x c++
-command_small    = $(CC) -std=c99 -O1 -DDCP_NO_THREADS=1 -DDCP_NO_SIMD=1
-command_m32      = $(M32) -m32 -std=c99 -Og -isystem /usr/include/x86_64-linux-gnu
-command_valgrind = $(CC) -std=c99 -O1 -g1
-command_musl     = musl-gcc -std=c99 -Og -static
-command_tcc      = tcc
-command_windows  = x86_64-w64-mingw32-gcc -std=c99 -Og
-command_s390x    = s390x-linux-gnu-gcc -std=c99 -Og -static
-command_aarch64  = aarch64-linux-gnu-gcc -std=c99 -Og -static
+# With DCP_STATIC the compiler leaves out what a suite does not call, which halves the time that all of this takes.
+command_plain    = $(CC) -std=c99 -O1 -Wall -Wextra -DDCP_STATIC
+command_asan     = $(CC) -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
+command_tsan     = $(CC) -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=thread -DDCP_STATIC
+command_clang    = clang -std=c11 -O1 -DDCP_STATIC
+command_cxx      = $(CXX) -std=c++11 -O0 -x c++ -DDCP_STATIC
+command_small    = $(CC) -std=c99 -O1 -DDCP_NO_THREADS=1 -DDCP_NO_SIMD=1 -DDCP_STATIC
+command_m32      = $(M32) -m32 -std=c99 -Og -isystem /usr/include/x86_64-linux-gnu -DDCP_STATIC
+command_valgrind = $(CC) -std=c99 -O1 -g1 -DDCP_STATIC
+command_musl     = musl-gcc -std=c99 -Og -static -DDCP_STATIC
+command_tcc      = tcc -DDCP_STATIC
+command_windows  = x86_64-w64-mingw32-gcc -std=c99 -Og -DDCP_STATIC
+command_s390x    = s390x-linux-gnu-gcc -std=c99 -Og -static -DDCP_STATIC
+command_aarch64  = aarch64-linux-gnu-gcc -std=c99 -Og -static -DDCP_STATIC
 libraries        = -lm -pthread
 libraries_small  = -lm
 libraries_windows = -lm

@@ -7423,7 +7423,7 @@ static int dcpi_quick_tensor(dcpi_parser *p, dcp_tensor_metadata *tensor) {
     return 1;
 }
 static int dcpi_parse_tensor(dcpi_parser *p) {
-    dcp_tensor_metadata *tensor;
+    dcp_tensor_metadata *tensor = NULL;
     dcp_status status;
     int i;
     if (!dcpi_parse_entry(p)) return 0;
@@ -7464,7 +7464,7 @@ static int dcpi_parse_tensors(dcpi_parser *p) {
     return 1;
 }
 static int dcpi_parse_shards(dcpi_parser *p) {
-    dcp_shard_metadata *shard;
+    dcp_shard_metadata *shard = NULL;
     dcp_status status;
     int64_t count;
     if (!dcpi_json_array(&p->json, &count)) return 0;

@@ -1347,7 +1347,7 @@ static void measure_many(size_t count, int with_digests, int rounds) {
     char *written;
     size_t size, before;
     int64_t bytes;
-    double start, parsed = 1e9, wrote = 1e9, counted = 1e9, validated = 1e9, peak;
+    double start, parsed = 1e9, wrote = 1e9, counted = 1e9, validated = 1e9, peak = 0;
     int round;
     memset(&user, 0, sizeof user);
     user.head.world_size = 1;

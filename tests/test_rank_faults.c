@@ -1014,7 +1014,7 @@ static int late_run(late *t, uint64_t seed) {
 }
 static void job_load_late(job *j, int rank) {
     dcp_load_desc desc = DCP_ZERO;
-    uint32_t words[SMALL];
+    uint32_t words[SMALL] = {0};
     int64_t n = SMALL;
     dcp_tensor b = dcp_array("b", DCP_UINT32, words, 1, &n);
     desc.path = P;

@@ -405,11 +405,9 @@ TEST(shared_reads_read_the_file_once) {
 
 /* ---- seed 003: whole shards dealt round robin ---------------------------------------------------------------------------------------- */
 static void save_private(job *j, int rank, dcp_coordinator *c) {
-    int32_t mine[3] = {0};
+    int32_t mine[3] = {100 * rank, 100 * rank + 1, 100 * rank + 2};
     dcp_tensor t = dcp_bytes("state", mine, sizeof mine);
     dcp_save_desc desc = DCP_ZERO;
-    int i;
-    for (i = 0; i < 3; i++) mine[i] = 100 * rank + i;
     desc.path = "p/x";
     desc.tensors = &t;
     desc.tensor_count = 1;
