@@ -375,7 +375,7 @@ typedef struct dcp_load_desc {
 /* Loads the wanted tensors. DCP_E_NOT_FOUND says that there is no checkpoint at path, and nothing else, so a first start can be told from
  * trouble. A tensor that is not stored is DCP_E_MISMATCH unless optional. Without global_shape a wanted tensor is the whole one, however it
  * is stored. On an error the content of the destinations is unspecified. A checkpoint that is overwritten while it is read is opened again,
- * at most 3 times. */
+ * at most 3 times; then the error says so. */
 DCPDEF dcp_status dcp_load(const dcp_load_desc *desc, dcp_error *err);
 
 typedef struct dcp_select {             /* manifest layout: which tiers, names or part to open; NULL members select all */
@@ -14086,15 +14086,23 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     dcp_close(c);
     return status;
 }
+enum { DCPI_LOAD_ATTEMPTS = 4 };
 DCPDEF dcp_status dcp_load(const dcp_load_desc *desc, dcp_error *err) {
     dcp_error local;
     int replaced = 1, attempt;
     dcp_status status = DCP_OK;
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_load: desc is NULL");
     if (desc->metadata) *desc->metadata = NULL;
-    for (attempt = 0; attempt < 4 && replaced; attempt++) {
+    for (attempt = 0; attempt < DCPI_LOAD_ATTEMPTS && replaced; attempt++) {
         replaced = 0;
         status = dcpi_load_once(desc, &replaced, &local);
+    }
+    if (status && replaced) {
+        dcp_error last = local;
+        (void)dcpi_fail(&local, status, "the checkpoint was replaced %d times while it was read (%.300s); load it again when it is saved less often",
+                        DCPI_LOAD_ATTEMPTS, last.message);
+        local.sys = last.sys;
+        local.rank = last.rank;
     }
     return dcpi_report_error(status, &local, err);
 }
@@ -14288,6 +14296,7 @@ typedef struct dcpi_list_order {
 } dcpi_list_order;
 
 /* Fills one entry: what its document says, and whether it is valid. The result is for what ends the listing itself. */
+enum { DCPI_LIST_ATTEMPTS = 20 };
 static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing, dcp_list_entry *entry, const char *name, dcp_error *err) {
     dcp_open_desc open;
     dcp_checkpoint *c;
@@ -14315,7 +14324,7 @@ static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing,
         if (!status) status = dcpi_list_check_files(c, &why);
         if (c && status != DCP_E_IO) replaced = dcpi_load_was_replaced(c, status);
         dcp_close(c);
-    } while (replaced && ++attempt < 4);
+    } while (replaced && ++attempt < DCPI_LIST_ATTEMPTS);
     dcpi_free(key);
     if (status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT || status == DCP_E_MEMORY) { if (err) *err = why; return status; }
     entry->status = status;

@@ -2389,7 +2389,7 @@ static void work_often(void *user) {
         char path[40];
         (void)snprintf(path, sizeof path, w->steps ? "%s%03d" : "%s", w->path, i);
         w->status = save(w->storage, w->f, path, 1 + i % GENERATIONS, 1, &w->err);
-        if (test_is_sanitized() || test_is_slow()) dcpi_os_sleep_ms(3); /* a load starts anew three times at most: it must be able to end */
+        if (test_is_sanitized() || test_is_slow()) dcpi_os_sleep_ms(3); /* others look again a few times only: they must be able to end */
     }
     dcpi_flag_set(&w->finished, 1);
 }
@@ -2556,9 +2556,12 @@ static void overwrite_often(void *user) {
     int i;
     for (i = 0; i < OVERWRITES && w->status == DCP_OK; i++) {
         w->status = save(w->storage, w->f, "p", 1 + i % GENERATIONS, 1, &w->err);
-        if (test_is_sanitized() || test_is_slow()) dcpi_os_sleep_ms(3); /* a load starts anew three times at most: it must be able to end */
     }
     dcpi_flag_set(&w->finished, 1);
+}
+/* A load starts anew three times at most, so a writer that never rests can wear it out: then it says just that. */
+static int was_worn_out(dcp_status status, const dcp_error *err) {
+    return status && strstr(err->message, "was replaced 4 times") != NULL;
 }
 TEST(a_reader_never_sees_a_mixture) {
     int f, where;
@@ -2577,13 +2580,15 @@ TEST(a_reader_never_sees_a_mixture) {
             CHECK_INT(dcpi_thread_start(&thread, overwrite_often, &w), 0);
             while (!dcpi_flag_get(&w.finished) && status == DCP_OK && generation > 0) {
                 status = load(w.storage, &forms[f], "p", &generation, &err);
-                loads++;
+                if (was_worn_out(status, &err)) status = DCP_OK;
+                else loads++;
             }
             dcpi_thread_join(&thread);
             CHECK_OK_MESSAGE(w.status, w.err.message);
             CHECK_OK_MESSAGE(status, err.message);
             CHECK(generation > 0);
-            CHECK(loads > 10);
+            CHECK(loads > (test_is_sanitized() || test_is_slow() ? 0 : 10));
+            CHECK_INT(generation_at(w.storage, &forms[f], "p"), 1 + (OVERWRITES - 1) % GENERATIONS);
             check_clean_after_sweep(w.storage, 1);
             dcp_storage_close(w.storage);
             done();
