@@ -360,6 +360,10 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
 /* ================================================================================================================================
  * >>api_load    Loading, inspecting, verifying, and a directory of checkpoints.
  * ============================================================================================================================== */
+/* Where else the files that a document names are: the same names in that directory. */
+typedef struct dcp_source {
+    dcp_storage *storage; const char *directory;    /* storage NULL: a directory of the system; "" is a storage's base */
+} dcp_source;
 typedef struct dcp_load_desc {
     const char *path;                   /* the prefix or the commit file */
     dcp_tensor *tensors; size_t tensor_count;       /* what is wanted: name, type, shape (a box, with global_shape), and where to put it */
@@ -370,6 +374,7 @@ typedef struct dcp_load_desc {
     int share_reads;                    /* several ranks, the same on all: one reads what several need, and passes it on */
     dcp_metadata **metadata;            /* out, may be NULL; dcp_metadata_free */
     dcp_io io;
+    const dcp_source *sources; size_t source_count;     /* as in dcp_open_desc, for the call */
 } dcp_load_desc;
 
 /* Loads the wanted tensors. DCP_E_NOT_FOUND says that there is no checkpoint at path, and nothing else, so a first start can be told from
@@ -378,14 +383,22 @@ typedef struct dcp_load_desc {
  * at most 3 times; then the error says so. */
 DCPDEF dcp_status dcp_load(const dcp_load_desc *desc, dcp_error *err);
 
-typedef struct dcp_select {             /* manifest layout: which tiers, names or part to open; NULL members select all */
-    const char *const *tiers; size_t tier_count; const char *name_pattern; int part, part_count;
+/* Which tensors of a checkpoint are meant: those that every set member says. Of what is not selected no file need even be there. */
+typedef struct dcp_select {
+    const char *const *tiers; size_t tier_count;    /* names of tiers, or their ids in decimal; manifest layout */
+    const char *name_pattern;                       /* `*` any text, `?` any one byte; of the whole name */
+    int part, part_count;                           /* of n parts of the list of names, dealt in turn; 0 of 0: all */
     int (*keep)(void *user, const char *name); void *user;
+    const dcp_role *roles; size_t role_count;       /* dense parameters, experts, ...; manifest layout */
+    const int64_t (*expert_keys)[3]; size_t expert_count;       /* tier, group, expert; -1: any; selects experts only */
 } dcp_select;
 typedef struct dcp_open_desc {
     const char *path; dcp_verify_policy verify; const dcp_verifier *verifier; int64_t minimum_step; int share_reads;
-    const dcp_select *select;           /* NULL in this version */
+    const dcp_select *select;           /* NULL: all */
     dcp_io io;
+    /* asked in this order for a file that is missing or whose bytes are not those that were saved; none: such a file is an error. They and
+     * what they point to live as long as the checkpoint. */
+    const dcp_source *sources; size_t source_count;
 } dcp_open_desc;
 typedef struct dcp_tensor_info {
     const char *name;
@@ -393,6 +406,7 @@ typedef struct dcp_tensor_info {
     int ndim; int64_t shape[DCP_MAX_DIMS];          /* whole tensor: elements */
     int64_t size;                                   /* whole tensor: bytes; of a private one, one rank's */
     dcp_placement placement; int piece_count;
+    /* manifest layout: of the first piece; tier NULL: none; the key -1, -1, -1: none */
     dcp_role role; const char *tier; int64_t expert_key[3]; int64_t version;
 } dcp_tensor_info;
 
@@ -414,7 +428,11 @@ DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err);
 /* shards dealt round robin: shard_rank % world_size */
 DCPDEF int dcp_shard_owner(int shard_rank, int world_size);
 DCPDEF const dcp_training *dcp_training_of(const dcp_checkpoint *checkpoint);                   /* NULL: none was saved */
-DCPDEF const dcp_metadata *dcp_metadata_of(const dcp_checkpoint *checkpoint);
+DCPDEF const dcp_metadata *dcp_metadata_of(const dcp_checkpoint *checkpoint);                   /* of a manifest: the same, a shard for each file */
+DCPDEF const dcp_manifest *dcp_manifest_of(const dcp_checkpoint *checkpoint);                   /* NULL: another layout */
+/* The tensors that a selection means, by name; one allocation, dcp_free(*tensors). select NULL: all. */
+DCPDEF dcp_status dcp_find(const dcp_checkpoint *checkpoint, const dcp_select *select, const dcp_tensor_info ***tensors, size_t *count,
+                           dcp_error *err);
 DCPDEF const char *dcp_path_of(const dcp_checkpoint *checkpoint);                               /* of the commit file */
 DCPDEF dcp_layout dcp_layout_of(const dcp_checkpoint *checkpoint);
 DCPDEF void dcp_close(dcp_checkpoint *checkpoint);
@@ -1191,6 +1209,14 @@ static void *dcpi_arena_take(dcpi_arena *arena, size_t size, size_t alignment, d
     return (char *)block + header + block->used - size;
 }
 static void *dcpi_arena_alloc(dcpi_arena *arena, size_t size, dcp_error *err) { return dcpi_arena_take(arena, size, 16, err); }
+static void *dcpi_arena_array(dcpi_arena *arena, size_t count, size_t size, dcp_error *err) {    /* of zeros */
+    size_t bytes;
+    void *memory;
+    if (!dcpi_mul_size(count, size, &bytes)) { (void)dcpi_no_memory(err, SIZE_MAX); return NULL; }
+    memory = dcpi_arena_take(arena, bytes, 16, err);
+    if (memory) memset(memory, 0, bytes);
+    return memory;
+}
 static void *dcpi_arena_zero(dcpi_arena *arena, size_t size, dcp_error *err) {
     void *memory = dcpi_arena_alloc(arena, size, err);
     if (memory) memset(memory, 0, size);
@@ -5782,6 +5808,7 @@ typedef struct dcpi_meta {
     size_t *tensor_capacities;
     size_t owned_shards;                /* entries of the two arrays above */
     dcp_field *fields; size_t field_capacity;
+    void *kept; void (*free_kept)(void *kept);          /* what this document's texts belong to, if they are another's; NULL: none */
 } dcpi_meta;
 
 static dcpi_meta *dcpi_meta_of(const dcp_metadata *metadata) { return (dcpi_meta *)metadata->internal; }
@@ -5806,6 +5833,7 @@ DCPDEF void dcp_metadata_free(dcp_metadata *metadata) {
     dcpi_free(meta->shards);
     dcpi_free(meta->fields);
     dcpi_arena_free(&meta->arena);
+    if (meta->kept) meta->free_kept(meta->kept);
     dcpi_free(meta);
 }
 static dcp_status dcpi_meta_builder(dcp_metadata *metadata, const void *argument, const char *function, dcp_error *err) {
@@ -10414,6 +10442,8 @@ typedef struct dcpi_stored {                            /* a tensor with all its
     int64_t longest;                                    /* the greatest shape[0] of a piece: bounds a search in the sorted pieces */
 } dcpi_stored;
 
+typedef struct dcpi_origin { const dcp_manifest_shard *shard; dcp_role role; int64_t layer; } dcpi_origin;     /* of one file of a manifest */
+
 typedef struct dcpi_data_file {                         /* a shard's bytes: a file, or a region of the single file */
     const dcp_shard_metadata *shard;
     char *key;                                          /* NULL until it is first opened */
@@ -10421,6 +10451,7 @@ typedef struct dcpi_data_file {                         /* a shard's bytes: a fi
     void *object; dcp_object_info info;                 /* under the checkpoint's lock, like all below */
     int users, is_mapped;
     int is_checked; int64_t checked_modified_ns;        /* flat checksum: the file was hashed, when it had this time and its size */
+    size_t place;                                       /* where it is looked for: 0 beside the document, n in sources[n - 1] */
 } dcpi_data_file;
 
 /* dcp_map without mapping */
@@ -10433,6 +10464,10 @@ struct dcp_checkpoint {
     dcp_layout layout;
     dcp_verify_policy verify; int share_reads;
     dcp_metadata *metadata;
+    const dcp_manifest *manifest;                       /* metadata was made from it, and owns it; NULL: another layout */
+    const dcpi_origin *origins;                         /* of each shard of metadata, if it was */
+    dcpi_place *sources; size_t source_count;           /* where else files are looked for */
+    uint8_t *selected;                                  /* for each shard of the document: whether a selected tensor has pieces there; NULL: all */
     uint8_t digest[32];                                 /* of the document's bytes: to see whether it is still the same one */
     dcpi_piece *pieces; size_t piece_count;
     dcpi_stored *tensors; size_t tensor_count;          /* sorted by name */
@@ -10488,6 +10523,7 @@ static int dcpi_is_trouble(dcp_status status) {
 /* ---- documents: the bytes of one commit file, checked and parsed --------------------------------------------------------------------- */
 typedef struct dcpi_document {
     dcp_metadata *metadata;
+    const dcp_manifest *manifest; const dcpi_origin *origins;           /* as in dcp_checkpoint; the metadata's */
     uint8_t digest[32];
     dcp_object_info info;                               /* of the commit file */
     char *text; size_t size;                            /* its bytes, kept where other ranks wait for them */
@@ -10528,9 +10564,128 @@ static dcp_status dcpi_document_fetch(dcpi_op *op, dcpi_reading *r, int is_singl
     if (!status) dcp_sha256(out->text, out->size, out->digest);
     return status;
 }
+/* ---- the manifest as metadata: one shard for each file that it names, one tensor in each. The texts stay the manifest's. */
+/* What an entry is called that has only an expert key. */
+static const char *dcpi_origin_name(dcpi_meta *meta, const dcp_manifest_shard *shard, dcp_error *err) {
+    char name[80];
+    if (shard->tensor_name) return shard->tensor_name;
+    (void)snprintf(name, sizeof name, "experts/%" PRId64 "/%" PRId64 "/%" PRId64, shard->expert_key[0], shard->expert_key[1], shard->expert_key[2]);
+    return dcpi_arena_text(&meta->arena, name, strlen(name), err);
+}
+/* The document may not have been validated yet: what makes no sense is 0 here, and an error there. */
+static int64_t dcpi_origin_size(const dcp_manifest_shard *shard) {
+    int64_t elements = 1, size = 0;
+    int d;
+    if (shard->size >= 0) return shard->size;
+    for (d = 0; d < shard->ndim; d++) if (shard->shape[d] < 0 || !dcpi_mul(elements, shard->shape[d], &elements)) return 0;
+    return shard->dtype && dcpi_dtype_size(dcp_dtype_parse(shard->dtype), elements, &size) ? size : 0;
+}
+static dcp_status dcpi_origin_describe(dcpi_meta *meta, const dcp_manifest_shard *from, dcp_shard_metadata *shard, dcp_tensor_metadata *tensor,
+                                       dcp_error *err) {
+    shard->rank = from->rank >= 0 ? from->rank : 0;
+    shard->file_path = from->path;
+    shard->checksum = from->checksum;
+    shard->tensors = tensor;
+    shard->tensor_count = 1;
+    tensor->name = dcpi_origin_name(meta, from, err);
+    if (!tensor->name) return DCP_E_MEMORY;
+    tensor->ndim = from->ndim > 0 ? from->ndim : 0;
+    tensor->data_type = from->dtype ? from->dtype : "";
+    tensor->size = dcpi_origin_size(from);
+    shard->file_size = tensor->size;
+    tensor->placement = from->placement;
+    tensor->block_size = from->block_size;
+    tensor->block_checksums = from->block_checksums;
+    tensor->block_count = from->block_count;
+    memcpy(tensor->shape, from->shape, sizeof tensor->shape);
+    memcpy(tensor->global_shape, from->global_shape, sizeof tensor->global_shape);
+    memcpy(tensor->global_offset, from->global_offset, sizeof tensor->global_offset);
+    return DCP_OK;
+}
+/* All entries that name a file with a tensor in it: a seed's optimizer and router state may be just a path. Returns their number; out: may be NULL. */
+static size_t dcpi_origin_list(const dcp_manifest *m, dcpi_origin *out) {
+    const dcp_manifest_state *const states[2] = { &m->optim_state, &m->router_state };
+    size_t n = 0, i, k, e;
+    for (i = 0; i < m->shard_count; i++, n++) {
+        if (!out) continue;
+        out[n].shard = &m->shards[i];
+        out[n].role = m->shards[i].has_expert_key ? DCP_ROLE_EXPERT : DCP_ROLE_PARAMETER;
+        out[n].layer = -1;
+    }
+    for (k = 0; k < 2; k++) {
+        for (i = 0; i < states[k]->shard_count; i++, n++) {
+            if (!out) continue;
+            out[n].shard = &states[k]->shards[i];
+            out[n].role = k ? DCP_ROLE_ROUTER : DCP_ROLE_OPTIMIZER;
+            out[n].layer = -1;
+        }
+        for (i = 0; i < states[k]->layer_count; i++) {
+            for (e = 0; e < states[k]->layers[i].shard_count; e++, n++) {
+                if (!out) continue;
+                out[n].shard = &states[k]->layers[i].shards[e];
+                out[n].role = DCP_ROLE_ROUTER;
+                out[n].layer = states[k]->layers[i].layer;
+            }
+        }
+    }
+    return n;
+}
+static void dcpi_document_free_manifest(void *manifest) { dcp_manifest_free((dcp_manifest *)manifest); }
+
+static void dcpi_document_copy_head(dcp_metadata *to, const dcp_manifest *from) {
+    to->version = DCP_FORMAT_VERSION;
+    to->timestamp = from->timestamp;
+    to->save_id = from->save_id;
+    to->sequence = from->sequence;
+    to->world_size = from->world_size > 0 ? from->world_size : 1;
+    to->sharding = from->sharding;
+    to->has_training = 1;
+    to->training = from->training;
+    to->training.epoch = from->epoch;
+    to->training.step = from->step;
+    to->fields = from->fields;
+    to->field_count = from->field_count;
+    to->signature_algorithm = from->signature_algorithm;
+    to->signature_key = from->signature_key;
+    to->is_foreign = from->is_foreign;
+}
+static dcp_status dcpi_document_from_manifest(dcp_manifest *manifest, dcpi_document *out, dcp_error *err) {
+    const size_t count = dcpi_origin_list(manifest, NULL);
+    dcpi_meta *meta;
+    dcpi_origin *origins;
+    dcp_shard_metadata *shards;
+    dcp_tensor_metadata *tensors;
+    size_t i;
+    dcp_status status = dcp_metadata_new(&out->metadata, err);
+    if (status) { dcp_manifest_free(manifest); return status; }
+    meta = dcpi_meta_of(out->metadata);
+    meta->kept = manifest;
+    meta->free_kept = dcpi_document_free_manifest;
+    meta->is_parsed = 1;
+    dcpi_document_copy_head(out->metadata, manifest);
+    origins = (dcpi_origin *)dcpi_arena_array(&meta->arena, count, sizeof *origins, err);
+    shards = origins ? (dcp_shard_metadata *)dcpi_arena_array(&meta->arena, count, sizeof *shards, err) : NULL;
+    tensors = shards ? (dcp_tensor_metadata *)dcpi_arena_array(&meta->arena, count, sizeof *tensors, err) : NULL;
+    if (!tensors) return DCP_E_MEMORY;
+    (void)dcpi_origin_list(manifest, origins);
+    for (i = 0; i < count && !status; i++) status = dcpi_origin_describe(meta, origins[i].shard, &shards[i], &tensors[i], err);
+    out->metadata->shards = shards;
+    out->metadata->shard_count = count;
+    out->manifest = manifest;
+    out->origins = origins;
+    return status;
+}
+static dcp_status dcpi_document_parse_manifest(const char *text, size_t size, const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
+    dcp_manifest *manifest;
+    dcp_status status = dcpi_manifest_parse(text, size, verifier, &manifest, err);
+    return status ? status : dcpi_document_from_manifest(manifest, out, err);
+}
 /* Parsed; of the single file every byte before the data is compared with what the JSON says must stand there. */
-static dcp_status dcpi_document_parse(dcpi_reading *r, int is_single, const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
-    dcp_status status = dcpi_meta_parse(out->text, out->size, is_single ? "checkpoint/json" : "metadata/json", verifier, &out->metadata, err);
+static dcp_status dcpi_document_parse(dcpi_reading *r, dcp_layout layout, const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
+    const int is_single = layout == DCP_LAYOUT_SINGLE;
+    dcp_status status;
+    if (layout == DCP_LAYOUT_MANIFEST) return dcpi_document_parse_manifest(out->text, out->size, verifier, out, err);
+    status = dcpi_meta_parse(out->text, out->size, is_single ? "checkpoint/json" : "metadata/json", verifier, &out->metadata, err);
     if (status || !is_single) return status;
     return dcpi_file_check(out->metadata, out->text, out->size, dcpi_reading_read, r, out->info.size, err);
 }
@@ -10538,13 +10693,15 @@ static void dcpi_document_free(dcpi_document *document) {
     dcp_metadata_free(document->metadata);
     dcpi_free(document->text);
     document->metadata = NULL;
+    document->manifest = NULL;
     document->text = NULL;
 }
 static dcp_status dcpi_document_check(dcpi_op *op, const dcpi_place *place, const char *name, const dcpi_document *document,
                                       dcp_error *err) {
     dcp_validation found;
     size_t i;
-    dcp_status status = dcpi_meta_check(document->metadata, name, &found, err);
+    dcp_status status = document->manifest ? dcpi_manifest_check(document->manifest, name, &found, err)
+                                           : dcpi_meta_check(document->metadata, name, &found, err);
     if (status) dcpi_fail_context(err, "%s", place->shown);
     for (i = 0; i < found.warning_count && !status; i++)
         dcpi_op_log(op, DCP_LOG_WARNING, "%s%s: %s", place->shown, name, found.warnings[i]);
@@ -10565,11 +10722,9 @@ static dcp_status dcpi_document_read_from(dcpi_op *op, const dcpi_place *place, 
     r.key = key;
     status = dcpi_storage_open_object(r.storage, key, &r.object, &out->info, err);
     if (!status) {
-        const int is_single = kind && kind->layout == DCP_LAYOUT_SINGLE;
-        if (kind && kind->layout == DCP_LAYOUT_MANIFEST)
-            status = dcpi_fail(err, DCP_E_UNSUPPORTED, "version %s of dcp.h does not read manifests", DCP_VERSION);
-        if (!status) status = dcpi_document_fetch(op, &r, is_single, out, err);
-        if (!status) status = dcpi_document_parse(&r, is_single, verifier, out, err);
+        const dcp_layout layout = kind ? kind->layout : DCP_LAYOUT_SHARDED;
+        status = dcpi_document_fetch(op, &r, layout == DCP_LAYOUT_SINGLE, out, err);
+        if (!status) status = dcpi_document_parse(&r, layout, verifier, out, err);
         if (status) dcpi_fail_context(err, "%s%s: ", place->shown, name);
         else status = dcpi_document_check(op, place, name, out, err);
         if (object && !status) *object = r.object;
@@ -10685,6 +10840,15 @@ static dcp_placement dcpi_stored_placement(const dcpi_stored *stored, const dcpi
     if (strcmp(word, "sharded") == 0) return DCP_PLACE_SHARDED;
     return strcmp(word, "private") == 0 ? DCP_PLACE_PRIVATE : DCP_PLACE_REPLICATED;
 }
+static void dcpi_stored_fill_origin(dcp_tensor_info *info, const dcpi_origin *origin) {
+    info->expert_key[0] = info->expert_key[1] = info->expert_key[2] = -1;
+    if (!origin) return;
+    info->role = origin->role;
+    info->tier = origin->shard->tier_hint;
+    info->version = origin->shard->version;
+    if (origin->shard->has_expert_key) memcpy(info->expert_key, origin->shard->expert_key, sizeof info->expert_key);
+    if (origin->role == DCP_ROLE_ROUTER) info->expert_key[0] = origin->layer;
+}
 static void dcpi_stored_fill(dcpi_stored *stored, const dcpi_piece *pieces) {
     const dcp_tensor_metadata *meta = pieces[stored->first].meta;
     dcp_tensor_info *info = &stored->info;
@@ -10710,8 +10874,118 @@ static dcp_status dcpi_index_tensors(dcp_checkpoint *c, dcp_error *err) {
         if (i == 0 || strcmp(c->pieces[i].meta->name, c->pieces[i - 1].meta->name) != 0) c->tensors[c->tensor_count++].first = i;
         c->tensors[c->tensor_count - 1].info.piece_count++;
     }
-    for (i = 0; i < c->tensor_count; i++) dcpi_stored_fill(&c->tensors[i], c->pieces);
+    for (i = 0; i < c->tensor_count; i++) {
+        dcpi_stored_fill(&c->tensors[i], c->pieces);
+        dcpi_stored_fill_origin(&c->tensors[i].info, c->origins ? &c->origins[c->pieces[c->tensors[i].first].shard] : NULL);
+    }
     return DCP_OK;
+}
+
+/* ---- selection: which tensors are meant ---------------------------------------------------------------------------------------------- */
+static int dcpi_text_matches(const char *pattern, const char *text) {   /* `*` and `?`; one step back at most: linear in each star */
+    const char *star = NULL, *from = text;
+    while (*text) {
+        if (*pattern == '*') { star = ++pattern; from = text; }
+        else if (*pattern && (*pattern == '?' || *pattern == *text)) { pattern++; text++; }
+        else if (star) { pattern = star; text = ++from; }
+        else return 0;
+    }
+    while (*pattern == '*') pattern++;
+    return *pattern == '\0';
+}
+static int dcpi_select_is_tier(const dcp_manifest *m, const char *wanted, const dcp_tensor_info *info) {
+    char id[24];
+    size_t i;
+    if (info->tier && strcmp(info->tier, wanted) == 0) return 1;
+    for (i = 0; m && i < m->tier_count; i++) {
+        const dcp_tier *tier = &m->tiers[i].tier;
+        (void)snprintf(id, sizeof id, "%" PRId64, tier->tier_id);
+        if (strcmp(id, wanted) != 0 && strcmp(tier->name, wanted) != 0) continue;
+        if (info->tier) return strcmp(info->tier, tier->name) == 0 || strcmp(info->tier, id) == 0;
+        return info->role == DCP_ROLE_EXPERT && info->expert_key[0] == tier->tier_id;
+    }
+    return 0;
+}
+static int dcpi_select_has_key(const dcp_select *s, const dcp_tensor_info *info) {
+    size_t i;
+    int k;
+    if (info->role != DCP_ROLE_EXPERT) return 0;
+    for (i = 0; i < s->expert_count; i++) {
+        for (k = 0; k < 3 && (s->expert_keys[i][k] < 0 || s->expert_keys[i][k] == info->expert_key[k]);) k++;
+        if (k == 3) return 1;
+    }
+    return 0;
+}
+/* index: of the tensor in the sorted list of all names */
+static int dcpi_select_takes(const dcp_checkpoint *c, const dcp_select *s, const dcp_tensor_info *info, size_t index) {
+    size_t i;
+    if (!s) return 1;
+    if (s->part_count > 0 && index % (size_t)s->part_count != (size_t)s->part) return 0;
+    for (i = 0; i < s->role_count && s->roles[i] != info->role;) i++;
+    if (s->role_count > 0 && i == s->role_count) return 0;
+    for (i = 0; i < s->tier_count && !dcpi_select_is_tier(c->manifest, s->tiers[i], info);) i++;
+    if (s->tier_count > 0 && i == s->tier_count) return 0;
+    if (s->expert_count > 0 && !dcpi_select_has_key(s, info)) return 0;
+    if (s->name_pattern && !dcpi_text_matches(s->name_pattern, info->name)) return 0;
+    return !s->keep || s->keep(s->user, info->name);
+}
+static int dcpi_tier_exists(const dcp_manifest *m, const char *wanted) {
+    char id[24];
+    size_t i;
+    for (i = 0; m && i < m->tier_count; i++) {
+        (void)snprintf(id, sizeof id, "%" PRId64, m->tiers[i].tier.tier_id);
+        if (strcmp(m->tiers[i].tier.name, wanted) == 0 || strcmp(id, wanted) == 0) return 1;
+    }
+    return 0;
+}
+static dcp_status dcpi_select_check(const dcp_checkpoint *c, const dcp_select *s, dcp_error *err) {
+    size_t i;
+    if (!s) return DCP_OK;
+    if (s->part_count < 0 || (s->part_count > 0 && (s->part < 0 || s->part >= s->part_count)))
+        return dcpi_fail(err, DCP_E_INVALID, "select: part %d of %d is none; parts count from 0", s->part, s->part_count);
+    if ((s->tier_count && !s->tiers) || (s->role_count && !s->roles) || (s->expert_count && !s->expert_keys))
+        return dcpi_fail(err, DCP_E_INVALID, "select: a count is set, but its list is NULL");
+    if (!c->manifest && (s->tier_count || s->role_count || s->expert_count))
+        return dcpi_fail(err, DCP_E_UNSUPPORTED, "select: %s has no tiers, roles and experts: only manifests have", c->path);
+    for (i = 0; i < s->tier_count; i++)
+        if (!s->tiers[i] || !dcpi_tier_exists(c->manifest, s->tiers[i]))
+            return dcpi_fail(err, DCP_E_MISMATCH, "select: %s has no tier \"%s\"", c->path, s->tiers[i] ? s->tiers[i] : "(null)");
+    return DCP_OK;
+}
+/* Only what is selected stays in the list of tensors; of the files, those that hold some of it are noted. */
+static dcp_status dcpi_index_select(dcp_checkpoint *c, const dcp_select *s, dcp_error *err) {
+    size_t i, kept = 0;
+    int k;
+    dcp_status status = dcpi_select_check(c, s, err);
+    if (status || !s) return status;
+    c->selected = (uint8_t *)dcpi_alloc_array(c->file_count, 1, err);
+    if (!c->selected) return DCP_E_MEMORY;
+    for (i = 0; i < c->tensor_count; i++) {
+        const dcpi_stored *stored = &c->tensors[i];
+        if (!dcpi_select_takes(c, s, &stored->info, i)) continue;
+        for (k = 0; k < stored->info.piece_count; k++) c->selected[c->pieces[stored->first + (size_t)k].shard] = 1;
+        c->tensors[kept++] = *stored;
+    }
+    c->tensor_count = kept;
+    return DCP_OK;
+}
+DCPDEF dcp_status dcp_find(const dcp_checkpoint *checkpoint, const dcp_select *select, const dcp_tensor_info ***tensors, size_t *count,
+                           dcp_error *err) {
+    const dcp_checkpoint *c = checkpoint;
+    dcp_status status;
+    size_t i, n = 0;
+    if (!tensors || !count) return dcpi_fail(err, DCP_E_INVALID, "dcp_find: tensors or count is NULL");
+    *tensors = NULL;
+    *count = 0;
+    if (!c) return dcpi_fail(err, DCP_E_INVALID, "dcp_find: checkpoint is NULL");
+    status = dcpi_select_check(c, select, err);
+    if (status) return status;
+    *tensors = (const dcp_tensor_info **)dcpi_alloc_array(c->tensor_count, sizeof **tensors, err);
+    if (!*tensors) return DCP_E_MEMORY;
+    for (i = 0; i < c->tensor_count; i++)
+        if (dcpi_select_takes(c, select, &c->tensors[i].info, i)) (*tensors)[n++] = &c->tensors[i].info;
+    *count = n;
+    return dcpi_succeed(err);
 }
 /* All shards of a single file are read through the descriptor that its document came from: it never opens again, and never closes before the end. */
 static dcp_status dcpi_index_files(dcp_checkpoint *c, const dcp_object_info *info, dcp_error *err) {
@@ -10745,8 +11019,11 @@ static const dcpi_stored *dcpi_stored_find(const dcp_checkpoint *c, const char *
 }
 
 /* ---- data files: opened when first read, closed when many are open; a file in use or mapped stays open ------------------------------- */
+static const dcpi_place *dcpi_data_file_place(const dcp_checkpoint *c, const dcpi_data_file *f) { return f->place ? &c->sources[f->place - 1] : &c->place; }
+static dcp_storage *dcpi_data_file_storage(const dcp_checkpoint *c, const dcpi_data_file *f) { return dcpi_data_file_place(c, f)->storage; }
+
 static dcp_status dcpi_data_file_try(dcp_checkpoint *c, dcpi_data_file *f, char *key, dcp_error *err) {
-    dcp_status status = key ? dcpi_storage_open_object(c->place.storage, key, &f->object, &f->info, err) : DCP_E_MEMORY;
+    dcp_status status = key ? dcpi_storage_open_object(dcpi_data_file_storage(c, f), key, &f->object, &f->info, err) : DCP_E_MEMORY;
     if (status) { dcpi_free(key); return status; }
     f->key = key;
     return DCP_OK;
@@ -10755,29 +11032,47 @@ static dcp_status dcpi_data_file_try(dcp_checkpoint *c, dcpi_data_file *f, char 
 static dcp_status dcpi_data_file_find(dcp_checkpoint *c, dcpi_data_file *f, dcp_error *err) {
     char name[DCP_LIMIT_PATH + 64];
     const char *given = f->shard->file_path;
-    dcp_status status = dcpi_data_file_try(c, f, dcpi_place_key(&c->place, given, err), err);
-    if (status != DCP_E_NOT_FOUND || !c->metadata->is_foreign) return status;
+    dcp_status status = dcpi_data_file_try(c, f, dcpi_place_key(dcpi_data_file_place(c, f), given, err), err);
+    if (status != DCP_E_NOT_FOUND || !c->metadata->is_foreign || f->place) return status;
     status = dcpi_data_file_try(c, f, dcpi_copy_text(given, err), err);
     if (status != DCP_E_NOT_FOUND) return status;
     status = dcp_shard_name(c->prefix, f->shard->rank, NULL, name, sizeof name, err);
     return status ? status : dcpi_data_file_try(c, f, dcpi_place_key(&c->place, name, err), err);
 }
-static dcp_status dcpi_data_file_open(dcp_checkpoint *c, dcpi_data_file *f, dcp_error *err) {
+static dcp_status dcpi_data_file_open_at(dcp_checkpoint *c, dcpi_data_file *f, dcp_error *err) {
     dcp_status status;
-    if (f->key) status = dcpi_storage_open_object(c->place.storage, f->key, &f->object, &f->info, err);
+    if (f->key) status = dcpi_storage_open_object(dcpi_data_file_storage(c, f), f->key, &f->object, &f->info, err);
     else status = dcpi_data_file_find(c, f, err);
     if (status == DCP_E_NOT_FOUND)
         return dcpi_fail(err, DCP_E_INCOMPLETE, "%s names \"%s\" (shard %d), which is not there", c->path, f->shard->file_path,
                          f->shard->rank);
     if (status) { dcpi_fail_context(err, "shard %d: ", f->shard->rank); return status; }
-    if (f->info.size == f->object_size) { c->open_files++; return DCP_OK; }
-    dcpi_storage_close_object(c->place.storage, f->object);
+    if (f->info.size == f->object_size) return DCP_OK;
+    dcpi_storage_close_object(dcpi_data_file_storage(c, f), f->object);
     f->object = NULL;
     return dcpi_fail(err, DCP_E_INCOMPLETE, "\"%s\" (shard %d) has %" PRId64 " bytes, but %s says %" PRId64, f->shard->file_path,
                      f->shard->rank, f->info.size, c->path, f->object_size);
 }
+/* From now on the file is looked for in the next of the sources; 0: there is no other. */
+static int dcpi_data_file_next(dcp_checkpoint *c, dcpi_data_file *f, const dcp_error *why) {
+    if (f->place >= c->source_count || c->layout == DCP_LAYOUT_SINGLE || dcpi_is_trouble(why->status)) return 0;
+    dcpi_op_log(&c->op, DCP_LOG_WARNING, "%s; it is fetched from %s", why->message, c->sources[f->place].shown);
+    dcpi_free(f->key);
+    f->key = NULL;
+    f->place++;
+    f->is_checked = 0;
+    return 1;
+}
+static dcp_status dcpi_data_file_open(dcp_checkpoint *c, dcpi_data_file *f, dcp_error *err) {
+    dcp_error local;
+    dcp_status status;
+    do status = dcpi_data_file_open_at(c, f, &local); while (status && dcpi_data_file_next(c, f, &local));
+    if (!status) c->open_files++;
+    if (err) *err = local;
+    return status;
+}
 static void dcpi_data_file_close(dcp_checkpoint *c, dcpi_data_file *f) {
-    dcpi_storage_close_object(c->place.storage, f->object);
+    dcpi_storage_close_object(dcpi_data_file_storage(c, f), f->object);
     f->object = NULL;
     c->open_files--;
 }
@@ -10813,6 +11108,24 @@ static void dcpi_data_file_release(dcp_checkpoint *c, dcpi_data_file *f) {
     dcpi_mutex_unlock(&c->lock);
 }
 
+/* Where else files are. A source that is not there cannot help, and does no harm. */
+static dcp_status dcpi_open_sources(dcp_checkpoint *c, const dcp_open_desc *desc, dcp_error *err) {
+    size_t i;
+    if (desc->source_count == 0) return DCP_OK;
+    c->sources = (dcpi_place *)dcpi_alloc_array(desc->source_count, sizeof *c->sources, err);
+    if (!c->sources) return DCP_E_MEMORY;
+    for (i = 0; i < desc->source_count; i++) {
+        const dcp_source *source = &desc->sources[i];
+        dcpi_place *place = &c->sources[c->source_count];
+        dcp_status status = dcpi_place_open_directory(place, source->storage, source->directory ? source->directory : "", 0, err);
+        if (!status) { c->source_count++; continue; }
+        dcpi_place_close(place);
+        if (status != DCP_E_NOT_FOUND) { dcpi_fail_context(err, "open: sources[%" PRIu64 "]: ", (uint64_t)i); return status; }
+        dcpi_op_log(&c->op, DCP_LOG_WARNING, "open: sources[%" PRIu64 "] is not there: %s", (uint64_t)i, err->message);
+    }
+    return dcpi_succeed(err);
+}
+
 /* ---- open --------------------------------------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_open_check(const dcp_open_desc *desc, dcp_error *err) {
     if (!desc || !desc->path || desc->path[0] == '\0') return dcpi_fail(err, DCP_E_INVALID, "open: path is not set");
@@ -10821,9 +11134,8 @@ static dcp_status dcpi_open_check(const dcp_open_desc *desc, dcp_error *err) {
     if (desc->verifier && desc->verify == DCP_VERIFY_NONE)
         return dcpi_fail(err, DCP_E_INVALID,
                          "open: a verifier together with DCP_VERIFY_NONE would trust unchecked bytes; use DCP_VERIFY_TOUCHED");
-    if (desc->select)
-        return dcpi_fail(err, DCP_E_UNSUPPORTED, "open: select works with the manifest layout, which version %s does not read",
-                         DCP_VERSION);
+    if (desc->source_count > 0 && !desc->sources)
+        return dcpi_fail(err, DCP_E_INVALID, "open: source_count is set, but sources is NULL");
     return DCP_OK;
 }
 static dcp_status dcpi_open_names(dcp_checkpoint *c, const char *commit_name, dcp_error *err) {
@@ -10849,8 +11161,8 @@ static dcp_status dcpi_open_find(dcp_checkpoint *c, dcp_error *err) {
     status = dcpi_commit_find(place, place->name, found, &count, err);
     if (status) return status;
     if (count == 0)
-        return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\" (no %s%s, no %s%s)", place->shown, place->name, place->name,
-                         ".metadata.json", place->name, ".checkpoint");
+        return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\" (no %s with .metadata.json, .checkpoint, .manifest.json or "
+                         ".manifest.yaml)", place->shown, place->name, place->name);
     if (count > 1)
         return dcpi_fail(err, DCP_E_INVALID, "\"%s%s\" has two commit files, %s%s and %s%s; give the path of the one that is meant", place->shown,
                          place->name, place->name, found[0]->suffix, place->name, found[1]->suffix);
@@ -10904,7 +11216,10 @@ static dcp_status dcpi_open_take(dcpi_opening *o, const dcp_open_desc *desc, dcp
         o->document.info.size = (int64_t)dcpi_load64(head + 8);
         o->document.info.modified_ns = (int64_t)dcpi_load64(head + 16);
         memcpy(o->document.digest, head + 24, 32);
-        status = dcpi_meta_parse((const char *)nul + 1, (size_t)(end - nul - 1), "metadata/json", desc->verifier, &o->document.metadata, err);
+        o->document.text = (char *)(uintptr_t)(nul + 1);                /* the message's, for the parser only */
+        o->document.size = (size_t)(end - nul - 1);
+        status = dcpi_document_parse(NULL, c->layout, desc->verifier, &o->document, err);
+        o->document.text = NULL;
     }
     if (!status && memcmp(o->document.digest, head + 24, 32) != 0)
         status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s was replaced while it was opened", c->path);
@@ -10913,12 +11228,16 @@ static dcp_status dcpi_open_take(dcpi_opening *o, const dcp_open_desc *desc, dcp
 static dcp_status dcpi_open_index(dcp_checkpoint *c, const dcp_open_desc *desc, dcpi_document *document, dcp_error *err) {
     dcp_status status;
     c->metadata = document->metadata;
+    c->manifest = document->manifest;
+    c->origins = document->origins;
     document->metadata = NULL;
     memcpy(c->digest, document->digest, sizeof c->digest);
     status = dcpi_open_minimum_step(c, desc, err);
+    if (!status) status = dcpi_open_sources(c, desc, err);
     if (!status) status = dcpi_index_files(c, &document->info, err);
     if (!status) status = dcpi_index_pieces(c, err);
-    return status ? status : dcpi_index_tensors(c, err);
+    if (!status) status = dcpi_index_tensors(c, err);
+    return status ? status : dcpi_index_select(c, desc->select, err);
 }
 static dcp_status dcpi_open_place(dcp_checkpoint *c, const dcp_open_desc *desc, dcp_error *err) {
     dcp_status status = dcpi_place_open(&c->place, desc->io.storage, desc->path, 0, err);
@@ -10926,12 +11245,14 @@ static dcp_status dcpi_open_place(dcp_checkpoint *c, const dcp_open_desc *desc, 
         status = dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s\": its directory is not there", desc->path);
     return status;
 }
+/* With sources each rank reads for itself: what one finds wrong, it alone looks for elsewhere. */
+static uint8_t dcpi_open_shares(const dcp_open_desc *desc) { return desc->share_reads && desc->source_count == 0; }
 static void dcpi_open_digest(const dcp_open_desc *desc, uint8_t digest[32]) {
     dcpi_sha sha;
     uint8_t options[3];
     options[0] = (uint8_t)desc->verify;
     options[1] = desc->verifier != NULL;
-    options[2] = desc->share_reads != 0;
+    options[2] = dcpi_open_shares(desc);
     dcpi_sha_init(&sha);
     dcpi_sha_update(&sha, "open", 4);
     dcpi_sha_update(&sha, options, sizeof options);
@@ -10994,7 +11315,7 @@ static dcp_status dcpi_open_phase(const dcp_open_desc *desc, dcp_checkpoint **ou
     c->op = op;
     if (c->op.team.peers == &op.team.lead) c->op.team.peers = &c->op.team.lead;
     c->verify = desc->verify;
-    c->share_reads = desc->share_reads;
+    c->share_reads = dcpi_open_shares(desc);
     if (!status && dcpi_mutex_init(&c->lock)) status = dcpi_no_memory(err, sizeof c->lock);
     else if (!status) c->has_lock = 1;
     if (!status) status = dcpi_op_check(&c->op, err);
@@ -11015,6 +11336,9 @@ DCPDEF void dcp_close(dcp_checkpoint *checkpoint) {
         dcpi_free(c->copies);
         c->copies = next;
     }
+    for (s = 0; s < c->source_count; s++) dcpi_place_close(&c->sources[s]);
+    dcpi_free(c->sources);
+    dcpi_free(c->selected);
     dcpi_free(c->files);
     dcpi_free(c->pieces);
     dcpi_free(c->tensors);
@@ -11038,6 +11362,7 @@ DCPDEF const dcp_metadata *dcp_metadata_of(const dcp_checkpoint *checkpoint) { r
 DCPDEF const dcp_training *dcp_training_of(const dcp_checkpoint *checkpoint) {
     return checkpoint->metadata->has_training ? &checkpoint->metadata->training : NULL;
 }
+DCPDEF const dcp_manifest *dcp_manifest_of(const dcp_checkpoint *checkpoint) { return checkpoint->manifest; }
 DCPDEF const char *dcp_path_of(const dcp_checkpoint *checkpoint) { return checkpoint->path; }
 DCPDEF dcp_layout dcp_layout_of(const dcp_checkpoint *checkpoint) { return checkpoint->layout; }
 
@@ -13577,7 +13902,7 @@ static dcp_status dcpi_read_one(dcpi_reader *r, const dcpi_item *item, dcpi_data
         status = dcpi_op_check_cancel(l->op, err);
         if (!status && dcpi_crew_is_stopped(&l->crew)) status = dcpi_fail(err, DCP_E_CANCELLED, "stopped after another failure");
         if (!status)
-            status = dcpi_storage_read(l->checkpoint->place.storage, file->key, file->object, item->at + (at - item->begin), to,
+            status = dcpi_storage_read(dcpi_data_file_storage(l->checkpoint, file), file->key, file->object, item->at + (at - item->begin), to,
                                        (size_t)n, err);
         if (!status && has_digest) {
             dcpi_sha_many(r->jobs, dcpi_add_jobs(r, 0, to, n));
@@ -13601,7 +13926,7 @@ static dcp_status dcpi_read_run(dcpi_reader *r, const dcpi_item **items, size_t 
     dcp_status status = dcpi_reader_prepare(r, err);
     if (!status) status = dcpi_reader_prepare_jobs(r, err);
     if (!status) status = dcpi_op_check_cancel(l->op, err);
-    if (!status) status = dcpi_storage_read(l->checkpoint->place.storage, file->key, file->object, base, r->buffer, size, err);
+    if (!status) status = dcpi_storage_read(dcpi_data_file_storage(l->checkpoint, file), file->key, file->object, base, r->buffer, size, err);
     if (status) return dcpi_item_failed(l, items[0], err);
     for (i = 0; i < count; i++)
         if (dcpi_item_has_digest(l, items[i])) jobs = dcpi_add_jobs(r, jobs, r->buffer + (items[i]->at - base),
@@ -13637,11 +13962,31 @@ static size_t dcpi_run_length(const dcpi_load *l, size_t first) {
     if (start->end - start->begin >= DCPI_LEAF && dcpi_item_direct(l, start)) return 1;
     return n;
 }
+static dcp_status dcpi_read_file(dcpi_reader *r, const dcpi_item **items, size_t count, dcpi_data_file *file, dcp_error *err) {
+    return count == 1 ? dcpi_read_one(r, items[0], file, err) : dcpi_read_run(r, items, count, file, err);
+}
+/* The same bytes from the sources behind the one that has them wrong, through a descriptor of this worker's own: others may be reading there. */
+static dcp_status dcpi_read_elsewhere(dcpi_reader *r, const dcpi_item **items, size_t count, const dcpi_data_file *file, dcp_error *err) {
+    dcp_checkpoint *c = r->l->checkpoint;
+    dcpi_data_file other = *file;
+    dcp_status status = err->status;
+    other.key = NULL;
+    other.object = NULL;
+    while (status && dcpi_data_file_next(c, &other, err)) {
+        status = dcpi_data_file_open_at(c, &other, err);
+        if (status) continue;
+        status = dcpi_read_file(r, items, count, &other, err);
+        dcpi_storage_close_object(dcpi_data_file_storage(c, &other), other.object);
+    }
+    dcpi_free(other.key);
+    return status;
+}
 static dcp_status dcpi_read_items(dcpi_reader *r, const dcpi_item **items, size_t count, dcp_error *err) {
     dcpi_data_file *file;
     dcp_status status = dcpi_data_file_acquire(r->l->checkpoint, items[0]->shard, &file, err);
     if (status) return status;
-    status = count == 1 ? dcpi_read_one(r, items[0], file, err) : dcpi_read_run(r, items, count, file, err);
+    status = dcpi_read_file(r, items, count, file, err);
+    if (status == DCP_E_CHECKSUM || status == DCP_E_INCOMPLETE) status = dcpi_read_elsewhere(r, items, count, file, err);
     dcpi_data_file_release(r->l->checkpoint, file);
     return status;
 }
@@ -13761,7 +14106,7 @@ static dcp_status dcpi_flat_compare(const dcp_checkpoint *c, const dcpi_data_fil
             c->place.shown,
                      file->shard->file_path, file->shard->rank, c->path);
 }
-static dcp_status dcpi_flat_check(dcp_checkpoint *c, dcpi_op *op, int shard, int again, dcp_error *err) {
+static dcp_status dcpi_flat_check_once(dcp_checkpoint *c, dcpi_op *op, int shard, int again, dcp_error *err) {
     const size_t capacity = 1 * DCPI_MIB - 64 * DCPI_KIB;
     dcpi_data_file *file;
     uint8_t *buffer, digest[32];
@@ -13775,7 +14120,7 @@ static dcp_status dcpi_flat_check(dcp_checkpoint *c, dcpi_op *op, int shard, int
     if (!done && !buffer) status = DCP_E_MEMORY;
     if (buffer) {
         dcpi_op_phase(op, DCP_PHASE_VERIFY, file->shard->file_size);
-        status = dcpi_flat_hash(op, c->place.storage, file, buffer, capacity, digest, err);
+        status = dcpi_flat_hash(op, dcpi_data_file_storage(c, file), file, buffer, capacity, digest, err);
         if (!status) status = dcpi_flat_compare(c, file, digest, err);
         dcpi_mutex_lock(&c->lock);
         file->is_checked = !status;
@@ -13784,6 +14129,25 @@ static dcp_status dcpi_flat_check(dcp_checkpoint *c, dcpi_op *op, int shard, int
     }
     dcpi_free(buffer);
     dcpi_data_file_release(c, file);
+    return status;
+}
+/* A file that is wrong is looked for elsewhere, unless somebody reads it just now. */
+static int dcpi_flat_next(dcp_checkpoint *c, int shard, const dcp_error *why) {
+    dcpi_data_file *file = &c->files[shard];
+    int found = 0;
+    dcpi_mutex_lock(&c->lock);
+    if (why->status == DCP_E_CHECKSUM && file->users == 0 && !file->is_mapped && file->place < c->source_count) {
+        if (file->object) dcpi_data_file_close(c, file);
+        found = dcpi_data_file_next(c, file, why);
+    }
+    dcpi_mutex_unlock(&c->lock);
+    return found;
+}
+static dcp_status dcpi_flat_check(dcp_checkpoint *c, dcpi_op *op, int shard, int again, dcp_error *err) {
+    dcp_error local;
+    dcp_status status;
+    do status = dcpi_flat_check_once(c, op, shard, again, &local); while (status && dcpi_flat_next(c, shard, &local));
+    if (err) *err = local;
     return status;
 }
 static dcp_status dcpi_flat_check_all(dcpi_load *l, dcp_error *err) {
@@ -13815,7 +14179,7 @@ static dcp_status dcpi_shared_get(dcpi_load *l, const dcpi_shared *shared, int64
     }
     status = dcpi_data_file_acquire(l->checkpoint, item->shard, &file, err);
     if (status) return status;
-    do status = dcpi_storage_read(l->checkpoint->place.storage, file->key, file->object, at, *message + DCPI_RELAY_HEADER, size, err);
+    do status = dcpi_storage_read(dcpi_data_file_storage(l->checkpoint, file), file->key, file->object, at, *message + DCPI_RELAY_HEADER, size, err);
     while (status && dcpi_op_again(l->op, ++attempt, "reading tensors", err));
     dcpi_data_file_release(l->checkpoint, file);
     for (i = 0; i < shared->other_count && !status; i++) {
@@ -13904,6 +14268,7 @@ static dcp_status dcpi_verify_plan_shard(dcpi_load *l, size_t shard, const dcpi_
 }
 /* The ranks share the shards among them. */
 static int dcpi_verify_is_mine(const dcp_checkpoint *c, size_t shard) {
+    if (c->selected) return c->selected[shard];         /* each rank may have selected something else */
     return dcp_shard_owner((int)shard, c->op.team.world_size) == c->op.team.rank;
 }
 /* The files without a tree digest are hashed whole; a file without any checksum (a seed's) has only its size. */
@@ -14068,6 +14433,8 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     open.minimum_step = desc->minimum_step;
     open.share_reads = desc->share_reads;
     open.io = desc->io;
+    open.sources = desc->sources;
+    open.source_count = desc->source_count;
     status = dcpi_open_phase(&open, &c, err);
     if (!c) return status;
     dcpi_team_same(&c->op.team, "load", 0);
@@ -14110,12 +14477,13 @@ DCPDEF dcp_status dcp_load(const dcp_load_desc *desc, dcp_error *err) {
 /* ---- map ----------------------------------------------------------------------------------------------------------------------------- */
 /* Where the one piece of a tensor lies in its mapped file, verified there; NULL data with DCP_OK: this storage or machine needs a copy. */
 static dcp_status dcpi_map_file(dcp_checkpoint *c, const dcpi_piece *piece, dcpi_data_file *file, const uint8_t **data, dcp_error *err) {
+    dcp_storage *storage = dcpi_data_file_storage(c, file);
     const void *mapped = NULL;
     dcp_status status = DCP_OK;
     *data = NULL;
-    if (!c->place.storage->map || DCPI_BIG_ENDIAN) return DCP_OK;
+    if (!storage->map || DCPI_BIG_ENDIAN) return DCP_OK;
     dcpi_mutex_lock(&c->lock);
-    status = c->place.storage->map(c->place.storage->context, file->object, &mapped, err);
+    status = storage->map(storage->context, file->object, &mapped, err);
     if (!status) file->is_mapped = 1;
     dcpi_mutex_unlock(&c->lock);
     if (status == DCP_E_UNSUPPORTED || (!status && !mapped)) return dcpi_succeed(err);
@@ -14201,6 +14569,10 @@ static dcp_status dcpi_map_piece(dcp_checkpoint *c, const dcpi_stored *stored, c
     if (!status && *data && c->verify != DCP_VERIFY_NONE && dcpi_is_flat(file->shard))
         status = dcpi_flat_check(c, &op, piece->shard, 0, err);
     if (!status && *data) status = dcpi_map_verify(c, piece, *data, err);
+    if (status == DCP_E_CHECKSUM && c->source_count > 0) {              /* a copy, from where the bytes are right */
+        *data = NULL;
+        status = DCP_OK;
+    }
     dcpi_data_file_release(c, file);
     if (!status && !*data) status = dcpi_map_copy(c, &op, stored, data, err);
     return status;
