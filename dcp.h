@@ -817,10 +817,13 @@ DCPDEF dcp_status dcp_thread_group_open(int world_size, dcp_coordinator **ranks,
 /* Destroys the context and frees the struct, which was made with DCP_MALLOC. Local: waits for nobody. No call may be running in it. */
 DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator);
 
-/* memory that the host cannot touch, or a producer of bytes; copies are asynchronous and in order, a ticket is waited for once */
+/* Memory that the host cannot touch, or a producer of bytes. Copies are asynchronous; a copy that has been begun is waited for once, by the
+ * thread that began it, in the order in which that thread began its own. Several are under way at once, and a load copies from several threads
+ * (io.threads = 1: from one). A wait that fails must leave no copy behind that still touches the host's memory, and a copy that could not be
+ * begun must not be under way: the memory is freed then. A failure is DCP_E_DEVICE with the reason in *err. */
 struct dcp_device {
     void *context;
-    /* staging memory that copies run fastest from; NULL: ordinary memory */
+    /* staging memory that copies run fastest from; NULL, or a failure, which is logged: ordinary memory. Both or none */
     dcp_status (*allocate_host)(void *context, size_t size, void **memory, dcp_error *err);
     void (*free_host)(void *context, void *memory);
     /* bytes [offset, offset + size) of the piece in row-major order */
@@ -11485,9 +11488,95 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
  *                     the caller's memory at another moment); looks at cancel and deadline, reports progress
  *   workers           write a filled buffer to the storage, or hash its leaves; whichever is free
  *
+ * Bytes of a device are on their way into one buffer while those before it are hashed and written: fill begins the copies of a buffer and, before
+ * it hands the one before over ("settled"), waits for that one's.
+ *
  * A buffer ends where a leaf ends, so that leaves are hashed independently, in any order, many at once. Writes must end at a multiple of
  * 4,096 for direct I/O: the few bytes behind that go, out of the buffer (never again from the caller), to the start of the next one.
  * ============================================================================================================================== */
+/* ---- devices: staging memory, and copies under way, which are waited for in the order in which they began ------------------------------- */
+#define DCPI_COPIES 32                                  /* under way at once for one thread, at most */
+
+typedef struct dcpi_staging { uint8_t *memory; size_t size; int is_pages; const dcp_device *device; } dcpi_staging;
+typedef struct dcpi_copying { const dcp_tensor *tensor; uint64_t ticket; uint8_t *host; size_t size; int64_t mark; int is_in; } dcpi_copying;
+typedef struct dcpi_copies { dcpi_copying items[DCPI_COPIES]; size_t first, count; } dcpi_copies;       /* zero is none */
+
+/* `device` may be NULL. What it cannot give is ordinary memory, and *refused says why, empty otherwise. */
+static dcp_status dcpi_staging_make(dcpi_staging *s, const dcp_device *device, size_t size, dcp_error *refused, dcp_error *err) {
+    void *memory = NULL;
+    (void)dcpi_succeed(refused);
+    s->size = size;
+    if (device && device->allocate_host && device->free_host) {
+        s->device = device->allocate_host(device->context, size, &memory, refused) == DCP_OK && memory ? device : NULL;
+        s->memory = s->device ? (uint8_t *)memory : NULL;
+        if (!s->memory && refused->message[0] == '\0') (void)dcpi_fail(refused, DCP_E_DEVICE, "no reason given");
+    }
+    if (s->memory) return DCP_OK;
+    s->memory = (uint8_t *)dcpi_os_pages(size);
+    s->is_pages = s->memory != NULL;
+    if (!s->memory) s->memory = (uint8_t *)dcpi_alloc(size, err);
+    return s->memory ? DCP_OK : DCP_E_MEMORY;
+}
+static void dcpi_staging_free(dcpi_staging *s) {
+    if (!s->memory) return;
+    if (s->device) s->device->free_host(s->device->context, s->memory);
+    else if (s->is_pages) dcpi_os_pages_free(s->memory, s->size);
+    else dcpi_free(s->memory);
+    memset(s, 0, sizeof *s);
+}
+static dcp_status dcpi_copy_failed(const dcpi_copying *copy, dcp_status status, dcp_error *err) {
+    if (err->status != status || err->message[0] == '\0')
+        return dcpi_fail(err, status, "tensor \"%s\": could not be copied %s its device, which gave no reason (%s)", copy->tensor->name,
+                         copy->is_in ? "to" : "from", dcp_status_name(status));
+    dcpi_fail_context(err, "tensor \"%s\": ", copy->tensor->name);
+    return status;
+}
+/* Waits for the oldest copy. */
+static dcp_status dcpi_copies_wait(dcpi_copies *c, dcp_error *err) {
+    const dcpi_copying *copy = &c->items[c->first];
+    const dcp_device *device = copy->tensor->device;
+    dcp_status status;
+    c->first = (c->first + 1) % DCPI_COPIES;
+    c->count--;
+    (void)dcpi_succeed(err);
+    status = device->wait(device->context, copy->ticket, err);
+    if (status) return dcpi_copy_failed(copy, status, err);
+    if (!copy->is_in) dcpi_swap_bytes(copy->host, (int64_t)copy->size, dcpi_dtype_width(copy->tensor->dtype));
+    return DCP_OK;
+}
+/* Waits for all copies with marks up to `mark`. */
+static dcp_status dcpi_copies_until(dcpi_copies *c, int64_t mark, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    while (!status && c->count > 0 && c->items[c->first].mark <= mark) status = dcpi_copies_wait(c, err);
+    return status;
+}
+/* Before memory is freed, after a failure too: nothing is under way any more. */
+static void dcpi_copies_drain(dcpi_copies *c) {
+    dcp_error ignored;
+    while (c->count > 0) (void)dcpi_copies_wait(c, &ignored);
+}
+/* Begins a copy between host memory and bytes [offset, offset + size) of the piece; `mark` (which never falls) says of what it is a part. */
+static dcp_status dcpi_copies_begin(dcpi_copies *c, const dcp_tensor *tensor, int is_in, int64_t offset, uint8_t *host, size_t size, int64_t mark,
+                                    dcp_error *err) {
+    const dcp_device *device = tensor->device;
+    dcpi_copying *copy;
+    dcp_status status = c->count == DCPI_COPIES ? dcpi_copies_wait(c, err) : DCP_OK;
+    if (status) return status;
+    copy = &c->items[(c->first + c->count) % DCPI_COPIES];
+    copy->tensor = tensor;
+    copy->ticket = 0;
+    copy->host = host;
+    copy->size = size;
+    copy->mark = mark;
+    copy->is_in = is_in;
+    (void)dcpi_succeed(err);
+    if (is_in) status = device->copy_in(device->context, tensor, offset, host, size, &copy->ticket, err);
+    else status = device->copy_out(device->context, host, tensor, offset, size, &copy->ticket, err);
+    if (status) return dcpi_copy_failed(copy, status, err);
+    c->count++;
+    return DCP_OK;
+}
+
 #define DCPI_STREAM_BUFFERS 4
 #define DCPI_STREAM_LEAVES 1024                         /* leaves in one buffer, at most: small tensors fill it before its bytes do */
 
@@ -11514,13 +11603,14 @@ typedef struct dcpi_stream {
     int is_flat; uint8_t flat_digest[32];               /* out, if is_flat: SHA-256 of those bytes; there are no leaves then */
     int is_serial;                                      /* the calling thread does it all, in order */
     /* calling thread */
-    uint8_t *memory; size_t memory_size, capacity; int is_pages, buffer_count;
+    dcpi_staging staging; size_t capacity; int buffer_count;
     size_t part; int64_t in_part, filled_to;            /* where fill goes on */
     size_t carried; uint8_t carry[DCPI_OS_DIRECT_ALIGN];
+    int64_t settled; dcpi_copies copies;                /* buffers below `settled` have all their bytes */
     dcpi_stream_buffer buffers[DCPI_STREAM_BUFFERS];
     /* shared, under crew.lock; buffer number n lives in buffers[n % buffer_count] */
     dcpi_crew crew;
-    int64_t filled, next_write, next_hash, folded;      /* buffers so far; `folded` are hashed and their digests in place */
+    int64_t filled, next_write, next_hash, folded;      /* buffers so far: settled; taken; taken; hashed, and their digests in place */
     int writers, writers_limit, all_filled;
     int64_t bytes_written;
     /* fold: leaves into blocks, strictly in order, under crew.lock */
@@ -11532,6 +11622,9 @@ static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     const size_t leaf_memory = DCPI_STREAM_LEAVES * (sizeof(dcpi_sha_job) + 32), align = DCPI_OS_DIRECT_ALIGN;
     size_t each, budget = t->op->io.memory_budget, i;
     int64_t wanted = dcpi_max(t->end - t->start, 1);
+    const dcp_device *device = NULL;
+    dcp_error refused;
+    dcp_status status;
     t->buffer_count = DCPI_STREAM_BUFFERS;
     if (budget / (size_t)t->buffer_count < (size_t)DCPI_LEAF + 2 * align + leaf_memory) t->buffer_count = 2;
     t->capacity = (budget / (size_t)t->buffer_count - leaf_memory - 2 * align) / (size_t)DCPI_LEAF * (size_t)DCPI_LEAF;
@@ -11539,13 +11632,13 @@ static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     if ((int64_t)t->capacity >= wanted) t->buffer_count = 1;
     t->capacity += align;                               /* room for what is carried */
     each = t->capacity + leaf_memory + (align - leaf_memory % align) % align;
-    t->memory_size = each * (size_t)t->buffer_count + align;
-    t->memory = (uint8_t *)dcpi_os_pages(t->memory_size);
-    t->is_pages = t->memory != NULL;
-    if (!t->memory) t->memory = (uint8_t *)dcpi_alloc(t->memory_size, err);
-    if (!t->memory) return DCP_E_MEMORY;
+    for (i = 0; i < t->part_count && !device; i++) if (t->parts[i].size > 0) device = t->parts[i].tensor->device;
+    status = dcpi_staging_make(&t->staging, device, each * (size_t)t->buffer_count + align, &refused, err);
+    if (status) return status;
+    if (refused.status)
+        dcpi_op_log(t->op, DCP_LOG_WARNING, "copies from the device go through ordinary memory, which is slower: %s", refused.message);
     for (i = 0; i < (size_t)t->buffer_count; i++) {
-        uint8_t *at = t->memory + i * each + (align - (size_t)((uintptr_t)t->memory % align)) % align;
+        uint8_t *at = t->staging.memory + i * each + (align - (size_t)((uintptr_t)t->staging.memory % align)) % align;
         t->buffers[i].data = at;
         t->buffers[i].jobs = (dcpi_sha_job *)(void *)(at + t->capacity);
         t->buffers[i].leaves = (uint8_t (*)[32])(void *)(at + t->capacity + DCPI_STREAM_LEAVES * sizeof(dcpi_sha_job));
@@ -11553,27 +11646,21 @@ static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     return DCP_OK;
 }
 static void dcpi_stream_free(dcpi_stream *t) {
-    if (t->is_pages) dcpi_os_pages_free(t->memory, t->memory_size);
-    else dcpi_free(t->memory);
-    t->memory = NULL;
+    dcpi_copies_drain(&t->copies);
+    dcpi_staging_free(&t->staging);
 }
 
 /* ---- fill ---------------------------------------------------------------------------------------------------------------------------- */
-/* Bytes [from, from + size) of the tensor's piece, row-major, little-endian. */
-static dcp_status dcpi_tensor_fetch(const dcp_tensor *tensor, int64_t from, uint8_t *to, size_t size, dcp_error *err) {
+/* Bytes [from, from + size) of the tensor's piece, row-major, little-endian. Those of a device are there when the copies up to `mark` are. */
+static dcp_status dcpi_tensor_fetch(dcpi_copies *copies, int64_t mark, const dcp_tensor *tensor, int64_t from, uint8_t *to, size_t size,
+                                    dcp_error *err) {
     const int64_t origin[DCP_MAX_DIMS] = {0};
     int64_t stride[DCP_MAX_DIMS];
     dcpi_walk walk;
-    if (tensor->device) {
-        uint64_t ticket = 0;
-        dcp_status status = tensor->device->copy_out(tensor->device->context, to, tensor, from, size, &ticket, err);
-        if (!status) status = tensor->device->wait(tensor->device->context, ticket, err);
-        if (status) return dcpi_storage_result(status, "copy from its device the tensor", tensor->name, err);
-    } else {
-        dcpi_effective_stride(tensor, stride);
-        (void)dcpi_walk_make(&walk, tensor->ndim, dcp_dtype_bits(tensor->dtype), tensor->shape, tensor->shape, origin, origin, stride);
-        dcpi_walk_copy(&walk, from, from + (int64_t)size, to, (uint8_t *)tensor->data, 0);
-    }
+    if (tensor->device) return dcpi_copies_begin(copies, tensor, 0, from, to, size, mark, err);
+    dcpi_effective_stride(tensor, stride);
+    (void)dcpi_walk_make(&walk, tensor->ndim, dcp_dtype_bits(tensor->dtype), tensor->shape, tensor->shape, origin, origin, stride);
+    dcpi_walk_copy(&walk, from, from + (int64_t)size, to, (uint8_t *)tensor->data, 0);
     dcpi_swap_bytes(to, (int64_t)size, dcpi_dtype_width(tensor->dtype));
     return DCP_OK;
 }
@@ -11587,7 +11674,8 @@ static void dcpi_stream_add_leaves(dcpi_stream_buffer *b, size_t size) {
     }
 }
 /* As much of the current tensor as the buffer holds, in whole leaves; 0 bytes when it is full. */
-static dcp_status dcpi_stream_fill_part(dcpi_stream *t, dcpi_stream_buffer *b, size_t *added, dcp_error *err) {
+static dcp_status dcpi_stream_fill_part(dcpi_stream *t, int64_t number, size_t *added, dcp_error *err) {
+    dcpi_stream_buffer *b = &t->buffers[number % t->buffer_count];
     const dcpi_stream_part *part = &t->parts[t->part];
     int64_t left = part->size - t->in_part, room = (int64_t)(t->capacity - b->used);
     int64_t leaves = dcpi_min(room / DCPI_LEAF, (int64_t)(DCPI_STREAM_LEAVES - b->leaf_count));
@@ -11597,7 +11685,7 @@ static dcp_status dcpi_stream_fill_part(dcpi_stream *t, dcpi_stream_buffer *b, s
     *added = 0;
     if (size == 0) return DCP_OK;
     if (size > left) size = left;
-    status = dcpi_tensor_fetch(part->tensor, t->in_part, b->data + b->used, (size_t)size, err);
+    status = dcpi_tensor_fetch(&t->copies, number, part->tensor, t->in_part, b->data + b->used, (size_t)size, err);
     if (status) return status;
     dcpi_stream_add_leaves(b, (size_t)size);
     b->used += (size_t)size;
@@ -11610,11 +11698,11 @@ static void dcpi_stream_fill_gap(dcpi_stream *t, dcpi_stream_buffer *b, int64_t 
     memset(b->data + b->used, 0, n);
     b->used += n;
 }
-/* The next buffer of the file: what the last one carried over, then tensors and gaps until it is full or the file ends. */
-static dcp_status dcpi_stream_fill(dcpi_stream *t, dcpi_stream_buffer *b, int *last, dcp_error *err) {
+/* The next buffer of the file: room for what the last one carries over, then tensors and gaps until it is full or the file ends. */
+static dcp_status dcpi_stream_fill(dcpi_stream *t, int64_t number, int *last, dcp_error *err) {
+    dcpi_stream_buffer *b = &t->buffers[number % t->buffer_count];
     size_t added = 1;
     b->start = t->filled_to - (int64_t)t->carried;
-    memcpy(b->data, t->carry, t->carried);
     b->fresh = b->used = t->carried;
     b->leaf_count = 0;
     b->written = b->hashed = 0;
@@ -11624,7 +11712,7 @@ static dcp_status dcpi_stream_fill(dcpi_stream *t, dcpi_stream_buffer *b, int *l
         if (part->size == 0) { t->part++; continue; }
         if (t->in_part == 0) dcpi_stream_fill_gap(t, b, part->offset);
         if (t->in_part == 0 && b->start + (int64_t)b->used < part->offset) break;
-        status = dcpi_stream_fill_part(t, b, &added, err);
+        status = dcpi_stream_fill_part(t, number, &added, err);
         if (status) return status;
         if (t->in_part == part->size) { t->part++; t->in_part = 0; }
     }
@@ -11632,8 +11720,23 @@ static dcp_status dcpi_stream_fill(dcpi_stream *t, dcpi_stream_buffer *b, int *l
     t->filled_to = b->start + (int64_t)b->used;
     t->carried = *last ? 0 : b->used % DCPI_OS_DIRECT_ALIGN;
     b->to_write = b->used - t->carried;
-    memcpy(t->carry, b->data + b->to_write, t->carried);
     return DCP_OK;
+}
+/* Buffer `number` has been filled: waits for the copies of those before it, and for its own if nothing could be done meanwhile; then what they
+ * carry over goes from each to the next. */
+static dcp_status dcpi_stream_settle(dcpi_stream *t, int64_t number, int last, dcp_error *err) {
+    const dcpi_copies *c = &t->copies;
+    const int is_coming = c->count > 0 && c->items[(c->first + c->count - 1) % DCPI_COPIES].mark == number;
+    const int64_t until = is_coming && !last && t->buffer_count > 1 ? number - 1 : number;
+    dcp_status status = DCP_OK;
+    for (; t->settled <= until; t->settled++) {
+        dcpi_stream_buffer *b = &t->buffers[t->settled % t->buffer_count];
+        status = dcpi_copies_until(&t->copies, t->settled, err);
+        if (status) return status;
+        memcpy(b->data, t->carry, b->fresh);
+        memcpy(t->carry, b->data + b->to_write, b->used - b->to_write);
+    }
+    return status;
 }
 
 /* ---- hash and write ------------------------------------------------------------------------------------------------------------------ */
@@ -11745,10 +11848,11 @@ static void dcpi_stream_produce(dcpi_stream *t) {
         dcpi_stream_await(t, number);
         if (t->crew.stop) break;
         dcpi_mutex_unlock(&t->crew.lock);
-        status = dcpi_stream_fill(t, &t->buffers[number % t->buffer_count], &last, &error);
+        status = dcpi_stream_fill(t, number, &last, &error);
+        if (!status) status = dcpi_stream_settle(t, number, last, &error);
         dcpi_mutex_lock(&t->crew.lock);
         if (status) dcpi_crew_fail(&t->crew, &error);
-        else t->filled++;
+        else t->filled = t->settled;
         dcpi_cond_wake_all(&t->crew.changed);
     }
     t->all_filled = 1;
@@ -13360,11 +13464,13 @@ struct dcpi_load {
     const dcpi_item **shared_items;
     uint8_t *share_plan;                                /* rank 0's message, which `others` point into */
     size_t chunk;                                       /* bytes of a worker's buffer */
+    const dcp_device *device; int buffer_count;         /* with a device a worker has two: one is read into while the other is copied from */
     /* shared, under crew.lock */
     dcpi_crew crew;
     size_t next;
     int64_t bytes_done;
     int repeated;                                       /* requests that failed and were tried again */
+    dcp_error refused;                                  /* why the device gave no staging memory */
 };
 
 /* One read: tensors may be NULL with count 0. */
@@ -13785,16 +13891,28 @@ static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *er
 /* ---- read, verify, scatter: one worker ----------------------------------------------------------------------------------------------- */
 typedef struct dcpi_reader {
     dcpi_load *l;
-    uint8_t *buffer; int is_pages;                      /* l->chunk bytes, made when first needed */
+    dcpi_staging staging;                               /* l->buffer_count buffers of l->chunk bytes, made when first needed */
+    uint8_t *buffer; int64_t turn;                      /* the current one */
+    dcpi_copies copies;                                 /* to devices; marked with the turn that they copy from */
     dcpi_sha_job *jobs; uint8_t (*leaves)[32];
 } dcpi_reader;
 
-static dcp_status dcpi_reader_prepare(dcpi_reader *r, dcp_error *err) {
-    if (r->buffer) return DCP_OK;
-    r->buffer = (uint8_t *)dcpi_os_pages(r->l->chunk);
-    r->is_pages = r->buffer != NULL;
-    if (!r->buffer) r->buffer = (uint8_t *)dcpi_alloc(r->l->chunk, err);
-    return r->buffer ? DCP_OK : DCP_E_MEMORY;
+static dcp_status dcpi_reader_allocate(dcpi_reader *r, dcp_error *err) {
+    dcpi_load *l = r->l;
+    dcp_error refused;
+    dcp_status status = dcpi_staging_make(&r->staging, l->device, l->chunk * (size_t)l->buffer_count, &refused, err);
+    dcpi_mutex_lock(&l->crew.lock);
+    if (refused.status) l->refused = refused;
+    dcpi_mutex_unlock(&l->crew.lock);
+    return status;
+}
+/* The next buffer to read into: nothing is copied from it any more. */
+static dcp_status dcpi_reader_turn(dcpi_reader *r, dcp_error *err) {
+    dcp_status status = r->staging.memory ? DCP_OK : dcpi_reader_allocate(r, err);
+    if (status) return status;
+    r->turn++;
+    r->buffer = r->staging.memory + (size_t)(r->turn % r->l->buffer_count) * r->l->chunk;
+    return dcpi_copies_until(&r->copies, r->turn - r->l->buffer_count, err);
 }
 static dcp_status dcpi_reader_prepare_jobs(dcpi_reader *r, dcp_error *err) {
     if (r->jobs) return DCP_OK;
@@ -13803,8 +13921,8 @@ static dcp_status dcpi_reader_prepare_jobs(dcpi_reader *r, dcp_error *err) {
     return r->jobs ? DCP_OK : DCP_E_MEMORY;
 }
 static void dcpi_reader_free(dcpi_reader *r) {
-    if (r->is_pages) dcpi_os_pages_free(r->buffer, r->l->chunk);
-    else dcpi_free(r->buffer);
+    dcpi_copies_drain(&r->copies);
+    dcpi_staging_free(&r->staging);
     dcpi_free(r->jobs);
     dcpi_free(r->leaves);
 }
@@ -13840,13 +13958,20 @@ static int dcpi_item_has_digest(const dcpi_load *l, const dcpi_item *item) {
 static const uint8_t *dcpi_item_digest(const dcpi_item *item) {
     return item->piece->meta->block_checksums + 32 * (item->begin / item->piece->meta->block_size);
 }
+/* What has been hashed of an item is all of it now: `sha` of its leaves' digests, or its only leaf. */
+static int dcpi_item_is_right(const dcpi_reader *r, const dcpi_item *item, dcpi_sha *sha) {
+    uint8_t digest[32];
+    dcpi_sha_final(sha, digest);
+    return dcpi_sha_equal(item->end - item->begin <= DCPI_LEAF ? r->leaves[0] : digest, dcpi_item_digest(item), 32);
+}
 /* Bytes of one number of the item, as far as their order counts. */
 static int dcpi_item_width(const dcpi_load *l, const dcpi_item *item) {
     const dcp_tensor *t = item->source == DCPI_NO_SOURCE ? NULL : l->sources[item->source].wanted;
     return !t || t->dtype == DCP_OPAQUE ? 1 : dcpi_dtype_width(t->dtype);
 }
-/* Bytes [begin, end) of the item's piece are in `data`: into the wanted tensor with them. */
-static dcp_status dcpi_item_scatter(const dcpi_load *l, const dcpi_item *item, int64_t begin, int64_t end, uint8_t *data, dcp_error *err) {
+/* Bytes [begin, end) of the item's piece are in `data`: into the wanted tensor with them. Copies to a device are only begun here. */
+static dcp_status dcpi_item_scatter(dcpi_reader *r, const dcpi_item *item, int64_t begin, int64_t end, uint8_t *data, dcp_error *err) {
+    const dcpi_load *l = r->l;
     const dcpi_source *source;
     const dcp_tensor *t;
     int64_t first, last;
@@ -13861,14 +13986,11 @@ static dcp_status dcpi_item_scatter(const dcpi_load *l, const dcpi_item *item, i
     while (dcpi_walk_range(&source->walk, begin, end, &first, &last)) {       /* a device takes runs of the wanted piece, row-major */
         dcpi_step step;
         int64_t run = source->walk.count[source->walk.ndim - 1];
-        uint64_t ticket = 0;
         dcp_status status;
         dcpi_step_to(&source->walk, dcpi_walk_seek(&source->walk, first, dcpi_walk_runs(&source->walk)), &step);
         last = dcpi_min(step.file + run, end);
-        status = t->device->copy_in(t->device->context, t, step.memory + (first - step.file), data + (first - begin),
-                                    (size_t)(last - first), &ticket, err);
-        if (!status) status = t->device->wait(t->device->context, ticket, err);
-        if (status) return dcpi_storage_result(status, "copy to its device the tensor", t->name, err);
+        status = dcpi_copies_begin(&r->copies, t, 1, step.memory + (first - step.file), data + (first - begin), (size_t)(last - first), r->turn, err);
+        if (status) return status;
         data += last - begin;
         begin = last;
     }
@@ -13886,19 +14008,20 @@ static int dcpi_is_zero(const uint8_t *data, int64_t size) {
     for (i = 0; i < size; i++) if (data[i]) return 0;
     return 1;
 }
-/* One item of any size, chunk by chunk: read, hash, scatter; the digest is known, and compared, at its end. */
+/* One item of any size, chunk by chunk: read, hash, scatter; the digest is known, and compared, before its last chunk is used. */
 static dcp_status dcpi_read_one(dcpi_reader *r, const dcpi_item *item, dcpi_data_file *file, dcp_error *err) {
     dcpi_load *l = r->l;
-    uint8_t *direct = dcpi_item_direct(l, item), digest[32];
+    uint8_t *direct = dcpi_item_direct(l, item);
     int has_digest = dcpi_item_has_digest(l, item);
     int64_t at, n;
     dcpi_sha sha;
-    dcp_status status = direct ? DCP_OK : dcpi_reader_prepare(r, err);
-    if (!status && has_digest) status = dcpi_reader_prepare_jobs(r, err);
+    dcp_status status = has_digest ? dcpi_reader_prepare_jobs(r, err) : DCP_OK;
     dcpi_sha_init(&sha);
     for (at = item->begin; at < item->end && !status; at += n) {
-        uint8_t *to = direct ? direct + (at - item->begin) : r->buffer;
+        uint8_t *to = direct ? direct + (at - item->begin) : NULL;
         n = dcpi_min(item->end - at, (int64_t)l->chunk);
+        if (!direct && (status = dcpi_reader_turn(r, err)) != DCP_OK) return status;
+        if (!direct) to = r->buffer;
         status = dcpi_op_check_cancel(l->op, err);
         if (!status && dcpi_crew_is_stopped(&l->crew)) status = dcpi_fail(err, DCP_E_CANCELLED, "stopped after another failure");
         if (!status)
@@ -13907,24 +14030,22 @@ static dcp_status dcpi_read_one(dcpi_reader *r, const dcpi_item *item, dcpi_data
         if (!status && has_digest) {
             dcpi_sha_many(r->jobs, dcpi_add_jobs(r, 0, to, n));
             dcpi_sha_update(&sha, r->leaves, (size_t)dcpi_leaf_count(n) * 32);
+            if (at + n == item->end && !dcpi_item_is_right(r, item, &sha)) return dcpi_item_corrupt(l, item, err);
         }
         if (!status && !item->piece && !dcpi_is_zero(to, n)) return dcpi_item_corrupt(l, item, err);
-        if (!status && !direct) status = dcpi_item_scatter(l, item, at, at + n, to, err);
+        if (!status && !direct) status = dcpi_item_scatter(r, item, at, at + n, to, err);
         else if (!status) dcpi_swap_bytes(to, n, dcpi_dtype_width(l->sources[item->source].wanted->dtype));
     }
-    if (status) return dcpi_item_failed(l, item, err);
-    if (!has_digest) return DCP_OK;
-    dcpi_sha_final(&sha, digest);
-    if (dcpi_sha_equal(item->end - item->begin <= DCPI_LEAF ? r->leaves[0] : digest, dcpi_item_digest(item), 32)) return DCP_OK;
-    return dcpi_item_corrupt(l, item, err);
+    return status ? dcpi_item_failed(l, item, err) : DCP_OK;
 }
 /* Several neighbours with one request: read, hash all leaves at once, compare, scatter. */
 static dcp_status dcpi_read_run(dcpi_reader *r, const dcpi_item **items, size_t count, dcpi_data_file *file, dcp_error *err) {
     dcpi_load *l = r->l;
     int64_t base = items[0]->at;
     size_t i, jobs = 0, leaf = 0, size = (size_t)(items[count - 1]->at + items[count - 1]->end - items[count - 1]->begin - base);
-    dcp_status status = dcpi_reader_prepare(r, err);
-    if (!status) status = dcpi_reader_prepare_jobs(r, err);
+    dcp_status status = dcpi_reader_turn(r, err);
+    if (status) return status;
+    status = dcpi_reader_prepare_jobs(r, err);
     if (!status) status = dcpi_op_check_cancel(l->op, err);
     if (!status) status = dcpi_storage_read(dcpi_data_file_storage(l->checkpoint, file), file->key, file->object, base, r->buffer, size, err);
     if (status) return dcpi_item_failed(l, items[0], err);
@@ -13940,7 +14061,7 @@ static dcp_status dcpi_read_run(dcpi_reader *r, const dcpi_item **items, size_t 
         if (n > 0 && !dcpi_sha_equal(n > 1 ? digest : r->leaves[leaf], dcpi_item_digest(item), 32)) return dcpi_item_corrupt(l, item, err);
         if (!item->piece && !dcpi_is_zero(data, item->end - item->begin)) return dcpi_item_corrupt(l, item, err);
         leaf += n;
-        status = dcpi_item_scatter(l, item, item->begin, item->end, data, err);
+        status = dcpi_item_scatter(r, item, item->begin, item->end, data, err);
     }
     return status;
 }
@@ -14019,15 +14140,23 @@ static int dcpi_load_work(dcpi_reader *r) {
     if (status) dcpi_crew_fail(&l->crew, &error);
     return 1;
 }
+/* Under the lock: the last copies to devices have ended, or the first error is known. */
+static void dcpi_reader_finish(dcpi_reader *r) {
+    dcp_error error;
+    dcp_status status;
+    dcpi_mutex_unlock(&r->l->crew.lock);
+    status = dcpi_copies_until(&r->copies, INT64_MAX, &error);
+    dcpi_reader_free(r);
+    dcpi_mutex_lock(&r->l->crew.lock);
+    if (status) dcpi_crew_fail(&r->l->crew, &error);
+}
 static void dcpi_load_worker(void *argument) {
     dcpi_reader r;
     memset(&r, 0, sizeof r);
     r.l = (dcpi_load *)argument;
     dcpi_mutex_lock(&r.l->crew.lock);
     while (!r.l->crew.stop && dcpi_load_work(&r)) {}
-    dcpi_mutex_unlock(&r.l->crew.lock);
-    dcpi_reader_free(&r);
-    dcpi_mutex_lock(&r.l->crew.lock);
+    dcpi_reader_finish(&r);
     dcpi_crew_leave(&r.l->crew);
     dcpi_mutex_unlock(&r.l->crew.lock);
 }
@@ -14053,8 +14182,8 @@ static void dcpi_load_watch(dcpi_load *l) {
         if (l->crew.count > 0) { if (l->crew.running > 0) dcpi_cond_wait_ms(&l->crew.changed, &l->crew.lock, 100); }
         else if (!status) (void)dcpi_load_work(&own);
     }
+    dcpi_reader_finish(&own);
     dcpi_mutex_unlock(&l->crew.lock);
-    dcpi_reader_free(&own);
 }
 static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
     int workers = dcpi_op_threads(l->op, 4);
@@ -14067,7 +14196,9 @@ static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
     if (total < 2 * DCPI_CHUNK || l->order_count == 1) workers = 0;      /* sooner done than started */
     workers = (int)dcpi_min(workers, (int64_t)(l->op->io.memory_budget / (512 * DCPI_KIB)));
     share = l->op->io.memory_budget / (size_t)dcpi_max(workers, 1) - DCPI_LOAD_LEAVES * (sizeof(dcpi_sha_job) + 32);
-    l->chunk = (size_t)dcpi_min((int64_t)(share / (size_t)DCPI_LEAF) * DCPI_LEAF, DCPI_CHUNK);
+    for (i = 0; i < l->wanted_count && !l->device; i++) l->device = l->wanted[i].device;
+    l->buffer_count = l->device && share >= 2 * (size_t)DCPI_LEAF ? 2 : 1;
+    l->chunk = (size_t)dcpi_min((int64_t)(share / (size_t)l->buffer_count / (size_t)DCPI_LEAF) * DCPI_LEAF, DCPI_CHUNK);
     status = dcpi_crew_open(&l->crew, err);
     if (status) return status;
     dcpi_op_phase(l->op, l->wanted_count ? DCP_PHASE_READ : DCP_PHASE_VERIFY, total);
@@ -14075,6 +14206,8 @@ static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
     dcpi_load_watch(l);
     dcpi_op_report(l->op, l->bytes_done, 1);
     if (l->repeated > 0) dcpi_op_log(l->op, DCP_LOG_WARNING, "%d reads failed and were tried again", l->repeated);
+    if (l->refused.status)
+        dcpi_op_log(l->op, DCP_LOG_WARNING, "copies to the device go through ordinary memory, which is slower: %s", l->refused.message);
     return dcpi_crew_close(&l->crew, err);
 }
 
@@ -14193,7 +14326,6 @@ static dcp_status dcpi_shared_read(dcpi_reader *r, const dcpi_shared *shared, ui
     dcpi_load *l = r->l;
     const dcpi_item *item = shared->items[0];
     const int has_digest = dcpi_item_has_digest(l, item);
-    uint8_t digest[32];
     int64_t at, n;
     size_t i;
     dcpi_sha sha;
@@ -14202,23 +14334,23 @@ static dcp_status dcpi_shared_read(dcpi_reader *r, const dcpi_shared *shared, ui
     for (at = item->begin; at < item->end && !status; at += n) {
         uint8_t *bytes;
         n = dcpi_min(item->end - at, (int64_t)DCPI_RELAY_CHUNK);
+        status = dcpi_copies_until(&r->copies, INT64_MAX, err);                 /* from the message, which is freed or filled anew */
+        if (status) return status;
         status = dcpi_shared_get(l, shared, item->at + (at - item->begin), (size_t)n, message, err);
         if (status) break;
         bytes = *message + DCPI_RELAY_HEADER;
         if (has_digest) {
             dcpi_sha_many(r->jobs, dcpi_add_jobs(r, 0, bytes, n));
             dcpi_sha_update(&sha, r->leaves, (size_t)dcpi_leaf_count(n) * 32);
+            if (at + n == item->end && !dcpi_item_is_right(r, item, &sha)) return dcpi_item_corrupt(l, item, err);
         }
         for (i = 0; i < shared->count && !status; i++) {
-            status = dcpi_item_scatter(l, shared->items[i], at, at + n, bytes, err);
+            status = dcpi_item_scatter(r, shared->items[i], at, at + n, bytes, err);
+            if (DCPI_BIG_ENDIAN && !status) status = dcpi_copies_until(&r->copies, INT64_MAX, err);
             dcpi_swap_bytes(bytes, n, dcpi_item_width(l, shared->items[i]));    /* on big-endian machines scatter has swapped them */
         }
     }
-    if (status) return dcpi_item_failed(l, item, err);
-    if (!has_digest) return DCP_OK;
-    dcpi_sha_final(&sha, digest);
-    if (dcpi_sha_equal(item->end - item->begin <= DCPI_LEAF ? r->leaves[0] : digest, dcpi_item_digest(item), 32)) return DCP_OK;
-    return dcpi_item_corrupt(l, item, err);
+    return status ? dcpi_item_failed(l, item, err) : DCP_OK;
 }
 static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) {
     uint8_t *message = NULL;
@@ -14241,8 +14373,9 @@ static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) {
         done += shared->items[0]->end - shared->items[0]->begin;
         dcpi_op_report(l->op, done, 0);
     }
-    dcpi_free(message);
+    if (!status) status = dcpi_copies_until(&r.copies, INT64_MAX, err);
     dcpi_reader_free(&r);
+    dcpi_free(message);
     return status;
 }
 
@@ -15339,6 +15472,9 @@ DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path
 
 #ifdef DCP_MPI                          /* the ranks of an MPI job; in the file with DCP_IMPLEMENTATION this implements it too */
 #include "dcp_mpi.h"
+#endif
+#ifdef DCP_CUDA                         /* memory of NVIDIA GPUs; likewise */
+#include "dcp_cuda.h"
 #endif
 
 /* ================================================================================================================================

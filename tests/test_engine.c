@@ -1371,7 +1371,7 @@ static void save_subject_of_ranks(const subject *s, dcp_tensor *t, size_t n) {
         int64_t zero[DCP_MAX_DIMS] = {0}, bytes = dcpi_tensor_bytes(&t[i]);
         uint8_t *dense = allocated((size_t)bytes);
         dcp_tensor copied = t[i];
-        CHECK_OK(dcpi_tensor_fetch(&t[i], 0, dense, (size_t)bytes, &err));
+        CHECK_OK(dcpi_tensor_fetch(NULL, 0, &t[i], 0, dense, (size_t)bytes, &err));
         copied.data = dense;
         memcpy(copied.stride, zero, sizeof zero);
         world_add(&w, (int)test_random_below((size_t)w.count), &copied, "sharded");
@@ -2765,7 +2765,12 @@ TEST(a_box_of_an_unknown_type_is_refused) {
 /* ==== devices ========================================================================================================================= */
 /* Its memory holds every byte inverted. Copies happen when they are waited for, and each must be waited for once, in order. */
 typedef struct fake_copy { uint8_t *host; const dcp_tensor *tensor; int64_t offset; size_t size; int is_out; } fake_copy;
-static struct { fake_copy copies[64]; uint64_t next, waited; int failing_outs, failing_ins, is_out_of_bounds; } fake;
+static struct {
+    fake_copy copies[64];
+    uint64_t next, waited, most;                        /* begun, waited for, most under way at once */
+    int failing_outs, failing_ins, failing_waits, failing_hosts, is_out_of_bounds, is_outside_hosts;
+    uint8_t *hosts[8]; size_t host_sizes[8]; int host_count, hosts_made;
+} fake;
 
 static dcp_status fake_copy_later(void *host, const dcp_tensor *tensor, int64_t offset, size_t size, int is_out, uint64_t *ticket) {
     fake_copy *copy = &fake.copies[fake.next % 64];
@@ -2776,7 +2781,33 @@ static dcp_status fake_copy_later(void *host, const dcp_tensor *tensor, int64_t 
     copy->is_out = is_out;
     if (offset < 0 || offset + (int64_t)size > dcpi_tensor_bytes(tensor)) fake.is_out_of_bounds = 1;
     *ticket = fake.next++;
+    if (fake.next - fake.waited > fake.most) fake.most = fake.next - fake.waited;
     return DCP_OK;
+}
+static dcp_status fake_allocate(void *context, size_t size, void **memory, dcp_error *error) {
+    (void)context;
+    if (fake.failing_hosts && --fake.failing_hosts == 0) return dcpi_fail(error, DCP_E_DEVICE, "no pages can be pinned");
+    *memory = fake.hosts[fake.host_count] = allocated(size);
+    fake.host_sizes[fake.host_count++] = size;
+    fake.hosts_made++;
+    return DCP_OK;
+}
+static void fake_free(void *context, void *memory) {
+    int i;
+    (void)context;
+    for (i = 0; i < fake.host_count && fake.hosts[i] != memory; i++) {}
+    if (fake.next != fake.waited || i == fake.host_count) fake.is_outside_hosts = 1;         /* freed under a copy, or never made */
+    fake.host_count--;
+    fake.hosts[i] = fake.hosts[fake.host_count];
+    fake.host_sizes[i] = fake.host_sizes[fake.host_count];
+    free(memory);
+}
+/* Whether a copy's host memory is staging memory that is still there. */
+static int fake_is_staged(const fake_copy *copy) {
+    int i;
+    for (i = 0; i < fake.host_count; i++)
+        if (copy->host >= fake.hosts[i] && copy->host + copy->size <= fake.hosts[i] + fake.host_sizes[i]) return 1;
+    return 0;
 }
 static dcp_status fake_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket,
                            dcp_error *error) {
@@ -2806,6 +2837,8 @@ static dcp_status fake_wait(void *context, uint64_t ticket, dcp_error *error) {
     int64_t i;
     (void)context;
     if (ticket != fake.waited++) return dcpi_fail(error, DCP_E_DEVICE, "another ticket was to be waited for");
+    if (fake.hosts_made && !fake_is_staged(copy)) fake.is_outside_hosts = 1;
+    if (fake.failing_waits && --fake.failing_waits == 0) return dcpi_fail(error, DCP_E_DEVICE, "the device has melted");
     for (i = 0; i < (int64_t)copy->size && !fake.is_out_of_bounds; i++) {
         uint8_t *byte = fake_byte(copy->tensor, copy->offset + i);
         if (copy->is_out) copy->host[i] = (uint8_t)~*byte;
@@ -2813,7 +2846,7 @@ static dcp_status fake_wait(void *context, uint64_t ticket, dcp_error *error) {
     }
     return DCP_OK;
 }
-static const dcp_device *fake_device(void) {
+static dcp_device *fake_device(void) {
     static dcp_device device;
     memset(&fake, 0, sizeof fake);
     memset(&device, 0, sizeof device);
@@ -2899,12 +2932,14 @@ TEST(a_large_device_tensor_in_pieces) {
     s.io.memory_budget = 1 << 20;
     save(&s);
     check_fake();
+    CHECK_INT(fake.most, 2);                            /* one copy a buffer: the next one is begun before this one is waited for */
     t.data = in;
     t.device = fake_device();
     desc = loading("x", &t, 1);
     desc.io.threads = 1;
     CHECK_OK_MESSAGE(dcp_load(&desc, &err), err.message);
     check_fake();
+    CHECK_INT(fake.most, 2);
     CHECK(memcmp(in, data, (size_t)size) == 0);
     t.device = NULL;
     load_from("x", &t, 1);
@@ -2936,6 +2971,125 @@ TEST(a_device_that_fails) {
     lame.copy_in = fake_in;
     CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "wait");
     done();
+}
+
+/* A device with staging memory: while one buffer is hashed and written, or read, another is copied. */
+static const dcp_device *staging_device(void) {
+    dcp_device *device = fake_device();
+    device->allocate_host = fake_allocate;
+    device->free_host = fake_free;
+    return device;
+}
+static void check_staged(int is_staged) {
+    check_fake();
+    CHECK(fake.most >= 2 && fake.most <= DCPI_COPIES);
+    CHECK(!fake.is_outside_hosts && fake.host_count == 0);
+    CHECK_INT(fake.hosts_made > 0, is_staged);
+}
+static char staging_log[600];
+static void staging_logged(void *user, dcp_log_level level, const char *message) {
+    (void)user;
+    if (level == DCP_LOG_WARNING) (void)snprintf(staging_log, sizeof staging_log, "%s", message);
+}
+/* Tensors of device and host in turns, odd sizes, so that buffers end inside them and carry bytes over. */
+static void staged_body(size_t budget, size_t size, int is_refused) {
+    enum { COUNT = 5 };
+    uint8_t *data[COUNT], *in[COUNT];
+    char names[COUNT][8];
+    dcp_tensor t[COUNT];
+    dcp_save_desc s;
+    dcp_load_desc l;
+    int i;
+    staging_log[0] = '\0';
+    for (i = 0; i < COUNT; i++) {
+        const size_t n = size / (size_t)(i + 1) + (size_t)i;
+        (void)snprintf(names[i], sizeof names[i], "t%d", i);
+        data[i] = filled(n, (uint64_t)i);
+        in[i] = allocated(n);
+        t[i] = dcp_bytes(names[i], data[i], n);
+        if (i % 2 == 0) { invert(data[i], n); t[i].device = staging_device(); }
+    }
+    fake.failing_hosts = is_refused;
+    s = saving("x", t, COUNT);
+    s.overwrite = 1;
+    s.io.memory_budget = budget;
+    s.io.log = staging_logged;
+    save(&s);
+    check_staged(!is_refused);
+    if (is_refused) CHECK(strstr(staging_log, "no pages can be pinned"));
+    for (i = 0; i < COUNT; i++) { t[i].data = in[i]; if (t[i].device) t[i].device = staging_device(); }
+    fake.failing_hosts = is_refused;
+    l = loading("x", t, COUNT);
+    l.io.memory_budget = budget;
+    l.io.threads = 1;
+    l.io.log = staging_logged;
+    CHECK_OK_MESSAGE(dcp_load(&l, &err), err.message);
+    check_staged(!is_refused);
+    for (i = 0; i < COUNT; i++) {
+        const size_t n = size / (size_t)(i + 1) + (size_t)i;
+        if (t[i].device) invert(in[i], n);
+        CHECK(is_filled(in[i], n, (uint64_t)i));
+        free(data[i]);
+        free(in[i]);
+    }
+}
+TEST(copies_of_a_device_overlap_the_rest) {
+    use_memory();
+    staged_body(0, 9 * MIB + 5, 0);
+    staged_body(1 << 20, 3 * MIB + 77, 0);
+    staged_body(0, 300, 0);
+    staged_body(0, 2 * MIB + 1, 1);
+    done();
+}
+/* One tensor fills many buffers; whichever wait fails, no copy is left when its memory goes, and what the save made goes too. */
+TEST(a_wait_that_fails_leaves_no_copy_behind) {
+    const size_t size = 6 * MIB + 9;
+    uint8_t *data = filled(size, 1), *in = allocated(size);
+    dcp_tensor t = dcp_bytes("a", data, size);
+    dcp_save_desc s = saving("x", &t, 1);
+    dcp_load_desc l;
+    int n;
+    use_memory();
+    s = saving("x", &t, 1);
+    save(&s);
+    for (n = 1; n <= 6; n++) {
+        t.data = data;
+        t.device = staging_device();
+        fake.failing_waits = n;
+        s = saving("y", &t, 1);
+        s.io.memory_budget = 1 << 20;
+        CHECK_FAILS(dcp_save(&s, &err), DCP_E_DEVICE, "tensor \"a\": the device has melted");
+        CHECK(fake.next == fake.waited && fake.host_count == 0 && !fake.is_outside_hosts && fake.hosts_made > 0);
+        CHECK_INT(count_files(""), 2);
+        t.data = in;
+        t.device = staging_device();
+        fake.failing_waits = n;
+        l = loading("x", &t, 1);
+        l.io.memory_budget = 1 << 20;
+        l.io.threads = 1;
+        CHECK_FAILS(dcp_load(&l, &err), DCP_E_DEVICE, "tensor \"a\": the device has melted");
+        CHECK(fake.next == fake.waited && fake.host_count == 0 && !fake.is_outside_hosts && fake.hosts_made > 0);
+    }
+    done();
+    free(data);
+    free(in);
+}
+/* What does not have its digest is never copied to a device. */
+TEST(damaged_bytes_do_not_reach_a_device) {
+    const size_t size = 3 * MIB;
+    uint8_t *data = filled(size, 1), *in = allocated(size);
+    dcp_tensor t = dcp_bytes("a", data, size);
+    use_memory();
+    save_as("x", &t, 1);
+    flip("x_shard_0.bin", 2 * MIB + 7);
+    memset(in, 0xEE, size);
+    t.data = in;
+    t.device = staging_device();
+    CHECK_FAILS(try_load("x", &t, 1), DCP_E_CHECKSUM, "tensor \"a\"");
+    CHECK(fake.next == 0 && is_all(in, size, 0xEE));
+    done();
+    free(data);
+    free(in);
 }
 
 /* ==== progress, cancel, deadline, log, retry ========================================================================================== */
@@ -4521,6 +4675,9 @@ int main(void) {
     RUN(a_strided_device_tensor);
     RUN(a_large_device_tensor_in_pieces);
     RUN(a_device_that_fails);
+    RUN(copies_of_a_device_overlap_the_rest);
+    RUN(a_wait_that_fails_leaves_no_copy_behind);
+    RUN(damaged_bytes_do_not_reach_a_device);
     RUN(progress_is_told);
     RUN(verify_tells_its_progress);
     RUN(cancelled_before_it_starts);
