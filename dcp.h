@@ -261,7 +261,7 @@ typedef enum dcp_role { DCP_ROLE_PARAMETER, DCP_ROLE_EXPERT, DCP_ROLE_OPTIMIZER,
 typedef enum dcp_layout {
     DCP_LAYOUT_SHARDED,                 /* P.metadata.json and one P_shard_<rank>.bin a rank */
     DCP_LAYOUT_SINGLE,                  /* P.checkpoint, one file (MLCP) */
-    DCP_LAYOUT_MANIFEST                 /* P.manifest.json or .yaml; DCP_E_UNSUPPORTED in this version */
+    DCP_LAYOUT_MANIFEST                 /* P.manifest.json or .yaml, and one file for each piece, shared with the manifests beside it */
 } dcp_layout;
 typedef enum dcp_checksum {
     DCP_CHECKSUM_TREE,                  /* a digest a block: partial reads verify just what they touch, and hashing runs at full speed */
@@ -284,7 +284,8 @@ typedef struct dcp_tensor {
     dcp_placement placement;
     void *data;                         /* may be NULL when the piece has no bytes; read only for a save */
     const dcp_device *device;           /* NULL: data is host memory */
-    dcp_role role; const char *tier; int64_t expert_key[3];             /* manifest layout */
+    /* manifest layout. role EXPERT: expert_key is tier, group, expert; ROUTER: expert_key[0] is the layer; tier NULL: none */
+    dcp_role role; const char *tier; int64_t expert_key[3];
     int optional;                       /* load: absent is fine, data stays untouched */
     dcp_status status;                  /* load, out: DCP_OK, or DCP_E_NOT_FOUND for an absent optional one */
 } dcp_tensor;
@@ -325,6 +326,8 @@ typedef struct dcp_save_report {
     uint32_t not_durable;
 } dcp_save_report;
 
+typedef struct dcp_router_seed { int64_t layer; uint64_t seed; } dcp_router_seed;        /* of a router's random choices */
+
 typedef struct dcp_save_desc {
     /* prefix P, such as runs/a/step_100; a known suffix is stripped; its last part has 1 to 180 bytes */
     const char *path;
@@ -340,10 +343,12 @@ typedef struct dcp_save_desc {
     int unique_names;                   /* the save id in every shard name, always */
     const dcp_training *training; const dcp_sharding *sharding;         /* NULL: absent; derived */
     const dcp_field *fields; size_t field_count;                        /* customFields, text to text; keys unique */
-    const char *model_id; const dcp_tier *tiers; size_t tier_count; int yaml;   /* manifest layout */
+    /* manifest layout. model_id NULL: the last part of path. Every tensor's tier is one of `tiers`. yaml: P.manifest.yaml instead of .json */
+    const char *model_id; const dcp_tier *tiers; size_t tier_count; int yaml;
     const dcp_signer *signer;           /* NULL: unsigned */
     dcp_save_report *report;            /* out, may be NULL; filled as far as it came on failure too */
     dcp_io io;
+    const dcp_router_seed *router_seeds; size_t router_seed_count;      /* manifest layout; layers unique */
 } dcp_save_desc;
 
 /* Saves the tensors as one checkpoint at desc->path. DCP_OK: it is complete, durable (see report.not_durable) and the one that loads;
@@ -730,6 +735,9 @@ struct dcp_storage {
     dcp_status (*join)(void *context, const char *path, const char *temporary, int64_t size_hint, void **object, dcp_error *err);
     /* makes durable what was written here; ends this object, on failure too; the one of begin goes on */
     dcp_status (*leave)(void *context, void *object, dcp_error *err);
+    /* directories directly in directory, with their whole keys; info is NULL. NULL: sweep finds no files in the folders of manifests */
+    dcp_status (*list_directories)(void *context, const char *directory,
+                                   dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user, dcp_error *err);
 };
 typedef struct dcp_storage_options { const char *provider; const dcp_field *settings; size_t setting_count; } dcp_storage_options;
 /* "local" {basePath; mode: octal permissions of new files, default 0666 less the umask}, "memory", and what was registered (ASCII case does
@@ -1468,7 +1476,8 @@ static int dcpi_os_publish(dcpi_base *base, const char *from, const char *to, in
 static int dcpi_os_remove(dcpi_base *base, const char *key);
 static int dcpi_os_stat(dcpi_base *base, const char *key, dcp_object_info *info);
 static int dcpi_os_additional(dcpi_base *base, const char *key, char mode[8], int64_t *links, uint64_t *inode);
-static int dcpi_os_list(dcpi_base *base, const char *directory, dcpi_os_each each, void *user);
+/* what: 0 regular files, 1 directories */
+static int dcpi_os_list(dcpi_base *base, const char *directory, int what, dcpi_os_each each, void *user);
 static int dcpi_os_make_directory(dcpi_base *base, const char *key);
 static int dcpi_os_sync_directory(dcpi_base *base, const char *key);
 static int dcpi_os_space(dcpi_base *base, const char *key, int64_t *bytes_free);
@@ -2063,14 +2072,15 @@ static int dcpi_os_publish(dcpi_base *base, const char *from, const char *to, in
     if (to_dir < 0) return dcpi_os_shut(from_dir, errno);
     return dcpi_os_shut(from_dir, dcpi_os_shut(to_dir, dcpi_os_move(from_dir, from_name, to_dir, to_name, replace)));
 }
-static int dcpi_os_list_entry(int fd, const char *name, dcpi_os_each each, void *user) {
+static int dcpi_os_list_entry(int fd, const char *name, int what, dcpi_os_each each, void *user) {
     dcp_object_info info;
     struct stat st;
     int error = dcpi_os_stat_at(fd, name, &st);
     if (error) return error == ENOENT ? 0 : error;      /* gone since the directory was read: not there */
+    if (what) return S_ISDIR(st.st_mode) && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 ? each(user, name, NULL) : 0;
     return dcpi_os_check_regular(&st, &info) == 0 ? each(user, name, &info) : 0;
 }
-static int dcpi_os_list(dcpi_base *base, const char *directory, dcpi_os_each each, void *user) {
+static int dcpi_os_list(dcpi_base *base, const char *directory, int what, dcpi_os_each each, void *user) {
     int error = 0, fd = dcpi_os_directory(base->fd, directory, strlen(directory), O_RDONLY, DCPI_OS_MAKE_NONE);
     DIR *stream;
     if (fd < 0) return errno;
@@ -2082,9 +2092,9 @@ static int dcpi_os_list(dcpi_base *base, const char *directory, dcpi_os_each eac
         entry = readdir(stream);
         if (!entry) { error = errno; break; }
 #ifdef DT_UNKNOWN                                       /* spares a stat of what is surely not a regular file */
-        if (entry->d_type != DT_REG && entry->d_type != DT_UNKNOWN) continue;
+        if (entry->d_type != (what ? DT_DIR : DT_REG) && entry->d_type != DT_UNKNOWN) continue;
 #endif
-        error = dcpi_os_list_entry(fd, entry->d_name, each, user);
+        error = dcpi_os_list_entry(fd, entry->d_name, what, each, user);
     }
     (void)closedir(stream);                             /* closes fd too */
     return error;
@@ -2893,17 +2903,19 @@ static int dcpi_os_additional(dcpi_base *base, const char *key, char mode[8], in
     return 0;
 }
 /* Size and time are those of the directory entry: of a file that is being written they may lag behind until it is closed. */
-static int dcpi_os_list_entry(const WIN32_FIND_DATAW *found, dcpi_os_each each, void *user) {
+static int dcpi_os_list_entry(const WIN32_FIND_DATAW *found, int what, dcpi_os_each each, void *user) {
     char name[3 * MAX_PATH + 1];
     dcp_object_info info;
-    if (found->dwFileAttributes & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_DEVICE)) return 0;
+    if (found->dwFileAttributes & FILE_ATTRIBUTE_DEVICE) return 0;
+    if (((found->dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0) != what) return 0;
     if ((found->dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT) && (found->dwReserved0 & 0x20000000)) return 0;     /* a link */
     if (WideCharToMultiByte(CP_UTF8, WC_ERR_INVALID_CHARS, found->cFileName, -1, name, (int)sizeof name, NULL, NULL) <= 0) return 0;
+    if (what) return strcmp(name, ".") != 0 && strcmp(name, "..") != 0 ? each(user, name, NULL) : 0;
     info.size = dcpi_os_join64(found->nFileSizeHigh, found->nFileSizeLow);
     info.modified_ns = dcpi_os_since_1970(found->ftLastWriteTime, 100, 1);
     return each(user, name, &info);
 }
-static int dcpi_os_list(dcpi_base *base, const char *directory, dcpi_os_each each, void *user) {
+static int dcpi_os_list(dcpi_base *base, const char *directory, int what, dcpi_os_each each, void *user) {
     WIN32_FIND_DATAW found;
     HANDLE search;
     wchar_t *path;
@@ -2916,7 +2928,7 @@ static int dcpi_os_list(dcpi_base *base, const char *directory, dcpi_os_each eac
     if (search == INVALID_HANDLE_VALUE) {
         error = GetLastError() == ERROR_FILE_NOT_FOUND ? 0 : dcpi_os_last();    /* an empty root has not even "." */
     } else {
-        do error = dcpi_os_list_entry(&found, each, user); while (!error && FindNextFileW(search, &found));
+        do error = dcpi_os_list_entry(&found, what, each, user); while (!error && FindNextFileW(search, &found));
         if (!error && GetLastError() != ERROR_NO_MORE_FILES) error = dcpi_os_last();
         (void)FindClose(search);
     }
@@ -8029,6 +8041,12 @@ static dcp_status dcpi_storage_stat(dcp_storage *s, const char *key, dcp_object_
 }
 typedef dcp_status (*dcpi_storage_each)(void *user, const char *path, const dcp_object_info *info);
 
+static dcp_status dcpi_storage_list_directories(dcp_storage *s, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+    (void)dcpi_succeed(err);
+    if (!s->list_directories) return DCP_OK;            /* none that anybody could see */
+    if (directory[0] != '\0' && !dcpi_key_is_valid(directory)) return dcpi_storage_key(directory, err);
+    return dcpi_storage_result(s->list_directories(s->context, directory, each, user, err), "list", directory, err);
+}
 static dcp_status dcpi_storage_list(dcp_storage *s, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
     (void)dcpi_succeed(err);
     if (!s->list) return dcpi_storage_lacks("listing a directory", err);
@@ -8218,7 +8236,7 @@ static int dcpi_local_list_one(void *user, const char *name, const dcp_object_in
     else if (dcpi_key_is_valid(l->path.data)) l->status = l->each(l->user, l->path.data, info);      /* other names cannot be ours */
     return l->status != DCP_OK;
 }
-static dcp_status dcpi_local_list(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+static dcp_status dcpi_local_walk(void *context, const char *directory, int what, dcpi_storage_each each, void *user, dcp_error *err) {
     dcpi_local *local = (dcpi_local *)context;
     dcpi_local_listing l;
     int sys;
@@ -8226,11 +8244,17 @@ static dcp_status dcpi_local_list(void *context, const char *directory, dcpi_sto
     l.directory = directory;
     l.each = each;
     l.user = user;
-    sys = dcpi_os_list(&local->base, directory, dcpi_local_list_one, &l);
+    sys = dcpi_os_list(&local->base, directory, what, dcpi_local_list_one, &l);
     dcpi_buffer_free(&l.path);
     if (l.status == DCP_E_MEMORY) return dcpi_no_memory(err, strlen(directory) + 256);
     if (l.status) return l.status;
     return sys ? dcpi_local_fail(local, sys, "list", directory, err) : DCP_OK;
+}
+static dcp_status dcpi_local_list(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+    return dcpi_local_walk(context, directory, 0, each, user, err);
+}
+static dcp_status dcpi_local_list_directories(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+    return dcpi_local_walk(context, directory, 1, each, user, err);
 }
 static dcp_status dcpi_local_remove(void *context, const char *path, dcp_error *err) {
     dcpi_local *local = (dcpi_local *)context;
@@ -8303,7 +8327,8 @@ static dcp_status dcpi_local_new(const char *path, unsigned mode, int create, dc
     s->join = dcpi_local_join;
     s->leave = dcpi_local_leave; s->write = dcpi_local_write; s->commit = dcpi_local_commit; s->abort = dcpi_local_abort;
     s->open = dcpi_local_open; s->read = dcpi_local_read; s->map = dcpi_local_map; s->close = dcpi_local_close;
-    s->stat = dcpi_local_stat; s->list = dcpi_local_list; s->remove = dcpi_local_remove; s->sync_directory = dcpi_local_sync_directory;
+    s->stat = dcpi_local_stat; s->list = dcpi_local_list; s->list_directories = dcpi_local_list_directories;
+    s->remove = dcpi_local_remove; s->sync_directory = dcpi_local_sync_directory;
     s->space = dcpi_local_space; s->destroy = dcpi_local_destroy; s->additional_info = dcpi_local_additional;
     *out = s;
     return DCP_OK;
@@ -8461,6 +8486,31 @@ static dcp_status dcpi_memory_list(void *context, const char *directory, dcpi_st
     dcpi_buffer_free(&names);
     return status;
 }
+/* Directories are what keys have before a '/'. */
+static dcp_status dcpi_memory_list_directories(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+    dcpi_memory *memory = (dcpi_memory *)context;
+    const size_t n = directory[0] ? strlen(directory) + 1 : 0;
+    dcpi_memory_entry *entry;
+    dcpi_buffer names;
+    dcp_status status = DCP_OK;
+    size_t at;
+    memset(&names, 0, sizeof names);
+    dcpi_mutex_lock(&memory->lock);
+    for (entry = memory->entries; entry && !names.failed; entry = entry->next) {
+        const char *slash = NULL;
+        if (n == 0 || (strncmp(entry->path, directory, n - 1) == 0 && entry->path[n - 1] == '/')) slash = strchr(entry->path + n, '/');
+        for (at = 0; slash && at < names.size; at += strlen(names.data + at) + 1)
+            if (strlen(names.data + at) == (size_t)(slash - entry->path) && strncmp(names.data + at, entry->path, (size_t)(slash - entry->path)) == 0) slash = NULL;
+        if (!slash) continue;
+        dcpi_buffer_add(&names, entry->path, (size_t)(slash - entry->path));
+        dcpi_buffer_add(&names, "", 1);
+    }
+    dcpi_mutex_unlock(&memory->lock);
+    if (names.failed) status = dcpi_no_memory(err, names.size);
+    for (at = 0; at < names.size && !status; at += strlen(names.data + at) + 1) status = each(user, names.data + at, NULL);
+    dcpi_buffer_free(&names);
+    return status;
+}
 static dcp_status dcpi_memory_remove(void *context, const char *path, dcp_error *err) {
     dcpi_memory *memory = (dcpi_memory *)context;
     dcpi_memory_entry **at, *entry;
@@ -8497,7 +8547,8 @@ DCPDEF dcp_status dcp_storage_memory(dcp_storage **out, dcp_error *err) {
     s->flags = DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH;
     s->begin = dcpi_memory_begin; s->write = dcpi_memory_write; s->commit = dcpi_memory_commit; s->abort = dcpi_memory_abort;
     s->open = dcpi_memory_open; s->read = dcpi_memory_read; s->map = dcpi_memory_map; s->close = dcpi_memory_abort;
-    s->stat = dcpi_memory_stat; s->list = dcpi_memory_list; s->remove = dcpi_memory_remove; s->destroy = dcpi_memory_destroy;
+    s->stat = dcpi_memory_stat; s->list = dcpi_memory_list; s->list_directories = dcpi_memory_list_directories;
+    s->remove = dcpi_memory_remove; s->destroy = dcpi_memory_destroy;
     *out = s;
     return dcpi_succeed(err);
 }
@@ -10767,11 +10818,13 @@ static dcp_status dcpi_document_digest(dcpi_op *op, const dcpi_place *place, con
     return status;
 }
 static int64_t dcpi_document_find_sequence(const char *head) {
-    static const char member[] = "\n  \"sequence\": ";
-    const char *at = strstr(head, member);
+    static const char json[] = "\n  \"sequence\": ", yaml[] = "\nsequence: ";
+    const char *at = strstr(head, json);
     int64_t sequence = 0;
-    if (!at) return 0;
-    for (at += sizeof member - 1; *at >= '0' && *at <= '9'; at++) {
+    if (at) at += sizeof json - 1;
+    else if ((at = strstr(head, yaml)) != NULL) at += sizeof yaml - 1;
+    else return 0;
+    for (; *at >= '0' && *at <= '9'; at++) {
         if (sequence > (INT64_C(1) << 53)) return 0;    /* nobody saves that often: a damaged file */
         sequence = sequence * 10 + (*at - '0');
     }
@@ -11459,17 +11512,67 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
     if (status) dcpi_names_free(refs);
     return status;
 }
-/* After an overwrite: removes the data files of the displaced document (`data`) that no other document names. The new one, `own`, names only files
- * of its own. Failures leave them to sweep. */
-static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, char *own, const dcpi_names *data) {
+/* ---- intents. A manifest save that is under way may name any file of the pool in the end: `P.manifest.<save id>.intent.tmp` says so. Whoever
+ * removes such files unlinks commit files first, syncs the directory, and then looks for intents: while there is a young one, nothing goes (G2). */
+static int dcpi_is_intent(const char *name) {
+    static const char middle[] = ".manifest.", end[] = ".intent.tmp";
+    const size_t size = strlen(name), tail = 16 + sizeof end - 1;
+    if (size < tail + sizeof middle || strcmp(name + size - (sizeof end - 1), end) != 0) return 0;
+    return dcpi_starts_with_id(name + size - tail) && memcmp(name + size - tail - (sizeof middle - 1), middle, sizeof middle - 1) == 0;
+}
+/* The storage's own clock: the time of a file made there just now. */
+static dcp_status dcpi_place_now(dcpi_op *op, const dcpi_place *place, int64_t *now_ns, dcp_error *err) {
+    char id[17], name[64], *key;
+    dcp_object_info info;
+    dcp_status status = dcpi_random_id(id, err);
+    if (status) return status;
+    (void)snprintf(name, sizeof name, "dcp-sweep.%s.tmp", id);
+    key = dcpi_place_key(place, name, err);
+    if (!key) return DCP_E_MEMORY;
+    status = dcpi_object_publish(op, place->storage, key, "", 0, err);
+    if (!status) status = dcpi_storage_stat(place->storage, key, &info, err);
+    if (!status) *now_ns = info.modified_ns;
+    (void)dcpi_storage_remove(place->storage, key, NULL);
+    dcpi_free(key);
+    return status;
+}
+typedef struct dcpi_intents { const dcpi_place *place; const char *own; int64_t newest_ns; } dcpi_intents;
+static dcp_status dcpi_intents_look(void *user, const char *key, const dcp_object_info *info) {
+    dcpi_intents *intents = (dcpi_intents *)user;
+    const char *name = dcpi_place_name(intents->place, key);
+    if (dcpi_is_intent(name) && !(intents->own && strstr(name, intents->own))) intents->newest_ns = dcpi_max(intents->newest_ns, info->modified_ns);
+    return DCP_OK;
+}
+/* own: the save id of the save that asks; NULL: none */
+static dcp_status dcpi_intents_pending(dcpi_op *op, const dcpi_place *place, int64_t grace_seconds, const char *own, int *pending, dcp_error *err) {
+    dcpi_intents intents;
+    int64_t now_ns = 0;
+    dcp_status status;
+    intents.place = place;
+    intents.own = own;
+    intents.newest_ns = INT64_MIN;
+    *pending = 0;
+    status = dcpi_storage_list(place->storage, place->directory, dcpi_intents_look, &intents, err);
+    if (status || intents.newest_ns == INT64_MIN) return status;
+    status = dcpi_place_now(op, place, &now_ns, err);
+    *pending = !status && (grace_seconds > INT64_MAX / 1000000000 || intents.newest_ns > now_ns - grace_seconds * 1000000000);
+    if (*pending) dcpi_op_log(op, DCP_LOG_INFO, "a manifest is being saved in \"%s\": the files that manifests share are left to sweep", place->shown);
+    return status;
+}
+/* After an overwrite: removes the data files of the displaced document (`data`) that no other document names. own: the new
+ * one's name, if it names only files of its own, so that it need not be read; NULL: it may name some of the same. pool: the save id, if other
+ * manifests may come to name them; else NULL. Failures leave them to sweep. */
+static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, char *own, const char *pool, const dcpi_names *data) {
     dcpi_names refs, known;
     dcp_error err;
-    int unread;
+    int unread, pending = 0;
     size_t i;
     dcp_status status;
     known.items = &own;
     known.count = known.capacity = 1;
-    status = dcpi_refs_collect(op, place, &known, NULL, &refs, &unread, &err);
+    status = pool ? dcpi_intents_pending(op, place, DCP_GRACE_SECONDS, pool, &pending, &err) : DCP_OK;
+    if (status || pending) return;
+    status = dcpi_refs_collect(op, place, own ? &known : NULL, NULL, &refs, &unread, &err);
     for (i = 0; i < data->count && !status && !unread; i++) {
         const char *name = data->items[i];
         char *key = dcpi_names_has(&refs, name) ? NULL : dcpi_place_key(place, name, &err);
@@ -11602,6 +11705,7 @@ typedef struct dcpi_stream {
     int64_t start, end, block_size;                     /* bytes [start, end) of the file; start a multiple of 4,096 */
     int is_flat; uint8_t flat_digest[32];               /* out, if is_flat: SHA-256 of those bytes; there are no leaves then */
     int is_serial;                                      /* the calling thread does it all, in order */
+    int64_t done_before;                                /* bytes of other files, for the progress */
     /* calling thread */
     dcpi_staging staging; size_t capacity; int buffer_count;
     size_t part; int64_t in_part, filled_to;            /* where fill goes on */
@@ -11775,7 +11879,7 @@ static void dcpi_stream_hashed(dcpi_stream *t, dcpi_stream_buffer *b) {  /* unde
     }
 }
 static dcp_status dcpi_stream_write(dcpi_stream *t, dcpi_stream_buffer *b, dcp_error *err) {
-    if (b->to_write == 0) return DCP_OK;
+    if (b->to_write == 0 || !t->object) return DCP_OK;   /* without an object it is only hashed */
     return dcpi_storage_write(t->storage, t->key, t->object, b->start, b->data, b->to_write, err);
 }
 static int dcpi_stream_is_free(const dcpi_stream *t, int64_t number) {   /* under the lock: may buffer `number` be filled? */
@@ -11829,7 +11933,7 @@ static void dcpi_stream_await(dcpi_stream *t, int64_t number) {
         int ready = number >= 0 ? dcpi_stream_is_free(t, number) : t->folded == t->filled && t->next_write == t->filled && t->writers == 0;
         dcp_status status;
         dcpi_mutex_unlock(&t->crew.lock);
-        dcpi_op_report(t->op, written, 0);
+        dcpi_op_report(t->op, t->done_before + written, 0);
         status = dcpi_op_check(t->op, &error);
         dcpi_mutex_lock(&t->crew.lock);
         if (status) dcpi_crew_fail(&t->crew, &error);
@@ -11918,6 +12022,19 @@ typedef struct dcpi_entry {                             /* rank 0: one piece of 
     size_t first_block;
     int rank, is_written;                               /* replicas are written by one rank */
 } dcpi_entry;
+typedef struct dcpi_pooled {                            /* rank 0, manifest layout: the file of one piece */
+    const char *stem;                                   /* its name without version, save id and ".bin" */
+    const dcp_manifest_shard *base;                     /* the base's entry for the same piece, if its bytes may be the same; else NULL */
+    int64_t version;                                    /* of a new file */
+    uint32_t index, count;                              /* among the pieces of its tensor */
+    const uint8_t *done;                                /* what its rank said of it: DCPI_POOL_DONE bytes */
+} dcpi_pooled;
+typedef struct dcpi_file {                              /* manifest layout: one piece that this rank writes, or finds unchanged */
+    const char *stem, *base_path;                       /* base_path NULL: it must be written */
+    int64_t version;
+    uint8_t base_checksum[32], checksum[32];
+    int is_kept, has_id;                                /* out: the base's file holds the same; the new file has the save id in its name */
+} dcpi_file;
 typedef struct dcpi_part {                              /* rank 0: one rank's share */
     uint8_t *list; size_t list_size;                    /* its message, owned */
     size_t first, count;                                /* its pieces in dcpi_save.entries; once planned, those that it writes */
@@ -11957,6 +12074,12 @@ struct dcpi_save {
     int64_t write_began_ms;
     char *shard_key;                                    /* of the published shard file, NULL before that */
     void *single_object;                                /* the single file, open from write to commit */
+    /* manifest layout: the base, of which unchanged files are kept (rank 0); what becomes of each piece */
+    dcpi_arena texts;
+    char *intent_key;
+    dcpi_document base; const dcpi_origin **base_order; size_t base_count;     /* sorted; 0: nothing can be kept */
+    dcpi_pooled *pooled;                                /* for each of entries */
+    dcpi_file *files; dcpi_names published;             /* for each of placed; keys of what this rank has made */
     /* commit */
     char timestamp[DCPI_TIME_TEXT];
     char *document_temporary;                           /* key of the temporary file that the rename takes */
@@ -11982,6 +12105,8 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err) {
     return status;
 }
 
+static int dcpi_save_is_manifest(const dcpi_save *s) { return s->desc->layout == DCP_LAYOUT_MANIFEST; }
+
 /* ---- check: arguments ---------------------------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_save_check_fields(const dcp_save_desc *desc, dcp_error *err) {
     const dcp_field **order;
@@ -12006,8 +12131,6 @@ static dcp_status dcpi_save_check_options(const dcp_save_desc *desc, dcp_error *
     if (!desc->path || desc->path[0] == '\0') return dcpi_fail(err, DCP_E_INVALID, "save: path is not set");
     if (desc->tensor_count > 0 && !desc->tensors)
         return dcpi_fail(err, DCP_E_INVALID, "save: tensor_count is %" PRIu64 ", but tensors is NULL", (uint64_t)desc->tensor_count);
-    if (desc->layout == DCP_LAYOUT_MANIFEST)
-        return dcpi_fail(err, DCP_E_UNSUPPORTED, "save: version %s does not write the manifest layout", DCP_VERSION);
     if ((int)desc->layout < 0 || desc->layout > DCP_LAYOUT_MANIFEST)
         return dcpi_fail(err, DCP_E_INVALID, "save: layout %d is none", (int)desc->layout);
     if ((int)desc->checksum < 0 || desc->checksum > DCP_CHECKSUM_FLAT)
@@ -12017,6 +12140,8 @@ static dcp_status dcpi_save_check_options(const dcp_save_desc *desc, dcp_error *
     if (desc->block_size && (!dcpi_is_power_of_two(desc->block_size) || desc->block_size < 256 * DCPI_KIB ||
                              desc->block_size > 1024 * DCPI_MIB))
         return dcpi_fail(err, DCP_E_INVALID, "save: block_size must be a power of two from 256 KiB to 1 GiB, or 0");
+    if ((desc->tier_count > 0 && !desc->tiers) || (desc->router_seed_count > 0 && !desc->router_seeds))
+        return dcpi_fail(err, DCP_E_INVALID, "save: tier_count or router_seed_count is set, but the list is NULL");
     if (desc->sharding && desc->sharding->shard_count != 0 && desc->sharding->shard_count != (desc->io.coordinator ?
                                                                                               desc->io.coordinator->world_size : 1))
         return dcpi_fail(err, DCP_E_INVALID, "save: sharding.shard_count is %" PRId64 "; it is 0 or the world size",
@@ -12032,11 +12157,21 @@ static int dcpi_cuts_no_byte(const dcp_tensor *t) {
     dcpi_row_major(t->ndim, t->shape, stride);
     return dcpi_walk_make(&walk, t->ndim, dcp_dtype_bits(t->dtype), t->shape, t->global_shape, t->global_offset, origin, stride);
 }
+static dcp_status dcpi_save_check_role(const dcp_tensor *t, dcp_error *err) {
+    int k;
+    if ((int)t->role < 0 || t->role > DCP_ROLE_ROUTER) return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": role %d is none", t->name, (int)t->role);
+    for (k = 0; k < 3; k++)
+        if (t->expert_key[k] < 0)
+            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": expert_key[%d] is %" PRId64 ", but must not be negative", t->name, k, t->expert_key[k]);
+    if (t->tier && !dcpi_name_is_valid(t->tier)) return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its tier has no valid name", t->name);
+    return DCP_OK;
+}
 static dcp_status dcpi_save_check_tensors(const dcp_save_desc *desc, dcp_error *err) {
     size_t i;
     for (i = 0; i < desc->tensor_count; i++) {
         const dcp_tensor *t = &desc->tensors[i];
         dcp_status status = dcpi_tensor_check(t, 1, err);
+        if (!status && desc->layout == DCP_LAYOUT_MANIFEST) status = dcpi_save_check_role(t, err);
         if (status) { dcpi_fail_context(err, "tensors[%" PRIu64 "]: ", (uint64_t)i); return status; }
         if (t->placement == DCP_PLACE_SHARDED && !dcpi_has_global(t) && dcpi_box_elements(t->ndim, t->shape) > 0)
             return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": placement is sharded, but global_shape is not set (dcp_piece sets it)",
@@ -12083,7 +12218,7 @@ static void dcpi_agree_digest(const dcpi_save *s, uint8_t digest[32]) {
     dcpi_agree_number(&sha, (uint64_t)d->checksum);
     dcpi_agree_number(&sha, d->alignment);
     dcpi_agree_number(&sha, d->block_size);
-    dcpi_agree_number(&sha, (uint64_t)((d->overwrite != 0) | (d->allow_holes != 0) << 1 | (d->unique_names != 0) << 2));
+    dcpi_agree_number(&sha, (uint64_t)((d->overwrite != 0) | (d->allow_holes != 0) << 1 | (d->unique_names != 0) << 2 | (d->yaml != 0) << 3));
     dcpi_sha_final(&sha, digest);
 }
 static dcp_status dcpi_agree_go(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
@@ -12165,7 +12300,7 @@ static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "the checkpoint to be replaced is damaged; its data files will be left to sweep: %s", err->message);
         return dcpi_succeed(err);
     }
-    for (i = 0; i < document.metadata->shard_count && s->kind->layout == DCP_LAYOUT_SHARDED && !status; i++)
+    for (i = 0; i < document.metadata->shard_count && s->kind->layout != DCP_LAYOUT_SINGLE && !status; i++)
         status = dcpi_names_add(&s->displaced, document.metadata->shards[i].file_path, err);
     dcpi_document_free(&document);
     return status;
@@ -12193,7 +12328,7 @@ static dcp_status dcpi_save_look_for_commit(dcpi_save *s, int *has_commit, dcp_e
 static dcp_status dcpi_save_place(dcpi_save *s, dcp_error *err) {
     const struct dcpi_commit_kind *given;
     dcp_status status = dcpi_place_open(&s->place, s->desc->io.storage, s->desc->path, 1, err);
-    s->kind = &dcpi_commit_kinds[s->desc->layout == DCP_LAYOUT_SINGLE];
+    s->kind = &dcpi_commit_kinds[s->desc->layout == DCP_LAYOUT_MANIFEST ? 2 + (s->desc->yaml != 0) : s->desc->layout == DCP_LAYOUT_SINGLE];
     if (status) return status;
     given = dcpi_commit_kind_of(s->place.name);
     if (given) s->place.name[strlen(s->place.name) - strlen(given->suffix)] = '\0';
@@ -12218,14 +12353,17 @@ static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err) {
     if (!status) status = dcpi_save_place(s, err);
     if (!status) status = dcpi_place_sync_all(&s->place, err);
     if (!status) status = dcpi_save_look_for_commit(s, &has_commit, err);
-    return status ? status : dcpi_save_survey(s, has_commit, err);
+    if (!status) status = dcpi_save_survey(s, has_commit, err);
+    return status || !dcpi_save_is_manifest(s) ? status : dcpi_base_find(s, err);
 }
 
 /* ---- list: this rank's pieces, as rank 0 gets them -------------------------------------------------------------------------------------
- * count (8 bytes), then for each: type, dimensions, placement, whether it has a global shape (1 byte each), name with its NUL, and as varints
- * the shape and, if it has them, the global shape and offset. */
+ * count (8 bytes), then for each: type, dimensions, placement, what follows (1 byte each), name with its NUL, its tier likewise, and as varints
+ * the expert key, the shape, the global shape and offset. */
+enum { DCPI_LISTED_GLOBAL = 1, DCPI_LISTED_ROLE = 2, DCPI_LISTED_ROLE_BITS = 12, DCPI_LISTED_TIER = 16 };
 typedef struct dcpi_listed {
     const char *name; dcp_dtype dtype; int ndim; dcp_placement placement; int has_global;
+    dcp_role role; const char *tier; int64_t expert_key[3];
     int64_t shape[DCP_MAX_DIMS], global_shape[DCP_MAX_DIMS], global_offset[DCP_MAX_DIMS];
 } dcpi_listed;
 
@@ -12241,19 +12379,23 @@ static dcp_placement dcpi_list_placement(const dcp_tensor *t, int world_size) { 
     if (dcpi_has_global(t)) return DCP_PLACE_SHARDED;
     return world_size == 1 ? DCP_PLACE_REPLICATED : DCP_PLACE_PRIVATE;
 }
-static void dcpi_list_piece(dcpi_buffer *out, const dcp_tensor *t, int world_size) {
+static void dcpi_list_piece(dcpi_buffer *out, const dcp_tensor *t, int world_size, int is_manifest) {
     const dcp_placement placement = dcpi_list_placement(t, world_size);
+    const int has_global = dcpi_has_global(t);
     uint8_t head[4];
     int d;
     head[0] = (uint8_t)t->dtype;
     head[1] = (uint8_t)t->ndim;
     head[2] = (uint8_t)placement;
-    head[3] = (uint8_t)dcpi_has_global(t);
+    head[3] = (uint8_t)has_global;
+    if (is_manifest) head[3] = (uint8_t)(has_global | DCPI_LISTED_ROLE | (int)t->role << 2 | (t->tier ? DCPI_LISTED_TIER : 0));
     dcpi_buffer_add(out, head, sizeof head);
     dcpi_buffer_add(out, t->name, strlen(t->name) + 1);
+    if (head[3] & DCPI_LISTED_TIER) dcpi_buffer_add(out, t->tier, strlen(t->tier) + 1);
+    for (d = 0; d < 3 && (head[3] & DCPI_LISTED_ROLE); d++) dcpi_list_number(out, (uint64_t)t->expert_key[d]);
     for (d = 0; d < t->ndim; d++) dcpi_list_number(out, (uint64_t)t->shape[d]);
-    for (d = 0; d < t->ndim && head[3]; d++) dcpi_list_number(out, (uint64_t)t->global_shape[d]);
-    for (d = 0; d < t->ndim && head[3]; d++) dcpi_list_number(out, (uint64_t)t->global_offset[d]);
+    for (d = 0; d < t->ndim && has_global; d++) dcpi_list_number(out, (uint64_t)t->global_shape[d]);
+    for (d = 0; d < t->ndim && has_global; d++) dcpi_list_number(out, (uint64_t)t->global_offset[d]);
 }
 static dcp_status dcpi_save_list(dcpi_save *s, dcp_error *err) {
     dcpi_team *t = &s->op.team;
@@ -12265,7 +12407,7 @@ static dcp_status dcpi_save_list(dcpi_save *s, dcp_error *err) {
     dcpi_team_message_start(&s->list);
     dcpi_store64(count, (uint64_t)s->desc->tensor_count);
     dcpi_buffer_add(&s->list, count, sizeof count);
-    for (i = 0; i < s->desc->tensor_count; i++) dcpi_list_piece(&s->list, &s->desc->tensors[i], t->world_size);
+    for (i = 0; i < s->desc->tensor_count; i++) dcpi_list_piece(&s->list, &s->desc->tensors[i], t->world_size, dcpi_save_is_manifest(s));
     return s->list.failed ? dcpi_no_memory(err, s->list.size) : DCP_OK;
 }
 static int dcpi_listed_number(const uint8_t **at, const uint8_t *end, int64_t *out) {
@@ -12282,17 +12424,26 @@ static int dcpi_listed_number(const uint8_t **at, const uint8_t *end, int64_t *o
 /* Where the next record starts; NULL: this is none. */
 static const uint8_t *dcpi_listed_read(const uint8_t *at, const uint8_t *end, dcpi_listed *out) {
     const uint8_t *nul;
-    int d;
+    int d, flags;
     memset(out, 0, sizeof *out);
-    if (end - at < 5 || at[0] == 0 || at[0] > DCP_OPAQUE || at[1] > DCP_MAX_DIMS || at[2] > DCP_PLACE_SHARDED || at[3] > 1) return NULL;
+    if (end - at < 5 || at[0] == 0 || at[0] > DCP_OPAQUE || at[1] > DCP_MAX_DIMS || at[2] > DCP_PLACE_SHARDED || at[3] > 31) return NULL;
     out->dtype = (dcp_dtype)at[0];
     out->ndim = at[1];
     out->placement = (dcp_placement)at[2];
-    out->has_global = at[3];
+    flags = at[3];
+    out->has_global = flags & DCPI_LISTED_GLOBAL;
+    out->role = (dcp_role)((flags & DCPI_LISTED_ROLE_BITS) >> 2);
     out->name = (const char *)at + 4;
     nul = (const uint8_t *)memchr(at + 4, 0, (size_t)(end - at - 4));
     if (!nul) return NULL;
     at = nul + 1;
+    if (flags & DCPI_LISTED_TIER) {
+        out->tier = (const char *)at;
+        nul = (const uint8_t *)memchr(at, 0, (size_t)(end - at));
+        if (!nul) return NULL;
+        at = nul + 1;
+    }
+    for (d = 0; d < 3 && (flags & DCPI_LISTED_ROLE); d++) if (!dcpi_listed_number(&at, end, &out->expert_key[d])) return NULL;
     for (d = 0; d < out->ndim; d++) if (!dcpi_listed_number(&at, end, &out->shape[d])) return NULL;
     memcpy(out->global_shape, out->shape, sizeof out->shape);
     for (d = 0; d < out->ndim && out->has_global; d++) if (!dcpi_listed_number(&at, end, &out->global_shape[d])) return NULL;
@@ -12425,6 +12576,8 @@ static dcp_status dcpi_fit_agree(const dcpi_fit *a, const dcpi_fit *b, dcp_error
     const dcpi_listed *x = &a->record, *y = &b->record;
     const char *what = NULL;
     if (x->placement != y->placement) what = "placements";
+    else if (x->role != y->role || memcmp(x->expert_key, y->expert_key, sizeof x->expert_key) != 0) what = "roles or expert keys";
+    else if (strcmp(x->tier ? x->tier : "", y->tier ? y->tier : "") != 0) what = "tiers";
     else if (x->placement == DCP_PLACE_PRIVATE) return DCP_OK;
     else if (x->dtype != y->dtype) what = "data types";
     else if (x->ndim != y->ndim) what = "numbers of dimensions";
@@ -12601,9 +12754,12 @@ static dcp_status dcpi_plan_pieces(dcpi_save *s, dcp_error *err) {
 }
 
 /* ---- plan: places in the files */
-/* The next aligned offset for a piece after `at`; `at` moves behind it. Rank 0 and the rank that writes count alike. */
-static int dcpi_plan_offset(int64_t alignment, int64_t size, int64_t *at, int64_t *offset) {
-    return dcpi_align_up(*at, alignment, offset) && dcpi_add(*offset, size, at);
+/* The next aligned offset for a piece after `at`; `at` moves behind it. Rank 0 and the rank that writes count alike. In the manifest layout each
+ * piece is a file of its own. */
+static int dcpi_plan_offset(const dcpi_save *s, int64_t size, int64_t *at, int64_t *offset) {
+    *offset = 0;
+    if (dcpi_save_is_manifest(s)) return dcpi_add(*at, size, at);
+    return dcpi_align_up(*at, s->alignment, offset) && dcpi_add(*offset, size, at);
 }
 static size_t dcpi_block_count(int64_t size, int64_t block_size) { return (size_t)(size / block_size + (size % block_size != 0)); }
 
@@ -12618,7 +12774,7 @@ static dcp_status dcpi_plan_offsets(dcpi_save *s, dcp_error *err) {
         for (i = part->first; i < end; i++) {
             dcpi_entry *entry = &s->entries[i];
             if (!entry->is_written) continue;
-            if (!dcpi_plan_offset(s->alignment, entry->size, &at, &entry->offset))
+            if (!dcpi_plan_offset(s, entry->size, &at, &entry->offset))
                 return dcpi_fail(err, DCP_E_INVALID, "save: the tensors of rank %d exceed 2^63 bytes", r);
             if (entry->size > 0) part->file_size = at;
             s->entries[kept++] = *entry;
@@ -12634,6 +12790,7 @@ static void dcpi_plan_blocks(dcpi_save *s) {
     int r;
     size_t i, total;
     s->block_size = s->desc->block_size ? (int64_t)s->desc->block_size : DCPI_CHUNK;
+    if (!s->desc->block_size) s->block_size = dcpi_base_block_size(s);
     for (;;) {
         total = 0;
         for (r = 0; r < s->op.team.world_size; r++) {
@@ -12656,11 +12813,12 @@ static dcp_status dcpi_plan_space(void *save, dcp_error *err) {
     if (!s->place.storage->space || s->place.storage->space(s->place.storage->context, s->place.directory, &available, err))
         return dcpi_succeed(err);
     for (r = 0; r < s->op.team.world_size; r++) if (!dcpi_add(needed, s->parts[r].file_size, &needed)) needed = INT64_MAX;
-    if (needed <= available) return DCP_OK;
+    if (needed <= available || s->base_count > 0) return DCP_OK;        /* how much of a base is unchanged, nobody knows yet */
     return dcpi_fail(err, DCP_E_SPACE, "the tensors have %" PRId64 " bytes, but only %" PRId64 " are free in \"%s\"; free some "
                      "(dcp_prune, dcp_sweep) or save elsewhere", needed, available, s->place.shown);
 }
 static dcp_status dcpi_plan_document(dcpi_save *s, dcp_error *err);
+static dcp_status dcpi_plan_pool(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_plan_single_header(dcpi_save *s, dcp_error *err);
 
 static dcp_status dcpi_plan_all(dcpi_save *s, dcp_error *err) {
@@ -12674,11 +12832,12 @@ static dcp_status dcpi_plan_all(dcpi_save *s, dcp_error *err) {
     status = dcpi_op_errand(&s->op, dcpi_plan_space, s, err);
     if (!status) status = dcpi_plan_document(s, err);
     if (!status && s->kind->layout == DCP_LAYOUT_SINGLE) status = dcpi_plan_single_header(s, err);
+    if (!status && dcpi_save_is_manifest(s)) status = dcpi_plan_pool(s, err);
     return status;
 }
 
 /* ---- plan: each rank's part: block size, offset of its region, where the next one starts (8 bytes each), and for each piece of its list a bit:
- * whether it writes it */
+ * whether it writes it; in the manifest layout, then, of each that it writes, what dcpi_pool_tell says */
 static int64_t dcpi_region_end(const dcpi_save *s, int rank) {          /* of the last one: where its bytes end */
     if (rank + 1 < s->op.team.world_size) return s->parts[rank + 1].data_offset;
     return s->parts[rank].data_offset + s->parts[rank].file_size;
@@ -12706,12 +12865,14 @@ static dcp_status dcpi_part_make(void *user, int rank, dcpi_buffer *message, dcp
         }
         at = dcpi_listed_read(at, end, &record);
     }
+    for (i = part->first; i < next && dcpi_save_is_manifest(s); i++) dcpi_pool_tell(s, &s->pooled[i], message);
     return DCP_OK;
 }
 static dcp_status dcpi_part_take(dcpi_save *s, const uint8_t *body, size_t size, dcp_error *err) {
+    const size_t bits = 24 + (s->desc->tensor_count + 7) / 8;
     int64_t at = 0;
     size_t i;
-    if (size != 24 + (s->desc->tensor_count + 7) / 8) return dcpi_fail(err, DCP_E_COMM, "save: rank 0 sent a plan for another list");
+    if (size < bits || (size > bits && !dcpi_save_is_manifest(s))) return dcpi_fail(err, DCP_E_COMM, "save: rank 0 sent a plan for another list");
     s->block_size = (int64_t)dcpi_load64(body);
     s->data_offset = (int64_t)dcpi_load64(body + 8);
     s->region_end = (int64_t)dcpi_load64(body + 16);
@@ -12723,13 +12884,14 @@ static dcp_status dcpi_part_take(dcpi_save *s, const uint8_t *body, size_t size,
         p->tensor = &s->desc->tensors[i];
         p->size = dcpi_tensor_bytes(p->tensor);
         p->first_block = s->block_total;
-        if (!dcpi_plan_offset(s->alignment, p->size, &at, &p->offset)) return dcpi_fail(err, DCP_E_INVALID, "save: the tensors exceed 2^63 bytes");
+        if (!dcpi_plan_offset(s, p->size, &at, &p->offset)) return dcpi_fail(err, DCP_E_INVALID, "save: the tensors exceed 2^63 bytes");
         if (p->size > 0) s->file_size = at;
         s->block_total += dcpi_block_count(p->size, s->block_size);
         s->placed_count++;
     }
     s->digests = (uint8_t (*)[32])dcpi_alloc_array(s->block_total, 32, err);
-    return s->digests ? DCP_OK : DCP_E_MEMORY;
+    if (!s->digests) return DCP_E_MEMORY;
+    return dcpi_save_is_manifest(s) ? dcpi_pool_listen(s, body + bits, size - bits, err) : DCP_OK;
 }
 /* A begin may block for long too. */
 typedef struct dcpi_beginning { const dcpi_save *save; const char *key, *temporary; int64_t size; void *object; } dcpi_beginning;
@@ -12776,7 +12938,7 @@ static dcp_status dcpi_save_plan(dcpi_save *s, dcp_status status, dcp_error *err
 
 /* ---- the document, streamed out of the plan ------------------------------------------------------------------------------------------ */
 static dcp_status dcpi_save_shard_name(const dcpi_save *s, int rank, int is_plain, char *name, size_t capacity, dcp_error *err) {
-    if (s->kind->layout == DCP_LAYOUT_SINGLE) {
+    if (s->kind->layout != DCP_LAYOUT_SHARDED) {        /* of a manifest: for messages only, its files have names of their own */
         (void)snprintf(name, capacity, "%s", s->commit_name);
         return DCP_OK;
     }
@@ -12873,6 +13035,7 @@ static dcp_status dcpi_save_emit(const dcpi_save *s, dcpi_sink sink, void *user,
     dcpi_meta_source source;
     dcpi_emission e;
     dcpi_save_source(s, &e, &head, &source);
+    if (dcpi_save_is_manifest(s)) return dcpi_save_emit_manifest(s, sink, user, err);
     if (s->kind->layout == DCP_LAYOUT_SHARDED) return dcpi_meta_emit(&source, "metadata/json", s->desc->signer, sink, user, NULL, err);
     return dcpi_file_emit(&source, s->json_size, s->parts[0].data_offset, s->desc->signer, sink, user, err);
 }
@@ -13175,6 +13338,7 @@ static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err) {
     int attempt;
     dcpi_op_phase(&s->op, DCP_PHASE_WRITE, s->file_size);
     s->write_began_ms = dcpi_os_monotonic_ms();
+    if (!status && dcpi_save_is_manifest(s)) return dcpi_pool_write(s, err);
     if (!status && is_single && s->op.team.rank != 0) return dcpi_region_own(s, err);
     for (attempt = 0; !status; attempt++) {
         int taken;
@@ -13200,17 +13364,20 @@ static void dcpi_done_make(const dcpi_save *s, dcpi_buffer *message) {
     memcpy(body + 17, s->checksum, sizeof s->checksum);
     dcpi_buffer_add(message, body, sizeof body);
     dcpi_buffer_add(message, s->digests, s->block_total * 32);
+    if (dcpi_save_is_manifest(s)) dcpi_pool_report(s, message);
 }
 static dcp_status dcpi_done_take(dcpi_save *s, dcpi_part *part, int rank, uint8_t *message, size_t size, dcp_error *err) {
     const uint8_t *body = message + DCPI_TEAM_HEADER;
+    const size_t blocks = part->block_total * 32, files = dcpi_save_is_manifest(s) ? part->count * DCPI_POOL_DONE : 0;
     part->done = message;
-    if (size != DCPI_TEAM_HEADER + DCPI_DONE_SIZE + part->block_total * 32 || (int64_t)dcpi_load64(body) != part->file_size)
+    if (size != DCPI_TEAM_HEADER + DCPI_DONE_SIZE + blocks + files || (int64_t)dcpi_load64(body) != part->file_size)
         return dcpi_fail(err, DCP_E_COMM, "save: rank %d wrote something else than was planned", rank);
     part->is_plain = body[16];
     memcpy(part->checksum, body + 17, sizeof part->checksum);
     part->checksum[sizeof part->checksum - 1] = '\0';
     part->digests = body + DCPI_DONE_SIZE;
-    if (rank > 0 && s->kind->layout == DCP_LAYOUT_SHARDED) s->report.bytes_written += (int64_t)dcpi_load64(body + 8);
+    if (files) dcpi_pool_learn(s, part, part->digests + blocks);
+    if (rank > 0 && s->kind->layout != DCP_LAYOUT_SINGLE) s->report.bytes_written += (int64_t)dcpi_load64(body + 8);
     return DCP_OK;
 }
 static dcp_status dcpi_save_acknowledge(dcpi_save *s, dcp_status status, dcp_error *err) {
@@ -13299,6 +13466,7 @@ static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err) {
         return dcpi_fail(err, DCP_E_TIMEOUT, "this save is older than half the grace time of sweep (%d s); its files may be swept any time",
                          (int)DCP_GRACE_SECONDS);
     for (r = 0; r < s->op.team.world_size && !status && s->kind->layout == DCP_LAYOUT_SHARDED; r++) status = dcpi_commit_check_shard(s, r, err);
+    if (!status && dcpi_save_is_manifest(s)) status = dcpi_pool_check(s, err);
     if (status || !s->displaces) return status;
     status = dcpi_document_digest(&s->op, &s->place, s->commit_name, now, err);
     if (dcpi_is_trouble(status)) return status;
@@ -13373,7 +13541,9 @@ static void dcpi_finish_take_back(dcpi_save *s) {
     dcp_error ignored;
     dcpi_op_note_time(&s->op);
     dcpi_storage_abort(s->place.storage, s->single_object);
-    if (!s->shard_key || (s->plain_names && s->op.longest_gap_ms > s->op.io.timeout_ms)) return;
+    if (s->plain_names && s->op.longest_gap_ms > s->op.io.timeout_ms) return;
+    dcpi_pool_take_back(s);
+    if (!s->shard_key) return;
     if (dcpi_storage_remove(s->place.storage, s->shard_key, &ignored))
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "the failed save left %s%s for sweep: %s", s->place.shown, s->shard_name, ignored.message);
 }
@@ -13384,7 +13554,9 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
     if (verdict != DCP_OK && verdict != DCP_E_UNKNOWN) dcpi_finish_take_back(s);
     dcpi_op_note_time(&s->op);
     if (verdict == DCP_OK && s->displaced.count > 0 && s->op.longest_gap_ms <= s->op.io.timeout_ms)
-        dcpi_refs_remove_displaced(&s->op, &s->place, s->commit_name, &s->displaced);
+        dcpi_refs_remove_displaced(&s->op, &s->place, dcpi_save_is_manifest(s) ? NULL : s->commit_name,
+                                   dcpi_save_is_manifest(s) ? s->report.save_id : NULL, &s->displaced);
+    if (verdict != DCP_E_UNKNOWN) dcpi_base_release(s);
     s->report.seconds = (double)(dcpi_os_monotonic_ms() - s->op.started_ms) / 1000.0;
     if (verdict == DCP_OK) dcpi_op_report(&s->op, s->op.progress.bytes_total, 1);
     if (s->desc->report) *s->desc->report = s->report;
@@ -13404,6 +13576,7 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
     dcpi_free(s->document_temporary);
     dcpi_free(s->placed);
     dcpi_free(s->digests);
+    dcpi_pool_free(s);
     dcpi_place_close(&s->place);
     return verdict;
 }
@@ -15152,7 +15325,7 @@ static dcp_status dcpi_removal_run(dcpi_op *op, dcp_status status, dcpi_errand_f
 static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, const dcpi_names *commits, int dry_run,
                                           dcp_removal *removal, dcp_error *err) {
     dcpi_names data, refs;
-    int unread = 0;
+    int unread = 0, has_pool = 0, pending = 0;
     dcp_status status = DCP_OK;
     size_t i, s;
     memset(&data, 0, sizeof data);
@@ -15162,6 +15335,7 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
         const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(commits->items[i]);
         status = dcpi_op_check(op, err);
         if (status || kind->layout == DCP_LAYOUT_SINGLE) continue;
+        has_pool |= kind->layout == DCP_LAYOUT_MANIFEST;
         status = dcpi_document_read(op, place, commits->items[i], NULL, &document, err);
         for (s = 0; !status && s < document.metadata->shard_count; s++)
             status = dcpi_names_add(&data, document.metadata->shards[s].file_path, err);
@@ -15177,10 +15351,11 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
         if (!status) removal->checkpoints++;
     }
     if (!status && !dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
+    if (!status && has_pool && data.count > 0) status = dcpi_intents_pending(op, place, DCP_GRACE_SECONDS, NULL, &pending, err);
     if (!status && data.count > 0) status = dcpi_refs_collect(op, place, commits, NULL, &refs, &unread, err);
     if (unread > 0) dcpi_op_log(op, DCP_LOG_WARNING, "%d commit files could not be read, so no data files were removed", unread);
     if (!status) status = dcpi_names_sort(&data, err);
-    for (i = 0; i < data.count && !status && unread == 0; i++) {
+    for (i = 0; i < data.count && !status && unread == 0 && !pending; i++) {
         if (i > 0 && strcmp(data.items[i], data.items[i - 1]) == 0) continue;           /* two of them shared it */
         if (!dcpi_names_has(&refs, data.items[i])) status = dcpi_removal_take(removal, place, data.items[i], dry_run, err);
     }
@@ -15318,22 +15493,6 @@ static int dcpi_is_shard_name(const char *name, int plain) {
     end -= digits;
     return digits > 0 && digits <= 10 && end > 7 && memcmp(name + end - 7, "_shard_", 7) == 0;
 }
-/* The storage's own clock: the time of a file made there just now. */
-static dcp_status dcpi_sweep_now(dcpi_op *op, const dcpi_place *place, int64_t *now_ns, dcp_error *err) {
-    char id[17], name[64], *key;
-    dcp_object_info info;
-    dcp_status status = dcpi_random_id(id, err);
-    if (status) return status;
-    (void)snprintf(name, sizeof name, "dcp-sweep.%s.tmp", id);
-    key = dcpi_place_key(place, name, err);
-    if (!key) return DCP_E_MEMORY;
-    status = dcpi_object_publish(op, place->storage, key, "", 0, err);
-    if (!status) status = dcpi_storage_stat(place->storage, key, &info, err);
-    if (!status) *now_ns = info.modified_ns;
-    (void)dcpi_storage_remove(place->storage, key, NULL);
-    dcpi_free(key);
-    return status;
-}
 typedef struct dcpi_sweep {
     const dcp_sweep_desc *desc;
     const dcpi_place *place;
@@ -15372,7 +15531,7 @@ static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *re
     dcpi_names refs;
     int unread = 0;
     size_t i;
-    dcp_status status = dcpi_sweep_now(op, sweep->place, &now_ns, err);
+    dcp_status status = dcpi_place_now(op, sweep->place, &now_ns, err);
     memset(&refs, 0, sizeof refs);
     sweep->before_ns = grace > INT64_MAX / 1000000000 ? INT64_MIN : now_ns - grace * 1000000000;
     sweep->err = err;
