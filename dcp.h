@@ -1417,7 +1417,7 @@ static dcp_status dcpi_sort(const void **items, size_t count, dcpi_compare compa
  *                dcpi_os_remove           ENOENT is an error here; directories are refused; of a symbolic link the link itself goes
  *                dcpi_os_stat             of a regular file, no symlink followed (the same errors as dcpi_os_open)
  *                dcpi_os_additional       permissions, links, inode: for people (`mode` octal)
- *                dcpi_os_list             the regular files in one directory (not below), names without the directory, in no order; "" is
+ *                dcpi_os_list             the regular files (what 0) or the directories (1) in one directory (not below), names without the directory, in no order; "" is
  *                                         the base; what vanishes meanwhile is left out. Windows: size and time of a file that is being
  *                                         written may lag behind
  *                dcpi_os_make_directory   made with its parents beneath the base, nothing synced; there already: 0
@@ -1476,7 +1476,6 @@ static int dcpi_os_publish(dcpi_base *base, const char *from, const char *to, in
 static int dcpi_os_remove(dcpi_base *base, const char *key);
 static int dcpi_os_stat(dcpi_base *base, const char *key, dcp_object_info *info);
 static int dcpi_os_additional(dcpi_base *base, const char *key, char mode[8], int64_t *links, uint64_t *inode);
-/* what: 0 regular files, 1 directories */
 static int dcpi_os_list(dcpi_base *base, const char *directory, int what, dcpi_os_each each, void *user);
 static int dcpi_os_make_directory(dcpi_base *base, const char *key);
 static int dcpi_os_sync_directory(dcpi_base *base, const char *key);
@@ -12029,12 +12028,12 @@ typedef struct dcpi_pooled {                            /* rank 0, manifest layo
     uint32_t index, count;                              /* among the pieces of its tensor */
     const uint8_t *done;                                /* what its rank said of it: DCPI_POOL_DONE bytes */
 } dcpi_pooled;
-typedef struct dcpi_file {                              /* manifest layout: one piece that this rank writes, or finds unchanged */
+typedef struct dcpi_pool_file {                              /* manifest layout: one piece that this rank writes, or finds unchanged */
     const char *stem, *base_path;                       /* base_path NULL: it must be written */
     int64_t version;
     uint8_t base_checksum[32], checksum[32];
     int is_kept, has_id;                                /* out: the base's file holds the same; the new file has the save id in its name */
-} dcpi_file;
+} dcpi_pool_file;
 typedef struct dcpi_part {                              /* rank 0: one rank's share */
     uint8_t *list; size_t list_size;                    /* its message, owned */
     size_t first, count;                                /* its pieces in dcpi_save.entries; once planned, those that it writes */
@@ -12079,7 +12078,7 @@ struct dcpi_save {
     char *intent_key;
     dcpi_document base; const dcpi_origin **base_order; size_t base_count;     /* sorted; 0: nothing can be kept */
     dcpi_pooled *pooled;                                /* for each of entries */
-    dcpi_file *files; dcpi_names published;             /* for each of placed; keys of what this rank has made */
+    dcpi_pool_file *files; dcpi_names published;             /* for each of placed; keys of what this rank has made */
     /* commit */
     char timestamp[DCPI_TIME_TEXT];
     char *document_temporary;                           /* key of the temporary file that the rename takes */
@@ -12163,7 +12162,7 @@ static dcp_status dcpi_save_check_role(const dcp_tensor *t, dcp_error *err) {
     for (k = 0; k < 3; k++)
         if (t->expert_key[k] < 0)
             return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": expert_key[%d] is %" PRId64 ", but must not be negative", t->name, k, t->expert_key[k]);
-    if (t->tier && !dcpi_name_is_valid(t->tier)) return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its tier has no valid name", t->name);
+    if (t->tier && !dcpi_is_name(t->tier, DCP_LIMIT_NAME)) return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its tier has no valid name", t->name);
     return DCP_OK;
 }
 static dcp_status dcpi_save_check_tensors(const dcp_save_desc *desc, dcp_error *err) {
@@ -12260,6 +12259,103 @@ static dcp_status dcpi_save_agree(dcpi_save *s, dcp_status status, dcp_error *er
     return status;
 }
 
+/* ---- prepare, manifest layout: the base, whose unchanged files are kept (DESIGN 2.4) --------------------------------------------------- */
+static int dcpi_pool_base_compare(const void *a_, const void *b_) {          /* which piece of which tensor an entry is */
+    const dcpi_origin *a = (const dcpi_origin *)a_, *b = (const dcpi_origin *)b_;
+    const dcp_manifest_shard *x = a->shard, *y = b->shard;
+    const int is_private = x->placement && strcmp(x->placement, "private") == 0;
+    int order = strcmp(x->tensor_name ? x->tensor_name : "", y->tensor_name ? y->tensor_name : ""), d;
+    if (order) return order;
+    if (a->role != b->role) return a->role < b->role ? -1 : 1;
+    if (a->layer != b->layer) return a->layer < b->layer ? -1 : 1;
+    for (d = 0; d < 3; d++) if (x->expert_key[d] != y->expert_key[d]) return x->expert_key[d] < y->expert_key[d] ? -1 : 1;
+    for (d = 0; d < DCP_MAX_DIMS; d++)
+        if (x->global_offset[d] != y->global_offset[d]) return x->global_offset[d] < y->global_offset[d] ? -1 : 1;
+    return !is_private || x->rank == y->rank ? 0 : x->rank < y->rank ? -1 : 1;
+}
+/* The newest manifest of the directory; *name NULL: there is none. */
+static dcp_status dcpi_pool_base_newest(const dcpi_save *s, char **name, dcp_error *err) {
+    dcpi_names commits;
+    int64_t highest = -1, sequence;
+    size_t i;
+    dcp_status status = dcpi_names_list(&s->place, 1, &commits, err);
+    *name = NULL;
+    for (i = 0; i < commits.count && !status; i++) {
+        char *key;
+        if (dcpi_commit_kind_of(commits.items[i])->layout != DCP_LAYOUT_MANIFEST) continue;
+        key = dcpi_place_key(&s->place, commits.items[i], err);
+        status = key ? dcpi_document_peek_sequence(&s->place, key, &sequence, err) : DCP_E_MEMORY;
+        dcpi_free(key);
+        if (status || sequence < highest) continue;
+        highest = sequence;
+        dcpi_free(*name);
+        *name = dcpi_copy_text(commits.items[i], err);
+        if (!*name) status = DCP_E_MEMORY;
+    }
+    dcpi_names_free(&commits);
+    if (status) { dcpi_free(*name); *name = NULL; }
+    return status;
+}
+static dcp_status dcpi_pool_base_publish_intent(dcpi_save *s, const char *base, dcp_error *err) {
+    const char *id = s->base.metadata && s->base.metadata->save_id ? s->base.metadata->save_id : "";
+    const size_t size = strlen(s->place.name) + 64;
+    char *name = (char *)dcpi_alloc(size, err), *text = NULL;
+    dcp_json *json = dcp_json_new_object(err);
+    size_t length = 0;
+    dcp_status status = name && json ? DCP_OK : DCP_E_MEMORY;
+    if (!status && (!dcp_json_add_string(json, "base", base ? base : "") || !dcp_json_add_string(json, "saveId", id))) status = dcpi_no_memory(err, 64);
+    if (!status) status = dcp_json_write(json, 0, &text, &length, err);
+    if (name) (void)snprintf(name, size, "%s.manifest.%s.intent.tmp", s->place.name, s->report.save_id);
+    if (!status) s->intent_key = dcpi_place_key(&s->place, name, err);
+    if (!status) status = s->intent_key ? dcpi_object_publish(&s->op, s->place.storage, s->intent_key, text, length, err) : DCP_E_MEMORY;
+    dcp_json_free(json);
+    dcpi_free(text);
+    dcpi_free(name);
+    return status;
+}
+static dcp_status dcpi_pool_base_index(dcpi_save *s, dcp_error *err) {
+    const size_t count = s->base.metadata->shard_count;
+    size_t i;
+    s->base_order = (const dcpi_origin **)dcpi_alloc_array(count, sizeof *s->base_order, err);
+    if (!s->base_order) return DCP_E_MEMORY;
+    for (i = 0; i < count; i++) s->base_order[i] = &s->base.origins[i];
+    s->base_count = count;
+    return dcpi_sort((const void **)(void *)s->base_order, count, dcpi_pool_base_compare, err);
+}
+/* First the intent, then the base again: who removes files looks for intents after commit files are gone, so one of the two sees the other. A base
+ * that is gone or another one by then is none. */
+static dcp_status dcpi_pool_base_find(dcpi_save *s, dcp_error *err) {
+    uint8_t now[32];
+    char *name;
+    dcp_status status = dcpi_pool_base_newest(s, &name, err);
+    if (!status && name) {
+        status = dcpi_document_read(&s->op, &s->place, name, NULL, &s->base, err);
+        if (status && !dcpi_is_trouble(status)) {
+            dcpi_op_log(&s->op, DCP_LOG_WARNING, "every file is written anew, since the newest manifest cannot be read: %s", err->message);
+            status = dcpi_succeed(err);
+        }
+    }
+    if (!status) status = dcpi_pool_base_publish_intent(s, name, err);
+    if (!status && s->base.manifest) {
+        status = dcpi_document_digest(&s->op, &s->place, name, now, err);
+        if (!status && memcmp(now, s->base.digest, sizeof now) == 0) status = dcpi_pool_base_index(s, err);
+        else if (!dcpi_is_trouble(status)) status = dcpi_succeed(err);
+    }
+    dcpi_free(name);
+    return status;
+}
+/* Where nobody asks for another size: the base's, so that digests can be compared. */
+static int64_t dcpi_pool_base_block_size(const dcpi_save *s) {
+    size_t i;
+    for (i = 0; i < s->base_count; i++) if (s->base_order[i]->shard->block_size > 0) return s->base_order[i]->shard->block_size;
+    return DCPI_CHUNK;
+}
+static void dcpi_pool_base_release(dcpi_save *s) {
+    dcp_error ignored;
+    if (s->intent_key && dcpi_storage_remove(s->place.storage, s->intent_key, &ignored))
+        dcpi_op_log(&s->op, DCP_LOG_WARNING, "left %s for sweep: %s", s->intent_key, ignored.message);
+}
+
 /* ---- prepare: what is there, and what the new files are called ----------------------------------------------------------------------- */
 typedef struct dcpi_survey { const dcpi_place *place; char *shard_prefix; int64_t sequence; int has_shards; dcp_error *err; } dcpi_survey;
 
@@ -12354,7 +12450,7 @@ static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err) {
     if (!status) status = dcpi_place_sync_all(&s->place, err);
     if (!status) status = dcpi_save_look_for_commit(s, &has_commit, err);
     if (!status) status = dcpi_save_survey(s, has_commit, err);
-    return status || !dcpi_save_is_manifest(s) ? status : dcpi_base_find(s, err);
+    return status || !dcpi_save_is_manifest(s) ? status : dcpi_pool_base_find(s, err);
 }
 
 /* ---- list: this rank's pieces, as rank 0 gets them -------------------------------------------------------------------------------------
@@ -12790,7 +12886,7 @@ static void dcpi_plan_blocks(dcpi_save *s) {
     int r;
     size_t i, total;
     s->block_size = s->desc->block_size ? (int64_t)s->desc->block_size : DCPI_CHUNK;
-    if (!s->desc->block_size) s->block_size = dcpi_base_block_size(s);
+    if (!s->desc->block_size) s->block_size = dcpi_pool_base_block_size(s);
     for (;;) {
         total = 0;
         for (r = 0; r < s->op.team.world_size; r++) {
@@ -12834,6 +12930,191 @@ static dcp_status dcpi_plan_all(dcpi_save *s, dcp_error *err) {
     if (!status && s->kind->layout == DCP_LAYOUT_SINGLE) status = dcpi_plan_single_header(s, err);
     if (!status && dcpi_save_is_manifest(s)) status = dcpi_plan_pool(s, err);
     return status;
+}
+
+/* ---- plan, manifest layout: a file for each piece that is written ----------------------------------------------------------------------- */
+static const char *const dcpi_placement_words[] = { NULL, "replicated", "private", "sharded" };
+
+/* The document's entry for a piece, short of its file. */
+static void dcpi_pool_describe(const dcpi_save *s, const dcpi_entry *entry, const dcpi_listed *record, dcp_manifest_shard *out) {
+    memset(out, 0, sizeof *out);
+    out->type = record->role == DCP_ROLE_EXPERT ? "expert" : record->role == DCP_ROLE_PARAMETER ? "dense" : NULL;
+    out->tensor_name = record->name;
+    out->has_expert_key = record->role == DCP_ROLE_EXPERT;
+    if (out->has_expert_key) memcpy(out->expert_key, record->expert_key, sizeof out->expert_key);
+    out->ndim = record->ndim;
+    out->dtype = dcp_dtype_name(record->dtype);
+    out->tier_hint = record->tier;
+    out->size = entry->size;
+    out->placement = dcpi_placement_words[record->placement];
+    out->rank = entry->rank;
+    memcpy(out->shape, record->shape, sizeof out->shape);
+    memcpy(out->global_shape, record->global_shape, sizeof out->global_shape);
+    memcpy(out->global_offset, record->global_offset, sizeof out->global_offset);
+    if (s->desc->checksum == DCP_CHECKSUM_FLAT) return;
+    out->block_size = s->block_size;
+    out->block_count = dcpi_block_count(entry->size, s->block_size);
+}
+/* A checksum's 32 bytes; 0: it is none that this save can compare with. */
+static int dcpi_pool_checksum(const dcpi_save *s, const char *text, uint8_t digest[32]) {
+    static const char tree[] = "sha256-tree:";
+    if (!text) return 0;
+    if (s->desc->checksum == DCP_CHECKSUM_TREE) {
+        if (!dcpi_starts_with(text, tree)) return 0;
+        text += sizeof tree - 1;
+    }
+    return strlen(text) == 64 && dcpi_hex_decode(text, 64, digest);
+}
+static int dcpi_pool_is_alike(const dcpi_save *s, const dcp_manifest_shard *wanted, const dcp_manifest_shard *base) {
+    uint8_t ignored[32];
+    return base->size == wanted->size && base->ndim == wanted->ndim && memcmp(base->shape, wanted->shape, sizeof base->shape) == 0 && base->dtype &&
+        strcmp(base->dtype, wanted->dtype) == 0 && base->block_size == wanted->block_size && dcpi_pool_checksum(s, base->checksum, ignored);
+}
+/* The base's entry for the same piece: its file may be kept, and its version is the one before a new file's. */
+static void dcpi_pool_find_base(const dcpi_save *s, const dcpi_listed *record, const dcp_manifest_shard *wanted, dcpi_pooled *pooled) {
+    size_t low = 0, high = s->base_count;
+    dcpi_origin origin;
+    origin.shard = wanted;
+    origin.role = record->role;
+    origin.layer = record->role == DCP_ROLE_ROUTER ? record->expert_key[0] : -1;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = dcpi_pool_base_compare(s->base_order[middle], &origin);
+        if (order == 0) {
+            const dcp_manifest_shard *base = s->base_order[middle]->shard;
+            pooled->version = base->version < INT64_MAX ? base->version + 1 : base->version;
+            if (dcpi_pool_is_alike(s, wanted, base)) pooled->base = base;
+            return;
+        }
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+}
+static dcp_status dcpi_pool_check_tier(const dcpi_save *s, const dcpi_listed *record, int rank, dcp_error *err) {
+    size_t i;
+    if (!record->tier) return DCP_OK;
+    for (i = 0; i < s->desc->tier_count; i++) if (s->desc->tiers[i].name && strcmp(s->desc->tiers[i].name, record->tier) == 0) return DCP_OK;
+    (void)dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\" of rank %d is of tier \"%s\", which is not among the save's tiers", record->name, rank, record->tier);
+    err->rank = rank;
+    return DCP_E_INVALID;
+}
+static dcp_status dcpi_pool_name(dcpi_save *s, size_t index, int is_hashed, dcp_error *err) {
+    const dcpi_entry *entry = &s->entries[index];
+    const dcpi_part *part = &s->parts[entry->rank];
+    dcpi_pooled *pooled = &s->pooled[index];
+    char stem[DCP_LIMIT_PATH];
+    dcpi_listed record;
+    dcp_status status;
+    (void)dcpi_listed_read(entry->record, part->list + part->list_size, &record);
+    status = dcpi_manifest_stem(record.role, record.name, record.expert_key, pooled->index, pooled->count, is_hashed, stem, sizeof stem, err);
+    if (status) return status;
+    pooled->stem = dcpi_arena_text(&s->texts, stem, strlen(stem), err);
+    return pooled->stem ? DCP_OK : DCP_E_MEMORY;
+}
+static int dcpi_pool_stem_compare(const void *a_, const void *b_) {      /* file systems that ignore case take these for one */
+    const unsigned char *a = (const unsigned char *)((const dcpi_pooled *)a_)->stem, *b = (const unsigned char *)((const dcpi_pooled *)b_)->stem;
+    for (;; a++, b++) {
+        const int x = *a >= 'A' && *a <= 'Z' ? *a + 32 : *a, y = *b >= 'A' && *b <= 'Z' ? *b + 32 : *b;
+        if (x != y) return x < y ? -1 : 1;
+        if (x == 0) return 0;
+    }
+}
+static dcp_status dcpi_pool_name_all(dcpi_save *s, dcp_error *err) {
+    const dcpi_pooled **order = (const dcpi_pooled **)dcpi_alloc_array(s->entry_count, sizeof *order, err);
+    dcp_status status = order ? DCP_OK : DCP_E_MEMORY;
+    size_t i;
+    for (i = 0; i < s->entry_count && !status; i++) {
+        order[i] = &s->pooled[i];
+        status = dcpi_pool_name(s, i, 0, err);
+    }
+    if (!status) status = dcpi_sort((const void **)(void *)order, s->entry_count, dcpi_pool_stem_compare, err);
+    for (i = 0; i + 1 < s->entry_count && !status; i++) {
+        if (dcpi_pool_stem_compare(order[i], order[i + 1]) != 0) continue;
+        status = dcpi_pool_name(s, (size_t)(order[i + 1] - s->pooled), 1, err);
+        if (!status && (i == 0 || dcpi_pool_stem_compare(order[i - 1], order[i]) != 0)) status = dcpi_pool_name(s, (size_t)(order[i] - s->pooled), 1, err);
+    }
+    dcpi_free((void *)order);
+    return status;
+}
+/* The pieces of one tensor, counted in the order of their offsets, and the base's entries for them. */
+static dcp_status dcpi_pool_tensor(dcpi_save *s, const dcpi_grouping *g, const dcpi_namesakes *group, dcp_error *err) {
+    dcpi_fit *fits = (dcpi_fit *)dcpi_alloc_array(group->count, sizeof *fits, err);
+    dcpi_fit **order = fits ? (dcpi_fit **)dcpi_alloc_array(group->count, sizeof *order, err) : NULL;
+    dcp_status status = order ? DCP_OK : DCP_E_MEMORY;
+    size_t i, at = group->first;
+    for (i = 0; i < group->count && !status; i++, at = g->next[at - 1]) {
+        const dcpi_entry *entry = &s->entries[at - 1];
+        const dcpi_part *part = &s->parts[entry->rank];
+        (void)dcpi_listed_read(entry->record, part->list + part->list_size, &fits[i].record);
+        fits[i].entry = at - 1;
+        fits[i].rank = entry->rank;
+        order[i] = &fits[i];
+        status = dcpi_pool_check_tier(s, &fits[i].record, entry->rank, err);
+    }
+    if (!status) status = dcpi_sort((const void **)(void *)order, group->count, dcpi_fit_compare, err);
+    for (i = 0; i < group->count && !status; i++) {
+        dcpi_pooled *pooled = &s->pooled[order[i]->entry];
+        dcp_manifest_shard shard;
+        pooled->index = (uint32_t)i;
+        pooled->count = (uint32_t)group->count;
+        dcpi_pool_describe(s, &s->entries[order[i]->entry], &order[i]->record, &shard);
+        dcpi_pool_find_base(s, &order[i]->record, &shard, pooled);
+    }
+    dcpi_free((void *)order);
+    dcpi_free(fits);
+    return status;
+}
+static dcp_status dcpi_plan_pool(dcpi_save *s, dcp_error *err) {
+    dcpi_grouping g;
+    dcp_status status;
+    size_t i;
+    s->pooled = (dcpi_pooled *)dcpi_alloc_array(s->entry_count, sizeof *s->pooled, err);
+    if (!s->pooled) return DCP_E_MEMORY;
+    status = dcpi_plan_group(s, &g, err);
+    for (i = 0; i < g.group_count && !status; i++) {
+        if ((i & 1023) == 1023) status = dcpi_op_check(&s->op, err);
+        if (!status) status = dcpi_pool_tensor(s, &g, &g.groups[i], err);
+    }
+    dcpi_grouping_free(&g);
+    return status ? status : dcpi_pool_name_all(s, err);
+}
+/* What a rank must know of a file: the version of a new one (8 bytes), the base's checksum (32; zeros: none), and with their NULs the base's path
+ * and the new stem. */
+static void dcpi_pool_tell(const dcpi_save *s, const dcpi_pooled *pooled, dcpi_buffer *message) {
+    const char *path = pooled->base ? pooled->base->path : "";
+    uint8_t head[8 + 32] = {0};
+    dcpi_store64(head, (uint64_t)pooled->version);
+    if (pooled->base) (void)dcpi_pool_checksum(s, pooled->base->checksum, head + 8);
+    dcpi_buffer_add(message, head, sizeof head);
+    dcpi_buffer_add(message, path, strlen(path) + 1);
+    dcpi_buffer_add(message, pooled->stem, strlen(pooled->stem) + 1);
+}
+static const char *dcpi_pool_text(const char **at, const char *end) {   /* NULL: there is none */
+    const char *text = *at, *nul = *at < end ? (const char *)memchr(*at, 0, (size_t)(end - *at)) : NULL;
+    if (nul) *at = nul + 1;
+    return nul ? text : NULL;
+}
+static dcp_status dcpi_pool_listen(dcpi_save *s, const uint8_t *body, size_t size, dcp_error *err) {
+    char *copy = (char *)dcpi_arena_alloc(&s->texts, size, err);
+    const char *at = copy, *end = copy + size;
+    size_t i;
+    if (!copy) return DCP_E_MEMORY;
+    memcpy(copy, body, size);
+    s->files = (dcpi_pool_file *)dcpi_alloc_array(s->placed_count, sizeof *s->files, err);
+    if (!s->files) return DCP_E_MEMORY;
+    for (i = 0; i < s->placed_count; i++) {
+        dcpi_pool_file *file = &s->files[i];
+        if (end - at < 8 + 32) return dcpi_fail(err, DCP_E_COMM, "save: rank 0 sent a plan for another list");
+        file->version = (int64_t)dcpi_load64((const uint8_t *)at);
+        memcpy(file->base_checksum, at + 8, 32);
+        at += 8 + 32;
+        file->base_path = dcpi_pool_text(&at, end);
+        file->stem = file->base_path ? dcpi_pool_text(&at, end) : NULL;
+        if (!file->stem) return dcpi_fail(err, DCP_E_COMM, "save: rank 0 sent a plan for another list");
+        if (file->base_path[0] == '\0') file->base_path = NULL;
+        file->has_id = s->desc->unique_names != 0;
+    }
+    return DCP_OK;
 }
 
 /* ---- plan: each rank's part: block size, offset of its region, where the next one starts (8 bytes each), and for each piece of its list a bit:
@@ -12961,7 +13242,6 @@ static dcp_status dcpi_save_emit_shard(void *user, size_t index, dcp_shard_metad
     return status;
 }
 static dcp_status dcpi_save_emit_tensor(void *user, size_t shard, size_t index, dcp_tensor_metadata *out, dcp_error *err) {
-    static const char *const words[] = { NULL, "replicated", "private", "sharded" };
     dcpi_emission *e = (dcpi_emission *)user;
     const dcpi_save *s = e->save;
     const dcpi_part *part = &s->parts[shard];
@@ -12975,7 +13255,7 @@ static dcp_status dcpi_save_emit_tensor(void *user, size_t shard, size_t index, 
     out->data_type = dcp_dtype_name(record->dtype);
     out->offset = part->data_offset + entry->offset;
     out->size = entry->size;
-    out->placement = words[record->placement];
+    out->placement = dcpi_placement_words[record->placement];
     memcpy(out->shape, record->shape, sizeof out->shape);
     memcpy(out->global_shape, record->global_shape, sizeof out->global_shape);
     memcpy(out->global_offset, record->global_offset, sizeof out->global_offset);
@@ -13332,6 +13612,182 @@ static dcp_status dcpi_single_write(dcpi_save *s, int attempt, dcp_error *err) {
     }
     return status;
 }
+/* ---- write, manifest layout: each piece is hashed first if the base may have it, and kept if it has -------------------------------------- */
+#define DCPI_POOL_DONE (1 + 32)                         /* what a rank says of a file: 1 kept, 2 has the save id; its checksum */
+enum { DCPI_POOL_KEPT = 1, DCPI_POOL_HAS_ID = 2 };
+
+static void dcpi_pool_path(const dcpi_save *s, const char *stem, int64_t version, int has_id, char *path, size_t capacity) {
+    if (has_id) (void)snprintf(path, capacity, "%s.v%" PRId64 ".%s.bin", stem, version, s->report.save_id);
+    else if (version > 0) (void)snprintf(path, capacity, "%s.v%" PRId64 ".bin", stem, version);
+    else (void)snprintf(path, capacity, "%s.bin", stem);
+}
+/* object NULL: only hashed */
+static dcp_status dcpi_pool_stream(dcpi_save *s, size_t index, void *object, const char *key, dcp_error *err) {
+    const dcpi_placed *placed = &s->placed[index];
+    dcpi_stream *t = (dcpi_stream *)dcpi_alloc_array(1, sizeof *t, err);
+    dcpi_stream_part part;
+    dcp_status status;
+    if (!t) return DCP_E_MEMORY;
+    part.tensor = placed->tensor;
+    part.offset = 0;
+    part.size = placed->size;
+    part.digests = s->digests + placed->first_block;
+    t->op = &s->op;
+    t->storage = s->place.storage;
+    t->object = object;
+    t->key = key;
+    t->parts = &part;
+    t->part_count = 1;
+    t->end = placed->size;
+    t->block_size = s->block_size;
+    t->is_flat = s->desc->checksum == DCP_CHECKSUM_FLAT;
+    t->is_serial = placed->size <= DCPI_LEAF;           /* threads would take longer to start */
+    t->done_before = s->report.bytes_written + s->report.bytes_reused;
+    status = dcpi_stream_run(t, err);
+    if (t->is_flat) memcpy(s->files[index].checksum, t->flat_digest, 32);
+    else dcp_sha256(part.digests, dcpi_block_count(placed->size, s->block_size) * 32, s->files[index].checksum);
+    dcpi_free(t);
+    return status;
+}
+/* Whether the base's file has the same bytes, and is there. */
+static dcp_status dcpi_pool_keep(dcpi_save *s, size_t index, dcp_error *err) {
+    dcpi_pool_file *file = &s->files[index];
+    dcp_object_info info;
+    char *key;
+    dcp_status status = dcpi_pool_stream(s, index, NULL, file->base_path, err);
+    if (status || memcmp(file->checksum, file->base_checksum, 32) != 0) return status;
+    key = dcpi_place_key(&s->place, file->base_path, err);
+    status = key ? dcpi_storage_stat(s->place.storage, key, &info, err) : DCP_E_MEMORY;
+    dcpi_free(key);
+    file->is_kept = !status && info.size == s->placed[index].size;
+    if (file->is_kept) s->report.bytes_reused += info.size;
+    return status == DCP_E_NOT_FOUND || status == DCP_E_INVALID ? dcpi_succeed(err) : status;
+}
+typedef struct dcpi_pooling { dcpi_save *save; const char *key; void *object; } dcpi_pooling;
+static dcp_status dcpi_pool_publish(void *pooling, dcp_error *err) {
+    dcpi_pooling *p = (dcpi_pooling *)pooling;
+    return dcpi_storage_commit(p->save->place.storage, p->key, p->object, 0, err);
+}
+static dcp_status dcpi_pool_write_as(dcpi_save *s, size_t index, int attempt, const char *path, dcp_error *err) {
+    char *key = dcpi_place_key(&s->place, path, err), *temporary = key ? dcpi_temporary_name(key, s->report.save_id, attempt, err) : NULL;
+    dcpi_pooling pooling;
+    void *object = NULL;
+    dcp_status status = temporary ? dcpi_save_begin_file(s, key, temporary, s->placed[index].size, &object, err) : DCP_E_MEMORY;
+    if (!status) {
+        status = dcpi_pool_stream(s, index, object, key, err);
+        if (status) dcpi_storage_abort(s->place.storage, object);
+    }
+    if (!status) {
+        pooling.save = s;
+        pooling.key = key;
+        pooling.object = object;
+        status = dcpi_op_errand(&s->op, dcpi_pool_publish, &pooling, err);
+        /* it may have happened all the same: a name with our save id is nobody else's, so take it back */
+        if (status && s->files[index].has_id) (void)dcpi_storage_remove(s->place.storage, key, NULL);
+    }
+    if (!status) status = dcpi_names_add(&s->published, key, err);
+    dcpi_free(temporary);
+    dcpi_free(key);
+    return status;
+}
+static dcp_status dcpi_pool_write_file(dcpi_save *s, size_t index, dcp_error *err) {
+    dcpi_pool_file *file = &s->files[index];
+    char path[DCP_LIMIT_PATH + 64];
+    int attempt;
+    for (attempt = 0;; attempt++) {
+        dcp_status status;
+        dcpi_pool_path(s, file->stem, file->version, file->has_id, path, sizeof path);
+        status = dcpi_pool_write_as(s, index, attempt, path, err);
+        if (!status) { s->report.bytes_written += s->placed[index].size; return DCP_OK; }
+        if (status == DCP_E_EXISTS && !file->has_id) { file->has_id = 1; continue; }    /* whosever it is: never replaced, never taken for ours */
+        if (!dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err)) return status;
+    }
+}
+/* The names in all directories that this rank has put files in. */
+static dcp_status dcpi_pool_sync(void *save, dcp_error *err) {
+    dcpi_save *s = (dcpi_save *)save;
+    dcpi_names directories;
+    dcp_status status = DCP_OK;
+    size_t i;
+    memset(&directories, 0, sizeof directories);
+    for (i = 0; i < s->published.count && !status; i++) {
+        status = dcpi_names_add(&directories, s->published.items[i], err);
+        if (!status) dcpi_key_directory(directories.items[i]);
+    }
+    if (!status) status = dcpi_names_sort(&directories, err);
+    for (i = 0; i < directories.count && !status; i++)
+        if (i == 0 || strcmp(directories.items[i - 1], directories.items[i]) != 0)
+            status = dcpi_storage_sync_directory(s->place.storage, directories.items[i], err);
+    dcpi_names_free(&directories);
+    return status;
+}
+static dcp_status dcpi_pool_write(dcpi_save *s, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < s->placed_count && !status; i++) {
+        if (s->files[i].base_path) status = dcpi_pool_keep(s, i, err);
+        if (!status && !s->files[i].is_kept) status = dcpi_pool_write_file(s, i, err);
+    }
+    if (!status) status = dcpi_op_errand(&s->op, dcpi_pool_sync, s, err);
+    dcpi_op_report(&s->op, s->report.bytes_written + s->report.bytes_reused, 1);
+    return status;
+}
+static void dcpi_pool_take_back(dcpi_save *s) {
+    dcp_error ignored;
+    size_t i;
+    for (i = 0; i < s->published.count; i++)
+        if (dcpi_storage_remove(s->place.storage, s->published.items[i], &ignored))
+            dcpi_op_log(&s->op, DCP_LOG_WARNING, "the failed save left %s for sweep: %s", s->published.items[i], ignored.message);
+}
+static void dcpi_pool_report(const dcpi_save *s, dcpi_buffer *message) {
+    size_t i;
+    for (i = 0; i < s->placed_count; i++) {
+        const uint8_t flags = (uint8_t)((s->files[i].is_kept ? DCPI_POOL_KEPT : 0) | (s->files[i].has_id ? DCPI_POOL_HAS_ID : 0));
+        dcpi_buffer_add(message, &flags, 1);
+        dcpi_buffer_add(message, s->files[i].checksum, 32);
+    }
+}
+static void dcpi_pool_learn(dcpi_save *s, const dcpi_part *part, const uint8_t *done) {
+    size_t i;
+    for (i = 0; i < part->count; i++, done += DCPI_POOL_DONE) s->pooled[part->first + i].done = done;
+}
+static void dcpi_pool_path_of(const dcpi_save *s, const dcpi_pooled *pooled, char *path, size_t capacity) {
+    if (pooled->done[0] & DCPI_POOL_KEPT) (void)snprintf(path, capacity, "%s", pooled->base->path);
+    else dcpi_pool_path(s, pooled->stem, pooled->version, pooled->done[0] & DCPI_POOL_HAS_ID, path, capacity);
+}
+/* Every file that the manifest will name is there, with its size. */
+static dcp_status dcpi_pool_check(dcpi_save *s, dcp_error *err) {
+    char path[DCP_LIMIT_PATH + 64];
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < s->entry_count && !status; i++) {
+        dcp_object_info info;
+        char *key;
+        if ((i & 255) == 255 && (status = dcpi_op_check(&s->op, err)) != DCP_OK) return status;
+        if ((s->pooled[i].done[0] & DCPI_POOL_KEPT) && !s->pooled[i].base)
+            return dcpi_fail(err, DCP_E_COMM, "save: rank %d kept a file that the base does not have", s->entries[i].rank);
+        dcpi_pool_path_of(s, &s->pooled[i], path, sizeof path);
+        key = dcpi_place_key(&s->place, path, err);
+        status = key ? dcpi_storage_stat(s->place.storage, key, &info, err) : DCP_E_MEMORY;
+        dcpi_free(key);
+        if (status == DCP_E_NOT_FOUND) err->status = status = DCP_E_INCOMPLETE;
+        if (!status && info.size != s->entries[i].size)
+            status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes, not the %" PRId64 " that it was saved with", s->place.shown, path,
+                               info.size, s->entries[i].size);
+        if (status) err->rank = s->entries[i].rank;
+    }
+    return status;
+}
+static void dcpi_pool_free(dcpi_save *s) {
+    dcpi_names_free(&s->published);
+    dcpi_free((void *)s->base_order);
+    dcpi_document_free(&s->base);
+    dcpi_free(s->intent_key);
+    dcpi_free(s->pooled);
+    dcpi_free(s->files);
+    dcpi_arena_free(&s->texts);
+}
+
 static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err) {
     const int is_single = s->kind->layout == DCP_LAYOUT_SINGLE;
     dcp_status status = dcpi_save_name_shard(s, err);
@@ -13556,7 +14012,7 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
     if (verdict == DCP_OK && s->displaced.count > 0 && s->op.longest_gap_ms <= s->op.io.timeout_ms)
         dcpi_refs_remove_displaced(&s->op, &s->place, dcpi_save_is_manifest(s) ? NULL : s->commit_name,
                                    dcpi_save_is_manifest(s) ? s->report.save_id : NULL, &s->displaced);
-    if (verdict != DCP_E_UNKNOWN) dcpi_base_release(s);
+    if (verdict != DCP_E_UNKNOWN) dcpi_pool_base_release(s);
     s->report.seconds = (double)(dcpi_os_monotonic_ms() - s->op.started_ms) / 1000.0;
     if (verdict == DCP_OK) dcpi_op_report(&s->op, s->op.progress.bytes_total, 1);
     if (s->desc->report) *s->desc->report = s->report;
