@@ -15949,20 +15949,76 @@ static int dcpi_is_shard_name(const char *name, int plain) {
     end -= digits;
     return digits > 0 && digits <= 10 && end > 7 && memcmp(name + end - 7, "_shard_", 7) == 0;
 }
+static const char *const dcpi_pool_folders[] = { "dense", "experts", "optim", "router" };
+
+static size_t dcpi_trailing_digits(const char *name, size_t end) {
+    size_t digits = 0;
+    while (digits < end && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') digits++;
+    return digits;
+}
+/* A file of a manifest: `<stem>.v<version>.<16 hex>.bin`; with `plain`, `<stem>.v<version>.bin` and `<stem>.bin` too. The stem ends in
+ * `_<i>_of_<n>` or is `expert_<e>`, in one of the folders. */
+static int dcpi_is_pool_name(const char *path, int plain) {
+    size_t end = strlen(path), digits, i, has_id = 0;
+    for (i = 0; i < DCPI_COUNT(dcpi_pool_folders); i++) {
+        const size_t length = strlen(dcpi_pool_folders[i]);
+        if (strncmp(path, dcpi_pool_folders[i], length) == 0 && path[length] == '/') break;
+    }
+    if (i == DCPI_COUNT(dcpi_pool_folders) || end < 5 || strcmp(path + end - 4, ".bin") != 0) return 0;
+    end -= 4;
+    if (end > 17 && path[end - 17] == '.' && dcpi_starts_with_id(path + end - 16)) { end -= 17; has_id = 1; }
+    if (!has_id && !plain) return 0;
+    digits = dcpi_trailing_digits(path, end);
+    if (digits > 0 && end - digits >= 2 && memcmp(path + end - digits - 2, ".v", 2) == 0) end -= digits + 2;
+    else if (has_id) return 0;
+    digits = dcpi_trailing_digits(path, end);
+    if (digits == 0) return 0;
+    end -= digits;
+    if (end >= 8 && memcmp(path + end - 8, "/expert_", 8) == 0) return 1;
+    if (end < 4 || memcmp(path + end - 4, "_of_", 4) != 0) return 0;
+    digits = dcpi_trailing_digits(path, end - 4);
+    return digits > 0 && end - 4 > digits && path[end - 5 - digits] == '_';
+}
 typedef struct dcpi_sweep {
     const dcp_sweep_desc *desc;
     const dcpi_place *place;
     int64_t before_ns;
-    dcpi_names found;
+    dcpi_names found, folders;                          /* folders: still to be looked into */
     dcp_error *err;
 } dcpi_sweep;
+static int dcpi_sweep_is_data(const char *name) { return !dcpi_is_temporary(name) && !dcpi_is_intent(name); }
 
 static dcp_status dcpi_sweep_look(void *user, const char *key, const dcp_object_info *info) {
     dcpi_sweep *sweep = (dcpi_sweep *)user;
     const char *name = dcpi_place_name(sweep->place, key);
     if (info->modified_ns > sweep->before_ns) return DCP_OK;
-    if (!dcpi_is_temporary(name) && !dcpi_is_shard_name(name, sweep->desc->plain_names)) return DCP_OK;
+    if (dcpi_sweep_is_data(name) && !dcpi_is_shard_name(name, sweep->desc->plain_names) && !dcpi_is_pool_name(name, sweep->desc->plain_names))
+        return DCP_OK;
     return dcpi_names_add(&sweep->found, name, sweep->err);
+}
+static dcp_status dcpi_sweep_folder(void *user, const char *key, const dcp_object_info *info) {
+    dcpi_sweep *sweep = (dcpi_sweep *)user;
+    (void)info;
+    return dcpi_names_add(&sweep->folders, key, sweep->err);
+}
+/* The folders of manifests, and all below them. */
+static dcp_status dcpi_sweep_pool(dcpi_op *op, dcpi_sweep *sweep, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(dcpi_pool_folders) && !status; i++) {
+        char *key = dcpi_place_key(sweep->place, dcpi_pool_folders[i], err);
+        status = key ? dcpi_names_add(&sweep->folders, key, err) : DCP_E_MEMORY;
+        dcpi_free(key);
+    }
+    while (sweep->folders.count > 0 && !status) {
+        char *folder = sweep->folders.items[--sweep->folders.count];
+        status = dcpi_op_check(op, err);
+        if (!status) status = dcpi_storage_list(sweep->place->storage, folder, dcpi_sweep_look, sweep, err);
+        if (!status) status = dcpi_storage_list_directories(sweep->place->storage, folder, dcpi_sweep_folder, sweep, err);
+        if (status == DCP_E_NOT_FOUND || status == DCP_E_INVALID) status = dcpi_succeed(err);     /* not there, or a link: not ours */
+        dcpi_free(folder);
+    }
+    return status;
 }
 /* Counts the commit file that may name this shard file if it is there, but is none that a listing shows (a symbolic link, say) or that can be
  * looked at: what it names, nobody knows. */
@@ -15985,18 +16041,20 @@ static dcp_status dcpi_sweep_count_hidden(const dcpi_sweep *sweep, const char *s
 static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *removal, dcp_error *err) {
     int64_t grace = sweep->desc->grace_seconds ? dcpi_max(sweep->desc->grace_seconds, 0) : (int64_t)DCP_GRACE_SECONDS, now_ns = 0;
     dcpi_names refs;
-    int unread = 0;
+    int unread = 0, pending = 0;
     size_t i;
     dcp_status status = dcpi_place_now(op, sweep->place, &now_ns, err);
     memset(&refs, 0, sizeof refs);
     sweep->before_ns = grace > INT64_MAX / 1000000000 ? INT64_MIN : now_ns - grace * 1000000000;
     sweep->err = err;
     if (!status) status = dcpi_storage_list(sweep->place->storage, sweep->place->directory, dcpi_sweep_look, sweep, err);
+    if (!status) status = dcpi_sweep_pool(op, sweep, err);
     /* a commit file that is gone must stay gone before its data goes (G2) */
     if (!status) status = dcpi_place_sync(sweep->place, err);
+    if (!status) status = dcpi_intents_pending(op, sweep->place, grace, NULL, &pending, err);
     if (!status) status = dcpi_refs_collect(op, sweep->place, NULL, sweep->desc->verifier, &refs, &unread, err);
     for (i = 0; i < sweep->found.count && !status; i++)
-        if (!dcpi_is_temporary(sweep->found.items[i])) status = dcpi_sweep_count_hidden(sweep, sweep->found.items[i], &unread, err);
+        if (dcpi_sweep_is_data(sweep->found.items[i])) status = dcpi_sweep_count_hidden(sweep, sweep->found.items[i], &unread, err);
     if (!status && unread > 0)
         dcpi_op_log(op, DCP_LOG_WARNING,
                     "%d commit files could not be read and verified: only temporary files are swept, since those may name any data file",
@@ -16004,7 +16062,8 @@ static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *re
     for (i = 0; i < sweep->found.count && !status; i++) {
         const char *name = sweep->found.items[i];
         status = dcpi_op_check(op, err);
-        if (status || (!dcpi_is_temporary(name) && (unread > 0 || dcpi_names_has(&refs, name)))) continue;
+        if (status || (dcpi_sweep_is_data(name) && (unread > 0 || dcpi_names_has(&refs, name)))) continue;
+        if (pending && dcpi_is_pool_name(name, 1)) continue;
         status = dcpi_removal_take(removal, sweep->place, name, sweep->desc->dry_run, err);
     }
     if (!status && !sweep->desc->dry_run && removal->path_count > 0) status = dcpi_place_sync(sweep->place, err);
@@ -16022,6 +16081,7 @@ static dcp_status dcpi_sweep_directory(void *led, dcp_error *err) {
     status = dcpi_directory_open(op, &place, sweep.desc->directory, err);
     if (!status) status = dcpi_sweep_run(op, &sweep, (dcp_removal *)((dcpi_led *)led)->out, err);
     dcpi_names_free(&sweep.found);
+    dcpi_names_free(&sweep.folders);
     dcpi_place_close(&place);
     return status;
 }
