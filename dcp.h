@@ -47,7 +47,7 @@
  *   2 foundations          >>compiler >>core >>platform >>sha256 >>json >>integrity
  *   3 model                >>boxes >>meta >>file
  *   4 borders              >>storage >>coord >>index
- *   5 the stories          >>stream >>save >>load
+ *   5 the stories          >>stream >>save >>load >>lazy
  *   6 end                  >>inspect >>end
  *
  * >>guarantees  Code that upholds one cites its number.
@@ -428,6 +428,13 @@ DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp
 /* The verified bytes of a whole tensor, row-major, valid until close: mapped pages where it is one piece in a local file, without a copy.
  * Several pieces: DCP_E_UNSUPPORTED (use dcp_read_new). A mapped file that somebody truncates later is a SIGBUS; nothing else maps. */
 DCPDEF dcp_status dcp_map(dcp_checkpoint *checkpoint, const char *name, const void **data, size_t *size, dcp_error *err);
+/* Lets go of what dcp_map or dcp_prefetch brought of a tensor; after as many calls as there were of dcp_map its bytes are gone. Any thread. */
+DCPDEF void dcp_release(dcp_checkpoint *checkpoint, const char *name);
+/* Brings the selected tensors (NULL: all) in the background, in the order of their names, so that dcp_map finds them there, verified; ends before
+ * max_bytes would be exceeded (0: io.memory_budget). One at a time: a second call cancels the first. Tensors of several pieces are left out. Local. */
+DCPDEF dcp_status dcp_prefetch(dcp_checkpoint *checkpoint, const dcp_select *select, int64_t max_bytes, dcp_error *err);
+/* Waits until it has ended, with `cancel` as soon as the tensor at hand is there; its first error, which dcp_map would have had as well. */
+DCPDEF dcp_status dcp_prefetch_wait(dcp_checkpoint *checkpoint, int cancel, dcp_error *err);
 /* every byte of every file; the first damage found */
 DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err);
 /* shards dealt round robin: shard_rank % world_size */
@@ -10502,13 +10509,21 @@ typedef struct dcpi_data_file {                         /* a shard's bytes: a fi
     char *key;                                          /* NULL until it is first opened */
     int64_t object_size;                                /* of the whole file, by the document */
     void *object; dcp_object_info info;                 /* under the checkpoint's lock, like all below */
-    int users, is_mapped;
+    int users, mapped;                                  /* who reads it, and how many tensors of it are mapped */
     int is_checked; int64_t checked_modified_ns;        /* flat checksum: the file was hashed, when it had this time and its size */
     size_t place;                                       /* where it is looked for: 0 beside the document, n in sources[n - 1] */
 } dcpi_data_file;
 
-/* dcp_map without mapping */
-typedef struct dcpi_copy { struct dcpi_copy *next; const dcpi_stored *stored; uint8_t *data; size_t size; } dcpi_copy;
+/* What dcp_map has brought of a tensor: see >>lazy. */
+enum { DCPI_LAZY_NOTHING, DCPI_LAZY_COMING, DCPI_LAZY_THERE };
+typedef struct dcpi_lazy { const uint8_t *data; uint8_t *copy; int state, users; } dcpi_lazy;  /* copy NULL: data are mapped pages */
+typedef struct dcpi_prefetch {
+    const dcp_tensor_info **tensors; size_t count;
+    int64_t limit;
+    dcpi_thread thread; int has_thread;
+    volatile int stop;
+    dcp_status status; dcp_error error;
+} dcpi_prefetch;
 
 struct dcp_checkpoint {
     dcpi_op op;
@@ -10527,7 +10542,8 @@ struct dcp_checkpoint {
     void *single;                                       /* the single file, open; else NULL */
     dcpi_data_file *files; size_t file_count;           /* one for each shard of the document */
     dcpi_mutex lock; int has_lock, open_files;
-    dcpi_copy *copies;
+    dcpi_lazy *lazy; dcpi_cond lazy_changed; int has_lazy_changed;      /* for each of tensors, once one was mapped */
+    dcpi_prefetch *prefetch;
 };
 
 /* ---- commit files -------------------------------------------------------------------------------------------------------------------- */
@@ -11135,7 +11151,7 @@ static void dcpi_data_files_trim(dcp_checkpoint *c) {                   /* under
     size_t s;
     for (s = 0; s < c->file_count && c->open_files > DCPI_OPEN_FILES; s++) {
         dcpi_data_file *f = &c->files[s];
-        if (f->object && f->object != c->single && f->users == 0 && !f->is_mapped) dcpi_data_file_close(c, f);
+        if (f->object && f->object != c->single && f->users == 0 && !f->mapped) dcpi_data_file_close(c, f);
     }
 }
 /* Any thread. The file stays open until the matching release. */
@@ -11376,8 +11392,7 @@ static dcp_status dcpi_open_phase(const dcp_open_desc *desc, dcp_checkpoint **ou
     if (!status) status = dcpi_op_check(&c->op, err);
     return dcpi_open_together(c, desc, status, err);
 }
-DCPDEF void dcp_close(dcp_checkpoint *checkpoint) {
-    dcp_checkpoint *c = checkpoint;
+static void dcpi_checkpoint_free(dcp_checkpoint *c) {
     size_t s;
     if (!c) return;
     for (s = 0; s < c->file_count; s++) {
@@ -11385,12 +11400,9 @@ DCPDEF void dcp_close(dcp_checkpoint *checkpoint) {
         dcpi_free(c->files[s].key);
     }
     dcpi_storage_close_object(c->place.storage, c->single);
-    while (c->copies) {
-        dcpi_copy *next = c->copies->next;
-        dcpi_free(c->copies->data);
-        dcpi_free(c->copies);
-        c->copies = next;
-    }
+    for (s = 0; c->lazy && s < c->tensor_count; s++) dcpi_free(c->lazy[s].copy);
+    dcpi_free(c->lazy);
+    if (c->has_lazy_changed) dcpi_cond_destroy(&c->lazy_changed);
     for (s = 0; s < c->source_count; s++) dcpi_place_close(&c->sources[s]);
     dcpi_free(c->sources);
     dcpi_free(c->selected);
@@ -14898,7 +14910,7 @@ static int dcpi_flat_next(dcp_checkpoint *c, int shard, const dcp_error *why) {
     dcpi_data_file *file = &c->files[shard];
     int found = 0;
     dcpi_mutex_lock(&c->lock);
-    if (why->status == DCP_E_CHECKSUM && file->users == 0 && !file->is_mapped && file->place < c->source_count) {
+    if (why->status == DCP_E_CHECKSUM && file->users == 0 && !file->mapped && file->place < c->source_count) {
         if (file->object) dcpi_data_file_close(c, file);
         found = dcpi_data_file_next(c, file, why);
     }
@@ -15212,7 +15224,7 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
         *desc->metadata = c->metadata;                  /* handed over; nothing of the checkpoint needs it any more but its files */
         c->metadata = NULL;
     }
-    dcp_close(c);
+    dcpi_checkpoint_free(c);
     return status;
 }
 enum { DCPI_LOAD_ATTEMPTS = 4 };
@@ -15236,21 +15248,36 @@ DCPDEF dcp_status dcp_load(const dcp_load_desc *desc, dcp_error *err) {
     return dcpi_report_error(status, &local, err);
 }
 
-/* ---- map ----------------------------------------------------------------------------------------------------------------------------- */
-/* Where the one piece of a tensor lies in its mapped file, verified there; NULL data with DCP_OK: this storage or machine needs a copy. */
+/* ================================================================================================================================
+ * >>lazy        Tensors that come when they are touched: dcp_map, dcp_prefetch, dcp_release.
+ *
+ *                      dcp_map, prefetch                      it is there, verified
+ *        NOTHING ------------------------------> COMING -----------------------------> THERE
+ *           ^                                       |                                    |
+ *           +---------------------------------------+                                    |
+ *           |             it failed                                                      |
+ *           +----------------------------------------------------------------------------+
+ *                         dcp_release, as often as it was mapped; dcp_close
+ * ============================================================================================================================== */
 static dcp_status dcpi_map_file(dcp_checkpoint *c, const dcpi_piece *piece, dcpi_data_file *file, const uint8_t **data, dcp_error *err) {
     dcp_storage *storage = dcpi_data_file_storage(c, file);
     const void *mapped = NULL;
-    dcp_status status = DCP_OK;
+    dcp_status status;
     *data = NULL;
     if (!storage->map || DCPI_BIG_ENDIAN) return DCP_OK;
     dcpi_mutex_lock(&c->lock);
     status = storage->map(storage->context, file->object, &mapped, err);
-    if (!status) file->is_mapped = 1;
+    if (!status && mapped) file->mapped++;
     dcpi_mutex_unlock(&c->lock);
     if (status == DCP_E_UNSUPPORTED || (!status && !mapped)) return dcpi_succeed(err);
     if (!status) *data = (const uint8_t *)mapped + piece->meta->offset;
     return dcpi_storage_result(status, "map", file->key, err);
+}
+static void dcpi_unmap_file(dcp_checkpoint *c, dcpi_data_file *file) {   /* its pages go when nobody else has it open */
+    dcpi_mutex_lock(&c->lock);
+    file->mapped--;
+    if (file->mapped == 0 && file->users == 0 && file->object && file->object != c->single) dcpi_data_file_close(c, file);
+    dcpi_mutex_unlock(&c->lock);
 }
 static dcp_status dcpi_map_verify(dcp_checkpoint *c, const dcpi_piece *piece, const uint8_t *data, dcp_error *err) {
     const dcp_tensor_metadata *meta = piece->meta;
@@ -15287,79 +15314,178 @@ static dcp_status dcpi_map_verify(dcp_checkpoint *c, const dcpi_piece *piece, co
     }
     return DCP_OK;
 }
-static dcpi_copy *dcpi_map_find_copy(dcp_checkpoint *c, const dcpi_stored *stored) {
-    dcpi_copy *copy;
-    dcpi_mutex_lock(&c->lock);
-    for (copy = c->copies; copy && copy->stored != stored; copy = copy->next) {}
-    dcpi_mutex_unlock(&c->lock);
-    return copy;
-}
-static dcp_status dcpi_map_copy(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, const uint8_t **data, dcp_error *err) {
-    dcpi_copy *copy = dcpi_map_find_copy(c, stored);
-    dcp_tensor t;
-    dcp_status status;
-    if (copy) { *data = copy->data; return DCP_OK; }
-    copy = (dcpi_copy *)dcpi_alloc_array(1, sizeof *copy, err);
-    if (!copy) return DCP_E_MEMORY;
-    copy->stored = stored;
-    copy->data = (uint8_t *)dcpi_alloc((size_t)stored->info.size, err);
-    t = dcp_array(stored->info.name, stored->info.dtype, copy->data, stored->info.ndim, stored->info.shape);
-    status = copy->data ? dcpi_load_run(c, op, &t, 1, -1, err) : DCP_E_MEMORY;
-    if (status) {
-        dcpi_free(copy->data);
-        dcpi_free(copy);
-        return status;
-    }
-    dcpi_mutex_lock(&c->lock);
-    copy->next = c->copies;
-    c->copies = copy;
-    dcpi_mutex_unlock(&c->lock);
-    *data = copy->data;
+/* Where there is nothing to map: read as dcp_read does. */
+static dcp_status dcpi_lazy_copy(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, dcpi_lazy *lazy, dcp_error *err) {
+    uint8_t *copy = (uint8_t *)dcpi_alloc((size_t)stored->info.size, err);
+    dcp_tensor t = dcp_array(stored->info.name, stored->info.dtype, copy, stored->info.ndim, stored->info.shape);
+    dcp_status status = copy ? dcpi_load_run(c, op, &t, 1, -1, err) : DCP_E_MEMORY;
+    if (status) { dcpi_free(copy); return status; }
+    lazy->copy = copy;
+    lazy->data = copy;
     return DCP_OK;
 }
-static dcp_status dcpi_map_piece(dcp_checkpoint *c, const dcpi_stored *stored, const dcpi_piece *piece, const uint8_t **data,
-                                 dcp_error *err) {
+/* Any thread, without the lock: this tensor is COMING, so nobody else does. */
+static dcp_status dcpi_lazy_bring(dcp_checkpoint *c, const dcpi_stored *stored, dcpi_lazy *lazy, dcp_error *err) {
+    const dcpi_piece *piece = &c->pieces[stored->first];
     dcpi_data_file *file;
     dcpi_op op;                                         /* its own: other threads may map, or read, at the same time */
     dcp_io io = c->op.io;
+    const uint8_t *data = NULL;
     dcp_status status;
     io.progress = NULL;
+    io.coordinator = NULL;
     status = dcpi_op_begin(&op, &io, err);
     if (!status) status = dcpi_data_file_acquire(c, piece->shard, &file, err);
     if (status) return status;
-    status = dcpi_map_file(c, piece, file, data, err);
-    if (!status && *data && c->verify != DCP_VERIFY_NONE && dcpi_is_flat(file->shard))
-        status = dcpi_flat_check(c, &op, piece->shard, 0, err);
-    if (!status && *data) status = dcpi_map_verify(c, piece, *data, err);
-    if (status == DCP_E_CHECKSUM && c->source_count > 0) {              /* a copy, from where the bytes are right */
-        *data = NULL;
-        status = DCP_OK;
-    }
+    status = dcpi_map_file(c, piece, file, &data, err);
+    if (!status && data && c->verify != DCP_VERIFY_NONE && dcpi_is_flat(file->shard)) status = dcpi_flat_check(c, &op, piece->shard, 0, err);
+    if (!status && data) status = dcpi_map_verify(c, piece, data, err);
     dcpi_data_file_release(c, file);
-    if (!status && !*data) status = dcpi_map_copy(c, &op, stored, data, err);
+    if (status && data) {
+        dcpi_unmap_file(c, file);
+        data = NULL;
+        if (status == DCP_E_CHECKSUM && c->source_count > 0) status = DCP_OK;   /* a copy, from where the bytes are right */
+    }
+    if (status) return status;
+    if (!data) return dcpi_lazy_copy(c, &op, stored, lazy, err);
+    lazy->data = data;
+    return DCP_OK;
+}
+static dcp_status dcpi_lazy_begin(dcp_checkpoint *c, dcp_error *err) {  /* under the lock */
+    if (c->lazy) return DCP_OK;
+    if (!c->has_lazy_changed && dcpi_cond_init(&c->lazy_changed)) return dcpi_no_memory(err, sizeof c->lazy_changed);
+    c->has_lazy_changed = 1;
+    c->lazy = (dcpi_lazy *)dcpi_alloc_array(c->tensor_count, sizeof *c->lazy, err);
+    return c->lazy ? DCP_OK : DCP_E_MEMORY;
+}
+/* The tensor is there when this returns DCP_OK, and stays until it is released `users` times. */
+static dcp_status dcpi_lazy_get(dcp_checkpoint *c, const dcpi_stored *stored, int users, const uint8_t **data, dcp_error *err) {
+    dcpi_lazy *lazy;
+    dcp_status status;
+    dcpi_mutex_lock(&c->lock);
+    status = dcpi_lazy_begin(c, err);
+    if (status) { dcpi_mutex_unlock(&c->lock); return status; }
+    lazy = &c->lazy[stored - c->tensors];
+    while (lazy->state == DCPI_LAZY_COMING) dcpi_cond_wait_ms(&c->lazy_changed, &c->lock, 1000);
+    if (lazy->state == DCPI_LAZY_NOTHING) {
+        lazy->state = DCPI_LAZY_COMING;
+        dcpi_mutex_unlock(&c->lock);
+        status = dcpi_lazy_bring(c, stored, lazy, err);
+        dcpi_mutex_lock(&c->lock);
+        lazy->state = status ? DCPI_LAZY_NOTHING : DCPI_LAZY_THERE;
+        dcpi_cond_wake_all(&c->lazy_changed);
+    }
+    if (!status) {
+        lazy->users += users;
+        *data = lazy->data;
+    }
+    dcpi_mutex_unlock(&c->lock);
     return status;
 }
-DCPDEF dcp_status dcp_map(dcp_checkpoint *checkpoint, const char *name, const void **data, size_t *size, dcp_error *err) {
-    const dcpi_stored *stored;
-    const uint8_t *bytes = NULL;
-    dcp_error local;
-    dcp_status status = DCP_OK;
-    *data = NULL;
-    *size = 0;
-    if (!checkpoint || !name) return dcpi_fail(err, DCP_E_INVALID, "dcp_map: checkpoint or name is NULL");
-    stored = dcpi_stored_find(checkpoint, name);
-    if (!stored) return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s", name, checkpoint->path);
+static dcp_status dcpi_lazy_find(dcp_checkpoint *c, const char *name, const dcpi_stored **out, dcp_error *err) {
+    const dcpi_stored *stored = dcpi_stored_find(c, name);
+    if (!stored) return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s", name, c->path);
     if (stored->info.piece_count != 1)
         return dcpi_fail(err, DCP_E_UNSUPPORTED, "tensor \"%s\" is stored in %d pieces and cannot be mapped as one; use dcp_read_new",
                          name, stored->info.piece_count);
     if ((uint64_t)stored->info.size >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
-    if (checkpoint->pieces[stored->first].meta->size != stored->info.size)
+    if (c->pieces[stored->first].meta->size != stored->info.size)
         return dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": its one stored piece is not the whole of it", name);
-    if (stored->info.size > 0) status = dcpi_map_piece(checkpoint, stored, &checkpoint->pieces[stored->first], &bytes, &local);
+    *out = stored;
+    return DCP_OK;
+}
+DCPDEF dcp_status dcp_map(dcp_checkpoint *checkpoint, const char *name, const void **data, size_t *size, dcp_error *err) {
+    const dcpi_stored *stored = NULL;
+    const uint8_t *bytes = NULL;
+    dcp_error local;
+    dcp_status status;
+    *data = NULL;
+    *size = 0;
+    if (!checkpoint || !name) return dcpi_fail(err, DCP_E_INVALID, "dcp_map: checkpoint or name is NULL");
+    status = dcpi_lazy_find(checkpoint, name, &stored, &local);
+    if (!status && stored->info.size > 0) status = dcpi_lazy_get(checkpoint, stored, 1, &bytes, &local);
     if (status) return dcpi_report_error(status, &local, err);
     *data = bytes;
     *size = (size_t)stored->info.size;
     return err ? dcpi_succeed(err) : DCP_OK;
+}
+static void dcpi_lazy_drop(dcp_checkpoint *c, size_t index) {            /* without the lock; nobody else has it any more */
+    dcpi_lazy *lazy = &c->lazy[index];
+    if (lazy->copy) dcpi_free(lazy->copy);
+    else dcpi_unmap_file(c, &c->files[c->pieces[c->tensors[index].first].shard]);
+    memset(lazy, 0, sizeof *lazy);
+}
+DCPDEF void dcp_release(dcp_checkpoint *checkpoint, const char *name) {
+    dcp_checkpoint *c = checkpoint;
+    const dcpi_stored *stored = c && name ? dcpi_stored_find(c, name) : NULL;
+    dcpi_lazy *lazy = NULL;
+    if (!stored) return;
+    dcpi_mutex_lock(&c->lock);
+    if (c->lazy) lazy = &c->lazy[stored - c->tensors];
+    if (lazy && lazy->users > 0) lazy->users--;
+    if (!lazy || lazy->state != DCPI_LAZY_THERE || lazy->users > 0) { dcpi_mutex_unlock(&c->lock); return; }
+    lazy->state = DCPI_LAZY_COMING;                     /* who wants it now waits until it is gone, and brings it anew */
+    dcpi_mutex_unlock(&c->lock);
+    dcpi_lazy_drop(c, (size_t)(stored - c->tensors));
+    dcpi_mutex_lock(&c->lock);
+    dcpi_cond_wake_all(&c->lazy_changed);
+    dcpi_mutex_unlock(&c->lock);
+}
+
+/* ---- prefetch: one thread that maps one tensor after the other ------------------------------------------------------------------------- */
+static void dcpi_prefetch_run(void *checkpoint) {
+    dcp_checkpoint *c = (dcp_checkpoint *)checkpoint;
+    dcpi_prefetch *p = c->prefetch;
+    size_t i;
+    int64_t bytes = 0;
+    for (i = 0; i < p->count && !dcpi_flag_get(&p->stop); i++) {
+        const dcpi_stored *stored = NULL;
+        const uint8_t *data;
+        p->status = dcpi_lazy_find(c, p->tensors[i]->name, &stored, &p->error);
+        if (p->status == DCP_E_UNSUPPORTED) { p->status = DCP_OK; continue; }  /* of several pieces: read it */
+        if (!p->status && (!dcpi_add(bytes, stored->info.size, &bytes) || bytes > p->limit)) break;
+        if (!p->status && stored->info.size > 0) p->status = dcpi_lazy_get(c, stored, 0, &data, &p->error);
+        if (p->status) break;
+    }
+}
+static dcp_status dcpi_prefetch_end(dcp_checkpoint *c, int cancel, dcp_error *err) {
+    dcpi_prefetch *p = c->prefetch;
+    dcp_status status;
+    if (!p) return dcpi_succeed(err);
+    if (cancel) dcpi_flag_set(&p->stop, 1);
+    if (p->has_thread) dcpi_thread_join(&p->thread);
+    status = p->status;
+    if (status && err) *err = p->error;
+    dcpi_free((void *)p->tensors);
+    dcpi_free(p);
+    c->prefetch = NULL;
+    return status ? status : dcpi_succeed(err);
+}
+DCPDEF dcp_status dcp_prefetch(dcp_checkpoint *checkpoint, const dcp_select *select, int64_t max_bytes, dcp_error *err) {
+    dcp_checkpoint *c = checkpoint;
+    dcpi_prefetch *p;
+    dcp_status status;
+    if (!c || max_bytes < 0) return dcpi_fail(err, DCP_E_INVALID, "dcp_prefetch: checkpoint is NULL, or max_bytes is negative");
+    status = dcpi_prefetch_end(c, 1, NULL);
+    p = (dcpi_prefetch *)dcpi_alloc_array(1, sizeof *p, err);
+    if (!p) return DCP_E_MEMORY;
+    p->limit = max_bytes ? max_bytes : (int64_t)c->op.io.memory_budget;
+    status = dcp_find(c, select, &p->tensors, &p->count, err);
+    if (status) { dcpi_free(p); return status; }
+    c->prefetch = p;
+    p->has_thread = DCPI_THREADS && dcpi_thread_start(&p->thread, dcpi_prefetch_run, c) == 0;
+    if (!p->has_thread) dcpi_prefetch_run(c);           /* no threads: in this call */
+    return dcpi_succeed(err);
+}
+DCPDEF dcp_status dcp_prefetch_wait(dcp_checkpoint *checkpoint, int cancel, dcp_error *err) {
+    if (!checkpoint) return dcpi_fail(err, DCP_E_INVALID, "dcp_prefetch_wait: checkpoint is NULL");
+    return dcpi_prefetch_end(checkpoint, cancel, err);
+}
+
+DCPDEF void dcp_close(dcp_checkpoint *checkpoint) {
+    if (!checkpoint) return;
+    (void)dcpi_prefetch_end(checkpoint, 1, NULL);
+    dcpi_checkpoint_free(checkpoint);
 }
 
 /* ================================================================================================================================
