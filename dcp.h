@@ -48,7 +48,7 @@
  *   3 model                >>boxes >>meta >>file
  *   4 borders              >>storage >>coord >>index
  *   5 the stories          >>stream >>save >>load >>lazy
- *   6 end                  >>inspect >>end
+ *   6 end                  >>inspect >>sync >>end
  *
  * >>guarantees  Code that upholds one cites its number.
  *
@@ -502,6 +502,31 @@ typedef struct dcp_sweep_desc {
 /* Removes what killed saves left: temporary files and shard files of our own grammar that no commit file names and that are older than the
  * grace time. If any commit file of the directory cannot be read and verified, only temporary files go. `removal` may be NULL. */
 DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err);
+
+typedef struct dcp_sync_report {
+    int64_t copied, bytes_copied;                       /* files that were missing, stale or corrupt */
+    int64_t kept, bytes_kept;                           /* that were up to date */
+    int64_t missing, stale, corrupt;                    /* what copied (dry_run: would be copied) is made of */
+    int64_t left_out, bytes_left_out;                   /* that did not fit their tier's size_budget; each is logged as a warning */
+    int64_t not_selected, bytes_to_copy;
+    char path[1024], save_id[17];                       /* of the copy's commit file; of this sync's temporary files */
+} dcp_sync_report;
+typedef struct dcp_sync_desc {
+    dcp_storage *source; const char *path;              /* a manifest; storage NULL: a path of the system */
+    dcp_storage *target; const char *directory;         /* where the copy is, or will be */
+    const char *const *tiers; size_t tier_count;        /* names or ids; files without a tier always come; 0: all tiers */
+    dcp_verify_policy verify;                           /* DCP_VERIFY_ALL: hash what is there; else only what the copy's own manifest does not vouch for */
+    const dcp_verifier *verifier; int64_t minimum_step;
+    int dry_run;                                        /* only the report */
+    dcp_sync_report *report;                            /* out, may be NULL; filled as far as it came on failure too */
+    dcp_io io;                                          /* coordinator NULL: one process syncs */
+} dcp_sync_desc;
+/* Brings a copy of a manifest up to date (seed 001: a version in the manifest that is higher than the copy's means stale): copies what is missing,
+ * stale or corrupt, checked as it passes, leaves the rest, and then commits the source's document itself, byte for byte, by one rename. Killed
+ * before, it leaves the old copy, and goes on where it was when it is called again. Tiers fill up in the order of the manifest; what exceeds a
+ * size_budget is left out: load the other tiers by selecting them, or give dcp_source for the rest. DCP_E_CHECKSUM, DCP_E_INCOMPLETE: the source is
+ * damaged. DCP_E_EXISTS: another checkpoint beside the copy owns a file of that name. */
+DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err);
 
 typedef struct dcp_remove_desc { const char *path; dcp_io io; } dcp_remove_desc;
 /* Removes one checkpoint: its commit file, then, durably after it, the files that only it names. */
@@ -16277,6 +16302,425 @@ DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path
 #ifdef DCP_CUDA                         /* memory of NVIDIA GPUs; likewise */
 #include "dcp_cuda.h"
 #endif
+
+/* ================================================================================================================================
+ * >>sync        dcp_sync: brings a local copy of a manifest and its files up to date. The stages:
+ *
+ *   read       the source's manifest, and the one that the copy has, if any
+ *   decide     of each selected file: is it there, of the same version, whole? what does not fit its tier's size_budget stays away
+ *   copy       what is missing, stale or corrupt, hashed as it passes; published only if it is what the manifest says      G4
+ *   commit     the source's document, byte for byte, by one rename: a sync that is killed before it leaves the old copy    G1, G2
+ * ============================================================================================================================== */
+enum { DCPI_SYNC_LEFT_OUT, DCPI_SYNC_THERE, DCPI_SYNC_MISSING, DCPI_SYNC_STALE, DCPI_SYNC_CORRUPT };
+typedef struct dcpi_sync {
+    const dcp_sync_desc *desc;
+    dcp_sync_report *report;
+    dcpi_op op;
+    dcpi_place from, to;
+    char *commit_name;
+    dcpi_document document, own;                        /* the source's; what the copy has, metadata NULL: none */
+    const dcpi_origin **own_order; size_t own_count;    /* by piece */
+    const char **own_paths;                             /* sorted */
+    dcpi_names foreign, foreign_paths;                  /* "path\nchecksum", and paths, that other manifests beside the copy name; sorted */
+    uint8_t *states;                                    /* for each of document.origins: DCPI_SYNC_ */
+    int64_t *tier_bytes;
+    dcpi_names displaced, directories;
+    uint8_t *buffer; size_t capacity;
+} dcpi_sync;
+
+/* ---- hashing a file as its shard's checksum does --------------------------------------------------------------------------------------- */
+typedef struct dcpi_folding { int64_t block_size, in_block, block_left; int is_flat; dcpi_sha all, block; uint8_t first[32]; int64_t left; } dcpi_folding;
+
+static void dcpi_folding_begin(dcpi_folding *f, const dcp_shard_metadata *shard) {
+    memset(f, 0, sizeof *f);
+    f->is_flat = dcpi_is_flat(shard);
+    f->block_size = shard->tensors[0].block_size > 0 ? shard->tensors[0].block_size : DCPI_CHUNK;
+    f->left = shard->file_size;
+    dcpi_sha_init(&f->all);
+    dcpi_sha_init(&f->block);
+}
+static void dcpi_folding_leaf(dcpi_folding *f, const uint8_t leaf[32], int64_t size) {
+    uint8_t digest[32];
+    if (f->in_block == 0) memcpy(f->first, leaf, 32);
+    dcpi_sha_update(&f->block, leaf, 32);
+    f->in_block += size;
+    f->left -= size;
+    if (f->in_block < f->block_size && f->left > 0) return;
+    dcpi_sha_final(&f->block, digest);
+    dcpi_sha_update(&f->all, f->in_block <= DCPI_LEAF ? f->first : digest, 32);
+    dcpi_sha_init(&f->block);
+    f->in_block = 0;
+}
+/* size: a multiple of a leaf, but for the file's last bytes */
+static void dcpi_folding_add(dcpi_folding *f, const uint8_t *data, size_t size) {
+    dcpi_sha_job jobs[16];
+    uint8_t leaves[16][32];
+    size_t at = 0, n, i;
+    if (f->is_flat) { dcpi_sha_update(&f->all, data, size); return; }
+    while (at < size) {
+        for (n = 0; n < DCPI_COUNT(jobs) && at < size; n++, at += jobs[n - 1].size) {
+            jobs[n].data = data + at;
+            jobs[n].size = (size_t)dcpi_min((int64_t)(size - at), DCPI_LEAF);
+            jobs[n].digest = leaves[n];
+        }
+        dcpi_sha_many(jobs, n);
+        for (i = 0; i < n; i++) dcpi_folding_leaf(f, leaves[i], (int64_t)jobs[i].size);
+    }
+}
+static int dcpi_folding_is(dcpi_folding *f, const char *checksum) {      /* no checksum: nothing to compare with */
+    uint8_t digest[32];
+    char text[65];
+    dcpi_sha_final(&f->all, digest);
+    dcpi_hex_encode(digest, sizeof digest, text);
+    text[64] = '\0';
+    if (!checksum) return 1;
+    return strcmp(f->is_flat ? checksum : checksum + sizeof "sha256-tree:" - 1, text) == 0;
+}
+
+/* ---- read ------------------------------------------------------------------------------------------------------------------------------ */
+static dcp_status dcpi_sync_open(dcpi_sync *y, dcp_error *err) {
+    const dcp_sync_desc *d = y->desc;
+    dcp_status status = dcpi_place_open(&y->from, d->source, d->path, 0, err);
+    const struct dcpi_commit_kind *found[2] = { NULL, NULL };
+    int count = 1;
+    if (!status) found[0] = dcpi_commit_kind_of(y->from.name);
+    if (!status && !found[0]) {
+        status = dcpi_commit_find(&y->from, y->from.name, found, &count, err);
+        if (!status && count == 0) status = dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\"", y->from.shown, y->from.name);
+        if (!status && count > 1) status = dcpi_fail(err, DCP_E_INVALID, "\"%s%s\" has two commit files; give the path of one", y->from.shown, y->from.name);
+        if (!status) y->commit_name = dcpi_commit_name(y->from.name, found[0], err);
+    } else if (!status) y->commit_name = dcpi_copy_text(y->from.name, err);
+    if (status) return status;
+    if (!y->commit_name) return DCP_E_MEMORY;
+    if (found[0]->layout != DCP_LAYOUT_MANIFEST)
+        return dcpi_fail(err, DCP_E_UNSUPPORTED, "sync: %s%s is no manifest; dcptool convert makes one of it", y->from.shown, y->commit_name);
+    status = dcpi_document_read_from(&y->op, &y->from, y->commit_name, d->verifier, &y->document, NULL, err);
+    if (!status && d->minimum_step > 0 && y->document.manifest->step < d->minimum_step)
+        status = dcpi_fail(err, d->verifier ? DCP_E_SIGNATURE : DCP_E_MISMATCH, "%s%s is of step %" PRId64 ", but minimum_step is %" PRId64,
+                           y->from.shown, y->commit_name, y->document.manifest->step, d->minimum_step);
+    if (status) return status;
+    status = dcpi_place_open_directory(&y->to, d->target, d->directory ? d->directory : "", 1, err);
+    return status ? status : dcpi_place_sync_all(&y->to, err);
+}
+static int dcpi_sync_path_compare(const void *a, const void *b) { return strcmp((const char *)a, (const char *)b); }
+
+/* What the copy's own manifest says of its files; a copy that cannot be read says nothing, and every file there is looked at. */
+static dcp_status dcpi_sync_read_own(dcpi_sync *y, dcp_error *err) {
+    dcp_status status = dcpi_document_read(&y->op, &y->to, y->commit_name, NULL, &y->own, err);
+    size_t i;
+    if (dcpi_is_trouble(status)) return status;
+    if (status || !y->own.manifest) return dcpi_succeed(err);
+    y->own_count = y->own.metadata->shard_count;
+    y->own_order = (const dcpi_origin **)dcpi_alloc_array(y->own_count, sizeof *y->own_order, err);
+    y->own_paths = y->own_order ? (const char **)dcpi_alloc_array(y->own_count, sizeof *y->own_paths, err) : NULL;
+    if (!y->own_paths) return DCP_E_MEMORY;
+    for (i = 0; i < y->own_count; i++) {
+        y->own_order[i] = &y->own.origins[i];
+        y->own_paths[i] = y->own.origins[i].shard->path;
+    }
+    status = dcpi_sort((const void **)(void *)y->own_order, y->own_count, dcpi_pool_base_compare, err);
+    return status ? status : dcpi_sort((const void **)(void *)y->own_paths, y->own_count, dcpi_sync_path_compare, err);
+}
+static dcp_status dcpi_sync_add_foreign(dcpi_sync *y, const dcp_metadata *m, dcp_error *err) {
+    dcpi_buffer line;
+    dcp_status status = DCP_OK;
+    size_t i;
+    memset(&line, 0, sizeof line);
+    for (i = 0; i < m->shard_count && !status; i++) {
+        line.size = 0;
+        dcpi_buffer_text(&line, m->shards[i].file_path);
+        dcpi_buffer_text(&line, "\n");
+        dcpi_buffer_text(&line, m->shards[i].checksum ? m->shards[i].checksum : "");
+        dcpi_buffer_add(&line, "", 1);
+        status = line.failed ? dcpi_no_memory(err, line.size) : dcpi_names_add(&y->foreign, line.data, err);
+        if (!status) status = dcpi_names_add(&y->foreign_paths, m->shards[i].file_path, err);
+    }
+    dcpi_buffer_free(&line);
+    return status;
+}
+/* Other checkpoints beside the copy: what they name must stay as it is. */
+static dcp_status dcpi_sync_read_foreign(dcpi_sync *y, dcp_error *err) {
+    dcpi_names commits;
+    dcp_status status = dcpi_names_list(&y->to, 1, &commits, err);
+    size_t i;
+    for (i = 0; i < commits.count && !status; i++) {
+        dcpi_document document;
+        if (strcmp(commits.items[i], y->commit_name) == 0) continue;
+        status = dcpi_document_read(&y->op, &y->to, commits.items[i], NULL, &document, err);
+        if (status && !dcpi_is_trouble(status)) { status = dcpi_succeed(err); continue; }
+        if (!status) status = dcpi_sync_add_foreign(y, document.metadata, err);
+        dcpi_document_free(&document);
+    }
+    dcpi_names_free(&commits);
+    if (!status) status = dcpi_names_sort(&y->foreign, err);
+    return status ? status : dcpi_names_sort(&y->foreign_paths, err);
+}
+
+/* ---- decide ---------------------------------------------------------------------------------------------------------------------------- */
+static int dcpi_sync_tier_of(const dcpi_sync *y, const dcp_manifest_shard *shard) {    /* index in the manifest's tiers; -1: none */
+    const dcp_manifest *m = y->document.manifest;
+    char id[24];
+    size_t i;
+    for (i = 0; i < m->tier_count; i++) {
+        (void)snprintf(id, sizeof id, "%" PRId64, m->tiers[i].tier.tier_id);
+        if (shard->tier_hint ? strcmp(shard->tier_hint, m->tiers[i].tier.name) == 0 || strcmp(shard->tier_hint, id) == 0
+                             : shard->has_expert_key && shard->expert_key[0] == m->tiers[i].tier.tier_id) return (int)i;
+    }
+    return -1;
+}
+static int dcpi_sync_is_wanted(const dcpi_sync *y, int tier) {
+    const dcp_tier *t = tier < 0 ? NULL : &y->document.manifest->tiers[tier].tier;
+    char id[24];
+    size_t i;
+    if (!t || y->desc->tier_count == 0) return 1;
+    (void)snprintf(id, sizeof id, "%" PRId64, t->tier_id);
+    for (i = 0; i < y->desc->tier_count; i++) if (strcmp(y->desc->tiers[i], t->name) == 0 || strcmp(y->desc->tiers[i], id) == 0) return 1;
+    return 0;
+}
+/* The copy's manifest names the same file with the same content. */
+static int dcpi_sync_is_known(const dcpi_sync *y, const dcpi_origin *origin, int *stale) {
+    size_t low = 0, high = y->own_count;
+    *stale = 0;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = dcpi_pool_base_compare(y->own_order[middle], origin);
+        if (order == 0) {
+            const dcp_manifest_shard *own = y->own_order[middle]->shard, *wanted = origin->shard;
+            const int same = strcmp(own->checksum ? own->checksum : "", wanted->checksum ? wanted->checksum : "") == 0;
+            *stale = wanted->version > own->version || !same;
+            return !*stale && strcmp(own->path, wanted->path) == 0;
+        }
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return 0;
+}
+static dcp_status dcpi_sync_hash(dcpi_sync *y, const dcp_shard_metadata *shard, const char *key, int *same, dcp_error *err) {
+    dcp_object_info info;
+    dcpi_folding folding;
+    void *object;
+    int64_t at, n;
+    dcp_status status = dcpi_storage_open_object(y->to.storage, key, &object, &info, err);
+    *same = 0;
+    if (status) return status;
+    dcpi_folding_begin(&folding, shard);
+    for (at = 0; at < shard->file_size && !status; at += n) {
+        n = dcpi_min(shard->file_size - at, (int64_t)y->capacity);
+        status = dcpi_op_check(&y->op, err);
+        if (!status) status = dcpi_storage_read(y->to.storage, key, object, at, y->buffer, (size_t)n, err);
+        if (!status) dcpi_folding_add(&folding, y->buffer, (size_t)n);
+    }
+    dcpi_storage_close_object(y->to.storage, object);
+    *same = !status && dcpi_folding_is(&folding, shard->checksum);
+    return status == DCP_E_INCOMPLETE ? dcpi_succeed(err) : status;
+}
+static dcp_status dcpi_sync_look(dcpi_sync *y, size_t index, uint8_t *state, dcp_error *err) {
+    const dcpi_origin *origin = &y->document.origins[index];
+    const dcp_shard_metadata *shard = &y->document.metadata->shards[index];
+    dcp_object_info info;
+    char *key = dcpi_place_key(&y->to, shard->file_path, err);
+    int stale, same, is_known = dcpi_sync_is_known(y, origin, &stale);
+    dcp_status status = key ? dcpi_storage_stat(y->to.storage, key, &info, err) : DCP_E_MEMORY;
+    *state = DCPI_SYNC_THERE;
+    if (status == DCP_E_NOT_FOUND) {
+        *state = stale ? DCPI_SYNC_STALE : DCPI_SYNC_MISSING;
+        status = dcpi_succeed(err);
+    } else if (!status && info.size != shard->file_size) *state = DCPI_SYNC_CORRUPT;
+    else if (!status && (!is_known || y->desc->verify == DCP_VERIFY_ALL)) {
+        status = dcpi_sync_hash(y, shard, key, &same, err);
+        if (!same) *state = stale ? DCPI_SYNC_STALE : DCPI_SYNC_CORRUPT;
+    }
+    dcpi_free(key);
+    return status;
+}
+/* In the order of the manifest, tier by tier: what does not fit stays away; nothing that is there is thrown out for it. */
+static dcp_status dcpi_sync_decide(dcpi_sync *y, dcp_error *err) {
+    const dcp_manifest *m = y->document.manifest;
+    const dcp_metadata *all = y->document.metadata;
+    dcp_status status = DCP_OK;
+    size_t i;
+    y->states = (uint8_t *)dcpi_alloc_array(all->shard_count, 1, err);
+    y->tier_bytes = y->states ? (int64_t *)dcpi_alloc_array(m->tier_count, sizeof *y->tier_bytes, err) : NULL;
+    if (!y->tier_bytes) return DCP_E_MEMORY;
+    dcpi_op_phase(&y->op, DCP_PHASE_PLAN, 0);
+    for (i = 0; i < all->shard_count && !status; i++) {
+        const int64_t size = all->shards[i].file_size;
+        const int tier = dcpi_sync_tier_of(y, y->document.origins[i].shard);
+        const int64_t budget = tier < 0 ? -1 : m->tiers[tier].budget_bytes;
+        if (!dcpi_sync_is_wanted(y, tier)) { y->report->not_selected++; continue; }
+        if (budget >= 0 && (size > budget || y->tier_bytes[tier] > budget - size)) {
+            y->report->left_out++;
+            y->report->bytes_left_out += size;
+            dcpi_op_log(&y->op, DCP_LOG_WARNING, "%s (%" PRId64 " bytes) does not fit: tier \"%s\" has %" PRId64 " of %s", all->shards[i].file_path, size,
+                        m->tiers[tier].tier.name, y->tier_bytes[tier], m->tiers[tier].tier.size_budget);
+            continue;
+        }
+        if (tier >= 0) y->tier_bytes[tier] += size;
+        if ((i & 63) == 63) status = dcpi_op_check(&y->op, err);
+        if (!status) status = dcpi_sync_look(y, i, &y->states[i], err);
+        if (y->states[i] == DCPI_SYNC_THERE) { y->report->kept++; y->report->bytes_kept += size; }
+        else y->report->bytes_to_copy += size;
+    }
+    return status;
+}
+
+/* ---- copy ------------------------------------------------------------------------------------------------------------------------------ */
+static dcp_status dcpi_sync_stream(dcpi_sync *y, const dcp_shard_metadata *shard, const char *from_key, void *from, const char *key, void *to,
+                                   dcp_error *err) {
+    dcpi_folding folding;
+    int64_t at, n;
+    dcp_status status = DCP_OK;
+    dcpi_folding_begin(&folding, shard);
+    for (at = 0; at < shard->file_size && !status; at += n) {
+        n = dcpi_min(shard->file_size - at, (int64_t)y->capacity);
+        status = dcpi_op_check(&y->op, err);
+        if (!status) status = dcpi_storage_read(y->from.storage, from_key, from, at, y->buffer, (size_t)n, err);
+        if (!status) dcpi_folding_add(&folding, y->buffer, (size_t)n);
+        if (!status) status = dcpi_storage_write(y->to.storage, key, to, at, y->buffer, (size_t)n, err);
+        dcpi_op_report(&y->op, y->report->bytes_copied + at + n, 0);
+    }
+    if (!status && !dcpi_folding_is(&folding, shard->checksum))
+        status = dcpi_fail(err, DCP_E_CHECKSUM, "%s%s is not what its manifest says (checksum %s): the source is damaged", y->from.shown, shard->file_path,
+                           shard->checksum);
+    return status;
+}
+static dcp_status dcpi_sync_copy_once(dcpi_sync *y, const dcp_shard_metadata *shard, int attempt, dcp_error *err) {
+    char *from_key = dcpi_place_key(&y->from, shard->file_path, err), *key = from_key ? dcpi_place_key(&y->to, shard->file_path, err) : NULL;
+    char *temporary = key ? dcpi_temporary_name(key, y->report->save_id, attempt, err) : NULL;
+    dcp_object_info info;
+    void *from = NULL, *to = NULL;
+    dcp_status status = temporary ? dcpi_storage_open_object(y->from.storage, from_key, &from, &info, err) : DCP_E_MEMORY;
+    if (status == DCP_E_NOT_FOUND)
+        status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s is not there, though its manifest names it", y->from.shown, shard->file_path);
+    if (!status && info.size != shard->file_size)
+        status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes, but its manifest says %" PRId64, y->from.shown, shard->file_path, info.size,
+                           shard->file_size);
+    if (!status) status = dcpi_storage_begin(y->to.storage, key, temporary, shard->file_size, &to, err);
+    if (!status) {
+        status = dcpi_sync_stream(y, shard, from_key, from, key, to, err);
+        if (status) dcpi_storage_abort(y->to.storage, to);
+        else status = dcpi_storage_commit(y->to.storage, key, to, 1, err);
+    }
+    if (from) dcpi_storage_close_object(y->from.storage, from);
+    if (!status) status = dcpi_names_add(&y->directories, key, err);
+    dcpi_free(temporary);
+    dcpi_free(key);
+    dcpi_free(from_key);
+    return status;
+}
+/* Replaces what is there under this name, unless another manifest beside the copy says that it is right as it is (G2). */
+static dcp_status dcpi_sync_check_foreign(const dcpi_sync *y, const dcp_shard_metadata *shard, dcp_error *err) {
+    char line[DCP_LIMIT_PATH + 128];
+    if (!dcpi_names_has(&y->foreign_paths, shard->file_path)) return DCP_OK;
+    (void)snprintf(line, sizeof line, "%s\n%s", shard->file_path, shard->checksum ? shard->checksum : "");
+    if (dcpi_names_has(&y->foreign, line)) return DCP_OK;
+    return dcpi_fail(err, DCP_E_EXISTS, "%s%s belongs to another checkpoint there, with other bytes; sync into a directory of its own", y->to.shown,
+                     shard->file_path);
+}
+static dcp_status dcpi_sync_copy(dcpi_sync *y, dcp_error *err) {
+    const dcp_metadata *all = y->document.metadata;
+    int64_t *const counts[] = { NULL, NULL, &y->report->missing, &y->report->stale, &y->report->corrupt };
+    dcp_status status = DCP_OK;
+    size_t i;
+    dcpi_op_phase(&y->op, DCP_PHASE_WRITE, y->report->bytes_to_copy);
+    for (i = 0; i < all->shard_count && !status; i++) {
+        int attempt = 0;
+        if (y->states[i] < DCPI_SYNC_MISSING) continue;
+        ++*counts[y->states[i]];
+        status = dcpi_sync_check_foreign(y, &all->shards[i], err);
+        if (status || y->desc->dry_run) continue;
+        do status = dcpi_sync_copy_once(y, &all->shards[i], attempt, err);
+        while (status && dcpi_op_again(&y->op, ++attempt, "copying a shard", err));
+        if (!status) { y->report->copied++; y->report->bytes_copied += all->shards[i].file_size; }
+    }
+    return status;
+}
+
+/* ---- commit ---------------------------------------------------------------------------------------------------------------------------- */
+static dcp_status dcpi_sync_directories(dcpi_sync *y, dcp_error *err) {
+    dcp_status status;
+    size_t i;
+    for (i = 0; i < y->directories.count; i++) dcpi_key_directory(y->directories.items[i]);
+    status = dcpi_names_sort(&y->directories, err);
+    for (i = 0; i < y->directories.count && !status; i++)
+        if (i == 0 || strcmp(y->directories.items[i - 1], y->directories.items[i]) != 0)
+            status = dcpi_storage_sync_directory(y->to.storage, y->directories.items[i], err);
+    return status;
+}
+static dcp_status dcpi_sync_commit(dcpi_sync *y, dcp_error *err) {
+    char *key = dcpi_place_key(&y->to, y->commit_name, err);
+    dcp_status status = key ? dcpi_sync_directories(y, err) : DCP_E_MEMORY;
+    dcpi_op_phase(&y->op, DCP_PHASE_COMMIT, 0);
+    if (!status && (!y->own.metadata || memcmp(y->own.digest, y->document.digest, 32) != 0))
+        status = dcpi_object_publish(&y->op, y->to.storage, key, y->document.text, y->document.size, err);
+    dcpi_free(key);
+    return status;
+}
+/* Files that only the copy's old manifest named go, as after an overwrite. */
+static dcp_status dcpi_sync_displace(dcpi_sync *y, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < y->own_count && !status; i++) status = dcpi_names_add(&y->displaced, y->own_paths[i], err);
+    if (!status && y->displaced.count > 0) dcpi_refs_remove_displaced(&y->op, &y->to, NULL, y->report->save_id, &y->displaced);
+    return dcpi_succeed(err);
+}
+static void dcpi_sync_free(dcpi_sync *y) {
+    dcpi_free((void *)y->own_order);
+    dcpi_free((void *)y->own_paths);
+    dcpi_free(y->states);
+    dcpi_free(y->tier_bytes);
+    dcpi_free(y->buffer);
+    dcpi_free(y->commit_name);
+    dcpi_names_free(&y->foreign);
+    dcpi_names_free(&y->foreign_paths);
+    dcpi_names_free(&y->displaced);
+    dcpi_names_free(&y->directories);
+    dcpi_document_free(&y->document);
+    dcpi_document_free(&y->own);
+    dcpi_place_close(&y->from);
+    dcpi_place_close(&y->to);
+}
+static dcp_status dcpi_sync_run(dcpi_sync *y, dcp_error *err) {
+    dcp_status status = dcpi_sync_open(y, err);
+    y->capacity = (size_t)(dcpi_min((int64_t)y->op.io.memory_budget / 2, DCPI_CHUNK) / DCPI_LEAF * DCPI_LEAF);
+    if (!status) y->buffer = (uint8_t *)dcpi_alloc(y->capacity, err);
+    if (!status && !y->buffer) status = DCP_E_MEMORY;
+    if (!status) status = dcpi_sync_read_own(y, err);
+    if (!status) status = dcpi_sync_read_foreign(y, err);
+    if (!status) status = dcpi_sync_decide(y, err);
+    if (!status) status = dcpi_sync_copy(y, err);
+    if (status || y->desc->dry_run) return status;
+    status = dcpi_sync_commit(y, err);
+    return status ? status : dcpi_sync_displace(y, err);
+}
+static dcp_status dcpi_sync_check(const dcp_sync_desc *desc, dcp_error *err) {
+    size_t i;
+    if (!desc->path || !desc->path[0]) return dcpi_fail(err, DCP_E_INVALID, "sync: path is not set");
+    if (!desc->target && (!desc->directory || !desc->directory[0])) return dcpi_fail(err, DCP_E_INVALID, "sync: neither target nor directory is set");
+    if (desc->tier_count > 0 && !desc->tiers) return dcpi_fail(err, DCP_E_INVALID, "sync: tier_count is set, but tiers is NULL");
+    if (desc->io.coordinator) return dcpi_fail(err, DCP_E_INVALID, "sync: io.coordinator must be NULL: one process of those that share the copy syncs it");
+    for (i = 0; i < desc->tier_count; i++) if (!desc->tiers[i]) return dcpi_fail(err, DCP_E_INVALID, "sync: tiers[%" PRIu64 "] is NULL", (uint64_t)i);
+    return DCP_OK;
+}
+DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
+    dcp_error local;
+    dcp_sync_report unasked;
+    dcpi_sync y;
+    dcp_status status;
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_sync: desc is NULL");
+    memset(&y, 0, sizeof y);
+    memset(&unasked, 0, sizeof unasked);
+    y.desc = desc;
+    y.report = desc->report ? desc->report : &unasked;
+    memset(y.report, 0, sizeof *y.report);
+    status = dcpi_sync_check(desc, &local);
+    if (!status) status = dcpi_op_begin(&y.op, &desc->io, &local);
+    if (!status) status = dcpi_random_id(y.report->save_id, &local);
+    if (!status) status = dcpi_sync_run(&y, &local);
+    if (y.commit_name && y.to.shown) (void)snprintf(y.report->path, sizeof y.report->path, "%s%s", y.to.shown, y.commit_name);
+    dcpi_sync_free(&y);
+    return dcpi_report_error(status, &local, err);
+}
 
 /* ================================================================================================================================
  * >>end         History and licence.
