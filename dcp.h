@@ -5454,21 +5454,31 @@ DCPDEF dcp_status dcp_yaml_parse(const char *text, size_t size, dcp_json **out, 
  * and an empty key; H = HMAC-SHA-256(key, T), or what a signer makes of T. So one pass streams a document of any size, and a signer sees a
  * few hundred bytes.
  *
+ * A document in YAML ends in the lines
+ *     signature: { algorithm: "A", key: "K", value: "H" }\nintegrity: { algorithm: "sha256", value: "V" }\n
+ * and the body is what stands before the line.
+ *
  * A reader looks for that exact tail in the raw bytes and checks it before anything is parsed: a parser never sees bytes that are damaged.
- * A newline cannot stand inside a JSON string, so in a document that parses, a tail that is found is the end of its outermost object.
+ * A newline cannot stand inside a JSON string, so in a document that parses, a tail that is found is the end of its outermost object. Nor
+ * can a YAML scalar or flow collection that has begun before that line end in it, so there it is a member of the outermost map.
  * ============================================================================================================================== */
-#define DCPI_INTEGRITY_OPEN ",\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \""
-#define DCPI_INTEGRITY_CLOSE "\" }\n}\n"
-#define DCPI_SIGNATURE_OPEN ",\n  \"signature\": { \"algorithm\": \""
-#define DCPI_SIGNATURE_KEY "\", \"key\": \""
-#define DCPI_SIGNATURE_VALUE "\", \"value\": \""
-#define DCPI_SIGNATURE_CLOSE "\" }"
-#define DCPI_LENGTH(literal) (sizeof(literal) - 1)
-#define DCPI_INTEGRITY_SIZE (DCPI_LENGTH(DCPI_INTEGRITY_OPEN) + 64 + DCPI_LENGTH(DCPI_INTEGRITY_CLOSE))
+typedef struct dcpi_tail_form {         /* the literal parts of a tail, between what varies */
+    const char *signature_open, *signature_key, *signature_value, *signature_close, *integrity_open, *integrity_close;
+} dcpi_tail_form;
+static const dcpi_tail_form dcpi_tail_json = {
+    ",\n  \"signature\": { \"algorithm\": \"", "\", \"key\": \"", "\", \"value\": \"", "\" }",
+    ",\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \"", "\" }\n}\n"
+};
+static const dcpi_tail_form dcpi_tail_yaml = {
+    "signature: { algorithm: \"", "\", key: \"", "\", value: \"", "\" }\n",
+    "integrity: { algorithm: \"sha256\", value: \"", "\" }\n"
+};
 #define DCPI_INTEGRITY_TEXT 384         /* more than the longest T */
 
 #define DCPI_TYPE_METADATA "metadata/json"
 #define DCPI_TYPE_CHECKPOINT "checkpoint/json"
+#define DCPI_TYPE_MANIFEST "manifest/json"
+#define DCPI_TYPE_MANIFEST_YAML "manifest/yaml"
 static const char dcpi_hmac_name[] = "hmac-sha256";
 
 /* Takes bytes that are being made, in order. */
@@ -5552,6 +5562,8 @@ static dcp_status dcpi_verifier_check(const dcp_verifier *verifier, dcp_error *e
     return status == DCP_OK ? dcpi_succeed(err) : status;
 }
 
+static const dcpi_tail_form *dcpi_tail_form_of(const char *type) { return dcpi_ends_with(type, "/yaml") ? &dcpi_tail_yaml : &dcpi_tail_json; }
+
 /* ---- the text T -------------------------------------------------------------------------------------------------------------- */
 static size_t dcpi_integrity_text(char text[DCPI_INTEGRITY_TEXT], const char *type, const char *algorithm, const char *key, uint64_t size,
                                   const uint8_t body[32]) {
@@ -5600,12 +5612,13 @@ static dcp_status dcpi_integrity_write(void *user, const void *data, size_t size
     dcpi_sha_update(&stream->sha, data, size);
     return stream->sink(stream->user, data, size, err);
 }
-static int64_t dcpi_integrity_tail_size(const dcp_signer *signer) {
-    size_t size = DCPI_INTEGRITY_SIZE;
+static int64_t dcpi_integrity_tail_size(const char *type, const dcp_signer *signer) {
+    const dcpi_tail_form *form = dcpi_tail_form_of(type);
+    size_t size = strlen(form->integrity_open) + 64 + strlen(form->integrity_close);
     if (!signer) return (int64_t)size;
-    size += DCPI_LENGTH(DCPI_SIGNATURE_OPEN) + strlen(signer->algorithm) + DCPI_LENGTH(DCPI_SIGNATURE_KEY);
-    size += (signer->key_id ? strlen(signer->key_id) : 0) + DCPI_LENGTH(DCPI_SIGNATURE_VALUE);
-    size += 2 * signer->size + DCPI_LENGTH(DCPI_SIGNATURE_CLOSE);
+    size += strlen(form->signature_open) + strlen(signer->algorithm) + strlen(form->signature_key);
+    size += (signer->key_id ? strlen(signer->key_id) : 0) + strlen(form->signature_value);
+    size += 2 * signer->size + strlen(form->signature_close);
     return (int64_t)size;
 }
 static dcp_status dcpi_integrity_make_signature(const dcpi_integrity *stream, uint8_t *signature, dcp_error *err) {
@@ -5628,6 +5641,7 @@ static dcp_status dcpi_integrity_make_signature(const dcpi_integrity *stream, ui
 }
 static dcp_status dcpi_integrity_write_signature(dcpi_integrity *stream, dcp_error *err) {
     const dcp_signer *signer = stream->signer;
+    const dcpi_tail_form *form = dcpi_tail_form_of(stream->type);
     dcpi_buffer member = {NULL, 0, 0, 0};
     dcp_status status;
     uint8_t *signature;
@@ -5639,13 +5653,13 @@ static dcp_status dcpi_integrity_write_signature(dcpi_integrity *stream, dcp_err
     if (status != DCP_OK) { dcpi_free(signature); return status; }
     dcpi_hex_encode(signature, signer->size, digits);
 
-    dcpi_buffer_text(&member, DCPI_SIGNATURE_OPEN);
+    dcpi_buffer_text(&member, form->signature_open);
     dcpi_buffer_text(&member, signer->algorithm);
-    dcpi_buffer_text(&member, DCPI_SIGNATURE_KEY);
+    dcpi_buffer_text(&member, form->signature_key);
     dcpi_buffer_text(&member, signer->key_id ? signer->key_id : "");
-    dcpi_buffer_text(&member, DCPI_SIGNATURE_VALUE);
+    dcpi_buffer_text(&member, form->signature_value);
     dcpi_buffer_add(&member, digits, 2 * signer->size);
-    dcpi_buffer_text(&member, DCPI_SIGNATURE_CLOSE);
+    dcpi_buffer_text(&member, form->signature_close);
     status = member.failed ? dcpi_no_memory(err, member.size) : dcpi_integrity_write(stream, member.data, member.size, err);
     dcpi_buffer_free(&member);
     dcpi_free(signature);
@@ -5653,11 +5667,13 @@ static dcp_status dcpi_integrity_write_signature(dcpi_integrity *stream, dcp_err
 }
 /* The tail: all that is missing after the last member of the outermost object, its closing brace included. */
 static dcp_status dcpi_integrity_end(dcpi_integrity *stream, dcp_error *err) {
-    char member[DCPI_INTEGRITY_SIZE];
+    const dcpi_tail_form *form = dcpi_tail_form_of(stream->type);
+    char member[160], digits[65];
     uint8_t body[32], value[32];
+    int length;
     dcp_status status;
     if (!stream->sink) {
-        stream->size += dcpi_integrity_tail_size(stream->signer);
+        stream->size += dcpi_integrity_tail_size(stream->type, stream->signer);
         return dcpi_succeed(err);
     }
     if (stream->signer) {
@@ -5666,11 +5682,11 @@ static dcp_status dcpi_integrity_end(dcpi_integrity *stream, dcp_error *err) {
     }
     dcpi_integrity_digest(&stream->sha, body);
     dcpi_integrity_value(stream->type, (uint64_t)stream->size, body, value);
-    memcpy(member, DCPI_INTEGRITY_OPEN, DCPI_LENGTH(DCPI_INTEGRITY_OPEN));
-    dcpi_hex_encode(value, 32, member + DCPI_LENGTH(DCPI_INTEGRITY_OPEN));
-    memcpy(member + DCPI_LENGTH(DCPI_INTEGRITY_OPEN) + 64, DCPI_INTEGRITY_CLOSE, DCPI_LENGTH(DCPI_INTEGRITY_CLOSE));
-    stream->size += (int64_t)sizeof member;
-    return stream->sink(stream->user, member, sizeof member, err);
+    dcpi_hex_encode(value, 32, digits);
+    digits[64] = '\0';
+    length = snprintf(member, sizeof member, "%s%s%s", form->integrity_open, digits, form->integrity_close);
+    stream->size += length;
+    return stream->sink(stream->user, member, (size_t)length, err);
 }
 
 /* ---- reading: the tail is read backwards ------------------------------------------------------------------------------------- */
@@ -5692,39 +5708,43 @@ static size_t dcpi_tail_run(const char *text, size_t *end, int (*is_kind)(char),
     }
     return count;
 }
-static void dcpi_tail_find_signature(const char *text, dcpi_tail *tail) {
+/* The beginning of a member of the tail. In YAML it begins a line. */
+static int dcpi_tail_open(const char *text, size_t *end, const dcpi_tail_form *form, const char *literal) {
+    return dcpi_tail_literal(text, end, literal) && (form == &dcpi_tail_json || *end == 0 || text[*end - 1] == '\n');
+}
+static void dcpi_tail_find_signature(const char *text, const dcpi_tail_form *form, dcpi_tail *tail) {
     size_t end = tail->body, digits, key, key_length, algorithm, algorithm_length;
     tail->signed_body = tail->body;
-    if (!dcpi_tail_literal(text, &end, DCPI_SIGNATURE_CLOSE)) return;
+    if (!dcpi_tail_literal(text, &end, form->signature_close)) return;
     digits = dcpi_tail_run(text, &end, dcpi_is_lower_hex, 2 * (size_t)DCP_LIMIT_SIGNATURE);
     tail->signature = text + end;
-    if (digits == 0 || digits % 2 != 0 || !dcpi_tail_literal(text, &end, DCPI_SIGNATURE_VALUE)) return;
+    if (digits == 0 || digits % 2 != 0 || !dcpi_tail_literal(text, &end, form->signature_value)) return;
     key_length = dcpi_tail_run(text, &end, dcpi_is_key_char, 128);
     key = end;
-    if (!dcpi_tail_literal(text, &end, DCPI_SIGNATURE_KEY)) return;
+    if (!dcpi_tail_literal(text, &end, form->signature_key)) return;
     algorithm_length = dcpi_tail_run(text, &end, dcpi_is_algorithm_char, 32);
     algorithm = end;
-    if (algorithm_length == 0 || !dcpi_tail_literal(text, &end, DCPI_SIGNATURE_OPEN)) return;
+    if (algorithm_length == 0 || !dcpi_tail_open(text, &end, form, form->signature_open)) return;
     memcpy(tail->key, text + key, key_length);
     memcpy(tail->algorithm, text + algorithm, algorithm_length);
     tail->signature_digits = digits;
     tail->signed_body = end;
     tail->is_signed = 1;
 }
-static void dcpi_tail_find(const char *text, size_t size, dcpi_tail *tail, uint8_t value[32]) {
+static void dcpi_tail_find(const char *text, size_t size, const dcpi_tail_form *form, dcpi_tail *tail, uint8_t value[32]) {
     size_t end = size;
     memset(tail, 0, sizeof *tail);
-    if (!dcpi_tail_literal(text, &end, DCPI_INTEGRITY_CLOSE)) return;
+    if (!dcpi_tail_literal(text, &end, form->integrity_close)) return;
     if (dcpi_tail_run(text, &end, dcpi_is_lower_hex, 64) != 64) return;
     (void)dcpi_hex_decode(text + end, 64, value);
-    if (!dcpi_tail_literal(text, &end, DCPI_INTEGRITY_OPEN)) return;
+    if (!dcpi_tail_open(text, &end, form, form->integrity_open)) return;
     tail->present = 1;
     tail->body = end;
-    dcpi_tail_find_signature(text, tail);
+    dcpi_tail_find_signature(text, form, tail);
 }
 /* Which of the format's kinds of document has this digest? Only for a message: NULL if none. */
 static const char *dcpi_tail_type(uint64_t size, const uint8_t body[32], const uint8_t value[32]) {
-    static const char *const types[] = {DCPI_TYPE_METADATA, DCPI_TYPE_CHECKPOINT, "manifest/json"};
+    static const char *const types[] = {DCPI_TYPE_METADATA, DCPI_TYPE_CHECKPOINT, DCPI_TYPE_MANIFEST, DCPI_TYPE_MANIFEST_YAML};
     uint8_t other[32];
     size_t i;
     for (i = 0; i < DCPI_COUNT(types); i++) {
@@ -5785,7 +5805,7 @@ static dcp_status dcpi_integrity_check(const char *type, const char *text, size_
     dcpi_sha sha;
     memset(tail, 0, sizeof *tail);
     if (status != DCP_OK) return status;
-    dcpi_tail_find(text, size, tail, value);
+    dcpi_tail_find(text, size, dcpi_tail_form_of(type), tail, value);
     if (!tail->present) {
         if (!verifier) return dcpi_succeed(err);
         return dcpi_fail(err, DCP_E_SIGNATURE,
@@ -6749,7 +6769,14 @@ DCPDEF void dcp_validation_free(dcp_validation *validation) {
 #define DCPI_META_REGION 4096                           /* regions of a single file start at its multiples */
 static const char dcpi_tree_prefix[] = "sha256-tree:";
 
+typedef struct dcpi_member_words {       /* the members that have another name in a manifest */
+    const char *type, *global_shape, *global_offset, *block_size, *block_checksums, *fields;
+} dcpi_member_words;
+static const dcpi_member_words dcpi_check_metadata_words = {"dataType", "globalShape", "globalOffset", "blockSize", "blockChecksums", "customFields"};
+
 typedef struct dcpi_checker {
+    const dcpi_member_words *say;
+    char prefix[64];                    /* where the shards or members stand that are looked at: "router_state.layers[3]"; mostly "" */
     const dcp_metadata *metadata;
     dcp_validation *out;
     size_t shard, tensor;               /* what is looked at; DCPI_META_NONE: the whole document, the whole shard */
@@ -6767,7 +6794,8 @@ static void dcpi_check_report(dcpi_checker *c, int is_error, const char *member,
         if (is_error) c->more_errors++; else c->more_warnings++;
         return;
     }
-    if (c->shard != DCPI_META_NONE) used += (size_t)snprintf(message, 64, "shards[%" PRIu64 "]", (uint64_t)c->shard);
+    used += (size_t)snprintf(message, sizeof c->prefix, "%s", c->prefix);
+    if (c->shard != DCPI_META_NONE) used += (size_t)snprintf(message + used, 64, "%sshards[%" PRIu64 "]", used > 0 ? "." : "", (uint64_t)c->shard);
     if (c->tensor != DCPI_META_NONE) used += (size_t)snprintf(message + used, 64, ".tensors[%" PRIu64 "]", (uint64_t)c->tensor);
     used += (size_t)snprintf(message + used, 128, "%s%s: ", used > 0 && member[0] != '\0' ? "." : "", member);
     (void)vsnprintf(message + used, sizeof message - used, format, arguments);
@@ -6840,10 +6868,10 @@ static void dcpi_check_shape(dcpi_checker *c, const dcp_tensor_metadata *tensor)
                          tensor->data_type, size);
 }
 static void dcpi_check_type(dcpi_checker *c, const dcp_tensor_metadata *tensor) {
-    if (!tensor->data_type || tensor->data_type[0] == '\0') { dcpi_check_error(c, "dataType", "a data type is required"); return; }
+    if (!tensor->data_type || tensor->data_type[0] == '\0') { dcpi_check_error(c, c->say->type, "a data type is required"); return; }
     if (dcpi_check_type_of(c, tensor->data_type) != DCP_OPAQUE) return;
-    if (!dcpi_is_name(tensor->data_type, DCP_LIMIT_NAME)) { dcpi_check_error(c, "dataType", "not a printable name"); return; }
-    dcpi_check_warning(c, "dataType", "\"%.64s\" is unknown to this version; its size is not checked", tensor->data_type);
+    if (!dcpi_is_name(tensor->data_type, DCP_LIMIT_NAME)) { dcpi_check_error(c, c->say->type, "not a printable name"); return; }
+    dcpi_check_warning(c, c->say->type, "\"%.64s\" is unknown to this version; its size is not checked", tensor->data_type);
 }
 static int dcpi_check_is_placement(const char *text) {
     return strcmp(text, "sharded") == 0 || strcmp(text, "replicated") == 0 || strcmp(text, "private") == 0;
@@ -6851,11 +6879,11 @@ static int dcpi_check_is_placement(const char *text) {
 /* One dimension of a piece in its whole. */
 static int dcpi_check_global(dcpi_checker *c, const dcp_tensor_metadata *tensor, int d) {
     int64_t whole = tensor->global_shape[d], from = tensor->global_offset[d], count = tensor->shape[d], end;
-    if (whole < 0) dcpi_check_error(c, "globalShape", "dimension %d is negative: %" PRId64, d, whole);
-    else if (from < 0) dcpi_check_error(c, "globalOffset", "dimension %d is negative: %" PRId64, d, from);
+    if (whole < 0) dcpi_check_error(c, c->say->global_shape, "dimension %d is negative: %" PRId64, d, whole);
+    else if (from < 0) dcpi_check_error(c, c->say->global_offset, "dimension %d is negative: %" PRId64, d, from);
     else if (count >= 0 && (!dcpi_add(from, count, &end) || end > whole))
-        dcpi_check_error(c, "globalOffset", "dimension %d: %" PRId64 " elements from %" PRId64 " on do not fit into globalShape's %" PRId64,
-                         d, count, from, whole);
+        dcpi_check_error(c, c->say->global_offset, "dimension %d: %" PRId64 " elements from %" PRId64 " on do not fit into %s's %" PRId64,
+                         d, count, from, c->say->global_shape, whole);
     else return count >= 0;
     return 0;
 }
@@ -6865,7 +6893,7 @@ static void dcpi_check_placement(dcpi_checker *c, const dcp_tensor_metadata *ten
     if (!tensor->placement) {
         for (d = 0; d < ndim; d++) {
             if (tensor->global_shape[d] == 0 && tensor->global_offset[d] == 0) continue;
-            dcpi_check_error(c, "placement", "a placement is required beside globalShape and globalOffset");
+            dcpi_check_error(c, "placement", "a placement is required beside %s and %s", c->say->global_shape, c->say->global_offset);
             return;
         }
         return;
@@ -6874,29 +6902,29 @@ static void dcpi_check_placement(dcpi_checker *c, const dcp_tensor_metadata *ten
         dcpi_check_error(c, "placement", "\"%.64s\" is none of sharded, replicated, private", tensor->placement);
     for (d = 0; d < ndim; d++) if (!dcpi_check_global(c, tensor, d)) return;
     if (!dcpi_check_elements(ndim, tensor->global_shape, &elements))
-        dcpi_check_error(c, "globalShape", "the number of elements does not fit in 64 bits");
+        dcpi_check_error(c, c->say->global_shape, "the number of elements does not fit in 64 bits");
     if (strcmp(tensor->placement, "private") == 0 && ndim > 0 && memcmp(tensor->shape, tensor->global_shape,
                                                                         (size_t)ndim * sizeof tensor->shape[0]) != 0)
-        dcpi_check_error(c, "globalShape", "a private tensor is whole: it must equal the shape");
+        dcpi_check_error(c, c->say->global_shape, "a private tensor is whole: it must equal the shape");
 }
 static void dcpi_check_blocks(dcpi_checker *c, const dcp_tensor_metadata *tensor) {
     int64_t size = tensor->block_size, wanted;
     if (size == 0) {
-        if (tensor->block_count > 0) dcpi_check_error(c, "blockSize", "a block size is required beside blockChecksums");
+        if (tensor->block_count > 0) dcpi_check_error(c, c->say->block_size, "a block size is required beside %s", c->say->block_checksums);
         return;
     }
     if (size < 262144 || size > ((int64_t)1 << 30) || !dcpi_is_power_of_two((uint64_t)size)) {
-        dcpi_check_error(c, "blockSize", "%" PRId64 " is not a power of two from 256 KiB to 1 GiB", size);
+        dcpi_check_error(c, c->say->block_size, "%" PRId64 " is not a power of two from 256 KiB to 1 GiB", size);
         return;
     }
     if (tensor->size < 0) return;
     wanted = tensor->size / size + (tensor->size % size != 0);
     if ((uint64_t)wanted != (uint64_t)tensor->block_count)
-        dcpi_check_error(c, "blockChecksums", "%" PRIu64 " digests, but %" PRId64 " bytes have %" PRId64 " blocks of %" PRId64,
+        dcpi_check_error(c, c->say->block_checksums, "%" PRIu64 " digests, but %" PRId64 " bytes have %" PRId64 " blocks of %" PRId64,
                          (uint64_t)tensor->block_count,
                          tensor->size, wanted, size);
     else if (wanted > 0 && !tensor->block_checksums)
-        dcpi_check_error(c, "blockChecksums", "the digests are missing");
+        dcpi_check_error(c, c->say->block_checksums, "the digests are missing");
 }
 static void dcpi_check_tensor(dcpi_checker *c, const dcp_tensor_metadata *tensor) {
     if (!tensor->name || tensor->name[0] == '\0') dcpi_check_error(c, "name", "a name is required");
@@ -7019,15 +7047,18 @@ static void dcpi_check_checksum(dcpi_checker *c, const dcp_shard_metadata *shard
     if (dcpi_check_tree(c, shard, digest) && !dcpi_sha_equal(digest, stated, 32))
         dcpi_check_error(c, "checksum", "it is not the SHA-256 of the shard's block digests");
 }
+static void dcpi_check_path(dcpi_checker *c, const char *member, const char *path) {
+    if (!path || path[0] == '\0') dcpi_check_error(c, member, "a file path is required");
+    else if (strlen(path) > (size_t)DCP_LIMIT_PATH)
+        dcpi_check_error(c, member, "longer than %d bytes", (int)DCP_LIMIT_PATH);
+    else if (!dcpi_key_is_valid(path))
+        dcpi_check_error(c, member,
+                         "\"%.200s\" is not a relative path that stays beside the document (parts joined by '/', none empty, \".\" or "
+                         "\"..\", no '\\', ':' or control characters)", path);
+}
 static void dcpi_check_shard(dcpi_checker *c, const dcp_shard_metadata *shard) {
     size_t t;
-    if (!shard->file_path || shard->file_path[0] == '\0') dcpi_check_error(c, "filePath", "a file path is required");
-    else if (strlen(shard->file_path) > (size_t)DCP_LIMIT_PATH)
-        dcpi_check_error(c, "filePath", "longer than %d bytes", (int)DCP_LIMIT_PATH);
-    else if (!dcpi_key_is_valid(shard->file_path))
-        dcpi_check_error(c, "filePath",
-                         "\"%.200s\" is not a relative path that stays beside the document (parts joined by '/', none empty, \".\" or "
-                         "\"..\", no '\\', ':' or control characters)", shard->file_path);
+    dcpi_check_path(c, "filePath", shard->file_path);
     if (shard->file_size < 0) dcpi_check_error(c, "fileSize", "must not be negative: %" PRId64, shard->file_size);
     if (shard->tensor_count > 0 && !shard->tensors) { dcpi_check_error(c, "tensors", "the tensors are missing"); return; }
     for (t = 0; t < shard->tensor_count; t++) {
@@ -7308,17 +7339,17 @@ static void dcpi_check_fields(dcpi_checker *c) {
     const dcp_metadata *m = c->metadata;
     const dcp_field **order;
     size_t count = 0, f;
-    if (m->field_count > 0 && !m->fields) { dcpi_check_error(c, "customFields", "the fields are missing"); return; }
+    if (m->field_count > 0 && !m->fields) { dcpi_check_error(c, c->say->fields, "the fields are missing"); return; }
     order = (const dcp_field **)dcpi_alloc_array(m->field_count, sizeof *order, NULL);
     if (!order) { c->no_memory = 1; return; }
     for (f = 0; f < m->field_count; f++) {
         if (m->fields[f].key && m->fields[f].value) order[count++] = &m->fields[f];
-        else dcpi_check_error(c, "customFields", "field %" PRIu64 " has no %s", (uint64_t)f, m->fields[f].key ? "value" : "key");
+        else dcpi_check_error(c, c->say->fields, "field %" PRIu64 " has no %s", (uint64_t)f, m->fields[f].key ? "value" : "key");
     }
     if (dcpi_sort((const void **)order, count, dcpi_check_by_key, NULL) != DCP_OK) c->no_memory = 1;
     for (f = 1; f < count && !c->no_memory; f++)
         if (strcmp(order[f - 1]->key, order[f]->key) == 0)
-            dcpi_check_error(c, "customFields", "the key \"%.200s\" stands there twice", order[f]->key);
+            dcpi_check_error(c, c->say->fields, "the key \"%.200s\" stands there twice", order[f]->key);
     dcpi_free((void *)order);
 }
 static void dcpi_check_shards(dcpi_checker *c) {
@@ -7356,6 +7387,7 @@ DCPDEF dcp_status dcp_metadata_validate(const dcp_metadata *metadata, dcp_valida
     if (out) memset(out, 0, sizeof *out);
     if (!metadata || !out) return DCP_E_INVALID;
     memset(&c, 0, sizeof c);
+    c.say = &dcpi_check_metadata_words;
     c.metadata = metadata;
     c.out = out;
     c.shard = c.tensor = DCPI_META_NONE;
@@ -7392,7 +7424,9 @@ typedef enum dcpi_kind {                /* what is read, and into what */
     DCPI_KIND_OBJECT,                   /* const char *: the text of an object */
     DCPI_KIND_SHAPE, DCPI_KIND_GLOBAL_SHAPE, DCPI_KIND_GLOBAL_OFFSET, DCPI_KIND_DIGESTS,
     DCPI_KIND_SHARDING, DCPI_KIND_TRAINING, DCPI_KIND_FIELDS, DCPI_KIND_SHARDS, DCPI_KIND_TENSORS,
-    DCPI_KIND_SIGNATURE, DCPI_KIND_INTEGRITY            /* read before, as bytes */
+    DCPI_KIND_SIGNATURE, DCPI_KIND_INTEGRITY,           /* read before, as bytes */
+    DCPI_KIND_TIERS, DCPI_KIND_POOL, DCPI_KIND_OPTIMIZER, DCPI_KIND_ROUTER, DCPI_KIND_LAYERS, DCPI_KIND_READER, DCPI_KIND_EXPERT_KEY,
+    DCPI_KIND_BUDGET, DCPI_KIND_SEED                    /* of a manifest */
 } dcpi_kind;
 typedef struct dcpi_member { dcpi_kind kind; size_t offset; int is_addition; } dcpi_member;     /* addition: to the seed's format */
 typedef struct dcpi_record {
@@ -7919,12 +7953,15 @@ DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, char **text, 
 }
 
 /* ---- parsing: straight into the structs, by the schema ----------------------------------------------------------------------- */
-#define DCPI_PARSE_LEVELS 3             /* objects of the schema that are open at once: the document, a shard, a tensor */
+#define DCPI_PARSE_LEVELS 4             /* objects of the schema that are open at once: a manifest, its router_state, a layer, a shard */
 #define DCPI_PARSE_ENTRY 24             /* bytes that a shard or tensor has at least, on the average: real ones have three times as many */
 
 typedef struct dcpi_parser {
     dcpi_json_reader json;              /* its arena is the document's */
     dcpi_meta *meta;
+    void *manifest;                     /* instead, if it is one: a dcpi_manifest_own, */
+    int (*of_manifest)(struct dcpi_parser *p, const dcpi_member *member, void *record);         /* and who reads what only it has */
+    const char *const *name;            /* of the tensor that is read */
     size_t size, entries;               /* bytes of the document; shards and tensors so far */
     size_t shard, tensor;               /* what is being read; DCPI_META_NONE */
     const char *path, *member;          /* likewise, for messages */
@@ -7954,9 +7991,30 @@ static int dcpi_parse_object_text(dcpi_parser *p, const char **to) {
     *to = dcpi_arena_text(p->json.arena, raw.text, raw.length, p->json.err);
     return *to ? 1 : dcpi_json_no_memory(&p->json);
 }
+/* An integer; in a manifest, 10_000 too, which is a string in YAML 1.2. */
+static int dcpi_parse_int64(dcpi_parser *p, int64_t *to) {
+    dcpi_json_span text;
+    uint64_t value = 0;
+    size_t i;
+    int has_joint = 0;
+    if (!p->manifest || dcpi_json_peek(&p->json) != '"') return dcpi_json_int64(&p->json, to);
+    if (!dcpi_json_string(&p->json, &text)) return 0;
+    for (i = 0; i < text.length; i++) {
+        const unsigned digit = (unsigned)((unsigned char)text.text[i] - '0');
+        const int is_joint = text.text[i] == '_' && i > 0 && i + 1 < text.length && text.text[i - 1] != '_';
+        has_joint |= is_joint;
+        if (is_joint) continue;
+        if (digit > 9) break;
+        if (value > ((uint64_t)INT64_MAX - digit) / 10) return dcpi_parse_fail(p, "the integer does not fit 64 bits");
+        value = value * 10 + digit;
+    }
+    if (i < text.length || !has_joint) return dcpi_parse_fail(p, "expected an integer, found a string");
+    *to = (int64_t)value;
+    return 1;
+}
 static int dcpi_parse_int(dcpi_parser *p, int *to) {
     int64_t value;
-    if (!dcpi_json_int64(&p->json, &value)) return 0;
+    if (!dcpi_parse_int64(p, &value)) return 0;
     if (value < INT_MIN || value > INT_MAX) return dcpi_parse_fail(p, "the number does not fit 32 bits");
     *to = (int)value;
     return 1;
@@ -7991,15 +8049,15 @@ static int dcpi_parse_placement(dcpi_parser *p, const dcpi_json_span *text, cons
     *to = dcpi_arena_text(p->json.arena, text->text, text->length, p->json.err);
     return *to ? 1 : dcpi_json_no_memory(&p->json);
 }
-static int dcpi_parse_shape(dcpi_parser *p, const dcp_tensor_metadata *tensor, int64_t *to, int *ndim) {
+static int dcpi_parse_shape(dcpi_parser *p, int64_t *to, int *ndim) {
     int64_t count;
     *ndim = 0;
     if (!dcpi_json_array(&p->json, &count)) return 0;
     while (dcpi_json_item(&p->json, &count)) {
         if (*ndim == DCP_MAX_DIMS)
-            return dcpi_json_fail(&p->json, p->json.at, "tensor \"%.200s\" has more than %d dimensions", tensor->name ? tensor->name : "",
+            return dcpi_json_fail(&p->json, p->json.at, "tensor \"%.200s\" has more than %d dimensions", *p->name ? *p->name : "",
                                   DCP_MAX_DIMS);
-        if (!dcpi_json_int64(&p->json, &to[*ndim])) return 0;
+        if (!dcpi_parse_int64(p, &to[*ndim])) return 0;
         (*ndim)++;
     }
     return p->json.status == DCP_OK;
@@ -8015,18 +8073,18 @@ static int dcpi_parse_digest(const char *digits, uint8_t digest[32]) {  /* 64 he
     for (i = 0; i < 32; i++) digest[i] = (uint8_t)(value[2 * i] * 16 + value[2 * i + 1]);
     return !is_wrong;
 }
-static int dcpi_parse_keep_digests(dcpi_parser *p, dcp_tensor_metadata *tensor) {
+static int dcpi_parse_keep_digests(dcpi_parser *p, const uint8_t **to, size_t *count) {
     uint8_t *copy;
     if (p->digests.failed) return dcpi_json_no_memory(&p->json);
     if (p->digests.size == 0) return 1;
     copy = (uint8_t *)dcpi_arena_alloc(p->json.arena, p->digests.size, p->json.err);
     if (!copy) return dcpi_json_no_memory(&p->json);
     memcpy(copy, p->digests.data, p->digests.size);
-    tensor->block_checksums = copy;
-    tensor->block_count = p->digests.size / 32;
+    *to = copy;
+    *count = p->digests.size / 32;
     return 1;
 }
-static int dcpi_parse_digests(dcpi_parser *p, dcp_tensor_metadata *tensor) {
+static int dcpi_parse_digests(dcpi_parser *p, const uint8_t **to, size_t *digests) {
     dcpi_json_span text;
     uint8_t digest[32];
     int64_t count;
@@ -8037,7 +8095,7 @@ static int dcpi_parse_digests(dcpi_parser *p, dcp_tensor_metadata *tensor) {
         if (text.length != 64 || !dcpi_parse_digest(text.text, digest)) return dcpi_parse_fail(p, "a digest has 64 hex digits");
         dcpi_buffer_add(&p->digests, digest, sizeof digest);
     }
-    return !p->json.status && dcpi_parse_keep_digests(p, tensor);
+    return !p->json.status && dcpi_parse_keep_digests(p, to, digests);
 }
 static int dcpi_parse_field(dcpi_parser *p, const dcpi_json_span *span) {
     const char *value = "", *key = dcpi_arena_text(p->json.arena, span->text, span->length, p->json.err);
@@ -8144,7 +8202,7 @@ static int dcpi_quick_tensor(dcpi_parser *p, dcp_tensor_metadata *tensor) {
     p->digests.size = 0;
     if (!dcpi_quick_parts(p, &q, tensor, &name)) { memset(tensor, 0, sizeof *tensor); return 0; }
     tensor->name = dcpi_arena_text(p->json.arena, name.text, name.length, p->json.err);
-    if (!tensor->name || !dcpi_parse_keep_digests(p, tensor)) return dcpi_json_no_memory(&p->json);
+    if (!tensor->name || !dcpi_parse_keep_digests(p, &tensor->block_checksums, &tensor->block_count)) return dcpi_json_no_memory(&p->json);
     p->has_additions |= tensor->placement != NULL || tensor->block_size != 0;
     p->json.at = q.at;
     return 1;
@@ -8158,6 +8216,7 @@ static int dcpi_parse_tensor(dcpi_parser *p) {
     if (status != DCP_OK) return dcpi_parse_failed(p, status);
     if (dcpi_quick_tensor(p, tensor)) return 1;
     for (i = 0; i < 3; i++) p->ndim[i] = -1;
+    p->name = &tensor->name;
     if (p->json.status || !dcpi_parse_record(p, &dcpi_tensor_record, tensor)) return 0;
     tensor->ndim = p->ndim[0] > 0 ? p->ndim[0] : 0;
     for (i = 1; i < 3; i++) {
@@ -8207,7 +8266,8 @@ static int dcpi_parse_shards(dcpi_parser *p) {
     return p->json.status == DCP_OK;
 }
 static int dcpi_parse_value(dcpi_parser *p, const dcpi_member *member, void *record) {
-    dcp_metadata *metadata = &p->meta->metadata;
+    dcp_metadata *metadata = p->meta ? &p->meta->metadata : NULL;
+    dcp_tensor_metadata *tensor = (dcp_tensor_metadata *)record;
     void *to = (char *)record + member->offset;
     dcpi_json_span word;
     switch (member->kind) {
@@ -8216,22 +8276,28 @@ static int dcpi_parse_value(dcpi_parser *p, const dcpi_member *member, void *rec
     case DCPI_KIND_TYPE:          return dcpi_json_string(&p->json, &word) && dcpi_parse_type(p, &word, (const char **)to);
     case DCPI_KIND_PLACEMENT:     return dcpi_json_string(&p->json, &word) && dcpi_parse_placement(p, &word, (const char **)to);
     case DCPI_KIND_INT:           return dcpi_parse_int(p, (int *)to);
-    case DCPI_KIND_INT64:         return dcpi_json_int64(&p->json, (int64_t *)to);
+    case DCPI_KIND_INT64:         return dcpi_parse_int64(p, (int64_t *)to);
     case DCPI_KIND_NUMBER:        return dcpi_json_real(&p->json, (double *)to);
     case DCPI_KIND_OBJECT:        return dcpi_parse_object_text(p, (const char **)to);
-    case DCPI_KIND_SHAPE:         return dcpi_parse_shape(p, (dcp_tensor_metadata *)record, (int64_t *)to, &p->ndim[0]);
-    case DCPI_KIND_GLOBAL_SHAPE:  return dcpi_parse_shape(p, (dcp_tensor_metadata *)record, (int64_t *)to, &p->ndim[1]);
-    case DCPI_KIND_GLOBAL_OFFSET: return dcpi_parse_shape(p, (dcp_tensor_metadata *)record, (int64_t *)to, &p->ndim[2]);
-    case DCPI_KIND_DIGESTS:       return dcpi_parse_digests(p, (dcp_tensor_metadata *)record);
+    case DCPI_KIND_SHAPE:         return dcpi_parse_shape(p, (int64_t *)to, &p->ndim[0]);
+    case DCPI_KIND_GLOBAL_SHAPE:  return dcpi_parse_shape(p, (int64_t *)to, &p->ndim[1]);
+    case DCPI_KIND_GLOBAL_OFFSET: return dcpi_parse_shape(p, (int64_t *)to, &p->ndim[2]);
+    case DCPI_KIND_SIGNATURE:     p->has_signature = 1; return dcpi_json_skip(&p->json, NULL);
+    case DCPI_KIND_INTEGRITY:     return dcpi_json_skip(&p->json, NULL);
+    case DCPI_KIND_TIERS: case DCPI_KIND_POOL: case DCPI_KIND_OPTIMIZER: case DCPI_KIND_ROUTER: case DCPI_KIND_LAYERS: case DCPI_KIND_READER:
+    case DCPI_KIND_EXPERT_KEY: case DCPI_KIND_BUDGET: case DCPI_KIND_SEED: case DCPI_KIND_DIGESTS: case DCPI_KIND_SHARDING:
+    case DCPI_KIND_TRAINING: case DCPI_KIND_FIELDS: case DCPI_KIND_SHARDS: case DCPI_KIND_TENSORS: break;
+    }
+    if (!metadata) return p->of_manifest(p, member, record);
+    switch (member->kind) {
+    case DCPI_KIND_DIGESTS:       return dcpi_parse_digests(p, &tensor->block_checksums, &tensor->block_count);
     case DCPI_KIND_SHARDING:      p->has_sharding = 1; return dcpi_parse_record(p, &dcpi_sharding_record, &metadata->sharding);
     case DCPI_KIND_TRAINING:      metadata->has_training = 1; return dcpi_parse_record(p, &dcpi_training_record, &metadata->training);
     case DCPI_KIND_FIELDS:        return dcpi_parse_fields(p);
     case DCPI_KIND_SHARDS:        return dcpi_parse_shards(p);
     case DCPI_KIND_TENSORS:       return dcpi_parse_tensors(p);
-    case DCPI_KIND_SIGNATURE:     p->has_signature = 1; return dcpi_json_skip(&p->json, NULL);
-    case DCPI_KIND_INTEGRITY:     return dcpi_json_skip(&p->json, NULL);
+    default:                      return 0;
     }
-    return 0;
 }
 static int dcpi_span_is(const dcpi_json_span *span, const char *word) {
     return span->length == strlen(word) && memcmp(span->text, word, span->length) == 0;

@@ -101,7 +101,6 @@ TEST(block_collections) {
     gives("text", "\"text\"");
     gives("a:\r\n  - 1\r\n  - 'x\r\n    y'\r\nb: c\r\n", "{\"a\":[1,\"x y\"],\"b\":\"c\"}");
     gives("\"a b\": 1\n'c''d' : 2\n\"\\u0065\":\t3\n", "{\"a b\":1,\"c'd\":2,\"e\":3}");
-    gives("a b c: d: e\n" + 7, "{\"d\":\"e\"}");
 }
 TEST(flow_collections) {
     gives("{}", "{}");
