@@ -41,11 +41,11 @@
  *                          >>api_save       dcp_save
  *                          >>api_load       dcp_load, dcp_open, dcp_read, dcp_map, dcp_verify; dcp_latest, dcp_list, dcp_prune, dcp_sweep,
  *                                           dcp_remove
- *                          >>api_documents  dcp_metadata_*, dcp_validation_*, dcp_json_*
+ *                          >>api_documents  dcp_metadata_*, dcp_manifest_*, dcp_validation_*, dcp_json_*, dcp_yaml_parse
  *                          >>api_plug       dcp_storage, dcp_coordinator, dcp_device, dcp_signer, dcp_verifier
  *                          >>config         limits and switches
- *   2 foundations          >>compiler >>core >>platform >>sha256 >>json >>integrity
- *   3 model                >>boxes >>meta >>file
+ *   2 foundations          >>compiler >>core >>platform >>sha256 >>json >>yaml >>integrity
+ *   3 model                >>boxes >>meta >>manifest >>file
  *   4 borders              >>storage >>coord >>index
  *   5 the stories          >>stream >>save >>load >>lazy
  *   6 end                  >>inspect >>sync >>end
@@ -690,6 +690,10 @@ typedef enum dcp_json_kind { DCP_JSON_NULL, DCP_JSON_BOOL, DCP_JSON_INT, DCP_JSO
 /* DCP_E_FORMAT with line, column and byte; DCP_E_MEMORY. A tree takes about 100 bytes a value beside its text; the text is the caller's
  * again on return. */
 DCPDEF dcp_status dcp_json_parse(const char *text, size_t size, dcp_json **out, dcp_error *err);
+/* The same tree from YAML: the subset that says what JSON can say. Refused by name: anchors, aliases, tags, merge keys, directives, further
+ * documents, block scalars (| and >), tabs as indentation, complex keys, keys that stand twice. 0o17 and 0x1F are integers, as YAML 1.2 has
+ * them; `no`, `on` and 1_000 are strings. */
+DCPDEF dcp_status dcp_yaml_parse(const char *text, size_t size, dcp_json **out, dcp_error *err);
 DCPDEF void dcp_json_free(dcp_json *root);
 DCPDEF dcp_json_kind dcp_json_kind_of(const dcp_json *json);                                    /* DCP_JSON_NULL for NULL too */
 DCPDEF int dcp_json_bool(const dcp_json *json);                                                 /* 1 for true, else 0 */
@@ -3951,6 +3955,16 @@ static void dcpi_double_text(double value, char text[32]) {
 }
 
 /* ---- pull reader: the caller asks for what its schema expects, and copies it straight into its structs ------------------------------- */
+typedef struct dcpi_json_place { int64_t line, column, byte; } dcpi_json_place;       /* for messages; line and column from 1 */
+static void dcpi_text_place(const char *start, const char *at, dcpi_json_place *out) {
+    const char *c, *line_start = start;
+    out->line = 1;
+    for (c = start; c < at; c++) if (*c == '\n') { out->line++; line_start = c + 1; }
+    out->column = (int64_t)(at - line_start) + 1;
+    out->byte = (int64_t)(at - start);
+}
+typedef void (*dcpi_json_place_fn)(void *user, size_t offset, dcpi_json_place *out);
+
 typedef struct dcpi_json_span { const char *text; size_t length; } dcpi_json_span;
 typedef struct dcpi_json_reader {
     const char *start, *at, *end;
@@ -3959,6 +3973,7 @@ typedef struct dcpi_json_reader {
     dcp_status status;                                  /* the first failure; all later calls fail at once */
     dcp_error *err;
     dcpi_json_span *keys; size_t key_count, key_capacity;       /* unknown members of the objects that are open now */
+    dcpi_json_place_fn place; void *place_user;         /* where the text was made from, for messages; NULL: the text itself is the document */
 } dcpi_json_reader;
 typedef struct dcpi_json_object {                       /* one open object, on the caller's stack */
     const char *const *names; int name_count;           /* members that the schema knows, at most 64 */
@@ -3971,16 +3986,16 @@ typedef struct dcpi_json_object {                       /* one open object, on t
 static int dcpi_json_fail(dcpi_json_reader *r, const char *at, const char *format, ...) DCPI_PRINTF(3, 4);
 static int dcpi_json_fail(dcpi_json_reader *r, const char *at, const char *format, ...) {       /* always 0 */
     char reason[300];
-    const char *c, *line_start = r->start;
-    int64_t line = 1;
+    dcpi_json_place place;
     va_list arguments;
     if (r->status) return 0;
-    for (c = r->start; c < at; c++) if (*c == '\n') { line++; line_start = c + 1; }
+    if (r->place) r->place(r->place_user, (size_t)(at - r->start), &place);
+    else dcpi_text_place(r->start, at, &place);
     va_start(arguments, format);
     (void)vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
-    r->status = dcpi_fail(r->err, DCP_E_FORMAT, "line %" PRId64 ", column %" PRId64 " (byte %" PRId64 "): %s", line,
-                          (int64_t)(at - line_start) + 1, (int64_t)(at - r->start), reason);
+    r->status = dcpi_fail(r->err, DCP_E_FORMAT, "line %" PRId64 ", column %" PRId64 " (byte %" PRId64 "): %s", place.line, place.column,
+                          place.byte, reason);
     return 0;
 }
 static int dcpi_json_no_memory(dcpi_json_reader *r) {    /* whoever failed may have said how much it was */
@@ -4607,21 +4622,26 @@ static int dcpi_json_tree_value(dcpi_json_reader *r, dcp_json *node) {
     }
     return dcpi_json_skip(r, NULL);                     /* not a value: says so */
 }
-DCPDEF dcp_status dcp_json_parse(const char *text, size_t size, dcp_json **out, dcp_error *err) {
+static dcp_status dcpi_json_tree(const char *text, size_t size, dcpi_json_place_fn place, void *place_user, dcp_json **out, dcp_error *err) {
     dcpi_json_reader r;
     dcp_error local;
-    dcp_json *root;
+    dcp_json *root = dcpi_json_root_new(DCP_JSON_NULL, &local);
     *out = NULL;
-    if (!text) return dcpi_fail(err, DCP_E_INVALID, "dcp_json_parse: text is NULL");
-    root = dcpi_json_root_new(DCP_JSON_NULL, &local);
     if (!root) return dcpi_no_memory(err, sizeof(dcpi_json_root));
     dcpi_json_begin(&r, text, size, root->arena, &local);
+    r.place = place;
+    r.place_user = place_user;
     if (dcpi_json_tree_value(&r, root)) (void)dcpi_json_end(&r);
     dcpi_json_close(&r);
     if (!r.status) { *out = root; return err ? dcpi_succeed(err) : DCP_OK; }
     dcp_json_free(root);
     if (err) *err = local;
     return r.status;
+}
+DCPDEF dcp_status dcp_json_parse(const char *text, size_t size, dcp_json **out, dcp_error *err) {
+    *out = NULL;
+    if (!text) return dcpi_fail(err, DCP_E_INVALID, "dcp_json_parse: text is NULL");
+    return dcpi_json_tree(text, size, NULL, NULL, out, err);
 }
 DCPDEF void dcp_json_free(dcp_json *root) {
     dcpi_json_root *owner = (dcpi_json_root *)(void *)root;
@@ -4789,6 +4809,713 @@ DCPDEF dcp_status dcp_json_write(const dcp_json *json, int indent, char **text, 
 }
 
 /* ================================================================================================================================
+ * >>yaml        The subset of YAML 1.2 that says what JSON can say, turned into JSON text for the readers of >>json; and YAML scalars to write.
+ *
+ * Read: block maps and sequences (compact `- a: 1` and sequences at their key's indent too), flow [] and {} also over several lines, plain,
+ * 'single' and "double" quoted scalars also over several lines, comments, one `---` line before the document. Plain scalars are resolved by
+ * the core schema of YAML 1.2: null, ~ and nothing; true and false; integers, also 0o17 and 0x1F; floats. So `no`, `on` and 1_000 are
+ * strings. Refused by name, with line and column: anchors, aliases, tags, merge keys, directives, further documents, block scalars, tabs as
+ * indentation, complex and empty keys, .inf and .nan, a byte order mark, NUL; and what JSON refuses: keys that stand twice, lone
+ * surrogates, bytes that are not UTF-8, too deep a nesting.
+ *
+ * Problem: trees, the schema reader and its messages are made for JSON, and a second set of them would differ sooner or later. Solution:
+ * one pass, every byte looked at once, writes the same document as JSON, at most four bytes for one; then there is one reader. Should that
+ * one fail, the pass is made again up to where it stood, and tells the place in the YAML text.
+ * ============================================================================================================================== */
+typedef struct dcpi_yaml {
+    const char *start, *at, *end;
+    const char *line;                                   /* where the line of `at` begins */
+    dcpi_buffer out;                                    /* the JSON text */
+    size_t wanted; const char *found;                   /* where the value stands whose JSON text holds byte `wanted` */
+    int depth;
+    dcp_status status; dcp_error *err;
+} dcpi_yaml;
+
+static int dcpi_yaml_fail(dcpi_yaml *y, const char *at, const char *format, ...) DCPI_PRINTF(3, 4);
+static int dcpi_yaml_fail(dcpi_yaml *y, const char *at, const char *format, ...) {      /* always 0 */
+    char reason[300];
+    dcpi_json_place place;
+    va_list arguments;
+    if (y->status) return 0;
+    dcpi_text_place(y->start, at, &place);
+    va_start(arguments, format);
+    (void)vsnprintf(reason, sizeof reason, format, arguments);
+    va_end(arguments);
+    y->status = dcpi_fail(y->err, DCP_E_FORMAT, "line %" PRId64 ", column %" PRId64 " (byte %" PRId64 "): %s", place.line, place.column,
+                          place.byte, reason);
+    return 0;
+}
+static const char *dcpi_yaml_shown(const dcpi_yaml *y, const char *at, char text[16]) { /* what stands there, for messages */
+    if (at == y->end) return "the end";
+    if (*at == '\n' || *at == '\r') return "the end of the line";
+    if (*at < 0x20 || *at >= 0x7F) (void)snprintf(text, 16, "byte 0x%02X", (unsigned)(unsigned char)*at);
+    else (void)snprintf(text, 16, "'%c'", *at);
+    return text;
+}
+static int dcpi_yaml_unexpected(dcpi_yaml *y, const char *at, const char *where) {
+    char text[16];
+    return dcpi_yaml_fail(y, at, "%s %s", dcpi_yaml_shown(y, at, text), where);
+}
+static void dcpi_yaml_note(dcpi_yaml *y) { if (y->out.size <= y->wanted) y->found = y->at; }     /* a value or key begins */
+
+/* ---- output */
+static void dcpi_yaml_put(dcpi_yaml *y, const char *text, size_t length) {
+    if (length > y->out.capacity - y->out.size) { dcpi_buffer_add(&y->out, text, length); return; }
+    memcpy(y->out.data + y->out.size, text, length);
+    y->out.size += length;
+}
+#define DCPI_YAML_PUT(y, literal) dcpi_yaml_put(y, literal, sizeof(literal) - 1)
+/* Part of a string: escapes what JSON demands. */
+static void dcpi_yaml_put_part(dcpi_yaml *y, const char *at, const char *end) {
+    while (at < end) {
+        const char *run = at;
+        char text[8] = "\\u00";
+        at = dcpi_json_plain_end(at, end);
+        while (at < end && (unsigned char)*at >= 0x80) at = dcpi_json_plain_end(at + 1, end);
+        if (at > run) dcpi_yaml_put(y, run, (size_t)(at - run));
+        if (at == end) return;
+        if (*at == '"' || *at == '\\') {
+            text[1] = *at;
+            dcpi_yaml_put(y, text, 2);
+        } else {
+            text[4] = dcpi_hex_digits[(unsigned char)*at >> 4];
+            text[5] = dcpi_hex_digits[(unsigned char)*at & 15];
+            dcpi_yaml_put(y, text, 6);
+        }
+        at++;
+    }
+}
+/* What was written from `from` on was a key: an object begins before it. */
+static void dcpi_yaml_open_before(dcpi_yaml *y, size_t from) {
+    DCPI_YAML_PUT(y, "{ ");
+    if (y->out.failed) return;
+    memmove(y->out.data + from + 2, y->out.data + from, y->out.size - 2 - from);
+    memcpy(y->out.data + from, "{ ", 2);
+}
+static int dcpi_yaml_enter(dcpi_yaml *y, const char *at) {
+    if (y->depth >= DCP_LIMIT_DEPTH) return dcpi_yaml_fail(y, at, "nested deeper than %d", (int)DCP_LIMIT_DEPTH);
+    y->depth++;
+    return 1;
+}
+
+/* ---- characters */
+static int dcpi_yaml_is_blank(const dcpi_yaml *y, const char *at) { return at < y->end && (*at == ' ' || *at == '\t'); }
+static int dcpi_yaml_is_break(const dcpi_yaml *y, const char *at) {    /* or the end; "\r" alone is none */
+    return at == y->end || *at == '\n' || (*at == '\r' && y->end - at > 1 && at[1] == '\n');
+}
+static int dcpi_yaml_is_space(const dcpi_yaml *y, const char *at) { return dcpi_yaml_is_blank(y, at) || dcpi_yaml_is_break(y, at); }
+static int dcpi_yaml_is_flow_mark(char c) { return c == ',' || c == '[' || c == ']' || c == '{' || c == '}'; }
+/* An indicator such as '-': it stands alone. */
+static int dcpi_yaml_is_mark(const dcpi_yaml *y, const char *at, char c) { return at < y->end && *at == c && dcpi_yaml_is_space(y, at + 1); }
+static int64_t dcpi_yaml_column(const dcpi_yaml *y) { return (int64_t)(y->at - y->line); }
+/* Steps over one character that may be anywhere; *at stays where it may not. */
+static int dcpi_yaml_character(dcpi_yaml *y, const char **at) {
+    unsigned char c = (unsigned char)**at;
+    size_t n = c < 0x80 ? 1 : dcpi_utf8_length(*at, (size_t)(y->end - *at));
+    if (n == 0) return dcpi_yaml_fail(y, *at, "byte 0x%02X is not UTF-8", (unsigned)c);
+    if (c == '\r') return dcpi_yaml_fail(y, *at, "a carriage return without a newline behind it");
+    if (c == 0) return dcpi_yaml_fail(y, *at, "the character NUL is not accepted");
+    if (c < 0x20 && c != '\t') return dcpi_yaml_fail(y, *at, "a control character (0x%02X); it can stand escaped in \"...\"", (unsigned)c);
+    *at += n;
+    return 1;
+}
+static void dcpi_yaml_blanks(dcpi_yaml *y) { while (dcpi_yaml_is_blank(y, y->at)) y->at++; }
+static int dcpi_yaml_comment(dcpi_yaml *y) {            /* at '#' */
+    if (y->at > y->line && y->at[-1] != ' ' && y->at[-1] != '\t') return dcpi_yaml_fail(y, y->at, "a comment needs a space before its '#'");
+    while (!dcpi_yaml_is_break(y, y->at)) if (!dcpi_yaml_character(y, &y->at)) return 0;
+    return 1;
+}
+static int dcpi_yaml_is_marker(const dcpi_yaml *y, const char *text) {  /* "---" or "..." in the first column */
+    return y->at == y->line && y->end - y->at >= 3 && memcmp(y->at, text, 3) == 0 && dcpi_yaml_is_space(y, y->at + 3);
+}
+/* Behind a line break: over the indentation. */
+static int dcpi_yaml_indent(dcpi_yaml *y) {
+    while (y->at < y->end && *y->at == ' ') y->at++;
+    if (y->at == y->end) return 1;
+    if (*y->at == '\t') return dcpi_yaml_fail(y, y->at, "a tab as indentation; YAML indents with spaces");
+    if (y->at > y->line) return 1;
+    if (dcpi_yaml_is_marker(y, "---")) return dcpi_yaml_fail(y, y->at, "a further document (---); one file is one document");
+    if (dcpi_yaml_is_marker(y, "...")) return dcpi_yaml_fail(y, y->at, "the marker \"...\" of a document's end is not accepted");
+    if (*y->at == '%') return dcpi_yaml_fail(y, y->at, "directives (%%...) are not accepted");
+    return 1;
+}
+static int dcpi_yaml_break(dcpi_yaml *y) {              /* over a line break and the indentation behind it */
+    y->at += *y->at == '\r' ? 2 : 1;
+    y->line = y->at;
+    return dcpi_yaml_indent(y);
+}
+/* Over white space, comments and line breaks, to what comes next. */
+static int dcpi_yaml_next(dcpi_yaml *y) {
+    for (;;) {
+        dcpi_yaml_blanks(y);
+        if (y->at == y->end) return 1;
+        if (*y->at == '#') { if (!dcpi_yaml_comment(y)) return 0; }
+        else if (!dcpi_yaml_is_break(y, y->at)) return 1;
+        else if (!dcpi_yaml_break(y)) return 0;
+    }
+}
+/* The same, where the line must have ended. */
+static int dcpi_yaml_line_end(dcpi_yaml *y) {
+    const char *line = y->line;
+    if (!dcpi_yaml_next(y)) return 0;
+    if (y->at == y->end || y->line != line) return 1;
+    if (*y->at == ':') return dcpi_yaml_fail(y, y->at, "':' behind a value: a key stands on a line of its own and on one line, with a space behind the ':'");
+    return dcpi_yaml_unexpected(y, y->at, "behind a value");
+}
+/* What cannot begin a value, by its name. */
+static int dcpi_yaml_refuse(dcpi_yaml *y) {
+    switch (*y->at) {
+    case '&': return dcpi_yaml_fail(y, y->at, "anchors (&...) are not accepted");
+    case '*': return dcpi_yaml_fail(y, y->at, "aliases (*...) are not accepted");
+    case '!': return dcpi_yaml_fail(y, y->at, "tags (!...) are not accepted");
+    case '|': return dcpi_yaml_fail(y, y->at, "block scalars (|) are not accepted; write \"...\" with \\n");
+    case '>': return dcpi_yaml_fail(y, y->at, "block scalars (>) are not accepted; write \"...\"");
+    case '%': return dcpi_yaml_fail(y, y->at, "directives (%%...) are not accepted");
+    case '?': return dcpi_yaml_fail(y, y->at, "complex keys (? ...) are not accepted");
+    case ':': return dcpi_yaml_fail(y, y->at, "an empty key before ':'; write \"\"");
+    case '-': return dcpi_yaml_fail(y, y->at, "'-' begins an item of a block sequence, which cannot stand here");
+    case '@':
+    case '`': return dcpi_yaml_fail(y, y->at, "'%c' is reserved and cannot begin a plain scalar; quote it", *y->at);
+    default:  return dcpi_yaml_unexpected(y, y->at, "where a value was expected");
+    }
+}
+
+/* ---- plain scalars */
+static int dcpi_yaml_begins_plain(const dcpi_yaml *y, const char *at, int in_flow) {
+    if (at == y->end || dcpi_yaml_is_space(y, at)) return 0;
+    if (*at == '-' || *at == '?' || *at == ':')
+        return !dcpi_yaml_is_space(y, at + 1) && !(in_flow && dcpi_yaml_is_flow_mark(at[1]));
+    return *at && !strchr(",[]{}#&*!|>'\"%@`", *at);
+}
+/* Eight bytes without ':', '#', control characters and beyond ASCII: nothing in them can end plain text outside [] and {}. */
+static int dcpi_yaml_is_dull(const char *eight) {
+    const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
+    uint64_t v, colon, hash;
+    memcpy(&v, eight, sizeof v);
+    colon = v ^ (ones * ':');
+    hash = v ^ (ones * '#');
+    return (((v - ones * 0x20) | (colon - ones) | (hash - ones) | v) & high) == 0;
+}
+/* Whether the ':' there ends plain text: a key is before it. */
+static int dcpi_yaml_is_colon(const dcpi_yaml *y, const char *at, int in_flow) {
+    return at < y->end && *at == ':' && (dcpi_yaml_is_space(y, at + 1) || (in_flow && dcpi_yaml_is_flow_mark(at[1])));
+}
+/* The plain text from y->at on, as far as it goes on this line: y->at moves behind it, *end before the white space that it ends in. */
+static int dcpi_yaml_plain_line(dcpi_yaml *y, int in_flow, const char **end) {
+    const char *at = y->at, *start = at;
+    for (;;) {
+        if (!in_flow) while (y->end - at >= 8 && dcpi_yaml_is_dull(at)) at += 8;
+        if (dcpi_yaml_is_break(y, at)) break;
+        if (in_flow && dcpi_yaml_is_flow_mark(*at)) break;
+        if (*at == ':' && dcpi_yaml_is_colon(y, at, in_flow)) break;
+        if (*at == '#' && at > start && (at[-1] == ' ' || at[-1] == '\t')) break;
+        if ((unsigned char)*at >= 0x20 && (unsigned char)*at < 0x80) at++;
+        else if (!dcpi_yaml_character(y, &at)) return 0;
+    }
+    y->at = at;
+    while (at > start && (at[-1] == ' ' || at[-1] == '\t')) at--;
+    *end = at;
+    return 1;
+}
+/* Over the line breaks behind a part of a scalar; they become one space, or one newline less than they are. Lines stand deeper than
+ * `parent`. 0 with status OK: the scalar does not go on, and y->at is where its last part ended. */
+static int dcpi_yaml_fold(dcpi_yaml *y, int64_t parent, int is_plain, int *breaks) {
+    const char *at = y->at, *line = y->line;
+    for (*breaks = 0; y->at < y->end && dcpi_yaml_is_break(y, y->at); (*breaks)++) if (!dcpi_yaml_break(y)) return 0;
+    if (*breaks > 0 && y->at < y->end && dcpi_yaml_column(y) > parent && !(is_plain && *y->at == '#')) return 1;
+    if (!is_plain && y->at == y->end) return dcpi_yaml_fail(y, y->at, "the text ends inside a quoted scalar");
+    if (!is_plain) return dcpi_yaml_fail(y, y->at, "a line of a quoted scalar must be indented deeper than what it belongs to");
+    y->at = at;
+    y->line = line;
+    return 0;
+}
+static void dcpi_yaml_put_breaks(dcpi_yaml *y, int breaks) {
+    if (breaks == 1) DCPI_YAML_PUT(y, " ");
+    for (; breaks > 1; breaks--) DCPI_YAML_PUT(y, "\\n");
+}
+static int dcpi_yaml_is_one_of(const char *text, size_t length, const char *words) {    /* "null Null NULL ~" */
+    while (*words) {
+        size_t n = strcspn(words, " ");
+        if (n == length && memcmp(words, text, n) == 0) return 1;
+        words += n + strspn(words + n, " ");
+    }
+    return 0;
+}
+static const char *dcpi_yaml_digits(const char *at, const char *end) {
+    while (at < end && *at >= '0' && *at <= '9') at++;
+    return at;
+}
+/* 0o17, 0x1F: written in decimals. 1: done, 0: it is none; or it failed. */
+static int dcpi_yaml_put_radix(dcpi_yaml *y, const char *text, const char *end) {
+    const unsigned shift = end - text > 2 && text[0] == '0' ? (text[1] == 'x' ? 4 : text[1] == 'o' ? 3 : 0) : 0;
+    uint64_t value = 0;
+    const char *at;
+    char digits[24];
+    int is_beyond = 0;
+    if (shift == 0) return 0;
+    for (at = text + 2; at < end; at++) {
+        int digit = dcpi_hex_value(*at);
+        if (digit < 0 || digit >> shift) return 0;
+        is_beyond |= (value >> (64 - shift)) != 0;
+        value = value << shift | (uint64_t)digit;
+    }
+    if (is_beyond) return dcpi_yaml_fail(y, text, "the integer %.*s does not fit 64 bits", (int)dcpi_min((int64_t)(end - text), 40), text);
+    (void)snprintf(digits, sizeof digits, "%" PRIu64, value);
+    dcpi_yaml_put(y, digits, strlen(digits));
+    return 1;
+}
+/* Decimals and floats: JSON wants digits on both sides of the point, no plus, and no zero before other digits. 0: it is none. */
+static int dcpi_yaml_put_number(dcpi_yaml *y, const char *text, const char *end) {
+    const char *whole = text + (*text == '-' || *text == '+'), *point = dcpi_yaml_digits(whole, end), *fraction = point, *at;
+    int has_point = point < end && *point == '.';
+    if (has_point) fraction = dcpi_yaml_digits(point + 1, end);
+    if (point == whole && fraction - point < 2) return 0;
+    at = fraction;
+    if (at < end && (*at == 'e' || *at == 'E')) {
+        const char *digits = at + 1;
+        if (digits < end && (*digits == '-' || *digits == '+')) digits++;
+        at = dcpi_yaml_digits(digits, end);
+        if (at == digits) return 0;
+    }
+    if (at != end) return 0;
+    if (*text == '-') DCPI_YAML_PUT(y, "-");
+    while (point - whole > 1 && *whole == '0') whole++;
+    if (point == whole) DCPI_YAML_PUT(y, "0");
+    else dcpi_yaml_put(y, whole, (size_t)(point - whole));
+    if (has_point) dcpi_yaml_put(y, point, (size_t)(fraction - point));
+    if (has_point && fraction - point == 1) DCPI_YAML_PUT(y, "0");
+    if (fraction < end) dcpi_yaml_put(y, fraction, (size_t)(end - fraction));
+    return 1;
+}
+/* A plain scalar that is no string. 0: it is one; or it failed. */
+static int dcpi_yaml_put_resolved(dcpi_yaml *y, const char *text, const char *end) {
+    const size_t length = (size_t)(end - text);
+    const char c = length > 0 ? *text : '~';
+    if ((c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.') {
+        const char *inf = text + (c == '+' || c == '-');
+        if (dcpi_yaml_is_one_of(inf, (size_t)(end - inf), ".inf .Inf .INF") || dcpi_yaml_is_one_of(text, length, ".nan .NaN .NAN"))
+            return dcpi_yaml_fail(y, text, "%.*s is not accepted: numbers are finite", (int)length, text);
+        return dcpi_yaml_put_radix(y, text, end) || (!y->status && dcpi_yaml_put_number(y, text, end));
+    }
+    if (length > 5 || !strchr("~nNtTfF", c)) return 0;
+    if (length == 0 || dcpi_yaml_is_one_of(text, length, "~ null Null NULL")) DCPI_YAML_PUT(y, "null");
+    else if (dcpi_yaml_is_one_of(text, length, "true True TRUE")) DCPI_YAML_PUT(y, "true");
+    else if (dcpi_yaml_is_one_of(text, length, "false False FALSE")) DCPI_YAML_PUT(y, "false");
+    else return 0;
+    return 1;
+}
+static void dcpi_yaml_put_string(dcpi_yaml *y, const char *text, const char *end) {
+    DCPI_YAML_PUT(y, "\"");
+    dcpi_yaml_put_part(y, text, end);
+    DCPI_YAML_PUT(y, "\"");
+}
+/* A plain value, of which the first line is text..end, and y->at behind it: with the lines that continue it. */
+static int dcpi_yaml_plain_rest(dcpi_yaml *y, int64_t parent, int in_flow, int is_key, const char *text, const char *end) {
+    int breaks, lines = 0;
+    while (dcpi_yaml_is_break(y, y->at) && dcpi_yaml_fold(y, parent, 1, &breaks)) {
+        const char *part = y->at, *part_end;
+        if (in_flow && (dcpi_yaml_is_flow_mark(*part) || dcpi_yaml_is_colon(y, part, 1))) break;
+        if (!dcpi_yaml_plain_line(y, in_flow, &part_end)) return 0;
+        if (!in_flow && y->at < y->end && *y->at == ':')
+            return dcpi_yaml_fail(y, part, "a key that stands deeper than the value before it; indent it like the keys before it, or quote the value");
+        if (lines++ == 0) {
+            DCPI_YAML_PUT(y, "\"");
+            dcpi_yaml_put_part(y, text, end);
+        }
+        dcpi_yaml_put_breaks(y, breaks);
+        dcpi_yaml_put_part(y, part, part_end);
+    }
+    if (y->status) return 0;
+    if (lines > 0) DCPI_YAML_PUT(y, "\"");
+    else if (is_key || !dcpi_yaml_put_resolved(y, text, end)) dcpi_yaml_put_string(y, text, end);
+    return !y->status;
+}
+
+/* ---- quoted scalars: y->at is at the quote, and then behind the other one */
+static int dcpi_yaml_single_quoted(dcpi_yaml *y, int64_t parent) {
+    int breaks;
+    DCPI_YAML_PUT(y, "\"");
+    y->at++;
+    for (;;) {
+        const char *part = y->at, *at = part, *end;
+        while (!dcpi_yaml_is_break(y, at) && *at != '\'') if (!dcpi_yaml_character(y, &at)) return 0;
+        end = y->at = at;
+        if (at < y->end && *at == '\'') {
+            const int is_escape = y->end - at > 1 && at[1] == '\'';
+            dcpi_yaml_put_part(y, part, at + is_escape);
+            y->at += 1 + is_escape;
+            if (is_escape) continue;
+            DCPI_YAML_PUT(y, "\"");
+            return 1;
+        }
+        while (end > part && (end[-1] == ' ' || end[-1] == '\t')) end--;
+        dcpi_yaml_put_part(y, part, end);
+        if (!dcpi_yaml_fold(y, parent, 0, &breaks)) return 0;
+        dcpi_yaml_put_breaks(y, breaks);
+    }
+}
+static int dcpi_yaml_hex(dcpi_yaml *y, const char *at, int count, uint32_t *value) {
+    int i;
+    *value = 0;
+    for (i = 0; i < count; i++) {
+        int digit = y->end - at > i ? dcpi_hex_value(at[i]) : -1;
+        if (digit < 0) return dcpi_yaml_fail(y, at - 2, "\\%c needs %d hexadecimal digits", at[-1], count);
+        *value = *value << 4 | (uint32_t)digit;
+    }
+    return 1;
+}
+/* \x41, \u00e9, \U0001F600; a surrogate pair too, since JSON is written so. y->at is behind the letter. */
+static int dcpi_yaml_code_escape(dcpi_yaml *y, int count) {
+    const char *escape = y->at - 2;
+    uint32_t c, low;
+    char text[4];
+    if (!dcpi_yaml_hex(y, y->at, count, &c)) return 0;
+    y->at += count;
+    if (c == 0) return dcpi_yaml_fail(y, escape, "the character NUL is not accepted in a string");
+    if (c > 0x10FFFF) return dcpi_yaml_fail(y, escape, "beyond the last character, U+10FFFF");
+    if (c >= 0xDC00 && c <= 0xDFFF) return dcpi_yaml_fail(y, escape, "a low surrogate without its high one");
+    if (c >= 0xD800 && c <= 0xDBFF) {
+        if (count != 4 || y->end - y->at < 6 || y->at[0] != '\\' || y->at[1] != 'u')
+            return dcpi_yaml_fail(y, escape, "a high surrogate without its low one");
+        if (!dcpi_yaml_hex(y, y->at + 2, 4, &low)) return 0;
+        if (low < 0xDC00 || low > 0xDFFF) return dcpi_yaml_fail(y, escape, "a high surrogate without its low one");
+        y->at += 6;
+        c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
+    }
+    dcpi_yaml_put_part(y, text, text + dcpi_utf8_encode((unsigned)c, text));
+    return 1;
+}
+static int dcpi_yaml_escape(dcpi_yaml *y) {             /* y->at is behind the backslash, and no line break is there */
+    static const char from[] = "abtnvfre \"/\\\t", what[] = "\a\b\t\n\v\f\r\x1b \"/\\\t";
+    static const char wide[] = "N_LP";
+    static const char *const wides[] = {"\xC2\x85", "\xC2\xA0", "\xE2\x80\xA8", "\xE2\x80\xA9"};
+    const char c = y->at < y->end ? *y->at : '\0', *found = c ? strchr(from, c) : NULL;
+    if (y->at == y->end) return dcpi_yaml_fail(y, y->at, "the text ends inside a quoted scalar");
+    y->at++;
+    if (found) { dcpi_yaml_put_part(y, what + (found - from), what + (found - from) + 1); return 1; }
+    if (c == 'x') return dcpi_yaml_code_escape(y, 2);
+    if (c == 'u') return dcpi_yaml_code_escape(y, 4);
+    if (c == 'U') return dcpi_yaml_code_escape(y, 8);
+    if (c == '0') return dcpi_yaml_fail(y, y->at - 2, "the character NUL is not accepted in a string");
+    found = c ? strchr(wide, c) : NULL;
+    if (!found) return dcpi_yaml_fail(y, y->at - 2, "an escape that YAML does not have");
+    dcpi_yaml_put(y, wides[found - wide], strlen(wides[found - wide]));
+    return 1;
+}
+/* Plain characters of a double-quoted scalar, checked, up to a quote, a backslash or a break. */
+static int dcpi_yaml_double_run(dcpi_yaml *y) {
+    const char *at = y->at;
+    for (;;) {
+        at = dcpi_json_plain_end(at, y->end);
+        if (dcpi_yaml_is_break(y, at) || *at == '"' || *at == '\\') break;
+        if (!dcpi_yaml_character(y, &at)) return 0;
+    }
+    y->at = at;
+    return 1;
+}
+static int dcpi_yaml_double_quoted(dcpi_yaml *y, int64_t parent) {
+    const char *kept;                                   /* white space before this was written as an escape and stays */
+    int breaks;
+    DCPI_YAML_PUT(y, "\"");
+    kept = ++y->at;
+    for (;;) {
+        const char *part = y->at, *end;
+        if (!dcpi_yaml_double_run(y)) return 0;
+        end = y->at;
+        if (dcpi_yaml_is_break(y, y->at)) {
+            while (end > part && end > kept && (end[-1] == ' ' || end[-1] == '\t')) end--;
+            dcpi_yaml_put_part(y, part, end);
+            if (!dcpi_yaml_fold(y, parent, 0, &breaks)) return 0;
+            dcpi_yaml_put_breaks(y, breaks);
+            continue;
+        }
+        dcpi_yaml_put_part(y, part, end);
+        if (*y->at++ == '"') { DCPI_YAML_PUT(y, "\""); return 1; }
+        if (y->at < y->end && dcpi_yaml_is_break(y, y->at)) {           /* an escaped break is no space */
+            if (!dcpi_yaml_fold(y, parent, 0, &breaks)) return 0;
+            if (breaks > 1) dcpi_yaml_put_breaks(y, breaks);
+        } else if (!dcpi_yaml_escape(y)) return 0;
+        kept = y->at;
+    }
+}
+static int dcpi_yaml_quoted(dcpi_yaml *y, int64_t parent) {
+    dcpi_yaml_note(y);
+    return *y->at == '"' ? dcpi_yaml_double_quoted(y, parent) : dcpi_yaml_single_quoted(y, parent);
+}
+
+/* ---- flow collections: the lines of one stand deeper than `parent` */
+static int dcpi_yaml_flow_node(dcpi_yaml *y, int64_t parent);
+
+static int dcpi_yaml_flow_gap(dcpi_yaml *y, int64_t parent) {
+    const char *line = y->line;
+    if (!dcpi_yaml_next(y)) return 0;
+    if (y->at == y->end) return dcpi_yaml_fail(y, y->at, "the text ends inside [ ] or { }");
+    if (y->line != line && dcpi_yaml_column(y) <= parent)
+        return dcpi_yaml_fail(y, y->at, "the lines of [ ] or { } must be indented deeper than what they belong to");
+    return 1;
+}
+/* A key of { }, or what may be one: a scalar. */
+static int dcpi_yaml_flow_key(dcpi_yaml *y, int64_t parent) {
+    const char *text = y->at, *end;
+    if (*text == '"' || *text == '\'') return dcpi_yaml_quoted(y, parent);
+    if (*text == '[' || *text == '{') return dcpi_yaml_fail(y, text, "complex keys ([...] or {...} before ':') are not accepted");
+    if (!dcpi_yaml_begins_plain(y, text, 1)) return dcpi_yaml_refuse(y);
+    dcpi_yaml_note(y);
+    if (!dcpi_yaml_plain_line(y, 1, &end)) return 0;
+    if (end - text == 2 && memcmp(text, "<<", 2) == 0) return dcpi_yaml_fail(y, text, "merge keys (<<) are not accepted");
+    return dcpi_yaml_plain_rest(y, parent, 1, 1, text, end);
+}
+/* The value behind a ':' in { } or [ ]; nothing is null. */
+static int dcpi_yaml_flow_value(dcpi_yaml *y, int64_t parent) {
+    DCPI_YAML_PUT(y, ": ");
+    y->at++;
+    if (!dcpi_yaml_flow_gap(y, parent)) return 0;
+    if (*y->at != ',' && *y->at != '}' && *y->at != ']') return dcpi_yaml_flow_node(y, parent);
+    dcpi_yaml_note(y);
+    DCPI_YAML_PUT(y, "null");
+    return 1;
+}
+static int dcpi_yaml_flow_member(dcpi_yaml *y, int64_t parent) {
+    const int is_quoted = *y->at == '"' || *y->at == '\'';
+    if (!dcpi_yaml_flow_key(y, parent) || !dcpi_yaml_flow_gap(y, parent)) return 0;
+    if (*y->at == ':' && (is_quoted || dcpi_yaml_is_colon(y, y->at, 1))) return dcpi_yaml_flow_value(y, parent);
+    DCPI_YAML_PUT(y, ": null");
+    return 1;
+}
+/* An item of [ ]; `key: value` there is an object of one member. */
+static int dcpi_yaml_flow_item(dcpi_yaml *y, int64_t parent) {
+    const size_t from = y->out.size;
+    const char *text = y->at, *line = y->line, *end;
+    const int is_quoted = *text == '"' || *text == '\'';
+    int is_pair = 0;
+    if (!is_quoted && *text != '[' && *text != '{' && dcpi_yaml_begins_plain(y, text, 1)) {
+        dcpi_yaml_note(y);
+        if (!dcpi_yaml_plain_line(y, 1, &end)) return 0;
+        is_pair = dcpi_yaml_is_colon(y, y->at, 1);
+        if (is_pair && end - text == 2 && memcmp(text, "<<", 2) == 0) return dcpi_yaml_fail(y, text, "merge keys (<<) are not accepted");
+        if (!dcpi_yaml_plain_rest(y, parent, 1, is_pair, text, end)) return 0;
+    } else if (!dcpi_yaml_flow_node(y, parent)) return 0;
+    if (!dcpi_yaml_flow_gap(y, parent)) return 0;
+    if (*y->at != ':') return 1;
+    if (*text == '[' || *text == '{') return dcpi_yaml_fail(y, text, "complex keys ([...] or {...} before ':') are not accepted");
+    if (y->line != line || !(is_pair || is_quoted)) return dcpi_yaml_fail(y, y->at, "a key and its ':' inside [ ] must stand on one line");
+    if (!dcpi_yaml_enter(y, text)) return 0;
+    dcpi_yaml_open_before(y, from);
+    if (!dcpi_yaml_flow_value(y, parent) || !dcpi_yaml_flow_gap(y, parent)) return 0;
+    DCPI_YAML_PUT(y, " }");
+    y->depth--;
+    return 1;
+}
+static int dcpi_yaml_flow_collection(dcpi_yaml *y, int64_t parent) {
+    const int is_map = *y->at == '{';
+    const char close = is_map ? '}' : ']';
+    int count = 0;
+    dcpi_yaml_note(y);
+    if (!dcpi_yaml_enter(y, y->at)) return 0;
+    DCPI_YAML_PUT(y, "[");
+    if (is_map && !y->out.failed) y->out.data[y->out.size - 1] = '{';
+    y->at++;
+    for (;; count++) {
+        if (!dcpi_yaml_flow_gap(y, parent)) return 0;
+        if (*y->at == close) break;
+        if (count > 0) DCPI_YAML_PUT(y, ", ");
+        else if (is_map) DCPI_YAML_PUT(y, " ");
+        if (!(is_map ? dcpi_yaml_flow_member(y, parent) : dcpi_yaml_flow_item(y, parent))) return 0;
+        if (!dcpi_yaml_flow_gap(y, parent)) return 0;
+        if (*y->at == close) break;
+        if (*y->at != ',') return dcpi_yaml_unexpected(y, y->at, is_map ? "where ',' or '}' was expected" : "where ',' or ']' was expected");
+        y->at++;
+    }
+    y->at++;
+    y->depth--;
+    if (!is_map) DCPI_YAML_PUT(y, "]");
+    else if (count > 0 || (!y->out.failed && y->out.data[y->out.size - 1] != '{')) DCPI_YAML_PUT(y, " }");
+    else DCPI_YAML_PUT(y, "}");
+    return 1;
+}
+static int dcpi_yaml_flow_node(dcpi_yaml *y, int64_t parent) {
+    const char *text = y->at, *end;
+    if (*text == '[' || *text == '{') return dcpi_yaml_flow_collection(y, parent);
+    if (*text == '"' || *text == '\'') return dcpi_yaml_quoted(y, parent);
+    if (!dcpi_yaml_begins_plain(y, text, 1)) return dcpi_yaml_refuse(y);
+    dcpi_yaml_note(y);
+    return dcpi_yaml_plain_line(y, 1, &end) && dcpi_yaml_plain_rest(y, parent, 1, 0, text, end);
+}
+
+/* ---- block collections: what is deeper than `parent` belongs to it. Each reads up to what comes next in the document, on a line of its own */
+static int dcpi_yaml_block_node(dcpi_yaml *y, int64_t parent, int has_tab);
+
+/* A scalar or flow collection on the line of its key. */
+static int dcpi_yaml_inline_value(dcpi_yaml *y, int64_t parent) {
+    const char *text = y->at, *end;
+    if (*text == '"' || *text == '\'') return dcpi_yaml_quoted(y, parent) && dcpi_yaml_line_end(y);
+    if (*text == '[' || *text == '{') return dcpi_yaml_flow_collection(y, parent) && dcpi_yaml_line_end(y);
+    if (!dcpi_yaml_begins_plain(y, text, 0)) return dcpi_yaml_refuse(y);
+    dcpi_yaml_note(y);
+    if (!dcpi_yaml_plain_line(y, 0, &end)) return 0;
+    if (y->at < y->end && *y->at == ':') return dcpi_yaml_fail(y, y->at, "a second ': ' on this line; quote the value, or begin a line");
+    return dcpi_yaml_plain_rest(y, parent, 0, 0, text, end) && dcpi_yaml_line_end(y);
+}
+/* What belongs to a key in this column, or to a '-': y->at is behind the ':' or '-'. */
+static int dcpi_yaml_block_value(dcpi_yaml *y, int64_t column, int is_item) {
+    const char *line = y->line, *mark = y->at;
+    if (y->at < y->end && *y->at == ' ') y->at++;
+    if (y->at == y->end || *y->at == ' ' || *y->at == '#' || *y->at == '\t' || dcpi_yaml_is_break(y, y->at)) if (!dcpi_yaml_next(y)) return 0;
+    if (y->at < y->end && y->line == line) {
+        const int has_tab = memchr(mark, '\t', (size_t)(y->at - mark)) != NULL;
+        return is_item ? dcpi_yaml_block_node(y, column, has_tab) : dcpi_yaml_inline_value(y, column);
+    }
+    if (y->at < y->end && (dcpi_yaml_column(y) > column || (!is_item && dcpi_yaml_column(y) == column && dcpi_yaml_is_mark(y, y->at, '-'))))
+        return dcpi_yaml_block_node(y, dcpi_yaml_column(y) > column ? column : column - 1, 0);
+    if (y->out.size <= y->wanted) y->found = mark;
+    DCPI_YAML_PUT(y, "null");
+    return 1;
+}
+static int dcpi_yaml_sequence(dcpi_yaml *y) {
+    const int64_t column = dcpi_yaml_column(y);
+    const char *from = y->at;
+    int count = 0;
+    dcpi_yaml_note(y);
+    if (!dcpi_yaml_enter(y, from)) return 0;
+    DCPI_YAML_PUT(y, "[");
+    while (y->at < y->end && dcpi_yaml_column(y) == column && dcpi_yaml_is_mark(y, y->at, '-')) {
+        if (count++ > 0) DCPI_YAML_PUT(y, ", ");
+        y->at++;
+        if (!dcpi_yaml_block_value(y, column, 1)) return 0;
+    }
+    DCPI_YAML_PUT(y, "]");
+    y->depth--;
+    return 1;
+}
+/* A key that is not the first of its map; y->at moves to its ':'. */
+static int dcpi_yaml_block_key(dcpi_yaml *y, int64_t column) {
+    const char *text = y->at, *line = y->line, *end;
+    if (*text == '"' || *text == '\'') {
+        if (!dcpi_yaml_quoted(y, column - 1)) return 0;
+        if (y->line != line) return dcpi_yaml_fail(y, text, "a key must stand on one line");
+        dcpi_yaml_blanks(y);
+        if (dcpi_yaml_is_colon(y, y->at, 0)) return 1;
+        return dcpi_yaml_unexpected(y, y->at, "behind a key, where ':' and a space were expected");
+    }
+    if (!dcpi_yaml_begins_plain(y, text, 0)) return dcpi_yaml_refuse(y);
+    dcpi_yaml_note(y);
+    if (!dcpi_yaml_plain_line(y, 0, &end)) return 0;
+    if (y->at == y->end || *y->at != ':') return dcpi_yaml_fail(y, text, "expected a key and ':', like the lines before it");
+    if (end - text == 2 && memcmp(text, "<<", 2) == 0) return dcpi_yaml_fail(y, text, "merge keys (<<) are not accepted");
+    dcpi_yaml_put_string(y, text, end);
+    return 1;
+}
+/* A map, from behind its first key on. */
+static int dcpi_yaml_map(dcpi_yaml *y, int64_t column) {
+    for (;;) {
+        DCPI_YAML_PUT(y, ": ");
+        y->at++;
+        if (!dcpi_yaml_block_value(y, column, 0)) return 0;
+        if (y->at == y->end || dcpi_yaml_column(y) != column) break;
+        DCPI_YAML_PUT(y, ", ");
+        if (!dcpi_yaml_block_key(y, column)) return 0;
+    }
+    DCPI_YAML_PUT(y, " }");
+    y->depth--;
+    return 1;
+}
+/* A map where a first key was found; has_tab: a tab stands before it on its line, as if it were indentation. */
+static int dcpi_yaml_map_begin(dcpi_yaml *y, const char *key, size_t from, int has_tab) {
+    if (has_tab) return dcpi_yaml_fail(y, key, "a tab as indentation; YAML indents with spaces");
+    if (!dcpi_yaml_enter(y, key)) return 0;
+    dcpi_yaml_open_before(y, from);
+    return dcpi_yaml_map(y, (int64_t)(key - y->line));
+}
+static int dcpi_yaml_block_quoted(dcpi_yaml *y, int64_t parent, int has_tab) {
+    const size_t from = y->out.size;
+    const char *text = y->at, *line = y->line;
+    if (!dcpi_yaml_quoted(y, parent)) return 0;
+    if (y->line != line) return dcpi_yaml_line_end(y);
+    dcpi_yaml_blanks(y);
+    return dcpi_yaml_is_colon(y, y->at, 0) ? dcpi_yaml_map_begin(y, text, from, has_tab) : dcpi_yaml_line_end(y);
+}
+static int dcpi_yaml_block_plain(dcpi_yaml *y, int64_t parent, int has_tab) {
+    const size_t from = y->out.size;
+    const char *text = y->at, *end;
+    dcpi_yaml_note(y);
+    if (!dcpi_yaml_plain_line(y, 0, &end)) return 0;
+    if (y->at == y->end || *y->at != ':') return dcpi_yaml_plain_rest(y, parent, 0, 0, text, end) && dcpi_yaml_line_end(y);
+    if (end - text == 2 && memcmp(text, "<<", 2) == 0) return dcpi_yaml_fail(y, text, "merge keys (<<) are not accepted");
+    dcpi_yaml_put_string(y, text, end);
+    return dcpi_yaml_map_begin(y, text, from, has_tab);
+}
+static int dcpi_yaml_block_node(dcpi_yaml *y, int64_t parent, int has_tab) {
+    const char *text = y->at;
+    if (dcpi_yaml_is_mark(y, text, '-'))
+        return has_tab ? dcpi_yaml_fail(y, text, "a tab as indentation; YAML indents with spaces") : dcpi_yaml_sequence(y);
+    if (*text == '"' || *text == '\'') return dcpi_yaml_block_quoted(y, parent, has_tab);
+    if (*text == '[' || *text == '{') {
+        if (!dcpi_yaml_flow_collection(y, parent)) return 0;
+        dcpi_yaml_blanks(y);
+        if (dcpi_yaml_is_colon(y, y->at, 0)) return dcpi_yaml_fail(y, text, "complex keys ([...] or {...} before ':') are not accepted");
+        return dcpi_yaml_line_end(y);
+    }
+    return dcpi_yaml_begins_plain(y, text, 0) ? dcpi_yaml_block_plain(y, parent, has_tab) : dcpi_yaml_refuse(y);
+}
+
+/* ---- documents */
+static int dcpi_yaml_document(dcpi_yaml *y) {
+    if (y->end - y->at >= 3 && memcmp(y->at, "\xEF\xBB\xBF", 3) == 0)
+        return dcpi_yaml_fail(y, y->at, "a byte order mark stands before the document; it is not accepted");
+    if (!dcpi_yaml_is_marker(y, "---") && !dcpi_yaml_indent(y)) return 0;
+    while (y->at < y->end && (*y->at == '#' || *y->at == ' ' || dcpi_yaml_is_break(y, y->at)) && !dcpi_yaml_is_marker(y, "---")) {
+        if (*y->at == '#') { if (!dcpi_yaml_comment(y)) return 0; continue; }
+        if (*y->at == ' ') { y->at++; continue; }
+        y->at += *y->at == '\r' ? 2 : 1;
+        y->line = y->at;
+        if (!dcpi_yaml_is_marker(y, "---") && !dcpi_yaml_indent(y)) return 0;
+    }
+    if (dcpi_yaml_is_marker(y, "---")) {
+        y->at += 3;
+        dcpi_yaml_blanks(y);
+        if (y->at < y->end && strchr("&*!|>%", *y->at)) return dcpi_yaml_refuse(y);
+        if (!dcpi_yaml_is_break(y, y->at) && *y->at != '#') return dcpi_yaml_fail(y, y->at, "a value on the line of '---'; begin a line of its own");
+        if (!dcpi_yaml_next(y)) return 0;
+    }
+    if (y->at == y->end) return dcpi_yaml_fail(y, y->at, "the document is empty");
+    if (!dcpi_yaml_block_node(y, -1, 0)) return 0;
+    if (y->at == y->end) return 1;
+    return dcpi_yaml_fail(y, y->at, "this line's indentation fits none of the lines above it");
+}
+/* The document as JSON text, in out, which is freed in any case. */
+static dcp_status dcpi_yaml_to_json(const char *text, size_t size, size_t wanted, dcpi_yaml *y, dcp_error *err) {
+    void *memory = NULL;
+    memset(y, 0, sizeof *y);
+    y->start = y->at = y->line = y->found = text;
+    y->end = text + size;
+    y->wanted = wanted;
+    y->err = err;
+    (void)dcpi_succeed(err);
+    if (dcpi_grow(&memory, &y->out.capacity, size, 1, NULL)) y->out.data = (char *)memory;     /* more or less; else it grows */
+    (void)dcpi_yaml_document(y);
+    if (!y->status && y->out.failed) y->status = dcpi_no_memory(err, y->out.capacity);
+    return y->status;
+}
+/* Where a byte of the JSON text comes from; user: the dcpi_yaml. */
+static void dcpi_yaml_place(void *user, size_t offset, dcpi_json_place *out) {
+    const dcpi_yaml *made = (const dcpi_yaml *)user;
+    dcpi_yaml again;
+    (void)dcpi_yaml_to_json(made->start, (size_t)(made->end - made->start), offset, &again, NULL);
+    dcpi_buffer_free(&again.out);
+    dcpi_text_place(again.start, again.found, out);
+}
+DCPDEF dcp_status dcp_yaml_parse(const char *text, size_t size, dcp_json **out, dcp_error *err) {
+    dcpi_yaml y;
+    dcp_status status;
+    *out = NULL;
+    if (!text) return dcpi_fail(err, DCP_E_INVALID, "dcp_yaml_parse: text is NULL");
+    status = dcpi_yaml_to_json(text, size, SIZE_MAX, &y, err);
+    if (!status) status = dcpi_json_tree(y.out.data, y.out.size, dcpi_yaml_place, &y, out, err);
+    dcpi_buffer_free(&y.out);
+    return status;
+}
+
+/* ================================================================================================================================
  * >>integrity   The last members of a document: its digest and, if it is signed, its signature.
  *
  * A document ends, byte for byte, in
@@ -4799,21 +5526,31 @@ DCPDEF dcp_status dcp_json_write(const dcp_json *json, int indent, char **text, 
  * and an empty key; H = HMAC-SHA-256(key, T), or what a signer makes of T. So one pass streams a document of any size, and a signer sees a
  * few hundred bytes.
  *
+ * A document in YAML ends in the lines
+ *     signature: { algorithm: "A", key: "K", value: "H" }\nintegrity: { algorithm: "sha256", value: "V" }\n
+ * and the body is what stands before the line.
+ *
  * A reader looks for that exact tail in the raw bytes and checks it before anything is parsed: a parser never sees bytes that are damaged.
- * A newline cannot stand inside a JSON string, so in a document that parses, a tail that is found is the end of its outermost object.
+ * A newline cannot stand inside a JSON string, so in a document that parses, a tail that is found is the end of its outermost object. Nor
+ * can a YAML scalar or flow collection that has begun before that line end in it, so there it is a member of the outermost map.
  * ============================================================================================================================== */
-#define DCPI_INTEGRITY_OPEN ",\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \""
-#define DCPI_INTEGRITY_CLOSE "\" }\n}\n"
-#define DCPI_SIGNATURE_OPEN ",\n  \"signature\": { \"algorithm\": \""
-#define DCPI_SIGNATURE_KEY "\", \"key\": \""
-#define DCPI_SIGNATURE_VALUE "\", \"value\": \""
-#define DCPI_SIGNATURE_CLOSE "\" }"
-#define DCPI_LENGTH(literal) (sizeof(literal) - 1)
-#define DCPI_INTEGRITY_SIZE (DCPI_LENGTH(DCPI_INTEGRITY_OPEN) + 64 + DCPI_LENGTH(DCPI_INTEGRITY_CLOSE))
+typedef struct dcpi_tail_form {         /* the literal parts of a tail, between what varies */
+    const char *signature_open, *signature_key, *signature_value, *signature_close, *integrity_open, *integrity_close;
+} dcpi_tail_form;
+static const dcpi_tail_form dcpi_tail_json = {
+    ",\n  \"signature\": { \"algorithm\": \"", "\", \"key\": \"", "\", \"value\": \"", "\" }",
+    ",\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \"", "\" }\n}\n"
+};
+static const dcpi_tail_form dcpi_tail_yaml = {
+    "signature: { algorithm: \"", "\", key: \"", "\", value: \"", "\" }\n",
+    "integrity: { algorithm: \"sha256\", value: \"", "\" }\n"
+};
 #define DCPI_INTEGRITY_TEXT 384         /* more than the longest T */
 
 #define DCPI_TYPE_METADATA "metadata/json"
 #define DCPI_TYPE_CHECKPOINT "checkpoint/json"
+#define DCPI_TYPE_MANIFEST "manifest/json"
+#define DCPI_TYPE_MANIFEST_YAML "manifest/yaml"
 static const char dcpi_hmac_name[] = "hmac-sha256";
 
 /* Takes bytes that are being made, in order. */
@@ -4897,6 +5634,8 @@ static dcp_status dcpi_verifier_check(const dcp_verifier *verifier, dcp_error *e
     return status == DCP_OK ? dcpi_succeed(err) : status;
 }
 
+static const dcpi_tail_form *dcpi_tail_form_of(const char *type) { return dcpi_ends_with(type, "/yaml") ? &dcpi_tail_yaml : &dcpi_tail_json; }
+
 /* ---- the text T -------------------------------------------------------------------------------------------------------------- */
 static size_t dcpi_integrity_text(char text[DCPI_INTEGRITY_TEXT], const char *type, const char *algorithm, const char *key, uint64_t size,
                                   const uint8_t body[32]) {
@@ -4945,12 +5684,13 @@ static dcp_status dcpi_integrity_write(void *user, const void *data, size_t size
     dcpi_sha_update(&stream->sha, data, size);
     return stream->sink(stream->user, data, size, err);
 }
-static int64_t dcpi_integrity_tail_size(const dcp_signer *signer) {
-    size_t size = DCPI_INTEGRITY_SIZE;
+static int64_t dcpi_integrity_tail_size(const char *type, const dcp_signer *signer) {
+    const dcpi_tail_form *form = dcpi_tail_form_of(type);
+    size_t size = strlen(form->integrity_open) + 64 + strlen(form->integrity_close);
     if (!signer) return (int64_t)size;
-    size += DCPI_LENGTH(DCPI_SIGNATURE_OPEN) + strlen(signer->algorithm) + DCPI_LENGTH(DCPI_SIGNATURE_KEY);
-    size += (signer->key_id ? strlen(signer->key_id) : 0) + DCPI_LENGTH(DCPI_SIGNATURE_VALUE);
-    size += 2 * signer->size + DCPI_LENGTH(DCPI_SIGNATURE_CLOSE);
+    size += strlen(form->signature_open) + strlen(signer->algorithm) + strlen(form->signature_key);
+    size += (signer->key_id ? strlen(signer->key_id) : 0) + strlen(form->signature_value);
+    size += 2 * signer->size + strlen(form->signature_close);
     return (int64_t)size;
 }
 static dcp_status dcpi_integrity_make_signature(const dcpi_integrity *stream, uint8_t *signature, dcp_error *err) {
@@ -4973,6 +5713,7 @@ static dcp_status dcpi_integrity_make_signature(const dcpi_integrity *stream, ui
 }
 static dcp_status dcpi_integrity_write_signature(dcpi_integrity *stream, dcp_error *err) {
     const dcp_signer *signer = stream->signer;
+    const dcpi_tail_form *form = dcpi_tail_form_of(stream->type);
     dcpi_buffer member = {NULL, 0, 0, 0};
     dcp_status status;
     uint8_t *signature;
@@ -4984,13 +5725,13 @@ static dcp_status dcpi_integrity_write_signature(dcpi_integrity *stream, dcp_err
     if (status != DCP_OK) { dcpi_free(signature); return status; }
     dcpi_hex_encode(signature, signer->size, digits);
 
-    dcpi_buffer_text(&member, DCPI_SIGNATURE_OPEN);
+    dcpi_buffer_text(&member, form->signature_open);
     dcpi_buffer_text(&member, signer->algorithm);
-    dcpi_buffer_text(&member, DCPI_SIGNATURE_KEY);
+    dcpi_buffer_text(&member, form->signature_key);
     dcpi_buffer_text(&member, signer->key_id ? signer->key_id : "");
-    dcpi_buffer_text(&member, DCPI_SIGNATURE_VALUE);
+    dcpi_buffer_text(&member, form->signature_value);
     dcpi_buffer_add(&member, digits, 2 * signer->size);
-    dcpi_buffer_text(&member, DCPI_SIGNATURE_CLOSE);
+    dcpi_buffer_text(&member, form->signature_close);
     status = member.failed ? dcpi_no_memory(err, member.size) : dcpi_integrity_write(stream, member.data, member.size, err);
     dcpi_buffer_free(&member);
     dcpi_free(signature);
@@ -4998,11 +5739,13 @@ static dcp_status dcpi_integrity_write_signature(dcpi_integrity *stream, dcp_err
 }
 /* The tail: all that is missing after the last member of the outermost object, its closing brace included. */
 static dcp_status dcpi_integrity_end(dcpi_integrity *stream, dcp_error *err) {
-    char member[DCPI_INTEGRITY_SIZE];
+    const dcpi_tail_form *form = dcpi_tail_form_of(stream->type);
+    char member[160], digits[65];
     uint8_t body[32], value[32];
+    int length;
     dcp_status status;
     if (!stream->sink) {
-        stream->size += dcpi_integrity_tail_size(stream->signer);
+        stream->size += dcpi_integrity_tail_size(stream->type, stream->signer);
         return dcpi_succeed(err);
     }
     if (stream->signer) {
@@ -5011,11 +5754,11 @@ static dcp_status dcpi_integrity_end(dcpi_integrity *stream, dcp_error *err) {
     }
     dcpi_integrity_digest(&stream->sha, body);
     dcpi_integrity_value(stream->type, (uint64_t)stream->size, body, value);
-    memcpy(member, DCPI_INTEGRITY_OPEN, DCPI_LENGTH(DCPI_INTEGRITY_OPEN));
-    dcpi_hex_encode(value, 32, member + DCPI_LENGTH(DCPI_INTEGRITY_OPEN));
-    memcpy(member + DCPI_LENGTH(DCPI_INTEGRITY_OPEN) + 64, DCPI_INTEGRITY_CLOSE, DCPI_LENGTH(DCPI_INTEGRITY_CLOSE));
-    stream->size += (int64_t)sizeof member;
-    return stream->sink(stream->user, member, sizeof member, err);
+    dcpi_hex_encode(value, 32, digits);
+    digits[64] = '\0';
+    length = snprintf(member, sizeof member, "%s%s%s", form->integrity_open, digits, form->integrity_close);
+    stream->size += length;
+    return stream->sink(stream->user, member, (size_t)length, err);
 }
 
 /* ---- reading: the tail is read backwards ------------------------------------------------------------------------------------- */
@@ -5037,39 +5780,43 @@ static size_t dcpi_tail_run(const char *text, size_t *end, int (*is_kind)(char),
     }
     return count;
 }
-static void dcpi_tail_find_signature(const char *text, dcpi_tail *tail) {
+/* The beginning of a member of the tail. In YAML it begins a line. */
+static int dcpi_tail_open(const char *text, size_t *end, const dcpi_tail_form *form, const char *literal) {
+    return dcpi_tail_literal(text, end, literal) && (form == &dcpi_tail_json || *end == 0 || text[*end - 1] == '\n');
+}
+static void dcpi_tail_find_signature(const char *text, const dcpi_tail_form *form, dcpi_tail *tail) {
     size_t end = tail->body, digits, key, key_length, algorithm, algorithm_length;
     tail->signed_body = tail->body;
-    if (!dcpi_tail_literal(text, &end, DCPI_SIGNATURE_CLOSE)) return;
+    if (!dcpi_tail_literal(text, &end, form->signature_close)) return;
     digits = dcpi_tail_run(text, &end, dcpi_is_lower_hex, 2 * (size_t)DCP_LIMIT_SIGNATURE);
     tail->signature = text + end;
-    if (digits == 0 || digits % 2 != 0 || !dcpi_tail_literal(text, &end, DCPI_SIGNATURE_VALUE)) return;
+    if (digits == 0 || digits % 2 != 0 || !dcpi_tail_literal(text, &end, form->signature_value)) return;
     key_length = dcpi_tail_run(text, &end, dcpi_is_key_char, 128);
     key = end;
-    if (!dcpi_tail_literal(text, &end, DCPI_SIGNATURE_KEY)) return;
+    if (!dcpi_tail_literal(text, &end, form->signature_key)) return;
     algorithm_length = dcpi_tail_run(text, &end, dcpi_is_algorithm_char, 32);
     algorithm = end;
-    if (algorithm_length == 0 || !dcpi_tail_literal(text, &end, DCPI_SIGNATURE_OPEN)) return;
+    if (algorithm_length == 0 || !dcpi_tail_open(text, &end, form, form->signature_open)) return;
     memcpy(tail->key, text + key, key_length);
     memcpy(tail->algorithm, text + algorithm, algorithm_length);
     tail->signature_digits = digits;
     tail->signed_body = end;
     tail->is_signed = 1;
 }
-static void dcpi_tail_find(const char *text, size_t size, dcpi_tail *tail, uint8_t value[32]) {
+static void dcpi_tail_find(const char *text, size_t size, const dcpi_tail_form *form, dcpi_tail *tail, uint8_t value[32]) {
     size_t end = size;
     memset(tail, 0, sizeof *tail);
-    if (!dcpi_tail_literal(text, &end, DCPI_INTEGRITY_CLOSE)) return;
+    if (!dcpi_tail_literal(text, &end, form->integrity_close)) return;
     if (dcpi_tail_run(text, &end, dcpi_is_lower_hex, 64) != 64) return;
     (void)dcpi_hex_decode(text + end, 64, value);
-    if (!dcpi_tail_literal(text, &end, DCPI_INTEGRITY_OPEN)) return;
+    if (!dcpi_tail_open(text, &end, form, form->integrity_open)) return;
     tail->present = 1;
     tail->body = end;
-    dcpi_tail_find_signature(text, tail);
+    dcpi_tail_find_signature(text, form, tail);
 }
 /* Which of the format's kinds of document has this digest? Only for a message: NULL if none. */
 static const char *dcpi_tail_type(uint64_t size, const uint8_t body[32], const uint8_t value[32]) {
-    static const char *const types[] = {DCPI_TYPE_METADATA, DCPI_TYPE_CHECKPOINT, "manifest/json"};
+    static const char *const types[] = {DCPI_TYPE_METADATA, DCPI_TYPE_CHECKPOINT, DCPI_TYPE_MANIFEST, DCPI_TYPE_MANIFEST_YAML};
     uint8_t other[32];
     size_t i;
     for (i = 0; i < DCPI_COUNT(types); i++) {
@@ -5130,7 +5877,7 @@ static dcp_status dcpi_integrity_check(const char *type, const char *text, size_
     dcpi_sha sha;
     memset(tail, 0, sizeof *tail);
     if (status != DCP_OK) return status;
-    dcpi_tail_find(text, size, tail, value);
+    dcpi_tail_find(text, size, dcpi_tail_form_of(type), tail, value);
     if (!tail->present) {
         if (!verifier) return dcpi_succeed(err);
         return dcpi_fail(err, DCP_E_SIGNATURE,
@@ -6096,7 +6843,14 @@ DCPDEF void dcp_validation_free(dcp_validation *validation) {
 #define DCPI_META_REGION 4096                           /* regions of a single file start at its multiples */
 static const char dcpi_tree_prefix[] = "sha256-tree:";
 
+typedef struct dcpi_member_words {       /* the members that have another name in a manifest */
+    const char *type, *global_shape, *global_offset, *block_size, *block_checksums, *fields;
+} dcpi_member_words;
+static const dcpi_member_words dcpi_check_metadata_words = {"dataType", "globalShape", "globalOffset", "blockSize", "blockChecksums", "customFields"};
+
 typedef struct dcpi_checker {
+    const dcpi_member_words *say;
+    char prefix[64];                    /* where the shards or members stand that are looked at: "router_state.layers[3]"; mostly "" */
     const dcp_metadata *metadata;
     dcp_validation *out;
     size_t shard, tensor;               /* what is looked at; DCPI_META_NONE: the whole document, the whole shard */
@@ -6114,7 +6868,8 @@ static void dcpi_check_report(dcpi_checker *c, int is_error, const char *member,
         if (is_error) c->more_errors++; else c->more_warnings++;
         return;
     }
-    if (c->shard != DCPI_META_NONE) used += (size_t)snprintf(message, 64, "shards[%" PRIu64 "]", (uint64_t)c->shard);
+    used += (size_t)snprintf(message, sizeof c->prefix, "%s", c->prefix);
+    if (c->shard != DCPI_META_NONE) used += (size_t)snprintf(message + used, 64, "%sshards[%" PRIu64 "]", used > 0 ? "." : "", (uint64_t)c->shard);
     if (c->tensor != DCPI_META_NONE) used += (size_t)snprintf(message + used, 64, ".tensors[%" PRIu64 "]", (uint64_t)c->tensor);
     used += (size_t)snprintf(message + used, 128, "%s%s: ", used > 0 && member[0] != '\0' ? "." : "", member);
     (void)vsnprintf(message + used, sizeof message - used, format, arguments);
@@ -6187,10 +6942,10 @@ static void dcpi_check_shape(dcpi_checker *c, const dcp_tensor_metadata *tensor)
                          tensor->data_type, size);
 }
 static void dcpi_check_type(dcpi_checker *c, const dcp_tensor_metadata *tensor) {
-    if (!tensor->data_type || tensor->data_type[0] == '\0') { dcpi_check_error(c, "dataType", "a data type is required"); return; }
+    if (!tensor->data_type || tensor->data_type[0] == '\0') { dcpi_check_error(c, c->say->type, "a data type is required"); return; }
     if (dcpi_check_type_of(c, tensor->data_type) != DCP_OPAQUE) return;
-    if (!dcpi_is_name(tensor->data_type, DCP_LIMIT_NAME)) { dcpi_check_error(c, "dataType", "not a printable name"); return; }
-    dcpi_check_warning(c, "dataType", "\"%.64s\" is unknown to this version; its size is not checked", tensor->data_type);
+    if (!dcpi_is_name(tensor->data_type, DCP_LIMIT_NAME)) { dcpi_check_error(c, c->say->type, "not a printable name"); return; }
+    dcpi_check_warning(c, c->say->type, "\"%.64s\" is unknown to this version; its size is not checked", tensor->data_type);
 }
 static int dcpi_check_is_placement(const char *text) {
     return strcmp(text, "sharded") == 0 || strcmp(text, "replicated") == 0 || strcmp(text, "private") == 0;
@@ -6198,11 +6953,11 @@ static int dcpi_check_is_placement(const char *text) {
 /* One dimension of a piece in its whole. */
 static int dcpi_check_global(dcpi_checker *c, const dcp_tensor_metadata *tensor, int d) {
     int64_t whole = tensor->global_shape[d], from = tensor->global_offset[d], count = tensor->shape[d], end;
-    if (whole < 0) dcpi_check_error(c, "globalShape", "dimension %d is negative: %" PRId64, d, whole);
-    else if (from < 0) dcpi_check_error(c, "globalOffset", "dimension %d is negative: %" PRId64, d, from);
+    if (whole < 0) dcpi_check_error(c, c->say->global_shape, "dimension %d is negative: %" PRId64, d, whole);
+    else if (from < 0) dcpi_check_error(c, c->say->global_offset, "dimension %d is negative: %" PRId64, d, from);
     else if (count >= 0 && (!dcpi_add(from, count, &end) || end > whole))
-        dcpi_check_error(c, "globalOffset", "dimension %d: %" PRId64 " elements from %" PRId64 " on do not fit into globalShape's %" PRId64,
-                         d, count, from, whole);
+        dcpi_check_error(c, c->say->global_offset, "dimension %d: %" PRId64 " elements from %" PRId64 " on do not fit into %s's %" PRId64,
+                         d, count, from, c->say->global_shape, whole);
     else return count >= 0;
     return 0;
 }
@@ -6212,7 +6967,7 @@ static void dcpi_check_placement(dcpi_checker *c, const dcp_tensor_metadata *ten
     if (!tensor->placement) {
         for (d = 0; d < ndim; d++) {
             if (tensor->global_shape[d] == 0 && tensor->global_offset[d] == 0) continue;
-            dcpi_check_error(c, "placement", "a placement is required beside globalShape and globalOffset");
+            dcpi_check_error(c, "placement", "a placement is required beside %s and %s", c->say->global_shape, c->say->global_offset);
             return;
         }
         return;
@@ -6221,29 +6976,29 @@ static void dcpi_check_placement(dcpi_checker *c, const dcp_tensor_metadata *ten
         dcpi_check_error(c, "placement", "\"%.64s\" is none of sharded, replicated, private", tensor->placement);
     for (d = 0; d < ndim; d++) if (!dcpi_check_global(c, tensor, d)) return;
     if (!dcpi_check_elements(ndim, tensor->global_shape, &elements))
-        dcpi_check_error(c, "globalShape", "the number of elements does not fit in 64 bits");
+        dcpi_check_error(c, c->say->global_shape, "the number of elements does not fit in 64 bits");
     if (strcmp(tensor->placement, "private") == 0 && ndim > 0 && memcmp(tensor->shape, tensor->global_shape,
                                                                         (size_t)ndim * sizeof tensor->shape[0]) != 0)
-        dcpi_check_error(c, "globalShape", "a private tensor is whole: it must equal the shape");
+        dcpi_check_error(c, c->say->global_shape, "a private tensor is whole: it must equal the shape");
 }
 static void dcpi_check_blocks(dcpi_checker *c, const dcp_tensor_metadata *tensor) {
     int64_t size = tensor->block_size, wanted;
     if (size == 0) {
-        if (tensor->block_count > 0) dcpi_check_error(c, "blockSize", "a block size is required beside blockChecksums");
+        if (tensor->block_count > 0) dcpi_check_error(c, c->say->block_size, "a block size is required beside %s", c->say->block_checksums);
         return;
     }
     if (size < 262144 || size > ((int64_t)1 << 30) || !dcpi_is_power_of_two((uint64_t)size)) {
-        dcpi_check_error(c, "blockSize", "%" PRId64 " is not a power of two from 256 KiB to 1 GiB", size);
+        dcpi_check_error(c, c->say->block_size, "%" PRId64 " is not a power of two from 256 KiB to 1 GiB", size);
         return;
     }
     if (tensor->size < 0) return;
     wanted = tensor->size / size + (tensor->size % size != 0);
     if ((uint64_t)wanted != (uint64_t)tensor->block_count)
-        dcpi_check_error(c, "blockChecksums", "%" PRIu64 " digests, but %" PRId64 " bytes have %" PRId64 " blocks of %" PRId64,
+        dcpi_check_error(c, c->say->block_checksums, "%" PRIu64 " digests, but %" PRId64 " bytes have %" PRId64 " blocks of %" PRId64,
                          (uint64_t)tensor->block_count,
                          tensor->size, wanted, size);
     else if (wanted > 0 && !tensor->block_checksums)
-        dcpi_check_error(c, "blockChecksums", "the digests are missing");
+        dcpi_check_error(c, c->say->block_checksums, "the digests are missing");
 }
 static void dcpi_check_tensor(dcpi_checker *c, const dcp_tensor_metadata *tensor) {
     if (!tensor->name || tensor->name[0] == '\0') dcpi_check_error(c, "name", "a name is required");
@@ -6366,15 +7121,18 @@ static void dcpi_check_checksum(dcpi_checker *c, const dcp_shard_metadata *shard
     if (dcpi_check_tree(c, shard, digest) && !dcpi_sha_equal(digest, stated, 32))
         dcpi_check_error(c, "checksum", "it is not the SHA-256 of the shard's block digests");
 }
+static void dcpi_check_path(dcpi_checker *c, const char *member, const char *path) {
+    if (!path || path[0] == '\0') dcpi_check_error(c, member, "a file path is required");
+    else if (strlen(path) > (size_t)DCP_LIMIT_PATH)
+        dcpi_check_error(c, member, "longer than %d bytes", (int)DCP_LIMIT_PATH);
+    else if (!dcpi_key_is_valid(path))
+        dcpi_check_error(c, member,
+                         "\"%.200s\" is not a relative path that stays beside the document (parts joined by '/', none empty, \".\" or "
+                         "\"..\", no '\\', ':' or control characters)", path);
+}
 static void dcpi_check_shard(dcpi_checker *c, const dcp_shard_metadata *shard) {
     size_t t;
-    if (!shard->file_path || shard->file_path[0] == '\0') dcpi_check_error(c, "filePath", "a file path is required");
-    else if (strlen(shard->file_path) > (size_t)DCP_LIMIT_PATH)
-        dcpi_check_error(c, "filePath", "longer than %d bytes", (int)DCP_LIMIT_PATH);
-    else if (!dcpi_key_is_valid(shard->file_path))
-        dcpi_check_error(c, "filePath",
-                         "\"%.200s\" is not a relative path that stays beside the document (parts joined by '/', none empty, \".\" or "
-                         "\"..\", no '\\', ':' or control characters)", shard->file_path);
+    dcpi_check_path(c, "filePath", shard->file_path);
     if (shard->file_size < 0) dcpi_check_error(c, "fileSize", "must not be negative: %" PRId64, shard->file_size);
     if (shard->tensor_count > 0 && !shard->tensors) { dcpi_check_error(c, "tensors", "the tensors are missing"); return; }
     for (t = 0; t < shard->tensor_count; t++) {
@@ -6655,17 +7413,17 @@ static void dcpi_check_fields(dcpi_checker *c) {
     const dcp_metadata *m = c->metadata;
     const dcp_field **order;
     size_t count = 0, f;
-    if (m->field_count > 0 && !m->fields) { dcpi_check_error(c, "customFields", "the fields are missing"); return; }
+    if (m->field_count > 0 && !m->fields) { dcpi_check_error(c, c->say->fields, "the fields are missing"); return; }
     order = (const dcp_field **)dcpi_alloc_array(m->field_count, sizeof *order, NULL);
     if (!order) { c->no_memory = 1; return; }
     for (f = 0; f < m->field_count; f++) {
         if (m->fields[f].key && m->fields[f].value) order[count++] = &m->fields[f];
-        else dcpi_check_error(c, "customFields", "field %" PRIu64 " has no %s", (uint64_t)f, m->fields[f].key ? "value" : "key");
+        else dcpi_check_error(c, c->say->fields, "field %" PRIu64 " has no %s", (uint64_t)f, m->fields[f].key ? "value" : "key");
     }
     if (dcpi_sort((const void **)order, count, dcpi_check_by_key, NULL) != DCP_OK) c->no_memory = 1;
     for (f = 1; f < count && !c->no_memory; f++)
         if (strcmp(order[f - 1]->key, order[f]->key) == 0)
-            dcpi_check_error(c, "customFields", "the key \"%.200s\" stands there twice", order[f]->key);
+            dcpi_check_error(c, c->say->fields, "the key \"%.200s\" stands there twice", order[f]->key);
     dcpi_free((void *)order);
 }
 static void dcpi_check_shards(dcpi_checker *c) {
@@ -6703,6 +7461,7 @@ DCPDEF dcp_status dcp_metadata_validate(const dcp_metadata *metadata, dcp_valida
     if (out) memset(out, 0, sizeof *out);
     if (!metadata || !out) return DCP_E_INVALID;
     memset(&c, 0, sizeof c);
+    c.say = &dcpi_check_metadata_words;
     c.metadata = metadata;
     c.out = out;
     c.shard = c.tensor = DCPI_META_NONE;
@@ -6739,7 +7498,9 @@ typedef enum dcpi_kind {                /* what is read, and into what */
     DCPI_KIND_OBJECT,                   /* const char *: the text of an object */
     DCPI_KIND_SHAPE, DCPI_KIND_GLOBAL_SHAPE, DCPI_KIND_GLOBAL_OFFSET, DCPI_KIND_DIGESTS,
     DCPI_KIND_SHARDING, DCPI_KIND_TRAINING, DCPI_KIND_FIELDS, DCPI_KIND_SHARDS, DCPI_KIND_TENSORS,
-    DCPI_KIND_SIGNATURE, DCPI_KIND_INTEGRITY            /* read before, as bytes */
+    DCPI_KIND_SIGNATURE, DCPI_KIND_INTEGRITY,           /* read before, as bytes */
+    DCPI_KIND_TIERS, DCPI_KIND_POOL, DCPI_KIND_OPTIMIZER, DCPI_KIND_ROUTER, DCPI_KIND_LAYERS, DCPI_KIND_READER, DCPI_KIND_EXPERT_KEY,
+    DCPI_KIND_BUDGET, DCPI_KIND_SEED                    /* of a manifest */
 } dcpi_kind;
 typedef struct dcpi_member { dcpi_kind kind; size_t offset; int is_addition; } dcpi_member;     /* addition: to the seed's format */
 typedef struct dcpi_record {
@@ -7266,15 +8027,19 @@ DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, char **text, 
 }
 
 /* ---- parsing: straight into the structs, by the schema ----------------------------------------------------------------------- */
-#define DCPI_PARSE_LEVELS 3             /* objects of the schema that are open at once: the document, a shard, a tensor */
+#define DCPI_PARSE_LEVELS 4             /* objects of the schema that are open at once: a manifest, its router_state, a layer, a shard */
 #define DCPI_PARSE_ENTRY 24             /* bytes that a shard or tensor has at least, on the average: real ones have three times as many */
 
 typedef struct dcpi_parser {
     dcpi_json_reader json;              /* its arena is the document's */
     dcpi_meta *meta;
+    void *manifest;                     /* instead, if it is one: a dcpi_manifest_own, */
+    int (*of_manifest)(struct dcpi_parser *p, const dcpi_member *member, void *record);         /* and who reads what only it has */
+    const char *const *name;            /* of the tensor that is read */
     size_t size, entries;               /* bytes of the document; shards and tensors so far */
     size_t shard, tensor;               /* what is being read; DCPI_META_NONE */
     const char *path, *member;          /* likewise, for messages */
+    char prefix[64];                    /* in a manifest: where the shards stand that are read: "router_state.layers[3]" */
     int has_additions, has_signature, has_sharding;
     int ndim[3];                        /* of the tensor: of shape, globalShape, globalOffset; -1: absent */
     const char *type; size_t type_length;       /* the last data type */
@@ -7301,9 +8066,30 @@ static int dcpi_parse_object_text(dcpi_parser *p, const char **to) {
     *to = dcpi_arena_text(p->json.arena, raw.text, raw.length, p->json.err);
     return *to ? 1 : dcpi_json_no_memory(&p->json);
 }
+/* An integer; in a manifest, 10_000 too, which is a string in YAML 1.2. */
+static int dcpi_parse_int64(dcpi_parser *p, int64_t *to) {
+    dcpi_json_span text;
+    uint64_t value = 0;
+    size_t i;
+    int has_joint = 0;
+    if (!p->manifest || dcpi_json_peek(&p->json) != '"') return dcpi_json_int64(&p->json, to);
+    if (!dcpi_json_string(&p->json, &text)) return 0;
+    for (i = 0; i < text.length; i++) {
+        const unsigned digit = (unsigned)((unsigned char)text.text[i] - '0');
+        const int is_joint = text.text[i] == '_' && i > 0 && i + 1 < text.length && text.text[i - 1] != '_';
+        has_joint |= is_joint;
+        if (is_joint) continue;
+        if (digit > 9) break;
+        if (value > ((uint64_t)INT64_MAX - digit) / 10) return dcpi_parse_fail(p, "the integer does not fit 64 bits");
+        value = value * 10 + digit;
+    }
+    if (i < text.length || !has_joint) return dcpi_parse_fail(p, "expected an integer, found a string");
+    *to = (int64_t)value;
+    return 1;
+}
 static int dcpi_parse_int(dcpi_parser *p, int *to) {
     int64_t value;
-    if (!dcpi_json_int64(&p->json, &value)) return 0;
+    if (!dcpi_parse_int64(p, &value)) return 0;
     if (value < INT_MIN || value > INT_MAX) return dcpi_parse_fail(p, "the number does not fit 32 bits");
     *to = (int)value;
     return 1;
@@ -7338,15 +8124,15 @@ static int dcpi_parse_placement(dcpi_parser *p, const dcpi_json_span *text, cons
     *to = dcpi_arena_text(p->json.arena, text->text, text->length, p->json.err);
     return *to ? 1 : dcpi_json_no_memory(&p->json);
 }
-static int dcpi_parse_shape(dcpi_parser *p, const dcp_tensor_metadata *tensor, int64_t *to, int *ndim) {
+static int dcpi_parse_shape(dcpi_parser *p, int64_t *to, int *ndim) {
     int64_t count;
     *ndim = 0;
     if (!dcpi_json_array(&p->json, &count)) return 0;
     while (dcpi_json_item(&p->json, &count)) {
         if (*ndim == DCP_MAX_DIMS)
-            return dcpi_json_fail(&p->json, p->json.at, "tensor \"%.200s\" has more than %d dimensions", tensor->name ? tensor->name : "",
+            return dcpi_json_fail(&p->json, p->json.at, "tensor \"%.200s\" has more than %d dimensions", *p->name ? *p->name : "",
                                   DCP_MAX_DIMS);
-        if (!dcpi_json_int64(&p->json, &to[*ndim])) return 0;
+        if (!dcpi_parse_int64(p, &to[*ndim])) return 0;
         (*ndim)++;
     }
     return p->json.status == DCP_OK;
@@ -7362,18 +8148,18 @@ static int dcpi_parse_digest(const char *digits, uint8_t digest[32]) {  /* 64 he
     for (i = 0; i < 32; i++) digest[i] = (uint8_t)(value[2 * i] * 16 + value[2 * i + 1]);
     return !is_wrong;
 }
-static int dcpi_parse_keep_digests(dcpi_parser *p, dcp_tensor_metadata *tensor) {
+static int dcpi_parse_keep_digests(dcpi_parser *p, const uint8_t **to, size_t *count) {
     uint8_t *copy;
     if (p->digests.failed) return dcpi_json_no_memory(&p->json);
     if (p->digests.size == 0) return 1;
     copy = (uint8_t *)dcpi_arena_alloc(p->json.arena, p->digests.size, p->json.err);
     if (!copy) return dcpi_json_no_memory(&p->json);
     memcpy(copy, p->digests.data, p->digests.size);
-    tensor->block_checksums = copy;
-    tensor->block_count = p->digests.size / 32;
+    *to = copy;
+    *count = p->digests.size / 32;
     return 1;
 }
-static int dcpi_parse_digests(dcpi_parser *p, dcp_tensor_metadata *tensor) {
+static int dcpi_parse_digests(dcpi_parser *p, const uint8_t **to, size_t *digests) {
     dcpi_json_span text;
     uint8_t digest[32];
     int64_t count;
@@ -7384,7 +8170,7 @@ static int dcpi_parse_digests(dcpi_parser *p, dcp_tensor_metadata *tensor) {
         if (text.length != 64 || !dcpi_parse_digest(text.text, digest)) return dcpi_parse_fail(p, "a digest has 64 hex digits");
         dcpi_buffer_add(&p->digests, digest, sizeof digest);
     }
-    return !p->json.status && dcpi_parse_keep_digests(p, tensor);
+    return !p->json.status && dcpi_parse_keep_digests(p, to, digests);
 }
 static int dcpi_parse_field(dcpi_parser *p, const dcpi_json_span *span) {
     const char *value = "", *key = dcpi_arena_text(p->json.arena, span->text, span->length, p->json.err);
@@ -7491,7 +8277,7 @@ static int dcpi_quick_tensor(dcpi_parser *p, dcp_tensor_metadata *tensor) {
     p->digests.size = 0;
     if (!dcpi_quick_parts(p, &q, tensor, &name)) { memset(tensor, 0, sizeof *tensor); return 0; }
     tensor->name = dcpi_arena_text(p->json.arena, name.text, name.length, p->json.err);
-    if (!tensor->name || !dcpi_parse_keep_digests(p, tensor)) return dcpi_json_no_memory(&p->json);
+    if (!tensor->name || !dcpi_parse_keep_digests(p, &tensor->block_checksums, &tensor->block_count)) return dcpi_json_no_memory(&p->json);
     p->has_additions |= tensor->placement != NULL || tensor->block_size != 0;
     p->json.at = q.at;
     return 1;
@@ -7505,6 +8291,7 @@ static int dcpi_parse_tensor(dcpi_parser *p) {
     if (status != DCP_OK) return dcpi_parse_failed(p, status);
     if (dcpi_quick_tensor(p, tensor)) return 1;
     for (i = 0; i < 3; i++) p->ndim[i] = -1;
+    p->name = &tensor->name;
     if (p->json.status || !dcpi_parse_record(p, &dcpi_tensor_record, tensor)) return 0;
     tensor->ndim = p->ndim[0] > 0 ? p->ndim[0] : 0;
     for (i = 1; i < 3; i++) {
@@ -7554,7 +8341,8 @@ static int dcpi_parse_shards(dcpi_parser *p) {
     return p->json.status == DCP_OK;
 }
 static int dcpi_parse_value(dcpi_parser *p, const dcpi_member *member, void *record) {
-    dcp_metadata *metadata = &p->meta->metadata;
+    dcp_metadata *metadata = p->meta ? &p->meta->metadata : NULL;
+    dcp_tensor_metadata *tensor = (dcp_tensor_metadata *)record;
     void *to = (char *)record + member->offset;
     dcpi_json_span word;
     switch (member->kind) {
@@ -7563,22 +8351,28 @@ static int dcpi_parse_value(dcpi_parser *p, const dcpi_member *member, void *rec
     case DCPI_KIND_TYPE:          return dcpi_json_string(&p->json, &word) && dcpi_parse_type(p, &word, (const char **)to);
     case DCPI_KIND_PLACEMENT:     return dcpi_json_string(&p->json, &word) && dcpi_parse_placement(p, &word, (const char **)to);
     case DCPI_KIND_INT:           return dcpi_parse_int(p, (int *)to);
-    case DCPI_KIND_INT64:         return dcpi_json_int64(&p->json, (int64_t *)to);
+    case DCPI_KIND_INT64:         return dcpi_parse_int64(p, (int64_t *)to);
     case DCPI_KIND_NUMBER:        return dcpi_json_real(&p->json, (double *)to);
     case DCPI_KIND_OBJECT:        return dcpi_parse_object_text(p, (const char **)to);
-    case DCPI_KIND_SHAPE:         return dcpi_parse_shape(p, (dcp_tensor_metadata *)record, (int64_t *)to, &p->ndim[0]);
-    case DCPI_KIND_GLOBAL_SHAPE:  return dcpi_parse_shape(p, (dcp_tensor_metadata *)record, (int64_t *)to, &p->ndim[1]);
-    case DCPI_KIND_GLOBAL_OFFSET: return dcpi_parse_shape(p, (dcp_tensor_metadata *)record, (int64_t *)to, &p->ndim[2]);
-    case DCPI_KIND_DIGESTS:       return dcpi_parse_digests(p, (dcp_tensor_metadata *)record);
+    case DCPI_KIND_SHAPE:         return dcpi_parse_shape(p, (int64_t *)to, &p->ndim[0]);
+    case DCPI_KIND_GLOBAL_SHAPE:  return dcpi_parse_shape(p, (int64_t *)to, &p->ndim[1]);
+    case DCPI_KIND_GLOBAL_OFFSET: return dcpi_parse_shape(p, (int64_t *)to, &p->ndim[2]);
+    case DCPI_KIND_SIGNATURE:     p->has_signature = 1; return dcpi_json_skip(&p->json, NULL);
+    case DCPI_KIND_INTEGRITY:     return dcpi_json_skip(&p->json, NULL);
+    case DCPI_KIND_TIERS: case DCPI_KIND_POOL: case DCPI_KIND_OPTIMIZER: case DCPI_KIND_ROUTER: case DCPI_KIND_LAYERS: case DCPI_KIND_READER:
+    case DCPI_KIND_EXPERT_KEY: case DCPI_KIND_BUDGET: case DCPI_KIND_SEED: case DCPI_KIND_DIGESTS: case DCPI_KIND_SHARDING:
+    case DCPI_KIND_TRAINING: case DCPI_KIND_FIELDS: case DCPI_KIND_SHARDS: case DCPI_KIND_TENSORS: break;
+    }
+    if (!metadata) return p->of_manifest(p, member, record);
+    switch (member->kind) {
+    case DCPI_KIND_DIGESTS:       return dcpi_parse_digests(p, &tensor->block_checksums, &tensor->block_count);
     case DCPI_KIND_SHARDING:      p->has_sharding = 1; return dcpi_parse_record(p, &dcpi_sharding_record, &metadata->sharding);
     case DCPI_KIND_TRAINING:      metadata->has_training = 1; return dcpi_parse_record(p, &dcpi_training_record, &metadata->training);
     case DCPI_KIND_FIELDS:        return dcpi_parse_fields(p);
     case DCPI_KIND_SHARDS:        return dcpi_parse_shards(p);
     case DCPI_KIND_TENSORS:       return dcpi_parse_tensors(p);
-    case DCPI_KIND_SIGNATURE:     p->has_signature = 1; return dcpi_json_skip(&p->json, NULL);
-    case DCPI_KIND_INTEGRITY:     return dcpi_json_skip(&p->json, NULL);
+    default:                      return 0;
     }
-    return 0;
 }
 static int dcpi_span_is(const dcpi_json_span *span, const char *word) {
     return span->length == strlen(word) && memcmp(span->text, word, span->length) == 0;
@@ -7685,6 +8479,1228 @@ DCPDEF dcp_status dcp_metadata_parse(const char *text, size_t size, dcp_metadata
     return dcpi_meta_parse(text ? text : "", size, DCPI_TYPE_METADATA, NULL, out, err);
 }
 
+/* ================================================================================================================================
+ * >>manifest    The manifest: building it in memory, parsing and writing it as JSON and as YAML, every rule that it must keep, file names.
+ *
+ * One shape of data, dcp_manifest, and one schema, like >>meta, whose readers and rules are used here. YAML comes in as the JSON that >>yaml
+ * makes of it, so both syntaxes are one reader, and goes out through one writer that has two sets of punctuation. What a save writes need
+ * not be a dcp_manifest: a dcpi_manifest_source yields one shard at a time.
+ * ============================================================================================================================== */
+
+/* ---- building ---------------------------------------------------------------------------------------------------------------- */
+typedef struct dcpi_manifest_pool { dcp_manifest_shard *items; size_t capacity; } dcpi_manifest_pool;   /* a list of shards that is ours */
+typedef struct dcpi_manifest_own {
+    dcp_manifest manifest;              /* first: what the program holds */
+    dcpi_arena arena;
+    int is_parsed;                      /* absent members are missing, not defaults */
+    dcpi_manifest_pool shards, optimizer;
+    dcp_manifest_layer *layers; size_t layer_capacity, owned_layers;
+    dcpi_manifest_pool *layer_shards;   /* one for each of them */
+    dcp_manifest_tier *tiers; size_t tier_capacity;
+    dcp_field *fields; size_t field_capacity;
+} dcpi_manifest_own;
+
+static dcpi_manifest_own *dcpi_manifest_of(const dcp_manifest *manifest) { return (dcpi_manifest_own *)manifest->internal; }
+
+DCPDEF dcp_status dcp_manifest_new(dcp_manifest **out, dcp_error *err) {
+    dcpi_manifest_own *own;
+    if (!out) return dcpi_fail(err, DCP_E_INVALID, "dcp_manifest_new: out must not be NULL");
+    *out = NULL;
+    own = (dcpi_manifest_own *)dcpi_alloc_array(1, sizeof *own, err);
+    if (!own) return DCP_E_MEMORY;
+    own->manifest.internal = own;
+    own->manifest.metadata_version = DCP_MANIFEST_VERSION;
+    *out = &own->manifest;
+    return dcpi_succeed(err);
+}
+DCPDEF void dcp_manifest_free(dcp_manifest *manifest) {
+    dcpi_manifest_own *own = manifest ? dcpi_manifest_of(manifest) : NULL;
+    size_t l;
+    if (!own) return;                                                   /* filled by hand: nothing here is ours */
+    for (l = 0; l < own->owned_layers; l++) dcpi_free(own->layer_shards[l].items);
+    dcpi_free(own->layer_shards);
+    dcpi_free(own->layers);
+    dcpi_free(own->shards.items);
+    dcpi_free(own->optimizer.items);
+    dcpi_free(own->tiers);
+    dcpi_free(own->fields);
+    dcpi_arena_free(&own->arena);
+    dcpi_free(own);
+}
+static dcp_status dcpi_manifest_builder(const dcp_manifest *manifest, const void *argument, const char *function, dcp_error *err) {
+    if (!manifest || !argument) return dcpi_fail(err, DCP_E_INVALID, "%s: an argument is NULL", function);
+    if (dcpi_manifest_of(manifest)) return DCP_OK;
+    return dcpi_fail(err, DCP_E_INVALID, "%s: this dcp_manifest was filled by hand; the builders need one of dcp_manifest_new", function);
+}
+static int dcpi_manifest_copy(dcpi_manifest_own *own, const char **text, dcp_error *err) {      /* 0: out of memory */
+    if (!*text) return 1;
+    *text = dcpi_arena_text(&own->arena, *text, strlen(*text), err);
+    return *text != NULL;
+}
+DCPDEF dcp_status dcp_manifest_set_model(dcp_manifest *manifest, const char *model_id, int64_t epoch, int64_t step, dcp_error *err) {
+    dcp_status status = dcpi_manifest_builder(manifest, manifest, "dcp_manifest_set_model", err);
+    if (status != DCP_OK) return status;
+    if (!dcpi_manifest_copy(dcpi_manifest_of(manifest), &model_id, err)) return DCP_E_MEMORY;
+    manifest->model_id = model_id;
+    manifest->epoch = epoch;
+    manifest->step = step;
+    return dcpi_succeed(err);
+}
+
+/* -- size budgets -- */
+/* "40GB", "512MiB", "1000", also "10_000 kb": GB is 10^9 bytes, GiB 2^30. -1: it is none, or beyond 64 bits. */
+static int64_t dcpi_manifest_budget(const char *text) {
+    static const char letters[] = "KMGTPE";
+    const char *letter;
+    int64_t value = 0, scale = 1;
+    int i, is_joint = 0, is_binary;
+    if (*text < '0' || *text > '9') return -1;
+    for (; (*text >= '0' && *text <= '9') || (*text == '_' && !is_joint); text++) {
+        is_joint = *text == '_';
+        if (!is_joint && (!dcpi_mul(value, 10, &value) || !dcpi_add(value, *text - '0', &value))) return -1;
+    }
+    if (is_joint) return -1;
+    while (*text == ' ') text++;
+    if (*text == '\0') return value;
+    letter = strchr(letters, *text >= 'a' && *text <= 'z' ? *text - 'a' + 'A' : *text);
+    is_binary = letter != NULL && (text[1] == 'i' || text[1] == 'I');
+    if (letter) text += 1 + is_binary;
+    if ((*text != 'B' && *text != 'b') || text[1] != '\0') return -1;
+    for (i = 0; letter && i <= (int)(letter - letters); i++) if (!dcpi_mul(scale, is_binary ? 1024 : 1000, &scale)) return -1;
+    return dcpi_mul(value, scale, &value) ? value : -1;
+}
+
+/* -- lists -- */
+static dcp_status dcpi_manifest_new_tier(dcpi_manifest_own *own, dcp_manifest_tier **out, dcp_error *err) {
+    dcp_manifest *m = &own->manifest;
+    void *tiers = own->tiers;
+    if (m->tier_count >= (size_t)DCP_LIMIT_FIELDS) return dcpi_fail(err, DCP_E_LIMIT, "more than %d tiers (DCP_LIMIT_FIELDS)", (int)DCP_LIMIT_FIELDS);
+    if (!dcpi_grow(&tiers, &own->tier_capacity, m->tier_count + 1, sizeof *own->tiers, err)) return DCP_E_MEMORY;
+    own->tiers = m->tiers = (dcp_manifest_tier *)tiers;
+    *out = &own->tiers[m->tier_count++];
+    memset(*out, 0, sizeof **out);
+    (*out)->budget_bytes = -1;
+    return DCP_OK;
+}
+DCPDEF dcp_status dcp_manifest_add_tier(dcp_manifest *manifest, const dcp_tier *tier, dcp_error *err) {
+    dcp_status status = dcpi_manifest_builder(manifest, tier, "dcp_manifest_add_tier", err);
+    dcpi_manifest_own *own;
+    dcp_manifest_tier *added;
+    dcp_tier copy;
+    if (status != DCP_OK) return status;
+    own = dcpi_manifest_of(manifest);
+    copy = *tier;
+    if (!dcpi_manifest_copy(own, &copy.name, err) || !dcpi_manifest_copy(own, &copy.size_budget, err) ||
+        !dcpi_manifest_copy(own, &copy.placement_policy, err)) return DCP_E_MEMORY;
+    status = dcpi_manifest_new_tier(own, &added, err);
+    if (status != DCP_OK) return status;
+    added->tier = copy;
+    if (copy.size_budget) added->budget_bytes = dcpi_manifest_budget(copy.size_budget);
+    return dcpi_succeed(err);
+}
+/* Appends an empty shard, in which what can be absent is so, to a list that is ours. */
+static dcp_status dcpi_manifest_new_shard(dcpi_manifest_pool *pool, dcp_manifest_shard **items, size_t *count, dcp_manifest_shard **out,
+                                          dcp_error *err) {
+    void *grown = pool->items;
+    if (*count >= (size_t)DCP_LIMIT_TENSORS)
+        return dcpi_fail(err, DCP_E_LIMIT, "more than %d shards (DCP_LIMIT_TENSORS)", (int)DCP_LIMIT_TENSORS);
+    if (!dcpi_grow(&grown, &pool->capacity, *count + 1, sizeof **out, err)) return DCP_E_MEMORY;
+    *items = pool->items = (dcp_manifest_shard *)grown;
+    *out = &pool->items[(*count)++];
+    memset(*out, 0, sizeof **out);
+    (*out)->ndim = (*out)->rank = -1;
+    (*out)->size = -1;
+    return DCP_OK;
+}
+static dcp_status dcpi_manifest_copy_shard(dcpi_manifest_own *own, dcpi_manifest_pool *pool, dcp_manifest_shard **items, size_t *count,
+                                           const dcp_manifest_shard *shard, dcp_error *err) {
+    dcp_manifest_shard copy = *shard, *added;
+    dcp_error failure;
+    dcp_status status;
+    uint8_t *digests;
+    size_t bytes;
+    if (!err) err = &failure;
+    if (!dcpi_manifest_copy(own, &copy.path, err) || !dcpi_manifest_copy(own, &copy.type, err) ||
+        !dcpi_manifest_copy(own, &copy.tensor_name, err) || !dcpi_manifest_copy(own, &copy.dtype, err) ||
+        !dcpi_manifest_copy(own, &copy.tier_hint, err) || !dcpi_manifest_copy(own, &copy.checksum, err) ||
+        !dcpi_manifest_copy(own, &copy.placement, err) || !dcpi_manifest_copy(own, &copy.extra, err)) return DCP_E_MEMORY;
+    if (copy.block_checksums) {
+        if (!dcpi_mul_size(copy.block_count, 32, &bytes)) return dcpi_no_memory(err, SIZE_MAX);
+        digests = (uint8_t *)dcpi_arena_alloc(&own->arena, bytes, err);
+        if (!digests) return DCP_E_MEMORY;
+        memcpy(digests, copy.block_checksums, bytes);
+        copy.block_checksums = digests;
+    }
+    status = dcpi_manifest_new_shard(pool, items, count, &added, err);
+    if (status != DCP_OK) return status;
+    *added = copy;
+    return dcpi_succeed(err);
+}
+DCPDEF dcp_status dcp_manifest_add_shard(dcp_manifest *manifest, const dcp_manifest_shard *shard, dcp_error *err) {
+    dcp_status status = dcpi_manifest_builder(manifest, shard, "dcp_manifest_add_shard", err);
+    dcpi_manifest_own *own;
+    if (status != DCP_OK) return status;
+    own = dcpi_manifest_of(manifest);
+    return dcpi_manifest_copy_shard(own, &own->shards, &manifest->shards, &manifest->shard_count, shard, err);
+}
+DCPDEF dcp_status dcp_manifest_add_optimizer_shard(dcp_manifest *manifest, const dcp_manifest_shard *shard, dcp_error *err) {
+    dcp_status status = dcpi_manifest_builder(manifest, shard, "dcp_manifest_add_optimizer_shard", err);
+    dcpi_manifest_own *own;
+    dcp_manifest_state *state;
+    if (status != DCP_OK) return status;
+    own = dcpi_manifest_of(manifest);
+    state = &manifest->optim_state;
+    status = dcpi_manifest_copy_shard(own, &own->optimizer, &state->shards, &state->shard_count, shard, err);
+    if (status == DCP_OK) state->is_there = 1;
+    return status;
+}
+/* Appends an empty layer; its lists are two arrays that grow together. */
+static dcp_status dcpi_manifest_new_layer(dcpi_manifest_own *own, dcp_manifest_layer **out, dcp_error *err) {
+    dcp_manifest_state *state = &own->manifest.router_state;
+    size_t old = own->layer_capacity, layer_capacity = old, shard_capacity = old;
+    void *layers = own->layers, *shards = own->layer_shards;
+    int ok;
+    if (state->layer_count >= (size_t)DCP_LIMIT_SHARDS)
+        return dcpi_fail(err, DCP_E_LIMIT, "more than %d layers (DCP_LIMIT_SHARDS)", (int)DCP_LIMIT_SHARDS);
+    ok = dcpi_grow(&layers, &layer_capacity, state->layer_count + 1, sizeof *own->layers, err);
+    own->layers = state->layers = (dcp_manifest_layer *)layers;
+    ok = ok && dcpi_grow(&shards, &shard_capacity, state->layer_count + 1, sizeof *own->layer_shards, err);
+    own->layer_shards = (dcpi_manifest_pool *)shards;
+    if (!ok) return DCP_E_MEMORY;                                       /* the capacity is set last: it is what both surely hold */
+    own->layer_capacity = layer_capacity < shard_capacity ? layer_capacity : shard_capacity;
+    memset(&own->layer_shards[state->layer_count], 0, sizeof *own->layer_shards);
+    *out = &own->layers[state->layer_count++];
+    memset(*out, 0, sizeof **out);
+    own->owned_layers = state->layer_count;
+    state->is_there = 1;
+    return DCP_OK;
+}
+DCPDEF dcp_status dcp_manifest_add_router(dcp_manifest *manifest, int64_t layer, const uint64_t *seed, const dcp_manifest_shard *shard,
+                                          dcp_error *err) {
+    dcp_status status = dcpi_manifest_builder(manifest, manifest, "dcp_manifest_add_router", err);
+    dcpi_manifest_own *own;
+    dcp_manifest_state *state;
+    dcp_manifest_layer *at = NULL;
+    size_t l;
+    if (status != DCP_OK) return status;
+    own = dcpi_manifest_of(manifest);
+    state = &manifest->router_state;
+    for (l = state->layer_count; l-- > 0 && !at;) if (state->layers[l].layer == layer) at = &state->layers[l];
+    if (!at) {
+        status = dcpi_manifest_new_layer(own, &at, err);
+        if (status != DCP_OK) return status;
+        at->layer = layer;
+    }
+    if (seed) {
+        at->has_seed = 1;
+        at->seed = *seed;
+    }
+    if (!shard) return dcpi_succeed(err);
+    return dcpi_manifest_copy_shard(own, &own->layer_shards[at - own->layers], &at->shards, &at->shard_count, shard, err);
+}
+DCPDEF dcp_status dcp_manifest_router_seed(const dcp_manifest *manifest, int64_t layer, uint64_t *seed) {
+    size_t l;
+    if (!manifest || !seed) return DCP_E_INVALID;
+    *seed = 0;
+    for (l = 0; l < manifest->router_state.layer_count; l++) {
+        const dcp_manifest_layer *at = &manifest->router_state.layers[l];
+        if (at->layer != layer || !at->has_seed) continue;
+        *seed = at->seed;
+        return DCP_OK;
+    }
+    return DCP_E_NOT_FOUND;
+}
+/* Appends a field whose text is the arena's already. */
+static dcp_status dcpi_manifest_new_field(dcpi_manifest_own *own, const char *key, const char *value, dcp_error *err) {
+    dcp_manifest *m = &own->manifest;
+    void *fields = own->fields;
+    if (!dcpi_grow(&fields, &own->field_capacity, m->field_count + 1, sizeof *own->fields, err)) return DCP_E_MEMORY;
+    own->fields = m->fields = (dcp_field *)fields;
+    m->fields[m->field_count].key = key;
+    m->fields[m->field_count++].value = value;
+    return DCP_OK;
+}
+DCPDEF dcp_status dcp_manifest_set_field(dcp_manifest *manifest, const char *key, const char *value, dcp_error *err) {
+    dcp_status status = dcpi_manifest_builder(manifest, key, "dcp_manifest_set_field", err);
+    dcpi_manifest_own *own;
+    size_t f;
+    if (status != DCP_OK) return status;
+    own = dcpi_manifest_of(manifest);
+    for (f = 0; f < manifest->field_count; f++) if (dcpi_same_text(manifest->fields[f].key, key)) break;
+    if (!value) {
+        if (f == manifest->field_count) return dcpi_succeed(err);
+        manifest->field_count--;
+        memmove(manifest->fields + f, manifest->fields + f + 1, (manifest->field_count - f) * sizeof *manifest->fields);
+        return dcpi_succeed(err);
+    }
+    if (!dcpi_manifest_copy(own, &value, err)) return DCP_E_MEMORY;
+    if (f < manifest->field_count) {
+        manifest->fields[f].value = value;
+        return dcpi_succeed(err);
+    }
+    if (!dcpi_manifest_copy(own, &key, err)) return DCP_E_MEMORY;
+    status = dcpi_manifest_new_field(own, key, value, err);
+    return status == DCP_OK ? dcpi_succeed(err) : status;
+}
+
+/* ---- the schema (see dcpi_record) -------------------------------------------------------------------------------------------- */
+static const char *const dcpi_manifest_names[] = {
+    "model_id", "epoch", "step", "tiers", "shards", "optim_state", "router_state", "metadata_version", "min_reader_version", "save_id",
+    "sequence", "timestamp", "world_size", "sharding", "training", "custom_fields", "signature", "integrity"
+};
+static const dcpi_member dcpi_manifest_members[] = {
+    {DCPI_KIND_TEXT, offsetof(dcp_manifest, model_id), 0},
+    {DCPI_KIND_INT64, offsetof(dcp_manifest, epoch), 0},
+    {DCPI_KIND_INT64, offsetof(dcp_manifest, step), 0},
+    {DCPI_KIND_TIERS, 0, 0},
+    {DCPI_KIND_POOL, 0, 0},
+    {DCPI_KIND_OPTIMIZER, 0, 0},
+    {DCPI_KIND_ROUTER, 0, 0},
+    {DCPI_KIND_INT64, offsetof(dcp_manifest, metadata_version), 0},
+    {DCPI_KIND_READER, offsetof(dcp_manifest, min_reader_version), 1},
+    {DCPI_KIND_TEXT, offsetof(dcp_manifest, save_id), 1},
+    {DCPI_KIND_INT64, offsetof(dcp_manifest, sequence), 1},
+    {DCPI_KIND_TEXT, offsetof(dcp_manifest, timestamp), 1},
+    {DCPI_KIND_INT, offsetof(dcp_manifest, world_size), 1},
+    {DCPI_KIND_SHARDING, 0, 1},
+    {DCPI_KIND_TRAINING, 0, 1},
+    {DCPI_KIND_FIELDS, 0, 1},
+    {DCPI_KIND_SIGNATURE, 0, 1},
+    {DCPI_KIND_INTEGRITY, 0, 1}
+};
+static const char *const dcpi_manifest_tier_names[] = {"tier_id", "name", "size_budget", "placement_policy"};
+static const dcpi_member dcpi_manifest_tier_members[] = {
+    {DCPI_KIND_INT64, offsetof(dcp_manifest_tier, tier) + offsetof(dcp_tier, tier_id), 0},
+    {DCPI_KIND_TEXT, offsetof(dcp_manifest_tier, tier) + offsetof(dcp_tier, name), 0},
+    {DCPI_KIND_BUDGET, 0, 0},
+    {DCPI_KIND_TEXT, offsetof(dcp_manifest_tier, tier) + offsetof(dcp_tier, placement_policy), 0}
+};
+static const char *const dcpi_manifest_shard_names[] = {
+    "path", "type", "tensor_name", "expert_key", "shape", "dtype", "tier_hint", "checksum", "version", "size", "global_shape",
+    "global_offset", "placement", "rank", "block_size", "block_checksums"
+};
+static const dcpi_member dcpi_manifest_shard_members[] = {
+    {DCPI_KIND_TEXT, offsetof(dcp_manifest_shard, path), 0},
+    {DCPI_KIND_TEXT, offsetof(dcp_manifest_shard, type), 0},
+    {DCPI_KIND_TEXT, offsetof(dcp_manifest_shard, tensor_name), 0},
+    {DCPI_KIND_EXPERT_KEY, 0, 0},
+    {DCPI_KIND_SHAPE, offsetof(dcp_manifest_shard, shape), 0},
+    {DCPI_KIND_TYPE, offsetof(dcp_manifest_shard, dtype), 0},
+    {DCPI_KIND_TEXT, offsetof(dcp_manifest_shard, tier_hint), 0},
+    {DCPI_KIND_TEXT, offsetof(dcp_manifest_shard, checksum), 0},
+    {DCPI_KIND_INT64, offsetof(dcp_manifest_shard, version), 0},
+    {DCPI_KIND_INT64, offsetof(dcp_manifest_shard, size), 1},
+    {DCPI_KIND_GLOBAL_SHAPE, offsetof(dcp_manifest_shard, global_shape), 1},
+    {DCPI_KIND_GLOBAL_OFFSET, offsetof(dcp_manifest_shard, global_offset), 1},
+    {DCPI_KIND_PLACEMENT, offsetof(dcp_manifest_shard, placement), 1},
+    {DCPI_KIND_INT, offsetof(dcp_manifest_shard, rank), 1},
+    {DCPI_KIND_INT64, offsetof(dcp_manifest_shard, block_size), 1},
+    {DCPI_KIND_DIGESTS, 0, 1}
+};
+static const char *const dcpi_manifest_optimizer_names[] = {"path", "shards"};
+static const dcpi_member dcpi_manifest_optimizer_members[] = {
+    {DCPI_KIND_TEXT, offsetof(dcp_manifest_state, path), 0},
+    {DCPI_KIND_POOL, 0, 1}
+};
+static const char *const dcpi_manifest_router_names[] = {"path", "layers"};
+static const dcpi_member dcpi_manifest_router_members[] = {
+    {DCPI_KIND_TEXT, offsetof(dcp_manifest_state, path), 0},
+    {DCPI_KIND_LAYERS, 0, 1}
+};
+static const char *const dcpi_manifest_layer_names[] = {"layer", "seed", "shards"};
+static const dcpi_member dcpi_manifest_layer_members[] = {
+    {DCPI_KIND_INT64, offsetof(dcp_manifest_layer, layer), 0},
+    {DCPI_KIND_SEED, 0, 0},
+    {DCPI_KIND_POOL, 0, 0}
+};
+static const char *const dcpi_manifest_sharding_names[] = {"strategy", "shard_count", "precision", "strategy_specific_info"};
+static const char *const dcpi_manifest_training_names[] = {"epoch", "step", "learning_rate", "optimizer_type", "optimizer_state"};
+
+static const dcpi_record dcpi_manifest_record = {"", dcpi_manifest_names, dcpi_manifest_members, (int)DCPI_COUNT(dcpi_manifest_members),
+                                                 offsetof(dcp_manifest, extra), 0};
+static const dcpi_record dcpi_manifest_tier_record = {"", dcpi_manifest_tier_names, dcpi_manifest_tier_members,
+                                                      (int)DCPI_COUNT(dcpi_manifest_tier_members), offsetof(dcp_manifest_tier, extra), 2};
+static const dcpi_record dcpi_manifest_shard_records[3] = {             /* in shards, in optim_state, in a layer of router_state */
+    {"", dcpi_manifest_shard_names, dcpi_manifest_shard_members, (int)DCPI_COUNT(dcpi_manifest_shard_members), offsetof(dcp_manifest_shard, extra), 2},
+    {"", dcpi_manifest_shard_names, dcpi_manifest_shard_members, (int)DCPI_COUNT(dcpi_manifest_shard_members), offsetof(dcp_manifest_shard, extra), 3},
+    {"", dcpi_manifest_shard_names, dcpi_manifest_shard_members, (int)DCPI_COUNT(dcpi_manifest_shard_members), offsetof(dcp_manifest_shard, extra), 5}
+};
+static const dcpi_record dcpi_manifest_optimizer_record = {"", dcpi_manifest_optimizer_names, dcpi_manifest_optimizer_members, 2,
+                                                           offsetof(dcp_manifest_state, extra), 1};
+static const dcpi_record dcpi_manifest_router_record = {"", dcpi_manifest_router_names, dcpi_manifest_router_members, 2,
+                                                        offsetof(dcp_manifest_state, extra), 1};
+static const dcpi_record dcpi_manifest_layer_record = {"", dcpi_manifest_layer_names, dcpi_manifest_layer_members, 3,
+                                                       offsetof(dcp_manifest_layer, extra), 3};
+static const dcpi_record dcpi_manifest_sharding_record = {"sharding.", dcpi_manifest_sharding_names, dcpi_sharding_members,
+                                                          (int)DCPI_COUNT(dcpi_sharding_members), offsetof(dcp_sharding, extra), 1};
+static const dcpi_record dcpi_manifest_training_record = {"training.", dcpi_manifest_training_names, dcpi_training_members,
+                                                          (int)DCPI_COUNT(dcpi_training_members), offsetof(dcp_training, extra), 1};
+
+/* ---- writing: one schema, two punctuations ----------------------------------------------------------------------------------- */
+/* Where a manifest's shards come from while it is written: the lists of a dcp_manifest, or a save's own, one at a time. What the functions
+ * hand out needs to live until the next call. `out` comes as dcpi_manifest_new_shard makes it. */
+typedef struct dcpi_manifest_source {
+    const dcp_manifest *head;           /* all but the lists of shards and of layers; optim_state.is_there and router_state.is_there count */
+    size_t shard_count, optimizer_count, layer_count; void *user;
+    dcp_status (*shard)(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err);
+    dcp_status (*optimizer_shard)(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err);
+    dcp_status (*layer)(void *user, size_t l, dcp_manifest_layer *out, dcp_error *err);     /* out comes zeroed; its `shards` is not used */
+    dcp_status (*layer_shard)(void *user, size_t l, size_t i, dcp_manifest_shard *out, dcp_error *err);
+} dcpi_manifest_source;
+
+static dcp_status dcpi_manifest_source_shard(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
+    *out = ((const dcp_manifest *)user)->shards[i];
+    return dcpi_succeed(err);
+}
+static dcp_status dcpi_manifest_source_optimizer(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
+    *out = ((const dcp_manifest *)user)->optim_state.shards[i];
+    return dcpi_succeed(err);
+}
+static dcp_status dcpi_manifest_source_layer(void *user, size_t l, dcp_manifest_layer *out, dcp_error *err) {
+    *out = ((const dcp_manifest *)user)->router_state.layers[l];
+    if (!out->shards) out->shard_count = 0;
+    return dcpi_succeed(err);
+}
+static dcp_status dcpi_manifest_source_layer_shard(void *user, size_t l, size_t i, dcp_manifest_shard *out, dcp_error *err) {
+    *out = ((const dcp_manifest *)user)->router_state.layers[l].shards[i];
+    return dcpi_succeed(err);
+}
+static void dcpi_manifest_source_of(const dcp_manifest *manifest, dcpi_manifest_source *out) {
+    out->head = manifest;
+    out->shard_count = manifest->shards ? manifest->shard_count : 0;
+    out->optimizer_count = manifest->optim_state.shards ? manifest->optim_state.shard_count : 0;
+    out->layer_count = manifest->router_state.layers ? manifest->router_state.layer_count : 0;
+    out->user = (void *)manifest;
+    out->shard = dcpi_manifest_source_shard;
+    out->optimizer_shard = dcpi_manifest_source_optimizer;
+    out->layer = dcpi_manifest_source_layer;
+    out->layer_shard = dcpi_manifest_source_layer_shard;
+}
+
+/* What stands before the first member of an object, before the others, before one that begins a line anyhow; behind the last; and behind the
+ * last item of a list of such objects. */
+typedef struct dcpi_manifest_style { const char *first, *next, *line, *close, *list_close; } dcpi_manifest_style;
+typedef enum dcpi_manifest_level { DCPI_AT_TOP, DCPI_AT_ITEM, DCPI_AT_STATE, DCPI_AT_STATE_ITEM, DCPI_AT_LAYER_ITEM } dcpi_manifest_level;
+static const dcpi_manifest_style dcpi_manifest_styles[2][5] = {
+    {
+        {"{\n  ", ",\n  ", ",\n  ", "", ""},
+        {"\n    { ", ", ", ",\n      ", " }", "\n  ]"},
+        {"{ ", ", ", ", ", " }", ""},
+        {"\n      { ", ", ", ",\n        ", " }", "\n    ]"},
+        {"\n          { ", ", ", ",\n            ", " }", "\n        ]"}
+    }, {
+        {"", "\n", "\n", "\n", ""},
+        {"\n  - ", "\n    ", "\n    ", "", ""},
+        {"\n  ", "\n  ", "\n  ", "", ""},
+        {"\n    - ", "\n      ", "\n      ", "", ""},
+        {"\n        - ", "\n          ", "\n          ", "", ""}
+    }
+};
+typedef struct dcpi_manifest_emitter {
+    dcpi_emitter e;                     /* its source is not used; its member and shard are, for messages */
+    const dcpi_manifest_source *source;
+    int yaml;
+    const dcpi_manifest_style *style; int is_first;     /* of the object that is open; nothing was written into it */
+    char prefix[64];                    /* where that is: "router_state.layers[3]" */
+} dcpi_manifest_emitter;
+
+static void dcpi_manifest_begin(dcpi_manifest_emitter *m, dcpi_manifest_level level) {
+    m->style = &dcpi_manifest_styles[m->yaml][level];
+    m->is_first = 1;
+}
+static void dcpi_manifest_end(dcpi_manifest_emitter *m, dcpi_manifest_level level) {
+    const dcpi_manifest_style *style = &dcpi_manifest_styles[m->yaml][level];
+    dcpi_write_text(&m->e.json, m->is_first && m->style == style ? (m->yaml ? " {}" : "{}") : style->close);
+    m->is_first = 0;
+}
+/* A member's name. is_inline: its value follows on the line, and in YAML a space is before that. */
+static void dcpi_manifest_name(dcpi_manifest_emitter *m, const char *separator, const char *name, int is_inline) {
+    char *to = dcpi_emit_room(&m->e);
+    if (m->is_first) separator = m->style->first;
+    m->is_first = 0;
+    to = dcpi_put(to, separator, strlen(separator));
+    if (!m->yaml) *to++ = '"';
+    to = dcpi_put(to, name, strlen(name));
+    if (!m->yaml) *to++ = '"';
+    *to++ = ':';
+    if (is_inline || !m->yaml) *to++ = ' ';
+    dcpi_emit_took(&m->e, to);
+}
+static void dcpi_manifest_key(dcpi_manifest_emitter *m, const char *name) { dcpi_manifest_name(m, m->style->next, name, 1); }
+
+/* Text that every YAML reader takes for that string: a word of letters, digits and / _ . - that is no number, null or boolean, nor what
+ * YAML 1.1 had as such. */
+static int dcpi_manifest_is_plain(const char *text) {
+    static const char words[] = " null true false yes no on off y n ";
+    char word[10] = " ";
+    size_t i;
+    for (i = 0; text[i]; i++) {
+        const char c = text[i];
+        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '/') continue;
+        if (i > 0 && ((c >= '0' && c <= '9') || c == '.' || c == '-')) continue;
+        return 0;
+    }
+    if (i == 0 || i > 5) return i > 5;
+    memcpy(word + 1, text, i);
+    for (i = 1; word[i]; i++) if (word[i] >= 'A' && word[i] <= 'Z') word[i] = (char)(word[i] - 'A' + 'a');
+    word[i] = ' ';
+    return strstr(words, word) == NULL;
+}
+static void dcpi_manifest_value(dcpi_manifest_emitter *m, const char *member, const char *text) {
+    if (!m->yaml || !text || !dcpi_manifest_is_plain(text)) dcpi_emit_text(&m->e, member, text);
+    else dcpi_write_text(&m->e.json, text);
+}
+static void dcpi_manifest_text(dcpi_manifest_emitter *m, const char *name, const char *text) {  /* NULL: absent */
+    if (!text) return;
+    dcpi_manifest_key(m, name);
+    dcpi_manifest_value(m, name, text);
+}
+static void dcpi_manifest_int(dcpi_manifest_emitter *m, const char *name, int64_t value) {
+    char *to;
+    dcpi_manifest_key(m, name);
+    to = dcpi_emit_room(&m->e);
+    dcpi_emit_took(&m->e, dcpi_put_int(to, value));
+}
+static void dcpi_manifest_numbers(dcpi_manifest_emitter *m, const char *separator, const char *name, const int64_t *values, int count) {
+    dcpi_manifest_name(m, separator, name, 1);
+    dcpi_emit_took(&m->e, dcpi_put_numbers(dcpi_emit_room(&m->e), values, count));
+}
+/* -- JSON text in YAML: on one line, which is YAML then -- */
+static int dcpi_manifest_flow(dcpi_writer *w, dcpi_json_reader *r);
+
+static int dcpi_manifest_flow_object(dcpi_writer *w, dcpi_json_reader *r) {
+    dcpi_json_object o;
+    int done = dcpi_json_object_begin(r, &o, NULL, 0);
+    dcpi_write_text(w, "{");
+    while (done && dcpi_json_member(r, &o)) {
+        dcpi_write_text(w, o.count > 1 ? ", " : " ");
+        dcpi_write_string(w, o.key.text, o.key.length);
+        dcpi_write_text(w, ": ");
+        done = dcpi_manifest_flow(w, r);
+    }
+    dcpi_write_text(w, o.count > 1 ? " }" : "}");
+    return done && !r->status;
+}
+static int dcpi_manifest_flow(dcpi_writer *w, dcpi_json_reader *r) {
+    dcpi_json_span span;
+    int64_t count;
+    const char c = dcpi_json_peek(r);
+    int done;
+    if (c == '{') return dcpi_manifest_flow_object(w, r);
+    if (c == '[') {
+        done = dcpi_json_array(r, &count);
+        dcpi_write_text(w, "[");
+        while (done && dcpi_json_item(r, &count)) {
+            if (count > 1) dcpi_write_text(w, ", ");
+            done = dcpi_manifest_flow(w, r);
+        }
+        dcpi_write_text(w, "]");
+        return done && !r->status;
+    }
+    if (c == '"') {
+        if (!dcpi_json_string(r, &span)) return 0;
+        dcpi_write_string(w, span.text, span.length);
+        return 1;
+    }
+    if (!dcpi_json_skip(r, &span)) return 0;
+    dcpi_write_raw(w, span.text, span.length);
+    return 1;
+}
+/* The value of `text`, or its members, each behind `separator`. It has been checked. */
+static dcp_status dcpi_manifest_reflow(dcpi_manifest_emitter *m, const char *text, const char *separator) {
+    dcpi_buffer braced = {NULL, 0, 0, 0};
+    dcpi_arena arena = {NULL};
+    dcpi_json_object o;
+    dcpi_json_reader r;
+    int done;
+    if (separator) dcpi_buffer_add(&braced, "{", 1);
+    dcpi_buffer_text(&braced, text);
+    if (separator) dcpi_buffer_add(&braced, "}", 1);
+    if (braced.failed) { dcpi_buffer_free(&braced); return dcpi_no_memory(m->e.err, strlen(text)); }
+    dcpi_json_begin(&r, braced.data, braced.size, &arena, m->e.err);
+    if (!separator) (void)dcpi_manifest_flow(&m->e.json, &r);
+    else {
+        done = dcpi_json_object_begin(&r, &o, NULL, 0);
+        while (done && dcpi_json_member(&r, &o)) {
+            dcpi_write_text(&m->e.json, m->is_first ? m->style->first : separator);
+            m->is_first = 0;
+            dcpi_write_string(&m->e.json, o.key.text, o.key.length);
+            dcpi_write_text(&m->e.json, ": ");
+            done = dcpi_manifest_flow(&m->e.json, &r);
+        }
+    }
+    dcpi_json_close(&r);
+    dcpi_arena_free(&arena);
+    dcpi_buffer_free(&braced);
+    return r.status;
+}
+static void dcpi_manifest_json(dcpi_manifest_emitter *m, const char *name, const char *member, const char *text) {
+    dcp_error reason;
+    dcpi_manifest_key(m, name);
+    if (!text) text = "{}";
+    if (!m->yaml) { dcpi_emit_json(&m->e, member, text, 2, NULL); return; }
+    if (m->e.json.status != DCP_OK) return;
+    m->e.json.status = dcpi_text_check(text, 2, NULL, &reason);
+    m->e.member = member;
+    if (m->e.json.status == DCP_OK) m->e.json.status = dcpi_manifest_reflow(m, text, NULL);
+    else (void)dcpi_fail(m->e.err, m->e.json.status, "not a JSON object: %s", reason.message);
+}
+/* The members that the schema does not have (G12). */
+static void dcpi_manifest_extra(dcpi_manifest_emitter *m, const char *text, const char *member, const dcpi_record *record) {
+    dcp_error reason;
+    if (!text || m->e.json.status != DCP_OK) return;
+    if (!m->yaml) {
+        dcpi_emit_extra(&m->e, m->is_first ? m->style->first : m->style->line, text, member, record);
+        m->is_first = 0;
+        return;
+    }
+    m->e.json.status = dcpi_text_check(text, record->depth, record, &reason);
+    m->e.member = member;
+    if (m->e.json.status == DCP_OK) m->e.json.status = dcpi_manifest_reflow(m, text, m->style->next);
+    else (void)dcpi_fail(m->e.err, m->e.json.status, "not a JSON member list: %s", reason.message);
+}
+
+/* -- records, in the order of the schema -- */
+static dcp_status dcpi_manifest_emit_shard(dcpi_manifest_emitter *m, const dcp_manifest_shard *shard, dcpi_manifest_level level,
+                                           const dcpi_record *record) {
+    const int ndim = shard->ndim;
+    if (ndim < -1 || ndim > DCP_MAX_DIMS) return dcpi_emit_fail(&m->e, "shape", "an impossible number of dimensions");
+    if (shard->block_count > 0 && !shard->block_checksums) return dcpi_emit_fail(&m->e, "block_checksums", "it must not be NULL");
+    if (!shard->path) return dcpi_emit_fail(&m->e, "path", "it must not be NULL");
+    dcpi_manifest_begin(m, level);
+    dcpi_manifest_text(m, "path", shard->path);
+    dcpi_manifest_text(m, "type", shard->type);
+    dcpi_manifest_text(m, "tensor_name", shard->tensor_name);
+    if (shard->has_expert_key) dcpi_manifest_numbers(m, m->style->next, "expert_key", shard->expert_key, 3);
+    if (ndim >= 0) dcpi_manifest_numbers(m, m->style->line, "shape", shard->shape, ndim);
+    dcpi_manifest_text(m, "dtype", shard->dtype);
+    dcpi_manifest_text(m, "tier_hint", shard->tier_hint);
+    dcpi_manifest_text(m, "checksum", shard->checksum);
+    dcpi_manifest_int(m, "version", shard->version);
+    if (shard->size >= 0) dcpi_manifest_int(m, "size", shard->size);
+    if (shard->placement && ndim >= 0) {
+        dcpi_manifest_numbers(m, m->style->line, "global_shape", shard->global_shape, ndim);
+        dcpi_manifest_numbers(m, m->style->next, "global_offset", shard->global_offset, ndim);
+    }
+    dcpi_manifest_text(m, "placement", shard->placement);
+    if (shard->rank >= 0) dcpi_manifest_int(m, "rank", shard->rank);
+    if (shard->block_size != 0) {
+        dcpi_manifest_int(m, "block_size", shard->block_size);
+        dcpi_manifest_key(m, "block_checksums");
+        dcpi_emit_digests(&m->e, shard->block_checksums, shard->block_count);
+    }
+    dcpi_manifest_extra(m, shard->extra, "extra", record);
+    dcpi_manifest_end(m, level);
+    return m->e.json.status;
+}
+/* A list of shards: of the document's (layer SIZE_MAX), of the optimizer, of a layer of the router. */
+static dcp_status dcpi_manifest_emit_shards(dcpi_manifest_emitter *m, dcpi_manifest_level level, size_t count, size_t layer) {
+    const dcpi_manifest_source *source = m->source;
+    const dcpi_record *record = &dcpi_manifest_shard_records[level == DCPI_AT_ITEM ? 0 : level == DCPI_AT_STATE_ITEM ? 1 : 2];
+    dcp_manifest_shard shard;
+    dcp_status status;
+    size_t i;
+    dcpi_manifest_name(m, m->style->line, "shards", count == 0);
+    if (count == 0 || !m->yaml) dcpi_write_text(&m->e.json, count > 0 ? "[" : "[]");
+    for (i = 0; i < count; i++) {
+        m->e.shard = i;
+        m->e.member = "";
+        memset(&shard, 0, sizeof shard);
+        shard.ndim = shard.rank = -1;
+        shard.size = -1;
+        if (level == DCPI_AT_ITEM) status = source->shard(source->user, i, &shard, m->e.err);
+        else if (level == DCPI_AT_STATE_ITEM) status = source->optimizer_shard(source->user, i, &shard, m->e.err);
+        else status = source->layer_shard(source->user, layer, i, &shard, m->e.err);
+        if (i > 0 && !m->yaml) dcpi_write_text(&m->e.json, ",");
+        if (status == DCP_OK) status = dcpi_manifest_emit_shard(m, &shard, level, record);
+        if (status != DCP_OK) return status;
+    }
+    m->e.shard = DCPI_META_NONE;
+    if (count > 0) dcpi_write_text(&m->e.json, dcpi_manifest_styles[m->yaml][level].list_close);
+    return m->e.json.status;
+}
+static dcp_status dcpi_manifest_emit_tiers(dcpi_manifest_emitter *m) {
+    const dcp_manifest *head = m->source->head;
+    size_t t, count = head->tiers ? head->tier_count : 0;
+    dcpi_manifest_name(m, m->style->line, "tiers", count == 0);
+    if (count == 0 || !m->yaml) dcpi_write_text(&m->e.json, count > 0 ? "[" : "[]");
+    for (t = 0; t < count && m->e.json.status == DCP_OK; t++) {
+        const dcp_manifest_tier *tier = &head->tiers[t];
+        (void)snprintf(m->prefix, sizeof m->prefix, "tiers[%" PRIu64 "]", (uint64_t)t);
+        if (t > 0 && !m->yaml) dcpi_write_text(&m->e.json, ",");
+        dcpi_manifest_begin(m, DCPI_AT_ITEM);
+        dcpi_manifest_int(m, "tier_id", tier->tier.tier_id);
+        dcpi_manifest_text(m, "name", tier->tier.name);
+        dcpi_manifest_text(m, "size_budget", tier->tier.size_budget);
+        dcpi_manifest_text(m, "placement_policy", tier->tier.placement_policy);
+        dcpi_manifest_extra(m, tier->extra, "extra", &dcpi_manifest_tier_record);
+        dcpi_manifest_end(m, DCPI_AT_ITEM);
+    }
+    if (m->e.json.status != DCP_OK) return m->e.json.status;
+    m->prefix[0] = '\0';
+    if (count > 0) dcpi_write_text(&m->e.json, dcpi_manifest_styles[m->yaml][DCPI_AT_ITEM].list_close);
+    dcpi_manifest_begin(m, DCPI_AT_TOP);
+    m->is_first = 0;
+    return m->e.json.status;
+}
+static dcp_status dcpi_manifest_emit_optimizer(dcpi_manifest_emitter *m) {
+    const dcp_manifest_state *state = &m->source->head->optim_state;
+    dcp_status status = m->e.json.status;
+    if (!state->is_there && m->source->optimizer_count == 0) return status;
+    (void)snprintf(m->prefix, sizeof m->prefix, "optim_state");
+    dcpi_manifest_name(m, m->style->line, "optim_state", 0);
+    dcpi_manifest_begin(m, DCPI_AT_STATE);
+    dcpi_manifest_text(m, "path", state->path);
+    if (m->source->optimizer_count > 0) {
+        status = dcpi_manifest_emit_shards(m, DCPI_AT_STATE_ITEM, m->source->optimizer_count, 0);
+        if (status != DCP_OK) return status;
+        dcpi_manifest_begin(m, DCPI_AT_STATE);
+        m->is_first = 0;
+    }
+    dcpi_manifest_extra(m, state->extra, "extra", &dcpi_manifest_optimizer_record);
+    dcpi_manifest_end(m, DCPI_AT_STATE);
+    if (m->e.json.status == DCP_OK) m->prefix[0] = '\0';
+    dcpi_manifest_begin(m, DCPI_AT_TOP);
+    m->is_first = 0;
+    return m->e.json.status;
+}
+static dcp_status dcpi_manifest_emit_layer(dcpi_manifest_emitter *m, size_t l) {
+    dcp_manifest_layer layer;
+    dcp_status status;
+    char digits[24];
+    memset(&layer, 0, sizeof layer);
+    (void)snprintf(m->prefix, sizeof m->prefix, "router_state.layers[%" PRIu64 "]", (uint64_t)l);
+    status = m->source->layer(m->source->user, l, &layer, m->e.err);
+    if (status != DCP_OK) return status;
+    if (l > 0 && !m->yaml) dcpi_write_text(&m->e.json, ",");
+    dcpi_manifest_begin(m, DCPI_AT_STATE_ITEM);
+    dcpi_manifest_int(m, "layer", layer.layer);
+    if (layer.has_seed) {
+        (void)snprintf(digits, sizeof digits, "%" PRIu64, layer.seed);
+        dcpi_manifest_key(m, "seed");
+        dcpi_write_text(&m->e.json, digits);
+    }
+    if (layer.shard_count > 0) {
+        status = dcpi_manifest_emit_shards(m, DCPI_AT_LAYER_ITEM, layer.shard_count, l);
+        if (status != DCP_OK) return status;
+        dcpi_manifest_begin(m, DCPI_AT_STATE_ITEM);
+        m->is_first = 0;
+    }
+    dcpi_manifest_extra(m, layer.extra, "extra", &dcpi_manifest_layer_record);
+    dcpi_manifest_end(m, DCPI_AT_STATE_ITEM);
+    return m->e.json.status;
+}
+static dcp_status dcpi_manifest_emit_router(dcpi_manifest_emitter *m) {
+    const dcp_manifest_state *state = &m->source->head->router_state;
+    dcp_status status = m->e.json.status;
+    size_t l;
+    if (!state->is_there && m->source->layer_count == 0) return status;
+    (void)snprintf(m->prefix, sizeof m->prefix, "router_state");
+    dcpi_manifest_name(m, m->style->line, "router_state", 0);
+    dcpi_manifest_begin(m, DCPI_AT_STATE);
+    dcpi_manifest_text(m, "path", state->path);
+    if (m->source->layer_count > 0) {
+        dcpi_manifest_name(m, m->style->line, "layers", 0);
+        if (!m->yaml) dcpi_write_text(&m->e.json, "[");
+        for (l = 0; l < m->source->layer_count && status == DCP_OK; l++) status = dcpi_manifest_emit_layer(m, l);
+        if (status != DCP_OK) return status;
+        dcpi_write_text(&m->e.json, dcpi_manifest_styles[m->yaml][DCPI_AT_STATE_ITEM].list_close);
+        dcpi_manifest_begin(m, DCPI_AT_STATE);
+        m->is_first = 0;
+    }
+    (void)snprintf(m->prefix, sizeof m->prefix, "router_state");
+    dcpi_manifest_extra(m, state->extra, "extra", &dcpi_manifest_router_record);
+    dcpi_manifest_end(m, DCPI_AT_STATE);
+    if (m->e.json.status == DCP_OK) m->prefix[0] = '\0';
+    dcpi_manifest_begin(m, DCPI_AT_TOP);
+    m->is_first = 0;
+    return m->e.json.status;
+}
+static void dcpi_manifest_real(dcpi_manifest_emitter *m, const char *name, double value) {
+    dcpi_manifest_key(m, name);
+    dcpi_write_double(&m->e.json, value);
+}
+static void dcpi_manifest_emit_sharding(dcpi_manifest_emitter *m) {
+    const dcp_sharding *sharding = &m->source->head->sharding;
+    if (!m->source->head->has_sharding) return;
+    dcpi_manifest_name(m, m->style->line, "sharding", 0);
+    dcpi_manifest_begin(m, DCPI_AT_STATE);
+    dcpi_manifest_text(m, "strategy", sharding->strategy);
+    dcpi_manifest_int(m, "shard_count", sharding->shard_count);
+    dcpi_manifest_text(m, "precision", sharding->precision);
+    dcpi_manifest_json(m, "strategy_specific_info", "sharding.strategy_specific_info", sharding->info);
+    dcpi_manifest_extra(m, sharding->extra, "sharding.extra", &dcpi_manifest_sharding_record);
+    dcpi_manifest_end(m, DCPI_AT_STATE);
+    dcpi_manifest_begin(m, DCPI_AT_TOP);
+    m->is_first = 0;
+}
+static void dcpi_manifest_emit_training(dcpi_manifest_emitter *m) {
+    const dcp_training *training = &m->source->head->training;
+    if (!m->source->head->has_training) return;
+    if (!dcpi_double_is_finite(training->learning_rate)) { (void)dcpi_emit_fail(&m->e, "training.learning_rate", "it must be finite"); return; }
+    dcpi_manifest_name(m, m->style->line, "training", 0);
+    dcpi_manifest_begin(m, DCPI_AT_STATE);
+    dcpi_manifest_int(m, "epoch", training->epoch);
+    dcpi_manifest_int(m, "step", training->step);
+    dcpi_manifest_real(m, "learning_rate", training->learning_rate);
+    dcpi_manifest_text(m, "optimizer_type", training->optimizer_type);
+    dcpi_manifest_json(m, "optimizer_state", "training.optimizer_state", training->optimizer_state);
+    dcpi_manifest_extra(m, training->extra, "training.extra", &dcpi_manifest_training_record);
+    dcpi_manifest_end(m, DCPI_AT_STATE);
+    dcpi_manifest_begin(m, DCPI_AT_TOP);
+    m->is_first = 0;
+}
+static void dcpi_manifest_emit_fields(dcpi_manifest_emitter *m) {
+    const dcp_manifest *head = m->source->head;
+    size_t f;
+    if (!head->fields || head->field_count == 0) return;
+    dcpi_manifest_name(m, m->style->line, "custom_fields", 0);
+    dcpi_manifest_begin(m, DCPI_AT_STATE);
+    for (f = 0; f < head->field_count; f++) {
+        dcpi_write_text(&m->e.json, m->is_first ? m->style->first : m->style->next);
+        m->is_first = 0;
+        dcpi_manifest_value(m, "custom_fields", head->fields[f].key);
+        dcpi_write_text(&m->e.json, ": ");
+        dcpi_manifest_value(m, "custom_fields", head->fields[f].value);
+    }
+    dcpi_manifest_end(m, DCPI_AT_STATE);
+    dcpi_manifest_begin(m, DCPI_AT_TOP);
+    m->is_first = 0;
+}
+static dcp_status dcpi_manifest_emit_body(dcpi_manifest_emitter *m) {
+    const dcp_manifest *head = m->source->head;
+    const int is_parsed = head->internal && dcpi_manifest_of(head)->is_parsed;
+    char now[DCPI_TIME_TEXT];
+    dcp_status status;
+    dcpi_manifest_begin(m, DCPI_AT_TOP);
+    if (head->min_reader_version != 0) dcpi_manifest_int(m, "min_reader_version", head->min_reader_version);
+    dcpi_manifest_text(m, "model_id", head->model_id);
+    dcpi_manifest_int(m, "epoch", head->epoch);
+    dcpi_manifest_int(m, "step", head->step);
+    status = dcpi_manifest_emit_tiers(m);
+    if (status == DCP_OK) status = dcpi_manifest_emit_shards(m, DCPI_AT_ITEM, m->source->shard_count, SIZE_MAX);
+    dcpi_manifest_begin(m, DCPI_AT_TOP);
+    m->is_first = 0;
+    if (status == DCP_OK) status = dcpi_manifest_emit_optimizer(m);
+    if (status == DCP_OK) status = dcpi_manifest_emit_router(m);
+    if (status != DCP_OK) return status;
+    dcpi_manifest_int(m, "metadata_version", head->metadata_version == 0 && !is_parsed ? DCP_MANIFEST_VERSION : head->metadata_version);
+    dcpi_manifest_text(m, "save_id", head->save_id);
+    if (head->save_id || head->sequence != 0) dcpi_manifest_int(m, "sequence", head->sequence);
+    if (!head->timestamp) dcpi_time_format(dcpi_os_wall_us(), now);
+    dcpi_manifest_text(m, "timestamp", head->timestamp ? head->timestamp : is_parsed ? NULL : now);
+    if (head->world_size != 0) dcpi_manifest_int(m, "world_size", head->world_size);
+    dcpi_manifest_emit_sharding(m);
+    dcpi_manifest_emit_training(m);
+    dcpi_manifest_emit_fields(m);
+    dcpi_manifest_extra(m, head->extra, "extra", &dcpi_manifest_record);
+    dcpi_write_text(&m->e.json, m->style->close);
+    dcpi_writer_flush(&m->e.json);
+    return m->e.json.status;
+}
+/* The path of what a message is about, in front of it. */
+static void dcpi_manifest_locate(dcp_error *err, const char *prefix, size_t shard, const char *member) {
+    const char *joint = prefix[0] != '\0' ? "." : "";
+    if (shard != DCPI_META_NONE)
+        dcpi_fail_context(err, "%s%sshards[%" PRIu64 "]%s%s: ", prefix, joint, (uint64_t)shard, member[0] != '\0' ? "." : "", member);
+    else if (prefix[0] != '\0' || member[0] != '\0') dcpi_fail_context(err, "%s%s%s: ", prefix, member[0] != '\0' ? joint : "", member);
+}
+/* Streams the whole document. sink NULL: only counts its bytes. bytes may be NULL. */
+static dcp_status dcpi_manifest_emit(const dcpi_manifest_source *source, int yaml, const dcp_signer *signer, dcpi_sink sink, void *user,
+                                     int64_t *bytes, dcp_error *err) {
+    dcpi_manifest_emitter m;
+    dcpi_integrity stream;
+    dcp_error failure;
+    dcp_status status;
+    if (bytes) *bytes = 0;
+    if (!err) err = &failure;                                           /* what went wrong is needed below */
+    status = dcpi_integrity_begin(&stream, yaml ? DCPI_TYPE_MANIFEST_YAML : DCPI_TYPE_MANIFEST, signer, sink, user, err);
+    if (status != DCP_OK) return status;
+    m.source = source;
+    m.yaml = yaml != 0;
+    m.prefix[0] = '\0';
+    m.e.source = NULL;
+    m.e.err = err;
+    m.e.shard = m.e.tensor = DCPI_META_NONE;
+    m.e.member = "";
+    dcpi_writer_begin(&m.e.json, m.e.chunk, sizeof m.e.chunk, dcpi_integrity_write, &stream, err);
+    status = dcpi_manifest_emit_body(&m);
+    if (status == DCP_E_INVALID && m.e.member[0] != '\0') dcpi_manifest_locate(err, m.prefix, m.e.shard, m.e.member);
+    if (status == DCP_OK) status = dcpi_integrity_end(&stream, err);
+    if (status != DCP_OK) return status;
+    if (bytes) *bytes = stream.size;
+    return dcpi_succeed(err);
+}
+DCPDEF dcp_status dcp_manifest_write(const dcp_manifest *manifest, int yaml, const dcp_signer *signer, char **text, size_t *size, dcp_error *err) {
+    dcpi_buffer buffer = {NULL, 0, 0, 0};
+    dcpi_manifest_source source;
+    dcp_status status;
+    if (text) *text = NULL;
+    if (size) *size = 0;
+    if (!manifest || !text || !size) return dcpi_fail(err, DCP_E_INVALID, "dcp_manifest_write: manifest, text and size must not be NULL");
+    dcpi_manifest_source_of(manifest, &source);
+    status = dcpi_manifest_emit(&source, yaml, signer, dcpi_buffer_sink, &buffer, NULL, err);
+    if (status == DCP_OK) status = dcpi_buffer_sink(&buffer, "", 1, err);
+    if (status != DCP_OK) { dcpi_buffer_free(&buffer); return status; }
+    *text = buffer.data;
+    *size = buffer.size - 1;                                            /* a NUL follows, for those who print it */
+    return dcpi_succeed(err);
+}
+
+/* ---- parsing: straight into the structs, by the schema; the parser of >>meta, with readers for what only a manifest has ------------- */
+/* A shard as dcpi_manifest_emit_shard writes it in JSON, without unknown members, and as >>yaml makes it of YAML: read in a fraction of the
+ * time. Members stand in the order of the schema, each may be absent; between them a comma and any white space. */
+static int dcpi_manifest_quick(dcpi_quick *q, const char *name, size_t size) {
+    const char *at = q->at;
+    if (at == q->end || *at++ != ',') return 0;
+    while (at < q->end && (*at == ' ' || *at == '\n')) at++;
+    if ((size_t)(q->end - at) < size || memcmp(at, name, size) != 0) return 0;
+    q->at = at + size;
+    return 1;
+}
+#define DCPI_MANIFEST_QUICK(q, name) dcpi_manifest_quick(q, DCPI_LITERAL("\"" name "\": "))
+/* Words that are few: the two types. */
+static int dcpi_manifest_type(dcpi_parser *p, const dcpi_json_span *span, const char **to) {
+    static const char *const words[] = {"dense", "expert"};
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(words); i++)
+        if (dcpi_span_is(span, words[i])) { *to = words[i]; return 1; }
+    *to = dcpi_arena_text(p->json.arena, span->text, span->length, p->json.err);
+    return *to ? 1 : dcpi_json_no_memory(&p->json);
+}
+/* Tiers are defined before the shards that name them, as a rule: then the name is that text. */
+static int dcpi_manifest_tier_name(dcpi_parser *p, const dcpi_json_span *span, const char **to) {
+    const dcp_manifest *m = &((dcpi_manifest_own *)p->manifest)->manifest;
+    size_t t;
+    for (t = 0; t < m->tier_count && t < 16; t++)
+        if (m->tiers[t].tier.name && dcpi_span_is(span, m->tiers[t].tier.name)) { *to = m->tiers[t].tier.name; return 1; }
+    *to = dcpi_arena_text(p->json.arena, span->text, span->length, p->json.err);
+    return *to ? 1 : dcpi_json_no_memory(&p->json);
+}
+static int dcpi_manifest_quick_text(dcpi_parser *p, dcpi_quick *q, const char **to) {
+    dcpi_json_span span;
+    if (!dcpi_quick_text(q, &span)) return 0;
+    *to = dcpi_arena_text(p->json.arena, span.text, span.length, p->json.err);
+    return *to ? 1 : dcpi_json_no_memory(&p->json);
+}
+static int dcpi_manifest_quick_global(dcpi_quick *q, dcp_manifest_shard *shard) {
+    int count;
+    if (!dcpi_quick_numbers(q, shard->global_shape, &count) || count != shard->ndim) return 0;
+    if (!DCPI_MANIFEST_QUICK(q, "global_offset")) return 1;
+    return dcpi_quick_numbers(q, shard->global_offset, &count) && count == shard->ndim;
+}
+static int dcpi_manifest_quick_placed(dcpi_parser *p, dcpi_quick *q, dcp_manifest_shard *shard) {      /* from `size` on */
+    dcpi_json_span span;
+    int64_t rank;
+    if (DCPI_MANIFEST_QUICK(q, "size") && !dcpi_quick_int(q, &shard->size)) return 0;
+    if (DCPI_MANIFEST_QUICK(q, "global_shape") && !dcpi_manifest_quick_global(q, shard)) return 0;
+    if (DCPI_MANIFEST_QUICK(q, "placement") && !(dcpi_quick_text(q, &span) && dcpi_parse_placement(p, &span, &shard->placement))) return 0;
+    if (DCPI_MANIFEST_QUICK(q, "rank")) {
+        if (!dcpi_quick_int(q, &rank) || rank > INT_MAX) return 0;
+        shard->rank = (int)rank;
+    }
+    if (DCPI_MANIFEST_QUICK(q, "block_size") && !dcpi_quick_int(q, &shard->block_size)) return 0;
+    if (DCPI_MANIFEST_QUICK(q, "block_checksums") && !dcpi_quick_digests(p, q)) return 0;
+    while (q->at < q->end && (*q->at == ' ' || *q->at == '\n')) q->at++;
+    return dcpi_quick_literal(q, "}", 1);
+}
+static int dcpi_manifest_quick_parts(dcpi_parser *p, dcpi_quick *q, dcp_manifest_shard *shard) {
+    dcpi_json_span span;
+    int count;
+    if (!dcpi_quick_literal(q, DCPI_LITERAL("{ \"path\": ")) || !dcpi_manifest_quick_text(p, q, &shard->path)) return 0;
+    if (DCPI_MANIFEST_QUICK(q, "type") && !(dcpi_quick_text(q, &span) && dcpi_manifest_type(p, &span, &shard->type))) return 0;
+    if (DCPI_MANIFEST_QUICK(q, "tensor_name") && !dcpi_manifest_quick_text(p, q, &shard->tensor_name)) return 0;
+    if (DCPI_MANIFEST_QUICK(q, "expert_key")) {
+        int64_t key[DCP_MAX_DIMS];
+        if (!dcpi_quick_numbers(q, key, &count) || count != 3) return 0;
+        memcpy(shard->expert_key, key, sizeof shard->expert_key);
+        shard->has_expert_key = 1;
+    }
+    if (DCPI_MANIFEST_QUICK(q, "shape") && !dcpi_quick_numbers(q, shard->shape, &shard->ndim)) return 0;
+    if (DCPI_MANIFEST_QUICK(q, "dtype") && !(dcpi_quick_text(q, &span) && dcpi_parse_type(p, &span, &shard->dtype))) return 0;
+    if (DCPI_MANIFEST_QUICK(q, "tier_hint") && !(dcpi_quick_text(q, &span) && dcpi_manifest_tier_name(p, &span, &shard->tier_hint))) return 0;
+    if (DCPI_MANIFEST_QUICK(q, "checksum") && !dcpi_manifest_quick_text(p, q, &shard->checksum)) return 0;
+    if (DCPI_MANIFEST_QUICK(q, "version") && !dcpi_quick_int(q, &shard->version)) return 0;
+    return dcpi_manifest_quick_placed(p, q, shard);
+}
+static void dcpi_manifest_clear(dcp_manifest_shard *shard) {
+    memset(shard, 0, sizeof *shard);
+    shard->ndim = shard->rank = -1;
+    shard->size = -1;
+}
+/* 1: read. 0: it is written in another way, and nothing has happened; or there is no memory, which the status says. */
+static int dcpi_manifest_quick_shard(dcpi_parser *p, dcp_manifest_shard *shard) {
+    dcpi_quick q;
+    q.at = p->json.at;
+    q.end = p->json.end;
+    p->digests.size = 0;
+    if (!dcpi_manifest_quick_parts(p, &q, shard)) { dcpi_manifest_clear(shard); return 0; }
+    if (!dcpi_parse_keep_digests(p, &shard->block_checksums, &shard->block_count)) return 0;
+    p->has_additions |= shard->size >= 0 || shard->placement != NULL || shard->rank >= 0 || shard->block_size != 0 || shard->block_count > 0;
+    p->json.at = q.at;
+    return 1;
+}
+static int dcpi_manifest_parse_shard(dcpi_parser *p, dcp_manifest_shard *shard) {
+    int i;
+    if (dcpi_manifest_quick_shard(p, shard)) return 1;
+    for (i = 0; i < 3; i++) p->ndim[i] = -1;
+    p->name = &shard->tensor_name;
+    if (p->json.status || !dcpi_parse_record(p, &dcpi_manifest_shard_records[0], shard)) return 0;
+    shard->ndim = p->ndim[0];
+    for (i = 1; i < 3; i++) {
+        if (p->ndim[i] < 0 || p->ndim[i] == shard->ndim) continue;
+        p->member = i == 1 ? "global_shape" : "global_offset";
+        return dcpi_parse_fail(p, "its number of dimensions is not that of shape");
+    }
+    return 1;
+}
+static int dcpi_manifest_parse_pool(dcpi_parser *p, dcpi_manifest_pool *pool, dcp_manifest_shard **items, size_t *shards) {
+    dcp_manifest_shard *shard;
+    dcp_status status;
+    int64_t count;
+    void *exact;
+    if (!dcpi_json_array(&p->json, &count)) return 0;
+    while (dcpi_json_item(&p->json, &count)) {
+        p->shard = (size_t)count - 1;
+        p->member = "";
+        if (!dcpi_parse_entry(p)) return 0;
+        status = dcpi_manifest_new_shard(pool, items, shards, &shard, p->json.err);
+        if (status != DCP_OK) return dcpi_parse_failed(p, status);
+        if (!dcpi_manifest_parse_shard(p, shard)) return 0;
+    }
+    if (p->json.status) return 0;
+    p->shard = DCPI_META_NONE;
+    if (*shards == 0 || *shards == pool->capacity) return 1;
+    exact = DCP_REALLOC((void *)pool->items, *shards * sizeof **items);   /* what the list has grown beyond its last */
+    if (!exact) return 1;
+    *items = pool->items = (dcp_manifest_shard *)exact;
+    pool->capacity = *shards;
+    return 1;
+}
+static int dcpi_manifest_parse_tiers(dcpi_parser *p, dcpi_manifest_own *own) {
+    dcp_manifest_tier *tier;
+    dcp_status status;
+    int64_t count;
+    if (!dcpi_json_array(&p->json, &count)) return 0;
+    while (dcpi_json_item(&p->json, &count)) {
+        (void)snprintf(p->prefix, sizeof p->prefix, "tiers[%" PRId64 "]", count - 1);
+        if (!dcpi_parse_entry(p)) return 0;
+        status = dcpi_manifest_new_tier(own, &tier, p->json.err);
+        if (status != DCP_OK) return dcpi_parse_failed(p, status);
+        if (!dcpi_parse_record(p, &dcpi_manifest_tier_record, tier)) return 0;
+    }
+    if (p->json.status) return 0;
+    p->prefix[0] = '\0';
+    return 1;
+}
+static int dcpi_manifest_parse_layers(dcpi_parser *p, dcpi_manifest_own *own) {
+    dcp_manifest_layer *layer;
+    dcp_status status;
+    int64_t count;
+    if (!dcpi_json_array(&p->json, &count)) return 0;
+    while (dcpi_json_item(&p->json, &count)) {
+        (void)snprintf(p->prefix, sizeof p->prefix, "router_state.layers[%" PRId64 "]", count - 1);
+        if (!dcpi_parse_entry(p)) return 0;
+        status = dcpi_manifest_new_layer(own, &layer, p->json.err);
+        if (status != DCP_OK) return dcpi_parse_failed(p, status);
+        if (!dcpi_parse_record(p, &dcpi_manifest_layer_record, layer)) return 0;
+    }
+    if (p->json.status) return 0;
+    (void)snprintf(p->prefix, sizeof p->prefix, "router_state");
+    return 1;
+}
+static int dcpi_manifest_parse_state(dcpi_parser *p, const dcpi_record *record, dcp_manifest_state *state, const char *name) {
+    state->is_there = 1;
+    (void)snprintf(p->prefix, sizeof p->prefix, "%s", name);
+    p->member = "";
+    if (!dcpi_parse_record(p, record, state)) return 0;
+    p->prefix[0] = '\0';
+    return 1;
+}
+static int dcpi_manifest_parse_field(dcpi_parser *p, dcpi_manifest_own *own, const dcpi_json_span *span) {
+    const char *value = "", *key = dcpi_arena_text(p->json.arena, span->text, span->length, p->json.err);
+    if (!key) return dcpi_json_no_memory(&p->json);
+    if (own->manifest.field_count >= (size_t)DCP_LIMIT_FIELDS) return dcpi_parse_limit(p, "more fields than DCP_LIMIT_FIELDS");
+    if (!dcpi_json_null(&p->json) && !dcpi_json_text(&p->json, &value)) return 0;
+    return dcpi_manifest_new_field(own, key, value, p->json.err) == DCP_OK ? 1 : dcpi_json_no_memory(&p->json);
+}
+static int dcpi_manifest_parse_fields(dcpi_parser *p, dcpi_manifest_own *own) {
+    dcpi_json_object o;
+    int done = dcpi_json_object_begin(&p->json, &o, NULL, 0);
+    while (done && dcpi_json_member(&p->json, &o)) done = dcpi_manifest_parse_field(p, own, &o.key);
+    return done && !p->json.status;
+}
+/* Refused at once: what follows may mean something else. */
+static int dcpi_manifest_parse_reader(dcpi_parser *p, dcp_manifest *manifest) {
+    if (!dcpi_parse_int64(p, &manifest->min_reader_version)) return 0;
+    if (manifest->min_reader_version <= DCP_MANIFEST_VERSION) return 1;
+    return dcpi_parse_failed(p, dcpi_fail(p->json.err, DCP_E_VERSION, "this manifest needs a reader of version %" PRId64
+                                          "; this program has version %d", manifest->min_reader_version, DCP_MANIFEST_VERSION));
+}
+static int dcpi_manifest_parse_key(dcpi_parser *p, dcp_manifest_shard *shard) {
+    int64_t count, key[3];
+    int i = 0;
+    if (!dcpi_json_array(&p->json, &count)) return 0;
+    for (; dcpi_json_item(&p->json, &count); i++)
+        if (i == 3 || !dcpi_parse_int64(p, &key[i])) return p->json.status ? 0 : dcpi_parse_fail(p, "more than three numbers (tier, group, expert)");
+    if (p->json.status) return 0;
+    if (i < 3) return dcpi_parse_fail(p, "fewer than three numbers (tier, group, expert)");
+    memcpy(shard->expert_key, key, sizeof key);
+    shard->has_expert_key = 1;
+    return 1;
+}
+static int dcpi_manifest_parse_budget(dcpi_parser *p, dcp_manifest_tier *tier) {       /* "40GB", or a number of bytes */
+    char digits[24];
+    int64_t bytes;
+    if (dcpi_json_peek(&p->json) == '"') {
+        if (!dcpi_json_text(&p->json, &tier->tier.size_budget)) return 0;
+    } else {
+        if (!dcpi_json_int64(&p->json, &bytes)) return 0;
+        (void)snprintf(digits, sizeof digits, "%" PRId64, bytes);
+        tier->tier.size_budget = dcpi_arena_text(p->json.arena, digits, strlen(digits), p->json.err);
+        if (!tier->tier.size_budget) return dcpi_json_no_memory(&p->json);
+    }
+    tier->budget_bytes = dcpi_manifest_budget(tier->tier.size_budget);
+    return 1;
+}
+static int dcpi_manifest_parse_seed(dcpi_parser *p, dcp_manifest_layer *layer) {
+    dcpi_json_span span;
+    int is_integer;
+    if (!dcpi_json_number(&p->json, &span, &is_integer)) return 0;
+    if (!is_integer || span.text[0] == '-' || !dcpi_digits_value(span.text, span.length, &layer->seed))
+        return dcpi_json_bad_number(&p->json, span, "expected a seed of 64 bits, not negative, found", "");
+    layer->has_seed = 1;
+    return 1;
+}
+static int dcpi_manifest_parse_shards(dcpi_parser *p, dcpi_manifest_own *own, void *record) {   /* of the record that has this list */
+    dcp_manifest *m = &own->manifest;
+    dcp_manifest_layer *layer = (dcp_manifest_layer *)record;
+    if (record == m) return dcpi_manifest_parse_pool(p, &own->shards, &m->shards, &m->shard_count);
+    if (record == &m->optim_state) return dcpi_manifest_parse_pool(p, &own->optimizer, &m->optim_state.shards, &m->optim_state.shard_count);
+    return dcpi_manifest_parse_pool(p, &own->layer_shards[layer - own->layers], &layer->shards, &layer->shard_count);
+}
+static int dcpi_manifest_parse_value(dcpi_parser *p, const dcpi_member *member, void *record) {
+    dcpi_manifest_own *own = (dcpi_manifest_own *)p->manifest;
+    dcp_manifest *m = &own->manifest;
+    dcp_manifest_shard *shard = (dcp_manifest_shard *)record;
+    switch (member->kind) {
+    case DCPI_KIND_TIERS:      return dcpi_manifest_parse_tiers(p, own);
+    case DCPI_KIND_POOL:       return dcpi_manifest_parse_shards(p, own, record);
+    case DCPI_KIND_OPTIMIZER:  return dcpi_manifest_parse_state(p, &dcpi_manifest_optimizer_record, &m->optim_state, "optim_state");
+    case DCPI_KIND_ROUTER:     return dcpi_manifest_parse_state(p, &dcpi_manifest_router_record, &m->router_state, "router_state");
+    case DCPI_KIND_LAYERS:     return dcpi_manifest_parse_layers(p, own);
+    case DCPI_KIND_READER:     return dcpi_manifest_parse_reader(p, m);
+    case DCPI_KIND_EXPERT_KEY: return dcpi_manifest_parse_key(p, shard);
+    case DCPI_KIND_BUDGET:     return dcpi_manifest_parse_budget(p, (dcp_manifest_tier *)record);
+    case DCPI_KIND_SEED:       return dcpi_manifest_parse_seed(p, (dcp_manifest_layer *)record);
+    case DCPI_KIND_DIGESTS:    return dcpi_parse_digests(p, &shard->block_checksums, &shard->block_count);
+    case DCPI_KIND_SHARDING:   m->has_sharding = 1; return dcpi_parse_record(p, &dcpi_manifest_sharding_record, &m->sharding);
+    case DCPI_KIND_TRAINING:   m->has_training = 1; return dcpi_parse_record(p, &dcpi_manifest_training_record, &m->training);
+    case DCPI_KIND_FIELDS:     return dcpi_manifest_parse_fields(p, own);
+    default:                   return 0;
+    }
+}
+/* A document that is not understood may be one that says that it needs a newer reader, further down. */
+static dcp_status dcpi_manifest_is_newer(const dcpi_parser *p, dcp_error *err) {
+    static const char *const names[] = {"min_reader_version"};
+    dcpi_arena arena = {NULL};
+    dcpi_json_reader r;
+    dcpi_json_object o;
+    int64_t version = 0;
+    int done;
+    dcpi_json_begin(&r, p->json.start, (size_t)(p->json.end - p->json.start), &arena, NULL);
+    done = dcpi_json_object_begin(&r, &o, names, 1);
+    while (done && version <= DCP_MANIFEST_VERSION && dcpi_json_member(&r, &o)) {
+        char c = dcpi_json_peek(&r);
+        done = o.member == 0 && c >= '0' && c <= '9' ? dcpi_json_int64(&r, &version) : dcpi_json_skip(&r, NULL);
+    }
+    dcpi_json_close(&r);
+    dcpi_arena_free(&arena);
+    if (version <= DCP_MANIFEST_VERSION) return p->json.status;
+    return dcpi_fail(err, DCP_E_VERSION, "min_reader_version: this manifest needs a reader of version %" PRId64 "; this program has version %d",
+                     version, DCP_MANIFEST_VERSION);
+}
+/* What the document says of itself against what was found in its bytes. */
+static dcp_status dcpi_manifest_parse_finish(dcpi_parser *p, const dcpi_tail *tail, dcp_manifest *manifest, dcp_error *err) {
+    if (!tail->present && p->has_additions)
+        return dcpi_fail(err, DCP_E_CHECKSUM, "the document is damaged: its last members are not the integrity member in its exact form");
+    if (tail->present && p->has_signature != tail->is_signed)
+        return dcpi_fail(err, DCP_E_CHECKSUM, "the document is damaged: its signature member is not in its place or not in its exact form");
+    manifest->is_foreign = !tail->present;
+    if (!tail->is_signed) return DCP_OK;
+    manifest->signature_algorithm = dcpi_arena_text(p->json.arena, tail->algorithm, strlen(tail->algorithm), err);
+    manifest->signature_key = dcpi_arena_text(p->json.arena, tail->key, strlen(tail->key), err);
+    return manifest->signature_algorithm && manifest->signature_key ? DCP_OK : DCP_E_MEMORY;
+}
+static dcp_status dcpi_manifest_parse_document(dcpi_parser *p, const dcpi_tail *tail, dcp_manifest *manifest, dcp_error *err) {
+    char member[64];
+    int i, done = dcpi_parse_record(p, &dcpi_manifest_record, manifest);
+    (void)snprintf(member, sizeof member, "%s%s", p->path, done ? "" : p->member);
+    if (done) (void)dcpi_json_end(&p->json);
+    dcpi_json_close(&p->json);
+    for (i = 0; i < DCPI_PARSE_LEVELS; i++) dcpi_buffer_free(&p->extra[i]);
+    dcpi_buffer_free(&p->digests);
+    if (!p->json.status) return dcpi_manifest_parse_finish(p, tail, manifest, err);
+    if (p->json.status != DCP_E_MEMORY) dcpi_manifest_locate(err, p->prefix, p->shard, member);
+    return p->json.status == DCP_E_FORMAT ? dcpi_manifest_is_newer(p, err) : p->json.status;
+}
+/* JSON text, which in YAML's case was made of it, into a new manifest. */
+static dcp_status dcpi_manifest_parse_text(const char *text, size_t size, dcpi_yaml *yaml, const dcpi_tail *tail, dcp_manifest **out, dcp_error *err) {
+    dcpi_parser p;
+    dcp_manifest *manifest;
+    dcp_status status = dcp_manifest_new(&manifest, err);
+    if (status != DCP_OK) return status;
+    memset(&p, 0, sizeof p);
+    p.manifest = dcpi_manifest_of(manifest);
+    p.of_manifest = dcpi_manifest_parse_value;
+    dcpi_manifest_of(manifest)->is_parsed = 1;
+    manifest->is_yaml = yaml != NULL;
+    manifest->metadata_version = 0;
+    p.size = yaml ? (size_t)(yaml->end - yaml->start) : size;
+    p.shard = p.tensor = DCPI_META_NONE;
+    p.path = p.member = "";
+    dcpi_json_begin(&p.json, text, size, &dcpi_manifest_of(manifest)->arena, err);
+    if (yaml) {
+        p.json.place = dcpi_yaml_place;
+        p.json.place_user = yaml;
+    }
+    status = dcpi_manifest_parse_document(&p, tail, manifest, err);
+    if (status != DCP_OK) { dcp_manifest_free(manifest); return status; }
+    *out = manifest;
+    return dcpi_succeed(err);
+}
+static int dcpi_manifest_is_yaml(const char *text, size_t size) {       /* the first thing in it is not '{' */
+    size_t i = 0;
+    while (i < size && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) i++;
+    return i < size && text[i] != '{';
+}
+/* Checks a document's integrity, then parses it. A verifier that is set must accept. What its fields say is dcpi_manifest_check's business. */
+static dcp_status dcpi_manifest_parse(const char *text, size_t size, const dcp_verifier *verifier, dcp_manifest **out, dcp_error *err) {
+    const int is_yaml = dcpi_manifest_is_yaml(text, size);
+    const uint64_t bytes = size;
+    dcp_error failure;
+    dcpi_tail tail;
+    dcpi_yaml yaml;
+    dcp_status status;
+    *out = NULL;
+    if (!err) err = &failure;
+    if (bytes > (uint64_t)DCP_LIMIT_DOCUMENT)
+        return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRIu64 " bytes (DCP_LIMIT_DOCUMENT)", bytes);
+    status = dcpi_integrity_check(is_yaml ? DCPI_TYPE_MANIFEST_YAML : DCPI_TYPE_MANIFEST, text, size, verifier, &tail, err);
+    if (status != DCP_OK) return status;
+    if (!is_yaml) return dcpi_manifest_parse_text(text, size, NULL, &tail, out, err);
+    status = dcpi_yaml_to_json(text, size, SIZE_MAX, &yaml, err);
+    if (status == DCP_OK) status = dcpi_manifest_parse_text(yaml.out.data, yaml.out.size, &yaml, &tail, out, err);
+    dcpi_buffer_free(&yaml.out);
+    return status;
+}
+DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest **out, dcp_error *err) {
+    if (out) *out = NULL;
+    if (!out || (!text && size > 0)) return dcpi_fail(err, DCP_E_INVALID, "dcp_manifest_parse: text and out must not be NULL");
+    return dcpi_manifest_parse(text ? text : "", size, NULL, out, err);
+}
+
+/* @@CHECK@@ */
 /* ================================================================================================================================
  * >>file        The header of a single file, P.checkpoint (MLCP): all that stands before the tensor bytes.
  *
