@@ -9277,6 +9277,8 @@ static dcp_status dcpi_manifest_emit_body(dcpi_manifest_emitter *m) {
     dcpi_manifest_text(m, "model_id", head->model_id);
     dcpi_manifest_int(m, "epoch", head->epoch);
     dcpi_manifest_int(m, "step", head->step);
+    dcpi_manifest_text(m, "save_id", head->save_id);                    /* before what is long: the order of checkpoints shows in the first bytes */
+    if (head->save_id || head->sequence != 0) dcpi_manifest_int(m, "sequence", head->sequence);
     status = dcpi_manifest_emit_tiers(m);
     if (status == DCP_OK) status = dcpi_manifest_emit_shards(m, DCPI_AT_ITEM, m->source->shard_count, SIZE_MAX);
     dcpi_manifest_begin(m, DCPI_AT_TOP);
@@ -9285,8 +9287,6 @@ static dcp_status dcpi_manifest_emit_body(dcpi_manifest_emitter *m) {
     if (status == DCP_OK) status = dcpi_manifest_emit_router(m);
     if (status != DCP_OK) return status;
     dcpi_manifest_int(m, "metadata_version", head->metadata_version == 0 && !is_parsed ? DCP_MANIFEST_VERSION : head->metadata_version);
-    dcpi_manifest_text(m, "save_id", head->save_id);
-    if (head->save_id || head->sequence != 0) dcpi_manifest_int(m, "sequence", head->sequence);
     if (!head->timestamp) dcpi_time_format(dcpi_os_wall_us(), now);
     dcpi_manifest_text(m, "timestamp", head->timestamp ? head->timestamp : is_parsed ? NULL : now);
     if (head->world_size != 0) dcpi_manifest_int(m, "world_size", head->world_size);
@@ -15363,12 +15363,206 @@ static void dcpi_save_source(const dcpi_save *s, dcpi_emission *e, dcp_metadata 
     source->shard = dcpi_save_emit_shard;
     source->tensor = dcpi_save_emit_tensor;
 }
+#define DCPI_POOL_DONE (1 + 32)                         /* what a rank says of a file: 1 kept, 2 has the save id; its checksum */
+enum { DCPI_POOL_KEPT = 1, DCPI_POOL_HAS_ID = 2 };
+
+static void dcpi_pool_path(const dcpi_save *s, const char *stem, int64_t version, int has_id, char *path, size_t capacity) {
+    if (has_id) (void)snprintf(path, capacity, "%s.v%" PRId64 ".%s.bin", stem, version, s->report.save_id);
+    else if (version > 0) (void)snprintf(path, capacity, "%s.v%" PRId64 ".bin", stem, version);
+    else (void)snprintf(path, capacity, "%s.bin", stem);
+}
+static void dcpi_pool_path_of(const dcpi_save *s, const dcpi_pooled *pooled, char *path, size_t capacity) {
+    if (pooled->done[0] & DCPI_POOL_KEPT) (void)snprintf(path, capacity, "%s", pooled->base->path);
+    else dcpi_pool_path(s, pooled->stem, pooled->version, pooled->done[0] & DCPI_POOL_HAS_ID, path, capacity);
+}
+
+/* ---- the manifest, streamed out of the plan ---------------------------------------------------------------------------------------------- */
+/* Its lists: entries in the order of ranks, first parameters and experts, then the optimizer's, then the router's, layer by layer. */
+typedef struct dcpi_manifesto {
+    const dcpi_save *save;
+    size_t *order, counts[3];                           /* entries; how many of each of the three */
+    dcp_manifest_layer *layers; size_t layer_count;     /* of the router, sorted; `shard_count` are their entries */
+    char path[DCP_LIMIT_PATH + 64], checksum[80];       /* what the last shard's texts point to */
+} dcpi_manifesto;
+
+static dcp_role dcpi_entry_role(const dcpi_entry *entry) { return (dcp_role)((entry->record[3] & DCPI_LISTED_ROLE_BITS) >> 2); }
+static int dcpi_entry_list(const dcpi_entry *entry) {
+    const dcp_role role = dcpi_entry_role(entry);
+    return role == DCP_ROLE_ROUTER ? 2 : role == DCP_ROLE_OPTIMIZER ? 1 : 0;
+}
+static void dcpi_entry_read(const dcpi_save *s, const dcpi_entry *entry, dcpi_listed *record) {
+    const dcpi_part *part = &s->parts[entry->rank];
+    (void)dcpi_listed_read(entry->record, part->list + part->list_size, record);
+}
+typedef struct dcpi_layered { size_t entry; int64_t layer; } dcpi_layered;
+static int dcpi_layered_compare(const void *a_, const void *b_) {
+    const dcpi_layered *a = (const dcpi_layered *)a_, *b = (const dcpi_layered *)b_;
+    if (a->layer != b->layer) return a->layer < b->layer ? -1 : 1;
+    return a->entry < b->entry ? -1 : a->entry > b->entry;
+}
+static int dcpi_seed_compare(const void *a_, const void *b_) {
+    const dcp_router_seed *a = (const dcp_router_seed *)a_, *b = (const dcp_router_seed *)b_;
+    return a->layer < b->layer ? -1 : a->layer > b->layer;
+}
+/* The router's layers: those that have weights, and those that have a seed; both sorted. */
+static dcp_status dcpi_manifesto_merge(dcpi_manifesto *m, const dcpi_layered *const *items, size_t count, const dcp_router_seed *const *seeds,
+                                       size_t seed_count, dcp_error *err) {
+    size_t i = 0, k = 0;
+    m->layers = (dcp_manifest_layer *)dcpi_alloc_array(count + seed_count, sizeof *m->layers, err);
+    if (!m->layers) return DCP_E_MEMORY;
+    while (i < count || k < seed_count) {
+        dcp_manifest_layer *layer = &m->layers[m->layer_count++];
+        layer->layer = k == seed_count || (i < count && items[i]->layer < seeds[k]->layer) ? items[i]->layer : seeds[k]->layer;
+        for (; i < count && items[i]->layer == layer->layer; i++) layer->shard_count++;
+        if (k == seed_count || seeds[k]->layer != layer->layer) continue;
+        layer->has_seed = 1;
+        layer->seed = seeds[k++]->seed;
+        if (k < seed_count && seeds[k]->layer == layer->layer)
+            return dcpi_fail(err, DCP_E_INVALID, "save: router_seeds has layer %" PRId64 " twice", layer->layer);
+    }
+    return DCP_OK;
+}
+static dcp_status dcpi_manifesto_layers(dcpi_manifesto *m, dcp_error *err) {
+    const dcp_save_desc *desc = m->save->desc;
+    const size_t count = m->counts[2], first = m->counts[0] + m->counts[1];
+    dcpi_layered *items = (dcpi_layered *)dcpi_alloc_array(count, sizeof *items, err);
+    const void **order = items ? (const void **)dcpi_alloc_array(count, sizeof *order, err) : NULL;
+    const void **seeds = order ? (const void **)dcpi_alloc_array(desc->router_seed_count, sizeof *seeds, err) : NULL;
+    dcp_status status = seeds ? DCP_OK : DCP_E_MEMORY;
+    dcpi_listed record;
+    size_t i;
+    for (i = 0; i < count && !status; i++) {
+        items[i].entry = m->order[first + i];
+        dcpi_entry_read(m->save, &m->save->entries[items[i].entry], &record);
+        items[i].layer = record.expert_key[0];
+        order[i] = &items[i];
+    }
+    for (i = 0; i < desc->router_seed_count && !status; i++) seeds[i] = &desc->router_seeds[i];
+    if (!status) status = dcpi_sort(order, count, dcpi_layered_compare, err);
+    if (!status) status = dcpi_sort(seeds, desc->router_seed_count, dcpi_seed_compare, err);
+    if (!status)
+        status = dcpi_manifesto_merge(m, (const dcpi_layered *const *)order, count, (const dcp_router_seed *const *)seeds, desc->router_seed_count, err);
+    for (i = 0; i < count && !status; i++) m->order[first + i] = ((const dcpi_layered *)order[i])->entry;
+    dcpi_free((void *)seeds);
+    dcpi_free((void *)order);
+    dcpi_free(items);
+    return status;
+}
+/* count: of entries; 0 for a look at all that is not a shard */
+static dcp_status dcpi_manifesto_begin(dcpi_manifesto *m, const dcpi_save *s, size_t count, dcp_error *err) {
+    size_t i, n = 0;
+    int list;
+    memset(m, 0, sizeof *m);
+    m->save = s;
+    m->order = (size_t *)dcpi_alloc_array(count, sizeof *m->order, err);
+    if (!m->order) return DCP_E_MEMORY;
+    for (list = 0; list < 3; list++) {
+        for (i = 0; i < count; i++) {
+            if (dcpi_entry_list(&s->entries[i]) != list) continue;
+            m->order[n++] = i;
+            m->counts[list]++;
+        }
+    }
+    return dcpi_manifesto_layers(m, err);
+}
+static void dcpi_manifesto_free(dcpi_manifesto *m) {
+    dcpi_free(m->order);
+    dcpi_free(m->layers);
+}
+static dcp_status dcpi_manifesto_shard(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
+    static const char tree[] = "sha256-tree:";
+    dcpi_manifesto *m = (dcpi_manifesto *)user;
+    const dcpi_save *s = m->save;
+    const dcpi_entry *entry = &s->entries[m->order[i]];
+    const dcpi_pooled *pooled = &s->pooled[m->order[i]];
+    char *digits = m->checksum;
+    dcpi_listed record;
+    (void)err;
+    dcpi_entry_read(s, entry, &record);
+    dcpi_pool_describe(s, entry, &record, out);
+    dcpi_pool_path_of(s, pooled, m->path, sizeof m->path);
+    if (s->desc->checksum == DCP_CHECKSUM_TREE) {
+        memcpy(digits, tree, sizeof tree - 1);
+        digits += sizeof tree - 1;
+    }
+    dcpi_hex_encode(pooled->done + 1, 32, digits);
+    digits[64] = '\0';
+    out->path = m->path;
+    out->checksum = m->checksum;
+    out->version = pooled->done[0] & DCPI_POOL_KEPT ? pooled->base->version : pooled->version;
+    if (out->block_size) out->block_checksums = s->parts[entry->rank].digests + 32 * entry->first_block;
+    return DCP_OK;
+}
+static dcp_status dcpi_manifesto_optimizer(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
+    return dcpi_manifesto_shard(user, ((const dcpi_manifesto *)user)->counts[0] + i, out, err);
+}
+static dcp_status dcpi_manifesto_layer(void *user, size_t l, dcp_manifest_layer *out, dcp_error *err) {
+    (void)err;
+    *out = ((const dcpi_manifesto *)user)->layers[l];
+    return DCP_OK;
+}
+static dcp_status dcpi_manifesto_layer_shard(void *user, size_t l, size_t i, dcp_manifest_shard *out, dcp_error *err) {
+    const dcpi_manifesto *m = (const dcpi_manifesto *)user;
+    size_t first = m->counts[0] + m->counts[1], k;
+    for (k = 0; k < l; k++) first += m->layers[k].shard_count;
+    return dcpi_manifesto_shard(user, first + i, out, err);
+}
+static dcp_status dcpi_manifesto_head(const dcpi_save *s, const dcpi_manifesto *m, dcp_manifest *head, dcp_error *err) {
+    const dcp_save_desc *desc = s->desc;
+    dcp_metadata like;
+    size_t i;
+    dcpi_save_head(s, &like);
+    memset(head, 0, sizeof *head);
+    head->model_id = desc->model_id ? desc->model_id : s->place.name;
+    head->metadata_version = DCP_MANIFEST_VERSION;
+    head->save_id = like.save_id;
+    head->timestamp = like.timestamp;
+    head->sequence = like.sequence;
+    head->world_size = like.world_size;
+    head->sharding = like.sharding;
+    head->has_sharding = 1;
+    head->has_training = like.has_training;
+    head->training = like.training;
+    head->epoch = like.training.epoch;
+    head->step = like.training.step;
+    head->fields = like.fields;
+    head->field_count = like.field_count;
+    head->optim_state.is_there = m->counts[1] > 0;
+    head->router_state.is_there = m->layer_count > 0;
+    head->tiers = (dcp_manifest_tier *)dcpi_alloc_array(desc->tier_count, sizeof *head->tiers, err);
+    if (!head->tiers) return DCP_E_MEMORY;
+    head->tier_count = desc->tier_count;
+    for (i = 0; i < desc->tier_count; i++) head->tiers[i].tier = desc->tiers[i];
+    return DCP_OK;
+}
+/* sink NULL: only to see whether it can be written */
+static dcp_status dcpi_save_emit_manifest(const dcpi_save *s, size_t count, dcpi_sink sink, void *user, dcp_error *err) {
+    dcpi_manifesto m;
+    dcpi_manifest_source source;
+    dcp_manifest head;
+    dcp_status status = dcpi_manifesto_begin(&m, s, count, err);
+    head.tiers = NULL;
+    if (!status) status = dcpi_manifesto_head(s, &m, &head, err);
+    source.head = &head;
+    source.shard_count = m.counts[0];
+    source.optimizer_count = m.counts[1];
+    source.layer_count = m.layer_count;
+    source.user = &m;
+    source.shard = dcpi_manifesto_shard;
+    source.optimizer_shard = dcpi_manifesto_optimizer;
+    source.layer = dcpi_manifesto_layer;
+    source.layer_shard = dcpi_manifesto_layer_shard;
+    if (!status) status = dcpi_manifest_emit(&source, s->desc->yaml, s->desc->signer, sink, user, NULL, err);
+    dcpi_free(head.tiers);
+    dcpi_manifesto_free(&m);
+    return status;
+}
 static dcp_status dcpi_save_emit(const dcpi_save *s, dcpi_sink sink, void *user, dcp_error *err) {
     dcp_metadata head;
     dcpi_meta_source source;
     dcpi_emission e;
     dcpi_save_source(s, &e, &head, &source);
-    if (dcpi_save_is_manifest(s)) return dcpi_save_emit_manifest(s, sink, user, err);
+    if (dcpi_save_is_manifest(s)) return dcpi_save_emit_manifest(s, s->entry_count, sink, user, err);
     if (s->kind->layout == DCP_LAYOUT_SHARDED) return dcpi_meta_emit(&source, "metadata/json", s->desc->signer, sink, user, NULL, err);
     return dcpi_file_emit(&source, s->json_size, s->parts[0].data_offset, s->desc->signer, sink, user, err);
 }
@@ -15390,6 +15584,7 @@ static dcp_status dcpi_plan_document(dcpi_save *s, dcp_error *err) {
     dcp_metadata head;
     dcpi_meta_source source;
     dcpi_emission e;
+    if (dcpi_save_is_manifest(s)) return dcpi_save_emit_manifest(s, 0, NULL, NULL, err);
     dcpi_save_source(s, &e, &head, &source);
     source.shard_count = 0;
     return dcpi_meta_emit(&source, "metadata/json", s->desc->signer, NULL, NULL, NULL, err);
@@ -15666,14 +15861,6 @@ static dcp_status dcpi_single_write(dcpi_save *s, int attempt, dcp_error *err) {
     return status;
 }
 /* ---- write, manifest layout: each piece is hashed first if the base may have it, and kept if it has -------------------------------------- */
-#define DCPI_POOL_DONE (1 + 32)                         /* what a rank says of a file: 1 kept, 2 has the save id; its checksum */
-enum { DCPI_POOL_KEPT = 1, DCPI_POOL_HAS_ID = 2 };
-
-static void dcpi_pool_path(const dcpi_save *s, const char *stem, int64_t version, int has_id, char *path, size_t capacity) {
-    if (has_id) (void)snprintf(path, capacity, "%s.v%" PRId64 ".%s.bin", stem, version, s->report.save_id);
-    else if (version > 0) (void)snprintf(path, capacity, "%s.v%" PRId64 ".bin", stem, version);
-    else (void)snprintf(path, capacity, "%s.bin", stem);
-}
 /* object NULL: only hashed */
 static dcp_status dcpi_pool_stream(dcpi_save *s, size_t index, void *object, const char *key, dcp_error *err) {
     const dcpi_placed *placed = &s->placed[index];
@@ -15803,10 +15990,6 @@ static void dcpi_pool_report(const dcpi_save *s, dcpi_buffer *message) {
 static void dcpi_pool_learn(dcpi_save *s, const dcpi_part *part, const uint8_t *done) {
     size_t i;
     for (i = 0; i < part->count; i++, done += DCPI_POOL_DONE) s->pooled[part->first + i].done = done;
-}
-static void dcpi_pool_path_of(const dcpi_save *s, const dcpi_pooled *pooled, char *path, size_t capacity) {
-    if (pooled->done[0] & DCPI_POOL_KEPT) (void)snprintf(path, capacity, "%s", pooled->base->path);
-    else dcpi_pool_path(s, pooled->stem, pooled->version, pooled->done[0] & DCPI_POOL_HAS_ID, path, capacity);
 }
 /* Every file that the manifest will name is there, with its size. */
 static dcp_status dcpi_pool_check(dcpi_save *s, dcp_error *err) {
