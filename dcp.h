@@ -4981,8 +4981,10 @@ static int dcpi_yaml_refuse(dcpi_yaml *y) {
 }
 
 /* ---- plain scalars */
+static int dcpi_yaml_is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '/'; }
 static int dcpi_yaml_begins_plain(const dcpi_yaml *y, const char *at, int in_flow) {
     if (at == y->end || dcpi_yaml_is_space(y, at)) return 0;
+    if (dcpi_yaml_is_word(*at)) return 1;
     if (*at == '-' || *at == '?' || *at == ':')
         return !dcpi_yaml_is_space(y, at + 1) && !(in_flow && dcpi_yaml_is_flow_mark(at[1]));
     return *at && !strchr(",[]{}#&*!|>'\"%@`", *at);
@@ -5005,6 +5007,7 @@ static int dcpi_yaml_plain_line(dcpi_yaml *y, int in_flow, const char **end) {
     const char *at = y->at, *start = at;
     for (;;) {
         if (!in_flow) while (y->end - at >= 8 && dcpi_yaml_is_dull(at)) at += 8;
+        while (at < y->end && dcpi_yaml_is_word(*at)) at++;
         if (dcpi_yaml_is_break(y, at)) break;
         if (in_flow && dcpi_yaml_is_flow_mark(*at)) break;
         if (*at == ':' && dcpi_yaml_is_colon(y, at, in_flow)) break;
@@ -5091,6 +5094,10 @@ static int dcpi_yaml_put_number(dcpi_yaml *y, const char *text, const char *end)
 static int dcpi_yaml_put_resolved(dcpi_yaml *y, const char *text, const char *end) {
     const size_t length = (size_t)(end - text);
     const char c = length > 0 ? *text : '~';
+    if (c >= '1' && c <= '9' && dcpi_yaml_digits(text, end) == end) {
+        dcpi_yaml_put(y, text, length);
+        return 1;
+    }
     if ((c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.') {
         const char *inf = text + (c == '+' || c == '-');
         if (dcpi_yaml_is_one_of(inf, (size_t)(end - inf), ".inf .Inf .INF") || dcpi_yaml_is_one_of(text, length, ".nan .NaN .NAN"))
@@ -5246,6 +5253,33 @@ static int dcpi_yaml_quoted(dcpi_yaml *y, int64_t parent) {
 /* ---- flow collections: the lines of one stand deeper than `parent` */
 static int dcpi_yaml_flow_node(dcpi_yaml *y, int64_t parent);
 
+/* Where an item ends that is the same in JSON: digits, or text in quotes. NULL: it is another one. */
+static const char *dcpi_yaml_same_item(const char *at, const char *end) {
+    const char *start = at;
+    if (at < end && *at == '"') {
+        at = dcpi_json_plain_end(at + 1, end);
+        return at < end && *at == '"' ? at + 1 : NULL;
+    }
+    at = dcpi_yaml_digits(at, end);
+    return at == start || (*start == '0' && at - start > 1) ? NULL : at;
+}
+/* [1024, 1024] and ["<digest>", "<digest>"] stand in every shard, and are the same in JSON. 0: it is another one, and nothing has happened. Not
+ * when a place is looked for, which may be inside. */
+static int dcpi_yaml_same_list(dcpi_yaml *y) {
+    const char *at = y->at + 1, *end = y->end;
+    if (y->wanted != SIZE_MAX || y->depth >= DCP_LIMIT_DEPTH) return 0;
+    for (;;) {
+        at = dcpi_yaml_same_item(at, end);
+        if (!at || end - at < 2) return 0;
+        if (*at == ']') break;
+        if (at[0] != ',' || at[1] != ' ') return 0;
+        at += 2;
+    }
+    dcpi_yaml_put(y, y->at, (size_t)(at + 1 - y->at));
+    y->at = at + 1;
+    return 1;
+}
+
 static int dcpi_yaml_flow_gap(dcpi_yaml *y, int64_t parent) {
     const char *line = y->line;
     if (!dcpi_yaml_next(y)) return 0;
@@ -5311,6 +5345,7 @@ static int dcpi_yaml_flow_collection(dcpi_yaml *y, int64_t parent) {
     const char close = is_map ? '}' : ']';
     int count = 0;
     dcpi_yaml_note(y);
+    if (!is_map && dcpi_yaml_same_list(y)) return 1;
     if (!dcpi_yaml_enter(y, y->at)) return 0;
     DCPI_YAML_PUT(y, "[");
     if (is_map && !y->out.failed) y->out.data[y->out.size - 1] = '{';
@@ -7476,10 +7511,8 @@ DCPDEF dcp_status dcp_metadata_validate(const dcp_metadata *metadata, dcp_valida
     if (c.no_memory) return DCP_E_MEMORY;
     return out->error_count > 0 ? DCP_E_FORMAT : DCP_OK;
 }
-/* Validates for an operation that needs a good document: the first error, and how many more there are; the warnings are in *found, which
- * is freed in any case. */
-static dcp_status dcpi_meta_check(const dcp_metadata *metadata, const char *path, dcp_validation *found, dcp_error *err) {
-    dcp_status status = dcp_metadata_validate(metadata, found);
+/* What a validation has found, for an operation that needs a good document: the first error, and how many more there are. */
+static dcp_status dcpi_meta_checked(dcp_status status, const char *path, const dcp_validation *found, dcp_error *err) {
     if (status == DCP_E_FORMAT && found->error_count > 1)
         (void)dcpi_fail(err, status, "%s: %s (and %" PRIu64 " more errors)", path, found->errors[0], (uint64_t)(found->error_count - 1));
     else if (status == DCP_E_FORMAT) (void)dcpi_fail(err, status, "%s: %s", path, found->errors[0]);
@@ -7487,6 +7520,10 @@ static dcp_status dcpi_meta_check(const dcp_metadata *metadata, const char *path
     else if (status != DCP_OK) (void)dcpi_fail(err, status, "%s: there is no document to check", path);
     else (void)dcpi_succeed(err);
     return status;
+}
+/* Validates for such an operation; the warnings are in *found, which is freed in any case. */
+static dcp_status dcpi_meta_check(const dcp_metadata *metadata, const char *path, dcp_validation *found, dcp_error *err) {
+    return dcpi_meta_checked(dcp_metadata_validate(metadata, found), path, found, err);
 }
 
 /* ---- the schema: which members each object has. Reading goes by these tables, and writing refuses an `extra` member that is in them  */
@@ -9700,7 +9737,576 @@ DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest
     return dcpi_manifest_parse(text ? text : "", size, NULL, out, err);
 }
 
-/* @@CHECK@@ */
+/* ---- validation: every rule. It reports and goes on, like that of the metadata, whose rules for a tensor are used here ------------------- */
+static const dcpi_member_words dcpi_check_manifest_words = {"dtype", "global_shape", "global_offset", "block_size", "block_checksums", "custom_fields"};
+
+/* A shard of one of the lists, by its number over all of them. */
+typedef struct dcpi_manifest_list { const dcp_manifest_shard *shards; size_t first, count; int64_t layer; } dcpi_manifest_list;
+#define DCPI_MANIFEST_SHARDS (-1)       /* instead of a layer: the document's own list, and that of optim_state */
+#define DCPI_MANIFEST_OPTIMIZER (-2)
+typedef struct dcpi_manifest_slot { uint32_t shard, tag; } dcpi_manifest_slot;          /* shard: its number + 1; 0: free */
+typedef struct dcpi_manifest_table { dcpi_manifest_slot *slots; size_t mask; volatile uint32_t looked_at; } dcpi_manifest_table;
+
+typedef struct dcpi_manifest_checker {
+    dcpi_checker c;                     /* its metadata holds what the two documents have in common */
+    dcp_metadata common;
+    const dcp_manifest *manifest;
+    dcpi_manifest_list *lists; size_t list_count, shard_count;          /* of all lists */
+    const char *tier_hint; int hint_is_known;           /* the one looked up last */
+    uint64_t key[2];                    /* of the hashes */
+} dcpi_manifest_checker;
+
+/* Says where: "shards[3]", "router_state.layers[1].shards[0]". */
+static void dcpi_manifest_look_at(dcpi_manifest_checker *k, size_t list, size_t shard) {
+    if (k->lists[list].layer == DCPI_MANIFEST_SHARDS) k->c.prefix[0] = '\0';
+    else if (k->lists[list].layer == DCPI_MANIFEST_OPTIMIZER) (void)snprintf(k->c.prefix, sizeof k->c.prefix, "optim_state");
+    else (void)snprintf(k->c.prefix, sizeof k->c.prefix, "router_state.layers[%" PRId64 "]", k->lists[list].layer);
+    k->c.shard = shard;
+}
+static void dcpi_manifest_look_away(dcpi_manifest_checker *k) {
+    k->c.prefix[0] = '\0';
+    k->c.shard = DCPI_META_NONE;
+}
+static void dcpi_manifest_add_list(dcpi_manifest_checker *k, const dcp_manifest_shard *shards, size_t count, int64_t layer) {
+    dcpi_manifest_list *list = &k->lists[k->list_count];
+    if (!shards) return;
+    list->shards = shards;
+    list->first = k->shard_count;
+    list->count = count;
+    list->layer = layer;
+    k->shard_count += count;
+    k->list_count++;
+}
+/* The list of a shard's number. */
+static size_t dcpi_manifest_list_of(const dcpi_manifest_checker *k, size_t number) {
+    size_t low = 0, high = k->list_count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (k->lists[middle].first <= number) low = middle;
+        else high = middle;
+    }
+    return low;
+}
+static const dcp_manifest_shard *dcpi_manifest_shard_of(const dcpi_manifest_checker *k, size_t number) {
+    const dcpi_manifest_list *list = &k->lists[dcpi_manifest_list_of(k, number)];
+    return &list->shards[number - list->first];
+}
+static const char *dcpi_manifest_place(const dcpi_manifest_checker *k, size_t number, char text[80]) {
+    const dcpi_manifest_list *list = &k->lists[dcpi_manifest_list_of(k, number)];
+    const uint64_t i = (uint64_t)(number - list->first);
+    if (list->layer == DCPI_MANIFEST_SHARDS) (void)snprintf(text, 80, "shards[%" PRIu64 "]", i);
+    else if (list->layer == DCPI_MANIFEST_OPTIMIZER) (void)snprintf(text, 80, "optim_state.shards[%" PRIu64 "]", i);
+    else (void)snprintf(text, 80, "router_state.layers[%" PRId64 "].shards[%" PRIu64 "]", list->layer, i);
+    return text;
+}
+
+/* -- one shard -- */
+static void dcpi_manifest_check_names(dcpi_manifest_checker *k, const dcp_manifest_shard *s, int is_parameter) {
+    const int is_expert = s->type && strcmp(s->type, "expert") == 0, is_dense = s->type && strcmp(s->type, "dense") == 0;
+    int i;
+    if (is_parameter && (!s->type || s->type[0] == '\0')) dcpi_check_error(&k->c, "type", "a type is required: dense or expert");
+    else if (s->type && !is_expert && !is_dense) dcpi_check_error(&k->c, "type", "\"%.64s\" is neither dense nor expert", s->type);
+    if (s->tensor_name && !dcpi_is_name(s->tensor_name, DCP_LIMIT_NAME))
+        dcpi_check_error(&k->c, "tensor_name", "a name is UTF-8 without control characters, of 1 to %d bytes", (int)DCP_LIMIT_NAME);
+    if (is_expert && !s->has_expert_key) dcpi_check_error(&k->c, "expert_key", "an expert needs its key: [tier, group, expert]");
+    else if (!s->tensor_name && !s->has_expert_key) dcpi_check_error(&k->c, "tensor_name", "a tensor_name is required, or the expert_key of an expert");
+    if (is_dense && s->has_expert_key) dcpi_check_error(&k->c, "expert_key", "a dense shard has none");
+    for (i = 0; i < 3 && s->has_expert_key; i++)
+        if (s->expert_key[i] < 0) { dcpi_check_error(&k->c, "expert_key", "must not be negative: %" PRId64, s->expert_key[i]); break; }
+}
+/* A hint that names no tier misleads nobody about the bytes: a warning. A tier's number does as well as its name. */
+static void dcpi_manifest_check_hint(dcpi_manifest_checker *k, const dcp_manifest_shard *s) {
+    const dcp_manifest *m = k->manifest;
+    char id[24];
+    size_t t;
+    if (!s->tier_hint) return;
+    if (s->tier_hint != k->tier_hint) {
+        k->tier_hint = s->tier_hint;
+        k->hint_is_known = 0;
+        for (t = 0; m->tiers && t < m->tier_count && !k->hint_is_known; t++) {
+            (void)snprintf(id, sizeof id, "%" PRId64, m->tiers[t].tier.tier_id);
+            k->hint_is_known = dcpi_same_text(m->tiers[t].tier.name, s->tier_hint) || strcmp(id, s->tier_hint) == 0;
+        }
+    }
+    if (!k->hint_is_known) dcpi_check_warning(&k->c, "tier_hint", "there is no tier \"%.64s\"; it is not found by its tier", s->tier_hint);
+}
+static void dcpi_manifest_check_tree(dcpi_manifest_checker *k, const dcp_manifest_shard *s, const uint8_t stated[32]) {
+    uint8_t digest[32];
+    if (s->size > 0 && s->block_size == 0) {
+        dcpi_check_error(&k->c, "block_checksums", "block digests are required with a sha256-tree checksum");
+        return;
+    }
+    if (s->block_count > 0 && !s->block_checksums) return;              /* said already */
+    dcp_sha256(s->block_count > 0 ? (const void *)s->block_checksums : "", s->block_count * 32, digest);
+    if (!dcpi_sha_equal(digest, stated, 32)) dcpi_check_error(&k->c, "checksum", "it is not the SHA-256 of the shard's block digests");
+}
+static void dcpi_manifest_check_checksum(dcpi_manifest_checker *k, const dcp_manifest_shard *s) {
+    const char *digits = s->checksum;
+    uint8_t stated[32];
+    int is_tree;
+    if (!digits || digits[0] == '\0') {
+        dcpi_check_strict(&k->c, "checksum", "there is none: the shard cannot be verified");
+        return;
+    }
+    is_tree = dcpi_starts_with(digits, dcpi_tree_prefix);
+    if (is_tree) digits += sizeof dcpi_tree_prefix - 1;
+    if (strlen(digits) != 64 || !dcpi_parse_digest(digits, stated)) {
+        dcpi_check_strict(&k->c, "checksum", "\"%.96s\" is neither 64 hex digits nor sha256-tree: and 64 hex digits; reading the shard will fail",
+                          s->checksum);
+        return;
+    }
+    if (k->c.is_ours && strpbrk(digits, "ABCDEF")) dcpi_check_error(&k->c, "checksum", "hex digits must be lower case");
+    if (is_tree) dcpi_manifest_check_tree(k, s, stated);
+    else if (s->block_count > 0) dcpi_check_error(&k->c, "block_checksums", "block digests stand only beside a sha256-tree checksum of the shard");
+}
+/* What a shard has in common with a tensor of the metadata. */
+static void dcpi_manifest_as_tensor(const dcp_manifest_shard *s, dcp_tensor_metadata *t) {
+    const int ndim = s->ndim < 0 || s->ndim > DCP_MAX_DIMS ? 0 : s->ndim;
+    int d, is_absent = 1;
+    memset(t, 0, sizeof *t);
+    t->ndim = s->ndim;
+    memcpy(t->shape, s->shape, sizeof t->shape);
+    t->data_type = s->dtype;
+    t->size = s->size;
+    memcpy(t->global_shape, s->global_shape, sizeof t->global_shape);
+    memcpy(t->global_offset, s->global_offset, sizeof t->global_offset);
+    t->placement = s->placement;
+    t->block_size = s->block_size;
+    t->block_checksums = s->block_checksums;
+    t->block_count = s->block_count;
+    for (d = 0; d < ndim; d++) is_absent &= s->global_shape[d] == 0 && s->global_offset[d] == 0;
+    if (is_absent && s->placement && strcmp(s->placement, "sharded") != 0) memcpy(t->global_shape, s->shape, sizeof t->global_shape);
+}
+static void dcpi_manifest_check_tensor(dcpi_manifest_checker *k, const dcp_manifest_shard *s, int is_parameter) {
+    dcp_tensor_metadata t;
+    int64_t elements;
+    dcp_dtype type;
+    if (s->size < -1) dcpi_check_error(&k->c, "size", "must not be negative: %" PRId64, s->size);
+    if (s->size == -1 && k->c.is_ours) dcpi_check_error(&k->c, "size", "a size is required");
+    if (s->block_size < 0) dcpi_check_error(&k->c, "block_size", "must not be negative: %" PRId64, s->block_size);
+    if (s->ndim == -1 && !s->dtype && !is_parameter) return;            /* optimizer or router state of no shape: bytes */
+    dcpi_manifest_as_tensor(s, &t);
+    dcpi_check_type(&k->c, &t);
+    if (s->ndim == -1) { dcpi_check_error(&k->c, "shape", "a shape is required"); return; }
+    if (t.size < 0 && dcpi_check_elements(t.ndim, t.shape, &elements)) {        /* absent: then what it must be */
+        type = t.data_type ? dcpi_check_type_of(&k->c, t.data_type) : DCP_OPAQUE;
+        if (type != DCP_OPAQUE && !dcpi_dtype_size(type, elements, &t.size)) t.size = 0;
+    }
+    if (t.data_type) dcpi_check_shape(&k->c, &t);
+    dcpi_check_placement(&k->c, &t);
+    if (s->block_size >= 0) dcpi_check_blocks(&k->c, &t);
+}
+static void dcpi_manifest_check_shard(dcpi_manifest_checker *k, const dcp_manifest_shard *s, int is_parameter) {
+    dcpi_check_path(&k->c, "path", s->path);
+    dcpi_manifest_check_names(k, s, is_parameter);
+    dcpi_manifest_check_hint(k, s);
+    dcpi_manifest_check_tensor(k, s, is_parameter);
+    dcpi_manifest_check_checksum(k, s);
+    if (s->version < 0) dcpi_check_error(&k->c, "version", "must not be negative: %" PRId64, s->version);
+    if (s->rank < -1) dcpi_check_error(&k->c, "rank", "must not be negative: %d", s->rank);
+    else if (k->manifest->world_size > 0 && s->rank >= k->manifest->world_size)
+        dcpi_check_error(&k->c, "rank", "%d is not below world_size, which is %d", s->rank, k->manifest->world_size);
+}
+
+/* -- shards beside each other: tables by a hash with a random key, whatever a hostile file has in it -- */
+static int dcpi_manifest_table_make(dcpi_manifest_table *table, size_t count) {
+    size_t slots = 16;
+    while (slots < count || slots - count < slots / 2) {                /* at most half of the slots are taken */
+        if (slots > SIZE_MAX / 2 / sizeof *table->slots) return 0;
+        slots *= 2;
+    }
+    table->mask = slots - 1;
+    table->slots = (dcpi_manifest_slot *)dcpi_alloc_array(slots, sizeof *table->slots, NULL);
+    return table->slots != NULL;
+}
+typedef struct dcpi_manifest_relation {  /* what two shards may have in common, and what must hold for them then */
+    uint64_t (*hash)(const dcpi_manifest_checker *k, size_t number);    /* 0: this one has it with none */
+    int (*is_same)(const dcpi_manifest_checker *k, size_t a, size_t b);
+    void (*check)(dcpi_manifest_checker *k, size_t a, size_t b);        /* b is what is looked at */
+} dcpi_manifest_relation;
+
+static void dcpi_manifest_relate_one(dcpi_manifest_checker *k, dcpi_manifest_table *table, const dcpi_manifest_relation *relation, size_t number,
+                                     uint64_t hash) {
+    const uint32_t tag = (uint32_t)(hash >> 32);
+    size_t at = (size_t)hash & table->mask, list;
+    for (; table->slots[at].shard != 0; at = (at + 1) & table->mask) {
+        const size_t other = table->slots[at].shard - 1;
+        if (table->slots[at].tag != tag || !relation->is_same(k, other, number)) continue;
+        list = dcpi_manifest_list_of(k, number);
+        dcpi_manifest_look_at(k, list, number - k->lists[list].first);
+        relation->check(k, other, number);
+        dcpi_manifest_look_away(k);
+        return;                                                         /* the first of them stands for all */
+    }
+    table->slots[at].shard = (uint32_t)number + 1;
+    table->slots[at].tag = tag;
+}
+/* The slots are anywhere in memory. So shards are taken 32 at a time: all their slots are looked at, which the processor does at once. */
+static void dcpi_manifest_relate(dcpi_manifest_checker *k, const dcpi_manifest_relation *relation) {
+    dcpi_manifest_table table;
+    uint64_t hash[32];
+    uint32_t looked_at = 0;
+    size_t from, i, end;
+    if (!dcpi_manifest_table_make(&table, k->shard_count)) { k->c.no_memory = 1; return; }
+    for (from = 0; from < k->shard_count; from = end) {
+        end = k->shard_count - from < DCPI_COUNT(hash) ? k->shard_count : from + DCPI_COUNT(hash);
+        for (i = from; i < end; i++) hash[i - from] = relation->hash(k, i);
+        for (i = from; i < end; i++) looked_at |= table.slots[(size_t)hash[i - from] & table.mask].tag;
+        for (i = from; i < end; i++) if (hash[i - from] != 0) dcpi_manifest_relate_one(k, &table, relation, i, hash[i - from]);
+    }
+    table.looked_at = looked_at;                                        /* kept, or a compiler drops the looking */
+    dcpi_free(table.slots);
+}
+static uint64_t dcpi_manifest_hash(const dcpi_manifest_checker *k, const char *text, size_t size) { return dcpi_sip_hash(k->key, text, size) | 1u << 31; }
+
+/* -- one file may stand in several shards only if it is the same bytes each time */
+static uint64_t dcpi_manifest_path_hash(const dcpi_manifest_checker *k, size_t number) {
+    const char *path = dcpi_manifest_shard_of(k, number)->path;
+    return path ? dcpi_manifest_hash(k, path, strlen(path)) : 0;
+}
+static int dcpi_manifest_same_path(const dcpi_manifest_checker *k, size_t a, size_t b) {
+    return dcpi_same_text(dcpi_manifest_shard_of(k, a)->path, dcpi_manifest_shard_of(k, b)->path);
+}
+static void dcpi_manifest_check_paths(dcpi_manifest_checker *k, size_t a, size_t b) {
+    const dcp_manifest_shard *x = dcpi_manifest_shard_of(k, a), *y = dcpi_manifest_shard_of(k, b);
+    char place[80];
+    if (x->size == y->size && dcpi_same_text(x->checksum, y->checksum)) return;
+    dcpi_check_error(&k->c, "path", "\"%.200s\" stands in %s too, with another size or checksum", y->path, dcpi_manifest_place(k, a, place));
+}
+/* -- pieces of one tensor agree: the same name and key, in the same list (a layer of the router is one) */
+static uint64_t dcpi_manifest_tensor_hash(const dcpi_manifest_checker *k, size_t number) {
+    const dcp_manifest_shard *s = dcpi_manifest_shard_of(k, number);
+    int64_t words[4] = {0, 0, 0, 0};
+    if (!s->tensor_name && !s->has_expert_key) return 0;
+    if (s->has_expert_key) memcpy(words, s->expert_key, sizeof s->expert_key);
+    words[3] = s->has_expert_key;
+    return dcpi_manifest_hash(k, (const char *)words, sizeof words) * 3 + (s->tensor_name ? dcpi_manifest_hash(k, s->tensor_name, strlen(s->tensor_name)) : 1);
+}
+static int dcpi_manifest_same_tensor(const dcpi_manifest_checker *k, size_t a, size_t b) {
+    const dcp_manifest_shard *x = dcpi_manifest_shard_of(k, a), *y = dcpi_manifest_shard_of(k, b);
+    if (dcpi_manifest_list_of(k, a) != dcpi_manifest_list_of(k, b) || !dcpi_same_text(x->tensor_name, y->tensor_name)) return 0;
+    return x->has_expert_key == y->has_expert_key && (!x->has_expert_key || memcmp(x->expert_key, y->expert_key, sizeof x->expert_key) == 0);
+}
+static void dcpi_manifest_check_tensors(dcpi_manifest_checker *k, size_t a, size_t b) {
+    const dcp_manifest_shard *x = dcpi_manifest_shard_of(k, a), *y = dcpi_manifest_shard_of(k, b);
+    char place[80];
+    (void)dcpi_manifest_place(k, a, place);
+    if (!dcpi_same_text(x->placement, y->placement)) {
+        dcpi_check_error(&k->c, "placement", "it is %.32s, and in %s %.32s, which is a piece of the same tensor", y->placement ? y->placement : "absent", place,
+                         x->placement ? x->placement : "absent");
+        return;
+    }
+    if (!y->placement) {
+        dcpi_check_warning(&k->c, "global_offset", "%s is a piece of the same tensor, and nothing says how the two fit together", place);
+        return;
+    }
+    if (strcmp(y->placement, "private") == 0) return;
+    if (!dcpi_check_same_type(x->dtype, y->dtype))
+        dcpi_check_error(&k->c, "dtype", "it is %.32s, and in %s %.32s, which is a piece of the same tensor", y->dtype ? y->dtype : "absent", place,
+                         x->dtype ? x->dtype : "absent");
+    if (x->ndim != y->ndim || memcmp(x->global_shape, y->global_shape, sizeof x->global_shape) != 0)
+        dcpi_check_error(&k->c, "global_shape", "%s is a piece of the same tensor and has another one", place);
+}
+/* -- and none of them stands twice: at one place, and private ones of one rank */
+static uint64_t dcpi_manifest_piece_hash(const dcpi_manifest_checker *k, size_t number) {
+    const dcp_manifest_shard *s = dcpi_manifest_shard_of(k, number);
+    const uint64_t tensor = s->placement ? dcpi_manifest_tensor_hash(k, number) : 0;
+    int64_t words[DCP_MAX_DIMS + 1];
+    if (tensor == 0) return 0;
+    memcpy(words, s->global_offset, sizeof s->global_offset);
+    words[DCP_MAX_DIMS] = strcmp(s->placement, "private") == 0 ? s->rank : -1;
+    return tensor * 3 + dcpi_manifest_hash(k, (const char *)words, sizeof words);
+}
+static int dcpi_manifest_same_piece(const dcpi_manifest_checker *k, size_t a, size_t b) {
+    const dcp_manifest_shard *x = dcpi_manifest_shard_of(k, a), *y = dcpi_manifest_shard_of(k, b);
+    if (!dcpi_manifest_same_tensor(k, a, b) || !dcpi_same_text(x->placement, y->placement)) return 0;
+    if (memcmp(x->global_offset, y->global_offset, sizeof x->global_offset) != 0) return 0;
+    return strcmp(y->placement, "private") != 0 || x->rank == y->rank;
+}
+static void dcpi_manifest_check_pieces(dcpi_manifest_checker *k, size_t a, size_t b) {
+    char place[80];
+    (void)b;
+    dcpi_check_error(&k->c, "global_offset", "%s is the same piece of the same tensor", dcpi_manifest_place(k, a, place));
+}
+
+/* -- the document -- */
+static int dcpi_manifest_by_id(const void *a, const void *b) {
+    int64_t x = ((const dcp_manifest_tier *)a)->tier.tier_id, y = ((const dcp_manifest_tier *)b)->tier.tier_id;
+    return x < y ? -1 : x > y;
+}
+static int dcpi_manifest_by_name(const void *a, const void *b) {
+    const char *x = ((const dcp_manifest_tier *)a)->tier.name, *y = ((const dcp_manifest_tier *)b)->tier.name;
+    return strcmp(x ? x : "", y ? y : "");
+}
+static int dcpi_manifest_by_layer(const void *a, const void *b) {
+    int64_t x = ((const dcp_manifest_layer *)a)->layer, y = ((const dcp_manifest_layer *)b)->layer;
+    return x < y ? -1 : x > y;
+}
+/* Which of two equal ones comes later is said; `stride` bytes lie between items. */
+static void dcpi_manifest_check_unique(dcpi_manifest_checker *k, const char *list, const void *items, size_t count, size_t stride, dcpi_compare compare,
+                                       const char *member) {
+    const void **order = (const void **)dcpi_alloc_array(count, sizeof *order, NULL);
+    size_t i;
+    if (!order) { k->c.no_memory = 1; return; }
+    for (i = 0; i < count; i++) order[i] = (const char *)items + i * stride;
+    if (dcpi_sort(order, count, compare, NULL) != DCP_OK) k->c.no_memory = 1;
+    for (i = 1; i < count && !k->c.no_memory; i++) {
+        if (compare(order[i - 1], order[i]) != 0) continue;
+        (void)snprintf(k->c.prefix, sizeof k->c.prefix, "%s[%" PRIu64 "]", list, (uint64_t)(size_t)((const char *)order[i] - (const char *)items) / stride);
+        dcpi_check_error(&k->c, member, "%s[%" PRIu64 "] has the same one", list,
+                         (uint64_t)(size_t)((const char *)order[i - 1] - (const char *)items) / stride);
+    }
+    k->c.prefix[0] = '\0';
+    dcpi_free((void *)order);
+}
+static void dcpi_manifest_check_tiers(dcpi_manifest_checker *k) {
+    const dcp_manifest *m = k->manifest;
+    size_t t;
+    if (!m->tiers) { if (m->tier_count > 0) dcpi_check_error(&k->c, "tiers", "the tiers are missing"); return; }
+    for (t = 0; t < m->tier_count; t++) {
+        const dcp_tier *tier = &m->tiers[t].tier;
+        (void)snprintf(k->c.prefix, sizeof k->c.prefix, "tiers[%" PRIu64 "]", (uint64_t)t);
+        if (tier->tier_id < 0) dcpi_check_error(&k->c, "tier_id", "must not be negative: %" PRId64, tier->tier_id);
+        if (!tier->name || !dcpi_is_name(tier->name, DCP_LIMIT_NAME)) dcpi_check_error(&k->c, "name", "a name is required, UTF-8 without control characters");
+        if (tier->size_budget && dcpi_manifest_budget(tier->size_budget) < 0)
+            dcpi_check_error(&k->c, "size_budget", "\"%.64s\" is not a number of bytes below 2^63, such as 40GB, 512MiB or 1000", tier->size_budget);
+        if (tier->placement_policy && !dcpi_is_utf8(tier->placement_policy)) dcpi_check_error(&k->c, "placement_policy", "not valid UTF-8");
+        dcpi_check_text(&k->c, "extra", m->tiers[t].extra, dcpi_manifest_tier_record.depth, &dcpi_manifest_tier_record);
+    }
+    k->c.prefix[0] = '\0';
+    dcpi_manifest_check_unique(k, "tiers", m->tiers, m->tier_count, sizeof *m->tiers, dcpi_manifest_by_id, "tier_id");
+    dcpi_manifest_check_unique(k, "tiers", m->tiers, m->tier_count, sizeof *m->tiers, dcpi_manifest_by_name, "name");
+}
+static void dcpi_manifest_check_state(dcpi_manifest_checker *k, const dcp_manifest_state *state, const char *name, const dcpi_record *record) {
+    (void)snprintf(k->c.prefix, sizeof k->c.prefix, "%s", name);
+    if (state->path) dcpi_check_path(&k->c, "path", state->path);
+    dcpi_check_text(&k->c, "extra", state->extra, record->depth, record);
+    k->c.prefix[0] = '\0';
+}
+static void dcpi_manifest_check_layers(dcpi_manifest_checker *k) {
+    const dcp_manifest_state *state = &k->manifest->router_state;
+    size_t l;
+    if (!state->layers) return;
+    for (l = 0; l < state->layer_count; l++) {
+        (void)snprintf(k->c.prefix, sizeof k->c.prefix, "router_state.layers[%" PRIu64 "]", (uint64_t)l);
+        if (state->layers[l].layer < 0) dcpi_check_error(&k->c, "layer", "must not be negative: %" PRId64, state->layers[l].layer);
+        dcpi_check_text(&k->c, "extra", state->layers[l].extra, dcpi_manifest_layer_record.depth, &dcpi_manifest_layer_record);
+    }
+    k->c.prefix[0] = '\0';
+    dcpi_manifest_check_unique(k, "router_state.layers", state->layers, state->layer_count, sizeof *state->layers, dcpi_manifest_by_layer, "layer");
+}
+static void dcpi_manifest_check_head(dcpi_manifest_checker *k) {
+    const dcp_manifest *m = k->manifest;
+    const int is_parsed = m->internal && dcpi_manifest_of(m)->is_parsed;
+    int64_t seconds;
+    int nanoseconds;
+    if (!m->model_id || m->model_id[0] == '\0') dcpi_check_warning(&k->c, "model_id", "the model has no name");
+    else if (!dcpi_is_utf8(m->model_id)) dcpi_check_error(&k->c, "model_id", "not valid UTF-8");
+    if (m->epoch < 0) dcpi_check_error(&k->c, "epoch", "must not be negative: %" PRId64, m->epoch);
+    if (m->step < 0) dcpi_check_error(&k->c, "step", "must not be negative: %" PRId64, m->step);
+    if (m->metadata_version < 0 || (m->metadata_version == 0 && is_parsed))
+        dcpi_check_error(&k->c, "metadata_version", "it is required and at least 1: %" PRId64, m->metadata_version);
+    else if (m->metadata_version > DCP_MANIFEST_VERSION)
+        dcpi_check_warning(&k->c, "metadata_version", "%" PRId64 " is newer than this program, which knows %d; what is unknown to it is ignored",
+                           m->metadata_version, DCP_MANIFEST_VERSION);
+    if (m->min_reader_version < 0 || m->min_reader_version > DCP_MANIFEST_VERSION)
+        dcpi_check_error(&k->c, "min_reader_version", "%" PRId64 " is not from 0 to %d, which this program has", m->min_reader_version, DCP_MANIFEST_VERSION);
+    if (m->save_id && !dcpi_is_save_id(m->save_id)) dcpi_check_error(&k->c, "save_id", "\"%.64s\" is not 16 lower-case hex digits", m->save_id);
+    if (m->sequence < 0) dcpi_check_error(&k->c, "sequence", "must not be negative: %" PRId64, m->sequence);
+    if (m->timestamp && !dcpi_time_parse(m->timestamp, &seconds, &nanoseconds))
+        dcpi_check_error(&k->c, "timestamp", "\"%.64s\" is not a time such as 2026-11-20T12:00:00.123456Z", m->timestamp);
+    if (m->world_size < 0) dcpi_check_error(&k->c, "world_size", "must not be negative: %d", m->world_size);
+}
+static void dcpi_manifest_check_texts(dcpi_manifest_checker *k) {
+    const dcp_manifest *m = k->manifest;
+    size_t f;
+    if (m->has_sharding) {
+        dcpi_check_words(&k->c, "sharding.strategy", m->sharding.strategy);
+        dcpi_check_words(&k->c, "sharding.precision", m->sharding.precision);
+        dcpi_check_text(&k->c, "sharding.strategy_specific_info", m->sharding.info, 2, NULL);
+        dcpi_check_text(&k->c, "sharding.extra", m->sharding.extra, 1, &dcpi_manifest_sharding_record);
+    }
+    if (m->has_training) {
+        if (!dcpi_double_is_finite(m->training.learning_rate)) dcpi_check_error(&k->c, "training.learning_rate", "must be finite");
+        dcpi_check_words(&k->c, "training.optimizer_type", m->training.optimizer_type);
+        dcpi_check_text(&k->c, "training.optimizer_state", m->training.optimizer_state, 2, NULL);
+        dcpi_check_text(&k->c, "training.extra", m->training.extra, 1, &dcpi_manifest_training_record);
+    }
+    dcpi_check_text(&k->c, "extra", m->extra, 0, &dcpi_manifest_record);
+    k->common.fields = m->fields;
+    k->common.field_count = m->field_count;
+    dcpi_check_fields(&k->c);
+    for (f = 0; m->fields && f < m->field_count; f++) {
+        dcpi_check_words(&k->c, "custom_fields", m->fields[f].key);
+        dcpi_check_words(&k->c, "custom_fields", m->fields[f].value);
+    }
+}
+static void dcpi_manifest_check_list(dcpi_manifest_checker *k, size_t list) {
+    const dcpi_manifest_list *l = &k->lists[list];
+    const dcpi_record *record = &dcpi_manifest_shard_records[l->layer == DCPI_MANIFEST_SHARDS ? 0 : l->layer == DCPI_MANIFEST_OPTIMIZER ? 1 : 2];
+    size_t i;
+    dcpi_manifest_look_at(k, list, 0);
+    for (i = 0; i < l->count; i++) {
+        k->c.shard = i;
+        dcpi_manifest_check_shard(k, &l->shards[i], l->layer == DCPI_MANIFEST_SHARDS);
+        if (l->shards[i].extra) dcpi_check_text(&k->c, "extra", l->shards[i].extra, record->depth, record);
+    }
+    dcpi_manifest_look_away(k);
+}
+static void dcpi_manifest_check_shards(dcpi_manifest_checker *k) {
+    static const dcpi_manifest_relation paths = {dcpi_manifest_path_hash, dcpi_manifest_same_path, dcpi_manifest_check_paths};
+    static const dcpi_manifest_relation tensors = {dcpi_manifest_tensor_hash, dcpi_manifest_same_tensor, dcpi_manifest_check_tensors};
+    static const dcpi_manifest_relation pieces = {dcpi_manifest_piece_hash, dcpi_manifest_same_piece, dcpi_manifest_check_pieces};
+    const dcp_manifest *m = k->manifest;
+    const dcp_manifest_state *router = &m->router_state;
+    size_t l, layers = router->layers ? router->layer_count : 0;
+    k->lists = (dcpi_manifest_list *)dcpi_alloc_array(layers + 2, sizeof *k->lists, NULL);
+    if (!k->lists) { k->c.no_memory = 1; return; }
+    dcpi_manifest_add_list(k, m->shards, m->shard_count, DCPI_MANIFEST_SHARDS);
+    dcpi_manifest_add_list(k, m->optim_state.shards, m->optim_state.shard_count, DCPI_MANIFEST_OPTIMIZER);
+    for (l = 0; l < layers; l++) dcpi_manifest_add_list(k, router->layers[l].shards, router->layers[l].shard_count, (int64_t)l);
+    for (l = 0; l < k->list_count; l++) dcpi_manifest_check_list(k, l);
+    if (!m->shards && m->shard_count > 0) dcpi_check_error(&k->c, "shards", "the shards are missing");
+    else if (k->shard_count == 0) dcpi_check_warning(&k->c, "shards", "there is no shard");
+    else if (k->shard_count > (size_t)DCP_LIMIT_TENSORS)
+        dcpi_check_error(&k->c, "shards", "more than %d shards (DCP_LIMIT_TENSORS)", (int)DCP_LIMIT_TENSORS);
+    else {
+        dcpi_manifest_relate(k, &paths);
+        dcpi_manifest_relate(k, &tensors);
+        dcpi_manifest_relate(k, &pieces);
+    }
+    dcpi_free(k->lists);
+}
+DCPDEF dcp_status dcp_manifest_validate(const dcp_manifest *manifest, dcp_validation *out) {
+    dcpi_manifest_checker k;
+    if (out) memset(out, 0, sizeof *out);
+    if (!manifest || !out) return DCP_E_INVALID;
+    memset(&k, 0, sizeof k);
+    k.manifest = manifest;
+    k.c.say = &dcpi_check_manifest_words;
+    k.c.metadata = &k.common;
+    k.c.out = out;
+    k.c.shard = k.c.tensor = DCPI_META_NONE;
+    k.c.is_ours = manifest->save_id != NULL;
+    k.c.type = DCP_OPAQUE;
+    if (dcpi_os_random(k.key, sizeof k.key) != 0) k.key[0] = k.key[1] = (uint64_t)dcpi_os_wall_us();
+    dcpi_manifest_check_head(&k);
+    dcpi_manifest_check_tiers(&k);
+    dcpi_manifest_check_state(&k, &manifest->optim_state, "optim_state", &dcpi_manifest_optimizer_record);
+    dcpi_manifest_check_state(&k, &manifest->router_state, "router_state", &dcpi_manifest_router_record);
+    dcpi_manifest_check_layers(&k);
+    dcpi_manifest_check_shards(&k);
+    dcpi_manifest_check_texts(&k);
+    dcpi_check_more(&k.c);
+    if (k.c.no_memory) return DCP_E_MEMORY;
+    return out->error_count > 0 ? DCP_E_FORMAT : DCP_OK;
+}
+/* Validates for an operation that needs a good document: as dcpi_meta_check. */
+static dcp_status dcpi_manifest_check(const dcp_manifest *manifest, const char *path, dcp_validation *found, dcp_error *err) {
+    return dcpi_meta_checked(dcp_manifest_validate(manifest, found), path, found, err);
+}
+
+/* ---- names of pool files ------------------------------------------------------------------------------------------------------ */
+#define DCPI_MANIFEST_NAME 384          /* bytes of the longest, and a NUL */
+#define DCPI_MANIFEST_NAME_FROM 150     /* a tensor's name that has more is cut */
+#define DCPI_MANIFEST_NAME_KEPT 120
+
+typedef struct dcpi_manifest_file {     /* what a pool file's name says */
+    dcp_role role;
+    const char *tensor_name;            /* NULL: an expert that is one tensor */
+    const int64_t *expert_key;          /* tier, group, expert; for experts */
+    int64_t index, count;               /* the piece of the tensor, and of how many */
+    int64_t version;                    /* 0: the plain name */
+    const char *save_id;                /* NULL; else the name with the version is taken */
+    int with_hash;                      /* another tensor's name differs by case only: the hash too */
+} dcpi_manifest_file;
+
+/* CON, PRN, AUX, NUL, COM1 and so on, whatever the case, and whatever follows a dot: on Windows these are devices. */
+static int dcpi_manifest_is_device(const char *part, size_t length) {
+    static const char devices[] = " con prn aux nul com lpt ";
+    char word[6] = " ";
+    size_t i, base = 0;
+    int is_numbered;
+    while (base < length && part[base] != '.') base++;
+    if (base < 3 || base > 4) return 0;
+    for (i = 0; i < 3; i++) word[i + 1] = (char)(part[i] >= 'A' && part[i] <= 'Z' ? part[i] - 'A' + 'a' : part[i]);
+    word[4] = ' ';
+    if (!strstr(devices, word)) return 0;
+    is_numbered = strcmp(word, " com ") == 0 || strcmp(word, " lpt ") == 0;
+    return base == 3 ? !is_numbered : is_numbered && part[3] >= '1' && part[3] <= '9';
+}
+/* One part of a tensor's name; a part that is a folder must not look like one of our files. At most 3 bytes for one. */
+static char *dcpi_manifest_put_part(char *to, const char *part, size_t length, int is_folder) {
+    const size_t suffix = is_folder && length >= 4 && memcmp(part + length - 4, ".bin", 4) == 0 ? length - 4 : SIZE_MAX;
+    const int is_device = dcpi_manifest_is_device(part, length);
+    size_t i;
+    for (i = 0; i < length; i++) {
+        const char c = part[i];
+        const int is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+        if (is_plain && !(c == '.' && (i == 0 || i + 1 == length || i == suffix)) && !(i == 0 && is_device)) { *to++ = c; continue; }
+        *to++ = '%';
+        *to++ = "0123456789ABCDEF"[(unsigned char)c >> 4];
+        *to++ = "0123456789ABCDEF"[(unsigned char)c & 15];
+    }
+    return to;
+}
+/* A tensor's name as a path: each '/' makes a folder, but where a part would be empty. `to`: room for three times its bytes and 18. */
+static void dcpi_manifest_put_name(char *to, const char *name, int with_hash) {
+    char *start = to;
+    const char *part = name, *end;
+    uint8_t digest[32];
+    size_t length;
+    for (;;) {
+        for (end = part; *end && !(*end == '/' && end > part && end[1] != '\0' && end[1] != '/'); end++) {}
+        to = dcpi_manifest_put_part(to, part, (size_t)(end - part), *end == '/');
+        if (*end == '\0') break;
+        *to++ = '/';
+        part = end + 1;
+    }
+    length = (size_t)(to - start);
+    if (length > DCPI_MANIFEST_NAME_FROM) {
+        length = DCPI_MANIFEST_NAME_KEPT;
+        if (start[length - 1] == '%') length--;                         /* escapes stay whole */
+        else if (start[length - 2] == '%') length -= 2;
+        with_hash = 1;
+    }
+    if (with_hash) {
+        start[length] = '-';
+        dcp_sha256(name, strlen(name), digest);
+        dcpi_hex_encode(digest, 8, start + length + 1);
+        length += 17;
+    }
+    start[length] = '\0';
+}
+/* dense/<tensor>_<i>_of_<n>.bin, experts/tier_<t>/group_<g>/expert_<e>[.<tensor>_<i>_of_<n>].bin, optim/..., router/...; with .v<version> and
+ * .<save id> before .bin. Always a path that a document may name (DESIGN 3). */
+static dcp_status dcpi_manifest_file_name(const dcpi_manifest_file *file, char name[DCPI_MANIFEST_NAME], dcp_error *err) {
+    static const char *const folders[] = {"dense", "experts", "optim", "router"};
+    const int is_expert = file->role == DCP_ROLE_EXPERT;
+    char tensor[3 * DCP_LIMIT_NAME + 32], piece[64], version[48];
+    int used;
+    name[0] = '\0';
+    if ((unsigned)file->role >= DCPI_COUNT(folders)) return dcpi_fail(err, DCP_E_INVALID, "role %d is none of dcp_role", (int)file->role);
+    if (is_expert && !file->expert_key) return dcpi_fail(err, DCP_E_INVALID, "an expert needs its expert_key");
+    if (!file->tensor_name && !is_expert) return dcpi_fail(err, DCP_E_INVALID, "a tensor name is needed");
+    if (file->tensor_name && !dcpi_is_name(file->tensor_name, DCP_LIMIT_NAME)) return dcpi_fail(err, DCP_E_INVALID, "the tensor's name is not valid");
+    if (file->index < 0 || file->version < 0 || (file->save_id && !dcpi_is_save_id(file->save_id)))
+        return dcpi_fail(err, DCP_E_INVALID, "index and version must not be negative, and a save id has 16 lower-case hex digits");
+    tensor[0] = piece[0] = version[0] = '\0';
+    if (file->tensor_name) {
+        dcpi_manifest_put_name(tensor, file->tensor_name, file->with_hash);
+        (void)snprintf(piece, sizeof piece, "_%" PRId64 "_of_%" PRId64, file->index, file->count);
+    }
+    if (file->version > 0 || file->save_id)
+        (void)snprintf(version, sizeof version, ".v%" PRId64 "%s%s", file->version, file->save_id ? "." : "", file->save_id ? file->save_id : "");
+    if (is_expert)
+        used = snprintf(name, DCPI_MANIFEST_NAME, "experts/tier_%" PRId64 "/group_%" PRId64 "/expert_%" PRId64 "%s%s%s%s.bin", file->expert_key[0],
+                        file->expert_key[1], file->expert_key[2], file->tensor_name ? "." : "", tensor, piece, version);
+    else used = snprintf(name, DCPI_MANIFEST_NAME, "%s/%s%s%s.bin", folders[file->role], tensor, piece, version);
+    if (used > 0 && used < DCPI_MANIFEST_NAME) return dcpi_succeed(err);
+    name[0] = '\0';
+    return dcpi_fail(err, DCP_E_INVALID, "the file name does not fit");
+}
 /* ================================================================================================================================
  * >>file        The header of a single file, P.checkpoint (MLCP): all that stands before the tensor bytes.
  *
@@ -18471,22 +19077,75 @@ DCPDEF dcp_status dcp_metadata_read_file(dcp_storage *storage, const char *path,
     dcpi_place_close(&place);
     return dcpi_report_error(status, &local, err);
 }
+/* Replaces a file, atomically and durably. */
+static dcp_status dcpi_file_publish(dcp_storage *storage, const char *path, const char *text, size_t size, dcp_error *err) {
+    dcpi_op op;
+    dcpi_place place;
+    dcp_status status = dcpi_file_place(storage, path, 1, &op, &place, err);
+    char *key = status ? NULL : dcpi_place_key(&place, place.name, err);
+    if (!status) status = key ? dcpi_place_sync_all(&place, err) : DCP_E_MEMORY;
+    if (!status) status = dcpi_object_publish(&op, place.storage, key, text, size, err);
+    dcpi_free(key);
+    dcpi_place_close(&place);
+    return status;
+}
 DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path, const dcp_metadata *metadata, const dcp_signer *signer,
                                           dcp_error *err) {
     dcp_error local;
-    dcpi_op op;
-    dcpi_place place;
-    char *text = NULL, *key;
+    char *text = NULL;
     size_t size;
     dcp_status status = dcp_metadata_write_signed(metadata, signer, &text, &size, &local);
-    if (status) return dcpi_report_error(status, &local, err);
-    status = dcpi_file_place(storage, path, 1, &op, &place, &local);
-    key = status ? NULL : dcpi_place_key(&place, place.name, &local);
-    if (!status) status = key ? dcpi_place_sync_all(&place, &local) : DCP_E_MEMORY;
-    if (!status) status = dcpi_object_publish(&op, place.storage, key, text, size, &local);
-    dcpi_free(key);
+    if (!status) status = dcpi_file_publish(storage, path, text, size, &local);
     dcpi_free(text);
+    return dcpi_report_error(status, &local, err);
+}
+static dcp_status dcpi_manifest_file_read(dcpi_op *op, const dcpi_place *place, const char *key, const dcp_verifier *verifier, dcp_manifest **out,
+                                          dcp_error *err) {
+    dcp_object_info info;
+    dcp_validation found;
+    void *object;
+    char *text = NULL;
+    size_t i;
+    dcp_status status = dcpi_storage_open_object(place->storage, key, &object, &info, err);
+    if (status) return status;
+    status = dcpi_document_limit(info.size, err);
+    if (!status) status = dcpi_object_read(op, place->storage, key, object, info.size, &text, err);
+    dcpi_storage_close_object(place->storage, object);
+    if (!status) status = dcpi_manifest_parse(text, (size_t)info.size, verifier, out, err);
+    dcpi_free(text);
+    if (status) { dcpi_fail_context(err, "%s%s: ", place->shown, place->name); return status; }
+    status = dcpi_manifest_check(*out, place->name, &found, err);
+    for (i = 0; i < found.warning_count && !status; i++)
+        dcpi_op_log(op, DCP_LOG_WARNING, "%s%s: %s", place->shown, place->name, found.warnings[i]);
+    dcp_validation_free(&found);
+    if (!status) return status;
+    dcpi_fail_context(err, "%s", place->shown);
+    dcp_manifest_free(*out);
+    *out = NULL;
+    return status;
+}
+DCPDEF dcp_status dcp_manifest_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier, dcp_manifest **out,
+                                         dcp_error *err) {
+    dcp_error local;
+    dcpi_op op;
+    dcpi_place place;
+    dcp_status status = dcpi_file_place(storage, path, 0, &op, &place, &local);
+    char *key = status ? NULL : dcpi_place_key(&place, place.name, &local);
+    *out = NULL;
+    if (!status) status = key ? dcpi_manifest_file_read(&op, &place, key, verifier, out, &local) : DCP_E_MEMORY;
+    dcpi_free(key);
     dcpi_place_close(&place);
+    return dcpi_report_error(status, &local, err);
+}
+DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path, const dcp_manifest *manifest, const dcp_signer *signer,
+                                          dcp_error *err) {
+    const int yaml = path && (dcpi_ends_with(path, ".yaml") || dcpi_ends_with(path, ".yml"));
+    dcp_error local;
+    char *text = NULL;
+    size_t size;
+    dcp_status status = dcp_manifest_write(manifest, yaml, signer, &text, &size, &local);
+    if (!status) status = dcpi_file_publish(storage, path, text, size, &local);
+    dcpi_free(text);
     return dcpi_report_error(status, &local, err);
 }
 
