@@ -14685,6 +14685,7 @@ typedef struct dcpi_pooled {                            /* rank 0, manifest layo
     const dcp_manifest_shard *base;                     /* the base's entry for the same piece, if its bytes may be the same; else NULL */
     int64_t version;                                    /* of a new file */
     uint32_t index, count;                              /* among the pieces of its tensor */
+    int form;                                           /* of the stem: DCPI_POOL_SHORT, ... */
     const uint8_t *done;                                /* what its rank said of it: DCPI_POOL_DONE bytes */
 } dcpi_pooled;
 typedef struct dcpi_pool_file {                              /* manifest layout: one piece that this rank writes, or finds unchanged */
@@ -15657,17 +15658,28 @@ static dcp_status dcpi_pool_check_tier(const dcpi_save *s, const dcpi_listed *re
     err->rank = rank;
     return DCP_E_INVALID;
 }
-static dcp_status dcpi_pool_name(dcpi_save *s, size_t index, int is_hashed, dcp_error *err) {
+/* What a file is called grows only where two would be called the same: an expert's by the tensor's name, then any by a hash. */
+enum { DCPI_POOL_SHORT, DCPI_POOL_NAMED, DCPI_POOL_HASHED };
+static dcp_status dcpi_pool_name(dcpi_save *s, size_t index, dcp_error *err) {
     const dcpi_entry *entry = &s->entries[index];
     const dcpi_part *part = &s->parts[entry->rank];
     dcpi_pooled *pooled = &s->pooled[index];
-    char stem[DCP_LIMIT_PATH];
+    char name[DCPI_MANIFEST_NAME];
+    dcpi_manifest_file file;
     dcpi_listed record;
     dcp_status status;
     (void)dcpi_listed_read(entry->record, part->list + part->list_size, &record);
-    status = dcpi_manifest_stem(record.role, record.name, record.expert_key, pooled->index, pooled->count, is_hashed, stem, sizeof stem, err);
-    if (status) return status;
-    pooled->stem = dcpi_arena_text(&s->texts, stem, strlen(stem), err);
+    memset(&file, 0, sizeof file);
+    if (pooled->form == DCPI_POOL_SHORT && (record.role != DCP_ROLE_EXPERT || pooled->count > 1)) pooled->form = DCPI_POOL_NAMED;
+    file.role = record.role;
+    file.tensor_name = pooled->form == DCPI_POOL_SHORT ? NULL : record.name;
+    file.expert_key = record.expert_key;
+    file.index = pooled->index;
+    file.count = pooled->count;
+    file.with_hash = pooled->form == DCPI_POOL_HASHED;
+    status = dcpi_manifest_file_name(&file, name, err);
+    if (status) { dcpi_fail_context(err, "tensor \"%s\": ", record.name); return status; }
+    pooled->stem = dcpi_arena_text(&s->texts, name, strlen(name) - 4, err);     /* without .bin */
     return pooled->stem ? DCP_OK : DCP_E_MEMORY;
 }
 static int dcpi_pool_stem_compare(const void *a_, const void *b_) {      /* file systems that ignore case take these for one */
@@ -15678,20 +15690,28 @@ static int dcpi_pool_stem_compare(const void *a_, const void *b_) {      /* file
         if (x == 0) return 0;
     }
 }
+static int dcpi_pool_collides(const dcpi_pooled *const *order, size_t count, size_t i) {
+    return (i > 0 && dcpi_pool_stem_compare(order[i - 1], order[i]) == 0) || (i + 1 < count && dcpi_pool_stem_compare(order[i], order[i + 1]) == 0);
+}
 static dcp_status dcpi_pool_name_all(dcpi_save *s, dcp_error *err) {
     const dcpi_pooled **order = (const dcpi_pooled **)dcpi_alloc_array(s->entry_count, sizeof *order, err);
-    dcp_status status = order ? DCP_OK : DCP_E_MEMORY;
+    uint8_t *longer = order ? (uint8_t *)dcpi_alloc_array(s->entry_count, 1, err) : NULL;
+    int round, again = 1;
+    dcp_status status = longer ? DCP_OK : DCP_E_MEMORY;
     size_t i;
-    for (i = 0; i < s->entry_count && !status; i++) {
-        order[i] = &s->pooled[i];
-        status = dcpi_pool_name(s, i, 0, err);
+    for (i = 0; i < s->entry_count && !status; i++) status = dcpi_pool_name(s, i, err);
+    for (round = DCPI_POOL_SHORT; round < DCPI_POOL_HASHED && again && !status; round++) {
+        for (i = 0; i < s->entry_count; i++) order[i] = &s->pooled[i];
+        status = dcpi_sort((const void **)(void *)order, s->entry_count, dcpi_pool_stem_compare, err);
+        for (i = 0; i < s->entry_count && !status; i++) longer[order[i] - s->pooled] = (uint8_t)dcpi_pool_collides(order, s->entry_count, i);
+        for (again = 0, i = 0; i < s->entry_count && !status; i++) {
+            if (!longer[i] || s->pooled[i].form == DCPI_POOL_HASHED) continue;
+            s->pooled[i].form++;
+            again = 1;
+            status = dcpi_pool_name(s, i, err);
+        }
     }
-    if (!status) status = dcpi_sort((const void **)(void *)order, s->entry_count, dcpi_pool_stem_compare, err);
-    for (i = 0; i + 1 < s->entry_count && !status; i++) {
-        if (dcpi_pool_stem_compare(order[i], order[i + 1]) != 0) continue;
-        status = dcpi_pool_name(s, (size_t)(order[i + 1] - s->pooled), 1, err);
-        if (!status && (i == 0 || dcpi_pool_stem_compare(order[i - 1], order[i]) != 0)) status = dcpi_pool_name(s, (size_t)(order[i] - s->pooled), 1, err);
-    }
+    dcpi_free(longer);
     dcpi_free((void *)order);
     return status;
 }
