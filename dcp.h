@@ -9492,7 +9492,7 @@ static int dcpi_manifest_parse_shard(dcpi_parser *p, dcp_manifest_shard *shard) 
     return 1;
 }
 static int dcpi_manifest_parse_pool(dcpi_parser *p, dcpi_manifest_pool *pool, dcp_manifest_shard **items, size_t *shards) {
-    dcp_manifest_shard *shard;
+    dcp_manifest_shard *shard = NULL;
     dcp_status status;
     int64_t count;
     void *exact;
@@ -9515,7 +9515,7 @@ static int dcpi_manifest_parse_pool(dcpi_parser *p, dcpi_manifest_pool *pool, dc
     return 1;
 }
 static int dcpi_manifest_parse_tiers(dcpi_parser *p, dcpi_manifest_own *own) {
-    dcp_manifest_tier *tier;
+    dcp_manifest_tier *tier = NULL;
     dcp_status status;
     int64_t count;
     if (!dcpi_json_array(&p->json, &count)) return 0;
@@ -9531,7 +9531,7 @@ static int dcpi_manifest_parse_tiers(dcpi_parser *p, dcpi_manifest_own *own) {
     return 1;
 }
 static int dcpi_manifest_parse_layers(dcpi_parser *p, dcpi_manifest_own *own) {
-    dcp_manifest_layer *layer;
+    dcp_manifest_layer *layer = NULL;
     dcp_status status;
     int64_t count;
     if (!dcpi_json_array(&p->json, &count)) return 0;
