@@ -13879,7 +13879,7 @@ static dcp_status dcpi_open_find(dcp_checkpoint *c, dcp_error *err) {
     status = dcpi_commit_find(place, place->name, found, &count, err);
     if (status) return status;
     if (count == 0)
-        return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\" (no %s with .metadata.json, .checkpoint, .manifest.json or "
+        return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\" (no %s.metadata.json, .checkpoint, .manifest.json or "
                          ".manifest.yaml)", place->shown, place->name, place->name);
     if (count > 1)
         return dcpi_fail(err, DCP_E_INVALID, "\"%s%s\" has two commit files, %s%s and %s%s; give the path of the one that is meant", place->shown,
@@ -14363,6 +14363,7 @@ typedef struct dcpi_stream {
     int64_t start, end, block_size;                     /* bytes [start, end) of the file; start a multiple of 4,096 */
     int is_flat; uint8_t flat_digest[32];               /* out, if is_flat: SHA-256 of those bytes; there are no leaves then */
     int is_serial;                                      /* the calling thread does it all, in order */
+    int is_hashed_only;                                 /* nothing is written: `object` is not used */
     int64_t done_before;                                /* bytes of other files, for the progress */
     /* calling thread */
     dcpi_staging staging; size_t capacity; int buffer_count;
@@ -14537,7 +14538,7 @@ static void dcpi_stream_hashed(dcpi_stream *t, dcpi_stream_buffer *b) {  /* unde
     }
 }
 static dcp_status dcpi_stream_write(dcpi_stream *t, dcpi_stream_buffer *b, dcp_error *err) {
-    if (b->to_write == 0 || !t->object) return DCP_OK;   /* without an object it is only hashed */
+    if (b->to_write == 0 || t->is_hashed_only) return DCP_OK;
     return dcpi_storage_write(t->storage, t->key, t->object, b->start, b->data, b->to_write, err);
 }
 static int dcpi_stream_is_free(const dcpi_stream *t, int64_t number) {   /* under the lock: may buffer `number` be filled? */
@@ -16501,6 +16502,7 @@ static dcp_status dcpi_pool_stream(dcpi_save *s, size_t index, void *object, con
     t->op = &s->op;
     t->storage = s->place.storage;
     t->object = object;
+    t->is_hashed_only = object == NULL;
     t->key = key;
     t->parts = &part;
     t->part_count = 1;

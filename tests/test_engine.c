@@ -716,9 +716,6 @@ TEST(options_out_of_range_are_refused) {
     desc.layout = (dcp_layout)impossible(7);
     CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "layout");
     desc = saving("x", &t, 1);
-    desc.layout = DCP_LAYOUT_MANIFEST;
-    CHECK_FAILS(dcp_save(&desc, &err), DCP_E_UNSUPPORTED, "manifest");
-    desc = saving("x", &t, 1);
     desc.checksum = (dcp_checksum)impossible(2);
     CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "checksum");
     desc = saving("x", NULL, 1);
@@ -2053,18 +2050,21 @@ TEST(errors_and_outputs_are_always_written) {
     dcp_removal_free(NULL);
     done();
 }
-TEST(a_manifest_is_refused_in_words) {
+TEST(what_only_manifests_have_cannot_be_selected_elsewhere) {
+    static const char *const tiers[] = { "hot" };
     dcp_open_desc open;
     dcp_select select = DCP_ZERO;
     dcp_checkpoint *c;
     use_memory();
     put_text("x.manifest.json", "{}");
     open = opening("x");
-    CHECK_FAILS(dcp_open(&open, &c, &err), DCP_E_UNSUPPORTED, "manifest");
+    CHECK_FAILS(dcp_open(&open, &c, &err), DCP_E_FORMAT, "metadata_version");
     save_two("y");
     open = opening("y");
     open.select = &select;
-    CHECK_FAILS(dcp_open(&open, &c, &err), DCP_E_UNSUPPORTED, "select");
+    select.tiers = tiers;
+    select.tier_count = 1;
+    CHECK_FAILS(dcp_open(&open, &c, &err), DCP_E_UNSUPPORTED, "tiers");
     done();
 }
 /* The document that dcp_load hands over outlives the checkpoint. */
@@ -4647,7 +4647,7 @@ int main(void) {
     RUN(a_mismatch_says_what_is_stored_and_what_is_wanted);
     RUN(not_found_means_that_there_is_no_checkpoint);
     RUN(errors_and_outputs_are_always_written);
-    RUN(a_manifest_is_refused_in_words);
+    RUN(what_only_manifests_have_cannot_be_selected_elsewhere);
     RUN(load_hands_over_the_document);
     RUN(a_budget_of_less_than_a_mebibyte_is_refused);
 #ifndef _WIN32

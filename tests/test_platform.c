@@ -63,7 +63,7 @@ static int count_one(void *user, const char *name, const dcp_object_info *info) 
 }
 static int count_files(dcpi_base *base, const char *directory) {
     int count = 0;
-    CHECK_INT(dcpi_os_list(base, directory, count_one, &count), 0);
+    CHECK_INT(dcpi_os_list(base, directory, 0, count_one, &count), 0);
     return count;
 }
 
@@ -528,7 +528,7 @@ TEST(list_regular_files) {
     listing all = {0, 0, 0};
     char name[32];
     int i;
-    CHECK_INT(dcpi_os_list(&base, "", list_one, &all), 0);
+    CHECK_INT(dcpi_os_list(&base, "", 0, list_one, &all), 0);
     CHECK_INT(all.count, 0);
     for (i = 0; i < 100; i++) {
         (void)snprintf(name, sizeof name, "d/file%d", i);
@@ -541,15 +541,15 @@ TEST(list_regular_files) {
     CHECK_INT(symlinkat("nowhere", base.fd, "d/dangling"), 0);
     CHECK_INT(mkfifoat(base.fd, "d/fifo", 0666), 0);
 #endif
-    CHECK_INT(dcpi_os_list(&base, "d", list_one, &all), 0);
+    CHECK_INT(dcpi_os_list(&base, "d", 0, list_one, &all), 0);
     CHECK_INT(all.count, 100);
     CHECK_INT(all.bytes, 500);
     memset(&all, 0, sizeof all);
     all.stop_after = 7;
-    CHECK_INT(dcpi_os_list(&base, "d", list_one, &all), 4711);
+    CHECK_INT(dcpi_os_list(&base, "d", 0, list_one, &all), 4711);
     CHECK_INT(all.count, 7);
-    CHECK_INT(STATUS(dcpi_os_list(&base, "none", list_one, &all)), DCP_E_NOT_FOUND);
-    CHECK(dcpi_os_list(&base, "d/file0", list_one, &all) != 0);
+    CHECK_INT(STATUS(dcpi_os_list(&base, "none", 0, list_one, &all)), DCP_E_NOT_FOUND);
+    CHECK(dcpi_os_list(&base, "d/file0", 0, list_one, &all) != 0);
     dcpi_os_base_close(&base);
 }
 
@@ -782,7 +782,7 @@ static void check_refusals(const char *root) {
     CHECK_INT(dcpi_os_remove(&base, "dirlink/file"), ELOOP);
     CHECK_INT(dcpi_os_publish(&base, "plain", "dirlink/plain", 0), ELOOP);
     CHECK_INT(dcpi_os_publish(&base, "dirlink/file", "stolen", 0), ELOOP);
-    CHECK_INT(dcpi_os_list(&base, "dirlink", count_one, &i), ELOOP);
+    CHECK_INT(dcpi_os_list(&base, "dirlink", 0, count_one, &i), ELOOP);
     CHECK_INT(dcpi_os_make_directory(&base, "dirlink"), ELOOP);
     CHECK_INT(dcpi_os_make_directory(&base, "dirlink/new"), ELOOP);
     CHECK_INT(dcpi_os_make_directory(&base, "dangling"), ELOOP);

@@ -170,13 +170,14 @@ static dcp_tensor make_box(uint64_t *state, const whole *w, const int64_t *offse
 static void make_world(world *w, uint64_t seed) {
     static const dcp_dtype types[] = { DCP_FP32, DCP_FP64, DCP_FP16, DCP_BF16, DCP_FP8_E4M3, DCP_FP8_E5M2, DCP_INT64, DCP_INT32, DCP_INT16, DCP_INT8,
                                        DCP_UINT64, DCP_UINT32, DCP_UINT16, DCP_UINT8, DCP_BOOL, DCP_COMPLEX64, DCP_COMPLEX128 };
+    static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SHARDED, DCP_LAYOUT_MANIFEST, DCP_LAYOUT_SINGLE };
     uint64_t state = seed;
     int i, d;
     memset(w, 0, sizeof *w);
     w->seed = seed;
     w->save_ranks = 1 + below(&state, 9);
     w->load_ranks = 1 + below(&state, 9);
-    w->layout = below(&state, 4) ? DCP_LAYOUT_SHARDED : DCP_LAYOUT_SINGLE;
+    w->layout = layouts[below(&state, (int)DCPI_COUNT(layouts))];
     w->checksum = below(&state, 5) ? DCP_CHECKSUM_TREE : DCP_CHECKSUM_FLAT;
     w->verify = (dcp_verify_policy)below(&state, 3);
     w->share_reads = below(&state, 3) == 0;
