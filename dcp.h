@@ -9137,7 +9137,7 @@ static dcp_status dcpi_manifest_emit_shards(dcpi_manifest_emitter *m, dcpi_manif
     dcp_manifest_shard shard;
     dcp_status status;
     size_t i;
-    dcpi_manifest_name(m, m->style->line, "shards", count == 0);
+    dcpi_manifest_name(m, m->style->next, "shards", count == 0);
     if (count == 0 || !m->yaml) dcpi_write_text(&m->e.json, count > 0 ? "[" : "[]");
     for (i = 0; i < count; i++) {
         m->e.shard = i;
