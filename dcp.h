@@ -11501,12 +11501,14 @@ static void dcpi_stream_await(dcpi_stream *t, int64_t number) {
     dcp_error error;
     while (!t->crew.stop) {
         int64_t written = t->bytes_written;
-        int ready = number >= 0 ? dcpi_stream_is_free(t, number) : t->folded == t->filled && t->next_write == t->filled && t->writers == 0;
+        int ready;
         dcp_status status;
         dcpi_mutex_unlock(&t->crew.lock);
         dcpi_op_report(t->op, written, 0);
         status = dcpi_op_check(t->op, &error);
         dcpi_mutex_lock(&t->crew.lock);
+        /* asked now, not before the lock was given up: what changed in between has already woken everybody, and would be slept through */
+        ready = number >= 0 ? dcpi_stream_is_free(t, number) : t->folded == t->filled && t->next_write == t->filled && t->writers == 0;
         if (status) dcpi_crew_fail(&t->crew, &error);
         else if (ready) return;
         else if (t->crew.count > 0) dcpi_cond_wait_ms(&t->crew.changed, &t->crew.lock, 100);

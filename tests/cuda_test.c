@@ -936,6 +936,7 @@ TEST(rows_further_apart_than_a_copy_can) {
     dcp_device *gpu;
     begin();
     cuda_stub_max_pitch(100);
+    cuda_stub_delay(0);                                 /* as many copies as rows */
     gpu = opened(0);
     all_strides(gpu, 0);
     dcp_device_close(gpu);
