@@ -3348,6 +3348,7 @@ static unsigned dcpi_sha_xcr0(void) {                                   /* which
 #if DCPI_GNUC
     unsigned low, high;
     __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(low), "=d"(high) : "c"(0));    /* xgetbv */
+    (void)high;
     return low;
 #else
     return (unsigned)_xgetbv(0);
@@ -5502,8 +5503,8 @@ static int dcpi_dtype_width(dcp_dtype dtype) {
 static void dcpi_swap_bytes(uint8_t *bytes, int64_t size, int width) {
     int64_t i;
     int j;
-    if (!DCPI_BIG_ENDIAN || width < 2) return;
-    for (i = 0; i + width <= size; i += width) {
+    if (width < 2) return;
+    for (i = 0; DCPI_BIG_ENDIAN && i + width <= size; i += width) {
         for (j = 0; j < width / 2; j++) {
             uint8_t swapped = bytes[i + j];
             bytes[i + j] = bytes[i + width - 1 - j];

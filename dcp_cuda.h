@@ -140,7 +140,7 @@ static dcp_status dcpi_cuda_no_memory(dcp_error *err, size_t size) {
 static const char *dcpi_cuda_advice(cudaError_t code) {
     switch (code) {
     case cudaErrorNoDevice: return "no GPU is visible: see nvidia-smi and CUDA_VISIBLE_DEVICES";
-    case cudaErrorInsufficientDriver: return "the NVIDIA driver is missing, or too old for the CUDA of this program: install or update it (nvidia-smi shows it)";
+    case cudaErrorInsufficientDriver: return "the NVIDIA driver is missing, or too old for this program's CUDA: install or update it (see nvidia-smi)";
     case cudaErrorInvalidDevice: return "devices count from 0; see nvidia-smi -L and CUDA_VISIBLE_DEVICES";
     case cudaErrorDevicesUnavailable: return "another process may hold the device: see its compute mode in nvidia-smi";
     case cudaErrorMemoryAllocation: return "free memory of the GPU and pinned host memory, or lower io.memory_budget";

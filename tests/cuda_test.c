@@ -606,6 +606,7 @@ TEST(two_hundred_saves_take_no_more_than_one) {
     const size_t size = 3 * MIB;
     const char *directory = test_dir();
     uint8_t *bytes = filled(size, 1);
+    const int times = test_times(200);
     int i, threads = 0, descriptors = 0, resident = 0;
 #ifdef CUDA_STUB
     cuda_stub_counts alive = { 0, 0, 0, 0, 0 };
@@ -618,13 +619,13 @@ TEST(two_hundred_saves_take_no_more_than_one) {
     t = dcp_bytes("a", on_device(0, bytes, size), size);
     t.device = gpu;
     (void)snprintf(path, sizeof path, "%s/x", directory);
-    for (i = 0; i < 200; i++) {
+    for (i = 0; i < times; i++) {
         dcp_save_desc save = saving(path, &t, 1);
         dcp_load_desc load = loading(path, &t, 1);
         save.io.storage = load.io.storage = NULL;
         CHECK_OK_MESSAGE(dcp_save(&save, &err), err.message);
-        if (i % 20 == 0) CHECK_OK_MESSAGE(dcp_load(&load, &err), err.message);
-        if (i == 40) {
+        if (i % 20 < 2) CHECK_OK_MESSAGE(dcp_load(&load, &err), err.message);
+        if (i == times / 5) {
             threads = count_lines("/proc/self/status", "Threads:");
             descriptors = count_files("/proc/self/fd");
             resident = count_lines("/proc/self/status", "VmRSS:");
@@ -637,12 +638,12 @@ TEST(two_hundred_saves_take_no_more_than_one) {
     CHECK_INT(count_files("/proc/self/fd"), descriptors);
     if (!test_is_sanitized()) CHECK(count_lines("/proc/self/status", "VmRSS:") < resident + 2000);
 #ifdef CUDA_STUB
-    CHECK(memcmp(&(cuda_stub_counts){ 0, 0, 0, 0, 0 }, &alive, sizeof alive) != 0);
+    CHECK((alive.pinned > 0 || !DCP_CUDA_KEEP) && alive.events > 0);
     CHECK_INT(cuda_stub_alive().pinned, alive.pinned);
     CHECK_INT(cuda_stub_alive().events, alive.events);
     CHECK_INT(cuda_stub_alive().streams, alive.streams);
     CHECK(alive.pinned <= 4 && alive.events <= 64);
-    CHECK(cuda_stub_calls("cudaHostAlloc") <= 6);       /* pinning takes long: memory is kept from save to save */
+    CHECK(!DCP_CUDA_KEEP || cuda_stub_calls("cudaHostAlloc") <= 6);     /* pinning takes long: memory is kept from save to save */
 #endif
     CUDA_OK(cudaFree(t.data));
     dcp_device_close(gpu);
@@ -866,6 +867,39 @@ TEST(each_call_fails_in_saves_and_loads) {
     CHECK(failures > 40);
     free(bytes);
 }
+/* Copies slower than everything else: no buffer is used anew before its copy has ended, nor freed, though what follows could not be begun. */
+TEST(copies_that_take_long) {
+    const size_t size = 2 * MIB + 9;
+    uint8_t *bytes = filled(size, 1), *nothing = room(size);
+    dcp_device *gpu;
+    dcp_save_desc save;
+    dcp_load_desc load;
+    dcp_tensor t;
+    begin();
+    cuda_stub_delay(8000);
+    gpu = opened(0);
+    t = dcp_bytes("a", on_device(0, bytes, size), size);
+    t.device = gpu;
+    save_all(&t, 1, MIB);
+    CUDA_OK(cudaMemcpy(t.data, nothing, size, cudaMemcpyHostToDevice));
+    load = loading("x", &t, 1);
+    load.io.memory_budget = MIB;
+    load.io.threads = 1;
+    CHECK_OK_MESSAGE(dcp_load(&load, &err), err.message);
+    CHECK_ON_DEVICE(t.data, bytes, size);
+    save = saving("y", &t, 1);
+    save.io.memory_budget = MIB;
+    cuda_stub_fail("cudaPointerGetAttributes", 3, cudaErrorMemoryAllocation, 0);
+    CHECK_FAILS(dcp_save(&save, &err), DCP_E_DEVICE, "cudaPointerGetAttributes");
+    CHECK_STR(cuda_stub_violation(), "");
+    cuda_stub_fail("cudaPointerGetAttributes", 3, cudaErrorMemoryAllocation, 0);
+    CHECK_FAILS(dcp_load(&load, &err), DCP_E_DEVICE, "cudaPointerGetAttributes");
+    CUDA_OK(cudaFree(t.data));
+    dcp_device_close(gpu);
+    free(bytes);
+    free(nothing);
+    end();
+}
 TEST(without_pinned_memory_it_goes_slowly_and_says_so) {
     const size_t size = 5 * MIB;
     uint8_t *bytes = filled(size, 1);
@@ -1020,6 +1054,7 @@ int main(void) {
     RUN(no_driver_no_device);
     RUN(open_fails_at_each_call);
     RUN(each_call_fails_in_saves_and_loads);
+    RUN(copies_that_take_long);
     RUN(without_pinned_memory_it_goes_slowly_and_says_so);
     RUN(an_error_that_stays);
     RUN(rows_further_apart_than_a_copy_can);

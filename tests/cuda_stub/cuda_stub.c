@@ -242,7 +242,8 @@ static uint64_t issue(struct CUstream_st *s, stub_operation *o) {
     struct CUstream_st *other;
     int i;
     if (s->is_default)
-        for (other = stub.streams; other; other = other->next) if (other != s && other->is_blocking && other->device == s->device) depend(o, other, other->issued);
+        for (other = stub.streams; other; other = other->next)
+            if (other != s && other->is_blocking && other->device == s->device) depend(o, other, other->issued);
     if (s->is_blocking && !s->is_default && stub.defaults[s->device]) depend(o, stub.defaults[s->device], stub.defaults[s->device]->issued);
     o->number = ++s->issued;
     for (i = 0; i < 2; i++) if (o->regions[i]) o->regions[i]->pending++;

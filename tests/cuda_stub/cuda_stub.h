@@ -3,6 +3,9 @@
 #define CUDA_STUB_H
 #include <cuda_runtime_api.h>
 #include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Before each test: all devices are there, nothing fails, nothing is counted. What a test left on streams is waited for. */
 void cuda_stub_reset(uint64_t seed);
@@ -21,4 +24,7 @@ cuda_stub_counts cuda_stub_alive(void);
 int cuda_stub_has_context(int device);                  /* whether any call has made one since the reset */
 const char *cuda_stub_violation(void);                  /* the first thing that CUDA does not allow and may not notice; "" is none */
 
+#ifdef __cplusplus
+}
+#endif
 #endif
