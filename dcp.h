@@ -3421,6 +3421,7 @@ static unsigned dcpi_sha_xcr0(void) {                                   /* which
 #if DCPI_GNUC
     unsigned low, high;
     __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(low), "=d"(high) : "c"(0));    /* xgetbv */
+    (void)high;
     return low;
 #else
     return (unsigned)_xgetbv(0);
@@ -6353,8 +6354,8 @@ static int dcpi_dtype_width(dcp_dtype dtype) {
 static void dcpi_swap_bytes(uint8_t *bytes, int64_t size, int width) {
     int64_t i;
     int j;
-    if (!DCPI_BIG_ENDIAN || width < 2) return;
-    for (i = 0; i + width <= size; i += width) {
+    if (width < 2) return;
+    for (i = 0; DCPI_BIG_ENDIAN && i + width <= size; i += width) {
         for (j = 0; j < width / 2; j++) {
             uint8_t swapped = bytes[i + j];
             bytes[i + j] = bytes[i + width - 1 - j];
@@ -14589,12 +14590,14 @@ static void dcpi_stream_await(dcpi_stream *t, int64_t number) {
     dcp_error error;
     while (!t->crew.stop) {
         int64_t written = t->bytes_written;
-        int ready = number >= 0 ? dcpi_stream_is_free(t, number) : t->folded == t->filled && t->next_write == t->filled && t->writers == 0;
+        int ready;
         dcp_status status;
         dcpi_mutex_unlock(&t->crew.lock);
         dcpi_op_report(t->op, t->done_before + written, 0);
         status = dcpi_op_check(t->op, &error);
         dcpi_mutex_lock(&t->crew.lock);
+        /* asked now, not before the lock was given up: what changed in between has already woken everybody, and would be slept through */
+        ready = number >= 0 ? dcpi_stream_is_free(t, number) : t->folded == t->filled && t->next_write == t->filled && t->writers == 0;
         if (status) dcpi_crew_fail(&t->crew, &error);
         else if (ready) return;
         else if (t->crew.count > 0) dcpi_cond_wait_ms(&t->crew.changed, &t->crew.lock, 100);

@@ -1,0 +1,284 @@
+#!/bin/sh
+# test_cuda.sh - dcp_cuda.h: its suite, cuda_test.c, against the stand-in runtime of cuda_stub/, on any machine; mistakes that the suite must find;
+# and the real toolkit, where there is one: what compiles and links with it.
+#
+#     sh tests/test_cuda.sh [text]                      only tests whose name contains the text (or DCP_TEST_FILTER)
+#     sh tests/test_cuda.sh gpu                         the suite on a real GPU instead, and nothing else (make test-gpu)
+#
+# A missing toolkit (nvcc, or $CUDA_HOME) is a skip, or a failure if DCP_REQUIRE has the word cuda. Prints `ok name`, `skipped name: why` or
+# `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if any failed.
+
+cd "$(dirname "$0")/.." || exit 1
+root=$(pwd)
+CC=${CC:-cc} CXX=${CXX:-g++}
+LC_ALL=C
+export LC_ALL
+filter=${1:-${DCP_TEST_FILTER:-}}
+unset DCP_TEST_FILTER                                   # that of the suite is set for each run
+passed=0 failed=0 skipped=0
+work=$(mktemp -d "${TMPDIR:-/tmp}/dcp_cuda.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+
+fail() { echo "$*" | head -n 6 | tr '\n' ' '; exit 1; }
+skip() { echo "$*"; exit 77; }
+have() { command -v "$1" >/dev/null 2>&1; }
+# t NAME COMMAND...
+t() {
+    name=$1
+    shift
+    case $name in *"$filter"* | compiles*) ;; *) return ;; esac            # what is compiled may be needed
+    why=$(cd "$work" && "$@" 2>&1)
+    case $? in
+    0) passed=$((passed + 1)) && echo "ok $name" ;;
+    77) skipped=$((skipped + 1)) && echo "skipped $name: $why" ;;
+    *) failed=$((failed + 1)) && echo "FAILED $name: $why" ;;
+    esac
+}
+# need COMMAND WORD PACKAGE
+need() {
+    have "$1" && return
+    missing "$1" "$2" "$3"
+}
+missing() {
+    case " $(echo "${DCP_REQUIRE:-}" | tr , ' ') " in *" $2 "*) fail "$1 is missing, and DCP_REQUIRE asks for $2; install $3" ;; esac
+    skip "$1 is missing; install $3"
+}
+finish() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ "$failed" -eq 0 ]
+    exit
+}
+
+# ---- the toolkit -------------------------------------------------------------------------------------------------------------------------------
+toolkit="the CUDA toolkit of NVIDIA (or Debian's nvidia-cuda-toolkit)"
+home=${CUDA_HOME:-}
+if [ -z "$home" ] && have nvcc; then home=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")"); fi
+[ -n "$home" ] || home=/usr/local/cuda
+[ -f "$home/include/cuda_runtime_api.h" ] || home=/usr
+include="-isystem $home/include"
+[ "$home" != /usr ] || include=
+libraries="-L$home/lib64 -L$home/lib -Wl,-rpath,$home/lib64 -lcudart"
+need_toolkit() { [ -f "$home/include/cuda_runtime_api.h" ] || missing cuda_runtime_api.h cuda "$toolkit"; }
+
+stub="-I$root/tests/cuda_stub"
+warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla -Werror'
+lib() { echo '#define DCP_IMPLEMENTATION
+#include "dcp.h"'; }
+
+# ---- on a real GPU -----------------------------------------------------------------------------------------------------------------------------
+if [ "${1:-}" = gpu ]; then
+    need_toolkit
+    lib >"$work/lib.c"
+    # shellcheck disable=SC2086
+    "$CC" -std=c99 -O2 -g1 -I"$root" $include "$root/tests/cuda_test.c" "$work/lib.c" -o "$work/gpu" $libraries -lm -pthread || exit 1
+    "$work/gpu"
+    exit
+fi
+
+# ---- the suite against the stand-in --------------------------------------------------------------------------------------------------------------
+# suite NAME FILTER: runs a program that was built; its own lines are shown where one failed
+suite() {
+    DCP_TEST_FILTER=$2 timeout -k 5 300 "./$1" >"$1.log" 2>&1 || fail "$(grep -v '^ok' "$1.log" | head -n 4)"
+    grep -q ' 0 failed' "$1.log" || fail "$(tail -n 1 "$1.log")"
+}
+# shellcheck disable=SC2086
+plain() {
+    lib >lib.c
+    "$CC" -std=c99 -O1 -I"$root" -c lib.c -o lib.o || fail "dcp.h does not compile"
+    "$CC" -std=c99 -O1 $warnings $stub -c "$root/tests/cuda_stub/cuda_stub.c" -o stub.o || fail "cuda_stub.c does not compile"
+    "$CC" -std=c99 -O1 $warnings -I"$root" $stub -c "$root/tests/cuda_test.c" -o test.o || fail "cuda_test.c does not compile"
+    "$CC" lib.o stub.o test.o -o plain -lm -pthread || fail "does not link"
+}
+# shellcheck disable=SC2086
+sanitized() {
+    "$CC" -std=c99 -O1 -g1 -fno-omit-frame-pointer "-fsanitize=$2" -I"$root" $stub -DCUDA_TEST_WHOLE "$root/tests/cuda_test.c" \
+        "$root/tests/cuda_stub/cuda_stub.c" -o "$1" -lm -pthread >log 2>&1 || skip "does not build here; install libasan8 libtsan2: $(head -n 1 log)"
+    DCP_TEST_FEWER=1 suite "$1" ''
+}
+# shellcheck disable=SC2086
+as_cxx() {
+    need "$CXX" cxx g++
+    "$CXX" -std=c++11 -O0 $warnings -I"$root" $stub -DCUDA_TEST_WHOLE -x c++ "$root/tests/cuda_test.c" -x none stub.o -o cxx -lm -pthread ||
+        fail "does not compile"
+    DCP_TEST_FEWER=1 suite cxx tensors
+}
+# Pinned memory is freed at once, so that a copy left behind is noticed.
+keep_none='-DDCP_CUDA_KEEP=((size_t)0)'
+# shellcheck disable=SC2086
+keeps_none() {
+    "$CC" -std=c99 -O0 $keep_none -I"$root" $stub "$root/tests/cuda_test.c" lib.o stub.o -o keeps_none -lm -pthread || fail "does not compile"
+    DCP_TEST_FEWER=1 suite keeps_none ''
+}
+t compiles plain
+t suite_keeps_none keeps_none
+t suite suite plain ''
+t suite_asan sanitized asan address,undefined
+t suite_tsan sanitized tsan thread
+t suite_cxx as_cxx
+
+# ---- the header as programs include it -----------------------------------------------------------------------------------------------------------
+silent() {
+    echo '#define DCP_IMPLEMENTATION
+#define DCP_CUDA
+#include "dcp.h"
+int main(void) { return 0; }' >pulled_in.c
+    echo '#define DCP_CUDA_IMPLEMENTATION
+#include "dcp_cuda.h"
+#include "dcp.h"
+#include "dcp_cuda.h"' >alone.c
+    echo '#define DCP_IMPLEMENTATION
+#define DCP_CUDA
+#include "dcp_cuda.h"
+int main(void) { return 0; }' >first.c
+    echo '#define DCP_CUDA
+#include "dcp.h"
+int main(void) { dcp_device *d; return dcp_cuda_open(DCP_CUDA_CURRENT, &d, NULL) == DCP_E_DEVICE; }' >declared.c
+    for compiler in 'gcc -std=c99' 'clang -std=c11' 'g++ -std=c++11 -x c++' 'clang++ -std=c++11 -x c++'; do
+        have "${compiler%% *}" || continue
+        case ${compiler%% *} in
+        gcc) files='pulled_in alone first declared' ;;
+        *) files='alone declared' ;;
+        esac
+        for file in $files; do
+            # shellcheck disable=SC2086
+            $compiler $warnings -fsyntax-only -I"$root" "$@" $file.c || fail "$compiler warns about $file.c"
+        done
+    done
+}
+late() {
+    echo '#include <stdio.h>
+#define DCP_CUDA_IMPLEMENTATION
+#include "dcp_cuda.h"' >late.c
+    if "$CC" -std=c99 -I"$root" "$stub" -c late.c -o late.o 2>log; then fail "compiles"; fi
+    grep -q 'error.*-D_GNU_SOURCE' log || fail "$(head -n 2 log)"
+}
+with_toolkit() {
+    need_toolkit
+    # shellcheck disable=SC2086
+    silent $include
+}
+# What the stand-in declares is what the toolkit declares.
+agrees() {
+    need_toolkit
+    # shellcheck disable=SC2086
+    "$CC" -std=c99 $warnings $include -I"$root/tests/cuda_stub/none" -fsyntax-only "$root/tests/cuda_stub/cuda_stub.c"
+}
+# The example at the head of the header, against the stand-in.
+example() {
+    sed -n '/^ \*     #define DCP_IMPLEMENTATION/,/^ \*     }$/s/^ \*     //p' "$root/dcp_cuda.h" >example.c
+    grep -q 'int main' example.c || fail "there is no example"
+    # shellcheck disable=SC2086
+    "$CC" -O0 -Wall -Wextra -Werror -I"$root" $stub example.c stub.o -o example -lm -pthread || fail "does not compile"
+    mkdir -p example.d && cd example.d && ../example && [ -f run/step_1.metadata.json ] || fail "does not run"
+}
+t without_warnings silent "$stub"
+t included_late_names_the_fix late
+t without_warnings_with_the_toolkit with_toolkit
+t stand_in_agrees_with_the_toolkit agrees
+t example example
+
+# ---- mistakes that the suite must find -----------------------------------------------------------------------------------------------------------
+# finds FILTER FLAGS FILE SED-SCRIPT: a copy of the header with the mistake; a script that changes nothing is a failure too
+finds() {
+    test=$1 flags=$2 file=$3
+    rm -rf mutant.d && mkdir mutant.d && cp "$root/dcp.h" "$root/dcp_cuda.h" mutant.d
+    sed "$4" "$root/$file" >"mutant.d/$file"
+    if cmp -s "$root/$file" "mutant.d/$file"; then fail "the mistake cannot be made any more: $4"; fi
+    mutant_lib=lib.o
+    if [ "$file" = dcp.h ]; then
+        "$CC" -std=c99 -O0 -Imutant.d -c lib.c -o mutant_lib.o 2>log || fail "does not compile: $(grep -m 1 error log)"
+        mutant_lib=mutant_lib.o
+    fi
+    # shellcheck disable=SC2086
+    "$CC" -std=c99 -O0 $flags -Imutant.d -I"$root/tests" $stub "$root/tests/cuda_test.c" $mutant_lib stub.o -o mutant -lm -pthread 2>log ||
+        fail "does not compile: $(grep -m 1 error log)"
+    if DCP_TEST_FILTER=$test DCP_TEST_TIMEOUT=20 timeout -k 5 60 ./mutant >log 2>&1; then fail "nobody noticed: $(tail -n 1 log)"; fi
+    # The suite itself passes with the same flags: it is the mistake that was found.
+}
+m() {
+    name=$1
+    shift
+    t "finds_$name" finds "$@"
+}
+cu=dcp_cuda.h
+m a_missing_wait tensors_come '' $cu 's/code = cudaEventSynchronize(taken->event)/code = cudaSuccess/'
+m a_buffer_in_use_twice several_threads '' $cu 's/if (!block->in_use \&\& block->size/if (block->size/'
+m an_event_in_use_twice tensors_of_host '' $cu \
+    's/if (code == cudaSuccess) return dcpi_cuda_succeed(err);/{ dcpi_cuda_ticket_give(m, ticket); return dcpi_cuda_succeed(err); }/'
+m an_event_on_the_wrong_stream tensors_come '' $cu 's/cudaEventRecord(ticket->event, c->stream)/cudaEventRecord(ticket->event, c->is_in ? m->out : m->in)/'
+m an_event_before_its_copy tensors_come '' $cu \
+    's/    call = "cudaMemcpyAsync";/    (void)cudaEventRecord(ticket->event, c->stream); call = "x";/
+    s/code = cudaEventRecord(ticket->event, c->stream);/code = cudaSuccess;/'
+m a_save_that_overtakes_the_caller the_stream_that '' $cu '/cudaStreamWaitEvent(m->out/d'
+m a_load_that_overtakes_the_caller the_stream_that '' $cu '/cudaStreamWaitEvent(m->in/d'
+m a_missing_synchronisation told_nothing '' $cu 's/if (!m->is_ordered \&\& m->under_way == 0)/if (0)/'
+m a_needless_synchronisation the_stream_that '' $cu 's/if (!m->is_ordered \&\& m->under_way == 0)/if (m->under_way == 0)/'
+m a_worker_that_overtakes no_worker '' $cu \
+    's/    if (!m->is_ordered \&\& m->under_way == 0) code/    m->under_way++; dcpi_cuda_unlock(m); if (!m->is_ordered \&\& m->under_way == 1) code/
+    s/    if (code == cudaSuccess) m->under_way++;/    dcpi_cuda_lock(m);/'
+m a_device_that_is_not_set several_devices '' $cu 's/if (code == cudaSuccess \&\& \*before != m->device) code = cudaSetDevice(m->device);//'
+m a_device_that_is_not_set_back several_devices '' $cu '/^static void dcpi_cuda_leave/,/^}/s/if (cudaSetDevice(before) != cudaSuccess).*//'
+m a_context_made_on_the_way_back no_context '' $cu '/m->state(before/d'
+m an_offset_that_is_ignored tensors_come '' $cu 's/taken, t, (size_t)offset, (char \*)host/taken, t, 0, (char *)host/'
+m a_wrong_pitch strided_tensors '' $cu 's/cudaMemcpy2DAsync(device, pitch, host, width, width/cudaMemcpy2DAsync(device, pitch, host, pitch, width/'
+m rows_copied_without_their_gaps strided_tensors '' $cu 's/char \*at = device + begin \/ dim->unit \* dim->stride/char *at = device + begin/'
+m a_pitch_beyond_the_limit rows_further '' $cu 's/pitch <= c->m->most_pitch/1/g'
+m managed_memory_taken_for_the_devices managed '' $cu 's/c->kind = memory.type != cudaMemoryTypeDevice ? cudaMemcpyDefault :/c->kind =/'
+m memory_of_another_device_let_pass refused '' $cu 's/memory.device != m->device/0/'
+m a_copy_left_behind_after_an_error each_call "$keep_none" $cu '/(void)cudaStreamSynchronize(c->stream);/d'
+m an_error_left_for_the_caller each_call '' $cu '/^static dcp_status dcpi_cuda_error/,/^}/s/(void)cudaGetLastError();//'
+m a_buffer_handed_over_too_early tensors_come '' dcp.h 's/status = dcpi_copies_until(&t->copies, t->settled, err);/status = DCP_OK;/'
+m a_buffer_read_into_too_early take_long '' dcp.h 's/return dcpi_copies_until(&r->copies, r->turn - r->l->buffer_count, err);/return DCP_OK;/'
+m a_buffer_of_a_save_freed_too_early take_long "$keep_none" dcp.h '/^static void dcpi_stream_free/,/^}/s/dcpi_copies_drain(&t->copies);//'
+
+m a_buffer_of_a_load_freed_too_early take_long "$keep_none" dcp.h \
+    '/^static void dcpi_reader_free/,/^}/s/dcpi_copies_drain(&r->copies);//; s/status = dcpi_copies_until(&r->copies, INT64_MAX, &error);/status = DCP_OK;/'
+
+# ---- nvcc ----------------------------------------------------------------------------------------------------------------------------------------
+# The whole as CUDA: dcp.h, dcp_cuda.h and a kernel in one file, linked with the toolkit's runtime; without a GPU it says so, and what is missing.
+nvcc_links() {
+    need nvcc cuda "$toolkit"
+    cat >program.cu <<'END'
+#define DCP_IMPLEMENTATION
+#define DCP_CUDA
+#include "dcp.h"
+__global__ void twice(float *x) { x[threadIdx.x] *= 2; }
+int main() {
+    dcp_device *gpu;
+    dcp_error err;
+    if (dcp_cuda_open(0, &gpu, &err)) { puts(err.message); return err.status == DCP_E_DEVICE ? 0 : 1; }
+    float *x = NULL;
+    if (cudaMalloc(&x, 128) != cudaSuccess) return 1;
+    twice<<<1, 32>>>(x);
+    if (dcp_cuda_wait_stream(gpu, 0, &err)) { puts(err.message); return 1; }
+    cudaFree(x);
+    dcp_device_close(gpu);
+    return 0;
+}
+END
+    nvcc -Werror all-warnings -I"$root" program.cu -o program -Xcompiler -pthread >log 2>&1 || fail "$(grep -m 2 -E 'error|warning' log)"
+    ./program >log || fail "$(cat log)"
+}
+# The suite as CUDA, and with the toolkit's C headers and library: built, and run where there is a GPU.
+nvcc_builds_the_suite() {
+    need nvcc cuda "$toolkit"
+    nvcc -x cu -I"$root" -I"$root/tests" -c "$root/tests/cuda_test.c" -o suite_cu.o >log 2>&1 || fail "$(grep -m 2 -E 'error|warning' log)"
+    nvcc suite_cu.o lib.o -o suite_cu -Xcompiler -pthread || fail "does not link"
+    ./suite_cu >log 2>&1 || fail "$(grep -v '^ok' log | head -n 4)"
+}
+links() {
+    need_toolkit
+    # shellcheck disable=SC2086
+    "$CC" -std=c99 -I"$root" $include "$root/tests/cuda_test.c" lib.o -o linked $libraries -lm -pthread || fail "does not link"
+    ./linked >log 2>&1 || fail "$(grep -v '^ok' log | head -n 4)"
+}
+trains() {
+    need nvcc cuda "$toolkit"
+    nvcc -Werror all-warnings -I"$root" "$root/examples/cuda_train.cu" -o train -Xcompiler -pthread >log 2>&1 || fail "$(grep -m 2 -E 'error|warning' log)"
+}
+t nvcc_compiles_and_links nvcc_links
+t nvcc_compiles_the_suite nvcc_builds_the_suite
+t links_with_the_toolkit links
+t nvcc_compiles_the_example trains
+finish
