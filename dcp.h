@@ -769,6 +769,8 @@ struct dcp_coordinator {
     dcp_status broken;                  /* kept by the library, zero at first: what broke it */
     uint32_t operations;                /* kept by the library: saves and loads so far, the same on all ranks */
     uint32_t collectives;               /* kept by the library: calls of the four below so far, the same on all ranks */
+    void (*settle)(void *saver);        /* kept by the library: waits for the save in the background that uses this coordinator */
+    void *saver;
 };
 /* The four below are collective: all ranks call the same ones in the same order with the same root and size, each from one thread at a
  * time; a rank that does otherwise is DCP_E_MISMATCH, naming both calls. timeout_ms covers a whole call with its data (0: 300,000; negative is
@@ -8710,7 +8712,9 @@ typedef struct dcpi_peer {
     int64_t heard_ms;                                   /* its last sign of life */
     uint8_t *message; size_t size;                      /* what it has said in this round, NULL: nothing yet */
     int is_failed;                                      /* that is a failure */
+    int posted; uint32_t stuck_at;                      /* messages to it in the outbox; the last flush that it took none in */
 } dcpi_peer;
+typedef struct dcpi_posted { struct dcpi_posted *next; int to; int64_t since_ms; size_t size; /* then the message */ } dcpi_posted;
 typedef struct dcpi_team {                              /* the ranks of one operation, as one of them sees them */
     dcp_coordinator *coordinator;                       /* NULL: one rank */
     int rank, world_size;
@@ -8721,7 +8725,10 @@ typedef struct dcpi_team {                              /* the ranks of one oper
     int64_t spoke_ms, listened_ms, first_failure_ms;
     int is_promised;                                    /* this rank has done its part: from here on rank 0's word alone counts (G5) */
     int is_over;                                        /* nothing is sent or awaited any more */
-    int is_following;                                   /* awaits rank 0's word, and leaves in the mail what comes after it */
+    int is_following;                                   /* awaits rank 0's word, and leaves in the mail what comes after it; */
+    int may_fail, is_last; dcp_status own;              /* may still fail by itself; that word is the verdict; this rank's own status */
+    int is_polled;                                      /* driven by steps that wait for nobody (>>async): */
+    dcpi_posted *outbox, **outbox_end; uint32_t flushes;        /* what the coordinator did not take at once */
     int is_broken, is_again;                            /* see DCPI_OVER_ */
     int has_errand;                                     /* a thread of ours works on the operation beside the calling one */
     dcp_error failure;                                  /* what ended the operation, as far as this rank knows */
@@ -8732,6 +8739,9 @@ typedef struct dcpi_op {
     int64_t started_ms, phase_ms, reported_ms;
     int64_t checked_ms, longest_gap_ms;                 /* between two looks at the clock: a process that was stopped finds out */
     volatile int stood_still, looked_ms;                /* the same for other threads: a gap beyond the timeout; the last look, since the start */
+    const dcp_cancel *cancel_too;                       /* beside io.cancel; may be NULL */
+    int is_beside;                                      /* works on another thread than the one that speaks for it (>>async) */
+    volatile int is_hopeless;                           /* set by that one: the operation has failed elsewhere */
     dcp_progress progress;
     dcpi_team team;
 } dcpi_op;
@@ -8764,7 +8774,8 @@ static dcp_status dcpi_op_begin(dcpi_op *op, const dcp_io *io, dcp_error *err) {
     return dcpi_op_check_io(io, err);
 }
 static dcp_status dcpi_op_check_cancel(const dcpi_op *op, dcp_error *err) {     /* any thread */
-    if (!op->io.cancel || !dcpi_flag_get(&op->io.cancel->requested)) return DCP_OK;
+    if (!(op->io.cancel && dcpi_flag_get(&op->io.cancel->requested)) &&
+        !(op->cancel_too && dcpi_flag_get(&op->cancel_too->requested))) return DCP_OK;
     return dcpi_fail(err, DCP_E_CANCELLED, "cancelled in phase %s", dcp_phase_name(op->progress.phase));
 }
 static void dcpi_op_note_time(dcpi_op *op) {            /* calling thread */
@@ -8783,13 +8794,15 @@ static dcp_status dcpi_op_check_awake(const dcpi_op *op, dcp_error *err) {
 /* Calling thread: whether the operation should end now. With several ranks it must be called often, since it shows that this one lives. */
 static dcp_status dcpi_op_check(dcpi_op *op, dcp_error *err) {
     dcp_status status = dcpi_op_check_cancel(op, err);
-    if (!op->team.has_errand) dcpi_op_note_time(op);
+    const int is_silent = op->team.has_errand || op->is_beside;         /* another thread speaks for it */
+    if (!is_silent) dcpi_op_note_time(op);
     if (status) return status;
+    if (op->is_beside && dcpi_flag_get(&op->is_hopeless)) return dcpi_fail(err, DCP_E_CANCELLED, "the save has failed on another rank");
     if (op->io.deadline_ms > 0 && dcpi_os_monotonic_ms() - op->started_ms > op->io.deadline_ms)
         return dcpi_fail(err, DCP_E_TIMEOUT, "the deadline of %" PRId64 " ms passed in phase %s, after %" PRId64 " of %" PRId64 " bytes",
                          op->io.deadline_ms,
                          dcp_phase_name(op->progress.phase), op->progress.bytes_done, op->progress.bytes_total);
-    return op->team.has_errand ? DCP_OK : dcpi_team_tick(op, err);
+    return is_silent ? DCP_OK : dcpi_team_tick(op, err);
 }
 static void dcpi_op_report(dcpi_op *op, int64_t done, int force) {       /* calling thread */
     int64_t now = dcpi_os_monotonic_ms();
@@ -9779,6 +9792,7 @@ enum { DCPI_TEAM_UP = 1, DCPI_TEAM_FAILED, DCPI_TEAM_ALIVE, DCPI_TEAM_DOWN, DCPI
 enum { DCPI_OVER_BREAKS = 1, DCPI_OVER_AGAIN = 2 };     /* the coordinator is of no use any more; the operation starts anew */
 enum { DCPI_DOWN_LAST = 1, DCPI_DOWN_SAME = 2 };        /* success is the verdict; every rank gets the same */
 #define DCPI_TEAM_HEADER 16
+#define DCPI_TEAM_SLICE_MS 20                           /* between two looks at cancel and deadline */
 #define DCPI_TEAM_GRACE_MS 200                          /* after the first failure, for others: the lowest rank's is everyone's */
 
 static dcp_status dcpi_team_failed(dcpi_team *t, const dcp_error *why, int is_over) {
@@ -9810,6 +9824,7 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     t->world_size = 1;
     dcpi_team_same(t, call, 0);
     if (!c) return DCP_OK;
+    if (c->settle) c->settle(c->saver);                 /* one operation at a time: a save in the background ends first */
     status = dcpi_coord_check(c, err);
     if (!status) status = dcpi_coord_check_broken(c, err);
     if (status || c->world_size == 1) return status;
@@ -9833,6 +9848,11 @@ static void dcpi_team_end(dcpi_op *op) {
     dcpi_team *t = &op->team;
     int r;
     for (r = 0; r < t->peer_count; r++) dcpi_team_forget(&t->peers[r]);
+    while (t->outbox) {
+        dcpi_posted *posted = t->outbox;
+        t->outbox = posted->next;
+        dcpi_free(posted);
+    }
     if (t->peers != &t->lead) dcpi_free(t->peers);
     t->peers = NULL;
     t->peer_count = 0;
@@ -9866,6 +9886,22 @@ static dcp_status dcpi_team_receive(dcpi_team *t, int *from, int tag, uint8_t **
     *data = NULL;
     return dcpi_team_comm_failed(t, status, err);
 }
+static dcpi_peer *dcpi_team_peer(dcpi_team *t, int rank) { return &t->peers[t->rank == 0 ? rank : 0]; }
+/* Polled: keeps a message that the coordinator would have to wait for, or that stands behind such a one. dcpi_team_flush sends it. */
+static dcp_status dcpi_team_post(dcpi_team *t, int to, const uint8_t *message, size_t size, dcp_error *err) {
+    dcpi_posted *posted = (dcpi_posted *)dcpi_alloc(sizeof *posted + size, err);
+    if (!posted) return DCP_E_MEMORY;
+    posted->next = NULL;
+    posted->to = to;
+    posted->since_ms = dcpi_os_monotonic_ms();
+    posted->size = size;
+    memcpy(posted + 1, message, size);
+    if (t->outbox) *t->outbox_end = posted;
+    else t->outbox = posted;
+    t->outbox_end = &posted->next;
+    dcpi_team_peer(t, to)->posted++;
+    return DCP_OK;
+}
 /* `message` has room for the header before its body. */
 static dcp_status dcpi_team_send(dcpi_team *t, int to, uint32_t kind, uint8_t *message, size_t size, int timeout_ms, dcp_error *err) {
     dcp_status status;
@@ -9875,8 +9911,12 @@ static dcp_status dcpi_team_send(dcpi_team *t, int to, uint32_t kind, uint8_t *m
     dcpi_store32(message + 4, t->operation);
     dcpi_store32(message + 8, t->step);
     dcpi_store32(message + 12, t->call);
+    if (t->is_polled) timeout_ms = 0;
     for (attempt = 1; ; attempt++) {                    /* without memory it is not sent, but the others wait for it */
-        status = t->coordinator->send(t->coordinator->context, to, DCPI_TAG_OPERATION, message, size, timeout_ms, err);
+        status = DCP_PENDING;
+        if (!t->is_polled || dcpi_team_peer(t, to)->posted == 0)
+            status = t->coordinator->send(t->coordinator->context, to, DCPI_TAG_OPERATION, message, size, timeout_ms, err);
+        if (status == DCP_PENDING && t->is_polled) status = dcpi_team_post(t, to, message, size, err);
         if (status != DCP_E_MEMORY || attempt == 5) break;
         dcpi_os_sleep_ms(10 * attempt);
     }
@@ -9985,7 +10025,7 @@ static void dcpi_team_show_life(dcpi_op *op, int64_t now) {
     if (now - t->spoke_ms < op->io.timeout_ms / 8) return;
     t->spoke_ms = now;
     for (to = 0; to < t->peer_count; to++)
-        if (to != t->rank && dcpi_team_send(t, to, DCPI_TEAM_ALIVE, message, sizeof message, dcpi_team_short_timeout(op), &error) &&
+        if (to != t->rank && t->peers[to].posted == 0 && dcpi_team_send(t, to, DCPI_TEAM_ALIVE, message, sizeof message, dcpi_team_short_timeout(op), &error) &&
             !(t->rank == 0 && t->peers[to].message)) (void)dcpi_team_lost(op, &error);      /* one that has done its part may go */
 }
 static dcp_status dcpi_team_check_silence(dcpi_op *op, int64_t now) {
@@ -10007,11 +10047,43 @@ static dcp_status dcpi_team_check_silence(dcpi_op *op, int64_t now) {
     error.rank = first;
     return dcpi_team_lost(op, &error);
 }
+/* Polled: sends what was posted, each rank's in order, as far as the coordinator takes it without waiting. What it does not take within the
+ * timeout is dropped: that rank is silent, and finds out by our silence. */
+static void dcpi_team_flush(dcpi_op *op) {
+    dcpi_team *t = &op->team;
+    dcpi_posted **link = &t->outbox, *posted;
+    dcp_error error;
+    t->flushes++;
+    while ((posted = *link) != NULL) {
+        dcpi_peer *peer = dcpi_team_peer(t, posted->to);
+        dcp_status status = DCP_PENDING;
+        (void)dcpi_succeed(&error);
+        if (peer->stuck_at != t->flushes)
+            status = t->coordinator->send(t->coordinator->context, posted->to, DCPI_TAG_OPERATION, posted + 1, posted->size, 0, &error);
+        if (status == DCP_PENDING) {
+            peer->stuck_at = t->flushes;
+            if (dcpi_os_monotonic_ms() - posted->since_ms <= op->io.timeout_ms) { link = &posted->next; continue; }
+            status = dcpi_fail(&error, DCP_E_TIMEOUT, "it takes no message");
+        }
+        *link = posted->next;
+        peer->posted--;
+        if (status) {
+            (void)dcpi_team_comm_failed(t, status, &error);
+            dcpi_fail_context(&error, "rank %d could not be told anything: ", posted->to);
+            error.rank = posted->to;
+            if (t->is_over) dcpi_op_log(op, DCP_LOG_WARNING, "the operation is over, but %s", error.message);
+            else (void)dcpi_team_lost(op, &error);
+        }
+        dcpi_free(posted);
+    }
+    t->outbox_end = link;
+}
 static int dcpi_team_has_word(const dcpi_team *t) { return t->is_following && t->peers[0].message; }
 /* Calling thread, often: shows life, takes in what has come. What has ended the operation, if anything has. */
 static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) {
     dcpi_team *t = &op->team;
     int64_t now;
+    if (t->outbox) dcpi_team_flush(op);
     if (t->world_size == 1 || t->is_over || !t->peers) return dcpi_team_failure(t, err);
     now = dcpi_os_monotonic_ms();
     if (now == t->listened_ms) return dcpi_team_failure(t, err);
@@ -10043,26 +10115,27 @@ static int dcpi_team_has_all(const dcpi_team *t) {
     while (r < t->peer_count && t->peers[r].message) r++;
     return r == t->peer_count;
 }
-static dcp_status dcpi_team_collect(dcpi_op *op, dcp_error *err) {
+/* One step, which waits wait_ms at most. DCP_PENDING: not all have spoken, so there is another. */
+static dcp_status dcpi_team_collect(dcpi_op *op, int wait_ms, dcp_error *err) {
     dcpi_team *t = &op->team;
-    dcp_status status = DCP_OK;
-    while (!dcpi_team_has_all(t) && !t->failure.status) {
-        if (t->first_failure_ms && dcpi_os_monotonic_ms() - t->first_failure_ms > DCPI_TEAM_GRACE_MS) break;
-        status = dcpi_op_check(op, err);
+    const int is_late = t->first_failure_ms && dcpi_os_monotonic_ms() - t->first_failure_ms > DCPI_TEAM_GRACE_MS;
+    if (!dcpi_team_has_all(t) && !t->failure.status && !is_late) {
+        const dcp_status status = dcpi_op_check(op, err);
         if (status && !t->first_failure_ms) return status;
-        if (!dcpi_team_has_all(t)) (void)dcpi_team_listen(op, 20);
+        if (!dcpi_team_has_all(t)) (void)dcpi_team_listen(op, wait_ms);
+        return DCP_PENDING;
     }
     t->step++;
     return t->first_failure_ms ? dcpi_team_lowest(t, err) : dcpi_team_failure(t, err);
 }
-/* Rank 0: everyone's bodies are in peers[r].message then; its own status, or the lowest failing rank's. Other ranks: their own status. */
-static dcp_status dcpi_team_up(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
+/* Rank 0: DCP_PENDING, and dcpi_team_collect until it says something else. Other ranks: nothing to wait for, their own status. */
+static dcp_status dcpi_team_up_begin(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
     dcpi_team *t = &op->team;
     if (t->world_size == 1 || t->is_over) return status;
     if (!status && message->failed) status = dcpi_no_memory(err, message->size);
     if (t->rank == 0) {
         if (status && !t->first_failure_ms) return status;
-        return t->peers ? dcpi_team_collect(op, err) : status;
+        return t->peers ? DCP_PENDING : status;
     }
     if (status) {
         dcpi_team_send_error(op, 0, DCPI_TEAM_FAILED, err, 0);
@@ -10074,6 +10147,12 @@ static dcp_status dcpi_team_up(dcpi_op *op, dcp_status status, dcpi_buffer *mess
     if (!status) return DCP_OK;
     (void)dcpi_team_lost(op, err);
     return dcpi_team_failure(t, err);
+}
+/* Rank 0: everyone's bodies are in peers[r].message then; its own status, or the lowest failing rank's. Other ranks: their own status. */
+static dcp_status dcpi_team_up(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
+    status = dcpi_team_up_begin(op, status, message, err);
+    while (status == DCP_PENDING) status = dcpi_team_collect(op, DCPI_TEAM_SLICE_MS, err);
+    return status;
 }
 
 /* ---- a round down */
@@ -10123,43 +10202,54 @@ static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, i
 }
 /* Waits for rank 0's word. Until its promise a rank may still fail by itself; then it says so, and waits for the word all the same. The last
  * word is the verdict, though this rank may have failed meanwhile; and who has sent all and does not hear it cannot know it (G5). */
-static dcp_status dcpi_team_follow(dcpi_op *op, dcp_status own, int is_last, dcp_error *err) {
-    dcpi_team *t = &op->team;
-    const int may_fail = !t->is_promised;
-    dcp_error error;
+static void dcpi_team_follow_begin(dcpi_team *t, dcp_status own, int is_last) {
+    t->own = own;
+    t->may_fail = !t->is_promised;
+    t->is_last = is_last;
     dcpi_team_forget(&t->peers[0]);
     if (is_last && !own) t->is_promised = 1;
     t->is_following = 1;
-    while (!t->is_over && !t->peers[0].message) {
-        dcp_status status = !may_fail || own ? dcpi_team_tick(op, &error) : dcpi_op_check(op, &error);
-        if (status && !t->is_over && !own && !t->peers[0].message) {
-            own = status;
+}
+/* One step, as dcpi_team_collect. */
+static dcp_status dcpi_team_follow(dcpi_op *op, int wait_ms, dcp_error *err) {
+    dcpi_team *t = &op->team;
+    dcp_error error;
+    if (!t->is_over && !t->peers[0].message) {
+        const dcp_status status = !t->may_fail || t->own ? dcpi_team_tick(op, &error) : dcpi_op_check(op, &error);
+        if (status && !t->is_over && !t->own && !t->peers[0].message) {
+            t->own = status;
             dcpi_team_send_error(op, 0, DCPI_TEAM_FAILED, &error, 0);
             if (err) *err = error;
         }
-        if (!t->is_over && !t->peers[0].message) (void)dcpi_team_listen(op, 20);
+        if (!t->is_over && !t->peers[0].message) (void)dcpi_team_listen(op, wait_ms);
+        return DCP_PENDING;
     }
     t->is_following = 0;
     t->step++;
     if (t->is_over) return dcpi_team_failure(t, err);
-    return is_last ? DCP_OK : own;
+    if (t->is_last) t->is_over = 1;
+    return t->is_last ? DCP_OK : t->own;
 }
-/* Rank 0: with a failure in `status`, tells all that it is over; else sends each what `make` gives (NULL: nothing). Others: wait; their body is in
- * peers[0] then. */
-static dcp_status dcpi_team_down(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, int flags, dcp_error *err) {
+/* Rank 0: with a failure in `status`, tells all that it is over; else sends each what `make` gives (NULL: nothing). Others: DCP_PENDING, and
+ * dcpi_team_follow until it says something else; their body is in peers[0] then. */
+static dcp_status dcpi_team_down_begin(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, int flags, dcp_error *err) {
     dcpi_team *t = &op->team;
     if (t->world_size == 1) return status;
     if (t->is_over) return t->failure.status ? dcpi_team_failure(t, err) : status;
     if (t->rank != 0) {
         if (!t->peers) return status;
-        status = dcpi_team_follow(op, status, (flags & DCPI_DOWN_LAST) != 0, err);
-        if (flags & DCPI_DOWN_LAST) t->is_over = 1;
-        return status;
+        dcpi_team_follow_begin(t, status, (flags & DCPI_DOWN_LAST) != 0);
+        return DCP_PENDING;
     }
     if (!status) status = dcpi_team_lead(op, make, user, flags, err);
     if (!status) return DCP_OK;
     if (err->rank == 0 && !dcpi_starts_with(err->message, "rank 0")) dcpi_fail_context(err, "rank 0: ");        /* its own, not the others' */
     dcpi_team_tell_over(op, err);
+    return status;
+}
+static dcp_status dcpi_team_down(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, int flags, dcp_error *err) {
+    status = dcpi_team_down_begin(op, status, make, user, flags, err);
+    while (status == DCP_PENDING) status = dcpi_team_follow(op, DCPI_TEAM_SLICE_MS, err);
     return status;
 }
 /* The last round up of a call: this rank has done its part, or has failed. */
@@ -10236,7 +10326,7 @@ static void dcpi_errand_run(void *argument) {
 static dcp_status dcpi_op_errand(dcpi_op *op, dcpi_errand_fn fn, void *argument, dcp_error *err) {
     dcpi_errand e;
     dcp_error ignored;
-    if (op->team.world_size == 1 || !DCPI_THREADS) return fn(argument, err);
+    if (op->team.world_size == 1 || !DCPI_THREADS || op->is_beside) return fn(argument, err);
     memset(&e, 0, sizeof e);
     e.fn = fn;
     e.argument = argument;
@@ -11529,10 +11619,20 @@ struct dcpi_save {
     char *shard_key;                                    /* of the published shard file, NULL before that */
     void *single_object;                                /* the single file, open from write to commit */
     /* commit */
+    dcpi_buffer done;                                   /* this rank's word that it has written */
     char timestamp[DCPI_TIME_TEXT];
     char *document_temporary;                           /* key of the temporary file that the rename takes */
 };
 
+/* The phases that are the caller's to wait for, with or without threads: from the arguments to each rank's part. */
+static dcp_status dcpi_save_start(dcpi_save *s, dcp_error *err) {
+    dcp_status status = dcpi_save_check(s, err);
+    status = dcpi_save_agree(s, status, err);
+    if (!status) status = dcpi_save_list(s, err);
+    status = dcpi_save_plan(s, status, err);
+    if (!status) dcpi_op_phase(&s->op, DCP_PHASE_WRITE, s->file_size);
+    return status;
+}
 DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err) {
     dcp_error local;
     dcpi_save s;
@@ -11541,10 +11641,7 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err) {
     memset(&s, 0, sizeof s);
     (void)dcpi_succeed(&local);
     s.desc = desc;
-    status = dcpi_save_check(&s, &local);
-    status = dcpi_save_agree(&s, status, &local);
-    if (!status) status = dcpi_save_list(&s, &local);
-    status = dcpi_save_plan(&s, status, &local);
+    status = dcpi_save_start(&s, &local);
     if (!status) status = dcpi_save_write(&s, &local);
     status = dcpi_save_commit(&s, status, &local);
     status = dcpi_save_finish(&s, status);
@@ -12744,7 +12841,6 @@ static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err) {
     const int is_single = s->kind->layout == DCP_LAYOUT_SINGLE;
     dcp_status status = dcpi_save_name_shard(s, err);
     int attempt;
-    dcpi_op_phase(&s->op, DCP_PHASE_WRITE, s->file_size);
     s->write_began_ms = dcpi_os_monotonic_ms();
     if (!status && is_single && s->op.team.rank != 0) return dcpi_region_own(s, err);
     for (attempt = 0; !status; attempt++) {
@@ -12784,33 +12880,37 @@ static dcp_status dcpi_done_take(dcpi_save *s, dcpi_part *part, int rank, uint8_
     if (rank > 0 && s->kind->layout == DCP_LAYOUT_SHARDED) s->report.bytes_written += (int64_t)dcpi_load64(body + 8);
     return DCP_OK;
 }
+/* DCP_PENDING on rank 0: dcpi_team_collect until it says something else. */
 static dcp_status dcpi_save_acknowledge(dcpi_save *s, dcp_status status, dcp_error *err) {
-    dcpi_team *t = &s->op.team;
-    dcpi_buffer message;
-    int r;
     dcpi_op_phase(&s->op, DCP_PHASE_GATHER, 0);
-    memset(&message, 0, sizeof message);
     if (!status) status = dcpi_op_check(&s->op, err);
     if (!status) status = dcpi_op_check_awake(&s->op, err);
     if (!status) {
-        dcpi_team_message_start(&message);
-        dcpi_done_make(s, &message);
-        t->is_promised = 1;
+        dcpi_team_message_start(&s->done);
+        dcpi_done_make(s, &s->done);
+        s->op.team.is_promised = 1;
     }
-    status = dcpi_team_up(&s->op, status, &message, err);
+    return dcpi_team_up_begin(&s->op, status, &s->done, err);
+}
+/* Rank 0: all have spoken. */
+static dcp_status dcpi_save_gathered(dcpi_save *s, dcp_status status, dcp_error *err) {
+    dcpi_team *t = &s->op.team;
+    int r;
     if (!status && t->rank == 0) {
-        if (message.failed) status = dcpi_no_memory(err, message.size);
+        if (s->done.failed) status = dcpi_no_memory(err, s->done.size);
         for (r = 0; r < t->world_size && !status; r++) {
-            status = dcpi_done_take(s, &s->parts[r], r, r ? t->peers[r].message : (uint8_t *)message.data, r ? t->peers[r].size : message.size, err);
+            status = dcpi_done_take(s, &s->parts[r], r, r ? t->peers[r].message : (uint8_t *)s->done.data, r ? t->peers[r].size : s->done.size, err);
             if (r) t->peers[r].message = NULL;
-            else memset(&message, 0, sizeof message);
+            else memset(&s->done, 0, sizeof s->done);
         }
     }
-    dcpi_buffer_free(&message);
+    dcpi_buffer_free(&s->done);
+    dcpi_op_phase(&s->op, DCP_PHASE_COMMIT, 0);
     return status;
 }
 
 /* ---- commit -------------------------------------------------------------------------------------------------------------------------- */
+static dcp_status dcpi_save_tell(dcpi_save *s, dcp_status status, dcp_error *err);
 static dcp_status dcpi_commit_run(void *save, dcp_error *err);
 static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_commit_document(dcpi_save *s, void **object, dcp_error *err);
@@ -12818,10 +12918,17 @@ static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err)
 
 static dcp_status dcpi_save_commit(dcpi_save *s, dcp_status status, dcp_error *err) {
     status = dcpi_save_acknowledge(s, status, err);
-    dcpi_op_phase(&s->op, DCP_PHASE_COMMIT, 0);
+    while (status == DCP_PENDING) status = dcpi_team_collect(&s->op, DCPI_TEAM_SLICE_MS, err);
+    status = dcpi_save_gathered(s, status, err);
     if (!status && s->op.team.rank == 0) status = dcpi_op_errand(&s->op, dcpi_commit_run, s, err);
+    status = dcpi_save_tell(s, status, err);
+    while (status == DCP_PENDING) status = dcpi_team_follow(&s->op, DCPI_TEAM_SLICE_MS, err);
+    return status;
+}
+/* Rank 0 tells the verdict; others: DCP_PENDING, and dcpi_team_follow until it says something else. */
+static dcp_status dcpi_save_tell(dcpi_save *s, dcp_status status, dcp_error *err) {
     dcpi_op_phase(&s->op, DCP_PHASE_FINISH, s->file_size);
-    return dcpi_team_down(&s->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
+    return dcpi_team_down_begin(&s->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
 }
 /* G1, G3: check, write, sync, rename, sync the directory; nothing else here. Before the rename a failure leaves what was there; from the
  * rename on nothing is taken back, and what cannot be known is DCP_E_UNKNOWN. */
