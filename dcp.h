@@ -38,7 +38,7 @@
  *   0 what a user reads    >>about >>contents >>guarantees >>layout
  *   1 declarations         >>api_base       statuses, errors, ownership, what every operation shares
  *                          >>api_model      tensors, pieces, placements
- *                          >>api_save       dcp_save
+ *                          >>api_save       dcp_save; dcp_saver_*, dcp_save_begin, dcp_save_poll, dcp_save_wait
  *                          >>api_load       dcp_load, dcp_open, dcp_read, dcp_map, dcp_verify; dcp_latest, dcp_list, dcp_prune, dcp_sweep,
  *                                           dcp_remove
  *                          >>api_documents  dcp_metadata_*, dcp_validation_*, dcp_json_*
@@ -47,7 +47,7 @@
  *   2 foundations          >>compiler >>core >>platform >>sha256 >>json >>integrity
  *   3 model                >>boxes >>meta >>file
  *   4 borders              >>storage >>coord >>index
- *   5 the stories          >>stream >>save >>load
+ *   5 the stories          >>stream >>save >>async >>load
  *   6 end                  >>inspect >>end
  *
  * >>guarantees  Code that upholds one cites its number.
@@ -199,6 +199,7 @@ typedef struct dcp_device dcp_device;
 typedef struct dcp_signer dcp_signer;
 typedef struct dcp_verifier dcp_verifier;
 typedef struct dcp_checkpoint dcp_checkpoint;
+typedef struct dcp_saver dcp_saver;
 typedef struct dcp_metadata dcp_metadata;
 typedef struct dcp_manifest dcp_manifest;
 typedef struct dcp_json dcp_json;
@@ -356,6 +357,62 @@ typedef struct dcp_save_desc {
  *   overlap or disagree | DCP_E_INCOMPLETE pieces leave holes | DCP_E_SPACE | DCP_E_IO | DCP_E_CANCELLED | DCP_E_TIMEOUT deadline_ms |
  *   DCP_E_MEMORY | DCP_E_UNKNOWN the storage failed in the very act of committing: both may be there; nothing was removed. */
 DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
+
+/* A save in the background: three lines make one of dcp_save.
+ *
+ *     dcp_saver_open(NULL, &saver, &err);              // once
+ *     dcp_save_begin(saver, &desc, &err);              // where dcp_save was: the tensors are the program's again when it returns
+ *     dcp_save_poll(saver, &err);                      // once a step: DCP_PENDING, and then, once, how it ended
+ *
+ * One saver runs one save at a time, and keeps its memory from save to save. Two savers are independent of each other, unless they have one
+ * coordinator (then the second save begins when the first one has ended).
+ *   - Ownership: the desc and all it points to, the tensors and the report too, are the caller's again when dcp_save_begin returns. Storage,
+ *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices outlive the saver.
+ *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_host; then, while it
+ *     writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy: whole tensors that do not fit (or that there is no memory for) are
+ *     written before begin returns, report.bytes_in_begin of them, and a transient error after that cannot be retried. Tensors that another
+ *     rank writes are not copied.
+ *   - Threads: a saver is used from one thread at a time, dcp_save_cancel from any. The work is done by threads of the saver. `progress` is called
+ *     on the thread that calls begin, poll, wait and close; `log`, the storage, the signer, and with a thread-safe coordinator that too, on others.
+ *   - One rank, or a thread-safe coordinator: the whole save goes on by itself; nobody needs to poll. A save on the same coordinator (load, any
+ *     other operation) begins when this one has ended; dcp_barrier and the other three may be called meanwhile.
+ *   - A coordinator that is not thread-safe: writing goes on by itself; what the ranks tell each other does so only in poll, wait and close, which
+ *     are then called on all ranks, each at its own time. poll waits for no other rank. So a program that polls once a step and has
+ *     collectives of its own in between cannot hang; the save is committed a few polls after the data has been written. The single-file layout
+ *     is written before begin returns if some rank cannot write into the file that rank 0 has made (a storage that they do not share).
+ *     io.timeout_ms: a rank shows that it lives when it polls. One that does not poll for longer than that, while rank 0 does (or as rank 0, while
+ *     others do), is taken for dead. A pause that all ranks make together is no silence: between two of its own polls a rank counts at most an
+ *     eighth of io.timeout_ms. A deadline is noticed while writing, and in poll.
+ *   - Without threads (DCP_NO_THREADS, or none to be had) begin copies nothing and writes; the rest is done in poll.
+ *   - Failures: what begin finds is begin's, and no save runs then. What happens later, poll and wait return, once; the next begin and
+ *     close log what nobody asked for. It may be in begin on one rank and in poll on another; it is never DCP_OK on one and a failure on
+ *     another. "Saved" is never said before the commit is durable. */
+typedef enum dcp_when_busy {
+    DCP_BUSY_WAIT,                      /* begin waits for the save before */
+    DCP_BUSY_REFUSE                     /* begin returns DCP_PENDING on all ranks alike (rank 0 decides) and does nothing */
+} dcp_when_busy;
+typedef struct dcp_saver_desc {
+    dcp_when_busy when_busy;            /* the same on all ranks */
+    size_t snapshot_budget;             /* bytes; 0: no bound; what is beyond is written before begin returns */
+} dcp_saver_desc;
+
+/* desc may be NULL: all defaults. Local. DCP_E_INVALID | DCP_E_MEMORY */
+DCPDEF dcp_status dcp_saver_open(const dcp_saver_desc *desc, dcp_saver **out, dcp_error *err);
+/* Collective. Checks, agrees and plans as dcp_save does, and with the same errors; copies; starts. desc->report has then what is known:
+ * save id, sequence, path, bytes_in_begin. DCP_OK: the save has begun. */
+DCPDEF dcp_status dcp_save_begin(dcp_saver *saver, const dcp_save_desc *desc, dcp_error *err);
+/* Local, and waits for nobody. DCP_PENDING until the verdict is known on this rank; then, once, the verdict, as dcp_save's; then, and when
+ * there was no save, DCP_OK. So `if (dcp_save_poll(...) != DCP_PENDING)` must not lead to a collective call: other ranks may know it later. */
+DCPDEF dcp_status dcp_save_poll(dcp_saver *saver, dcp_error *err);
+/* Polls until the verdict or until timeout_ms is over (DCP_PENDING; 0: once; negative: to the end). Collective where poll drives the save. */
+DCPDEF dcp_status dcp_save_wait(dcp_saver *saver, int timeout_ms, dcp_error *err);
+/* Any thread, not while the saver is being closed: the save that runs ends soon with DCP_E_CANCELLED on all ranks, leaving nothing behind, unless
+ * it is past that point. From a signal handler, dcp_cancel_request on desc.io.cancel. */
+DCPDEF void dcp_save_cancel(dcp_saver *saver);
+/* Of the last save: when poll or wait has returned its verdict, all of it; before, what begin reported. Lives until the next begin or close. */
+DCPDEF const dcp_save_report *dcp_report_of(const dcp_saver *saver);
+/* Waits for the save that runs; collective where poll drives it. NULL is fine. */
+DCPDEF void dcp_saver_close(dcp_saver *saver);
 
 /* ================================================================================================================================
  * >>api_load    Loading, inspecting, verifying, and a directory of checkpoints.
@@ -8913,6 +8970,7 @@ static dcp_status dcpi_crew_close(dcpi_crew *crew, dcp_error *err) {
 #define DCPI_TAG_COLLECTIVE 0x0DC0001                   /* barrier, broadcast, gather, allreduce */
 #define DCPI_TAG_OPERATION  0x0DC0002                   /* saves and loads */
 #define DCPI_TAG_DATA       0x0DC0003                   /* tensor bytes */
+#define DCPI_TAG_SAVER      0x0DC0004                   /* whether a saver is busy */
 #define DCPI_TAG_END        (1 << 28)
 
 typedef char dcpi_status_is_an_int[sizeof(dcp_status) == sizeof(int) ? 1 : -1];
@@ -11278,6 +11336,7 @@ typedef struct dcpi_stream {
     int64_t start, end, block_size;                     /* bytes [start, end) of the file; start a multiple of 4,096 */
     int is_flat; uint8_t flat_digest[32];               /* out, if is_flat: SHA-256 of those bytes; there are no leaves then */
     int is_serial;                                      /* the calling thread does it all, in order */
+    void (*taken)(void *user, int64_t filled_to); void *taken_user;     /* NULL, or told how far the tensors have been read */
     /* calling thread */
     uint8_t *memory; size_t memory_size, capacity; int is_pages, buffer_count;
     size_t part; int64_t in_part, filled_to;            /* where fill goes on */
@@ -11511,6 +11570,7 @@ static void dcpi_stream_produce(dcpi_stream *t) {
         if (t->crew.stop) break;
         dcpi_mutex_unlock(&t->crew.lock);
         status = dcpi_stream_fill(t, &t->buffers[number % t->buffer_count], &last, &error);
+        if (!status && t->taken) t->taken(t->taken_user, t->filled_to);
         dcpi_mutex_lock(&t->crew.lock);
         if (status) dcpi_crew_fail(&t->crew, &error);
         else t->filled++;
@@ -11591,6 +11651,9 @@ typedef struct dcpi_part {                              /* rank 0: one rank's sh
 
 struct dcpi_save {
     const dcp_save_desc *desc;
+    /* >>async, or NULL: another thing that cancels; who is told how far the tensors have been read, and asked whether they can be once more */
+    const dcp_cancel *cancel_too;
+    void *watcher; void (*taken)(void *watcher, int64_t filled_to); int (*again)(void *watcher);
     dcpi_op op;
     dcp_save_report report;
     /* prepare: decided once, for all ranks */
@@ -11726,6 +11789,7 @@ static dcp_status dcpi_save_check_tensors(const dcp_save_desc *desc, dcp_error *
 static dcp_status dcpi_save_check(dcpi_save *s, dcp_error *err) {
     dcp_error team;
     dcp_status status = dcpi_op_begin(&s->op, &s->desc->io, err), joined = dcpi_team_begin(&s->op, "save", &team);
+    s->op.cancel_too = s->cancel_too;
     if (!status && joined) *err = team;
     if (!status) status = joined;
     if (!status) status = dcpi_save_check_options(s->desc, err);
@@ -12642,6 +12706,8 @@ static dcp_status dcpi_save_stream(dcpi_save *s, dcp_storage *storage, void *obj
         t->block_size = s->block_size;
         t->is_flat = s->desc->checksum == DCP_CHECKSUM_FLAT;
         t->is_serial = is_serial;
+        t->taken = s->taken;
+        t->taken_user = s->watcher;
         status = dcpi_stream_run(t, err);
         dcpi_save_checksum(t->is_flat, (const uint8_t *)s->digests, s->block_total, t->flat_digest, s->checksum);
         s->report.bytes_written = t->bytes_written;
@@ -12848,6 +12914,10 @@ static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err) {
         status = is_single ? dcpi_single_write(s, attempt, err) : dcpi_shard_write(s, attempt, err);
         taken = status == DCP_E_EXISTS && s->plain_names;               /* somebody made that file meanwhile: it is never replaced */
         if (!status || s->shard_key || (is_single && s->op.team.world_size > 1)) break;         /* other ranks have sent their bytes */
+        if (s->again && (taken || dcpi_storage_is_transient(err)) && !s->again(s->watcher)) {
+            dcpi_fail_context(err, "not tried again, since there is no copy of the tensors beyond snapshot_budget: ");
+            break;
+        }
         if (!taken && !dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err)) break;
         s->plain_names = 0;
         status = dcpi_save_name_shard(s, err);
@@ -13084,6 +13154,669 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
     dcpi_free(s->digests);
     dcpi_place_close(&s->place);
     return verdict;
+}
+
+/* ================================================================================================================================
+ * >>async       A save in the background. It has no stages of its own: dcp_save_begin calls dcpi_save_start, as dcp_save does, copies the tensors,
+ * and leaves the rest to a thread or to whoever polls.
+ *
+ *   IDLE        nothing runs
+ *    |  dcp_save_begin: dcpi_save_start; dcpi_async_keep, dcpi_async_snapshot: the caller's memory is the caller's again
+ *    |
+ *    +--> BACKGROUND   one rank, or a thread-safe coordinator: one thread does it all, as dcp_save does
+ *    |         |           dcpi_save_write, dcpi_save_commit, dcpi_save_finish
+ *    |         +-------------------------------------------------------------------------------------> DONE    dcpi_async_step
+ *    |
+ *    +--> WRITING      a thread writes; poll shows life (dcpi_async_tick)                dcpi_save_write
+ *          |               dcpi_async_step: dcpi_save_acknowledge
+ *         GATHERING    rank 0 hears all the others                                       dcpi_team_collect
+ *          |   |           dcpi_async_step: dcpi_save_gathered
+ *          |  COMMITTING   rank 0 alone: a thread commits; poll shows life               dcpi_commit_run
+ *          |   |           dcpi_async_step: dcpi_save_tell
+ *         TELLING      the others hear rank 0's verdict; what it has said leaves the outbox      dcpi_team_follow, dcpi_team_flush
+ *          |               dcpi_async_step
+ *         FINISHING    a thread removes what has to go                                   dcpi_save_finish
+ *          |               dcpi_async_step
+ *         DONE         the verdict is known, and nobody has asked for it yet
+ *          |               dcpi_async_answer, in poll and wait; dcpi_async_forget, in begin and close, logs a failure
+ *         IDLE
+ *
+ * Between two arrows at most one thread works on the save, `is_running` tells, and until it has ended nothing of `save`, `status` and `err` is the
+ * program's thread's but for what dcpi_team_tick touches. dcpi_async_check holds all this against a saver.
+ * ============================================================================================================================== */
+typedef enum dcpi_async_state {
+    DCPI_ASYNC_IDLE, DCPI_ASYNC_BACKGROUND, DCPI_ASYNC_WRITING, DCPI_ASYNC_GATHERING, DCPI_ASYNC_COMMITTING, DCPI_ASYNC_TELLING,
+    DCPI_ASYNC_FINISHING, DCPI_ASYNC_DONE
+} dcpi_async_state;
+
+typedef struct dcpi_pool {                              /* memory for copies of the tensors of one device, or of the host */
+    const dcp_device *device;
+    uint8_t *memory; size_t size, used;
+    int is_of_device, is_pages;                         /* where it came from; neither: dcpi_alloc */
+} dcpi_pool;
+
+struct dcp_saver {
+    /* the program's thread */
+    dcp_saver_desc desc;
+    dcpi_async_state state;
+    dcpi_thread thread; int has_thread;
+    dcp_save_desc kept; dcpi_arena texts; dcp_signer signer;            /* of the caller's desc, what later phases need */
+    dcpi_pool *pools; size_t pool_count, pool_capacity;
+    dcp_progress_fn progress; void *progress_user; int64_t shown_ms;    /* the caller's */
+    dcp_coordinator *held;                              /* whose `settle` is ours */
+    int64_t polled_ms;
+    uint32_t begins;
+    dcp_save_report report;
+    /* whoever works: this thread, or the other one while it runs */
+    dcpi_save save;
+    dcp_status status; dcp_error err;                   /* of the stages so far, then the verdict */
+    dcp_save_report final;
+    /* under the lock */
+    dcpi_mutex lock; dcpi_cond changed;
+    int is_running;
+    int64_t taken; int is_released;                     /* bytes of the file whose tensors are read; the rest is the caller's no more */
+    dcp_progress latest; int has_latest;
+    /* any thread */
+    dcp_cancel cancel;
+};
+static void dcpi_async_drive(dcp_saver *saver, int wait_ms);
+
+/* What is wrong with a saver, NULL: nothing. */
+static const char *dcpi_async_check(dcp_saver *saver) {
+    const dcpi_async_state state = saver->state;
+    int is_running;
+    dcpi_mutex_lock(&saver->lock);
+    is_running = saver->is_running;
+    dcpi_mutex_unlock(&saver->lock);
+    if ((int)state < DCPI_ASYNC_IDLE || state > DCPI_ASYNC_DONE) return "its state is none";
+    if (is_running && !saver->has_thread) return "it works without a thread";
+    if (state == DCPI_ASYNC_IDLE || state == DCPI_ASYNC_DONE) {
+        if (saver->has_thread) return "a thread is left of a save that has ended";
+        if (saver->held) return "it holds a coordinator without a save";
+        if (saver->save.op.team.outbox) return "messages are left of a save that has ended";
+        return state == DCPI_ASYNC_DONE && saver->status == DCP_PENDING ? "it has ended without a verdict" : NULL;
+    }
+    if (state == DCPI_ASYNC_BACKGROUND) return saver->has_thread ? NULL : "it is left to a thread that is not there";
+    if (!saver->save.op.team.is_polled) return "it is driven by polls, and would wait in them";
+    if (state == DCPI_ASYNC_COMMITTING && saver->save.op.team.rank != 0) return "another rank than 0 commits";
+    if (!is_running && state != DCPI_ASYNC_GATHERING && state != DCPI_ASYNC_TELLING && saver->status == DCP_PENDING)
+        return "a stage has ended without a status";
+    return NULL;
+}
+static dcp_status dcpi_async_check_call(dcp_saver *saver, const char *call, dcp_error *err) {
+    const char *wrong;
+    if (!saver) return dcpi_fail(err, DCP_E_INVALID, "%s: saver is NULL", call);
+    wrong = dcpi_async_check(saver);
+    if (!wrong) return DCP_OK;
+    return dcpi_fail(err, DCP_E_INVALID, "%s: the saver is used by two threads at once, or was overwritten: %s", call, wrong);
+}
+
+/* ---- what the stages tell, on whichever thread they run -------------------------------------------------------------------------------- */
+static void dcpi_async_note(void *user, const dcp_progress *progress) {                 /* in place of the caller's progress */
+    dcp_saver *saver = (dcp_saver *)user;
+    dcpi_mutex_lock(&saver->lock);
+    saver->latest = *progress;
+    saver->has_latest = 1;
+    dcpi_mutex_unlock(&saver->lock);
+}
+static void dcpi_async_taken(void *user, int64_t filled_to) {
+    dcp_saver *saver = (dcp_saver *)user;
+    dcpi_mutex_lock(&saver->lock);
+    saver->taken = filled_to;
+    dcpi_cond_wake_all(&saver->changed);
+    dcpi_mutex_unlock(&saver->lock);
+}
+static int dcpi_async_again(void *user) {               /* whether everything can be read once more */
+    dcp_saver *saver = (dcp_saver *)user;
+    int may;
+    dcpi_mutex_lock(&saver->lock);
+    may = !saver->is_released;
+    if (may) saver->taken = 0;
+    dcpi_mutex_unlock(&saver->lock);
+    return may;
+}
+/* Program's thread: the caller's progress, at most ten times a second. */
+static void dcpi_async_show(dcp_saver *saver, int is_last) {
+    const int64_t now = dcpi_os_monotonic_ms();
+    dcp_progress progress;
+    int has;
+    if (!saver->progress || (!is_last && now - saver->shown_ms < 100)) return;
+    dcpi_mutex_lock(&saver->lock);
+    has = saver->has_latest;
+    progress = saver->latest;
+    saver->has_latest = 0;
+    dcpi_mutex_unlock(&saver->lock);
+    if (!has) return;
+    saver->shown_ms = now;
+    saver->progress(saver->progress_user, &progress);
+}
+
+/* ---- one stage at a time, in a thread ------------------------------------------------------------------------------------------------------ */
+static void dcpi_async_work(dcp_saver *saver) {
+    dcpi_save *s = &saver->save;
+    const dcpi_async_state state = saver->state;
+    if (state == DCPI_ASYNC_BACKGROUND || state == DCPI_ASYNC_WRITING) {
+        if (!saver->status) saver->status = dcpi_save_write(s, &saver->err);
+        dcpi_async_taken(saver, INT64_MAX);
+    }
+    if (state == DCPI_ASYNC_BACKGROUND) saver->status = dcpi_save_commit(s, saver->status, &saver->err);
+    if (state == DCPI_ASYNC_COMMITTING) saver->status = dcpi_commit_run(s, &saver->err);
+    if (state == DCPI_ASYNC_BACKGROUND || state == DCPI_ASYNC_FINISHING) saver->status = dcpi_save_finish(s, saver->status);
+}
+static void dcpi_async_main(void *argument) {
+    dcp_saver *saver = (dcp_saver *)argument;
+    dcpi_async_work(saver);
+    dcpi_mutex_lock(&saver->lock);
+    saver->is_running = 0;
+    dcpi_cond_wake_all(&saver->changed);
+    dcpi_mutex_unlock(&saver->lock);
+}
+/* Where there is no thread, the stage runs here and now; only what is all that is left to do is then left to polls. */
+static void dcpi_async_start(dcp_saver *saver, dcpi_async_state state) {
+    dcpi_op *op = &saver->save.op;
+    saver->state = state;
+    op->is_beside = state != DCPI_ASYNC_BACKGROUND;
+    op->team.is_polled = op->is_beside;
+    saver->is_running = 1;
+    saver->has_thread = DCPI_THREADS && dcpi_thread_start(&saver->thread, dcpi_async_main, saver) == 0;
+    if (saver->has_thread) return;
+    if (state == DCPI_ASYNC_BACKGROUND) saver->state = DCPI_ASYNC_WRITING;
+    op->is_beside = 0;
+    op->team.is_polled = 1;
+    dcpi_async_work(saver);
+    saver->is_running = 0;
+}
+/* Whether the thread works still; waits for its end for wait_ms at most. */
+static int dcpi_async_is_running(dcp_saver *saver, int wait_ms) {
+    int is_running;
+    dcpi_mutex_lock(&saver->lock);
+    if (saver->is_running && wait_ms > 0) dcpi_cond_wait_ms(&saver->changed, &saver->lock, wait_ms);
+    is_running = saver->is_running;
+    dcpi_mutex_unlock(&saver->lock);
+    if (is_running || !saver->has_thread) return is_running;
+    dcpi_thread_join(&saver->thread);
+    saver->has_thread = 0;
+    saver->save.op.is_beside = 0;
+    return 0;
+}
+
+/* ---- driven by polls ----------------------------------------------------------------------------------------------------------------------- */
+/* The clock of silence runs while somebody looks at it: of a pause between two polls an eighth of the timeout counts. */
+static void dcpi_async_look(dcp_saver *saver) {
+    dcpi_op *op = &saver->save.op;
+    const int64_t now = dcpi_os_monotonic_ms(), gap = now - saver->polled_ms, counts = op->io.timeout_ms / 8;
+    int r;
+    saver->polled_ms = now;
+    for (r = 0; r < op->team.peer_count && gap > counts; r++) op->team.peers[r].heard_ms += gap - counts;
+    op->longest_gap_ms = dcpi_max(op->longest_gap_ms, gap);
+    op->checked_ms = now;
+    dcpi_flag_set(&op->looked_ms, (int)(now - op->started_ms));
+}
+/* While a thread works. */
+static void dcpi_async_tick(dcp_saver *saver) {
+    dcp_error ignored;                                  /* it stays in the team, and is seen after the stage */
+    dcpi_async_look(saver);
+    if (dcpi_team_tick(&saver->save.op, &ignored)) dcpi_flag_set(&saver->save.op.is_hopeless, 1);
+}
+static void dcpi_async_end(dcp_saver *saver) {
+    if (saver->held) saver->held->settle = NULL;
+    saver->held = NULL;
+    if (!saver->status) (void)dcpi_succeed(&saver->err);
+    saver->report = saver->final;
+    dcpi_arena_free(&saver->texts);
+    saver->state = DCPI_ASYNC_DONE;
+}
+/* Collects or follows, twice: what the first step takes in, the second sees. */
+static int dcpi_async_is_heard(dcp_saver *saver, dcp_status (*step)(dcpi_op *op, int wait_ms, dcp_error *err), int wait_ms) {
+    int i;
+    dcpi_async_look(saver);
+    for (i = 0; i < 2 && saver->status == DCP_PENDING; i++) saver->status = step(&saver->save.op, i ? 0 : wait_ms, &saver->err);
+    return saver->status != DCP_PENDING;
+}
+/* One arrow of the diagram, if its time has come. */
+static void dcpi_async_step(dcp_saver *saver, int wait_ms) {
+    dcpi_save *s = &saver->save;
+    if (dcpi_async_is_running(saver, wait_ms)) {
+        if (saver->state == DCPI_ASYNC_WRITING || saver->state == DCPI_ASYNC_COMMITTING) dcpi_async_tick(saver);
+        return;
+    }
+    switch (saver->state) {
+        case DCPI_ASYNC_WRITING:
+            dcpi_async_tick(saver);
+            saver->status = dcpi_save_acknowledge(s, saver->status, &saver->err);
+            saver->state = DCPI_ASYNC_GATHERING;
+            break;
+        case DCPI_ASYNC_GATHERING:
+            if (!dcpi_async_is_heard(saver, dcpi_team_collect, wait_ms)) break;
+            saver->status = dcpi_save_gathered(s, saver->status, &saver->err);
+            if (!saver->status && s->op.team.rank == 0) { dcpi_async_start(saver, DCPI_ASYNC_COMMITTING); break; }
+            saver->status = dcpi_save_tell(s, saver->status, &saver->err);
+            saver->state = DCPI_ASYNC_TELLING;
+            break;
+        case DCPI_ASYNC_COMMITTING:
+            dcpi_async_tick(saver);
+            saver->status = dcpi_save_tell(s, saver->status, &saver->err);
+            saver->state = DCPI_ASYNC_TELLING;
+            break;
+        case DCPI_ASYNC_TELLING:
+            if (!dcpi_async_is_heard(saver, dcpi_team_follow, wait_ms)) break;
+            if (s->op.team.outbox && s->op.team.rank == 0) dcpi_team_flush(&s->op);
+            if (s->op.team.outbox && s->op.team.rank == 0) break;
+            dcpi_async_start(saver, DCPI_ASYNC_FINISHING);
+            break;
+        case DCPI_ASYNC_BACKGROUND:
+        case DCPI_ASYNC_FINISHING: dcpi_async_end(saver); break;
+        case DCPI_ASYNC_IDLE:
+        case DCPI_ASYNC_DONE: break;
+    }
+}
+static void dcpi_async_drive(dcp_saver *saver, int wait_ms) {
+    dcpi_async_state before;
+    do {
+        before = saver->state;
+        dcpi_async_step(saver, wait_ms);
+        wait_ms = 0;
+    } while (saver->state != before);
+}
+static int dcpi_async_is_busy(const dcp_saver *saver) { return saver->state != DCPI_ASYNC_IDLE && saver->state != DCPI_ASYNC_DONE; }
+/* Until the save has ended, or timeout_ms is over (negative: never). */
+static void dcpi_async_await(dcp_saver *saver, int timeout_ms) {
+    const int64_t began = dcpi_os_monotonic_ms();
+    int left = timeout_ms < 0 ? DCPI_TEAM_SLICE_MS : timeout_ms;
+    while (dcpi_async_is_busy(saver)) {
+        dcpi_async_drive(saver, (int)dcpi_min(left, DCPI_TEAM_SLICE_MS));
+        dcpi_async_show(saver, 0);
+        if (timeout_ms >= 0) left = (int)dcpi_max(0, timeout_ms - (dcpi_os_monotonic_ms() - began));
+        if (left == 0) return;
+    }
+}
+static void dcpi_async_settle(void *saver) { dcpi_async_await((dcp_saver *)saver, -1); }        /* for dcpi_team_begin */
+
+static dcp_status dcpi_async_answer(dcp_saver *saver, dcp_error *err) {
+    dcpi_async_show(saver, saver->state == DCPI_ASYNC_DONE);
+    (void)dcpi_succeed(err);
+    if (saver->state == DCPI_ASYNC_IDLE) return DCP_OK;
+    if (saver->state != DCPI_ASYNC_DONE) {
+        if (err) err->status = DCP_PENDING;
+        return DCP_PENDING;
+    }
+    saver->state = DCPI_ASYNC_IDLE;
+    if (err) *err = saver->err;
+    return saver->status;
+}
+/* A verdict that nobody has asked for. */
+static void dcpi_async_forget(dcp_saver *saver) {
+    if (saver->state != DCPI_ASYNC_DONE) return;
+    dcpi_async_show(saver, 1);
+    if (saver->status)
+        dcpi_op_log(&saver->save.op, DCP_LOG_ERROR, "a save in the background failed, and nobody asked: %s", saver->err.message);
+    saver->state = DCPI_ASYNC_IDLE;
+}
+
+/* ---- begin: what is kept of the desc -------------------------------------------------------------------------------------------------------- */
+/* A copy of *text, if there is one, in its place. 0: no memory. */
+static int dcpi_async_keep_text(dcp_saver *saver, const char **text) {
+    if (!*text) return 1;
+    *text = dcpi_arena_text(&saver->texts, *text, strlen(*text), &saver->err);
+    return *text != NULL;
+}
+static void *dcpi_async_keep_bytes(dcp_saver *saver, const void *bytes, size_t count, size_t size) {     /* NULL: no memory */
+    void *copy;
+    if (count > SIZE_MAX / size) { (void)dcpi_no_memory(&saver->err, SIZE_MAX); return NULL; }
+    copy = dcpi_arena_alloc(&saver->texts, count ? count * size : 1, &saver->err);
+    if (copy && count) memcpy(copy, bytes, count * size);
+    return copy;
+}
+static int dcpi_async_keep_model(dcp_saver *saver) {
+    dcp_save_desc *d = &saver->kept;
+    dcp_training *training = d->training ? (dcp_training *)dcpi_async_keep_bytes(saver, d->training, 1, sizeof *training) : NULL;
+    dcp_sharding *sharding = d->sharding ? (dcp_sharding *)dcpi_async_keep_bytes(saver, d->sharding, 1, sizeof *sharding) : NULL;
+    if ((d->training && !training) || (d->sharding && !sharding)) return 0;
+    d->training = training;
+    d->sharding = sharding;
+    if (training && (!dcpi_async_keep_text(saver, &training->optimizer_type) || !dcpi_async_keep_text(saver, &training->optimizer_state) ||
+                     !dcpi_async_keep_text(saver, &training->extra))) return 0;
+    return !sharding || (dcpi_async_keep_text(saver, &sharding->strategy) && dcpi_async_keep_text(saver, &sharding->precision) &&
+                         dcpi_async_keep_text(saver, &sharding->info) && dcpi_async_keep_text(saver, &sharding->extra));
+}
+static int dcpi_async_keep_lists(dcp_saver *saver) {
+    dcp_save_desc *d = &saver->kept;
+    dcp_field *fields = (dcp_field *)dcpi_async_keep_bytes(saver, d->fields, d->field_count, sizeof *fields);
+    dcp_tier *tiers = (dcp_tier *)dcpi_async_keep_bytes(saver, d->tiers, d->tiers ? d->tier_count : 0, sizeof *tiers);
+    size_t i;
+    if (!fields || !tiers) return 0;
+    for (i = 0; i < d->field_count; i++)
+        if (!dcpi_async_keep_text(saver, &fields[i].key) || !dcpi_async_keep_text(saver, &fields[i].value)) return 0;
+    for (i = 0; d->tiers && i < d->tier_count; i++)
+        if (!dcpi_async_keep_text(saver, &tiers[i].name) || !dcpi_async_keep_text(saver, &tiers[i].size_budget) ||
+            !dcpi_async_keep_text(saver, &tiers[i].placement_policy)) return 0;
+    d->fields = fields;
+    if (d->tiers) d->tiers = tiers;
+    return 1;
+}
+/* All tensors: later phases look at those that this rank writes; a layout may look at the others. */
+static int dcpi_async_keep_tensors(dcp_saver *saver) {
+    dcpi_save *s = &saver->save;
+    const dcp_tensor *before = s->desc->tensors;
+    dcp_tensor *tensors = (dcp_tensor *)dcpi_async_keep_bytes(saver, before, s->desc->tensor_count, sizeof *tensors);
+    size_t i;
+    if (!tensors) return 0;
+    for (i = 0; i < s->desc->tensor_count; i++)
+        if (!dcpi_async_keep_text(saver, &tensors[i].name) || !dcpi_async_keep_text(saver, &tensors[i].tier)) return 0;
+    for (i = 0; i < s->placed_count; i++) s->placed[i].tensor = tensors + (s->placed[i].tensor - before);
+    saver->kept.tensors = tensors;
+    return 1;
+}
+/* From here on s->desc is ours. Without memory for that the save has failed, and nothing of the caller's is looked at again. */
+static dcp_status dcpi_async_keep(dcp_saver *saver) {
+    dcpi_save *s = &saver->save;
+    dcp_save_desc *d = &saver->kept;
+    int is_kept;
+    *d = *s->desc;
+    if (d->signer) saver->signer = *d->signer;
+    if (d->signer) d->signer = &saver->signer;
+    is_kept = dcpi_async_keep_text(saver, &d->path) && dcpi_async_keep_text(saver, &d->model_id) && dcpi_async_keep_model(saver) &&
+              dcpi_async_keep_lists(saver) && dcpi_async_keep_tensors(saver);
+    if (is_kept && d->signer)
+        is_kept = dcpi_async_keep_text(saver, &saver->signer.algorithm) && dcpi_async_keep_text(saver, &saver->signer.key_id);
+    d->report = &saver->final;
+    s->desc = d;
+    s->op.io.progress = d->io.progress ? dcpi_async_note : NULL;
+    s->op.io.progress_user = saver;
+    saver->progress = d->io.progress;
+    saver->progress_user = d->io.progress_user;
+    return is_kept ? DCP_OK : DCP_E_MEMORY;
+}
+
+/* ---- begin: the copy -------------------------------------------------------------------------------------------------------------------------- */
+static void dcpi_pool_free(dcpi_pool *pool) {
+    if (pool->is_of_device) pool->device->free_host(pool->device->context, pool->memory);
+    else if (pool->is_pages) dcpi_os_pages_free(pool->memory, pool->size);
+    else dcpi_free(pool->memory);
+    pool->memory = NULL;
+    pool->size = 0;
+}
+/* Room for `used` bytes; what there was before is as good as gone. */
+static dcp_status dcpi_pool_grow(dcpi_pool *pool, dcp_error *err) {
+    void *memory = NULL;
+    if (pool->used <= pool->size) return DCP_OK;
+    dcpi_pool_free(pool);
+    pool->is_of_device = pool->device && pool->device->allocate_host && pool->device->free_host;
+    if (pool->is_of_device && pool->device->allocate_host(pool->device->context, pool->used, &memory, err)) memory = NULL;
+    pool->is_of_device = memory != NULL;
+    if (!memory) memory = dcpi_os_pages(pool->used);
+    pool->is_pages = memory && !pool->is_of_device;
+    if (!memory) memory = dcpi_alloc(pool->used, err);
+    pool->memory = (uint8_t *)memory;
+    pool->size = memory ? pool->used : 0;
+    return memory ? DCP_OK : DCP_E_MEMORY;
+}
+static dcpi_pool *dcpi_async_pool(dcp_saver *saver, const dcp_device *device) {         /* NULL: no memory */
+    void *pools = saver->pools;
+    size_t i;
+    for (i = 0; i < saver->pool_count; i++) if (saver->pools[i].device == device) return &saver->pools[i];
+    if (!dcpi_grow(&pools, &saver->pool_capacity, saver->pool_count + 1, sizeof *saver->pools, NULL)) return NULL;
+    saver->pools = (dcpi_pool *)pools;
+    memset(&saver->pools[saver->pool_count], 0, sizeof *saver->pools);
+    saver->pools[saver->pool_count].device = device;
+    return &saver->pools[saver->pool_count++];
+}
+/* Each of placed[from..] has its room in a pool: the last tensors of the file that fit the budget. 0: no memory, so none of them is kept. */
+static int dcpi_async_make_room(dcp_saver *saver, size_t from) {
+    const dcpi_save *s = &saver->save;
+    size_t i;
+    for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
+    for (i = from; i < s->placed_count; i++) {
+        dcpi_pool *pool = dcpi_async_pool(saver, s->placed[i].tensor->device);
+        if (!pool || (uint64_t)s->placed[i].size > SIZE_MAX - 63 - pool->used) return 0;
+        pool->used += ((size_t)s->placed[i].size + 63) & ~(size_t)63;
+    }
+    for (i = 0; i < saver->pool_count; i++) if (dcpi_pool_grow(&saver->pools[i], NULL)) return 0;
+    for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
+    return 1;
+}
+static size_t dcpi_async_first_kept(const dcp_saver *saver) {
+    const dcpi_save *s = &saver->save;
+    uint64_t left = saver->desc.snapshot_budget ? saver->desc.snapshot_budget : UINT64_MAX;
+    size_t i = s->placed_count;
+    for (; i > 0 && (uint64_t)s->placed[i - 1].size <= left; i--) left -= (uint64_t)s->placed[i - 1].size;
+    return i;
+}
+/* Host: packed row-major, in chunks between which cancel and deadline are looked at. Device: only begun; *ticket is to be waited for. */
+static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor, uint8_t *to, int64_t size, uint64_t *ticket) {
+    dcpi_op *op = &saver->save.op;
+    int64_t at, n;
+    dcp_status status = dcpi_op_check(op, &saver->err);
+    if (status || size == 0) return status;
+    if (tensor->device) {
+        status = tensor->device->copy_out(tensor->device->context, to, tensor, 0, (size_t)size, ticket, &saver->err);
+        return status ? dcpi_storage_result(status, "copy from its device the tensor", tensor->name, &saver->err) : DCP_OK;
+    }
+    for (at = 0; at < size && !status; at += n) {
+        n = dcpi_min(size - at, DCPI_CHUNK);
+        status = dcpi_tensor_fetch(tensor, at, to + at, (size_t)n, &saver->err);
+        dcpi_swap_bytes(to + at, n, dcpi_dtype_width(tensor->dtype));   /* a copy of memory, not of the file */
+        if (!status) status = dcpi_op_check(op, &saver->err);
+    }
+    return status;
+}
+/* placed[from..]: copied, and each tensor of ours made one of plain host memory. Every ticket is waited for, whatever fails. */
+static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from) {
+    dcpi_save *s = &saver->save;
+    const size_t count = s->placed_count - from;
+    uint64_t *tickets = (uint64_t *)dcpi_alloc_array(count, sizeof *tickets, &saver->err);
+    dcp_status status = tickets ? DCP_OK : DCP_E_MEMORY;
+    size_t i, begun;
+    for (begun = 0; begun < count && !status; begun++) {
+        const dcpi_placed *p = &s->placed[from + begun];
+        dcpi_pool *pool = dcpi_async_pool(saver, p->tensor->device);
+        status = dcpi_async_copy_one(saver, p->tensor, pool->memory + pool->used, p->size, &tickets[begun]);
+        if (status) break;
+        pool->used += ((size_t)p->size + 63) & ~(size_t)63;
+    }
+    for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
+    for (i = 0; i < begun; i++) {
+        const dcpi_placed *p = &s->placed[from + i];
+        const dcp_device *device = p->tensor->device;
+        dcpi_pool *pool = dcpi_async_pool(saver, device);
+        dcp_tensor *tensor = (dcp_tensor *)(uintptr_t)p->tensor;        /* of saver->kept */
+        dcp_error error;
+        dcp_status waited = device && p->size > 0 ? device->wait(device->context, tickets[i], &error) : DCP_OK;
+        if (waited) waited = dcpi_storage_result(waited, "copy from its device the tensor", tensor->name, &error);
+        if (waited && !status) saver->err = error;
+        if (!status) status = waited;
+        tensor->data = pool->memory + pool->used;
+        tensor->device = NULL;
+        memset(tensor->stride, 0, sizeof tensor->stride);
+        pool->used += ((size_t)p->size + 63) & ~(size_t)63;
+    }
+    dcpi_free(tickets);
+    return status;
+}
+/* Copies what fits; *must_take: where in the file the tensors end that are the caller's still. */
+static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
+    dcpi_save *s = &saver->save;
+    size_t from = dcpi_async_first_kept(saver), i;
+    if (!dcpi_async_make_room(saver, from)) {
+        dcpi_op_log(&s->op, DCP_LOG_WARNING, "no memory for a copy of the tensors: begin waits until they are written");
+        from = s->placed_count;
+    }
+    *must_take = 0;
+    for (i = 0; i < from; i++) {
+        s->report.bytes_in_begin += s->placed[i].size;
+        if (s->placed[i].size > 0) *must_take = s->data_offset + s->placed[i].offset + s->placed[i].size;
+    }
+    if (*must_take > 0) s->plain_names = 0;             /* a plain name that is taken meanwhile would have to be written again */
+    return dcpi_async_copy(saver, from);
+}
+/* Returns when the rest of the caller's memory has been read, or is not needed any more. */
+static void dcpi_async_await_taken(dcp_saver *saver, int64_t must_take) {
+    int is_there;
+    do {
+        dcpi_mutex_lock(&saver->lock);
+        if (saver->is_running && saver->taken < must_take) dcpi_cond_wait_ms(&saver->changed, &saver->lock, DCPI_TEAM_SLICE_MS);
+        is_there = !saver->is_running || saver->taken >= must_take;
+        if (is_there && must_take > 0) saver->is_released = 1;
+        dcpi_mutex_unlock(&saver->lock);
+        if (is_there) break;
+        if (saver->state == DCPI_ASYNC_WRITING) dcpi_async_tick(saver);
+        dcpi_async_show(saver, 0);
+    } while (!is_there);
+}
+
+/* ---- begin ------------------------------------------------------------------------------------------------------------------------------------ */
+/* Refusing is rank 0's word, so that it is the same on all ranks: one byte, and which begin it is about. */
+static dcp_status dcpi_async_tell_busy(dcp_coordinator *c, uint32_t number, int is_busy, int timeout_ms, dcp_error *err) {
+    uint8_t word[8];
+    int r;
+    dcp_status status = DCP_OK;
+    dcpi_store32(word, number);
+    dcpi_store32(word + 4, (uint32_t)is_busy);
+    for (r = 1; r < c->world_size && !status; r++) status = dcpi_coord_send(c, r, DCPI_TAG_SAVER, word, sizeof word, timeout_ms, err);
+    return status;
+}
+static dcp_status dcpi_async_hear_busy(dcp_saver *saver, dcp_coordinator *c, int *is_busy, int timeout_ms, dcp_error *err) {
+    const int64_t until = dcpi_os_monotonic_ms() + (int64_t)timeout_ms * 23 / 20;
+    dcp_status status = DCP_PENDING;
+    void *word = NULL;
+    size_t size = 0;
+    int from = 0;
+    while (status == DCP_PENDING && dcpi_os_monotonic_ms() < until) {
+        dcpi_async_drive(saver, 0);
+        status = dcpi_coord_receive(c, &from, DCPI_TAG_SAVER, &word, &size, DCPI_TEAM_SLICE_MS, err);
+    }
+    if (status == DCP_PENDING) return dcpi_fail(err, DCP_E_TIMEOUT, "rank 0 has not called dcp_save_begin within %d ms", timeout_ms);
+    if (status) return status;
+    *is_busy = size == 8 && dcpi_load32((uint8_t *)word + 4) != 0;
+    if (size != 8 || dcpi_load32((uint8_t *)word) != saver->begins)
+        status = dcpi_fail(err, DCP_E_MISMATCH, "ranks 0 and %d are in different calls of dcp_save_begin", c->rank);
+    dcpi_free(word);
+    return status;
+}
+/* The save before this one: waited for, or in the way (DCP_PENDING). */
+static dcp_status dcpi_async_free(dcp_saver *saver, const dcp_io *io, dcp_error *err) {
+    dcp_coordinator *c = io->coordinator;
+    const int timeout_ms = io->timeout_ms > 0 ? io->timeout_ms : DCPI_COORD_TIMEOUT;
+    int is_busy;
+    dcp_status status = DCP_OK;
+    saver->begins++;
+    dcpi_async_drive(saver, 0);
+    is_busy = dcpi_async_is_busy(saver);
+    if (saver->desc.when_busy == DCP_BUSY_REFUSE && c && c->world_size > 1 && !dcpi_coord_check(c, err)) {
+        if (c->rank == 0) status = dcpi_async_tell_busy(c, saver->begins, is_busy, timeout_ms, err);
+        else status = dcpi_async_hear_busy(saver, c, &is_busy, timeout_ms, err);
+    }
+    if (status) return status;
+    if (is_busy && saver->desc.when_busy == DCP_BUSY_REFUSE) return DCP_PENDING;
+    dcpi_async_await(saver, -1);                        /* refusing: rank 0 knows the verdict, so it is on its way */
+    dcpi_async_forget(saver);
+    return DCP_OK;
+}
+static void dcpi_async_prepare(dcp_saver *saver, const dcp_save_desc *desc) {
+    dcpi_save *s = &saver->save;
+    memset(s, 0, sizeof *s);
+    (void)dcpi_succeed(&saver->err);
+    dcpi_flag_set(&saver->cancel.requested, 0);
+    saver->taken = 0;
+    saver->is_released = saver->has_latest = 0;
+    saver->shown_ms = dcpi_os_monotonic_ms() - 1000;
+    s->desc = desc;
+    s->cancel_too = &saver->cancel;
+    s->taken = dcpi_async_taken;
+    s->again = dcpi_async_again;
+    s->watcher = saver;
+}
+/* Whether one thread can do all the rest, or the ranks' messages must be left to polls. */
+static int dcpi_async_can_leave(const dcpi_save *s) { return s->op.team.world_size == 1 || s->op.team.coordinator->thread_safe; }
+
+static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
+    dcpi_save *s = &saver->save;
+    dcp_coordinator *c = s->op.team.coordinator;
+    const int writes_now = !dcpi_async_can_leave(s) && s->kind->layout == DCP_LAYOUT_SINGLE;    /* its ranks send each other tensors */
+    int64_t must_take = INT64_MAX;
+    if (!saver->status) saver->status = dcpi_async_keep(saver);
+    else { (void)dcpi_async_keep(saver); }
+    if (!saver->status && DCPI_THREADS && !writes_now) saver->status = dcpi_async_snapshot(saver, &must_take);
+    else s->report.bytes_in_begin = s->file_size;
+    saver->report = s->report;
+    if (report) *report = s->report;
+    if (c) { c->settle = dcpi_async_settle; c->saver = saver; saver->held = c; }
+    if (!saver->status && writes_now) saver->status = dcpi_save_write(s, &saver->err);
+    saver->polled_ms = dcpi_os_monotonic_ms();
+    if (dcpi_async_can_leave(s)) dcpi_async_start(saver, DCPI_ASYNC_BACKGROUND);
+    else if (!saver->status && !writes_now) dcpi_async_start(saver, DCPI_ASYNC_WRITING);
+    else { s->op.team.is_polled = 1; saver->state = DCPI_ASYNC_WRITING; }
+    if (saver->state == DCPI_ASYNC_BACKGROUND || saver->has_thread) dcpi_async_await_taken(saver, must_take == INT64_MAX ? 0 : must_take);
+    if (saver->state != DCPI_ASYNC_BACKGROUND) dcpi_async_drive(saver, 0);
+}
+DCPDEF dcp_status dcp_save_begin(dcp_saver *saver, const dcp_save_desc *desc, dcp_error *err) {
+    dcpi_save *s;
+    dcp_status status = dcpi_async_check_call(saver, "dcp_save_begin", err);
+    if (status) return status;
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_save_begin: desc is NULL");
+    status = dcpi_async_free(saver, &desc->io, err);
+    if (status) return status;
+    s = &saver->save;
+    dcpi_async_prepare(saver, desc);
+    saver->status = dcpi_save_start(s, &saver->err);
+    if (!saver->status || (s->op.team.world_size > 1 && !s->op.team.is_over)) {         /* a failure that the others do not know yet is poll's */
+        dcpi_async_go(saver, desc->report);
+        return dcpi_succeed(err);
+    }
+    saver->status = dcpi_save_commit(s, saver->status, &saver->err);
+    saver->status = dcpi_save_finish(s, saver->status);
+    saver->report = s->report;
+    if (err) *err = saver->err;
+    return saver->status;
+}
+
+/* ---- the other calls ------------------------------------------------------------------------------------------------------------------------- */
+DCPDEF dcp_status dcp_saver_open(const dcp_saver_desc *desc, dcp_saver **out, dcp_error *err) {
+    dcp_saver *saver;
+    if (!out) return dcpi_fail(err, DCP_E_INVALID, "dcp_saver_open: out is NULL");
+    *out = NULL;
+    if (desc && ((int)desc->when_busy < DCP_BUSY_WAIT || desc->when_busy > DCP_BUSY_REFUSE))
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_saver_open: when_busy %d is none", (int)desc->when_busy);
+    saver = (dcp_saver *)dcpi_alloc_array(1, sizeof *saver, err);
+    if (!saver) return DCP_E_MEMORY;
+    if (desc) saver->desc = *desc;
+    if (dcpi_mutex_init(&saver->lock)) { dcpi_free(saver); return dcpi_no_memory(err, sizeof saver->lock); }
+    if (dcpi_cond_init(&saver->changed)) {
+        dcpi_mutex_destroy(&saver->lock);
+        dcpi_free(saver);
+        return dcpi_no_memory(err, sizeof saver->changed);
+    }
+    *out = saver;
+    return dcpi_succeed(err);
+}
+DCPDEF dcp_status dcp_save_poll(dcp_saver *saver, dcp_error *err) {
+    dcp_status status = dcpi_async_check_call(saver, "dcp_save_poll", err);
+    if (status) return status;
+    dcpi_async_drive(saver, 0);
+    return dcpi_async_answer(saver, err);
+}
+DCPDEF dcp_status dcp_save_wait(dcp_saver *saver, int timeout_ms, dcp_error *err) {
+    dcp_status status = dcpi_async_check_call(saver, "dcp_save_wait", err);
+    if (status) return status;
+    dcpi_async_await(saver, timeout_ms);
+    return dcpi_async_answer(saver, err);
+}
+DCPDEF void dcp_save_cancel(dcp_saver *saver) {
+    if (saver) dcp_cancel_request(&saver->cancel);
+}
+DCPDEF const dcp_save_report *dcp_report_of(const dcp_saver *saver) { return saver ? &saver->report : NULL; }
+
+DCPDEF void dcp_saver_close(dcp_saver *saver) {
+    size_t i;
+    if (!saver) return;
+    dcpi_async_await(saver, -1);
+    dcpi_async_forget(saver);
+    for (i = 0; i < saver->pool_count; i++) dcpi_pool_free(&saver->pools[i]);
+    dcpi_free(saver->pools);
+    dcpi_arena_free(&saver->texts);
+    dcpi_cond_destroy(&saver->changed);
+    dcpi_mutex_destroy(&saver->lock);
+    dcpi_free(saver);
 }
 
 /* ================================================================================================================================
