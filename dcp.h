@@ -807,6 +807,8 @@ enum { DCP_ANY_RANK = -1 };
  *     may overtake them. Tags are 0 to 2^28 - 1; 0x0DC0000 to 0x0DC00FF are the library's. Any size_t is a size, 0 and more than 2^31 too.
  *   - `send` returns when `data` is the caller's again, not when the message has been received; it may wait for the receiver. Whether a
  *     message that could not be sent in time (DCP_E_TIMEOUT) arrives after all is not defined. The library never sends to its own rank.
+ *   - A send with timeout_ms 0 (dcp_save_poll, which waits for nobody) takes the message, keeping a copy for as long as it must, or is DCP_PENDING:
+ *     nothing of it has been or will be sent, and the library tries again later.
  *   - `receive` takes the oldest message with that tag from *from, or from any rank (DCP_ANY_RANK; no rank may be starved for ever), sets
  *     *from, and hands over memory made with DCP_MALLOC (NULL if the size is 0). DCP_PENDING, no error: none came within timeout_ms.
  *   - timeout_ms 0 means what can be done without waiting: a probe. The library passes no negative one.
@@ -11612,6 +11614,7 @@ static dcp_status dcpi_stream_run(dcpi_stream *t, dcp_error *err) {
  *                  up: the lists
  *   plan     0 who writes which piece, where; overlaps, holes and disagreements are found
  *                  down: each rank's part
+ *   meet       the single file: who can write into it, and who sends its bytes to rank 0
  *   write      bytes to a temporary file, hashed as they pass; published      G2, G3
  *                  up: the shard is there, with these digests                 from here on a rank waits for the verdict (G5)
  *   commit   0 the document; the one rename that makes the checkpoint exist   G1
@@ -11624,6 +11627,7 @@ static dcp_status dcpi_save_agree(dcpi_save *s, dcp_status status, dcp_error *er
 static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_save_list(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_save_plan(dcpi_save *s, dcp_status status, dcp_error *err);
+static dcp_status dcpi_save_meet(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_save_commit(dcpi_save *s, dcp_status status, dcp_error *err);
 static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict);
@@ -11647,6 +11651,7 @@ typedef struct dcpi_part {                              /* rank 0: one rank's sh
     uint8_t *done; const uint8_t *digests;              /* its message when it had written, owned; the digests in it */
     char checksum[80];
     int is_plain;                                       /* its file has the name without the save id */
+    uint32_t way;                                       /* DCPI_REGION_: how its region gets into the single file */
 } dcpi_part;
 
 struct dcpi_save {
@@ -11680,6 +11685,7 @@ struct dcpi_save {
     char checksum[80];
     int64_t write_began_ms;
     char *shard_key;                                    /* of the published shard file, NULL before that */
+    void *region_object; uint32_t region_way;           /* another rank than 0: the single file, if it can write to it */
     void *single_object;                                /* the single file, open from write to commit */
     /* commit */
     dcpi_buffer done;                                   /* this rank's word that it has written */
@@ -11693,6 +11699,7 @@ static dcp_status dcpi_save_start(dcpi_save *s, dcp_error *err) {
     status = dcpi_save_agree(s, status, err);
     if (!status) status = dcpi_save_list(s, err);
     status = dcpi_save_plan(s, status, err);
+    if (!status) status = dcpi_save_meet(s, err);
     if (!status) dcpi_op_phase(&s->op, DCP_PHASE_WRITE, s->file_size);
     return status;
 }
@@ -12718,8 +12725,8 @@ static dcp_status dcpi_save_stream(dcpi_save *s, dcp_storage *storage, void *obj
 }
 
 /* ---- write: the single file (seed 002) --------------------------------------------------------------------------------------------------
- * Where the storage is shared, every rank writes its region into the file that rank 0 has begun, all at once. A rank that cannot (it says which
- * in its first message) sends its region to rank 0, one rank after the other, a chunk for each credit that rank 0 has given: so no more than
+ * Where the storage is shared, every rank writes its region into the file that rank 0 has begun, all at once. A rank that cannot (it says so
+ * when the ranks meet) sends its region to rank 0, one rank after the other, a chunk for each credit that rank 0 has given: so no more than
  * DCPI_RELAY_AHEAD chunks are on the way, and memory stays bounded. */
 #define DCPI_RELAY_AHEAD 4
 typedef struct dcpi_relay { dcpi_op *op; uint32_t credits; uint8_t *message; } dcpi_relay;
@@ -12784,10 +12791,10 @@ static dcp_status dcpi_region_leave(void *leaving, dcp_error *err) {
 static dcp_status dcpi_region_write(dcpi_save *s, void *object, dcp_error *err) {
     dcpi_leaving leaving;
     dcp_error ignored;
-    dcp_status status = dcpi_region_announce(s, DCPI_REGION_JOINED, err), left;
+    dcp_status status, left;
     leaving.save = s;
     leaving.object = object;
-    if (!status) status = dcpi_save_stream(s, s->place.storage, object, s->commit_key, 0, err);
+    status = dcpi_save_stream(s, s->place.storage, object, s->commit_key, 0, err);
     if (!status) status = dcpi_region_gap(s, s->data_offset + s->file_size, s->region_end, object, err);
     left = dcpi_op_errand(&s->op, dcpi_region_leave, &leaving, status ? &ignored : err);
     return status ? status : left;
@@ -12803,18 +12810,44 @@ static dcp_status dcpi_region_relay(dcpi_save *s, dcp_error *err) {
     storage.write = dcpi_relay_write;
     relay.op = &s->op;
     relay.message = (uint8_t *)dcpi_alloc(DCPI_RELAY_HEADER + DCPI_RELAY_CHUNK, err);
-    if (relay.message) status = dcpi_region_announce(s, DCPI_REGION_RELAYED, err);
-    if (relay.message && !status) status = dcpi_save_stream(s, &storage, NULL, s->commit_key, 1, err);
+    if (relay.message) status = dcpi_save_stream(s, &storage, NULL, s->commit_key, 1, err);
     dcpi_free(relay.message);
     return status;
 }
 static dcp_status dcpi_region_own(dcpi_save *s, dcp_error *err) {       /* every rank but 0 */
+    void *object = s->region_object;
+    s->region_object = NULL;
+    return s->region_way == DCPI_REGION_RELAYED ? dcpi_region_relay(s, err) : dcpi_region_write(s, object, err);
+}
+static dcp_status dcpi_region_join(dcpi_save *s, dcp_error *err) {
     char *temporary = dcpi_storage_can_join(s->place.storage) ? dcpi_temporary_name(s->commit_key, s->report.save_id, 0, err) : NULL;
-    void *object = NULL;
     dcp_status status = DCP_E_UNSUPPORTED;
-    if (temporary) status = dcpi_storage_join(s->place.storage, s->commit_key, temporary, s->file_size, &object, err);
+    if (temporary) status = dcpi_storage_join(s->place.storage, s->commit_key, temporary, s->file_size, &s->region_object, err);
     dcpi_free(temporary);
-    return status ? dcpi_region_relay(s, err) : dcpi_region_write(s, object, err);
+    s->region_way = status ? DCPI_REGION_RELAYED : DCPI_REGION_JOINED;
+    return dcpi_region_announce(s, s->region_way, err);
+}
+/* The single file: each rank tells rank 0 how its bytes get there. */
+static dcp_status dcpi_save_meet(dcpi_save *s, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    int r;
+    if (s->kind->layout != DCP_LAYOUT_SINGLE) return DCP_OK;
+    if (s->op.team.rank != 0) return dcpi_region_join(s, err);
+    for (r = 1; r < s->op.team.world_size && !status; r++) {
+        uint8_t *message = NULL;
+        size_t size;
+        status = dcpi_relay_receive(&s->op, r, &message, &size, err);
+        if (!status) s->parts[r].way = dcpi_load32(message + 4);
+        dcpi_free(message);
+    }
+    return status;
+}
+/* Whether this rank's writing takes messages between the ranks. */
+static int dcpi_save_relays(const dcpi_save *s) {
+    int r;
+    if (s->op.team.rank != 0) return s->region_way == DCPI_REGION_RELAYED;
+    for (r = 1; r < s->op.team.world_size; r++) if (s->parts[r].way == DCPI_REGION_RELAYED) return 1;
+    return 0;
 }
 /* Rank 0: another rank's region, if that rank cannot write it. */
 static dcp_status dcpi_region_take(dcpi_save *s, int rank, void *object, dcp_error *err) {
@@ -12822,11 +12855,8 @@ static dcp_status dcpi_region_take(dcpi_save *s, int rank, void *object, dcp_err
     uint8_t credit[DCPI_RELAY_HEADER], *message = NULL;
     int64_t at = part->data_offset, end = at + part->file_size;
     size_t size;
-    uint32_t way = 0;
-    dcp_status status = dcpi_relay_receive(&s->op, rank, &message, &size, err);
-    if (!status) way = dcpi_load32(message + 4);
-    dcpi_free(message);
-    if (status || way == DCPI_REGION_JOINED) return status;
+    dcp_status status = DCP_OK;
+    if (part->way == DCPI_REGION_JOINED) return DCP_OK;
     if (at < end) status = dcpi_relay_send(&s->op, rank, credit, DCPI_RELAY_AHEAD, 0, 0, err);
     while (at < end && !status) {
         status = dcpi_relay_receive(&s->op, rank, &message, &size, err);
@@ -13121,6 +13151,7 @@ static void dcpi_finish_take_back(dcpi_save *s) {
     dcp_error ignored;
     dcpi_op_note_time(&s->op);
     dcpi_storage_abort(s->place.storage, s->single_object);
+    if (s->region_object) (void)dcpi_storage_leave(s->place.storage, s->commit_key, s->region_object, &ignored);
     if (!s->shard_key || (s->plain_names && s->op.longest_gap_ms > s->op.io.timeout_ms)) return;
     if (dcpi_storage_remove(s->place.storage, s->shard_key, &ignored))
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "the failed save left %s%s for sweep: %s", s->place.shown, s->shard_name, ignored.message);
@@ -13732,7 +13763,7 @@ static int dcpi_async_can_leave(const dcpi_save *s) { return s->op.team.world_si
 static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
     dcpi_save *s = &saver->save;
     dcp_coordinator *c = s->op.team.coordinator;
-    const int writes_now = !dcpi_async_can_leave(s) && s->kind->layout == DCP_LAYOUT_SINGLE;    /* its ranks send each other tensors */
+    const int writes_now = !saver->status && !dcpi_async_can_leave(s) && dcpi_save_relays(s);
     int64_t must_take = INT64_MAX;
     if (!saver->status) saver->status = dcpi_async_keep(saver);
     else { (void)dcpi_async_keep(saver); }
