@@ -8840,8 +8840,8 @@ static dcp_status dcpi_op_check_cancel(const dcpi_op *op, dcp_error *err) {     
 static void dcpi_op_note_time(dcpi_op *op) {            /* calling thread */
     int64_t now = dcpi_os_monotonic_ms();
     op->longest_gap_ms = dcpi_max(op->longest_gap_ms, now - op->checked_ms);
+    if (now - op->checked_ms > op->io.timeout_ms) dcpi_flag_set(&op->stood_still, 1);
     op->checked_ms = now;
-    if (op->longest_gap_ms > op->io.timeout_ms) dcpi_flag_set(&op->stood_still, 1);
     dcpi_flag_set(&op->looked_ms, (int)(now - op->started_ms));
 }
 /* Any thread: whether the calling thread has stood still for so long that the other ranks have given up by now. */
@@ -13383,11 +13383,18 @@ static void dcpi_async_look(dcp_saver *saver) {
     op->checked_ms = now;
     dcpi_flag_set(&op->looked_ms, (int)(now - op->started_ms));
 }
-/* While a thread works. */
+/* While a thread works. What has ended the save elsewhere stays in the team: writing goes no further then; a commit is not disturbed. */
 static void dcpi_async_tick(dcp_saver *saver) {
-    dcp_error ignored;                                  /* it stays in the team, and is seen after the stage */
+    dcp_error ignored;
     dcpi_async_look(saver);
-    if (dcpi_team_tick(&saver->save.op, &ignored)) dcpi_flag_set(&saver->save.op.is_hopeless, 1);
+    if (dcpi_team_tick(&saver->save.op, &ignored) && saver->state == DCPI_ASYNC_WRITING) dcpi_flag_set(&saver->save.op.is_hopeless, 1);
+}
+/* Writing that was stopped in that way has failed for the reason that the team knows. */
+static void dcpi_async_blame(dcp_saver *saver) {
+    const dcpi_team *t = &saver->save.op.team;
+    const int is_hopeless = dcpi_flag_get(&saver->save.op.is_hopeless);
+    dcpi_flag_set(&saver->save.op.is_hopeless, 0);
+    if (is_hopeless && saver->status == DCP_E_CANCELLED && t->failure.status) saver->status = dcpi_team_failure(t, &saver->err);
 }
 static void dcpi_async_end(dcp_saver *saver) {
     if (saver->held) saver->held->settle = NULL;
@@ -13414,6 +13421,7 @@ static void dcpi_async_step(dcp_saver *saver, int wait_ms) {
     switch (saver->state) {
         case DCPI_ASYNC_WRITING:
             dcpi_async_tick(saver);
+            dcpi_async_blame(saver);
             saver->status = dcpi_save_acknowledge(s, saver->status, &saver->err);
             saver->state = DCPI_ASYNC_GATHERING;
             break;

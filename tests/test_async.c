@@ -811,6 +811,614 @@ TEST(tensors_of_a_device_are_staged) {
     }
 }
 
+/* ---- ranks that are threads: a job --------------------------------------------------------------------------------------------------------------
+ * Each step of the program polls and takes part in a collective of its own, so a poll that waited for another rank would never end. */
+#if !DCP_NO_THREADS
+typedef struct job job;
+typedef void (*rank_fn)(job *j, int rank);
+struct job {
+    int ranks;
+    rank_fn fn;
+    dcp_storage *storage;
+    fault_storage *faults;                              /* NULL, or one for each rank */
+    dcp_coordinator *c[RANKS], *app[RANKS];             /* of the saves; of the program */
+    dcp_saver *saver[RANKS];
+    dcp_saver_desc saver_desc;
+    dcp_save_desc desc;                                 /* what all ranks have in common */
+    uint32_t generation;
+    int pause_ms[RANKS];                                /* between two steps */
+    int cancels, cancel_step;                           /* this rank (plus one) cancels in that step */
+    int steps;
+    dcp_status begun[RANKS], status[RANKS];
+    dcp_error err[RANKS];
+};
+typedef struct rank_thread { job *j; int rank; dcpi_thread thread; } rank_thread;
+static void rank_main(void *argument) {
+    rank_thread *t = (rank_thread *)argument;
+    t->j->fn(t->j, t->rank);
+}
+static void job_run(job *j, rank_fn fn) {
+    rank_thread threads[RANKS];
+    int r;
+    memset(threads, 0, sizeof threads);
+    j->fn = fn;
+    for (r = 0; r < j->ranks; r++) {
+        threads[r].j = j;
+        threads[r].rank = r;
+        if (dcpi_thread_start(&threads[r].thread, rank_main, &threads[r])) abort();
+    }
+    for (r = 0; r < j->ranks; r++) dcpi_thread_join(&threads[r].thread);
+}
+enum { BACKGROUND, POLLED, MIXED, MODES };              /* which ranks have a thread-safe coordinator: all, none, the odd ones */
+static void job_open(job *j, int ranks, int mode) {
+    dcp_error err;
+    int r;
+    memset(j, 0, sizeof *j);
+    j->ranks = ranks;
+    j->desc.path = "run/x";
+    j->desc.io.timeout_ms = 30000;
+    j->desc.io.memory_budget = (size_t)DCPI_MIB;
+    j->desc.io.retry.first_ms = 1;
+    CHECK_OK(dcp_thread_group_open(ranks, j->c, &err));
+    CHECK_OK(dcp_thread_group_open(ranks, j->app, &err));
+    for (r = 0; r < ranks; r++) j->c[r]->thread_safe = mode == BACKGROUND || (mode == MIXED && r % 2);
+}
+static void close_saver(job *j, int rank) { dcp_saver_close(j->saver[rank]); }
+static void job_close(job *j) {
+    int r;
+    job_run(j, close_saver);
+    for (r = 0; r < j->ranks; r++) {
+        dcp_coordinator_close(j->c[r]);
+        dcp_coordinator_close(j->app[r]);
+    }
+}
+static void rank_check(dcp_saver *saver) {              /* in a rank thread */
+    const char *wrong = dcpi_async_check(saver);
+    if (wrong) { printf("the saver: %s\n", wrong); abort(); }
+}
+static void smaller(void *inout, const void *in, size_t size, void *user) {
+    int a, b;
+    (void)user;
+    memcpy(&a, inout, sizeof a);
+    memcpy(&b, in, size);
+    if (b < a) memcpy(inout, &b, sizeof b);
+}
+static void rank_begin(job *j, int rank) {
+    dcp_save_desc desc = j->desc;
+    state s;
+    if (!j->saver[rank] && dcp_saver_open(&j->saver_desc, &j->saver[rank], NULL)) abort();
+    state_make(&s, rank, j->ranks);
+    state_fill(&s, j->generation);
+    desc.tensors = s.tensors;
+    desc.tensor_count = TENSORS;
+    desc.io.storage = j->faults ? &j->faults[rank].storage : j->storage;
+    desc.io.coordinator = j->c[rank];
+    j->begun[rank] = dcp_save_begin(j->saver[rank], &desc, &j->err[rank]);
+    rank_check(j->saver[rank]);
+    state_scribble(&s);
+    state_free(&s);
+}
+/* Steps until all ranks know the verdict. The last one in common is that all do. */
+static void rank_steps(job *j, int rank) {
+    int all = 0, step = 0, knows = 0;
+    dcp_error ignored;
+    while (!all) {
+        if (j->cancels == rank + 1 && step == j->cancel_step) dcp_save_cancel(j->saver[rank]);
+        if (!knows) {
+            j->status[rank] = dcp_save_poll(j->saver[rank], &j->err[rank]);
+            rank_check(j->saver[rank]);
+            knows = j->status[rank] != DCP_PENDING;
+        }
+        if (j->pause_ms[rank]) dcpi_os_sleep_ms(j->pause_ms[rank]);
+        all = knows;
+        if (dcp_allreduce(j->app[rank], &all, sizeof all, smaller, NULL, 60000, &ignored)) abort();
+        step++;
+    }
+    if (rank == 0) j->steps = step;
+}
+static void rank_save(job *j, int rank) {
+    dcp_error begun;
+    rank_begin(j, rank);
+    begun = j->err[rank];
+    rank_steps(j, rank);                                /* where begin failed, idle: another rank may find that in poll */
+    if (j->begun[rank] == DCP_OK) return;
+    j->status[rank] = j->begun[rank];
+    j->err[rank] = begun;
+}
+static void check_all_at(const job *j, dcp_status expected, const char *words, int line) {
+    char text[900];
+    int r;
+    for (r = 0; r < j->ranks; r++) {
+        if (j->status[r] == expected && (!words || strstr(j->err[r].message, words))) continue;
+        (void)snprintf(text, sizeof text, "rank %d of %d: got %s \"%s\", want %s with \"%s\"", r, j->ranks, dcp_status_name(j->status[r]),
+                       j->err[r].message, dcp_status_name(expected), words ? words : "");
+        test_fail(__FILE__, line, text, "");
+    }
+}
+#define check_all(j, expected, words) check_all_at(j, expected, words, __LINE__)
+
+TEST(ranks_save_while_they_compute) {
+    static const int sizes[] = { 1, 2, 3, 4 };
+    int mode, i, layout, budget;
+    uint32_t generation = 0;
+    for (mode = 0; mode < MODES; mode++)
+        for (i = 0; i < (int)DCPI_COUNT(sizes); i++)
+            for (budget = 0; budget < 2; budget++) {
+                job j;
+                dcp_error err;
+                job_open(&j, sizes[i], mode);
+                if (budget) j.saver_desc.snapshot_budget = 20000;
+                for (layout = 0; layout < 4; layout++) {                /* the single file: through rank 0, and by all */
+                    if (layout == 2) CHECK_OK(dcp_storage_memory(&j.storage, &err));
+                    if (layout == 0) CHECK_OK(dcp_storage_local(test_state.dirs < 12 ? test_dir() : test_state.dir[11], &j.storage, &err));
+                    j.desc.layout = layout % 2 ? DCP_LAYOUT_SINGLE : DCP_LAYOUT_SHARDED;
+                    j.desc.path = layout % 2 ? "run/single" : "run/x";
+                    j.desc.overwrite = 1;
+                    j.generation = ++generation;
+                    job_run(&j, rank_save);
+                    check_all(&j, DCP_OK, NULL);
+                    must_hold(j.storage, j.desc.path, generation, sizes[i]);
+                    j.generation = ++generation;                        /* over it */
+                    job_run(&j, rank_save);
+                    check_all(&j, DCP_OK, NULL);
+                    must_hold(j.storage, j.desc.path, generation, sizes[i]);
+                    if (layout % 2) CHECK_INT(count_files(j.storage, "run"), sizes[i] + 2);
+                    if (layout == 3) dcp_storage_close(j.storage);
+                    if (layout == 1) dcp_storage_close(j.storage);
+                }
+                job_close(&j);
+            }
+}
+/* One rank's failure in the background is everyone's, the checkpoint before stays, and the next save works. */
+static void open_faults(job *j, fault_storage *faults) {
+    int r;
+    for (r = 0; r < j->ranks; r++) fault_open(&faults[r], j->storage);
+    j->faults = faults;
+}
+static void close_faults(job *j) {
+    int r;
+    for (r = 0; r < j->ranks; r++) fault_close(&j->faults[r]);
+    j->faults = NULL;
+}
+TEST(one_ranks_failure_is_everyones) {
+    static const fault_kind kinds[] = { FAULT_BEGIN, FAULT_WRITE, FAULT_COMMIT, FAULT_STAT };
+    int mode, who;
+    size_t k;
+    for (mode = 0; mode < MODES; mode++) {
+        fault_storage faults[RANKS];
+        uint32_t held;
+        job j;
+        dcp_error err;
+        job_open(&j, 3, mode);
+        CHECK_OK(dcp_storage_memory(&j.storage, &err));
+        open_faults(&j, faults);
+        j.desc.overwrite = 1;
+        held = j.generation = 1;
+        job_run(&j, rank_save);
+        check_all(&j, DCP_OK, NULL);
+        for (who = 0; who < 3; who++)
+            for (k = 0; k < DCPI_COUNT(kinds); k++) {
+                if (kinds[k] == FAULT_STAT && who > 0) continue;
+                j.generation++;
+                fault_set(&faults[who], kinds[k], 1, 1, ENOSPC);
+                job_run(&j, rank_save);
+                faults[who].nth = 0;
+                if (faults[who].failed == 0) { check_all(&j, DCP_OK, NULL); held = j.generation; }
+                else check_all(&j, DCP_E_SPACE, "injected");
+                faults[who].failed = 0;
+                must_hold(j.storage, "run/x", held, 3);
+                CHECK_INT(count_files(j.storage, "run"), 4);
+            }
+        j.generation++;
+        job_run(&j, rank_save);
+        check_all(&j, DCP_OK, NULL);
+        must_hold(j.storage, "run/x", j.generation, 3);
+        close_faults(&j);
+        job_close(&j);
+        dcp_storage_close(j.storage);
+    }
+}
+TEST(one_rank_cancels_at_random_times) {
+    int times = test_times(40), i, cancelled = 0, pause = 2;
+    fault_storage faults[RANKS];
+    uint32_t held = 1;
+    for (i = 0; i < times; i++) {
+        const int ranks = 1 + (int)test_random_below(4), mode = (int)test_random_below(MODES);
+        job j;
+        dcp_error err;
+        int r;
+        job_open(&j, ranks, mode);
+        CHECK_OK(dcp_storage_memory(&j.storage, &err));
+        open_faults(&j, faults);
+        j.desc.overwrite = 1;
+        j.desc.layout = test_random_below(2) ? DCP_LAYOUT_SINGLE : DCP_LAYOUT_SHARDED;
+        held = j.generation = 1;
+        job_run(&j, rank_save);
+        check_all(&j, DCP_OK, NULL);
+        for (r = 0; r < ranks; r++) {
+            faults[r].hook = slow_write;
+            faults[r].user = &pause;
+            j.pause_ms[r] = 1;
+        }
+        j.cancels = 1 + (int)test_random_below((size_t)ranks);
+        j.cancel_step = (int)test_random_below(12);
+        j.generation = 2;
+        job_run(&j, rank_save);
+        if (j.status[0] == DCP_OK) { check_all(&j, DCP_OK, NULL); held = 2; }
+        else { check_all(&j, DCP_E_CANCELLED, "cancelled"); cancelled++; }
+        must_hold(j.storage, "run/x", held, ranks);
+        CHECK_INT(count_files(j.storage, "run"), j.desc.layout == DCP_LAYOUT_SINGLE ? 1 : ranks + 1);
+        close_faults(&j);
+        job_close(&j);
+        dcp_storage_close(j.storage);
+    }
+    CHECK(cancelled > 0);
+}
+/* What begin finds out is begin's on all ranks, and the saver works on. */
+TEST(begin_fails_on_all_ranks_alike) {
+    int mode;
+    for (mode = 0; mode < MODES; mode++) {
+        job j;
+        dcp_error err;
+        int r;
+        job_open(&j, 4, mode);
+        CHECK_OK(dcp_storage_memory(&j.storage, &err));
+        j.generation = 1;
+        job_run(&j, rank_save);
+        check_all(&j, DCP_OK, NULL);
+        job_run(&j, rank_save);                         /* it is there already */
+        check_all(&j, DCP_E_EXISTS, "overwrite");
+        for (r = 0; r < 4; r++) CHECK_INT(j.begun[r], DCP_E_EXISTS);
+        j.desc.overwrite = 1;
+        j.generation = 2;
+        job_run(&j, rank_save);
+        check_all(&j, DCP_OK, NULL);
+        must_hold(j.storage, "run/x", 2, 4);
+        job_close(&j);
+        dcp_storage_close(j.storage);
+    }
+}
+/* A second begin at once, on each rank at another time: all are refused, or none. */
+static void rank_begin_twice(job *j, int rank) {
+    dcp_status first;
+    rank_begin(j, rank);
+    first = j->begun[rank];
+    if (rank == 1) dcpi_os_sleep_ms(30);
+    rank_begin(j, rank);
+    if (first) abort();
+    rank_steps(j, rank);
+}
+TEST(begin_is_refused_on_all_ranks_alike) {
+    int mode, busy, pause, refused = 0, i;
+    for (mode = 0; mode < MODES; mode++)
+        for (busy = DCP_BUSY_WAIT; busy <= DCP_BUSY_REFUSE; busy++)
+            for (i = 0; i < 3; i++) {
+                fault_storage faults[RANKS];
+                job j;
+                dcp_error err;
+                int r;
+                pause = i == 0 ? 0 : 20;
+                job_open(&j, 3, mode);
+                CHECK_OK(dcp_storage_memory(&j.storage, &err));
+                open_faults(&j, faults);
+                for (r = i == 2 ? 2 : 0; r < 3; r++) { faults[r].hook = slow_write; faults[r].user = &pause; }
+                j.desc.overwrite = 1;
+                j.saver_desc.when_busy = (dcp_when_busy)busy;
+                j.generation = 1;
+                job_run(&j, rank_begin_twice);
+                for (r = 1; r < 3; r++) CHECK_INT(j.begun[r], j.begun[0]);
+                CHECK(j.begun[0] == DCP_OK || (busy == DCP_BUSY_REFUSE && j.begun[0] == DCP_PENDING));
+                refused += j.begun[0] == DCP_PENDING;
+                check_all(&j, DCP_OK, NULL);
+                must_hold(j.storage, "run/x", 1, 3);
+                CHECK_INT(count_files(j.storage, "run"), 4);
+                close_faults(&j);
+                job_close(&j);
+                dcp_storage_close(j.storage);
+            }
+    CHECK(refused > 0);
+}
+/* Another operation on the coordinator of a save in the background comes after it; a barrier does not. */
+static void rank_load_at_once(job *j, int rank) {
+    dcp_load_desc load = DCP_ZERO;
+    state s;
+    dcp_error err;
+    int64_t i;
+    rank_begin(j, rank);
+    if (j->begun[rank]) abort();
+    if (dcp_barrier(j->c[rank], 30000, &err)) abort();
+    state_make(&s, rank, j->ranks);
+    load.path = j->desc.path;
+    load.tensors = s.tensors;
+    load.tensor_count = TENSORS;
+    load.io.storage = j->faults ? &j->faults[rank].storage : j->storage;
+    load.io.coordinator = j->c[rank];
+    j->status[rank] = dcp_load(&load, &j->err[rank]);
+    for (i = 0; i < OWN && j->status[rank] == DCP_OK; i++) if (s.own[i] != value(j->generation, 2 + rank, i)) abort();
+    state_free(&s);
+    if (dcp_save_poll(j->saver[rank], &err)) abort();   /* it has ended, and its verdict is still there */
+}
+TEST(a_load_on_the_same_coordinator_comes_after_the_save) {
+    int mode, pause = 10;
+    for (mode = 0; mode < MODES; mode++) {
+        fault_storage faults[RANKS];
+        job j;
+        dcp_error err;
+        int r;
+        job_open(&j, 3, mode);
+        CHECK_OK(dcp_storage_memory(&j.storage, &err));
+        open_faults(&j, faults);
+        for (r = 0; r < 3; r++) { faults[r].hook = slow_write; faults[r].user = &pause; }
+        j.generation = 3;
+        job_run(&j, rank_load_at_once);
+        check_all(&j, DCP_OK, NULL);
+        close_faults(&j);
+        job_close(&j);
+        dcp_storage_close(j.storage);
+    }
+}
+/* A coordinator that often does not take at once what a poll sends, and is late. */
+TEST(reluctant_coordinators) {
+    int times = test_times(30), i;
+    for (i = 0; i < times; i++) {
+        const int ranks = 2 + (int)test_random_below(3);
+        fault_plan plans[RANKS];
+        job j;
+        dcp_error err;
+        int r;
+        job_open(&j, ranks, POLLED);
+        memset(plans, 0, sizeof plans);
+        for (r = 0; r < ranks; r++) {
+            plans[r].seed = test_random();
+            plans[r].reluctant_percent = 80;
+            plans[r].delay_percent = 5;
+            plans[r].delay_ms = 2;
+            j.c[r] = fault_wrap(j.c[r], &plans[r]);
+            j.pause_ms[r] = (int)test_random_below(3);
+        }
+        CHECK_OK(dcp_storage_memory(&j.storage, &err));
+        j.desc.layout = i % 2 ? DCP_LAYOUT_SINGLE : DCP_LAYOUT_SHARDED;
+        j.generation = (uint32_t)i + 1;
+        if (i % 5 == 4) { j.cancels = 1 + i % ranks; j.cancel_step = i % 3; }
+        job_run(&j, rank_save);
+        if (j.status[0] == DCP_E_CANCELLED) check_all(&j, DCP_E_CANCELLED, NULL);
+        else { check_all(&j, DCP_OK, NULL); must_hold(j.storage, "run/x", j.generation, ranks); }
+        job_close(&j);
+        dcp_storage_close(j.storage);
+    }
+}
+/* Polls that are further apart than the timeout: what all ranks do together is no silence. */
+TEST(polls_further_apart_than_the_timeout) {
+    int r;
+    job j;
+    dcp_error err;
+    job_open(&j, 3, POLLED);
+    CHECK_OK(dcp_storage_memory(&j.storage, &err));
+    j.desc.io.timeout_ms = 300 * (test_is_slow() ? 10 : 1);
+    j.generation = 1;
+    for (r = 0; r < 3; r++) j.pause_ms[r] = 2 * j.desc.io.timeout_ms;
+    job_run(&j, rank_save);
+    check_all(&j, DCP_OK, NULL);
+    CHECK(j.steps < 8);
+    must_hold(j.storage, "run/x", 1, 3);
+    job_close(&j);
+    dcp_storage_close(j.storage);
+}
+/* One rank does not poll for longer than the timeout, and the others do: it is taken for dead, and finds that out when it polls again. */
+static void rank_one_sleeps(job *j, int rank) {
+    rank_begin(j, rank);
+    if (j->begun[rank]) abort();
+    if (rank == j->cancels - 1) dcpi_os_sleep_ms(4 * j->desc.io.timeout_ms);
+    j->status[rank] = dcp_save_wait(j->saver[rank], -1, &j->err[rank]);
+    rank_check(j->saver[rank]);
+}
+TEST(a_rank_that_does_not_poll_is_taken_for_dead) {
+    int who;
+    for (who = 0; who < 3; who += 2) {
+        job j;
+        dcp_error err;
+        int r;
+        job_open(&j, 3, POLLED);
+        CHECK_OK(dcp_storage_memory(&j.storage, &err));
+        j.desc.io.timeout_ms = 400 * (test_is_slow() ? 10 : 1);
+        j.generation = 1;
+        j.cancels = who + 1;
+        job_run(&j, rank_one_sleeps);
+        if (who == 2) check_all(&j, DCP_E_TIMEOUT, "rank 2");
+        for (r = 1; r < 3 && who == 0; r++) {           /* they had done their part: rank 0 alone knows */
+            CHECK_INT(j.status[r], DCP_E_UNKNOWN);
+            CHECK(strstr(j.err[r].message, "rank 0") != NULL);
+        }
+        if (who == 0 && j.status[0] == DCP_OK) must_hold(j.storage, "run/x", 1, 3);
+        if (who == 2) CHECK(count_files(j.storage, "run") <= 1);        /* a plain name, which by then could have been another save's */
+        for (r = 0; r < 3; r++) CHECK(j.c[r]->broken != DCP_OK || (who == 0 && r == 0));
+        job_close(&j);
+        dcp_storage_close(j.storage);
+    }
+}
+/* Lost memory on any thread of any rank: one verdict, no leak, nothing of a mixture. */
+TEST(any_allocation_fails_on_some_rank) {
+    int64_t live = hungry_live(), nth;
+    int mode;
+    for (mode = 0; mode < 2; mode++)
+        for (nth = 1; nth < 700; nth += test_is_slow() || test_is_sanitized() ? 41 : 7) {
+            job j;
+            dcp_error err;
+            int r;
+            job_open(&j, 3, mode);
+            CHECK_OK(dcp_storage_memory(&j.storage, &err));
+            j.desc.io.timeout_ms = 5000;
+            j.generation = 1;
+            for (r = 0; r < 3; r++) CHECK_OK(dcp_saver_open(NULL, &j.saver[r], &err));
+            hungry_set(nth + (int64_t)test_random_below(7));
+            for (r = 0; r < 3; r++) j.app[r]->broken = DCP_OK;
+            job_run(&j, rank_begin);
+            hungry_set(0);
+            job_run(&j, rank_steps);
+            for (r = 0; r < 3; r++) if (j.begun[r]) j.status[r] = j.begun[r];
+            for (r = 0; r < 3; r++) {
+                CHECK(j.status[r] == DCP_OK || j.status[r] == DCP_E_MEMORY || j.status[r] == DCP_E_COMM || j.status[r] == DCP_E_TIMEOUT ||
+                      j.status[r] == DCP_E_UNKNOWN);
+                CHECK((j.status[r] == DCP_OK) == (j.status[0] == DCP_OK) || j.status[r] == DCP_E_UNKNOWN || j.status[0] == DCP_E_UNKNOWN);
+            }
+            if (j.status[0] == DCP_OK) must_hold(j.storage, "run/x", 1, 3);
+            job_close(&j);
+            dcp_storage_close(j.storage);
+            CHECK_INT(hungry_live(), live);
+        }
+}
+#endif
+
+/* ---- processes: killed, stopped, polling ------------------------------------------------------------------------------------------------------------ */
+#if !DCP_NO_THREADS && !defined(_WIN32)
+static const char *process_dir;
+static struct { uint32_t generation; int timeout_ms, pause_ms; dcp_layout layout; } process_plan;
+
+static dcp_status process_save(dcp_coordinator *c, process_record *out, int poll_pause_ms) {
+    dcp_storage *storage;
+    dcp_save_desc desc = DCP_ZERO;
+    dcp_saver *saver;
+    dcp_status status;
+    state s;
+    int pause = process_plan.pause_ms;
+    fault_storage fault;
+    if (dcp_storage_local(process_dir, &storage, &out->err)) abort();
+    fault_open(&fault, storage);
+    fault.hook = slow_write;
+    fault.user = &pause;
+    if (dcp_saver_open(NULL, &saver, &out->err)) abort();
+    state_make(&s, c ? c->rank : 0, c ? c->world_size : 1);
+    state_fill(&s, process_plan.generation);
+    desc.path = "run/x";
+    desc.overwrite = 1;
+    desc.layout = process_plan.layout;
+    desc.tensors = s.tensors;
+    desc.tensor_count = TENSORS;
+    desc.io.storage = &fault.storage;
+    desc.io.coordinator = c;
+    desc.io.timeout_ms = process_plan.timeout_ms;
+    desc.io.memory_budget = (size_t)DCPI_MIB;
+    status = dcp_save_begin(saver, &desc, &out->err);
+    state_scribble(&s);
+    process_stage(out, 1);
+    while (status == DCP_OK && (status = dcp_save_poll(saver, &out->err)) == DCP_PENDING) {
+        if (poll_pause_ms < 0) { process_stage(out, 2); poll_pause_ms = 1; }
+        dcpi_os_sleep_ms(poll_pause_ms);
+        status = DCP_OK;
+    }
+    process_stage(out, 3);
+    dcp_saver_close(saver);
+    fault_close(&fault);
+    dcp_storage_close(storage);
+    state_free(&s);
+    return status;
+}
+static void process_rank(dcp_coordinator *c, process_record *out, void *user) {
+    const int64_t began = dcpi_os_monotonic_ms();
+    (void)user;
+    out->status = process_save(c, out, 1);
+    out->took_ms = dcpi_os_monotonic_ms() - began;
+}
+static void process_all_ok(int ranks, uint32_t generation) {
+    process_group g;
+    dcp_storage *storage;
+    dcp_error err;
+    int r;
+    process_plan.generation = generation;
+    process_plan.timeout_ms = 30000;
+    process_plan.pause_ms = 0;
+    process_group_start(&g, ranks, process_rank, NULL);
+    CHECK(process_await_end(&g, 0, 60000));
+    for (r = 0; r < ranks; r++) CHECK_OK_MESSAGE(g.shared->record[r].status, g.shared->record[r].err.message);
+    process_group_end(&g);
+    CHECK_OK(dcp_storage_local(process_dir, &storage, &err));
+    must_hold(storage, "run/x", generation, ranks);
+    dcp_storage_close(storage);
+}
+TEST(processes_that_poll) {
+    int ranks, layout;
+    for (layout = 0; layout < 2; layout++)
+        for (ranks = 1; ranks <= 4; ranks++) {
+            process_dir = test_dir();
+            process_plan.layout = layout ? DCP_LAYOUT_SINGLE : DCP_LAYOUT_SHARDED;
+            process_all_ok(ranks, 1);
+            process_all_ok(ranks, 2);
+        }
+}
+/* A rank is killed or stopped while all write: the others have one verdict in time, and the checkpoint before is there. */
+TEST(a_rank_dies_or_stops_in_the_background) {
+    static const int signals[] = { SIGKILL, SIGSTOP };
+    int i, who, r;
+    process_dir = test_dir();
+    process_plan.layout = DCP_LAYOUT_SHARDED;
+    process_all_ok(3, 1);
+    for (i = 0; i < 2; i++)
+        for (who = 0; who < 3; who++) {
+            process_group g;
+            dcp_storage *storage;
+            dcp_error err;
+            process_plan.generation = 2;
+            process_plan.timeout_ms = 1000;
+            process_plan.pause_ms = 60;
+            process_group_start(&g, 3, process_rank, NULL);
+            process_await_stage(&g, who, 1);
+            process_signal(&g, who, signals[i]);
+            CHECK(process_await_end(&g, 1u << who, 10000));
+            for (r = 0; r < 3; r++) {
+                const process_record *record = &g.shared->record[r];
+                if (r == who) continue;
+                if (record->status != DCP_E_TIMEOUT && record->status != DCP_E_COMM && record->status != DCP_E_UNKNOWN)
+                    test_fail(__FILE__, __LINE__, dcp_status_name(record->status), record->err.message);
+                CHECK(strlen(record->err.message) > 0);
+                CHECK(record->took_ms < 5000);
+            }
+            process_group_end(&g);
+            CHECK_OK(dcp_storage_local(process_dir, &storage, &err));
+            must_hold(storage, "run/x", 1, 3);
+            dcp_storage_close(storage);
+        }
+    process_all_ok(3, 3);
+}
+/* One process is killed while it saves in the background: the old checkpoint or the new one, wholly; a sweep leaves only its files. */
+TEST(killed_during_background_saves) {
+    int times = test_times(60), i, news = 0, olds = 0;
+    uint32_t held = 1;
+    dcp_storage *storage;
+    dcp_error err;
+    process_dir = test_dir();
+    CHECK_OK(dcp_storage_local(process_dir, &storage, &err));
+    process_plan.layout = DCP_LAYOUT_SHARDED;
+    process_all_ok(1, held);
+    for (i = 0; i < times; i++) {
+        dcp_sweep_desc sweep = DCP_ZERO;
+        dcp_removal removal;
+        process_group g;
+        uint32_t next = (uint32_t)i + 2;
+        process_plan.layout = DCP_LAYOUT_SHARDED;
+        process_plan.generation = next;
+        process_plan.pause_ms = 0;
+        process_group_start(&g, 1, process_rank, NULL);
+        process_await_stage(&g, 0, 1);
+        if (i % 3) dcpi_os_sleep_ms((int)test_random_below(12));
+        if (g.pid[0] > 0) { (void)kill(g.pid[0], SIGKILL); }
+        process_group_end(&g);
+        if (check_generation(storage, "run/x", next, 1, &err) == DCP_OK) { held = next; news++; }
+        else { must_hold(storage, "run/x", held, 1); olds++; }
+        sweep.directory = "run";
+        sweep.grace_seconds = -1;
+        sweep.plain_names = 1;
+        sweep.io.storage = storage;
+        CHECK_OK_MESSAGE(dcp_sweep(&sweep, &removal, &err), err.message);
+        dcp_removal_free(&removal);
+        CHECK_INT(count_files(storage, "run"), 2);
+        must_hold(storage, "run/x", held, 1);
+    }
+    CHECK(olds > 0);
+    (void)news;
+    dcp_storage_close(storage);
+}
+#endif
+
 int main(void) {
     RUN(the_tensors_are_the_callers_when_begin_returns);
     RUN(poll_is_pending_and_then_says_it_once);
@@ -830,5 +1438,22 @@ int main(void) {
     RUN(close_waits);
     RUN(any_allocation_fails);
     RUN(tensors_of_a_device_are_staged);
+#if !DCP_NO_THREADS
+    RUN(ranks_save_while_they_compute);
+    RUN(one_ranks_failure_is_everyones);
+    RUN(one_rank_cancels_at_random_times);
+    RUN(begin_fails_on_all_ranks_alike);
+    RUN(begin_is_refused_on_all_ranks_alike);
+    RUN(a_load_on_the_same_coordinator_comes_after_the_save);
+    RUN(reluctant_coordinators);
+    RUN(polls_further_apart_than_the_timeout);
+    RUN(a_rank_that_does_not_poll_is_taken_for_dead);
+    RUN(any_allocation_fails_on_some_rank);
+#ifndef _WIN32
+    RUN(processes_that_poll);
+    RUN(a_rank_dies_or_stops_in_the_background);
+    RUN(killed_during_background_saves);
+#endif
+#endif
     return test_finish();
 }
