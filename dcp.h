@@ -80,7 +80,8 @@
  *   - Network file systems: rename and exclusive creation are as atomic as the server makes them; clients cache directories, so another
  *     host may see a new checkpoint late. Directories that cannot be synced (some FUSE, CIFS) make a save fail rather than lie.
  *   - dcp_map returns mapped pages: a file that somebody truncates afterwards is a SIGBUS. dcp_load and dcp_read never map.
- *   - fork: do not use a checkpoint that was opened before the fork in the child. Threads: see >>api_base.
+ *   - fork: do not use a checkpoint or a saver that was opened before the fork in the child; a save in the background goes on in the parent
+ *     alone. Threads: see >>api_base.
  *   - Two programs that save to one path at the same time: one succeeds, the other gets DCP_E_EXISTS; neither's data is damaged.
  *
  * >>layout      Numbers are little-endian; names inside documents are relative to the document's directory.
@@ -126,15 +127,17 @@
  * Rules that hold for every declaration below:
  *   - Options structs are zero-initialised (`dcp_save_desc desc = DCP_ZERO;`); zero is the default of every member.
  *   - A desc and all it points to must live for the call only. Storage, coordinator, device, signer, verifier, callbacks and cancel outlive
- *     the checkpoint that uses them.
+ *     the checkpoint, or the save in the background, that uses them.
  *   - Every call that can fail returns a dcp_status and takes a dcp_error * last, which may be NULL, needs no initialisation and is always
  *     written.
  *   - Every out pointer is set on every return, NULL on failure. Closing or freeing NULL is fine.
- *   - save, load, open, read, read_rank, verify, latest, prune, sweep, remove and close are collective: with a coordinator all ranks call
- *     them, in the same order (a read of 0 tensors is allowed), and all get the same status. list, map, read_new and accessors are local.
+ *   - save, begin, wait, load, open, read, read_rank, verify, latest, prune, sweep, remove and close are collective: with a coordinator all
+ *     ranks call them, in the same order (a read of 0 tensors is allowed), and all get the same status. poll, cancel, list, map, read_new and
+ *     accessors are local.
  *   - One rank's failure is everyone's: its status, its message with the rank before it, and dcp_error.rank. A rank that falls silent for
  *     io.timeout_ms is DCP_E_TIMEOUT on all others, and their coordinator is broken: close it, and start again without that rank.
- *   - A checkpoint is used from one thread at a time, dcp_map and the accessors from any; different checkpoints are independent.
+ *   - A checkpoint or saver is used from one thread at a time, dcp_map, dcp_save_cancel and the accessors from any; different checkpoints are
+ *     independent.
  *   - Sizes are bytes, shapes and strides elements, times milliseconds unless the name says otherwise. Text is UTF-8.
  * ============================================================================================================================== */
 #define DCP_VERSION "0.1.0"
@@ -220,7 +223,7 @@ DCPDEF const char *dcp_phase_name(dcp_phase phase);     /* "write" */
 typedef struct dcp_progress { dcp_phase phase; int64_t bytes_done, bytes_total; double bytes_per_second; } dcp_progress;
 typedef void (*dcp_progress_fn)(void *user, const dcp_progress *progress);        /* at most 10 times a second, on the calling thread */
 typedef enum dcp_log_level { DCP_LOG_ERROR, DCP_LOG_WARNING, DCP_LOG_INFO, DCP_LOG_DEBUG } dcp_log_level;
-/* one at a time; on the calling thread, or on one that works while that waits */
+/* one at a time (of an operation); on the calling thread, or on one that works for the library */
 typedef void (*dcp_log_fn)(void *user, dcp_log_level level, const char *message);
 
 typedef struct dcp_io {                 /* what every operation shares; zero is fine */
@@ -13773,20 +13776,24 @@ static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
     dcp_coordinator *c = s->op.team.coordinator;
     const int writes_now = !saver->status && !dcpi_async_can_leave(s) && dcpi_save_relays(s);
     int64_t must_take = INT64_MAX;
+    int must_tell;
     if (!saver->status) saver->status = dcpi_async_keep(saver);
-    else { (void)dcpi_async_keep(saver); }
+    else (void)dcpi_async_keep(saver);
     if (!saver->status && DCPI_THREADS && !writes_now) saver->status = dcpi_async_snapshot(saver, &must_take);
     else s->report.bytes_in_begin = s->file_size;
     saver->report = s->report;
     if (report) *report = s->report;
     if (c) { c->settle = dcpi_async_settle; c->saver = saver; saver->held = c; }
     if (!saver->status && writes_now) saver->status = dcpi_save_write(s, &saver->err);
+    must_tell = writes_now && saver->status && s->op.team.rank == 0;
     saver->polled_ms = dcpi_os_monotonic_ms();
     if (dcpi_async_can_leave(s)) dcpi_async_start(saver, DCPI_ASYNC_BACKGROUND);
     else if (!saver->status && !writes_now) dcpi_async_start(saver, DCPI_ASYNC_WRITING);
     else { s->op.team.is_polled = 1; saver->state = DCPI_ASYNC_WRITING; }
     if (saver->state == DCPI_ASYNC_BACKGROUND || saver->has_thread) dcpi_async_await_taken(saver, must_take == INT64_MAX ? 0 : must_take);
     if (saver->state != DCPI_ASYNC_BACKGROUND) dcpi_async_drive(saver, 0);
+    /* rank 0, failed: ranks that send it their bytes wait in begin to hear it, and hear it soon */
+    while (must_tell && saver->state == DCPI_ASYNC_GATHERING) dcpi_async_drive(saver, DCPI_TEAM_SLICE_MS);
 }
 DCPDEF dcp_status dcp_save_begin(dcp_saver *saver, const dcp_save_desc *desc, dcp_error *err) {
     dcpi_save *s;
