@@ -38,7 +38,7 @@
  *   0 what a user reads    >>about >>contents >>guarantees >>layout
  *   1 declarations         >>api_base       statuses, errors, ownership, what every operation shares
  *                          >>api_model      tensors, pieces, placements
- *                          >>api_save       dcp_save
+ *                          >>api_save       dcp_save; dcp_saver_*, dcp_save_begin, dcp_save_poll, dcp_save_wait
  *                          >>api_load       dcp_load, dcp_open, dcp_read, dcp_map, dcp_verify; dcp_latest, dcp_list, dcp_prune, dcp_sweep,
  *                                           dcp_remove
  *                          >>api_documents  dcp_metadata_*, dcp_manifest_*, dcp_validation_*, dcp_json_*, dcp_yaml_parse
@@ -47,7 +47,7 @@
  *   2 foundations          >>compiler >>core >>platform >>sha256 >>json >>yaml >>integrity
  *   3 model                >>boxes >>meta >>manifest >>file
  *   4 borders              >>storage >>coord >>index
- *   5 the stories          >>stream >>save >>load >>lazy
+ *   5 the stories          >>stream >>save >>async >>load >>lazy
  *   6 end                  >>inspect >>sync >>end
  *
  * >>guarantees  Code that upholds one cites its number.
@@ -80,7 +80,8 @@
  *   - Network file systems: rename and exclusive creation are as atomic as the server makes them; clients cache directories, so another
  *     host may see a new checkpoint late. Directories that cannot be synced (some FUSE, CIFS) make a save fail rather than lie.
  *   - dcp_map returns mapped pages: a file that somebody truncates afterwards is a SIGBUS. dcp_load and dcp_read never map.
- *   - fork: do not use a checkpoint that was opened before the fork in the child. Threads: see >>api_base.
+ *   - fork: do not use a checkpoint or a saver that was opened before the fork in the child; a save in the background goes on in the parent
+ *     alone. Threads: see >>api_base.
  *   - Two programs that save to one path at the same time: one succeeds, the other gets DCP_E_EXISTS; neither's data is damaged.
  *
  * >>layout      Numbers are little-endian; names inside documents are relative to the document's directory.
@@ -126,15 +127,17 @@
  * Rules that hold for every declaration below:
  *   - Options structs are zero-initialised (`dcp_save_desc desc = DCP_ZERO;`); zero is the default of every member.
  *   - A desc and all it points to must live for the call only. Storage, coordinator, device, signer, verifier, callbacks and cancel outlive
- *     the checkpoint that uses them.
+ *     the checkpoint, or the save in the background, that uses them.
  *   - Every call that can fail returns a dcp_status and takes a dcp_error * last, which may be NULL, needs no initialisation and is always
  *     written.
  *   - Every out pointer is set on every return, NULL on failure. Closing or freeing NULL is fine.
- *   - save, load, open, read, read_rank, verify, latest, prune, sweep, remove and close are collective: with a coordinator all ranks call
- *     them, in the same order (a read of 0 tensors is allowed), and all get the same status. list, map, read_new and accessors are local.
+ *   - save, begin, wait, load, open, read, read_rank, verify, latest, prune, sweep, remove and close are collective: with a coordinator all
+ *     ranks call them, in the same order (a read of 0 tensors is allowed), and all get the same status. poll, cancel, list, map, read_new and
+ *     accessors are local.
  *   - One rank's failure is everyone's: its status, its message with the rank before it, and dcp_error.rank. A rank that falls silent for
  *     io.timeout_ms is DCP_E_TIMEOUT on all others, and their coordinator is broken: close it, and start again without that rank.
- *   - A checkpoint is used from one thread at a time, dcp_map and the accessors from any; different checkpoints are independent.
+ *   - A checkpoint or saver is used from one thread at a time, dcp_map, dcp_save_cancel and the accessors from any; different checkpoints are
+ *     independent.
  *   - Sizes are bytes, shapes and strides elements, times milliseconds unless the name says otherwise. Text is UTF-8.
  * ============================================================================================================================== */
 #define DCP_VERSION "0.1.0"
@@ -199,6 +202,7 @@ typedef struct dcp_device dcp_device;
 typedef struct dcp_signer dcp_signer;
 typedef struct dcp_verifier dcp_verifier;
 typedef struct dcp_checkpoint dcp_checkpoint;
+typedef struct dcp_saver dcp_saver;
 typedef struct dcp_metadata dcp_metadata;
 typedef struct dcp_manifest dcp_manifest;
 typedef struct dcp_json dcp_json;
@@ -219,7 +223,7 @@ DCPDEF const char *dcp_phase_name(dcp_phase phase);     /* "write" */
 typedef struct dcp_progress { dcp_phase phase; int64_t bytes_done, bytes_total; double bytes_per_second; } dcp_progress;
 typedef void (*dcp_progress_fn)(void *user, const dcp_progress *progress);        /* at most 10 times a second, on the calling thread */
 typedef enum dcp_log_level { DCP_LOG_ERROR, DCP_LOG_WARNING, DCP_LOG_INFO, DCP_LOG_DEBUG } dcp_log_level;
-/* one at a time; on the calling thread, or on one that works while that waits */
+/* one at a time (of an operation); on the calling thread, or on one that works for the library */
 typedef void (*dcp_log_fn)(void *user, dcp_log_level level, const char *message);
 
 typedef struct dcp_io {                 /* what every operation shares; zero is fine */
@@ -361,6 +365,62 @@ typedef struct dcp_save_desc {
  *   overlap or disagree | DCP_E_INCOMPLETE pieces leave holes | DCP_E_SPACE | DCP_E_IO | DCP_E_CANCELLED | DCP_E_TIMEOUT deadline_ms |
  *   DCP_E_MEMORY | DCP_E_UNKNOWN the storage failed in the very act of committing: both may be there; nothing was removed. */
 DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
+
+/* A save in the background: three lines make one of dcp_save.
+ *
+ *     dcp_saver_open(NULL, &saver, &err);              // once
+ *     dcp_save_begin(saver, &desc, &err);              // where dcp_save was: the tensors are the program's again when it returns
+ *     dcp_save_poll(saver, &err);                      // once a step: DCP_PENDING, and then, once, how it ended
+ *
+ * One saver runs one save at a time, and keeps its memory from save to save. Two savers are independent of each other, unless they have one
+ * coordinator (then the second save begins when the first one has ended).
+ *   - Ownership: the desc and all it points to, the tensors and the report too, are the caller's again when dcp_save_begin returns. Storage,
+ *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices outlive the saver.
+ *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_host; then, while it
+ *     writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy: whole tensors that do not fit (or that there is no memory for) are
+ *     written before begin returns, report.bytes_in_begin of them, and a transient error after that cannot be retried. Tensors that another
+ *     rank writes are not copied.
+ *   - Threads: a saver is used from one thread at a time, dcp_save_cancel from any. The work is done by threads of the saver. `progress` is called
+ *     on the thread that calls begin, poll, wait and close; `log`, the storage, the signer, and with a thread-safe coordinator that too, on others.
+ *   - One rank, or a thread-safe coordinator: the whole save goes on by itself; nobody needs to poll. A save on the same coordinator (load, any
+ *     other operation) begins when this one has ended; dcp_barrier and the other three may be called meanwhile.
+ *   - A coordinator that is not thread-safe: writing goes on by itself; what the ranks tell each other does so only in poll, wait and close, which
+ *     are then called on all ranks, each at its own time. poll waits for no other rank. So a program that polls once a step and has
+ *     collectives of its own in between cannot hang; the save is committed a few polls after the data has been written. The single-file layout
+ *     is written before begin returns if some rank cannot write into the file that rank 0 has made (a storage that they do not share).
+ *     io.timeout_ms: a rank shows that it lives when it polls. One that does not poll for longer than that, while rank 0 does (or as rank 0, while
+ *     others do), is taken for dead. A pause that all ranks make together is no silence: between two of its own polls a rank counts at most an
+ *     eighth of io.timeout_ms. A deadline is noticed while writing, and in poll.
+ *   - Without threads (DCP_NO_THREADS, or none to be had) begin copies nothing and writes; the rest is done in poll.
+ *   - Failures: what begin finds is begin's, and no save runs then. What happens later, poll and wait return, once; the next begin and
+ *     close log what nobody asked for. It may be in begin on one rank and in poll on another; it is never DCP_OK on one and a failure on
+ *     another. "Saved" is never said before the commit is durable. */
+typedef enum dcp_when_busy {
+    DCP_BUSY_WAIT,                      /* begin waits for the save before */
+    DCP_BUSY_REFUSE                     /* begin returns DCP_PENDING on all ranks alike (rank 0 decides) and does nothing */
+} dcp_when_busy;
+typedef struct dcp_saver_desc {
+    dcp_when_busy when_busy;            /* the same on all ranks */
+    size_t snapshot_budget;             /* bytes; 0: no bound; what is beyond is written before begin returns */
+} dcp_saver_desc;
+
+/* desc may be NULL: all defaults. Local. DCP_E_INVALID | DCP_E_MEMORY */
+DCPDEF dcp_status dcp_saver_open(const dcp_saver_desc *desc, dcp_saver **out, dcp_error *err);
+/* Collective. Checks, agrees and plans as dcp_save does, and with the same errors; copies; starts. desc->report has then what is known:
+ * save id, sequence, path, bytes_in_begin. DCP_OK: the save has begun. */
+DCPDEF dcp_status dcp_save_begin(dcp_saver *saver, const dcp_save_desc *desc, dcp_error *err);
+/* Local, and waits for nobody. DCP_PENDING until the verdict is known on this rank; then, once, the verdict, as dcp_save's; then, and when
+ * there was no save, DCP_OK. So `if (dcp_save_poll(...) != DCP_PENDING)` must not lead to a collective call: other ranks may know it later. */
+DCPDEF dcp_status dcp_save_poll(dcp_saver *saver, dcp_error *err);
+/* Polls until the verdict or until timeout_ms is over (DCP_PENDING; 0: once; negative: to the end). Collective where poll drives the save. */
+DCPDEF dcp_status dcp_save_wait(dcp_saver *saver, int timeout_ms, dcp_error *err);
+/* Any thread, not while the saver is being closed: the save that runs ends soon with DCP_E_CANCELLED on all ranks, leaving nothing behind, unless
+ * it is past that point. From a signal handler, dcp_cancel_request on desc.io.cancel. */
+DCPDEF void dcp_save_cancel(dcp_saver *saver);
+/* Of the last save: when poll or wait has returned its verdict, all of it; before, what begin reported. Lives until the next begin or close. */
+DCPDEF const dcp_save_report *dcp_report_of(const dcp_saver *saver);
+/* Waits for the save that runs; collective where poll drives it. NULL is fine. */
+DCPDEF void dcp_saver_close(dcp_saver *saver);
 
 /* ================================================================================================================================
  * >>api_load    Loading, inspecting, verifying, and a directory of checkpoints.
@@ -812,6 +872,8 @@ enum { DCP_ANY_RANK = -1 };
  *     may overtake them. Tags are 0 to 2^28 - 1; 0x0DC0000 to 0x0DC00FF are the library's. Any size_t is a size, 0 and more than 2^31 too.
  *   - `send` returns when `data` is the caller's again, not when the message has been received; it may wait for the receiver. Whether a
  *     message that could not be sent in time (DCP_E_TIMEOUT) arrives after all is not defined. The library never sends to its own rank.
+ *   - A send with timeout_ms 0 (dcp_save_poll, which waits for nobody) takes the message, keeping a copy for as long as it must, or is DCP_PENDING:
+ *     nothing of it has been or will be sent, and the library tries again later.
  *   - `receive` takes the oldest message with that tag from *from, or from any rank (DCP_ANY_RANK; no rank may be starved for ever), sets
  *     *from, and hands over memory made with DCP_MALLOC (NULL if the size is 0). DCP_PENDING, no error: none came within timeout_ms.
  *   - timeout_ms 0 means what can be done without waiting: a probe. The library passes no negative one.
@@ -831,6 +893,8 @@ struct dcp_coordinator {
     dcp_status broken;                  /* kept by the library, zero at first: what broke it */
     uint32_t operations;                /* kept by the library: saves and loads so far, the same on all ranks */
     uint32_t collectives;               /* kept by the library: calls of the four below so far, the same on all ranks */
+    void (*settle)(void *saver);        /* kept by the library: waits for the save in the background that uses this coordinator */
+    void *saver;
 };
 /* The four below are collective: all ranks call the same ones in the same order with the same root and size, each from one thread at a
  * time; a rank that does otherwise is DCP_E_MISMATCH, naming both calls. timeout_ms covers a whole call with its data (0: 300,000; negative is
@@ -11446,7 +11510,9 @@ typedef struct dcpi_peer {
     int64_t heard_ms;                                   /* its last sign of life */
     uint8_t *message; size_t size;                      /* what it has said in this round, NULL: nothing yet */
     int is_failed;                                      /* that is a failure */
+    int posted; uint32_t stuck_at;                      /* messages to it in the outbox; the last flush that it took none in */
 } dcpi_peer;
+typedef struct dcpi_posted { struct dcpi_posted *next; int to; int64_t since_ms; size_t size; /* then the message */ } dcpi_posted;
 typedef struct dcpi_team {                              /* the ranks of one operation, as one of them sees them */
     dcp_coordinator *coordinator;                       /* NULL: one rank */
     int rank, world_size;
@@ -11457,7 +11523,10 @@ typedef struct dcpi_team {                              /* the ranks of one oper
     int64_t spoke_ms, listened_ms, first_failure_ms;
     int is_promised;                                    /* this rank has done its part: from here on rank 0's word alone counts (G5) */
     int is_over;                                        /* nothing is sent or awaited any more */
-    int is_following;                                   /* awaits rank 0's word, and leaves in the mail what comes after it */
+    int is_following;                                   /* awaits rank 0's word, and leaves in the mail what comes after it; */
+    int may_fail, is_last; dcp_status own;              /* may still fail by itself; that word is the verdict; this rank's own status */
+    int is_polled;                                      /* driven by steps that wait for nobody (>>async): */
+    dcpi_posted *outbox, **outbox_end; uint32_t flushes;        /* what the coordinator did not take at once */
     int is_broken, is_again;                            /* see DCPI_OVER_ */
     int has_errand;                                     /* a thread of ours works on the operation beside the calling one */
     dcp_error failure;                                  /* what ended the operation, as far as this rank knows */
@@ -11468,6 +11537,9 @@ typedef struct dcpi_op {
     int64_t started_ms, phase_ms, reported_ms;
     int64_t checked_ms, longest_gap_ms;                 /* between two looks at the clock: a process that was stopped finds out */
     volatile int stood_still, looked_ms;                /* the same for other threads: a gap beyond the timeout; the last look, since the start */
+    const dcp_cancel *cancel_too;                       /* beside io.cancel; may be NULL */
+    int is_beside;                                      /* works on another thread than the one that speaks for it (>>async) */
+    volatile int is_hopeless;                           /* set by that one: the operation has failed elsewhere */
     dcp_progress progress;
     dcpi_team team;
 } dcpi_op;
@@ -11500,14 +11572,15 @@ static dcp_status dcpi_op_begin(dcpi_op *op, const dcp_io *io, dcp_error *err) {
     return dcpi_op_check_io(io, err);
 }
 static dcp_status dcpi_op_check_cancel(const dcpi_op *op, dcp_error *err) {     /* any thread */
-    if (!op->io.cancel || !dcpi_flag_get(&op->io.cancel->requested)) return DCP_OK;
+    if (!(op->io.cancel && dcpi_flag_get(&op->io.cancel->requested)) &&
+        !(op->cancel_too && dcpi_flag_get(&op->cancel_too->requested))) return DCP_OK;
     return dcpi_fail(err, DCP_E_CANCELLED, "cancelled in phase %s", dcp_phase_name(op->progress.phase));
 }
 static void dcpi_op_note_time(dcpi_op *op) {            /* calling thread */
     int64_t now = dcpi_os_monotonic_ms();
     op->longest_gap_ms = dcpi_max(op->longest_gap_ms, now - op->checked_ms);
+    if (now - op->checked_ms > op->io.timeout_ms) dcpi_flag_set(&op->stood_still, 1);
     op->checked_ms = now;
-    if (op->longest_gap_ms > op->io.timeout_ms) dcpi_flag_set(&op->stood_still, 1);
     dcpi_flag_set(&op->looked_ms, (int)(now - op->started_ms));
 }
 /* Any thread: whether the calling thread has stood still for so long that the other ranks have given up by now. */
@@ -11519,13 +11592,15 @@ static dcp_status dcpi_op_check_awake(const dcpi_op *op, dcp_error *err) {
 /* Calling thread: whether the operation should end now. With several ranks it must be called often, since it shows that this one lives. */
 static dcp_status dcpi_op_check(dcpi_op *op, dcp_error *err) {
     dcp_status status = dcpi_op_check_cancel(op, err);
-    if (!op->team.has_errand) dcpi_op_note_time(op);
+    const int is_silent = op->team.has_errand || op->is_beside;         /* another thread speaks for it */
+    if (!is_silent) dcpi_op_note_time(op);
     if (status) return status;
+    if (op->is_beside && dcpi_flag_get(&op->is_hopeless)) return dcpi_fail(err, DCP_E_CANCELLED, "the save has failed on another rank");
     if (op->io.deadline_ms > 0 && dcpi_os_monotonic_ms() - op->started_ms > op->io.deadline_ms)
         return dcpi_fail(err, DCP_E_TIMEOUT, "the deadline of %" PRId64 " ms passed in phase %s, after %" PRId64 " of %" PRId64 " bytes",
                          op->io.deadline_ms,
                          dcp_phase_name(op->progress.phase), op->progress.bytes_done, op->progress.bytes_total);
-    return op->team.has_errand ? DCP_OK : dcpi_team_tick(op, err);
+    return is_silent ? DCP_OK : dcpi_team_tick(op, err);
 }
 static void dcpi_op_report(dcpi_op *op, int64_t done, int force) {       /* calling thread */
     int64_t now = dcpi_os_monotonic_ms();
@@ -11636,6 +11711,7 @@ static dcp_status dcpi_crew_close(dcpi_crew *crew, dcp_error *err) {
 #define DCPI_TAG_COLLECTIVE 0x0DC0001                   /* barrier, broadcast, gather, allreduce */
 #define DCPI_TAG_OPERATION  0x0DC0002                   /* saves and loads */
 #define DCPI_TAG_DATA       0x0DC0003                   /* tensor bytes */
+#define DCPI_TAG_SAVER      0x0DC0004                   /* whether a saver is busy */
 #define DCPI_TAG_END        (1 << 28)
 
 typedef char dcpi_status_is_an_int[sizeof(dcp_status) == sizeof(int) ? 1 : -1];
@@ -12515,6 +12591,7 @@ enum { DCPI_TEAM_UP = 1, DCPI_TEAM_FAILED, DCPI_TEAM_ALIVE, DCPI_TEAM_DOWN, DCPI
 enum { DCPI_OVER_BREAKS = 1, DCPI_OVER_AGAIN = 2 };     /* the coordinator is of no use any more; the operation starts anew */
 enum { DCPI_DOWN_LAST = 1, DCPI_DOWN_SAME = 2 };        /* success is the verdict; every rank gets the same */
 #define DCPI_TEAM_HEADER 16
+#define DCPI_TEAM_SLICE_MS 20                           /* between two looks at cancel and deadline */
 #define DCPI_TEAM_GRACE_MS 200                          /* after the first failure, for others: the lowest rank's is everyone's */
 
 static dcp_status dcpi_team_failed(dcpi_team *t, const dcp_error *why, int is_over) {
@@ -12546,6 +12623,7 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     t->world_size = 1;
     dcpi_team_same(t, call, 0);
     if (!c) return DCP_OK;
+    if (c->settle) c->settle(c->saver);                 /* one operation at a time: a save in the background ends first */
     status = dcpi_coord_check(c, err);
     if (!status) status = dcpi_coord_check_broken(c, err);
     if (status || c->world_size == 1) return status;
@@ -12569,6 +12647,11 @@ static void dcpi_team_end(dcpi_op *op) {
     dcpi_team *t = &op->team;
     int r;
     for (r = 0; r < t->peer_count; r++) dcpi_team_forget(&t->peers[r]);
+    while (t->outbox) {
+        dcpi_posted *posted = t->outbox;
+        t->outbox = posted->next;
+        dcpi_free(posted);
+    }
     if (t->peers != &t->lead) dcpi_free(t->peers);
     t->peers = NULL;
     t->peer_count = 0;
@@ -12602,6 +12685,22 @@ static dcp_status dcpi_team_receive(dcpi_team *t, int *from, int tag, uint8_t **
     *data = NULL;
     return dcpi_team_comm_failed(t, status, err);
 }
+static dcpi_peer *dcpi_team_peer(dcpi_team *t, int rank) { return &t->peers[t->rank == 0 ? rank : 0]; }
+/* Polled: keeps a message that the coordinator would have to wait for, or that stands behind such a one. dcpi_team_flush sends it. */
+static dcp_status dcpi_team_post(dcpi_team *t, int to, const uint8_t *message, size_t size, dcp_error *err) {
+    dcpi_posted *posted = (dcpi_posted *)dcpi_alloc(sizeof *posted + size, err);
+    if (!posted) return DCP_E_MEMORY;
+    posted->next = NULL;
+    posted->to = to;
+    posted->since_ms = dcpi_os_monotonic_ms();
+    posted->size = size;
+    memcpy(posted + 1, message, size);
+    if (t->outbox) *t->outbox_end = posted;
+    else t->outbox = posted;
+    t->outbox_end = &posted->next;
+    dcpi_team_peer(t, to)->posted++;
+    return DCP_OK;
+}
 /* `message` has room for the header before its body. */
 static dcp_status dcpi_team_send(dcpi_team *t, int to, uint32_t kind, uint8_t *message, size_t size, int timeout_ms, dcp_error *err) {
     dcp_status status;
@@ -12611,8 +12710,12 @@ static dcp_status dcpi_team_send(dcpi_team *t, int to, uint32_t kind, uint8_t *m
     dcpi_store32(message + 4, t->operation);
     dcpi_store32(message + 8, t->step);
     dcpi_store32(message + 12, t->call);
+    if (t->is_polled) timeout_ms = 0;
     for (attempt = 1; ; attempt++) {                    /* without memory it is not sent, but the others wait for it */
-        status = t->coordinator->send(t->coordinator->context, to, DCPI_TAG_OPERATION, message, size, timeout_ms, err);
+        status = DCP_PENDING;
+        if (!t->is_polled || dcpi_team_peer(t, to)->posted == 0)
+            status = t->coordinator->send(t->coordinator->context, to, DCPI_TAG_OPERATION, message, size, timeout_ms, err);
+        if (status == DCP_PENDING && t->is_polled) status = dcpi_team_post(t, to, message, size, err);
         if (status != DCP_E_MEMORY || attempt == 5) break;
         dcpi_os_sleep_ms(10 * attempt);
     }
@@ -12721,7 +12824,7 @@ static void dcpi_team_show_life(dcpi_op *op, int64_t now) {
     if (now - t->spoke_ms < op->io.timeout_ms / 8) return;
     t->spoke_ms = now;
     for (to = 0; to < t->peer_count; to++)
-        if (to != t->rank && dcpi_team_send(t, to, DCPI_TEAM_ALIVE, message, sizeof message, dcpi_team_short_timeout(op), &error) &&
+        if (to != t->rank && t->peers[to].posted == 0 && dcpi_team_send(t, to, DCPI_TEAM_ALIVE, message, sizeof message, dcpi_team_short_timeout(op), &error) &&
             !(t->rank == 0 && t->peers[to].message)) (void)dcpi_team_lost(op, &error);      /* one that has done its part may go */
 }
 static dcp_status dcpi_team_check_silence(dcpi_op *op, int64_t now) {
@@ -12743,11 +12846,43 @@ static dcp_status dcpi_team_check_silence(dcpi_op *op, int64_t now) {
     error.rank = first;
     return dcpi_team_lost(op, &error);
 }
+/* Polled: sends what was posted, each rank's in order, as far as the coordinator takes it without waiting. What it does not take within the
+ * timeout is dropped: that rank is silent, and finds out by our silence. */
+static void dcpi_team_flush(dcpi_op *op) {
+    dcpi_team *t = &op->team;
+    dcpi_posted **link = &t->outbox, *posted;
+    dcp_error error;
+    t->flushes++;
+    while ((posted = *link) != NULL) {
+        dcpi_peer *peer = dcpi_team_peer(t, posted->to);
+        dcp_status status = DCP_PENDING;
+        (void)dcpi_succeed(&error);
+        if (peer->stuck_at != t->flushes)
+            status = t->coordinator->send(t->coordinator->context, posted->to, DCPI_TAG_OPERATION, posted + 1, posted->size, 0, &error);
+        if (status == DCP_PENDING) {
+            peer->stuck_at = t->flushes;
+            if (dcpi_os_monotonic_ms() - posted->since_ms <= op->io.timeout_ms) { link = &posted->next; continue; }
+            status = dcpi_fail(&error, DCP_E_TIMEOUT, "it takes no message");
+        }
+        *link = posted->next;
+        peer->posted--;
+        if (status) {
+            (void)dcpi_team_comm_failed(t, status, &error);
+            dcpi_fail_context(&error, "rank %d could not be told anything: ", posted->to);
+            error.rank = posted->to;
+            if (t->is_over) dcpi_op_log(op, DCP_LOG_WARNING, "the operation is over, but %s", error.message);
+            else (void)dcpi_team_lost(op, &error);
+        }
+        dcpi_free(posted);
+    }
+    t->outbox_end = link;
+}
 static int dcpi_team_has_word(const dcpi_team *t) { return t->is_following && t->peers[0].message; }
 /* Calling thread, often: shows life, takes in what has come. What has ended the operation, if anything has. */
 static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) {
     dcpi_team *t = &op->team;
     int64_t now;
+    if (t->outbox) dcpi_team_flush(op);
     if (t->world_size == 1 || t->is_over || !t->peers) return dcpi_team_failure(t, err);
     now = dcpi_os_monotonic_ms();
     if (now == t->listened_ms) return dcpi_team_failure(t, err);
@@ -12779,26 +12914,27 @@ static int dcpi_team_has_all(const dcpi_team *t) {
     while (r < t->peer_count && t->peers[r].message) r++;
     return r == t->peer_count;
 }
-static dcp_status dcpi_team_collect(dcpi_op *op, dcp_error *err) {
+/* One step, which waits wait_ms at most. DCP_PENDING: not all have spoken, so there is another. */
+static dcp_status dcpi_team_collect(dcpi_op *op, int wait_ms, dcp_error *err) {
     dcpi_team *t = &op->team;
-    dcp_status status = DCP_OK;
-    while (!dcpi_team_has_all(t) && !t->failure.status) {
-        if (t->first_failure_ms && dcpi_os_monotonic_ms() - t->first_failure_ms > DCPI_TEAM_GRACE_MS) break;
-        status = dcpi_op_check(op, err);
+    const int is_late = t->first_failure_ms && dcpi_os_monotonic_ms() - t->first_failure_ms > DCPI_TEAM_GRACE_MS;
+    if (!dcpi_team_has_all(t) && !t->failure.status && !is_late) {
+        const dcp_status status = dcpi_op_check(op, err);
         if (status && !t->first_failure_ms) return status;
-        if (!dcpi_team_has_all(t)) (void)dcpi_team_listen(op, 20);
+        if (!dcpi_team_has_all(t)) (void)dcpi_team_listen(op, wait_ms);
+        return DCP_PENDING;
     }
     t->step++;
     return t->first_failure_ms ? dcpi_team_lowest(t, err) : dcpi_team_failure(t, err);
 }
-/* Rank 0: everyone's bodies are in peers[r].message then; its own status, or the lowest failing rank's. Other ranks: their own status. */
-static dcp_status dcpi_team_up(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
+/* Rank 0: DCP_PENDING, and dcpi_team_collect until it says something else. Other ranks: nothing to wait for, their own status. */
+static dcp_status dcpi_team_up_begin(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
     dcpi_team *t = &op->team;
     if (t->world_size == 1 || t->is_over) return status;
     if (!status && message->failed) status = dcpi_no_memory(err, message->size);
     if (t->rank == 0) {
         if (status && !t->first_failure_ms) return status;
-        return t->peers ? dcpi_team_collect(op, err) : status;
+        return t->peers ? DCP_PENDING : status;
     }
     if (status) {
         dcpi_team_send_error(op, 0, DCPI_TEAM_FAILED, err, 0);
@@ -12810,6 +12946,12 @@ static dcp_status dcpi_team_up(dcpi_op *op, dcp_status status, dcpi_buffer *mess
     if (!status) return DCP_OK;
     (void)dcpi_team_lost(op, err);
     return dcpi_team_failure(t, err);
+}
+/* Rank 0: everyone's bodies are in peers[r].message then; its own status, or the lowest failing rank's. Other ranks: their own status. */
+static dcp_status dcpi_team_up(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
+    status = dcpi_team_up_begin(op, status, message, err);
+    while (status == DCP_PENDING) status = dcpi_team_collect(op, DCPI_TEAM_SLICE_MS, err);
+    return status;
 }
 
 /* ---- a round down */
@@ -12859,43 +13001,54 @@ static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, i
 }
 /* Waits for rank 0's word. Until its promise a rank may still fail by itself; then it says so, and waits for the word all the same. The last
  * word is the verdict, though this rank may have failed meanwhile; and who has sent all and does not hear it cannot know it (G5). */
-static dcp_status dcpi_team_follow(dcpi_op *op, dcp_status own, int is_last, dcp_error *err) {
-    dcpi_team *t = &op->team;
-    const int may_fail = !t->is_promised;
-    dcp_error error;
+static void dcpi_team_follow_begin(dcpi_team *t, dcp_status own, int is_last) {
+    t->own = own;
+    t->may_fail = !t->is_promised;
+    t->is_last = is_last;
     dcpi_team_forget(&t->peers[0]);
     if (is_last && !own) t->is_promised = 1;
     t->is_following = 1;
-    while (!t->is_over && !t->peers[0].message) {
-        dcp_status status = !may_fail || own ? dcpi_team_tick(op, &error) : dcpi_op_check(op, &error);
-        if (status && !t->is_over && !own && !t->peers[0].message) {
-            own = status;
+}
+/* One step, as dcpi_team_collect. */
+static dcp_status dcpi_team_follow(dcpi_op *op, int wait_ms, dcp_error *err) {
+    dcpi_team *t = &op->team;
+    dcp_error error;
+    if (!t->is_over && !t->peers[0].message) {
+        const dcp_status status = !t->may_fail || t->own ? dcpi_team_tick(op, &error) : dcpi_op_check(op, &error);
+        if (status && !t->is_over && !t->own && !t->peers[0].message) {
+            t->own = status;
             dcpi_team_send_error(op, 0, DCPI_TEAM_FAILED, &error, 0);
             if (err) *err = error;
         }
-        if (!t->is_over && !t->peers[0].message) (void)dcpi_team_listen(op, 20);
+        if (!t->is_over && !t->peers[0].message) (void)dcpi_team_listen(op, wait_ms);
+        return DCP_PENDING;
     }
     t->is_following = 0;
     t->step++;
     if (t->is_over) return dcpi_team_failure(t, err);
-    return is_last ? DCP_OK : own;
+    if (t->is_last) t->is_over = 1;
+    return t->is_last ? DCP_OK : t->own;
 }
-/* Rank 0: with a failure in `status`, tells all that it is over; else sends each what `make` gives (NULL: nothing). Others: wait; their body is in
- * peers[0] then. */
-static dcp_status dcpi_team_down(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, int flags, dcp_error *err) {
+/* Rank 0: with a failure in `status`, tells all that it is over; else sends each what `make` gives (NULL: nothing). Others: DCP_PENDING, and
+ * dcpi_team_follow until it says something else; their body is in peers[0] then. */
+static dcp_status dcpi_team_down_begin(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, int flags, dcp_error *err) {
     dcpi_team *t = &op->team;
     if (t->world_size == 1) return status;
     if (t->is_over) return t->failure.status ? dcpi_team_failure(t, err) : status;
     if (t->rank != 0) {
         if (!t->peers) return status;
-        status = dcpi_team_follow(op, status, (flags & DCPI_DOWN_LAST) != 0, err);
-        if (flags & DCPI_DOWN_LAST) t->is_over = 1;
-        return status;
+        dcpi_team_follow_begin(t, status, (flags & DCPI_DOWN_LAST) != 0);
+        return DCP_PENDING;
     }
     if (!status) status = dcpi_team_lead(op, make, user, flags, err);
     if (!status) return DCP_OK;
     if (err->rank == 0 && !dcpi_starts_with(err->message, "rank 0")) dcpi_fail_context(err, "rank 0: ");        /* its own, not the others' */
     dcpi_team_tell_over(op, err);
+    return status;
+}
+static dcp_status dcpi_team_down(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, int flags, dcp_error *err) {
+    status = dcpi_team_down_begin(op, status, make, user, flags, err);
+    while (status == DCP_PENDING) status = dcpi_team_follow(op, DCPI_TEAM_SLICE_MS, err);
     return status;
 }
 /* The last round up of a call: this rank has done its part, or has failed. */
@@ -12972,7 +13125,7 @@ static void dcpi_errand_run(void *argument) {
 static dcp_status dcpi_op_errand(dcpi_op *op, dcpi_errand_fn fn, void *argument, dcp_error *err) {
     dcpi_errand e;
     dcp_error ignored;
-    if (op->team.world_size == 1 || !DCPI_THREADS) return fn(argument, err);
+    if (op->team.world_size == 1 || !DCPI_THREADS || op->is_beside) return fn(argument, err);
     memset(&e, 0, sizeof e);
     e.fn = fn;
     e.argument = argument;
@@ -14366,6 +14519,7 @@ typedef struct dcpi_stream {
     int is_serial;                                      /* the calling thread does it all, in order */
     int is_hashed_only;                                 /* nothing is written: `object` is not used */
     int64_t done_before;                                /* bytes of other files, for the progress */
+    void (*taken)(void *user, int64_t filled_to); void *taken_user;     /* NULL, or told how far the tensors have been read */
     /* calling thread */
     dcpi_staging staging; size_t capacity; int buffer_count;
     size_t part; int64_t in_part, filled_to;            /* where fill goes on */
@@ -14616,6 +14770,7 @@ static void dcpi_stream_produce(dcpi_stream *t) {
         dcpi_mutex_unlock(&t->crew.lock);
         status = dcpi_stream_fill(t, number, &last, &error);
         if (!status) status = dcpi_stream_settle(t, number, last, &error);
+        if (!status && t->taken && t->settled == number + 1) t->taken(t->taken_user, t->filled_to);
         dcpi_mutex_lock(&t->crew.lock);
         if (status) dcpi_crew_fail(&t->crew, &error);
         else t->filled = t->settled;
@@ -14657,6 +14812,7 @@ static dcp_status dcpi_stream_run(dcpi_stream *t, dcp_error *err) {
  *                  up: the lists
  *   plan     0 who writes which piece, where; overlaps, holes and disagreements are found
  *                  down: each rank's part
+ *   meet       the single file: who can write into it, and who sends its bytes to rank 0
  *   write      bytes to a temporary file, hashed as they pass; published      G2, G3
  *                  up: the shard is there, with these digests                 from here on a rank waits for the verdict (G5)
  *   commit   0 the document; the one rename that makes the checkpoint exist   G1
@@ -14669,6 +14825,7 @@ static dcp_status dcpi_save_agree(dcpi_save *s, dcp_status status, dcp_error *er
 static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_save_list(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_save_plan(dcpi_save *s, dcp_status status, dcp_error *err);
+static dcp_status dcpi_save_meet(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_save_commit(dcpi_save *s, dcp_status status, dcp_error *err);
 static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict);
@@ -14706,10 +14863,14 @@ typedef struct dcpi_part {                              /* rank 0: one rank's sh
     uint8_t *done; const uint8_t *digests;              /* its message when it had written, owned; the digests in it */
     char checksum[80];
     int is_plain;                                       /* its file has the name without the save id */
+    uint32_t way;                                       /* DCPI_REGION_: how its region gets into the single file */
 } dcpi_part;
 
 struct dcpi_save {
     const dcp_save_desc *desc;
+    /* >>async, or NULL: another thing that cancels; who is told how far the tensors have been read, and asked whether they can be once more */
+    const dcp_cancel *cancel_too;
+    void *watcher; void (*taken)(void *watcher, int64_t filled_to); int (*again)(void *watcher);
     dcpi_op op;
     dcp_save_report report;
     /* prepare: decided once, for all ranks */
@@ -14736,6 +14897,7 @@ struct dcpi_save {
     char checksum[80];
     int64_t write_began_ms;
     char *shard_key;                                    /* of the published shard file, NULL before that */
+    void *region_object; uint32_t region_way;           /* another rank than 0: the single file, if it can write to it */
     void *single_object;                                /* the single file, open from write to commit */
     /* manifest layout: the base, of which unchanged files are kept (rank 0); what becomes of each piece */
     dcpi_arena texts;
@@ -14744,10 +14906,21 @@ struct dcpi_save {
     dcpi_pooled *pooled;                                /* for each of entries */
     dcpi_pool_file *files; dcpi_names published;             /* for each of placed; keys of what this rank has made */
     /* commit */
+    dcpi_buffer done;                                   /* this rank's word that it has written */
     char timestamp[DCPI_TIME_TEXT];
     char *document_temporary;                           /* key of the temporary file that the rename takes */
 };
 
+/* The phases that are the caller's to wait for, with or without threads: from the arguments to each rank's part. */
+static dcp_status dcpi_save_start(dcpi_save *s, dcp_error *err) {
+    dcp_status status = dcpi_save_check(s, err);
+    status = dcpi_save_agree(s, status, err);
+    if (!status) status = dcpi_save_list(s, err);
+    status = dcpi_save_plan(s, status, err);
+    if (!status) status = dcpi_save_meet(s, err);
+    if (!status) dcpi_op_phase(&s->op, DCP_PHASE_WRITE, s->file_size);
+    return status;
+}
 DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err) {
     dcp_error local;
     dcpi_save s;
@@ -14756,10 +14929,7 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err) {
     memset(&s, 0, sizeof s);
     (void)dcpi_succeed(&local);
     s.desc = desc;
-    status = dcpi_save_check(&s, &local);
-    status = dcpi_save_agree(&s, status, &local);
-    if (!status) status = dcpi_save_list(&s, &local);
-    status = dcpi_save_plan(&s, status, &local);
+    status = dcpi_save_start(&s, &local);
     if (!status) status = dcpi_save_write(&s, &local);
     status = dcpi_save_commit(&s, status, &local);
     status = dcpi_save_finish(&s, status);
@@ -14856,6 +15026,7 @@ static dcp_status dcpi_save_check_tensors(const dcp_save_desc *desc, dcp_error *
 static dcp_status dcpi_save_check(dcpi_save *s, dcp_error *err) {
     dcp_error team;
     dcp_status status = dcpi_op_begin(&s->op, &s->desc->io, err), joined = dcpi_team_begin(&s->op, "save", &team);
+    s->op.cancel_too = s->cancel_too;
     if (!status && joined) *err = team;
     if (!status) status = joined;
     if (!status) status = dcpi_save_check_options(s->desc, err);
@@ -16295,6 +16466,8 @@ static dcp_status dcpi_save_stream(dcpi_save *s, dcp_storage *storage, void *obj
         t->block_size = s->block_size;
         t->is_flat = s->desc->checksum == DCP_CHECKSUM_FLAT;
         t->is_serial = is_serial;
+        t->taken = s->taken;
+        t->taken_user = s->watcher;
         status = dcpi_stream_run(t, err);
         dcpi_save_checksum(t->is_flat, (const uint8_t *)s->digests, s->block_total, t->flat_digest, s->checksum);
         s->report.bytes_written = t->bytes_written;
@@ -16305,8 +16478,8 @@ static dcp_status dcpi_save_stream(dcpi_save *s, dcp_storage *storage, void *obj
 }
 
 /* ---- write: the single file (seed 002) --------------------------------------------------------------------------------------------------
- * Where the storage is shared, every rank writes its region into the file that rank 0 has begun, all at once. A rank that cannot (it says which
- * in its first message) sends its region to rank 0, one rank after the other, a chunk for each credit that rank 0 has given: so no more than
+ * Where the storage is shared, every rank writes its region into the file that rank 0 has begun, all at once. A rank that cannot (it says so
+ * when the ranks meet) sends its region to rank 0, one rank after the other, a chunk for each credit that rank 0 has given: so no more than
  * DCPI_RELAY_AHEAD chunks are on the way, and memory stays bounded. */
 #define DCPI_RELAY_AHEAD 4
 typedef struct dcpi_relay { dcpi_op *op; uint32_t credits; uint8_t *message; } dcpi_relay;
@@ -16371,10 +16544,10 @@ static dcp_status dcpi_region_leave(void *leaving, dcp_error *err) {
 static dcp_status dcpi_region_write(dcpi_save *s, void *object, dcp_error *err) {
     dcpi_leaving leaving;
     dcp_error ignored;
-    dcp_status status = dcpi_region_announce(s, DCPI_REGION_JOINED, err), left;
+    dcp_status status, left;
     leaving.save = s;
     leaving.object = object;
-    if (!status) status = dcpi_save_stream(s, s->place.storage, object, s->commit_key, 0, err);
+    status = dcpi_save_stream(s, s->place.storage, object, s->commit_key, 0, err);
     if (!status) status = dcpi_region_gap(s, s->data_offset + s->file_size, s->region_end, object, err);
     left = dcpi_op_errand(&s->op, dcpi_region_leave, &leaving, status ? &ignored : err);
     return status ? status : left;
@@ -16390,18 +16563,44 @@ static dcp_status dcpi_region_relay(dcpi_save *s, dcp_error *err) {
     storage.write = dcpi_relay_write;
     relay.op = &s->op;
     relay.message = (uint8_t *)dcpi_alloc(DCPI_RELAY_HEADER + DCPI_RELAY_CHUNK, err);
-    if (relay.message) status = dcpi_region_announce(s, DCPI_REGION_RELAYED, err);
-    if (relay.message && !status) status = dcpi_save_stream(s, &storage, NULL, s->commit_key, 1, err);
+    if (relay.message) status = dcpi_save_stream(s, &storage, NULL, s->commit_key, 1, err);
     dcpi_free(relay.message);
     return status;
 }
 static dcp_status dcpi_region_own(dcpi_save *s, dcp_error *err) {       /* every rank but 0 */
+    void *object = s->region_object;
+    s->region_object = NULL;
+    return s->region_way == DCPI_REGION_RELAYED ? dcpi_region_relay(s, err) : dcpi_region_write(s, object, err);
+}
+static dcp_status dcpi_region_join(dcpi_save *s, dcp_error *err) {
     char *temporary = dcpi_storage_can_join(s->place.storage) ? dcpi_temporary_name(s->commit_key, s->report.save_id, 0, err) : NULL;
-    void *object = NULL;
     dcp_status status = DCP_E_UNSUPPORTED;
-    if (temporary) status = dcpi_storage_join(s->place.storage, s->commit_key, temporary, s->file_size, &object, err);
+    if (temporary) status = dcpi_storage_join(s->place.storage, s->commit_key, temporary, s->file_size, &s->region_object, err);
     dcpi_free(temporary);
-    return status ? dcpi_region_relay(s, err) : dcpi_region_write(s, object, err);
+    s->region_way = status ? DCPI_REGION_RELAYED : DCPI_REGION_JOINED;
+    return dcpi_region_announce(s, s->region_way, err);
+}
+/* The single file: each rank tells rank 0 how its bytes get there. */
+static dcp_status dcpi_save_meet(dcpi_save *s, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    int r;
+    if (s->kind->layout != DCP_LAYOUT_SINGLE) return DCP_OK;
+    if (s->op.team.rank != 0) return dcpi_region_join(s, err);
+    for (r = 1; r < s->op.team.world_size && !status; r++) {
+        uint8_t *message = NULL;
+        size_t size;
+        status = dcpi_relay_receive(&s->op, r, &message, &size, err);
+        if (!status) s->parts[r].way = dcpi_load32(message + 4);
+        dcpi_free(message);
+    }
+    return status;
+}
+/* Whether this rank's writing takes messages between the ranks. */
+static int dcpi_save_relays(const dcpi_save *s) {
+    int r;
+    if (s->op.team.rank != 0) return s->region_way == DCPI_REGION_RELAYED;
+    for (r = 1; r < s->op.team.world_size; r++) if (s->parts[r].way == DCPI_REGION_RELAYED) return 1;
+    return 0;
 }
 /* Rank 0: another rank's region, if that rank cannot write it. */
 static dcp_status dcpi_region_take(dcpi_save *s, int rank, void *object, dcp_error *err) {
@@ -16409,11 +16608,8 @@ static dcp_status dcpi_region_take(dcpi_save *s, int rank, void *object, dcp_err
     uint8_t credit[DCPI_RELAY_HEADER], *message = NULL;
     int64_t at = part->data_offset, end = at + part->file_size;
     size_t size;
-    uint32_t way = 0;
-    dcp_status status = dcpi_relay_receive(&s->op, rank, &message, &size, err);
-    if (!status) way = dcpi_load32(message + 4);
-    dcpi_free(message);
-    if (status || way == DCPI_REGION_JOINED) return status;
+    dcp_status status = DCP_OK;
+    if (part->way == DCPI_REGION_JOINED) return DCP_OK;
     if (at < end) status = dcpi_relay_send(&s->op, rank, credit, DCPI_RELAY_AHEAD, 0, 0, err);
     while (at < end && !status) {
         status = dcpi_relay_receive(&s->op, rank, &message, &size, err);
@@ -16659,7 +16855,6 @@ static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err) {
     const int is_single = s->kind->layout == DCP_LAYOUT_SINGLE;
     dcp_status status = dcpi_save_name_shard(s, err);
     int attempt;
-    dcpi_op_phase(&s->op, DCP_PHASE_WRITE, s->file_size);
     s->write_began_ms = dcpi_os_monotonic_ms();
     if (!status && dcpi_save_is_manifest(s)) return dcpi_pool_write(s, err);
     if (!status && is_single && s->op.team.rank != 0) return dcpi_region_own(s, err);
@@ -16668,6 +16863,10 @@ static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err) {
         status = is_single ? dcpi_single_write(s, attempt, err) : dcpi_shard_write(s, attempt, err);
         taken = status == DCP_E_EXISTS && s->plain_names;               /* somebody made that file meanwhile: it is never replaced */
         if (!status || s->shard_key || (is_single && s->op.team.world_size > 1)) break;         /* other ranks have sent their bytes */
+        if (s->again && (taken || dcpi_storage_is_transient(err)) && !s->again(s->watcher)) {
+            dcpi_fail_context(err, "not tried again, since there is no copy of the tensors beyond snapshot_budget: ");
+            break;
+        }
         if (!taken && !dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err)) break;
         s->plain_names = 0;
         status = dcpi_save_name_shard(s, err);
@@ -16703,33 +16902,37 @@ static dcp_status dcpi_done_take(dcpi_save *s, dcpi_part *part, int rank, uint8_
     if (rank > 0 && s->kind->layout != DCP_LAYOUT_SINGLE) s->report.bytes_written += (int64_t)dcpi_load64(body + 8);
     return DCP_OK;
 }
+/* DCP_PENDING on rank 0: dcpi_team_collect until it says something else. */
 static dcp_status dcpi_save_acknowledge(dcpi_save *s, dcp_status status, dcp_error *err) {
-    dcpi_team *t = &s->op.team;
-    dcpi_buffer message;
-    int r;
     dcpi_op_phase(&s->op, DCP_PHASE_GATHER, 0);
-    memset(&message, 0, sizeof message);
     if (!status) status = dcpi_op_check(&s->op, err);
     if (!status) status = dcpi_op_check_awake(&s->op, err);
     if (!status) {
-        dcpi_team_message_start(&message);
-        dcpi_done_make(s, &message);
-        t->is_promised = 1;
+        dcpi_team_message_start(&s->done);
+        dcpi_done_make(s, &s->done);
+        s->op.team.is_promised = 1;
     }
-    status = dcpi_team_up(&s->op, status, &message, err);
+    return dcpi_team_up_begin(&s->op, status, &s->done, err);
+}
+/* Rank 0: all have spoken. */
+static dcp_status dcpi_save_gathered(dcpi_save *s, dcp_status status, dcp_error *err) {
+    dcpi_team *t = &s->op.team;
+    int r;
     if (!status && t->rank == 0) {
-        if (message.failed) status = dcpi_no_memory(err, message.size);
+        if (s->done.failed) status = dcpi_no_memory(err, s->done.size);
         for (r = 0; r < t->world_size && !status; r++) {
-            status = dcpi_done_take(s, &s->parts[r], r, r ? t->peers[r].message : (uint8_t *)message.data, r ? t->peers[r].size : message.size, err);
+            status = dcpi_done_take(s, &s->parts[r], r, r ? t->peers[r].message : (uint8_t *)s->done.data, r ? t->peers[r].size : s->done.size, err);
             if (r) t->peers[r].message = NULL;
-            else memset(&message, 0, sizeof message);
+            else memset(&s->done, 0, sizeof s->done);
         }
     }
-    dcpi_buffer_free(&message);
+    dcpi_buffer_free(&s->done);
+    dcpi_op_phase(&s->op, DCP_PHASE_COMMIT, 0);
     return status;
 }
 
 /* ---- commit -------------------------------------------------------------------------------------------------------------------------- */
+static dcp_status dcpi_save_tell(dcpi_save *s, dcp_status status, dcp_error *err);
 static dcp_status dcpi_commit_run(void *save, dcp_error *err);
 static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_commit_document(dcpi_save *s, void **object, dcp_error *err);
@@ -16737,10 +16940,17 @@ static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err)
 
 static dcp_status dcpi_save_commit(dcpi_save *s, dcp_status status, dcp_error *err) {
     status = dcpi_save_acknowledge(s, status, err);
-    dcpi_op_phase(&s->op, DCP_PHASE_COMMIT, 0);
+    while (status == DCP_PENDING) status = dcpi_team_collect(&s->op, DCPI_TEAM_SLICE_MS, err);
+    status = dcpi_save_gathered(s, status, err);
     if (!status && s->op.team.rank == 0) status = dcpi_op_errand(&s->op, dcpi_commit_run, s, err);
+    status = dcpi_save_tell(s, status, err);
+    while (status == DCP_PENDING) status = dcpi_team_follow(&s->op, DCPI_TEAM_SLICE_MS, err);
+    return status;
+}
+/* Rank 0 tells the verdict; others: DCP_PENDING, and dcpi_team_follow until it says something else. */
+static dcp_status dcpi_save_tell(dcpi_save *s, dcp_status status, dcp_error *err) {
     dcpi_op_phase(&s->op, DCP_PHASE_FINISH, s->file_size);
-    return dcpi_team_down(&s->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
+    return dcpi_team_down_begin(&s->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
 }
 /* G1, G3: check, write, sync, rename, sync the directory; nothing else here. Before the rename a failure leaves what was there; from the
  * rename on nothing is taken back, and what cannot be known is DCP_E_UNKNOWN. */
@@ -16864,6 +17074,7 @@ static void dcpi_finish_take_back(dcpi_save *s) {
     dcp_error ignored;
     dcpi_op_note_time(&s->op);
     dcpi_storage_abort(s->place.storage, s->single_object);
+    if (s->region_object) (void)dcpi_storage_leave(s->place.storage, s->commit_key, s->region_object, &ignored);
     if (s->plain_names && s->op.longest_gap_ms > s->op.io.timeout_ms) return;
     dcpi_pool_take_back(s);
     if (!s->shard_key) return;
@@ -16902,6 +17113,684 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
     dcpi_pool_free(s);
     dcpi_place_close(&s->place);
     return verdict;
+}
+
+/* ================================================================================================================================
+ * >>async       A save in the background. It has no stages of its own: dcp_save_begin calls dcpi_save_start, as dcp_save does, copies the tensors,
+ * and leaves the rest to a thread or to whoever polls.
+ *
+ *   IDLE        nothing runs
+ *    |  dcp_save_begin: dcpi_save_start; dcpi_async_keep, dcpi_async_snapshot: the caller's memory is the caller's again
+ *    |
+ *    +--> BACKGROUND   one rank, or a thread-safe coordinator: one thread does it all, as dcp_save does
+ *    |         |           dcpi_save_write, dcpi_save_commit, dcpi_save_finish
+ *    |         +-------------------------------------------------------------------------------------> DONE    dcpi_async_step
+ *    |
+ *    +--> WRITING      a thread writes; poll shows life (dcpi_async_tick)                dcpi_save_write
+ *          |               dcpi_async_step: dcpi_save_acknowledge
+ *         GATHERING    rank 0 hears all the others                                       dcpi_team_collect
+ *          |   |           dcpi_async_step: dcpi_save_gathered
+ *          |  COMMITTING   rank 0 alone: a thread commits; poll shows life               dcpi_commit_run
+ *          |   |           dcpi_async_step: dcpi_save_tell
+ *         TELLING      the others hear rank 0's verdict; what it has said leaves the outbox      dcpi_team_follow, dcpi_team_flush
+ *          |               dcpi_async_step
+ *         FINISHING    a thread removes what has to go                                   dcpi_save_finish
+ *          |               dcpi_async_step
+ *         DONE         the verdict is known, and nobody has asked for it yet
+ *          |               dcpi_async_answer, in poll and wait; dcpi_async_forget, in begin and close, logs a failure
+ *         IDLE
+ *
+ * Between two arrows at most one thread works on the save, `is_running` tells, and until it has ended nothing of `save`, `status` and `err` is the
+ * program's thread's but for what dcpi_team_tick touches. dcpi_async_check holds all this against a saver.
+ * ============================================================================================================================== */
+typedef enum dcpi_async_state {
+    DCPI_ASYNC_IDLE, DCPI_ASYNC_BACKGROUND, DCPI_ASYNC_WRITING, DCPI_ASYNC_GATHERING, DCPI_ASYNC_COMMITTING, DCPI_ASYNC_TELLING,
+    DCPI_ASYNC_FINISHING, DCPI_ASYNC_DONE
+} dcpi_async_state;
+
+typedef struct dcpi_snapshot {                              /* memory for copies of the tensors of one device, or of the host */
+    const dcp_device *device;
+    uint8_t *memory; size_t size, used;
+    int is_of_device, is_pages;                         /* where it came from; neither: dcpi_alloc */
+} dcpi_snapshot;
+
+struct dcp_saver {
+    /* the program's thread */
+    dcp_saver_desc desc;
+    dcpi_async_state state;
+    dcpi_thread thread; int has_thread;
+    dcp_save_desc kept; dcpi_arena texts; dcp_signer signer;            /* of the caller's desc, what later phases need */
+    dcpi_snapshot *pools; size_t pool_count, pool_capacity;
+    dcp_progress_fn progress; void *progress_user; int64_t shown_ms;    /* the caller's */
+    dcp_coordinator *held;                              /* whose `settle` is ours */
+    int64_t polled_ms;
+    uint32_t begins;
+    dcp_save_report report;
+    /* whoever works: this thread, or the other one while it runs */
+    dcpi_save save;
+    dcp_status status; dcp_error err;                   /* of the stages so far, then the verdict */
+    dcp_save_report final;
+    /* under the lock */
+    dcpi_mutex lock; dcpi_cond changed;
+    int is_running;
+    int64_t taken; int is_released;                     /* bytes of the file whose tensors are read; the rest is the caller's no more */
+    dcp_progress latest; int has_latest;
+    /* any thread */
+    dcp_cancel cancel;
+};
+static void dcpi_async_drive(dcp_saver *saver, int wait_ms);
+
+/* What is wrong with a saver, NULL: nothing. */
+static const char *dcpi_async_check(dcp_saver *saver) {
+    const dcpi_async_state state = saver->state;
+    int is_running;
+    dcpi_mutex_lock(&saver->lock);
+    is_running = saver->is_running;
+    dcpi_mutex_unlock(&saver->lock);
+    if ((int)state < DCPI_ASYNC_IDLE || state > DCPI_ASYNC_DONE) return "its state is none";
+    if (is_running && !saver->has_thread) return "it works without a thread";
+    if (state == DCPI_ASYNC_IDLE || state == DCPI_ASYNC_DONE) {
+        if (saver->has_thread) return "a thread is left of a save that has ended";
+        if (saver->held) return "it holds a coordinator without a save";
+        if (saver->save.op.team.outbox) return "messages are left of a save that has ended";
+        return state == DCPI_ASYNC_DONE && saver->status == DCP_PENDING ? "it has ended without a verdict" : NULL;
+    }
+    if (state == DCPI_ASYNC_BACKGROUND) return saver->has_thread ? NULL : "it is left to a thread that is not there";
+    if (!saver->save.op.team.is_polled) return "it is driven by polls, and would wait in them";
+    if (state == DCPI_ASYNC_COMMITTING && saver->save.op.team.rank != 0) return "another rank than 0 commits";
+    if (!is_running && state != DCPI_ASYNC_GATHERING && state != DCPI_ASYNC_TELLING && saver->status == DCP_PENDING)
+        return "a stage has ended without a status";
+    return NULL;
+}
+static dcp_status dcpi_async_check_call(dcp_saver *saver, const char *call, dcp_error *err) {
+    const char *wrong;
+    if (!saver) return dcpi_fail(err, DCP_E_INVALID, "%s: saver is NULL", call);
+    wrong = dcpi_async_check(saver);
+    if (!wrong) return DCP_OK;
+    return dcpi_fail(err, DCP_E_INVALID, "%s: the saver is used by two threads at once, or was overwritten: %s", call, wrong);
+}
+
+/* ---- what the stages tell, on whichever thread they run -------------------------------------------------------------------------------- */
+static void dcpi_async_note(void *user, const dcp_progress *progress) {                 /* in place of the caller's progress */
+    dcp_saver *saver = (dcp_saver *)user;
+    dcpi_mutex_lock(&saver->lock);
+    saver->latest = *progress;
+    saver->has_latest = 1;
+    dcpi_mutex_unlock(&saver->lock);
+}
+static void dcpi_async_taken(void *user, int64_t filled_to) {
+    dcp_saver *saver = (dcp_saver *)user;
+    dcpi_mutex_lock(&saver->lock);
+    saver->taken = filled_to;
+    dcpi_cond_wake_all(&saver->changed);
+    dcpi_mutex_unlock(&saver->lock);
+}
+static int dcpi_async_again(void *user) {               /* whether everything can be read once more */
+    dcp_saver *saver = (dcp_saver *)user;
+    int may;
+    dcpi_mutex_lock(&saver->lock);
+    may = !saver->is_released;
+    if (may) saver->taken = 0;
+    dcpi_mutex_unlock(&saver->lock);
+    return may;
+}
+/* Program's thread: the caller's progress, at most ten times a second. */
+static void dcpi_async_show(dcp_saver *saver, int is_last) {
+    const int64_t now = dcpi_os_monotonic_ms();
+    dcp_progress progress;
+    int has;
+    if (!saver->progress || (!is_last && now - saver->shown_ms < 100)) return;
+    dcpi_mutex_lock(&saver->lock);
+    has = saver->has_latest;
+    progress = saver->latest;
+    saver->has_latest = 0;
+    dcpi_mutex_unlock(&saver->lock);
+    if (!has) return;
+    saver->shown_ms = now;
+    saver->progress(saver->progress_user, &progress);
+}
+
+/* ---- one stage at a time, in a thread ------------------------------------------------------------------------------------------------------ */
+static void dcpi_async_work(dcp_saver *saver) {
+    dcpi_save *s = &saver->save;
+    const dcpi_async_state state = saver->state;
+    if (state == DCPI_ASYNC_BACKGROUND || state == DCPI_ASYNC_WRITING) {
+        if (!saver->status) saver->status = dcpi_save_write(s, &saver->err);
+        dcpi_async_taken(saver, INT64_MAX);
+    }
+    if (state == DCPI_ASYNC_BACKGROUND) saver->status = dcpi_save_commit(s, saver->status, &saver->err);
+    if (state == DCPI_ASYNC_COMMITTING) saver->status = dcpi_commit_run(s, &saver->err);
+    if (state == DCPI_ASYNC_BACKGROUND || state == DCPI_ASYNC_FINISHING) saver->status = dcpi_save_finish(s, saver->status);
+}
+static void dcpi_async_main(void *argument) {
+    dcp_saver *saver = (dcp_saver *)argument;
+    dcpi_async_work(saver);
+    dcpi_mutex_lock(&saver->lock);
+    saver->is_running = 0;
+    dcpi_cond_wake_all(&saver->changed);
+    dcpi_mutex_unlock(&saver->lock);
+}
+/* Where there is no thread, the stage runs here and now; only what is all that is left to do is then left to polls. */
+static void dcpi_async_start(dcp_saver *saver, dcpi_async_state state) {
+    dcpi_op *op = &saver->save.op;
+    saver->state = state;
+    op->is_beside = state != DCPI_ASYNC_BACKGROUND;
+    op->team.is_polled = op->is_beside;
+    saver->is_running = 1;
+    saver->has_thread = DCPI_THREADS && dcpi_thread_start(&saver->thread, dcpi_async_main, saver) == 0;
+    if (saver->has_thread) return;
+    if (state == DCPI_ASYNC_BACKGROUND) saver->state = DCPI_ASYNC_WRITING;
+    op->is_beside = 0;
+    op->team.is_polled = 1;
+    dcpi_async_work(saver);
+    saver->is_running = 0;
+}
+/* Whether the thread works still; waits for its end for wait_ms at most. */
+static int dcpi_async_is_running(dcp_saver *saver, int wait_ms) {
+    int is_running;
+    dcpi_mutex_lock(&saver->lock);
+    if (saver->is_running && wait_ms > 0) dcpi_cond_wait_ms(&saver->changed, &saver->lock, wait_ms);
+    is_running = saver->is_running;
+    dcpi_mutex_unlock(&saver->lock);
+    if (is_running || !saver->has_thread) return is_running;
+    dcpi_thread_join(&saver->thread);
+    saver->has_thread = 0;
+    saver->save.op.is_beside = 0;
+    return 0;
+}
+
+/* ---- driven by polls ----------------------------------------------------------------------------------------------------------------------- */
+/* The clock of silence runs while somebody looks at it: of a pause between two polls an eighth of the timeout counts. */
+static void dcpi_async_look(dcp_saver *saver) {
+    dcpi_op *op = &saver->save.op;
+    const int64_t now = dcpi_os_monotonic_ms(), gap = now - saver->polled_ms, counts = op->io.timeout_ms / 8;
+    int r;
+    saver->polled_ms = now;
+    for (r = 0; r < op->team.peer_count && gap > counts; r++) op->team.peers[r].heard_ms += gap - counts;
+    op->longest_gap_ms = dcpi_max(op->longest_gap_ms, gap);
+    op->checked_ms = now;
+    dcpi_flag_set(&op->looked_ms, (int)(now - op->started_ms));
+}
+/* While a thread works. What has ended the save elsewhere stays in the team: writing goes no further then; a commit is not disturbed. */
+static void dcpi_async_tick(dcp_saver *saver) {
+    dcp_error ignored;
+    dcpi_async_look(saver);
+    if (dcpi_team_tick(&saver->save.op, &ignored) && saver->state == DCPI_ASYNC_WRITING) dcpi_flag_set(&saver->save.op.is_hopeless, 1);
+}
+/* Writing that was stopped in that way has failed for the reason that the team knows. */
+static void dcpi_async_blame(dcp_saver *saver) {
+    const dcpi_team *t = &saver->save.op.team;
+    const int is_hopeless = dcpi_flag_get(&saver->save.op.is_hopeless);
+    dcpi_flag_set(&saver->save.op.is_hopeless, 0);
+    if (is_hopeless && saver->status == DCP_E_CANCELLED && t->failure.status) saver->status = dcpi_team_failure(t, &saver->err);
+}
+static void dcpi_async_end(dcp_saver *saver) {
+    if (saver->held) saver->held->settle = NULL;
+    saver->held = NULL;
+    if (!saver->status) (void)dcpi_succeed(&saver->err);
+    saver->report = saver->final;
+    dcpi_arena_free(&saver->texts);
+    saver->state = DCPI_ASYNC_DONE;
+}
+/* Collects or follows, twice: what the first step takes in, the second sees. */
+static int dcpi_async_is_heard(dcp_saver *saver, dcp_status (*step)(dcpi_op *op, int wait_ms, dcp_error *err), int wait_ms) {
+    int i;
+    dcpi_async_look(saver);
+    for (i = 0; i < 2 && saver->status == DCP_PENDING; i++) saver->status = step(&saver->save.op, i ? 0 : wait_ms, &saver->err);
+    return saver->status != DCP_PENDING;
+}
+/* One arrow of the diagram, if its time has come. */
+static void dcpi_async_step(dcp_saver *saver, int wait_ms) {
+    dcpi_save *s = &saver->save;
+    if (dcpi_async_is_running(saver, wait_ms)) {
+        if (saver->state == DCPI_ASYNC_WRITING || saver->state == DCPI_ASYNC_COMMITTING) dcpi_async_tick(saver);
+        return;
+    }
+    switch (saver->state) {
+        case DCPI_ASYNC_WRITING:
+            dcpi_async_tick(saver);
+            dcpi_async_blame(saver);
+            saver->status = dcpi_save_acknowledge(s, saver->status, &saver->err);
+            saver->state = DCPI_ASYNC_GATHERING;
+            break;
+        case DCPI_ASYNC_GATHERING:
+            if (!dcpi_async_is_heard(saver, dcpi_team_collect, wait_ms)) break;
+            saver->status = dcpi_save_gathered(s, saver->status, &saver->err);
+            if (!saver->status && s->op.team.rank == 0) { dcpi_async_start(saver, DCPI_ASYNC_COMMITTING); break; }
+            saver->status = dcpi_save_tell(s, saver->status, &saver->err);
+            saver->state = DCPI_ASYNC_TELLING;
+            break;
+        case DCPI_ASYNC_COMMITTING:
+            dcpi_async_tick(saver);
+            saver->status = dcpi_save_tell(s, saver->status, &saver->err);
+            saver->state = DCPI_ASYNC_TELLING;
+            break;
+        case DCPI_ASYNC_TELLING:
+            if (!dcpi_async_is_heard(saver, dcpi_team_follow, wait_ms)) break;
+            if (s->op.team.outbox && s->op.team.rank == 0) dcpi_team_flush(&s->op);
+            if (s->op.team.outbox && s->op.team.rank == 0) break;
+            dcpi_async_start(saver, DCPI_ASYNC_FINISHING);
+            break;
+        case DCPI_ASYNC_BACKGROUND:
+        case DCPI_ASYNC_FINISHING: dcpi_async_end(saver); break;
+        case DCPI_ASYNC_IDLE:
+        case DCPI_ASYNC_DONE: break;
+    }
+}
+static void dcpi_async_drive(dcp_saver *saver, int wait_ms) {
+    dcpi_async_state before;
+    do {
+        before = saver->state;
+        dcpi_async_step(saver, wait_ms);
+        wait_ms = 0;
+    } while (saver->state != before);
+}
+static int dcpi_async_is_busy(const dcp_saver *saver) { return saver->state != DCPI_ASYNC_IDLE && saver->state != DCPI_ASYNC_DONE; }
+/* Until the save has ended, or timeout_ms is over (negative: never). */
+static void dcpi_async_await(dcp_saver *saver, int timeout_ms) {
+    const int64_t began = dcpi_os_monotonic_ms();
+    int left = timeout_ms < 0 ? DCPI_TEAM_SLICE_MS : timeout_ms;
+    while (dcpi_async_is_busy(saver)) {
+        dcpi_async_drive(saver, (int)dcpi_min(left, DCPI_TEAM_SLICE_MS));
+        dcpi_async_show(saver, 0);
+        if (timeout_ms >= 0) left = (int)dcpi_max(0, timeout_ms - (dcpi_os_monotonic_ms() - began));
+        if (left == 0) return;
+    }
+}
+static void dcpi_async_settle(void *saver) { dcpi_async_await((dcp_saver *)saver, -1); }        /* for dcpi_team_begin */
+
+static dcp_status dcpi_async_answer(dcp_saver *saver, dcp_error *err) {
+    dcpi_async_show(saver, saver->state == DCPI_ASYNC_DONE);
+    (void)dcpi_succeed(err);
+    if (saver->state == DCPI_ASYNC_IDLE) return DCP_OK;
+    if (saver->state != DCPI_ASYNC_DONE) {
+        if (err) err->status = DCP_PENDING;
+        return DCP_PENDING;
+    }
+    saver->state = DCPI_ASYNC_IDLE;
+    if (err) *err = saver->err;
+    return saver->status;
+}
+/* A verdict that nobody has asked for. */
+static void dcpi_async_forget(dcp_saver *saver) {
+    if (saver->state != DCPI_ASYNC_DONE) return;
+    dcpi_async_show(saver, 1);
+    if (saver->status)
+        dcpi_op_log(&saver->save.op, DCP_LOG_ERROR, "a save in the background failed, and nobody asked: %s", saver->err.message);
+    saver->state = DCPI_ASYNC_IDLE;
+}
+
+/* ---- begin: what is kept of the desc -------------------------------------------------------------------------------------------------------- */
+/* A copy of *text, if there is one, in its place. 0: no memory. */
+static int dcpi_async_keep_text(dcp_saver *saver, const char **text) {
+    if (!*text) return 1;
+    *text = dcpi_arena_text(&saver->texts, *text, strlen(*text), &saver->err);
+    return *text != NULL;
+}
+static void *dcpi_async_keep_bytes(dcp_saver *saver, const void *bytes, size_t count, size_t size) {     /* NULL: no memory */
+    void *copy;
+    if (count > SIZE_MAX / size) { (void)dcpi_no_memory(&saver->err, SIZE_MAX); return NULL; }
+    copy = dcpi_arena_alloc(&saver->texts, count ? count * size : 1, &saver->err);
+    if (copy && count) memcpy(copy, bytes, count * size);
+    return copy;
+}
+static int dcpi_async_keep_model(dcp_saver *saver) {
+    dcp_save_desc *d = &saver->kept;
+    dcp_training *training = d->training ? (dcp_training *)dcpi_async_keep_bytes(saver, d->training, 1, sizeof *training) : NULL;
+    dcp_sharding *sharding = d->sharding ? (dcp_sharding *)dcpi_async_keep_bytes(saver, d->sharding, 1, sizeof *sharding) : NULL;
+    if ((d->training && !training) || (d->sharding && !sharding)) return 0;
+    d->training = training;
+    d->sharding = sharding;
+    if (training && (!dcpi_async_keep_text(saver, &training->optimizer_type) || !dcpi_async_keep_text(saver, &training->optimizer_state) ||
+                     !dcpi_async_keep_text(saver, &training->extra))) return 0;
+    return !sharding || (dcpi_async_keep_text(saver, &sharding->strategy) && dcpi_async_keep_text(saver, &sharding->precision) &&
+                         dcpi_async_keep_text(saver, &sharding->info) && dcpi_async_keep_text(saver, &sharding->extra));
+}
+static int dcpi_async_keep_lists(dcp_saver *saver) {
+    dcp_save_desc *d = &saver->kept;
+    dcp_field *fields = (dcp_field *)dcpi_async_keep_bytes(saver, d->fields, d->field_count, sizeof *fields);
+    dcp_tier *tiers = (dcp_tier *)dcpi_async_keep_bytes(saver, d->tiers, d->tiers ? d->tier_count : 0, sizeof *tiers);
+    dcp_router_seed *seeds = (dcp_router_seed *)dcpi_async_keep_bytes(saver, d->router_seeds, d->router_seeds ? d->router_seed_count : 0, sizeof *seeds);
+    size_t i;
+    if (!fields || !tiers || !seeds) return 0;
+    for (i = 0; i < d->field_count; i++)
+        if (!dcpi_async_keep_text(saver, &fields[i].key) || !dcpi_async_keep_text(saver, &fields[i].value)) return 0;
+    for (i = 0; d->tiers && i < d->tier_count; i++)
+        if (!dcpi_async_keep_text(saver, &tiers[i].name) || !dcpi_async_keep_text(saver, &tiers[i].size_budget) ||
+            !dcpi_async_keep_text(saver, &tiers[i].placement_policy)) return 0;
+    d->fields = fields;
+    if (d->tiers) d->tiers = tiers;
+    if (d->router_seeds) d->router_seeds = seeds;
+    return 1;
+}
+/* All tensors: later phases look at those that this rank writes; a layout may look at the others. */
+static int dcpi_async_keep_tensors(dcp_saver *saver) {
+    dcpi_save *s = &saver->save;
+    const dcp_tensor *before = s->desc->tensors;
+    dcp_tensor *tensors = (dcp_tensor *)dcpi_async_keep_bytes(saver, before, s->desc->tensor_count, sizeof *tensors);
+    size_t i;
+    if (!tensors) return 0;
+    for (i = 0; i < s->desc->tensor_count; i++)
+        if (!dcpi_async_keep_text(saver, &tensors[i].name) || !dcpi_async_keep_text(saver, &tensors[i].tier)) return 0;
+    for (i = 0; i < s->placed_count; i++) s->placed[i].tensor = tensors + (s->placed[i].tensor - before);
+    saver->kept.tensors = tensors;
+    return 1;
+}
+/* From here on s->desc is ours. Without memory for that the save has failed, and nothing of the caller's is looked at again. */
+static dcp_status dcpi_async_keep(dcp_saver *saver) {
+    dcpi_save *s = &saver->save;
+    dcp_save_desc *d = &saver->kept;
+    int is_kept;
+    *d = *s->desc;
+    if (d->signer) saver->signer = *d->signer;
+    if (d->signer) d->signer = &saver->signer;
+    is_kept = dcpi_async_keep_text(saver, &d->path) && dcpi_async_keep_text(saver, &d->model_id) && dcpi_async_keep_model(saver) &&
+              dcpi_async_keep_lists(saver) && dcpi_async_keep_tensors(saver);
+    if (is_kept && d->signer)
+        is_kept = dcpi_async_keep_text(saver, &saver->signer.algorithm) && dcpi_async_keep_text(saver, &saver->signer.key_id);
+    d->report = &saver->final;
+    s->desc = d;
+    s->op.io.progress = d->io.progress ? dcpi_async_note : NULL;
+    s->op.io.progress_user = saver;
+    saver->progress = d->io.progress;
+    saver->progress_user = d->io.progress_user;
+    return is_kept ? DCP_OK : DCP_E_MEMORY;
+}
+
+/* ---- begin: the copy -------------------------------------------------------------------------------------------------------------------------- */
+static void dcpi_snapshot_free(dcpi_snapshot *pool) {
+    if (pool->is_of_device) pool->device->free_host(pool->device->context, pool->memory);
+    else if (pool->is_pages) dcpi_os_pages_free(pool->memory, pool->size);
+    else dcpi_free(pool->memory);
+    pool->memory = NULL;
+    pool->size = 0;
+}
+/* Room for `used` bytes; what there was before is as good as gone. */
+static dcp_status dcpi_snapshot_grow(dcpi_snapshot *pool, dcp_error *err) {
+    void *memory = NULL;
+    if (pool->used <= pool->size) return DCP_OK;
+    dcpi_snapshot_free(pool);
+    pool->is_of_device = pool->device && pool->device->allocate_host && pool->device->free_host;
+    if (pool->is_of_device && pool->device->allocate_host(pool->device->context, pool->used, &memory, err)) memory = NULL;
+    pool->is_of_device = memory != NULL;
+    if (!memory) memory = dcpi_os_pages(pool->used);
+    pool->is_pages = memory && !pool->is_of_device;
+    if (!memory) memory = dcpi_alloc(pool->used, err);
+    pool->memory = (uint8_t *)memory;
+    pool->size = memory ? pool->used : 0;
+    return memory ? DCP_OK : DCP_E_MEMORY;
+}
+static dcpi_snapshot *dcpi_async_pool(dcp_saver *saver, const dcp_device *device) {         /* NULL: no memory */
+    void *pools = saver->pools;
+    size_t i;
+    for (i = 0; i < saver->pool_count; i++) if (saver->pools[i].device == device) return &saver->pools[i];
+    if (!dcpi_grow(&pools, &saver->pool_capacity, saver->pool_count + 1, sizeof *saver->pools, NULL)) return NULL;
+    saver->pools = (dcpi_snapshot *)pools;
+    memset(&saver->pools[saver->pool_count], 0, sizeof *saver->pools);
+    saver->pools[saver->pool_count].device = device;
+    return &saver->pools[saver->pool_count++];
+}
+/* Each of placed[from..] has its room in a pool: the last tensors of the file that fit the budget. 0: no memory, so none of them is kept. */
+static int dcpi_async_make_room(dcp_saver *saver, size_t from) {
+    const dcpi_save *s = &saver->save;
+    size_t i;
+    for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
+    for (i = from; i < s->placed_count; i++) {
+        dcpi_snapshot *pool = dcpi_async_pool(saver, s->placed[i].tensor->device);
+        if (!pool || (uint64_t)s->placed[i].size > SIZE_MAX - 63 - pool->used) return 0;
+        pool->used += ((size_t)s->placed[i].size + 63) & ~(size_t)63;
+    }
+    for (i = 0; i < saver->pool_count; i++) if (dcpi_snapshot_grow(&saver->pools[i], NULL)) return 0;
+    for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
+    return 1;
+}
+static size_t dcpi_async_first_kept(const dcp_saver *saver) {
+    const dcpi_save *s = &saver->save;
+    uint64_t left = saver->desc.snapshot_budget ? saver->desc.snapshot_budget : UINT64_MAX;
+    size_t i = s->placed_count;
+    for (; i > 0 && (uint64_t)s->placed[i - 1].size <= left; i--) left -= (uint64_t)s->placed[i - 1].size;
+    return i;
+}
+/* Host: packed row-major, in chunks between which cancel and deadline are looked at. Device: only begun; *ticket is to be waited for. */
+static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor, uint8_t *to, int64_t size, uint64_t *ticket) {
+    dcpi_op *op = &saver->save.op;
+    int64_t at, n;
+    dcp_status status = dcpi_op_check(op, &saver->err);
+    if (status || size == 0) return status;
+    if (tensor->device) {
+        status = tensor->device->copy_out(tensor->device->context, to, tensor, 0, (size_t)size, ticket, &saver->err);
+        return status ? dcpi_storage_result(status, "copy from its device the tensor", tensor->name, &saver->err) : DCP_OK;
+    }
+    for (at = 0; at < size && !status; at += n) {
+        n = dcpi_min(size - at, DCPI_CHUNK);
+        status = dcpi_tensor_fetch(NULL, 0, tensor, at, to + at, (size_t)n, &saver->err);
+        dcpi_swap_bytes(to + at, n, dcpi_dtype_width(tensor->dtype));   /* a copy of memory, not of the file */
+        if (!status) status = dcpi_op_check(op, &saver->err);
+    }
+    return status;
+}
+/* placed[from..]: copied, and each tensor of ours made one of plain host memory. Every ticket is waited for, whatever fails. */
+static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from) {
+    dcpi_save *s = &saver->save;
+    const size_t count = s->placed_count - from;
+    uint64_t *tickets = (uint64_t *)dcpi_alloc_array(count, sizeof *tickets, &saver->err);
+    dcp_status status = tickets ? DCP_OK : DCP_E_MEMORY;
+    size_t i, begun;
+    for (begun = 0; begun < count && !status; begun++) {
+        const dcpi_placed *p = &s->placed[from + begun];
+        dcpi_snapshot *pool = dcpi_async_pool(saver, p->tensor->device);
+        status = dcpi_async_copy_one(saver, p->tensor, pool->memory + pool->used, p->size, &tickets[begun]);
+        if (status) break;
+        pool->used += ((size_t)p->size + 63) & ~(size_t)63;
+    }
+    for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
+    for (i = 0; i < begun; i++) {
+        const dcpi_placed *p = &s->placed[from + i];
+        const dcp_device *device = p->tensor->device;
+        dcpi_snapshot *pool = dcpi_async_pool(saver, device);
+        dcp_tensor *tensor = (dcp_tensor *)(uintptr_t)p->tensor;        /* of saver->kept */
+        dcp_error error;
+        dcp_status waited = device && p->size > 0 ? device->wait(device->context, tickets[i], &error) : DCP_OK;
+        if (waited) waited = dcpi_storage_result(waited, "copy from its device the tensor", tensor->name, &error);
+        if (waited && !status) saver->err = error;
+        if (!status) status = waited;
+        tensor->data = pool->memory + pool->used;
+        tensor->device = NULL;
+        memset(tensor->stride, 0, sizeof tensor->stride);
+        pool->used += ((size_t)p->size + 63) & ~(size_t)63;
+    }
+    dcpi_free(tickets);
+    return status;
+}
+/* Copies what fits; *must_take: where in the file the tensors end that are the caller's still. */
+static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
+    dcpi_save *s = &saver->save;
+    size_t from = dcpi_async_first_kept(saver), i;
+    if (!dcpi_async_make_room(saver, from)) {
+        dcpi_op_log(&s->op, DCP_LOG_WARNING, "no memory for a copy of the tensors: begin waits until they are written");
+        from = s->placed_count;
+    }
+    *must_take = 0;
+    for (i = 0; i < from; i++) {
+        s->report.bytes_in_begin += s->placed[i].size;
+        if (s->placed[i].size > 0) *must_take = s->data_offset + s->placed[i].offset + s->placed[i].size;
+    }
+    if (from > 0 && dcpi_save_is_manifest(s)) *must_take = INT64_MAX;       /* read twice: hashed, and then perhaps written */
+    if (*must_take > 0) s->plain_names = 0;             /* a plain name that is taken meanwhile would have to be written again */
+    return dcpi_async_copy(saver, from);
+}
+/* Returns when the rest of the caller's memory has been read, or is not needed any more. */
+static void dcpi_async_await_taken(dcp_saver *saver, int64_t must_take) {
+    int is_there;
+    do {
+        dcpi_mutex_lock(&saver->lock);
+        if (saver->is_running && saver->taken < must_take) dcpi_cond_wait_ms(&saver->changed, &saver->lock, DCPI_TEAM_SLICE_MS);
+        is_there = !saver->is_running || saver->taken >= must_take;
+        if (is_there && must_take > 0) saver->is_released = 1;
+        dcpi_mutex_unlock(&saver->lock);
+        if (is_there) break;
+        if (saver->state == DCPI_ASYNC_WRITING) dcpi_async_tick(saver);
+        dcpi_async_show(saver, 0);
+    } while (!is_there);
+}
+
+/* ---- begin ------------------------------------------------------------------------------------------------------------------------------------ */
+/* Refusing is rank 0's word, so that it is the same on all ranks: one byte, and which begin it is about. */
+static dcp_status dcpi_async_tell_busy(dcp_coordinator *c, uint32_t number, int is_busy, int timeout_ms, dcp_error *err) {
+    uint8_t word[8];
+    int r;
+    dcp_status status = DCP_OK;
+    dcpi_store32(word, number);
+    dcpi_store32(word + 4, (uint32_t)is_busy);
+    for (r = 1; r < c->world_size && !status; r++) status = dcpi_coord_send(c, r, DCPI_TAG_SAVER, word, sizeof word, timeout_ms, err);
+    return status;
+}
+static dcp_status dcpi_async_hear_busy(dcp_saver *saver, dcp_coordinator *c, int *is_busy, int timeout_ms, dcp_error *err) {
+    const int64_t until = dcpi_os_monotonic_ms() + (int64_t)timeout_ms * 23 / 20;
+    dcp_status status = DCP_PENDING;
+    void *word = NULL;
+    size_t size = 0;
+    int from = 0;
+    while (status == DCP_PENDING && dcpi_os_monotonic_ms() < until) {
+        dcpi_async_drive(saver, 0);
+        status = dcpi_coord_receive(c, &from, DCPI_TAG_SAVER, &word, &size, DCPI_TEAM_SLICE_MS, err);
+    }
+    if (status == DCP_PENDING) return dcpi_fail(err, DCP_E_TIMEOUT, "rank 0 has not called dcp_save_begin within %d ms", timeout_ms);
+    if (status) return status;
+    *is_busy = size == 8 && dcpi_load32((uint8_t *)word + 4) != 0;
+    if (size != 8 || dcpi_load32((uint8_t *)word) != saver->begins)
+        status = dcpi_fail(err, DCP_E_MISMATCH, "ranks 0 and %d are in different calls of dcp_save_begin", c->rank);
+    dcpi_free(word);
+    return status;
+}
+/* The save before this one: waited for, or in the way (DCP_PENDING). */
+static dcp_status dcpi_async_free(dcp_saver *saver, const dcp_io *io, dcp_error *err) {
+    dcp_coordinator *c = io->coordinator;
+    const int timeout_ms = io->timeout_ms > 0 ? io->timeout_ms : DCPI_COORD_TIMEOUT;
+    int is_busy;
+    dcp_status status = DCP_OK;
+    saver->begins++;
+    dcpi_async_drive(saver, 0);
+    is_busy = dcpi_async_is_busy(saver);
+    if (saver->desc.when_busy == DCP_BUSY_REFUSE && c && c->world_size > 1 && !dcpi_coord_check(c, err)) {
+        if (c->rank == 0) status = dcpi_async_tell_busy(c, saver->begins, is_busy, timeout_ms, err);
+        else status = dcpi_async_hear_busy(saver, c, &is_busy, timeout_ms, err);
+    }
+    if (status) return status;
+    if (is_busy && saver->desc.when_busy == DCP_BUSY_REFUSE) return DCP_PENDING;
+    dcpi_async_await(saver, -1);                        /* refusing: rank 0 knows the verdict, so it is on its way */
+    dcpi_async_forget(saver);
+    return DCP_OK;
+}
+static void dcpi_async_prepare(dcp_saver *saver, const dcp_save_desc *desc) {
+    dcpi_save *s = &saver->save;
+    memset(s, 0, sizeof *s);
+    (void)dcpi_succeed(&saver->err);
+    dcpi_flag_set(&saver->cancel.requested, 0);
+    saver->taken = 0;
+    saver->is_released = saver->has_latest = 0;
+    saver->shown_ms = dcpi_os_monotonic_ms() - 1000;
+    s->desc = desc;
+    s->cancel_too = &saver->cancel;
+    s->taken = dcpi_async_taken;
+    s->again = dcpi_async_again;
+    s->watcher = saver;
+}
+/* Whether one thread can do all the rest, or the ranks' messages must be left to polls. */
+static int dcpi_async_can_leave(const dcpi_save *s) { return s->op.team.world_size == 1 || s->op.team.coordinator->thread_safe; }
+
+static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
+    dcpi_save *s = &saver->save;
+    dcp_coordinator *c = s->op.team.coordinator;
+    const int writes_now = !saver->status && !dcpi_async_can_leave(s) && dcpi_save_relays(s);
+    int64_t must_take = INT64_MAX;
+    int must_tell;
+    if (!saver->status) saver->status = dcpi_async_keep(saver);
+    else (void)dcpi_async_keep(saver);
+    if (!saver->status && DCPI_THREADS && !writes_now) saver->status = dcpi_async_snapshot(saver, &must_take);
+    else s->report.bytes_in_begin = s->file_size;
+    saver->report = s->report;
+    if (report) *report = s->report;
+    if (c) { c->settle = dcpi_async_settle; c->saver = saver; saver->held = c; }
+    if (!saver->status && writes_now) saver->status = dcpi_save_write(s, &saver->err);
+    must_tell = writes_now && saver->status && s->op.team.rank == 0;
+    saver->polled_ms = dcpi_os_monotonic_ms();
+    if (dcpi_async_can_leave(s)) dcpi_async_start(saver, DCPI_ASYNC_BACKGROUND);
+    else if (!saver->status && !writes_now) dcpi_async_start(saver, DCPI_ASYNC_WRITING);
+    else { s->op.team.is_polled = 1; saver->state = DCPI_ASYNC_WRITING; }
+    if (saver->state == DCPI_ASYNC_BACKGROUND || saver->has_thread) dcpi_async_await_taken(saver, must_take == INT64_MAX ? 0 : must_take);
+    if (saver->state != DCPI_ASYNC_BACKGROUND) dcpi_async_drive(saver, 0);
+    /* rank 0, failed: ranks that send it their bytes wait in begin to hear it, and hear it soon */
+    while (must_tell && saver->state == DCPI_ASYNC_GATHERING) dcpi_async_drive(saver, DCPI_TEAM_SLICE_MS);
+}
+DCPDEF dcp_status dcp_save_begin(dcp_saver *saver, const dcp_save_desc *desc, dcp_error *err) {
+    dcpi_save *s;
+    dcp_status status = dcpi_async_check_call(saver, "dcp_save_begin", err);
+    if (status) return status;
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_save_begin: desc is NULL");
+    status = dcpi_async_free(saver, &desc->io, err);
+    if (status) return status;
+    s = &saver->save;
+    dcpi_async_prepare(saver, desc);
+    saver->status = dcpi_save_start(s, &saver->err);
+    if (!saver->status || (s->op.team.world_size > 1 && !s->op.team.is_over)) {         /* a failure that the others do not know yet is poll's */
+        dcpi_async_go(saver, desc->report);
+        return dcpi_succeed(err);
+    }
+    saver->status = dcpi_save_commit(s, saver->status, &saver->err);
+    saver->status = dcpi_save_finish(s, saver->status);
+    saver->report = s->report;
+    if (err) *err = saver->err;
+    return saver->status;
+}
+
+/* ---- the other calls ------------------------------------------------------------------------------------------------------------------------- */
+DCPDEF dcp_status dcp_saver_open(const dcp_saver_desc *desc, dcp_saver **out, dcp_error *err) {
+    dcp_saver *saver;
+    if (!out) return dcpi_fail(err, DCP_E_INVALID, "dcp_saver_open: out is NULL");
+    *out = NULL;
+    if (desc && ((int)desc->when_busy < DCP_BUSY_WAIT || desc->when_busy > DCP_BUSY_REFUSE))
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_saver_open: when_busy %d is none", (int)desc->when_busy);
+    saver = (dcp_saver *)dcpi_alloc_array(1, sizeof *saver, err);
+    if (!saver) return DCP_E_MEMORY;
+    if (desc) saver->desc = *desc;
+    if (dcpi_mutex_init(&saver->lock)) { dcpi_free(saver); return dcpi_no_memory(err, sizeof saver->lock); }
+    if (dcpi_cond_init(&saver->changed)) {
+        dcpi_mutex_destroy(&saver->lock);
+        dcpi_free(saver);
+        return dcpi_no_memory(err, sizeof saver->changed);
+    }
+    *out = saver;
+    return dcpi_succeed(err);
+}
+DCPDEF dcp_status dcp_save_poll(dcp_saver *saver, dcp_error *err) {
+    dcp_status status = dcpi_async_check_call(saver, "dcp_save_poll", err);
+    if (status) return status;
+    dcpi_async_drive(saver, 0);
+    return dcpi_async_answer(saver, err);
+}
+DCPDEF dcp_status dcp_save_wait(dcp_saver *saver, int timeout_ms, dcp_error *err) {
+    dcp_status status = dcpi_async_check_call(saver, "dcp_save_wait", err);
+    if (status) return status;
+    dcpi_async_await(saver, timeout_ms);
+    return dcpi_async_answer(saver, err);
+}
+DCPDEF void dcp_save_cancel(dcp_saver *saver) {
+    if (saver) dcp_cancel_request(&saver->cancel);
+}
+DCPDEF const dcp_save_report *dcp_report_of(const dcp_saver *saver) { return saver ? &saver->report : NULL; }
+
+DCPDEF void dcp_saver_close(dcp_saver *saver) {
+    size_t i;
+    if (!saver) return;
+    dcpi_async_await(saver, -1);
+    dcpi_async_forget(saver);
+    for (i = 0; i < saver->pool_count; i++) dcpi_snapshot_free(&saver->pools[i]);
+    dcpi_free(saver->pools);
+    dcpi_arena_free(&saver->texts);
+    dcpi_cond_destroy(&saver->changed);
+    dcpi_mutex_destroy(&saver->lock);
+    dcpi_free(saver);
 }
 
 /* ================================================================================================================================

@@ -23,9 +23,10 @@
  *   - It has a communicator of its own, a duplicate of yours, on which errors return. Yours stays usable whatever happens.
  *   - Point-to-point messages only, never blocking: tested against a monotonic clock, with sleeps of up to 1 ms between tests. No collective
  *     after MPI_Comm_dup but MPI_Comm_free. So a rank that has died or stopped is a DCP_E_TIMEOUT in time, not a hang.
- *   - What cannot be completed in time stays alive with its buffer, and is completed or forgotten when the coordinator is closed.
- *   - Works with MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED (calls come from the thread that calls dcp.h); thread_safe is set with
- *     MPI_THREAD_MULTIPLE, which a save in the background needs.
+ *   - What cannot be completed in time stays alive with its buffer, and is completed or forgotten when the coordinator is closed. A send with
+ *     timeout 0 (from dcp_save_poll) never waits: MPI gets all of it, and its buffer is freed by a later call.
+ *   - Works with MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED (calls come from the thread that calls dcp.h; a save in the background goes on in
+ *     dcp_save_poll); thread_safe is set with MPI_THREAD_MULTIPLE (a save in the background goes on by itself).
  *   - A broken coordinator, or one with messages that were never received, is closed without MPI_Comm_free, which is collective and could
  *     wait for a dead rank: its communicator is lost until the job ends. MPI_Finalize may then wait for that rank too; MPI_Abort doesn't.
  *   - A message is cut into MPI messages of DCP_MPI_CHUNK bytes (4 MiB; the same on all ranks) and copied by chunks: a send holds two.
@@ -197,15 +198,21 @@ static dcpi_mpi_in *dcpi_mpi_take_in(dcpi_mpi *m, int from, int tag) {
 }
 /* Frees what has been sent at last. 0: something is still under way. */
 static int dcpi_mpi_reap(dcpi_mpi *m) {
-    dcpi_mpi_out **link = &m->out;
-    while (*link) {
-        dcpi_mpi_out *out = *link;
-        int done = 0;
-        if (MPI_Test(&out->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) { link = &out->next; continue; }
-        *link = out->next;
-        DCP_FREE(out);
+    dcpi_mpi_out *list, *out;
+    int done, is_empty = 1;
+    dcpi_mpi_lock(m);
+    list = m->out;
+    m->out = NULL;
+    dcpi_mpi_unlock(m);
+    while ((out = list) != NULL) {
+        list = out->next;
+        done = 0;
+        if (MPI_Test(&out->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) {
+            dcpi_mpi_keep_out(m, out);
+            is_empty = 0;
+        } else DCP_FREE(out);
     }
-    return m->out == NULL;
+    return is_empty;
 }
 
 /* ---- send */
@@ -250,12 +257,30 @@ static dcp_status dcpi_mpi_send_chunks(dcpi_mpi *m, int to, int tag, const char 
     } while (chunk == (size_t)DCP_MPI_CHUNK);           /* a whole last chunk is followed by an empty one */
     return dcpi_mpi_end_chunk(m, to, before, wait, err);
 }
+/* All chunks at once, without waiting: MPI takes them, and a later call frees them. */
+static dcp_status dcpi_mpi_post(dcpi_mpi *m, int to, int tag, const char *data, size_t size, dcp_error *err) {
+    size_t at = 0, chunk;
+    do {
+        dcpi_mpi_out *out;
+        dcp_status status;
+        chunk = size - at < (size_t)DCP_MPI_CHUNK ? size - at : (size_t)DCP_MPI_CHUNK;
+        status = dcpi_mpi_begin_chunk(m, to, tag, data + at, chunk, &out, err);
+        /* its first chunks are under way: without memory for the others this coordinator is at its end */
+        if (status == DCP_E_MEMORY && at > 0) status = dcpi_mpi_fail(err, DCP_E_COMM, to, "no memory for the rest of a message to rank %d", to);
+        if (status) return status;
+        dcpi_mpi_keep_out(m, out);
+        at += chunk;
+    } while (chunk == (size_t)DCP_MPI_CHUNK);
+    (void)dcpi_mpi_reap(m);
+    return DCP_OK;
+}
 static dcp_status dcpi_mpi_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
     dcpi_mpi *m = (dcpi_mpi *)context;
     dcpi_mpi_wait wait = dcpi_mpi_wait_begin(timeout_ms);
     dcp_status status;
     if (tag > m->most_tag) return dcpi_mpi_fail(err, DCP_E_INVALID, to, "tag %d is beyond this MPI's greatest, %d", tag, m->most_tag);
-    status = dcpi_mpi_send_chunks(m, to, tag, size ? (const char *)data : "", size, &wait, err);
+    if (timeout_ms <= 0) status = dcpi_mpi_post(m, to, tag, size ? (const char *)data : "", size, err);
+    else status = dcpi_mpi_send_chunks(m, to, tag, size ? (const char *)data : "", size, &wait, err);
     if (status) dcpi_mpi_set_failed(m);
     return status;
 }

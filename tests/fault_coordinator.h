@@ -16,6 +16,7 @@ typedef struct fault_plan {
     int drop_at;                        /* this send does so (1: the first) */
     int fail_percent, fail_at;          /* of all calls: so many, and this one (1: the first), fail with `failure` */
     dcp_status failure;                 /* 0: DCP_E_COMM */
+    int reluctant_percent;              /* of sends that may not wait: so many are DCP_PENDING */
     int only_tag;                       /* 0: any */
     int calls, sends, delayed, dropped, failed;             /* what happened */
     int after_failure;                  /* calls after one that failed */
@@ -55,6 +56,13 @@ static dcp_status fault_send(void *context, int to, int tag, const void *data, s
     const int what = fault_choose(f, tag, 1);
     if (what == FAULT_FAIL) return fault_fail(f, err);
     if (what == FAULT_DROP) return DCP_OK;
+    if (timeout_ms == 0 && f->plan->reluctant_percent > 0) {
+        int refuses;
+        dcpi_mutex_lock(&f->lock);
+        refuses = fault_below(f, 100) < f->plan->reluctant_percent;
+        dcpi_mutex_unlock(&f->lock);
+        if (refuses) return DCP_PENDING;
+    }
     return f->inner->send(f->inner->context, to, tag, data, size, timeout_ms, err);
 }
 static dcp_status fault_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {

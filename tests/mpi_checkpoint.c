@@ -2,6 +2,7 @@
  *
  *     mpi_checkpoint all DIR LEVEL                     saves, loads, failures of one rank; leaves step_4 (sharded) and step_5 (single) in DIR
  *     mpi_checkpoint load DIR LEVEL                    loads what `all` left, on any number of ranks
+ *     mpi_checkpoint async DIR LEVEL                   saves in the background, polled once a step between collectives of the program's own
  *     mpi_checkpoint next DIR LOW HIGH LAYOUT          a program's start: the newest checkpoint, of generation LOW to HIGH (0: none), is loaded and
  *                                                      what killed saves left is swept; then the next generation is saved
  *     mpi_checkpoint next DIR LOW HIGH LAYOUT SIGNAL RANK CALL NTH before|after [STATUS END]
@@ -333,6 +334,133 @@ static void run_load(void) {
     check_clean();
 }
 
+/* ---- async: a step is a poll and a collective of the program; a poll that waited for another rank would never end ------------------------------- */
+enum { MANY = 6000 };                                   /* small tensors: their digests are more than an MPI sends without the receiver */
+static dcp_saver *saver;
+static int steps;
+/* Until all ranks know; the verdicts differ in nothing. */
+static dcp_status program_steps(int cancel_at) {
+    dcp_status status = DCP_PENDING;
+    int knows = 0, all = 0;
+    double sum, ones = 1.0;
+    for (steps = 0; !all; steps++) {
+        if (steps == cancel_at) dcp_save_cancel(saver);
+        if (!knows) status = dcp_save_poll(saver, &err);
+        knows = status != DCP_PENDING;
+        EXPECT(dcpi_async_check(saver) == NULL);
+        EXPECT(MPI_Allreduce(&ones, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS && (int)sum == ranks);
+        EXPECT(MPI_Allreduce(&knows, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) == MPI_SUCCESS);
+        dcpi_mpi_sleep(rank == steps % ranks ? 1500 : 10);              /* never in step with each other */
+    }
+    SAME(status);
+    return status;
+}
+static void save_async(int generation, dcp_layout layout) {
+    dcp_save_report begun;
+    saving v;
+    int t;
+    saving_make(&v, generation, layout);
+    v.desc.overwrite = 1;
+    v.desc.report = &begun;
+    EXPECT(dcp_save_begin(saver, &v.desc, &err) == DCP_OK);
+    EXPECT(begun.bytes_in_begin == 0);
+    for (t = 0; t < TENSORS; t++) { memset(v.s.memory[t], 0x5A, v.s.size[t]); free(v.s.memory[t]); }
+    memset(&v, 0x5A, sizeof v);
+    EXPECT(program_steps(-1) == DCP_OK);
+    EXPECT(strcmp(dcp_report_of(saver)->save_id, begun.save_id) == 0);
+    SAME(begun.save_id);
+    load(path_of(generation), generation, generation % 2);
+}
+/* 300 KB of digests and names from each rank. */
+static void save_many(void) {
+    dcp_save_desc desc = DCP_ZERO;
+    dcp_tensor *tensors = (dcp_tensor *)calloc(MANY, sizeof *tensors);
+    char (*labels)[24] = (char (*)[24])calloc(MANY, 24);
+    int64_t *values = (int64_t *)calloc(MANY, 8);
+    int i;
+    EXPECT(tensors && labels && values);
+    for (i = 0; i < MANY; i++) {
+        (void)snprintf(labels[i], 24, "t%d", i);
+        values[i] = i * 7 + rank;
+        tensors[i] = dcp_scalar(labels[i], DCP_INT64, &values[i]);
+        tensors[i].placement = DCP_PLACE_PRIVATE;
+    }
+    desc.path = "many";
+    desc.tensors = tensors;
+    desc.tensor_count = MANY;
+    desc.io.storage = storage;
+    desc.io.coordinator = all_ranks;
+    desc.io.timeout_ms = 30000;
+    EXPECT(dcp_save_begin(saver, &desc, &err) == DCP_OK);
+    memset(values, 0x5A, MANY * 8);
+    memset(labels, 0x5A, MANY * 24);
+    memset(tensors, 0x5A, MANY * sizeof *tensors);
+    EXPECT(program_steps(-1) == DCP_OK);
+    for (i = 0; i < MANY; i++) {
+        (void)snprintf(labels[i], 24, "t%d", i);
+        tensors[i] = dcp_scalar(labels[i], DCP_INT64, &values[i]);
+        tensors[i].placement = DCP_PLACE_PRIVATE;
+    }
+    {
+        dcp_load_desc back = DCP_ZERO;
+        back.path = "many";
+        back.tensors = tensors;
+        back.tensor_count = MANY;
+        back.io.storage = storage;
+        back.io.coordinator = all_ranks;
+        EXPECT(dcp_load(&back, &err) == DCP_OK);
+    }
+    for (i = 0; i < MANY; i++) EXPECT(values[i] == i * 7 + rank);
+    free(tensors);
+    free(labels);
+    free(values);
+}
+static void run_async(void) {
+    dcp_saver_desc desc = DCP_ZERO;
+    int generation, first_steps = 0, cancelled = 0, refused;
+    dcp_status status;
+    saving v;
+    EXPECT(dcp_saver_open(NULL, &saver, &err) == DCP_OK);
+    for (generation = 1; generation <= 6; generation++) {
+        save_async(generation, (dcp_layout)(generation % 2));
+        first_steps += steps;
+    }
+    if (rank == 0) printf("%d steps in 6 saves, %s\n", first_steps, all_ranks->thread_safe ? "in the background" : "polled");
+    save_async(5, DCP_LAYOUT_SINGLE);                   /* over it */
+    save_many();
+    for (generation = 20; generation < 26; generation++) {              /* one rank alone cancels, sooner or later */
+        saving_make(&v, generation, (dcp_layout)(generation % 2));
+        EXPECT(dcp_save_begin(saver, &v.desc, &err) == DCP_OK);
+        state_free(&v.s);
+        status = program_steps(rank == generation % ranks ? generation - 20 : -1);
+        EXPECT(status == DCP_OK || status == DCP_E_CANCELLED);
+        cancelled += status == DCP_E_CANCELLED;
+        if (status == DCP_OK) load(path_of(generation), generation, 0);
+    }
+    if (rank == 0) printf("%d of 6 were cancelled\n", cancelled);
+    saving_make(&v, 6, DCP_LAYOUT_SHARDED);             /* begin's own failure, on all ranks */
+    EXPECT(dcp_save_begin(saver, &v.desc, &err) == DCP_E_EXISTS);
+    EXPECT(dcp_save_poll(saver, &err) == DCP_OK);
+    state_free(&v.s);
+    dcp_saver_close(saver);
+    desc.when_busy = DCP_BUSY_REFUSE;
+    EXPECT(dcp_saver_open(&desc, &saver, &err) == DCP_OK);
+    saving_make(&v, 30, DCP_LAYOUT_SHARDED);
+    EXPECT(dcp_save_begin(saver, &v.desc, &err) == DCP_OK);
+    v.desc.path = "step_31";
+    v.training.step = 31;
+    status = dcp_save_begin(saver, &v.desc, &err);
+    SAME(status);
+    EXPECT(status == DCP_OK || status == DCP_PENDING);
+    refused = status == DCP_PENDING;
+    state_free(&v.s);
+    if (rank == 0) printf("the second begin was %s\n", refused ? "refused" : "taken");
+    dcp_saver_close(saver);                             /* waits */
+    EXPECT(dcp_barrier(all_ranks, 30000, &err) == DCP_OK);
+    load("step_30", 30, 0);
+    check_clean();
+}
+
 /* ---- next: a rank is stopped or killed in a call of the storage or the coordinator ------------------------------------------------------------ */
 static struct { const char *call; int nth, after, signal; dcp_storage *inner; dcp_coordinator *ranks; dcpi_mutex lock; } trap;
 static struct dcp_coordinator inner_ranks;
@@ -477,6 +605,7 @@ static void work(void *ignored) {
     (void)ignored;
     if (strcmp(what, "all") == 0) run_all();
     if (strcmp(what, "load") == 0) run_load();
+    if (strcmp(what, "async") == 0) run_async();
     if (strcmp(what, "next") == 0) run_next(argument_count > 10);
 }
 int main(int argc, char **argv) {

@@ -19,7 +19,8 @@
  * Messages are frames {from, tag, size} and bytes in a stream socket for each pair of ranks, never blocking; whoever waits, to send or to
  * receive, takes in what has come meanwhile, so two ranks that send much to each other don't block. A rank that ends without closing its
  * coordinator is DCP_E_COMM at once for all that wait for it or for any rank; a closed one for those that wait for it. A stopped one is
- * silent. A send that timed out in the middle of a frame leaves that stream unusable. Not thread-safe. Not on Windows. */
+ * silent. A send that timed out in the middle of a frame leaves that stream unusable; one that may not wait keeps the rest of its frame. Not
+ * thread-safe. Not on Windows. */
 #ifndef DCP_PROCESS_GROUP_H
 #define DCP_PROCESS_GROUP_H
 
@@ -60,6 +61,7 @@ typedef struct process_peer {
     unsigned char head[16]; size_t head_at;
     process_letter *coming; size_t coming_at;               /* the frame that is coming in */
     process_letter *first, *last;
+    char *rest; size_t rest_size, rest_at;                  /* of a frame that was sent without waiting */
 } process_peer;
 typedef struct process_context { int rank, n, turn; process_peer peer[PROCESS_MOST]; } process_context;
 
@@ -125,6 +127,28 @@ static void process_wait(process_context *g, int to, int64_t until) {
     for (i = 0; i < count; i++)
         if (polls[i].revents & (POLLIN | POLLHUP | POLLERR)) process_peer_read(&g->peer[rank_of[i]]);
 }
+/* The rest of what was sent without waiting, as far as it goes. 0: there is more. */
+static int process_peer_flush(process_peer *p) {
+    while (p->rest && p->fd >= 0 && p->rest_at < p->rest_size) {
+        const ssize_t n = send(p->fd, p->rest + p->rest_at, p->rest_size - p->rest_at, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n >= 0) { p->rest_at += (size_t)n; continue; }
+        if (errno == EINTR) continue;
+        if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
+        break;                                              /* whoever sends or receives next sees that it has ended */
+    }
+    free(p->rest);
+    p->rest = NULL;
+    return 1;
+}
+static dcp_status process_keep_rest(process_peer *p, const unsigned char *head, size_t head_size, const void *data, size_t size, size_t at) {
+    p->rest_size = head_size + size;
+    p->rest_at = at;
+    p->rest = (char *)malloc(p->rest_size);
+    if (!p->rest) _exit(70);
+    memcpy(p->rest, head, head_size);
+    if (size) memcpy(p->rest + head_size, data, size);
+    return DCP_OK;
+}
 static dcp_status process_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
     process_context *g = (process_context *)context;
     process_peer *p = &g->peer[to];
@@ -137,6 +161,11 @@ static dcp_status process_send(void *context, int to, int tag, const void *data,
     memcpy(head + 4, &mark, 4);
     memcpy(head + 8, &bytes, 8);
     if (p->torn) return process_error(err, DCP_E_COMM, 0, to, "an earlier message to it was cut");
+    while (!process_peer_flush(p)) {
+        if (timeout_ms == 0) return DCP_PENDING;
+        if (dcpi_os_monotonic_ms() >= until) return process_error(err, DCP_E_TIMEOUT, 0, to, "takes no message");
+        process_wait(g, to, until);
+    }
     while (at < sizeof head + size) {
         ssize_t n;
         if (p->fd < 0 || p->closed) return process_error(err, DCP_E_COMM, EPIPE, to, p->closed ? "has closed" : "has ended");
@@ -149,6 +178,7 @@ static dcp_status process_send(void *context, int to, int tag, const void *data,
             process_peer_end(p);
             continue;
         }
+        if (timeout_ms == 0) return at ? process_keep_rest(p, head, sizeof head, data, size, at) : DCP_PENDING;
         if (dcpi_os_monotonic_ms() >= until) {
             p->torn = at > 0;
             return process_error(err, DCP_E_TIMEOUT, 0, to, "takes no message");
@@ -184,6 +214,7 @@ static dcp_status process_receive(void *context, int *from, int tag, void **data
     process_context *g = (process_context *)context;
     const int64_t until = dcpi_os_monotonic_ms() + timeout_ms;
     int late = 0, i, gone;
+    for (i = 0; i < g->n; i++) (void)process_peer_flush(&g->peer[i]);
     for (;;) {
         process_wait(g, -1, 0);                             /* all that is there already, so that an end is not seen before it */
         for (i = 0; i < g->n; i++) {
@@ -212,6 +243,10 @@ static void process_destroy(void *context) {
     memcpy(bye + 4, &mark, 4);
     for (i = 0; i < g->n; i++) {
         process_peer *p = &g->peer[i];
+        const int64_t until = dcpi_os_monotonic_ms() + 2000;
+        while (!process_peer_flush(p) && dcpi_os_monotonic_ms() < until) process_wait(g, i, until);
+        p->torn |= p->rest != NULL;
+        free(p->rest);
         if (p->fd >= 0 && !p->torn && send(p->fd, bye, sizeof bye, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) p->torn = 1;
         process_peer_end(p);
         while (p->first) if (process_take(p, p->first->tag, &data, &size)) dcp_free(data);

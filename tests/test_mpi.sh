@@ -146,6 +146,8 @@ runs() {
 # ---- checkpoints
 # saves MPI RANKS LEVEL: all that mpi_checkpoint does in one job; what it leaves is for loads MPI RANKS LEVEL SAVED
 saves() { runs "$1" checkpoint "$2" all "$work/$1.saved.$2" "$3"; }
+# saves_in_background MPI RANKS LEVEL
+saves_in_background() { rm -rf "$work/$1.async" && runs "$1" checkpoint "$2" async "$work/$1.async" "$3"; }
 loads() {
     [ -d "$work/$1.saved.$4" ] || saves "$1" "$4" single
     runs "$1" checkpoint "$2" load "$work/$1.saved.$4" "$3"
@@ -246,6 +248,9 @@ for mpi in openmpi mpich; do
         t ${mpi}_saves_1_rank saves $mpi 1 single
         t ${mpi}_saves_3_ranks saves $mpi 3 multiple
         t ${mpi}_saves_8_ranks saves $mpi 8 funneled
+        t ${mpi}_async_1_single saves_in_background $mpi 1 single
+        t ${mpi}_async_4_single saves_in_background $mpi 4 single
+        t ${mpi}_async_4_multiple saves_in_background $mpi 4 multiple
         t ${mpi}_loads_1_as_3 loads $mpi 3 single 1
         t ${mpi}_loads_3_as_8 loads $mpi 8 multiple 3
         t ${mpi}_loads_8_as_3 loads $mpi 3 funneled 8
@@ -258,6 +263,9 @@ for mpi in openmpi mpich; do
         t ${mpi}_stopped_leaf_of_4 runs $mpi plain 4 stop 3
         t ${mpi}_stopped_of_2 runs $mpi plain 2 stop 1
         t ${mpi}_saves_4_ranks saves $mpi 4 multiple
+        t ${mpi}_async_3_funneled saves_in_background $mpi 3 funneled
+        t ${mpi}_async_4_single saves_in_background $mpi 4 single
+        t ${mpi}_async_4_multiple saves_in_background $mpi 4 multiple
         t ${mpi}_loads_4_as_4 loads $mpi 4 single 4
         t ${mpi}_loads_4_as_3 loads $mpi 3 funneled 4
         t ${mpi}_stopped_saves stopped_saves $mpi 4 3
