@@ -215,14 +215,14 @@ static const char golden_yaml[] =
 #define YAML_TAIL(value) "integrity: { algorithm: \"sha256\", value: \"" value "\" }\n"
 #define JSON_SIGNATURE(value) ",\n  \"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"ops-2026\", \"value\": \"" value "\" }"
 #define YAML_SIGNATURE(value) "signature: { algorithm: \"hmac-sha256\", key: \"ops-2026\", value: \"" value "\" }\n"
-#define JSON_VALUE "42b7f5b31afe66a933ab16ca3ffa4c1d3598454cbb28c5d15b9341d56854d4f7"
-#define JSON_HMAC "55e17292ef4bbffafb5630c2ba1d9e9b548319b50457e08450dd0b9d85ee80b1"
-#define JSON_CUT "55e1"
-#define JSON_SIGNED_VALUE "45eef7678e96ec9e3cd176da08c2df520ad9d475b6aef6d8ddc95a83fe2e050a"
-#define YAML_VALUE "792e16c984ed0965008ba7b6ac7c0c26fe9499034223e371270508362dbf3751"
-#define YAML_HMAC "9feba8e764caadd531202c464d0b598d660b0542b2848b2326e60aeaea4d4425"
-#define YAML_CUT "9feb"
-#define YAML_SIGNED_VALUE "650891788bd7c83e50c38c32b7f0d69ee3c957d1b2b9b6c61925b6834b34e5ba"
+#define JSON_VALUE "cae4a43f742ce7df63c49895b230d95a02c199ef41cffa344daa01c3f476f967"
+#define JSON_HMAC "913732fc4fe6c07a726ba020eeeb48ea80458ed3c5d2d422ba1111a0e905a156"
+#define JSON_CUT "9137"
+#define JSON_SIGNED_VALUE "638ca7de82be9f570439caeb06857113720c55e159759fda381cfdeba19931fe"
+#define YAML_VALUE "c0d8ba38c93778cd465b768969f80b85c7b136a7075940094807ab10fa8c3b96"
+#define YAML_HMAC "8bf7dc99d2f3327cb2d2328a9b22261c663d404ceab90fa2fd6582f6240028e4"
+#define YAML_CUT "8bf7"
+#define YAML_SIGNED_VALUE "509ac82daae5217499fd4f07a5cdfecb8d208a54a3b7736b1b2b241202847ceb"
 
 /* ---- helpers ---------------------------------------------------------------------------------------------------------------------- */
 static dcp_error last;
@@ -664,7 +664,7 @@ TEST(paths_cannot_leave_the_directory) {
     size_t i;
     for (i = 0; i < DCPI_COUNT(bad); i++) {
         (void)snprintf(put, sizeof put, "\"path\": \"%s\"", bad[i]);
-        if (strstr(bad[i], "u0000")) change_refuses(0, "\"path\": \"dense/wq_0_of_2.bin\"", put, DCP_E_FORMAT, "shards[0].path: line 11");
+        if (strstr(bad[i], "u0000")) change_refuses(0, "\"path\": \"dense/wq_0_of_2.bin\"", put, DCP_E_FORMAT, "shards[0].path: line 13");
         else change_finds("\"path\": \"dense/wq_0_of_2.bin\"", put, 1, 0, "shards[0].path: \"");
         if (strstr(bad[i], "u0000")) continue;
         change_finds("\"path\": \"optim/m_0_of_1.bin\"", put, 1, 0, "optim_state.shards[0].path: \"");
@@ -1083,7 +1083,7 @@ TEST(each_allocation_may_fail) {
         dcp_manifest_free(m);
         CHECK_INT(alloc_live, 0);
     }
-    CHECK(n > 10);
+    CHECK(n >= 10);
 }
 /* Few bytes must not take much memory (G8). */
 TEST(memory_is_in_proportion) {
