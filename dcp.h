@@ -9917,11 +9917,10 @@ static void dcpi_manifest_check_paths(dcpi_manifest_checker *k, size_t a, size_t
 /* -- pieces of one tensor agree: the same name and key, in the same list (a layer of the router is one) */
 static uint64_t dcpi_manifest_tensor_hash(const dcpi_manifest_checker *k, size_t number) {
     const dcp_manifest_shard *s = dcpi_manifest_shard_of(k, number);
-    int64_t words[4] = {0, 0, 0, 0};
+    uint64_t hash = 1;
     if (!s->tensor_name && !s->has_expert_key) return 0;
-    if (s->has_expert_key) memcpy(words, s->expert_key, sizeof s->expert_key);
-    words[3] = s->has_expert_key;
-    return dcpi_manifest_hash(k, (const char *)words, sizeof words) * 3 + (s->tensor_name ? dcpi_manifest_hash(k, s->tensor_name, strlen(s->tensor_name)) : 1);
+    if (s->has_expert_key) hash = dcpi_manifest_hash(k, (const char *)s->expert_key, sizeof s->expert_key) * 3;
+    return s->tensor_name ? hash + dcpi_manifest_hash(k, s->tensor_name, strlen(s->tensor_name)) : hash;
 }
 static int dcpi_manifest_same_tensor(const dcpi_manifest_checker *k, size_t a, size_t b) {
     const dcp_manifest_shard *x = dcpi_manifest_shard_of(k, a), *y = dcpi_manifest_shard_of(k, b);
@@ -9952,11 +9951,12 @@ static void dcpi_manifest_check_tensors(dcpi_manifest_checker *k, size_t a, size
 static uint64_t dcpi_manifest_piece_hash(const dcpi_manifest_checker *k, size_t number) {
     const dcp_manifest_shard *s = dcpi_manifest_shard_of(k, number);
     const uint64_t tensor = s->placement ? dcpi_manifest_tensor_hash(k, number) : 0;
+    const size_t ndim = s->ndim < 0 || s->ndim > DCP_MAX_DIMS ? 0 : (size_t)s->ndim;
     int64_t words[DCP_MAX_DIMS + 1];
     if (tensor == 0) return 0;
-    memcpy(words, s->global_offset, sizeof s->global_offset);
-    words[DCP_MAX_DIMS] = strcmp(s->placement, "private") == 0 ? s->rank : -1;
-    return tensor * 3 + dcpi_manifest_hash(k, (const char *)words, sizeof words);
+    memcpy(words, s->global_offset, ndim * sizeof *words);
+    words[ndim] = strcmp(s->placement, "private") == 0 ? s->rank : -1;
+    return tensor * 3 + dcpi_manifest_hash(k, (const char *)words, (ndim + 1) * sizeof *words);
 }
 static int dcpi_manifest_same_piece(const dcpi_manifest_checker *k, size_t a, size_t b) {
     const dcp_manifest_shard *x = dcpi_manifest_shard_of(k, a), *y = dcpi_manifest_shard_of(k, b);
