@@ -5054,14 +5054,26 @@ static int dcpi_yaml_begins_plain(const dcpi_yaml *y, const char *at, int in_flo
         return !dcpi_yaml_is_space(y, at + 1) && !(in_flow && dcpi_yaml_is_flow_mark(at[1]));
     return *at && !strchr(",[]{}#&*!|>'\"%@`", *at);
 }
-/* Eight bytes without ':', '#', control characters and beyond ASCII: nothing in them can end plain text outside [] and {}. */
-static int dcpi_yaml_is_dull(const char *eight) {
+/* Nonzero where one of eight bytes may end plain text outside [] and {}, or needs a check: ':', '#', control characters, beyond ASCII. As
+ * in dcpi_json_specials the lowest bit is in the first of them. */
+static uint64_t dcpi_yaml_specials(const char *eight) {
     const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
     uint64_t v, colon, hash;
     memcpy(&v, eight, sizeof v);
     colon = v ^ (ones * ':');
     hash = v ^ (ones * '#');
-    return (((v - ones * 0x20) | (colon - ones) | (hash - ones) | v) & high) == 0;
+    return ((v - ones * 0x20) | (colon - ones) | (hash - ones) | v) & high;
+}
+/* The first byte from `at` on that is special, or near it. */
+static const char *dcpi_yaml_dull_end(const char *at, const char *end) {
+    uint64_t found = 0;
+    while (end - at >= 8 && (found = dcpi_yaml_specials(at)) == 0) at += 8;
+#if DCPI_GNUC && !DCPI_BIG_ENDIAN
+    if (found) at += __builtin_ctzll(found) >> 3;
+#else
+    (void)found;
+#endif
+    return at;
 }
 /* Whether the ':' there ends plain text: a key is before it. */
 static int dcpi_yaml_is_colon(const dcpi_yaml *y, const char *at, int in_flow) {
@@ -5071,8 +5083,8 @@ static int dcpi_yaml_is_colon(const dcpi_yaml *y, const char *at, int in_flow) {
 static int dcpi_yaml_plain_line(dcpi_yaml *y, int in_flow, const char **end) {
     const char *at = y->at, *start = at;
     for (;;) {
-        if (!in_flow) while (y->end - at >= 8 && dcpi_yaml_is_dull(at)) at += 8;
-        while (at < y->end && dcpi_yaml_is_word(*at)) at++;
+        if (!in_flow) at = dcpi_yaml_dull_end(at, y->end);
+        else while (at < y->end && dcpi_yaml_is_word(*at)) at++;
         if (dcpi_yaml_is_break(y, at)) break;
         if (in_flow && dcpi_yaml_is_flow_mark(*at)) break;
         if (*at == ':' && dcpi_yaml_is_colon(y, at, in_flow)) break;
@@ -5086,13 +5098,15 @@ static int dcpi_yaml_plain_line(dcpi_yaml *y, int in_flow, const char **end) {
     return 1;
 }
 /* Over the line breaks behind a part of a scalar; they become one space, or one newline less than they are. Lines stand deeper than
- * `parent`. 0 with status OK: the scalar does not go on, and y->at is where its last part ended. */
-static int dcpi_yaml_fold(dcpi_yaml *y, int64_t parent, int is_plain, int *breaks) {
+ * `parent`. 0 with status OK: the plain scalar does not go on, and y->at is where the next line begins, or in [] and {} where its last part
+ * ended. */
+static int dcpi_yaml_fold(dcpi_yaml *y, int64_t parent, int is_plain, int in_flow, int *breaks) {
     const char *at = y->at, *line = y->line;
     for (*breaks = 0; y->at < y->end && dcpi_yaml_is_break(y, y->at); (*breaks)++) if (!dcpi_yaml_break(y)) return 0;
     if (*breaks > 0 && y->at < y->end && dcpi_yaml_column(y) > parent && !(is_plain && *y->at == '#')) return 1;
     if (!is_plain && y->at == y->end) return dcpi_yaml_fail(y, y->at, "the text ends inside a quoted scalar");
     if (!is_plain) return dcpi_yaml_fail(y, y->at, "a line of a quoted scalar must be indented deeper than what it belongs to");
+    if (!in_flow) return 0;
     y->at = at;
     y->line = line;
     return 0;
@@ -5181,10 +5195,11 @@ static void dcpi_yaml_put_string(dcpi_yaml *y, const char *text, const char *end
     dcpi_yaml_put_part(y, text, end);
     DCPI_YAML_PUT(y, "\"");
 }
-/* A plain value, of which the first line is text..end, and y->at behind it: with the lines that continue it. */
+/* A plain value, of which the first line is text..end, and y->at behind it: with the lines that continue it. Outside [] and {} what follows
+ * is a comment, or stands on a line of its own. */
 static int dcpi_yaml_plain_rest(dcpi_yaml *y, int64_t parent, int in_flow, int is_key, const char *text, const char *end) {
     int breaks, lines = 0;
-    while (dcpi_yaml_is_break(y, y->at) && dcpi_yaml_fold(y, parent, 1, &breaks)) {
+    while (dcpi_yaml_is_break(y, y->at) && dcpi_yaml_fold(y, parent, 1, in_flow, &breaks)) {
         const char *part = y->at, *part_end;
         if (in_flow && (dcpi_yaml_is_flow_mark(*part) || dcpi_yaml_is_colon(y, part, 1))) break;
         if (!dcpi_yaml_plain_line(y, in_flow, &part_end)) return 0;
@@ -5222,7 +5237,7 @@ static int dcpi_yaml_single_quoted(dcpi_yaml *y, int64_t parent) {
         }
         while (end > part && (end[-1] == ' ' || end[-1] == '\t')) end--;
         dcpi_yaml_put_part(y, part, end);
-        if (!dcpi_yaml_fold(y, parent, 0, &breaks)) return 0;
+        if (!dcpi_yaml_fold(y, parent, 0, 0, &breaks)) return 0;
         dcpi_yaml_put_breaks(y, breaks);
     }
 }
@@ -5297,14 +5312,14 @@ static int dcpi_yaml_double_quoted(dcpi_yaml *y, int64_t parent) {
         if (dcpi_yaml_is_break(y, y->at)) {
             while (end > part && end > kept && (end[-1] == ' ' || end[-1] == '\t')) end--;
             dcpi_yaml_put_part(y, part, end);
-            if (!dcpi_yaml_fold(y, parent, 0, &breaks)) return 0;
+            if (!dcpi_yaml_fold(y, parent, 0, 0, &breaks)) return 0;
             dcpi_yaml_put_breaks(y, breaks);
             continue;
         }
         dcpi_yaml_put_part(y, part, end);
         if (*y->at++ == '"') { DCPI_YAML_PUT(y, "\""); return 1; }
         if (y->at < y->end && dcpi_yaml_is_break(y, y->at)) {           /* an escaped break is no space */
-            if (!dcpi_yaml_fold(y, parent, 0, &breaks)) return 0;
+            if (!dcpi_yaml_fold(y, parent, 0, 0, &breaks)) return 0;
             if (breaks > 1) dcpi_yaml_put_breaks(y, breaks);
         } else if (!dcpi_yaml_escape(y)) return 0;
         kept = y->at;
@@ -5454,7 +5469,7 @@ static int dcpi_yaml_inline_value(dcpi_yaml *y, int64_t parent) {
     dcpi_yaml_note(y);
     if (!dcpi_yaml_plain_line(y, 0, &end)) return 0;
     if (y->at < y->end && *y->at == ':') return dcpi_yaml_fail(y, y->at, "a second ': ' on this line; quote the value, or begin a line");
-    return dcpi_yaml_plain_rest(y, parent, 0, 0, text, end) && dcpi_yaml_line_end(y);
+    return dcpi_yaml_plain_rest(y, parent, 0, 0, text, end) && dcpi_yaml_next(y);
 }
 /* What belongs to a key in this column, or to a '-': y->at is behind the ':' or '-'. */
 static int dcpi_yaml_block_value(dcpi_yaml *y, int64_t column, int is_item) {
@@ -5539,7 +5554,7 @@ static int dcpi_yaml_block_plain(dcpi_yaml *y, int64_t parent, int has_tab) {
     const char *text = y->at, *end;
     dcpi_yaml_note(y);
     if (!dcpi_yaml_plain_line(y, 0, &end)) return 0;
-    if (y->at == y->end || *y->at != ':') return dcpi_yaml_plain_rest(y, parent, 0, 0, text, end) && dcpi_yaml_line_end(y);
+    if (y->at == y->end || *y->at != ':') return dcpi_yaml_plain_rest(y, parent, 0, 0, text, end) && dcpi_yaml_next(y);
     if (end - text == 2 && memcmp(text, "<<", 2) == 0) return dcpi_yaml_fail(y, text, "merge keys (<<) are not accepted");
     dcpi_yaml_put_string(y, text, end);
     return dcpi_yaml_map_begin(y, text, from, has_tab);
@@ -5591,7 +5606,7 @@ static dcp_status dcpi_yaml_to_json(const char *text, size_t size, size_t wanted
     y->wanted = wanted;
     y->err = err;
     (void)dcpi_succeed(err);
-    if (dcpi_grow(&memory, &y->out.capacity, size, 1, NULL)) y->out.data = (char *)memory;     /* more or less; else it grows */
+    if (dcpi_grow(&memory, &y->out.capacity, size / 8 * 9, 1, NULL)) y->out.data = (char *)memory;     /* a manifest needs that; else it grows */
     (void)dcpi_yaml_document(y);
     if (!y->status && y->out.failed) y->status = dcpi_no_memory(err, y->out.capacity);
     return y->status;
@@ -10041,11 +10056,10 @@ static void dcpi_manifest_check_paths(dcpi_manifest_checker *k, size_t a, size_t
 /* -- pieces of one tensor agree: the same name and key, in the same list (a layer of the router is one) */
 static uint64_t dcpi_manifest_tensor_hash(const dcpi_manifest_checker *k, size_t number) {
     const dcp_manifest_shard *s = dcpi_manifest_shard_of(k, number);
-    int64_t words[4] = {0, 0, 0, 0};
+    uint64_t hash = 1;
     if (!s->tensor_name && !s->has_expert_key) return 0;
-    if (s->has_expert_key) memcpy(words, s->expert_key, sizeof s->expert_key);
-    words[3] = s->has_expert_key;
-    return dcpi_manifest_hash(k, (const char *)words, sizeof words) * 3 + (s->tensor_name ? dcpi_manifest_hash(k, s->tensor_name, strlen(s->tensor_name)) : 1);
+    if (s->has_expert_key) hash = dcpi_manifest_hash(k, (const char *)s->expert_key, sizeof s->expert_key) * 3;
+    return s->tensor_name ? hash + dcpi_manifest_hash(k, s->tensor_name, strlen(s->tensor_name)) : hash;
 }
 static int dcpi_manifest_same_tensor(const dcpi_manifest_checker *k, size_t a, size_t b) {
     const dcp_manifest_shard *x = dcpi_manifest_shard_of(k, a), *y = dcpi_manifest_shard_of(k, b);
@@ -10076,11 +10090,12 @@ static void dcpi_manifest_check_tensors(dcpi_manifest_checker *k, size_t a, size
 static uint64_t dcpi_manifest_piece_hash(const dcpi_manifest_checker *k, size_t number) {
     const dcp_manifest_shard *s = dcpi_manifest_shard_of(k, number);
     const uint64_t tensor = s->placement ? dcpi_manifest_tensor_hash(k, number) : 0;
+    const size_t ndim = s->ndim < 0 || s->ndim > DCP_MAX_DIMS ? 0 : (size_t)s->ndim;
     int64_t words[DCP_MAX_DIMS + 1];
     if (tensor == 0) return 0;
-    memcpy(words, s->global_offset, sizeof s->global_offset);
-    words[DCP_MAX_DIMS] = strcmp(s->placement, "private") == 0 ? s->rank : -1;
-    return tensor * 3 + dcpi_manifest_hash(k, (const char *)words, sizeof words);
+    memcpy(words, s->global_offset, ndim * sizeof *words);
+    words[ndim] = strcmp(s->placement, "private") == 0 ? s->rank : -1;
+    return tensor * 3 + dcpi_manifest_hash(k, (const char *)words, (ndim + 1) * sizeof *words);
 }
 static int dcpi_manifest_same_piece(const dcpi_manifest_checker *k, size_t a, size_t b) {
     const dcp_manifest_shard *x = dcpi_manifest_shard_of(k, a), *y = dcpi_manifest_shard_of(k, b);

@@ -4,7 +4,7 @@
  *
  *   --quick    2 rounds, 256 MiB: a smoke test, its figures mean little       --rounds  default 5, at most 100
  *   --size     of the data set, default 2048                                  --disk    default $TMPDIR, else build/
- *   --tmpfs    default /dev/shm                                               --only    of memory,sha,json,commit,save,ranks,load
+ *   --tmpfs    default /dev/shm                                               --only    of memory,sha,json,manifest,commit,save,ranks,load
  *   --json     the figures and ratios, for programs
  *
  * Rules (design/PERFORMANCE.md, 0 and 8): all that is compared runs interleaved in one process on buffers that were touched before; figures
@@ -1308,6 +1308,138 @@ static void json_section(const char *directory, int64_t tensors, const char *sec
     settle(directory);
 }
 
+/* ---- the manifest: one of many shards, in JSON and in YAML ------------------------------------------------------------------ */
+typedef struct manifest_plan { char section[24]; size_t shards; } manifest_plan;
+typedef struct manifest_digests { size_t count; uint8_t (*block)[32]; char (*checksum)[80]; } manifest_digests;
+static const char *const manifest_parse_rows[2] = { "JSON: dcp_manifest_parse", "YAML: dcp_manifest_parse" };
+static const char manifest_validate_row[] = "dcp_manifest_validate", manifest_sha_row[] = "SHA-256 of the JSON document, which parse and write include";
+
+/* As a save streams them: nothing is held. */
+static dcp_status manifest_shard(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
+    const manifest_digests *d = (const manifest_digests *)user;
+    static char path[96], name[64];
+    (void)snprintf(name, sizeof name, "layers.%u.attn.wq", (unsigned)i);
+    (void)snprintf(path, sizeof path, "dense/%s_0_of_1.bin", name);
+    out->path = path;
+    out->type = "dense";
+    out->tensor_name = name;
+    out->ndim = 2;
+    out->shape[0] = out->global_shape[0] = 1 + (int64_t)(i * 7919 % 1024);
+    out->shape[1] = out->global_shape[1] = 1024;
+    out->dtype = "bf16";
+    out->tier_hint = i % 2 ? "hot" : "warm";
+    out->checksum = d->checksum[i % d->count];
+    out->version = (int64_t)(i % 5);
+    out->size = out->shape[0] * 2048;
+    out->placement = "sharded";
+    out->rank = (int)(i % 64);
+    out->block_size = 4 * MIB;
+    out->block_checksums = d->block[i % d->count];
+    out->block_count = 1;
+    return dcpi_succeed(err);
+}
+static void manifest_make_digests(manifest_digests *d) {
+    uint64_t seed = 7;
+    uint8_t tree[32];
+    size_t i, k;
+    d->count = 4096;
+    d->block = (uint8_t (*)[32])malloc(d->count * 32);
+    d->checksum = (char (*)[80])malloc(d->count * 80);
+    if (!d->block || !d->checksum) fail("no memory");
+    for (i = 0; i < d->count; i++) {
+        for (k = 0; k < 4; k++) { uint64_t r = scramble(&seed); memcpy(d->block[i] + 8 * k, &r, 8); }
+        dcp_sha256(d->block[i], 32, tree);
+        memset(d->checksum[i], 0, 80);
+        memcpy(d->checksum[i], "sha256-tree:", 12);
+        dcpi_hex_encode(tree, 32, d->checksum[i] + 12);
+    }
+}
+static void manifest_make(const manifest_plan *p, int yaml, dcpi_buffer *out) {
+    dcp_manifest head = DCP_ZERO;
+    dcp_manifest_tier tiers[2];
+    dcpi_manifest_source source;
+    manifest_digests digests;
+    dcp_error err;
+    manifest_make_digests(&digests);
+    memset(tiers, 0, sizeof tiers);
+    tiers[0].tier.name = "hot";
+    tiers[1].tier.tier_id = 1;
+    tiers[1].tier.name = "warm";
+    head.model_id = "model";
+    head.save_id = "0123456789abcdef";
+    head.world_size = 64;
+    head.tiers = tiers;
+    head.tier_count = 2;
+    memset(&source, 0, sizeof source);
+    source.head = &head;
+    source.shard_count = p->shards;
+    source.user = &digests;
+    source.shard = manifest_shard;
+    must(dcpi_manifest_emit(&source, yaml, NULL, dcpi_buffer_sink, out, NULL, &err), &err, "dcpi_manifest_emit");
+    row_add(p->section, yaml ? "size of the YAML document" : "size of the JSON document", "MB", (double)out->size / 1e6);
+    free(digests.block);
+    free(digests.checksum);
+}
+static void manifest_round(const manifest_plan *p, int yaml, const dcpi_buffer *text) {
+    dcp_manifest *m;
+    dcp_validation v;
+    dcp_error err;
+    char *written;
+    size_t n;
+    double t = now();
+    must(dcp_manifest_parse(text->data, text->size, &m, &err), &err, "dcp_manifest_parse");
+    row_add(p->section, manifest_parse_rows[yaml], "s", now() - t);
+    t = now();
+    if (dcp_manifest_validate(m, &v)) fail("dcp_manifest_validate: %s", v.error_count ? v.errors[0] : "no memory");
+    row_add(p->section, manifest_validate_row, "s", now() - t);
+    dcp_validation_free(&v);
+    t = now();
+    must(dcp_manifest_write(m, yaml, NULL, &written, &n, &err), &err, "dcp_manifest_write");
+    row_add(p->section, yaml ? "YAML: dcp_manifest_write" : "JSON: dcp_manifest_write", "s", now() - t);
+    if (n != text->size || memcmp(written, text->data, n) != 0) fail("a manifest that was parsed and written is not the same");
+    dcp_free(written);
+    dcp_manifest_free(m);
+}
+static void manifest_speed(void *argument) {
+    const manifest_plan *p = (const manifest_plan *)argument;
+    dcpi_buffer text[2];
+    uint8_t digest[32];
+    int round, yaml, i;
+    recycle_memory();
+    memset(text, 0, sizeof text);
+    for (yaml = 0; yaml < 2; yaml++) manifest_make(p, yaml, &text[yaml]);
+    for (round = 0; round <= opt.rounds; round++) {     /* the first one touches the memory: its figures go */
+        double t = now();
+        dcp_sha256(text[0].data, text[0].size, digest);
+        row_add(p->section, manifest_sha_row, "s", now() - t);
+        for (yaml = 0; yaml < 2; yaml++) manifest_round(p, yaml, &text[yaml]);
+        tidy_heap();
+        for (i = 0; i < all->row_count && round == 0; i++)
+            if (strcmp(all->rows[i].section, p->section) == 0 && strcmp(all->rows[i].unit, "s") == 0) all->rows[i].n = 0;
+        if (interrupted) fail("interrupted");
+    }
+}
+static void manifest_section(size_t shards) {
+    const row *json, *sha;
+    manifest_plan p;
+    row unit;
+    char what[112];
+    (void)snprintf(p.section, sizeof p.section, "manifest %u,000", (unsigned)(shards / 1000));
+    p.shards = shards;
+    in_child(manifest_speed, &p);
+    json = row_find(p.section, manifest_parse_rows[0]);
+    sha = row_find(p.section, manifest_sha_row);
+    (void)snprintf(what, sizeof what, "manifest of %u shards: YAML parse / JSON parse, seconds", (unsigned)shards);
+    ratio_add(what, row_find(p.section, manifest_parse_rows[1]), json, NULL, 3.0, 2.0, 1);
+    (void)snprintf(what, sizeof what, "manifest of %u shards: JSON parse / SHA-256 alone, seconds", (unsigned)shards);
+    ratio_add(what, json, sha, NULL, 4.0, 2.0, 1);
+    memset(&unit, 0, sizeof unit);
+    unit.n = 1;
+    unit.v[0] = 1;
+    (void)snprintf(what, sizeof what, "manifest of %u shards: validate, seconds", (unsigned)shards);
+    ratio_add(what, row_find(p.section, manifest_validate_row), &unit, NULL, 2.0, 1.0, 1);
+}
+
 /* ---- the report ---------------------------------------------------------------------------------------------------------- */
 static void print_rows(void) {
     int i;
@@ -1413,6 +1545,7 @@ static void run_all(const char *program) {
         json_section(opt.disk, 100000, "json 100,000", "100,000");
         if (!opt.quick) json_section(opt.disk, 1000000, "json 1,000,000", "1,000,000");
     }
+    if (wanted("manifest")) { announce("manifest"); manifest_section(opt.quick ? 100000 : 1000000); }
     if (wanted("sha")) { announce("sha256"); sha_section(program); }
     if (wanted("commit")) {
         announce("commit");
@@ -1438,7 +1571,7 @@ static void run_all(const char *program) {
 /* ---- options, directories, and the parent that cleans up whatever happens to the child that measures --------------------- */
 static int usage(const char *problem, const char *what) {
     (void)fprintf(stderr, "bench: %s %s\nusage: bench [--quick] [--rounds N] [--size MIB] [--disk DIR] [--tmpfs DIR|none] [--json FILE]\n"
-                  "             [--only memory,sha,json,commit,save,ranks,load]\n", problem, what);
+                  "             [--only memory,sha,json,manifest,commit,save,ranks,load]\n", problem, what);
     return 2;
 }
 static int read_number(const char *text, int least, int most, int64_t *out) {
