@@ -100,7 +100,7 @@ sys.exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 99)' "$DCPTOOL" "$@
 version() { run 0 --version; has "$out" "dcptool "; lines "$out" 1; is "$err" ""; }
 help_overall() {
     run 0 --help
-    for c in ls info verify diff extract latest prune sweep; do has "$out" "  $c "; done
+    for c in ls info verify diff extract convert sign sync latest prune sweep; do has "$out" "  $c "; done
     has "$out" "Exit codes:"
     has "$out" "Example:"
     whole=$out
@@ -110,7 +110,7 @@ help_overall() {
     is "$err" ""
 }
 help_commands() {
-    for c in ls info verify diff extract latest prune sweep; do
+    for c in ls info verify diff extract convert sign sync latest prune sweep; do
         run 0 "$c" --help
         has "$out" "usage: dcptool $c"
         has "$out" "Exit codes:"
@@ -128,7 +128,7 @@ usage_command() {
     has "$err" "usage:"
     run 2 frobnicate
     has "$err" "'frobnicate'"
-    has "$err" "ls info verify diff extract latest prune sweep"
+    has "$err" "ls info verify diff extract convert sign sync latest prune sweep"
     is "$out" ""
     run 2 --frobnicate
     run 2 help frobnicate
