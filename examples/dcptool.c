@@ -282,6 +282,7 @@ static void json_shape(json_state *j, const char *key, int ndim, const int64_t *
 static void json_error(json_state *j, dcp_status status, const char *message);
 static void json_begin(tool *t);
 
+static void on_progress(void *user, const dcp_progress *p);
 static void progress_clear(tool *t);
 static void *need(void *memory);
 static char *copy_text(const char *text);
@@ -1574,6 +1575,7 @@ typedef struct conversion {
     lock *busy;                                        /* of what follows: a checkpoint is used by one thread at a time */
     window windows[CONVERT_WINDOWS]; int window_count; int64_t window_size; uint64_t clock;
     dcp_error failed;                                   /* the first read that did, if one did */
+    int64_t copied;                                     /* bytes, to all ranks */
     dcp_json *kept; const dcp_json *extra;              /* of a source that came from a manifest: what it said */
     const char *model_id;
     dcp_tier *tiers; size_t tier_count;
@@ -1913,6 +1915,18 @@ static int convert_list(conversion *v) {
     return CODE_FINE;
 }
 
+/* Rank 0 speaks for all. */
+static void convert_progress(void *user, const dcp_progress *p) {
+    conversion *v = (conversion *)user;
+    dcp_progress all = *p;
+    lock_take(v->busy);
+    all.bytes_done = v->copied;
+    lock_give(v->busy);
+    all.bytes_total = v->bytes;
+    if (p->bytes_done > 0) all.bytes_per_second = p->bytes_per_second * (double)all.bytes_done / (double)p->bytes_done;
+    on_progress(v->t, &all);
+}
+
 /* Digests stay comparable where the blocks stay as large. */
 static void convert_digests(const conversion *v, dcp_save_desc *desc) {
     int64_t size = v->pieces.count ? v->pieces.items[0].meta->block_size : 0;
@@ -1938,6 +1952,8 @@ static dcp_save_desc convert_desc(conversion *v, int rank) {
     desc.field_count = v->m->field_count;
     desc.report = rank == 0 ? &v->report : NULL;
     desc.io = v->t->io;
+    desc.io.progress = convert_progress;
+    desc.io.progress_user = v;
     desc.io.memory_budget = (size_t)(share > 1 << 20 ? share : 1 << 20);
     convert_digests(v, &desc);
     if (v->world > 1) desc.io.threads = 1;
@@ -2057,6 +2073,7 @@ static dcp_status convert_copy_out(void *context, void *host, const dcp_tensor *
         to += n;
         offset += (int64_t)n;
         size -= n;
+        v->copied += (int64_t)n;
     }
     if (status && !v->failed.status) v->failed = failed;
     lock_give(v->busy);
@@ -2571,8 +2588,6 @@ static int parse_arguments(tool *t, int count, char **arguments) {
 }
 
 /* ---- what all commands share ----------------------------------------------------------------------------------------------------- */
-static void on_progress(void *user, const dcp_progress *p);
-
 static void on_log(void *user, dcp_log_level level, const char *message) {
     if (level <= DCP_LOG_WARNING) note((tool *)user, "%s%s", level == DCP_LOG_WARNING ? "warning: " : "", message);
 }
