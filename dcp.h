@@ -557,7 +557,8 @@ DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dc
 typedef struct dcp_sweep_desc {
     const char *directory;
     int64_t grace_seconds;              /* younger files are left alone: a save may be running; 0: 86,400 (24 h); negative: none */
-    int plain_names;                    /* also unreferenced P_shard_<rank>.bin, without a save id: other programs may use such names */
+    /* also unreferenced P_shard_<rank>.bin and files of manifests, without a save id: other programs may use such names */
+    int plain_names;
     int dry_run;
     const dcp_verifier *verifier; dcp_io io;
 } dcp_sweep_desc;
@@ -587,7 +588,7 @@ typedef struct dcp_sync_desc {
  * stale or corrupt, checked as it passes, leaves the rest, and then commits the source's document itself, byte for byte, by one rename. Killed
  * before, it leaves the old copy, and goes on where it was when it is called again. Tiers fill up in the order of the manifest; what exceeds a
  * size_budget is left out: load the other tiers by selecting them, or give dcp_source for the rest. DCP_E_CHECKSUM, DCP_E_INCOMPLETE: the source is
- * damaged. DCP_E_EXISTS: another checkpoint beside the copy owns a file of that name. */
+ * damaged. DCP_E_EXISTS: another checkpoint beside the copy owns a file of that name. DCP_E_MISMATCH: no such tier. */
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err);
 
 typedef struct dcp_remove_desc { const char *path; dcp_io io; } dcp_remove_desc;
@@ -20338,6 +20339,8 @@ static dcp_status dcpi_sync_decide(dcpi_sync *y, dcp_error *err) {
     y->states = (uint8_t *)dcpi_alloc_array(all->shard_count, 1, err);
     y->tier_bytes = y->states ? (int64_t *)dcpi_alloc_array(m->tier_count, sizeof *y->tier_bytes, err) : NULL;
     if (!y->tier_bytes) return DCP_E_MEMORY;
+    for (i = 0; i < y->desc->tier_count; i++)
+        if (!dcpi_tier_exists(m, y->desc->tiers[i])) return dcpi_fail(err, DCP_E_MISMATCH, "the manifest has no tier \"%s\"", y->desc->tiers[i]);
     dcpi_op_phase(&y->op, DCP_PHASE_PLAN, 0);
     for (i = 0; i < all->shard_count && !status; i++) {
         const int64_t size = all->shards[i].file_size;

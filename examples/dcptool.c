@@ -193,7 +193,7 @@ static const option all_options[] = {
     { O_KEEP, 0, "keep", "N", "how many of the newest to keep, at least 1" },
     { O_KEEP_EVERY, 0, "keep-every", "K", "also keep steps that are multiples of K" },
     { O_GRACE, 0, "grace", "TIME", "spare younger files: seconds, or 90s, 30m, 24h, 7d (default 24h; 0: spare none)" },
-    { O_PLAIN_NAMES, 0, "plain-names", NULL, "also unreferenced P_shard_<rank>.bin: other programs may use such names" },
+    { O_PLAIN_NAMES, 0, "plain-names", NULL, "also unreferenced P_shard_<rank>.bin and files of manifests: other programs may use such names" },
     { O_DRY_RUN, 0, "dry-run", NULL, "remove nothing, only say what would be" },
     { O_TO, 0, "to", "LAYOUT", "sharded, single, manifest or manifest-yaml" },
     { O_TIER, 0, "tier", "TIER", "only this tier of a manifest, a name or an id; may be given several times" },
@@ -1032,7 +1032,7 @@ static void diff_training(comparison *k) {
     diff_number(k, "training", "step", a->step, b->step);
     diff_text(k, "training", "learning rate", double_text(a->learning_rate, rate_a), double_text(b->learning_rate, rate_b));
     diff_text(k, "training", "optimizer type", a->optimizer_type, b->optimizer_type);
-    diff_text(k, "training", "optimizer state", a->optimizer_state, b->optimizer_state);
+    diff_text(k, "training", "optimizer state", a->optimizer_state ? a->optimizer_state : "{}", b->optimizer_state ? b->optimizer_state : "{}");
 }
 
 static int field_compare(const void *a, const void *b) { return strcmp(((const dcp_field *)a)->key, ((const dcp_field *)b)->key); }
