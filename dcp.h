@@ -20088,18 +20088,6 @@ DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path
     return dcpi_report_error(status, &local, err);
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif /* DCP_IMPLEMENTATION */
-
-#ifdef DCP_MPI                          /* the ranks of an MPI job; in the file with DCP_IMPLEMENTATION this implements it too */
-#include "dcp_mpi.h"
-#endif
-#ifdef DCP_CUDA                         /* memory of NVIDIA GPUs; likewise */
-#include "dcp_cuda.h"
-#endif
-
 /* ================================================================================================================================
  * >>sync        dcp_sync: brings a local copy of a manifest and its files up to date. The stages:
  *
@@ -20520,6 +20508,18 @@ DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
     dcpi_sync_free(&y);
     return dcpi_report_error(status, &local, err);
 }
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DCP_IMPLEMENTATION */
+
+#ifdef DCP_MPI                          /* the ranks of an MPI job; in the file with DCP_IMPLEMENTATION this implements it too */
+#include "dcp_mpi.h"
+#endif
+#ifdef DCP_CUDA                         /* memory of NVIDIA GPUs; likewise */
+#include "dcp_cuda.h"
+#endif
 
 /* ================================================================================================================================
  * >>end         History and licence.
