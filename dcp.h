@@ -52,8 +52,8 @@
  *
  * >>guarantees  Code that upholds one cites its number.
  *
- *   G1  atomic          A checkpoint exists exactly when its commit file does (P.metadata.json, P.checkpoint); that file appears by one
- *                       rename. A crash at any instant leaves the previous checkpoint or the new one, never neither, never a mixture.
+ *   G1  atomic          A checkpoint exists exactly when its commit file does (P.metadata.json, P.checkpoint, P.manifest.json or .yaml);
+ *                       that file appears by one rename. A crash at any instant leaves the previous checkpoint or the new one, never neither, never a mixture.
  *   G2  never destroys  No file that a committed checkpoint refers to is written to, truncated, replaced or removed before its successor's
  *                       commit is durable.
  *   G3  durable         DCP_OK means that file data, names and directories are synced. A failed fsync is final for that file: never retried
@@ -75,7 +75,7 @@
  *                       clear message.
  *
  * Caveats
- *   - A crash during a save leaves files named *.tmp or P_shard_*; they disturb nothing; dcp_sweep removes them once they are a day old.
+ *   - A crash during a save leaves files named *.tmp, P_shard_*, or in the folders of manifests; they disturb nothing; dcp_sweep removes them once they are a day old.
  *   - Durability ends where the device's begins: a disk that acknowledges a flush it did not do can lose what DCP_OK promised.
  *   - Network file systems: rename and exclusive creation are as atomic as the server makes them; clients cache directories, so another
  *     host may see a new checkpoint late. Directories that cannot be synced (some FUSE, CIFS) make a save fail rather than lie.
@@ -94,11 +94,18 @@
  *                        for each shard int32 number of tensors, and for each tensor int32 name length, name, type as varint string, int32
  *                        number of dimensions, int64 each, int64 bytes; zeros; then the shards' bytes, each region at a multiple of
  *                        max(alignment, 4096)
+ *   P.manifest.json      the commit file of the manifest layout (or P.manifest.yaml, the same members): the model, tiers, and for each piece of
+ *                        each tensor its file, role, expert key, tier, version, checksum; state of the optimizer and of the router
+ *   dense/<tensor>_<i>_of_<n>.bin, experts/tier_<t>/group_<g>/expert_<e>.bin, optim/..., router/...
+ *                        one piece each, shared by the manifests of a directory: what a save finds unchanged it names again; what has changed
+ *                        is a new file, with `.v<version>` before `.bin`, and `.v<version>.<save id>` where that name is in use
+ *   P.manifest.<save id>.intent.tmp      a manifest is being saved: until that is gone or old, nobody removes files of manifests
  *   checksums            leaf = SHA-256 of 256 KiB of a tensor; block digest = its leaf, or SHA-256 of its leaves' digests; shard checksum
  *                        = "sha256-tree:" and SHA-256 of all its block digests; or, flat, the SHA-256 of the whole file
  *   integrity            the last member of the document: V = SHA-256(T), T = "dcp-integrity-v1\n" type "\n" algorithm "\n" key "\n"
  *                        decimal length of the body "\n" hex SHA-256 of the body "\n"; body = the bytes before the member's own leading
- *                        comma; type = "metadata/json" or "checkpoint/json". A signature member before it is HMAC-SHA256(key, T) or a
+ *                        comma; type = "metadata/json", "checkpoint/json",
+ *                        "manifest/json" or "manifest/yaml" (whose last lines are the members in flow style). A signature member before it is HMAC-SHA256(key, T) or a
  *                        signer's output on T.
  *   <name>.<save id>[-<attempt>].tmp     what is being written
  */
