@@ -81,8 +81,8 @@ build/command/main: FORCE
 M32 = $(or $(shell command -v gcc-12 >/dev/null 2>&1 && echo 'int main(void){return 0;}' | gcc-12 -m32 -x c - -o /dev/null 2>/dev/null && echo gcc-12),gcc)
 # With DCP_STATIC the compiler leaves out what a suite does not call, which halves the time that all of this takes.
 command_plain    = $(CC) -std=c99 -O1 -Wall -Wextra -DDCP_STATIC
-command_asan     = $(CC) -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
-command_tsan     = $(CC) -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=thread -DDCP_STATIC
+command_asan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
+command_tsan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=thread -DDCP_STATIC
 command_clang    = clang -std=c11 -O1 -DDCP_STATIC
 command_cxx      = $(CXX) -std=c++11 -O0 -x c++ -DDCP_STATIC
 command_small    = $(CC) -std=c99 -O1 -DDCP_NO_THREADS=1 -DDCP_NO_SIMD=1 -DDCP_STATIC
