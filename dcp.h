@@ -9371,7 +9371,7 @@ static int dcpi_manifest_quick_global(dcpi_quick *q, dcp_manifest_shard *shard) 
 }
 /* From `size` on. */
 static int dcpi_manifest_quick_placed(dcpi_parser *p, dcpi_quick *q, dcp_manifest_shard *shard) {
-    const char *seed_end = q->at;
+    const char *start = q->at;
     dcpi_json_span span;
     int64_t rank;
     if (DCPI_MANIFEST_QUICK(q, "size") && !dcpi_quick_int(q, &shard->size)) return 0;
@@ -9383,7 +9383,7 @@ static int dcpi_manifest_quick_placed(dcpi_parser *p, dcpi_quick *q, dcp_manifes
     }
     if (DCPI_MANIFEST_QUICK(q, "block_size") && !dcpi_quick_int(q, &shard->block_size)) return 0;
     if (DCPI_MANIFEST_QUICK(q, "block_checksums") && !dcpi_quick_digests(p, q)) return 0;
-    p->has_additions |= q->at > seed_end;               /* all of these are */
+    p->has_additions |= q->at > start;               /* all of these are */
     while (q->at < q->end && (*q->at == ' ' || *q->at == '\n')) q->at++;
     return dcpi_quick_literal(q, "}", 1);
 }
