@@ -104,9 +104,8 @@
  *                        = "sha256-tree:" and SHA-256 of all its block digests; or, flat, the SHA-256 of the whole file
  *   integrity            the last member of the document: V = SHA-256(T), T = "dcp-integrity-v1\n" type "\n" algorithm "\n" key "\n"
  *                        decimal length of the body "\n" hex SHA-256 of the body "\n"; body = the bytes before the member's own leading
- *                        comma; type = "metadata/json", "checkpoint/json",
- *                        "manifest/json" or "manifest/yaml" (whose last lines are the members in flow style). A signature member before it is HMAC-SHA256(key, T) or a
- *                        signer's output on T.
+ *                        comma; type = "metadata/json", "checkpoint/json", "manifest/json" or "manifest/yaml". A signature member before it is
+ *                        HMAC-SHA256(key, T) or a signer's output on T. In YAML both are lines, and the body ends before the line.
  *   <name>.<save id>[-<attempt>].tmp     what is being written
  */
 #ifndef DCP_H
@@ -737,7 +736,9 @@ DCPDEF dcp_status dcp_manifest_set_field(dcp_manifest *manifest, const char *key
 DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest **out, dcp_error *err);
 DCPDEF dcp_status dcp_manifest_write(const dcp_manifest *manifest, int yaml, const dcp_signer *signer, char **text, size_t *size,
                                      dcp_error *err);   /* with integrity; signer NULL: unsigned; dcp_free the text */
-DCPDEF dcp_status dcp_manifest_validate(const dcp_manifest *manifest, dcp_validation *out);     /* as dcp_metadata_validate */
+/* As dcp_metadata_validate. Only warnings: a tier_hint that names no tier, a newer metadata_version, no model_id; and in a document without
+ * save_id, which other programs wrote, a checksum that is none, and pieces of one tensor of which nothing says how they fit together. */
+DCPDEF dcp_status dcp_manifest_validate(const dcp_manifest *manifest, dcp_validation *out);
 DCPDEF dcp_status dcp_manifest_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier, dcp_manifest **out,
                                          dcp_error *err);
 DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path, const dcp_manifest *manifest, const dcp_signer *signer,
@@ -9513,7 +9514,9 @@ static int dcpi_manifest_quick_global(dcpi_quick *q, dcp_manifest_shard *shard) 
     if (!DCPI_MANIFEST_QUICK(q, "global_offset")) return 1;
     return dcpi_quick_numbers(q, shard->global_offset, &count) && count == shard->ndim;
 }
-static int dcpi_manifest_quick_placed(dcpi_parser *p, dcpi_quick *q, dcp_manifest_shard *shard) {      /* from `size` on */
+/* From `size` on. */
+static int dcpi_manifest_quick_placed(dcpi_parser *p, dcpi_quick *q, dcp_manifest_shard *shard) {
+    const char *start = q->at;
     dcpi_json_span span;
     int64_t rank;
     if (DCPI_MANIFEST_QUICK(q, "size") && !dcpi_quick_int(q, &shard->size)) return 0;
@@ -9525,6 +9528,7 @@ static int dcpi_manifest_quick_placed(dcpi_parser *p, dcpi_quick *q, dcp_manifes
     }
     if (DCPI_MANIFEST_QUICK(q, "block_size") && !dcpi_quick_int(q, &shard->block_size)) return 0;
     if (DCPI_MANIFEST_QUICK(q, "block_checksums") && !dcpi_quick_digests(p, q)) return 0;
+    p->has_additions |= q->at > start;               /* all of these are */
     while (q->at < q->end && (*q->at == ' ' || *q->at == '\n')) q->at++;
     return dcpi_quick_literal(q, "}", 1);
 }
@@ -9560,7 +9564,6 @@ static int dcpi_manifest_quick_shard(dcpi_parser *p, dcp_manifest_shard *shard) 
     p->digests.size = 0;
     if (!dcpi_manifest_quick_parts(p, &q, shard)) { dcpi_manifest_clear(shard); return 0; }
     if (!dcpi_parse_keep_digests(p, &shard->block_checksums, &shard->block_count)) return 0;
-    p->has_additions |= shard->size >= 0 || shard->placement != NULL || shard->rank >= 0 || shard->block_size != 0 || shard->block_count > 0;
     p->json.at = q.at;
     return 1;
 }
