@@ -112,7 +112,7 @@ t clang_everything everything
 programs_without_warnings() {
     for program in "$root"/tests/*.c "$root"/examples/*.c; do
         [ -f "$program" ] || continue
-        case $program in */mpi_*) continue ;; esac     # test_mpi.sh does, where there is an MPI
+        case $program in */mpi_* | */cuda_* | */bench_gpu.c) continue ;; esac      # test_mpi.sh and test_cuda.sh do, with what those need
         quiet "$CC" -std=c99 -fsyntax-only -Wall -Wextra -Werror -I"$root" "$program"
     done
 }
@@ -202,7 +202,7 @@ requirements() {
     while read -r file name; do
         case $file in
         *.c) grep -q "^TEST($name)" "$root/tests/$file" ;;
-        *) grep -q -e "^ *t $name " -e "^ *t \${[a-z]*}_$name " "$root/tests/$file" ;;
+        *) grep -q -e "^ *[tm] $name " -e "^ *m ${name#finds_} " -e "^ *t \${[a-z]*}_$name " "$root/tests/$file" ;;
         esac || fail "tests/README.md names $name, which is not in $file"
     done <named
 }
