@@ -10,7 +10,7 @@
 CFLAGS ?= -O2
 export CC CFLAGS CXX
 
-EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c))
+EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c)) $(if $(shell command -v nvcc 2>/dev/null),build/examples/cuda_train)
 # What a change makes everything stale; wildcard, so that a header that is not there is not missed.
 HEADERS := $(wildcard dcp*.h tests/*.h)
 
@@ -37,12 +37,19 @@ bench: build/bench                      ## speed and memory, beside what the mac
 bench-scale: build/bench_scale          ## plans and documents of a thousand and of ten thousand ranks; SCALE="64x1000" for other sizes
 	@build/bench_scale $(SCALE)
 
+test-gpu:                               ## the suite of dcp_cuda.h on a real GPU; needs the CUDA toolkit
+	@sh tests/test_cuda.sh gpu
+
+bench-gpu: build/bench_gpu              ## staging on a real GPU: rates beside plain copies, and PyTorch's where it is there; GPU="8 /dev/shm": GiB, directory
+	@build/bench_gpu $(GPU)
+	@if python3 -c 'import torch' 2>/dev/null; then python3 tests/bench_torch.py $(GPU); else echo 'PyTorch is not there: not compared'; fi
+
 examples: $(EXAMPLES)                   ## build/examples/*
 
 clean:                                  ## removes build/
 	rm -rf build
 
-.PHONY: all help test test-all demo demo-mpi bench bench-scale examples clean FORCE
+.PHONY: all help test test-all test-gpu demo demo-mpi bench bench-scale bench-gpu examples clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
 
@@ -62,6 +69,15 @@ build/examples/%: examples/%.c $(HEADERS) build/command/main
 
 build/bench_scale: tests/bench_scale.c $(HEADERS) build/command/main
 	$(CC) $(CFLAGS) -I. $< -o $@ -lm -pthread
+
+# The toolkit is that of nvcc, or in CUDA_HOME.
+CUDA_HOME ?= $(or $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v nvcc 2>/dev/null))),/usr/local/cuda)
+CUDA_FLAGS = -isystem $(CUDA_HOME)/include -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcudart
+build/bench_gpu: tests/bench_gpu.c $(HEADERS) build/command/main
+	$(CC) $(CFLAGS) -I. $< -o $@ $(CUDA_FLAGS) -lm -pthread
+build/examples/cuda_train: examples/cuda_train.cu $(HEADERS) build/command/main
+	@mkdir -p $(@D)
+	nvcc -O2 -I. $< -o $@ -Xcompiler -pthread
 
 # OpenSSL and cJSON are what the benchmark compares with, where they are installed.
 build/bench: tests/bench.c $(HEADERS) build/command/main

@@ -3491,9 +3491,8 @@ static int dcpi_sha_cpuid(unsigned leaf, unsigned r[4]) {               /* eax, 
 }
 static unsigned dcpi_sha_xcr0(void) {                                   /* which registers the system saves; only with OSXSAVE */
 #if DCPI_GNUC
-    unsigned low, high;
-    __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(low), "=d"(high) : "c"(0));    /* xgetbv */
-    (void)high;
+    unsigned low;
+    __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(low) : "c"(0) : "edx");        /* xgetbv */
     return low;
 #else
     return (unsigned)_xgetbv(0);
