@@ -21,15 +21,15 @@ whole_table() {
     cat <<'END'
 plain       -         gcc                         all
 asan        asan      libasan8                    all
-tsan        tsan      libtsan2                    storage engine faults ranks coord rank_faults
+tsan        tsan      libtsan2                    storage engine faults ranks coord rank_faults async
 m32         m32       gcc-12-multilib             all
 windows     windows   gcc-mingw-w64-x86-64+wine64 =faults =kill platform json sha256 meta file_format storage engine directory ranks coord
 s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    json meta file_format sha256 storage ranks
 aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static  sha256 file_format storage ranks
-valgrind    valgrind  valgrind                    file_format meta
+valgrind    valgrind  valgrind                    file_format meta async
 clang       clang     clang                       all
 cxx         cxx       g++                         all
-small       -         gcc                         sha256 storage engine
+small       -         gcc                         sha256 storage engine async
 musl        musl      musl-tools                  all
 tcc         tcc       tcc                         platform json meta sha256 storage directory ranks
 END
@@ -40,7 +40,7 @@ table() {
 # variant   word      Debian package              suites
 plain       -         gcc                         all
 asan        asan      libasan8                    all -kill -rank_faults
-tsan        tsan      libtsan2                    storage ranks coord
+tsan        tsan      libtsan2                    storage ranks coord async
 m32         m32       gcc-12-multilib             all -faults -kill -rank_faults
 windows     windows   gcc-mingw-w64-x86-64+wine64 platform json meta storage engine ranks
 s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    json meta file_format storage ranks
@@ -48,7 +48,7 @@ aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-stat
 valgrind    valgrind  valgrind                    file_format meta
 clang       clang     clang                       storage
 cxx         cxx       g++                         json storage
-small       -         gcc                         sha256 storage engine
+small       -         gcc                         sha256 storage engine async
 musl        musl      musl-tools                  platform storage
 tcc         tcc       tcc                         platform json sha256 storage directory ranks
 END
