@@ -65,6 +65,7 @@
  *   G6  bounded wait    Waiting for other ranks ends io.timeout_ms after their last sign of life, and the error names who is missing, in
  *                       which phase. Slow but healthy is no failure; io.deadline_ms alone limits the whole.
  *   G7  bounded memory  A rank's extra memory stays within io.memory_budget (default 64 MiB) plus documents, however large the checkpoint.
+ *                       A save in the background also has its copy of the tensors, within dcp_saver_desc.snapshot_budget.
  *   G8  hostile input   No byte sequence in any file makes the library crash, hang, read or write out of bounds, leave its directory, or
  *                       take memory out of proportion to the bytes that are there.
  *   G9  clean           A save that knows that it failed removes what it made; a killed one leaves only files that dcp_sweep recognises.

@@ -1232,7 +1232,7 @@ TEST(polls_further_apart_than_the_timeout) {
     dcp_error err;
     job_open(&j, 3, POLLED);
     CHECK_OK(dcp_storage_memory(&j.storage, &err));
-    j.desc.io.timeout_ms = 300 * (test_is_slow() ? 10 : 1);
+    j.desc.io.timeout_ms = 300 * (test_is_slow() ? 10 : test_is_sanitized() ? 3 : 1);
     j.generation = 1;
     for (r = 0; r < 3; r++) j.pause_ms[r] = 2 * j.desc.io.timeout_ms;
     job_run(&j, rank_save);
@@ -1241,6 +1241,29 @@ TEST(polls_further_apart_than_the_timeout) {
     must_hold(j.storage, "run/x", 1, 3);
     job_close(&j);
     dcp_storage_close(j.storage);
+}
+/* A write that takes longer than the timeout: who polls, or works in the background, is alive. */
+TEST(slow_is_not_dead) {
+    int mode, pause;
+    for (mode = 0; mode < MODES; mode++) {
+        fault_storage faults[RANKS];
+        job j;
+        dcp_error err;
+        job_open(&j, 3, mode);
+        CHECK_OK(dcp_storage_memory(&j.storage, &err));
+        open_faults(&j, faults);
+        j.desc.io.timeout_ms = 1000 * (test_is_slow() ? 10 : test_is_sanitized() ? 3 : 1);
+        pause = 2 * j.desc.io.timeout_ms;
+        faults[mode].hook = slow_write;
+        faults[mode].user = &pause;
+        j.generation = 1;
+        job_run(&j, rank_save);
+        check_all(&j, DCP_OK, NULL);
+        must_hold(j.storage, "run/x", 1, 3);
+        close_faults(&j);
+        job_close(&j);
+        dcp_storage_close(j.storage);
+    }
 }
 /* One rank does not poll for longer than the timeout, and the others do: it is taken for dead, and finds that out when it polls again. */
 static void rank_one_sleeps(job *j, int rank) {
@@ -1258,7 +1281,7 @@ TEST(a_rank_that_does_not_poll_is_taken_for_dead) {
         int r;
         job_open(&j, 3, POLLED);
         CHECK_OK(dcp_storage_memory(&j.storage, &err));
-        j.desc.io.timeout_ms = 400 * (test_is_slow() ? 10 : 1);
+        j.desc.io.timeout_ms = 1000 * (test_is_slow() ? 10 : test_is_sanitized() ? 3 : 1);
         j.generation = 1;
         j.cancels = who + 1;
         job_run(&j, rank_one_sleeps);
@@ -1486,6 +1509,7 @@ int main(void) {
     RUN(a_load_on_the_same_coordinator_comes_after_the_save);
     RUN(reluctant_coordinators);
     RUN(polls_further_apart_than_the_timeout);
+    RUN(slow_is_not_dead);
     RUN(a_rank_that_does_not_poll_is_taken_for_dead);
     RUN(any_allocation_fails_on_some_rank);
 #ifndef _WIN32
