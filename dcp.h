@@ -65,6 +65,7 @@
  *   G6  bounded wait    Waiting for other ranks ends io.timeout_ms after their last sign of life, and the error names who is missing, in
  *                       which phase. Slow but healthy is no failure; io.deadline_ms alone limits the whole.
  *   G7  bounded memory  A rank's extra memory stays within io.memory_budget (default 64 MiB) plus documents, however large the checkpoint.
+ *                       A save in the background also has its copy of the tensors, within dcp_saver_desc.snapshot_budget.
  *   G8  hostile input   No byte sequence in any file makes the library crash, hang, read or write out of bounds, leave its directory, or
  *                       take memory out of proportion to the bytes that are there.
  *   G9  clean           A save that knows that it failed removes what it made; a killed one leaves only files that dcp_sweep recognises.
@@ -381,11 +382,12 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
  * One saver runs one save at a time, and keeps its memory from save to save. Two savers are independent of each other, unless they have one
  * coordinator (then the second save begins when the first one has ended).
  *   - Ownership: the desc and all it points to, the tensors and the report too, are the caller's again when dcp_save_begin returns. Storage,
- *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices outlive the saver.
+ *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices the saver, and so does `log`
+ *     where poll and wait do not ask for the verdict.
  *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_host; then, while it
- *     writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy: whole tensors that do not fit (or that there is no memory for) are
- *     written before begin returns, report.bytes_in_begin of them, and a transient error after that cannot be retried. Tensors that another
- *     rank writes are not copied.
+ *     writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the list that fit, each whole; those
+ *     before them (all, if there is no memory) are written before begin returns, report.bytes_in_begin bytes of them, and a transient error
+ *     after that cannot be retried. Tensors that another rank writes are not copied.
  *   - Threads: a saver is used from one thread at a time, dcp_save_cancel from any. The work is done by threads of the saver. `progress` is called
  *     on the thread that calls begin, poll, wait and close; `log`, the storage, the signer, and with a thread-safe coordinator that too, on others.
  *   - One rank, or a thread-safe coordinator: the whole save goes on by itself; nobody needs to poll. A save on the same coordinator (load, any
@@ -17423,14 +17425,15 @@ static void dcpi_async_await(dcp_saver *saver, int timeout_ms) {
 }
 static void dcpi_async_settle(void *saver) { dcpi_async_await((dcp_saver *)saver, -1); }        /* for dcpi_team_begin */
 
+static dcp_status dcpi_async_pending(dcp_error *err) {  /* no failure, so no message */
+    (void)dcpi_succeed(err);
+    if (err) err->status = DCP_PENDING;
+    return DCP_PENDING;
+}
 static dcp_status dcpi_async_answer(dcp_saver *saver, dcp_error *err) {
     dcpi_async_show(saver, saver->state == DCPI_ASYNC_DONE);
-    (void)dcpi_succeed(err);
-    if (saver->state == DCPI_ASYNC_IDLE) return DCP_OK;
-    if (saver->state != DCPI_ASYNC_DONE) {
-        if (err) err->status = DCP_PENDING;
-        return DCP_PENDING;
-    }
+    if (saver->state == DCPI_ASYNC_IDLE) return dcpi_succeed(err);
+    if (saver->state != DCPI_ASYNC_DONE) return dcpi_async_pending(err);
     saver->state = DCPI_ASYNC_IDLE;
     if (err) *err = saver->err;
     return saver->status;
@@ -17701,7 +17704,7 @@ static dcp_status dcpi_async_free(dcp_saver *saver, const dcp_io *io, dcp_error 
         else status = dcpi_async_hear_busy(saver, c, &is_busy, timeout_ms, err);
     }
     if (status) return status;
-    if (is_busy && saver->desc.when_busy == DCP_BUSY_REFUSE) return DCP_PENDING;
+    if (is_busy && saver->desc.when_busy == DCP_BUSY_REFUSE) return dcpi_async_pending(err);
     dcpi_async_await(saver, -1);                        /* refusing: rank 0 knows the verdict, so it is on its way */
     dcpi_async_forget(saver);
     return DCP_OK;
@@ -17732,7 +17735,7 @@ static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
     if (!saver->status) saver->status = dcpi_async_keep(saver);
     else (void)dcpi_async_keep(saver);
     if (!saver->status && DCPI_THREADS && !writes_now) saver->status = dcpi_async_snapshot(saver, &must_take);
-    else s->report.bytes_in_begin = s->file_size;
+    else if (!saver->status) s->report.bytes_in_begin = s->file_size;
     saver->report = s->report;
     if (report) *report = s->report;
     if (c) { c->settle = dcpi_async_settle; c->saver = saver; saver->held = c; }
