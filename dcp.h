@@ -20090,18 +20090,6 @@ DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path
     return dcpi_report_error(status, &local, err);
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif /* DCP_IMPLEMENTATION */
-
-#ifdef DCP_MPI                          /* the ranks of an MPI job; in the file with DCP_IMPLEMENTATION this implements it too */
-#include "dcp_mpi.h"
-#endif
-#ifdef DCP_CUDA                         /* memory of NVIDIA GPUs; likewise */
-#include "dcp_cuda.h"
-#endif
-
 /* ================================================================================================================================
  * >>sync        dcp_sync: brings a local copy of a manifest and its files up to date. The stages:
  *
@@ -20521,11 +20509,24 @@ DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
     return dcpi_report_error(status, &local, err);
 }
 
+#ifdef __cplusplus
+}
+#endif
+#endif /* DCP_IMPLEMENTATION */
+
+#ifdef DCP_MPI                          /* the ranks of an MPI job; in the file with DCP_IMPLEMENTATION this implements it too */
+#include "dcp_mpi.h"
+#endif
+#ifdef DCP_CUDA                         /* memory of NVIDIA GPUs; likewise */
+#include "dcp_cuda.h"
+#endif
+
 /* ================================================================================================================================
  * >>end         History and licence.
  *
  *   0.1.0  2026-11-21  sharded and single-file layouts, verify, map, slices, latest, list, prune, sweep, remove; local and memory storage;
- *                      one process or many ranks: thread group, MPI (dcp_mpi.h), coordinators of the user's own
+ *                      one process or many ranks: thread group, MPI (dcp_mpi.h), coordinators of the user's own; manifests in JSON and YAML
+ *                      with tiers, experts and versions, partial and lazy loads, dcp_sync; saves in the background; GPUs (dcp_cuda.h)
  *
  * ------------------------------------------------------------------------------------------------------------------------------
  * This software is available under two licences; choose whichever you prefer.
