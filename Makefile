@@ -10,7 +10,7 @@
 CFLAGS ?= -O2
 export CC CFLAGS CXX
 
-EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c))
+EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c)) $(if $(shell command -v nvcc 2>/dev/null),build/examples/cuda_train)
 # What a change makes everything stale; wildcard, so that a header that is not there is not missed.
 HEADERS := $(wildcard dcp*.h tests/*.h)
 
@@ -37,12 +37,19 @@ bench: build/bench                      ## speed and memory, beside what the mac
 bench-scale: build/bench_scale          ## plans and documents of a thousand and of ten thousand ranks; SCALE="64x1000" for other sizes
 	@build/bench_scale $(SCALE)
 
+test-gpu:                               ## the suite of dcp_cuda.h on a real GPU; needs the CUDA toolkit
+	@sh tests/test_cuda.sh gpu
+
+bench-gpu: build/bench_gpu              ## staging on a real GPU: rates beside plain copies, and PyTorch's where it is there; GPU="8 /dev/shm": GiB, directory
+	@build/bench_gpu $(GPU)
+	@if python3 -c 'import torch' 2>/dev/null; then python3 tests/bench_torch.py $(GPU); else echo 'PyTorch is not there: not compared'; fi
+
 examples: $(EXAMPLES)                   ## build/examples/*
 
 clean:                                  ## removes build/
 	rm -rf build
 
-.PHONY: all help test test-all demo demo-mpi bench bench-scale examples clean FORCE
+.PHONY: all help test test-all test-gpu demo demo-mpi bench bench-scale bench-gpu examples clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
 
@@ -70,6 +77,15 @@ build/examples/%: examples/%.c $(HEADERS) build/command/main
 build/bench_scale: tests/bench_scale.c $(HEADERS) build/command/main
 	$(CC) $(CFLAGS) -I. $< -o $@ -lm -pthread
 
+# The toolkit is that of nvcc, or in CUDA_HOME.
+CUDA_HOME ?= $(or $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v nvcc 2>/dev/null))),/usr/local/cuda)
+CUDA_FLAGS = -isystem $(CUDA_HOME)/include -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcudart
+build/bench_gpu: tests/bench_gpu.c $(HEADERS) build/command/main
+	$(CC) $(CFLAGS) -I. $< -o $@ $(CUDA_FLAGS) -lm -pthread
+build/examples/cuda_train: examples/cuda_train.cu $(HEADERS) build/command/main
+	@mkdir -p $(@D)
+	nvcc -O2 -I. $< -o $@ -Xcompiler -pthread
+
 # OpenSSL and cJSON are what the benchmark compares with, where they are installed.
 build/bench: tests/bench.c $(HEADERS) build/command/main
 	@flags=; for library in "OPENSSL openssl/evp.h crypto" "CJSON cjson/cJSON.h cjson"; do \
@@ -88,8 +104,8 @@ build/command/main: FORCE
 M32 = $(or $(shell command -v gcc-12 >/dev/null 2>&1 && echo 'int main(void){return 0;}' | gcc-12 -m32 -x c - -o /dev/null 2>/dev/null && echo gcc-12),gcc)
 # With DCP_STATIC the compiler leaves out what a suite does not call, which halves the time that all of this takes.
 command_plain    = $(CC) -std=c99 -O1 -Wall -Wextra -DDCP_STATIC
-command_asan     = $(CC) -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
-command_tsan     = $(CC) -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=thread -DDCP_STATIC
+command_asan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
+command_tsan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=thread -DDCP_STATIC
 command_clang    = clang -std=c11 -O1 -DDCP_STATIC
 command_cxx      = $(CXX) -std=c++11 -O0 -x c++ -DDCP_STATIC
 command_small    = $(CC) -std=c99 -O1 -DDCP_NO_THREADS=1 -DDCP_NO_SIMD=1 -DDCP_STATIC

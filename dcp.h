@@ -52,8 +52,8 @@
  *
  * >>guarantees  Code that upholds one cites its number.
  *
- *   G1  atomic          A checkpoint exists exactly when its commit file does (P.metadata.json, P.checkpoint); that file appears by one
- *                       rename. A crash at any instant leaves the previous checkpoint or the new one, never neither, never a mixture.
+ *   G1  atomic          A checkpoint exists exactly when its commit file does (P.metadata.json, P.checkpoint, P.manifest.json or .yaml);
+ *                       that file appears by one rename. A crash at any instant leaves the previous checkpoint or the new one, never neither, never a mixture.
  *   G2  never destroys  No file that a committed checkpoint refers to is written to, truncated, replaced or removed before its successor's
  *                       commit is durable.
  *   G3  durable         DCP_OK means that file data, names and directories are synced. A failed fsync is final for that file: never retried
@@ -65,6 +65,7 @@
  *   G6  bounded wait    Waiting for other ranks ends io.timeout_ms after their last sign of life, and the error names who is missing, in
  *                       which phase. Slow but healthy is no failure; io.deadline_ms alone limits the whole.
  *   G7  bounded memory  A rank's extra memory stays within io.memory_budget (default 64 MiB) plus documents, however large the checkpoint.
+ *                       A save in the background also has its copy of the tensors, within dcp_saver_desc.snapshot_budget.
  *   G8  hostile input   No byte sequence in any file makes the library crash, hang, read or write out of bounds, leave its directory, or
  *                       take memory out of proportion to the bytes that are there.
  *   G9  clean           A save that knows that it failed removes what it made; a killed one leaves only files that dcp_sweep recognises.
@@ -75,7 +76,7 @@
  *                       clear message.
  *
  * Caveats
- *   - A crash during a save leaves files named *.tmp or P_shard_*; they disturb nothing; dcp_sweep removes them once they are a day old.
+ *   - A crash during a save leaves files named *.tmp, P_shard_*, or in the folders of manifests; they disturb nothing; dcp_sweep removes them once they are a day old.
  *   - Durability ends where the device's begins: a disk that acknowledges a flush it did not do can lose what DCP_OK promised.
  *   - Network file systems: rename and exclusive creation are as atomic as the server makes them; clients cache directories, so another
  *     host may see a new checkpoint late. Directories that cannot be synced (some FUSE, CIFS) make a save fail rather than lie.
@@ -94,12 +95,18 @@
  *                        for each shard int32 number of tensors, and for each tensor int32 name length, name, type as varint string, int32
  *                        number of dimensions, int64 each, int64 bytes; zeros; then the shards' bytes, each region at a multiple of
  *                        max(alignment, 4096)
+ *   P.manifest.json      the commit file of the manifest layout (or P.manifest.yaml, the same members): the model, tiers, and for each piece of
+ *                        each tensor its file, role, expert key, tier, version, checksum; state of the optimizer and of the router
+ *   dense/<tensor>_<i>_of_<n>.bin, experts/tier_<t>/group_<g>/expert_<e>.bin, optim/..., router/...
+ *                        one piece each, shared by the manifests of a directory: what a save finds unchanged it names again; what has changed
+ *                        is a new file, with `.v<version>` before `.bin`, and `.v<version>.<save id>` where that name is in use
+ *   P.manifest.<save id>.intent.tmp      a manifest is being saved: until that is gone or old, nobody removes files of manifests
  *   checksums            leaf = SHA-256 of 256 KiB of a tensor; block digest = its leaf, or SHA-256 of its leaves' digests; shard checksum
  *                        = "sha256-tree:" and SHA-256 of all its block digests; or, flat, the SHA-256 of the whole file
  *   integrity            the last member of the document: V = SHA-256(T), T = "dcp-integrity-v1\n" type "\n" algorithm "\n" key "\n"
  *                        decimal length of the body "\n" hex SHA-256 of the body "\n"; body = the bytes before the member's own leading
- *                        comma; type = "metadata/json" or "checkpoint/json". A signature member before it is HMAC-SHA256(key, T) or a
- *                        signer's output on T.
+ *                        comma; type = "metadata/json", "checkpoint/json", "manifest/json" or "manifest/yaml". A signature member before it is
+ *                        HMAC-SHA256(key, T) or a signer's output on T. In YAML both are lines, and the body ends before the line.
  *   <name>.<save id>[-<attempt>].tmp     what is being written
  */
 #ifndef DCP_H
@@ -376,11 +383,12 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
  * One saver runs one save at a time, and keeps its memory from save to save. Two savers are independent of each other, unless they have one
  * coordinator (then the second save begins when the first one has ended).
  *   - Ownership: the desc and all it points to, the tensors and the report too, are the caller's again when dcp_save_begin returns. Storage,
- *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices outlive the saver.
+ *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices the saver, and so does `log`
+ *     where poll and wait do not ask for the verdict.
  *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_host; then, while it
- *     writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy: whole tensors that do not fit (or that there is no memory for) are
- *     written before begin returns, report.bytes_in_begin of them, and a transient error after that cannot be retried. Tensors that another
- *     rank writes are not copied.
+ *     writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the list that fit, each whole; those
+ *     before them (all, if there is no memory) are written before begin returns, report.bytes_in_begin bytes of them, and a transient error
+ *     after that cannot be retried. Tensors that another rank writes are not copied.
  *   - Threads: a saver is used from one thread at a time, dcp_save_cancel from any. The work is done by threads of the saver. `progress` is called
  *     on the thread that calls begin, poll, wait and close; `log`, the storage, the signer, and with a thread-safe coordinator that too, on others.
  *   - One rank, or a thread-safe coordinator: the whole save goes on by itself; nobody needs to poll. A save on the same coordinator (load, any
@@ -733,7 +741,9 @@ DCPDEF dcp_status dcp_manifest_set_field(dcp_manifest *manifest, const char *key
 DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest **out, dcp_error *err);
 DCPDEF dcp_status dcp_manifest_write(const dcp_manifest *manifest, int yaml, const dcp_signer *signer, char **text, size_t *size,
                                      dcp_error *err);   /* with integrity; signer NULL: unsigned; dcp_free the text */
-DCPDEF dcp_status dcp_manifest_validate(const dcp_manifest *manifest, dcp_validation *out);     /* as dcp_metadata_validate */
+/* As dcp_metadata_validate. Only warnings: a tier_hint that names no tier, a newer metadata_version, no model_id; and in a document without
+ * save_id, which other programs wrote, a checksum that is none, and pieces of one tensor of which nothing says how they fit together. */
+DCPDEF dcp_status dcp_manifest_validate(const dcp_manifest *manifest, dcp_validation *out);
 DCPDEF dcp_status dcp_manifest_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier, dcp_manifest **out,
                                          dcp_error *err);
 DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path, const dcp_manifest *manifest, const dcp_signer *signer,
@@ -3486,9 +3496,8 @@ static int dcpi_sha_cpuid(unsigned leaf, unsigned r[4]) {               /* eax, 
 }
 static unsigned dcpi_sha_xcr0(void) {                                   /* which registers the system saves; only with OSXSAVE */
 #if DCPI_GNUC
-    unsigned low, high;
-    __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(low), "=d"(high) : "c"(0));    /* xgetbv */
-    (void)high;
+    unsigned low;
+    __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(low) : "c"(0) : "edx");        /* xgetbv */
     return low;
 #else
     return (unsigned)_xgetbv(0);
@@ -9509,7 +9518,9 @@ static int dcpi_manifest_quick_global(dcpi_quick *q, dcp_manifest_shard *shard) 
     if (!DCPI_MANIFEST_QUICK(q, "global_offset")) return 1;
     return dcpi_quick_numbers(q, shard->global_offset, &count) && count == shard->ndim;
 }
-static int dcpi_manifest_quick_placed(dcpi_parser *p, dcpi_quick *q, dcp_manifest_shard *shard) {      /* from `size` on */
+/* From `size` on. */
+static int dcpi_manifest_quick_placed(dcpi_parser *p, dcpi_quick *q, dcp_manifest_shard *shard) {
+    const char *start = q->at;
     dcpi_json_span span;
     int64_t rank;
     if (DCPI_MANIFEST_QUICK(q, "size") && !dcpi_quick_int(q, &shard->size)) return 0;
@@ -9521,6 +9532,7 @@ static int dcpi_manifest_quick_placed(dcpi_parser *p, dcpi_quick *q, dcp_manifes
     }
     if (DCPI_MANIFEST_QUICK(q, "block_size") && !dcpi_quick_int(q, &shard->block_size)) return 0;
     if (DCPI_MANIFEST_QUICK(q, "block_checksums") && !dcpi_quick_digests(p, q)) return 0;
+    p->has_additions |= q->at > start;               /* all of these are */
     while (q->at < q->end && (*q->at == ' ' || *q->at == '\n')) q->at++;
     return dcpi_quick_literal(q, "}", 1);
 }
@@ -9556,7 +9568,6 @@ static int dcpi_manifest_quick_shard(dcpi_parser *p, dcp_manifest_shard *shard) 
     p->digests.size = 0;
     if (!dcpi_manifest_quick_parts(p, &q, shard)) { dcpi_manifest_clear(shard); return 0; }
     if (!dcpi_parse_keep_digests(p, &shard->block_checksums, &shard->block_count)) return 0;
-    p->has_additions |= shard->size >= 0 || shard->placement != NULL || shard->rank >= 0 || shard->block_size != 0 || shard->block_count > 0;
     p->json.at = q.at;
     return 1;
 }
@@ -17424,14 +17435,15 @@ static void dcpi_async_await(dcp_saver *saver, int timeout_ms) {
 }
 static void dcpi_async_settle(void *saver) { dcpi_async_await((dcp_saver *)saver, -1); }        /* for dcpi_team_begin */
 
+static dcp_status dcpi_async_pending(dcp_error *err) {  /* no failure, so no message */
+    (void)dcpi_succeed(err);
+    if (err) err->status = DCP_PENDING;
+    return DCP_PENDING;
+}
 static dcp_status dcpi_async_answer(dcp_saver *saver, dcp_error *err) {
     dcpi_async_show(saver, saver->state == DCPI_ASYNC_DONE);
-    (void)dcpi_succeed(err);
-    if (saver->state == DCPI_ASYNC_IDLE) return DCP_OK;
-    if (saver->state != DCPI_ASYNC_DONE) {
-        if (err) err->status = DCP_PENDING;
-        return DCP_PENDING;
-    }
+    if (saver->state == DCPI_ASYNC_IDLE) return dcpi_succeed(err);
+    if (saver->state != DCPI_ASYNC_DONE) return dcpi_async_pending(err);
     saver->state = DCPI_ASYNC_IDLE;
     if (err) *err = saver->err;
     return saver->status;
@@ -17702,7 +17714,7 @@ static dcp_status dcpi_async_free(dcp_saver *saver, const dcp_io *io, dcp_error 
         else status = dcpi_async_hear_busy(saver, c, &is_busy, timeout_ms, err);
     }
     if (status) return status;
-    if (is_busy && saver->desc.when_busy == DCP_BUSY_REFUSE) return DCP_PENDING;
+    if (is_busy && saver->desc.when_busy == DCP_BUSY_REFUSE) return dcpi_async_pending(err);
     dcpi_async_await(saver, -1);                        /* refusing: rank 0 knows the verdict, so it is on its way */
     dcpi_async_forget(saver);
     return DCP_OK;
@@ -17733,7 +17745,7 @@ static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
     if (!saver->status) saver->status = dcpi_async_keep(saver);
     else (void)dcpi_async_keep(saver);
     if (!saver->status && DCPI_THREADS && !writes_now) saver->status = dcpi_async_snapshot(saver, &must_take);
-    else s->report.bytes_in_begin = s->file_size;
+    else if (!saver->status) s->report.bytes_in_begin = s->file_size;
     saver->report = s->report;
     if (report) *report = s->report;
     if (c) { c->settle = dcpi_async_settle; c->saver = saver; saver->held = c; }
@@ -20525,7 +20537,8 @@ DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
  * >>end         History and licence.
  *
  *   0.1.0  2026-11-21  sharded and single-file layouts, verify, map, slices, latest, list, prune, sweep, remove; local and memory storage;
- *                      one process or many ranks: thread group, MPI (dcp_mpi.h), coordinators of the user's own
+ *                      one process or many ranks: thread group, MPI (dcp_mpi.h), coordinators of the user's own; manifests in JSON and YAML
+ *                      with tiers, experts and versions, partial and lazy loads, dcp_sync; saves in the background; GPUs (dcp_cuda.h)
  *
  * ------------------------------------------------------------------------------------------------------------------------------
  * This software is available under two licences; choose whichever you prefer.

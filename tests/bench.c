@@ -4,7 +4,7 @@
  *
  *   --quick    2 rounds, 256 MiB: a smoke test, its figures mean little       --rounds  default 5, at most 100
  *   --size     of the data set, default 2048                                  --disk    default $TMPDIR, else build/
- *   --tmpfs    default /dev/shm                                               --only    of memory,sha,json,manifest,commit,save,ranks,load
+ *   --tmpfs    default /dev/shm                                               --only    of memory,sha,json,manifest,commit,save,async,ranks,load
  *   --json     the figures and ratios, for programs
  *
  * Rules (design/PERFORMANCE.md, 0 and 8): all that is compared runs interleaved in one process on buffers that were touched before; figures
@@ -939,6 +939,118 @@ static void memory_section(const char *directory) {
     }
 }
 
+/* ---- ASYNC: what a program loses to a save in the background -------------------------------------------------------------- */
+static const char async_copy[] = "memcpy of the tensors into warm memory", async_begin[] = "dcp_save_begin", async_sync[] = "dcp_save",
+    async_free[] = "6 steps, no save", async_loop[] = "6 steps, every second one saved in the background",
+    async_waiting[] = "6 steps, every second one saved with dcp_save", async_slower[] = "slower by, background", async_stalled[] = "slower by, dcp_save",
+    async_cpu[] = "CPU time of copying, hashing and writing";
+
+static double cpu_seconds(void) {                       /* of all threads of this process */
+    struct rusage use;
+    (void)getrusage(RUSAGE_SELF, &use);
+    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1e-6;
+}
+static int64_t async_work;                              /* rounds of arithmetic in a step, of each thread: in registers, so that only time is shared */
+static void *compute(void *argument) {
+    uint64_t state = 1 + (uint64_t)((worker *)argument)->number;
+    int64_t i;
+    for (i = 0; i < async_work; i++) (void)scramble(&state);
+    ((worker *)argument)->error = state == 0;
+    return NULL;
+}
+static double compute_step(void) {
+    worker shared;
+    double t = now();
+    memset(&shared, 0, sizeof shared);
+    workers_run(cores(), compute, &shared, "compute");
+    return now() - t;
+}
+static void async_desc(dcp_save_desc *desc, const char *directory) {
+    static char path[600];
+    memset(desc, 0, sizeof *desc);
+    (void)snprintf(path, sizeof path, "%s/async", directory);
+    desc->path = path;
+    desc->tensors = set.saved;
+    desc->tensor_count = TENSORS;
+    desc->overwrite = 1;
+    desc->io.cancel = &cancel;
+}
+static double async_save(const char *directory, dcp_saver *saver) {     /* seconds that the program waits */
+    dcp_save_desc desc;
+    dcp_error err;
+    double t = now();
+    async_desc(&desc, directory);
+    if (saver) must(dcp_save_begin(saver, &desc, &err), &err, "dcp_save_begin");
+    else must(dcp_save(&desc, &err), &err, "dcp_save");
+    return now() - t;
+}
+static double async_steps(const char *directory, dcp_saver *saver, int saves) {
+    dcp_error err;
+    double t = now();
+    int step;
+    for (step = 0; step < 6; step++) {
+        (void)compute_step();
+        if (saver && dcp_save_poll(saver, &err) != DCP_PENDING) must(err.status, &err, "a save in the background");
+        if (saves && step % 2) (void)async_save(directory, saver);
+    }
+    if (saver) must(dcp_save_wait(saver, -1, &err), &err, "the last save");
+    return now() - t;
+}
+static void async_stall(const char *directory, dcp_saver *saver) {
+    dcp_error err;
+    double t;
+    int i, round;
+    for (round = 0; round <= opt.rounds; round++) {     /* the first makes the saver's memory, and does not count */
+        t = now();
+        for (i = 0; i < TENSORS; i++) memcpy(set.to + set.offset[i], set.from + set.offset[i], (size_t)set.size[i]);
+        t = now() - t;
+        if (round) row_add("async", async_copy, "ms", 1e3 * t);
+        t = async_save(directory, saver);
+        must(dcp_save_wait(saver, -1, &err), &err, "dcp_save_wait");
+        if (round) row_add("async", async_begin, "ms", 1e3 * t);
+        t = async_save(directory, NULL);
+        if (round) row_add("async", async_sync, "ms", 1e3 * t);
+        settle(directory);
+    }
+    memset(set.to, 0x55, (size_t)set.room);
+}
+static void async_section(const char *directory) {
+    dcp_saver *saver;
+    dcp_error err;
+    double free_seconds, seconds, cpu, alone;
+    int round;
+    set_make();
+    must(dcp_saver_open(NULL, &saver, &err), &err, "dcp_saver_open");
+    async_stall(directory, saver);
+    async_work = 1000000;
+    alone = compute_step();
+    async_work = (int64_t)((double)async_work * row_median(row_find("async", async_sync)) / 1e3 / alone);      /* a step is as long as a save */
+    for (round = 0; round < opt.rounds; round++) {
+        alone = cpu_seconds();
+        free_seconds = async_steps(directory, NULL, 0);
+        alone = cpu_seconds() - alone;
+        row_add("async", async_free, "s", free_seconds);
+        cpu = cpu_seconds();
+        seconds = async_steps(directory, saver, 1);
+        cpu = cpu_seconds() - cpu;
+        row_add("async", async_loop, "s", seconds);
+        row_add("async", async_slower, "s", seconds - free_seconds);
+        row_add("async", async_cpu, "s", cpu - alone);
+        settle(directory);
+        seconds = async_steps(directory, NULL, 1);
+        row_add("async", async_waiting, "s", seconds);
+        row_add("async", async_stalled, "s", seconds - free_seconds);
+        settle(directory);
+    }
+    dcp_saver_close(saver);
+    ratio_add("stall of dcp_save_begin / memcpy into warm memory", row_find("async", async_begin), row_find("async", async_copy), NULL, 1.15, 1.05, 1);
+    ratio_add("stall of dcp_save_begin / dcp_save", row_find("async", async_begin), row_find("async", async_sync), NULL, 0.6, 0.3, 1);
+    ratio_add("loop slowed down by saves in the background / their CPU time", row_find("async", async_slower), row_find("async", async_cpu), NULL, 1.0,
+              0.8, 1);
+    ratio_add("loop slowed down by saves in the background / by dcp_save", row_find("async", async_slower), row_find("async", async_stalled), NULL, 1.0,
+              0.6, 1);
+}
+
 /* ---- COMMIT: what a tiny checkpoint costs, against one file written by hand ---------------------------------------------- */
 static double commit_by_hand(const char *directory, const uint8_t *data, size_t size) {
     char from[600], to[600];
@@ -1557,6 +1669,7 @@ static void run_all(const char *program) {
         save_section(&disk, 1);
         if (opt.tmpfs[0]) save_section(&tmpfs, 0);
     }
+    if (wanted("async")) { announce("async"); async_section(opt.disk); }
     if (wanted("ranks")) { announce("ranks"); ranks_section(&disk); }
     if (wanted("load")) {
         announce("load");
@@ -1571,7 +1684,7 @@ static void run_all(const char *program) {
 /* ---- options, directories, and the parent that cleans up whatever happens to the child that measures --------------------- */
 static int usage(const char *problem, const char *what) {
     (void)fprintf(stderr, "bench: %s %s\nusage: bench [--quick] [--rounds N] [--size MIB] [--disk DIR] [--tmpfs DIR|none] [--json FILE]\n"
-                  "             [--only memory,sha,json,manifest,commit,save,ranks,load]\n", problem, what);
+                  "             [--only memory,sha,json,manifest,commit,save,async,ranks,load]\n", problem, what);
     return 2;
 }
 static int read_number(const char *text, int least, int most, int64_t *out) {

@@ -118,7 +118,7 @@ static void encode(dcpi_save *s, figures *f, dcp_tensor *tensors, char (*names)[
         dcpi_team_message_start(&list);
         dcpi_store64(count, (uint64_t)f->tensors);
         dcpi_buffer_add(&list, count, sizeof count);
-        for (i = 0; i < f->tensors; i++) dcpi_list_piece(&list, &tensors[i], (int)f->ranks);
+        for (i = 0; i < f->tensors; i++) dcpi_list_piece(&list, &tensors[i], (int)f->ranks, 0);
         f->time[ENCODE] += seconds() - begun;
         message = (uint8_t *)must_have(count_alloc(list.size));         /* as a coordinator hands it over */
         memcpy(message, list.data, list.size);

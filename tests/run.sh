@@ -21,18 +21,18 @@ table() {
     sed '/^#/d' <<'END'
 # variant   word      Debian package              suites
 plain       -         gcc                         all
-asan        asan      libasan8                    all ~kill ~rank_faults
-tsan        tsan      libtsan2                    storage ranks coord ~engine ~faults ~rank_faults
-m32         m32       gcc-12-multilib             all ~faults ~kill ~rank_faults
-windows     windows   gcc-mingw-w64-x86-64+wine64 platform json meta storage engine ranks ~sha256 ~file_format ~directory ~coord
-s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    json meta file_format storage ranks ~sha256
-aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static  sha256 storage ~file_format ~ranks
-valgrind    valgrind  valgrind                    file_format meta
-clang       clang     clang                       storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord
-cxx         cxx       g++                         json storage ~platform ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord
-small       -         gcc                         sha256 storage engine
-musl        musl      musl-tools                  platform storage ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord
-tcc         tcc       tcc                         platform json sha256 storage directory ranks ~meta
+asan        asan      libasan8                    all ~coord ~directory ~kill ~rank_faults
+tsan        tsan      libtsan2                    storage ranks coord async pool ~engine ~faults ~rank_faults
+m32         m32       gcc-12-multilib             all ~directory ~coord ~async ~faults ~kill ~rank_faults
+windows     windows   gcc-mingw-w64-x86-64+wine64 platform json meta storage engine ranks pool ~sha256 ~file_format ~directory ~coord ~yaml ~manifest
+s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    json meta file_format storage ranks pool ~sha256 ~yaml ~manifest
+aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static  sha256 storage ~file_format ~ranks ~pool
+valgrind    valgrind  valgrind                    file_format meta ~pool ~async
+clang       clang     clang                       storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool ~async
+cxx         cxx       g++                         json pool ~storage ~platform ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~async
+small       -         gcc                         sha256 storage engine async pool
+musl        musl      musl-tools                  platform storage ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool
+tcc         tcc       tcc                         platform json sha256 storage directory yaml ~ranks ~meta ~pool
 END
 }
 

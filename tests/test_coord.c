@@ -659,14 +659,18 @@ static void late_sender(member *m) {
     void *data;
     size_t size;
     int from = 1;
-    if (m->c->rank == 1) {
+    if (m->c->rank == 1) {                              /* when it is asked, and then late */
+        from = 0;
+        m->status = dcpi_coord_receive(m->c, &from, 4, &data, &size, 20000, &m->err);
+        if (m->status == DCP_OK) dcp_free(data);
         dcpi_os_sleep_ms(60);
-        m->status = dcpi_coord_send(m->c, 0, 3, "late", 4, 0, &m->err);
+        if (m->status == DCP_OK) m->status = dcpi_coord_send(m->c, 0, 3, "late", 4, 0, &m->err);
         return;
     }
     EXPECT(dcpi_coord_receive(m->c, &from, 3, &data, &size, 0, &m->err) == DCP_PENDING);
     EXPECT(dcpi_coord_receive(m->c, &from, 3, &data, &size, 10, &m->err) == DCP_PENDING);
-    m->status = dcpi_coord_receive(m->c, &from, 3, &data, &size, 20000, &m->err);
+    m->status = dcpi_coord_send(m->c, 1, 4, "go", 2, 0, &m->err);
+    if (m->status == DCP_OK) m->status = dcpi_coord_receive(m->c, &from, 3, &data, &size, 20000, &m->err);
     EXPECT(m->status || (size == 4 && memcmp(data, "late", 4) == 0));
     dcp_free(data);
 }
@@ -676,7 +680,7 @@ TEST(a_receive_waits_as_long_as_it_may_and_no_longer) {
     open_members(members, 2, late_sender);
     run_members(members, 2);
     check_members(members, 2);
-    CHECK(members[0].took_ms >= 40 && members[0].took_ms < 5000);
+    CHECK(members[0].took_ms >= 40 && members[0].took_ms < 15000);
     close_members(members, 2);
 }
 

@@ -172,6 +172,40 @@ example() {
     "$CC" -O0 -Wall -Wextra -Werror -I"$root" $stub example.c stub.o -o example -lm -pthread || fail "does not compile"
     mkdir -p example.d && cd example.d && ../example && [ -f run/step_1.metadata.json ] || fail "does not run"
 }
+# examples/cuda_train.cu against the stand-in: its kernels run on the host, as operations of their stream. Killed, it goes on where it was saved.
+emulated() {
+    need "$CXX" cxx g++
+    cat >emulated.h <<'END'
+#include <functional>
+#include "cuda_stub.h"
+#define __device__
+#define __global__
+static thread_local struct { unsigned x; } blockIdx, threadIdx;
+static const struct { unsigned x; } blockDim = { 256 };
+template <class T> static T *of_kernel(T *memory) { return (T *)cuda_stub_bytes((void *)memory); }
+static unsigned of_kernel(unsigned value) { return value; }
+static void run_kernel(void *call) { (*(std::function<void()> *)call)(); delete (std::function<void()> *)call; }
+template <class F, class... A> static void launch(int blocks, cudaStream_t stream, F kernel, A... arguments) {
+    auto *call = new std::function<void()>([=]() {
+        for (blockIdx.x = 0; blockIdx.x < (unsigned)blocks; blockIdx.x++)
+            for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) kernel(of_kernel(arguments)...);
+    });
+    cudaLaunchHostFunc(stream, run_kernel, call);
+}
+END
+    sed -e 's/^#include <signal.h>/#include <signal.h>\n#include "emulated.h"/' \
+        -e 's/\([a-z]*\)<<<\(.*\), 256, 0, work>>>(\(.*\));/launch(\2, work, \1, \3);/' "$root/examples/cuda_train.cu" >emulated.cc
+    [ "$(grep -c 'launch(.*, work, ' emulated.cc)" -eq 4 ] || fail "the launches of kernels look different now"
+    # shellcheck disable=SC2086
+    "$CXX" -std=c++11 -O1 -I. -I"$root" $stub emulated.cc stub.o -o emulated -lm -pthread || fail "does not compile"
+    ./emulated once 250 >once.txt || fail "does not run: $(cat once.txt)"
+    ./emulated twice 250 130 >twice.txt 2>&1
+    [ $? -eq 137 ] || fail "was not killed: $(tail -n 1 twice.txt)"
+    ./emulated twice 250 >twice.txt || fail "does not run again: $(cat twice.txt)"
+    grep -q '^resumed at step 100$' twice.txt || fail "does not go on from step 100: $(cat twice.txt)"
+    grep -q '^parameters sha256 ' once.txt && [ "$(tail -n 1 once.txt)" = "$(tail -n 1 twice.txt)" ] || fail "ends otherwise: $(tail -n 1 twice.txt)"
+}
+t the_example_resumes_bit_for_bit emulated
 t without_warnings silent "$stub"
 t included_late_names_the_fix late
 t without_warnings_with_the_toolkit with_toolkit
@@ -273,6 +307,16 @@ links() {
     "$CC" -std=c99 -I"$root" $include "$root/tests/cuda_test.c" lib.o -o linked $libraries -lm -pthread || fail "does not link"
     ./linked >log 2>&1 || fail "$(grep -v '^ok' log | head -n 4)"
 }
+benchmark() {
+    # shellcheck disable=SC2086
+    "$CC" -std=c99 -O1 $warnings -I"$root" $stub "$root/tests/bench_gpu.c" stub.o -o bench -lm -pthread || fail "does not compile"
+    ./bench 0.02 . >log 2>&1 || fail "$(cat log)"
+    grep -q 'dcp_load to the device' log || fail "$(cat log)"
+    if ls dcp_bench_gpu* >left 2>/dev/null; then fail "left $(cat left)"; fi
+    need_toolkit
+    # shellcheck disable=SC2086
+    "$CC" -std=c99 $warnings -I"$root" $include -fsyntax-only "$root/tests/bench_gpu.c" || fail "does not compile with the toolkit"
+}
 trains() {
     need nvcc cuda "$toolkit"
     nvcc -Werror all-warnings -I"$root" "$root/examples/cuda_train.cu" -o train -Xcompiler -pthread >log 2>&1 || fail "$(grep -m 2 -E 'error|warning' log)"
@@ -280,5 +324,6 @@ trains() {
 t nvcc_compiles_and_links nvcc_links
 t nvcc_compiles_the_suite nvcc_builds_the_suite
 t links_with_the_toolkit links
+t benchmark benchmark
 t nvcc_compiles_the_example trains
 finish

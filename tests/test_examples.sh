@@ -194,6 +194,8 @@ else
             build "$name" "$MPICC" -x c "$block" -I"$root" -c -o "$scratch/block.o" && ok "$name"
         elif grep -q 'cuda' "$block" && ! have nvcc; then
             missing "$name" cuda "nvcc is not there; install the CUDA toolkit"
+        elif grep -q 'cuda' "$block"; then
+            build "$name" nvcc -x cu "$block" -I"$root" -c -o "$scratch/block.o" && ok "$name"
         elif grep -q '[ \t*]main *(' "$block"; then
             grep -q 'DCP_IMPLEMENTATION' "$block" || { echo '#define DCP_IMPLEMENTATION'; cat "$block"; } >"$block.x"
             [ -s "$block.x" ] && mv "$block.x" "$block"

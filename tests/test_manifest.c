@@ -311,11 +311,12 @@ static void print_findings(const dcp_validation *v) {
 static void finds(const dcp_manifest *m, size_t errors, size_t warnings, const char *words) {
     dcp_validation v;
     dcp_status status = dcp_manifest_validate(m, &v);
-    if (v.error_count != errors || v.warning_count != warnings || !(has_finding(v.errors, v.error_count, words) || has_finding(v.warnings, v.warning_count, words))) {
+    if (v.error_count != errors || v.warning_count != warnings || !(has_finding(v.errors, v.error_count, words) || has_finding(v.warnings, v.warning_count,
+        words))) {
         if (errors + warnings > 0 || v.error_count + v.warning_count > 0) {
             printf("want %d errors, %d warnings, \"%s\"; found:\n", (int)errors, (int)warnings, words);
             print_findings(&v);
-            CHECK(!"findings differ");
+            test_fail(__FILE__, __LINE__, words, " (findings differ)");
         }
     }
     CHECK_INT(status, errors > 0 ? DCP_E_FORMAT : DCP_OK);
@@ -339,7 +340,8 @@ static void seed_change_finds(const char *find, const char *put, size_t errors, 
 /* A document that does not parse. */
 static void refuses(const char *document, dcp_status status, const char *words) {
     dcp_manifest *m = try_parse(document, strlen(document), NULL);
-    if (m || last.status != status || !strstr(last.message, words)) printf("want %s: %s\ngot %s: %s\n", dcp_status_name(status), words, dcp_status_name(last.status), last.message);
+    if (m || last.status != status || !strstr(last.message, words)) printf("want %s: %s\ngot %s: %s\n", dcp_status_name(status), words,
+        dcp_status_name(last.status), last.message);
     CHECK(m == NULL && last.status == status && strstr(last.message, words) != NULL);
 }
 static void change_refuses(int yaml, const char *find, const char *put, dcp_status status, const char *words) {
@@ -492,7 +494,8 @@ TEST(absent_and_null_are_the_same) {
     dcp_manifest_free(m);
 }
 TEST(integers_may_have_underscores) {
-    static const char *const good[] = {"1_000", "0_1", "12_34_56", "9_223372036854775807"}, *const bad[] = {"_1", "1_", "1__0", "1_x", "-1_0", "\"5\"", "9_223372036854775808", "1.5", "1e3", "''"};
+    static const char *const good[] = {"1_000", "0_1", "12_34_56", "9_223372036854775807"}, *const bad[] = {"_1", "1_", "1__0", "1_x", "-1_0", "\"5\"",
+        "9_223372036854775808", "1.5", "1e3", "''"};
     char document[100];
     size_t i;
     int64_t want[] = {1000, 1, 123456, INT64_MAX};
@@ -523,7 +526,8 @@ static const char unknown_json[] =
 TEST(unknown_members_survive_every_rewrite_at_every_level) {
     static const char *const kept[2][7] = {
         {"\"future\": {", "\"also\": 1.5", "\"color\": \"red\"", "\"codec\": [\"z\", 3]", "\"kind\": \"adam\"", "\"noise\": {", "\"metadata_version\": 9"},
-        {"\n\"future\": { \"a\": [1, { \"b\": null }], \"c\": \"x\\ny\" }\n", "\n\"also\": 1.5\n", "\n    \"color\": \"red\"\n", "\n    \"codec\": [\"z\", 3]\n",
+        {"\n\"future\": { \"a\": [1, { \"b\": null }], \"c\": \"x\\ny\" }\n", "\n\"also\": 1.5\n", "\n    \"color\": \"red\"\n",
+        "\n    \"codec\": [\"z\", 3]\n",
          "\n  \"kind\": \"adam\"\n", "\n  \"noise\": { \"k\": true }\n", "\nmetadata_version: 9\n"}
     };
     dcp_manifest *m = parse(unknown_json);
@@ -544,8 +548,10 @@ TEST(unknown_members_survive_every_rewrite_at_every_level) {
     CHECK_INT(alloc_live, 0);
 }
 TEST(unknown_members_of_additions_survive) {
-    text t = replaced(golden_json, "\"layer\": 0,", "\"layer\": 0, \"temp\": 2,"), u = replaced(t.data, "\"strategy\": \"fsdp\",", "\"strategy\": \"fsdp\", \"mesh\": [2],");
-    text v = replaced(u.data, "\"learning_rate\"", "\"warmup\": 7, \"learning_rate\""), w = replaced(v.data, "\"tensor_name\": \"gate\",", "\"tensor_name\": \"gate\", \"g\": {},");
+    text t = replaced(golden_json, "\"layer\": 0,", "\"layer\": 0, \"temp\": 2,"), u = replaced(t.data, "\"strategy\": \"fsdp\",",
+        "\"strategy\": \"fsdp\", \"mesh\": [2],");
+    text v = replaced(u.data, "\"learning_rate\"", "\"warmup\": 7, \"learning_rate\""), w = replaced(v.data, "\"tensor_name\": \"gate\",",
+        "\"tensor_name\": \"gate\", \"g\": {},");
     dcp_manifest *m = parse_sealed(w.data, 0);
     text yaml = write_as(m, 1, NULL), json;
     dcp_manifest *again = parse(yaml.data);
@@ -603,9 +609,12 @@ TEST(every_rule_of_tiers) {
 }
 TEST(size_budgets) {
     static const struct { const char *text; int64_t bytes; } cases[] = {
-        {"40GB", 40000000000}, {"512MiB", 536870912}, {"0", 0}, {"1000", 1000}, {"1000B", 1000}, {"1 KB", 1000}, {"1kib", 1024}, {"10_000", 10000}, {"7TiB", 7696581394432},
-        {"1PB", 1000000000000000}, {"7EiB", 8070450532247928832}, {"8EiB", -1}, {"9223372036854775807", INT64_MAX}, {"9223372036854775808", -1}, {"99999999999999999999", -1},
-        {"", -1}, {"GB", -1}, {"-5", -1}, {"+5", -1}, {"1.5GB", -1}, {"5G", -1}, {"5GBB", -1}, {"5XB", -1}, {"5 ", 5}, {"_5", -1}, {"5_", -1}, {"5__0", -1}, {"5iB", -1}, {"0x10", -1}
+        {"40GB", 40000000000}, {"512MiB", 536870912}, {"0", 0}, {"1000", 1000}, {"1000B", 1000}, {"1 KB", 1000}, {"1kib", 1024}, {"10_000", 10000}, {"7TiB",
+        7696581394432},
+        {"1PB", 1000000000000000}, {"7EiB", 8070450532247928832}, {"8EiB", -1}, {"9223372036854775807", INT64_MAX}, {"9223372036854775808", -1},
+        {"99999999999999999999", -1},
+        {"", -1}, {"GB", -1}, {"-5", -1}, {"+5", -1}, {"1.5GB", -1}, {"5G", -1}, {"5GBB", -1}, {"5XB", -1}, {"5 ", 5}, {"_5", -1}, {"5_", -1}, {"5__0", -1},
+        {"5iB", -1}, {"0x10", -1}
     };
     size_t i;
     for (i = 0; i < DCPI_COUNT(cases); i++) {
@@ -646,12 +655,15 @@ TEST(every_rule_of_a_shard) {
     change_finds("\"block_size\": 4194304, ", "", 2, 0, "shards[0].block_size: a block size is required");
     change_finds("\"block_size\": 4194304", "\"block_size\": 4194305", 1, 0, "shards[0].block_size: 4194305 is not a power of two");
     change_finds("[\"" D1 "\"]", "[\"" D1 "\", \"" D1 "\"]", 2, 0, "shards[0].block_checksums: 2 digests, but 8192 bytes have 1 blocks");
-    change_finds("\"global_offset\": [256, 0]", "\"global_offset\": [257, 0]", 1, 0, "shards[1].global_offset: dimension 0: 256 elements from 257 on do not fit into global_shape's 512");
+    change_finds("\"global_offset\": [256, 0]", "\"global_offset\": [257, 0]", 1, 0,
+        "shards[1].global_offset: dimension 0: 256 elements from 257 on do not fit into global_shape's 512");
     change_finds("\"global_offset\": [256, 0]", "\"global_offset\": [-1, 0]", 1, 0, "shards[1].global_offset: dimension 0 is negative");
-    change_finds("\"global_shape\": [512, 8], \"global_offset\": [256, 0], \"placement\": \"sharded\"", "\"global_shape\": [512, 8], \"global_offset\": [256, 0]", 2, 0,
+    change_finds("\"global_shape\": [512, 8], \"global_offset\": [256, 0], \"placement\": \"sharded\"",
+        "\"global_shape\": [512, 8], \"global_offset\": [256, 0]", 2, 0,
                  "shards[1].placement: a placement is required beside global_shape");
     change_finds("\"placement\": \"sharded\", \"rank\": 1", "\"placement\": \"scattered\", \"rank\": 1", 2, 0, "shards[1].placement: \"scattered\" is none of");
-    change_finds("\"placement\": \"sharded\", \"rank\": 1", "\"placement\": \"private\", \"rank\": 1", 2, 0, "shards[1].global_shape: a private tensor is whole");
+    change_finds("\"placement\": \"sharded\", \"rank\": 1", "\"placement\": \"private\", \"rank\": 1", 2, 0,
+        "shards[1].global_shape: a private tensor is whole");
     seed_change_finds("shape: [512, 1024]", "shape: [512, -1]", 1, 0, "shards[0].shape");
     seed_change_finds("version: 1", "version: -1", 1, 0, "shards[0].version: must not be negative");
     seed_change_finds("tier_hint: hot", "tier_hint: cool", 0, 1, "shards[0].tier_hint");
@@ -659,7 +671,8 @@ TEST(every_rule_of_a_shard) {
     seed_change_finds("expert_key: [2,0,1]", "expert_key: [2,0,-1]", 1, 0, "shards[1].expert_key");
 }
 TEST(paths_cannot_leave_the_directory) {
-    static const char *const bad[] = {"../a", "a/../b", "/a", "a//b", "a/", "./a", "a/.", "..", ".", "a\\\\b", "c:/a", "a\\u0000b", "a\\u0007b", "a\\u007fb", "\\u0085", "a/..", "//", "a:b"};
+    static const char *const bad[] = {"../a", "a/../b", "/a", "a//b", "a/", "./a", "a/.", "..", ".", "a\\\\b", "c:/a", "a\\u0000b", "a\\u0007b", "a\\u007fb",
+        "\\u0085", "a/..", "//", "a:b"};
     char put[100];
     size_t i;
     for (i = 0; i < DCPI_COUNT(bad); i++) {
@@ -675,17 +688,22 @@ TEST(paths_cannot_leave_the_directory) {
     change_finds("dense/wq_0_of_2.bin", "dense/...hidden/\xC3\xA9 x.bin", 0, 0, "");
 }
 TEST(rules_of_shards_beside_each_other) {
-    change_finds("dense/wq_1_of_2.v3.bin", "dense/wq_0_of_2.bin", 1, 0, "shards[1].path: \"dense/wq_0_of_2.bin\" stands in shards[0] too, with another size or checksum");
+    change_finds("dense/wq_1_of_2.v3.bin", "dense/wq_0_of_2.bin", 1, 0,
+        "shards[1].path: \"dense/wq_0_of_2.bin\" stands in shards[0] too, with another size or checksum");
     change_finds("optim/m_0_of_1.bin", "dense/wq_0_of_2.bin", 1, 0, "optim_state.shards[0].path: \"dense/wq_0_of_2.bin\" stands in shards[0] too");
-    change_finds("router/gate_0_of_1.bin", "optim/m_0_of_1.bin", 1, 0, "router_state.layers[1].shards[0].path: \"optim/m_0_of_1.bin\" stands in optim_state.shards[0] too");
+    change_finds("router/gate_0_of_1.bin", "optim/m_0_of_1.bin", 1, 0,
+        "router_state.layers[1].shards[0].path: \"optim/m_0_of_1.bin\" stands in optim_state.shards[0] too");
     change_finds("\"global_shape\": [512, 8], \"global_offset\": [256, 0]", "\"global_shape\": [600, 8], \"global_offset\": [256, 0]", 1, 0,
                  "shards[1].global_shape: shards[0] is a piece of the same tensor and has another one");
-    change_finds("\"dtype\": \"fp32\", \"tier_hint\": \"hot\", \"checksum\": \"2", "\"dtype\": \"int32\", \"tier_hint\": \"hot\", \"checksum\": \"2", 1, 0, "shards[1].dtype: it is int32, and in shards[0] fp32");
+    change_finds("\"dtype\": \"fp32\", \"tier_hint\": \"hot\", \"checksum\": \"2", "\"dtype\": \"int32\", \"tier_hint\": \"hot\", \"checksum\": \"2", 1, 0,
+        "shards[1].dtype: it is int32, and in shards[0] fp32");
     change_finds("\"global_offset\": [256, 0]", "\"global_offset\": [0, 0]", 1, 0, "shards[1].global_offset: shards[0] is the same piece of the same tensor");
-    change_finds(",\n      \"global_shape\": [512, 8], \"global_offset\": [256, 0], \"placement\": \"sharded\"", "", 1, 0, "shards[1].placement: it is absent, and in shards[0] sharded");
+    change_finds(",\n      \"global_shape\": [512, 8], \"global_offset\": [256, 0], \"placement\": \"sharded\"", "", 1, 0,
+        "shards[1].placement: it is absent, and in shards[0] sharded");
     seed_change_finds("metadata_version", "zzz: 1\nmetadata_version", 0, 0, "");
     {                                                   /* the seed's own kind: pieces of which nothing is said */
-        text t = replaced(seed_yaml, "  - path: experts", "  - path: dense/layer_0/attention_q_0_1_of_2.bin\n    type: dense\n    tensor_name: attention_q\n    shape: [512, 1024]\n"
+        text t = replaced(seed_yaml, "  - path: experts",
+            "  - path: dense/layer_0/attention_q_0_1_of_2.bin\n    type: dense\n    tensor_name: attention_q\n    shape: [512, 1024]\n"
                           "    dtype: bf16\n    version: 0\n  - path: experts");
         dcp_manifest *m = parse(t.data);
         finds(m, 0, 4, "shards[1].global_offset: shards[0] is a piece of the same tensor, and nothing says how the two fit together");
@@ -693,7 +711,8 @@ TEST(rules_of_shards_beside_each_other) {
         free(t.data);
     }
     {                                                   /* one file twice is fine if it is the same bytes */
-        text t = replaced(golden_json, "\"path\": \"optim/m_0_of_1.bin\", \"tensor_name\": \"m\"", "\"path\": \"optim/m_0_of_1.bin\", \"tensor_name\": \"n\",\n        \"shape\": [], "
+        text t = replaced(golden_json, "\"path\": \"optim/m_0_of_1.bin\", \"tensor_name\": \"m\"",
+            "\"path\": \"optim/m_0_of_1.bin\", \"tensor_name\": \"n\",\n        \"shape\": [], "
                           "\"dtype\": \"fp64\", \"checksum\": \"" FLAT "\", \"version\": 1, \"size\": 8 },\n      { \"path\": \"optim/m_0_of_1.bin\", \"tensor_name\": \"m\"");
         dcp_manifest *m = parse_sealed(t.data, 0);
         CHECK_INT(m->optim_state.shard_count, 2);
@@ -756,7 +775,8 @@ TEST(words_that_other_yaml_takes_for_booleans_are_strings) {
     CHECK_STR(m->model_id, "no");
     CHECK_STR(m->shards[0].path, "on");
     t = write_as(m, 1, NULL);
-    CHECK(strstr(t.data, "model_id: \"no\"\n") && strstr(t.data, "path: \"on\"\n") && strstr(t.data, "checksum: \"off\"\n") && strstr(t.data, "tensor_name: \"yes\"\n"));
+    CHECK(strstr(t.data, "model_id: \"no\"\n") && strstr(t.data, "path: \"on\"\n") && strstr(t.data, "checksum: \"off\"\n") && strstr(t.data,
+        "tensor_name: \"yes\"\n"));
     dcp_free(t.data);
     dcp_manifest_free(m);
     refuses("model_id: true\n", DCP_E_FORMAT, "model_id");
@@ -768,8 +788,10 @@ TEST(words_that_other_yaml_takes_for_booleans_are_strings) {
 /* Whatever text: what is written in either syntax is read back as it was. */
 TEST(any_text_comes_back) {
     static const char *const texts[] = {
-        "~", "null", "Null", "true", "FALSE", "No", "1", "-1", "1e5", "0x1f", ".5", ".inf", "1_000", "2026-11-20", "a: b", "a #b", "#a", "- a", "-", "?", "? a", ":", "a:", "&a", "*a",
-        "!a", "|", ">", "%", "@a", "`a", "'a'", "\"a\"", "a\"b", "a\\b", "a\nb", "a\tb", " a", "a ", "", "[a]", "{a}", "a, b", "\x01", "\x7F", "\xC2\x85", "\xE2\x80\xA8", "\xEF\xBB\xBF" "a",
+        "~", "null", "Null", "true", "FALSE", "No", "1", "-1", "1e5", "0x1f", ".5", ".inf", "1_000", "2026-11-20", "a: b", "a #b", "#a", "- a", "-", "?",
+        "? a", ":", "a:", "&a", "*a",
+        "!a", "|", ">", "%", "@a", "`a", "'a'", "\"a\"", "a\"b", "a\\b", "a\nb", "a\tb", " a", "a ", "", "[a]", "{a}", "a, b", "\x01", "\x7F", "\xC2\x85",
+        "\xE2\x80\xA8", ("\xEF\xBB\xBF" "a"),
         "\xF0\x9F\x98\x80", "<<", "=", "a/b.c-d_e", "---", "...", "--- a", "y", "n"
     };
     size_t i;
@@ -864,12 +886,15 @@ static dcp_status build(dcp_manifest **out, dcp_error *err) {
     if (!status) status = dcp_manifest_add_tier(m, &warm, err);
     memset(&s, 0, sizeof s);
     s.path = "dense/wq_0_of_2.bin"; s.type = "dense"; s.tensor_name = "wq"; s.ndim = 2; s.shape[0] = 256; s.shape[1] = 8; s.dtype = "fp32"; s.tier_hint = "hot";
-    s.checksum = T1; s.size = 8192; s.global_shape[0] = 512; s.global_shape[1] = 8; s.placement = "sharded"; s.block_size = 4194304; s.block_checksums = digest; s.block_count = 1;
+    s.checksum = T1; s.size = 8192; s.global_shape[0] = 512; s.global_shape[1] = 8; s.placement = "sharded"; s.block_size = 4194304;
+    s.block_checksums = digest; s.block_count = 1;
     if (!status) status = dcp_manifest_add_shard(m, &s, err);
-    s.path = "dense/wq_1_of_2.v3.bin"; s.checksum = FLAT; s.version = 3; s.global_offset[0] = 256; s.rank = 1; s.block_size = 0; s.block_checksums = NULL; s.block_count = 0;
+    s.path = "dense/wq_1_of_2.v3.bin"; s.checksum = FLAT; s.version = 3; s.global_offset[0] = 256; s.rank = 1; s.block_size = 0; s.block_checksums = NULL;
+    s.block_count = 0;
     if (!status) status = dcp_manifest_add_shard(m, &s, err);
     memset(&s, 0, sizeof s);
-    s.path = "experts/tier_2/group_0/expert_1.up_0_of_1.bin"; s.type = "expert"; s.tensor_name = "up"; s.has_expert_key = 1; s.expert_key[0] = 2; s.expert_key[2] = 1;
+    s.path = "experts/tier_2/group_0/expert_1.up_0_of_1.bin"; s.type = "expert"; s.tensor_name = "up"; s.has_expert_key = 1; s.expert_key[0] = 2;
+    s.expert_key[2] = 1;
     s.ndim = 1; s.shape[0] = 3; s.dtype = "int4"; s.tier_hint = "warm"; s.checksum = FLAT; s.size = 2; s.rank = -1;
     if (!status) status = dcp_manifest_add_shard(m, &s, err);
     memset(&s, 0, sizeof s);
@@ -892,7 +917,8 @@ static dcp_status build(dcp_manifest **out, dcp_error *err) {
     m->save_id = "9f86d081884c7d65"; m->sequence = 12; m->timestamp = "2026-11-20T12:00:00.123456Z"; m->world_size = 2;
     m->has_sharding = m->has_training = 1;
     m->sharding.strategy = "fsdp"; m->sharding.shard_count = 2; m->sharding.precision = "bf16";
-    m->training.epoch = 5; m->training.step = 100; m->training.learning_rate = 0.0003; m->training.optimizer_type = "adamw"; m->training.optimizer_state = "{\"b\": [0.9, 1e-8]}";
+    m->training.epoch = 5; m->training.step = 100; m->training.learning_rate = 0.0003; m->training.optimizer_type = "adamw";
+    m->training.optimizer_state = "{\"b\": [0.9, 1e-8]}";
     return DCP_OK;
 }
 TEST(built_is_as_good_as_parsed) {
@@ -966,6 +992,8 @@ TEST(additions_need_a_tail) {
         free(t.data);
     }
     refuses("shards:\n  - path: a\n    size: 3\n", DCP_E_CHECKSUM, "integrity");
+    refuses("shards:\n  - path: a\n    shape: [1]\n    global_shape: [1]\n", DCP_E_CHECKSUM, "integrity");
+    refuses("{\"shards\": [{ \"path\": \"a\", \"block_checksums\": [] }]}", DCP_E_CHECKSUM, "integrity");
     refuses("world_size: 1\n", DCP_E_CHECKSUM, "integrity");
     refuses("custom_fields: {}\n", DCP_E_CHECKSUM, "integrity");
     refuses("router_state: {layers: []}\n", DCP_E_CHECKSUM, "integrity");
@@ -989,7 +1017,8 @@ TEST(signatures_fail_closed) {
     const dcp_verifier verifier = dcp_hmac_verifier(GOLDEN_KEY, 16);
     int yaml;
     for (yaml = 0; yaml < 2; yaml++) {
-        text good = seal_as(golden(yaml), type_of(yaml), &signer), bare = seal_as(golden(yaml), type_of(yaml), NULL), other = seal_as(golden(yaml), type_of(yaml), &other_signer);
+        text good = seal_as(golden(yaml), type_of(yaml), &signer), bare = seal_as(golden(yaml), type_of(yaml), NULL), other = seal_as(golden(yaml),
+            type_of(yaml), &other_signer);
         text wrong = seal_as(golden(yaml), yaml ? "other/yaml" : "metadata/json", &signer), foreign = text_of(seed_yaml);
         dcp_manifest *m = try_parse(good.data, good.size, &verifier);
         CHECK(m != NULL);
@@ -1018,7 +1047,8 @@ TEST(signatures_fail_closed) {
 TEST(a_signature_of_another_algorithm_or_length_is_refused) {
     const dcp_verifier verifier = dcp_hmac_verifier(GOLDEN_KEY, 16);
     static const char *const members[2][3] = {
-        {",\n  \"signature\": { \"algorithm\": \"none\", \"key\": \"\", \"value\": \"00\" }", ",\n  \"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"\", \"value\": \"00ff\" }",
+        {",\n  \"signature\": { \"algorithm\": \"none\", \"key\": \"\", \"value\": \"00\" }",
+        ",\n  \"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"\", \"value\": \"00ff\" }",
          ",\n  \"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"\", \"value\": \"" D1 "\" }"},
         {"signature: { algorithm: \"none\", key: \"\", value: \"00\" }\n", "signature: { algorithm: \"hmac-sha256\", key: \"\", value: \"00ff\" }\n",
          "signature: { algorithm: \"hmac-sha256\", key: \"\", value: \"" D1 "\" }\n"}
@@ -1044,7 +1074,8 @@ TEST(each_allocation_may_fail) {
     int yaml;
     long n, done;
     for (yaml = 0; yaml < 2; yaml++) {
-        text t = replaced(golden(yaml), yaml ? "epoch: 5" : "\"epoch\": 5", yaml ? "epoch: 5\nxx: {a: b}" : "\"epoch\": 5, \"xx\": {\"a\": 1}"), sealed = seal_as(t.data, type_of(yaml), NULL);
+        text t = replaced(golden(yaml), yaml ? "epoch: 5" : "\"epoch\": 5", yaml ? "epoch: 5\nxx: {a: b}" : "\"epoch\": 5, \"xx\": {\"a\": 1}"),
+            sealed = seal_as(t.data, type_of(yaml), NULL);
         for (n = 0, done = 0; !done; n++) {
             dcp_manifest *m;
             dcp_validation v;
@@ -1195,7 +1226,8 @@ TEST(pool_file_names) {
     CHECK_STR(file_name(DCP_ROLE_PARAMETER, "a b%\xC3\xA9:*", 0, 1, 0, NULL, 0), "dense/a%20b%25%C3%A9%3A%2A_0_of_1.bin");
     CHECK_STR(file_name(DCP_ROLE_PARAMETER, "../.x./..", 0, 1, 0, NULL, 0), "dense/%2E%2E/%2Ex%2E/%2E%2E_0_of_1.bin");
     CHECK_STR(file_name(DCP_ROLE_PARAMETER, "/a//b/", 0, 1, 0, NULL, 0), "dense/%2Fa%2F/b%2F_0_of_1.bin");
-    CHECK_STR(file_name(DCP_ROLE_PARAMETER, "CON/nul.x/com1/com/LPT9/aux1/prn", 0, 1, 0, NULL, 0), "dense/%43ON/%6Eul.x/%63om1/com/%4CPT9/aux1/%70rn_0_of_1.bin");
+    CHECK_STR(file_name(DCP_ROLE_PARAMETER, "CON/nul.x/com1/com/LPT9/aux1/prn", 0, 1, 0, NULL, 0),
+        "dense/%43ON/%6Eul.x/%63om1/com/%4CPT9/aux1/%70rn_0_of_1.bin");
     CHECK_STR(file_name(DCP_ROLE_PARAMETER, "a_0_of_1.bin/b", 0, 1, 0, NULL, 0), "dense/a_0_of_1%2Ebin/b_0_of_1.bin");
     CHECK_STR(file_name(DCP_ROLE_PARAMETER, "Wq", 0, 1, 0, NULL, 1), "dense/Wq-d950c92d95ba4c62_0_of_1.bin");
     CHECK(strcmp(file_name(DCP_ROLE_PARAMETER, "WQ", 0, 1, 0, NULL, 1), "dense/WQ-d950c92d95ba4c62_0_of_1.bin") != 0);
@@ -1212,7 +1244,8 @@ TEST(pool_file_names) {
         memset(deep, 'x', sizeof deep);
         deep[i] = ' ';
         deep[151] = '\0';
-        CHECK(strstr(file_name(DCP_ROLE_PARAMETER, deep, 0, 1, 0, NULL, 0), "%-") == NULL && strstr(file_name(DCP_ROLE_PARAMETER, deep, 0, 1, 0, NULL, 0), "%2-") == NULL);
+        CHECK(strstr(file_name(DCP_ROLE_PARAMETER, deep, 0, 1, 0, NULL, 0), "%-") == NULL && strstr(file_name(DCP_ROLE_PARAMETER, deep, 0, 1, 0, NULL, 0),
+            "%2-") == NULL);
     }
     for (i = 0; i < 2000; i++) {                        /* any name gives a path that a document may have; different ones, different paths */
         char a[40], b[40], first[DCPI_MANIFEST_NAME];

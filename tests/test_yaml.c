@@ -123,7 +123,8 @@ TEST(scalars) {
           "[1.5,0.5,-0.5,5.0,125.0,1000.0,10.0,\"1.2.3\",\"1e\",\"e1\",\".\",\"+\",\"+.\",\"1-2\",\"2026-11-20\"]");
     gives("a: b#c # comment\nd: e:f\ng: -x ?y :z\nh: a\"b'c\\d\ne: http://x/\n",
           "{\"a\":\"b#c\",\"d\":\"e:f\",\"g\":\"-x ?y :z\",\"h\":\"a\\\"b'c\\\\d\",\"e\":\"http://x/\"}");
-    gives("a: \"null\"\nb: '1'\nc: \"\"\nd: ''\n1: x\ntrue: y\n\"<<\": z", "{\"a\":\"null\",\"b\":\"1\",\"c\":\"\",\"d\":\"\",\"1\":\"x\",\"true\":\"y\",\"<<\":\"z\"}");
+    gives("a: \"null\"\nb: '1'\nc: \"\"\nd: ''\n1: x\ntrue: y\n\"<<\": z",
+        "{\"a\":\"null\",\"b\":\"1\",\"c\":\"\",\"d\":\"\",\"1\":\"x\",\"true\":\"y\",\"<<\":\"z\"}");
     gives("a: lite\xE2\x80\x91llm\xE2\x80\x91" "base", "{\"a\":\"lite\xE2\x80\x91llm\xE2\x80\x91" "base\"}");
 }
 TEST(scalars_over_several_lines) {
@@ -328,7 +329,8 @@ static void json_is_yaml(const char *text, size_t size, const char *name) {
 }
 TEST(json_is_yaml_and_gives_the_same_tree) {
     static const char *const texts[] = {
-        "{\"a\":1,\"b\":[true,false,null,-1.5e3],\"c\":{\"d\":\"\\u00e9\\n\\/\\ud83d\\ude00\"}}", "{ \"a\" : { } , \"b\" : [ ] }", "[1,2.0,3e-5]", "\"x\"", "-0",
+        "{\"a\":1,\"b\":[true,false,null,-1.5e3],\"c\":{\"d\":\"\\u00e9\\n\\/\\ud83d\\ude00\"}}", "{ \"a\" : { } , \"b\" : [ ] }", "[1,2.0,3e-5]", "\"x\"",
+        "-0",
         "[18446744073709551616]", "{\n  \"shape\": [512, 1024],\n  \"k\": \"a: b # c\"\n}"
     };
     size_t i;

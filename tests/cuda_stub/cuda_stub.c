@@ -355,6 +355,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     if (*stream) stub.alive.streams++;
     return leave(*stream ? cudaSuccess : cudaErrorMemoryAllocation);
 }
+cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, 0); }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     cudaError_t code = enter("cudaStreamDestroy", 1);
     if (code != cudaSuccess) return code;
@@ -625,3 +626,11 @@ cuda_stub_counts cuda_stub_alive(void) {
 }
 int cuda_stub_has_context(int device) { return stub.has_context[device]; }
 const char *cuda_stub_violation(void) { return stub.violation; }
+void *cuda_stub_bytes(void *device_memory) {
+    stub_region *region;
+    char *bytes;
+    pthread_mutex_lock(&stub.lock);
+    bytes = bytes_of(device_memory, 0, &region);
+    pthread_mutex_unlock(&stub.lock);
+    return bytes;
+}

@@ -22,6 +22,7 @@ long cuda_stub_calls(const char *call);                 /* since the reset */
 typedef struct cuda_stub_counts { int streams, events, device, pinned, managed; } cuda_stub_counts;
 cuda_stub_counts cuda_stub_alive(void);
 int cuda_stub_has_context(int device);                  /* whether any call has made one since the reset */
+void *cuda_stub_bytes(void *device_memory);             /* where its bytes are, for what runs as a kernel would; other memory is what it is */
 const char *cuda_stub_violation(void);                  /* the first thing that CUDA does not allow and may not notice; "" is none */
 
 #ifdef __cplusplus
