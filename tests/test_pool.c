@@ -281,6 +281,35 @@ TEST(unchanged_files_are_kept_and_changed_ones_get_a_version) {
     dcp_close(c);
     dcp_storage_close(storage);
 }
+TEST(a_version_that_is_asked_for_is_the_least) {
+    dcp_storage *storage = in_memory();
+    model m;
+    dcp_checkpoint *c;
+    dcp_error err;
+    dcp_save_desc desc;
+    model_make(&m, 1);
+    m.list[0].version = 7;
+    m.list[3].version = INT64_MAX;
+    save_model(&m, storage, "s1", 1);
+    CHECK(is_there(storage, "dense/layer_0/attention_q_0_of_1.v7.bin"));
+    model_fill(&m, 0, 2);
+    model_fill(&m, 1, 2);
+    m.list[0].version = 3;                              /* lower than what the base has: it goes on counting */
+    m.list[1].version = 1;
+    m.list[2].version = 9;                              /* unchanged: the file is kept, and its version */
+    save_model(&m, storage, "s2", 2);
+    c = open_at(storage, "s2", NULL);
+    CHECK_INT(dcp_tensor_find(c, m.list[0].name)->version, 8);
+    CHECK_INT(dcp_tensor_find(c, m.list[1].name)->version, 1);
+    CHECK_INT(dcp_tensor_find(c, m.list[2].name)->version, 0);
+    CHECK(dcp_tensor_find(c, m.list[3].name)->version == INT64_MAX);
+    dcp_close(c);
+    m.list[4].version = -1;
+    desc = saving(&m, storage, "s3", 3);
+    CHECK_INT(dcp_save(&desc, &err), DCP_E_INVALID);
+    CHECK(strstr(err.message, "version is negative") != NULL);
+    dcp_storage_close(storage);
+}
 TEST(a_second_save_of_which_one_percent_changed_writes_one_percent) {
     enum { MANY = 200, SIZE = 4096 };
     dcp_storage *storage = in_memory();
@@ -843,6 +872,7 @@ TEST(sync_says_what_it_cannot_do) {
     dcp_error err;
     dcp_save_desc save;
     dcp_verifier verifier = dcp_hmac_verifier("0123456789abcdef", 16);
+    const char *const cold[] = { "cold" };
     dcp_sync_desc desc = DCP_ZERO;
     model m;
     model_make(&m, 1);
@@ -858,6 +888,12 @@ TEST(sync_says_what_it_cannot_do) {
     desc.verifier = NULL;
     desc.minimum_step = 8;
     CHECK_INT(sync_to(from, to, &desc, &err), DCP_E_MISMATCH);
+    desc.minimum_step = 0;
+    desc.tiers = cold;
+    desc.tier_count = 1;
+    CHECK_INT(sync_to(from, to, &desc, &err), DCP_E_MISMATCH);
+    CHECK(strstr(err.message, "no tier \"cold\"") != NULL);
+    CHECK(!is_there(to, "s1.manifest.json"));
     CHECK_INT(dcp_sync(NULL, &err), DCP_E_INVALID);
     dcp_storage_close(from);
     dcp_storage_close(to);
@@ -870,6 +906,7 @@ int main(void) {
     RUN(options_of_the_layout_are_checked);
     RUN(names_that_differ_by_case_get_files_of_their_own);
     RUN(unchanged_files_are_kept_and_changed_ones_get_a_version);
+    RUN(a_version_that_is_asked_for_is_the_least);
     RUN(a_second_save_of_which_one_percent_changed_writes_one_percent);
     RUN(a_kept_file_that_vanished_is_written_anew);
     RUN(names_that_are_taken_are_never_replaced);
