@@ -50,6 +50,9 @@ static dcp_status look(void *c, const char *path, dcp_object_info *info, dcp_err
 static dcp_status list(void *c, const char *directory, each_fn each, void *user, dcp_error *err) {
     return in(c)->list(in(c)->context, directory, each, user, err);
 }
+static dcp_status folders(void *c, const char *directory, each_fn each, void *user, dcp_error *err) {
+    return in(c)->list_directories(in(c)->context, directory, each, user, err);
+}
 static dcp_status drop(void *c, const char *p, dcp_error *e) { return in(c)->remove(in(c)->context, p, e); }
 static dcp_status sync_names(void *c, const char *directory, dcp_error *err) {
     return in(c)->sync_directory(in(c)->context, directory, err);
@@ -62,7 +65,7 @@ static dcp_status open_scrambled(const dcp_storage_options *options, dcp_storage
     dcp_status status = dcp_storage_open(&local, out, err);
     if (status != DCP_OK) return status;
     const dcp_storage table = {*out, (*out)->flags, begin, write_at, commit, abandon, open_it, read_at, NULL,
-                               close_it, look, list, drop, sync_names, NULL, destroy, NULL, NULL, NULL};
+                               close_it, look, list, drop, sync_names, NULL, destroy, NULL, NULL, NULL, folders};
     dcp_storage *mine = (dcp_storage *)malloc(sizeof *mine);            /* dcp_storage_close frees it */
     if (mine) *mine = table; else dcp_storage_close(*out);
     if (!mine && err) { err->status = DCP_E_MEMORY; strcpy(err->message, "out of memory"); }
