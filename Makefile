@@ -63,6 +63,13 @@ build/examples/mpi_stencil: examples/mpi_stencil.c $(HEADERS) build/command/main
 	@if command -v $(MPICC) >/dev/null 2>&1; then set -x; $(MPICC) $(CFLAGS) -I. $< -o $@ -lm -pthread; \
 	else echo 'examples/mpi_stencil.c is left out: $(MPICC) is not there (libopenmpi-dev or libmpich-dev has it)'; fi
 
+# With OpenSSL, where it is.
+build/examples/sign_ed25519: examples/sign_ed25519.c $(HEADERS) build/command/main
+	@mkdir -p $(@D)
+	@if printf '#include <openssl/evp.h>\nint main(void) { return EVP_PKEY_ED25519 == 0; }\n' | $(CC) -x c - -o $@.probe -lcrypto 2>/dev/null; then \
+	    rm -f $@.probe; set -x; $(CC) $(CFLAGS) -I. $< -o $@ -lcrypto -lm -pthread; \
+	else echo 'examples/sign_ed25519.c is left out: OpenSSL is not there (libssl-dev has it)'; fi
+
 build/examples/%: examples/%.c $(HEADERS) build/command/main
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -I. $< -o $@ -lm -pthread

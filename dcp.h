@@ -299,6 +299,7 @@ typedef struct dcp_tensor {
     dcp_role role; const char *tier; int64_t expert_key[3];
     int optional;                       /* load: absent is fine, data stays untouched */
     dcp_status status;                  /* load, out: DCP_OK, or DCP_E_NOT_FOUND for an absent optional one */
+    int64_t version;                    /* save, manifest layout: of a file that is written the least version (a converted one goes on counting) */
 } dcp_tensor;
 
 DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data, int ndim, const int64_t *shape);
@@ -508,7 +509,8 @@ DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err);
 /* shards dealt round robin: shard_rank % world_size */
 DCPDEF int dcp_shard_owner(int shard_rank, int world_size);
 DCPDEF const dcp_training *dcp_training_of(const dcp_checkpoint *checkpoint);                   /* NULL: none was saved */
-DCPDEF const dcp_metadata *dcp_metadata_of(const dcp_checkpoint *checkpoint);                   /* of a manifest: the same, a shard for each file */
+/* of a manifest: the same, a shard for each file: of `shards`, of optim_state, of router_state (with its layers' last), in the document's order */
+DCPDEF const dcp_metadata *dcp_metadata_of(const dcp_checkpoint *checkpoint);
 DCPDEF const dcp_manifest *dcp_manifest_of(const dcp_checkpoint *checkpoint);                   /* NULL: another layout */
 /* The tensors that a selection means, by name; one allocation, dcp_free(*tensors). select NULL: all. */
 DCPDEF dcp_status dcp_find(const dcp_checkpoint *checkpoint, const dcp_select *select, const dcp_tensor_info ***tensors, size_t *count,
@@ -563,7 +565,8 @@ DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dc
 typedef struct dcp_sweep_desc {
     const char *directory;
     int64_t grace_seconds;              /* younger files are left alone: a save may be running; 0: 86,400 (24 h); negative: none */
-    int plain_names;                    /* also unreferenced P_shard_<rank>.bin, without a save id: other programs may use such names */
+    /* also unreferenced P_shard_<rank>.bin and files of manifests, without a save id: other programs may use such names */
+    int plain_names;
     int dry_run;
     const dcp_verifier *verifier; dcp_io io;
 } dcp_sweep_desc;
@@ -593,7 +596,7 @@ typedef struct dcp_sync_desc {
  * stale or corrupt, checked as it passes, leaves the rest, and then commits the source's document itself, byte for byte, by one rename. Killed
  * before, it leaves the old copy, and goes on where it was when it is called again. Tiers fill up in the order of the manifest; what exceeds a
  * size_budget is left out: load the other tiers by selecting them, or give dcp_source for the rest. DCP_E_CHECKSUM, DCP_E_INCOMPLETE: the source is
- * damaged. DCP_E_EXISTS: another checkpoint beside the copy owns a file of that name. */
+ * damaged. DCP_E_EXISTS: another checkpoint beside the copy owns a file of that name. DCP_E_MISMATCH: no such tier. */
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err);
 
 typedef struct dcp_remove_desc { const char *path; dcp_io io; } dcp_remove_desc;
@@ -15022,6 +15025,7 @@ static dcp_status dcpi_save_check_role(const dcp_tensor *t, dcp_error *err) {
     for (k = 0; k < 3; k++)
         if (t->expert_key[k] < 0)
             return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": expert_key[%d] is %" PRId64 ", but must not be negative", t->name, k, t->expert_key[k]);
+    if (t->version < 0) return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": version is negative", t->name);
     if (t->tier && !dcpi_is_name(t->tier, DCP_LIMIT_NAME)) return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its tier has no valid name", t->name);
     return DCP_OK;
 }
@@ -15316,11 +15320,11 @@ static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err) {
 
 /* ---- list: this rank's pieces, as rank 0 gets them -------------------------------------------------------------------------------------
  * count (8 bytes), then for each: type, dimensions, placement, what follows (1 byte each), name with its NUL, its tier likewise, and as varints
- * the expert key, the shape, the global shape and offset. */
-enum { DCPI_LISTED_GLOBAL = 1, DCPI_LISTED_ROLE = 2, DCPI_LISTED_ROLE_BITS = 12, DCPI_LISTED_TIER = 16 };
+ * the expert key, the version, the shape, the global shape and offset. */
+enum { DCPI_LISTED_GLOBAL = 1, DCPI_LISTED_ROLE = 2, DCPI_LISTED_ROLE_BITS = 12, DCPI_LISTED_TIER = 16, DCPI_LISTED_VERSION = 32 };
 typedef struct dcpi_listed {
     const char *name; dcp_dtype dtype; int ndim; dcp_placement placement; int has_global;
-    dcp_role role; const char *tier; int64_t expert_key[3];
+    dcp_role role; const char *tier; int64_t expert_key[3], version;
     int64_t shape[DCP_MAX_DIMS], global_shape[DCP_MAX_DIMS], global_offset[DCP_MAX_DIMS];
 } dcpi_listed;
 
@@ -15345,11 +15349,15 @@ static void dcpi_list_piece(dcpi_buffer *out, const dcp_tensor *t, int world_siz
     head[1] = (uint8_t)t->ndim;
     head[2] = (uint8_t)placement;
     head[3] = (uint8_t)has_global;
-    if (is_manifest) head[3] = (uint8_t)(has_global | DCPI_LISTED_ROLE | (int)t->role << 2 | (t->tier ? DCPI_LISTED_TIER : 0));
+    if (is_manifest) {
+        head[3] = (uint8_t)(has_global | DCPI_LISTED_ROLE | (int)t->role << 2 | (t->tier ? DCPI_LISTED_TIER : 0) |
+                            (t->version ? DCPI_LISTED_VERSION : 0));
+    }
     dcpi_buffer_add(out, head, sizeof head);
     dcpi_buffer_add(out, t->name, strlen(t->name) + 1);
     if (head[3] & DCPI_LISTED_TIER) dcpi_buffer_add(out, t->tier, strlen(t->tier) + 1);
     for (d = 0; d < 3 && (head[3] & DCPI_LISTED_ROLE); d++) dcpi_list_number(out, (uint64_t)t->expert_key[d]);
+    if (head[3] & DCPI_LISTED_VERSION) dcpi_list_number(out, (uint64_t)t->version);
     for (d = 0; d < t->ndim; d++) dcpi_list_number(out, (uint64_t)t->shape[d]);
     for (d = 0; d < t->ndim && has_global; d++) dcpi_list_number(out, (uint64_t)t->global_shape[d]);
     for (d = 0; d < t->ndim && has_global; d++) dcpi_list_number(out, (uint64_t)t->global_offset[d]);
@@ -15383,7 +15391,7 @@ static const uint8_t *dcpi_listed_read(const uint8_t *at, const uint8_t *end, dc
     const uint8_t *nul;
     int d, flags;
     memset(out, 0, sizeof *out);
-    if (end - at < 5 || at[0] == 0 || at[0] > DCP_OPAQUE || at[1] > DCP_MAX_DIMS || at[2] > DCP_PLACE_SHARDED || at[3] > 31) return NULL;
+    if (end - at < 5 || at[0] == 0 || at[0] > DCP_OPAQUE || at[1] > DCP_MAX_DIMS || at[2] > DCP_PLACE_SHARDED || at[3] > 63) return NULL;
     out->dtype = (dcp_dtype)at[0];
     out->ndim = at[1];
     out->placement = (dcp_placement)at[2];
@@ -15401,6 +15409,7 @@ static const uint8_t *dcpi_listed_read(const uint8_t *at, const uint8_t *end, dc
         at = nul + 1;
     }
     for (d = 0; d < 3 && (flags & DCPI_LISTED_ROLE); d++) if (!dcpi_listed_number(&at, end, &out->expert_key[d])) return NULL;
+    if ((flags & DCPI_LISTED_VERSION) && !dcpi_listed_number(&at, end, &out->version)) return NULL;
     for (d = 0; d < out->ndim; d++) if (!dcpi_listed_number(&at, end, &out->shape[d])) return NULL;
     memcpy(out->global_shape, out->shape, sizeof out->shape);
     for (d = 0; d < out->ndim && out->has_global; d++) if (!dcpi_listed_number(&at, end, &out->global_shape[d])) return NULL;
@@ -15843,7 +15852,7 @@ static void dcpi_pool_find_base(const dcpi_save *s, const dcpi_listed *record, c
         const int order = dcpi_pool_base_compare(s->base_order[middle], &origin);
         if (order == 0) {
             const dcp_manifest_shard *base = s->base_order[middle]->shard;
-            pooled->version = base->version < INT64_MAX ? base->version + 1 : base->version;
+            pooled->version = dcpi_max(pooled->version, base->version < INT64_MAX ? base->version + 1 : base->version);
             if (dcpi_pool_is_alike(s, wanted, base)) pooled->base = base;
             return;
         }
@@ -15937,6 +15946,7 @@ static dcp_status dcpi_pool_tensor(dcpi_save *s, const dcpi_grouping *g, const d
         dcp_manifest_shard shard;
         pooled->index = (uint32_t)i;
         pooled->count = (uint32_t)group->count;
+        pooled->version = order[i]->record.version;
         dcpi_pool_describe(s, &s->entries[order[i]->entry], &order[i]->record, &shard);
         dcpi_pool_find_base(s, &order[i]->record, &shard, pooled);
     }
@@ -20329,6 +20339,8 @@ static dcp_status dcpi_sync_decide(dcpi_sync *y, dcp_error *err) {
     y->states = (uint8_t *)dcpi_alloc_array(all->shard_count, 1, err);
     y->tier_bytes = y->states ? (int64_t *)dcpi_alloc_array(m->tier_count, sizeof *y->tier_bytes, err) : NULL;
     if (!y->tier_bytes) return DCP_E_MEMORY;
+    for (i = 0; i < y->desc->tier_count; i++)
+        if (!dcpi_tier_exists(m, y->desc->tiers[i])) return dcpi_fail(err, DCP_E_MISMATCH, "the manifest has no tier \"%s\"", y->desc->tiers[i]);
     dcpi_op_phase(&y->op, DCP_PHASE_PLAN, 0);
     for (i = 0; i < all->shard_count && !status; i++) {
         const int64_t size = all->shards[i].file_size;

@@ -1,4 +1,4 @@
-/* dcptool.c - looks at checkpoints, compares them, takes tensors out and tidies directories, from the command line.
+/* dcptool.c - looks at checkpoints, compares, converts, signs and copies them, takes tensors out and tidies directories, from the command line.
  *
  * Shows how far the public API goes: everything here is dcp.h and libc, and a little of the system for what a terminal needs. Reads
  * from top to bottom: the commands, main, one function per command with its parts below it, then the helpers (arguments, opening,
@@ -39,7 +39,9 @@ enum { CODE_FINE, CODE_NO, CODE_USAGE, CODE_TROUBLE };
 
 enum {                                                  /* options: a bit each, so that a command can say which it takes */
     O_HELP = 1, O_QUIET = 2, O_JSON = 4, O_KEY_FILE = 8, O_VERBOSE = 16, O_OUTPUT = 32, O_RAW = 64, O_NPY = 128, O_RANK = 256,
-    O_FORCE = 512, O_KEEP = 1024, O_KEEP_EVERY = 2048, O_GRACE = 4096, O_PLAIN_NAMES = 8192, O_DRY_RUN = 16384,
+    O_FORCE = 512, O_KEEP = 1024, O_KEEP_EVERY = 2048, O_GRACE = 4096, O_PLAIN_NAMES = 8192, O_DRY_RUN = 16384, O_TIER = 1 << 15,
+    O_MINIMUM_STEP = 1 << 16, O_FULL = 1 << 17, O_KEY_ID = 1 << 18, O_TO = 1 << 19, O_MEMORY = 1 << 20, O_SIGN_KEY_FILE = 1 << 21,
+    O_FLAT = 1 << 22, O_ONE_RANK = 1 << 23,
     O_COMMON = O_HELP | O_QUIET | O_JSON | O_KEY_FILE
 };
 
@@ -54,17 +56,21 @@ typedef struct progress_state {
     int is_drawn;
 } progress_state;
 
+typedef struct hmac_key { unsigned char bytes[4096]; size_t size; } hmac_key;
+
 typedef struct tool {
     const struct command *command;
     char **operands; int operand_count;
     unsigned options;                                   /* O_... that were given, and the values of those that have one: */
-    const char *output, *key_file;
-    int64_t rank, keep, keep_every, grace_seconds;
+    const char *output, *key_file, *sign_key_file, *key_id, *to;
+    int64_t rank, keep, keep_every, grace_seconds, minimum_step, memory;
+    const char *tiers[64]; size_t tier_count;
     int has_colour;
     json_state json;
     progress_state progress;
-    unsigned char key[4096];
+    hmac_key key, sign_key;
     dcp_verifier hmac; const dcp_verifier *verifier;    /* NULL: no key was given */
+    dcp_select select;                                  /* what --tier means */
     dcp_io io;
 } tool;
 
@@ -84,34 +90,42 @@ static int run_info(tool *t);
 static int run_verify(tool *t);
 static int run_diff(tool *t);
 static int run_extract(tool *t);
+static int run_convert(tool *t);
+static int run_sign(tool *t);
+static int run_sync(tool *t);
 static int run_latest(tool *t);
 static int run_prune(tool *t);
 static int run_sweep(tool *t);
 
 static const command commands[] = {
-    { "ls", run_ls, 1, 2, O_VERBOSE, "PATH [GLOB]", "list the tensors of a checkpoint, or the checkpoints of a directory",
-      "PATH is a checkpoint (prefix or commit file): one line per tensor, with name, type, shape, bytes, placement and pieces; -v adds\n"
-      "where each piece lies (rank, file, byte offset). PATH is a directory: one line per checkpoint, newest first, valid or not.\n"
+    { "ls", run_ls, 1, 2, O_VERBOSE | O_TIER, "PATH [GLOB]", "list the tensors of a checkpoint, or the checkpoints of a directory",
+      "PATH is a checkpoint (prefix or commit file): one line per tensor, with name, type, shape, bytes, placement and pieces, of a\n"
+      "manifest also role, tier and version; -v adds where each piece lies (rank, file, byte offset); --tier shows only what is of that tier.\n"
+      "PATH is a directory: one line per checkpoint, newest first, valid or not.\n"
       "GLOB (* ? [a-z] [!a-z]; * matches anything) selects tensors by name, or checkpoints by file name.\n"
       "\n"
       "Exit codes: 0 listed, 1 nothing found or the document is corrupt, 2 usage, 3 could not look (missing, I/O, newer format)\n"
       "Example:    dcptool ls runs/a/step_100 'layers.*.wq'\n" },
     { "info", run_info, 1, 1, 0, "PATH", "show what a checkpoint says about itself",
-      "Version, time, save id, sequence, world size, sharding, training, custom fields, shards with file, size and checksum, totals, and\n"
-      "whether there is a signature (with --key-file it has been accepted). Reads the document only.\n"
+      "Version, time, save id, sequence, world size, sharding, training, custom fields, shards with file, size and checksum, totals, of a\n"
+      "manifest also the model, its tiers with what is in each, roles, the versions of files and the seeds of the router, and whether\n"
+      "there is a signature (with --key-file it has been accepted). Reads the document only.\n"
       "\n"
       "Exit codes: 0 shown, 1 the document is corrupt, 2 usage, 3 could not look (missing, I/O, newer format)\n"
       "Example:    dcptool info --json runs/a/step_100 | jq .training.step\n" },
-    { "verify", run_verify, 1, -1, 0, "PATH...", "check every byte of checkpoints",
+    { "verify", run_verify, 1, -1, O_TIER | O_MINIMUM_STEP, "PATH...", "check every byte of checkpoints",
       "Prints `OK path`, `BAD path: why` or, where it could not look, `ERROR path: why`. A PATH that is a directory stands for all\n"
-      "checkpoints in it. With -q only BAD and ERROR lines are printed.\n"
+      "checkpoints in it. With -q only BAD and ERROR lines are printed. --tier looks only at the files of that tier (give it several times\n"
+      "for several), so that a copy of some tiers can be checked. --key-file demands a signature, and --minimum-step that nobody has put an\n"
+      "older checkpoint in the place of this one.\n"
       "\n"
       "Exit codes: 0 all are whole, 1 one is corrupt or there is none, 2 usage, 3 could not look at one (missing, I/O, newer format)\n"
       "Example:    dcptool verify runs/a && rsync -a runs/a backup:\n" },
     { "diff", run_diff, 2, 2, O_VERBOSE, "A B", "compare two checkpoints",
       "Tensors that only one has, other types and shapes, other content; training and custom fields. How the tensors are cut and which\n"
-      "layout they have does not matter. Content is compared through the digests in the documents where the pieces are cut alike (no data\n"
-      "is read; `verify` proves that data and digests agree), else by reading both; -v tells which way, for each tensor.\n"
+      "layout they have does not matter; of two manifests the model, tiers, roles, keys and router seeds are compared too (not versions).\n"
+      "Content is compared through the digests in the documents where the pieces are cut alike (no data is read; `verify` proves that data\n"
+      "and digests agree), else by reading both; -v tells which way, for each tensor.\n"
       "\n"
       "Exit codes: 0 same, 1 different (or one is corrupt), 2 usage, 3 could not look (missing, I/O, newer format)\n"
       "Example:    dcptool diff runs/a/step_100 runs/b/step_100\n" },
@@ -122,7 +136,33 @@ static const command commands[] = {
       "\n"
       "Exit codes: 0 written, 1 no such tensor or corrupt, 2 usage, or .npy cannot hold the type, 3 could not read or write\n"
       "Example:    dcptool extract runs/a/step_100 layers.0.wq -o wq.npy\n" },
-    { "latest", run_latest, 1, 1, 0, "DIR", "print the path of the newest valid checkpoint",
+    { "convert", run_convert, 2, 2, O_TO | O_TIER | O_MEMORY | O_FORCE | O_FLAT | O_ONE_RANK | O_SIGN_KEY_FILE | O_KEY_ID | O_MINIMUM_STEP,
+      "SOURCE TARGET --to LAYOUT", "write a checkpoint again in another layout",
+      "LAYOUT is sharded (TARGET.metadata.json and a file for each rank), single (TARGET.checkpoint), manifest or manifest-yaml\n"
+      "(TARGET.manifest.json or .yaml and a file for each piece, shared with the manifests beside it). Ranks, pieces and placements,\n"
+      "training and custom fields stay as they are. Tiers, roles, expert keys, versions and router seeds of a manifest are kept in the\n"
+      "other layouts too, and come back when those are converted to a manifest. Every byte is checked as it is read; what is in memory\n"
+      "is bounded by --memory (default 64MiB, and 2MiB a rank at least) beside the documents. TARGET appears whole or not at all. A source\n"
+      "that is signed gives an unsigned target, unless --sign-key-file signs it anew.\n"
+      "\n"
+      "Exit codes: 0 written, 1 the source is corrupt, 2 usage, 3 could not read or write (or TARGET is there and there is no --force)\n"
+      "Example:    dcptool convert runs/a/step_100 export/step_100 --to single\n" },
+    { "sign", run_sign, 1, 1, O_KEY_ID, "PATH --key-file FILE", "sign a checkpoint's document",
+      "Rewrites the document with an HMAC-SHA-256 signature made with the bytes of FILE, in one atomic step; what it says stays, members\n"
+      "that this version does not know too, and a signature that was there is replaced. Through its digests the signature covers every byte\n"
+      "of the checkpoint. The document of a single file lies inside it: `convert --to single --sign-key-file` writes a signed copy.\n"
+      "\n"
+      "Exit codes: 0 signed, 1 the document is corrupt, 2 usage, 3 could not read or write, or a single file\n"
+      "Example:    dcptool sign runs/a/step_100 --key-file run.key --key-id 2026 && dcptool verify --key-file run.key runs/a/step_100\n" },
+    { "sync", run_sync, 2, 2, O_TIER | O_FULL | O_DRY_RUN | O_MINIMUM_STEP, "SOURCE DIR", "bring a local copy of a manifest up to date",
+      "Copies to directory DIR the files of manifest SOURCE that are missing there, stale (of a lower version) or corrupt, each checked on the\n"
+      "way, and then the manifest itself, by one rename. Killed before that, it leaves the old copy, and goes on when it is called again.\n"
+      "With --tier only files of that tier and those without a tier come (give it several times for several tiers). What exceeds a tier's\n"
+      "size_budget is left out, with a warning. --full hashes what is there, too; else what DIR's own manifest vouches for is trusted.\n"
+      "\n"
+      "Exit codes: 0 up to date (as far as budgets allow), 1 the source is corrupt, 2 usage, 3 could not read or write\n"
+      "Example:    dcptool sync /pfs/runs/a/step_100 /local/a --tier hot\n" },
+    { "latest", run_latest, 1, 1, O_MINIMUM_STEP, "DIR", "print the path of the newest valid checkpoint",
       "Newest by sequence, step, time and name, as documents say, never by file time. Corrupt and incomplete ones are skipped with a\n"
       "warning; an I/O error or a newer format ends the search, since it might hide the newest.\n"
       "\n"
@@ -153,9 +193,18 @@ static const option all_options[] = {
     { O_KEEP, 0, "keep", "N", "how many of the newest to keep, at least 1" },
     { O_KEEP_EVERY, 0, "keep-every", "K", "also keep steps that are multiples of K" },
     { O_GRACE, 0, "grace", "TIME", "spare younger files: seconds, or 90s, 30m, 24h, 7d (default 24h; 0: spare none)" },
-    { O_PLAIN_NAMES, 0, "plain-names", NULL, "also unreferenced P_shard_<rank>.bin: other programs may use such names" },
+    { O_PLAIN_NAMES, 0, "plain-names", NULL, "also unreferenced P_shard_<rank>.bin and files of manifests: other programs may use such names" },
     { O_DRY_RUN, 0, "dry-run", NULL, "remove nothing, only say what would be" },
-    { O_KEY_FILE, 0, "key-file", "FILE", "demand an HMAC-SHA-256 signature made with the bytes of FILE" },
+    { O_TO, 0, "to", "LAYOUT", "sharded, single, manifest or manifest-yaml" },
+    { O_TIER, 0, "tier", "TIER", "only this tier of a manifest, a name or an id; may be given several times" },
+    { O_FULL, 0, "full", NULL, "hash every file that is there" },
+    { O_MEMORY, 0, "memory", "SIZE", "what may be in memory: bytes, or 16MiB, 1GiB (default 64MiB; at least 4MiB)" },
+    { O_FLAT, 0, "flat", NULL, "one SHA-256 a file, as sha256sum prints it, instead of a digest a block" },
+    { O_ONE_RANK, 0, "one-rank", NULL, "store all pieces as of one rank; not possible with tensors private to several" },
+    { O_MINIMUM_STEP, 0, "minimum-step", "N", "refuse a checkpoint of an older step" },
+    { O_SIGN_KEY_FILE, 0, "sign-key-file", "FILE", "sign what is written: HMAC-SHA-256 with the bytes of FILE" },
+    { O_KEY_ID, 0, "key-id", "ID", "the name of the signing key, for whoever verifies: [A-Za-z0-9._-]" },
+    { O_KEY_FILE, 0, "key-file", "FILE", "the HMAC-SHA-256 key: sign signs with it, other commands demand a signature made with it" },
     { O_JSON, 0, "json", NULL, "print one JSON object" },
     { O_QUIET, 'q', "quiet", NULL, "no progress, no notes, no warnings" },
     { O_HELP, 'h', "help", NULL, "show this help" }
@@ -175,6 +224,7 @@ static void print(const char *format, ...) TOOL_PRINTF(1, 2);
 
 static int parse_arguments(tool *t, int count, char **arguments);
 static int prepare(tool *t);
+static dcp_open_desc opening(const tool *t, const char *path);
 static int open_checkpoint(tool *t, const char *path, dcp_checkpoint **out);
 static int need_directory(tool *t, const char *path);
 static int glob_matches(const char *glob, const char *text);
@@ -183,13 +233,20 @@ static const char *plural(int64_t count);
 static const char *without_path(const char *message, const char *path);
 static const char *dtype_text(const dcp_tensor_info *info);
 static const char *placement_name(dcp_placement placement);
+static const char *role_name(dcp_role role);
 static const char *layout_name(dcp_layout layout);
+typedef struct layout_choice { const char *name; dcp_layout layout; int yaml; } layout_choice;
+static const layout_choice *layout_find(const char *name);             /* as --to takes it; NULL: there is none */
 static char *shape_text(int ndim, const int64_t *shape, char text[192]);
 static char *double_text(double value, char text[32]);
 
-typedef struct piece { const dcp_tensor_metadata *meta; const dcp_shard_metadata *shard; } piece;
+typedef struct piece {
+    const dcp_tensor_metadata *meta; const dcp_shard_metadata *shard;
+    const dcp_manifest_shard *file;                     /* of a manifest, else NULL */
+    size_t order;                                       /* where it stands in the document */
+} piece;
 typedef struct piece_list { piece *items; size_t count; } piece_list;           /* of a checkpoint, by name, offset and rank */
-static void pieces_make(piece_list *list, const dcp_metadata *metadata);
+static void pieces_make(piece_list *list, const dcp_checkpoint *c);
 static piece_list pieces_of(const piece_list *list, const char *name);          /* a view: nothing to free */
 
 typedef struct part {                                   /* what can be read as one array: a tensor, or one rank's of a private one */
@@ -198,15 +255,16 @@ typedef struct part {                                   /* what can be read as o
     int64_t rank;                                       /* -1: not of one rank */
 } part;
 static part part_whole(const dcp_tensor_info *info);
-static part part_of_rank(const dcp_tensor_info *info, const piece *of);
+static part part_of_rank(const dcp_tensor_info *info, const piece *of);         /* also of a piece that is a box of a larger tensor */
 
 typedef struct boxes {                                  /* a tensor cut into boxes that are runs of bytes in row-major order */
     int ndim, bits, split, is_whole, is_done;           /* a box has one index of each dimension before `split`, `step` of that one */
     int64_t step, shape[DCP_MAX_DIMS], offset[DCP_MAX_DIMS], box[DCP_MAX_DIMS];
     int64_t largest, size, whole_size;                  /* bytes: of the largest box, of this one, of all */
 } boxes;
-static void boxes_begin(boxes *b, const part *p);
+static void boxes_begin(boxes *b, const part *p, int64_t limit);                /* bytes of a box */
 static int boxes_next(boxes *b);
+static int64_t boxes_find(boxes *b, int64_t at);
 static dcp_status boxes_read(const boxes *b, dcp_checkpoint *c, const part *p, void *data, dcp_error *err);
 
 typedef struct table { int columns; const char *align; char **cells; size_t count, capacity; } table;   /* align: l or r per column */
@@ -224,8 +282,10 @@ static void json_shape(json_state *j, const char *key, int ndim, const int64_t *
 static void json_error(json_state *j, dcp_status status, const char *message);
 static void json_begin(tool *t);
 
+static void on_progress(void *user, const dcp_progress *p);
 static void progress_clear(tool *t);
 static void *need(void *memory);
+static char *copy_text(const char *text);
 static void put_text(FILE *file, const char *text);
 static const char *paint(const tool *t, const char *sequence);         /* a TOOL_ colour; "" where there are none */
 
@@ -237,6 +297,14 @@ static void binary_stdout(void);
 static unsigned process_id(void);
 static FILE *open_for_reading(const char *path);
 static char **prepare_process(int *argc, char **argv);
+typedef struct thread thread;
+static thread *thread_start(void (*body)(void *), void *argument);      /* NULL: there is none to be had */
+static void thread_join(thread *t);
+typedef struct lock lock;
+static lock *lock_new(void);
+static void lock_take(lock *l);
+static void lock_give(lock *l);
+static void lock_free(lock *l);
 
 /* ---- main ------------------------------------------------------------------------------------------------------------------------ */
 static void on_signal(int number) {
@@ -261,12 +329,18 @@ static void print_usage(FILE *file) {
             "Example:    dcptool ls runs/a/step_100\n");
 }
 
+/* An option that has to be there stands among the operands. */
+static int is_in_operands(const command *c, const option *o) {
+    const char *found = strstr(c->operands, o->name);
+    return found && found > c->operands + 1 && found[-1] == '-' && found[strlen(o->name)] == ' ';
+}
+
 static void print_command_line(FILE *file, const command *c) {
     size_t i;
     fprintf(file, "usage: dcptool %s %s", c->name, c->operands);
     for (i = 0; i < OPTION_COUNT; i++) {
         const option *o = &all_options[i];
-        if (!((c->options | O_COMMON) & o->bit) || o->bit == O_KEEP) continue;          /* --keep is in the operands: it has to be there */
+        if (!((c->options | O_COMMON) & o->bit) || is_in_operands(c, o)) continue;
         if (o->letter) fprintf(file, " [-%c%s%s]", o->letter, o->value ? " " : "", o->value ? o->value : "");
         else fprintf(file, " [--%s%s%s]", o->name, o->value ? " " : "", o->value ? o->value : "");
     }
@@ -359,12 +433,25 @@ static void ls_pieces_json(tool *t, const piece_list pieces) {
         json_number(&t->json, "bytes", m->size);
         json_shape(&t->json, "shape", m->ndim, m->shape);
         json_shape(&t->json, "global_offset", m->ndim, m->global_offset);
+        if (pieces.items[i].file) {
+            json_number(&t->json, "version", pieces.items[i].file->version);
+            json_text(&t->json, "checksum", pieces.items[i].file->checksum);
+        }
         json_close(&t->json, '}');
     }
     json_close(&t->json, ']');
 }
 
-static void ls_tensor_json(tool *t, const dcp_tensor_info *info, const piece_list *list) {
+/* What only manifests say of a tensor. */
+static void ls_origin_json(tool *t, const dcp_tensor_info *info) {
+    json_text(&t->json, "role", role_name(info->role));
+    json_text(&t->json, "tier", info->tier);
+    if (info->role == DCP_ROLE_EXPERT) json_shape(&t->json, "expert_key", 3, info->expert_key);
+    if (info->role == DCP_ROLE_ROUTER && info->expert_key[0] >= 0) json_number(&t->json, "layer", info->expert_key[0]);
+    json_number(&t->json, "version", info->version);
+}
+
+static void ls_tensor_json(tool *t, const dcp_tensor_info *info, const piece_list *list, int is_manifest) {
     json_open(&t->json, NULL, '{');
     json_text(&t->json, "name", info->name);
     json_text(&t->json, "dtype", dtype_text(info));
@@ -372,11 +459,22 @@ static void ls_tensor_json(tool *t, const dcp_tensor_info *info, const piece_lis
     json_number(&t->json, "bytes", info->size);
     json_text(&t->json, "placement", placement_name(info->placement));
     json_number(&t->json, "pieces", info->piece_count);
+    if (is_manifest) ls_origin_json(t, info);
     if (t->options & O_VERBOSE) ls_pieces_json(t, pieces_of(list, info->name));
     json_close(&t->json, '}');
 }
 
-static void ls_pieces_text(table *lines, const piece_list pieces) {
+static void ls_origin_text(table *lines, const dcp_tensor_info *info) {
+    char text[192];
+    if (info->role == DCP_ROLE_EXPERT) table_add(lines, "expert %s", shape_text(3, info->expert_key, text));
+    else if (info->role == DCP_ROLE_ROUTER && info->expert_key[0] >= 0) table_add(lines, "router, layer %" PRId64, info->expert_key[0]);
+    else table_add(lines, "%s", role_name(info->role));
+    if (info->tier) table_add(lines, "tier %s", info->tier);
+    else table_add(lines, "no tier");
+    table_add(lines, "version %" PRId64, info->version);
+}
+
+static void ls_pieces_text(table *lines, const piece_list pieces, int is_manifest) {
     char shape[192];
     size_t i;
     for (i = 0; i < pieces.count; i++) {
@@ -387,10 +485,15 @@ static void ls_pieces_text(table *lines, const piece_list pieces) {
         table_add(lines, "%" PRId64 " bytes", m->size);
         table_add(lines, "%s", pieces.items[i].shard->file_path);
         table_add(lines, "from byte %" PRId64, m->offset);
+        if (!is_manifest) continue;
+        table_add(lines, "%s", "");
+        table_add(lines, "%s", "");
+        if (pieces.items[i].file) table_add(lines, "version %" PRId64, pieces.items[i].file->version);
+        else table_add(lines, "%s", "");
     }
 }
 
-static void ls_tensor_text(tool *t, table *lines, const dcp_tensor_info *info, const piece_list *list) {
+static void ls_tensor_text(tool *t, table *lines, const dcp_tensor_info *info, const piece_list *list, int is_manifest) {
     char shape[192];
     table_add(lines, "%s", info->name);
     table_add(lines, "%s", dtype_text(info));
@@ -398,7 +501,8 @@ static void ls_tensor_text(tool *t, table *lines, const dcp_tensor_info *info, c
     table_add(lines, "%" PRId64 " bytes", info->size);
     table_add(lines, "%s", placement_name(info->placement));
     table_add(lines, "%d piece%s", info->piece_count, plural(info->piece_count));
-    if (t->options & O_VERBOSE) ls_pieces_text(lines, pieces_of(list, info->name));
+    if (is_manifest) ls_origin_text(lines, info);
+    if (t->options & O_VERBOSE) ls_pieces_text(lines, pieces_of(list, info->name), is_manifest);
 }
 
 static int ls_checkpoint(tool *t, const char *path, const char *glob) {
@@ -406,9 +510,14 @@ static int ls_checkpoint(tool *t, const char *path, const char *glob) {
     piece_list list = DCP_ZERO;
     dcp_checkpoint *c;
     size_t i, shown = 0;
-    int code = open_checkpoint(t, path, &c);
+    int code = open_checkpoint(t, path, &c), is_manifest;
     if (code) return code;
-    if (t->options & O_VERBOSE) pieces_make(&list, dcp_metadata_of(c));
+    is_manifest = dcp_manifest_of(c) != NULL;
+    if (is_manifest) {
+        lines.columns = 9;
+        lines.align = "lllrlrlll";
+    }
+    if (t->options & O_VERBOSE) pieces_make(&list, c);
     if (t->options & O_JSON) {
         json_begin(t);
         json_text(&t->json, "path", dcp_path_of(c));
@@ -419,8 +528,8 @@ static int ls_checkpoint(tool *t, const char *path, const char *glob) {
         const dcp_tensor_info *info = dcp_tensor_at(c, i);
         if (glob && !glob_matches(glob, info->name)) continue;
         shown++;
-        if (t->options & O_JSON) ls_tensor_json(t, info, &list);
-        else ls_tensor_text(t, &lines, info, &list);
+        if (t->options & O_JSON) ls_tensor_json(t, info, &list, is_manifest);
+        else ls_tensor_text(t, &lines, info, &list, is_manifest);
     }
     if (t->options & O_JSON) {
         json_close(&t->json, ']');
@@ -545,6 +654,98 @@ static void info_json_shards(json_state *j, const dcp_metadata *m) {
     json_close(j, ']');
 }
 
+/* What a manifest says beyond the metadata of the other layouts. */
+typedef struct manifest_sums {
+    int64_t files[4], bytes[4];                         /* by role */
+    int64_t *tier_files, *tier_bytes;                   /* by tier, and what has none behind the last */
+    int64_t oldest, newest;                             /* versions */
+} manifest_sums;
+
+static size_t tier_of(const dcp_manifest *m, const char *hint) {
+    char id[24];
+    size_t i;
+    for (i = 0; i < m->tier_count && hint; i++) {
+        snprintf(id, sizeof id, "%" PRId64, m->tiers[i].tier.tier_id);
+        if (strcmp(m->tiers[i].tier.name, hint) == 0 || strcmp(id, hint) == 0) return i;
+    }
+    return m->tier_count;
+}
+
+static void info_sums(const dcp_checkpoint *c, manifest_sums *sums) {
+    const dcp_manifest *m = dcp_manifest_of(c);
+    piece_list list;
+    size_t i;
+    memset(sums, 0, sizeof *sums);
+    sums->tier_files = (int64_t *)need(calloc(m->tier_count + 1, sizeof *sums->tier_files));
+    sums->tier_bytes = (int64_t *)need(calloc(m->tier_count + 1, sizeof *sums->tier_bytes));
+    sums->oldest = INT64_MAX;
+    pieces_make(&list, c);
+    for (i = 0; i < list.count; i++) {
+        const dcp_tensor_info *info = dcp_tensor_find(c, list.items[i].meta->name);
+        const dcp_manifest_shard *file = list.items[i].file;
+        size_t tier;
+        if (!info || !file) continue;
+        tier = tier_of(m, file->tier_hint);
+        sums->files[info->role]++;
+        sums->bytes[info->role] += list.items[i].meta->size;
+        sums->tier_files[tier]++;
+        sums->tier_bytes[tier] += list.items[i].meta->size;
+        if (file->version < sums->oldest) sums->oldest = file->version;
+        if (file->version > sums->newest) sums->newest = file->version;
+    }
+    if (sums->oldest == INT64_MAX) sums->oldest = 0;
+    free(list.items);
+}
+
+static void info_json_tiers(json_state *j, const dcp_manifest *m, const manifest_sums *sums) {
+    size_t i;
+    json_open(j, "tiers", '[');
+    for (i = 0; i < m->tier_count; i++) {
+        json_open(j, NULL, '{');
+        json_number(j, "tier_id", m->tiers[i].tier.tier_id);
+        json_text(j, "name", m->tiers[i].tier.name);
+        json_text(j, "size_budget", m->tiers[i].tier.size_budget);
+        if (m->tiers[i].budget_bytes >= 0) json_number(j, "budget_bytes", m->tiers[i].budget_bytes);
+        json_text(j, "placement_policy", m->tiers[i].tier.placement_policy);
+        json_number(j, "files", sums->tier_files[i]);
+        json_number(j, "bytes", sums->tier_bytes[i]);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
+static void info_json_manifest(json_state *j, const dcp_checkpoint *c) {
+    const dcp_manifest *m = dcp_manifest_of(c);
+    manifest_sums sums;
+    char seed[24];
+    size_t i;
+    info_sums(c, &sums);
+    json_open(j, "manifest", '{');
+    json_text(j, "model_id", m->model_id);
+    json_text(j, "format", m->is_yaml ? "yaml" : "json");
+    json_number(j, "metadata_version", m->metadata_version);
+    info_json_tiers(j, m, &sums);
+    json_open(j, "files", '{');
+    for (i = 0; i < 4; i++) json_number(j, role_name((dcp_role)i), sums.files[i]);
+    json_close(j, '}');
+    json_number(j, "oldest_version", sums.oldest);
+    json_number(j, "newest_version", sums.newest);
+    json_open(j, "router_layers", '[');
+    for (i = 0; i < m->router_state.layer_count; i++) {
+        const dcp_manifest_layer *layer = &m->router_state.layers[i];
+        snprintf(seed, sizeof seed, "%" PRIu64, layer->seed);
+        json_open(j, NULL, '{');
+        json_number(j, "layer", layer->layer);
+        json_raw(j, "seed", layer->has_seed ? seed : "null");
+        json_number(j, "files", (int64_t)layer->shard_count);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+    json_close(j, '}');
+    free(sums.tier_files);
+    free(sums.tier_bytes);
+}
+
 static void info_json(tool *t, const dcp_checkpoint *c) {
     const dcp_metadata *m = dcp_metadata_of(c);
     json_state *j = &t->json;
@@ -568,6 +769,7 @@ static void info_json(tool *t, const dcp_checkpoint *c) {
     json_close(j, '}');
     info_json_training(j, m);
     info_json_shards(j, m);
+    if (dcp_manifest_of(c)) info_json_manifest(j, c);
     json_number(j, "tensors", (int64_t)dcp_tensor_count(c));
     json_number(j, "pieces", pieces);
     json_number(j, "bytes", bytes);
@@ -611,6 +813,47 @@ static void info_text_shards(const dcp_metadata *m) {
     table_print(&lines);
 }
 
+static void info_text_tiers(const dcp_manifest *m, const manifest_sums *sums) {
+    table lines = { 6, "lllrrl", NULL, 0, 0 };
+    size_t i;
+    for (i = 0; i <= m->tier_count; i++) {
+        const dcp_tier *tier = i < m->tier_count ? &m->tiers[i].tier : NULL;
+        if (!tier && sums->tier_files[i] == 0) continue;
+        if (tier) table_add(&lines, "  %s", tier->name);
+        else table_add(&lines, "  (no tier)");
+        if (tier) table_add(&lines, "id %" PRId64, tier->tier_id);
+        else table_add(&lines, "%s", "");
+        table_add(&lines, "%s%s", tier ? "budget " : "", !tier ? "" : tier->size_budget ? tier->size_budget : "none");
+        table_add(&lines, "%" PRId64 " file%s", sums->tier_files[i], plural(sums->tier_files[i]));
+        table_add(&lines, "%" PRId64 " bytes", sums->tier_bytes[i]);
+        table_add(&lines, "%s", tier && tier->placement_policy ? tier->placement_policy : "");
+    }
+    table_print(&lines);
+}
+
+static void info_text_manifest(const dcp_checkpoint *c) {
+    const dcp_manifest *m = dcp_manifest_of(c);
+    manifest_sums sums;
+    size_t i;
+    info_sums(c, &sums);
+    print("model:         %s\n", m->model_id ? m->model_id : "none");
+    print("manifest:      %s, metadata_version %" PRId64 "\n", m->is_yaml ? "YAML" : "JSON", m->metadata_version);
+    print("tiers:         %s\n", m->tier_count ? "" : "none");
+    info_text_tiers(m, &sums);
+    print("files:         ");
+    for (i = 0; i < 4; i++) print("%s%" PRId64 " %s", i ? ", " : "", sums.files[i], role_name((dcp_role)i));
+    printf("\n");
+    print("versions:      %" PRId64 " to %" PRId64 "\n", sums.oldest, sums.newest);
+    for (i = 0; i < m->router_state.layer_count; i++) {
+        const dcp_manifest_layer *layer = &m->router_state.layers[i];
+        print("router layer:  %" PRId64 ", %" PRId64 " file%s, ", layer->layer, (int64_t)layer->shard_count, plural((int64_t)layer->shard_count));
+        if (layer->has_seed) print("seed %" PRIu64 "\n", layer->seed);
+        else print("no seed\n");
+    }
+    free(sums.tier_files);
+    free(sums.tier_bytes);
+}
+
 static void info_text(tool *t, const dcp_checkpoint *c) {
     const dcp_metadata *m = dcp_metadata_of(c);
     int64_t pieces, bytes;
@@ -626,6 +869,7 @@ static void info_text(tool *t, const dcp_checkpoint *c) {
           m->sharding.shard_count, plural(m->sharding.shard_count), m->sharding.precision ? m->sharding.precision : "not given");
     if (m->sharding.info && strcmp(m->sharding.info, "{}") != 0) print("sharding info: %s\n", m->sharding.info);
     info_text_training(m);
+    if (dcp_manifest_of(c)) info_text_manifest(c);
     info_text_shards(m);
     print("total:         %" PRId64 " tensor%s in %" PRId64 " piece%s, %" PRId64 " bytes\n", (int64_t)dcp_tensor_count(c),
           plural((int64_t)dcp_tensor_count(c)), pieces, plural(pieces), bytes);
@@ -672,13 +916,10 @@ static void verify_report(tool *t, tally *sum, const char *path, dcp_status stat
 }
 
 static void verify_one(tool *t, tally *sum, const char *path) {
-    dcp_open_desc desc = DCP_ZERO;
+    const dcp_open_desc desc = opening(t, path);
     dcp_checkpoint *c;
     dcp_error err;
     dcp_status status;
-    desc.path = path;
-    desc.verifier = t->verifier;
-    desc.io = t->io;
     status = dcp_open(&desc, &c, &err);
     if (!status) status = dcp_verify(c, &err);
     verify_report(t, sum, path, status, err.message);
@@ -728,7 +969,7 @@ static int run_verify(tool *t) {
 /* ---- diff ------------------------------------------------------------------------------------------------------------------------ */
 enum same { SAME, DIFFERENT, CANNOT_TELL };
 
-typedef struct side { dcp_checkpoint *c; const dcp_metadata *m; piece_list pieces; } side;
+typedef struct side { dcp_checkpoint *c; const dcp_metadata *m; const dcp_manifest *manifest; piece_list pieces; } side;
 
 typedef struct comparison {
     tool *t;
@@ -774,8 +1015,14 @@ static void diff_number(comparison *k, const char *kind, const char *name, int64
     diff_text(k, kind, name, text_a, text_b);
 }
 
+/* A manifest always has an epoch and a step; if they are 0 and it says no more, it says nothing. */
+static const dcp_training *training_of(const dcp_checkpoint *c) {
+    const dcp_manifest *m = dcp_manifest_of(c);
+    return m && !m->has_training && m->epoch == 0 && m->step == 0 ? NULL : dcp_training_of(c);
+}
+
 static void diff_training(comparison *k) {
-    const dcp_training *a = dcp_training_of(k->a.c), *b = dcp_training_of(k->b.c);
+    const dcp_training *a = training_of(k->a.c), *b = training_of(k->b.c);
     char rate_a[32], rate_b[32];
     if (!a || !b) {
         diff_text(k, "training", "metadata", a ? "present" : NULL, b ? "present" : NULL);
@@ -785,7 +1032,7 @@ static void diff_training(comparison *k) {
     diff_number(k, "training", "step", a->step, b->step);
     diff_text(k, "training", "learning rate", double_text(a->learning_rate, rate_a), double_text(b->learning_rate, rate_b));
     diff_text(k, "training", "optimizer type", a->optimizer_type, b->optimizer_type);
-    diff_text(k, "training", "optimizer state", a->optimizer_state, b->optimizer_state);
+    diff_text(k, "training", "optimizer state", a->optimizer_state ? a->optimizer_state : "{}", b->optimizer_state ? b->optimizer_state : "{}");
 }
 
 static int field_compare(const void *a, const void *b) { return strcmp(((const dcp_field *)a)->key, ((const dcp_field *)b)->key); }
@@ -810,6 +1057,57 @@ static void diff_fields(comparison *k) {
     }
     free(a);
     free(b);
+}
+
+static void diff_tiers(comparison *k, const dcp_manifest *a, const dcp_manifest *b) {
+    size_t i;
+    for (i = 0; i < a->tier_count || i < b->tier_count; i++) {
+        const dcp_tier *x = i < a->tier_count ? &a->tiers[i].tier : NULL, *y = i < b->tier_count ? &b->tiers[i].tier : NULL;
+        if (!x || !y) {
+            diff_report(k, "tier", x ? x->name : y->name, x ? "" : NULL, y ? "" : NULL, NULL);
+            continue;
+        }
+        diff_text(k, "tier name", x->name, x->name, y->name);
+        diff_number(k, "tier id", x->name, x->tier_id, y->tier_id);
+        diff_text(k, "tier budget", x->name, x->size_budget, y->size_budget);
+        diff_text(k, "tier policy", x->name, x->placement_policy, y->placement_policy);
+    }
+}
+
+/* Seeds of layers that both have, and layers that only one has. */
+static void diff_router(comparison *k, const dcp_manifest *a, const dcp_manifest *b, int is_second) {
+    char name[32], text_a[32], text_b[32];
+    uint64_t x, y;
+    size_t i;
+    for (i = 0; i < a->router_state.layer_count; i++) {
+        const int64_t layer = a->router_state.layers[i].layer;
+        if (dcp_manifest_router_seed(a, layer, &x)) continue;
+        snprintf(name, sizeof name, "layer %" PRId64, layer);
+        snprintf(text_a, sizeof text_a, "%" PRIu64, x);
+        if (dcp_manifest_router_seed(b, layer, &y)) diff_report(k, "router seed", name, is_second ? NULL : text_a, is_second ? text_a : NULL, NULL);
+        else if (!is_second) {
+            snprintf(text_b, sizeof text_b, "%" PRIu64, y);
+            diff_text(k, "router seed", name, text_a, text_b);
+        }
+    }
+}
+
+/* What only manifests say, if both are. */
+static void diff_manifests(comparison *k) {
+    const dcp_manifest *a = k->a.manifest, *b = k->b.manifest;
+    if (!a || !b) return;
+    diff_text(k, "model", "model_id", a->model_id, b->model_id);
+    diff_tiers(k, a, b);
+    diff_router(k, a, b, 0);
+    diff_router(k, b, a, 1);
+}
+
+static void diff_origin(comparison *k, const dcp_tensor_info *x, const dcp_tensor_info *y) {
+    char key_a[192], key_b[192];
+    if (!k->a.manifest || !k->b.manifest) return;
+    diff_text(k, "role", x->name, role_name(x->role), role_name(y->role));
+    diff_text(k, "tier", x->name, x->tier ? x->tier : "none", y->tier ? y->tier : "none");
+    if (x->role == y->role) diff_text(k, "key", x->name, shape_text(3, x->expert_key, key_a), shape_text(3, y->expert_key, key_b));
 }
 
 /* What the digests say of a tensor's pieces. They cannot tell where they cover other bytes on the other side. */
@@ -853,7 +1151,7 @@ static dcp_status diff_data(comparison *k, const part *p, enum same *same, char 
     boxes b;
     int64_t at = 0;
     dcp_status status;
-    boxes_begin(&b, p);
+    boxes_begin(&b, p, TOOL_CHUNK);
     status = diff_memory(k, b.largest, err);
     *same = SAME;
     k->t->progress.total = 2 * p->size;
@@ -946,6 +1244,7 @@ static dcp_status diff_tensor(comparison *k, const dcp_tensor_info *x, const dcp
         diff_text(k, "shape", x->name, shape_a, shape_text(y->ndim, y->shape, shape_b));
         return DCP_OK;
     }
+    diff_origin(k, x, y);
     if (x->size != y->size) {                           /* of an unknown type: the shape does not tell the size */
         diff_number(k, "bytes", x->name, x->size, y->size);
         return DCP_OK;
@@ -982,6 +1281,7 @@ static int diff_all(comparison *k) {
         json_open(j, "differences", '[');
     }
     diff_training(k);
+    diff_manifests(k);
     diff_fields(k);
     status = diff_tensors(k, &err);
     if (k->t->options & O_JSON) {
@@ -1000,7 +1300,8 @@ static int side_open(tool *t, const char *path, side *s) {
     int code = open_checkpoint(t, path, &s->c);
     if (code) return code;
     s->m = dcp_metadata_of(s->c);
-    pieces_make(&s->pieces, s->m);
+    s->manifest = dcp_manifest_of(s->c);
+    pieces_make(&s->pieces, s->c);
     return CODE_FINE;
 }
 
@@ -1103,7 +1404,7 @@ static int extract_choose(tool *t, extraction *e) {
         return trouble(t, DCP_E_INVALID, "tensor \"%s\" of %s is %s, not private to ranks: leave --rank out", info->name, path,
                        placement_name(info->placement));
     }
-    pieces_make(&all, dcp_metadata_of(e->c));
+    pieces_make(&all, e->c);
     pieces = pieces_of(&all, info->name);
     for (i = 0; i < pieces.count && e->what.rank < 0; i++)
         if (pieces.items[i].shard->rank == t->rank) e->what = part_of_rank(info, &pieces.items[i]);
@@ -1189,7 +1490,7 @@ static dcp_status extract_copy(tool *t, const extraction *e, sink *s, dcp_error 
     unsigned char *memory;
     boxes b;
     dcp_status status = sink_write(s, e->header, e->header_size, err);
-    boxes_begin(&b, &e->what);
+    boxes_begin(&b, &e->what, TOOL_CHUNK);
     memory = (uint64_t)b.largest < SIZE_MAX ? (unsigned char *)malloc((size_t)b.largest + 1) : NULL;
     if (!status && !memory) {
         set_error(err, DCP_E_MEMORY, "no memory: %" PRId64 " bytes for a part of tensor \"%s\"", b.largest, e->what.info->name);
@@ -1253,6 +1554,693 @@ static int run_extract(tool *t) {
     return code;
 }
 
+/* ---- convert: a save whose tensors are a device, which reads them from the source when the save asks for their bytes ------------------ */
+enum { CONVERT_RANKS = 512, CONVERT_WINDOWS = 8 };
+typedef struct source_piece { const dcp_tensor_info *info; const dcp_tensor_metadata *meta; int rank; } source_piece;
+typedef struct window { const source_piece *of; int64_t begins, size, capacity; uint64_t used; unsigned char *bytes; } window;
+/* What only a manifest can say of a piece. */
+typedef struct origin { dcp_role role; const char *tier; int64_t expert_key[3], version; } origin;
+
+typedef struct conversion {
+    tool *t;
+    const layout_choice *to;
+    dcp_checkpoint *c; const dcp_metadata *m; const dcp_manifest *manifest;
+    piece_list pieces;                                  /* those that are converted */
+    origin *origins;                                    /* of each of them */
+    source_piece *sources; dcp_tensor *tensors;         /* the same by rank: those of rank r begin at first[r] */
+    size_t *first;
+    int world;
+    int64_t bytes;
+    dcp_device device;
+    lock *busy;                                        /* of what follows: a checkpoint is used by one thread at a time */
+    window windows[CONVERT_WINDOWS]; int window_count; int64_t window_size; uint64_t clock;
+    dcp_error failed;                                   /* the first read that did, if one did */
+    int64_t copied;                                     /* bytes, to all ranks */
+    dcp_json *kept; const dcp_json *extra;              /* of a source that came from a manifest: what it said */
+    const char *model_id;
+    dcp_tier *tiers; size_t tier_count;
+    dcp_router_seed *seeds; size_t seed_count;
+    dcp_sharding sharding; char *sharding_extra;
+    dcp_training training; int has_training;
+    dcp_save_report report;
+} conversion;
+
+typedef struct rank_save { dcp_save_desc desc; dcp_status status; dcp_error err; } rank_save;
+
+static int convert_open(conversion *v);
+static int convert_select(conversion *v);
+static void convert_take_manifest(conversion *v);
+static void convert_take_kept(conversion *v);
+static void convert_head(conversion *v);
+static int convert_list(conversion *v);
+static void convert_save(conversion *v, rank_save *ranks);
+static int convert_report(conversion *v);
+static void convert_free(conversion *v);
+
+static int run_convert(tool *t) {
+    conversion v = DCP_ZERO;
+    rank_save *ranks = NULL;
+    int code;
+    if (!(t->options & O_TO)) return usage(t->command, "--to LAYOUT is missing: sharded, single, manifest or manifest-yaml");
+    if ((t->options & O_KEY_ID) && !(t->options & O_SIGN_KEY_FILE)) return usage(t->command, "--key-id is the name of the key of --sign-key-file");
+    v.t = t;
+    v.to = layout_find(t->to);
+    v.busy = lock_new();
+    code = convert_open(&v);
+    if (!code) code = convert_select(&v);
+    if (!code && v.manifest) convert_take_manifest(&v);
+    else if (!code) convert_take_kept(&v);
+    if (!code) convert_head(&v);
+    if (!code) code = convert_list(&v);
+    if (!code) {
+        ranks = (rank_save *)need(calloc((size_t)v.world, sizeof *ranks));
+        convert_save(&v, ranks);
+        if (ranks[0].status) code = fail(t, v.failed.status ? &v.failed : &ranks[0].err);
+        else code = convert_report(&v);
+    }
+    free(ranks);
+    convert_free(&v);
+    return code;
+}
+
+/* A quarter of the memory is the source's, a quarter the windows', the rest the save's. */
+static int convert_open(conversion *v) {
+    tool *t = v->t;
+    dcp_open_desc desc = opening(t, t->operands[0]);
+    dcp_error err;
+    if (t->memory == 0) t->memory = 64 << 20;
+    desc.io.memory_budget = (size_t)(t->memory / 4);
+    desc.io.progress = NULL;
+    if (dcp_open(&desc, &v->c, &err)) {
+        if (err.status != DCP_E_CHECKSUM && path_kind(t->operands[0]) == PATH_DIRECTORY)
+            return trouble(t, DCP_E_INVALID, "%s is a directory; dcptool ls %s lists the checkpoints in it", t->operands[0], t->operands[0]);
+        return fail(t, &err);
+    }
+    v->m = dcp_metadata_of(v->c);
+    v->manifest = dcp_manifest_of(v->c);
+    return CODE_FINE;
+}
+
+/* The pieces of all tensors that were asked for. */
+static int convert_select(conversion *v) {
+    size_t i, n = 0;
+    int ranks = v->m->world_size > 1 ? v->m->world_size : 1;
+    pieces_make(&v->pieces, v->c);
+    for (i = 0; i < v->pieces.count; i++) {
+        const piece *p = &v->pieces.items[i];
+        const dcp_tensor_info *info = dcp_tensor_find(v->c, p->meta->name);
+        if (!info) continue;
+        if (info->dtype == DCP_OPAQUE) {
+            return trouble(v->t, DCP_E_UNSUPPORTED, "tensor \"%s\" of %s is of type %s, which this version does not know and cannot write",
+                           info->name, dcp_path_of(v->c), info->dtype_name);
+        }
+        if ((v->t->options & O_ONE_RANK) && info->placement == DCP_PLACE_PRIVATE && info->piece_count > 1) {
+            return trouble(v->t, DCP_E_INVALID, "tensor \"%s\" of %s is private to %d ranks: leave --one-rank out", info->name, dcp_path_of(v->c),
+                           info->piece_count);
+        }
+        if (p->shard->rank >= ranks) ranks = p->shard->rank + 1;
+        v->bytes += p->meta->size;
+        v->pieces.items[n++] = *p;
+    }
+    v->pieces.count = n;
+    v->world = (v->t->options & O_ONE_RANK) ? 1 : ranks;
+    v->origins = (origin *)need(calloc(n + 1, sizeof *v->origins));
+    if (v->world <= CONVERT_RANKS) return CODE_FINE;
+    return trouble(v->t, DCP_E_LIMIT, "%s is of %d ranks; as many as %d can be kept, --one-rank stores all pieces as of one", dcp_path_of(v->c),
+                   v->world, (int)CONVERT_RANKS);
+}
+
+/* ---- convert: what only manifests say, from one or kept in another layout ------------------------------------------------------------- */
+static void convert_take_manifest(conversion *v) {
+    const dcp_manifest *m = v->manifest;
+    size_t i;
+    v->model_id = m->model_id;
+    v->tiers = (dcp_tier *)need(calloc(m->tier_count + 1, sizeof *v->tiers));
+    v->seeds = (dcp_router_seed *)need(calloc(m->router_state.layer_count + 1, sizeof *v->seeds));
+    for (i = 0; i < m->tier_count; i++) v->tiers[v->tier_count++] = m->tiers[i].tier;
+    for (i = 0; i < m->router_state.layer_count; i++) {
+        if (!m->router_state.layers[i].has_seed) continue;
+        v->seeds[v->seed_count].layer = m->router_state.layers[i].layer;
+        v->seeds[v->seed_count++].seed = m->router_state.layers[i].seed;
+    }
+    for (i = 0; i < v->pieces.count; i++) {
+        const piece *p = &v->pieces.items[i];
+        const dcp_tensor_info *info = dcp_tensor_find(v->c, p->meta->name);
+        const size_t tier = tier_of(m, info->tier);
+        origin *o = &v->origins[i];
+        int k;
+        o->role = info->role;
+        for (k = 0; k < 3; k++) o->expert_key[k] = info->expert_key[k] > 0 ? info->expert_key[k] : 0;
+        o->version = p->file ? p->file->version : 0;
+        if (tier < m->tier_count) o->tier = m->tiers[tier].tier.name;
+        else if (info->tier) note(v->t, "warning: tensor \"%s\" is of tier \"%s\", which %s does not define: left out", info->name, info->tier,
+                                  dcp_path_of(v->c));
+    }
+    if ((m->optim_state.path && !m->optim_state.shard_count) || (m->router_state.path && !m->router_state.layer_count))
+        note(v->t, "warning: %s has optimizer or router state of which it only gives the path: that file is not converted", dcp_path_of(v->c));
+}
+
+/* Text that the documents keep in the member "manifest" of "sharding", and read back. */
+static void keep_piece(dcp_json *list, const piece *p, const origin *o) {
+    dcp_json *entry = dcp_json_add_object(list, NULL), *key;
+    int k;
+    dcp_json_add_string(entry, "tensor", p->meta->name);
+    dcp_json_add_string(entry, "role", role_name(o->role));
+    if (o->tier) dcp_json_add_string(entry, "tier", o->tier);
+    if (o->role == DCP_ROLE_EXPERT || o->role == DCP_ROLE_ROUTER) {
+        key = dcp_json_add_array(entry, "key");
+        for (k = 0; k < 3; k++) dcp_json_add_int(key, NULL, o->expert_key[k]);
+    }
+    if (o->version) dcp_json_add_int(entry, "version", o->version);
+}
+
+static void keep_tiers(dcp_json *list, const conversion *v) {
+    size_t i;
+    for (i = 0; i < v->tier_count; i++) {
+        dcp_json *entry = dcp_json_add_object(list, NULL);
+        dcp_json_add_int(entry, "id", v->tiers[i].tier_id);
+        dcp_json_add_string(entry, "name", v->tiers[i].name);
+        if (v->tiers[i].size_budget) dcp_json_add_string(entry, "sizeBudget", v->tiers[i].size_budget);
+        if (v->tiers[i].placement_policy) dcp_json_add_string(entry, "placementPolicy", v->tiers[i].placement_policy);
+    }
+}
+
+/* `"manifest": {...}`, in new memory. */
+static char *keep_write(const conversion *v) {
+    dcp_json *root = (dcp_json *)need(dcp_json_new_object(NULL)), *manifest = dcp_json_add_object(root, "manifest"), *list;
+    char seed[24], *text = NULL, *member;
+    size_t i, size = 0;
+    if (v->model_id) dcp_json_add_string(manifest, "modelId", v->model_id);
+    keep_tiers(dcp_json_add_array(manifest, "tiers"), v);
+    list = dcp_json_add_array(manifest, "routerSeeds");
+    for (i = 0; i < v->seed_count; i++) {
+        dcp_json *entry = dcp_json_add_object(list, NULL);
+        snprintf(seed, sizeof seed, "%" PRIu64, v->seeds[i].seed);
+        dcp_json_add_int(entry, "layer", v->seeds[i].layer);
+        dcp_json_add_string(entry, "seed", seed);       /* many readers of JSON have 53 bits */
+    }
+    list = dcp_json_add_array(manifest, "pieces");
+    for (i = 0; i < v->pieces.count; i++) keep_piece(list, &v->pieces.items[i], &v->origins[i]);
+    if (dcp_json_write(root, 0, &text, &size, NULL) || dcp_json_count(list) != v->pieces.count) need(NULL);
+    dcp_json_free(root);
+    member = copy_text(text + 1);
+    member[size - 2] = '\0';
+    dcp_free(text);
+    return member;
+}
+
+static const char *kept_text(const dcp_json *object, const char *key) { return dcp_json_string(dcp_json_get(object, key), NULL); }
+
+/* 0: it is there, but none. */
+static int kept_count(const dcp_json *value, int64_t *out) {
+    *out = 0;
+    return !value || (dcp_json_int(value, out) == DCP_OK && *out >= 0);
+}
+
+static int kept_piece(const conversion *v, const dcp_json *entry, const piece *p, origin *o) {
+    const char *name = kept_text(entry, "tensor"), *role = kept_text(entry, "role"), *tier = kept_text(entry, "tier");
+    const dcp_json *key = dcp_json_get(entry, "key");
+    size_t i;
+    int k;
+    if (!name || !role || strcmp(name, p->meta->name) != 0) return 0;
+    for (k = DCP_ROLE_PARAMETER; k <= DCP_ROLE_ROUTER && strcmp(role, role_name((dcp_role)k)) != 0;) k++;
+    if (k > DCP_ROLE_ROUTER) return 0;
+    o->role = (dcp_role)k;
+    for (i = 0; i < v->tier_count && tier; i++) if (strcmp(v->tiers[i].name, tier) == 0) o->tier = v->tiers[i].name;
+    for (k = 0; k < 3; k++) if (!kept_count(dcp_json_at(key, (size_t)k), &o->expert_key[k])) return 0;
+    return (!tier || o->tier) && kept_count(dcp_json_get(entry, "version"), &o->version);
+}
+
+static int kept_seed(const dcp_json *entry, dcp_router_seed *out) {
+    const char *text = kept_text(entry, "seed");
+    if (!text || strlen(text) > 20 || text[0] == '\0' || text[strspn(text, "0123456789")]) return 0;
+    errno = 0;
+    out->seed = strtoull(text, NULL, 10);
+    return errno == 0 && kept_count(dcp_json_get(entry, "layer"), &out->layer);
+}
+
+static int kept_read(conversion *v, const dcp_json *kept) {
+    const dcp_json *tiers = dcp_json_get(kept, "tiers"), *seeds = dcp_json_get(kept, "routerSeeds"), *pieces = dcp_json_get(kept, "pieces");
+    size_t i;
+    if (dcp_json_kind_of(kept) != DCP_JSON_OBJECT || dcp_json_count(pieces) != v->pieces.count) return 0;
+    v->tiers = (dcp_tier *)need(calloc(dcp_json_count(tiers) + 1, sizeof *v->tiers));
+    v->seeds = (dcp_router_seed *)need(calloc(dcp_json_count(seeds) + 1, sizeof *v->seeds));
+    for (i = 0; i < dcp_json_count(tiers); i++) {
+        dcp_tier *tier = &v->tiers[v->tier_count];
+        tier->name = kept_text(dcp_json_at(tiers, i), "name");
+        tier->size_budget = kept_text(dcp_json_at(tiers, i), "sizeBudget");
+        tier->placement_policy = kept_text(dcp_json_at(tiers, i), "placementPolicy");
+        if (!tier->name || !kept_count(dcp_json_get(dcp_json_at(tiers, i), "id"), &tier->tier_id)) return 0;
+        v->tier_count++;
+    }
+    for (i = 0; i < dcp_json_count(seeds); i++) if (!kept_seed(dcp_json_at(seeds, i), &v->seeds[v->seed_count++])) return 0;
+    for (i = 0; i < v->pieces.count; i++) if (!kept_piece(v, dcp_json_at(pieces, i), &v->pieces.items[i], &v->origins[i])) return 0;
+    v->model_id = kept_text(kept, "modelId");
+    return 1;
+}
+
+/* Whoever rewrote the document since may have added or removed tensors: then nothing of it can be trusted. */
+static void convert_take_kept(conversion *v) {
+    const char *extra = v->m->sharding.extra;
+    char *object;
+    if (!extra || !strstr(extra, "\"manifest\"")) return;
+    object = (char *)need(malloc(strlen(extra) + 3));
+    snprintf(object, strlen(extra) + 3, "{%s}", extra);
+    if (dcp_json_parse(object, strlen(object), &v->kept, NULL) == DCP_OK) v->extra = v->kept;
+    free(object);
+    if (!dcp_json_get(v->extra, "manifest") || kept_read(v, dcp_json_get(v->extra, "manifest"))) return;
+    note(v->t, "warning: what %s keeps of a manifest does not fit its tensors: left out", dcp_path_of(v->c));
+    v->tier_count = v->seed_count = 0;
+    v->model_id = NULL;
+    memset(v->origins, 0, v->pieces.count * sizeof *v->origins);
+}
+
+/* ---- convert: the save ---------------------------------------------------------------------------------------------------------------- */
+static char *joined(char *a, const char *separator, const char *b, const char *c) {    /* a is freed; may be NULL: then without separator */
+    const size_t size = (a ? strlen(a) + strlen(separator) : 0) + strlen(b) + strlen(c) + 1;
+    char *text = (char *)need(malloc(size));
+    snprintf(text, size, "%s%s%s%s", a ? a : "", a ? separator : "", b, c);
+    free(a);
+    return text;
+}
+
+/* The members of sharding that nobody knows, without what was kept of a manifest. */
+static char *other_extra(const conversion *v) {
+    char *all = NULL, *key, *value;
+    size_t i;
+    if (!v->extra) return v->m->sharding.extra ? copy_text(v->m->sharding.extra) : NULL;
+    for (i = 0; i < dcp_json_count(v->extra); i++) {
+        dcp_json *list = dcp_json_new_array(NULL);
+        if (strcmp(dcp_json_key(v->extra, i), "manifest") == 0) { dcp_json_free(list); continue; }
+        dcp_json_add_string(list, NULL, dcp_json_key(v->extra, i));
+        if (dcp_json_write(list, 0, &key, NULL, NULL) || dcp_json_write(dcp_json_at(v->extra, i), 0, &value, NULL, NULL)) need(NULL);
+        key[strlen(key) - 1] = '\0';                    /* ["key"] */
+        all = joined(joined(all, ", ", key + 1, ": "), "", value, "");
+        dcp_json_free(list);
+        dcp_free(key);
+        dcp_free(value);
+    }
+    return all;
+}
+
+static void convert_head(conversion *v) {
+    const int has_more = v->manifest || v->tier_count || v->seed_count || v->model_id;
+    v->sharding = v->m->sharding;
+    if (v->sharding.shard_count != v->world) v->sharding.shard_count = 0;
+    v->sharding_extra = other_extra(v);
+    if (v->to->layout != DCP_LAYOUT_MANIFEST && has_more) {
+        char *member = keep_write(v);
+        v->sharding_extra = joined(v->sharding_extra, ", ", member, "");
+        free(member);
+    }
+    v->sharding.extra = v->sharding_extra;
+    v->has_training = training_of(v->c) != NULL;
+    if (v->has_training) v->training = *training_of(v->c);
+}
+
+static dcp_status convert_copy_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket, dcp_error *err);
+static dcp_status convert_wait(void *context, uint64_t ticket, dcp_error *err) {
+    (void)context; (void)ticket; (void)err;
+    return DCP_OK;
+}
+
+static void convert_tensor(conversion *v, size_t i, dcp_tensor *t, source_piece *s) {
+    const piece *p = &v->pieces.items[i];
+    const origin *o = &v->origins[i];
+    s->info = dcp_tensor_find(v->c, p->meta->name);
+    s->meta = p->meta;
+    s->rank = p->shard->rank;
+    t->name = s->info->name;
+    t->dtype = s->info->dtype;
+    t->ndim = p->meta->ndim;
+    memcpy(t->shape, p->meta->shape, sizeof t->shape);
+    t->placement = s->info->placement;
+    if (t->placement == DCP_PLACE_SHARDED) dcp_piece(t, s->info->shape, p->meta->global_offset);
+    t->data = s;
+    t->device = &v->device;
+    if (v->to->layout != DCP_LAYOUT_MANIFEST) return;
+    t->role = o->role;
+    t->tier = o->tier;
+    t->version = o->version;
+    if (o->role == DCP_ROLE_EXPERT || o->role == DCP_ROLE_ROUTER) memcpy(t->expert_key, o->expert_key, sizeof t->expert_key);
+}
+
+static int listed_compare(const void *a_, const void *b_) {
+    const piece *a = *(const piece *const *)a_, *b = *(const piece *const *)b_;
+    if (a->shard->rank != b->shard->rank) return a->shard->rank < b->shard->rank ? -1 : 1;
+    return a->order < b->order ? -1 : a->order > b->order;
+}
+
+/* The tensors by rank, in the order of the document. */
+static int convert_list(conversion *v) {
+    const piece **listed = (const piece **)need(calloc(v->pieces.count + 1, sizeof *listed));
+    size_t i;
+    int r;
+    v->sources = (source_piece *)need(calloc(v->pieces.count + 1, sizeof *v->sources));
+    v->tensors = (dcp_tensor *)need(calloc(v->pieces.count + 1, sizeof *v->tensors));
+    v->first = (size_t *)need(calloc((size_t)v->world + 1, sizeof *v->first));
+    for (i = 0; i < v->pieces.count; i++) listed[i] = &v->pieces.items[i];
+    qsort((void *)listed, v->pieces.count, sizeof *listed, listed_compare);
+    for (i = 0; i < v->pieces.count; i++) {
+        convert_tensor(v, (size_t)(listed[i] - v->pieces.items), &v->tensors[i], &v->sources[i]);
+        v->first[(v->world > 1 ? listed[i]->shard->rank : 0) + 1]++;
+    }
+    for (r = 0; r < v->world; r++) v->first[r + 1] += v->first[r];
+    free((void *)listed);
+    v->device.context = v;
+    v->device.copy_out = convert_copy_out;
+    v->device.wait = convert_wait;
+    v->window_count = v->world < 4 ? 4 : v->world < CONVERT_WINDOWS ? v->world : CONVERT_WINDOWS;
+    v->window_size = v->t->memory / 4 / v->window_count;
+    return CODE_FINE;
+}
+
+/* Rank 0 speaks for all. */
+static void convert_progress(void *user, const dcp_progress *p) {
+    conversion *v = (conversion *)user;
+    dcp_progress all = *p;
+    lock_take(v->busy);
+    all.bytes_done = v->copied;
+    lock_give(v->busy);
+    all.bytes_total = v->bytes;
+    if (p->bytes_done > 0) all.bytes_per_second = p->bytes_per_second * (double)all.bytes_done / (double)p->bytes_done;
+    on_progress(v->t, &all);
+}
+
+/* Digests stay comparable where the blocks stay as large. */
+static void convert_digests(const conversion *v, dcp_save_desc *desc) {
+    int64_t size = v->pieces.count ? v->pieces.items[0].meta->block_size : 0;
+    size_t i;
+    for (i = 1; i < v->pieces.count; i++) if (v->pieces.items[i].meta->block_size != size) size = -1;
+    if ((v->t->options & O_FLAT) || (size == 0 && v->bytes > 0 && !v->m->is_foreign)) desc->checksum = DCP_CHECKSUM_FLAT;
+    if (size >= 256 << 10 && size <= 1 << 30 && (size & (size - 1)) == 0) desc->block_size = (size_t)size;
+}
+
+static dcp_save_desc convert_desc(conversion *v, int rank) {
+    dcp_save_desc desc = DCP_ZERO;
+    const int64_t share = v->t->memory / 2 / v->world;
+    desc.path = v->t->operands[1];
+    desc.tensors = v->tensors + v->first[rank];
+    desc.tensor_count = v->first[rank + 1] - v->first[rank];
+    desc.layout = v->to->layout;
+    desc.yaml = v->to->yaml;
+    desc.overwrite = (v->t->options & O_FORCE) != 0;
+    desc.allow_holes = 1;                               /* the source has none, or was allowed them */
+    desc.training = v->has_training ? &v->training : NULL;
+    desc.sharding = &v->sharding;
+    desc.fields = v->m->fields;
+    desc.field_count = v->m->field_count;
+    desc.report = rank == 0 ? &v->report : NULL;
+    desc.io = v->t->io;
+    desc.io.progress = convert_progress;
+    desc.io.progress_user = v;
+    desc.io.memory_budget = (size_t)(share > 1 << 20 ? share : 1 << 20);
+    convert_digests(v, &desc);
+    if (v->world > 1) desc.io.threads = 1;
+    if (rank > 0) {
+        desc.io.progress = NULL;
+        desc.io.log = NULL;
+    }
+    if (v->to->layout != DCP_LAYOUT_MANIFEST) return desc;
+    desc.model_id = v->model_id;
+    desc.tiers = v->tiers;
+    desc.tier_count = v->tier_count;
+    desc.router_seeds = v->seeds;
+    desc.router_seed_count = v->seed_count;
+    return desc;
+}
+
+static void rank_run(void *rank) {
+    rank_save *r = (rank_save *)rank;
+    r->status = dcp_save(&r->desc, &r->err);
+}
+
+/* A thread for each rank, so that each piece is stored as of the rank that it was of. */
+static void convert_save(conversion *v, rank_save *ranks) {
+    dcp_coordinator **group = (dcp_coordinator **)need(calloc((size_t)v->world, sizeof *group));
+    thread **threads = (thread **)need(calloc((size_t)v->world, sizeof *threads));
+    dcp_signer signer = dcp_hmac_signer(v->t->sign_key.bytes, v->t->sign_key.size, v->t->key_id ? v->t->key_id : "");
+    int r;
+    if (v->world > 1) ranks[0].status = dcp_thread_group_open(v->world, group, &ranks[0].err);
+    for (r = 0; r < v->world && !ranks[0].status; r++) {
+        ranks[r].desc = convert_desc(v, r);
+        ranks[r].desc.io.coordinator = group[r];
+        if (v->t->options & O_SIGN_KEY_FILE) ranks[r].desc.signer = &signer;
+    }
+    if (!ranks[0].status) {
+        for (r = 1; r < v->world; r++) threads[r] = (thread *)need(thread_start(rank_run, &ranks[r]));
+        rank_run(&ranks[0]);
+        for (r = 1; r < v->world; r++) thread_join(threads[r]);
+    }
+    for (r = 0; r < v->world; r++) dcp_coordinator_close(group[r]);
+    free((void *)threads);
+    free((void *)group);
+}
+
+/* A piece's part, or with --one-rank and all that is not private a box of the tensor, read into a window. */
+static dcp_status window_read(conversion *v, window *w, const source_piece *s, const boxes *b, const part *p, dcp_error *err) {
+    dcp_tensor wanted = DCP_ZERO;
+    int64_t offset[DCP_MAX_DIMS];
+    int d;
+    w->of = NULL;
+    if (b->size > w->capacity) {
+        free(w->bytes);
+        w->capacity = b->size > v->window_size ? b->size : v->window_size;
+        w->bytes = (uint64_t)w->capacity <= SIZE_MAX ? (unsigned char *)malloc((size_t)w->capacity) : NULL;
+        if (!w->bytes) {
+            w->capacity = 0;
+            set_error(err, DCP_E_MEMORY, "no memory: %" PRId64 " bytes for a part of tensor \"%s\"", b->size, s->info->name);
+            return DCP_E_MEMORY;
+        }
+    }
+    if (s->info->placement == DCP_PLACE_PRIVATE) return boxes_read(b, v->c, p, w->bytes, err);
+    wanted.name = s->info->name;
+    wanted.dtype = s->info->dtype;
+    wanted.ndim = b->ndim;
+    wanted.data = w->bytes;
+    memcpy(wanted.shape, b->box, sizeof wanted.shape);
+    for (d = 0; d < DCP_MAX_DIMS; d++) offset[d] = s->meta->global_offset[d] + b->offset[d];
+    dcp_piece(&wanted, s->info->shape, offset);
+    return dcp_read(v->c, &wanted, 1, err);
+}
+
+/* The window that has byte `at` of the piece: one that is there, or the one used longest ago, filled anew. */
+static dcp_status window_at(conversion *v, const source_piece *s, int64_t at, window **out, dcp_error *err) {
+    window *oldest = v->windows;
+    piece of = DCP_ZERO;
+    dcp_shard_metadata shard = DCP_ZERO;
+    boxes b;
+    part p;
+    int i;
+    dcp_status status;
+    for (i = 0; i < v->window_count; i++) {
+        window *w = &v->windows[i];
+        if (w->of == s && w->begins <= at && at - w->begins < w->size) {
+            *out = w;
+            return DCP_OK;
+        }
+        if (w->used < oldest->used) oldest = w;
+    }
+    shard.rank = s->rank;
+    of.meta = s->meta;
+    of.shard = &shard;
+    p = part_of_rank(s->info, &of);
+    boxes_begin(&b, &p, v->window_size);
+    oldest->begins = boxes_find(&b, at);
+    oldest->size = b.size;
+    status = window_read(v, oldest, s, &b, &p, err);
+    if (!status) oldest->of = s;
+    *out = oldest;
+    return status;
+}
+
+static dcp_status convert_copy_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket,
+                                   dcp_error *err) {
+    conversion *v = (conversion *)context;
+    unsigned char *to = (unsigned char *)host;
+    dcp_status status = DCP_OK;
+    dcp_error failed;
+    *ticket = 0;
+    lock_take(v->busy);
+    while (size > 0 && !status) {
+        window *w = NULL;
+        size_t n = 0;
+        status = window_at(v, (const source_piece *)tensor->data, offset, &w, &failed);
+        if (status) break;
+        w->used = ++v->clock;
+        n = (size_t)(w->begins + w->size - offset) < size ? (size_t)(w->begins + w->size - offset) : size;
+        memcpy(to, w->bytes + (offset - w->begins), n);
+        to += n;
+        offset += (int64_t)n;
+        size -= n;
+        v->copied += (int64_t)n;
+    }
+    if (status && !v->failed.status) v->failed = failed;
+    lock_give(v->busy);
+    if (status) set_error(err, DCP_E_DEVICE, "%s", failed.message);
+    return status ? DCP_E_DEVICE : DCP_OK;
+}
+
+static int convert_report(conversion *v) {
+    tool *t = v->t;
+    json_state *j = &t->json;
+    progress_clear(t);
+    if (!(t->options & O_JSON)) {
+        note(t, "wrote %s: %" PRId64 " piece%s of %d rank%s, %" PRId64 " bytes", v->report.path, (int64_t)v->pieces.count,
+             plural((int64_t)v->pieces.count), v->world, plural(v->world), v->bytes);
+        return CODE_FINE;
+    }
+    json_begin(t);
+    json_text(j, "source", dcp_path_of(v->c));
+    json_text(j, "target", v->report.path);
+    json_text(j, "layout", t->to);
+    json_text(j, "save_id", v->report.save_id);
+    json_number(j, "sequence", v->report.sequence);
+    json_number(j, "world_size", v->world);
+    json_number(j, "pieces", (int64_t)v->pieces.count);
+    json_number(j, "bytes", v->bytes);
+    json_number(j, "bytes_reused", v->report.bytes_reused);
+    json_close(j, '}');
+    return CODE_FINE;
+}
+
+static void convert_free(conversion *v) {
+    int i;
+    for (i = 0; i < CONVERT_WINDOWS; i++) free(v->windows[i].bytes);
+    free(v->pieces.items);
+    free(v->origins);
+    free(v->sources);
+    free(v->tensors);
+    free(v->first);
+    free(v->tiers);
+    free(v->seeds);
+    free(v->sharding_extra);
+    dcp_json_free(v->kept);
+    dcp_close(v->c);
+    lock_free(v->busy);
+}
+
+/* ---- sign ------------------------------------------------------------------------------------------------------------------------ */
+static dcp_status sign_document(const char *path, dcp_layout layout, const dcp_signer *signer, dcp_error *err) {
+    dcp_manifest *manifest = NULL;
+    dcp_metadata *metadata = NULL;
+    dcp_status status;
+    if (layout == DCP_LAYOUT_MANIFEST) {
+        status = dcp_manifest_read_file(NULL, path, NULL, &manifest, err);
+        if (!status) status = dcp_manifest_write_file(NULL, path, manifest, signer, err);
+    } else {
+        status = dcp_metadata_read_file(NULL, path, NULL, &metadata, err);
+        if (!status) status = dcp_metadata_write_file(NULL, path, metadata, signer, err);
+    }
+    dcp_manifest_free(manifest);
+    dcp_metadata_free(metadata);
+    return status;
+}
+
+static int sign_report(tool *t, const char *path, const char *replaced) {
+    json_state *j = &t->json;
+    progress_clear(t);
+    if (t->options & O_JSON) {
+        json_begin(t);
+        json_text(j, "path", path);
+        json_text(j, "algorithm", "hmac-sha256");
+        json_text(j, "key", t->key_id ? t->key_id : "");
+        json_text(j, "replaced", replaced);
+        json_close(j, '}');
+    } else print("signed %s%s%s%s\n", path, replaced ? " (a signature by key \"" : "", replaced ? replaced : "", replaced ? "\" was replaced)" : "");
+    return CODE_FINE;
+}
+
+/* Opened before, so that only a document that holds is signed, and after: the signature is accepted as anybody will read it. */
+static int run_sign(tool *t) {
+    dcp_signer signer;
+    dcp_checkpoint *c;
+    dcp_error err;
+    dcp_layout layout;
+    char *path, *replaced;
+    int code;
+    if (!(t->options & O_KEY_FILE)) return usage(t->command, "--key-file FILE is missing: the key to sign with");
+    t->verifier = NULL;
+    code = open_checkpoint(t, t->operands[0], &c);
+    if (code) return code;
+    layout = dcp_layout_of(c);
+    path = copy_text(dcp_path_of(c));
+    replaced = dcp_metadata_of(c)->signature_algorithm ? copy_text(dcp_metadata_of(c)->signature_key ? dcp_metadata_of(c)->signature_key : "") : NULL;
+    dcp_close(c);
+    if (layout == DCP_LAYOUT_SINGLE) {
+        code = trouble(t, DCP_E_UNSUPPORTED, "%s has its document inside, which cannot be rewritten in place; `dcptool convert %s TARGET --to single "
+                       "--sign-key-file FILE` writes a signed copy", path, t->operands[0]);
+    } else {
+        signer = dcp_hmac_signer(t->key.bytes, t->key.size, t->key_id ? t->key_id : "");
+        if (sign_document(path, layout, &signer, &err)) code = fail(t, &err);
+        t->verifier = &t->hmac;
+        if (!code) code = open_checkpoint(t, path, &c);
+        if (!code) dcp_close(c);
+        if (!code) code = sign_report(t, path, replaced);
+    }
+    free(path);
+    free(replaced);
+    return code;
+}
+
+/* ---- sync ------------------------------------------------------------------------------------------------------------------------ */
+static void sync_json(tool *t, const dcp_sync_report *r) {
+    json_state *j = &t->json;
+    json_text(j, "source", t->operands[0]);
+    json_text(j, "directory", t->operands[1]);
+    json_text(j, "path", r->path);
+    json_flag(j, "dry_run", (t->options & O_DRY_RUN) != 0);
+    json_number(j, "copied", r->copied);
+    json_number(j, "bytes_copied", r->bytes_copied);
+    json_number(j, "bytes_to_copy", r->bytes_to_copy);
+    json_number(j, "missing", r->missing);
+    json_number(j, "stale", r->stale);
+    json_number(j, "corrupt", r->corrupt);
+    json_number(j, "kept", r->kept);
+    json_number(j, "bytes_kept", r->bytes_kept);
+    json_number(j, "left_out", r->left_out);
+    json_number(j, "bytes_left_out", r->bytes_left_out);
+    json_number(j, "not_selected", r->not_selected);
+}
+
+static void sync_text(tool *t, const dcp_sync_report *r) {
+    const int is_dry = (t->options & O_DRY_RUN) != 0;
+    const int64_t wrong = r->missing + r->stale + r->corrupt, copied = is_dry ? wrong : r->copied;
+    print("%-11s%" PRId64 " file%s, %" PRId64 " bytes (%" PRId64 " missing, %" PRId64 " stale, %" PRId64 " corrupt)\n",
+          is_dry ? "to copy:" : "copied:", copied, plural(copied), is_dry ? r->bytes_to_copy : r->bytes_copied, r->missing, r->stale, r->corrupt);
+    print("kept:      %" PRId64 " file%s, %" PRId64 " bytes\n", r->kept, plural(r->kept), r->bytes_kept);
+    if (r->left_out) print("left out:  %" PRId64 " file%s, %" PRId64 " bytes, beyond a size_budget\n", r->left_out, plural(r->left_out), r->bytes_left_out);
+    if (r->not_selected) print("not asked: %" PRId64 " file%s of other tiers\n", r->not_selected, plural(r->not_selected));
+    if (!is_dry) print("%s\n", r->path);
+}
+
+static int run_sync(tool *t) {
+    dcp_sync_desc desc = DCP_ZERO;
+    dcp_sync_report report = DCP_ZERO;
+    dcp_error err;
+    dcp_status status;
+    int code = CODE_FINE;
+    desc.path = t->operands[0];
+    desc.directory = t->operands[1];
+    desc.tiers = t->tiers;
+    desc.tier_count = t->tier_count;
+    desc.verify = (t->options & O_FULL) ? DCP_VERIFY_ALL : DCP_VERIFY_TOUCHED;
+    desc.verifier = t->verifier;
+    desc.minimum_step = t->minimum_step;
+    desc.dry_run = (t->options & O_DRY_RUN) != 0;
+    desc.report = &report;
+    desc.io = t->io;
+    status = dcp_sync(&desc, &err);
+    progress_clear(t);
+    if (t->options & O_JSON) {
+        json_begin(t);
+        sync_json(t, &report);
+    } else if (!status) sync_text(t, &report);
+    if (status) code = fail(t, &err);
+    if (t->options & O_JSON) json_close(&t->json, '}');
+    return code;
+}
+
 /* ---- latest, prune, sweep -------------------------------------------------------------------------------------------------------- */
 static int run_latest(tool *t) {
     dcp_latest_desc desc = DCP_ZERO;
@@ -1262,6 +2250,7 @@ static int run_latest(tool *t) {
     if (code) return code;
     desc.directory = t->operands[0];
     desc.verifier = t->verifier;
+    desc.minimum_step = t->minimum_step;
     desc.io = t->io;
     if (dcp_latest(&desc, &path, &err)) {
         code = fail(t, &err);
@@ -1449,6 +2438,11 @@ static int usage(const command *c, const char *format, ...) {
     return CODE_USAGE;
 }
 
+static char *copy_text(const char *text) {
+    const size_t size = strlen(text) + 1;
+    return (char *)memcpy(need(malloc(size)), text, size);
+}
+
 static void *need(void *memory) {
     if (memory) return memory;
     fprintf(stderr, "dcptool: no memory\n");
@@ -1485,12 +2479,38 @@ static int parse_grace(const char *text, int64_t *out) {
     return 1;
 }
 
+/* Bytes, or a number with KiB, MiB or GiB. */
+static int parse_size(const char *text, int64_t *out) {
+    static const char *const units[] = { "", "KiB", "MiB", "GiB" };
+    const size_t digits = strspn(text, "0123456789");
+    char number[24];
+    int i = 0;
+    if (digits >= sizeof number) return 0;
+    memcpy(number, text, digits);
+    number[digits] = '\0';
+    while (i < 4 && strcmp(text + digits, units[i]) != 0) i++;
+    if (i == 4 || !parse_count(number, INT64_C(1) << 32, out)) return 0;
+    *out <<= 10 * i;
+    return 1;
+}
+
+static int is_key_id(const char *text) {
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    return text[0] && strlen(text) <= 128 && text[strspn(text, allowed)] == '\0';
+}
+
 static int set_option(tool *t, const option *o, const char *value) {
     int fine = 1;
     t->options |= o->bit;
     switch (o->bit) {
     case O_OUTPUT: t->output = value; fine = value[0] != '\0'; break;
     case O_KEY_FILE: t->key_file = value; fine = value[0] != '\0'; break;
+    case O_SIGN_KEY_FILE: t->sign_key_file = value; fine = value[0] != '\0'; break;
+    case O_KEY_ID: t->key_id = value; fine = is_key_id(value); break;
+    case O_TO: t->to = value; fine = layout_find(value) != NULL; break;
+    case O_TIER: fine = value[0] != '\0' && t->tier_count < sizeof t->tiers / sizeof t->tiers[0]; if (fine) t->tiers[t->tier_count++] = value; break;
+    case O_MINIMUM_STEP: fine = parse_count(value, INT64_MAX, &t->minimum_step); break;
+    case O_MEMORY: fine = parse_size(value, &t->memory) && t->memory >= 4 << 20; break;
     case O_RANK: fine = parse_count(value, INT32_MAX, &t->rank); break;
     case O_KEEP: fine = parse_count(value, INT32_MAX, &t->keep) && t->keep > 0; break;
     case O_KEEP_EVERY: fine = parse_count(value, INT64_MAX, &t->keep_every) && t->keep_every > 0; break;
@@ -1568,23 +2588,31 @@ static int parse_arguments(tool *t, int count, char **arguments) {
 }
 
 /* ---- what all commands share ----------------------------------------------------------------------------------------------------- */
-static void on_progress(void *user, const dcp_progress *p);
-
 static void on_log(void *user, dcp_log_level level, const char *message) {
     if (level <= DCP_LOG_WARNING) note((tool *)user, "%s%s", level == DCP_LOG_WARNING ? "warning: " : "", message);
 }
 
-static int read_key(tool *t) {
-    FILE *file = open_for_reading(t->key_file);
-    size_t size = file ? fread(t->key, 1, sizeof t->key, file) : 0;
+static int read_key(tool *t, const char *path, hmac_key *k) {
+    FILE *file = open_for_reading(path);
+    size_t size = file ? fread(k->bytes, 1, sizeof k->bytes, file) : 0;
     int failed = !file || ferror(file), sys = errno;
     if (file) fclose(file);
-    if (failed) return trouble(t, DCP_E_IO, "cannot read the key file %s: %s", t->key_file, strerror(sys));
-    if (size == sizeof t->key) return trouble(t, DCP_E_INVALID, "the key file %s has %d bytes or more", t->key_file, (int)sizeof t->key);
-    if (size < 16) return trouble(t, DCP_E_INVALID, "the key file %s has %d bytes; an HMAC key needs 16 at least", t->key_file, (int)size);
-    t->hmac = dcp_hmac_verifier(t->key, size);
-    t->verifier = &t->hmac;
+    if (failed) return trouble(t, DCP_E_IO, "cannot read the key file %s: %s", path, strerror(sys));
+    if (size == sizeof k->bytes) return trouble(t, DCP_E_INVALID, "the key file %s has %d bytes or more", path, (int)sizeof k->bytes);
+    if (size < 16) return trouble(t, DCP_E_INVALID, "the key file %s has %d bytes; an HMAC key needs 16 at least", path, (int)size);
+    k->size = size;
     return CODE_FINE;
+}
+
+static int read_keys(tool *t) {
+    int code = CODE_FINE;
+    if (t->options & O_KEY_FILE) {
+        code = read_key(t, t->key_file, &t->key);
+        t->hmac = dcp_hmac_verifier(t->key.bytes, t->key.size);
+        t->verifier = &t->hmac;
+    }
+    if (!code && (t->options & O_SIGN_KEY_FILE)) code = read_key(t, t->sign_key_file, &t->sign_key);
+    return code;
 }
 
 static int prepare(tool *t) {
@@ -1600,15 +2628,24 @@ static int prepare(tool *t) {
     t->io.progress_user = t;
     t->io.log = on_log;
     t->io.log_user = t;
-    return (t->options & O_KEY_FILE) ? read_key(t) : CODE_FINE;
+    t->select.tiers = t->tiers;
+    t->select.tier_count = t->tier_count;
+    return read_keys(t);
+}
+
+static dcp_open_desc opening(const tool *t, const char *path) {
+    dcp_open_desc desc = DCP_ZERO;
+    desc.path = path;
+    desc.verifier = t->verifier;
+    desc.minimum_step = t->minimum_step;
+    desc.select = t->tier_count ? &t->select : NULL;
+    desc.io = t->io;
+    return desc;
 }
 
 static int open_checkpoint(tool *t, const char *path, dcp_checkpoint **out) {
-    dcp_open_desc desc = DCP_ZERO;
+    const dcp_open_desc desc = opening(t, path);
     dcp_error err;
-    desc.path = path;
-    desc.verifier = t->verifier;
-    desc.io = t->io;
     if (dcp_open(&desc, out, &err) == DCP_OK) {
         progress_clear(t);
         return CODE_FINE;
@@ -1685,9 +2722,22 @@ static const char *placement_name(dcp_placement placement) {
     return (unsigned)placement < sizeof names / sizeof names[0] ? names[placement] : "unknown";
 }
 
+static const char *role_name(dcp_role role) {
+    static const char *const names[] = { "dense", "expert", "optimizer", "router" };
+    return (unsigned)role < sizeof names / sizeof names[0] ? names[role] : "unknown";
+}
+
 static const char *layout_name(dcp_layout layout) {
     static const char *const names[] = { "sharded", "single", "manifest" };
     return (unsigned)layout < sizeof names / sizeof names[0] ? names[layout] : "unknown";
+}
+
+static const layout_choice *layout_find(const char *name) {
+    static const layout_choice choices[] = {{ "sharded", DCP_LAYOUT_SHARDED, 0 }, { "single", DCP_LAYOUT_SINGLE, 0 },
+                                            { "manifest", DCP_LAYOUT_MANIFEST, 0 }, { "manifest-yaml", DCP_LAYOUT_MANIFEST, 1 }};
+    size_t i;
+    for (i = 0; i < sizeof choices / sizeof choices[0]; i++) if (strcmp(choices[i].name, name) == 0) return &choices[i];
+    return NULL;
 }
 
 static char *shape_text(int ndim, const int64_t *shape, char text[192]) {
@@ -1732,17 +2782,40 @@ static int piece_compare(const void *a_, const void *b_) {
     return a->shard->rank < b->shard->rank ? -1 : a->shard->rank > b->shard->rank;
 }
 
-static void pieces_make(piece_list *list, const dcp_metadata *m) {
+/* A manifest's entries in the order in which its metadata has them; out may be NULL, to count. */
+static size_t manifest_files(const dcp_manifest *m, const dcp_manifest_shard **out) {
+    const dcp_manifest_state *const states[] = { &m->optim_state, &m->router_state };
+    size_t n = 0, s, i, l;
+    for (i = 0; i < m->shard_count; i++, n++) if (out) out[n] = &m->shards[i];
+    for (s = 0; s < 2; s++) {
+        for (i = 0; i < states[s]->shard_count; i++, n++) if (out) out[n] = &states[s]->shards[i];
+        for (l = 0; l < states[s]->layer_count; l++)
+            for (i = 0; i < states[s]->layers[l].shard_count; i++, n++) if (out) out[n] = &states[s]->layers[l].shards[i];
+    }
+    return n;
+}
+
+static void pieces_make(piece_list *list, const dcp_checkpoint *c) {
+    const dcp_metadata *m = dcp_metadata_of(c);
+    const dcp_manifest *manifest = dcp_manifest_of(c);
+    const dcp_manifest_shard **files = NULL;
     size_t s, i, count = 0;
+    if (manifest) {
+        files = (const dcp_manifest_shard **)need(calloc(m->shard_count + 1, sizeof *files));
+        if (manifest_files(manifest, NULL) == m->shard_count) (void)manifest_files(manifest, files);
+    }
     for (s = 0; s < m->shard_count; s++) count += m->shards[s].tensor_count;
     list->items = (piece *)need(calloc(count + 1, sizeof *list->items));
     list->count = 0;
     for (s = 0; s < m->shard_count; s++) {
         for (i = 0; i < m->shards[s].tensor_count; i++) {
             list->items[list->count].meta = &m->shards[s].tensors[i];
+            list->items[list->count].file = files ? files[s] : NULL;
+            list->items[list->count].order = list->count;
             list->items[list->count++].shard = &m->shards[s];
         }
     }
+    free((void *)files);
     qsort(list->items, list->count, sizeof *list->items, piece_compare);
 }
 
@@ -1782,8 +2855,8 @@ static part part_of_rank(const dcp_tensor_info *info, const piece *of) {
 
 /* ---- boxes: a tensor in parts of at most TOOL_CHUNK bytes, each of them a run in row-major order ---------------------------------- */
 /* What cannot be cut is one box, however large: bytes of an unknown type, and elements of 4 bits where a cut would go through a byte. */
-static void boxes_begin(boxes *b, const part *p) {
-    int64_t inner = 1, limit;                           /* elements: behind one index of dimension `split`; in a box */
+static void boxes_begin(boxes *b, const part *p, int64_t limit) {
+    int64_t inner = 1;                                  /* elements: behind one index of dimension `split`; in a box */
     int d;
     memset(b, 0, sizeof *b);
     b->ndim = p->ndim;
@@ -1791,8 +2864,8 @@ static void boxes_begin(boxes *b, const part *p) {
     b->whole_size = b->largest = p->size;
     b->is_whole = 1;
     memcpy(b->shape, p->shape, sizeof b->shape);
-    if (p->size <= TOOL_CHUNK || b->bits == 0) return;
-    limit = TOOL_CHUNK * 8 / b->bits;
+    if (p->size <= limit || b->bits == 0) return;
+    limit = limit * 8 / b->bits;
     if (b->bits < 8) limit /= 2;                        /* so that two indices fit, see below */
     for (d = b->ndim - 1; d > 0 && inner <= limit / b->shape[d]; d--) inner *= b->shape[d];
     if (b->bits < 8 && inner % 2 && b->shape[d] % 2) return;
@@ -1830,6 +2903,30 @@ static int boxes_next(boxes *b) {
     }
     b->size = elements * b->bits / 8;
     return 1;
+}
+
+/* To the box that holds byte `at` of the run of all boxes; returns where it begins. */
+static int64_t boxes_find(boxes *b, int64_t at) {
+    int64_t inner = b->bits, row, full, index;
+    int d;
+    memcpy(b->box, b->shape, sizeof b->box);
+    b->size = b->whole_size;
+    if (b->is_whole) return 0;
+    for (d = b->split + 1; d < b->ndim; d++) inner *= b->shape[d];
+    row = b->shape[b->split] * inner / 8;               /* bytes of all boxes in a row */
+    full = b->step * inner / 8;                         /* of each but the last of them */
+    index = at / row;
+    b->offset[b->split] = at % row / full * b->step;
+    at = index * row + at % row / full * full;
+    for (d = b->split - 1; d >= 0; d--) {
+        b->offset[d] = index % b->shape[d];
+        b->box[d] = 1;
+        index /= b->shape[d];
+    }
+    if (b->step < b->shape[b->split] - b->offset[b->split]) b->box[b->split] = b->step;
+    else b->box[b->split] = b->shape[b->split] - b->offset[b->split];
+    b->size = b->box[b->split] * inner / 8;
+    return at;
 }
 
 static dcp_status boxes_read(const boxes *b, dcp_checkpoint *c, const part *p, void *data, dcp_error *err) {
@@ -1910,7 +3007,7 @@ static void table_add(table *t, const char *format, ...) {
 
 /* Prints the rows in aligned columns, and frees them. */
 static void table_print(table *t) {
-    int width[8] = {0}, column;
+    int width[16] = {0}, column;
     size_t i;
     for (i = 0; i < t->count; i++) {
         int cell = escape_text(NULL, t->cells[i]);
@@ -2048,6 +3145,40 @@ static void on_progress(void *user, const dcp_progress *p) {
 #include <process.h>
 #include <shellapi.h>
 
+struct thread { HANDLE handle; void (*body)(void *); void *argument; };
+struct lock { CRITICAL_SECTION section; };
+
+static unsigned __stdcall thread_main(void *argument) {
+    thread *t = (thread *)argument;
+    t->body(t->argument);
+    return 0;
+}
+static thread *thread_start(void (*body)(void *), void *argument) {
+    thread *t = (thread *)need(calloc(1, sizeof *t));
+    t->body = body;
+    t->argument = argument;
+    t->handle = (HANDLE)_beginthreadex(NULL, 0, thread_main, t, 0, NULL);
+    if (t->handle) return t;
+    free(t);
+    return NULL;
+}
+static void thread_join(thread *t) {
+    (void)WaitForSingleObject(t->handle, INFINITE);
+    (void)CloseHandle(t->handle);
+    free(t);
+}
+static lock *lock_new(void) {
+    lock *l = (lock *)need(calloc(1, sizeof *l));
+    InitializeCriticalSection(&l->section);
+    return l;
+}
+static void lock_take(lock *l) { EnterCriticalSection(&l->section); }
+static void lock_give(lock *l) { LeaveCriticalSection(&l->section); }
+static void lock_free(lock *l) {
+    DeleteCriticalSection(&l->section);
+    free(l);
+}
+
 static wchar_t *to_wide(const char *text) {
     int length = MultiByteToWideChar(CP_UTF8, 0, text, -1, NULL, 0);
     wchar_t *wide = (wchar_t *)need(calloc((size_t)length + 1, sizeof *wide));
@@ -2093,8 +3224,41 @@ static char **prepare_process(int *argc, char **argv) {
 }
 #else
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+struct thread { pthread_t handle; void (*body)(void *); void *argument; };
+struct lock { pthread_mutex_t mutex; };
+
+static void *thread_main(void *argument) {
+    thread *t = (thread *)argument;
+    t->body(t->argument);
+    return NULL;
+}
+static thread *thread_start(void (*body)(void *), void *argument) {
+    thread *t = (thread *)need(calloc(1, sizeof *t));
+    t->body = body;
+    t->argument = argument;
+    if (pthread_create(&t->handle, NULL, thread_main, t) == 0) return t;
+    free(t);
+    return NULL;
+}
+static void thread_join(thread *t) {
+    (void)pthread_join(t->handle, NULL);
+    free(t);
+}
+static lock *lock_new(void) {
+    lock *l = (lock *)need(calloc(1, sizeof *l));
+    if (pthread_mutex_init(&l->mutex, NULL) != 0) need(NULL);
+    return l;
+}
+static void lock_take(lock *l) { (void)pthread_mutex_lock(&l->mutex); }
+static void lock_give(lock *l) { (void)pthread_mutex_unlock(&l->mutex); }
+static void lock_free(lock *l) {
+    (void)pthread_mutex_destroy(&l->mutex);
+    free(l);
+}
 
 static enum path_kind path_kind(const char *path) {
     struct stat info;

@@ -16,6 +16,9 @@
  *   foreign                     a document without anything of ours, as the seed's own code writes it
  *   newer/newer                 the same with version 2.0.0
  *   unknown                     a tensor of a type that nobody knows
+ *   moe/step_100 .. step_300    manifests, that of step_200 in YAML: dense a and b and expert [1, 0, 0] x in tier hot, expert [2, 0, 7] y in tier
+ *                               warm, optimizer adam/m, router r of layer 3, seeds of layers 0 and 3; b changes at step 200, x at step 300
+ *   other_moe/step_300          the same with another model_id and seed, x in tier warm, which has a budget for one of its two files
  *   big                         with `big`: uint8 [2, 34 MiB], more than the tool holds at a time, and int4 of an odd number of elements
  *   empty/                      a directory
  */
@@ -168,6 +171,48 @@ static void save_signed(const char *directory) {
     write_file(at(directory, "shortkey.bin"), "short", 5);
 }
 
+static void save_moe(const char *path, int64_t step, int is_other) {
+    static const char *const names[] = { "a", "b", "x", "y", "adam/m", "r" };
+    const dcp_tier tiers[] = {{ 1, "hot", "40GB", "prioritized" }, { 2, "warm", is_other ? "600" : "200GB", "lru" }};
+    const dcp_router_seed seeds[] = {{ 0, UINT64_MAX }, { 3, is_other ? 6 : 5 }};
+    static const dcp_field field = { "git", "abc123" };
+    static const dcp_role roles[] = { DCP_ROLE_PARAMETER, DCP_ROLE_PARAMETER, DCP_ROLE_EXPERT, DCP_ROLE_EXPERT, DCP_ROLE_OPTIMIZER, DCP_ROLE_ROUTER };
+    const int64_t shape[] = { 8, 12 };
+    float values[6][96];
+    dcp_tensor tensors[6];
+    dcp_training training = DCP_ZERO;
+    dcp_save_desc save = DCP_ZERO;
+    int i, k;
+    for (i = 0; i < 6; i++) {
+        const int generation = (i == 1 && step >= 200) || (i == 2 && step >= 300);
+        for (k = 0; k < 96; k++) values[i][k] = (float)(1000 * generation + 100 * i + k);
+        tensors[i] = dcp_array(names[i], DCP_FP32, values[i], 2, shape);
+        tensors[i].role = roles[i];
+        tensors[i].tier = i < (is_other ? 2 : 3) ? "hot" : i <= 3 ? "warm" : NULL;
+    }
+    tensors[2].expert_key[0] = 1;
+    tensors[3].expert_key[0] = 2;
+    tensors[3].expert_key[2] = 7;
+    tensors[5].expert_key[0] = 3;
+    training.epoch = 5;
+    training.step = step;
+    training.learning_rate = 0.5;
+    save.path = path;
+    save.tensors = tensors;
+    save.tensor_count = 6;
+    save.layout = DCP_LAYOUT_MANIFEST;
+    save.yaml = step == 200;
+    save.model_id = is_other ? "moe-large" : "moe-small";
+    save.tiers = tiers;
+    save.tier_count = 2;
+    save.router_seeds = seeds;
+    save.router_seed_count = 2;
+    save.training = &training;
+    save.fields = &field;
+    save.field_count = 1;
+    check(dcp_save(&save, &err), path);
+}
+
 static void save_big(const char *path) {
     const int64_t row = (int64_t)34 << 20, shape[] = { 2, row }, odd[] = { 3, 5 };
     uint8_t *data = (uint8_t *)malloc((size_t)(2 * row)), nibbles[8] = { 0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0x0e };
@@ -306,6 +351,12 @@ int main(int argc, char **argv) {
     write_foreign(directory, "unknown", "1.0.0", "posit32");
     snprintf(newer, sizeof newer, "%s/newer", directory);
     write_foreign(newer, "newer", "2.0.0", "float32");
+    make_directory(at(directory, "moe"));
+    save_moe(at(directory, "moe/step_100"), 100, 0);
+    save_moe(at(directory, "moe/step_200"), 200, 0);
+    save_moe(at(directory, "moe/step_300"), 300, 0);
+    make_directory(at(directory, "other_moe"));
+    save_moe(at(directory, "other_moe/step_300"), 300, 1);
     if (argc > 2) save_big(at(directory, "big"));
     return 0;
 }

@@ -203,7 +203,7 @@ requirements() {
     while read -r file name; do
         case $file in
         *.c) grep -q "^TEST($name)" "$root/tests/$file" ;;
-        *) grep -q -e "^ *[tm] $name " -e "^ *m ${name#finds_} " -e "^ *t \${[a-z]*}_$name " "$root/tests/$file" ;;
+        *) grep -q -e "^ *[tm] $name " -e "^ *m ${name#finds_} " -e "^ *t \${[a-z]*}_$name " -e "^$name() {" "$root/tests/$file" ;;
         esac || fail "tests/README.md names $name, which is not in $file"
     done <named
 }

@@ -65,14 +65,14 @@ read_cxx() { $CXX $CXXFLAGS -Wall -Wextra -fsyntax-only -x c++ "$1" -I"$root"; }
 
 # ---- the examples -----------------------------------------------------------------------------------------------
 
-for example in quickstart game_save single_file resume_loop slices custom_storage custom_json_state own_coordinator async_loop preempt; do
+for example in quickstart game_save single_file resume_loop slices custom_storage custom_json_state own_coordinator async_loop preempt moe_tiers; do
     source=$root/examples/$example.c program=$scratch/$example
     wanted "$example" || continue
     if [ ! -f "$source" ]; then bad "$example" "examples/$example.c is not there"; continue; fi
     lines=$(wc -l <"$source")
     least=25 most=90
     [ $example = custom_storage ] && most=99
-    [ $example = own_coordinator ] && most=120
+    case $example in own_coordinator | moe_tiers) most=120 ;; esac
     if [ "$lines" -lt $least ] || [ "$lines" -gt $most ]; then
         bad "$example" "$((lines)) lines, not $least to $most"
         continue
@@ -109,8 +109,24 @@ if wanted demo_charlm && build demo_charlm compile "$root/examples/demo_charlm.c
     fi
 fi
 
+# With OpenSSL: what the build line says besides.
+# shellcheck disable=SC2086
+compile_crypto() { $CC $CFLAGS -Wall -Wextra "$1" -I"$root" -o "$2" -lcrypto -lm -pthread; }
+name=sign_ed25519 program=$scratch/sign_ed25519
+if wanted $name; then
+    if ! printf '#include <openssl/evp.h>\nint main(void) { return EVP_PKEY_ED25519 == 0; }\n' | $CC -x c - -o "$program.probe" -lcrypto 2>/dev/null; then
+        missing $name openssl "OpenSSL is not there; install libssl-dev"
+    elif build $name compile_crypto "$root/examples/$name.c" "$program" && run_in $name "$program.d" '^proved: ' "$program" &&
+        run_in $name "$program.d" '^proved: ' "$program"; then
+        refused=$(grep -c ': DCP_E_SIGNATURE$' "$scratch/out.txt") lines=$(wc -l <"$root/examples/$name.c")
+        if [ "$refused" != 4 ]; then bad $name "refused $refused forgeries, not 4"
+        elif [ "$lines" -gt 120 ]; then bad $name "$((lines)) lines, not up to 120"
+        else ok $name; fi
+    fi
+fi
+
 # As C++ each is read by the compiler, and the first one runs.
-for example in quickstart game_save single_file resume_loop slices custom_storage custom_json_state own_coordinator async_loop preempt demo_charlm; do
+for example in quickstart game_save single_file resume_loop slices custom_storage custom_json_state own_coordinator async_loop preempt moe_tiers demo_charlm; do
     wanted "${example}_cxx" || continue
     if ! have "$CXX"; then missing "${example}_cxx" cxx "no C++ compiler ($CXX); install g++"; continue; fi
     source=$root/examples/$example.c program=$scratch/${example}_cxx

@@ -100,7 +100,7 @@ sys.exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 99)' "$DCPTOOL" "$@
 version() { run 0 --version; has "$out" "dcptool "; lines "$out" 1; is "$err" ""; }
 help_overall() {
     run 0 --help
-    for c in ls info verify diff extract latest prune sweep; do has "$out" "  $c "; done
+    for c in ls info verify diff extract convert sign sync latest prune sweep; do has "$out" "  $c "; done
     has "$out" "Exit codes:"
     has "$out" "Example:"
     whole=$out
@@ -110,7 +110,7 @@ help_overall() {
     is "$err" ""
 }
 help_commands() {
-    for c in ls info verify diff extract latest prune sweep; do
+    for c in ls info verify diff extract convert sign sync latest prune sweep; do
         run 0 "$c" --help
         has "$out" "usage: dcptool $c"
         has "$out" "Exit codes:"
@@ -128,7 +128,7 @@ usage_command() {
     has "$err" "usage:"
     run 2 frobnicate
     has "$err" "'frobnicate'"
-    has "$err" "ls info verify diff extract latest prune sweep"
+    has "$err" "ls info verify diff extract convert sign sync latest prune sweep"
     is "$out" ""
     run 2 --frobnicate
     run 2 help frobnicate
@@ -735,6 +735,492 @@ sweep() {
     run 0 verify -q old
 }
 
+# ---- manifests ---------------------------------------------------------------------------------------------------------------------------
+manifest_ls() {
+    run 0 ls s/moe
+    is "$(echo "$out" | sed -e 's/  .*//' -e 's/.*step_//' | tr '\n' ' ')" "300.manifest.json 200.manifest.yaml 100.manifest.json "
+    has "$out" "manifest  sequence 2  step 200"
+    for path in s/moe/step_200 s/moe/step_200.manifest.yaml; do
+        run 0 ls "$path"
+        is "$out" "a       fp32  [8, 12]  384 bytes  replicated  1 piece  dense             tier hot   version 0
+adam/m  fp32  [8, 12]  384 bytes  replicated  1 piece  optimizer         no tier    version 0
+b       fp32  [8, 12]  384 bytes  replicated  1 piece  dense             tier hot   version 1
+r       fp32  [8, 12]  384 bytes  replicated  1 piece  router, layer 3   no tier    version 0
+x       fp32  [8, 12]  384 bytes  replicated  1 piece  expert [1, 0, 0]  tier hot   version 0
+y       fp32  [8, 12]  384 bytes  replicated  1 piece  expert [2, 0, 7]  tier warm  version 0"
+        is "$err" ""
+    done
+    run 0 ls -v s/moe/step_300 x
+    has "$out" "experts/tier_1/group_0/expert_0.v1.bin"
+    run 0 ls --tier warm s/moe/step_300
+    lines "$out" 1
+    run 0 ls --tier 2 --tier hot s/moe/step_300
+    lines "$out" 4
+    run 1 ls --tier cold s/moe/step_300
+    has "$err" "cold"
+    run 3 ls --tier hot s/one
+    run 0 ls --json -v s/moe/step_300
+    json '[(t["name"], t["role"], t["tier"], t["version"]) for t in j["tensors"]] == [("a", "dense", "hot", 0), ("adam/m", "optimizer", None, 0),
+          ("b", "dense", "hot", 1), ("r", "router", None, 0), ("x", "expert", "hot", 1), ("y", "expert", "warm", 0)]'
+    json 'j["layout"] == "manifest" and j["tensors"][5]["expert_key"] == [2, 0, 7] and j["tensors"][3]["layer"] == 3'
+    json 'j["tensors"][4]["piece_list"][0]["version"] == 1 and j["tensors"][4]["piece_list"][0]["checksum"].startswith("sha256-tree:")'
+}
+manifest_info() {
+    run 0 info s/moe/step_200
+    has "$out" "layout:        manifest"
+    has "$out" "model:         moe-small"
+    has "$out" "manifest:      YAML, metadata_version 1"
+    has "$out" "hot        id 1  budget 40GB   3 files  1152 bytes  prioritized"
+    has "$out" "2 dense, 2 expert, 1 optimizer, 1 router"
+    has "$out" "versions:      0 to 1"
+    has "$out" "router layer:  0, 0 files, seed 18446744073709551615"
+    has "$out" "epoch 5, step 200"
+    run 0 info --json s/moe/step_300
+    json 'j["manifest"]["format"] == "json" and j["manifest"]["files"] == {"dense": 2, "expert": 2, "optimizer": 1, "router": 1}'
+    json '[(t["name"], t["tier_id"], t["budget_bytes"], t["files"], t["bytes"]) for t in j["manifest"]["tiers"]] ==
+          [("hot", 1, 40000000000, 3, 1152), ("warm", 2, 200000000000, 1, 384)]'
+    json 'j["manifest"]["router_layers"] == [{"layer": 0, "seed": 18446744073709551615, "files": 0}, {"layer": 3, "seed": 5, "files": 1}]'
+    json 'j["custom_fields"] == {"git": "abc123"} and len(j["shards"]) == 6'
+}
+manifest_verify() {
+    run 0 verify s/moe
+    lines "$out" 3
+    copy s/moe moe
+    flip moe/experts/tier_2/group_0/expert_7.bin 100
+    run 1 verify moe/step_300
+    has "$out" "expert_7.bin"
+    has "$out" 'tensor "y"'
+    run 0 verify --tier hot moe
+    rm moe/experts/tier_2/group_0/expert_7.bin
+    run 0 verify --tier hot moe/step_300
+    run 1 verify --tier warm moe/step_300
+    run 1 verify moe/step_300
+    has "$out" "expert_7.bin"
+    copy s/moe moe
+    flip moe/step_200.manifest.yaml 300
+    run 1 verify moe
+    has "$out" "BAD moe/step_200.manifest.yaml: "
+    copy s/moe moe
+    cp moe/step_300.manifest.json moe/step_200.manifest.json
+    run 2 verify moe/step_200
+    has "$out" "two commit files"
+    run 0 verify moe/step_200.manifest.yaml
+    run 1 verify --minimum-step 301 s/moe/step_300
+    run 0 verify --minimum-step 300 s/moe/step_300
+}
+manifest_diff() {
+    run 1 diff s/moe/step_200 s/moe/step_300
+    is "$out" "training: step: 200 in A, 300 in B
+content: x: differs within bytes 0 to 383 of the piece of rank 0 (by digest)"
+    run 1 diff s/moe/step_300 s/other_moe/step_300
+    is "$out" "model: model_id: moe-small in A, moe-large in B
+tier budget: warm: 200GB in A, 600 in B
+router seed: layer 3: 5 in A, 6 in B
+tier: x: hot in A, warm in B"
+}
+manifest_directory() {
+    copy s/moe moe
+    run 0 latest moe
+    is "$out" "moe/step_300.manifest.json"
+    run 1 latest moe --minimum-step 301
+    run 0 extract moe/step_100 x --raw -o x1 -q
+    run 0 extract moe/step_300 x --raw -o x3 -q
+    cmp -s x1 x3 && fail "x has not changed"
+    run 0 extract s/moe/step_200 x --raw -o - && cmp -s "$work/out" x1 || fail "x of step 200 is another"
+    run 0 prune moe --keep 1 --dry-run
+    has "$out" "would remove moe/step_100.manifest.json"
+    run 0 prune moe --keep 1
+    is "$(echo "$out" | sort | tr '\n' ' ')" "removed moe/dense/b_0_of_1.bin removed moe/experts/tier_1/group_0/expert_0.bin \
+removed moe/step_100.manifest.json removed moe/step_200.manifest.yaml "
+    run 0 verify moe
+    lines "$out" 1
+    echo x >moe/dense/c_0_of_1.bin
+    echo x >moe/step_400.manifest.0123456789abcdef.intent.tmp
+    run 0 sweep moe --grace 0 --dry-run
+    is "$out" "would remove moe/step_400.manifest.0123456789abcdef.intent.tmp"
+    run 0 sweep moe --grace 0 --plain-names --json
+    json 'sorted(j["removed"]) == ["moe/dense/c_0_of_1.bin", "moe/step_400.manifest.0123456789abcdef.intent.tmp"]'
+    run 0 verify -q moe
+}
+manifest_of_the_seed() {
+    mkdir -p seed
+    cat >seed/lite.manifest.yaml <<'END'
+model_id: lite‑llm‑base
+epoch: 5
+step: 10_000
+tiers:
+  - tier_id: 1
+    name: hot
+    size_budget: 40GB
+    placement_policy: prioritized
+  - tier_id: 2
+    name: warm
+    size_budget: 200GB
+    placement_policy: lru
+shards:
+  - path: dense/layer_0/attention_q_0_0_of_2.bin
+    type: dense
+    tensor_name: attention_q
+    shape: [512, 1024]
+    dtype: bf16
+    tier_hint: hot
+    checksum: "abc123"
+    version: 1
+  - path: experts/tier_2/group_0/expert_1.bin
+    type: expert
+    expert_key: [2,0,1]
+    shape: [4096, 512]
+    dtype: bf16
+    tier_hint: warm
+    checksum: "def456"
+    version: 0
+optim_state:
+  path: optim/state_0.bin
+router_state:
+  path: router/state_0.bin
+metadata_version: 1
+END
+    run 0 ls -q seed/lite
+    is "$out" "attention_q    bf16  [512, 1024]  1048576 bytes  replicated  1 piece  dense             tier hot   version 1
+experts/2/0/1  bf16  [4096, 512]  4194304 bytes  replicated  1 piece  expert [2, 0, 1]  tier warm  version 0"
+    run 0 info -q seed/lite
+    has "$out" "epoch 5, step 10000"
+    has "$out" "not written by dcp.h"
+    run 1 verify seed/lite
+    mkdir -p seed/dense/layer_0 seed/experts/tier_2/group_0
+    head -c 1048576 /dev/zero >seed/dense/layer_0/attention_q_0_0_of_2.bin
+    head -c 4194304 /dev/zero >seed/experts/tier_2/group_0/expert_1.bin
+    run 1 verify seed/lite
+    run 1 convert seed/lite seed/out --to single
+    absent seed/out.checkpoint
+    # With checksums that are right.
+    sum=$(sha256sum <seed/dense/layer_0/attention_q_0_0_of_2.bin | cut -c 1-64) other=$(sha256sum <seed/experts/tier_2/group_0/expert_1.bin | cut -c 1-64)
+    sed -i.old -e "s/abc123/$sum/" -e "s/def456/$other/" seed/lite.manifest.yaml
+    run 0 verify -q seed/lite
+    run 0 convert seed/lite seed/out --to sharded
+    has "$err" "only gives the path"
+    run 0 verify -q seed/out
+    run 0 convert -q seed/out seed/again --to manifest-yaml
+    run 0 diff -q seed/lite seed/again
+}
+
+# ---- convert -----------------------------------------------------------------------------------------------------------------------------
+convert_round_trips() {
+    for to in sharded single manifest manifest-yaml; do
+        run 0 convert s/moe/step_300 "via/$to/step_300" --to $to
+        has "$err" "6 pieces of 1 rank, 2304 bytes"
+        is "$out" ""
+        run 0 diff s/moe/step_300 "via/$to/step_300"
+        run 0 verify -q "via/$to/step_300"
+        run 0 convert -q "via/$to/step_300" "back/$to/step_300" --to manifest
+        run 0 diff s/moe/step_300 "back/$to/step_300"
+        for f in s/moe back/$to; do
+            sed -e '/^  "\(save_id\|sequence\|timestamp\|integrity\)":/d' $f/step_300.manifest.json >"$(echo $f | tr / _).txt"
+        done
+        cmp s_moe.txt back_$to.txt || fail "by way of $to the manifest says something else"
+        no_temporaries "via/$to"
+    done
+    is "$(cd back/single && find . -type f | sort)" "$(cd via/manifest && find . -type f | sort)"
+    [ -f back/sharded/experts/tier_1/group_0/expert_0.v1.bin ] || fail "the version is lost: $(find back -name '*.bin')"
+}
+convert_keeps_ranks_and_types() {
+    for name in ranks types odd flat foreign; do
+        for to in sharded single manifest; do
+            run 0 convert -q s/$name via/$to/$name --to $to
+            run 0 verify -q via/$to/$name
+            run 0 diff -q s/$name via/$to/$name
+            run 0 convert -q via/$to/$name back/$to/$name --to sharded
+            run 0 diff -q s/$name back/$to/$name
+        done
+    done
+    run 0 ls -v s/ranks
+    ranks=$out
+    run 0 ls -v back/manifest/ranks
+    is "$out" "$ranks"
+    cmp s/flat_shard_0.bin back/manifest/flat_shard_0.bin || fail "other bytes"
+    run 0 info back/single/flat
+    has "$out" "$(sha256sum s/flat_shard_0.bin | cut -c 1-64)"
+    run 0 convert --json -q s/ranks via/json --to manifest
+    json 'j["world_size"] == 2 and j["pieces"] == 6 and j["bytes"] == 80 and j["layout"] == "manifest" and len(j["save_id"]) == 16'
+    run 0 convert -q --flat s/one via/flat --to sharded
+    cmp via/flat_shard_0.bin s/flat_shard_0.bin || fail "--flat"
+    run 0 convert -q s/moe/step_300 via/warm --to sharded --tier warm
+    run 0 ls via/warm
+    is "$out" "y  fp32  [8, 12]  384 bytes  replicated  1 piece"
+}
+convert_little_memory() {
+    run 0 convert -q s/shapes via/shapes --to manifest --memory 4MiB
+    run 0 diff -q s/shapes via/shapes
+    run 2 convert s/ranks via/one --to single --one-rank
+    has "$err" '"mine"'
+    absent via/one.checkpoint
+}
+convert_refuses() {
+    run 2 convert s/one
+    run 2 convert s/one x
+    has "$err" "--to"
+    run 2 convert s/one x --to tar
+    has "$err" "manifest-yaml"
+    for size in 0 1 3MiB 4mb MiB -1 99999999999999999999GiB; do run 2 convert s/one x --to single --memory $size; done
+    run 2 convert s/one x --to single --key-id k
+    run 2 convert s/one x --to single --sign-key-file s/key.bin --key-id 'a b'
+    run 2 convert s/run x --to single
+    has "$err" "directory"
+    run 3 convert s/nothing x --to single
+    run 3 convert s/unknown x --to single
+    has "$err" "posit32"
+    has "$err" '"t"'
+    absent x.checkpoint
+    run 0 convert -q s/one there --to single
+    run 3 convert s/one there --to single
+    has "$err" "there.checkpoint"
+    run 3 convert s/one there --to sharded --force
+    has "$err" "there.checkpoint"
+    run 0 convert -q s/run/step_100 there --to single --force
+    run 0 diff s/run/step_100 there
+    printf x >file
+    run 3 convert s/one file/x --to single
+}
+# What is kept of a manifest may have been edited, or made up.
+convert_hostile() {
+    run 0 convert -q s/moe/step_300 kept --to sharded
+    for edit in 's/"role":"optimizer"/"role":"wizard"/' 's/"tensor":"a"/"tensor":"z"/' 's/"version":1/"version":-1/' 's/"key":\[2,0,7\]/"key":[2,0,-7]/' \
+        's/"seed":"5"/"seed":"99999999999999999999"/' 's/"tier":"warm"/"tier":"cold"/' 's/"pieces":\[/"pieces":[{},/' 's/"manifest":{/"manifest":{"x":[[[]]],/'; do
+        "$python" - kept.metadata.json "$edit" <<'END' || skip "no python"
+import json, re, sys
+text = open(sys.argv[1]).read()
+a, b = re.match("s/(.*)/(.*)/$", sys.argv[2]).groups()
+text = text.replace(a.replace("\\", ""), b)
+j = json.loads(text)
+for key in ("saveId", "sequence", "integrity"): j.pop(key, None)
+for s in j["shards"]:
+    del s["checksum"]
+    for t in s["tensors"]:
+        for key in ("globalShape", "globalOffset", "placement", "blockSize", "blockChecksums"): del t[key]
+json.dump(j, open("hostile.metadata.json", "w"))
+END
+        run 0 convert hostile "hostile_out/$(printf %s "$edit" | cksum | cut -d ' ' -f 1)" --to manifest
+        case $edit in *'"x"'*) hasnt "$err" "left out" ;; *) has "$err" "does not fit its tensors" ;; esac
+    done
+    run 0 verify -q hostile_out
+}
+convert_corrupt() {
+    copy s/moe bad
+    flip bad/dense/a_0_of_1.bin 5
+    for to in sharded single manifest; do
+        run 1 convert bad/step_300 broken/x --to $to
+        has "$err" "a_0_of_1.bin"
+        run 1 ls broken
+        no_temporaries broken
+    done
+    run 1 convert --json bad/step_300 broken/x --to single
+    json 'j["error"]["status"] == "DCP_E_CHECKSUM"'
+    run 0 convert -q bad/step_300 broken/warm --to single --tier warm
+    copy s/run bad
+    flip bad/step_300_shard_0.bin 0
+    run 1 convert bad/step_300 broken/x --to manifest
+    has "$err" "step_300_shard_0.bin"
+    is "$(find broken -name '*.bin' | tr -d ' ')" ""
+}
+convert_signed() {
+    run 0 convert -q s/signed signed/a --to manifest --key-file s/key.bin
+    run 1 convert s/signed signed/x --to manifest --key-file s/badkey.bin
+    absent signed/x.manifest.json
+    run 1 verify --key-file s/key.bin signed/a
+    for to in single sharded manifest manifest-yaml; do
+        run 0 convert -q signed/a signed/$to --to $to --sign-key-file s/key.bin --key-id k2
+        run 0 verify -q --key-file s/key.bin signed/$to
+        run 1 verify -q --key-file s/badkey.bin signed/$to
+    done
+    run 0 info --json signed/single
+    json 'j["signature"]["key"] == "k2"'
+}
+# 68 MiB; what is in memory does not depend on that.
+convert_memory() {
+    need_python
+    nm "$DCPTOOL" 2>/dev/null | grep -q __asan && skip "AddressSanitizer takes more memory"
+    for to in single manifest; do
+        "$python" -c '
+import resource, subprocess, sys
+assert subprocess.call(sys.argv[1:]) == 0
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+peak = peak // 1024 if sys.platform == "darwin" else peak
+assert peak < 32000, "%d KiB" % peak' "$DCPTOOL" convert -q s/big memory/big --to $to --memory 16MiB || fail "$to: $(tail -n 1 "$work/trace")"
+        run 0 diff -q s/big memory/big
+        rm -rf memory
+    done
+}
+# Killed in the middle: there is no target, the source is whole, sweep takes what was left, and the next try succeeds.
+convert_killed() {
+    for to in sharded single manifest; do
+        mkdir -p killed
+        "$DCPTOOL" convert -q s/big killed/big --to $to --memory 4MiB >/dev/null 2>&1 &
+        pid=$!
+        tries=0
+        until [ -n "$(find killed -name '*.tmp' -size +2000 2>/dev/null)" ] || [ $tries -gt 300 ] || ! kill -0 $pid 2>/dev/null; do
+            tries=$((tries + 1))
+            sleep 0.02
+        done
+        kill -KILL $pid 2>/dev/null || fail "$to: it was faster than we"
+        wait $pid 2>/dev/null
+        [ -n "$(find killed -type f)" ] || fail "$to: nothing was left behind"
+        run 3 verify killed/big
+        run 0 sweep killed --grace 0 --plain-names -q
+        is "$(find killed -type f)" ""
+    done
+    run 0 convert -q s/big killed/big --to single
+    run 0 diff -q s/big killed/big
+    rm -rf killed
+    run 0 verify -q s/big
+}
+# Told to stop, it removes what it made.
+convert_interrupted() {
+    mkdir -p stopped
+    "$DCPTOOL" convert -q s/big stopped/big --to sharded --memory 4MiB >/dev/null 2>"$work/err" &
+    pid=$!
+    tries=0
+    until [ -n "$(find stopped -name '*.tmp' 2>/dev/null)" ] || [ $tries -gt 300 ]; do tries=$((tries + 1)) && sleep 0.02; done
+    kill -TERM $pid
+    wait $pid
+    is $? 3
+    [ -s "$work/err" ] || fail "no message"
+    is "$(find stopped -type f)" ""
+}
+
+# ---- sign --------------------------------------------------------------------------------------------------------------------------------
+sign() {
+    copy s/moe moe
+    cp s/ranks*.* moe
+    for path in moe/step_300 moe/step_200.manifest.yaml moe/ranks; do
+        run 1 verify --key-file s/key.bin $path
+        run 0 sign $path --key-file s/key.bin --key-id k-1
+        has "$out" "signed $path"
+        run 0 verify --key-file s/key.bin $path
+        run 1 verify --key-file s/badkey.bin $path
+        run 0 verify $path
+        run 0 info $path
+        has "$out" 'hmac-sha256, key "k-1", not checked'
+    done
+    run 0 diff s/moe/step_300 moe/step_300
+    run 0 sign --json moe/step_300 --key-file s/badkey.bin
+    json 'j["replaced"] == "k-1" and j["key"] == "" and j["path"] == "moe/step_300.manifest.json"'
+    run 1 verify --key-file s/key.bin moe/step_300
+    no_temporaries moe
+    # Replayed: the older manifest, signed too, under the name of the newer one.
+    run 0 sign moe/step_100 --key-file s/key.bin
+    cp moe/step_100.manifest.json moe/step_300.manifest.json
+    run 0 verify --key-file s/key.bin moe/step_300
+    run 1 verify --key-file s/key.bin --minimum-step 300 moe/step_300
+    has "$out" "step 100"
+    # Stripped, truncated, edited.
+    grep -v '"signature"' moe/step_100.manifest.json >moe/bad.manifest.json
+    run 1 verify --key-file s/key.bin moe/bad
+    head -c 900 moe/step_100.manifest.json >moe/bad.manifest.json
+    run 1 verify --key-file s/key.bin moe/bad
+    sed 's/moe-small/moe-larg/' moe/step_100.manifest.json >moe/bad.manifest.json
+    run 1 verify --key-file s/key.bin moe/bad
+    run 1 verify moe/bad
+}
+sign_keeps_unknown_members() {
+    need_python
+    cp s/foreign_shard_0.bin . && "$python" -c '
+import json, sys
+j = json.load(open("s/foreign.metadata.json"))
+j["fromTheFuture"] = {"a": [1, 2]}
+j["shards"][0]["colour"] = "green"
+json.dump(j, open("foreign.metadata.json", "w"))' || fail "python"
+    run 0 sign -q foreign --key-file s/key.bin
+    run 0 verify -q --key-file s/key.bin foreign
+    "$python" -c '
+import json
+j = json.load(open("foreign.metadata.json"))
+assert j["fromTheFuture"] == {"a": [1, 2]} and j["shards"][0]["colour"] == "green" and j["signature"]["algorithm"] == "hmac-sha256", j' || fail "lost: $(cat foreign.metadata.json)"
+    run 0 diff -q s/foreign foreign
+}
+sign_refuses() {
+    run 2 sign s/one
+    has "$err" "--key-file"
+    run 2 sign s/moe/step_300 --key-file s/shortkey.bin
+    run 3 sign s/moe/step_300 --key-file s/nokey.bin
+    run 2 sign s/moe/step_300 --key-file s/key.bin --key-id 'a/b'
+    run 3 sign s/nothing --key-file s/key.bin
+    run 2 sign s/moe --key-file s/key.bin
+    cp s/one.checkpoint one.checkpoint
+    run 3 sign one --key-file s/key.bin
+    has "$err" "--sign-key-file"
+    cmp s/one.checkpoint one.checkpoint || fail "it was changed"
+    copy s/moe bad
+    flip bad/step_300.manifest.json 500
+    run 1 sign bad/step_300 --key-file s/key.bin
+    has "$err" "step_300.manifest.json"
+    cp s/moe/step_300.manifest.json bad
+    run 0 sign -q bad/step_300 --key-file s/key.bin
+}
+
+# ---- sync --------------------------------------------------------------------------------------------------------------------------------
+sync_copy() {
+    copy s/moe far && rm -rf near
+    run 0 sync far/step_100 near
+    has "$out" "copied:    6 files, 2304 bytes (6 missing, 0 stale, 0 corrupt)"
+    has "$out" "near/step_100.manifest.json"
+    run 0 verify near
+    run 0 sync far/step_100 near
+    has "$out" "copied:    0 files, 0 bytes"
+    has "$out" "kept:      6 files, 2304 bytes"
+    flip near/dense/a_0_of_1.bin 7
+    run 0 sync far/step_100 near
+    has "$out" "copied:    0 files"
+    run 0 sync --full far/step_100 near --dry-run
+    has "$out" "to copy:   1 file, 384 bytes (0 missing, 0 stale, 1 corrupt)"
+    run 1 verify near
+    run 0 sync --full far/step_100 near
+    run 0 verify near
+    # A newer manifest of the same name: what has a higher version is stale.
+    run 0 convert -q --force s/moe/step_300 far/step_100 --to manifest
+    run 0 sync --json far/step_100 near
+    json 'j["stale"] == 2 and j["copied"] == 2 and j["kept"] == 4 and j["bytes_copied"] == 768 and j["path"] == "near/step_100.manifest.json"'
+    run 0 diff s/moe/step_300 near/step_100
+    no_temporaries near
+}
+sync_tiers() {
+    rm -rf near
+    run 0 sync s/moe/step_300 near --tier hot --json
+    json 'j["copied"] == 5 and j["not_selected"] == 1'
+    absent near/experts/tier_2
+    run 0 verify --tier hot near/step_300
+    run 1 verify near/step_300
+    run 0 sync s/moe/step_300 near --tier 2
+    has "$out" "copied:    1 file, 384 bytes"
+    run 0 verify near/step_300
+    run 1 sync s/moe/step_300 near2 --tier cold
+    has "$err" "cold"
+    absent near2/step_300.manifest.json
+    # A budget of 600 bytes takes one of two files; which, the warning says.
+    rm -rf near
+    run 0 sync s/other_moe/step_300 near
+    has "$out" "left out:  1 file, 384 bytes"
+    has "$err" "expert_7.bin"
+    run 0 verify near/step_300 --tier hot
+    run 1 verify near/step_300
+}
+sync_refuses() {
+    run 2 sync s/moe/step_300
+    run 3 sync s/nothing near3
+    run 3 sync s/one near3
+    copy s/moe bad
+    flip bad/dense/a_0_of_1.bin 0
+    run 1 sync bad/step_300 near3
+    has "$err" "a_0_of_1.bin"
+    absent near3/step_300.manifest.json
+    rm bad/dense/a_0_of_1.bin
+    run 1 sync bad/step_300 near3
+    run 1 sync s/moe/step_100 near3 --minimum-step 200
+    run 1 sync s/moe/step_300 near3 --key-file s/key.bin
+    absent near3/step_300.manifest.json
+    run 1 sync --json bad/step_300 near3
+    json 'j["error"]["status"] == "DCP_E_INCOMPLETE" and j["missing"] >= 1'
+}
+
 # ---- exit codes --------------------------------------------------------------------------------------------------------------------------
 missing_checkpoint() {
     for c in ls info verify; do run 3 $c s/nothing; has "$out$err" "s/nothing"; done
@@ -886,6 +1372,9 @@ for name in version help_overall help_commands usage_command usage_options usage
     diff_same diff_reads_no_data diff_content diff_structure diff_trouble \
     extract_raw extract_default_names extract_no_overwrite extract_failures extract_corrupt extract_rank extract_npy_header extract_json \
     extract_numpy extract_big extract_boxes extract_memory latest latest_skips prune sweep \
+    manifest_ls manifest_info manifest_verify manifest_diff manifest_directory manifest_of_the_seed \
+    convert_round_trips convert_keeps_ranks_and_types convert_little_memory convert_refuses convert_hostile convert_corrupt convert_signed \
+    convert_memory convert_killed convert_interrupted sign sign_keeps_unknown_members sign_refuses sync_copy sync_tiers sync_refuses \
     missing_checkpoint newer_format corrupt_document unreadable \
     no_bar_without_terminal bar_on_terminal no_color no_bytes_on_terminal closed_pipe full_disk interrupted; do
     t "$name"
