@@ -20236,7 +20236,8 @@ typedef struct dcpi_sync {
     const char **own_paths;                             /* sorted */
     char *intent_key;                                   /* in the copy: nobody removes what this sync finds there */
     dcpi_names named, named_paths;                      /* "path\nchecksum", and paths, that the manifests in the copy's directory name; sorted */
-    int unread;                                         /* how many of those cannot be read: what they name is not known */
+    uint8_t commits[32];                                /* which ones those are */
+    int unread;                                         /* how many of them cannot be read: what they name is not known */
     uint8_t *states;                                    /* for each of document.origins: DCPI_SYNC_ */
     int64_t *tier_bytes;
     dcpi_names displaced, published;
@@ -20374,8 +20375,10 @@ static dcp_status dcpi_sync_add_named(dcpi_sync *y, const dcp_metadata *m, dcp_e
 /* The checkpoints in the copy's directory, the copy among them: what they name must stay as it is. */
 static dcp_status dcpi_sync_read_named(dcpi_sync *y, dcp_error *err) {
     dcpi_names commits;
-    dcp_status status = dcpi_names_list(&y->to, 1, &commits, err);
+    dcp_status status = dcpi_commits_digest(&y->to, y->commits, err);
     size_t i;
+    memset(&commits, 0, sizeof commits);
+    if (!status) status = dcpi_names_list(&y->to, 1, &commits, err);
     for (i = 0; i < commits.count && !status; i++) {
         const int is_own = strcmp(commits.items[i], y->commit_name) == 0;
         dcpi_document document;
@@ -20558,9 +20561,10 @@ static dcp_status dcpi_sync_copy_once(dcpi_sync *y, const dcp_shard_metadata *sh
     return status;
 }
 /* Whether a name may be taken (G2). What is there and is not what it should be is damaged if a manifest names it as it should be; if none names it, a
- * killed sync or save has left it, unless somebody is saving there just now: then it may be theirs. */
+ * killed sync or save has left it, unless somebody is saving there just now, or has done so since the manifests were read: then it may be theirs. */
 static dcp_status dcpi_sync_may_take(dcpi_sync *y, const dcp_shard_metadata *shard, int is_there, dcp_error *err) {
     const int named = dcpi_sync_named(y, shard);
+    uint8_t now[32];
     int pending = 0;
     dcp_status status = DCP_OK;
     if (named == DCPI_SYNC_SAME || (named == DCPI_SYNC_UNNAMED && !is_there)) return DCP_OK;
@@ -20568,9 +20572,13 @@ static dcp_status dcpi_sync_may_take(dcpi_sync *y, const dcp_shard_metadata *sha
         return dcpi_fail(err, DCP_E_EXISTS, "%s%s belongs to a checkpoint there, with other bytes; sync into a directory of its own, or remove that one first",
                          y->to.shown, shard->file_path);
     if (y->unread == 0) status = dcpi_intents_pending(&y->op, &y->to, DCP_GRACE_SECONDS, y->report->save_id, &pending, err);
+    if (!status && y->unread == 0 && !pending) {
+        status = dcpi_commits_digest(&y->to, now, err);
+        pending = memcmp(now, y->commits, sizeof now) != 0;
+    }
     if (status || (y->unread == 0 && !pending)) return status;
     return dcpi_fail(err, DCP_E_EXISTS, "%s%s is there with other bytes, and may belong to a checkpoint that %s", y->to.shown, shard->file_path,
-                     pending ? "is being saved there; sync again later" : "cannot be read; sync into a directory of its own");
+                     pending ? "is being saved there, or has just been; sync again later" : "cannot be read; sync into a directory of its own");
 }
 /* A name where nothing was is taken without replacing; if somebody was faster, or a lost answer was ours, the same bytes are as good. */
 static dcp_status dcpi_sync_copy_file(dcpi_sync *y, const dcp_shard_metadata *shard, int is_there, dcp_error *err) {
@@ -20607,10 +20615,9 @@ static dcp_status dcpi_sync_copy(dcpi_sync *y, dcp_error *err) {
 }
 
 /* ---- commit ---------------------------------------------------------------------------------------------------------------------------- */
-/* Every file that was found or copied is there, and the copy's manifest is still the one that was read. */
+/* Every file that was found or copied is there. */
 static dcp_status dcpi_sync_check_all(dcpi_sync *y, dcp_error *err) {
     const dcp_metadata *all = y->document.metadata;
-    uint8_t now[32];
     dcp_status status = DCP_OK;
     size_t i;
     for (i = 0; i < all->shard_count && !status; i++) {
@@ -20625,20 +20632,39 @@ static dcp_status dcpi_sync_check_all(dcpi_sync *y, dcp_error *err) {
         if (status == DCP_E_NOT_FOUND || (!status && info.size != shard->file_size))
             status = dcpi_fail(err, DCP_E_INCOMPLETE, "somebody has removed %s%s during the sync; sync again", y->to.shown, shard->file_path);
     }
-    if (status) return status;
-    status = dcpi_document_digest(&y->op, &y->to, y->commit_name, now, err);
+    return status;
+}
+/* The copy's manifest is still the one that was read, or that of an attempt before whose answer was lost; and no sweep has come in between. */
+static dcp_status dcpi_sync_last_look(dcpi_sync *y, dcp_error *err) {
+    uint8_t now[32];
+    dcp_status status = dcpi_document_digest(&y->op, &y->to, y->commit_name, now, err);
     if (dcpi_is_trouble(status)) return status;
-    if (memcmp(now, y->own.digest, sizeof now) != 0)
+    if (memcmp(now, y->own.digest, sizeof now) != 0 && memcmp(now, y->document.digest, sizeof now) != 0)
         return dcpi_fail(err, DCP_E_EXISTS, "somebody has saved or removed %s%s during the sync; sync again", y->to.shown, y->commit_name);
     return dcpi_intent_check(&y->to, y->intent_key, err);
 }
+static dcp_status dcpi_sync_commit_once(dcpi_sync *y, const char *key, int attempt, dcp_error *err) {
+    char *temporary = dcpi_temporary_name(key, y->report->save_id, attempt, err);
+    void *object = NULL;
+    dcp_status status = temporary ? dcpi_storage_begin(y->to.storage, key, temporary, (int64_t)y->document.size, &object, err) : DCP_E_MEMORY;
+    if (!status) status = dcpi_object_write_chunks(&y->op, y->to.storage, key, object, y->document.text, y->document.size, err);
+    if (!status) status = dcpi_sync_last_look(y, err);
+    if (!status) status = dcpi_storage_commit(y->to.storage, key, object, 1, err);
+    else dcpi_storage_abort(y->to.storage, object);
+    dcpi_free(temporary);
+    return status;
+}
 static dcp_status dcpi_sync_commit(dcpi_sync *y, dcp_error *err) {
     char *key = dcpi_place_key(&y->to, y->commit_name, err);
+    int attempt = 0;
     dcp_status status = key ? dcpi_names_sync_directories(&y->published, &y->to, err) : DCP_E_MEMORY;
     dcpi_op_phase(&y->op, DCP_PHASE_COMMIT, 0);
     if (!status) status = dcpi_sync_check_all(y, err);
-    if (!status && memcmp(y->own.digest, y->document.digest, 32) != 0)
-        status = dcpi_object_publish(&y->op, y->to.storage, key, y->document.text, y->document.size, err);
+    if (!status && memcmp(y->own.digest, y->document.digest, 32) != 0) {
+        do status = dcpi_sync_commit_once(y, key, attempt, err);
+        while (status && dcpi_op_again(&y->op, ++attempt, "writing the manifest", err));
+    }
+    if (!status) status = dcpi_place_sync(&y->to, err);
     dcpi_free(key);
     return status;
 }
