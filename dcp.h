@@ -14444,9 +14444,53 @@ static dcp_status dcpi_intent_check(const dcpi_place *place, const char *key, dc
     if (status != DCP_E_NOT_FOUND) return status;
     return dcpi_fail(err, DCP_E_INCOMPLETE, "%s was removed meanwhile, and with it perhaps files that this manifest names: a sweep must leave more time", key);
 }
-static void dcpi_intent_remove(dcpi_op *op, const dcpi_place *place, const char *key) {
+static void dcpi_intent_remove(dcpi_op *op, const dcpi_place *place, const char *key) {      /* or a lock; NULL: nothing */
     dcp_error ignored;
     if (key && dcpi_storage_remove(place->storage, key, &ignored)) dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", key, ignored.message);
+}
+/* One at a time removes files of the pool: between a look and an unlink a second one could take the file away, a save publish another one under the
+ * same name, and the first then unlink that. Who finds the lock taken leaves the files to sweep; a lock older than the grace time is a dead one's.
+ * *key: of the lock that is held, NULL: none is. */
+static const char dcpi_removal_lock_name[] = "dcp-remove.0000000000000000.tmp";
+
+static dcp_status dcpi_removal_lock_try(const dcpi_place *place, const char *key, dcp_error *err) {
+    char id[17], *temporary = NULL;
+    void *object = NULL;
+    dcp_status status = dcpi_random_id(id, err);
+    if (!status) temporary = dcpi_temporary_name(key, id, 0, err);
+    if (!status) status = temporary ? dcpi_storage_begin(place->storage, key, temporary, 0, &object, err) : DCP_E_MEMORY;
+    if (!status) status = dcpi_storage_commit(place->storage, key, object, 0, err);
+    dcpi_free(temporary);
+    return status;
+}
+static dcp_status dcpi_removal_lock_is_old(dcpi_op *op, const dcpi_place *place, const char *key, int64_t grace_seconds, int *is_old, dcp_error *err) {
+    dcp_object_info info;
+    int64_t now_ns = 0;
+    dcp_status status = dcpi_storage_stat(place->storage, key, &info, err);
+    *is_old = status == DCP_E_NOT_FOUND;
+    if (*is_old) return dcpi_succeed(err);              /* let go just now */
+    if (!status) status = dcpi_place_now(op, place, &now_ns, err);
+    *is_old = !status && grace_seconds < INT64_MAX / 1000000000 && info.modified_ns <= now_ns - grace_seconds * 1000000000;
+    return status || !*is_old ? status : dcpi_storage_remove(place->storage, key, err);
+}
+static dcp_status dcpi_removal_lock(dcpi_op *op, const dcpi_place *place, int64_t grace_seconds, char **key, dcp_error *err) {
+    char *name = dcpi_place_key(place, dcpi_removal_lock_name, err);
+    int tries, again = 1;
+    dcp_status status = name ? DCP_OK : DCP_E_MEMORY;
+    *key = NULL;
+    for (tries = 0; tries < 8 && again && !status; tries++) {
+        status = dcpi_removal_lock_try(place, name, err);
+        if (!status) { *key = name; return DCP_OK; }
+        if (status == DCP_E_EXISTS) status = dcpi_removal_lock_is_old(op, place, name, grace_seconds, &again, err);
+    }
+    if (!status)
+        dcpi_op_log(op, DCP_LOG_INFO, "another process removes files in \"%s\", or has died of it: those that manifests share are left to sweep", place->shown);
+    dcpi_free(name);
+    return status;
+}
+static void dcpi_removal_unlock(dcpi_op *op, const dcpi_place *place, char *key) {
+    dcpi_intent_remove(op, place, key);
+    dcpi_free(key);
 }
 /* Which commit files are there, and which writing of each: name, size, time and sequence. */
 typedef struct dcpi_commits { const dcpi_place *place; dcpi_names names; dcp_error *err; } dcpi_commits;
@@ -14507,12 +14551,16 @@ static int dcpi_refs_may_go(const dcpi_names *refs, const char *name) { return !
 static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, char *own, const char *pool, const dcpi_names *data) {
     dcpi_names refs, known;
     dcp_error err;
+    char *lock = NULL;
     int unread, pending = 0;
     size_t i;
-    dcp_status status;
+    dcp_status status = pool ? dcpi_removal_lock(op, place, DCP_GRACE_SECONDS, &lock, &err) : DCP_OK;
     known.items = &own;
     known.count = known.capacity = 1;
-    if (pool) status = dcpi_refs_settle(op, place, NULL, NULL, DCP_GRACE_SECONDS, pool, &refs, &unread, &pending, &err);
+    memset(&refs, 0, sizeof refs);
+    if (pool && !status && !lock) return;
+    if (status) unread = 1;
+    else if (pool) status = dcpi_refs_settle(op, place, NULL, NULL, DCP_GRACE_SECONDS, pool, &refs, &unread, &pending, &err);
     else status = dcpi_refs_collect(op, place, own ? &known : NULL, NULL, &refs, &unread, &err);
     for (i = 0; i < data->count && !status && !unread && !pending; i++) {
         const char *name = data->items[i];
@@ -14523,6 +14571,7 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
     }
     if (status) dcpi_op_log(op, DCP_LOG_WARNING, "the replaced checkpoint's files are left for sweep: %s", err.message);
     else dcpi_names_free(&refs);
+    dcpi_removal_unlock(op, place, lock);
 }
 
 /* ================================================================================================================================
@@ -19775,6 +19824,7 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
                                           dcp_removal *removal, dcp_error *err) {
     const dcpi_names *going;
     dcpi_names data, refs;
+    char *lock = NULL;
     int unread = 0, has_pool = 0, pending = 0;
     dcp_status status = DCP_OK;
     size_t i, s;
@@ -19802,6 +19852,10 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
     }
     if (!status && !dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
     going = dry_run ? commits : NULL;                   /* those that are there again are other ones */
+    if (!status && has_pool && data.count > 0 && !dry_run) {
+        status = dcpi_removal_lock(op, place, DCP_GRACE_SECONDS, &lock, err);
+        if (!status && !lock) dcpi_names_free(&data);   /* nothing to do any more */
+    }
     if (!status && has_pool && data.count > 0)
         status = dcpi_refs_settle(op, place, going, NULL, DCP_GRACE_SECONDS, NULL, &refs, &unread, &pending, err);
     else if (!status && data.count > 0) status = dcpi_refs_collect(op, place, going, NULL, &refs, &unread, err);
@@ -19811,6 +19865,7 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
         if (i > 0 && strcmp(data.items[i], data.items[i - 1]) == 0) continue;           /* two of them shared it */
         if (dcpi_refs_may_go(&refs, data.items[i])) status = dcpi_removal_take(removal, place, data.items[i], dry_run, err);
     }
+    dcpi_removal_unlock(op, place, lock);
     dcpi_names_free(&refs);
     dcpi_names_free(&data);
     return status;
@@ -20044,10 +20099,15 @@ static dcp_status dcpi_sweep_temporaries(dcpi_op *op, const dcpi_sweep *sweep, d
     return status;
 }
 static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t grace, dcp_removal *removal, dcp_error *err) {
+    const int dry_run = sweep->desc->dry_run;
     dcpi_names refs;
+    char *lock = NULL;
     int unread = 0, pending = 0;
     size_t i;
-    dcp_status status = dcpi_refs_settle(op, sweep->place, NULL, sweep->desc->verifier, grace, NULL, &refs, &unread, &pending, err);
+    dcp_status status = dry_run ? DCP_OK : dcpi_removal_lock(op, sweep->place, grace, &lock, err);
+    memset(&refs, 0, sizeof refs);
+    if (!status) status = dcpi_refs_settle(op, sweep->place, NULL, sweep->desc->verifier, grace, NULL, &refs, &unread, &pending, err);
+    if (!lock && !dry_run) pending = 1;
     for (i = 0; i < sweep->found.count && !status; i++)
         if (dcpi_sweep_is_data(sweep->found.items[i])) status = dcpi_sweep_count_hidden(sweep, sweep->found.items[i], &unread, err);
     if (!status && unread > 0)
@@ -20058,8 +20118,9 @@ static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t 
         const char *name = sweep->found.items[i];
         status = dcpi_op_check(op, err);
         if (status || !dcpi_sweep_is_data(name) || !dcpi_refs_may_go(&refs, name) || (pending && dcpi_is_pool_name(name, 1))) continue;
-        status = dcpi_removal_take(removal, sweep->place, name, sweep->desc->dry_run, err);
+        status = dcpi_removal_take(removal, sweep->place, name, dry_run, err);
     }
+    dcpi_removal_unlock(op, sweep->place, lock);
     dcpi_names_free(&refs);
     return status;
 }
@@ -20643,14 +20704,22 @@ static dcp_status dcpi_sync_last_look(dcpi_sync *y, dcp_error *err) {
         return dcpi_fail(err, DCP_E_EXISTS, "somebody has saved or removed %s%s during the sync; sync again", y->to.shown, y->commit_name);
     return dcpi_intent_check(&y->to, y->intent_key, err);
 }
+/* After a rename that reported an error: the copy's manifest may be the new one all the same. */
+static dcp_status dcpi_sync_is_done(dcpi_sync *y, dcp_status status, dcp_error *err) {
+    uint8_t now[32];
+    dcp_error ignored;
+    const dcp_status looked = dcpi_document_digest(&y->op, &y->to, y->commit_name, now, &ignored);
+    if (!looked && memcmp(now, y->document.digest, sizeof now) == 0) return dcpi_succeed(err);
+    return status;
+}
 static dcp_status dcpi_sync_commit_once(dcpi_sync *y, const char *key, int attempt, dcp_error *err) {
     char *temporary = dcpi_temporary_name(key, y->report->save_id, attempt, err);
     void *object = NULL;
     dcp_status status = temporary ? dcpi_storage_begin(y->to.storage, key, temporary, (int64_t)y->document.size, &object, err) : DCP_E_MEMORY;
     if (!status) status = dcpi_object_write_chunks(&y->op, y->to.storage, key, object, y->document.text, y->document.size, err);
     if (!status) status = dcpi_sync_last_look(y, err);
-    if (!status) status = dcpi_storage_commit(y->to.storage, key, object, 1, err);
-    else dcpi_storage_abort(y->to.storage, object);
+    if (status) dcpi_storage_abort(y->to.storage, object);
+    else if ((status = dcpi_storage_commit(y->to.storage, key, object, 1, err)) != DCP_OK) status = dcpi_sync_is_done(y, status, err);
     dcpi_free(temporary);
     return status;
 }

@@ -604,6 +604,7 @@ TEST(three_of_all_acts_in_random_turns) {
         memset(actors, 0, sizeof actors);
         scene_set(storage);
         for (k = 0; k < ACTORS; k++) actors[k].what = k == 0 ? SAVE_C : (act)test_random_below(ACTS);
+        if (is_ruthless(actors[1].what) || is_ruthless(actors[2].what)) actors[1].what = SAVE_D;    /* it breaks the lock of whoever removes */
         s.turns = 2 + (int)test_random_below(TURNS - 2);
         for (k = 0; k < s.turns; k++) {
             s.order[k] = (int)test_random_below(ACTORS);
@@ -619,6 +620,338 @@ TEST(three_of_all_acts_in_random_turns) {
 }
 #endif
 
+/* ---- storages and memory that fail, cancels ------------------------------------------------------------------------------------------------ */
+typedef struct fault_way { const char *name; int sys; fault_how how; int64_t times; } fault_way;
+static const fault_way ways[] = {
+    { "EIO once", EIO, FAULT_BEFORE, 1 }, { "EIO once, after doing it", EIO, FAULT_AFTER, 1 }, { "EIO for ever", EIO, FAULT_BEFORE, INT64_MAX },
+    { "ENOSPC once", ENOSPC, FAULT_BEFORE, 1 }, { "ENOSPC, after doing it", ENOSPC, FAULT_AFTER, 1 }, { "EIO once, and litter", EIO, FAULT_LITTERS, 1 }
+};
+/* What the act leaves is all that it wanted, or what was there before; what lies about goes with a sweep. */
+static void judge_alone(dcp_storage *storage, act what, dcp_status status, const files *before, int is_tidy) {
+    static files now;
+    if (status == DCP_OK && what == SAVE_C) CHECK_INT(generation_at(storage, "c"), 3);
+    if (status == DCP_OK && what == OVERWRITE_B) CHECK_INT(generation_at(storage, "b"), 4);
+    if (status == DCP_OK && what == SYNC_B) CHECK_INT(generation_at(storage, "b"), 6);
+    (void)check_all_load(storage);
+    if (is_tidy) {
+        list_all(storage, &now);
+        check_same_files(&now, before);
+    }
+    check_clean_after_sweep(storage);
+    if (status == DCP_OK || status == DCP_E_UNKNOWN || what == PRUNE || what == REMOVE_B) return;
+    list_all(storage, &now);
+    check_same_files(&now, before);
+    CHECK_INT(generation_at(storage, "a"), 1);
+    CHECK_INT(generation_at(storage, "b"), 2);
+}
+static int is_save(act what) { return what == SAVE_C || what == OVERWRITE_B; }
+
+static int64_t storage_fails_in(dcp_storage *storage, act what, const fault_way *way, fault_kind kind) {
+    static files before;
+    fault_storage f;
+    int64_t n;
+    int fails = 1;
+    for (n = 1; fails; n++) {
+        dcp_error err;
+        dcp_status status;
+        doing("%s: %s, %s at %s %d", the_form->name, act_names[what], way->name, fault_kind_name(kind), (int)n);
+        scene_set(storage);
+        list_all(storage, &before);
+        fault_open(&f, storage);
+        fault_set(&f, kind, n, way->times, way->sys);
+        f.how = way->how;
+        status = act_run(what, &f.storage, &err);
+        fails = f.failed > 0;
+        fault_close(&f);
+        if (!fails) CHECK_OK_MESSAGE(status, err.message);
+        CHECK(status == DCP_OK || status == DCP_E_UNKNOWN || status == (way->sys == ENOSPC ? DCP_E_SPACE : DCP_E_IO));
+        judge_alone(storage, what, status, &before, is_save(what) && status != DCP_OK && status != DCP_E_UNKNOWN && way->times == 1 && way->how == FAULT_BEFORE);
+    }
+    done();
+    return n;
+}
+static const act alone[] = { SAVE_C, OVERWRITE_B, SYNC_B, PRUNE, REMOVE_B, SWEEP_ALL };
+TEST(storage_fails_at_each_call) {
+    static const fault_kind writing[] = { FAULT_BEGIN, FAULT_WRITE, FAULT_COMMIT, FAULT_SYNC_DIRECTORY };       /* what can run out of space */
+    dcp_storage *storage = in_memory();
+    size_t i, k, way;
+    int form_index;
+    for (form_index = 0; form_index < FORMS; form_index++) {
+        the_form = &forms[form_index];
+        source_make();
+        for (way = 0; way < DCPI_COUNT(ways); way++)
+            for (i = 0; i < DCPI_COUNT(alone); i++) {
+                if (form_index > 0 && !is_save(alone[i])) continue;
+                if (ways[way].sys != ENOSPC) CHECK(storage_fails_in(storage, alone[i], &ways[way], FAULT_ANY) > 20);
+                for (k = 0; k < DCPI_COUNT(writing) && ways[way].sys == ENOSPC; k++) (void)storage_fails_in(storage, alone[i], &ways[way], writing[k]);
+            }
+        dcp_storage_close(sync_source);
+    }
+    the_form = &forms[0];
+    dcp_storage_close(storage);
+}
+TEST(memory_fails_at_each_request) {
+    static files before;
+    dcp_storage *storage = on_disk();
+    size_t i;
+    int64_t live, n, step = step_of(2);
+    int form_index;
+    for (form_index = 0; form_index < 2; form_index++) {
+        the_form = &forms[form_index];
+        source_make();
+        for (i = 0; i < DCPI_COUNT(alone); i++) {
+            int tripped = 1;
+            for (n = 1 + (int64_t)test_random_below((size_t)step); tripped; n += step) {
+                dcp_error err;
+                dcp_status status;
+                doing("%s: %s, request %d", the_form->name, act_names[alone[i]], (int)n);
+                scene_set(storage);
+                list_all(storage, &before);
+                live = hungry.live;
+                hungry_fail(n);
+                status = act_run(alone[i], storage, &err);
+                tripped = hungry.tripped;
+                hungry_fail(0);
+                CHECK_INT(hungry.live, live);
+                if (!tripped) CHECK_OK_MESSAGE(status, err.message);
+                CHECK(status == DCP_OK || status == DCP_E_MEMORY);
+                judge_alone(storage, alone[i], status, &before, is_save(alone[i]) && status != DCP_OK);
+            }
+        }
+        dcp_storage_close(sync_source);
+    }
+    done();
+    the_form = &forms[0];
+    dcp_storage_close(storage);
+}
+static void cancel_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    int64_t *left = (int64_t *)user;
+    (void)kind; (void)key; (void)call;
+    if (!is_done && --*left == 0) dcp_cancel_request(the_cancel);
+}
+TEST(cancelled_at_each_call) {
+    static files before;
+    dcp_storage *storage = in_memory();
+    size_t i;
+    source_make();
+    for (i = 0; i < DCPI_COUNT(alone); i++) {
+        int64_t n, left = 0;
+        for (n = 1; left <= 0; n++) {
+            dcp_cancel cancel = DCP_ZERO;
+            dcp_error err;
+            dcp_status status;
+            fault_storage f;
+            doing("%s, cancelled at call %d", act_names[alone[i]], (int)n);
+            scene_set(storage);
+            list_all(storage, &before);
+            fault_open(&f, storage);
+            f.hook = cancel_hook;
+            f.user = &left;
+            left = n;
+            the_cancel = &cancel;
+            status = act_run(alone[i], &f.storage, &err);
+            the_cancel = NULL;
+            fault_close(&f);
+            CHECK(status == DCP_OK || status == DCP_E_CANCELLED);
+            judge_alone(storage, alone[i], status, &before, is_save(alone[i]) && status != DCP_OK);
+        }
+    }
+    done();
+    dcp_storage_close(sync_source);
+    dcp_storage_close(storage);
+}
+
+/* ---- damage -------------------------------------------------------------------------------------------------------------------------------- */
+static void put(dcp_storage *storage, const char *key, const void *data, size_t size) { CHECK_OK(dcp_storage_write_all(storage, key, data, size, NULL)); }
+
+static void damage_file(dcp_storage *storage, const char *path, const char *key) {
+    void *data;
+    uint8_t *bytes;
+    size_t size, i;
+    int generation, bit;
+    CHECK_OK(dcp_storage_read_all(storage, key, &data, &size, NULL));
+    bytes = (uint8_t *)data;
+    for (i = 0; i < size; i++) {
+        for (bit = is_commit(key) ? (int)test_random_below(8) : 0; bit < 8; bit += is_commit(key) ? 8 : 1) {
+            doing("%s: bit %d of byte %d of %s", the_form->name, bit, (int)i, key);
+            bytes[i] = (uint8_t)(bytes[i] ^ 1 << bit);
+            put(storage, key, bytes, size);
+            CHECK(load(storage, path, &generation, NULL) != DCP_OK);
+            bytes[i] = (uint8_t)(bytes[i] ^ 1 << bit);
+        }
+        if (is_commit(key) && i % 8 != 0) continue;
+        doing("%s: the first %d bytes of %s", the_form->name, (int)i, key);
+        put(storage, key, bytes, i);
+        CHECK(load(storage, path, &generation, NULL) != DCP_OK);
+    }
+    put(storage, key, bytes, size);
+    CHECK_INT(generation_at(storage, path), 2);
+    dcp_free(data);
+    done();
+}
+TEST(every_bit_and_every_length_of_every_file) {
+    static files f;
+    int form_index, i;
+    for (form_index = 0; form_index < FORMS; form_index++) {
+        dcp_storage *storage = in_memory();
+        the_form = &forms[form_index];
+        scene_set(storage);
+        CHECK_OK(remove_at(storage, "a", NULL));
+        list_all(storage, &f);
+        CHECK_INT(f.count, 1 + PIECES);
+        for (i = 0; i < f.count; i++) damage_file(storage, "b", f.key[i]);
+        dcp_storage_close(storage);
+    }
+    the_form = &forms[0];
+}
+
+/* ---- readers beside a writer --------------------------------------------------------------------------------------------------------------- */
+#if !DCP_NO_THREADS
+typedef struct reader { dcp_storage *storage; dcpi_thread thread; volatile int stop; int loads, mixtures; dcp_error err; dcp_status status; } reader;
+static void read_often(void *user) {
+    reader *r = (reader *)user;
+    while (!dcpi_flag_get(&r->stop)) {
+        dcp_load_desc desc = DCP_ZERO;
+        dcp_tensor whole[TENSORS];
+        state s;
+        int t, generation;
+        dcp_status status;
+        state_make(&s, 77);
+        for (t = 0; t < TENSORS; t++) {
+            const int64_t shape[1] = { t == EMPTY ? 0 : LENGTH };
+            whole[t] = dcp_array(names[t], DCP_UINT8, s.bytes[t], 1, shape);
+        }
+        desc.path = "b";
+        desc.tensors = whole;
+        desc.tensor_count = TENSORS;
+        io_make(&desc.io, r->storage);
+        status = dcp_load(&desc, &r->err);
+        if (status == DCP_E_INCOMPLETE || status == DCP_E_CHECKSUM) continue;   /* replaced again and again */
+        if (status) r->status = status;
+        for (generation = 0; generation < 256 && !state_is(&s, generation);) generation++;
+        r->mixtures += generation == 256;
+        r->loads++;
+    }
+}
+TEST(readers_never_see_a_mixture) {
+    reader r;
+    dcp_error err;
+    dcp_status status = DCP_OK;
+    int i, times = test_times(400);
+    memset(&r, 0, sizeof r);
+    r.storage = in_memory();
+    scene_set(r.storage);
+    CHECK_INT(dcpi_thread_start(&r.thread, read_often, &r), 0);
+    for (i = 0; i < times && !status; i++) status = save(r.storage, "b", 3 + i % 200, 1, &err);
+    dcpi_flag_set(&r.stop, 1);
+    dcpi_thread_join(&r.thread);
+    CHECK_OK_MESSAGE(status, err.message);
+    CHECK_OK_MESSAGE(r.status, r.err.message);
+    CHECK_INT(r.mixtures, 0);
+    CHECK(r.loads > 0);
+    check_clean_after_sweep(r.storage);
+    dcp_storage_close(r.storage);
+}
+
+/* ---- many ranks: each save changes what some of them have ---------------------------------------------------------------------------------- */
+enum { RANKS = 4, SAVES = 5 };
+typedef struct rank_of_job { dcp_storage *storage; dcp_coordinator *coordinator; dcpi_thread thread; int rank, ranks, step, is_load; dcp_status status;
+                             dcp_error err; dcp_save_report report; int wrong; } rank_of_job;
+/* A replicated, a private and a sharded tensor. The replicated one changes with every second step, a rank's own ones when the step is its turn. */
+static int changed_at(int what, int rank, int step) {
+    if (what == 0) return step - step % 2;
+    for (; step > 0; step--) if (step % RANKS == rank) return step;
+    return 0;
+}
+static void rank_fill(uint8_t bytes[3][LENGTH], int rank, int step) {
+    int what, i;
+    for (what = 0; what < 3; what++)
+        for (i = 0; i < LENGTH; i++) bytes[what][i] = (uint8_t)(changed_at(what, rank, step) * 29 + (what ? rank * 53 : 0) + what * 7 + i);
+}
+static void rank_run(void *user) {
+    rank_of_job *r = (rank_of_job *)user;
+    const int64_t shape[1] = { LENGTH }, whole[1] = { LENGTH * r->ranks }, offset[1] = { LENGTH * r->rank };
+    uint8_t bytes[3][LENGTH], want[3][LENGTH];
+    dcp_tensor list[3];
+    dcp_io io = DCP_ZERO;
+    char path[8];
+    int what;
+    rank_fill(want, r->rank, r->step);
+    memset(bytes, 0, sizeof bytes);
+    if (!r->is_load) memcpy(bytes, want, sizeof bytes);
+    for (what = 0; what < 3; what++) list[what] = dcp_array(what == 0 ? "shared" : what == 1 ? "own" : "cut", DCP_UINT8, bytes[what], 1, shape);
+    list[0].placement = DCP_PLACE_REPLICATED;
+    list[1].placement = DCP_PLACE_PRIVATE;
+    dcp_piece(&list[2], whole, offset);
+    io_make(&io, r->storage);
+    io.coordinator = r->coordinator;
+    (void)snprintf(path, sizeof path, "s%d", r->step);
+    if (r->is_load) {
+        dcp_load_desc desc = DCP_ZERO;
+        desc.path = path;
+        desc.tensors = list;
+        desc.tensor_count = 3;
+        desc.verify = DCP_VERIFY_ALL;
+        desc.io = io;
+        r->status = dcp_load(&desc, &r->err);
+        r->wrong = memcmp(bytes, want, sizeof want) != 0;
+    } else {
+        dcp_save_desc desc = DCP_ZERO;
+        desc.path = path;
+        desc.tensors = list;
+        desc.tensor_count = 3;
+        desc.layout = DCP_LAYOUT_MANIFEST;
+        desc.yaml = the_form->yaml;
+        desc.report = &r->report;
+        desc.io = io;
+        r->status = dcp_save(&desc, &r->err);
+    }
+}
+static void ranks_run(rank_of_job *jobs, dcp_storage *storage, int ranks, int step, int is_load) {
+    dcp_coordinator *coordinators[RANKS];
+    int r;
+    CHECK_OK(dcp_thread_group_open(ranks, coordinators, NULL));
+    memset(jobs, 0, RANKS * sizeof *jobs);
+    for (r = 0; r < ranks; r++) {
+        jobs[r].storage = storage;
+        jobs[r].coordinator = coordinators[r];
+        jobs[r].rank = r;
+        jobs[r].ranks = ranks;
+        jobs[r].step = step;
+        jobs[r].is_load = is_load;
+        CHECK_INT(dcpi_thread_start(&jobs[r].thread, rank_run, &jobs[r]), 0);
+    }
+    for (r = 0; r < ranks; r++) dcpi_thread_join(&jobs[r].thread);
+    for (r = 0; r < ranks; r++) dcp_coordinator_close(coordinators[r]);
+    for (r = 0; r < ranks; r++) CHECK_OK_MESSAGE(jobs[r].status, jobs[r].err.message);
+    for (r = 0; r < ranks; r++) CHECK_INT(jobs[r].wrong, 0);
+}
+TEST(ranks_keep_what_they_did_not_change) {
+    static rank_of_job jobs[RANKS];
+    int ranks, step, r, what, form_index;
+    for (form_index = 0; form_index < 2; form_index++)
+        for (ranks = 1; ranks <= RANKS; ranks++) {
+            dcp_storage *storage = in_memory();
+            the_form = &forms[form_index];
+            for (step = 0; step < SAVES; step++) {
+                int64_t kept = 0, reused = 0;
+                doing("%s: %d ranks, step %d", the_form->name, ranks, step);
+                ranks_run(jobs, storage, ranks, step, 0);
+                for (r = 0; r < ranks; r++) reused += jobs[r].report.bytes_reused;
+                for (r = 0; r < ranks && step > 0; r++)
+                    for (what = r ? 1 : 0; what < 3; what++) kept += changed_at(what, r, step) == changed_at(what, r, step - 1) ? LENGTH : 0;
+                CHECK_INT(reused, kept);
+            }
+            for (step = 0; step < SAVES; step++) ranks_run(jobs, storage, ranks, step, 1);
+            CHECK_OK(prune(storage, NULL));
+            ranks_run(jobs, storage, ranks, SAVES - 1, 1);
+            dcp_storage_close(storage);
+        }
+    the_form = &forms[0];
+    done();
+}
+#endif
+
 int main(void) {
     RUN(each_act_at_each_call_of_each_other_one);
     RUN(the_same_with_signed_yaml);
@@ -626,6 +959,12 @@ int main(void) {
 #if !DCP_NO_THREADS
     RUN(two_savers_of_the_same_next_version_at_each_two_of_their_calls);
     RUN(three_of_all_acts_in_random_turns);
+    RUN(readers_never_see_a_mixture);
+    RUN(ranks_keep_what_they_did_not_change);
 #endif
+    RUN(storage_fails_at_each_call);
+    RUN(memory_fails_at_each_request);
+    RUN(cancelled_at_each_call);
+    RUN(every_bit_and_every_length_of_every_file);
     return test_finish();
 }
