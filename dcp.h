@@ -14284,6 +14284,31 @@ static int dcpi_names_has(const dcpi_names *names, const char *name) {  /* sorte
     }
     return 0;
 }
+/* Makes the names of these files (keys) durable, with those of all directories from the place down to them,
+ * whoever made those (DESIGN 4.2): a directory's own sync says nothing of its name in the one above it. */
+static dcp_status dcpi_names_sync(const dcpi_place *place, const dcpi_names *keys, dcp_error *err) {
+    const size_t top = strlen(place->directory);
+    dcpi_names directories;
+    dcp_status status = DCP_OK;
+    size_t i;
+    memset(&directories, 0, sizeof directories);
+    for (i = 0; i < keys->count && !status; i++) {
+        char *key = dcpi_copy_text(keys->items[i], err);
+        if (!key) status = DCP_E_MEMORY;
+        while (!status && strlen(key) > top) {
+            char *slash = strrchr(key, '/');
+            *(slash ? slash : key) = '\0';
+            status = dcpi_names_add(&directories, key, err);
+        }
+        dcpi_free(key);
+    }
+    if (!status) status = dcpi_names_sort(&directories, err);
+    for (i = 0; i < directories.count && !status; i++)
+        if (i == 0 || strcmp(directories.items[i - 1], directories.items[i]) != 0)
+            status = dcpi_storage_sync_directory(place->storage, directories.items[i], err);
+    dcpi_names_free(&directories);
+    return status;
+}
 
 typedef struct dcpi_names_walk { const dcpi_place *place; dcpi_names *names; int commits_only; dcp_error *err; } dcpi_names_walk;
 static dcp_status dcpi_names_walk_one(void *user, const char *key, const dcp_object_info *info) {
@@ -16785,23 +16810,10 @@ static dcp_status dcpi_pool_write_file(dcpi_save *s, size_t index, dcp_error *er
         if (!dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err)) return status;
     }
 }
-/* The names in all directories that this rank has put files in. */
+/* The names of this rank's files. */
 static dcp_status dcpi_pool_sync(void *save, dcp_error *err) {
-    dcpi_save *s = (dcpi_save *)save;
-    dcpi_names directories;
-    dcp_status status = DCP_OK;
-    size_t i;
-    memset(&directories, 0, sizeof directories);
-    for (i = 0; i < s->published.count && !status; i++) {
-        status = dcpi_names_add(&directories, s->published.items[i], err);
-        if (!status) dcpi_key_directory(directories.items[i]);
-    }
-    if (!status) status = dcpi_names_sort(&directories, err);
-    for (i = 0; i < directories.count && !status; i++)
-        if (i == 0 || strcmp(directories.items[i - 1], directories.items[i]) != 0)
-            status = dcpi_storage_sync_directory(s->place.storage, directories.items[i], err);
-    dcpi_names_free(&directories);
-    return status;
+    const dcpi_save *s = (const dcpi_save *)save;
+    return dcpi_names_sync(&s->place, &s->published, err);
 }
 static dcp_status dcpi_pool_write(dcpi_save *s, dcp_error *err) {
     dcp_status status = DCP_OK;
@@ -20111,7 +20123,7 @@ typedef struct dcpi_sync {
     dcpi_names foreign, foreign_paths;                  /* "path\nchecksum", and paths, that other manifests beside the copy name; sorted */
     uint8_t *states;                                    /* for each of document.origins: DCPI_SYNC_ */
     int64_t *tier_bytes;
-    dcpi_names displaced, directories;
+    dcpi_names displaced, files;                        /* files: keys of those that the copy's manifest will name here */
     uint8_t *buffer; size_t capacity;
 } dcpi_sync;
 
@@ -20389,7 +20401,7 @@ static dcp_status dcpi_sync_copy_once(dcpi_sync *y, const dcp_shard_metadata *sh
         else status = dcpi_storage_commit(y->to.storage, key, to, 1, err);
     }
     if (from) dcpi_storage_close_object(y->from.storage, from);
-    if (!status) status = dcpi_names_add(&y->directories, key, err);
+    if (!status) status = dcpi_names_add(&y->files, key, err);
     dcpi_free(temporary);
     dcpi_free(key);
     dcpi_free(from_key);
@@ -20424,19 +20436,9 @@ static dcp_status dcpi_sync_copy(dcpi_sync *y, dcp_error *err) {
 }
 
 /* ---- commit ---------------------------------------------------------------------------------------------------------------------------- */
-static dcp_status dcpi_sync_directories(dcpi_sync *y, dcp_error *err) {
-    dcp_status status;
-    size_t i;
-    for (i = 0; i < y->directories.count; i++) dcpi_key_directory(y->directories.items[i]);
-    status = dcpi_names_sort(&y->directories, err);
-    for (i = 0; i < y->directories.count && !status; i++)
-        if (i == 0 || strcmp(y->directories.items[i - 1], y->directories.items[i]) != 0)
-            status = dcpi_storage_sync_directory(y->to.storage, y->directories.items[i], err);
-    return status;
-}
 static dcp_status dcpi_sync_commit(dcpi_sync *y, dcp_error *err) {
     char *key = dcpi_place_key(&y->to, y->commit_name, err);
-    dcp_status status = key ? dcpi_sync_directories(y, err) : DCP_E_MEMORY;
+    dcp_status status = key ? dcpi_names_sync(&y->to, &y->files, err) : DCP_E_MEMORY;
     dcpi_op_phase(&y->op, DCP_PHASE_COMMIT, 0);
     if (!status && (!y->own.metadata || memcmp(y->own.digest, y->document.digest, 32) != 0))
         status = dcpi_object_publish(&y->op, y->to.storage, key, y->document.text, y->document.size, err);
@@ -20461,7 +20463,7 @@ static void dcpi_sync_free(dcpi_sync *y) {
     dcpi_names_free(&y->foreign);
     dcpi_names_free(&y->foreign_paths);
     dcpi_names_free(&y->displaced);
-    dcpi_names_free(&y->directories);
+    dcpi_names_free(&y->files);
     dcpi_document_free(&y->document);
     dcpi_document_free(&y->own);
     dcpi_place_close(&y->from);
