@@ -14284,6 +14284,11 @@ static int dcpi_names_has(const dcpi_names *names, const char *name) {  /* sorte
     }
     return 0;
 }
+static int dcpi_is_beside(const char *a, const char *b) {               /* in the same directory */
+    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
+    if (!x || !y) return !x && !y;
+    return x - a == y - b && strncmp(a, b, (size_t)(x - a)) == 0;
+}
 /* Makes the names of these files (keys) durable, with those of all directories from the place down to them,
  * whoever made those (DESIGN 4.2): a directory's own sync says nothing of its name in the one above it. */
 static dcp_status dcpi_names_sync(const dcpi_place *place, const dcpi_names *keys, dcp_error *err) {
@@ -14293,7 +14298,9 @@ static dcp_status dcpi_names_sync(const dcpi_place *place, const dcpi_names *key
     size_t i;
     memset(&directories, 0, sizeof directories);
     for (i = 0; i < keys->count && !status; i++) {
-        char *key = dcpi_copy_text(keys->items[i], err);
+        char *key;
+        if (i > 0 && dcpi_is_beside(keys->items[i - 1], keys->items[i])) continue;
+        key = dcpi_copy_text(keys->items[i], err);
         if (!key) status = DCP_E_MEMORY;
         while (!status && strlen(key) > top) {
             char *slash = strrchr(key, '/');
@@ -19699,6 +19706,8 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
             status = dcpi_succeed(err);
         }
     }
+    /* what stays must be durable before what goes does: who saved it may have died between its rename and its sync (G1) */
+    if (!status && !dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
     for (i = 0; i < commits->count && !status; i++) {
         status = dcpi_removal_take(removal, place, commits->items[i], dry_run, err);
         if (!status) removal->checkpoints++;
@@ -20329,6 +20338,7 @@ static dcp_status dcpi_sync_look(dcpi_sync *y, size_t index, uint8_t *state, dcp
         status = dcpi_sync_hash(y, shard, key, &same, err);
         if (!same) *state = stale ? DCPI_SYNC_STALE : DCPI_SYNC_CORRUPT;
     }
+    if (!status) status = dcpi_names_add(&y->files, key, err);
     dcpi_free(key);
     return status;
 }
@@ -20401,7 +20411,6 @@ static dcp_status dcpi_sync_copy_once(dcpi_sync *y, const dcp_shard_metadata *sh
         else status = dcpi_storage_commit(y->to.storage, key, to, 1, err);
     }
     if (from) dcpi_storage_close_object(y->from.storage, from);
-    if (!status) status = dcpi_names_add(&y->files, key, err);
     dcpi_free(temporary);
     dcpi_free(key);
     dcpi_free(from_key);
@@ -20436,9 +20445,11 @@ static dcp_status dcpi_sync_copy(dcpi_sync *y, dcp_error *err) {
 }
 
 /* ---- commit ---------------------------------------------------------------------------------------------------------------------------- */
+/* All names that the document relies on, and its own, whoever put them there: a sync before this one may have died before it synced them. */
 static dcp_status dcpi_sync_commit(dcpi_sync *y, dcp_error *err) {
     char *key = dcpi_place_key(&y->to, y->commit_name, err);
-    dcp_status status = key ? dcpi_names_sync(&y->to, &y->files, err) : DCP_E_MEMORY;
+    dcp_status status = key ? dcpi_names_add(&y->files, key, err) : DCP_E_MEMORY;
+    if (!status) status = dcpi_names_sync(&y->to, &y->files, err);
     dcpi_op_phase(&y->op, DCP_PHASE_COMMIT, 0);
     if (!status && (!y->own.metadata || memcmp(y->own.digest, y->document.digest, 32) != 0))
         status = dcpi_object_publish(&y->op, y->to.storage, key, y->document.text, y->document.size, err);

@@ -46,6 +46,7 @@ static void values_make(values *v, dcp_layout layout, int ranks, int rank, int g
 }
 
 /* ---- a scene: a disk, what is done to it, and what must load meanwhile --------------------------------------------------------------------- */
+enum { SOME = -1 };                                     /* a claim of no path: something must load */
 typedef struct claim { int from, path; unsigned may; } claim;           /* from that operation on */
 typedef struct scene {
     const char *name;
@@ -70,7 +71,7 @@ static void claims(scene *s, int path, unsigned may, int from) {
 /* From now on. */
 static void expect(scene *s, int path, unsigned may) { claims(s, path, may, s->disk.op_count); }
 static unsigned allowed(const scene *s, int path, int index) {
-    unsigned may = ABSENT;
+    unsigned may = path == SOME ? 0 : ABSENT;
     int i;
     for (i = 0; i < s->claim_count; i++) if (s->claims[i].path == path && s->claims[i].from <= index) may = s->claims[i].may;
     return may;
@@ -79,7 +80,7 @@ static uint64_t expectation(void *user, int index) {
     const scene *s = (const scene *)user;
     uint64_t all = 0;
     int p;
-    for (p = 0; p < s->path_count; p++) all = 31 * all + allowed(s, p, index);
+    for (p = SOME; p < s->path_count; p++) all = 31 * all + allowed(s, p, index);
     return all;
 }
 /* Everything so far is durable. */
@@ -129,6 +130,7 @@ static void save_rank(void *argument) {
     desc.io.storage = &s->disk.storage;
     desc.io.coordinator = s->ranks > 1 ? v->ranks[t->rank] : NULL;
     desc.io.threads = 1;
+    desc.io.memory_budget = (size_t)1 << 20;
     status = s->is_async ? save_in_background(&desc, &err) : dcp_save(&desc, &err);
     dcpi_mutex_lock(&s->disk.lock);
     if (status == DCP_OK && s->disk.op_count < s->first_ok) s->first_ok = s->disk.op_count;
@@ -187,6 +189,7 @@ static int look(scene *s, crash_disk *d, const char *path) {
     open.verifier = s->is_signed ? &verifier : NULL;
     open.io.storage = &d->storage;
     open.io.threads = 1;
+    open.io.memory_budget = (size_t)1 << 20;            /* no huge pages: to zero them would take longer than all the rest */
     status = dcp_open(&open, &c, &err);
     if (status == DCP_E_NOT_FOUND) return 0;
     values_make(&got, s->layout, s->ranks, -1, 0);
@@ -269,6 +272,8 @@ static dcp_status judge(scene *s, crash_disk *d, int index, int generations[PATH
         (void)snprintf(text, sizeof text, "generation %d loads; allowed are the bits of %#x", generations[p], allowed(s, p, index));
         if (!(allowed(s, p, index) >> generations[p] & 1)) return wrong(s, "old and new", s->paths[p], text);
     }
+    for (p = 0; p < s->path_count && allowed(s, SOME, index) && generations[p] == 0; p++) continue;
+    if (p == s->path_count) return wrong(s, "nothing is left to load", s->directory, "");
     status = latest_agrees(s, d, generations);
     if (status) return status;
     if (sweep(s, d, &err)) return wrong(s, "sweep", s->directory, err.message);
@@ -282,8 +287,9 @@ static dcp_status judge(scene *s, crash_disk *d, int index, int generations[PATH
 
 /* ---- the search ---------------------------------------------------------------------------------------------------------------------------------- */
 static struct { int64_t states[CRASH_MODELS], enumerated, checked, recovered, operations; int scenes; } total;
-static int64_t recoveries = 10;                         /* about so many of a scene, from states all over it, with a log of their own */
+static int64_t recoveries = 1;                          /* about so many of a scene, from states all over it, with a log of their own */
 static uint64_t seed_of_all;
+static int64_t wanted_states = 20000;
 
 static dcp_status search(scene *s, int64_t *found);
 /* From this disk on: a sweep, then the next save, both cut everywhere. */
@@ -537,44 +543,86 @@ TEST(removed_and_saved_again) {
 }
 
 /* ---- a process that dies, and a cut later: what it left is not durable yet ---------------------------------------------------------------------- */
-static void dies(const char *name, dcp_layout layout, int ranks, int is_overwrite) {
-    int at, most = 1000;
-    for (at = 1; at < most; at += 1 + (int)test_random_below(4)) {
+/* dies: what the first process does, until it dies after some operation; then: what the next one does */
+typedef dcp_status (*doing)(scene *s, dcp_error *err);
+static dcp_status first_to_last(scene *s, doing one, doing two, int at) {
+    dcp_error err;
+    dcp_status status;
+    s->disk.dies_at = at;
+    status = one(s, &err);
+    s->disk.dies_at = 0;
+    if (!status) return DCP_E_EXISTS;                   /* it lived: all points have been tried */
+    status = two(s, &err);
+    CHECK_OK_MESSAGE(status, err.message);
+    return DCP_OK;
+}
+static void dies(const char *name, dcp_layout layout, int ranks, doing one, doing two) {
+    dcp_status status = DCP_OK;
+    int at;
+    for (at = 1; !status; at += 1 + (int)test_random_below(layout == MANIFEST ? 9 : 4)) {
         scene s;
-        dcp_error err;
-        dcp_status status;
         scene_with_one(&s, name, layout, ranks);
-        s.disk.dies_at = at;
-        expect(&s, is_overwrite ? 0 : 1, (is_overwrite ? ONE : ABSENT) | TWO);
-        status = save(&s, is_overwrite ? 0 : 1, 2, is_overwrite, &err);
-        s.disk.dies_at = 0;
-        most = status ? 1000 : 0;
-        if (!status) { crash_close(&s.disk); break; }
-        expect(&s, 2, ABSENT | 1u << 4);
-        status = save(&s, 2, 4, 0, &err);
-        CHECK_OK_MESSAGE(status, err.message);
-        claims(&s, 2, 1u << 4, s.first_ok);
-        scene_run(&s);
+        expect(&s, SOME, 1);
+        status = first_to_last(&s, one, two, at);
+        if (status) crash_close(&s.disk);
+        else scene_run(&s);
     }
 }
+static dcp_status new_y(scene *s, dcp_error *err) {
+    expect(s, 1, ABSENT | TWO);
+    return save(s, 1, 2, 0, err);
+}
+static dcp_status new_x(scene *s, dcp_error *err) {
+    expect(s, 0, ONE | TWO);
+    return save(s, 0, 2, 1, err);
+}
+static dcp_status then_z(scene *s, dcp_error *err) {
+    dcp_status status;
+    expect(s, 2, ABSENT | 1u << 4);
+    status = save(s, 2, 4, 0, err);
+    claims(s, 2, 1u << 4, s->first_ok);
+    return status;
+}
+static dcp_status then_x(scene *s, dcp_error *err) {
+    dcp_status status;
+    expect(s, 0, ONE | TWO | 1u << 4);
+    status = save(s, 0, 4, 1, err);
+    claims(s, 0, 1u << 4, s->first_ok);
+    return status;
+}
+static dcp_status then_prune(scene *s, dcp_error *err) {
+    (void)dcpi_succeed(err);
+    expect(s, 0, ONE | ABSENT);
+    prunes(s, 1);
+    return DCP_OK;
+}
 TEST(processes_that_die) {
-    dies("a save that dies", SHARDED, 1, 0);
-    dies("an overwrite that dies", SHARDED, 1, 1);
-    dies("an overwrite that dies, manifest", MANIFEST, 1, 1);
-    dies("an overwrite that dies, single", SINGLE, 1, 1);
+    dies("a save dies, the next", SHARDED, 1, new_y, then_z);
+    dies("a save dies, the next", SHARDED, 2, new_y, then_z);
+    dies("a save dies, an overwrite", SHARDED, 1, new_y, then_x);
+    dies("an overwrite dies, another", SHARDED, 1, new_x, then_x);
+    dies("an overwrite dies, another", SINGLE, 1, new_x, then_x);
+    dies("an overwrite dies, another", MANIFEST, 1, new_x, then_x);
+    dies("a save dies, the next", MANIFEST, 1, new_y, then_z);
+    dies("a save dies, a prune", SHARDED, 1, new_y, then_prune);
+    dies("a save dies, a prune", SINGLE, 1, new_y, then_prune);
+    dies("a save dies, a prune", MANIFEST, 1, new_y, then_prune);
 }
 
 /* ---- sync: the copy of a manifest -------------------------------------------------------------------------------------------------------------------------- */
-static void syncs(scene *s, crash_disk *source, unsigned before, int generation) {
+static dcp_status sync_from(scene *s, crash_disk *source, dcp_error *err) {
     dcp_sync_desc desc = DCP_ZERO;
-    dcp_error err;
     desc.source = &source->storage;
     desc.path = s->paths[0];
     desc.target = &s->disk.storage;
     desc.directory = s->directory;
-    desc.io.threads = 1;
+    desc.io.memory_budget = (size_t)1 << 20;
+    return dcp_sync(&desc, err);
+}
+static void syncs(scene *s, crash_disk *source, unsigned before, int generation) {
+    dcp_error err;
     expect(s, 0, before | 1u << generation);
-    CHECK_OK_MESSAGE(dcp_sync(&desc, &err), err.message);
+    CHECK_OK_MESSAGE(sync_from(s, source, &err), err.message);
     expect(s, 0, 1u << generation);
 }
 TEST(syncs_of_a_copy) {
@@ -588,6 +636,41 @@ TEST(syncs_of_a_copy) {
     crash_close(&source.disk);
     scene_run(&s);
 }
+TEST(syncs_that_die) {
+    scene source;
+    dcp_error err;
+    int at, lived = 0;
+    scene_open(&source, "source", MANIFEST, 1);
+    saves(&source, 0, 1, ABSENT);
+    for (at = 1; !lived; at += 1 + (int)test_random_below(5)) {
+        scene s;
+        scene_open(&s, "a sync dies, another", MANIFEST, 1);
+        expect(&s, 0, ABSENT | ONE);
+        s.disk.dies_at = at;
+        lived = sync_from(&s, &source.disk, &err) == DCP_OK;
+        s.disk.dies_at = 0;
+        if (!lived) syncs(&s, &source.disk, ABSENT, 1);
+        if (!lived) scene_run(&s);
+        else crash_close(&s.disk);
+    }
+    crash_close(&source.disk);
+}
+
+/* ---- documents that are written again ---------------------------------------------------------------------------------------------------------------------- */
+TEST(a_document_rewritten) {
+    scene s;
+    dcp_metadata *metadata;
+    dcp_error err;
+    scene_with_one(&s, "document written again", SHARDED, 1);
+    CHECK_OK_MESSAGE(dcp_metadata_read_file(&s.disk.storage, "runs/a/x.metadata.json", NULL, &metadata, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(&s.disk.storage, "runs/a/x.metadata.json", metadata, NULL, &err), err.message);
+    dcp_metadata_free(metadata);
+    scene_run(&s);
+}
+TEST(enough_different_disks) {
+    if (getenv("DCP_TEST_FILTER")) SKIP("only part of the tests ran");
+    CHECK(total.checked >= wanted_states);
+}
 
 static void report(double seconds) {
     printf("%ld different disks after power cuts in %d workloads: %ld from the workloads and %ld recoveries; in order %ld, as ext4 %ld; %ld subsets; %.1f s\n",
@@ -596,6 +679,8 @@ static void report(double seconds) {
 }
 int main(void) {
     const clock_t start = clock();
+    if (getenv("DCP_TEST_CRASH_STATES")) wanted_states = strtol(getenv("DCP_TEST_CRASH_STATES"), NULL, 10);
+    recoveries = 1 + wanted_states / 20000;
     RUN(first_saves);
     RUN(next_saves);
     RUN(overwrites);
@@ -606,6 +691,9 @@ int main(void) {
     RUN(removed_and_saved_again);
     RUN(processes_that_die);
     RUN(syncs_of_a_copy);
+    RUN(syncs_that_die);
+    RUN(a_document_rewritten);
+    RUN(enough_different_disks);
     report((double)(clock() - start) / CLOCKS_PER_SEC);
     return test_finish();
 }
