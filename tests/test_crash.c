@@ -556,13 +556,14 @@ static dcp_status first_to_last(scene *s, doing one, doing two, int at) {
     CHECK_OK_MESSAGE(status, err.message);
     return DCP_OK;
 }
-static void dies(const char *name, dcp_layout layout, int ranks, doing one, doing two) {
+static void dies(const char *name, dcp_layout layout, int ranks, int is_empty, doing one, doing two) {
     dcp_status status = DCP_OK;
     int at;
     for (at = 1; !status; at += 1 + (int)test_random_below(layout == MANIFEST ? 9 : 4)) {
         scene s;
-        scene_with_one(&s, name, layout, ranks);
-        expect(&s, SOME, 1);
+        if (is_empty) scene_open(&s, name, layout, ranks);
+        else scene_with_one(&s, name, layout, ranks);
+        if (!is_empty) expect(&s, SOME, 1);
         status = first_to_last(&s, one, two, at);
         if (status) crash_close(&s.disk);
         else scene_run(&s);
@@ -597,16 +598,18 @@ static dcp_status then_prune(scene *s, dcp_error *err) {
     return DCP_OK;
 }
 TEST(processes_that_die) {
-    dies("a save dies, the next", SHARDED, 1, new_y, then_z);
-    dies("a save dies, the next", SHARDED, 2, new_y, then_z);
-    dies("a save dies, an overwrite", SHARDED, 1, new_y, then_x);
-    dies("an overwrite dies, another", SHARDED, 1, new_x, then_x);
-    dies("an overwrite dies, another", SINGLE, 1, new_x, then_x);
-    dies("an overwrite dies, another", MANIFEST, 1, new_x, then_x);
-    dies("a save dies, the next", MANIFEST, 1, new_y, then_z);
-    dies("a save dies, a prune", SHARDED, 1, new_y, then_prune);
-    dies("a save dies, a prune", SINGLE, 1, new_y, then_prune);
-    dies("a save dies, a prune", MANIFEST, 1, new_y, then_prune);
+    dies("a first save dies, another", SHARDED, 1, 1, new_y, then_z);
+    dies("a first save dies, another", MANIFEST, 1, 1, new_y, then_z);
+    dies("a save dies, the next", SHARDED, 1, 0, new_y, then_z);
+    dies("a save dies, the next", SHARDED, 2, 0, new_y, then_z);
+    dies("a save dies, an overwrite", SHARDED, 1, 0, new_y, then_x);
+    dies("an overwrite dies, another", SHARDED, 1, 0, new_x, then_x);
+    dies("an overwrite dies, another", SINGLE, 1, 0, new_x, then_x);
+    dies("an overwrite dies, another", MANIFEST, 1, 0, new_x, then_x);
+    dies("a save dies, the next", MANIFEST, 1, 0, new_y, then_z);
+    dies("a save dies, a prune", SHARDED, 1, 0, new_y, then_prune);
+    dies("a save dies, a prune", SINGLE, 1, 0, new_y, then_prune);
+    dies("a save dies, a prune", MANIFEST, 1, 0, new_y, then_prune);
 }
 
 /* ---- sync: the copy of a manifest -------------------------------------------------------------------------------------------------------------------------- */
@@ -656,6 +659,159 @@ TEST(syncs_that_die) {
     crash_close(&source.disk);
 }
 
+/* ---- what others do meanwhile: at one moment of an operation, another process does something -------------------------------------------------- */
+typedef struct moment { scene *s; const char *call, *words; int is_over; void (*act)(struct moment *m); dcp_status status; dcpi_thread thread; } moment;
+static void at_moment(void *user, const char *call, const char *words) {
+    moment *m = (moment *)user;
+    if (m->is_over || strcmp(call, m->call) != 0 || !strstr(words, m->words)) return;
+    m->is_over = 1;
+    m->act(m);
+}
+static void meanwhile(scene *s, moment *m, const char *call, const char *words, void (*act)(moment *m)) {
+    memset(m, 0, sizeof *m);
+    m->s = s;
+    m->call = call;
+    m->words = words;
+    m->act = act;
+    s->disk.hook = at_moment;
+    s->disk.hook_user = m;
+}
+static void act_unlink(moment *m) { CHECK_OK(dcp_storage_delete(&m->s->disk.storage, "runs/a/x.metadata.json", NULL)); }
+static void act_delete_kept(moment *m) { CHECK_OK(dcp_storage_delete(&m->s->disk.storage, "runs/a/dense/constant_0_of_1.bin", NULL)); }
+static void act_remove_x(moment *m) {
+    dcp_remove_desc desc = DCP_ZERO;
+    desc.path = m->s->paths[0];
+    desc.io.storage = &m->s->disk.storage;
+    m->status = dcp_remove(&desc, NULL, NULL);
+}
+static void act_save_x(moment *m) {
+    dcp_error err;
+    const int overwrites = crash_find(&m->s->disk, "runs/a/x.metadata.json") >= 0;
+    m->status = save(m->s, 0, 3, overwrites, &err);
+}
+/* A remove has unlinked the commit file, and did not sync the directory yet: its data must not go before it. */
+TEST(a_sweep_beside_a_removal) {
+    scene s;
+    moment m;
+    dcp_error err;
+    scene_with_one(&s, "sweep beside a removal", SHARDED, 1);
+    expect(&s, 0, ONE | ABSENT);
+    meanwhile(&s, &m, "list", "runs/a", act_unlink);    /* the sweep looks for candidates */
+    CHECK_OK_MESSAGE(sweep(&s, &s.disk, &err), err.message);
+    s.disk.hook = NULL;
+    CHECK(m.is_over);
+    scene_run(&s);
+}
+/* A removal beside a manifest save that keeps files: what is kept stays, whenever the other one looks. */
+TEST(a_removal_beside_a_save_that_keeps_files) {
+    static const char *const moments[][2] = { { "begin", "runs/a/x.manifest" }, { "begin", "intent" }, { "begin", "dense/sharded" }, { "sync_directory", "dense" },
+                                              { "begin", "runs/a/y.manifest.json" } };
+    size_t i;
+    for (i = 0; i < sizeof moments / sizeof moments[0]; i++) {
+        scene s;
+        moment m;
+        dcp_error err;
+        dcp_status status;
+        scene_with_one(&s, "removal beside a save, manifest", MANIFEST, 1);
+        expect(&s, 0, ONE | ABSENT);
+        expect(&s, 1, ABSENT | TWO);
+        meanwhile(&s, &m, moments[i][0], moments[i][1], act_remove_x);
+        status = save(&s, 1, 2, 0, &err);
+        s.disk.hook = NULL;
+        CHECK(m.is_over == (i > 0));
+        CHECK_OK(m.status);
+        CHECK_OK_MESSAGE(status, err.message);
+        claims(&s, 1, TWO, s.first_ok);
+        scene_run(&s);
+    }
+}
+/* The same, and the removal, which has looked for intents before there was one, takes the data only after the save has ended. */
+typedef struct slow_removal { moment m; dcp_storage storage; dcpi_mutex lock; dcpi_cond changed; int is_waiting, may_go; dcpi_thread thread; } slow_removal;
+static slow_removal slow;
+static dcp_status slow_remove(void *context, const char *path, dcp_error *err) {
+    if (strstr(path, "dense/") || strstr(path, "experts/")) {
+        dcpi_mutex_lock(&slow.lock);
+        slow.is_waiting = 1;
+        dcpi_cond_wake_all(&slow.changed);
+        while (!slow.may_go) dcpi_cond_wait_ms(&slow.changed, &slow.lock, 1000);
+        dcpi_mutex_unlock(&slow.lock);
+    }
+    return crash_remove(context, path, err);
+}
+static void slow_main(void *argument) {
+    dcp_remove_desc desc = DCP_ZERO;
+    (void)argument;
+    desc.path = "runs/a/x";
+    desc.io.storage = &slow.storage;
+    slow.m.status = dcp_remove(&desc, NULL, NULL);
+}
+static void act_begin_removal(moment *m) {
+    slow.storage = m->s->disk.storage;
+    slow.storage.remove = slow_remove;
+    CHECK_INT(dcpi_thread_start(&slow.thread, slow_main, NULL), 0);
+    dcpi_mutex_lock(&slow.lock);
+    while (!slow.is_waiting) dcpi_cond_wait_ms(&slow.changed, &slow.lock, 1000);
+    dcpi_mutex_unlock(&slow.lock);
+}
+static void removal_goes_on(void) {
+    dcpi_mutex_lock(&slow.lock);
+    slow.may_go = 1;
+    dcpi_cond_wake_all(&slow.changed);
+    dcpi_mutex_unlock(&slow.lock);
+    dcpi_thread_join(&slow.thread);
+}
+TEST(a_removal_that_takes_its_time) {
+    scene s;
+    dcp_error err;
+    dcp_status status;
+    memset(&slow, 0, sizeof slow);
+    CHECK_INT(dcpi_mutex_init(&slow.lock), 0);
+    CHECK_INT(dcpi_cond_init(&slow.changed), 0);
+    scene_with_one(&s, "slow removal beside a save", MANIFEST, 1);
+    expect(&s, 0, ONE | ABSENT);
+    expect(&s, 1, ABSENT | TWO);
+    meanwhile(&s, &slow.m, "begin", "intent", act_begin_removal);
+    status = save(&s, 1, 2, 0, &err);
+    s.disk.hook = NULL;
+    removal_goes_on();
+    CHECK_OK_MESSAGE(status, err.message);
+    claims(&s, 1, TWO, s.first_ok);
+    scene_run(&s);
+}
+/* Somebody deletes a kept file by hand. */
+TEST(a_kept_file_that_goes_ends_the_save) {
+    scene s;
+    moment m;
+    dcp_error err;
+    scene_with_one(&s, "a kept file goes", MANIFEST, 1);
+    meanwhile(&s, &m, "sync_directory", "dense", act_delete_kept);
+    CHECK_INT(save(&s, 1, 2, 0, &err), DCP_E_INCOMPLETE);
+    CHECK(m.is_over);
+    crash_close(&s.disk);
+}
+/* Another save of the same path: the one that commits second finds it out, and changes nothing. */
+static void beside(const char *name, int is_overwrite, const char *call, const char *words) {
+    scene s;
+    moment m;
+    dcp_error err;
+    scene_open(&s, name, SHARDED, 1);
+    if (is_overwrite) saves(&s, 0, 1, ABSENT);
+    settle(&s, is_overwrite ? ONE : ABSENT, ABSENT, ABSENT);
+    meanwhile(&s, &m, call, words, act_save_x);
+    expect(&s, 0, (is_overwrite ? ONE : ABSENT) | THREE);
+    CHECK_INT(save(&s, 0, 2, is_overwrite, &err), DCP_E_EXISTS);
+    CHECK(m.is_over);
+    CHECK_OK(m.status);
+    s.disk.hook = NULL;
+    claims(&s, 0, THREE, s.disk.op_count);
+    scene_run(&s);
+}
+TEST(saves_of_one_path_beside_each_other) {
+    beside("two first saves", 0, "begin", "x_shard_0");
+    beside("two first saves", 0, "begin", "x.metadata.json");
+    beside("two overwrites", 1, "begin", "x_shard_0");
+}
+
 /* ---- documents that are written again ---------------------------------------------------------------------------------------------------------------------- */
 TEST(a_document_rewritten) {
     scene s;
@@ -692,6 +848,11 @@ int main(void) {
     RUN(processes_that_die);
     RUN(syncs_of_a_copy);
     RUN(syncs_that_die);
+    RUN(a_sweep_beside_a_removal);
+    RUN(a_removal_beside_a_save_that_keeps_files);
+    RUN(a_removal_that_takes_its_time);
+    RUN(a_kept_file_that_goes_ends_the_save);
+    RUN(saves_of_one_path_beside_each_other);
     RUN(a_document_rewritten);
     RUN(enough_different_disks);
     report((double)(clock() - start) / CLOCKS_PER_SEC);
