@@ -71,8 +71,9 @@ typedef struct crash_disk {
     crash_op *ops; int op_count;
     int64_t clock;
     int is_recording, dies_at;                          /* dies_at 0: never */
-    /* what others do meanwhile: called before begin (key: the temporary one), remove, list, sync_directory; NULL: none. It may use the disk */
-    void (*hook)(void *user, const char *call, const char *key); void *hook_user;
+    /* what others do meanwhile: called before begin (key: the temporary one), remove, list, sync_directory; NULL: none. It may
+     * use the disk; a sync_directory, if it says so, fails */
+    int (*hook)(void *user, const char *call, const char *key); void *hook_user;
 } crash_disk;
 typedef struct crash_object { int file; char *path, *temporary; } crash_object;
 
@@ -109,7 +110,7 @@ static inline int crash_has_directory(const crash_disk *d, const char *key) {
 static inline int crash_is_dead(const crash_disk *d) { return d->dies_at > 0 && d->op_count >= d->dies_at; }
 static inline dcp_status crash_dead(dcp_error *err) { return dcpi_fail_sys(err, DCP_E_IO, EROFS, "the process is dead"); }
 
-static inline void crash_tell(crash_disk *d, const char *call, const char *key) { if (d->hook) d->hook(d->hook_user, call, key); }
+static inline int crash_tell(crash_disk *d, const char *call, const char *key) { return d->hook ? d->hook(d->hook_user, call, key) : 0; }
 static inline crash_op *crash_note(crash_disk *d, crash_kind kind, const char *key, int file) {
     crash_op *op;
     d->clock++;
@@ -203,7 +204,7 @@ static inline dcp_status crash_begin(void *context, const char *path, const char
     int file = -1;
     dcp_status status;
     (void)size_hint;
-    crash_tell(d, "begin", temporary);
+    (void)crash_tell(d, "begin", temporary);
     dcpi_mutex_lock(&d->lock);
     status = crash_begin_locked(d, temporary, &file, err);
     dcpi_mutex_unlock(&d->lock);
@@ -357,7 +358,7 @@ static inline dcp_status crash_walk(crash_disk *d, const char *directory, int wh
     return status;
 }
 static inline dcp_status crash_list(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
-    crash_tell((crash_disk *)context, "list", directory);
+    (void)crash_tell((crash_disk *)context, "list", directory);
     return crash_walk((crash_disk *)context, directory, 0, each, user, err);
 }
 static inline dcp_status crash_list_directories(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
@@ -366,7 +367,7 @@ static inline dcp_status crash_list_directories(void *context, const char *direc
 static inline dcp_status crash_remove(void *context, const char *path, dcp_error *err) {
     crash_disk *d = (crash_disk *)context;
     int dead;
-    crash_tell(d, "remove", path);
+    (void)crash_tell(d, "remove", path);
     dcpi_mutex_lock(&d->lock);
     dead = crash_is_dead(d);
     crash_unlink(d, path);
@@ -376,7 +377,7 @@ static inline dcp_status crash_remove(void *context, const char *path, dcp_error
 static inline dcp_status crash_sync_directory(void *context, const char *directory, dcp_error *err) {
     crash_disk *d = (crash_disk *)context;
     dcp_status status = DCP_OK;
-    crash_tell(d, "sync_directory", directory);
+    if (crash_tell(d, "sync_directory", directory)) return dcpi_fail_sys(err, DCP_E_IO, EIO, "the directory could not be synced");
     dcpi_mutex_lock(&d->lock);
     if (!crash_is_dead(d)) crash_make_directory(d, directory);
     if (crash_is_dead(d)) status = crash_dead(err);

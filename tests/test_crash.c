@@ -3,6 +3,9 @@
  * it the old or the new. What recovers from a cut (the sweep, the next save) is cut as well.
  *
  * DCP_TEST_CRASH_STATES: how many different states at least (default 20,000); `make soak` takes 250,000. */
+#ifdef __linux__
+#define fdatasync crash_fdatasync       /* see local_syncs */
+#endif
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
@@ -56,6 +59,7 @@ typedef struct scene {
     const char *paths[PATHS]; int path_count;
     crash_disk disk;
     claim claims[CLAIMS]; int claim_count;
+    int64_t last_deadline_ms;                           /* of the last rank; 0: none */
     int first_ok;                                       /* operations when the first rank was told DCP_OK */
     int depth;                                          /* 1: the scene is a recovery */
     int64_t judged;                                     /* states so far */
@@ -130,6 +134,7 @@ static void save_rank(void *argument) {
     desc.io.storage = &s->disk.storage;
     desc.io.coordinator = s->ranks > 1 ? v->ranks[t->rank] : NULL;
     desc.io.threads = 1;
+    desc.io.deadline_ms = t->rank == s->ranks - 1 ? s->last_deadline_ms : 0;
     desc.io.memory_budget = (size_t)1 << 20;
     status = s->is_async ? save_in_background(&desc, &err) : dcp_save(&desc, &err);
     dcpi_mutex_lock(&s->disk.lock);
@@ -303,6 +308,7 @@ static dcp_status recover(scene *s, const crash_state *state, const int generati
     r.depth = 1;
     r.claim_count = 0;
     r.is_async = 0;
+    r.last_deadline_ms = 0;
     crash_materialise(state, &r.disk);
     r.disk.storage.context = &r.disk;
     crash_settle(&r.disk);
@@ -322,7 +328,7 @@ static dcp_status recover(scene *s, const crash_state *state, const int generati
 }
 /* About `recoveries` and, of the states behind so many, ever fewer. */
 static int chooses(scene *s, const crash_state *state) {
-    const uint64_t seen = (uint64_t)s->judged++;
+    const uint64_t seen = 3 * (uint64_t)++s->judged;
     return crash_mix(state->hash ^ seed_of_all) % ((uint64_t)recoveries + seen) < (uint64_t)recoveries;
 }
 static dcp_status check_state(void *user, const crash_state *state) {
@@ -559,7 +565,7 @@ static dcp_status first_to_last(scene *s, doing one, doing two, int at) {
 static void dies(const char *name, dcp_layout layout, int ranks, int is_empty, doing one, doing two) {
     dcp_status status = DCP_OK;
     int at;
-    for (at = 1; !status; at += 1 + (int)test_random_below(layout == MANIFEST ? 9 : 4)) {
+    for (at = 1; !status; at += 1 + (int)test_random_below(layout == MANIFEST ? 14 : 5)) {
         scene s;
         if (is_empty) scene_open(&s, name, layout, ranks);
         else scene_with_one(&s, name, layout, ranks);
@@ -660,14 +666,14 @@ TEST(syncs_that_die) {
 }
 
 /* ---- what others do meanwhile: at one moment of an operation, another process does something -------------------------------------------------- */
-typedef struct moment { scene *s; const char *call, *words; int is_over; void (*act)(struct moment *m); dcp_status status; dcpi_thread thread; } moment;
-static void at_moment(void *user, const char *call, const char *words) {
+typedef struct moment { scene *s; const char *call, *words; int is_over; int (*act)(struct moment *m); dcp_status status; } moment;
+static int at_moment(void *user, const char *call, const char *words) {
     moment *m = (moment *)user;
-    if (m->is_over || strcmp(call, m->call) != 0 || !strstr(words, m->words)) return;
+    if (m->is_over || strcmp(call, m->call) != 0 || !strstr(words, m->words)) return 0;
     m->is_over = 1;
-    m->act(m);
+    return m->act(m);
 }
-static void meanwhile(scene *s, moment *m, const char *call, const char *words, void (*act)(moment *m)) {
+static void meanwhile(scene *s, moment *m, const char *call, const char *words, int (*act)(moment *m)) {
     memset(m, 0, sizeof *m);
     m->s = s;
     m->call = call;
@@ -676,18 +682,20 @@ static void meanwhile(scene *s, moment *m, const char *call, const char *words, 
     s->disk.hook = at_moment;
     s->disk.hook_user = m;
 }
-static void act_unlink(moment *m) { CHECK_OK(dcp_storage_delete(&m->s->disk.storage, "runs/a/x.metadata.json", NULL)); }
-static void act_delete_kept(moment *m) { CHECK_OK(dcp_storage_delete(&m->s->disk.storage, "runs/a/dense/constant_0_of_1.bin", NULL)); }
-static void act_remove_x(moment *m) {
+static int act_unlink(moment *m) { CHECK_OK(dcp_storage_delete(&m->s->disk.storage, "runs/a/x.metadata.json", NULL)); return 0; }
+static int act_delete_kept(moment *m) { CHECK_OK(dcp_storage_delete(&m->s->disk.storage, "runs/a/dense/constant_0_of_1.bin", NULL)); return 0; }
+static int act_remove_x(moment *m) {
     dcp_remove_desc desc = DCP_ZERO;
     desc.path = m->s->paths[0];
     desc.io.storage = &m->s->disk.storage;
     m->status = dcp_remove(&desc, NULL, NULL);
+    return 0;
 }
-static void act_save_x(moment *m) {
+static int act_save_x(moment *m) {
     dcp_error err;
     const int overwrites = crash_find(&m->s->disk, "runs/a/x.metadata.json") >= 0;
     m->status = save(m->s, 0, 3, overwrites, &err);
+    return 0;
 }
 /* A remove has unlinked the commit file, and did not sync the directory yet: its data must not go before it. */
 TEST(a_sweep_beside_a_removal) {
@@ -726,10 +734,10 @@ TEST(a_removal_beside_a_save_that_keeps_files) {
     }
 }
 /* The same, and the removal, which has looked for intents before there was one, takes the data only after the save has ended. */
-typedef struct slow_removal { moment m; dcp_storage storage; dcpi_mutex lock; dcpi_cond changed; int is_waiting, may_go; dcpi_thread thread; } slow_removal;
+typedef struct slow_removal { moment m; dcp_storage storage; dcpi_mutex lock; dcpi_cond changed; const char *words; int is_waiting, may_go; dcpi_thread thread; } slow_removal;
 static slow_removal slow;
 static dcp_status slow_remove(void *context, const char *path, dcp_error *err) {
-    if (strstr(path, "dense/") || strstr(path, "experts/")) {
+    if (strstr(path, slow.words)) {
         dcpi_mutex_lock(&slow.lock);
         slow.is_waiting = 1;
         dcpi_cond_wake_all(&slow.changed);
@@ -745,13 +753,14 @@ static void slow_main(void *argument) {
     desc.io.storage = &slow.storage;
     slow.m.status = dcp_remove(&desc, NULL, NULL);
 }
-static void act_begin_removal(moment *m) {
+static int act_begin_removal(moment *m) {
     slow.storage = m->s->disk.storage;
     slow.storage.remove = slow_remove;
     CHECK_INT(dcpi_thread_start(&slow.thread, slow_main, NULL), 0);
     dcpi_mutex_lock(&slow.lock);
     while (!slow.is_waiting) dcpi_cond_wait_ms(&slow.changed, &slow.lock, 1000);
     dcpi_mutex_unlock(&slow.lock);
+    return 0;
 }
 static void removal_goes_on(void) {
     dcpi_mutex_lock(&slow.lock);
@@ -760,13 +769,17 @@ static void removal_goes_on(void) {
     dcpi_mutex_unlock(&slow.lock);
     dcpi_thread_join(&slow.thread);
 }
+static void removal_waits_at(const char *words) {
+    memset(&slow, 0, sizeof slow);
+    CHECK_INT(dcpi_mutex_init(&slow.lock), 0);
+    CHECK_INT(dcpi_cond_init(&slow.changed), 0);
+    slow.words = words;
+}
 TEST(a_removal_that_takes_its_time) {
     scene s;
     dcp_error err;
     dcp_status status;
-    memset(&slow, 0, sizeof slow);
-    CHECK_INT(dcpi_mutex_init(&slow.lock), 0);
-    CHECK_INT(dcpi_cond_init(&slow.changed), 0);
+    removal_waits_at("/dense/");
     scene_with_one(&s, "slow removal beside a save", MANIFEST, 1);
     expect(&s, 0, ONE | ABSENT);
     expect(&s, 1, ABSENT | TWO);
@@ -775,6 +788,31 @@ TEST(a_removal_that_takes_its_time) {
     s.disk.hook = NULL;
     removal_goes_on();
     CHECK_OK_MESSAGE(status, err.message);
+    claims(&s, 1, TWO, s.first_ok);
+    scene_run(&s);
+}
+/* It has begun before the save, and unlinks the document when the save has decided what to keep. */
+static int act_go_on(moment *m) {
+    m->s->disk.hook = NULL;
+    removal_goes_on();
+    return 0;
+}
+TEST(a_removal_that_began_before) {
+    scene s;
+    moment m;
+    dcp_error err;
+    dcp_status status;
+    removal_waits_at("x.manifest.json");
+    scene_with_one(&s, "removal that began before a save", MANIFEST, 1);
+    slow.m.s = &s;
+    (void)act_begin_removal(&slow.m);
+    expect(&s, 0, ONE | ABSENT);
+    expect(&s, 1, ABSENT | TWO);
+    meanwhile(&s, &m, "begin", "y.manifest.json", act_go_on);
+    status = save(&s, 1, 2, 0, &err);
+    s.disk.hook = NULL;
+    CHECK_OK_MESSAGE(status, err.message);
+    CHECK_OK(slow.m.status);
     claims(&s, 1, TWO, s.first_ok);
     scene_run(&s);
 }
@@ -812,6 +850,99 @@ TEST(saves_of_one_path_beside_each_other) {
     beside("two overwrites", 1, "begin", "x_shard_0");
 }
 
+/* ---- what is not known, and what comes too late -------------------------------------------------------------------------------------------------- */
+static int act_fail_after_rename(moment *m) {           /* the sync behind the rename that commits */
+    m->is_over = crash_find(&m->s->disk, "runs/a/x.metadata.json") >= 0;
+    return m->is_over;
+}
+TEST(unknown_removes_nothing) {
+    scene s;
+    moment m;
+    dcp_error err;
+    scene_open(&s, "the last sync fails", SHARDED, 1);
+    expect(&s, 0, ABSENT | ONE);
+    meanwhile(&s, &m, "sync_directory", "runs/a", act_fail_after_rename);
+    CHECK_INT(save(&s, 0, 1, 0, &err), DCP_E_UNKNOWN);
+    s.disk.hook = NULL;
+    scene_run(&s);
+}
+/* Its directory is synced when its deadline is over: the bytes are there, but the others may have given up. */
+static int act_wait(moment *m) {
+    const int64_t until = dcpi_os_monotonic_ms() + 1200;
+    if (crash_find(&m->s->disk, "runs/a/x_shard_1.bin") < 0) { m->is_over = 0; return 0; }
+    while (dcpi_os_monotonic_ms() < until) dcpi_os_sleep_ms(20);
+    return 0;
+}
+TEST(a_rank_whose_deadline_is_over_acknowledges_nothing) {
+    scene s;
+    moment m;
+    dcp_error err;
+    scene_open(&s, "a late rank", SHARDED, 2);
+    s.last_deadline_ms = 1000;
+    meanwhile(&s, &m, "sync_directory", "runs/a", act_wait);
+    CHECK_INT(save(&s, 0, 1, 0, &err), DCP_E_TIMEOUT);
+    s.disk.hook = NULL;
+    scene_run(&s);
+}
+
+/* ---- the local storage: what is recorded here is what it does -------------------------------------------------------------------------------------- */
+#ifdef __linux__
+/* Of each fdatasync, what the descriptor is at that moment. */
+static char synced[40][300];
+static int synced_count;
+int fdatasync(int fd) {                                 /* the macro above makes this the one that dcp.h calls */
+    char link[64];
+    ssize_t n = 0;
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (synced_count < 40) n = readlink(link, synced[synced_count], sizeof synced[0] - 1);
+    if (n > 0) synced[synced_count++][n] = '\0';
+    return (int)syscall(SYS_fdatasync, fd);
+}
+static int synced_after(int from, const char *begin, const char *end) { /* index of the first after `from` */
+    int i;
+    for (i = from + 1; i < synced_count; i++) {
+        const char *name = strstr(synced[i], begin);
+        if (name && strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0) return i;
+    }
+    return -1;
+}
+static void local_syncs(const char *base, dcp_layout layout, const char *data, const char *folder) {
+    scene s;
+    dcp_storage *storage;
+    dcp_error err;
+    values v;
+    dcp_save_desc desc = DCP_ZERO;
+    int at;
+    memset(&s, 0, sizeof s);
+    synced_count = 0;
+    CHECK_OK_MESSAGE(dcp_storage_local(base, &storage, &err), err.message);
+    CHECK(synced_after(-1, "", "") >= 0);               /* the directory above the base */
+    values_make(&v, layout, 1, 0, 1);
+    desc.path = "runs/a/x";
+    desc.tensors = v.list;
+    desc.tensor_count = TENSORS;
+    desc.layout = layout;
+    desc.io.storage = storage;
+    CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+    at = synced_after(synced_after(-1, base, base), "/runs", "/runs");
+    CHECK(at >= 0);
+    at = synced_after(at, data, ".tmp");                /* the bytes under the temporary name, then the names */
+    CHECK(at >= 0);
+    at = synced_after(at, folder, folder);
+    CHECK(at >= 0);
+    at = synced_after(at, layout == MANIFEST ? "x.manifest.json." : "x.metadata.json.", ".tmp");
+    CHECK(at >= 0);
+    CHECK(synced_after(at, "/runs/a", "/runs/a") >= 0);
+    dcp_storage_close(storage);
+}
+TEST(the_local_storage_does_what_is_recorded) {
+    local_syncs(test_dir(), SHARDED, "x_shard_0.bin.", "/runs/a");
+    local_syncs(test_dir(), MANIFEST, "bias_0_of_1.bin.", "/dense/layer_0");
+}
+#else
+TEST(the_local_storage_does_what_is_recorded) { SKIP("its calls are watched on Linux only"); }
+#endif
+
 /* ---- documents that are written again ---------------------------------------------------------------------------------------------------------------------- */
 TEST(a_document_rewritten) {
     scene s;
@@ -836,7 +967,7 @@ static void report(double seconds) {
 int main(void) {
     const clock_t start = clock();
     if (getenv("DCP_TEST_CRASH_STATES")) wanted_states = strtol(getenv("DCP_TEST_CRASH_STATES"), NULL, 10);
-    recoveries = 1 + wanted_states / 20000;
+    recoveries = wanted_states ? 1 + wanted_states / 20000 : 0;
     RUN(first_saves);
     RUN(next_saves);
     RUN(overwrites);
@@ -851,6 +982,10 @@ int main(void) {
     RUN(a_sweep_beside_a_removal);
     RUN(a_removal_beside_a_save_that_keeps_files);
     RUN(a_removal_that_takes_its_time);
+    RUN(a_removal_that_began_before);
+    RUN(unknown_removes_nothing);
+    RUN(a_rank_whose_deadline_is_over_acknowledges_nothing);
+    RUN(the_local_storage_does_what_is_recorded);
     RUN(a_kept_file_that_goes_ends_the_save);
     RUN(saves_of_one_path_beside_each_other);
     RUN(a_document_rewritten);
