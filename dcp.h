@@ -14298,31 +14298,30 @@ static int dcpi_names_has(const dcpi_names *names, const char *name) {  /* sorte
     }
     return 0;
 }
-
-/* The directories of these keys and those above them, down from the place's own (which a commit syncs): a name is durable only if those on its way
- * are, and whoever made a directory may not have synced where it stands. */
-static dcp_status dcpi_names_add_directories(dcpi_names *directories, const dcpi_place *place, const char *key, dcp_error *err) {
-    const size_t least = strlen(place->directory);
-    char *part = dcpi_copy_text(key, err);
-    dcp_status status = part ? DCP_OK : DCP_E_MEMORY;
-    while (!status) {
-        dcpi_key_directory(part);
-        if (strlen(part) <= least) break;
-        status = dcpi_names_add(directories, part, err);
-    }
-    dcpi_free(part);
-    return status;
+static int dcpi_is_beside(const char *a, const char *b) {               /* in the same directory */
+    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
+    if (!x || !y) return !x && !y;
+    return x - a == y - b && strncmp(a, b, (size_t)(x - a)) == 0;
 }
-static dcp_status dcpi_names_sync_directories(const dcpi_names *keys, const dcpi_place *place, dcp_error *err) {
+/* Makes the names of these files (keys) durable, with those of all directories from the place down to them,
+ * whoever made those (DESIGN 4.2): a directory's own sync says nothing of its name in the one above it. */
+static dcp_status dcpi_names_sync(const dcpi_place *place, const dcpi_names *keys, dcp_error *err) {
+    const size_t top = strlen(place->directory);
     dcpi_names directories;
     dcp_status status = DCP_OK;
-    size_t i, length = 0;
+    size_t i;
     memset(&directories, 0, sizeof directories);
     for (i = 0; i < keys->count && !status; i++) {
-        const char *key = keys->items[i], *slash = strrchr(key, '/');
-        if (i > 0 && slash && (size_t)(slash - key) == length && strncmp(keys->items[i - 1], key, length + 1) == 0) continue;   /* as the one before */
-        length = slash ? (size_t)(slash - key) : 0;
-        status = dcpi_names_add_directories(&directories, place, key, err);
+        char *key;
+        if (i > 0 && dcpi_is_beside(keys->items[i - 1], keys->items[i])) continue;
+        key = dcpi_copy_text(keys->items[i], err);
+        if (!key) status = DCP_E_MEMORY;
+        while (!status && strlen(key) > top) {
+            char *slash = strrchr(key, '/');
+            *(slash ? slash : key) = '\0';
+            status = dcpi_names_add(&directories, key, err);
+        }
+        dcpi_free(key);
     }
     if (!status) status = dcpi_names_sort(&directories, err);
     for (i = 0; i < directories.count && !status; i++)
@@ -14331,6 +14330,7 @@ static dcp_status dcpi_names_sync_directories(const dcpi_names *keys, const dcpi
     dcpi_names_free(&directories);
     return status;
 }
+
 
 typedef struct dcpi_names_walk { const dcpi_place *place; dcpi_names *names; int commits_only; dcp_error *err; } dcpi_names_walk;
 static dcp_status dcpi_names_walk_one(void *user, const char *key, const dcp_object_info *info) {
@@ -16958,9 +16958,10 @@ static dcp_status dcpi_pool_write_file(dcpi_save *s, size_t index, dcp_error *er
         if (!dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err)) return status;
     }
 }
+/* The names of this rank's files. */
 static dcp_status dcpi_pool_sync(void *save, dcp_error *err) {
     const dcpi_save *s = (const dcpi_save *)save;
-    return dcpi_names_sync_directories(&s->published, &s->place, err);
+    return dcpi_names_sync(&s->place, &s->published, err);
 }
 static dcp_status dcpi_pool_write(dcpi_save *s, dcp_error *err) {
     dcp_status status = DCP_OK;
@@ -19868,6 +19869,8 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
             status = dcpi_succeed(err);
         }
     }
+    /* what stays must be durable before what goes does: who saved it may have died between its rename and its sync (G1) */
+    if (!status && !dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
     for (i = 0; i < commits->count && !status; i++) {
         status = dcpi_removal_take(removal, place, commits->items[i], dry_run, err);
         if (!status) removal->checkpoints++;
@@ -20311,7 +20314,7 @@ typedef struct dcpi_sync {
     int unread;                                         /* how many of them cannot be read: what they name is not known */
     uint8_t *states;                                    /* for each of document.origins: DCPI_SYNC_ */
     int64_t *tier_bytes;
-    dcpi_names displaced, published;
+    dcpi_names displaced, files;                        /* files: keys of those that the copy's manifest will name here */
     uint8_t *buffer; size_t capacity;
 } dcpi_sync;
 
@@ -20553,6 +20556,7 @@ static dcp_status dcpi_sync_look(dcpi_sync *y, size_t index, uint8_t *state, dcp
         status = dcpi_sync_hash(y, shard, key, &same, err);
         if (!same) *state = (stale ? DCPI_SYNC_STALE : DCPI_SYNC_CORRUPT) | DCPI_SYNC_IS_THERE;
     }
+    if (!status) status = dcpi_names_add(&y->files, key, err);
     dcpi_free(key);
     return status;
 }
@@ -20627,7 +20631,6 @@ static dcp_status dcpi_sync_copy_once(dcpi_sync *y, const dcp_shard_metadata *sh
         else status = dcpi_storage_commit(y->to.storage, key, to, replace, err);
     }
     if (from) dcpi_storage_close_object(y->from.storage, from);
-    if (!status) status = dcpi_names_add(&y->published, key, err);
     dcpi_free(temporary);
     dcpi_free(key);
     dcpi_free(from_key);
@@ -20664,8 +20667,7 @@ static dcp_status dcpi_sync_copy_file(dcpi_sync *y, const dcp_shard_metadata *sh
     if (status != DCP_E_EXISTS) return status;
     key = dcpi_place_key(&y->to, shard->file_path, err);
     status = key ? dcpi_sync_hash(y, shard, key, &same, err) : DCP_E_MEMORY;
-    if (!status && same) status = dcpi_names_add(&y->published, key, err);
-    else if (!status) status = dcpi_fail(err, DCP_E_EXISTS, "somebody has put %s%s there meanwhile, with other bytes; sync again", y->to.shown, shard->file_path);
+    if (!status && !same) status = dcpi_fail(err, DCP_E_EXISTS, "somebody has put %s%s there meanwhile, with other bytes; sync again", y->to.shown, shard->file_path);
     dcpi_free(key);
     return status;
 }
@@ -20735,10 +20737,12 @@ static dcp_status dcpi_sync_commit_once(dcpi_sync *y, const char *key, int attem
     dcpi_free(temporary);
     return status;
 }
+/* All names that the document relies on, and its own, whoever put them there: a sync before this one may have died before it synced them. */
 static dcp_status dcpi_sync_commit(dcpi_sync *y, dcp_error *err) {
     char *key = dcpi_place_key(&y->to, y->commit_name, err);
     int attempt = 0;
-    dcp_status status = key ? dcpi_names_sync_directories(&y->published, &y->to, err) : DCP_E_MEMORY;
+    dcp_status status = key ? dcpi_names_add(&y->files, key, err) : DCP_E_MEMORY;
+    if (!status) status = dcpi_names_sync(&y->to, &y->files, err);
     dcpi_op_phase(&y->op, DCP_PHASE_COMMIT, 0);
     if (!status) status = dcpi_sync_check_all(y, err);
     if (!status && memcmp(y->own.digest, y->document.digest, 32) != 0) {
@@ -20769,7 +20773,7 @@ static void dcpi_sync_free(dcpi_sync *y) {
     dcpi_names_free(&y->named);
     dcpi_names_free(&y->named_paths);
     dcpi_names_free(&y->displaced);
-    dcpi_names_free(&y->published);
+    dcpi_names_free(&y->files);
     dcpi_document_free(&y->document);
     dcpi_document_free(&y->own);
     dcpi_place_close(&y->from);
