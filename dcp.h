@@ -14298,6 +14298,39 @@ static int dcpi_names_has(const dcpi_names *names, const char *name) {  /* sorte
     }
     return 0;
 }
+static int dcpi_is_beside(const char *a, const char *b) {               /* in the same directory */
+    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
+    if (!x || !y) return !x && !y;
+    return x - a == y - b && strncmp(a, b, (size_t)(x - a)) == 0;
+}
+/* Makes the names of these files (keys) durable, with those of all directories from the place down to them,
+ * whoever made those (DESIGN 4.2): a directory's own sync says nothing of its name in the one above it. */
+static dcp_status dcpi_names_sync(const dcpi_place *place, const dcpi_names *keys, dcp_error *err) {
+    const size_t top = strlen(place->directory);
+    dcpi_names directories;
+    dcp_status status = DCP_OK;
+    size_t i;
+    memset(&directories, 0, sizeof directories);
+    for (i = 0; i < keys->count && !status; i++) {
+        char *key;
+        if (i > 0 && dcpi_is_beside(keys->items[i - 1], keys->items[i])) continue;
+        key = dcpi_copy_text(keys->items[i], err);
+        if (!key) status = DCP_E_MEMORY;
+        while (!status && strlen(key) > top) {
+            char *slash = strrchr(key, '/');
+            *(slash ? slash : key) = '\0';
+            status = dcpi_names_add(&directories, key, err);
+        }
+        dcpi_free(key);
+    }
+    if (!status) status = dcpi_names_sort(&directories, err);
+    for (i = 0; i < directories.count && !status; i++)
+        if (i == 0 || strcmp(directories.items[i - 1], directories.items[i]) != 0)
+            status = dcpi_storage_sync_directory(place->storage, directories.items[i], err);
+    dcpi_names_free(&directories);
+    return status;
+}
+
 
 typedef struct dcpi_names_walk { const dcpi_place *place; dcpi_names *names; int commits_only; dcp_error *err; } dcpi_names_walk;
 static dcp_status dcpi_names_walk_one(void *user, const char *key, const dcp_object_info *info) {
@@ -14400,29 +14433,159 @@ static dcp_status dcpi_intents_pending(dcpi_op *op, const dcpi_place *place, int
     if (*pending) dcpi_op_log(op, DCP_LOG_INFO, "a manifest is being saved in \"%s\": the files that manifests share are left to sweep", place->shown);
     return status;
 }
+/* *key is set even after a failure, if there was memory for it: the intent may be there all the same. */
+static dcp_status dcpi_intent_publish(dcpi_op *op, const dcpi_place *place, const char *prefix, const char *id, const char *base, const char *base_id,
+                                      char **key, dcp_error *err) {
+    const size_t size = strlen(prefix) + 64;
+    char *name = (char *)dcpi_alloc(size, err), *text = NULL;
+    dcp_json *json = name ? dcp_json_new_object(err) : NULL;
+    size_t length = 0;
+    dcp_status status = json ? DCP_OK : DCP_E_MEMORY;
+    if (!status && (!dcp_json_add_string(json, "base", base) || !dcp_json_add_string(json, "saveId", base_id))) status = dcpi_no_memory(err, 64);
+    if (!status) status = dcp_json_write(json, 0, &text, &length, err);
+    if (name) (void)snprintf(name, size, "%s.manifest.%s.intent.tmp", prefix, id);
+    if (!status) *key = dcpi_place_key(place, name, err);
+    if (!status) status = *key ? dcpi_object_publish(op, place->storage, *key, text, length, err) : DCP_E_MEMORY;
+    dcp_json_free(json);
+    dcpi_free(text);
+    dcpi_free(name);
+    return status;
+}
+/* Still there? A sweep that leaves no time for saves takes it before it takes data, so a manifest whose intent is gone must not be committed. */
+static dcp_status dcpi_intent_check(const dcpi_place *place, const char *key, dcp_error *err) {
+    dcp_object_info info;
+    dcp_status status = dcpi_storage_stat(place->storage, key, &info, err);
+    if (status != DCP_E_NOT_FOUND) return status;
+    return dcpi_fail(err, DCP_E_INCOMPLETE, "%s was removed meanwhile, and with it perhaps files that this manifest names: a sweep must leave more time", key);
+}
+static void dcpi_intent_remove(dcpi_op *op, const dcpi_place *place, const char *key) {      /* or a lock; NULL: nothing */
+    dcp_error ignored;
+    if (key && dcpi_storage_remove(place->storage, key, &ignored)) dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", key, ignored.message);
+}
+/* One at a time removes files of the pool: between a look and an unlink a second one could take the file away, a save publish another one under the
+ * same name, and the first then unlink that. Who finds the lock taken leaves the files to sweep; a lock older than the grace time is a dead one's.
+ * *key: of the lock that is held, NULL: none is. */
+static const char dcpi_removal_lock_name[] = "dcp-remove.0000000000000000.tmp";
+
+static dcp_status dcpi_removal_lock_try(const dcpi_place *place, const char *key, dcp_error *err) {
+    char id[17], *temporary = NULL;
+    void *object = NULL;
+    dcp_status status = dcpi_random_id(id, err);
+    if (!status) temporary = dcpi_temporary_name(key, id, 0, err);
+    if (!status) status = temporary ? dcpi_storage_begin(place->storage, key, temporary, 0, &object, err) : DCP_E_MEMORY;
+    if (!status) status = dcpi_storage_commit(place->storage, key, object, 0, err);
+    dcpi_free(temporary);
+    return status;
+}
+static dcp_status dcpi_removal_lock_is_old(dcpi_op *op, const dcpi_place *place, const char *key, int64_t grace_seconds, int *is_old, dcp_error *err) {
+    dcp_object_info info;
+    int64_t now_ns = 0;
+    dcp_status status = dcpi_storage_stat(place->storage, key, &info, err);
+    *is_old = status == DCP_E_NOT_FOUND;
+    if (*is_old) return dcpi_succeed(err);              /* let go just now */
+    if (!status) status = dcpi_place_now(op, place, &now_ns, err);
+    *is_old = !status && grace_seconds < INT64_MAX / 1000000000 && info.modified_ns <= now_ns - grace_seconds * 1000000000;
+    return status || !*is_old ? status : dcpi_storage_remove(place->storage, key, err);
+}
+static dcp_status dcpi_removal_lock(dcpi_op *op, const dcpi_place *place, int64_t grace_seconds, char **key, dcp_error *err) {
+    char *name = dcpi_place_key(place, dcpi_removal_lock_name, err);
+    int tries, again = 1;
+    dcp_status status = name ? DCP_OK : DCP_E_MEMORY;
+    *key = NULL;
+    for (tries = 0; tries < 8 && again && !status; tries++) {
+        status = dcpi_removal_lock_try(place, name, err);
+        if (!status) { *key = name; return DCP_OK; }
+        if (status == DCP_E_EXISTS) status = dcpi_removal_lock_is_old(op, place, name, grace_seconds, &again, err);
+    }
+    if (!status)
+        dcpi_op_log(op, DCP_LOG_INFO, "another process removes files in \"%s\", or has died of it: those that manifests share are left to sweep", place->shown);
+    dcpi_free(name);
+    return status;
+}
+static void dcpi_removal_unlock(dcpi_op *op, const dcpi_place *place, char *key) {
+    dcpi_intent_remove(op, place, key);
+    dcpi_free(key);
+}
+/* Which commit files are there, and which writing of each: name, size, time and sequence. */
+typedef struct dcpi_commits { const dcpi_place *place; dcpi_names names; dcp_error *err; } dcpi_commits;
+static dcp_status dcpi_commits_look(void *user, const char *key, const dcp_object_info *info) {
+    dcpi_commits *commits = (dcpi_commits *)user;
+    const char *name = dcpi_place_name(commits->place, key);
+    char line[DCP_LIMIT_PREFIX + 128];
+    int64_t sequence;
+    dcp_status status;
+    if (!dcpi_commit_kind_of(name) || strlen(name) > DCP_LIMIT_PREFIX + 40) return DCP_OK;
+    status = dcpi_document_peek_sequence(commits->place, key, &sequence, commits->err);
+    if (status && status != DCP_E_IO) return status;
+    (void)snprintf(line, sizeof line, "%s/%" PRId64 "/%" PRId64 "/%" PRId64, name, info->size, info->modified_ns, sequence);
+    return dcpi_names_add(&commits->names, line, commits->err);
+}
+static dcp_status dcpi_commits_digest(const dcpi_place *place, uint8_t digest[32], dcp_error *err) {
+    dcpi_commits commits;
+    dcpi_sha sha;
+    dcp_status status;
+    size_t i;
+    memset(&commits, 0, sizeof commits);
+    commits.place = place;
+    commits.err = err;
+    status = dcpi_storage_list(place->storage, place->directory, dcpi_commits_look, &commits, err);
+    if (!status) status = dcpi_names_sort(&commits.names, err);
+    dcpi_sha_init(&sha);
+    for (i = 0; i < commits.names.count && !status; i++) dcpi_sha_update(&sha, commits.names.items[i], strlen(commits.names.items[i]) + 1);
+    dcpi_sha_final(&sha, digest);
+    dcpi_names_free(&commits.names);
+    return status;
+}
+/* What the manifests beside each other name, for one who is about to remove what none names. Which of them there are is looked at before the
+ * intents and after: a save that was under way when they were read has either left its intent, or its manifest shows in the second look. Both
+ * are needed, since a save may begin, keep a file, commit and be gone between any two of our calls. *pending: no file of the pool may go. */
+static dcp_status dcpi_refs_settle(dcpi_op *op, const dcpi_place *place, const dcpi_names *going, const dcp_verifier *verifier, int64_t grace_seconds,
+                                   const char *own, dcpi_names *refs, int *unread, int *pending, dcp_error *err) {
+    uint8_t before[32], after[32];
+    int round;
+    dcp_status status = DCP_OK;
+    memset(refs, 0, sizeof *refs);
+    for (round = 0; round < 8 && !status; round++) {
+        status = dcpi_commits_digest(place, before, err);
+        if (!status) status = dcpi_refs_collect(op, place, going, verifier, refs, unread, err);
+        if (!status) status = dcpi_intents_pending(op, place, grace_seconds, own, pending, err);
+        if (!status) status = dcpi_commits_digest(place, after, err);
+        if (!status && (*pending || memcmp(before, after, sizeof before) == 0)) return DCP_OK;
+        dcpi_names_free(refs);
+    }
+    *pending = *unread = 1;                             /* they save too often to say */
+    return status;
+}
+/* A document names data; that it names a commit file is an error or a trap. */
+static int dcpi_refs_may_go(const dcpi_names *refs, const char *name) { return !dcpi_names_has(refs, name) && !dcpi_commit_kind_of(name); }
+
 /* After an overwrite: removes the data files of the displaced document (`data`) that no other document names. own: the new
  * one's name, if it names only files of its own, so that it need not be read; NULL: it may name some of the same. pool: the save id, if other
  * manifests may come to name them; else NULL. Failures leave them to sweep. */
 static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, char *own, const char *pool, const dcpi_names *data) {
     dcpi_names refs, known;
     dcp_error err;
+    char *lock = NULL;
     int unread, pending = 0;
     size_t i;
-    dcp_status status;
+    dcp_status status = pool ? dcpi_removal_lock(op, place, DCP_GRACE_SECONDS, &lock, &err) : DCP_OK;
     known.items = &own;
     known.count = known.capacity = 1;
-    status = pool ? dcpi_intents_pending(op, place, DCP_GRACE_SECONDS, pool, &pending, &err) : DCP_OK;
-    if (status || pending) return;
-    status = dcpi_refs_collect(op, place, own ? &known : NULL, NULL, &refs, &unread, &err);
-    for (i = 0; i < data->count && !status && !unread; i++) {
+    memset(&refs, 0, sizeof refs);
+    if (pool && !status && !lock) return;
+    if (status) unread = 1;
+    else if (pool) status = dcpi_refs_settle(op, place, NULL, NULL, DCP_GRACE_SECONDS, pool, &refs, &unread, &pending, &err);
+    else status = dcpi_refs_collect(op, place, own ? &known : NULL, NULL, &refs, &unread, &err);
+    for (i = 0; i < data->count && !status && !unread && !pending; i++) {
         const char *name = data->items[i];
-        char *key = dcpi_names_has(&refs, name) ? NULL : dcpi_place_key(place, name, &err);
+        char *key = dcpi_refs_may_go(&refs, name) ? dcpi_place_key(place, name, &err) : NULL;
         if (key && dcpi_storage_remove(place->storage, key, &err))
             dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", name, err.message);
         dcpi_free(key);
     }
     if (status) dcpi_op_log(op, DCP_LOG_WARNING, "the replaced checkpoint's files are left for sweep: %s", err.message);
     else dcpi_names_free(&refs);
+    dcpi_removal_unlock(op, place, lock);
 }
 
 /* ================================================================================================================================
@@ -15161,23 +15324,6 @@ static dcp_status dcpi_pool_base_newest(const dcpi_save *s, char **name, dcp_err
     if (status) { dcpi_free(*name); *name = NULL; }
     return status;
 }
-static dcp_status dcpi_pool_base_publish_intent(dcpi_save *s, const char *base, dcp_error *err) {
-    const char *id = s->base.metadata && s->base.metadata->save_id ? s->base.metadata->save_id : "";
-    const size_t size = strlen(s->place.name) + 64;
-    char *name = (char *)dcpi_alloc(size, err), *text = NULL;
-    dcp_json *json = dcp_json_new_object(err);
-    size_t length = 0;
-    dcp_status status = name && json ? DCP_OK : DCP_E_MEMORY;
-    if (!status && (!dcp_json_add_string(json, "base", base ? base : "") || !dcp_json_add_string(json, "saveId", id))) status = dcpi_no_memory(err, 64);
-    if (!status) status = dcp_json_write(json, 0, &text, &length, err);
-    if (name) (void)snprintf(name, size, "%s.manifest.%s.intent.tmp", s->place.name, s->report.save_id);
-    if (!status) s->intent_key = dcpi_place_key(&s->place, name, err);
-    if (!status) status = s->intent_key ? dcpi_object_publish(&s->op, s->place.storage, s->intent_key, text, length, err) : DCP_E_MEMORY;
-    dcp_json_free(json);
-    dcpi_free(text);
-    dcpi_free(name);
-    return status;
-}
 static dcp_status dcpi_pool_base_index(dcpi_save *s, dcp_error *err) {
     const size_t count = s->base.metadata->shard_count;
     size_t i;
@@ -15200,7 +15346,9 @@ static dcp_status dcpi_pool_base_find(dcpi_save *s, dcp_error *err) {
             status = dcpi_succeed(err);
         }
     }
-    if (!status) status = dcpi_pool_base_publish_intent(s, name, err);
+    if (!status)
+        status = dcpi_intent_publish(&s->op, &s->place, s->place.name, s->report.save_id, name ? name : "",
+                                     s->base.metadata && s->base.metadata->save_id ? s->base.metadata->save_id : "", &s->intent_key, err);
     if (!status && s->base.manifest) {
         status = dcpi_document_digest(&s->op, &s->place, name, now, err);
         if (!status && memcmp(now, s->base.digest, sizeof now) == 0) status = dcpi_pool_base_index(s, err);
@@ -15214,11 +15362,6 @@ static int64_t dcpi_pool_base_block_size(const dcpi_save *s) {
     size_t i;
     for (i = 0; i < s->base_count; i++) if (s->base_order[i]->shard->block_size > 0) return s->base_order[i]->shard->block_size;
     return DCPI_CHUNK;
-}
-static void dcpi_pool_base_release(dcpi_save *s) {
-    dcp_error ignored;
-    if (s->intent_key && dcpi_storage_remove(s->place.storage, s->intent_key, &ignored))
-        dcpi_op_log(&s->op, DCP_LOG_WARNING, "left %s for sweep: %s", s->intent_key, ignored.message);
 }
 
 /* ---- prepare: what is there, and what the new files are called ----------------------------------------------------------------------- */
@@ -16764,13 +16907,21 @@ static dcp_status dcpi_pool_keep(dcpi_save *s, size_t index, dcp_error *err) {
     dcpi_free(key);
     file->is_kept = !status && info.size == s->placed[index].size;
     if (file->is_kept) s->report.bytes_reused += info.size;
-    return status == DCP_E_NOT_FOUND || status == DCP_E_INVALID ? dcpi_succeed(err) : status;
+    return status == DCP_E_MEMORY ? status : dcpi_succeed(err);         /* one that cannot be looked at is as good as gone */
 }
 typedef struct dcpi_pooling { dcpi_save *save; const char *key; void *object; } dcpi_pooling;
 static dcp_status dcpi_pool_publish(void *pooling, dcp_error *err) {
     dcpi_pooling *p = (dcpi_pooling *)pooling;
     return dcpi_storage_commit(p->save->place.storage, p->key, p->object, 0, err);
 }
+/* A failed save has to remove what is published, even without memory: so the name is noted before, and struck out if nothing came of it. */
+static dcp_status dcpi_pool_note(dcpi_save *s, const char *key, void *object, dcp_error *err) {
+    dcp_status status = dcpi_names_add(&s->published, key, err);
+    if (status) dcpi_storage_abort(s->place.storage, object);
+    return status;
+}
+static void dcpi_pool_strike_out(dcpi_save *s) { dcpi_free(s->published.items[--s->published.count]); }
+
 static dcp_status dcpi_pool_write_as(dcpi_save *s, size_t index, int attempt, const char *path, dcp_error *err) {
     char *key = dcpi_place_key(&s->place, path, err), *temporary = key ? dcpi_temporary_name(key, s->report.save_id, attempt, err) : NULL;
     dcpi_pooling pooling;
@@ -16779,6 +16930,7 @@ static dcp_status dcpi_pool_write_as(dcpi_save *s, size_t index, int attempt, co
     if (!status) {
         status = dcpi_pool_stream(s, index, object, key, err);
         if (status) dcpi_storage_abort(s->place.storage, object);
+        else status = dcpi_pool_note(s, key, object, err);
     }
     if (!status) {
         pooling.save = s;
@@ -16787,8 +16939,8 @@ static dcp_status dcpi_pool_write_as(dcpi_save *s, size_t index, int attempt, co
         status = dcpi_op_errand(&s->op, dcpi_pool_publish, &pooling, err);
         /* it may have happened all the same: a name with our save id is nobody else's, so take it back */
         if (status && s->files[index].has_id) (void)dcpi_storage_remove(s->place.storage, key, NULL);
+        if (status) dcpi_pool_strike_out(s);
     }
-    if (!status) status = dcpi_names_add(&s->published, key, err);
     dcpi_free(temporary);
     dcpi_free(key);
     return status;
@@ -16806,23 +16958,10 @@ static dcp_status dcpi_pool_write_file(dcpi_save *s, size_t index, dcp_error *er
         if (!dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err)) return status;
     }
 }
-/* The names in all directories that this rank has put files in. */
+/* The names of this rank's files. */
 static dcp_status dcpi_pool_sync(void *save, dcp_error *err) {
-    dcpi_save *s = (dcpi_save *)save;
-    dcpi_names directories;
-    dcp_status status = DCP_OK;
-    size_t i;
-    memset(&directories, 0, sizeof directories);
-    for (i = 0; i < s->published.count && !status; i++) {
-        status = dcpi_names_add(&directories, s->published.items[i], err);
-        if (!status) dcpi_key_directory(directories.items[i]);
-    }
-    if (!status) status = dcpi_names_sort(&directories, err);
-    for (i = 0; i < directories.count && !status; i++)
-        if (i == 0 || strcmp(directories.items[i - 1], directories.items[i]) != 0)
-            status = dcpi_storage_sync_directory(s->place.storage, directories.items[i], err);
-    dcpi_names_free(&directories);
-    return status;
+    const dcpi_save *s = (const dcpi_save *)save;
+    return dcpi_names_sync(&s->place, &s->published, err);
 }
 static dcp_status dcpi_pool_write(dcpi_save *s, dcp_error *err) {
     dcp_status status = DCP_OK;
@@ -16835,11 +16974,14 @@ static dcp_status dcpi_pool_write(dcpi_save *s, dcp_error *err) {
     dcpi_op_report(&s->op, s->report.bytes_written + s->report.bytes_reused, 1);
     return status;
 }
-static void dcpi_pool_take_back(dcpi_save *s) {
+/* A plain name may be somebody else's by now if this process stood still for long, or if somebody has swept with no respect for saves under way:
+ * then it is left to sweep. One with our save id is ours. */
+static void dcpi_pool_take_back(dcpi_save *s, int only_ids) {
     dcp_error ignored;
     size_t i;
+    if (s->intent_key && dcpi_intent_check(&s->place, s->intent_key, &ignored) == DCP_E_INCOMPLETE) only_ids = 1;
     for (i = 0; i < s->published.count; i++)
-        if (dcpi_storage_remove(s->place.storage, s->published.items[i], &ignored))
+        if ((!only_ids || strstr(s->published.items[i], s->report.save_id)) && dcpi_storage_remove(s->place.storage, s->published.items[i], &ignored))
             dcpi_op_log(&s->op, DCP_LOG_WARNING, "the failed save left %s for sweep: %s", s->published.items[i], ignored.message);
 }
 static void dcpi_pool_report(const dcpi_save *s, dcpi_buffer *message) {
@@ -16972,6 +17114,7 @@ static dcp_status dcpi_save_tell(dcpi_save *s, dcp_status status, dcp_error *err
 static dcp_status dcpi_commit_run(void *save, dcp_error *err);
 static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_commit_document(dcpi_save *s, void **object, dcp_error *err);
+static dcp_status dcpi_commit_last_look(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err);
 
 static dcp_status dcpi_save_commit(dcpi_save *s, dcp_status status, dcp_error *err) {
@@ -16999,6 +17142,10 @@ static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
     if (!status && dcpi_op_check_awake(&s->op, err)) {  /* the others may have saved again: that must not be displaced */
         dcpi_storage_abort(s->place.storage, object);
         return DCP_E_TIMEOUT;
+    }
+    if (!status && (status = dcpi_commit_last_look(s, err)) != DCP_OK) {
+        dcpi_storage_abort(s->place.storage, object);
+        return status;
     }
     if (!status) status = dcpi_commit_rename(s, object, err);
     if (status) return status;
@@ -17079,6 +17226,18 @@ static dcp_status dcpi_commit_document(dcpi_save *s, void **object, dcp_error *e
         if (!status || !retries || !dcpi_op_again(&s->op, attempt + 1, "writing the document", err)) return status;
     }
 }
+/* What the rename itself does not refuse: a commit file of another layout that somebody has put there meanwhile, for then neither would load; and,
+ * in the manifest layout, files that a sweep has taken in spite of the intent. */
+static dcp_status dcpi_commit_last_look(dcpi_save *s, dcp_error *err) {
+    const struct dcpi_commit_kind *found[2] = { NULL, NULL };
+    int count, i;
+    dcp_status status = dcpi_commit_find(&s->place, s->place.name, found, &count, err);
+    for (i = 0; i < count && i < 2 && !status; i++)
+        if (found[i] != s->kind)
+            status = dcpi_fail(err, DCP_E_EXISTS, "another save has committed there meanwhile, in another layout: %s%s%s", s->place.shown, s->place.name,
+                               found[i]->suffix);
+    return status || !dcpi_save_is_manifest(s) ? status : dcpi_intent_check(&s->place, s->intent_key, err);
+}
 /* After a rename that reported an error: is the commit file there ours? 1 yes, 0 no, -1 cannot be known. */
 static int dcpi_commit_is_ours(dcpi_save *s) {
     dcpi_document now;
@@ -17111,9 +17270,8 @@ static void dcpi_finish_take_back(dcpi_save *s) {
     dcpi_op_note_time(&s->op);
     dcpi_storage_abort(s->place.storage, s->single_object);
     if (s->region_object) (void)dcpi_storage_leave(s->place.storage, s->commit_key, s->region_object, &ignored);
-    if (s->plain_names && s->op.longest_gap_ms > s->op.io.timeout_ms) return;
-    dcpi_pool_take_back(s);
-    if (!s->shard_key) return;
+    dcpi_pool_take_back(s, s->op.longest_gap_ms > s->op.io.timeout_ms);
+    if (!s->shard_key || (s->plain_names && s->op.longest_gap_ms > s->op.io.timeout_ms)) return;
     if (dcpi_storage_remove(s->place.storage, s->shard_key, &ignored))
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "the failed save left %s%s for sweep: %s", s->place.shown, s->shard_name, ignored.message);
 }
@@ -17126,7 +17284,7 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
     if (verdict == DCP_OK && s->displaced.count > 0 && s->op.longest_gap_ms <= s->op.io.timeout_ms)
         dcpi_refs_remove_displaced(&s->op, &s->place, dcpi_save_is_manifest(s) ? NULL : s->commit_name,
                                    dcpi_save_is_manifest(s) ? s->report.save_id : NULL, &s->displaced);
-    if (verdict != DCP_E_UNKNOWN) dcpi_pool_base_release(s);
+    if (verdict != DCP_E_UNKNOWN) dcpi_intent_remove(&s->op, &s->place, s->intent_key);
     s->report.seconds = (double)(dcpi_os_monotonic_ms() - s->op.started_ms) / 1000.0;
     if (verdict == DCP_OK) dcpi_op_report(&s->op, s->op.progress.bytes_total, 1);
     if (s->desc->report) *s->desc->report = s->report;
@@ -19687,7 +19845,9 @@ static dcp_status dcpi_removal_run(dcpi_op *op, dcp_status status, dcpi_errand_f
 /* names: of the commit files that go, sorted. */
 static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, const dcpi_names *commits, int dry_run,
                                           dcp_removal *removal, dcp_error *err) {
+    const dcpi_names *going;
     dcpi_names data, refs;
+    char *lock = NULL;
     int unread = 0, has_pool = 0, pending = 0;
     dcp_status status = DCP_OK;
     size_t i, s;
@@ -19709,19 +19869,28 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
             status = dcpi_succeed(err);
         }
     }
+    /* what stays must be durable before what goes does: who saved it may have died between its rename and its sync (G1) */
+    if (!status && !dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
     for (i = 0; i < commits->count && !status; i++) {
         status = dcpi_removal_take(removal, place, commits->items[i], dry_run, err);
         if (!status) removal->checkpoints++;
     }
     if (!status && !dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
-    if (!status && has_pool && data.count > 0) status = dcpi_intents_pending(op, place, DCP_GRACE_SECONDS, NULL, &pending, err);
-    if (!status && data.count > 0) status = dcpi_refs_collect(op, place, commits, NULL, &refs, &unread, err);
+    going = dry_run ? commits : NULL;                   /* those that are there again are other ones */
+    if (!status && has_pool && data.count > 0 && !dry_run) {
+        status = dcpi_removal_lock(op, place, DCP_GRACE_SECONDS, &lock, err);
+        if (!status && !lock) dcpi_names_free(&data);   /* nothing to do any more */
+    }
+    if (!status && has_pool && data.count > 0)
+        status = dcpi_refs_settle(op, place, going, NULL, DCP_GRACE_SECONDS, NULL, &refs, &unread, &pending, err);
+    else if (!status && data.count > 0) status = dcpi_refs_collect(op, place, going, NULL, &refs, &unread, err);
     if (unread > 0) dcpi_op_log(op, DCP_LOG_WARNING, "%d commit files could not be read, so no data files were removed", unread);
     if (!status) status = dcpi_names_sort(&data, err);
     for (i = 0; i < data.count && !status && unread == 0 && !pending; i++) {
         if (i > 0 && strcmp(data.items[i], data.items[i - 1]) == 0) continue;           /* two of them shared it */
-        if (!dcpi_names_has(&refs, data.items[i])) status = dcpi_removal_take(removal, place, data.items[i], dry_run, err);
+        if (dcpi_refs_may_go(&refs, data.items[i])) status = dcpi_removal_take(removal, place, data.items[i], dry_run, err);
     }
+    dcpi_removal_unlock(op, place, lock);
     dcpi_names_free(&refs);
     dcpi_names_free(&data);
     return status;
@@ -19944,37 +20113,56 @@ static dcp_status dcpi_sweep_count_hidden(const dcpi_sweep *sweep, const char *s
     ++*unread;
     return dcpi_succeed(err);
 }
-/* Candidates first, documents after them: a file that a save has just begun to name is too young to be a candidate. */
-static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *removal, dcp_error *err) {
-    int64_t grace = sweep->desc->grace_seconds ? dcpi_max(sweep->desc->grace_seconds, 0) : (int64_t)DCP_GRACE_SECONDS, now_ns = 0;
+static dcp_status dcpi_sweep_temporaries(dcpi_op *op, const dcpi_sweep *sweep, dcp_removal *removal, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < sweep->found.count && !status; i++) {
+        status = dcpi_op_check(op, err);
+        if (status || dcpi_sweep_is_data(sweep->found.items[i])) continue;
+        status = dcpi_removal_take(removal, sweep->place, sweep->found.items[i], sweep->desc->dry_run, err);
+    }
+    return status;
+}
+static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t grace, dcp_removal *removal, dcp_error *err) {
+    const int dry_run = sweep->desc->dry_run;
     dcpi_names refs;
+    char *lock = NULL;
     int unread = 0, pending = 0;
     size_t i;
-    dcp_status status = dcpi_place_now(op, sweep->place, &now_ns, err);
+    dcp_status status = dry_run ? DCP_OK : dcpi_removal_lock(op, sweep->place, grace, &lock, err);
     memset(&refs, 0, sizeof refs);
-    sweep->before_ns = grace > INT64_MAX / 1000000000 ? INT64_MIN : now_ns - grace * 1000000000;
-    sweep->err = err;
-    if (!status) status = dcpi_storage_list(sweep->place->storage, sweep->place->directory, dcpi_sweep_look, sweep, err);
-    if (!status) status = dcpi_sweep_pool(op, sweep, err);
-    /* a commit file that is gone must stay gone before its data goes (G2) */
-    if (!status) status = dcpi_place_sync(sweep->place, err);
-    if (!status) status = dcpi_intents_pending(op, sweep->place, grace, NULL, &pending, err);
-    if (!status) status = dcpi_refs_collect(op, sweep->place, NULL, sweep->desc->verifier, &refs, &unread, err);
+    if (!status) status = dcpi_refs_settle(op, sweep->place, NULL, sweep->desc->verifier, grace, NULL, &refs, &unread, &pending, err);
+    if (!lock && !dry_run) pending = 1;
     for (i = 0; i < sweep->found.count && !status; i++)
         if (dcpi_sweep_is_data(sweep->found.items[i])) status = dcpi_sweep_count_hidden(sweep, sweep->found.items[i], &unread, err);
     if (!status && unread > 0)
         dcpi_op_log(op, DCP_LOG_WARNING,
                     "%d commit files could not be read and verified: only temporary files are swept, since those may name any data file",
                 unread);
-    for (i = 0; i < sweep->found.count && !status; i++) {
+    for (i = 0; i < sweep->found.count && !status && unread == 0; i++) {
         const char *name = sweep->found.items[i];
         status = dcpi_op_check(op, err);
-        if (status || (dcpi_sweep_is_data(name) && (unread > 0 || dcpi_names_has(&refs, name)))) continue;
-        if (pending && dcpi_is_pool_name(name, 1)) continue;
-        status = dcpi_removal_take(removal, sweep->place, name, sweep->desc->dry_run, err);
+        if (status || !dcpi_sweep_is_data(name) || !dcpi_refs_may_go(&refs, name) || (pending && dcpi_is_pool_name(name, 1))) continue;
+        status = dcpi_removal_take(removal, sweep->place, name, dry_run, err);
     }
-    if (!status && !sweep->desc->dry_run && removal->path_count > 0) status = dcpi_place_sync(sweep->place, err);
+    dcpi_removal_unlock(op, sweep->place, lock);
     dcpi_names_free(&refs);
+    return status;
+}
+/* Candidates first, documents after them: a file that a save has just begun to name is too young to be a candidate. Temporary files and intents
+ * before data: a save that is swept while it is under way then cannot commit any more, or has committed, and its document shows. */
+static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *removal, dcp_error *err) {
+    int64_t grace = sweep->desc->grace_seconds ? dcpi_max(sweep->desc->grace_seconds, 0) : (int64_t)DCP_GRACE_SECONDS, now_ns = 0;
+    dcp_status status = dcpi_place_now(op, sweep->place, &now_ns, err);
+    sweep->before_ns = grace > INT64_MAX / 1000000000 ? INT64_MIN : now_ns - grace * 1000000000;
+    sweep->err = err;
+    if (!status) status = dcpi_storage_list(sweep->place->storage, sweep->place->directory, dcpi_sweep_look, sweep, err);
+    if (!status) status = dcpi_sweep_pool(op, sweep, err);
+    /* a commit file that is gone must stay gone before its data goes (G2) */
+    if (!status) status = dcpi_place_sync(sweep->place, err);
+    if (!status) status = dcpi_sweep_temporaries(op, sweep, removal, err);
+    if (!status) status = dcpi_sweep_data(op, sweep, grace, removal, err);
+    if (!status && !sweep->desc->dry_run && removal->path_count > 0) status = dcpi_place_sync(sweep->place, err);
     return status;
 }
 static dcp_status dcpi_sweep_directory(void *led, dcp_error *err) {
@@ -20103,12 +20291,14 @@ DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path
 /* ================================================================================================================================
  * >>sync        dcp_sync: brings a local copy of a manifest and its files up to date. The stages:
  *
- *   read       the source's manifest, and the one that the copy has, if any
+ *   read       the source's manifest; an intent in the copy, as for a save; then what the manifests there name
  *   decide     of each selected file: is it there, of the same version, whole? what does not fit its tier's size_budget stays away
  *   copy       what is missing, stale or corrupt, hashed as it passes; published only if it is what the manifest says      G4
+ *              A file that is there is replaced only if no manifest there names it with another checksum, the copy's own included: that one
+ *              is a checkpoint until the new one is committed                                                             G2
  *   commit     the source's document, byte for byte, by one rename: a sync that is killed before it leaves the old copy    G1, G2
  * ============================================================================================================================== */
-enum { DCPI_SYNC_LEFT_OUT, DCPI_SYNC_THERE, DCPI_SYNC_MISSING, DCPI_SYNC_STALE, DCPI_SYNC_CORRUPT };
+enum { DCPI_SYNC_LEFT_OUT, DCPI_SYNC_THERE, DCPI_SYNC_MISSING, DCPI_SYNC_STALE, DCPI_SYNC_CORRUPT, DCPI_SYNC_IS_THERE = 8 };
 typedef struct dcpi_sync {
     const dcp_sync_desc *desc;
     dcp_sync_report *report;
@@ -20118,10 +20308,13 @@ typedef struct dcpi_sync {
     dcpi_document document, own;                        /* the source's; what the copy has, metadata NULL: none */
     const dcpi_origin **own_order; size_t own_count;    /* by piece */
     const char **own_paths;                             /* sorted */
-    dcpi_names foreign, foreign_paths;                  /* "path\nchecksum", and paths, that other manifests beside the copy name; sorted */
+    char *intent_key;                                   /* in the copy: nobody removes what this sync finds there */
+    dcpi_names named, named_paths;                      /* "path\nchecksum", and paths, that the manifests in the copy's directory name; sorted */
+    uint8_t commits[32];                                /* which ones those are */
+    int unread;                                         /* how many of them cannot be read: what they name is not known */
     uint8_t *states;                                    /* for each of document.origins: DCPI_SYNC_ */
     int64_t *tier_bytes;
-    dcpi_names displaced, directories;
+    dcpi_names displaced, files;                        /* files: keys of those that the copy's manifest will name here */
     uint8_t *buffer; size_t capacity;
 } dcpi_sync;
 
@@ -20201,12 +20394,30 @@ static dcp_status dcpi_sync_open(dcpi_sync *y, dcp_error *err) {
 }
 static int dcpi_sync_path_compare(const void *a, const void *b) { return strcmp((const char *)a, (const char *)b); }
 
+/* A copy that has another kind of commit file would have two, and neither would load. */
+static dcp_status dcpi_sync_announce(dcpi_sync *y, dcp_error *err) {
+    const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(y->commit_name), *found[2] = { NULL, NULL };
+    const size_t length = strlen(y->commit_name) - strlen(kind->suffix);
+    const dcp_metadata *m = y->document.metadata;
+    char *prefix = dcpi_copy_text(y->commit_name, err);
+    int count = 0, i;
+    dcp_status status = DCP_E_MEMORY;
+    if (!prefix) return status;
+    prefix[length] = '\0';
+    status = dcpi_commit_find(&y->to, prefix, found, &count, err);
+    for (i = 0; i < count && i < 2 && !status; i++)
+        if (found[i] != kind)
+            status = dcpi_fail(err, DCP_E_EXISTS, "%s%s%s is there, a checkpoint in another layout or syntax: remove it first", y->to.shown, prefix,
+                               found[i]->suffix);
+    if (!status && !y->desc->dry_run)
+        status = dcpi_intent_publish(&y->op, &y->to, prefix, y->report->save_id, y->commit_name, m->save_id ? m->save_id : "", &y->intent_key, err);
+    dcpi_free(prefix);
+    return status;
+}
 /* What the copy's own manifest says of its files; a copy that cannot be read says nothing, and every file there is looked at. */
-static dcp_status dcpi_sync_read_own(dcpi_sync *y, dcp_error *err) {
-    dcp_status status = dcpi_document_read(&y->op, &y->to, y->commit_name, NULL, &y->own, err);
+static dcp_status dcpi_sync_take_own(dcpi_sync *y, dcp_error *err) {
     size_t i;
-    if (dcpi_is_trouble(status)) return status;
-    if (status || !y->own.manifest) return dcpi_succeed(err);
+    dcp_status status;
     y->own_count = y->own.metadata->shard_count;
     y->own_order = (const dcpi_origin **)dcpi_alloc_array(y->own_count, sizeof *y->own_order, err);
     y->own_paths = y->own_order ? (const char **)dcpi_alloc_array(y->own_count, sizeof *y->own_paths, err) : NULL;
@@ -20218,7 +20429,7 @@ static dcp_status dcpi_sync_read_own(dcpi_sync *y, dcp_error *err) {
     status = dcpi_sort((const void **)(void *)y->own_order, y->own_count, dcpi_pool_base_compare, err);
     return status ? status : dcpi_sort((const void **)(void *)y->own_paths, y->own_count, dcpi_sync_path_compare, err);
 }
-static dcp_status dcpi_sync_add_foreign(dcpi_sync *y, const dcp_metadata *m, dcp_error *err) {
+static dcp_status dcpi_sync_add_named(dcpi_sync *y, const dcp_metadata *m, dcp_error *err) {
     dcpi_buffer line;
     dcp_status status = DCP_OK;
     size_t i;
@@ -20229,28 +20440,46 @@ static dcp_status dcpi_sync_add_foreign(dcpi_sync *y, const dcp_metadata *m, dcp
         dcpi_buffer_text(&line, "\n");
         dcpi_buffer_text(&line, m->shards[i].checksum ? m->shards[i].checksum : "");
         dcpi_buffer_add(&line, "", 1);
-        status = line.failed ? dcpi_no_memory(err, line.size) : dcpi_names_add(&y->foreign, line.data, err);
-        if (!status) status = dcpi_names_add(&y->foreign_paths, m->shards[i].file_path, err);
+        status = line.failed ? dcpi_no_memory(err, line.size) : dcpi_names_add(&y->named, line.data, err);
+        if (!status) status = dcpi_names_add(&y->named_paths, m->shards[i].file_path, err);
     }
     dcpi_buffer_free(&line);
     return status;
 }
-/* Other checkpoints beside the copy: what they name must stay as it is. */
-static dcp_status dcpi_sync_read_foreign(dcpi_sync *y, dcp_error *err) {
+/* The checkpoints in the copy's directory, the copy among them: what they name must stay as it is. */
+static dcp_status dcpi_sync_read_named(dcpi_sync *y, dcp_error *err) {
     dcpi_names commits;
-    dcp_status status = dcpi_names_list(&y->to, 1, &commits, err);
+    dcp_status status = dcpi_commits_digest(&y->to, y->commits, err);
     size_t i;
+    memset(&commits, 0, sizeof commits);
+    if (!status) status = dcpi_names_list(&y->to, 1, &commits, err);
     for (i = 0; i < commits.count && !status; i++) {
+        const int is_own = strcmp(commits.items[i], y->commit_name) == 0;
         dcpi_document document;
-        if (strcmp(commits.items[i], y->commit_name) == 0) continue;
         status = dcpi_document_read(&y->op, &y->to, commits.items[i], NULL, &document, err);
-        if (status && !dcpi_is_trouble(status)) { status = dcpi_succeed(err); continue; }
-        if (!status) status = dcpi_sync_add_foreign(y, document.metadata, err);
-        dcpi_document_free(&document);
+        if (!status) status = dcpi_sync_add_named(y, document.metadata, err);
+        else if (!dcpi_is_trouble(status)) {
+            if (status != DCP_E_NOT_FOUND && !is_own) y->unread++;
+            if (is_own) memcpy(y->own.digest, document.digest, sizeof y->own.digest);
+            status = dcpi_succeed(err);
+            continue;
+        }
+        if (!status && is_own && document.manifest) y->own = document;
+        else dcpi_document_free(&document);
     }
     dcpi_names_free(&commits);
-    if (!status) status = dcpi_names_sort(&y->foreign, err);
-    return status ? status : dcpi_names_sort(&y->foreign_paths, err);
+    if (!status && y->own.metadata) status = dcpi_sync_take_own(y, err);
+    if (!status) status = dcpi_names_sort(&y->named, err);
+    return status ? status : dcpi_names_sort(&y->named_paths, err);
+}
+/* What the manifests in the copy's directory say of a path: nothing; that the file is as the source's is; or that it is another. Two that
+ * disagree are wrong, one of them, and nobody knows which. */
+enum { DCPI_SYNC_UNNAMED, DCPI_SYNC_SAME, DCPI_SYNC_OTHER };
+static int dcpi_sync_named(const dcpi_sync *y, const dcp_shard_metadata *shard) {
+    char line[DCP_LIMIT_PATH + 128];
+    if (!dcpi_names_has(&y->named_paths, shard->file_path)) return DCPI_SYNC_UNNAMED;
+    (void)snprintf(line, sizeof line, "%s\n%s", shard->file_path, shard->checksum ? shard->checksum : "");
+    return dcpi_names_has(&y->named, line) ? DCPI_SYNC_SAME : DCPI_SYNC_OTHER;
 }
 
 /* ---- decide ---------------------------------------------------------------------------------------------------------------------------- */
@@ -20316,17 +20545,18 @@ static dcp_status dcpi_sync_look(dcpi_sync *y, size_t index, uint8_t *state, dcp
     const dcp_shard_metadata *shard = &y->document.metadata->shards[index];
     dcp_object_info info;
     char *key = dcpi_place_key(&y->to, shard->file_path, err);
-    int stale, same, is_known = dcpi_sync_is_known(y, origin, &stale);
+    int stale, same, is_known = dcpi_sync_is_known(y, origin, &stale) && dcpi_sync_named(y, shard) == DCPI_SYNC_SAME;
     dcp_status status = key ? dcpi_storage_stat(y->to.storage, key, &info, err) : DCP_E_MEMORY;
     *state = DCPI_SYNC_THERE;
     if (status == DCP_E_NOT_FOUND) {
         *state = stale ? DCPI_SYNC_STALE : DCPI_SYNC_MISSING;
         status = dcpi_succeed(err);
-    } else if (!status && info.size != shard->file_size) *state = DCPI_SYNC_CORRUPT;
+    } else if (!status && info.size != shard->file_size) *state = (stale ? DCPI_SYNC_STALE : DCPI_SYNC_CORRUPT) | DCPI_SYNC_IS_THERE;
     else if (!status && (!is_known || y->desc->verify == DCP_VERIFY_ALL)) {
         status = dcpi_sync_hash(y, shard, key, &same, err);
-        if (!same) *state = stale ? DCPI_SYNC_STALE : DCPI_SYNC_CORRUPT;
+        if (!same) *state = (stale ? DCPI_SYNC_STALE : DCPI_SYNC_CORRUPT) | DCPI_SYNC_IS_THERE;
     }
+    if (!status) status = dcpi_names_add(&y->files, key, err);
     dcpi_free(key);
     return status;
 }
@@ -20383,7 +20613,7 @@ static dcp_status dcpi_sync_stream(dcpi_sync *y, const dcp_shard_metadata *shard
                            shard->checksum);
     return status;
 }
-static dcp_status dcpi_sync_copy_once(dcpi_sync *y, const dcp_shard_metadata *shard, int attempt, dcp_error *err) {
+static dcp_status dcpi_sync_copy_once(dcpi_sync *y, const dcp_shard_metadata *shard, int attempt, int replace, dcp_error *err) {
     char *from_key = dcpi_place_key(&y->from, shard->file_path, err), *key = from_key ? dcpi_place_key(&y->to, shard->file_path, err) : NULL;
     char *temporary = key ? dcpi_temporary_name(key, y->report->save_id, attempt, err) : NULL;
     dcp_object_info info;
@@ -20398,23 +20628,48 @@ static dcp_status dcpi_sync_copy_once(dcpi_sync *y, const dcp_shard_metadata *sh
     if (!status) {
         status = dcpi_sync_stream(y, shard, from_key, from, key, to, err);
         if (status) dcpi_storage_abort(y->to.storage, to);
-        else status = dcpi_storage_commit(y->to.storage, key, to, 1, err);
+        else status = dcpi_storage_commit(y->to.storage, key, to, replace, err);
     }
     if (from) dcpi_storage_close_object(y->from.storage, from);
-    if (!status) status = dcpi_names_add(&y->directories, key, err);
     dcpi_free(temporary);
     dcpi_free(key);
     dcpi_free(from_key);
     return status;
 }
-/* Replaces what is there under this name, unless another manifest beside the copy says that it is right as it is (G2). */
-static dcp_status dcpi_sync_check_foreign(const dcpi_sync *y, const dcp_shard_metadata *shard, dcp_error *err) {
-    char line[DCP_LIMIT_PATH + 128];
-    if (!dcpi_names_has(&y->foreign_paths, shard->file_path)) return DCP_OK;
-    (void)snprintf(line, sizeof line, "%s\n%s", shard->file_path, shard->checksum ? shard->checksum : "");
-    if (dcpi_names_has(&y->foreign, line)) return DCP_OK;
-    return dcpi_fail(err, DCP_E_EXISTS, "%s%s belongs to another checkpoint there, with other bytes; sync into a directory of its own", y->to.shown,
-                     shard->file_path);
+/* Whether a name may be taken (G2). What is there and is not what it should be is damaged if a manifest names it as it should be; if none names it, a
+ * killed sync or save has left it, unless somebody is saving there just now, or has done so since the manifests were read: then it may be theirs. */
+static dcp_status dcpi_sync_may_take(dcpi_sync *y, const dcp_shard_metadata *shard, int is_there, dcp_error *err) {
+    const int named = dcpi_sync_named(y, shard);
+    uint8_t now[32];
+    int pending = 0;
+    dcp_status status = DCP_OK;
+    if (named == DCPI_SYNC_SAME || (named == DCPI_SYNC_UNNAMED && !is_there)) return DCP_OK;
+    if (named == DCPI_SYNC_OTHER)
+        return dcpi_fail(err, DCP_E_EXISTS, "%s%s belongs to a checkpoint there, with other bytes; sync into a directory of its own, or remove that one first",
+                         y->to.shown, shard->file_path);
+    if (y->unread == 0) status = dcpi_intents_pending(&y->op, &y->to, DCP_GRACE_SECONDS, y->report->save_id, &pending, err);
+    if (!status && y->unread == 0 && !pending) {
+        status = dcpi_commits_digest(&y->to, now, err);
+        pending = memcmp(now, y->commits, sizeof now) != 0;
+    }
+    if (status || (y->unread == 0 && !pending)) return status;
+    return dcpi_fail(err, DCP_E_EXISTS, "%s%s is there with other bytes, and may belong to a checkpoint that %s", y->to.shown, shard->file_path,
+                     pending ? "is being saved there, or has just been; sync again later" : "cannot be read; sync into a directory of its own");
+}
+/* A name where nothing was is taken without replacing; if somebody was faster, or a lost answer was ours, the same bytes are as good. */
+static dcp_status dcpi_sync_copy_file(dcpi_sync *y, const dcp_shard_metadata *shard, int is_there, dcp_error *err) {
+    dcp_status status = dcpi_sync_may_take(y, shard, is_there, err);
+    int attempt = 0, same = 0;
+    char *key;
+    if (status || y->desc->dry_run) return status;
+    do status = dcpi_sync_copy_once(y, shard, attempt, is_there, err);
+    while (status && dcpi_op_again(&y->op, ++attempt, "copying a shard", err));
+    if (status != DCP_E_EXISTS) return status;
+    key = dcpi_place_key(&y->to, shard->file_path, err);
+    status = key ? dcpi_sync_hash(y, shard, key, &same, err) : DCP_E_MEMORY;
+    if (!status && !same) status = dcpi_fail(err, DCP_E_EXISTS, "somebody has put %s%s there meanwhile, with other bytes; sync again", y->to.shown, shard->file_path);
+    dcpi_free(key);
+    return status;
 }
 static dcp_status dcpi_sync_copy(dcpi_sync *y, dcp_error *err) {
     const dcp_metadata *all = y->document.metadata;
@@ -20423,35 +20678,78 @@ static dcp_status dcpi_sync_copy(dcpi_sync *y, dcp_error *err) {
     size_t i;
     dcpi_op_phase(&y->op, DCP_PHASE_WRITE, y->report->bytes_to_copy);
     for (i = 0; i < all->shard_count && !status; i++) {
-        int attempt = 0;
-        if (y->states[i] < DCPI_SYNC_MISSING) continue;
-        ++*counts[y->states[i]];
-        status = dcpi_sync_check_foreign(y, &all->shards[i], err);
+        const int state = y->states[i] & ~DCPI_SYNC_IS_THERE;
+        if (state < DCPI_SYNC_MISSING) continue;
+        ++*counts[state];
+        status = dcpi_sync_copy_file(y, &all->shards[i], (y->states[i] & DCPI_SYNC_IS_THERE) != 0, err);
         if (status || y->desc->dry_run) continue;
-        do status = dcpi_sync_copy_once(y, &all->shards[i], attempt, err);
-        while (status && dcpi_op_again(&y->op, ++attempt, "copying a shard", err));
-        if (!status) { y->report->copied++; y->report->bytes_copied += all->shards[i].file_size; }
+        y->report->copied++;
+        y->report->bytes_copied += all->shards[i].file_size;
     }
     return status;
 }
 
 /* ---- commit ---------------------------------------------------------------------------------------------------------------------------- */
-static dcp_status dcpi_sync_directories(dcpi_sync *y, dcp_error *err) {
-    dcp_status status;
+/* Every file that was found or copied is there. */
+static dcp_status dcpi_sync_check_all(dcpi_sync *y, dcp_error *err) {
+    const dcp_metadata *all = y->document.metadata;
+    dcp_status status = DCP_OK;
     size_t i;
-    for (i = 0; i < y->directories.count; i++) dcpi_key_directory(y->directories.items[i]);
-    status = dcpi_names_sort(&y->directories, err);
-    for (i = 0; i < y->directories.count && !status; i++)
-        if (i == 0 || strcmp(y->directories.items[i - 1], y->directories.items[i]) != 0)
-            status = dcpi_storage_sync_directory(y->to.storage, y->directories.items[i], err);
+    for (i = 0; i < all->shard_count && !status; i++) {
+        const dcp_shard_metadata *shard = &all->shards[i];
+        dcp_object_info info;
+        char *key;
+        if (y->states[i] == DCPI_SYNC_LEFT_OUT) continue;
+        if ((i & 255) == 255 && (status = dcpi_op_check(&y->op, err)) != DCP_OK) break;
+        key = dcpi_place_key(&y->to, shard->file_path, err);
+        status = key ? dcpi_storage_stat(y->to.storage, key, &info, err) : DCP_E_MEMORY;
+        dcpi_free(key);
+        if (status == DCP_E_NOT_FOUND || (!status && info.size != shard->file_size))
+            status = dcpi_fail(err, DCP_E_INCOMPLETE, "somebody has removed %s%s during the sync; sync again", y->to.shown, shard->file_path);
+    }
     return status;
 }
+/* The copy's manifest is still the one that was read, or that of an attempt before whose answer was lost; and no sweep has come in between. */
+static dcp_status dcpi_sync_last_look(dcpi_sync *y, dcp_error *err) {
+    uint8_t now[32];
+    dcp_status status = dcpi_document_digest(&y->op, &y->to, y->commit_name, now, err);
+    if (dcpi_is_trouble(status)) return status;
+    if (memcmp(now, y->own.digest, sizeof now) != 0 && memcmp(now, y->document.digest, sizeof now) != 0)
+        return dcpi_fail(err, DCP_E_EXISTS, "somebody has saved or removed %s%s during the sync; sync again", y->to.shown, y->commit_name);
+    return dcpi_intent_check(&y->to, y->intent_key, err);
+}
+/* After a rename that reported an error: the copy's manifest may be the new one all the same. */
+static dcp_status dcpi_sync_is_done(dcpi_sync *y, dcp_status status, dcp_error *err) {
+    uint8_t now[32];
+    dcp_error ignored;
+    const dcp_status looked = dcpi_document_digest(&y->op, &y->to, y->commit_name, now, &ignored);
+    if (!looked && memcmp(now, y->document.digest, sizeof now) == 0) return dcpi_succeed(err);
+    return status;
+}
+static dcp_status dcpi_sync_commit_once(dcpi_sync *y, const char *key, int attempt, dcp_error *err) {
+    char *temporary = dcpi_temporary_name(key, y->report->save_id, attempt, err);
+    void *object = NULL;
+    dcp_status status = temporary ? dcpi_storage_begin(y->to.storage, key, temporary, (int64_t)y->document.size, &object, err) : DCP_E_MEMORY;
+    if (!status) status = dcpi_object_write_chunks(&y->op, y->to.storage, key, object, y->document.text, y->document.size, err);
+    if (!status) status = dcpi_sync_last_look(y, err);
+    if (status) dcpi_storage_abort(y->to.storage, object);
+    else if ((status = dcpi_storage_commit(y->to.storage, key, object, 1, err)) != DCP_OK) status = dcpi_sync_is_done(y, status, err);
+    dcpi_free(temporary);
+    return status;
+}
+/* All names that the document relies on, and its own, whoever put them there: a sync before this one may have died before it synced them. */
 static dcp_status dcpi_sync_commit(dcpi_sync *y, dcp_error *err) {
     char *key = dcpi_place_key(&y->to, y->commit_name, err);
-    dcp_status status = key ? dcpi_sync_directories(y, err) : DCP_E_MEMORY;
+    int attempt = 0;
+    dcp_status status = key ? dcpi_names_add(&y->files, key, err) : DCP_E_MEMORY;
+    if (!status) status = dcpi_names_sync(&y->to, &y->files, err);
     dcpi_op_phase(&y->op, DCP_PHASE_COMMIT, 0);
-    if (!status && (!y->own.metadata || memcmp(y->own.digest, y->document.digest, 32) != 0))
-        status = dcpi_object_publish(&y->op, y->to.storage, key, y->document.text, y->document.size, err);
+    if (!status) status = dcpi_sync_check_all(y, err);
+    if (!status && memcmp(y->own.digest, y->document.digest, 32) != 0) {
+        do status = dcpi_sync_commit_once(y, key, attempt, err);
+        while (status && dcpi_op_again(&y->op, ++attempt, "writing the manifest", err));
+    }
+    if (!status) status = dcpi_place_sync(&y->to, err);
     dcpi_free(key);
     return status;
 }
@@ -20470,10 +20768,12 @@ static void dcpi_sync_free(dcpi_sync *y) {
     dcpi_free(y->tier_bytes);
     dcpi_free(y->buffer);
     dcpi_free(y->commit_name);
-    dcpi_names_free(&y->foreign);
-    dcpi_names_free(&y->foreign_paths);
+    dcpi_intent_remove(&y->op, &y->to, y->intent_key);
+    dcpi_free(y->intent_key);
+    dcpi_names_free(&y->named);
+    dcpi_names_free(&y->named_paths);
     dcpi_names_free(&y->displaced);
-    dcpi_names_free(&y->directories);
+    dcpi_names_free(&y->files);
     dcpi_document_free(&y->document);
     dcpi_document_free(&y->own);
     dcpi_place_close(&y->from);
@@ -20484,8 +20784,8 @@ static dcp_status dcpi_sync_run(dcpi_sync *y, dcp_error *err) {
     y->capacity = (size_t)(dcpi_min((int64_t)y->op.io.memory_budget / 2, DCPI_CHUNK) / DCPI_LEAF * DCPI_LEAF);
     if (!status) y->buffer = (uint8_t *)dcpi_alloc(y->capacity, err);
     if (!status && !y->buffer) status = DCP_E_MEMORY;
-    if (!status) status = dcpi_sync_read_own(y, err);
-    if (!status) status = dcpi_sync_read_foreign(y, err);
+    if (!status) status = dcpi_sync_announce(y, err);
+    if (!status) status = dcpi_sync_read_named(y, err);
     if (!status) status = dcpi_sync_decide(y, err);
     if (!status) status = dcpi_sync_copy(y, err);
     if (status || y->desc->dry_run) return status;

@@ -11,7 +11,7 @@
 # DCP_REQUIRE      words of the table below, and of the suites; what is missing for one of them is a failure, not a skip
 # DCP_TEST_DATA    where the public test data is (default: ../shared/data)
 # DCP_TEST_LIMIT   seconds that a suite may take (default 900); DCP_TEST_TIMEOUT: that one test may take (default 300: machines can be busy)
-# JOBS             how many at a time (default: as many as there are processors)
+# JOBS             how many at a time (default: one more than there are processors: some wait)
 
 # ---- which suites run in which variant ------------------------------------------------------------------------------------------------------
 # `all`, or names; `~x`: x runs there only in `make test-all`. The commands are in the Makefile. To keep the whole
@@ -21,9 +21,9 @@ table() {
     sed '/^#/d' <<'END'
 # variant   word      Debian package              suites
 plain       -         gcc                         all
-asan        asan      libasan8                    all ~coord ~directory ~kill ~rank_faults
+asan        asan      libasan8                    all ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults
 tsan        tsan      libtsan2                    storage ranks coord async pool ~engine ~faults ~rank_faults
-m32         m32       gcc-12-multilib             all ~directory ~coord ~async ~faults ~kill ~rank_faults
+m32         m32       gcc-12-multilib             all ~directory ~coord ~async ~faults ~kill ~rank_faults ~crash ~pool_faults
 windows     windows   gcc-mingw-w64-x86-64+wine64 platform json meta storage engine ranks pool ~sha256 ~file_format ~directory ~coord ~yaml ~manifest
 s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    json meta file_format storage ranks pool ~sha256 ~yaml ~manifest
 aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static  sha256 storage ~file_format ~ranks ~pool
@@ -213,7 +213,7 @@ add_scripts() {
         if [ -f "$path" ] && selected "$SUITES" "$name"; then jobs="$jobs build/result/sh/test_$name"; fi
     done
 }
-run_make() { "$MAKE" -k --no-print-directory -j "${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)}" "$@"; }
+run_make() { "$MAKE" -k --no-print-directory -j "${JOBS:-$((1 + $(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)))}" "$@"; }
 
 # One wineserver for all suites, started and ended here: what wine starts by itself outlives its program, holds the files that the program had
 # open (so nothing may read a pipe to its end that wine can write to), and several at once would make the prefix several times.

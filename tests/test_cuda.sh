@@ -113,8 +113,11 @@ keeps_none() {
 t compiles plain
 t suite_keeps_none keeps_none
 t suite suite plain ''
-t suite_asan sanitized asan address,undefined
-t suite_tsan sanitized tsan thread
+# These take as long as all others together.
+if [ -n "${WHOLE:-}" ]; then
+    t suite_asan sanitized asan address,undefined
+    t suite_tsan sanitized tsan thread
+fi
 t suite_cxx as_cxx
 
 # ---- the header as programs include it -----------------------------------------------------------------------------------------------------------
@@ -324,6 +327,6 @@ trains() {
 t nvcc_compiles_and_links nvcc_links
 t nvcc_compiles_the_suite nvcc_builds_the_suite
 t links_with_the_toolkit links
-t benchmark benchmark
+[ -z "${WHOLE:-}" ] || t benchmark benchmark
 t nvcc_compiles_the_example trains
 finish

@@ -1,6 +1,6 @@
-/* test_kill.c - processes that are killed in the middle of a save.
+/* test_kill.c - processes that are killed in the middle of a save or of a sync.
  *
- * A child saves; SIGKILL takes it at a chosen point: before or after the n-th call on its storage, before or after the n-th system call that
+ * A child saves, removes or syncs; SIGKILL takes it at a chosen point: before or after the n-th call on its storage, before or after the n-th system call that
  * changes something, or after some microseconds. Then the guarantees, in the parent: the old or the new checkpoint loads, byte for byte; what lies
  * about disturbs no save; and a sweep leaves exactly the files of the checkpoints that live. The other faults are in test_faults.c. */
 #ifdef _WIN32
@@ -59,15 +59,18 @@ static size_t part_of(size_t size) { return size > 256 ? size / 2 : size; }     
 
 /* ---- a checkpoint whose bytes tell its generation: 0 is a mixture ------------------------------------------------------------------------ */
 #define SIZE 3000
-typedef struct state { unsigned char large[SIZE], small[100]; dcp_tensor list[2]; } state;
+#define TENSORS 3                       /* the third one never changes: a manifest keeps its file */
+typedef struct state { unsigned char large[SIZE], small[100], fixed[50]; dcp_tensor list[TENSORS]; } state;
 
 static unsigned char byte_of(int generation, size_t i) { return (unsigned char)((uint64_t)(generation * 977 + 1) * (i + 1) * 2654435761u >> 13); }
 
 static void state_make(state *s, int generation) {
-    const int64_t large[1] = { SIZE }, small[1] = { 100 };
+    const int64_t large[1] = { SIZE }, small[1] = { 100 }, fixed[1] = { 50 };
     size_t i;
     for (i = 0; i < SIZE; i++) s->large[i] = byte_of(generation, i);
     for (i = 0; i < 100; i++) s->small[i] = byte_of(generation, SIZE + i);
+    memset(s->fixed, 77, sizeof s->fixed);
+    s->list[2] = dcp_array("fixed", DCP_UINT8, s->fixed, 1, fixed);
     s->list[0] = dcp_array("small", DCP_UINT8, s->small, 1, small);
     s->list[1] = dcp_array("large", DCP_UINT8, s->large, 1, large);
 }
@@ -76,7 +79,7 @@ static int state_generation(const state *s) {
     for (generation = 1; generation <= 5; generation++) {
         state other;
         state_make(&other, generation);
-        if (memcmp(s->large, other.large, SIZE) == 0 && memcmp(s->small, other.small, 100) == 0) return generation;
+        if (memcmp(s->large, other.large, SIZE) == 0 && memcmp(s->small, other.small, 100) == 0 && memcmp(s->fixed, other.fixed, 50) == 0) return generation;
     }
     return 0;
 }
@@ -86,7 +89,7 @@ static dcp_status save(dcp_storage *storage, dcp_layout layout, const char *path
     state_make(&s, generation);
     desc.path = path;
     desc.tensors = s.list;
-    desc.tensor_count = 2;
+    desc.tensor_count = TENSORS;
     desc.layout = layout;
     desc.overwrite = 1;
     desc.io.storage = storage;
@@ -97,9 +100,10 @@ static int generation_at(dcp_storage *storage, const char *path) {      /* negat
     state s;
     dcp_status status;
     state_make(&s, 5);
+    memset(s.fixed, 0, sizeof s.fixed);
     desc.path = path;
     desc.tensors = s.list;
-    desc.tensor_count = 2;
+    desc.tensor_count = TENSORS;
     desc.io.storage = storage;
     status = dcp_load(&desc, NULL);
     return status ? -(int)status : state_generation(&s);
@@ -107,17 +111,19 @@ static int generation_at(dcp_storage *storage, const char *path) {      /* negat
 
 /* ---- a scene: what the child does, and what may be there afterwards -------------------------------------------------------------------- */
 #define NONE (-(int)DCP_E_NOT_FOUND)
-typedef enum deed { OVERWRITE, NEXT_STEP, PRUNE, REMOVE, DEEDS } deed;
-static const char *const deed_names[] = { "overwrite", "next step", "prune", "remove" };
+typedef enum deed { OVERWRITE, NEXT_STEP, PRUNE, REMOVE, SYNC, DEEDS } deed;
+static const char *const deed_names[] = { "overwrite", "next step", "prune", "remove", "sync" };
+static const char *const layout_names[] = { "sharded", "single", "manifest" };
+static const char *const suffixes[] = { ".metadata.json", ".checkpoint", ".manifest.json" };
 
-typedef struct scene { deed what; dcp_layout layout; char dir[TEST_PATH]; dcp_storage *storage; } scene;
+typedef struct scene { deed what; dcp_layout layout; char dir[TEST_PATH]; dcp_storage *storage, *source; } scene;
 static char place[200];                 /* for messages */
 static const char *test_name;
-static int kills;
+static int kills, sync_kills, manifest_kills;
 
 static void say(const scene *s, const char *how, int64_t point) {
     if (test_state.name != place) test_name = test_state.name;
-    (void)snprintf(place, sizeof place, "%s [%s, %s: %s %d]", test_name, deed_names[s->what], s->layout == DCP_LAYOUT_SINGLE ? "single" : "sharded", how, (int)point);
+    (void)snprintf(place, sizeof place, "%s [%s, %s: %s %d]", test_name, deed_names[s->what], layout_names[s->layout], how, (int)point);
     test_state.name = place;
 }
 static void said(void) { if (test_state.name == place) test_state.name = test_name; }
@@ -133,6 +139,13 @@ static dcp_status scene_run(const scene *s, dcp_storage *storage, dcp_error *err
         desc.path = "p";
         desc.io.storage = storage;
         return dcp_remove(&desc, NULL, err);
+    }
+    if (s->what == SYNC) {
+        dcp_sync_desc desc = DCP_ZERO;
+        desc.source = s->source;
+        desc.path = "p";
+        desc.target = storage;
+        return dcp_sync(&desc, err);
     }
     return save(storage, s->layout, s->what == OVERWRITE ? "p" : "q", 2, err);
 }
@@ -151,9 +164,15 @@ static void scene_open(scene *s, deed what, dcp_layout layout, const char *dir) 
     (void)snprintf(s->dir, sizeof s->dir, "%s", dir);
     CHECK_OK_MESSAGE(dcp_storage_local(dir, &s->storage, &err), err.message);
     scene_set(s);
+    if (what != SYNC) return;
+    CHECK_OK(dcp_storage_memory(&s->source, NULL));     /* as it is here, and then one save more */
+    CHECK_OK_MESSAGE(save(s->source, layout, "p", 3, &err), err.message);
+    CHECK_OK_MESSAGE(save(s->source, layout, "p", 1, &err), err.message);
+    CHECK_OK_MESSAGE(save(s->source, layout, "p", 2, &err), err.message);
 }
 static void scene_close(scene *s) {
     dcp_storage_close(s->storage);
+    dcp_storage_close(s->source);
     said();
 }
 
@@ -163,14 +182,47 @@ static dcp_status count_one(void *user, const char *path, const dcp_object_info 
     ++*(int *)user;
     return DCP_OK;
 }
-static int files_in(dcp_storage *storage) {
+static dcp_status count_below(void *user, const char *path, const dcp_object_info *info);
+typedef struct counting { dcp_storage *storage; int files; } counting;
+static void count_in(counting *c, const char *directory) {
+    CHECK_OK(c->storage->list(c->storage->context, directory, count_one, &c->files, NULL));
+    CHECK_OK(c->storage->list_directories(c->storage->context, directory, count_below, c, NULL));
+}
+static dcp_status count_below(void *user, const char *path, const dcp_object_info *info) {
+    (void)info;
+    count_in((counting *)user, path);
+    return DCP_OK;
+}
+/* How many files a checkpoint names that `but` (NULL: none) does not. */
+static int files_of(dcp_storage *storage, const char *path, const char *but) {
+    dcp_open_desc desc = DCP_ZERO;
+    dcp_checkpoint *c, *other = NULL;
+    size_t i, k;
     int count = 0;
-    CHECK_OK(storage->list(storage->context, "", count_one, &count, NULL));
+    desc.path = path;
+    desc.io.storage = storage;
+    CHECK_OK(dcp_open(&desc, &c, NULL));
+    desc.path = but;
+    if (but) CHECK_OK(dcp_open(&desc, &other, NULL));
+    for (i = 0; i < dcp_metadata_of(c)->shard_count; i++) {
+        const size_t shards = other ? dcp_metadata_of(other)->shard_count : 0;
+        for (k = 0; k < shards && strcmp(dcp_metadata_of(c)->shards[i].file_path, dcp_metadata_of(other)->shards[k].file_path) != 0;) k++;
+        count += k == shards;
+    }
+    dcp_close(other);
+    dcp_close(c);
     return count;
 }
 static void check_clean(const scene *s) {
-    int checkpoints = (generation_at(s->storage, "p") > 0) + (generation_at(s->storage, "q") > 0);
-    CHECK_INT(files_in(s->storage), s->layout == DCP_LAYOUT_SINGLE ? checkpoints : 2 * checkpoints);
+    const int has_p = generation_at(s->storage, "p") > 0, has_q = generation_at(s->storage, "q") > 0;
+    int expected = has_p + has_q;
+    counting c;
+    c.storage = s->storage;
+    c.files = 0;
+    count_in(&c, "");
+    if (s->layout != DCP_LAYOUT_SINGLE && has_p) expected += files_of(s->storage, "p", NULL);
+    if (s->layout != DCP_LAYOUT_SINGLE && has_q) expected += files_of(s->storage, "q", has_p ? "p" : NULL);
+    CHECK_INT(c.files, expected);
 }
 static void sweep(const scene *s) {
     dcp_sweep_desc desc = DCP_ZERO;
@@ -193,13 +245,14 @@ static void check_latest(const scene *s, int p, int q) {
 }
 static void check_survivors(const scene *s) {
     const int p = generation_at(s->storage, "p"), q = generation_at(s->storage, "q");
-    CHECK(p == 1 || (s->what == OVERWRITE && p == 2) || ((s->what == PRUNE || s->what == REMOVE) && p == NONE));
-    CHECK(q == (s->what == OVERWRITE ? NONE : 2) || (s->what == NEXT_STEP && q == NONE));
+    CHECK(p == 1 || ((s->what == OVERWRITE || s->what == SYNC) && p == 2) || ((s->what == PRUNE || s->what == REMOVE) && p == NONE));
+    CHECK(q == (s->what == OVERWRITE || s->what == SYNC ? NONE : 2) || (s->what == NEXT_STEP && q == NONE));
     check_latest(s, p, q);
 }
 /* The killed one's remains disturb neither a save before a sweep nor one after it. */
 static void check_scene(scene *s, int64_t point) {
     dcp_error err;
+    char commit[40];
     check_survivors(s);
     if (point % 2) {
         sweep(s);
@@ -212,7 +265,8 @@ static void check_scene(scene *s, int64_t point) {
     CHECK_INT(generation_at(s->storage, "q"), 5);
     sweep(s);
     check_clean(s);
-    CHECK(s->storage->remove(s->storage->context, s->layout == DCP_LAYOUT_SINGLE ? "q.checkpoint" : "q.metadata.json", NULL) == DCP_OK);
+    (void)snprintf(commit, sizeof commit, "q%s", suffixes[s->layout]);
+    CHECK(s->storage->remove(s->storage->context, commit, NULL) == DCP_OK);
     sweep(s);
     scene_set(s);
 }
@@ -276,26 +330,32 @@ static const char *ram_dir(void) {      /* a directory in memory where there is 
 /* ---- the points ------------------------------------------------------------------------------------------------------------------------ */
 static void kill_in_calls(deed what, dcp_layout layout, const char *dir, int in_system_calls) {
     scene s;
-    int64_t point;
-    int killed = 1;
+    int64_t point, step = layout == DCP_LAYOUT_MANIFEST && what != SYNC && !getenv("WHOLE") ? 2 : 1;
+    int killed = 1, before = kills;
     scene_open(&s, what, layout, dir);
-    for (point = 1; killed; point++) {
+    for (point = 1 + (int64_t)test_random_below((size_t)step); killed; point += step) {
         say(&s, in_system_calls ? "system call step" : "storage call step", point);
         killed = was_killed(start_child(&s, in_system_calls ? 0 : point, in_system_calls ? point : 0));
         check_scene(&s, point);
     }
     CHECK(point > 10);
+    if (what == SYNC) sync_kills += kills - before;
+    if (layout == DCP_LAYOUT_MANIFEST && (what == OVERWRITE || what == NEXT_STEP)) manifest_kills += kills - before;
     scene_close(&s);
 }
+static int makes_sense(int what, int layout) { return what != SYNC || layout == DCP_LAYOUT_MANIFEST; }
+
 TEST(killed_around_each_storage_call) {
     int what, layout;
     for (what = 0; what < DEEDS; what++)
-        for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_SINGLE; layout++) kill_in_calls((deed)what, (dcp_layout)layout, ram_dir(), 0);
+        for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++)
+            if (makes_sense(what, layout)) kill_in_calls((deed)what, (dcp_layout)layout, ram_dir(), 0);
 }
 TEST(killed_around_each_system_call) {
     int what, layout;
     for (what = 0; what < DEEDS; what++)
-        for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_SINGLE; layout++) kill_in_calls((deed)what, (dcp_layout)layout, ram_dir(), 1);
+        for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++)
+            if (makes_sense(what, layout)) kill_in_calls((deed)what, (dcp_layout)layout, ram_dir(), 1);
 }
 static int64_t now_us(void) {
     struct timespec now;
@@ -329,13 +389,15 @@ static void kill_in_time(deed what, dcp_layout layout, const char *dir) {
 }
 TEST(killed_at_any_time) {
     int what, layout;
-    for (what = 0; what <= NEXT_STEP; what++)
-        for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_SINGLE; layout++) kill_in_time((deed)what, (dcp_layout)layout, test_dir());
+    for (what = 0; what < DEEDS; what++)
+        for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++)
+            if (what != PRUNE && what != REMOVE && makes_sense(what, layout)) kill_in_time((deed)what, (dcp_layout)layout, test_dir());
 }
 TEST(killed_often_enough) {
     const char *filter = getenv("DCP_TEST_FILTER");
     if (filter && filter[0]) SKIP("only some tests ran");
     CHECK(kills >= 200);
+    printf("# %d kills: %d in saves of manifests, %d in syncs\n", kills, manifest_kills, sync_kills);
 }
 
 int main(void) {

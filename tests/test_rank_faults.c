@@ -1143,13 +1143,13 @@ TEST(readers_never_see_a_mixture_while_ranks_overwrite) {
     int l;
     for (l = 0; l < 2; l++) {
         doing("%s, memory", layout_name(layouts[l]));
-        overwrite_and_read(layouts[l], test_times(test_is_sanitized() ? 60 : 150));
+        overwrite_and_read(layouts[l], test_times(test_is_sanitized() ? 60 : 350));
     }
     (void)test_dir();
     for (l = 0; l < 2; l++) {
         doing("%s, files", layout_name(layouts[l]));
         test_rm_rf(test_state.dir[0]);
-        overwrite_and_read(layouts[l], test_times(test_is_sanitized() ? 20 : 60));
+        overwrite_and_read(layouts[l], test_times(test_is_sanitized() ? 20 : 150));
     }
     done();
 }
