@@ -985,7 +985,8 @@ convert_refuses() {
 convert_hostile() {
     run 0 convert -q s/moe/step_300 kept --to sharded
     for edit in 's/"role":"optimizer"/"role":"wizard"/' 's/"tensor":"a"/"tensor":"z"/' 's/"version":1/"version":-1/' 's/"key":\[2,0,7\]/"key":[2,0,-7]/' \
-        's/"seed":"5"/"seed":"99999999999999999999"/' 's/"tier":"warm"/"tier":"cold"/' 's/"pieces":\[/"pieces":[{},/' 's/"manifest":{/"manifest":{"x":[[[]]],/'; do
+        's/"seed":"5"/"seed":"99999999999999999999"/' 's/"tier":"warm"/"tier":"cold"/' 's/"pieces":\[/"pieces":[{},/' \
+        's/"manifest":{/"manifest":{"x":[[[]]],/'; do
         "$python" - kept.metadata.json "$edit" <<'END' || skip "no python"
 import json, re, sys
 text = open(sys.argv[1]).read()
@@ -1134,7 +1135,8 @@ json.dump(j, open("foreign.metadata.json", "w"))' || fail "python"
     "$python" -c '
 import json
 j = json.load(open("foreign.metadata.json"))
-assert j["fromTheFuture"] == {"a": [1, 2]} and j["shards"][0]["colour"] == "green" and j["signature"]["algorithm"] == "hmac-sha256", j' || fail "lost: $(cat foreign.metadata.json)"
+assert j["fromTheFuture"] == {"a": [1, 2]} and j["shards"][0]["colour"] == "green" and j["signature"]["algorithm"] == "hmac-sha256", j' \
+        || fail "lost: $(cat foreign.metadata.json)"
     run 0 diff -q s/foreign foreign
 }
 sign_refuses() {
