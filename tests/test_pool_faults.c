@@ -575,8 +575,8 @@ static void take_turns(act first, act second, int one_in) {
             perform(&s, actors, 2, storage);
             if (first == second) CHECK_INT((actors[0].status == DCP_OK) + (actors[1].status == DCP_OK), 1);
             if (first == SAVE_C && second == SAVE_D) CHECK(actors[0].status == DCP_OK && actors[1].status == DCP_OK);
-            last_n = s.made[0];
-            last_m = s.made[1];
+            if (s.made[0] > last_n) last_n = s.made[0];
+            if (s.made[1] > last_m) last_m = s.made[1];
         }
     }
     check_clean_after_sweep(storage);
