@@ -665,7 +665,8 @@ static int64_t storage_fails_in(dcp_storage *storage, act what, const fault_way 
         fault_close(&f);
         if (!fails) CHECK_OK_MESSAGE(status, err.message);
         CHECK(status == DCP_OK || status == DCP_E_UNKNOWN || status == (way->sys == ENOSPC ? DCP_E_SPACE : DCP_E_IO));
-        judge_alone(storage, what, status, &before, is_save(what) && status != DCP_OK && status != DCP_E_UNKNOWN && way->times == 1 && way->how == FAULT_BEFORE);
+        judge_alone(storage, what, status, &before,
+                    is_save(what) && status != DCP_OK && status != DCP_E_UNKNOWN && way->times == 1 && way->how == FAULT_BEFORE);
     }
     done();
     return n;
