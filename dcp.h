@@ -554,7 +554,8 @@ DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dc
 
 typedef struct dcp_sweep_desc {
     const char *directory;
-    int64_t grace_seconds;              /* younger files are left alone: a save may be running; 0: 86,400 (24 h); negative: none */
+    int64_t grace_seconds;              /* younger files are left alone: a save may be running; 0: 86,400 (24 h); negative: none, for
+                                         * when nobody saves, syncs or removes there (a save that is swept fails, but not on every storage) */
     int plain_names;                    /* also unreferenced P_shard_<rank>.bin, without a save id: other programs may use such names */
     int dry_run;
     const dcp_verifier *verifier; dcp_io io;
@@ -14373,7 +14374,8 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
     return status;
 }
 /* ---- intents. A manifest save that is under way may name any file of the pool in the end: `P.manifest.<save id>.intent.tmp` says so. Whoever
- * removes such files unlinks commit files first, syncs the directory, and then looks for intents: while there is a young one, nothing goes (G2). */
+ * removes such files unlinks commit files first, syncs the directory, and then (dcpi_removal_lock, dcpi_refs_settle) lists them with the lock held and
+ * looks at documents and intents until nothing changes meanwhile: while there is a young intent, nothing goes (G2). dcp_sync publishes one too. */
 static int dcpi_is_intent(const char *name) {
     static const char middle[] = ".manifest.", end[] = ".intent.tmp";
     const size_t size = strlen(name), tail = 16 + sizeof end - 1;
