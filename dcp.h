@@ -564,7 +564,8 @@ DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dc
 
 typedef struct dcp_sweep_desc {
     const char *directory;
-    int64_t grace_seconds;              /* younger files are left alone: a save may be running; 0: 86,400 (24 h); negative: none */
+    int64_t grace_seconds;              /* younger files are left alone: a save may be running; 0: 86,400 (24 h); negative: none, for
+                                         * when nobody saves, syncs or removes there (a save that is swept fails, but not on every storage) */
     /* also unreferenced P_shard_<rank>.bin and files of manifests, without a save id: other programs may use such names */
     int plain_names;
     int dry_run;
@@ -14387,7 +14388,8 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
     return status;
 }
 /* ---- intents. A manifest save that is under way may name any file of the pool in the end: `P.manifest.<save id>.intent.tmp` says so. Whoever
- * removes such files unlinks commit files first, syncs the directory, and then looks for intents: while there is a young one, nothing goes (G2). */
+ * removes such files unlinks commit files first, syncs the directory, and then (dcpi_removal_lock, dcpi_refs_settle) lists them with the lock held and
+ * looks at documents and intents until nothing changes meanwhile: while there is a young intent, nothing goes (G2). dcp_sync publishes one too. */
 static int dcpi_is_intent(const char *name) {
     static const char middle[] = ".manifest.", end[] = ".intent.tmp";
     const size_t size = strlen(name), tail = 16 + sizeof end - 1;
@@ -14463,8 +14465,9 @@ static void dcpi_intent_remove(dcpi_op *op, const dcpi_place *place, const char 
     if (key && dcpi_storage_remove(place->storage, key, &ignored)) dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", key, ignored.message);
 }
 /* One at a time removes files of the pool: between a look and an unlink a second one could take the file away, a save publish another one under the
- * same name, and the first then unlink that. Who finds the lock taken leaves the files to sweep; a lock older than the grace time is a dead one's.
- * *key: of the lock that is held, NULL: none is. */
+ * same name, and the first then unlink that. So what may go is listed with the lock held, before intents and documents are looked at: such a file
+ * stays the one that it is until the holder unlinks it. Who finds the lock taken leaves the files to sweep; a lock older than the grace time is a
+ * dead one's. *key: of the lock that is held, NULL: none is. */
 static const char dcpi_removal_lock_name[] = "dcp-remove.0000000000000000.tmp";
 
 static dcp_status dcpi_removal_lock_try(const dcpi_place *place, const char *key, dcp_error *err) {
@@ -14501,6 +14504,20 @@ static dcp_status dcpi_removal_lock(dcpi_op *op, const dcpi_place *place, int64_
         dcpi_op_log(op, DCP_LOG_INFO, "another process removes files in \"%s\", or has died of it: those that manifests share are left to sweep", place->shown);
     dcpi_free(name);
     return status;
+}
+/* Strikes out what is not there any more. */
+static void dcpi_removal_present(const dcpi_place *place, dcpi_names *names) {
+    size_t i, count = 0;
+    for (i = 0; i < names->count; i++) {
+        dcp_object_info info;
+        dcp_error ignored;
+        char *key = dcpi_place_key(place, names->items[i], &ignored);
+        const dcp_status status = key ? dcpi_storage_stat(place->storage, key, &info, &ignored) : DCP_E_NOT_FOUND;
+        if (status == DCP_E_NOT_FOUND) dcpi_free(names->items[i]);
+        else names->items[count++] = names->items[i];
+        dcpi_free(key);
+    }
+    names->count = count;
 }
 static void dcpi_removal_unlock(dcpi_op *op, const dcpi_place *place, char *key) {
     dcpi_intent_remove(op, place, key);
@@ -14562,7 +14579,7 @@ static int dcpi_refs_may_go(const dcpi_names *refs, const char *name) { return !
 /* After an overwrite: removes the data files of the displaced document (`data`) that no other document names. own: the new
  * one's name, if it names only files of its own, so that it need not be read; NULL: it may name some of the same. pool: the save id, if other
  * manifests may come to name them; else NULL. Failures leave them to sweep. */
-static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, char *own, const char *pool, const dcpi_names *data) {
+static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, char *own, const char *pool, dcpi_names *data) {
     dcpi_names refs, known;
     dcp_error err;
     char *lock = NULL;
@@ -14573,6 +14590,7 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
     known.count = known.capacity = 1;
     memset(&refs, 0, sizeof refs);
     if (pool && !status && !lock) return;
+    if (lock) dcpi_removal_present(place, data);
     if (status) unread = 1;
     else if (pool) status = dcpi_refs_settle(op, place, NULL, NULL, DCP_GRACE_SECONDS, pool, &refs, &unread, &pending, &err);
     else status = dcpi_refs_collect(op, place, own ? &known : NULL, NULL, &refs, &unread, &err);
@@ -19879,7 +19897,8 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
     going = dry_run ? commits : NULL;                   /* those that are there again are other ones */
     if (!status && has_pool && data.count > 0 && !dry_run) {
         status = dcpi_removal_lock(op, place, DCP_GRACE_SECONDS, &lock, err);
-        if (!status && !lock) dcpi_names_free(&data);   /* nothing to do any more */
+        if (lock) dcpi_removal_present(place, &data);
+        else dcpi_names_free(&data);                    /* nothing to do any more */
     }
     if (!status && has_pool && data.count > 0)
         status = dcpi_refs_settle(op, place, going, NULL, DCP_GRACE_SECONDS, NULL, &refs, &unread, &pending, err);
@@ -20059,6 +20078,7 @@ typedef struct dcpi_sweep {
     const dcp_sweep_desc *desc;
     const dcpi_place *place;
     int64_t before_ns;
+    char *lock;                                         /* NULL: somebody else has it, or nothing is to be removed */
     dcpi_names found, folders;                          /* folders: still to be looked into */
     dcp_error *err;
 } dcpi_sweep;
@@ -20067,7 +20087,7 @@ static int dcpi_sweep_is_data(const char *name) { return !dcpi_is_temporary(name
 static dcp_status dcpi_sweep_look(void *user, const char *key, const dcp_object_info *info) {
     dcpi_sweep *sweep = (dcpi_sweep *)user;
     const char *name = dcpi_place_name(sweep->place, key);
-    if (info->modified_ns > sweep->before_ns) return DCP_OK;
+    if (info->modified_ns > sweep->before_ns || strcmp(name, dcpi_removal_lock_name) == 0) return DCP_OK;
     if (dcpi_sweep_is_data(name) && !dcpi_is_shard_name(name, sweep->desc->plain_names) && !dcpi_is_pool_name(name, sweep->desc->plain_names))
         return DCP_OK;
     return dcpi_names_add(&sweep->found, name, sweep->err);
@@ -20123,16 +20143,35 @@ static dcp_status dcpi_sweep_temporaries(dcpi_op *op, const dcpi_sweep *sweep, d
     }
     return status;
 }
+static int64_t dcpi_sweep_before(int64_t now_ns, int64_t grace) { return grace > INT64_MAX / 1000000000 ? INT64_MIN : now_ns - grace * 1000000000; }
+
+/* A save whose intent went looks for it between writing its document and the rename. It has looked too early, and its document's temporary file is
+ * there by now, or it will look too late: so these files go once more. */
+static dcp_status dcpi_sweep_temporaries_again(dcpi_op *op, const dcpi_sweep *sweep, int64_t grace, dcp_removal *removal, dcp_error *err) {
+    dcpi_sweep again;
+    int64_t now_ns = 0;
+    size_t i = 0;
+    dcp_status status;
+    while (i < sweep->found.count && !dcpi_is_intent(sweep->found.items[i])) i++;
+    if (i == sweep->found.count || sweep->desc->dry_run) return DCP_OK;
+    memset(&again, 0, sizeof again);
+    again.desc = sweep->desc;
+    again.place = sweep->place;
+    again.err = err;
+    status = dcpi_place_now(op, sweep->place, &now_ns, err);
+    again.before_ns = dcpi_sweep_before(now_ns, grace);
+    if (!status) status = dcpi_storage_list(sweep->place->storage, sweep->place->directory, dcpi_sweep_look, &again, err);
+    if (!status) status = dcpi_sweep_temporaries(op, &again, removal, err);
+    dcpi_names_free(&again.found);
+    return status;
+}
 static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t grace, dcp_removal *removal, dcp_error *err) {
     const int dry_run = sweep->desc->dry_run;
     dcpi_names refs;
-    char *lock = NULL;
     int unread = 0, pending = 0;
     size_t i;
-    dcp_status status = dry_run ? DCP_OK : dcpi_removal_lock(op, sweep->place, grace, &lock, err);
-    memset(&refs, 0, sizeof refs);
-    if (!status) status = dcpi_refs_settle(op, sweep->place, NULL, sweep->desc->verifier, grace, NULL, &refs, &unread, &pending, err);
-    if (!lock && !dry_run) pending = 1;
+    dcp_status status = dcpi_refs_settle(op, sweep->place, NULL, sweep->desc->verifier, grace, NULL, &refs, &unread, &pending, err);
+    if (!sweep->lock && !dry_run) pending = 1;
     for (i = 0; i < sweep->found.count && !status; i++)
         if (dcpi_sweep_is_data(sweep->found.items[i])) status = dcpi_sweep_count_hidden(sweep, sweep->found.items[i], &unread, err);
     if (!status && unread > 0)
@@ -20145,7 +20184,6 @@ static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t 
         if (status || !dcpi_sweep_is_data(name) || !dcpi_refs_may_go(&refs, name) || (pending && dcpi_is_pool_name(name, 1))) continue;
         status = dcpi_removal_take(removal, sweep->place, name, dry_run, err);
     }
-    dcpi_removal_unlock(op, sweep->place, lock);
     dcpi_names_free(&refs);
     return status;
 }
@@ -20154,14 +20192,17 @@ static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t 
 static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *removal, dcp_error *err) {
     int64_t grace = sweep->desc->grace_seconds ? dcpi_max(sweep->desc->grace_seconds, 0) : (int64_t)DCP_GRACE_SECONDS, now_ns = 0;
     dcp_status status = dcpi_place_now(op, sweep->place, &now_ns, err);
-    sweep->before_ns = grace > INT64_MAX / 1000000000 ? INT64_MIN : now_ns - grace * 1000000000;
+    sweep->before_ns = dcpi_sweep_before(now_ns, grace);
     sweep->err = err;
+    if (!status && !sweep->desc->dry_run) status = dcpi_removal_lock(op, sweep->place, grace, &sweep->lock, err);
     if (!status) status = dcpi_storage_list(sweep->place->storage, sweep->place->directory, dcpi_sweep_look, sweep, err);
     if (!status) status = dcpi_sweep_pool(op, sweep, err);
     /* a commit file that is gone must stay gone before its data goes (G2) */
     if (!status) status = dcpi_place_sync(sweep->place, err);
     if (!status) status = dcpi_sweep_temporaries(op, sweep, removal, err);
+    if (!status) status = dcpi_sweep_temporaries_again(op, sweep, grace, removal, err);
     if (!status) status = dcpi_sweep_data(op, sweep, grace, removal, err);
+    dcpi_removal_unlock(op, sweep->place, sweep->lock);
     if (!status && !sweep->desc->dry_run && removal->path_count > 0) status = dcpi_place_sync(sweep->place, err);
     return status;
 }

@@ -575,8 +575,8 @@ static void take_turns(act first, act second, int one_in) {
             perform(&s, actors, 2, storage);
             if (first == second) CHECK_INT((actors[0].status == DCP_OK) + (actors[1].status == DCP_OK), 1);
             if (first == SAVE_C && second == SAVE_D) CHECK(actors[0].status == DCP_OK && actors[1].status == DCP_OK);
-            last_n = s.made[0];
-            last_m = s.made[1];
+            if (s.made[0] > last_n) last_n = s.made[0];
+            if (s.made[1] > last_m) last_m = s.made[1];
         }
     }
     check_clean_after_sweep(storage);
@@ -665,7 +665,8 @@ static int64_t storage_fails_in(dcp_storage *storage, act what, const fault_way 
         fault_close(&f);
         if (!fails) CHECK_OK_MESSAGE(status, err.message);
         CHECK(status == DCP_OK || status == DCP_E_UNKNOWN || status == (way->sys == ENOSPC ? DCP_E_SPACE : DCP_E_IO));
-        judge_alone(storage, what, status, &before, is_save(what) && status != DCP_OK && status != DCP_E_UNKNOWN && way->times == 1 && way->how == FAULT_BEFORE);
+        judge_alone(storage, what, status, &before,
+                    is_save(what) && status != DCP_OK && status != DCP_E_UNKNOWN && way->times == 1 && way->how == FAULT_BEFORE);
     }
     done();
     return n;
