@@ -328,7 +328,7 @@ static dcp_status recover(scene *s, const crash_state *state, const int generati
 }
 /* About `recoveries` and, of the states behind so many, ever fewer. */
 static int chooses(scene *s, const crash_state *state) {
-    const uint64_t seen = 3 * (uint64_t)++s->judged;
+    const uint64_t seen = (uint64_t)++s->judged;
     return crash_mix(state->hash ^ seed_of_all) % ((uint64_t)recoveries + seen) < (uint64_t)recoveries;
 }
 static dcp_status check_state(void *user, const crash_state *state) {
@@ -562,10 +562,10 @@ static dcp_status first_to_last(scene *s, doing one, doing two, int at) {
     CHECK_OK_MESSAGE(status, err.message);
     return DCP_OK;
 }
-static void dies(const char *name, dcp_layout layout, int ranks, int is_empty, doing one, doing two) {
+static void dies(const char *name, dcp_layout layout, int ranks, int is_empty, int step, doing one, doing two) {
     dcp_status status = DCP_OK;
     int at;
-    for (at = 1; !status; at += 1 + (int)test_random_below(layout == MANIFEST ? 14 : 5)) {
+    for (at = 1; !status; at += step ? 1 + (int)test_random_below((size_t)step) : 1) {
         scene s;
         if (is_empty) scene_open(&s, name, layout, ranks);
         else scene_with_one(&s, name, layout, ranks);
@@ -597,6 +597,22 @@ static dcp_status then_x(scene *s, dcp_error *err) {
     claims(s, 0, 1u << 4, s->first_ok);
     return status;
 }
+static dcp_status no_x(scene *s, dcp_error *err) {
+    dcp_remove_desc desc = DCP_ZERO;
+    desc.path = s->paths[0];
+    desc.io.storage = &s->disk.storage;
+    s->claim_count = 0;                                 /* nothing need be left */
+    expect(s, 0, ONE | ABSENT);
+    return dcp_remove(&desc, NULL, err);
+}
+static dcp_status then_x_anew(scene *s, dcp_error *err) {
+    const int is_there = crash_find(&s->disk, "runs/a/x.metadata.json") >= 0 || crash_find(&s->disk, "runs/a/x.manifest.json") >= 0;
+    dcp_status status;
+    expect(s, 0, ONE | ABSENT | 1u << 4);
+    status = save(s, 0, 4, is_there, err);
+    claims(s, 0, 1u << 4, s->first_ok);
+    return status;
+}
 static dcp_status then_prune(scene *s, dcp_error *err) {
     (void)dcpi_succeed(err);
     expect(s, 0, ONE | ABSENT);
@@ -604,18 +620,22 @@ static dcp_status then_prune(scene *s, dcp_error *err) {
     return DCP_OK;
 }
 TEST(processes_that_die) {
-    dies("a first save dies, another", SHARDED, 1, 1, new_y, then_z);
-    dies("a first save dies, another", MANIFEST, 1, 1, new_y, then_z);
-    dies("a save dies, the next", SHARDED, 1, 0, new_y, then_z);
-    dies("a save dies, the next", SHARDED, 2, 0, new_y, then_z);
-    dies("a save dies, an overwrite", SHARDED, 1, 0, new_y, then_x);
-    dies("an overwrite dies, another", SHARDED, 1, 0, new_x, then_x);
-    dies("an overwrite dies, another", SINGLE, 1, 0, new_x, then_x);
-    dies("an overwrite dies, another", MANIFEST, 1, 0, new_x, then_x);
-    dies("a save dies, the next", MANIFEST, 1, 0, new_y, then_z);
-    dies("a save dies, a prune", SHARDED, 1, 0, new_y, then_prune);
-    dies("a save dies, a prune", SINGLE, 1, 0, new_y, then_prune);
-    dies("a save dies, a prune", MANIFEST, 1, 0, new_y, then_prune);
+    dies("a first save dies, another", SHARDED, 1, 1, 0, new_y, then_z);
+    dies("a save dies, the next", SHARDED, 1, 0, 0, new_y, then_z);
+    dies("a save dies, the next", SHARDED, 2, 0, 5, new_y, then_z);
+    dies("a save dies, an overwrite", SHARDED, 1, 0, 0, new_y, then_x);
+    dies("an overwrite dies, another", SHARDED, 1, 0, 0, new_x, then_x);
+    dies("an overwrite dies, another", SINGLE, 1, 0, 3, new_x, then_x);
+    dies("a save dies, a prune", SHARDED, 1, 0, 0, new_y, then_prune);
+    dies("a save dies, a prune", SINGLE, 1, 0, 0, new_y, then_prune);
+    dies("a removal dies, a save", SHARDED, 1, 0, 0, no_x, then_x_anew);
+}
+TEST(processes_with_manifests_that_die) {
+    dies("a first save dies, another", MANIFEST, 1, 1, 9, new_y, then_z);
+    dies("an overwrite dies, another", MANIFEST, 1, 0, 40, new_x, then_x);
+    dies("a save dies, the next", MANIFEST, 1, 0, 40, new_y, then_z);
+    dies("a save dies, a prune", MANIFEST, 1, 0, 3, new_y, then_prune);
+    dies("a removal dies, a save", MANIFEST, 1, 0, 0, no_x, then_x_anew);
 }
 
 /* ---- sync: the copy of a manifest -------------------------------------------------------------------------------------------------------------------------- */
@@ -651,7 +671,7 @@ TEST(syncs_that_die) {
     int at, lived = 0;
     scene_open(&source, "source", MANIFEST, 1);
     saves(&source, 0, 1, ABSENT);
-    for (at = 1; !lived; at += 1 + (int)test_random_below(5)) {
+    for (at = 1; !lived; at++) {
         scene s;
         scene_open(&s, "a sync dies, another", MANIFEST, 1);
         expect(&s, 0, ABSENT | ONE);
@@ -977,6 +997,7 @@ int main(void) {
     RUN(removals);
     RUN(removed_and_saved_again);
     RUN(processes_that_die);
+    RUN(processes_with_manifests_that_die);
     RUN(syncs_of_a_copy);
     RUN(syncs_that_die);
     RUN(a_sweep_beside_a_removal);
