@@ -21,9 +21,9 @@ table() {
     sed '/^#/d' <<'END'
 # variant   word      Debian package              suites
 plain       -         gcc                         all
-asan        asan      libasan8                    all ~kill ~rank_faults
+asan        asan      libasan8                    all ~kill ~rank_faults ~crash
 tsan        tsan      libtsan2                    storage ranks coord ~engine ~faults ~rank_faults
-m32         m32       gcc-12-multilib             all ~faults ~kill ~rank_faults
+m32         m32       gcc-12-multilib             all ~faults ~kill ~rank_faults ~crash
 windows     windows   gcc-mingw-w64-x86-64+wine64 platform json meta storage engine ranks ~sha256 ~file_format ~directory ~coord
 s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    json meta file_format storage ranks ~sha256
 aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static  sha256 storage ~file_format ~ranks

@@ -7,6 +7,7 @@ CC=${CC:-cc}
 work=$(mktemp -d "${TMPDIR:-/tmp}/dcp_mutants.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
+tab=$(printf '\t')
 ok() { passed=$((passed + 1)) && echo "ok $1"; }
 bad() { failed=$((failed + 1)) && echo "FAILED $1"; }
 
@@ -96,7 +97,7 @@ name data removed before the document
 caught crash removals
 in dcpi_remove_checkpoints
 - status = dcpi_names_add(&data, document.metadata->shards[s].file_path, err);
-+ status = MUTANT ? dcpi_removal_take(removal, place, document.metadata->shards[s].file_path, dry_run, err) : dcpi_names_add(&data, document.metadata->shards[s].file_path, err);
++ status = MUTANT ? dcpi_mutant_remove(place, document.metadata->shards[s].file_path, err) : dcpi_names_add(&data, document.metadata->shards[s].file_path, err);
 
 name a sweep without the sync of the directory
 caught crash a_sweep_beside
@@ -147,7 +148,7 @@ name the displaced data goes before the commit
 caught crash overwrites
 in dcpi_commit_run
 - if (!status) status = dcpi_commit_rename(s, object, err);
-+ if (!status && MUTANT) dcpi_refs_remove_displaced(&s->op, &s->place, s->commit_name, NULL, &s->displaced); if (!status) status = dcpi_commit_rename(s, object, err);
++ if (!status) dcpi_mutant_displace(s, MUTANT); if (!status) status = dcpi_commit_rename(s, object, err);
 
 name the document is written in place
 caught crash first_saves
@@ -258,6 +259,15 @@ static dcp_status dcpi_mutant_later(const dcpi_save *s, void *object, char **key
     *key = NULL;
     return DCP_OK;
 }
+static dcp_status dcpi_mutant_remove(const dcpi_place *place, const char *name, dcp_error *err) {
+    char *key = dcpi_place_key(place, name, err);
+    const dcp_status status = key ? dcpi_storage_remove(place->storage, key, err) : DCP_E_MEMORY;
+    dcpi_free(key);
+    return status;
+}
+static void dcpi_mutant_displace(dcpi_save *s, int is_chosen) {
+    if (is_chosen) dcpi_refs_remove_displaced(&s->op, &s->place, s->commit_name, NULL, &s->displaced);
+}
 static void dcpi_mutant_now(const dcpi_save *s) {
     const int r = s->op.team.rank;
     if (dcpi_mutant_keys[r]) (void)dcpi_storage_commit(s->place.storage, dcpi_mutant_keys[r], dcpi_mutant_objects[r], 0, NULL);
@@ -295,7 +305,7 @@ awk -v list="$work/list" -v prelude="$work/prelude" -v helpers="$work/helpers" '
             if (line[i] == "#include <string.h>") insert(prelude)
         }
     }' "$work/mutants" dcp.h >"$work/dcp.h"
-sed -n 's/^misses	/FAILED /p' "$work/list"
+sed -n "s/^misses$tab/FAILED /p" "$work/list"
 failed=$(grep -c '^misses' "$work/list")
 
 # ---- each is caught ------------------------------------------------------------------------------------------------------------------------------
@@ -303,7 +313,6 @@ failed=$(grep -c '^misses' "$work/list")
 run() {
     DCP_MUTANT=$1 DCP_TEST_CRASH_STATES=0 DCP_TEST_FILTER=$3 "$work/test_$2" >"$work/log" 2>&1 </dev/null
 }
-tab=$(printf '\t')
 for suite in $(grep -v '^misses' "$work/list" | cut -f 2 | sort -u); do
     # shellcheck disable=SC2086
     if ! $CC -O0 -w -DDCP_STATIC -I"$work" -I. "tests/test_$suite.c" -o "$work/test_$suite" -lm -pthread 2>"$work/errors"; then
