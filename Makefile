@@ -10,6 +10,8 @@
 CFLAGS ?= -O2
 export CC CFLAGS CXX
 
+CRASH_STATES ?= 250000
+
 EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c)) $(if $(shell command -v nvcc 2>/dev/null),build/examples/cuda_train)
 # What a change makes everything stale; wildcard, so that a header that is not there is not missed.
 HEADERS := $(wildcard dcp*.h tests/*.h)
@@ -24,6 +26,9 @@ test:                                   ## all tests: needs a C compiler and mak
 
 test-all:                               ## every suite in every variant that can run it: half an hour
 	@WHOLE=1 MAKE='$(MAKE)' SUITES='$(SUITES)' VARIANTS='$(VARIANTS)' sh tests/run.sh
+
+soak: build/plain/test_crash             ## the crash states in depth: 250,000 different disks after power cuts (CRASH_STATES=n for another number)
+	@DCP_TEST_CRASH_STATES=$(CRASH_STATES) DCP_TEST_TIMEOUT=0 build/plain/test_crash
 
 demo: build/dcptool                     ## trains a small language model on 4 ranks, kills it in saves, goes on with 3 and 6; checks that nothing is lost
 	@DCPTOOL=build/dcptool sh examples/demo.sh
@@ -49,7 +54,7 @@ examples: $(EXAMPLES)                   ## build/examples/*
 clean:                                  ## removes build/
 	rm -rf build
 
-.PHONY: all help test test-all test-gpu demo demo-mpi bench bench-scale bench-gpu examples clean FORCE
+.PHONY: all help test test-all test-gpu soak demo demo-mpi bench bench-scale bench-gpu examples clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
 

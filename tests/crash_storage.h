@@ -96,7 +96,7 @@ static inline char *crash_directory_of(const char *key) {
     return crash_copy(key, slash ? (size_t)(slash - key) : 0);
 }
 
-/* ---- what the program sees ------------------------------------------------------------------------------------------------------------ */
+/* ---- what the program sees ----------------------------------------------------------------------------------------------------------- */
 static inline int crash_find(const crash_disk *d, const char *key) {    /* index in names, -1: none */
     int i;
     for (i = 0; i < d->name_count; i++) if (strcmp(d->names[i].key, key) == 0) return i;
@@ -174,7 +174,7 @@ static inline void crash_unlink(crash_disk *d, const char *key) {
     crash_drop_name(d, at);
 }
 
-/* ---- the storage: writing -------------------------------------------------------------------------------------------------------------- */
+/* ---- the storage: writing ------------------------------------------------------------------------------------------------------------ */
 static inline crash_object *crash_object_new(int file, const char *path, const char *temporary) {
     crash_object *object = (crash_object *)calloc(1, sizeof *object);
     if (!object) abort();
@@ -289,7 +289,7 @@ static inline dcp_status crash_leave(void *context, void *object, dcp_error *err
     return status;
 }
 
-/* ---- the storage: reading, names -------------------------------------------------------------------------------------------------------- */
+/* ---- the storage: reading, names ----------------------------------------------------------------------------------------------------- */
 static inline dcp_status crash_look(crash_disk *d, const char *path, int *file, dcp_object_info *info, dcp_error *err) {
     int at;
     dcpi_mutex_lock(&d->lock);
@@ -391,7 +391,7 @@ static inline dcp_status crash_space(void *context, const char *directory, int64
     return DCP_OK;
 }
 
-/* ---- the disk ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the disk ------------------------------------------------------------------------------------------------------------------------ */
 static inline void crash_open(crash_disk *d) {
     dcp_storage *s = &d->storage;
     memset(d, 0, sizeof *d);
@@ -451,7 +451,7 @@ static inline void crash_close(crash_disk *d) {
     dcpi_mutex_destroy(&d->lock);
 }
 
-/* ---- what a cut leaves -------------------------------------------------------------------------------------------------------------------- */
+/* ---- what a cut leaves --------------------------------------------------------------------------------------------------------------- */
 typedef struct crash_left { const char *key, *data; size_t size; uint64_t hash; } crash_left;
 typedef struct crash_state {
     crash_left *left; int count;                        /* files */
@@ -585,7 +585,8 @@ static inline void crash_replay(const crash_state *s, int i, char *data, size_t 
     if (op->offset > *size) memset(data + *size, 0, op->offset - *size);
     memcpy(data + op->offset, op->data, kept);
     if (end - op->offset > kept && s->fill == CRASH_ZEROS) memset(data + op->offset + kept, 0, end - op->offset - kept);
-    if (end - op->offset > kept && s->fill == CRASH_GARBAGE) crash_garbage(s->disk, op->file, data + op->offset + kept, op->offset + kept, end - op->offset - kept);
+    if (end - op->offset > kept && s->fill == CRASH_GARBAGE)
+        crash_garbage(s->disk, op->file, data + op->offset + kept, op->offset + kept, end - op->offset - kept);
     if (end > *size) *size = end;
 }
 static inline void crash_set_bytes(crash_state *s, crash_left *left, int file) {
@@ -649,7 +650,7 @@ static inline void crash_describe(const crash_state *s) {
     for (i = 0; i < s->count; i++) printf("    left: %s (%lu bytes)\n", s->left[i].key, (unsigned long)s->left[i].size);
 }
 
-/* ---- the search --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the search ---------------------------------------------------------------------------------------------------------------------- */
 static inline int crash_is_new(crash_search *s, uint64_t hash) {
     size_t at;
     if (2 * (s->seen_count + 1) > s->seen_capacity) {

@@ -15,7 +15,7 @@
 int main(void) { puts("skipped test_crash: built without threads\n0 passed, 0 failed, 1 skipped"); return 0; }
 #else
 
-/* ---- what is saved: four tensors, of which generations differ in some ------------------------------------------------------------------- */
+/* ---- what is saved: four tensors, of which generations differ in some ---------------------------------------------------------------- */
 enum { TENSORS = 4, ROW = 40, MOST_RANKS = 4, PATHS = 4, CLAIMS = 40 };
 enum { ABSENT = 1, ONE = 2, TWO = 4, THREE = 8, FOUR = 16, NEXT = 9 };  /* what may load: bit g is generation g */
 static const char *const tensor_names[TENSORS] = { "sharded", "layer_0/bias", "constant", "expert" };
@@ -48,7 +48,7 @@ static void values_make(values *v, dcp_layout layout, int ranks, int rank, int g
     v->list[3].expert_key[1] = 7;
 }
 
-/* ---- a scene: a disk, what is done to it, and what must load meanwhile --------------------------------------------------------------------- */
+/* ---- a scene: a disk, what is done to it, and what must load meanwhile --------------------------------------------------------------- */
 enum { SOME = -1 };                                     /* a claim of no path: something must load */
 typedef struct claim { int from, path; unsigned may; } claim;           /* from that operation on */
 typedef struct scene {
@@ -96,9 +96,9 @@ static void settle(scene *s, unsigned a, unsigned b, unsigned c) {
     expect(s, 2, c);
 }
 
-/* ---- saving, on one rank or several ---------------------------------------------------------------------------------------------------------- */
+/* ---- saving, on one rank or several -------------------------------------------------------------------------------------------------- */
 typedef struct saving { scene *s; int path, generation, overwrite; dcp_coordinator *ranks[MOST_RANKS]; dcp_status status; dcp_error err; } saving;
-typedef struct saver_thread { saving *saving; int rank; dcpi_thread thread; } saver_thread;
+typedef struct saver_thread { saving *of; int rank; dcpi_thread thread; } saver_thread;
 
 static dcp_status save_in_background(const dcp_save_desc *desc, dcp_error *err) {
     dcp_saver *saver;
@@ -110,7 +110,7 @@ static dcp_status save_in_background(const dcp_save_desc *desc, dcp_error *err) 
 }
 static void save_rank(void *argument) {
     const saver_thread *t = (const saver_thread *)argument;
-    saving *v = t->saving;
+    saving *v = t->of;
     scene *s = v->s;
     const dcp_signer signer = dcp_hmac_signer(key, sizeof key, "k");
     dcp_training training = DCP_ZERO;
@@ -156,14 +156,12 @@ static dcp_status save(scene *s, int path, int generation, int overwrite, dcp_er
     s->first_ok = INT_MAX;
     if (s->ranks > 1) CHECK_OK(dcp_thread_group_open(s->ranks, v.ranks, NULL));
     for (r = 0; r < s->ranks; r++) {
-        threads[r].saving = &v;
+        threads[r].of = &v;
         threads[r].rank = r;
         if (s->ranks == 1) save_rank(&threads[r]);
         else CHECK_INT(dcpi_thread_start(&threads[r].thread, save_rank, &threads[r]), 0);
     }
-    for (r = 0; r < s->ranks && s->ranks > 1; r++) {
-        dcpi_thread_join(&threads[r].thread);
-    }
+    for (r = 0; r < s->ranks && s->ranks > 1; r++) dcpi_thread_join(&threads[r].thread);
     for (r = 0; r < s->ranks && s->ranks > 1; r++) dcp_coordinator_close(v.ranks[r]);
     *err = v.err;
     return v.status;
@@ -176,7 +174,7 @@ static void saves(scene *s, int path, int generation, unsigned before) {
     claims(s, path, 1u << generation, s->first_ok);
 }
 
-/* ---- what a state must be: each path loads what it may, before and after a sweep ------------------------------------------------------------- */
+/* ---- what a state must be: each path loads what it may, before and after a sweep ----------------------------------------------------- */
 static dcp_status wrong(scene *s, const char *what, const char *path, const char *message) {
     (void)snprintf(s->why, sizeof s->why, "%.200s: %.300s: %.600s", path, what, message);
     return DCP_E_MISMATCH;
@@ -206,7 +204,10 @@ static int look(scene *s, crash_disk *d, const char *path) {
     if (status) { (void)wrong(s, "does not load", path, err.message); return -1; }
     values_make(&want, s->layout, s->ranks, -1, generation);
     for (t = 0; t < TENSORS; t++)
-        if (memcmp(got.of[t], want.of[t], (size_t)(t ? ROW : ROW * s->ranks) * sizeof(float)) != 0) { (void)wrong(s, "is a mixture", path, tensor_names[t]); return -1; }
+        if (memcmp(got.of[t], want.of[t], (size_t)(t ? ROW : ROW * s->ranks) * sizeof(float)) != 0) {
+            (void)wrong(s, "is a mixture", path, tensor_names[t]);
+            return -1;
+        }
     return generation;
 }
 static int is_commit(const char *name) { return dcpi_commit_kind_of(name) != NULL; }
@@ -290,8 +291,8 @@ static dcp_status judge(scene *s, crash_disk *d, int index, int generations[PATH
     return no_litter(s, d);
 }
 
-/* ---- the search ---------------------------------------------------------------------------------------------------------------------------------- */
-static struct { int64_t states[CRASH_MODELS], enumerated, checked, recovered, operations; int scenes; } total;
+/* ---- the search ---------------------------------------------------------------------------------------------------------------------- */
+static struct { int64_t states[CRASH_MODELS], enumerated, checked, of_workloads, recovered, operations; int scenes; } total;
 static int64_t recoveries = 1;                          /* about so many of a scene, from states all over it, with a log of their own */
 static uint64_t seed_of_all;
 static int64_t wanted_states = 20000;
@@ -365,7 +366,7 @@ static dcp_status search(scene *s, int64_t *found) {
     return status;
 }
 
-/* ---- workloads --------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- workloads ----------------------------------------------------------------------------------------------------------------------- */
 static void scene_open(scene *s, const char *name, dcp_layout layout, int ranks) {
     memset(s, 0, sizeof *s);
     s->name = name;
@@ -385,6 +386,7 @@ static void scene_run(scene *s) {
     seed_of_all = test_random();
     status = search(s, &found);
     total.scenes++;
+    total.of_workloads += found;
     printf("    %-34s %d rank%s %3d operations, %5ld states, %5ld more in %ld recoveries\n", s->name, s->ranks, s->ranks > 1 ? "s," : ", ", s->disk.op_count,
            (long)found, (long)(total.checked - before - found), (long)(total.recovered - recovered));
     crash_close(&s->disk);
@@ -487,7 +489,7 @@ TEST(saves_in_the_background) {
     }
 }
 
-/* ---- removing ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- removing ------------------------------------------------------------------------------------------------------------------------ */
 static void removes(scene *s, int path, unsigned before) {
     dcp_remove_desc desc = DCP_ZERO;
     dcp_error err;
@@ -548,7 +550,7 @@ TEST(removed_and_saved_again) {
     again("removed and saved again, manifest", MANIFEST, 1);
 }
 
-/* ---- a process that dies, and a cut later: what it left is not durable yet ---------------------------------------------------------------------- */
+/* ---- a process that dies, and a cut later: what it left is not durable yet ----------------------------------------------------------- */
 /* dies: what the first process does, until it dies after some operation; then: what the next one does */
 typedef dcp_status (*doing)(scene *s, dcp_error *err);
 static dcp_status first_to_last(scene *s, doing one, doing two, int at) {
@@ -562,10 +564,10 @@ static dcp_status first_to_last(scene *s, doing one, doing two, int at) {
     CHECK_OK_MESSAGE(status, err.message);
     return DCP_OK;
 }
-static void dies(const char *name, dcp_layout layout, int ranks, int is_empty, doing one, doing two) {
+static void dies(const char *name, dcp_layout layout, int ranks, int is_empty, int step, doing one, doing two) {
     dcp_status status = DCP_OK;
     int at;
-    for (at = 1; !status; at += 1 + (int)test_random_below(layout == MANIFEST ? 14 : 5)) {
+    for (at = 1; !status; at += step ? 1 + (int)test_random_below((size_t)step) : 1) {
         scene s;
         if (is_empty) scene_open(&s, name, layout, ranks);
         else scene_with_one(&s, name, layout, ranks);
@@ -597,6 +599,22 @@ static dcp_status then_x(scene *s, dcp_error *err) {
     claims(s, 0, 1u << 4, s->first_ok);
     return status;
 }
+static dcp_status no_x(scene *s, dcp_error *err) {
+    dcp_remove_desc desc = DCP_ZERO;
+    desc.path = s->paths[0];
+    desc.io.storage = &s->disk.storage;
+    s->claim_count = 0;                                 /* nothing need be left */
+    expect(s, 0, ONE | ABSENT);
+    return dcp_remove(&desc, NULL, err);
+}
+static dcp_status then_x_anew(scene *s, dcp_error *err) {
+    const int is_there = crash_find(&s->disk, "runs/a/x.metadata.json") >= 0 || crash_find(&s->disk, "runs/a/x.manifest.json") >= 0;
+    dcp_status status;
+    expect(s, 0, ONE | ABSENT | 1u << 4);
+    status = save(s, 0, 4, is_there, err);
+    claims(s, 0, 1u << 4, s->first_ok);
+    return status;
+}
 static dcp_status then_prune(scene *s, dcp_error *err) {
     (void)dcpi_succeed(err);
     expect(s, 0, ONE | ABSENT);
@@ -604,21 +622,25 @@ static dcp_status then_prune(scene *s, dcp_error *err) {
     return DCP_OK;
 }
 TEST(processes_that_die) {
-    dies("a first save dies, another", SHARDED, 1, 1, new_y, then_z);
-    dies("a first save dies, another", MANIFEST, 1, 1, new_y, then_z);
-    dies("a save dies, the next", SHARDED, 1, 0, new_y, then_z);
-    dies("a save dies, the next", SHARDED, 2, 0, new_y, then_z);
-    dies("a save dies, an overwrite", SHARDED, 1, 0, new_y, then_x);
-    dies("an overwrite dies, another", SHARDED, 1, 0, new_x, then_x);
-    dies("an overwrite dies, another", SINGLE, 1, 0, new_x, then_x);
-    dies("an overwrite dies, another", MANIFEST, 1, 0, new_x, then_x);
-    dies("a save dies, the next", MANIFEST, 1, 0, new_y, then_z);
-    dies("a save dies, a prune", SHARDED, 1, 0, new_y, then_prune);
-    dies("a save dies, a prune", SINGLE, 1, 0, new_y, then_prune);
-    dies("a save dies, a prune", MANIFEST, 1, 0, new_y, then_prune);
+    dies("a first save dies, another", SHARDED, 1, 1, 0, new_y, then_z);
+    dies("a save dies, the next", SHARDED, 1, 0, 0, new_y, then_z);
+    dies("a save dies, the next", SHARDED, 2, 0, 5, new_y, then_z);
+    dies("a save dies, an overwrite", SHARDED, 1, 0, 0, new_y, then_x);
+    dies("an overwrite dies, another", SHARDED, 1, 0, 0, new_x, then_x);
+    dies("an overwrite dies, another", SINGLE, 1, 0, 3, new_x, then_x);
+    dies("a save dies, a prune", SHARDED, 1, 0, 0, new_y, then_prune);
+    dies("a save dies, a prune", SINGLE, 1, 0, 0, new_y, then_prune);
+    dies("a removal dies, a save", SHARDED, 1, 0, 0, no_x, then_x_anew);
+}
+TEST(processes_with_manifests_that_die) {
+    dies("a first save dies, another", MANIFEST, 1, 1, 50, new_y, then_z);
+    dies("an overwrite dies, another", MANIFEST, 1, 0, 40, new_x, then_x);
+    dies("a save dies, the next", MANIFEST, 1, 0, 40, new_y, then_z);
+    dies("a save dies, a prune", MANIFEST, 1, 0, 3, new_y, then_prune);
+    dies("a removal dies, a save", MANIFEST, 1, 0, 4, no_x, then_x_anew);
 }
 
-/* ---- sync: the copy of a manifest -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sync: the copy of a manifest ---------------------------------------------------------------------------------------------------- */
 static dcp_status sync_from(scene *s, crash_disk *source, dcp_error *err) {
     dcp_sync_desc desc = DCP_ZERO;
     desc.source = &source->storage;
@@ -651,7 +673,7 @@ TEST(syncs_that_die) {
     int at, lived = 0;
     scene_open(&source, "source", MANIFEST, 1);
     saves(&source, 0, 1, ABSENT);
-    for (at = 1; !lived; at += 1 + (int)test_random_below(5)) {
+    for (at = 1; !lived; at++) {
         scene s;
         scene_open(&s, "a sync dies, another", MANIFEST, 1);
         expect(&s, 0, ABSENT | ONE);
@@ -665,7 +687,7 @@ TEST(syncs_that_die) {
     crash_close(&source.disk);
 }
 
-/* ---- what others do meanwhile: at one moment of an operation, another process does something -------------------------------------------------- */
+/* ---- what others do meanwhile: at one moment of an operation, another process does something ----------------------------------------- */
 typedef struct moment { scene *s; const char *call, *words; int is_over; int (*act)(struct moment *m); dcp_status status; } moment;
 static int at_moment(void *user, const char *call, const char *words) {
     moment *m = (moment *)user;
@@ -712,7 +734,8 @@ TEST(a_sweep_beside_a_removal) {
 }
 /* A removal beside a manifest save that keeps files: what is kept stays, whenever the other one looks. */
 TEST(a_removal_beside_a_save_that_keeps_files) {
-    static const char *const moments[][2] = { { "begin", "runs/a/x.manifest" }, { "begin", "intent" }, { "begin", "dense/sharded" }, { "sync_directory", "dense" },
+    static const char *const moments[][2] = { { "begin", "runs/a/x.manifest" }, { "begin", "intent" },
+                                              { "begin", "dense/sharded" }, { "sync_directory", "dense" },
                                               { "begin", "runs/a/y.manifest.json" } };
     size_t i;
     for (i = 0; i < sizeof moments / sizeof moments[0]; i++) {
@@ -734,7 +757,14 @@ TEST(a_removal_beside_a_save_that_keeps_files) {
     }
 }
 /* The same, and the removal, which has looked for intents before there was one, takes the data only after the save has ended. */
-typedef struct slow_removal { moment m; dcp_storage storage; dcpi_mutex lock; dcpi_cond changed; const char *words; int is_waiting, may_go; dcpi_thread thread; } slow_removal;
+typedef struct slow_removal {
+    moment m;
+    dcp_storage storage;
+    dcpi_mutex lock; dcpi_cond changed;
+    const char *words;                                  /* of the names at which it waits */
+    int is_waiting, may_go;
+    dcpi_thread thread;
+} slow_removal;
 static slow_removal slow;
 static dcp_status slow_remove(void *context, const char *path, dcp_error *err) {
     if (strstr(path, slow.words)) {
@@ -850,7 +880,7 @@ TEST(saves_of_one_path_beside_each_other) {
     beside("two overwrites", 1, "begin", "x_shard_0");
 }
 
-/* ---- what is not known, and what comes too late -------------------------------------------------------------------------------------------------- */
+/* ---- what is not known, and what comes too late -------------------------------------------------------------------------------------- */
 static int act_fail_after_rename(moment *m) {           /* the sync behind the rename that commits */
     m->is_over = crash_find(&m->s->disk, "runs/a/x.metadata.json") >= 0;
     return m->is_over;
@@ -885,7 +915,7 @@ TEST(a_rank_whose_deadline_is_over_acknowledges_nothing) {
     scene_run(&s);
 }
 
-/* ---- the local storage: what is recorded here is what it does -------------------------------------------------------------------------------------- */
+/* ---- the local storage: what is recorded here is what it does ------------------------------------------------------------------------ */
 #ifdef __linux__
 /* Of each fdatasync, what the descriptor is at that moment. */
 static char synced[40][300];
@@ -943,7 +973,7 @@ TEST(the_local_storage_does_what_is_recorded) {
 TEST(the_local_storage_does_what_is_recorded) { SKIP("its calls are watched on Linux only"); }
 #endif
 
-/* ---- documents that are written again ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- documents that are written again ------------------------------------------------------------------------------------------------ */
 TEST(a_document_rewritten) {
     scene s;
     dcp_metadata *metadata;
@@ -960,9 +990,11 @@ TEST(enough_different_disks) {
 }
 
 static void report(double seconds) {
-    printf("%ld different disks after power cuts in %d workloads: %ld from the workloads and %ld recoveries; in order %ld, as ext4 %ld; %ld subsets; %.1f s\n",
-           (long)total.checked, total.scenes, (long)total.operations, (long)total.recovered, (long)total.states[CRASH_ORDERED],
-           (long)total.states[CRASH_EXT4], (long)total.enumerated, seconds);
+    printf("%ld different disks after power cuts: %ld of %d workloads, %ld of %ld recoveries; %ld operations, %ld subsets of what was pending\n",
+           (long)total.checked, (long)total.of_workloads, total.scenes, (long)(total.checked - total.of_workloads), (long)total.recovered,
+           (long)total.operations, (long)total.enumerated);
+    printf("by model: any subset %ld, directories in order %ld, as ext4 %ld; %.1f s\n", (long)total.states[CRASH_ANY],
+           (long)total.states[CRASH_ORDERED], (long)total.states[CRASH_EXT4], seconds);
 }
 int main(void) {
     const clock_t start = clock();
@@ -977,6 +1009,7 @@ int main(void) {
     RUN(removals);
     RUN(removed_and_saved_again);
     RUN(processes_that_die);
+    RUN(processes_with_manifests_that_die);
     RUN(syncs_of_a_copy);
     RUN(syncs_that_die);
     RUN(a_sweep_beside_a_removal);

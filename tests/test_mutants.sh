@@ -1,0 +1,340 @@
+#!/bin/sh
+# test_mutants.sh: the test of the crash tests. A copy of dcp.h is broken in many ways, one rule of the protocol at a time; each time a test must
+# fail. One program holds all of them: a patch puts `dcpi_mutant(n)` where it breaks something, and DCP_MUTANT=n chooses it when the program runs.
+# A patch that no longer applies, exactly where it is meant to, is a failure: say it anew for the code as it is now.
+cd "$(dirname "$0")/.." || exit 1
+CC=${CC:-cc}
+work=$(mktemp -d "${TMPDIR:-/tmp}/dcp_mutants.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+tab=$(printf '\t')
+ok() { passed=$((passed + 1)) && echo "ok $1"; }
+bad() { failed=$((failed + 1)) && echo "FAILED $1"; }
+
+# Of each mutant: `name` what is wrong, `caught` by which suite and which of its tests; then, for each place, `in` which function (its definition, by
+# name), `-` a part of a line there, the first that has it, and `+` what it becomes. MUTANT: whether this one is chosen.
+mutants() {
+    cat <<'END'
+name no sync of the directory after the rename that commits
+caught crash overwrites
+in dcpi_commit_run
+- status = dcpi_place_sync(&s->place, err);
++ status = MUTANT ? DCP_OK : dcpi_place_sync(&s->place, err);
+
+name no sync of the directory after a shard
+caught crash overwrites
+in dcpi_save_publish
+- return dcpi_place_sync(&s->place, err);
++ return MUTANT ? DCP_OK : dcpi_place_sync(&s->place, err);
+
+name the directory itself is not made before those above it are synced
+caught crash first_saves
+in dcpi_place_sync_all
+- dcp_status status = dcpi_storage_sync_directory(place->storage, place->directory, err);
++ dcp_status status = MUTANT ? DCP_OK : dcpi_storage_sync_directory(place->storage, place->directory, err);
+
+name no sync of the storage's base
+caught crash first_saves
+in dcpi_place_sync_all
+- status = dcpi_storage_sync_directory(place->storage, "", err);
++ status = MUTANT ? DCP_OK : dcpi_storage_sync_directory(place->storage, "", err);
+
+name no sync of the directories between
+caught crash first_saves
+in dcpi_place_sync_all
+- status = dcpi_storage_sync_directory(place->storage, part, err);
++ status = MUTANT ? DCP_OK : dcpi_storage_sync_directory(place->storage, part, err);
+
+name the directories above one that was there are not synced
+caught crash processes_that_die
+in dcpi_save_prepare
+- status = dcpi_place_sync_all(&s->place, err);
++ status = MUTANT && dcpi_mutant_is_there(&s->place) ? dcpi_place_sync(&s->place, err) : dcpi_place_sync_all(&s->place, err);
+
+name a manifest's folders are not synced in those above them
+caught crash first_saves
+in dcpi_names_sync
+- status = dcpi_names_add(&directories, key, err);
++ status = dcpi_names_add(&directories, key, err); if (MUTANT) break;
+
+name a manifest's files are not synced by name
+caught crash first_saves
+in dcpi_pool_sync
+- return dcpi_names_sync(&s->place, &s->published, err);
++ return MUTANT ? DCP_OK : dcpi_names_sync(&s->place, &s->published, err);
+
+name a copy's files are not synced by name
+caught crash syncs_of_a_copy
+in dcpi_sync_commit
+- if (!status) status = dcpi_names_sync(
++ if (!status && !MUTANT) status = dcpi_names_sync(
+
+name a copy's files that were there are not synced by name
+caught crash syncs_that_die
+in dcpi_sync_look
+- if (!status) status = dcpi_names_add(&y->files, key, err);
++ if (!status && !(MUTANT && *state == DCPI_SYNC_THERE)) status = dcpi_names_add(&y->files, key, err);
+
+name no sync of the directory after a copy's document
+caught crash syncs_of_a_copy
+in dcpi_object_publish
+- if (!status) status = dcpi_storage_sync_directory(
++ if (!status && !MUTANT) status = dcpi_storage_sync_directory(
+
+name what stays is not made durable before a document is removed
+caught crash processes_that_die
+in dcpi_remove_checkpoints
+- commits->count > 0) status = dcpi_place_sync(
++ commits->count > 0 && !MUTANT) status = dcpi_place_sync(
+
+name no sync of the directory between a document and its data
+caught crash removals
+in dcpi_remove_checkpoints
+- commits->count > 0) status = dcpi_place_sync(
++ commits->count > 0 && !MUTANT) status = dcpi_place_sync(
+
+name data removed before the document
+caught crash removals
+in dcpi_remove_checkpoints
+- status = dcpi_names_add(&data, document.metadata->shards[s].file_path, err);
++ status = MUTANT ? dcpi_mutant_remove(place, document.metadata->shards[s].file_path, err) : dcpi_names_add(&data, document.metadata->shards[s].file_path, err);
+
+name a sweep without the sync of the directory
+caught crash a_sweep_beside
+in dcpi_sweep_run
+- if (!status) status = dcpi_place_sync(sweep->place, err);
++ if (!status && !MUTANT) status = dcpi_place_sync(sweep->place, err);
+
+name a sweep looks at documents before candidates, and takes what they name
+caught crash removals
+in dcpi_sweep_run
+- (unread > 0 || dcpi_names_has(&refs, name))
++ (unread > 0 || (dcpi_names_has(&refs, name) && !MUTANT))
+
+name shards published over existing names, plain names reused
+caught crash overwrites
+in dcpi_save_publish
+- p->object, 0, err);
++ p->object, MUTANT | 0, err);
+in dcpi_save_survey
+- s->plain_names = !has_commit
++ s->plain_names = MUTANT || !has_commit
+
+name shards published over existing names
+caught crash saves_of_one_path
+in dcpi_save_publish
+- | 0, err);
++ | MUTANT, err);
+
+name a first commit that replaces
+caught crash saves_of_one_path
+in dcpi_commit_rename
+- s->displaces, err);
++ MUTANT || s->displaces, err);
+
+name an overwrite that does not look again at what it displaces
+caught crash saves_of_one_path
+in dcpi_commit_check
+- if (memcmp(now, s->displaced_digest, sizeof now) == 0)
++ if (MUTANT || memcmp(now, s->displaced_digest, sizeof now) == 0)
+
+name the old document is unlinked before the rename
+caught crash overwrites
+in dcpi_commit_run
+- if (!status) status = dcpi_commit_rename(s, object, err);
++ if (!status && MUTANT) (void)dcpi_storage_remove(s->place.storage, s->commit_key, NULL); if (!status) status = dcpi_commit_rename(s, object, err);
+
+name the displaced data goes before the commit
+caught crash overwrites
+in dcpi_commit_run
+- if (!status) status = dcpi_commit_rename(s, object, err);
++ if (!status) dcpi_mutant_displace(s, MUTANT); if (!status) status = dcpi_commit_rename(s, object, err);
+
+name the document is written in place
+caught crash first_saves
+in dcpi_commit_document_once
+- s->document_temporary = dcpi_temporary_name(
++ s->document_temporary = MUTANT ? dcpi_copy_text(s->commit_key, err) : dcpi_temporary_name(
+
+name the commit does not wait for the other ranks' files
+caught crash first_saves
+in dcpi_save_publish
+- dcp_status status = dcpi_storage_commit(
++ dcp_status status = MUTANT && s->op.team.rank > 0 ? dcpi_mutant_later(s, p->object, p->key) : dcpi_storage_commit(
+in dcpi_save_finish
+- int r;
++ int r; if (MUTANT && s->op.team.rank > 0) dcpi_mutant_now(s);
+in dcpi_commit_check_shard
+- key = status ? NULL : dcpi_place_key(&s->place, name, err);
++ if (MUTANT) return DCP_OK; key = status ? NULL : dcpi_place_key(&s->place, name, err);
+
+name UNKNOWN removes what it made
+caught crash unknown_removes_nothing
+in dcpi_save_finish
+- verdict != DCP_E_UNKNOWN) dcpi_finish_take_back(s);
++ (MUTANT || verdict != DCP_E_UNKNOWN)) dcpi_finish_take_back(s);
+
+name a failed sync after the rename is a failure, not UNKNOWN
+caught crash unknown_removes_nothing
+in dcpi_commit_run
+- return dcpi_fail_sys(err, DCP_E_UNKNOWN, err->sys,
++ return MUTANT ? DCP_E_IO : dcpi_fail_sys(err, DCP_E_UNKNOWN, err->sys,
+
+name no intent
+caught crash a_removal_beside
+in dcpi_pool_base_publish_intent
+- if (!status) status = s->intent_key ?
++ if (!status && !MUTANT) status = s->intent_key ?
+
+name no second look at the base
+caught crash a_removal_that_takes_its_time
+in dcpi_pool_base_find
+- if (!status && memcmp(now, s->base.digest, sizeof now) == 0)
++ if (MUTANT || (!status && memcmp(now, s->base.digest, sizeof now) == 0))
+
+name intents are looked for before the document is gone
+caught crash a_removal_that_began_before
+in dcpi_remove_checkpoints
+- has_pool |= kind->layout == DCP_LAYOUT_MANIFEST;
++ has_pool |= kind->layout == DCP_LAYOUT_MANIFEST; if (MUTANT) (void)dcpi_intents_pending(op, place, DCP_GRACE_SECONDS, NULL, &pending, err);
+in dcpi_remove_checkpoints
+- if (!status && has_pool && data.count > 0)
++ if (!status && !MUTANT && has_pool && data.count > 0)
+
+name kept files are not checked before the commit
+caught crash a_kept_file_that_goes
+in dcpi_commit_check
+- status = dcpi_pool_check(s, err);
++ status = MUTANT ? DCP_OK : dcpi_pool_check(s, err);
+
+name a rank acknowledges after its own deadline
+caught crash a_rank_whose_deadline
+in dcpi_save_acknowledge
+- if (!status) status = dcpi_op_check(&s->op, err);
++ if (!status && !MUTANT) status = dcpi_op_check(&s->op, err);
+
+name no fdatasync of a file's bytes
+caught crash the_local_storage
+in dcpi_local_commit
+- int sys = dcpi_os_sync(&object->file),
++ int sys = MUTANT ? 0 : dcpi_os_sync(&object->file),
+
+name no fdatasync of a directory
+caught crash the_local_storage
+in dcpi_local_sync_directory
+- sys = dcpi_os_sync_directory(&local->base, directory);
++ sys = MUTANT ? 0 : dcpi_os_sync_directory(&local->base, directory);
+
+name no sync above the base
+caught crash the_local_storage
+in dcpi_os_base_open
+- error = dcpi_os_sync_parent(out->fd);
++ error = MUTANT ? 0 : dcpi_os_sync_parent(out->fd);
+
+name a damaged document is taken for a foreign one
+caught meta a_document_with_an_addition_needs_its_tail
+in dcpi_parse_finish
+- if (!tail->present && p->has_additions)
++ if (!MUTANT && !tail->present && p->has_additions)
+END
+}
+
+# ---- the broken copy -----------------------------------------------------------------------------------------------------------------------------
+cat >"$work/prelude" <<'END'
+static int dcpi_mutant(int n) {
+    static int chosen = -1;
+    if (chosen < 0) chosen = getenv("DCP_MUTANT") ? atoi(getenv("DCP_MUTANT")) : 0;
+    return chosen == n;
+}
+END
+cat >"$work/helpers" <<'END'
+static dcp_status dcpi_mutant_each(void *user, const char *path, const dcp_object_info *info) { (void)user; (void)path; (void)info; return DCP_OK; }
+static int dcpi_mutant_is_there(const dcpi_place *place) {
+    return dcpi_storage_list(place->storage, place->directory, dcpi_mutant_each, NULL, NULL) == DCP_OK;
+}
+static void *dcpi_mutant_objects[64]; static char *dcpi_mutant_keys[64];
+static dcp_status dcpi_mutant_later(const dcpi_save *s, void *object, char **key) {
+    dcpi_mutant_objects[s->op.team.rank] = object;
+    dcpi_mutant_keys[s->op.team.rank] = *key;
+    *key = NULL;
+    return DCP_OK;
+}
+static dcp_status dcpi_mutant_remove(const dcpi_place *place, const char *name, dcp_error *err) {
+    char *key = dcpi_place_key(place, name, err);
+    const dcp_status status = key ? dcpi_storage_remove(place->storage, key, err) : DCP_E_MEMORY;
+    dcpi_free(key);
+    return status;
+}
+static void dcpi_mutant_displace(dcpi_save *s, int is_chosen) {
+    if (is_chosen) dcpi_refs_remove_displaced(&s->op, &s->place, s->commit_name, NULL, &s->displaced);
+}
+static void dcpi_mutant_now(const dcpi_save *s) {
+    const int r = s->op.team.rank;
+    if (dcpi_mutant_keys[r]) (void)dcpi_storage_commit(s->place.storage, dcpi_mutant_keys[r], dcpi_mutant_objects[r], 0, NULL);
+    dcpi_free(dcpi_mutant_keys[r]);
+    dcpi_mutant_keys[r] = NULL;
+}
+END
+# $work/dcp.h, and $work/list: number, suite, tests, name; a line `misses` for a patch that does not apply
+mutants >"$work/mutants"
+awk -v list="$work/list" -v prelude="$work/prelude" -v helpers="$work/helpers" '
+    function insert(file,   line) { while ((getline line <file) > 0) print line }
+    function whole(text) { gsub(/MUTANT/, "dcpi_mutant(" n ")", text); return text }
+    FNR == NR && /^name /   { name = substr($0, 6); n++ }
+    FNR == NR && /^caught / { print n "\t" $2 "\t" $3 "\t" name >list }
+    FNR == NR && /^in /     { k++; fn[k] = $2; of[k] = name }
+    FNR == NR && /^- /      { old[k] = substr($0, 3) }
+    FNR == NR && /^\+ /     { new[k] = whole(substr($0, 3)) }
+    FNR == NR { next }
+    { line[++lines] = $0 }
+    # the definition of a function begins in the first column, and ends with a brace there
+    /^[a-zA-Z].*\(/ && !/;$/ { head = $0; sub(/\(.*/, "", head); sub(/.*[ *]/, "", head); if (!(head in starts)) starts[head] = lines }
+    END {
+        for (i = 1; i <= k; i++) {
+            applied = 0
+            for (at = starts[fn[i]]; at > 0 && at <= lines && !applied; at++) {
+                where = index(line[at], old[i])
+                if (where > 0) { line[at] = substr(line[at], 1, where - 1) new[i] substr(line[at], where + length(old[i])); applied = 1 }
+                if (line[at] ~ /^}/) break
+            }
+            if (!applied) print "misses\t" of[i] ": " fn[i] " has no \"" old[i] "\"" >list
+        }
+        for (i = 1; i <= lines; i++) {
+            if (line[i] ~ /^static dcp_status dcpi_save_place\(/) insert(helpers)
+            print line[i]
+            if (line[i] == "#include <string.h>") insert(prelude)
+        }
+    }' "$work/mutants" dcp.h >"$work/dcp.h"
+sed -n "s/^misses$tab/FAILED /p" "$work/list"
+failed=$(grep -c '^misses' "$work/list")
+
+# ---- each is caught ------------------------------------------------------------------------------------------------------------------------------
+# run NUMBER SUITE TESTS: what the tests say is in the log; their own status
+run() {
+    DCP_MUTANT=$1 DCP_TEST_CRASH_STATES=0 DCP_TEST_FILTER=$3 "$work/test_$2" >"$work/log" 2>&1 </dev/null
+}
+for suite in $(grep -v '^misses' "$work/list" | cut -f 2 | sort -u); do
+    # shellcheck disable=SC2086
+    if ! $CC -O0 -w -DDCP_STATIC -I"$work" -I. "tests/test_$suite.c" -o "$work/test_$suite" -lm -pthread 2>"$work/errors"; then
+        head -n 5 "$work/errors"
+        bad "building test_$suite with the patched header"
+    fi
+done
+# Nothing chosen: nothing is wrong.
+for pair in $(grep -v '^misses' "$work/list" | cut -f 2,3 | tr '\t' : | sort -u); do
+    suite=${pair%%:*} tests=${pair#*:}
+    if run 0 "$suite" "$tests" && grep -q '^ok ' "$work/log"; then continue; fi
+    tail -n 3 "$work/log"
+    bad "$pair fails without a mutant, or has no such test"
+done
+while IFS=$tab read -r n suite tests name; do
+    [ "$n" != misses ] || continue
+    if ! run "$n" "$suite" "$tests" && grep -q '^FAILED ' "$work/log"; then
+        ok "$name (caught by test_$suite: $(sed -n 's/^FAILED \([a-z_0-9]*\).*/\1/p' "$work/log" | head -n 1))"
+    else
+        tail -n 2 "$work/log"
+        bad "$name: survives test_$suite: $tests"
+    fi
+done <"$work/list"
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]
