@@ -984,6 +984,41 @@ TEST(a_document_rewritten) {
     dcp_metadata_free(metadata);
     scene_run(&s);
 }
+/* Whole objects of a storage, in folders that were not there: the old bytes or the new, and after DCP_OK the new. */
+typedef struct object_search { int first_done, second_done; } object_search;
+static uint64_t object_expectation(void *user, int index) {
+    const object_search *o = (const object_search *)user;
+    return (uint64_t)(index >= o->first_done) + (index >= o->second_done);
+}
+static dcp_status check_object(void *user, const crash_state *state) {
+    const object_search *o = (const object_search *)user;
+    const char *data = NULL;
+    size_t size = 0;
+    int i;
+    for (i = 0; i < state->count; i++) if (strcmp(state->left[i].key, "p/q/object") == 0) { data = state->left[i].data; size = state->left[i].size; }
+    if (size == 9 && memcmp(data, "new bytes", 9) == 0) return DCP_OK;
+    if (size == 3 && memcmp(data, "old", 3) == 0 && state->index < o->second_done) return DCP_OK;
+    if (!data && state->index < o->first_done) return DCP_OK;
+    crash_describe(state);
+    return DCP_E_MISMATCH;
+}
+TEST(whole_objects) {
+    crash_disk disk;
+    crash_search all;
+    object_search o;
+    dcp_status status;
+    memset(&all, 0, sizeof all);
+    all.expectation = object_expectation;
+    crash_open(&disk);
+    CHECK_OK(dcp_storage_write_all(&disk.storage, "p/q/object", "old", 3, NULL));
+    o.first_done = disk.op_count;
+    CHECK_OK(dcp_storage_write_all(&disk.storage, "p/q/object", "new bytes", 9, NULL));
+    o.second_done = disk.op_count;
+    status = crash_enumerate(&disk, &all, check_object, &o);
+    crash_search_end(&all);
+    crash_close(&disk);
+    CHECK_OK(status);
+}
 TEST(enough_different_disks) {
     if (getenv("DCP_TEST_FILTER")) SKIP("only part of the tests ran");
     CHECK(total.checked >= wanted_states);
@@ -1022,6 +1057,7 @@ int main(void) {
     RUN(a_kept_file_that_goes_ends_the_save);
     RUN(saves_of_one_path_beside_each_other);
     RUN(a_document_rewritten);
+    RUN(whole_objects);
     RUN(enough_different_disks);
     report((double)(clock() - start) / CLOCKS_PER_SEC);
     return test_finish();
