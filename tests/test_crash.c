@@ -880,6 +880,28 @@ TEST(saves_of_one_path_beside_each_other) {
     beside("two overwrites", 1, "begin", "x_shard_0");
 }
 
+/* An overwrite is about to unlink the old data, under its plain name; before it does, others sweep that away, and save again: under another name. */
+static int act_sweep_and_save(moment *m) {
+    dcp_error err;
+    m->status = sweep(m->s, &m->s->disk, &err);
+    if (!m->status) m->status = save(m->s, 0, 3, 1, &err);
+    return 0;
+}
+TEST(an_unlink_that_comes_late) {
+    scene s;
+    moment m;
+    dcp_error err;
+    scene_with_one(&s, "late unlink of a plain name", SHARDED, 1);
+    expect(&s, 0, ONE | TWO | THREE);
+    meanwhile(&s, &m, "remove", "x_shard_0.bin", act_sweep_and_save);
+    CHECK_OK_MESSAGE(save(&s, 0, 2, 1, &err), err.message);
+    s.disk.hook = NULL;
+    CHECK(m.is_over);
+    CHECK_OK(m.status);
+    expect(&s, 0, THREE);
+    scene_run(&s);
+}
+
 /* ---- what is not known, and what comes too late -------------------------------------------------------------------------------------- */
 static int act_fail_after_rename(moment *m) {           /* the sync behind the rename that commits */
     m->is_over = crash_find(&m->s->disk, "runs/a/x.metadata.json") >= 0;
@@ -1051,6 +1073,7 @@ int main(void) {
     RUN(a_removal_beside_a_save_that_keeps_files);
     RUN(a_removal_that_takes_its_time);
     RUN(a_removal_that_began_before);
+    RUN(an_unlink_that_comes_late);
     RUN(unknown_removes_nothing);
     RUN(a_rank_whose_deadline_is_over_acknowledges_nothing);
     RUN(the_local_storage_does_what_is_recorded);

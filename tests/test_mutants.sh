@@ -243,6 +243,12 @@ in dcpi_sync_open
 - return status ? status : dcpi_place_sync_all(&y->to, err);
 + return status || MUTANT ? status : dcpi_place_sync_all(&y->to, err);
 
+name plain shard names reused
+caught crash an_unlink_that_comes_late
+in dcpi_save_survey
+- s->plain_names =
++ s->plain_names = MUTANT ||
+
 name a damaged document is taken for a foreign one
 caught meta a_document_with_an_addition_needs_its_tail
 in dcpi_parse_finish
