@@ -13227,6 +13227,18 @@ static dcp_status dcpi_object_publish(dcpi_op *op, dcp_storage *s, const char *p
     if (status && err) *err = local;
     return status;
 }
+/* The directories above an object, which begin may have made, or somebody who died before a sync: each name is durable when its parent is synced. */
+static dcp_status dcpi_object_sync_above(dcp_storage *s, const char *path, dcp_error *err) {
+    char *directory = dcpi_copy_text(path, err);
+    dcp_status status = directory ? DCP_OK : DCP_E_MEMORY;
+    if (directory) dcpi_key_directory(directory);
+    while (!status && directory[0] != '\0') {
+        dcpi_key_directory(directory);
+        status = dcpi_storage_sync_directory(s, directory, err);
+    }
+    dcpi_free(directory);
+    return status;
+}
 DCPDEF dcp_status dcp_storage_write_all_io(dcp_storage *storage, const char *path, const void *data, size_t size, const dcp_io *io,
                                            dcp_error *err) {
     dcpi_op op;
@@ -13238,7 +13250,8 @@ DCPDEF dcp_status dcp_storage_write_all_io(dcp_storage *storage, const char *pat
     if (status) return status;
     dcpi_op_phase(&op, DCP_PHASE_WRITE, (int64_t)size);
     status = dcpi_op_check(&op, err);
-    return status ? status : dcpi_object_publish(&op, storage, path, data, size, err);
+    if (!status) status = dcpi_object_publish(&op, storage, path, data, size, err);
+    return status ? status : dcpi_object_sync_above(storage, path, err);
 }
 /* The whole of an open object, its size known; a NUL behind it. */
 static dcp_status dcpi_object_read(dcpi_op *op, dcp_storage *s, const char *path, void *object, int64_t size, char **out, dcp_error *err) {

@@ -880,6 +880,28 @@ TEST(saves_of_one_path_beside_each_other) {
     beside("two overwrites", 1, "begin", "x_shard_0");
 }
 
+/* An overwrite is about to unlink the old data, under its plain name; before it does, others sweep that away, and save again: under another name. */
+static int act_sweep_and_save(moment *m) {
+    dcp_error err;
+    m->status = sweep(m->s, &m->s->disk, &err);
+    if (!m->status) m->status = save(m->s, 0, 3, 1, &err);
+    return 0;
+}
+TEST(an_unlink_that_comes_late) {
+    scene s;
+    moment m;
+    dcp_error err;
+    scene_with_one(&s, "late unlink of a plain name", SHARDED, 1);
+    expect(&s, 0, ONE | TWO | THREE);
+    meanwhile(&s, &m, "remove", "x_shard_0.bin", act_sweep_and_save);
+    CHECK_OK_MESSAGE(save(&s, 0, 2, 1, &err), err.message);
+    s.disk.hook = NULL;
+    CHECK(m.is_over);
+    CHECK_OK(m.status);
+    expect(&s, 0, THREE);
+    scene_run(&s);
+}
+
 /* ---- what is not known, and what comes too late -------------------------------------------------------------------------------------- */
 static int act_fail_after_rename(moment *m) {           /* the sync behind the rename that commits */
     m->is_over = crash_find(&m->s->disk, "runs/a/x.metadata.json") >= 0;
@@ -984,6 +1006,41 @@ TEST(a_document_rewritten) {
     dcp_metadata_free(metadata);
     scene_run(&s);
 }
+/* Whole objects of a storage, in folders that were not there: the old bytes or the new, and after DCP_OK the new. */
+typedef struct object_search { int first_done, second_done; } object_search;
+static uint64_t object_expectation(void *user, int index) {
+    const object_search *o = (const object_search *)user;
+    return (uint64_t)(index >= o->first_done) + (index >= o->second_done);
+}
+static dcp_status check_object(void *user, const crash_state *state) {
+    const object_search *o = (const object_search *)user;
+    const char *data = NULL;
+    size_t size = 0;
+    int i;
+    for (i = 0; i < state->count; i++) if (strcmp(state->left[i].key, "p/q/object") == 0) { data = state->left[i].data; size = state->left[i].size; }
+    if (size == 9 && memcmp(data, "new bytes", 9) == 0) return DCP_OK;
+    if (size == 3 && memcmp(data, "old", 3) == 0 && state->index < o->second_done) return DCP_OK;
+    if (!data && state->index < o->first_done) return DCP_OK;
+    crash_describe(state);
+    return DCP_E_MISMATCH;
+}
+TEST(whole_objects) {
+    crash_disk disk;
+    crash_search all;
+    object_search o;
+    dcp_status status;
+    memset(&all, 0, sizeof all);
+    all.expectation = object_expectation;
+    crash_open(&disk);
+    CHECK_OK(dcp_storage_write_all(&disk.storage, "p/q/object", "old", 3, NULL));
+    o.first_done = disk.op_count;
+    CHECK_OK(dcp_storage_write_all(&disk.storage, "p/q/object", "new bytes", 9, NULL));
+    o.second_done = disk.op_count;
+    status = crash_enumerate(&disk, &all, check_object, &o);
+    crash_search_end(&all);
+    crash_close(&disk);
+    CHECK_OK(status);
+}
 TEST(enough_different_disks) {
     if (getenv("DCP_TEST_FILTER")) SKIP("only part of the tests ran");
     CHECK(total.checked >= wanted_states);
@@ -1016,12 +1073,14 @@ int main(void) {
     RUN(a_removal_beside_a_save_that_keeps_files);
     RUN(a_removal_that_takes_its_time);
     RUN(a_removal_that_began_before);
+    RUN(an_unlink_that_comes_late);
     RUN(unknown_removes_nothing);
     RUN(a_rank_whose_deadline_is_over_acknowledges_nothing);
     RUN(the_local_storage_does_what_is_recorded);
     RUN(a_kept_file_that_goes_ends_the_save);
     RUN(saves_of_one_path_beside_each_other);
     RUN(a_document_rewritten);
+    RUN(whole_objects);
     RUN(enough_different_disks);
     report((double)(clock() - start) / CLOCKS_PER_SEC);
     return test_finish();

@@ -231,6 +231,24 @@ in dcpi_os_base_open
 - error = dcpi_os_sync_parent(out->fd);
 + error = MUTANT ? 0 : dcpi_os_sync_parent(out->fd);
 
+name the directories above an object are not synced
+caught crash whole_objects
+in dcpi_object_sync_above
+- while (!status && directory[0] != '\0') {
++ while (!status && !MUTANT && directory[0] != '\0') {
+
+name the directories above a copy are not synced
+caught crash syncs_of_a_copy
+in dcpi_sync_open
+- return status ? status : dcpi_place_sync_all(&y->to, err);
++ return status || MUTANT ? status : dcpi_place_sync_all(&y->to, err);
+
+name plain shard names reused
+caught crash an_unlink_that_comes_late
+in dcpi_save_survey
+- s->plain_names =
++ s->plain_names = MUTANT ||
+
 name a damaged document is taken for a foreign one
 caught meta a_document_with_an_addition_needs_its_tail
 in dcpi_parse_finish
