@@ -77,9 +77,9 @@ in dcpi_sync_look
 
 name no sync of the directory after a copy's document
 caught crash syncs_of_a_copy
-in dcpi_object_publish
-- if (!status) status = dcpi_storage_sync_directory(
-+ if (!status && !MUTANT) status = dcpi_storage_sync_directory(
+in dcpi_sync_commit
+- if (!status) status = dcpi_place_sync(
++ if (!status && !MUTANT) status = dcpi_place_sync(
 
 name what stays is not made durable before a document is removed
 caught crash processes_that_die
@@ -107,9 +107,9 @@ in dcpi_sweep_run
 
 name a sweep looks at documents before candidates, and takes what they name
 caught crash removals
-in dcpi_sweep_run
-- (unread > 0 || dcpi_names_has(&refs, name))
-+ (unread > 0 || (dcpi_names_has(&refs, name) && !MUTANT))
+in dcpi_sweep_data
+- !dcpi_refs_may_go(&refs, name) ||
++ (!dcpi_refs_may_go(&refs, name) && !MUTANT) ||
 
 name shards published over existing names, plain names reused
 caught crash overwrites
@@ -182,9 +182,9 @@ in dcpi_commit_run
 
 name no intent
 caught crash a_removal_beside
-in dcpi_pool_base_publish_intent
-- if (!status) status = s->intent_key ?
-+ if (!status && !MUTANT) status = s->intent_key ?
+in dcpi_intent_publish
+- if (!status) status = *key ?
++ if (!status && !MUTANT) status = *key ?
 
 name no second look at the base
 caught crash a_removal_that_takes_its_time
