@@ -192,7 +192,7 @@ under_valgrind() {
     rm -rf checked.d
 }
 t valgrind_samples under_valgrind tests/python_samples.c
-t valgrind_slices under_valgrind examples/slices.c
+[ -z "${WHOLE:-}" ] || t valgrind_slices under_valgrind examples/slices.c
 
 # ---- the table of requirements in tests/README.md -------------------------------------------------------------------------------------------
 # Each test that it names is in the file that it names: "`test_x.c`: `one`, `two`; `test_y.c`: `three`".
