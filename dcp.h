@@ -17939,14 +17939,14 @@ static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
     if (report) *report = s->report;
     if (c) { c->settle = dcpi_async_settle; c->saver = saver; saver->held = c; }
     if (!saver->status && writes_now) saver->status = dcpi_save_write(s, &saver->err);
-    must_tell = writes_now && saver->status && s->op.team.rank == 0;
+    must_tell = saver->status && s->op.team.rank == 0 && !dcpi_async_can_leave(s);
     saver->polled_ms = dcpi_os_monotonic_ms();
     if (dcpi_async_can_leave(s)) dcpi_async_start(saver, DCPI_ASYNC_BACKGROUND);
     else if (!saver->status && !writes_now) dcpi_async_start(saver, DCPI_ASYNC_WRITING);
     else { s->op.team.is_polled = 1; saver->state = DCPI_ASYNC_WRITING; }
     if (saver->state == DCPI_ASYNC_BACKGROUND || saver->has_thread) dcpi_async_await_taken(saver, must_take == INT64_MAX ? 0 : must_take);
     if (saver->state != DCPI_ASYNC_BACKGROUND) dcpi_async_drive(saver, 0);
-    /* rank 0, failed: ranks that send it their bytes wait in begin to hear it, and hear it soon */
+    /* rank 0, failed, perhaps before it could write: ranks that send it their bytes wait in begin to hear it, and hear it soon */
     while (must_tell && saver->state == DCPI_ASYNC_GATHERING) dcpi_async_drive(saver, DCPI_TEAM_SLICE_MS);
 }
 DCPDEF dcp_status dcp_save_begin(dcp_saver *saver, const dcp_save_desc *desc, dcp_error *err) {
