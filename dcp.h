@@ -13808,15 +13808,21 @@ static int dcpi_text_matches(const char *pattern, const char *text) {   /* `*` a
     while (*pattern == '*') pattern++;
     return *pattern == '\0';
 }
-static int dcpi_select_is_tier(const dcp_manifest *m, const char *wanted, const dcp_tensor_info *info) {
+/* A tier is meant by its name, or by its id in decimal. */
+static int dcpi_tier_is(const dcp_tier *tier, const char *wanted) {
     char id[24];
+    if (strcmp(tier->name, wanted) == 0) return 1;
+    if (wanted[0] > '9') return 0;                      /* spares most of the tensors of a large manifest the printing */
+    (void)snprintf(id, sizeof id, "%" PRId64, tier->tier_id);
+    return strcmp(id, wanted) == 0;
+}
+static int dcpi_select_is_tier(const dcp_manifest *m, const char *wanted, const dcp_tensor_info *info) {
     size_t i;
     if (info->tier && strcmp(info->tier, wanted) == 0) return 1;
     for (i = 0; m && i < m->tier_count; i++) {
         const dcp_tier *tier = &m->tiers[i].tier;
-        (void)snprintf(id, sizeof id, "%" PRId64, tier->tier_id);
-        if (strcmp(id, wanted) != 0 && strcmp(tier->name, wanted) != 0) continue;
-        if (info->tier) return strcmp(info->tier, tier->name) == 0 || strcmp(info->tier, id) == 0;
+        if (!dcpi_tier_is(tier, wanted)) continue;
+        if (info->tier) return dcpi_tier_is(tier, info->tier);
         return info->role == DCP_ROLE_EXPERT && info->expert_key[0] == tier->tier_id;
     }
     return 0;
@@ -13845,12 +13851,8 @@ static int dcpi_select_takes(const dcp_checkpoint *c, const dcp_select *s, const
     return !s->keep || s->keep(s->user, info->name);
 }
 static int dcpi_tier_exists(const dcp_manifest *m, const char *wanted) {
-    char id[24];
     size_t i;
-    for (i = 0; m && i < m->tier_count; i++) {
-        (void)snprintf(id, sizeof id, "%" PRId64, m->tiers[i].tier.tier_id);
-        if (strcmp(m->tiers[i].tier.name, wanted) == 0 || strcmp(id, wanted) == 0) return 1;
-    }
+    for (i = 0; m && i < m->tier_count; i++) if (dcpi_tier_is(&m->tiers[i].tier, wanted)) return 1;
     return 0;
 }
 static dcp_status dcpi_select_check(const dcp_checkpoint *c, const dcp_select *s, dcp_error *err) {

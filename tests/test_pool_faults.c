@@ -427,8 +427,8 @@ static void each_pair(int form_index, int one_in) {
     the_form = &forms[0];
     printf("# %s: %d rounds\n", forms[form_index].name, (int)(rounds / step));
 }
-TEST(each_act_at_each_call_of_each_other_one) { each_pair(0, 6); }
-TEST(the_same_with_signed_yaml) { each_pair(1, 60); }
+TEST(each_act_at_each_call_of_each_other_one) { each_pair(0, 10); }
+TEST(the_same_with_signed_yaml) { each_pair(1, 100); }
 
 /* Three at once: at each call of the first the second begins, and at each of its calls the third one runs. */
 static void three(act first, act second, act third, int one_in) {
