@@ -13427,6 +13427,27 @@ static dcp_status dcpi_commit_find(const dcpi_place *place, const char *prefix, 
     }
     return dcpi_succeed(err);
 }
+/* The commit file that the path means: itself, or the one that its prefix has. */
+static dcp_status dcpi_commit_meant(const dcpi_place *place, char **name, dcp_error *err) {
+    const struct dcpi_commit_kind *found[2] = { NULL, NULL };
+    int count;
+    dcp_status status;
+    *name = NULL;
+    if (dcpi_commit_kind_of(place->name)) {
+        *name = dcpi_copy_text(place->name, err);
+        return *name ? DCP_OK : DCP_E_MEMORY;
+    }
+    status = dcpi_commit_find(place, place->name, found, &count, err);
+    if (status) return status;
+    if (count == 0)
+        return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\" (no %s.metadata.json, .checkpoint, .manifest.json or "
+                         ".manifest.yaml)", place->shown, place->name, place->name);
+    if (count > 1)
+        return dcpi_fail(err, DCP_E_INVALID, "\"%s%s\" has two commit files, %s%s and %s%s; give the path of the one that is meant", place->shown,
+                         place->name, place->name, found[0]->suffix, place->name, found[1]->suffix);
+    *name = dcpi_commit_name(place->name, found[0], err);
+    return *name ? DCP_OK : DCP_E_MEMORY;
+}
 
 /* Trouble of ours or of the storage, which says nothing about the document that was to be read. */
 static int dcpi_is_trouble(dcp_status status) {
@@ -14067,24 +14088,10 @@ static dcp_status dcpi_open_names(dcp_checkpoint *c, const char *commit_name, dc
     (void)snprintf(c->path, size, "%s%s", c->place.shown, commit_name);
     return DCP_OK;
 }
-/* The commit file that the path means: itself, or the one that its prefix has. */
 static dcp_status dcpi_open_find(dcp_checkpoint *c, dcp_error *err) {
-    const struct dcpi_commit_kind *found[2] = { NULL, NULL };
-    const dcpi_place *place = &c->place;
     char *name;
-    int count;
-    dcp_status status;
-    if (dcpi_commit_kind_of(place->name)) return dcpi_open_names(c, place->name, err);
-    status = dcpi_commit_find(place, place->name, found, &count, err);
-    if (status) return status;
-    if (count == 0)
-        return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\" (no %s.metadata.json, .checkpoint, .manifest.json or "
-                         ".manifest.yaml)", place->shown, place->name, place->name);
-    if (count > 1)
-        return dcpi_fail(err, DCP_E_INVALID, "\"%s%s\" has two commit files, %s%s and %s%s; give the path of the one that is meant", place->shown,
-                         place->name, place->name, found[0]->suffix, place->name, found[1]->suffix);
-    name = dcpi_commit_name(place->name, found[0], err);
-    status = name ? dcpi_open_names(c, name, err) : DCP_E_MEMORY;
+    dcp_status status = dcpi_commit_meant(&c->place, &name, err);
+    if (!status) status = dcpi_open_names(c, name, err);
     dcpi_free(name);
     return status;
 }
@@ -15127,7 +15134,7 @@ struct dcpi_save {
     /* manifest layout: the base, of which unchanged files are kept (rank 0); what becomes of each piece */
     dcpi_arena texts;
     char *intent_key;
-    dcpi_document base; const dcpi_origin **base_order; size_t base_count;     /* sorted; 0: nothing can be kept */
+    char *base_name; dcpi_document base; const dcpi_origin **base_order; size_t base_count;     /* sorted; 0: nothing can be kept */
     dcpi_pooled *pooled;                                /* for each of entries */
     dcpi_pool_file *files; dcpi_names published;             /* for each of placed; keys of what this rank has made */
     /* commit */
@@ -15334,28 +15341,17 @@ static int dcpi_pool_base_compare(const void *a_, const void *b_) {          /* 
         if (x->global_offset[d] != y->global_offset[d]) return x->global_offset[d] < y->global_offset[d] ? -1 : 1;
     return !is_private || x->rank == y->rank ? 0 : x->rank < y->rank ? -1 : 1;
 }
-/* The newest manifest of the directory; *name NULL: there is none. */
-static dcp_status dcpi_pool_base_newest(const dcpi_save *s, char **name, dcp_error *err) {
-    dcpi_names commits;
-    int64_t highest = -1, sequence;
-    size_t i;
-    dcp_status status = dcpi_names_list(&s->place, 1, &commits, err);
-    *name = NULL;
-    for (i = 0; i < commits.count && !status; i++) {
-        char *key;
-        if (dcpi_commit_kind_of(commits.items[i])->layout != DCP_LAYOUT_MANIFEST) continue;
-        key = dcpi_place_key(&s->place, commits.items[i], err);
-        status = key ? dcpi_document_peek_sequence(&s->place, key, &sequence, err) : DCP_E_MEMORY;
-        dcpi_free(key);
-        if (status || sequence < highest) continue;
-        highest = sequence;
-        dcpi_free(*name);
-        *name = dcpi_copy_text(commits.items[i], err);
-        if (!*name) status = DCP_E_MEMORY;
+/* The entry for that piece in a sorted list; NULL: there is none. */
+static const dcp_manifest_shard *dcpi_pool_base_search(const dcpi_origin *const *order, size_t count, const dcpi_origin *wanted) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int compared = dcpi_pool_base_compare(order[middle], wanted);
+        if (compared == 0) return order[middle]->shard;
+        if (compared < 0) low = middle + 1;
+        else high = middle;
     }
-    dcpi_names_free(&commits);
-    if (status) { dcpi_free(*name); *name = NULL; }
-    return status;
+    return NULL;
 }
 static dcp_status dcpi_pool_base_index(dcpi_save *s, dcp_error *err) {
     const size_t count = s->base.metadata->shard_count;
@@ -15370,9 +15366,9 @@ static dcp_status dcpi_pool_base_index(dcpi_save *s, dcp_error *err) {
  * that is gone or another one by then is none. */
 static dcp_status dcpi_pool_base_find(dcpi_save *s, dcp_error *err) {
     uint8_t now[32];
-    char *name;
-    dcp_status status = dcpi_pool_base_newest(s, &name, err);
-    if (!status && name) {
+    const char *name = s->base_name;
+    dcp_status status = DCP_OK;
+    if (name) {
         status = dcpi_document_read(&s->op, &s->place, name, NULL, &s->base, err);
         if (status && !dcpi_is_trouble(status)) {
             dcpi_op_log(&s->op, DCP_LOG_WARNING, "every file is written anew, since the newest manifest cannot be read: %s", err->message);
@@ -15387,7 +15383,6 @@ static dcp_status dcpi_pool_base_find(dcpi_save *s, dcp_error *err) {
         if (!status && memcmp(now, s->base.digest, sizeof now) == 0) status = dcpi_pool_base_index(s, err);
         else if (!dcpi_is_trouble(status)) status = dcpi_succeed(err);
     }
-    dcpi_free(name);
     return status;
 }
 /* Where nobody asks for another size: the base's, so that digests can be compared. */
@@ -15398,18 +15393,34 @@ static int64_t dcpi_pool_base_block_size(const dcpi_save *s) {
 }
 
 /* ---- prepare: what is there, and what the new files are called ----------------------------------------------------------------------- */
-typedef struct dcpi_survey { const dcpi_place *place; char *shard_prefix; int64_t sequence; int has_shards; dcp_error *err; } dcpi_survey;
+typedef struct dcpi_survey {
+    const dcpi_place *place;
+    char *shard_prefix;
+    int64_t sequence; int has_shards;                   /* the highest; whether there are files of that prefix */
+    char *manifest; int64_t manifest_sequence;          /* the newest manifest of the directory; NULL: none */
+    dcp_error *err;
+} dcpi_survey;
+static dcp_status dcpi_survey_manifest(dcpi_survey *survey, const char *name, int64_t sequence) {
+    if (survey->manifest && (sequence < survey->manifest_sequence || (sequence == survey->manifest_sequence && strcmp(name, survey->manifest) < 0)))
+        return DCP_OK;
+    dcpi_free(survey->manifest);
+    survey->manifest = dcpi_copy_text(name, survey->err);
+    survey->manifest_sequence = sequence;
+    return survey->manifest ? DCP_OK : DCP_E_MEMORY;
+}
 
 static dcp_status dcpi_survey_one(void *user, const char *key, const dcp_object_info *info) {
     dcpi_survey *survey = (dcpi_survey *)user;
     const char *name = dcpi_place_name(survey->place, key);
-    int64_t sequence = 0;
-    dcp_status status = DCP_OK;
+    const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(name);
+    int64_t sequence;
+    dcp_status status;
     (void)info;
     if (dcpi_starts_with(name, survey->shard_prefix)) survey->has_shards = 1;
-    if (dcpi_commit_kind_of(name)) status = dcpi_document_peek_sequence(survey->place, key, &sequence, survey->err);
+    if (!kind) return DCP_OK;
+    status = dcpi_document_peek_sequence(survey->place, key, &sequence, survey->err);
     survey->sequence = dcpi_max(survey->sequence, sequence);
-    return status;
+    return status || kind->layout != DCP_LAYOUT_MANIFEST ? status : dcpi_survey_manifest(survey, name, sequence);
 }
 static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err) {
     dcpi_survey survey;
@@ -15423,6 +15434,7 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
     (void)snprintf(survey.shard_prefix, size, "%s_shard_", s->place.name);
     status = dcpi_storage_list(s->place.storage, s->place.directory, dcpi_survey_one, &survey, err);
     dcpi_free(survey.shard_prefix);
+    s->base_name = survey.manifest;
     s->report.sequence = survey.sequence + 1;
     s->plain_names = !has_commit && !survey.has_shards && !s->desc->unique_names;
     return status;
@@ -16018,23 +16030,15 @@ static int dcpi_pool_is_alike(const dcpi_save *s, const dcp_manifest_shard *want
 }
 /* The base's entry for the same piece: its file may be kept, and its version is the one before a new file's. */
 static void dcpi_pool_find_base(const dcpi_save *s, const dcpi_listed *record, const dcp_manifest_shard *wanted, dcpi_pooled *pooled) {
-    size_t low = 0, high = s->base_count;
+    const dcp_manifest_shard *base;
     dcpi_origin origin;
     origin.shard = wanted;
     origin.role = record->role;
     origin.layer = record->role == DCP_ROLE_ROUTER ? record->expert_key[0] : -1;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int order = dcpi_pool_base_compare(s->base_order[middle], &origin);
-        if (order == 0) {
-            const dcp_manifest_shard *base = s->base_order[middle]->shard;
-            pooled->version = dcpi_max(pooled->version, base->version < INT64_MAX ? base->version + 1 : base->version);
-            if (dcpi_pool_is_alike(s, wanted, base)) pooled->base = base;
-            return;
-        }
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
+    base = dcpi_pool_base_search(s->base_order, s->base_count, &origin);
+    if (!base) return;
+    pooled->version = dcpi_max(pooled->version, base->version < INT64_MAX ? base->version + 1 : base->version);
+    if (dcpi_pool_is_alike(s, wanted, base)) pooled->base = base;
 }
 static dcp_status dcpi_pool_check_tier(const dcpi_save *s, const dcpi_listed *record, int rank, dcp_error *err) {
     size_t i;
@@ -17056,6 +17060,7 @@ static void dcpi_pool_free(dcpi_save *s) {
     dcpi_names_free(&s->published);
     dcpi_free((void *)s->base_order);
     dcpi_document_free(&s->base);
+    dcpi_free(s->base_name);
     dcpi_free(s->intent_key);
     dcpi_free(s->pooled);
     dcpi_free(s->files);
@@ -20427,18 +20432,9 @@ static int dcpi_folding_is(dcpi_folding *f, const char *checksum) {      /* no c
 static dcp_status dcpi_sync_open(dcpi_sync *y, dcp_error *err) {
     const dcp_sync_desc *d = y->desc;
     dcp_status status = dcpi_place_open(&y->from, d->source, d->path, 0, err);
-    const struct dcpi_commit_kind *found[2] = { NULL, NULL };
-    int count = 1;
-    if (!status) found[0] = dcpi_commit_kind_of(y->from.name);
-    if (!status && !found[0]) {
-        status = dcpi_commit_find(&y->from, y->from.name, found, &count, err);
-        if (!status && count == 0) status = dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\"", y->from.shown, y->from.name);
-        if (!status && count > 1) status = dcpi_fail(err, DCP_E_INVALID, "\"%s%s\" has two commit files; give the path of one", y->from.shown, y->from.name);
-        if (!status) y->commit_name = dcpi_commit_name(y->from.name, found[0], err);
-    } else if (!status) y->commit_name = dcpi_copy_text(y->from.name, err);
+    if (!status) status = dcpi_commit_meant(&y->from, &y->commit_name, err);
     if (status) return status;
-    if (!y->commit_name) return DCP_E_MEMORY;
-    if (found[0]->layout != DCP_LAYOUT_MANIFEST)
+    if (dcpi_commit_kind_of(y->commit_name)->layout != DCP_LAYOUT_MANIFEST)
         return dcpi_fail(err, DCP_E_UNSUPPORTED, "sync: %s%s is no manifest; dcptool convert makes one of it", y->from.shown, y->commit_name);
     status = dcpi_document_read_from(&y->op, &y->from, y->commit_name, d->verifier, &y->document, NULL, err);
     if (!status && d->minimum_step > 0 && y->document.manifest->step < d->minimum_step)
@@ -20541,41 +20537,24 @@ static int dcpi_sync_named(const dcpi_sync *y, const dcp_shard_metadata *shard) 
 /* ---- decide ---------------------------------------------------------------------------------------------------------------------------- */
 static int dcpi_sync_tier_of(const dcpi_sync *y, const dcp_manifest_shard *shard) {    /* index in the manifest's tiers; -1: none */
     const dcp_manifest *m = y->document.manifest;
-    char id[24];
     size_t i;
     for (i = 0; i < m->tier_count; i++) {
-        (void)snprintf(id, sizeof id, "%" PRId64, m->tiers[i].tier.tier_id);
-        if (shard->tier_hint ? strcmp(shard->tier_hint, m->tiers[i].tier.name) == 0 || strcmp(shard->tier_hint, id) == 0
-                             : shard->has_expert_key && shard->expert_key[0] == m->tiers[i].tier.tier_id) return (int)i;
+        const dcp_tier *tier = &m->tiers[i].tier;
+        if (shard->tier_hint ? dcpi_tier_is(tier, shard->tier_hint) : shard->has_expert_key && shard->expert_key[0] == tier->tier_id) return (int)i;
     }
     return -1;
 }
 static int dcpi_sync_is_wanted(const dcpi_sync *y, int tier) {
-    const dcp_tier *t = tier < 0 ? NULL : &y->document.manifest->tiers[tier].tier;
-    char id[24];
     size_t i;
-    if (!t || y->desc->tier_count == 0) return 1;
-    (void)snprintf(id, sizeof id, "%" PRId64, t->tier_id);
-    for (i = 0; i < y->desc->tier_count; i++) if (strcmp(y->desc->tiers[i], t->name) == 0 || strcmp(y->desc->tiers[i], id) == 0) return 1;
+    if (tier < 0 || y->desc->tier_count == 0) return 1;
+    for (i = 0; i < y->desc->tier_count; i++) if (dcpi_tier_is(&y->document.manifest->tiers[tier].tier, y->desc->tiers[i])) return 1;
     return 0;
 }
 /* The copy's manifest names the same file with the same content. */
 static int dcpi_sync_is_known(const dcpi_sync *y, const dcpi_origin *origin, int *stale) {
-    size_t low = 0, high = y->own_count;
-    *stale = 0;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int order = dcpi_pool_base_compare(y->own_order[middle], origin);
-        if (order == 0) {
-            const dcp_manifest_shard *own = y->own_order[middle]->shard, *wanted = origin->shard;
-            const int same = strcmp(own->checksum ? own->checksum : "", wanted->checksum ? wanted->checksum : "") == 0;
-            *stale = wanted->version > own->version || !same;
-            return !*stale && strcmp(own->path, wanted->path) == 0;
-        }
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
-    return 0;
+    const dcp_manifest_shard *own = dcpi_pool_base_search(y->own_order, y->own_count, origin), *wanted = origin->shard;
+    *stale = own && (wanted->version > own->version || strcmp(own->checksum ? own->checksum : "", wanted->checksum ? wanted->checksum : "") != 0);
+    return own && !*stale && strcmp(own->path, wanted->path) == 0;
 }
 static dcp_status dcpi_sync_hash(dcpi_sync *y, const dcp_shard_metadata *shard, const char *key, int *same, dcp_error *err) {
     dcp_object_info info;
