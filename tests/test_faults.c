@@ -21,6 +21,7 @@ static void hungry_free(void *memory);
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
+#include "doing.h"
 #include "fault_storage.h"
 #include "windows_errors.h"
 #ifndef _WIN32
@@ -99,25 +100,10 @@ static void hungry_watch(void) { hungry.peak = hungry.bytes; hungry.largest = 0;
 static dcp_cancel *the_cancel;          /* of all operations, where a test sets them */
 static int64_t the_deadline_ms;
 
-/* ---- where a test stands: a failure inside a loop says which round it was -------------------------------------------------------------- */
-static char doing_text[300];
-static const char *doing_test;
-static void doing(const char *format, ...) DCPI_PRINTF(1, 2);
-static void doing(const char *format, ...) {
-    va_list arguments;
-    int length;
-    if (test_state.name != doing_text) doing_test = test_state.name;
-    length = snprintf(doing_text, sizeof doing_text, "%s [", doing_test);
-    va_start(arguments, format);
-    (void)vsnprintf(doing_text + length, sizeof doing_text - (size_t)length - 1, format, arguments);
-    va_end(arguments);
-    (void)snprintf(doing_text + strlen(doing_text), 2, "]");
-    test_state.name = doing_text;
-}
 static void done(void) {
     the_cancel = NULL;
     the_deadline_ms = 0;
-    if (test_state.name == doing_text) test_state.name = doing_test;
+    done_doing();
 }
 
 /* ---- a state: a few tensors whose bytes tell its generation ---------------------------------------------------------------------------- */

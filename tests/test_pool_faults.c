@@ -13,6 +13,7 @@ static void hungry_free(void *memory);
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
+#include "doing.h"
 #include "fault_storage.h"
 
 /* ---- memory: counts what lives, and the fail_at-th request fails ---------------------------------------------------------------------- */
@@ -40,23 +41,6 @@ static void hungry_fail(int64_t at) {                   /* counting begins anew;
     hungry.tripped = 0;
     hungry.fail_at = at;
 }
-
-/* ---- where a test stands: a failure inside a loop says which round it was -------------------------------------------------------------- */
-static char doing_text[300];
-static const char *doing_test;
-static void doing(const char *format, ...) DCPI_PRINTF(1, 2);
-static void doing(const char *format, ...) {
-    va_list arguments;
-    int length;
-    if (test_state.name != doing_text) doing_test = test_state.name;
-    length = snprintf(doing_text, sizeof doing_text, "%s [", doing_test);
-    va_start(arguments, format);
-    (void)vsnprintf(doing_text + length, sizeof doing_text - (size_t)length - 1, format, arguments);
-    va_end(arguments);
-    (void)snprintf(doing_text + strlen(doing_text), 2, "]");
-    test_state.name = doing_text;
-}
-static void done(void) { if (test_state.name == doing_text) test_state.name = doing_test; }
 
 /* ---- a state: some tensors change with each generation, some with every second one, one never -------------------------------------------- */
 enum { TENSORS = 6, PIECES = 7, LENGTH = 24, EMPTY = 5 };
@@ -405,7 +389,7 @@ static int64_t each_call(dcp_storage *storage, act what, act beside, int64_t ste
         if (!b.ran) CHECK_OK_MESSAGE(status, err.message);
         judge(storage, what, beside, status, &err);
     }
-    done();
+    done_doing();
     return at;
 }
 /* Every n-th call of each, from another one on in each run; all of them where WHOLE is set. */
@@ -463,7 +447,7 @@ static void three(act first, act second, act third, int one_in) {
     }
     check_clean_after_sweep(storage);
     dcp_storage_close(storage);
-    done();
+    done_doing();
     printf("# %s, %s, %s: %d rounds\n", act_names[first], act_names[second], act_names[third], (int)rounds);
 }
 TEST(a_removal_around_a_save_around_a_removal) {
@@ -581,7 +565,7 @@ static void take_turns(act first, act second, int one_in) {
     }
     check_clean_after_sweep(storage);
     dcp_storage_close(storage);
-    done();
+    done_doing();
     printf("# %s and %s: %d rounds\n", act_names[first], act_names[second], (int)rounds);
 }
 TEST(two_savers_of_the_same_next_version_at_each_two_of_their_calls) {
@@ -616,7 +600,7 @@ TEST(three_of_all_acts_in_random_turns) {
     }
     dcp_storage_close(sync_source);
     dcp_storage_close(storage);
-    done();
+    done_doing();
 }
 #endif
 
@@ -668,7 +652,7 @@ static int64_t storage_fails_in(dcp_storage *storage, act what, const fault_way 
         judge_alone(storage, what, status, &before,
                     is_save(what) && status != DCP_OK && status != DCP_E_UNKNOWN && way->times == 1 && way->how == FAULT_BEFORE);
     }
-    done();
+    done_doing();
     return n;
 }
 static const act alone[] = { SAVE_C, OVERWRITE_B, SYNC_B, PRUNE, REMOVE_B, SWEEP_ALL };
@@ -721,7 +705,7 @@ TEST(memory_fails_at_each_request) {
         }
         dcp_storage_close(sync_source);
     }
-    done();
+    done_doing();
     the_form = &forms[0];
     dcp_storage_close(storage);
 }
@@ -757,7 +741,7 @@ TEST(cancelled_at_each_call) {
             judge_alone(storage, alone[i], status, &before, is_save(alone[i]) && status != DCP_OK);
         }
     }
-    done();
+    done_doing();
     dcp_storage_close(sync_source);
     dcp_storage_close(storage);
 }
@@ -788,7 +772,7 @@ static void damage_file(dcp_storage *storage, const char *path, const char *key)
     put(storage, key, bytes, size);
     CHECK_INT(generation_at(storage, path), 2);
     dcp_free(data);
-    done();
+    done_doing();
 }
 TEST(every_bit_and_every_length_of_every_file) {
     static files f;
@@ -949,7 +933,7 @@ TEST(ranks_keep_what_they_did_not_change) {
             dcp_storage_close(storage);
         }
     the_form = &forms[0];
-    done();
+    done_doing();
 }
 #endif
 

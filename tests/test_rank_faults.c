@@ -13,6 +13,7 @@ static void hungry_free(void *memory);
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
+#include "doing.h"
 
 #if DCP_NO_THREADS || defined(_WIN32)
 static void *hungry_malloc(size_t size) { return malloc(size); }
@@ -59,23 +60,6 @@ static int64_t hungry_count(void) {
     (void)pthread_mutex_unlock(&hungry_lock);
     return live;
 }
-
-/* ---- where a test stands: a failure inside a loop says which round it was --------------------------------------------------------------- */
-static char doing_text[300];
-static const char *doing_test;
-static void doing(const char *format, ...) DCPI_PRINTF(1, 2);
-static void doing(const char *format, ...) {
-    va_list arguments;
-    int length;
-    if (test_state.name != doing_text) doing_test = test_state.name;
-    length = snprintf(doing_text, sizeof doing_text, "%s [", doing_test);
-    va_start(arguments, format);
-    (void)vsnprintf(doing_text + length, sizeof doing_text - (size_t)length - 1, format, arguments);
-    va_end(arguments);
-    (void)snprintf(doing_text + strlen(doing_text), 2, "]");
-    test_state.name = doing_text;
-}
-static void done(void) { if (test_state.name == doing_text) test_state.name = doing_test; }
 
 /* ---- what is saved: a generation fills all tensors of all ranks with values that only it has --------------------------------------------- */
 enum { RANKS = 8, BIG = 16384, SMALL = 300 };           /* elements of a rank's part of "w"; of "b" and "p" */
@@ -382,7 +366,7 @@ TEST(one_rank_that_fails_is_everyones_failure) {
                 if (layouts[l] == DCP_LAYOUT_SINGLE && who > 0 && (ill_errno[what] || what == ILL_LATE || what == ILL_CANCELLED_LATE)) continue;
                 ill_case(layouts[l], (ill)what, who);
             }
-    done();
+    done_doing();
 }
 
 /* ---- ranks that disagree ------------------------------------------------------------------------------------------------------------------- */
@@ -421,7 +405,7 @@ TEST(ranks_that_save_something_else_are_a_mismatch) {
                 job_close(&j);
                 dcp_storage_close(storage);
             }
-    done();
+    done_doing();
 }
 
 /* Calls that ranks may mix up. */
@@ -535,7 +519,7 @@ TEST(ranks_in_different_reads_are_a_mismatch) {
                 CHECK(both_read || j.status[0] == DCP_E_INVALID || j.status[0] == DCP_E_MISMATCH);
                 check_quick(&j, 1000);
             }
-    done();
+    done_doing();
     CHECK_INT(must_load(storage), 1);
     job_goes_on(&j, storage, 3);
     job_close(&j);
@@ -561,7 +545,7 @@ TEST(ranks_in_different_calls_are_a_mismatch) {
                 job_close(&j);
                 dcp_storage_close(storage);
             }
-    done();
+    done_doing();
 }
 
 /* ---- tensors that do not fit together ------------------------------------------------------------------------------------------------------ */
@@ -610,7 +594,7 @@ TEST(tensors_that_do_not_fit_together_are_named_with_their_ranks) {
                 job_close(&j);
                 dcp_storage_close(storage);
             }
-    done();
+    done_doing();
 }
 
 /* ThreadSanitizer does not know threads of a forked process. */
@@ -763,7 +747,7 @@ TEST(a_rank_is_killed_at_every_point_of_a_save) {
         for (who = 0; who < 3; who++)
             for (at = AT_CALL; at <= AT_SEND_END; at++)
                 for (n = 1; kill_case(layouts[l], (n + who) % 3 != 0, who, (blow_at)at, n); n += test_is_slow() ? 5 : 1 + l) cases++;
-    done();
+    done_doing();
     CHECK(cases > (test_is_slow() ? 15 : 60));
 }
 
@@ -870,7 +854,7 @@ TEST(a_stopped_rank_is_a_timeout_and_harms_nothing_when_it_wakes) {
     (void)test_dir();
     NEEDS_FORK();
     for (i = 0; i < DCPI_COUNT(stops); i++) zombie_case(&stops[i], i % 2 ? 3 : 2);
-    done();
+    done_doing();
 }
 TEST(a_rank_that_goes_on_before_the_deadline_does_no_harm) {
     size_t i;
@@ -892,7 +876,7 @@ TEST(a_rank_that_goes_on_before_the_deadline_does_no_harm) {
         check_clean(storage, 3, DCP_LAYOUT_SHARDED);
         dcp_storage_close(storage);
     }
-    done();
+    done_doing();
 }
 
 /* ---- slow, but alive ------------------------------------------------------------------------------------------------------------------------ */
@@ -950,7 +934,7 @@ TEST(slow_ranks_that_live_succeed) {
         int timeout_ms = SLOW_TIMEOUT_MS * slowness();
         while (!slow_case(i, timeout_ms)) timeout_ms *= 2;
     }
-    done();
+    done_doing();
 }
 
 /* ---- messages that are late or lost -------------------------------------------------------------------------------------------------------- */
@@ -1151,7 +1135,7 @@ TEST(readers_never_see_a_mixture_while_ranks_overwrite) {
         test_rm_rf(test_state.dir[0]);
         overwrite_and_read(layouts[l], test_times(test_is_sanitized() ? 20 : 150));
     }
-    done();
+    done_doing();
 }
 
 /* Three jobs overwrite one path at once; one of them may be cancelled; a storage that takes its time mixes their steps anew each time. */
@@ -1239,7 +1223,7 @@ TEST(three_savers_of_one_path_lose_no_file) {
         doing("%s, seed %llu", layout_name(layouts[l]), (unsigned long long)test_state.seed);
         savers_race(layouts[l], test_times(test_is_sanitized() ? 20 : 40));
     }
-    done();
+    done_doing();
 }
 
 /* ---- loads of several ranks ----------------------------------------------------------------------------------------------------------------- */
@@ -1319,7 +1303,7 @@ TEST(damage_that_one_loading_rank_sees_is_everyones) {
             job_close(&j);
             dcp_storage_close(storage);
         }
-    done();
+    done_doing();
 }
 TEST(one_loading_rank_that_fails_is_everyones_failure) {
     static const dcp_status results[] = { DCP_E_MISMATCH, DCP_E_MISMATCH, DCP_E_MISMATCH, DCP_E_INVALID, DCP_E_INVALID, DCP_E_INVALID };
@@ -1372,7 +1356,7 @@ TEST(one_loading_rank_that_fails_is_everyones_failure) {
         dcp_storage_close(storage);
         job_begin(&j, 3, DCP_LAYOUT_SHARDED, &storage);
     }
-    done();
+    done_doing();
     job_close(&j);
     dcp_storage_close(storage);
 }
@@ -1454,7 +1438,7 @@ TEST(a_load_beside_a_rank_that_stops_or_dies) {
             }
             process_group_end(&g);
         }
-    done();
+    done_doing();
     CHECK_INT(must_load(storage), 1);
     dcp_storage_close(storage);
 }
@@ -1530,7 +1514,7 @@ TEST(no_memory_on_one_rank) {
         check_clean(storage, 2, layouts[l]);
         dcp_storage_close(storage);
     }
-    done();
+    done_doing();
     CHECK(cases > 150);
     CHECK_INT(hungry_count(), live);
 }
@@ -1646,7 +1630,7 @@ TEST(all_ranks_get_the_same_from_every_call) {
         job_close(&j);
         dcp_storage_close(storage);
     }
-    done();
+    done_doing();
 }
 
 int main(void) {

@@ -1,40 +1,11 @@
 /* test_yaml.c - the chapter >>yaml: what it reads, what it refuses and by which name, and that the tree is the one that JSON gives. */
-#include <stddef.h>                     /* not yet <stdlib.h>: dcp.h comes first */
-
-/* Every allocation can be made to fail, and what is taken is counted. */
-static long alloc_countdown = -1;       /* so many succeed, then one fails; negative: none fails */
-static size_t alloc_live, alloc_peak;
-static void *hook_realloc(void *memory, size_t size);
-static void hook_free(void *memory);
-#define DCP_MALLOC(size) hook_realloc(NULL, size)
-#define DCP_REALLOC(memory, size) hook_realloc(memory, size)
-#define DCP_FREE(memory) hook_free(memory)
-#define DCP_IMPLEMENTATION
-#include "dcp.h"
-#include "test.h"
+#include "counting_allocator.h"
 #if !defined(_WIN32)
 #include <dirent.h>
 #define HAS_DIRENT 1
 #else
 #define HAS_DIRENT 0
 #endif
-
-static void *hook_realloc(void *memory, size_t size) {
-    size_t *block = memory ? (size_t *)memory - 2 : NULL, old = block ? block[0] : 0;
-    if (alloc_countdown == 0) { alloc_countdown = -1; return NULL; }
-    if (alloc_countdown > 0) alloc_countdown--;
-    block = (size_t *)realloc(block, size + 2 * sizeof *block);
-    if (!block) return NULL;
-    block[0] = size;
-    alloc_live += size - old;
-    if (alloc_live > alloc_peak) alloc_peak = alloc_live;
-    return block + 2;
-}
-static void hook_free(void *memory) {
-    if (!memory) return;
-    alloc_live -= ((size_t *)memory)[-2];
-    free((size_t *)memory - 2);
-}
 
 /* ---- helpers ---------------------------------------------------------------------------------------------------------------------- */
 static dcp_error last;
