@@ -1,0 +1,404 @@
+/* test_disasters.c - the real thing going wrong: power cuts of real file systems, system calls that fail, machines that are too small, and processes that
+ * are killed by the thousand. After each: what loads is one whole generation, the old or the new one, and after DCP_OK the new one; a sweep
+ * leaves nothing else behind; the next save works.
+ *
+ * Power cuts: an image of ext4 or xfs is mounted, and shut down by the ioctl that file system developers test recovery with; then it is mounted again
+ * and its journal replayed. The mounts are of a mount namespace of our own and the loop devices clear themselves: nothing of either
+ * outlives this process, however it ends.
+ * System calls: this program runs itself below strace, which makes the n-th call of a kind fail. test_kill.c has the kills around calls,
+ * test_faults.c the faults of storages, test_crash.c every disk that a cut may leave in theory.
+ *
+ * DCP_TEST_POWER_CUTS: cuts at random times on each file system (default 12; from 100 on, each phase of each save is cut too).
+ * DCP_TEST_CYCLES: cycles of save, kill and restore (default 150). DCP_TEST_WHOLE: every system call fails in every way, not a sample.
+ * `make soak` sets them all. */
+#ifndef __linux__
+#define DCP_IMPLEMENTATION
+#include "dcp.h"
+#include "test.h"
+TEST(disasters) { SKIP("what breaks here is Linux"); }
+int main(void) {
+    RUN(disasters);
+    return test_finish();
+}
+#else
+/* ---- system calls that can be tampered with: the system's headers come first, so that only the library's calls are renamed ---------------- */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#define _FILE_OFFSET_BITS 64
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct {
+    int drops_files, drops_directories; /* fdatasync says that it is done, and does nothing */
+    int lies_at, syncs;                 /* the n-th fdatasync of a file fails, loses what was written, and would succeed if it were called again */
+    int is_short;                       /* reads and writes end in the middle */
+    int clock_jumps; int64_t clock_s;   /* the wall clock is so far off; and, with jumps, at every other look as far on the other side */
+} tamper;
+
+static int tampered_fdatasync(int fd) {
+    struct stat st;
+    if (fstat(fd, &st) != 0) return -1;
+    if (S_ISDIR(st.st_mode) ? tamper.drops_directories : tamper.drops_files) return 0;
+    if (S_ISREG(st.st_mode) && ++tamper.syncs == tamper.lies_at) {
+        if (ftruncate(fd, 0) != 0 || ftruncate(fd, st.st_size) != 0) abort();
+        errno = EIO;
+        return -1;
+    }
+    return fdatasync(fd);
+}
+static size_t tampered_size(size_t size) { return tamper.is_short && size > 1 ? size - size / 3 : size; }
+static int tampered_clock(clockid_t id, struct timespec *now) {
+    const int result = clock_gettime(id, now);
+    if (id != CLOCK_REALTIME) return result;
+    now->tv_sec += (time_t)tamper.clock_s;
+    if (tamper.clock_jumps) tamper.clock_s = -tamper.clock_s;
+    return result;
+}
+#define fdatasync(fd) tampered_fdatasync(fd)
+#define pwrite(fd, data, size, offset) pwrite(fd, data, tampered_size(size), offset)
+#define pread(fd, data, size, offset) pread(fd, data, tampered_size(size), offset)
+#define clock_gettime(id, now) tampered_clock(id, now)
+#define DCP_IMPLEMENTATION
+#include "dcp.h"
+#undef fdatasync
+#undef pwrite
+#undef pread
+#undef clock_gettime
+#include "test.h"
+#include "doing.h"
+#include "fault_storage.h"
+#include "generations.h"
+
+#define SHARDED DCP_LAYOUT_SHARDED
+#define SINGLE DCP_LAYOUT_SINGLE
+#define MANIFEST DCP_LAYOUT_MANIFEST
+
+/* What a child tells: it may die at any moment. */
+typedef struct shared_state {
+    volatile int acknowledged, attempted;               /* generations: the last one that was told DCP_OK, and the last one that was tried */
+    volatile int64_t steps;                             /* storage calls, before and after each */
+    volatile dcp_status status;
+    int64_t number[4];
+    char text[1200];
+} shared_state;
+static shared_state *shared;
+
+static long from_environment(const char *name, long otherwise) { return getenv(name) ? strtol(getenv(name), NULL, 10) : otherwise; }
+static int is_whole(void) { return getenv("DCP_TEST_WHOLE") != NULL; }
+static int64_t now_us(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+static void sleep_us(int64_t us) {
+    struct timespec span;
+    span.tv_sec = (time_t)(us / 1000000);
+    span.tv_nsec = (long)(us % 1000000) * 1000;
+    (void)nanosleep(&span, NULL);
+}
+/* A directory in memory where there is one: it is quicker, and what is tested here is not that disk. */
+static const char *ram_dir(void) {
+    if (access("/dev/shm", W_OK) == 0 && !getenv("DCP_TEST_KEEP")) (void)setenv("TMPDIR", "/dev/shm", 1);
+    return test_dir();
+}
+
+/* ---- a file system in a file, and its power switch --------------------------------------------------------------------------------------- */
+#define GOING_DOWN _IOR('X', 125, uint32_t)             /* FS_IOC_GOINGDOWN, which old headers lack */
+enum { JOURNAL_FLUSHED = 1, JOURNAL_LOST = 2 };
+typedef struct disk {
+    const char *type;
+    char root[TEST_PATH];
+    int loop, fd;                       /* the device; the mounted root, for the switch; -1: none */
+    char device[40];
+    int cuts;
+} disk;
+
+/* Mounts are seen by this process and its children alone, and end with them. */
+static int has_own_mounts(void) {
+    static int has;
+    if (!has) has = unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 ? 1 : -1;
+    return has > 0;
+}
+/* A loop device on the image; it is given back when its last user has closed it. */
+static int disk_attach(disk *d, const char *image) {
+    int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC), file = open(image, O_RDWR | O_CLOEXEC), tries, is_attached = 0;
+    struct loop_info64 info;
+    memset(&info, 0, sizeof info);
+    info.lo_flags = LO_FLAGS_AUTOCLEAR;
+    for (tries = 0; tries < 20 && !is_attached && control >= 0 && file >= 0; tries++) {     /* others may take the free one first */
+        (void)snprintf(d->device, sizeof d->device, "/dev/loop%d", ioctl(control, LOOP_CTL_GET_FREE));
+        d->loop = open(d->device, O_RDWR | O_CLOEXEC);
+        if (d->loop < 0) break;
+        is_attached = ioctl(d->loop, LOOP_SET_FD, file) == 0;
+        if (is_attached) is_attached = ioctl(d->loop, LOOP_SET_STATUS64, &info) == 0;
+        if (is_attached) break;
+        (void)close(d->loop);
+        d->loop = -1;
+    }
+    if (control >= 0) (void)close(control);
+    if (file >= 0) (void)close(file);
+    return is_attached;
+}
+static int disk_mount(disk *d) {
+    if (mount(d->device, d->root, d->type, 0, NULL) != 0) return 0;
+    d->fd = open(d->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return d->fd >= 0;
+}
+static void disk_close(disk *d) {
+    if (d->fd >= 0) (void)close(d->fd);
+    (void)umount2(d->root, MNT_DETACH);
+    if (d->loop >= 0) (void)close(d->loop);
+    d->fd = d->loop = -1;
+}
+static void disk_cut(const disk *d, uint32_t flags) { (void)ioctl(d->fd, GOING_DOWN, &flags); }
+/* The machine starts again: whatever was not on the disk is gone. */
+static int disk_back(disk *d) {
+    int tries;
+    (void)close(d->fd);
+    d->fd = -1;
+    for (tries = 0; umount2(d->root, 0) != 0; tries++) {
+        if (errno != EBUSY || tries == 1000) return 0;
+        sleep_us(2000);                                 /* the child's last descriptors are being closed */
+    }
+    return disk_mount(d);
+}
+/* Skips where this is not possible: it needs root, and a machine that lets root mount. */
+static void disk_open(disk *d, const char *type, int64_t megabytes) {
+    const char *dir = ram_dir();
+    const uint32_t nothing = 99;
+    char image[TEST_PATH], command[TEST_PATH + 100];
+    int fd;
+    memset(d, 0, sizeof *d);
+    d->type = type;
+    d->loop = d->fd = -1;
+    (void)snprintf(image, sizeof image, "%.900s/image", dir);
+    (void)snprintf(d->root, sizeof d->root, "%.900s/root", dir);
+    (void)snprintf(command, sizeof command, "PATH=$PATH:/sbin:/usr/sbin mkfs.%s -q %s '%.900s' >/dev/null 2>&1", type, strcmp(type, "ext4") == 0 ? "-F" : "-f", image);
+    fd = open(image, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && ftruncate(fd, (off_t)megabytes << 20) == 0 && mkdir(d->root, 0700) == 0);
+    (void)close(fd);
+    if (!has_own_mounts()) SKIP_MISSING("power", "mounting is not permitted here; run as root");
+    if (system(command) != 0) SKIP_MISSING("power", strcmp(type, "ext4") == 0 ? "install e2fsprogs" : "install xfsprogs");
+    if (!disk_attach(d, image)) SKIP_MISSING("power", "there is no loop device to be had here");
+    if (!disk_mount(d)) { disk_close(d); SKIP_MISSING("power", "the kernel does not mount this file system here"); }
+    if (ioctl(d->fd, GOING_DOWN, &nothing) == 0 || errno == ENOTTY) { disk_close(d); SKIP_MISSING("power", "this file system cannot be shut down"); }
+}
+
+/* ---- a save, cut ------------------------------------------------------------------------------------------------------------------------ */
+enum { OLD = 1, NEW = 2, NEXT = 3 };
+typedef struct workload { const char *name; dcp_layout layout; int has_old; const char *path; size_t size; } workload;
+static const workload workloads[] = {
+    { "first save", SHARDED, 0, "p", 60000 },
+    { "overwrite", SHARDED, 1, "p", 60000 },
+    { "single file", SINGLE, 1, "p", 60000 },
+    { "manifest that keeps a file", MANIFEST, 1, "q", 60000 },
+    { "overwritten manifest", MANIFEST, 1, "p", 60000 },
+    { "first single file, direct writes", SINGLE, 0, "p", (size_t)9 << 20 },
+};
+typedef struct cut { disk *d; const workload *w; uint32_t flags; int64_t step, us; char dir[TEST_PATH]; } cut;     /* step 0: after us microseconds */
+
+static void cut_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    const cut *c = (const cut *)user;
+    (void)kind; (void)key; (void)call; (void)is_done;
+    if (++shared->steps != c->step) return;
+    disk_cut(c->d, c->flags);
+    (void)kill(getpid(), SIGKILL);
+}
+/* Never returns: at the latest the cut comes when the save has said how it ended. */
+static void cut_child(cut *c) {
+    static fault_storage f;
+    dcp_storage *storage;
+    dcp_error err;
+    if (dcp_storage_local(c->dir, &storage, &err) == DCP_OK) {
+        fault_open(&f, storage);
+        f.hook = cut_hook;
+        f.user = c;
+        shared->status = generation_save(&f.storage, c->w->layout, c->w->path, c->w->size, NEW, &err);
+        if (shared->status == DCP_OK) shared->acknowledged = NEW;
+    }
+    if (c->step > 0) disk_cut(c->d, c->flags);
+    _exit(0);
+}
+static int cut_save(cut *c) {           /* false: the test itself does not work */
+    dcp_storage *storage = NULL;
+    dcp_error err;
+    pid_t pid;
+    memset(shared, 0, sizeof *shared);
+    (void)snprintf(c->dir, sizeof c->dir, "%.900s/run_%d", c->d->root, ++c->d->cuts);
+    if (c->w->has_old) {
+        dcp_status status = dcp_storage_local(c->dir, &storage, &err);
+        if (!status) status = generation_save(storage, c->w->layout, "p", c->w->size, OLD, &err);
+        dcp_storage_close(storage);
+        if (status) { (void)generation_wrong(c->dir, "cannot be set up", err.message); return 0; }
+    }
+    (void)fflush(stdout);
+    pid = fork();
+    if (pid == 0) cut_child(c);
+    if (pid > 0 && c->step == 0) {
+        sleep_us(c->us);
+        disk_cut(c->d, c->flags);
+        (void)kill(pid, SIGKILL);
+    }
+    if (pid > 0 && waitpid(pid, NULL, 0) == pid && disk_back(c->d)) return 1;
+    (void)generation_wrong(c->dir, "cannot be cut", strerror(errno));
+    return 0;
+}
+/* The generation at a path after the cut is one that may be there. */
+static int check_generation(const cut *c, dcp_storage *storage, const char *path, int *found) {
+    const int is_new = strcmp(path, c->w->path) == 0;
+    char text[100];
+    *found = generation_at(storage, path);
+    if (*found < 0) return 0;
+    if (!is_new && *found == (c->w->has_old && strcmp(path, "p") == 0 ? OLD : 0)) return 1;
+    if (is_new && *found == NEW) return 1;
+    if (is_new && !shared->acknowledged && *found == (c->w->has_old && strcmp(path, "p") == 0 ? OLD : 0)) return 1;
+    (void)snprintf(text, sizeof text, "generation %d, the new one was%s acknowledged", *found, shared->acknowledged ? "" : " not");
+    (void)generation_wrong(path, "is lost", text);
+    return 0;
+}
+static int check_after_cut(const cut *c, dcp_storage *storage, int *is_new) {
+    dcp_error err;
+    int p, q, again, latest;
+    if (!check_generation(c, storage, "p", &p) || !check_generation(c, storage, "q", &q)) return 0;
+    *is_new = p == NEW || q == NEW;
+    latest = generation_latest(storage);
+    if (latest < 0 || latest != (p > q ? p : q)) return latest < 0 ? 0 : (generation_wrong("dcp_latest", "finds another one", ""), 0);
+    if (generation_sweep(storage, &err)) { (void)generation_wrong("the sweep", "fails", err.message); return 0; }
+    if (!check_generation(c, storage, "p", &again) || again != p || !check_generation(c, storage, "q", &again) || again != q) return 0;
+    if (!nothing_else_is_there(storage)) return 0;
+    if (generation_save(storage, c->w->layout, c->w->path, c->w->size, NEXT, &err)) { (void)generation_wrong("the next save", "fails", err.message); return 0; }
+    return generation_at(storage, c->w->path) == NEXT && generation_latest(storage) == NEXT && nothing_else_is_there(storage);
+}
+static int cut_and_check(cut *c, int *is_new) {
+    dcp_storage *storage = NULL;
+    dcp_error err;
+    int is_good;
+    generation_why[0] = '\0';
+    if (!cut_save(c)) return 0;
+    if (dcp_storage_local(c->dir, &storage, &err)) { (void)generation_wrong(c->dir, "does not open", err.message); return 0; }
+    is_good = check_after_cut(c, storage, is_new);
+    dcp_storage_close(storage);
+    test_rm_rf(c->dir);
+    return is_good;
+}
+
+/* ---- power cuts -------------------------------------------------------------------------------------------------------------------------- */
+typedef struct cut_search { disk d; long in_phases, at_random, old, made; int is_good; char where[200]; } cut_search;
+
+static void search_cut(cut_search *s, cut *c) {
+    int is_new = 0;
+    if (!s->is_good) return;
+    s->is_good = cut_and_check(c, &is_new);
+    (void)snprintf(s->where, sizeof s->where, "%s, %s, journal %s, step %ld, %ld us", s->d.type, c->w->name, c->flags == JOURNAL_LOST ? "lost" : "flushed",
+                   (long)c->step, (long)c->us);
+    s->old += !is_new;
+    s->made += is_new;
+}
+/* Of each save: how many steps it has and how long it takes; cut in each step'th of them, and after the last. */
+static void search_workload(cut_search *s, const workload *w, int64_t step, long random_cuts) {
+    cut c;
+    int64_t steps, took = now_us(), i;
+    memset(&c, 0, sizeof c);
+    c.d = &s->d;
+    c.w = w;
+    c.flags = JOURNAL_LOST;
+    c.step = 1 << 30;
+    search_cut(s, &c);
+    took = now_us() - took;
+    steps = shared->steps;
+    for (i = 1 + (int64_t)test_random_below((size_t)step); i <= steps + 1; i += step) {
+        c.step = i;
+        c.flags = i / step % 2 ? JOURNAL_LOST : JOURNAL_FLUSHED;
+        search_cut(s, &c);
+        if (step > 1) continue;
+        c.flags = c.flags == JOURNAL_LOST ? JOURNAL_FLUSHED : JOURNAL_LOST;
+        search_cut(s, &c);
+    }
+    s->in_phases = s->old + s->made - s->at_random;
+    c.step = 0;
+    for (i = 0; i < random_cuts; i++) {
+        c.us = (int64_t)test_random_below((size_t)took);
+        c.flags = i % 2 ? JOURNAL_LOST : JOURNAL_FLUSHED;
+        s->at_random++;
+        search_cut(s, &c);
+    }
+}
+static void power_cuts(const char *type, int64_t megabytes) {
+    static cut_search s;
+    const long random_cuts = from_environment("DCP_TEST_POWER_CUTS", 12), count = (long)DCPI_COUNT(workloads);
+    const int64_t started = now_us();
+    long i;
+    memset(&s, 0, sizeof s);
+    disk_open(&s.d, type, megabytes);
+    s.is_good = 1;
+    for (i = 0; i < count; i++) search_workload(&s, &workloads[i], random_cuts < 100 ? 23 : 1, random_cuts / count + (i < random_cuts % count));
+    disk_close(&s.d);
+    printf("    %s: %ld power cuts in phases, %ld at random times; the old state was there %ld times, the new one %ld times; %.1f s\n", type, s.in_phases, s.at_random,
+           s.old, s.made, (double)(now_us() - started) / 1e6);
+    if (s.is_good) { CHECK(s.old > 0 && s.made > 0); return; }
+    doing("%s", s.where);
+    CHECK_STR(generation_why, "");
+}
+TEST(power_cuts_on_ext4) { power_cuts("ext4", 64); }
+TEST(power_cuts_on_xfs) { power_cuts("xfs", 300); }     /* smaller ones are refused */
+
+/* The test of the test: the same library whose syncs do nothing, cut right after DCP_OK, must be found out. */
+static void search_losses(cut_search *s, int *of_files, int *of_directories) {
+    cut c;
+    int i, is_new;
+    memset(&c, 0, sizeof c);
+    c.d = &s->d;
+    c.step = 1 << 30;
+    for (i = 0; i < 8; i++) {
+        c.w = &workloads[i / 2 % 2];
+        c.flags = i % 2 ? JOURNAL_LOST : JOURNAL_FLUSHED;
+        tamper.drops_files = i < 4;
+        tamper.drops_directories = i >= 4;
+        if (!cut_and_check(&c, &is_new)) {
+            ++*(i < 4 ? of_files : of_directories);
+            printf("    %s, %s, journal %s, without the sync of %s: %s\n", s->d.type, c.w->name, i % 2 ? "lost" : "flushed", i < 4 ? "files" : "directories", generation_why);
+        }
+    }
+    memset(&tamper, 0, sizeof tamper);
+}
+static void losses(const char *type, int64_t megabytes) {
+    static cut_search s;
+    int of_files = 0, of_directories = 0;
+    memset(&s, 0, sizeof s);
+    disk_open(&s.d, type, megabytes);
+    search_losses(&s, &of_files, &of_directories);
+    disk_close(&s.d);
+    CHECK(of_files > 0);
+    CHECK(of_directories > 0);
+}
+TEST(without_syncs_it_is_lost_on_ext4) { losses("ext4", 64); }
+TEST(without_syncs_it_is_lost_on_xfs) { losses("xfs", 300); }
+
+int main(int argc, char **argv) {
+    (void)argc; (void)argv;
+    shared = (shared_state *)mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == (shared_state *)MAP_FAILED) return 1;
+    RUN(power_cuts_on_ext4);
+    RUN(power_cuts_on_xfs);
+    RUN(without_syncs_it_is_lost_on_ext4);
+    RUN(without_syncs_it_is_lost_on_xfs);
+    return test_finish();
+}
+#endif
