@@ -34,6 +34,7 @@ int main(void) {
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -391,14 +392,241 @@ static void losses(const char *type, int64_t megabytes) {
 TEST(without_syncs_it_is_lost_on_ext4) { losses("ext4", 64); }
 TEST(without_syncs_it_is_lost_on_xfs) { losses("xfs", 300); }
 
+/* ---- system calls that fail: this program runs itself below strace ----------------------------------------------------------------------- */
+typedef enum deed { FIRST, OVERWRITE, LOAD, LATEST, SWEEP, DEEDS } deed;
+static const char *const deed_names[] = { "first save", "overwrite", "load", "latest", "sweep" };
+static const char *const layout_names[] = { "sharded", "single", "manifest" };
+enum { DEED_SIZE = 3000, NOT_WHOLE = 100 };
+
+/* In the program below strace: `do DEED LAYOUT BASE OUT`. Two calls of getppid enclose what counts. The exit status is the dcp_status; OUT gets the message. */
+static dcp_status deed_do(deed what, dcp_layout layout, const char *base, dcp_error *err) {
+    dcp_storage *storage;
+    dcp_status status = dcp_storage_local(base, &storage, err);
+    if (!status && (what == FIRST || what == OVERWRITE)) status = generation_save(storage, layout, "p", DEED_SIZE, NEW, err);
+    if (!status && what == SWEEP) status = generation_sweep(storage, err);
+    if (!status && (what == LOAD || what == LATEST)) {
+        const int number = what == LOAD ? generation_at(storage, "p") : generation_latest(storage);
+        if (number != OLD) status = (dcp_status)NOT_WHOLE;
+        (void)snprintf(err->message, sizeof err->message, "%.500s", generation_why);
+    }
+    dcp_storage_close(storage);
+    return status;
+}
+static int deed_main(char **argument) {
+    dcp_error err;
+    dcp_status status;
+    FILE *out = fopen(argument[5], "w");                /* before anything fails */
+    err.message[0] = '\0';
+    (void)syscall(SYS_getppid);
+    status = deed_do((deed)atoi(argument[2]), (dcp_layout)atoi(argument[3]), argument[4], &err);
+    (void)syscall(SYS_getppid);
+    if (!out || fputs(err.message, out) < 0 || fflush(out) != 0) return 99;
+    return (int)status;
+}
+
+/* The calls that a deed makes between the two marks, and how many of each came before the first. */
+enum { CALLS = 40 };
+typedef struct call_count { char name[32]; int before, during; } call_count;
+typedef struct deed_scene {
+    deed what; dcp_layout layout;
+    char top[TEST_PATH], base[TEST_PATH], out[TEST_PATH], log[TEST_PATH], program[TEST_PATH], message[700];
+    call_count calls[CALLS]; int count;
+    long runs, failed, in_spite;        /* injections, those that the deed reported, those that it coped with */
+} deed_scene;
+
+/* Runs the deed with strace's options; its exit status, or -1: it was killed. */
+static int deed_trace(deed_scene *s, const char *trace, const char *inject) {
+    char what[20], layout[20];
+    int status = 0;
+    FILE *out;
+    pid_t pid;
+    (void)snprintf(what, sizeof what, "%d", (int)s->what);
+    (void)snprintf(layout, sizeof layout, "%d", (int)s->layout);
+    (void)remove(s->out);
+    (void)fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        const char *const arguments[] = { "strace", "-f", "-qq", "-o", s->log, "-e", trace, "-e", inject ? inject : "signal=none", s->program, "do", what, layout, s->base,
+                                          s->out, NULL };
+        (void)execvp("strace", (char *const *)(uintptr_t)arguments);
+        _exit(98);
+    }
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    s->message[0] = '\0';
+    out = fopen(s->out, "r");
+    if (out) {
+        const size_t n = fread(s->message, 1, sizeof s->message - 1, out);
+        s->message[n] = '\0';
+        (void)fclose(out);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+static call_count *deed_call(deed_scene *s, const char *name, size_t length) {
+    int i;
+    for (i = 0; i < s->count; i++) if (strlen(s->calls[i].name) == length && memcmp(s->calls[i].name, name, length) == 0) return &s->calls[i];
+    CHECK(s->count < CALLS && length < sizeof s->calls[0].name);
+    memset(&s->calls[s->count], 0, sizeof s->calls[0]);
+    memcpy(s->calls[s->count].name, name, length);
+    return &s->calls[s->count++];
+}
+static void deed_count(deed_scene *s, const char *calls) {
+    char line[2000], trace[600];
+    int marks = 0, pid = 0, other;
+    FILE *log;
+    (void)snprintf(trace, sizeof trace, "trace=getppid,%s", calls);
+    s->count = 0;
+    CHECK_INT(deed_trace(s, trace, NULL), DCP_OK);
+    log = fopen(s->log, "r");
+    CHECK(log != NULL);
+    while (fgets(line, sizeof line, log)) {
+        const char *name = line + strspn(line, "0123456789 ");
+        const size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
+        CHECK(sscanf(line, "%d", &other) == 1 && (pid == 0 || other == pid));  /* strace counts the calls of each thread by themselves */
+        pid = other;
+        if (name[length] != '(') continue;
+        if (length == 7 && memcmp(name, "getppid", 7) == 0) marks++;
+        else if (marks == 0) deed_call(s, name, length)->before++;
+        else if (marks == 1) deed_call(s, name, length)->during++;
+    }
+    (void)fclose(log);
+    CHECK_INT(marks, 2);
+}
+static dcp_storage *deed_storage(const deed_scene *s) {
+    dcp_storage *storage;
+    dcp_error err;
+    CHECK_OK_MESSAGE(dcp_storage_local(s->base, &storage, &err), err.message);
+    return storage;
+}
+/* What a killed save leaves. */
+static void deed_litter(dcp_storage *storage) {
+    static const char *const names[] = { "p_shard_0.0123456789abcdef.bin", "p_shard_3.bin", "p.metadata.json.0123456789abcdef.tmp", "o_shard_1.fedcba9876543210.bin" };
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(names); i++) CHECK_OK(dcp_storage_write_all(storage, names[i], "litter", 6, NULL));
+}
+static void deed_set(deed_scene *s) {
+    dcp_storage *storage;
+    dcp_error err;
+    test_rm_rf(s->top);
+    if (s->what == FIRST) return;
+    storage = deed_storage(s);
+    CHECK_OK_MESSAGE(generation_save(storage, s->layout, "p", DEED_SIZE, OLD, &err), err.message);
+    if (s->what == SWEEP) deed_litter(storage);
+    dcp_storage_close(storage);
+}
+static void deed_open(deed_scene *s, deed what, dcp_layout layout) {
+    const char *dir = ram_dir();
+    ssize_t n;
+    memset(s, 0, sizeof *s);
+    s->what = what;
+    s->layout = layout;
+    (void)snprintf(s->top, sizeof s->top, "%.900s/some", dir);
+    (void)snprintf(s->base, sizeof s->base, "%.900s/where", s->top);
+    (void)snprintf(s->out, sizeof s->out, "%.900s/out", dir);
+    (void)snprintf(s->log, sizeof s->log, "%.900s/log", dir);
+    n = readlink("/proc/self/exe", s->program, sizeof s->program - 1);
+    CHECK(n > 0);
+    deed_set(s);
+}
+
+/* What is there after the deed, whatever it said. */
+static void deed_check(deed_scene *s, int status) {
+    const int is_save = s->what == FIRST || s->what == OVERWRITE, old = s->what == FIRST ? 0 : OLD;
+    dcp_storage *storage = deed_storage(s);
+    const int there = generation_at(storage, "p");
+    dcp_error err;
+    if (there < 0) CHECK_STR(generation_why, "");
+    if (is_save && status == DCP_OK) CHECK_INT(there, NEW);
+    else if (is_save && (status == -1 || status == DCP_E_UNKNOWN)) CHECK(there == NEW || there == old);
+    else CHECK_INT(there, old);
+    CHECK_OK_MESSAGE(generation_sweep(storage, &err), err.message);
+    CHECK_INT(generation_at(storage, "p"), there);
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+    CHECK_OK_MESSAGE(generation_save(storage, s->layout, "p", DEED_SIZE, NEXT, &err), err.message);
+    CHECK_INT(generation_latest(storage), NEXT);
+    dcp_storage_close(storage);
+}
+/* An error names the file or the directory that it is about. */
+static int deed_names_the_place(const deed_scene *s) {
+    return strstr(s->message, "p.") || strstr(s->message, "p_") || strstr(s->message, "some") || strstr(s->message, "directory") || strstr(s->message, "dense");
+}
+static void deed_inject(deed_scene *s, const call_count *call, int nth, const char *how) {
+    const int is_lie = strncmp(how, "retval", 6) == 0;
+    char trace[100], inject[200];
+    int status;
+    doing("%s, %s: %s number %d of %d, %s", deed_names[s->what], layout_names[s->layout], call->name, nth, call->during, how);
+    (void)snprintf(trace, sizeof trace, "trace=%s", call->name);
+    (void)snprintf(inject, sizeof inject, "inject=%s:%.*s:when=%d%s", call->name, (int)strcspn(how, "+"), how, call->before + nth, strchr(how, '+') ? "+" : "");
+    status = deed_trace(s, trace, inject);
+    s->runs++;
+    if (status == DCP_OK) s->in_spite++;
+    else s->failed++;
+    CHECK(status != 98 && status != 99);
+    if (strcmp(how, "error=EINTR") == 0) CHECK_OK_MESSAGE(status, s->message);
+    if (strcmp(how, "signal=KILL") == 0) CHECK_INT(status, -1);
+    else if (status != DCP_OK && !is_lie) CHECK(deed_names_the_place(s));
+    if (getenv("DCP_TEST_SHOW")) printf("%s: %d %s\n", doing_text, status, s->message);
+    deed_check(s, status);
+    deed_set(s);
+}
+/* In a sample: the first and the last call of each kind. */
+static void deed_inject_all(deed_scene *s, const char *calls, const char *const *how, size_t count) {
+    int i, nth;
+    size_t h;
+    deed_count(s, calls);
+    deed_set(s);
+    for (i = 0; i < s->count; i++) {
+        const call_count call = s->calls[i];
+        for (h = 0; h < count; h++) for (nth = 1; nth <= call.during; nth += is_whole() || nth == call.during ? 1 : call.during - 1) deed_inject(s, &call, nth, how[h]);
+    }
+    done_doing();
+    printf("    %s, %s: %ld injections, %ld reported, %ld coped with\n", deed_names[s->what], layout_names[s->layout], s->runs, s->failed, s->in_spite);
+}
+static void need_strace(void) {
+    if (system("strace -o /dev/null -f -e trace=none true 2>/dev/null") != 0) SKIP_MISSING("strace", "install strace, and allow ptrace");
+}
+static void deeds(deed from, deed to, const char *calls, const char *const *how, size_t count) {
+    deed_scene s;
+    int what, layout;
+    need_strace();
+    for (what = from; what <= (int)to; what++)
+        for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
+            deed_open(&s, (deed)what, (dcp_layout)layout);
+            deed_inject_all(&s, calls, how, count);
+        }
+}
+#define WRITING "?write,pwrite64,fsync,fdatasync,?rename,?renameat,?renameat2,?link,linkat,?open,openat,openat2,close,?unlink,unlinkat,?mkdir,mkdirat,ftruncate,fallocate"
+TEST(system_calls_fail_in_saves) {
+    static const char *const how[] = { "error=EIO", "error=EIO+", "error=ENOSPC", "error=EDQUOT", "error=EINTR", "error=EROFS" };
+    deeds(FIRST, OVERWRITE, WRITING, how, DCPI_COUNT(how));
+}
+/* Beside the calls at which test_kill.c kills. */
+TEST(killed_in_the_other_system_calls) {
+    static const char *const how[] = { "signal=KILL" };
+    deeds(FIRST, OVERWRITE, "close,?mkdir,mkdirat,linkat,ftruncate,fallocate,fchmod,fcntl,getdents64", how, DCPI_COUNT(how));
+}
+TEST(system_calls_fail_in_loads) {
+    static const char *const how[] = { "error=EIO", "error=EIO+", "error=EINTR", "error=ESTALE" }, *const lies[] = { "retval=16" }, *const none[] = { "error=ENOMEM" };
+    deeds(LOAD, LATEST, "?open,openat,openat2,?read,pread64,?fstat,newfstatat,getdents64", how, DCPI_COUNT(how));
+    deeds(LOAD, LOAD, "pread64", lies, DCPI_COUNT(lies));       /* bytes that were never read: the digests say so */
+    deeds(LOAD, LOAD, "mmap", none, DCPI_COUNT(none));
+}
+TEST(system_calls_fail_in_sweeps) {
+    static const char *const how[] = { "error=EIO", "error=EIO+", "error=EINTR", "error=EROFS", "signal=KILL" };
+    deeds(SWEEP, SWEEP, WRITING ",pread64,newfstatat,getdents64", how, DCPI_COUNT(how));
+}
+
 int main(int argc, char **argv) {
-    (void)argc; (void)argv;
+    if (argc == 6 && strcmp(argv[1], "do") == 0) return deed_main(argv);
     shared = (shared_state *)mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == (shared_state *)MAP_FAILED) return 1;
     RUN(power_cuts_on_ext4);
     RUN(power_cuts_on_xfs);
     RUN(without_syncs_it_is_lost_on_ext4);
     RUN(without_syncs_it_is_lost_on_xfs);
+    RUN(system_calls_fail_in_saves);
+    RUN(killed_in_the_other_system_calls);
+    RUN(system_calls_fail_in_loads);
+    RUN(system_calls_fail_in_sweeps);
     return test_finish();
 }
 #endif
