@@ -431,7 +431,7 @@ typedef struct deed_scene {
     deed what; dcp_layout layout;
     char top[TEST_PATH], base[TEST_PATH], out[TEST_PATH], log[TEST_PATH], program[TEST_PATH], message[700];
     call_count calls[CALLS]; int count;
-    long runs, failed, in_spite;        /* injections, those that the deed reported, those that it coped with */
+    long runs, reported, killed;
 } deed_scene;
 
 /* Runs the deed with strace's options; its exit status, or -1: it was killed. */
@@ -558,8 +558,8 @@ static void deed_inject(deed_scene *s, const call_count *call, int nth, const ch
     (void)snprintf(inject, sizeof inject, "inject=%s:%.*s:when=%d%s", call->name, (int)strcspn(how, "+"), how, call->before + nth, strchr(how, '+') ? "+" : "");
     status = deed_trace(s, trace, inject);
     s->runs++;
-    if (status == DCP_OK) s->in_spite++;
-    else s->failed++;
+    s->killed += status == -1;
+    s->reported += status > 0;
     CHECK(status != 98 && status != 99);
     if (strcmp(how, "error=EINTR") == 0) CHECK_OK_MESSAGE(status, s->message);
     if (strcmp(how, "signal=KILL") == 0) CHECK_INT(status, -1);
@@ -579,17 +579,18 @@ static void deed_inject_all(deed_scene *s, const char *calls, const char *const 
         for (h = 0; h < count; h++) for (nth = 1; nth <= call.during; nth += is_whole() || nth == call.during ? 1 : call.during - 1) deed_inject(s, &call, nth, how[h]);
     }
     done_doing();
-    printf("    %s, %s: %ld injections, %ld reported, %ld coped with\n", deed_names[s->what], layout_names[s->layout], s->runs, s->failed, s->in_spite);
+    printf("    %s, %s: %ld calls failed: %ld reported, %ld coped with, %ld kills\n", deed_names[s->what], layout_names[s->layout], s->runs, s->reported,
+           s->runs - s->reported - s->killed, s->killed);
 }
 static void need_strace(void) {
     if (system("strace -o /dev/null -f -e trace=none true 2>/dev/null") != 0) SKIP_MISSING("strace", "install strace, and allow ptrace");
 }
-static void deeds(deed from, deed to, const char *calls, const char *const *how, size_t count) {
+static void deeds(deed from, deed to, dcp_layout first, const char *calls, const char *const *how, size_t count) {
     deed_scene s;
     int what, layout;
     need_strace();
     for (what = from; what <= (int)to; what++)
-        for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
+        for (layout = (int)first; layout <= DCP_LAYOUT_MANIFEST; layout++) {
             deed_open(&s, (deed)what, (dcp_layout)layout);
             deed_inject_all(&s, calls, how, count);
         }
@@ -597,22 +598,313 @@ static void deeds(deed from, deed to, const char *calls, const char *const *how,
 #define WRITING "?write,pwrite64,fsync,fdatasync,?rename,?renameat,?renameat2,?link,linkat,?open,openat,openat2,close,?unlink,unlinkat,?mkdir,mkdirat,ftruncate,fallocate"
 TEST(system_calls_fail_in_saves) {
     static const char *const how[] = { "error=EIO", "error=EIO+", "error=ENOSPC", "error=EDQUOT", "error=EINTR", "error=EROFS" };
-    deeds(FIRST, OVERWRITE, WRITING, how, DCPI_COUNT(how));
+    deeds(FIRST, OVERWRITE, SHARDED, WRITING, how, DCPI_COUNT(how));
 }
 /* Beside the calls at which test_kill.c kills. */
 TEST(killed_in_the_other_system_calls) {
     static const char *const how[] = { "signal=KILL" };
-    deeds(FIRST, OVERWRITE, "close,?mkdir,mkdirat,linkat,ftruncate,fallocate,fchmod,fcntl,getdents64", how, DCPI_COUNT(how));
+    deeds(FIRST, OVERWRITE, SHARDED, "close,?mkdir,mkdirat,linkat,ftruncate,fallocate,fchmod,fcntl,getdents64", how, DCPI_COUNT(how));
 }
 TEST(system_calls_fail_in_loads) {
     static const char *const how[] = { "error=EIO", "error=EIO+", "error=EINTR", "error=ESTALE" }, *const lies[] = { "retval=16" }, *const none[] = { "error=ENOMEM" };
-    deeds(LOAD, LATEST, "?open,openat,openat2,?read,pread64,?fstat,newfstatat,getdents64", how, DCPI_COUNT(how));
-    deeds(LOAD, LOAD, "pread64", lies, DCPI_COUNT(lies));       /* bytes that were never read: the digests say so */
-    deeds(LOAD, LOAD, "mmap", none, DCPI_COUNT(none));
+    deeds(LOAD, LATEST, SHARDED, "?open,openat,openat2,?read,pread64,?fstat,newfstatat,getdents64", how, DCPI_COUNT(how));
+    deeds(LOAD, LOAD, SHARDED, "pread64", lies, DCPI_COUNT(lies));       /* bytes that were never read: the digests say so */
+    deeds(LOAD, LOAD, SHARDED, "mmap", none, DCPI_COUNT(none));
 }
 TEST(system_calls_fail_in_sweeps) {
     static const char *const how[] = { "error=EIO", "error=EIO+", "error=EINTR", "error=EROFS", "signal=KILL" };
-    deeds(SWEEP, SWEEP, WRITING ",pread64,newfstatat,getdents64", how, DCPI_COUNT(how));
+    deeds(SWEEP, SWEEP, is_whole() ? SHARDED : MANIFEST, WRITING ",pread64,newfstatat,getdents64", how, DCPI_COUNT(how));
+}
+
+/* ---- machines that are too small, disks that lie, clocks that are wrong -------------------------------------------------------------------- */
+/* Runs fn in a child, so that its limits end with it; what it says is in generation_why, and shared->number. */
+static void in_child(int (*fn)(void *user), void *user) {
+    int status = 0;
+    pid_t pid;
+    memset(shared, 0, sizeof *shared);
+    (void)fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        status = fn(user);
+        (void)snprintf(shared->text, sizeof shared->text, "%s", generation_why);
+        _exit(status ? 0 : 1);
+    }
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    if (!WIFEXITED(status)) CHECK_INT(WTERMSIG(status), 0);
+    if (WEXITSTATUS(status) != 0) CHECK_STR(shared->text, "");
+    CHECK_INT(WEXITSTATUS(status), 0);
+}
+static int says(const char *what, const dcp_error *err) {
+    (void)generation_wrong("", what, err ? err->message : "");
+    return 0;
+}
+typedef struct limited { dcp_storage *storage; dcp_layout layout; int resource; rlim_t limit; } limited;
+static int limit_set(const limited *l, rlim_t soft) {
+    struct rlimit limit;
+    if (getrlimit((__rlimit_resource_t)l->resource, &limit) != 0) return 0;
+    limit.rlim_cur = soft < limit.rlim_max ? soft : limit.rlim_max;
+    return setrlimit((__rlimit_resource_t)l->resource, &limit) == 0;
+}
+/* A save over the old one that had little room: DCP_OK and the new one is there, or `otherwise` and nothing has changed, without a sweep. */
+static int check_little_room(dcp_storage *storage, dcp_status status, const dcp_error *err, dcp_status otherwise, int old) {
+    const int there = generation_at(storage, "p");
+    shared->status = status;
+    if (status != DCP_OK && status != otherwise) return says("ends otherwise", err);
+    if (status != DCP_OK && !strstr(err->message, "p.") && !strstr(err->message, "p_") && !strstr(err->message, "director")) return says("does not say where", err);
+    if (there != (status ? old : NEW)) return there < 0 ? 0 : says("left another one", err);
+    return nothing_else_is_there(storage);
+}
+static int child_saves(void *user) {
+    const limited *l = (const limited *)user;
+    dcp_error err;
+    dcp_status status;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    if (!limit_set(l, l->limit)) return says("setrlimit", NULL);
+    status = generation_save(l->storage, l->layout, "p", 30000, NEW, &err);
+    if (!limit_set(l, RLIM_INFINITY)) return says("setrlimit", NULL);
+    return check_little_room(l->storage, status, &err, l->resource == RLIMIT_FSIZE ? DCP_E_SPACE : DCP_E_IO, OLD);
+}
+static void saves_within_limits(int resource, rlim_t least, rlim_t most, rlim_t step, rlim_t enough) {
+    limited l;
+    dcp_error err;
+    int layout, full = 0;
+    l.resource = resource;
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
+        CHECK_OK_MESSAGE(dcp_storage_local(ram_dir(), &l.storage, &err), err.message);
+        l.layout = (dcp_layout)layout;
+        for (l.limit = least; l.limit <= most; l.limit += step) {
+            doing("%s, limit %ld", layout_names[layout], (long)l.limit);
+            CHECK_OK_MESSAGE(generation_save(l.storage, l.layout, "p", 30000, OLD, &err), err.message);
+            in_child(child_saves, &l);
+            if (l.limit >= enough) CHECK_INT(shared->status, DCP_OK);
+            full += shared->status != DCP_OK;
+        }
+        dcp_storage_close(l.storage);
+    }
+    done_doing();
+    CHECK(full > 0);
+}
+/* Real short writes: those across the limit end there, and the next one fails. */
+TEST(files_that_may_not_grow) { saves_within_limits(RLIMIT_FSIZE, 0, 36000, is_whole() ? 250 : 3000, 36000); }
+TEST(few_descriptors) { saves_within_limits(RLIMIT_NOFILE, 4, 17, 1, 16); }
+
+TEST(full_file_systems) {
+    int layout, size, overwrites, full = 0;
+    if (!has_own_mounts()) SKIP_MISSING("power", "mounting is not permitted here; run as root");
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++)
+        for (overwrites = 0; overwrites <= 1; overwrites++)
+            for (size = overwrites ? 72 : 4; size <= 160; size += is_whole() ? 4 : 20) {
+                const char *root = test_dir();
+                dcp_storage *storage;
+                dcp_error err;
+                dcp_status status;
+                char options[40];
+                doing("%s%s, tmpfs of %d KiB", layout_names[layout], overwrites ? " again" : "", size);
+                (void)snprintf(options, sizeof options, "size=%dk", size);
+                CHECK(mount("dcp_test", root, "tmpfs", 0, options) == 0);
+                CHECK_OK_MESSAGE(dcp_storage_local(root, &storage, &err), err.message);
+                CHECK_INT(umount2(root, MNT_DETACH), 0);        /* it lives on below the storage, and is gone when that is closed or we die */
+                (void)rmdir(root);
+                test_state.dirs--;
+                if (overwrites) CHECK_OK_MESSAGE(generation_save(storage, (dcp_layout)layout, "p", 30000, OLD, &err), err.message);
+                status = generation_save(storage, (dcp_layout)layout, "p", 30000, NEW, &err);
+                if (!check_little_room(storage, status, &err, DCP_E_SPACE, overwrites ? OLD : 0)) CHECK_STR(generation_why, "");
+                full += shared->status != DCP_OK;
+                dcp_storage_close(storage);
+            }
+    done_doing();
+    CHECK(full > 0);
+}
+
+/* A disk that drops what it could not write and calls the file clean afterwards: only another file may be tried (G3). The document is
+ * tried once, data files again. Whether the n-th sync was reached; *status is the save's. */
+static int save_with_a_lie(dcp_storage *storage, dcp_layout layout, int n, int attempts, dcp_status *status) {
+    dcp_error err;
+    generation g;
+    dcp_save_desc desc;
+    int was_reached;
+    CHECK_OK_MESSAGE(generation_save(storage, layout, "p", 30000, OLD, &err), err.message);
+    generation_make(&g, 30000, NEW);
+    desc = generation_desc(&g, storage, layout, "p");
+    desc.io.retry.attempts = attempts;
+    tamper.syncs = 0;
+    tamper.lies_at = n;
+    *status = dcp_save(&desc, &err);
+    was_reached = tamper.syncs >= n;
+    tamper.lies_at = 0;
+    generation_free(&g);
+    if (*status) CHECK_INT(*status, DCP_E_IO);
+    if (generation_at(storage, "p") != (*status ? OLD : NEW)) CHECK_STR(generation_why, "another generation");
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+    return was_reached;
+}
+TEST(a_sync_that_loses_the_data) {
+    int layout, n, attempts, reported[2] = { 0, 0 };
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
+        dcp_storage *storage;
+        dcp_error err;
+        dcp_status status;
+        CHECK_OK_MESSAGE(dcp_storage_local(ram_dir(), &storage, &err), err.message);
+        for (attempts = 1; attempts <= 3; attempts += 2) {
+            for (n = 1; save_with_a_lie(storage, (dcp_layout)layout, n, attempts, &status); n++) {
+                doing("%s, sync %d, %d attempts", layout_names[layout], n, attempts);
+                reported[attempts > 1] += status != DCP_OK;
+            }
+        }
+        dcp_storage_close(storage);
+    }
+    done_doing();
+    CHECK(reported[1] > 0 && reported[1] < reported[0]);
+}
+TEST(reads_and_writes_end_in_the_middle) {
+    int layout;
+    tamper.is_short = 1;
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
+        dcp_storage *storage;
+        dcp_error err;
+        CHECK_OK_MESSAGE(dcp_storage_local(ram_dir(), &storage, &err), err.message);
+        CHECK_OK_MESSAGE(generation_save(storage, (dcp_layout)layout, "p", 100000, NEW, &err), err.message);
+        if (generation_at(storage, "p") != NEW) CHECK_STR(generation_why, "");
+        dcp_storage_close(storage);
+    }
+    tamper.is_short = 0;
+}
+
+/* Tensors that no memory holds: a device makes their bytes when they are saved, and checks them when they are loaded. */
+static unsigned char byte_at(int64_t i) { return (unsigned char)(i >> 12); }
+static dcp_status producer_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket, dcp_error *err) {
+    int64_t at = offset, end = offset + (int64_t)size;
+    (void)context; (void)tensor; (void)ticket; (void)err;
+    for (; at < end; at = (at | 4095) + 1) memset((char *)host + (at - offset), byte_at(at), (size_t)dcpi_min((at | 4095) + 1 - at, end - at));
+    return DCP_OK;
+}
+static dcp_status consumer_in(void *context, const dcp_tensor *tensor, int64_t offset, const void *host, size_t size, uint64_t *ticket, dcp_error *err) {
+    const unsigned char *bytes = (const unsigned char *)host;
+    size_t i;
+    (void)context; (void)tensor; (void)ticket;
+    for (i = 0; i < size; i += 509)
+        if (bytes[i] != byte_at(offset + (int64_t)i)) return dcpi_fail(err, DCP_E_DEVICE, "byte %ld is another one", (long)(offset + (int64_t)i));
+    shared->number[0] += (int64_t)size;
+    return DCP_OK;
+}
+static dcp_status copy_is_done(void *context, uint64_t ticket, dcp_error *err) {
+    (void)context; (void)ticket; (void)err;
+    return DCP_OK;
+}
+static int child_saves_much(void *user) {
+    const limited *l = (const limited *)user;
+    const int64_t shape = is_whole() ? (int64_t)400 << 20 : (int64_t)100 << 20;
+    dcp_device device = DCP_ZERO;
+    dcp_save_desc save = DCP_ZERO;
+    dcp_load_desc load = DCP_ZERO;
+    dcp_tensor tensor = dcp_array("much", DCP_UINT8, &device, 1, &shape);
+    dcp_error err;
+    if (!limit_set(l, l->limit)) return says("setrlimit", NULL);
+    device.copy_out = producer_out;
+    device.copy_in = consumer_in;
+    device.wait = copy_is_done;
+    tensor.device = &device;
+    save.path = load.path = "p";
+    save.tensors = load.tensors = &tensor;
+    save.tensor_count = load.tensor_count = 1;
+    save.layout = l->layout;
+    save.io.storage = load.io.storage = l->storage;
+    load.io.threads = 1;                                /* consumer_in counts */
+    if (dcp_save(&save, &err)) return says("cannot save", &err);
+    if (dcp_load(&load, &err)) return says("cannot load", &err);
+    return shared->number[0] == shape ? 1 : says("too little was loaded", NULL);
+}
+/* 256 MiB of addresses hold the program, the stacks of its threads and the C library's arenas as well. */
+TEST(more_tensors_than_memory) {
+    limited l;
+    dcp_error err;
+    if (test_is_sanitized()) SKIP("the sanitizer wants all addresses");
+    l.resource = RLIMIT_AS;
+    l.limit = (rlim_t)(is_whole() ? 256 : 96) << 20;
+    l.layout = SHARDED;
+    CHECK_OK_MESSAGE(dcp_storage_local(ram_dir(), &l.storage, &err), err.message);
+    in_child(child_saves_much, &l);
+    dcp_storage_close(l.storage);
+}
+
+/* All that a training program calls, on a thread with a small stack. */
+static void *calls_on_this_thread(void *user) {
+    const limited *l = (const limited *)user;
+    dcp_error err;
+    dcp_saver *saver;
+    generation g;
+    dcp_save_desc desc;
+    generation_make(&g, 30000, NEXT);
+    desc = generation_desc(&g, l->storage, l->layout, "q");
+    desc.io.threads = 4;
+    if (generation_save(l->storage, l->layout, "p", 30000, OLD, &err)) return says("save", &err), NULL;
+    if (dcp_saver_open(NULL, &saver, &err) || dcp_save_begin(saver, &desc, &err) || dcp_save_wait(saver, -1, &err)) return says("background", &err), NULL;
+    dcp_saver_close(saver);
+    generation_free(&g);
+    if (generation_save(l->storage, l->layout, "p", 30000, NEW, &err)) return says("overwrite", &err), NULL;
+    if (generation_at(l->storage, "p") != NEW || generation_latest(l->storage) != NEW) return NULL;
+    if (generation_sweep(l->storage, &err)) return says("sweep", &err), NULL;
+    return user;
+}
+static int child_calls_on_small_stack(void *user) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    void *result = NULL;
+    if (pthread_attr_init(&attributes) != 0 || pthread_attr_setstacksize(&attributes, 65536) != 0) return says("no such stack", NULL);
+    if (pthread_create(&thread, &attributes, calls_on_this_thread, user) != 0 || pthread_join(thread, &result) != 0) return says("no such thread", NULL);
+    return result != NULL;
+}
+TEST(stacks_of_64_kib) {
+    limited l;
+    dcp_error err;
+    int layout;
+    if (test_is_sanitized()) SKIP("the sanitizer wants larger stacks");
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
+        CHECK_OK_MESSAGE(dcp_storage_local(ram_dir(), &l.storage, &err), err.message);
+        l.layout = (dcp_layout)layout;
+        in_child(child_calls_on_small_stack, &l);
+        dcp_storage_close(l.storage);
+    }
+}
+
+/* Somebody sets the clock, a machine starts in 1970: what is newest, and how old a leftover is, must not depend on it. */
+static void clock_off(int layout, int64_t seconds, int jumps) {
+    dcp_sweep_desc sweep = DCP_ZERO;
+    dcp_removal removal;
+    dcp_storage *storage;
+    dcp_error err;
+    doing("%s, %ld s%s", layout_names[layout], (long)seconds, jumps ? " and back" : "");
+    memset(&tamper, 0, sizeof tamper);
+    CHECK_OK_MESSAGE(dcp_storage_local(ram_dir(), &storage, &err), err.message);
+    CHECK_OK_MESSAGE(generation_save(storage, (dcp_layout)layout, "p", 3000, OLD, &err), err.message);
+    tamper.clock_s = seconds;
+    tamper.clock_jumps = jumps;
+    CHECK_OK_MESSAGE(generation_save(storage, (dcp_layout)layout, "q", 3000, NEW, &err), err.message);
+    CHECK_INT(generation_latest(storage), NEW);
+    deed_litter(storage);
+    sweep.plain_names = 1;
+    sweep.io.storage = storage;
+    CHECK_OK_MESSAGE(dcp_sweep(&sweep, &removal, &err), err.message);
+    CHECK_INT(removal.path_count, 0);                   /* all of it is young */
+    dcp_removal_free(&removal);
+    CHECK_OK_MESSAGE(generation_save(storage, (dcp_layout)layout, "p", 3000, NEXT, &err), err.message);
+    memset(&tamper, 0, sizeof tamper);
+    CHECK_INT(generation_latest(storage), NEXT);
+    CHECK_INT(generation_at(storage, "q"), NEW);
+    CHECK_OK_MESSAGE(generation_sweep(storage, &err), err.message);
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+    dcp_storage_close(storage);
+}
+TEST(clocks_that_are_wrong) {
+    const int64_t year = (int64_t)365 * 86400;
+    int layout;
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
+        clock_off(layout, -year, 0);
+        clock_off(layout, 10 * year, 0);
+        clock_off(layout, -(int64_t)time(NULL), 0);     /* 1970 */
+        clock_off(layout, year, 1);
+    }
+    done_doing();
 }
 
 int main(int argc, char **argv) {
@@ -627,6 +919,14 @@ int main(int argc, char **argv) {
     RUN(killed_in_the_other_system_calls);
     RUN(system_calls_fail_in_loads);
     RUN(system_calls_fail_in_sweeps);
+    RUN(files_that_may_not_grow);
+    RUN(few_descriptors);
+    RUN(full_file_systems);
+    RUN(a_sync_that_loses_the_data);
+    RUN(reads_and_writes_end_in_the_middle);
+    RUN(more_tensors_than_memory);
+    RUN(stacks_of_64_kib);
+    RUN(clocks_that_are_wrong);
     return test_finish();
 }
 #endif
