@@ -735,6 +735,7 @@ static int save_with_a_lie(dcp_storage *storage, dcp_layout layout, int n, int a
     generation_free(&g);
     if (*status) CHECK_INT(*status, DCP_E_IO);
     if (generation_at(storage, "p") != (*status ? OLD : NEW)) CHECK_STR(generation_why, "another generation");
+    if (!*status) CHECK_OK_MESSAGE(generation_sweep(storage, &err), err.message);       /* the old one's files may be left where removing them failed */
     if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
     return was_reached;
 }
