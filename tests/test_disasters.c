@@ -908,6 +908,214 @@ TEST(clocks_that_are_wrong) {
     done_doing();
 }
 
+/* ---- thousands of cycles of save, kill and restore ------------------------------------------------------------------------------------------ */
+enum { CYCLE_PATHS = 3, CYCLE_KEPT = 4, CYCLE_FILES = 300 };
+static const char *const cycle_prefixes[] = { "sharded", "single", "manifest" };
+typedef struct cycler { dcp_storage *storage; fault_storage *faulty; dcp_saver *saver; int64_t kill_at; } cycler;
+
+static void cycle_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    const cycler *c = (const cycler *)user;
+    (void)kind; (void)key; (void)call; (void)is_done;
+    if (++shared->steps == c->kill_at) (void)kill(getpid(), SIGKILL);
+}
+/* Two saves of three have no fault; the others one somewhere, that lasts for one call or for some. */
+static void cycle_fault(cycler *c) {
+    static const int errors[] = { EIO, EAGAIN, ENOSPC, EDQUOT, EROFS, EACCES, ESTALE, ENOMEM };
+    fault_reset(c->faulty);
+    if (test_random_below(3) == 0) {
+        const int sys = errors[test_random_below(DCPI_COUNT(errors))];
+        fault_set(c->faulty, FAULT_ANY, 1 + (int64_t)test_random_below(40), 1 + (int64_t)test_random_below(4), sys);
+        c->faulty->how = (fault_how)test_random_below(3);
+    }
+    c->faulty->hook = c->kill_at > 0 ? cycle_hook : NULL;
+    c->faulty->user = c;
+}
+static dcp_status cycle_background(cycler *c, const dcp_save_desc *desc, dcp_error *err) {
+    dcp_status status = dcp_save_begin(c->saver, desc, err);
+    if (status) return status;
+    if (test_random_below(5) == 0) dcp_save_cancel(c->saver);
+    while ((status = dcp_save_poll(c->saver, err)) == DCP_PENDING && test_random_below(100)) continue;
+    return status == DCP_PENDING ? dcp_save_wait(c->saver, -1, err) : status;
+}
+/* The next generation, somewhere, somehow. False: an answer that nothing here can explain. */
+static int cycle_save(cycler *c) {
+    const size_t layout = test_random_below(3);
+    char path[40];
+    dcp_status status;
+    dcp_error err;
+    dcp_save_desc desc;
+    generation g;
+    const int number = ++shared->attempted;
+    generation_make(&g, test_random_below(4) ? test_random_below(5000) : 60000 + test_random_below(60000), number);
+    (void)snprintf(path, sizeof path, "%s_%d", cycle_prefixes[layout], (int)test_random_below(CYCLE_PATHS));
+    desc = generation_desc(&g, &c->faulty->storage, (dcp_layout)layout, path);
+    desc.unique_names = test_random_below(2) != 0;
+    cycle_fault(c);
+    status = test_random_below(2) ? dcp_save(&desc, &err) : cycle_background(c, &desc, &err);
+    generation_free(&g);
+    if (status == DCP_OK) { shared->acknowledged = number; shared->number[0]++; return 1; }
+    shared->number[1]++;
+    if (status == DCP_E_CANCELLED || status == DCP_E_UNKNOWN || c->faulty->failed > 0) return 1;
+    return says("fails without a reason", &err);
+}
+/* What is there is the last one that was acknowledged, or a later one that was tried. */
+static int cycle_restore(cycler *c) {
+    const int number = generation_latest(c->storage);
+    char text[100];
+    if (number < 0) return 0;
+    if (number >= shared->acknowledged && number <= shared->attempted) { shared->number[2]++; return 1; }
+    (void)snprintf(text, sizeof text, "%d is there, %d was acknowledged, %d was tried", number, shared->acknowledged, shared->attempted);
+    (void)generation_wrong("restore", text, "");
+    return 0;
+}
+static int cycle_tidy(cycler *c) {
+    dcp_prune_desc prune = DCP_ZERO;
+    dcp_error err;
+    prune.keep_last = CYCLE_KEPT;
+    prune.io.storage = c->storage;
+    if (test_random_below(2) && dcp_prune(&prune, NULL, &err)) return says("cannot prune", &err);
+    if (test_random_below(3) == 0 && generation_sweep(c->storage, &err)) return says("cannot sweep", &err);
+    return 1;
+}
+static int cycle_open(cycler *c, const char *dir) {
+    static fault_storage faulty;
+    dcp_error err;
+    c->faulty = &faulty;
+    if (dcp_storage_local(dir, &c->storage, &err) || dcp_saver_open(NULL, &c->saver, &err)) return says("cannot open", &err);
+    fault_open(c->faulty, c->storage);
+    return 1;
+}
+/* A training program's life: load the newest, tidy up, save some times. It exits with 0 unless something is wrong. */
+static void cycle_child(const char *dir, uint64_t seed, int64_t kill_at) {
+    cycler c;
+    int saves, is_good;
+    memset(&c, 0, sizeof c);
+    test_state.random = seed;
+    c.kill_at = kill_at;
+    is_good = cycle_open(&c, dir) && cycle_restore(&c) && cycle_tidy(&c);
+    for (saves = 1 + (int)test_random_below(4); saves > 0 && is_good; saves--) is_good = cycle_save(&c);
+    if (is_good) is_good = cycle_restore(&c);
+    (void)snprintf(shared->text, sizeof shared->text, "%s", generation_why);
+    _exit(is_good ? 0 : 1);
+}
+static void cycle_run(const char *dir, int64_t *kills) {
+    const uint64_t seed = test_random();
+    const size_t how = test_random_below(3);            /* it comes through; is killed at a time; at a call */
+    const int64_t us = (int64_t)test_random_below(6000), call = 1 + (int64_t)test_random_below(250);
+    int status = 0;
+    pid_t pid;
+    shared->steps = 0;
+    (void)fflush(stdout);
+    pid = fork();
+    if (pid == 0) cycle_child(dir, seed, how == 2 ? call : 0);
+    CHECK(pid > 0);
+    if (how == 1) {
+        sleep_us(us);
+        (void)kill(pid, SIGKILL);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid);
+    if (WIFSIGNALED(status)) { CHECK_INT(WTERMSIG(status), SIGKILL); ++*kills; }
+    else if (WEXITSTATUS(status) != 0) CHECK_STR(shared->text, "");
+}
+static void count_files(dcp_storage *storage, int *most, int64_t *most_bytes) {
+    static generation_files files;
+    generation_files_find(&files, storage);
+    CHECK_OK(files.status);
+    if (files.count > *most) *most = files.count;
+    if (files.bytes > *most_bytes) *most_bytes = files.bytes;
+    generation_files_free(&files);
+}
+TEST(cycles_of_save_kill_and_restore) {
+    const long cycles = from_environment("DCP_TEST_CYCLES", 150);
+    const char *dir = ram_dir();
+    const int64_t started = now_us();
+    int64_t kills = 0, most_bytes = 0;
+    int most_files = 0, last;
+    dcp_storage *storage;
+    dcp_error err;
+    long i;
+    memset(shared, 0, sizeof *shared);
+    CHECK_OK_MESSAGE(dcp_storage_local(dir, &storage, &err), err.message);
+    for (i = 1; i <= cycles; i++) {
+        doing("cycle %ld", i);
+        cycle_run(dir, &kills);
+        count_files(storage, &most_files, &most_bytes);
+    }
+    doing("after %ld cycles", cycles);
+    last = generation_latest(storage);
+    if (last < 0) CHECK_STR(generation_why, "");
+    CHECK(last >= shared->acknowledged && last <= shared->attempted);
+    CHECK_OK_MESSAGE(generation_sweep(storage, &err), err.message);
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+    CHECK(kills > cycles / 4);
+    CHECK(most_files <= CYCLE_FILES);
+    dcp_storage_close(storage);
+    done_doing();
+    printf("    %ld cycles: %ld kills, %ld saves acknowledged, %ld failed, %ld restores; at most %d files, %ld KiB; %.1f s [DCP_TEST_SEED=%llu]\n", cycles, (long)kills,
+           (long)shared->number[0], (long)shared->number[1], (long)shared->number[2], most_files, (long)(most_bytes / 1024), (double)(now_us() - started) / 1e6,
+           (unsigned long long)test_state.seed);
+}
+
+/* One process that never ends: what it holds after the first tenth is what it holds at the end. */
+typedef struct usage { long resident_kib; int descriptors, threads; } usage;
+static int entries_of(const char *directory) {
+    DIR *stream = opendir(directory);
+    int count = 0;
+    CHECK(stream != NULL);
+    while (readdir(stream)) count++;
+    (void)closedir(stream);
+    return count - 3;                                   /* `.`, `..`, and in fd the one that lists them */
+}
+static usage usage_now(void) {
+    FILE *file = fopen("/proc/self/statm", "r");
+    long pages = 0;
+    usage u;
+    CHECK(file != NULL && fscanf(file, "%*d %ld", &pages) == 1);
+    (void)fclose(file);
+    u.resident_kib = pages * (sysconf(_SC_PAGESIZE) / 1024);
+    u.descriptors = entries_of("/proc/self/fd");
+    u.threads = entries_of("/proc/self/task") + 1;
+    return u;
+}
+static void cycle_once(cycler *c) {
+    dcp_error err;
+    if (test_random_below(10) == 0) {
+        dcp_saver_close(c->saver);
+        CHECK_OK_MESSAGE(dcp_saver_open(NULL, &c->saver, &err), err.message);
+    }
+    if (!cycle_save(c) || !cycle_restore(c) || !cycle_tidy(c)) CHECK_STR(generation_why, "");
+}
+TEST(cycles_in_one_process) {
+    const long cycles = from_environment("DCP_TEST_CYCLES", 150);
+    const int64_t started = now_us();
+    usage early, late = { 0, 0, 0 };
+    dcp_error err;
+    cycler c;
+    long i;
+    memset(shared, 0, sizeof *shared);
+    memset(&c, 0, sizeof c);
+    memset(&early, 0, sizeof early);
+    CHECK(cycle_open(&c, ram_dir()));
+    for (i = 1; i <= cycles; i++) {
+        doing("cycle %ld", i);
+        cycle_once(&c);
+        if (i != cycles / 10 && i != cycles) continue;
+        dcp_saver_close(c.saver);
+        late = usage_now();
+        CHECK_OK_MESSAGE(dcp_saver_open(NULL, &c.saver, &err), err.message);
+        if (i == cycles / 10) early = late;
+    }
+    dcp_saver_close(c.saver);
+    dcp_storage_close(c.storage);
+    done_doing();
+    printf("    %ld cycles in one process: %ld saves, %ld failed, %ld loads; after a tenth %ld KiB, %d descriptors, %d threads, at the end %ld KiB, %d, %d; %.1f s\n", cycles,
+           (long)shared->number[0], (long)shared->number[1], (long)shared->number[2], early.resident_kib, early.descriptors, early.threads, late.resident_kib,
+           late.descriptors, late.threads, (double)(now_us() - started) / 1e6);
+    CHECK_INT(late.descriptors, early.descriptors);
+    CHECK_INT(late.threads, early.threads);
+    if (!test_is_sanitized()) CHECK(late.resident_kib <= early.resident_kib + 2048);
+}
+
 int main(int argc, char **argv) {
     if (argc == 6 && strcmp(argv[1], "do") == 0) return deed_main(argv);
     shared = (shared_state *)mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -928,6 +1136,8 @@ int main(int argc, char **argv) {
     RUN(more_tensors_than_memory);
     RUN(stacks_of_64_kib);
     RUN(clocks_that_are_wrong);
+    RUN(cycles_of_save_kill_and_restore);
+    RUN(cycles_in_one_process);
     return test_finish();
 }
 #endif
