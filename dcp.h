@@ -13473,7 +13473,8 @@ static dcp_status dcpi_commit_meant(const dcpi_place *place, char **name, dcp_er
 
 /* Trouble of ours or of the storage, which says nothing about the document that was to be read. */
 static int dcpi_is_trouble(dcp_status status) {
-    return status == DCP_E_IO || status == DCP_E_MEMORY || status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT;
+    return status == DCP_E_IO || status == DCP_E_SPACE || status == DCP_E_COMM || status == DCP_E_UNKNOWN || status == DCP_E_MEMORY || status == DCP_E_CANCELLED ||
+           status == DCP_E_TIMEOUT;
 }
 
 /* ---- documents: the bytes of one commit file, checked and parsed --------------------------------------------------------------------- */

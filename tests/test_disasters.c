@@ -908,6 +908,35 @@ TEST(clocks_that_are_wrong) {
     done_doing();
 }
 
+/* A checkpoint whose sequence number cannot be read might be the newest, whatever the storage says is the reason: a save that took it for nothing
+ * would get a lower number, and dcp_latest would go on finding the older one. */
+TEST(a_document_that_cannot_be_read_might_be_the_newest) {
+    static const int errors[] = { EIO, ENOSPC, EDQUOT, ENOMEM, EACCES };
+    static const fault_kind kinds[] = { FAULT_OPEN, FAULT_READ };
+    fault_storage f;
+    dcp_storage *storage;
+    dcp_error err;
+    size_t e, k;
+    int nth, number = 0, saved = 0;
+    CHECK_OK_MESSAGE(dcp_storage_local(ram_dir(), &storage, &err), err.message);
+    fault_open(&f, storage);
+    for (e = 0; e < DCPI_COUNT(errors); e++)
+        for (k = 0; k < DCPI_COUNT(kinds); k++)
+            for (nth = 1; nth <= 4; nth++) {
+                const char *path = nth % 2 ? "p" : "q";
+                doing("%s %d, error %d", fault_kind_name(kinds[k]), nth, errors[e]);
+                CHECK_OK_MESSAGE(generation_save(storage, SHARDED, "o", 100, ++number, &err), err.message);
+                fault_set(&f, kinds[k], nth, 1, errors[e]);
+                if (generation_save(&f.storage, SHARDED, path, 100, ++number, &err) != DCP_OK) continue;
+                saved++;
+                CHECK_INT(generation_latest(storage), number);
+            }
+    done_doing();
+    CHECK(saved > 0);
+    fault_close(&f);
+    dcp_storage_close(storage);
+}
+
 /* ---- thousands of cycles of save, kill and restore ------------------------------------------------------------------------------------------ */
 enum { CYCLE_PATHS = 3, CYCLE_KEPT = 4, CYCLE_FILES = 300 };
 static const char *const cycle_prefixes[] = { "sharded", "single", "manifest" };
@@ -1136,6 +1165,7 @@ int main(int argc, char **argv) {
     RUN(more_tensors_than_memory);
     RUN(stacks_of_64_kib);
     RUN(clocks_that_are_wrong);
+    RUN(a_document_that_cannot_be_read_might_be_the_newest);
     RUN(cycles_of_save_kill_and_restore);
     RUN(cycles_in_one_process);
     return test_finish();
