@@ -40,6 +40,7 @@ int main(void) {
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -191,7 +192,7 @@ static void disk_open(disk *d, const char *type, int64_t megabytes) {
     d->loop = d->fd = -1;
     (void)snprintf(image, sizeof image, "%.900s/image", dir);
     (void)snprintf(d->root, sizeof d->root, "%.900s/root", dir);
-    (void)snprintf(command, sizeof command, "PATH=$PATH:/sbin:/usr/sbin mkfs.%s -q %s '%.900s' >/dev/null 2>&1", type, strcmp(type, "ext4") == 0 ? "-F" : "-f", image);
+    (void)snprintf(command, sizeof command, "PATH=$PATH:/sbin:/usr/sbin mkfs.%s -q %s '%.900s' >/dev/null 2>&1", type, strcmp(type, "ext4") == 0 ? "-F -m 0" : "-f", image);
     fd = open(image, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && ftruncate(fd, (off_t)megabytes << 20) == 0 && mkdir(d->root, 0700) == 0);
     (void)close(fd);
@@ -716,6 +717,49 @@ TEST(full_file_systems) {
     CHECK(full > 0);
 }
 
+/* All but so much of a disk is in use. */
+static int fill(const char *path, int64_t leave) {
+    struct statvfs st;
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int is_known = fd >= 0 && fstatvfs(fd, &st) == 0;
+    int64_t size = is_known ? (int64_t)st.f_bavail * (int64_t)st.f_frsize - leave : 0;
+    while (size > 0 && posix_fallocate(fd, 0, (off_t)size) != 0) size -= 4096;  /* the file system needs some of it for itself */
+    if (fd >= 0) (void)close(fd);
+    return is_known;
+}
+static int save_on_full_disk(const disk *d, dcp_layout layout, int64_t leave, int *full) {
+    char filler[TEST_PATH + 20], dir[TEST_PATH + 20];
+    dcp_storage *storage = NULL;
+    dcp_error err;
+    dcp_status status;
+    int is_good;
+    (void)snprintf(filler, sizeof filler, "%s/filler", d->root);
+    (void)snprintf(dir, sizeof dir, "%s/%s", d->root, layout_names[layout]);
+    if (dcp_storage_local(dir, &storage, &err)) return says("does not open", &err);
+    is_good = generation_save(storage, layout, "p", 100000, OLD, &err) == DCP_OK && fill(filler, leave);
+    if (!is_good) (void)says("cannot be set up", &err);
+    if (is_good) {
+        status = generation_save(storage, layout, "p", 100000, NEW, &err);
+        is_good = check_little_room(storage, status, &err, DCP_E_SPACE, OLD);
+        *full += status != DCP_OK;
+    }
+    (void)unlink(filler);
+    dcp_storage_close(storage);
+    return is_good;
+}
+TEST(full_disks) {
+    disk d;
+    int layout, full = 0, is_good = 1, steps = 0;
+    int64_t leave = 0;
+    disk_open(&d, "ext4", 8);
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST && is_good; layout++)
+        for (leave = 0; leave <= 160 << 10 && is_good; leave += (is_whole() ? 2 : 20) << 10, steps++) is_good = save_on_full_disk(&d, (dcp_layout)layout, leave, &full);
+    disk_close(&d);
+    if (!is_good) doing("%s, %ld bytes left", layout_names[layout - 1], (long)leave);
+    if (!is_good) CHECK_STR(generation_why, "");
+    CHECK(full > 0 && full < steps);
+}
+
 /* A disk that drops what it could not write and calls the file clean afterwards: only another file may be tried (G3). The document is
  * tried once, data files again. Whether the n-th sync was reached; *status is the save's. */
 static int save_with_a_lie(dcp_storage *storage, dcp_layout layout, int n, int attempts, dcp_status *status) {
@@ -1160,6 +1204,7 @@ int main(int argc, char **argv) {
     RUN(files_that_may_not_grow);
     RUN(few_descriptors);
     RUN(full_file_systems);
+    RUN(full_disks);
     RUN(a_sync_that_loses_the_data);
     RUN(reads_and_writes_end_in_the_middle);
     RUN(more_tensors_than_memory);
