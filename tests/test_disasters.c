@@ -115,11 +115,6 @@ static void sleep_us(int64_t us) {
     span.tv_nsec = (long)(us % 1000000) * 1000;
     (void)nanosleep(&span, NULL);
 }
-/* A directory in memory where there is one: it is quicker, and what is tested here is not that disk. */
-static const char *ram_dir(void) {
-    if (access("/dev/shm", W_OK) == 0 && !getenv("DCP_TEST_KEEP")) (void)setenv("TMPDIR", "/dev/shm", 1);
-    return test_dir();
-}
 
 /* ---- a file system in a file, and its power switch --------------------------------------------------------------------------------------- */
 #define GOING_DOWN _IOR('X', 125, uint32_t)             /* FS_IOC_GOINGDOWN, which old headers lack */
@@ -183,7 +178,7 @@ static int disk_back(disk *d) {
 }
 /* Skips where this is not possible: it needs root, and a machine that lets root mount. */
 static void disk_open(disk *d, const char *type, int64_t megabytes) {
-    const char *dir = ram_dir();
+    const char *dir = test_ram_dir();
     const uint32_t nothing = 99;
     char image[TEST_PATH], command[TEST_PATH + 100];
     int fd;
@@ -204,7 +199,7 @@ static void disk_open(disk *d, const char *type, int64_t megabytes) {
 }
 
 /* ---- a save, cut ------------------------------------------------------------------------------------------------------------------------ */
-enum { OLD = 1, NEW = 2, NEXT = 3 };
+enum { OLD = 1, NEW = 2, NEXT = 3, AFTER_ALL = 1 << 30 };     /* generations; the step behind the last one */
 typedef struct workload { const char *name; dcp_layout layout; int has_old; const char *path; size_t size; } workload;
 static const workload workloads[] = {
     { "first save", SHARDED, 0, "p", 60000 },
@@ -308,8 +303,8 @@ static void search_cut(cut_search *s, cut *c) {
     int is_new = 0;
     if (!s->is_good) return;
     s->is_good = cut_and_check(c, &is_new);
-    (void)snprintf(s->where, sizeof s->where, "%s, %s, journal %s, step %ld, %ld us", s->d.type, c->w->name, c->flags == JOURNAL_LOST ? "lost" : "flushed",
-                   (long)c->step, (long)c->us);
+    (void)snprintf(s->where, sizeof s->where, "%s, %s, journal %s, %s %ld", s->d.type, c->w->name, c->flags == JOURNAL_LOST ? "lost" : "flushed",
+                   c->step == AFTER_ALL ? "after all of" : c->step > 0 ? "step" : "microseconds", (long)(c->step == AFTER_ALL ? shared->steps : c->step > 0 ? c->step : c->us));
     s->old += !is_new;
     s->made += is_new;
 }
@@ -321,7 +316,7 @@ static void search_workload(cut_search *s, const workload *w, int64_t step, long
     c.d = &s->d;
     c.w = w;
     c.flags = JOURNAL_LOST;
-    c.step = 1 << 30;
+    c.step = AFTER_ALL;
     search_cut(s, &c);
     took = now_us() - took;
     steps = shared->steps;
@@ -367,7 +362,7 @@ static void search_losses(cut_search *s, int *of_files, int *of_directories) {
     int i, is_new;
     memset(&c, 0, sizeof c);
     c.d = &s->d;
-    c.step = 1 << 30;
+    c.step = AFTER_ALL;
     for (i = 0; i < 8; i++) {
         c.w = &workloads[i / 2 % 2];
         c.flags = i % 2 ? JOURNAL_LOST : JOURNAL_FLUSHED;
@@ -515,7 +510,7 @@ static void deed_set(deed_scene *s) {
     dcp_storage_close(storage);
 }
 static void deed_open(deed_scene *s, deed what, dcp_layout layout) {
-    const char *dir = ram_dir();
+    const char *dir = test_ram_dir();
     ssize_t n;
     memset(s, 0, sizeof *s);
     s->what = what;
@@ -671,7 +666,7 @@ static void saves_within_limits(int resource, rlim_t least, rlim_t most, rlim_t 
     int layout, full = 0;
     l.resource = resource;
     for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
-        CHECK_OK_MESSAGE(dcp_storage_local(ram_dir(), &l.storage, &err), err.message);
+        CHECK_OK_MESSAGE(dcp_storage_local(test_ram_dir(), &l.storage, &err), err.message);
         l.layout = (dcp_layout)layout;
         for (l.limit = least; l.limit <= most; l.limit += step) {
             doing("%s, limit %ld", layout_names[layout], (long)l.limit);
@@ -789,7 +784,7 @@ TEST(a_sync_that_loses_the_data) {
         dcp_storage *storage;
         dcp_error err;
         dcp_status status;
-        CHECK_OK_MESSAGE(dcp_storage_local(ram_dir(), &storage, &err), err.message);
+        CHECK_OK_MESSAGE(dcp_storage_local(test_ram_dir(), &storage, &err), err.message);
         for (attempts = 1; attempts <= 3; attempts += 2) {
             for (n = 1; save_with_a_lie(storage, (dcp_layout)layout, n, attempts, &status); n++) {
                 doing("%s, sync %d, %d attempts", layout_names[layout], n, attempts);
@@ -807,7 +802,7 @@ TEST(reads_and_writes_end_in_the_middle) {
     for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
         dcp_storage *storage;
         dcp_error err;
-        CHECK_OK_MESSAGE(dcp_storage_local(ram_dir(), &storage, &err), err.message);
+        CHECK_OK_MESSAGE(dcp_storage_local(test_ram_dir(), &storage, &err), err.message);
         CHECK_OK_MESSAGE(generation_save(storage, (dcp_layout)layout, "p", 100000, NEW, &err), err.message);
         if (generation_at(storage, "p") != NEW) CHECK_STR(generation_why, "");
         dcp_storage_close(storage);
@@ -867,7 +862,7 @@ TEST(more_tensors_than_memory) {
     l.resource = RLIMIT_AS;
     l.limit = (rlim_t)(is_whole() ? 256 : 96) << 20;
     l.layout = SHARDED;
-    CHECK_OK_MESSAGE(dcp_storage_local(ram_dir(), &l.storage, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_local(test_ram_dir(), &l.storage, &err), err.message);
     in_child(child_saves_much, &l);
     dcp_storage_close(l.storage);
 }
@@ -905,7 +900,7 @@ TEST(stacks_of_64_kib) {
     int layout;
     if (test_is_sanitized()) SKIP("the sanitizer wants larger stacks");
     for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
-        CHECK_OK_MESSAGE(dcp_storage_local(ram_dir(), &l.storage, &err), err.message);
+        CHECK_OK_MESSAGE(dcp_storage_local(test_ram_dir(), &l.storage, &err), err.message);
         l.layout = (dcp_layout)layout;
         in_child(child_calls_on_small_stack, &l);
         dcp_storage_close(l.storage);
@@ -920,7 +915,7 @@ static void clock_off(int layout, int64_t seconds, int jumps) {
     dcp_error err;
     doing("%s, %ld s%s", layout_names[layout], (long)seconds, jumps ? " and back" : "");
     memset(&tamper, 0, sizeof tamper);
-    CHECK_OK_MESSAGE(dcp_storage_local(ram_dir(), &storage, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_local(test_ram_dir(), &storage, &err), err.message);
     CHECK_OK_MESSAGE(generation_save(storage, (dcp_layout)layout, "p", 3000, OLD, &err), err.message);
     tamper.clock_s = seconds;
     tamper.clock_jumps = jumps;
@@ -962,7 +957,7 @@ TEST(a_document_that_cannot_be_read_might_be_the_newest) {
     dcp_error err;
     size_t e, k;
     int nth, number = 0, saved = 0;
-    CHECK_OK_MESSAGE(dcp_storage_local(ram_dir(), &storage, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_local(test_ram_dir(), &storage, &err), err.message);
     fault_open(&f, storage);
     for (e = 0; e < DCPI_COUNT(errors); e++)
         for (k = 0; k < DCPI_COUNT(kinds); k++)
@@ -1100,7 +1095,7 @@ static void count_files(dcp_storage *storage, int *most, int64_t *most_bytes) {
 }
 TEST(cycles_of_save_kill_and_restore) {
     const long cycles = from_environment("DCP_TEST_CYCLES", 150);
-    const char *dir = ram_dir();
+    const char *dir = test_ram_dir();
     const int64_t started = now_us();
     int64_t kills = 0, most_bytes = 0;
     int most_files = 0, last;
@@ -1168,7 +1163,7 @@ TEST(cycles_in_one_process) {
     memset(shared, 0, sizeof *shared);
     memset(&c, 0, sizeof c);
     memset(&early, 0, sizeof early);
-    CHECK(cycle_open(&c, ram_dir()));
+    CHECK(cycle_open(&c, test_ram_dir()));
     for (i = 1; i <= cycles; i++) {
         doing("cycle %ld", i);
         cycle_once(&c);
