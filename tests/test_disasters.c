@@ -524,8 +524,8 @@ static void deed_open(deed_scene *s, deed what, dcp_layout layout) {
     deed_set(s);
 }
 
-/* What is there after the deed, whatever it said. */
-static void deed_check(deed_scene *s, int status) {
+/* What is there after the deed, whatever it said. A save that knows that it failed, and can remove files, has left none (G9). */
+static void deed_check(deed_scene *s, int status, int fails_once) {
     const int is_save = s->what == FIRST || s->what == OVERWRITE, old = s->what == FIRST ? 0 : OLD;
     dcp_storage *storage = deed_storage(s);
     const int there = generation_at(storage, "p");
@@ -534,6 +534,7 @@ static void deed_check(deed_scene *s, int status) {
     if (is_save && status == DCP_OK) CHECK_INT(there, NEW);
     else if (is_save && (status == -1 || status == DCP_E_UNKNOWN)) CHECK(there == NEW || there == old);
     else CHECK_INT(there, old);
+    if (is_save && fails_once && status > 0 && status != DCP_E_UNKNOWN && !nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
     CHECK_OK_MESSAGE(generation_sweep(storage, &err), err.message);
     CHECK_INT(generation_at(storage, "p"), there);
     if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
@@ -561,7 +562,7 @@ static void deed_inject(deed_scene *s, const call_count *call, int nth, const ch
     if (strcmp(how, "signal=KILL") == 0) CHECK_INT(status, -1);
     else if (status != DCP_OK && !is_lie) CHECK(deed_names_the_place(s));
     if (getenv("DCP_TEST_SHOW")) printf("%s: %d %s\n", doing_text, status, s->message);
-    deed_check(s, status);
+    deed_check(s, status, strchr(how, '+') == NULL);
     deed_set(s);
 }
 /* In a sample: the first and the last call of each kind. */
