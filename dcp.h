@@ -2219,12 +2219,14 @@ static int dcpi_os_list(dcpi_base *base, const char *directory, int what, dcpi_o
     int error = 0, fd = dcpi_os_directory(base->fd, directory, strlen(directory), O_RDONLY, DCPI_OS_MAKE_NONE);
     DIR *stream;
     if (fd < 0) return errno;
-    stream = fdopendir(fd);
+    do stream = fdopendir(fd); while (!stream && errno == EINTR);           /* it looks at the descriptor first */
     if (!stream) return dcpi_os_shut(fd, errno);
     while (!error) {
         struct dirent *entry;
-        errno = 0;                                      /* the end and an error look the same otherwise */
-        do entry = readdir(stream); while (!entry && errno == EINTR && (errno = 0) == 0);
+        do {
+            errno = 0;                                  /* the end and an error look the same otherwise */
+            entry = readdir(stream);
+        } while (!entry && errno == EINTR);
         if (!entry) { error = errno; break; }
 #ifdef DT_UNKNOWN                                       /* spares a stat of what is surely not a regular file */
         if (entry->d_type != (what ? DT_DIR : DT_REG) && entry->d_type != DT_UNKNOWN) continue;
