@@ -95,6 +95,7 @@ static int tampered_clock(clockid_t id, struct timespec *now) {
 /* What a child tells: it may die at any moment. */
 typedef struct shared_state {
     volatile int acknowledged, attempted;               /* generations: the last one that was told DCP_OK, and the last one that was tried */
+    volatile int last_place;                            /* of the acknowledged one: layout and path */
     volatile int64_t steps;                             /* storage calls, before and after each */
     volatile dcp_status status;
     int64_t number[4];
@@ -979,7 +980,6 @@ TEST(a_document_that_cannot_be_read_might_be_the_newest) {
 
 /* ---- thousands of cycles of save, kill and restore ------------------------------------------------------------------------------------------ */
 enum { CYCLE_PATHS = 3, CYCLE_KEPT = 4, CYCLE_FILES = 300 };
-static const char *const cycle_prefixes[] = { "sharded", "single", "manifest" };
 typedef struct cycler { dcp_storage *storage; fault_storage *faulty; dcp_saver *saver; int64_t kill_at; } cycler;
 
 static void cycle_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
@@ -1008,7 +1008,8 @@ static dcp_status cycle_background(cycler *c, const dcp_save_desc *desc, dcp_err
 }
 /* The next generation, somewhere, somehow. False: an answer that nothing here can explain. */
 static int cycle_save(cycler *c) {
-    const size_t layout = test_random_below(3);
+    const size_t place = test_random_below(2) ? (size_t)shared->last_place : test_random_below(3 * CYCLE_PATHS);      /* the newest is replaced as often as not */
+    const dcp_layout layout = (dcp_layout)(place / CYCLE_PATHS);
     char path[40];
     dcp_status status;
     dcp_error err;
@@ -1016,13 +1017,18 @@ static int cycle_save(cycler *c) {
     generation g;
     const int number = ++shared->attempted;
     generation_make(&g, test_random_below(4) ? test_random_below(5000) : 60000 + test_random_below(60000), number);
-    (void)snprintf(path, sizeof path, "%s_%d", cycle_prefixes[layout], (int)test_random_below(CYCLE_PATHS));
-    desc = generation_desc(&g, &c->faulty->storage, (dcp_layout)layout, path);
+    (void)snprintf(path, sizeof path, "%s_%d", layout_names[layout], (int)(place % CYCLE_PATHS));
+    desc = generation_desc(&g, &c->faulty->storage, layout, path);
     desc.unique_names = test_random_below(2) != 0;
     cycle_fault(c);
     status = test_random_below(2) ? dcp_save(&desc, &err) : cycle_background(c, &desc, &err);
     generation_free(&g);
-    if (status == DCP_OK) { shared->acknowledged = number; shared->number[0]++; return 1; }
+    if (status == DCP_OK) {
+        shared->acknowledged = number;
+        shared->last_place = (int)place;
+        shared->number[0]++;
+        return 1;
+    }
     shared->number[1]++;
     if (status == DCP_E_CANCELLED || status == DCP_E_UNKNOWN || c->faulty->failed > 0) return 1;
     return says("fails without a reason", &err);
