@@ -29,7 +29,7 @@ test:                                   ## all tests: needs a C compiler and mak
 test-all:                               ## every suite in every variant that can run it: half an hour
 	@WHOLE=1 MAKE='$(MAKE)' SUITES='$(SUITES)' VARIANTS='$(VARIANTS)' sh tests/run.sh
 
-soak: soak-crash soak-power soak-calls soak-cycles      ## the tests of disasters in depth, an hour: the four below
+soak: soak-crash soak-power soak-calls soak-cycles      ## the four below, in depth; half an hour of processor time
 soak-crash: build/plain/test_crash      ## 250,000 different disks after power cuts (CRASH_STATES=n for another number)
 	@DCP_TEST_CRASH_STATES=$(CRASH_STATES) DCP_TEST_TIMEOUT=0 build/plain/test_crash
 soak-power: build/plain/test_disasters  ## power cuts of ext4 and xfs: each phase of each save and POWER_CUTS=200 random times; as root
