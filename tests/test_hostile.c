@@ -1,0 +1,637 @@
+/* test_hostile.c - files that somebody has made to hurt, directories that hold more than checkpoints, and memory that ends.
+ *
+ * 1. Real documents of every layout. Each number, each string, each member in turn is replaced by every value that is known to break readers, and
+ *    the document's digest is made good again: no checksum helps, only the rules of the format do. Then everything is done with it that a program
+ *    can do. It is refused, with the status that the format asks for and a message that names the place, or every tensor comes back as it was saved.
+ * 2. Documents that lie consistently: shapes whose product wraps around to the right number, tensors that overlap, regions beyond the file's end.
+ * 3. Directories: links, FIFOs, files that change between two calls, a hundred thousand entries, names that no terminal should see.
+ * 4. Memory: each request of each workload fails, once and for ever. */
+#include "failing_allocator.h"
+#include "doing.h"
+#include "fault_storage.h"
+#ifndef _WIN32
+#include <sys/socket.h>
+#include <sys/un.h>
+#endif
+
+/* ---- a state on two ranks: a piece each of one tensor, replicated ones, private ones ------------------------------------------------------ */
+enum { RANKS = 2, TENSORS = 5, SHARED = 4, LARGEST = 128 };
+static const struct { const char *name; dcp_dtype dtype; int ndim; int64_t shape[2]; size_t size; dcp_role role; } tensors_of[TENSORS] = {
+    { "layer/w", DCP_FP32, 2, { 8, 3 }, 96, DCP_ROLE_PARAMETER }, { "odd", DCP_UINT8, 1, { 65, 0 }, 65, DCP_ROLE_EXPERT },
+    { "nibbles", DCP_INT4, 1, { 5, 0 }, 3, DCP_ROLE_OPTIMIZER },  { "none", DCP_BF16, 2, { 0, 3 }, 0, DCP_ROLE_ROUTER },
+    { "own", DCP_INT16, 1, { 3, 0 }, 6, DCP_ROLE_PARAMETER }      /* private */
+};
+typedef struct state { uint8_t bytes[TENSORS][LARGEST]; dcp_tensor list[TENSORS]; } state;
+
+static uint8_t byte_of(int t, int rank, size_t i) { return (uint8_t)(i * 7 + (size_t)t * 31 + (t == TENSORS - 1 ? (size_t)rank * 11 : 0) + 1); }
+static void state_make(state *s, int rank, int is_filled) {
+    size_t i;
+    int t;
+    memset(s, 0, sizeof *s);
+    for (t = 0; t < TENSORS; t++) {
+        for (i = 0; i < tensors_of[t].size; i++) s->bytes[t][i] = (uint8_t)(is_filled ? byte_of(t, rank, i) : 0xA5);
+        s->list[t] = dcp_array(tensors_of[t].name, tensors_of[t].dtype, s->bytes[t], tensors_of[t].ndim, tensors_of[t].shape);
+        s->list[t].role = tensors_of[t].role;
+        s->list[t].placement = t < SHARED ? DCP_PLACE_REPLICATED : DCP_PLACE_PRIVATE;
+    }
+    if (is_filled) s->bytes[2][2] &= 15;                /* half a byte of padding, which is zero */
+    s->list[1].tier = "hot";
+    s->list[1].expert_key[0] = 1;
+    s->list[1].expert_key[2] = 2;
+}
+static int is_saved(const state *got, int t, int rank) {
+    state want;
+    state_make(&want, rank, 1);
+    return memcmp(got->bytes[t], want.bytes[t], tensors_of[t].size) == 0;
+}
+/* Of "layer/w" rank 0 holds rows 0 to 4, rank 1 the rest. */
+static void state_cut(state *s, int rank) {
+    const int64_t first[2] = { 0, 0 }, second[2] = { 5, 0 };
+    s->list[0].placement = DCP_PLACE_SHARDED;
+    s->list[0].shape[0] = rank ? 3 : 5;
+    s->list[0].data = s->bytes[0] + (rank ? 60 : 0);
+    dcp_piece(&s->list[0], tensors_of[0].shape, rank ? second : first);
+}
+
+/* ---- saved in every form ------------------------------------------------------------------------------------------------------------------- */
+typedef struct form { const char *name, *commit; dcp_layout layout; int yaml; dcp_checksum checksum; const char *type; } form;
+static const form forms[] = {
+    { "sharded", "p.metadata.json", DCP_LAYOUT_SHARDED, 0, DCP_CHECKSUM_TREE, "metadata/json" },
+    { "sharded flat", "p.metadata.json", DCP_LAYOUT_SHARDED, 0, DCP_CHECKSUM_FLAT, "metadata/json" },
+    { "single", "p.checkpoint", DCP_LAYOUT_SINGLE, 0, DCP_CHECKSUM_TREE, "checkpoint/json" },
+    { "manifest", "p.manifest.json", DCP_LAYOUT_MANIFEST, 0, DCP_CHECKSUM_TREE, "manifest/json" },
+    { "manifest yaml", "p.manifest.yaml", DCP_LAYOUT_MANIFEST, 1, DCP_CHECKSUM_TREE, "manifest/yaml" }
+};
+enum { FORMS = (int)(sizeof forms / sizeof forms[0]) };
+typedef struct saving { const form *f; dcp_storage *storage; const char *path; dcp_coordinator *coordinators[RANKS]; dcp_status status[RANKS]; dcp_error err[RANKS]; } saving;
+typedef struct rank_thread { saving *v; int rank; dcpi_thread thread; } rank_thread;
+
+static void save_rank(void *argument) {
+    static const dcp_tier tiers[2] = { { 1, "hot", "40GB", "lru" }, { 2, "warm", NULL, NULL } };
+    static const dcp_router_seed seeds[2] = { { 0, UINT64_MAX }, { 3, 9 } };
+    static const dcp_field field = { "git", "abc123" };
+    const rank_thread *r = (const rank_thread *)argument;
+    saving *v = r->v;
+    dcp_save_desc desc = DCP_ZERO;
+    dcp_training training = DCP_ZERO;
+    state s;
+    state_make(&s, r->rank, 1);
+    state_cut(&s, r->rank);
+    training.epoch = 5;
+    training.step = 100;
+    training.learning_rate = 0.5;
+    training.optimizer_state = "{\"beta\": 0.9}";
+    desc.path = v->path;
+    desc.tensors = s.list;
+    desc.tensor_count = TENSORS;
+    desc.layout = v->f->layout;
+    desc.yaml = v->f->yaml;
+    desc.checksum = v->f->checksum;
+    desc.training = &training;
+    desc.fields = &field;
+    desc.field_count = 1;
+    desc.tiers = tiers;
+    desc.tier_count = v->f->layout == DCP_LAYOUT_MANIFEST ? 2 : 0;
+    desc.router_seeds = seeds;
+    desc.router_seed_count = v->f->layout == DCP_LAYOUT_MANIFEST ? 2 : 0;
+    if (v->f->layout != DCP_LAYOUT_MANIFEST) s.list[1].tier = NULL;
+    desc.io.storage = v->storage;
+    desc.io.coordinator = v->coordinators[r->rank];
+    v->status[r->rank] = dcp_save(&desc, &v->err[r->rank]);
+}
+static void save_form(const form *f, dcp_storage *storage, const char *path) {
+    saving v;
+    rank_thread threads[RANKS];
+    dcp_error err;
+    int r;
+    memset(&v, 0, sizeof v);
+    memset(threads, 0, sizeof threads);
+    v.f = f;
+    v.storage = storage;
+    v.path = path;
+    CHECK_OK_MESSAGE(dcp_thread_group_open(RANKS, v.coordinators, &err), err.message);
+    for (r = 0; r < RANKS; r++) {
+        threads[r].v = &v;
+        threads[r].rank = r;
+        CHECK_INT(dcpi_thread_start(&threads[r].thread, save_rank, &threads[r]), 0);
+    }
+    for (r = 0; r < RANKS; r++) dcpi_thread_join(&threads[r].thread);
+    for (r = 0; r < RANKS; r++) dcp_coordinator_close(v.coordinators[r]);
+    for (r = 0; r < RANKS; r++) CHECK_OK_MESSAGE(v.status[r], v.err[r].message);
+}
+static dcp_storage *in_memory(void) {
+    dcp_storage *storage;
+    CHECK_OK(dcp_storage_memory(&storage, NULL));
+    return storage;
+}
+static void put(dcp_storage *storage, const char *key, const void *data, size_t size) {
+    dcp_error err;
+    CHECK_OK_MESSAGE(dcp_storage_write_all(storage, key, data, size, &err), err.message);
+}
+
+/* ---- text, and the places in a document ----------------------------------------------------------------------------------------------------- */
+typedef struct text { char *data; size_t size, capacity; } text;
+static void text_add(text *t, const void *data, size_t size) {
+    if (t->size + size + 1 > t->capacity) {
+        t->capacity = 2 * (t->size + size + 1);
+        t->data = (char *)realloc(t->data, t->capacity);
+        CHECK(t->data != NULL);
+    }
+    memcpy(t->data + t->size, data, size);
+    t->size += size;
+    t->data[t->size] = '\0';
+}
+static void text_say(text *t, const char *words) { text_add(t, words, strlen(words)); }
+static void text_free(text *t) {
+    free(t->data);
+    memset(t, 0, sizeof *t);
+}
+typedef struct place { char path[96]; size_t key, start, end; int is_member; } place;        /* of a value; the key's start; one of an array has none */
+typedef struct places { place list[600]; int count; } places;
+
+static place *places_add(places *p, const char *path, size_t key, size_t start, size_t end, int is_member) {
+    place *at = &p->list[p->count++];
+    CHECK(p->count < (int)DCPI_COUNT(p->list));
+    (void)snprintf(at->path, sizeof at->path, "%s", path);
+    at->key = key;
+    at->start = start;
+    at->end = end;
+    at->is_member = is_member;
+    return at;
+}
+static size_t skip_blank(const char *t, size_t at) {
+    while (t[at] == ' ' || t[at] == '\n') at++;
+    return at;
+}
+static size_t string_end(const char *t, size_t at) {    /* from its opening quote */
+    for (at++; t[at] != '"'; at++) at += t[at] == '\\';
+    return at + 1;
+}
+/* All values of a document, the containers before what is in them. As written by dcp.h: no more than that is understood. Returns the value's end. */
+static size_t scan_json(const char *t, size_t at, const char *path, size_t key, int is_member, places *out) {
+    int mine = out->count, index = 0;
+    size_t start = at;
+    char below[96];
+    (void)places_add(out, path, key, at, at, is_member);
+    if (t[at] == '"') at = string_end(t, at);
+    else if (t[at] != '{' && t[at] != '[') at += strcspn(t + at, ",]} \n");
+    else {
+        char close = t[at] == '{' ? '}' : ']';
+        for (at = skip_blank(t, at + 1); t[at] != close; index++) {
+            size_t name = at, from = at;
+            if (close == '}') {
+                size_t end = string_end(t, at);
+                (void)snprintf(below, sizeof below, "%s%s%.*s", path, path[0] ? "." : "", (int)(end - at - 2), t + at + 1);
+                from = skip_blank(t, end + 1);
+            } else (void)snprintf(below, sizeof below, "%s[%d]", path, index);
+            at = skip_blank(t, scan_json(t, from, below, name, close == '}', out));
+            if (t[at] == ',') at = skip_blank(t, at + 1);
+        }
+        at++;
+    }
+    out->list[mine].start = start;
+    out->list[mine].end = at;
+    return at;
+}
+/* The same of block YAML, whose flow collections are read as JSON. */
+typedef struct yaml_level { size_t column; char path[96]; int index; } yaml_level;           /* index -1: a map */
+static void scan_yaml(const char *t, places *out) {
+    yaml_level levels[16];
+    char last[96] = "", path[96];
+    int depth = 0;
+    size_t at = 0;
+    while (t[at]) {
+        size_t line = at, end = at + strcspn(t + at, "\n"), column, colon;
+        while (t[at] == ' ') at++;
+        column = at - line;
+        if (t[at] == '-' && t[at + 1] == ' ') {
+            while (depth > 0 && levels[depth - 1].column > column) depth--;
+            if (depth == 0 || levels[depth - 1].column < column) {
+                levels[depth].column = column;
+                levels[depth].index = -1;
+                (void)snprintf(levels[depth].path, sizeof last, "%s", last);
+                depth++;
+            }
+            levels[depth - 1].index++;
+            (void)snprintf(levels[depth].path, sizeof last, "%.80s[%d]", levels[depth - 1].path, levels[depth - 1].index);
+            levels[depth].column = column + 2;
+            depth++;
+            at += 2;
+            column += 2;
+        }
+        while (depth > 0 && levels[depth - 1].column > column) depth--;
+        if (depth == 0 || levels[depth - 1].column < column) {
+            levels[depth].column = column;
+            (void)snprintf(levels[depth].path, sizeof last, "%s", last);
+            depth++;
+        }
+        colon = at + strcspn(t + at, ":");
+        (void)snprintf(path, sizeof path, "%.60s%s%.*s", levels[depth - 1].path, levels[depth - 1].path[0] ? "." : "", (int)(colon - at), t + at);
+        (void)snprintf(last, sizeof last, "%s", path);
+        if (colon + 1 < end) {
+            size_t value = colon + 2;
+            if (strchr("[\"{", t[value])) (void)scan_json(t, value, path, at, 1, out);
+            else (void)places_add(out, path, at, value, end, 1);
+        }
+        at = end + (t[end] == '\n');
+    }
+}
+static const char *last_name(const char *path) {        /* "size" of "shards[0].tensors[1].size" and of "shards[0].size[2]" */
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
+}
+static int is_named(const char *path, const char *name) {
+    size_t n = strlen(name);
+    path = last_name(path);
+    return strncmp(path, name, n) == 0 && (path[n] == '\0' || path[n] == '[');
+}
+
+/* ---- a document whose digest is good, and the file that it stands in -------------------------------------------------------------------------- */
+static void hex_of(const uint8_t digest[32], char to[65]) {
+    int i;
+    for (i = 0; i < 32; i++) (void)snprintf(to + 2 * i, 3, "%02x", digest[i]);
+}
+static void sha_hex(const void *data, size_t size, char to[65]) {
+    uint8_t digest[32];
+    dcp_sha256(data, size, digest);
+    hex_of(digest, to);
+}
+/* DESIGN 2.2, by hand. */
+static void seal(text *t, const char *type) {
+    char body[65], value[65], said[300];
+    int length;
+    sha_hex(t->data, t->size, body);
+    length = snprintf(said, sizeof said, "dcp-integrity-v1\n%s\nsha256\n\n%u\n%s\n", type, (unsigned)t->size, body);
+    sha_hex(said, (size_t)length, value);
+    text_say(t, strcmp(type, "manifest/yaml") == 0 ? "integrity: { algorithm: \"sha256\", value: \"" : ",\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \"");
+    text_say(t, value);
+    text_say(t, strcmp(type, "manifest/yaml") == 0 ? "\" }\n" : "\" }\n}\n");
+}
+static void put32(text *t, uint32_t v) {
+    uint8_t b[4] = { (uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24) };
+    text_add(t, b, 4);
+}
+static void put64(text *t, int64_t v) {
+    put32(t, (uint32_t)v);
+    put32(t, (uint32_t)((uint64_t)v >> 32));
+}
+static int64_t int_of(const dcp_json *object, const char *key) {
+    int64_t value = 0;
+    (void)dcp_json_int(dcp_json_get(object, key), &value);
+    return value;
+}
+static const char *string_of(const dcp_json *object, const char *key) {
+    const char *found = dcp_json_string(dcp_json_get(object, key), NULL);
+    return found ? found : "";
+}
+/* The records of a single file's header, from its document, as far as that has them. */
+static void put_records(text *file, const dcp_json *document) {
+    const dcp_json *shards = dcp_json_get(document, "shards");
+    size_t s, t, d;
+    for (s = 0; s < dcp_json_count(shards); s++) {
+        const dcp_json *tensors = dcp_json_get(dcp_json_at(shards, s), "tensors");
+        put32(file, (uint32_t)dcp_json_count(tensors));
+        for (t = 0; t < dcp_json_count(tensors); t++) {
+            const dcp_json *tensor = dcp_json_at(tensors, t), *shape = dcp_json_get(tensor, "shape");
+            const char *name = string_of(tensor, "name"), *type = string_of(tensor, "dataType");
+            char length = (char)strlen(type);
+            put32(file, (uint32_t)strlen(name));
+            text_say(file, name);
+            text_add(file, &length, 1);
+            text_say(file, type);
+            put32(file, (uint32_t)dcp_json_count(shape));
+            for (d = 0; d < dcp_json_count(shape); d++) {
+                int64_t value = 0;
+                (void)dcp_json_int(dcp_json_at(shape, d), &value);
+                put64(file, value);
+            }
+            put64(file, int_of(tensor, "size"));
+        }
+    }
+}
+typedef struct subject {                /* a saved checkpoint that is changed and put back */
+    const form *f;
+    dcp_storage *storage;
+    text body;                          /* of its document: without the tail */
+    text data;                          /* single file: from the first region on */
+    places at;
+} subject;
+static void subject_make(subject *s, const form *f) {
+    void *file;
+    size_t size, from = 0;
+    char *tail = NULL, *next;
+    memset(s, 0, sizeof *s);
+    s->f = f;
+    s->storage = in_memory();
+    save_form(f, s->storage, "p");
+    CHECK_OK(dcp_storage_read_all(s->storage, f->commit, &file, &size, NULL));
+    if (f->layout == DCP_LAYOUT_SINGLE) {
+        from = 14;                                      /* magic, "1.0.0" and its length, the document's length */
+        size = from + dcpi_load32((uint8_t *)file + 10);
+    }
+    text_add(&s->body, (char *)file + from, size - from);
+    for (next = s->body.data; (next = strstr(next, f->yaml ? "integrity: {" : ",\n  \"integrity\"")) != NULL; next++) tail = next;
+    CHECK(tail != NULL);
+    s->body.size = (size_t)(tail - s->body.data);
+    *tail = '\0';
+    if (f->yaml) scan_yaml(s->body.data, &s->at);
+    else {
+        s->body.data[s->body.size] = '}';               /* for the scan only: there is room for the tail */
+        (void)scan_json(s->body.data, 0, "", 0, 0, &s->at);
+        s->body.data[s->body.size] = '\0';
+    }
+    dcp_free(file);
+    if (f->layout == DCP_LAYOUT_SINGLE) {
+        CHECK_OK(dcp_storage_read_all(s->storage, f->commit, &file, &size, NULL));
+        text_add(&s->data, (char *)file + 4096, size - 4096);
+        dcp_free(file);
+    }
+}
+static void subject_end(subject *s) {
+    text_free(&s->body);
+    text_free(&s->data);
+    dcp_storage_close(s->storage);
+    done_doing();
+}
+static const place *place_of(const subject *s, const char *path) {
+    int i;
+    for (i = 0; i < s->at.count; i++) if (strcmp(s->at.list[i].path, path) == 0) return &s->at.list[i];
+    printf("no %s in the document\n", path);
+    CHECK(i < s->at.count);
+    return NULL;
+}
+/* Puts a body in the checkpoint's place, sealed; in a single file with the header that goes with it. */
+static void subject_put(const subject *s, const text *body) {
+    text sealed = { NULL, 0, 0 }, file = { NULL, 0, 0 };
+    dcp_json *document;
+    text_add(&sealed, body->data, body->size);
+    seal(&sealed, s->f->type);
+    if (s->f->layout != DCP_LAYOUT_SINGLE) put(s->storage, s->f->commit, sealed.data, sealed.size);
+    else {
+        text_add(&file, "PCLM\5" "1.0.0", 10);
+        put32(&file, (uint32_t)sealed.size);
+        text_add(&file, sealed.data, sealed.size);
+        if (dcp_json_parse(sealed.data, sealed.size, &document, NULL) == DCP_OK) put_records(&file, document);
+        dcp_json_free(document);
+        while (file.size < 4096) text_add(&file, "", 1);
+        text_add(&file, s->data.data, s->data.size);
+        put(s->storage, s->f->commit, file.data, file.size);
+    }
+    text_free(&sealed);
+    text_free(&file);
+}
+/* The document with other text in place of what stands from `start` to `end`. */
+static void subject_change(const subject *s, size_t start, size_t end, const char *words) {
+    text body = { NULL, 0, 0 };
+    text_add(&body, s->body.data, start);
+    text_say(&body, words);
+    text_add(&body, s->body.data + end, s->body.size - end);
+    subject_put(s, &body);
+    text_free(&body);
+}
+
+/* ---- everything that a program may do with it -------------------------------------------------------------------------------------------------- */
+#define KIB ((int64_t)1024)
+/* Whether a terminal would take a character for an order: controls, and what turns the direction of writing or ends a line. */
+static int is_order(const unsigned char *c, size_t n) {
+    unsigned code = n == 1 ? c[0] : n == 2 ? (c[0] & 31u) << 6 | (c[1] & 63u) : (c[0] & 15u) << 12 | (c[1] & 63u) << 6 | (c[2 * (n == 3)] & 63u);
+    if (n == 4) return 0;
+    return code < 32 || (code >= 127 && code < 160) || (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+}
+/* A message is there, is UTF-8, and writes nothing to a terminal but itself. */
+static void check_words(const char *words) {
+    size_t at, n, length = strlen(words);
+    for (at = 0; at < length; at += n) {
+        n = dcpi_utf8_length(words + at, length - at);
+        if (n == 0 || is_order((const unsigned char *)words + at, n)) printf("%s\n", words);
+        CHECK(n > 0);
+        CHECK(!is_order((const unsigned char *)words + at, n));
+    }
+}
+static void check_message(const dcp_error *err, dcp_status status) {
+    CHECK_INT(err->status, status);
+    CHECK((err->message[0] != '\0') == (status != DCP_OK));
+    check_words(err->message);
+}
+static void hear(void *user, dcp_log_level level, const char *message) {
+    (void)user; (void)level;
+    check_words(message);
+}
+static dcp_io the_io(dcp_storage *storage) {
+    dcp_io io = DCP_ZERO;
+    io.storage = storage;
+    io.retry.attempts = 1;
+    io.log = hear;
+    return io;
+}
+/* What came of a checkpoint: the first error, or DCP_OK: then every tensor is what was saved, however it is asked for. */
+typedef struct verdict { dcp_status status; dcp_error err; const char *call; } verdict;
+static dcp_status first_of(verdict *v, dcp_status status, const dcp_error *err, const char *call) {
+    check_message(err, status);
+    if (status == DCP_OK || v->status != DCP_OK) return status;
+    v->status = status;
+    v->err = *err;
+    v->call = call;
+    return status;
+}
+static void use_load(dcp_storage *storage, dcp_verify_policy verify, verdict *v) {
+    dcp_load_desc desc = DCP_ZERO;
+    dcp_error err;
+    state s;
+    int t;
+    state_make(&s, 0, 0);
+    for (t = 0; t < SHARED; t++) s.list[t].placement = DCP_PLACE_AUTO;
+    desc.path = "p";
+    desc.tensors = s.list;
+    desc.tensor_count = SHARED;
+    desc.verify = verify;
+    desc.io = the_io(storage);
+    if (first_of(v, dcp_load(&desc, &err), &err, "load") != DCP_OK) return;
+    for (t = 0; t < SHARED; t++) CHECK(is_saved(&s, t, 0));
+}
+static void use_tensors(dcp_checkpoint *c, verdict *v) {
+    dcp_error err;
+    state s;
+    int t, rank;
+    for (rank = 0; rank < RANKS; rank++) {
+        state_make(&s, 0, 0);
+        if (first_of(v, dcp_read_rank(c, rank, &s.list[SHARED], 1, &err), &err, "read_rank") == DCP_OK) CHECK(is_saved(&s, SHARED, rank));
+    }
+    for (t = 0; t < (int)dcp_tensor_count(c); t++) {
+        const dcp_tensor_info *info = dcp_tensor_at(c, (size_t)t);
+        const void *data;
+        size_t size;
+        int k = 0;
+        while (k < TENSORS && strcmp(tensors_of[k].name, info->name) != 0) k++;
+        if (dcp_map(c, info->name, &data, &size, &err) != DCP_OK) {
+            check_message(&err, err.status);
+            if (err.status != DCP_E_UNSUPPORTED && err.status != DCP_E_MISMATCH) (void)first_of(v, err.status, &err, "map");
+        } else if (k < SHARED) {
+            state_make(&s, 0, 1);
+            CHECK(size == tensors_of[k].size && memcmp(data, s.bytes[k], size) == 0);
+        }
+    }
+}
+static dcp_status count_one(void *user, const char *path, const dcp_object_info *info) {
+    (void)path; (void)info;
+    ++*(int *)user;
+    return DCP_OK;
+}
+static void use_directory(dcp_storage *storage, const verdict *v) {
+    dcp_list_desc list = DCP_ZERO;
+    dcp_latest_desc latest = DCP_ZERO;
+    dcp_sweep_desc sweep = DCP_ZERO;
+    dcp_list_entry *entries;
+    dcp_removal removal;
+    dcp_error err;
+    size_t count;
+    char *path;
+    list.io = latest.io = sweep.io = the_io(storage);
+    list.verify = latest.verify = DCP_VERIFY_ALL;
+    CHECK_OK_MESSAGE(dcp_list(&list, &entries, &count, &err), err.message);
+    CHECK_INT(count, 1);
+    check_words(entries[0].message);
+    CHECK(v->status != DCP_OK || entries[0].status == DCP_OK);
+    dcp_free(entries);
+    CHECK(dcp_latest(&latest, &path, &err) == DCP_OK || v->status != DCP_OK);
+    check_message(&err, err.status);
+    dcp_free(path);
+    sweep.grace_seconds = -1;
+    sweep.plain_names = sweep.dry_run = 1;
+    CHECK_OK_MESSAGE(dcp_sweep(&sweep, &removal, &err), err.message);
+    CHECK_INT(v->status == DCP_OK ? removal.path_count : 0, 0);
+    dcp_removal_free(&removal);
+}
+static void use_sync(dcp_storage *storage, const char *commit, verdict *v) {
+    dcp_storage *copy = in_memory();
+    dcp_sync_desc desc = DCP_ZERO;
+    dcp_error err;
+    dcp_status status;
+    int files = 0;
+    desc.source = storage;
+    desc.path = commit;
+    desc.target = copy;
+    desc.directory = "";
+    desc.io = the_io(NULL);
+    status = first_of(v, dcp_sync(&desc, &err), &err, "sync");
+    if (status == DCP_OK) use_load(copy, DCP_VERIFY_ALL, v);
+    else {                                              /* nothing of it has been committed */
+        CHECK_OK(dcp_storage_exists(copy, commit, &files, &err));
+        CHECK_INT(files, 0);
+    }
+    dcp_storage_close(copy);
+}
+/* All of it. Memory stays in proportion to the document, whatever it claims. */
+static verdict use_everything(const subject *s) {
+    verdict v;
+    dcp_open_desc desc = DCP_ZERO;
+    dcp_checkpoint *c;
+    dcp_error err;
+    int64_t from = hungry.bytes, live = hungry_live();
+    memset(&v, 0, sizeof v);
+    hungry_watch();
+    desc.path = "p";
+    desc.io = the_io(s->storage);
+    if (first_of(&v, dcp_open(&desc, &c, &err), &err, "open") == DCP_OK) {
+        (void)first_of(&v, dcp_verify(c, &err), &err, "verify");
+        use_tensors(c, &v);
+        use_load(s->storage, DCP_VERIFY_TOUCHED, &v);
+        if (v.status == DCP_OK) use_load(s->storage, DCP_VERIFY_ALL, &v);
+    }
+    dcp_close(c);
+    use_directory(s->storage, &v);
+    if (s->f->layout == DCP_LAYOUT_MANIFEST) use_sync(s->storage, s->f->commit, &v);
+    CHECK_INT(hungry_live(), live);
+    if (hungry.peak - from > 512 * KIB || hungry.largest > 256 * KIB) printf("peak %ld largest %ld\n", (long)(hungry.peak - from), (long)hungry.largest);
+    CHECK(hungry.peak - from <= 512 * KIB && hungry.largest <= 256 * KIB);
+    return v;
+}
+
+/* ================================================================================================================================================
+ * 1. Every number of every document
+ * ================================================================================================================================================ */
+/* What a number may become, made from what it is: v, and numbers that a reader of 31, 32, 53, 63 or 64 bits takes for v or for something small. */
+typedef struct number { char text[80]; int is_int; int64_t value; } number;         /* is_int: it is an integer of 64 bits, written as JSON does */
+typedef struct numbers { number list[80]; int count; } numbers;
+static void numbers_add(numbers *n, const char *words, int is_int, int64_t value) {
+    number *at = &n->list[n->count++];
+    (void)snprintf(at->text, sizeof at->text, "%s", words);
+    at->is_int = is_int;
+    at->value = value;
+}
+static void numbers_add_int(numbers *n, int64_t value) {
+    char words[40];
+    (void)snprintf(words, sizeof words, "%" PRId64, value);
+    numbers_add(n, words, 1, value);
+}
+static void numbers_around(numbers *n, int64_t v) {
+    static const int64_t bounds[] = { 0, 1, 63, 64, 65, INT32_MAX, (int64_t)1 << 32, (int64_t)1 << 40, (int64_t)1 << 53, (int64_t)1 << 62, INT64_MAX - 1 };
+    static const char *const others[] = { "9223372036854775808", "9223372036854775809", "18446744073709551615", "18446744073709551616", "-9223372036854775809",
+        "340282366920938463463374607431768211456", "1e400", "0.5", "-0.5", "1e-3", "99999999999999999999999999999999999999999999999999", "\"1\"", "null",
+        "true", "[]", "{}", "[1]" };
+    static const char *const forms_of_it[] = { "%" PRId64 ".0", "%" PRId64 "e0", "%" PRId64 "0e-1", "%" PRId64 "E+0" };
+    char words[80];
+    size_t i;
+    n->count = 0;
+    for (i = 0; i < DCPI_COUNT(bounds); i++) {
+        numbers_add_int(n, bounds[i]);
+        numbers_add_int(n, bounds[i] + 1);
+        numbers_add_int(n, -bounds[i] - 1);
+    }
+    numbers_add_int(n, INT64_MIN);
+    numbers_add_int(n, v + 1);
+    if (v > 0) numbers_add_int(n, v - 1);
+    numbers_add_int(n, -v);
+    numbers_add_int(n, ~v);
+    numbers_add_int(n, v + ((int64_t)1 << 31));
+    numbers_add_int(n, v + ((int64_t)1 << 32));
+    numbers_add_int(n, v + INT64_MIN);
+    (void)snprintf(words, sizeof words, "%" PRIu64, (uint64_t)v + ((uint64_t)1 << 63));
+    numbers_add(n, words, 0, 0);
+    (void)snprintf(words, sizeof words, "1844674407370955%d", 1616 + (int)(v % 8000));        /* 2^64 + v */
+    numbers_add(n, words, 0, 0);
+    for (i = 0; i < DCPI_COUNT(others); i++) numbers_add(n, others[i], 0, 0);
+    for (i = 0; i < DCPI_COUNT(forms_of_it); i++) {
+        (void)snprintf(words, sizeof words, forms_of_it[i], v);
+        numbers_add(n, words, 0, 0);
+    }
+}
+
+static int is_integer(const char *words, size_t length) {
+    size_t i = words[0] == '-';
+    if (i == length) return 0;
+    for (; i < length; i++) if (words[i] < '0' || words[i] > '9') return 0;
+    return 1;
+}
+TEST(explore) {
+    int f, i, k, cases = 0;
+    for (f = 0; f < FORMS; f++) {
+        subject s;
+        verdict v;
+        numbers n;
+        subject_make(&s, &forms[f]);
+        subject_put(&s, &s.body);
+        v = use_everything(&s);
+        CHECK_OK_MESSAGE(v.status, v.err.message);
+        printf("%s: %d places\n%s\n", forms[f].name, s.at.count, s.body.data);
+        for (i = 0; i < s.at.count; i++) {
+            const place *at = &s.at.list[i];
+            const char *words = s.body.data + at->start;
+            if (!is_integer(words, at->end - at->start)) continue;
+            numbers_around(&n, (int64_t)strtoll(words, NULL, 10));
+            for (k = 0; k < n.count; k++) {
+                doing("%s: %s = %s", forms[f].name, at->path, n.list[k].text);
+                subject_change(&s, at->start, at->end, n.list[k].text);
+                v = use_everything(&s);
+                cases++;
+                printf("X|%s|%s|%.*s|%s|%d|%s|%s|%s\n", forms[f].name, at->path, (int)(at->end - at->start), words, n.list[k].text, n.list[k].is_int, dcp_status_name(v.status), v.call ? v.call : "", v.err.message);
+            }
+        }
+        subject_end(&s);
+    }
+    printf("%d cases\n", cases);
+}
+int main(void) {
+    RUN(explore);
+    return test_finish();
+}
