@@ -1215,16 +1215,25 @@ DCPDEF const char *dcp_phase_name(dcp_phase phase) {
 }
 
 /* ---- errors -------------------------------------------------------------------------------------------------------------------- */
-/* Ends a message where the last whole UTF-8 character ends, and takes control characters (a hostile file's name) out of it. */
+/* Bytes of the character at text if a terminal may take it for an order: a control character, or one that ends a line or turns the direction of
+ * writing (U+2028 to U+202E, U+2066 to U+2069); else 0. */
+static size_t dcpi_terminal_order(const char *text) {
+    const unsigned char *c = (const unsigned char *)text;
+    if (c[0] < 0x20 || c[0] == 0x7F) return 1;
+    if (c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0) return 2;
+    if (c[0] == 0xE2 && c[1] == 0x80 && c[2] >= 0xA8 && c[2] <= 0xAE) return 3;
+    return c[0] == 0xE2 && c[1] == 0x81 && c[2] >= 0xA6 && c[2] <= 0xA9 ? 3 : 0;
+}
+/* Ends a message where the last whole UTF-8 character ends, and takes out of it what a hostile file's name may say to a terminal. */
 static void dcpi_message_clean(char *message, size_t capacity) {
-    size_t length = strlen(message), i;
+    size_t length = strlen(message), i, n;
     if (length == capacity - 1) {                                       /* perhaps cut: drop a last character that is not whole */
         size_t start = length;
         while (start > 0 && ((unsigned char)message[start - 1] & 0xC0) == 0x80) start--;
         if (start > 0 && ((unsigned char)message[start - 1] & 0x80) != 0) message[start - 1] = '\0';
     }
     for (i = 0; message[i] != '\0'; i++)
-        if ((unsigned char)message[i] < 0x20 || (unsigned char)message[i] == 0x7F) message[i] = '?';
+        for (n = dcpi_terminal_order(message + i); n > 0; n--) message[i + n - 1] = '?';
 }
 static dcp_status dcpi_succeed(dcp_error *err) {
     if (err) { err->status = DCP_OK; err->sys = 0; err->rank = 0; err->message[0] = '\0'; }
@@ -9955,22 +9964,26 @@ static void dcpi_manifest_check_checksum(dcpi_manifest_checker *k, const dcp_man
     else if (s->block_count > 0) dcpi_check_error(&k->c, "block_checksums", "block digests stand only beside a sha256-tree checksum of the shard");
 }
 /* What a shard has in common with a tensor of the metadata. */
-static void dcpi_manifest_as_tensor(const dcp_manifest_shard *s, dcp_tensor_metadata *t) {
+/* The shape of the whole: where global_shape is absent from a piece that is not sharded, the piece's own. */
+static const int64_t *dcpi_manifest_whole(const dcp_manifest_shard *s) {
     const int ndim = s->ndim < 0 || s->ndim > DCP_MAX_DIMS ? 0 : s->ndim;
-    int d, is_absent = 1;
+    int d;
+    if (!s->placement || strcmp(s->placement, "sharded") == 0) return s->global_shape;
+    for (d = 0; d < ndim; d++) if (s->global_shape[d] != 0 || s->global_offset[d] != 0) return s->global_shape;
+    return s->shape;
+}
+static void dcpi_manifest_as_tensor(const dcp_manifest_shard *s, dcp_tensor_metadata *t) {
     memset(t, 0, sizeof *t);
     t->ndim = s->ndim;
     memcpy(t->shape, s->shape, sizeof t->shape);
     t->data_type = s->dtype;
     t->size = s->size;
-    memcpy(t->global_shape, s->global_shape, sizeof t->global_shape);
+    memcpy(t->global_shape, dcpi_manifest_whole(s), sizeof t->global_shape);
     memcpy(t->global_offset, s->global_offset, sizeof t->global_offset);
     t->placement = s->placement;
     t->block_size = s->block_size;
     t->block_checksums = s->block_checksums;
     t->block_count = s->block_count;
-    for (d = 0; d < ndim; d++) is_absent &= s->global_shape[d] == 0 && s->global_offset[d] == 0;
-    if (is_absent && s->placement && strcmp(s->placement, "sharded") != 0) memcpy(t->global_shape, s->shape, sizeof t->global_shape);
 }
 static void dcpi_manifest_check_tensor(dcpi_manifest_checker *k, const dcp_manifest_shard *s, int is_parameter) {
     dcp_tensor_metadata t;
@@ -10499,7 +10512,7 @@ static dcp_status dcpi_file_put_shard(dcpi_file_out *out, const dcpi_meta_source
     if (shard.tensor_count > (size_t)DCP_LIMIT_TENSORS)
         return dcpi_fail(out->err, DCP_E_LIMIT, "more than %d tensors in a shard", (int)DCP_LIMIT_TENSORS);
     dcpi_file_put32(out, (uint32_t)shard.tensor_count);
-    for (t = 0; t < shard.tensor_count; t++) {
+    for (t = 0; t < shard.tensor_count && out->status == DCP_OK; t++) {
         memset(&tensor, 0, sizeof tensor);
         status = source->tensor(source->user, s, t, &tensor, out->err);
         if (status == DCP_OK) status = dcpi_file_put_tensor(out, &tensor);
@@ -10507,8 +10520,9 @@ static dcp_status dcpi_file_put_shard(dcpi_file_out *out, const dcpi_meta_source
     }
     return out->status;
 }
+/* Once something could not be put, the source is not asked any more: its success would wipe out the error. */
 static dcp_status dcpi_file_put_records(dcpi_file_out *out, const dcpi_meta_source *source) {
-    dcp_status status = DCP_OK;
+    dcp_status status = out->status;
     size_t s;
     for (s = 0; s < source->shard_count && status == DCP_OK; s++) status = dcpi_file_put_shard(out, source, s);
     return status;
@@ -13532,7 +13546,7 @@ static dcp_status dcpi_origin_describe(dcpi_meta *meta, const dcp_manifest_shard
     tensor->block_checksums = from->block_checksums;
     tensor->block_count = from->block_count;
     memcpy(tensor->shape, from->shape, sizeof tensor->shape);
-    memcpy(tensor->global_shape, from->global_shape, sizeof tensor->global_shape);
+    memcpy(tensor->global_shape, dcpi_manifest_whole(from), sizeof tensor->global_shape);
     memcpy(tensor->global_offset, from->global_offset, sizeof tensor->global_offset);
     return DCP_OK;
 }

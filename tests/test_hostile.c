@@ -421,6 +421,7 @@ static dcp_io the_io(dcp_storage *storage) {
     dcp_io io = DCP_ZERO;
     io.storage = storage;
     io.retry.attempts = 1;
+    io.memory_budget = 1 << 20;
     io.log = hear;
     return io;
 }
@@ -542,8 +543,8 @@ static verdict use_everything(const subject *s) {
     use_directory(s->storage, &v);
     if (s->f->layout == DCP_LAYOUT_MANIFEST) use_sync(s->storage, s->f->commit, &v);
     CHECK_INT(hungry_live(), live);
-    if (hungry.peak - from > 512 * KIB || hungry.largest > 256 * KIB) printf("peak %ld largest %ld\n", (long)(hungry.peak - from), (long)hungry.largest);
-    CHECK(hungry.peak - from <= 512 * KIB && hungry.largest <= 256 * KIB);
+    if (hungry.peak - from > 2048 * KIB || hungry.largest > 1024 * KIB) printf("%s: peak %ld largest %ld\n", v.call ? v.call : "", (long)(hungry.peak - from), (long)hungry.largest);
+    CHECK(hungry.peak - from <= 2048 * KIB && hungry.largest <= 1024 * KIB);       /* one buffer to hash a file with */
     return v;
 }
 
@@ -603,35 +604,292 @@ static int is_integer(const char *words, size_t length) {
     for (; i < length; i++) if (words[i] < '0' || words[i] > '9') return 0;
     return 1;
 }
-TEST(explore) {
-    int f, i, k, cases = 0;
+/* What other numbers a member may hold, for all that the rest of the document says, and how a wrong one comes out. Of members that are not
+ * here: none, DCP_E_FORMAT. */
+typedef enum allowed { NO_OTHER, ANY, NOT_NEGATIVE, FROM_ONE, TO_ONE, BLOCKS, ALONE /* not negative; another entry may have it */ } allowed;
+typedef struct allowance { const char *path; allowed what; int statuses; } allowance;       /* path: how it ends */
+#define OR(status) (1 << (status))
+static const allowance allowances[] = {
+    { "sequence", NOT_NEGATIVE, 0 }, { "training.epoch", ANY, 0 }, { "training.step", ANY, 0 }, { "epoch", NOT_NEGATIVE, 0 }, { "step", NOT_NEGATIVE, 0 },
+    { "ddpRank", TO_ONE, 0 }, { "blockSize", BLOCKS, 0 }, { "block_size", BLOCKS, 0 }, { "version", NOT_NEGATIVE, 0 }, { "metadata_version", FROM_ONE, 0 },
+    { "shard_count", ANY, 0 }, { "expert_key", NOT_NEGATIVE, 0 }, { "tier_id", ALONE, 0 }, { "layer", ALONE, 0 },
+    /* the header, read before the rules are looked at, ends where the first of them says */
+    { "dataOffset", NO_OTHER, OR(DCP_E_CHECKSUM) | OR(DCP_E_INCOMPLETE) }, { "fileSize", NO_OTHER, OR(DCP_E_INCOMPLETE) },
+    /* a tensor of which a part is missing, or that is not the one that was wanted */
+    { "globalShape", NO_OTHER, OR(DCP_E_INCOMPLETE) | OR(DCP_E_MISMATCH) }, { "global_shape", NO_OTHER, OR(DCP_E_INCOMPLETE) | OR(DCP_E_MISMATCH) },
+    /* in a manifest these may be absent, for which 0 and -1 stand */
+    { "world_size", NO_OTHER, OR(DCP_E_INVALID) | OR(DCP_E_MISMATCH) }, { ".rank", NO_OTHER, OR(DCP_E_MISMATCH) }
+};
+static const allowance *allowance_of(const char *path) {
+    static const allowance none = { "", NO_OTHER, 0 };
+    size_t i, n = strcspn(last_name(path), "["), from = (size_t)(last_name(path) - path) + n;
+    for (i = 0; i < DCPI_COUNT(allowances); i++) {
+        size_t length = strlen(allowances[i].path);
+        const char *end = path + from - length;
+        if (length <= from && memcmp(end, allowances[i].path, length) == 0 && (end == path || end[0] == '.' || end[-1] == '.')) return &allowances[i];
+    }
+    return &none;
+}
+/* 1: that value must do; 0: it must not; -1: it may, if every tensor comes out right. */
+static int may_be(allowed what, int64_t value) {
+    switch (what) {
+        case ANY: return 1;
+        case NOT_NEGATIVE: return value >= 0;
+        case FROM_ONE: return value >= 1;
+        case TO_ONE: return value == 0 || value == 1;
+        case BLOCKS: return value >= 256 * KIB && value <= 1024 * 1024 * KIB && (value & (value - 1)) == 0;
+        case ALONE: return value < 0 ? 0 : -1;
+        default: return 0;
+    }
+}
+/* Numbers of a tensor without elements, and those that stand for "absent", say little. */
+static int says_little(const subject *s, const place *at, int64_t value) {
+    char tensor[96], *end;
+    const char *name;
+    int i;
+    if (is_named(at->path, "rank") || is_named(at->path, "world_size")) return s->f->layout == DCP_LAYOUT_MANIFEST || value == 0 || value == 1;
+    if (is_named(at->path, "global_shape") && value == 0) return 1;
+    (void)snprintf(tensor, sizeof tensor, "%s", at->path);
+    end = strrchr(tensor, '.');
+    if (!end || s->f->layout == DCP_LAYOUT_MANIFEST) return strncmp(at->path, "router_state.layers[0].shards", 29) == 0;
+    (void)snprintf(end, sizeof tensor - (size_t)(end - tensor), ".name");
+    for (i = 0; i < s->at.count; i++) {
+        name = s->body.data + s->at.list[i].start;
+        if (strcmp(s->at.list[i].path, tensor) == 0) return strncmp(name, "\"none\"", 6) == 0;
+    }
+    return 0;
+}
+/* Where a syntax error is said to be. */
+static long byte_said(const char *message) {
+    const char *at = strstr(message, "(byte ");
+    return at ? strtol(at + 6, NULL, 10) : -1;
+}
+/* Whether the words say where: the member, the one around it, a shard, a tensor, or what of a single file does not fit. */
+static int says_where(const char *words, const char *path) {
+    static const char *const others[] = { "shards[", "tensor \"", "its data begins", "bytes follow", "its last region" };
+    char copy[96], *dot;
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(others); i++) if (strstr(words, others[i])) return 1;
+    (void)snprintf(copy, sizeof copy, "%s", path);
+    for (i = 0; i < 2; i++) {
+        char *name;
+        dot = strrchr(copy, '.');
+        name = dot ? dot + 1 : copy;
+        name[strcspn(name, "[")] = '\0';
+        if (strstr(words, name)) return 1;
+        if (dot) *dot = '\0';
+    }
+    return 0;
+}
+static void check_refusal(const subject *s, const place *at, const verdict *v, size_t length, int is_syntax, int statuses) {
+    const long byte = byte_said(v->err.message);
+    const int is_there = byte >= (long)at->start && byte <= (long)(at->start + length);
+    const int is_said = v->status != DCP_E_FORMAT || (is_syntax ? is_there && says_where(v->err.message, at->path) : is_there || says_where(v->err.message, at->path));
+    if ((v->status != DCP_E_FORMAT && (statuses & OR(v->status)) == 0) || !is_said) printf("%s: %s: %s\n", v->call, dcp_status_name(v->status), v->err.message);
+    CHECK(v->status == DCP_E_FORMAT || (statuses & OR(v->status)) != 0);
+    CHECK(strstr(v->err.message, s->f->commit) != NULL || strstr(v->err.message, "tensor \"") != NULL);
+    CHECK(is_said);
+}
+static void judge_number(const subject *s, const place *at, int64_t now, const number *n, const verdict *v) {
+    const allowance *a = allowance_of(at->path);
+    const int is_seed = is_named(at->path, "seed"), is_absent = strcmp(n->text, "null") == 0;
+    int wanted = n->is_int ? n->value == now ? 1 : may_be(a->what, n->value) : 0;
+    int statuses = a->statuses;
+    if (is_absent || (n->is_int && wanted == 0 && says_little(s, at, n->value))) wanted = -1;
+    if (is_seed) wanted = n->text[0] == '-' || strchr(n->text, 'e') || strchr(n->text, 'E') || strchr(n->text, '.') || strpbrk(n->text, "\"tn{[") ? 0
+                        : strtoull(n->text, NULL, 10) < UINT64_MAX || strcmp(n->text, "18446744073709551615") == 0;
+    if (is_seed && is_absent) wanted = 1;
+    if (is_absent || wanted < 0) statuses |= OR(DCP_E_MISMATCH) | OR(DCP_E_INVALID) | OR(DCP_E_INCOMPLETE);
+    if (wanted >= 0 && (v->status == DCP_OK) != wanted) printf("%s: %s\n", v->call ? v->call : "", v->err.message);
+    if (wanted >= 0) CHECK_INT(v->status == DCP_OK, wanted);
+    if (v->status != DCP_OK) check_refusal(s, at, v, strlen(n->text), !n->is_int && !is_absent && !is_seed, statuses);
+}
+/* The first of its kind ("shards[].tensors[].size") in the document. */
+static void kind_of(const char *path, char to[96]) {
+    for (; *path; path++) {
+        *to++ = *path;
+        if (*path == '[') path += strcspn(path, "]") - 1;
+    }
+    *to = '\0';
+}
+static int is_first(const subject *s, int i) {
+    char mine[96], other[96];
+    int k;
+    kind_of(s->at.list[i].path, mine);
+    for (k = 0; k < i; k++) {
+        kind_of(s->at.list[k].path, other);
+        if (strcmp(mine, other) == 0) return 0;
+    }
+    return 1;
+}
+/* How many of several values to leave out: of the first of a kind none. */
+static int stride_of(const subject *s, int i) { return test_times(40) < 40 ? (is_first(s, i) ? 4 : 24) : is_first(s, i) ? 1 : 5; }
+
+static int each_number(const form *f) {
+    subject s;
+    verdict v;
+    numbers n;
+    int i, k, cases = 0;
+    subject_make(&s, f);
+    subject_put(&s, &s.body);
+    v = use_everything(&s);
+    CHECK_OK_MESSAGE(v.status, v.err.message);
+    for (i = 0; i < s.at.count; i++) {
+        const place *at = &s.at.list[i];
+        const char *words = s.body.data + at->start;
+        const int step = stride_of(&s, i);
+        int64_t now = (int64_t)strtoll(words, NULL, 10);
+        if (!is_integer(words, at->end - at->start)) continue;
+        numbers_around(&n, now);
+        for (k = i % step; k < n.count; k += step, cases++) {
+            doing("%s: %s is %s", f->name, at->path, n.list[k].text);
+            subject_change(&s, at->start, at->end, n.list[k].text);
+            v = use_everything(&s);
+            judge_number(&s, at, now, &n.list[k], &v);
+        }
+    }
+    subject_end(&s);
+    return cases;
+}
+TEST(each_number_at_each_bound_sharded) { CHECK(each_number(&forms[0]) > test_times(500)); }
+TEST(each_number_at_each_bound_sharded_flat) { CHECK(each_number(&forms[1]) > test_times(500)); }
+TEST(each_number_at_each_bound_single) { CHECK(each_number(&forms[2]) > test_times(500)); }
+TEST(each_number_at_each_bound_manifest) { CHECK(each_number(&forms[3]) > test_times(500)); }
+TEST(each_number_at_each_bound_manifest_yaml) { CHECK(each_number(&forms[4]) > test_times(500)); }
+
+/* ---- members that stand twice, values of another kind, strings -------------------------------------------------------------------------------- */
+static int is_free(const char *path) { return strstr(path, "ptimizerState.") || strstr(path, "optimizer_state."); }        /* a program's own JSON */
+
+TEST(each_member_twice) {
+    int f, i;
     for (f = 0; f < FORMS; f++) {
         subject s;
-        verdict v;
-        numbers n;
         subject_make(&s, &forms[f]);
-        subject_put(&s, &s.body);
-        v = use_everything(&s);
-        CHECK_OK_MESSAGE(v.status, v.err.message);
-        printf("%s: %d places\n%s\n", forms[f].name, s.at.count, s.body.data);
         for (i = 0; i < s.at.count; i++) {
             const place *at = &s.at.list[i];
+            text words = { NULL, 0, 0 };
+            verdict v;
+            if (!at->is_member || i % stride_of(&s, i) != 0) continue;
+            doing("%s: %s twice", forms[f].name, at->path);
+            text_add(&words, s.body.data + at->key, at->end - at->key);
+            if (!forms[f].yaml || is_free(at->path)) text_say(&words, ", ");
+            else {                                      /* as far to the right as the first */
+                size_t column = at->key, blank;
+                while (column > 0 && s.body.data[column - 1] != '\n') column--;
+                text_say(&words, "\n");
+                for (blank = column; blank < at->key; blank++) text_say(&words, " ");
+            }
+            subject_change(&s, at->key, at->key, words.data);
+            v = use_everything(&s);
+            CHECK_INT(v.status, DCP_E_FORMAT);
+            CHECK(strstr(v.err.message, "twice") != NULL);
+            CHECK_INT(byte_said(v.err.message), at->key + words.size);
+            text_free(&words);
+        }
+        subject_end(&s);
+    }
+}
+static char kind_at(const char *words) {
+    if (strncmp(words, "null", 4) != 0 && strncmp(words, "true", 4) != 0 && words[0] >= 'a') return '"';     /* a plain scalar of YAML */
+    return strchr("\"[{nt", words[0]) ? words[0] : '0';
+}
+static void judge_kind(const subject *s, const place *at, char old, const char *words, const verdict *v) {
+    const char now = kind_at(words);
+    const int others = OR(DCP_E_MISMATCH) | OR(DCP_E_INVALID) | OR(DCP_E_INCOMPLETE) | OR(DCP_E_CHECKSUM);
+    if (is_free(at->path)) { CHECK_OK_MESSAGE(v->status, v->err.message); return; }
+    if (v->status == DCP_OK) { CHECK(now == 'n' || now == old || is_named(at->path, "size_budget")); return; }
+    check_refusal(s, at, v, strlen(words), now != 'n' && now != old && !is_named(at->path, "size_budget"), others);
+}
+TEST(each_value_of_another_kind) {
+    static const char *const values[] = { "null", "true", "5", "\"x\"", "[]", "{}", "[[]]", "{\"a\": []}" };
+    int f, i;
+    size_t k;
+    for (f = 0; f < FORMS; f++) {
+        subject s;
+        subject_make(&s, &forms[f]);
+        for (i = f < 4; i < s.at.count; i++) {          /* in JSON the first is the document itself */
+            const place *at = &s.at.list[i];
             const char *words = s.body.data + at->start;
-            if (!is_integer(words, at->end - at->start)) continue;
-            numbers_around(&n, (int64_t)strtoll(words, NULL, 10));
-            for (k = 0; k < n.count; k++) {
-                doing("%s: %s = %s", forms[f].name, at->path, n.list[k].text);
-                subject_change(&s, at->start, at->end, n.list[k].text);
+            const int step = stride_of(&s, i);
+            const char old = kind_at(words);
+            for (k = (size_t)(i % step); k < DCPI_COUNT(values); k += (size_t)step) {
+                verdict v;
+                doing("%s: %s is %s", forms[f].name, at->path, values[k]);
+                subject_change(&s, at->start, at->end, values[k]);
                 v = use_everything(&s);
-                cases++;
-                printf("X|%s|%s|%.*s|%s|%d|%s|%s|%s\n", forms[f].name, at->path, (int)(at->end - at->start), words, n.list[k].text, n.list[k].is_int, dcp_status_name(v.status), v.call ? v.call : "", v.err.message);
+                judge_kind(&s, at, old, values[k], &v);
             }
         }
         subject_end(&s);
     }
-    printf("%d cases\n", cases);
 }
+/* Texts: what would leave the directory, stop a terminal, overrun a buffer, or be a format. */
+TEST(each_string_a_hostile_one) {
+    static char longest[6000] = "\"";
+    static const char *const values[] = {
+        "\"\"", "\"x\"", "\"\\u001b[2J\\u0007\"", "\"a\\nb\\tc\"", "\"\xE2\x80\xAE" "gnp.x\"", "\"a\xE2\x81\xA6z\"", "\"\\u0085\\u009b2J\"", "\"\\u2028\"", "\"\\u0000\"",
+        "\"\\ud800\"", "\"\xC0\xAF\"", "\"../../p\"", "\"/etc/passwd\"", "\"%s%n%s%n%s%n\"", "\"a\\\\b\"", "\"C:x\"", "\".\"", "\"..\"", "\"a//b\"", "\"p.metadata.json\"",
+        "\"p.checkpoint\"", "\"p.manifest.json\"", "\"p_shard_1.bin\"", "\"p_shard_0.bin/\"", "\"sha256-tree:\"", "\"18446744073709551616\"", "\"99999999999.0.0\"", longest
+    };
+    int f, i;
+    size_t k;
+    memset(longest + 1, 'a', sizeof longest - 3);
+    longest[sizeof longest - 2] = '"';
+    for (f = 0; f < FORMS; f++) {
+        subject s;
+        subject_make(&s, &forms[f]);
+        for (i = 0; i < s.at.count; i++) {
+            const place *at = &s.at.list[i];
+            const char *words = s.body.data + at->start;
+            const int step = stride_of(&s, i);
+            if (words[0] != '"' && !(forms[f].yaml && words[0] >= 'a' && words[0] <= 'z')) continue;
+            for (k = (size_t)(i % step); k < DCPI_COUNT(values); k += (size_t)step) {
+                verdict v;
+                if (strncmp(words, values[k], strlen(values[k])) == 0) continue;
+                doing("%s: %s is %.40s", forms[f].name, at->path, values[k]);
+                subject_change(&s, at->start, at->end, values[k]);
+                v = use_everything(&s);
+                if (v.status != DCP_OK && !is_free(at->path))
+                    check_refusal(&s, at, &v, strlen(values[k]), 0, OR(DCP_E_MISMATCH) | OR(DCP_E_INCOMPLETE) | OR(DCP_E_CHECKSUM) | OR(DCP_E_VERSION));
+                if (is_named(at->path, "filePath") || is_named(at->path, "path")) CHECK(v.status != DCP_OK);
+                if (k >= 8 && k <= 10) CHECK(v.status != DCP_OK);
+            }
+        }
+        subject_end(&s);
+    }
+}
+/* Keys too: a hostile one is unknown, or refused; its owner's member is missing. */
+TEST(each_key_a_hostile_one) {
+    static const char *const keys[] = { "\"\"", "\"\\u0000\"", "\"\xE2\x80\xAE\"", "\"\\u001b[31m\"", "\"%n\"", "\"\xFF\"" };
+    int f, i;
+    for (f = 0; f < FORMS - 1; f++) {
+        subject s;
+        subject_make(&s, &forms[f]);
+        for (i = 0; i < s.at.count; i++) {
+            const place *at = &s.at.list[i];
+            size_t k = (size_t)i % DCPI_COUNT(keys);
+            verdict v;
+            if (!at->is_member || is_free(at->path) || i % stride_of(&s, i) != 0) continue;
+            doing("%s: the key of %s is %s", forms[f].name, at->path, keys[k]);
+            subject_change(&s, at->key, string_end(s.body.data, at->key), keys[k]);
+            v = use_everything(&s);
+            CHECK(v.status == DCP_OK || v.status == DCP_E_FORMAT || v.status == DCP_E_MISMATCH || v.status == DCP_E_INVALID || v.status == DCP_E_INCOMPLETE ||
+                  v.status == DCP_E_CHECKSUM);
+            if (k == 1 || k == 5) CHECK_INT(v.status, DCP_E_FORMAT);
+        }
+        subject_end(&s);
+    }
+}
+
 int main(void) {
-    RUN(explore);
+    RUN(each_number_at_each_bound_sharded);
+    RUN(each_number_at_each_bound_sharded_flat);
+    RUN(each_number_at_each_bound_single);
+    RUN(each_number_at_each_bound_manifest);
+    RUN(each_number_at_each_bound_manifest_yaml);
+    RUN(each_member_twice);
+    RUN(each_value_of_another_kind);
+    RUN(each_string_a_hostile_one);
+    RUN(each_key_a_hostile_one);
     return test_finish();
 }
