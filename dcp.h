@@ -6556,9 +6556,11 @@ static dcp_status dcpi_tensor_check(const dcp_tensor *t, int saving, dcp_error *
     if (status) return status;
     if (t->device && (!t->device->wait || (saving ? !t->device->copy_out : !t->device->copy_in)))
         return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its device lacks %s or wait", t->name, saving ? "copy_out" : "copy_in");
-    if (!t->data && !t->device && (t->dtype == DCP_OPAQUE || dcpi_tensor_bytes(t) > 0))
-        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": data is NULL", t->name);
     return DCP_OK;
+}
+static dcp_status dcpi_tensor_check_data(const dcp_tensor *t, dcp_error *err) {
+    if (t->data || t->device || (t->dtype != DCP_OPAQUE && dcpi_tensor_bytes(t) == 0)) return DCP_OK;
+    return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": data is NULL", t->name);
 }
 
 DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data, int ndim, const int64_t *shape) {
@@ -15251,6 +15253,7 @@ static dcp_status dcpi_save_check_tensors(const dcp_save_desc *desc, dcp_error *
     for (i = 0; i < desc->tensor_count; i++) {
         const dcp_tensor *t = &desc->tensors[i];
         dcp_status status = dcpi_tensor_check(t, 1, err);
+        if (!status) status = dcpi_tensor_check_data(t, err);
         if (!status && desc->layout == DCP_LAYOUT_MANIFEST) status = dcpi_save_check_role(t, err);
         if (status) { dcpi_fail_context(err, "tensors[%" PRIu64 "]: ", (uint64_t)i); return status; }
         if (t->placement == DCP_PLACE_SHARDED && !dcpi_has_global(t) && dcpi_box_elements(t->ndim, t->shape) > 0)
@@ -18054,6 +18057,7 @@ DCPDEF void dcp_saver_close(dcp_saver *saver) {
  * ============================================================================================================================== */
 typedef struct dcpi_load dcpi_load;
 static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err);
+static dcp_status dcpi_load_allocate(dcpi_load *l, dcp_error *err);
 static dcp_status dcpi_load_plan(dcpi_load *l, dcp_error *err);
 static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err);
 static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err);
@@ -18087,6 +18091,7 @@ struct dcpi_load {
     dcpi_op *op;
     dcp_tensor *wanted; size_t wanted_count;
     int rank;                                           /* whose private tensors; -1: this rank's own */
+    int is_new;                                         /* the one wanted tensor gets its memory here */
     int check;                                          /* verify block digests */
     dcpi_source *sources; size_t source_count, source_capacity;
     dcpi_item *items; size_t item_count, item_capacity;
@@ -18105,8 +18110,8 @@ struct dcpi_load {
     dcp_error refused;                                  /* why the device gave no staging memory */
 };
 
-/* One read: tensors may be NULL with count 0. */
-static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tensors, size_t count, int rank, dcp_error *err) {
+/* One read: tensors may be NULL with count 0. is_new: of one tensor, whose data is to be allocated. */
+static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tensors, size_t count, int rank, int is_new, dcp_error *err) {
     dcpi_load l;
     dcp_status status;
     memset(&l, 0, sizeof l);
@@ -18115,9 +18120,11 @@ static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tens
     l.wanted = tensors;
     l.wanted_count = count;
     l.rank = rank;
+    l.is_new = is_new;
     l.check = c->verify != DCP_VERIFY_NONE;
     l.share = c->share_reads && op->team.world_size > 1;
     status = dcpi_load_match(&l, err);
+    if (!status && is_new) status = dcpi_load_allocate(&l, err);
     if (!status) status = dcpi_load_plan(&l, err);
     if (l.share) status = dcpi_load_share(&l, status, err);
     if (!status) status = dcpi_load_read(&l, err);
@@ -18247,6 +18254,7 @@ static dcp_status dcpi_match_one(dcpi_load *l, dcp_tensor *t, dcp_error *err) {
     const dcpi_piece *piece = NULL;
     size_t first = l->source_count;
     dcp_status status = dcpi_tensor_check(t, 0, err);
+    if (!status && !l->is_new) status = dcpi_tensor_check_data(t, err);
     t->status = DCP_OK;
     if (status) return status;
     stored = dcpi_stored_find(l->checkpoint, t->name);
@@ -18284,6 +18292,36 @@ static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err) {
         if (status) return status;
     }
     return DCP_OK;
+}
+
+/* Whether to try again, after a pause: transient errors, and files that a network file system does not show yet. */
+static int dcpi_load_again(const dcpi_load *l, int attempt, const dcp_error *err) {
+    const dcp_retry *retry = &l->op->io.retry;
+    if (attempt + 1 >= retry->attempts || (err->status != DCP_E_INCOMPLETE && !dcpi_storage_is_transient(err))) return 0;
+    dcpi_os_sleep_ms((int)dcpi_min((int64_t)retry->first_ms << (attempt < 16 ? attempt : 16), retry->max_ms));
+    return 1;
+}
+static dcp_status dcpi_load_see(dcpi_load *l, int shard, dcp_error *err) {
+    dcpi_data_file *file;
+    dcp_error local;                                    /* err may be NULL */
+    int attempt = 0;
+    dcp_status status;
+    do status = dcpi_data_file_acquire(l->checkpoint, shard, &file, &local); while (status && dcpi_load_again(l, attempt++, &local));
+    if (status) { if (err) *err = local; }
+    else dcpi_data_file_release(l->checkpoint, file);
+    return status;
+}
+/* A document may claim a tensor that no memory holds: nothing is allocated before each file with a part of it is there with its size, and the
+ * parts have been found to make the whole (G8). */
+static dcp_status dcpi_load_allocate(dcpi_load *l, dcp_error *err) {
+    const dcpi_stored *stored = dcpi_stored_find(l->checkpoint, l->wanted->name);
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < l->source_count && !status; i++)
+        if (i == 0 || l->sources[i].piece->shard != l->sources[i - 1].piece->shard) status = dcpi_load_see(l, l->sources[i].piece->shard, err);
+    if (status) return status;
+    l->wanted->data = dcpi_alloc((size_t)stored->info.size, err);
+    return l->wanted->data ? DCP_OK : DCP_E_MEMORY;
 }
 
 /* ---- plan ---------------------------------------------------------------------------------------------------------------------------- */
@@ -18743,12 +18781,8 @@ static dcp_status dcpi_read_items(dcpi_reader *r, const dcpi_item **items, size_
     dcpi_data_file_release(r->l->checkpoint, file);
     return status;
 }
-/* Whether to try again, after a pause: transient errors, and files that a network file system does not show yet. */
 static int dcpi_read_again(dcpi_reader *r, int attempt, const dcp_error *err) {
-    const dcp_retry *retry = &r->l->op->io.retry;
-    int pause = (int)dcpi_min((int64_t)retry->first_ms << (attempt < 16 ? attempt : 16), retry->max_ms);
-    if (attempt + 1 >= retry->attempts || (err->status != DCP_E_INCOMPLETE && !dcpi_storage_is_transient(err))) return 0;
-    dcpi_os_sleep_ms(pause);
+    if (!dcpi_load_again(r->l, attempt, err)) return 0;
     dcpi_mutex_lock(&r->l->crew.lock);
     r->l->repeated++;
     dcpi_mutex_unlock(&r->l->crew.lock);
@@ -19122,7 +19156,7 @@ static dcp_status dcpi_read_call(dcp_checkpoint *checkpoint, dcp_tensor *tensors
     if (!status && (rank < -1 || rank >= checkpoint->metadata->world_size))
         status = dcpi_fail(&local, DCP_E_INVALID, "dcp_read_rank: %d is no rank of %s, which %d ranks saved", rank, checkpoint->path,
                            checkpoint->metadata->world_size);
-    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, tensors, count, rank, &local);
+    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, tensors, count, rank, 0, &local);
     return dcpi_report_error(dcpi_load_verdict(checkpoint, status, &local), &local, err);
 }
 DCPDEF dcp_status dcp_read(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, dcp_error *err) {
@@ -19152,10 +19186,8 @@ DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp
     if (!stored) return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s", name, checkpoint->path);
     if ((uint64_t)stored->info.size >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
     *out = dcp_array(stored->info.name, stored->info.dtype, NULL, stored->info.ndim, stored->info.shape);
-    out->data = dcpi_alloc((size_t)stored->info.size, &local);
-    status = out->data ? DCP_OK : DCP_E_MEMORY;
-    if (!status) status = dcpi_op_restart(&checkpoint->op, NULL, &local);
-    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, out, 1, -1, &local);
+    status = dcpi_op_restart(&checkpoint->op, NULL, &local);
+    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, out, 1, -1, 1, &local);
     if (status) {
         dcpi_free(out->data);
         memset(out, 0, sizeof *out);
@@ -19205,7 +19237,7 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     dcpi_team_same(&c->op.team, "load", 0);
     if (!status) status = dcpi_load_check_exact(c, desc, err);
     if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(c, err);
-    if (!status) status = dcpi_load_run(c, &c->op, desc->tensors, desc->tensor_count, -1, err);
+    if (!status) status = dcpi_load_run(c, &c->op, desc->tensors, desc->tensor_count, -1, 0, err);
     status = dcpi_team_done(&c->op, status, err);
     if (c->op.team.rank == 0) c->op.team.is_again = dcpi_load_was_replaced(c, status);
     status = dcpi_team_down(&c->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
@@ -19309,7 +19341,7 @@ static dcp_status dcpi_map_verify(dcp_checkpoint *c, const dcpi_piece *piece, co
 static dcp_status dcpi_lazy_copy(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, dcpi_lazy *lazy, dcp_error *err) {
     uint8_t *copy = (uint8_t *)dcpi_alloc((size_t)stored->info.size, err);
     dcp_tensor t = dcp_array(stored->info.name, stored->info.dtype, copy, stored->info.ndim, stored->info.shape);
-    dcp_status status = copy ? dcpi_load_run(c, op, &t, 1, -1, err) : DCP_E_MEMORY;
+    dcp_status status = copy ? dcpi_load_run(c, op, &t, 1, -1, 0, err) : DCP_E_MEMORY;
     if (status) { dcpi_free(copy); return status; }
     lazy->copy = copy;
     lazy->data = copy;

@@ -458,19 +458,24 @@ static void use_tensors(dcp_checkpoint *c, verdict *v) {
         state_make(&s, 0, 0);
         if (first_of(v, dcp_read_rank(c, rank, &s.list[SHARED], 1, &err), &err, "read_rank") == DCP_OK) CHECK(is_saved(&s, SHARED, rank));
     }
+    state_make(&s, 0, 1);
     for (t = 0; t < (int)dcp_tensor_count(c); t++) {
         const dcp_tensor_info *info = dcp_tensor_at(c, (size_t)t);
         const void *data;
         size_t size;
+        dcp_tensor fresh;
         int k = 0;
         while (k < TENSORS && strcmp(tensors_of[k].name, info->name) != 0) k++;
         if (dcp_map(c, info->name, &data, &size, &err) != DCP_OK) {
             check_message(&err, err.status);
             if (err.status != DCP_E_UNSUPPORTED && err.status != DCP_E_MISMATCH) (void)first_of(v, err.status, &err, "map");
         } else if (k < SHARED) {
-            state_make(&s, 0, 1);
             CHECK(size == tensors_of[k].size && memcmp(data, s.bytes[k], size) == 0);
         }
+        if (info->placement == DCP_PLACE_PRIVATE) continue;
+        if (first_of(v, dcp_read_new(c, info->name, &fresh, &err), &err, "read_new") != DCP_OK) continue;
+        CHECK(k == TENSORS || memcmp(fresh.data, s.bytes[k], tensors_of[k].size) == 0);
+        dcp_free(fresh.data);
     }
 }
 static dcp_status count_one(void *user, const char *path, const dcp_object_info *info) {
