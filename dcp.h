@@ -19050,15 +19050,21 @@ static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) {
 static dcp_status dcpi_verify_plan_gap(dcpi_load *l, size_t shard, int64_t begin, int64_t end, dcp_error *err) {
     return begin < end ? dcpi_plan_add(l, NULL, DCPI_NO_SOURCE, (int)shard, begin, end, begin, err) : DCP_OK;
 }
+static int dcpi_verify_has_tree(const dcp_shard_metadata *shard) {
+    return shard->tensor_count > 0 && shard->checksum && !dcpi_is_flat(shard);
+}
+/* The blocks of its tensors, if they have digests, and what is between them, where other programs may have put something. */
 static dcp_status dcpi_verify_plan_shard(dcpi_load *l, size_t shard, const dcpi_piece *pieces, dcp_error *err) {
     const dcp_shard_metadata *m = &l->checkpoint->metadata->shards[shard];
+    const int has_tree = dcpi_verify_has_tree(m);
     int64_t at = m->data_offset, block;
     dcp_status status = DCP_OK;
     size_t i;
+    if (!has_tree && (!dcpi_is_flat(m) || l->checkpoint->metadata->is_foreign)) return DCP_OK;
     for (i = 0; i < m->tensor_count && !status; i++) {
         const dcp_tensor_metadata *t = &m->tensors[i];
         if (t->size > 0) status = dcpi_verify_plan_gap(l, shard, at, t->offset, err);
-        for (block = 0; block < t->size && !status; block += t->block_size)
+        for (block = 0; has_tree && block < t->size && !status; block += t->block_size)
             status = dcpi_plan_add(l, &pieces[i], DCPI_NO_SOURCE, (int)shard, block, dcpi_min(block + t->block_size, t->size),
                                    t->offset + block, err);
         if (t->size > 0) at = t->offset + t->size;
@@ -19085,9 +19091,6 @@ static dcp_status dcpi_verify_other(dcp_checkpoint *c, dcp_error *err) {
     }
     return status;
 }
-static int dcpi_verify_has_tree(const dcp_shard_metadata *shard) {
-    return shard->tensor_count > 0 && shard->checksum && !dcpi_is_flat(shard);
-}
 
 static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
     const dcp_metadata *m = c->metadata;
@@ -19109,7 +19112,7 @@ static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
         }
         if (s > 0 && c->layout == DCP_LAYOUT_SINGLE && dcpi_verify_is_mine(c, s))       /* between two regions */
             status = dcpi_verify_plan_gap(&l, s, m->shards[s - 1].data_offset + m->shards[s - 1].file_size, m->shards[s].data_offset, err);
-        if (!status && dcpi_verify_is_mine(c, s) && dcpi_verify_has_tree(&m->shards[s])) status = dcpi_verify_plan_shard(&l, s, pieces + n, err);
+        if (!status && dcpi_verify_is_mine(c, s)) status = dcpi_verify_plan_shard(&l, s, pieces + n, err);
         n += m->shards[s].tensor_count;
     }
     if (!status) status = dcpi_plan_sort(&l, err);

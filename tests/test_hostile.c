@@ -470,7 +470,8 @@ static void use_tensors(dcp_checkpoint *c, verdict *v) {
             check_message(&err, err.status);
             if (err.status != DCP_E_UNSUPPORTED && err.status != DCP_E_MISMATCH) (void)first_of(v, err.status, &err, "map");
         } else if (k < SHARED) {
-            CHECK(size == tensors_of[k].size && memcmp(data, s.bytes[k], size) == 0);
+            CHECK(size == (size_t)info->size);
+            if (size == tensors_of[k].size) CHECK(memcmp(data, s.bytes[k], size) == 0);
         }
         if (info->placement == DCP_PLACE_PRIVATE) continue;
         if (first_of(v, dcp_read_new(c, info->name, &fresh, &err), &err, "read_new") != DCP_OK) continue;
@@ -886,6 +887,220 @@ TEST(each_key_a_hostile_one) {
     }
 }
 
+/* ================================================================================================================================================
+ * 2. Documents whose members agree with each other, and lie
+ * ================================================================================================================================================ */
+enum { CHANGES = 6 };
+typedef struct change { const char *path, *words; } change;
+typedef struct lie {
+    int form; const char *what;
+    change changes[CHANGES];
+    dcp_status status; const char *words;               /* DCP_OK: all is well */
+} lie;
+/* In form[0] and form[1] shard 0 has layer/w (60 bytes from 0), nibbles (3 from 64), none, own (6 from 128), and shard 1 layer/w (36), odd (65 from 64)
+ * and own (6 from 192). */
+#define N(i, member) "shards[0].tensors[" #i "]." member
+#define O(member) "shards[1].tensors[1]." member
+#define M(member) "shards[3]." member
+static const lie lies[] = {
+    /* 3 times (2^64 + 65) / 3: the product wraps around to 65 */
+    { 1, "wrapping elements", { { O("shape"), "[3, 6148914691236517227]" }, { O("globalShape"), "[3, 6148914691236517227]" }, { O("globalOffset"), "[0, 0]" } }, DCP_E_FORMAT, "64 bits" },
+    { 3, "wrapping elements", { { M("shape"), "[3, 6148914691236517227]" }, { M("global_shape"), "[3, 6148914691236517227]" }, { M("global_offset"), "[0, 0]" } }, DCP_E_FORMAT, "64 bits" },
+    { 2, "wrapping elements", { { O("shape"), "[3, 6148914691236517227]" }, { O("globalShape"), "[3, 6148914691236517227]" }, { O("globalOffset"), "[0, 0]" } }, DCP_E_FORMAT, "64 bits" },
+    { 1, "wrapping in 8 dimensions", { { O("shape"), "[256, 256, 256, 256, 256, 256, 256, 256]" }, { O("globalShape"), "[256, 256, 256, 256, 256, 256, 256, 256]" },
+        { O("globalOffset"), "[0, 0, 0, 0, 0, 0, 0, 0]" } }, DCP_E_FORMAT, "64 bits" },
+    { 1, "wrapping to nothing", { { N(2, "shape"), "[4294967296, 4294967296]" }, { N(2, "globalShape"), "[4294967296, 4294967296]" } }, DCP_E_FORMAT, "64 bits" },
+    { 1, "an empty tensor whose strides do not fit", { { N(2, "shape"), "[0, 4611686018427387904, 4]" }, { N(2, "globalShape"), "[0, 4611686018427387904, 4]" },
+        { N(2, "globalOffset"), "[0, 0, 0]" } }, DCP_E_FORMAT, "64 bits" },
+    /* 2^62 + 15 elements of 4 bytes, 2^62 + 5 of 4 bits */
+    { 1, "wrapping bytes", { { N(0, "shape"), "[4611686018427387919]" }, { N(0, "globalShape"), "[4611686018427387919]" }, { N(0, "globalOffset"), "[0]" } }, DCP_E_FORMAT, "does not fit" },
+    { 0, "wrapping bits", { { N(1, "shape"), "[4611686018427387909]" }, { N(1, "globalShape"), "[4611686018427387909]" } }, DCP_E_FORMAT, "tensors[1].size" },
+    { 0, "a whole that wraps", { { N(1, "placement"), "\"sharded\"" }, { N(1, "shape"), "[5, 1]" }, { N(1, "globalShape"), "[4294967301, 4294967296]" }, { N(1, "globalOffset"), "[0, 0]" } },
+        DCP_E_FORMAT, "64 bits" },
+    /* a box at the far end of a tensor of 2^63 - 1 bytes is one; the rest is missing */
+    { 0, "a corner of 2^63 bytes", { { O("placement"), "\"sharded\"" }, { O("globalShape"), "[9223372036854775807]" }, { O("globalOffset"), "[9223372036854775742]" } },
+        DCP_E_INCOMPLETE, "tensor \"odd\"" },
+    { 4, "a corner of 2^63 bytes", { { M("placement"), "sharded" }, { M("global_shape"), "[9223372036854775807]" }, { M("global_offset"), "[9223372036854775742]" } },
+        DCP_E_INCOMPLETE, "tensor \"odd\"" },
+    { 0, "one byte beyond that", { { O("placement"), "\"sharded\"" }, { O("globalShape"), "[9223372036854775807]" }, { O("globalOffset"), "[9223372036854775743]" } },
+        DCP_E_FORMAT, "shards[1].tensors[1].globalOffset" },
+    { 0, "a row too many in both", { { N(0, "globalShape"), "[9, 3]" }, { "shards[1].tensors[0].globalShape", "[9, 3]" } }, DCP_E_INCOMPLETE, "tensor \"layer/w\": nobody stored [8:9, 0:3]" },
+    { 0, "pieces that overlap", { { "shards[1].tensors[0].globalOffset", "[4, 0]" } }, DCP_E_FORMAT, "tensor \"layer/w\" overlap" },
+    { 0, "a type of another width", { { N(0, "dataType"), "\"fp64\"" } }, DCP_E_FORMAT, "tensors[0].size: 60 bytes, but 15 elements of fp64 have 120" },
+    { 0, "a type of the same width", { { N(0, "dataType"), "\"int32\"" } }, DCP_E_FORMAT, "dataType" },
+    { 0, "an alias", { { N(1, "offset"), "0" } }, DCP_E_FORMAT, "tensors[1].offset: 0 overlaps" },
+    { 0, "another order", { { N(0, "offset"), "64" }, { N(1, "offset"), "0" } }, DCP_E_FORMAT, "tensors[1].offset" },
+    { 1, "an overlap of one byte", { { O("shape"), "[129]" }, { O("globalShape"), "[129]" }, { O("size"), "129" } }, DCP_E_FORMAT, "shards[1].tensors[2].offset: 192 overlaps" },
+    { 1, "no byte between", { { O("shape"), "[128]" }, { O("globalShape"), "[128]" }, { O("size"), "128" } }, DCP_E_MISMATCH, "tensor \"odd\" is stored with shape [128]" },
+    { 1, "the last tensor beyond the end", { { "shards[1].tensors[2].shape", "[4]" }, { "shards[1].tensors[2].globalShape", "[4]" }, { "shards[1].tensors[2].size", "8" } },
+        DCP_E_FORMAT, "beyond the shard's end" },
+    { 1, "and the file longer", { { "shards[1].tensors[2].shape", "[4]" }, { "shards[1].tensors[2].globalShape", "[4]" }, { "shards[1].tensors[2].size", "8" },
+        { "shards[1].fileSize", "200" } }, DCP_E_INCOMPLETE, "p_shard_1.bin" },
+    { 1, "by a terabyte", { { "shards[1].tensors[2].shape", "[1099511627776]" }, { "shards[1].tensors[2].globalShape", "[1099511627776]" }, { "shards[1].tensors[2].size", "2199023255552" },
+        { "shards[1].fileSize", "2199023255744" } }, DCP_E_INCOMPLETE, "p_shard_1.bin" },
+    { 1, "a tensor of 2^62 bytes", { { O("shape"), "[4611686018427387904]" }, { O("globalShape"), "[4611686018427387904]" }, { O("size"), "4611686018427387904" },
+        { "shards[1].tensors[2].offset", "4611686018427387968" }, { "shards[1].fileSize", "4611686018427387974" } }, DCP_E_INCOMPLETE, "p_shard_1.bin" },
+    { 1, "a wide hole", { { "shards[1].tensors[2].offset", "4194304" }, { "shards[1].fileSize", "4194310" } }, DCP_E_FORMAT, "gap" },
+    { 1, "a file twice", { { "shards[1].filePath", "\"p_shard_0.bin\"" } }, DCP_E_FORMAT, "shards[0] too, with another size or checksum" },
+    { 1, "files exchanged", { { "shards[0].filePath", "\"p_shard_1.bin\"" }, { "shards[1].filePath", "\"p_shard_0.bin\"" } }, DCP_E_INCOMPLETE, "p_shard_" },
+    { 0, "a flat checksum beside block digests", { { "shards[1].checksum", "\"1111111111111111111111111111111111111111111111111111111111111111\"" } }, DCP_E_FORMAT, "blockChecksums" },
+    { 0, "no checksum", { { "shards[1].checksum", "null" } }, DCP_OK, "" },
+    { 2, "regions that are one", { { "shards[1].dataOffset", "4096" } }, DCP_E_FORMAT, "" },
+    { 2, "a tensor in another region", { { O("offset"), "4160" } }, DCP_E_FORMAT, "shards[1].tensors[1].offset" },
+    { 2, "renamed by hand", { { "shards[0].filePath", "\"q.checkpoint\"" }, { "shards[1].filePath", "\"q.checkpoint\"" } }, DCP_OK, "" },
+    { 2, "a name of another file", { { "shards[0].filePath", "\"q.checkpoint\"" } }, DCP_E_FORMAT, "filePath" },
+    { 3, "no global shape of a replica", { { "optim_state.shards[0].global_shape", "null" }, { "optim_state.shards[0].global_offset", "null" } }, DCP_OK, "" },
+    { 4, "no global shape of what is private", { { "shards[1].global_shape", "null" }, { "shards[1].global_offset", "null" } }, DCP_OK, "" },
+    { 3, "a shard of 2^62 bytes", { { M("shape"), "[4611686018427387904]" }, { M("global_shape"), "[4611686018427387904]" }, { M("size"), "4611686018427387904" } },
+        DCP_E_FORMAT, "block" },
+    { 3, "one of 2^62 bytes with a flat checksum", { { M("shape"), "[4611686018427387904]" }, { M("global_shape"), "[4611686018427387904]" }, { M("size"), "4611686018427387904" },
+        { M("block_size"), "null" }, { M("block_checksums"), "null" }, { M("checksum"), "\"1111111111111111111111111111111111111111111111111111111111111111\"" } },
+        DCP_E_INCOMPLETE, "experts/" },
+    { 4, "tiers larger than anything", { { "tiers[0].size_budget", "\"9223372036854775807\"" } }, DCP_OK, "" },
+    { 4, "and a byte larger", { { "tiers[0].size_budget", "\"9223372036854775808\"" } }, DCP_E_FORMAT, "size_budget" },
+    { 4, "exbibytes", { { "tiers[0].size_budget", "\"8EiB\"" } }, DCP_E_FORMAT, "size_budget" }
+};
+static verdict use_lie(const subject *s, const lie *l) {
+    text body = { NULL, 0, 0 };
+    verdict v;
+    int i = s->at.count, k, c;
+    const place *order[CHANGES];
+    const char *words[CHANGES];
+    for (i = 0, c = 0; i < s->at.count; i++)            /* in the order of the document */
+        for (k = 0; k < CHANGES && l->changes[k].path; k++)
+            if (strcmp(s->at.list[i].path, l->changes[k].path) == 0) { order[c] = &s->at.list[i]; words[c++] = l->changes[k].words; }
+    for (k = 0; k < CHANGES && l->changes[k].path; k++) (void)place_of(s, l->changes[k].path);
+    for (i = 0, k = 0; k < c; k++) {
+        text_add(&body, s->body.data + i, order[k]->start - (size_t)i);
+        text_say(&body, words[k]);
+        i = (int)order[k]->end;
+    }
+    text_add(&body, s->body.data + i, s->body.size - (size_t)i);
+    subject_put(s, &body);
+    v = use_everything(s);
+    text_free(&body);
+    return v;
+}
+TEST(members_that_agree_and_lie) {
+    int f;
+    size_t i;
+    for (f = 0; f < FORMS; f++) {
+        subject s;
+        subject_make(&s, &forms[f]);
+        for (i = 0; i < DCPI_COUNT(lies); i++) {
+            verdict v;
+            if (lies[i].form != f) continue;
+            doing("%s: %s", forms[f].name, lies[i].what);
+            v = use_lie(&s, &lies[i]);
+            if (v.status != lies[i].status || !strstr(v.err.message, lies[i].words)) printf("%s: %s: %s\n", v.call ? v.call : "", dcp_status_name(v.status), v.err.message);
+            CHECK_INT(v.status, lies[i].status);
+            CHECK(strstr(v.err.message, lies[i].words) != NULL);
+        }
+        subject_end(&s);
+    }
+}
+
+/* A byte in a gap that the file's own checksum covers: what reads the tensors does not see it, what looks at every byte does. */
+TEST(gaps_that_are_not_zero_under_a_good_checksum) {
+    subject s;
+    text body = { NULL, 0, 0 };
+    const place *at;
+    verdict v;
+    void *data;
+    size_t size;
+    char digest[65];
+    subject_make(&s, &forms[1]);
+    CHECK_OK(dcp_storage_read_all(s.storage, "p_shard_1.bin", &data, &size, NULL));
+    CHECK_INT(size, 198);
+    ((char *)data)[150] = 1;
+    put(s.storage, "p_shard_1.bin", data, size);
+    sha_hex(data, size, digest);
+    dcp_free(data);
+    at = place_of(&s, "shards[1].checksum");
+    text_add(&body, s.body.data, at->start + 1);
+    text_say(&body, digest);
+    text_add(&body, s.body.data + at->end - 1, s.body.size - at->end + 1);
+    subject_put(&s, &body);
+    v = use_everything(&s);
+    CHECK_STR(v.call, "verify");
+    CHECK_INT(v.status, DCP_E_CHECKSUM);
+    CHECK(strstr(v.err.message, "p_shard_1.bin") && strstr(v.err.message, "between 129 and 192"));
+    memset(&v, 0, sizeof v);
+    use_load(s.storage, DCP_VERIFY_TOUCHED, &v);
+    CHECK_OK_MESSAGE(v.status, v.err.message);
+    use_load(s.storage, DCP_VERIFY_ALL, &v);
+    CHECK_INT(v.status, DCP_E_CHECKSUM);
+    text_free(&body);
+    subject_end(&s);
+}
+/* Deeper than the limit: refused at the limit, however deep it goes on. */
+TEST(nesting_ends_at_the_limit) {
+    static const int depths[] = { DCP_LIMIT_DEPTH - 1, DCP_LIMIT_DEPTH, DCP_LIMIT_DEPTH + 1, 100000 };
+    int f, i, kind, d;
+    for (f = 0; f < FORMS; f++) {
+        subject s;
+        const place *first;
+        subject_make(&s, &forms[f]);
+        first = &s.at.list[forms[f].yaml ? 0 : 1];
+        for (i = 0; i < (int)DCPI_COUNT(depths); i++) {
+            for (kind = 0; kind < 2; kind++) {
+                text words = { NULL, 0, 0 };
+                verdict v;
+                doing("%s: %d %s", forms[f].name, depths[i], kind ? "objects" : "arrays");
+                text_say(&words, forms[f].yaml ? "x: " : "\"x\": ");
+                for (d = 0; d < depths[i]; d++) text_say(&words, kind ? "{\"a\": " : "[");
+                text_say(&words, "1");
+                for (d = 0; d < depths[i]; d++) text_say(&words, kind ? "}" : "]");
+                text_say(&words, forms[f].yaml ? "\n" : ", ");
+                subject_change(&s, first->key, first->key, words.data);
+                v = use_everything(&s);
+                if (v.status) CHECK_INT(v.status, DCP_E_FORMAT);
+                CHECK_INT(v.status == DCP_OK, depths[i] < DCP_LIMIT_DEPTH);
+                if (v.status) CHECK(byte_said(v.err.message) <= (long)first->key + 5 + 6 * (DCP_LIMIT_DEPTH + 1));
+                text_free(&words);
+            }
+        }
+        subject_end(&s);
+    }
+}
+/* The header of a single file says again what its document says: any number of it, at any bound. Every 4 bytes are one, somewhere. */
+TEST(each_number_of_a_header) {
+    static const uint64_t bounds[] = { 0, 1, 0x7FFFFFFF, 0x80000000u, 0xFFFFFFFFu, (uint64_t)1 << 32, INT64_MAX, (uint64_t)1 << 63, UINT64_MAX };
+    subject s;
+    void *file;
+    uint8_t kept[8], *bytes;
+    size_t size, at, k, json_end, width;
+    subject_make(&s, &forms[2]);
+    CHECK_OK(dcp_storage_read_all(s.storage, "p.checkpoint", &file, &size, NULL));
+    bytes = (uint8_t *)file;
+    json_end = 14 + dcpi_load32(bytes + 10);
+    for (at = 0; at + 8 <= 4096; at++) {
+        if (at == 14) at = json_end - 4;
+        if (at > json_end && (at - json_end) % (size_t)(test_times(40) < 40 ? 3 : 1) != 0) continue;
+        memcpy(kept, bytes + at, 8);
+        for (k = 0; k < DCPI_COUNT(bounds); k++) {
+            dcp_checkpoint *c;
+            dcp_open_desc desc = DCP_ZERO;
+            dcp_error err;
+            for (width = k < 5 ? 4 : 8; width > 0; width--) bytes[at + width - 1] = (uint8_t)(bounds[k] >> 8 * (width - 1));
+            doing("byte %d is %" PRIx64, (int)at, bounds[k]);
+            if (memcmp(kept, bytes + at, 8) == 0) continue;
+            put(s.storage, "p.checkpoint", bytes, size);
+            desc.path = "p";
+            desc.io = the_io(s.storage);
+            CHECK(dcp_open(&desc, &c, &err) != DCP_OK && c == NULL);
+            check_message(&err, err.status);
+            CHECK(err.status == DCP_E_FORMAT || err.status == DCP_E_CHECKSUM || err.status == DCP_E_VERSION);
+            CHECK(strstr(err.message, "p.checkpoint: ") != NULL);
+            if (at >= json_end) CHECK(strstr(err.message, "of its header is not what its metadata says") != NULL);
+            memcpy(bytes + at, kept, 8);
+        }
+        memcpy(bytes + at, kept, 8);
+    }
+    dcp_free(file);
+    subject_end(&s);
+}
+
 int main(void) {
     RUN(each_number_at_each_bound_sharded);
     RUN(each_number_at_each_bound_sharded_flat);
@@ -896,5 +1111,9 @@ int main(void) {
     RUN(each_value_of_another_kind);
     RUN(each_string_a_hostile_one);
     RUN(each_key_a_hostile_one);
+    RUN(members_that_agree_and_lie);
+    RUN(gaps_that_are_not_zero_under_a_good_checksum);
+    RUN(nesting_ends_at_the_limit);
+    RUN(each_number_of_a_header);
     return test_finish();
 }
