@@ -848,6 +848,10 @@ struct dcp_storage {
     /* directories directly in directory, with their whole keys; info is NULL. NULL: sweep finds no files in the folders of manifests */
     dcp_status (*list_directories)(void *context, const char *directory,
                                    dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user, dcp_error *err);
+    /* links directly in directory that are not just another name of an object there, with their whole keys; info is NULL. A commit file that was
+     * moved elsewhere may have left one: while it is there, nothing that it may name is removed. NULL: there are none */
+    dcp_status (*list_links)(void *context, const char *directory,
+                             dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user, dcp_error *err);
 };
 typedef struct dcp_storage_options { const char *provider; const dcp_field *settings; size_t setting_count; } dcp_storage_options;
 /* "local" {basePath; mode: octal permissions of new files, default 0666 less the umask}, "memory", and what was registered (ASCII case does
@@ -1540,8 +1544,8 @@ static dcp_status dcpi_sort(const void **items, size_t count, dcpi_compare compa
  *                dcpi_os_remove           ENOENT is an error here; directories are refused; of a symbolic link the link itself goes
  *                dcpi_os_stat             of a regular file, no symlink followed (the same errors as dcpi_os_open)
  *                dcpi_os_additional       permissions, links, inode: for people (`mode` octal)
- *                dcpi_os_list             the regular files (what 0) or the directories (1) in one directory (not below), names without the directory, in no order; "" is
- *                                         the base; what vanishes meanwhile is left out. Windows: size and time of a file that is being
+ *                dcpi_os_list             the regular files (what 0), the directories (1) or the symbolic links that lead to no regular file there (2,
+ *                                         not on Windows) in one directory (not below), names without the directory, in no order; "" is the base; what vanishes meanwhile is left out. Windows: size and time of a file that is being
  *                                         written may lag behind
  *                dcpi_os_make_directory   made with its parents beneath the base, nothing synced; there already: 0
  *                dcpi_os_sync_directory   its entries are durable; ENOTSUP where the file system cannot sync a directory
@@ -2194,11 +2198,25 @@ static int dcpi_os_publish(dcpi_base *base, const char *from, const char *to, in
     if (to_dir < 0) return dcpi_os_shut(from_dir, errno);
     return dcpi_os_shut(from_dir, dcpi_os_shut(to_dir, dcpi_os_move(from_dir, from_name, to_dir, to_name, replace)));
 }
+/* Whether a link is just another name of a regular file in its own directory, such as `latest` of the newest one. */
+static int dcpi_os_is_second_name(int fd, const char *name) {
+    char target[4096];
+    const char *last;
+    struct stat st, meant;
+    ssize_t length = readlinkat(fd, name, target, sizeof target - 1);
+    if (length <= 0 || (size_t)length >= sizeof target - 1) return 0;
+    target[length] = '\0';
+    last = strrchr(target, '/') ? strrchr(target, '/') + 1 : target;
+    memset(&meant, 0, sizeof meant);
+    if (dcpi_os_stat_at(fd, last, &st) != 0 || !S_ISREG(st.st_mode) || fstatat(fd, name, &meant, 0) != 0) return 0;
+    return dcpi_os_same_file(&st, &meant);
+}
 static int dcpi_os_list_entry(int fd, const char *name, int what, dcpi_os_each each, void *user) {
     dcp_object_info info;
     struct stat st;
     int error = dcpi_os_stat_at(fd, name, &st);
     if (error) return error == ENOENT ? 0 : error;      /* gone since the directory was read: not there */
+    if (what == 2) return S_ISLNK(st.st_mode) && !dcpi_os_is_second_name(fd, name) ? each(user, name, NULL) : 0;
     if (what) return S_ISDIR(st.st_mode) && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 ? each(user, name, NULL) : 0;
     return dcpi_os_check_regular(&st, &info) == 0 ? each(user, name, &info) : 0;
 }
@@ -2213,8 +2231,9 @@ static int dcpi_os_list(dcpi_base *base, const char *directory, int what, dcpi_o
         errno = 0;                                      /* the end and an error look the same otherwise */
         entry = readdir(stream);
         if (!entry) { error = errno; break; }
-#ifdef DT_UNKNOWN                                       /* spares a stat of what is surely not a regular file */
-        if (entry->d_type != (what ? DT_DIR : DT_REG) && entry->d_type != DT_UNKNOWN) continue;
+#ifdef DT_UNKNOWN                                       /* spares a stat of what is surely something else */
+        static const unsigned char types[] = { DT_REG, DT_DIR, DT_LNK };
+        if (entry->d_type != types[what] && entry->d_type != DT_UNKNOWN) continue;
 #endif
         error = dcpi_os_list_entry(fd, entry->d_name, what, each, user);
     }
@@ -10811,6 +10830,12 @@ static dcp_status dcpi_storage_list_directories(dcp_storage *s, const char *dire
     if (directory[0] != '\0' && !dcpi_key_is_valid(directory)) return dcpi_storage_key(directory, err);
     return dcpi_storage_result(s->list_directories(s->context, directory, each, user, err), "list", directory, err);
 }
+static dcp_status dcpi_storage_list_links(dcp_storage *s, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+    (void)dcpi_succeed(err);
+    if (!s->list_links) return DCP_OK;
+    if (directory[0] != '\0' && !dcpi_key_is_valid(directory)) return dcpi_storage_key(directory, err);
+    return dcpi_storage_result(s->list_links(s->context, directory, each, user, err), "list", directory, err);
+}
 static dcp_status dcpi_storage_list(dcp_storage *s, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
     (void)dcpi_succeed(err);
     if (!s->list) return dcpi_storage_lacks("listing a directory", err);
@@ -11020,6 +11045,9 @@ static dcp_status dcpi_local_list(void *context, const char *directory, dcpi_sto
 static dcp_status dcpi_local_list_directories(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
     return dcpi_local_walk(context, directory, 1, each, user, err);
 }
+static dcp_status dcpi_local_list_links(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+    return dcpi_local_walk(context, directory, 2, each, user, err);
+}
 static dcp_status dcpi_local_remove(void *context, const char *path, dcp_error *err) {
     dcpi_local *local = (dcpi_local *)context;
     int sys = dcpi_os_remove(&local->base, path);
@@ -11092,6 +11120,7 @@ static dcp_status dcpi_local_new(const char *path, unsigned mode, int create, dc
     s->leave = dcpi_local_leave; s->write = dcpi_local_write; s->commit = dcpi_local_commit; s->abort = dcpi_local_abort;
     s->open = dcpi_local_open; s->read = dcpi_local_read; s->map = dcpi_local_map; s->close = dcpi_local_close;
     s->stat = dcpi_local_stat; s->list = dcpi_local_list; s->list_directories = dcpi_local_list_directories;
+    s->list_links = dcpi_local_list_links;
     s->remove = dcpi_local_remove; s->sync_directory = dcpi_local_sync_directory;
     s->space = dcpi_local_space; s->destroy = dcpi_local_destroy; s->additional_info = dcpi_local_additional;
     *out = s;
@@ -14393,16 +14422,31 @@ static dcp_status dcpi_names_list(const dcpi_place *place, int commits_only, dcp
     if (status) dcpi_names_free(names);
     return status;
 }
+typedef struct dcpi_links { dcpi_op *op; const dcpi_place *place; int commits; } dcpi_links;
+static dcp_status dcpi_links_look(void *user, const char *key, const dcp_object_info *info) {
+    dcpi_links *links = (dcpi_links *)user;
+    const char *name = dcpi_place_name(links->place, key);
+    (void)info;
+    if (!dcpi_commit_kind_of(name)) return DCP_OK;
+    links->commits++;
+    dcpi_op_log(links->op, DCP_LOG_WARNING, "cannot tell which files %s names: it is a symbolic link to what is not in this directory", name);
+    return DCP_OK;
+}
 /* What all commit files of the directory but `going` (sorted; NULL: none) name, sorted. *unread counts those that could not be read and
- * verified: what they name is not known. */
+ * verified, and links that one may have left when it was moved: what they name is not known. */
 static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const dcpi_names *going, const dcp_verifier *verifier,
                                     dcpi_names *refs, int *unread,
                                     dcp_error *err) {
     dcpi_names commits;
+    dcpi_links links;
     dcp_status status = dcpi_names_list(place, 1, &commits, err);
     size_t i, s;
     memset(refs, 0, sizeof *refs);
-    *unread = 0;
+    links.op = op;
+    links.place = place;
+    links.commits = 0;
+    if (!status) status = dcpi_storage_list_links(place->storage, place->directory, dcpi_links_look, &links, err);
+    *unread = links.commits;
     for (i = 0; i < commits.count && !status; i++) {
         dcpi_document document;
         if (going && dcpi_names_has(going, commits.items[i])) continue;

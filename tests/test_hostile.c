@@ -1101,6 +1101,488 @@ TEST(each_number_of_a_header) {
     subject_end(&s);
 }
 
+/* ================================================================================================================================================
+ * 3. Directories
+ * ================================================================================================================================================ */
+#ifndef _WIN32
+#define ID "0123456789abcdef"
+typedef struct yard {                   /* a directory of checkpoints, and one outside with a file that must stay as it is */
+    dcp_storage *storage;
+    char dir[TEST_PATH], outside[TEST_PATH];
+} yard;
+static const char precious[] = "precious";
+
+/* In memory where that is possible: these tests make many files. */
+static void in_ram(char dir[TEST_PATH]) {
+    const char *old = getenv("TMPDIR");
+    char kept[TEST_PATH] = "";
+    if (old) (void)snprintf(kept, sizeof kept, "%s", old);
+    if (access("/dev/shm", W_OK) == 0) (void)setenv("TMPDIR", "/dev/shm", 1);
+    (void)snprintf(dir, TEST_PATH, "%s", test_dir());
+    if (old) (void)setenv("TMPDIR", kept, 1);
+    else (void)unsetenv("TMPDIR");
+}
+static const char *in_dir(const char *dir, const char *name) {          /* valid for three more calls */
+    static char path[4][TEST_PATH + 300];
+    static int turn;
+    turn = (turn + 1) % 4;
+    (void)snprintf(path[turn], sizeof path[0], "%s/%s", dir, name);
+    return path[turn];
+}
+static void yard_open(yard *y) {
+    dcp_storage *outside;
+    dcp_error err;
+    in_ram(y->dir);
+    in_ram(y->outside);
+    CHECK_OK_MESSAGE(dcp_storage_local(y->dir, &y->storage, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_local(y->outside, &outside, &err), err.message);
+    put(outside, "precious", precious, sizeof precious);
+    dcp_storage_close(outside);
+}
+static void check_precious(const yard *y, nlink_t links) {
+    char bytes[sizeof precious + 1];
+    struct stat info;
+    FILE *file = fopen(in_dir(y->outside, "precious"), "rb");
+    CHECK(file != NULL);
+    CHECK_INT(fread(bytes, 1, sizeof bytes, file), sizeof precious);
+    CHECK_INT(fclose(file), 0);
+    CHECK(memcmp(bytes, precious, sizeof precious) == 0);
+    CHECK_INT(stat(in_dir(y->outside, "precious"), &info), 0);
+    CHECK_INT(info.st_nlink, links);
+}
+static void yard_close(yard *y) {                       /* some tests have many */
+    dcp_storage_close(y->storage);
+    while (test_state.dirs > 0) test_rm_rf(test_state.dir[--test_state.dirs]);
+    done_doing();
+}
+static int is_there(dcp_storage *storage, const char *key) {
+    int exists = -1;
+    CHECK_OK(dcp_storage_exists(storage, key, &exists, NULL));
+    return exists;
+}
+static size_t sweep_all(dcp_storage *storage) {
+    dcp_sweep_desc desc = DCP_ZERO;
+    dcp_removal removal;
+    dcp_error err;
+    size_t count;
+    desc.grace_seconds = -1;
+    desc.plain_names = 1;
+    desc.io = the_io(storage);
+    CHECK_OK_MESSAGE(dcp_sweep(&desc, &removal, &err), err.message);
+    count = removal.path_count;
+    dcp_removal_free(&removal);
+    return count;
+}
+static dcp_status load_path(dcp_storage *storage, const char *path, dcp_error *err) {
+    dcp_load_desc desc = DCP_ZERO;
+    dcp_status status;
+    state s;
+    int t;
+    state_make(&s, 0, 0);
+    for (t = 0; t < SHARED; t++) s.list[t].placement = DCP_PLACE_AUTO;
+    desc.path = path;
+    desc.tensors = s.list;
+    desc.tensor_count = SHARED;
+    desc.verify = DCP_VERIFY_ALL;
+    desc.io = the_io(storage);
+    status = dcp_load(&desc, err);
+    check_message(err, status);
+    for (t = 0; t < SHARED && !status; t++) CHECK(is_saved(&s, t, 0));
+    return status;
+}
+static void check_loads(dcp_storage *storage, const char *path) {
+    dcp_error err;
+    CHECK_OK_MESSAGE(load_path(storage, path, &err), err.message);
+}
+static dcp_status remove_path(dcp_storage *storage, const char *path, dcp_error *err) {
+    dcp_remove_desc desc = DCP_ZERO;
+    desc.path = path;
+    desc.io = the_io(storage);
+    return dcp_remove(&desc, NULL, err);
+}
+static size_t list_count(dcp_storage *storage) {
+    dcp_list_desc desc = DCP_ZERO;
+    dcp_list_entry *entries;
+    dcp_error err;
+    size_t count, i;
+    desc.io = the_io(storage);
+    CHECK_OK_MESSAGE(dcp_list(&desc, &entries, &count, &err), err.message);
+    for (i = 0; i < count; i++) check_words(entries[i].message);
+    dcp_free(entries);
+    return count;
+}
+
+/* `ln -s step_1.metadata.json latest.metadata.json`, by hand: no checkpoint of its own, and in nobody's way. */
+TEST(a_link_to_the_newest_is_in_nobodys_way) {
+    int is_absolute, f;
+    for (is_absolute = 0; is_absolute <= 1; is_absolute++) {
+        for (f = 0; f < FORMS; f++) {
+            yard y;
+            dcp_latest_desc latest = DCP_ZERO;
+            dcp_error err;
+            char link[40], *path;
+            yard_open(&y);
+            doing("%s, %s", forms[f].name, is_absolute ? "absolute" : "relative");
+            save_form(&forms[f], y.storage, "p");
+            (void)snprintf(link, sizeof link, "latest%s", forms[f].commit + 1);
+            CHECK_INT(symlink(is_absolute ? in_dir(y.dir, forms[f].commit) : forms[f].commit, in_dir(y.dir, link)), 0);
+            put(y.storage, "x_shard_0." ID ".bin", "left", 4);
+            put(y.storage, "dense/x_0_of_1.v1." ID ".bin", "left", 4);
+            put(y.storage, "x.metadata.json." ID ".tmp", "left", 4);
+            CHECK_INT(sweep_all(y.storage), 3);
+            check_loads(y.storage, "p");
+            CHECK_INT(load_path(y.storage, "latest", &err), DCP_E_INVALID);
+            CHECK(strstr(err.message, "latest") && strstr(err.message, "link"));
+            CHECK_INT(list_count(y.storage), 1);
+            latest.io = the_io(y.storage);
+            CHECK_OK_MESSAGE(dcp_latest(&latest, &path, &err), err.message);
+            CHECK_STR(path, forms[f].commit);
+            dcp_free(path);
+            CHECK_OK_MESSAGE(remove_path(y.storage, "p", &err), err.message);       /* with the data: the link names nothing else */
+            CHECK(readlink(in_dir(y.dir, link), link, sizeof link) > 0);            /* still there: it is not ours */
+            CHECK_INT(list_count(y.storage), 0);
+            put(y.storage, "x_shard_0." ID ".bin", "left", 4);
+            CHECK_INT(sweep_all(y.storage), 0);         /* a link to what is gone, or elsewhere, may name anything */
+            check_precious(&y, 1);
+            yard_close(&y);
+        }
+    }
+}
+/* A commit file that was moved elsewhere and left a link: what it names stays, whatever is removed beside it. */
+TEST(what_a_linked_commit_file_may_name_stays) {
+    int f;
+    for (f = 0; f < FORMS; f++) {
+        yard y;
+        dcp_error err;
+        char other[40];
+        if (forms[f].layout == DCP_LAYOUT_SINGLE) continue;
+        yard_open(&y);
+        doing("%s", forms[f].name);
+        save_form(&forms[f], y.storage, "p");
+        (void)snprintf(other, sizeof other, "q%s", forms[f].commit + 1);
+        if (forms[f].layout == DCP_LAYOUT_MANIFEST) save_form(&forms[f], y.storage, "q");   /* of the same files */
+        else {                                          /* the same document under another name: the files bear another prefix */
+            void *data;
+            size_t size;
+            CHECK_OK(dcp_storage_read_all(y.storage, forms[f].commit, &data, &size, NULL));
+            put(y.storage, other, data, size);
+            dcp_free(data);
+        }
+        CHECK_INT(rename(in_dir(y.dir, other), in_dir(y.outside, other)) == 0 || errno == EXDEV, 1);
+        CHECK_INT(symlink(in_dir(y.outside, other), in_dir(y.dir, other)), 0);
+        CHECK_INT(sweep_all(y.storage), 0);
+        check_loads(y.storage, "p");
+        CHECK_OK_MESSAGE(remove_path(y.storage, "p", &err), err.message);
+        CHECK_INT(sweep_all(y.storage), 0);
+        CHECK_INT(unlink(in_dir(y.dir, other)), 0);
+        CHECK_INT(rename(in_dir(y.outside, other), in_dir(y.dir, other)), 0);
+        check_loads(y.storage, "q");
+        yard_close(&y);
+    }
+}
+
+/* ---- what stands in the place of a data file ---------------------------------------------------------------------------------------------------- */
+typedef enum oddity { LINK, HARD_LINK, FIFO, DIRECTORY, SOCKET, DEVICE, ODDITIES } oddity;
+static const char *const oddity_names[] = { "a link", "a hard link", "a FIFO", "a directory", "a socket", "a device" };
+
+static int make_socket(const char *path) {
+    struct sockaddr_un at;
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0), made = 0;
+    memset(&at, 0, sizeof at);
+    at.sun_family = AF_UNIX;
+    if (fd >= 0 && strlen(path) < sizeof at.sun_path) {
+        memcpy(at.sun_path, path, strlen(path));
+        made = bind(fd, (struct sockaddr *)&at, sizeof at) == 0;
+    }
+    if (fd >= 0) (void)close(fd);
+    return made;
+}
+static int make_oddity(const yard *y, oddity kind, const char *path) {
+    switch (kind) {
+        case LINK: return symlink(in_dir(y->outside, "precious"), path) == 0;
+        case HARD_LINK: return link(in_dir(y->outside, "precious"), path) == 0;
+        case FIFO: return mkfifo(path, 0600) == 0;
+        case DIRECTORY: return mkdir(path, 0700) == 0;
+        case SOCKET: return make_socket(path);
+#ifdef __linux__
+        default: return mknod(path, S_IFCHR | 0600, (dev_t)0x105) == 0;     /* /dev/zero; needs root */
+#else
+        default: return 0;
+#endif
+    }
+}
+/* What somebody's file of another kind does to each call: an error that names it, at once; nothing outside is touched. */
+static void use_oddity(const yard *y, const form *f, const char *key, oddity kind) {
+    struct stat before, now;
+    verdict v;
+    dcp_error err;
+    memset(&v, 0, sizeof v);
+    CHECK_INT(lstat(in_dir(y->dir, key), &before), 0);
+    use_load(y->storage, DCP_VERIFY_TOUCHED, &v);
+    CHECK(v.status == DCP_E_INVALID || v.status == DCP_E_INCOMPLETE || v.status == DCP_E_IO || v.status == DCP_E_UNSUPPORTED);
+    CHECK(strstr(v.err.message, key) != NULL);
+    if (f->layout == DCP_LAYOUT_MANIFEST) use_sync(y->storage, f->commit, &v);
+    CHECK_INT(list_count(y->storage), 1);
+    CHECK_INT(sweep_all(y->storage), 0);
+    CHECK_INT(lstat(in_dir(y->dir, key), &now), 0);
+    CHECK(now.st_ino == before.st_ino && now.st_mode == before.st_mode);
+    (void)remove_path(y->storage, "p", &err);
+    check_message(&err, err.status);
+    (void)sweep_all(y->storage);
+    check_precious(y, kind == HARD_LINK && lstat(in_dir(y->dir, key), &now) == 0 ? 2 : 1);
+}
+TEST(data_files_that_are_something_else) {
+    static const char *const keys[FORMS] = { "p_shard_1.bin", "p_shard_0.bin", "p.checkpoint", "experts/tier_1/group_0/expert_2.bin", "dense/layer/w_0_of_2.bin" };
+    int f, kind;
+    for (f = 0; f < FORMS; f++) {
+        if (forms[f].layout == DCP_LAYOUT_SINGLE) continue;             /* test_faults.c: commit_files_that_are_no_files_are_refused */
+        for (kind = 0; kind < ODDITIES; kind++) {
+            yard y;
+            yard_open(&y);
+            doing("%s: %s is %s", forms[f].name, keys[f], oddity_names[kind]);
+            save_form(&forms[f], y.storage, "p");
+            CHECK_INT(unlink(in_dir(y.dir, keys[f])), 0);
+            if (make_oddity(&y, (oddity)kind, in_dir(y.dir, keys[f]))) use_oddity(&y, &forms[f], keys[f], (oddity)kind);
+            yard_close(&y);
+        }
+    }
+}
+/* The folder of a manifest's files leads elsewhere: nothing is read there, written there, or removed there. */
+TEST(folders_that_are_links) {
+    yard y;
+    dcp_error err;
+    saving v;
+    rank_thread r;
+    yard_open(&y);
+    save_form(&forms[3], y.storage, "p");
+    CHECK_INT(mkdir(in_dir(y.outside, "dense"), 0700), 0);
+    CHECK_INT(rename(in_dir(y.dir, "dense/layer"), in_dir(y.outside, "dense/layer")), 0);
+    CHECK(rename(in_dir(y.dir, "dense"), in_dir(y.outside, "old")) == 0 && symlink(in_dir(y.outside, "dense"), in_dir(y.dir, "dense")) == 0);
+    CHECK(load_path(y.storage, "p", &err) != DCP_OK);
+    CHECK(strstr(err.message, "dense/layer/w_0_of_2.bin") != NULL);
+    CHECK_INT(sweep_all(y.storage), 0);
+    memset(&v, 0, sizeof v);
+    memset(&r, 0, sizeof r);
+    v.f = &forms[3];
+    v.storage = y.storage;
+    v.path = "q";
+    r.v = &v;
+    save_rank(&r);
+    CHECK(v.status[0] != DCP_OK && v.status[0] != DCP_E_UNKNOWN);
+    CHECK_INT(remove_path(y.storage, "p", &err), DCP_E_INVALID);        /* the files in that folder are not there for it */
+    CHECK(strstr(err.message, "dense/layer/w_") != NULL);
+    CHECK_INT(is_there(y.storage, forms[3].commit), 0);
+    CHECK_INT(access(in_dir(y.outside, "dense/layer/w_0_of_2.bin"), F_OK), 0);
+    CHECK_INT(access(in_dir(y.outside, "dense/layer/w_1_of_2.bin"), F_OK), 0);
+    {                                                   /* and nothing has come to them */
+        DIR *dir = opendir(in_dir(y.outside, "dense/layer"));
+        int entries = 0;
+        while (dir && readdir(dir)) entries++;
+        if (dir) (void)closedir(dir);
+        CHECK_INT(entries, 4);
+    }
+    check_precious(&y, 1);
+    yard_close(&y);
+}
+
+/* ---- files that change between two calls ------------------------------------------------------------------------------------------------------- */
+typedef struct swap { const yard *y; const char *key; int64_t at, calls; int kind; } swap;
+static void swap_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    swap *s = (swap *)user;
+    (void)kind; (void)key; (void)call; (void)is_done;
+    if (++s->calls != s->at) return;
+    if (s->kind == 0) (void)rename(in_dir(s->y->dir, "other"), in_dir(s->y->dir, s->key));
+    else if (s->kind == 1) {
+        (void)unlink(in_dir(s->y->dir, s->key));
+        (void)symlink(in_dir(s->y->outside, "precious"), in_dir(s->y->dir, s->key));
+    } else {
+        (void)unlink(in_dir(s->y->dir, s->key));
+        (void)mkfifo(in_dir(s->y->dir, s->key), 0600);
+    }
+}
+/* At each call, before and after it, the file becomes another one of the same size, a link, or a FIFO: what is loaded is what was verified. */
+TEST(files_that_are_exchanged_at_any_call) {
+    static const char *const keys[2] = { "p_shard_0.bin", "dense/layer/w_0_of_2.bin" };
+    int which, kind;
+    for (which = 0; which < 2; which++) {
+        for (kind = 0; kind < 3; kind++) {
+            swap s;
+            memset(&s, 0, sizeof s);
+            for (s.at = 1; s.at <= s.calls || s.at == 1; s.at++) {
+                yard y;
+                fault_storage f;
+                verdict v;
+                dcp_checkpoint *c;
+                dcp_open_desc desc = DCP_ZERO;
+                dcp_error err;
+                uint8_t other[256];
+                yard_open(&y);
+                save_form(&forms[which * 3], y.storage, "p");
+                memset(other, 0x5A, sizeof other);
+                put(y.storage, "other", other, which ? 60 : 134);
+                doing("%s becomes %s at call %d", keys[which], kind == 0 ? "another" : kind == 1 ? "a link" : "a FIFO", (int)s.at);
+                fault_open(&f, y.storage);
+                s.y = &y;
+                s.key = keys[which];
+                s.kind = kind;
+                s.calls = 0;
+                f.hook = swap_hook;
+                f.user = &s;
+                memset(&v, 0, sizeof v);
+                use_load(&f.storage, DCP_VERIFY_TOUCHED, &v);
+                desc.path = "p";
+                desc.io = the_io(&f.storage);
+                if (first_of(&v, dcp_open(&desc, &c, &err), &err, "open") == DCP_OK) use_tensors(c, &v);
+                dcp_close(c);
+                if (v.status != DCP_OK) CHECK(v.status == DCP_E_CHECKSUM || v.status == DCP_E_INCOMPLETE || v.status == DCP_E_INVALID || v.status == DCP_E_IO);
+                fault_close(&f);
+                check_precious(&y, 1);
+                yard_close(&y);
+            }
+            CHECK(s.at > 20);
+        }
+    }
+    done_doing();
+}
+/* Sizes that are the right one modulo 2^31 and 2^32, a byte more, a byte less; sparse, so that they take no space. */
+TEST(files_of_any_other_size) {
+    static const int64_t more[] = { -1, 1, (int64_t)1 << 31, (int64_t)1 << 32, (int64_t)1 << 40, -134 };
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(more); i++) {
+        yard y;
+        verdict v;
+        subject s;
+        yard_open(&y);
+        doing("%" PRId64 " bytes more", more[i]);
+        save_form(&forms[0], y.storage, "p");
+        if (truncate(in_dir(y.dir, "p_shard_0.bin"), (off_t)(134 + more[i])) != 0) SKIP("no sparse files here");
+        memset(&s, 0, sizeof s);
+        s.f = &forms[0];
+        s.storage = y.storage;
+        v = use_everything(&s);
+        CHECK_INT(v.status, DCP_E_INCOMPLETE);
+        CHECK(strstr(v.err.message, "\"p_shard_0.bin\"") && strstr(v.err.message, "134"));
+        yard_close(&y);
+    }
+}
+/* What may not be read is trouble, never "there is none": nobody starts from scratch because of it. */
+TEST(files_that_may_not_be_read) {
+    static const int errors[] = { EACCES, EPERM, ENAMETOOLONG, EMFILE };
+    dcp_storage *storage = in_memory();
+    size_t i;
+    int n;
+    save_form(&forms[0], storage, "p");
+    for (i = 0; i < DCPI_COUNT(errors); i++) {
+        for (n = 1; n <= 3; n++) {
+            fault_storage f;
+            dcp_error err;
+            dcp_latest_desc latest = DCP_ZERO;
+            dcp_status status;
+            char *path;
+            doing("error %d at the open %d", errors[i], n);
+            fault_open(&f, storage);
+            fault_set(&f, FAULT_OPEN, n, 1, errors[i]);
+            status = load_path(&f.storage, "p", &err);
+            CHECK(status != DCP_OK && status != DCP_E_NOT_FOUND);
+            fault_set(&f, FAULT_OPEN, n, 1, errors[i]);
+            latest.verify = DCP_VERIFY_ALL;
+            latest.io = the_io(&f.storage);
+            status = dcp_latest(&latest, &path, &err);
+            if (f.failed) CHECK(status != DCP_OK && status != DCP_E_NOT_FOUND);
+            dcp_free(path);
+            fault_close(&f);
+        }
+    }
+    done_doing();
+    dcp_storage_close(storage);
+}
+
+/* ---- many, and with strange names --------------------------------------------------------------------------------------------------------------- */
+/* Listed, swept over and reported without an order to a terminal. */
+TEST(names_that_turn_the_text_around) {
+    static const char *const names[] = { "a\xE2\x80\xAE" "nosj.atadatem.metadata.json", "\xE2\x81\xA6" "b.checkpoint", "c\xE2\x80\xA8" "d.manifest.yaml", "e\nf.metadata.json",
+        "g\x1b[2J.checkpoint", "h\xC2\x9B" "2J.metadata.json", "\xC3\xA4.manifest.json", "i\tj_shard_0." ID ".bin", "k\xE2\x80\xAEl_shard_0." ID ".bin" };
+    yard y;
+    dcp_error err;
+    size_t i;
+    yard_open(&y);
+    save_form(&forms[0], y.storage, "p");
+    for (i = 0; i < DCPI_COUNT(names); i++) {
+        FILE *file = fopen(in_dir(y.dir, names[i]), "wb");
+        CHECK(file != NULL && fputs("hostile", file) >= 0 && fclose(file) == 0);
+    }
+    CHECK_INT(list_count(y.storage), 5);                /* those that a key can be */
+    CHECK_INT(sweep_all(y.storage), 0);                 /* what the others name is not known */
+    for (i = 0; i < DCPI_COUNT(names); i++) {
+        dcp_storage *plain = NULL;
+        CHECK(load_path(y.storage, names[i], &err) != DCP_OK);
+        CHECK(load_path(plain, in_dir(y.dir, names[i]), &err) != DCP_OK);
+    }
+    check_loads(y.storage, "p");
+    yard_close(&y);
+}
+/* Files of other programs: their number costs time in proportion, and nothing else. Most of them are there only for who lists them. */
+typedef struct crowd { dcp_storage storage, *inner; int count; } crowd;
+static crowd the_crowd;
+static dcp_status crowded_list(void *context, const char *directory, dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user,
+                               dcp_error *err) {
+    static const char *const patterns[] = { "%d.metadata.jsom", "p_%d.bin", "x%d_shard_0." ID ".bim", "%d.tmp", "p.metadata.json.%d" };
+    dcp_object_info info = { 1, 1 };
+    dcp_status status = the_crowd.inner->list(context, directory, each, user, err);
+    char name[60];
+    int i;
+    for (i = 0; i < the_crowd.count && !status && directory[0] == '\0'; i++) {
+        (void)snprintf(name, sizeof name, patterns[i % (int)DCPI_COUNT(patterns)], i);
+        status = each(user, name, &info);
+    }
+    return status;
+}
+static int64_t time_of_all(dcp_storage *storage) {
+    dcp_latest_desc latest = DCP_ZERO;
+    int64_t started;
+    dcp_error err;
+    char *path;
+    struct timespec now;
+    CHECK_INT(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now), 0);        /* others use the machine too */
+    started = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    latest.io = the_io(storage);
+    CHECK_INT(list_count(storage), 1);
+    CHECK_INT(sweep_all(storage), 0);
+    CHECK_OK_MESSAGE(dcp_latest(&latest, &path, &err), err.message);
+    dcp_free(path);
+    check_loads(storage, "p");
+    CHECK_INT(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now), 0);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - started;
+}
+TEST(a_hundred_thousand_foreign_entries) {
+    const int many = 100000, on_disk = test_times(5000);
+    int64_t first, last, from;
+    char path[40];
+    yard y;
+    int i;
+    yard_open(&y);
+    save_form(&forms[0], y.storage, "p");
+    put(y.storage, "foreign", "x", 1);
+    for (i = 0; i < on_disk; i++) {
+        (void)snprintf(path, sizeof path, i % 2 ? "%d.bin" : "p_shard_0." ID ".bin.%d", i);
+        CHECK_INT(link(in_dir(y.dir, "foreign"), in_dir(y.dir, path)), 0);
+    }
+    the_crowd.storage = *y.storage;
+    the_crowd.inner = y.storage;
+    the_crowd.storage.list = crowded_list;
+    the_crowd.count = many / 10;
+    first = time_of_all(&the_crowd.storage);
+    the_crowd.count = many;
+    from = hungry.bytes;
+    hungry_watch();
+    last = time_of_all(&the_crowd.storage);
+    CHECK(hungry.peak - from <= 2048 * KIB);
+    if (last > 30 * first + 200000) printf("  %d entries take %d us, %d take %d us\n", many / 10, (int)first, many, (int)last);
+    CHECK(last <= 30 * first + 200000);
+    yard_close(&y);
+}
+#endif
+
 int main(void) {
     RUN(each_number_at_each_bound_sharded);
     RUN(each_number_at_each_bound_sharded_flat);
@@ -1115,5 +1597,16 @@ int main(void) {
     RUN(gaps_that_are_not_zero_under_a_good_checksum);
     RUN(nesting_ends_at_the_limit);
     RUN(each_number_of_a_header);
+#ifndef _WIN32
+    RUN(a_link_to_the_newest_is_in_nobodys_way);
+    RUN(what_a_linked_commit_file_may_name_stays);
+    RUN(data_files_that_are_something_else);
+    RUN(folders_that_are_links);
+    RUN(files_that_are_exchanged_at_any_call);
+    RUN(files_of_any_other_size);
+    RUN(files_that_may_not_be_read);
+    RUN(names_that_turn_the_text_around);
+    RUN(a_hundred_thousand_foreign_entries);
+#endif
     return test_finish();
 }
