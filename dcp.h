@@ -10731,7 +10731,7 @@ static dcp_status dcpi_file_check(const dcp_metadata *metadata, const char *json
     dcpi_file_put(&out, json, json_size);
     status = dcpi_file_put_records(&out, &source);
     if (status != DCP_OK) return status;
-    if (data_offset > 0 && (out.size > data_offset || data_offset - out.size >= DCPI_META_GAP))
+    if (data_offset != 0 && (out.size > data_offset || data_offset - out.size >= DCPI_META_GAP))
         return dcpi_fail(err, DCP_E_FORMAT, "corrupted checkpoint file: its header has %" PRId64 " bytes, and its data begins at %" PRId64,
                          out.size, data_offset);
     dcpi_file_put_zeros(&out, data_offset - out.size);

@@ -471,7 +471,7 @@ static void use_tensors(dcp_checkpoint *c, verdict *v) {
             if (err.status != DCP_E_UNSUPPORTED && err.status != DCP_E_MISMATCH) (void)first_of(v, err.status, &err, "map");
         } else if (k < SHARED) {
             CHECK(size == (size_t)info->size);
-            if (size == tensors_of[k].size) CHECK(memcmp(data, s.bytes[k], size) == 0);
+            if (size > 0 && size == tensors_of[k].size) CHECK(memcmp(data, s.bytes[k], size) == 0);
         }
         if (info->placement == DCP_PLACE_PRIVATE) continue;
         if (first_of(v, dcp_read_new(c, info->name, &fresh, &err), &err, "read_new") != DCP_OK) continue;
@@ -1583,6 +1583,438 @@ TEST(a_hundred_thousand_foreign_entries) {
 }
 #endif
 
+/* ================================================================================================================================================
+ * 4. Memory that ends: what test_faults.c, test_pool_faults.c, test_async.c and test_rank_faults.c do not starve
+ * ================================================================================================================================================ */
+/* There are "p" of each form, each in a storage of its own, and an empty storage for what the work makes. */
+typedef struct larder { dcp_storage *at[FORMS], *target; int f; } larder;
+typedef dcp_status (*larder_work)(larder *l, dcp_error *err);
+
+static dcp_save_desc whole_save(state *s, const form *f, dcp_storage *storage, const char *path) {
+    static const dcp_tier tier = { 1, "hot", "1GB", "lru" };
+    static const dcp_router_seed seed = { 3, 9 };
+    static dcp_training training;
+    dcp_save_desc desc = DCP_ZERO;
+    const int is_manifest = f->layout == DCP_LAYOUT_MANIFEST;
+    state_make(s, 0, 1);
+    training.step = 7;
+    if (!is_manifest) s->list[1].tier = NULL;
+    desc.path = path;
+    desc.tensors = s->list;
+    desc.tensor_count = TENSORS;
+    desc.layout = f->layout;
+    desc.yaml = f->yaml;
+    desc.checksum = f->checksum;
+    desc.training = &training;
+    if (is_manifest) {
+        desc.tiers = &tier;
+        desc.tier_count = 1;
+        desc.router_seeds = &seed;
+        desc.router_seed_count = 1;
+    }
+    desc.io.storage = storage;
+    desc.io.retry.attempts = 1;
+    return desc;
+}
+static dcp_status open_larder(larder *l, const dcp_select *select, const dcp_source *source, dcp_storage *storage, dcp_checkpoint **c, dcp_error *err) {
+    dcp_open_desc desc = DCP_ZERO;
+    dcp_status status;
+    desc.path = "p";
+    desc.select = select;
+    desc.sources = source;
+    desc.source_count = source ? 1 : 0;
+    desc.io = the_io(storage ? storage : l->at[l->f]);
+    status = dcp_open(&desc, c, err);
+    CHECK((*c == NULL) == (status != DCP_OK));
+    return status;
+}
+static dcp_status work_save(larder *l, dcp_error *err) {
+    state s;
+    dcp_save_desc desc = whole_save(&s, &forms[l->f], l->target, "made");
+    return dcp_save(&desc, err);
+}
+static dcp_status work_saver(larder *l, dcp_error *err) {
+    dcp_saver *saver;
+    state s;
+    dcp_save_desc desc = whole_save(&s, &forms[l->f], l->target, "made");
+    dcp_status status = dcp_saver_open(NULL, &saver, err);
+    if (!status) status = dcp_save_begin(saver, &desc, err);
+    if (!status) status = dcp_save_wait(saver, -1, err);
+    dcp_saver_close(saver);
+    return status;
+}
+static dcp_status work_load_pieces(larder *l, dcp_error *err) {         /* two ranks' pieces, by one; flat files are hashed, blocks verified */
+    dcp_load_desc desc = DCP_ZERO;
+    dcp_metadata *m;
+    dcp_status status;
+    state s;
+    int t;
+    state_make(&s, 0, 0);
+    for (t = 0; t < SHARED; t++) s.list[t].placement = DCP_PLACE_AUTO;
+    desc.path = "p";
+    desc.tensors = s.list;
+    desc.tensor_count = SHARED;
+    desc.verify = DCP_VERIFY_ALL;
+    desc.metadata = &m;
+    desc.io = the_io(l->at[l->f]);
+    status = dcp_load(&desc, err);
+    for (t = 0; t < SHARED && !status; t++) CHECK(is_saved(&s, t, 0));
+    CHECK((m == NULL) == (status != DCP_OK));
+    dcp_metadata_free(m);
+    return status;
+}
+static dcp_status work_strided(larder *l, dcp_error *err) {             /* a box of both pieces, into every second element; a private tensor */
+    const int64_t offset[2] = { 4, 1 }, shape[2] = { 3, 2 };
+    float box[3][8];
+    state s;
+    dcp_checkpoint *c;
+    dcp_tensor t = dcp_array("layer/w", DCP_FP32, box, 2, shape);
+    dcp_status status = open_larder(l, NULL, NULL, NULL, &c, err);
+    int row, column;
+    memset(box, 0, sizeof box);
+    state_make(&s, 0, 1);
+    dcp_piece(&t, tensors_of[0].shape, offset);
+    t.stride[0] = 8;
+    t.stride[1] = 2;
+    if (!status) status = dcp_read(c, &t, 1, err);
+    for (row = 0; row < 3 && !status; row++)
+        for (column = 0; column < 2; column++) CHECK(memcmp(&box[row][2 * column], s.bytes[0] + ((4 + row) * 3 + 1 + column) * 4, 4) == 0);
+    if (!status) status = dcp_read_rank(c, 1, &s.list[SHARED], 1, err);
+    if (!status) CHECK(is_saved(&s, SHARED, 1));
+    dcp_close(c);
+    return status;
+}
+static dcp_status work_select(larder *l, dcp_error *err) {
+    static const dcp_role roles[2] = { DCP_ROLE_PARAMETER, DCP_ROLE_EXPERT };
+    static const char *const tiers[1] = { "hot" };
+    dcp_select select = DCP_ZERO, all = DCP_ZERO;
+    const dcp_tensor_info **found = NULL;
+    dcp_checkpoint *c;
+    size_t count;
+    dcp_status status;
+    select.roles = roles;
+    select.role_count = 2;
+    select.name_pattern = "*d*";
+    all.tiers = tiers;
+    all.tier_count = forms[l->f].layout == DCP_LAYOUT_MANIFEST;
+    if (forms[l->f].layout != DCP_LAYOUT_MANIFEST) select.role_count = 0;
+    status = open_larder(l, &select, NULL, NULL, &c, err);
+    if (!status) status = dcp_find(c, &all, &found, &count, err);
+    CHECK((found == NULL) == (status != DCP_OK));
+    if (!status) CHECK(count > 0 && dcp_tensor_find(c, "odd") != NULL);
+    dcp_free((void *)found);
+    if (!status) status = dcp_verify(c, err);
+    dcp_close(c);
+    return status;
+}
+static dcp_status work_prefetch(larder *l, dcp_error *err) {
+    dcp_checkpoint *c;
+    const void *data;
+    size_t size;
+    state s;
+    dcp_status status = open_larder(l, NULL, NULL, NULL, &c, err);
+    state_make(&s, 0, 1);
+    if (!status) status = dcp_prefetch(c, NULL, 0, err);
+    if (!status) status = dcp_prefetch_wait(c, 0, err);
+    if (!status) status = dcp_map(c, "odd", &data, &size, err);
+    if (!status) {
+        CHECK(size == 65 && memcmp(data, s.bytes[1], size) == 0);
+        dcp_release(c, "odd");
+    }
+    dcp_close(c);
+    return status;
+}
+static dcp_status work_fetch(larder *l, dcp_error *err) {               /* the document is here, its files are not */
+    dcp_source source = DCP_ZERO;
+    dcp_checkpoint *c;
+    dcp_tensor fresh;
+    state s;
+    dcp_status status;
+    memset(&fresh, 0, sizeof fresh);
+    state_make(&s, 0, 1);
+    source.storage = l->at[l->f];
+    source.directory = "";
+    status = open_larder(l, NULL, &source, l->target, &c, err);
+    if (!status) status = dcp_read_new(c, "layer/w", &fresh, err);
+    if (!status) CHECK(memcmp(fresh.data, s.bytes[0], 96) == 0);
+    dcp_free(fresh.data);
+    dcp_close(c);
+    return status;
+}
+static dcp_status work_sync(larder *l, dcp_error *err) {                /* a dry run, a copy, and a look at every byte of it */
+    static const char *const tiers[1] = { "hot" };
+    dcp_sync_desc desc = DCP_ZERO;
+    dcp_sync_report report;
+    dcp_status status;
+    desc.source = l->at[l->f];
+    desc.path = "p";
+    desc.target = l->target;
+    desc.tiers = tiers;
+    desc.tier_count = 1;
+    desc.dry_run = 1;
+    desc.report = &report;
+    desc.io.memory_budget = 1 << 20;
+    status = dcp_sync(&desc, err);
+    desc.dry_run = 0;
+    if (!status) status = dcp_sync(&desc, err);
+    desc.verify = DCP_VERIFY_ALL;
+    if (!status) status = dcp_sync(&desc, err);
+    if (!status) CHECK_INT(report.copied, 0);
+    return status;
+}
+static dcp_status work_directory(larder *l, dcp_error *err) {
+    dcp_prune_desc prune = DCP_ZERO;
+    dcp_sweep_desc sweep = DCP_ZERO;
+    dcp_latest_desc latest = DCP_ZERO;
+    dcp_removal removal;
+    char *path;
+    dcp_status status;
+    prune.io = sweep.io = latest.io = the_io(l->at[l->f]);
+    latest.verify = prune.verify = DCP_VERIFY_ALL;
+    latest.minimum_step = 50;
+    prune.keep_every = 50;
+    prune.dry_run = sweep.dry_run = 1;
+    sweep.plain_names = 1;
+    sweep.grace_seconds = -1;
+    status = dcp_latest(&latest, &path, err);
+    if (!status) CHECK_STR(path, forms[l->f].commit);
+    dcp_free(path);
+    if (status) return status;
+    status = dcp_prune(&prune, &removal, err);
+    CHECK_INT(removal.path_count, 0);
+    dcp_removal_free(&removal);
+    if (status) return status;
+    status = dcp_sweep(&sweep, &removal, err);
+    CHECK_INT(removal.path_count, 0);
+    dcp_removal_free(&removal);
+    return status;
+}
+static dcp_status work_manifest(larder *l, dcp_error *err) {            /* read, changed, written in both syntaxes, signed */
+    static const char key[] = "0123456789abcdef0123456789abcdef";
+    dcp_signer signer = dcp_hmac_signer(key, sizeof key - 1, "k");
+    dcp_manifest *m, *again = NULL;
+    dcp_manifest_shard shard;
+    char *words = NULL;
+    size_t size;
+    const uint64_t seed = 5;
+    uint64_t got = 0;
+    dcp_validation found;
+    dcp_status status = dcp_manifest_read_file(l->at[l->f], forms[l->f].commit, NULL, &m, err);
+    CHECK((m == NULL) == (status != DCP_OK));
+    if (status) return status;
+    shard = m->shards[0];
+    shard.path = "dense/other_0_of_1.bin";
+    shard.tensor_name = "other";
+    if (!status) status = dcp_manifest_set_field(m, "a key", "a value", err);
+    if (!status) status = dcp_manifest_add_shard(m, &shard, err);
+    if (!status) status = dcp_manifest_add_optimizer_shard(m, &shard, err);
+    if (!status) status = dcp_manifest_add_router(m, 17, &seed, NULL, err);
+    if (!status) status = dcp_manifest_router_seed(m, 17, &got);
+    if (!status) CHECK(got == 5);
+    if (!status) {
+        status = dcp_manifest_validate(m, &found);
+        if (status == DCP_E_FORMAT) status = dcpi_succeed(err);         /* it has a shard twice now */
+        else if (status) (void)dcpi_fail(err, status, "no memory to validate");
+        dcp_validation_free(&found);
+    }
+    if (!status) status = dcp_manifest_write(m, !forms[l->f].yaml, &signer, &words, &size, err);
+    CHECK((words == NULL) == (status != DCP_OK));
+    if (!status) status = dcp_manifest_parse(words, size, &again, err);
+    if (!status) CHECK_INT(again->shard_count, m->shard_count);
+    if (!status) status = dcp_manifest_write_file(l->target, "other.manifest.yaml", m, &signer, err);
+    dcp_free(words);
+    dcp_manifest_free(again);
+    dcp_manifest_free(m);
+    return status;
+}
+static dcp_status work_objects(larder *l, dcp_error *err) {
+    dcp_io io = the_io(NULL);
+    void *data = NULL;
+    size_t size;
+    dcp_status status = dcp_storage_write_all_io(l->target, "a/b", "hello", 5, &io, err);
+    if (!status) status = dcp_storage_read_all_io(l->target, "a/b", &data, &size, &io, err);
+    if (!status) CHECK(size == 5 && memcmp(data, "hello", 5) == 0);
+    dcp_free(data);
+    return status;
+}
+static dcp_status work_group(larder *l, dcp_error *err) {
+    dcp_coordinator *ranks[3];
+    dcp_status status = dcp_thread_group_open(3, ranks, err);
+    int r;
+    (void)l;
+    for (r = 0; r < 3; r++) {
+        CHECK((ranks[r] == NULL) == (status != DCP_OK));
+        dcp_coordinator_close(ranks[r]);
+    }
+    return status;
+}
+static dcp_status work_hostile(larder *l, dcp_error *err) {             /* what is wrong with it is told, or that there is no memory to find out */
+    dcp_checkpoint *c;
+    dcp_status status;
+    static const char words[] = "{\"version\": \"1.0.0\", \"worldSize\": -1, \"shards\": [{\"rank\": 7, \"filePath\": \"../x\", \"fileSize\": -3, \"tensors\": [{\"name\": \"a\\nb\", "
+                                "\"shape\": [-1, 9223372036854775807], \"dataType\": \"fp32\", \"offset\": -5, \"size\": 1}, {\"name\": \"\"}], \"checksum\": \"x\"}]}";
+    CHECK(l->target != NULL);
+    status = dcp_storage_write_all(l->target, "p.metadata.json", words, sizeof words - 1, err);
+    if (!status) status = open_larder(l, NULL, NULL, l->target, &c, err);
+    return status;
+}
+/* forms: which, as bits; other: a status that is as good as DCP_OK; commit: what the work commits in the target. */
+typedef struct starving { const char *name; larder_work work; int forms; dcp_status other; const char *made; int keeps; } starving;
+#define ALL_FORMS ((1 << FORMS) - 1)
+#define MANIFESTS (OR(3) | OR(4))
+static const starving workloads[] = {
+    { "save", work_save, ALL_FORMS, DCP_OK, "made", 1 }, { "saver", work_saver, ALL_FORMS, DCP_OK, "made", 1 },
+    { "load of two ranks' pieces", work_load_pieces, ALL_FORMS, DCP_OK, NULL, 0 }, { "strided box, private tensor", work_strided, ALL_FORMS, DCP_OK, NULL, 0 },
+    { "select, find, verify", work_select, ALL_FORMS, DCP_OK, NULL, 0 }, { "prefetch, map, release", work_prefetch, ALL_FORMS, DCP_OK, NULL, 0 },
+    { "fetch from a source", work_fetch, MANIFESTS, DCP_OK, NULL, 0 }, { "sync", work_sync, MANIFESTS, DCP_OK, "p", 1 },
+    { "latest, prune, sweep, dry", work_directory, ALL_FORMS, DCP_OK, NULL, 0 }, { "manifest, rewritten", work_manifest, MANIFESTS, DCP_OK, NULL, 1 },
+    { "objects", work_objects, 1, DCP_OK, NULL, 1 }, { "group", work_group, 1, DCP_OK, NULL, 0 }, { "hostile document", work_hostile, 1, DCP_E_FORMAT, NULL, 1 }
+};
+/* What is there is whole; what is not there has left nothing behind that a sweep does not take. A sync that came first may have been done. */
+static void judge_made(const larder *l, const starving *s, dcp_status status) {
+    char commit[40];
+    if (!s->made || status == DCP_E_UNKNOWN) return;
+    (void)snprintf(commit, sizeof commit, "%s%s", s->made, forms[l->f].commit + 1);
+    if (status != DCP_OK && s->work != work_sync) CHECK_INT(is_there(l->target, commit), 0);
+    if (status == DCP_OK || is_there(l->target, commit)) check_loads(l->target, s->made);
+    else {
+        (void)sweep_all(l->target);
+        CHECK_INT(list_count(l->target), 0);
+    }
+}
+static int starve_once(larder *l, const starving *s, int64_t n, int for_ever) {
+    dcp_error err;
+    dcp_status status;
+    int64_t live;
+    int tripped, files = 0;
+    void *document;
+    size_t size;
+    l->target = in_memory();
+    if (s->work == work_fetch) {
+        CHECK_OK(dcp_storage_read_all(l->at[l->f], forms[l->f].commit, &document, &size, &err));
+        put(l->target, forms[l->f].commit, document, size);
+        dcp_free(document);
+    }
+    live = hungry_live();
+    memset(&err, 0x5A, sizeof err);
+    hungry_fail(n, for_ever);
+    status = s->work(l, &err);
+    tripped = hungry.tripped;
+    hungry_fail(0, 0);
+    check_message(&err, status);
+    CHECK(status == DCP_E_MEMORY || status == DCP_OK || status == s->other || (status == DCP_E_UNKNOWN && s->made && for_ever));
+    if (!tripped) CHECK_INT(status, s->other);
+    if (status == DCP_E_MEMORY) CHECK(strstr(err.message, "memory") != NULL);
+    if (!s->keeps) CHECK_INT(hungry_live(), live);
+    judge_made(l, s, status);
+    CHECK_OK(l->target->list(l->target->context, "", count_one, &files, NULL));
+    dcp_storage_close(l->target);
+    return tripped;
+}
+static void starve(larder *l, const starving *s) {
+    const int step = test_times(100) < 100 ? 13 : l->f == 0 || l->f == 3 ? 1 : 3;
+    int64_t n, live = hungry_live();
+    int for_ever;
+    for (for_ever = 0; for_ever <= 1; for_ever++) {
+        doing("%s, %s", s->name, forms[l->f].name);
+        (void)starve_once(l, s, 0, 0);                  /* it works */
+        for (n = 1; ; n += step) {
+            doing("%s, %s: request %d %s", s->name, forms[l->f].name, (int)n, for_ever ? "and all after it" : "once");
+            if (!starve_once(l, s, n, for_ever)) break;
+        }
+        CHECK(n > 1);
+        CHECK_INT(hungry_live(), live);                 /* all that the target held is gone with it */
+    }
+}
+TEST(memory_ends_in_each_workload) {
+    larder l;
+    int64_t live = hungry_live();
+    size_t i;
+    int f;
+    for (f = 0; f < FORMS; f++) {
+        l.at[f] = in_memory();
+        save_form(&forms[f], l.at[f], "p");
+    }
+    for (i = 0; i < DCPI_COUNT(workloads); i++)
+        for (l.f = 0; l.f < FORMS; l.f++) if (workloads[i].forms & OR(l.f)) starve(&l, &workloads[i]);
+    for (f = 0; f < FORMS; f++) {
+        check_loads(l.at[f], "p");
+        dcp_storage_close(l.at[f]);
+    }
+    CHECK_INT(hungry_live(), live);
+    done_doing();
+}
+
+/* ---- the same on ranks that are threads: any request of any of them ----------------------------------------------------------------------------- */
+enum { READERS = 3 };
+typedef struct reading { dcp_storage *storage; dcp_coordinator *ranks[READERS]; dcp_status status[READERS]; dcp_error err[READERS]; state got[READERS]; } reading;
+typedef struct reader_thread { reading *v; int rank; dcpi_thread thread; } reader_thread;
+static void read_rank(void *argument) {
+    const reader_thread *r = (const reader_thread *)argument;
+    reading *v = r->v;
+    state *s = &v->got[r->rank];
+    dcp_load_desc desc = DCP_ZERO;
+    int t;
+    state_make(s, 0, 0);
+    for (t = 0; t < SHARED; t++) s->list[t].placement = DCP_PLACE_AUTO;
+    desc.path = "p";
+    desc.tensors = s->list;
+    desc.tensor_count = SHARED;
+    desc.share_reads = 1;
+    desc.io.storage = v->storage;
+    desc.io.coordinator = v->ranks[r->rank];
+    desc.io.timeout_ms = 1000;
+    desc.io.retry.attempts = 1;
+    v->status[r->rank] = dcp_load(&desc, &v->err[r->rank]);
+}
+static int read_on_ranks(dcp_storage *storage, int64_t n, int for_ever) {
+    reading *v = (reading *)calloc(1, sizeof *v);
+    reader_thread threads[READERS];
+    dcp_error err;
+    int r, t, tripped;
+    CHECK(v != NULL);
+    memset(threads, 0, sizeof threads);
+    v->storage = storage;
+    CHECK_OK_MESSAGE(dcp_thread_group_open(READERS, v->ranks, &err), err.message);
+    hungry_fail(n, for_ever);
+    for (r = 0; r < READERS; r++) {
+        threads[r].v = v;
+        threads[r].rank = r;
+        CHECK_INT(dcpi_thread_start(&threads[r].thread, read_rank, &threads[r]), 0);
+    }
+    for (r = 0; r < READERS; r++) dcpi_thread_join(&threads[r].thread);
+    tripped = hungry.tripped;
+    hungry_fail(0, 0);
+    for (r = 0; r < READERS; r++) dcp_coordinator_close(v->ranks[r]);
+    for (r = 0; r < READERS; r++) {
+        check_message(&v->err[r], v->status[r]);
+        CHECK(v->status[r] == DCP_OK || v->status[r] == DCP_E_MEMORY || v->status[r] == DCP_E_COMM || v->status[r] == DCP_E_TIMEOUT || v->status[r] == DCP_E_UNKNOWN);
+        if (v->status[r] == DCP_OK) CHECK(v->status[0] == DCP_OK || v->status[0] == DCP_E_UNKNOWN);       /* G5 */
+        for (t = 0; t < SHARED && v->status[r] == DCP_OK; t++) CHECK(is_saved(&v->got[r], t, 0));
+    }
+    free(v);
+    return tripped;
+}
+TEST(memory_ends_on_ranks_that_share_their_reads) {
+    const int64_t step = test_times(100) < 100 ? 23 : 5;
+    int f;
+    for (f = 0; f < FORMS; f += 2) {
+        dcp_storage *storage = in_memory();
+        int64_t n = 0, live;
+        save_form(&forms[f], storage, "p");
+        live = hungry_live();
+        CHECK_INT(read_on_ranks(storage, 0, 0), 0);
+        for (n = 1; ; n += step) {
+            doing("%s: request %d", forms[f].name, (int)n);
+            if (!read_on_ranks(storage, n, 0)) break;
+            CHECK_INT(hungry_live(), live);
+        }
+        CHECK(n > 50);
+        dcp_storage_close(storage);
+    }
+    done_doing();
+}
+
 int main(void) {
     RUN(each_number_at_each_bound_sharded);
     RUN(each_number_at_each_bound_sharded_flat);
@@ -1608,5 +2040,7 @@ int main(void) {
     RUN(names_that_turn_the_text_around);
     RUN(a_hundred_thousand_foreign_entries);
 #endif
+    RUN(memory_ends_in_each_workload);
+    RUN(memory_ends_on_ranks_that_share_their_reads);
     return test_finish();
 }
