@@ -129,6 +129,7 @@ enum { ANSWER_STATUS, ANSWER_ERRNO, ANSWER_CANCEL, ANSWER_ITEMS, ANSWER_MOST = A
 typedef struct answer { int count, values[ANSWER_MOST]; } answer;
 
 static int commit_key;                                  /* name of P's commit file */
+static int some_shard;                                  /* a name in place of any young shard file's in a listing */
 static int forbidden[4], forbidden_count;               /* P's commit files in other layouts: no actor makes them */
 
 static int world_find(const world *w, int name) {
@@ -159,12 +160,13 @@ static void commit_note(world *w, int blob) {
     MUST(w->commit_count < COMMITS);
     w->commits[w->commit_count++] = blob;
 }
-static void answer_item(answer *a, const entry *e) {
+static void answer_item(answer *a, int name, int blob_or_size, int is_old) {
     MUST(a->count + 3 <= ANSWER_MOST);
-    a->values[a->count++] = e->name;
-    a->values[a->count++] = e->blob;
-    a->values[a->count++] = e->is_old;
+    a->values[a->count++] = name;
+    a->values[a->count++] = blob_or_size;
+    a->values[a->count++] = is_old;
 }
+static int size_of(const entry *e) { return e->blob == BEING_WRITTEN ? 0 : (int)blobs.items[e->blob].size; }
 static dcp_status world_publish(world *w, const call *c, int actor) {
     const int from = world_find(w, c->temporary), to = world_find(w, c->name);
     if (from < 0) return DCP_E_NOT_FOUND;
@@ -181,12 +183,26 @@ static dcp_status world_look(const world *w, const call *c, answer *a) {
     const int at = world_find(w, c->name);
     if (at < 0) return DCP_E_NOT_FOUND;
     MUST(c->kind == CALL_STAT || w->entries[at].blob != BEING_WRITTEN);
-    answer_item(a, &w->entries[at]);
+    answer_item(a, c->name, c->kind == CALL_OPEN ? w->entries[at].blob : size_of(&w->entries[at]), w->entries[at].is_old);
     return DCP_OK;
 }
-static dcp_status world_list(const world *w, const call *c, answer *a) {
-    int i;
-    for (i = 0; i < w->count && name_text(c->name)[0] == '\0'; i++) answer_item(a, &w->entries[i]);     /* there are no other folders */
+/* What the library can make use of in a listing: commit files, what is older than the grace time of a sweep, intents and the lock of who removes; of
+ * the rest, only whether there is a shard file of P, or one to be. */
+static int is_telling(const entry *e) {
+    const char *name = name_text(e->name);
+    return e->is_old || dcpi_commit_kind_of(name) || dcpi_is_intent(name) || strcmp(name, dcpi_removal_lock_name) == 0;
+}
+static int is_shard(const entry *e) { return strncmp(name_text(e->name), "x_shard_", 8) == 0; }
+static dcp_status world_list(const world *w, const call *c, int is_raw, answer *a) {
+    int i, told = 0, shard = -1;
+    if (name_text(c->name)[0] != '\0') return DCP_OK;   /* there are no other folders */
+    for (i = 0; i < w->count; i++) {
+        if (is_shard(&w->entries[i])) shard = i;
+        if (!is_raw && !is_telling(&w->entries[i])) continue;
+        told |= is_shard(&w->entries[i]);
+        answer_item(a, w->entries[i].name, size_of(&w->entries[i]), w->entries[i].is_old);
+    }
+    if (shard >= 0 && !told) answer_item(a, some_shard, 0, 0);
     return DCP_OK;
 }
 static void world_forget(world *w, int name) {
@@ -200,7 +216,7 @@ static void world_sync(world *w) {
     w->commits[0] = w->commits[w->commit_count - 1];
     w->commit_count = 1;
 }
-static dcp_status world_do(world *w, const call *c, int actor, answer *a) {
+static dcp_status world_do(world *w, const call *c, int actor, int is_raw, answer *a) {
     switch (c->kind) {
         case CALL_BEGIN:
             MUST(!is_forbidden(c->name));
@@ -210,19 +226,19 @@ static dcp_status world_do(world *w, const call *c, int actor, answer *a) {
         case CALL_PUBLISH: return world_publish(w, c, actor);
         case CALL_ABORT: world_forget(w, c->temporary); return DCP_OK;
         case CALL_OPEN: case CALL_STAT: return world_look(w, c, a);
-        case CALL_LIST: return world_list(w, c, a);
+        case CALL_LIST: return world_list(w, c, is_raw, a);
         case CALL_REMOVE: world_forget(w, c->name); return DCP_OK;
         default: world_sync(w); return DCP_OK;
     }
 }
-/* One call of an actor, perhaps a faulty one. The number of the answer. */
-static int world_call(world *w, const call *c, int actor, fault f) {
+/* One call of an actor, perhaps a faulty one. The number of the answer; is_raw: a listing with all that is there. */
+static int world_call(world *w, const call *c, int actor, fault f, int is_raw) {
     answer a;
     memset(&a, 0, sizeof a);
     a.count = ANSWER_ITEMS;
     a.values[ANSWER_CANCEL] = f == CANCEL;
     a.values[ANSWER_ERRNO] = fault_errno[f];
-    if (f != FAIL_BEFORE && f != NO_SPACE) a.values[ANSWER_STATUS] = world_do(w, c, actor, &a);
+    if (f != FAIL_BEFORE && f != NO_SPACE) a.values[ANSWER_STATUS] = world_do(w, c, actor, is_raw, &a);
     else if (c->kind == CALL_PUBLISH) world_forget(w, c->temporary);    /* the contract: it ends the object, on failure too */
     if (fault_errno[f]) {
         a.values[ANSWER_STATUS] = dcpi_os_status(fault_errno[f]);
@@ -279,7 +295,7 @@ static int same_call(const call *a, const call *b) {
 static int player_call(const call *c) {
     node *here;
     int answered;
-    if (player.on) return world_call(player.on, c, -1, FINE);
+    if (player.on) return world_call(player.on, c, -1, FINE, 1);
     if (player.is_stopped) return -1;
     here = &nodes[player.path[player.at]];
     if (player.at + 1 == player.length) {
@@ -314,9 +330,9 @@ static call call_make(call_kind kind, const char *key) {
     return c;
 }
 static int64_t time_of(int is_old) { return INT64_C(1700000000000000000) - (is_old ? 3 : 0) * INT64_C(86400000000000); }
-static void info_fill(const int *found, dcp_object_info *info) {        /* name, blob, is_old */
+static void info_fill(const int *found, dcp_object_info *info) {        /* name, size, is_old */
     memset(info, 0, sizeof *info);
-    if (found[1] != BEING_WRITTEN) info->size = (int64_t)blobs.items[found[1]].size;
+    info->size = found[1];
     info->modified_ns = time_of(found[2]);
 }
 static dcp_status play_begin(void *context, const char *path, const char *temporary, int64_t size_hint, void **out, dcp_error *err) {
@@ -389,6 +405,7 @@ static dcp_status play_open(void *context, const char *path, void **out, dcp_obj
     o = (object *)calloc(1, sizeof *o);
     MUST(o);
     o->blob = answer_values(answered)[ANSWER_ITEMS + 1];
+    info->size = (int64_t)blobs.items[o->blob].size;
     *out = o;
     return DCP_OK;
 }
@@ -738,7 +755,7 @@ static void search_step(search *s, const world *from, int who, fault f) {
     steps[step_count].actor = who;
     steps[step_count].f = f;
     steps[step_count++].made = c;
-    w.node[who] = node_after(w.node[who], world_call(&w, &c, who, f));
+    w.node[who] = node_after(w.node[who], world_call(&w, &c, who, f, 0));
     if (from->last_turn >= 0 && from->last_turn != who && !nodes[from->node[from->last_turn]].has_ended) w.switches++;
     w.last_turn = who;
     if (crash_is_new(&s->seen, hash_world(&w, s))) {
@@ -788,6 +805,7 @@ static void tables_begin(dcp_layout layout) {
     the_layout = layout;
     storage_make(&the_storage);
     forbidden_count = 0;
+    some_shard = name_number("x_shard_0.ffffffffffffffff.bin");
     for (i = 0; i < 4; i++) {
         (void)snprintf(key, sizeof key, "%s%s", P, suffixes[i]);
         if (i == own) commit_key = name_number(key);
