@@ -129,6 +129,7 @@ enum { ANSWER_STATUS, ANSWER_ERRNO, ANSWER_CANCEL, ANSWER_ITEMS, ANSWER_MOST = A
 typedef struct answer { int count, values[ANSWER_MOST]; } answer;
 
 static int commit_key;                                  /* name of P's commit file */
+static int shards_tell;                                 /* whether savers may see no commit file, and then look for shard files */
 static int some_shard;                                  /* a name in place of any young shard file's in a listing */
 static int forbidden[4], forbidden_count;               /* P's commit files in other layouts: no actor makes them */
 
@@ -150,6 +151,13 @@ static void world_put(world *w, int name, int blob) {
     w->entries[at].name = name;
     w->entries[at].blob = blob;
 }
+/* The actor whose id is in the name of a temporary file; -1: it is none, or nobody's who is on. All of these are young: no listing tells of them,
+ * but as shards to be. */
+static int owner_of(int name) {
+    const char *text = name_text(name), *id = strstr(text, "00000000000001.tmp");
+    return id && id >= text + 2 && id[-2] == '0' && id[-1] >= '1' && id[-1] <= '9' ? id[-1] - '1' : -1;
+}
+static int is_own_temporary(int name) { return owner_of(name) >= 0; }
 static int is_forbidden(int name) {
     int i;
     for (i = 0; i < forbidden_count; i++) if (forbidden[i] == name) return 1;
@@ -186,20 +194,23 @@ static dcp_status world_look(const world *w, const call *c, answer *a) {
     answer_item(a, c->name, c->kind == CALL_OPEN ? w->entries[at].blob : size_of(&w->entries[at]), w->entries[at].is_old);
     return DCP_OK;
 }
-/* What the library can make use of in a listing: commit files, what is older than the grace time of a sweep, intents and the lock of who removes; of
- * the rest, only whether there is a shard file of P, or one to be. */
-static int is_telling(const entry *e) {
+/* What an actor can make use of in a listing. A sweep's first one is for what is older than the grace time; whoever lists later, or is none, looks
+ * for commit files and intents. Of the rest savers see, if they have seen no commit file, whether there is a shard file of P, or one to be.
+ * That the library makes no use of more is watched: check_listings. */
+typedef enum listing { LIST_COMMITS, LIST_OLD, LIST_ALL } listing;
+static int is_telling(const entry *e, listing which) {
     const char *name = name_text(e->name);
-    return e->is_old || dcpi_commit_kind_of(name) || dcpi_is_intent(name) || strcmp(name, dcpi_removal_lock_name) == 0;
+    if (which == LIST_ALL) return 1;
+    return which == LIST_OLD ? e->is_old : dcpi_commit_kind_of(name) || dcpi_is_intent(name);
 }
-static int is_shard(const entry *e) { return strncmp(name_text(e->name), "x_shard_", 8) == 0; }
-static dcp_status world_list(const world *w, const call *c, int is_raw, answer *a) {
-    int i, told = 0, shard = -1;
+static int is_shard(int name) { return strncmp(name_text(name), "x_shard_", 8) == 0; }
+static dcp_status world_list(const world *w, const call *c, listing which, answer *a) {
+    int i, told = !shards_tell || which == LIST_OLD, shard = -1;
     if (name_text(c->name)[0] != '\0') return DCP_OK;   /* there are no other folders */
     for (i = 0; i < w->count; i++) {
-        if (is_shard(&w->entries[i])) shard = i;
-        if (!is_raw && !is_telling(&w->entries[i])) continue;
-        told |= is_shard(&w->entries[i]);
+        if (is_shard(w->entries[i].name)) shard = i;
+        if (!is_telling(&w->entries[i], which)) continue;
+        told |= is_shard(w->entries[i].name);
         answer_item(a, w->entries[i].name, size_of(&w->entries[i]), w->entries[i].is_old);
     }
     if (shard >= 0 && !told) answer_item(a, some_shard, 0, 0);
@@ -212,11 +223,11 @@ static void world_forget(world *w, int name) {
 }
 static void world_sync(world *w) {
     int i;
-    for (i = 0; i < w->count; i++) w->entries[i].is_durable = 1;
+    for (i = 0; i < w->count; i++) w->entries[i].is_durable = !is_own_temporary(w->entries[i].name);
     w->commits[0] = w->commits[w->commit_count - 1];
     w->commit_count = 1;
 }
-static dcp_status world_do(world *w, const call *c, int actor, int is_raw, answer *a) {
+static dcp_status world_do(world *w, const call *c, int actor, listing which, answer *a) {
     switch (c->kind) {
         case CALL_BEGIN:
             MUST(!is_forbidden(c->name));
@@ -226,19 +237,20 @@ static dcp_status world_do(world *w, const call *c, int actor, int is_raw, answe
         case CALL_PUBLISH: return world_publish(w, c, actor);
         case CALL_ABORT: world_forget(w, c->temporary); return DCP_OK;
         case CALL_OPEN: case CALL_STAT: return world_look(w, c, a);
-        case CALL_LIST: return world_list(w, c, is_raw, a);
+        case CALL_LIST: return world_list(w, c, which, a);
         case CALL_REMOVE: world_forget(w, c->name); return DCP_OK;
         default: world_sync(w); return DCP_OK;
     }
 }
-/* One call of an actor, perhaps a faulty one. The number of the answer; is_raw: a listing with all that is there. */
-static int world_call(world *w, const call *c, int actor, fault f, int is_raw) {
+/* One call of an actor, perhaps a faulty one. The number of the answer. */
+static int world_call(world *w, const call *c, int actor, fault f, listing which) {
     answer a;
+    MUST(actor < 0 || owner_of(c->name) < 0 || owner_of(c->name) == actor);
     memset(&a, 0, sizeof a);
     a.count = ANSWER_ITEMS;
     a.values[ANSWER_CANCEL] = f == CANCEL;
     a.values[ANSWER_ERRNO] = fault_errno[f];
-    if (f != FAIL_BEFORE && f != NO_SPACE) a.values[ANSWER_STATUS] = world_do(w, c, actor, is_raw, &a);
+    if (f != FAIL_BEFORE && f != NO_SPACE) a.values[ANSWER_STATUS] = world_do(w, c, actor, which, &a);
     else if (c->kind == CALL_PUBLISH) world_forget(w, c->temporary);    /* the contract: it ends the object, on failure too */
     if (fault_errno[f]) {
         a.values[ANSWER_STATUS] = dcpi_os_status(fault_errno[f]);
@@ -252,7 +264,7 @@ static int answer_items(int number) { return (int)(answers.items[number].size / 
 /* ---- nodes: what an actor has been answered, and what it does then -------------------------------------------------------------------------- */
 typedef enum act { SAVE, SWEEP, REMOVE } act;
 typedef struct actor { act what; int may_fail, generation; } actor;
-typedef struct node { int actor, parent, answer; call next; int is_faulty, has_ended; dcp_status status; } node;
+typedef struct node { int actor, parent, answer; call next; int is_faulty, has_listed, has_ended; dcp_status status; } node;
 static node *nodes;
 static int node_count;
 static actor cast[ACTORS];
@@ -295,7 +307,7 @@ static int same_call(const call *a, const call *b) {
 static int player_call(const call *c) {
     node *here;
     int answered;
-    if (player.on) return world_call(player.on, c, -1, FINE, 1);
+    if (player.on) return world_call(player.on, c, -1, FINE, LIST_ALL);
     if (player.is_stopped) return -1;
     here = &nodes[player.path[player.at]];
     if (player.at + 1 == player.length) {
@@ -541,6 +553,7 @@ static int node_new(int who, int parent, int answered) {
     node_learn(node_count++);
     return node_count - 1;
 }
+static listing listing_of(int who, const node *n) { return cast[who].what == SWEEP && !n->has_listed ? LIST_OLD : LIST_COMMITS; }
 static int node_after(int number, int answered) {
     int key[2], is_new, move, next;
     key[0] = number;
@@ -549,6 +562,7 @@ static int node_after(int number, int answered) {
     if (!is_new) return moves.items[move].value;
     next = node_new(nodes[number].actor, number, answered);
     nodes[next].is_faulty = nodes[number].is_faulty || answer_values(answered)[ANSWER_CANCEL] || answer_values(answered)[ANSWER_ERRNO];
+    nodes[next].has_listed = nodes[number].has_listed || nodes[number].next.kind == CALL_LIST;
     moves.items[move].value = next;
     return next;
 }
@@ -734,7 +748,11 @@ static uint64_t hash_world(const world *w, const search *s) {
     return crash_mix(hash + hash_storage(w));
 }
 /* What no other actor can see, and no other can change. */
-static int is_private(const call *c) { return (c->kind == CALL_STAT || c->kind == CALL_OPEN) && is_forbidden(c->name); }
+static int is_private(const call *c) {
+    if (is_forbidden(c->name)) return c->kind == CALL_STAT || c->kind == CALL_OPEN;
+    if (is_own_temporary(c->name)) return 1;
+    return (c->kind == CALL_BEGIN || c->kind == CALL_ABORT) && !(shards_tell && is_shard(c->temporary));
+}
 
 static void search_note_end(search *s, const world *w) {
     uint64_t hash = (uint64_t)(w->commits[w->commit_count - 1] + 5);
@@ -755,9 +773,11 @@ static void search_step(search *s, const world *from, int who, fault f) {
     steps[step_count].actor = who;
     steps[step_count].f = f;
     steps[step_count++].made = c;
-    w.node[who] = node_after(w.node[who], world_call(&w, &c, who, f, 0));
-    if (from->last_turn >= 0 && from->last_turn != who && !nodes[from->node[from->last_turn]].has_ended) w.switches++;
-    w.last_turn = who;
+    w.node[who] = node_after(w.node[who], world_call(&w, &c, who, f, listing_of(who, &nodes[w.node[who]])));
+    if (!is_private(&c)) {
+        w.switches += from->last_turn >= 0 && from->last_turn != who && !nodes[from->node[from->last_turn]].has_ended;
+        w.last_turn = who;
+    }
     if (crash_is_new(&s->seen, hash_world(&w, s))) {
         s->worlds++;
         check_world(&w);
@@ -797,12 +817,13 @@ static void search_from(search *s, const world *w) {
 /* ---- scenes ------------------------------------------------------------------------------------------------------------------------------------------ */
 typedef struct scene { const char *name; int has_checkpoint, count; actor actors[ACTORS]; int bound; } scene;
 
-static void tables_begin(dcp_layout layout) {
+static void tables_begin(dcp_layout layout, int has_commit) {
     static const char *const suffixes[] = { ".metadata.json", ".checkpoint", ".manifest.json", ".manifest.yaml" };
     const int own = layout == DCP_LAYOUT_SINGLE;
     char key[40];
     int i;
     the_layout = layout;
+    shards_tell = !has_commit;
     storage_make(&the_storage);
     forbidden_count = 0;
     some_shard = name_number("x_shard_0.ffffffffffffffff.bin");
@@ -844,9 +865,11 @@ static void scene_world(const scene *s, world *w) {
 static void scene_run(const scene *sc, dcp_layout layout, int64_t most) {
     search s;
     world w;
-    int i;
+    int i, has_commit;
     doing("%s, %s", layout == DCP_LAYOUT_SINGLE ? "single file" : "sharded", sc->name);
-    tables_begin(layout);
+    has_commit = sc->has_checkpoint;
+    for (i = 0; i < sc->count; i++) if (sc->actors[i].what == REMOVE) has_commit = 0;
+    tables_begin(layout, has_commit);
     memset(&s, 0, sizeof s);
     s.bound = sc->bound ? sc->bound : -1;
     s.most = most;
