@@ -103,7 +103,8 @@ static void table_free(table *t) {
     free(t->slots);
     memset(t, 0, sizeof *t);
 }
-static table names, blobs, answers, moves;              /* moves: value is the node that comes of a node and an answer */
+static table names, blobs, answers, moves, listings;            /* moves: value is the node that comes of a node and an answer;
+                                                         * listings: a node that has been told less than all that was there, and all of it */
 static int name_number(const char *name) { return table_number(&names, name, strlen(name), NULL); }
 static const char *name_text(int name) { return names.items[name].bytes; }
 
@@ -264,7 +265,7 @@ static int answer_items(int number) { return (int)(answers.items[number].size / 
 /* ---- nodes: what an actor has been answered, and what it does then -------------------------------------------------------------------------- */
 typedef enum act { SAVE, SWEEP, REMOVE } act;
 typedef struct actor { act what; int may_fail, generation; } actor;
-typedef struct node { int actor, parent, answer; call next; int is_faulty, has_listed, has_ended; dcp_status status; } node;
+typedef struct node { int actor, parent, answer; call next; int is_faulty, has_listed, has_ended; dcp_status status; int child; } node;  /* child: one that has been learnt, 0: none */
 static node *nodes;
 static int node_count;
 static actor cast[ACTORS];
@@ -277,6 +278,7 @@ static struct {
     world *on;
     const int *path; int length, at;                    /* nodes from the first one on; the call that comes next is path[at]'s */
     int is_stopped, id, draws;
+    int instead_of, instead;                            /* check_listings: the node whose answer is another one, and which; 0: none */
     dcp_cancel cancel;
 } player;
 
@@ -317,6 +319,7 @@ static int player_call(const call *c) {
     }
     MUST(same_call(&here->next, c));                    /* the same answers, the same calls */
     answered = nodes[player.path[++player.at]].answer;
+    if (player.instead_of && player.path[player.at] == player.instead_of) answered = player.instead;
     if (answer_values(answered)[ANSWER_CANCEL]) dcp_cancel_request(&player.cancel);
     return answered;
 }
@@ -526,23 +529,43 @@ static void player_begin(world *on, int id) {
     player.on = on;
     player.id = id;
 }
-/* Finds out which call comes at this node. */
-static void node_learn(int number) {
+/* Runs the library with the answers on the way to a node. */
+static dcp_status node_run(int number, int instead_of, int instead) {
     enum { DEEPEST = 400 };
     int path[DEEPEST], length = 1, at;
-    dcp_status status;
     for (at = number; nodes[at].parent >= 0; at = nodes[at].parent) length++;
     MUST(length <= DEEPEST);
-    for (at = number; at >= 0; at = nodes[at].parent) path[--length] = at;
     player_begin(NULL, nodes[number].actor);
+    player.length = length;
     player.path = path;
-    for (player.length = 1; path[player.length - 1] != number;) player.length++;
+    player.instead_of = instead_of;
+    player.instead = instead;
+    for (at = number; at >= 0; at = nodes[at].parent) path[--length] = at;
     library_runs++;
-    status = actor_run(&cast[nodes[number].actor], NULL);
+    return actor_run(&cast[nodes[number].actor], NULL);
+}
+/* Finds out which call comes at this node. */
+static void node_learn(int number) {
+    const dcp_status status = node_run(number, 0, 0);
     if (player.is_stopped) return;
     MUST(player.at + 1 == player.length);
     nodes[number].has_ended = 1;
     nodes[number].status = status;
+}
+/* The library makes no more use of a listing than is_telling says: with all that was there in its place it makes the same calls to the end, and
+ * returns the same. */
+static void check_listing(int number, int raw) {
+    int leaf = number;
+    while (nodes[leaf].child) leaf = nodes[leaf].child;
+    if (!nodes[leaf].has_ended) return;                 /* the search was cut off before it came there */
+    MUST(node_run(leaf, number, raw) == nodes[leaf].status && !player.is_stopped && player.at + 1 == player.length);
+}
+static void check_listings(void) {
+    int i;
+    for (i = 0; i < listings.count; i++) {
+        const int *key = (const int *)(const void *)listings.items[i].bytes;
+        check_listing(key[0], key[1]);
+    }
 }
 static int node_new(int who, int parent, int answered) {
     nodes = (node *)crash_more(nodes, node_count, sizeof *nodes);
@@ -562,6 +585,7 @@ static int node_after(int number, int answered) {
     if (!is_new) return moves.items[move].value;
     next = node_new(nodes[number].actor, number, answered);
     nodes[next].is_faulty = nodes[number].is_faulty || answer_values(answered)[ANSWER_CANCEL] || answer_values(answered)[ANSWER_ERRNO];
+    nodes[number].child = next;
     nodes[next].has_listed = nodes[number].has_listed || nodes[number].next.kind == CALL_LIST;
     moves.items[move].value = next;
     return next;
@@ -765,15 +789,23 @@ static void search_note_end(search *s, const world *w) {
     if (crash_is_new(&s->ends, hash_storage(w))) check_end(w);
 }
 static void search_from(search *s, const world *w);
+static void note_listing(world *w, int who, const call *c, fault f) {
+    int key[2];
+    key[0] = w->node[who];
+    key[1] = world_call(w, c, who, f, LIST_ALL);
+    if (key[1] != nodes[key[0]].answer) (void)table_number(&listings, key, sizeof key, NULL);
+}
 static void search_step(search *s, const world *from, int who, fault f) {
     const call c = nodes[from->node[who]].next;
+    const listing which = listing_of(who, &nodes[from->node[who]]);
     world w = *from;
     s->steps++;
     MUST(step_count < DEPTH);
     steps[step_count].actor = who;
     steps[step_count].f = f;
     steps[step_count++].made = c;
-    w.node[who] = node_after(w.node[who], world_call(&w, &c, who, f, listing_of(who, &nodes[w.node[who]])));
+    w.node[who] = node_after(w.node[who], world_call(&w, &c, who, f, which));
+    if (c.kind == CALL_LIST && (f == FINE || f == CANCEL)) note_listing(&w, who, &c, f);
     if (!is_private(&c)) {
         w.switches += from->last_turn >= 0 && from->last_turn != who && !nodes[from->node[from->last_turn]].has_ended;
         w.last_turn = who;
@@ -838,6 +870,7 @@ static void tables_end(void) {
     table_free(&blobs);
     table_free(&answers);
     table_free(&moves);
+    table_free(&listings);
     table_free(&images);
     free(nodes);
     nodes = NULL;
@@ -882,6 +915,7 @@ static void scene_run(const scene *sc, dcp_layout layout, int64_t most) {
         w.node[i] = node_new(i, -1, -1);
     }
     search_from(&s, &w);
+    check_listings();
     printf("# %s, %s: %lld worlds, %lld steps, %lld outcomes, %lld storages at the end, %lld runs of the library, %lld loads%s\n",
            layout == DCP_LAYOUT_SINGLE ? "single file" : "sharded", sc->name, (long long)s.worlds, (long long)s.steps, (long long)s.outcomes.seen_count,
            (long long)s.ends.seen_count, (long long)library_runs, (long long)library_loads, s.is_cut ? ", NOT COMPLETE" : "");
