@@ -109,17 +109,19 @@ static int name_number(const char *name) { return table_number(&names, name, str
 static const char *name_text(int name) { return names.items[name].bytes; }
 
 /* ---- calls, and what the storage holds ---------------------------------------------------------------------------------------------------- */
-typedef enum call_kind { CALL_BEGIN, CALL_PUBLISH, CALL_ABORT, CALL_OPEN, CALL_STAT, CALL_LIST, CALL_REMOVE, CALL_SYNC } call_kind;
-static const char *const call_names[] = { "begin", "publish", "abort", "open", "stat", "list", "remove", "sync" };
+typedef enum call_kind { CALL_BEGIN, CALL_PUBLISH, CALL_ABORT, CALL_OPEN, CALL_STAT, CALL_LIST, CALL_REMOVE, CALL_SYNC, CALL_SEND, CALL_RECEIVE } call_kind;
+static const char *const call_names[] = { "begin", "publish", "abort", "open", "stat", "list", "remove", "sync", "send", "receive" };
 typedef struct call { call_kind kind; int name, temporary, blob, replace; } call;
 
-enum { ACTORS = 5, ENTRIES = 40, COMMITS = 8, BEING_WRITTEN = -1, NO_COMMIT = -2 };
+enum { ACTORS = 8, ENTRIES = 40, COMMITS = 8, MAIL = 6, BEING_WRITTEN = -1, NO_COMMIT = -2 };
 typedef struct entry { int name, blob; short is_old, is_durable; } entry;
+typedef struct letter { int to, tag, blob; } letter;    /* tag: as a name */
 typedef struct world {
     int node[ACTORS];
     unsigned committed;                                 /* actors whose document has been at P, a bit each */
     int last_turn, switches;                            /* bounded searches: whose step was the last; how often it changed without need */
     int commit_count; int commits[COMMITS];             /* which documents (blobs, or none) may be at P after a power cut, the last one is there now */
+    int letter_count; letter letters[MAIL];             /* between the ranks of a save, sent and not received; sorted by receiver, the oldest first */
     int count; entry entries[ENTRIES];                  /* sorted by name */
 } world;
 typedef enum fault { FINE, CANCEL, FAIL_BEFORE, FAIL_AFTER, NO_SPACE, FAULTS } fault;
@@ -128,6 +130,13 @@ static const int fault_errno[] = { 0, 0, EIO, EIO, ENOSPC };
 
 enum { ANSWER_STATUS, ANSWER_ERRNO, ANSWER_CANCEL, ANSWER_ITEMS, ANSWER_MOST = ANSWER_ITEMS + 3 * ENTRIES };  /* an item: name, blob, is_old */
 typedef struct answer { int count, values[ANSWER_MOST]; } answer;
+
+/* peer: 0, or of a save by two ranks: 1 for rank 0, whose rank 1 is the next actor, and -1 for that one */
+typedef enum act { SAVE, SWEEP, REMOVE } act;
+typedef struct actor { act what; int may_fail, peer, generation; } actor;
+static actor cast[ACTORS];
+static int cast_count;
+static int lead_of(int who) { return cast[who].peer < 0 ? who - 1 : who; }
 
 static int commit_key;                                  /* name of P's commit file */
 static int shards_tell;                                 /* whether savers may see no commit file, and then look for shard files */
@@ -184,7 +193,7 @@ static dcp_status world_publish(world *w, const call *c, int actor) {
     if (to >= 0 && !c->replace) return DCP_E_EXISTS;
     world_put(w, c->name, c->blob);
     if (c->name != commit_key) return DCP_OK;
-    if (actor >= 0) w->committed |= 1u << actor;
+    if (actor >= 0) w->committed |= 1u << lead_of(actor);
     commit_note(w, c->blob);
     return DCP_OK;
 }
@@ -228,6 +237,25 @@ static void world_sync(world *w) {
     w->commits[0] = w->commits[w->commit_count - 1];
     w->commit_count = 1;
 }
+static void world_send(world *w, const call *c, int to) {
+    int at;
+    MUST(w->letter_count < MAIL);
+    for (at = w->letter_count++; at > 0 && w->letters[at - 1].to > to; at--) w->letters[at] = w->letters[at - 1];
+    w->letters[at].to = to;
+    w->letters[at].tag = c->name;
+    w->letters[at].blob = c->blob;
+}
+static int world_letter(const world *w, const call *c, int to) {        /* -1: there is none */
+    int i;
+    for (i = 0; i < w->letter_count; i++) if (w->letters[i].to == to && w->letters[i].tag == c->name) return i;
+    return -1;
+}
+static void world_receive(world *w, const call *c, int to, answer *a) {
+    const int at = world_letter(w, c, to);
+    MUST(at >= 0);
+    answer_item(a, c->name, w->letters[at].blob, 0);
+    memmove(&w->letters[at], &w->letters[at + 1], (size_t)(--w->letter_count - at) * sizeof w->letters[0]);
+}
 static dcp_status world_do(world *w, const call *c, int actor, listing which, answer *a) {
     switch (c->kind) {
         case CALL_BEGIN:
@@ -240,13 +268,15 @@ static dcp_status world_do(world *w, const call *c, int actor, listing which, an
         case CALL_OPEN: case CALL_STAT: return world_look(w, c, a);
         case CALL_LIST: return world_list(w, c, which, a);
         case CALL_REMOVE: world_forget(w, c->name); return DCP_OK;
+        case CALL_SEND: world_send(w, c, actor + cast[actor].peer); return DCP_OK;
+        case CALL_RECEIVE: world_receive(w, c, actor, a); return DCP_OK;
         default: world_sync(w); return DCP_OK;
     }
 }
 /* One call of an actor, perhaps a faulty one. The number of the answer. */
 static int world_call(world *w, const call *c, int actor, fault f, listing which) {
     answer a;
-    MUST(actor < 0 || owner_of(c->name) < 0 || owner_of(c->name) == actor);
+    MUST(actor < 0 || owner_of(c->name) < 0 || owner_of(c->name) == lead_of(actor));
     memset(&a, 0, sizeof a);
     a.count = ANSWER_ITEMS;
     a.values[ANSWER_CANCEL] = f == CANCEL;
@@ -263,13 +293,9 @@ static const int *answer_values(int number) { return (const int *)(const void *)
 static int answer_items(int number) { return (int)(answers.items[number].size / sizeof(int) - ANSWER_ITEMS) / 3; }
 
 /* ---- nodes: what an actor has been answered, and what it does then -------------------------------------------------------------------------- */
-typedef enum act { SAVE, SWEEP, REMOVE } act;
-typedef struct actor { act what; int may_fail, generation; } actor;
 typedef struct node { int actor, parent, answer; call next; int is_faulty, has_listed, has_ended; dcp_status status; int child; } node;  /* child: one that has been learnt, 0: none */
 static node *nodes;
 static int node_count;
-static actor cast[ACTORS];
-static int cast_count;
 static dcp_layout the_layout;
 static int64_t library_runs;
 
@@ -468,6 +494,43 @@ static dcp_status play_sync(void *context, const char *directory, dcp_error *err
     (void)context;
     return player_status(player_call(&c), &c, err);
 }
+/* ---- the coordinator of a save by two ranks. A probe, which waits for nothing, finds nothing: the message is late. ---------------------------------- */
+static call letter_call(call_kind kind, int tag) {
+    char text[40];
+    (void)snprintf(text, sizeof text, "a message, tag 0x%X", (unsigned)tag);
+    return call_make(kind, text);
+}
+static dcp_status play_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+    call c = letter_call(CALL_SEND, tag);
+    (void)context; (void)to; (void)timeout_ms;
+    c.blob = table_number(&blobs, data, size, NULL);
+    return player_status(player_call(&c), &c, err);
+}
+static dcp_status play_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+    const call c = letter_call(CALL_RECEIVE, tag);
+    const item *bytes;
+    dcp_status status;
+    int answered;
+    (void)context;
+    *data = NULL;
+    *size = 0;
+    if (timeout_ms == 0) return DCP_PENDING;
+    answered = player_call(&c);
+    status = player_status(answered, &c, err);
+    if (status) return status;
+    bytes = &blobs.items[answer_values(answered)[ANSWER_ITEMS + 1]];
+    *from = cast[player.id].peer > 0;
+    *size = bytes->size;
+    if (bytes->size) *data = crash_copy(bytes->bytes, bytes->size);
+    return DCP_OK;
+}
+static void coordinator_make(dcp_coordinator *c, int rank) {
+    memset(c, 0, sizeof *c);
+    c->rank = rank;
+    c->world_size = 2;
+    c->send = play_send;
+    c->receive = play_receive;
+}
 static dcp_storage the_storage;
 static void storage_make(dcp_storage *s) {
     memset(s, 0, sizeof *s);
@@ -482,15 +545,17 @@ enum { WIDE = 6, NARROW = 3 };
 static const char *const P = "x";
 
 static uint32_t value_of(int generation, int tensor, int i) { return (uint32_t)(generation * 1000 + tensor * 100 + i); }
-static dcp_status save(int generation, dcp_cancel *cancel, dcp_error *err) {
-    const int64_t wide = WIDE, narrow = NARROW;
+/* rank -1: one process. Rank 0 has the first half of "w", rank 1 the second; "b" is the same on both. */
+static dcp_status save(int generation, int rank, dcp_cancel *cancel, dcp_error *err) {
+    const int64_t wide = WIDE, narrow = NARROW, part = rank < 0 ? WIDE : WIDE / 2, at = rank > 0 ? WIDE / 2 : 0;
     uint32_t w[WIDE], b[NARROW];
+    dcp_coordinator coordinator;
     dcp_save_desc desc = DCP_ZERO;
     dcp_tensor tensors[2];
     int i;
     for (i = 0; i < WIDE; i++) w[i] = value_of(generation, 0, i);
     for (i = 0; i < NARROW; i++) b[i] = value_of(generation, 1, i);
-    tensors[0] = dcp_array("w", DCP_UINT32, w, 1, &wide);
+    tensors[0] = dcp_array("w", DCP_UINT32, w + at, 1, &part);
     tensors[1] = dcp_array("b", DCP_UINT32, b, 1, &narrow);
     desc.path = P;
     desc.layout = the_layout;
@@ -500,6 +565,11 @@ static dcp_status save(int generation, dcp_cancel *cancel, dcp_error *err) {
     desc.io.storage = &the_storage;
     desc.io.cancel = cancel;
     desc.io.retry.attempts = 2;
+    if (rank < 0) return dcp_save(&desc, err);
+    dcp_piece(&tensors[0], &wide, &at);
+    tensors[1].placement = DCP_PLACE_REPLICATED;
+    coordinator_make(&coordinator, rank);
+    desc.io.coordinator = &coordinator;
     return dcp_save(&desc, err);
 }
 static dcp_status sweep(int64_t grace_seconds, int plain_names, dcp_cancel *cancel, dcp_error *err) {
@@ -519,7 +589,7 @@ static dcp_status removal(dcp_cancel *cancel, dcp_error *err) {
 }
 static dcp_status actor_run(const actor *a, dcp_error *err) {
     switch (a->what) {
-        case SAVE: return save(a->generation, &player.cancel, err);
+        case SAVE: return save(a->generation, a->peer ? a->peer < 0 : -1, &player.cancel, err);
         case SWEEP: return sweep(0, 0, &player.cancel, err);
         default: return removal(&player.cancel, err);
     }
@@ -713,19 +783,25 @@ static void check_world(const world *w) {
 }
 static int others_changed(const world *w, int who) {    /* the commit file */
     int i;
-    for (i = 0; i < cast_count; i++) if (i != who && (cast[i].what == REMOVE || (w->committed >> i & 1))) return 1;
+    for (i = 0; i < cast_count; i++) if (lead_of(i) != lead_of(who) && (cast[i].what == REMOVE || (w->committed >> i & 1))) return 1;
     return 0;
+}
+static int is_faulty(const world *w, int who) {         /* it, or the other rank of its save */
+    return nodes[w->node[who]].is_faulty || nodes[w->node[who + cast[who].peer]].is_faulty;
 }
 /* An actor has just ended. */
 static void check_verdict(const world *w, int who) {
     const node *n = &nodes[w->node[who]];
-    const int has_committed = (int)(w->committed >> who & 1);
+    const int has_committed = (int)(w->committed >> lead_of(who) & 1), other = who + cast[who].peer;
     int i;
-    if (!n->is_faulty && n->status && (cast[who].what == SWEEP || (cast[who].what == SAVE && n->status != DCP_E_EXISTS) ||
+    if (!is_faulty(w, who) && n->status && (cast[who].what == SWEEP || (cast[who].what == SAVE && n->status != DCP_E_EXISTS) ||
                                        (cast[who].what == REMOVE && n->status != DCP_E_NOT_FOUND)))
         wrong(w, "an actor failed, though nothing of its own did:", actor_name(who));
     if (cast[who].what != SAVE) return;
-    if (!n->is_faulty && n->status == DCP_E_EXISTS && !others_changed(w, who)) wrong(w, "displaced by nobody:", actor_name(who));
+    if (nodes[w->node[other]].has_ended && (n->status == DCP_OK) != (nodes[w->node[other]].status == DCP_OK) &&
+        n->status != DCP_E_UNKNOWN && nodes[w->node[other]].status != DCP_E_UNKNOWN)
+        wrong(w, "DCP_OK on one rank, a failure on the other:", actor_name(who));
+    if (!is_faulty(w, who) && n->status == DCP_E_EXISTS && !others_changed(w, who)) wrong(w, "displaced by nobody:", actor_name(who));
     if (n->status == DCP_OK && !has_committed) wrong(w, "DCP_OK, but never committed:", actor_name(who));
     if (n->status != DCP_OK && n->status != DCP_E_UNKNOWN && has_committed) wrong(w, "it has failed, but its checkpoint was there:", actor_name(who));
     for (i = 1; i < w->commit_count && n->status == DCP_OK; i++)
@@ -748,7 +824,7 @@ static void check_end(const world *w) {
     }
     now = *w;                                           /* and without a sweep: */
     player_begin(&now, 202);
-    if (save(99, NULL, &err)) wrong(&now, "the next save fails:", err.message);
+    if (save(99, -1, NULL, &err)) wrong(&now, "the next save fails:", err.message);
     check_world(&now);
     if (generation_at(&now, now.commits[now.commit_count - 1]) != 99) wrong(&now, "the next save is not what is there", "");
 }
@@ -766,13 +842,15 @@ static uint64_t hash_storage(const world *w) {
     return crash_hash((const char *)w->entries, (size_t)w->count * sizeof w->entries[0], 3) ^
            crash_hash((const char *)w->commits, (size_t)w->commit_count * sizeof w->commits[0], 4);
 }
+static uint64_t hash_letters(const world *w) { return crash_hash((const char *)w->letters, (size_t)w->letter_count * sizeof w->letters[0], 5); }
 static uint64_t hash_world(const world *w, const search *s) {
     uint64_t hash = crash_hash((const char *)w->node, (size_t)cast_count * sizeof w->node[0], w->committed);
     if (s->bound >= 0) hash = crash_mix(hash + (uint64_t)(w->last_turn * 1000 + w->switches));
-    return crash_mix(hash + hash_storage(w));
+    return crash_mix(hash + hash_storage(w) + 3 * hash_letters(w));
 }
 /* What no other actor can see, and no other can change. */
 static int is_private(const call *c) {
+    if (c->kind == CALL_SEND || c->kind == CALL_RECEIVE) return 1;
     if (is_forbidden(c->name)) return c->kind == CALL_STAT || c->kind == CALL_OPEN;
     if (is_own_temporary(c->name)) return 1;
     return (c->kind == CALL_BEGIN || c->kind == CALL_ABORT) && !(shards_tell && is_shard(c->temporary));
@@ -789,6 +867,7 @@ static void search_note_end(search *s, const world *w) {
     if (crash_is_new(&s->ends, hash_storage(w))) check_end(w);
 }
 static void search_from(search *s, const world *w);
+static int is_waiting(const world *w, int who);
 static void note_listing(world *w, int who, const call *c, fault f) {
     int key[2];
     key[0] = w->node[who];
@@ -807,7 +886,7 @@ static void search_step(search *s, const world *from, int who, fault f) {
     w.node[who] = node_after(w.node[who], world_call(&w, &c, who, f, which));
     if (c.kind == CALL_LIST && (f == FINE || f == CANCEL)) note_listing(&w, who, &c, f);
     if (!is_private(&c)) {
-        w.switches += from->last_turn >= 0 && from->last_turn != who && !nodes[from->node[from->last_turn]].has_ended;
+        w.switches += from->last_turn >= 0 && from->last_turn != who && !nodes[from->node[from->last_turn]].has_ended && !is_waiting(from, from->last_turn);
         w.last_turn = who;
     }
     if (crash_is_new(&s->seen, hash_world(&w, s))) {
@@ -818,32 +897,40 @@ static void search_step(search *s, const world *from, int who, fault f) {
     }
     step_count--;
 }
-static int may_fault(const actor *a, const node *n, fault f) {
+static int may_fault(const world *w, int who, fault f) {
+    const node *n = &nodes[w->node[who]];
     if (f == FINE) return 1;
-    if (!a->may_fail || n->is_faulty) return 0;
-    if (f == CANCEL || n->next.kind != CALL_ABORT) return 1;
-    return 0;
+    if (!cast[who].may_fail || is_faulty(w, who)) return 0;
+    return f == CANCEL || (n->next.kind != CALL_ABORT && n->next.kind != CALL_SEND && n->next.kind != CALL_RECEIVE);
 }
 static void search_actor(search *s, const world *w, int who) {
     int f;
-    for (f = FINE; f < FAULTS; f++) if (may_fault(&cast[who], &nodes[w->node[who]], (fault)f)) search_step(s, w, who, (fault)f);
+    for (f = FINE; f < FAULTS; f++) if (may_fault(w, who, (fault)f)) search_step(s, w, who, (fault)f);
+}
+static int is_waiting(const world *w, int who) {
+    const node *n = &nodes[w->node[who]];
+    return n->next.kind == CALL_RECEIVE && world_letter(w, &n->next, who) < 0;
+}
+static int is_free(const search *s, const world *w, int who) {          /* to make the next step */
+    const int last = w->last_turn;
+    if (nodes[w->node[who]].has_ended || is_waiting(w, who)) return 0;
+    return s->bound < 0 || w->switches < s->bound || last < 0 || last == who || nodes[w->node[last]].has_ended || is_waiting(w, last);
 }
 static void search_from(search *s, const world *w) {
-    int who, running = 0, alone = -1;
+    int who, running = 0, going = 0, alone = -1;
     for (who = 0; who < cast_count; who++) {
         if (nodes[w->node[who]].has_ended) continue;
         running++;
+        if (is_waiting(w, who)) continue;
+        going++;
         if (alone < 0 && is_private(&nodes[w->node[who]].next)) alone = who;
     }
     if (running == 0) search_note_end(s, w);
+    else if (going == 0) wrong(w, "all wait for each other", "");
     if (s->most && s->worlds >= s->most) s->is_cut = 1;
     if (s->is_cut) return;
     if (alone >= 0) { search_actor(s, w, alone); return; }
-    for (who = 0; who < cast_count; who++) {
-        const int switches = w->last_turn >= 0 && who != w->last_turn && !nodes[w->node[w->last_turn]].has_ended;
-        if (nodes[w->node[who]].has_ended || (s->bound >= 0 && switches && w->switches >= s->bound)) continue;
-        search_actor(s, w, who);
-    }
+    for (who = 0; who < cast_count; who++) if (is_free(s, w, who)) search_actor(s, w, who);
 }
 
 /* ---- scenes ------------------------------------------------------------------------------------------------------------------------------------------ */
@@ -887,7 +974,7 @@ static void scene_world(const scene *s, world *w) {
     w->commit_count = 1;
     w->commits[0] = NO_COMMIT;
     player_begin(w, 199);
-    if (s->has_checkpoint) CHECK_OK_MESSAGE(save(1, NULL, &err), err.message);
+    if (s->has_checkpoint) CHECK_OK_MESSAGE(save(1, -1, NULL, &err), err.message);
     if (s->has_checkpoint) {
         put_litter(w, "x_shard_0.00000000000000aa.bin");
         put_litter(w, "x_shard_0.00000000000000bb.bin.00000000000000bb.tmp");
@@ -911,7 +998,7 @@ static void scene_run(const scene *sc, dcp_layout layout, int64_t most) {
     scene_world(sc, &w);
     for (i = 0; i < sc->count; i++) {
         cast[i] = sc->actors[i];
-        cast[i].generation = 10 + i;
+        cast[i].generation = 10 + lead_of(i);
         w.node[i] = node_new(i, -1, -1);
     }
     search_from(&s, &w);
@@ -927,10 +1014,12 @@ static void scene_run(const scene *sc, dcp_layout layout, int64_t most) {
     tables_end();
     done_doing();
 }
-#define SAVER { SAVE, 0, 0 }
-#define ABORTED { SAVE, 1, 0 }
-#define SWEEPER { SWEEP, 0, 0 }
-#define REMOVER { REMOVE, 0, 0 }
+#define SAVER { SAVE, 0, 0, 0 }
+#define TWO_RANKS { SAVE, 0, 1, 0 }, { SAVE, 0, -1, 0 }
+#define TWO_ABORTED { SAVE, 1, 1, 0 }, { SAVE, 1, -1, 0 }
+#define ABORTED { SAVE, 1, 0, 0 }
+#define SWEEPER { SWEEP, 0, 0, 0 }
+#define REMOVER { REMOVE, 0, 0, 0 }
 static const scene scenes[] = {
     { "2 savers", 1, 2, { SAVER, SAVER }, 0 },
     { "saver, sweep", 1, 2, { SAVER, SWEEPER }, 0 },
@@ -945,6 +1034,12 @@ static const scene scenes[] = {
     { "2 savers, sweep", 1, 3, { SAVER, SAVER, SWEEPER }, 0 },
     { "saver, aborted, sweep", 1, 3, { SAVER, ABORTED, SWEEPER }, 0 },
     { "2 savers, remover", 1, 3, { SAVER, SAVER, REMOVER }, 0 },
+    { "2 ranks", 1, 2, { TWO_RANKS }, 0 },
+    { "2 ranks aborted", 1, 2, { TWO_ABORTED }, 0 },
+    { "2 savers of 2 ranks", 1, 4, { TWO_RANKS, TWO_RANKS }, 0 },
+    { "2 savers of 2 ranks, sweep", 1, 5, { TWO_RANKS, TWO_RANKS, SWEEPER }, 0 },
+    { "2 ranks, 2 ranks aborted", 1, 4, { TWO_RANKS, TWO_ABORTED }, 0 },
+    { "3 savers of 2 ranks", 1, 6, { TWO_RANKS, TWO_RANKS, TWO_RANKS }, 0 },
     { "3 savers, sweep", 1, 4, { SAVER, SAVER, SAVER, SWEEPER }, 0 },
     { "2 savers, aborted, sweep", 1, 4, { SAVER, SAVER, ABORTED, SWEEPER }, 0 },
     { "3 savers, aborted, sweep", 1, 5, { SAVER, SAVER, SAVER, ABORTED, SWEEPER }, 0 },
