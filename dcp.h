@@ -17285,11 +17285,12 @@ static int dcpi_commit_is_ours(dcpi_save *s) {
     if (!status) return ours;
     return dcpi_is_trouble(status) ? -1 : 0;
 }
-/* Likewise: what was there before still is, so ours never was. Another one proves nothing: it may have replaced ours since. */
+/* Likewise: what was there before still is, so ours never was. Another one proves nothing: it may have replaced ours since. None, where there was
+ * none, may mean that somebody has removed ours: that must be durable before its files go (G2). */
 static int dcpi_commit_is_as_before(dcpi_save *s) {
     uint8_t now[32];
     const dcp_status status = dcpi_document_digest(&s->op, &s->place, s->commit_name, now, NULL);
-    if (!s->displaces) return status == DCP_E_NOT_FOUND;
+    if (!s->displaces) return status == DCP_E_NOT_FOUND && dcpi_place_sync(&s->place, NULL) == DCP_OK;
     return !dcpi_is_trouble(status) && memcmp(now, s->displaced_digest, sizeof now) == 0;
 }
 static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err) {

@@ -789,6 +789,14 @@ static int others_changed(const world *w, int who) {    /* the commit file */
 static int is_faulty(const world *w, int who) {         /* it, or the other rank of its save */
     return nodes[w->node[who]].is_faulty || nodes[w->node[who + cast[who].peer]].is_faulty;
 }
+/* Somebody has removed this save's checkpoint, for good. */
+static int was_removed(const world *w, int who) {
+    int i, removers = 0;
+    for (i = 0; i < cast_count; i++) removers += cast[i].what == REMOVE;
+    for (i = 0; i < w->commit_count; i++)
+        if (w->commits[i] != NO_COMMIT && generation_at(w, w->commits[i]) == cast[who].generation) return 0;
+    return removers > 0;
+}
 /* An actor has just ended. */
 static void check_verdict(const world *w, int who) {
     const node *n = &nodes[w->node[who]];
@@ -803,7 +811,7 @@ static void check_verdict(const world *w, int who) {
         wrong(w, "DCP_OK on one rank, a failure on the other:", actor_name(who));
     if (!is_faulty(w, who) && n->status == DCP_E_EXISTS && !others_changed(w, who)) wrong(w, "displaced by nobody:", actor_name(who));
     if (n->status == DCP_OK && !has_committed) wrong(w, "DCP_OK, but never committed:", actor_name(who));
-    if (n->status != DCP_OK && n->status != DCP_E_UNKNOWN && has_committed) wrong(w, "it has failed, but its checkpoint was there:", actor_name(who));
+    if (n->status != DCP_OK && n->status != DCP_E_UNKNOWN && has_committed && !was_removed(w, who)) wrong(w, "it has failed, but its checkpoint was there:", actor_name(who));
     for (i = 1; i < w->commit_count && n->status == DCP_OK; i++)
         if (w->commits[i] != NO_COMMIT && generation_at(w, w->commits[i]) == cast[who].generation)
             wrong(w, "DCP_OK, but a power cut would bring back what it displaced:", actor_name(who));
@@ -1034,6 +1042,15 @@ static const scene scenes[] = {
     { "2 savers, sweep", 1, 3, { SAVER, SAVER, SWEEPER }, 0 },
     { "saver, aborted, sweep", 1, 3, { SAVER, ABORTED, SWEEPER }, 0 },
     { "2 savers, remover", 1, 3, { SAVER, SAVER, REMOVER }, 0 },
+    { "aborted, remover", 1, 2, { ABORTED, REMOVER }, 0 },
+    { "first aborted, remover", 0, 2, { ABORTED, REMOVER }, 0 },
+    { "2 first aborted", 0, 2, { ABORTED, ABORTED }, 0 },
+    { "first saver, aborted, remover", 0, 3, { SAVER, ABORTED, REMOVER }, 0 },
+    { "saver, aborted, remover", 1, 3, { SAVER, ABORTED, REMOVER }, 0 },
+    { "saver, 2 removers", 1, 3, { SAVER, REMOVER, REMOVER }, 0 },
+    { "saver, remover, sweep", 1, 3, { SAVER, REMOVER, SWEEPER }, 0 },
+    { "2 savers, remover, sweep", 1, 4, { SAVER, SAVER, REMOVER, SWEEPER }, 0 },
+    { "2 savers, 2 removers", 1, 4, { SAVER, SAVER, REMOVER, REMOVER }, 0 },
     { "2 ranks", 1, 2, { TWO_RANKS }, 0 },
     { "2 ranks aborted", 1, 2, { TWO_ABORTED }, 0 },
     { "2 savers of 2 ranks", 1, 4, { TWO_RANKS, TWO_RANKS }, 0 },
@@ -1049,7 +1066,7 @@ TEST(explore) {
     size_t i;
     int l;
     for (l = 0; l < 2; l++)
-        for (i = 0; i < DCPI_COUNT(scenes); i++) if (only ? !strcmp(only, scenes[i].name) : i < 13) scene_run(&scenes[i], l ? DCP_LAYOUT_SINGLE : DCP_LAYOUT_SHARDED,
+        for (i = 0; i < DCPI_COUNT(scenes); i++) if ((only ? !strcmp(only, scenes[i].name) : i < 13) && !(l && strstr(scenes[i].name, "ranks"))) scene_run(&scenes[i], l ? DCP_LAYOUT_SINGLE : DCP_LAYOUT_SHARDED,
             getenv("DCP_TEST_INTERLEAVE") ? atoll(getenv("DCP_TEST_INTERLEAVE")) : 3000000);
 }
 int main(void) {
