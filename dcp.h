@@ -17285,6 +17285,14 @@ static int dcpi_commit_is_ours(dcpi_save *s) {
     if (!status) return ours;
     return dcpi_is_trouble(status) ? -1 : 0;
 }
+/* Likewise: what was there before still is, so ours never was. Another one proves nothing: it may have replaced ours since. None, where there was
+ * none, may mean that somebody has removed ours: that must be durable before its files go (G2). */
+static int dcpi_commit_is_as_before(dcpi_save *s) {
+    uint8_t now[32];
+    const dcp_status status = dcpi_document_digest(&s->op, &s->place, s->commit_name, now, NULL);
+    if (!s->displaces) return status == DCP_E_NOT_FOUND && dcpi_place_sync(&s->place, NULL) == DCP_OK;
+    return !dcpi_is_trouble(status) && memcmp(now, s->displaced_digest, sizeof now) == 0;
+}
 static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err) {
     dcp_status status = dcpi_storage_commit(s->place.storage, s->commit_key, object, s->displaces, err);
     int ours, removed;
@@ -17294,7 +17302,7 @@ static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err)
     ours = dcpi_commit_is_ours(s);
     if (ours == 1) return dcpi_succeed(err);            /* it happened, whatever was reported */
     if (status == DCP_E_EXISTS && ours == 0) dcpi_fail_context(err, "another save committed there meanwhile: ");
-    if (ours == 0 && removed) return status;
+    if (ours == 0 && removed && (status == DCP_E_EXISTS || dcpi_commit_is_as_before(s))) return status;
     (void)snprintf(reason, sizeof reason, "%.190s", err->message);
     return dcpi_fail_sys(err, DCP_E_UNKNOWN, err->sys,
                          "whether %s was replaced is not known; nothing was removed; open it to see (save id %s): %s", s->report.path,
