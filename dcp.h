@@ -16552,6 +16552,18 @@ static dcp_status dcpi_manifesto_head(const dcpi_save *s, const dcpi_manifesto *
     for (i = 0; i < desc->tier_count; i++) head->tiers[i].tier = desc->tiers[i];
     return DCP_OK;
 }
+/* All that is not a shard: what an open would refuse is not saved. */
+static dcp_status dcpi_manifesto_check(const dcpi_manifesto *m, dcp_manifest *head, dcp_error *err) {
+    dcp_validation found;
+    dcp_status status;
+    head->router_state.layers = m->layers;
+    head->router_state.layer_count = m->layer_count;
+    status = dcp_manifest_validate(head, &found);
+    if (status == DCP_E_FORMAT) status = dcpi_fail(err, DCP_E_INVALID, "save: %s", found.errors[0]);
+    else if (status) (void)dcpi_fail(err, status, "save: out of memory while checking the document");
+    dcp_validation_free(&found);
+    return status;
+}
 /* sink NULL: only to see whether it can be written */
 static dcp_status dcpi_save_emit_manifest(const dcpi_save *s, size_t count, dcpi_sink sink, void *user, dcp_error *err) {
     dcpi_manifesto m;
@@ -16570,6 +16582,7 @@ static dcp_status dcpi_save_emit_manifest(const dcpi_save *s, size_t count, dcpi
     source.layer = dcpi_manifesto_layer;
     source.layer_shard = dcpi_manifesto_layer_shard;
     if (!status) status = dcpi_manifest_emit(&source, s->desc->yaml, s->desc->signer, sink, user, NULL, err);
+    if (!status && !sink) status = dcpi_manifesto_check(&m, &head, err);
     dcpi_free(head.tiers);
     dcpi_manifesto_free(&m);
     return status;

@@ -224,6 +224,46 @@ TEST(options_of_the_layout_are_checked) {
     CHECK(!is_there(storage, "p.manifest.json"));
     dcp_storage_close(storage);
 }
+/* A document that an open would refuse is an error of the save, before anything is written. */
+static void check_save_is_refused(const dcp_save_desc *desc, const char *words) {
+    dcp_error err;
+    CHECK_INT(dcp_save(desc, &err), DCP_E_INVALID);
+    if (!strstr(err.message, words)) test_fail(__FILE__, __LINE__, words, err.message);
+    CHECK(!is_there(desc->io.storage, "p.manifest.json"));
+    CHECK(!is_there(desc->io.storage, "dense/layer_0/mlp_0_of_1.bin"));
+}
+TEST(what_could_not_be_opened_is_not_saved) {
+    dcp_storage *storage = in_memory();
+    dcp_router_seed seed = { -1, 5 };
+    dcp_training training = DCP_ZERO;
+    dcp_tier list[2];
+    model m;
+    dcp_save_desc desc;
+    model_make(&m, 1);
+    desc = saving(&m, storage, "p", 1);
+    desc.tiers = list;
+#define REFUSED(member, value, words) do { \
+        memcpy(list, tiers, sizeof list); list[1].member = value; check_save_is_refused(&desc, words); memcpy(list, tiers, sizeof list); } while (0)
+    REFUSED(size_budget, "1.5TB", "tiers[1].size_budget: \"1.5TB\" is not a number of bytes");
+    REFUSED(size_budget, "", "tiers[1].size_budget");
+    REFUSED(tier_id, -2, "tiers[1].tier_id: must not be negative");
+    REFUSED(tier_id, 1, "tiers[1].tier_id: tiers[0] has the same one");
+    m.list[4].tier = m.list[5].tier = "hot";            /* so that nothing is in the other one */
+    REFUSED(name, "hot", "tiers[1].name: tiers[0] has the same one");
+    REFUSED(name, "", "tiers[1].name");
+    REFUSED(name, NULL, "tiers[1].name");
+    desc.router_seeds = &seed;
+    desc.router_seed_count = 1;
+    check_save_is_refused(&desc, "layer: must not be negative: -1");
+    desc.router_seed_count = 0;
+    desc.training = &training;
+    training.step = -1;
+    check_save_is_refused(&desc, "step: must not be negative");
+    training.step = 0;
+    training.epoch = -1;
+    check_save_is_refused(&desc, "epoch: must not be negative");
+    dcp_storage_close(storage);
+}
 TEST(names_that_differ_by_case_get_files_of_their_own) {
     dcp_storage *storage = in_memory();
     const float a = 1, b = 2;
@@ -906,6 +946,7 @@ int main(void) {
     RUN(files_and_fields_in_yaml);
     RUN(the_documents_of_a_save_validate_without_a_word);
     RUN(options_of_the_layout_are_checked);
+    RUN(what_could_not_be_opened_is_not_saved);
     RUN(names_that_differ_by_case_get_files_of_their_own);
     RUN(unchanged_files_are_kept_and_changed_ones_get_a_version);
     RUN(a_version_that_is_asked_for_is_the_least);
