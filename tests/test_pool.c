@@ -292,6 +292,62 @@ TEST(names_that_differ_by_case_get_files_of_their_own) {
     dcp_storage_close(storage);
 }
 
+/* Paths of the system, as a program gives them: beyond ASCII, and longer than the 260 characters that Windows has without further ado. */
+static void save_and_load_at(model *m, const char *path, dcp_layout layout) {
+    dcp_save_desc desc = saving(m, NULL, path, 1);
+    dcp_checkpoint *c;
+    dcp_error err;
+    desc.layout = layout;
+    if (layout != DCP_LAYOUT_MANIFEST) {
+        desc.model_id = NULL;
+        desc.tiers = NULL;
+        desc.router_seeds = NULL;
+        desc.tier_count = desc.router_seed_count = 0;
+    }
+    CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+    CHECK_INT(dcp_save(&desc, &err), DCP_E_EXISTS);
+    desc.overwrite = 1;
+    CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+    CHECK(strlen(report.path) > 260);
+    check_loads(NULL, path, m);
+    check_loads(NULL, report.path, m);
+    c = open_at(NULL, path, NULL);
+    CHECK_OK_MESSAGE(dcp_verify(c, &err), err.message);
+    CHECK_STR(dcp_path_of(c), report.path);
+    dcp_close(c);
+}
+TEST(paths_may_be_long_and_beyond_ascii) {
+    static const char part[] = "/Gr\xC3\xBC\xC3\x9F" "e \xE6\xBC\xA2\xE5\xAD\x97 \xF0\x9F\x98\x80 and more than sixty characters, so that it takes but a few";
+    static const char *const names[] = { "\xC3\xA4 sharded", "\xE6\xBC\xA2 single", "\xF0\x9F\x98\x80 manifest" };
+    char directory[TEST_PATH], path[TEST_PATH + 64];
+    dcp_list_desc list = DCP_ZERO;
+    dcp_list_entry *entries;
+    dcp_removal removal;
+    dcp_error err;
+    size_t count, i;
+    model m;
+    model_make(&m, 1);
+    (void)snprintf(directory, sizeof directory, "%s%s%s%s", test_dir(), part, part, part);
+    for (i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+        save_and_load_at(&m, path, (dcp_layout)i);
+    }
+    list.directory = directory;
+    CHECK_OK_MESSAGE(dcp_list(&list, &entries, &count, &err), err.message);
+    CHECK_INT(count, 3);
+    for (i = 0; i < count; i++) {
+        dcp_remove_desc remove_one = DCP_ZERO;
+        CHECK_INT(entries[i].status, DCP_OK);
+        remove_one.path = entries[i].path;
+        CHECK_OK_MESSAGE(dcp_remove(&remove_one, &removal, &err), err.message);
+        dcp_removal_free(&removal);
+    }
+    dcp_free(entries);
+    CHECK_OK_MESSAGE(dcp_list(&list, &entries, &count, &err), err.message);
+    CHECK_INT(count, 0);
+    dcp_free(entries);
+}
+
 /* ---- versions: what is unchanged is kept ----------------------------------------------------------------------------------------------- */
 TEST(unchanged_files_are_kept_and_changed_ones_get_a_version) {
     dcp_storage *storage = in_memory();
@@ -948,6 +1004,7 @@ int main(void) {
     RUN(options_of_the_layout_are_checked);
     RUN(what_could_not_be_opened_is_not_saved);
     RUN(names_that_differ_by_case_get_files_of_their_own);
+    RUN(paths_may_be_long_and_beyond_ascii);
     RUN(unchanged_files_are_kept_and_changed_ones_get_a_version);
     RUN(a_version_that_is_asked_for_is_the_least);
     RUN(a_second_save_of_which_one_percent_changed_writes_one_percent);
