@@ -27,6 +27,12 @@ test:                                   ## all tests: needs a C compiler and mak
 test-all:                               ## every suite in every variant that can run it: half an hour
 	@WHOLE=1 MAKE='$(MAKE)' SUITES='$(SUITES)' VARIANTS='$(VARIANTS)' sh tests/run.sh
 
+analyze:                                ## the headers under clang-tidy, cppcheck and gcc -fanalyzer: a minute or two; part of test-all
+	@sh tests/test_analyzers.sh
+
+matrix:                                 ## test_golden.c with gcc and clang, -O0 to -O3 -march=native, C99 to C++17, each built and run: half an hour
+	@sh tests/matrix.sh
+
 soak: build/plain/test_crash             ## the crash states in depth: 250,000 different disks after power cuts (CRASH_STATES=n for another number)
 	@DCP_TEST_CRASH_STATES=$(CRASH_STATES) DCP_TEST_TIMEOUT=0 build/plain/test_crash
 
@@ -54,7 +60,7 @@ examples: $(EXAMPLES)                   ## build/examples/*
 clean:                                  ## removes build/
 	rm -rf build
 
-.PHONY: all help test test-all test-gpu soak demo demo-mpi bench bench-scale bench-gpu examples clean FORCE
+.PHONY: all help test test-all analyze matrix test-gpu soak demo demo-mpi bench bench-scale bench-gpu examples clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
 
@@ -111,6 +117,8 @@ M32 = $(or $(shell command -v gcc-12 >/dev/null 2>&1 && echo 'int main(void){ret
 command_plain    = $(CC) -std=c99 -O1 -Wall -Wextra -DDCP_STATIC
 command_asan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
 command_tsan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=thread -DDCP_STATIC
+# Ends at the first byte that is used, or given to the system, without having been set.
+command_msan     = clang -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=memory -DDCP_STATIC
 command_clang    = clang -std=c11 -O1 -DDCP_STATIC
 command_cxx      = $(CXX) -std=c++11 -O0 -x c++ -DDCP_STATIC
 command_small    = $(CC) -std=c99 -O1 -DDCP_NO_THREADS=1 -DDCP_NO_SIMD=1 -DDCP_STATIC

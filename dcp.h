@@ -6446,8 +6446,8 @@ static int dcpi_dtype_width(dcp_dtype dtype) {
 static void dcpi_swap_bytes(uint8_t *bytes, int64_t size, int width) {
     int64_t i;
     int j;
-    if (width < 2) return;
-    for (i = 0; DCPI_BIG_ENDIAN && i + width <= size; i += width) {
+    if (!DCPI_BIG_ENDIAN || width < 2) return;
+    for (i = 0; i + width <= size; i += width) {
         for (j = 0; j < width / 2; j++) {
             uint8_t swapped = bytes[i + j];
             bytes[i + j] = bytes[i + width - 1 - j];
@@ -6518,8 +6518,9 @@ static dcp_status dcpi_tensor_check_stride(const dcp_tensor *t, dcp_error *err) 
     if (bits < 8 && !dcpi_is_row_major(t->ndim, t->shape, stride))
         return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": elements of %s cannot be strided", t->name, dcp_dtype_name(t->dtype));
     for (n = 0; n < t->ndim; n++) {
-        int smallest = -1;
-        for (d = 0; d < t->ndim; d++) if (!done[d] && (smallest < 0 || stride[d] < stride[smallest])) smallest = d;
+        int smallest = 0;
+        while (done[smallest]) smallest++;
+        for (d = smallest + 1; d < t->ndim; d++) if (!done[d] && stride[d] < stride[smallest]) smallest = d;
         done[smallest] = 1;
         if (t->shape[smallest] == 1) continue;
         if (stride[smallest] <= span)
@@ -6565,8 +6566,8 @@ DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data,
 }
 DCPDEF dcp_tensor dcp_scalar(const char *name, dcp_dtype dtype, const void *data) { return dcp_array(name, dtype, data, 0, NULL); }
 DCPDEF dcp_tensor dcp_bytes(const char *name, const void *data, size_t size) {
-    int64_t shape = (int64_t)size;
-    return dcp_array(name, DCP_UINT8, data, 1, &shape);
+    const int64_t shape[] = { (int64_t)size };
+    return dcp_array(name, DCP_UINT8, data, 1, shape);
 }
 DCPDEF void dcp_piece(dcp_tensor *tensor, const int64_t *global_shape, const int64_t *global_offset) {
     int d;
@@ -13001,7 +13002,7 @@ static void dcpi_team_tell_over(dcpi_op *op, const dcp_error *why) {
 }
 static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, int flags, dcp_error *err) {
     dcpi_team *t = &op->team;
-    uint8_t nothing[DCPI_TEAM_HEADER];                  /* a verdict needs no memory */
+    uint8_t nothing[DCPI_TEAM_HEADER] = {0};            /* a verdict needs no memory */
     dcpi_buffer message;
     dcp_status status = DCP_OK;
     int r;
@@ -16166,9 +16167,10 @@ static const char *dcpi_pool_text(const char **at, const char *end) {   /* NULL:
 }
 static dcp_status dcpi_pool_listen(dcpi_save *s, const uint8_t *body, size_t size, dcp_error *err) {
     char *copy = (char *)dcpi_arena_alloc(&s->texts, size, err);
-    const char *at = copy, *end = copy + size;
+    const char *at = copy, *end;
     size_t i;
     if (!copy) return DCP_E_MEMORY;
+    end = copy + size;
     memcpy(copy, body, size);
     s->files = (dcpi_pool_file *)dcpi_alloc_array(s->placed_count, sizeof *s->files, err);
     if (!s->files) return DCP_E_MEMORY;
@@ -16552,6 +16554,18 @@ static dcp_status dcpi_manifesto_head(const dcpi_save *s, const dcpi_manifesto *
     for (i = 0; i < desc->tier_count; i++) head->tiers[i].tier = desc->tiers[i];
     return DCP_OK;
 }
+/* All that is not a shard: what an open would refuse is not saved. */
+static dcp_status dcpi_manifesto_check(const dcpi_manifesto *m, dcp_manifest *head, dcp_error *err) {
+    dcp_validation found;
+    dcp_status status;
+    head->router_state.layers = m->layers;
+    head->router_state.layer_count = m->layer_count;
+    status = dcp_manifest_validate(head, &found);
+    if (status == DCP_E_FORMAT) status = dcpi_fail(err, DCP_E_INVALID, "save: %s", found.errors[0]);
+    else if (status) (void)dcpi_fail(err, status, "save: out of memory while checking the document");
+    dcp_validation_free(&found);
+    return status;
+}
 /* sink NULL: only to see whether it can be written */
 static dcp_status dcpi_save_emit_manifest(const dcpi_save *s, size_t count, dcpi_sink sink, void *user, dcp_error *err) {
     dcpi_manifesto m;
@@ -16570,6 +16584,7 @@ static dcp_status dcpi_save_emit_manifest(const dcpi_save *s, size_t count, dcpi
     source.layer = dcpi_manifesto_layer;
     source.layer_shard = dcpi_manifesto_layer_shard;
     if (!status) status = dcpi_manifest_emit(&source, s->desc->yaml, s->desc->signer, sink, user, NULL, err);
+    if (!status && !sink) status = dcpi_manifesto_check(&m, &head, err);
     dcpi_free(head.tiers);
     dcpi_manifesto_free(&m);
     return status;
@@ -19451,7 +19466,7 @@ DCPDEF dcp_status dcp_prefetch(dcp_checkpoint *checkpoint, const dcp_select *sel
     dcpi_prefetch *p;
     dcp_status status;
     if (!c || max_bytes < 0) return dcpi_fail(err, DCP_E_INVALID, "dcp_prefetch: checkpoint is NULL, or max_bytes is negative");
-    status = dcpi_prefetch_end(c, 1, NULL);
+    (void)dcpi_prefetch_end(c, 1, NULL);                /* what it met is nobody's business any more */
     p = (dcpi_prefetch *)dcpi_alloc_array(1, sizeof *p, err);
     if (!p) return DCP_E_MEMORY;
     p->limit = max_bytes ? max_bytes : (int64_t)c->op.io.memory_budget;
