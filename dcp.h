@@ -385,8 +385,8 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
  *   - Ownership: the desc and all it points to, the tensors and the report too, are the caller's again when dcp_save_begin returns. Storage,
  *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices the saver, and so does `log`
  *     where poll and wait do not ask for the verdict.
- *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_host; then, while it
- *     writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the list that fit, each whole; those
+ *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_own (up to own_bytes) or
+ *     allocate_host; then, while it writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the list that fit, each whole; those
  *     before them (all, if there is no memory) are written before begin returns, report.bytes_in_begin bytes of them, and a transient error
  *     after that cannot be retried. Tensors that another rank writes are not copied.
  *   - Threads: a saver is used from one thread at a time, dcp_save_cancel from any. The work is done by threads of the saver. `progress` is called
@@ -955,6 +955,13 @@ struct dcp_device {
                           dcp_error *err);
     dcp_status (*wait)(void *context, uint64_t ticket, dcp_error *err);
     void (*destroy)(void *context);
+    /* The snapshot of an asynchronous save in the device's own memory, which takes less time; all three or none. A saver asks for own_bytes at
+     * most; what is beyond, or has no room (a failure, which is logged), goes to host memory in dcp_save_begin. copy_own: all of the piece, row-major,
+     * to memory of allocate_own, from where copy_out takes it in the background (tensor->data is in it, no strides) */
+    size_t own_bytes;
+    dcp_status (*allocate_own)(void *context, size_t size, void **memory, dcp_error *err);
+    void (*free_own)(void *context, void *memory);
+    dcp_status (*copy_own)(void *context, void *own, const dcp_tensor *tensor, size_t size, uint64_t *ticket, dcp_error *err);
 };
 DCPDEF void dcp_device_close(dcp_device *device);       /* destroys the context and frees the struct, which was made with DCP_MALLOC */
 
@@ -17381,10 +17388,12 @@ typedef enum dcpi_async_state {
 } dcpi_async_state;
 
 typedef struct dcpi_snapshot {                              /* memory for copies of the tensors of one device, or of the host */
-    const dcp_device *device;
+    const dcp_device *device; int is_own;               /* is_own: the device's memory, which the host does not touch */
     uint8_t *memory; size_t size, used;
-    int is_of_device, is_pages;                         /* where it came from; neither: dcpi_alloc */
+    int is_of_device, is_pages;                         /* where the host's came from; neither: dcpi_alloc */
+    int is_refused;                                     /* in this save the device gave none */
 } dcpi_snapshot;
+typedef struct dcpi_kept { size_t pool, at; uint64_t ticket; } dcpi_kept;           /* the copy of one tensor: bytes from `at` in pools[pool] */
 
 struct dcp_saver {
     /* the program's thread */
@@ -17732,49 +17741,82 @@ static dcp_status dcpi_async_keep(dcp_saver *saver) {
 
 /* ---- begin: the copy -------------------------------------------------------------------------------------------------------------------------- */
 static void dcpi_snapshot_free(dcpi_snapshot *pool) {
-    if (pool->is_of_device) pool->device->free_host(pool->device->context, pool->memory);
+    if (!pool->memory) return;
+    if (pool->is_own) pool->device->free_own(pool->device->context, pool->memory);
+    else if (pool->is_of_device) pool->device->free_host(pool->device->context, pool->memory);
     else if (pool->is_pages) dcpi_os_pages_free(pool->memory, pool->size);
     else dcpi_free(pool->memory);
     pool->memory = NULL;
     pool->size = 0;
 }
-/* Room for `used` bytes; what there was before is as good as gone. */
-static dcp_status dcpi_snapshot_grow(dcpi_snapshot *pool, dcp_error *err) {
+static void *dcpi_snapshot_host(dcpi_snapshot *pool, dcp_error *err) {
     void *memory = NULL;
-    if (pool->used <= pool->size) return DCP_OK;
-    dcpi_snapshot_free(pool);
     pool->is_of_device = pool->device && pool->device->allocate_host && pool->device->free_host;
     if (pool->is_of_device && pool->device->allocate_host(pool->device->context, pool->used, &memory, err)) memory = NULL;
     pool->is_of_device = memory != NULL;
     if (!memory) memory = dcpi_os_pages(pool->used);
     pool->is_pages = memory && !pool->is_of_device;
-    if (!memory) memory = dcpi_alloc(pool->used, err);
+    return memory ? memory : dcpi_alloc(pool->used, err);
+}
+/* Room for `used` bytes; what there was before is as good as gone. */
+static dcp_status dcpi_snapshot_grow(dcpi_snapshot *pool, dcp_error *err) {
+    void *memory = NULL;
+    (void)dcpi_succeed(err);
+    if (pool->used <= pool->size) return DCP_OK;
+    dcpi_snapshot_free(pool);
+    if (!pool->is_own) memory = dcpi_snapshot_host(pool, err);
+    else if (pool->device->allocate_own(pool->device->context, pool->used, &memory, err)) memory = NULL;
     pool->memory = (uint8_t *)memory;
     pool->size = memory ? pool->used : 0;
     return memory ? DCP_OK : DCP_E_MEMORY;
 }
-static dcpi_snapshot *dcpi_async_pool(dcp_saver *saver, const dcp_device *device) {         /* NULL: no memory */
+static dcpi_snapshot *dcpi_async_pool(dcp_saver *saver, const dcp_device *device, int is_own) {         /* NULL: no memory */
     void *pools = saver->pools;
     size_t i;
-    for (i = 0; i < saver->pool_count; i++) if (saver->pools[i].device == device) return &saver->pools[i];
+    for (i = 0; i < saver->pool_count; i++) if (saver->pools[i].device == device && saver->pools[i].is_own == is_own) return &saver->pools[i];
     if (!dcpi_grow(&pools, &saver->pool_capacity, saver->pool_count + 1, sizeof *saver->pools, NULL)) return NULL;
     saver->pools = (dcpi_snapshot *)pools;
     memset(&saver->pools[saver->pool_count], 0, sizeof *saver->pools);
     saver->pools[saver->pool_count].device = device;
+    saver->pools[saver->pool_count].is_own = is_own;
     return &saver->pools[saver->pool_count++];
 }
-/* Each of placed[from..] has its room in a pool: the last tensors of the file that fit the budget. 0: no memory, so none of them is kept. */
-static int dcpi_async_make_room(dcp_saver *saver, size_t from) {
+/* The device's own memory while there is some of it left, then the host's. */
+static dcpi_snapshot *dcpi_async_pool_for(dcp_saver *saver, const dcp_device *device, uint64_t size) {
+    dcpi_snapshot *pool;
+    if (!device || !device->copy_own || !device->allocate_own || !device->free_own) return dcpi_async_pool(saver, device, 0);
+    pool = dcpi_async_pool(saver, device, 1);
+    return pool && (pool->is_refused || size > device->own_bytes - pool->used) ? dcpi_async_pool(saver, device, 0) : pool;
+}
+/* Each of placed[from..] has its place in a pool. 0: no memory. */
+static int dcpi_async_lay_out(dcp_saver *saver, size_t from, dcpi_kept *kept) {
     const dcpi_save *s = &saver->save;
     size_t i;
     for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
-    for (i = from; i < s->placed_count; i++) {
-        dcpi_snapshot *pool = dcpi_async_pool(saver, s->placed[i].tensor->device);
-        if (!pool || (uint64_t)s->placed[i].size > SIZE_MAX - 63 - pool->used) return 0;
-        pool->used += ((size_t)s->placed[i].size + 63) & ~(size_t)63;
+    for (i = from; i < s->placed_count; i++, kept++) {
+        const uint64_t size = ((uint64_t)s->placed[i].size + 63) & ~(uint64_t)63;
+        dcpi_snapshot *pool = dcpi_async_pool_for(saver, s->placed[i].tensor->device, size);
+        if (!pool || size > SIZE_MAX - pool->used) return 0;
+        kept->pool = (size_t)(pool - saver->pools);
+        kept->at = pool->used;
+        pool->used += (size_t)size;
+    }
+    return 1;
+}
+/* Room for the last tensors of the file, which fit the budget. 0: no memory, so none of them is kept. */
+static int dcpi_async_make_room(dcp_saver *saver, size_t from, dcpi_kept *kept) {
+    dcp_error error;
+    size_t i;
+    for (i = 0; i < saver->pool_count; i++) saver->pools[i].is_refused = 0;
+    for (;;) {
+        if (!dcpi_async_lay_out(saver, from, kept)) return 0;
+        for (i = 0; i < saver->pool_count; i++)
+            if (saver->pools[i].is_own && dcpi_snapshot_grow(&saver->pools[i], &error)) break;
+        if (i == saver->pool_count) break;
+        saver->pools[i].is_refused = 1;
+        dcpi_op_log(&saver->save.op, DCP_LOG_WARNING, "the copy of the tensors goes to host memory, which is slower: %s", error.message);
     }
     for (i = 0; i < saver->pool_count; i++) if (dcpi_snapshot_grow(&saver->pools[i], NULL)) return 0;
-    for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
     return 1;
 }
 static size_t dcpi_async_first_kept(const dcp_saver *saver) {
@@ -17785,61 +17827,63 @@ static size_t dcpi_async_first_kept(const dcp_saver *saver) {
     return i;
 }
 /* Host: packed row-major, in chunks between which cancel and deadline are looked at. Device: only begun; *ticket is to be waited for. */
-static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor, uint8_t *to, int64_t size, uint64_t *ticket) {
-    dcpi_op *op = &saver->save.op;
+static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor, const dcpi_snapshot *pool, size_t place, int64_t size, uint64_t *ticket) {
+    const dcp_device *device = tensor->device;
+    uint8_t *to = pool->memory + place;
     int64_t at, n;
-    dcp_status status = dcpi_op_check(op, &saver->err);
+    dcp_status status = dcpi_op_check(&saver->save.op, &saver->err);
     if (status || size == 0) return status;
-    if (tensor->device) {
-        status = tensor->device->copy_out(tensor->device->context, to, tensor, 0, (size_t)size, ticket, &saver->err);
+    if (device) {
+        status = pool->is_own ? device->copy_own(device->context, to, tensor, (size_t)size, ticket, &saver->err)
+                              : device->copy_out(device->context, to, tensor, 0, (size_t)size, ticket, &saver->err);
         return status ? dcpi_storage_result(status, "copy from its device the tensor", tensor->name, &saver->err) : DCP_OK;
     }
     for (at = 0; at < size && !status; at += n) {
         n = dcpi_min(size - at, DCPI_CHUNK);
         status = dcpi_tensor_fetch(NULL, 0, tensor, at, to + at, (size_t)n, &saver->err);
         dcpi_swap_bytes(to + at, n, dcpi_dtype_width(tensor->dtype));   /* a copy of memory, not of the file */
-        if (!status) status = dcpi_op_check(op, &saver->err);
+        if (!status) status = dcpi_op_check(&saver->save.op, &saver->err);
     }
     return status;
 }
-/* placed[from..]: copied, and each tensor of ours made one of plain host memory. Every ticket is waited for, whatever fails. */
-static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from) {
-    dcpi_save *s = &saver->save;
-    const size_t count = s->placed_count - from;
-    uint64_t *tickets = (uint64_t *)dcpi_alloc_array(count, sizeof *tickets, &saver->err);
-    dcp_status status = tickets ? DCP_OK : DCP_E_MEMORY;
+/* The copy has ended: the tensor of ours is the copy from now on, on the host or in the device's own memory. */
+static dcp_status dcpi_async_copied(dcp_tensor *tensor, const dcpi_snapshot *pool, const dcpi_kept *kept, int64_t size, dcp_error *err) {
+    const dcp_device *device = tensor->device;
+    dcp_status status = device && size > 0 ? device->wait(device->context, kept->ticket, err) : DCP_OK;
+    if (status) status = dcpi_storage_result(status, "copy from its device the tensor", tensor->name, err);
+    tensor->data = pool->memory + kept->at;
+    if (!pool->is_own) tensor->device = NULL;
+    memset(tensor->stride, 0, sizeof tensor->stride);
+    return status;
+}
+/* placed[from..], each to its place. Every ticket is waited for, whatever fails. */
+static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from, dcpi_kept *kept) {
+    const size_t count = saver->save.placed_count - from;
+    dcp_status status = DCP_OK;
     size_t i, begun;
-    for (begun = 0; begun < count && !status; begun++) {
-        const dcpi_placed *p = &s->placed[from + begun];
-        dcpi_snapshot *pool = dcpi_async_pool(saver, p->tensor->device);
-        status = dcpi_async_copy_one(saver, p->tensor, pool->memory + pool->used, p->size, &tickets[begun]);
+    for (begun = 0; begun < count; begun++) {
+        const dcpi_placed *p = &saver->save.placed[from + begun];
+        dcpi_kept *k = &kept[begun];
+        status = dcpi_async_copy_one(saver, p->tensor, &saver->pools[k->pool], k->at, p->size, &k->ticket);
         if (status) break;
-        pool->used += ((size_t)p->size + 63) & ~(size_t)63;
     }
-    for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
     for (i = 0; i < begun; i++) {
-        const dcpi_placed *p = &s->placed[from + i];
-        const dcp_device *device = p->tensor->device;
-        dcpi_snapshot *pool = dcpi_async_pool(saver, device);
-        dcp_tensor *tensor = (dcp_tensor *)(uintptr_t)p->tensor;        /* of saver->kept */
+        const dcpi_placed *p = &saver->save.placed[from + i];
+        dcp_tensor *tensor = (dcp_tensor *)(uintptr_t)p->tensor;                /* of saver->kept */
         dcp_error error;
-        dcp_status waited = device && p->size > 0 ? device->wait(device->context, tickets[i], &error) : DCP_OK;
-        if (waited) waited = dcpi_storage_result(waited, "copy from its device the tensor", tensor->name, &error);
+        const dcp_status waited = dcpi_async_copied(tensor, &saver->pools[kept[i].pool], &kept[i], p->size, &error);
         if (waited && !status) saver->err = error;
         if (!status) status = waited;
-        tensor->data = pool->memory + pool->used;
-        tensor->device = NULL;
-        memset(tensor->stride, 0, sizeof tensor->stride);
-        pool->used += ((size_t)p->size + 63) & ~(size_t)63;
     }
-    dcpi_free(tickets);
     return status;
 }
 /* Copies what fits; *must_take: where in the file the tensors end that are the caller's still. */
 static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
     dcpi_save *s = &saver->save;
+    dcpi_kept *kept = (dcpi_kept *)dcpi_alloc_array(s->placed_count, sizeof *kept, NULL);
     size_t from = dcpi_async_first_kept(saver), i;
-    if (!dcpi_async_make_room(saver, from)) {
+    dcp_status status;
+    if (!kept || !dcpi_async_make_room(saver, from, kept)) {
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "no memory for a copy of the tensors: begin waits until they are written");
         from = s->placed_count;
     }
@@ -17850,7 +17894,9 @@ static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
     }
     if (from > 0 && dcpi_save_is_manifest(s)) *must_take = INT64_MAX;       /* read twice: hashed, and then perhaps written */
     if (*must_take > 0) s->plain_names = 0;             /* a plain name that is taken meanwhile would have to be written again */
-    return dcpi_async_copy(saver, from);
+    status = dcpi_async_copy(saver, from, kept);
+    dcpi_free(kept);
+    return status;
 }
 /* Returns when the rest of the caller's memory has been read, or is not needed any more. */
 static void dcpi_async_await_taken(dcp_saver *saver, int64_t must_take) {
