@@ -14645,6 +14645,9 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
  * Bytes of a device are on their way into one buffer while those before it are hashed and written: fill begins the copies of a buffer and, before
  * it hands the one before over ("settled"), waits for that one's.
  *
+ * Where the bytes lie in memory just as in the file, and stay as they are (a snapshot of >>async), the buffers are parts of that memory, and fill
+ * copies nothing.
+ *
  * A buffer ends where a leaf ends, so that leaves are hashed independently, in any order, many at once. Writes must end at a multiple of
  * 4,096 for direct I/O: the few bytes behind that go, out of the buffer (never again from the caller), to the start of the next one.
  * ============================================================================================================================== */
@@ -14754,6 +14757,7 @@ typedef struct dcpi_stream {
     dcp_storage *storage; void *object; const char *key;
     const dcpi_stream_part *parts; size_t part_count;
     int64_t start, end, block_size;                     /* bytes [start, end) of the file; start a multiple of 4,096 */
+    uint8_t *image;                                     /* those bytes, at a multiple of 4,096, gaps zero; or NULL */
     int is_flat; uint8_t flat_digest[32];               /* out, if is_flat: SHA-256 of those bytes; there are no leaves then */
     int is_serial;                                      /* the calling thread does it all, in order */
     int is_hashed_only;                                 /* nothing is written: `object` is not used */
@@ -14777,7 +14781,7 @@ typedef struct dcpi_stream {
 /* ---- memory: buffers within the budget ----------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     const size_t leaf_memory = DCPI_STREAM_LEAVES * (sizeof(dcpi_sha_job) + 32), align = DCPI_OS_DIRECT_ALIGN;
-    size_t each, budget = t->op->io.memory_budget, i;
+    size_t each, room, budget = t->op->io.memory_budget, i;
     int64_t wanted = dcpi_max(t->end - t->start, 1);
     const dcp_device *device = NULL;
     dcp_error refused;
@@ -14788,7 +14792,8 @@ static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     t->capacity = (size_t)dcpi_min((int64_t)t->capacity, dcpi_min(DCPI_CHUNK, (wanted + DCPI_LEAF - 1) / DCPI_LEAF * DCPI_LEAF));
     if ((int64_t)t->capacity >= wanted) t->buffer_count = 1;
     t->capacity += align;                               /* room for what is carried */
-    each = t->capacity + leaf_memory + (align - leaf_memory % align) % align;
+    room = t->image ? 0 : t->capacity;
+    each = room + leaf_memory + (align - leaf_memory % align) % align;
     for (i = 0; i < t->part_count && !device; i++) if (t->parts[i].size > 0) device = t->parts[i].tensor->device;
     status = dcpi_staging_make(&t->staging, device, each * (size_t)t->buffer_count + align, &refused, err);
     if (status) return status;
@@ -14797,8 +14802,8 @@ static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     for (i = 0; i < (size_t)t->buffer_count; i++) {
         uint8_t *at = t->staging.memory + i * each + (align - (size_t)((uintptr_t)t->staging.memory % align)) % align;
         t->buffers[i].data = at;
-        t->buffers[i].jobs = (dcpi_sha_job *)(void *)(at + t->capacity);
-        t->buffers[i].leaves = (uint8_t (*)[32])(void *)(at + t->capacity + DCPI_STREAM_LEAVES * sizeof(dcpi_sha_job));
+        t->buffers[i].jobs = (dcpi_sha_job *)(void *)(at + room);
+        t->buffers[i].leaves = (uint8_t (*)[32])(void *)(at + room + DCPI_STREAM_LEAVES * sizeof(dcpi_sha_job));
     }
     return DCP_OK;
 }
@@ -14842,7 +14847,7 @@ static dcp_status dcpi_stream_fill_part(dcpi_stream *t, int64_t number, size_t *
     *added = 0;
     if (size == 0) return DCP_OK;
     if (size > left) size = left;
-    status = dcpi_tensor_fetch(&t->copies, number, part->tensor, t->in_part, b->data + b->used, (size_t)size, err);
+    status = t->image ? DCP_OK : dcpi_tensor_fetch(&t->copies, number, part->tensor, t->in_part, b->data + b->used, (size_t)size, err);
     if (status) return status;
     dcpi_stream_add_leaves(b, (size_t)size);
     b->used += (size_t)size;
@@ -14852,7 +14857,7 @@ static dcp_status dcpi_stream_fill_part(dcpi_stream *t, int64_t number, size_t *
 }
 static void dcpi_stream_fill_gap(dcpi_stream *t, dcpi_stream_buffer *b, int64_t until) {
     size_t n = (size_t)dcpi_min(until - (b->start + (int64_t)b->used), (int64_t)(t->capacity - b->used));
-    memset(b->data + b->used, 0, n);
+    if (!t->image) memset(b->data + b->used, 0, n);
     b->used += n;
 }
 /* The next buffer of the file: room for what the last one carries over, then tensors and gaps until it is full or the file ends. */
@@ -14860,6 +14865,7 @@ static dcp_status dcpi_stream_fill(dcpi_stream *t, int64_t number, int *last, dc
     dcpi_stream_buffer *b = &t->buffers[number % t->buffer_count];
     size_t added = 1;
     b->start = t->filled_to - (int64_t)t->carried;
+    if (t->image) b->data = t->image + (b->start - t->start);
     b->fresh = b->used = t->carried;
     b->leaf_count = 0;
     b->written = b->hashed = 0;
@@ -14890,6 +14896,7 @@ static dcp_status dcpi_stream_settle(dcpi_stream *t, int64_t number, int last, d
         dcpi_stream_buffer *b = &t->buffers[t->settled % t->buffer_count];
         status = dcpi_copies_until(&t->copies, t->settled, err);
         if (status) return status;
+        if (t->image) continue;
         memcpy(b->data, t->carry, b->fresh);
         memcpy(t->carry, b->data + b->to_write, b->used - b->to_write);
     }
@@ -15110,6 +15117,7 @@ struct dcpi_save {
     /* >>async, or NULL: another thing that cancels; who is told how far the tensors have been read, and asked whether they can be once more */
     const dcp_cancel *cancel_too;
     void *watcher; void (*taken)(void *watcher, int64_t filled_to); int (*again)(void *watcher);
+    uint8_t *image;                                     /* >>async, or NULL: the bytes of this rank's file or region, as for dcpi_stream */
     dcpi_op op;
     dcp_save_report report;
     /* prepare: decided once, for all ranks */
@@ -16687,6 +16695,7 @@ static dcp_status dcpi_save_stream(dcpi_save *s, dcp_storage *storage, void *obj
         t->start = s->data_offset;
         t->end = s->data_offset + s->file_size;
         t->block_size = s->block_size;
+        t->image = s->image;
         t->is_flat = s->desc->checksum == DCP_CHECKSUM_FLAT;
         t->is_serial = is_serial;
         t->taken = s->taken;
@@ -17401,7 +17410,7 @@ struct dcp_saver {
     dcpi_async_state state;
     dcpi_thread thread; int has_thread;
     dcp_save_desc kept; dcpi_arena texts; dcp_signer signer;            /* of the caller's desc, what later phases need */
-    dcpi_snapshot *pools; size_t pool_count, pool_capacity;
+    dcpi_snapshot *pools; size_t pool_count, pool_capacity; int is_arranged;        /* is_arranged: the copies lie as in the file */
     dcp_progress_fn progress; void *progress_user; int64_t shown_ms;    /* the caller's */
     dcp_coordinator *held;                              /* whose `settle` is ours */
     int64_t polled_ms;
@@ -17803,6 +17812,32 @@ static int dcpi_async_lay_out(dcp_saver *saver, size_t from, dcpi_kept *kept) {
     }
     return 1;
 }
+/* If the copies are in one pool of the host, they lie in it as in the file, so that they are hashed and written from there. */
+static void dcpi_async_arrange(dcp_saver *saver, size_t from, dcpi_kept *kept) {
+    const dcpi_save *s = &saver->save;
+    dcpi_snapshot *pool;
+    size_t i;
+    if (DCPI_BIG_ENDIAN || from > 0 || s->placed_count == 0 || dcpi_save_is_manifest(s)) return;
+    for (i = 1; i < s->placed_count; i++) if (kept[i].pool != kept[0].pool) return;
+    pool = &saver->pools[kept[0].pool];
+    if (pool->is_own || (uint64_t)s->file_size > (uint64_t)pool->used + DCPI_OS_DIRECT_ALIGN) return;       /* gaps cost memory too */
+    for (i = 0; i < s->placed_count; i++) kept[i].at = s->placed[i].size > 0 ? (size_t)s->placed[i].offset : 0;
+    if ((uint64_t)s->file_size > pool->used) pool->used = (size_t)s->file_size;
+    saver->is_arranged = 1;
+}
+static void dcpi_async_make_image(dcp_saver *saver, const dcpi_kept *kept) {
+    dcpi_save *s = &saver->save;
+    uint8_t *memory = saver->is_arranged ? saver->pools[kept[0].pool].memory : NULL;
+    int64_t at = 0;
+    size_t i;
+    if (!memory || (uintptr_t)memory % DCPI_OS_DIRECT_ALIGN != 0) return;
+    for (i = 0; i < s->placed_count; i++) {
+        if (s->placed[i].size == 0) continue;
+        memset(memory + at, 0, (size_t)(s->placed[i].offset - at));
+        at = s->placed[i].offset + s->placed[i].size;
+    }
+    s->image = memory;
+}
 /* Room for the last tensors of the file, which fit the budget. 0: no memory, so none of them is kept. */
 static int dcpi_async_make_room(dcp_saver *saver, size_t from, dcpi_kept *kept) {
     dcp_error error;
@@ -17810,6 +17845,8 @@ static int dcpi_async_make_room(dcp_saver *saver, size_t from, dcpi_kept *kept) 
     for (i = 0; i < saver->pool_count; i++) saver->pools[i].is_refused = 0;
     for (;;) {
         if (!dcpi_async_lay_out(saver, from, kept)) return 0;
+        saver->is_arranged = 0;
+        dcpi_async_arrange(saver, from, kept);
         for (i = 0; i < saver->pool_count; i++)
             if (saver->pools[i].is_own && dcpi_snapshot_grow(&saver->pools[i], &error)) break;
         if (i == saver->pool_count) break;
@@ -17894,6 +17931,7 @@ static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
     }
     if (from > 0 && dcpi_save_is_manifest(s)) *must_take = INT64_MAX;       /* read twice: hashed, and then perhaps written */
     if (*must_take > 0) s->plain_names = 0;             /* a plain name that is taken meanwhile would have to be written again */
+    if (from == 0 && kept) dcpi_async_make_image(saver, kept);
     status = dcpi_async_copy(saver, from, kept);
     dcpi_free(kept);
     return status;
