@@ -385,8 +385,8 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
  *   - Ownership: the desc and all it points to, the tensors and the report too, are the caller's again when dcp_save_begin returns. Storage,
  *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices the saver, and so does `log`
  *     where poll and wait do not ask for the verdict.
- *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_host; then, while it
- *     writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the list that fit, each whole; those
+ *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_own (up to own_bytes) or
+ *     allocate_host; then, while it writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the list that fit, each whole; those
  *     before them (all, if there is no memory) are written before begin returns, report.bytes_in_begin bytes of them, and a transient error
  *     after that cannot be retried. Tensors that another rank writes are not copied.
  *   - Threads: a saver is used from one thread at a time, dcp_save_cancel from any. The work is done by threads of the saver. `progress` is called
@@ -955,6 +955,13 @@ struct dcp_device {
                           dcp_error *err);
     dcp_status (*wait)(void *context, uint64_t ticket, dcp_error *err);
     void (*destroy)(void *context);
+    /* The snapshot of an asynchronous save in the device's own memory, which takes less time; all three or none. A saver asks for own_bytes at
+     * most; what is beyond, or has no room (a failure, which is logged), goes to host memory in dcp_save_begin. copy_own: all of the piece, row-major,
+     * to memory of allocate_own, from where copy_out takes it in the background (tensor->data is in it, no strides) */
+    size_t own_bytes;
+    dcp_status (*allocate_own)(void *context, size_t size, void **memory, dcp_error *err);
+    void (*free_own)(void *context, void *memory);
+    dcp_status (*copy_own)(void *context, void *own, const dcp_tensor *tensor, size_t size, uint64_t *ticket, dcp_error *err);
 };
 DCPDEF void dcp_device_close(dcp_device *device);       /* destroys the context and frees the struct, which was made with DCP_MALLOC */
 
@@ -14639,6 +14646,9 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
  * Bytes of a device are on their way into one buffer while those before it are hashed and written: fill begins the copies of a buffer and, before
  * it hands the one before over ("settled"), waits for that one's.
  *
+ * Where the bytes lie in memory just as in the file, and stay as they are (a snapshot of >>async), the buffers are parts of that memory, and fill
+ * copies nothing.
+ *
  * A buffer ends where a leaf ends, so that leaves are hashed independently, in any order, many at once. Writes must end at a multiple of
  * 4,096 for direct I/O: the few bytes behind that go, out of the buffer (never again from the caller), to the start of the next one.
  * ============================================================================================================================== */
@@ -14748,6 +14758,7 @@ typedef struct dcpi_stream {
     dcp_storage *storage; void *object; const char *key;
     const dcpi_stream_part *parts; size_t part_count;
     int64_t start, end, block_size;                     /* bytes [start, end) of the file; start a multiple of 4,096 */
+    uint8_t *image;                                     /* those bytes, at a multiple of 4,096, gaps zero; or NULL */
     int is_flat; uint8_t flat_digest[32];               /* out, if is_flat: SHA-256 of those bytes; there are no leaves then */
     int is_serial;                                      /* the calling thread does it all, in order */
     int is_hashed_only;                                 /* nothing is written: `object` is not used */
@@ -14771,7 +14782,7 @@ typedef struct dcpi_stream {
 /* ---- memory: buffers within the budget ----------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     const size_t leaf_memory = DCPI_STREAM_LEAVES * (sizeof(dcpi_sha_job) + 32), align = DCPI_OS_DIRECT_ALIGN;
-    size_t each, budget = t->op->io.memory_budget, i;
+    size_t each, room, budget = t->op->io.memory_budget, i;
     int64_t wanted = dcpi_max(t->end - t->start, 1);
     const dcp_device *device = NULL;
     dcp_error refused;
@@ -14782,7 +14793,8 @@ static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     t->capacity = (size_t)dcpi_min((int64_t)t->capacity, dcpi_min(DCPI_CHUNK, (wanted + DCPI_LEAF - 1) / DCPI_LEAF * DCPI_LEAF));
     if ((int64_t)t->capacity >= wanted) t->buffer_count = 1;
     t->capacity += align;                               /* room for what is carried */
-    each = t->capacity + leaf_memory + (align - leaf_memory % align) % align;
+    room = t->image ? 0 : t->capacity;
+    each = room + leaf_memory + (align - leaf_memory % align) % align;
     for (i = 0; i < t->part_count && !device; i++) if (t->parts[i].size > 0) device = t->parts[i].tensor->device;
     status = dcpi_staging_make(&t->staging, device, each * (size_t)t->buffer_count + align, &refused, err);
     if (status) return status;
@@ -14791,8 +14803,8 @@ static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     for (i = 0; i < (size_t)t->buffer_count; i++) {
         uint8_t *at = t->staging.memory + i * each + (align - (size_t)((uintptr_t)t->staging.memory % align)) % align;
         t->buffers[i].data = at;
-        t->buffers[i].jobs = (dcpi_sha_job *)(void *)(at + t->capacity);
-        t->buffers[i].leaves = (uint8_t (*)[32])(void *)(at + t->capacity + DCPI_STREAM_LEAVES * sizeof(dcpi_sha_job));
+        t->buffers[i].jobs = (dcpi_sha_job *)(void *)(at + room);
+        t->buffers[i].leaves = (uint8_t (*)[32])(void *)(at + room + DCPI_STREAM_LEAVES * sizeof(dcpi_sha_job));
     }
     return DCP_OK;
 }
@@ -14836,7 +14848,7 @@ static dcp_status dcpi_stream_fill_part(dcpi_stream *t, int64_t number, size_t *
     *added = 0;
     if (size == 0) return DCP_OK;
     if (size > left) size = left;
-    status = dcpi_tensor_fetch(&t->copies, number, part->tensor, t->in_part, b->data + b->used, (size_t)size, err);
+    status = t->image ? DCP_OK : dcpi_tensor_fetch(&t->copies, number, part->tensor, t->in_part, b->data + b->used, (size_t)size, err);
     if (status) return status;
     dcpi_stream_add_leaves(b, (size_t)size);
     b->used += (size_t)size;
@@ -14846,7 +14858,7 @@ static dcp_status dcpi_stream_fill_part(dcpi_stream *t, int64_t number, size_t *
 }
 static void dcpi_stream_fill_gap(dcpi_stream *t, dcpi_stream_buffer *b, int64_t until) {
     size_t n = (size_t)dcpi_min(until - (b->start + (int64_t)b->used), (int64_t)(t->capacity - b->used));
-    memset(b->data + b->used, 0, n);
+    if (!t->image) memset(b->data + b->used, 0, n);
     b->used += n;
 }
 /* The next buffer of the file: room for what the last one carries over, then tensors and gaps until it is full or the file ends. */
@@ -14854,6 +14866,7 @@ static dcp_status dcpi_stream_fill(dcpi_stream *t, int64_t number, int *last, dc
     dcpi_stream_buffer *b = &t->buffers[number % t->buffer_count];
     size_t added = 1;
     b->start = t->filled_to - (int64_t)t->carried;
+    if (t->image) b->data = t->image + (b->start - t->start);
     b->fresh = b->used = t->carried;
     b->leaf_count = 0;
     b->written = b->hashed = 0;
@@ -14884,6 +14897,7 @@ static dcp_status dcpi_stream_settle(dcpi_stream *t, int64_t number, int last, d
         dcpi_stream_buffer *b = &t->buffers[t->settled % t->buffer_count];
         status = dcpi_copies_until(&t->copies, t->settled, err);
         if (status) return status;
+        if (t->image) continue;
         memcpy(b->data, t->carry, b->fresh);
         memcpy(t->carry, b->data + b->to_write, b->used - b->to_write);
     }
@@ -15104,6 +15118,7 @@ struct dcpi_save {
     /* >>async, or NULL: another thing that cancels; who is told how far the tensors have been read, and asked whether they can be once more */
     const dcp_cancel *cancel_too;
     void *watcher; void (*taken)(void *watcher, int64_t filled_to); int (*again)(void *watcher);
+    uint8_t *image;                                     /* >>async, or NULL: the bytes of this rank's file or region, as for dcpi_stream */
     dcpi_op op;
     dcp_save_report report;
     /* prepare: decided once, for all ranks */
@@ -16695,6 +16710,7 @@ static dcp_status dcpi_save_stream(dcpi_save *s, dcp_storage *storage, void *obj
         t->start = s->data_offset;
         t->end = s->data_offset + s->file_size;
         t->block_size = s->block_size;
+        t->image = s->image;
         t->is_flat = s->desc->checksum == DCP_CHECKSUM_FLAT;
         t->is_serial = is_serial;
         t->taken = s->taken;
@@ -17404,10 +17420,12 @@ typedef enum dcpi_async_state {
 } dcpi_async_state;
 
 typedef struct dcpi_snapshot {                              /* memory for copies of the tensors of one device, or of the host */
-    const dcp_device *device;
+    const dcp_device *device; int is_own;               /* is_own: the device's memory, which the host does not touch */
     uint8_t *memory; size_t size, used;
-    int is_of_device, is_pages;                         /* where it came from; neither: dcpi_alloc */
+    int is_of_device, is_pages;                         /* where the host's came from; neither: dcpi_alloc */
+    int is_refused;                                     /* in this save the device gave none */
 } dcpi_snapshot;
+typedef struct dcpi_kept { size_t pool, at; uint64_t ticket; } dcpi_kept;           /* the copy of one tensor: bytes from `at` in pools[pool] */
 
 struct dcp_saver {
     /* the program's thread */
@@ -17415,7 +17433,7 @@ struct dcp_saver {
     dcpi_async_state state;
     dcpi_thread thread; int has_thread;
     dcp_save_desc kept; dcpi_arena texts; dcp_signer signer;            /* of the caller's desc, what later phases need */
-    dcpi_snapshot *pools; size_t pool_count, pool_capacity;
+    dcpi_snapshot *pools; size_t pool_count, pool_capacity; int is_arranged;        /* is_arranged: the copies lie as in the file */
     dcp_progress_fn progress; void *progress_user; int64_t shown_ms;    /* the caller's */
     dcp_coordinator *held;                              /* whose `settle` is ours */
     int64_t polled_ms;
@@ -17755,49 +17773,110 @@ static dcp_status dcpi_async_keep(dcp_saver *saver) {
 
 /* ---- begin: the copy -------------------------------------------------------------------------------------------------------------------------- */
 static void dcpi_snapshot_free(dcpi_snapshot *pool) {
-    if (pool->is_of_device) pool->device->free_host(pool->device->context, pool->memory);
+    if (!pool->memory) return;
+    if (pool->is_own) pool->device->free_own(pool->device->context, pool->memory);
+    else if (pool->is_of_device) pool->device->free_host(pool->device->context, pool->memory);
     else if (pool->is_pages) dcpi_os_pages_free(pool->memory, pool->size);
     else dcpi_free(pool->memory);
     pool->memory = NULL;
     pool->size = 0;
 }
-/* Room for `used` bytes; what there was before is as good as gone. */
-static dcp_status dcpi_snapshot_grow(dcpi_snapshot *pool, dcp_error *err) {
+static void *dcpi_snapshot_host(dcpi_snapshot *pool, dcp_error *err) {
     void *memory = NULL;
-    if (pool->used <= pool->size) return DCP_OK;
-    dcpi_snapshot_free(pool);
     pool->is_of_device = pool->device && pool->device->allocate_host && pool->device->free_host;
     if (pool->is_of_device && pool->device->allocate_host(pool->device->context, pool->used, &memory, err)) memory = NULL;
     pool->is_of_device = memory != NULL;
     if (!memory) memory = dcpi_os_pages(pool->used);
     pool->is_pages = memory && !pool->is_of_device;
-    if (!memory) memory = dcpi_alloc(pool->used, err);
+    return memory ? memory : dcpi_alloc(pool->used, err);
+}
+/* Room for `used` bytes; what there was before is as good as gone. */
+static dcp_status dcpi_snapshot_grow(dcpi_snapshot *pool, dcp_error *err) {
+    void *memory = NULL;
+    (void)dcpi_succeed(err);
+    if (pool->used <= pool->size) return DCP_OK;
+    dcpi_snapshot_free(pool);
+    if (!pool->is_own) memory = dcpi_snapshot_host(pool, err);
+    else if (pool->device->allocate_own(pool->device->context, pool->used, &memory, err)) memory = NULL;
     pool->memory = (uint8_t *)memory;
     pool->size = memory ? pool->used : 0;
     return memory ? DCP_OK : DCP_E_MEMORY;
 }
-static dcpi_snapshot *dcpi_async_pool(dcp_saver *saver, const dcp_device *device) {         /* NULL: no memory */
+static dcpi_snapshot *dcpi_async_pool(dcp_saver *saver, const dcp_device *device, int is_own) {         /* NULL: no memory */
     void *pools = saver->pools;
     size_t i;
-    for (i = 0; i < saver->pool_count; i++) if (saver->pools[i].device == device) return &saver->pools[i];
+    for (i = 0; i < saver->pool_count; i++) if (saver->pools[i].device == device && saver->pools[i].is_own == is_own) return &saver->pools[i];
     if (!dcpi_grow(&pools, &saver->pool_capacity, saver->pool_count + 1, sizeof *saver->pools, NULL)) return NULL;
     saver->pools = (dcpi_snapshot *)pools;
     memset(&saver->pools[saver->pool_count], 0, sizeof *saver->pools);
     saver->pools[saver->pool_count].device = device;
+    saver->pools[saver->pool_count].is_own = is_own;
     return &saver->pools[saver->pool_count++];
 }
-/* Each of placed[from..] has its room in a pool: the last tensors of the file that fit the budget. 0: no memory, so none of them is kept. */
-static int dcpi_async_make_room(dcp_saver *saver, size_t from) {
+/* The device's own memory while there is some of it left, then the host's. */
+static dcpi_snapshot *dcpi_async_pool_for(dcp_saver *saver, const dcp_device *device, uint64_t size) {
+    dcpi_snapshot *pool;
+    if (!device || !device->copy_own || !device->allocate_own || !device->free_own) return dcpi_async_pool(saver, device, 0);
+    pool = dcpi_async_pool(saver, device, 1);
+    return pool && (pool->is_refused || size > device->own_bytes - pool->used) ? dcpi_async_pool(saver, device, 0) : pool;
+}
+/* Each of placed[from..] has its place in a pool. 0: no memory. */
+static int dcpi_async_lay_out(dcp_saver *saver, size_t from, dcpi_kept *kept) {
     const dcpi_save *s = &saver->save;
     size_t i;
     for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
-    for (i = from; i < s->placed_count; i++) {
-        dcpi_snapshot *pool = dcpi_async_pool(saver, s->placed[i].tensor->device);
-        if (!pool || (uint64_t)s->placed[i].size > SIZE_MAX - 63 - pool->used) return 0;
-        pool->used += ((size_t)s->placed[i].size + 63) & ~(size_t)63;
+    for (i = from; i < s->placed_count; i++, kept++) {
+        const uint64_t size = ((uint64_t)s->placed[i].size + 63) & ~(uint64_t)63;
+        dcpi_snapshot *pool = dcpi_async_pool_for(saver, s->placed[i].tensor->device, size);
+        if (!pool || size > SIZE_MAX - pool->used) return 0;
+        kept->pool = (size_t)(pool - saver->pools);
+        kept->at = pool->used;
+        pool->used += (size_t)size;
+    }
+    return 1;
+}
+/* If the copies are in one pool of the host, they lie in it as in the file, so that they are hashed and written from there. */
+static void dcpi_async_arrange(dcp_saver *saver, size_t from, dcpi_kept *kept) {
+    const dcpi_save *s = &saver->save;
+    dcpi_snapshot *pool;
+    size_t i;
+    if (DCPI_BIG_ENDIAN || from > 0 || s->placed_count == 0 || dcpi_save_is_manifest(s)) return;
+    for (i = 1; i < s->placed_count; i++) if (kept[i].pool != kept[0].pool) return;
+    pool = &saver->pools[kept[0].pool];
+    if (pool->is_own || (uint64_t)s->file_size > (uint64_t)pool->used + DCPI_OS_DIRECT_ALIGN) return;       /* gaps cost memory too */
+    for (i = 0; i < s->placed_count; i++) kept[i].at = s->placed[i].size > 0 ? (size_t)s->placed[i].offset : 0;
+    if ((uint64_t)s->file_size > pool->used) pool->used = (size_t)s->file_size;
+    saver->is_arranged = 1;
+}
+static void dcpi_async_make_image(dcp_saver *saver, const dcpi_kept *kept) {
+    dcpi_save *s = &saver->save;
+    uint8_t *memory = saver->is_arranged ? saver->pools[kept[0].pool].memory : NULL;
+    int64_t at = 0;
+    size_t i;
+    if (!memory || (uintptr_t)memory % DCPI_OS_DIRECT_ALIGN != 0) return;
+    for (i = 0; i < s->placed_count; i++) {
+        if (s->placed[i].size == 0) continue;
+        memset(memory + at, 0, (size_t)(s->placed[i].offset - at));
+        at = s->placed[i].offset + s->placed[i].size;
+    }
+    s->image = memory;
+}
+/* Room for the last tensors of the file, which fit the budget. 0: no memory, so none of them is kept. */
+static int dcpi_async_make_room(dcp_saver *saver, size_t from, dcpi_kept *kept) {
+    dcp_error error;
+    size_t i;
+    for (i = 0; i < saver->pool_count; i++) saver->pools[i].is_refused = 0;
+    for (;;) {
+        if (!dcpi_async_lay_out(saver, from, kept)) return 0;
+        saver->is_arranged = 0;
+        dcpi_async_arrange(saver, from, kept);
+        for (i = 0; i < saver->pool_count; i++)
+            if (saver->pools[i].is_own && dcpi_snapshot_grow(&saver->pools[i], &error)) break;
+        if (i == saver->pool_count) break;
+        saver->pools[i].is_refused = 1;
+        dcpi_op_log(&saver->save.op, DCP_LOG_WARNING, "the copy of the tensors goes to host memory, which is slower: %s", error.message);
     }
     for (i = 0; i < saver->pool_count; i++) if (dcpi_snapshot_grow(&saver->pools[i], NULL)) return 0;
-    for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
     return 1;
 }
 static size_t dcpi_async_first_kept(const dcp_saver *saver) {
@@ -17808,61 +17887,63 @@ static size_t dcpi_async_first_kept(const dcp_saver *saver) {
     return i;
 }
 /* Host: packed row-major, in chunks between which cancel and deadline are looked at. Device: only begun; *ticket is to be waited for. */
-static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor, uint8_t *to, int64_t size, uint64_t *ticket) {
-    dcpi_op *op = &saver->save.op;
+static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor, const dcpi_snapshot *pool, size_t place, int64_t size, uint64_t *ticket) {
+    const dcp_device *device = tensor->device;
+    uint8_t *to = pool->memory + place;
     int64_t at, n;
-    dcp_status status = dcpi_op_check(op, &saver->err);
+    dcp_status status = dcpi_op_check(&saver->save.op, &saver->err);
     if (status || size == 0) return status;
-    if (tensor->device) {
-        status = tensor->device->copy_out(tensor->device->context, to, tensor, 0, (size_t)size, ticket, &saver->err);
+    if (device) {
+        status = pool->is_own ? device->copy_own(device->context, to, tensor, (size_t)size, ticket, &saver->err)
+                              : device->copy_out(device->context, to, tensor, 0, (size_t)size, ticket, &saver->err);
         return status ? dcpi_storage_result(status, "copy from its device the tensor", tensor->name, &saver->err) : DCP_OK;
     }
     for (at = 0; at < size && !status; at += n) {
         n = dcpi_min(size - at, DCPI_CHUNK);
         status = dcpi_tensor_fetch(NULL, 0, tensor, at, to + at, (size_t)n, &saver->err);
         dcpi_swap_bytes(to + at, n, dcpi_dtype_width(tensor->dtype));   /* a copy of memory, not of the file */
-        if (!status) status = dcpi_op_check(op, &saver->err);
+        if (!status) status = dcpi_op_check(&saver->save.op, &saver->err);
     }
     return status;
 }
-/* placed[from..]: copied, and each tensor of ours made one of plain host memory. Every ticket is waited for, whatever fails. */
-static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from) {
-    dcpi_save *s = &saver->save;
-    const size_t count = s->placed_count - from;
-    uint64_t *tickets = (uint64_t *)dcpi_alloc_array(count, sizeof *tickets, &saver->err);
-    dcp_status status = tickets ? DCP_OK : DCP_E_MEMORY;
+/* The copy has ended: the tensor of ours is the copy from now on, on the host or in the device's own memory. */
+static dcp_status dcpi_async_copied(dcp_tensor *tensor, const dcpi_snapshot *pool, const dcpi_kept *kept, int64_t size, dcp_error *err) {
+    const dcp_device *device = tensor->device;
+    dcp_status status = device && size > 0 ? device->wait(device->context, kept->ticket, err) : DCP_OK;
+    if (status) status = dcpi_storage_result(status, "copy from its device the tensor", tensor->name, err);
+    tensor->data = pool->memory + kept->at;
+    if (!pool->is_own) tensor->device = NULL;
+    memset(tensor->stride, 0, sizeof tensor->stride);
+    return status;
+}
+/* placed[from..], each to its place. Every ticket is waited for, whatever fails. */
+static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from, dcpi_kept *kept) {
+    const size_t count = saver->save.placed_count - from;
+    dcp_status status = DCP_OK;
     size_t i, begun;
-    for (begun = 0; begun < count && !status; begun++) {
-        const dcpi_placed *p = &s->placed[from + begun];
-        dcpi_snapshot *pool = dcpi_async_pool(saver, p->tensor->device);
-        status = dcpi_async_copy_one(saver, p->tensor, pool->memory + pool->used, p->size, &tickets[begun]);
+    for (begun = 0; begun < count; begun++) {
+        const dcpi_placed *p = &saver->save.placed[from + begun];
+        dcpi_kept *k = &kept[begun];
+        status = dcpi_async_copy_one(saver, p->tensor, &saver->pools[k->pool], k->at, p->size, &k->ticket);
         if (status) break;
-        pool->used += ((size_t)p->size + 63) & ~(size_t)63;
     }
-    for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
     for (i = 0; i < begun; i++) {
-        const dcpi_placed *p = &s->placed[from + i];
-        const dcp_device *device = p->tensor->device;
-        dcpi_snapshot *pool = dcpi_async_pool(saver, device);
-        dcp_tensor *tensor = (dcp_tensor *)(uintptr_t)p->tensor;        /* of saver->kept */
+        const dcpi_placed *p = &saver->save.placed[from + i];
+        dcp_tensor *tensor = (dcp_tensor *)(uintptr_t)p->tensor;                /* of saver->kept */
         dcp_error error;
-        dcp_status waited = device && p->size > 0 ? device->wait(device->context, tickets[i], &error) : DCP_OK;
-        if (waited) waited = dcpi_storage_result(waited, "copy from its device the tensor", tensor->name, &error);
+        const dcp_status waited = dcpi_async_copied(tensor, &saver->pools[kept[i].pool], &kept[i], p->size, &error);
         if (waited && !status) saver->err = error;
         if (!status) status = waited;
-        tensor->data = pool->memory + pool->used;
-        tensor->device = NULL;
-        memset(tensor->stride, 0, sizeof tensor->stride);
-        pool->used += ((size_t)p->size + 63) & ~(size_t)63;
     }
-    dcpi_free(tickets);
     return status;
 }
 /* Copies what fits; *must_take: where in the file the tensors end that are the caller's still. */
 static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
     dcpi_save *s = &saver->save;
+    dcpi_kept *kept = (dcpi_kept *)dcpi_alloc_array(s->placed_count, sizeof *kept, NULL);
     size_t from = dcpi_async_first_kept(saver), i;
-    if (!dcpi_async_make_room(saver, from)) {
+    dcp_status status;
+    if (!kept || !dcpi_async_make_room(saver, from, kept)) {
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "no memory for a copy of the tensors: begin waits until they are written");
         from = s->placed_count;
     }
@@ -17873,7 +17954,10 @@ static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
     }
     if (from > 0 && dcpi_save_is_manifest(s)) *must_take = INT64_MAX;       /* read twice: hashed, and then perhaps written */
     if (*must_take > 0) s->plain_names = 0;             /* a plain name that is taken meanwhile would have to be written again */
-    return dcpi_async_copy(saver, from);
+    if (from == 0 && kept) dcpi_async_make_image(saver, kept);
+    status = dcpi_async_copy(saver, from, kept);
+    dcpi_free(kept);
+    return status;
 }
 /* Returns when the rest of the caller's memory has been read, or is not needed any more. */
 static void dcpi_async_await_taken(dcp_saver *saver, int64_t must_take) {
