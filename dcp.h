@@ -848,6 +848,10 @@ struct dcp_storage {
     /* directories directly in directory, with their whole keys; info is NULL. NULL: sweep finds no files in the folders of manifests */
     dcp_status (*list_directories)(void *context, const char *directory,
                                    dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user, dcp_error *err);
+    /* links directly in directory that are not just another name of an object there, with their whole keys; info is NULL. A commit file that was
+     * moved elsewhere may have left one: while it is there, nothing that it may name is removed. NULL: there are none */
+    dcp_status (*list_links)(void *context, const char *directory,
+                             dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user, dcp_error *err);
 };
 typedef struct dcp_storage_options { const char *provider; const dcp_field *settings; size_t setting_count; } dcp_storage_options;
 /* "local" {basePath; mode: octal permissions of new files, default 0666 less the umask}, "memory", and what was registered (ASCII case does
@@ -1222,16 +1226,25 @@ DCPDEF const char *dcp_phase_name(dcp_phase phase) {
 }
 
 /* ---- errors -------------------------------------------------------------------------------------------------------------------- */
-/* Ends a message where the last whole UTF-8 character ends, and takes control characters (a hostile file's name) out of it. */
+/* Bytes of the character at text if a terminal may take it for an order: a control character, or one that ends a line or turns the direction of
+ * writing (U+2028 to U+202E, U+2066 to U+2069); else 0. */
+static size_t dcpi_terminal_order(const char *text) {
+    const unsigned char *c = (const unsigned char *)text;
+    if (c[0] < 0x20 || c[0] == 0x7F) return 1;
+    if (c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0) return 2;
+    if (c[0] == 0xE2 && c[1] == 0x80 && c[2] >= 0xA8 && c[2] <= 0xAE) return 3;
+    return c[0] == 0xE2 && c[1] == 0x81 && c[2] >= 0xA6 && c[2] <= 0xA9 ? 3 : 0;
+}
+/* Ends a message where the last whole UTF-8 character ends, and takes out of it what a hostile file's name may say to a terminal. */
 static void dcpi_message_clean(char *message, size_t capacity) {
-    size_t length = strlen(message), i;
+    size_t length = strlen(message), i, n;
     if (length == capacity - 1) {                                       /* perhaps cut: drop a last character that is not whole */
         size_t start = length;
         while (start > 0 && ((unsigned char)message[start - 1] & 0xC0) == 0x80) start--;
         if (start > 0 && ((unsigned char)message[start - 1] & 0x80) != 0) message[start - 1] = '\0';
     }
     for (i = 0; message[i] != '\0'; i++)
-        if ((unsigned char)message[i] < 0x20 || (unsigned char)message[i] == 0x7F) message[i] = '?';
+        for (n = dcpi_terminal_order(message + i); n > 0; n--) message[i + n - 1] = '?';
 }
 static dcp_status dcpi_succeed(dcp_error *err) {
     if (err) { err->status = DCP_OK; err->sys = 0; err->rank = 0; err->message[0] = '\0'; }
@@ -1538,8 +1551,8 @@ static dcp_status dcpi_sort(const void **items, size_t count, dcpi_compare compa
  *                dcpi_os_remove           ENOENT is an error here; directories are refused; of a symbolic link the link itself goes
  *                dcpi_os_stat             of a regular file, no symlink followed (the same errors as dcpi_os_open)
  *                dcpi_os_additional       permissions, links, inode: for people (`mode` octal)
- *                dcpi_os_list             the regular files (what 0) or the directories (1) in one directory (not below), names without the directory, in no order; "" is
- *                                         the base; what vanishes meanwhile is left out. Windows: size and time of a file that is being
+ *                dcpi_os_list             the regular files (what 0), the directories (1) or the symbolic links that lead to no regular file there (2,
+ *                                         not on Windows) in one directory (not below), names without the directory, in no order; "" is the base; what vanishes meanwhile is left out. Windows: size and time of a file that is being
  *                                         written may lag behind
  *                dcpi_os_make_directory   made with its parents beneath the base, nothing synced; there already: 0
  *                dcpi_os_sync_directory   its entries are durable; ENOTSUP where the file system cannot sync a directory
@@ -2192,11 +2205,25 @@ static int dcpi_os_publish(dcpi_base *base, const char *from, const char *to, in
     if (to_dir < 0) return dcpi_os_shut(from_dir, errno);
     return dcpi_os_shut(from_dir, dcpi_os_shut(to_dir, dcpi_os_move(from_dir, from_name, to_dir, to_name, replace)));
 }
+/* Whether a link is just another name of a regular file in its own directory, such as `latest` of the newest one. */
+static int dcpi_os_is_second_name(int fd, const char *name) {
+    char target[4096];
+    const char *last;
+    struct stat st, meant;
+    ssize_t length = readlinkat(fd, name, target, sizeof target - 1);
+    if (length <= 0 || (size_t)length >= sizeof target - 1) return 0;
+    target[length] = '\0';
+    last = strrchr(target, '/') ? strrchr(target, '/') + 1 : target;
+    memset(&meant, 0, sizeof meant);
+    if (dcpi_os_stat_at(fd, last, &st) != 0 || !S_ISREG(st.st_mode) || fstatat(fd, name, &meant, 0) != 0) return 0;
+    return dcpi_os_same_file(&st, &meant);
+}
 static int dcpi_os_list_entry(int fd, const char *name, int what, dcpi_os_each each, void *user) {
     dcp_object_info info;
     struct stat st;
     int error = dcpi_os_stat_at(fd, name, &st);
     if (error) return error == ENOENT ? 0 : error;      /* gone since the directory was read: not there */
+    if (what == 2) return S_ISLNK(st.st_mode) && !dcpi_os_is_second_name(fd, name) ? each(user, name, NULL) : 0;
     if (what) return S_ISDIR(st.st_mode) && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 ? each(user, name, NULL) : 0;
     return dcpi_os_check_regular(&st, &info) == 0 ? each(user, name, &info) : 0;
 }
@@ -2211,8 +2238,9 @@ static int dcpi_os_list(dcpi_base *base, const char *directory, int what, dcpi_o
         errno = 0;                                      /* the end and an error look the same otherwise */
         entry = readdir(stream);
         if (!entry) { error = errno; break; }
-#ifdef DT_UNKNOWN                                       /* spares a stat of what is surely not a regular file */
-        if (entry->d_type != (what ? DT_DIR : DT_REG) && entry->d_type != DT_UNKNOWN) continue;
+#ifdef DT_UNKNOWN                                       /* spares a stat of what is surely something else */
+        static const unsigned char types[] = { DT_REG, DT_DIR, DT_LNK };
+        if (entry->d_type != types[what] && entry->d_type != DT_UNKNOWN) continue;
 #endif
         error = dcpi_os_list_entry(fd, entry->d_name, what, each, user);
     }
@@ -6555,9 +6583,11 @@ static dcp_status dcpi_tensor_check(const dcp_tensor *t, int saving, dcp_error *
     if (status) return status;
     if (t->device && (!t->device->wait || (saving ? !t->device->copy_out : !t->device->copy_in)))
         return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its device lacks %s or wait", t->name, saving ? "copy_out" : "copy_in");
-    if (!t->data && !t->device && (t->dtype == DCP_OPAQUE || dcpi_tensor_bytes(t) > 0))
-        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": data is NULL", t->name);
     return DCP_OK;
+}
+static dcp_status dcpi_tensor_check_data(const dcp_tensor *t, dcp_error *err) {
+    if (t->data || t->device || (t->dtype != DCP_OPAQUE && dcpi_tensor_bytes(t) == 0)) return DCP_OK;
+    return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": data is NULL", t->name);
 }
 
 DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data, int ndim, const int64_t *shape) {
@@ -9963,22 +9993,26 @@ static void dcpi_manifest_check_checksum(dcpi_manifest_checker *k, const dcp_man
     else if (s->block_count > 0) dcpi_check_error(&k->c, "block_checksums", "block digests stand only beside a sha256-tree checksum of the shard");
 }
 /* What a shard has in common with a tensor of the metadata. */
-static void dcpi_manifest_as_tensor(const dcp_manifest_shard *s, dcp_tensor_metadata *t) {
+/* The shape of the whole: where global_shape is absent from a piece that is not sharded, the piece's own. */
+static const int64_t *dcpi_manifest_whole(const dcp_manifest_shard *s) {
     const int ndim = s->ndim < 0 || s->ndim > DCP_MAX_DIMS ? 0 : s->ndim;
-    int d, is_absent = 1;
+    int d;
+    if (!s->placement || strcmp(s->placement, "sharded") == 0) return s->global_shape;
+    for (d = 0; d < ndim; d++) if (s->global_shape[d] != 0 || s->global_offset[d] != 0) return s->global_shape;
+    return s->shape;
+}
+static void dcpi_manifest_as_tensor(const dcp_manifest_shard *s, dcp_tensor_metadata *t) {
     memset(t, 0, sizeof *t);
     t->ndim = s->ndim;
     memcpy(t->shape, s->shape, sizeof t->shape);
     t->data_type = s->dtype;
     t->size = s->size;
-    memcpy(t->global_shape, s->global_shape, sizeof t->global_shape);
+    memcpy(t->global_shape, dcpi_manifest_whole(s), sizeof t->global_shape);
     memcpy(t->global_offset, s->global_offset, sizeof t->global_offset);
     t->placement = s->placement;
     t->block_size = s->block_size;
     t->block_checksums = s->block_checksums;
     t->block_count = s->block_count;
-    for (d = 0; d < ndim; d++) is_absent &= s->global_shape[d] == 0 && s->global_offset[d] == 0;
-    if (is_absent && s->placement && strcmp(s->placement, "sharded") != 0) memcpy(t->global_shape, s->shape, sizeof t->global_shape);
 }
 static void dcpi_manifest_check_tensor(dcpi_manifest_checker *k, const dcp_manifest_shard *s, int is_parameter) {
     dcp_tensor_metadata t;
@@ -10507,7 +10541,7 @@ static dcp_status dcpi_file_put_shard(dcpi_file_out *out, const dcpi_meta_source
     if (shard.tensor_count > (size_t)DCP_LIMIT_TENSORS)
         return dcpi_fail(out->err, DCP_E_LIMIT, "more than %d tensors in a shard", (int)DCP_LIMIT_TENSORS);
     dcpi_file_put32(out, (uint32_t)shard.tensor_count);
-    for (t = 0; t < shard.tensor_count; t++) {
+    for (t = 0; t < shard.tensor_count && out->status == DCP_OK; t++) {
         memset(&tensor, 0, sizeof tensor);
         status = source->tensor(source->user, s, t, &tensor, out->err);
         if (status == DCP_OK) status = dcpi_file_put_tensor(out, &tensor);
@@ -10515,8 +10549,9 @@ static dcp_status dcpi_file_put_shard(dcpi_file_out *out, const dcpi_meta_source
     }
     return out->status;
 }
+/* Once something could not be put, the source is not asked any more: its success would wipe out the error. */
 static dcp_status dcpi_file_put_records(dcpi_file_out *out, const dcpi_meta_source *source) {
-    dcp_status status = DCP_OK;
+    dcp_status status = out->status;
     size_t s;
     for (s = 0; s < source->shard_count && status == DCP_OK; s++) status = dcpi_file_put_shard(out, source, s);
     return status;
@@ -10704,7 +10739,7 @@ static dcp_status dcpi_file_check(const dcp_metadata *metadata, const char *json
     dcpi_file_put(&out, json, json_size);
     status = dcpi_file_put_records(&out, &source);
     if (status != DCP_OK) return status;
-    if (data_offset > 0 && (out.size > data_offset || data_offset - out.size >= DCPI_META_GAP))
+    if (data_offset != 0 && (out.size > data_offset || data_offset - out.size >= DCPI_META_GAP))
         return dcpi_fail(err, DCP_E_FORMAT, "corrupted checkpoint file: its header has %" PRId64 " bytes, and its data begins at %" PRId64,
                          out.size, data_offset);
     dcpi_file_put_zeros(&out, data_offset - out.size);
@@ -10802,6 +10837,12 @@ static dcp_status dcpi_storage_list_directories(dcp_storage *s, const char *dire
     if (!s->list_directories) return DCP_OK;            /* none that anybody could see */
     if (directory[0] != '\0' && !dcpi_key_is_valid(directory)) return dcpi_storage_key(directory, err);
     return dcpi_storage_result(s->list_directories(s->context, directory, each, user, err), "list", directory, err);
+}
+static dcp_status dcpi_storage_list_links(dcp_storage *s, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+    (void)dcpi_succeed(err);
+    if (!s->list_links) return DCP_OK;
+    if (directory[0] != '\0' && !dcpi_key_is_valid(directory)) return dcpi_storage_key(directory, err);
+    return dcpi_storage_result(s->list_links(s->context, directory, each, user, err), "list", directory, err);
 }
 static dcp_status dcpi_storage_list(dcp_storage *s, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
     (void)dcpi_succeed(err);
@@ -11012,6 +11053,9 @@ static dcp_status dcpi_local_list(void *context, const char *directory, dcpi_sto
 static dcp_status dcpi_local_list_directories(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
     return dcpi_local_walk(context, directory, 1, each, user, err);
 }
+static dcp_status dcpi_local_list_links(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+    return dcpi_local_walk(context, directory, 2, each, user, err);
+}
 static dcp_status dcpi_local_remove(void *context, const char *path, dcp_error *err) {
     dcpi_local *local = (dcpi_local *)context;
     int sys = dcpi_os_remove(&local->base, path);
@@ -11084,6 +11128,7 @@ static dcp_status dcpi_local_new(const char *path, unsigned mode, int create, dc
     s->leave = dcpi_local_leave; s->write = dcpi_local_write; s->commit = dcpi_local_commit; s->abort = dcpi_local_abort;
     s->open = dcpi_local_open; s->read = dcpi_local_read; s->map = dcpi_local_map; s->close = dcpi_local_close;
     s->stat = dcpi_local_stat; s->list = dcpi_local_list; s->list_directories = dcpi_local_list_directories;
+    s->list_links = dcpi_local_list_links;
     s->remove = dcpi_local_remove; s->sync_directory = dcpi_local_sync_directory;
     s->space = dcpi_local_space; s->destroy = dcpi_local_destroy; s->additional_info = dcpi_local_additional;
     *out = s;
@@ -13540,7 +13585,7 @@ static dcp_status dcpi_origin_describe(dcpi_meta *meta, const dcp_manifest_shard
     tensor->block_checksums = from->block_checksums;
     tensor->block_count = from->block_count;
     memcpy(tensor->shape, from->shape, sizeof tensor->shape);
-    memcpy(tensor->global_shape, from->global_shape, sizeof tensor->global_shape);
+    memcpy(tensor->global_shape, dcpi_manifest_whole(from), sizeof tensor->global_shape);
     memcpy(tensor->global_offset, from->global_offset, sizeof tensor->global_offset);
     return DCP_OK;
 }
@@ -14385,16 +14430,31 @@ static dcp_status dcpi_names_list(const dcpi_place *place, int commits_only, dcp
     if (status) dcpi_names_free(names);
     return status;
 }
+typedef struct dcpi_links { dcpi_op *op; const dcpi_place *place; int commits; } dcpi_links;
+static dcp_status dcpi_links_look(void *user, const char *key, const dcp_object_info *info) {
+    dcpi_links *links = (dcpi_links *)user;
+    const char *name = dcpi_place_name(links->place, key);
+    (void)info;
+    if (!dcpi_commit_kind_of(name)) return DCP_OK;
+    links->commits++;
+    dcpi_op_log(links->op, DCP_LOG_WARNING, "cannot tell which files %s names: it is a symbolic link to what is not in this directory", name);
+    return DCP_OK;
+}
 /* What all commit files of the directory but `going` (sorted; NULL: none) name, sorted. *unread counts those that could not be read and
- * verified: what they name is not known. */
+ * verified, and links that one may have left when it was moved: what they name is not known. */
 static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const dcpi_names *going, const dcp_verifier *verifier,
                                     dcpi_names *refs, int *unread,
                                     dcp_error *err) {
     dcpi_names commits;
+    dcpi_links links;
     dcp_status status = dcpi_names_list(place, 1, &commits, err);
     size_t i, s;
     memset(refs, 0, sizeof *refs);
-    *unread = 0;
+    links.op = op;
+    links.place = place;
+    links.commits = 0;
+    if (!status) status = dcpi_storage_list_links(place->storage, place->directory, dcpi_links_look, &links, err);
+    *unread = links.commits;
     for (i = 0; i < commits.count && !status; i++) {
         dcpi_document document;
         if (going && dcpi_names_has(going, commits.items[i])) continue;
@@ -15253,6 +15313,7 @@ static dcp_status dcpi_save_check_tensors(const dcp_save_desc *desc, dcp_error *
     for (i = 0; i < desc->tensor_count; i++) {
         const dcp_tensor *t = &desc->tensors[i];
         dcp_status status = dcpi_tensor_check(t, 1, err);
+        if (!status) status = dcpi_tensor_check_data(t, err);
         if (!status && desc->layout == DCP_LAYOUT_MANIFEST) status = dcpi_save_check_role(t, err);
         if (status) { dcpi_fail_context(err, "tensors[%" PRIu64 "]: ", (uint64_t)i); return status; }
         if (t->placement == DCP_PLACE_SHARDED && !dcpi_has_global(t) && dcpi_box_elements(t->ndim, t->shape) > 0)
@@ -18147,6 +18208,7 @@ DCPDEF void dcp_saver_close(dcp_saver *saver) {
  * ============================================================================================================================== */
 typedef struct dcpi_load dcpi_load;
 static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err);
+static dcp_status dcpi_load_allocate(dcpi_load *l, dcp_error *err);
 static dcp_status dcpi_load_plan(dcpi_load *l, dcp_error *err);
 static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err);
 static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err);
@@ -18180,6 +18242,7 @@ struct dcpi_load {
     dcpi_op *op;
     dcp_tensor *wanted; size_t wanted_count;
     int rank;                                           /* whose private tensors; -1: this rank's own */
+    int is_new;                                         /* the one wanted tensor gets its memory here */
     int check;                                          /* verify block digests */
     dcpi_source *sources; size_t source_count, source_capacity;
     dcpi_item *items; size_t item_count, item_capacity;
@@ -18198,8 +18261,8 @@ struct dcpi_load {
     dcp_error refused;                                  /* why the device gave no staging memory */
 };
 
-/* One read: tensors may be NULL with count 0. */
-static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tensors, size_t count, int rank, dcp_error *err) {
+/* One read: tensors may be NULL with count 0. is_new: of one tensor, whose data is to be allocated. */
+static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tensors, size_t count, int rank, int is_new, dcp_error *err) {
     dcpi_load l;
     dcp_status status;
     memset(&l, 0, sizeof l);
@@ -18208,9 +18271,11 @@ static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tens
     l.wanted = tensors;
     l.wanted_count = count;
     l.rank = rank;
+    l.is_new = is_new;
     l.check = c->verify != DCP_VERIFY_NONE;
     l.share = c->share_reads && op->team.world_size > 1;
     status = dcpi_load_match(&l, err);
+    if (!status && is_new) status = dcpi_load_allocate(&l, err);
     if (!status) status = dcpi_load_plan(&l, err);
     if (l.share) status = dcpi_load_share(&l, status, err);
     if (!status) status = dcpi_load_read(&l, err);
@@ -18340,6 +18405,7 @@ static dcp_status dcpi_match_one(dcpi_load *l, dcp_tensor *t, dcp_error *err) {
     const dcpi_piece *piece = NULL;
     size_t first = l->source_count;
     dcp_status status = dcpi_tensor_check(t, 0, err);
+    if (!status && !l->is_new) status = dcpi_tensor_check_data(t, err);
     t->status = DCP_OK;
     if (status) return status;
     stored = dcpi_stored_find(l->checkpoint, t->name);
@@ -18377,6 +18443,36 @@ static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err) {
         if (status) return status;
     }
     return DCP_OK;
+}
+
+/* Whether to try again, after a pause: transient errors, and files that a network file system does not show yet. */
+static int dcpi_load_again(const dcpi_load *l, int attempt, const dcp_error *err) {
+    const dcp_retry *retry = &l->op->io.retry;
+    if (attempt + 1 >= retry->attempts || (err->status != DCP_E_INCOMPLETE && !dcpi_storage_is_transient(err))) return 0;
+    dcpi_os_sleep_ms((int)dcpi_min((int64_t)retry->first_ms << (attempt < 16 ? attempt : 16), retry->max_ms));
+    return 1;
+}
+static dcp_status dcpi_load_see(dcpi_load *l, int shard, dcp_error *err) {
+    dcpi_data_file *file;
+    dcp_error local;                                    /* err may be NULL */
+    int attempt = 0;
+    dcp_status status;
+    do status = dcpi_data_file_acquire(l->checkpoint, shard, &file, &local); while (status && dcpi_load_again(l, attempt++, &local));
+    if (status) { if (err) *err = local; }
+    else dcpi_data_file_release(l->checkpoint, file);
+    return status;
+}
+/* A document may claim a tensor that no memory holds: nothing is allocated before each file with a part of it is there with its size, and the
+ * parts have been found to make the whole (G8). */
+static dcp_status dcpi_load_allocate(dcpi_load *l, dcp_error *err) {
+    const dcpi_stored *stored = dcpi_stored_find(l->checkpoint, l->wanted->name);
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < l->source_count && !status; i++)
+        if (i == 0 || l->sources[i].piece->shard != l->sources[i - 1].piece->shard) status = dcpi_load_see(l, l->sources[i].piece->shard, err);
+    if (status) return status;
+    l->wanted->data = dcpi_alloc((size_t)stored->info.size, err);
+    return l->wanted->data ? DCP_OK : DCP_E_MEMORY;
 }
 
 /* ---- plan ---------------------------------------------------------------------------------------------------------------------------- */
@@ -18836,12 +18932,8 @@ static dcp_status dcpi_read_items(dcpi_reader *r, const dcpi_item **items, size_
     dcpi_data_file_release(r->l->checkpoint, file);
     return status;
 }
-/* Whether to try again, after a pause: transient errors, and files that a network file system does not show yet. */
 static int dcpi_read_again(dcpi_reader *r, int attempt, const dcp_error *err) {
-    const dcp_retry *retry = &r->l->op->io.retry;
-    int pause = (int)dcpi_min((int64_t)retry->first_ms << (attempt < 16 ? attempt : 16), retry->max_ms);
-    if (attempt + 1 >= retry->attempts || (err->status != DCP_E_INCOMPLETE && !dcpi_storage_is_transient(err))) return 0;
-    dcpi_os_sleep_ms(pause);
+    if (!dcpi_load_again(r->l, attempt, err)) return 0;
     dcpi_mutex_lock(&r->l->crew.lock);
     r->l->repeated++;
     dcpi_mutex_unlock(&r->l->crew.lock);
@@ -19109,15 +19201,21 @@ static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) {
 static dcp_status dcpi_verify_plan_gap(dcpi_load *l, size_t shard, int64_t begin, int64_t end, dcp_error *err) {
     return begin < end ? dcpi_plan_add(l, NULL, DCPI_NO_SOURCE, (int)shard, begin, end, begin, err) : DCP_OK;
 }
+static int dcpi_verify_has_tree(const dcp_shard_metadata *shard) {
+    return shard->tensor_count > 0 && shard->checksum && !dcpi_is_flat(shard);
+}
+/* The blocks of its tensors, if they have digests, and what is between them, where other programs may have put something. */
 static dcp_status dcpi_verify_plan_shard(dcpi_load *l, size_t shard, const dcpi_piece *pieces, dcp_error *err) {
     const dcp_shard_metadata *m = &l->checkpoint->metadata->shards[shard];
+    const int has_tree = dcpi_verify_has_tree(m);
     int64_t at = m->data_offset, block;
     dcp_status status = DCP_OK;
     size_t i;
+    if (!has_tree && (!dcpi_is_flat(m) || l->checkpoint->metadata->is_foreign)) return DCP_OK;
     for (i = 0; i < m->tensor_count && !status; i++) {
         const dcp_tensor_metadata *t = &m->tensors[i];
         if (t->size > 0) status = dcpi_verify_plan_gap(l, shard, at, t->offset, err);
-        for (block = 0; block < t->size && !status; block += t->block_size)
+        for (block = 0; has_tree && block < t->size && !status; block += t->block_size)
             status = dcpi_plan_add(l, &pieces[i], DCPI_NO_SOURCE, (int)shard, block, dcpi_min(block + t->block_size, t->size),
                                    t->offset + block, err);
         if (t->size > 0) at = t->offset + t->size;
@@ -19144,9 +19242,6 @@ static dcp_status dcpi_verify_other(dcp_checkpoint *c, dcp_error *err) {
     }
     return status;
 }
-static int dcpi_verify_has_tree(const dcp_shard_metadata *shard) {
-    return shard->tensor_count > 0 && shard->checksum && !dcpi_is_flat(shard);
-}
 
 static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
     const dcp_metadata *m = c->metadata;
@@ -19168,7 +19263,7 @@ static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
         }
         if (s > 0 && c->layout == DCP_LAYOUT_SINGLE && dcpi_verify_is_mine(c, s))       /* between two regions */
             status = dcpi_verify_plan_gap(&l, s, m->shards[s - 1].data_offset + m->shards[s - 1].file_size, m->shards[s].data_offset, err);
-        if (!status && dcpi_verify_is_mine(c, s) && dcpi_verify_has_tree(&m->shards[s])) status = dcpi_verify_plan_shard(&l, s, pieces + n, err);
+        if (!status && dcpi_verify_is_mine(c, s)) status = dcpi_verify_plan_shard(&l, s, pieces + n, err);
         n += m->shards[s].tensor_count;
     }
     if (!status) status = dcpi_plan_sort(&l, err);
@@ -19215,7 +19310,7 @@ static dcp_status dcpi_read_call(dcp_checkpoint *checkpoint, dcp_tensor *tensors
     if (!status && (rank < -1 || rank >= checkpoint->metadata->world_size))
         status = dcpi_fail(&local, DCP_E_INVALID, "dcp_read_rank: %d is no rank of %s, which %d ranks saved", rank, checkpoint->path,
                            checkpoint->metadata->world_size);
-    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, tensors, count, rank, &local);
+    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, tensors, count, rank, 0, &local);
     return dcpi_report_error(dcpi_load_verdict(checkpoint, status, &local), &local, err);
 }
 DCPDEF dcp_status dcp_read(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, dcp_error *err) {
@@ -19245,10 +19340,8 @@ DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp
     if (!stored) return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s", name, checkpoint->path);
     if ((uint64_t)stored->info.size >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
     *out = dcp_array(stored->info.name, stored->info.dtype, NULL, stored->info.ndim, stored->info.shape);
-    out->data = dcpi_alloc((size_t)stored->info.size, &local);
-    status = out->data ? DCP_OK : DCP_E_MEMORY;
-    if (!status) status = dcpi_op_restart(&checkpoint->op, NULL, &local);
-    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, out, 1, -1, &local);
+    status = dcpi_op_restart(&checkpoint->op, NULL, &local);
+    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, out, 1, -1, 1, &local);
     if (status) {
         dcpi_free(out->data);
         memset(out, 0, sizeof *out);
@@ -19298,7 +19391,7 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     dcpi_team_same(&c->op.team, "load", 0);
     if (!status) status = dcpi_load_check_exact(c, desc, err);
     if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(c, err);
-    if (!status) status = dcpi_load_run(c, &c->op, desc->tensors, desc->tensor_count, -1, err);
+    if (!status) status = dcpi_load_run(c, &c->op, desc->tensors, desc->tensor_count, -1, 0, err);
     status = dcpi_team_done(&c->op, status, err);
     if (c->op.team.rank == 0) c->op.team.is_again = dcpi_load_was_replaced(c, status);
     status = dcpi_team_down(&c->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
@@ -19402,7 +19495,7 @@ static dcp_status dcpi_map_verify(dcp_checkpoint *c, const dcpi_piece *piece, co
 static dcp_status dcpi_lazy_copy(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, dcpi_lazy *lazy, dcp_error *err) {
     uint8_t *copy = (uint8_t *)dcpi_alloc((size_t)stored->info.size, err);
     dcp_tensor t = dcp_array(stored->info.name, stored->info.dtype, copy, stored->info.ndim, stored->info.shape);
-    dcp_status status = copy ? dcpi_load_run(c, op, &t, 1, -1, err) : DCP_E_MEMORY;
+    dcp_status status = copy ? dcpi_load_run(c, op, &t, 1, -1, 0, err) : DCP_E_MEMORY;
     if (status) { dcpi_free(copy); return status; }
     lazy->copy = copy;
     lazy->data = copy;
