@@ -141,10 +141,7 @@ class Runner:
 
     def __init__(self, work):
         self.work = work
-        os.mkdir(work)
-        for name in os.listdir('.'):
-            if name.endswith('.h') and name != 'dcp.h':
-                shutil.copy(name, work)
+        shutil.copytree('tests', f'{work}/tests')
 
     def write(self, text):
         with open(f'{self.work}/dcp.h', 'w') as file:
@@ -152,7 +149,7 @@ class Runner:
 
     def build(self, suite):
         suite = suite.split(':')[0]
-        command = ['tcc', '-w', '-DDCP_STATIC', f'-I{self.work}', '-Itests', f'tests/test_{suite}.c', '-o', f'{self.work}/test_{suite}', '-lm', '-pthread']
+        command = ['tcc', '-w', '-DDCP_STATIC', f'-I{self.work}', f'{self.work}/tests/test_{suite}.c', '-o', f'{self.work}/test_{suite}', '-lm', '-pthread']
         return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
     def run(self, suite):

@@ -523,7 +523,8 @@ TEST(unknown_members_survive_every_rewrite_at_every_level) {
     CHECK_INT(alloc_live, 0);
 }
 TEST(unknown_members_of_additions_survive) {
-    text t = replaced(golden_json, "\"layer\": 0,", "\"layer\": 0, \"temp\": 2,"), u = replaced(t.data, "\"strategy\": \"fsdp\",",
+    text s = replaced(golden_json, "\"layer\": 7,", "\"layer\": 7, \"cold\": 3,");       /* a layer that has shards, and one that has none */
+    text t = replaced(s.data, "\"layer\": 0,", "\"layer\": 0, \"temp\": 2,"), u = replaced(t.data, "\"strategy\": \"fsdp\",",
         "\"strategy\": \"fsdp\", \"mesh\": [2],");
     text v = replaced(u.data, "\"learning_rate\"", "\"warmup\": 7, \"learning_rate\""), w = replaced(v.data, "\"tensor_name\": \"gate\",",
         "\"tensor_name\": \"gate\", \"g\": {},");
@@ -532,13 +533,14 @@ TEST(unknown_members_of_additions_survive) {
     dcp_manifest *again = parse(yaml.data);
     finds(again, 0, 0, "");
     json = write_as(again, 0, NULL);
-    CHECK(strstr(json.data, "\"temp\": 2") && strstr(json.data, "\"mesh\": [2]") && strstr(json.data, "\"warmup\": 7") && strstr(json.data, "\"g\": {}"));
+    CHECK_STR(again->router_state.layers[1].extra, "\"cold\": 3");
+    CHECK(strstr(json.data, "\"temp\": 2") && strstr(json.data, "\"cold\": 3") && strstr(json.data, "\"mesh\": [2]") && strstr(json.data, "\"warmup\": 7") && strstr(json.data, "\"g\": {}"));
     CHECK_STR(again->router_state.layers[1].shards[0].extra, "\"g\": {}");
     dcp_manifest_free(m);
     dcp_manifest_free(again);
     dcp_free(yaml.data);
     dcp_free(json.data);
-    free(t.data); free(u.data); free(v.data); free(w.data);
+    free(s.data); free(t.data); free(u.data); free(v.data); free(w.data);
     CHECK_INT(alloc_live, 0);
 }
 TEST(newer_versions) {
@@ -743,6 +745,21 @@ TEST(types_of_members_are_checked_with_their_place) {
     refuses("\xEF\xBB\xBF{}", DCP_E_FORMAT, "byte order mark");
     refuses("a: &x 1\n", DCP_E_FORMAT, "anchors");
     refuses("shards:\n  - path: no\n    type: *x\n", DCP_E_FORMAT, "line 3, column 11 (byte 31): aliases");
+}
+/* The place in a message is that of the member, whatever list came before it. */
+TEST(a_place_does_not_outlive_its_list) {
+    static const char *const lists[] = {"tiers:\n  - tier_id: 1\n", "shards:\n  - path: a\n", "optim_state:\n  shards:\n    - path: a\n",
+                                        "router_state:\n  layers:\n    - layer: 1\n      shards:\n        - path: a\n", "training:\n  epoch: 1\n"};
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(lists); i++) {
+        text t = text_of(lists[i]);
+        text_add(&t, "step: text\n", 11);
+        refuses(t.data, DCP_E_FORMAT, "step: line ");
+        CHECK(strncmp(last.message, "step: line ", 11) == 0);
+        free(t.data);
+    }
+    refuses("router_state:\n  layers:\n    - layer: 1\n      shards:\n        - path: a\n      seed: x\n", DCP_E_FORMAT, "seed: line 6");
+    CHECK(strncmp(last.message, "router_state.layers[0].seed: ", 29) == 0);
 }
 TEST(words_that_other_yaml_takes_for_booleans_are_strings) {
     dcp_manifest *m = parse("model_id: no\nshards:\n  - path: on\n    checksum: off\n    tier_hint: y\n    tensor_name: yes\n");
@@ -1531,6 +1548,7 @@ int main(void) {
     RUN(rules_of_shards_beside_each_other);
     RUN(all_errors_are_collected_and_counted);
     RUN(types_of_members_are_checked_with_their_place);
+    RUN(a_place_does_not_outlive_its_list);
     RUN(words_that_other_yaml_takes_for_booleans_are_strings);
     RUN(any_text_comes_back);
     RUN(what_cannot_be_written_is_refused_with_its_place);
