@@ -36,6 +36,12 @@ matrix:                                 ## test_golden.c with gcc and clang, -O0
 soak: build/plain/test_crash             ## the crash states in depth: 250,000 different disks after power cuts (CRASH_STATES=n for another number)
 	@DCP_TEST_CRASH_STATES=$(CRASH_STATES) DCP_TEST_TIMEOUT=0 build/plain/test_crash
 
+coverage:                               ## which lines and branches of dcp.h the suites reach, by chapter; fails below the goals; SHOW=json: what is missed there
+	@SHOW='$(SHOW)' SUITES='$(SUITES)' KEEP='$(KEEP)' python3 tests/coverage.py
+
+mutants:                                ## small errors put into the parsers and the commit, one at a time: the suites must notice; MUTANTS=n, SEED=n
+	@MUTANTS='$(MUTANTS)' SEED='$(SEED)' SHOW='$(SHOW)' CHAPTERS='$(CHAPTERS)' python3 tests/mutants.py
+
 demo: build/dcptool                     ## trains a small language model on 4 ranks, kills it in saves, goes on with 3 and 6; checks that nothing is lost
 	@DCPTOOL=build/dcptool sh examples/demo.sh
 
@@ -60,7 +66,7 @@ examples: $(EXAMPLES)                   ## build/examples/*
 clean:                                  ## removes build/
 	rm -rf build
 
-.PHONY: all help test test-all analyze matrix test-gpu soak demo demo-mpi bench bench-scale bench-gpu examples clean FORCE
+.PHONY: all help test test-all analyze matrix coverage mutants test-gpu soak demo demo-mpi bench bench-scale bench-gpu examples clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
 
@@ -126,6 +132,7 @@ command_m32      = $(M32) -m32 -std=c99 -Og -isystem /usr/include/x86_64-linux-g
 command_valgrind = $(CC) -std=c99 -O1 -g1 -DDCP_STATIC
 command_musl     = musl-gcc -std=c99 -Og -static -DDCP_STATIC
 command_tcc      = tcc -DDCP_STATIC
+command_coverage = clang -std=c11 -O1 -DDCP_STATIC -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation
 command_windows  = x86_64-w64-mingw32-gcc -std=c99 -Og -DDCP_STATIC
 command_s390x    = s390x-linux-gnu-gcc -std=c99 -Og -static -DDCP_STATIC
 command_aarch64  = aarch64-linux-gnu-gcc -std=c99 -Og -static -DDCP_STATIC

@@ -1333,13 +1333,16 @@ DCPDEF void dcp_free(void *memory) { dcpi_free(memory); }
 typedef struct dcpi_arena_block { struct dcpi_arena_block *next; size_t used, capacity; } dcpi_arena_block;
 typedef struct dcpi_arena { dcpi_arena_block *head; } dcpi_arena;       /* zero is an empty arena */
 
+#ifndef DCPI_ARENA_LARGEST
+#define DCPI_ARENA_LARGEST (1024 * DCPI_KIB)            /* bytes of a block; with 1 each piece has a block of its own */
+#endif
 /* alignment: a power of two, at most 16 */
 static void *dcpi_arena_take(dcpi_arena *arena, size_t size, size_t alignment, dcp_error *err) {
     const size_t header = (sizeof(dcpi_arena_block) + 15) & ~(size_t)15;
     dcpi_arena_block *block = arena->head;
     size_t capacity, total, gap = block ? (0 - block->used) & (alignment - 1) : 0;
     if (!block || gap > block->capacity - block->used || size > block->capacity - block->used - gap) {
-        capacity = block ? (size_t)dcpi_min((int64_t)block->capacity * 2, (int64_t)(1024 * DCPI_KIB)) : 4 * DCPI_KIB;
+        capacity = (size_t)dcpi_min(block ? (int64_t)block->capacity * 2 : (int64_t)(4 * DCPI_KIB), (int64_t)DCPI_ARENA_LARGEST);
         if (capacity < size) capacity = size;
         if (!dcpi_add_size(capacity, header, &total)) { (void)dcpi_no_memory(err, size); return NULL; }
         block = (dcpi_arena_block *)dcpi_alloc(total, err);
