@@ -1984,12 +1984,16 @@ typedef struct dcpi_file {
 
 /* Both fill in zeros first: MemorySanitizer does not know every libc's stat. Neither follows a link. */
 static int dcpi_os_stat_fd(int fd, struct stat *st) {
+    int result;
     memset(st, 0, sizeof *st);
-    return fstat(fd, st) == 0 ? 0 : errno;
+    do result = fstat(fd, st); while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
 }
 static int dcpi_os_stat_at(int dir, const char *name, struct stat *st) {
+    int result;
     memset(st, 0, sizeof *st);
-    return fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+    do result = fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW); while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
 }
 static int dcpi_os_is_link(int dir, const char *name) {
     struct stat st;
@@ -2028,10 +2032,15 @@ typedef enum dcpi_os_make { DCPI_OS_MAKE_NONE, DCPI_OS_MAKE, DCPI_OS_MAKE_DURABL
 
 static volatile int dcpi_os_no_openat2;                 /* found out once in a process; two threads may both find out */
 
+static int dcpi_os_mkdirat(int dir, const char *part) { /* EEXIST: another process made it, perhaps without a sync as yet; or we, and were interrupted */
+    int result;
+    do result = mkdirat(dir, part, 0777); while (result != 0 && errno == EINTR);
+    return result == 0 || errno == EEXIST ? 0 : -1;
+}
 static int dcpi_os_enter(int dir, const char *part, int flags, dcpi_os_make make) {
     int error, fd = dcpi_os_openat(dir, part, flags, 0);
     if (fd >= 0 || errno != ENOENT || make == DCPI_OS_MAKE_NONE) return fd;
-    if (mkdirat(dir, part, 0777) != 0 && errno != EEXIST) return -1;    /* EEXIST: another process made it, perhaps without a sync as yet */
+    if (dcpi_os_mkdirat(dir, part) != 0) return -1;
     fd = dcpi_os_openat(dir, part, flags, 0);
     if (fd < 0 || make != DCPI_OS_MAKE_DURABLE) return fd;
     error = dcpi_os_sync_parent(fd);
@@ -2168,11 +2177,17 @@ static int dcpi_os_additional(dcpi_base *base, const char *key, char mode[8], in
     *inode = (uint64_t)st.st_ino;
     return 0;
 }
+/* What is not there any more after an interrupted call is what that call has removed. */
+static int dcpi_os_unlinkat(int dir, const char *name) {
+    int result, was_interrupted = 0;
+    while ((result = unlinkat(dir, name, 0)) != 0 && errno == EINTR) was_interrupted = 1;
+    return result == 0 || (was_interrupted && errno == ENOENT) ? 0 : errno;
+}
 static int dcpi_os_remove(dcpi_base *base, const char *key) {
     const char *name;
     int dir = dcpi_os_parent(base, key, DCPI_OS_MAKE_NONE, &name);
     if (dir < 0) return errno;
-    return dcpi_os_shut(dir, unlinkat(dir, name, 0) == 0 ? 0 : errno);
+    return dcpi_os_shut(dir, dcpi_os_unlinkat(dir, name));
 }
 static int dcpi_os_same_file(const struct stat *a, const struct stat *b) { return a->st_dev == b->st_dev && a->st_ino == b->st_ino; }
 
@@ -2190,15 +2205,22 @@ static int dcpi_os_link_exclusive(int from_dir, const char *from, int to_dir, co
         if (!dcpi_os_is_same(from_dir, from, to_dir, to))
             return error == EPERM || error == EOPNOTSUPP || error == ENOTSUP || error == EMLINK || error == ENOSYS ? ENOTSUP : error;
     }
-    (void)unlinkat(from_dir, from, 0);
+    (void)dcpi_os_unlinkat(from_dir, from);
     return 0;
 }
-static int dcpi_os_move(int from_dir, const char *from, int to_dir, const char *to, int replace) {
+static int dcpi_os_move_once(int from_dir, const char *from, int to_dir, const char *to, int replace) {
     int error;
     if (replace) return renameat(from_dir, from, to_dir, to) == 0 ? 0 : errno;
     error = dcpi_os_rename_exclusive(from_dir, from, to_dir, to);
     if (error != ENOSYS && error != EINVAL && error != ENOTSUP && error != EOPNOTSUPP) return error;
     return dcpi_os_link_exclusive(from_dir, from, to_dir, to);
+}
+/* A server that was interrupted may have moved it all the same, and the second call finds nothing to move: that it was interrupted is then all
+ * that is known, and the caller looks what is there. */
+static int dcpi_os_move(int from_dir, const char *from, int to_dir, const char *to, int replace) {
+    int error, was_interrupted = 0;
+    while ((error = dcpi_os_move_once(from_dir, from, to_dir, to, replace)) == EINTR) was_interrupted = 1;
+    return was_interrupted && error == ENOENT ? EINTR : error;
 }
 static int dcpi_os_publish(dcpi_base *base, const char *from, const char *to, int replace) {
     const char *from_name, *to_name;
@@ -2234,12 +2256,14 @@ static int dcpi_os_list(dcpi_base *base, const char *directory, int what, dcpi_o
     int error = 0, fd = dcpi_os_directory(base->fd, directory, strlen(directory), O_RDONLY, DCPI_OS_MAKE_NONE);
     DIR *stream;
     if (fd < 0) return errno;
-    stream = fdopendir(fd);
+    do stream = fdopendir(fd); while (!stream && errno == EINTR);           /* it looks at the descriptor first */
     if (!stream) return dcpi_os_shut(fd, errno);
     while (!error) {
         struct dirent *entry;
-        errno = 0;                                      /* the end and an error look the same otherwise */
-        entry = readdir(stream);
+        do {
+            errno = 0;                                  /* the end and an error look the same otherwise */
+            entry = readdir(stream);
+        } while (!entry && errno == EINTR);
         if (!entry) { error = errno; break; }
 #ifdef DT_UNKNOWN                                       /* spares a stat of what is surely something else */
         static const unsigned char types[] = { DT_REG, DT_DIR, DT_LNK };
@@ -2288,7 +2312,7 @@ static int dcpi_os_create(dcpi_base *base, const char *key, unsigned mode, int64
     if (!error && size_hint >= DCPI_OS_DIRECT_FROM) dcpi_os_try_direct(out, dir, name);
     if (!error && mode && fchmod(out->fd, (mode_t)(mode & 07777)) != 0) error = errno;      /* exactly these bits, whatever the umask */
     if (error) {
-        (void)unlinkat(dir, name, 0);
+        (void)dcpi_os_unlinkat(dir, name);
         if (out->direct >= 0) (void)close(out->direct);
         (void)close(out->fd);
         dcpi_os_file_clear(out);
@@ -13507,7 +13531,8 @@ static dcp_status dcpi_commit_meant(const dcpi_place *place, char **name, dcp_er
 
 /* Trouble of ours or of the storage, which says nothing about the document that was to be read. */
 static int dcpi_is_trouble(dcp_status status) {
-    return status == DCP_E_IO || status == DCP_E_MEMORY || status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT;
+    return status == DCP_E_IO || status == DCP_E_SPACE || status == DCP_E_COMM || status == DCP_E_UNKNOWN || status == DCP_E_MEMORY || status == DCP_E_CANCELLED ||
+           status == DCP_E_TIMEOUT;
 }
 
 /* ---- documents: the bytes of one commit file, checked and parsed --------------------------------------------------------------------- */
