@@ -10019,7 +10019,6 @@ static void dcpi_manifest_check_checksum(dcpi_manifest_checker *k, const dcp_man
     if (is_tree) dcpi_manifest_check_tree(k, s, stated);
     else if (s->block_count > 0) dcpi_check_error(&k->c, "block_checksums", "block digests stand only beside a sha256-tree checksum of the shard");
 }
-/* What a shard has in common with a tensor of the metadata. */
 /* The shape of the whole: where global_shape is absent from a piece that is not sharded, the piece's own. */
 static const int64_t *dcpi_manifest_whole(const dcp_manifest_shard *s) {
     const int ndim = s->ndim < 0 || s->ndim > DCP_MAX_DIMS ? 0 : s->ndim;
@@ -10028,6 +10027,7 @@ static const int64_t *dcpi_manifest_whole(const dcp_manifest_shard *s) {
     for (d = 0; d < ndim; d++) if (s->global_shape[d] != 0 || s->global_offset[d] != 0) return s->global_shape;
     return s->shape;
 }
+/* What a shard has in common with a tensor of the metadata. */
 static void dcpi_manifest_as_tensor(const dcp_manifest_shard *s, dcp_tensor_metadata *t) {
     memset(t, 0, sizeof *t);
     t->ndim = s->ndim;
