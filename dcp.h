@@ -385,8 +385,8 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
  *   - Ownership: the desc and all it points to, the tensors and the report too, are the caller's again when dcp_save_begin returns. Storage,
  *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices the saver, and so does `log`
  *     where poll and wait do not ask for the verdict.
- *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_host; then, while it
- *     writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the list that fit, each whole; those
+ *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_own (up to own_bytes) or
+ *     allocate_host; then, while it writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the list that fit, each whole; those
  *     before them (all, if there is no memory) are written before begin returns, report.bytes_in_begin bytes of them, and a transient error
  *     after that cannot be retried. Tensors that another rank writes are not copied.
  *   - Threads: a saver is used from one thread at a time, dcp_save_cancel from any. The work is done by threads of the saver. `progress` is called
@@ -959,6 +959,13 @@ struct dcp_device {
                           dcp_error *err);
     dcp_status (*wait)(void *context, uint64_t ticket, dcp_error *err);
     void (*destroy)(void *context);
+    /* The snapshot of an asynchronous save in the device's own memory, which takes less time; all three or none. A saver asks for own_bytes at
+     * most; what is beyond, or has no room (a failure, which is logged), goes to host memory in dcp_save_begin. copy_own: all of the piece, row-major,
+     * to memory of allocate_own, from where copy_out takes it in the background (tensor->data is in it, no strides) */
+    size_t own_bytes;
+    dcp_status (*allocate_own)(void *context, size_t size, void **memory, dcp_error *err);
+    void (*free_own)(void *context, void *memory);
+    dcp_status (*copy_own)(void *context, void *own, const dcp_tensor *tensor, size_t size, uint64_t *ticket, dcp_error *err);
 };
 DCPDEF void dcp_device_close(dcp_device *device);       /* destroys the context and frees the struct, which was made with DCP_MALLOC */
 
@@ -1326,13 +1333,16 @@ DCPDEF void dcp_free(void *memory) { dcpi_free(memory); }
 typedef struct dcpi_arena_block { struct dcpi_arena_block *next; size_t used, capacity; } dcpi_arena_block;
 typedef struct dcpi_arena { dcpi_arena_block *head; } dcpi_arena;       /* zero is an empty arena */
 
+#ifndef DCPI_ARENA_LARGEST
+#define DCPI_ARENA_LARGEST (1024 * DCPI_KIB)            /* bytes of a block; with 1 each piece has a block of its own */
+#endif
 /* alignment: a power of two, at most 16 */
 static void *dcpi_arena_take(dcpi_arena *arena, size_t size, size_t alignment, dcp_error *err) {
     const size_t header = (sizeof(dcpi_arena_block) + 15) & ~(size_t)15;
     dcpi_arena_block *block = arena->head;
     size_t capacity, total, gap = block ? (0 - block->used) & (alignment - 1) : 0;
     if (!block || gap > block->capacity - block->used || size > block->capacity - block->used - gap) {
-        capacity = block ? (size_t)dcpi_min((int64_t)block->capacity * 2, (int64_t)(1024 * DCPI_KIB)) : 4 * DCPI_KIB;
+        capacity = (size_t)dcpi_min(block ? (int64_t)block->capacity * 2 : (int64_t)(4 * DCPI_KIB), (int64_t)DCPI_ARENA_LARGEST);
         if (capacity < size) capacity = size;
         if (!dcpi_add_size(capacity, header, &total)) { (void)dcpi_no_memory(err, size); return NULL; }
         block = (dcpi_arena_block *)dcpi_alloc(total, err);
@@ -1974,12 +1984,16 @@ typedef struct dcpi_file {
 
 /* Both fill in zeros first: MemorySanitizer does not know every libc's stat. Neither follows a link. */
 static int dcpi_os_stat_fd(int fd, struct stat *st) {
+    int result;
     memset(st, 0, sizeof *st);
-    return fstat(fd, st) == 0 ? 0 : errno;
+    do result = fstat(fd, st); while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
 }
 static int dcpi_os_stat_at(int dir, const char *name, struct stat *st) {
+    int result;
     memset(st, 0, sizeof *st);
-    return fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+    do result = fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW); while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
 }
 static int dcpi_os_is_link(int dir, const char *name) {
     struct stat st;
@@ -2018,10 +2032,15 @@ typedef enum dcpi_os_make { DCPI_OS_MAKE_NONE, DCPI_OS_MAKE, DCPI_OS_MAKE_DURABL
 
 static volatile int dcpi_os_no_openat2;                 /* found out once in a process; two threads may both find out */
 
+static int dcpi_os_mkdirat(int dir, const char *part) { /* EEXIST: another process made it, perhaps without a sync as yet; or we, and were interrupted */
+    int result;
+    do result = mkdirat(dir, part, 0777); while (result != 0 && errno == EINTR);
+    return result == 0 || errno == EEXIST ? 0 : -1;
+}
 static int dcpi_os_enter(int dir, const char *part, int flags, dcpi_os_make make) {
     int error, fd = dcpi_os_openat(dir, part, flags, 0);
     if (fd >= 0 || errno != ENOENT || make == DCPI_OS_MAKE_NONE) return fd;
-    if (mkdirat(dir, part, 0777) != 0 && errno != EEXIST) return -1;    /* EEXIST: another process made it, perhaps without a sync as yet */
+    if (dcpi_os_mkdirat(dir, part) != 0) return -1;
     fd = dcpi_os_openat(dir, part, flags, 0);
     if (fd < 0 || make != DCPI_OS_MAKE_DURABLE) return fd;
     error = dcpi_os_sync_parent(fd);
@@ -2158,11 +2177,17 @@ static int dcpi_os_additional(dcpi_base *base, const char *key, char mode[8], in
     *inode = (uint64_t)st.st_ino;
     return 0;
 }
+/* What is not there any more after an interrupted call is what that call has removed. */
+static int dcpi_os_unlinkat(int dir, const char *name) {
+    int result, was_interrupted = 0;
+    while ((result = unlinkat(dir, name, 0)) != 0 && errno == EINTR) was_interrupted = 1;
+    return result == 0 || (was_interrupted && errno == ENOENT) ? 0 : errno;
+}
 static int dcpi_os_remove(dcpi_base *base, const char *key) {
     const char *name;
     int dir = dcpi_os_parent(base, key, DCPI_OS_MAKE_NONE, &name);
     if (dir < 0) return errno;
-    return dcpi_os_shut(dir, unlinkat(dir, name, 0) == 0 ? 0 : errno);
+    return dcpi_os_shut(dir, dcpi_os_unlinkat(dir, name));
 }
 static int dcpi_os_same_file(const struct stat *a, const struct stat *b) { return a->st_dev == b->st_dev && a->st_ino == b->st_ino; }
 
@@ -2180,15 +2205,22 @@ static int dcpi_os_link_exclusive(int from_dir, const char *from, int to_dir, co
         if (!dcpi_os_is_same(from_dir, from, to_dir, to))
             return error == EPERM || error == EOPNOTSUPP || error == ENOTSUP || error == EMLINK || error == ENOSYS ? ENOTSUP : error;
     }
-    (void)unlinkat(from_dir, from, 0);
+    (void)dcpi_os_unlinkat(from_dir, from);
     return 0;
 }
-static int dcpi_os_move(int from_dir, const char *from, int to_dir, const char *to, int replace) {
+static int dcpi_os_move_once(int from_dir, const char *from, int to_dir, const char *to, int replace) {
     int error;
     if (replace) return renameat(from_dir, from, to_dir, to) == 0 ? 0 : errno;
     error = dcpi_os_rename_exclusive(from_dir, from, to_dir, to);
     if (error != ENOSYS && error != EINVAL && error != ENOTSUP && error != EOPNOTSUPP) return error;
     return dcpi_os_link_exclusive(from_dir, from, to_dir, to);
+}
+/* A server that was interrupted may have moved it all the same, and the second call finds nothing to move: that it was interrupted is then all
+ * that is known, and the caller looks what is there. */
+static int dcpi_os_move(int from_dir, const char *from, int to_dir, const char *to, int replace) {
+    int error, was_interrupted = 0;
+    while ((error = dcpi_os_move_once(from_dir, from, to_dir, to, replace)) == EINTR) was_interrupted = 1;
+    return was_interrupted && error == ENOENT ? EINTR : error;
 }
 static int dcpi_os_publish(dcpi_base *base, const char *from, const char *to, int replace) {
     const char *from_name, *to_name;
@@ -2224,12 +2256,14 @@ static int dcpi_os_list(dcpi_base *base, const char *directory, int what, dcpi_o
     int error = 0, fd = dcpi_os_directory(base->fd, directory, strlen(directory), O_RDONLY, DCPI_OS_MAKE_NONE);
     DIR *stream;
     if (fd < 0) return errno;
-    stream = fdopendir(fd);
+    do stream = fdopendir(fd); while (!stream && errno == EINTR);           /* it looks at the descriptor first */
     if (!stream) return dcpi_os_shut(fd, errno);
     while (!error) {
         struct dirent *entry;
-        errno = 0;                                      /* the end and an error look the same otherwise */
-        entry = readdir(stream);
+        do {
+            errno = 0;                                  /* the end and an error look the same otherwise */
+            entry = readdir(stream);
+        } while (!entry && errno == EINTR);
         if (!entry) { error = errno; break; }
 #ifdef DT_UNKNOWN                                       /* spares a stat of what is surely something else */
         static const unsigned char types[] = { DT_REG, DT_DIR, DT_LNK };
@@ -2278,7 +2312,7 @@ static int dcpi_os_create(dcpi_base *base, const char *key, unsigned mode, int64
     if (!error && size_hint >= DCPI_OS_DIRECT_FROM) dcpi_os_try_direct(out, dir, name);
     if (!error && mode && fchmod(out->fd, (mode_t)(mode & 07777)) != 0) error = errno;      /* exactly these bits, whatever the umask */
     if (error) {
-        (void)unlinkat(dir, name, 0);
+        (void)dcpi_os_unlinkat(dir, name);
         if (out->direct >= 0) (void)close(out->direct);
         (void)close(out->fd);
         dcpi_os_file_clear(out);
@@ -6474,8 +6508,8 @@ static int dcpi_dtype_width(dcp_dtype dtype) {
 static void dcpi_swap_bytes(uint8_t *bytes, int64_t size, int width) {
     int64_t i;
     int j;
-    if (width < 2) return;
-    for (i = 0; DCPI_BIG_ENDIAN && i + width <= size; i += width) {
+    if (!DCPI_BIG_ENDIAN || width < 2) return;
+    for (i = 0; i + width <= size; i += width) {
         for (j = 0; j < width / 2; j++) {
             uint8_t swapped = bytes[i + j];
             bytes[i + j] = bytes[i + width - 1 - j];
@@ -6546,8 +6580,9 @@ static dcp_status dcpi_tensor_check_stride(const dcp_tensor *t, dcp_error *err) 
     if (bits < 8 && !dcpi_is_row_major(t->ndim, t->shape, stride))
         return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": elements of %s cannot be strided", t->name, dcp_dtype_name(t->dtype));
     for (n = 0; n < t->ndim; n++) {
-        int smallest = -1;
-        for (d = 0; d < t->ndim; d++) if (!done[d] && (smallest < 0 || stride[d] < stride[smallest])) smallest = d;
+        int smallest = 0;
+        while (done[smallest]) smallest++;
+        for (d = smallest + 1; d < t->ndim; d++) if (!done[d] && stride[d] < stride[smallest]) smallest = d;
         done[smallest] = 1;
         if (t->shape[smallest] == 1) continue;
         if (stride[smallest] <= span)
@@ -6595,8 +6630,8 @@ DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data,
 }
 DCPDEF dcp_tensor dcp_scalar(const char *name, dcp_dtype dtype, const void *data) { return dcp_array(name, dtype, data, 0, NULL); }
 DCPDEF dcp_tensor dcp_bytes(const char *name, const void *data, size_t size) {
-    int64_t shape = (int64_t)size;
-    return dcp_array(name, DCP_UINT8, data, 1, &shape);
+    const int64_t shape[] = { (int64_t)size };
+    return dcp_array(name, DCP_UINT8, data, 1, shape);
 }
 DCPDEF void dcp_piece(dcp_tensor *tensor, const int64_t *global_shape, const int64_t *global_offset) {
     int d;
@@ -9984,7 +10019,6 @@ static void dcpi_manifest_check_checksum(dcpi_manifest_checker *k, const dcp_man
     if (is_tree) dcpi_manifest_check_tree(k, s, stated);
     else if (s->block_count > 0) dcpi_check_error(&k->c, "block_checksums", "block digests stand only beside a sha256-tree checksum of the shard");
 }
-/* What a shard has in common with a tensor of the metadata. */
 /* The shape of the whole: where global_shape is absent from a piece that is not sharded, the piece's own. */
 static const int64_t *dcpi_manifest_whole(const dcp_manifest_shard *s) {
     const int ndim = s->ndim < 0 || s->ndim > DCP_MAX_DIMS ? 0 : s->ndim;
@@ -9993,6 +10027,7 @@ static const int64_t *dcpi_manifest_whole(const dcp_manifest_shard *s) {
     for (d = 0; d < ndim; d++) if (s->global_shape[d] != 0 || s->global_offset[d] != 0) return s->global_shape;
     return s->shape;
 }
+/* What a shard has in common with a tensor of the metadata. */
 static void dcpi_manifest_as_tensor(const dcp_manifest_shard *s, dcp_tensor_metadata *t) {
     memset(t, 0, sizeof *t);
     t->ndim = s->ndim;
@@ -13046,7 +13081,7 @@ static void dcpi_team_tell_over(dcpi_op *op, const dcp_error *why) {
 }
 static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, int flags, dcp_error *err) {
     dcpi_team *t = &op->team;
-    uint8_t nothing[DCPI_TEAM_HEADER];                  /* a verdict needs no memory */
+    uint8_t nothing[DCPI_TEAM_HEADER] = {0};            /* a verdict needs no memory */
     dcpi_buffer message;
     dcp_status status = DCP_OK;
     int r;
@@ -13496,7 +13531,8 @@ static dcp_status dcpi_commit_meant(const dcpi_place *place, char **name, dcp_er
 
 /* Trouble of ours or of the storage, which says nothing about the document that was to be read. */
 static int dcpi_is_trouble(dcp_status status) {
-    return status == DCP_E_IO || status == DCP_E_MEMORY || status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT;
+    return status == DCP_E_IO || status == DCP_E_SPACE || status == DCP_E_COMM || status == DCP_E_UNKNOWN || status == DCP_E_MEMORY || status == DCP_E_CANCELLED ||
+           status == DCP_E_TIMEOUT;
 }
 
 /* ---- documents: the bytes of one commit file, checked and parsed --------------------------------------------------------------------- */
@@ -14698,6 +14734,9 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
  * Bytes of a device are on their way into one buffer while those before it are hashed and written: fill begins the copies of a buffer and, before
  * it hands the one before over ("settled"), waits for that one's.
  *
+ * Where the bytes lie in memory just as in the file, and stay as they are (a snapshot of >>async), the buffers are parts of that memory, and fill
+ * copies nothing.
+ *
  * A buffer ends where a leaf ends, so that leaves are hashed independently, in any order, many at once. Writes must end at a multiple of
  * 4,096 for direct I/O: the few bytes behind that go, out of the buffer (never again from the caller), to the start of the next one.
  * ============================================================================================================================== */
@@ -14807,6 +14846,7 @@ typedef struct dcpi_stream {
     dcp_storage *storage; void *object; const char *key;
     const dcpi_stream_part *parts; size_t part_count;
     int64_t start, end, block_size;                     /* bytes [start, end) of the file; start a multiple of 4,096 */
+    uint8_t *image;                                     /* those bytes, at a multiple of 4,096, gaps zero; or NULL */
     int is_flat; uint8_t flat_digest[32];               /* out, if is_flat: SHA-256 of those bytes; there are no leaves then */
     int is_serial;                                      /* the calling thread does it all, in order */
     int is_hashed_only;                                 /* nothing is written: `object` is not used */
@@ -14830,7 +14870,7 @@ typedef struct dcpi_stream {
 /* ---- memory: buffers within the budget ----------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     const size_t leaf_memory = DCPI_STREAM_LEAVES * (sizeof(dcpi_sha_job) + 32), align = DCPI_OS_DIRECT_ALIGN;
-    size_t each, budget = t->op->io.memory_budget, i;
+    size_t each, room, budget = t->op->io.memory_budget, i;
     int64_t wanted = dcpi_max(t->end - t->start, 1);
     const dcp_device *device = NULL;
     dcp_error refused;
@@ -14841,7 +14881,8 @@ static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     t->capacity = (size_t)dcpi_min((int64_t)t->capacity, dcpi_min(DCPI_CHUNK, (wanted + DCPI_LEAF - 1) / DCPI_LEAF * DCPI_LEAF));
     if ((int64_t)t->capacity >= wanted) t->buffer_count = 1;
     t->capacity += align;                               /* room for what is carried */
-    each = t->capacity + leaf_memory + (align - leaf_memory % align) % align;
+    room = t->image ? 0 : t->capacity;
+    each = room + leaf_memory + (align - leaf_memory % align) % align;
     for (i = 0; i < t->part_count && !device; i++) if (t->parts[i].size > 0) device = t->parts[i].tensor->device;
     status = dcpi_staging_make(&t->staging, device, each * (size_t)t->buffer_count + align, &refused, err);
     if (status) return status;
@@ -14850,8 +14891,8 @@ static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     for (i = 0; i < (size_t)t->buffer_count; i++) {
         uint8_t *at = t->staging.memory + i * each + (align - (size_t)((uintptr_t)t->staging.memory % align)) % align;
         t->buffers[i].data = at;
-        t->buffers[i].jobs = (dcpi_sha_job *)(void *)(at + t->capacity);
-        t->buffers[i].leaves = (uint8_t (*)[32])(void *)(at + t->capacity + DCPI_STREAM_LEAVES * sizeof(dcpi_sha_job));
+        t->buffers[i].jobs = (dcpi_sha_job *)(void *)(at + room);
+        t->buffers[i].leaves = (uint8_t (*)[32])(void *)(at + room + DCPI_STREAM_LEAVES * sizeof(dcpi_sha_job));
     }
     return DCP_OK;
 }
@@ -14895,7 +14936,7 @@ static dcp_status dcpi_stream_fill_part(dcpi_stream *t, int64_t number, size_t *
     *added = 0;
     if (size == 0) return DCP_OK;
     if (size > left) size = left;
-    status = dcpi_tensor_fetch(&t->copies, number, part->tensor, t->in_part, b->data + b->used, (size_t)size, err);
+    status = t->image ? DCP_OK : dcpi_tensor_fetch(&t->copies, number, part->tensor, t->in_part, b->data + b->used, (size_t)size, err);
     if (status) return status;
     dcpi_stream_add_leaves(b, (size_t)size);
     b->used += (size_t)size;
@@ -14905,7 +14946,7 @@ static dcp_status dcpi_stream_fill_part(dcpi_stream *t, int64_t number, size_t *
 }
 static void dcpi_stream_fill_gap(dcpi_stream *t, dcpi_stream_buffer *b, int64_t until) {
     size_t n = (size_t)dcpi_min(until - (b->start + (int64_t)b->used), (int64_t)(t->capacity - b->used));
-    memset(b->data + b->used, 0, n);
+    if (!t->image) memset(b->data + b->used, 0, n);
     b->used += n;
 }
 /* The next buffer of the file: room for what the last one carries over, then tensors and gaps until it is full or the file ends. */
@@ -14913,6 +14954,7 @@ static dcp_status dcpi_stream_fill(dcpi_stream *t, int64_t number, int *last, dc
     dcpi_stream_buffer *b = &t->buffers[number % t->buffer_count];
     size_t added = 1;
     b->start = t->filled_to - (int64_t)t->carried;
+    if (t->image) b->data = t->image + (b->start - t->start);
     b->fresh = b->used = t->carried;
     b->leaf_count = 0;
     b->written = b->hashed = 0;
@@ -14943,6 +14985,7 @@ static dcp_status dcpi_stream_settle(dcpi_stream *t, int64_t number, int last, d
         dcpi_stream_buffer *b = &t->buffers[t->settled % t->buffer_count];
         status = dcpi_copies_until(&t->copies, t->settled, err);
         if (status) return status;
+        if (t->image) continue;
         memcpy(b->data, t->carry, b->fresh);
         memcpy(t->carry, b->data + b->to_write, b->used - b->to_write);
     }
@@ -15163,6 +15206,7 @@ struct dcpi_save {
     /* >>async, or NULL: another thing that cancels; who is told how far the tensors have been read, and asked whether they can be once more */
     const dcp_cancel *cancel_too;
     void *watcher; void (*taken)(void *watcher, int64_t filled_to); int (*again)(void *watcher);
+    uint8_t *image;                                     /* >>async, or NULL: the bytes of this rank's file or region, as for dcpi_stream */
     dcpi_op op;
     dcp_save_report report;
     /* prepare: decided once, for all ranks */
@@ -16227,9 +16271,10 @@ static const char *dcpi_pool_text(const char **at, const char *end) {   /* NULL:
 }
 static dcp_status dcpi_pool_listen(dcpi_save *s, const uint8_t *body, size_t size, dcp_error *err) {
     char *copy = (char *)dcpi_arena_alloc(&s->texts, size, err);
-    const char *at = copy, *end = copy + size;
+    const char *at = copy, *end;
     size_t i;
     if (!copy) return DCP_E_MEMORY;
+    end = copy + size;
     memcpy(copy, body, size);
     s->files = (dcpi_pool_file *)dcpi_alloc_array(s->placed_count, sizeof *s->files, err);
     if (!s->files) return DCP_E_MEMORY;
@@ -16613,6 +16658,18 @@ static dcp_status dcpi_manifesto_head(const dcpi_save *s, const dcpi_manifesto *
     for (i = 0; i < desc->tier_count; i++) head->tiers[i].tier = desc->tiers[i];
     return DCP_OK;
 }
+/* All that is not a shard: what an open would refuse is not saved. */
+static dcp_status dcpi_manifesto_check(const dcpi_manifesto *m, dcp_manifest *head, dcp_error *err) {
+    dcp_validation found;
+    dcp_status status;
+    head->router_state.layers = m->layers;
+    head->router_state.layer_count = m->layer_count;
+    status = dcp_manifest_validate(head, &found);
+    if (status == DCP_E_FORMAT) status = dcpi_fail(err, DCP_E_INVALID, "save: %s", found.errors[0]);
+    else if (status) (void)dcpi_fail(err, status, "save: out of memory while checking the document");
+    dcp_validation_free(&found);
+    return status;
+}
 /* sink NULL: only to see whether it can be written */
 static dcp_status dcpi_save_emit_manifest(const dcpi_save *s, size_t count, dcpi_sink sink, void *user, dcp_error *err) {
     dcpi_manifesto m;
@@ -16631,6 +16688,7 @@ static dcp_status dcpi_save_emit_manifest(const dcpi_save *s, size_t count, dcpi
     source.layer = dcpi_manifesto_layer;
     source.layer_shard = dcpi_manifesto_layer_shard;
     if (!status) status = dcpi_manifest_emit(&source, s->desc->yaml, s->desc->signer, sink, user, NULL, err);
+    if (!status && !sink) status = dcpi_manifesto_check(&m, &head, err);
     dcpi_free(head.tiers);
     dcpi_manifesto_free(&m);
     return status;
@@ -16741,6 +16799,7 @@ static dcp_status dcpi_save_stream(dcpi_save *s, dcp_storage *storage, void *obj
         t->start = s->data_offset;
         t->end = s->data_offset + s->file_size;
         t->block_size = s->block_size;
+        t->image = s->image;
         t->is_flat = s->desc->checksum == DCP_CHECKSUM_FLAT;
         t->is_serial = is_serial;
         t->taken = s->taken;
@@ -17346,6 +17405,14 @@ static int dcpi_commit_is_ours(dcpi_save *s) {
     if (!status) return ours;
     return dcpi_is_trouble(status) ? -1 : 0;
 }
+/* Likewise: what was there before still is, so ours never was. Another one proves nothing: it may have replaced ours since. None, where there was
+ * none, may mean that somebody has removed ours: that must be durable before its files go (G2). */
+static int dcpi_commit_is_as_before(dcpi_save *s) {
+    uint8_t now[32];
+    const dcp_status status = dcpi_document_digest(&s->op, &s->place, s->commit_name, now, NULL);
+    if (!s->displaces) return status == DCP_E_NOT_FOUND && dcpi_place_sync(&s->place, NULL) == DCP_OK;
+    return !dcpi_is_trouble(status) && memcmp(now, s->displaced_digest, sizeof now) == 0;
+}
 static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err) {
     dcp_status status = dcpi_storage_commit(s->place.storage, s->commit_key, object, s->displaces, err);
     int ours, removed;
@@ -17355,7 +17422,7 @@ static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err)
     ours = dcpi_commit_is_ours(s);
     if (ours == 1) return dcpi_succeed(err);            /* it happened, whatever was reported */
     if (status == DCP_E_EXISTS && ours == 0) dcpi_fail_context(err, "another save committed there meanwhile: ");
-    if (ours == 0 && removed) return status;
+    if (ours == 0 && removed && (status == DCP_E_EXISTS || dcpi_commit_is_as_before(s))) return status;
     (void)snprintf(reason, sizeof reason, "%.190s", err->message);
     return dcpi_fail_sys(err, DCP_E_UNKNOWN, err->sys,
                          "whether %s was replaced is not known; nothing was removed; open it to see (save id %s): %s", s->report.path,
@@ -17442,10 +17509,12 @@ typedef enum dcpi_async_state {
 } dcpi_async_state;
 
 typedef struct dcpi_snapshot {                              /* memory for copies of the tensors of one device, or of the host */
-    const dcp_device *device;
+    const dcp_device *device; int is_own;               /* is_own: the device's memory, which the host does not touch */
     uint8_t *memory; size_t size, used;
-    int is_of_device, is_pages;                         /* where it came from; neither: dcpi_alloc */
+    int is_of_device, is_pages;                         /* where the host's came from; neither: dcpi_alloc */
+    int is_refused;                                     /* in this save the device gave none */
 } dcpi_snapshot;
+typedef struct dcpi_kept { size_t pool, at; uint64_t ticket; } dcpi_kept;           /* the copy of one tensor: bytes from `at` in pools[pool] */
 
 struct dcp_saver {
     /* the program's thread */
@@ -17453,7 +17522,7 @@ struct dcp_saver {
     dcpi_async_state state;
     dcpi_thread thread; int has_thread;
     dcp_save_desc kept; dcpi_arena texts; dcp_signer signer;            /* of the caller's desc, what later phases need */
-    dcpi_snapshot *pools; size_t pool_count, pool_capacity;
+    dcpi_snapshot *pools; size_t pool_count, pool_capacity; int is_arranged;        /* is_arranged: the copies lie as in the file */
     dcp_progress_fn progress; void *progress_user; int64_t shown_ms;    /* the caller's */
     dcp_coordinator *held;                              /* whose `settle` is ours */
     int64_t polled_ms;
@@ -17793,49 +17862,110 @@ static dcp_status dcpi_async_keep(dcp_saver *saver) {
 
 /* ---- begin: the copy -------------------------------------------------------------------------------------------------------------------------- */
 static void dcpi_snapshot_free(dcpi_snapshot *pool) {
-    if (pool->is_of_device) pool->device->free_host(pool->device->context, pool->memory);
+    if (!pool->memory) return;
+    if (pool->is_own) pool->device->free_own(pool->device->context, pool->memory);
+    else if (pool->is_of_device) pool->device->free_host(pool->device->context, pool->memory);
     else if (pool->is_pages) dcpi_os_pages_free(pool->memory, pool->size);
     else dcpi_free(pool->memory);
     pool->memory = NULL;
     pool->size = 0;
 }
-/* Room for `used` bytes; what there was before is as good as gone. */
-static dcp_status dcpi_snapshot_grow(dcpi_snapshot *pool, dcp_error *err) {
+static void *dcpi_snapshot_host(dcpi_snapshot *pool, dcp_error *err) {
     void *memory = NULL;
-    if (pool->used <= pool->size) return DCP_OK;
-    dcpi_snapshot_free(pool);
     pool->is_of_device = pool->device && pool->device->allocate_host && pool->device->free_host;
     if (pool->is_of_device && pool->device->allocate_host(pool->device->context, pool->used, &memory, err)) memory = NULL;
     pool->is_of_device = memory != NULL;
     if (!memory) memory = dcpi_os_pages(pool->used);
     pool->is_pages = memory && !pool->is_of_device;
-    if (!memory) memory = dcpi_alloc(pool->used, err);
+    return memory ? memory : dcpi_alloc(pool->used, err);
+}
+/* Room for `used` bytes; what there was before is as good as gone. */
+static dcp_status dcpi_snapshot_grow(dcpi_snapshot *pool, dcp_error *err) {
+    void *memory = NULL;
+    (void)dcpi_succeed(err);
+    if (pool->used <= pool->size) return DCP_OK;
+    dcpi_snapshot_free(pool);
+    if (!pool->is_own) memory = dcpi_snapshot_host(pool, err);
+    else if (pool->device->allocate_own(pool->device->context, pool->used, &memory, err)) memory = NULL;
     pool->memory = (uint8_t *)memory;
     pool->size = memory ? pool->used : 0;
     return memory ? DCP_OK : DCP_E_MEMORY;
 }
-static dcpi_snapshot *dcpi_async_pool(dcp_saver *saver, const dcp_device *device) {         /* NULL: no memory */
+static dcpi_snapshot *dcpi_async_pool(dcp_saver *saver, const dcp_device *device, int is_own) {         /* NULL: no memory */
     void *pools = saver->pools;
     size_t i;
-    for (i = 0; i < saver->pool_count; i++) if (saver->pools[i].device == device) return &saver->pools[i];
+    for (i = 0; i < saver->pool_count; i++) if (saver->pools[i].device == device && saver->pools[i].is_own == is_own) return &saver->pools[i];
     if (!dcpi_grow(&pools, &saver->pool_capacity, saver->pool_count + 1, sizeof *saver->pools, NULL)) return NULL;
     saver->pools = (dcpi_snapshot *)pools;
     memset(&saver->pools[saver->pool_count], 0, sizeof *saver->pools);
     saver->pools[saver->pool_count].device = device;
+    saver->pools[saver->pool_count].is_own = is_own;
     return &saver->pools[saver->pool_count++];
 }
-/* Each of placed[from..] has its room in a pool: the last tensors of the file that fit the budget. 0: no memory, so none of them is kept. */
-static int dcpi_async_make_room(dcp_saver *saver, size_t from) {
+/* The device's own memory while there is some of it left, then the host's. */
+static dcpi_snapshot *dcpi_async_pool_for(dcp_saver *saver, const dcp_device *device, uint64_t size) {
+    dcpi_snapshot *pool;
+    if (!device || !device->copy_own || !device->allocate_own || !device->free_own) return dcpi_async_pool(saver, device, 0);
+    pool = dcpi_async_pool(saver, device, 1);
+    return pool && (pool->is_refused || size > device->own_bytes - pool->used) ? dcpi_async_pool(saver, device, 0) : pool;
+}
+/* Each of placed[from..] has its place in a pool. 0: no memory. */
+static int dcpi_async_lay_out(dcp_saver *saver, size_t from, dcpi_kept *kept) {
     const dcpi_save *s = &saver->save;
     size_t i;
     for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
-    for (i = from; i < s->placed_count; i++) {
-        dcpi_snapshot *pool = dcpi_async_pool(saver, s->placed[i].tensor->device);
-        if (!pool || (uint64_t)s->placed[i].size > SIZE_MAX - 63 - pool->used) return 0;
-        pool->used += ((size_t)s->placed[i].size + 63) & ~(size_t)63;
+    for (i = from; i < s->placed_count; i++, kept++) {
+        const uint64_t size = ((uint64_t)s->placed[i].size + 63) & ~(uint64_t)63;
+        dcpi_snapshot *pool = dcpi_async_pool_for(saver, s->placed[i].tensor->device, size);
+        if (!pool || size > SIZE_MAX - pool->used) return 0;
+        kept->pool = (size_t)(pool - saver->pools);
+        kept->at = pool->used;
+        pool->used += (size_t)size;
+    }
+    return 1;
+}
+/* If the copies are in one pool of the host, they lie in it as in the file, so that they are hashed and written from there. */
+static void dcpi_async_arrange(dcp_saver *saver, size_t from, dcpi_kept *kept) {
+    const dcpi_save *s = &saver->save;
+    dcpi_snapshot *pool;
+    size_t i;
+    if (DCPI_BIG_ENDIAN || from > 0 || s->placed_count == 0 || dcpi_save_is_manifest(s)) return;
+    for (i = 1; i < s->placed_count; i++) if (kept[i].pool != kept[0].pool) return;
+    pool = &saver->pools[kept[0].pool];
+    if (pool->is_own || (uint64_t)s->file_size > (uint64_t)pool->used + DCPI_OS_DIRECT_ALIGN) return;       /* gaps cost memory too */
+    for (i = 0; i < s->placed_count; i++) kept[i].at = s->placed[i].size > 0 ? (size_t)s->placed[i].offset : 0;
+    if ((uint64_t)s->file_size > pool->used) pool->used = (size_t)s->file_size;
+    saver->is_arranged = 1;
+}
+static void dcpi_async_make_image(dcp_saver *saver, const dcpi_kept *kept) {
+    dcpi_save *s = &saver->save;
+    uint8_t *memory = saver->is_arranged ? saver->pools[kept[0].pool].memory : NULL;
+    int64_t at = 0;
+    size_t i;
+    if (!memory || (uintptr_t)memory % DCPI_OS_DIRECT_ALIGN != 0) return;
+    for (i = 0; i < s->placed_count; i++) {
+        if (s->placed[i].size == 0) continue;
+        memset(memory + at, 0, (size_t)(s->placed[i].offset - at));
+        at = s->placed[i].offset + s->placed[i].size;
+    }
+    s->image = memory;
+}
+/* Room for the last tensors of the file, which fit the budget. 0: no memory, so none of them is kept. */
+static int dcpi_async_make_room(dcp_saver *saver, size_t from, dcpi_kept *kept) {
+    dcp_error error;
+    size_t i;
+    for (i = 0; i < saver->pool_count; i++) saver->pools[i].is_refused = 0;
+    for (;;) {
+        if (!dcpi_async_lay_out(saver, from, kept)) return 0;
+        saver->is_arranged = 0;
+        dcpi_async_arrange(saver, from, kept);
+        for (i = 0; i < saver->pool_count; i++)
+            if (saver->pools[i].is_own && dcpi_snapshot_grow(&saver->pools[i], &error)) break;
+        if (i == saver->pool_count) break;
+        saver->pools[i].is_refused = 1;
+        dcpi_op_log(&saver->save.op, DCP_LOG_WARNING, "the copy of the tensors goes to host memory, which is slower: %s", error.message);
     }
     for (i = 0; i < saver->pool_count; i++) if (dcpi_snapshot_grow(&saver->pools[i], NULL)) return 0;
-    for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
     return 1;
 }
 static size_t dcpi_async_first_kept(const dcp_saver *saver) {
@@ -17846,61 +17976,63 @@ static size_t dcpi_async_first_kept(const dcp_saver *saver) {
     return i;
 }
 /* Host: packed row-major, in chunks between which cancel and deadline are looked at. Device: only begun; *ticket is to be waited for. */
-static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor, uint8_t *to, int64_t size, uint64_t *ticket) {
-    dcpi_op *op = &saver->save.op;
+static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor, const dcpi_snapshot *pool, size_t place, int64_t size, uint64_t *ticket) {
+    const dcp_device *device = tensor->device;
+    uint8_t *to = pool->memory + place;
     int64_t at, n;
-    dcp_status status = dcpi_op_check(op, &saver->err);
+    dcp_status status = dcpi_op_check(&saver->save.op, &saver->err);
     if (status || size == 0) return status;
-    if (tensor->device) {
-        status = tensor->device->copy_out(tensor->device->context, to, tensor, 0, (size_t)size, ticket, &saver->err);
+    if (device) {
+        status = pool->is_own ? device->copy_own(device->context, to, tensor, (size_t)size, ticket, &saver->err)
+                              : device->copy_out(device->context, to, tensor, 0, (size_t)size, ticket, &saver->err);
         return status ? dcpi_storage_result(status, "copy from its device the tensor", tensor->name, &saver->err) : DCP_OK;
     }
     for (at = 0; at < size && !status; at += n) {
         n = dcpi_min(size - at, DCPI_CHUNK);
         status = dcpi_tensor_fetch(NULL, 0, tensor, at, to + at, (size_t)n, &saver->err);
         dcpi_swap_bytes(to + at, n, dcpi_dtype_width(tensor->dtype));   /* a copy of memory, not of the file */
-        if (!status) status = dcpi_op_check(op, &saver->err);
+        if (!status) status = dcpi_op_check(&saver->save.op, &saver->err);
     }
     return status;
 }
-/* placed[from..]: copied, and each tensor of ours made one of plain host memory. Every ticket is waited for, whatever fails. */
-static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from) {
-    dcpi_save *s = &saver->save;
-    const size_t count = s->placed_count - from;
-    uint64_t *tickets = (uint64_t *)dcpi_alloc_array(count, sizeof *tickets, &saver->err);
-    dcp_status status = tickets ? DCP_OK : DCP_E_MEMORY;
+/* The copy has ended: the tensor of ours is the copy from now on, on the host or in the device's own memory. */
+static dcp_status dcpi_async_copied(dcp_tensor *tensor, const dcpi_snapshot *pool, const dcpi_kept *kept, int64_t size, dcp_error *err) {
+    const dcp_device *device = tensor->device;
+    dcp_status status = device && size > 0 ? device->wait(device->context, kept->ticket, err) : DCP_OK;
+    if (status) status = dcpi_storage_result(status, "copy from its device the tensor", tensor->name, err);
+    tensor->data = pool->memory + kept->at;
+    if (!pool->is_own) tensor->device = NULL;
+    memset(tensor->stride, 0, sizeof tensor->stride);
+    return status;
+}
+/* placed[from..], each to its place. Every ticket is waited for, whatever fails. */
+static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from, dcpi_kept *kept) {
+    const size_t count = saver->save.placed_count - from;
+    dcp_status status = DCP_OK;
     size_t i, begun;
-    for (begun = 0; begun < count && !status; begun++) {
-        const dcpi_placed *p = &s->placed[from + begun];
-        dcpi_snapshot *pool = dcpi_async_pool(saver, p->tensor->device);
-        status = dcpi_async_copy_one(saver, p->tensor, pool->memory + pool->used, p->size, &tickets[begun]);
+    for (begun = 0; begun < count; begun++) {
+        const dcpi_placed *p = &saver->save.placed[from + begun];
+        dcpi_kept *k = &kept[begun];
+        status = dcpi_async_copy_one(saver, p->tensor, &saver->pools[k->pool], k->at, p->size, &k->ticket);
         if (status) break;
-        pool->used += ((size_t)p->size + 63) & ~(size_t)63;
     }
-    for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
     for (i = 0; i < begun; i++) {
-        const dcpi_placed *p = &s->placed[from + i];
-        const dcp_device *device = p->tensor->device;
-        dcpi_snapshot *pool = dcpi_async_pool(saver, device);
-        dcp_tensor *tensor = (dcp_tensor *)(uintptr_t)p->tensor;        /* of saver->kept */
+        const dcpi_placed *p = &saver->save.placed[from + i];
+        dcp_tensor *tensor = (dcp_tensor *)(uintptr_t)p->tensor;                /* of saver->kept */
         dcp_error error;
-        dcp_status waited = device && p->size > 0 ? device->wait(device->context, tickets[i], &error) : DCP_OK;
-        if (waited) waited = dcpi_storage_result(waited, "copy from its device the tensor", tensor->name, &error);
+        const dcp_status waited = dcpi_async_copied(tensor, &saver->pools[kept[i].pool], &kept[i], p->size, &error);
         if (waited && !status) saver->err = error;
         if (!status) status = waited;
-        tensor->data = pool->memory + pool->used;
-        tensor->device = NULL;
-        memset(tensor->stride, 0, sizeof tensor->stride);
-        pool->used += ((size_t)p->size + 63) & ~(size_t)63;
     }
-    dcpi_free(tickets);
     return status;
 }
 /* Copies what fits; *must_take: where in the file the tensors end that are the caller's still. */
 static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
     dcpi_save *s = &saver->save;
+    dcpi_kept *kept = (dcpi_kept *)dcpi_alloc_array(s->placed_count, sizeof *kept, NULL);
     size_t from = dcpi_async_first_kept(saver), i;
-    if (!dcpi_async_make_room(saver, from)) {
+    dcp_status status;
+    if (!kept || !dcpi_async_make_room(saver, from, kept)) {
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "no memory for a copy of the tensors: begin waits until they are written");
         from = s->placed_count;
     }
@@ -17911,7 +18043,10 @@ static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
     }
     if (from > 0 && dcpi_save_is_manifest(s)) *must_take = INT64_MAX;       /* read twice: hashed, and then perhaps written */
     if (*must_take > 0) s->plain_names = 0;             /* a plain name that is taken meanwhile would have to be written again */
-    return dcpi_async_copy(saver, from);
+    if (from == 0 && kept) dcpi_async_make_image(saver, kept);
+    status = dcpi_async_copy(saver, from, kept);
+    dcpi_free(kept);
+    return status;
 }
 /* Returns when the rest of the caller's memory has been read, or is not needed any more. */
 static void dcpi_async_await_taken(dcp_saver *saver, int64_t must_take) {
@@ -19536,7 +19671,7 @@ DCPDEF dcp_status dcp_prefetch(dcp_checkpoint *checkpoint, const dcp_select *sel
     dcpi_prefetch *p;
     dcp_status status;
     if (!c || max_bytes < 0) return dcpi_fail(err, DCP_E_INVALID, "dcp_prefetch: checkpoint is NULL, or max_bytes is negative");
-    status = dcpi_prefetch_end(c, 1, NULL);
+    (void)dcpi_prefetch_end(c, 1, NULL);                /* what it met is nobody's business any more */
     p = (dcpi_prefetch *)dcpi_alloc_array(1, sizeof *p, err);
     if (!p) return DCP_E_MEMORY;
     p->limit = max_bytes ? max_bytes : (int64_t)c->op.io.memory_budget;
