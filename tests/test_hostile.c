@@ -360,10 +360,12 @@ static const place *place_of(const subject *s, const char *path) {
     CHECK(i < s->at.count);
     return NULL;
 }
+static int documents_put;
 /* Puts a body in the checkpoint's place, sealed; in a single file with the header that goes with it. */
 static void subject_put(const subject *s, const text *body) {
     text sealed = { NULL, 0, 0 }, file = { NULL, 0, 0 };
     dcp_json *document;
+    documents_put++;
     text_add(&sealed, body->data, body->size);
     seal(&sealed, s->f->type);
     if (s->f->layout != DCP_LAYOUT_SINGLE) put(s->storage, s->f->commit, sealed.data, sealed.size);
@@ -1883,6 +1885,7 @@ static void judge_made(const larder *l, const starving *s, dcp_status status) {
         CHECK_INT(list_count(l->target), 0);
     }
 }
+static int times_starved;
 static int starve_once(larder *l, const starving *s, int64_t n, int for_ever) {
     dcp_error err;
     dcp_status status;
@@ -1910,6 +1913,7 @@ static int starve_once(larder *l, const starving *s, int64_t n, int for_ever) {
     judge_made(l, s, status);
     CHECK_OK(l->target->list(l->target->context, "", count_one, &files, NULL));
     dcp_storage_close(l->target);
+    times_starved += tripped;
     return tripped;
 }
 static void starve(larder *l, const starving *s) {
@@ -2043,5 +2047,6 @@ int main(void) {
 #endif
     RUN(memory_ends_in_each_workload);
     RUN(memory_ends_on_ranks_that_share_their_reads);
+    printf("# %d documents, each with a good digest; memory failed %d times\n", documents_put, times_starved);
     return test_finish();
 }
