@@ -13200,6 +13200,7 @@ static dcp_status dcpi_relay_send(dcpi_op *op, int to, uint8_t *message, uint32_
     dcpi_store32(message, op->team.operation);
     dcpi_store32(message + 4, credits);
     dcpi_store64(message + 8, (uint64_t)offset);
+    (void)dcpi_succeed(err);
     status = c->send(c->context, to, DCPI_TAG_DATA, message, DCPI_RELAY_HEADER + size, op->io.timeout_ms, err);
     if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
     if (!status) return DCP_OK;
