@@ -12823,6 +12823,7 @@ static dcp_status dcpi_team_send(dcpi_team *t, int to, uint32_t kind, uint8_t *m
     if (t->is_polled) timeout_ms = 0;
     for (attempt = 1; ; attempt++) {                    /* without memory it is not sent, but the others wait for it */
         status = DCP_PENDING;
+        (void)dcpi_succeed(err);                        /* a callback that fails without a word leaves nothing unset */
         if (!t->is_polled || dcpi_team_peer(t, to)->posted == 0)
             status = t->coordinator->send(t->coordinator->context, to, DCPI_TAG_OPERATION, message, size, timeout_ms, err);
         if (status == DCP_PENDING && t->is_polled) status = dcpi_team_post(t, to, message, size, err);
@@ -13199,6 +13200,7 @@ static dcp_status dcpi_relay_send(dcpi_op *op, int to, uint8_t *message, uint32_
     dcpi_store32(message, op->team.operation);
     dcpi_store32(message + 4, credits);
     dcpi_store64(message + 8, (uint64_t)offset);
+    (void)dcpi_succeed(err);
     status = c->send(c->context, to, DCPI_TAG_DATA, message, DCPI_RELAY_HEADER + size, op->io.timeout_ms, err);
     if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
     if (!status) return DCP_OK;

@@ -211,7 +211,7 @@ add_jobs() {
 add_scripts() {
     for path in tests/test_*.sh; do
         name=${path#tests/test_} name=${name%.sh}
-        case $name in analyzers) [ -n "${WHOLE:-}${SUITES:-}" ] || continue ;; esac        # takes minutes
+        case $name in analyzers | exchange) [ -n "${WHOLE:-}${SUITES:-}" ] || continue ;; esac    # take long
         if [ -f "$path" ] && selected "$SUITES" "$name"; then jobs="$jobs build/result/sh/test_$name"; fi
     done
 }
