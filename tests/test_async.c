@@ -2,56 +2,12 @@
  *
  * What each save must do is written in >>api_save: the tensors are the program's when begin returns, poll waits for nobody, one verdict for all,
  * nothing left behind, memory and threads flat. After every call the saver is held against the diagram of >>async (dcpi_async_check). */
-#include <stddef.h>
-static void *hungry_malloc(size_t size);
-static void *hungry_realloc(void *memory, size_t size);
-static void hungry_free(void *memory);
-#define DCP_MALLOC(size) hungry_malloc(size)
-#define DCP_REALLOC(memory, size) hungry_realloc(memory, size)
-#define DCP_FREE(memory) hungry_free(memory)
-#define DCP_IMPLEMENTATION
-#include "dcp.h"
-#include "test.h"
+#include "failing_allocator.h"
 #include "fault_storage.h"
 #include "fault_coordinator.h"
 #ifndef _WIN32
 #include "process_group.h"
 #endif
-
-/* ---- memory: counts what lives, and fails once when told; any thread ---------------------------------------------------------------------- */
-static struct { dcpi_mutex lock; int64_t live, calls, fail_at; int tripped; } hungry = { DCPI_MUTEX_INITIALIZER, 0, 0, 0, 0 };
-
-static void *hungry_realloc(void *memory, size_t size) {
-    void *block = NULL;
-    dcpi_mutex_lock(&hungry.lock);
-    if (++hungry.calls == hungry.fail_at) hungry.tripped = 1;
-    else block = realloc(memory, size ? size : 1);
-    if (block && !memory) hungry.live++;
-    dcpi_mutex_unlock(&hungry.lock);
-    return block;
-}
-static void *hungry_malloc(size_t size) { return hungry_realloc(NULL, size); }
-static void hungry_free(void *memory) {
-    if (!memory) return;
-    dcpi_mutex_lock(&hungry.lock);
-    hungry.live--;
-    dcpi_mutex_unlock(&hungry.lock);
-    free(memory);
-}
-static int64_t hungry_live(void) {
-    int64_t live;
-    dcpi_mutex_lock(&hungry.lock);
-    live = hungry.live;
-    dcpi_mutex_unlock(&hungry.lock);
-    return live;
-}
-static void hungry_set(int64_t fail_at) {
-    dcpi_mutex_lock(&hungry.lock);
-    hungry.calls = 0;
-    hungry.fail_at = fail_at;
-    hungry.tripped = 0;
-    dcpi_mutex_unlock(&hungry.lock);
-}
 
 /* ---- a state whose bytes tell its generation ---------------------------------------------------------------------------------------------------
  * Each rank has a box of `big` (rows of a matrix; strided in memory on odd ranks), a replicated `same`, a private `own`, an empty tensor. */
@@ -783,11 +739,11 @@ TEST(any_allocation_fails) {
         b.desc.overwrite = 1;
         CHECK_OK(bench_begin(&b, 1));
         CHECK_OK(bench_wait(&b));
-        hungry_set(nth);
+        hungry_fail(nth, 0);
         status = bench_begin(&b, 2);
         if (status == DCP_OK) status = bench_wait(&b);
         tripped = hungry.tripped;
-        hungry_set(0);
+        hungry_fail(0, 0);
         CHECK(status == DCP_OK || status == DCP_E_MEMORY || status == DCP_E_UNKNOWN);
         if (status != DCP_E_UNKNOWN) must_hold(b.storage, "run/x", status == DCP_OK ? 2 : 1, 1);
         CHECK_OK_MESSAGE(bench_begin(&b, 3), b.err.message);
@@ -1484,10 +1440,10 @@ TEST(any_allocation_fails_on_some_rank) {
             j.desc.io.timeout_ms = 5000;
             j.generation = 1;
             for (r = 0; r < 3; r++) CHECK_OK(dcp_saver_open(NULL, &j.saver[r], &err));
-            hungry_set(nth + (int64_t)test_random_below(7));
+            hungry_fail(nth + (int64_t)test_random_below(7), 0);
             for (r = 0; r < 3; r++) j.app[r]->broken = DCP_OK;
             job_run(&j, rank_begin);
-            hungry_set(0);
+            hungry_fail(0, 0);
             job_run(&j, rank_steps);
             for (r = 0; r < 3; r++) if (j.begun[r]) j.status[r] = j.begun[r];
             for (r = 0; r < 3; r++) {
