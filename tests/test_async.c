@@ -338,7 +338,7 @@ TEST(everything_of_the_desc_is_copied) {
 /* ---- the same bytes as dcp_save's -------------------------------------------------------------------------------------------------------------------- */
 /* Whatever the saver's memory held before: gaps between tensors too, which it writes from there. */
 TEST(the_files_are_those_of_dcp_save) {
-    static const int64_t alignments[] = { 64, 256, 4096, 65536 };
+    static const size_t alignments[] = { 64, 256, 4096, 65536 };
     static const dcp_checksum checksums[] = { DCP_CHECKSUM_TREE, DCP_CHECKSUM_FLAT };
     int i, round;
     bench b;
