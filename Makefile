@@ -27,8 +27,9 @@ test:                                   ## all tests: needs a C compiler and mak
 test-all:                               ## every suite in every variant that can run it: half an hour
 	@WHOLE=1 MAKE='$(MAKE)' SUITES='$(SUITES)' VARIANTS='$(VARIANTS)' sh tests/run.sh
 
-soak: build/plain/test_crash             ## the crash states in depth: 250,000 different disks after power cuts (CRASH_STATES=n for another number)
+soak: build/plain/test_crash build/plain/test_interleave ## in depth: 250,000 different disks after power cuts (CRASH_STATES=n), larger interleavings
 	@DCP_TEST_CRASH_STATES=$(CRASH_STATES) DCP_TEST_TIMEOUT=0 build/plain/test_crash
+	@DCP_TEST_INTERLEAVE=1 DCP_TEST_TIMEOUT=0 build/plain/test_interleave
 
 demo: build/dcptool                     ## trains a small language model on 4 ranks, kills it in saves, goes on with 3 and 6; checks that nothing is lost
 	@DCPTOOL=build/dcptool sh examples/demo.sh

@@ -876,6 +876,22 @@ static void search_note_end(search *s, const world *w) {
 }
 static void search_from(search *s, const world *w);
 static int is_waiting(const world *w, int who);
+/* A save is about to publish its document: it replaces one if and only if there was one at its first look (a stat), and then it has seen the same one
+ * each time when it read it (unless reading failed). */
+static void check_commit(const world *w, int who, const call *c) {
+    int was_there = 0, first = -1, last = -1, at;
+    for (at = w->node[who]; nodes[at].parent >= 0; at = nodes[at].parent) {
+        const call *asked = &nodes[nodes[at].parent].next;
+        const int *values = answer_values(nodes[at].answer);
+        if (asked->name != commit_key || values[ANSWER_ERRNO]) continue;
+        if (asked->kind == CALL_STAT) was_there = values[ANSWER_STATUS] == DCP_OK;
+        if (asked->kind != CALL_OPEN) continue;
+        first = values[ANSWER_STATUS] ? NO_COMMIT : values[ANSWER_ITEMS + 1];
+        if (last == -1) last = first;
+    }
+    if (c->replace != was_there) wrong(w, "it replaces what it has not seen, or does not replace what it has:", actor_name(who));
+    if (was_there && first != last && !is_faulty(w, who)) wrong(w, "it replaces another checkpoint than the one that it found:", actor_name(who));
+}
 static void note_listing(world *w, int who, const call *c, fault f) {
     int key[2];
     key[0] = w->node[who];
@@ -887,6 +903,7 @@ static void search_step(search *s, const world *from, int who, fault f) {
     const listing which = listing_of(who, &nodes[from->node[who]]);
     world w = *from;
     s->steps++;
+    if (c.kind == CALL_PUBLISH && c.name == commit_key) check_commit(from, who, &c);
     MUST(step_count < DEPTH);
     steps[step_count].actor = who;
     steps[step_count].f = f;
@@ -1015,6 +1032,7 @@ static void scene_run(const scene *sc, dcp_layout layout) {
     int i;
     (void)snprintf(what, sizeof what, "%s, %s%s", layout == DCP_LAYOUT_SINGLE ? "single file" : "sharded", sc->name, sc->bound ? ", bounded" : "");
     doing("%s", what);
+    tables_end();                                       /* of a test that has failed */
     tables_begin(layout);
     memset(&s, 0, sizeof s);
     s.bound = sc->bound ? sc->bound : -1;
