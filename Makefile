@@ -35,9 +35,11 @@ analyze:                                ## the headers under clang-tidy, cppchec
 matrix:                                 ## test_golden.c with gcc and clang, -O0 to -O3 -march=native, C99 to C++17, each built and run: half an hour
 	@sh tests/matrix.sh
 
-soak: soak-crash soak-power soak-calls soak-cycles      ## the tests of disasters in depth, an hour: the four below
+soak: soak-crash soak-interleave soak-power soak-calls soak-cycles      ## the tests of disasters in depth, an hour: the five below
 soak-crash: build/plain/test_crash      ## 250,000 different disks after power cuts (CRASH_STATES=n for another number)
 	@DCP_TEST_CRASH_STATES=$(CRASH_STATES) DCP_TEST_TIMEOUT=0 build/plain/test_crash
+soak-interleave: build/plain/test_interleave    ## more savers, removals and sweeps at once: takes 8 GiB of memory
+	@DCP_TEST_INTERLEAVE=1 DCP_TEST_TIMEOUT=0 build/plain/test_interleave
 soak-power: build/plain/test_disasters  ## power cuts of ext4 and xfs: each phase of each save and POWER_CUTS=200 random times; as root
 	@DCP_TEST_POWER_CUTS=$(POWER_CUTS) DCP_TEST_TIMEOUT=0 DCP_TEST_FILTER=_on_ build/plain/test_disasters
 soak-calls: build/plain/test_disasters  ## each system call of saves, loads and sweeps fails in each way, and all limits; needs strace
