@@ -57,13 +57,13 @@ def chapters_and_functions(text):
     return chapters, functions
 
 
+def parses_or_commits(chapter, function):
+    return chapter in PARSE or (chapter in ('save', 'index') and bool(COMMIT.match(function)))
+
+
 def is_core(chapter, function):
     """Whether a line is of the code that the stricter goal is for."""
-    if chapter in PARSE:
-        return True
-    if chapter in ('save', 'index') and COMMIT.match(function):
-        return True
-    return chapter in ('index', 'load') and bool(VERIFY.match(function))
+    return parses_or_commits(chapter, function) or chapter in ('index', 'load') and bool(VERIFY.match(function))
 
 
 # ---- building, running, reading the counters -----------------------------------------------------------------------------------------------
@@ -114,9 +114,9 @@ def line_counts(segments):
 
 
 def add_up(suites):
-    """Counts by line, and [times true, times false] by the place of a condition, over all suites. Of a function that a program does not call its
-    mapping has the body as one region: what the others left out in it is left out."""
-    lines, branches, left_out = {}, {}, set()
+    """Counts by line, [times true, times false] by the place of a condition, and counts by the place where a region begins, over all suites. Of a
+    function that a program does not call its mapping has the body as one region: what the others left out in it is left out."""
+    lines, branches, regions, left_out = {}, {}, {}, set()
     with concurrent.futures.ThreadPoolExecutor(jobs()) as pool:
         for files in pool.map(export, suites):
             for file in files:
@@ -125,11 +125,14 @@ def add_up(suites):
                         left_out.add(line)
                     else:
                         lines[line] = lines.get(line, 0) + count
+                for line, column, count, has_count, *_ in file['segments']:
+                    if has_count:
+                        regions[line, column] = regions.get((line, column), 0) + count
                 for branch in file['branches']:
                     sides = branches.setdefault(tuple(branch[:4]), [0, 0])
                     sides[0] += branch[4]
                     sides[1] += branch[5]
-    return {line: count for line, count in lines.items() if count or line not in left_out}, branches
+    return {line: count for line, count in lines.items() if count or line not in left_out}, branches, regions
 
 
 def jobs():
@@ -192,7 +195,7 @@ def report(suites):
     with open('dcp.h') as file:
         text = file.read().splitlines()
     where = chapters, functions = chapters_and_functions(text)
-    lines, branches = add_up(suites)
+    lines, branches, _ = add_up(suites)
     allowed, complaints = allowed_lines(text, functions, lines)
     sums = {chapter: Sum() for chapter in dict.fromkeys(chapters) if chapter}
     core, whole = Sum(), Sum()
