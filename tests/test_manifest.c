@@ -4,6 +4,8 @@ static int limit_tensors = 67108864, limit_shards = 1048576, limit_fields = 1048
 #define DCP_LIMIT_TENSORS limit_tensors
 #define DCP_LIMIT_SHARDS limit_shards
 #define DCP_LIMIT_FIELDS limit_fields
+static long long limit_document = 1LL << 34;
+#define DCP_LIMIT_DOCUMENT limit_document
 #include "counting_allocator.h"
 
 /* ---- documents -------------------------------------------------------------------------------------------------------------------- */
@@ -1013,6 +1015,11 @@ TEST(limits_of_a_document) {
     limit_tensors = limit_shards = 0;
     refuses(t.data, DCP_E_LIMIT, "tiers[0]");
     limit_tensors = 67108864; limit_shards = limit_fields = 1048576;
+    limit_document = (long long)t.size;
+    dcp_manifest_free(parse(t.data));
+    limit_document--;
+    refuses(t.data, DCP_E_LIMIT, "bytes (DCP_LIMIT_DOCUMENT)");
+    limit_document = 1LL << 34;
     dcp_manifest_free(m);
     free(t.data);
     CHECK_INT(alloc_live, 0);
@@ -1028,6 +1035,14 @@ TEST(rules_of_structs) {
     m->min_reader_version = 2; finds(m, 1, 0, "min_reader_version: 2 is not from 0 to 1"); m->min_reader_version = 1;
     m->metadata_version = 0; finds(m, 0, 0, ""); m->metadata_version = 1;       /* absent in a struct: the writer's own */
     m->training.learning_rate = HUGE_VAL; finds(m, 1, 0, "training.learning_rate: must be finite"); m->training.learning_rate = 1;
+    m->sharding.strategy = "\xFF"; finds(m, 1, 0, "sharding.strategy: not valid UTF-8"); m->sharding.strategy = "fsdp";
+    m->sharding.precision = "\xFF"; finds(m, 1, 0, "sharding.precision: not valid UTF-8"); m->sharding.precision = "bf16";
+    m->sharding.info = "[]"; finds(m, 1, 0, "sharding.strategy_specific_info"); m->sharding.info = NULL;
+    m->sharding.extra = "\"a\""; finds(m, 1, 0, "sharding.extra"); m->sharding.extra = NULL;
+    m->training.optimizer_type = "\xFF"; finds(m, 1, 0, "training.optimizer_type: not valid UTF-8"); m->training.optimizer_type = "adamw";
+    m->training.optimizer_state = "[]"; finds(m, 1, 0, "training.optimizer_state"); m->training.optimizer_state = NULL;
+    m->training.extra = "\"a\""; finds(m, 1, 0, "training.extra"); m->training.extra = NULL;
+    m->extra = "\"a\""; finds(m, 1, 0, "extra"); m->extra = NULL;
     m->tiers[1].tier.placement_policy = "\xFF"; finds(m, 1, 0, "tiers[1].placement_policy: not valid UTF-8"); m->tiers[1].tier.placement_policy = NULL;
     tiers = m->tiers; m->tiers = NULL; finds(m, 1, 3, "tiers: the tiers are missing");
     m->tier_count = 0; finds(m, 0, 3, "there is no tier \"hot\""); m->tiers = tiers; m->tier_count = 2;
