@@ -35,7 +35,15 @@ VERIFY = re.compile(r'(dcpi_|dcp_)?((document|open|verify|flat|item|select)_\w+|
 GOALS = [('parse, commit, verify', 100, 95), ('all', 90, 90)]
 
 # Lines that no test reaches, with the reason: (function, what the line has, why). A line that is reached after all, or is not there, is an error.
-ALLOWED = []
+ALLOWED = [
+    ('dcpi_parse_value', 'default: ', 'every kind of member has its case: for compilers that warn without'),
+    ('dcpi_manifest_parse_value', 'default: ', 'the same'),
+    ('dcpi_manifest_file_name', "name[0] = '\\0';\n    return", 'the parts of a name are bounded, and test_manifest has the longest: for who changes one'),
+    ('dcpi_manifest_file_name', 'the file name does not fit', 'the same'),
+    ('dcpi_select_is_tier', 'return 0;', 'tiers that the manifest does not have are refused before'),
+    ('dcpi_pool_check', 'kept a file that the base does not have', 'a rank that says so runs another program than this one'),
+    ('dcpi_done_take', 'wrote something else than was planned', 'the same'),
+]
 
 
 def chapters_and_functions(text):
@@ -164,7 +172,8 @@ def allowed_lines(text, functions, lines):
     """The lines of ALLOWED; complaints about entries that are not so."""
     found, complaints = set(), []
     for function, part, _ in ALLOWED:
-        places = [n for n in range(1, len(text) + 1) if functions[n] == function and part in text[n - 1]]
+        places = [n for n in range(1, len(text) + 1)
+                  if functions[n] == function and part in '\n'.join(text[n - 1:n + 1]) and part.split('\n')[0] in text[n - 1]]
         if not places:
             complaints.append(f'ALLOWED: no line of {function} has "{part}"')
         if any(lines.get(n, 0) > 0 for n in places):

@@ -663,6 +663,39 @@ TEST(both_ways_of_reading_a_tensor_agree) {
     free(t.data);
     free(wanted.data);
 }
+/* The quick way of reading what our writer writes must not be more lenient than the other: without any one of its marks a document is none. */
+TEST(every_mark_is_needed) {
+    char *body = (char *)malloc(sizeof golden_body);
+    size_t i, removed = 0;
+    CHECK(body != NULL);
+    for (i = 0; i < sizeof golden_body - 1; i++) {
+        if (!strchr("[]{},\"", golden_body[i])) continue;
+        memcpy(body, golden_body, i);
+        memcpy(body + i, golden_body + i + 1, sizeof golden_body - 1 - i);
+        check_body_fails(body, DCP_E_FORMAT, "line ");
+        removed++;
+    }
+    CHECK(removed > 300);
+    free(body);
+}
+TEST(the_place_of_an_error_is_that_of_its_member) {
+    static const struct { const char *find, *put, *place; } cases[] = {
+        {"\"worldSize\": 2", "\"worldSize\": \"x\"", "worldSize: line 4"}, {"\"rank\": 1", "\"rank\": \"x\"", "shards[1].rank: line "},
+        {"\"name\": \"step\"", "\"name\": 5", "shards[0].tensors[1].name: line "}, {"\"epoch\": 5", "\"epoch\": {}", "training.epoch: line "},
+        {"\"shardCount\": 2", "\"shardCount\": []", "sharding.shardCount: line "}, {"\"git\": \"abc123\"", "\"git\": 5", "customFields: line "}
+    };
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(cases); i++) {
+        text t = replaced(golden_body, cases[i].find, cases[i].put), sealed = seal(t.data);
+        dcp_metadata *m;
+        dcp_error err;
+        CHECK_INT(dcp_metadata_parse(sealed.data, sealed.size, &m, &err), DCP_E_FORMAT);
+        if (!dcpi_starts_with(err.message, cases[i].place)) printf("  got %s\n", err.message);
+        CHECK(dcpi_starts_with(err.message, cases[i].place));
+        free(t.data);
+        free(sealed.data);
+    }
+}
 TEST(signed_document_says_who_signed) {
     dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026");
     text t = seal_as(golden_body, DCPI_TYPE_METADATA, &signer);
@@ -1616,6 +1649,8 @@ int main(void) {
     RUN(golden_document_is_written_byte_for_byte);
     RUN(golden_document_is_parsed_field_by_field);
     RUN(both_ways_of_reading_a_tensor_agree);
+    RUN(every_mark_is_needed);
+    RUN(the_place_of_an_error_is_that_of_its_member);
     RUN(signed_document_says_who_signed);
     RUN(unknown_members_are_kept_at_every_level);
     RUN(text_of_the_program_is_checked_before_it_is_written);
