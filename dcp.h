@@ -2032,7 +2032,8 @@ typedef enum dcpi_os_make { DCPI_OS_MAKE_NONE, DCPI_OS_MAKE, DCPI_OS_MAKE_DURABL
 
 static volatile int dcpi_os_no_openat2;                 /* found out once in a process; two threads may both find out */
 
-static int dcpi_os_mkdirat(int dir, const char *part) { /* EEXIST: another process made it, perhaps without a sync as yet; or we, and were interrupted */
+/* EEXIST: another process made it, perhaps without a sync as yet; or we did, and were interrupted. */
+static int dcpi_os_mkdirat(int dir, const char *part) {
     int result;
     do result = mkdirat(dir, part, 0777); while (result != 0 && errno == EINTR);
     return result == 0 || errno == EEXIST ? 0 : -1;
