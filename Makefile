@@ -15,6 +15,7 @@ CRASH_STATES ?= 250000
 EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c)) $(if $(shell command -v nvcc 2>/dev/null),build/examples/cuda_train)
 # What a change makes everything stale; wildcard, so that a header that is not there is not missed.
 HEADERS := $(wildcard dcp*.h tests/*.h)
+FUZZ := $(wildcard tests/fuzz/*)
 
 all: build/dcptool                      ## build/dcptool, the command-line tool (the default)
 
@@ -29,6 +30,9 @@ test-all:                               ## every suite in every variant that can
 
 soak: build/plain/test_crash             ## the crash states in depth: 250,000 different disks after power cuts (CRASH_STATES=n for another number)
 	@DCP_TEST_CRASH_STATES=$(CRASH_STATES) DCP_TEST_TIMEOUT=0 build/plain/test_crash
+
+fuzz:                                   ## fuzzes every reader of hostile bytes with libFuzzer (clang); MINUTES=60 TARGETS="json yaml" for others than 10 and all
+	@MINUTES='$(MINUTES)' TARGETS='$(TARGETS)' sh tests/fuzz/run.sh
 
 demo: build/dcptool                     ## trains a small language model on 4 ranks, kills it in saves, goes on with 3 and 6; checks that nothing is lost
 	@DCPTOOL=build/dcptool sh examples/demo.sh
@@ -54,7 +58,7 @@ examples: $(EXAMPLES)                   ## build/examples/*
 clean:                                  ## removes build/
 	rm -rf build
 
-.PHONY: all help test test-all test-gpu soak demo demo-mpi bench bench-scale bench-gpu examples clean FORCE
+.PHONY: all help test test-all test-gpu soak fuzz demo demo-mpi bench bench-scale bench-gpu examples clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
 
@@ -136,6 +140,8 @@ build/$(1)/%: build/%.c build/command/$(1)
 endef
 BUILT_VARIANTS := $(patsubst command_%,%,$(filter command_%,$(.VARIABLES)))
 $(foreach name,$(BUILT_VARIANTS),$(eval $(call variant,$(name))))
+
+$(foreach name,$(BUILT_VARIANTS),build/$(name)/test_fuzz): $(FUZZ)
 
 # The smallest program, which tells run.sh whether a variant's compiler and libraries work.
 build/probe.c:

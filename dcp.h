@@ -19128,6 +19128,21 @@ DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err) {
     if (!status) status = dcpi_verify_run(checkpoint, &local);
     return dcpi_report_error(dcpi_load_verdict(checkpoint, status, &local), &local, err);
 }
+/* Before memory is taken of the size that a document claims, beyond what we may hold anyway: are the files there, with their sizes (G8)? Of pieces that
+ * are not parts of one whole, such as private ones, one is enough. */
+static dcp_status dcpi_read_look(dcp_checkpoint *c, const dcpi_stored *stored, dcp_error *err) {
+    const int is_sharded = stored->info.placement == DCP_PLACE_SHARDED;
+    dcp_status status = DCP_OK;
+    int i;
+    if ((uint64_t)stored->info.size <= c->op.io.memory_budget) return DCP_OK;
+    for (i = 0; i < stored->info.piece_count; i++) {
+        dcpi_data_file *file;
+        status = dcpi_data_file_acquire(c, c->pieces[stored->first + (size_t)i].shard, &file, err);
+        if (!status) dcpi_data_file_release(c, file);
+        if ((status != DCP_OK) == is_sharded) return status;
+    }
+    return status;
+}
 DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp_tensor *out, dcp_error *err) {
     const dcpi_stored *stored;
     dcp_error local;
@@ -19138,8 +19153,9 @@ DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp
     if (!stored) return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s", name, checkpoint->path);
     if ((uint64_t)stored->info.size >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
     *out = dcp_array(stored->info.name, stored->info.dtype, NULL, stored->info.ndim, stored->info.shape);
-    out->data = dcpi_alloc((size_t)stored->info.size, &local);
-    status = out->data ? DCP_OK : DCP_E_MEMORY;
+    status = dcpi_read_look(checkpoint, stored, &local);
+    if (!status) out->data = dcpi_alloc((size_t)stored->info.size, &local);
+    if (!status && !out->data) status = DCP_E_MEMORY;
     if (!status) status = dcpi_op_restart(&checkpoint->op, NULL, &local);
     if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, out, 1, -1, &local);
     if (status) {
