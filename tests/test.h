@@ -25,6 +25,7 @@
  *     SKIP_MISSING("mpi", "install libopenmpi-dev")  something is not there: a skip, but a failure if DCP_REQUIRE has the word mpi
  *     test_random(), test_random_below(n)            the same numbers in each run with the same DCP_TEST_SEED, whatever the filter
  *     test_dir()                                     a new empty directory, removed when the test ends (kept if DCP_TEST_KEEP is set)
+ *     test_ram_dir()                                 the same in memory, where there is such a directory
  *     test_times(n)                                  n, or a tenth of it where DCP_TEST_SLOW is set (under an emulator or valgrind) or DCP_TEST_FEWER (not plain)
  *     test_is_slow(), test_is_sanitized()            whether it is, and whether a sanitizer is compiled in
  *     test_rm_rf(path)                               removes a file or a directory with all that is in it; follows no links
@@ -246,6 +247,22 @@ static inline const char *test_dir(void) {
     if (!test_make_dir(path)) test_fail(__FILE__, __LINE__, path, " (could not make a temporary directory)");
     test_state.dirs++;
     return path;
+}
+/* In memory where there is such a directory: quicker, and no less of a directory. */
+static inline const char *test_ram_dir(void) {
+#ifdef __linux__
+    const char *old = getenv("TMPDIR"), *dir;
+    char kept[TEST_PATH] = "";
+    if (access("/dev/shm", W_OK) != 0) return test_dir();
+    if (old) (void)snprintf(kept, sizeof kept, "%s", old);
+    (void)setenv("TMPDIR", "/dev/shm", 1);
+    dir = test_dir();
+    if (old) (void)setenv("TMPDIR", kept, 1);
+    else (void)unsetenv("TMPDIR");
+    return dir;
+#else
+    return test_dir();
+#endif
 }
 
 /* ---- running ------------------------------------------------------------------------------------------------------------------------ */

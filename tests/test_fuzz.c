@@ -1,7 +1,7 @@
 /* test_fuzz.c - the fuzz targets of tests/fuzz without libFuzzer: every file of tests/corpus and tests/regress, and seeded mutations of them. Any compiler.
  *
  *     build/plain/test_fuzz json FILE...             replays inputs of one target, as libFuzzer leaves them
- *     DCP_FUZZ_ROUNDS=100000 build/asan/test_fuzz    so many mutations of each target (default: a few thousand)
+ *     DCP_FUZZ_ROUNDS=100000 build/asan/test_fuzz    so many mutations of each target (default: some thousand)
  *     DCP_FUZZ_CORPUS=build/fuzz/corpus              another directory, with one of the target's name in it, besides */
 #define FUZZ_SUITE
 #include "fuzz/fuzz_json.c"
@@ -83,7 +83,7 @@ static void replay(void) {
 static void mutate(void) {
     static uint8_t data[8192];
     const char *text = getenv("DCP_FUZZ_ROUNDS");
-    const int rounds = text ? atoi(text) : test_times(target == &fuzz_checkpoint ? 1000 : 4000);
+    const int rounds = text ? atoi(text) : test_times(target == &fuzz_checkpoint ? 3000 : 20000);
     inputs all = read_inputs(target->name);
     int i;
     CHECK(all.count > 0);

@@ -56,61 +56,14 @@ static size_t part_of(size_t size) { return size > 256 ? size / 2 : size; }     
 #undef syscall
 #include "test.h"
 #include "fault_storage.h"
+#include "generations.h"
 
-/* ---- a checkpoint whose bytes tell its generation: 0 is a mixture ------------------------------------------------------------------------ */
-#define SIZE 3000
-#define TENSORS 3                       /* the third one never changes: a manifest keeps its file */
-typedef struct state { unsigned char large[SIZE], small[100], fixed[50]; dcp_tensor list[TENSORS]; } state;
-
-static unsigned char byte_of(int generation, size_t i) { return (unsigned char)((uint64_t)(generation * 977 + 1) * (i + 1) * 2654435761u >> 13); }
-
-static void state_make(state *s, int generation) {
-    const int64_t large[1] = { SIZE }, small[1] = { 100 }, fixed[1] = { 50 };
-    size_t i;
-    for (i = 0; i < SIZE; i++) s->large[i] = byte_of(generation, i);
-    for (i = 0; i < 100; i++) s->small[i] = byte_of(generation, SIZE + i);
-    memset(s->fixed, 77, sizeof s->fixed);
-    s->list[2] = dcp_array("fixed", DCP_UINT8, s->fixed, 1, fixed);
-    s->list[0] = dcp_array("small", DCP_UINT8, s->small, 1, small);
-    s->list[1] = dcp_array("large", DCP_UINT8, s->large, 1, large);
-}
-static int state_generation(const state *s) {
-    int generation;
-    for (generation = 1; generation <= 5; generation++) {
-        state other;
-        state_make(&other, generation);
-        if (memcmp(s->large, other.large, SIZE) == 0 && memcmp(s->small, other.small, 100) == 0 && memcmp(s->fixed, other.fixed, 50) == 0) return generation;
-    }
-    return 0;
-}
-static dcp_status save(dcp_storage *storage, dcp_layout layout, const char *path, int generation, dcp_error *err) {
-    dcp_save_desc desc = DCP_ZERO;
-    state s;
-    state_make(&s, generation);
-    desc.path = path;
-    desc.tensors = s.list;
-    desc.tensor_count = TENSORS;
-    desc.layout = layout;
-    desc.overwrite = 1;
-    desc.io.storage = storage;
-    return dcp_save(&desc, err);
-}
-static int generation_at(dcp_storage *storage, const char *path) {      /* negative: the status */
-    dcp_load_desc desc = DCP_ZERO;
-    state s;
-    dcp_status status;
-    state_make(&s, 5);
-    memset(s.fixed, 0, sizeof s.fixed);
-    desc.path = path;
-    desc.tensors = s.list;
-    desc.tensor_count = TENSORS;
-    desc.io.storage = storage;
-    status = dcp_load(&desc, NULL);
-    return status ? -(int)status : state_generation(&s);
+enum { SIZE = 3000, NONE = 0 };
+static dcp_status save(dcp_storage *storage, dcp_layout layout, const char *path, int number, dcp_error *err) {
+    return generation_save(storage, layout, path, SIZE, number, err);
 }
 
 /* ---- a scene: what the child does, and what may be there afterwards -------------------------------------------------------------------- */
-#define NONE (-(int)DCP_E_NOT_FOUND)
 typedef enum deed { OVERWRITE, NEXT_STEP, PRUNE, REMOVE, SYNC, DEEDS } deed;
 static const char *const deed_names[] = { "overwrite", "next step", "prune", "remove", "sync" };
 static const char *const layout_names[] = { "sharded", "single", "manifest" };
@@ -177,60 +130,12 @@ static void scene_close(scene *s) {
 }
 
 /* ---- afterwards ------------------------------------------------------------------------------------------------------------------------ */
-static dcp_status count_one(void *user, const char *path, const dcp_object_info *info) {
-    (void)path; (void)info;
-    ++*(int *)user;
-    return DCP_OK;
-}
-static dcp_status count_below(void *user, const char *path, const dcp_object_info *info);
-typedef struct counting { dcp_storage *storage; int files; } counting;
-static void count_in(counting *c, const char *directory) {
-    CHECK_OK(c->storage->list(c->storage->context, directory, count_one, &c->files, NULL));
-    CHECK_OK(c->storage->list_directories(c->storage->context, directory, count_below, c, NULL));
-}
-static dcp_status count_below(void *user, const char *path, const dcp_object_info *info) {
-    (void)info;
-    count_in((counting *)user, path);
-    return DCP_OK;
-}
-/* How many files a checkpoint names that `but` (NULL: none) does not. */
-static int files_of(dcp_storage *storage, const char *path, const char *but) {
-    dcp_open_desc desc = DCP_ZERO;
-    dcp_checkpoint *c, *other = NULL;
-    size_t i, k;
-    int count = 0;
-    desc.path = path;
-    desc.io.storage = storage;
-    CHECK_OK(dcp_open(&desc, &c, NULL));
-    desc.path = but;
-    if (but) CHECK_OK(dcp_open(&desc, &other, NULL));
-    for (i = 0; i < dcp_metadata_of(c)->shard_count; i++) {
-        const size_t shards = other ? dcp_metadata_of(other)->shard_count : 0;
-        for (k = 0; k < shards && strcmp(dcp_metadata_of(c)->shards[i].file_path, dcp_metadata_of(other)->shards[k].file_path) != 0;) k++;
-        count += k == shards;
-    }
-    dcp_close(other);
-    dcp_close(c);
-    return count;
-}
 static void check_clean(const scene *s) {
-    const int has_p = generation_at(s->storage, "p") > 0, has_q = generation_at(s->storage, "q") > 0;
-    int expected = has_p + has_q;
-    counting c;
-    c.storage = s->storage;
-    c.files = 0;
-    count_in(&c, "");
-    if (s->layout != DCP_LAYOUT_SINGLE && has_p) expected += files_of(s->storage, "p", NULL);
-    if (s->layout != DCP_LAYOUT_SINGLE && has_q) expected += files_of(s->storage, "q", has_p ? "p" : NULL);
-    CHECK_INT(c.files, expected);
+    if (!nothing_else_is_there(s->storage)) CHECK_STR(generation_why, "");
 }
 static void sweep(const scene *s) {
-    dcp_sweep_desc desc = DCP_ZERO;
     dcp_error err;
-    desc.grace_seconds = -1;
-    desc.plain_names = 1;
-    desc.io.storage = s->storage;
-    CHECK_OK_MESSAGE(dcp_sweep(&desc, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(generation_sweep(s->storage, &err), err.message);
 }
 /* The newest valid one is the newest that there is. */
 static void check_latest(const scene *s, int p, int q) {
@@ -315,18 +220,6 @@ static pid_t start_child(const scene *s, int64_t die_in_call, int64_t die_in_sys
     CHECK(pid > 0);
     return pid;
 }
-static const char *ram_dir(void) {      /* a directory in memory where there is one: quicker, and a kill loses nothing of either */
-    const char *old = getenv("TMPDIR"), *dir;
-    char kept[TEST_PATH] = "";
-    if (access("/dev/shm", W_OK) != 0) return test_dir();
-    if (old) (void)snprintf(kept, sizeof kept, "%s", old);
-    (void)setenv("TMPDIR", "/dev/shm", 1);
-    dir = test_dir();
-    if (old) (void)setenv("TMPDIR", kept, 1);
-    else (void)unsetenv("TMPDIR");
-    return dir;
-}
-
 /* ---- the points ------------------------------------------------------------------------------------------------------------------------ */
 static void kill_in_calls(deed what, dcp_layout layout, const char *dir, int in_system_calls) {
     scene s;
@@ -349,13 +242,13 @@ TEST(killed_around_each_storage_call) {
     int what, layout;
     for (what = 0; what < DEEDS; what++)
         for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++)
-            if (makes_sense(what, layout)) kill_in_calls((deed)what, (dcp_layout)layout, ram_dir(), 0);
+            if (makes_sense(what, layout)) kill_in_calls((deed)what, (dcp_layout)layout, test_ram_dir(), 0);
 }
 TEST(killed_around_each_system_call) {
     int what, layout;
     for (what = 0; what < DEEDS; what++)
         for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++)
-            if (makes_sense(what, layout)) kill_in_calls((deed)what, (dcp_layout)layout, ram_dir(), 1);
+            if (makes_sense(what, layout)) kill_in_calls((deed)what, (dcp_layout)layout, test_ram_dir(), 1);
 }
 static int64_t now_us(void) {
     struct timespec now;

@@ -1,5 +1,9 @@
 /* test_meta.c - the chapters >>integrity and >>meta: documents written, read, checked, damaged, signed, and made by hostile hands. */
 #define DCP_LIMIT_FINDINGS 100
+static int limit_tensors = 67108864, limit_shards = 1048576, limit_fields = 1048576;     /* few in limits_of_a_document */
+#define DCP_LIMIT_TENSORS limit_tensors
+#define DCP_LIMIT_SHARDS limit_shards
+#define DCP_LIMIT_FIELDS limit_fields
 #include "counting_allocator.h"
 
 /* ---- a document that keeps every rule ---------------------------------------------------------------------------------------- */
@@ -282,6 +286,31 @@ TEST(custom_signers) {
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
     signer.key_id = NULL; signer.size = 65537;
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    signer.size = 0;
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK(contains(err.message, "signer.size is 0"));
+    signer.size = 32; signer.algorithm = "";
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    signer.algorithm = "a23456789-123456789-123456789-123";
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK(contains(err.message, "1 to 32 of the characters"));
+    signer.algorithm = NULL;
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    signer = dcp_hmac_signer(GOLDEN_KEY, 16, NULL);                     /* without a key id: "" */
+    {
+        text t = write_text(m, &signer);
+        CHECK(contains(t.data, "\"key\": \"\""));
+        hmac = dcp_hmac_verifier(GOLDEN_KEY, 16);
+        check_signature(t, &hmac, DCP_OK, "");
+    }
+    signer.algorithm = "hmac-sha512";                                   /* without a callback there is but one algorithm */
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK(contains(err.message, "without a callback the algorithm is hmac-sha256 with 32 bytes"));
+    signer.algorithm = "hmac-sha256"; signer.size = 16;
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    signer.size = 32; signer.context = NULL;
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK(contains(err.message, "the key has 0 bytes"));
     signer = dcp_hmac_signer("short", 5, NULL);
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "at least 16"));
@@ -359,7 +388,8 @@ TEST(times) {
         "2024-01-01T24:00:00Z", "2024-01-01T00:60:00Z", "2024-01-01T00:00:60Z", "2024-01-01 00:00:00Z", "2024-01-01T00:00:00.Z",
         "2024-01-01T00:00:00.1234567890Z",
         "2024-01-01T00:00:00ZZ", "2024-01-01T00:00:00+1:00", "2024-01-01T00:00:00+24:00", "2024-01-01T00:00:00+01:00x",
-        "24-01-01T00:00:00Z", "2024-01-01T00:00"
+        "24-01-01T00:00:00Z", "2024-01-01T00:00", "2024-01-01T00:00:00 01:00", "2024-01-01T00:00:00+01:60", "2024-01-01T00:00:00./Z",
+        "2024-01-01T00:00:00+01:-1", "2024-01-01T00:00:00+-1:00"
     };
     char written[DCPI_TIME_TEXT];
     int64_t seconds, day;
@@ -794,6 +824,82 @@ TEST(builders_refuse_what_they_cannot_do) {
     CHECK_INT(dcp_metadata_set_sharding(NULL, &sharding, &err), DCP_E_INVALID);
     CHECK_INT(dcp_metadata_set_field(m, NULL, "", &err), DCP_E_INVALID);
     CHECK_INT(dcp_metadata_new(NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_set_training(&by_hand, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_set_field(&by_hand, "a", "b", &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_add_shard(&by_hand, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_add_tensor(&by_hand, 0, &tensor, &err), DCP_E_INVALID);
+    CHECK(by_hand.shard_count == 0 && by_hand.field_count == 0);
+    dcp_metadata_free(m);
+}
+TEST(arguments_that_are_missing_are_refused) {
+    dcp_metadata *m = built(), *parsed = m;
+    dcp_validation v;
+    dcp_error err;
+    char *written = (char *)m, name[24];
+    size_t size = 7;
+    CHECK_INT(dcp_metadata_write(NULL, &written, &size, &err), DCP_E_INVALID);
+    CHECK(written == NULL && size == 0 && contains(err.message, "metadata, text and size must not be NULL"));
+    CHECK_INT(dcp_metadata_write(m, NULL, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, &written, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_parse("{}", 2, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_parse(NULL, 2, &parsed, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_parse(NULL, 0, &parsed, &err), DCP_E_FORMAT);        /* no bytes are a document that is none */
+    CHECK(parsed == NULL);
+    CHECK_INT(dcp_metadata_validate(m, NULL), DCP_E_INVALID);
+    memset(&v, 0xAA, sizeof v);
+    CHECK_INT(dcp_metadata_validate(NULL, &v), DCP_E_INVALID);
+    CHECK(v.error_count == 0 && v.warning_count == 0);
+    CHECK_INT(dcp_validation_error(&v, NULL), DCP_E_INVALID);
+    CHECK_INT(dcp_validation_warning(&v, NULL), DCP_E_INVALID);
+    CHECK_INT(dcp_validation_warning(NULL, "x"), DCP_E_INVALID);
+    CHECK(v.error_count == 0 && v.warning_count == 0);
+    dcp_validation_free(&v);
+    CHECK_INT(dcp_shard_name("p", 0, NULL, NULL, 5, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_shard_name("p", 0, NULL, name, 0, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_shard_name(NULL, 0, NULL, name, sizeof name, &err), DCP_E_INVALID);
+    CHECK_STR(name, "");
+    CHECK_OK(dcp_shard_name("p", 12, NULL, name, 15, &err));                    /* with its NUL it fits exactly */
+    CHECK_STR(name, "p_shard_12.bin");
+    CHECK_INT(dcp_shard_name("p", 12, NULL, name, 14, &err), DCP_E_INVALID);
+    CHECK(name[0] == '\0' && contains(err.message, "does not fit into 14 bytes"));
+    CHECK_INT(dcp_shard_owner(5, 3), 2);
+    CHECK_INT(dcp_shard_owner(-5, 3), 0);
+    CHECK_INT(dcp_shard_owner(5, 0), 0);
+    CHECK_STR(dcp_layout_extension(DCP_LAYOUT_MANIFEST), ".manifest.json");
+    CHECK(dcp_layout_extension((dcp_layout)9) == NULL);
+    CHECK(dcp_field_find(m, NULL) == NULL);
+    dcp_metadata_free(m);
+}
+/* With limits that a test can reach: a program may set them, and then they hold in the builders, the parser and the check alike. */
+TEST(limits_of_a_document) {
+    dcp_metadata *m = built();
+    dcp_tensor_metadata tensor = DCP_ZERO;
+    dcp_shard_metadata shard = DCP_ZERO;
+    text t = write_text(m, NULL);
+    dcp_error err;
+    limit_shards = 2;
+    CHECK_INT(dcp_metadata_add_shard(m, &shard, &err), DCP_E_LIMIT);
+    CHECK(contains(err.message, "more than 2 shards"));
+    limit_tensors = 1;
+    CHECK_INT(dcp_metadata_add_tensor(m, 0, &tensor, &err), DCP_E_LIMIT);
+    CHECK(contains(err.message, "more than 1 tensors"));
+    CHECK(m->shard_count == 2 && m->shards[0].tensor_count == 1);
+    check_error(m, "shards", "more than 1 tensors");                            /* two, over all its shards */
+    limit_tensors = 2;
+    check_valid(m, 0);
+    dcp_metadata_free(parse(t.data));
+    limit_tensors = 1;
+    check_fails(t.data, t.size, DCP_E_LIMIT, "more tensors than DCP_LIMIT_TENSORS");
+    limit_tensors = 67108864;
+    limit_shards = 1;
+    check_fails(t.data, t.size, DCP_E_LIMIT, "more than 1 shards");
+    limit_shards = 1048576;
+    limit_fields = 1;
+    dcp_metadata_free(parse(t.data));
+    limit_fields = 0;
+    check_fails(t.data, t.size, DCP_E_LIMIT, "more fields than DCP_LIMIT_FIELDS");
+    limit_fields = 1048576;
+    free(t.data);
     dcp_metadata_free(m);
 }
 
@@ -928,7 +1034,32 @@ TEST(rules_of_structs) {
     m->fields[0].key = NULL; check_error(m, "customFields", "no key"); m->fields[0] = saved;
     twice[0] = twice[1] = saved;
     m->fields = twice; check_error(m, "customFields", "\"git\" stands there twice");
+    m->fields = NULL; check_error(m, "customFields", "the fields are missing"); m->fields = twice; m->field_count = 1;
     m->shards[1].tensors = NULL; check_error(m, "shards[1].tensors", "missing");
+    m->shards = NULL; check_error(m, "shards", "at least one shard is required");
+    dcp_metadata_free(m);
+    m = golden();
+    m->version = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.00"; check_error(m, "version", "not a version");      /* 32 characters */
+    m->version = "1x0"; check_error(m, "version", "not a version");
+    m->version = "1.0.0-rc"; check_error(m, "version", "not a version"); m->version = "1.0.0";
+    m->sharding.precision = "\xFF"; check_error(m, "sharding.precision", "UTF-8"); m->sharding.precision = "bf16";
+    m->shards[0].checksum = ""; check_warning(m, "shards[0].checksum", "missing");
+    m->shards[0].checksum = "g111111111111111111111111111111111111111111111111111111111111111";
+    check_error(m, "shards[0].checksum", "64 hex digits");
+    dcp_metadata_free(m);
+}
+/* What a struct of a program may have wrong, that a document cannot: the writer refuses it rather than to write nonsense. */
+TEST(structs_that_cannot_be_written) {
+    dcp_metadata *m = golden();
+    dcp_tensor_metadata *t = &m->shards[0].tensors[0];
+    text written;
+    t->ndim = -1; check_write_fails(m, "shards[0].tensors[0].shape"); t->ndim = 2;
+    t->block_checksums = NULL; check_write_fails(m, "shards[0].tensors[0].blockChecksums");
+    t->block_checksums = m->shards[1].tensors[0].block_checksums;
+    m->sharding.strategy = NULL;                                        /* absent: nothing is written of it, and a reader says so */
+    written = write_text(m, NULL);
+    CHECK(!contains(written.data, "strategy\""));
+    free(written.data);
     dcp_metadata_free(m);
 }
 TEST(a_name_stands_once_in_a_shard_or_at_several_places) {
@@ -951,6 +1082,17 @@ TEST(a_name_stands_once_in_a_shard_or_at_several_places) {
         check_valid(m, 0);
         c->data_type = "int32";
         check_error(m, "shards[1].tensors[0].dataType", "another piece");
+        c->data_type = NULL;
+        check_error(m, "shards[1].tensors[0].dataType", "is fp32, this one ?");
+        a->data_type = b->data_type = NULL; c->data_type = "fp32";
+        check_error(m, "shards[1].tensors[0].dataType", "is ?, this one fp32");
+        a->data_type = b->data_type = "fp32";
+        c->placement = NULL;
+        check_error(m, "shards[1].tensors[0].placement", "is sharded, this one without");
+        c->placement = "sharded";
+        c->ndim = 1; c->shape[0] = 256; c->global_shape[0] = 256;
+        check_error(m, "shards[1].tensors[0].globalShape", "another one");
+        c->ndim = 2; c->shape[0] = 16; c->global_shape[0] = 48;
         a->placement = b->placement = c->placement = "private";
         check_error(m, "shards[0].tensors[0].globalShape", "a private tensor is whole");
         memcpy(a->global_shape, a->shape, sizeof a->shape);
@@ -976,6 +1118,9 @@ TEST(regions_of_a_single_file) {
     m->shards[1].data_offset = INT64_MAX - 4095; m->shards[1].file_size = 8192; check_error(m, "shards[1].fileSize", "64 bits");
     m->shards[1].data_offset = 8192; m->shards[1].file_size = 1024;
     m->shards[1].file_path = "b.checkpoint"; check_error(m, "shards[1].filePath", "single file");
+    m->shards[1].file_path = m->shards[0].file_path;
+    m->save_id = "9f86d081884c7d65";                                    /* of ours: a gap is never more than an alignment needs */
+    m->shards[1].data_offset = 2105344; check_error(m, "shards[1].dataOffset", "the gap before it, 2100224 bytes, is larger than any alignment needs");
     dcp_metadata_free(m);
 }
 TEST(findings_are_bounded_and_counted) {
@@ -1252,6 +1397,7 @@ TEST(every_allocation_can_fail) {
         dcp_error err;
         dcp_status status;
         alloc_countdown = n;
+        alloc_arena = 1;
         status = dcpi_meta_parse(sealed.data, sealed.size, DCPI_TYPE_METADATA, &verifier, &m, &err);
         if (status == DCP_OK) status = dcp_metadata_set_field(m, "new", "field", &err);
         if (status == DCP_OK) status = dcp_metadata_add_shard(m, &m->shards[0], &err);
@@ -1268,13 +1414,53 @@ TEST(every_allocation_can_fail) {
         if (alloc_countdown >= 0) { CHECK_OK(status); done = 1; }
         else CHECK(status == DCP_E_MEMORY || status == DCP_OK);         /* to give memory back may fail too, which harms nothing */
         alloc_countdown = -1;
+        alloc_arena = 1024 * 1024;
         dcp_free(written);
         dcp_metadata_free(m);
         CHECK_INT(alloc_live, live);
     }
-    CHECK(n > 20);
+    CHECK(n > 60);
     free(t.data);
     free(sealed.data);
+}
+/* A document made from copies of another's parts, each with all that it may have. */
+static dcp_status build_copy(const dcp_metadata *from, dcp_metadata **out, dcp_error *err) {
+    dcp_sharding sharding = from->sharding;
+    dcp_training training = from->training;
+    dcp_shard_metadata shard = from->shards[0];
+    dcp_tensor_metadata tensor = from->shards[0].tensors[0];
+    dcp_status status = dcp_metadata_new(out, err);
+    sharding.extra = training.extra = shard.extra = tensor.extra = "\"x\": 1";
+    if (!status) status = dcp_metadata_set_sharding(*out, &sharding, err);
+    if (!status) status = dcp_metadata_set_training(*out, &training, err);
+    if (!status) status = dcp_metadata_add_shard(*out, &shard, err);
+    if (!status) status = dcp_metadata_add_tensor(*out, 0, &tensor, err);
+    if (!status) status = dcp_metadata_set_field(*out, "git", "old", err);
+    if (!status) status = dcp_metadata_set_field(*out, "git", "new", err);
+    return status;
+}
+TEST(every_allocation_of_a_builder_can_fail) {
+    dcp_metadata *from = golden(), *m;
+    const size_t live = alloc_live;
+    dcp_error err;
+    long n;
+    int done = 0;
+    for (n = 0; !done; n++) {
+        dcp_status status;
+        alloc_arena = 1;
+        alloc_countdown = n;
+        status = build_copy(from, &m, &err);
+        done = alloc_countdown >= 0;
+        alloc_countdown = -1;
+        alloc_arena = 1024 * 1024;
+        CHECK_INT(status, done ? DCP_OK : DCP_E_MEMORY);
+        CHECK_INT(err.status, status);
+        if (done) CHECK_STR(dcp_field_find(m, "git"), "new");
+        dcp_metadata_free(m);
+        CHECK_INT(alloc_live, live);
+    }
+    CHECK(n > 30);
+    dcp_metadata_free(from);
 }
 
 /* ---- size and speed ---------------------------------------------------------------------------------------------------------- */
@@ -1389,9 +1575,12 @@ int main(void) {
     RUN(text_of_the_program_is_checked_before_it_is_written);
     RUN(minimum_and_defaults);
     RUN(builders_refuse_what_they_cannot_do);
+    RUN(arguments_that_are_missing_are_refused);
+    RUN(limits_of_a_document);
     RUN(every_rule_of_the_format);
     RUN(rules_that_only_warn);
     RUN(rules_of_structs);
+    RUN(structs_that_cannot_be_written);
     RUN(a_name_stands_once_in_a_shard_or_at_several_places);
     RUN(regions_of_a_single_file);
     RUN(findings_are_bounded_and_counted);
@@ -1403,6 +1592,7 @@ int main(void) {
     RUN(wrong_types_and_limits_name_the_place);
     RUN(memory_is_proportional_to_the_bytes);
     RUN(every_allocation_can_fail);
+    RUN(every_allocation_of_a_builder_can_fail);
     RUN(a_million_tensors);
     return test_finish();
 }

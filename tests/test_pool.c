@@ -224,6 +224,46 @@ TEST(options_of_the_layout_are_checked) {
     CHECK(!is_there(storage, "p.manifest.json"));
     dcp_storage_close(storage);
 }
+/* A document that an open would refuse is an error of the save, before anything is written. */
+static void check_save_is_refused(const dcp_save_desc *desc, const char *words) {
+    dcp_error err;
+    CHECK_INT(dcp_save(desc, &err), DCP_E_INVALID);
+    if (!strstr(err.message, words)) test_fail(__FILE__, __LINE__, words, err.message);
+    CHECK(!is_there(desc->io.storage, "p.manifest.json"));
+    CHECK(!is_there(desc->io.storage, "dense/layer_0/mlp_0_of_1.bin"));
+}
+TEST(what_could_not_be_opened_is_not_saved) {
+    dcp_storage *storage = in_memory();
+    dcp_router_seed seed = { -1, 5 };
+    dcp_training training = DCP_ZERO;
+    dcp_tier list[2];
+    model m;
+    dcp_save_desc desc;
+    model_make(&m, 1);
+    desc = saving(&m, storage, "p", 1);
+    desc.tiers = list;
+#define REFUSED(member, value, words) do { \
+        memcpy(list, tiers, sizeof list); list[1].member = value; check_save_is_refused(&desc, words); memcpy(list, tiers, sizeof list); } while (0)
+    REFUSED(size_budget, "1.5TB", "tiers[1].size_budget: \"1.5TB\" is not a number of bytes");
+    REFUSED(size_budget, "", "tiers[1].size_budget");
+    REFUSED(tier_id, -2, "tiers[1].tier_id: must not be negative");
+    REFUSED(tier_id, 1, "tiers[1].tier_id: tiers[0] has the same one");
+    m.list[4].tier = m.list[5].tier = "hot";            /* so that nothing is in the other one */
+    REFUSED(name, "hot", "tiers[1].name: tiers[0] has the same one");
+    REFUSED(name, "", "tiers[1].name");
+    REFUSED(name, NULL, "tiers[1].name");
+    desc.router_seeds = &seed;
+    desc.router_seed_count = 1;
+    check_save_is_refused(&desc, "layer: must not be negative: -1");
+    desc.router_seed_count = 0;
+    desc.training = &training;
+    training.step = -1;
+    check_save_is_refused(&desc, "step: must not be negative");
+    training.step = 0;
+    training.epoch = -1;
+    check_save_is_refused(&desc, "epoch: must not be negative");
+    dcp_storage_close(storage);
+}
 TEST(names_that_differ_by_case_get_files_of_their_own) {
     dcp_storage *storage = in_memory();
     const float a = 1, b = 2;
@@ -250,6 +290,62 @@ TEST(names_that_differ_by_case_get_files_of_their_own) {
     CHECK_OK_MESSAGE(dcp_load(&load, &err), err.message);
     CHECK(x == 1 && y == 2);
     dcp_storage_close(storage);
+}
+
+/* Paths of the system, as a program gives them: beyond ASCII, and longer than the 260 characters that Windows has without further ado. */
+static void save_and_load_at(model *m, const char *path, dcp_layout layout) {
+    dcp_save_desc desc = saving(m, NULL, path, 1);
+    dcp_checkpoint *c;
+    dcp_error err;
+    desc.layout = layout;
+    if (layout != DCP_LAYOUT_MANIFEST) {
+        desc.model_id = NULL;
+        desc.tiers = NULL;
+        desc.router_seeds = NULL;
+        desc.tier_count = desc.router_seed_count = 0;
+    }
+    CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+    CHECK_INT(dcp_save(&desc, &err), DCP_E_EXISTS);
+    desc.overwrite = 1;
+    CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+    CHECK(strlen(report.path) > 260);
+    check_loads(NULL, path, m);
+    check_loads(NULL, report.path, m);
+    c = open_at(NULL, path, NULL);
+    CHECK_OK_MESSAGE(dcp_verify(c, &err), err.message);
+    CHECK_STR(dcp_path_of(c), report.path);
+    dcp_close(c);
+}
+TEST(paths_may_be_long_and_beyond_ascii) {
+    static const char part[] = "/Gr\xC3\xBC\xC3\x9F" "e \xE6\xBC\xA2\xE5\xAD\x97 \xF0\x9F\x98\x80 and more than sixty characters, so that it takes but a few";
+    static const char *const names[] = { "\xC3\xA4 sharded", "\xE6\xBC\xA2 single", "\xF0\x9F\x98\x80 manifest" };
+    char directory[TEST_PATH], path[TEST_PATH + 64];
+    dcp_list_desc list = DCP_ZERO;
+    dcp_list_entry *entries;
+    dcp_removal removal;
+    dcp_error err;
+    size_t count, i;
+    model m;
+    model_make(&m, 1);
+    (void)snprintf(directory, sizeof directory, "%s%s%s%s", test_dir(), part, part, part);
+    for (i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+        save_and_load_at(&m, path, (dcp_layout)i);
+    }
+    list.directory = directory;
+    CHECK_OK_MESSAGE(dcp_list(&list, &entries, &count, &err), err.message);
+    CHECK_INT(count, 3);
+    for (i = 0; i < count; i++) {
+        dcp_remove_desc remove_one = DCP_ZERO;
+        CHECK_INT(entries[i].status, DCP_OK);
+        remove_one.path = entries[i].path;
+        CHECK_OK_MESSAGE(dcp_remove(&remove_one, &removal, &err), err.message);
+        dcp_removal_free(&removal);
+    }
+    dcp_free(entries);
+    CHECK_OK_MESSAGE(dcp_list(&list, &entries, &count, &err), err.message);
+    CHECK_INT(count, 0);
+    dcp_free(entries);
 }
 
 /* ---- versions: what is unchanged is kept ----------------------------------------------------------------------------------------------- */
@@ -906,7 +1002,9 @@ int main(void) {
     RUN(files_and_fields_in_yaml);
     RUN(the_documents_of_a_save_validate_without_a_word);
     RUN(options_of_the_layout_are_checked);
+    RUN(what_could_not_be_opened_is_not_saved);
     RUN(names_that_differ_by_case_get_files_of_their_own);
+    RUN(paths_may_be_long_and_beyond_ascii);
     RUN(unchanged_files_are_kept_and_changed_ones_get_a_version);
     RUN(a_version_that_is_asked_for_is_the_least);
     RUN(a_second_save_of_which_one_percent_changed_writes_one_percent);
