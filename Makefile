@@ -17,6 +17,7 @@ CYCLES ?= 10000
 EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c)) $(if $(shell command -v nvcc 2>/dev/null),build/examples/cuda_train)
 # What a change makes everything stale; wildcard, so that a header that is not there is not missed.
 HEADERS := $(wildcard dcp*.h tests/*.h)
+FUZZ := $(wildcard tests/fuzz/*)
 
 all: build/dcptool                      ## build/dcptool, the command-line tool (the default)
 
@@ -53,6 +54,9 @@ coverage:                               ## which lines and branches of dcp.h the
 mutants:                                ## small errors put into the parsers and the commit, one at a time: the suites must notice; MUTANTS=n, SEED=n
 	@MUTANTS='$(MUTANTS)' SEED='$(SEED)' SHOW='$(SHOW)' CHAPTERS='$(CHAPTERS)' python3 tests/mutants.py
 
+fuzz:                                   ## fuzzes every reader of hostile bytes with libFuzzer (clang); MINUTES=60 TARGETS="json yaml" for others than 10 and all
+	@MINUTES='$(MINUTES)' TARGETS='$(TARGETS)' sh tests/fuzz/run.sh
+
 demo: build/dcptool                     ## trains a small language model on 4 ranks, kills it in saves, goes on with 3 and 6; checks that nothing is lost
 	@DCPTOOL=build/dcptool sh examples/demo.sh
 
@@ -77,7 +81,7 @@ examples: $(EXAMPLES)                   ## build/examples/*
 clean:                                  ## removes build/
 	rm -rf build
 
-.PHONY: all help test test-all analyze matrix coverage mutants test-gpu soak soak-crash soak-power soak-calls soak-cycles demo demo-mpi bench \
+.PHONY: all help test test-all analyze matrix fuzz coverage mutants test-gpu soak soak-crash soak-power soak-calls soak-cycles demo demo-mpi bench \
     bench-scale bench-gpu examples clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
@@ -163,6 +167,8 @@ build/$(1)/%: build/%.c build/command/$(1)
 endef
 BUILT_VARIANTS := $(patsubst command_%,%,$(filter command_%,$(.VARIABLES)))
 $(foreach name,$(BUILT_VARIANTS),$(eval $(call variant,$(name))))
+
+$(foreach name,$(BUILT_VARIANTS),build/$(name)/test_fuzz): $(FUZZ)
 
 # The smallest program, which tells run.sh whether a variant's compiler and libraries work.
 build/probe.c:
