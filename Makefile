@@ -17,6 +17,7 @@ CYCLES ?= 10000
 EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c)) $(if $(shell command -v nvcc 2>/dev/null),build/examples/cuda_train)
 # What a change makes everything stale; wildcard, so that a header that is not there is not missed.
 HEADERS := $(wildcard dcp*.h tests/*.h)
+FUZZ := $(wildcard tests/fuzz/*)
 
 all: build/dcptool                      ## build/dcptool, the command-line tool (the default)
 
@@ -29,15 +30,32 @@ test:                                   ## all tests: needs a C compiler and mak
 test-all:                               ## every suite in every variant that can run it: half an hour
 	@WHOLE=1 MAKE='$(MAKE)' SUITES='$(SUITES)' VARIANTS='$(VARIANTS)' sh tests/run.sh
 
-soak: soak-crash soak-power soak-calls soak-cycles      ## the four below, in depth; half an hour of processor time
+analyze:                                ## the headers under clang-tidy, cppcheck and gcc -fanalyzer: a minute or two; part of test-all
+	@sh tests/test_analyzers.sh
+
+matrix:                                 ## test_golden.c with gcc and clang, -O0 to -O3 -march=native, C99 to C++17, each built and run: half an hour
+	@sh tests/matrix.sh
+
+soak: soak-crash soak-interleave soak-power soak-calls soak-cycles      ## the five below, in depth: long runs
 soak-crash: build/plain/test_crash      ## 250,000 different disks after power cuts (CRASH_STATES=n for another number)
 	@DCP_TEST_CRASH_STATES=$(CRASH_STATES) DCP_TEST_TIMEOUT=0 build/plain/test_crash
+soak-interleave: build/plain/test_interleave    ## more savers, removals and sweeps at once: takes 8 GiB of memory
+	@DCP_TEST_INTERLEAVE=1 DCP_TEST_TIMEOUT=0 build/plain/test_interleave
 soak-power: build/plain/test_disasters  ## power cuts of ext4 and xfs: each phase of each save and POWER_CUTS=200 random times; as root
 	@DCP_TEST_POWER_CUTS=$(POWER_CUTS) DCP_TEST_TIMEOUT=0 DCP_TEST_FILTER=_on_ build/plain/test_disasters
 soak-calls: build/plain/test_disasters  ## each system call of saves, loads and sweeps fails in each way, and all limits; needs strace
 	@DCP_TEST_WHOLE=1 DCP_TEST_TIMEOUT=0 DCP_TEST_CYCLES=10 build/plain/test_disasters
 soak-cycles: build/plain/test_disasters ## CYCLES=10000 of save, kill and restore, and as many in one process that lives on
 	@DCP_TEST_CYCLES=$(CYCLES) DCP_TEST_TIMEOUT=0 DCP_TEST_FILTER=cycles build/plain/test_disasters
+
+coverage:                               ## which lines and branches of dcp.h the suites reach, by chapter; fails below the goals; SHOW=json: what is missed there
+	@SHOW='$(SHOW)' SUITES='$(SUITES)' KEEP='$(KEEP)' python3 tests/coverage.py
+
+mutants:                                ## small errors put into the parsers and the commit, one at a time: the suites must notice; MUTANTS=n, SEED=n
+	@MUTANTS='$(MUTANTS)' SEED='$(SEED)' SHOW='$(SHOW)' CHAPTERS='$(CHAPTERS)' python3 tests/mutants.py
+
+fuzz:                                   ## fuzzes every reader of hostile bytes with libFuzzer (clang); MINUTES=60 TARGETS="json yaml" for others than 10 and all
+	@MINUTES='$(MINUTES)' TARGETS='$(TARGETS)' sh tests/fuzz/run.sh
 
 demo: build/dcptool                     ## trains a small language model on 4 ranks, kills it in saves, goes on with 3 and 6; checks that nothing is lost
 	@DCPTOOL=build/dcptool sh examples/demo.sh
@@ -63,7 +81,8 @@ examples: $(EXAMPLES)                   ## build/examples/*
 clean:                                  ## removes build/
 	rm -rf build
 
-.PHONY: all help test test-all test-gpu soak soak-crash soak-power soak-calls soak-cycles demo demo-mpi bench bench-scale bench-gpu examples clean FORCE
+.PHONY: all help test test-all analyze matrix fuzz coverage mutants test-gpu soak soak-crash soak-power soak-calls soak-cycles demo demo-mpi bench \
+    bench-scale bench-gpu examples clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
 
@@ -120,6 +139,8 @@ M32 = $(or $(shell command -v gcc-12 >/dev/null 2>&1 && echo 'int main(void){ret
 command_plain    = $(CC) -std=c99 -O1 -Wall -Wextra -DDCP_STATIC
 command_asan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
 command_tsan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=thread -DDCP_STATIC
+# Ends at the first byte that is used, or given to the system, without having been set.
+command_msan     = clang -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=memory -DDCP_STATIC
 command_clang    = clang -std=c11 -O1 -DDCP_STATIC
 command_cxx      = $(CXX) -std=c++11 -O0 -x c++ -DDCP_STATIC
 command_small    = $(CC) -std=c99 -O1 -DDCP_NO_THREADS=1 -DDCP_NO_SIMD=1 -DDCP_STATIC
@@ -127,6 +148,7 @@ command_m32      = $(M32) -m32 -std=c99 -Og -isystem /usr/include/x86_64-linux-g
 command_valgrind = $(CC) -std=c99 -O1 -g1 -DDCP_STATIC
 command_musl     = musl-gcc -std=c99 -Og -static -DDCP_STATIC
 command_tcc      = tcc -DDCP_STATIC
+command_coverage = clang -std=c11 -O1 -DDCP_STATIC -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation
 command_windows  = x86_64-w64-mingw32-gcc -std=c99 -Og -DDCP_STATIC
 command_s390x    = s390x-linux-gnu-gcc -std=c99 -Og -static -DDCP_STATIC
 command_aarch64  = aarch64-linux-gnu-gcc -std=c99 -Og -static -DDCP_STATIC
@@ -145,6 +167,8 @@ build/$(1)/%: build/%.c build/command/$(1)
 endef
 BUILT_VARIANTS := $(patsubst command_%,%,$(filter command_%,$(.VARIABLES)))
 $(foreach name,$(BUILT_VARIANTS),$(eval $(call variant,$(name))))
+
+$(foreach name,$(BUILT_VARIANTS),build/$(name)/test_fuzz): $(FUZZ)
 
 # The smallest program, which tells run.sh whether a variant's compiler and libraries work.
 build/probe.c:

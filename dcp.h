@@ -385,8 +385,8 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
  *   - Ownership: the desc and all it points to, the tensors and the report too, are the caller's again when dcp_save_begin returns. Storage,
  *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices the saver, and so does `log`
  *     where poll and wait do not ask for the verdict.
- *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_host; then, while it
- *     writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the list that fit, each whole; those
+ *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_own (up to own_bytes) or
+ *     allocate_host; then, while it writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the list that fit, each whole; those
  *     before them (all, if there is no memory) are written before begin returns, report.bytes_in_begin bytes of them, and a transient error
  *     after that cannot be retried. Tensors that another rank writes are not copied.
  *   - Threads: a saver is used from one thread at a time, dcp_save_cancel from any. The work is done by threads of the saver. `progress` is called
@@ -848,6 +848,10 @@ struct dcp_storage {
     /* directories directly in directory, with their whole keys; info is NULL. NULL: sweep finds no files in the folders of manifests */
     dcp_status (*list_directories)(void *context, const char *directory,
                                    dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user, dcp_error *err);
+    /* links directly in directory that are not just another name of an object there, with their whole keys; info is NULL. A commit file that was
+     * moved elsewhere may have left one: while it is there, nothing that it may name is removed. NULL: there are none */
+    dcp_status (*list_links)(void *context, const char *directory,
+                             dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user, dcp_error *err);
 };
 typedef struct dcp_storage_options { const char *provider; const dcp_field *settings; size_t setting_count; } dcp_storage_options;
 /* "local" {basePath; mode: octal permissions of new files, default 0666 less the umask}, "memory", and what was registered (ASCII case does
@@ -955,6 +959,13 @@ struct dcp_device {
                           dcp_error *err);
     dcp_status (*wait)(void *context, uint64_t ticket, dcp_error *err);
     void (*destroy)(void *context);
+    /* The snapshot of an asynchronous save in the device's own memory, which takes less time; all three or none. A saver asks for own_bytes at
+     * most; what is beyond, or has no room (a failure, which is logged), goes to host memory in dcp_save_begin. copy_own: all of the piece, row-major,
+     * to memory of allocate_own, from where copy_out takes it in the background (tensor->data is in it, no strides) */
+    size_t own_bytes;
+    dcp_status (*allocate_own)(void *context, size_t size, void **memory, dcp_error *err);
+    void (*free_own)(void *context, void *memory);
+    dcp_status (*copy_own)(void *context, void *own, const dcp_tensor *tensor, size_t size, uint64_t *ticket, dcp_error *err);
 };
 DCPDEF void dcp_device_close(dcp_device *device);       /* destroys the context and frees the struct, which was made with DCP_MALLOC */
 
@@ -1215,16 +1226,25 @@ DCPDEF const char *dcp_phase_name(dcp_phase phase) {
 }
 
 /* ---- errors -------------------------------------------------------------------------------------------------------------------- */
-/* Ends a message where the last whole UTF-8 character ends, and takes control characters (a hostile file's name) out of it. */
+/* Bytes of the character at text if a terminal may take it for an order: a control character, or one that ends a line or turns the direction of
+ * writing (U+2028 to U+202E, U+2066 to U+2069); else 0. */
+static size_t dcpi_terminal_order(const char *text) {
+    const unsigned char *c = (const unsigned char *)text;
+    if (c[0] < 0x20 || c[0] == 0x7F) return 1;
+    if (c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0) return 2;
+    if (c[0] == 0xE2 && c[1] == 0x80 && c[2] >= 0xA8 && c[2] <= 0xAE) return 3;
+    return c[0] == 0xE2 && c[1] == 0x81 && c[2] >= 0xA6 && c[2] <= 0xA9 ? 3 : 0;
+}
+/* Ends a message where the last whole UTF-8 character ends, and takes out of it what a hostile file's name may say to a terminal. */
 static void dcpi_message_clean(char *message, size_t capacity) {
-    size_t length = strlen(message), i;
+    size_t length = strlen(message), i, n;
     if (length == capacity - 1) {                                       /* perhaps cut: drop a last character that is not whole */
         size_t start = length;
         while (start > 0 && ((unsigned char)message[start - 1] & 0xC0) == 0x80) start--;
         if (start > 0 && ((unsigned char)message[start - 1] & 0x80) != 0) message[start - 1] = '\0';
     }
     for (i = 0; message[i] != '\0'; i++)
-        if ((unsigned char)message[i] < 0x20 || (unsigned char)message[i] == 0x7F) message[i] = '?';
+        for (n = dcpi_terminal_order(message + i); n > 0; n--) message[i + n - 1] = '?';
 }
 static dcp_status dcpi_succeed(dcp_error *err) {
     if (err) { err->status = DCP_OK; err->sys = 0; err->rank = 0; err->message[0] = '\0'; }
@@ -1313,13 +1333,16 @@ DCPDEF void dcp_free(void *memory) { dcpi_free(memory); }
 typedef struct dcpi_arena_block { struct dcpi_arena_block *next; size_t used, capacity; } dcpi_arena_block;
 typedef struct dcpi_arena { dcpi_arena_block *head; } dcpi_arena;       /* zero is an empty arena */
 
+#ifndef DCPI_ARENA_LARGEST
+#define DCPI_ARENA_LARGEST (1024 * DCPI_KIB)            /* bytes of a block; with 1 each piece has a block of its own */
+#endif
 /* alignment: a power of two, at most 16 */
 static void *dcpi_arena_take(dcpi_arena *arena, size_t size, size_t alignment, dcp_error *err) {
     const size_t header = (sizeof(dcpi_arena_block) + 15) & ~(size_t)15;
     dcpi_arena_block *block = arena->head;
     size_t capacity, total, gap = block ? (0 - block->used) & (alignment - 1) : 0;
     if (!block || gap > block->capacity - block->used || size > block->capacity - block->used - gap) {
-        capacity = block ? (size_t)dcpi_min((int64_t)block->capacity * 2, (int64_t)(1024 * DCPI_KIB)) : 4 * DCPI_KIB;
+        capacity = (size_t)dcpi_min(block ? (int64_t)block->capacity * 2 : (int64_t)(4 * DCPI_KIB), (int64_t)DCPI_ARENA_LARGEST);
         if (capacity < size) capacity = size;
         if (!dcpi_add_size(capacity, header, &total)) { (void)dcpi_no_memory(err, size); return NULL; }
         block = (dcpi_arena_block *)dcpi_alloc(total, err);
@@ -1531,8 +1554,8 @@ static dcp_status dcpi_sort(const void **items, size_t count, dcpi_compare compa
  *                dcpi_os_remove           ENOENT is an error here; directories are refused; of a symbolic link the link itself goes
  *                dcpi_os_stat             of a regular file, no symlink followed (the same errors as dcpi_os_open)
  *                dcpi_os_additional       permissions, links, inode: for people (`mode` octal)
- *                dcpi_os_list             the regular files (what 0) or the directories (1) in one directory (not below), names without the directory, in no order; "" is
- *                                         the base; what vanishes meanwhile is left out. Windows: size and time of a file that is being
+ *                dcpi_os_list             the regular files (what 0), the directories (1) or the symbolic links that lead to no regular file there (2,
+ *                                         not on Windows) in one directory (not below), names without the directory, in no order; "" is the base; what vanishes meanwhile is left out. Windows: size and time of a file that is being
  *                                         written may lag behind
  *                dcpi_os_make_directory   made with its parents beneath the base, nothing synced; there already: 0
  *                dcpi_os_sync_directory   its entries are durable; ENOTSUP where the file system cannot sync a directory
@@ -2208,11 +2231,25 @@ static int dcpi_os_publish(dcpi_base *base, const char *from, const char *to, in
     if (to_dir < 0) return dcpi_os_shut(from_dir, errno);
     return dcpi_os_shut(from_dir, dcpi_os_shut(to_dir, dcpi_os_move(from_dir, from_name, to_dir, to_name, replace)));
 }
+/* Whether a link is just another name of a regular file in its own directory, such as `latest` of the newest one. */
+static int dcpi_os_is_second_name(int fd, const char *name) {
+    char target[4096];
+    const char *last;
+    struct stat st, meant;
+    ssize_t length = readlinkat(fd, name, target, sizeof target - 1);
+    if (length <= 0 || (size_t)length >= sizeof target - 1) return 0;
+    target[length] = '\0';
+    last = strrchr(target, '/') ? strrchr(target, '/') + 1 : target;
+    memset(&meant, 0, sizeof meant);
+    if (dcpi_os_stat_at(fd, last, &st) != 0 || !S_ISREG(st.st_mode) || fstatat(fd, name, &meant, 0) != 0) return 0;
+    return dcpi_os_same_file(&st, &meant);
+}
 static int dcpi_os_list_entry(int fd, const char *name, int what, dcpi_os_each each, void *user) {
     dcp_object_info info;
     struct stat st;
     int error = dcpi_os_stat_at(fd, name, &st);
     if (error) return error == ENOENT ? 0 : error;      /* gone since the directory was read: not there */
+    if (what == 2) return S_ISLNK(st.st_mode) && !dcpi_os_is_second_name(fd, name) ? each(user, name, NULL) : 0;
     if (what) return S_ISDIR(st.st_mode) && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 ? each(user, name, NULL) : 0;
     return dcpi_os_check_regular(&st, &info) == 0 ? each(user, name, &info) : 0;
 }
@@ -2229,8 +2266,9 @@ static int dcpi_os_list(dcpi_base *base, const char *directory, int what, dcpi_o
             entry = readdir(stream);
         } while (!entry && errno == EINTR);
         if (!entry) { error = errno; break; }
-#ifdef DT_UNKNOWN                                       /* spares a stat of what is surely not a regular file */
-        if (entry->d_type != (what ? DT_DIR : DT_REG) && entry->d_type != DT_UNKNOWN) continue;
+#ifdef DT_UNKNOWN                                       /* spares a stat of what is surely something else */
+        static const unsigned char types[] = { DT_REG, DT_DIR, DT_LNK };
+        if (entry->d_type != types[what] && entry->d_type != DT_UNKNOWN) continue;
 #endif
         error = dcpi_os_list_entry(fd, entry->d_name, what, each, user);
     }
@@ -6471,8 +6509,8 @@ static int dcpi_dtype_width(dcp_dtype dtype) {
 static void dcpi_swap_bytes(uint8_t *bytes, int64_t size, int width) {
     int64_t i;
     int j;
-    if (width < 2) return;
-    for (i = 0; DCPI_BIG_ENDIAN && i + width <= size; i += width) {
+    if (!DCPI_BIG_ENDIAN || width < 2) return;
+    for (i = 0; i + width <= size; i += width) {
         for (j = 0; j < width / 2; j++) {
             uint8_t swapped = bytes[i + j];
             bytes[i + j] = bytes[i + width - 1 - j];
@@ -6543,8 +6581,9 @@ static dcp_status dcpi_tensor_check_stride(const dcp_tensor *t, dcp_error *err) 
     if (bits < 8 && !dcpi_is_row_major(t->ndim, t->shape, stride))
         return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": elements of %s cannot be strided", t->name, dcp_dtype_name(t->dtype));
     for (n = 0; n < t->ndim; n++) {
-        int smallest = -1;
-        for (d = 0; d < t->ndim; d++) if (!done[d] && (smallest < 0 || stride[d] < stride[smallest])) smallest = d;
+        int smallest = 0;
+        while (done[smallest]) smallest++;
+        for (d = smallest + 1; d < t->ndim; d++) if (!done[d] && stride[d] < stride[smallest]) smallest = d;
         done[smallest] = 1;
         if (t->shape[smallest] == 1) continue;
         if (stride[smallest] <= span)
@@ -6572,9 +6611,11 @@ static dcp_status dcpi_tensor_check(const dcp_tensor *t, int saving, dcp_error *
     if (status) return status;
     if (t->device && (!t->device->wait || (saving ? !t->device->copy_out : !t->device->copy_in)))
         return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its device lacks %s or wait", t->name, saving ? "copy_out" : "copy_in");
-    if (!t->data && !t->device && (t->dtype == DCP_OPAQUE || dcpi_tensor_bytes(t) > 0))
-        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": data is NULL", t->name);
     return DCP_OK;
+}
+static dcp_status dcpi_tensor_check_data(const dcp_tensor *t, dcp_error *err) {
+    if (t->data || t->device || (t->dtype != DCP_OPAQUE && dcpi_tensor_bytes(t) == 0)) return DCP_OK;
+    return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": data is NULL", t->name);
 }
 
 DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data, int ndim, const int64_t *shape) {
@@ -6590,8 +6631,8 @@ DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data,
 }
 DCPDEF dcp_tensor dcp_scalar(const char *name, dcp_dtype dtype, const void *data) { return dcp_array(name, dtype, data, 0, NULL); }
 DCPDEF dcp_tensor dcp_bytes(const char *name, const void *data, size_t size) {
-    int64_t shape = (int64_t)size;
-    return dcp_array(name, DCP_UINT8, data, 1, &shape);
+    const int64_t shape[] = { (int64_t)size };
+    return dcp_array(name, DCP_UINT8, data, 1, shape);
 }
 DCPDEF void dcp_piece(dcp_tensor *tensor, const int64_t *global_shape, const int64_t *global_offset) {
     int d;
@@ -9979,23 +10020,27 @@ static void dcpi_manifest_check_checksum(dcpi_manifest_checker *k, const dcp_man
     if (is_tree) dcpi_manifest_check_tree(k, s, stated);
     else if (s->block_count > 0) dcpi_check_error(&k->c, "block_checksums", "block digests stand only beside a sha256-tree checksum of the shard");
 }
+/* The shape of the whole: where global_shape is absent from a piece that is not sharded, the piece's own. */
+static const int64_t *dcpi_manifest_whole(const dcp_manifest_shard *s) {
+    const int ndim = s->ndim < 0 || s->ndim > DCP_MAX_DIMS ? 0 : s->ndim;
+    int d;
+    if (!s->placement || strcmp(s->placement, "sharded") == 0) return s->global_shape;
+    for (d = 0; d < ndim; d++) if (s->global_shape[d] != 0 || s->global_offset[d] != 0) return s->global_shape;
+    return s->shape;
+}
 /* What a shard has in common with a tensor of the metadata. */
 static void dcpi_manifest_as_tensor(const dcp_manifest_shard *s, dcp_tensor_metadata *t) {
-    const int ndim = s->ndim < 0 || s->ndim > DCP_MAX_DIMS ? 0 : s->ndim;
-    int d, is_absent = 1;
     memset(t, 0, sizeof *t);
     t->ndim = s->ndim;
     memcpy(t->shape, s->shape, sizeof t->shape);
     t->data_type = s->dtype;
     t->size = s->size;
-    memcpy(t->global_shape, s->global_shape, sizeof t->global_shape);
+    memcpy(t->global_shape, dcpi_manifest_whole(s), sizeof t->global_shape);
     memcpy(t->global_offset, s->global_offset, sizeof t->global_offset);
     t->placement = s->placement;
     t->block_size = s->block_size;
     t->block_checksums = s->block_checksums;
     t->block_count = s->block_count;
-    for (d = 0; d < ndim; d++) is_absent &= s->global_shape[d] == 0 && s->global_offset[d] == 0;
-    if (is_absent && s->placement && strcmp(s->placement, "sharded") != 0) memcpy(t->global_shape, s->shape, sizeof t->global_shape);
 }
 static void dcpi_manifest_check_tensor(dcpi_manifest_checker *k, const dcp_manifest_shard *s, int is_parameter) {
     dcp_tensor_metadata t;
@@ -10524,7 +10569,7 @@ static dcp_status dcpi_file_put_shard(dcpi_file_out *out, const dcpi_meta_source
     if (shard.tensor_count > (size_t)DCP_LIMIT_TENSORS)
         return dcpi_fail(out->err, DCP_E_LIMIT, "more than %d tensors in a shard", (int)DCP_LIMIT_TENSORS);
     dcpi_file_put32(out, (uint32_t)shard.tensor_count);
-    for (t = 0; t < shard.tensor_count; t++) {
+    for (t = 0; t < shard.tensor_count && out->status == DCP_OK; t++) {
         memset(&tensor, 0, sizeof tensor);
         status = source->tensor(source->user, s, t, &tensor, out->err);
         if (status == DCP_OK) status = dcpi_file_put_tensor(out, &tensor);
@@ -10532,8 +10577,9 @@ static dcp_status dcpi_file_put_shard(dcpi_file_out *out, const dcpi_meta_source
     }
     return out->status;
 }
+/* Once something could not be put, the source is not asked any more: its success would wipe out the error. */
 static dcp_status dcpi_file_put_records(dcpi_file_out *out, const dcpi_meta_source *source) {
-    dcp_status status = DCP_OK;
+    dcp_status status = out->status;
     size_t s;
     for (s = 0; s < source->shard_count && status == DCP_OK; s++) status = dcpi_file_put_shard(out, source, s);
     return status;
@@ -10721,7 +10767,7 @@ static dcp_status dcpi_file_check(const dcp_metadata *metadata, const char *json
     dcpi_file_put(&out, json, json_size);
     status = dcpi_file_put_records(&out, &source);
     if (status != DCP_OK) return status;
-    if (data_offset > 0 && (out.size > data_offset || data_offset - out.size >= DCPI_META_GAP))
+    if (data_offset != 0 && (out.size > data_offset || data_offset - out.size >= DCPI_META_GAP))
         return dcpi_fail(err, DCP_E_FORMAT, "corrupted checkpoint file: its header has %" PRId64 " bytes, and its data begins at %" PRId64,
                          out.size, data_offset);
     dcpi_file_put_zeros(&out, data_offset - out.size);
@@ -10819,6 +10865,12 @@ static dcp_status dcpi_storage_list_directories(dcp_storage *s, const char *dire
     if (!s->list_directories) return DCP_OK;            /* none that anybody could see */
     if (directory[0] != '\0' && !dcpi_key_is_valid(directory)) return dcpi_storage_key(directory, err);
     return dcpi_storage_result(s->list_directories(s->context, directory, each, user, err), "list", directory, err);
+}
+static dcp_status dcpi_storage_list_links(dcp_storage *s, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+    (void)dcpi_succeed(err);
+    if (!s->list_links) return DCP_OK;
+    if (directory[0] != '\0' && !dcpi_key_is_valid(directory)) return dcpi_storage_key(directory, err);
+    return dcpi_storage_result(s->list_links(s->context, directory, each, user, err), "list", directory, err);
 }
 static dcp_status dcpi_storage_list(dcp_storage *s, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
     (void)dcpi_succeed(err);
@@ -11029,6 +11081,9 @@ static dcp_status dcpi_local_list(void *context, const char *directory, dcpi_sto
 static dcp_status dcpi_local_list_directories(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
     return dcpi_local_walk(context, directory, 1, each, user, err);
 }
+static dcp_status dcpi_local_list_links(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+    return dcpi_local_walk(context, directory, 2, each, user, err);
+}
 static dcp_status dcpi_local_remove(void *context, const char *path, dcp_error *err) {
     dcpi_local *local = (dcpi_local *)context;
     int sys = dcpi_os_remove(&local->base, path);
@@ -11101,6 +11156,7 @@ static dcp_status dcpi_local_new(const char *path, unsigned mode, int create, dc
     s->leave = dcpi_local_leave; s->write = dcpi_local_write; s->commit = dcpi_local_commit; s->abort = dcpi_local_abort;
     s->open = dcpi_local_open; s->read = dcpi_local_read; s->map = dcpi_local_map; s->close = dcpi_local_close;
     s->stat = dcpi_local_stat; s->list = dcpi_local_list; s->list_directories = dcpi_local_list_directories;
+    s->list_links = dcpi_local_list_links;
     s->remove = dcpi_local_remove; s->sync_directory = dcpi_local_sync_directory;
     s->space = dcpi_local_space; s->destroy = dcpi_local_destroy; s->additional_info = dcpi_local_additional;
     *out = s;
@@ -12768,6 +12824,7 @@ static dcp_status dcpi_team_send(dcpi_team *t, int to, uint32_t kind, uint8_t *m
     if (t->is_polled) timeout_ms = 0;
     for (attempt = 1; ; attempt++) {                    /* without memory it is not sent, but the others wait for it */
         status = DCP_PENDING;
+        (void)dcpi_succeed(err);                        /* a callback that fails without a word leaves nothing unset */
         if (!t->is_polled || dcpi_team_peer(t, to)->posted == 0)
             status = t->coordinator->send(t->coordinator->context, to, DCPI_TAG_OPERATION, message, size, timeout_ms, err);
         if (status == DCP_PENDING && t->is_polled) status = dcpi_team_post(t, to, message, size, err);
@@ -13026,7 +13083,7 @@ static void dcpi_team_tell_over(dcpi_op *op, const dcp_error *why) {
 }
 static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, int flags, dcp_error *err) {
     dcpi_team *t = &op->team;
-    uint8_t nothing[DCPI_TEAM_HEADER];                  /* a verdict needs no memory */
+    uint8_t nothing[DCPI_TEAM_HEADER] = {0};            /* a verdict needs no memory */
     dcpi_buffer message;
     dcp_status status = DCP_OK;
     int r;
@@ -13144,6 +13201,7 @@ static dcp_status dcpi_relay_send(dcpi_op *op, int to, uint8_t *message, uint32_
     dcpi_store32(message, op->team.operation);
     dcpi_store32(message + 4, credits);
     dcpi_store64(message + 8, (uint64_t)offset);
+    (void)dcpi_succeed(err);
     status = c->send(c->context, to, DCPI_TAG_DATA, message, DCPI_RELAY_HEADER + size, op->io.timeout_ms, err);
     if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
     if (!status) return DCP_OK;
@@ -13558,7 +13616,7 @@ static dcp_status dcpi_origin_describe(dcpi_meta *meta, const dcp_manifest_shard
     tensor->block_checksums = from->block_checksums;
     tensor->block_count = from->block_count;
     memcpy(tensor->shape, from->shape, sizeof tensor->shape);
-    memcpy(tensor->global_shape, from->global_shape, sizeof tensor->global_shape);
+    memcpy(tensor->global_shape, dcpi_manifest_whole(from), sizeof tensor->global_shape);
     memcpy(tensor->global_offset, from->global_offset, sizeof tensor->global_offset);
     return DCP_OK;
 }
@@ -14403,16 +14461,31 @@ static dcp_status dcpi_names_list(const dcpi_place *place, int commits_only, dcp
     if (status) dcpi_names_free(names);
     return status;
 }
+typedef struct dcpi_links { dcpi_op *op; const dcpi_place *place; int commits; } dcpi_links;
+static dcp_status dcpi_links_look(void *user, const char *key, const dcp_object_info *info) {
+    dcpi_links *links = (dcpi_links *)user;
+    const char *name = dcpi_place_name(links->place, key);
+    (void)info;
+    if (!dcpi_commit_kind_of(name)) return DCP_OK;
+    links->commits++;
+    dcpi_op_log(links->op, DCP_LOG_WARNING, "cannot tell which files %s names: it is a symbolic link to what is not in this directory", name);
+    return DCP_OK;
+}
 /* What all commit files of the directory but `going` (sorted; NULL: none) name, sorted. *unread counts those that could not be read and
- * verified: what they name is not known. */
+ * verified, and links that one may have left when it was moved: what they name is not known. */
 static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const dcpi_names *going, const dcp_verifier *verifier,
                                     dcpi_names *refs, int *unread,
                                     dcp_error *err) {
     dcpi_names commits;
+    dcpi_links links;
     dcp_status status = dcpi_names_list(place, 1, &commits, err);
     size_t i, s;
     memset(refs, 0, sizeof *refs);
-    *unread = 0;
+    links.op = op;
+    links.place = place;
+    links.commits = 0;
+    if (!status) status = dcpi_storage_list_links(place->storage, place->directory, dcpi_links_look, &links, err);
+    *unread = links.commits;
     for (i = 0; i < commits.count && !status; i++) {
         dcpi_document document;
         if (going && dcpi_names_has(going, commits.items[i])) continue;
@@ -14664,6 +14737,9 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
  * Bytes of a device are on their way into one buffer while those before it are hashed and written: fill begins the copies of a buffer and, before
  * it hands the one before over ("settled"), waits for that one's.
  *
+ * Where the bytes lie in memory just as in the file, and stay as they are (a snapshot of >>async), the buffers are parts of that memory, and fill
+ * copies nothing.
+ *
  * A buffer ends where a leaf ends, so that leaves are hashed independently, in any order, many at once. Writes must end at a multiple of
  * 4,096 for direct I/O: the few bytes behind that go, out of the buffer (never again from the caller), to the start of the next one.
  * ============================================================================================================================== */
@@ -14773,6 +14849,7 @@ typedef struct dcpi_stream {
     dcp_storage *storage; void *object; const char *key;
     const dcpi_stream_part *parts; size_t part_count;
     int64_t start, end, block_size;                     /* bytes [start, end) of the file; start a multiple of 4,096 */
+    uint8_t *image;                                     /* those bytes, at a multiple of 4,096, gaps zero; or NULL */
     int is_flat; uint8_t flat_digest[32];               /* out, if is_flat: SHA-256 of those bytes; there are no leaves then */
     int is_serial;                                      /* the calling thread does it all, in order */
     int is_hashed_only;                                 /* nothing is written: `object` is not used */
@@ -14796,7 +14873,7 @@ typedef struct dcpi_stream {
 /* ---- memory: buffers within the budget ----------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     const size_t leaf_memory = DCPI_STREAM_LEAVES * (sizeof(dcpi_sha_job) + 32), align = DCPI_OS_DIRECT_ALIGN;
-    size_t each, budget = t->op->io.memory_budget, i;
+    size_t each, room, budget = t->op->io.memory_budget, i;
     int64_t wanted = dcpi_max(t->end - t->start, 1);
     const dcp_device *device = NULL;
     dcp_error refused;
@@ -14807,7 +14884,8 @@ static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     t->capacity = (size_t)dcpi_min((int64_t)t->capacity, dcpi_min(DCPI_CHUNK, (wanted + DCPI_LEAF - 1) / DCPI_LEAF * DCPI_LEAF));
     if ((int64_t)t->capacity >= wanted) t->buffer_count = 1;
     t->capacity += align;                               /* room for what is carried */
-    each = t->capacity + leaf_memory + (align - leaf_memory % align) % align;
+    room = t->image ? 0 : t->capacity;
+    each = room + leaf_memory + (align - leaf_memory % align) % align;
     for (i = 0; i < t->part_count && !device; i++) if (t->parts[i].size > 0) device = t->parts[i].tensor->device;
     status = dcpi_staging_make(&t->staging, device, each * (size_t)t->buffer_count + align, &refused, err);
     if (status) return status;
@@ -14816,8 +14894,8 @@ static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
     for (i = 0; i < (size_t)t->buffer_count; i++) {
         uint8_t *at = t->staging.memory + i * each + (align - (size_t)((uintptr_t)t->staging.memory % align)) % align;
         t->buffers[i].data = at;
-        t->buffers[i].jobs = (dcpi_sha_job *)(void *)(at + t->capacity);
-        t->buffers[i].leaves = (uint8_t (*)[32])(void *)(at + t->capacity + DCPI_STREAM_LEAVES * sizeof(dcpi_sha_job));
+        t->buffers[i].jobs = (dcpi_sha_job *)(void *)(at + room);
+        t->buffers[i].leaves = (uint8_t (*)[32])(void *)(at + room + DCPI_STREAM_LEAVES * sizeof(dcpi_sha_job));
     }
     return DCP_OK;
 }
@@ -14861,7 +14939,7 @@ static dcp_status dcpi_stream_fill_part(dcpi_stream *t, int64_t number, size_t *
     *added = 0;
     if (size == 0) return DCP_OK;
     if (size > left) size = left;
-    status = dcpi_tensor_fetch(&t->copies, number, part->tensor, t->in_part, b->data + b->used, (size_t)size, err);
+    status = t->image ? DCP_OK : dcpi_tensor_fetch(&t->copies, number, part->tensor, t->in_part, b->data + b->used, (size_t)size, err);
     if (status) return status;
     dcpi_stream_add_leaves(b, (size_t)size);
     b->used += (size_t)size;
@@ -14871,7 +14949,7 @@ static dcp_status dcpi_stream_fill_part(dcpi_stream *t, int64_t number, size_t *
 }
 static void dcpi_stream_fill_gap(dcpi_stream *t, dcpi_stream_buffer *b, int64_t until) {
     size_t n = (size_t)dcpi_min(until - (b->start + (int64_t)b->used), (int64_t)(t->capacity - b->used));
-    memset(b->data + b->used, 0, n);
+    if (!t->image) memset(b->data + b->used, 0, n);
     b->used += n;
 }
 /* The next buffer of the file: room for what the last one carries over, then tensors and gaps until it is full or the file ends. */
@@ -14879,6 +14957,7 @@ static dcp_status dcpi_stream_fill(dcpi_stream *t, int64_t number, int *last, dc
     dcpi_stream_buffer *b = &t->buffers[number % t->buffer_count];
     size_t added = 1;
     b->start = t->filled_to - (int64_t)t->carried;
+    if (t->image) b->data = t->image + (b->start - t->start);
     b->fresh = b->used = t->carried;
     b->leaf_count = 0;
     b->written = b->hashed = 0;
@@ -14909,6 +14988,7 @@ static dcp_status dcpi_stream_settle(dcpi_stream *t, int64_t number, int last, d
         dcpi_stream_buffer *b = &t->buffers[t->settled % t->buffer_count];
         status = dcpi_copies_until(&t->copies, t->settled, err);
         if (status) return status;
+        if (t->image) continue;
         memcpy(b->data, t->carry, b->fresh);
         memcpy(t->carry, b->data + b->to_write, b->used - b->to_write);
     }
@@ -15129,6 +15209,7 @@ struct dcpi_save {
     /* >>async, or NULL: another thing that cancels; who is told how far the tensors have been read, and asked whether they can be once more */
     const dcp_cancel *cancel_too;
     void *watcher; void (*taken)(void *watcher, int64_t filled_to); int (*again)(void *watcher);
+    uint8_t *image;                                     /* >>async, or NULL: the bytes of this rank's file or region, as for dcpi_stream */
     dcpi_op op;
     dcp_save_report report;
     /* prepare: decided once, for all ranks */
@@ -15263,6 +15344,7 @@ static dcp_status dcpi_save_check_tensors(const dcp_save_desc *desc, dcp_error *
     for (i = 0; i < desc->tensor_count; i++) {
         const dcp_tensor *t = &desc->tensors[i];
         dcp_status status = dcpi_tensor_check(t, 1, err);
+        if (!status) status = dcpi_tensor_check_data(t, err);
         if (!status && desc->layout == DCP_LAYOUT_MANIFEST) status = dcpi_save_check_role(t, err);
         if (status) { dcpi_fail_context(err, "tensors[%" PRIu64 "]: ", (uint64_t)i); return status; }
         if (t->placement == DCP_PLACE_SHARDED && !dcpi_has_global(t) && dcpi_box_elements(t->ndim, t->shape) > 0)
@@ -16192,9 +16274,10 @@ static const char *dcpi_pool_text(const char **at, const char *end) {   /* NULL:
 }
 static dcp_status dcpi_pool_listen(dcpi_save *s, const uint8_t *body, size_t size, dcp_error *err) {
     char *copy = (char *)dcpi_arena_alloc(&s->texts, size, err);
-    const char *at = copy, *end = copy + size;
+    const char *at = copy, *end;
     size_t i;
     if (!copy) return DCP_E_MEMORY;
+    end = copy + size;
     memcpy(copy, body, size);
     s->files = (dcpi_pool_file *)dcpi_alloc_array(s->placed_count, sizeof *s->files, err);
     if (!s->files) return DCP_E_MEMORY;
@@ -16578,6 +16661,18 @@ static dcp_status dcpi_manifesto_head(const dcpi_save *s, const dcpi_manifesto *
     for (i = 0; i < desc->tier_count; i++) head->tiers[i].tier = desc->tiers[i];
     return DCP_OK;
 }
+/* All that is not a shard: what an open would refuse is not saved. */
+static dcp_status dcpi_manifesto_check(const dcpi_manifesto *m, dcp_manifest *head, dcp_error *err) {
+    dcp_validation found;
+    dcp_status status;
+    head->router_state.layers = m->layers;
+    head->router_state.layer_count = m->layer_count;
+    status = dcp_manifest_validate(head, &found);
+    if (status == DCP_E_FORMAT) status = dcpi_fail(err, DCP_E_INVALID, "save: %s", found.errors[0]);
+    else if (status) (void)dcpi_fail(err, status, "save: out of memory while checking the document");
+    dcp_validation_free(&found);
+    return status;
+}
 /* sink NULL: only to see whether it can be written */
 static dcp_status dcpi_save_emit_manifest(const dcpi_save *s, size_t count, dcpi_sink sink, void *user, dcp_error *err) {
     dcpi_manifesto m;
@@ -16596,6 +16691,7 @@ static dcp_status dcpi_save_emit_manifest(const dcpi_save *s, size_t count, dcpi
     source.layer = dcpi_manifesto_layer;
     source.layer_shard = dcpi_manifesto_layer_shard;
     if (!status) status = dcpi_manifest_emit(&source, s->desc->yaml, s->desc->signer, sink, user, NULL, err);
+    if (!status && !sink) status = dcpi_manifesto_check(&m, &head, err);
     dcpi_free(head.tiers);
     dcpi_manifesto_free(&m);
     return status;
@@ -16706,6 +16802,7 @@ static dcp_status dcpi_save_stream(dcpi_save *s, dcp_storage *storage, void *obj
         t->start = s->data_offset;
         t->end = s->data_offset + s->file_size;
         t->block_size = s->block_size;
+        t->image = s->image;
         t->is_flat = s->desc->checksum == DCP_CHECKSUM_FLAT;
         t->is_serial = is_serial;
         t->taken = s->taken;
@@ -17311,6 +17408,14 @@ static int dcpi_commit_is_ours(dcpi_save *s) {
     if (!status) return ours;
     return dcpi_is_trouble(status) ? -1 : 0;
 }
+/* Likewise: what was there before still is, so ours never was. Another one proves nothing: it may have replaced ours since. None, where there was
+ * none, may mean that somebody has removed ours: that must be durable before its files go (G2). */
+static int dcpi_commit_is_as_before(dcpi_save *s) {
+    uint8_t now[32];
+    const dcp_status status = dcpi_document_digest(&s->op, &s->place, s->commit_name, now, NULL);
+    if (!s->displaces) return status == DCP_E_NOT_FOUND && dcpi_place_sync(&s->place, NULL) == DCP_OK;
+    return !dcpi_is_trouble(status) && memcmp(now, s->displaced_digest, sizeof now) == 0;
+}
 static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err) {
     dcp_status status = dcpi_storage_commit(s->place.storage, s->commit_key, object, s->displaces, err);
     int ours, removed;
@@ -17320,7 +17425,7 @@ static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err)
     ours = dcpi_commit_is_ours(s);
     if (ours == 1) return dcpi_succeed(err);            /* it happened, whatever was reported */
     if (status == DCP_E_EXISTS && ours == 0) dcpi_fail_context(err, "another save committed there meanwhile: ");
-    if (ours == 0 && removed) return status;
+    if (ours == 0 && removed && (status == DCP_E_EXISTS || dcpi_commit_is_as_before(s))) return status;
     (void)snprintf(reason, sizeof reason, "%.190s", err->message);
     return dcpi_fail_sys(err, DCP_E_UNKNOWN, err->sys,
                          "whether %s was replaced is not known; nothing was removed; open it to see (save id %s): %s", s->report.path,
@@ -17407,10 +17512,12 @@ typedef enum dcpi_async_state {
 } dcpi_async_state;
 
 typedef struct dcpi_snapshot {                              /* memory for copies of the tensors of one device, or of the host */
-    const dcp_device *device;
+    const dcp_device *device; int is_own;               /* is_own: the device's memory, which the host does not touch */
     uint8_t *memory; size_t size, used;
-    int is_of_device, is_pages;                         /* where it came from; neither: dcpi_alloc */
+    int is_of_device, is_pages;                         /* where the host's came from; neither: dcpi_alloc */
+    int is_refused;                                     /* in this save the device gave none */
 } dcpi_snapshot;
+typedef struct dcpi_kept { size_t pool, at; uint64_t ticket; } dcpi_kept;           /* the copy of one tensor: bytes from `at` in pools[pool] */
 
 struct dcp_saver {
     /* the program's thread */
@@ -17418,7 +17525,7 @@ struct dcp_saver {
     dcpi_async_state state;
     dcpi_thread thread; int has_thread;
     dcp_save_desc kept; dcpi_arena texts; dcp_signer signer;            /* of the caller's desc, what later phases need */
-    dcpi_snapshot *pools; size_t pool_count, pool_capacity;
+    dcpi_snapshot *pools; size_t pool_count, pool_capacity; int is_arranged;        /* is_arranged: the copies lie as in the file */
     dcp_progress_fn progress; void *progress_user; int64_t shown_ms;    /* the caller's */
     dcp_coordinator *held;                              /* whose `settle` is ours */
     int64_t polled_ms;
@@ -17758,49 +17865,110 @@ static dcp_status dcpi_async_keep(dcp_saver *saver) {
 
 /* ---- begin: the copy -------------------------------------------------------------------------------------------------------------------------- */
 static void dcpi_snapshot_free(dcpi_snapshot *pool) {
-    if (pool->is_of_device) pool->device->free_host(pool->device->context, pool->memory);
+    if (!pool->memory) return;
+    if (pool->is_own) pool->device->free_own(pool->device->context, pool->memory);
+    else if (pool->is_of_device) pool->device->free_host(pool->device->context, pool->memory);
     else if (pool->is_pages) dcpi_os_pages_free(pool->memory, pool->size);
     else dcpi_free(pool->memory);
     pool->memory = NULL;
     pool->size = 0;
 }
-/* Room for `used` bytes; what there was before is as good as gone. */
-static dcp_status dcpi_snapshot_grow(dcpi_snapshot *pool, dcp_error *err) {
+static void *dcpi_snapshot_host(dcpi_snapshot *pool, dcp_error *err) {
     void *memory = NULL;
-    if (pool->used <= pool->size) return DCP_OK;
-    dcpi_snapshot_free(pool);
     pool->is_of_device = pool->device && pool->device->allocate_host && pool->device->free_host;
     if (pool->is_of_device && pool->device->allocate_host(pool->device->context, pool->used, &memory, err)) memory = NULL;
     pool->is_of_device = memory != NULL;
     if (!memory) memory = dcpi_os_pages(pool->used);
     pool->is_pages = memory && !pool->is_of_device;
-    if (!memory) memory = dcpi_alloc(pool->used, err);
+    return memory ? memory : dcpi_alloc(pool->used, err);
+}
+/* Room for `used` bytes; what there was before is as good as gone. */
+static dcp_status dcpi_snapshot_grow(dcpi_snapshot *pool, dcp_error *err) {
+    void *memory = NULL;
+    (void)dcpi_succeed(err);
+    if (pool->used <= pool->size) return DCP_OK;
+    dcpi_snapshot_free(pool);
+    if (!pool->is_own) memory = dcpi_snapshot_host(pool, err);
+    else if (pool->device->allocate_own(pool->device->context, pool->used, &memory, err)) memory = NULL;
     pool->memory = (uint8_t *)memory;
     pool->size = memory ? pool->used : 0;
     return memory ? DCP_OK : DCP_E_MEMORY;
 }
-static dcpi_snapshot *dcpi_async_pool(dcp_saver *saver, const dcp_device *device) {         /* NULL: no memory */
+static dcpi_snapshot *dcpi_async_pool(dcp_saver *saver, const dcp_device *device, int is_own) {         /* NULL: no memory */
     void *pools = saver->pools;
     size_t i;
-    for (i = 0; i < saver->pool_count; i++) if (saver->pools[i].device == device) return &saver->pools[i];
+    for (i = 0; i < saver->pool_count; i++) if (saver->pools[i].device == device && saver->pools[i].is_own == is_own) return &saver->pools[i];
     if (!dcpi_grow(&pools, &saver->pool_capacity, saver->pool_count + 1, sizeof *saver->pools, NULL)) return NULL;
     saver->pools = (dcpi_snapshot *)pools;
     memset(&saver->pools[saver->pool_count], 0, sizeof *saver->pools);
     saver->pools[saver->pool_count].device = device;
+    saver->pools[saver->pool_count].is_own = is_own;
     return &saver->pools[saver->pool_count++];
 }
-/* Each of placed[from..] has its room in a pool: the last tensors of the file that fit the budget. 0: no memory, so none of them is kept. */
-static int dcpi_async_make_room(dcp_saver *saver, size_t from) {
+/* The device's own memory while there is some of it left, then the host's. */
+static dcpi_snapshot *dcpi_async_pool_for(dcp_saver *saver, const dcp_device *device, uint64_t size) {
+    dcpi_snapshot *pool;
+    if (!device || !device->copy_own || !device->allocate_own || !device->free_own) return dcpi_async_pool(saver, device, 0);
+    pool = dcpi_async_pool(saver, device, 1);
+    return pool && (pool->is_refused || size > device->own_bytes - pool->used) ? dcpi_async_pool(saver, device, 0) : pool;
+}
+/* Each of placed[from..] has its place in a pool. 0: no memory. */
+static int dcpi_async_lay_out(dcp_saver *saver, size_t from, dcpi_kept *kept) {
     const dcpi_save *s = &saver->save;
     size_t i;
     for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
-    for (i = from; i < s->placed_count; i++) {
-        dcpi_snapshot *pool = dcpi_async_pool(saver, s->placed[i].tensor->device);
-        if (!pool || (uint64_t)s->placed[i].size > SIZE_MAX - 63 - pool->used) return 0;
-        pool->used += ((size_t)s->placed[i].size + 63) & ~(size_t)63;
+    for (i = from; i < s->placed_count; i++, kept++) {
+        const uint64_t size = ((uint64_t)s->placed[i].size + 63) & ~(uint64_t)63;
+        dcpi_snapshot *pool = dcpi_async_pool_for(saver, s->placed[i].tensor->device, size);
+        if (!pool || size > SIZE_MAX - pool->used) return 0;
+        kept->pool = (size_t)(pool - saver->pools);
+        kept->at = pool->used;
+        pool->used += (size_t)size;
+    }
+    return 1;
+}
+/* If the copies are in one pool of the host, they lie in it as in the file, so that they are hashed and written from there. */
+static void dcpi_async_arrange(dcp_saver *saver, size_t from, dcpi_kept *kept) {
+    const dcpi_save *s = &saver->save;
+    dcpi_snapshot *pool;
+    size_t i;
+    if (DCPI_BIG_ENDIAN || from > 0 || s->placed_count == 0 || dcpi_save_is_manifest(s)) return;
+    for (i = 1; i < s->placed_count; i++) if (kept[i].pool != kept[0].pool) return;
+    pool = &saver->pools[kept[0].pool];
+    if (pool->is_own || (uint64_t)s->file_size > (uint64_t)pool->used + DCPI_OS_DIRECT_ALIGN) return;       /* gaps cost memory too */
+    for (i = 0; i < s->placed_count; i++) kept[i].at = s->placed[i].size > 0 ? (size_t)s->placed[i].offset : 0;
+    if ((uint64_t)s->file_size > pool->used) pool->used = (size_t)s->file_size;
+    saver->is_arranged = 1;
+}
+static void dcpi_async_make_image(dcp_saver *saver, const dcpi_kept *kept) {
+    dcpi_save *s = &saver->save;
+    uint8_t *memory = saver->is_arranged ? saver->pools[kept[0].pool].memory : NULL;
+    int64_t at = 0;
+    size_t i;
+    if (!memory || (uintptr_t)memory % DCPI_OS_DIRECT_ALIGN != 0) return;
+    for (i = 0; i < s->placed_count; i++) {
+        if (s->placed[i].size == 0) continue;
+        memset(memory + at, 0, (size_t)(s->placed[i].offset - at));
+        at = s->placed[i].offset + s->placed[i].size;
+    }
+    s->image = memory;
+}
+/* Room for the last tensors of the file, which fit the budget. 0: no memory, so none of them is kept. */
+static int dcpi_async_make_room(dcp_saver *saver, size_t from, dcpi_kept *kept) {
+    dcp_error error;
+    size_t i;
+    for (i = 0; i < saver->pool_count; i++) saver->pools[i].is_refused = 0;
+    for (;;) {
+        if (!dcpi_async_lay_out(saver, from, kept)) return 0;
+        saver->is_arranged = 0;
+        dcpi_async_arrange(saver, from, kept);
+        for (i = 0; i < saver->pool_count; i++)
+            if (saver->pools[i].is_own && dcpi_snapshot_grow(&saver->pools[i], &error)) break;
+        if (i == saver->pool_count) break;
+        saver->pools[i].is_refused = 1;
+        dcpi_op_log(&saver->save.op, DCP_LOG_WARNING, "the copy of the tensors goes to host memory, which is slower: %s", error.message);
     }
     for (i = 0; i < saver->pool_count; i++) if (dcpi_snapshot_grow(&saver->pools[i], NULL)) return 0;
-    for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
     return 1;
 }
 static size_t dcpi_async_first_kept(const dcp_saver *saver) {
@@ -17811,61 +17979,63 @@ static size_t dcpi_async_first_kept(const dcp_saver *saver) {
     return i;
 }
 /* Host: packed row-major, in chunks between which cancel and deadline are looked at. Device: only begun; *ticket is to be waited for. */
-static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor, uint8_t *to, int64_t size, uint64_t *ticket) {
-    dcpi_op *op = &saver->save.op;
+static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor, const dcpi_snapshot *pool, size_t place, int64_t size, uint64_t *ticket) {
+    const dcp_device *device = tensor->device;
+    uint8_t *to = pool->memory + place;
     int64_t at, n;
-    dcp_status status = dcpi_op_check(op, &saver->err);
+    dcp_status status = dcpi_op_check(&saver->save.op, &saver->err);
     if (status || size == 0) return status;
-    if (tensor->device) {
-        status = tensor->device->copy_out(tensor->device->context, to, tensor, 0, (size_t)size, ticket, &saver->err);
+    if (device) {
+        status = pool->is_own ? device->copy_own(device->context, to, tensor, (size_t)size, ticket, &saver->err)
+                              : device->copy_out(device->context, to, tensor, 0, (size_t)size, ticket, &saver->err);
         return status ? dcpi_storage_result(status, "copy from its device the tensor", tensor->name, &saver->err) : DCP_OK;
     }
     for (at = 0; at < size && !status; at += n) {
         n = dcpi_min(size - at, DCPI_CHUNK);
         status = dcpi_tensor_fetch(NULL, 0, tensor, at, to + at, (size_t)n, &saver->err);
         dcpi_swap_bytes(to + at, n, dcpi_dtype_width(tensor->dtype));   /* a copy of memory, not of the file */
-        if (!status) status = dcpi_op_check(op, &saver->err);
+        if (!status) status = dcpi_op_check(&saver->save.op, &saver->err);
     }
     return status;
 }
-/* placed[from..]: copied, and each tensor of ours made one of plain host memory. Every ticket is waited for, whatever fails. */
-static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from) {
-    dcpi_save *s = &saver->save;
-    const size_t count = s->placed_count - from;
-    uint64_t *tickets = (uint64_t *)dcpi_alloc_array(count, sizeof *tickets, &saver->err);
-    dcp_status status = tickets ? DCP_OK : DCP_E_MEMORY;
+/* The copy has ended: the tensor of ours is the copy from now on, on the host or in the device's own memory. */
+static dcp_status dcpi_async_copied(dcp_tensor *tensor, const dcpi_snapshot *pool, const dcpi_kept *kept, int64_t size, dcp_error *err) {
+    const dcp_device *device = tensor->device;
+    dcp_status status = device && size > 0 ? device->wait(device->context, kept->ticket, err) : DCP_OK;
+    if (status) status = dcpi_storage_result(status, "copy from its device the tensor", tensor->name, err);
+    tensor->data = pool->memory + kept->at;
+    if (!pool->is_own) tensor->device = NULL;
+    memset(tensor->stride, 0, sizeof tensor->stride);
+    return status;
+}
+/* placed[from..], each to its place. Every ticket is waited for, whatever fails. */
+static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from, dcpi_kept *kept) {
+    const size_t count = saver->save.placed_count - from;
+    dcp_status status = DCP_OK;
     size_t i, begun;
-    for (begun = 0; begun < count && !status; begun++) {
-        const dcpi_placed *p = &s->placed[from + begun];
-        dcpi_snapshot *pool = dcpi_async_pool(saver, p->tensor->device);
-        status = dcpi_async_copy_one(saver, p->tensor, pool->memory + pool->used, p->size, &tickets[begun]);
+    for (begun = 0; begun < count; begun++) {
+        const dcpi_placed *p = &saver->save.placed[from + begun];
+        dcpi_kept *k = &kept[begun];
+        status = dcpi_async_copy_one(saver, p->tensor, &saver->pools[k->pool], k->at, p->size, &k->ticket);
         if (status) break;
-        pool->used += ((size_t)p->size + 63) & ~(size_t)63;
     }
-    for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
     for (i = 0; i < begun; i++) {
-        const dcpi_placed *p = &s->placed[from + i];
-        const dcp_device *device = p->tensor->device;
-        dcpi_snapshot *pool = dcpi_async_pool(saver, device);
-        dcp_tensor *tensor = (dcp_tensor *)(uintptr_t)p->tensor;        /* of saver->kept */
+        const dcpi_placed *p = &saver->save.placed[from + i];
+        dcp_tensor *tensor = (dcp_tensor *)(uintptr_t)p->tensor;                /* of saver->kept */
         dcp_error error;
-        dcp_status waited = device && p->size > 0 ? device->wait(device->context, tickets[i], &error) : DCP_OK;
-        if (waited) waited = dcpi_storage_result(waited, "copy from its device the tensor", tensor->name, &error);
+        const dcp_status waited = dcpi_async_copied(tensor, &saver->pools[kept[i].pool], &kept[i], p->size, &error);
         if (waited && !status) saver->err = error;
         if (!status) status = waited;
-        tensor->data = pool->memory + pool->used;
-        tensor->device = NULL;
-        memset(tensor->stride, 0, sizeof tensor->stride);
-        pool->used += ((size_t)p->size + 63) & ~(size_t)63;
     }
-    dcpi_free(tickets);
     return status;
 }
 /* Copies what fits; *must_take: where in the file the tensors end that are the caller's still. */
 static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
     dcpi_save *s = &saver->save;
+    dcpi_kept *kept = (dcpi_kept *)dcpi_alloc_array(s->placed_count, sizeof *kept, NULL);
     size_t from = dcpi_async_first_kept(saver), i;
-    if (!dcpi_async_make_room(saver, from)) {
+    dcp_status status;
+    if (!kept || !dcpi_async_make_room(saver, from, kept)) {
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "no memory for a copy of the tensors: begin waits until they are written");
         from = s->placed_count;
     }
@@ -17876,7 +18046,10 @@ static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
     }
     if (from > 0 && dcpi_save_is_manifest(s)) *must_take = INT64_MAX;       /* read twice: hashed, and then perhaps written */
     if (*must_take > 0) s->plain_names = 0;             /* a plain name that is taken meanwhile would have to be written again */
-    return dcpi_async_copy(saver, from);
+    if (from == 0 && kept) dcpi_async_make_image(saver, kept);
+    status = dcpi_async_copy(saver, from, kept);
+    dcpi_free(kept);
+    return status;
 }
 /* Returns when the rest of the caller's memory has been read, or is not needed any more. */
 static void dcpi_async_await_taken(dcp_saver *saver, int64_t must_take) {
@@ -18066,6 +18239,7 @@ DCPDEF void dcp_saver_close(dcp_saver *saver) {
  * ============================================================================================================================== */
 typedef struct dcpi_load dcpi_load;
 static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err);
+static dcp_status dcpi_load_allocate(dcpi_load *l, dcp_error *err);
 static dcp_status dcpi_load_plan(dcpi_load *l, dcp_error *err);
 static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err);
 static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err);
@@ -18099,6 +18273,7 @@ struct dcpi_load {
     dcpi_op *op;
     dcp_tensor *wanted; size_t wanted_count;
     int rank;                                           /* whose private tensors; -1: this rank's own */
+    int is_new;                                         /* the one wanted tensor gets its memory here */
     int check;                                          /* verify block digests */
     dcpi_source *sources; size_t source_count, source_capacity;
     dcpi_item *items; size_t item_count, item_capacity;
@@ -18117,8 +18292,8 @@ struct dcpi_load {
     dcp_error refused;                                  /* why the device gave no staging memory */
 };
 
-/* One read: tensors may be NULL with count 0. */
-static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tensors, size_t count, int rank, dcp_error *err) {
+/* One read: tensors may be NULL with count 0. is_new: of one tensor, whose data is to be allocated. */
+static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tensors, size_t count, int rank, int is_new, dcp_error *err) {
     dcpi_load l;
     dcp_status status;
     memset(&l, 0, sizeof l);
@@ -18127,9 +18302,11 @@ static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tens
     l.wanted = tensors;
     l.wanted_count = count;
     l.rank = rank;
+    l.is_new = is_new;
     l.check = c->verify != DCP_VERIFY_NONE;
     l.share = c->share_reads && op->team.world_size > 1;
     status = dcpi_load_match(&l, err);
+    if (!status && is_new) status = dcpi_load_allocate(&l, err);
     if (!status) status = dcpi_load_plan(&l, err);
     if (l.share) status = dcpi_load_share(&l, status, err);
     if (!status) status = dcpi_load_read(&l, err);
@@ -18259,6 +18436,7 @@ static dcp_status dcpi_match_one(dcpi_load *l, dcp_tensor *t, dcp_error *err) {
     const dcpi_piece *piece = NULL;
     size_t first = l->source_count;
     dcp_status status = dcpi_tensor_check(t, 0, err);
+    if (!status && !l->is_new) status = dcpi_tensor_check_data(t, err);
     t->status = DCP_OK;
     if (status) return status;
     stored = dcpi_stored_find(l->checkpoint, t->name);
@@ -18296,6 +18474,36 @@ static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err) {
         if (status) return status;
     }
     return DCP_OK;
+}
+
+/* Whether to try again, after a pause: transient errors, and files that a network file system does not show yet. */
+static int dcpi_load_again(const dcpi_load *l, int attempt, const dcp_error *err) {
+    const dcp_retry *retry = &l->op->io.retry;
+    if (attempt + 1 >= retry->attempts || (err->status != DCP_E_INCOMPLETE && !dcpi_storage_is_transient(err))) return 0;
+    dcpi_os_sleep_ms((int)dcpi_min((int64_t)retry->first_ms << (attempt < 16 ? attempt : 16), retry->max_ms));
+    return 1;
+}
+static dcp_status dcpi_load_see(dcpi_load *l, int shard, dcp_error *err) {
+    dcpi_data_file *file;
+    dcp_error local;                                    /* err may be NULL */
+    int attempt = 0;
+    dcp_status status;
+    do status = dcpi_data_file_acquire(l->checkpoint, shard, &file, &local); while (status && dcpi_load_again(l, attempt++, &local));
+    if (status) { if (err) *err = local; }
+    else dcpi_data_file_release(l->checkpoint, file);
+    return status;
+}
+/* A document may claim a tensor that no memory holds: nothing is allocated before each file with a part of it is there with its size, and the
+ * parts have been found to make the whole (G8). */
+static dcp_status dcpi_load_allocate(dcpi_load *l, dcp_error *err) {
+    const dcpi_stored *stored = dcpi_stored_find(l->checkpoint, l->wanted->name);
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < l->source_count && !status; i++)
+        if (i == 0 || l->sources[i].piece->shard != l->sources[i - 1].piece->shard) status = dcpi_load_see(l, l->sources[i].piece->shard, err);
+    if (status) return status;
+    l->wanted->data = dcpi_alloc((size_t)stored->info.size, err);
+    return l->wanted->data ? DCP_OK : DCP_E_MEMORY;
 }
 
 /* ---- plan ---------------------------------------------------------------------------------------------------------------------------- */
@@ -18755,12 +18963,8 @@ static dcp_status dcpi_read_items(dcpi_reader *r, const dcpi_item **items, size_
     dcpi_data_file_release(r->l->checkpoint, file);
     return status;
 }
-/* Whether to try again, after a pause: transient errors, and files that a network file system does not show yet. */
 static int dcpi_read_again(dcpi_reader *r, int attempt, const dcp_error *err) {
-    const dcp_retry *retry = &r->l->op->io.retry;
-    int pause = (int)dcpi_min((int64_t)retry->first_ms << (attempt < 16 ? attempt : 16), retry->max_ms);
-    if (attempt + 1 >= retry->attempts || (err->status != DCP_E_INCOMPLETE && !dcpi_storage_is_transient(err))) return 0;
-    dcpi_os_sleep_ms(pause);
+    if (!dcpi_load_again(r->l, attempt, err)) return 0;
     dcpi_mutex_lock(&r->l->crew.lock);
     r->l->repeated++;
     dcpi_mutex_unlock(&r->l->crew.lock);
@@ -19028,15 +19232,21 @@ static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) {
 static dcp_status dcpi_verify_plan_gap(dcpi_load *l, size_t shard, int64_t begin, int64_t end, dcp_error *err) {
     return begin < end ? dcpi_plan_add(l, NULL, DCPI_NO_SOURCE, (int)shard, begin, end, begin, err) : DCP_OK;
 }
+static int dcpi_verify_has_tree(const dcp_shard_metadata *shard) {
+    return shard->tensor_count > 0 && shard->checksum && !dcpi_is_flat(shard);
+}
+/* The blocks of its tensors, if they have digests, and what is between them, where other programs may have put something. */
 static dcp_status dcpi_verify_plan_shard(dcpi_load *l, size_t shard, const dcpi_piece *pieces, dcp_error *err) {
     const dcp_shard_metadata *m = &l->checkpoint->metadata->shards[shard];
+    const int has_tree = dcpi_verify_has_tree(m);
     int64_t at = m->data_offset, block;
     dcp_status status = DCP_OK;
     size_t i;
+    if (!has_tree && (!dcpi_is_flat(m) || l->checkpoint->metadata->is_foreign)) return DCP_OK;
     for (i = 0; i < m->tensor_count && !status; i++) {
         const dcp_tensor_metadata *t = &m->tensors[i];
         if (t->size > 0) status = dcpi_verify_plan_gap(l, shard, at, t->offset, err);
-        for (block = 0; block < t->size && !status; block += t->block_size)
+        for (block = 0; has_tree && block < t->size && !status; block += t->block_size)
             status = dcpi_plan_add(l, &pieces[i], DCPI_NO_SOURCE, (int)shard, block, dcpi_min(block + t->block_size, t->size),
                                    t->offset + block, err);
         if (t->size > 0) at = t->offset + t->size;
@@ -19063,9 +19273,6 @@ static dcp_status dcpi_verify_other(dcp_checkpoint *c, dcp_error *err) {
     }
     return status;
 }
-static int dcpi_verify_has_tree(const dcp_shard_metadata *shard) {
-    return shard->tensor_count > 0 && shard->checksum && !dcpi_is_flat(shard);
-}
 
 static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
     const dcp_metadata *m = c->metadata;
@@ -19087,7 +19294,7 @@ static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
         }
         if (s > 0 && c->layout == DCP_LAYOUT_SINGLE && dcpi_verify_is_mine(c, s))       /* between two regions */
             status = dcpi_verify_plan_gap(&l, s, m->shards[s - 1].data_offset + m->shards[s - 1].file_size, m->shards[s].data_offset, err);
-        if (!status && dcpi_verify_is_mine(c, s) && dcpi_verify_has_tree(&m->shards[s])) status = dcpi_verify_plan_shard(&l, s, pieces + n, err);
+        if (!status && dcpi_verify_is_mine(c, s)) status = dcpi_verify_plan_shard(&l, s, pieces + n, err);
         n += m->shards[s].tensor_count;
     }
     if (!status) status = dcpi_plan_sort(&l, err);
@@ -19134,7 +19341,7 @@ static dcp_status dcpi_read_call(dcp_checkpoint *checkpoint, dcp_tensor *tensors
     if (!status && (rank < -1 || rank >= checkpoint->metadata->world_size))
         status = dcpi_fail(&local, DCP_E_INVALID, "dcp_read_rank: %d is no rank of %s, which %d ranks saved", rank, checkpoint->path,
                            checkpoint->metadata->world_size);
-    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, tensors, count, rank, &local);
+    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, tensors, count, rank, 0, &local);
     return dcpi_report_error(dcpi_load_verdict(checkpoint, status, &local), &local, err);
 }
 DCPDEF dcp_status dcp_read(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, dcp_error *err) {
@@ -19164,10 +19371,8 @@ DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp
     if (!stored) return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s", name, checkpoint->path);
     if ((uint64_t)stored->info.size >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
     *out = dcp_array(stored->info.name, stored->info.dtype, NULL, stored->info.ndim, stored->info.shape);
-    out->data = dcpi_alloc((size_t)stored->info.size, &local);
-    status = out->data ? DCP_OK : DCP_E_MEMORY;
-    if (!status) status = dcpi_op_restart(&checkpoint->op, NULL, &local);
-    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, out, 1, -1, &local);
+    status = dcpi_op_restart(&checkpoint->op, NULL, &local);
+    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, out, 1, -1, 1, &local);
     if (status) {
         dcpi_free(out->data);
         memset(out, 0, sizeof *out);
@@ -19217,7 +19422,7 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     dcpi_team_same(&c->op.team, "load", 0);
     if (!status) status = dcpi_load_check_exact(c, desc, err);
     if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(c, err);
-    if (!status) status = dcpi_load_run(c, &c->op, desc->tensors, desc->tensor_count, -1, err);
+    if (!status) status = dcpi_load_run(c, &c->op, desc->tensors, desc->tensor_count, -1, 0, err);
     status = dcpi_team_done(&c->op, status, err);
     if (c->op.team.rank == 0) c->op.team.is_again = dcpi_load_was_replaced(c, status);
     status = dcpi_team_down(&c->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
@@ -19321,7 +19526,7 @@ static dcp_status dcpi_map_verify(dcp_checkpoint *c, const dcpi_piece *piece, co
 static dcp_status dcpi_lazy_copy(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, dcpi_lazy *lazy, dcp_error *err) {
     uint8_t *copy = (uint8_t *)dcpi_alloc((size_t)stored->info.size, err);
     dcp_tensor t = dcp_array(stored->info.name, stored->info.dtype, copy, stored->info.ndim, stored->info.shape);
-    dcp_status status = copy ? dcpi_load_run(c, op, &t, 1, -1, err) : DCP_E_MEMORY;
+    dcp_status status = copy ? dcpi_load_run(c, op, &t, 1, -1, 0, err) : DCP_E_MEMORY;
     if (status) { dcpi_free(copy); return status; }
     lazy->copy = copy;
     lazy->data = copy;
@@ -19469,7 +19674,7 @@ DCPDEF dcp_status dcp_prefetch(dcp_checkpoint *checkpoint, const dcp_select *sel
     dcpi_prefetch *p;
     dcp_status status;
     if (!c || max_bytes < 0) return dcpi_fail(err, DCP_E_INVALID, "dcp_prefetch: checkpoint is NULL, or max_bytes is negative");
-    status = dcpi_prefetch_end(c, 1, NULL);
+    (void)dcpi_prefetch_end(c, 1, NULL);                /* what it met is nobody's business any more */
     p = (dcpi_prefetch *)dcpi_alloc_array(1, sizeof *p, err);
     if (!p) return DCP_E_MEMORY;
     p->limit = max_bytes ? max_bytes : (int64_t)c->op.io.memory_budget;

@@ -33,9 +33,12 @@
  *     or read. A load copies only what has been verified (blocks of more than 4 MiB: as far as it has been read).
  *   - dcp_cuda_wait_stream orders them behind your work by an event: the host does not wait, the device does. Call it before each save and each
  *     load, once for every stream with work on the tensors. A program that never calls it for a device has that device synchronised whenever
- *     copies begin and none is under way (once at the start of a save or load, as a rule).
+ *     copies begin and none is under way (once at the start of a save or load, as a rule): with several threads, or savers, call it.
  *   - When a load has returned, its tensors are there for any stream. Do not change tensors while a save reads them: for a save that runs in
  *     the background, that is over when the call that begins it returns.
+ *   - A save in the background (dcp_save_begin) copies its tensors into pinned memory before it returns, at the bus's speed; the saver keeps that
+ *     memory. With dcp_cuda_desc.snapshot_bytes the copy is made on the device, at the speed of its memory, and goes to the host while you compute;
+ *     a tensor that does not fit in what is left of those bytes, or of the device's memory, goes to pinned memory at once.
  *   - Strided tensors are copied row by row with 2-D copies; one whose elements lie apart is right, but slow.
  *   - Memory of this device, managed (unified) and pinned host memory can be saved and loaded with it. Ordinary host memory and memory of another
  *     device are DCP_E_INVALID: tensors of several GPUs take one dcp_device each, in the same call if you like.
@@ -59,8 +62,15 @@ extern "C" {
 
 #define DCP_CUDA_CURRENT (-1)           /* for dcp_cuda_open: the calling thread's current device */
 
+typedef struct dcp_cuda_desc {
+    int device;                         /* 0 is the first; or DCP_CUDA_CURRENT */
+    size_t snapshot_bytes;              /* of the device's memory, for what saves in the background copy; 0: none */
+} dcp_cuda_desc;
+
 /* *out: dcp_device_close. DCP_E_DEVICE: no driver, one that is too old, no such device, or CUDA reported another error. DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_cuda_open(int device, dcp_device **out, dcp_error *err);
+/* desc may be NULL: all defaults. Errors as of dcp_cuda_open. */
+DCPDEF dcp_status dcp_cuda_open_with(const dcp_cuda_desc *desc, dcp_device **out, dcp_error *err);
 /* Copies begun later, by any thread and in both directions, wait for the work that is on `stream` now; a stream of the same device, NULL for its
  * default stream. Does not wait itself. */
 DCPDEF dcp_status dcp_cuda_wait_stream(dcp_device *device, cudaStream_t stream, dcp_error *err);
@@ -103,8 +113,9 @@ typedef struct dcpi_cuda_ticket {       /* a copy under way: its event follows i
     struct dcpi_cuda_ticket *next;      /* of those to spare */
     cudaEvent_t event;
     cudaStream_t stream;
+    int is_own;                         /* it reads our own memory */
 } dcpi_cuda_ticket;
-typedef struct dcpi_cuda_block { struct dcpi_cuda_block *next; void *memory; size_t size; int in_use; } dcpi_cuda_block;       /* pinned memory */
+typedef struct dcpi_cuda_block { struct dcpi_cuda_block *next; void *memory; size_t size; int in_use; } dcpi_cuda_block;
 typedef int (*dcpi_cuda_state_fn)(int device, unsigned *flags, int *active);            /* the driver's cuDevicePrimaryCtxGetState */
 
 typedef struct dcpi_cuda {
@@ -114,9 +125,10 @@ typedef struct dcpi_cuda {
     dcpi_cuda_state_fn state;           /* NULL: not to be had */
     volatile int lock;                  /* of all below */
     int is_ordered;                     /* the caller says by dcp_cuda_wait_stream what copies have to wait for */
-    size_t under_way;                   /* copies */
+    size_t under_way;                   /* copies from or to the caller's memory */
     dcpi_cuda_ticket *spare;
-    dcpi_cuda_block *blocks; size_t kept;       /* kept: bytes of those not in use */
+    dcpi_cuda_block *blocks; size_t kept;       /* pinned memory; kept: bytes of those not in use */
+    dcpi_cuda_block *own; size_t own_left;      /* memory of the device; bytes that there may be more of it */
 } dcpi_cuda;
 
 /* ---- errors --------------------------------------------------------------------------------------------------------------------------------- */
@@ -336,15 +348,89 @@ static void dcpi_cuda_free_host(void *context, void *memory) {
     dcpi_cuda_leave(m, before);
 }
 
+/* ---- memory of the device, for snapshots ------------------------------------------------------------------------------------------------------- */
+static void dcpi_cuda_own_give(dcpi_cuda *m, size_t size) {
+    dcpi_cuda_lock(m);
+    m->own_left += size;
+    dcpi_cuda_unlock(m);
+}
+static int dcpi_cuda_own_take(dcpi_cuda *m, size_t size) {
+    int is_there;
+    dcpi_cuda_lock(m);
+    is_there = size <= m->own_left;
+    if (is_there) m->own_left -= size;
+    dcpi_cuda_unlock(m);
+    return is_there;
+}
+static dcp_status dcpi_cuda_own_new(dcpi_cuda *m, size_t size, void **memory, dcp_error *err) {
+    dcpi_cuda_block *block = (dcpi_cuda_block *)DCP_MALLOC(sizeof *block);
+    cudaError_t code;
+    if (!block) return dcpi_cuda_no_memory(err, sizeof *block);
+    memset(block, 0, sizeof *block);
+    code = cudaMalloc(&block->memory, size);
+    if (code != cudaSuccess) {
+        DCP_FREE(block);
+        return dcpi_cuda_error(m, m->device, "cudaMalloc", code, err);
+    }
+    block->size = size;
+    *memory = block->memory;
+    dcpi_cuda_lock(m);
+    block->next = m->own;
+    m->own = block;
+    dcpi_cuda_unlock(m);
+    return dcpi_cuda_succeed(err);
+}
+static dcp_status dcpi_cuda_allocate_own(void *context, size_t size, void **memory, dcp_error *err) {
+    dcpi_cuda *m = (dcpi_cuda *)context;
+    dcp_status status;
+    int before;
+    cudaError_t code;
+    *memory = NULL;
+    if (!dcpi_cuda_own_take(m, size))
+        return dcpi_cuda_fail(err, DCP_E_MEMORY, "GPU %d: another saver has the memory of dcp_cuda_desc.snapshot_bytes", m->device);
+    code = dcpi_cuda_enter(m, &before);
+    status = code == cudaSuccess ? dcpi_cuda_own_new(m, size, memory, err) : dcpi_cuda_error(m, m->device, "cudaSetDevice", code, err);
+    dcpi_cuda_leave(m, before);
+    if (status) dcpi_cuda_own_give(m, size);
+    return status;
+}
+static void dcpi_cuda_free_own(void *context, void *memory) {
+    dcpi_cuda *m = (dcpi_cuda *)context;
+    dcpi_cuda_block **link, *block;
+    int before;
+    dcpi_cuda_lock(m);
+    for (link = &m->own; *link && (*link)->memory != memory; link = &(*link)->next) {}
+    block = *link;
+    if (block) *link = block->next;
+    dcpi_cuda_unlock(m);
+    if (!block) return;
+    if (dcpi_cuda_enter(m, &before) != cudaSuccess) (void)cudaGetLastError();
+    if (cudaFree(block->memory) != cudaSuccess) (void)cudaGetLastError();
+    dcpi_cuda_leave(m, before);
+    dcpi_cuda_own_give(m, block->size);
+    DCP_FREE(block);
+}
+/* Whether there is nothing to wait for before it is read: whoever wrote it has been waited for. */
+static int dcpi_cuda_is_own(dcpi_cuda *m, const void *data) {
+    const uintptr_t at = (uintptr_t)data;
+    const dcpi_cuda_block *block;
+    dcpi_cuda_lock(m);
+    for (block = m->own; block; block = block->next)
+        if (at >= (uintptr_t)block->memory && at - (uintptr_t)block->memory < block->size) break;
+    dcpi_cuda_unlock(m);
+    return block != NULL;
+}
+
 /* ---- a tensor in memory: runs of `width` bytes without a gap, and how the dimensions around them repeat ------------------------------------------ */
 typedef struct dcpi_cuda_dim { size_t count, stride, unit; } dcpi_cuda_dim;     /* unit: bytes of one index, in the piece's row-major order */
 typedef struct dcpi_cuda_shape { size_t width; int ndim; dcpi_cuda_dim dim[DCP_MAX_DIMS]; } dcpi_cuda_shape;   /* dim[0]: the innermost */
+typedef enum dcpi_cuda_way { DCPI_CUDA_OUT, DCPI_CUDA_IN, DCPI_CUDA_WITHIN } dcpi_cuda_way;         /* to the host, from it, to our own memory */
 typedef struct dcpi_cuda_copy {
     const dcpi_cuda *m;
     dcpi_cuda_shape shape;
     enum cudaMemcpyKind kind;
     cudaStream_t stream;
-    int is_in;
+    dcpi_cuda_way way;
 } dcpi_cuda_copy;
 
 static void dcpi_cuda_shape_add(dcpi_cuda_shape *s, size_t count, size_t stride) {
@@ -367,16 +453,19 @@ static void dcpi_cuda_shape_of(const dcp_tensor *t, dcpi_cuda_shape *s) {
     s->width = element;
     for (d = t->ndim - 1; d >= 0; d--) dcpi_cuda_shape_add(s, (size_t)t->shape[d], (size_t)t->stride[d] * element);
 }
+/* `host`: our own memory, with WITHIN. */
 static cudaError_t dcpi_cuda_copy_run(const dcpi_cuda_copy *c, char *device, char *host, size_t size) {
-    return c->is_in ? cudaMemcpyAsync(device, host, size, c->kind, c->stream) : cudaMemcpyAsync(host, device, size, c->kind, c->stream);
+    if (c->way == DCPI_CUDA_IN) return cudaMemcpyAsync(device, host, size, c->kind, c->stream);
+    return cudaMemcpyAsync(host, device, size, c->kind, c->stream);
 }
 /* `rows` whole runs, `pitch` bytes apart on the device. */
 static cudaError_t dcpi_cuda_copy_rows(const dcpi_cuda_copy *c, char *device, size_t pitch, char *host, size_t rows) {
     const size_t width = c->shape.width;
     cudaError_t code = cudaSuccess;
+    const int is_one_copy = rows > 1 && pitch <= c->m->most_pitch;
     size_t i;
-    if (rows > 1 && pitch <= c->m->most_pitch && c->is_in) return cudaMemcpy2DAsync(device, pitch, host, width, width, rows, c->kind, c->stream);
-    if (rows > 1 && pitch <= c->m->most_pitch) return cudaMemcpy2DAsync(host, width, device, pitch, width, rows, c->kind, c->stream);
+    if (is_one_copy && c->way == DCPI_CUDA_IN) return cudaMemcpy2DAsync(device, pitch, host, width, width, rows, c->kind, c->stream);
+    if (is_one_copy) return cudaMemcpy2DAsync(host, width, device, pitch, width, rows, c->kind, c->stream);
     for (i = 0; i < rows && code == cudaSuccess; i++) code = dcpi_cuda_copy_run(c, device + i * pitch, host + i * width, width);
     return code;
 }
@@ -404,6 +493,7 @@ static cudaError_t dcpi_cuda_copy_box(const dcpi_cuda_copy *c, int ndim, char *d
 /* ---- copies --------------------------------------------------------------------------------------------------------------------------------- */
 /* Whose memory is it? Managed and pinned memory are left to CUDA to tell apart from the staging memory. */
 static dcp_status dcpi_cuda_recognise(const dcpi_cuda *m, const dcp_tensor *t, dcpi_cuda_copy *c, dcp_error *err) {
+    static const enum cudaMemcpyKind kinds[] = { cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToDevice };
     struct cudaPointerAttributes memory;
     cudaError_t code;
     memset(&memory, 0, sizeof memory);
@@ -414,13 +504,14 @@ static dcp_status dcpi_cuda_recognise(const dcpi_cuda *m, const dcp_tensor *t, d
         return dcpi_cuda_fail(err, DCP_E_INVALID, "its data is ordinary host memory, or was freed; for host memory leave dcp_tensor.device NULL");
     if (memory.type == cudaMemoryTypeDevice && memory.device != m->device)
         return dcpi_cuda_fail(err, DCP_E_INVALID, "its data is on GPU %d, but its dcp_device was opened for GPU %d", memory.device, m->device);
-    c->kind = memory.type != cudaMemoryTypeDevice ? cudaMemcpyDefault : c->is_in ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+    c->kind = memory.type != cudaMemoryTypeDevice ? cudaMemcpyDefault : kinds[c->way];
     return DCP_OK;
 }
 /* One more copy is under way. The first after a pause waits for all work on the device, if the caller has never said what to wait for; others
- * that begin meanwhile wait here too. */
-static cudaError_t dcpi_cuda_order(dcpi_cuda *m) {
+ * that begin meanwhile wait here too. What reads our own memory need not wait, and is none that another may rely on. */
+static cudaError_t dcpi_cuda_order(dcpi_cuda *m, const dcpi_cuda_ticket *ticket) {
     cudaError_t code = cudaSuccess;
+    if (ticket->is_own) return cudaSuccess;
     dcpi_cuda_lock(m);
     if (!m->is_ordered && m->under_way == 0) code = cudaDeviceSynchronize();
     if (code == cudaSuccess) m->under_way++;
@@ -429,7 +520,7 @@ static cudaError_t dcpi_cuda_order(dcpi_cuda *m) {
 }
 static void dcpi_cuda_end(dcpi_cuda *m, dcpi_cuda_ticket *ticket) {
     dcpi_cuda_lock(m);
-    m->under_way--;
+    if (!ticket->is_own) m->under_way--;
     dcpi_cuda_unlock(m);
     dcpi_cuda_ticket_give(m, ticket);
 }
@@ -437,7 +528,9 @@ static void dcpi_cuda_end(dcpi_cuda *m, dcpi_cuda_ticket *ticket) {
 static dcp_status dcpi_cuda_issue(dcpi_cuda *m, dcpi_cuda_copy *c, dcpi_cuda_ticket *ticket, const dcp_tensor *t, size_t offset, char *host, size_t size,
                                   dcp_error *err) {
     const char *call = "cudaDeviceSynchronize";
-    cudaError_t code = dcpi_cuda_order(m);
+    cudaError_t code;
+    ticket->is_own = c->way == DCPI_CUDA_OUT && dcpi_cuda_is_own(m, t->data);
+    code = dcpi_cuda_order(m, ticket);
     if (code != cudaSuccess) {
         dcpi_cuda_ticket_give(m, ticket);
         return dcpi_cuda_error(m, m->device, call, code, err);
@@ -454,7 +547,8 @@ static dcp_status dcpi_cuda_issue(dcpi_cuda *m, dcpi_cuda_copy *c, dcpi_cuda_tic
     dcpi_cuda_end(m, ticket);
     return dcpi_cuda_error(m, m->device, call, code, err);
 }
-static dcp_status dcpi_cuda_begin(dcpi_cuda *m, int is_in, const dcp_tensor *t, int64_t offset, void *host, size_t size, uint64_t *ticket, dcp_error *err) {
+static dcp_status dcpi_cuda_begin(dcpi_cuda *m, dcpi_cuda_way way, const dcp_tensor *t, int64_t offset, void *host, size_t size, uint64_t *ticket,
+                                  dcp_error *err) {
     dcpi_cuda_ticket *taken = NULL;
     dcpi_cuda_copy c;
     dcp_status status;
@@ -463,8 +557,8 @@ static dcp_status dcpi_cuda_begin(dcpi_cuda *m, int is_in, const dcp_tensor *t, 
     if (code != cudaSuccess) return dcpi_cuda_error(m, m->device, "cudaSetDevice", code, err);
     memset(&c, 0, sizeof c);
     c.m = m;
-    c.is_in = is_in;
-    c.stream = is_in ? m->in : m->out;
+    c.way = way;
+    c.stream = way == DCPI_CUDA_IN ? m->in : m->out;
     dcpi_cuda_shape_of(t, &c.shape);
     status = dcpi_cuda_recognise(m, t, &c, err);
     if (!status) {
@@ -477,12 +571,15 @@ static dcp_status dcpi_cuda_begin(dcpi_cuda *m, int is_in, const dcp_tensor *t, 
     return status;
 }
 static dcp_status dcpi_cuda_copy_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket, dcp_error *err) {
-    return dcpi_cuda_begin((dcpi_cuda *)context, 0, tensor, offset, host, size, ticket, err);
+    return dcpi_cuda_begin((dcpi_cuda *)context, DCPI_CUDA_OUT, tensor, offset, host, size, ticket, err);
 }
 static dcp_status dcpi_cuda_copy_in(void *context, const dcp_tensor *tensor, int64_t offset, const void *host, size_t size, uint64_t *ticket, dcp_error *err) {
     void *source;
     memcpy(&source, &host, sizeof source);              /* only read; without a cast that drops const */
-    return dcpi_cuda_begin((dcpi_cuda *)context, 1, tensor, offset, source, size, ticket, err);
+    return dcpi_cuda_begin((dcpi_cuda *)context, DCPI_CUDA_IN, tensor, offset, source, size, ticket, err);
+}
+static dcp_status dcpi_cuda_copy_own(void *context, void *own, const dcp_tensor *tensor, size_t size, uint64_t *ticket, dcp_error *err) {
+    return dcpi_cuda_begin((dcpi_cuda *)context, DCPI_CUDA_WITHIN, tensor, 0, own, size, ticket, err);
 }
 /* Even after an error the copy does not touch the host's memory any more: the stream is empty, or its context is gone. */
 static dcp_status dcpi_cuda_wait(void *context, uint64_t ticket, dcp_error *err) {
@@ -513,6 +610,7 @@ static void dcpi_cuda_free(dcpi_cuda *m) {
         DCP_FREE(ticket);
     }
     dcpi_cuda_blocks_free(m, 1);
+    while (m->own) dcpi_cuda_free_own(m, m->own->memory);
     if (m->out) (void)cudaStreamDestroy(m->out);
     if (m->in) (void)cudaStreamDestroy(m->in);
     if (code != cudaSuccess) (void)cudaGetLastError();
@@ -554,11 +652,12 @@ static dcp_status dcpi_cuda_new(int device, dcpi_cuda **out, dcp_error *err) {
     if (!status) m->state = dcpi_cuda_find_state();
     return status;
 }
-DCPDEF dcp_status dcp_cuda_open(int device, dcp_device **out, dcp_error *err) {
+DCPDEF dcp_status dcp_cuda_open_with(const dcp_cuda_desc *desc, dcp_device **out, dcp_error *err) {
     dcpi_cuda *m = NULL;
     dcp_device *d;
     dcp_status status;
     int count = 0;                                      /* CUDA leaves it alone when there is no driver */
+    int device = desc ? desc->device : 0;
     cudaError_t code;
     if (!out) return dcpi_cuda_fail(err, DCP_E_INVALID, "dcp_cuda_open: out is NULL");
     *out = NULL;
@@ -580,8 +679,20 @@ DCPDEF dcp_status dcp_cuda_open(int device, dcp_device **out, dcp_error *err) {
     d->copy_in = dcpi_cuda_copy_in;
     d->wait = dcpi_cuda_wait;
     d->destroy = dcpi_cuda_destroy;
+    d->own_bytes = m->own_left = desc ? desc->snapshot_bytes : 0;
+    if (d->own_bytes) {
+        d->allocate_own = dcpi_cuda_allocate_own;
+        d->free_own = dcpi_cuda_free_own;
+        d->copy_own = dcpi_cuda_copy_own;
+    }
     *out = d;
     return dcpi_cuda_succeed(err);
+}
+DCPDEF dcp_status dcp_cuda_open(int device, dcp_device **out, dcp_error *err) {
+    dcp_cuda_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.device = device;
+    return dcp_cuda_open_with(&desc, out, err);
 }
 DCPDEF dcp_status dcp_cuda_wait_stream(dcp_device *device, cudaStream_t stream, dcp_error *err) {
     dcpi_cuda *m;

@@ -6,11 +6,13 @@
 
 static long alloc_countdown = -1;       /* so many succeed, then one fails; negative: none fails */
 static size_t alloc_live, alloc_peak, alloc_count;      /* bytes now and at most; calls that asked for memory */
+static int alloc_arena = 1024 * 1024;   /* bytes of an arena's largest block; 1: each piece is an allocation, which can fail */
 static void *hook_realloc(void *memory, size_t size);
 static void hook_free(void *memory);
 #define DCP_MALLOC(size) hook_realloc(NULL, size)
 #define DCP_REALLOC(memory, size) hook_realloc(memory, size)
 #define DCP_FREE(memory) hook_free(memory)
+#define DCPI_ARENA_LARGEST alloc_arena
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"

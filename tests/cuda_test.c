@@ -92,6 +92,15 @@ static dcp_device *opened(int device) {
     CHECK_OK_MESSAGE(dcp_cuda_open(device, &d, &err), err.message);
     return d;
 }
+static dcp_device *opened_with(int device, size_t snapshot_bytes) {
+    dcp_cuda_desc desc;
+    dcp_device *d;
+    memset(&desc, 0, sizeof desc);
+    desc.device = device;
+    desc.snapshot_bytes = snapshot_bytes;
+    CHECK_OK_MESSAGE(dcp_cuda_open_with(&desc, &d, &err), err.message);
+    return d;
+}
 static dcp_save_desc saving(const char *path, const dcp_tensor *t, size_t count) {
     dcp_save_desc save = DCP_ZERO;
     save.path = path;
@@ -430,7 +439,7 @@ TEST(no_worker_overtakes_the_synchronisation) {
         t[i] = dcp_bytes(names[i], bytes, size);
     }
     save_all(t, COUNT, 0);
-    CUDA_OK(cudaLaunchHostFunc(work, slow, (void *)(size_t)60));
+    CUDA_OK(cudaLaunchHostFunc(work, slow, (void *)(size_t)300));       /* workers of a busy machine come late */
     for (i = 0; i < COUNT; i++) {
         CUDA_OK(cudaMalloc(&t[i].data, size));
         CUDA_OK(cudaMemsetAsync(t[i].data, 0x11, size, work));
@@ -516,6 +525,9 @@ TEST(wrong_arguments) {
     CHECK(gpu == NULL);
     CHECK_FAILS(dcp_cuda_open(-7, &gpu, &err), DCP_E_DEVICE, "invalid device ordinal");
     CHECK(dcp_cuda_open(99, &gpu, NULL) == DCP_E_DEVICE);
+    CHECK_FAILS(dcp_cuda_open_with(NULL, NULL, &err), DCP_E_INVALID, "out is NULL");
+    CHECK_OK_MESSAGE(dcp_cuda_open_with(NULL, &gpu, &err), err.message);
+    dcp_device_close(gpu);
     memset(&fake, 0, sizeof fake);
     CHECK_FAILS(dcp_cuda_wait_stream(&fake, NULL, &err), DCP_E_INVALID, "no device of dcp_cuda_open");
     CHECK_FAILS(dcp_cuda_wait_stream(NULL, NULL, &err), DCP_E_INVALID, "no device of dcp_cuda_open");
@@ -603,13 +615,13 @@ static int count_files(const char *path) {
     return n;
 }
 TEST(two_hundred_saves_take_no_more_than_one) {
-    const size_t size = 3 * MIB;
+    const size_t size = 300 * KIB;
     const char *directory = test_dir();
     uint8_t *bytes = filled(size, 1);
     const int times = test_times(200);
     int i, threads = 0, descriptors = 0, resident = 0;
 #ifdef CUDA_STUB
-    cuda_stub_counts alive = { 0, 0, 0, 0, 0 };
+    cuda_stub_counts alive = { 0, 0, 0, 0, 0, 0, 0 };
 #endif
     char path[1200];
     dcp_device *gpu;
@@ -766,6 +778,254 @@ TEST(ranks_with_a_device_each) {
     end();
 }
 
+/* ---- saves in the background: the tensors get their values on a stream that is slow, and others as soon as begin has returned */
+enum { PARTS = 5, ROWS_APART = 300, ROW = 50, ROW_PITCH = 64 };
+typedef struct background {
+    const char *path;
+    dcp_device *gpu;
+    dcp_saver *saver;
+    cudaStream_t work;
+    dcp_tensor t[PARTS];                                /* large, strided, on the host, small, large again */
+    size_t size[PARTS], span[PARTS];                    /* span: with the gaps */
+    uint8_t *source[PARTS];                             /* pinned, so that copies from it are carried out late */
+} background;
+static void background_open(background *b, int device, size_t snapshot_bytes) {
+    static const char *const names[PARTS] = { "large", "strided", "host", "small", "last" };
+    int64_t shape[2] = { ROWS_APART, ROW };
+    int i;
+    memset(b, 0, sizeof *b);
+    b->path = "x";
+    CUDA_OK(cudaSetDevice(device));
+    CUDA_OK(cudaStreamCreateWithFlags(&b->work, cudaStreamNonBlocking));
+    b->gpu = opened_with(device, snapshot_bytes);
+    CHECK_OK_MESSAGE(dcp_saver_open(NULL, &b->saver, &err), err.message);
+    for (i = 0; i < PARTS; i++) {
+        b->size[i] = i == 0 ? MIB + 7 : i == 1 ? ROWS_APART * ROW * 4 : i == 2 ? 70 * KIB : i == 3 ? 11 : 600 * KIB + 1;
+        b->span[i] = i == 1 ? ROWS_APART * ROW_PITCH * 4 : b->size[i];
+        b->t[i] = i == 1 ? dcp_array(names[i], DCP_FP32, NULL, 2, shape) : dcp_bytes(names[i], NULL, b->size[i]);
+        CUDA_OK(cudaHostAlloc((void **)&b->source[i], b->span[i], cudaHostAllocPortable));
+        if (i == 2) { b->t[i].data = room(b->size[i]); continue; }
+        CUDA_OK(cudaMalloc(&b->t[i].data, b->span[i]));
+        b->t[i].device = b->gpu;
+    }
+    b->t[1].stride[0] = ROW_PITCH;
+    b->t[1].stride[1] = 1;
+    CUDA_OK(cudaSetDevice(0));
+}
+static void background_close(background *b) {
+    int i;
+    dcp_saver_close(b->saver);
+    CUDA_OK(cudaStreamDestroy(b->work));
+    for (i = 0; i < PARTS; i++) {
+        CUDA_OK(cudaFreeHost(b->source[i]));
+        if (i == 2) free(b->t[i].data);
+        else CUDA_OK(cudaFree(b->t[i].data));
+    }
+    dcp_device_close(b->gpu);
+}
+static dcp_status background_begin_as_it_is(background *b) {
+    dcp_save_desc save = saving(b->path, b->t, PARTS);
+    save.io.memory_budget = MIB;
+    return dcp_save_begin(b->saver, &save, &err);
+}
+static void background_fill(background *b, uint64_t generation) {
+    int i;
+    CUDA_OK(cudaStreamSynchronize(b->work));
+    CUDA_OK(cudaLaunchHostFunc(b->work, slow, (void *)(size_t)5));
+    for (i = 0; i < PARTS; i++) {
+        fill(b->source[i], b->span[i], generation * 10 + (uint64_t)i);
+        if (i == 2) memcpy(b->t[i].data, b->source[i], b->size[i]);
+        else CUDA_OK(cudaMemcpyAsync(b->t[i].data, b->source[i], b->span[i], cudaMemcpyHostToDevice, b->work));
+    }
+}
+static dcp_status background_begin(background *b, uint64_t generation, int is_told) {
+    dcp_status status;
+    int i;
+    background_fill(b, generation);
+    if (is_told) CHECK_OK_MESSAGE(dcp_cuda_wait_stream(b->gpu, b->work, &err), err.message);
+    status = background_begin_as_it_is(b);
+    for (i = 0; i < PARTS; i++) {
+        if (i == 2) memset(b->t[i].data, 0x66, b->size[i]);
+#ifdef CUDA_STUB                        /* a kernel that runs at once */
+        else memset(cuda_stub_bytes(b->t[i].data), 0x66, b->span[i]);
+#else
+        else CUDA_OK(cudaMemsetAsync(b->t[i].data, 0x66, b->span[i], b->work));
+#endif
+    }
+    return status;
+}
+static dcp_status background_wait(background *b) { return dcp_save_wait(b->saver, 60000, &err); }
+static void background_check(const background *b, uint64_t generation) {
+    dcp_load_desc load;
+    dcp_tensor back[PARTS];
+    uint8_t *expected = room(2 * MIB);
+    size_t row;
+    int i;
+    memcpy(back, b->t, sizeof back);
+    for (i = 0; i < PARTS; i++) {
+        memset(back[i].stride, 0, sizeof back[i].stride);
+        back[i].device = NULL;
+        back[i].data = room(b->size[i]);
+    }
+    load = loading(b->path, back, PARTS);
+    CHECK_OK_MESSAGE(dcp_load(&load, &err), err.message);
+    for (i = 0; i < PARTS; i++) {
+        fill(expected, b->span[i], generation * 10 + (uint64_t)i);
+        for (row = 0; i == 1 && row < ROWS_APART; row++) memmove(expected + row * ROW * 4, expected + row * ROW_PITCH * 4, ROW * 4);
+        if (memcmp(back[i].data, expected, b->size[i]) != 0) test_fail(__FILE__, __LINE__, back[i].name, " is not what it was when begin was called");
+        free(back[i].data);
+    }
+    free(expected);
+}
+static const size_t no_own = 0, some_own = 700 * KIB, all_own = 16 * MIB;
+static void several_in_the_background(int device, size_t snapshot_bytes) {
+    const int saves = test_times(6);
+    background b;
+    int i;
+#ifdef CUDA_STUB
+    long own = 0, pinned = 0;
+    size_t before;
+#endif
+    begin();
+    background_open(&b, device, snapshot_bytes);
+#ifdef CUDA_STUB
+    before = cuda_stub_alive().device_bytes;
+#endif
+    for (i = 1; i <= saves; i++) {
+        CHECK_OK_MESSAGE(background_begin(&b, (uint64_t)i, snapshot_bytes != all_own), err.message);
+        CHECK_OK_MESSAGE(background_wait(&b), err.message);
+        background_check(&b, (uint64_t)i);
+#ifdef CUDA_STUB
+        if (i > 1) CHECK_INT(cuda_stub_calls("cudaMalloc"), own);
+        if (i > 2 && DCP_CUDA_KEEP) CHECK_INT(cuda_stub_calls("cudaHostAlloc"), pinned);
+        own = cuda_stub_calls("cudaMalloc");
+        pinned = cuda_stub_calls("cudaHostAlloc");
+        CHECK((cuda_stub_alive().device_bytes > before) == (snapshot_bytes > 0) && cuda_stub_alive().device_bytes - before <= snapshot_bytes);
+#endif
+    }
+    background_close(&b);
+    end();
+}
+TEST(in_the_background_through_pinned_memory) { several_in_the_background(0, no_own); }
+TEST(in_the_background_through_memory_of_the_device) { several_in_the_background(0, all_own); }
+TEST(in_the_background_through_both) { several_in_the_background(device_count > 1, some_own); }
+/* What the program does on its device when begin has returned is none of the save's business, told or not. */
+static int may_go_on;
+static void CUDART_CB until_told(void *user) {
+    (void)user;
+    while (!__atomic_load_n(&may_go_on, __ATOMIC_ACQUIRE)) slow((void *)(size_t)1);
+}
+TEST(the_background_does_not_wait_for_the_program) {
+    dcp_status status;
+    background b;
+    int is_told;
+    for (is_told = 0; is_told < 2; is_told++) {
+        begin();
+        background_open(&b, 0, all_own);
+        CHECK_OK_MESSAGE(background_begin(&b, 1, is_told), err.message);
+        __atomic_store_n(&may_go_on, 0, __ATOMIC_RELEASE);
+        CUDA_OK(cudaLaunchHostFunc(b.work, until_told, NULL));
+        status = dcp_save_wait(b.saver, 10000, &err);
+        __atomic_store_n(&may_go_on, 1, __ATOMIC_RELEASE);
+        CHECK_OK(status);
+        background_check(&b, 1);
+        background_close(&b);
+        end();
+    }
+}
+/* A save while another one's copy comes from the device in the background: it has work of its own to wait for. */
+TEST(a_save_beside_one_in_the_background_is_ordered_too) {
+    const size_t size = 300 * KIB;
+    uint8_t *bytes = filled(size, 1), *host = room(size);
+    dcp_tensor t;
+    void *memory;
+    background b;
+    int i = 0;
+    begin();
+    background_open(&b, 0, all_own);
+    memory = on_device(0, bytes, size);
+    t = dcp_bytes("a", memory, size);
+    t.device = b.gpu;
+    CHECK_OK_MESSAGE(background_begin(&b, 1, 0), err.message);
+#ifdef CUDA_STUB
+    cuda_stub_delay(100000);
+    {                                                   /* until the first bytes are on their way to the host */
+        const long calls = cuda_stub_calls("cudaMemcpyAsync");
+        for (i = 0; i < 5000 && cuda_stub_calls("cudaMemcpyAsync") == calls; i++) slow((void *)(size_t)1);
+    }
+#endif
+    CUDA_OK(cudaLaunchHostFunc(b.work, slow, (void *)(size_t)900));
+    CUDA_OK(cudaMemsetAsync(memory, 0x5A, size, b.work));
+    {
+        dcp_save_desc save = saving("y", &t, 1);
+        dcp_load_desc load = loading("y", &t, 1);
+        CHECK_OK_MESSAGE(dcp_save(&save, &err), err.message);
+#ifdef CUDA_STUB
+        cuda_stub_delay(100);
+#endif
+        CHECK_OK_MESSAGE(background_wait(&b), err.message);
+        t.data = host;
+        t.device = NULL;
+        CHECK_OK_MESSAGE(dcp_load(&load, &err), err.message);
+    }
+    memset(bytes, 0x5A, size);
+    CHECK(i < 5000 && memcmp(host, bytes, size) == 0);
+    background_check(&b, 1);
+    CUDA_OK(cudaFree(memory));
+    background_close(&b);
+    free(bytes);
+    free(host);
+    end();
+}
+TEST(two_savers_of_one_device) {
+    dcp_saver *savers[2];
+    background b;
+    int i, round;
+    begin();
+    background_open(&b, 0, all_own);
+    savers[0] = b.saver;
+    CHECK_OK_MESSAGE(dcp_saver_open(NULL, &savers[1], &err), err.message);
+    for (round = 0; round < 2; round++) {
+#ifdef CUDA_STUB
+        cuda_stub_delay(5000);                          /* so that both are under way */
+#endif
+        for (i = 0; i < 2; i++) {
+            b.path = i ? "y" : "x";
+            b.saver = savers[i];
+            CHECK_OK_MESSAGE(background_begin(&b, (uint64_t)(2 * round + i), 1), err.message);
+        }
+        for (i = 0; i < 2; i++) CHECK_OK_MESSAGE(dcp_save_wait(savers[i], 60000, &err), err.message);
+        for (i = 0; i < 2; i++) {
+            b.path = i ? "y" : "x";
+            background_check(&b, (uint64_t)(2 * round + i));
+        }
+    }
+    dcp_saver_close(savers[0]);
+    background_close(&b);
+    end();
+}
+TEST(cancelled_in_the_background) {
+    background b;
+    int i, cancelled = 0;
+    begin();
+    background_open(&b, 0, some_own);
+    for (i = 0; i < 8; i++) {
+        dcp_status status;
+        CHECK_OK_MESSAGE(background_begin(&b, 3, 1), err.message);
+        slow((void *)(size_t)i);
+        dcp_save_cancel(b.saver);
+        status = background_wait(&b);
+        CHECK(status == DCP_E_CANCELLED || status == DCP_OK);
+        cancelled += status == DCP_E_CANCELLED;
+    }
+    CHECK(cancelled > 0);
+    CHECK_OK_MESSAGE(background_begin(&b, 4, 1), err.message);
+    CHECK_OK_MESSAGE(background_wait(&b), err.message);
+    background_check(&b, 4);
+    background_close(&b);
+    end();
+}
+
 #ifdef CUDA_STUB
 /* ---- errors by schedule */
 TEST(no_driver_no_device) {
@@ -817,7 +1077,7 @@ TEST(each_call_fails_in_saves_and_loads) {
     uint8_t *bytes = filled(size, 1);
     int64_t shape[2] = { 500, 1000 };
     size_t c;
-    const int every = test_is_sanitized() ? 3 : 1;      /* which take ten times as long */
+    const int every = test_is_sanitized() || test_times(10) < 10 ? 3 : 1;
     int nth, failures = 0;
     for (c = 0; c < sizeof calls / sizeof *calls; c++) {
         for (nth = 1; nth <= 7; nth += every) {
@@ -929,6 +1189,70 @@ TEST(without_pinned_memory_it_goes_slowly_and_says_so) {
     free(bytes);
     end();
 }
+/* Each call of a save in the background fails once, in begin or later. */
+TEST(each_call_fails_in_the_background) {
+    static const char *const calls[] = { "cudaPointerGetAttributes", "cudaEventCreateWithFlags", "cudaDeviceSynchronize", "cudaMemcpyAsync",
+        "cudaMemcpy2DAsync", "cudaEventRecord", "cudaEventSynchronize", "cudaMalloc", "cudaHostAlloc" };
+    const int every = test_is_sanitized() ? 5 : 2;
+    size_t c;
+    int nth, failures = 0, later = 0;
+    background b;
+    begin();
+    cuda_stub_delay(50);
+    for (c = 0; c < sizeof calls / sizeof *calls; c++) {
+        const int is_memory = strcmp(calls[c], "cudaMalloc") == 0 || strcmp(calls[c], "cudaHostAlloc") == 0;    /* other memory does */
+        for (nth = 1; nth <= (is_memory ? 1 : 11); nth += every) {
+            dcp_status begun, status;
+            background_open(&b, 1, all_own);
+            background_fill(&b, 1);
+            cuda_stub_fail(calls[c], nth, cudaErrorMemoryAllocation, 0);
+            begun = background_begin_as_it_is(&b);
+            status = begun == DCP_OK ? background_wait(&b) : begun;
+            cuda_stub_fail("none", 1, cudaSuccess, 0);
+            failures += status != DCP_OK;
+            later += begun == DCP_OK && status != DCP_OK;
+            if (status) CHECK_STR(dcp_status_name(status), "DCP_E_DEVICE");
+            if (status) CHECK(strstr(err.message, "out of memory (cudaErrorMemoryAllocation)"));
+            CHECK(!is_memory || status == DCP_OK);
+            CHECK_INT(cudaGetLastError(), cudaSuccess);
+            CHECK_OK_MESSAGE(background_begin(&b, 2, 0), err.message);
+            CHECK_OK_MESSAGE(background_wait(&b), err.message);
+            background_check(&b, 2);
+            background_close(&b);
+        }
+    }
+    CHECK(failures > 20 / every && later > 0);
+    end();
+}
+TEST(without_memory_on_the_device_it_goes_to_the_host_and_says_so) {
+    dcp_saver *other;
+    dcp_save_desc save;
+    size_t before;
+    background b;
+    begin();
+    background_open(&b, 0, 2500 * KIB);                 /* enough for one saver */
+    save = saving("x", b.t, PARTS);
+    save.io.log = log_warning;
+    before = cuda_stub_alive().device_bytes;
+    cuda_stub_fail("cudaMalloc", 1, cudaErrorMemoryAllocation, 0);
+    logged[0] = '\0';
+    CHECK_OK_MESSAGE(dcp_save_begin(b.saver, &save, &err), err.message);
+    CHECK_OK_MESSAGE(background_wait(&b), err.message);
+    CHECK(strstr(logged, "host memory") && strstr(logged, "GPU 0, cudaMalloc"));
+    CHECK_INT(cuda_stub_alive().device_bytes, before);
+    CHECK_OK_MESSAGE(background_begin(&b, 5, 1), err.message);          /* tried again with the next save */
+    CHECK_OK_MESSAGE(background_wait(&b), err.message);
+    background_check(&b, 5);
+    CHECK(cuda_stub_alive().device_bytes > before);
+    CHECK_OK_MESSAGE(dcp_saver_open(NULL, &other, &err), err.message);
+    logged[0] = '\0';
+    CHECK_OK_MESSAGE(dcp_save_begin(other, &save, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_save_wait(other, -1, &err), err.message);
+    CHECK(strstr(logged, "another saver"));
+    dcp_saver_close(other);
+    background_close(&b);
+    end();
+}
 /* A kernel's bad access kills the context: every call fails from then on, saves end in an error, what was saved before is intact. */
 TEST(an_error_that_stays) {
     const size_t size = 9 * MIB;
@@ -966,6 +1290,30 @@ TEST(an_error_that_stays) {
     }
     free(bytes);
     free(host);
+}
+TEST(an_error_that_stays_in_the_background) {
+    int nth;
+    for (nth = 2; nth <= 8; nth += 3) {                 /* of the copies on the device, and of those from there */
+        dcp_status status;
+        background b;
+        begin();
+        background_open(&b, 0, all_own);
+        CHECK_OK_MESSAGE(background_begin(&b, 1, 1), err.message);
+        CHECK_OK_MESSAGE(background_wait(&b), err.message);
+        CUDA_OK(cudaStreamSynchronize(b.work));
+        cuda_stub_fail_async(nth, cudaErrorIllegalAddress);
+        status = background_begin_as_it_is(&b);
+        if (!status) status = background_wait(&b);
+        CHECK_STR(dcp_status_name(status), "DCP_E_DEVICE");
+        CHECK(strstr(err.message, "an illegal memory access was encountered"));
+        background_check(&b, 1);
+        dcp_saver_close(b.saver);
+        dcp_device_close(b.gpu);
+        free(b.t[2].data);
+        CHECK_STR(cuda_stub_violation(), "");
+        cuda_stub_reset(1);
+        dcp_storage_close(files);
+    }
 }
 TEST(rows_further_apart_than_a_copy_can) {
     dcp_device *gpu;
@@ -1051,7 +1399,17 @@ int main(void) {
     RUN(two_hundred_saves_take_no_more_than_one);
     RUN(several_threads_use_one_device_and_another);
     RUN(ranks_with_a_device_each);
+    RUN(in_the_background_through_pinned_memory);
+    RUN(in_the_background_through_memory_of_the_device);
+    RUN(in_the_background_through_both);
+    RUN(the_background_does_not_wait_for_the_program);
+    RUN(a_save_beside_one_in_the_background_is_ordered_too);
+    RUN(two_savers_of_one_device);
+    RUN(cancelled_in_the_background);
 #ifdef CUDA_STUB
+    RUN(each_call_fails_in_the_background);
+    RUN(without_memory_on_the_device_it_goes_to_the_host_and_says_so);
+    RUN(an_error_that_stays_in_the_background);
     RUN(no_driver_no_device);
     RUN(open_fails_at_each_call);
     RUN(each_call_fails_in_saves_and_loads);

@@ -215,6 +215,13 @@ static inline dcp_status fault_list_directories(void *context, const char *direc
     if (fault_does(&call)) status = call.f->inner->list_directories(call.f->inner->context, directory, each, user, err);
     return fault_leave(&call, status, err);
 }
+static inline dcp_status fault_list_links(void *context, const char *directory, dcp_status (*each)(void *user, const char *path, const dcp_object_info *info),
+                                          void *user, dcp_error *err) {
+    fault_call call = fault_enter(context, FAULT_LIST, directory);
+    dcp_status status = DCP_OK;
+    if (fault_does(&call)) status = call.f->inner->list_links(call.f->inner->context, directory, each, user, err);
+    return fault_leave(&call, status, err);
+}
 static inline dcp_status fault_remove(void *context, const char *path, dcp_error *err) {
     fault_call call = fault_enter(context, FAULT_REMOVE, path);
     dcp_status status = DCP_OK;
@@ -273,6 +280,7 @@ static inline void fault_open(fault_storage *f, dcp_storage *inner) {
     s->open = fault_open_object; s->read = fault_read; s->close = fault_close_object;
     s->stat = fault_stat; s->list = fault_list; s->remove = fault_remove;
     if (inner->list_directories) s->list_directories = fault_list_directories;
+    if (inner->list_links) s->list_links = fault_list_links;
     if (inner->map) s->map = fault_map;
     if (inner->sync_directory) s->sync_directory = fault_sync_directory;
     if (inner->space) s->space = fault_space;

@@ -8,6 +8,8 @@
  *     mpi_checkpoint next DIR LOW HIGH LAYOUT SIGNAL RANK CALL NTH before|after [STATUS END]
  *                                                      but in that save's NTH CALL (write, commit, list, stat, leave, send) RANK gets STOP or KILL;
  *                                                      the others must return STATUS in time and name it, and end the job by END: abort or exit
+ *     mpi_checkpoint background DIR LOW HIGH LAYOUT KILL RANK CALL NTH before|after LEVEL
+ *                                                      the same in a save in the background, which the program polls
  *
  * LEVEL: single (MPI_Init), funneled, multiple (then a second thread makes all calls). LAYOUT: sharded or single. Prints `fine RANK` last, or
  * `wrong RANK: line N: ...` and ends the job. C99 that is also C++11. */
@@ -557,6 +559,17 @@ static void stop_verdict(dcp_status status, double seconds, int who, MPI_Comm li
     if (strcmp(args[12], "abort") == 0) (void)MPI_Abort(MPI_COMM_WORLD, 3);
     _exit(3);
 }
+/* The program polls until mpirun ends it. Begin may be where a rank is killed; the verdict can be any: those who get one have not long to live. */
+static void background_save(saving *v) {
+    int i;
+    EXPECT(dcp_saver_open(NULL, &saver, &err) == DCP_OK);
+    (void)dcp_save_begin(saver, &v->desc, &err);
+    state_free(&v->s);
+    for (i = 0; i < 10000; i++) {
+        (void)dcp_save_poll(saver, &err);
+        dcpi_mpi_sleep(1000);
+    }
+}
 static void struck_save(int generation, dcp_layout layout) {
     const int who = atoi(args[7]);
     dcp_storage wrapped;
@@ -570,6 +583,7 @@ static void struck_save(int generation, dcp_layout layout) {
     v.desc.io.timeout_ms = 2000;
     EXPECT(dcp_barrier(all_ranks, 30000, &err) == DCP_OK);
     begun = dcpi_mpi_now();
+    if (strcmp(args[1], "background") == 0) { background_save(&v); _exit(4); }
     status = dcp_save(&v.desc, &err);
     if (strcmp(args[6], "STOP") == 0 && rank != who) stop_verdict(status, dcpi_mpi_now() - begun, who, living);
     EXPECT(status != DCP_OK || rank != who);            /* who is struck in this save does not come through */
@@ -606,10 +620,10 @@ static void work(void *ignored) {
     if (strcmp(what, "all") == 0) run_all();
     if (strcmp(what, "load") == 0) run_load();
     if (strcmp(what, "async") == 0) run_async();
-    if (strcmp(what, "next") == 0) run_next(argument_count > 10);
+    if (strcmp(what, "next") == 0 || strcmp(what, "background") == 0) run_next(argument_count > 10);
 }
 int main(int argc, char **argv) {
-    const char *level = argc > 3 ? argv[3] : "single";
+    const char *level = argc > 11 && strcmp(argv[1], "background") == 0 ? argv[11] : argc > 3 ? argv[3] : "single";
     int wanted, provided = MPI_THREAD_SINGLE;
     dcpi_thread thread;
     (void)alarm(100);

@@ -27,7 +27,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 t() {
     name=$1
     shift
-    case $name in *"$filter"* | compiles*) ;; *) return ;; esac            # what is compiled may be needed
+    case $name in *"$filter"* | compiles* | *_compile) ;; *) return ;; esac         # what is compiled may be needed
     why=$(cd "$work" && "$@" 2>&1)
     case $? in
     0) passed=$((passed + 1)) && echo "ok $name" ;;
@@ -76,6 +76,9 @@ if [ "${1:-}" = gpu ]; then
     exit
 fi
 
+# Pinned memory is freed at once, so that a copy left behind is noticed.
+keep_none='-DDCP_CUDA_KEEP=((size_t)0)'
+
 # ---- the suite against the stand-in --------------------------------------------------------------------------------------------------------------
 # suite NAME FILTER: runs a program that was built; its own lines are shown where one failed
 suite() {
@@ -89,6 +92,7 @@ plain() {
     "$CC" -std=c99 -O1 $warnings $stub -c "$root/tests/cuda_stub/cuda_stub.c" -o stub.o || fail "cuda_stub.c does not compile"
     "$CC" -std=c99 -O1 $warnings -I"$root" $stub -c "$root/tests/cuda_test.c" -o test.o || fail "cuda_test.c does not compile"
     "$CC" lib.o stub.o test.o -o plain -lm -pthread || fail "does not link"
+    "$CC" -std=c99 -O0 $keep_none -I"$root" $stub -c "$root/tests/cuda_test.c" -o none.o || fail "does not compile"
 }
 # shellcheck disable=SC2086
 sanitized() {
@@ -96,18 +100,16 @@ sanitized() {
         "$root/tests/cuda_stub/cuda_stub.c" -o "$1" -lm -pthread >log 2>&1 || skip "does not build here; install libasan8 libtsan2: $(head -n 1 log)"
     DCP_TEST_FEWER=1 suite "$1" ''
 }
+# Both headers in one file as C++ are compiled below: this is about how dcp_cuda.h runs.
 # shellcheck disable=SC2086
 as_cxx() {
     need "$CXX" cxx g++
-    "$CXX" -std=c++11 -O0 $warnings -I"$root" $stub -DCUDA_TEST_WHOLE -x c++ "$root/tests/cuda_test.c" -x none stub.o -o cxx -lm -pthread ||
+    "$CXX" -std=c++11 -O0 $warnings -I"$root" $stub -x c++ "$root/tests/cuda_test.c" -x none lib.o stub.o -o cxx -lm -pthread ||
         fail "does not compile"
     DCP_TEST_FEWER=1 suite cxx tensors
 }
-# Pinned memory is freed at once, so that a copy left behind is noticed.
-keep_none='-DDCP_CUDA_KEEP=((size_t)0)'
-# shellcheck disable=SC2086
 keeps_none() {
-    "$CC" -std=c99 -O0 $keep_none -I"$root" $stub "$root/tests/cuda_test.c" lib.o stub.o -o keeps_none -lm -pthread || fail "does not compile"
+    "$CC" none.o lib.o stub.o -o keeps_none -lm -pthread || fail "does not link"
     DCP_TEST_FEWER=1 suite keeps_none ''
 }
 t compiles plain
@@ -121,7 +123,10 @@ fi
 t suite_cxx as_cxx
 
 # ---- the header as programs include it -----------------------------------------------------------------------------------------------------------
+# silent FILES-OF-GCC FILES-OF-G++ FLAGS...; the others take a little less: how they are with dcp.h alone is seen elsewhere
 silent() {
+    of_gcc=$1 of_gxx=$2
+    shift 2
     echo '#define DCP_IMPLEMENTATION
 #define DCP_CUDA
 #include "dcp.h"
@@ -140,7 +145,8 @@ int main(void) { dcp_device *d; return dcp_cuda_open(DCP_CUDA_CURRENT, &d, NULL)
     for compiler in 'gcc -std=c99' 'clang -std=c11' 'g++ -std=c++11 -x c++' 'clang++ -std=c++11 -x c++'; do
         have "${compiler%% *}" || continue
         case ${compiler%% *} in
-        gcc) files='pulled_in alone first declared' ;;
+        gcc) files=$of_gcc ;;
+        g++) files=$of_gxx ;;
         *) files='alone declared' ;;
         esac
         for file in $files; do
@@ -159,7 +165,7 @@ late() {
 with_toolkit() {
     need_toolkit
     # shellcheck disable=SC2086
-    silent $include
+    silent 'pulled_in alone declared' 'alone declared' $include
 }
 # What the stand-in declares is what the toolkit declares.
 agrees() {
@@ -167,12 +173,14 @@ agrees() {
     # shellcheck disable=SC2086
     "$CC" -std=c99 $warnings $include -I"$root/tests/cuda_stub/none" -fsyntax-only "$root/tests/cuda_stub/cuda_stub.c"
 }
+# A program that defines DCP_IMPLEMENTATION takes dcp.h from lib.o instead, which compiles faster: that it may define it is seen above.
+beside_lib='s/^#define DCP_IMPLEMENTATION$/#define DCP_CUDA_IMPLEMENTATION/'
 # The example at the head of the header, against the stand-in.
 example() {
-    sed -n '/^ \*     #define DCP_IMPLEMENTATION/,/^ \*     }$/s/^ \*     //p' "$root/dcp_cuda.h" >example.c
-    grep -q 'int main' example.c || fail "there is no example"
+    sed -n '/^ \*     #define DCP_IMPLEMENTATION/,/^ \*     }$/s/^ \*     //p' "$root/dcp_cuda.h" | sed "$beside_lib" >example.c
+    grep -q 'int main' example.c && grep -q DCP_CUDA_IMPLEMENTATION example.c || fail "there is no example"
     # shellcheck disable=SC2086
-    "$CC" -O0 -Wall -Wextra -Werror -I"$root" $stub example.c stub.o -o example -lm -pthread || fail "does not compile"
+    "$CC" -O0 -Wall -Wextra -Werror -I"$root" $stub example.c lib.o stub.o -o example -lm -pthread || fail "does not compile"
     mkdir -p example.d && cd example.d && ../example && [ -f run/step_1.metadata.json ] || fail "does not run"
 }
 # examples/cuda_train.cu against the stand-in: its kernels run on the host, as operations of their stream. Killed, it goes on where it was saved.
@@ -180,6 +188,7 @@ emulated() {
     need "$CXX" cxx g++
     cat >emulated.h <<'END'
 #include <functional>
+#include <math.h>
 #include "cuda_stub.h"
 #define __device__
 #define __global__
@@ -196,11 +205,11 @@ template <class F, class... A> static void launch(int blocks, cudaStream_t strea
     cudaLaunchHostFunc(stream, run_kernel, call);
 }
 END
-    sed -e 's/^#include <signal.h>/#include <signal.h>\n#include "emulated.h"/' \
+    sed -e "$beside_lib" -e 's/^#include <signal.h>/#include <signal.h>\n#include "emulated.h"/' \
         -e 's/\([a-z]*\)<<<\(.*\), 256, 0, work>>>(\(.*\));/launch(\2, work, \1, \3);/' "$root/examples/cuda_train.cu" >emulated.cc
     [ "$(grep -c 'launch(.*, work, ' emulated.cc)" -eq 4 ] || fail "the launches of kernels look different now"
     # shellcheck disable=SC2086
-    "$CXX" -std=c++11 -O1 -I. -I"$root" $stub emulated.cc stub.o -o emulated -lm -pthread || fail "does not compile"
+    "$CXX" -std=c++11 -O1 -I. -I"$root" $stub emulated.cc lib.o stub.o -o emulated -lm -pthread || fail "does not compile"
     ./emulated once 250 >once.txt || fail "does not run: $(cat once.txt)"
     ./emulated twice 250 130 >twice.txt 2>&1
     [ $? -eq 137 ] || fail "was not killed: $(tail -n 1 twice.txt)"
@@ -209,68 +218,104 @@ END
     grep -q '^parameters sha256 ' once.txt && [ "$(tail -n 1 once.txt)" = "$(tail -n 1 twice.txt)" ] || fail "ends otherwise: $(tail -n 1 twice.txt)"
 }
 t the_example_resumes_bit_for_bit emulated
-t without_warnings silent "$stub"
+t without_warnings silent 'pulled_in alone first declared' 'pulled_in alone declared' "$stub"
 t included_late_names_the_fix late
 t without_warnings_with_the_toolkit with_toolkit
 t stand_in_agrees_with_the_toolkit agrees
 t example example
 
 # ---- mistakes that the suite must find -----------------------------------------------------------------------------------------------------------
-# finds FILTER FLAGS FILE SED-SCRIPT: a copy of the header with the mistake; a script that changes nothing is a failure too
+# noticed PROGRAM FILTER; the suite itself passes with the same flags, so it is the mistake that is found
+noticed() {
+    if DCP_TEST_FILTER=$2 DCP_TEST_TIMEOUT=20 timeout -k 5 60 "./$1" >log 2>&1; then fail "nobody noticed: $(tail -n 1 log)"; fi
+}
+# finds FILTER FLAGS SED-SCRIPT: a copy of dcp_cuda.h with the mistake; a script that changes nothing is a failure too
 finds() {
-    test=$1 flags=$2 file=$3
-    rm -rf mutant.d && mkdir mutant.d && cp "$root/dcp.h" "$root/dcp_cuda.h" mutant.d
-    sed "$4" "$root/$file" >"mutant.d/$file"
-    if cmp -s "$root/$file" "mutant.d/$file"; then fail "the mistake cannot be made any more: $4"; fi
-    mutant_lib=lib.o
-    if [ "$file" = dcp.h ]; then
-        "$CC" -std=c99 -O0 -Imutant.d -c lib.c -o mutant_lib.o 2>log || fail "does not compile: $(grep -m 1 error log)"
-        mutant_lib=mutant_lib.o
-    fi
+    rm -rf mutant.d && mkdir mutant.d && cp "$root/dcp.h" mutant.d
+    sed "$3" "$root/dcp_cuda.h" >mutant.d/dcp_cuda.h
+    if cmp -s "$root/dcp_cuda.h" mutant.d/dcp_cuda.h; then fail "the mistake cannot be made any more: $3"; fi
     # shellcheck disable=SC2086
-    "$CC" -std=c99 -O0 $flags -Imutant.d -I"$root/tests" $stub "$root/tests/cuda_test.c" $mutant_lib stub.o -o mutant -lm -pthread 2>log ||
+    "$CC" -std=c99 -O0 $2 -Imutant.d -I"$root/tests" $stub "$root/tests/cuda_test.c" lib.o stub.o -o mutant -lm -pthread 2>log ||
         fail "does not compile: $(grep -m 1 error log)"
-    if DCP_TEST_FILTER=$test DCP_TEST_TIMEOUT=20 timeout -k 5 60 ./mutant >log 2>&1; then fail "nobody noticed: $(tail -n 1 log)"; fi
-    # The suite itself passes with the same flags: it is the mistake that was found.
+    noticed mutant "$1"
 }
 m() {
     name=$1
     shift
     t "finds_$name" finds "$@"
 }
-cu=dcp_cuda.h
-m a_missing_wait tensors_come '' $cu 's/code = cudaEventSynchronize(taken->event)/code = cudaSuccess/'
-m a_buffer_in_use_twice several_threads '' $cu 's/if (!block->in_use \&\& block->size/if (block->size/'
-m an_event_in_use_twice tensors_of_host '' $cu \
+# Mistakes in dcp.h, which takes long to compile: all in one copy of it, and DCP_MISTAKE tells the program which of them to make.
+cat >"$work/mistakes.sed" <<'END'
+s/status = dcpi_copies_until(&t->copies, t->settled, err);/status = MISTAKE(1) ? DCP_OK : dcpi_copies_until(\&t->copies, t->settled, err);/
+s/return dcpi_copies_until(&r->copies, r->turn - /return MISTAKE(2) ? DCP_OK : dcpi_copies_until(\&r->copies, r->turn - /
+/^static void dcpi_stream_free/,/^}/s/dcpi_copies_drain(&t->copies);/if (!MISTAKE(3)) dcpi_copies_drain(\&t->copies);/
+/^static void dcpi_reader_free/,/^}/s/dcpi_copies_drain(&r->copies);/if (!MISTAKE(4)) dcpi_copies_drain(\&r->copies);/
+s/status = dcpi_copies_until(&r->copies, INT64_MAX, &error);/status = MISTAKE(4) ? DCP_OK : dcpi_copies_until(\&r->copies, INT64_MAX, \&error);/
+s/dcp_status status = device && size > 0 ? device->wait/dcp_status status = !MISTAKE(5) \&\& device \&\& size > 0 ? device->wait/
+s/kept->at = pool->used;/kept->at = MISTAKE(6) ? 0 : pool->used;/
+END
+mistakes() {
+    mkdir mistakes.d
+    sed -f mistakes.sed "$root/dcp.h" >mistakes.d/dcp.h
+    for n in 1 2 3 4 5 6; do
+        [ "$(grep -c "MISTAKE($n)" mistakes.d/dcp.h)" -eq "$(grep -c "MISTAKE($n)" mistakes.sed)" ] || fail "mistake $n cannot be made any more"
+    done
+    "$CC" -std=c99 -O0 '-DMISTAKE(n)=(atoi(getenv("DCP_MISTAKE")) == n)' -Imistakes.d -c lib.c -o mistakes.o 2>log || fail "$(grep -m 1 error log)"
+    "$CC" none.o mistakes.o stub.o -o mistakes -lm -pthread || fail "does not link"
+}
+m_lib() { t "finds_$1" finds_in_lib "$2" "$3"; }
+finds_in_lib() {
+    DCP_MISTAKE=$2
+    export DCP_MISTAKE
+    noticed mistakes "$1"
+}
+m a_missing_wait tensors_come '' 's/code = cudaEventSynchronize(taken->event)/code = cudaSuccess/'
+m a_buffer_in_use_twice several_threads '' 's/if (!block->in_use \&\& block->size/if (block->size/'
+m an_event_in_use_twice tensors_of_host '' \
     's/if (code == cudaSuccess) return dcpi_cuda_succeed(err);/{ dcpi_cuda_ticket_give(m, ticket); return dcpi_cuda_succeed(err); }/'
-m an_event_on_the_wrong_stream tensors_come '' $cu 's/cudaEventRecord(ticket->event, c->stream)/cudaEventRecord(ticket->event, c->is_in ? m->out : m->in)/'
-m an_event_before_its_copy tensors_come '' $cu \
+m an_event_on_the_wrong_stream tensors_come '' 's/cudaEventRecord(ticket->event, c->stream)/cudaEventRecord(ticket->event, c->way == DCPI_CUDA_IN ? m->out : m->in)/'
+m an_event_before_its_copy tensors_come '' \
     's/    call = "cudaMemcpyAsync";/    (void)cudaEventRecord(ticket->event, c->stream); call = "x";/
     s/code = cudaEventRecord(ticket->event, c->stream);/code = cudaSuccess;/'
-m a_save_that_overtakes_the_caller the_stream_that '' $cu '/cudaStreamWaitEvent(m->out/d'
-m a_load_that_overtakes_the_caller the_stream_that '' $cu '/cudaStreamWaitEvent(m->in/d'
-m a_missing_synchronisation told_nothing '' $cu 's/if (!m->is_ordered \&\& m->under_way == 0)/if (0)/'
-m a_needless_synchronisation the_stream_that '' $cu 's/if (!m->is_ordered \&\& m->under_way == 0)/if (m->under_way == 0)/'
-m a_worker_that_overtakes no_worker '' $cu \
+m a_save_that_overtakes_the_caller the_stream_that '' '/cudaStreamWaitEvent(m->out/d'
+m a_load_that_overtakes_the_caller the_stream_that '' '/cudaStreamWaitEvent(m->in/d'
+m a_missing_synchronisation told_nothing '' 's/if (!m->is_ordered \&\& m->under_way == 0)/if (0)/'
+m a_needless_synchronisation the_stream_that '' 's/if (!m->is_ordered \&\& m->under_way == 0)/if (m->under_way == 0)/'
+m a_worker_that_overtakes no_worker '' \
     's/    if (!m->is_ordered \&\& m->under_way == 0) code/    m->under_way++; dcpi_cuda_unlock(m); if (!m->is_ordered \&\& m->under_way == 1) code/
     s/    if (code == cudaSuccess) m->under_way++;/    dcpi_cuda_lock(m);/'
-m a_device_that_is_not_set several_devices '' $cu 's/if (code == cudaSuccess \&\& \*before != m->device) code = cudaSetDevice(m->device);//'
-m a_device_that_is_not_set_back several_devices '' $cu '/^static void dcpi_cuda_leave/,/^}/s/if (cudaSetDevice(before) != cudaSuccess).*//'
-m a_context_made_on_the_way_back no_context '' $cu '/m->state(before/d'
-m an_offset_that_is_ignored tensors_come '' $cu 's/taken, t, (size_t)offset, (char \*)host/taken, t, 0, (char *)host/'
-m a_wrong_pitch strided_tensors '' $cu 's/cudaMemcpy2DAsync(device, pitch, host, width, width/cudaMemcpy2DAsync(device, pitch, host, pitch, width/'
-m rows_copied_without_their_gaps strided_tensors '' $cu 's/char \*at = device + begin \/ dim->unit \* dim->stride/char *at = device + begin/'
-m a_pitch_beyond_the_limit rows_further '' $cu 's/pitch <= c->m->most_pitch/1/g'
-m managed_memory_taken_for_the_devices managed '' $cu 's/c->kind = memory.type != cudaMemoryTypeDevice ? cudaMemcpyDefault :/c->kind =/'
-m memory_of_another_device_let_pass refused '' $cu 's/memory.device != m->device/0/'
-m a_copy_left_behind_after_an_error each_call "$keep_none" $cu '/(void)cudaStreamSynchronize(c->stream);/d'
-m an_error_left_for_the_caller each_call '' $cu '/^static dcp_status dcpi_cuda_error/,/^}/s/(void)cudaGetLastError();//'
-m a_buffer_handed_over_too_early tensors_come '' dcp.h 's/status = dcpi_copies_until(&t->copies, t->settled, err);/status = DCP_OK;/'
-m a_buffer_read_into_too_early take_long '' dcp.h 's/return dcpi_copies_until(&r->copies, r->turn - r->l->buffer_count, err);/return DCP_OK;/'
-m a_buffer_of_a_save_freed_too_early take_long "$keep_none" dcp.h '/^static void dcpi_stream_free/,/^}/s/dcpi_copies_drain(&t->copies);//'
-
-m a_buffer_of_a_load_freed_too_early take_long "$keep_none" dcp.h \
-    '/^static void dcpi_reader_free/,/^}/s/dcpi_copies_drain(&r->copies);//; s/status = dcpi_copies_until(&r->copies, INT64_MAX, &error);/status = DCP_OK;/'
+m a_device_that_is_not_set several_devices '' 's/if (code == cudaSuccess \&\& \*before != m->device) code = cudaSetDevice(m->device);//'
+m a_device_that_is_not_set_back several_devices '' '/^static void dcpi_cuda_leave/,/^}/s/if (cudaSetDevice(before) != cudaSuccess).*//'
+m a_context_made_on_the_way_back no_context '' '/m->state(before/d'
+m an_offset_that_is_ignored tensors_come '' 's/taken, t, (size_t)offset, (char \*)host/taken, t, 0, (char *)host/'
+m a_wrong_pitch strided_tensors '' 's/cudaMemcpy2DAsync(device, pitch, host, width, width/cudaMemcpy2DAsync(device, pitch, host, pitch, width/'
+m rows_copied_without_their_gaps strided_tensors '' 's/char \*at = device + begin \/ dim->unit \* dim->stride/char *at = device + begin/'
+m a_pitch_beyond_the_limit rows_further '' 's/pitch <= c->m->most_pitch/1/g'
+m managed_memory_taken_for_the_devices managed '' 's/c->kind = memory.type != cudaMemoryTypeDevice ? cudaMemcpyDefault :/c->kind =/'
+m memory_of_another_device_let_pass refused '' 's/memory.device != m->device/0/'
+m a_copy_left_behind_after_an_error each_call_fails_in_saves "$keep_none" '/(void)cudaStreamSynchronize(c->stream);/d'
+m an_error_left_for_the_caller each_call_fails_in_saves '' '/^static dcp_status dcpi_cuda_error/,/^}/s/(void)cudaGetLastError();//'
+own='c->way == DCPI_CUDA_WITHIN'
+m a_snapshot_that_overtakes_the_caller through_both '' 's/c.stream = way == DCPI_CUDA_IN ? m->in : m->out;/c.stream = way == DCPI_CUDA_OUT ? m->out : NULL;/'
+m a_snapshot_with_its_event_elsewhere memory_of_the_device '' "s/cudaEventRecord(ticket->event, c->stream)/cudaEventRecord(ticket->event, $own ? m->in : c->stream)/"
+m a_snapshot_with_its_event_too_early memory_of_the_device '' \
+    "s/    call = \"cudaMemcpyAsync\";/    if ($own) (void)cudaEventRecord(ticket->event, c->stream);/
+    s/code = cudaEventRecord(ticket->event, c->stream);/if (!($own)) &/"
+m a_snapshot_that_shares_its_memory two_savers '' \
+    's/code = cudaMalloc(&block->memory, size);/code = m->own ? (block->memory = m->own->memory, cudaSuccess) : cudaMalloc(\&block->memory, size);/'
+m a_snapshot_beyond_its_bytes without_memory '' 's/is_there = size <= m->own_left;/is_there = 1;/'
+m a_snapshot_that_is_never_freed memory_of_the_device '' 's/if (cudaFree(block->memory) != cudaSuccess)/if (0)/'
+m a_snapshot_that_waits_for_the_program does_not_wait '' 's/if (ticket->is_own) return cudaSuccess;//; s/if (!ticket->is_own) m->under_way--/m->under_way--/'
+m a_save_that_relies_on_a_snapshot a_save_beside '' \
+    's/if (ticket->is_own) return cudaSuccess;/if (ticket->is_own) { dcpi_cuda_lock(m); m->under_way++; dcpi_cuda_unlock(m); return cudaSuccess; }/
+    s/if (!ticket->is_own) m->under_way--/m->under_way--/'
+t mistakes_compile mistakes
+m_lib a_buffer_handed_over_too_early tensors_come 1
+m_lib a_buffer_read_into_too_early take_long 2
+m_lib a_buffer_of_a_save_freed_too_early take_long 3
+m_lib a_buffer_of_a_load_freed_too_early take_long 4
+m_lib a_snapshot_that_is_not_waited_for in_the_background 5
+m_lib a_snapshot_on_top_of_another in_the_background 6
 
 # ---- nvcc ----------------------------------------------------------------------------------------------------------------------------------------
 # The whole as CUDA: dcp.h, dcp_cuda.h and a kernel in one file, linked with the toolkit's runtime; without a GPU it says so, and what is missing.
@@ -279,7 +324,7 @@ nvcc_links() {
     cat >program.cu <<'END'
 #define DCP_IMPLEMENTATION
 #define DCP_CUDA
-#include "dcp.h"
+#include "dcp_cuda.h"
 __global__ void twice(float *x) { x[threadIdx.x] *= 2; }
 int main() {
     dcp_device *gpu;
@@ -322,7 +367,8 @@ benchmark() {
 }
 trains() {
     need nvcc cuda "$toolkit"
-    nvcc -Werror all-warnings -I"$root" "$root/examples/cuda_train.cu" -o train -Xcompiler -pthread >log 2>&1 || fail "$(grep -m 2 -E 'error|warning' log)"
+    sed "$beside_lib" "$root/examples/cuda_train.cu" >train.cu
+    nvcc -Werror all-warnings -I"$root" train.cu lib.o -o train -Xcompiler -pthread >log 2>&1 || fail "$(grep -m 2 -E 'error|warning' log)"
 }
 t nvcc_compiles_and_links nvcc_links
 t nvcc_compiles_the_suite nvcc_builds_the_suite

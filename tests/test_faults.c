@@ -3,13 +3,6 @@
  * Each test breaks one thing at every point where it can break, and then asks for the guarantees: the checkpoint that was there still loads,
  * byte for byte; the result is DCP_OK, and then the new one loads, or an error that says something; and nothing is left behind.
  * Killed processes are in test_kill.c. */
-#include <stddef.h>
-static void *hungry_malloc(size_t size);
-static void *hungry_realloc(void *memory, size_t size);
-static void hungry_free(void *memory);
-#define DCP_MALLOC(size) hungry_malloc(size)
-#define DCP_REALLOC(memory, size) hungry_realloc(memory, size)
-#define DCP_FREE(memory) hungry_free(memory)
 #ifndef _WIN32
 #define nanosleep no_sleep              /* <time.h> declares it so: pauses between attempts cost thousands of tests their time */
 #else
@@ -18,9 +11,7 @@ static void hungry_free(void *memory);
 #define Sleep(ms) ((void)(ms))
 #endif
 #define DCP_LIMIT_DOCUMENT ((int64_t)64 << 20)          /* so that a sparse file of a terabyte is beyond it */
-#define DCP_IMPLEMENTATION
-#include "dcp.h"
-#include "test.h"
+#include "failing_allocator.h"
 #include "doing.h"
 #include "fault_storage.h"
 #include "windows_errors.h"
@@ -46,56 +37,6 @@ static void pause_ms(int ms) {
 #undef Sleep
 static void pause_ms(int ms) { Sleep((DWORD)ms); }
 #endif
-
-/* ---- memory: counts what lives, and fails when told ------------------------------------------------------------------------------------ */
-#define HUNGRY_HEAD 16                  /* before each block: its size; keeps the alignment that malloc gives */
-static struct {
-    dcpi_mutex lock;
-    int64_t calls, live, bytes, peak, largest;          /* of blocks; `largest`: the greatest size that was asked for */
-    int64_t fail_at; int for_ever, tripped;             /* the fail_at-th call fails (0: none), or that and all later ones */
-} hungry = { DCPI_MUTEX_INITIALIZER, 0, 0, 0, 0, 0, 0, 0, 0 };
-
-static int hungry_refuses(size_t size) {                /* under the lock */
-    hungry.calls++;
-    if ((int64_t)size > hungry.largest) hungry.largest = (int64_t)size;
-    if (hungry.fail_at == 0 || hungry.calls < hungry.fail_at || (hungry.calls > hungry.fail_at && !hungry.for_ever)) return 0;
-    return hungry.tripped = 1;
-}
-static void hungry_count(int64_t blocks, int64_t bytes) {
-    hungry.live += blocks;
-    hungry.bytes += bytes;
-    if (hungry.bytes > hungry.peak) hungry.peak = hungry.bytes;
-}
-static void *hungry_realloc(void *memory, size_t size) {
-    char *old = memory ? (char *)memory - HUNGRY_HEAD : NULL, *block = NULL;
-    size_t old_size = 0;
-    if (old) memcpy(&old_size, old, sizeof old_size);
-    dcpi_mutex_lock(&hungry.lock);
-    if (!hungry_refuses(size)) block = (char *)realloc(old, HUNGRY_HEAD + size);
-    if (block) hungry_count(old ? 0 : 1, (int64_t)size - (int64_t)old_size);
-    dcpi_mutex_unlock(&hungry.lock);
-    if (!block) return NULL;
-    memcpy(block, &size, sizeof size);
-    return block + HUNGRY_HEAD;
-}
-static void *hungry_malloc(size_t size) { return hungry_realloc(NULL, size); }
-static void hungry_free(void *memory) {
-    char *block = (char *)memory - HUNGRY_HEAD;
-    size_t size;
-    if (!memory) return;
-    memcpy(&size, block, sizeof size);
-    dcpi_mutex_lock(&hungry.lock);
-    hungry_count(-1, -(int64_t)size);
-    dcpi_mutex_unlock(&hungry.lock);
-    free(block);
-}
-static void hungry_fail(int64_t at, int for_ever) {     /* counting begins anew; 0: nothing fails */
-    hungry.calls = 0;
-    hungry.tripped = 0;
-    hungry.fail_at = at;
-    hungry.for_ever = for_ever;
-}
-static void hungry_watch(void) { hungry.peak = hungry.bytes; hungry.largest = 0; }
 
 static dcp_cancel *the_cancel;          /* of all operations, where a test sets them */
 static int64_t the_deadline_ms;

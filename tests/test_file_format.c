@@ -1,4 +1,6 @@
 /* test_file_format.c - the chapter >>file: the header of a single file, byte for byte, and every way in which it can be wrong. */
+static int limit_tensors = 67108864;    /* few in a_header_that_cannot_be_written */
+#define DCP_LIMIT_TENSORS limit_tensors
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
@@ -419,6 +421,132 @@ TEST(files_of_the_seed_without_data) {
     free(b.data);
 }
 
+/* ---- what cannot be written -------------------------------------------------------------------------------------------------- */
+/* A source and a sink that fail in the n-th call. */
+typedef struct failing { dcpi_meta_source from; int calls, fails_at; } failing;
+
+static dcp_status count_down(failing *f, dcp_error *err) {
+    return f->calls++ == f->fails_at ? dcpi_fail(err, DCP_E_IO, "call %d fails", f->fails_at) : dcpi_succeed(err);
+}
+static dcp_status failing_shard(void *user, size_t s, dcp_shard_metadata *out, dcp_error *err) {
+    failing *f = (failing *)user;
+    const dcp_status status = count_down(f, err);
+    return status ? status : f->from.shard(f->from.user, s, out, err);
+}
+static dcp_status failing_tensor(void *user, size_t s, size_t t, dcp_tensor_metadata *out, dcp_error *err) {
+    failing *f = (failing *)user;
+    const dcp_status status = count_down(f, err);
+    return status ? status : f->from.tensor(f->from.user, s, t, out, err);
+}
+static dcp_status failing_sink(void *user, const void *data, size_t size, dcp_error *err) {
+    (void)data;
+    (void)size;
+    return count_down((failing *)user, err);
+}
+static void check_each_failure(const dcpi_meta_source *source, int64_t json_size, int64_t data_offset, int of_the_sink) {
+    dcpi_meta_source failing_source = *source;
+    failing f;
+    dcp_error err;
+    f.from = *source;
+    failing_source.user = &f; failing_source.shard = failing_shard; failing_source.tensor = failing_tensor;
+    for (f.fails_at = 0;; f.fails_at++) {
+        dcp_status status;
+        f.calls = 0;
+        status = of_the_sink ? dcpi_file_emit(source, json_size, data_offset, NULL, failing_sink, &f, &err)
+                             : dcpi_file_emit(&failing_source, json_size, data_offset, NULL, NULL, NULL, &err);
+        if (f.calls <= f.fails_at) { CHECK_OK(status); break; }
+        CHECK_INT(status, DCP_E_IO);
+        CHECK_INT(err.status, DCP_E_IO);
+        CHECK_INT(f.calls, f.fails_at + 1);                             /* nothing is asked or written after a failure */
+    }
+    CHECK(f.fails_at > 3);
+    if (of_the_sink) return;
+    for (f.fails_at = 0;; f.fails_at++) {
+        int64_t records = 7;
+        f.calls = 0;
+        if (dcpi_file_records_size(&failing_source, &records, &err) == DCP_OK) break;
+        CHECK(err.status == DCP_E_IO && records == 0 && f.calls == f.fails_at + 1);
+    }
+    CHECK(f.fails_at > 3);
+}
+TEST(failures_end_the_writing_of_a_header) {
+    dcp_metadata *m = model("fp32");
+    dcpi_meta_source source;
+    int64_t json_size, data_offset = place(m, NULL, &json_size);
+    dcpi_meta_source_of(m, &source);
+    check_each_failure(&source, json_size, data_offset, 0);
+    check_each_failure(&source, json_size, data_offset, 1);
+    dcp_metadata_free(m);
+}
+TEST(a_header_that_cannot_be_written) {
+    dcp_metadata *m = model("fp32");
+    dcp_tensor_metadata *t = &m->shards[0].tensors[1], saved = *t;
+    dcpi_meta_source source;
+    int64_t records, json_size, data_offset = place(m, NULL, &json_size);
+    dcp_error err;
+    saved = *t;
+    dcpi_meta_source_of(m, &source);
+    CHECK_OK(dcpi_file_records_size(&source, &records, &err));
+    t->name = NULL; CHECK_INT(dcpi_file_records_size(&source, &records, &err), DCP_E_INVALID); *t = saved;
+    t->data_type = NULL; CHECK_INT(dcpi_file_records_size(&source, &records, &err), DCP_E_INVALID); *t = saved;
+    t->ndim = -1; CHECK_INT(dcpi_file_records_size(&source, &records, &err), DCP_E_INVALID); *t = saved;
+    t->ndim = DCP_MAX_DIMS + 1; CHECK_INT(dcpi_file_records_size(&source, &records, &err), DCP_E_INVALID); *t = saved;
+    CHECK(contains(err.message, "cannot be written"));
+    limit_tensors = 2;
+    CHECK_INT(dcpi_file_records_size(&source, &records, &err), DCP_E_LIMIT);
+    CHECK(contains(err.message, "more than 2 tensors in a shard"));
+    limit_tensors = 67108864;
+    CHECK_INT(dcpi_file_emit(&source, -1, data_offset, NULL, NULL, NULL, &err), DCP_E_LIMIT);
+    CHECK_INT(dcpi_file_emit(&source, (int64_t)INT32_MAX + 1, data_offset, NULL, NULL, NULL, &err), DCP_E_LIMIT);
+    CHECK(contains(err.message, "2147483648 bytes"));
+    CHECK_INT(dcpi_file_emit(&source, json_size + 1, data_offset, NULL, NULL, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcpi_file_emit(&source, json_size, 64, NULL, NULL, NULL, &err), DCP_E_INVALID);
+    CHECK(contains(err.message, "the data begins at 64"));
+    dcp_metadata_free(m);
+}
+TEST(padding_before_one_region) {
+    dcp_metadata *m = model("fp32");
+    bytes b;
+    m->shard_count = 1;
+    m->world_size = m->sharding.shard_count = 1;
+    b = file_of(m, NULL);
+    b.data[m->shards[0].data_offset - 1] = 1;
+    check_refused(&b, DCP_E_CHECKSUM, "of its header");
+    b.data[m->shards[0].data_offset - 1] = 0;
+    b.size--;
+    check_refused(&b, DCP_E_INCOMPLETE, "cut short");
+    free(b.data);
+    m->shard_count = 2;
+    dcp_metadata_free(m);
+}
+/* The document is in order, and the places in it are not those of this file. */
+TEST(a_header_that_does_not_fit_its_file) {
+    dcp_metadata *m = model("fp32");
+    bytes b = file_of(m, NULL);
+    const int64_t data_offset = m->shards[0].data_offset;
+    int64_t json_offset, json_size;
+    char version[DCPI_FILE_VERSION];
+    dcp_error err;
+    CHECK_OK(dcpi_file_prefix(b.data, DCPI_FILE_PREFIX, (int64_t)b.size, &json_offset, &json_size, version, &err));
+#define CHECK_FILE(status, words) do { \
+        CHECK_INT(dcpi_file_check(m, (const char *)b.data + json_offset, (size_t)json_size, read_bytes, &b, (int64_t)b.size, &err), status); \
+        CHECK(contains(err.message, words)); } while (0)
+    CHECK_FILE(DCP_OK, "");
+    m->shards[1].file_size -= 1; CHECK_FILE(DCP_E_FORMAT, "1 bytes follow its end"); m->shards[1].file_size += 1;
+    m->shards[1].file_size += 1; CHECK_FILE(DCP_E_INCOMPLETE, "cut short"); m->shards[1].file_size -= 1;
+    {
+        const int64_t saved = m->shards[1].file_size;
+        m->shards[1].file_size = INT64_MAX; CHECK_FILE(DCP_E_FORMAT, "the end of its last region does not fit in 64 bits"); m->shards[1].file_size = saved;
+    }
+    m->shards[0].data_offset += 3 * 1024 * 1024; CHECK_FILE(DCP_E_FORMAT, "its data begins at"); m->shards[0].data_offset -= 3 * 1024 * 1024;
+    m->shards[0].data_offset = 64; CHECK_FILE(DCP_E_FORMAT, "its data begins at 64"); m->shards[0].data_offset = data_offset;
+    m->shards[0].tensors[0].name = NULL; CHECK_FILE(DCP_E_INVALID, "cannot be written"); m->shards[0].tensors[0].name = "scalar";
+    CHECK_FILE(DCP_OK, "");
+#undef CHECK_FILE
+    free(b.data);
+    dcp_metadata_free(m);
+}
+
 int main(void) {
     RUN(header_bytes);
     RUN(seed_serialize_deserialize_roundtrip_with_multiple_shards_shapes_and_types);
@@ -432,5 +560,9 @@ int main(void) {
     RUN(padding_is_zero_and_short);
     RUN(signed_files);
     RUN(files_of_the_seed_without_data);
+    RUN(failures_end_the_writing_of_a_header);
+    RUN(a_header_that_cannot_be_written);
+    RUN(padding_before_one_region);
+    RUN(a_header_that_does_not_fit_its_file);
     return test_finish();
 }

@@ -4,6 +4,8 @@
 /* Every allocation can be made to fail, and blocks that are alive are counted. */
 static long alloc_countdown = -1;       /* so many succeed, then one fails; negative: none fails */
 static long alloc_live;
+static int alloc_arena = 1024 * 1024;   /* bytes of an arena's largest block; 1: each piece is an allocation, which can fail */
+#define DCPI_ARENA_LARGEST alloc_arena
 static void *hook_malloc(size_t size);
 static void *hook_realloc(void *memory, size_t size);
 static void hook_free(void *memory);
@@ -677,17 +679,21 @@ TEST(refusals_nul_and_null) {
 }
 /* The message shows a part of a long key, of whole characters. */
 TEST(refusals_long_key) {
-    char key[400] = "x", text[1024];
+    static const char *const before[] = {"", "x", "xx"};                /* the cut falls between two characters, and into one */
+    char key[400], text[1024];
     dcp_json *json;
     dcp_error err;
-    size_t i, n;
-    for (i = 0; i < 100; i++) strcat(key, "\xE2\x82\xAC");
-    (void)snprintf(text, sizeof text, "{\"%s\":1,\"%s\":2}", key, key);
-    CHECK_INT(parse_bytes(text, strlen(text), &json, &err), DCP_E_FORMAT);
-    CHECK(strstr(err.message, "\xE2\x82\xAC\" stands twice") != NULL);
-    for (i = 0; err.message[i]; i += n) {
-        n = dcpi_utf8_length(err.message + i, strlen(err.message + i));
-        CHECK(n > 0);
+    size_t i, n, k;
+    for (k = 0; k < DCPI_COUNT(before); k++) {
+        (void)snprintf(key, sizeof key, "%s", before[k]);
+        for (i = 0; i < 100; i++) strcat(key, "\xE2\x82\xAC");
+        (void)snprintf(text, sizeof text, "{\"%s\":1,\"%s\":2}", key, key);
+        CHECK_INT(parse_bytes(text, strlen(text), &json, &err), DCP_E_FORMAT);
+        CHECK(strstr(err.message, "\xE2\x82\xAC\" stands twice") != NULL);
+        for (i = 0; err.message[i]; i += n) {
+            n = dcpi_utf8_length(err.message + i, strlen(err.message + i));
+            CHECK(n > 0);
+        }
     }
 }
 typedef struct { const char *text, *want; } string_case;
@@ -936,6 +942,11 @@ TEST(accessors_of_null) {
     CHECK(i == 7 && u == 7 && d == 7);
     CHECK(dcp_json_string(NULL, &n) == NULL && n == 0);
     CHECK(dcp_json_string(NULL, NULL) == NULL);
+    {
+        dcp_json *array = parse("[1]");
+        CHECK(dcp_json_string(array, &n) == NULL && n == 0 && dcp_json_string(array, NULL) == NULL);
+        dcp_json_free(array);
+    }
     CHECK_INT(dcp_json_count(NULL), 0);
     CHECK(!dcp_json_at(NULL, 0) && !dcp_json_key(NULL, 0) && !dcp_json_get(NULL, "a") && !dcp_json_get(NULL, NULL));
     CHECK(!dcp_json_at(dcp_json_get(dcp_json_at(NULL, 3), "a"), 0));
@@ -1113,17 +1124,26 @@ TEST(memory_fails_reading) {
     check_failing_parse(b.bytes, b.size);
     check_failing_skip(b.bytes, b.size);
     free(b.bytes);
+    b = many_members(20, NULL);                                         /* enough to be sorted, few enough to fail at each piece */
+    alloc_arena = 1;
+    check_failing_parse(rich, sizeof rich - 1);
+    check_failing_skip(rich, sizeof rich - 1);
+    check_failing_parse(b.bytes, b.size);
+    alloc_arena = 1024 * 1024;
+    free(b.bytes);
 }
 TEST(memory_fails_building) {
     long n;
     dcp_json *json = NULL;
+    alloc_arena = 1;
     for (n = 0; !json; n++) {
         alloc_countdown = n;
         json = build_rich();
         alloc_countdown = -1;
         if (!json) CHECK_INT(alloc_live, 0);
     }
-    CHECK(n > 3);
+    alloc_arena = 1024 * 1024;
+    CHECK(n > 20);
     check_round_trip(json, 0);
     dcp_json_free(json);
     CHECK_INT(alloc_live, 0);

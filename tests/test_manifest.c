@@ -1,5 +1,11 @@
 /* test_manifest.c - the chapter >>manifest: documents in JSON and YAML read, written, checked, damaged, signed, and made by hostile hands. */
 #define DCP_LIMIT_FINDINGS 100
+static int limit_tensors = 67108864, limit_shards = 1048576, limit_fields = 1048576;     /* few in limits_of_a_document */
+#define DCP_LIMIT_TENSORS limit_tensors
+#define DCP_LIMIT_SHARDS limit_shards
+#define DCP_LIMIT_FIELDS limit_fields
+static long long limit_document = 1LL << 34;
+#define DCP_LIMIT_DOCUMENT limit_document
 #include "counting_allocator.h"
 
 /* ---- documents -------------------------------------------------------------------------------------------------------------------- */
@@ -519,7 +525,8 @@ TEST(unknown_members_survive_every_rewrite_at_every_level) {
     CHECK_INT(alloc_live, 0);
 }
 TEST(unknown_members_of_additions_survive) {
-    text t = replaced(golden_json, "\"layer\": 0,", "\"layer\": 0, \"temp\": 2,"), u = replaced(t.data, "\"strategy\": \"fsdp\",",
+    text s = replaced(golden_json, "\"layer\": 7,", "\"layer\": 7, \"cold\": 3,");       /* a layer that has shards, and one that has none */
+    text t = replaced(s.data, "\"layer\": 0,", "\"layer\": 0, \"temp\": 2,"), u = replaced(t.data, "\"strategy\": \"fsdp\",",
         "\"strategy\": \"fsdp\", \"mesh\": [2],");
     text v = replaced(u.data, "\"learning_rate\"", "\"warmup\": 7, \"learning_rate\""), w = replaced(v.data, "\"tensor_name\": \"gate\",",
         "\"tensor_name\": \"gate\", \"g\": {},");
@@ -528,13 +535,14 @@ TEST(unknown_members_of_additions_survive) {
     dcp_manifest *again = parse(yaml.data);
     finds(again, 0, 0, "");
     json = write_as(again, 0, NULL);
-    CHECK(strstr(json.data, "\"temp\": 2") && strstr(json.data, "\"mesh\": [2]") && strstr(json.data, "\"warmup\": 7") && strstr(json.data, "\"g\": {}"));
+    CHECK_STR(again->router_state.layers[1].extra, "\"cold\": 3");
+    CHECK(strstr(json.data, "\"temp\": 2") && strstr(json.data, "\"cold\": 3") && strstr(json.data, "\"mesh\": [2]") && strstr(json.data, "\"warmup\": 7") && strstr(json.data, "\"g\": {}"));
     CHECK_STR(again->router_state.layers[1].shards[0].extra, "\"g\": {}");
     dcp_manifest_free(m);
     dcp_manifest_free(again);
     dcp_free(yaml.data);
     dcp_free(json.data);
-    free(t.data); free(u.data); free(v.data); free(w.data);
+    free(s.data); free(t.data); free(u.data); free(v.data); free(w.data);
     CHECK_INT(alloc_live, 0);
 }
 TEST(newer_versions) {
@@ -740,6 +748,39 @@ TEST(types_of_members_are_checked_with_their_place) {
     refuses("a: &x 1\n", DCP_E_FORMAT, "anchors");
     refuses("shards:\n  - path: no\n    type: *x\n", DCP_E_FORMAT, "line 3, column 11 (byte 31): aliases");
 }
+/* The place in a message is that of the member, whatever list came before it. */
+TEST(a_place_does_not_outlive_its_list) {
+    static const char *const lists[] = {"tiers:\n  - tier_id: 1\n", "shards:\n  - path: a\n", "optim_state:\n  shards:\n    - path: a\n",
+                                        "router_state:\n  layers:\n    - layer: 1\n      shards:\n        - path: a\n", "training:\n  epoch: 1\n"};
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(lists); i++) {
+        text t = text_of(lists[i]);
+        text_add(&t, "step: text\n", 11);
+        refuses(t.data, DCP_E_FORMAT, "step: line ");
+        CHECK(strncmp(last.message, "step: line ", 11) == 0);
+        free(t.data);
+    }
+    refuses("router_state:\n  layers:\n    - layer: 1\n      shards:\n        - path: a\n      seed: x\n", DCP_E_FORMAT, "seed: line 6");
+    CHECK(strncmp(last.message, "router_state.layers[0].seed: ", 29) == 0);
+}
+/* The quick way of reading what our writer writes must not be more lenient than the other: without any one of its marks a document is none. */
+TEST(every_mark_is_needed) {
+    char *body = (char *)malloc(sizeof golden_json);
+    size_t i, removed = 0;
+    CHECK(body != NULL);
+    for (i = 0; i < sizeof golden_json - 1; i++) {
+        text t;
+        if (!strchr("[]{},\"", golden_json[i])) continue;
+        memcpy(body, golden_json, i);
+        memcpy(body + i, golden_json + i + 1, sizeof golden_json - 1 - i);
+        t = seal_as(body, type_of(0), NULL);
+        refuses(t.data, DCP_E_FORMAT, "line ");
+        free(t.data);
+        removed++;
+    }
+    CHECK(removed > 300);
+    free(body);
+}
 TEST(words_that_other_yaml_takes_for_booleans_are_strings) {
     dcp_manifest *m = parse("model_id: no\nshards:\n  - path: on\n    checksum: off\n    tier_hint: y\n    tensor_name: yes\n");
     text t;
@@ -920,6 +961,183 @@ TEST(built_is_as_good_as_parsed) {
     CHECK_INT(alloc_live, 0);
 }
 
+TEST(arguments_that_are_missing_are_refused) {
+    const dcp_tier tier = {1, "a", NULL, NULL};
+    dcp_manifest *m, *parsed;
+    dcp_validation v;
+    char *written = (char *)&v;
+    size_t size = 7;
+    uint64_t seed = 7;
+    CHECK_INT(dcp_manifest_new(NULL, &last), DCP_E_INVALID);
+    CHECK_OK(build(&m, &last));
+    CHECK_INT(dcp_manifest_set_model(NULL, "a", 1, 1, &last), DCP_E_INVALID);
+    CHECK_INT(dcp_manifest_add_tier(m, NULL, &last), DCP_E_INVALID);
+    CHECK_INT(dcp_manifest_add_shard(m, NULL, &last), DCP_E_INVALID);
+    CHECK_INT(dcp_manifest_add_optimizer_shard(m, NULL, &last), DCP_E_INVALID);
+    CHECK_INT(dcp_manifest_add_router(NULL, 0, NULL, NULL, &last), DCP_E_INVALID);
+    CHECK_INT(dcp_manifest_set_field(m, NULL, "a", &last), DCP_E_INVALID);
+    CHECK_INT(dcp_manifest_router_seed(NULL, 0, &seed), DCP_E_INVALID);
+    CHECK_INT(dcp_manifest_router_seed(m, 0, NULL), DCP_E_INVALID);
+    CHECK_INT(dcp_manifest_router_seed(m, 3, &seed), DCP_E_NOT_FOUND);
+    CHECK(seed == 0);
+    CHECK_OK(dcp_manifest_add_router(m, 3, NULL, NULL, &last));         /* a layer without a seed has none */
+    CHECK_INT(dcp_manifest_router_seed(m, 3, &seed), DCP_E_NOT_FOUND);
+    CHECK_OK(dcp_manifest_router_seed(m, 7, &seed));
+    CHECK(seed == 42);
+    CHECK_INT(dcp_manifest_write(NULL, 0, NULL, &written, &size, &last), DCP_E_INVALID);
+    CHECK(written == NULL && size == 0);
+    CHECK_INT(dcp_manifest_write(m, 0, NULL, NULL, &size, &last), DCP_E_INVALID);
+    CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, NULL, &last), DCP_E_INVALID);
+    CHECK_INT(dcp_manifest_parse("{}", 2, NULL, &last), DCP_E_INVALID);
+    CHECK_INT(dcp_manifest_parse(NULL, 2, &parsed, &last), DCP_E_INVALID);
+    CHECK_INT(dcp_manifest_parse(NULL, 0, &parsed, NULL), DCP_E_FORMAT);        /* no bytes are a document that is none */
+    CHECK(parsed == NULL);
+    CHECK_INT(dcp_manifest_validate(m, NULL), DCP_E_INVALID);
+    dcp_manifest_free(m);
+    CHECK_OK(dcp_manifest_new(&m, NULL));                               /* nobody need ask why */
+    CHECK_OK(dcp_manifest_add_tier(m, &tier, NULL));
+    m->tiers[0].tier.name = "\xFF";
+    CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, &size, NULL), DCP_E_INVALID);
+    dcp_manifest_free(m);
+    CHECK_INT(alloc_live, 0);
+}
+/* With limits that a test can reach: a program may set them, and then they hold in the builders, the parser and the check alike. */
+TEST(limits_of_a_document) {
+    const dcp_tier tier = {9, "cold", NULL, NULL};
+    dcp_manifest_shard shard;
+    dcp_manifest *m;
+    text t = seal_as(golden_json, type_of(0), NULL);
+    memset(&shard, 0, sizeof shard);
+    CHECK_OK(build(&m, &last));
+    limit_tensors = 3;
+    CHECK_INT(dcp_manifest_add_shard(m, &shard, &last), DCP_E_LIMIT);
+    CHECK(strstr(last.message, "more than 3 shards") && m->shard_count == 3);
+    finds(m, 1, 0, "shards: more than 3 shards (DCP_LIMIT_TENSORS)");   /* five, those of the optimizer and of the router too */
+    limit_tensors = 5;
+    finds(m, 0, 0, "");
+    limit_tensors = 67108864;
+    limit_shards = 2;
+    CHECK_INT(dcp_manifest_add_router(m, 8, NULL, NULL, &last), DCP_E_LIMIT);
+    CHECK(strstr(last.message, "more than 2 layers") && m->router_state.layer_count == 2);
+    limit_fields = 2;
+    CHECK_INT(dcp_manifest_add_tier(m, &tier, &last), DCP_E_LIMIT);
+    CHECK(strstr(last.message, "more than 2 tiers") && m->tier_count == 2);
+    refuses(t.data, DCP_E_LIMIT, "more fields than DCP_LIMIT_FIELDS");
+    limit_fields = 3;
+    limit_tensors = 7;                                                  /* 2 tiers, 3 shards, 1 of the optimizer, 2 layers, 1 of the router */
+    dcp_manifest_free(parse(t.data));
+    limit_tensors = 6;
+    refuses(t.data, DCP_E_LIMIT, "more tensors than DCP_LIMIT_TENSORS");
+    limit_tensors = 5;
+    refuses(t.data, DCP_E_LIMIT, "more tensors than DCP_LIMIT_TENSORS");
+    limit_tensors = limit_shards = 0;
+    refuses(t.data, DCP_E_LIMIT, "tiers[0]");
+    limit_tensors = 67108864; limit_shards = limit_fields = 1048576;
+    limit_document = (long long)t.size;
+    dcp_manifest_free(parse(t.data));
+    limit_document--;
+    refuses(t.data, DCP_E_LIMIT, "bytes (DCP_LIMIT_DOCUMENT)");
+    limit_document = 1LL << 34;
+    dcp_manifest_free(m);
+    free(t.data);
+    CHECK_INT(alloc_live, 0);
+}
+/* What a program may have put wrong into the struct, and a document cannot say. */
+TEST(rules_of_structs) {
+    dcp_manifest *m;
+    dcp_manifest_tier *tiers;
+    dcp_manifest_shard *shards, *s;
+    char *written;
+    size_t size;
+    CHECK_OK(build(&m, &last));
+    m->model_id = ""; finds(m, 0, 1, "model_id: the model has no name");
+    m->model_id = "\xFF"; finds(m, 1, 0, "model_id: not valid UTF-8"); m->model_id = "a";
+    m->min_reader_version = 2; finds(m, 1, 0, "min_reader_version: 2 is not from 0 to 1"); m->min_reader_version = 1;
+    m->metadata_version = 0; finds(m, 0, 0, ""); m->metadata_version = 1;       /* absent in a struct: the writer's own */
+    m->training.learning_rate = HUGE_VAL; finds(m, 1, 0, "training.learning_rate: must be finite"); m->training.learning_rate = 1;
+    m->sharding.strategy = "\xFF"; finds(m, 1, 0, "sharding.strategy: not valid UTF-8"); m->sharding.strategy = "fsdp";
+    m->sharding.precision = "\xFF"; finds(m, 1, 0, "sharding.precision: not valid UTF-8"); m->sharding.precision = "bf16";
+    m->sharding.info = "[]"; finds(m, 1, 0, "sharding.strategy_specific_info"); m->sharding.info = NULL;
+    m->sharding.extra = "\"a\""; finds(m, 1, 0, "sharding.extra"); m->sharding.extra = NULL;
+    m->training.optimizer_type = "\xFF"; finds(m, 1, 0, "training.optimizer_type: not valid UTF-8"); m->training.optimizer_type = "adamw";
+    m->training.optimizer_state = "[]"; finds(m, 1, 0, "training.optimizer_state"); m->training.optimizer_state = NULL;
+    m->training.extra = "\"a\""; finds(m, 1, 0, "training.extra"); m->training.extra = NULL;
+    m->extra = "\"a\""; finds(m, 1, 0, "extra"); m->extra = NULL;
+    m->tiers[1].tier.placement_policy = "\xFF"; finds(m, 1, 0, "tiers[1].placement_policy: not valid UTF-8"); m->tiers[1].tier.placement_policy = NULL;
+    tiers = m->tiers; m->tiers = NULL; finds(m, 1, 3, "tiers: the tiers are missing");
+    m->tier_count = 0; finds(m, 0, 3, "there is no tier \"hot\""); m->tiers = tiers; m->tier_count = 2;
+    shards = m->shards; m->shards = NULL; finds(m, 1, 0, "shards: the shards are missing"); m->shards = shards;
+    m->router_state.extra = "\"a\"";                                    /* behind its layers, and told as its own */
+    CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, &size, &last), DCP_E_INVALID);
+    CHECK(strncmp(last.message, "router_state.extra: ", 20) == 0);
+    m->router_state.extra = NULL;
+    m->optim_state.extra = "\"a\"";
+    CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, &size, &last), DCP_E_INVALID);
+    CHECK(strncmp(last.message, "optim_state.extra: ", 19) == 0);
+    m->optim_state.extra = NULL;
+    s = &m->shards[1];
+    s->type = ""; finds(m, 1, 0, "shards[1].type: a type is required"); s->type = "dense";
+    s->checksum = ""; finds(m, 1, 0, "shards[1].checksum: there is none"); s->checksum = FLAT;
+    s->block_size = -1; finds(m, 1, 0, "shards[1].block_size: must not be negative: -1"); s->block_size = 0;
+    s->ndim = 9; finds(m, 2, 0, "shards[1].shape: 9 dimensions"); s->ndim = 2;
+    s->dtype = NULL; finds(m, 2, 0, "shards[1].dtype: it is absent, and in shards[0] fp32"); s->dtype = "fp32";
+    shards[0].dtype = NULL; finds(m, 2, 0, "shards[1].dtype: it is fp32, and in shards[0] absent"); shards[0].dtype = "fp32";
+    s->ndim = 1; s->size = 1024; finds(m, 1, 0, "shards[1].global_shape: shards[0] is a piece of the same tensor and has another one");
+    s->ndim = 2; s->size = 8192;
+    shards[0].block_checksums = NULL; finds(m, 1, 0, "shards[0].block_checksums");
+    dcp_manifest_free(m);
+    CHECK_INT(alloc_live, 0);
+}
+TEST(pieces_that_are_private) {
+    dcp_manifest *m;
+    dcp_manifest_shard *s;
+    CHECK_OK(build(&m, &last));
+    s = m->shards;
+    s[0].placement = s[1].placement = "private";
+    memcpy(s[0].global_shape, s[0].shape, sizeof s[0].shape);
+    memcpy(s[1].global_shape, s[1].shape, sizeof s[1].shape);
+    s[1].global_offset[0] = 0;
+    finds(m, 0, 0, "");                                                 /* one of each rank */
+    s[1].dtype = "int32";
+    finds(m, 0, 0, "");                                                 /* which are that rank's own affair */
+    s[1].rank = 0;
+    finds(m, 1, 0, "shards[1].global_offset: shards[0] is the same piece of the same tensor");
+    s[1].tensor_name = "wk";
+    finds(m, 0, 0, "");
+    s[1].tensor_name = "wq";
+    s[0].placement = s[1].placement = "replicated";
+    s[1].dtype = "fp32";
+    memset(s[1].global_shape, 0, sizeof s[1].global_shape);             /* absent: it is whole */
+    memset(s[0].global_shape, 0, sizeof s[0].global_shape);
+    finds(m, 1, 0, "shards[1].global_offset: shards[0] is the same piece of the same tensor");
+    dcp_manifest_free(m);
+    CHECK_INT(alloc_live, 0);
+}
+/* An expert's tensors are told apart by its key; a path of two shards is told with the place of the first. */
+TEST(shards_of_experts_and_layers) {
+    dcp_manifest *m;
+    dcp_manifest_shard s;
+    CHECK_OK(build(&m, &last));
+    s = m->shards[2];
+    s.path = "experts/tier_2/group_0/expert_2.up_0_of_1.bin"; s.expert_key[2] = 2;
+    CHECK_OK(dcp_manifest_add_shard(m, &s, &last));
+    s.path = "dense/up_0_of_1.bin"; s.type = "dense"; s.has_expert_key = 0;
+    memset(s.expert_key, 0, sizeof s.expert_key);
+    CHECK_OK(dcp_manifest_add_shard(m, &s, &last));
+    finds(m, 0, 0, "");
+    s.path = "optim/up_0_of_1.bin"; s.type = NULL; s.tier_hint = NULL;  /* the same name in another list is another tensor */
+    CHECK_OK(dcp_manifest_add_optimizer_shard(m, &s, &last));
+    finds(m, 0, 0, "");
+    m->shards[3].expert_key[2] = 1;
+    finds(m, 0, 1, "shards[3].global_offset: shards[2] is a piece of the same tensor, and nothing says how");
+    m->shards[3].expert_key[2] = 2;
+    s.path = "router/gate_0_of_1.bin"; s.tensor_name = "bias"; s.size = 2;
+    CHECK_OK(dcp_manifest_add_router(m, 9, NULL, &s, &last));
+    finds(m, 1, 0, "router_state.layers[2].shards[0].path: \"router/gate_0_of_1.bin\" stands in router_state.layers[1].shards[0] too");
+    dcp_manifest_free(m);
+    CHECK_INT(alloc_live, 0);
+}
+
 /* ---- integrity and signatures ------------------------------------------------------------------------------------------------------- */
 static int parses(const char *data, size_t size, const dcp_verifier *verifier) {
     dcp_manifest *m = try_parse(data, size, verifier);
@@ -1014,6 +1232,13 @@ TEST(signatures_fail_closed) {
     }
     CHECK_INT(alloc_live, 0);
 }
+TEST(a_signature_out_of_its_place_is_none) {
+    const char *const members[2] = {"\"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"\", \"value\": \"" D1 "\" },\n  \"step\": 9",
+                                    "signature: { algorithm: \"hmac-sha256\", key: \"\", value: \"" D1 "\" }\nstep: 9"};
+    int yaml;
+    for (yaml = 0; yaml < 2; yaml++)
+        change_refuses(yaml, yaml ? "step: 9" : "\"step\": 9", members[yaml], DCP_E_CHECKSUM, "signature member is not in its place");
+}
 /* A signed document cut down to its signature, with a digest that fits: what is left of it. */
 TEST(a_signature_of_another_algorithm_or_length_is_refused) {
     const dcp_verifier verifier = dcp_hmac_verifier(GOLDEN_KEY, 16);
@@ -1042,19 +1267,22 @@ TEST(a_signature_of_another_algorithm_or_length_is_refused) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------------------- */
 TEST(each_allocation_may_fail) {
+    const dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026");
+    const dcp_verifier verifier = dcp_hmac_verifier(GOLDEN_KEY, 16);
     int yaml;
     long n, done;
     for (yaml = 0; yaml < 2; yaml++) {
         text t = replaced(golden(yaml), yaml ? "epoch: 5" : "\"epoch\": 5", yaml ? "epoch: 5\nxx: {a: b}" : "\"epoch\": 5, \"xx\": {\"a\": 1}"),
-            sealed = seal_as(t.data, type_of(yaml), NULL);
+            sealed = seal_as(t.data, type_of(yaml), &signer);
         for (n = 0, done = 0; !done; n++) {
             dcp_manifest *m;
             dcp_validation v;
             char *written = NULL;
             size_t size;
             dcp_status status;
+            alloc_arena = 1;
             alloc_countdown = n;
-            status = dcp_manifest_parse(sealed.data, sealed.size, &m, &last);
+            status = dcpi_manifest_parse(sealed.data, sealed.size, &verifier, &m, &last);
             if (!status) {
                 status = dcp_manifest_validate(m, &v);
                 dcp_validation_free(&v);
@@ -1066,11 +1294,12 @@ TEST(each_allocation_may_fail) {
             dcp_free(written);
             done = alloc_countdown >= 0;
             alloc_countdown = -1;
+            alloc_arena = 1024 * 1024;
             CHECK(status == DCP_E_MEMORY || status == DCP_OK);
             dcp_manifest_free(m);
             CHECK_INT(alloc_live, 0);
         }
-        CHECK(n > 25);
+        CHECK(n > 60);
         free(t.data);
         free(sealed.data);
     }
@@ -1088,6 +1317,24 @@ TEST(each_allocation_may_fail) {
     CHECK(n >= 8);
 }
 /* Few bytes must not take much memory (G8). */
+TEST(each_allocation_of_a_builder_may_fail) {
+    long n, done = 0;
+    for (n = 0; !done; n++) {
+        dcp_manifest *m;
+        dcp_status status;
+        alloc_arena = 1;
+        alloc_countdown = n;
+        status = build(&m, &last);
+        done = alloc_countdown >= 0;
+        alloc_countdown = -1;
+        alloc_arena = 1024 * 1024;
+        CHECK_INT(status, done ? DCP_OK : DCP_E_MEMORY);
+        CHECK_INT(last.status, status);
+        dcp_manifest_free(m);
+        CHECK_INT(alloc_live, 0);
+    }
+    CHECK(n > 40);
+}
 TEST(memory_is_in_proportion) {
     static const char *const items[2] = {"{},", "\n- {}"};
     int yaml;
@@ -1186,6 +1433,12 @@ static const char *file_name(dcp_role role, const char *tensor, int64_t index, i
     return name;
 }
 TEST(pool_file_names) {
+    static const struct { dcpi_manifest_file file; const char *words; } bad[] = {
+        {{(dcp_role)9, "a", NULL, 0, 1, 0, NULL, 0}, "role 9 is none"}, {{DCP_ROLE_EXPERT, "a", NULL, 0, 1, 0, NULL, 0}, "needs its expert_key"},
+        {{DCP_ROLE_PARAMETER, NULL, NULL, 0, 1, 0, NULL, 0}, "a tensor name is needed"}, {{DCP_ROLE_ROUTER, "a\n", NULL, 0, 1, 0, NULL, 0}, "not valid"},
+        {{DCP_ROLE_PARAMETER, "a", NULL, -1, 1, 0, NULL, 0}, "must not be negative"}, {{DCP_ROLE_PARAMETER, "a", NULL, 0, 1, -1, NULL, 0}, "must not be"},
+        {{DCP_ROLE_PARAMETER, "a", NULL, 0, 1, 0, "0123456789ABCDEF", 0}, "16 lower-case hex digits"}
+    };
     char longest[1025], deep[600];
     size_t i;
     CHECK_STR(file_name(DCP_ROLE_PARAMETER, "layer_0/attention_q_0", 0, 2, 0, NULL, 0), "dense/layer_0/attention_q_0_0_of_2.bin");
@@ -1202,6 +1455,11 @@ TEST(pool_file_names) {
     CHECK_STR(file_name(DCP_ROLE_PARAMETER, "a_0_of_1.bin/b", 0, 1, 0, NULL, 0), "dense/a_0_of_1%2Ebin/b_0_of_1.bin");
     CHECK_STR(file_name(DCP_ROLE_PARAMETER, "Wq", 0, 1, 0, NULL, 1), "dense/Wq-d950c92d95ba4c62_0_of_1.bin");
     CHECK(strcmp(file_name(DCP_ROLE_PARAMETER, "WQ", 0, 1, 0, NULL, 1), "dense/WQ-d950c92d95ba4c62_0_of_1.bin") != 0);
+    for (i = 0; i < DCPI_COUNT(bad); i++) {
+        char name[DCPI_MANIFEST_NAME] = "x";
+        CHECK_INT(dcpi_manifest_file_name(&bad[i].file, name, &last), DCP_E_INVALID);
+        CHECK(name[0] == '\0' && strstr(last.message, bad[i].words) != NULL);
+    }
     for (i = 0; i < 1024; i++) longest[i] = i % 7 == 6 ? '/' : i % 3 ? ' ' : 'a';
     longest[1023] = 'z';
     longest[1024] = '\0';
@@ -1333,16 +1591,25 @@ int main(void) {
     RUN(rules_of_shards_beside_each_other);
     RUN(all_errors_are_collected_and_counted);
     RUN(types_of_members_are_checked_with_their_place);
+    RUN(a_place_does_not_outlive_its_list);
+    RUN(every_mark_is_needed);
     RUN(words_that_other_yaml_takes_for_booleans_are_strings);
     RUN(any_text_comes_back);
     RUN(what_cannot_be_written_is_refused_with_its_place);
     RUN(built_is_as_good_as_parsed);
+    RUN(arguments_that_are_missing_are_refused);
+    RUN(limits_of_a_document);
+    RUN(rules_of_structs);
+    RUN(pieces_that_are_private);
+    RUN(shards_of_experts_and_layers);
     RUN(every_bit_and_every_length_is_covered);
     RUN(additions_need_a_tail);
     RUN(a_tail_inside_a_scalar_is_none);
     RUN(signatures_fail_closed);
+    RUN(a_signature_out_of_its_place_is_none);
     RUN(a_signature_of_another_algorithm_or_length_is_refused);
     RUN(each_allocation_may_fail);
+    RUN(each_allocation_of_a_builder_may_fail);
     RUN(memory_is_in_proportion);
     RUN(mutations_do_no_harm);
     RUN(pool_file_names);

@@ -1,5 +1,11 @@
 /* test_meta.c - the chapters >>integrity and >>meta: documents written, read, checked, damaged, signed, and made by hostile hands. */
 #define DCP_LIMIT_FINDINGS 100
+static int limit_tensors = 67108864, limit_shards = 1048576, limit_fields = 1048576;     /* few in limits_of_a_document */
+#define DCP_LIMIT_TENSORS limit_tensors
+#define DCP_LIMIT_SHARDS limit_shards
+#define DCP_LIMIT_FIELDS limit_fields
+static long long limit_document = 1LL << 34;
+#define DCP_LIMIT_DOCUMENT limit_document
 #include "counting_allocator.h"
 
 /* ---- a document that keeps every rule ---------------------------------------------------------------------------------------- */
@@ -260,6 +266,15 @@ static dcp_status toy_verify(void *context, const char *key_id, const void *mess
     dcp_sha256(message, size, digest);
     return memcmp(digest, signature, 32) == 0 && signature[999] == 0xA5 ? dcpi_succeed(err) : DCP_E_SIGNATURE;
 }
+static dcp_status one_byte_sign(void *context, const void *data, size_t size, uint8_t *signature, dcp_error *err) {
+    (void)context; (void)data; (void)size;
+    signature[0] = 0x5A;
+    return dcpi_succeed(err);
+}
+static dcp_status one_byte_verify(void *context, const char *key_id, const void *data, size_t size, const uint8_t *signature, dcp_error *err) {
+    (void)context; (void)key_id; (void)data; (void)size;
+    return signature[0] == 0x5A ? dcpi_succeed(err) : dcpi_fail(err, DCP_E_SIGNATURE, "another byte");
+}
 TEST(custom_signers) {
     char name[] = "K-1_a.b";
     dcp_signer signer = DCP_ZERO;
@@ -282,6 +297,33 @@ TEST(custom_signers) {
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
     signer.key_id = NULL; signer.size = 65537;
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    signer.size = 0;
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK(contains(err.message, "signer.size is 0"));
+    signer.size = 1; signer.algorithm = "a"; signer.sign = one_byte_sign; verifier.algorithm = "a"; verifier.size = 1; verifier.verify = one_byte_verify;
+    check_signature(write_text(m, &signer), &verifier, DCP_OK, "");     /* the shortest there may be */
+    signer.size = 32; signer.algorithm = "";
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    signer.algorithm = "a23456789-123456789-123456789-123";
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK(contains(err.message, "1 to 32 of the characters"));
+    signer.algorithm = NULL;
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    signer = dcp_hmac_signer(GOLDEN_KEY, 16, NULL);                     /* without a key id: "" */
+    {
+        text t = write_text(m, &signer);
+        CHECK(contains(t.data, "\"key\": \"\""));
+        hmac = dcp_hmac_verifier(GOLDEN_KEY, 16);
+        check_signature(t, &hmac, DCP_OK, "");
+    }
+    signer.algorithm = "hmac-sha512";                                   /* without a callback there is but one algorithm */
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK(contains(err.message, "without a callback the algorithm is hmac-sha256 with 32 bytes"));
+    signer.algorithm = "hmac-sha256"; signer.size = 16;
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    signer.size = 32; signer.context = NULL;
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK(contains(err.message, "the key has 0 bytes"));
     signer = dcp_hmac_signer("short", 5, NULL);
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "at least 16"));
@@ -359,7 +401,8 @@ TEST(times) {
         "2024-01-01T24:00:00Z", "2024-01-01T00:60:00Z", "2024-01-01T00:00:60Z", "2024-01-01 00:00:00Z", "2024-01-01T00:00:00.Z",
         "2024-01-01T00:00:00.1234567890Z",
         "2024-01-01T00:00:00ZZ", "2024-01-01T00:00:00+1:00", "2024-01-01T00:00:00+24:00", "2024-01-01T00:00:00+01:00x",
-        "24-01-01T00:00:00Z", "2024-01-01T00:00"
+        "24-01-01T00:00:00Z", "2024-01-01T00:00", "2024-01-01T00:00:00 01:00", "2024-01-01T00:00:00+01:60", "2024-01-01T00:00:00./Z",
+        "2024-01-01T00:00:00+01:-1", "2024-01-01T00:00:00+-1:00"
     };
     char written[DCPI_TIME_TEXT];
     int64_t seconds, day;
@@ -620,6 +663,39 @@ TEST(both_ways_of_reading_a_tensor_agree) {
     free(t.data);
     free(wanted.data);
 }
+/* The quick way of reading what our writer writes must not be more lenient than the other: without any one of its marks a document is none. */
+TEST(every_mark_is_needed) {
+    char *body = (char *)malloc(sizeof golden_body);
+    size_t i, removed = 0;
+    CHECK(body != NULL);
+    for (i = 0; i < sizeof golden_body - 1; i++) {
+        if (!strchr("[]{},\"", golden_body[i])) continue;
+        memcpy(body, golden_body, i);
+        memcpy(body + i, golden_body + i + 1, sizeof golden_body - 1 - i);
+        check_body_fails(body, DCP_E_FORMAT, "line ");
+        removed++;
+    }
+    CHECK(removed > 300);
+    free(body);
+}
+TEST(the_place_of_an_error_is_that_of_its_member) {
+    static const struct { const char *find, *put, *place; } cases[] = {
+        {"\"worldSize\": 2", "\"worldSize\": \"x\"", "worldSize: line 4"}, {"\"rank\": 1", "\"rank\": \"x\"", "shards[1].rank: line "},
+        {"\"name\": \"step\"", "\"name\": 5", "shards[0].tensors[1].name: line "}, {"\"epoch\": 5", "\"epoch\": {}", "training.epoch: line "},
+        {"\"shardCount\": 2", "\"shardCount\": []", "sharding.shardCount: line "}, {"\"git\": \"abc123\"", "\"git\": 5", "customFields: line "}
+    };
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(cases); i++) {
+        text t = replaced(golden_body, cases[i].find, cases[i].put), sealed = seal(t.data);
+        dcp_metadata *m;
+        dcp_error err;
+        CHECK_INT(dcp_metadata_parse(sealed.data, sealed.size, &m, &err), DCP_E_FORMAT);
+        if (!dcpi_starts_with(err.message, cases[i].place)) printf("  got %s\n", err.message);
+        CHECK(dcpi_starts_with(err.message, cases[i].place));
+        free(t.data);
+        free(sealed.data);
+    }
+}
 TEST(signed_document_says_who_signed) {
     dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026");
     text t = seal_as(golden_body, DCPI_TYPE_METADATA, &signer);
@@ -794,6 +870,87 @@ TEST(builders_refuse_what_they_cannot_do) {
     CHECK_INT(dcp_metadata_set_sharding(NULL, &sharding, &err), DCP_E_INVALID);
     CHECK_INT(dcp_metadata_set_field(m, NULL, "", &err), DCP_E_INVALID);
     CHECK_INT(dcp_metadata_new(NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_set_training(&by_hand, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_set_field(&by_hand, "a", "b", &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_add_shard(&by_hand, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_add_tensor(&by_hand, 0, &tensor, &err), DCP_E_INVALID);
+    CHECK(by_hand.shard_count == 0 && by_hand.field_count == 0);
+    dcp_metadata_free(m);
+}
+TEST(arguments_that_are_missing_are_refused) {
+    dcp_metadata *m = built(), *parsed = m;
+    dcp_validation v;
+    dcp_error err;
+    char *written = (char *)m, name[24];
+    size_t size = 7;
+    CHECK_INT(dcp_metadata_write(NULL, &written, &size, &err), DCP_E_INVALID);
+    CHECK(written == NULL && size == 0 && contains(err.message, "metadata, text and size must not be NULL"));
+    CHECK_INT(dcp_metadata_write(m, NULL, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, &written, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_parse("{}", 2, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_parse(NULL, 2, &parsed, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_parse(NULL, 0, &parsed, &err), DCP_E_FORMAT);        /* no bytes are a document that is none */
+    CHECK(parsed == NULL);
+    CHECK_INT(dcp_metadata_validate(m, NULL), DCP_E_INVALID);
+    memset(&v, 0xAA, sizeof v);
+    CHECK_INT(dcp_metadata_validate(NULL, &v), DCP_E_INVALID);
+    CHECK(v.error_count == 0 && v.warning_count == 0);
+    CHECK_INT(dcp_validation_error(&v, NULL), DCP_E_INVALID);
+    CHECK_INT(dcp_validation_warning(&v, NULL), DCP_E_INVALID);
+    CHECK_INT(dcp_validation_warning(NULL, "x"), DCP_E_INVALID);
+    CHECK(v.error_count == 0 && v.warning_count == 0);
+    dcp_validation_free(&v);
+    CHECK_INT(dcp_shard_name("p", 0, NULL, NULL, 5, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_shard_name("p", 0, NULL, name, 0, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_shard_name(NULL, 0, NULL, name, sizeof name, &err), DCP_E_INVALID);
+    CHECK_STR(name, "");
+    CHECK_OK(dcp_shard_name("p", 12, NULL, name, 15, &err));                    /* with its NUL it fits exactly */
+    CHECK_STR(name, "p_shard_12.bin");
+    CHECK_INT(dcp_shard_name("p", 12, NULL, name, 14, &err), DCP_E_INVALID);
+    CHECK(name[0] == '\0' && contains(err.message, "does not fit into 14 bytes"));
+    CHECK_INT(dcp_shard_owner(5, 3), 2);
+    CHECK_INT(dcp_shard_owner(-5, 3), 0);
+    CHECK_INT(dcp_shard_owner(5, 0), 0);
+    CHECK_STR(dcp_layout_extension(DCP_LAYOUT_MANIFEST), ".manifest.json");
+    CHECK(dcp_layout_extension((dcp_layout)9) == NULL);
+    CHECK(dcp_field_find(m, NULL) == NULL);
+    dcp_metadata_free(m);
+}
+/* With limits that a test can reach: a program may set them, and then they hold in the builders, the parser and the check alike. */
+TEST(limits_of_a_document) {
+    dcp_metadata *m = built();
+    dcp_tensor_metadata tensor = DCP_ZERO;
+    dcp_shard_metadata shard = DCP_ZERO;
+    text t = write_text(m, NULL);
+    dcp_error err;
+    limit_shards = 2;
+    CHECK_INT(dcp_metadata_add_shard(m, &shard, &err), DCP_E_LIMIT);
+    CHECK(contains(err.message, "more than 2 shards"));
+    limit_tensors = 1;
+    CHECK_INT(dcp_metadata_add_tensor(m, 0, &tensor, &err), DCP_E_LIMIT);
+    CHECK(contains(err.message, "more than 1 tensors"));
+    CHECK(m->shard_count == 2 && m->shards[0].tensor_count == 1);
+    check_error(m, "shards", "more than 1 tensors");                            /* two, over all its shards */
+    limit_tensors = 2;
+    check_valid(m, 0);
+    dcp_metadata_free(parse(t.data));
+    limit_tensors = 1;
+    check_fails(t.data, t.size, DCP_E_LIMIT, "more tensors than DCP_LIMIT_TENSORS");
+    limit_tensors = 67108864;
+    limit_shards = 1;
+    check_fails(t.data, t.size, DCP_E_LIMIT, "more than 1 shards");
+    limit_shards = 1048576;
+    limit_fields = 1;
+    dcp_metadata_free(parse(t.data));
+    limit_fields = 0;
+    check_fails(t.data, t.size, DCP_E_LIMIT, "more fields than DCP_LIMIT_FIELDS");
+    limit_fields = 1048576;
+    limit_document = (long long)t.size;
+    dcp_metadata_free(parse(t.data));
+    limit_document--;
+    check_fails(t.data, t.size, DCP_E_LIMIT, "bytes (DCP_LIMIT_DOCUMENT)");
+    limit_document = 1LL << 34;
+    free(t.data);
     dcp_metadata_free(m);
 }
 
@@ -847,6 +1004,8 @@ TEST(every_rule_of_the_format) {
         {"\"dataType\": \"int64\"", "\"dataType\": \"\"", "shards[0].tensors[1].dataType: ", "required"},
         {"\"dataType\": \"int64\"", "\"dataType\": null", "shards[0].tensors[1].dataType: ", "required"},
         {"\"dataType\": \"int64\"", "\"dataType\": \"a\\u0001\"", "shards[0].tensors[1].dataType: ", "printable"},
+        {"\"dataType\": \"int64\", \"offset\": 8192, \"size\": 8,", "\"dataType\": \"int8\", \"offset\": 8256, \"size\": 1,",
+         "shards[0].tensors[1].offset: ", "beyond the shard's end"},
         {"\"offset\": 8192, \"size\": 8,", "\"offset\": -64, \"size\": 8,", "shards[0].tensors[1].offset: ", "negative"},
         {"\"offset\": 8192, \"size\": 8,", "\"offset\": 8128, \"size\": 8,", "shards[0].tensors[1].offset: ", "overlaps"},
         {"\"offset\": 8192, \"size\": 8,", "\"offset\": 8193, \"size\": 8,", "shards[0].tensors[1].offset: ", "multiple of 64"},
@@ -928,7 +1087,32 @@ TEST(rules_of_structs) {
     m->fields[0].key = NULL; check_error(m, "customFields", "no key"); m->fields[0] = saved;
     twice[0] = twice[1] = saved;
     m->fields = twice; check_error(m, "customFields", "\"git\" stands there twice");
+    m->fields = NULL; check_error(m, "customFields", "the fields are missing"); m->fields = twice; m->field_count = 1;
     m->shards[1].tensors = NULL; check_error(m, "shards[1].tensors", "missing");
+    m->shards = NULL; check_error(m, "shards", "at least one shard is required");
+    dcp_metadata_free(m);
+    m = golden();
+    m->version = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.00"; check_error(m, "version", "not a version");      /* 32 characters */
+    m->version = "1x0"; check_error(m, "version", "not a version");
+    m->version = "1.0.0-rc"; check_error(m, "version", "not a version"); m->version = "1.0.0";
+    m->sharding.precision = "\xFF"; check_error(m, "sharding.precision", "UTF-8"); m->sharding.precision = "bf16";
+    m->shards[0].checksum = ""; check_warning(m, "shards[0].checksum", "missing");
+    m->shards[0].checksum = "g111111111111111111111111111111111111111111111111111111111111111";
+    check_error(m, "shards[0].checksum", "64 hex digits");
+    dcp_metadata_free(m);
+}
+/* What a struct of a program may have wrong, that a document cannot: the writer refuses it rather than to write nonsense. */
+TEST(structs_that_cannot_be_written) {
+    dcp_metadata *m = golden();
+    dcp_tensor_metadata *t = &m->shards[0].tensors[0];
+    text written;
+    t->ndim = -1; check_write_fails(m, "shards[0].tensors[0].shape"); t->ndim = 2;
+    t->block_checksums = NULL; check_write_fails(m, "shards[0].tensors[0].blockChecksums");
+    t->block_checksums = m->shards[1].tensors[0].block_checksums;
+    m->sharding.strategy = NULL;                                        /* absent: nothing is written of it, and a reader says so */
+    written = write_text(m, NULL);
+    CHECK(!contains(written.data, "strategy\""));
+    free(written.data);
     dcp_metadata_free(m);
 }
 TEST(a_name_stands_once_in_a_shard_or_at_several_places) {
@@ -951,6 +1135,17 @@ TEST(a_name_stands_once_in_a_shard_or_at_several_places) {
         check_valid(m, 0);
         c->data_type = "int32";
         check_error(m, "shards[1].tensors[0].dataType", "another piece");
+        c->data_type = NULL;
+        check_error(m, "shards[1].tensors[0].dataType", "is fp32, this one ?");
+        a->data_type = b->data_type = NULL; c->data_type = "fp32";
+        check_error(m, "shards[1].tensors[0].dataType", "is ?, this one fp32");
+        a->data_type = b->data_type = "fp32";
+        c->placement = NULL;
+        check_error(m, "shards[1].tensors[0].placement", "is sharded, this one without");
+        c->placement = "sharded";
+        c->ndim = 1; c->shape[0] = 256; c->global_shape[0] = 256;
+        check_error(m, "shards[1].tensors[0].globalShape", "another one");
+        c->ndim = 2; c->shape[0] = 16; c->global_shape[0] = 48;
         a->placement = b->placement = c->placement = "private";
         check_error(m, "shards[0].tensors[0].globalShape", "a private tensor is whole");
         memcpy(a->global_shape, a->shape, sizeof a->shape);
@@ -976,6 +1171,9 @@ TEST(regions_of_a_single_file) {
     m->shards[1].data_offset = INT64_MAX - 4095; m->shards[1].file_size = 8192; check_error(m, "shards[1].fileSize", "64 bits");
     m->shards[1].data_offset = 8192; m->shards[1].file_size = 1024;
     m->shards[1].file_path = "b.checkpoint"; check_error(m, "shards[1].filePath", "single file");
+    m->shards[1].file_path = m->shards[0].file_path;
+    m->save_id = "9f86d081884c7d65";                                    /* of ours: a gap is never more than an alignment needs */
+    m->shards[1].data_offset = 2105344; check_error(m, "shards[1].dataOffset", "the gap before it, 2100224 bytes, is larger than any alignment needs");
     dcp_metadata_free(m);
 }
 TEST(findings_are_bounded_and_counted) {
@@ -1252,6 +1450,7 @@ TEST(every_allocation_can_fail) {
         dcp_error err;
         dcp_status status;
         alloc_countdown = n;
+        alloc_arena = 1;
         status = dcpi_meta_parse(sealed.data, sealed.size, DCPI_TYPE_METADATA, &verifier, &m, &err);
         if (status == DCP_OK) status = dcp_metadata_set_field(m, "new", "field", &err);
         if (status == DCP_OK) status = dcp_metadata_add_shard(m, &m->shards[0], &err);
@@ -1268,13 +1467,79 @@ TEST(every_allocation_can_fail) {
         if (alloc_countdown >= 0) { CHECK_OK(status); done = 1; }
         else CHECK(status == DCP_E_MEMORY || status == DCP_OK);         /* to give memory back may fail too, which harms nothing */
         alloc_countdown = -1;
+        alloc_arena = 1024 * 1024;
         dcp_free(written);
         dcp_metadata_free(m);
         CHECK_INT(alloc_live, live);
     }
-    CHECK(n > 20);
+    CHECK(n > 60);
     free(t.data);
     free(sealed.data);
+}
+/* Tensors that do not stand in the order of their offsets are sorted for the check. */
+TEST(every_allocation_of_a_check_can_fail) {
+    text t = replaced(foreign, "\"tensors\": [],", "\"tensors\": [{\"name\": \"x\", \"size\": 0}, {\"name\": \"y\", \"size\": 0}],");
+    dcp_metadata *m;
+    const size_t live = alloc_live;
+    dcp_validation v;
+    dcp_error err;
+    long n;
+    int done = 0;
+    CHECK_OK_MESSAGE(dcp_metadata_parse(t.data, t.size, &m, &err), err.message);
+    for (n = 0; !done; n++) {
+        const size_t before = alloc_live;
+        dcp_status status;
+        alloc_countdown = n;
+        status = dcp_metadata_validate(m, &v);
+        done = alloc_countdown >= 0;
+        alloc_countdown = -1;
+        CHECK(done ? status != DCP_E_MEMORY : status == DCP_E_MEMORY);
+        dcp_validation_free(&v);
+        CHECK_INT(alloc_live, before);
+    }
+    CHECK(n > 4);
+    dcp_metadata_free(m);
+    CHECK_INT(alloc_live, live);
+    free(t.data);
+}
+/* A document made from copies of another's parts, each with all that it may have. */
+static dcp_status build_copy(const dcp_metadata *from, dcp_metadata **out, dcp_error *err) {
+    dcp_sharding sharding = from->sharding;
+    dcp_training training = from->training;
+    dcp_shard_metadata shard = from->shards[0];
+    dcp_tensor_metadata tensor = from->shards[0].tensors[0];
+    dcp_status status = dcp_metadata_new(out, err);
+    sharding.extra = training.extra = shard.extra = tensor.extra = "\"x\": 1";
+    if (!status) status = dcp_metadata_set_sharding(*out, &sharding, err);
+    if (!status) status = dcp_metadata_set_training(*out, &training, err);
+    if (!status) status = dcp_metadata_add_shard(*out, &shard, err);
+    if (!status) status = dcp_metadata_add_tensor(*out, 0, &tensor, err);
+    if (!status) status = dcp_metadata_set_field(*out, "git", "old", err);
+    if (!status) status = dcp_metadata_set_field(*out, "git", "new", err);
+    return status;
+}
+TEST(every_allocation_of_a_builder_can_fail) {
+    dcp_metadata *from = golden(), *m;
+    const size_t live = alloc_live;
+    dcp_error err;
+    long n;
+    int done = 0;
+    for (n = 0; !done; n++) {
+        dcp_status status;
+        alloc_arena = 1;
+        alloc_countdown = n;
+        status = build_copy(from, &m, &err);
+        done = alloc_countdown >= 0;
+        alloc_countdown = -1;
+        alloc_arena = 1024 * 1024;
+        CHECK_INT(status, done ? DCP_OK : DCP_E_MEMORY);
+        CHECK_INT(err.status, status);
+        if (done) CHECK_STR(dcp_field_find(m, "git"), "new");
+        dcp_metadata_free(m);
+        CHECK_INT(alloc_live, live);
+    }
+    CHECK(n > 30);
+    dcp_metadata_free(from);
 }
 
 /* ---- size and speed ---------------------------------------------------------------------------------------------------------- */
@@ -1384,14 +1649,19 @@ int main(void) {
     RUN(golden_document_is_written_byte_for_byte);
     RUN(golden_document_is_parsed_field_by_field);
     RUN(both_ways_of_reading_a_tensor_agree);
+    RUN(every_mark_is_needed);
+    RUN(the_place_of_an_error_is_that_of_its_member);
     RUN(signed_document_says_who_signed);
     RUN(unknown_members_are_kept_at_every_level);
     RUN(text_of_the_program_is_checked_before_it_is_written);
     RUN(minimum_and_defaults);
     RUN(builders_refuse_what_they_cannot_do);
+    RUN(arguments_that_are_missing_are_refused);
+    RUN(limits_of_a_document);
     RUN(every_rule_of_the_format);
     RUN(rules_that_only_warn);
     RUN(rules_of_structs);
+    RUN(structs_that_cannot_be_written);
     RUN(a_name_stands_once_in_a_shard_or_at_several_places);
     RUN(regions_of_a_single_file);
     RUN(findings_are_bounded_and_counted);
@@ -1403,6 +1673,8 @@ int main(void) {
     RUN(wrong_types_and_limits_name_the_place);
     RUN(memory_is_proportional_to_the_bytes);
     RUN(every_allocation_can_fail);
+    RUN(every_allocation_of_a_check_can_fail);
+    RUN(every_allocation_of_a_builder_can_fail);
     RUN(a_million_tensors);
     return test_finish();
 }

@@ -3,44 +3,9 @@
  *
  * Whatever happens, each manifest that is there must load, every file of it, with the bytes of its own step; a save that says DCP_OK must be
  * one of them; and a sweep must leave what they name, and nothing else. */
-#include <stddef.h>
-static void *hungry_malloc(size_t size);
-static void *hungry_realloc(void *memory, size_t size);
-static void hungry_free(void *memory);
-#define DCP_MALLOC(size) hungry_malloc(size)
-#define DCP_REALLOC(memory, size) hungry_realloc(memory, size)
-#define DCP_FREE(memory) hungry_free(memory)
-#define DCP_IMPLEMENTATION
-#include "dcp.h"
-#include "test.h"
+#include "failing_allocator.h"
 #include "doing.h"
 #include "fault_storage.h"
-
-/* ---- memory: counts what lives, and the fail_at-th request fails ---------------------------------------------------------------------- */
-static struct { dcpi_mutex lock; int64_t calls, live, fail_at; int tripped; } hungry = { DCPI_MUTEX_INITIALIZER, 0, 0, 0, 0 };
-
-static void *hungry_realloc(void *memory, size_t size) {
-    void *block = NULL;
-    dcpi_mutex_lock(&hungry.lock);
-    if (++hungry.calls == hungry.fail_at) hungry.tripped = 1;
-    else block = realloc(memory, size);
-    if (block && !memory) hungry.live++;
-    dcpi_mutex_unlock(&hungry.lock);
-    return block;
-}
-static void *hungry_malloc(size_t size) { return hungry_realloc(NULL, size); }
-static void hungry_free(void *memory) {
-    if (!memory) return;
-    dcpi_mutex_lock(&hungry.lock);
-    hungry.live--;
-    dcpi_mutex_unlock(&hungry.lock);
-    free(memory);
-}
-static void hungry_fail(int64_t at) {                   /* counting begins anew; 0: nothing fails */
-    hungry.calls = 0;
-    hungry.tripped = 0;
-    hungry.fail_at = at;
-}
 
 /* ---- a state: some tensors change with each generation, some with every second one, one never -------------------------------------------- */
 enum { TENSORS = 6, PIECES = 7, LENGTH = 24, EMPTY = 5 };
@@ -692,12 +657,12 @@ TEST(memory_fails_at_each_request) {
                 doing("%s: %s, request %d", the_form->name, act_names[alone[i]], (int)n);
                 scene_set(storage);
                 list_all(storage, &before);
-                live = hungry.live;
-                hungry_fail(n);
+                live = hungry_live();
+                hungry_fail(n, 0);
                 status = act_run(alone[i], storage, &err);
                 tripped = hungry.tripped;
-                hungry_fail(0);
-                CHECK_INT(hungry.live, live);
+                hungry_fail(0, 0);
+                CHECK_INT(hungry_live(), live);
                 if (!tripped) CHECK_OK_MESSAGE(status, err.message);
                 CHECK(status == DCP_OK || status == DCP_E_MEMORY);
                 judge_alone(storage, alone[i], status, &before, is_save(alone[i]) && status != DCP_OK);

@@ -106,6 +106,15 @@ static stub_region *region_of(const void *pointer) {
         if ((const char *)pointer >= r->user && (const char *)pointer < r->user + r->size) return r;
     return NULL;
 }
+static void region_count(const stub_region *r, int is_new) {
+    const int one = is_new ? 1 : -1;
+    const size_t bytes = is_new ? r->size : 0 - r->size;
+    switch (r->type) {
+    case cudaMemoryTypeDevice: stub.alive.device += one; stub.alive.device_bytes += bytes; break;
+    case cudaMemoryTypeHost: stub.alive.pinned += one; stub.alive.pinned_bytes += bytes; break;
+    default: stub.alive.managed += one; break;
+    }
+}
 static cudaError_t region_new(enum cudaMemoryType type, void **memory, size_t size) {
     stub_region *r = calloc(1, sizeof *r);
     void *user, *bytes = NULL;
@@ -121,7 +130,7 @@ static cudaError_t region_new(enum cudaMemoryType type, void **memory, size_t si
     r->size = size;
     r->next = stub.regions;
     stub.regions = r;
-    *(type == cudaMemoryTypeDevice ? &stub.alive.device : type == cudaMemoryTypeHost ? &stub.alive.pinned : &stub.alive.managed) += 1;
+    region_count(r, 1);
     *memory = user;
     return cudaSuccess;
 }
@@ -129,7 +138,7 @@ static void region_drop(stub_region *r) {
     stub_region **link = &stub.regions;
     while (*link != r) link = &(*link)->next;
     *link = r->next;
-    *(r->type == cudaMemoryTypeDevice ? &stub.alive.device : r->type == cudaMemoryTypeHost ? &stub.alive.pinned : &stub.alive.managed) -= 1;
+    region_count(r, 0);
     if (r->bytes != r->user) (void)munmap(r->bytes, r->size);
     (void)munmap(r->user, r->size);
     free(r);

@@ -18,8 +18,8 @@ void cuda_stub_fail(const char *call, int nth, cudaError_t code, int stays);
 /* The nth next operation that a stream carries out fails, as a kernel's bad access does: known at the next synchronisation, and it stays. */
 void cuda_stub_fail_async(int nth, cudaError_t code);
 long cuda_stub_calls(const char *call);                 /* since the reset */
-/* Alive: streams, events, allocations of each kind. */
-typedef struct cuda_stub_counts { int streams, events, device, pinned, managed; } cuda_stub_counts;
+/* Alive: streams, events, allocations of each kind, and the bytes of two of them. */
+typedef struct cuda_stub_counts { int streams, events, device, pinned, managed; size_t device_bytes, pinned_bytes; } cuda_stub_counts;
 cuda_stub_counts cuda_stub_alive(void);
 int cuda_stub_has_context(int device);                  /* whether any call has made one since the reset */
 void *cuda_stub_bytes(void *device_memory);             /* where its bytes are, for what runs as a kernel would; other memory is what it is */
