@@ -1554,9 +1554,10 @@ static dcp_status dcpi_sort(const void **items, size_t count, dcpi_compare compa
  *                dcpi_os_remove           ENOENT is an error here; directories are refused; of a symbolic link the link itself goes
  *                dcpi_os_stat             of a regular file, no symlink followed (the same errors as dcpi_os_open)
  *                dcpi_os_additional       permissions, links, inode: for people (`mode` octal)
- *                dcpi_os_list             the regular files (what 0), the directories (1) or the symbolic links that lead to no regular file there (2,
- *                                         not on Windows) in one directory (not below), names without the directory, in no order; "" is the base; what vanishes meanwhile is left out. Windows: size and time of a file that is being
- *                                         written may lag behind
+ *                dcpi_os_list             the regular files (what 0), the directories (1) or the symbolic links that lead to no regular file
+ *                                         there (2, not on Windows) in one directory (not below), names without the directory, in no
+ *                                         order; "" is the base; what vanishes meanwhile is left out. Windows: size and time of a file
+ *                                         that is being written may lag behind
  *                dcpi_os_make_directory   made with its parents beneath the base, nothing synced; there already: 0
  *                dcpi_os_sync_directory   its entries are durable; ENOTSUP where the file system cannot sync a directory
  *                dcpi_os_space            bytes that an ordinary user can still write there (`key` names a directory)
