@@ -386,9 +386,9 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
  *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices the saver, and so does `log`
  *     where poll and wait do not ask for the verdict.
  *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_own (up to own_bytes) or
- *     allocate_host; then, while it writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the list that fit, each whole; those
- *     before them (all, if there is no memory) are written before begin returns, report.bytes_in_begin bytes of them, and a transient error
- *     after that cannot be retried. Tensors that another rank writes are not copied.
+ *     allocate_host; then, while it writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the
+ *     list that fit, each whole; those before them (all, if there is no memory) are written before begin returns, report.bytes_in_begin bytes of
+ *     them, and a transient error after that cannot be retried. Tensors that another rank writes are not copied.
  *   - Threads: a saver is used from one thread at a time, dcp_save_cancel from any. The work is done by threads of the saver. `progress` is called
  *     on the thread that calls begin, poll, wait and close; `log`, the storage, the signer, and with a thread-safe coordinator that too, on others.
  *   - One rank, or a thread-safe coordinator: the whole save goes on by itself; nobody needs to poll. A save on the same coordinator (load, any
