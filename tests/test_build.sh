@@ -203,7 +203,8 @@ t valgrind_samples under_valgrind tests/python_samples.c
 # ---- the table of requirements in tests/README.md -------------------------------------------------------------------------------------------
 # Each test that it names is in the file that it names: "`test_x.c`: `one`, `two`; `test_y.c`: `three`".
 requirements() {
-    awk '/^\|/ { n = split($0, part, "`"); for (i = 2; i <= n; i += 2) if (part[i] ~ /^test_.*\.(c|sh)$/) file = part[i]; else print file, part[i] }' \
+    awk '/^\|/ { file = ""; n = split($0, part, "`")
+            for (i = 2; i <= n; i += 2) if (part[i] ~ /^test_.*\.(c|sh)$/) file = part[i]; else if (file) print file, part[i] }' \
         "$root/tests/README.md" >named
     [ "$(wc -l <named)" -gt 50 ] || fail "only $(wc -l <named) tests are named"
     while read -r file name; do
