@@ -36,7 +36,7 @@ analyze:                                ## the headers under clang-tidy, cppchec
 matrix:                                 ## test_golden.c with gcc and clang, -O0 to -O3 -march=native, C99 to C++17, each built and run: half an hour
 	@sh tests/matrix.sh
 
-soak: soak-crash soak-interleave soak-power soak-calls soak-cycles      ## the tests of disasters in depth, an hour: the five below
+soak: soak-crash soak-interleave soak-power soak-calls soak-cycles      ## the five below, in depth: long runs
 soak-crash: build/plain/test_crash      ## 250,000 different disks after power cuts (CRASH_STATES=n for another number)
 	@DCP_TEST_CRASH_STATES=$(CRASH_STATES) DCP_TEST_TIMEOUT=0 build/plain/test_crash
 soak-interleave: build/plain/test_interleave    ## more savers, removals and sweeps at once: takes 8 GiB of memory
