@@ -1378,7 +1378,7 @@ TEST(polls_further_apart_than_the_timeout) {
 }
 /* A write that takes longer than the timeout: who polls, or works in the background, is alive. */
 TEST(slow_is_not_dead) {
-    int mode, pause;
+    int mode, pause, r;
     for (mode = 0; mode < MODES; mode++) {
         fault_storage faults[RANKS];
         job j;
@@ -1388,6 +1388,7 @@ TEST(slow_is_not_dead) {
         open_faults(&j, faults);
         j.desc.io.timeout_ms = 1000 * (test_is_slow() ? 10 : test_is_sanitized() ? 3 : 1);
         pause = 2 * j.desc.io.timeout_ms;
+        for (r = 0; r < 3; r++) j.pause_ms[r] = 5;      /* a step: seconds without one would only keep the processors busy */
         faults[mode].hook = slow_write;
         faults[mode].user = &pause;
         j.generation = 1;
