@@ -14586,10 +14586,23 @@ static void dcpi_intent_remove(dcpi_op *op, const dcpi_place *place, const char 
     dcp_error ignored;
     if (key && dcpi_storage_remove(place->storage, key, &ignored)) dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", key, ignored.message);
 }
-/* One at a time removes files of the pool: between a look and an unlink a second one could take the file away, a save publish another one under the
- * same name, and the first then unlink that. So what may go is listed with the lock held, before intents and documents are looked at: such a file
- * stays the one that it is until the holder unlinks it. Who finds the lock taken leaves the files to sweep; a lock older than the grace time is a
- * dead one's. *key: of the lock that is held, NULL: none is. */
+/* `<P>_shard_<rank>.<16 hex>.bin`; with `plain`, `<P>_shard_<rank>.bin` too. */
+static int dcpi_is_shard_name(const char *name, int plain) {
+    size_t end = strlen(name), digits = 0;
+    if (end < 4 || strcmp(name + end - 4, ".bin") != 0) return 0;
+    end -= 4;
+    if (end > 17 && name[end - 17] == '.' && dcpi_starts_with_id(name + end - 16)) end -= 17;
+    else if (!plain) return 0;
+    while (end > digits && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') digits++;
+    end -= digits;
+    return digits > 0 && digits <= 10 && end > 7 && memcmp(name + end - 7, "_shard_", 7) == 0;
+}
+/* One at a time removes files whose names may be used again, of the pool and plain ones: between a look and an unlink a second one could take the
+ * file away, a save publish another one under the same name, and the first then unlink that. So what may go is found with the lock held (files of
+ * the pool: listed, before intents and documents are looked at; others: named by a commit file that is there): such a file stays the one that it
+ * is until the holder unlinks it. Who finds the lock taken leaves the files to sweep; a lock older than the grace time is a dead one's. *key: of the
+ * lock that is held, NULL: none is. */
+static int dcpi_removal_needs_lock(const char *name) { return !dcpi_is_shard_name(name, 0); }       /* nobody draws an id twice */
 static const char dcpi_removal_lock_name[] = "dcp-remove.0000000000000000.tmp";
 
 static dcp_status dcpi_removal_lock_try(const dcpi_place *place, const char *key, dcp_error *err) {
@@ -14623,7 +14636,7 @@ static dcp_status dcpi_removal_lock(dcpi_op *op, const dcpi_place *place, int64_
         if (status == DCP_E_EXISTS) status = dcpi_removal_lock_is_old(op, place, name, grace_seconds, &again, err);
     }
     if (!status)
-        dcpi_op_log(op, DCP_LOG_INFO, "another process removes files in \"%s\", or has died of it: those that manifests share are left to sweep", place->shown);
+        dcpi_op_log(op, DCP_LOG_INFO, "another process removes files in \"%s\", or has died of it: those whose names may be used again are left to sweep", place->shown);
     dcpi_free(name);
     return status;
 }
@@ -14638,6 +14651,15 @@ static void dcpi_removal_present(const dcpi_place *place, dcpi_names *names) {
         if (status == DCP_E_NOT_FOUND) dcpi_free(names->items[i]);
         else names->items[count++] = names->items[i];
         dcpi_free(key);
+    }
+    names->count = count;
+}
+/* Strikes out what only the holder of the lock may remove. */
+static void dcpi_removal_unlocked(dcpi_names *names) {
+    size_t i, count = 0;
+    for (i = 0; i < names->count; i++) {
+        if (dcpi_removal_needs_lock(names->items[i])) dcpi_free(names->items[i]);
+        else names->items[count++] = names->items[i];
     }
     names->count = count;
 }
@@ -14700,8 +14722,9 @@ static int dcpi_refs_may_go(const dcpi_names *refs, const char *name) { return !
 
 /* After an overwrite: removes the data files of the displaced document (`data`) that no other document names. own: the new
  * one's name, if it names only files of its own, so that it need not be read; NULL: it may name some of the same. pool: the save id, if other
- * manifests may come to name them; else NULL. Failures leave them to sweep. */
-static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, char *own, const char *pool, dcpi_names *data) {
+ * manifests may come to name them; else NULL, and is_locked says whether the lock has been held since the displaced document was seen to be there.
+ * Failures leave them to sweep. */
+static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, char *own, const char *pool, int is_locked, dcpi_names *data) {
     dcpi_names refs, known;
     dcp_error err;
     char *lock = NULL;
@@ -14718,7 +14741,9 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
     else status = dcpi_refs_collect(op, place, own ? &known : NULL, NULL, &refs, &unread, &err);
     for (i = 0; i < data->count && !status && !unread && !pending; i++) {
         const char *name = data->items[i];
-        char *key = dcpi_refs_may_go(&refs, name) ? dcpi_place_key(place, name, &err) : NULL;
+        char *key = NULL;
+        if (!lock && !is_locked && dcpi_removal_needs_lock(name)) continue;
+        if (dcpi_refs_may_go(&refs, name)) key = dcpi_place_key(place, name, &err);
         if (key && dcpi_storage_remove(place->storage, key, &err))
             dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", name, err.message);
         dcpi_free(key);
@@ -15220,6 +15245,7 @@ struct dcpi_save {
     int plain_names;                                    /* shards may have names without the save id */
     int displaces;                                      /* overwrite: a commit file was there in prepare */
     uint8_t displaced_digest[32]; dcpi_names displaced; /* its document's digest, and the data files that it names */
+    char *removal_lock;                                 /* of rank 0, from the commit on, if some of those have plain names; or NULL */
     int64_t alignment;
     /* list */
     dcpi_buffer list;
@@ -17274,6 +17300,7 @@ static dcp_status dcpi_save_gathered(dcpi_save *s, dcp_status status, dcp_error 
 /* ---- commit -------------------------------------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_save_tell(dcpi_save *s, dcp_status status, dcp_error *err);
 static dcp_status dcpi_commit_run(void *save, dcp_error *err);
+static void dcpi_commit_lock(dcpi_save *s);
 static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_commit_document(dcpi_save *s, void **object, dcp_error *err);
 static dcp_status dcpi_commit_last_look(dcpi_save *s, dcp_error *err);
@@ -17299,6 +17326,7 @@ static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
     dcpi_save *s = (dcpi_save *)save;
     void *object = NULL;
     dcp_status status;
+    dcpi_commit_lock(s);
     status = dcpi_commit_check(s, err);
     if (!status) status = dcpi_commit_document(s, &object, err);
     if (!status && dcpi_op_check_awake(&s->op, err)) {  /* the others may have saved again: that must not be displaced */
@@ -17334,6 +17362,16 @@ static dcp_status dcpi_commit_check_shard(const dcpi_save *s, int rank, dcp_erro
                            info.size, part->file_size);
     if (status) { err->status = status; err->rank = rank; }
     return status;
+}
+/* What is displaced is then looked at with the lock held; without it, its plain names are left to sweep. The files of the pool have their own way:
+ * see dcpi_refs_remove_displaced. */
+static void dcpi_commit_lock(dcpi_save *s) {
+    dcp_error ignored;
+    size_t i = 0;
+    while (i < s->displaced.count && !dcpi_removal_needs_lock(s->displaced.items[i])) i++;
+    if (i == s->displaced.count || dcpi_save_is_manifest(s)) return;
+    if (dcpi_removal_lock(&s->op, &s->place, DCP_GRACE_SECONDS, &s->removal_lock, &ignored))
+        dcpi_op_log(&s->op, DCP_LOG_WARNING, "the files of the checkpoint that is replaced will be left for sweep: %s", ignored.message);
 }
 /* Everything that the commit file will name is there; nobody else has committed meanwhile; no sweep may be after our files yet. */
 static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err) {
@@ -17453,7 +17491,9 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
     dcpi_op_note_time(&s->op);
     if (verdict == DCP_OK && s->displaced.count > 0 && s->op.longest_gap_ms <= s->op.io.timeout_ms)
         dcpi_refs_remove_displaced(&s->op, &s->place, dcpi_save_is_manifest(s) ? NULL : s->commit_name,
-                                   dcpi_save_is_manifest(s) ? s->report.save_id : NULL, &s->displaced);
+                                   dcpi_save_is_manifest(s) ? s->report.save_id : NULL, s->removal_lock != NULL, &s->displaced);
+    dcpi_removal_unlock(&s->op, &s->place, s->removal_lock);
+    s->removal_lock = NULL;
     if (verdict != DCP_E_UNKNOWN) dcpi_intent_remove(&s->op, &s->place, s->intent_key);
     s->report.seconds = (double)(dcpi_os_monotonic_ms() - s->op.started_ms) / 1000.0;
     if (verdict == DCP_OK) dcpi_op_report(&s->op, s->op.progress.bytes_total, 1);
@@ -20123,6 +20163,7 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
     size_t i, s;
     memset(&data, 0, sizeof data);
     memset(&refs, 0, sizeof refs);
+    if (!dry_run && commits->count > 0) status = dcpi_removal_lock(op, place, DCP_GRACE_SECONDS, &lock, err);
     for (i = 0; i < commits->count && !status; i++) {   /* what they name, while it can still be read */
         dcpi_document document;
         const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(commits->items[i]);
@@ -20147,11 +20188,8 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
     }
     if (!status && !dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
     going = dry_run ? commits : NULL;                   /* those that are there again are other ones */
-    if (!status && has_pool && data.count > 0 && !dry_run) {
-        status = dcpi_removal_lock(op, place, DCP_GRACE_SECONDS, &lock, err);
-        if (lock) dcpi_removal_present(place, &data);
-        else dcpi_names_free(&data);                    /* nothing to do any more */
-    }
+    if (!lock && !dry_run) dcpi_removal_unlocked(&data);
+    if (lock && has_pool) dcpi_removal_present(place, &data);
     if (!status && has_pool && data.count > 0)
         status = dcpi_refs_settle(op, place, going, NULL, DCP_GRACE_SECONDS, NULL, &refs, &unread, &pending, err);
     else if (!status && data.count > 0) status = dcpi_refs_collect(op, place, going, NULL, &refs, &unread, err);
@@ -20284,17 +20322,6 @@ static int dcpi_is_temporary(const char *name) {
     while (end > digits && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') digits++;
     if (digits > 0 && digits < end && name[end - digits - 1] == '-') end -= digits + 1;
     return end > 17 && name[end - 17] == '.' && dcpi_starts_with_id(name + end - 16);
-}
-/* `<P>_shard_<rank>.<16 hex>.bin`; with `plain`, `<P>_shard_<rank>.bin` too. */
-static int dcpi_is_shard_name(const char *name, int plain) {
-    size_t end = strlen(name), digits = 0;
-    if (end < 4 || strcmp(name + end - 4, ".bin") != 0) return 0;
-    end -= 4;
-    if (end > 17 && name[end - 17] == '.' && dcpi_starts_with_id(name + end - 16)) end -= 17;
-    else if (!plain) return 0;
-    while (end > digits && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') digits++;
-    end -= digits;
-    return digits > 0 && digits <= 10 && end > 7 && memcmp(name + end - 7, "_shard_", 7) == 0;
 }
 static const char *const dcpi_pool_folders[] = { "dense", "experts", "optim", "router" };
 
@@ -20434,6 +20461,7 @@ static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t 
         const char *name = sweep->found.items[i];
         status = dcpi_op_check(op, err);
         if (status || !dcpi_sweep_is_data(name) || !dcpi_refs_may_go(&refs, name) || (pending && dcpi_is_pool_name(name, 1))) continue;
+        if (!sweep->lock && !dry_run && dcpi_removal_needs_lock(name)) continue;
         status = dcpi_removal_take(removal, sweep->place, name, dry_run, err);
     }
     dcpi_names_free(&refs);
@@ -21025,7 +21053,7 @@ static dcp_status dcpi_sync_displace(dcpi_sync *y, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t i;
     for (i = 0; i < y->own_count && !status; i++) status = dcpi_names_add(&y->displaced, y->own_paths[i], err);
-    if (!status && y->displaced.count > 0) dcpi_refs_remove_displaced(&y->op, &y->to, NULL, y->report->save_id, &y->displaced);
+    if (!status && y->displaced.count > 0) dcpi_refs_remove_displaced(&y->op, &y->to, NULL, y->report->save_id, 0, &y->displaced);
     return dcpi_succeed(err);
 }
 static void dcpi_sync_free(dcpi_sync *y) {

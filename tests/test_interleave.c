@@ -957,8 +957,9 @@ static void search_from(search *s, const world *w) {
 }
 
 /* ---- scenes ------------------------------------------------------------------------------------------------------------------------------------------ */
-/* first: nothing is there yet. bound: switches away from an actor that could go on; 0: any number */
-typedef struct scene { const char *name; int is_first, bound; actor actors[ACTORS]; } scene;
+/* start: 0, LITTERED; 1, NOTHING is there yet; 2, ALONE: a checkpoint and nothing that a listing would take for its files. bound: switches away from an actor that could go on; 0: any number */
+enum { LITTERED, NOTHING, ALONE };
+typedef struct scene { const char *name; int start, bound; actor actors[ACTORS]; } scene;
 
 static void tables_begin(dcp_layout layout) {
     static const char *const suffixes[] = { ".metadata.json", ".checkpoint", ".manifest.json", ".manifest.yaml" };
@@ -997,8 +998,8 @@ static void scene_world(const scene *s, world *w) {
     w->commit_count = 1;
     w->commits[0] = NO_COMMIT;
     player_begin(w, 199);
-    if (!s->is_first) {
-        CHECK_OK_MESSAGE(save(1, -1, NULL, &err), err.message);
+    if (s->start != NOTHING) CHECK_OK_MESSAGE(save(1, -1, NULL, &err), err.message);
+    if (s->start == LITTERED) {
         put_litter(w, "x_shard_0.00000000000000aa.bin");
         put_litter(w, "x_shard_0.00000000000000bb.bin.00000000000000bb.tmp");
     }
@@ -1006,7 +1007,7 @@ static void scene_world(const scene *s, world *w) {
     for (i = 0; i < w->count; i++) w->entries[i].is_old = 1;
 }
 static void scene_cast(const scene *sc) {
-    int i, is_first = sc->is_first;
+    int i, is_first = sc->start == NOTHING;
     for (i = 0; i < ACTORS && sc->actors[i].what != NOBODY; i++) {
         cast[i] = sc->actors[i];
         cast[i].generation = 10 + lead_of(i);
@@ -1108,11 +1109,15 @@ TEST(a_removal_beside_saves) {
         { "a first save that fails and a removal", 1, 0, { ABORTED, REMOVER } },
     };
     static const scene three[] = { { "2 saves and a removal", 0, 0, { SAVER, SAVER, REMOVER } } };
+    /* once all is gone, a first save may use a plain name again */
+    static const scene again[] = { { "a save and 2 removals", ALONE, 0, { SAVER, REMOVER, REMOVER } }, { "2 saves and a removal, alone", ALONE, 0, { SAVER, SAVER, REMOVER } } };
+    static const scene soak_again[] = { { "2 saves and 2 removals", ALONE, 2, { SAVER, SAVER, REMOVER, REMOVER } },
+                                        { "a save, a removal and a sweep, alone", ALONE, 0, { SAVER, REMOVER, SWEEPER } } };
     static const scene soak[] = { { "a save, one that fails and a removal", 0, 0, { SAVER, ABORTED, REMOVER } },
                                   { "a save, a removal and a sweep", 0, 0, { SAVER, REMOVER, SWEEPER } } };
     SCENES(scenes);
-    if (!getenv("DCP_TEST_FEWER")) SCENES(three);
-    if (depth() >= 1) SCENES(soak);
+    if (!getenv("DCP_TEST_FEWER")) { SCENES(three); SCENES(again); }
+    if (depth() >= 1) { SCENES(soak); SCENES(soak_again); }
 }
 TEST(three_saves_one_of_which_fails_and_a_sweep) {
     static const scene bounded = { "2 saves, one that fails and a sweep", 0, 1, { SAVER, SAVER, ABORTED, SWEEPER } };
