@@ -35,7 +35,15 @@ VERIFY = re.compile(r'(dcpi_|dcp_)?((document|open|verify|flat|item|select)_\w+|
 GOALS = [('parse, commit, verify', 100, 95), ('all', 90, 90)]
 
 # Lines that no test reaches, with the reason: (function, what the line has, why). A line that is reached after all, or is not there, is an error.
-ALLOWED = []
+ALLOWED = [
+    ('dcpi_parse_value', 'default: ', 'every kind of member has its case: for compilers that warn without'),
+    ('dcpi_manifest_parse_value', 'default: ', 'the same'),
+    ('dcpi_manifest_file_name', "name[0] = '\\0';\n    return", 'the parts of a name are bounded, and test_manifest has the longest: for who changes one'),
+    ('dcpi_manifest_file_name', 'the file name does not fit', 'the same'),
+    ('dcpi_select_is_tier', 'return 0;', 'tiers that the manifest does not have are refused before'),
+    ('dcpi_pool_check', 'kept a file that the base does not have', 'a rank that says so runs another program than this one'),
+    ('dcpi_done_take', 'wrote something else than was planned', 'the same'),
+]
 
 
 def chapters_and_functions(text):
@@ -57,13 +65,13 @@ def chapters_and_functions(text):
     return chapters, functions
 
 
+def parses_or_commits(chapter, function):
+    return chapter in PARSE or (chapter in ('save', 'index') and bool(COMMIT.match(function)))
+
+
 def is_core(chapter, function):
     """Whether a line is of the code that the stricter goal is for."""
-    if chapter in PARSE:
-        return True
-    if chapter in ('save', 'index') and COMMIT.match(function):
-        return True
-    return chapter in ('index', 'load') and bool(VERIFY.match(function))
+    return parses_or_commits(chapter, function) or chapter in ('index', 'load') and bool(VERIFY.match(function))
 
 
 # ---- building, running, reading the counters -----------------------------------------------------------------------------------------------
@@ -114,9 +122,9 @@ def line_counts(segments):
 
 
 def add_up(suites):
-    """Counts by line, and [times true, times false] by the place of a condition, over all suites. Of a function that a program does not call its
-    mapping has the body as one region: what the others left out in it is left out."""
-    lines, branches, left_out = {}, {}, set()
+    """Counts by line, [times true, times false] by the place of a condition, and counts by the place where a region begins, over all suites. Of a
+    function that a program does not call its mapping has the body as one region: what the others left out in it is left out."""
+    lines, branches, regions, left_out = {}, {}, {}, set()
     with concurrent.futures.ThreadPoolExecutor(jobs()) as pool:
         for files in pool.map(export, suites):
             for file in files:
@@ -125,11 +133,14 @@ def add_up(suites):
                         left_out.add(line)
                     else:
                         lines[line] = lines.get(line, 0) + count
+                for line, column, count, has_count, *_ in file['segments']:
+                    if has_count:
+                        regions[line, column] = regions.get((line, column), 0) + count
                 for branch in file['branches']:
                     sides = branches.setdefault(tuple(branch[:4]), [0, 0])
                     sides[0] += branch[4]
                     sides[1] += branch[5]
-    return {line: count for line, count in lines.items() if count or line not in left_out}, branches
+    return {line: count for line, count in lines.items() if count or line not in left_out}, branches, regions
 
 
 def jobs():
@@ -161,7 +172,8 @@ def allowed_lines(text, functions, lines):
     """The lines of ALLOWED; complaints about entries that are not so."""
     found, complaints = set(), []
     for function, part, _ in ALLOWED:
-        places = [n for n in range(1, len(text) + 1) if functions[n] == function and part in text[n - 1]]
+        places = [n for n in range(1, len(text) + 1)
+                  if functions[n] == function and part in '\n'.join(text[n - 1:n + 1]) and part.split('\n')[0] in text[n - 1]]
         if not places:
             complaints.append(f'ALLOWED: no line of {function} has "{part}"')
         if any(lines.get(n, 0) > 0 for n in places):
@@ -192,7 +204,7 @@ def report(suites):
     with open('dcp.h') as file:
         text = file.read().splitlines()
     where = chapters, functions = chapters_and_functions(text)
-    lines, branches = add_up(suites)
+    lines, branches, _ = add_up(suites)
     allowed, complaints = allowed_lines(text, functions, lines)
     sums = {chapter: Sum() for chapter in dict.fromkeys(chapters) if chapter}
     core, whole = Sum(), Sum()

@@ -11,7 +11,9 @@ less, a statement or a guard is dropped, `return x` of a function that returns a
 suites run, as `make coverage` found: its counters must be there. TinyCC builds a suite in a tenth of a second; the suites of a mutant's chapter run one after
 the other until one fails, crashes, or takes ten times as long as it should (of processor time: machines can be busy). A mutant that does not build is not one;
 another is drawn. At least 85 % must be killed."""
+import collections
 import concurrent.futures
+import functools
 import itertools
 import os
 import random
@@ -30,14 +32,14 @@ import coverage     # noqa: E402, the one of this directory
 GOAL = 85
 # The suites of a chapter, the one that finds most for its time first; with a colon: only the tests whose name contains the word behind it.
 SUITES = {
-    'json': ['json', 'meta', 'manifest', 'yaml'],
+    'json': ['json', 'meta', 'manifest'],
     'yaml': ['yaml', 'manifest'],
-    'integrity': ['meta', 'manifest', 'file_format', 'sha256'],
-    'meta': ['meta', 'manifest', 'directory', 'pool', 'file_format'],
-    'manifest': ['manifest', 'pool', 'directory'],
+    'integrity': ['meta', 'manifest'],
+    'meta': ['meta', 'manifest', 'pool'],
+    'manifest': ['manifest', 'pool'],
     'file': ['file_format', 'directory'],
-    'save': ['directory', 'pool', 'crash:first_saves', 'crash:overwrites', 'ranks'],
-    'index': ['directory', 'pool', 'crash:first_saves', 'crash:overwrites', 'ranks'],
+    'save': ['directory', 'pool', 'engine:another_layout', 'engine:overwrit', 'crash:first_saves', 'crash:overwrites', 'ranks'],
+    'index': ['directory', 'pool', 'crash:first_saves', 'crash:removals', 'ranks'],
 }
 # Mutants that are no errors: (function, the line as it is, what it became, why nothing can tell them apart).
 EQUIVALENT = []
@@ -61,14 +63,18 @@ def closing(code, at):
 
 
 def replacements_of_tokens(code):
+    least = re.search(r'(\S+) ([<>]) (\S+) \? (\1 : \3|\3 : \1)', code)       # of two equal ones either will do
     tokens = {' < ': ' <= ', ' <= ': ' < ', ' > ': ' >= ', ' >= ': ' > ', ' == ': ' != ', ' != ': ' == ', ' && ': ' || ', ' || ': ' && ',
               ' + ': ' - ', ' - ': ' + ', ' += ': ' -= ', ' -= ': ' += ', '++': '--', ' & ': ' | ', ' | ': ' & ', ' << ': ' >> ', ' >> ': ' << '}
     for token, other in tokens.items():
         for match in re.finditer(re.escape(token), code):
-            yield match.start(), match.end(), other
+            if not (least and least.start(2) == match.start() + 1 and other.strip() == token.strip() + '='):
+                yield match.start(), match.end(), other
     for match in re.finditer(r'(?<![\w.\[])(\d+)(?![\w.])', code):
-        is_truth = match.group(1) == '1' and re.search(r'(\w = |return |, )$', code[:match.start()])    # 2 would be as true
-        if not is_truth:
+        before = code[:match.start()]
+        if re.search(r'snprintf\((\w|->|\.)+, $', before):             # the size of a text that fits
+            continue
+        if not (match.group(1) == '1' and re.search(r'(\w = |return |, |\? |: )$', before)):      # 2 would be as true
             yield match.start(), match.end(), str(int(match.group(1)) + 1)
         if int(match.group(1)) > 0:
             yield match.start(), match.end(), str(int(match.group(1)) - 1)
@@ -91,12 +97,14 @@ def replacements_of_statements(code, returns_status):
         yield statement.start() + len(code) - len(code.lstrip()), len(code.rstrip()), ';'
 
 
-def mutations(line, returns_status):
-    """All mutants of a line, as (the new line, what was done)."""
+def mutations(line, returns_status, is_run):
+    """All mutants of a line. is_run(column): whether the suites ever ran what stands there, say the return of a guard."""
     code, found = code_only(line), []
     if code.lstrip().startswith(('#', '*', 'static const', 'typedef')) or not code.strip():
         return []
     for begin, end, new in [*replacements_of_tokens(code), *replacements_of_statements(code, returns_status)]:
+        if not is_run(begin + 1):
+            continue
         if new == 'NEGATED':
             new = '(!' + line[begin:end] + ')'
         found.append(line[:begin] + new + line[end:])
@@ -104,30 +112,40 @@ def mutations(line, returns_status):
 
 
 # ---- drawing them ------------------------------------------------------------------------------------------------------------------------------
+Place = collections.namedtuple('Place', 'line chapter function returns_status is_run')
+
+
 def candidates(text):
-    """The numbers of the lines that may be changed, with their chapter and function, whether that returns a status, and whether the line is run."""
+    """The lines of the chapters, and what must be known of each."""
     chapters, functions = coverage.chapters_and_functions(text)
     suites = sorted(name[:-8] for name in os.listdir(coverage.DIRECTORY) if name.endswith('.profraw')) if os.path.isdir(coverage.DIRECTORY) else []
     if not suites:
         sys.exit('make coverage first: only lines that the suites run are changed')
-    lines, _ = coverage.add_up(suites)
+    lines, _, regions = coverage.add_up(suites)
     statuses = {functions[n] for n, line in enumerate(text, 1) if re.match(r'(static |DCPDEF )*dcp_status \w+\(', line)}
-    return [(n, chapters[n], functions[n], functions[n] in statuses, lines.get(n, 0) > 0) for n in range(1, len(text) + 1)
-            if functions[n] and chapters[n] in SUITES and coverage.is_core(chapters[n], functions[n])]
+    columns = {}
+    for (n, column), count in sorted(regions.items()):
+        columns.setdefault(n, []).append((column, count))
+
+    def is_run(n, column):
+        before = [count for begin, count in columns.get(n, []) if begin <= column]
+        return (before[-1] if before else lines.get(n, 0)) > 0
+    return [Place(n, chapters[n], functions[n], functions[n] in statuses, functools.partial(is_run, n)) for n in range(1, len(text) + 1)
+            if functions[n] and coverage.parses_or_commits(chapters[n], functions[n])]
 
 
 def draw(text, places, chance):
     """Mutants without end: first a line by chance, then one of its mutants."""
     seen = set()
     while True:
-        n, chapter, function, returns_status, is_run = chance.choice(places)
-        found = mutations(text[n - 1], returns_status) if is_run else []
+        place = chance.choice(places)
+        found = mutations(text[place.line - 1], place.returns_status, place.is_run)
         if not found:
             continue
         new = chance.choice(found)
-        if (n, new) not in seen:
-            seen.add((n, new))
-            yield n, chapter, function, new
+        if (place.line, new) not in seen:
+            seen.add((place.line, new))
+            yield place.line, place.chapter, place.function, new
 
 
 def is_equivalent(function, old, new):
@@ -244,7 +262,7 @@ def main():
     with open('dcp.h') as file:
         text = file.read().splitlines()
     chapters = os.environ.get('CHAPTERS', '').split() or list(SUITES)
-    places = [place for place in candidates(text) if place[1] in chapters]
+    places = [place for place in candidates(text) if place.chapter in chapters]
     hunt = Hunt(text, places, seed, wanted, shown)
     print(f'seed {seed}: {wanted} mutants of {len(places)} lines', flush=True)
     with tempfile.TemporaryDirectory(prefix='dcp_mutants.', dir='/dev/shm' if os.access('/dev/shm', os.W_OK) else None) as work:

@@ -504,6 +504,21 @@ TEST(a_header_that_cannot_be_written) {
     CHECK(contains(err.message, "the data begins at 64"));
     dcp_metadata_free(m);
 }
+TEST(padding_before_one_region) {
+    dcp_metadata *m = model("fp32");
+    bytes b;
+    m->shard_count = 1;
+    m->world_size = m->sharding.shard_count = 1;
+    b = file_of(m, NULL);
+    b.data[m->shards[0].data_offset - 1] = 1;
+    check_refused(&b, DCP_E_CHECKSUM, "of its header");
+    b.data[m->shards[0].data_offset - 1] = 0;
+    b.size--;
+    check_refused(&b, DCP_E_INCOMPLETE, "cut short");
+    free(b.data);
+    m->shard_count = 2;
+    dcp_metadata_free(m);
+}
 /* The document is in order, and the places in it are not those of this file. */
 TEST(a_header_that_does_not_fit_its_file) {
     dcp_metadata *m = model("fp32");
@@ -547,6 +562,7 @@ int main(void) {
     RUN(files_of_the_seed_without_data);
     RUN(failures_end_the_writing_of_a_header);
     RUN(a_header_that_cannot_be_written);
+    RUN(padding_before_one_region);
     RUN(a_header_that_does_not_fit_its_file);
     return test_finish();
 }

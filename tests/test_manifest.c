@@ -4,6 +4,8 @@ static int limit_tensors = 67108864, limit_shards = 1048576, limit_fields = 1048
 #define DCP_LIMIT_TENSORS limit_tensors
 #define DCP_LIMIT_SHARDS limit_shards
 #define DCP_LIMIT_FIELDS limit_fields
+static long long limit_document = 1LL << 34;
+#define DCP_LIMIT_DOCUMENT limit_document
 #include "counting_allocator.h"
 
 /* ---- documents -------------------------------------------------------------------------------------------------------------------- */
@@ -761,6 +763,24 @@ TEST(a_place_does_not_outlive_its_list) {
     refuses("router_state:\n  layers:\n    - layer: 1\n      shards:\n        - path: a\n      seed: x\n", DCP_E_FORMAT, "seed: line 6");
     CHECK(strncmp(last.message, "router_state.layers[0].seed: ", 29) == 0);
 }
+/* The quick way of reading what our writer writes must not be more lenient than the other: without any one of its marks a document is none. */
+TEST(every_mark_is_needed) {
+    char *body = (char *)malloc(sizeof golden_json);
+    size_t i, removed = 0;
+    CHECK(body != NULL);
+    for (i = 0; i < sizeof golden_json - 1; i++) {
+        text t;
+        if (!strchr("[]{},\"", golden_json[i])) continue;
+        memcpy(body, golden_json, i);
+        memcpy(body + i, golden_json + i + 1, sizeof golden_json - 1 - i);
+        t = seal_as(body, type_of(0), NULL);
+        refuses(t.data, DCP_E_FORMAT, "line ");
+        free(t.data);
+        removed++;
+    }
+    CHECK(removed > 300);
+    free(body);
+}
 TEST(words_that_other_yaml_takes_for_booleans_are_strings) {
     dcp_manifest *m = parse("model_id: no\nshards:\n  - path: on\n    checksum: off\n    tier_hint: y\n    tensor_name: yes\n");
     text t;
@@ -1013,6 +1033,11 @@ TEST(limits_of_a_document) {
     limit_tensors = limit_shards = 0;
     refuses(t.data, DCP_E_LIMIT, "tiers[0]");
     limit_tensors = 67108864; limit_shards = limit_fields = 1048576;
+    limit_document = (long long)t.size;
+    dcp_manifest_free(parse(t.data));
+    limit_document--;
+    refuses(t.data, DCP_E_LIMIT, "bytes (DCP_LIMIT_DOCUMENT)");
+    limit_document = 1LL << 34;
     dcp_manifest_free(m);
     free(t.data);
     CHECK_INT(alloc_live, 0);
@@ -1022,16 +1047,34 @@ TEST(rules_of_structs) {
     dcp_manifest *m;
     dcp_manifest_tier *tiers;
     dcp_manifest_shard *shards, *s;
+    char *written;
+    size_t size;
     CHECK_OK(build(&m, &last));
     m->model_id = ""; finds(m, 0, 1, "model_id: the model has no name");
     m->model_id = "\xFF"; finds(m, 1, 0, "model_id: not valid UTF-8"); m->model_id = "a";
     m->min_reader_version = 2; finds(m, 1, 0, "min_reader_version: 2 is not from 0 to 1"); m->min_reader_version = 1;
     m->metadata_version = 0; finds(m, 0, 0, ""); m->metadata_version = 1;       /* absent in a struct: the writer's own */
     m->training.learning_rate = HUGE_VAL; finds(m, 1, 0, "training.learning_rate: must be finite"); m->training.learning_rate = 1;
+    m->sharding.strategy = "\xFF"; finds(m, 1, 0, "sharding.strategy: not valid UTF-8"); m->sharding.strategy = "fsdp";
+    m->sharding.precision = "\xFF"; finds(m, 1, 0, "sharding.precision: not valid UTF-8"); m->sharding.precision = "bf16";
+    m->sharding.info = "[]"; finds(m, 1, 0, "sharding.strategy_specific_info"); m->sharding.info = NULL;
+    m->sharding.extra = "\"a\""; finds(m, 1, 0, "sharding.extra"); m->sharding.extra = NULL;
+    m->training.optimizer_type = "\xFF"; finds(m, 1, 0, "training.optimizer_type: not valid UTF-8"); m->training.optimizer_type = "adamw";
+    m->training.optimizer_state = "[]"; finds(m, 1, 0, "training.optimizer_state"); m->training.optimizer_state = NULL;
+    m->training.extra = "\"a\""; finds(m, 1, 0, "training.extra"); m->training.extra = NULL;
+    m->extra = "\"a\""; finds(m, 1, 0, "extra"); m->extra = NULL;
     m->tiers[1].tier.placement_policy = "\xFF"; finds(m, 1, 0, "tiers[1].placement_policy: not valid UTF-8"); m->tiers[1].tier.placement_policy = NULL;
     tiers = m->tiers; m->tiers = NULL; finds(m, 1, 3, "tiers: the tiers are missing");
     m->tier_count = 0; finds(m, 0, 3, "there is no tier \"hot\""); m->tiers = tiers; m->tier_count = 2;
     shards = m->shards; m->shards = NULL; finds(m, 1, 0, "shards: the shards are missing"); m->shards = shards;
+    m->router_state.extra = "\"a\"";                                    /* behind its layers, and told as its own */
+    CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, &size, &last), DCP_E_INVALID);
+    CHECK(strncmp(last.message, "router_state.extra: ", 20) == 0);
+    m->router_state.extra = NULL;
+    m->optim_state.extra = "\"a\"";
+    CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, &size, &last), DCP_E_INVALID);
+    CHECK(strncmp(last.message, "optim_state.extra: ", 19) == 0);
+    m->optim_state.extra = NULL;
     s = &m->shards[1];
     s->type = ""; finds(m, 1, 0, "shards[1].type: a type is required"); s->type = "dense";
     s->checksum = ""; finds(m, 1, 0, "shards[1].checksum: there is none"); s->checksum = FLAT;
@@ -1549,6 +1592,7 @@ int main(void) {
     RUN(all_errors_are_collected_and_counted);
     RUN(types_of_members_are_checked_with_their_place);
     RUN(a_place_does_not_outlive_its_list);
+    RUN(every_mark_is_needed);
     RUN(words_that_other_yaml_takes_for_booleans_are_strings);
     RUN(any_text_comes_back);
     RUN(what_cannot_be_written_is_refused_with_its_place);

@@ -4,6 +4,8 @@ static int limit_tensors = 67108864, limit_shards = 1048576, limit_fields = 1048
 #define DCP_LIMIT_TENSORS limit_tensors
 #define DCP_LIMIT_SHARDS limit_shards
 #define DCP_LIMIT_FIELDS limit_fields
+static long long limit_document = 1LL << 34;
+#define DCP_LIMIT_DOCUMENT limit_document
 #include "counting_allocator.h"
 
 /* ---- a document that keeps every rule ---------------------------------------------------------------------------------------- */
@@ -264,6 +266,15 @@ static dcp_status toy_verify(void *context, const char *key_id, const void *mess
     dcp_sha256(message, size, digest);
     return memcmp(digest, signature, 32) == 0 && signature[999] == 0xA5 ? dcpi_succeed(err) : DCP_E_SIGNATURE;
 }
+static dcp_status one_byte_sign(void *context, const void *data, size_t size, uint8_t *signature, dcp_error *err) {
+    (void)context; (void)data; (void)size;
+    signature[0] = 0x5A;
+    return dcpi_succeed(err);
+}
+static dcp_status one_byte_verify(void *context, const char *key_id, const void *data, size_t size, const uint8_t *signature, dcp_error *err) {
+    (void)context; (void)key_id; (void)data; (void)size;
+    return signature[0] == 0x5A ? dcpi_succeed(err) : dcpi_fail(err, DCP_E_SIGNATURE, "another byte");
+}
 TEST(custom_signers) {
     char name[] = "K-1_a.b";
     dcp_signer signer = DCP_ZERO;
@@ -289,6 +300,8 @@ TEST(custom_signers) {
     signer.size = 0;
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "signer.size is 0"));
+    signer.size = 1; signer.algorithm = "a"; signer.sign = one_byte_sign; verifier.algorithm = "a"; verifier.size = 1; verifier.verify = one_byte_verify;
+    check_signature(write_text(m, &signer), &verifier, DCP_OK, "");     /* the shortest there may be */
     signer.size = 32; signer.algorithm = "";
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
     signer.algorithm = "a23456789-123456789-123456789-123";
@@ -650,6 +663,39 @@ TEST(both_ways_of_reading_a_tensor_agree) {
     free(t.data);
     free(wanted.data);
 }
+/* The quick way of reading what our writer writes must not be more lenient than the other: without any one of its marks a document is none. */
+TEST(every_mark_is_needed) {
+    char *body = (char *)malloc(sizeof golden_body);
+    size_t i, removed = 0;
+    CHECK(body != NULL);
+    for (i = 0; i < sizeof golden_body - 1; i++) {
+        if (!strchr("[]{},\"", golden_body[i])) continue;
+        memcpy(body, golden_body, i);
+        memcpy(body + i, golden_body + i + 1, sizeof golden_body - 1 - i);
+        check_body_fails(body, DCP_E_FORMAT, "line ");
+        removed++;
+    }
+    CHECK(removed > 300);
+    free(body);
+}
+TEST(the_place_of_an_error_is_that_of_its_member) {
+    static const struct { const char *find, *put, *place; } cases[] = {
+        {"\"worldSize\": 2", "\"worldSize\": \"x\"", "worldSize: line 4"}, {"\"rank\": 1", "\"rank\": \"x\"", "shards[1].rank: line "},
+        {"\"name\": \"step\"", "\"name\": 5", "shards[0].tensors[1].name: line "}, {"\"epoch\": 5", "\"epoch\": {}", "training.epoch: line "},
+        {"\"shardCount\": 2", "\"shardCount\": []", "sharding.shardCount: line "}, {"\"git\": \"abc123\"", "\"git\": 5", "customFields: line "}
+    };
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(cases); i++) {
+        text t = replaced(golden_body, cases[i].find, cases[i].put), sealed = seal(t.data);
+        dcp_metadata *m;
+        dcp_error err;
+        CHECK_INT(dcp_metadata_parse(sealed.data, sealed.size, &m, &err), DCP_E_FORMAT);
+        if (!dcpi_starts_with(err.message, cases[i].place)) printf("  got %s\n", err.message);
+        CHECK(dcpi_starts_with(err.message, cases[i].place));
+        free(t.data);
+        free(sealed.data);
+    }
+}
 TEST(signed_document_says_who_signed) {
     dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026");
     text t = seal_as(golden_body, DCPI_TYPE_METADATA, &signer);
@@ -899,6 +945,11 @@ TEST(limits_of_a_document) {
     limit_fields = 0;
     check_fails(t.data, t.size, DCP_E_LIMIT, "more fields than DCP_LIMIT_FIELDS");
     limit_fields = 1048576;
+    limit_document = (long long)t.size;
+    dcp_metadata_free(parse(t.data));
+    limit_document--;
+    check_fails(t.data, t.size, DCP_E_LIMIT, "bytes (DCP_LIMIT_DOCUMENT)");
+    limit_document = 1LL << 34;
     free(t.data);
     dcp_metadata_free(m);
 }
@@ -953,6 +1004,8 @@ TEST(every_rule_of_the_format) {
         {"\"dataType\": \"int64\"", "\"dataType\": \"\"", "shards[0].tensors[1].dataType: ", "required"},
         {"\"dataType\": \"int64\"", "\"dataType\": null", "shards[0].tensors[1].dataType: ", "required"},
         {"\"dataType\": \"int64\"", "\"dataType\": \"a\\u0001\"", "shards[0].tensors[1].dataType: ", "printable"},
+        {"\"dataType\": \"int64\", \"offset\": 8192, \"size\": 8,", "\"dataType\": \"int8\", \"offset\": 8256, \"size\": 1,",
+         "shards[0].tensors[1].offset: ", "beyond the shard's end"},
         {"\"offset\": 8192, \"size\": 8,", "\"offset\": -64, \"size\": 8,", "shards[0].tensors[1].offset: ", "negative"},
         {"\"offset\": 8192, \"size\": 8,", "\"offset\": 8128, \"size\": 8,", "shards[0].tensors[1].offset: ", "overlaps"},
         {"\"offset\": 8192, \"size\": 8,", "\"offset\": 8193, \"size\": 8,", "shards[0].tensors[1].offset: ", "multiple of 64"},
@@ -1423,6 +1476,32 @@ TEST(every_allocation_can_fail) {
     free(t.data);
     free(sealed.data);
 }
+/* Tensors that do not stand in the order of their offsets are sorted for the check. */
+TEST(every_allocation_of_a_check_can_fail) {
+    text t = replaced(foreign, "\"tensors\": [],", "\"tensors\": [{\"name\": \"x\", \"size\": 0}, {\"name\": \"y\", \"size\": 0}],");
+    dcp_metadata *m;
+    const size_t live = alloc_live;
+    dcp_validation v;
+    dcp_error err;
+    long n;
+    int done = 0;
+    CHECK_OK_MESSAGE(dcp_metadata_parse(t.data, t.size, &m, &err), err.message);
+    for (n = 0; !done; n++) {
+        const size_t before = alloc_live;
+        dcp_status status;
+        alloc_countdown = n;
+        status = dcp_metadata_validate(m, &v);
+        done = alloc_countdown >= 0;
+        alloc_countdown = -1;
+        CHECK(done ? status != DCP_E_MEMORY : status == DCP_E_MEMORY);
+        dcp_validation_free(&v);
+        CHECK_INT(alloc_live, before);
+    }
+    CHECK(n > 4);
+    dcp_metadata_free(m);
+    CHECK_INT(alloc_live, live);
+    free(t.data);
+}
 /* A document made from copies of another's parts, each with all that it may have. */
 static dcp_status build_copy(const dcp_metadata *from, dcp_metadata **out, dcp_error *err) {
     dcp_sharding sharding = from->sharding;
@@ -1570,6 +1649,8 @@ int main(void) {
     RUN(golden_document_is_written_byte_for_byte);
     RUN(golden_document_is_parsed_field_by_field);
     RUN(both_ways_of_reading_a_tensor_agree);
+    RUN(every_mark_is_needed);
+    RUN(the_place_of_an_error_is_that_of_its_member);
     RUN(signed_document_says_who_signed);
     RUN(unknown_members_are_kept_at_every_level);
     RUN(text_of_the_program_is_checked_before_it_is_written);
@@ -1592,6 +1673,7 @@ int main(void) {
     RUN(wrong_types_and_limits_name_the_place);
     RUN(memory_is_proportional_to_the_bytes);
     RUN(every_allocation_can_fail);
+    RUN(every_allocation_of_a_check_can_fail);
     RUN(every_allocation_of_a_builder_can_fail);
     RUN(a_million_tensors);
     return test_finish();

@@ -1,7 +1,10 @@
 /* test_pool.c: checkpoints in the manifest layout: their files, versions, tiers; selection, other sources, lazy loads, sync. */
+static int grace_seconds = 86400;       /* none in a_save_that_takes_too_long_gives_up */
+#define DCP_GRACE_SECONDS grace_seconds
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
+#include "fault_storage.h"
 
 /* ---- a small model: two dense layers, four experts in two tiers, optimizer and router state -------------------------------------------- */
 enum { DENSE = 2, EXPERTS = 4, TENSORS = 10, LENGTH = 96 };
@@ -748,6 +751,144 @@ static void fetched_from_elsewhere(dcp_checksum checksum, dcp_verify_policy veri
 TEST(what_is_missing_or_damaged_is_fetched_from_a_source) { fetched_from_elsewhere(DCP_CHECKSUM_TREE, DCP_VERIFY_TOUCHED); }
 TEST(flat_checksums_are_fetched_from_a_source_too) { fetched_from_elsewhere(DCP_CHECKSUM_FLAT, DCP_VERIFY_TOUCHED); }
 
+TEST(sources_that_cannot_be_used) {
+    dcp_storage *storage = in_memory();
+    const char *dir = test_dir();
+    char nowhere[TEST_PATH + 16];
+    dcp_source source = DCP_ZERO;
+    dcp_open_desc desc = DCP_ZERO;
+    dcp_checkpoint *c;
+    dcp_error err;
+    model m;
+    model_make(&m, 1);
+    save_model(&m, storage, "s1", 1);
+    desc.path = "s1";
+    desc.io.storage = storage;
+    desc.source_count = 1;
+    CHECK_INT(dcp_open(&desc, &c, &err), DCP_E_INVALID);
+    CHECK(c == NULL && strstr(err.message, "source_count is set, but sources is NULL") != NULL);
+    desc.sources = &source;
+    (void)snprintf(nowhere, sizeof nowhere, "%s/nowhere", dir);
+    source.directory = nowhere;
+    CHECK_OK_MESSAGE(dcp_open(&desc, &c, &err), err.message);           /* one that is not there cannot help, and does no harm */
+    CHECK_OK(dcp_verify(c, &err));
+    dcp_close(c);
+    source.storage = storage;
+    source.directory = "../above";
+    CHECK_INT(dcp_open(&desc, &c, &err), DCP_E_INVALID);
+    CHECK(c == NULL && strncmp(err.message, "open: sources[0]: ", 18) == 0);
+    dcp_storage_close(storage);
+}
+static void check_not_opened(dcp_open_desc desc, dcp_status want, const char *words) {
+    dcp_checkpoint *c = (dcp_checkpoint *)&desc;
+    dcp_error err;
+    CHECK_INT(dcp_open(&desc, &c, &err), want);
+    CHECK(c == NULL && err.status == want);
+    if (!strstr(err.message, words)) printf("got %s\n", err.message);
+    CHECK(strstr(err.message, words) != NULL);
+}
+TEST(what_cannot_be_opened_or_selected) {
+    static const char *const nameless[] = { NULL }, *const unknown[] = { "cold" };
+    dcp_storage *storage = in_memory();
+    dcp_open_desc desc = DCP_ZERO;
+    dcp_select select = DCP_ZERO;
+    model m;
+    model_make(&m, 1);
+    save_model(&m, storage, "s1", 1);
+    desc.io.storage = storage;
+    check_not_opened(desc, DCP_E_INVALID, "path is not set");
+    desc.path = "";
+    check_not_opened(desc, DCP_E_INVALID, "path is not set");
+    desc.path = "s1";
+    desc.verify = (dcp_verify_policy)99;
+    check_not_opened(desc, DCP_E_INVALID, "verify policy 99 is none");
+    desc.verify = (dcp_verify_policy)-1;
+    check_not_opened(desc, DCP_E_INVALID, "is none");
+    desc.verify = DCP_VERIFY_TOUCHED;
+    desc.select = &select;
+    select.tier_count = 1;
+    check_not_opened(desc, DCP_E_INVALID, "a count is set, but its list is NULL");
+    select.tiers = nameless;
+    check_not_opened(desc, DCP_E_MISMATCH, "has no tier \"(null)\"");
+    select.tiers = unknown;
+    check_not_opened(desc, DCP_E_MISMATCH, "has no tier \"cold\"");
+    select.tier_count = 0;
+    select.role_count = 1;
+    check_not_opened(desc, DCP_E_INVALID, "its list is NULL");
+    select.role_count = 0;
+    select.expert_count = 1;
+    check_not_opened(desc, DCP_E_INVALID, "its list is NULL");
+    select.expert_count = 0;
+    select.part_count = -1;
+    check_not_opened(desc, DCP_E_INVALID, "part 0 of -1 is none");
+    select.part_count = 2;
+    select.part = 2;
+    check_not_opened(desc, DCP_E_INVALID, "part 2 of 2 is none");
+    select.part = -1;
+    check_not_opened(desc, DCP_E_INVALID, "part -1 of 2 is none");
+    dcp_storage_close(storage);
+}
+
+/* ---- what happens beside a save, between its data and its commit ----------------------------------------------------------------------- */
+/* When the file `after` has its name, `key` becomes `text`, or goes (NULL), or time passes (no key). */
+typedef struct meddler { dcp_storage *storage; const char *after, *key, *text; int is_done; dcp_status status; } meddler;
+
+static void meddle(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    meddler *m = (meddler *)user;
+    const int64_t begun = dcpi_os_monotonic_ms();
+    (void)call;
+    if (kind != FAULT_COMMIT || !is_done || m->is_done || strcmp(key, m->after) != 0) return;
+    m->is_done = 1;
+    if (m->text) m->status = dcp_storage_write_all(m->storage, m->key, m->text, strlen(m->text), NULL);
+    else if (m->key) m->status = dcp_storage_delete(m->storage, m->key, NULL);
+    else while (dcpi_os_monotonic_ms() == begun) continue;
+}
+static void check_meddled(dcp_layout layout, const char *key, const char *text, dcp_status want, const char *words) {
+    const int is_sharded = layout == DCP_LAYOUT_SHARDED;
+    fault_storage storage;
+    meddler beside;
+    dcp_save_desc desc;
+    dcp_error err;
+    model m;
+    memset(&beside, 0, sizeof beside);
+    beside.storage = in_memory();
+    beside.after = is_sharded ? "s2_shard_0.bin" : files[3];
+    beside.key = key; beside.text = text;
+    fault_open(&storage, beside.storage);
+    storage.hook = meddle;
+    storage.user = &beside;
+    model_make(&m, 1);
+    desc = saving(&m, &storage.storage, "s2", 2);
+    if (is_sharded) {
+        memset(&desc, 0, sizeof desc);
+        m.list[0].tier = NULL;
+        desc.path = "s2"; desc.tensors = m.list; desc.tensor_count = 1; desc.io.storage = &storage.storage;
+    }
+    CHECK_INT(dcp_save(&desc, &err), want);
+    CHECK(beside.is_done && beside.status == DCP_OK);
+    if (!strstr(err.message, words)) printf("got %s\n", err.message);
+    CHECK(strstr(err.message, words) != NULL);
+    CHECK(!is_there(beside.storage, is_sharded ? "s2.metadata.json" : "s2.manifest.json"));
+    fault_close(&storage);
+    dcp_storage_close(beside.storage);
+}
+TEST(files_that_change_before_the_commit_are_found) {
+    check_meddled(DCP_LAYOUT_MANIFEST, files[3], "short", DCP_E_INCOMPLETE, "expert_1.bin has 5 bytes, not the 384 that it was saved with");
+    check_meddled(DCP_LAYOUT_MANIFEST, files[3], NULL, DCP_E_INCOMPLETE, "expert_1.bin");
+    check_meddled(DCP_LAYOUT_SHARDED, "s2_shard_0.bin", "short", DCP_E_INCOMPLETE, "s2_shard_0.bin");
+    check_meddled(DCP_LAYOUT_SHARDED, "s2_shard_0.bin", NULL, DCP_E_INCOMPLETE, "s2_shard_0.bin");
+}
+TEST(a_commit_in_another_layout_meanwhile_is_not_joined) {
+    check_meddled(DCP_LAYOUT_MANIFEST, "s2.metadata.json", "somebody else's", DCP_E_EXISTS, "in another layout: s2.metadata.json");
+    check_meddled(DCP_LAYOUT_MANIFEST, "s2.checkpoint", "somebody else's", DCP_E_EXISTS, "in another layout: s2.checkpoint");
+    check_meddled(DCP_LAYOUT_SHARDED, "s2.manifest.yaml", "somebody else's", DCP_E_EXISTS, "in another layout: s2.manifest.yaml");
+}
+TEST(a_save_that_takes_too_long_gives_up) {
+    grace_seconds = 0;
+    check_meddled(DCP_LAYOUT_MANIFEST, NULL, NULL, DCP_E_TIMEOUT, "older than half the grace time of sweep");
+    grace_seconds = 86400;
+}
+
 /* ---- lazy ---------------------------------------------------------------------------------------------------------------------------------- */
 TEST(opening_touches_no_file_and_a_map_touches_one) {
     dcp_storage *storage = in_memory();
@@ -1019,6 +1160,11 @@ int main(void) {
     RUN(files_of_tiers_that_are_not_selected_need_not_be_there);
     RUN(what_is_missing_or_damaged_is_fetched_from_a_source);
     RUN(flat_checksums_are_fetched_from_a_source_too);
+    RUN(sources_that_cannot_be_used);
+    RUN(what_cannot_be_opened_or_selected);
+    RUN(files_that_change_before_the_commit_are_found);
+    RUN(a_commit_in_another_layout_meanwhile_is_not_joined);
+    RUN(a_save_that_takes_too_long_gives_up);
     RUN(opening_touches_no_file_and_a_map_touches_one);
 #if !DCP_NO_THREADS
     RUN(many_threads_map_release_and_prefetch);
