@@ -108,7 +108,7 @@ TEST(mutations_of_the_corpus) {
     size_t t;
     for (t = 0; t < FUZZ_COUNT(targets); t++) {
         target = targets[t];
-        if (is_chosen(target)) mutate(text ? atoi(text) : test_times(target == &fuzz_checkpoint ? 3000 : 20000));
+        if (is_chosen(target)) mutate(text ? atoi(text) : test_times(target == &fuzz_checkpoint ? 2000 : 8000));
     }
 }
 /* A failure names its input; so does a crash, through the message that is still in `running`. */
