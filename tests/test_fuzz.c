@@ -2,6 +2,7 @@
  *
  *     build/plain/test_fuzz json FILE...             replays inputs of one target, as libFuzzer leaves them
  *     DCP_FUZZ_ROUNDS=100000 build/asan/test_fuzz    so many mutations of each target (default: some thousand)
+ *     DCP_FUZZ_TARGETS="json yaml"                   only these
  *     DCP_FUZZ_CORPUS=build/fuzz/corpus              another directory, with one of the target's name in it, besides */
 #define FUZZ_SUITE
 #include "fuzz/fuzz_json.c"
@@ -73,20 +74,24 @@ static void run_input(const uint8_t *data, size_t size, const char *what, unsign
     fuzz_run(target, (const uint8_t *)exact, size);
     free(exact);
 }
-static void replay(void) {
-    inputs all = read_inputs(target->name);
-    size_t i;
-    CHECK(all.count > 0);                               /* tests/corpus is where make test runs */
-    for (i = 0; i < all.count; i++) run_input(all.items[i].data, all.items[i].size, all.items[i].path, 0);
-    free_inputs(&all);
+static int is_chosen(const fuzz_target *one) {
+    const char *names = getenv("DCP_FUZZ_TARGETS");
+    return !names || strstr(names, one->name) != NULL;
 }
-static void mutate(void) {
+TEST(every_input_of_the_corpus) {
+    size_t t, i;
+    for (t = 0; t < FUZZ_COUNT(targets); t++) {
+        inputs all = read_inputs(targets[t]->name);
+        target = targets[t];
+        CHECK(all.count > 0);                           /* tests/corpus is where make test runs */
+        for (i = 0; i < all.count && is_chosen(target); i++) run_input(all.items[i].data, all.items[i].size, all.items[i].path, 0);
+        free_inputs(&all);
+    }
+}
+static void mutate(int rounds) {
     static uint8_t data[8192];
-    const char *text = getenv("DCP_FUZZ_ROUNDS");
-    const int rounds = text ? atoi(text) : test_times(target == &fuzz_checkpoint ? 3000 : 20000);
     inputs all = read_inputs(target->name);
     int i;
-    CHECK(all.count > 0);
     for (i = 0; i < rounds; i++) {
         const input *in = &all.items[test_random_below(all.count)];
         const unsigned seed = (unsigned)test_random();
@@ -98,6 +103,14 @@ static void mutate(void) {
     }
     free_inputs(&all);
 }
+TEST(mutations_of_the_corpus) {
+    const char *text = getenv("DCP_FUZZ_ROUNDS");
+    size_t t;
+    for (t = 0; t < FUZZ_COUNT(targets); t++) {
+        target = targets[t];
+        if (is_chosen(target)) mutate(text ? atoi(text) : test_times(target == &fuzz_checkpoint ? 2000 : 8000));
+    }
+}
 /* A failure names its input; so does a crash, through the message that is still in `running`. */
 static void on_crash(int signal_number) {
     size_t length = strlen(running);
@@ -105,14 +118,6 @@ static void on_crash(int signal_number) {
     if (write(2, running, length + 1) < 0) _exit(2);
     (void)signal(signal_number, SIG_DFL);
     (void)raise(signal_number);
-}
-static void run_target(const fuzz_target *which, const char *what, void (*test)(void)) {
-    char name[64];
-    const int failed = test_state.failed;
-    target = which;
-    (void)snprintf(name, sizeof name, "%s_%s", which->name, what);
-    test_run(name, test);
-    if (test_state.failed > failed) printf("  %s\n", running);
 }
 static int replay_files(int count, char **arguments) {
     inputs all = {NULL, 0};
@@ -129,14 +134,12 @@ static int replay_files(int count, char **arguments) {
     return 0;
 }
 int main(int argc, char **argv) {
-    size_t i;
     (void)signal(SIGABRT, on_crash);
     (void)signal(SIGFPE, on_crash);
     if (!test_is_sanitized()) (void)signal(SIGSEGV, on_crash);
     if (argc > 2) return replay_files(argc - 1, argv + 1);
-    for (i = 0; i < FUZZ_COUNT(targets); i++) {
-        run_target(targets[i], "corpus", replay);
-        run_target(targets[i], "mutations", mutate);
-    }
+    RUN(every_input_of_the_corpus);
+    RUN(mutations_of_the_corpus);
+    if (test_state.failed) printf("  the last input: %s\n", running);
     return test_finish();
 }

@@ -81,7 +81,7 @@ if [ -z "$cov" ] || [ -z "$profdata" ]; then
     exit $failed
 fi
 clang -g -O1 -w -fprofile-instr-generate -fcoverage-mapping -DDCP_STATIC -I. tests/test_fuzz.c -o "$out/coverage" -lm || exit 1
-DCP_TEST_FILTER=_corpus DCP_FUZZ_CORPUS=$out/corpus LLVM_PROFILE_FILE=$out/coverage.profraw "$out/coverage" >"$out/log/coverage" || failed=1
+DCP_TEST_FILTER=every_input DCP_FUZZ_CORPUS=$out/corpus LLVM_PROFILE_FILE=$out/coverage.profraw "$out/coverage" >"$out/log/coverage" || failed=1
 "$profdata" merge -o "$out/coverage.profdata" "$out/coverage.profraw" || exit 1
 "$cov" export -format=lcov -instr-profile="$out/coverage.profdata" "$out/coverage" dcp.h >"$out/coverage.lcov"
 "$cov" report -show-functions -instr-profile="$out/coverage.profdata" "$out/coverage" dcp.h >"$out/coverage.functions"
