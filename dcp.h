@@ -14583,8 +14583,9 @@ static dcp_status dcpi_intent_check(const dcpi_place *place, const char *key, dc
     return dcpi_fail(err, DCP_E_INCOMPLETE, "%s was removed meanwhile, and with it perhaps files that this manifest names: a sweep must leave more time", key);
 }
 static void dcpi_intent_remove(dcpi_op *op, const dcpi_place *place, const char *key) {      /* or a lock; NULL: nothing */
-    dcp_error ignored;
-    if (key && dcpi_storage_remove(place->storage, key, &ignored)) dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", key, ignored.message);
+    dcp_error err;
+    if (!key || !dcpi_storage_remove(place->storage, key, &err) || !dcpi_storage_remove(place->storage, key, &err)) return;
+    dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", key, err.message);    /* both times: it keeps others from removing files */
 }
 /* `<P>_shard_<rank>.<16 hex>.bin`; with `plain`, `<P>_shard_<rank>.bin` too. */
 static int dcpi_is_shard_name(const char *name, int plain) {
