@@ -677,6 +677,21 @@ TEST(refusals_nul_and_null) {
     CHECK(json == NULL);
     CHECK_INT(alloc_live, 0);
 }
+/* The message shows the first forty digits of a long number. */
+TEST(refusals_long_number) {
+    static const char digits[] = "1234567890123456789012345678901234567890";
+    char text[128];
+    dcp_error err;
+    dcpi_json_reader r;
+    dcpi_arena arena = {NULL};
+    int64_t value;
+    (void)snprintf(text, sizeof text, "%s99", digits);
+    dcpi_json_begin(&r, text, strlen(text), &arena, &err);
+    CHECK(!dcpi_json_int64(&r, &value));
+    (void)snprintf(text, sizeof text, "the integer %s does not fit 64 bits", digits);
+    CHECK(strstr(err.message, text) != NULL);
+    dcpi_arena_free(&arena);
+}
 /* The message shows a part of a long key, of whole characters. */
 TEST(refusals_long_key) {
     static const char *const before[] = {"", "x", "xx"};                /* the cut falls between two characters, and into one */
@@ -1411,6 +1426,7 @@ int main(void) {
     RUN_CLEAN(locale_comma);
     RUN_CLEAN(refusals_with_place);
     RUN_CLEAN(refusals_nul_and_null);
+    RUN_CLEAN(refusals_long_number);
     RUN_CLEAN(refusals_long_key);
     RUN_CLEAN(strings_accepted);
     RUN_CLEAN(strings_every_byte);

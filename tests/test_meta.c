@@ -1182,6 +1182,22 @@ TEST(findings_are_bounded_and_counted) {
     dcp_validation v;
     dcp_error err;
     int i;
+    m->shards[0].file_size = 1024 + 64 * (DCP_LIMIT_FINDINGS + 1);
+    bad.data_type = "nf4"; bad.size = 1;
+    for (i = 0; i <= DCP_LIMIT_FINDINGS; i++) {                         /* one warning more than are listed */
+        char name[16];
+        (void)snprintf(name, sizeof name, "t%d", i);
+        bad.name = name;
+        bad.offset = 1024 + 64 * i;
+        CHECK_OK(dcp_metadata_add_tensor(m, 0, &bad, &err));
+    }
+    CHECK_OK(dcp_metadata_validate(m, &v));
+    CHECK_INT(v.warning_count, DCP_LIMIT_FINDINGS + 1);
+    CHECK_STR(v.warnings[DCP_LIMIT_FINDINGS], "... and 1 more warnings");
+    dcp_validation_free(&v);
+    dcp_metadata_free(m);
+    m = built();
+    memset(&bad, 0, sizeof bad);
     for (i = 0; i < 200; i++) CHECK_OK(dcp_metadata_add_tensor(m, 0, &bad, &err));
     CHECK_INT(dcp_metadata_validate(m, &v), DCP_E_FORMAT);
     CHECK_INT(v.error_count, DCP_LIMIT_FINDINGS + 1);
