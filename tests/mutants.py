@@ -38,8 +38,9 @@ SUITES = {
     'meta': ['meta', 'manifest', 'pool'],
     'manifest': ['manifest', 'pool'],
     'file': ['file_format', 'directory'],
-    'save': ['directory', 'pool', 'engine:another_layout', 'engine:overwrit', 'crash:first_saves', 'crash:overwrites', 'ranks'],
-    'index': ['directory', 'pool', 'crash:first_saves', 'crash:removals', 'ranks'],
+    'save': ['directory', 'pool', 'engine:another_layout', 'engine:overwrit', 'faults:rename', 'crash:first_saves', 'crash:overwrites', 'ranks',
+             'faults:storage_fails_in_saves'],
+    'index': ['directory', 'pool', 'faults:rename', 'crash:first_saves', 'crash:removals', 'ranks', 'faults:storage_fails_in_saves'],
 }
 # Mutants that are no errors: (function, the line as it is, what it became, why nothing can tell them apart).
 EQUIVALENT = []
@@ -115,6 +116,21 @@ def mutations(line, returns_status, is_run):
 Place = collections.namedtuple('Place', 'line chapter function returns_status is_run')
 
 
+def of_other_compilers(text):
+    """The lines that TinyCC leaves out: those for GCC and Clang."""
+    found, blocks = set(), []
+    for n, line in enumerate(text, 1):
+        if re.match(r'\s*#\s*if', line):
+            blocks.append(bool(re.search(r'\bDCPI_GNUC\b|__GNUC__', line)))
+        elif re.match(r'\s*#\s*(else|elif)', line):
+            blocks[-1] = False
+        elif re.match(r'\s*#\s*endif', line):
+            blocks.pop()
+        elif any(blocks):
+            found.add(n)
+    return found
+
+
 def candidates(text):
     """The lines of the chapters, and what must be known of each."""
     chapters, functions = coverage.chapters_and_functions(text)
@@ -123,6 +139,7 @@ def candidates(text):
         sys.exit('make coverage first: only lines that the suites run are changed')
     lines, _, regions = coverage.add_up(suites)
     statuses = {functions[n] for n, line in enumerate(text, 1) if re.match(r'(static |DCPDEF )*dcp_status \w+\(', line)}
+    left_out = of_other_compilers(text)
     columns = {}
     for (n, column), count in sorted(regions.items()):
         columns.setdefault(n, []).append((column, count))
@@ -131,7 +148,7 @@ def candidates(text):
         before = [count for begin, count in columns.get(n, []) if begin <= column]
         return (before[-1] if before else lines.get(n, 0)) > 0
     return [Place(n, chapters[n], functions[n], functions[n] in statuses, functools.partial(is_run, n)) for n in range(1, len(text) + 1)
-            if functions[n] and coverage.parses_or_commits(chapters[n], functions[n])]
+            if functions[n] and n not in left_out and coverage.parses_or_commits(chapters[n], functions[n])]
 
 
 def draw(text, places, chance):

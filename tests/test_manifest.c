@@ -1067,6 +1067,10 @@ TEST(rules_of_structs) {
     tiers = m->tiers; m->tiers = NULL; finds(m, 1, 3, "tiers: the tiers are missing");
     m->tier_count = 0; finds(m, 0, 3, "there is no tier \"hot\""); m->tiers = tiers; m->tier_count = 2;
     shards = m->shards; m->shards = NULL; finds(m, 1, 0, "shards: the shards are missing"); m->shards = shards;
+    {
+        const dcp_field saved = m->fields[1];
+        m->fields[1].value = "\xFF"; finds(m, 1, 0, "custom_fields"); m->fields[1] = saved;
+    }
     m->router_state.extra = "\"a\"";                                    /* behind its layers, and told as its own */
     CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, &size, &last), DCP_E_INVALID);
     CHECK(strncmp(last.message, "router_state.extra: ", 20) == 0);

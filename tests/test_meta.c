@@ -324,6 +324,9 @@ TEST(custom_signers) {
     signer.size = 32; signer.context = NULL;
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "the key has 0 bytes"));
+    signer = dcp_hmac_signer(GOLDEN_KEY, 15, NULL);                     /* one byte short of what is needed */
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK(contains(err.message, "the key has 15 bytes; at least 16"));
     signer = dcp_hmac_signer("short", 5, NULL);
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "at least 16"));
