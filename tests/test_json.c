@@ -519,6 +519,8 @@ static void check_written(double value, const char *want) {
     CHECK_STR(text, want);
 }
 TEST(doubles_written) {
+    check_written(9.0000152587890625, "9.000015258789062");             /* 17 digits; of 16 both neighbours read back: the even one is it */
+    check_written(9.0000457763671875, "9.000045776367188");
     check_written(0.0, "0.0");
     check_written(-0.0, "-0.0");
     check_written(1.0, "1.0");

@@ -782,12 +782,15 @@ TEST(text_of_the_program_is_checked_before_it_is_written) {
         m->shards[1].tensors[0].extra = NULL;
         m->shards[1].extra = members[i];
         check_write_fails(m, "shards[1].extra");
+        check_error(m, "shards[1].extra", "");
         m->shards[1].extra = NULL;
         m->sharding.extra = members[i];
         check_write_fails(m, "sharding.extra");
+        check_error(m, "sharding.extra", "");
         m->sharding.extra = NULL;
         m->training.extra = members[i];
         check_write_fails(m, "training.extra");
+        check_error(m, "training.extra", "");
         m->training.extra = NULL;
     }
     m->extra = "\"integrity\": 1";                                      /* a known member does not come in through `extra` */
