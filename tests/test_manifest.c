@@ -1079,6 +1079,13 @@ TEST(rules_of_structs) {
     CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, &size, &last), DCP_E_INVALID);
     CHECK(strncmp(last.message, "optim_state.extra: ", 19) == 0);
     m->optim_state.extra = NULL;
+    m->router_state.path = "\xFF";
+    CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, &size, &last), DCP_E_INVALID);
+    CHECK(strncmp(last.message, "router_state.path: ", 19) == 0);
+    m->optim_state.path = "\xFF";
+    CHECK_INT(dcp_manifest_write(m, 1, NULL, &written, &size, &last), DCP_E_INVALID);
+    CHECK(strncmp(last.message, "optim_state.path: ", 18) == 0);
+    m->optim_state.path = "optim/state_0.bin";
     m->router_state.path = "../x"; finds(m, 1, 0, "router_state.path: \"../x\""); m->router_state.path = NULL;
     m->optim_state.path = "../x"; finds(m, 1, 0, "optim_state.path: \"../x\""); m->optim_state.path = "optim/state_0.bin";
     {                                                   /* behind the optimizer's state, and not of it */
