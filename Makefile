@@ -11,12 +11,14 @@ CFLAGS ?= -O2
 export CC CFLAGS CXX
 
 CRASH_STATES ?= 250000
+INTERLEAVE ?= 1
 POWER_CUTS ?= 200
 CYCLES ?= 10000
 
 EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c)) $(if $(shell command -v nvcc 2>/dev/null),build/examples/cuda_train)
 # What a change makes everything stale; wildcard, so that a header that is not there is not missed.
 HEADERS := $(wildcard dcp*.h tests/*.h)
+FUZZ := $(wildcard tests/fuzz/*)
 
 all: build/dcptool                      ## build/dcptool, the command-line tool (the default)
 
@@ -35,9 +37,11 @@ analyze:                                ## the headers under clang-tidy, cppchec
 matrix:                                 ## test_golden.c with gcc and clang, -O0 to -O3 -march=native, C99 to C++17, each built and run: half an hour
 	@sh tests/matrix.sh
 
-soak: soak-crash soak-power soak-calls soak-cycles      ## the tests of disasters in depth, an hour: the four below
+soak: soak-crash soak-interleave soak-power soak-calls soak-cycles      ## the five below, in depth: long runs
 soak-crash: build/plain/test_crash      ## 250,000 different disks after power cuts (CRASH_STATES=n for another number)
 	@DCP_TEST_CRASH_STATES=$(CRASH_STATES) DCP_TEST_TIMEOUT=0 build/plain/test_crash
+soak-interleave: build/plain/test_interleave    ## more interleavings of saves, sweeps and removals; INTERLEAVE=2: the largest, with gigabytes of memory
+	@DCP_TEST_INTERLEAVE=$(INTERLEAVE) DCP_TEST_TIMEOUT=0 build/plain/test_interleave
 soak-power: build/plain/test_disasters  ## power cuts of ext4 and xfs: each phase of each save and POWER_CUTS=200 random times; as root
 	@DCP_TEST_POWER_CUTS=$(POWER_CUTS) DCP_TEST_TIMEOUT=0 DCP_TEST_FILTER=_on_ build/plain/test_disasters
 soak-calls: build/plain/test_disasters  ## each system call of saves, loads and sweeps fails in each way, and all limits; needs strace
@@ -50,6 +54,9 @@ coverage:                               ## which lines and branches of dcp.h the
 
 mutants:                                ## small errors put into the parsers and the commit, one at a time: the suites must notice; MUTANTS=n, SEED=n
 	@MUTANTS='$(MUTANTS)' SEED='$(SEED)' SHOW='$(SHOW)' CHAPTERS='$(CHAPTERS)' python3 tests/mutants.py
+
+fuzz:                                   ## fuzzes every reader of hostile bytes with libFuzzer (clang); MINUTES=60 TARGETS="json yaml" for others than 10 and all
+	@MINUTES='$(MINUTES)' TARGETS='$(TARGETS)' sh tests/fuzz/run.sh
 
 demo: build/dcptool                     ## trains a small language model on 4 ranks, kills it in saves, goes on with 3 and 6; checks that nothing is lost
 	@DCPTOOL=build/dcptool sh examples/demo.sh
@@ -75,7 +82,7 @@ examples: $(EXAMPLES)                   ## build/examples/*
 clean:                                  ## removes build/
 	rm -rf build
 
-.PHONY: all help test test-all analyze matrix coverage mutants test-gpu soak soak-crash soak-power soak-calls soak-cycles demo demo-mpi bench \
+.PHONY: all help test test-all analyze matrix fuzz coverage mutants test-gpu soak soak-crash soak-interleave soak-power soak-calls soak-cycles demo demo-mpi bench \
     bench-scale bench-gpu examples clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
@@ -161,6 +168,8 @@ build/$(1)/%: build/%.c build/command/$(1)
 endef
 BUILT_VARIANTS := $(patsubst command_%,%,$(filter command_%,$(.VARIABLES)))
 $(foreach name,$(BUILT_VARIANTS),$(eval $(call variant,$(name))))
+
+$(foreach name,$(BUILT_VARIANTS),build/$(name)/test_fuzz): $(FUZZ)
 
 # The smallest program, which tells run.sh whether a variant's compiler and libraries work.
 build/probe.c:

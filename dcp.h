@@ -386,9 +386,9 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
  *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices the saver, and so does `log`
  *     where poll and wait do not ask for the verdict.
  *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_own (up to own_bytes) or
- *     allocate_host; then, while it writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the list that fit, each whole; those
- *     before them (all, if there is no memory) are written before begin returns, report.bytes_in_begin bytes of them, and a transient error
- *     after that cannot be retried. Tensors that another rank writes are not copied.
+ *     allocate_host; then, while it writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the
+ *     list that fit, each whole; those before them (all, if there is no memory) are written before begin returns, report.bytes_in_begin bytes of
+ *     them, and a transient error after that cannot be retried. Tensors that another rank writes are not copied.
  *   - Threads: a saver is used from one thread at a time, dcp_save_cancel from any. The work is done by threads of the saver. `progress` is called
  *     on the thread that calls begin, poll, wait and close; `log`, the storage, the signer, and with a thread-safe coordinator that too, on others.
  *   - One rank, or a thread-safe coordinator: the whole save goes on by itself; nobody needs to poll. A save on the same coordinator (load, any
@@ -1554,9 +1554,10 @@ static dcp_status dcpi_sort(const void **items, size_t count, dcpi_compare compa
  *                dcpi_os_remove           ENOENT is an error here; directories are refused; of a symbolic link the link itself goes
  *                dcpi_os_stat             of a regular file, no symlink followed (the same errors as dcpi_os_open)
  *                dcpi_os_additional       permissions, links, inode: for people (`mode` octal)
- *                dcpi_os_list             the regular files (what 0), the directories (1) or the symbolic links that lead to no regular file there (2,
- *                                         not on Windows) in one directory (not below), names without the directory, in no order; "" is the base; what vanishes meanwhile is left out. Windows: size and time of a file that is being
- *                                         written may lag behind
+ *                dcpi_os_list             the regular files (what 0), the directories (1) or the symbolic links that lead to no regular file
+ *                                         there (2, not on Windows) in one directory (not below), names without the directory, in no
+ *                                         order; "" is the base; what vanishes meanwhile is left out. Windows: size and time of a file
+ *                                         that is being written may lag behind
  *                dcpi_os_make_directory   made with its parents beneath the base, nothing synced; there already: 0
  *                dcpi_os_sync_directory   its entries are durable; ENOTSUP where the file system cannot sync a directory
  *                dcpi_os_space            bytes that an ordinary user can still write there (`key` names a directory)
@@ -2032,7 +2033,8 @@ typedef enum dcpi_os_make { DCPI_OS_MAKE_NONE, DCPI_OS_MAKE, DCPI_OS_MAKE_DURABL
 
 static volatile int dcpi_os_no_openat2;                 /* found out once in a process; two threads may both find out */
 
-static int dcpi_os_mkdirat(int dir, const char *part) { /* EEXIST: another process made it, perhaps without a sync as yet; or we, and were interrupted */
+/* EEXIST: another process made it, perhaps without a sync as yet; or we did, and were interrupted. */
+static int dcpi_os_mkdirat(int dir, const char *part) {
     int result;
     do result = mkdirat(dir, part, 0777); while (result != 0 && errno == EINTR);
     return result == 0 || errno == EEXIST ? 0 : -1;
@@ -12825,6 +12827,7 @@ static dcp_status dcpi_team_send(dcpi_team *t, int to, uint32_t kind, uint8_t *m
     if (t->is_polled) timeout_ms = 0;
     for (attempt = 1; ; attempt++) {                    /* without memory it is not sent, but the others wait for it */
         status = DCP_PENDING;
+        (void)dcpi_succeed(err);                        /* a callback that fails without a word leaves nothing unset */
         if (!t->is_polled || dcpi_team_peer(t, to)->posted == 0)
             status = t->coordinator->send(t->coordinator->context, to, DCPI_TAG_OPERATION, message, size, timeout_ms, err);
         if (status == DCP_PENDING && t->is_polled) status = dcpi_team_post(t, to, message, size, err);
@@ -13201,6 +13204,7 @@ static dcp_status dcpi_relay_send(dcpi_op *op, int to, uint8_t *message, uint32_
     dcpi_store32(message, op->team.operation);
     dcpi_store32(message + 4, credits);
     dcpi_store64(message + 8, (uint64_t)offset);
+    (void)dcpi_succeed(err);
     status = c->send(c->context, to, DCPI_TAG_DATA, message, DCPI_RELAY_HEADER + size, op->io.timeout_ms, err);
     if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
     if (!status) return DCP_OK;

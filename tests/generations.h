@@ -1,4 +1,5 @@
-/* generations.h - checkpoints whose bytes tell their generation, and what must hold of a directory of them. After dcp.h (with DCP_IMPLEMENTATION) and test.h.
+/* generations.h - checkpoints whose bytes tell their generation, and what must hold of a directory of them. After dcp.h, with
+ * DCP_IMPLEMENTATION, and test.h.
  *
  *     generation g;
  *     generation_make(&g, 60000, 7);                 // three tensors; the first has 60,000 bytes

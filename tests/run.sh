@@ -21,15 +21,15 @@ table() {
     sed '/^#/d' <<'END'
 # variant   word      Debian package              suites
 plain       -         gcc                         all
-asan        asan      libasan8                    platform json sha256 meta manifest yaml file_format storage engine pool ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults ~golden
+asan        asan      libasan8                    platform json sha256 meta manifest yaml file_format storage engine pool hostile fuzz ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults ~golden
 tsan        tsan      libtsan2                    ranks ~storage ~async ~coord ~pool ~engine ~faults ~rank_faults ~pool_faults ~golden
 msan        msan      clang+libclang-rt-14-dev    yaml ~file_format ~golden ~json ~meta ~manifest ~platform ~storage ~sha256 ~engine ~pool ~directory ~ranks ~async
-m32         m32       gcc-12-multilib             platform json sha256 meta manifest file_format storage engine pool ~yaml ~ranks ~directory ~coord ~async ~faults ~kill ~rank_faults ~crash ~pool_faults ~golden
+m32         m32       gcc-12-multilib             platform json sha256 meta manifest file_format storage engine pool ~yaml ~ranks ~directory ~coord ~async ~faults ~kill ~rank_faults ~crash ~pool_faults ~golden ~hostile ~fuzz
 windows     windows   gcc-mingw-w64-x86-64+wine64 platform storage pool ~engine ~json ~meta ~ranks ~sha256 ~file_format ~directory ~coord ~yaml ~manifest ~golden
-s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    json meta file_format storage pool ~ranks ~sha256 ~yaml ~manifest golden
+s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    json meta file_format storage pool ~ranks ~sha256 ~yaml ~manifest golden ~fuzz
 aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static  storage ~sha256 ~file_format ~ranks ~pool ~golden
 valgrind    valgrind  valgrind                    ~file_format ~meta ~pool ~async ~golden
-clang       clang     clang                       storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool ~async ~crash ~golden
+clang       clang     clang                       storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool ~async ~crash ~golden ~fuzz
 cxx         cxx       g++                         json pool ~storage ~platform ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~async ~crash ~golden
 small       -         gcc                         storage async ~engine ~sha256 ~pool ~golden
 musl        musl      musl-tools                  storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool ~crash ~golden
@@ -211,7 +211,7 @@ add_jobs() {
 add_scripts() {
     for path in tests/test_*.sh; do
         name=${path#tests/test_} name=${name%.sh}
-        case $name in analyzers) [ -n "${WHOLE:-}${SUITES:-}" ] || continue ;; esac        # takes minutes
+        case $name in analyzers | exchange) [ -n "${WHOLE:-}${SUITES:-}" ] || continue ;; esac    # take long
         if [ -f "$path" ] && selected "$SUITES" "$name"; then jobs="$jobs build/result/sh/test_$name"; fi
     done
 }

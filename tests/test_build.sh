@@ -203,7 +203,7 @@ t valgrind_samples under_valgrind tests/python_samples.c
 # ---- the table of requirements in tests/README.md -------------------------------------------------------------------------------------------
 # Each test that it names is in the file that it names: "`test_x.c`: `one`, `two`; `test_y.c`: `three`".
 requirements() {
-    awk '/^\|/ { n = split($0, part, "`"); for (i = 2; i <= n; i += 2) if (part[i] ~ /^test_.*\.(c|sh)$/) file = part[i]; else print file, part[i] }' \
+    awk '/^\|/ { n = split($0, part, "`"); file = ""; for (i = 2; i <= n; i += 2) if (part[i] ~ /^test_.*\.(c|sh)$/) file = part[i]; else if (file) print file, part[i] }' \
         "$root/tests/README.md" >named
     [ "$(wc -l <named)" -gt 50 ] || fail "only $(wc -l <named) tests are named"
     while read -r file name; do
@@ -222,7 +222,7 @@ every_test_is_run() {
             match(line, /^TEST\([A-Za-z0-9_]+\)/) { defined[substr(line, 6, RLENGTH - 6)] = FNR; next }
             { while (match(line, /[A-Za-z_][A-Za-z0-9_]*/)) { named[substr(line, RSTART, RLENGTH)] = FNR; line = substr(line, RSTART + RLENGTH) } }
             END { for (name in defined) { count++; if (!(named[name] > defined[name])) print name }
-                if (!count) print "no TEST at all" }' "$path" >unused
+                if (!count && !("test_run" in named)) print "no TEST at all" }' "$path" >unused
         [ ! -s unused ] || fail "${path##*/} does not run $(tr '\n' ' ' <unused)"
     done
 }

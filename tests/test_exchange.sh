@@ -3,8 +3,9 @@
 #
 #     sh tests/test_exchange.sh [text]                  only tests whose name contains the text (or DCP_TEST_FILTER)
 #
-# This machine and the big-endian s390x, both ways; with WHOLE set also 32 bits, aarch64, musl, tcc and clang, each with each. (Windows is not among them:
-# there test_golden.c compares what it writes with the golden files.) What is missing is a skip, or a failure if DCP_REQUIRE has its word of run.sh.
+# In `make test-all`, for it takes a minute; `make test` has test_golden.c, which compares what each platform writes with the golden files. By itself
+# this machine and the big-endian s390x, both ways; with WHOLE set also 32 bits, aarch64, musl, tcc and clang, each with each. (Windows is not among them:
+# wine would outlive the script.) What is missing is a skip, or a failure if DCP_REQUIRE has its word of run.sh.
 # Prints `ok name`, `skipped name: why` or `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if any failed.
 
 cd "$(dirname "$0")/.." || exit 1

@@ -23,8 +23,8 @@
  * Whenever an actor ends: DCP_OK if and only if it has committed, and then what it displaced cannot come back; a failure only if it never showed.
  * When all have ended: one sweep leaves the last committed checkpoint and nothing else, and another save works.
  *
- * DCP_TEST_INTERLEAVE=n: how many different worlds a search may have (default: enough for those of `make test`; `make soak` has the larger searches
- * as well, and no bound). DCP_TEST_VERBOSE=1: more figures. */
+ * DCP_TEST_INTERLEAVE=1: larger searches as well (`make soak-interleave`); 2: the largest, which take gigabytes of memory and many minutes.
+ * DCP_TEST_VERBOSE=1: more figures. */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
@@ -132,8 +132,9 @@ enum { ANSWER_STATUS, ANSWER_ERRNO, ANSWER_CANCEL, ANSWER_ITEMS, ANSWER_MOST = A
 typedef struct answer { int count, values[ANSWER_MOST]; } answer;
 
 /* peer: 0, or of a save by two ranks: 1 for rank 0, whose rank 1 is the next actor, and -1 for that one */
-typedef enum act { SAVE, SWEEP, REMOVE } act;
-typedef struct actor { act what; int may_fail, peer, generation; } actor;
+typedef enum act { NOBODY, SAVE, SWEEP, REMOVE } act;
+typedef enum harm { NONE, CANCELS, FAILS } harm;        /* may come to it once, at any call: a cancel; that, or a call that fails in any way */
+typedef struct actor { act what; harm harm; int peer, generation; } actor;
 static actor cast[ACTORS];
 static int cast_count;
 static int lead_of(int who) { return cast[who].peer < 0 ? who - 1 : who; }
@@ -627,7 +628,7 @@ static void node_learn(int number) {
 static void check_listing(int number, int raw) {
     int leaf = number;
     while (nodes[leaf].child) leaf = nodes[leaf].child;
-    if (!nodes[leaf].has_ended) return;                 /* the search was cut off before it came there */
+    if (!nodes[leaf].has_ended) return;                 /* a bounded search has not been there */
     MUST(node_run(leaf, number, raw) == nodes[leaf].status && !player.is_stopped && player.at + 1 == player.length);
 }
 static void check_listings(void) {
@@ -676,7 +677,7 @@ static int step_count;
 static int64_t library_loads;
 
 static const char *actor_name(int a) {
-    static const char *const whats[] = { "save", "sweep", "remove" };
+    static const char *const whats[] = { "", "save", "sweep", "remove" };
     static char text[40];
     (void)snprintf(text, sizeof text, "%s %d", whats[cast[a].what], a);
     return text;
@@ -840,10 +841,9 @@ static void check_end(const world *w) {
 /* ---- the search ------------------------------------------------------------------------------------------------------------------------------------ */
 typedef struct search {
     crash_search seen, ends, outcomes;                  /* worlds; storages that nobody works on any more; verdicts */
-    int64_t worlds, steps, most;                        /* most: worlds, 0: no bound */
+    int64_t worlds, steps;
     int bound;                                          /* switches away from an actor that could have gone on; -1: any number */
-    int64_t verdicts[64];
-    int is_cut;                                         /* by `most` */
+    int64_t verdicts[64];                               /* how often each status was returned */
 } search;
 
 static uint64_t hash_storage(const world *w) {
@@ -876,6 +876,22 @@ static void search_note_end(search *s, const world *w) {
 }
 static void search_from(search *s, const world *w);
 static int is_waiting(const world *w, int who);
+/* A save is about to publish its document: it replaces one if and only if there was one at its first look (a stat), and then it has seen the same one
+ * each time when it read it (unless reading failed). */
+static void check_commit(const world *w, int who, const call *c) {
+    int was_there = 0, first = -1, last = -1, at;
+    for (at = w->node[who]; nodes[at].parent >= 0; at = nodes[at].parent) {
+        const call *asked = &nodes[nodes[at].parent].next;
+        const int *values = answer_values(nodes[at].answer);
+        if (asked->name != commit_key || values[ANSWER_ERRNO]) continue;
+        if (asked->kind == CALL_STAT) was_there = values[ANSWER_STATUS] == DCP_OK;
+        if (asked->kind != CALL_OPEN) continue;
+        first = values[ANSWER_STATUS] ? NO_COMMIT : values[ANSWER_ITEMS + 1];
+        if (last == -1) last = first;
+    }
+    if (c->replace != was_there) wrong(w, "it replaces what it has not seen, or does not replace what it has:", actor_name(who));
+    if (was_there && first != last && !is_faulty(w, who)) wrong(w, "it replaces another checkpoint than the one that it found:", actor_name(who));
+}
 static void note_listing(world *w, int who, const call *c, fault f) {
     int key[2];
     key[0] = w->node[who];
@@ -887,6 +903,7 @@ static void search_step(search *s, const world *from, int who, fault f) {
     const listing which = listing_of(who, &nodes[from->node[who]]);
     world w = *from;
     s->steps++;
+    if (c.kind == CALL_PUBLISH && c.name == commit_key) check_commit(from, who, &c);
     MUST(step_count < DEPTH);
     steps[step_count].actor = who;
     steps[step_count].f = f;
@@ -908,7 +925,7 @@ static void search_step(search *s, const world *from, int who, fault f) {
 static int may_fault(const world *w, int who, fault f) {
     const node *n = &nodes[w->node[who]];
     if (f == FINE) return 1;
-    if (!cast[who].may_fail || is_faulty(w, who)) return 0;
+    if (cast[who].harm == NONE || is_faulty(w, who) || (cast[who].harm == CANCELS && f != CANCEL)) return 0;
     return f == CANCEL || (n->next.kind != CALL_ABORT && n->next.kind != CALL_SEND && n->next.kind != CALL_RECEIVE);
 }
 static void search_actor(search *s, const world *w, int who) {
@@ -935,22 +952,20 @@ static void search_from(search *s, const world *w) {
     }
     if (running == 0) search_note_end(s, w);
     else if (going == 0) wrong(w, "all wait for each other", "");
-    if (s->most && s->worlds >= s->most) s->is_cut = 1;
-    if (s->is_cut) return;
     if (alone >= 0) { search_actor(s, w, alone); return; }
     for (who = 0; who < cast_count; who++) if (is_free(s, w, who)) search_actor(s, w, who);
 }
 
 /* ---- scenes ------------------------------------------------------------------------------------------------------------------------------------------ */
-typedef struct scene { const char *name; int has_checkpoint, count; actor actors[ACTORS]; int bound; } scene;
+/* first: nothing is there yet. bound: switches away from an actor that could go on; 0: any number */
+typedef struct scene { const char *name; int is_first, bound; actor actors[ACTORS]; } scene;
 
-static void tables_begin(dcp_layout layout, int has_commit) {
+static void tables_begin(dcp_layout layout) {
     static const char *const suffixes[] = { ".metadata.json", ".checkpoint", ".manifest.json", ".manifest.yaml" };
     const int own = layout == DCP_LAYOUT_SINGLE;
     char key[40];
     int i;
     the_layout = layout;
-    shards_tell = !has_commit;
     storage_make(&the_storage);
     forbidden_count = 0;
     some_shard = name_number("x_shard_0.ffffffffffffffff.bin");
@@ -982,95 +997,143 @@ static void scene_world(const scene *s, world *w) {
     w->commit_count = 1;
     w->commits[0] = NO_COMMIT;
     player_begin(w, 199);
-    if (s->has_checkpoint) CHECK_OK_MESSAGE(save(1, -1, NULL, &err), err.message);
-    if (s->has_checkpoint) {
+    if (!s->is_first) {
+        CHECK_OK_MESSAGE(save(1, -1, NULL, &err), err.message);
         put_litter(w, "x_shard_0.00000000000000aa.bin");
         put_litter(w, "x_shard_0.00000000000000bb.bin.00000000000000bb.tmp");
     }
     world_sync(w);
     for (i = 0; i < w->count; i++) w->entries[i].is_old = 1;
 }
-static void scene_run(const scene *sc, dcp_layout layout, int64_t most) {
-    search s;
-    world w;
-    int i, has_commit;
-    doing("%s, %s", layout == DCP_LAYOUT_SINGLE ? "single file" : "sharded", sc->name);
-    has_commit = sc->has_checkpoint;
-    for (i = 0; i < sc->count; i++) if (sc->actors[i].what == REMOVE) has_commit = 0;
-    tables_begin(layout, has_commit);
-    memset(&s, 0, sizeof s);
-    s.bound = sc->bound ? sc->bound : -1;
-    s.most = most;
-    cast_count = sc->count;
-    step_count = 0;
-    scene_world(sc, &w);
-    for (i = 0; i < sc->count; i++) {
+static void scene_cast(const scene *sc) {
+    int i, is_first = sc->is_first;
+    for (i = 0; i < ACTORS && sc->actors[i].what != NOBODY; i++) {
         cast[i] = sc->actors[i];
         cast[i].generation = 10 + lead_of(i);
-        w.node[i] = node_new(i, -1, -1);
+        if (cast[i].what == REMOVE) is_first = 1;
     }
+    cast_count = i;
+    shards_tell = is_first;
+}
+static int64_t all_worlds, all_runs;
+static void scene_report(const search *s, const char *what) {
+    size_t i;
+    printf("# %s: %lld worlds, %lld steps, %lld outcomes, %lld storages at the end, %lld runs of the library\n", what, (long long)s->worlds,
+           (long long)s->steps, (long long)s->outcomes.seen_count, (long long)s->ends.seen_count, (long long)library_runs);
+    for (i = 0; getenv("DCP_TEST_VERBOSE") && i < DCPI_COUNT(s->verdicts); i++)
+        if (s->verdicts[i]) printf("#     %s: %lld\n", dcp_status_name((dcp_status)i), (long long)s->verdicts[i]);
+    all_worlds += s->worlds;
+    all_runs += library_runs;
+}
+static void scene_run(const scene *sc, dcp_layout layout) {
+    char what[120];
+    search s;
+    world w;
+    int i;
+    (void)snprintf(what, sizeof what, "%s, %s%s", layout == DCP_LAYOUT_SINGLE ? "single file" : "sharded", sc->name, sc->bound ? ", bounded" : "");
+    doing("%s", what);
+    tables_end();                                       /* of a test that has failed */
+    tables_begin(layout);
+    memset(&s, 0, sizeof s);
+    s.bound = sc->bound ? sc->bound : -1;
+    step_count = 0;
+    scene_cast(sc);
+    scene_world(sc, &w);
+    for (i = 0; i < cast_count; i++) w.node[i] = node_new(i, -1, -1);
     search_from(&s, &w);
     check_listings();
-    printf("# %s, %s: %lld worlds, %lld steps, %lld outcomes, %lld storages at the end, %lld runs of the library, %lld loads%s\n",
-           layout == DCP_LAYOUT_SINGLE ? "single file" : "sharded", sc->name, (long long)s.worlds, (long long)s.steps, (long long)s.outcomes.seen_count,
-           (long long)s.ends.seen_count, (long long)library_runs, (long long)library_loads, s.is_cut ? ", NOT COMPLETE" : "");
-    if (getenv("DCP_TEST_VERBOSE"))
-        for (i = 0; i < 64; i++) if (s.verdicts[i]) printf("#     %s: %lld\n", dcp_status_name((dcp_status)i), (long long)s.verdicts[i]);
+    scene_report(&s, what);
     crash_search_end(&s.seen);
     crash_search_end(&s.ends);
     crash_search_end(&s.outcomes);
     tables_end();
     done_doing();
 }
-#define SAVER { SAVE, 0, 0, 0 }
-#define TWO_RANKS { SAVE, 0, 1, 0 }, { SAVE, 0, -1, 0 }
-#define TWO_ABORTED { SAVE, 1, 1, 0 }, { SAVE, 1, -1, 0 }
-#define ABORTED { SAVE, 1, 0, 0 }
-#define SWEEPER { SWEEP, 0, 0, 0 }
-#define REMOVER { REMOVE, 0, 0, 0 }
-static const scene scenes[] = {
-    { "2 savers", 1, 2, { SAVER, SAVER }, 0 },
-    { "saver, sweep", 1, 2, { SAVER, SWEEPER }, 0 },
-    { "saver, aborted", 1, 2, { SAVER, ABORTED }, 0 },
-    { "2 aborted", 1, 2, { ABORTED, ABORTED }, 0 },
-    { "sweep, aborted", 1, 2, { SWEEPER, ABORTED }, 0 },
-    { "saver, remover", 1, 2, { SAVER, REMOVER }, 0 },
-    { "2 first savers", 0, 2, { SAVER, SAVER }, 0 },
-    { "3 savers", 1, 3, { SAVER, SAVER, SAVER }, 0 },
-    { "3 first savers", 0, 3, { SAVER, SAVER, SAVER }, 0 },
-    { "2 savers, aborted", 1, 3, { SAVER, SAVER, ABORTED }, 0 },
-    { "2 savers, sweep", 1, 3, { SAVER, SAVER, SWEEPER }, 0 },
-    { "saver, aborted, sweep", 1, 3, { SAVER, ABORTED, SWEEPER }, 0 },
-    { "2 savers, remover", 1, 3, { SAVER, SAVER, REMOVER }, 0 },
-    { "aborted, remover", 1, 2, { ABORTED, REMOVER }, 0 },
-    { "first aborted, remover", 0, 2, { ABORTED, REMOVER }, 0 },
-    { "2 first aborted", 0, 2, { ABORTED, ABORTED }, 0 },
-    { "first saver, aborted, remover", 0, 3, { SAVER, ABORTED, REMOVER }, 0 },
-    { "saver, aborted, remover", 1, 3, { SAVER, ABORTED, REMOVER }, 0 },
-    { "saver, 2 removers", 1, 3, { SAVER, REMOVER, REMOVER }, 0 },
-    { "saver, remover, sweep", 1, 3, { SAVER, REMOVER, SWEEPER }, 0 },
-    { "2 savers, remover, sweep", 1, 4, { SAVER, SAVER, REMOVER, SWEEPER }, 0 },
-    { "2 savers, 2 removers", 1, 4, { SAVER, SAVER, REMOVER, REMOVER }, 0 },
-    { "2 ranks", 1, 2, { TWO_RANKS }, 0 },
-    { "2 ranks aborted", 1, 2, { TWO_ABORTED }, 0 },
-    { "2 savers of 2 ranks", 1, 4, { TWO_RANKS, TWO_RANKS }, 0 },
-    { "2 savers of 2 ranks, sweep", 1, 5, { TWO_RANKS, TWO_RANKS, SWEEPER }, 0 },
-    { "2 ranks, 2 ranks aborted", 1, 4, { TWO_RANKS, TWO_ABORTED }, 0 },
-    { "3 savers of 2 ranks", 1, 6, { TWO_RANKS, TWO_RANKS, TWO_RANKS }, 0 },
-    { "3 savers, sweep", 1, 4, { SAVER, SAVER, SAVER, SWEEPER }, 0 },
-    { "2 savers, aborted, sweep", 1, 4, { SAVER, SAVER, ABORTED, SWEEPER }, 0 },
-    { "3 savers, aborted, sweep", 1, 5, { SAVER, SAVER, SAVER, ABORTED, SWEEPER }, 0 },
-};
-TEST(explore) {
-    const char *only = getenv("SCENE");
+/* In both layouts, but those with two ranks: the bytes of a single file's second rank go through the first one, who does all the calls. */
+static void scenes_run(const scene *scenes, size_t count) {
     size_t i;
-    int l;
-    for (l = 0; l < 2; l++)
-        for (i = 0; i < DCPI_COUNT(scenes); i++) if ((only ? !strcmp(only, scenes[i].name) : i < 13) && !(l && strstr(scenes[i].name, "ranks"))) scene_run(&scenes[i], l ? DCP_LAYOUT_SINGLE : DCP_LAYOUT_SHARDED,
-            getenv("DCP_TEST_INTERLEAVE") ? atoll(getenv("DCP_TEST_INTERLEAVE")) : 3000000);
+    for (i = 0; i < count; i++) {
+        scene_run(&scenes[i], DCP_LAYOUT_SHARDED);
+        if (scenes[i].actors[0].peer == 0) scene_run(&scenes[i], DCP_LAYOUT_SINGLE);
+    }
 }
+#define SCENES(list) scenes_run(list, DCPI_COUNT(list))
+#define SAVER { SAVE, NONE, 0, 0 }
+#define CANCELLED { SAVE, CANCELS, 0, 0 }
+#define ABORTED { SAVE, FAILS, 0, 0 }
+#define SWEEPER { SWEEP, NONE, 0, 0 }
+#define REMOVER { REMOVE, NONE, 0, 0 }
+#define TWO_RANKS { SAVE, NONE, 1, 0 }, { SAVE, NONE, -1, 0 }
+#define TWO_ABORTED { SAVE, FAILS, 1, 0 }, { SAVE, FAILS, -1, 0 }
+static int depth(void) { return getenv("DCP_TEST_INTERLEAVE") ? atoi(getenv("DCP_TEST_INTERLEAVE")) : 0; }
+
+TEST(two_at_a_time) {
+    static const scene scenes[] = {
+        { "2 saves", 0, 0, { SAVER, SAVER } }, { "a save and a sweep", 0, 0, { SAVER, SWEEPER } }, { "2 sweeps", 0, 0, { SWEEPER, SWEEPER } },
+        { "2 first saves", 1, 0, { SAVER, SAVER } }, { "a save by 2 ranks that fails", 0, 0, { TWO_ABORTED } },
+        { "2 saves by 2 ranks", 0, 0, { TWO_RANKS, TWO_RANKS } },
+    };
+    SCENES(scenes);
+}
+TEST(a_save_that_fails_anywhere_beside_another) {
+    static const scene scenes[] = {
+        { "a save and one that fails", 0, 0, { SAVER, ABORTED } }, { "a first save and one that fails", 1, 0, { SAVER, ABORTED } },
+        { "a sweep and a save that fails", 0, 0, { SWEEPER, ABORTED } }, { "2 saves that fail", 0, 0, { ABORTED, ABORTED } },
+        { "2 first saves that fail", 1, 0, { ABORTED, ABORTED } }, { "saves by 2 ranks, one of which fails", 0, 0, { TWO_RANKS, TWO_ABORTED } },
+    };
+    SCENES(scenes);
+}
+TEST(three_saves_of_one_path) {
+    static const scene scenes[] = { { "3 saves", 0, 0, { SAVER, SAVER, SAVER } }, { "3 first saves", 1, 0, { SAVER, SAVER, SAVER } } };
+    static const scene ranks = { "3 saves by 2 ranks", 0, 0, { TWO_RANKS, TWO_RANKS, TWO_RANKS } };
+    SCENES(scenes);
+    if (!getenv("DCP_TEST_FEWER")) scene_run(&ranks, DCP_LAYOUT_SHARDED);
+}
+TEST(two_saves_and_a_sweep) {
+    static const scene scenes[] = { { "2 saves and a sweep", 0, 0, { SAVER, SAVER, SWEEPER } } };
+    static const scene ranks = { "2 saves by 2 ranks and a sweep", 0, 0, { TWO_RANKS, TWO_RANKS, SWEEPER } };
+    SCENES(scenes);
+    if (!getenv("DCP_TEST_FEWER")) scene_run(&ranks, DCP_LAYOUT_SHARDED);
+}
+TEST(three_saves_one_of_which_is_cancelled) {
+    static const scene scenes[] = { { "2 saves and one that is cancelled", 0, 0, { SAVER, SAVER, CANCELLED } } };
+    static const scene soak[] = { { "2 saves and one that fails", 0, 0, { SAVER, SAVER, ABORTED } } };
+    if (getenv("DCP_TEST_FEWER")) SKIP("runs where the counts are full");
+    SCENES(scenes);
+    if (depth() >= 1) SCENES(soak);
+}
+TEST(a_removal_beside_saves) {
+    static const scene scenes[] = {
+        { "a save and a removal", 0, 0, { SAVER, REMOVER } }, { "a save that fails and a removal", 0, 0, { ABORTED, REMOVER } },
+        { "a first save that fails and a removal", 1, 0, { ABORTED, REMOVER } },
+    };
+    static const scene three[] = { { "2 saves and a removal", 0, 0, { SAVER, SAVER, REMOVER } } };
+    static const scene soak[] = { { "a save, one that fails and a removal", 0, 0, { SAVER, ABORTED, REMOVER } },
+                                  { "a save, a removal and a sweep", 0, 0, { SAVER, REMOVER, SWEEPER } } };
+    SCENES(scenes);
+    if (!getenv("DCP_TEST_FEWER")) SCENES(three);
+    if (depth() >= 1) SCENES(soak);
+}
+TEST(three_saves_one_of_which_fails_and_a_sweep) {
+    static const scene bounded = { "2 saves, one that fails and a sweep", 0, 1, { SAVER, SAVER, ABORTED, SWEEPER } };
+    static const scene soak[] = { { "a save, one that fails and a sweep", 0, 0, { SAVER, ABORTED, SWEEPER } } };
+    static const scene large[] = { { "3 saves and a sweep", 0, 0, { SAVER, SAVER, SAVER, SWEEPER } },
+                                   { "2 saves, one that fails and a sweep", 0, 2, { SAVER, SAVER, ABORTED, SWEEPER } } };
+    if (getenv("DCP_TEST_FEWER")) SKIP("runs where the counts are full");
+    scene_run(&bounded, DCP_LAYOUT_SHARDED);
+    if (depth() >= 1) SCENES(soak);
+    if (depth() >= 2) SCENES(large);
+}
+
 int main(void) {
-    RUN(explore);
+    RUN(two_at_a_time);
+    RUN(a_save_that_fails_anywhere_beside_another);
+    RUN(three_saves_of_one_path);
+    RUN(two_saves_and_a_sweep);
+    RUN(three_saves_one_of_which_is_cancelled);
+    RUN(a_removal_beside_saves);
+    RUN(three_saves_one_of_which_fails_and_a_sweep);
+    printf("%lld worlds, each one different, and %lld runs of the library to find out what its calls do in them\n", (long long)all_worlds, (long long)all_runs);
     return test_finish();
 }
 #endif

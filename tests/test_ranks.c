@@ -472,6 +472,57 @@ TEST(whole_shards_are_dealt_round_robin) {
     dcp_storage_close(j.storage);
 }
 
+/* ---- a callback that fails without a word: its error is clear when it is called, so nothing unset is read ----------------------------------- */
+typedef struct mute { dcp_coordinator *inner; int fails, calls, unclear; } mute;
+static dcp_status mute_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+    mute *m = (mute *)context;
+    m->calls++;
+    if (err->status != DCP_OK || err->sys != 0 || err->message[0] != '\0') m->unclear++;
+    return m->fails ? DCP_E_IO : m->inner->send(m->inner->context, to, tag, data, size, timeout_ms, err);
+}
+static dcp_status mute_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+    dcp_coordinator *inner = ((mute *)context)->inner;
+    return inner->receive(inner->context, from, tag, data, size, timeout_ms, err);
+}
+static void save_mutely(job *j, int rank, dcp_coordinator *c) {
+    float value = 1;
+    dcp_tensor t = dcp_scalar("t", DCP_FP32, &value);
+    dcp_coordinator wrapped = *c;
+    dcp_save_desc desc = DCP_ZERO;
+    mute *m = (mute *)j->user;
+    if (rank == 1) m->inner = c;
+    wrapped.context = m;
+    wrapped.send = mute_send;
+    wrapped.receive = mute_receive;
+    desc.path = "p/x";
+    desc.tensors = &t;
+    desc.tensor_count = 1;
+    desc.io.storage = j->storage;
+    desc.io.coordinator = rank == 1 ? &wrapped : c;
+    desc.io.timeout_ms = 1000;
+    if (rank == 0 && !m->fails) dcpi_os_sleep_ms(700);  /* meanwhile the other one shows that it lives */
+    j->status[rank] = dcp_save(&desc, &j->err[rank]);
+}
+TEST(a_send_that_fails_without_a_word) {
+    mute m;
+    job j;
+    dcp_error err;
+    memset(&j, 0, sizeof j);
+    memset(&m, 0, sizeof m);
+    j.user = &m;
+    CHECK_OK(dcp_storage_memory(&j.storage, &err));
+    job_run(&j, 2, save_mutely);
+    check_all(&j, DCP_OK, NULL);
+    CHECK(m.calls > 3);
+    m.fails = 1;
+    job_run(&j, 2, save_mutely);
+    CHECK(j.status[0] != DCP_OK);
+    CHECK_INT(j.status[1], DCP_E_IO);
+    CHECK(strstr(j.err[1].message, "DCP_E_IO") != NULL);
+    CHECK_INT(m.unclear, 0);
+    dcp_storage_close(j.storage);
+}
+
 /* ---- rank 0 leaves as soon as it has given its verdict -------------------------------------------------------------------------------- */
 typedef struct leaving { dcp_coordinator *inner; volatile int *has_left; } leaving;
 static dcp_status leaving_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
@@ -548,6 +599,7 @@ int main(void) {
     RUN(whole_shards_are_dealt_round_robin);
     RUN(shared_reads_read_the_file_once);
     RUN(any_world_size_loads_what_any_saved);
+    RUN(a_send_that_fails_without_a_word);
     return test_finish();
 }
 #endif

@@ -407,9 +407,33 @@ TEST(choice_is_usable) {
     if (DCP_NO_SIMD) CHECK_INT(dcpi_sha_best(), DCPI_SHA_PORTABLE);
 }
 
+/* The compiler's own look at the processor: no kernel that it could run is left out, so all of them were compared above. */
+TEST(every_kernel_of_this_processor_is_usable) {
+#if defined(__x86_64__) && DCPI_GNUC && !DCP_NO_SIMD
+    __builtin_cpu_init();
+    CHECK_INT(usable(DCPI_SHA_AVX2), __builtin_cpu_supports("avx2") != 0);
+    CHECK_INT(usable(DCPI_SHA_AVX512), __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"));
+#endif
+#if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && DCPI_GNUC && !DCP_NO_SIMD
+    {   /* an emulator shows the file of the machine that it runs on */
+        static char text[65536];
+        FILE *file = test_is_slow() ? NULL : fopen("/proc/cpuinfo", "rb");
+        size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+        if (file) (void)fclose(file);
+        text[size] = '\0';
+        if (strstr(text, " sha_ni")) CHECK(usable(DCPI_SHA_NI) && usable(DCPI_SHA_NI2));
+        if (strstr(text, " sha2")) CHECK(usable(DCPI_SHA_ARMV8));
+        if (size == 0) SKIP("there is no /proc/cpuinfo of this processor");
+    }
+#else
+    SKIP("no list of the processor's features");
+#endif
+}
+
 int main(void) {
     RUN(threads_choose_at_once);
     RUN(choice_is_usable);
+    RUN(every_kernel_of_this_processor_is_usable);
     RUN(sha256_fips_180);
     RUN(sha256_cavp_short_messages);
     RUN(sha256_cavp_long_messages);
