@@ -9295,8 +9295,9 @@ static dcp_status dcpi_manifest_emit_shards(dcpi_manifest_emitter *m, dcpi_manif
     const dcpi_manifest_source *source = m->source;
     const dcpi_record *record = &dcpi_manifest_shard_records[level == DCPI_AT_ITEM ? 0 : level == DCPI_AT_STATE_ITEM ? 1 : 2];
     dcp_manifest_shard shard;
-    dcp_status status;
+    dcp_status status = m->e.json.status;
     size_t i;
+    if (status != DCP_OK) return status;                /* the source would clear its message */
     dcpi_manifest_name(m, m->style->next, "shards", count == 0);
     if (count == 0 || !m->yaml) dcpi_write_text(&m->e.json, count > 0 ? "[" : "[]");
     for (i = 0; i < count; i++) {
@@ -9399,6 +9400,7 @@ static dcp_status dcpi_manifest_emit_router(dcpi_manifest_emitter *m) {
     if (m->source->layer_count > 0) {
         dcpi_manifest_name(m, m->style->line, "layers", 0);
         if (!m->yaml) dcpi_write_text(&m->e.json, "[");
+        status = m->e.json.status;
         for (l = 0; l < m->source->layer_count && status == DCP_OK; l++) status = dcpi_manifest_emit_layer(m, l);
         if (status != DCP_OK) return status;
         dcpi_write_text(&m->e.json, dcpi_manifest_styles[m->yaml][DCPI_AT_STATE_ITEM].list_close);

@@ -519,6 +519,8 @@ static void check_written(double value, const char *want) {
     CHECK_STR(text, want);
 }
 TEST(doubles_written) {
+    check_written(9.0000152587890625, "9.000015258789062");             /* 17 digits; of 16 both neighbours read back: the even one is it */
+    check_written(9.0000457763671875, "9.000045776367188");
     check_written(0.0, "0.0");
     check_written(-0.0, "-0.0");
     check_written(1.0, "1.0");
@@ -676,6 +678,21 @@ TEST(refusals_nul_and_null) {
     CHECK_INT(dcp_json_parse(NULL, 0, &json, &err), DCP_E_INVALID);
     CHECK(json == NULL);
     CHECK_INT(alloc_live, 0);
+}
+/* The message shows the first forty digits of a long number. */
+TEST(refusals_long_number) {
+    static const char digits[] = "1234567890123456789012345678901234567890";
+    char text[128];
+    dcp_error err;
+    dcpi_json_reader r;
+    dcpi_arena arena = {NULL};
+    int64_t value;
+    (void)snprintf(text, sizeof text, "%s99", digits);
+    dcpi_json_begin(&r, text, strlen(text), &arena, &err);
+    CHECK(!dcpi_json_int64(&r, &value));
+    (void)snprintf(text, sizeof text, "the integer %s does not fit 64 bits", digits);
+    CHECK(strstr(err.message, text) != NULL);
+    dcpi_arena_free(&arena);
 }
 /* The message shows a part of a long key, of whole characters. */
 TEST(refusals_long_key) {
@@ -1411,6 +1428,7 @@ int main(void) {
     RUN_CLEAN(locale_comma);
     RUN_CLEAN(refusals_with_place);
     RUN_CLEAN(refusals_nul_and_null);
+    RUN_CLEAN(refusals_long_number);
     RUN_CLEAN(refusals_long_key);
     RUN_CLEAN(strings_accepted);
     RUN_CLEAN(strings_every_byte);

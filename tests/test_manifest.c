@@ -1067,6 +1067,10 @@ TEST(rules_of_structs) {
     tiers = m->tiers; m->tiers = NULL; finds(m, 1, 3, "tiers: the tiers are missing");
     m->tier_count = 0; finds(m, 0, 3, "there is no tier \"hot\""); m->tiers = tiers; m->tier_count = 2;
     shards = m->shards; m->shards = NULL; finds(m, 1, 0, "shards: the shards are missing"); m->shards = shards;
+    {
+        const dcp_field saved = m->fields[1];
+        m->fields[1].value = "\xFF"; finds(m, 1, 0, "custom_fields"); m->fields[1] = saved;
+    }
     m->router_state.extra = "\"a\"";                                    /* behind its layers, and told as its own */
     CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, &size, &last), DCP_E_INVALID);
     CHECK(strncmp(last.message, "router_state.extra: ", 20) == 0);
@@ -1075,6 +1079,24 @@ TEST(rules_of_structs) {
     CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, &size, &last), DCP_E_INVALID);
     CHECK(strncmp(last.message, "optim_state.extra: ", 19) == 0);
     m->optim_state.extra = NULL;
+    m->router_state.path = "\xFF";
+    CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, &size, &last), DCP_E_INVALID);
+    CHECK(strncmp(last.message, "router_state.path: ", 19) == 0);
+    m->optim_state.path = "\xFF";
+    CHECK_INT(dcp_manifest_write(m, 1, NULL, &written, &size, &last), DCP_E_INVALID);
+    CHECK(strncmp(last.message, "optim_state.path: ", 18) == 0);
+    m->optim_state.path = "optim/state_0.bin";
+    m->router_state.path = "../x"; finds(m, 1, 0, "router_state.path: \"../x\""); m->router_state.path = NULL;
+    m->optim_state.path = "../x"; finds(m, 1, 0, "optim_state.path: \"../x\""); m->optim_state.path = "optim/state_0.bin";
+    {                                                   /* behind the optimizer's state, and not of it */
+        const size_t layers = m->router_state.layer_count;
+        m->router_state.layer_count = 0; m->router_state.is_there = 0;
+        m->timestamp = "\xFF";
+        CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, &size, &last), DCP_E_INVALID);
+        CHECK(strncmp(last.message, "timestamp: ", 11) == 0);
+        m->timestamp = "2026-11-20T12:00:00.123456Z";
+        m->router_state.layer_count = layers; m->router_state.is_there = 1;
+    }
     s = &m->shards[1];
     s->type = ""; finds(m, 1, 0, "shards[1].type: a type is required"); s->type = "dense";
     s->checksum = ""; finds(m, 1, 0, "shards[1].checksum: there is none"); s->checksum = FLAT;
@@ -1131,6 +1153,10 @@ TEST(shards_of_experts_and_layers) {
     m->shards[3].expert_key[2] = 1;
     finds(m, 0, 1, "shards[3].global_offset: shards[2] is a piece of the same tensor, and nothing says how");
     m->shards[3].expert_key[2] = 2;
+    s.path = "optim/all.bin"; s.tensor_name = "all"; s.ndim = -1; s.dtype = NULL;      /* state of no shape: bytes */
+    CHECK_OK(dcp_manifest_add_optimizer_shard(m, &s, &last));
+    finds(m, 0, 0, "");
+    s.tensor_name = "up"; s.ndim = 1; s.dtype = "int4";
     s.path = "router/gate_0_of_1.bin"; s.tensor_name = "bias"; s.size = 2;
     CHECK_OK(dcp_manifest_add_router(m, 9, NULL, &s, &last));
     finds(m, 1, 0, "router_state.layers[2].shards[0].path: \"router/gate_0_of_1.bin\" stands in router_state.layers[1].shards[0] too");

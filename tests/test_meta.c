@@ -324,6 +324,9 @@ TEST(custom_signers) {
     signer.size = 32; signer.context = NULL;
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "the key has 0 bytes"));
+    signer = dcp_hmac_signer(GOLDEN_KEY, 15, NULL);                     /* one byte short of what is needed */
+    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK(contains(err.message, "the key has 15 bytes; at least 16"));
     signer = dcp_hmac_signer("short", 5, NULL);
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "at least 16"));
@@ -779,12 +782,15 @@ TEST(text_of_the_program_is_checked_before_it_is_written) {
         m->shards[1].tensors[0].extra = NULL;
         m->shards[1].extra = members[i];
         check_write_fails(m, "shards[1].extra");
+        check_error(m, "shards[1].extra", "");
         m->shards[1].extra = NULL;
         m->sharding.extra = members[i];
         check_write_fails(m, "sharding.extra");
+        check_error(m, "sharding.extra", "");
         m->sharding.extra = NULL;
         m->training.extra = members[i];
         check_write_fails(m, "training.extra");
+        check_error(m, "training.extra", "");
         m->training.extra = NULL;
     }
     m->extra = "\"integrity\": 1";                                      /* a known member does not come in through `extra` */
@@ -1182,6 +1188,22 @@ TEST(findings_are_bounded_and_counted) {
     dcp_validation v;
     dcp_error err;
     int i;
+    m->shards[0].file_size = 1024 + 64 * (DCP_LIMIT_FINDINGS + 1);
+    bad.data_type = "nf4"; bad.size = 1;
+    for (i = 0; i <= DCP_LIMIT_FINDINGS; i++) {                         /* one warning more than are listed */
+        char name[16];
+        (void)snprintf(name, sizeof name, "t%d", i);
+        bad.name = name;
+        bad.offset = 1024 + 64 * i;
+        CHECK_OK(dcp_metadata_add_tensor(m, 0, &bad, &err));
+    }
+    CHECK_OK(dcp_metadata_validate(m, &v));
+    CHECK_INT(v.warning_count, DCP_LIMIT_FINDINGS + 1);
+    CHECK_STR(v.warnings[DCP_LIMIT_FINDINGS], "... and 1 more warnings");
+    dcp_validation_free(&v);
+    dcp_metadata_free(m);
+    m = built();
+    memset(&bad, 0, sizeof bad);
     for (i = 0; i < 200; i++) CHECK_OK(dcp_metadata_add_tensor(m, 0, &bad, &err));
     CHECK_INT(dcp_metadata_validate(m, &v), DCP_E_FORMAT);
     CHECK_INT(v.error_count, DCP_LIMIT_FINDINGS + 1);
