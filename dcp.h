@@ -14600,23 +14600,35 @@ static int dcpi_is_shard_name(const char *name, int plain) {
     end -= digits;
     return digits > 0 && digits <= 10 && end > 7 && memcmp(name + end - 7, "_shard_", 7) == 0;
 }
-/* One at a time removes files whose names may be used again, of the pool and plain ones: between a look and an unlink a second one could take the
- * file away, a save publish another one under the same name, and the first then unlink that. So what may go is found with the lock held (files of
- * the pool: listed, before intents and documents are looked at; others: named by a commit file that is there): such a file stays the one that it
- * is until the holder unlinks it. Who finds the lock taken leaves the files to sweep; a lock older than the grace time is a dead one's. *key: of the
- * lock that is held, NULL: none is. */
-static int dcpi_removal_needs_lock(const char *name) { return !dcpi_is_shard_name(name, 0); }       /* nobody draws an id twice */
+/* One at a time removes files whose names may be used again: between a look and an unlink a second one could take the file away, a save publish
+ * another one under the same name, and the first then unlink that. So what may go is found with the lock held: files of the pool are listed, before
+ * intents and documents are looked at; plain shard names are those of a commit file that is there. Such a file stays the one that it is until the
+ * holder unlinks it. The lock is of one checkpoint's plain names, or of the pool (prefix ""). Who finds it taken leaves the files to sweep; one
+ * older than the grace time is a dead one's. */
+static int dcpi_removal_needs_lock(const char *name) { return dcpi_is_shard_name(name, 1) && !dcpi_is_shard_name(name, 0); }
 static const char dcpi_removal_lock_name[] = "dcp-remove.0000000000000000.tmp";
 
+/* After a failure that may have done it all the same. */
+static int dcpi_removal_lock_is_ours(const dcpi_place *place, const char *key, const char *id) {
+    void *data = NULL;
+    size_t size = 0;
+    dcp_error ignored;
+    const int is_ours = dcp_storage_read_all(place->storage, key, &data, &size, &ignored) == DCP_OK && size == 16 && memcmp(data, id, 16) == 0;
+    dcp_free(data);
+    return is_ours;
+}
 static dcp_status dcpi_removal_lock_try(const dcpi_place *place, const char *key, dcp_error *err) {
     char id[17], *temporary = NULL;
     void *object = NULL;
     dcp_status status = dcpi_random_id(id, err);
     if (!status) temporary = dcpi_temporary_name(key, id, 0, err);
     if (!status) status = temporary ? dcpi_storage_begin(place->storage, key, temporary, 0, &object, err) : DCP_E_MEMORY;
-    if (!status) status = dcpi_storage_commit(place->storage, key, object, 0, err);
     dcpi_free(temporary);
-    return status;
+    if (status) return status;
+    status = dcpi_storage_write(place->storage, key, object, 0, id, 16, err);
+    if (status) { dcpi_storage_abort(place->storage, object); return status; }
+    status = dcpi_storage_commit(place->storage, key, object, 0, err);
+    return status && status != DCP_E_EXISTS && dcpi_removal_lock_is_ours(place, key, id) ? dcpi_succeed(err) : status;
 }
 static dcp_status dcpi_removal_lock_is_old(dcpi_op *op, const dcpi_place *place, const char *key, int64_t grace_seconds, int *is_old, dcp_error *err) {
     dcp_object_info info;
@@ -14628,10 +14640,14 @@ static dcp_status dcpi_removal_lock_is_old(dcpi_op *op, const dcpi_place *place,
     *is_old = !status && grace_seconds < INT64_MAX / 1000000000 && info.modified_ns <= now_ns - grace_seconds * 1000000000;
     return status || !*is_old ? status : dcpi_storage_remove(place->storage, key, err);
 }
-static dcp_status dcpi_removal_lock(dcpi_op *op, const dcpi_place *place, int64_t grace_seconds, char **key, dcp_error *err) {
-    char *name = dcpi_place_key(place, dcpi_removal_lock_name, err);
+/* *key: of the lock that is held, NULL: none is */
+static dcp_status dcpi_removal_lock(dcpi_op *op, const dcpi_place *place, const char *prefix, int64_t grace_seconds, char **key, dcp_error *err) {
+    char file[DCP_LIMIT_PREFIX + 64], *name;
     int tries, again = 1;
-    dcp_status status = name ? DCP_OK : DCP_E_MEMORY;
+    dcp_status status;
+    (void)snprintf(file, sizeof file, "%s%s%s", prefix, prefix[0] ? "." : "", dcpi_removal_lock_name);
+    name = dcpi_place_key(place, file, err);
+    status = name ? DCP_OK : DCP_E_MEMORY;
     *key = NULL;
     for (tries = 0; tries < 8 && again && !status; tries++) {
         status = dcpi_removal_lock_try(place, name, err);
@@ -14654,15 +14670,6 @@ static void dcpi_removal_present(const dcpi_place *place, dcpi_names *names) {
         if (status == DCP_E_NOT_FOUND) dcpi_free(names->items[i]);
         else names->items[count++] = names->items[i];
         dcpi_free(key);
-    }
-    names->count = count;
-}
-/* Strikes out what only the holder of the lock may remove. */
-static void dcpi_removal_unlocked(dcpi_names *names) {
-    size_t i, count = 0;
-    for (i = 0; i < names->count; i++) {
-        if (dcpi_removal_needs_lock(names->items[i])) dcpi_free(names->items[i]);
-        else names->items[count++] = names->items[i];
     }
     names->count = count;
 }
@@ -14733,7 +14740,7 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
     char *lock = NULL;
     int unread, pending = 0;
     size_t i;
-    dcp_status status = pool ? dcpi_removal_lock(op, place, DCP_GRACE_SECONDS, &lock, &err) : DCP_OK;
+    dcp_status status = pool ? dcpi_removal_lock(op, place, "", DCP_GRACE_SECONDS, &lock, &err) : DCP_OK;
     known.items = &own;
     known.count = known.capacity = 1;
     memset(&refs, 0, sizeof refs);
@@ -14745,7 +14752,7 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
     for (i = 0; i < data->count && !status && !unread && !pending; i++) {
         const char *name = data->items[i];
         char *key = NULL;
-        if (!lock && !is_locked && dcpi_removal_needs_lock(name)) continue;
+        if (!is_locked && dcpi_removal_needs_lock(name)) continue;
         if (dcpi_refs_may_go(&refs, name)) key = dcpi_place_key(place, name, &err);
         if (key && dcpi_storage_remove(place->storage, key, &err))
             dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", name, err.message);
@@ -17373,7 +17380,7 @@ static void dcpi_commit_lock(dcpi_save *s) {
     size_t i = 0;
     while (i < s->displaced.count && !dcpi_removal_needs_lock(s->displaced.items[i])) i++;
     if (i == s->displaced.count || dcpi_save_is_manifest(s)) return;
-    if (dcpi_removal_lock(&s->op, &s->place, DCP_GRACE_SECONDS, &s->removal_lock, &ignored))
+    if (dcpi_removal_lock(&s->op, &s->place, s->place.name, DCP_GRACE_SECONDS, &s->removal_lock, &ignored))
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "the files of the checkpoint that is replaced will be left for sweep: %s", ignored.message);
 }
 /* Everything that the commit file will name is there; nobody else has committed meanwhile; no sweep may be after our files yet. */
@@ -20155,55 +20162,79 @@ static dcp_status dcpi_removal_run(dcpi_op *op, dcp_status status, dcpi_errand_f
 }
 
 /* ---- prune and remove: commit files, directory sync, data that nobody names ---------------------------------------------------------- */
-/* names: of the commit files that go, sorted. */
-static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, const dcpi_names *commits, int dry_run,
-                                          dcp_removal *removal, dcp_error *err) {
-    const dcpi_names *going;
-    dcpi_names data, refs;
+/* A commit file that is about to go: what it names is added to data, while it can still be read. Its plain names only with their lock: whoever else
+ * has it removes them, or leaves them to sweep. */
+static dcp_status dcpi_remove_note(dcpi_op *op, const dcpi_place *place, const char *commit, int dry_run, char **lock, dcpi_names *data, dcp_error *err) {
+    const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(commit);
+    char prefix[DCP_LIMIT_PREFIX + 1];
+    dcpi_document document;
+    size_t s;
+    dcp_status status = dcpi_op_check(op, err);
+    if (status || kind->layout == DCP_LAYOUT_SINGLE) return status;
+    if (kind->layout == DCP_LAYOUT_SHARDED && !dry_run && strlen(commit) < sizeof prefix + strlen(kind->suffix)) {
+        (void)snprintf(prefix, sizeof prefix, "%.*s", (int)(strlen(commit) - strlen(kind->suffix)), commit);
+        status = dcpi_removal_lock(op, place, prefix, DCP_GRACE_SECONDS, lock, err);
+        if (status) return status;
+    }
+    status = dcpi_document_read(op, place, commit, NULL, &document, err);
+    for (s = 0; !status && s < document.metadata->shard_count; s++) {
+        const char *name = document.metadata->shards[s].file_path;
+        if (*lock || dry_run || !dcpi_removal_needs_lock(name)) status = dcpi_names_add(data, name, err);
+    }
+    dcpi_document_free(&document);
+    if (!status || status == DCP_E_MEMORY || status == DCP_E_IO) return status;
+    dcpi_op_log(op, DCP_LOG_WARNING, "cannot tell which files %s names; they are left to sweep: %s", commit, err->message);
+    return dcpi_succeed(err);
+}
+/* With the locks held: the commit files, then those of `data` that nobody names. */
+static dcp_status dcpi_remove_files(dcpi_op *op, const dcpi_place *place, const dcpi_names *commits, dcpi_names *data, int dry_run,
+                                    dcp_removal *removal, dcp_error *err) {
+    const dcpi_names *going = dry_run ? commits : NULL;                 /* those that are there again are other ones */
+    dcpi_names refs;
     char *lock = NULL;
     int unread = 0, has_pool = 0, pending = 0;
     dcp_status status = DCP_OK;
-    size_t i, s;
-    memset(&data, 0, sizeof data);
+    size_t i;
     memset(&refs, 0, sizeof refs);
-    if (!dry_run && commits->count > 0) status = dcpi_removal_lock(op, place, DCP_GRACE_SECONDS, &lock, err);
-    for (i = 0; i < commits->count && !status; i++) {   /* what they name, while it can still be read */
-        dcpi_document document;
-        const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(commits->items[i]);
-        status = dcpi_op_check(op, err);
-        if (status || kind->layout == DCP_LAYOUT_SINGLE) continue;
-        has_pool |= kind->layout == DCP_LAYOUT_MANIFEST;
-        status = dcpi_document_read(op, place, commits->items[i], NULL, &document, err);
-        for (s = 0; !status && s < document.metadata->shard_count; s++)
-            status = dcpi_names_add(&data, document.metadata->shards[s].file_path, err);
-        dcpi_document_free(&document);
-        if (status && status != DCP_E_MEMORY && status != DCP_E_IO) {
-            dcpi_op_log(op, DCP_LOG_WARNING, "cannot tell which files %s names; they are left to sweep: %s", commits->items[i],
-                        err->message);
-            status = dcpi_succeed(err);
-        }
-    }
     /* what stays must be durable before what goes does: who saved it may have died between its rename and its sync (G1) */
-    if (!status && !dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
+    if (!dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
     for (i = 0; i < commits->count && !status; i++) {
+        has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST;
         status = dcpi_removal_take(removal, place, commits->items[i], dry_run, err);
         if (!status) removal->checkpoints++;
     }
     if (!status && !dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
-    going = dry_run ? commits : NULL;                   /* those that are there again are other ones */
-    if (!lock && !dry_run) dcpi_removal_unlocked(&data);
-    if (lock && has_pool) dcpi_removal_present(place, &data);
-    if (!status && has_pool && data.count > 0)
+    if (!status && has_pool && data->count > 0 && !dry_run) {
+        status = dcpi_removal_lock(op, place, "", DCP_GRACE_SECONDS, &lock, err);
+        if (lock) dcpi_removal_present(place, data);
+        else dcpi_names_free(data);                     /* nothing to do any more */
+    }
+    if (!status && has_pool && data->count > 0)
         status = dcpi_refs_settle(op, place, going, NULL, DCP_GRACE_SECONDS, NULL, &refs, &unread, &pending, err);
-    else if (!status && data.count > 0) status = dcpi_refs_collect(op, place, going, NULL, &refs, &unread, err);
+    else if (!status && data->count > 0) status = dcpi_refs_collect(op, place, going, NULL, &refs, &unread, err);
     if (unread > 0) dcpi_op_log(op, DCP_LOG_WARNING, "%d commit files could not be read, so no data files were removed", unread);
-    if (!status) status = dcpi_names_sort(&data, err);
-    for (i = 0; i < data.count && !status && unread == 0 && !pending; i++) {
-        if (i > 0 && strcmp(data.items[i], data.items[i - 1]) == 0) continue;           /* two of them shared it */
-        if (dcpi_refs_may_go(&refs, data.items[i])) status = dcpi_removal_take(removal, place, data.items[i], dry_run, err);
+    if (!status) status = dcpi_names_sort(data, err);
+    for (i = 0; i < data->count && !status && unread == 0 && !pending; i++) {
+        if (i > 0 && strcmp(data->items[i], data->items[i - 1]) == 0) continue;         /* two of them shared it */
+        if (dcpi_refs_may_go(&refs, data->items[i])) status = dcpi_removal_take(removal, place, data->items[i], dry_run, err);
     }
     dcpi_removal_unlock(op, place, lock);
     dcpi_names_free(&refs);
+    return status;
+}
+/* commits: names of the commit files that go, sorted. */
+static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, const dcpi_names *commits, int dry_run,
+                                          dcp_removal *removal, dcp_error *err) {
+    char **locks = (char **)dcpi_alloc_array(commits->count, sizeof *locks, err);
+    dcpi_names data;
+    size_t i;
+    dcp_status status = locks ? DCP_OK : DCP_E_MEMORY;
+    memset(&data, 0, sizeof data);
+    for (i = 0; i < commits->count && locks; i++) locks[i] = NULL;
+    for (i = 0; i < commits->count && !status; i++) status = dcpi_remove_note(op, place, commits->items[i], dry_run, &locks[i], &data, err);
+    if (!status) status = dcpi_remove_files(op, place, commits, &data, dry_run, removal, err);
+    for (i = 0; i < commits->count && locks; i++) dcpi_removal_unlock(op, place, locks[i]);
+    dcpi_free(locks);
     dcpi_names_free(&data);
     return status;
 }
@@ -20398,18 +20429,22 @@ static dcp_status dcpi_sweep_pool(dcpi_op *op, dcpi_sweep *sweep, dcp_error *err
     }
     return status;
 }
+static int dcpi_sweep_prefix(const char *shard_name, char prefix[DCP_LIMIT_PREFIX + 1]) {        /* 0: no checkpoint has such a name */
+    size_t end = strlen(shard_name);
+    while (end > 0 && strncmp(shard_name + end, "_shard_", 7) != 0) end--;
+    if (end == 0 || end > DCP_LIMIT_PREFIX) return 0;
+    memcpy(prefix, shard_name, end);
+    prefix[end] = '\0';
+    return 1;
+}
 /* Counts the commit file that may name this shard file if it is there, but is none that a listing shows (a symbolic link, say) or that can be
  * looked at: what it names, nobody knows. */
 static dcp_status dcpi_sweep_count_hidden(const dcpi_sweep *sweep, const char *shard_name, int *unread, dcp_error *err) {
     const struct dcpi_commit_kind *kinds[2];
     char prefix[DCP_LIMIT_PREFIX + 1];
-    size_t end = strlen(shard_name);
     int count;
     dcp_status status;
-    while (end > 0 && strncmp(shard_name + end, "_shard_", 7) != 0) end--;
-    if (end == 0 || end >= sizeof prefix) return DCP_OK;                /* no checkpoint has such a name */
-    memcpy(prefix, shard_name, end);
-    prefix[end] = '\0';
+    if (!dcpi_sweep_prefix(shard_name, prefix)) return DCP_OK;
     status = dcpi_commit_find(sweep->place, prefix, kinds, &count, err);
     if (status == DCP_OK || status == DCP_E_MEMORY) return status;
     ++*unread;
@@ -20447,6 +20482,22 @@ static dcp_status dcpi_sweep_temporaries_again(dcpi_op *op, const dcpi_sweep *sw
     dcpi_names_free(&again.found);
     return status;
 }
+/* A plain name that no document names: with its lock held, it is still the old file, or it is a new one, which stays. */
+static dcp_status dcpi_sweep_plain(dcpi_op *op, const dcpi_sweep *sweep, const char *name, int64_t grace, dcp_removal *removal, dcp_error *err) {
+    char prefix[DCP_LIMIT_PREFIX + 1], *lock = NULL, *key;
+    dcp_object_info info;
+    dcp_status status;
+    if (!dcpi_sweep_prefix(name, prefix)) return dcpi_removal_take(removal, sweep->place, name, 0, err);
+    status = dcpi_removal_lock(op, sweep->place, prefix, grace, &lock, err);
+    if (status || !lock) return status;
+    key = dcpi_place_key(sweep->place, name, err);
+    status = key ? dcpi_storage_stat(sweep->place->storage, key, &info, err) : DCP_E_MEMORY;
+    if (!status && info.modified_ns <= sweep->before_ns) status = dcpi_removal_take(removal, sweep->place, name, 0, err);
+    else if (status == DCP_E_NOT_FOUND) status = dcpi_succeed(err);
+    dcpi_free(key);
+    dcpi_removal_unlock(op, sweep->place, lock);
+    return status;
+}
 static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t grace, dcp_removal *removal, dcp_error *err) {
     const int dry_run = sweep->desc->dry_run;
     dcpi_names refs;
@@ -20464,8 +20515,8 @@ static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t 
         const char *name = sweep->found.items[i];
         status = dcpi_op_check(op, err);
         if (status || !dcpi_sweep_is_data(name) || !dcpi_refs_may_go(&refs, name) || (pending && dcpi_is_pool_name(name, 1))) continue;
-        if (!sweep->lock && !dry_run && dcpi_removal_needs_lock(name)) continue;
-        status = dcpi_removal_take(removal, sweep->place, name, dry_run, err);
+        if (!dry_run && dcpi_removal_needs_lock(name)) status = dcpi_sweep_plain(op, sweep, name, grace, removal, err);
+        else status = dcpi_removal_take(removal, sweep->place, name, dry_run, err);
     }
     dcpi_names_free(&refs);
     return status;
@@ -20477,7 +20528,7 @@ static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *re
     dcp_status status = dcpi_place_now(op, sweep->place, &now_ns, err);
     sweep->before_ns = dcpi_sweep_before(now_ns, grace);
     sweep->err = err;
-    if (!status && !sweep->desc->dry_run) status = dcpi_removal_lock(op, sweep->place, grace, &sweep->lock, err);
+    if (!status && !sweep->desc->dry_run) status = dcpi_removal_lock(op, sweep->place, "", grace, &sweep->lock, err);
     if (!status) status = dcpi_storage_list(sweep->place->storage, sweep->place->directory, dcpi_sweep_look, sweep, err);
     if (!status) status = dcpi_sweep_pool(op, sweep, err);
     /* a commit file that is gone must stay gone before its data goes (G2) */
