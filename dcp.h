@@ -6508,10 +6508,10 @@ static int dcpi_dtype_width(dcp_dtype dtype) {
     return bits < 8 ? 1 : bits / 8;
 }
 static void dcpi_swap_bytes(uint8_t *bytes, int64_t size, int width) {
+    const int64_t end = DCPI_BIG_ENDIAN && width > 1 ? size : 0;
     int64_t i;
     int j;
-    if (!DCPI_BIG_ENDIAN || width < 2) return;
-    for (i = 0; i + width <= size; i += width) {
+    for (i = 0; i + width <= end; i += width) {
         for (j = 0; j < width / 2; j++) {
             uint8_t swapped = bytes[i + j];
             bytes[i + j] = bytes[i + width - 1 - j];
@@ -14653,6 +14653,7 @@ static dcp_status dcpi_removal_lock(dcpi_op *op, const dcpi_place *place, const 
         status = dcpi_removal_lock_try(place, name, err);
         if (!status) { *key = name; return DCP_OK; }
         if (status == DCP_E_EXISTS) status = dcpi_removal_lock_is_old(op, place, name, grace_seconds, &again, err);
+        else if (tries == 0) status = dcpi_succeed(err);                /* what fails once is tried once more */
     }
     if (!status)
         dcpi_op_log(op, DCP_LOG_INFO, "another process removes files in \"%s\", or has died of it: those whose names may be used again are left to sweep", place->shown);

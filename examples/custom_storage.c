@@ -53,6 +53,9 @@ static dcp_status list(void *c, const char *directory, each_fn each, void *user,
 static dcp_status folders(void *c, const char *directory, each_fn each, void *user, dcp_error *err) {
     return in(c)->list_directories(in(c)->context, directory, each, user, err);
 }
+static dcp_status links(void *c, const char *directory, each_fn each, void *user, dcp_error *err) {
+    return in(c)->list_links(in(c)->context, directory, each, user, err);
+}
 static dcp_status drop(void *c, const char *p, dcp_error *e) { return in(c)->remove(in(c)->context, p, e); }
 static dcp_status sync_names(void *c, const char *directory, dcp_error *err) {
     return in(c)->sync_directory(in(c)->context, directory, err);
@@ -65,7 +68,7 @@ static dcp_status open_scrambled(const dcp_storage_options *options, dcp_storage
     dcp_status status = dcp_storage_open(&local, out, err);
     if (status != DCP_OK) return status;
     const dcp_storage table = {*out, (*out)->flags, begin, write_at, commit, abandon, open_it, read_at, NULL,
-                               close_it, look, list, drop, sync_names, NULL, destroy, NULL, NULL, NULL, folders};
+                               close_it, look, list, drop, sync_names, NULL, destroy, NULL, NULL, NULL, folders, links};
     dcp_storage *mine = (dcp_storage *)malloc(sizeof *mine);            /* dcp_storage_close frees it */
     if (mine) *mine = table; else dcp_storage_close(*out);
     if (!mine && err) { err->status = DCP_E_MEMORY; strcpy(err->message, "out of memory"); }

@@ -4018,12 +4018,20 @@ TEST(a_checkpoint_replaced_again_and_again) {
     done();
 }
 TEST(overwriting_what_somebody_else_has_just_overwritten) {
+    dcp_sweep_desc sweep = DCP_ZERO;
     use_memory();
     (void)save_value("x", 1, 0, 0, DCP_LAYOUT_SHARDED);
     use_watch();
     happens_at_open("x.metadata.json", 3);              /* the displaced document, its sequence, then once more before the commit */
     CHECK_FAILS(try_save("x", 1, DCP_LAYOUT_SHARDED), DCP_E_EXISTS, "somebody else");
     CHECK_INT(meanwhile_left, 0);
+    check_content("x", 99);
+    CHECK_INT(count_files(""), 3);                      /* the other one could not have the lock of the plain names: they are left to a sweep */
+    sweep.directory = "";
+    sweep.grace_seconds = -1;
+    sweep.plain_names = 1;
+    sweep.io.storage = eye.inner;
+    CHECK_OK(dcp_sweep(&sweep, NULL, NULL));
     check_content("x", 99);
     CHECK_INT(count_files(""), 2);
     done();

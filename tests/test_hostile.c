@@ -209,11 +209,12 @@ static void scan_yaml(const char *t, places *out) {
             if (depth == 0 || levels[depth - 1].column < column) {
                 levels[depth].column = column;
                 levels[depth].index = -1;
-                (void)snprintf(levels[depth].path, sizeof last, "%s", last);
+                memcpy(levels[depth].path, last, sizeof last);
                 depth++;
             }
             levels[depth - 1].index++;
-            (void)snprintf(levels[depth].path, sizeof last, "%.80s[%d]", levels[depth - 1].path, levels[depth - 1].index);
+            (void)snprintf(last, sizeof last, "%.80s[%d]", levels[depth - 1].path, levels[depth - 1].index);
+            memcpy(levels[depth].path, last, sizeof last);
             levels[depth].column = column + 2;
             depth++;
             at += 2;
@@ -1668,13 +1669,12 @@ static dcp_status work_load_pieces(larder *l, dcp_error *err) {         /* two r
 }
 static dcp_status work_strided(larder *l, dcp_error *err) {             /* a box of both pieces, into every second element; a private tensor */
     const int64_t offset[2] = { 4, 1 }, shape[2] = { 3, 2 };
-    float box[3][8];
+    float box[3][8] = {{0}};
     state s;
     dcp_checkpoint *c;
     dcp_tensor t = dcp_array("layer/w", DCP_FP32, box, 2, shape);
     dcp_status status = open_larder(l, NULL, NULL, NULL, &c, err);
     int row, column;
-    memset(box, 0, sizeof box);
     state_make(&s, 0, 1);
     dcp_piece(&t, tensors_of[0].shape, offset);
     t.stride[0] = 8;

@@ -83,21 +83,21 @@ in dcpi_sync_commit
 
 name what stays is not made durable before a document is removed
 caught crash processes_that_die
-in dcpi_remove_checkpoints
+in dcpi_remove_files
 - commits->count > 0) status = dcpi_place_sync(
 + commits->count > 0 && !MUTANT) status = dcpi_place_sync(
 
 name no sync of the directory between a document and its data
 caught crash removals
-in dcpi_remove_checkpoints
+in dcpi_remove_files
 - commits->count > 0) status = dcpi_place_sync(
 + commits->count > 0 && !MUTANT) status = dcpi_place_sync(
 
 name data removed before the document
 caught crash removals
-in dcpi_remove_checkpoints
-- status = dcpi_names_add(&data, document.metadata->shards[s].file_path, err);
-+ status = MUTANT ? dcpi_mutant_remove(place, document.metadata->shards[s].file_path, err) : dcpi_names_add(&data, document.metadata->shards[s].file_path, err);
+in dcpi_remove_note
+- status = dcpi_names_add(data, name, err);
++ status = MUTANT ? dcpi_mutant_remove(place, name, err) : dcpi_names_add(data, name, err);
 
 name a sweep without the sync of the directory
 caught crash a_sweep_beside
@@ -194,12 +194,12 @@ in dcpi_pool_base_find
 
 name intents are looked for before the document is gone
 caught crash a_removal_that_began_before
-in dcpi_remove_checkpoints
-- has_pool |= kind->layout == DCP_LAYOUT_MANIFEST;
-+ has_pool |= kind->layout == DCP_LAYOUT_MANIFEST; if (MUTANT) (void)dcpi_intents_pending(op, place, DCP_GRACE_SECONDS, NULL, &pending, err);
-in dcpi_remove_checkpoints
-- if (!status && has_pool && data.count > 0)
-+ if (!status && !MUTANT && has_pool && data.count > 0)
+in dcpi_remove_files
+- has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST;
++ has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST; if (MUTANT) (void)dcpi_intents_pending(op, place, DCP_GRACE_SECONDS, NULL, &pending, err);
+in dcpi_remove_files
+- if (!status && has_pool && data->count > 0)
++ if (!status && !MUTANT && has_pool && data->count > 0)
 
 name kept files are not checked before the commit
 caught crash a_kept_file_that_goes
@@ -284,7 +284,7 @@ static dcp_status dcpi_mutant_remove(const dcpi_place *place, const char *name, 
     return status;
 }
 static void dcpi_mutant_displace(dcpi_save *s, int is_chosen) {
-    if (is_chosen) dcpi_refs_remove_displaced(&s->op, &s->place, s->commit_name, NULL, &s->displaced);
+    if (is_chosen) dcpi_refs_remove_displaced(&s->op, &s->place, s->commit_name, NULL, 1, &s->displaced);
 }
 static void dcpi_mutant_now(const dcpi_save *s) {
     const int r = s->op.team.rank;
