@@ -137,12 +137,12 @@ build/command/main: FORCE
 # the source and the output. `small` is a build for small machines: no threads, no kernels with machine instructions.
 M32 = $(or $(shell command -v gcc-12 >/dev/null 2>&1 && echo 'int main(void){return 0;}' | gcc-12 -m32 -x c - -o /dev/null 2>/dev/null && echo gcc-12),gcc)
 # With DCP_STATIC the compiler leaves out what a suite does not call, which halves the time that all of this takes.
-command_plain    = $(CC) -std=c99 -O1 -Wall -Wextra -DDCP_STATIC
+command_plain    = $(CC) -std=c99 -Og -Wall -Wextra -DDCP_STATIC
 command_asan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
 command_tsan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=thread -DDCP_STATIC
 # Ends at the first byte that is used, or given to the system, without having been set.
 command_msan     = clang -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=memory -DDCP_STATIC
-command_clang    = clang -std=c11 -O1 -DDCP_STATIC
+command_clang    = clang -std=c11 -O0 -DDCP_STATIC
 command_cxx      = $(CXX) -std=c++11 -O0 -x c++ -DDCP_STATIC
 command_small    = $(CC) -std=c99 -O1 -DDCP_NO_THREADS=1 -DDCP_NO_SIMD=1 -DDCP_STATIC
 command_m32      = $(M32) -m32 -std=c99 -Og -isystem /usr/include/x86_64-linux-gnu -DDCP_STATIC

@@ -1056,7 +1056,7 @@ static void report(double seconds) {
 int main(void) {
     const clock_t start = clock();
     if (getenv("DCP_TEST_CRASH_STATES")) wanted_states = strtol(getenv("DCP_TEST_CRASH_STATES"), NULL, 10);
-    recoveries = wanted_states ? 1 + wanted_states / 20000 : 0;
+    recoveries = (wanted_states + 19999) / 20000;
     RUN(first_saves);
     RUN(next_saves);
     RUN(overwrites);

@@ -453,7 +453,7 @@ static dcp_status world_open(world *w, dcp_checkpoint **out, dcp_error *err) {
 /* A box of "table" that both of its pieces hold a part of: rows 1 to 3. */
 static dcp_status read_slice(dcp_checkpoint *c, dcp_error *err) {
     const int64_t whole[2] = { 6, 4 }, offset[2] = { 1, 0 }, shape[2] = { 3, 4 };
-    unsigned char got[24];
+    unsigned char got[24] = {0};
     dcp_tensor t = dcp_array("table", DCP_INT16, got, 2, shape);
     dcp_status status;
     size_t i;

@@ -1110,8 +1110,9 @@ TEST(a_removal_beside_saves) {
     };
     static const scene three[] = { { "2 saves and a removal", 0, 0, { SAVER, SAVER, REMOVER } } };
     /* once all is gone, a first save may use a plain name again */
-    static const scene again[] = { { "a save and 2 removals", ALONE, 0, { SAVER, REMOVER, REMOVER } }, { "2 saves and a removal, alone", ALONE, 0, { SAVER, SAVER, REMOVER } } };
-    static const scene soak_again[] = { { "2 saves and 2 removals", ALONE, 2, { SAVER, SAVER, REMOVER, REMOVER } },
+    static const scene again[] = { { "a save and 2 removals", ALONE, 0, { SAVER, REMOVER, REMOVER } } };
+    static const scene soak_again[] = { { "2 saves and a removal, alone", ALONE, 0, { SAVER, SAVER, REMOVER } },
+                                        { "2 saves and 2 removals", ALONE, 2, { SAVER, SAVER, REMOVER, REMOVER } },
                                         { "a save, a removal and a sweep, alone", ALONE, 0, { SAVER, REMOVER, SWEEPER } } };
     static const scene soak[] = { { "a save, one that fails and a removal", 0, 0, { SAVER, ABORTED, REMOVER } },
                                   { "a save, a removal and a sweep", 0, 0, { SAVER, REMOVER, SWEEPER } } };

@@ -1076,7 +1076,7 @@ static void reader_main(void *argument) {
         t->loads++;
         if (t->rest_ms) dcpi_os_sleep_ms(t->rest_ms);
         for (r = 0; r < t->ranks; r++) {
-            if (t->j.status[r] != t->j.status[0]) (void)snprintf(t->failure, sizeof t->failure, "ranks disagree: %s, %s", t->j.err[0].message, t->j.err[r].message);
+            if (t->j.status[r] != t->j.status[0]) (void)snprintf(t->failure, sizeof t->failure, "ranks disagree: %.300s, %.300s", t->j.err[0].message, t->j.err[r].message);
             else if (t->j.status[r] == DCP_OK && (t->gens[r] == 0 || t->gens[r] != t->gens[0]))
                 (void)snprintf(t->failure, sizeof t->failure, "rank %d of %d read generation %u, rank 0 %u", r, t->ranks, t->gens[r], t->gens[0]);
             /* replaced more often than a load begins anew */
