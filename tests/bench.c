@@ -1045,7 +1045,7 @@ static void async_section(const char *directory) {
     }
     dcp_saver_close(saver);
     ratio_add("stall of dcp_save_begin / memcpy into warm memory", row_find("async", async_begin), row_find("async", async_copy), NULL, 1.15, 1.05, 1);
-    ratio_add("stall of dcp_save_begin / dcp_save", row_find("async", async_begin), row_find("async", async_sync), NULL, 0.6, 0.3, 1);
+    ratio_add("stall of dcp_save_begin / dcp_save", row_find("async", async_begin), row_find("async", async_sync), NULL, 0.5, 0.3, 1);
     ratio_add("loop slowed down by saves in the background / their CPU time", row_find("async", async_slower), row_find("async", async_cpu), NULL, 1.0,
               0.8, 1);
     ratio_add("loop slowed down by saves in the background / by dcp_save", row_find("async", async_slower), row_find("async", async_stalled), NULL, 0.9,
