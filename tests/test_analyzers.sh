@@ -8,37 +8,8 @@
 # `N passed, N failed, N skipped`; exit status 1 if any failed.
 
 cd "$(dirname "$0")/.." || exit 1
-root=$(pwd)
-LC_ALL=C
-export LC_ALL
-filter=${1:-${DCP_TEST_FILTER:-}}
-passed=0 failed=0 skipped=0
-work=$(mktemp -d "${TMPDIR:-/tmp}/dcp_analyzers.XXXXXX") || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-
-# ---- harness ----------------------------------------------------------------------------------------------------------------------------------
-# A test is a command that runs in a subshell in $work, and fails by its status; what it prints is the reason.
-fail() { echo "$*"; exit 1; }
-skip() { echo "$*"; exit 77; }
-# need COMMAND PACKAGE
-need() {
-    command -v "$1" >/dev/null 2>&1 && return
-    case " $(echo "${DCP_REQUIRE:-}" | tr , ' ') " in *' analyzers '*) fail "$1 is missing, and DCP_REQUIRE asks for analyzers; install $2" ;; esac
-    skip "$1 is missing; install $2"
-}
-# t NAME COMMAND...
-t() {
-    name=$1
-    shift
-    case $name in *"$filter"*) ;; *) return ;; esac
-    why=$(cd "$work" && "$@" 2>&1)
-    case $? in
-    0) passed=$((passed + 1)) && echo "ok $name" ;;
-    77) skipped=$((skipped + 1)) && echo "skipped $name: $why" ;;
-    *) failed=$((failed + 1)) && printf 'FAILED %s: %s\n' "$name" "$(echo "$why" | head -n 30)" ;;
-    esac
-}
+. tests/harness.sh
+fail() { echo "$*" | head -n 30; exit 1; }           # findings have many lines
 
 # ---- what is looked at --------------------------------------------------------------------------------------------------------------------------
 source_file() { file=$1 && shift && printf '%s\n' "$@" >"$work/$file"; }
@@ -73,7 +44,7 @@ no_findings() {
 left_out='-bugprone-easily-swappable-parameters,-bugprone-sizeof-expression,-bugprone-implicit-widening-of-multiplication-result'
 left_out="$left_out,-bugprone-narrowing-conversions,-clang-analyzer-optin.performance.Padding,-bugprone-reserved-identifier,-cert-dcl37-c,-cert-dcl51-cpp"
 tidy() {
-    need clang-tidy clang-tidy
+    need clang-tidy analyzers clang-tidy
     flags=$(flags_of "$1") || { status=$?; echo "$flags"; exit $status; }
     case $1 in windows) file=dcp.c ;; *) file=$1.c ;; esac
     # shellcheck disable=SC2086
@@ -92,7 +63,7 @@ for what in dcp windows mpi cuda; do t "clang_tidy_$what" tidy $what; done
 suppressed='uninitStructMember ctunullpointer ctuuninitvar missingIncludeSystem unmatchedSuppression normalCheckLevelMaxBranches toomanyconfigs'
 posix='-D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DSYNC_FILE_RANGE_WRITE=2 -DCLOCK_MONOTONIC=1 -D__linux__=1 -D__x86_64__=1'
 check() {
-    need cppcheck cppcheck
+    need cppcheck analyzers cppcheck
     file=$1
     shift
     for id in $suppressed; do set -- "$@" "--suppress=$id"; done
@@ -117,7 +88,7 @@ check() {
 #   in the last three also null-dereference, use-of-uninitialized-value: it does not follow that a status which is not DCP_OK came with what a callback
 #                               gave (err written, no memory), nor that a list which is not empty has a first one; MSan and ASan run those
 gcc_analyzer() {
-    need gcc gcc
+    need gcc analyzers gcc
     gcc -fanalyzer -x c -c /dev/null -o /dev/null 2>/dev/null || skip 'gcc has no -fanalyzer; it is there from version 10 on'
     printf '%s\n' '#define DCP_STATIC' '#define DCP_IMPLEMENTATION' '#include "dcp.h"' 'int main(int argc, char **argv) {' '    dcp_error err;' \
         "    (void)argc; (void)argv; (void)err; $1" '    return 0;' '}' >unit.c
@@ -146,5 +117,4 @@ done
 g coordination 'dcp_coordinator *c[2]; if (dcp_thread_group_open(2, c, &err)) return 1; dcp_barrier(c[0], 1, &err); dcp_coordinator_close(c[0]);
     dcp_coordinator_close(c[1]);' -Wno-analyzer-null-dereference -Wno-analyzer-use-of-uninitialized-value
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+finish

@@ -7,39 +7,8 @@
 # `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if any failed.
 
 cd "$(dirname "$0")/.." || exit 1
-root=$(pwd)
 CC=${CC:-cc}
-LC_ALL=C
-export LC_ALL
-filter=${1:-${DCP_TEST_FILTER:-}}
-passed=0 failed=0 skipped=0
-work=$(mktemp -d "${TMPDIR:-/tmp}/dcp_build.XXXXXX") || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-
-# ---- harness ----------------------------------------------------------------------------------------------------------------------------------
-# A test is a command that runs in a subshell in $work, and fails by its status; what it prints is the reason.
-fail() { echo "$*" | head -n 6 | tr '\n' ' '; exit 1; }
-skip() { echo "$*"; exit 77; }
-have() { command -v "$1" >/dev/null 2>&1; }
-# need COMMAND WORD PACKAGE
-need() {
-    have "$1" && return
-    case " $(echo "${DCP_REQUIRE:-}" | tr , ' ') " in *" $2 "*) fail "$1 is missing, and DCP_REQUIRE asks for $2; install $3" ;; esac
-    skip "$1 is missing; install $3"
-}
-# t NAME COMMAND...
-t() {
-    name=$1
-    shift
-    case $name in *"$filter"*) ;; *) return ;; esac
-    why=$(cd "$work" && "$@" 2>&1)
-    case $? in
-    0) passed=$((passed + 1)) && echo "ok $name" ;;
-    77) skipped=$((skipped + 1)) && echo "skipped $name: $why" ;;
-    *) failed=$((failed + 1)) && echo "FAILED $name: $why" ;;
-    esac
-}
+. tests/harness.sh
 
 # ---- sources ----------------------------------------------------------------------------------------------------------------------------------
 # source FILE LINE...
@@ -302,5 +271,4 @@ t top_level top_level
 t no_paths_of_one_machine no_paths_of_one_machine
 t clean_text clean_text
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+finish

@@ -9,46 +9,10 @@
 # `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if any failed.
 
 cd "$(dirname "$0")/.." || exit 1
-root=$(pwd)
 CC=${CC:-cc} CXX=${CXX:-g++}
-LC_ALL=C
-export LC_ALL
-filter=${1:-${DCP_TEST_FILTER:-}}
+. tests/harness.sh
 unset DCP_TEST_FILTER                                   # that of the suite is set for each run
-passed=0 failed=0 skipped=0
-work=$(mktemp -d "${TMPDIR:-/tmp}/dcp_cuda.XXXXXX") || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-
-fail() { echo "$*" | head -n 6 | tr '\n' ' '; exit 1; }
-skip() { echo "$*"; exit 77; }
-have() { command -v "$1" >/dev/null 2>&1; }
-# t NAME COMMAND...
-t() {
-    name=$1
-    shift
-    case $name in *"$filter"* | compiles* | *_compile) ;; *) return ;; esac         # what is compiled may be needed
-    why=$(cd "$work" && "$@" 2>&1)
-    case $? in
-    0) passed=$((passed + 1)) && echo "ok $name" ;;
-    77) skipped=$((skipped + 1)) && echo "skipped $name: $why" ;;
-    *) failed=$((failed + 1)) && echo "FAILED $name: $why" ;;
-    esac
-}
-# need COMMAND WORD PACKAGE
-need() {
-    have "$1" && return
-    missing "$1" "$2" "$3"
-}
-missing() {
-    case " $(echo "${DCP_REQUIRE:-}" | tr , ' ') " in *" $2 "*) fail "$1 is missing, and DCP_REQUIRE asks for $2; install $3" ;; esac
-    skip "$1 is missing; install $3"
-}
-finish() {
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ "$failed" -eq 0 ]
-    exit
-}
+wanted() { case $1 in *"$filter"* | compiles* | *_compile) ;; *) return 1 ;; esac; }    # what is compiled may be needed
 
 # ---- the toolkit -------------------------------------------------------------------------------------------------------------------------------
 toolkit="the CUDA toolkit of NVIDIA (or Debian's nvidia-cuda-toolkit)"

@@ -269,22 +269,6 @@ static void check_error(dcp_status status, const dcp_error *err) {
 }
 
 /* ---- where to save: a directory in memory where there is one (quick), or on the disk ---------------------------------------------------- */
-static const char *ram_dir(void) {
-#ifdef __linux__
-    const char *old = getenv("TMPDIR"), *dir;
-    char kept[TEST_PATH] = "";
-    struct stat info;
-    if (stat("/dev/shm", &info) != 0 || access("/dev/shm", W_OK) != 0) return test_dir();
-    if (old) (void)snprintf(kept, sizeof kept, "%s", old);
-    (void)setenv("TMPDIR", "/dev/shm", 1);
-    dir = test_dir();
-    if (old) (void)setenv("TMPDIR", kept, 1);
-    else (void)unsetenv("TMPDIR");
-    return dir;
-#else
-    return test_dir();
-#endif
-}
 static dcp_storage *local_at(const char *dir) {
     dcp_storage *storage = NULL;
     dcp_error err;
@@ -328,7 +312,7 @@ static void world_make(world *w, const form *f, int is_in_memory) {
     memset(w, 0, sizeof *w);
     w->f = f;
     w->in_memory = is_in_memory;
-    world_paths(w, is_in_memory ? "" : ram_dir());
+    world_paths(w, is_in_memory ? "" : test_ram_dir());
     w->storage = is_in_memory ? in_memory() : local_at(w->dir);
     w->use = is_in_memory ? w->storage : NULL;
     world_reset(w);
@@ -946,7 +930,7 @@ static dcp_status large_run(dcp_storage *storage, unsigned char *bytes, int is_s
     return is_save ? dcp_save(&out, err) : dcp_load(&in, err);
 }
 TEST(memory_fails_beside_workers) {
-    const char *dir = ram_dir();
+    const char *dir = test_ram_dir();
     dcp_storage *storage = local_at(dir);
     unsigned char *bytes = (unsigned char *)malloc(LARGE);
     dcp_error err;
@@ -1841,7 +1825,7 @@ static void flip_file(dcp_storage *storage, const form *f, const char *path, lon
 TEST(bits_in_files_are_covered) {
     int i;
     for (i = 0; i < 4; i++) {
-        const char *dir = ram_dir();
+        const char *dir = test_ram_dir();
         const int is_single = forms[i].layout == DCP_LAYOUT_SINGLE;
         dcp_storage *storage = local_at(dir);
         char document[TEST_PATH + 40], data[TEST_PATH + 40];
@@ -2159,7 +2143,7 @@ static void tails_in(const char *dir) {
     free(in);
 }
 TEST(tails_on_the_disk) { tails_in(test_dir()); }
-TEST(tails_in_memory) { tails_in(ram_dir()); }
+TEST(tails_in_memory) { tails_in(test_ram_dir()); }
 
 /* ======================================================================================================================================
  * 5. Others at work at the same time: threads and processes. No CHECK beside the main thread.
@@ -2199,7 +2183,7 @@ TEST(two_threads_save_one_path) {
     int f, round_number, where;
     for (where = 0; where <= 1; where++) {
         for (f = 0; f < 2; f++) {
-            dcp_storage *storage = where ? in_memory() : local_at(ram_dir());
+            dcp_storage *storage = where ? in_memory() : local_at(test_ram_dir());
             for (round_number = 0; round_number < ROUNDS; round_number++) {
                 rival a, b;
                 volatile int start = 0;
@@ -2238,7 +2222,7 @@ static pid_t child_save(const char *dir, const form *f, int generation, int star
     _exit((int)r.status);
 }
 TEST(two_processes_save_one_path) {
-    const char *dir = ram_dir();
+    const char *dir = test_ram_dir();
     int f, round_number;
     for (f = 0; f < 2; f++) {
         for (round_number = 0; round_number < ROUNDS; round_number++) {
@@ -2278,7 +2262,7 @@ TEST(two_processes_save_one_path) {
 TEST(two_threads_overwrite_one_path) {
     int f, i;
     for (f = 0; f < 2; f++) {
-        dcp_storage *storage = local_at(ram_dir());
+        dcp_storage *storage = local_at(test_ram_dir());
         must_save(storage, &forms[f], "p", 3, 0);
         for (i = 0; i < ROUNDS; i++) {
             rival a, b;
@@ -2331,7 +2315,7 @@ TEST(two_paths_of_one_directory_do_not_disturb_each_other) {
     int where, f;
     for (where = 0; where <= 1; where++) {
         for (f = 0; f < 2; f++) {
-            dcp_storage *storage = where ? in_memory() : local_at(ram_dir());
+            dcp_storage *storage = where ? in_memory() : local_at(test_ram_dir());
             worker a, b;
             dcpi_thread thread;
             snapshot now;
@@ -2356,7 +2340,7 @@ TEST(sweep_and_prune_beside_saves) {
     int where, f;
     for (where = 0; where <= 1; where++) {
         for (f = 0; f < 2; f++) {
-            dcp_storage *storage = where ? in_memory() : local_at(ram_dir());
+            dcp_storage *storage = where ? in_memory() : local_at(test_ram_dir());
             worker w;
             dcpi_thread thread;
             dcp_error err;
@@ -2386,7 +2370,7 @@ TEST(latest_and_list_while_the_checkpoint_is_replaced) {
     int where, f;
     for (where = 0; where <= 1; where++) {
         for (f = 0; f < 2; f++) {
-            dcp_storage *storage = where ? in_memory() : local_at(ram_dir());
+            dcp_storage *storage = where ? in_memory() : local_at(test_ram_dir());
             worker w;
             dcpi_thread thread;
             dcp_error err;
@@ -2441,7 +2425,7 @@ TEST(a_tensor_that_changes_during_its_save_still_verifies) {
 #ifdef SCRIBBLING_IS_A_RACE
     SKIP("it is a data race by intent");
 #else
-    dcp_storage *storage = local_at(ram_dir());
+    dcp_storage *storage = local_at(test_ram_dir());
     unsigned char *bytes = (unsigned char *)calloc(1, LARGE);
     scribbler s;
     dcpi_thread thread;
@@ -2501,7 +2485,7 @@ TEST(a_reader_never_sees_a_mixture) {
             dcp_status status = DCP_OK;
             doing("%s, where %d", forms[f].name, where);
             memset(&w, 0, sizeof w);
-            w.storage = where ? in_memory() : local_at(ram_dir());
+            w.storage = where ? in_memory() : local_at(test_ram_dir());
             w.f = &forms[f];
             must_save(w.storage, &forms[f], "p", GENERATIONS, 0);
             CHECK_INT(dcpi_thread_start(&thread, overwrite_often, &w), 0);
@@ -2563,7 +2547,7 @@ typedef struct sweeping { dcp_sweep_desc desc; dcp_removal removal; } sweeping;
 TEST(sweep_knows_its_own_names) {
     int where;
     for (where = 0; where <= 1; where++) {
-        dcp_storage *storage = where ? in_memory() : local_at(ram_dir());
+        dcp_storage *storage = where ? in_memory() : local_at(test_ram_dir());
         sweeping v;
         dcp_error err;
         memset(&v, 0, sizeof v);
@@ -2655,7 +2639,7 @@ static void sweep_with_grace(dcp_storage *storage, int64_t grace, size_t removed
     dcp_removal_free(&removal);
 }
 TEST(sweep_leaves_young_files_alone) {
-    const char *dir = ram_dir();
+    const char *dir = test_ram_dir();
     dcp_storage *storage = local_at(dir);
     put_all(storage, ours, 6);
     set_age(dir, ours[0], 86400 + 60);
@@ -2699,7 +2683,7 @@ static void check_oddity(const char *path, const struct stat *before) {    /* st
     CHECK(now.st_ino == before->st_ino && now.st_mode == before->st_mode);
 }
 TEST(sweep_never_touches_what_is_no_file) {
-    const char *dir = ram_dir(), *elsewhere = ram_dir();
+    const char *dir = test_ram_dir(), *elsewhere = test_ram_dir();
     dcp_storage *storage = local_at(dir), *outside = local_at(elsewhere);
     char target[TEST_PATH + 20], path[TEST_PATH + 80];
     struct stat before[ODDITIES];
@@ -2760,7 +2744,7 @@ static void use_odd_commit_file(dcp_storage *storage, const form *f) {
 }
 /* A whole checkpoint elsewhere, so that a link that is followed would load. */
 static void odd_commit_file(oddity kind, const form *f) {
-    const char *dir = ram_dir(), *elsewhere = ram_dir();
+    const char *dir = test_ram_dir(), *elsewhere = test_ram_dir();
     dcp_storage *storage = local_at(dir), *outside = local_at(elsewhere);
     char path[TEST_PATH + 40], target[TEST_PATH + 40];
     struct stat before;
@@ -2792,7 +2776,7 @@ TEST(commit_files_that_are_no_files_are_refused_in_the_other_layout) {
     for (kind = 0; kind < ODDITIES; kind++) odd_commit_file((oddity)kind, &forms[1 - kind % 2]);
 }
 static void odd_shard(oddity kind) {
-    const char *dir = ram_dir(), *elsewhere = ram_dir();
+    const char *dir = test_ram_dir(), *elsewhere = test_ram_dir();
     dcp_storage *storage = local_at(dir), *outside = local_at(elsewhere);
     char path[TEST_PATH + 40], target[TEST_PATH + 40];
     snapshot precious;
@@ -2823,7 +2807,7 @@ TEST(shards_that_are_no_files_are_refused) {
 }
 /* A document may name a file in a directory below; through a link that directory would be anywhere. */
 TEST(a_directory_on_the_way_that_is_a_link_is_not_followed) {
-    const char *dir = ram_dir(), *elsewhere = ram_dir();
+    const char *dir = test_ram_dir(), *elsewhere = test_ram_dir();
     dcp_storage *storage = local_at(dir), *outside = local_at(elsewhere);
     unsigned char rows[2][ROW], got[2 * ROW];
     char path[TEST_PATH + 40];
@@ -2923,7 +2907,7 @@ static int make_sparse(const char *dir, const char *name, const void *head, size
     return made;
 }
 TEST(a_terabyte_document_takes_no_memory) {
-    const char *dir = ram_dir();
+    const char *dir = test_ram_dir();
     dcp_storage *storage = local_at(dir);
     if (!make_sparse(dir, "p.metadata.json", "{", 1, TIB)) SKIP("no sparse files here");
     use_everything(storage, &forms[0], DCP_E_LIMIT, 64 * KIB);
@@ -2931,7 +2915,7 @@ TEST(a_terabyte_document_takes_no_memory) {
 }
 /* Magic, version "1.0.0", and a length of the document; the rest is a hole. */
 static void terabyte_single(uint32_t json_size, dcp_status wanted, int64_t memory) {
-    const char *dir = ram_dir();
+    const char *dir = test_ram_dir();
     dcp_storage *storage = local_at(dir);
     unsigned char head[14] = { 0x50, 0x43, 0x4C, 0x4D, 5, '1', '.', '0', '.', '0', 0, 0, 0, 0 };
     int i;
@@ -2951,7 +2935,7 @@ TEST(a_terabyte_single_file_takes_no_memory) {
     terabyte_single(1 << 20, DCP_E_FORMAT, 1 * MIB + 64 * KIB);         /* these bytes are there, so they are read */
 }
 TEST(a_terabyte_shard_takes_no_memory) {
-    const char *dir = ram_dir();
+    const char *dir = test_ram_dir();
     dcp_storage *storage = local_at(dir);
     must_save(storage, &forms[0], "p", 1, 0);
     if (!make_sparse(dir, "p_shard_0.bin", "x", 1, TIB)) SKIP("no sparse files here");
@@ -2991,7 +2975,7 @@ static void promise_terabyte(dcp_storage *storage) {
     dcp_metadata_free(m);
 }
 TEST(a_promised_terabyte_ends_at_the_deadline) {
-    const char *dir = ram_dir();
+    const char *dir = test_ram_dir();
     dcp_storage *storage = local_at(dir);
     dcp_checkpoint *c;
     dcp_open_desc desc = DCP_ZERO;
@@ -3062,7 +3046,7 @@ TEST(hostile_names_in_a_directory) {
         "\n.metadata.json", "\xff\xfe.metadata.json", "a\\b.checkpoint", "c:.metadata.json", ".metadata.json", ".checkpoint", "..metadata.json", "\x7f_shard_0." ID ".bin",
         "p_shard_0.\n.bin", " .checkpoint", "%s%n%s%n.metadata.json"
     };
-    const char *dir = ram_dir();
+    const char *dir = test_ram_dir();
     dcp_storage *storage = local_at(dir);
     dcp_list_desc list = DCP_ZERO;
     dcp_list_entry *entries;

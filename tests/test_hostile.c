@@ -438,18 +438,24 @@ static dcp_status first_of(verdict *v, dcp_status status, const dcp_error *err, 
     v->call = call;
     return status;
 }
+/* A load of what the ranks share, wholly, into the memory of s. */
+static void load_make(dcp_load_desc *desc, state *s, dcp_storage *storage, dcp_verify_policy verify) {
+    int t;
+    state_make(s, 0, 0);
+    for (t = 0; t < SHARED; t++) s->list[t].placement = DCP_PLACE_AUTO;
+    memset(desc, 0, sizeof *desc);
+    desc->path = "p";
+    desc->tensors = s->list;
+    desc->tensor_count = SHARED;
+    desc->verify = verify;
+    desc->io = the_io(storage);
+}
 static void use_load(dcp_storage *storage, dcp_verify_policy verify, verdict *v) {
-    dcp_load_desc desc = DCP_ZERO;
+    dcp_load_desc desc;
     dcp_error err;
     state s;
     int t;
-    state_make(&s, 0, 0);
-    for (t = 0; t < SHARED; t++) s.list[t].placement = DCP_PLACE_AUTO;
-    desc.path = "p";
-    desc.tensors = s.list;
-    desc.tensor_count = SHARED;
-    desc.verify = verify;
-    desc.io = the_io(storage);
+    load_make(&desc, &s, storage, verify);
     if (first_of(v, dcp_load(&desc, &err), &err, "load") != DCP_OK) return;
     for (t = 0; t < SHARED; t++) CHECK(is_saved(&s, t, 0));
 }
@@ -1648,19 +1654,13 @@ static dcp_status work_saver(larder *l, dcp_error *err) {
     return status;
 }
 static dcp_status work_load_pieces(larder *l, dcp_error *err) {         /* two ranks' pieces, by one; flat files are hashed, blocks verified */
-    dcp_load_desc desc = DCP_ZERO;
+    dcp_load_desc desc;
     dcp_metadata *m;
     dcp_status status;
     state s;
     int t;
-    state_make(&s, 0, 0);
-    for (t = 0; t < SHARED; t++) s.list[t].placement = DCP_PLACE_AUTO;
-    desc.path = "p";
-    desc.tensors = s.list;
-    desc.tensor_count = SHARED;
-    desc.verify = DCP_VERIFY_ALL;
+    load_make(&desc, &s, l->at[l->f], DCP_VERIFY_ALL);
     desc.metadata = &m;
-    desc.io = the_io(l->at[l->f]);
     status = dcp_load(&desc, err);
     for (t = 0; t < SHARED && !status; t++) CHECK(is_saved(&s, t, 0));
     CHECK((m == NULL) == (status != DCP_OK));

@@ -8,37 +8,12 @@
 # memory). Prints `ok name`, `skipped name: why` or `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if any failed.
 
 cd "$(dirname "$0")/.." || exit 1
-root=$(pwd)
-LC_ALL=C
-export LC_ALL
-filter=${1:-${DCP_TEST_FILTER:-}}
-passed=0 failed=0 skipped=0
-work=$(mktemp -d "${TMPDIR:-/tmp}/dcp_mpi.XXXXXX") || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
+. tests/harness.sh
+wanted() { case $1 in *"$filter"* | *_compiles*) ;; *) return 1 ;; esac; }              # what is compiled may be needed
 # As root, more ranks than processors, and quietly.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_base_warn_component_unused=0
 export UCX_LOG_LEVEL="${UCX_LOG_LEVEL:-error}"
 export MPIR_CVAR_POLLS_BEFORE_YIELD=1                   # of MPICH, whose ranks spin while they wait: others have to work then
-
-fail() { echo "$*" | head -n 6 | tr '\n' ' '; exit 1; }
-skip() { echo "$*"; exit 77; }
-# t NAME COMMAND...
-t() {
-    name=$1
-    shift
-    case $name in *"$filter"* | *_compiles*) ;; *) return ;; esac         # what is compiled may be needed
-    why=$(cd "$work" && "$@" 2>&1)
-    case $? in
-    0) passed=$((passed + 1)) && echo "ok $name" ;;
-    77) skipped=$((skipped + 1)) && echo "skipped $name: $why" ;;
-    *) failed=$((failed + 1)) && echo "FAILED $name: $why" ;;
-    esac
-}
-missing() {
-    case " $(echo "${DCP_REQUIRE:-}" | tr , ' ') " in *" mpi "*) fail "$1 is missing, and DCP_REQUIRE asks for mpi; install $2" ;; esac
-    skip "$1 is missing; install $2"
-}
 
 # What a compiler wrapper adds: -isystem for the headers, so that their warnings are not ours; and what to link.
 includes() {
@@ -229,7 +204,7 @@ for mpi in openmpi mpich; do
     packages='openmpi-bin libopenmpi-dev'
     [ $mpi = openmpi ] || packages='mpich libmpich-dev'
     if ! command -v mpicc.$mpi >/dev/null 2>&1 || ! command -v mpirun.$mpi >/dev/null 2>&1; then
-        t "$mpi" missing "mpicc.$mpi" "$packages"
+        t "$mpi" missing "mpicc.$mpi" mpi "$packages"
         continue
     fi
     t ${mpi}_without_warnings silent $mpi
@@ -292,5 +267,4 @@ for mpi in openmpi mpich; do
     t ${mpi}_before_and_after_mpi runs $mpi plain 1 outside
 done
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+finish
