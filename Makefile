@@ -55,8 +55,8 @@ coverage:                               ## which lines and branches of dcp.h the
 mutants:                                ## small errors put into the parsers and the commit, one at a time: the suites must notice; MUTANTS=n, SEED=n
 	@MUTANTS='$(MUTANTS)' SEED='$(SEED)' SHOW='$(SHOW)' CHAPTERS='$(CHAPTERS)' python3 tests/mutants.py
 
-fuzz:                                   ## fuzzes every reader of hostile bytes with libFuzzer (clang); MINUTES=60 TARGETS="json yaml" for others than 10 and all
-	@MINUTES='$(MINUTES)' TARGETS='$(TARGETS)' sh tests/fuzz/run.sh
+fuzz:                                   ## fuzzes every reader of hostile bytes with libFuzzer (clang); MINUTES=60 TARGETS="json yaml" for others than 10 and all; RUNS=10000000: executions
+	@MINUTES='$(MINUTES)' RUNS='$(RUNS)' TARGETS='$(TARGETS)' sh tests/fuzz/run.sh
 
 demo: build/dcptool                     ## trains a small language model on 4 ranks, kills it in saves, goes on with 3 and 6; checks that nothing is lost
 	@DCPTOOL=build/dcptool sh examples/demo.sh
