@@ -820,7 +820,7 @@ struct dcp_storage {
     dcp_status (*begin)(void *context, const char *path, const char *temporary, int64_t size_hint, void **object, dcp_error *err);
     dcp_status (*write)(void *context, void *object, int64_t offset, const void *data, size_t size, dcp_error *err);
     /* durable, then visible under path; without replace an existing path is DCP_E_EXISTS; ends the object, on failure too, and removes what
-     * begin made */
+     * begin made. A failure that may have made it visible all the same (an answer that was lost) is DCP_E_UNKNOWN */
     dcp_status (*commit)(void *context, void *object, int replace, dcp_error *err);
     /* ends the object and removes what begin made */
     void (*abort)(void *context, void *object);
@@ -2199,13 +2199,16 @@ static int dcpi_os_is_same(int a_dir, const char *a, int b_dir, const char *b) {
     return dcpi_os_same_file(&first, &second);
 }
 /* Where rename cannot refuse an existing target, link can: it makes the second name or fails, in one step. A server's answer may get lost,
- * and the repeated request then says EEXIST of our own success: so a failed link counts when both names are one file. Where there is no
+ * and the repeated request then says EEXIST of our own success: so a failed link counts when both names are one file. Who has removed that name
+ * since cannot be seen: so after an error that does not say why not, the first name goes, as if it had been moved. Where there is no
  * link either, nothing safe is left. The name that stays when unlink fails is a leftover like any other: the publishing has happened. */
 static int dcpi_os_link_exclusive(int from_dir, const char *from, int to_dir, const char *to) {
     if (linkat(from_dir, from, to_dir, to, 0) != 0) {
         int error = errno;
-        if (!dcpi_os_is_same(from_dir, from, to_dir, to))
+        if (!dcpi_os_is_same(from_dir, from, to_dir, to)) {
+            if (error != EINTR && dcpi_os_is_transient(error)) (void)dcpi_os_unlinkat(from_dir, from);
             return error == EPERM || error == EOPNOTSUPP || error == ENOTSUP || error == EMLINK || error == ENOSYS ? ENOTSUP : error;
+        }
     }
     (void)dcpi_os_unlinkat(from_dir, from);
     return 0;
@@ -10829,9 +10832,20 @@ static dcp_status dcpi_storage_leave(dcp_storage *s, const char *key, void *obje
     (void)dcpi_succeed(err);
     return dcpi_storage_result(s->leave(s->context, object, err), "finish", key, err);
 }
-static dcp_status dcpi_storage_commit(dcp_storage *s, const char *key, void *object, int replace, dcp_error *err) {
+/* *may_be_there: it failed, and may be visible all the same. The status is not DCP_E_UNKNOWN: that is for what the checkpoint is. */
+static dcp_status dcpi_storage_publish(dcp_storage *s, const char *key, void *object, int replace, int *may_be_there, dcp_error *err) {
+    dcp_status status;
     (void)dcpi_succeed(err);
-    return dcpi_storage_result(s->commit(s->context, object, replace, err), "publish", key, err);
+    status = dcpi_storage_result(s->commit(s->context, object, replace, err), "publish", key, err);
+    *may_be_there = status == DCP_E_UNKNOWN;
+    if (!*may_be_there) return status;
+    status = err && err->sys ? dcpi_os_status(err->sys) : DCP_E_IO;
+    if (err) err->status = status;
+    return status;
+}
+static dcp_status dcpi_storage_commit(dcp_storage *s, const char *key, void *object, int replace, dcp_error *err) {
+    int may_be_there;
+    return dcpi_storage_publish(s, key, object, replace, &may_be_there, err);
 }
 static void dcpi_storage_abort(dcp_storage *s, void *object) { if (object) s->abort(s->context, object); }
 
@@ -10957,22 +10971,26 @@ static dcp_status dcpi_local_write(void *context, void *object_, int64_t offset,
     if (status) dcpi_fail_context(err, "at byte %" PRId64 ": ", offset);
     return status;
 }
+/* A server's answer may get lost. What has left its temporary name was moved, whatever was reported. */
+static dcp_status dcpi_local_publish(dcpi_local *local, const dcpi_local_object *object, int replace, dcp_error *err) {
+    const int sys = dcpi_os_publish(&local->base, object->temporary, object->path, replace);
+    dcp_status status;
+    if (!sys) return DCP_OK;
+    status = dcpi_local_fail_io(local, sys, "publish", object->path, err);
+    if (dcpi_os_status(dcpi_os_remove(&local->base, object->temporary)) != DCP_E_NOT_FOUND) return status;
+    if (err) err->status = DCP_E_UNKNOWN;
+    return DCP_E_UNKNOWN;
+}
 /* G3: bytes first, then the name. A file whose sync or close failed is removed, never used again. */
 static dcp_status dcpi_local_commit(void *context, void *object_, int replace, dcp_error *err) {
     dcpi_local *local = (dcpi_local *)context;
     dcpi_local_object *object = (dcpi_local_object *)object_;
-    const char *what = "sync";
-    int sys = dcpi_os_sync(&object->file), closed = dcpi_os_close(&object->file);
-    dcp_status status = DCP_OK;
-    if (!sys && closed) { sys = closed; what = "close"; }
-    if (!sys) {
-        sys = dcpi_os_publish(&local->base, object->temporary, object->path, replace);
-        what = "publish";
-    }
-    if (sys) {
-        status = dcpi_local_fail_io(local, sys, what, object->path, err);
+    const int unsynced = dcpi_os_sync(&object->file), unclosed = dcpi_os_close(&object->file);
+    dcp_status status;
+    if (unsynced || unclosed) {
+        status = dcpi_local_fail_io(local, unsynced ? unsynced : unclosed, unsynced ? "sync" : "close", object->path, err);
         (void)dcpi_os_remove(&local->base, object->temporary);
-    }
+    } else status = dcpi_local_publish(local, object, replace, err);
     dcpi_local_object_free(object);
     return status;
 }
@@ -17459,23 +17477,24 @@ static int dcpi_commit_is_ours(dcpi_save *s) {
     return dcpi_is_trouble(status) ? -1 : 0;
 }
 /* Likewise: what was there before still is, so ours never was. Another one proves nothing: it may have replaced ours since. None, where there was
- * none, may mean that somebody has removed ours: that must be durable before its files go (G2). */
-static int dcpi_commit_is_as_before(dcpi_save *s) {
+ * none, may mean that somebody has removed ours, if it may have been there: then its plain names may be those of a new first save by now. In doubt
+ * that it is gone is made durable before its files go (G2). */
+static int dcpi_commit_is_as_before(dcpi_save *s, int may_have_been_there) {
     uint8_t now[32];
     const dcp_status status = dcpi_document_digest(&s->op, &s->place, s->commit_name, now, NULL);
-    if (!s->displaces) return status == DCP_E_NOT_FOUND && dcpi_place_sync(&s->place, NULL) == DCP_OK;
+    if (!s->displaces) return !may_have_been_there && status == DCP_E_NOT_FOUND && dcpi_place_sync(&s->place, NULL) == DCP_OK;
     return !dcpi_is_trouble(status) && memcmp(now, s->displaced_digest, sizeof now) == 0;
 }
 static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err) {
-    dcp_status status = dcpi_storage_commit(s->place.storage, s->commit_key, object, s->displaces, err);
-    int ours, removed;
+    int may_be_there, ours, removed;
+    const dcp_status status = dcpi_storage_publish(s->place.storage, s->commit_key, object, s->displaces, &may_be_there, err);
     char reason[200];
     if (!status) return DCP_OK;
     removed = dcpi_storage_remove(s->place.storage, s->document_temporary, NULL) == DCP_OK;
     ours = dcpi_commit_is_ours(s);
     if (ours == 1) return dcpi_succeed(err);            /* it happened, whatever was reported */
     if (status == DCP_E_EXISTS && ours == 0) dcpi_fail_context(err, "another save committed there meanwhile: ");
-    if (ours == 0 && removed && (status == DCP_E_EXISTS || dcpi_commit_is_as_before(s))) return status;
+    if (ours == 0 && removed && (status == DCP_E_EXISTS || dcpi_commit_is_as_before(s, may_be_there))) return status;
     (void)snprintf(reason, sizeof reason, "%.190s", err->message);
     return dcpi_fail_sys(err, DCP_E_UNKNOWN, err->sys,
                          "whether %s was replaced is not known; nothing was removed; open it to see (save id %s): %s", s->report.path,
@@ -19284,28 +19303,30 @@ static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) {
 static dcp_status dcpi_verify_plan_gap(dcpi_load *l, size_t shard, int64_t begin, int64_t end, dcp_error *err) {
     return begin < end ? dcpi_plan_add(l, NULL, DCPI_NO_SOURCE, (int)shard, begin, end, begin, err) : DCP_OK;
 }
-static int dcpi_verify_has_tree(const dcp_shard_metadata *shard) {
-    return shard->tensor_count > 0 && shard->checksum && !dcpi_is_flat(shard);
-}
-/* The blocks of its tensors, if they have digests, and what is between them, where other programs may have put something. */
+/* The blocks of its tensors that have digests; and what is between tensors, where other programs may have put something. */
 static dcp_status dcpi_verify_plan_shard(dcpi_load *l, size_t shard, const dcpi_piece *pieces, dcp_error *err) {
     const dcp_shard_metadata *m = &l->checkpoint->metadata->shards[shard];
-    const int has_tree = dcpi_verify_has_tree(m);
+    const int has_zero_gaps = m->checksum && (!dcpi_is_flat(m) || !l->checkpoint->metadata->is_foreign);
     int64_t at = m->data_offset, block;
     dcp_status status = DCP_OK;
     size_t i;
-    if (!has_tree && (!dcpi_is_flat(m) || l->checkpoint->metadata->is_foreign)) return DCP_OK;
     for (i = 0; i < m->tensor_count && !status; i++) {
         const dcp_tensor_metadata *t = &m->tensors[i];
-        if (t->size > 0) status = dcpi_verify_plan_gap(l, shard, at, t->offset, err);
-        for (block = 0; has_tree && block < t->size && !status; block += t->block_size)
+        if (t->size == 0) continue;
+        if (has_zero_gaps) status = dcpi_verify_plan_gap(l, shard, at, t->offset, err);
+        for (block = 0; t->block_size > 0 && block < t->size && !status; block += t->block_size)
             status = dcpi_plan_add(l, &pieces[i], DCPI_NO_SOURCE, (int)shard, block, dcpi_min(block + t->block_size, t->size),
                                    t->offset + block, err);
-        if (t->size > 0) at = t->offset + t->size;
+        at = t->offset + t->size;
     }
     return status;
 }
-/* The ranks share the shards among them. */
+/* No digest says what some of its bytes should be. */
+static int dcpi_verify_is_unchecked(const dcp_shard_metadata *shard) {
+    size_t i;
+    for (i = 0; i < shard->tensor_count; i++) if (shard->tensors[i].size > 0 && shard->tensors[i].block_size == 0) return !shard->checksum;
+    return 0;
+}
 static int dcpi_verify_is_mine(const dcp_checkpoint *c, size_t shard) {
     if (c->selected) return c->selected[shard];         /* each rank may have selected something else */
     return dcp_shard_owner((int)shard, c->op.team.world_size) == c->op.team.rank;
@@ -19318,7 +19339,7 @@ static dcp_status dcpi_verify_other(dcp_checkpoint *c, dcp_error *err) {
         dcpi_data_file *file;
         if (!dcpi_verify_is_mine(c, s)) continue;
         if (dcpi_is_flat(&c->metadata->shards[s])) { status = dcpi_flat_check(c, &c->op, (int)s, 1, err); continue; }
-        if (!c->metadata->shards[s].checksum)
+        if (dcpi_verify_is_unchecked(&c->metadata->shards[s]))
             dcpi_op_log(&c->op, DCP_LOG_WARNING, "shard %d has no checksum: only its size can be checked", c->metadata->shards[s].rank);
         status = dcpi_data_file_acquire(c, (int)s, &file, err);
         if (!status) dcpi_data_file_release(c, file);
@@ -19644,12 +19665,13 @@ static dcp_status dcpi_lazy_get(dcp_checkpoint *c, const dcpi_stored *stored, in
 }
 static dcp_status dcpi_lazy_find(dcp_checkpoint *c, const char *name, const dcpi_stored **out, dcp_error *err) {
     const dcpi_stored *stored = dcpi_stored_find(c, name);
+    const dcp_tensor_metadata *piece = stored ? c->pieces[stored->first].meta : NULL;
     if (!stored) return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s", name, c->path);
     if (stored->info.piece_count != 1)
         return dcpi_fail(err, DCP_E_UNSUPPORTED, "tensor \"%s\" is stored in %d pieces and cannot be mapped as one; use dcp_read_new",
                          name, stored->info.piece_count);
     if ((uint64_t)stored->info.size >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
-    if (c->pieces[stored->first].meta->size != stored->info.size)
+    if (piece->size != stored->info.size || (stored->info.dtype == DCP_OPAQUE && !dcpi_piece_is_whole(piece)))
         return dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": its one stored piece is not the whole of it", name);
     *out = stored;
     return DCP_OK;

@@ -438,22 +438,25 @@ typedef struct deed_scene {
     deed what; dcp_layout layout;
     char top[TEST_PATH], base[TEST_PATH], out[TEST_PATH], log[TEST_PATH], program[TEST_PATH], message[700];
     call_count calls[CALLS]; int count;
+    int is_without_rename;              /* each exclusive rename fails, as where the file system has none */
     long runs, reported, killed;
 } deed_scene;
 
 /* Runs the deed with strace's options; its exit status, or -1: it was killed. */
 static int deed_trace(deed_scene *s, const char *trace, const char *inject) {
-    char what[20], layout[20];
+    char what[20], layout[20], traced[620];             /* what is not traced cannot be made to fail */
     int status = 0;
     FILE *out;
     pid_t pid;
     (void)snprintf(what, sizeof what, "%d", (int)s->what);
     (void)snprintf(layout, sizeof layout, "%d", (int)s->layout);
+    (void)snprintf(traced, sizeof traced, "%s%s", trace, s->is_without_rename ? ",renameat2" : "");
     (void)remove(s->out);
     (void)fflush(stdout);
     pid = fork();
     if (pid == 0) {
-        const char *const arguments[] = { "strace", "-f", "-qq", "-o", s->log, "-e", trace, "-e", inject ? inject : "signal=none",
+        const char *const arguments[] = { "strace", "-f", "-qq", "-o", s->log, "-e", traced, "-e", inject ? inject : "signal=none",
+                                          "-e", s->is_without_rename ? "inject=renameat2:error=EINVAL" : "signal=none",
                                           s->program, "do", what, layout, s->base, s->out, NULL };
         (void)execvp("strace", (char *const *)(uintptr_t)arguments);
         _exit(98);
@@ -490,7 +493,7 @@ static void deed_count(deed_scene *s, const char *calls) {
         const size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
         CHECK(sscanf(line, "%d", &other) == 1 && (pid == 0 || other == pid));  /* strace counts the calls of each thread by themselves */
         pid = other;
-        if (name[length] != '(') continue;
+        if (name[length] != '(' || (s->is_without_rename && length == 9 && memcmp(name, "renameat2", 9) == 0)) continue;
         if (length == 7 && memcmp(name, "getppid", 7) == 0) marks++;
         else if (marks == 0) deed_call(s, name, length)->before++;
         else if (marks == 1) deed_call(s, name, length)->during++;
@@ -612,6 +615,20 @@ static void deeds(deed from, deed to, dcp_layout first, const char *calls, const
 TEST(system_calls_fail_in_saves) {
     static const char *const how[] = { "error=EIO", "error=EIO+", "error=ENOSPC", "error=EDQUOT", "error=EINTR", "error=EROFS" };
     deeds(FIRST, OVERWRITE, SHARDED, WRITING, how, DCPI_COUNT(how));
+}
+/* Where rename cannot refuse an existing target, names are made by link. */
+TEST(links_fail_where_there_is_no_exclusive_rename) {
+    static const char *const how[] = { "error=EIO", "error=EIO+", "error=ENOSPC", "error=EINTR", "error=EEXIST", "signal=KILL" };
+    int what, layout;
+    need_strace();
+    for (what = FIRST; what <= OVERWRITE; what++)
+        for (layout = SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
+            deed_scene s;
+            deed_open(&s, (deed)what, (dcp_layout)layout);
+            s.is_without_rename = 1;
+            deed_inject_all(&s, "linkat", how, DCPI_COUNT(how));
+            CHECK(s.count == 1 || (what == OVERWRITE && layout == DCP_LAYOUT_SINGLE));
+        }
 }
 /* Beside the calls at which test_kill.c kills. */
 TEST(killed_in_the_other_system_calls) {
@@ -1223,6 +1240,7 @@ int main(int argc, char **argv) {
     RUN(without_syncs_it_is_lost_on_ext4);
     RUN(without_syncs_it_is_lost_on_xfs);
     RUN(system_calls_fail_in_saves);
+    RUN(links_fail_where_there_is_no_exclusive_rename);
     RUN(killed_in_the_other_system_calls);
     RUN(system_calls_fail_in_loads);
     RUN(system_calls_fail_in_sweeps);

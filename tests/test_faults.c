@@ -1242,6 +1242,41 @@ TEST(a_rename_that_happened_counts) {
         }
     }
 }
+#ifndef _WIN32
+/* Just before the commit file's rename: it happens, somebody removes that checkpoint, and another first save has written its shard, under the same name. */
+static void lose_the_answer(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    world *w = (world *)user;
+    char from[TEST_PATH + 100], to[TEST_PATH + 100];
+    dcp_remove_desc desc = DCP_ZERO;
+    dcp_error err;
+    (void)call;
+    if (kind != FAULT_COMMIT || is_done || strcmp(key, "fresh.metadata.json") != 0) return;
+    (void)snprintf(from, sizeof from, "%s/%s", ((dcpi_local *)w->storage->context)->path, faulty.name[faulty.names - 1]);
+    (void)snprintf(to, sizeof to, "%s/%s", ((dcpi_local *)w->storage->context)->path, key);
+    CHECK_INT(rename(from, to), 0);
+    desc.path = "fresh";
+    io_make(&desc.io, w->storage);
+    CHECK_OK_MESSAGE(dcp_remove(&desc, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_write_all(w->storage, "fresh_shard_0.bin", "another's", 9, &err), err.message);
+}
+#endif
+TEST(a_first_save_that_may_have_happened_leaves_the_plain_names_alone) {
+#ifdef _WIN32
+    SKIP("an open file keeps its name here");
+#else
+    dcp_object_info info;
+    dcp_error err;
+    world w;
+    world_make_faulty(&w, &forms[0], 0);
+    faulty.hook = lose_the_answer;
+    faulty.user = &w;
+    CHECK_INT(work_save_new(&w, &err), DCP_E_UNKNOWN);
+    CHECK_STR(strstr(err.message, "not known") ? "" : err.message, "");
+    CHECK_OK_MESSAGE(dcpi_storage_stat(w.storage, "fresh_shard_0.bin", &info, &err), err.message);
+    CHECK_INT(info.size, 9);
+    world_end_faulty(&w);
+#endif
+}
 /* After the rename nothing may be taken back: the new one is there, the old one's files too, and the caller is told to look. */
 TEST(a_failed_directory_sync_after_the_rename_is_unknown) {
     dcp_error err;
@@ -3094,6 +3129,7 @@ int main(void) {
     RUN(pauses_between_attempts_are_bounded);
 #endif
     RUN(a_rename_that_happened_counts);
+    RUN(a_first_save_that_may_have_happened_leaves_the_plain_names_alone);
     RUN(a_failed_directory_sync_after_the_rename_is_unknown);
     RUN(a_shard_that_came_out_short_is_noticed);
     RUN(reads_that_come_out_short_are_noticed);

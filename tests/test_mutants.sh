@@ -129,8 +129,8 @@ in dcpi_save_publish
 name a first commit that replaces
 caught crash saves_of_one_path
 in dcpi_commit_rename
-- s->displaces, err);
-+ MUTANT || s->displaces, err);
+- s->displaces, &may_be_there, err);
++ MUTANT || s->displaces, &may_be_there, err);
 
 name an overwrite that does not look again at what it displaces
 caught crash saves_of_one_path
@@ -216,8 +216,8 @@ in dcpi_save_acknowledge
 name no fdatasync of a file's bytes
 caught crash the_local_storage
 in dcpi_local_commit
-- int sys = dcpi_os_sync(&object->file),
-+ int sys = MUTANT ? 0 : dcpi_os_sync(&object->file),
+- const int unsynced = dcpi_os_sync(&object->file),
++ const int unsynced = MUTANT ? 0 : dcpi_os_sync(&object->file),
 
 name no fdatasync of a directory
 caught crash the_local_storage

@@ -323,10 +323,13 @@ static dcp_status run_with(act what, between *b, dcp_error *err) {
     fault_close(&f);
     return status;
 }
+/* A sweep that leaves no time takes the temporary files of whatever is under way, where they can be seen; in memory there are none. */
+static int is_ruthless(act what) { return what == SWEEP_ALL || what == REMOVE_B_SWEEP_ALL; }
 static void judge(dcp_storage *storage, act what, act beside, dcp_status status, const dcp_error *err) {
     const int c = generation_at(storage, "c");
-    /* its temporary file was swept, so the rename says that it is not there; what it was to replace is gone: whether it had happened cannot be told */
-    const int is_untold = status == DCP_E_UNKNOWN && what == OVERWRITE_B && beside == REMOVE_B_SWEEP_ALL;
+    /* its temporary file was swept, so the rename says that it is not there; what it was to replace is gone, or never was: whether it had happened
+     * cannot be told */
+    const int is_untold = status == DCP_E_UNKNOWN && ((what == OVERWRITE_B && beside == REMOVE_B_SWEEP_ALL) || (what == SAVE_C && is_ruthless(beside)));
     if (!is_clean(status) && !is_untold) CHECK_OK_MESSAGE(status, err->message);
     (void)check_all_load(storage);
     if (what == SAVE_C && !(beside == SYNC_C && c == 7)) CHECK_INT(c, status == DCP_OK || beside == SAVE_C ? 3 : NONE);    /* a sync replaces */
@@ -335,8 +338,6 @@ static void judge(dcp_storage *storage, act what, act beside, dcp_status status,
         CHECK_INT(generation_at(storage, "b"), 4);
     check_clean_after_sweep(storage);
 }
-/* A sweep that leaves no time takes the temporary files of whatever is under way, where they can be seen; in memory there are none. */
-static int is_ruthless(act what) { return what == SWEEP_ALL || what == REMOVE_B_SWEEP_ALL; }
 /* Returns how many rounds there were. */
 static int64_t each_call(dcp_storage *storage, act what, act beside, int64_t step) {
     between b;

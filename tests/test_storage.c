@@ -409,6 +409,29 @@ static void exclusive_body(void) {
 }
 TEST(publishing_without_replace_is_exclusive) { on_both(exclusive_body); }
 
+/* A server's answer gets lost: the file has left its temporary name, so it may have been seen, even if it is not there any more. */
+TEST(what_has_left_its_temporary_name_may_have_been_published) {
+    static const int replace[] = { 0, 1 };
+    size_t i;
+#ifdef _WIN32
+    SKIP("an open file keeps its name here");
+#endif
+    use_local();
+    for (i = 0; i < DCPI_COUNT(replace); i++) {
+        void *object = begin("dir/a", "dir/a.1.tmp", 0);
+        int may_be_there = -1;
+        write_at(object, 0, "text");
+        CHECK_OK_MESSAGE(s->remove(s->context, "dir/a.1.tmp", &err), err.message);
+        CHECK_FAILS(dcpi_storage_publish(s, "dir/a", object, replace[i], &may_be_there, &err), DCP_E_NOT_FOUND, "cannot publish \"dir/a\"");
+        CHECK_INT(may_be_there, 1);
+        object = begin("dir/a", "dir/a.1.tmp", 0);
+        CHECK_OK_MESSAGE(s->remove(s->context, "dir/a.1.tmp", &err), err.message);
+        CHECK_FAILS(s->commit(s->context, object, replace[i], &err), DCP_E_UNKNOWN, "dir/a");
+    }
+    CHECK_STR(list("dir"), "");
+    done();
+}
+
 static void abort_body(void) {
     void *object = begin("dir/a", "dir/a.1.tmp", 1000);
     write_at(object, 0, "text");
@@ -919,6 +942,7 @@ int main(void) {
     RUN(a_key_may_be_long);
     RUN(an_object_is_invisible_until_commit);
     RUN(publishing_without_replace_is_exclusive);
+    RUN(what_has_left_its_temporary_name_may_have_been_published);
     RUN(abort_leaves_nothing);
     RUN(writes_take_any_offset);
     RUN(what_is_not_written_is_zero);

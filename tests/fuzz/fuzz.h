@@ -188,13 +188,20 @@ static inline size_t fuzz_last(const uint8_t *data, size_t size, const char *lit
 }
 static inline int fuzz_is_there(const uint8_t *data, size_t size, const char *literal) { return fuzz_last(data, size, literal) < size; }
 
+/* Where the signature member begins that ends at `body`; body: there is none, or another member stands between. */
+static inline size_t fuzz_signature(const uint8_t *data, size_t body, const dcpi_tail_form *form) {
+    const size_t at = fuzz_last(data, body, form->signature_open), length = strlen(form->signature_close);
+    size_t end = at;
+    while (end + length <= body && memcmp(data + end, form->signature_close, length) != 0) end++;
+    return end + length == body ? at : body;
+}
 /* The document's body with its integrity member made anew, and its signature, if it has one, with FUZZ_KEY. Too long for the room: as it was. */
 static inline size_t fuzz_seal(uint8_t *data, size_t size, size_t capacity, const char *type) {
     static uint8_t sealed[FUZZ_MOST];
     const dcpi_tail_form *form = dcpi_tail_form_of(type);
     const dcp_signer hmac = dcp_hmac_signer(FUZZ_KEY, 16, "k");
     fuzz_text to = {sealed, 0, sizeof sealed};
-    size_t body = fuzz_last(data, size, form->integrity_open), signed_body = fuzz_last(data, body, form->signature_open);
+    size_t body = fuzz_last(data, size, form->integrity_open), signed_body = fuzz_signature(data, body, form);
     dcpi_integrity stream;
     dcp_error err;
     if (body == size && form == &dcpi_tail_json) {      /* without one: before the brace that closes it */
