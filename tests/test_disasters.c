@@ -628,6 +628,9 @@ TEST(links_fail_where_there_is_no_exclusive_rename) {
             s.is_without_rename = 1;
             deed_inject_all(&s, "linkat", how, DCPI_COUNT(how));
             CHECK(s.count == 1 || (what == OVERWRITE && layout == DCP_LAYOUT_SINGLE));
+            if (what != FIRST) continue;
+            deed_inject(&s, &s.calls[0], s.calls[0].during, "error=EIO");       /* of the commit file: it may have been there, and been removed */
+            CHECK(strstr(s.message, "is not known") != NULL);
         }
 }
 /* Beside the calls at which test_kill.c kills. */
