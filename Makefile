@@ -8,7 +8,14 @@
 # Everything that is built goes below build/. Needs GNU make.
 
 CFLAGS ?= -O2
-export CC CFLAGS CXX
+export CFLAGS
+# Make's own cc and g++ are not told to the scripts: nobody asked for them.
+ifneq ($(origin CC),default)
+export CC
+endif
+ifneq ($(origin CXX),default)
+export CXX
+endif
 
 CRASH_STATES ?= 250000
 INTERLEAVE ?= 1

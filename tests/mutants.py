@@ -32,14 +32,14 @@ import coverage     # noqa: E402, the one of this directory
 GOAL = 85
 # The suites of a chapter, the one that finds most for its time first; with a colon: only the tests whose name contains the word behind it.
 SUITES = {
-    'json': ['json', 'meta', 'manifest'],
-    'yaml': ['yaml', 'manifest'],
-    'integrity': ['meta', 'manifest'],
-    'meta': ['meta', 'manifest', 'pool'],
-    'manifest': ['manifest', 'pool'],
-    'file': ['file_format', 'directory'],
-    'save': ['directory', 'pool', 'engine:another_layout', 'engine:overwrit', 'faults:rename', 'crash:first_saves', 'crash:overwrites', 'ranks',
-             'faults:storage_fails_in_saves'],
+    'json': ['json', 'meta', 'manifest', 'fuzz:every_input'],
+    'yaml': ['yaml', 'manifest', 'fuzz:every_input'],
+    'integrity': ['meta', 'manifest', 'fuzz:every_input', 'hostile:memory_ends'],
+    'meta': ['meta', 'manifest', 'pool', 'fuzz:every_input', 'hostile:each_number', 'hostile:memory_ends'],
+    'manifest': ['manifest', 'pool', 'fuzz:every_input', 'hostile:each_number', 'hostile:memory_ends'],
+    'file': ['file_format', 'directory', 'fuzz:every_input'],
+    'save': ['directory', 'pool', 'engine:another_layout', 'engine:overwrit', 'faults:rename', 'faults:not_as_it_was', 'crash:first_saves', 'crash:overwrites', 'ranks',
+             'faults:storage_fails_in_saves', 'hostile:memory_ends'],
     'index': ['directory', 'pool', 'faults:rename', 'crash:first_saves', 'crash:removals', 'ranks', 'faults:storage_fails_in_saves'],
 }
 # Mutants that are no errors: (function, the line as it is, what it became, why nothing can tell them apart).
@@ -69,6 +69,28 @@ EQUIVALENT = [
     ('dcpi_yaml_same_list', 'y->at + 1', 'y->at - 1', 'the same'),
     ('dcpi_manifest_clear', 'memset(', ';', 'the other way of reading sets all that the quick one has set'),
     ('dcpi_double_text', '>> 52 ? 15', '>> 51 ? 15', 'where the search begins'),
+    ('dcpi_decimal_bits', 'dcpi_big_shift(&d->digits, 1);', ';', 'the last of 64 bits: where it is lost something remains, which rounds in the same way'),
+    ('dcpi_quick_literal', 'q->at += size;', ';', 'the quick way gives up; the other reads the same'),
+    ('dcpi_quick_int', 'return 1;', 'return 0;', 'likewise'),
+    ('dcpi_quick_digests', 'q->at += 66;', 'q->at += 67;', 'likewise'),
+    ('dcpi_quick_text', "*at != '\"'", "*at == '\"'", 'likewise'),
+    ('dcpi_quick_global', 'return 0;', ';', 'likewise'),
+    ('dcpi_quick_parts', '&& !dcpi_quick_blocks', '|| !dcpi_quick_blocks', 'likewise'),
+    ('dcpi_manifest_quick_placed', 'if (DCPI_MANIFEST_QUICK(q, "rank"))', 'if (!(DCPI', 'likewise'),
+    ('dcpi_manifest_quick_shard', 'q.end = p->json.end;', ';', 'the same'),
+    ('dcpi_json_short_int', 'at == r->end', 'at != r->end', 'likewise'),
+    ('dcpi_time_format', '% 10000', '% 10001', 'a year has four digits'),
+    ('dcpi_name_table_make', 'slots < count', 'slots <= count', 'a larger table'),
+    ('dcpi_meta_grow_shards', 'count + 1', 'count + 2', 'a larger array'),
+    ('dcpi_check_name_of', 'repeats = 0', 'repeats = 1', 'looked at once more, and found to be right'),
+    ('dcpi_manifest_piece_hash', 'memcpy(words', ';', 'a hash that finds more to compare'),
+    ('dcpi_sip_hash', '(uint64_t)size << 56', ';', 'another hash'),
+    ('dcpi_sip_hash', 'v[3] ^= word;', ';', 'another hash'),
+    ('dcpi_manifest_parse_shard', 'return 0;', ';', 'the reader has the status, and ends'),
+    ('dcpi_manifest_parse_pool', 'return 0;', ';', 'likewise'),
+    ('dcpi_manifest_parse_budget', 'return 0;', 'return 1;', 'likewise'),
+    ('dcpi_json_tree_number', 'return 0;', 'return 1;', 'likewise'),
+    ('dcpi_json_unicode', 'return 0;', ';', 'likewise'),
 ]
 
 

@@ -450,6 +450,8 @@ static void list_body(void) {
     put("e_shard_0.bin", "short");
     put("f.manifest.json", "{}");
     put("g.txt", "x");
+    put(".metadata.json", "no name");
+    put(".checkpoint", "no name");
     count = list(DCP_VERIFY_TOUCHED, &e);
     CHECK_INT(count, 6);
     CHECK_STR(name_in(e[0].path), "e.metadata.json");

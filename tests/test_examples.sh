@@ -7,13 +7,14 @@
 # program and is run; any other block is compiled, at file scope or else inside a function that has the variables of the
 # README's first program (err, status, save, load, tensors) and what a `// needs: DECLARATIONS` comment in it asks for.
 #
-# CC, CFLAGS, CXX, CXXFLAGS   compilers and flags; default: cc -O2, g++ -std=c++11
+# CC, CFLAGS, CXX, CXXFLAGS   compilers and flags; default: clang (half the time; g++ reads all of them too) or cc, -O2; g++ -std=c++11
 # MPICC, MPIRUN               of one MPI; default: mpicc, mpirun
 # DCP_REQUIRE                 with the word cxx (mpi, cuda) in it, what is missing for that is a failure, not a skip
 # DCP_TEST_FILTER             only tests whose name contains this
 
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
+if [ -z "${CC:-}" ] && command -v clang >/dev/null 2>&1; then export CC=clang OMPI_CC=clang MPICH_CC=clang; fi
 CC=${CC:-cc} CFLAGS=${CFLAGS:--O2} CXX=${CXX:-g++} CXXFLAGS=${CXXFLAGS:--std=c++11}
 MPICC=${MPICC:-mpicc} MPIRUN=${MPIRUN:-mpirun}
 # Open MPI: as root too, more ranks than processors, and quietly.

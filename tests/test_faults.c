@@ -1206,6 +1206,31 @@ TEST(retries_can_be_switched_off) {
     CHECK_INT(faulty.calls[FAULT_BEGIN], 1);
     world_end_faulty(&w);
 }
+/* Just before the commit the shards are looked at; `sized`: one is there, of another size. */
+static void spoil_the_shard(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    const int sized = *(const int *)user;
+    dcp_error err;
+    (void)call;
+    if (kind != FAULT_STAT || is_done || !dcpi_starts_with(key, "fresh_shard_0")) return;
+    CHECK_OK_MESSAGE(dcp_storage_delete(faulty.inner, key, &err), err.message);
+    if (sized) CHECK_OK_MESSAGE(dcp_storage_write_all(faulty.inner, key, "cut short", 9, &err), err.message);
+}
+TEST(a_shard_that_is_not_as_it_was_written_is_not_committed) {
+    static const char *const words[] = { "fresh_shard_0.bin", "has 9 bytes just after" };
+    int sized;
+    for (sized = 0; sized <= 1; sized++) {
+        dcp_error err;
+        world w;
+        world_make_faulty(&w, &forms[0], 1);
+        faulty.hook = spoil_the_shard;
+        faulty.user = &sized;
+        CHECK_INT(work_save_new(&w, &err), DCP_E_INCOMPLETE);
+        CHECK_INT(err.rank, 0);
+        CHECK_STR(strstr(err.message, words[sized]) ? "" : err.message, "");
+        CHECK_INT(generation_at(w.storage, w.f, "fresh"), -(int)DCP_E_NOT_FOUND);
+        world_end_faulty(&w);
+    }
+}
 /* How many calls of a kind a save without faults makes. */
 static int64_t calls_of(world *w, world_work work, fault_kind kind) {
     dcp_error err;
@@ -3128,6 +3153,7 @@ int main(void) {
 #ifndef _WIN32
     RUN(pauses_between_attempts_are_bounded);
 #endif
+    RUN(a_shard_that_is_not_as_it_was_written_is_not_committed);
     RUN(a_rename_that_happened_counts);
     RUN(a_first_save_that_may_have_happened_leaves_the_plain_names_alone);
     RUN(a_failed_directory_sync_after_the_rename_is_unknown);

@@ -1050,6 +1050,7 @@ TEST(rules_of_structs) {
     char *written;
     size_t size;
     CHECK_OK(build(&m, &last));
+    CHECK(m->optim_state.is_there && m->optim_state.shard_count == 1);
     m->model_id = ""; finds(m, 0, 1, "model_id: the model has no name");
     m->model_id = "\xFF"; finds(m, 1, 0, "model_id: not valid UTF-8"); m->model_id = "a";
     m->min_reader_version = 2; finds(m, 1, 0, "min_reader_version: 2 is not from 0 to 1"); m->min_reader_version = 1;
@@ -1070,6 +1071,18 @@ TEST(rules_of_structs) {
     {
         const dcp_field saved = m->fields[1];
         m->fields[1].value = "\xFF"; finds(m, 1, 0, "custom_fields"); m->fields[1] = saved;
+        m->fields[1].key = "\xFF"; finds(m, 1, 0, "custom_fields: not valid UTF-8"); m->fields[1] = saved;
+    }
+    m->tiers[1].extra = "\"a\""; finds(m, 1, 0, "tiers[1].extra"); m->tiers[1].extra = NULL;
+    m->optim_state.extra = "\"a\""; finds(m, 1, 0, "optim_state.extra"); m->optim_state.extra = NULL;
+    m->router_state.extra = "\"a\""; finds(m, 1, 0, "router_state.extra"); m->router_state.extra = NULL;
+    {                                                   /* the first layer's shards are looked at too */
+        dcp_manifest_layer *layers = m->router_state.layers;
+        const dcp_manifest_layer saved[2] = {layers[0], layers[1]};
+        layers[0].shards = saved[1].shards; layers[0].shard_count = 1; layers[1].shards = NULL; layers[1].shard_count = 0;
+        finds(m, 0, 0, "");
+        layers[0].shards[0].version = -1; finds(m, 1, 0, "router_state.layers[0].shards[0].version"); layers[0].shards[0].version = 0;
+        layers[0] = saved[0]; layers[1] = saved[1];
     }
     m->router_state.extra = "\"a\"";                                    /* behind its layers, and told as its own */
     CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, &size, &last), DCP_E_INVALID);
@@ -1479,6 +1492,7 @@ TEST(pool_file_names) {
     CHECK_STR(file_name(DCP_ROLE_PARAMETER, "CON/nul.x/com1/com/LPT9/aux1/prn", 0, 1, 0, NULL, 0),
         "dense/%43ON/%6Eul.x/%63om1/com/%4CPT9/aux1/%70rn_0_of_1.bin");
     CHECK_STR(file_name(DCP_ROLE_PARAMETER, "a_0_of_1.bin/b", 0, 1, 0, NULL, 0), "dense/a_0_of_1%2Ebin/b_0_of_1.bin");
+    CHECK_STR(file_name(DCP_ROLE_PARAMETER, "a.bit/b", 0, 1, 0, NULL, 0), "dense/a.bit/b_0_of_1.bin");
     CHECK_STR(file_name(DCP_ROLE_PARAMETER, "Wq", 0, 1, 0, NULL, 1), "dense/Wq-d950c92d95ba4c62_0_of_1.bin");
     CHECK(strcmp(file_name(DCP_ROLE_PARAMETER, "WQ", 0, 1, 0, NULL, 1), "dense/WQ-d950c92d95ba4c62_0_of_1.bin") != 0);
     for (i = 0; i < DCPI_COUNT(bad); i++) {

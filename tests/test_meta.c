@@ -993,7 +993,7 @@ TEST(every_rule_of_the_format) {
         {"\"step_100_shard_0.bin\"", "\"step_100_shard_1.bin\"", "shards[1].filePath: ", "shards[0] too, with another size or checksum"},
         {"\"fileSize\": 8200", "\"fileSize\": -1", "shards[0].fileSize: ", "negative"},
         {"\"fileSize\": 8200", "\"fileSize\": 8199", "shards[0].tensors[1].offset: ", "beyond the shard's end"},
-        {"\"fileSize\": 8200", "\"fileSize\": 8201", "shards[0].fileSize: ", "the last tensor ends at 8200"},
+        {"\"fileSize\": 8200", "\"fileSize\": 8201", "shards[0].fileSize: 8201 bytes", "the last tensor ends at 8200"},
         {"sha256-tree:" TREE_0, "sha256-tree:" TREE_1, "shards[0].checksum: ", "block digests"},
         {"sha256-tree:" TREE_0, "sha512:" TREE_0, "shards[0].checksum: ", "64 hex digits"},
         {"sha256-tree:" TREE_0, "sha256-tree:0" TREE_0, "shards[0].checksum: ", "64 hex digits"},
@@ -1093,7 +1093,12 @@ TEST(rules_of_structs) {
     m->fields[0].key = NULL; check_error(m, "customFields", "no key"); m->fields[0] = saved;
     twice[0] = twice[1] = saved;
     m->fields = twice; check_error(m, "customFields", "\"git\" stands there twice");
-    m->fields = NULL; check_error(m, "customFields", "the fields are missing"); m->fields = twice; m->field_count = 1;
+    m->fields = NULL; check_error(m, "customFields", "the fields are missing");
+    m->shards[1].file_path = m->shards[0].file_path;                    /* two errors: the second one is not of a shard */
+    check_error(m, "shards[1].filePath", "another size or checksum"); check_error(m, "customFields", "the fields are missing");
+    m->fields = twice; m->field_count = 1;
+    m->shard_count = 1; m->shards[0].tensors[0].ndim = 9;               /* one shard alone is looked at as well */
+    check_error(m, "shards[0].tensors[0].shape", "9 dimensions"); m->shard_count = 2; m->shards[0].tensors[0].ndim = 2;
     m->shards[1].tensors = NULL; check_error(m, "shards[1].tensors", "missing");
     m->shards = NULL; check_error(m, "shards", "at least one shard is required");
     dcp_metadata_free(m);
@@ -1115,10 +1120,44 @@ TEST(structs_that_cannot_be_written) {
     t->ndim = -1; check_write_fails(m, "shards[0].tensors[0].shape"); t->ndim = 2;
     t->block_checksums = NULL; check_write_fails(m, "shards[0].tensors[0].blockChecksums");
     t->block_checksums = m->shards[1].tensors[0].block_checksums;
+    m->training.optimizer_state = "[]"; check_write_fails(m, "training.optimizerState"); m->training.optimizer_state = NULL;
     m->sharding.strategy = NULL;                                        /* absent: nothing is written of it, and a reader says so */
     written = write_text(m, NULL);
     CHECK(!contains(written.data, "strategy\""));
     free(written.data);
+    dcp_metadata_free(m);
+}
+TEST(as_many_dimensions_as_there_may_be) {
+    dcp_metadata *m = golden(), *n;
+    dcp_tensor_metadata *t = &m->shards[0].tensors[0];
+    text written;
+    int d;
+    t->ndim = DCP_MAX_DIMS;
+    for (d = 2; d < DCP_MAX_DIMS; d++) t->shape[d] = t->global_shape[d] = 1;
+    m->shards[1].tensors[0].ndim = DCP_MAX_DIMS;
+    for (d = 2; d < DCP_MAX_DIMS; d++) m->shards[1].tensors[0].shape[d] = m->shards[1].tensors[0].global_shape[d] = 1;
+    written = write_text(m, NULL);
+    n = parse(written.data);
+    CHECK_INT(n->shards[0].tensors[0].ndim, DCP_MAX_DIMS);
+    CHECK_INT(n->shards[0].tensors[0].shape[DCP_MAX_DIMS - 1], 1);
+    free(written.data);
+    dcp_metadata_free(n);
+    dcp_metadata_free(m);
+}
+/* The arrays of a parsed document are as long as they must be: what is added makes them longer. */
+TEST(a_parsed_document_can_be_built_on) {
+    dcp_metadata *m = golden();
+    const size_t before = m->shards[0].tensor_count;
+    dcp_tensor_metadata tensor = m->shards[0].tensors[0];
+    dcp_error err;
+    size_t i;
+    for (i = 0; i < 40; i++) {
+        tensor.offset = 1 << 20 | (int64_t)(i << 14);
+        CHECK_OK_MESSAGE(dcp_metadata_add_tensor(m, 0, &tensor, &err), err.message);
+    }
+    CHECK_INT(m->shards[0].tensor_count, before + 40);
+    for (i = 0; i < 40; i++) CHECK_INT(m->shards[0].tensors[before + i].offset, 1 << 20 | (int64_t)(i << 14));
+    CHECK_STR(m->shards[1].tensors[0].name, tensor.name);
     dcp_metadata_free(m);
 }
 TEST(a_name_stands_once_in_a_shard_or_at_several_places) {
@@ -1684,6 +1723,8 @@ int main(void) {
     RUN(rules_that_only_warn);
     RUN(rules_of_structs);
     RUN(structs_that_cannot_be_written);
+    RUN(as_many_dimensions_as_there_may_be);
+    RUN(a_parsed_document_can_be_built_on);
     RUN(a_name_stands_once_in_a_shard_or_at_several_places);
     RUN(regions_of_a_single_file);
     RUN(findings_are_bounded_and_counted);
