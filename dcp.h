@@ -19327,6 +19327,7 @@ static int dcpi_verify_is_unchecked(const dcp_shard_metadata *shard) {
     for (i = 0; i < shard->tensor_count; i++) if (shard->tensors[i].size > 0 && shard->tensors[i].block_size == 0) return !shard->checksum;
     return 0;
 }
+/* The ranks share the shards among them. */
 static int dcpi_verify_is_mine(const dcp_checkpoint *c, size_t shard) {
     if (c->selected) return c->selected[shard];         /* each rank may have selected something else */
     return dcp_shard_owner((int)shard, c->op.team.world_size) == c->op.team.rank;
