@@ -197,6 +197,7 @@ static void checkpoint_one(const uint8_t *data, size_t size) {
     io.storage = &d.storage;
     io.memory_budget = CHECKPOINT_LEAST;
     io.threads = 1;
+    io.retry.attempts = 1;              /* what is not there will not come */
     for (i = 0; i < DISK_FILES; i++)
         if (d.files[i].is_used && !strchr(d.files[i].name, '/') && dcpi_commit_kind_of(d.files[i].name)) (void)strcpy(paths[count++], d.files[i].name);
     for (i = 0; i < count && i < 2; i++) checkpoint_use(&d, paths[i], &io, data[0]);
