@@ -897,7 +897,7 @@ static void several_in_the_background(int device, size_t snapshot_bytes) {
         background_check(&b, (uint64_t)i);
 #ifdef CUDA_STUB
         if (i > 1) CHECK_INT(cuda_stub_calls("cudaMalloc"), own);
-        if (i > 2 && DCP_CUDA_KEEP) CHECK_INT(cuda_stub_calls("cudaHostAlloc"), pinned);
+        if (i > 2 && DCP_CUDA_KEEP > 0) CHECK_INT(cuda_stub_calls("cudaHostAlloc"), pinned);
         own = cuda_stub_calls("cudaMalloc");
         pinned = cuda_stub_calls("cudaHostAlloc");
         CHECK((cuda_stub_alive().device_bytes > before) == (snapshot_bytes > 0) && cuda_stub_alive().device_bytes - before <= snapshot_bytes);

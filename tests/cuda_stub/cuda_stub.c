@@ -31,9 +31,10 @@ typedef struct stub_region {            /* an allocation */
     char *user, *bytes;                 /* the address that the program knows; where the bytes are */
     size_t size;
 } stub_region;
+typedef enum stub_kind { STUB_NOTHING, STUB_COPY, STUB_SET, STUB_CALL } stub_kind;
 typedef struct stub_operation {
     struct stub_operation *next;
-    enum { STUB_NOTHING, STUB_COPY, STUB_SET, STUB_CALL } kind;
+    stub_kind kind;
     uint64_t number;                    /* in its stream, from 1 */
     stub_dependency after[DEPENDENCIES]; int after_count;
     char *to, *own; const char *from;   /* own: a copy of ordinary memory */
@@ -262,7 +263,7 @@ static uint64_t issue(struct CUstream_st *s, stub_operation *o) {
     return o->number;
 }
 static void wait_for(struct CUstream_st *s, uint64_t number) { while (s->done < number) pthread_cond_wait(&stub.changed, &stub.lock); }
-static stub_operation *operation(int kind) {
+static stub_operation *operation(stub_kind kind) {
     stub_operation *o = calloc(1, sizeof *o);
     if (!o) abort();
     o->kind = kind;
