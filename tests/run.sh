@@ -26,7 +26,7 @@ tsan        tsan      libtsan2                    ranks ~storage ~async ~coord ~
 msan        msan      clang+libclang-rt-14-dev    yaml ~file_format ~golden ~json ~meta ~manifest ~platform ~storage ~sha256 ~engine ~pool ~directory ~ranks ~async
 m32         m32       gcc-12-multilib             platform json sha256 meta manifest file_format storage pool ~engine ~yaml ~ranks ~directory ~coord ~async ~faults ~kill ~rank_faults ~crash ~pool_faults ~golden ~hostile ~fuzz
 windows     windows   gcc-mingw-w64-x86-64+wine64 platform storage pool ~engine ~json ~meta ~ranks ~sha256 ~file_format ~directory ~coord ~yaml ~manifest ~golden
-s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    json storage pool golden ~meta ~file_format ~ranks ~sha256 ~yaml ~manifest ~fuzz
+s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    storage pool golden ~json ~meta ~file_format ~ranks ~sha256 ~yaml ~manifest ~fuzz
 aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static  storage ~sha256 ~file_format ~ranks ~pool ~golden
 valgrind    valgrind  valgrind                    ~file_format ~meta ~pool ~async ~golden
 clang       clang     clang                       storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool ~async ~crash ~golden ~fuzz
