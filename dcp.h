@@ -2199,8 +2199,8 @@ static int dcpi_os_is_same(int a_dir, const char *a, int b_dir, const char *b) {
     return dcpi_os_same_file(&first, &second);
 }
 /* Where rename cannot refuse an existing target, link can: it makes the second name or fails, in one step. A server's answer may get lost,
- * and the repeated request then says EEXIST of our own success: so a failed link counts when both names are one file. Who has removed that name
- * since cannot be seen: so after an error that does not say why not, the first name goes, as if it had been moved. Where there is no
+ * and the repeated request then says EEXIST of our own success: so a failed link counts when both names are one file. Whether somebody has
+ * removed that name since cannot be seen: so after an error that does not say why not, the first name goes, as if it had been moved. Where there is no
  * link either, nothing safe is left. The name that stays when unlink fails is a leftover like any other: the publishing has happened. */
 static int dcpi_os_link_exclusive(int from_dir, const char *from, int to_dir, const char *to) {
     if (linkat(from_dir, from, to_dir, to, 0) != 0) {
@@ -17477,8 +17477,8 @@ static int dcpi_commit_is_ours(dcpi_save *s) {
     return dcpi_is_trouble(status) ? -1 : 0;
 }
 /* Likewise: what was there before still is, so ours never was. Another one proves nothing: it may have replaced ours since. None, where there was
- * none, may mean that somebody has removed ours, if it may have been there: then its plain names may be those of a new first save by now. In doubt
- * that it is gone is made durable before its files go (G2). */
+ * none, may mean that somebody has removed ours: if it may have been there, its plain names may be those of a new first save by now; if not, that it
+ * is gone is made durable before its files go (G2), for a storage may not have known. */
 static int dcpi_commit_is_as_before(dcpi_save *s, int may_have_been_there) {
     uint8_t now[32];
     const dcp_status status = dcpi_document_digest(&s->op, &s->place, s->commit_name, now, NULL);
@@ -19324,8 +19324,9 @@ static dcp_status dcpi_verify_plan_shard(dcpi_load *l, size_t shard, const dcpi_
 /* No digest says what some of its bytes should be. */
 static int dcpi_verify_is_unchecked(const dcp_shard_metadata *shard) {
     size_t i;
-    for (i = 0; i < shard->tensor_count; i++) if (shard->tensors[i].size > 0 && shard->tensors[i].block_size == 0) return !shard->checksum;
-    return 0;
+    if (shard->checksum) return 0;
+    for (i = 0; i < shard->tensor_count; i++) if (shard->tensors[i].size > 0 && shard->tensors[i].block_size == 0) return 1;
+    return shard->tensor_count == 0;
 }
 /* The ranks share the shards among them. */
 static int dcpi_verify_is_mine(const dcp_checkpoint *c, size_t shard) {

@@ -286,6 +286,19 @@ static inline void fault_open(fault_storage *f, dcp_storage *inner) {
     if (inner->space) s->space = fault_space;
     if (inner->additional_info) s->additional_info = fault_info;
 }
+/* A hook: what `storage`, the inner one, has under a key that begins so is gone when it is looked at, or is this text instead. */
+typedef struct fault_spoiling { dcp_storage *storage; const char *prefix, *text; } fault_spoiling;
+static inline void fault_spoil(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    const fault_spoiling *s = (const fault_spoiling *)user;
+    int exists = 0;
+    dcp_error err;
+    (void)call;
+    if (kind != FAULT_STAT || is_done || !dcpi_starts_with(key, s->prefix)) return;
+    CHECK_OK_MESSAGE(dcp_storage_exists(s->storage, key, &exists, &err), err.message);
+    if (!exists) return;
+    CHECK_OK_MESSAGE(dcp_storage_delete(s->storage, key, &err), err.message);
+    if (s->text) CHECK_OK_MESSAGE(dcp_storage_write_all(s->storage, key, s->text, strlen(s->text), &err), err.message);
+}
 static inline void fault_close(fault_storage *f) { dcpi_mutex_destroy(&f->lock); }
 
 #endif

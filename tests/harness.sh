@@ -1,7 +1,7 @@
 # harness.sh - what the test scripts share; each sources it, with its own arguments, in the root of the repository.
 #
 # Sets root, filter (the first argument, or DCP_TEST_FILTER) and work, a directory of its own that goes with the script. A test is a command that
-# runs in a subshell in $work, and fails by its status; what it prints is the reason. A script may define `wanted` or `fail` anew.
+# runs in a subshell in $work, and fails by its status; what it prints is the reason. A script may define `wanted`, `enter` or `fail` anew.
 root=$(pwd)
 LC_ALL=C
 export LC_ALL
@@ -22,12 +22,13 @@ missing() {
 # need COMMAND WORD PACKAGE
 need() { have "$1" || missing "$1" "$2" "$3"; }
 wanted() { case $1 in *"$filter"*) ;; *) return 1 ;; esac; }
+enter() { :; }          # before each test, in $work: may go to a directory below it
 # t NAME COMMAND...
 t() {
     name=$1
     shift
     wanted "$name" || return 0
-    why=$(cd "$work" && "$@" 2>&1)
+    why=$(cd "$work" && enter && "$@" 2>&1)
     case $? in
     0) passed=$((passed + 1)) && echo "ok $name" ;;
     77) skipped=$((skipped + 1)) && echo "skipped $name: $why" ;;

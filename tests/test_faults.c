@@ -1206,27 +1206,22 @@ TEST(retries_can_be_switched_off) {
     CHECK_INT(faulty.calls[FAULT_BEGIN], 1);
     world_end_faulty(&w);
 }
-/* Just before the commit the shards are looked at; `sized`: one is there, of another size. */
-static void spoil_the_shard(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
-    const int sized = *(const int *)user;
-    dcp_error err;
-    (void)call;
-    if (kind != FAULT_STAT || is_done || !dcpi_starts_with(key, "fresh_shard_0")) return;
-    CHECK_OK_MESSAGE(dcp_storage_delete(faulty.inner, key, &err), err.message);
-    if (sized) CHECK_OK_MESSAGE(dcp_storage_write_all(faulty.inner, key, "cut short", 9, &err), err.message);
-}
+/* Just before the commit the shards are looked at: one is gone, or of another size. */
 TEST(a_shard_that_is_not_as_it_was_written_is_not_committed) {
-    static const char *const words[] = { "fresh_shard_0.bin", "has 9 bytes just after" };
-    int sized;
-    for (sized = 0; sized <= 1; sized++) {
+    static const char *const texts[] = { NULL, "cut short" }, *const words[] = { "fresh_shard_0.bin", "has 9 bytes just after" };
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(texts); i++) {
+        fault_spoiling s = { NULL, "fresh_shard_0", NULL };
         dcp_error err;
         world w;
         world_make_faulty(&w, &forms[0], 1);
-        faulty.hook = spoil_the_shard;
-        faulty.user = &sized;
+        s.storage = w.storage;
+        s.text = texts[i];
+        faulty.hook = fault_spoil;
+        faulty.user = &s;
         CHECK_INT(work_save_new(&w, &err), DCP_E_INCOMPLETE);
         CHECK_INT(err.rank, 0);
-        CHECK_STR(strstr(err.message, words[sized]) ? "" : err.message, "");
+        CHECK_STR(strstr(err.message, words[i]) ? "" : err.message, "");
         CHECK_INT(generation_at(w.storage, w.f, "fresh"), -(int)DCP_E_NOT_FOUND);
         world_end_faulty(&w);
     }

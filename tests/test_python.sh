@@ -8,46 +8,16 @@
 # Prints `ok name`, `skipped name: why` or `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if any failed.
 
 cd "$(dirname "$0")/.." || exit 1
-root=$(pwd)
-filter=${1:-${DCP_TEST_FILTER:-}}
-passed=0 failed=0 skipped=0
+. tests/harness.sh
 # The python that has numpy, if one has it: what apt installs is for the system's own, which need not be the first in the path.
 python=${PYTHON:-python3}
 for other in "$python" /usr/bin/python3; do
     if "$other" -c 'import numpy' 2>/dev/null; then python=$other && break; fi
 done
-work=$(mktemp -d "${TMPDIR:-/tmp}/dcp_python.XXXXXX") || exit 1
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-
-# ---- harness ----------------------------------------------------------------------------------------------------------------------------------
-# A test is a command that runs in a subshell in $work/NAME, which holds copies of the samples; it fails by its status, and what it prints is the reason.
-fail() { echo "$*" | head -n 5 | tr '\n' ' '; exit 1; }
-skip() { echo "$*"; exit 77; }
-# t NAME COMMAND...
-t() {
-    name=$1
-    shift
-    case $name in *"$filter"*) ;; *) return ;; esac
-    rm -rf "$work/now" && cp -R "$work/samples" "$work/now"
-    why=$(cd "$work/now" && "$@" 2>&1)
-    case $? in
-    0) passed=$((passed + 1)) && echo "ok $name" ;;
-    77) skipped=$((skipped + 1)) && echo "skipped $name: $why" ;;
-    *) failed=$((failed + 1)) && echo "FAILED $name: $why" ;;
-    esac
-}
-summary() {
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ "$failed" -eq 0 ]
-    exit
-}
 no_python() {
-    case " $(echo "${DCP_REQUIRE:-}" | tr , ' ') " in
-    *' python '*) failed=1 && echo "FAILED python: python3 is missing, and DCP_REQUIRE asks for python; install python3" ;;
-    *) skipped=1 && echo "skipped python: python3 is missing; install python3" ;;
-    esac
-    summary
+    filter=                                             # it is all of them that cannot run
+    t python missing python3 python python3
+    finish
 }
 "$python" -c 'import hashlib, hmac, json, struct' 2>/dev/null || no_python
 
@@ -56,8 +26,10 @@ mkdir "$work/samples"
 if ! { ${CC:-cc} ${CFLAGS:--O2} -I. tests/python_samples.c -o "$work/python_samples" -pthread && "$work/python_samples" "$work/samples"; } >"$work/log" 2>&1; then
     echo "FAILED samples: $(head -n 3 "$work/log" | tr '\n' ' ')"
     failed=1
-    summary
+    finish
 fi
+
+enter() { rm -rf now && cp -R samples now && cd now; }  # each test has copies of the samples
 
 check() { "$python" "$root/tests/check_checkpoint.py" "$@" >log 2>&1; }
 right() { check "$@" || fail "$(cat log)"; cat log; }
@@ -213,4 +185,4 @@ single_file_damaged() {
 }
 t single_file_damaged single_file_damaged
 
-summary
+finish

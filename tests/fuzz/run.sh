@@ -26,7 +26,7 @@ build() {
     clang -g -O2 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -fno-sanitize-coverage=trace-cmp \
         -fsanitize-coverage-ignorelist=tests/fuzz/quiet.txt -I. "tests/fuzz/fuzz_$1.c" -o "$out/fuzz_$1" -lm
 }
-# fuzz TARGET SECONDS
+# fuzz TARGET
 fuzz() {
     entropic=1
     case $1 in
@@ -34,8 +34,6 @@ fuzz() {
     metadata | manifest | diff) length=4096 ;;
     *) length=1024 ;;
     esac
-    limit=-max_total_time=$2
-    if [ -n "$RUNS" ]; then limit=-runs=$RUNS; fi
     mkdir -p "$out/corpus/$1" "tests/regress/fuzz_$1"
     nice "$out/fuzz_$1" -max_len=$length -entropic=$entropic "$limit" -timeout=60 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="$out/findings/$1-" "$out/corpus/$1" "tests/corpus/$1" "tests/regress/fuzz_$1" >"$out/log/$1" 2>&1
@@ -44,15 +42,21 @@ fuzz() {
 count() { set -- $1; echo $#; }
 
 for target in $TARGETS; do build "$target" || exit 1; done
-seconds=$(awk -v m="${MINUTES:-10}" -v n="$(count "$TARGETS")" -v jobs="$JOBS" 'BEGIN { if (jobs > n) jobs = n; s = int(60 * m * jobs / n); print s < 1 ? 1 : s }')
-if [ -n "$RUNS" ]; then echo "$RUNS executions each of: $TARGETS"; else echo "$seconds s for each of: $TARGETS"; fi
+if [ -n "$RUNS" ]; then
+    limit=-runs=$RUNS
+    echo "$RUNS executions each of: $TARGETS"
+else
+    seconds=$(awk -v m="${MINUTES:-10}" -v n="$(count "$TARGETS")" -v jobs="$JOBS" 'BEGIN { if (jobs > n) jobs = n; s = int(60 * m * jobs / n); print s < 1 ? 1 : s }')
+    limit=-max_total_time=$seconds
+    echo "$seconds s for each of: $TARGETS"
+fi
 # Each lane takes every JOBS-th target.
 lane=0 pids=
 while [ "$lane" -lt "$JOBS" ]; do
     (
         at=0
         for target in $TARGETS; do
-            if [ $((at % JOBS)) -eq "$lane" ]; then fuzz "$target" "$seconds"; fi
+            if [ $((at % JOBS)) -eq "$lane" ]; then fuzz "$target"; fi
             at=$((at + 1))
         done
     ) &
