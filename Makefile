@@ -146,6 +146,8 @@ M32 = $(or $(shell command -v gcc-12 >/dev/null 2>&1 && echo 'int main(void){ret
 # With DCP_STATIC the compiler leaves out what a suite does not call, which halves the time that all of this takes.
 command_plain    = $(CC) -std=c99 -Og -Wall -Wextra -DDCP_STATIC
 command_asan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
+# Not optimized, by clang: built in half the time, for suites that take less to run than to build.
+command_asan0    = clang -std=c99 -O0 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
 command_tsan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=thread -DDCP_STATIC
 # Ends at the first byte that is used, or given to the system, without having been set.
 command_msan     = clang -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=memory -DDCP_STATIC
@@ -177,6 +179,13 @@ BUILT_VARIANTS := $(patsubst command_%,%,$(filter command_%,$(.VARIABLES)))
 $(foreach name,$(BUILT_VARIANTS),$(eval $(call variant,$(name))))
 
 $(foreach name,$(BUILT_VARIANTS),build/$(name)/test_fuzz): $(FUZZ)
+
+# All of dcp.h, once for all the test scripts; the compiler is as strict as it can be, and may say nothing (test_build.sh looks at the log).
+command_object = $(CC) -std=c99 -O2 -g1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla -DDCP_IMPLEMENTATION
+build/command/object: FORCE
+	@mkdir -p $(@D); echo '$(command_object)' | cmp -s - $@ || echo '$(command_object)' >$@
+build/dcp.o: dcp.h build/command/object
+	@$(command_object) -x c -c dcp.h -o $@ >$@.log 2>&1
 
 # The smallest program, which tells run.sh whether a variant's compiler and libraries work.
 build/probe.c:

@@ -21,7 +21,8 @@ table() {
     sed '/^#/d' <<'END'
 # variant   word      Debian package              suites
 plain       -         gcc                         all
-asan        asan      libasan8                    platform json sha256 meta manifest yaml file_format storage engine pool fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults ~golden
+asan        asan      libasan8                    platform json sha256 meta manifest yaml file_format engine ~storage ~pool ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults ~golden
+asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz
 tsan        tsan      libtsan2                    ranks ~storage ~async ~coord ~pool ~engine ~faults ~rank_faults ~pool_faults ~golden
 msan        msan      clang+libclang-rt-14-dev    yaml ~file_format ~golden ~json ~meta ~manifest ~platform ~storage ~sha256 ~engine ~pool ~directory ~ranks ~async
 m32         m32       gcc-12-multilib             platform json sha256 meta manifest file_format storage pool ~engine ~yaml ~ranks ~directory ~coord ~async ~faults ~kill ~rank_faults ~crash ~pool_faults ~golden ~hostile ~fuzz
@@ -29,7 +30,7 @@ windows     windows   gcc-mingw-w64-x86-64+wine64 platform storage pool ~engine 
 s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    storage pool golden ~json ~meta ~file_format ~ranks ~sha256 ~yaml ~manifest ~fuzz
 aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static  storage ~sha256 ~file_format ~ranks ~pool ~golden
 valgrind    valgrind  valgrind                    ~file_format ~meta ~pool ~async ~golden
-clang       clang     clang                       storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool ~async ~crash ~golden ~fuzz
+clang       clang     clang                       ~storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool ~async ~crash ~golden ~fuzz
 cxx         cxx       g++                         json pool ~storage ~platform ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~async ~crash ~golden
 small       -         gcc                         storage async ~engine ~sha256 ~pool ~golden
 musl        musl      musl-tools                  storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool ~crash ~golden
@@ -70,7 +71,7 @@ program() {
 run_program() {
     # The full counts are those of the plain variant; `make test-all` has them under sanitizers too. What takes ten times as long in an emulator is
     # done even less there.
-    case $1${WHOLE:+-all} in plain* | sh* | asan-all | tsan-all) unset DCP_TEST_FEWER ;; *) export DCP_TEST_FEWER=1 ;; esac
+    case $1${WHOLE:+-all} in plain* | sh* | asan*-all | tsan-all) unset DCP_TEST_FEWER ;; *) export DCP_TEST_FEWER=1 ;; esac
     case $1 in valgrind | s390x | aarch64 | windows) export DCP_TEST_SLOW=1 ;; *) unset DCP_TEST_SLOW ;; esac
     if [ "$1" = windows ]; then export LC_ALL=C.UTF-8; fi               # wine keeps names in the locale's characters
     # The scripts compile much and compute little.
@@ -240,7 +241,7 @@ mkdir -p build
 table >build/variants
 probes=$(while read -r variant rest; do ! selected "$VARIANTS" "$variant" || echo "build/$variant/probe"; done <build/variants)
 # shellcheck disable=SC2086
-run_make $probes build/dcptool >build/make.log 2>&1
+run_make $probes build/dcptool build/dcp.o >build/make.log 2>&1
 while read -r variant word packages patterns; do
     selected "$VARIANTS" "$variant" || continue
     # shellcheck disable=SC2086

@@ -58,11 +58,17 @@ compile() {
 for compiler in gcc clang; do
     for standard in c99 c11 c17; do t "${compiler}_$standard" silent $compiler c $standard; done
 done
-t gcc_O2 compile gcc c c99 -O2
+# What an optimizer warns of besides, in all of dcp.h.
+optimized() {
+    object optimized.o
+    [ ! -s "$root/build/dcp.o.log" ] || fail "$(grep -m 3 -E 'error|warning' "$root/build/dcp.o.log")"
+}
+t optimized_without_warnings optimized
 for compiler in g++ clang++; do
     for standard in c++11 c++17; do t "${compiler}_$standard" silent $compiler c++ $standard; done
 done
 if [ -n "${WHOLE:-}" ]; then
+    t gcc_O2 compile gcc c c99 -O2
     t g++_O0 compile g++ c++ c++17 -O0
     t gcc_O3_native compile gcc c c11 -O3 -march=native
     t clang_O1 compile clang c c17 -O1
@@ -79,20 +85,20 @@ everything() {
 }
 t clang_everything everything
 
+# Where no optimizer is asked for, by clang if it is there: a third of the time.
+quick=$CC
+if [ "$CC" = cc ] && have clang; then quick=clang; fi
+
 # Our own programs, as strictly as a user's build may be; the suites, the examples and those for MPI are watched where they are built.
 programs_without_warnings() {
     for program in "$root"/tests/[!tmc]*.c "$root"/tests/make*.c "$root"/examples/dcptool.c; do
         case $program in */bench_gpu.c) continue ;; esac      # test_cuda.sh does, with what it needs
-        quiet "$CC" -std=c99 -fsyntax-only -Wall -Wextra -Werror -I"$root" "$program"
+        quiet "$quick" -std=c99 -fsyntax-only -Wall -Wextra -Werror -I"$root" "$program"
     done
 }
 t programs_without_warnings programs_without_warnings
 
 # ---- linking ----------------------------------------------------------------------------------------------------------------------------------
-# Where no optimizer is asked for, by clang if it is there: a third of the time.
-quick=$CC
-if [ "$CC" = cc ] && have clang; then quick=clang; fi
-
 # The implementation in a unit of C, compiled once for the tests that look at it.
 unit_a() { [ -f unit_a.o ] || quiet "$quick" -O0 -I"$root" -c unit_a.c -o unit_a.o; }
 
@@ -162,10 +168,11 @@ needs_only_libc() {
 t needs_only_libc needs_only_libc
 
 # Valgrind sees what is read or written without having been set, also by the kernel: every byte of a checkpoint is one that somebody put there.
-# Optimized: it would take twenty times as long otherwise.
 under_valgrind() {
     need valgrind valgrind valgrind
-    quiet "$CC" -O1 -DDCP_STATIC -g -I"$root" "$root/$1" -o checked -lm -pthread
+    object optimized.o                                  # it would take twenty times as long otherwise
+    grep -v '^#define DCP_IMPLEMENTATION' "$root/$1" >checked.c
+    quiet "$CC" -O1 -g -I"$root" checked.c optimized.o -o checked -lm -pthread
     mkdir checked.d
     valgrind -q --error-exitcode=9 --leak-check=full ./checked checked.d >out 2>log || fail "exit status $?: $(cat log)"
     rm -rf checked.d

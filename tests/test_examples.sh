@@ -2,8 +2,8 @@
 # test_examples.sh - builds and runs every example and every code block of README.md, as a user would.
 #
 # Each example is built without a word from the compiler, runs in a directory of its own, must exit with 0 and end with a line
-# that says what was proven. The first one is built with the line that its head comment gives; the others share one implementation of dcp.h in
-# an object file, as the files of one program would, since that takes most of the compiler's time. A ```c block of README.md with a main is a
+# that says what was proven. The first one is built with the line that its head comment gives; the others share one implementation of dcp.h,
+# build/dcp.o, as the files of one program would, since that takes most of the compiler's time. A ```c block of README.md with a main is a
 # program and is run; any other block is compiled, at file scope or else inside a function that has the variables of the
 # README's first program (err, status, save, load, tensors) and what a `// needs: DECLARATIONS` comment in it asks for.
 #
@@ -14,6 +14,7 @@
 
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
+"${MAKE:-make}" -s build/dcp.o || exit 1
 if [ -z "${CC:-}" ] && command -v clang >/dev/null 2>&1; then export CC=clang OMPI_CC=clang MPICH_CC=clang; fi
 CC=${CC:-cc} CFLAGS=${CFLAGS:--O2} CXX=${CXX:-g++} CXXFLAGS=${CXXFLAGS:--std=c++11}
 MPICC=${MPICC:-mpicc} MPIRUN=${MPIRUN:-mpirun}
@@ -62,19 +63,11 @@ compile() { $CC $CFLAGS -Wall -Wextra "$1" -I"$root" -o "$2" -lm -pthread; }
 compile_mpi() { $MPICC $CFLAGS "$1" -I"$root" -o "$2" -lm -pthread 2>&1 | grep -v 'mpi\.h'; [ -x "$2" ]; }
 # shellcheck disable=SC2086
 compile_cxx() { $CXX $CXXFLAGS -Wall -Wextra -x c++ "$1" -I"$root" -o "$2" -lm -pthread; }
-# The implementation, compiled once; and a program of which it is a part.
-implementation() {
-    [ ! -f "$scratch/implementation.o" ] || return 0
-    echo '#include "dcp.h"' >"$scratch/implementation.c"
-    # shellcheck disable=SC2086
-    $CC $CFLAGS -DDCP_IMPLEMENTATION -c "$scratch/implementation.c" -I"$root" -o "$scratch/implementation.o"
-}
-# compile_part SOURCE PROGRAM: a source that holds the implementation, with the one in the object file in its place
+# compile_part SOURCE PROGRAM: a source that holds the implementation, with that of an object file in its place
 compile_part() {
-    implementation || return
     sed 's/^#define DCP_IMPLEMENTATION.*//' "$1" >"$2.c"
     # shellcheck disable=SC2086
-    $CC $CFLAGS -D_GNU_SOURCE -Wall -Wextra "$2.c" "$scratch/implementation.o" -I"$root" -o "$2" -lm -pthread
+    $CC $CFLAGS -D_GNU_SOURCE -Wall -Wextra "$2.c" build/dcp.o -I"$root" -o "$2" -lm -pthread
 }
 
 # ---- the examples -----------------------------------------------------------------------------------------------

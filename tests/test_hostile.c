@@ -9,6 +9,7 @@
 #include "failing_allocator.h"
 #include "doing.h"
 #include "fault_storage.h"
+#include "text.h"
 #ifndef _WIN32
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -130,22 +131,6 @@ static void put(dcp_storage *storage, const char *key, const void *data, size_t 
 }
 
 /* ---- text, and the places in a document ----------------------------------------------------------------------------------------------------- */
-typedef struct text { char *data; size_t size, capacity; } text;
-static void text_add(text *t, const void *data, size_t size) {
-    if (t->size + size + 1 > t->capacity) {
-        t->capacity = 2 * (t->size + size + 1);
-        t->data = (char *)realloc(t->data, t->capacity);
-        CHECK(t->data != NULL);
-    }
-    memcpy(t->data + t->size, data, size);
-    t->size += size;
-    t->data[t->size] = '\0';
-}
-static void text_say(text *t, const char *words) { text_add(t, words, strlen(words)); }
-static void text_free(text *t) {
-    free(t->data);
-    memset(t, 0, sizeof *t);
-}
 typedef struct place { char path[96]; size_t key, start, end; int is_member; } place;        /* of a value; the key's start; one of an array has none */
 typedef struct places { place list[600]; int count; } places;
 

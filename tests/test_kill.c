@@ -223,7 +223,7 @@ static pid_t start_child(const scene *s, int64_t die_in_call, int64_t die_in_sys
 /* ---- the points ------------------------------------------------------------------------------------------------------------------------ */
 static void kill_in_calls(deed what, dcp_layout layout, const char *dir, int in_system_calls) {
     scene s;
-    int64_t point, step = layout == DCP_LAYOUT_MANIFEST && what != SYNC && !getenv("WHOLE") ? 2 : 1;
+    int64_t point, step = layout == DCP_LAYOUT_MANIFEST && what != SYNC && !test_is_whole() ? 2 : 1;
     int killed = 1, before = kills;
     scene_open(&s, what, layout, dir);
     for (point = 1 + (int64_t)test_random_below((size_t)step); killed; point += step) {

@@ -7,6 +7,7 @@ static int limit_tensors = 67108864, limit_shards = 1048576, limit_fields = 1048
 static long long limit_document = 1LL << 34;
 #define DCP_LIMIT_DOCUMENT limit_document
 #include "counting_allocator.h"
+#include "text.h"
 
 /* ---- documents -------------------------------------------------------------------------------------------------------------------- */
 /* The example of SPEC-029, as it stands there. */
@@ -204,27 +205,9 @@ static const char golden_yaml[] =
 /* ---- helpers ---------------------------------------------------------------------------------------------------------------------- */
 static dcp_error last;
 
-typedef struct text { char *data; size_t size; } text;
-
-static void text_add(text *t, const void *data, size_t size) {
-    t->data = (char *)realloc(t->data, t->size + size + 1);
-    CHECK(t->data != NULL);
-    memcpy(t->data + t->size, data, size);
-    t->size += size;
-    t->data[t->size] = '\0';
-}
-static text text_of(const char *from) {
-    text t = {NULL, 0};
-    text_add(&t, from, strlen(from));
-    return t;
-}
-static dcp_status text_sink(void *user, const void *data, size_t size, dcp_error *err) {
-    text_add((text *)user, data, size);
-    return dcpi_succeed(err);
-}
 /* A body with a good tail of that type. */
 static text seal_as(const char *body, const char *type, const dcp_signer *signer) {
-    text t = {NULL, 0};
+    text t = { NULL, 0, 0 };
     dcpi_integrity stream;
     CHECK_OK(dcpi_integrity_begin(&stream, type, signer, text_sink, &t, &last));
     CHECK_OK(dcpi_integrity_write(&stream, body, strlen(body), &last));
@@ -236,7 +219,7 @@ static const char *type_of(int yaml) { return yaml ? "manifest/yaml" : "manifest
 static const char *golden(int yaml) { return yaml ? golden_yaml : golden_json; }
 /* A copy of `from` in which the first `find` has become `put`. */
 static text replaced(const char *from, const char *find, const char *put) {
-    text t = {NULL, 0};
+    text t = { NULL, 0, 0 };
     const char *at = strstr(from, find);
     if (!at) { printf("not in the document: %s\n", find); CHECK(at != NULL); }
     text_add(&t, from, (size_t)(at - from));
@@ -702,7 +685,7 @@ TEST(rules_of_shards_beside_each_other) {
     CHECK_INT(alloc_live, 0);
 }
 TEST(all_errors_are_collected_and_counted) {
-    text t = {NULL, 0};
+    text t = { NULL, 0, 0 };
     dcp_manifest *m;
     dcp_validation v;
     int i;
@@ -1592,7 +1575,7 @@ TEST(a_source_is_streamed) {
     source.user = &fail_at;
     source.shard = many_shards;
     for (yaml = 0; yaml < 2; yaml++) {
-        text t = {NULL, 0};
+        text t = { NULL, 0, 0 };
         dcp_manifest *m;
         alloc_peak = alloc_live;
         taken = 0;

@@ -7,6 +7,7 @@ static int limit_tensors = 67108864, limit_shards = 1048576, limit_fields = 1048
 static long long limit_document = 1LL << 34;
 #define DCP_LIMIT_DOCUMENT limit_document
 #include "counting_allocator.h"
+#include "text.h"
 
 /* ---- a document that keeps every rule ---------------------------------------------------------------------------------------- */
 /* The digests were computed with Python's hashlib: T and V of DESIGN 2.2, H with the key below. */
@@ -65,23 +66,9 @@ static const char golden_body[] =
 #define GOLDEN_SIGNED_VALUE "dd8aca7bdfec629eb4c5917333e3b8d15bed50bc9e23ebee25dd7e4ba4678771"
 #define TAIL(value) ",\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \"" value "\" }\n}\n"
 
-/* Text that grows; freed at the end of a test. */
-typedef struct text { char *data; size_t size; } text;
-
-static void text_add(text *t, const void *data, size_t size) {
-    t->data = (char *)realloc(t->data, t->size + size + 1);
-    CHECK(t->data != NULL);
-    memcpy(t->data + t->size, data, size);
-    t->size += size;
-    t->data[t->size] = '\0';
-}
-static dcp_status text_sink(void *user, const void *data, size_t size, dcp_error *err) {
-    text_add((text *)user, data, size);
-    return dcpi_succeed(err);
-}
 /* A body with a good tail, by the library's own writer (which the golden tests check). */
 static text seal_as(const char *body, const char *type, const dcp_signer *signer) {
-    text t = {NULL, 0};
+    text t = { NULL, 0, 0 };
     dcpi_integrity stream;
     dcp_error err;
     CHECK_OK(dcpi_integrity_begin(&stream, type, signer, text_sink, &t, &err));
@@ -94,7 +81,7 @@ static text seal(const char *body) { return seal_as(body, DCPI_TYPE_METADATA, NU
 
 /* A copy of `from` in which the first `find` has become `put`. */
 static text replaced(const char *from, const char *find, const char *put) {
-    text t = {NULL, 0};
+    text t = { NULL, 0, 0 };
     const char *at = strstr(from, find);
     if (!at) { printf("not in the document: %s\n", find); CHECK(at != NULL); }
     text_add(&t, from, (size_t)(at - from));
@@ -140,7 +127,7 @@ static void check_change_fails(const char *find, const char *put, dcp_status exp
     free(t.data);
 }
 static text write_text(const dcp_metadata *m, const dcp_signer *signer) {
-    text t = {NULL, 0};
+    text t = { NULL, 0, 0 };
     char *written;
     dcp_error err;
     CHECK_OK_MESSAGE(dcp_metadata_write_signed(m, signer, &written, &t.size, &err), err.message);
@@ -201,7 +188,7 @@ static void check_signature(text t, const dcp_verifier *verifier, dcp_status exp
     free(t.data);
 }
 static text literal(const char *a, const char *b) {
-    text t = {NULL, 0};
+    text t = { NULL, 0, 0 };
     text_add(&t, a, strlen(a));
     text_add(&t, b, strlen(b));
     return t;
@@ -1464,7 +1451,7 @@ TEST(wrong_types_and_limits_name_the_place) {
 }
 /* A document of many tiny entries takes no memory out of proportion. */
 static void check_density(const char *before, const char *entry, const char *after, dcp_status expected) {
-    text t = {NULL, 0};
+    text t = { NULL, 0, 0 };
     size_t i, n = (size_t)4 << 20, at, length = strlen(entry);
     dcp_metadata *m;
     dcp_error err;
@@ -1635,7 +1622,7 @@ static double seconds_now(void) { return (double)clock() / (double)CLOCKS_PER_SE
 static void measure_many(size_t count, int with_digests, int rounds) {
     many user;
     dcpi_meta_source source;
-    text t = {NULL, 0};
+    text t = { NULL, 0, 0 };
     dcpi_buffer buffer = {NULL, 0, 0, 0};
     dcp_metadata *m;
     dcp_validation v;

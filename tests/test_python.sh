@@ -21,13 +21,16 @@ no_python() {
 }
 "$python" -c 'import hashlib, hmac, json, struct' 2>/dev/null || no_python
 
-mkdir "$work/samples"
+wanted() { case $1 in *"$filter"* | samples_compile) ;; *) return 1 ;; esac; }         # all others need them
 # shellcheck disable=SC2086
-if ! { ${CC:-cc} ${CFLAGS:--O2} -I. tests/python_samples.c -o "$work/python_samples" -pthread && "$work/python_samples" "$work/samples"; } >"$work/log" 2>&1; then
-    echo "FAILED samples: $(head -n 3 "$work/log" | tr '\n' ' ')"
-    failed=1
-    finish
-fi
+samples() {
+    object dcp.o
+    grep -v '^#define DCP_IMPLEMENTATION' "$root/tests/python_samples.c" >samples.c
+    ${CC:-cc} ${CFLAGS:--O2} -I"$root" samples.c dcp.o -o python_samples -pthread || fail "python_samples.c does not compile"
+    mkdir samples && ./python_samples samples
+}
+t samples_compile samples
+[ "$failed" -eq 0 ] || finish
 
 enter() { rm -rf now && cp -R samples now && cd now; }  # each test has copies of the samples
 
