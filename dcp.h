@@ -19106,7 +19106,7 @@ static void dcpi_load_watch(dcpi_load *l) {
 }
 static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
     int workers = dcpi_op_threads(l->op, 4);
-    int64_t total = 0;
+    int64_t total = 0, most;
     size_t i, share;
     dcp_status status = dcpi_op_check(l->op, err);
     for (i = 0; i < l->order_count; i++) total += l->order[i]->end - l->order[i]->begin;
@@ -19117,7 +19117,8 @@ static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
     share = l->op->io.memory_budget / (size_t)dcpi_max(workers, 1) - DCPI_LOAD_LEAVES * (sizeof(dcpi_sha_job) + 32);
     for (i = 0; i < l->wanted_count && !l->device; i++) l->device = l->wanted[i].device;
     l->buffer_count = l->device && share >= 2 * (size_t)DCPI_LEAF ? 2 : 1;
-    l->chunk = (size_t)dcpi_min((int64_t)(share / (size_t)l->buffer_count / (size_t)DCPI_LEAF) * DCPI_LEAF, DCPI_CHUNK);
+    most = total <= 4 * DCPI_LEAF ? 4 * DCPI_LEAF : DCPI_CHUNK;             /* a huge page takes longer to clear than little takes to read */
+    l->chunk = (size_t)dcpi_min((int64_t)(share / (size_t)l->buffer_count / (size_t)DCPI_LEAF) * DCPI_LEAF, most);
     status = dcpi_crew_open(&l->crew, err);
     if (status) return status;
     dcpi_op_phase(l->op, l->wanted_count ? DCP_PHASE_READ : DCP_PHASE_VERIFY, total);
