@@ -176,11 +176,7 @@ missing() {
 }
 # Whether the variant's compiler, libraries and runner work: its smallest program is built already.
 works() {
-    if [ "$1" = windows ]; then
-        trap wine_end EXIT
-        trap 'exit 1' HUP INT TERM
-        wine_begin
-    fi
+    [ "$1" != windows ] || wait "$wine"
     (run_program "$1" probe) >"build/$1/probe.out" 2>"build/$1/probe.err" && [ "$(tr -d '\r' <"build/$1/probe.out")" = works ]
 }
 
@@ -240,6 +236,12 @@ rm -rf build/result
 mkdir -p build
 table >build/variants
 probes=$(while read -r variant rest; do ! selected "$VARIANTS" "$variant" || echo "build/$variant/probe"; done <build/variants)
+if selected "$VARIANTS" windows; then
+    trap wine_end EXIT
+    trap 'exit 1' HUP INT TERM
+    wine_begin &                # takes seconds, in which compilers can work
+    wine=$!
+fi
 # shellcheck disable=SC2086
 run_make $probes build/dcptool build/dcp.o >build/make.log 2>&1
 while read -r variant word packages patterns; do
