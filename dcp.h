@@ -12947,6 +12947,13 @@ static int dcpi_team_listen(dcpi_op *op, int wait_ms) {
     else if (status != DCP_PENDING) (void)dcpi_team_lost(op, &error);
     return status == DCP_OK;
 }
+static int dcpi_team_has_word(const dcpi_team *t) { return t->is_following && t->peers[0].message; }
+/* A rank takes no message. Rank 0 may have left because it is over, and its last word is in the mail then. */
+static void dcpi_team_unreachable(dcpi_op *op, const dcp_error *why) {
+    dcpi_team *t = &op->team;
+    while (t->rank != 0 && !t->is_over && !dcpi_team_has_word(t) && dcpi_team_listen(op, 0)) {}
+    if (!t->is_over && !dcpi_team_has_word(t)) (void)dcpi_team_lost(op, why);
+}
 
 /* ---- signs of life */
 static void dcpi_team_show_life(dcpi_op *op, int64_t now) {
@@ -12958,7 +12965,7 @@ static void dcpi_team_show_life(dcpi_op *op, int64_t now) {
     t->spoke_ms = now;
     for (to = 0; to < t->peer_count; to++)
         if (to != t->rank && t->peers[to].posted == 0 && dcpi_team_send(t, to, DCPI_TEAM_ALIVE, message, sizeof message, dcpi_team_short_timeout(op), &error) &&
-            !(t->rank == 0 && t->peers[to].message)) (void)dcpi_team_lost(op, &error);      /* one that has done its part may go */
+            !(t->rank == 0 && t->peers[to].message)) dcpi_team_unreachable(op, &error);     /* one that has done its part may go */
 }
 static dcp_status dcpi_team_check_silence(dcpi_op *op, int64_t now) {
     dcpi_team *t = &op->team;
@@ -13004,13 +13011,12 @@ static void dcpi_team_flush(dcpi_op *op) {
             dcpi_fail_context(&error, "rank %d could not be told anything: ", posted->to);
             error.rank = posted->to;
             if (t->is_over) dcpi_op_log(op, DCP_LOG_WARNING, "the operation is over, but %s", error.message);
-            else (void)dcpi_team_lost(op, &error);
+            else dcpi_team_unreachable(op, &error);
         }
         dcpi_free(posted);
     }
     t->outbox_end = link;
 }
-static int dcpi_team_has_word(const dcpi_team *t) { return t->is_following && t->peers[0].message; }
 /* Calling thread, often: shows life, takes in what has come. What has ended the operation, if anything has. */
 static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) {
     dcpi_team *t = &op->team;
@@ -13077,7 +13083,7 @@ static dcp_status dcpi_team_up_begin(dcpi_op *op, dcp_status status, dcpi_buffer
     status = dcpi_team_send(t, 0, DCPI_TEAM_UP, (uint8_t *)message->data, message->size, op->io.timeout_ms, err);
     t->step++;
     if (!status) return DCP_OK;
-    (void)dcpi_team_lost(op, err);
+    dcpi_team_unreachable(op, err);
     return dcpi_team_failure(t, err);
 }
 /* Rank 0: everyone's bodies are in peers[r].message then; its own status, or the lowest failing rank's. Other ranks: their own status. */

@@ -1445,6 +1445,44 @@ TEST(a_load_beside_a_rank_that_stops_or_dies) {
     CHECK_INT(must_load(storage), 1);
     dcp_storage_close(storage);
 }
+/* Rank 0 has given the others up, has said so and is gone when they send their first message: it does not arrive, and they find rank 0's word in
+ * the mail. */
+static struct { dcp_status (*send)(void *, int, int, const void *, size_t, int, dcp_error *); process_record *own; } hesitant;
+static dcp_status hesitant_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+    while (!dcpi_flag_get(&hesitant.own->stage)) dcpi_os_sleep_ms(1);
+    return hesitant.send(context, to, tag, data, size, timeout_ms, err);
+}
+static void hesitant_rank(dcp_coordinator *c, process_record *out, void *user) {
+    dcp_load_desc desc = DCP_ZERO;
+    dcp_storage *storage;
+    if (dcp_storage_local((const char *)user, &storage, &out->err)) return;
+    hesitant.send = c->send;
+    hesitant.own = out;
+    if (c->rank != 0) c->send = hesitant_send;
+    desc.path = P;
+    desc.io.storage = storage;
+    desc.io.coordinator = c;
+    desc.io.timeout_ms = 300;
+    out->status = dcp_load(&desc, &out->err);
+    dcp_storage_close(storage);
+}
+TEST(the_word_of_a_rank_0_that_has_left_is_heard) {
+    const char *dir = test_dir();
+    process_group g;
+    int r;
+    NEEDS_FORK();
+    process_group_start(&g, 3, hesitant_rank, (void *)(uintptr_t)dir);
+    CHECK(process_await_end(&g, 6, 20000));
+    for (r = 1; r < 3; r++) process_stage(&g.shared->record[r], 1);
+    CHECK(process_await_end(&g, 0, 20000));
+    for (r = 0; r < 3; r++) {
+        const dcp_error *err = &g.shared->record[r].err;
+        CHECK_STR(dcp_status_name(g.shared->record[r].status), "DCP_E_TIMEOUT");
+        CHECK_INT(err->rank, 1);
+        CHECK(strstr(err->message, "no sign of life from ranks 1, 2") != NULL);
+    }
+    process_group_end(&g);
+}
 
 /* ---- no memory on one of two ranks ---------------------------------------------------------------------------------------------------------- */
 static void hungry_save(job *j, int rank) {
@@ -1652,6 +1690,7 @@ int main(void) {
     RUN(damage_that_one_loading_rank_sees_is_everyones);
     RUN(one_loading_rank_that_fails_is_everyones_failure);
     RUN(a_load_beside_a_rank_that_stops_or_dies);
+    RUN(the_word_of_a_rank_0_that_has_left_is_heard);
     RUN(no_memory_on_one_rank);
     RUN(all_ranks_get_the_same_from_every_call);
     return test_finish();
