@@ -31,7 +31,7 @@ s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static
 aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static  storage ~sha256 ~file_format ~ranks ~pool ~golden
 valgrind    valgrind  valgrind                    ~file_format ~meta ~pool ~async ~golden
 clang       clang     clang                       ~storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool ~async ~crash ~golden ~fuzz
-cxx         cxx       g++                         json pool ~storage ~platform ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~async ~crash ~golden
+cxx         cxx       g++                         pool ~json ~storage ~platform ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~async ~crash ~golden
 small       -         gcc                         storage async ~engine ~sha256 ~pool ~golden
 musl        musl      musl-tools                  storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool ~crash ~golden
 tcc         tcc       tcc                         platform json storage ~sha256 ~directory ~yaml ~ranks ~meta ~pool golden
