@@ -19679,9 +19679,9 @@ static dcp_status dcpi_lazy_find(dcp_checkpoint *c, const char *name, const dcpi
     if (stored->info.piece_count != 1)
         return dcpi_fail(err, DCP_E_UNSUPPORTED, "tensor \"%s\" is stored in %d pieces and cannot be mapped as one; use dcp_read_new",
                          name, stored->info.piece_count);
-    if ((uint64_t)stored->info.size >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
     if (piece->size != stored->info.size || (stored->info.dtype == DCP_OPAQUE && !dcpi_piece_is_whole(piece)))
         return dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": its one stored piece is not the whole of it", name);
+    if ((uint64_t)stored->info.size >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
     *out = stored;
     return DCP_OK;
 }
