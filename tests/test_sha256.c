@@ -411,8 +411,8 @@ TEST(choice_is_usable) {
 TEST(every_kernel_of_this_processor_is_usable) {
 #if defined(__x86_64__) && DCPI_GNUC && !DCP_NO_SIMD
     __builtin_cpu_init();
-    CHECK_INT(usable(DCPI_SHA_AVX2), __builtin_cpu_supports("avx2") != 0);
-    CHECK_INT(usable(DCPI_SHA_AVX512), __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"));
+    CHECK_INT(usable(DCPI_SHA_AVX2), DCPI_SHA_AVX && __builtin_cpu_supports("avx2"));
+    CHECK_INT(usable(DCPI_SHA_AVX512), DCPI_SHA_AVX && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"));
 #endif
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && DCPI_GNUC && !DCP_NO_SIMD
     {   /* an emulator shows the file of the machine that it runs on */
