@@ -1386,7 +1386,7 @@ TEST(slow_is_not_dead) {
         job_open(&j, 3, mode);
         CHECK_OK(dcp_storage_memory(&j.storage, &err));
         open_faults(&j, faults);
-        j.desc.io.timeout_ms = 1000 * (test_is_slow() ? 10 : test_is_sanitized() ? 3 : 1);
+        j.desc.io.timeout_ms = 1000 * (test_is_slow() ? 5 : test_is_sanitized() ? 3 : 1);
         pause = 2 * j.desc.io.timeout_ms;
         for (r = 0; r < 3; r++) j.pause_ms[r] = 5;      /* a step: seconds without one would only keep the processors busy */
         faults[mode].hook = slow_write;
