@@ -19018,8 +19018,11 @@ static dcp_status dcpi_read_file(dcpi_reader *r, const dcpi_item **items, size_t
 /* The same bytes from the sources behind the one that has them wrong, through a descriptor of this worker's own: others may be reading there. */
 static dcp_status dcpi_read_elsewhere(dcpi_reader *r, const dcpi_item **items, size_t count, const dcpi_data_file *file, dcp_error *err) {
     dcp_checkpoint *c = r->l->checkpoint;
-    dcpi_data_file other = *file;
+    dcpi_data_file other;
     dcp_status status = err->status;
+    dcpi_mutex_lock(&c->lock);
+    other = *file;
+    dcpi_mutex_unlock(&c->lock);
     other.key = NULL;
     other.object = NULL;
     while (status && dcpi_data_file_next(c, &other, err)) {
