@@ -2356,7 +2356,7 @@ static void work_often(void *user) {
         char path[40];
         (void)snprintf(path, sizeof path, w->steps ? "%s%03d" : "%s", w->path, i);
         w->status = save(w->storage, w->f, path, 1 + i % GENERATIONS, 1, &w->err);
-        if (test_is_sanitized() || test_is_slow()) dcpi_os_sleep_ms(3); /* others look again a few times only: they must be able to end */
+        if (test_is_sanitized() || test_is_slow()) pause_ms(3);         /* others look again a few times only: they must be able to end */
     }
     dcpi_flag_set(&w->finished, 1);
 }
