@@ -12948,10 +12948,14 @@ static int dcpi_team_listen(dcpi_op *op, int wait_ms) {
     return status == DCP_OK;
 }
 static int dcpi_team_has_word(const dcpi_team *t) { return t->is_following && t->peers[0].message; }
+/* All that has come, up to rank 0's word: after the verdict rank 0 may be gone, or in its next call. */
+static void dcpi_team_read_mail(dcpi_op *op) {
+    while (!op->team.is_over && !dcpi_team_has_word(&op->team) && dcpi_team_listen(op, 0)) {}
+}
 /* A rank takes no message. Rank 0 may have left because it is over, and its last word is in the mail then. */
 static void dcpi_team_unreachable(dcpi_op *op, const dcp_error *why) {
     dcpi_team *t = &op->team;
-    while (t->rank != 0 && !t->is_over && !dcpi_team_has_word(t) && dcpi_team_listen(op, 0)) {}
+    if (t->rank != 0) dcpi_team_read_mail(op);
     if (!t->is_over && !dcpi_team_has_word(t)) (void)dcpi_team_lost(op, why);
 }
 
@@ -13026,8 +13030,7 @@ static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) {
     now = dcpi_os_monotonic_ms();
     if (now == t->listened_ms) return dcpi_team_failure(t, err);
     t->listened_ms = now;
-    /* first: one who was stopped for long finds the verdict in the mail; after the verdict rank 0 may be gone, or in its next call */
-    while (!t->is_over && !dcpi_team_has_word(t) && dcpi_team_listen(op, 0)) {}
+    dcpi_team_read_mail(op);                            /* first: one who was stopped for long finds the verdict there */
     if (dcpi_team_has_word(t)) return dcpi_team_failure(t, err);
     if (!t->is_over) dcpi_team_show_life(op, now);
     if (!t->is_over && (t->rank != 0 || !t->failure.status)) (void)dcpi_team_check_silence(op, now);
