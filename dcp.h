@@ -495,7 +495,8 @@ DCPDEF dcp_status dcp_read_rank(dcp_checkpoint *checkpoint, int shard_rank, dcp_
 /* allocated; dcp_free(out->data); out->name lives until close */
 DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp_tensor *out, dcp_error *err);
 /* The verified bytes of a whole tensor, row-major, valid until close: mapped pages where it is one piece in a local file, without a copy.
- * Several pieces: DCP_E_UNSUPPORTED (use dcp_read_new). A mapped file that somebody truncates later is a SIGBUS; nothing else maps. */
+ * What cannot be mapped (a storage without `map`, no addresses left, a part of a file that takes more than an eighth of all addresses) is read
+ * into memory. Several pieces: DCP_E_UNSUPPORTED (use dcp_read_new). A mapped file that somebody truncates later is a SIGBUS; nothing else maps. */
 DCPDEF dcp_status dcp_map(dcp_checkpoint *checkpoint, const char *name, const void **data, size_t *size, dcp_error *err);
 /* Lets go of what dcp_map or dcp_prefetch brought of a tensor; after as many calls as there were of dcp_map its bytes are gone. Any thread. */
 DCPDEF void dcp_release(dcp_checkpoint *checkpoint, const char *name);
@@ -1539,8 +1540,9 @@ static dcp_status dcpi_sort(const void **items, size_t count, dcpi_compare compa
  *                                         DCPI_OS_DIRECT_FROM bytes, tries direct I/O beside the buffered descriptor. After a failure, and
  *                                         after that of dcpi_os_open, *out may be closed and nothing else
  *                dcpi_os_join             a file that another process has created and writes, for writing other parts of it; direct I/O as there
- *                dcpi_os_write            all bytes at an offset; aligned pieces go direct where that works (EINVAL: that file goes on
- *                                         buffered, for good), others buffered; several threads may write one file
+ *                dcpi_os_write            all bytes at an offset; aligned pieces go direct where that works (EINVAL or EFAULT: the
+ *                                         same bytes again, buffered, and that file stays so), others buffered; several threads may
+ *                                         write one file
  *                dcpi_os_open             an existing regular file for reading (EINVAL for a directory, FIFO, device; ELOOP for a symlink;
  *                                         never blocks); size and modification time from the open descriptor
  *                dcpi_os_read             exactly size bytes at an offset, or an error, or DCPI_OS_SHORT
@@ -2375,7 +2377,8 @@ static int dcpi_os_write(dcpi_file *file, int64_t offset, const void *data, size
     int error;
     if (!dcpi_add(offset, (int64_t)size, &end)) return EFBIG;
     error = dcpi_os_write_all(file->direct, offset, (const char *)data, direct, &done);
-    if (error == EINVAL) dcpi_flag_set(&file->buffered, 1);     /* this file system takes it at open and refuses it here: go on without */
+    /* The file system takes it at open and refuses it here (EINVAL), or cannot reach this memory without a copy (EFAULT). */
+    if (error == EINVAL || error == EFAULT) dcpi_flag_set(&file->buffered, 1);
     else if (error) return error;
     before = done;
     error = dcpi_os_write_all(file->fd, offset, (const char *)data, size, &done);
@@ -8785,7 +8788,7 @@ static dcp_status dcpi_manifest_new_tier(dcpi_manifest_own *own, dcp_manifest_ti
 DCPDEF dcp_status dcp_manifest_add_tier(dcp_manifest *manifest, const dcp_tier *tier, dcp_error *err) {
     dcp_status status = dcpi_manifest_builder(manifest, tier, "dcp_manifest_add_tier", err);
     dcpi_manifest_own *own;
-    dcp_manifest_tier *added;
+    dcp_manifest_tier *added = NULL;
     dcp_tier copy;
     if (status != DCP_OK) return status;
     own = dcpi_manifest_of(manifest);
@@ -8814,7 +8817,7 @@ static dcp_status dcpi_manifest_new_shard(dcpi_manifest_pool *pool, dcp_manifest
 }
 static dcp_status dcpi_manifest_copy_shard(dcpi_manifest_own *own, dcpi_manifest_pool *pool, dcp_manifest_shard **items, size_t *count,
                                            const dcp_manifest_shard *shard, dcp_error *err) {
-    dcp_manifest_shard copy = *shard, *added;
+    dcp_manifest_shard copy = *shard, *added = NULL;
     dcp_error failure;
     dcp_status status;
     uint8_t *digests;
@@ -19555,25 +19558,29 @@ DCPDEF dcp_status dcp_load(const dcp_load_desc *desc, dcp_error *err) {
  *           +----------------------------------------------------------------------------+
  *                         dcp_release, as often as it was mapped; dcp_close
  * ============================================================================================================================== */
+/* A storage maps whole files. Where addresses are scarce, a small part of a large file is not worth that many of them: it is read. */
+static int dcpi_map_pays(int64_t file_size, int64_t size, uint64_t addresses) {
+    return (uint64_t)file_size <= addresses / 8 || file_size / 2 <= size;
+}
+/* *data NULL: it has to be read. */
 static dcp_status dcpi_map_file(dcp_checkpoint *c, const dcpi_piece *piece, dcpi_data_file *file, const uint8_t **data, dcp_error *err) {
     dcp_storage *storage = dcpi_data_file_storage(c, file);
     const void *mapped = NULL;
     dcp_status status;
     *data = NULL;
-    if (!storage->map || DCPI_BIG_ENDIAN) return DCP_OK;
+    if (!storage->map || DCPI_BIG_ENDIAN || !dcpi_map_pays(file->object_size, piece->meta->size, SIZE_MAX)) return DCP_OK;
     dcpi_mutex_lock(&c->lock);
     status = storage->map(storage->context, file->object, &mapped, err);
     if (!status && mapped) file->mapped++;
     dcpi_mutex_unlock(&c->lock);
-    if (status == DCP_E_UNSUPPORTED || (!status && !mapped)) return dcpi_succeed(err);
+    if (status == DCP_E_UNSUPPORTED || status == DCP_E_MEMORY || (!status && !mapped)) return dcpi_succeed(err);
     if (!status) *data = (const uint8_t *)mapped + piece->meta->offset;
     return dcpi_storage_result(status, "map", file->key, err);
 }
-static void dcpi_unmap_file(dcp_checkpoint *c, dcpi_data_file *file) {   /* its pages go when nobody else has it open */
-    dcpi_mutex_lock(&c->lock);
+/* Under the lock. Its pages go when nobody else has it open. */
+static void dcpi_unmap_file(dcp_checkpoint *c, dcpi_data_file *file) {
     file->mapped--;
     if (file->mapped == 0 && file->users == 0 && file->object && file->object != c->single) dcpi_data_file_close(c, file);
-    dcpi_mutex_unlock(&c->lock);
 }
 static dcp_status dcpi_map_verify(dcp_checkpoint *c, const dcpi_piece *piece, const uint8_t *data, dcp_error *err) {
     const dcp_tensor_metadata *meta = piece->meta;
@@ -19638,7 +19645,9 @@ static dcp_status dcpi_lazy_bring(dcp_checkpoint *c, const dcpi_stored *stored, 
     if (!status && data) status = dcpi_map_verify(c, piece, data, err);
     dcpi_data_file_release(c, file);
     if (status && data) {
+        dcpi_mutex_lock(&c->lock);
         dcpi_unmap_file(c, file);
+        dcpi_mutex_unlock(&c->lock);
         data = NULL;
         if (status == DCP_E_CHECKSUM && c->source_count > 0) status = DCP_OK;   /* a copy, from where the bytes are right */
     }
@@ -19706,27 +19715,21 @@ DCPDEF dcp_status dcp_map(dcp_checkpoint *checkpoint, const char *name, const vo
     *size = (size_t)stored->info.size;
     return err ? dcpi_succeed(err) : DCP_OK;
 }
-static void dcpi_lazy_drop(dcp_checkpoint *c, size_t index) {            /* without the lock; nobody else has it any more */
-    dcpi_lazy *lazy = &c->lazy[index];
-    if (lazy->copy) dcpi_free(lazy->copy);
-    else dcpi_unmap_file(c, &c->files[c->pieces[c->tensors[index].first].shard]);
-    memset(lazy, 0, sizeof *lazy);
-}
 DCPDEF void dcp_release(dcp_checkpoint *checkpoint, const char *name) {
     dcp_checkpoint *c = checkpoint;
     const dcpi_stored *stored = c && name ? dcpi_stored_find(c, name) : NULL;
     dcpi_lazy *lazy = NULL;
+    uint8_t *copy;
     if (!stored) return;
     dcpi_mutex_lock(&c->lock);
     if (c->lazy) lazy = &c->lazy[stored - c->tensors];
     if (lazy && lazy->users > 0) lazy->users--;
     if (!lazy || lazy->state != DCPI_LAZY_THERE || lazy->users > 0) { dcpi_mutex_unlock(&c->lock); return; }
-    lazy->state = DCPI_LAZY_COMING;                     /* who wants it now waits until it is gone, and brings it anew */
+    copy = lazy->copy;                                  /* taken away under the lock: from here on it can be brought anew */
+    memset(lazy, 0, sizeof *lazy);
+    if (!copy) dcpi_unmap_file(c, &c->files[c->pieces[stored->first].shard]);
     dcpi_mutex_unlock(&c->lock);
-    dcpi_lazy_drop(c, (size_t)(stored - c->tensors));
-    dcpi_mutex_lock(&c->lock);
-    dcpi_cond_wake_all(&c->lazy_changed);
-    dcpi_mutex_unlock(&c->lock);
+    dcpi_free(copy);
 }
 
 /* ---- prefetch: one thread that maps one tensor after the other ------------------------------------------------------------------------- */

@@ -2440,6 +2440,66 @@ TEST(map_of_a_file_is_no_copy) {
     dcp_close(c);
     done();
 }
+/* No addresses are left for the whole file: the tensor is read. */
+#if defined(__linux__) && !defined(__s390x__) && !defined(__aarch64__)          /* an emulator has addresses of its own */
+static rlim_t addresses_in_use(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file && fscanf(file, "%ld", &pages) != 1) pages = 0;
+    if (file) (void)fclose(file);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+static void map_with_few_addresses(dcp_layout layout) {
+    const size_t size = 48 * (size_t)MIB;
+    uint8_t *data = allocated(size);
+    size_t got;
+    struct rlimit limit, less;
+    dcp_open_desc desc;
+    dcp_checkpoint *c;
+    dcp_status status;
+    const void *mapped;
+    dcp_tensor t[2];
+    dcp_save_desc save_it;
+    use_local();
+    fill(data, 256, 2);
+    memset(data + 256, 0, size - 256);
+    t[0] = dcp_bytes("small", data, 256);
+    t[1] = dcp_bytes("zeros", data + 256, size - 256);
+    save_it = saving("x", t, 2);
+    save_it.layout = layout;
+    save(&save_it);
+    free(data);
+    desc = opening("x");
+    desc.io.memory_budget = MIB;
+    desc.io.threads = 1;
+    c = open_with(&desc);
+    CHECK_INT(getrlimit(RLIMIT_AS, &limit), 0);
+    less = limit;
+    less.rlim_cur = addresses_in_use() + 24 * (rlim_t)MIB;
+    CHECK_INT(setrlimit(RLIMIT_AS, &less), 0);
+    status = dcp_map(c, "small", &mapped, &got, &err);
+    CHECK_INT(setrlimit(RLIMIT_AS, &limit), 0);
+    CHECK_OK_MESSAGE(status, err.message);
+    CHECK(got == 256 && is_filled(mapped, 256, 2));
+    dcp_close(c);
+    done();
+}
+TEST(map_without_addresses_for_the_whole_file_reads) {
+    if (test_is_sanitized()) SKIP("a sanitizer takes most addresses itself");
+    map_with_few_addresses(DCP_LAYOUT_SHARDED);
+    map_with_few_addresses(DCP_LAYOUT_SINGLE);
+}
+#else
+TEST(map_without_addresses_for_the_whole_file_reads) { SKIP("no limit on addresses here"); }
+#endif
+/* With 32 bits a small part of a large file is read, so that the program keeps its addresses. */
+TEST(map_takes_no_eighth_of_all_addresses_for_little) {
+    const uint64_t all = UINT32_MAX;
+    const int64_t eighth = (int64_t)(all / 8);
+    CHECK(dcpi_map_pays(eighth, 256, all) && !dcpi_map_pays(eighth + 1, 256, all));
+    CHECK(dcpi_map_pays(eighth + 100, eighth, all) && !dcpi_map_pays(4 * eighth, eighth, all));
+    CHECK(dcpi_map_pays((int64_t)1 << 50, 256, UINT64_MAX));
+}
 TEST(map_from_a_storage_without_map_is_a_copy) {
     dcp_checkpoint *c;
     use_memory();
@@ -4667,6 +4727,8 @@ int main(void) {
     RUN(every_allocation_can_fail);
     RUN(map_gives_the_bytes);
     RUN(map_of_a_file_is_no_copy);
+    RUN(map_without_addresses_for_the_whole_file_reads);
+    RUN(map_takes_no_eighth_of_all_addresses_for_little);
     RUN(map_from_a_storage_without_map_is_a_copy);
     RUN(map_verifies);
     RUN(map_of_several_pieces_is_unsupported);

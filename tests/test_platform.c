@@ -980,6 +980,49 @@ TEST(direct_io_refused_at_the_first_write) {
     dcpi_os_pages_free(pages, size);
     dcpi_os_base_close(&base);
 }
+/* A page of the kernel's clock data: a program can read it, and a direct write cannot pin it (EFAULT). NULL: there is none here. */
+static const void *page_that_cannot_be_pinned(int direct, int plain) {
+    char line[400];
+    unsigned long at = 0, end = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps))
+        if (strstr(line, "[vvar]") && sscanf(line, "%lx-%lx", &at, &end) != 2) at = end = 0;
+    if (maps) (void)fclose(maps);
+    for (; at < end; at += 4096) {
+        const void *page = (const void *)(uintptr_t)at;
+        if (pwrite(direct, page, 4096, 0) == -1 && errno == EFAULT && pwrite(plain, page, 4096, 0) == 4096) return page;
+    }
+    return NULL;
+}
+TEST(direct_io_from_memory_that_cannot_be_pinned) {
+    const size_t size = 8 * MIB;
+    dcpi_base base = open_base(test_dir());
+    unsigned char *pages = (unsigned char *)dcpi_os_pages(size);
+    const void *page = NULL;
+    dcp_object_info info;
+    dcpi_file file;
+    CHECK(pages != NULL);
+    fill(pages, size, 4096);
+    CHECK_INT(dcpi_os_create(&base, "data", 0, (int64_t)size + 4096, &file), 0);
+    if (file.direct >= 0) page = page_that_cannot_be_pinned(file.direct, file.fd);
+    if (!page) {
+        (void)dcpi_os_close(&file);
+        SKIP("no direct I/O here, or no memory that it cannot reach");
+    }
+    CHECK_INT(dcpi_os_write(&file, 0, page, 4096), 0);
+    CHECK_INT(file.buffered, 1);
+    CHECK_INT(dcpi_os_write(&file, 4096, pages, size), 0);
+    CHECK_INT(dcpi_os_sync(&file), 0);
+    CHECK_INT(dcpi_os_close(&file), 0);
+    memset(pages, 0, size);
+    CHECK_INT(dcpi_os_open(&base, "data", &file, &info), 0);
+    CHECK_INT(info.size, size + 4096);
+    CHECK_INT(dcpi_os_read(&file, 4096, pages, size), 0);
+    CHECK(is_filled(pages, size, 4096));
+    CHECK_INT(dcpi_os_close(&file), 0);
+    dcpi_os_pages_free(pages, size);
+    dcpi_os_base_close(&base);
+}
 TEST(direct_io_of_real_hardware) {
     const size_t size = 9 * MIB;
     dcpi_base base = open_base(test_dir());
@@ -1105,6 +1148,7 @@ int main(void) {
 #endif
 #ifdef __linux__
     RUN(direct_io_refused_at_the_first_write);
+    RUN(direct_io_from_memory_that_cannot_be_pinned);
     RUN(direct_io_of_real_hardware);
     RUN(a_full_disk);
     RUN(a_file_size_limit);

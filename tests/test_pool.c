@@ -936,6 +936,45 @@ static void map_often(void *user) {
         dcp_release(p->c, p->m->list[t].name);
     }
 }
+/* The one that lets go last and the one that brings it anew are never in each other's way. */
+static void map_one(void *user) {
+    mapper *p = (mapper *)user;
+    int i;
+    for (i = 0; i < 500; i++) {
+        const void *data;
+        size_t size;
+        if (dcp_map(p->c, p->m->list[0].name, &data, &size, NULL) != DCP_OK || !data || memcmp(data, p->m->values[0], size) != 0) p->wrong++;
+        dcp_release(p->c, p->m->list[0].name);
+    }
+}
+static void many_threads_map_one(dcp_storage *storage) {
+    enum { MAPPERS = 4 };
+    dcp_checkpoint *c;
+    mapper mappers[MAPPERS];
+    model m;
+    int i;
+    model_make(&m, 1);
+    save_model(&m, storage, "s1", 1);
+    c = open_at(storage, "s1", NULL);
+    for (i = 0; i < MAPPERS; i++) {
+        mappers[i].c = c;
+        mappers[i].m = &m;
+        mappers[i].wrong = 0;
+        CHECK_INT(dcpi_thread_start(&mappers[i].thread, map_one, &mappers[i]), 0);
+    }
+    for (i = 0; i < MAPPERS; i++) dcpi_thread_join(&mappers[i].thread);
+    for (i = 0; i < MAPPERS; i++) CHECK_INT(mappers[i].wrong, 0);
+    dcp_close(c);
+    dcp_storage_close(storage);
+}
+TEST(many_threads_map_and_release_one_tensor) {
+    dcp_storage *storage;
+    CHECK_OK(dcp_storage_local(test_dir(), &storage, NULL));
+    many_threads_map_one(storage);
+    CHECK_OK(dcp_storage_memory(&storage, NULL));
+    storage->map = NULL;                                /* copies */
+    many_threads_map_one(storage);
+}
 TEST(many_threads_map_release_and_prefetch) {
     enum { MAPPERS = 4 };
     dcp_storage *storage;
@@ -1167,6 +1206,7 @@ int main(void) {
     RUN(a_save_that_takes_too_long_gives_up);
     RUN(opening_touches_no_file_and_a_map_touches_one);
 #if !DCP_NO_THREADS
+    RUN(many_threads_map_and_release_one_tensor);
     RUN(many_threads_map_release_and_prefetch);
 #endif
     RUN(prefetch_is_bounded_and_reports_what_it_met);
