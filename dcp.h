@@ -369,7 +369,8 @@ typedef struct dcp_save_desc {
  * Many ranks: each gives its own tensors; path, layout and options are the same on all, else DCP_E_MISMATCH; training, sharding, fields and
  * signer are rank 0's. A box that several ranks hold is written by one of them. The single-file layout is written by all at once where the
  * storage is shared, else through rank 0. report.bytes_written is this rank's, on rank 0 all ranks'.
- *   DCP_E_INVALID arguments | DCP_E_EXISTS a checkpoint is there (and no `overwrite`), or one in another layout | DCP_E_MISMATCH pieces
+ * What dcp_open would refuse is not committed: rank 0 reads the document as an open does, from memory, before it is written.
+ *   DCP_E_INVALID arguments | DCP_E_LIMIT beyond a DCP_LIMIT_ | DCP_E_EXISTS a checkpoint is there (and no `overwrite`), or one in another layout | DCP_E_MISMATCH pieces
  *   overlap or disagree | DCP_E_INCOMPLETE pieces leave holes | DCP_E_SPACE | DCP_E_IO | DCP_E_CANCELLED | DCP_E_TIMEOUT deadline_ms |
  *   DCP_E_MEMORY | DCP_E_UNKNOWN the storage failed in the very act of committing: both may be there; nothing was removed. */
 DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
@@ -10180,22 +10181,36 @@ static void dcpi_manifest_check_tensors(dcpi_manifest_checker *k, size_t a, size
     if (x->ndim != y->ndim || memcmp(x->global_shape, y->global_shape, sizeof x->global_shape) != 0)
         dcpi_check_error(&k->c, "global_shape", "%s is a piece of the same tensor and has another one", place);
 }
-/* -- and none of them stands twice: at one place, and private ones of one rank */
+/* -- and none of them stands twice: at one place, and private ones of one rank. One without elements takes no place: where it starts, others of
+ *    other shapes may start too, which every even split over more ranks than rows has. */
+static int dcpi_manifest_is_empty(const dcp_manifest_shard *s) {
+    int d;
+    for (d = 0; d < s->ndim && d < DCP_MAX_DIMS; d++) if (s->shape[d] == 0) return 1;
+    return 0;
+}
 static uint64_t dcpi_manifest_piece_hash(const dcpi_manifest_checker *k, size_t number) {
     const dcp_manifest_shard *s = dcpi_manifest_shard_of(k, number);
     const uint64_t tensor = s->placement ? dcpi_manifest_tensor_hash(k, number) : 0;
     const size_t ndim = s->ndim < 0 || s->ndim > DCP_MAX_DIMS ? 0 : (size_t)s->ndim;
-    int64_t words[DCP_MAX_DIMS + 1];
+    const int is_private = s->placement && strcmp(s->placement, "private") == 0;
+    int64_t words[2 * DCP_MAX_DIMS + 1];
+    size_t count = ndim;
     if (tensor == 0) return 0;
     memcpy(words, s->global_offset, ndim * sizeof *words);
-    words[ndim] = strcmp(s->placement, "private") == 0 ? s->rank : -1;
-    return tensor * 3 + dcpi_manifest_hash(k, (const char *)words, (ndim + 1) * sizeof *words);
+    words[count++] = is_private ? s->rank : -1;
+    if (!is_private && dcpi_manifest_is_empty(s)) {                     /* else many empty ones at one place would be one long chain */
+        memcpy(words + count, s->shape, ndim * sizeof *words);
+        count += ndim;
+    }
+    return tensor * 3 + dcpi_manifest_hash(k, (const char *)words, count * sizeof *words);
 }
 static int dcpi_manifest_same_piece(const dcpi_manifest_checker *k, size_t a, size_t b) {
     const dcp_manifest_shard *x = dcpi_manifest_shard_of(k, a), *y = dcpi_manifest_shard_of(k, b);
     if (!dcpi_manifest_same_tensor(k, a, b) || !dcpi_same_text(x->placement, y->placement)) return 0;
     if (memcmp(x->global_offset, y->global_offset, sizeof x->global_offset) != 0) return 0;
-    return strcmp(y->placement, "private") != 0 || x->rank == y->rank;
+    if (strcmp(y->placement, "private") == 0) return x->rank == y->rank;
+    if (!dcpi_manifest_is_empty(x) && !dcpi_manifest_is_empty(y)) return 1;
+    return memcmp(x->shape, y->shape, sizeof x->shape) == 0;
 }
 static void dcpi_manifest_check_pieces(dcpi_manifest_checker *k, size_t a, size_t b) {
     char place[80];
@@ -13580,10 +13595,15 @@ typedef struct dcpi_document {
     char *text; size_t size;                            /* its bytes, kept where other ranks wait for them */
 } dcpi_document;
 
-typedef struct dcpi_reading { dcp_storage *storage; const char *key; void *object; } dcpi_reading;
+/* A commit file, open; or, with storage NULL, the first bytes of one in memory: all that stand before the data. */
+typedef struct dcpi_reading { dcp_storage *storage; const char *key; void *object; const char *bytes; size_t count; } dcpi_reading;
 static dcp_status dcpi_reading_read(void *user, int64_t offset, void *data, size_t size, dcp_error *err) {
     dcpi_reading *r = (dcpi_reading *)user;
-    return dcpi_storage_read(r->storage, r->key, r->object, offset, data, size, err);
+    if (r->storage) return dcpi_storage_read(r->storage, r->key, r->object, offset, data, size, err);
+    if (offset < 0 || (uint64_t)offset > r->count || size > r->count - (size_t)offset)
+        return dcpi_fail(err, DCP_E_INCOMPLETE, "the header ends at byte %" PRIu64, (uint64_t)r->count);
+    memcpy(data, r->bytes + offset, size);
+    return dcpi_succeed(err);
 }
 static dcp_status dcpi_document_limit(int64_t size, dcp_error *err) {
     if (size <= (int64_t)DCP_LIMIT_DOCUMENT) return DCP_OK;
@@ -13601,14 +13621,14 @@ static dcp_status dcpi_document_fetch_single(dcpi_reading *r, dcpi_document *out
     uint8_t head[4096];
     int64_t head_size = dcpi_min(out->info.size, (int64_t)sizeof head), json_offset, json_size;
     char version[32];
-    dcp_status status = dcpi_storage_read(r->storage, r->key, r->object, 0, head, (size_t)head_size, err);
+    dcp_status status = dcpi_reading_read(r, 0, head, (size_t)head_size, err);
     if (!status) status = dcpi_file_prefix(head, (size_t)head_size, out->info.size, &json_offset, &json_size, version, err);
     if (!status) status = dcpi_document_limit(json_size, err);
     if (status) return status;
     out->text = (char *)dcpi_alloc((size_t)json_size + 1, err);
     if (!out->text) return DCP_E_MEMORY;
     out->size = (size_t)json_size;
-    return dcpi_storage_read(r->storage, r->key, r->object, json_offset, out->text, out->size, err);
+    return dcpi_reading_read(r, json_offset, out->text, out->size, err);
 }
 static dcp_status dcpi_document_fetch(dcpi_op *op, dcpi_reading *r, int is_single, dcpi_document *out, dcp_error *err) {
     dcp_status status = is_single ? dcpi_document_fetch_single(r, out, err) : dcpi_document_fetch_json(op, r, out, err);
@@ -13747,16 +13767,46 @@ static void dcpi_document_free(dcpi_document *document) {
     document->manifest = NULL;
     document->text = NULL;
 }
+static dcp_status dcpi_document_validate(const dcpi_document *document, const char *name, dcp_validation *found, dcp_error *err) {
+    if (document->manifest) return dcpi_manifest_check(document->manifest, name, found, err);
+    return dcpi_meta_check(document->metadata, name, found, err);
+}
 static dcp_status dcpi_document_check(dcpi_op *op, const dcpi_place *place, const char *name, const dcpi_document *document,
                                       dcp_error *err) {
     dcp_validation found;
     size_t i;
-    dcp_status status = document->manifest ? dcpi_manifest_check(document->manifest, name, &found, err)
-                                           : dcpi_meta_check(document->metadata, name, &found, err);
+    dcp_status status = dcpi_document_validate(document, name, &found, err);
     if (status) dcpi_fail_context(err, "%s", place->shown);
     for (i = 0; i < found.warning_count && !status; i++)
         dcpi_op_log(op, DCP_LOG_WARNING, "%s%s: %s", place->shown, name, found.warnings[i]);
     dcp_validation_free(&found);
+    return status;
+}
+/* Would an open accept this commit file? For one who is about to write it: by the very same functions. bytes: the document, or all of a single
+ * file that stands before its data, of which there will be file_size bytes with it. */
+static dcp_status dcpi_document_accept(dcp_layout layout, const char *name, char *bytes, size_t count, int64_t file_size, dcp_error *err) {
+    const int is_single = layout == DCP_LAYOUT_SINGLE;
+    dcp_validation found;
+    dcpi_document document;
+    dcpi_reading r;
+    dcp_status status;
+    memset(&document, 0, sizeof document);
+    memset(&found, 0, sizeof found);
+    memset(&r, 0, sizeof r);
+    r.bytes = bytes;
+    r.count = count;
+    document.info.size = file_size;
+    if (is_single) status = dcpi_document_fetch_single(&r, &document, err);
+    else status = dcpi_document_limit((int64_t)count, err);
+    if (!is_single) {
+        document.text = bytes;
+        document.size = count;
+    }
+    if (!status) status = dcpi_document_parse(&r, layout, NULL, &document, err);
+    if (!status) status = dcpi_document_validate(&document, name, &found, err);
+    dcp_validation_free(&found);
+    if (!is_single) document.text = NULL;
+    dcpi_document_free(&document);
     return status;
 }
 /* Reads, checks, parses and validates. What a message says of the file is put before it here. `object`, if given, gets the open file: its
@@ -15515,7 +15565,10 @@ static int dcpi_pool_base_compare(const void *a_, const void *b_) {          /* 
     for (d = 0; d < 3; d++) if (x->expert_key[d] != y->expert_key[d]) return x->expert_key[d] < y->expert_key[d] ? -1 : 1;
     for (d = 0; d < DCP_MAX_DIMS; d++)
         if (x->global_offset[d] != y->global_offset[d]) return x->global_offset[d] < y->global_offset[d] ? -1 : 1;
-    return !is_private || x->rank == y->rank ? 0 : x->rank < y->rank ? -1 : 1;
+    if (is_private) return x->rank < y->rank ? -1 : x->rank > y->rank;
+    if (!dcpi_manifest_is_empty(x) || !dcpi_manifest_is_empty(y)) return dcpi_manifest_is_empty(y) - dcpi_manifest_is_empty(x);
+    for (d = 0; d < DCP_MAX_DIMS; d++) if (x->shape[d] != y->shape[d]) return x->shape[d] < y->shape[d] ? -1 : 1;
+    return 0;
 }
 /* The entry for that piece in a sorted list; NULL: there is none. */
 static const dcp_manifest_shard *dcpi_pool_base_search(const dcpi_origin *const *order, size_t count, const dcpi_origin *wanted) {
@@ -17432,40 +17485,54 @@ static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err) {
                      s->report.path);
 }
 
-typedef struct dcpi_document_sink { dcp_storage *storage; const char *key; void *object; int64_t at; } dcpi_document_sink;
-static dcp_status dcpi_document_sink_write(void *user, const void *data, size_t size, dcp_error *err) {
-    dcpi_document_sink *sink = (dcpi_document_sink *)user;
-    dcp_status status = dcpi_storage_write(sink->storage, sink->key, sink->object, sink->at, data, size, err);
-    sink->at += (int64_t)size;
+/* The document's bytes; with the single file, all that stands before its data. What an open would refuse is not committed. */
+static dcp_status dcpi_commit_make(dcpi_save *s, dcpi_buffer *bytes, dcp_error *err) {
+    const dcpi_part *last = &s->parts[s->op.team.world_size - 1];
+    const int is_single = s->kind->layout == DCP_LAYOUT_SINGLE;
+    dcp_status status = dcpi_save_emit(s, dcpi_buffer_sink, bytes, err);
+    if (status) return status;
+    status = dcpi_document_accept(s->kind->layout, s->commit_name, bytes->data, bytes->size,
+                                  is_single ? last->data_offset + last->file_size : (int64_t)bytes->size, err);
+    if (status == DCP_E_FORMAT || status == DCP_E_CHECKSUM || status == DCP_E_VERSION || status == DCP_E_INCOMPLETE) status = DCP_E_INVALID;
+    if (status) {
+        dcpi_fail_context(err, "save: nobody could open what would be committed: ");
+        err->status = status;
+    }
     return status;
 }
 /* One attempt at the document, in a new temporary file; the single file has one already, and its header goes to the front. */
-static dcp_status dcpi_commit_document_once(dcpi_save *s, int attempt, void **object, dcp_error *err) {
-    dcpi_document_sink sink;
+static dcp_status dcpi_commit_document_once(dcpi_save *s, int attempt, const dcpi_buffer *bytes, void **out, dcp_error *err) {
+    dcp_storage *storage = s->place.storage;
+    void *object = s->single_object;
     dcp_status status = DCP_OK;
-    memset(&sink, 0, sizeof sink);
-    sink.storage = s->place.storage;
-    sink.key = s->commit_key;
-    sink.object = s->single_object;
+    size_t at, n;
     s->single_object = NULL;
-    if (!sink.object) {
+    if (!object) {
         dcpi_free(s->document_temporary);
         s->document_temporary = dcpi_temporary_name(s->commit_key, s->report.save_id, attempt, err);
-        status = s->document_temporary ? dcpi_storage_begin(sink.storage, sink.key, s->document_temporary, 0, &sink.object,
-                                                            err) : DCP_E_MEMORY;
+        status = s->document_temporary ? dcpi_storage_begin(storage, s->commit_key, s->document_temporary, 0, &object, err) : DCP_E_MEMORY;
     }
-    if (!status) status = dcpi_save_emit(s, dcpi_document_sink_write, &sink, err);
-    if (status) dcpi_storage_abort(sink.storage, sink.object);
-    else *object = sink.object;
-    if (!status) s->report.bytes_written += sink.at;
+    for (at = 0; at < bytes->size && !status; at += n) {
+        n = bytes->size - at < (size_t)DCPI_CHUNK ? bytes->size - at : (size_t)DCPI_CHUNK;
+        status = dcpi_storage_write(storage, s->commit_key, object, (int64_t)at, bytes->data + at, n, err);
+    }
+    if (status) dcpi_storage_abort(storage, object);
+    else *out = object;
+    if (!status) s->report.bytes_written += (int64_t)bytes->size;
     return status;
 }
 static dcp_status dcpi_commit_document(dcpi_save *s, void **object, dcp_error *err) {
-    int attempt, retries = s->single_object == NULL;    /* the single file's bytes would have to be written again as well */
-    for (attempt = 0; ; attempt++) {
-        dcp_status status = dcpi_commit_document_once(s, attempt, object, err);
-        if (!status || !retries || !dcpi_op_again(&s->op, attempt + 1, "writing the document", err)) return status;
+    const int retries = s->single_object == NULL;       /* the single file's bytes would have to be written again as well */
+    dcpi_buffer bytes = {NULL, 0, 0, 0};
+    dcp_status status = dcpi_commit_make(s, &bytes, err);
+    int attempt;
+    for (attempt = 0; !status; attempt++) {
+        status = dcpi_commit_document_once(s, attempt, &bytes, object, err);
+        if (!status || !retries || !dcpi_op_again(&s->op, attempt + 1, "writing the document", err)) break;
+        status = DCP_OK;
     }
+    dcpi_buffer_free(&bytes);
+    return status;
 }
 /* What the rename itself does not refuse: a commit file of another layout that somebody has put there meanwhile, for then neither would load; and,
  * in the manifest layout, files that a sweep has taken in spite of the intent. */

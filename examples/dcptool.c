@@ -1641,6 +1641,14 @@ static int convert_open(conversion *v) {
     return CODE_FINE;
 }
 
+/* Of one rank, a piece without elements only takes the place of another. `before`: the last one that stays, or NULL. */
+static int piece_is_spare(const piece *p, const dcp_tensor_info *info, const piece *before) {
+    int d;
+    for (d = 0; d < p->meta->ndim && p->meta->shape[d] > 0;) d++;
+    if (d == p->meta->ndim) return 0;
+    return info->size > 0 || (before && strcmp(before->meta->name, p->meta->name) == 0);
+}
+
 /* The pieces of all tensors that were asked for. */
 static int convert_select(conversion *v) {
     size_t i, n = 0;
@@ -1658,6 +1666,7 @@ static int convert_select(conversion *v) {
             return trouble(v->t, DCP_E_INVALID, "tensor \"%s\" of %s is private to %d ranks: leave --one-rank out", info->name, dcp_path_of(v->c),
                            info->piece_count);
         }
+        if ((v->t->options & O_ONE_RANK) && piece_is_spare(p, info, n > 0 ? &v->pieces.items[n - 1] : NULL)) continue;
         if (p->shard->rank >= ranks) ranks = p->shard->rank + 1;
         v->bytes += p->meta->size;
         v->pieces.items[n++] = *p;

@@ -19,6 +19,7 @@
  *   moe/step_100 .. step_300    manifests, that of step_200 in YAML: dense a and b and expert [1, 0, 0] x in tier hot, expert [2, 0, 7] y in tier
  *                               warm, optimizer adam/m, router r of layer 3, seeds of layers 0 and 3; b changes at step 200, x at step 300
  *   other_moe/step_300          the same with another model_id and seed, x in tier warm, which has a budget for one of its two files
+ *   few_rows                    of four ranks: w fp32 [2, 3] sharded, of which two ranks have no row
  *   big                         with `big`: uint8 [2, 34 MiB], more than the tool holds at a time, and int4 of an odd number of elements
  *   empty/                      a directory
  */
@@ -213,6 +214,50 @@ static void save_moe(const char *path, int64_t step, int is_other) {
     check(dcp_save(&save, &err), path);
 }
 
+/* One rank of few_rows. */
+typedef struct rank_of { dcpi_thread thread; dcp_coordinator *coordinator; const char *path; dcp_status status; dcp_error err; } rank_of;
+enum { FEW_RANKS = 4 };
+
+static void save_rank(void *rank_) {
+    rank_of *r = (rank_of *)rank_;
+    const int64_t whole[2] = { 2, 3 };
+    float values[3];
+    int64_t shape[2], offset[2];
+    dcp_tensor w;
+    dcp_save_desc desc = DCP_ZERO;
+    int i;
+    offset[0] = r->coordinator->rank * 2 / FEW_RANKS;
+    offset[1] = 0;
+    shape[0] = (r->coordinator->rank + 1) * 2 / FEW_RANKS - offset[0];
+    shape[1] = 3;
+    for (i = 0; i < 3; i++) values[i] = (float)(3 * offset[0] + i);
+    w = dcp_array("w", DCP_FP32, values, 2, shape);
+    dcp_piece(&w, whole, offset);
+    desc.path = r->path;
+    desc.tensors = &w;
+    desc.tensor_count = 1;
+    desc.io.coordinator = r->coordinator;
+    r->status = dcp_save(&desc, &r->err);
+}
+static void save_few_rows(const char *path) {
+    rank_of ranks[FEW_RANKS];
+    dcp_coordinator *group[FEW_RANKS];
+    int r;
+    memset(ranks, 0, sizeof ranks);
+    check(dcp_thread_group_open(FEW_RANKS, group, &err), "few_rows");
+    for (r = 0; r < FEW_RANKS; r++) {
+        ranks[r].coordinator = group[r];
+        ranks[r].path = path;
+        if (dcpi_thread_start(&ranks[r].thread, save_rank, &ranks[r])) abort();
+    }
+    for (r = 0; r < FEW_RANKS; r++) {
+        dcpi_thread_join(&ranks[r].thread);
+        err = ranks[r].err;
+        check(ranks[r].status, "few_rows");
+        dcp_coordinator_close(group[r]);
+    }
+}
+
 static void save_big(const char *path) {
     const int64_t row = (int64_t)34 << 20, shape[] = { 2, row }, odd[] = { 3, 5 };
     uint8_t *data = (uint8_t *)malloc((size_t)(2 * row)), nibbles[8] = { 0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0x0e };
@@ -357,6 +402,7 @@ int main(int argc, char **argv) {
     save_moe(at(directory, "moe/step_300"), 300, 0);
     make_directory(at(directory, "other_moe"));
     save_moe(at(directory, "other_moe/step_300"), 300, 1);
+    save_few_rows(at(directory, "few_rows"));
     if (argc > 2) save_big(at(directory, "big"));
     return 0;
 }

@@ -947,6 +947,69 @@ TEST(limits_of_a_document) {
     dcp_metadata_free(m);
 }
 
+/* Saves `value` as the only tensor, replacing what is there. */
+static dcp_status save_value(dcp_storage *storage, dcp_layout layout, int yaml, int32_t value, int field_count, dcp_error *err) {
+    static dcp_field fields[2] = { { "a", "1" }, { "b", "2" } };
+    dcp_tensor tensor = dcp_scalar("value", DCP_INT32, &value);
+    dcp_save_desc desc = DCP_ZERO;
+    desc.path = "p/x";
+    desc.tensors = &tensor;
+    desc.tensor_count = 1;
+    desc.layout = layout;
+    desc.yaml = yaml;
+    desc.overwrite = 1;
+    desc.fields = fields;
+    desc.field_count = (size_t)field_count;
+    desc.io.storage = storage;
+    return dcp_save(&desc, err);
+}
+static int32_t load_value(dcp_storage *storage) {
+    int32_t value = -1;
+    dcp_tensor tensor = dcp_scalar("value", DCP_INT32, &value);
+    dcp_load_desc desc = DCP_ZERO;
+    dcp_error err;
+    desc.path = "p/x";
+    desc.tensors = &tensor;
+    desc.tensor_count = 1;
+    desc.verify = DCP_VERIFY_ALL;
+    desc.io.storage = storage;
+    CHECK_OK_MESSAGE(dcp_load(&desc, &err), err.message);
+    return value;
+}
+static dcp_status count_object(void *user, const char *path, const dcp_object_info *info) {
+    (void)path; (void)info;
+    ++*(int *)user;
+    return DCP_OK;
+}
+/* A limit stands for whatever an open refuses: the save's own document goes through all that an open does. */
+TEST(what_an_open_would_refuse_is_not_committed) {
+    static const struct { dcp_layout layout; int yaml; } forms[] = {
+        { DCP_LAYOUT_SHARDED, 0 }, { DCP_LAYOUT_SINGLE, 0 }, { DCP_LAYOUT_MANIFEST, 0 }, { DCP_LAYOUT_MANIFEST, 1 }
+    };
+    size_t i;
+    for (i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        dcp_storage *storage;
+        dcp_error err;
+        int before = 0, after = 0;
+        CHECK_OK(dcp_storage_memory(&storage, &err));
+        CHECK_OK_MESSAGE(save_value(storage, forms[i].layout, forms[i].yaml, 1, 1, &err), err.message);
+        CHECK_OK(storage->list(storage->context, "p", count_object, &before, &err));
+        limit_fields = 1;
+        CHECK_INT(save_value(storage, forms[i].layout, forms[i].yaml, 2, 2, &err), DCP_E_LIMIT);
+        CHECK(contains(err.message, "nobody could open what would be committed") && contains(err.message, "more fields than DCP_LIMIT_FIELDS"));
+        CHECK_INT(load_value(storage), 1);
+        limit_fields = 1048576;
+        limit_document = 400;
+        CHECK_INT(save_value(storage, forms[i].layout, forms[i].yaml, 3, 1, &err), DCP_E_LIMIT);
+        CHECK(contains(err.message, "DCP_LIMIT_DOCUMENT"));
+        limit_document = 1LL << 34;
+        CHECK_INT(load_value(storage), 1);
+        CHECK_OK(storage->list(storage->context, "p", count_object, &after, &err));
+        CHECK_INT(after, before);                       /* G9 */
+        dcp_storage_close(storage);
+    }
+}
+
 /* ---- >>meta: every rule, violated one at a time ------------------------------------------------------------------------------ */
 typedef struct rule { const char *find, *put, *path, *words; } rule;
 
@@ -1706,6 +1769,7 @@ int main(void) {
     RUN(builders_refuse_what_they_cannot_do);
     RUN(arguments_that_are_missing_are_refused);
     RUN(limits_of_a_document);
+    RUN(what_an_open_would_refuse_is_not_committed);
     RUN(every_rule_of_the_format);
     RUN(rules_that_only_warn);
     RUN(rules_of_structs);

@@ -74,6 +74,7 @@ typedef struct world {
     cut saved[TENSORS];
     int save_ranks, load_ranks;
     dcp_layout layout; dcp_checksum checksum;
+    int yaml;
     uint64_t seed;
     dcp_verify_policy verify;
     int share_reads;
@@ -87,6 +88,11 @@ static uint64_t mix(uint64_t *state) {
 }
 static int below(uint64_t *state, int n) { return (int)(mix(state) % (uint64_t)n); }
 
+static int share_an_owner(const piece *a, const piece *b) {
+    int i, k;
+    for (i = 0; i < a->owners; i++) for (k = 0; k < b->owners; k++) if (a->owner[i] == b->owner[k]) return 1;
+    return 0;
+}
 /* Cuts a box into a grid of uneven pieces, some empty, and deals them to ranks, some to two. */
 static void make_cut(uint64_t *state, const whole *w, int ranks, cut *out) {
     int64_t at[DCP_MAX_DIMS][5];
@@ -116,17 +122,21 @@ static void make_cut(uint64_t *state, const whole *w, int ranks, cut *out) {
             p->offset[d] = at[d][k];
             p->shape[d] = at[d][k + 1] - at[d][k];
         }
-        for (other = 0; other < out->count; other++)    /* empty pieces may share a corner with others: one rank must not hold two there */
-            if (memcmp(out->pieces[other].offset, p->offset, sizeof p->offset) == 0) known = 1;
-        if (known && dcpi_box_elements(w->ndim, p->shape) == 0) continue;
-        for (other = 0; other < out->count; other++)
+        for (other = 0; other < out->count; other++)    /* empty pieces share corners with others; only the same box is the same piece */
             if (memcmp(out->pieces[other].offset, p->offset, sizeof p->offset) == 0 &&
-                dcpi_box_elements(w->ndim, out->pieces[other].shape) == 0) out->pieces[other].owners = 0;
+                memcmp(out->pieces[other].shape, p->shape, sizeof p->shape) == 0) known = 1;
+        if (known) continue;
         p->owner[p->owners++] = below(state, ranks);
         if (below(state, 4) == 0) {
             p->owner[1] = below(state, ranks);
             if (p->owner[1] != p->owner[0]) p->owners = 2;
         }
+        for (other = 0; other < out->count; other++)    /* empty pieces share corners with others, which other ranks must hold */
+            if (memcmp(out->pieces[other].offset, p->offset, sizeof p->offset) == 0) known |= share_an_owner(&out->pieces[other], p);
+        if (known && dcpi_box_elements(w->ndim, p->shape) == 0) continue;
+        for (other = 0; other < out->count; other++)
+            if (memcmp(out->pieces[other].offset, p->offset, sizeof p->offset) == 0 && share_an_owner(&out->pieces[other], p))
+                out->pieces[other].owners = 0;
         out->count++;
     }
 }
@@ -178,6 +188,7 @@ static void make_world(world *w, uint64_t seed) {
     w->save_ranks = 1 + below(&state, 9);
     w->load_ranks = 1 + below(&state, 9);
     w->layout = layouts[below(&state, (int)DCPI_COUNT(layouts))];
+    w->yaml = w->layout == DCP_LAYOUT_MANIFEST && below(&state, 2);
     w->checksum = below(&state, 5) ? DCP_CHECKSUM_TREE : DCP_CHECKSUM_FLAT;
     w->verify = (dcp_verify_policy)below(&state, 3);
     w->share_reads = below(&state, 3) == 0;
@@ -235,7 +246,9 @@ static void save_world(job *j, int rank, dcp_coordinator *c) {
     desc.tensors = list;
     desc.tensor_count = n;
     desc.layout = w->layout;
+    desc.yaml = w->yaml;
     desc.checksum = w->checksum;
+    desc.overwrite = 1;
     desc.io.storage = j->storage;
     desc.io.coordinator = c;
     desc.io.timeout_ms = 60000;
@@ -314,6 +327,95 @@ TEST(any_world_size_loads_what_any_saved) {
         (void)snprintf(directory, sizeof directory, "%s/%d", base, i);
         property_case(seed + (uint64_t)i, i % 10 == 0 ? directory : NULL);
         if (i % 10 == 0) test_rm_rf(directory);
+    }
+}
+
+/* ---- pieces without elements: rows dealt evenly, of which there may be fewer than ranks */
+enum { ROWS = 9, COLUMNS = 3 };
+typedef struct split { int rows, yaml, is_other_way; dcp_layout layout; float values[ROWS][COLUMNS]; dcp_save_report report[8]; } split;
+
+/* The rows of a rank. The other way the later ranks have none. */
+static void split_rows(const split *s, int rank, int ranks, int64_t *first, int64_t *count) {
+    const int each = (s->rows + ranks - 1) / ranks;
+    *first = s->is_other_way ? dcpi_min(rank * each, s->rows) : (int64_t)rank * s->rows / ranks;
+    *count = (s->is_other_way ? dcpi_min((rank + 1) * each, s->rows) : (int64_t)(rank + 1) * s->rows / ranks) - *first;
+}
+static dcp_tensor split_piece(const split *s, int rank, int ranks, float *values) {
+    int64_t whole[2] = { 0, COLUMNS }, shape[2] = { 0, COLUMNS }, offset[2] = { 0, 0 };
+    dcp_tensor t;
+    split_rows(s, rank, ranks, &offset[0], &shape[0]);
+    whole[0] = s->rows;
+    t = dcp_array("rows", DCP_FP32, values, 2, shape);
+    dcp_piece(&t, whole, offset);
+    return t;
+}
+static void save_split(job *j, int rank, dcp_coordinator *c) {
+    split *s = (split *)j->user;
+    dcp_save_desc desc = DCP_ZERO;
+    int64_t first, count;
+    dcp_tensor t;
+    split_rows(s, rank, j->ranks, &first, &count);
+    t = split_piece(s, rank, j->ranks, s->values[first]);
+    desc.path = "p/x";
+    desc.tensors = &t;
+    desc.tensor_count = 1;
+    desc.layout = s->layout;
+    desc.yaml = s->yaml;
+    desc.overwrite = 1;
+    desc.io.storage = j->storage;
+    desc.io.coordinator = c;
+    desc.report = &s->report[rank];
+    j->status[rank] = dcp_save(&desc, &j->err[rank]);
+}
+static void load_split(job *j, int rank, dcp_coordinator *c) {
+    const split *s = (const split *)j->user;
+    float values[ROWS][COLUMNS];
+    dcp_load_desc desc = DCP_ZERO;
+    int64_t first, count;
+    dcp_tensor t = split_piece(s, rank, j->ranks, values[0]);
+    memset(values, 0, sizeof values);
+    split_rows(s, rank, j->ranks, &first, &count);
+    desc.path = "p/x";
+    desc.tensors = &t;
+    desc.tensor_count = 1;
+    desc.verify = DCP_VERIFY_ALL;
+    desc.io.storage = j->storage;
+    desc.io.coordinator = c;
+    j->status[rank] = dcp_load(&desc, &j->err[rank]);
+    if (!j->status[rank] && memcmp(values, s->values[first], (size_t)count * sizeof values[0]) != 0)
+        j->status[rank] = dcpi_fail(&j->err[rank], DCP_E_CHECKSUM, "test: wrong bytes");
+}
+/* Twice, so that the second replaces the first and, in a manifest, keeps its files. */
+static void check_split(split *s, int ranks) {
+    job j;
+    dcp_error err;
+    int64_t reused = 0;
+    int i;
+    memset(&j, 0, sizeof j);
+    CHECK_OK_MESSAGE(dcp_storage_memory(&j.storage, &err), err.message);
+    j.user = s;
+    for (i = 0; i < 2; i++) {
+        job_run(&j, ranks, save_split);
+        check_all(&j, DCP_OK, NULL);
+        job_run(&j, ranks, load_split);
+        check_all(&j, DCP_OK, NULL);
+        job_run(&j, 1 + (ranks + i) % 5, load_split);
+        check_all(&j, DCP_OK, NULL);
+    }
+    for (i = 0; i < ranks; i++) reused += s->report[i].bytes_reused;
+    if (s->layout == DCP_LAYOUT_MANIFEST) CHECK_INT(reused, s->rows * (int)sizeof s->values[0]);
+    dcp_storage_close(j.storage);
+}
+TEST(ranks_without_rows) {
+    split s;
+    int ranks, form, i;
+    memset(&s, 0, sizeof s);
+    for (i = 0; i < ROWS * COLUMNS; i++) s.values[i / COLUMNS][i % COLUMNS] = (float)i + 0.5f;
+    for (form = 0; form < 8; form++) {
+        s.layout = form / 2 < 2 ? DCP_LAYOUT_MANIFEST : form / 2 == 2 ? DCP_LAYOUT_SHARDED : DCP_LAYOUT_SINGLE;
+        s.yaml = form / 2 == 1;
+        s.is_other_way = form % 2;
+        for (s.rows = 1; s.rows < ROWS; s.rows += 2) for (ranks = 1; ranks <= 8; ranks++) check_split(&s, ranks);
     }
 }
 
@@ -599,6 +701,7 @@ int main(void) {
     RUN(whole_shards_are_dealt_round_robin);
     RUN(shared_reads_read_the_file_once);
     RUN(any_world_size_loads_what_any_saved);
+    RUN(ranks_without_rows);
     RUN(a_send_that_fails_without_a_word);
     return test_finish();
 }

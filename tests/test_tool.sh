@@ -948,6 +948,20 @@ convert_keeps_ranks_and_types() {
     run 0 ls via/warm
     is "$out" "y  fp32  [8, 12]  384 bytes  replicated  1 piece"
 }
+convert_ranks_without_rows() {
+    for to in sharded single manifest manifest-yaml; do
+        run 0 convert -q s/few_rows few/$to/w --to $to
+        run 0 verify -q few/$to/w
+        run 0 diff -q s/few_rows few/$to/w
+        run 0 convert -q few/$to/w one_few/$to/w --to $to --one-rank
+        run 0 verify -q one_few/$to/w
+        run 0 diff -q s/few_rows one_few/$to/w
+    done
+    run 0 ls -v few/manifest/w
+    has "$out" "4 pieces"
+    run 0 extract -q one_few/manifest/w w -o rows --raw
+    is "$(od -An -tfF rows | tr -s ' \n' ' ')" " 0 1 2 3 4 5 "
+}
 convert_little_memory() {
     run 0 convert -q s/shapes via/shapes --to manifest --memory 4MiB
     run 0 diff -q s/shapes via/shapes
@@ -1375,7 +1389,7 @@ for name in version help_overall help_commands usage_command usage_options usage
     extract_raw extract_default_names extract_no_overwrite extract_failures extract_corrupt extract_rank extract_npy_header extract_json \
     extract_numpy extract_big extract_boxes extract_memory latest latest_skips prune sweep \
     manifest_ls manifest_info manifest_verify manifest_diff manifest_directory manifest_of_the_seed \
-    convert_round_trips convert_keeps_ranks_and_types convert_little_memory convert_refuses convert_hostile convert_corrupt convert_signed \
+    convert_round_trips convert_keeps_ranks_and_types convert_ranks_without_rows convert_little_memory convert_refuses convert_hostile convert_corrupt convert_signed \
     convert_memory convert_killed convert_interrupted sign sign_keeps_unknown_members sign_refuses sync_copy sync_tiers sync_refuses \
     missing_checkpoint newer_format corrupt_document unreadable \
     no_bar_without_terminal bar_on_terminal no_color no_bytes_on_terminal closed_pipe full_disk interrupted; do
