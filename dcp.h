@@ -1587,6 +1587,7 @@ static void *dcpi_os_pages(size_t size);
 static void dcpi_os_pages_free(void *memory, size_t size);
 static dcp_status dcpi_os_status(int sys);
 static int dcpi_os_is_transient(int sys);                /* EAGAIN, EBUSY, ETIMEDOUT, ESTALE, EIO, EINTR and their like */
+static int dcpi_os_is_no_directory(int sys);             /* ENOTDIR: a part of the path is a file */
 static void dcpi_os_message(int sys, char *text, size_t capacity);
 
 /* Per system: typedefs dcpi_mutex, dcpi_cond, dcpi_thread, dcpi_base, dcpi_file, DCPI_MUTEX_INITIALIZER for static ones, then
@@ -1858,6 +1859,7 @@ static dcp_status dcpi_os_status(int sys) {             /* a chain, not a switch
     if (sys == EINVAL || sys == ELOOP) return DCP_E_INVALID;            /* not a regular file; a symbolic link */
     return DCP_E_IO;
 }
+static int dcpi_os_is_no_directory(int sys) { return sys == ENOTDIR; }
 static int dcpi_os_is_transient(int sys) {
     static const int transient[] = {EAGAIN, EBUSY, ETIMEDOUT, ESTALE, EIO, EINTR, ENETDOWN, ENETUNREACH, ENETRESET, ECONNABORTED,
                                     ECONNRESET, ECONNREFUSED, ENOTCONN, EHOSTDOWN, EHOSTUNREACH};
@@ -2547,6 +2549,7 @@ static dcp_status dcpi_os_status(int sys) {
     if (dcpi_os_is_one_of(sys, invalid, DCPI_COUNT(invalid))) return DCP_E_INVALID;
     return DCP_E_IO;
 }
+static int dcpi_os_is_no_directory(int sys) { return sys == ERROR_DIRECTORY; }
 static int dcpi_os_is_transient(int sys) {              /* sharing violations: virus scanners and indexers hold a new file for an instant */
     static const int transient[] = {
         ERROR_SHARING_VIOLATION, ERROR_LOCK_VIOLATION, ERROR_USER_MAPPED_FILE, ERROR_BUSY, ERROR_NETWORK_BUSY, ERROR_SEM_TIMEOUT,
@@ -2813,6 +2816,24 @@ static int dcpi_os_make_all(wchar_t *path, size_t start, int durable) {
         if (error || c == L'\0') return error;
     }
 }
+/* Of a path that is no directory: ERROR_DIRECTORY if it or a part of it is a file, which Windows does not tell from a missing one. */
+static int dcpi_os_why_missing(wchar_t *path) {
+    int error = GetFileAttributesW(path) == INVALID_FILE_ATTRIBUTES ? dcpi_os_last() : ERROR_DIRECTORY;
+    const size_t root = dcpi_os_root_length(path);
+    size_t end = wcslen(path);
+    while (error == ERROR_PATH_NOT_FOUND && end > root) {
+        DWORD found;
+        while (end > root && path[end - 1] != L'\\') end--;
+        if (end <= root) break;
+        path[--end] = L'\0';
+        found = GetFileAttributesW(path);
+        path[end] = L'\\';
+        if (found == INVALID_FILE_ATTRIBUTES) continue;
+        if (!(found & FILE_ATTRIBUTE_DIRECTORY)) error = ERROR_DIRECTORY;
+        break;
+    }
+    return error;
+}
 static int dcpi_os_base_open(const char *path, int create, dcpi_base *out) {
     int error = dcpi_os_absolute(path, &out->path);
     if (error) return error;
@@ -2820,7 +2841,7 @@ static int dcpi_os_base_open(const char *path, int create, dcpi_base *out) {
         error = dcpi_os_make_all(out->path, dcpi_os_root_length(out->path), 1);
         if (!error) error = dcpi_os_sync_parent(out->path, wcslen(out->path));  /* always: who made it may have died before its own sync */
     } else if (!dcpi_os_is_directory(out->path)) {
-        error = GetFileAttributesW(out->path) == INVALID_FILE_ATTRIBUTES ? dcpi_os_last() : ERROR_DIRECTORY;
+        error = dcpi_os_why_missing(out->path);
     }
     if (!error) return 0;
     dcpi_free(out->path);
@@ -10815,12 +10836,37 @@ static dcp_status dcpi_storage_key(const char *key, dcp_error *err) {
 static dcp_status dcpi_storage_lacks(const char *what, dcp_error *err) {
     return dcpi_fail(err, DCP_E_UNSUPPORTED, "this storage does not support %s", what);
 }
+/* What a callback's status stands for: one that is no failure of a callback, or no status at all, is `otherwise`. */
+static dcp_status dcpi_callback_status(dcp_status given, dcp_status otherwise) {
+    if (given == DCP_OK || ((int)given > (int)DCP_PENDING && (int)given < (int)DCP_E_UNKNOWN)) return given;
+    return otherwise;
+}
 /* A plug-in that fails without saying why still ends in a message. */
-static dcp_status dcpi_storage_result(dcp_status status, const char *what, const char *key, dcp_error *err) {
+static dcp_status dcpi_storage_result(dcp_status given, const char *what, const char *key, dcp_error *err) {
+    const dcp_status status = dcpi_callback_status(given, DCP_E_IO);
     if (status == DCP_OK) return dcpi_succeed(err);
-    if (err && (err->status != status || err->message[0] == '\0'))
-        return dcpi_fail(err, status, "the storage could not %s \"%s\" and gave no reason (%s)", what, key, dcp_status_name(status));
+    if (err && (err->status != given || err->message[0] == '\0'))
+        return dcpi_fail(err, status, "the storage could not %s \"%s\" and gave no reason (%s)", what, key, dcp_status_name(given));
+    if (err) err->status = status;
     return status;
+}
+/* DCP_E_NOT_FOUND answers the question whether an object is there. Whoever writes it, or reads it after opening it, has met `otherwise`:
+ * no call may take that for "there is no checkpoint". */
+static dcp_status dcpi_storage_done(dcp_status status, dcp_status otherwise, const char *what, const char *key, dcp_error *err) {
+    status = dcpi_storage_result(status, what, key, err);
+    if (status != DCP_E_NOT_FOUND) return status;
+    if (err) err->status = otherwise;
+    return otherwise;
+}
+/* Where a part of a path is a file, no checkpoint is, and none can come to be: that is no "not there yet". */
+static dcp_status dcpi_storage_absent(dcp_status status, int sys, dcp_error *err) {
+    if (status != DCP_E_NOT_FOUND || !dcpi_os_is_no_directory(sys)) return status;
+    if (err) err->status = DCP_E_INVALID;
+    return DCP_E_INVALID;
+}
+static dcp_status dcpi_storage_check_size(const dcp_object_info *info, const char *key, dcp_error *err) {
+    if (info->size >= 0) return DCP_OK;
+    return dcpi_fail(err, DCP_E_IO, "the storage says that \"%s\" has %" PRId64 " bytes, which cannot be", key, info->size);
 }
 static dcp_status dcpi_storage_begin(dcp_storage *s, const char *key, const char *temporary, int64_t size_hint, void **object,
                                      dcp_error *err) {
@@ -10831,12 +10877,12 @@ static dcp_status dcpi_storage_begin(dcp_storage *s, const char *key, const char
     status = dcpi_storage_key(key, err);
     if (!status) status = dcpi_storage_key(temporary, err);
     if (status) return status;
-    return dcpi_storage_result(s->begin(s->context, key, temporary, size_hint, object, err), "create", key, err);
+    return dcpi_storage_done(s->begin(s->context, key, temporary, size_hint, object, err), DCP_E_IO, "create", key, err);
 }
 static dcp_status dcpi_storage_write(dcp_storage *s, const char *key, void *object, int64_t offset, const void *data, size_t size,
                                      dcp_error *err) {
     (void)dcpi_succeed(err);
-    return dcpi_storage_result(s->write(s->context, object, offset, data, size, err), "write", key, err);
+    return dcpi_storage_done(s->write(s->context, object, offset, data, size, err), DCP_E_IO, "write", key, err);
 }
 static int dcpi_storage_can_join(const dcp_storage *s) {
     return (s->flags & DCP_STORAGE_SHARED_POSITIONAL_WRITE) && s->join && s->leave;
@@ -10844,22 +10890,23 @@ static int dcpi_storage_can_join(const dcp_storage *s) {
 static dcp_status dcpi_storage_join(dcp_storage *s, const char *key, const char *temporary, int64_t size_hint, void **object, dcp_error *err) {
     *object = NULL;
     (void)dcpi_succeed(err);
-    return dcpi_storage_result(s->join(s->context, key, temporary, size_hint, object, err), "join in writing", key, err);
+    return dcpi_storage_done(s->join(s->context, key, temporary, size_hint, object, err), DCP_E_IO, "join in writing", key, err);
 }
 static dcp_status dcpi_storage_leave(dcp_storage *s, const char *key, void *object, dcp_error *err) {
     (void)dcpi_succeed(err);
-    return dcpi_storage_result(s->leave(s->context, object, err), "finish", key, err);
+    return dcpi_storage_done(s->leave(s->context, object, err), DCP_E_IO, "finish", key, err);
 }
 /* *may_be_there: it failed, and may be visible all the same. The status is not DCP_E_UNKNOWN: that is for what the checkpoint is. */
 static dcp_status dcpi_storage_publish(dcp_storage *s, const char *key, void *object, int replace, int *may_be_there, dcp_error *err) {
     dcp_status status;
     (void)dcpi_succeed(err);
-    status = dcpi_storage_result(s->commit(s->context, object, replace, err), "publish", key, err);
+    status = s->commit(s->context, object, replace, err);
     *may_be_there = status == DCP_E_UNKNOWN;
-    if (!*may_be_there) return status;
-    status = err && err->sys ? dcpi_os_status(err->sys) : DCP_E_IO;
-    if (err) err->status = status;
-    return status;
+    if (*may_be_there) {
+        status = err && err->sys ? dcpi_os_status(err->sys) : DCP_E_IO;
+        if (err && err->status == DCP_E_UNKNOWN) err->status = status;
+    }
+    return dcpi_storage_done(status, DCP_E_IO, "publish", key, err);
 }
 static dcp_status dcpi_storage_commit(dcp_storage *s, const char *key, void *object, int replace, dcp_error *err) {
     int may_be_there;
@@ -10875,12 +10922,18 @@ static dcp_status dcpi_storage_open_object(dcp_storage *s, const char *key, void
     if (!s->open || !s->read || !s->close) return dcpi_storage_lacks("reading", err);
     status = dcpi_storage_key(key, err);
     if (status) return status;
-    return dcpi_storage_result(s->open(s->context, key, object, info, err), "open", key, err);
+    status = dcpi_storage_result(s->open(s->context, key, object, info, err), "open", key, err);
+    if (status) { *object = NULL; return status; }
+    status = dcpi_storage_check_size(info, key, err);
+    if (!status) return DCP_OK;
+    if (*object) s->close(s->context, *object);
+    *object = NULL;
+    return status;
 }
 static dcp_status dcpi_storage_read(dcp_storage *s, const char *key, void *object, int64_t offset, void *data, size_t size,
                                     dcp_error *err) {
     (void)dcpi_succeed(err);
-    return dcpi_storage_result(s->read(s->context, object, offset, data, size, err), "read", key, err);
+    return dcpi_storage_done(s->read(s->context, object, offset, data, size, err), DCP_E_IO, "read", key, err);
 }
 static void dcpi_storage_close_object(dcp_storage *s, void *object) { if (object) s->close(s->context, object); }
 
@@ -10891,7 +10944,8 @@ static dcp_status dcpi_storage_stat(dcp_storage *s, const char *key, dcp_object_
     if (!s->stat) return dcpi_storage_lacks("asking for an object's size", err);
     status = dcpi_storage_key(key, err);
     if (status) return status;
-    return dcpi_storage_result(s->stat(s->context, key, info, err), "look at", key, err);
+    status = dcpi_storage_result(s->stat(s->context, key, info, err), "look at", key, err);
+    return status ? status : dcpi_storage_check_size(info, key, err);
 }
 typedef dcp_status (*dcpi_storage_each)(void *user, const char *path, const dcp_object_info *info);
 
@@ -10919,13 +10973,14 @@ static dcp_status dcpi_storage_remove(dcp_storage *s, const char *key, dcp_error
     if (!s->remove) return dcpi_storage_lacks("removing", err);
     status = dcpi_storage_key(key, err);
     if (status) return status;
-    return dcpi_storage_result(s->remove(s->context, key, err), "remove", key, err);
+    status = dcpi_storage_result(s->remove(s->context, key, err), "remove", key, err);
+    return status == DCP_E_NOT_FOUND ? dcpi_succeed(err) : status;
 }
 /* A storage without the flag has nothing to sync; the save's report says so. */
 static dcp_status dcpi_storage_sync_directory(dcp_storage *s, const char *directory, dcp_error *err) {
     (void)dcpi_succeed(err);
     if (!s->sync_directory || !(s->flags & DCP_STORAGE_SYNC_DIRECTORY)) return DCP_OK;
-    return dcpi_storage_result(s->sync_directory(s->context, directory, err), "sync the directory", directory, err);
+    return dcpi_storage_done(s->sync_directory(s->context, directory, err), DCP_E_IO, "sync the directory", directory, err);
 }
 /* Whether another attempt may help: the device, the network or the system said no, and not for want of space or rights. */
 static int dcpi_storage_is_transient(const dcp_error *err) {
@@ -11179,6 +11234,9 @@ static dcp_status dcpi_local_new(const char *path, unsigned mode, int create, dc
             char text[160];
             dcpi_os_message(sys, text, sizeof text);
             status = dcpi_fail_sys(err, dcpi_os_status(sys), sys, "cannot open the directory \"%s\": %s", path, text);
+            status = dcpi_storage_absent(status, sys, err);
+            if (status == DCP_E_NOT_FOUND && create) status = DCP_E_IO;         /* it could not be made */
+            if (err) err->status = status;
         }
         if (local) dcpi_free(local->path);
         dcpi_free(local);
@@ -11715,6 +11773,7 @@ static dcp_status dcpi_op_begin(dcpi_op *op, const dcp_io *io, dcp_error *err) {
     op->started_ms = op->phase_ms = op->checked_ms = dcpi_os_monotonic_ms();
     op->reported_ms = op->started_ms - 1000;
     if (op->io.memory_budget == 0) op->io.memory_budget = 64 * DCPI_MIB;
+    if (op->io.memory_budget > SIZE_MAX / 4) op->io.memory_budget = SIZE_MAX / 4;       /* no bound: sums stay in range */
     if (op->io.timeout_ms <= 0) op->io.timeout_ms = 300000;
     if (op->io.retry.attempts <= 0) op->io.retry.attempts = 3;
     if (op->io.retry.first_ms <= 0) op->io.retry.first_ms = 50;
@@ -11892,11 +11951,16 @@ static dcp_status dcpi_coord_check_broken(const dcp_coordinator *c, dcp_error *e
     if (err) err->rank = c->rank;
     return broken;
 }
+/* "Not found" is for checkpoints, and "unknown" for what becomes of one. */
+static dcp_status dcpi_coord_status(dcp_status given) { return given == DCP_E_NOT_FOUND ? DCP_E_COMM : dcpi_callback_status(given, DCP_E_COMM); }
+
 /* What a callback's failure means: who and where come before its message, and after most failures nothing of it is touched again. */
-static dcp_status dcpi_coord_failed(dcp_coordinator *c, dcp_status status, const char *what, int peer, int tag, dcp_error *err) {
+static dcp_status dcpi_coord_failed(dcp_coordinator *c, dcp_status given, const char *what, int peer, int tag, dcp_error *err) {
+    const dcp_status status = dcpi_coord_status(given);
     if (status != DCP_E_MEMORY && status != DCP_E_INVALID) dcpi_coord_break(c, status);
     if (!err) return status;
-    if (err->status != status || err->message[0] == '\0') (void)dcpi_fail(err, status, "%s", dcp_status_name(status));
+    if (err->status != given || err->message[0] == '\0') (void)dcpi_fail(err, status, "%s", dcp_status_name(given));
+    err->status = status;
     if (peer == DCP_ANY_RANK) dcpi_fail_context(err, "rank %d could not %s any rank (tag 0x%X): ", c->rank, what, (unsigned)tag);
     else dcpi_fail_context(err, "rank %d could not %s rank %d (tag 0x%X): ", c->rank, what, peer, (unsigned)tag);
     err->rank = peer == DCP_ANY_RANK ? c->rank : peer;
@@ -12812,9 +12876,12 @@ static void dcpi_team_end(dcpi_op *op) {
 
 /* ---- one message */
 /* What a callback's failure means here: the others are still told, and then the coordinator is of no use any more. */
-static dcp_status dcpi_team_comm_failed(dcpi_team *t, dcp_status status, dcp_error *err) {
+static dcp_status dcpi_team_comm_failed(dcpi_team *t, dcp_status given, dcp_error *err) {
+    const dcp_status status = dcpi_coord_status(given);
     t->is_broken = 1;
-    return err->status == status ? status : dcpi_fail(err, status, "%s", dcp_status_name(status));
+    if (err->status != given) return dcpi_fail(err, status, "%s", dcp_status_name(given));
+    err->status = status;
+    return status;
 }
 /* One message; *from: a rank or DCP_ANY_RANK, then who it was. DCP_PENDING: none came within wait_ms. */
 static dcp_status dcpi_team_receive(dcpi_team *t, int *from, int tag, uint8_t **data, size_t *size, int wait_ms, dcp_error *err) {
@@ -12872,7 +12939,7 @@ static dcp_status dcpi_team_send(dcpi_team *t, int to, uint32_t kind, uint8_t *m
     }
     if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
     if (status) {
-        (void)dcpi_team_comm_failed(t, status, err);
+        status = dcpi_team_comm_failed(t, status, err);
         dcpi_fail_context(err, "rank %d could not be told anything: ", to);
         err->rank = to;
     } else {
@@ -13253,7 +13320,7 @@ static dcp_status dcpi_relay_send(dcpi_op *op, int to, uint8_t *message, uint32_
     status = c->send(c->context, to, DCPI_TAG_DATA, message, DCPI_RELAY_HEADER + size, op->io.timeout_ms, err);
     if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
     if (!status) return DCP_OK;
-    (void)dcpi_team_comm_failed(&op->team, status, err);
+    status = dcpi_team_comm_failed(&op->team, status, err);
     dcpi_fail_context(err, "tensor bytes could not be sent to rank %d: ", to);
     return status;
 }
@@ -13548,11 +13615,13 @@ static dcp_status dcpi_commit_find(const dcpi_place *place, const char *prefix, 
     for (i = 0; i < DCPI_COUNT(dcpi_commit_kinds); i++) {
         dcp_object_info info;
         char *name = dcpi_commit_name(prefix, &dcpi_commit_kinds[i], err), *key = name ? dcpi_place_key(place, name, err) : NULL;
-        dcp_status status = key ? dcpi_storage_stat(place->storage, key, &info, err) : DCP_E_MEMORY;
+        dcp_error local;
+        dcp_status status = key ? dcpi_storage_stat(place->storage, key, &info, &local) : dcpi_no_memory(&local, strlen(prefix) + 32);
         dcpi_free(name);
         dcpi_free(key);
+        status = dcpi_storage_absent(status, local.sys, &local);
         if (status == DCP_E_NOT_FOUND) continue;
-        if (status) return status;
+        if (status) { if (err) *err = local; return status; }
         if (*count < 2) found[*count] = &dcpi_commit_kinds[i];
         (*count)++;
     }
@@ -13822,6 +13891,7 @@ static dcp_status dcpi_document_read_from(dcpi_op *op, const dcpi_place *place, 
     r.storage = place->storage;
     r.key = key;
     status = dcpi_storage_open_object(r.storage, key, &r.object, &out->info, err);
+    if (status && err) status = dcpi_storage_absent(status, err->sys, err);
     if (!status) {
         const dcp_layout layout = kind ? kind->layout : DCP_LAYOUT_SHARDED;
         status = dcpi_document_fetch(op, &r, layout == DCP_LAYOUT_SINGLE, out, err);
@@ -14356,6 +14426,15 @@ static dcp_status dcpi_open_lead(void *opening, dcp_error *err) {
     if (!status) status = dcpi_open_find(o->checkpoint, err);
     return status ? status : dcpi_open_read(o, o->desc, err);
 }
+/* Another rank than 0, which has found the checkpoint: it is there, whatever this rank sees. */
+static dcp_status dcpi_open_follow(void *opening, dcp_error *err) {
+    dcpi_opening *o = (dcpi_opening *)opening;
+    dcp_status status = dcpi_open_place(o->checkpoint, o->desc, err);
+    if (!status) status = dcpi_open_take(o, o->desc, err);
+    if (status != DCP_E_NOT_FOUND) return status;
+    return dcpi_fail_sys(err, DCP_E_INCOMPLETE, err->sys, "rank 0 has found \"%s\", but rank %d does not see it: path must be on a storage that "
+                         "all ranks see", o->desc->path, o->checkpoint->op.team.rank);
+}
 /* One document for all ranks: rank 0 finds and reads it, the others get it. */
 static dcp_status dcpi_open_together(dcp_checkpoint *c, const dcp_open_desc *desc, dcp_status status, dcp_error *err) {
     dcpi_team *t = &c->op.team;
@@ -14378,10 +14457,7 @@ static dcp_status dcpi_open_together(dcp_checkpoint *c, const dcp_open_desc *des
         if (t->world_size == 1) { dcpi_free(opening.document.text); opening.document.text = NULL; }
     }
     status = dcpi_team_down(&c->op, status, dcpi_open_make, &opening, DCPI_DOWN_SAME, err);
-    if (!status && t->rank != 0) {
-        status = dcpi_open_place(c, desc, err);
-        if (!status) status = dcpi_open_take(&opening, desc, err);
-    }
+    if (!status && t->rank != 0) status = dcpi_open_follow(&opening, err);
     if (!status) status = dcpi_open_index(c, desc, &opening.document, err);
     dcpi_document_free(&opening.document);
     return status;
@@ -14540,6 +14616,7 @@ static dcp_status dcpi_names_list(const dcpi_place *place, int commits_only, dcp
     walk.commits_only = commits_only;
     walk.err = err;
     status = dcpi_storage_list(place->storage, place->directory, dcpi_names_walk_one, &walk, err);
+    status = dcpi_storage_absent(status, err->sys, err);
     if (!status) status = dcpi_names_sort(names, err);
     if (status) dcpi_names_free(names);
     return status;
@@ -14611,6 +14688,7 @@ static dcp_status dcpi_place_now(dcpi_op *op, const dcpi_place *place, int64_t *
     if (!key) return DCP_E_MEMORY;
     status = dcpi_object_publish(op, place->storage, key, "", 0, err);
     if (!status) status = dcpi_storage_stat(place->storage, key, &info, err);
+    if (status == DCP_E_NOT_FOUND) status = dcpi_fail(err, DCP_E_IO, "%s was removed as soon as it had been made", key);
     if (!status) *now_ns = info.modified_ns;
     (void)dcpi_storage_remove(place->storage, key, NULL);
     dcpi_free(key);
@@ -14890,11 +14968,13 @@ static void dcpi_staging_free(dcpi_staging *s) {
     else dcpi_free(s->memory);
     memset(s, 0, sizeof *s);
 }
-static dcp_status dcpi_copy_failed(const dcpi_copying *copy, dcp_status status, dcp_error *err) {
-    if (err->status != status || err->message[0] == '\0')
+static dcp_status dcpi_copy_failed(const dcpi_copying *copy, dcp_status given, dcp_error *err) {
+    const dcp_status status = given == DCP_E_NOT_FOUND ? DCP_E_DEVICE : dcpi_callback_status(given, DCP_E_DEVICE);
+    if (err->status != given || err->message[0] == '\0')
         return dcpi_fail(err, status, "tensor \"%s\": could not be copied %s its device, which gave no reason (%s)", copy->tensor->name,
-                         copy->is_in ? "to" : "from", dcp_status_name(status));
+                         copy->is_in ? "to" : "from", dcp_status_name(given));
     dcpi_fail_context(err, "tensor \"%s\": ", copy->tensor->name);
+    err->status = status;
     return status;
 }
 /* Waits for the oldest copy. */
@@ -15662,6 +15742,7 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
     if (!survey.shard_prefix) return DCP_E_MEMORY;
     (void)snprintf(survey.shard_prefix, size, "%s_shard_", s->place.name);
     status = dcpi_storage_list(s->place.storage, s->place.directory, dcpi_survey_one, &survey, err);
+    if (status == DCP_E_NOT_FOUND) status = dcpi_succeed(err);          /* the storage makes its directories with their first files */
     dcpi_free(survey.shard_prefix);
     s->base_name = survey.manifest;
     s->report.sequence = survey.sequence + 1;
@@ -18138,7 +18219,7 @@ static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor
     if (device) {
         status = pool->is_own ? device->copy_own(device->context, to, tensor, (size_t)size, ticket, &saver->err)
                               : device->copy_out(device->context, to, tensor, 0, (size_t)size, ticket, &saver->err);
-        return status ? dcpi_storage_result(status, "copy from its device the tensor", tensor->name, &saver->err) : DCP_OK;
+        return status ? dcpi_storage_done(dcpi_callback_status(status, DCP_E_DEVICE), DCP_E_DEVICE, "copy from its device the tensor", tensor->name, &saver->err) : DCP_OK;
     }
     for (at = 0; at < size && !status; at += n) {
         n = dcpi_min(size - at, DCPI_CHUNK);
@@ -18152,7 +18233,7 @@ static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor
 static dcp_status dcpi_async_copied(dcp_tensor *tensor, const dcpi_snapshot *pool, const dcpi_kept *kept, int64_t size, dcp_error *err) {
     const dcp_device *device = tensor->device;
     dcp_status status = device && size > 0 ? device->wait(device->context, kept->ticket, err) : DCP_OK;
-    if (status) status = dcpi_storage_result(status, "copy from its device the tensor", tensor->name, err);
+    if (status) status = dcpi_storage_done(dcpi_callback_status(status, DCP_E_DEVICE), DCP_E_DEVICE, "copy from its device the tensor", tensor->name, err);
     tensor->data = pool->memory + kept->at;
     if (!pool->is_own) tensor->device = NULL;
     memset(tensor->stride, 0, sizeof tensor->stride);
@@ -19642,7 +19723,7 @@ static dcp_status dcpi_map_file(dcp_checkpoint *c, const dcpi_piece *piece, dcpi
     dcpi_mutex_unlock(&c->lock);
     if (status == DCP_E_UNSUPPORTED || status == DCP_E_MEMORY || (!status && !mapped)) return dcpi_succeed(err);
     if (!status) *data = (const uint8_t *)mapped + piece->meta->offset;
-    return dcpi_storage_result(status, "map", file->key, err);
+    return dcpi_storage_done(status, DCP_E_IO, "map", file->key, err);
 }
 /* Under the lock. Its pages go when nobody else has it open. */
 static void dcpi_unmap_file(dcp_checkpoint *c, dcpi_data_file *file) {
@@ -20091,6 +20172,7 @@ static dcp_status dcpi_latest_group(const dcpi_list_order *o, dcpi_candidate **g
             status = dcpi_fail_sys(err, e->status, e->sys, "%s", e->message);
             break;
         }
+        if (e->status == DCP_E_NOT_FOUND) continue;     /* removed since it was listed */
         if (newest->status == DCP_OK) (void)dcpi_fail_sys(newest, e->status, e->sys, "%s", e->message);
         dcpi_op_log(o->op, DCP_LOG_WARNING, "skipped %s: %s", e->path, e->message);
     }
@@ -20413,7 +20495,8 @@ static dcp_status dcpi_remove_find(const dcpi_place *place, dcpi_names *commits,
         char *key = dcpi_place_key(place, place->name, err);
         status = key ? dcpi_storage_stat(place->storage, key, &info, err) : DCP_E_MEMORY;
         dcpi_free(key);
-        return status ? status : dcpi_names_add(commits, place->name, err);
+        if (status) return dcpi_storage_absent(status, err->sys, err);
+        return dcpi_names_add(commits, place->name, err);
     }
     status = dcpi_commit_find(place, place->name, found, &count, err);
     if (!status && count == 0) status = dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\"", place->shown, place->name);
@@ -20985,6 +21068,7 @@ static dcp_status dcpi_sync_hash(dcpi_sync *y, const dcp_shard_metadata *shard, 
     int64_t at, n;
     dcp_status status = dcpi_storage_open_object(y->to.storage, key, &object, &info, err);
     *same = 0;
+    if (status == DCP_E_NOT_FOUND) return dcpi_succeed(err);            /* removed since it was looked at */
     if (status) return status;
     dcpi_folding_begin(&folding, shard);
     for (at = 0; at < shard->file_size && !status; at += n) {

@@ -2006,6 +2006,65 @@ static void not_found_body(void) {
 }
 TEST(not_found_means_that_there_is_no_checkpoint) { on_local_and_memory(not_found_body); }
 
+/* A file on the way: no checkpoint is there, and none can come to be, so it is no first start either. */
+static void through_a_file(const char *directory) {
+    char prefix[TEST_PATH + 40];
+    float a[1] = {0};
+    dcp_tensor t = dcp_scalar("a", DCP_FP32, a);
+    dcp_latest_desc latest = DCP_ZERO;
+    dcp_list_desc list = DCP_ZERO;
+    dcp_list_entry *entries;
+    dcp_prune_desc prune = DCP_ZERO;
+    dcp_sweep_desc sweep = DCP_ZERO;
+    dcp_remove_desc removal = DCP_ZERO;
+    dcp_sync_desc sync = DCP_ZERO;
+    dcp_save_desc save_desc;
+    dcp_status status;
+    char *path;
+    size_t count;
+    (void)snprintf(prefix, sizeof prefix, "%s/x", directory);
+    CHECK_FAILS(try_load(prefix, &t, 1), DCP_E_INVALID, directory);
+    (void)snprintf(prefix, sizeof prefix, "%s/x.metadata.json", directory);
+    CHECK_FAILS(try_load(prefix, &t, 1), DCP_E_INVALID, directory);
+    removal.path = at(prefix);
+    removal.io.storage = sync.source = sync.target = store;
+    sync.directory = at("copy");
+    CHECK_FAILS(dcp_remove(&removal, NULL, &err), DCP_E_INVALID, directory);
+    (void)snprintf(prefix, sizeof prefix, "%s/x", directory);
+    removal.path = sync.path = at(prefix);
+    CHECK_FAILS(dcp_sync(&sync, &err), DCP_E_INVALID, directory);
+    CHECK_FAILS(dcp_remove(&removal, NULL, &err), DCP_E_INVALID, directory);
+    save_desc = saving(prefix, &t, 1);
+    status = dcp_save(&save_desc, &err);
+    CHECK(status != DCP_OK && status != DCP_E_NOT_FOUND);
+    latest.directory = list.directory = prune.directory = sweep.directory = at(directory);
+    latest.io.storage = list.io.storage = prune.io.storage = sweep.io.storage = store;
+    CHECK_FAILS(dcp_latest(&latest, &path, &err), DCP_E_INVALID, directory);
+    CHECK_FAILS(dcp_list(&list, &entries, &count, &err), DCP_E_INVALID, directory);
+    CHECK_FAILS(dcp_prune(&prune, NULL, &err), DCP_E_INVALID, directory);
+    status = dcp_sweep(&sweep, NULL, &err);
+    CHECK(status != DCP_OK && status != DCP_E_NOT_FOUND);
+}
+TEST(a_path_through_a_file_is_no_first_start) {
+    dcp_latest_desc latest = DCP_ZERO;
+    char *path;
+    use_local();
+    put_text("file", "not a directory");
+    through_a_file("file");
+    through_a_file("file/below");
+    store = files;                                      /* the same through a storage */
+    dir = "";
+    CHECK_FAILS(try_load("file/x", NULL, 0), DCP_E_INVALID, "file");
+    through_a_file("file");
+    store = NULL;
+    done();
+#ifndef _WIN32
+    latest.directory = "/dev/full";
+    CHECK_FAILS(dcp_latest(&latest, &path, &err), DCP_E_INVALID, "/dev/full");
+#else
+    (void)latest; (void)path;
+#endif
+}
 TEST(errors_and_outputs_are_always_written) {
     dcp_checkpoint *c = (dcp_checkpoint *)(void *)&err;
     dcp_metadata *m = (dcp_metadata *)(void *)&err;
@@ -2104,6 +2163,122 @@ TEST(a_budget_of_less_than_a_mebibyte_is_refused) {
     open = opening("x");
     open.io.memory_budget = 1;
     CHECK_FAILS(dcp_open(&open, &c, &err), DCP_E_INVALID, "1 MiB");
+    done();
+}
+/* What says "no bound" must not become a negative number on the way. */
+TEST(a_budget_of_any_size_is_fine) {
+    static const size_t budgets[] = { SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 2 + 1, SIZE_MAX / 2, SIZE_MAX / 4 * 3 };
+    const int64_t shape[1] = { 3 * 1024 * 1024 };
+    uint8_t *bytes = (uint8_t *)malloc((size_t)shape[0]), *back = (uint8_t *)malloc((size_t)shape[0]);
+    size_t i;
+    CHECK(bytes && back);
+    fill(bytes, (size_t)shape[0], 21);
+    for (i = 0; i < DCPI_COUNT(budgets); i++) {
+        dcp_layout layout;
+        for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout = (dcp_layout)(layout + 1)) {
+            dcp_tensor t = dcp_array("a", DCP_UINT8, bytes, 1, shape), u = dcp_array("a", DCP_UINT8, back, 1, shape), v;
+            dcp_save_desc s;
+            dcp_load_desc l;
+            dcp_open_desc o;
+            dcp_sync_desc y = DCP_ZERO;
+            dcp_checkpoint *c;
+            int threads;
+            use_local();
+            s = saving("x", &t, 1);
+            l = loading("x", &u, 1);
+            o = opening("x");
+            s.layout = layout;
+            s.checksum = i % 2 ? DCP_CHECKSUM_FLAT : DCP_CHECKSUM_TREE;
+            s.io.memory_budget = l.io.memory_budget = o.io.memory_budget = y.io.memory_budget = budgets[i];
+            save(&s);
+            for (threads = 0; threads <= 8; threads += 4) {
+                memset(back, 0, (size_t)shape[0]);
+                l.io.threads = threads;
+                CHECK_OK_MESSAGE(dcp_load(&l, &err), err.message);
+                CHECK_INT(memcmp(back, bytes, (size_t)shape[0]), 0);
+            }
+            c = open_with(&o);
+            CHECK_OK_MESSAGE(dcp_verify(c, &err), err.message);
+            CHECK_OK_MESSAGE(dcp_prefetch(c, NULL, 0, &err), err.message);
+            CHECK_OK_MESSAGE(dcp_prefetch_wait(c, 0, &err), err.message);
+            CHECK_OK_MESSAGE(dcp_read_new(c, "a", &v, &err), err.message);
+            dcp_free(v.data);
+            dcp_close(c);
+            y.path = at("x");
+            y.directory = at("copy");
+            if (layout == DCP_LAYOUT_MANIFEST) CHECK_OK_MESSAGE(dcp_sync(&y, &err), err.message);
+            done();
+        }
+    }
+    free(bytes);
+    free(back);
+}
+/* A storage that gives sizes which cannot be is wrong, and nothing is read by them. */
+static int wrong_opens, wrong_stats;    /* which answers have a size of -1 */
+static dcp_status wrong_open(void *context, const char *path, void **object, dcp_object_info *info, dcp_error *e) {
+    dcp_storage *inner = (dcp_storage *)context;
+    const dcp_status status = inner->open(inner->context, path, object, info, e);
+    if (wrong_opens) info->size = wrong_opens < 0 ? INT64_MIN : -1;
+    return status;
+}
+static dcp_status wrong_stat(void *context, const char *path, dcp_object_info *info, dcp_error *e) {
+    dcp_storage *inner = (dcp_storage *)context;
+    const dcp_status status = inner->stat(inner->context, path, info, e);
+    if (wrong_stats) info->size = -1;
+    return status;
+}
+static dcp_status wrong_read(void *context, void *object, int64_t offset, void *data, size_t size, dcp_error *e) {
+    dcp_storage *inner = (dcp_storage *)context;
+    if (size > 64u << 20) abort();                      /* nobody asked for so much that is in his right mind */
+    return inner->read(inner->context, object, offset, data, size, e);
+}
+static void wrong_close(void *context, void *object) {
+    dcp_storage *inner = (dcp_storage *)context;
+    inner->close(inner->context, object);
+}
+static dcp_status wrong_list(void *context, const char *directory, dcp_status (*each)(void *, const char *, const dcp_object_info *),
+                             void *user, dcp_error *e) {
+    dcp_storage *inner = (dcp_storage *)context;
+    return inner->list(inner->context, directory, each, user, e);
+}
+TEST(a_storage_that_gives_a_negative_size_is_an_io_error) {
+    static const char *const names[] = { "sharded", "single", "manifest" };
+    dcp_storage wrong;
+    int i;
+    float a[6] = {0};
+    dcp_tensor t = vector("a", DCP_FP32, a, 6);
+    use_memory();
+    for (i = 0; i < 3; i++) {
+        dcp_save_desc s = saving(names[i], &t, 1);
+        s.layout = (dcp_layout)i;
+        save(&s);
+    }
+    memset(&wrong, 0, sizeof wrong);
+    wrong.context = files;
+    wrong.open = wrong_open; wrong.read = wrong_read; wrong.close = wrong_close; wrong.stat = wrong_stat; wrong.list = wrong_list;
+    store = &wrong;
+    for (i = 0; i < 9; i++) {
+        dcp_latest_desc latest = DCP_ZERO;
+        dcp_list_desc list = DCP_ZERO;
+        dcp_list_entry *entries;
+        dcp_object_info info;
+        size_t count, size;
+        char *path;
+        void *data;
+        wrong_opens = i % 3 == 0 ? 1 : i % 3 == 1 ? -1 : 0;
+        wrong_stats = i % 3 == 2;
+        latest.io.storage = list.io.storage = store;
+        CHECK_FAILS(try_load(names[i / 3], &t, 1), DCP_E_IO, "bytes, which cannot be");
+        if (!wrong_stats) CHECK_FAILS(dcp_latest(&latest, &path, &err), DCP_E_IO, "bytes, which cannot be");
+        if (!wrong_stats) CHECK_FAILS(dcp_storage_read_all(store, "single.checkpoint", &data, &size, &err), DCP_E_IO, "bytes, which cannot be");
+        if (!wrong_stats) continue;
+        CHECK_FAILS(dcp_storage_info(store, "single.checkpoint", &info, &err), DCP_E_IO, "bytes, which cannot be");
+        CHECK_OK_MESSAGE(dcp_list(&list, &entries, &count, &err), err.message);
+        CHECK_INT(count, 3);
+        dcp_free(entries);
+    }
+    wrong_opens = wrong_stats = 0;
+    store = files;
     done();
 }
 #ifndef _WIN32
@@ -2922,6 +3097,37 @@ static void invert(void *data, size_t size) {
 }
 static void check_fake(void) { CHECK(fake.next == fake.waited && fake.next > 0 && !fake.is_out_of_bounds); }
 
+/* A device has no checkpoints to miss, and what is no status is none of ours to hand on. */
+static dcp_status odd_status;
+static dcp_status odd_out(void *context, void *host, const dcp_tensor *t, int64_t offset, size_t size, uint64_t *ticket, dcp_error *error) {
+    (void)context; (void)host; (void)t; (void)offset; (void)size; (void)ticket; (void)error;
+    return odd_status;
+}
+static dcp_status odd_in(void *context, const dcp_tensor *t, int64_t offset, const void *host, size_t size, uint64_t *ticket, dcp_error *error) {
+    (void)context; (void)host; (void)t; (void)offset; (void)size; (void)ticket; (void)error;
+    return odd_status;
+}
+TEST(a_device_that_answers_oddly_is_a_device_error) {
+    static const int odd[] = { DCP_E_NOT_FOUND, DCP_E_UNKNOWN, DCP_PENDING, 99, -1 };
+    float a[6] = {0};
+    dcp_tensor t = vector("a", DCP_FP32, a, 6);
+    dcp_device device;
+    size_t i;
+    use_memory();
+    save_as("x", &t, 1);
+    memset(&device, 0, sizeof device);
+    device.copy_out = odd_out;
+    device.copy_in = odd_in;
+    device.wait = fake_wait;
+    t.device = &device;
+    for (i = 0; i < DCPI_COUNT(odd); i++) {
+        dcp_save_desc s = saving("y", &t, 1);
+        odd_status = (dcp_status)odd[i];
+        CHECK_FAILS(try_load("x", &t, 1), DCP_E_DEVICE, "\"a\"");
+        CHECK_FAILS(dcp_save(&s, &err), DCP_E_DEVICE, "\"a\"");
+    }
+    done();
+}
 /* From the device to the host, back to the device, whole and in boxes. io.threads = 1: this device is not for several threads. */
 static void device_body(void) {
     float out[ROWS * COLUMNS] = {0}, in[ROWS * COLUMNS] = {0};
@@ -4714,10 +4920,13 @@ int main(void) {
     RUN(exact_finds_what_nobody_wants);
     RUN(a_mismatch_says_what_is_stored_and_what_is_wanted);
     RUN(not_found_means_that_there_is_no_checkpoint);
+    RUN(a_path_through_a_file_is_no_first_start);
     RUN(errors_and_outputs_are_always_written);
     RUN(what_only_manifests_have_cannot_be_selected_elsewhere);
     RUN(load_hands_over_the_document);
     RUN(a_budget_of_less_than_a_mebibyte_is_refused);
+    RUN(a_budget_of_any_size_is_fine);
+    RUN(a_storage_that_gives_a_negative_size_is_an_io_error);
 #ifndef _WIN32
     RUN(the_memory_budget_is_honoured);
 #endif
@@ -4741,6 +4950,7 @@ int main(void) {
     RUN(shards_are_dealt_round_robin);
     RUN(an_unknown_type_reads_whole_as_bytes);
     RUN(a_box_of_an_unknown_type_is_refused);
+    RUN(a_device_that_answers_oddly_is_a_device_error);
     RUN(a_device_is_copied_from_and_to);
     RUN(a_strided_device_tensor);
     RUN(a_large_device_tensor_in_pieces);

@@ -1432,6 +1432,52 @@ TEST(storage_fails_in_loads) {
         }
     }
 }
+/* "Not there", said of anything but the checkpoint itself, is some other trouble: DCP_E_NOT_FOUND means a first start, and nothing else. */
+enum { ASKS = 1 << FAULT_OPEN | 1 << FAULT_STAT | 1 << FAULT_LIST };    /* the calls that may truly find that there is no checkpoint */
+static void never_absent(world *w, const char *name, world_work work, int but) {
+    static const int errors[] = { ENOENT, ENOTDIR };
+    size_t e;
+    int kind;
+    for (e = 0; e < DCPI_COUNT(errors); e++)
+        for (kind = 0; kind < FAULT_ANY; kind++) {
+            int64_t n, failed = 1;
+            if (kind == FAULT_ABORT || kind == FAULT_CLOSE || (but >> kind & 1)) continue;
+            for (n = 1; failed; n++) {
+                dcp_error err;
+                dcp_status status;
+                doing("%s, %s: %s %d says %s", name, w->f->name, fault_kind_name((fault_kind)kind), (int)n, e ? "ENOTDIR" : "ENOENT");
+                empty(w->storage);
+                must_save(w->storage, w->f, "old", 1, 0);
+                must_save(w->storage, w->f, "b", 1, 0);
+                must_save(w->storage, w->f, "c", 2, 0);
+                fault_set(&faulty, (fault_kind)kind, n, 1, errors[e]);
+                status = work(w, &err);
+                failed = faulty.failed;
+                fault_reset(&faulty);
+                check_error(status, &err);
+                CHECK(status != DCP_E_NOT_FOUND);
+            }
+        }
+    done();
+}
+TEST(what_a_storage_does_not_find_is_no_first_start) {
+    int i;
+    for (i = 0; i < 4; i++) {
+        world w;
+        world_make_faulty(&w, &forms[i], 1);
+        never_absent(&w, "save", work_save_new, 0);
+        never_absent(&w, "overwrite", work_overwrite, 0);
+        never_absent(&w, "load", work_load, ASKS);
+        never_absent(&w, "load everything", work_load_all, ASKS);
+        never_absent(&w, "map", work_map, ASKS);
+        never_absent(&w, "verify", work_verify, ASKS);
+        never_absent(&w, "latest", work_latest, ASKS);
+        never_absent(&w, "list", work_list, ASKS);
+        never_absent(&w, "prune", work_prune, ASKS);
+        never_absent(&w, "sweep", work_sweep, ASKS);
+        world_end_faulty(&w);
+    }
+}
 TEST(storage_fails_in_directories) {
     int i, where;
     for (where = 0; where <= 1; where++) {
@@ -3157,6 +3203,7 @@ int main(void) {
     RUN(reads_that_come_out_short_are_noticed);
     RUN(storage_fails_in_loads);
     RUN(storage_fails_in_directories);
+    RUN(what_a_storage_does_not_find_is_no_first_start);
     RUN(every_instant_has_the_old_or_the_new_one);
     RUN(directories_are_synced_before_the_next_step);
     RUN(cancelled_in_every_call_of_a_save);

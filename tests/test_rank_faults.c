@@ -1363,6 +1363,59 @@ TEST(one_loading_rank_that_fails_is_everyones_failure) {
     job_close(&j);
     dcp_storage_close(storage);
 }
+/* "Not found" is for all ranks alike: one that alone does not see what rank 0 has found is on another storage, which is trouble. */
+TEST(a_rank_that_does_not_see_the_checkpoint_is_no_first_start) {
+    int layout, who;
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++)
+        for (who = 0; who < 3; who++) {
+            dcp_storage *storage, *empty;
+            dcp_error err;
+            job j;
+            doing("layout %d, rank %d sees nothing", layout, who);
+            job_begin(&j, 3, (dcp_layout)layout, &storage);
+            CHECK_OK_MESSAGE(dcp_storage_memory(&empty, &err), err.message);
+            j.storage[who] = empty;
+            job_run(&j, load_part);
+            if (who == 0) check_all(&j, DCP_E_NOT_FOUND, "there is no checkpoint");
+            else check_all(&j, DCP_E_INCOMPLETE, "rank");
+            check_quick(&j, 1000);
+            if (who > 0 && layout == DCP_LAYOUT_SINGLE) check_all(&j, DCP_E_INCOMPLETE, "all ranks see");
+            job_close(&j);
+            dcp_storage_close(storage);
+            dcp_storage_close(empty);
+        }
+    done_doing();
+}
+/* The same with a directory of the system, which the others have and it has not. */
+static void elsewhere_rank(dcp_coordinator *c, process_record *out, void *user) {
+    dcp_load_desc desc = DCP_ZERO;
+    if (chdir((const char *)user) || (c->rank == 1 && chdir("elsewhere"))) return;
+    desc.path = P;
+    desc.io.coordinator = c;
+    desc.io.timeout_ms = 20000;
+    out->status = dcp_load(&desc, &out->err);
+}
+TEST(a_rank_in_another_directory_is_no_first_start) {
+    char elsewhere[TEST_PATH + 20];
+    const char *dir = test_dir();
+    process_group g;
+    dcp_storage *storage;
+    dcp_error err;
+    int r;
+    NEEDS_FORK();
+    CHECK_OK_MESSAGE(dcp_storage_local(dir, &storage, &err), err.message);
+    check_next_save(storage, DCP_LAYOUT_SHARDED, 3, 1);
+    (void)snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", dir);
+    CHECK_INT(mkdir(elsewhere, 0777), 0);
+    process_group_start(&g, 3, elsewhere_rank, (void *)(uintptr_t)dir);
+    CHECK(process_await_end(&g, 0, 20000));
+    for (r = 0; r < 3; r++) {
+        CHECK_INT(g.shared->record[r].status, DCP_E_INCOMPLETE);
+        CHECK(strstr(g.shared->record[r].err.message, "all ranks see") && g.shared->record[r].err.rank == 1);
+    }
+    process_group_end(&g);
+    dcp_storage_close(storage);
+}
 /* A rank that is stopped while the others load. */
 static void load_rank(dcp_coordinator *c, process_record *out, void *user) {
     const blow *b = (const blow *)user;
@@ -1689,6 +1742,8 @@ int main(void) {
     RUN(three_savers_of_one_path_lose_no_file);
     RUN(damage_that_one_loading_rank_sees_is_everyones);
     RUN(one_loading_rank_that_fails_is_everyones_failure);
+    RUN(a_rank_that_does_not_see_the_checkpoint_is_no_first_start);
+    RUN(a_rank_in_another_directory_is_no_first_start);
     RUN(a_load_beside_a_rank_that_stops_or_dies);
     RUN(the_word_of_a_rank_0_that_has_left_is_heard);
     RUN(no_memory_on_one_rank);
