@@ -182,7 +182,7 @@ $(foreach name,$(BUILT_VARIANTS),$(eval $(call variant,$(name))))
 $(foreach name,$(BUILT_VARIANTS),build/$(name)/test_fuzz): $(FUZZ)
 
 # All of dcp.h, once for all the test scripts; the compiler is as strict as it can be, and may say nothing (test_build.sh looks at the log).
-command_object = $(CC) -std=c99 -O2 -g1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla -DDCP_IMPLEMENTATION
+command_object = $(CC) -std=c99 -O3 -g1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla -DDCP_IMPLEMENTATION
 build/command/object: FORCE
 	@mkdir -p $(@D); echo '$(command_object)' | cmp -s - $@ || echo '$(command_object)' >$@
 build/dcp.o: dcp.h build/command/object

@@ -8,7 +8,8 @@
  * before you include this file in *one* C or C++ file, as the first include there:
  *     #define DCP_IMPLEMENTATION
  *     #include "dcp.h"
- * Other files just include it. Nothing else is needed but libc and its threads: cc program.c -pthread. C99, C11 and C++11.
+ * Other files just include it; a program has one implementation, of the same version: two versions do not link (>>config: DCP_NO_LINK_CHECK).
+ * Nothing else is needed but libc and its threads: cc program.c -pthread. C99, C11 and C++11.
  *
  * Save and load, whole:
  *
@@ -112,6 +113,9 @@
 #ifndef DCP_H
 #define DCP_H
 #ifdef DCP_IMPLEMENTATION               /* must stand before any system header; without the implementation nothing is touched */
+#if defined(__linux__) && !defined(_GNU_SOURCE) && defined(__STRICT_ANSI__) && defined(_FEATURES_H) && !defined(__GLIBC__)     /* musl */
+#error "include dcp.h first in the file that defines DCP_IMPLEMENTATION, or compile with -D_GNU_SOURCE"
+#endif
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -158,7 +162,11 @@
 #define DCPDEF static
 #endif
 #elif !defined(DCPDEF)
+#if (defined(__GNUC__) || defined(__clang__)) && (defined(__ELF__) || defined(__APPLE__))
+#define DCPDEF extern __attribute__((visibility("hidden")))     /* a copy inside a shared library is that library's own */
+#else
 #define DCPDEF extern
+#endif
 #endif
 #ifdef __cplusplus
 #define DCP_ZERO {}
@@ -167,6 +175,33 @@ extern "C" {
 #define DCP_ZERO {0}
 #endif
 #define DCP_MAX_DIMS 8                  /* part of the ABI, not a switch */
+
+/* Does nothing. Its name has the version, dcp_abi_100 for instance, and every file that includes this header asks the linker for it: files and
+ * an implementation of different versions do not link, instead of reading each other's structs wrongly. */
+#define DCPI_ABI_PASTE(prefix, version) prefix##version
+#define DCPI_ABI_NAME(version) DCPI_ABI_PASTE(dcp_abi_, version)
+DCPDEF void DCPI_ABI_NAME(DCP_VERSION_NUMBER)(void);
+#if !defined(DCP_STATIC) && !(defined(DCP_NO_LINK_CHECK) && DCP_NO_LINK_CHECK)
+#if defined(_MSC_VER) && !defined(__clang__)
+#define DCPI_ABI_TEXT_OF(name) #name
+#define DCPI_ABI_TEXT(name) DCPI_ABI_TEXT_OF(name)
+#ifdef _M_IX86
+#pragma comment(linker, "/include:_" DCPI_ABI_TEXT(DCPI_ABI_NAME(DCP_VERSION_NUMBER)))
+#else
+#pragma comment(linker, "/include:" DCPI_ABI_TEXT(DCPI_ABI_NAME(DCP_VERSION_NUMBER)))
+#endif
+#else
+#if defined(__GNUC__) || defined(__clang__)
+__attribute__((__used__))               /* without optimization and with it */
+#if defined(__ELF__) && defined(__has_attribute)
+#if __has_attribute(__retain__)
+__attribute__((__retain__))             /* with --gc-sections too */
+#endif
+#endif
+#endif
+static void dcpi_abi_is_linked(void) { DCPI_ABI_NAME(DCP_VERSION_NUMBER)(); }
+#endif
+#endif
 
 typedef enum dcp_status {               /* the numbers are frozen; new ones are appended */
     DCP_OK,
@@ -1002,8 +1037,16 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
  *   DCP_NO_THREADS 0|1    1: no threads at all; saves and loads run in the calling thread, nothing is linked but libc
  *   DCP_NO_SIMD 0|1       1: portable C only
  *   DCP_MALLOC(size) DCP_REALLOC(memory, size) DCP_FREE(memory)     all three or none; thread-safe
- *   DCPDEF                linkage of the public functions; DCP_STATIC: static ones, private to this file
+ *   DCP_STATIC            public functions are static: a private copy in this file
+ *   DCPDEF                linkage of the public functions, the same in all files. Not defined: extern, and hidden where the compiler can (ELF,
+ *                         macOS), so that two shared libraries with a copy each do not get at each other's. A shared library that offers them
+ *                         to others is compiled with -DDCPDEF=extern, and what uses it too
+ *   DCP_NO_LINK_CHECK 0|1 1, in every file that needs the types alone: it links without an implementation. Otherwise a file that includes
+ *                         dcp.h needs one of the same version in the program, even if it calls nothing ("undefined reference to dcp_abi_...")
  * ============================================================================================================================== */
+#if !defined(__cplusplus) && defined(__STRICT_ANSI__) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 199901L)
+#error "dcp.h needs C99: compile the file that defines DCP_IMPLEMENTATION with -std=c99 (or gnu89, or newer)"
+#endif
 #ifndef DCP_LIMIT_DEPTH
 #define DCP_LIMIT_DEPTH 64              /* nesting of JSON */
 #endif
@@ -1212,6 +1255,7 @@ static int dcpi_is_power_of_two(uint64_t value) { return value != 0 && (value & 
 
 /* ---- names -------------------------------------------------------------------------------------------------------------------------- */
 DCPDEF const char *dcp_version(void) { return DCP_VERSION; }
+DCPDEF void DCPI_ABI_NAME(DCP_VERSION_NUMBER)(void) {}
 DCPDEF const char *dcp_status_name(dcp_status status) {
     static const char *const names[] = {
         "DCP_OK", "DCP_PENDING", "DCP_E_INVALID", "DCP_E_MEMORY", "DCP_E_IO", "DCP_E_SPACE", "DCP_E_NOT_FOUND", "DCP_E_EXISTS",

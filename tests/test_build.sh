@@ -25,6 +25,10 @@ source_file static_b.c '#define DCP_STATIC' '#define DCP_IMPLEMENTATION' '#inclu
 source_file plain_first.c '#include "dcp.h"' '#define DCP_IMPLEMENTATION' '#include "dcp.h"' '#include "dcp.h"' "$main"
 source_file plain_after.c '#define DCP_IMPLEMENTATION' '#include "dcp.h"' '#undef DCP_IMPLEMENTATION' '#include "dcp.h"' "$main"
 source_file late.c '#include <stdio.h>' '#define DCP_IMPLEMENTATION' '#include "dcp.h"' "$main"
+source_file types_only.c '#define DCP_NO_LINK_CHECK 1' '#include "dcp.h"' 'int main(void) { dcp_error err = DCP_ZERO; return err.status; }'
+source_file plugin.c '#define DCP_IMPLEMENTATION' '#include "dcp.h"' 'const char *PLUGIN(void); const char *PLUGIN(void) { return dcp_version(); }'
+source_file plugins.c '#include <stdio.h>' 'const char *old_copy(void); const char *new_copy(void);' \
+    'int main(void) { printf("%s %s\n", old_copy(), new_copy()); return 0; }'
 source_file malloc_only.c '#include <stdlib.h>' '#define DCP_MALLOC(size) malloc(size)' '#define DCP_IMPLEMENTATION' '#include "dcp.h"' "$main"
 
 # ---- compilers, languages, warnings -----------------------------------------------------------------------------------------------------------
@@ -43,7 +47,7 @@ silent() {
     # shellcheck disable=SC2086
     for file in implementation.c declarations.c; do quiet "$1" -x "$2" "-std=$3" $warnings -fsyntax-only -I"$root" $file; done
 }
-# compile COMPILER LANGUAGE STANDARD FLAGS...: what optimizers warn of too, and the program runs; the declarations alone as well
+# compile COMPILER LANGUAGE STANDARD FLAGS...: what optimizers warn of too, and the program runs; the declarations as well
 compile() {
     compiler=$1 language=$2 standard=$3
     shift 3
@@ -51,9 +55,9 @@ compile() {
     # shellcheck disable=SC2086
     {
         quiet "$compiler" -x "$language" "-std=$standard" $warnings "$@" -I"$root" implementation.c -o implementation -pthread
-        quiet "$compiler" -x "$language" "-std=$standard" $warnings "$@" -I"$root" declarations.c -o declarations
+        quiet "$compiler" -x "$language" "-std=$standard" $warnings "$@" -I"$root" -c declarations.c -o declarations.o
     }
-    ./implementation && ./declarations || fail "the program fails"
+    ./implementation || fail "the program fails"
 }
 for compiler in gcc clang; do
     for standard in c99 c11 c17; do t "${compiler}_$standard" silent $compiler c $standard; done
@@ -69,6 +73,9 @@ for compiler in g++ clang++; do
 done
 if [ -n "${WHOLE:-}" ]; then
     t gcc_O2 compile gcc c c99 -O2
+    t gcc_O3_static compile gcc c c99 -O3 -DDCP_STATIC
+    t g++_O3 compile g++ c++ c++11 -O3
+    t clang_O3 compile clang c c11 -O3
     t g++_O0 compile g++ c++ c++17 -O0
     t gcc_O3_native compile gcc c c11 -O3 -march=native
     t clang_O1 compile clang c c17 -O1
@@ -128,6 +135,67 @@ static_copies() {
 }
 t static_copies static_copies
 
+# ---- two versions -----------------------------------------------------------------------------------------------------------------------------
+# A header of another version, in the directory `other`.
+other_version() {
+    mkdir -p other
+    sed -e 's/^#define DCP_VERSION "[^"]*"/#define DCP_VERSION "0.2.0"/' -e 's/^#define DCP_VERSION_NUMBER [0-9]*/#define DCP_VERSION_NUMBER 200/' \
+        "$root/dcp.h" >other/dcp.h
+    [ "$(grep -c -e 'DCP_VERSION "0.2.0"' -e 'DCP_VERSION_NUMBER 200' other/dcp.h)" -eq 2 ] || fail "the version is written otherwise now"
+}
+# mixed LANGUAGE COMMAND...: an object of the other version does not link with our implementation, and the linker names what it lacks
+mixed() {
+    language=$1
+    shift
+    quiet "$@" -Wall -Wextra -Iother -x "$language" -c unit_b.c -o other.o
+    if "$@" other.o unit_a.o -o versions -Wl,--gc-sections -pthread >log 2>&1; then fail "$*: a unit of another version links"; fi
+    grep -q 'dcp_abi_200' log || fail "$*: no dcp_abi_200 in $(head -n 3 log)"
+}
+# Whether it is optimized or not, in C and in C++, though what is not used goes, though the file calls nothing; the same version links.
+versions_do_not_mix() {
+    other_version
+    unit_a
+    for optimize in -O0 '-O2 -ffunction-sections -fdata-sections'; do
+        for compiler in gcc clang; do
+            # shellcheck disable=SC2086
+            if have $compiler; then mixed c $compiler $optimize; fi
+        done
+        # shellcheck disable=SC2086
+        if have g++; then mixed c++ g++ -std=c++11 $optimize; fi
+    done
+    quiet "$quick" -O0 -I"$root" -DPLUGIN=other -c plugin.c -o lib.o
+    printf '%s\n' '#include "dcp.h"' 'int main(void) { return 0; }' >calls_nothing.c
+    for command in "$CC -O2" 'clang -O0' tcc 'x86_64-w64-mingw32-gcc -O1'; do
+        have "${command%% *}" || continue
+        # shellcheck disable=SC2086
+        if $command -I"$root" calls_nothing.c -o alone >log 2>&1; then fail "$command: links without the implementation"; fi
+        grep -q 'dcp_abi_100' log || fail "$command: no dcp_abi_100 in $(head -n 3 log)"
+        # shellcheck disable=SC2086
+        quiet $command -I"$root" types_only.c -o alone
+    done
+    quiet "$CC" -I"$root" calls_nothing.c lib.o -o alone -pthread
+    ./alone || fail "the program fails"
+}
+t versions_do_not_mix versions_do_not_mix
+
+# Two shared libraries with a copy each in one process: each calls its own, and shows nothing of it. DCPDEF makes a copy that others can use.
+embedded_copies_are_hidden() {
+    case $(uname -s) in Linux | *BSD) ;; *) skip "shared libraries are made otherwise here" ;; esac
+    have nm || skip "nm is missing; install binutils"
+    other_version
+    quiet "$quick" -O0 -fPIC -shared -I"$root" -DPLUGIN=old_copy plugin.c -o libold.so -pthread
+    quiet "$quick" -O0 -fPIC -shared -Iother -DPLUGIN=new_copy plugin.c -o libnew.so -pthread
+    names=$(nm -D --defined-only libold.so | grep ' dcp')
+    [ -z "$names" ] || fail "other libraries see $names"
+    quiet "$CC" plugins.c -o plugins -L. -lold -lnew -Wl,-rpath,"$work"
+    [ "$(./plugins)" = '0.1.0 0.2.0' ] || fail "the copies are of versions 0.1.0 and 0.2.0, and say $(./plugins)"
+    quiet "$quick" -O0 -fPIC -shared '-DDCPDEF=extern' -I"$root" -DPLUGIN=shared plugin.c -o libshared.so -pthread
+    quiet "$CC" '-DDCPDEF=extern' -I"$root" -Dother=main unit_b.c -o shared -L. -lshared -Wl,-rpath,"$work"
+    ./shared
+    [ $? -eq 1 ] || fail "a program cannot use the shared library's copy"
+}
+t embedded_copies_are_hidden embedded_copies_are_hidden
+
 # The declarations include <stdint.h>, so the feature macros come too late after them, unless the compiler's command line has them.
 plain_include_first() {
     quiet "$quick" -O0 -DDCP_STATIC -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I"$root" plain_first.c -o plain_first -pthread
@@ -137,14 +205,35 @@ plain_include_first() {
 }
 t plain_include_first plain_include_first
 
-# refuses FILE TEXT: the compiler stops at an #error that has the text
+# refuses FILE TEXT [COMMAND...]: the first error is an #error that has the text
 refuses() {
-    if "$CC" -std=c99 -I"$root" -c "$1" -o refused.o >log 2>&1; then fail "$1 compiles"; fi
-    grep 'error' log | grep -q -- "$2" || fail "no '$2' in: $(grep -m 1 error log)"
+    file=$1 text=$2
+    shift 2
+    [ $# -gt 0 ] || set -- "$CC" -std=c99
+    if "$@" -I"$root" -c "$file" -o refused.o >log 2>&1; then fail "$file compiles"; fi
+    grep -m 1 -e ' error: ' -e ' warning: ' log | grep -q -- "$text" || fail "$*: the first is not '$text' but $(grep -m 1 -e ' error' -e ' warning' log)"
+}
+refuses_on_musl() {
+    need musl-gcc musl musl-tools
+    for standard in c99 c11; do refuses late.c 'error.*include dcp.h first.*-D_GNU_SOURCE' musl-gcc "-std=$standard"; done
+    quiet musl-gcc -std=c99 -D_GNU_SOURCE -fsyntax-only -I"$root" late.c
+}
+# Only the implementation needs C99: other files may be older.
+refuses_c89() {
+    for compiler in gcc clang; do
+        have $compiler || continue
+        for standard in c89 iso9899:199409; do
+            refuses implementation.c 'error.*dcp.h needs C99.*-std=c99' $compiler "-std=$standard"
+            quiet $compiler "-std=$standard" -Wall -Wextra -fsyntax-only -I"$root" declarations.c
+        done
+        quiet $compiler -std=gnu89 -fsyntax-only -I"$root" implementation.c
+    done
 }
 t late_include_names_the_fix refuses late.c '#error.*-D_GNU_SOURCE'
 t plain_include_first_names_the_fix refuses plain_first.c '#error.*-D_GNU_SOURCE'
-t malloc_alone_is_refused refuses malloc_only.c '#error.*DCP_REALLOC'
+t late_include_on_musl_names_the_fix refuses_on_musl
+t c89_names_the_fix refuses_c89
+t malloc_alone_is_refused refuses malloc_only.c '#error.*DCP_REALLOC' "$CC" -std=c99 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64
 
 # External names of a program that holds the implementation, and all names of its functions.
 external_names() {
