@@ -609,7 +609,9 @@ typedef struct dcp_sweep_desc {
     const dcp_verifier *verifier; dcp_io io;
 } dcp_sweep_desc;
 /* Removes what killed saves left: temporary files and shard files of our own grammar that no commit file names and that are older than the
- * grace time. If any commit file of the directory cannot be read and verified, only temporary files go. `removal` may be NULL. */
+ * grace time. If any commit file of the directory cannot be read and verified, only temporary files go. Of directories below only the folders
+ * that manifests put files into are looked at, dense, experts, optim and router; one that has checkpoints of its own (runs/dense beside
+ * runs/a.manifest.json) is left alone with all below it: sweep it by its own name. `removal` may be NULL. */
 DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err);
 
 typedef struct dcp_sync_report {
@@ -634,11 +636,13 @@ typedef struct dcp_sync_desc {
  * stale or corrupt, checked as it passes, leaves the rest, and then commits the source's document itself, byte for byte, by one rename. Killed
  * before, it leaves the old copy, and goes on where it was when it is called again. Tiers fill up in the order of the manifest; what exceeds a
  * size_budget is left out: load the other tiers by selecting them, or give dcp_source for the rest. DCP_E_CHECKSUM, DCP_E_INCOMPLETE: the source is
- * damaged. DCP_E_EXISTS: another checkpoint beside the copy owns a file of that name. DCP_E_MISMATCH: no such tier. */
+ * damaged. DCP_E_EXISTS: another checkpoint beside the copy owns a file of that name, or what is there is not known to be a file of a manifest (by
+ * its name, or because the copy's own manifest names it); it stays as it is. DCP_E_MISMATCH: no such tier. */
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err);
 
 typedef struct dcp_remove_desc { const char *path; dcp_io io; } dcp_remove_desc;
-/* Removes one checkpoint: its commit file, then, durably after it, the files that only it names. */
+/* Removes one checkpoint: its commit file, then, durably after it, the files that only it names and whose names are those of its own data. A file
+ * that a document merely lays claim to stays: another checkpoint's, another program's, one in a directory below that has checkpoints of its own. */
 DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, dcp_error *err);
 
 /* ================================================================================================================================
@@ -6772,6 +6776,127 @@ static int dcpi_key_is_valid(const char *key) {
     }
 }
 
+/* ---- whose a file is, by its name alone: the one grammar that remove, prune, a save's clean-up, sweep and sync go by, and the rules of paths in
+ * documents. In a directory of checkpoints, P being a checkpoint's name:
+ *
+ *     P.metadata.json  P.checkpoint  P.manifest.json  P.manifest.yaml     commit files
+ *     P.commit.lock    P.manifest.<save id>.intent.tmp                    locks and intents
+ *     P_shard_<rank>[.<save id>].bin                                      data of P.metadata.json
+ *     dense/ experts/ optim/ router/ and below: see dcpi_is_pool_name     data of all manifests of the directory: the pool
+ *     <any of these>.<save id>[-<attempt>].tmp                            what is being written
+ */
+static const struct dcpi_commit_kind { const char *suffix; dcp_layout layout; } dcpi_commit_kinds[] = {
+    { ".metadata.json", DCP_LAYOUT_SHARDED }, { ".checkpoint", DCP_LAYOUT_SINGLE }, { ".manifest.json", DCP_LAYOUT_MANIFEST }, {
+        ".manifest.yaml", DCP_LAYOUT_MANIFEST }
+};
+/* The kind of commit file that a name is; NULL if it is none. */
+static const struct dcpi_commit_kind *dcpi_commit_kind_of(const char *name) {
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(dcpi_commit_kinds); i++)
+        if (dcpi_ends_with(name, dcpi_commit_kinds[i].suffix) && strlen(name) > strlen(dcpi_commit_kinds[i].suffix))
+            return &dcpi_commit_kinds[i];
+    return NULL;
+}
+static size_t dcpi_trailing_digits(const char *name, size_t end) {
+    size_t digits = 0;
+    while (digits < end && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') digits++;
+    return digits;
+}
+/* How long the name is to which `.<16 hex>.tmp` or `.<16 hex>-<digits>.tmp` was added; 0: to none. */
+static size_t dcpi_temporary_of(const char *name) {
+    size_t end = strlen(name), digits;
+    if (end < 4 || strcmp(name + end - 4, ".tmp") != 0) return 0;
+    end -= 4;
+    digits = dcpi_trailing_digits(name, end);
+    if (digits > 0 && digits < end && name[end - digits - 1] == '-') end -= digits + 1;
+    return end > 17 && name[end - 17] == '.' && dcpi_starts_with_id(name + end - 16) ? end - 17 : 0;
+}
+static int dcpi_is_temporary(const char *name) { return dcpi_temporary_of(name) > 0; }
+
+static int dcpi_is_intent(const char *name) {
+    static const char middle[] = ".manifest.", end[] = ".intent.tmp";
+    const size_t size = strlen(name), tail = 16 + sizeof end - 1;
+    if (size < tail + sizeof middle || strcmp(name + size - (sizeof end - 1), end) != 0) return 0;
+    return dcpi_starts_with_id(name + size - tail) && memcmp(name + size - tail - (sizeof middle - 1), middle, sizeof middle - 1) == 0;
+}
+static const char dcpi_lock_suffix[] = ".commit.lock";
+static int dcpi_is_lock(const char *name) { return dcpi_ends_with(name, dcpi_lock_suffix) && strlen(name) >= sizeof dcpi_lock_suffix; }
+
+/* The length of P in `<P>_shard_<rank>.<16 hex>.bin`, with `plain` in `<P>_shard_<rank>.bin` too; 0: it is no such name. */
+static size_t dcpi_shard_prefix(const char *name, size_t end, int plain) {
+    size_t digits;
+    if (end < 4 || memcmp(name + end - 4, ".bin", 4) != 0) return 0;
+    end -= 4;
+    if (end > 17 && name[end - 17] == '.' && dcpi_starts_with_id(name + end - 16)) end -= 17;
+    else if (!plain) return 0;
+    digits = dcpi_trailing_digits(name, end);
+    end -= digits;
+    return digits > 0 && digits <= 10 && end > 7 && memcmp(name + end - 7, "_shard_", 7) == 0 ? end - 7 : 0;
+}
+static int dcpi_is_shard_name(const char *name, int plain) { return dcpi_shard_prefix(name, strlen(name), plain) > 0; }
+
+static const char *const dcpi_pool_folders[] = { "dense", "experts", "optim", "router" };
+
+/* A file of a manifest: `<stem>.v<version>.<16 hex>.bin`; with `plain`, `<stem>.v<version>.bin` and `<stem>.bin` too. The stem ends in
+ * `_<i>_of_<n>` or is `expert_<e>`, in one of the folders. */
+static int dcpi_is_pool_name(const char *path, int plain) {
+    size_t end = strlen(path), digits, i, has_id = 0;
+    for (i = 0; i < DCPI_COUNT(dcpi_pool_folders); i++) {
+        const size_t length = strlen(dcpi_pool_folders[i]);
+        if (strncmp(path, dcpi_pool_folders[i], length) == 0 && path[length] == '/') break;
+    }
+    if (i == DCPI_COUNT(dcpi_pool_folders) || end < 5 || strcmp(path + end - 4, ".bin") != 0) return 0;
+    end -= 4;
+    if (end > 17 && path[end - 17] == '.' && dcpi_starts_with_id(path + end - 16)) { end -= 17; has_id = 1; }
+    if (!has_id && !plain) return 0;
+    digits = dcpi_trailing_digits(path, end);
+    if (digits > 0 && end - digits >= 2 && memcmp(path + end - digits - 2, ".v", 2) == 0) end -= digits + 2;
+    else if (has_id) return 0;
+    digits = dcpi_trailing_digits(path, end);
+    if (digits == 0) return 0;
+    end -= digits;
+    if (end >= 8 && memcmp(path + end - 8, "/expert_", 8) == 0) return 1;
+    if (end < 4 || memcmp(path + end - 4, "_of_", 4) != 0) return 0;
+    digits = dcpi_trailing_digits(path, end - 4);
+    return digits > 0 && end - 4 > digits && path[end - 5 - digits] == '_';
+}
+/* Whether a file that this commit file names is the checkpoint's, or the pool's, and not something else that the document lays claim to. A
+ * single file has all its data in itself. */
+static int dcpi_is_data_of(const char *commit, const char *path) {
+    const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(commit);
+    const size_t prefix = kind ? strlen(commit) - strlen(kind->suffix) : 0;
+    if (!kind || kind->layout == DCP_LAYOUT_SINGLE) return 0;
+    if (kind->layout == DCP_LAYOUT_MANIFEST) return dcpi_is_pool_name(path, 1);
+    return dcpi_shard_prefix(path, strlen(path), 1) == prefix && memcmp(path, commit, prefix) == 0;
+}
+/* A name that only a directory of checkpoints has, and no folder of a pool. */
+static int dcpi_is_of_directory(const char *name) {
+    char final_name[2 * DCP_LIMIT_PREFIX];
+    const size_t length = dcpi_temporary_of(name);
+    if (dcpi_is_intent(name) || dcpi_is_lock(name) || dcpi_commit_kind_of(name) || dcpi_is_shard_name(name, 1)) return 1;
+    if (length == 0 || length >= sizeof final_name) return 0;
+    memcpy(final_name, name, length);
+    final_name[length] = '\0';
+    return dcpi_is_lock(final_name) || dcpi_commit_kind_of(final_name) || dcpi_is_shard_name(final_name, 1);
+}
+/* Names that no document may give its data, in whatever case: to many file systems it is all the same. */
+static int dcpi_is_reserved(const char *path, int is_single) {
+    const char *suffix;
+    size_t size = strlen(path), i, k, length;
+    while (size > 0 && (path[size - 1] == '.' || path[size - 1] == ' ')) size--;        /* Windows does not see these */
+    for (i = 0; i < DCPI_COUNT(dcpi_commit_kinds) + 2; i++) {
+        suffix = i < DCPI_COUNT(dcpi_commit_kinds) ? dcpi_commit_kinds[i].suffix : i == DCPI_COUNT(dcpi_commit_kinds) ? dcpi_lock_suffix : ".tmp";
+        if (is_single && strcmp(suffix, ".checkpoint") == 0) continue;
+        length = strlen(suffix);
+        for (k = 0; k < length && k < size; k++) {
+            const char c = path[size - 1 - k];
+            if ((c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c) != suffix[length - 1 - k]) break;
+        }
+        if (k == length) return 1;
+    }
+    return 0;
+}
+
 /* ---- times: civil dates without the C library, whose functions depend on locale and time zone -------------------------------- */
 #define DCPI_TIME_TEXT 28               /* "2026-11-20T12:00:00.123456Z" and a NUL */
 
@@ -7388,7 +7513,7 @@ static void dcpi_check_checksum(dcpi_checker *c, const dcp_shard_metadata *shard
     if (dcpi_check_tree(c, shard, digest) && !dcpi_sha_equal(digest, stated, 32))
         dcpi_check_error(c, "checksum", "it is not the SHA-256 of the shard's block digests");
 }
-static void dcpi_check_path(dcpi_checker *c, const char *member, const char *path) {
+static void dcpi_check_path(dcpi_checker *c, const char *member, const char *path, int is_single) {
     if (!path || path[0] == '\0') dcpi_check_error(c, member, "a file path is required");
     else if (strlen(path) > (size_t)DCP_LIMIT_PATH)
         dcpi_check_error(c, member, "longer than %d bytes", (int)DCP_LIMIT_PATH);
@@ -7396,10 +7521,12 @@ static void dcpi_check_path(dcpi_checker *c, const char *member, const char *pat
         dcpi_check_error(c, member,
                          "\"%.200s\" is not a relative path that stays beside the document (parts joined by '/', none empty, \".\" or "
                          "\"..\", no '\\', ':' or control characters)", path);
+    else if (dcpi_is_reserved(path, is_single))
+        dcpi_check_error(c, member, "\"%.200s\" has the name of a commit file, a lock or a temporary file, not of data", path);
 }
 static void dcpi_check_shard(dcpi_checker *c, const dcp_shard_metadata *shard) {
     size_t t;
-    dcpi_check_path(c, "filePath", shard->file_path);
+    dcpi_check_path(c, "filePath", shard->file_path, shard->data_offset != 0);
     if (shard->file_size < 0) dcpi_check_error(c, "fileSize", "must not be negative: %" PRId64, shard->file_size);
     if (shard->tensor_count > 0 && !shard->tensors) { dcpi_check_error(c, "tensors", "the tensors are missing"); return; }
     for (t = 0; t < shard->tensor_count; t++) {
@@ -10137,7 +10264,7 @@ static void dcpi_manifest_check_tensor(dcpi_manifest_checker *k, const dcp_manif
     if (s->block_size >= 0) dcpi_check_blocks(&k->c, &t);
 }
 static void dcpi_manifest_check_shard(dcpi_manifest_checker *k, const dcp_manifest_shard *s, int is_parameter) {
-    dcpi_check_path(&k->c, "path", s->path);
+    dcpi_check_path(&k->c, "path", s->path, 0);
     dcpi_manifest_check_names(k, s, is_parameter);
     dcpi_manifest_check_hint(k, s);
     dcpi_manifest_check_tensor(k, s, is_parameter);
@@ -10333,7 +10460,7 @@ static void dcpi_manifest_check_tiers(dcpi_manifest_checker *k) {
 }
 static void dcpi_manifest_check_state(dcpi_manifest_checker *k, const dcp_manifest_state *state, const char *name, const dcpi_record *record) {
     (void)snprintf(k->c.prefix, sizeof k->c.prefix, "%s", name);
-    if (state->path) dcpi_check_path(&k->c, "path", state->path);
+    if (state->path) dcpi_check_path(&k->c, "path", state->path, 0);
     dcpi_check_text(&k->c, "extra", state->extra, record->depth, record);
     k->c.prefix[0] = '\0';
 }
@@ -13633,18 +13760,6 @@ struct dcp_checkpoint {
 };
 
 /* ---- commit files -------------------------------------------------------------------------------------------------------------------- */
-static const struct dcpi_commit_kind { const char *suffix; dcp_layout layout; } dcpi_commit_kinds[] = {
-    { ".metadata.json", DCP_LAYOUT_SHARDED }, { ".checkpoint", DCP_LAYOUT_SINGLE }, { ".manifest.json", DCP_LAYOUT_MANIFEST }, {
-        ".manifest.yaml", DCP_LAYOUT_MANIFEST }
-};
-/* The kind of commit file that a name is; NULL if it is none. */
-static const struct dcpi_commit_kind *dcpi_commit_kind_of(const char *name) {
-    size_t i;
-    for (i = 0; i < DCPI_COUNT(dcpi_commit_kinds); i++)
-        if (dcpi_ends_with(name, dcpi_commit_kinds[i].suffix) && strlen(name) > strlen(dcpi_commit_kinds[i].suffix))
-            return &dcpi_commit_kinds[i];
-    return NULL;
-}
 static char *dcpi_commit_name(const char *prefix, const struct dcpi_commit_kind *kind, dcp_error *err) {
     size_t size = strlen(prefix) + strlen(kind->suffix) + 1;
     char *name = (char *)dcpi_alloc(size, err);
@@ -14613,14 +14728,12 @@ static int dcpi_is_beside(const char *a, const char *b) {               /* in th
     if (!x || !y) return !x && !y;
     return x - a == y - b && strncmp(a, b, (size_t)(x - a)) == 0;
 }
-/* Makes the names of these files (keys) durable, with those of all directories from the place down to them,
- * whoever made those (DESIGN 4.2): a directory's own sync says nothing of its name in the one above it. */
-static dcp_status dcpi_names_sync(const dcpi_place *place, const dcpi_names *keys, dcp_error *err) {
-    const size_t top = strlen(place->directory);
-    dcpi_names directories;
+/* The directories that these files are in, and those above them down from the one whose key has `top` bytes, which is among them; sorted, and some
+ * of them several times. */
+static dcp_status dcpi_names_directories(const dcpi_names *keys, size_t top, dcpi_names *directories, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t i;
-    memset(&directories, 0, sizeof directories);
+    memset(directories, 0, sizeof *directories);
     for (i = 0; i < keys->count && !status; i++) {
         char *key;
         if (i > 0 && dcpi_is_beside(keys->items[i - 1], keys->items[i])) continue;
@@ -14629,11 +14742,18 @@ static dcp_status dcpi_names_sync(const dcpi_place *place, const dcpi_names *key
         while (!status && strlen(key) > top) {
             char *slash = strrchr(key, '/');
             *(slash ? slash : key) = '\0';
-            status = dcpi_names_add(&directories, key, err);
+            status = dcpi_names_add(directories, key, err);
         }
         dcpi_free(key);
     }
-    if (!status) status = dcpi_names_sort(&directories, err);
+    return status ? status : dcpi_names_sort(directories, err);
+}
+/* Makes the names of these files (keys) durable, with those of all directories from the place down to them,
+ * whoever made those (DESIGN 4.2): a directory's own sync says nothing of its name in the one above it. */
+static dcp_status dcpi_names_sync(const dcpi_place *place, const dcpi_names *keys, dcp_error *err) {
+    dcpi_names directories;
+    dcp_status status = dcpi_names_directories(keys, strlen(place->directory), &directories, err);
+    size_t i;
     for (i = 0; i < directories.count && !status; i++)
         if (i == 0 || strcmp(directories.items[i - 1], directories.items[i]) != 0)
             status = dcpi_storage_sync_directory(place->storage, directories.items[i], err);
@@ -14663,6 +14783,48 @@ static dcp_status dcpi_names_list(const dcpi_place *place, int commits_only, dcp
     status = dcpi_storage_absent(status, err->sys, err);
     if (!status) status = dcpi_names_sort(names, err);
     if (status) dcpi_names_free(names);
+    return status;
+}
+/* ---- directories inside of others: what lies in one that has checkpoints, or in which one is being saved, and below it, is that directory's,
+ * even where its name could be one of the pool's above (`runs/dense` beside `runs/a.manifest.json`). */
+static dcp_status dcpi_own_look(void *user, const char *key, const dcp_object_info *info) {
+    const char *slash = strrchr(key, '/');
+    (void)info;
+    if (dcpi_is_of_directory(slash ? slash + 1 : key)) *(int *)user = 1;
+    return DCP_OK;
+}
+static dcp_status dcpi_own_directory(const dcpi_place *place, const char *key, int *is_own, dcp_error *err) {
+    dcp_status status;
+    *is_own = 0;
+    status = dcpi_storage_list(place->storage, key, dcpi_own_look, is_own, err);
+    if (!status) status = dcpi_storage_list_links(place->storage, key, dcpi_own_look, is_own, err);
+    return status == DCP_E_NOT_FOUND || status == DCP_E_INVALID ? dcpi_succeed(err) : status;         /* not there, or a link */
+}
+/* Strikes out the names that lie in such directories. */
+static dcp_status dcpi_own_strike(dcpi_op *op, const dcpi_place *place, dcpi_names *names, dcp_error *err) {
+    dcpi_names directories;
+    size_t i, k, n, count;
+    int is_own;
+    dcp_status status = dcpi_names_directories(names, 0, &directories, err);
+    for (i = 0; i < directories.count && !status; i++) {
+        const char *directory = directories.items[i];
+        char *key;
+        if (directory[0] == '\0' || (i > 0 && strcmp(directories.items[i - 1], directory) == 0)) continue;
+        key = dcpi_place_key(place, directory, err);
+        status = key ? dcpi_own_directory(place, key, &is_own, err) : DCP_E_MEMORY;
+        dcpi_free(key);
+        if (status || !is_own) continue;
+        n = strlen(directory);
+        for (k = count = 0; k < names->count; k++) {
+            if (strncmp(names->items[k], directory, n) == 0 && names->items[k][n] == '/') dcpi_free(names->items[k]);
+            else names->items[count++] = names->items[k];
+        }
+        if (count < names->count)
+            dcpi_op_log(op, DCP_LOG_WARNING, "%d files in \"%s%s\" are left alone: there are checkpoints in that directory, and they may be theirs",
+                        (int)(names->count - count), place->shown, directory);
+        names->count = count;
+    }
+    dcpi_names_free(&directories);
     return status;
 }
 typedef struct dcpi_links { dcpi_op *op; const dcpi_place *place; int commits; } dcpi_links;
@@ -14715,12 +14877,6 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
 /* ---- intents. A manifest save that is under way may name any file of the pool in the end: `P.manifest.<save id>.intent.tmp` says so. Whoever
  * removes such files unlinks commit files first, syncs the directory, and then (dcpi_removal_lock, dcpi_refs_settle) lists them with the lock held and
  * looks at documents and intents until nothing changes meanwhile: while there is a young intent, nothing goes (G2). dcp_sync publishes one too. */
-static int dcpi_is_intent(const char *name) {
-    static const char middle[] = ".manifest.", end[] = ".intent.tmp";
-    const size_t size = strlen(name), tail = 16 + sizeof end - 1;
-    if (size < tail + sizeof middle || strcmp(name + size - (sizeof end - 1), end) != 0) return 0;
-    return dcpi_starts_with_id(name + size - tail) && memcmp(name + size - tail - (sizeof middle - 1), middle, sizeof middle - 1) == 0;
-}
 /* The storage's own clock: the time of a file made there just now. */
 static dcp_status dcpi_place_now(dcpi_op *op, const dcpi_place *place, int64_t *now_ns, dcp_error *err) {
     char id[17], name[64], *key;
@@ -14790,17 +14946,6 @@ static void dcpi_intent_remove(dcpi_op *op, const dcpi_place *place, const char 
     dcp_error err;
     if (!key || !dcpi_storage_remove(place->storage, key, &err) || !dcpi_storage_remove(place->storage, key, &err)) return;
     dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", key, err.message);    /* both times: it keeps others from removing files */
-}
-/* `<P>_shard_<rank>.<16 hex>.bin`; with `plain`, `<P>_shard_<rank>.bin` too. */
-static int dcpi_is_shard_name(const char *name, int plain) {
-    size_t end = strlen(name), digits = 0;
-    if (end < 4 || strcmp(name + end - 4, ".bin") != 0) return 0;
-    end -= 4;
-    if (end > 17 && name[end - 17] == '.' && dcpi_starts_with_id(name + end - 16)) end -= 17;
-    else if (!plain) return 0;
-    while (end > digits && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') digits++;
-    end -= digits;
-    return digits > 0 && digits <= 10 && end > 7 && memcmp(name + end - 7, "_shard_", 7) == 0;
 }
 /* One at a time removes files whose names may be used again: between a look and an unlink a second one could take the file away, a save publish
  * another one under the same name, and the first then unlink that. So what may go is found with the lock held: files of the pool are listed, before
@@ -14930,9 +15075,17 @@ static dcp_status dcpi_refs_settle(dcpi_op *op, const dcpi_place *place, const d
     *pending = *unread = 1;                             /* they save too often to say */
     return status;
 }
-/* A document names data; that it names a commit file is an error or a trap. */
-static int dcpi_refs_may_go(const dcpi_names *refs, const char *name) { return !dcpi_names_has(refs, name) && !dcpi_commit_kind_of(name); }
+static int dcpi_refs_may_go(const dcpi_names *refs, const char *name) { return !dcpi_names_has(refs, name); }
 
+/* The files that a checkpoint takes along when it goes: of what its document names, what is its own by name. The rest is somebody else's, or was made
+ * to look like it. */
+static dcp_status dcpi_names_add_data(dcpi_names *names, const char *commit, const dcp_metadata *m, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t s;
+    for (s = 0; s < m->shard_count && !status; s++)
+        if (dcpi_is_data_of(commit, m->shards[s].file_path)) status = dcpi_names_add(names, m->shards[s].file_path, err);
+    return status;
+}
 /* After an overwrite: removes the data files of the displaced document (`data`) that no other document names. own: the new
  * one's name, if it names only files of its own, so that it need not be read; NULL: it may name some of the same. pool: the save id, if other
  * manifests may come to name them; else NULL, and is_locked says whether the lock has been held since the displaced document was seen to be there.
@@ -14949,6 +15102,7 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
     memset(&refs, 0, sizeof refs);
     if (pool && !status && !lock) return;
     if (lock) dcpi_removal_present(place, data);
+    if (!status) status = dcpi_own_strike(op, place, data, &err);
     if (status) unread = 1;
     else if (pool) status = dcpi_refs_settle(op, place, NULL, NULL, DCP_GRACE_SECONDS, pool, &refs, &unread, &pending, &err);
     else status = dcpi_refs_collect(op, place, own ? &known : NULL, NULL, &refs, &unread, &err);
@@ -15795,7 +15949,6 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
 }
 static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
     dcpi_document document;
-    size_t i;
     dcp_status status = dcpi_document_read(&s->op, &s->place, s->commit_name, NULL, &document, err);
     if (dcpi_is_trouble(status)) return status;
     memcpy(s->displaced_digest, document.digest, sizeof s->displaced_digest);
@@ -15803,8 +15956,7 @@ static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "the checkpoint to be replaced is damaged; its data files will be left to sweep: %s", err->message);
         return dcpi_succeed(err);
     }
-    for (i = 0; i < document.metadata->shard_count && s->kind->layout != DCP_LAYOUT_SINGLE && !status; i++)
-        status = dcpi_names_add(&s->displaced, document.metadata->shards[i].file_path, err);
+    status = dcpi_names_add_data(&s->displaced, s->commit_name, document.metadata, err);
     dcpi_document_free(&document);
     return status;
 }
@@ -20402,7 +20554,8 @@ static dcp_status dcpi_remove_note(dcpi_op *op, const dcpi_place *place, const c
     const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(commit);
     char prefix[DCP_LIMIT_PREFIX + 1];
     dcpi_document document;
-    size_t s;
+    dcpi_names own;
+    size_t i;
     dcp_status status = dcpi_op_check(op, err);
     if (status || kind->layout == DCP_LAYOUT_SINGLE) return status;
     if (kind->layout == DCP_LAYOUT_SHARDED && !dry_run && strlen(commit) < sizeof prefix + strlen(kind->suffix)) {
@@ -20410,11 +20563,12 @@ static dcp_status dcpi_remove_note(dcpi_op *op, const dcpi_place *place, const c
         status = dcpi_removal_lock(op, place, prefix, DCP_GRACE_SECONDS, lock, err);
         if (status) return status;
     }
+    memset(&own, 0, sizeof own);
     status = dcpi_document_read(op, place, commit, NULL, &document, err);
-    for (s = 0; !status && s < document.metadata->shard_count; s++) {
-        const char *name = document.metadata->shards[s].file_path;
-        if (*lock || dry_run || !dcpi_removal_needs_lock(name)) status = dcpi_names_add(data, name, err);
-    }
+    if (!status) status = dcpi_names_add_data(&own, commit, document.metadata, err);
+    for (i = 0; i < own.count && !status; i++)
+        if (*lock || dry_run || !dcpi_removal_needs_lock(own.items[i])) status = dcpi_names_add(data, own.items[i], err);
+    dcpi_names_free(&own);
     dcpi_document_free(&document);
     if (!status || status == DCP_E_MEMORY || status == DCP_E_IO) return status;
     dcpi_op_log(op, DCP_LOG_WARNING, "cannot tell which files %s names; they are left to sweep: %s", commit, err->message);
@@ -20466,6 +20620,7 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
     memset(&data, 0, sizeof data);
     for (i = 0; i < commits->count && locks; i++) locks[i] = NULL;
     for (i = 0; i < commits->count && !status; i++) status = dcpi_remove_note(op, place, commits->items[i], dry_run, &locks[i], &data, err);
+    if (!status) status = dcpi_own_strike(op, place, &data, err);
     if (!status) status = dcpi_remove_files(op, place, commits, &data, dry_run, removal, err);
     for (i = 0; i < commits->count && locks; i++) dcpi_removal_unlock(op, place, locks[i]);
     dcpi_free(locks);
@@ -20583,45 +20738,6 @@ DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, 
 }
 
 /* ---- sweep: what killed saves left --------------------------------------------------------------------------------------------------- */
-/* `<name>.<16 hex>.tmp` or `<name>.<16 hex>-<digits>.tmp` */
-static int dcpi_is_temporary(const char *name) {
-    size_t end = strlen(name), digits = 0;
-    if (end < 4 || strcmp(name + end - 4, ".tmp") != 0) return 0;
-    end -= 4;
-    while (end > digits && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') digits++;
-    if (digits > 0 && digits < end && name[end - digits - 1] == '-') end -= digits + 1;
-    return end > 17 && name[end - 17] == '.' && dcpi_starts_with_id(name + end - 16);
-}
-static const char *const dcpi_pool_folders[] = { "dense", "experts", "optim", "router" };
-
-static size_t dcpi_trailing_digits(const char *name, size_t end) {
-    size_t digits = 0;
-    while (digits < end && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') digits++;
-    return digits;
-}
-/* A file of a manifest: `<stem>.v<version>.<16 hex>.bin`; with `plain`, `<stem>.v<version>.bin` and `<stem>.bin` too. The stem ends in
- * `_<i>_of_<n>` or is `expert_<e>`, in one of the folders. */
-static int dcpi_is_pool_name(const char *path, int plain) {
-    size_t end = strlen(path), digits, i, has_id = 0;
-    for (i = 0; i < DCPI_COUNT(dcpi_pool_folders); i++) {
-        const size_t length = strlen(dcpi_pool_folders[i]);
-        if (strncmp(path, dcpi_pool_folders[i], length) == 0 && path[length] == '/') break;
-    }
-    if (i == DCPI_COUNT(dcpi_pool_folders) || end < 5 || strcmp(path + end - 4, ".bin") != 0) return 0;
-    end -= 4;
-    if (end > 17 && path[end - 17] == '.' && dcpi_starts_with_id(path + end - 16)) { end -= 17; has_id = 1; }
-    if (!has_id && !plain) return 0;
-    digits = dcpi_trailing_digits(path, end);
-    if (digits > 0 && end - digits >= 2 && memcmp(path + end - digits - 2, ".v", 2) == 0) end -= digits + 2;
-    else if (has_id) return 0;
-    digits = dcpi_trailing_digits(path, end);
-    if (digits == 0) return 0;
-    end -= digits;
-    if (end >= 8 && memcmp(path + end - 8, "/expert_", 8) == 0) return 1;
-    if (end < 4 || memcmp(path + end - 4, "_of_", 4) != 0) return 0;
-    digits = dcpi_trailing_digits(path, end - 4);
-    return digits > 0 && end - 4 > digits && path[end - 5 - digits] == '_';
-}
 typedef struct dcpi_sweep {
     const dcp_sweep_desc *desc;
     const dcpi_place *place;
@@ -20636,8 +20752,8 @@ static dcp_status dcpi_sweep_look(void *user, const char *key, const dcp_object_
     dcpi_sweep *sweep = (dcpi_sweep *)user;
     const char *name = dcpi_place_name(sweep->place, key);
     if (info->modified_ns > sweep->before_ns || strcmp(name, dcpi_removal_lock_name) == 0) return DCP_OK;
-    if (dcpi_sweep_is_data(name) && !dcpi_is_shard_name(name, sweep->desc->plain_names) && !dcpi_is_pool_name(name, sweep->desc->plain_names))
-        return DCP_OK;
+    if (dcpi_sweep_is_data(name) && !dcpi_is_pool_name(name, sweep->desc->plain_names) &&
+        (strchr(name, '/') || !dcpi_is_shard_name(name, sweep->desc->plain_names))) return DCP_OK;
     return dcpi_names_add(&sweep->found, name, sweep->err);
 }
 static dcp_status dcpi_sweep_folder(void *user, const char *key, const dcp_object_info *info) {
@@ -20645,7 +20761,7 @@ static dcp_status dcpi_sweep_folder(void *user, const char *key, const dcp_objec
     (void)info;
     return dcpi_names_add(&sweep->folders, key, sweep->err);
 }
-/* The folders of manifests, and all below them. */
+/* The folders of manifests, and all below them but directories of checkpoints. */
 static dcp_status dcpi_sweep_pool(dcpi_op *op, dcpi_sweep *sweep, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t i;
@@ -20656,17 +20772,18 @@ static dcp_status dcpi_sweep_pool(dcpi_op *op, dcpi_sweep *sweep, dcp_error *err
     }
     while (sweep->folders.count > 0 && !status) {
         char *folder = sweep->folders.items[--sweep->folders.count];
+        int is_own = 0;
         status = dcpi_op_check(op, err);
-        if (!status) status = dcpi_storage_list(sweep->place->storage, folder, dcpi_sweep_look, sweep, err);
-        if (!status) status = dcpi_storage_list_directories(sweep->place->storage, folder, dcpi_sweep_folder, sweep, err);
+        if (!status) status = dcpi_own_directory(sweep->place, folder, &is_own, err);
+        if (!status && !is_own) status = dcpi_storage_list(sweep->place->storage, folder, dcpi_sweep_look, sweep, err);
+        if (!status && !is_own) status = dcpi_storage_list_directories(sweep->place->storage, folder, dcpi_sweep_folder, sweep, err);
         if (status == DCP_E_NOT_FOUND || status == DCP_E_INVALID) status = dcpi_succeed(err);     /* not there, or a link: not ours */
         dcpi_free(folder);
     }
     return status;
 }
 static int dcpi_sweep_prefix(const char *shard_name, char prefix[DCP_LIMIT_PREFIX + 1]) {        /* 0: no checkpoint has such a name */
-    size_t end = strlen(shard_name);
-    while (end > 0 && strncmp(shard_name + end, "_shard_", 7) != 0) end--;
+    const size_t end = dcpi_shard_prefix(shard_name, strlen(shard_name), 1);
     if (end == 0 || end > DCP_LIMIT_PREFIX) return 0;
     memcpy(prefix, shard_name, end);
     prefix[end] = '\0';
@@ -21221,13 +21338,38 @@ static dcp_status dcpi_sync_copy_once(dcpi_sync *y, const dcp_shard_metadata *sh
     dcpi_free(from_key);
     return status;
 }
+/* Whether what is there may be replaced at all: the pool's by its name, or the copy's, whose manifest names it. */
+static dcp_status dcpi_sync_is_ours(dcpi_sync *y, const char *path, int *is_ours, dcp_error *err) {
+    dcpi_names names;
+    dcp_status status = DCP_OK;
+    size_t low = 0, high = y->own_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = strcmp(y->own_paths[middle], path);
+        if (order == 0) break;
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    *is_ours = low < high;
+    if (*is_ours || !dcpi_is_pool_name(path, 1)) return DCP_OK;
+    memset(&names, 0, sizeof names);
+    status = dcpi_names_add(&names, path, err);
+    if (!status) status = dcpi_own_strike(&y->op, &y->to, &names, err);
+    *is_ours = names.count > 0;
+    dcpi_names_free(&names);
+    return status;
+}
 /* Whether a name may be taken (G2). What is there and is not what it should be is damaged if a manifest names it as it should be; if none names it, a
  * killed sync or save has left it, unless somebody is saving there just now, or has done so since the manifests were read: then it may be theirs. */
 static dcp_status dcpi_sync_may_take(dcpi_sync *y, const dcp_shard_metadata *shard, int is_there, dcp_error *err) {
     const int named = dcpi_sync_named(y, shard);
     uint8_t now[32];
-    int pending = 0;
-    dcp_status status = DCP_OK;
+    int pending = 0, is_ours = 1;
+    dcp_status status = is_there ? dcpi_sync_is_ours(y, shard->file_path, &is_ours, err) : DCP_OK;
+    if (status) return status;
+    if (!is_ours)
+        return dcpi_fail(err, DCP_E_EXISTS, "%s%s is there with other bytes, and is not known to be a file of a manifest: it is not replaced; move it away, "
+                         "or sync into a directory of its own", y->to.shown, shard->file_path);
     if (named == DCPI_SYNC_SAME || (named == DCPI_SYNC_UNNAMED && !is_there)) return DCP_OK;
     if (named == DCPI_SYNC_OTHER)
         return dcpi_fail(err, DCP_E_EXISTS, "%s%s belongs to a checkpoint there, with other bytes; sync into a directory of its own, or remove that one first",
@@ -21341,8 +21483,7 @@ static dcp_status dcpi_sync_commit(dcpi_sync *y, dcp_error *err) {
 /* Files that only the copy's old manifest named go, as after an overwrite. */
 static dcp_status dcpi_sync_displace(dcpi_sync *y, dcp_error *err) {
     dcp_status status = DCP_OK;
-    size_t i;
-    for (i = 0; i < y->own_count && !status; i++) status = dcpi_names_add(&y->displaced, y->own_paths[i], err);
+    if (y->own.metadata) status = dcpi_names_add_data(&y->displaced, y->commit_name, y->own.metadata, err);
     if (!status && y->displaced.count > 0) dcpi_refs_remove_displaced(&y->op, &y->to, NULL, y->report->save_id, 0, &y->displaced);
     return dcpi_succeed(err);
 }

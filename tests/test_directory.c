@@ -9,6 +9,7 @@
 
 #define SIZE 1000                       /* bytes of a checkpoint's tensor */
 #define ID "0123456789abcdef"
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static dcp_error err;
 static dcp_storage *store;              /* NULL: local files */
@@ -636,7 +637,7 @@ static void prune_shared_body(void) {
     CHECK(!is_there("a.metadata.json") && is_there("h.metadata.json") && is_there("a_shard_0.bin"));
     CHECK_OK_MESSAGE(try_load(at("h"), 10), err.message);
     prune(1, 0, 1);
-    CHECK(!is_there("h.metadata.json") && !is_there("a_shard_0.bin"));
+    CHECK(!is_there("h.metadata.json") && is_there("a_shard_0.bin"));   /* not a name of h's: sweep's, on request */
     CHECK_STR(loading(), "b");
 }
 TEST(prune_keeps_shared_files) { on_each(prune_shared_body); }
@@ -772,7 +773,7 @@ static void remove_shared_body(void) {
     CHECK(!is_there("a.metadata.json") && is_there("a_shard_0.bin"));
     CHECK_OK_MESSAGE(try_load(at("b"), 10), err.message);
     CHECK_OK_MESSAGE(try_remove("b", NULL), err.message);
-    CHECK(!is_there("b.metadata.json") && !is_there("a_shard_0.bin"));
+    CHECK(!is_there("b.metadata.json") && is_there("a_shard_0.bin"));   /* not a name of b's: sweep's, on request */
 }
 TEST(remove_keeps_shared_files) { on_each(remove_shared_body); }
 
@@ -792,6 +793,46 @@ TEST(remove_of_what_is_damaged) {
     CHECK(!is_there("n.metadata.json"));
     done();
 }
+
+/* ==== whose a file is =================================================================================================================== */
+/* What a document may name and must not take along: other programs' files, other checkpoints', and what only looks like the checkpoint's own. */
+static const char *const not_its_own[] = {
+    "thesis.tex", ".bashrc", "src/main.c", "sub/x_shard_0.bin", "y_shard_0.bin", "y_shard_0." ID ".bin", "x_shard_0_shard_0.bin", "x_shard_0.bin.bak",
+    "X_shard_0.bin", "x_shard_a.bin", "xx_shard_0.bin", "x_shard_0", "dense/w_0_of_1.bin", "x.bin"
+};
+/* The document of "x" lays claim to another file, and is well sealed. */
+static void lay_claim(const char *path) {
+    dcp_metadata *m;
+    char key[300];
+    (void)snprintf(key, sizeof key, "%sx.metadata.json", sub);
+    save("x", 10);
+    CHECK_OK_MESSAGE(dcp_metadata_read_file(files, key, NULL, &m, &err), err.message);
+    m->shards[0].file_path = path;
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(files, key, m, NULL, &err), err.message);
+    dcp_metadata_free(m);
+    drop("x_shard_0.bin");
+    copy("kept_shard_0.bin", path);                     /* of the size that the document says */
+}
+static void claims_body(void) {
+    size_t i;
+    int how;
+    save("kept", 10);
+    for (i = 0; i < COUNT(not_its_own); i++) {
+        for (how = 0; how < 3; how++) {
+            lay_claim(not_its_own[i]);
+            if (how == 0) CHECK_OK_MESSAGE(try_remove("x", NULL), err.message);
+            if (how == 1) (void)save_as("x", 20, DCP_LAYOUT_SHARDED, 1, NULL);
+            if (how == 2) { save("z", 90); prune(1, 0, 2); }
+            if (!is_there(not_its_own[i])) printf("# %s, %d\n", not_its_own[i], how);
+            CHECK(is_there(not_its_own[i]));
+            if (how == 1) CHECK_OK_MESSAGE(try_remove("x", NULL), err.message);
+            if (how == 2) CHECK_OK_MESSAGE(try_remove("z", NULL), err.message);
+            if (how == 2) save("kept", 10);
+            drop(not_its_own[i]);
+        }
+    }
+}
+TEST(nothing_goes_because_a_document_lays_claim_to_it) { on_each(claims_body); }
 
 /* ==== sweep =========================================================================================================================== */
 static dcp_sweep_desc sweeping(int64_t grace, int plain) {
@@ -828,7 +869,6 @@ static const char *const strangers[] = {
     "x." ID ".tmp.gz", "x_shard_.bin", "v_shard_0.0123456789ABCDEF.bin", "x_shard_0." ID ".bin.bak", "_shard_0." ID ".bin",
     "x_shard_0x." ID ".bin", "x_shard_-1.bin", "x_shard_0.txt", "xshard_0.bin", "x_shard_12345678901.bin", "weights.bin", ".hidden"
 };
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 static void put_all(const char *const *names, size_t count) {
     size_t i;
     for (i = 0; i < count; i++) put(names[i], "left");
@@ -886,6 +926,75 @@ static void sweep_named_body(void) {
     CHECK_INT(sweep(-1, 1), 0);
 }
 TEST(sweep_keeps_what_a_document_names) { on_each(sweep_named_body); }
+
+/* A directory of checkpoints that is called like a folder of manifests is no such folder, and neither is what lies below it. */
+static const char *const folders[] = { "dense", "experts", "optim", "router", "dense/layers", "experts/tier_0/group_0", "optim/a/b/c" };
+static void put_in(const char *folder, const char *name) {
+    char path[200];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    put(path, "left");
+}
+static void save_in(const char *folder, const char *name, int64_t step, dcp_layout layout, int overwrite) {
+    char path[200];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    (void)save_as(path, step, layout, overwrite, NULL);
+}
+static void check_in(const char *folder, const char *name, int64_t step) {
+    char path[200];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    check_loads(path, step);
+}
+static void inner_body(void) {
+    size_t i;
+    int round;
+    for (i = 0; i < COUNT(folders); i++) {
+        for (round = 1; round <= 2; round++) {          /* the second time the names have ids and versions */
+            save_in(folders[i], "a", round, DCP_LAYOUT_SHARDED, round > 1);
+            save_in(folders[i], "b", round, DCP_LAYOUT_SINGLE, round > 1);
+            save_in(folders[i], "c", round, DCP_LAYOUT_MANIFEST, round > 1);
+        }
+        put_in(folders[i], "x_shard_0." ID ".bin");
+        put_in(folders[i], "x.metadata.json." ID ".tmp");
+        put_in(folders[i], "dense/old_0_of_1.v3." ID ".bin");
+    }
+    put("dense_0/a_0_of_1.v3." ID ".bin", "not ours");
+    CHECK_INT(sweep(-1, 0), 0);
+    CHECK_INT(sweep(-1, 1), 0);
+    for (i = 0; i < COUNT(folders); i++) {
+        check_in(folders[i], "a", 2);
+        check_in(folders[i], "b", 2);
+        check_in(folders[i], "c", 2);
+    }
+    save("top", 1);
+    (void)save_as("top2", 2, DCP_LAYOUT_MANIFEST, 0, NULL);             /* its files lie in one of those folders too, and stay there */
+    CHECK_INT(sweep(-1, 1), 0);
+    check_loads("top2", 2);
+    CHECK_OK_MESSAGE(try_remove("top2", NULL), err.message);
+    CHECK(strstr(log_text.text, "dense") != NULL);
+    check_in("dense", "c", 2);
+}
+TEST(sweep_leaves_directories_of_checkpoints_alone) { on_each(inner_body); }
+
+/* Not even a first one is disturbed, whose commit file is not there yet. */
+static void inner_first_body(void) {
+    static const char *const begun[] = {
+        "a_shard_0.bin", "a_shard_0." ID ".bin", "a_shard_1.bin." ID ".tmp", "a.manifest." ID ".intent.tmp", "a.metadata.json." ID ".tmp",
+        "a.commit.lock", "a.checkpoint." ID "-3.tmp"
+    };
+    char path[100];
+    size_t i;
+    for (i = 0; i < COUNT(begun); i++) {
+        put_in("dense", begun[i]);
+        put("dense/experts/tier_0/group_0/expert_1.bin", "left");
+        put("dense/w_0_of_1.bin." ID ".tmp", "left");
+        CHECK_INT(sweep(-1, 1), 0);
+        (void)snprintf(path, sizeof path, "dense/%s", begun[i]);
+        drop(path);
+        drop("dense/w_0_of_1.bin." ID ".tmp");
+        CHECK_INT(sweep(-1, 1), 1);                     /* now it is a folder of a pool, and nobody names its file */
+    }
+}
+TEST(sweep_leaves_a_first_save_in_a_folder_alone) { on_each(inner_first_body); }
 
 /* If any commit file is unreadable, unverifiable or newer, it may name anything: only temporary files go. */
 static void check_only_temporary(const char *why) {
@@ -1117,8 +1226,11 @@ int main(void) {
     RUN(remove_takes_one_checkpoint);
     RUN(remove_keeps_shared_files);
     RUN(remove_of_what_is_damaged);
+    RUN(nothing_goes_because_a_document_lays_claim_to_it);
     RUN(sweep_takes_what_killed_saves_left);
     RUN(sweep_keeps_what_a_document_names);
+    RUN(sweep_leaves_directories_of_checkpoints_alone);
+    RUN(sweep_leaves_a_first_save_in_a_folder_alone);
     RUN(sweep_is_careful_beside_what_it_cannot_read);
     RUN(sweep_with_a_verifier);
     RUN(sweep_dry_run_removes_nothing);

@@ -592,6 +592,10 @@ TEST(size_budgets) {
 }
 TEST(every_rule_of_a_shard) {
     change_finds("dense/wq_0_of_2.bin", "", 1, 0, "shards[0].path: a file path is required");
+    change_finds("dense/wq_0_of_2.bin", "dense/victim.metadata.json", 1, 0, "shards[0].path: \"dense/victim.metadata.json\" has the name of a commit");
+    change_finds("dense/wq_0_of_2.bin", "x.COMMIT.LOCK", 1, 0, "shards[0].path: \"x.COMMIT.LOCK\" has the name of a commit file, a lock");
+    change_finds("dense/wq_0_of_2.bin", "x.checkpoint", 1, 0, "shards[0].path: \"x.checkpoint\" has the name");
+    change_finds("dense/wq_0_of_2.bin", "dense/x.tmp", 1, 0, "shards[0].path: \"dense/x.tmp\" has the name");
     change_finds("\"type\": \"dense\"", "\"type\": \"sparse\"", 1, 0, "shards[0].type: \"sparse\" is neither dense nor expert");
     change_finds(", \"type\": \"dense\"", "", 1, 0, "shards[0].type: a type is required");
     change_finds(", \"tensor_name\": \"wq\"", "", 1, 0, "shards[0].tensor_name: a tensor_name is required");

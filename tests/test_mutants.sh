@@ -53,9 +53,9 @@ in dcpi_save_prepare
 
 name a manifest's folders are not synced in those above them
 caught crash first_saves
-in dcpi_names_sync
-- status = dcpi_names_add(&directories, key, err);
-+ status = dcpi_names_add(&directories, key, err); if (MUTANT) break;
+in dcpi_names_directories
+- status = dcpi_names_add(directories, key, err);
++ status = dcpi_names_add(directories, key, err); if (MUTANT) break;
 
 name a manifest's files are not synced by name
 caught crash first_saves
@@ -96,8 +96,8 @@ in dcpi_remove_files
 name data removed before the document
 caught crash removals
 in dcpi_remove_note
-- status = dcpi_names_add(data, name, err);
-+ status = MUTANT ? dcpi_mutant_remove(place, name, err) : dcpi_names_add(data, name, err);
+- status = dcpi_names_add(data, own.items[i], err);
++ status = MUTANT ? dcpi_mutant_remove(place, own.items[i], err) : dcpi_names_add(data, own.items[i], err);
 
 name a sweep without the sync of the directory
 caught crash a_sweep_beside
@@ -248,6 +248,48 @@ caught crash an_unlink_that_comes_late
 in dcpi_save_survey
 - s->plain_names =
 + s->plain_names = MUTANT ||
+
+name a checkpoint takes along whatever its document names
+caught directory nothing_goes_because
+in dcpi_names_add_data
+- if (dcpi_is_data_of(commit, m->shards[s].file_path))
++ if (MUTANT || dcpi_is_data_of(commit, m->shards[s].file_path))
+
+name a checkpoint takes along the shards of every other one
+caught directory nothing_goes_because
+in dcpi_is_data_of
+- return dcpi_shard_prefix(path, strlen(path), 1) == prefix &&
++ return MUTANT ? dcpi_shard_prefix(path, strlen(path), 1) > 0 : dcpi_shard_prefix(path, strlen(path), 1) == prefix &&
+
+name a manifest takes along files in other directories of checkpoints
+caught pool nothing_goes_because
+in dcpi_own_strike
+- if (status || !is_own) continue;
++ if (status || !is_own || MUTANT) continue;
+
+name a sweep goes into directories of checkpoints
+caught directory sweep_leaves_directories
+in dcpi_sweep_pool
+- if (!status) status = dcpi_own_directory(
++ if (!status && !MUTANT) status = dcpi_own_directory(
+
+name a directory with a first save in it is a folder of manifests
+caught directory sweep_leaves_a_first
+in dcpi_is_of_directory
+- if (dcpi_is_intent(name) || dcpi_is_lock(name) ||
++ if (MUTANT) return dcpi_commit_kind_of(name) != NULL; if (dcpi_is_intent(name) || dcpi_is_lock(name) ||
+
+name a sync replaces whatever is there
+caught pool sync_replaces_nothing
+in dcpi_sync_may_take
+- if (!is_ours)
++ if (!is_ours && !MUTANT)
+
+name a document may name a commit file as data
+caught meta every_rule_of_the_format
+in dcpi_check_path
+- else if (dcpi_is_reserved(path, is_single))
++ else if (!MUTANT && dcpi_is_reserved(path, is_single))
 
 name a damaged document is taken for a foreign one
 caught meta a_document_with_an_addition_needs_its_tail

@@ -1145,6 +1145,118 @@ TEST(sync_never_publishes_damaged_bytes_nor_touches_what_others_own) {
     dcp_storage_close(from);
     dcp_storage_close(to);
 }
+/* The first tensor of a manifest under another path, wherever its file was. */
+static void repath(dcp_storage *storage, const char *manifest, const char *from, const char *to) {
+    dcp_manifest *m;
+    dcp_error err;
+    void *data;
+    size_t size;
+    CHECK_OK(dcp_storage_read_all(storage, from, &data, &size, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, to, data, size, NULL));
+    dcp_free(data);
+    CHECK_OK_MESSAGE(dcp_manifest_read_file(storage, manifest, NULL, &m, &err), err.message);
+    m->shards[0].path = to;
+    CHECK_OK_MESSAGE(dcp_manifest_write_file(storage, manifest, m, NULL, &err), err.message);
+    dcp_manifest_free(m);
+}
+static const char *const not_of_a_pool[] = {
+    "train.py", "src/main.c", "s1_shard_0.bin", "s9_shard_0.bin", "dense/notes.txt", "dense/w.bin", "densely/w_0_of_1.bin", "dense/w_0_of_1.bin.old",
+    "dense/inner/dense/w_0_of_1.bin"
+};
+static const char *text_at(dcp_storage *storage, const char *key) {
+    static char text[100];
+    void *data;
+    size_t size;
+    CHECK_OK(dcp_storage_read_all(storage, key, &data, &size, NULL));
+    (void)snprintf(text, sizeof text, "%.*s", (int)(size < 99 ? size : 99), (const char *)data);
+    dcp_free(data);
+    return text;
+}
+/* A well sealed manifest may name anything below its directory. What is not of the pool by its name, or lies in another directory of checkpoints,
+ * does not go with it. */
+TEST(nothing_goes_because_a_manifest_lays_claim_to_it) {
+    dcp_storage *storage = in_memory();
+    dcp_save_desc inner, again;
+    dcp_error err;
+    model m, later;
+    size_t i;
+    int how;
+    model_make(&m, 1);
+    model_make(&later, 2);
+    inner = saving(&m, storage, "dense/inner/q", 1);
+    inner.layout = DCP_LAYOUT_SHARDED;
+    CHECK_OK_MESSAGE(dcp_save(&inner, &err), err.message);
+    for (i = 0; i < sizeof not_of_a_pool / sizeof *not_of_a_pool; i++) {
+        for (how = 0; how < 3; how++) {
+            dcp_remove_desc removing = DCP_ZERO;
+            dcp_prune_desc pruning = DCP_ZERO;
+            save_model(&m, storage, "s1", 1);
+            repath(storage, "s1.manifest.json", files[0], not_of_a_pool[i]);
+            removing.path = "s1";
+            removing.io.storage = pruning.io.storage = storage;
+            if (how == 0) CHECK_OK_MESSAGE(dcp_remove(&removing, NULL, &err), err.message);
+            else {
+                again = saving(&later, storage, how == 1 ? "s1" : "s2", 2);
+                again.overwrite = 1;
+                CHECK_OK_MESSAGE(dcp_save(&again, &err), err.message);
+            }
+            if (how == 2) CHECK_OK_MESSAGE(dcp_prune(&pruning, NULL, &err), err.message);
+            CHECK(is_there(storage, not_of_a_pool[i]) && !is_there(storage, files[2]));
+            CHECK(how != 2 || !is_there(storage, "s1.manifest.json"));
+            if (how == 2) removing.path = "s2";
+            if (how > 0) CHECK_OK_MESSAGE(dcp_remove(&removing, NULL, &err), err.message);
+            CHECK_OK(dcp_storage_delete(storage, files[0], NULL));      /* nobody's since it was renamed */
+            CHECK_OK(dcp_storage_delete(storage, not_of_a_pool[i], NULL));
+        }
+    }
+    check_loads(storage, "dense/inner/q", &m);
+    dcp_storage_close(storage);
+}
+/* From whatever source: what is not known to be a file of a manifest stays as it is. What the copy's own manifest names is. */
+TEST(sync_replaces_nothing_that_is_not_ours) {
+    dcp_storage *from = in_memory(), *to = in_memory();
+    dcp_error err;
+    model m;
+    char key[100];
+    void *data;
+    size_t size, i;
+    model_make(&m, 1);
+    CHECK_OK(dcp_storage_write_all(to, "nvme/dense/inner/q.metadata.json", "{}", 2, NULL));
+    for (i = 0; i < sizeof not_of_a_pool / sizeof *not_of_a_pool; i++) {
+        const char *path = not_of_a_pool[i];
+        (void)snprintf(key, sizeof key, "nvme/%s", path);
+        save_model(&m, from, "s1", 1);
+        repath(from, "s1.manifest.json", files[0], path);
+        CHECK_OK(dcp_storage_write_all(to, key, "mine", 4, NULL));
+        CHECK_INT(sync_to(from, to, NULL, &err), DCP_E_EXISTS);
+        CHECK(strstr(err.message, path) != NULL);
+        CHECK_STR(text_at(to, key), "mine");
+        /* another manifest there says the same of it: whoever put that there */
+        CHECK_OK(dcp_storage_read_all(from, "s1.manifest.json", &data, &size, NULL));
+        CHECK_OK(dcp_storage_write_all(to, "nvme/third.manifest.json", data, size, NULL));
+        dcp_free(data);
+        CHECK_INT(sync_to(from, to, NULL, &err), DCP_E_EXISTS);
+        CHECK_STR(text_at(to, key), "mine");
+        CHECK_OK(dcp_storage_delete(to, "nvme/third.manifest.json", NULL));
+        /* nothing is there: it comes, and then it is the copy's */
+        CHECK_OK(dcp_storage_delete(to, key, NULL));
+        CHECK_OK_MESSAGE(sync_to(from, to, NULL, &err), err.message);
+        CHECK_OK(dcp_storage_write_all(to, key, "damaged", 7, NULL));
+        CHECK_OK_MESSAGE(sync_to(from, to, NULL, &err), err.message);
+        check_loads(to, "nvme/s1", &m);
+        dcp_storage_close(from);
+        dcp_storage_close(to);
+        from = in_memory();
+        to = in_memory();
+        CHECK_OK(dcp_storage_write_all(to, "nvme/dense/inner/q.metadata.json", "{}", 2, NULL));
+    }
+    save_model(&m, from, "s1", 1);
+    repath(from, "s1.manifest.json", files[0], "victim.metadata.json");
+    CHECK_INT(sync_to(from, to, NULL, &err), DCP_E_FORMAT);
+    CHECK(!is_there(to, "nvme/victim.metadata.json"));
+    dcp_storage_close(from);
+    dcp_storage_close(to);
+}
 TEST(sync_says_what_it_cannot_do) {
     dcp_storage *from = in_memory(), *to = in_memory();
     dcp_error err;
@@ -1213,6 +1325,8 @@ int main(void) {
     RUN(sync_copies_what_is_missing_stale_or_corrupt);
     RUN(sync_respects_tiers_and_their_budgets);
     RUN(sync_never_publishes_damaged_bytes_nor_touches_what_others_own);
+    RUN(nothing_goes_because_a_manifest_lays_claim_to_it);
+    RUN(sync_replaces_nothing_that_is_not_ours);
     RUN(sync_says_what_it_cannot_do);
     return test_finish();
 }
