@@ -19,11 +19,11 @@
  *     dcp_error err;
  *
  *     dcp_save_desc save = DCP_ZERO;
- *     save.path = "run/step_1"; save.tensors = tensors; save.tensor_count = 1;
+ *     save.path = "run/step_1"; save.tensors = tensors; save.tensor_count = 1; save.io.log = dcp_log_stderr;
  *     if (dcp_save(&save, &err)) { fprintf(stderr, "%s\n", err.message); }
  *
  *     dcp_load_desc load = DCP_ZERO;
- *     load.path = "run/step_1"; load.tensors = tensors; load.tensor_count = 1;
+ *     load.path = "run/step_1"; load.tensors = tensors; load.tensor_count = 1; load.io.log = dcp_log_stderr;
  *     if (dcp_load(&load, &err)) { fprintf(stderr, "%s\n", err.message); }
  *
  * When dcp_save returns DCP_OK, the checkpoint is complete and durable; when it does not, or the power goes, the one before it still loads.
@@ -149,6 +149,8 @@
  *     io.timeout_ms is DCP_E_TIMEOUT on all others, and their coordinator is broken: close it, and start again without that rank.
  *   - A checkpoint or saver is used from one thread at a time, dcp_map, dcp_save_cancel and the accessors from any; different checkpoints are
  *     independent.
+ *   - Nothing is printed unless io.log is set (dcp_log_stderr is ready made), and nothing is lost without it: errors are returned, and warnings
+ *     counted in the reports. A report is written on every return, like an out pointer.
  *   - Sizes are bytes, shapes and strides elements, times milliseconds unless the name says otherwise. Text is UTF-8.
  * ============================================================================================================================== */
 #define DCP_VERSION "0.1.0"
@@ -174,7 +176,8 @@ extern "C" {
 #else
 #define DCP_ZERO {0}
 #endif
-#define DCP_MAX_DIMS 8                  /* part of the ABI, not a switch */
+#define DCP_MAX_DIMS 8                  /* part of the ABI, not a switch; */
+#define DCP_PATH_SIZE 4097              /* likewise: bytes of a commit file's path with its NUL; a longer one is DCP_E_LIMIT */
 
 /* Does nothing. Its name has the version, dcp_abi_100 for instance, and every file that includes this header asks the linker for it: files and
  * an implementation of different versions do not link, instead of reading each other's structs wrongly. */
@@ -267,6 +270,14 @@ typedef void (*dcp_progress_fn)(void *user, const dcp_progress *progress);      
 typedef enum dcp_log_level { DCP_LOG_ERROR, DCP_LOG_WARNING, DCP_LOG_INFO, DCP_LOG_DEBUG } dcp_log_level;
 /* one at a time (of an operation); on the calling thread, or on one that works for the library */
 typedef void (*dcp_log_fn)(void *user, dcp_log_level level, const char *message);
+/* Ready made for dcp_io.log: one line on stderr, "dcp: warning: ...". `user` is not used. Any thread. */
+DCPDEF void dcp_log_stderr(void *user, dcp_log_level level, const char *message);
+/* What a call had to warn of, though it may have succeeded; counted whether or not a log is set. Of this rank: what rank 0 does for all (documents,
+ * directories), rank 0 warns of. */
+typedef struct dcp_report {
+    int64_t warning_count;              /* messages of DCP_LOG_WARNING */
+    char warning[512];                  /* the first one; "" if there was none */
+} dcp_report;
 
 typedef struct dcp_io {                 /* what every operation shares; zero is fine */
     dcp_storage *storage;               /* NULL: local files; then a path is an OS path and its directory the base */
@@ -366,17 +377,18 @@ typedef struct dcp_tier { int64_t tier_id; const char *name; const char *size_bu
 typedef struct dcp_save_report {
     char save_id[17];                   /* 16 hex digits */
     int64_t sequence;                   /* 1 + the highest that was in the directory */
-    char path[1024];                    /* of the commit file */
+    char path[DCP_PATH_SIZE];           /* of the commit file */
     int64_t bytes_written, bytes_reused, bytes_in_begin;
     double seconds;
     /* DCP_STORAGE_* flags that the storage lacks: SYNC, SYNC_DIRECTORY, ATOMIC_REPLACE, EXCLUSIVE_PUBLISH */
     uint32_t not_durable;
+    int64_t warning_count; char warning[512];           /* as in dcp_report */
 } dcp_save_report;
 
 typedef struct dcp_router_seed { int64_t layer; uint64_t seed; } dcp_router_seed;        /* of a router's random choices */
 
 typedef struct dcp_save_desc {
-    /* prefix P, such as runs/a/step_100; a known suffix is stripped; its last part has 1 to 180 bytes */
+    /* prefix P, such as runs/a/step_100; a known suffix is stripped; its last part has 1 to 180 bytes; with the suffix at most 4,096 bytes */
     const char *path;
     const dcp_tensor *tensors; size_t tensor_count;
     dcp_layout layout;
@@ -405,22 +417,23 @@ typedef struct dcp_save_desc {
  * signer are rank 0's. A box that several ranks hold is written by one of them. The single-file layout is written by all at once where the
  * storage is shared, else through rank 0. report.bytes_written is this rank's, on rank 0 all ranks'.
  * What dcp_open would refuse is not committed: rank 0 reads the document as an open does, from memory, before it is written.
- *   DCP_E_INVALID arguments | DCP_E_LIMIT beyond a DCP_LIMIT_ | DCP_E_EXISTS a checkpoint is there (and no `overwrite`), or one in another layout | DCP_E_MISMATCH pieces
+ *   DCP_E_INVALID arguments | DCP_E_LIMIT path too long, or beyond a DCP_LIMIT_ | DCP_E_EXISTS a checkpoint is there (and no `overwrite`), or
+ *   one in another layout | DCP_E_MISMATCH pieces
  *   overlap or disagree | DCP_E_INCOMPLETE pieces leave holes | DCP_E_SPACE | DCP_E_IO | DCP_E_CANCELLED | DCP_E_TIMEOUT deadline_ms |
  *   DCP_E_MEMORY | DCP_E_UNKNOWN the storage failed in the very act of committing: both may be there; nothing was removed. */
 DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
 
-/* A save in the background: three lines make one of dcp_save.
+/* A save in the background: four lines make one of dcp_save.
  *
  *     dcp_saver_open(NULL, &saver, &err);              // once
  *     dcp_save_begin(saver, &desc, &err);              // where dcp_save was: the tensors are the program's again when it returns
  *     dcp_save_poll(saver, &err);                      // once a step: DCP_PENDING, and then, once, how it ended
+ *     dcp_saver_close(saver, &err);                    // at the end: waits, and says how the last one ended if poll has not
  *
  * One saver runs one save at a time, and keeps its memory from save to save. Two savers are independent of each other, unless they have one
  * coordinator (then the second save begins when the first one has ended).
  *   - Ownership: the desc and all it points to, the tensors and the report too, are the caller's again when dcp_save_begin returns. Storage,
- *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices the saver, and so does `log`
- *     where poll and wait do not ask for the verdict.
+ *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices the saver.
  *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_own (up to own_bytes) or
  *     allocate_host; then, while it writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the
  *     list that fit, each whole; those before them (all, if there is no memory) are written before begin returns, report.bytes_in_begin bytes of
@@ -437,9 +450,9 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
  *     others do), is taken for dead. A pause that all ranks make together is no silence: between two of its own polls a rank counts at most an
  *     eighth of io.timeout_ms. A deadline is noticed while writing, and in poll.
  *   - Without threads (DCP_NO_THREADS, or none to be had) begin copies nothing and writes; the rest is done in poll.
- *   - Failures: what begin finds is begin's, and no save runs then. What happens later, poll and wait return, once; the next begin and
- *     close log what nobody asked for. It may be in begin on one rank and in poll on another; it is never DCP_OK on one and a failure on
- *     another. "Saved" is never said before the commit is durable. */
+ *   - Failures: what begin finds is begin's, and no save runs then. What happens later is returned once: by poll or wait, else by the next begin
+ *     (which then begins nothing, on any rank) or by close. It may be in begin on one rank and in poll on another; it is never DCP_OK on one
+ *     and a failure on another. "Saved" is never said before the commit is durable. */
 typedef enum dcp_when_busy {
     DCP_BUSY_WAIT,                      /* begin waits for the save before */
     DCP_BUSY_REFUSE                     /* begin returns DCP_PENDING on all ranks alike (rank 0 decides) and does nothing */
@@ -452,7 +465,8 @@ typedef struct dcp_saver_desc {
 /* desc may be NULL: all defaults. Local. DCP_E_INVALID | DCP_E_MEMORY */
 DCPDEF dcp_status dcp_saver_open(const dcp_saver_desc *desc, dcp_saver **out, dcp_error *err);
 /* Collective. Checks, agrees and plans as dcp_save does, and with the same errors; copies; starts. desc->report has then what is known:
- * save id, sequence, path, bytes_in_begin. DCP_OK: the save has begun. */
+ * save id, sequence, path, bytes_in_begin. DCP_OK: the save has begun. If the save before failed and some rank has not been told by poll or
+ * wait, that failure is returned on all ranks and nothing is begun: begin again. DCP_PENDING: see DCP_BUSY_REFUSE. */
 DCPDEF dcp_status dcp_save_begin(dcp_saver *saver, const dcp_save_desc *desc, dcp_error *err);
 /* Local, and waits for nobody. DCP_PENDING until the verdict is known on this rank; then, once, the verdict, as dcp_save's; then, and when
  * there was no save, DCP_OK. So `if (dcp_save_poll(...) != DCP_PENDING)` must not lead to a collective call: other ranks may know it later. */
@@ -464,8 +478,9 @@ DCPDEF dcp_status dcp_save_wait(dcp_saver *saver, int timeout_ms, dcp_error *err
 DCPDEF void dcp_save_cancel(dcp_saver *saver);
 /* Of the last save: when poll or wait has returned its verdict, all of it; before, what begin reported. Lives until the next begin or close. */
 DCPDEF const dcp_save_report *dcp_report_of(const dcp_saver *saver);
-/* Waits for the save that runs; collective where poll drives it. NULL is fine. */
-DCPDEF void dcp_saver_close(dcp_saver *saver);
+/* Waits for the save that runs; collective where poll drives it. Returns the verdict of the last save, as dcp_save's, if poll, wait and begin have
+ * not returned it, else DCP_OK. The saver is freed in any case. NULL is fine: DCP_OK. */
+DCPDEF dcp_status dcp_saver_close(dcp_saver *saver, dcp_error *err);
 
 /* ================================================================================================================================
  * >>api_load    Loading, inspecting, verifying, and a directory of checkpoints.
@@ -485,6 +500,7 @@ typedef struct dcp_load_desc {
     dcp_metadata **metadata;            /* out, may be NULL; dcp_metadata_free */
     dcp_io io;
     const dcp_source *sources; size_t source_count;     /* as in dcp_open_desc, for the call */
+    dcp_report *report;                 /* out, may be NULL */
 } dcp_load_desc;
 
 /* Loads the wanted tensors. DCP_E_NOT_FOUND says that there is no checkpoint at path, and nothing else, so a first start can be told from
@@ -509,6 +525,7 @@ typedef struct dcp_open_desc {
     /* asked in this order for a file that is missing or whose bytes are not those that were saved; none: such a file is an error. They and
      * what they point to live as long as the checkpoint. */
     const dcp_source *sources; size_t source_count;
+    dcp_report *report;                 /* out, may be NULL: of dcp_open itself; afterwards dcp_warnings_of */
 } dcp_open_desc;
 typedef struct dcp_tensor_info {
     const char *name;
@@ -552,6 +569,8 @@ DCPDEF const dcp_manifest *dcp_manifest_of(const dcp_checkpoint *checkpoint);   
 /* The tensors that a selection means, by name; one allocation, dcp_free(*tensors). select NULL: all. */
 DCPDEF dcp_status dcp_find(const dcp_checkpoint *checkpoint, const dcp_select *select, const dcp_tensor_info ***tensors, size_t *count,
                            dcp_error *err);
+/* What open and the calls on the checkpoint since (read, verify, map, prefetch, ...) had to warn of. Any thread. */
+DCPDEF void dcp_warnings_of(const dcp_checkpoint *checkpoint, dcp_report *report);
 DCPDEF const char *dcp_path_of(const dcp_checkpoint *checkpoint);                               /* of the commit file */
 DCPDEF dcp_layout dcp_layout_of(const dcp_checkpoint *checkpoint);
 DCPDEF void dcp_close(dcp_checkpoint *checkpoint);
@@ -563,14 +582,18 @@ typedef struct dcp_latest_desc {
     const dcp_verifier *verifier;
     int64_t minimum_step;
     dcp_io io;
+    dcp_report *report;                 /* out, may be NULL: the checkpoints that were skipped, and why */
 } dcp_latest_desc;
 /* The newest valid checkpoint, by (sequence, step, timestamp, name), never by file time; valid: document intact and every file there with
- * its size (DCP_VERIFY_ALL: every byte). *path goes into dcp_load; dcp_free it. Corrupt and incomplete ones are skipped and logged; an I/O
- * error or a newer format is returned, never skipped. DCP_E_NOT_FOUND: there is no commit file at all; when none is valid, the newest one's
+ * its size (DCP_VERIFY_ALL: every byte). *path goes into dcp_load; dcp_free it. Corrupt and incomplete ones are skipped with a warning; an
+ * I/O error or a newer format is returned, never skipped. DCP_E_NOT_FOUND: there is no commit file at all; when none is valid, the newest one's
  * error. */
 DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error *err);
 
-typedef struct dcp_list_desc { const char *directory; dcp_verify_policy verify; const dcp_verifier *verifier; dcp_io io; } dcp_list_desc;
+typedef struct dcp_list_desc {
+    const char *directory; dcp_verify_policy verify; const dcp_verifier *verifier; dcp_io io;
+    dcp_report *report;                 /* out, may be NULL */
+} dcp_list_desc;
 typedef struct dcp_list_entry {
     const char *path;                   /* commit file, as dcp_open takes it */
     dcp_layout layout;
@@ -594,6 +617,7 @@ typedef struct dcp_prune_desc {
     int64_t keep_every;                 /* also those whose step is a multiple; 0: none */
     int dry_run;
     dcp_verify_policy verify; const dcp_verifier *verifier; dcp_io io;
+    dcp_report *report;                 /* out, may be NULL */
 } dcp_prune_desc;
 /* Removes valid checkpoints beyond what is to be kept, commit file first; corrupt ones are left for a person to look at. `removal` may be
  * NULL. */
@@ -607,6 +631,7 @@ typedef struct dcp_sweep_desc {
     int plain_names;
     int dry_run;
     const dcp_verifier *verifier; dcp_io io;
+    dcp_report *report;                 /* out, may be NULL */
 } dcp_sweep_desc;
 /* Removes what killed saves left: temporary files and shard files of our own grammar that no commit file names and that are older than the
  * grace time. If any commit file of the directory cannot be read and verified, only temporary files go. Of directories below only the folders
@@ -620,7 +645,8 @@ typedef struct dcp_sync_report {
     int64_t missing, stale, corrupt;                    /* what copied (dry_run: would be copied) is made of */
     int64_t left_out, bytes_left_out;                   /* that did not fit their tier's size_budget; each is logged as a warning */
     int64_t not_selected, bytes_to_copy;
-    char path[1024], save_id[17];                       /* of the copy's commit file; of this sync's temporary files */
+    char path[DCP_PATH_SIZE], save_id[17];              /* of the copy's commit file; of this sync's temporary files */
+    int64_t warning_count; char warning[512];           /* as in dcp_report */
 } dcp_sync_report;
 typedef struct dcp_sync_desc {
     dcp_storage *source; const char *path;              /* a manifest; storage NULL: a path of the system */
@@ -637,10 +663,11 @@ typedef struct dcp_sync_desc {
  * before, it leaves the old copy, and goes on where it was when it is called again. Tiers fill up in the order of the manifest; what exceeds a
  * size_budget is left out: load the other tiers by selecting them, or give dcp_source for the rest. DCP_E_CHECKSUM, DCP_E_INCOMPLETE: the source is
  * damaged. DCP_E_EXISTS: another checkpoint beside the copy owns a file of that name, or what is there is not known to be a file of a manifest (by
- * its name, or because the copy's own manifest names it); it stays as it is. DCP_E_MISMATCH: no such tier. */
+ * its name, or because the copy's own manifest names it); it stays as it is. DCP_E_MISMATCH: no such tier.
+ * DCP_E_LIMIT: the path of the copy's commit file has more than 4,096 bytes. */
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err);
 
-typedef struct dcp_remove_desc { const char *path; dcp_io io; } dcp_remove_desc;
+typedef struct dcp_remove_desc { const char *path; dcp_io io; dcp_report *report; /* out, may be NULL */ } dcp_remove_desc;
 /* Removes one checkpoint: its commit file, then, durably after it, the files that only it names and whose names are those of its own data. A file
  * that a document merely lays claim to stays: another checkpoint's, another program's, one in a directory below that has checkpoints of its own. */
 DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, dcp_error *err);
@@ -11814,8 +11841,11 @@ static dcp_status dcpi_place_open(dcpi_place *place, dcp_storage *storage, const
     char *directory;
     dcp_status status;
     memset(place, 0, sizeof *place);
+    if (length > (size_t)DCP_LIMIT_PATH)
+        return dcpi_fail(err, DCP_E_LIMIT, "the path has %" PRIu64 " bytes; the limit is %d: \"%.200s...\"", (uint64_t)length,
+                         (int)DCP_LIMIT_PATH, path);
     while (cut > 0 && !(storage ? path[cut - 1] == '/' : dcpi_os_is_separator(path, cut - 1))) cut--;
-    if (cut == length || !dcpi_key_is_valid(storage ? path : path + cut) || length > (size_t)DCP_LIMIT_PATH)
+    if (cut == length || !dcpi_key_is_valid(storage ? path : path + cut))
         return dcpi_fail(err, DCP_E_INVALID,
                          "\"%s\" is not the path of a checkpoint: its last part must be a name of printable UTF-8 without '\\' or ':'",
                 path);
@@ -11826,6 +11856,13 @@ static dcp_status dcpi_place_open(dcpi_place *place, dcp_storage *storage, const
     if (!status) place->name = dcpi_copy_text(path + cut, err);
     if (!status && !place->name) status = DCP_E_MEMORY;
     return status;
+}
+/* What a report calls a file of the place: whole, or the caller is told why not. */
+static dcp_status dcpi_place_report(const dcpi_place *place, const char *name, char path[DCP_PATH_SIZE], dcp_error *err) {
+    const int length = snprintf(path, DCP_PATH_SIZE, "%s%s", place->shown, name);
+    const int limit = (int)dcpi_min(DCP_LIMIT_PATH, DCP_PATH_SIZE - 1);
+    if (length >= 0 && length <= limit) return DCP_OK;
+    return dcpi_fail(err, DCP_E_LIMIT, "the path of the commit file has %d bytes; the limit is %d: \"%.200s...\"", length, limit, path);
 }
 /* The key of a file in the place's directory. */
 static char *dcpi_place_key(const dcpi_place *place, const char *name, dcp_error *err) {
@@ -11920,6 +11957,7 @@ typedef struct dcpi_op {
     int is_beside;                                      /* works on another thread than the one that speaks for it (>>async) */
     volatile int is_hopeless;                           /* set by that one: the operation has failed elsewhere */
     dcp_progress progress;
+    dcp_report warnings;                                /* under dcpi_warnings_lock */
     dcpi_team team;
 } dcpi_op;
 static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err);
@@ -11996,17 +12034,42 @@ static void dcpi_op_phase(dcpi_op *op, dcp_phase phase, int64_t total) {
     op->progress.bytes_total = total;
     op->phase_ms = dcpi_os_monotonic_ms();
 }
-static void dcpi_op_log(const dcpi_op *op, dcp_log_level level, const char *format, ...) DCPI_PRINTF(3, 4);
-static void dcpi_op_log(const dcpi_op *op, dcp_log_level level, const char *format, ...) {
+/* Warnings are counted here and nowhere else; an operation may have several threads. */
+static dcpi_mutex dcpi_warnings_lock = DCPI_MUTEX_INITIALIZER;
+static void dcpi_warnings_add(dcp_report *to, int64_t count, const char *first) {
+    if (count == 0) return;
+    if (to->warning_count == 0) (void)snprintf(to->warning, sizeof to->warning, "%.511s", first);
+    to->warning_count += count;
+}
+static void dcpi_report_clear(dcp_report *report) { if (report) memset(report, 0, sizeof *report); }
+/* Adds what the operation has warned of to a report, which may be NULL. */
+static void dcpi_op_tell_warnings(const dcpi_op *op, dcp_report *report) {
+    if (!report) return;
+    dcpi_mutex_lock(&dcpi_warnings_lock);
+    dcpi_warnings_add(report, op->warnings.warning_count, op->warnings.warning);
+    dcpi_mutex_unlock(&dcpi_warnings_lock);
+}
+static void dcpi_op_log(dcpi_op *op, dcp_log_level level, const char *format, ...) DCPI_PRINTF(3, 4);
+static void dcpi_op_log(dcpi_op *op, dcp_log_level level, const char *format, ...) {
     char message[700];
     va_list arguments;
-    if (!op->io.log) return;
+    if (!op->io.log && level != DCP_LOG_WARNING) return;
     va_start(arguments, format);
     (void)vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     message[sizeof message - 1] = '\0';
     dcpi_message_clean(message, sizeof message);
-    op->io.log(op->io.log_user, level, message);
+    if (level == DCP_LOG_WARNING) {
+        dcpi_mutex_lock(&dcpi_warnings_lock);
+        dcpi_warnings_add(&op->warnings, 1, message);
+        dcpi_mutex_unlock(&dcpi_warnings_lock);
+    }
+    if (op->io.log) op->io.log(op->io.log_user, level, message);
+}
+DCPDEF void dcp_log_stderr(void *user, dcp_log_level level, const char *message) {
+    static const char *const names[] = { "error", "warning", "info", "debug" };
+    (void)user;
+    (void)fprintf(stderr, "dcp: %s: %s\n", (unsigned)level < DCPI_COUNT(names) ? names[level] : "?", message ? message : "");
 }
 /* Whether to try again after `attempt` attempts that ended in *err: only transient errors; sleeps (exponential, full jitter), awake to
  * cancel. */
@@ -14636,6 +14699,7 @@ static dcp_status dcpi_open_phase(const dcp_open_desc *desc, dcp_checkpoint **ou
         if (!status) { *err = team; status = team.status; }
         (void)dcpi_team_verdict(&op, status, err);
         dcpi_team_end(&op);
+        dcpi_op_tell_warnings(&op, desc->report);
         return status;
     }
     c->op = op;
@@ -14687,6 +14751,10 @@ DCPDEF const dcp_training *dcp_training_of(const dcp_checkpoint *checkpoint) {
 DCPDEF const dcp_manifest *dcp_manifest_of(const dcp_checkpoint *checkpoint) { return checkpoint->manifest; }
 DCPDEF const char *dcp_path_of(const dcp_checkpoint *checkpoint) { return checkpoint->path; }
 DCPDEF dcp_layout dcp_layout_of(const dcp_checkpoint *checkpoint) { return checkpoint->layout; }
+DCPDEF void dcp_warnings_of(const dcp_checkpoint *checkpoint, dcp_report *report) {
+    dcpi_report_clear(report);
+    if (checkpoint) dcpi_op_tell_warnings(&checkpoint->op, report);
+}
 
 
 /* ---- references: which data files the commit files of a directory name. Nothing that one of them names is ever removed (G2). --------- */
@@ -15601,7 +15669,9 @@ typedef struct dcpi_part {                              /* rank 0: one rank's sh
 
 struct dcpi_save {
     const dcp_save_desc *desc;
-    /* >>async, or NULL: another thing that cancels; who is told how far the tensors have been read, and asked whether they can be once more */
+    /* >>async, or NULL: what keeps this save from beginning, the failure of an earlier one; another thing that cancels; who is told how far the
+     * tensors have been read, and asked whether they can be once more */
+    const dcp_error *earlier;
     const dcp_cancel *cancel_too;
     void *watcher; void (*taken)(void *watcher, int64_t filled_to); int (*again)(void *watcher);
     uint8_t *image;                                     /* >>async, or NULL: the bytes of this rank's file or region, as for dcpi_stream */
@@ -15673,6 +15743,15 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err) {
     return status;
 }
 
+/* The report as far as it has come, to `out`, which may be NULL. */
+static void dcpi_save_tell_report(dcpi_save *s, dcp_save_report *out) {
+    dcp_report warnings;
+    memset(&warnings, 0, sizeof warnings);
+    dcpi_op_tell_warnings(&s->op, &warnings);
+    s->report.warning_count = warnings.warning_count;
+    memcpy(s->report.warning, warnings.warning, sizeof warnings.warning);
+    if (out) *out = s->report;
+}
 static int dcpi_save_is_manifest(const dcpi_save *s) { return s->desc->layout == DCP_LAYOUT_MANIFEST; }
 
 /* ---- check: arguments ---------------------------------------------------------------------------------------------------------------- */
@@ -15766,6 +15845,7 @@ static dcp_status dcpi_save_check(dcpi_save *s, dcp_error *err) {
     s->op.cancel_too = s->cancel_too;
     if (!status && joined) *err = team;
     if (!status) status = joined;
+    if (s->earlier) { *err = *s->earlier; return s->earlier->status; }
     if (!status) status = dcpi_save_check_options(s->desc, err);
     if (!status) status = dcpi_save_check_fields(s->desc, err);
     if (!status) status = dcpi_save_check_tensors(s->desc, err);
@@ -15993,7 +16073,8 @@ static dcp_status dcpi_save_place(dcpi_save *s, dcp_error *err) {
     s->commit_name = dcpi_commit_name(s->place.name, s->kind, err);
     s->commit_key = s->commit_name ? dcpi_place_key(&s->place, s->commit_name, err) : NULL;
     if (!s->commit_key) return DCP_E_MEMORY;
-    (void)snprintf(s->report.path, sizeof s->report.path, "%s%s", s->place.shown, s->commit_name);
+    status = dcpi_place_report(&s->place, s->commit_name, s->report.path, err);
+    if (status) return status;
     s->report.not_durable = ~s->place.storage->flags & (DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_ATOMIC_REPLACE |
                                                         DCP_STORAGE_EXCLUSIVE_PUBLISH);
     if (s->kind->layout == DCP_LAYOUT_SINGLE && !(s->place.storage->flags & DCP_STORAGE_RANDOM_WRITE))
@@ -17883,7 +17964,7 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
     if (verdict != DCP_E_UNKNOWN) dcpi_intent_remove(&s->op, &s->place, s->intent_key);
     s->report.seconds = (double)(dcpi_os_monotonic_ms() - s->op.started_ms) / 1000.0;
     if (verdict == DCP_OK) dcpi_op_report(&s->op, s->op.progress.bytes_total, 1);
-    if (s->desc->report) *s->desc->report = s->report;
+    dcpi_save_tell_report(s, s->desc->report);
     for (r = 0; s->parts && r < s->op.team.world_size; r++) {
         dcpi_free(s->parts[r].list);
         dcpi_free(s->parts[r].done);
@@ -17927,7 +18008,7 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
  *         FINISHING    a thread removes what has to go                                   dcpi_save_finish
  *          |               dcpi_async_step
  *         DONE         the verdict is known, and nobody has asked for it yet
- *          |               dcpi_async_answer, in poll and wait; dcpi_async_forget, in begin and close, logs a failure
+ *          |               dcpi_async_answer, in poll and wait, else in begin and close
  *         IDLE
  *
  * Between two arrows at most one thread works on the save, `is_running` tells, and until it has ended nothing of `save`, `status` and `err` is the
@@ -18204,13 +18285,9 @@ static dcp_status dcpi_async_answer(dcp_saver *saver, dcp_error *err) {
     if (err) *err = saver->err;
     return saver->status;
 }
-/* A verdict that nobody has asked for. */
-static void dcpi_async_forget(dcp_saver *saver) {
-    if (saver->state != DCPI_ASYNC_DONE) return;
-    dcpi_async_show(saver, 1);
-    if (saver->status)
-        dcpi_op_log(&saver->save.op, DCP_LOG_ERROR, "a save in the background failed, and nobody asked: %s", saver->err.message);
-    saver->state = DCPI_ASYNC_IDLE;
+/* The verdict that nobody has asked for, if there is one. */
+static dcp_status dcpi_async_take_verdict(dcp_saver *saver, dcp_error *err) {
+    return saver->state == DCPI_ASYNC_DONE ? dcpi_async_answer(saver, err) : dcpi_succeed(err);
 }
 
 /* ---- begin: what is kept of the desc -------------------------------------------------------------------------------------------------------- */
@@ -18522,8 +18599,8 @@ static dcp_status dcpi_async_hear_busy(dcp_saver *saver, dcp_coordinator *c, int
     dcpi_free(word);
     return status;
 }
-/* The save before this one: waited for, or in the way (DCP_PENDING). */
-static dcp_status dcpi_async_free(dcp_saver *saver, const dcp_io *io, dcp_error *err) {
+/* The save before this one: waited for, or in the way (DCP_PENDING); *earlier: its verdict, if nobody has asked for it. */
+static dcp_status dcpi_async_free(dcp_saver *saver, const dcp_io *io, dcp_error *earlier, dcp_error *err) {
     dcp_coordinator *c = io->coordinator;
     const int timeout_ms = io->timeout_ms > 0 ? io->timeout_ms : DCPI_COORD_TIMEOUT;
     int is_busy;
@@ -18538,7 +18615,7 @@ static dcp_status dcpi_async_free(dcp_saver *saver, const dcp_io *io, dcp_error 
     if (status) return status;
     if (is_busy && saver->desc.when_busy == DCP_BUSY_REFUSE) return dcpi_async_pending(err);
     dcpi_async_await(saver, -1);                        /* refusing: rank 0 knows the verdict, so it is on its way */
-    dcpi_async_forget(saver);
+    if (dcpi_async_take_verdict(saver, earlier)) dcpi_fail_context(earlier, "the save before this one failed, and nothing was begun: ");
     return DCP_OK;
 }
 static void dcpi_async_prepare(dcp_saver *saver, const dcp_save_desc *desc) {
@@ -18568,8 +18645,8 @@ static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
     else (void)dcpi_async_keep(saver);
     if (!saver->status && DCPI_THREADS && !writes_now) saver->status = dcpi_async_snapshot(saver, &must_take);
     else if (!saver->status) s->report.bytes_in_begin = s->file_size;
-    saver->report = s->report;
-    if (report) *report = s->report;
+    dcpi_save_tell_report(s, &saver->report);
+    if (report) *report = saver->report;
     if (c) { c->settle = dcpi_async_settle; c->saver = saver; saver->held = c; }
     if (!saver->status && writes_now) saver->status = dcpi_save_write(s, &saver->err);
     must_tell = saver->status && s->op.team.rank == 0 && !dcpi_async_can_leave(s);
@@ -18584,21 +18661,24 @@ static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
 }
 DCPDEF dcp_status dcp_save_begin(dcp_saver *saver, const dcp_save_desc *desc, dcp_error *err) {
     dcpi_save *s;
+    dcp_error earlier;
     dcp_status status = dcpi_async_check_call(saver, "dcp_save_begin", err);
     if (status) return status;
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_save_begin: desc is NULL");
-    status = dcpi_async_free(saver, &desc->io, err);
+    status = dcpi_async_free(saver, &desc->io, &earlier, err);
     if (status) return status;
     s = &saver->save;
     dcpi_async_prepare(saver, desc);
+    s->earlier = earlier.status ? &earlier : NULL;      /* said as this rank's failure, so that it is the same on all */
     saver->status = dcpi_save_start(s, &saver->err);
+    s->earlier = NULL;
     if (!saver->status || (s->op.team.world_size > 1 && !s->op.team.is_over)) {         /* a failure that the others do not know yet is poll's */
         dcpi_async_go(saver, desc->report);
         return dcpi_succeed(err);
     }
     saver->status = dcpi_save_commit(s, saver->status, &saver->err);
     saver->status = dcpi_save_finish(s, saver->status);
-    saver->report = s->report;
+    if (!earlier.status) saver->report = s->report;     /* else it is that one's still */
     if (err) *err = saver->err;
     return saver->status;
 }
@@ -18639,17 +18719,19 @@ DCPDEF void dcp_save_cancel(dcp_saver *saver) {
 }
 DCPDEF const dcp_save_report *dcp_report_of(const dcp_saver *saver) { return saver ? &saver->report : NULL; }
 
-DCPDEF void dcp_saver_close(dcp_saver *saver) {
+DCPDEF dcp_status dcp_saver_close(dcp_saver *saver, dcp_error *err) {
+    dcp_status status;
     size_t i;
-    if (!saver) return;
+    if (!saver) return dcpi_succeed(err);
     dcpi_async_await(saver, -1);
-    dcpi_async_forget(saver);
+    status = dcpi_async_take_verdict(saver, err);
     for (i = 0; i < saver->pool_count; i++) dcpi_snapshot_free(&saver->pools[i]);
     dcpi_free(saver->pools);
     dcpi_arena_free(&saver->texts);
     dcpi_cond_destroy(&saver->changed);
     dcpi_mutex_destroy(&saver->lock);
     dcpi_free(saver);
+    return status;
 }
 
 /* ================================================================================================================================
@@ -19763,9 +19845,11 @@ DCPDEF dcp_status dcp_open(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_
     dcp_status status;
     *out = NULL;
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "open: desc is NULL");
+    dcpi_report_clear(desc->report);
     status = dcpi_open_phase(desc, out, &local);
     if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(*out, &local);
     if (*out) status = dcpi_load_verdict(*out, status, &local);
+    if (*out) dcpi_op_tell_warnings(&(*out)->op, desc->report);
     if (status) { dcp_close(*out); *out = NULL; }
     return dcpi_report_error(status, &local, err);
 }
@@ -19852,6 +19936,7 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     open.io = desc->io;
     open.sources = desc->sources;
     open.source_count = desc->source_count;
+    open.report = desc->report;
     status = dcpi_open_phase(&open, &c, err);
     if (!c) return status;
     dcpi_team_same(&c->op.team, "load", 0);
@@ -19863,6 +19948,7 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     status = dcpi_team_down(&c->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
     *replaced = c->op.team.is_again;
     dcpi_team_end(&c->op);
+    dcpi_op_tell_warnings(&c->op, desc->report);
     if (!status && desc->metadata) {
         *desc->metadata = c->metadata;                  /* handed over; nothing of the checkpoint needs it any more but its files */
         c->metadata = NULL;
@@ -19877,6 +19963,7 @@ DCPDEF dcp_status dcp_load(const dcp_load_desc *desc, dcp_error *err) {
     dcp_status status = DCP_OK;
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_load: desc is NULL");
     if (desc->metadata) *desc->metadata = NULL;
+    dcpi_report_clear(desc->report);
     for (attempt = 0; attempt < DCPI_LOAD_ATTEMPTS && replaced; attempt++) {
         replaced = 0;
         status = dcpi_load_once(desc, &replaced, &local);
@@ -19971,21 +20058,14 @@ static dcp_status dcpi_lazy_copy(dcp_checkpoint *c, dcpi_op *op, const dcpi_stor
     lazy->data = copy;
     return DCP_OK;
 }
-/* Any thread, without the lock: this tensor is COMING, so nobody else does. */
-static dcp_status dcpi_lazy_bring(dcp_checkpoint *c, const dcpi_stored *stored, dcpi_lazy *lazy, dcp_error *err) {
+static dcp_status dcpi_lazy_bring_by(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, dcpi_lazy *lazy, dcp_error *err) {
     const dcpi_piece *piece = &c->pieces[stored->first];
     dcpi_data_file *file;
-    dcpi_op op;                                         /* its own: other threads may map, or read, at the same time */
-    dcp_io io = c->op.io;
     const uint8_t *data = NULL;
-    dcp_status status;
-    io.progress = NULL;
-    io.coordinator = NULL;
-    status = dcpi_op_begin(&op, &io, err);
-    if (!status) status = dcpi_data_file_acquire(c, piece->shard, &file, err);
+    dcp_status status = dcpi_data_file_acquire(c, piece->shard, &file, err);
     if (status) return status;
     status = dcpi_map_file(c, piece, file, &data, err);
-    if (!status && data && c->verify != DCP_VERIFY_NONE && dcpi_is_flat(file->shard)) status = dcpi_flat_check(c, &op, piece->shard, 0, err);
+    if (!status && data && c->verify != DCP_VERIFY_NONE && dcpi_is_flat(file->shard)) status = dcpi_flat_check(c, op, piece->shard, 0, err);
     if (!status && data) status = dcpi_map_verify(c, piece, data, err);
     dcpi_data_file_release(c, file);
     if (status && data) {
@@ -19996,9 +20076,21 @@ static dcp_status dcpi_lazy_bring(dcp_checkpoint *c, const dcpi_stored *stored, 
         if (status == DCP_E_CHECKSUM && c->source_count > 0) status = DCP_OK;   /* a copy, from where the bytes are right */
     }
     if (status) return status;
-    if (!data) return dcpi_lazy_copy(c, &op, stored, lazy, err);
+    if (!data) return dcpi_lazy_copy(c, op, stored, lazy, err);
     lazy->data = data;
     return DCP_OK;
+}
+/* Any thread, without the lock: this tensor is COMING, so nobody else does. */
+static dcp_status dcpi_lazy_bring(dcp_checkpoint *c, const dcpi_stored *stored, dcpi_lazy *lazy, dcp_error *err) {
+    dcpi_op op;                                         /* its own: other threads may map, or read, at the same time */
+    dcp_io io = c->op.io;
+    dcp_status status;
+    io.progress = NULL;
+    io.coordinator = NULL;
+    status = dcpi_op_begin(&op, &io, err);
+    if (!status) status = dcpi_lazy_bring_by(c, &op, stored, lazy, err);
+    dcpi_op_tell_warnings(&op, &c->op.warnings);
+    return status;
 }
 static dcp_status dcpi_lazy_begin(dcp_checkpoint *c, dcp_error *err) {  /* under the lock */
     if (c->lazy) return DCP_OK;
@@ -20326,6 +20418,7 @@ DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, 
     *entries = NULL;
     *count = 0;
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_list: desc is NULL");
+    dcpi_report_clear(desc->report);
     memset(&o, 0, sizeof o);
     o.op = &op;
     o.place = &place;
@@ -20341,6 +20434,7 @@ DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, 
         dcpi_listing_free(&listing);
     }
     dcpi_place_close(&place);
+    dcpi_op_tell_warnings(&op, desc->report);
     return dcpi_report_error(status, &local, err);
 }
 
@@ -20467,6 +20561,7 @@ DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error
     dcp_status status;
     *path = NULL;
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_latest: desc is NULL");
+    dcpi_report_clear(desc->report);
     status = dcpi_led_begin(&op, &desc->io, "latest", desc->directory, &local);
     dcpi_team_same(&op.team, NULL, (uint64_t)desc->verify);
     status = dcpi_team_done(&op, status, &local);
@@ -20474,6 +20569,7 @@ DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error
     status = dcpi_led_tell(&op, status, dcpi_latest_make, path, &local);
     if (!status && !dcpi_led_is_mine(&op)) status = dcpi_latest_take(&op.team, path, &local);
     dcpi_team_end(&op);
+    dcpi_op_tell_warnings(&op, desc->report);
     if (status) { dcp_free(*path); *path = NULL; }
     return dcpi_report_error(status, &local, err);
 }
@@ -20675,11 +20771,13 @@ DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dc
     dcp_status status;
     memset(out, 0, sizeof *out);
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_prune: desc is NULL");
+    dcpi_report_clear(desc->report);
     status = dcpi_led_begin(&op, &desc->io, "prune", desc->directory, &local);
     dcpi_team_same(&op.team, NULL, ((uint64_t)desc->keep_last << 32) ^ (uint64_t)desc->keep_every ^ (uint64_t)(desc->dry_run != 0) << 63);
     if (!status && (desc->keep_last < 0 || desc->keep_every < 0))
         status = dcpi_fail(&local, DCP_E_INVALID, "dcp_prune: keep_last and keep_every must not be negative");
     status = dcpi_removal_run(&op, status, dcpi_prune_run, desc, out, &local);
+    dcpi_op_tell_warnings(&op, desc->report);
     dcp_removal_free(&unasked);
     return dcpi_report_error(status, &local, err);
 }
@@ -20730,9 +20828,11 @@ DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, 
     dcp_status status;
     memset(out, 0, sizeof *out);
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_remove: desc is NULL");
+    dcpi_report_clear(desc->report);
     status = dcpi_led_begin(&op, &desc->io, "remove", desc->path, &local);
     if (!status && !desc->path) status = dcpi_fail(&local, DCP_E_INVALID, "dcp_remove: path is not set");
     status = dcpi_removal_run(&op, status, dcpi_remove_run, desc, out, &local);
+    dcpi_op_tell_warnings(&op, desc->report);
     dcp_removal_free(&unasked);
     return dcpi_report_error(status, &local, err);
 }
@@ -20914,9 +21014,11 @@ DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dc
     dcp_status status;
     memset(out, 0, sizeof *out);
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_sweep: desc is NULL");
+    dcpi_report_clear(desc->report);
     status = dcpi_led_begin(&op, &desc->io, "sweep", desc->directory, &local);
     dcpi_team_same(&op.team, NULL, ((uint64_t)desc->grace_seconds << 2) ^ (uint64_t)(desc->dry_run != 0) ^ (uint64_t)(desc->plain_names != 0) << 1);
     status = dcpi_removal_run(&op, status, dcpi_sweep_directory, desc, out, &local);
+    dcpi_op_tell_warnings(&op, desc->report);
     dcp_removal_free(&unasked);
     return dcpi_report_error(status, &local, err);
 }
@@ -21108,6 +21210,7 @@ static dcp_status dcpi_sync_open(dcpi_sync *y, dcp_error *err) {
                            y->from.shown, y->commit_name, y->document.manifest->step, d->minimum_step);
     if (status) return status;
     status = dcpi_place_open_directory(&y->to, d->target, d->directory ? d->directory : "", 1, err);
+    if (!status) status = dcpi_place_report(&y->to, y->commit_name, y->report->path, err);
     return status ? status : dcpi_place_sync_all(&y->to, err);
 }
 static int dcpi_sync_path_compare(const void *a, const void *b) { return strcmp((const char *)a, (const char *)b); }
@@ -21530,10 +21633,12 @@ static dcp_status dcpi_sync_check(const dcp_sync_desc *desc, dcp_error *err) {
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
     dcp_error local;
     dcp_sync_report unasked;
+    dcp_report warnings;
     dcpi_sync y;
     dcp_status status;
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_sync: desc is NULL");
     memset(&y, 0, sizeof y);
+    memset(&warnings, 0, sizeof warnings);
     memset(&unasked, 0, sizeof unasked);
     y.desc = desc;
     y.report = desc->report ? desc->report : &unasked;
@@ -21542,8 +21647,10 @@ DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
     if (!status) status = dcpi_op_begin(&y.op, &desc->io, &local);
     if (!status) status = dcpi_random_id(y.report->save_id, &local);
     if (!status) status = dcpi_sync_run(&y, &local);
-    if (y.commit_name && y.to.shown) (void)snprintf(y.report->path, sizeof y.report->path, "%s%s", y.to.shown, y.commit_name);
     dcpi_sync_free(&y);
+    dcpi_op_tell_warnings(&y.op, &warnings);
+    y.report->warning_count = warnings.warning_count;
+    memcpy(y.report->warning, warnings.warning, sizeof warnings.warning);
     return dcpi_report_error(status, &local, err);
 }
 
@@ -21565,6 +21672,8 @@ DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
  *   0.1.0  2026-11-21  sharded and single-file layouts, verify, map, slices, latest, list, prune, sweep, remove; local and memory storage;
  *                      one process or many ranks: thread group, MPI (dcp_mpi.h), coordinators of the user's own; manifests in JSON and YAML
  *                      with tiers, experts and versions, partial and lazy loads, dcp_sync; saves in the background; GPUs (dcp_cuda.h)
+ *              2026-11    dcp_saver_close returns the verdict that nobody has asked for, and so does the next dcp_save_begin; warnings in all
+ *                      reports, dcp_report, dcp_warnings_of, dcp_log_stderr; paths in reports are whole (DCP_PATH_SIZE)
  *
  * ------------------------------------------------------------------------------------------------------------------------------
  * This software is available under two licences; choose whichever you prefer.

@@ -44,6 +44,7 @@ static double run(const char *directory, dcp_saver *saver) {
         snprintf(path, sizeof path, "%s/%s/step_%d", directory, saver ? "async" : "sync", step);
         dcp_save_desc save = DCP_ZERO;
         save.path = path;
+        save.io.log = dcp_log_stderr;
         save.tensors = &tensor;
         save.tensor_count = 1;
         save.overwrite = 1;
@@ -64,7 +65,7 @@ int main(int argc, char **argv) {
     snprintf(directory, sizeof directory, "%s/async_loop", base);
     check(dcp_saver_open(NULL, &saver, &err), "open");
     double sync_ms = run(directory, NULL), async_ms = run(directory, saver);
-    dcp_saver_close(saver);
+    check(dcp_saver_close(saver, &err), "close");
     printf("a step that saves 32 MiB loses %.1f ms with dcp_save, %.1f ms with dcp_save_begin\n", sync_ms, async_ms);
 
     for (int step = EVERY; step <= STEPS; step += EVERY) {      /* each as it was when it was saved */
@@ -72,6 +73,7 @@ int main(int argc, char **argv) {
         dcp_tensor tensor = dcp_array("weights", DCP_FP32, weights, 1, &shape);
         dcp_load_desc load = DCP_ZERO;
         load.path = path;
+        load.io.log = dcp_log_stderr;
         load.tensors = &tensor;
         load.tensor_count = 1;
         check(dcp_load(&load, &err), "load");

@@ -94,10 +94,12 @@ int main(int argc, char **argv) {
     char *newest = NULL;
     dcp_latest_desc latest = DCP_ZERO;
     latest.directory = directory;
+    latest.io.log = dcp_log_stderr;
     dcp_status status = dcp_latest(&latest, &newest, &err);
     if (status == DCP_OK) {
         dcp_load_desc load = DCP_ZERO;
         load.path = newest; load.tensors = tensors; load.tensor_count = 6;
+        load.io.log = dcp_log_stderr;
         must(dcp_load(&load, &err), &err);
         printf("resumed at step %lld\n", (long long)step);
     } else {
@@ -118,6 +120,7 @@ int main(int argc, char **argv) {
         (void)snprintf(path, sizeof path, "%s/step_%lld", directory, (long long)step);
         dcp_save_desc save = DCP_ZERO;
         save.path = path; save.tensors = tensors; save.tensor_count = 6; save.overwrite = 1;
+        save.io.log = dcp_log_stderr;
         must(dcp_cuda_wait_stream(gpu, work, &err), &err);              /* the copies wait for update(), the host does not */
         must(dcp_save(&save, &err), &err);
         float loss = 0;

@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
     training.optimizer_state = text;
     sharding.strategy = "fsdp";
     sharding.info = "{\"zeroStage\": 3, \"offload\": null}";            /* text will do where it is short */
-    save.path = open.path = path;
+    save.path = open.path = path; save.io.log = open.io.log = dcp_log_stderr;
     save.tensors = &tensor;
     save.tensor_count = 1;
     save.training = &training;

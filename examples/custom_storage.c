@@ -86,8 +86,8 @@ int main(int argc, char **argv) {
     dcp_error err;
     void *raw = NULL; size_t size = 0;
     save.path = load.path = "custom_storage";                      /* with a storage, a path is its key */
-    save.tensors = &mine, load.tensors = &wanted;
-    save.tensor_count = load.tensor_count = 1;
+    save.io.log = load.io.log = dcp_log_stderr;
+    save.tensors = &mine, load.tensors = &wanted, save.tensor_count = load.tensor_count = 1;
     save.overwrite = 1;
     dcp_status status = dcp_storage_register("scrambled", open_scrambled, &err);
     if (status == DCP_OK) status = dcp_storage_open(&options, &save.io.storage, &err);

@@ -343,6 +343,7 @@ static void save_checkpoint(rank *r, const options *o, const text *t) {
     training.optimizer_type = "adam";
     training.optimizer_state = adam_state;
     save.path = path;
+    save.io.log = dcp_log_stderr;
     save.tensors = list.tensors;
     save.tensor_count = list.count;
     save.training = &training;
@@ -351,6 +352,7 @@ static void save_checkpoint(rank *r, const options *o, const text *t) {
     save.io = io_of(r);
     check(r, dcp_save(&save, &r->err), "save");
     prune.directory = o->directory;
+    prune.io.log = dcp_log_stderr;
     prune.keep_last = KEEP;
     prune.io = io_of(r);
     check(r, dcp_prune(&prune, NULL, &r->err), "prune");
@@ -366,6 +368,7 @@ static void resume(rank *r, const options *o, const text *t) {
     char *path;
 
     latest.directory = o->directory;
+    latest.io.log = dcp_log_stderr;
     latest.io = io_of(r);
     dcp_status status = dcp_latest(&latest, &path, &r->err);
     if (status == DCP_E_NOT_FOUND) {
@@ -376,6 +379,7 @@ static void resume(rank *r, const options *o, const text *t) {
     }
     check(r, status, "looking for the latest checkpoint");
     open.path = path;
+    open.io.log = dcp_log_stderr;
     open.io = io_of(r);
     check(r, dcp_open(&open, &checkpoint, &r->err), "open");
     const dcp_tensor_info *losses = dcp_tensor_find(checkpoint, "losses");
@@ -561,9 +565,11 @@ static int sample(const options *o) {                       /* one rank, which l
     dcp_load_desc load = DCP_ZERO;
 
     latest.directory = o->directory;
+    latest.io.log = dcp_log_stderr;
     check(r, dcp_latest(&latest, &path, &r->err), "looking for the latest checkpoint");
     list_weights(&list, &r->now);
     load.path = path;
+    load.io.log = dcp_log_stderr;
     load.tensors = list.tensors;
     load.tensor_count = list.count;
     check(r, dcp_load(&load, &r->err), "load");

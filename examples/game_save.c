@@ -40,12 +40,12 @@ static void save_world(const char *directory, int minute) {
     for (int i = 0; i < ENTITIES; i++)
         tensors[i] = dcp_array(world[i].name, DCP_INT32, world[i].body, 1, &world[i].count);
     snprintf(path, sizeof path, "%s/minute_%03d", directory, minute);
-    save.path = path;
+    save.path = path; save.io.log = dcp_log_stderr;
     save.tensors = tensors;
     save.tensor_count = ENTITIES;
     save.overwrite = 1;
     check(dcp_save(&save, &err), "save");
-    prune.directory = directory;
+    prune.directory = directory; prune.io.log = dcp_log_stderr;
     prune.keep_last = KEEP;
     check(dcp_prune(&prune, NULL, &err), "prune");
 }
@@ -53,7 +53,7 @@ static void save_world(const char *directory, int minute) {
 static void reload_world(const char *path) {
     dcp_open_desc open = DCP_ZERO;
     dcp_checkpoint *checkpoint;
-    open.path = path;
+    open.path = path; open.io.log = dcp_log_stderr;
     check(dcp_open(&open, &checkpoint, &err), "open");
     size_t count = dcp_tensor_count(checkpoint) < ENTITIES ? dcp_tensor_count(checkpoint) : (size_t)ENTITIES;
     for (size_t i = 0; i < count; i++) {                                /* sorted by name, as the world is */
@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < ENTITIES; i++) world[i].count = 2;
     for (int minute = 1; minute <= MINUTES; minute++) { play_one_minute(); save_world(directory, minute); }
 
-    list.directory = directory;
+    list.directory = directory; list.io.log = dcp_log_stderr;
     check(dcp_list(&list, &entries, &saves, &err), "list");
     reload_world(entries[0].path);                                      /* the newest comes first */
     dcp_free(entries);

@@ -47,7 +47,7 @@ static void save(const char *path, int64_t step) {
     dcp_save_desc desc = DCP_ZERO;
     for (int i = 0; i < ALL; i++) describe(&tensors[i], i, model[i]);
     training.step = step;
-    desc.path = path;
+    desc.path = path; desc.io.log = dcp_log_stderr;
     desc.layout = DCP_LAYOUT_MANIFEST;
     desc.overwrite = 1;
     desc.model_id = "moe-small";
@@ -69,7 +69,7 @@ static void load_group(const char *path) {
     dcp_checkpoint *c;
     uint64_t seed;
     select.expert_keys = keys; select.expert_count = 1;
-    desc.path = path; desc.select = &select;
+    desc.path = path; desc.select = &select; desc.io.log = dcp_log_stderr;
     check(dcp_open(&desc, &c, &err), "open");
     for (size_t i = 0; i < dcp_tensor_count(c); i++) {
         const dcp_tensor_info *info = dcp_tensor_at(c, i);
@@ -87,7 +87,7 @@ static void load_group(const char *path) {
 static int64_t update(const char *path, const char *copy) {
     dcp_sync_report report;
     dcp_sync_desc desc = DCP_ZERO;
-    desc.path = path; desc.directory = copy; desc.report = &report;
+    desc.path = path; desc.directory = copy; desc.report = &report; desc.io.log = dcp_log_stderr;
     check(dcp_sync(&desc, &err), "sync");
     printf("sync: %" PRId64 " files missing, %" PRId64 " stale, %" PRId64 " kept, %" PRId64 " bytes copied\n", report.missing, report.stale,
            report.kept, report.bytes_copied);
@@ -110,7 +110,7 @@ int main(int argc, char **argv) {
     const int64_t copied = update(path, copy);
 
     for (int i = 0; i < ALL; i++) describe(&wanted[i], i, loaded[i]);
-    load.path = local;
+    load.path = local; load.io.log = dcp_log_stderr;
     load.tensors = wanted; load.tensor_count = ALL;
     load.minimum_step = 200;
     check(dcp_load(&load, &err), "load");

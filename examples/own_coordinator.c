@@ -89,6 +89,7 @@ static int run(job *j, const char *path, int is_save) {                 /* a ran
     dcp_piece(&t, whole, at);
     for (int64_t i = 0; i < count[0] && is_save; i++) part[i] = (float)(at[0] + i);
     save.path = load.path = path, save.tensors = load.tensors = &t, save.tensor_count = load.tensor_count = 1;
+    save.io.log = load.io.log = dcp_log_stderr;
     save.overwrite = 1, save.io.coordinator = load.io.coordinator = c;
     if ((is_save ? dcp_save(&save, &err) : dcp_load(&load, &err)) != DCP_OK) wrong = fprintf(stderr, "%s\n", err.message);
     for (int64_t i = 0; i < count[0]; i++) wrong |= part[i] != (float)(at[0] + i);

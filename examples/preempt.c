@@ -38,6 +38,7 @@ static dcp_status save_or_load(const char *path, dcp_saver *saver, int64_t deadl
     dcp_save_desc save = DCP_ZERO;
     dcp_load_desc load = DCP_ZERO;
     save.path = load.path = path;
+    save.io.log = load.io.log = dcp_log_stderr;
     save.tensors = load.tensors = tensors;
     save.tensor_count = load.tensor_count = 2;
     save.overwrite = 1;
@@ -73,7 +74,7 @@ int main(int argc, char **argv) {
     printf("SIGTERM in step %lld: saved in time\n", (long long)step);
     if (run(path, saver, 1, 1) != DCP_E_TIMEOUT) { fprintf(stderr, "one millisecond was enough? %s\n", err.message); return 1; }
     printf("SIGTERM in step %lld: no time left; the save was given up\n", (long long)step);
-    dcp_saver_close(saver);
+    check(dcp_saver_close(saver, &err), "close");
 
     check(save_or_load(path, NULL, 0, 1), "load");
     for (int i = 0; i < CELLS; i++)

@@ -25,6 +25,7 @@ int main(int argc, char **argv) {
                          dcp_array("bias", DCP_FP64, bias, 1, bias_shape)};
     dcp_save_desc save = DCP_ZERO;      /* zero is the default of every member */
     save.path = path;                   /* makes quickstart.metadata.json, and a shard file for the bytes */
+    save.io.log = dcp_log_stderr;
     save.tensors = mine;
     save.tensor_count = 2;
     save.overwrite = 1;                 /* so that this program can run twice */
@@ -37,6 +38,7 @@ int main(int argc, char **argv) {
                            dcp_array("bias", DCP_FP64, bias_back, 1, bias_shape)};
     dcp_load_desc load = DCP_ZERO;
     load.path = path;
+    load.io.log = dcp_log_stderr;
     load.tensors = wanted;
     load.tensor_count = 2;
     if (dcp_load(&load, &err) != DCP_OK) {

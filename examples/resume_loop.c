@@ -42,10 +42,12 @@ int main(int argc, char **argv) {
 
     dcp_latest_desc latest = DCP_ZERO;
     latest.directory = directory;
+    latest.io.log = dcp_log_stderr;
     dcp_status status = dcp_latest(&latest, &newest, &err);
     if (status == DCP_OK) {
         dcp_load_desc load = DCP_ZERO;
         load.path = newest;
+        load.io.log = dcp_log_stderr;
         load.tensors = tensors;
         load.tensor_count = 4;
         check(dcp_load(&load, &err), "load");
@@ -66,12 +68,14 @@ int main(int argc, char **argv) {
         snprintf(path, sizeof path, "%s/step_%06lld", directory, (long long)m.step);
         dcp_save_desc save = DCP_ZERO;
         save.path = path;
+        save.io.log = dcp_log_stderr;
         save.tensors = tensors;
         save.tensor_count = 4;
         save.training = &training;
         check(dcp_save(&save, &err), "save");
         dcp_prune_desc prune = DCP_ZERO;
         prune.directory = directory;
+        prune.io.log = dcp_log_stderr;
         prune.keep_last = 2;
         check(dcp_prune(&prune, NULL, &err), "prune");
     }

@@ -67,7 +67,7 @@ static void save(const char *path, dcp_layout layout, int64_t step, const dcp_si
     dcp_training training = DCP_ZERO;
     dcp_save_desc desc = DCP_ZERO;
     training.step = step;
-    desc.path = path; desc.layout = layout; desc.overwrite = 1;
+    desc.path = path; desc.layout = layout; desc.overwrite = 1; desc.io.log = dcp_log_stderr;
     desc.tensors = &tensor; desc.tensor_count = 1;
     desc.training = &training;
     desc.signer = signer;
@@ -78,7 +78,7 @@ static dcp_status load(const char *path, const dcp_verifier *verifier, int64_t m
     const int64_t shape[] = {4};
     dcp_tensor tensor = dcp_array("weights", DCP_FP32, weights, 1, shape);
     dcp_load_desc desc = DCP_ZERO;
-    desc.path = path; desc.tensors = &tensor; desc.tensor_count = 1;
+    desc.path = path; desc.tensors = &tensor; desc.tensor_count = 1; desc.io.log = dcp_log_stderr;
     desc.verifier = verifier; desc.minimum_step = minimum_step;
     return dcp_load(&desc, &err);
 }

@@ -35,6 +35,7 @@ int main(int argc, char **argv) {
                             dcp_array("head", DCP_FP32, head, 2, head_shape)};
     dcp_save_desc save = DCP_ZERO;
     save.path = path;                   /* makes single_file.checkpoint and nothing else */
+    save.io.log = dcp_log_stderr;
     save.tensors = tensors;
     save.tensor_count = 2;
     save.layout = DCP_LAYOUT_SINGLE;
@@ -44,6 +45,7 @@ int main(int argc, char **argv) {
     dcp_open_desc open = DCP_ZERO;
     dcp_checkpoint *checkpoint;
     open.path = path;
+    open.io.log = dcp_log_stderr;
     check(dcp_open(&open, &checkpoint, &err), "open");
     for (size_t i = 0; i < dcp_tensor_count(checkpoint); i++) {
         const dcp_tensor_info *info = dcp_tensor_at(checkpoint, i);

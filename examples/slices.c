@@ -44,6 +44,7 @@ int main(int argc, char **argv) {
     }
     dcp_save_desc save = DCP_ZERO;
     save.path = path;
+    save.io.log = dcp_log_stderr;
     save.tensors = pieces;
     save.tensor_count = 4;
     save.overwrite = 1;
@@ -60,6 +61,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 2; i++) {
         dcp_load_desc load = DCP_ZERO;
         load.path = path;
+        load.io.log = dcp_log_stderr;
         load.tensors = &wanted[i];
         load.tensor_count = 1;
         check(dcp_load(&load, &err), "load");

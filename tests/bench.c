@@ -1043,7 +1043,7 @@ static void async_section(const char *directory) {
         row_add("async", async_stalled, "s", seconds - free_seconds);
         settle(directory);
     }
-    dcp_saver_close(saver);
+    must(dcp_saver_close(saver, &err), &err, "close");
     ratio_add("stall of dcp_save_begin / memcpy into warm memory", row_find("async", async_begin), row_find("async", async_copy), NULL, 1.15, 1.05, 1);
     ratio_add("stall of dcp_save_begin / dcp_save", row_find("async", async_begin), row_find("async", async_sync), NULL, 0.5, 0.3, 1);
     ratio_add("loop slowed down by saves in the background / their CPU time", row_find("async", async_slower), row_find("async", async_cpu), NULL, 1.0,

@@ -107,7 +107,7 @@ static double stalled(dcp_tensor *t, const char *path) {
         must(dcp_save_wait(saver, -1, &err), &err);
     }
     for (i = 1; i < 4; i++) for (k = i + 1; k < 4; k++) if (seconds[k] < seconds[i]) { swap = seconds[i]; seconds[i] = seconds[k]; seconds[k] = swap; }
-    dcp_saver_close(saver);
+    must(dcp_saver_close(saver, &err), &err);
     return seconds[2];
 }
 /* The same on a device that may keep the snapshot, as far as it has the memory. */

@@ -814,7 +814,7 @@ static void background_open(background *b, int device, size_t snapshot_bytes) {
 }
 static void background_close(background *b) {
     int i;
-    dcp_saver_close(b->saver);
+    CHECK_OK_MESSAGE(dcp_saver_close(b->saver, &err), err.message);
     CUDA_OK(cudaStreamDestroy(b->work));
     for (i = 0; i < PARTS; i++) {
         CUDA_OK(cudaFreeHost(b->source[i]));
@@ -1000,7 +1000,7 @@ TEST(two_savers_of_one_device) {
             background_check(&b, (uint64_t)(2 * round + i));
         }
     }
-    dcp_saver_close(savers[0]);
+    CHECK_OK_MESSAGE(dcp_saver_close(savers[0], &err), err.message);
     background_close(&b);
     end();
 }
@@ -1249,7 +1249,7 @@ TEST(without_memory_on_the_device_it_goes_to_the_host_and_says_so) {
     CHECK_OK_MESSAGE(dcp_save_begin(other, &save, &err), err.message);
     CHECK_OK_MESSAGE(dcp_save_wait(other, -1, &err), err.message);
     CHECK(strstr(logged, "another saver"));
-    dcp_saver_close(other);
+    CHECK_OK_MESSAGE(dcp_saver_close(other, &err), err.message);
     background_close(&b);
     end();
 }
@@ -1307,7 +1307,7 @@ TEST(an_error_that_stays_in_the_background) {
         CHECK_STR(dcp_status_name(status), "DCP_E_DEVICE");
         CHECK(strstr(err.message, "an illegal memory access was encountered"));
         background_check(&b, 1);
-        dcp_saver_close(b.saver);
+        CHECK_OK_MESSAGE(dcp_saver_close(b.saver, &err), err.message);
         dcp_device_close(b.gpu);
         free(b.t[2].data);
         CHECK_STR(cuda_stub_violation(), "");

@@ -444,7 +444,7 @@ static void run_async(void) {
     EXPECT(dcp_save_begin(saver, &v.desc, &err) == DCP_E_EXISTS);
     EXPECT(dcp_save_poll(saver, &err) == DCP_OK);
     state_free(&v.s);
-    dcp_saver_close(saver);
+    EXPECT(dcp_saver_close(saver, &err) == DCP_OK);
     desc.when_busy = DCP_BUSY_REFUSE;
     EXPECT(dcp_saver_open(&desc, &saver, &err) == DCP_OK);
     saving_make(&v, 30, DCP_LAYOUT_SHARDED);
@@ -457,7 +457,7 @@ static void run_async(void) {
     refused = status == DCP_PENDING;
     state_free(&v.s);
     if (rank == 0) printf("the second begin was %s\n", refused ? "refused" : "taken");
-    dcp_saver_close(saver);                             /* waits */
+    EXPECT(dcp_saver_close(saver, &err) == DCP_OK);     /* waits */
     EXPECT(dcp_barrier(all_ranks, 30000, &err) == DCP_OK);
     load("step_30", 30, 0);
     check_clean();

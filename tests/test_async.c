@@ -142,7 +142,8 @@ static void bench_open(bench *b, const char *directory, const dcp_saver_desc *sa
     b->desc.io.retry.max_ms = 2;
 }
 static void bench_close(bench *b) {
-    dcp_saver_close(b->saver);
+    CHECK_OK_MESSAGE(dcp_saver_close(b->saver, &b->err), b->err.message);
+    b->saver = NULL;
     fault_close(&b->fault);
     dcp_storage_close(b->storage);
     state_free(&b->s);
@@ -236,7 +237,7 @@ TEST(wrong_arguments) {
     CHECK_INT(dcp_save_wait(NULL, 1, NULL), DCP_E_INVALID);
     CHECK(dcp_report_of(NULL) == NULL);
     dcp_save_cancel(NULL);
-    dcp_saver_close(NULL);
+    CHECK_OK(dcp_saver_close(NULL, &err));
     bench_open(&b, NULL, NULL);
     CHECK_INT(dcp_save_begin(b.saver, NULL, &b.err), DCP_E_INVALID);
     b.desc.path = "";
@@ -487,17 +488,90 @@ TEST(errors_in_the_background_surface) {
             CHECK_OK(dcp_save_poll(b.saver, &b.err));   /* said once */
             b.fault.failed = 0;
         }
-    CHECK_INT(l.errors, 0);                             /* everybody asked */
-    fault_set(&b.fault, FAULT_WRITE, 1, 1000000, ENOSPC);
-    CHECK_OK(bench_begin(&b, 3));
-    b.desc.path = "run/y";
-    dcpi_os_sleep_ms(1);
-    CHECK_OK(bench_begin(&b, 4));                       /* logs what nobody asked for */
-    CHECK_INT(l.errors, 1);
-    CHECK(strstr(l.last, "injected") != NULL);
-    bench_close(&b);                                    /* the same */
-    CHECK_INT(l.errors, 2);
+    CHECK_INT(l.errors, 0);                             /* a failure is returned, not logged */
+    bench_close(&b);
     dcpi_mutex_destroy(&l.lock);
+}
+/* A program that never polls, on a full disk: begin says that the save before failed, and close what the last one came to. */
+TEST(a_verdict_that_nobody_fetched_is_returned) {
+    static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE, DCP_LAYOUT_MANIFEST };
+    size_t k;
+    for (k = 0; k < DCPI_COUNT(layouts); k++) {
+        const int first = layouts[k] == DCP_LAYOUT_MANIFEST ? 2 : 1;    /* the intent is written in begin */
+        char save_id[17];
+        bench b;
+        int busy;
+        for (busy = DCP_BUSY_WAIT; busy <= DCP_BUSY_REFUSE; busy++) {
+            dcp_saver_desc desc = DCP_ZERO;
+            desc.when_busy = (dcp_when_busy)busy;
+            bench_open(&b, NULL, &desc);
+            b.desc.layout = layouts[k];
+            CHECK_OK(bench_begin(&b, 1));
+            dcpi_async_await(b.saver, -1);              /* it has ended well, and nobody asks */
+            b.desc.path = "run/y";
+            fault_set(&b.fault, FAULT_WRITE, first, 1000000, ENOSPC);
+            CHECK_OK_MESSAGE(bench_begin(&b, 2), b.err.message);
+            dcpi_async_await(b.saver, -1);
+            (void)snprintf(save_id, sizeof save_id, "%s", dcp_report_of(b.saver)->save_id);
+            b.fault.nth = 0;
+            b.desc.path = "run/z";
+            CHECK_INT(bench_begin(&b, 3), DCP_E_SPACE);         /* that of the save before */
+            CHECK_INT(b.err.status, DCP_E_SPACE);
+            CHECK(strstr(b.err.message, "the save before") != NULL && strstr(b.err.message, "injected") != NULL);
+            CHECK_STR(dcp_report_of(b.saver)->save_id, save_id);
+            CHECK_OK(dcp_save_wait(b.saver, -1, &b.err));       /* nothing runs, and it is said once */
+            CHECK_INT(check_generation(b.storage, "run/z", 3, 1, &b.err), DCP_E_NOT_FOUND);
+            CHECK_OK_MESSAGE(bench_begin(&b, 3), b.err.message);
+            CHECK_OK_MESSAGE(bench_wait(&b), b.err.message);
+            must_hold(b.storage, "run/x", 1, 1);
+            must_hold(b.storage, "run/z", 3, 1);
+            b.desc.path = "run/w";
+            fault_set(&b.fault, FAULT_WRITE, first, 1000000, ENOSPC);
+            CHECK_OK_MESSAGE(bench_begin(&b, 4), b.err.message);
+            CHECK_INT(dcp_saver_close(b.saver, &b.err), DCP_E_SPACE);
+            CHECK(strstr(b.err.message, "injected") != NULL);
+            b.saver = NULL;
+            bench_close(&b);
+        }
+    }
+}
+/* Warnings are in the report, with and without a log. */
+TEST(warnings_are_in_the_report) {
+    int with_log, asynchronous;
+    for (with_log = 0; with_log < 2; with_log++)
+        for (asynchronous = 0; asynchronous < 2; asynchronous++) {
+            dcp_save_report report;
+            bench b;
+            logged l;
+            memset(&l, 0, sizeof l);
+            CHECK_INT(dcpi_mutex_init(&l.lock), 0);
+            bench_open(&b, NULL, NULL);
+            if (with_log) { b.desc.io.log = log_one; b.desc.io.log_user = &l; }
+            fault_set(&b.fault, FAULT_WRITE, 1, 2, EIO);
+            if (asynchronous) {
+                CHECK_OK(bench_begin(&b, 1));
+                CHECK_OK_MESSAGE(bench_wait(&b), b.err.message);
+                report = *dcp_report_of(b.saver);
+            } else {
+                state_fill(&b.s, 1);
+                b.desc.tensors = b.s.tensors;
+                b.desc.tensor_count = TENSORS;
+                b.desc.report = &report;
+                memset(&report, 0x5A, sizeof report);
+                CHECK_OK_MESSAGE(dcp_save(&b.desc, &b.err), b.err.message);
+            }
+            CHECK(report.warning_count == 1 || report.warning_count == 2);
+            CHECK(strstr(report.warning, "attempt 1 of 3") != NULL && strstr(report.warning, "injected") != NULL);
+            if (with_log) CHECK_INT(l.count, report.warning_count);
+            b.desc.path = "run/y";
+            b.desc.report = NULL;
+            CHECK_OK(bench_begin(&b, 2));
+            CHECK_OK_MESSAGE(bench_wait(&b), b.err.message);
+            CHECK_INT(dcp_report_of(b.saver)->warning_count, 0);
+            CHECK_STR(dcp_report_of(b.saver)->warning, "");
+            bench_close(&b);
+            dcpi_mutex_destroy(&l.lock);
+        }
 }
 TEST(transient_errors_are_tried_again_and_logged) {
     bench b;
@@ -728,7 +802,7 @@ TEST(close_waits) {
     b.fault.hook = slow_write;
     b.fault.user = &pause;
     CHECK_OK(bench_begin(&b, 6));
-    dcp_saver_close(b.saver);
+    CHECK_OK_MESSAGE(dcp_saver_close(b.saver, &b.err), b.err.message);
     b.saver = NULL;
     CHECK_OK_MESSAGE(check_generation(storage, "run/x", 6, 1, &err), err.message);
     bench_close(&b);
@@ -916,8 +990,9 @@ struct job {
     int pause_ms[RANKS];                                /* between two steps */
     int cancels, cancel_step;                           /* this rank (plus one) cancels in that step */
     const dcp_device *device; int device_rank;          /* where the private tensor of this rank (plus one) is */
+    int asks;                                           /* the rank that asks for the verdict */
     int steps;
-    dcp_status begun[RANKS], status[RANKS];
+    dcp_status begun[RANKS], status[RANKS], closed[RANKS];
     dcp_error err[RANKS];
 };
 typedef struct rank_thread { job *j; int rank; dcpi_thread thread; } rank_thread;
@@ -951,7 +1026,7 @@ static void job_open(job *j, int ranks, int mode) {
     CHECK_OK(dcp_thread_group_open(ranks, j->app, &err));
     for (r = 0; r < ranks; r++) j->c[r]->thread_safe = mode == BACKGROUND || (mode == MIXED && r % 2);
 }
-static void close_saver(job *j, int rank) { dcp_saver_close(j->saver[rank]); }
+static void close_saver(job *j, int rank) { j->closed[rank] = dcp_saver_close(j->saver[rank], &j->err[rank]); }
 static void job_close(job *j) {
     int r;
     job_run(j, close_saver);
@@ -1250,6 +1325,52 @@ TEST(begin_fails_on_all_ranks_alike) {
         dcp_storage_close(j.storage);
     }
 }
+/* One rank has asked for the verdict and the others have not: the next begin says it on all ranks and begins nothing; close says it to each. */
+static void rank_only_one_asks(job *j, int rank) {
+    dcpi_async_await(j->saver[rank], -1);
+    if (rank == j->asks) j->status[rank] = dcp_save_poll(j->saver[rank], &j->err[rank]);
+}
+TEST(an_unfetched_verdict_is_that_of_all_ranks) {
+    int mode, who, layout, r;
+    for (mode = 0; mode < MODES; mode++)
+        for (who = 0; who < 3; who++)
+            for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
+                const int at = layout == DCP_LAYOUT_MANIFEST;           /* rank 0 publishes an intent there, in begin */
+                fault_storage faults[RANKS];
+                job j;
+                dcp_error err;
+                job_open(&j, 3, mode);
+                CHECK_OK(dcp_storage_memory(&j.storage, &err));
+                open_faults(&j, faults);
+                j.desc.layout = (dcp_layout)layout;
+                j.generation = 1;
+                fault_set(&faults[at], FAULT_COMMIT, 1, 1000, ENOSPC);
+                job_run(&j, rank_begin);
+                for (r = 0; r < 3; r++) CHECK_OK(j.begun[r]);
+                j.asks = who;
+                job_run(&j, rank_only_one_asks);
+                CHECK_INT(j.status[who], DCP_E_SPACE);
+                faults[at].nth = 0;
+                job_run(&j, rank_begin);
+                for (r = 0; r < 3; r++) {
+                    CHECK_INT(j.begun[r], DCP_E_SPACE);
+                    CHECK(strstr(j.err[r].message, "the save before") != NULL && strstr(j.err[r].message, "injected") != NULL);
+                }
+                CHECK_INT(count_files(j.storage, "run"), 0);
+                job_run(&j, rank_save);
+                check_all(&j, DCP_OK, NULL);
+                must_hold(j.storage, "run/x", 1, 3);
+                j.desc.path = "run/y";
+                j.generation = 2;
+                fault_set(&faults[at], FAULT_COMMIT, 1, 1000, ENOSPC);
+                job_run(&j, rank_begin);
+                job_run(&j, rank_only_one_asks);
+                job_close(&j);
+                for (r = 0; r < 3; r++) CHECK_INT(j.closed[r], r == who ? DCP_OK : DCP_E_SPACE);
+                close_faults(&j);
+                dcp_storage_close(j.storage);
+            }
+}
 /* A second begin at once, on each rank at another time: all are refused, or none. */
 static void rank_begin_twice(job *j, int rank) {
     dcp_status first;
@@ -1503,7 +1624,7 @@ static dcp_status process_save(dcp_coordinator *c, process_record *out, int poll
         status = DCP_OK;
     }
     process_stage(out, 3);
-    dcp_saver_close(saver);
+    if (dcp_saver_close(saver, NULL)) abort();          /* poll has said it */
     fault_close(&fault);
     dcp_storage_close(storage);
     state_free(&s);
@@ -1625,6 +1746,8 @@ int main(void) {
     RUN(what_is_beyond_the_budget_is_written_in_begin);
     RUN(retries_end_where_the_callers_memory_does);
     RUN(errors_in_the_background_surface);
+    RUN(a_verdict_that_nobody_fetched_is_returned);
+    RUN(warnings_are_in_the_report);
     RUN(transient_errors_are_tried_again_and_logged);
     RUN(a_deadline_that_is_missed_leaves_the_checkpoint_before);
     RUN(cancelled_at_random_times);
@@ -1644,6 +1767,7 @@ int main(void) {
     RUN(a_failure_reaches_ranks_that_wait_in_begin);
     RUN(one_rank_cancels_at_random_times);
     RUN(begin_fails_on_all_ranks_alike);
+    RUN(an_unfetched_verdict_is_that_of_all_ranks);
     RUN(begin_is_refused_on_all_ranks_alike);
     RUN(a_load_on_the_same_coordinator_comes_after_the_save);
     RUN(reluctant_coordinators);

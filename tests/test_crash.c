@@ -105,7 +105,7 @@ static dcp_status save_in_background(const dcp_save_desc *desc, dcp_error *err) 
     dcp_status status = dcp_saver_open(NULL, &saver, err);
     if (!status) status = dcp_save_begin(saver, desc, err);
     if (!status) status = dcp_save_wait(saver, -1, err);
-    dcp_saver_close(saver);
+    (void)dcp_saver_close(saver, NULL);                 /* wait has said it, or nothing began */
     return status;
 }
 static void save_rank(void *argument) {

@@ -1171,6 +1171,150 @@ TEST(sweep_beside_a_running_save) {
     check_loads("p", 1);
     done();
 }
+/* Every call on a directory and on a checkpoint counts what it warns of, and keeps the first text, with no log set. */
+static void check_report(dcp_report *report, int64_t count, const char *words, int line) {
+    char text[700];
+    (void)snprintf(text, sizeof text, "%d warnings: %.500s", (int)report->warning_count, report->warning);
+    if (report->warning_count != count || !strstr(report->warning, words)) test_fail(__FILE__, line, text, "");
+    memset(report, 0x5A, sizeof *report);               /* written on every return */
+}
+#define REPORT(count, words) check_report(&report, count, words, __LINE__)
+static void report_body(void) {
+    static uint8_t data[SIZE];
+    dcp_report report;
+    dcp_removal removal;
+    dcp_tensor t = dcp_bytes("data", data, SIZE);
+    dcp_latest_desc latest_desc = DCP_ZERO;
+    dcp_list_desc list_desc = DCP_ZERO;
+    dcp_prune_desc prune_desc = DCP_ZERO;
+    dcp_sweep_desc sweep_desc = DCP_ZERO;
+    dcp_remove_desc remove_desc = DCP_ZERO;
+    dcp_load_desc load = DCP_ZERO;
+    dcp_list_entry *entries;
+    char *path;
+    size_t count;
+    latest_desc.io.storage = list_desc.io.storage = prune_desc.io.storage = sweep_desc.io.storage = remove_desc.io.storage = load.io.storage = store;
+    latest_desc.report = list_desc.report = prune_desc.report = sweep_desc.report = remove_desc.report = load.report = &report;
+    latest_desc.directory = list_desc.directory = prune_desc.directory = sweep_desc.directory = here();
+    save("a", 1);
+    CHECK_OK_MESSAGE(dcp_latest(&latest_desc, &path, &err), err.message);
+    dcp_free(path);
+    REPORT(0, "");
+    save("b", 2);
+    save("c", 3);
+    save("d", 4);
+    flip("d.metadata.json", 700);
+    drop("c_shard_0.bin");
+    CHECK_OK_MESSAGE(dcp_latest(&latest_desc, &path, &err), err.message);
+    dcp_free(path);
+    REPORT(2, "d.metadata.json");
+    CHECK_OK_MESSAGE(dcp_list(&list_desc, &entries, &count, &err), err.message);
+    dcp_free(entries);
+    REPORT(0, "");
+    prune_desc.keep_last = 1;
+    CHECK_OK_MESSAGE(dcp_prune(&prune_desc, &removal, &err), err.message);
+    dcp_removal_free(&removal);
+    REPORT(2, "d.metadata.json");
+    CHECK_OK_MESSAGE(dcp_sweep(&sweep_desc, NULL, &err), err.message);
+    REPORT(2, "d.metadata.json");
+    remove_desc.path = at("b");
+    CHECK_OK_MESSAGE(dcp_remove(&remove_desc, NULL, &err), err.message);
+    REPORT(2, "d.metadata.json");
+    load.path = at("b");
+    load.tensors = &t;
+    load.tensor_count = 1;
+    CHECK_FAILS(dcp_load(&load, &err), DCP_E_NOT_FOUND, "b");
+    REPORT(0, "");
+    drop("d.metadata.json");
+    drop("c.metadata.json");
+    CHECK_FAILS(dcp_latest(&latest_desc, &path, &err), DCP_E_NOT_FOUND, "");
+    REPORT(0, "");
+}
+TEST(what_is_warned_of_is_in_the_report) { on_each(report_body); }
+
+/* A file that is fetched from elsewhere: load and open say so, and each later call on the checkpoint adds to it. */
+TEST(a_loads_warnings_are_in_the_report) {
+    static uint8_t data[SIZE];
+    dcp_report report;
+    dcp_tensor t = dcp_bytes("data", data, SIZE), mine = DCP_ZERO;
+    dcp_source source = DCP_ZERO;
+    dcp_load_desc load = DCP_ZERO;
+    dcp_open_desc open = DCP_ZERO;
+    dcp_checkpoint *c;
+    use_memory();
+    save("a", 1);
+    sub = "copy/";
+    save("a", 1);
+    sub = "";
+    source.storage = store;
+    source.directory = "copy";
+    load.path = open.path = "a";
+    load.io.storage = open.io.storage = store;
+    load.tensors = &t;
+    load.tensor_count = 1;
+    load.sources = open.sources = &source;
+    load.source_count = open.source_count = 1;
+    load.report = open.report = &report;
+    memset(&report, 0x5A, sizeof report);
+    CHECK_OK_MESSAGE(dcp_load(&load, &err), err.message);
+    REPORT(0, "");
+    drop("a_shard_0.bin");
+    CHECK_OK_MESSAGE(dcp_load(&load, &err), err.message);
+    REPORT(1, "fetched from");
+    CHECK_OK_MESSAGE(dcp_open(&open, &c, &err), err.message);
+    REPORT(0, "");
+    CHECK_OK_MESSAGE(dcp_read_new(c, "data", &mine, &err), err.message);
+    dcp_free(mine.data);
+    dcp_warnings_of(c, &report);
+    REPORT(1, "fetched from");
+    dcp_close(c);
+    open.verify = DCP_VERIFY_ALL;
+    CHECK_OK_MESSAGE(dcp_open(&open, &c, &err), err.message);
+    REPORT(1, "fetched from");
+    CHECK_OK_MESSAGE(dcp_verify(c, &err), err.message);
+    dcp_warnings_of(c, &report);
+    REPORT(1, "fetched from");                          /* the file has been found by then */
+    dcp_close(c);
+    open.verify = DCP_VERIFY_TOUCHED;
+    CHECK_OK_MESSAGE(dcp_open(&open, &c, &err), err.message);
+    {
+        const void *bytes;
+        size_t size;
+        CHECK_OK_MESSAGE(dcp_map(c, "data", &bytes, &size, &err), err.message);
+    }
+    dcp_warnings_of(c, &report);
+    REPORT(1, "fetched from");
+    dcp_close(c);
+    dcp_warnings_of(NULL, &report);
+    REPORT(0, "");
+    done();
+}
+/* Ready made: one line for each message, with its level. */
+TEST(dcp_log_stderr_writes_lines) {
+#ifdef _WIN32
+    SKIP("needs dup");
+#else
+    char text[400] = "";
+    FILE *file = tmpfile();
+    const int kept = dup(2);
+    size_t size;
+    CHECK(file != NULL && kept >= 0);
+    (void)fflush(stderr);
+    CHECK(dup2(fileno(file), 2) == 2);
+    dcp_log_stderr(NULL, DCP_LOG_WARNING, "one");
+    dcp_log_stderr(NULL, DCP_LOG_ERROR, "two");
+    dcp_log_stderr(&err, (dcp_log_level)9, NULL);
+    (void)fflush(stderr);
+    (void)dup2(kept, 2);
+    (void)close(kept);
+    rewind(file);
+    size = fread(text, 1, sizeof text - 1, file);
+    (void)fclose(file);
+    text[size] = '\0';
+    CHECK_STR(text, "dcp: warning: one\ndcp: error: two\ndcp: ?: \n");
+#endif
+}
+
 
 /* ==== many ============================================================================================================================ */
 TEST(a_hundred_checkpoints) {
@@ -1239,6 +1383,9 @@ int main(void) {
     RUN(sweep_is_careful_beside_a_linked_commit_file);
     RUN(sweep_arguments);
     RUN(sweep_beside_a_running_save);
+    RUN(what_is_warned_of_is_in_the_report);
+    RUN(a_loads_warnings_are_in_the_report);
+    RUN(dcp_log_stderr_writes_lines);
     RUN(a_hundred_checkpoints);
     return test_finish();
 }

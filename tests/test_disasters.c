@@ -928,7 +928,7 @@ static int calls_work(const limited *l) {
     status = dcp_saver_open(NULL, &saver, &err);
     if (!status) status = dcp_save_begin(saver, &desc, &err);
     if (!status) status = dcp_save_wait(saver, -1, &err);
-    dcp_saver_close(saver);
+    (void)dcp_saver_close(saver, NULL);                 /* wait has said it, or nothing began */
     generation_free(&g);
     if (status) return says("save in the background", &err);
     if (generation_save(l->storage, l->layout, "p", 30000, NEW, &err)) return says("overwrite", &err);
@@ -1204,7 +1204,7 @@ static usage usage_now(void) {
 static void cycle_once(cycler *c) {
     dcp_error err;
     if (test_random_below(10) == 0) {
-        dcp_saver_close(c->saver);
+        CHECK_OK_MESSAGE(dcp_saver_close(c->saver, &err), err.message);
         CHECK_OK_MESSAGE(dcp_saver_open(NULL, &c->saver, &err), err.message);
     }
     if (!cycle_save(c) || !cycle_restore(c) || !cycle_tidy(c)) CHECK_STR(generation_why, "");
@@ -1224,12 +1224,12 @@ TEST(cycles_in_one_process) {
         doing("cycle %ld", i);
         cycle_once(&c);
         if (i != cycles / 10 && i != cycles) continue;
-        dcp_saver_close(c.saver);
+        CHECK_OK_MESSAGE(dcp_saver_close(c.saver, &err), err.message);
         late = usage_now();
         CHECK_OK_MESSAGE(dcp_saver_open(NULL, &c.saver, &err), err.message);
         if (i == cycles / 10) early = late;
     }
-    dcp_saver_close(c.saver);
+    CHECK_OK_MESSAGE(dcp_saver_close(c.saver, &err), err.message);
     dcp_storage_close(c.storage);
     done_doing();
     printf("    %ld cycles in one process: %ld saves, %ld failed, %ld loads; after a tenth %ld KiB, %d descriptors, %d threads, at the end %ld KiB, %d, %d; "

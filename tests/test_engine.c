@@ -695,6 +695,59 @@ TEST(a_byte_in_a_gap_is_found_by_verify) {
 }
 
 static int impossible(int value) { return value; }       /* C++ compilers warn of constants that no enumeration has */
+static dcp_status count_object(void *user, const char *path, const dcp_object_info *info) {
+    (void)path; (void)info;
+    ++*(int *)user;
+    return DCP_OK;
+}
+/* The report's path is whole, and loads; one that would not fit is refused before anything is made. */
+TEST(long_paths_are_whole_in_the_report_or_refused) {
+    static const char *const suffixes[] = { ".metadata.json", ".checkpoint", ".manifest.json" };
+    size_t layout, extra;
+    for (layout = 0; layout < DCPI_COUNT(suffixes); layout++)
+        for (extra = 0; extra < 2; extra++) {
+            static dcp_save_report report;
+            char path[DCP_LIMIT_PATH + 64];
+            size_t length = DCP_LIMIT_PATH - strlen(suffixes[layout]) + extra, i;
+            float data[4] = { 1, 2, 3, 4 }, back[4] = { 0, 0, 0, 0 };
+            int64_t shape[] = { 4 };
+            dcp_tensor t = dcp_array("data", DCP_FP32, data, 1, shape);
+            dcp_storage *storage;
+            dcp_save_desc save = DCP_ZERO;
+            dcp_load_desc load = DCP_ZERO;
+            CHECK_OK(dcp_storage_memory(&storage, &err));
+            for (i = 0; i < length; i++) path[i] = i % 100 == 99 ? '/' : 'p';
+            path[length - 1] = 'e';
+            path[length] = '\0';
+            save.path = path;
+            save.tensors = &t;
+            save.tensor_count = 1;
+            save.layout = (dcp_layout)layout;
+            save.report = &report;
+            save.io.storage = load.io.storage = storage;
+            CHECK_INT(dcp_save(&save, &err), extra ? DCP_E_LIMIT : DCP_OK);
+            if (extra) {
+                int files = 0;
+                CHECK(strstr(err.message, "4097") != NULL && strstr(err.message, "4096") != NULL);
+                CHECK_OK(storage->list(storage->context, "", count_object, &files, &err));
+                CHECK_INT(files, 0);
+            } else {
+                CHECK_INT(strlen(report.path), DCP_LIMIT_PATH);
+                t.data = back;
+                load.path = report.path;
+                load.tensors = &t;
+                load.tensor_count = 1;
+                CHECK_OK_MESSAGE(dcp_load(&load, &err), err.message);
+                CHECK(memcmp(data, back, sizeof data) == 0);
+                memset(path, 'p', sizeof path);
+                path[DCP_LIMIT_PATH + 1] = '\0';
+                load.path = path;
+                CHECK_INT(dcp_load(&load, &err), DCP_E_LIMIT);
+                CHECK(strstr(err.message, "4097") != NULL);
+            }
+            dcp_storage_close(storage);
+        }
+}
 TEST(options_out_of_range_are_refused) {
     static const size_t alignments[6] = { 1, 32, 63, 65, 96, 4 << 20 };
     static const size_t blocks[6] = { 1, 1000, 128 << 10, (256 << 10) + 1, 3 << 20, (size_t)2 << 30 };
@@ -4889,6 +4942,7 @@ int main(void) {
     RUN(fifty_thousand_tiny_tensors);
     RUN(alignment_and_gaps);
     RUN(a_byte_in_a_gap_is_found_by_verify);
+    RUN(long_paths_are_whole_in_the_report_or_refused);
     RUN(options_out_of_range_are_refused);
     RUN(io_options_out_of_range_are_refused);
     RUN(tensors_that_cannot_be_are_refused);

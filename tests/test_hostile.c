@@ -1635,7 +1635,7 @@ static dcp_status work_saver(larder *l, dcp_error *err) {
     dcp_status status = dcp_saver_open(NULL, &saver, err);
     if (!status) status = dcp_save_begin(saver, &desc, err);
     if (!status) status = dcp_save_wait(saver, -1, err);
-    dcp_saver_close(saver);
+    (void)dcp_saver_close(saver, NULL);                 /* wait has said it, or nothing began */
     return status;
 }
 static dcp_status work_load_pieces(larder *l, dcp_error *err) {         /* two ranks' pieces, by one; flat files are hashed, blocks verified */
