@@ -15670,7 +15670,7 @@ typedef struct dcpi_part {                              /* rank 0: one rank's sh
 struct dcpi_save {
     const dcp_save_desc *desc;
     /* >>async, or NULL: what keeps this save from beginning, the failure of an earlier one; another thing that cancels; who is told how far the
-     * tensors have been read, and asked whether they can be once more */
+     * tensors have been read (where in the file; with a manifest, how many bytes), and asked whether they can be once more */
     const dcp_error *earlier;
     const dcp_cancel *cancel_too;
     void *watcher; void (*taken)(void *watcher, int64_t filled_to); int (*again)(void *watcher);
@@ -17604,10 +17604,13 @@ static dcp_status dcpi_pool_sync(void *save, dcp_error *err) {
 }
 static dcp_status dcpi_pool_write(dcpi_save *s, dcp_error *err) {
     dcp_status status = DCP_OK;
+    int64_t taken = 0;
     size_t i;
     for (i = 0; i < s->placed_count && !status; i++) {
         if (s->files[i].base_path) status = dcpi_pool_keep(s, i, err);
         if (!status && !s->files[i].is_kept) status = dcpi_pool_write_file(s, i, err);
+        taken += s->placed[i].size;                     /* not while its file may be tried again, or written after it was hashed */
+        if (!status && s->taken) s->taken(s->watcher, taken);
     }
     if (!status) status = dcpi_op_errand(&s->op, dcpi_pool_sync, s, err);
     dcpi_op_report(&s->op, s->report.bytes_written + s->report.bytes_reused, 1);
@@ -18533,7 +18536,7 @@ static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from, dcpi_kept *kept
     }
     return status;
 }
-/* Copies what fits; *must_take: where in the file the tensors end that are the caller's still. */
+/* Copies what fits; *must_take: what dcpi_async_taken must have been told before the other tensors are the caller's; 0: nothing. */
 static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
     dcpi_save *s = &saver->save;
     dcpi_kept *kept = (dcpi_kept *)dcpi_alloc_array(s->placed_count, sizeof *kept, NULL);
@@ -18543,12 +18546,11 @@ static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "no memory for a copy of the tensors: begin waits until they are written");
         from = s->placed_count;
     }
-    *must_take = 0;
     for (i = 0; i < from; i++) {
         s->report.bytes_in_begin += s->placed[i].size;
         if (s->placed[i].size > 0) *must_take = s->data_offset + s->placed[i].offset + s->placed[i].size;
     }
-    if (from > 0 && dcpi_save_is_manifest(s)) *must_take = INT64_MAX;       /* read twice: hashed, and then perhaps written */
+    if (dcpi_save_is_manifest(s)) *must_take = s->report.bytes_in_begin;        /* as dcpi_pool_write tells it */
     if (*must_take > 0) s->plain_names = 0;             /* a plain name that is taken meanwhile would have to be written again */
     if (from == 0 && kept) dcpi_async_make_image(saver, kept);
     status = dcpi_async_copy(saver, from, kept);
@@ -18639,7 +18641,7 @@ static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
     dcpi_save *s = &saver->save;
     dcp_coordinator *c = s->op.team.coordinator;
     const int writes_now = !saver->status && !dcpi_async_can_leave(s) && dcpi_save_relays(s);
-    int64_t must_take = INT64_MAX;
+    int64_t must_take = 0;                              /* without a snapshot begin does not return before it has written */
     int must_tell;
     if (!saver->status) saver->status = dcpi_async_keep(saver);
     else (void)dcpi_async_keep(saver);
@@ -18654,7 +18656,7 @@ static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
     if (dcpi_async_can_leave(s)) dcpi_async_start(saver, DCPI_ASYNC_BACKGROUND);
     else if (!saver->status && !writes_now) dcpi_async_start(saver, DCPI_ASYNC_WRITING);
     else { s->op.team.is_polled = 1; saver->state = DCPI_ASYNC_WRITING; }
-    if (saver->state == DCPI_ASYNC_BACKGROUND || saver->has_thread) dcpi_async_await_taken(saver, must_take == INT64_MAX ? 0 : must_take);
+    if (saver->state == DCPI_ASYNC_BACKGROUND || saver->has_thread) dcpi_async_await_taken(saver, must_take);
     if (saver->state != DCPI_ASYNC_BACKGROUND) dcpi_async_drive(saver, 0);
     /* rank 0, failed, perhaps before it could write: ranks that send it their bytes wait in begin to hear it, and hear it soon */
     while (must_tell && saver->state == DCPI_ASYNC_GATHERING) dcpi_async_drive(saver, DCPI_TEAM_SLICE_MS);

@@ -401,16 +401,19 @@ TEST(what_is_beyond_the_budget_is_written_in_begin) {
         b.fault.hook = slow_write;
         b.fault.user = &pause;
         for (k = 0; k < TENSORS - 1 - kept[i]; k++) in_begin += sizes[k];
-        for (layout = 0; layout < 2; layout++) {
-            b.desc.layout = layout ? DCP_LAYOUT_SINGLE : DCP_LAYOUT_SHARDED;
-            b.desc.path = layout ? "run/single" : "run/x";
+        for (layout = 0; layout < 3; layout++) {
+            static const char *const paths[] = { "run/x", "run/single", "run/pool" };
+            b.desc.layout = (dcp_layout)layout;
+            b.desc.path = paths[layout];
             CHECK_OK(bench_begin(&b, 4));
+            state_free(&b.s);                           /* not a byte of it is looked at again */
+            state_make(&b.s, 0, 1);
             if (DCPI_THREADS) CHECK_INT(dcp_report_of(b.saver)->bytes_in_begin, in_begin);
             CHECK_OK_MESSAGE(bench_wait(&b), b.err.message);
             if (DCPI_THREADS) CHECK_INT(dcp_report_of(b.saver)->bytes_in_begin, in_begin);
             must_hold(b.storage, b.desc.path, 4, 1);
         }
-        CHECK_INT(count_files(b.storage, "run"), 3);
+        CHECK_INT(count_files(b.storage, "run"), 4);
         bench_close(&b);
     }
 }
@@ -808,7 +811,7 @@ TEST(close_waits) {
     bench_close(&b);
 }
 /* Every allocation fails once, in begin and in the background, on any thread: then nothing is lost, nothing leaks, and the next save works. */
-TEST(any_allocation_fails) {
+static void any_allocation_fails_in(dcp_layout layout) {
     int64_t live = hungry_live(), nth, step = test_is_slow() || test_is_sanitized() ? 7 : 1;
     int tripped = 1;
     for (nth = 1; tripped && nth < 5000; nth += step) {
@@ -816,6 +819,7 @@ TEST(any_allocation_fails) {
         bench b;
         bench_open(&b, NULL, NULL);
         b.desc.overwrite = 1;
+        b.desc.layout = layout;
         CHECK_OK(bench_begin(&b, 1));
         CHECK_OK(bench_wait(&b));
         hungry_fail(nth, 0);
@@ -832,6 +836,10 @@ TEST(any_allocation_fails) {
         CHECK_INT(hungry_live(), live);
     }
     CHECK(!tripped);
+}
+TEST(any_allocation_fails) {
+    any_allocation_fails_in(DCP_LAYOUT_SHARDED);
+    any_allocation_fails_in(DCP_LAYOUT_MANIFEST);       /* no memory for the copy: all is written in begin */
 }
 
 /* ---- tensors of a device: memory that only its copies may read (all its addresses are off by one); done late, in order --------------------------------- */
@@ -931,6 +939,46 @@ TEST(tensors_of_a_device_are_staged) {
         bench_close(&b);
         CHECK_INT(d.allocated, 0);
     }
+}
+/* Layout, budget, device, what is kept of the base, errors that are tried again: what is stored is what was there when begin was called, and the
+ * tensors' memory is freed after it. */
+TEST(nothing_is_read_after_begin) {
+    static const size_t budgets[] = { 0, 1, 4 * OWN, 4 * (OWN + SAME) };
+    const int few = test_is_slow() || test_is_sanitized();
+    int layout, budget, on_device, transient, pause = 3, saved = 0;
+    for (layout = 0; layout < 3; layout++)
+        for (budget = 0; budget < (int)DCPI_COUNT(budgets); budget++)
+            for (on_device = 0; on_device < 2; on_device++)
+                for (transient = 0; transient < (few ? 2 : 5); transient++) {
+                    dcp_saver_desc desc = DCP_ZERO;
+                    uint32_t held = 0, generation;
+                    odd_device d;
+                    bench b;
+                    desc.snapshot_budget = budgets[budget];
+                    odd_open(&d, on_device && budget % 2 ? 4 * SAME + 64 : 0);
+                    bench_open(&b, NULL, &desc);
+                    b.desc.layout = (dcp_layout)layout;
+                    b.desc.overwrite = 1;
+                    b.fault.hook = slow_write;
+                    b.fault.user = &pause;
+                    for (generation = 1; generation < 4; generation++) {
+                        dcp_status status;
+                        if (transient && generation > 1) fault_set(&b.fault, FAULT_WRITE, transient, 1, EIO);
+                        status = on_device ? odd_begin(&b, &d, generation) : bench_begin(&b, generation);
+                        CHECK_OK_MESSAGE(status, b.err.message);
+                        state_free(&b.s);
+                        state_make(&b.s, 0, 1);
+                        status = bench_wait(&b);
+                        b.fault.nth = 0;
+                        if (status == DCP_OK) held = generation;
+                        else CHECK(layout == DCP_LAYOUT_SINGLE || (budget > 0 && strstr(b.err.message, "snapshot_budget") != NULL));
+                        CHECK(status == DCP_OK || (status == DCP_E_IO && transient));
+                        saved += status == DCP_OK;
+                        must_hold(b.storage, "run/x", held, 1);
+                    }
+                    bench_close(&b);
+                }
+    CHECK(saved > (few ? 100 : 250));
 }
 /* First to the device's own memory, as far as it goes, and from there while the program goes on. */
 TEST(tensors_of_a_device_are_kept_on_it) {
@@ -1134,7 +1182,6 @@ TEST(ranks_save_while_they_compute) {
                 job_close(&j);
             }
 }
-/* One rank's failure in the background is everyone's, the checkpoint before stays, and the next save works. */
 static void open_faults(job *j, fault_storage *faults) {
     int r;
     for (r = 0; r < j->ranks; r++) fault_open(&faults[r], j->storage);
@@ -1145,6 +1192,39 @@ static void close_faults(job *j) {
     for (r = 0; r < j->ranks; r++) fault_close(&j->faults[r]);
     j->faults = NULL;
 }
+/* The same of manifests: what is beyond the budget is hashed, and written, before begin returns on that rank; over a base whose files are kept. */
+TEST(ranks_save_manifests_while_they_compute) {
+    static const size_t budgets[] = { 0, 1, 20000 };
+    const int few = test_is_slow() || test_is_sanitized();
+    int mode, ranks, i, pause = 2, r;
+    for (mode = 0; mode < MODES; mode++)
+        for (ranks = few ? 2 : 1; ranks <= (few ? 2 : 3); ranks++)
+            for (i = 0; i < (int)DCPI_COUNT(budgets); i++) {
+                static const uint32_t generations[] = { 1, 1, 2, 3 };
+                fault_storage faults[RANKS];
+                size_t g;
+                job j;
+                dcp_error err;
+                job_open(&j, ranks, mode);
+                j.saver_desc.snapshot_budget = budgets[i];
+                CHECK_OK(dcp_storage_memory(&j.storage, &err));
+                open_faults(&j, faults);
+                for (r = 0; r < ranks; r++) { faults[r].hook = slow_write; faults[r].user = &pause; }
+                j.desc.layout = DCP_LAYOUT_MANIFEST;
+                j.desc.overwrite = 1;
+                for (g = 0; g < DCPI_COUNT(generations); g++) {
+                    j.generation = generations[g];
+                    if (g == 3) fault_set(&faults[ranks - 1], FAULT_WRITE, 3, 1, EIO);
+                    job_run(&j, rank_save);
+                    check_all(&j, DCP_OK, NULL);
+                    must_hold(j.storage, "run/x", j.generation, ranks);
+                }
+                close_faults(&j);
+                job_close(&j);
+                dcp_storage_close(j.storage);
+            }
+}
+/* One rank's failure in the background is everyone's, the checkpoint before stays, and the next save works. */
 TEST(one_ranks_failure_is_everyones) {
     static const fault_kind kinds[] = { FAULT_BEGIN, FAULT_WRITE, FAULT_COMMIT, FAULT_STAT };
     int round, mode, who;
@@ -1760,8 +1840,10 @@ int main(void) {
     RUN(any_allocation_fails);
     RUN(tensors_of_a_device_are_staged);
     RUN(tensors_of_a_device_are_kept_on_it);
+    RUN(nothing_is_read_after_begin);
 #if !DCP_NO_THREADS
     RUN(ranks_save_while_they_compute);
+    RUN(ranks_save_manifests_while_they_compute);
     RUN(one_ranks_failure_is_everyones);
     RUN(nobody_writes_on_when_a_rank_has_failed);
     RUN(a_failure_reaches_ranks_that_wait_in_begin);

@@ -317,6 +317,18 @@ caught ranks ranks_without_rows
 in dcpi_pool_base_compare
 - if (is_private) return
 + if (MUTANT) return 0; if (is_private) return
+
+name begin returns before a manifest save has read the tensors that are not copied
+caught async what_is_beyond_the_budget
+in dcpi_async_snapshot
+- if (dcpi_save_is_manifest(s)) *must_take =
++ if (dcpi_save_is_manifest(s)) *must_take = MUTANT ? 0 :
+
+name a manifest save says that a tensor has been read when it has only been hashed
+caught async nothing_is_read_after_begin
+in dcpi_pool_write
+- if (s->files[i].base_path) status = dcpi_pool_keep(s, i, err);
++ if (s->files[i].base_path) status = dcpi_pool_keep(s, i, err); if (MUTANT && s->taken) s->taken(s->watcher, taken + s->placed[i].size);
 END
 }
 
