@@ -1034,6 +1034,10 @@ struct dcp_device {
     dcp_status (*allocate_own)(void *context, size_t size, void **memory, dcp_error *err);
     void (*free_own)(void *context, void *memory);
     dcp_status (*copy_own)(void *context, void *own, const dcp_tensor *tensor, size_t size, uint64_t *ticket, dcp_error *err);
+    /* May be NULL. At the start of each save, load and read with tensors of the device, on the calling thread, before
+     * the first copy: what copies have to wait for can be settled here. Once, unless a load starts again. A failure is
+     * the operation's. */
+    dcp_status (*begin)(void *context, dcp_error *err);
 };
 DCPDEF void dcp_device_close(dcp_device *device);       /* destroys the context and frees the struct, which was made with DCP_MALLOC */
 
@@ -15205,6 +15209,37 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
  * 4,096 for direct I/O: the few bytes behind that go, out of the buffer (never again from the caller), to the start of the next one.
  * ============================================================================================================================== */
 /* ---- devices: staging memory, and copies under way, which are waited for in the order in which they began ------------------------------- */
+static dcp_status dcpi_device_begin(const dcp_tensor *tensor, dcp_error *err) {
+    const dcp_device *device = tensor->device;
+    dcp_error local;
+    dcp_status given, status;
+    (void)dcpi_succeed(&local);
+    given = device->begin(device->context, &local);
+    status = given == DCP_E_NOT_FOUND ? DCP_E_DEVICE : dcpi_callback_status(given, DCP_E_DEVICE);
+    if (!status) return DCP_OK;
+    if (local.status != given || local.message[0] == '\0')
+        return dcpi_fail(err, status, "tensor \"%s\": its device could not begin, and gave no reason (%s)",
+                         tensor->name, dcp_status_name(given));
+    dcpi_fail_context(&local, "tensor \"%s\": ", tensor->name);
+    local.status = status;
+    if (err) *err = local;
+    return status;
+}
+/* An operation begins: each device of the tensors is told once (those beyond the first 32 perhaps more often). */
+static dcp_status dcpi_devices_begin(const dcp_tensor *tensors, size_t count, dcp_error *err) {
+    const dcp_device *seen[32];
+    size_t i, n, known = 0;
+    dcp_status status = DCP_OK;
+    for (i = 0; i < count && !status; i++) {
+        const dcp_device *device = tensors[i].device;
+        if (!device || !device->begin) continue;
+        for (n = 0; n < known && seen[n] != device; n++) {}
+        if (n < known) continue;
+        if (known < DCPI_COUNT(seen)) seen[known++] = device;
+        status = dcpi_device_begin(&tensors[i], err);
+    }
+    return status;
+}
 #define DCPI_COPIES 32                                  /* under way at once for one thread, at most */
 
 typedef struct dcpi_staging { uint8_t *memory; size_t size; int is_pages; const dcp_device *device; } dcpi_staging;
@@ -15849,6 +15884,7 @@ static dcp_status dcpi_save_check(dcpi_save *s, dcp_error *err) {
     if (!status) status = dcpi_save_check_options(s->desc, err);
     if (!status) status = dcpi_save_check_fields(s->desc, err);
     if (!status) status = dcpi_save_check_tensors(s->desc, err);
+    if (!status) status = dcpi_devices_begin(s->desc->tensors, s->desc->tensor_count, err);
     s->alignment = s->desc->alignment ? (int64_t)s->desc->alignment : 64;
     return status ? status : dcpi_op_check(&s->op, err);
 }
@@ -18984,7 +19020,7 @@ static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err) {
         dcp_status status = dcpi_match_one(l, &l->wanted[i], err);
         if (status) return status;
     }
-    return DCP_OK;
+    return dcpi_devices_begin(l->wanted, l->wanted_count, err);
 }
 
 /* Whether to try again, after a pause: transient errors, and files that a network file system does not show yet. */

@@ -4,7 +4,7 @@
  *     #define DCP_CUDA
  * before you include dcp.h, everywhere, and DCP_IMPLEMENTATION too in *one* file, as its first include. Or include this header beside dcp.h,
  * and define DCP_CUDA_IMPLEMENTATION in one file. That file may be C99, C++11 or CUDA (nvcc). Needs the headers of CUDA 11.3 or newer, and
- * -lcudart; nothing of the driver's API.
+ * -lcudart; nothing of the driver's library (three of its functions are asked of the runtime).
  *
  *     #define DCP_IMPLEMENTATION
  *     #define DCP_CUDA
@@ -31,9 +31,10 @@
  * How it behaves
  *   - Copies run on two non-blocking streams of its own, one in each direction, through pinned memory, while other bytes are hashed, written
  *     or read. A load copies only what has been verified (blocks of more than 4 MiB: as far as it has been read).
- *   - dcp_cuda_wait_stream orders them behind your work by an event: the host does not wait, the device does. Call it before each save and each
- *     load, once for every stream with work on the tensors. A program that never calls it for a device has that device synchronised whenever
- *     copies begin and none is under way (once at the start of a save or load, as a rule): with several threads, or savers, call it.
+ *   - dcp_cuda_wait_stream orders them behind your work by an event: the host does not wait, the device does. Call it
+ *     before each save and each load, once for every stream with work on the tensors, on the thread that saves or
+ *     loads. It counts for that one operation. One for which it was not called has the whole device synchronised when it
+ *     begins, which is right, and slower.
  *   - When a load has returned, its tensors are there for any stream. Do not change tensors while a save reads them: for a save that runs in
  *     the background, that is over when the call that begins it returns.
  *   - A save in the background (dcp_save_begin) copies its tensors into pinned memory before it returns, at the bus's speed; the saver keeps that
@@ -42,8 +43,9 @@
  *   - Strided tensors are copied row by row with 2-D copies; one whose elements lie apart is right, but slow.
  *   - Memory of this device, managed (unified) and pinned host memory can be saved and loaded with it. Ordinary host memory and memory of another
  *     device are DCP_E_INVALID: tensors of several GPUs take one dcp_device each, in the same call if you like.
- *   - The calling thread's current device is what it was when a call returns. Exception: a thread whose device has no context in this process
- *     (a worker of dcp.h) stays on ours, because going back would make one there, which takes hundreds of MiB.
+ *   - The calling thread's current device is what it was when a call returns, and no context is made on any device but
+ *     the one that was opened.
+ *   - A stream that is capturing a graph cannot be waited for: dcp_cuda_wait_stream refuses it; the capture goes on.
  *   - A device may be used by several threads at once. Open and close it, and close it only when no save and load uses it any more.
  *   - Errors are DCP_E_DEVICE with CUDA's own text and what to do. After an error that stays (a kernel's bad access, say) every call fails until
  *     the process is started anew; what was saved before is intact. cudaGetLastError does not report an error that was reported here.
@@ -71,8 +73,10 @@ typedef struct dcp_cuda_desc {
 DCPDEF dcp_status dcp_cuda_open(int device, dcp_device **out, dcp_error *err);
 /* desc may be NULL: all defaults. Errors as of dcp_cuda_open. */
 DCPDEF dcp_status dcp_cuda_open_with(const dcp_cuda_desc *desc, dcp_device **out, dcp_error *err);
-/* Copies begun later, by any thread and in both directions, wait for the work that is on `stream` now; a stream of the same device, NULL for its
- * default stream. Does not wait itself. */
+/* The copies of the next save, load or read on this device, if this thread calls it, wait for the work that is on
+ * `stream` now; a stream of the same device, NULL for its default stream. Does not wait itself. An operation that
+ * another thread begins first synchronises the device, and so does then that of this thread.
+ *   DCP_E_INVALID the stream is capturing a graph, or `device` is none of dcp_cuda_open | DCP_E_DEVICE */
 DCPDEF dcp_status dcp_cuda_wait_stream(dcp_device *device, cudaStream_t stream, dcp_error *err);
 
 #ifdef __cplusplus
@@ -113,19 +117,25 @@ typedef struct dcpi_cuda_ticket {       /* a copy under way: its event follows i
     struct dcpi_cuda_ticket *next;      /* of those to spare */
     cudaEvent_t event;
     cudaStream_t stream;
-    int is_own;                         /* it reads our own memory */
 } dcpi_cuda_ticket;
 typedef struct dcpi_cuda_block { struct dcpi_cuda_block *next; void *memory; size_t size; int in_use; } dcpi_cuda_block;
-typedef int (*dcpi_cuda_state_fn)(int device, unsigned *flags, int *active);            /* the driver's cuDevicePrimaryCtxGetState */
+/* The driver's cuDevicePrimaryCtxRetain, cuCtxPushCurrent, cuCtxPopCurrent. Their results have the numbers of the
+ * runtime's errors. */
+typedef int (*dcpi_cuda_retain_fn)(void **context, int device);
+typedef int (*dcpi_cuda_push_fn)(void *context);
+typedef int (*dcpi_cuda_pop_fn)(void **context);
 
+#define DCPI_CUDA_TOLD 64
 typedef struct dcpi_cuda {
     int device;
     size_t most_pitch;                  /* of a 2-D copy */
     cudaStream_t out, in;               /* from the device, to it */
-    dcpi_cuda_state_fn state;           /* NULL: not to be had */
+    void *context;                      /* the device's primary one, which stays, as that of cudaSetDevice does */
+    dcpi_cuda_push_fn push; dcpi_cuda_pop_fn pop;
     volatile int lock;                  /* of all below */
-    int is_ordered;                     /* the caller says by dcp_cuda_wait_stream what copies have to wait for */
-    size_t under_way;                   /* copies from or to the caller's memory */
+    /* the threads that have said by dcp_cuda_wait_stream what their next operation has to wait for; who finds no room
+     * counts as one that has not */
+    const void *told[DCPI_CUDA_TOLD]; int told_count;
     dcpi_cuda_ticket *spare;
     dcpi_cuda_block *blocks; size_t kept;       /* pinned memory; kept: bytes of those not in use */
     dcpi_cuda_block *own; size_t own_left;      /* memory of the device; bytes that there may be more of it */
@@ -157,7 +167,8 @@ static const char *dcpi_cuda_advice(cudaError_t code) {
     case cudaErrorDevicesUnavailable: return "another process may hold the device: see its compute mode in nvidia-smi";
     case cudaErrorMemoryAllocation: return "free memory of the GPU and pinned host memory, or lower io.memory_budget";
     case cudaErrorInvalidResourceHandle: return "is the stream one of this device, and still there?";
-    case cudaErrorStreamCaptureUnsupported: return "end the capture of the graph first";
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureImplicit: return "end the capture of the graph first";
     default: return "see the documentation of CUDA's errors";
     }
 }
@@ -197,35 +208,39 @@ static void dcpi_cuda_unlock(dcpi_cuda *m) { (void)InterlockedExchange((volatile
 #endif
 
 /* ---- the current device: ours during a call, then the thread's own again ----------------------------------------------------------------------- */
+/* By the driver's API: cudaSetDevice would make a context on the thread's own device, on the way back. */
 static cudaError_t dcpi_cuda_enter(const dcpi_cuda *m, int *before) {
     cudaError_t code = cudaGetDevice(before);
-    if (code == cudaSuccess && *before != m->device) code = cudaSetDevice(m->device);
+    if (code == cudaSuccess && *before != m->device) code = (cudaError_t)m->push(m->context);
     if (code != cudaSuccess) *before = m->device;
     return code;
 }
-/* Going back to a device without a context would make one: a worker's thread, which never chose a device, stays. */
 static void dcpi_cuda_leave(const dcpi_cuda *m, int before) {
-    unsigned flags;
-    int active = 1;
-    if (before == m->device) return;
-    if (m->state && m->state(before, &flags, &active) == 0 && !active) return;
-    if (cudaSetDevice(before) != cudaSuccess) (void)cudaGetLastError();
+    void *ours;
+    if (before != m->device) (void)m->pop(&ours);
 }
-static dcpi_cuda_state_fn dcpi_cuda_find_state(void) {
-    void *symbol = NULL;
-    dcpi_cuda_state_fn state = NULL;
+static cudaError_t dcpi_cuda_find_driver(const char *name, void **symbol) {
+    *symbol = NULL;
 #if CUDART_VERSION >= 12050
-    cudaError_t code = cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &symbol, 11030, cudaEnableDefault, NULL);
+    return cudaGetDriverEntryPointByVersion(name, symbol, 11030, cudaEnableDefault, NULL);
+#elif CUDART_VERSION >= 12000
+    return cudaGetDriverEntryPoint(name, symbol, cudaEnableDefault, NULL);
 #else
-    cudaError_t code = cudaGetDriverEntryPoint("cuDevicePrimaryCtxGetState", &symbol, cudaEnableDefault
-#if CUDART_VERSION >= 12000
-                                               , NULL
+    return cudaGetDriverEntryPoint(name, symbol, cudaEnableDefault);
 #endif
-    );
-#endif
-    if (code != cudaSuccess) (void)cudaGetLastError();
-    else memcpy(&state, &symbol, sizeof symbol);        /* C has no cast for this */
-    return state;
+}
+static cudaError_t dcpi_cuda_find_context(dcpi_cuda *m) {
+    void *retain_at, *push_at, *pop_at;
+    dcpi_cuda_retain_fn retain;
+    cudaError_t code = dcpi_cuda_find_driver("cuDevicePrimaryCtxRetain", &retain_at);
+    if (code == cudaSuccess) code = dcpi_cuda_find_driver("cuCtxPushCurrent", &push_at);
+    if (code == cudaSuccess) code = dcpi_cuda_find_driver("cuCtxPopCurrent", &pop_at);
+    if (code != cudaSuccess) return code;
+    if (!retain_at || !push_at || !pop_at) return cudaErrorSymbolNotFound;
+    memcpy(&retain, &retain_at, sizeof retain);         /* C has no cast for this */
+    memcpy(&m->push, &push_at, sizeof m->push);
+    memcpy(&m->pop, &pop_at, sizeof m->pop);
+    return (cudaError_t)retain(&m->context, m->device);
 }
 
 /* ---- tickets -------------------------------------------------------------------------------------------------------------------------------- */
@@ -323,7 +338,8 @@ static dcp_status dcpi_cuda_allocate_host(void *context, size_t size, void **mem
     *memory = dcpi_cuda_block_reuse(m, size);
     if (*memory) return dcpi_cuda_succeed(err);
     code = dcpi_cuda_enter(m, &before);
-    status = code == cudaSuccess ? dcpi_cuda_block_new(m, size, memory, err) : dcpi_cuda_error(m, m->device, "cudaSetDevice", code, err);
+    if (code == cudaSuccess) status = dcpi_cuda_block_new(m, size, memory, err);
+    else status = dcpi_cuda_error(m, m->device, "cuCtxPushCurrent", code, err);
     dcpi_cuda_leave(m, before);
     return status ? status : dcpi_cuda_succeed(err);
 }
@@ -389,7 +405,8 @@ static dcp_status dcpi_cuda_allocate_own(void *context, size_t size, void **memo
     if (!dcpi_cuda_own_take(m, size))
         return dcpi_cuda_fail(err, DCP_E_MEMORY, "GPU %d: another saver has the memory of dcp_cuda_desc.snapshot_bytes", m->device);
     code = dcpi_cuda_enter(m, &before);
-    status = code == cudaSuccess ? dcpi_cuda_own_new(m, size, memory, err) : dcpi_cuda_error(m, m->device, "cudaSetDevice", code, err);
+    if (code == cudaSuccess) status = dcpi_cuda_own_new(m, size, memory, err);
+    else status = dcpi_cuda_error(m, m->device, "cuCtxPushCurrent", code, err);
     dcpi_cuda_leave(m, before);
     if (status) dcpi_cuda_own_give(m, size);
     return status;
@@ -410,17 +427,6 @@ static void dcpi_cuda_free_own(void *context, void *memory) {
     dcpi_cuda_own_give(m, block->size);
     DCP_FREE(block);
 }
-/* Whether there is nothing to wait for before it is read: whoever wrote it has been waited for. */
-static int dcpi_cuda_is_own(dcpi_cuda *m, const void *data) {
-    const uintptr_t at = (uintptr_t)data;
-    const dcpi_cuda_block *block;
-    dcpi_cuda_lock(m);
-    for (block = m->own; block; block = block->next)
-        if (at >= (uintptr_t)block->memory && at - (uintptr_t)block->memory < block->size) break;
-    dcpi_cuda_unlock(m);
-    return block != NULL;
-}
-
 /* ---- a tensor in memory: runs of `width` bytes without a gap, and how the dimensions around them repeat ------------------------------------------ */
 typedef struct dcpi_cuda_dim { size_t count, stride, unit; } dcpi_cuda_dim;     /* unit: bytes of one index, in the piece's row-major order */
 typedef struct dcpi_cuda_shape { size_t width; int ndim; dcpi_cuda_dim dim[DCP_MAX_DIMS]; } dcpi_cuda_shape;   /* dim[0]: the innermost */
@@ -507,36 +513,11 @@ static dcp_status dcpi_cuda_recognise(const dcpi_cuda *m, const dcp_tensor *t, d
     c->kind = memory.type != cudaMemoryTypeDevice ? cudaMemcpyDefault : kinds[c->way];
     return DCP_OK;
 }
-/* One more copy is under way. The first after a pause waits for all work on the device, if the caller has never said what to wait for; others
- * that begin meanwhile wait here too. What reads our own memory need not wait, and is none that another may rely on. */
-static cudaError_t dcpi_cuda_order(dcpi_cuda *m, const dcpi_cuda_ticket *ticket) {
-    cudaError_t code = cudaSuccess;
-    if (ticket->is_own) return cudaSuccess;
-    dcpi_cuda_lock(m);
-    if (!m->is_ordered && m->under_way == 0) code = cudaDeviceSynchronize();
-    if (code == cudaSuccess) m->under_way++;
-    dcpi_cuda_unlock(m);
-    return code;
-}
-static void dcpi_cuda_end(dcpi_cuda *m, dcpi_cuda_ticket *ticket) {
-    dcpi_cuda_lock(m);
-    if (!ticket->is_own) m->under_way--;
-    dcpi_cuda_unlock(m);
-    dcpi_cuda_ticket_give(m, ticket);
-}
 /* After a failure nothing of it is under way: what had been begun is waited for. */
 static dcp_status dcpi_cuda_issue(dcpi_cuda *m, dcpi_cuda_copy *c, dcpi_cuda_ticket *ticket, const dcp_tensor *t, size_t offset, char *host, size_t size,
                                   dcp_error *err) {
-    const char *call = "cudaDeviceSynchronize";
-    cudaError_t code;
-    ticket->is_own = c->way == DCPI_CUDA_OUT && dcpi_cuda_is_own(m, t->data);
-    code = dcpi_cuda_order(m, ticket);
-    if (code != cudaSuccess) {
-        dcpi_cuda_ticket_give(m, ticket);
-        return dcpi_cuda_error(m, m->device, call, code, err);
-    }
-    call = "cudaMemcpyAsync";
-    code = dcpi_cuda_copy_box(c, c->shape.ndim, (char *)t->data, host, offset, offset + size);
+    const char *call = "cudaMemcpyAsync";
+    cudaError_t code = dcpi_cuda_copy_box(c, c->shape.ndim, (char *)t->data, host, offset, offset + size);
     if (code == cudaSuccess) {
         call = "cudaEventRecord";
         code = cudaEventRecord(ticket->event, c->stream);
@@ -544,17 +525,17 @@ static dcp_status dcpi_cuda_issue(dcpi_cuda *m, dcpi_cuda_copy *c, dcpi_cuda_tic
     ticket->stream = c->stream;
     if (code == cudaSuccess) return dcpi_cuda_succeed(err);
     (void)cudaStreamSynchronize(c->stream);
-    dcpi_cuda_end(m, ticket);
+    dcpi_cuda_ticket_give(m, ticket);
     return dcpi_cuda_error(m, m->device, call, code, err);
 }
-static dcp_status dcpi_cuda_begin(dcpi_cuda *m, dcpi_cuda_way way, const dcp_tensor *t, int64_t offset, void *host, size_t size, uint64_t *ticket,
-                                  dcp_error *err) {
+static dcp_status dcpi_cuda_copy_begin(dcpi_cuda *m, dcpi_cuda_way way, const dcp_tensor *t, int64_t offset, void *host,
+                                       size_t size, uint64_t *ticket, dcp_error *err) {
     dcpi_cuda_ticket *taken = NULL;
     dcpi_cuda_copy c;
     dcp_status status;
     int before;
     cudaError_t code = dcpi_cuda_enter(m, &before);
-    if (code != cudaSuccess) return dcpi_cuda_error(m, m->device, "cudaSetDevice", code, err);
+    if (code != cudaSuccess) return dcpi_cuda_error(m, m->device, "cuCtxPushCurrent", code, err);
     memset(&c, 0, sizeof c);
     c.m = m;
     c.way = way;
@@ -571,15 +552,15 @@ static dcp_status dcpi_cuda_begin(dcpi_cuda *m, dcpi_cuda_way way, const dcp_ten
     return status;
 }
 static dcp_status dcpi_cuda_copy_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket, dcp_error *err) {
-    return dcpi_cuda_begin((dcpi_cuda *)context, DCPI_CUDA_OUT, tensor, offset, host, size, ticket, err);
+    return dcpi_cuda_copy_begin((dcpi_cuda *)context, DCPI_CUDA_OUT, tensor, offset, host, size, ticket, err);
 }
 static dcp_status dcpi_cuda_copy_in(void *context, const dcp_tensor *tensor, int64_t offset, const void *host, size_t size, uint64_t *ticket, dcp_error *err) {
     void *source;
     memcpy(&source, &host, sizeof source);              /* only read; without a cast that drops const */
-    return dcpi_cuda_begin((dcpi_cuda *)context, DCPI_CUDA_IN, tensor, offset, source, size, ticket, err);
+    return dcpi_cuda_copy_begin((dcpi_cuda *)context, DCPI_CUDA_IN, tensor, offset, source, size, ticket, err);
 }
 static dcp_status dcpi_cuda_copy_own(void *context, void *own, const dcp_tensor *tensor, size_t size, uint64_t *ticket, dcp_error *err) {
-    return dcpi_cuda_begin((dcpi_cuda *)context, DCPI_CUDA_WITHIN, tensor, 0, own, size, ticket, err);
+    return dcpi_cuda_copy_begin((dcpi_cuda *)context, DCPI_CUDA_WITHIN, tensor, 0, own, size, ticket, err);
 }
 /* Even after an error the copy does not touch the host's memory any more: the stream is empty, or its context is gone. */
 static dcp_status dcpi_cuda_wait(void *context, uint64_t ticket, dcp_error *err) {
@@ -593,12 +574,94 @@ static dcp_status dcpi_cuda_wait(void *context, uint64_t ticket, dcp_error *err)
         (void)cudaStreamSynchronize(taken->stream);
         status = dcpi_cuda_error(m, m->device, "cudaEventSynchronize", code, err);
     }
-    dcpi_cuda_end(m, taken);
+    dcpi_cuda_ticket_give(m, taken);
     dcpi_cuda_leave(m, before);
     return status ? status : dcpi_cuda_succeed(err);
 }
 
-/* ---- opening, ordering, closing ----------------------------------------------------------------------------------------------------------------- */
+/* ---- order behind the caller's work ------------------------------------------------------------------------------ */
+#ifdef _MSC_VER
+#define DCPI_CUDA_THREAD_LOCAL __declspec(thread)
+#else
+#define DCPI_CUDA_THREAD_LOCAL __thread
+#endif
+static const void *dcpi_cuda_this_thread(void) {        /* an address that no other thread has */
+    static DCPI_CUDA_THREAD_LOCAL char here;
+    return &here;
+}
+static void dcpi_cuda_tell(dcpi_cuda *m) {
+    const void *thread = dcpi_cuda_this_thread();
+    int i;
+    dcpi_cuda_lock(m);
+    for (i = 0; i < m->told_count && m->told[i] != thread; i++) {}
+    if (i == m->told_count && i < DCPI_CUDA_TOLD) m->told[m->told_count++] = thread;
+    dcpi_cuda_unlock(m);
+}
+/* Whether this thread has said what its operation, which begins, has to wait for. If not, nobody else's word counts any
+ * more either: it may have been meant for this one. */
+static int dcpi_cuda_was_told(dcpi_cuda *m) {
+    const void *thread = dcpi_cuda_this_thread();
+    int i, was_told;
+    dcpi_cuda_lock(m);
+    for (i = 0; i < m->told_count && m->told[i] != thread; i++) {}
+    was_told = i < m->told_count;
+    if (was_told) m->told[i] = m->told[--m->told_count];
+    else m->told_count = 0;
+    dcpi_cuda_unlock(m);
+    return was_told;
+}
+static dcp_status dcpi_cuda_begin(void *context, dcp_error *err) {
+    dcpi_cuda *m = (dcpi_cuda *)context;
+    const char *call = "cuCtxPushCurrent";
+    dcp_status status;
+    int before;
+    cudaError_t code;
+    if (dcpi_cuda_was_told(m)) return dcpi_cuda_succeed(err);
+    code = dcpi_cuda_enter(m, &before);
+    if (code == cudaSuccess) {
+        call = "cudaDeviceSynchronize";
+        code = cudaDeviceSynchronize();
+    }
+    status = code == cudaSuccess ? dcpi_cuda_succeed(err) : dcpi_cuda_error(m, m->device, call, code, err);
+    dcpi_cuda_leave(m, before);
+    return status;
+}
+/* Both streams wait for what is on `stream` now. An event of a capture would draw them into it. */
+static cudaError_t dcpi_cuda_follow(dcpi_cuda *m, cudaStream_t stream, int *is_capturing) {
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    dcpi_cuda_ticket *ticket;
+    cudaError_t code = cudaStreamIsCapturing(stream, &capture);
+    *is_capturing = code == cudaSuccess && capture != cudaStreamCaptureStatusNone;
+    if (code != cudaSuccess || *is_capturing) return code;
+    code = dcpi_cuda_ticket_take(m, &ticket);
+    if (code != cudaSuccess) return code;
+    code = cudaEventRecord(ticket->event, stream);
+    if (code == cudaSuccess) code = cudaStreamWaitEvent(m->out, ticket->event, 0);
+    if (code == cudaSuccess) code = cudaStreamWaitEvent(m->in, ticket->event, 0);
+    dcpi_cuda_ticket_give(m, ticket);   /* a wait is for the record that it found: the event is free again */
+    return code;
+}
+DCPDEF dcp_status dcp_cuda_wait_stream(dcp_device *device, cudaStream_t stream, dcp_error *err) {
+    dcpi_cuda *m;
+    dcp_status status = DCP_OK;
+    int before, is_capturing = 0;
+    cudaError_t code;
+    if (!device || device->begin != dcpi_cuda_begin)
+        return dcpi_cuda_fail(err, DCP_E_INVALID, "dcp_cuda_wait_stream: this is no device of dcp_cuda_open");
+    m = (dcpi_cuda *)device->context;
+    code = dcpi_cuda_enter(m, &before);
+    if (code == cudaSuccess) code = dcpi_cuda_follow(m, stream, &is_capturing);
+    if (code != cudaSuccess) status = dcpi_cuda_error(m, m->device, "dcp_cuda_wait_stream", code, err);
+    dcpi_cuda_leave(m, before);
+    if (status) return status;
+    if (is_capturing)
+        return dcpi_cuda_fail(err, DCP_E_INVALID, "dcp_cuda_wait_stream: the stream is capturing a graph, whose "
+                              "work is not done yet: end the capture, launch the graph, wait for its stream");
+    dcpi_cuda_tell(m);
+    return dcpi_cuda_succeed(err);
+}
+
+/* ---- opening, closing ------------------------------------------------------------------------------------------- */
 static void dcpi_cuda_free(dcpi_cuda *m) {
     cudaError_t code = cudaSuccess;
     if (m->out) code = cudaStreamSynchronize(m->out);
@@ -637,19 +700,25 @@ static dcp_status dcpi_cuda_streams(dcpi_cuda *m, dcp_error *err) {
     return DCP_OK;
 }
 static dcp_status dcpi_cuda_new(int device, dcpi_cuda **out, dcp_error *err) {
-    dcpi_cuda *m = (dcpi_cuda *)DCP_MALLOC(sizeof *m);
+    dcpi_cuda *m = (dcpi_cuda *)DCP_MALLOC(sizeof *m), made;
     dcp_status status;
     int before;
     cudaError_t code;
     if (!m) return dcpi_cuda_no_memory(err, sizeof *m);
     memset(m, 0, sizeof *m);
     m->device = device;
+    code = dcpi_cuda_find_context(m);
+    if (code != cudaSuccess) {
+        DCP_FREE(m);
+        return dcpi_cuda_error(NULL, device, "cuDevicePrimaryCtxRetain", code, err);
+    }
     code = dcpi_cuda_enter(m, &before);
-    status = code == cudaSuccess ? dcpi_cuda_streams(m, err) : dcpi_cuda_error(NULL, device, "cudaSetDevice", code, err);
+    if (code == cudaSuccess) status = dcpi_cuda_streams(m, err);
+    else status = dcpi_cuda_error(NULL, device, "cuCtxPushCurrent", code, err);
+    made = *m;
     if (status) dcpi_cuda_free(m);
     else *out = m;
-    if (before != device && cudaSetDevice(before) != cudaSuccess) (void)cudaGetLastError();         /* the caller's own thread: always back */
-    if (!status) m->state = dcpi_cuda_find_state();
+    dcpi_cuda_leave(&made, before);
     return status;
 }
 DCPDEF dcp_status dcp_cuda_open_with(const dcp_cuda_desc *desc, dcp_device **out, dcp_error *err) {
@@ -679,6 +748,7 @@ DCPDEF dcp_status dcp_cuda_open_with(const dcp_cuda_desc *desc, dcp_device **out
     d->copy_in = dcpi_cuda_copy_in;
     d->wait = dcpi_cuda_wait;
     d->destroy = dcpi_cuda_destroy;
+    d->begin = dcpi_cuda_begin;
     d->own_bytes = m->own_left = desc ? desc->snapshot_bytes : 0;
     if (d->own_bytes) {
         d->allocate_own = dcpi_cuda_allocate_own;
@@ -693,31 +763,6 @@ DCPDEF dcp_status dcp_cuda_open(int device, dcp_device **out, dcp_error *err) {
     memset(&desc, 0, sizeof desc);
     desc.device = device;
     return dcp_cuda_open_with(&desc, out, err);
-}
-DCPDEF dcp_status dcp_cuda_wait_stream(dcp_device *device, cudaStream_t stream, dcp_error *err) {
-    dcpi_cuda *m;
-    dcpi_cuda_ticket *ticket;
-    dcp_status status = DCP_OK;
-    int before;
-    cudaError_t code;
-    if (!device || device->destroy != dcpi_cuda_destroy)
-        return dcpi_cuda_fail(err, DCP_E_INVALID, "dcp_cuda_wait_stream: this is no device of dcp_cuda_open");
-    m = (dcpi_cuda *)device->context;
-    code = dcpi_cuda_enter(m, &before);
-    if (code == cudaSuccess) code = dcpi_cuda_ticket_take(m, &ticket);
-    if (code == cudaSuccess) {
-        code = cudaEventRecord(ticket->event, stream);
-        if (code == cudaSuccess) code = cudaStreamWaitEvent(m->out, ticket->event, 0);
-        if (code == cudaSuccess) code = cudaStreamWaitEvent(m->in, ticket->event, 0);
-        dcpi_cuda_ticket_give(m, ticket);               /* a wait is for the record that it found: the event is free again */
-    }
-    if (code != cudaSuccess) status = dcpi_cuda_error(m, m->device, "dcp_cuda_wait_stream", code, err);
-    dcpi_cuda_leave(m, before);
-    if (status) return status;
-    dcpi_cuda_lock(m);
-    m->is_ordered = 1;
-    dcpi_cuda_unlock(m);
-    return dcpi_cuda_succeed(err);
 }
 
 #ifdef __cplusplus

@@ -420,6 +420,106 @@ TEST(copies_of_another_device_wait_too) {
     ordered(1, WAITED);
     ordered(1, NONE);
 }
+/* What one save was told to wait for says nothing about the next one. */
+typedef struct changing {
+    dcp_device *gpu;
+    cudaStream_t work;
+    void *memory; size_t size;
+    dcp_status status; dcp_error err;
+} changing;
+static void change_slowly(changing *c, int value) {
+    CUDA_OK(cudaLaunchHostFunc(c->work, slow, (void *)(size_t)60));
+    CUDA_OK(cudaMemsetAsync(c->memory, value, c->size, c->work));
+}
+static void *save_changing(void *argument) {
+    changing *c = (changing *)argument;
+    dcp_tensor t = dcp_bytes("a", c->memory, c->size);
+    dcp_save_desc save = saving("x", &t, 1);
+    t.device = c->gpu;
+    c->status = dcp_save(&save, &c->err);
+    return NULL;
+}
+static void check_saved(changing *c, int value) {
+    uint8_t *host = room(c->size), *expected = room(c->size);
+    dcp_tensor t = dcp_bytes("a", host, c->size);
+    CHECK_OK_MESSAGE(c->status, c->err.message);
+    load_all(&t, 1, 0);
+    memset(expected, value, c->size);
+    CHECK(memcmp(host, expected, c->size) == 0);
+    free(host);
+    free(expected);
+}
+static void changing_open(changing *c) {
+    memset(c, 0, sizeof *c);
+    c->size = 300 * KIB;
+    c->gpu = opened(0);
+    CUDA_OK(cudaMalloc(&c->memory, c->size));
+    CUDA_OK(cudaStreamCreateWithFlags(&c->work, cudaStreamNonBlocking));
+}
+static void changing_close(changing *c) {
+    CUDA_OK(cudaStreamDestroy(c->work));
+    CUDA_OK(cudaFree(c->memory));
+    dcp_device_close(c->gpu);
+}
+TEST(a_stream_is_waited_for_once) {
+    changing c;
+    int round;
+    begin();
+    changing_open(&c);
+    for (round = 0; round < 2; round++) {
+        change_slowly(&c, 1);
+        CHECK_OK_MESSAGE(dcp_cuda_wait_stream(c.gpu, c.work, &err), err.message);
+        (void)save_changing(&c);
+        check_saved(&c, 1);
+        change_slowly(&c, 2);
+        (void)save_changing(&c);
+        check_saved(&c, 2);
+    }
+    change_slowly(&c, 3);                               /* two streams, one save */
+    CHECK_OK_MESSAGE(dcp_cuda_wait_stream(c.gpu, c.work, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_cuda_wait_stream(c.gpu, NULL, &err), err.message);
+    (void)save_changing(&c);
+    check_saved(&c, 3);
+    change_slowly(&c, 4);
+    (void)save_changing(&c);
+    check_saved(&c, 4);
+    changing_close(&c);
+    end();
+}
+TEST(a_stream_is_waited_for_by_the_thread_that_said_so) {
+    pthread_t thread;
+    changing c;
+    begin();
+    changing_open(&c);
+    CHECK_OK_MESSAGE(dcp_cuda_wait_stream(c.gpu, c.work, &err), err.message);
+    change_slowly(&c, 1);
+    CHECK_INT(pthread_create(&thread, NULL, save_changing, &c), 0);     /* for its save nobody has said anything */
+    (void)pthread_join(thread, NULL);
+    check_saved(&c, 1);
+    change_slowly(&c, 2);                               /* and what was said before is over */
+    (void)save_changing(&c);
+    check_saved(&c, 2);
+    changing_close(&c);
+    end();
+}
+/* An event of the capture would draw the streams of the device into it: the capture could not end, and no copy would be
+ * carried out. */
+TEST(a_stream_that_is_capturing_is_refused) {
+    cudaGraph_t graph = NULL;
+    changing c;
+    begin();
+    changing_open(&c);
+    change_slowly(&c, 1);
+    CUDA_OK(cudaStreamBeginCapture(c.work, cudaStreamCaptureModeRelaxed));
+    CHECK_FAILS(dcp_cuda_wait_stream(c.gpu, c.work, &err), DCP_E_INVALID, "capturing a graph");
+    CUDA_OK(cudaStreamEndCapture(c.work, &graph));
+    if (graph) CUDA_OK(cudaGraphDestroy(graph));
+    CHECK_OK_MESSAGE(dcp_cuda_wait_stream(c.gpu, c.work, &err), err.message);
+    (void)save_changing(&c);
+    check_saved(&c, 1);
+    changing_close(&c);
+    end();
+}
 /* Several workers of a load begin at once: none may overtake the synchronisation. */
 TEST(no_worker_overtakes_the_synchronisation) {
     enum { COUNT = 9 };
@@ -1042,7 +1142,8 @@ TEST(no_driver_no_device) {
     end();
 }
 TEST(open_fails_at_each_call) {
-    static const char *const calls[] = { "cudaGetDeviceCount", "cudaGetDevice", "cudaSetDevice", "cudaStreamCreateWithFlags", "cudaDeviceGetAttribute" };
+    static const char *const calls[] = { "cudaGetDeviceCount", "cudaGetDevice", "cudaGetDriverEntryPointByVersion",
+        "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cudaStreamCreateWithFlags", "cudaDeviceGetAttribute" };
     size_t c;
     int nth;
     for (c = 0; c < sizeof calls / sizeof *calls; c++) {
@@ -1071,7 +1172,8 @@ static void log_warning(void *user, dcp_log_level level, const char *message) {
 }
 /* Each call of a save and a load fails once, in turn: the error is told, nothing is left behind, and the next save and load succeed. */
 TEST(each_call_fails_in_saves_and_loads) {
-    static const char *const calls[] = { "cudaGetDevice", "cudaSetDevice", "cudaPointerGetAttributes", "cudaEventCreateWithFlags", "cudaDeviceSynchronize",
+    static const char *const calls[] = { "cudaGetDevice", "cuCtxPushCurrent", "cudaPointerGetAttributes",
+        "cudaEventCreateWithFlags", "cudaDeviceSynchronize",
         "cudaMemcpyAsync", "cudaMemcpy2DAsync", "cudaEventRecord", "cudaEventSynchronize", "cudaHostAlloc" };
     const size_t size = 2 * MIB + 9;
     uint8_t *bytes = filled(size, 1);
@@ -1115,7 +1217,7 @@ TEST(each_call_fails_in_saves_and_loads) {
             cuda_stub_fail("none", 1, cudaSuccess, 0);
             failures += status != DCP_OK;
             if (status) CHECK_STR(dcp_status_name(status), "DCP_E_DEVICE");
-            if (status) CHECK(strstr(err.message, "GPU 1, cuda"));
+            if (status) CHECK(strstr(err.message, "GPU 1, cu"));
             CHECK_INT(cudaGetLastError(), cudaSuccess);
             CHECK_OK_MESSAGE(dcp_load(&load, &err), err.message);
             CHECK_ON_DEVICE(t[0].data, bytes, size);
@@ -1355,6 +1457,38 @@ TEST(no_context_is_made_on_other_devices) {
     free(bytes);
     end();
 }
+/* The caller's own thread never chose a device either, and what it uses is one that is not the first. */
+static void *memory_on_2(void *memory) {
+    if (cudaSetDevice(2) != cudaSuccess || cudaMalloc((void **)memory, 1000) != cudaSuccess) abort();
+    return NULL;
+}
+TEST(no_context_is_made_on_the_callers_device) {
+    void *memory = NULL;
+    dcp_save_desc save;
+    dcp_load_desc load;
+    pthread_t thread;
+    dcp_device *gpu;
+    dcp_tensor t;
+    int now = -1;
+    begin();
+    cuda_stub_reset(1);
+    CHECK_INT(pthread_create(&thread, NULL, memory_on_2, &memory), 0);
+    (void)pthread_join(thread, NULL);
+    gpu = opened_with(2, MIB);
+    t = dcp_bytes("a", memory, 1000);
+    t.device = gpu;
+    save = saving("x", &t, 1);
+    load = loading("x", &t, 1);
+    CHECK_OK_MESSAGE(dcp_save(&save, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_cuda_wait_stream(gpu, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_load(&load, &err), err.message);
+    dcp_device_close(gpu);
+    CUDA_OK(cudaGetDevice(&now));
+    CHECK_INT(now, 0);
+    CHECK(cuda_stub_has_context(2) && !cuda_stub_has_context(0) && !cuda_stub_has_context(1));
+    CUDA_OK(cudaFree(memory));
+    end();
+}
 /* The stand-in itself: the host cannot touch a device's memory. */
 TEST(the_host_cannot_touch_device_memory) {
     void *memory;
@@ -1390,6 +1524,9 @@ int main(void) {
     RUN(copies_wait_for_the_default_stream);
     RUN(copies_wait_for_the_device_when_they_are_told_nothing);
     RUN(copies_of_another_device_wait_too);
+    RUN(a_stream_is_waited_for_once);
+    RUN(a_stream_is_waited_for_by_the_thread_that_said_so);
+    RUN(a_stream_that_is_capturing_is_refused);
     RUN(no_worker_overtakes_the_synchronisation);
     RUN(managed_and_pinned_memory);
     RUN(memory_that_is_not_the_devices_is_refused);
@@ -1418,6 +1555,7 @@ int main(void) {
     RUN(an_error_that_stays);
     RUN(rows_further_apart_than_a_copy_can);
     RUN(no_context_is_made_on_other_devices);
+    RUN(no_context_is_made_on_the_callers_device);
     RUN(the_host_cannot_touch_device_memory);
 #endif
     return test_finish();

@@ -220,12 +220,14 @@ s/return dcpi_copies_until(&r->copies, r->turn - /return MISTAKE(2) ? DCP_OK : d
 s/status = dcpi_copies_until(&r->copies, INT64_MAX, &error);/status = MISTAKE(4) ? DCP_OK : dcpi_copies_until(\&r->copies, INT64_MAX, \&error);/
 s/dcp_status status = device && size > 0 ? device->wait/dcp_status status = !MISTAKE(5) \&\& device \&\& size > 0 ? device->wait/
 s/kept->at = pool->used;/kept->at = MISTAKE(6) ? 0 : pool->used;/
+s/if (!status) status = dcpi_devices_begin(/if (!status \&\& !MISTAKE(7)) status = dcpi_devices_begin(/
+s/return dcpi_devices_begin(/return MISTAKE(8) ? DCP_OK : dcpi_devices_begin(/
 END
 mistakes() {
     mkdir mistakes.d
     lib >lib.c
     sed -f mistakes.sed "$root/dcp.h" >mistakes.d/dcp.h
-    for n in 1 2 3 4 5 6; do
+    for n in 1 2 3 4 5 6 7 8; do
         [ "$(grep -c "MISTAKE($n)" mistakes.d/dcp.h)" -eq "$(grep -c "MISTAKE($n)" mistakes.sed)" ] || fail "mistake $n cannot be made any more"
     done
     "$CC" -std=c99 -O0 '-DMISTAKE(n)=(atoi(getenv("DCP_MISTAKE")) == n)' -Imistakes.d -c lib.c -o mistakes.o 2>log || fail "$(grep -m 1 error log)"
@@ -247,14 +249,21 @@ m an_event_before_its_copy tensors_come '' \
     s/code = cudaEventRecord(ticket->event, c->stream);/code = cudaSuccess;/'
 m a_save_that_overtakes_the_caller the_stream_that '' '/cudaStreamWaitEvent(m->out/d'
 m a_load_that_overtakes_the_caller the_stream_that '' '/cudaStreamWaitEvent(m->in/d'
-m a_missing_synchronisation told_nothing '' 's/if (!m->is_ordered \&\& m->under_way == 0)/if (0)/'
-m a_needless_synchronisation the_stream_that '' 's/if (!m->is_ordered \&\& m->under_way == 0)/if (m->under_way == 0)/'
-m a_worker_that_overtakes no_worker '' \
-    's/    if (!m->is_ordered \&\& m->under_way == 0) code/    m->under_way++; dcpi_cuda_unlock(m); if (!m->is_ordered \&\& m->under_way == 1) code/
-    s/    if (code == cudaSuccess) m->under_way++;/    dcpi_cuda_lock(m);/'
-m a_device_that_is_not_set several_devices '' 's/if (code == cudaSuccess \&\& \*before != m->device) code = cudaSetDevice(m->device);//'
-m a_device_that_is_not_set_back several_devices '' '/^static void dcpi_cuda_leave/,/^}/s/if (cudaSetDevice(before) != cudaSuccess).*//'
-m a_context_made_on_the_way_back no_context '' '/m->state(before/d'
+m a_missing_synchronisation told_nothing '' 's/code = cudaDeviceSynchronize();/code = cudaSuccess;/'
+m a_needless_synchronisation the_stream_that '' \
+    's/if (dcpi_cuda_was_told(m)) return/if (dcpi_cuda_was_told(m) \&\& !m) return/'
+m a_word_that_counts_for_ever waited_for_once '' \
+    's/if (was_told) m->told\[i\] = m->told\[--m->told_count\];/if (was_told) {}/'
+m a_word_that_counts_for_every_thread that_said_so '' 's/ \&\& m->told\[i\] != thread;/ \&\& !thread;/'
+m a_word_that_is_kept_for_later that_said_so '' 's/else m->told_count = 0;//'
+m a_capture_that_is_not_noticed capturing '' 's/ \&\& capture != cudaStreamCaptureStatusNone/ \&\& !m/'
+m a_device_that_is_not_set several_devices '' \
+    's/code = (cudaError_t)m->push(m->context);/code = cudaSuccess;/
+    s/if (before != m->device) (void)m->pop(&ours);/(void)m; (void)before; (void)ours;/'
+m a_device_that_is_not_set_back several_devices '' \
+    's/if (before != m->device) (void)m->pop(&ours);/(void)m; (void)before; (void)ours;/'
+m a_context_made_on_the_way_back no_context '' \
+    's/(void)m->pop(&ours);/{ (void)m->pop(\&ours); (void)cudaSetDevice(before); }/'
 m an_offset_that_is_ignored tensors_come '' 's/taken, t, (size_t)offset, (char \*)host/taken, t, 0, (char *)host/'
 m a_wrong_pitch strided_tensors '' 's/cudaMemcpy2DAsync(device, pitch, host, width, width/cudaMemcpy2DAsync(device, pitch, host, pitch, width/'
 m rows_copied_without_their_gaps strided_tensors '' 's/char \*at = device + begin \/ dim->unit \* dim->stride/char *at = device + begin/'
@@ -273,10 +282,9 @@ m a_snapshot_that_shares_its_memory two_savers '' \
     's/code = cudaMalloc(&block->memory, size);/code = m->own ? (block->memory = m->own->memory, cudaSuccess) : cudaMalloc(\&block->memory, size);/'
 m a_snapshot_beyond_its_bytes without_memory '' 's/is_there = size <= m->own_left;/is_there = 1;/'
 m a_snapshot_that_is_never_freed memory_of_the_device '' 's/if (cudaFree(block->memory) != cudaSuccess)/if (0)/'
-m a_snapshot_that_waits_for_the_program does_not_wait '' 's/if (ticket->is_own) return cudaSuccess;//; s/if (!ticket->is_own) m->under_way--/m->under_way--/'
-m a_save_that_relies_on_a_snapshot a_save_beside '' \
-    's/if (ticket->is_own) return cudaSuccess;/if (ticket->is_own) { dcpi_cuda_lock(m); m->under_way++; dcpi_cuda_unlock(m); return cudaSuccess; }/
-    s/if (!ticket->is_own) m->under_way--/m->under_way--/'
+m a_snapshot_that_waits_for_the_program does_not_wait '' '/^static dcp_status dcpi_cuda_issue/,/^}/{
+    s/    cudaError_t code = /&cudaDeviceSynchronize() != cudaSuccess ? cudaErrorLaunchFailure : /
+}'
 t mistakes_compile mistakes
 m_lib a_buffer_handed_over_too_early tensors_come 1
 m_lib a_buffer_read_into_too_early take_long 2
@@ -284,6 +292,8 @@ m_lib a_buffer_of_a_save_freed_too_early take_long 3
 m_lib a_buffer_of_a_load_freed_too_early take_long 4
 m_lib a_snapshot_that_is_not_waited_for in_the_background 5
 m_lib a_snapshot_on_top_of_another in_the_background 6
+m_lib a_save_that_overtakes_the_device told_nothing 7
+m_lib a_load_that_overtakes_the_device no_worker 8
 
 # ---- nvcc ----------------------------------------------------------------------------------------------------------------------------------------
 # The whole as CUDA: dcp.h, dcp_cuda.h and a kernel in one file, linked with the toolkit's runtime; without a GPU it says so, and what is missing.

@@ -3181,6 +3181,54 @@ TEST(a_device_that_answers_oddly_is_a_device_error) {
     }
     done();
 }
+/* Each operation tells a device that it begins: once, before the first copy, however many tensors are there. */
+static int begun;
+static dcp_status count_begin(void *context, dcp_error *error) {
+    begun++;
+    if (fake.next != fake.waited || !context) return dcpi_fail(error, DCP_E_DEVICE, "copies are under way");
+    return odd_status == DCP_E_DEVICE ? dcpi_fail(error, DCP_E_DEVICE, "the device is asleep") : odd_status;
+}
+TEST(a_device_is_told_that_an_operation_begins) {
+    static const int odd[] = { DCP_E_NOT_FOUND, DCP_E_UNKNOWN, DCP_PENDING, 99 };
+    float a[6] = {0}, b[6] = {0}, c[6] = {0};
+    dcp_tensor t[3];
+    dcp_device *device = fake_device();
+    dcp_save_desc s;
+    dcp_checkpoint *opened_x;
+    size_t i;
+    use_memory();
+    s = saving("x", t, 3);
+    device->context = &begun;
+    device->begin = count_begin;
+    t[0] = vector("a", DCP_FP32, a, 6);
+    t[1] = vector("b", DCP_FP32, b, 6);
+    t[2] = vector("c", DCP_FP32, c, 6);
+    t[0].device = t[2].device = device;
+    odd_status = DCP_OK;
+    begun = 0;
+    save(&s);
+    CHECK_INT(begun, 1);
+    load_from("x", t, 3);
+    CHECK_INT(begun, 2);
+    opened_x = open_at("x");
+    CHECK_INT(begun, 2);
+    CHECK_OK_MESSAGE(dcp_read(opened_x, t + 1, 1, &err), err.message);
+    CHECK_INT(begun, 2);
+    CHECK_OK_MESSAGE(dcp_read(opened_x, t, 3, &err), err.message);
+    CHECK_INT(begun, 3);
+    dcp_close(opened_x);
+    odd_status = DCP_E_DEVICE;
+    s.path = at("y");
+    CHECK_FAILS(dcp_save(&s, &err), DCP_E_DEVICE, "\"a\": the device is asleep");
+    CHECK_FAILS(try_load("x", t, 3), DCP_E_DEVICE, "\"a\": the device is asleep");
+    for (i = 0; i < DCPI_COUNT(odd); i++) {
+        odd_status = (dcp_status)odd[i];
+        CHECK_FAILS(dcp_save(&s, &err), DCP_E_DEVICE, "gave no reason");
+        CHECK_FAILS(try_load("x", t, 3), DCP_E_DEVICE, "gave no reason");
+    }
+    CHECK_INT(count_files(""), 2);
+    done();
+}
 /* From the device to the host, back to the device, whole and in boxes. io.threads = 1: this device is not for several threads. */
 static void device_body(void) {
     float out[ROWS * COLUMNS] = {0}, in[ROWS * COLUMNS] = {0};
@@ -5005,6 +5053,7 @@ int main(void) {
     RUN(an_unknown_type_reads_whole_as_bytes);
     RUN(a_box_of_an_unknown_type_is_refused);
     RUN(a_device_that_answers_oddly_is_a_device_error);
+    RUN(a_device_is_told_that_an_operation_begins);
     RUN(a_device_is_copied_from_and_to);
     RUN(a_strided_device_tensor);
     RUN(a_large_device_tensor_in_pieces);

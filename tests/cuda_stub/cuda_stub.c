@@ -7,7 +7,10 @@
  *     is read when the operation is carried out, so what is overwritten too early is wrong. Ordinary memory is copied as CUDA does it: out of
  *     a device before the call returns, into a device from what it was at the call.
  *   - A wait for an event means the record that was current at the call. An event can only be recorded on a stream of its device.
- *   - Calls make a context on the thread's current device, cudaSetDevice too (as since CUDA 12).
+ *   - Calls make a context on the thread's current device, cudaSetDevice too (as since CUDA 12). The driver's contexts
+ *     can be pushed and popped.
+ *   - What is issued on a stream that is capturing a graph is not carried out; a stream that waits for such an event
+ *     captures with it, and the capture fails at its end if it has not come back.
  *
  * POSIX threads. Memory of streams and events stays until the process ends, so that what refers to them is never lost. */
 #define _GNU_SOURCE
@@ -47,11 +50,12 @@ typedef struct stub_operation {
 struct CUstream_st {
     struct CUstream_st *next;
     int device, is_blocking, is_default, is_dying, is_dead;
+    int is_capturing;                   /* 2: since it waits for an event of one that does */
     pthread_t thread;
     stub_operation *first, **last;
     uint64_t issued, done, random;
 };
-struct CUevent_st { struct CUevent_st *next; int device, is_dead; stub_dependency record; };
+struct CUevent_st { struct CUevent_st *next; int device, is_dead, is_captured; stub_dependency record; };
 
 static struct {
     pthread_mutex_t lock;
@@ -69,9 +73,11 @@ static struct {
     struct { char call[40]; long count; } calls[64]; int call_count;
     char violation[200];
 } stub = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .devices = 3, .max_pitch = 0x7FFFFFFF, .delay = 300 };
-static __thread int current_device;
+static __thread int current_device;     /* as cudaSetDevice left it */
+static __thread int pushed[8], pushed_count;            /* contexts that the driver's API has made current instead */
 static __thread cudaError_t last_error;
 
+static int device_now(void) { return pushed_count ? pushed[pushed_count - 1] : current_device; }
 static cudaError_t say(cudaError_t code) { if (code != cudaSuccess) last_error = code; return code; }
 static void violated(const char *what) { if (!stub.violation[0]) (void)snprintf(stub.violation, sizeof stub.violation, "%s", what); }
 
@@ -82,7 +88,7 @@ static cudaError_t enter(const char *call, int makes_context) {
     for (i = 0; i < stub.call_count && strcmp(stub.calls[i].call, call) != 0; i++) {}
     if (i == stub.call_count) (void)snprintf(stub.calls[stub.call_count++].call, sizeof stub.calls[0].call, "%s", call);
     stub.calls[i].count++;
-    if (makes_context) stub.has_context[current_device] = 1;
+    if (makes_context) stub.has_context[device_now()] = 1;
     if (stub.stays == cudaSuccess && stub.failing.nth > 0 && strcmp(stub.failing.call, call) == 0 && --stub.failing.nth == 0) {
         const cudaError_t code = stub.failing.code;
         if (stub.failing.stays) stub.stays = code;
@@ -125,7 +131,7 @@ static cudaError_t region_new(enum cudaMemoryType type, void **memory, size_t si
     if (type == cudaMemoryTypeDevice) bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (user == MAP_FAILED || bytes == MAP_FAILED) { free(r); return cudaErrorMemoryAllocation; }
     r->type = type;
-    r->device = current_device;
+    r->device = device_now();
     r->user = user;
     r->bytes = bytes ? bytes : user;
     r->size = size;
@@ -220,7 +226,7 @@ static void *stream_run(void *argument) {
 static struct CUstream_st *stream_new(int is_blocking) {
     struct CUstream_st *s = calloc(1, sizeof *s);
     if (!s) return NULL;
-    s->device = current_device;
+    s->device = device_now();
     s->is_blocking = is_blocking;
     s->last = &s->first;
     s->random = stub.seed++;
@@ -233,11 +239,11 @@ static struct CUstream_st *stream_new(int is_blocking) {
 static struct CUstream_st *stream_of(cudaStream_t stream) {
     struct CUstream_st *s;
     if (!stream) {
-        if (!stub.defaults[current_device]) {
-            stub.defaults[current_device] = stream_new(1);
-            if (stub.defaults[current_device]) stub.defaults[current_device]->is_default = 1;
+        if (!stub.defaults[device_now()]) {
+            stub.defaults[device_now()] = stream_new(1);
+            if (stub.defaults[device_now()]) stub.defaults[device_now()]->is_default = 1;
         }
-        return stub.defaults[current_device];
+        return stub.defaults[device_now()];
     }
     for (s = stub.streams; s && s != stream; s = s->next) {}
     return s && !s->is_dying ? s : NULL;
@@ -251,6 +257,7 @@ static void depend(stub_operation *o, struct CUstream_st *on, uint64_t number) {
 static uint64_t issue(struct CUstream_st *s, stub_operation *o) {
     struct CUstream_st *other;
     int i;
+    if (s->is_capturing) { free(o->own); free(o); return s->done; }
     if (s->is_default)
         for (other = stub.streams; other; other = other->next)
             if (other != s && other->is_blocking && other->device == s->device) depend(o, other, other->issued);
@@ -281,14 +288,15 @@ cudaError_t cudaGetDeviceCount(int *count) {
 cudaError_t cudaGetDevice(int *device) {
     cudaError_t code = enter("cudaGetDevice", 0);
     if (code != cudaSuccess) return code;
-    *device = current_device;
+    *device = device_now();
     return leave(cudaSuccess);
 }
 cudaError_t cudaSetDevice(int device) {
     cudaError_t code = enter("cudaSetDevice", 0);
     if (code != cudaSuccess) return code;
     if (device < 0 || device >= stub.devices) return leave(cudaErrorInvalidDevice);
-    current_device = device;
+    if (pushed_count) pushed[pushed_count - 1] = device;
+    else current_device = device;
     stub.has_context[device] = 1;
     return leave(stub.stays);
 }
@@ -296,7 +304,7 @@ cudaError_t cudaDeviceSynchronize(void) {
     struct CUstream_st *s;
     cudaError_t code = enter("cudaDeviceSynchronize", 1);
     if (code != cudaSuccess) return code;
-    for (s = stub.streams; s; s = s->next) if (s->device == current_device) wait_for(s, s->issued);
+    for (s = stub.streams; s; s = s->next) if (s->device == device_now()) wait_for(s, s->issued);
     return leave(stub.stays);
 }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device) {
@@ -339,22 +347,42 @@ const char *cudaGetErrorName(cudaError_t error) {
     for (i = 0; i < sizeof names / sizeof *names; i++) if (names[i].code == error) return names[i].name;
     return "unrecognized error code";
 }
-static int context_state(int device, unsigned *flags, int *active) {
-    pthread_mutex_lock(&stub.lock);
-    *flags = 0;
-    *active = stub.has_context[device];
+/* ---- the driver's API: its results have the runtime's numbers, and leave the last error alone */
+static int driver_call(const char *call, int device, int is_push) {
+    const cudaError_t last = last_error, code = enter(call, 0);
+    last_error = last;
+    if (code != cudaSuccess) return (int)code;
+    if (device >= 0) stub.has_context[device] = 1;
+    if (is_push) pushed[pushed_count++] = device;
     pthread_mutex_unlock(&stub.lock);
     return 0;
 }
+/* A context is its device's number and 1. */
+static int context_retain(void **context, int device) {
+    *context = (void *)(uintptr_t)(device + 1);
+    return driver_call("cuDevicePrimaryCtxRetain", device, 0);
+}
+static int context_push(void *context) {
+    if (pushed_count == (int)(sizeof pushed / sizeof *pushed)) abort();
+    return driver_call("cuCtxPushCurrent", (int)(uintptr_t)context - 1, 1);
+}
+static int context_pop(void **context) {
+    if (pushed_count == 0) violated("a context is popped that was not pushed");
+    else *context = (void *)(uintptr_t)(pushed[--pushed_count] + 1);
+    return driver_call("cuCtxPopCurrent", -1, 0);
+}
 cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version, unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *result) {
-    int (*state)(int, unsigned *, int *) = context_state;
+    int (*retain)(void **, int) = context_retain, (*push)(void *) = context_push, (*pop)(void **) = context_pop;
     cudaError_t code = enter("cudaGetDriverEntryPointByVersion", 0);
     if (code != cudaSuccess) return code;
-    if (strcmp(symbol, "cuDevicePrimaryCtxGetState") != 0 || version < 7000 || flags != cudaEnableDefault) return leave(cudaErrorSymbolNotFound);
-    memcpy(function, &state, sizeof state);
-    if (result) *result = cudaDriverEntryPointSuccess;
-    return leave(cudaSuccess);
+    if (version < 7000 || flags != cudaEnableDefault) return leave(cudaErrorInvalidValue);
+    *function = NULL;
+    if (strcmp(symbol, "cuDevicePrimaryCtxRetain") == 0) memcpy(function, &retain, sizeof retain);
+    if (strcmp(symbol, "cuCtxPushCurrent") == 0) memcpy(function, &push, sizeof push);
+    if (strcmp(symbol, "cuCtxPopCurrent") == 0) memcpy(function, &pop, sizeof pop);
+    if (result) *result = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+    return leave(*function ? cudaSuccess : cudaErrorSymbolNotFound);
 }
 
 /* ---- streams and events */
@@ -383,6 +411,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (code != cudaSuccess) return code;
     s = stream_of(stream);
     if (!s) return leave(cudaErrorInvalidResourceHandle);
+    if (s->is_capturing) return leave(cudaErrorStreamCaptureUnsupported);
     if (s->is_default) (void)issue(s, operation(STUB_NOTHING));
     wait_for(s, s->issued);
     return leave(stub.stays);
@@ -393,8 +422,41 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
     if (code != cudaSuccess) return code;
     s = stream_of(stream);
     if (!s) return leave(cudaErrorInvalidResourceHandle);
+    if (s->is_capturing) return leave(cudaErrorStreamCaptureUnsupported);
     return leave(s->done < s->issued ? cudaErrorNotReady : cudaSuccess);
 }
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
+    struct CUstream_st *s;
+    cudaError_t code = enter("cudaStreamBeginCapture", 1);
+    if (code != cudaSuccess) return code;
+    s = stream ? stream_of(stream) : NULL;
+    if (!s || s->is_capturing || mode != cudaStreamCaptureModeRelaxed) return leave(cudaErrorStreamCaptureUnsupported);
+    s->is_capturing = 1;
+    return leave(cudaSuccess);
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    struct CUstream_st *s;
+    cudaError_t code = enter("cudaStreamEndCapture", 1), ended = cudaSuccess;
+    *graph = NULL;
+    if (code != cudaSuccess) return code;
+    s = stream_of(stream);
+    if (!s || s->is_capturing != 1) return leave(cudaErrorStreamCaptureUnsupported);
+    for (s = stub.streams; s; s = s->next) {
+        if (s->is_capturing == 2) ended = cudaErrorStreamCaptureUnjoined;
+        s->is_capturing = 0;
+    }
+    return leave(ended);
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status) {
+    struct CUstream_st *s;
+    cudaError_t code = enter("cudaStreamIsCapturing", 1);
+    if (code != cudaSuccess) return code;
+    s = stream_of(stream);
+    if (!s) return leave(cudaErrorInvalidResourceHandle);
+    *status = s->is_capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    return leave(cudaSuccess);
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return graph ? cudaErrorInvalidValue : cudaSuccess; }
 static cudaEvent_t event_of(cudaEvent_t event) {
     cudaEvent_t e;
     for (e = stub.events; e && e != event; e = e->next) {}
@@ -407,6 +469,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     if (code != cudaSuccess) return code;
     s = stream_of(stream);
     if (!s || !event_of(event) || flags) return leave(cudaErrorInvalidResourceHandle);
+    if (event->is_captured && !s->is_capturing) s->is_capturing = 2;
     o = operation(STUB_NOTHING);
     depend(o, event->record.stream, event->record.number);
     (void)issue(s, o);
@@ -418,7 +481,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     if (flags & ~(unsigned)(cudaEventBlockingSync | cudaEventDisableTiming)) return leave(cudaErrorInvalidValue);
     *event = calloc(1, sizeof **event);
     if (!*event) return leave(cudaErrorMemoryAllocation);
-    (*event)->device = current_device;
+    (*event)->device = device_now();
     (*event)->next = stub.events;
     stub.events = *event;
     stub.alive.events++;
@@ -438,6 +501,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     if (code != cudaSuccess) return code;
     s = stream_of(stream);
     if (!s || !event_of(event) || s->device != event->device) return leave(cudaErrorInvalidResourceHandle);
+    event->is_captured = s->is_capturing != 0;
     event->record.stream = s;
     event->record.number = issue(s, operation(STUB_NOTHING));
     return leave(cudaSuccess);
@@ -447,6 +511,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     cudaError_t code = enter("cudaEventSynchronize", 1);
     if (code != cudaSuccess) return code;
     if (!event_of(event)) return leave(cudaErrorInvalidResourceHandle);
+    if (event->is_captured) return leave(cudaErrorStreamCaptureUnsupported);
     record = event->record;
     if (record.stream) wait_for(record.stream, record.number);
     return leave(stub.stays);
@@ -594,7 +659,7 @@ void cuda_stub_reset(uint64_t seed) {
     stub.failing_async = 0;
     stub.violation[0] = '\0';
     pthread_mutex_unlock(&stub.lock);
-    current_device = 0;
+    current_device = pushed_count = 0;
     last_error = cudaSuccess;
 }
 void cuda_stub_devices(int count) { stub.devices = count; }
