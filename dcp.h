@@ -833,7 +833,7 @@ typedef enum dcp_json_kind { DCP_JSON_NULL, DCP_JSON_BOOL, DCP_JSON_INT, DCP_JSO
  * again on return. */
 DCPDEF dcp_status dcp_json_parse(const char *text, size_t size, dcp_json **out, dcp_error *err);
 /* The same tree from YAML: the subset that says what JSON can say. Refused by name: anchors, aliases, tags, merge keys, directives, further
- * documents, block scalars (| and >), tabs as indentation, complex keys, keys that stand twice. 0o17 and 0x1F are integers, as YAML 1.2 has
+ * documents, the end mark `...`, a value on the line of `---`, block scalars (| and >), tabs as indentation, complex keys, duplicate keys. 0o17 and 0x1F are integers, as YAML 1.2 has
  * them; `no`, `on` and 1_000 are strings. */
 DCPDEF dcp_status dcp_yaml_parse(const char *text, size_t size, dcp_json **out, dcp_error *err);
 DCPDEF void dcp_json_free(dcp_json *root);
@@ -867,6 +867,14 @@ DCPDEF dcp_status dcp_json_write(const dcp_json *json, int indent, char **text, 
 
 /* ================================================================================================================================
  * >>api_plug    Storages, coordinators, devices, signers: what a program can put in place of ours.
+ *
+ * What they return: DCP_OK or a failure, with the reason in *err (which may be NULL, and is cleared before the call). An operation ends with that
+ * failure if it is one that its kind may have, else with the last one here:
+ *   storage       any but DCP_E_UNKNOWN, which only commit may say; DCP_E_IO
+ *   coordinator   DCP_E_INVALID, DCP_E_MEMORY, DCP_E_IO, DCP_E_TIMEOUT, DCP_E_CANCELLED, DCP_E_UNSUPPORTED; DCP_E_COMM
+ *   device        DCP_E_MEMORY, DCP_E_IO, DCP_E_TIMEOUT, DCP_E_CANCELLED; DCP_E_DEVICE
+ *   signer        DCP_E_MEMORY, DCP_E_IO, DCP_E_TIMEOUT, DCP_E_CANCELLED, DCP_E_COMM, DCP_E_DEVICE; DCP_E_SIGNATURE
+ *   verifier      the same: with those six it could not look; DCP_E_SIGNATURE, and any other, means that it does not accept
  * ============================================================================================================================== */
 typedef struct dcp_object_info { int64_t size; int64_t modified_ns; /* since 1970-01-01T00:00:00Z */ } dcp_object_info;
 enum {                                  /* what a storage can promise; what it lacks ends in dcp_save_report.not_durable or is refused */
@@ -1372,6 +1380,38 @@ static void dcpi_fail_context(dcp_error *err, const char *format, ...) {
     if (used < 0) used = 0;
     if ((size_t)used < sizeof err->message) (void)snprintf(err->message + used, sizeof err->message - (size_t)used, "%s", inner);
     dcpi_message_clean(err->message, sizeof err->message);
+}
+/* ---- what callbacks return: the one place that judges it ----------------------------------------------------------------------- */
+/* Each kind of callback may fail with some statuses, since callers rely on what they mean; any other number counts as `instead`. */
+typedef struct dcpi_callback { const char *who; uint32_t may_be; dcp_status instead; } dcpi_callback;
+#define DCPI_MAY(status) (UINT32_C(1) << (status))
+#define DCPI_MAY_FAIL (DCPI_MAY(DCP_E_MEMORY) | DCPI_MAY(DCP_E_IO) | DCPI_MAY(DCP_E_TIMEOUT) | DCPI_MAY(DCP_E_CANCELLED) | DCPI_MAY(DCP_E_COMM) | \
+                       DCPI_MAY(DCP_E_DEVICE))
+#define DCPI_MAY_STORE (DCPI_MAY(DCP_E_UNKNOWN) - DCPI_MAY(DCP_E_INVALID))      /* from DCP_E_INVALID on, short of DCP_E_UNKNOWN */
+static const dcpi_callback dcpi_by_signer = { "the signer", DCPI_MAY_FAIL, DCP_E_SIGNATURE };
+static const dcpi_callback dcpi_by_verifier = { "the verifier", DCPI_MAY_FAIL, DCP_E_SIGNATURE };
+static const dcpi_callback dcpi_by_storage = { "the storage", DCPI_MAY_STORE, DCP_E_IO };
+static const dcpi_callback dcpi_by_commit = { "the storage", DCPI_MAY_STORE | DCPI_MAY(DCP_E_UNKNOWN), DCP_E_IO };
+static const dcpi_callback dcpi_by_device = { "the device", DCPI_MAY_FAIL & ~DCPI_MAY(DCP_E_COMM), DCP_E_DEVICE };
+static const dcpi_callback dcpi_by_coordinator = { "the coordinator", (DCPI_MAY_FAIL & ~DCPI_MAY(DCP_E_DEVICE)) | DCPI_MAY(DCP_E_INVALID) |
+                                                      DCPI_MAY(DCP_E_UNSUPPORTED), DCP_E_COMM };
+
+/* *err, which was cleared before the call, keeps the callback's words if they are about this status; else it says what failed: `format`, such as
+ * "could not write \"x\"". */
+static dcp_status dcpi_callback_status(const dcpi_callback *by, dcp_status status, dcp_error *err, const char *format, ...) DCPI_PRINTF(4, 5);
+static dcp_status dcpi_callback_status(const dcpi_callback *by, dcp_status status, dcp_error *err, const char *format, ...) {
+    const int number = (int)status, is_status = number > DCP_PENDING && number <= DCP_E_UNKNOWN;
+    const dcp_status means = is_status && (by->may_be >> number & 1) ? status : by->instead;
+    char what[300];
+    va_list arguments;
+    if (status == DCP_OK) return dcpi_succeed(err);
+    if (!err) return means;
+    if (err->status == status && err->message[0] != '\0') { err->status = means; return means; }
+    va_start(arguments, format);
+    (void)vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    if (is_status) return dcpi_fail(err, means, "%s %s and gave no reason (%s)", by->who, what, dcp_status_name(status));
+    return dcpi_fail(err, means, "%s %s and returned %d, which is no status of a failure", by->who, what, number);
 }
 static dcp_status dcpi_no_memory(dcp_error *err, size_t size) {
     return dcpi_fail(err, DCP_E_MEMORY, "out of memory: could not allocate %" PRIu64 " bytes", (uint64_t)size);
@@ -4218,7 +4258,7 @@ typedef struct dcpi_json_span { const char *text; size_t length; } dcpi_json_spa
 typedef struct dcpi_json_reader {
     const char *start, *at, *end;
     dcpi_arena *arena;                                  /* for strings with escapes, and copies */
-    int depth;
+    int depth, finite;                                  /* finite: numbers that are skipped must not be beyond the doubles either */
     dcp_status status;                                  /* the first failure; all later calls fail at once */
     dcp_error *err;
     dcpi_json_span *keys; size_t key_count, key_capacity;       /* unknown members of the objects that are open now */
@@ -4674,7 +4714,8 @@ static int dcpi_json_skip(dcpi_json_reader *r, dcpi_json_span *out) {
     } else if (c == 'n') {
         done = dcpi_json_null(r);
     } else if (c == '-' || (c >= '0' && c <= '9')) {
-        done = dcpi_json_number(r, &ignored, &flag);
+        double value;
+        done = r->finite ? dcpi_json_real(r, &value) : dcpi_json_number(r, &ignored, &flag);
     } else {
         char found[16];
         return dcpi_json_fail(r, r->at, "expected a value, found %s", dcpi_json_found(r, found));
@@ -6005,8 +6046,8 @@ static dcp_status dcpi_integrity_make_signature(const dcpi_integrity *stream, ui
         return DCP_OK;
     }
     memset(signature, 0, signer->size);                                 /* a callback that fills too little must not leak memory (G11) */
-    (void)dcpi_fail(err, DCP_E_SIGNATURE, "the signer failed and gave no reason");
-    status = signer->sign(signer->context, text, length, signature, err);
+    (void)dcpi_succeed(err);
+    status = dcpi_callback_status(&dcpi_by_signer, signer->sign(signer->context, text, length, signature, err), err, "failed");
     if (status != DCP_OK) dcpi_fail_context(err, "signing: ");
     return status;
 }
@@ -6151,24 +6192,30 @@ static dcp_status dcpi_tail_verify(const char *type, const dcpi_tail *tail, cons
     char text[DCPI_INTEGRITY_TEXT];
     size_t length = dcpi_integrity_text(text, type, tail->algorithm, tail->key, tail->signed_body, body);
     uint8_t expected[32], *signature;
-    int accepted;
+    dcp_error reason;
+    dcp_status status;
     signature = (uint8_t *)dcpi_alloc(verifier->size, err);
     if (!signature) return DCP_E_MEMORY;
     (void)dcpi_hex_decode(tail->signature, tail->signature_digits, signature);
     if (verifier->verify) {
-        dcp_error reason;
-        accepted = verifier->verify(verifier->context, tail->key, text, length, signature, &reason) == DCP_OK;
+        (void)dcpi_succeed(&reason);
+        status = verifier->verify(verifier->context, tail->key, text, length, signature, &reason);
+        status = dcpi_callback_status(&dcpi_by_verifier, status, &reason, "failed");
     } else {
         dcp_hmac_sha256(verifier->context, verifier->key_size, text, length, expected);
-        accepted = dcpi_sha_equal(expected, signature, 32);
+        status = dcpi_sha_equal(expected, signature, 32) ? DCP_OK : DCP_E_SIGNATURE;
     }
     dcpi_free(signature);
-    if (accepted) return dcpi_succeed(err);
+    if (status == DCP_OK) return dcpi_succeed(err);
+    if (status != DCP_E_SIGNATURE)                                      /* it could not look, which says nothing about the document */
+        return dcpi_fail_sys(err, status, reason.sys, "the %s signature (key \"%s\") could not be verified: %s", tail->algorithm, tail->key,
+                             reason.message);
     return dcpi_fail(err, DCP_E_SIGNATURE, "the %s signature (key \"%s\") does not match: another key, or the document was changed",
                      tail->algorithm, tail->key);
 }
 /* Checks the tail of a document. No tail and no verifier: DCP_OK with tail->present 0, and the caller, once it has parsed, decides whether
- * the document may lack one. A tail that does not match is DCP_E_CHECKSUM. With a verifier whatever is wrong is DCP_E_SIGNATURE. */
+ * the document may lack one. A tail that does not match is DCP_E_CHECKSUM. With a verifier whatever is wrong is DCP_E_SIGNATURE, but that
+ * the verifier itself could not look (dcpi_by_verifier). */
 static dcp_status dcpi_integrity_check(const char *type, const char *text, size_t size, const dcp_verifier *verifier, dcpi_tail *tail,
                                        dcp_error *err) {
     uint8_t value[32], signed_body[32], body[32];
@@ -7277,6 +7324,7 @@ typedef struct dcpi_checker {
     const dcp_metadata *metadata;
     dcp_validation *out;
     size_t shard, tensor;               /* what is looked at; DCPI_META_NONE: the whole document, the whole shard */
+    int is_parsed;                      /* not built: absent members are missing, not defaults */
     int is_ours;                        /* a save of ours wrote it (it has a save id): the rules that only our writer keeps hold too */
     int is_single;                      /* one file: the shards are regions of it */
     int no_memory;
@@ -7322,7 +7370,7 @@ static void dcpi_check_strict(dcpi_checker *c, const char *member, const char *f
     va_end(arguments);
 }
 /* A NULL text is fine only where it stands for a default, which is: in a document that was built, not parsed. */
-static int dcpi_check_is_parsed(const dcpi_checker *c) { return c->metadata->internal && dcpi_meta_of(c->metadata)->is_parsed; }
+static int dcpi_meta_is_parsed(const dcp_metadata *metadata) { return metadata->internal && dcpi_meta_of(metadata)->is_parsed; }
 
 /* ---- one tensor */
 static dcp_dtype dcpi_check_type_of(dcpi_checker *c, const char *text) {
@@ -7802,12 +7850,12 @@ static void dcpi_check_head(dcpi_checker *c) {
     const dcp_metadata *m = c->metadata;
     int64_t seconds;
     int nanoseconds;
-    if (m->version ? m->version[0] == '\0' : dcpi_check_is_parsed(c)) dcpi_check_error(c, "version", "a version is required");
+    if (m->version ? m->version[0] == '\0' : c->is_parsed) dcpi_check_error(c, "version", "a version is required");
     else if (m->version && dcpi_version_major(m->version) < 0)
         dcpi_check_error(c, "version", "\"%.64s\" is not a version such as " DCP_FORMAT_VERSION, m->version);
     else if (m->version && dcpi_version_is_newer(m->version))
         dcpi_check_error(c, "version", "\"%s\" is newer than this program, which knows " DCP_FORMAT_VERSION, m->version);
-    if (!m->timestamp) { if (dcpi_check_is_parsed(c)) dcpi_check_strict(c, "timestamp", "a timestamp is required"); }
+    if (!m->timestamp) { if (c->is_parsed) dcpi_check_strict(c, "timestamp", "a timestamp is required"); }
     else if (!dcpi_time_parse(m->timestamp, &seconds, &nanoseconds))
         dcpi_check_error(c, "timestamp", "\"%.64s\" is not a time such as 2026-11-20T12:00:00.123456Z", m->timestamp);
     if (m->world_size < 1) dcpi_check_strict(c, "worldSize", "must be at least 1: %d", m->world_size);
@@ -7821,7 +7869,7 @@ static void dcpi_check_head(dcpi_checker *c) {
 static void dcpi_check_sharding(dcpi_checker *c) {
     const dcp_metadata *m = c->metadata;
     int64_t expected = m->sharding.shard_count;
-    int is_default = expected == 0 && !dcpi_check_is_parsed(c);         /* the number of shards there are */
+    int is_default = expected == 0 && !c->is_parsed;         /* the number of shards there are */
     if (!m->sharding.strategy) dcpi_check_error(c, "sharding", "sharding metadata is required");
     else if (m->sharding.strategy[0] == '\0') dcpi_check_warning(c, "sharding.strategy", "no strategy is given");
     if (m->shard_count == 0 || !m->shards) { dcpi_check_error(c, "shards", "at least one shard is required"); return; }
@@ -7890,6 +7938,7 @@ DCPDEF dcp_status dcp_metadata_validate(const dcp_metadata *metadata, dcp_valida
     c.metadata = metadata;
     c.out = out;
     c.shard = c.tensor = DCPI_META_NONE;
+    c.is_parsed = dcpi_meta_is_parsed(metadata);
     c.is_ours = metadata->save_id != NULL;
     c.type = DCP_OPAQUE;
     dcpi_check_head(&c);
@@ -8026,7 +8075,8 @@ static int dcpi_text_check_members(dcpi_json_reader *r, const dcpi_record *recor
     return done && !r->status;
 }
 /* One object (record NULL), or members of the record's object. depth: arrays and objects around the text. */
-static dcp_status dcpi_text_check(const char *text, int depth, const dcpi_record *record, dcp_error *err) {
+/* is_given: by a program, which dcp_json_parse must be able to read again; what another writer's document had is kept as it was. */
+static dcp_status dcpi_text_check(const char *text, int depth, const dcpi_record *record, int is_given, dcp_error *err) {
     dcpi_buffer braced = {NULL, 0, 0, 0};
     dcpi_arena arena = {NULL};
     dcpi_json_reader r;
@@ -8038,6 +8088,7 @@ static dcp_status dcpi_text_check(const char *text, int depth, const dcpi_record
 
     dcpi_json_begin(&r, braced.data ? braced.data : "", braced.size, &arena, err);
     r.depth = depth;
+    r.finite = is_given;
     if (record) done = dcpi_text_check_members(&r, record);
     else done = dcpi_json_peek(&r) == '{' ? dcpi_json_skip(&r, NULL) : dcpi_json_fail(&r, r.at, "expected an object");
     if (done) (void)dcpi_json_end(&r);
@@ -8048,7 +8099,7 @@ static dcp_status dcpi_text_check(const char *text, int depth, const dcpi_record
 }
 static void dcpi_check_text(dcpi_checker *c, const char *member, const char *text, int depth, const dcpi_record *record) {
     dcp_error err;
-    dcp_status status = text ? dcpi_text_check(text, depth, record, &err) : DCP_OK;
+    dcp_status status = text ? dcpi_text_check(text, depth, record, !c->is_parsed, &err) : DCP_OK;
     if (status == DCP_E_MEMORY) c->no_memory = 1;
     else if (status != DCP_OK) dcpi_check_error(c, member, "not a JSON %s: %s", record ? "member list" : "object", err.message);
 }
@@ -8134,6 +8185,7 @@ typedef struct dcpi_emitter {
     dcp_error *err;
     size_t shard, tensor;               /* what is being written, for messages; DCPI_META_NONE */
     const char *member;
+    int is_parsed;                      /* the document was: its free-form texts are another writer's */
 } dcpi_emitter;
 
 #define DCPI_PUT(e, literal) dcpi_write_raw(&(e)->json, literal, sizeof(literal) - 1)
@@ -8198,7 +8250,7 @@ static void dcpi_emit_text(dcpi_emitter *e, const char *member, const char *text
 static void dcpi_emit_json(dcpi_emitter *e, const char *member, const char *text, int depth, const dcpi_record *record) {
     dcp_error reason;
     if (e->json.status != DCP_OK) return;
-    e->json.status = dcpi_text_check(text, depth, record, &reason);
+    e->json.status = dcpi_text_check(text, depth, record, !e->is_parsed, &reason);
     e->member = member;
     if (e->json.status == DCP_OK) dcpi_write_text(&e->json, text);
     else (void)dcpi_fail(e->err, e->json.status, "not a JSON %s: %s", record ? "member list" : "object", reason.message);
@@ -8422,6 +8474,7 @@ static dcp_status dcpi_meta_emit(const dcpi_meta_source *source, const char *typ
     status = dcpi_integrity_begin(&stream, type, signer, sink, user, err);
     if (status != DCP_OK) return status;
     e.source = source;
+    e.is_parsed = dcpi_meta_is_parsed(source->head);
     e.err = err;
     e.shard = e.tensor = DCPI_META_NONE;
     e.member = "";
@@ -8928,6 +8981,7 @@ typedef struct dcpi_manifest_own {
 } dcpi_manifest_own;
 
 static dcpi_manifest_own *dcpi_manifest_of(const dcp_manifest *manifest) { return (dcpi_manifest_own *)manifest->internal; }
+static int dcpi_manifest_is_parsed(const dcp_manifest *manifest) { return manifest->internal && dcpi_manifest_of(manifest)->is_parsed; }
 
 DCPDEF dcp_status dcp_manifest_new(dcp_manifest **out, dcp_error *err) {
     dcpi_manifest_own *own;
@@ -9467,7 +9521,7 @@ static void dcpi_manifest_json(dcpi_manifest_emitter *m, const char *name, const
     if (!text) text = "{}";
     if (!m->yaml) { dcpi_emit_json(&m->e, member, text, 2, NULL); return; }
     if (m->e.json.status != DCP_OK) return;
-    m->e.json.status = dcpi_text_check(text, 2, NULL, &reason);
+    m->e.json.status = dcpi_text_check(text, 2, NULL, !m->e.is_parsed, &reason);
     m->e.member = member;
     if (m->e.json.status == DCP_OK) m->e.json.status = dcpi_manifest_reflow(m, text, NULL);
     else (void)dcpi_fail(m->e.err, m->e.json.status, "not a JSON object: %s", reason.message);
@@ -9481,7 +9535,7 @@ static void dcpi_manifest_extra(dcpi_manifest_emitter *m, const char *text, cons
         m->is_first = 0;
         return;
     }
-    m->e.json.status = dcpi_text_check(text, record->depth, record, &reason);
+    m->e.json.status = dcpi_text_check(text, record->depth, record, !m->e.is_parsed, &reason);
     m->e.member = member;
     if (m->e.json.status == DCP_OK) m->e.json.status = dcpi_manifest_reflow(m, text, m->style->next);
     else (void)dcpi_fail(m->e.err, m->e.json.status, "not a JSON member list: %s", reason.message);
@@ -9698,7 +9752,7 @@ static void dcpi_manifest_emit_fields(dcpi_manifest_emitter *m) {
 }
 static dcp_status dcpi_manifest_emit_body(dcpi_manifest_emitter *m) {
     const dcp_manifest *head = m->source->head;
-    const int is_parsed = head->internal && dcpi_manifest_of(head)->is_parsed;
+    const int is_parsed = m->e.is_parsed;
     char now[DCPI_TIME_TEXT];
     dcp_status status;
     dcpi_manifest_begin(m, DCPI_AT_TOP);
@@ -9749,6 +9803,7 @@ static dcp_status dcpi_manifest_emit(const dcpi_manifest_source *source, int yam
     m.yaml = yaml != 0;
     m.prefix[0] = '\0';
     m.e.source = NULL;
+    m.e.is_parsed = dcpi_manifest_is_parsed(source->head);
     m.e.err = err;
     m.e.shard = m.e.tensor = DCPI_META_NONE;
     m.e.member = "";
@@ -10509,7 +10564,7 @@ static void dcpi_manifest_check_layers(dcpi_manifest_checker *k) {
 }
 static void dcpi_manifest_check_head(dcpi_manifest_checker *k) {
     const dcp_manifest *m = k->manifest;
-    const int is_parsed = m->internal && dcpi_manifest_of(m)->is_parsed;
+    const int is_parsed = k->c.is_parsed;
     int64_t seconds;
     int nanoseconds;
     if (!m->model_id || m->model_id[0] == '\0') dcpi_check_warning(&k->c, "model_id", "the model has no name");
@@ -10599,6 +10654,7 @@ DCPDEF dcp_status dcp_manifest_validate(const dcp_manifest *manifest, dcp_valida
     k.c.metadata = &k.common;
     k.c.out = out;
     k.c.shard = k.c.tensor = DCPI_META_NONE;
+    k.c.is_parsed = dcpi_manifest_is_parsed(manifest);
     k.c.is_ours = manifest->save_id != NULL;
     k.c.type = DCP_OPAQUE;
     if (dcpi_os_random(k.key, sizeof k.key) != 0) k.key[0] = k.key[1] = (uint64_t)dcpi_os_wall_us();
@@ -11038,19 +11094,8 @@ static dcp_status dcpi_storage_key(const char *key, dcp_error *err) {
 static dcp_status dcpi_storage_lacks(const char *what, dcp_error *err) {
     return dcpi_fail(err, DCP_E_UNSUPPORTED, "this storage does not support %s", what);
 }
-/* What a callback's status stands for: one that is no failure of a callback, or no status at all, is `otherwise`. */
-static dcp_status dcpi_callback_status(dcp_status given, dcp_status otherwise) {
-    if (given == DCP_OK || ((int)given > (int)DCP_PENDING && (int)given < (int)DCP_E_UNKNOWN)) return given;
-    return otherwise;
-}
-/* A plug-in that fails without saying why still ends in a message. */
-static dcp_status dcpi_storage_result(dcp_status given, const char *what, const char *key, dcp_error *err) {
-    const dcp_status status = dcpi_callback_status(given, DCP_E_IO);
-    if (status == DCP_OK) return dcpi_succeed(err);
-    if (err && (err->status != given || err->message[0] == '\0'))
-        return dcpi_fail(err, status, "the storage could not %s \"%s\" and gave no reason (%s)", what, key, dcp_status_name(given));
-    if (err) err->status = status;
-    return status;
+static dcp_status dcpi_storage_result(dcp_status status, const char *what, const char *key, dcp_error *err) {
+    return dcpi_callback_status(&dcpi_by_storage, status, err, "could not %s \"%s\"", what, key);
 }
 /* DCP_E_NOT_FOUND answers the question whether an object is there. Whoever writes it, or reads it after opening it, has met `otherwise`:
  * no call may take that for "there is no checkpoint". */
@@ -11102,7 +11147,7 @@ static dcp_status dcpi_storage_leave(dcp_storage *s, const char *key, void *obje
 static dcp_status dcpi_storage_publish(dcp_storage *s, const char *key, void *object, int replace, int *may_be_there, dcp_error *err) {
     dcp_status status;
     (void)dcpi_succeed(err);
-    status = s->commit(s->context, object, replace, err);
+    status = dcpi_callback_status(&dcpi_by_commit, s->commit(s->context, object, replace, err), err, "could not publish \"%s\"", key);
     *may_be_there = status == DCP_E_UNKNOWN;
     if (*may_be_there) {
         status = err && err->sys ? dcpi_os_status(err->sys) : DCP_E_IO;
@@ -12189,16 +12234,10 @@ static dcp_status dcpi_coord_check_broken(const dcp_coordinator *c, dcp_error *e
     if (err) err->rank = c->rank;
     return broken;
 }
-/* "Not found" is for checkpoints, and "unknown" for what becomes of one. */
-static dcp_status dcpi_coord_status(dcp_status given) { return given == DCP_E_NOT_FOUND ? DCP_E_COMM : dcpi_callback_status(given, DCP_E_COMM); }
-
 /* What a callback's failure means: who and where come before its message, and after most failures nothing of it is touched again. */
-static dcp_status dcpi_coord_failed(dcp_coordinator *c, dcp_status given, const char *what, int peer, int tag, dcp_error *err) {
-    const dcp_status status = dcpi_coord_status(given);
+static dcp_status dcpi_coord_failed(dcp_coordinator *c, dcp_status status, const char *what, int peer, int tag, dcp_error *err) {
     if (status != DCP_E_MEMORY && status != DCP_E_INVALID) dcpi_coord_break(c, status);
     if (!err) return status;
-    if (err->status != given || err->message[0] == '\0') (void)dcpi_fail(err, status, "%s", dcp_status_name(given));
-    err->status = status;
     if (peer == DCP_ANY_RANK) dcpi_fail_context(err, "rank %d could not %s any rank (tag 0x%X): ", c->rank, what, (unsigned)tag);
     else dcpi_fail_context(err, "rank %d could not %s rank %d (tag 0x%X): ", c->rank, what, peer, (unsigned)tag);
     err->rank = peer == DCP_ANY_RANK ? c->rank : peer;
@@ -12209,18 +12248,30 @@ static dcp_status dcpi_coord_check_call(const dcp_coordinator *c, int peer, int 
         return dcpi_fail(err, DCP_E_INVALID, "rank %d of %d exchanges no message with rank %d, tag %d", c->rank, c->world_size, peer, tag);
     return DCP_OK;
 }
+/* The callbacks themselves; DCP_PENDING is what their contract says. */
+static dcp_status dcpi_coord_call_send(dcp_coordinator *c, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+    dcp_status status;
+    (void)dcpi_succeed(err);
+    status = c->send(c->context, to, tag, data, size, timeout_ms, err);
+    if (status == DCP_PENDING) return status;
+    if (status == DCP_E_TIMEOUT && err && err->message[0] == '\0') return dcpi_fail(err, status, "not taken within %d ms", timeout_ms);
+    return dcpi_callback_status(&dcpi_by_coordinator, status, err, "could not send");
+}
+static dcp_status dcpi_coord_call_receive(dcp_coordinator *c, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+    dcp_status status;
+    (void)dcpi_succeed(err);
+    status = c->receive(c->context, from, tag, data, size, timeout_ms, err);
+    return status == DCP_PENDING ? status : dcpi_callback_status(&dcpi_by_coordinator, status, err, "could not receive");
+}
 /* timeout_ms: 0 (or less) is what can be done without waiting. */
 static dcp_status dcpi_coord_send(dcp_coordinator *c, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
     dcp_status status = dcpi_coord_check_broken(c, err);
     if (status) return status;
     status = dcpi_coord_check_call(c, to, tag, err);
     if (status) return status;
-    (void)dcpi_succeed(err);
-    status = c->send(c->context, to, tag, data, size, timeout_ms > 0 ? timeout_ms : 0, err);
-    if (status == DCP_OK) return dcpi_succeed(err);
-    if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
-    if (status == DCP_E_TIMEOUT && err && err->message[0] == '\0')
-        (void)dcpi_fail(err, status, "not taken within %d ms", timeout_ms > 0 ? timeout_ms : 0);
+    status = dcpi_coord_call_send(c, to, tag, data, size, timeout_ms > 0 ? timeout_ms : 0, err);
+    if (status == DCP_OK) return DCP_OK;
+    if (status == DCP_PENDING) status = dcpi_fail(err, DCP_E_TIMEOUT, "not taken within %d ms", timeout_ms > 0 ? timeout_ms : 0);
     return dcpi_coord_failed(c, status, "send to", to, tag, err);
 }
 /* *from: a rank or DCP_ANY_RANK, then who it was. *data: dcpi_free it. DCP_PENDING: nothing came within timeout_ms; no error, no message. */
@@ -12232,8 +12283,7 @@ static dcp_status dcpi_coord_receive(dcp_coordinator *c, int *from, int tag, voi
     if (status) return status;
     status = dcpi_coord_check_call(c, asked == DCP_ANY_RANK ? (c->rank + 1) % c->world_size : asked, tag, err);
     if (status) return status;
-    (void)dcpi_succeed(err);
-    status = c->receive(c->context, from, tag, data, size, timeout_ms > 0 ? timeout_ms : 0, err);
+    status = dcpi_coord_call_receive(c, from, tag, data, size, timeout_ms > 0 ? timeout_ms : 0, err);
     if (status == DCP_OK && *from >= 0 && *from < c->world_size && *from != c->rank && (asked == DCP_ANY_RANK || *from == asked) &&
         (*data || *size == 0)) return dcpi_succeed(err);
     if (status == DCP_OK) {
@@ -13114,21 +13164,17 @@ static void dcpi_team_end(dcpi_op *op) {
 
 /* ---- one message */
 /* What a callback's failure means here: the others are still told, and then the coordinator is of no use any more. */
-static dcp_status dcpi_team_comm_failed(dcpi_team *t, dcp_status given, dcp_error *err) {
-    const dcp_status status = dcpi_coord_status(given);
+static dcp_status dcpi_team_comm_failed(dcpi_team *t, dcp_status status, dcp_error *err) {
     t->is_broken = 1;
-    if (err->status != given) return dcpi_fail(err, status, "%s", dcp_status_name(given));
-    err->status = status;
-    return status;
+    return err->status == status ? status : dcpi_fail(err, status, "%s", dcp_status_name(status));
 }
 /* One message; *from: a rank or DCP_ANY_RANK, then who it was. DCP_PENDING: none came within wait_ms. */
 static dcp_status dcpi_team_receive(dcpi_team *t, int *from, int tag, uint8_t **data, size_t *size, int wait_ms, dcp_error *err) {
     const int asked = *from;
     void *memory = NULL;
     dcp_status status;
-    (void)dcpi_succeed(err);
     *size = 0;
-    status = t->coordinator->receive(t->coordinator->context, from, tag, &memory, size, wait_ms, err);
+    status = dcpi_coord_call_receive(t->coordinator, from, tag, &memory, size, wait_ms, err);
     *data = (uint8_t *)memory;
     if (status == DCP_PENDING) return status;
     if (status == DCP_OK && memory && *from >= 0 && *from < t->world_size && *from != t->rank && (asked == DCP_ANY_RANK || *from == asked))
@@ -13168,9 +13214,9 @@ static dcp_status dcpi_team_send(dcpi_team *t, int to, uint32_t kind, uint8_t *m
     if (t->is_polled) timeout_ms = 0;
     for (attempt = 1; ; attempt++) {                    /* without memory it is not sent, but the others wait for it */
         status = DCP_PENDING;
-        (void)dcpi_succeed(err);                        /* a callback that fails without a word leaves nothing unset */
+        (void)dcpi_succeed(err);
         if (!t->is_polled || dcpi_team_peer(t, to)->posted == 0)
-            status = t->coordinator->send(t->coordinator->context, to, DCPI_TAG_OPERATION, message, size, timeout_ms, err);
+            status = dcpi_coord_call_send(t->coordinator, to, DCPI_TAG_OPERATION, message, size, timeout_ms, err);
         if (status == DCP_PENDING && t->is_polled) status = dcpi_team_post(t, to, message, size, err);
         if (status != DCP_E_MEMORY || attempt == 5) break;
         dcpi_os_sleep_ms(10 * attempt);
@@ -13325,7 +13371,7 @@ static void dcpi_team_flush(dcpi_op *op) {
         dcp_status status = DCP_PENDING;
         (void)dcpi_succeed(&error);
         if (peer->stuck_at != t->flushes)
-            status = t->coordinator->send(t->coordinator->context, posted->to, DCPI_TAG_OPERATION, posted + 1, posted->size, 0, &error);
+            status = dcpi_coord_call_send(t->coordinator, posted->to, DCPI_TAG_OPERATION, posted + 1, posted->size, 0, &error);
         if (status == DCP_PENDING) {
             peer->stuck_at = t->flushes;
             if (dcpi_os_monotonic_ms() - posted->since_ms <= op->io.timeout_ms) { link = &posted->next; continue; }
@@ -13554,8 +13600,7 @@ static dcp_status dcpi_relay_send(dcpi_op *op, int to, uint8_t *message, uint32_
     dcpi_store32(message, op->team.operation);
     dcpi_store32(message + 4, credits);
     dcpi_store64(message + 8, (uint64_t)offset);
-    (void)dcpi_succeed(err);
-    status = c->send(c->context, to, DCPI_TAG_DATA, message, DCPI_RELAY_HEADER + size, op->io.timeout_ms, err);
+    status = dcpi_coord_call_send(c, to, DCPI_TAG_DATA, message, DCPI_RELAY_HEADER + size, op->io.timeout_ms, err);
     if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
     if (!status) return DCP_OK;
     status = dcpi_team_comm_failed(&op->team, status, err);
@@ -13878,7 +13923,7 @@ static dcp_status dcpi_commit_meant(const dcpi_place *place, char **name, dcp_er
 /* Trouble of ours or of the storage, which says nothing about the document that was to be read. */
 static int dcpi_is_trouble(dcp_status status) {
     return status == DCP_E_IO || status == DCP_E_SPACE || status == DCP_E_COMM || status == DCP_E_UNKNOWN || status == DCP_E_MEMORY || status == DCP_E_CANCELLED ||
-           status == DCP_E_TIMEOUT;
+           status == DCP_E_TIMEOUT || status == DCP_E_DEVICE;
 }
 
 /* ---- documents: the bytes of one commit file, checked and parsed --------------------------------------------------------------------- */
@@ -15269,13 +15314,10 @@ static void dcpi_staging_free(dcpi_staging *s) {
     else dcpi_free(s->memory);
     memset(s, 0, sizeof *s);
 }
-static dcp_status dcpi_copy_failed(const dcpi_copying *copy, dcp_status given, dcp_error *err) {
-    const dcp_status status = given == DCP_E_NOT_FOUND ? DCP_E_DEVICE : dcpi_callback_status(given, DCP_E_DEVICE);
-    if (err->status != given || err->message[0] == '\0')
-        return dcpi_fail(err, status, "tensor \"%s\": could not be copied %s its device, which gave no reason (%s)", copy->tensor->name,
-                         copy->is_in ? "to" : "from", dcp_status_name(given));
-    dcpi_fail_context(err, "tensor \"%s\": ", copy->tensor->name);
-    err->status = status;
+/* What a copy, or the wait for it, returned. */
+static dcp_status dcpi_copy_result(const dcp_tensor *tensor, int is_in, dcp_status status, dcp_error *err) {
+    status = dcpi_callback_status(&dcpi_by_device, status, err, "could not copy %s it", is_in ? "to" : "from");
+    if (status) dcpi_fail_context(err, "tensor \"%s\": ", tensor->name);
     return status;
 }
 /* Waits for the oldest copy. */
@@ -15286,8 +15328,8 @@ static dcp_status dcpi_copies_wait(dcpi_copies *c, dcp_error *err) {
     c->first = (c->first + 1) % DCPI_COPIES;
     c->count--;
     (void)dcpi_succeed(err);
-    status = device->wait(device->context, copy->ticket, err);
-    if (status) return dcpi_copy_failed(copy, status, err);
+    status = dcpi_copy_result(copy->tensor, copy->is_in, device->wait(device->context, copy->ticket, err), err);
+    if (status) return status;
     if (!copy->is_in) dcpi_swap_bytes(copy->host, (int64_t)copy->size, dcpi_dtype_width(copy->tensor->dtype));
     return DCP_OK;
 }
@@ -15319,7 +15361,8 @@ static dcp_status dcpi_copies_begin(dcpi_copies *c, const dcp_tensor *tensor, in
     (void)dcpi_succeed(err);
     if (is_in) status = device->copy_in(device->context, tensor, offset, host, size, &copy->ticket, err);
     else status = device->copy_out(device->context, host, tensor, offset, size, &copy->ticket, err);
-    if (status) return dcpi_copy_failed(copy, status, err);
+    status = dcpi_copy_result(tensor, is_in, status, err);
+    if (status) return status;
     c->count++;
     return DCP_OK;
 }
@@ -18529,9 +18572,10 @@ static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor
     dcp_status status = dcpi_op_check(&saver->save.op, &saver->err);
     if (status || size == 0) return status;
     if (device) {
+        (void)dcpi_succeed(&saver->err);
         status = pool->is_own ? device->copy_own(device->context, to, tensor, (size_t)size, ticket, &saver->err)
                               : device->copy_out(device->context, to, tensor, 0, (size_t)size, ticket, &saver->err);
-        return status ? dcpi_storage_done(dcpi_callback_status(status, DCP_E_DEVICE), DCP_E_DEVICE, "copy from its device the tensor", tensor->name, &saver->err) : DCP_OK;
+        return dcpi_copy_result(tensor, 0, status, &saver->err);
     }
     for (at = 0; at < size && !status; at += n) {
         n = dcpi_min(size - at, DCPI_CHUNK);
@@ -18544,8 +18588,9 @@ static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor
 /* The copy has ended: the tensor of ours is the copy from now on, on the host or in the device's own memory. */
 static dcp_status dcpi_async_copied(dcp_tensor *tensor, const dcpi_snapshot *pool, const dcpi_kept *kept, int64_t size, dcp_error *err) {
     const dcp_device *device = tensor->device;
-    dcp_status status = device && size > 0 ? device->wait(device->context, kept->ticket, err) : DCP_OK;
-    if (status) status = dcpi_storage_done(dcpi_callback_status(status, DCP_E_DEVICE), DCP_E_DEVICE, "copy from its device the tensor", tensor->name, err);
+    dcp_status status;
+    (void)dcpi_succeed(err);
+    status = device && size > 0 ? dcpi_copy_result(tensor, 0, device->wait(device->context, kept->ticket, err), err) : DCP_OK;
     tensor->data = pool->memory + kept->at;
     if (!pool->is_own) tensor->device = NULL;
     memset(tensor->stride, 0, sizeof tensor->stride);
@@ -20039,6 +20084,7 @@ static dcp_status dcpi_map_file(dcp_checkpoint *c, const dcpi_piece *piece, dcpi
     *data = NULL;
     if (!storage->map || DCPI_BIG_ENDIAN || !dcpi_map_pays(file->object_size, piece->meta->size, SIZE_MAX)) return DCP_OK;
     dcpi_mutex_lock(&c->lock);
+    (void)dcpi_succeed(err);
     status = storage->map(storage->context, file->object, &mapped, err);
     if (!status && mapped) file->mapped++;
     dcpi_mutex_unlock(&c->lock);

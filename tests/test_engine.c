@@ -3818,6 +3818,106 @@ static dcp_status load_checked(const char *name, int64_t minimum, const dcp_veri
     if (!status) CHECK(a[0] == 1 && a[1] == 2);
     return status;
 }
+/* ---- what callbacks return: whatever it is, the caller gets a status that means what its name says ---- */
+static dcp_status odd_status;
+static const char *odd_words;           /* "": it gives no reason */
+static dcp_status odd_result(dcp_error *e) { return odd_words[0] && e ? dcpi_fail(e, odd_status, "%s", odd_words) : odd_status; }
+static dcp_status odd_sign(void *context, const void *message, size_t size, uint8_t *signature, dcp_error *e) {
+    (void)context; (void)message; (void)size; (void)signature;
+    return odd_result(e);
+}
+static dcp_status odd_verify(void *context, const char *key, const void *message, size_t size, const uint8_t *signature, dcp_error *e) {
+    (void)context; (void)key; (void)message; (void)size; (void)signature;
+    return odd_result(e);
+}
+static dcp_status odd_write(void *context, void *object, int64_t offset, const void *data, size_t size, dcp_error *e) {
+    (void)context; (void)object; (void)offset; (void)data; (void)size;
+    return odd_result(e);
+}
+static dcp_status odd_copy(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket, dcp_error *e) {
+    (void)context; (void)host; (void)tensor; (void)offset; (void)size;
+    *ticket = 0;
+    return odd_result(e);
+}
+static dcp_status odd_wait(void *context, uint64_t ticket, dcp_error *e) {
+    (void)context; (void)ticket;
+    return odd_result(e);
+}
+static dcp_status odd_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *e) {
+    (void)context; (void)to; (void)tag; (void)data; (void)size; (void)timeout_ms;
+    return odd_result(e);
+}
+static dcp_status odd_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *e) {
+    (void)context; (void)from; (void)tag; (void)timeout_ms;
+    *data = NULL;
+    *size = 0;
+    return odd_result(e);
+}
+typedef enum odd_kind { ODD_SIGNER, ODD_VERIFIER, ODD_STORAGE, ODD_DEVICE, ODD_COORDINATOR, ODD_KINDS } odd_kind;
+
+/* An operation whose callback of that kind returns `status`. */
+static dcp_status with_odd(odd_kind kind, dcp_status status) {
+    float a[2] = { 1, 2 };
+    dcp_tensor t = vector("a", DCP_FP32, a, 2);
+    dcp_save_desc desc = saving("odd", &t, 1);
+    dcp_signer signer = DCP_ZERO;
+    dcp_verifier verifier = DCP_ZERO;
+    dcp_storage storage = *store;
+    dcp_device device = DCP_ZERO;
+    dcp_coordinator coordinator = DCP_ZERO;
+    odd_status = status;
+    signer.algorithm = verifier.algorithm = "odd";
+    signer.size = verifier.size = 8;
+    signer.sign = odd_sign;
+    verifier.verify = odd_verify;
+    storage.write = odd_write;
+    device.copy_out = odd_copy;
+    device.wait = odd_wait;
+    coordinator.world_size = 2;
+    coordinator.send = odd_send;
+    coordinator.receive = odd_receive;
+    if (kind == ODD_VERIFIER) return load_checked("sealed", 0, &verifier);
+    if (kind == ODD_SIGNER) desc.signer = &signer;
+    if (kind == ODD_STORAGE) desc.io.storage = &storage;
+    if (kind == ODD_DEVICE) t.device = &device;
+    if (kind == ODD_COORDINATOR) desc.io.coordinator = &coordinator;
+    desc.io.timeout_ms = 1000;
+    desc.io.retry.attempts = 1;
+    return dcp_save(&desc, &err);
+}
+TEST(what_a_callback_returns_is_judged) {
+    static const dcp_status instead[ODD_KINDS] = { DCP_E_SIGNATURE, DCP_E_SIGNATURE, DCP_E_IO, DCP_E_DEVICE, DCP_E_COMM };
+    static const int wrong[] = { -1, 99, 1 << 30, DCP_E_UNKNOWN };
+    static const int told[] = { DCP_E_IO, DCP_E_MEMORY, DCP_E_TIMEOUT, DCP_E_CANCELLED };
+    dcp_signer signer = DCP_ZERO;
+    int kind, i;
+    use_memory();
+    odd_words = "";
+    odd_status = DCP_OK;
+    signer.algorithm = "odd";
+    signer.size = 8;
+    signer.sign = odd_sign;
+    save_step("sealed", 1, DCP_LAYOUT_SHARDED, &signer);
+    for (kind = 0; kind < ODD_KINDS; kind++) {
+        for (i = 0; i < (int)DCPI_COUNT(wrong); i++) {
+            odd_words = "";
+            CHECK_FAILS(with_odd((odd_kind)kind, (dcp_status)wrong[i]), instead[kind], kind == ODD_VERIFIER ? "does not match" : wrong[i] == DCP_E_UNKNOWN ? "" : "returned");
+            odd_words = "words of its own";
+            CHECK_FAILS(with_odd((odd_kind)kind, (dcp_status)wrong[i]), instead[kind], kind == ODD_VERIFIER ? "" : "words of its own");
+        }
+        for (i = 0; i < (int)DCPI_COUNT(told); i++) {
+            odd_words = "";
+            CHECK_FAILS(with_odd((odd_kind)kind, (dcp_status)told[i]), (dcp_status)told[i], told[i] == DCP_E_TIMEOUT ? "" : "no reason");
+            odd_words = "words of its own";
+            CHECK_FAILS(with_odd((odd_kind)kind, (dcp_status)told[i]), (dcp_status)told[i], "words of its own");
+        }
+        odd_words = "no such key";                      /* "there is no checkpoint" is nobody's to say but a storage's, which is asked for it */
+        if (kind != ODD_STORAGE) CHECK_FAILS(with_odd((odd_kind)kind, DCP_E_NOT_FOUND), instead[kind], "");
+        if (kind != ODD_COORDINATOR) CHECK_FAILS(with_odd((odd_kind)kind, DCP_PENDING), instead[kind], "");
+    }
+    CHECK_INT(count_files(""), 2);
+    done();
+}
 TEST(an_older_checkpoint_than_wanted_is_refused) {
     dcp_signer signer = dcp_hmac_signer(secret, sizeof secret, "k");
     dcp_verifier verifier = dcp_hmac_verifier(secret, sizeof secret);
@@ -4016,8 +4116,15 @@ TEST(what_no_document_can_say_is_refused) {
     CHECK_FAILS(save_described(&training, NULL, NULL, 0), DCP_E_INVALID, "optimizerState");
     training.optimizer_state = "[]";
     CHECK_FAILS(save_described(&training, NULL, NULL, 0), DCP_E_INVALID, "optimizerState");
+    training.optimizer_state = "{ \"a\": [1e400] }";     /* dcp_json_parse would refuse it */
+    CHECK_FAILS(save_described(&training, NULL, NULL, 0), DCP_E_INVALID, "beyond the doubles");
+    training.optimizer_state = NULL;
+    training.extra = "\"a\": -1e400";
+    CHECK_FAILS(save_described(&training, NULL, NULL, 0), DCP_E_INVALID, "beyond the doubles");
     sharding.info = "{";
     CHECK_FAILS(save_described(NULL, &sharding, NULL, 0), DCP_E_INVALID, "strategySpecificInfo");
+    sharding.info = "{\"a\":1e400}";
+    CHECK_FAILS(save_described(NULL, &sharding, NULL, 0), DCP_E_INVALID, "beyond the doubles");
     CHECK_INT(count_files(""), 0);
     done();
 }
@@ -5071,6 +5178,7 @@ int main(void) {
     RUN(a_healthy_operation_warns_of_nothing);
     RUN(transient_errors_are_retried_into_a_new_file);
     RUN(a_read_that_fails_says_where);
+    RUN(what_a_callback_returns_is_judged);
     RUN(an_older_checkpoint_than_wanted_is_refused);
     RUN(a_signature_covers_the_document);
     RUN(data_that_does_not_fit_a_signed_document);

@@ -478,15 +478,15 @@ TEST(integers_may_have_underscores) {
 
 /* ---- unknown members -------------------------------------------------------------------------------------------------------------- */
 static const char unknown_json[] =
-    "{ \"future\": {\"a\":[1, {\"b\":null}], \"c\": \"x\\ny\"}, \"also\": 1.5,\n"
+    "{ \"future\": {\"a\":[1, {\"b\":null}], \"c\": \"x\\ny\"}, \"also\": 1.5e999,\n"
     "  \"tiers\": [ {\"tier_id\": 1, \"name\": \"hot\", \"color\": \"red\"} ],\n"
     "  \"shards\": [ {\"path\": \"a\", \"type\": \"dense\", \"tensor_name\": \"t\", \"shape\": [1], \"dtype\": \"fp32\", \"version\": 1, \"codec\": [\"z\", 3]} ],\n"
     "  \"optim_state\": {\"path\": \"o\", \"kind\": \"adam\"}, \"router_state\": {\"path\": \"r\", \"noise\": {\"k\": true}},\n"
     "  \"metadata_version\": 9 }";
 TEST(unknown_members_survive_every_rewrite_at_every_level) {
     static const char *const kept[2][7] = {
-        {"\"future\": {", "\"also\": 1.5", "\"color\": \"red\"", "\"codec\": [\"z\", 3]", "\"kind\": \"adam\"", "\"noise\": {", "\"metadata_version\": 9"},
-        {"\n\"future\": { \"a\": [1, { \"b\": null }], \"c\": \"x\\ny\" }\n", "\n\"also\": 1.5\n", "\n    \"color\": \"red\"\n",
+        {"\"future\": {", "\"also\": 1.5e999", "\"color\": \"red\"", "\"codec\": [\"z\", 3]", "\"kind\": \"adam\"", "\"noise\": {", "\"metadata_version\": 9"},
+        {"\n\"future\": { \"a\": [1, { \"b\": null }], \"c\": \"x\\ny\" }\n", "\n\"also\": 1.5e999\n", "\n    \"color\": \"red\"\n",
         "\n    \"codec\": [\"z\", 3]\n",
          "\n  \"kind\": \"adam\"\n", "\n  \"noise\": { \"k\": true }\n", "\nmetadata_version: 9\n"}
     };

@@ -700,7 +700,7 @@ TEST(unknown_members_are_kept_at_every_level) {
     static const char *const places[][2] = {
         {"\"version\": ", "\"x\\u0041\": [1, {\"y\": \"\\n\"}], \"version\": "}, {"\"strategy\": ", "\"x\": 1, \"strategy\": "},
         {"\"rank\": 0", "\"x\": {}, \"w\": null, \"rank\": 0"}, {"\"name\": \"step\"",
-                                                                 "\"x\": -1.5e3, \"name\": \"step\""}, {"\"epoch\": 5",
+                                                                 "\"x\": -1.5e999, \"name\": \"step\""}, {"\"epoch\": 5",
                                                                                                         "\"x\": true, \"epoch\": 5"}
     };
     text t = literal(golden_body, ""), next, again;
@@ -717,7 +717,7 @@ TEST(unknown_members_are_kept_at_every_level) {
     CHECK_STR(m->sharding.extra, "\"x\": 1");
     CHECK_STR(m->shards[0].extra, "\"x\": {}, \"w\": null");
     CHECK(m->shards[1].extra == NULL);
-    CHECK_STR(m->shards[0].tensors[1].extra, "\"x\": -1.5e3");
+    CHECK_STR(m->shards[0].tensors[1].extra, "\"x\": -1.5e999");
     CHECK_STR(m->training.extra, "\"x\": true");
     check_valid(m, 0);
     t = write_text(m, NULL);
