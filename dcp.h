@@ -833,8 +833,8 @@ typedef enum dcp_json_kind { DCP_JSON_NULL, DCP_JSON_BOOL, DCP_JSON_INT, DCP_JSO
  * again on return. */
 DCPDEF dcp_status dcp_json_parse(const char *text, size_t size, dcp_json **out, dcp_error *err);
 /* The same tree from YAML: the subset that says what JSON can say. Refused by name: anchors, aliases, tags, merge keys, directives, further
- * documents, the end mark `...`, a value on the line of `---`, block scalars (| and >), tabs as indentation, complex keys, duplicate keys. 0o17 and 0x1F are integers, as YAML 1.2 has
- * them; `no`, `on` and 1_000 are strings. */
+ * documents, the end mark `...`, a value on the line of `---`, block scalars (| and >), tabs as indentation, complex
+ * keys, duplicate keys. 0o17 and 0x1F are integers, as YAML 1.2 has them; `no`, `on` and 1_000 are strings. */
 DCPDEF dcp_status dcp_yaml_parse(const char *text, size_t size, dcp_json **out, dcp_error *err);
 DCPDEF void dcp_json_free(dcp_json *root);
 DCPDEF dcp_json_kind dcp_json_kind_of(const dcp_json *json);                                    /* DCP_JSON_NULL for NULL too */
@@ -868,13 +868,13 @@ DCPDEF dcp_status dcp_json_write(const dcp_json *json, int indent, char **text, 
 /* ================================================================================================================================
  * >>api_plug    Storages, coordinators, devices, signers: what a program can put in place of ours.
  *
- * What they return: DCP_OK or a failure, with the reason in *err (which may be NULL, and is cleared before the call). An operation ends with that
- * failure if it is one that its kind may have, else with the last one here:
+ * What they return: DCP_OK or a failure, with the reason in *err (which may be NULL, and is cleared before the call).
+ * An operation ends with that failure if it is one that its kind may have, else with the last one here:
  *   storage       any but DCP_E_UNKNOWN, which only commit may say; DCP_E_IO
- *   coordinator   DCP_E_INVALID, DCP_E_MEMORY, DCP_E_IO, DCP_E_TIMEOUT, DCP_E_CANCELLED, DCP_E_UNSUPPORTED; DCP_E_COMM
- *   device        DCP_E_MEMORY, DCP_E_IO, DCP_E_TIMEOUT, DCP_E_CANCELLED; DCP_E_DEVICE
- *   signer        DCP_E_MEMORY, DCP_E_IO, DCP_E_TIMEOUT, DCP_E_CANCELLED, DCP_E_COMM, DCP_E_DEVICE; DCP_E_SIGNATURE
- *   verifier      the same: with those six it could not look; DCP_E_SIGNATURE, and any other, means that it does not accept
+ *   coordinator   DCP_E_INVALID, _MEMORY, _IO, _TIMEOUT, _CANCELLED, _UNSUPPORTED; DCP_E_COMM
+ *   device        DCP_E_INVALID, _MEMORY, _IO, _TIMEOUT, _CANCELLED, _UNSUPPORTED; DCP_E_DEVICE
+ *   signer        DCP_E_MEMORY, _IO, _TIMEOUT, _CANCELLED, _COMM, _DEVICE; DCP_E_SIGNATURE
+ *   verifier      the same: with those six it could not look; DCP_E_SIGNATURE and any other: it does not accept
  * ============================================================================================================================== */
 typedef struct dcp_object_info { int64_t size; int64_t modified_ns; /* since 1970-01-01T00:00:00Z */ } dcp_object_info;
 enum {                                  /* what a storage can promise; what it lacks ends in dcp_save_report.not_durable or is refused */
@@ -1381,23 +1381,28 @@ static void dcpi_fail_context(dcp_error *err, const char *format, ...) {
     if ((size_t)used < sizeof err->message) (void)snprintf(err->message + used, sizeof err->message - (size_t)used, "%s", inner);
     dcpi_message_clean(err->message, sizeof err->message);
 }
-/* ---- what callbacks return: the one place that judges it ----------------------------------------------------------------------- */
-/* Each kind of callback may fail with some statuses, since callers rely on what they mean; any other number counts as `instead`. */
+/* ---- what callbacks return: the one place that judges it ----------------------------------------------------- */
+/* Each kind of callback may fail with some statuses, since callers rely on what they mean; any other number counts as
+ * `instead`. */
 typedef struct dcpi_callback { const char *who; uint32_t may_be; dcp_status instead; } dcpi_callback;
 #define DCPI_MAY(status) (UINT32_C(1) << (status))
-#define DCPI_MAY_FAIL (DCPI_MAY(DCP_E_MEMORY) | DCPI_MAY(DCP_E_IO) | DCPI_MAY(DCP_E_TIMEOUT) | DCPI_MAY(DCP_E_CANCELLED) | DCPI_MAY(DCP_E_COMM) | \
-                       DCPI_MAY(DCP_E_DEVICE))
-#define DCPI_MAY_STORE (DCPI_MAY(DCP_E_UNKNOWN) - DCPI_MAY(DCP_E_INVALID))      /* from DCP_E_INVALID on, short of DCP_E_UNKNOWN */
+#define DCPI_MAY_FAIL (DCPI_MAY(DCP_E_MEMORY) | DCPI_MAY(DCP_E_IO) | DCPI_MAY(DCP_E_TIMEOUT) | DCPI_MAY(DCP_E_CANCELLED) | \
+                       DCPI_MAY(DCP_E_COMM) | DCPI_MAY(DCP_E_DEVICE))
+#define DCPI_MAY_STORE (DCPI_MAY(DCP_E_UNKNOWN) - DCPI_MAY(DCP_E_INVALID))      /* all from DCP_E_INVALID on, but that */
 static const dcpi_callback dcpi_by_signer = { "the signer", DCPI_MAY_FAIL, DCP_E_SIGNATURE };
 static const dcpi_callback dcpi_by_verifier = { "the verifier", DCPI_MAY_FAIL, DCP_E_SIGNATURE };
 static const dcpi_callback dcpi_by_storage = { "the storage", DCPI_MAY_STORE, DCP_E_IO };
 static const dcpi_callback dcpi_by_commit = { "the storage", DCPI_MAY_STORE | DCPI_MAY(DCP_E_UNKNOWN), DCP_E_IO };
-static const dcpi_callback dcpi_by_device = { "the device", DCPI_MAY_FAIL & ~DCPI_MAY(DCP_E_COMM), DCP_E_DEVICE };
-static const dcpi_callback dcpi_by_coordinator = { "the coordinator", (DCPI_MAY_FAIL & ~DCPI_MAY(DCP_E_DEVICE)) | DCPI_MAY(DCP_E_INVALID) |
-                                                      DCPI_MAY(DCP_E_UNSUPPORTED), DCP_E_COMM };
+#define DCPI_MAY_REFUSE (DCPI_MAY(DCP_E_INVALID) | DCPI_MAY(DCP_E_UNSUPPORTED))
+static const dcpi_callback dcpi_by_device = {
+    "the device", (DCPI_MAY_FAIL & ~DCPI_MAY(DCP_E_COMM)) | DCPI_MAY_REFUSE, DCP_E_DEVICE
+};
+static const dcpi_callback dcpi_by_coordinator = {
+    "the coordinator", (DCPI_MAY_FAIL & ~DCPI_MAY(DCP_E_DEVICE)) | DCPI_MAY_REFUSE, DCP_E_COMM
+};
 
-/* *err, which was cleared before the call, keeps the callback's words if they are about this status; else it says what failed: `format`, such as
- * "could not write \"x\"". */
+/* *err, which was cleared before the call, keeps the callback's words if they are about this status; else it says what
+ * failed: `format`, such as "could not write \"x\"". */
 static dcp_status dcpi_callback_status(const dcpi_callback *by, dcp_status status, dcp_error *err, const char *format, ...) DCPI_PRINTF(4, 5);
 static dcp_status dcpi_callback_status(const dcpi_callback *by, dcp_status status, dcp_error *err, const char *format, ...) {
     const int number = (int)status, is_status = number > DCP_PENDING && number <= DCP_E_UNKNOWN;
@@ -15256,18 +15261,10 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
 /* ---- devices: staging memory, and copies under way, which are waited for in the order in which they began ------------------------------- */
 static dcp_status dcpi_device_begin(const dcp_tensor *tensor, dcp_error *err) {
     const dcp_device *device = tensor->device;
-    dcp_error local;
-    dcp_status given, status;
-    (void)dcpi_succeed(&local);
-    given = device->begin(device->context, &local);
-    status = given == DCP_E_NOT_FOUND ? DCP_E_DEVICE : dcpi_callback_status(given, DCP_E_DEVICE);
-    if (!status) return DCP_OK;
-    if (local.status != given || local.message[0] == '\0')
-        return dcpi_fail(err, status, "tensor \"%s\": its device could not begin, and gave no reason (%s)",
-                         tensor->name, dcp_status_name(given));
-    dcpi_fail_context(&local, "tensor \"%s\": ", tensor->name);
-    local.status = status;
-    if (err) *err = local;
+    dcp_status status;
+    (void)dcpi_succeed(err);
+    status = dcpi_callback_status(&dcpi_by_device, device->begin(device->context, err), err, "could not begin");
+    if (status) dcpi_fail_context(err, "tensor \"%s\": ", tensor->name);
     return status;
 }
 /* An operation begins: each device of the tensors is told once (those beyond the first 32 perhaps more often). */
