@@ -633,10 +633,11 @@ typedef struct dcp_sweep_desc {
     const dcp_verifier *verifier; dcp_io io;
     dcp_report *report;                 /* out, may be NULL */
 } dcp_sweep_desc;
-/* Removes what killed saves left: temporary files and shard files of our own grammar that no commit file names and that are older than the
- * grace time. If any commit file of the directory cannot be read and verified, only temporary files go. Of directories below only the folders
- * that manifests put files into are looked at, dense, experts, optim and router; one that has checkpoints of its own (runs/dense beside
- * runs/a.manifest.json) is left alone with all below it: sweep it by its own name. `removal` may be NULL. */
+/* Removes what killed saves left: temporary files and shard files of our own grammar that no commit file names and that
+ * are older than the grace time. If any commit file of the directory cannot be read and verified, only temporary files go.
+ * Of directories below only the folders that manifests put files into are looked at, dense, experts, optim and router; one
+ * that has checkpoints of its own (runs/dense beside runs/a.manifest.json) is left alone with all below it: sweep it by its
+ * own name. `removal` may be NULL. */
 DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err);
 
 typedef struct dcp_sync_report {
@@ -662,14 +663,15 @@ typedef struct dcp_sync_desc {
  * stale or corrupt, checked as it passes, leaves the rest, and then commits the source's document itself, byte for byte, by one rename. Killed
  * before, it leaves the old copy, and goes on where it was when it is called again. Tiers fill up in the order of the manifest; what exceeds a
  * size_budget is left out: load the other tiers by selecting them, or give dcp_source for the rest. DCP_E_CHECKSUM, DCP_E_INCOMPLETE: the source is
- * damaged. DCP_E_EXISTS: another checkpoint beside the copy owns a file of that name, or what is there is not known to be a file of a manifest (by
- * its name, or because the copy's own manifest names it); it stays as it is. DCP_E_MISMATCH: no such tier.
- * DCP_E_LIMIT: the path of the copy's commit file has more than 4,096 bytes. */
+ * damaged. DCP_E_EXISTS: another checkpoint beside the copy owns a file of that name, or what is there is not known to be
+ * a file of a manifest (by its name, or because the copy's own manifest names it); it stays as it is.
+ * DCP_E_MISMATCH: no such tier. DCP_E_LIMIT: the path of the copy's commit file has more than 4,096 bytes. */
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err);
 
 typedef struct dcp_remove_desc { const char *path; dcp_io io; dcp_report *report; /* out, may be NULL */ } dcp_remove_desc;
-/* Removes one checkpoint: its commit file, then, durably after it, the files that only it names and whose names are those of its own data. A file
- * that a document merely lays claim to stays: another checkpoint's, another program's, one in a directory below that has checkpoints of its own. */
+/* Removes one checkpoint: its commit file, then, durably after it, the files that only it names and whose names are those
+ * of its own data. A file that a document merely lays claim to stays: another checkpoint's, another program's, one in a
+ * directory below that has checkpoints of its own. */
 DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, dcp_error *err);
 
 /* ================================================================================================================================
@@ -6859,8 +6861,8 @@ static int dcpi_key_is_valid(const char *key) {
     }
 }
 
-/* ---- whose a file is, by its name alone: the one grammar that remove, prune, a save's clean-up, sweep and sync go by, and the rules of paths in
- * documents. In a directory of checkpoints, P being a checkpoint's name:
+/* ---- whose a file is, by its name alone: the one grammar that remove, prune, a save's clean-up, sweep and sync go by, and
+ * the rules of paths in documents. In a directory of checkpoints, P being a checkpoint's name:
  *
  *     P.metadata.json  P.checkpoint  P.manifest.json  P.manifest.yaml     commit files
  *     P.commit.lock    P.manifest.<save id>.intent.tmp                    locks and intents
@@ -6943,8 +6945,8 @@ static int dcpi_is_pool_name(const char *path, int plain) {
     digits = dcpi_trailing_digits(path, end - 4);
     return digits > 0 && end - 4 > digits && path[end - 5 - digits] == '_';
 }
-/* Whether a file that this commit file names is the checkpoint's, or the pool's, and not something else that the document lays claim to. A
- * single file has all its data in itself. */
+/* Whether a file that this commit file names is the checkpoint's, or the pool's, and not something else that the document
+ * lays claim to. A single file has all its data in itself. */
 static int dcpi_is_data_of(const char *commit, const char *path) {
     const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(commit);
     const size_t prefix = kind ? strlen(commit) - strlen(kind->suffix) : 0;
@@ -6956,7 +6958,8 @@ static int dcpi_is_data_of(const char *commit, const char *path) {
 static int dcpi_is_of_directory(const char *name) {
     char final_name[2 * DCP_LIMIT_PREFIX];
     const size_t length = dcpi_temporary_of(name);
-    if (dcpi_is_intent(name) || dcpi_is_lock(name) || dcpi_commit_kind_of(name) || dcpi_is_shard_name(name, 1)) return 1;
+    if (dcpi_is_intent(name) || dcpi_is_lock(name) || dcpi_commit_kind_of(name) || dcpi_is_shard_name(name, 1))
+        return 1;
     if (length == 0 || length >= sizeof final_name) return 0;
     memcpy(final_name, name, length);
     final_name[length] = '\0';
@@ -6964,11 +6967,12 @@ static int dcpi_is_of_directory(const char *name) {
 }
 /* Names that no document may give its data, in whatever case: to many file systems it is all the same. */
 static int dcpi_is_reserved(const char *path, int is_single) {
+    const size_t kinds = DCPI_COUNT(dcpi_commit_kinds);
     const char *suffix;
     size_t size = strlen(path), i, k, length;
     while (size > 0 && (path[size - 1] == '.' || path[size - 1] == ' ')) size--;        /* Windows does not see these */
-    for (i = 0; i < DCPI_COUNT(dcpi_commit_kinds) + 2; i++) {
-        suffix = i < DCPI_COUNT(dcpi_commit_kinds) ? dcpi_commit_kinds[i].suffix : i == DCPI_COUNT(dcpi_commit_kinds) ? dcpi_lock_suffix : ".tmp";
+    for (i = 0; i < kinds + 2; i++) {
+        suffix = i < kinds ? dcpi_commit_kinds[i].suffix : i == kinds ? dcpi_lock_suffix : ".tmp";
         if (is_single && strcmp(suffix, ".checkpoint") == 0) continue;
         length = strlen(suffix);
         for (k = 0; k < length && k < size; k++) {
@@ -7606,7 +7610,8 @@ static void dcpi_check_path(dcpi_checker *c, const char *member, const char *pat
                          "\"%.200s\" is not a relative path that stays beside the document (parts joined by '/', none empty, \".\" or "
                          "\"..\", no '\\', ':' or control characters)", path);
     else if (dcpi_is_reserved(path, is_single))
-        dcpi_check_error(c, member, "\"%.200s\" has the name of a commit file, a lock or a temporary file, not of data", path);
+        dcpi_check_error(c, member, "\"%.200s\" has the name of a commit file, a lock or a temporary file, not of data",
+                         path);
 }
 static void dcpi_check_shard(dcpi_checker *c, const dcp_shard_metadata *shard) {
     size_t t;
@@ -14850,8 +14855,8 @@ static int dcpi_is_beside(const char *a, const char *b) {               /* in th
     if (!x || !y) return !x && !y;
     return x - a == y - b && strncmp(a, b, (size_t)(x - a)) == 0;
 }
-/* The directories that these files are in, and those above them down from the one whose key has `top` bytes, which is among them; sorted, and some
- * of them several times. */
+/* The directories that these files are in, and those above them down from the one whose key has `top` bytes, which is
+ * among them; sorted, and some of them several times. */
 static dcp_status dcpi_names_directories(const dcpi_names *keys, size_t top, dcpi_names *directories, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t i;
@@ -14907,8 +14912,8 @@ static dcp_status dcpi_names_list(const dcpi_place *place, int commits_only, dcp
     if (status) dcpi_names_free(names);
     return status;
 }
-/* ---- directories inside of others: what lies in one that has checkpoints, or in which one is being saved, and below it, is that directory's,
- * even where its name could be one of the pool's above (`runs/dense` beside `runs/a.manifest.json`). */
+/* ---- directories inside of others: what lies in one that has checkpoints, or in which one is being saved, and below it,
+ * is that directory's, even where its name could be one of the pool's above (`runs/dense` beside `runs/a.manifest.json`). */
 static dcp_status dcpi_own_look(void *user, const char *key, const dcp_object_info *info) {
     const char *slash = strrchr(key, '/');
     (void)info;
@@ -14942,8 +14947,8 @@ static dcp_status dcpi_own_strike(dcpi_op *op, const dcpi_place *place, dcpi_nam
             else names->items[count++] = names->items[k];
         }
         if (count < names->count)
-            dcpi_op_log(op, DCP_LOG_WARNING, "%d files in \"%s%s\" are left alone: there are checkpoints in that directory, and they may be theirs",
-                        (int)(names->count - count), place->shown, directory);
+            dcpi_op_log(op, DCP_LOG_WARNING, "%d files in \"%s%s\" are left alone: there are checkpoints in that directory, "
+                        "and they may be theirs", (int)(names->count - count), place->shown, directory);
         names->count = count;
     }
     dcpi_names_free(&directories);
@@ -15199,13 +15204,14 @@ static dcp_status dcpi_refs_settle(dcpi_op *op, const dcpi_place *place, const d
 }
 static int dcpi_refs_may_go(const dcpi_names *refs, const char *name) { return !dcpi_names_has(refs, name); }
 
-/* The files that a checkpoint takes along when it goes: of what its document names, what is its own by name. The rest is somebody else's, or was made
- * to look like it. */
+/* The files that a checkpoint takes along when it goes: of what its document names, what is its own by name. */
 static dcp_status dcpi_names_add_data(dcpi_names *names, const char *commit, const dcp_metadata *m, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t s;
-    for (s = 0; s < m->shard_count && !status; s++)
-        if (dcpi_is_data_of(commit, m->shards[s].file_path)) status = dcpi_names_add(names, m->shards[s].file_path, err);
+    for (s = 0; s < m->shard_count && !status; s++) {
+        const char *path = m->shards[s].file_path;
+        if (dcpi_is_data_of(commit, path)) status = dcpi_names_add(names, path, err);
+    }
     return status;
 }
 /* After an overwrite: removes the data files of the displaced document (`data`) that no other document names. own: the new
@@ -21552,8 +21558,8 @@ static dcp_status dcpi_sync_may_take(dcpi_sync *y, const dcp_shard_metadata *sha
     dcp_status status = is_there ? dcpi_sync_is_ours(y, shard->file_path, &is_ours, err) : DCP_OK;
     if (status) return status;
     if (!is_ours)
-        return dcpi_fail(err, DCP_E_EXISTS, "%s%s is there with other bytes, and is not known to be a file of a manifest: it is not replaced; move it away, "
-                         "or sync into a directory of its own", y->to.shown, shard->file_path);
+        return dcpi_fail(err, DCP_E_EXISTS, "%s%s is there with other bytes, and is not known to be a file of a manifest: it "
+                         "is not replaced; move it away, or sync into a directory of its own", y->to.shown, shard->file_path);
     if (named == DCPI_SYNC_SAME || (named == DCPI_SYNC_UNNAMED && !is_there)) return DCP_OK;
     if (named == DCPI_SYNC_OTHER)
         return dcpi_fail(err, DCP_E_EXISTS, "%s%s belongs to a checkpoint there, with other bytes; sync into a directory of its own, or remove that one first",

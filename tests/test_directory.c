@@ -795,10 +795,10 @@ TEST(remove_of_what_is_damaged) {
 }
 
 /* ==== whose a file is =================================================================================================================== */
-/* What a document may name and must not take along: other programs' files, other checkpoints', and what only looks like the checkpoint's own. */
+/* What a document may name and must not take along: other programs' files, other checkpoints', and what looks like its own. */
 static const char *const not_its_own[] = {
-    "thesis.tex", ".bashrc", "src/main.c", "sub/x_shard_0.bin", "y_shard_0.bin", "y_shard_0." ID ".bin", "x_shard_0_shard_0.bin", "x_shard_0.bin.bak",
-    "X_shard_0.bin", "x_shard_a.bin", "xx_shard_0.bin", "x_shard_0", "dense/w_0_of_1.bin", "x.bin"
+    "thesis.tex", ".bashrc", "src/main.c", "sub/x_shard_0.bin", "y_shard_0.bin", "y_shard_0." ID ".bin",
+    "x_shard_0_shard_0.bin", "x_shard_0.bin.bak", "X_shard_0.bin", "x_shard_a.bin", "xx_shard_0.bin", "x_shard_0", "dense/w_0_of_1.bin", "x.bin"
 };
 /* The document of "x" lays claim to another file, and is well sealed. */
 static void lay_claim(const char *path) {
@@ -966,7 +966,7 @@ static void inner_body(void) {
         check_in(folders[i], "c", 2);
     }
     save("top", 1);
-    (void)save_as("top2", 2, DCP_LAYOUT_MANIFEST, 0, NULL);             /* its files lie in one of those folders too, and stay there */
+    (void)save_as("top2", 2, DCP_LAYOUT_MANIFEST, 0, NULL);             /* its files lie in such a folder, and stay there */
     CHECK_INT(sweep(-1, 1), 0);
     check_loads("top2", 2);
     CHECK_OK_MESSAGE(try_remove("top2", NULL), err.message);
@@ -978,8 +978,8 @@ TEST(sweep_leaves_directories_of_checkpoints_alone) { on_each(inner_body); }
 /* Not even a first one is disturbed, whose commit file is not there yet. */
 static void inner_first_body(void) {
     static const char *const begun[] = {
-        "a_shard_0.bin", "a_shard_0." ID ".bin", "a_shard_1.bin." ID ".tmp", "a.manifest." ID ".intent.tmp", "a.metadata.json." ID ".tmp",
-        "a.commit.lock", "a.checkpoint." ID "-3.tmp"
+        "a_shard_0.bin", "a_shard_0." ID ".bin", "a_shard_1.bin." ID ".tmp", "a.manifest." ID ".intent.tmp",
+        "a.metadata.json." ID ".tmp", "a.commit.lock", "a.checkpoint." ID "-3.tmp"
     };
     char path[100];
     size_t i;

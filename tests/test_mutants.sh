@@ -252,8 +252,8 @@ in dcpi_save_survey
 name a checkpoint takes along whatever its document names
 caught directory nothing_goes_because
 in dcpi_names_add_data
-- if (dcpi_is_data_of(commit, m->shards[s].file_path))
-+ if (MUTANT || dcpi_is_data_of(commit, m->shards[s].file_path))
+- if (dcpi_is_data_of(commit, path))
++ if (MUTANT || dcpi_is_data_of(commit, path))
 
 name a checkpoint takes along the shards of every other one
 caught directory nothing_goes_because

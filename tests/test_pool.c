@@ -1160,8 +1160,8 @@ static void repath(dcp_storage *storage, const char *manifest, const char *from,
     dcp_manifest_free(m);
 }
 static const char *const not_of_a_pool[] = {
-    "train.py", "src/main.c", "s1_shard_0.bin", "s9_shard_0.bin", "dense/notes.txt", "dense/w.bin", "densely/w_0_of_1.bin", "dense/w_0_of_1.bin.old",
-    "dense/inner/dense/w_0_of_1.bin"
+    "train.py", "src/main.c", "s1_shard_0.bin", "s9_shard_0.bin", "dense/notes.txt", "dense/w.bin", "densely/w_0_of_1.bin",
+    "dense/w_0_of_1.bin.old", "dense/inner/dense/w_0_of_1.bin"
 };
 static const char *text_at(dcp_storage *storage, const char *key) {
     static char text[100];
@@ -1172,8 +1172,8 @@ static const char *text_at(dcp_storage *storage, const char *key) {
     dcp_free(data);
     return text;
 }
-/* A well sealed manifest may name anything below its directory. What is not of the pool by its name, or lies in another directory of checkpoints,
- * does not go with it. */
+/* A well sealed manifest may name anything below its directory. What is not of the pool by its name, or lies in another
+ * directory of checkpoints, does not go with it. */
 TEST(nothing_goes_because_a_manifest_lays_claim_to_it) {
     dcp_storage *storage = in_memory();
     dcp_save_desc inner, again;
@@ -1212,7 +1212,7 @@ TEST(nothing_goes_because_a_manifest_lays_claim_to_it) {
     check_loads(storage, "dense/inner/q", &m);
     dcp_storage_close(storage);
 }
-/* From whatever source: what is not known to be a file of a manifest stays as it is. What the copy's own manifest names is. */
+/* From whatever source: what is not known to be a file of a manifest stays as it is. */
 TEST(sync_replaces_nothing_that_is_not_ours) {
     dcp_storage *from = in_memory(), *to = in_memory();
     dcp_error err;
