@@ -15021,26 +15021,48 @@ static dcp_status dcpi_place_now(dcpi_op *op, const dcpi_place *place, int64_t *
     dcpi_free(key);
     return status;
 }
-typedef struct dcpi_intents { const dcpi_place *place; const char *own; int64_t newest_ns; } dcpi_intents;
+/* Which files a grace time protects: those from before_ns to after_ns. One that claims to be of a time to come is as young as
+ * it gets, but not for ever: beyond a day, and the grace time, that time says nothing, and nobody is writing the file. */
+typedef struct dcpi_age { int64_t before_ns, after_ns; } dcpi_age;
+static int64_t dcpi_age_ns(int64_t seconds) { return seconds > INT64_MAX / 1000000000 ? INT64_MAX : seconds * 1000000000; }
+static dcpi_age dcpi_age_of(int64_t now_ns, int64_t grace_seconds) {
+    dcpi_age age;
+    const int64_t ahead_ns = dcpi_age_ns(dcpi_max(grace_seconds, (int64_t)DCP_GRACE_SECONDS));
+    age.before_ns = dcpi_age_ns(grace_seconds) == INT64_MAX ? INT64_MIN : now_ns - dcpi_age_ns(grace_seconds);
+    if (!dcpi_add(now_ns, ahead_ns, &age.after_ns)) age.after_ns = INT64_MAX;
+    return age;
+}
+static int dcpi_age_protects(const dcpi_age *age, int64_t modified_ns) {
+    return modified_ns > age->before_ns && modified_ns <= age->after_ns;
+}
+typedef struct dcpi_intents { const dcpi_place *place; const char *own; dcpi_buffer times; } dcpi_intents;
 static dcp_status dcpi_intents_look(void *user, const char *key, const dcp_object_info *info) {
     dcpi_intents *intents = (dcpi_intents *)user;
     const char *name = dcpi_place_name(intents->place, key);
-    if (dcpi_is_intent(name) && !(intents->own && strstr(name, intents->own))) intents->newest_ns = dcpi_max(intents->newest_ns, info->modified_ns);
+    if (dcpi_is_intent(name) && !(intents->own && strstr(name, intents->own)))
+        dcpi_buffer_add(&intents->times, &info->modified_ns, sizeof info->modified_ns);
     return DCP_OK;
 }
 /* own: the save id of the save that asks; NULL: none */
 static dcp_status dcpi_intents_pending(dcpi_op *op, const dcpi_place *place, int64_t grace_seconds, const char *own, int *pending, dcp_error *err) {
     dcpi_intents intents;
-    int64_t now_ns = 0;
+    dcpi_age age;
+    int64_t now_ns = 0, modified_ns;
     dcp_status status;
+    size_t i;
+    memset(&intents, 0, sizeof intents);
     intents.place = place;
     intents.own = own;
-    intents.newest_ns = INT64_MIN;
     *pending = 0;
     status = dcpi_storage_list(place->storage, place->directory, dcpi_intents_look, &intents, err);
-    if (status || intents.newest_ns == INT64_MIN) return status;
-    status = dcpi_place_now(op, place, &now_ns, err);
-    *pending = !status && (grace_seconds > INT64_MAX / 1000000000 || intents.newest_ns > now_ns - grace_seconds * 1000000000);
+    if (!status && intents.times.failed) status = dcpi_no_memory(err, intents.times.size);
+    if (!status && intents.times.size > 0) status = dcpi_place_now(op, place, &now_ns, err);
+    age = dcpi_age_of(now_ns, grace_seconds);
+    for (i = 0; i < intents.times.size && !status; i += sizeof modified_ns) {
+        memcpy(&modified_ns, intents.times.data + i, sizeof modified_ns);
+        *pending |= dcpi_age_protects(&age, modified_ns);
+    }
+    dcpi_buffer_free(&intents.times);
     if (*pending) dcpi_op_log(op, DCP_LOG_INFO, "a manifest is being saved in \"%s\": the files that manifests share are left to sweep", place->shown);
     return status;
 }
@@ -20928,7 +20950,7 @@ DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, 
 typedef struct dcpi_sweep {
     const dcp_sweep_desc *desc;
     const dcpi_place *place;
-    int64_t before_ns;
+    dcpi_age age;
     char *lock;                                         /* NULL: somebody else has it, or nothing is to be removed */
     dcpi_names found, folders;                          /* folders: still to be looked into */
     dcp_error *err;
@@ -20938,7 +20960,7 @@ static int dcpi_sweep_is_data(const char *name) { return !dcpi_is_temporary(name
 static dcp_status dcpi_sweep_look(void *user, const char *key, const dcp_object_info *info) {
     dcpi_sweep *sweep = (dcpi_sweep *)user;
     const char *name = dcpi_place_name(sweep->place, key);
-    if (info->modified_ns > sweep->before_ns || strcmp(name, dcpi_removal_lock_name) == 0) return DCP_OK;
+    if (dcpi_age_protects(&sweep->age, info->modified_ns) || strcmp(name, dcpi_removal_lock_name) == 0) return DCP_OK;
     if (dcpi_sweep_is_data(name) && !dcpi_is_pool_name(name, sweep->desc->plain_names) &&
         (strchr(name, '/') || !dcpi_is_shard_name(name, sweep->desc->plain_names))) return DCP_OK;
     return dcpi_names_add(&sweep->found, name, sweep->err);
@@ -20999,7 +21021,6 @@ static dcp_status dcpi_sweep_temporaries(dcpi_op *op, const dcpi_sweep *sweep, d
     }
     return status;
 }
-static int64_t dcpi_sweep_before(int64_t now_ns, int64_t grace) { return grace > INT64_MAX / 1000000000 ? INT64_MIN : now_ns - grace * 1000000000; }
 
 /* A save whose intent went looks for it between writing its document and the rename. It has looked too early, and its document's temporary file is
  * there by now, or it will look too late: so these files go once more. */
@@ -21015,7 +21036,7 @@ static dcp_status dcpi_sweep_temporaries_again(dcpi_op *op, const dcpi_sweep *sw
     again.place = sweep->place;
     again.err = err;
     status = dcpi_place_now(op, sweep->place, &now_ns, err);
-    again.before_ns = dcpi_sweep_before(now_ns, grace);
+    again.age = dcpi_age_of(now_ns, grace);
     if (!status) status = dcpi_storage_list(sweep->place->storage, sweep->place->directory, dcpi_sweep_look, &again, err);
     if (!status) status = dcpi_sweep_temporaries(op, &again, removal, err);
     dcpi_names_free(&again.found);
@@ -21031,7 +21052,7 @@ static dcp_status dcpi_sweep_plain(dcpi_op *op, const dcpi_sweep *sweep, const c
     if (status || !lock) return status;
     key = dcpi_place_key(sweep->place, name, err);
     status = key ? dcpi_storage_stat(sweep->place->storage, key, &info, err) : DCP_E_MEMORY;
-    if (!status && info.modified_ns <= sweep->before_ns) status = dcpi_removal_take(removal, sweep->place, name, 0, err);
+    if (!status && !dcpi_age_protects(&sweep->age, info.modified_ns)) status = dcpi_removal_take(removal, sweep->place, name, 0, err);
     else if (status == DCP_E_NOT_FOUND) status = dcpi_succeed(err);
     dcpi_free(key);
     dcpi_removal_unlock(op, sweep->place, lock);
@@ -21065,7 +21086,7 @@ static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t 
 static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *removal, dcp_error *err) {
     int64_t grace = sweep->desc->grace_seconds ? dcpi_max(sweep->desc->grace_seconds, 0) : (int64_t)DCP_GRACE_SECONDS, now_ns = 0;
     dcp_status status = dcpi_place_now(op, sweep->place, &now_ns, err);
-    sweep->before_ns = dcpi_sweep_before(now_ns, grace);
+    sweep->age = dcpi_age_of(now_ns, grace);
     sweep->err = err;
     if (!status && !sweep->desc->dry_run) status = dcpi_removal_lock(op, sweep->place, "", grace, &sweep->lock, err);
     if (!status) status = dcpi_storage_list(sweep->place->storage, sweep->place->directory, dcpi_sweep_look, sweep, err);
@@ -21274,13 +21295,11 @@ static void dcpi_folding_add(dcpi_folding *f, const uint8_t *data, size_t size) 
     }
 }
 static int dcpi_folding_is(dcpi_folding *f, const char *checksum) {      /* no checksum: nothing to compare with */
-    uint8_t digest[32];
-    char text[65];
+    uint8_t digest[32], stated[32];
     dcpi_sha_final(&f->all, digest);
-    dcpi_hex_encode(digest, sizeof digest, text);
-    text[64] = '\0';
     if (!checksum) return 1;
-    return strcmp(f->is_flat ? checksum : checksum + sizeof "sha256-tree:" - 1, text) == 0;
+    if (!f->is_flat) checksum += sizeof dcpi_tree_prefix - 1;
+    return strlen(checksum) == 64 && dcpi_hex_decode(checksum, 64, stated) && dcpi_sha_equal(digest, stated, sizeof digest);
 }
 
 /* ---- read ------------------------------------------------------------------------------------------------------------------------------ */
@@ -21337,21 +21356,22 @@ static dcp_status dcpi_sync_take_own(dcpi_sync *y, dcp_error *err) {
     status = dcpi_sort((const void **)(void *)y->own_order, y->own_count, dcpi_pool_base_compare, err);
     return status ? status : dcpi_sort((const void **)(void *)y->own_paths, y->own_count, dcpi_sync_path_compare, err);
 }
+/* "path\nchecksum", whatever the case of its digits. */
+enum { DCPI_SYNC_LINE = DCP_LIMIT_PATH + 128 };
+static void dcpi_sync_line(char line[DCPI_SYNC_LINE], const dcp_shard_metadata *shard) {
+    char *c = line + strlen(shard->file_path);
+    (void)snprintf(line, DCPI_SYNC_LINE, "%s\n%s", shard->file_path, shard->checksum ? shard->checksum : "");
+    for (; *c; c++) if (*c >= 'A' && *c <= 'F') *c = (char)(*c - 'A' + 'a');
+}
 static dcp_status dcpi_sync_add_named(dcpi_sync *y, const dcp_metadata *m, dcp_error *err) {
-    dcpi_buffer line;
+    char line[DCPI_SYNC_LINE];
     dcp_status status = DCP_OK;
     size_t i;
-    memset(&line, 0, sizeof line);
     for (i = 0; i < m->shard_count && !status; i++) {
-        line.size = 0;
-        dcpi_buffer_text(&line, m->shards[i].file_path);
-        dcpi_buffer_text(&line, "\n");
-        dcpi_buffer_text(&line, m->shards[i].checksum ? m->shards[i].checksum : "");
-        dcpi_buffer_add(&line, "", 1);
-        status = line.failed ? dcpi_no_memory(err, line.size) : dcpi_names_add(&y->named, line.data, err);
+        dcpi_sync_line(line, &m->shards[i]);
+        status = dcpi_names_add(&y->named, line, err);
         if (!status) status = dcpi_names_add(&y->named_paths, m->shards[i].file_path, err);
     }
-    dcpi_buffer_free(&line);
     return status;
 }
 /* The checkpoints in the copy's directory, the copy among them: what they name must stay as it is. */
@@ -21384,9 +21404,9 @@ static dcp_status dcpi_sync_read_named(dcpi_sync *y, dcp_error *err) {
  * disagree are wrong, one of them, and nobody knows which. */
 enum { DCPI_SYNC_UNNAMED, DCPI_SYNC_SAME, DCPI_SYNC_OTHER };
 static int dcpi_sync_named(const dcpi_sync *y, const dcp_shard_metadata *shard) {
-    char line[DCP_LIMIT_PATH + 128];
+    char line[DCPI_SYNC_LINE];
     if (!dcpi_names_has(&y->named_paths, shard->file_path)) return DCPI_SYNC_UNNAMED;
-    (void)snprintf(line, sizeof line, "%s\n%s", shard->file_path, shard->checksum ? shard->checksum : "");
+    dcpi_sync_line(line, shard);
     return dcpi_names_has(&y->named, line) ? DCPI_SYNC_SAME : DCPI_SYNC_OTHER;
 }
 
@@ -21409,7 +21429,8 @@ static int dcpi_sync_is_wanted(const dcpi_sync *y, int tier) {
 /* The copy's manifest names the same file with the same content. */
 static int dcpi_sync_is_known(const dcpi_sync *y, const dcpi_origin *origin, int *stale) {
     const dcp_manifest_shard *own = dcpi_pool_base_search(y->own_order, y->own_count, origin), *wanted = origin->shard;
-    *stale = own && (wanted->version > own->version || strcmp(own->checksum ? own->checksum : "", wanted->checksum ? wanted->checksum : "") != 0);
+    *stale = own && (wanted->version > own->version ||
+                     !dcpi_same_word(own->checksum ? own->checksum : "", wanted->checksum ? wanted->checksum : ""));
     return own && !*stale && strcmp(own->path, wanted->path) == 0;
 }
 static dcp_status dcpi_sync_hash(dcpi_sync *y, const dcp_shard_metadata *shard, const char *key, int *same, dcp_error *err) {

@@ -5,6 +5,9 @@ static int grace_seconds = 86400;       /* none in a_save_that_takes_too_long_gi
 #include "dcp.h"
 #include "test.h"
 #include "fault_storage.h"
+#ifndef _WIN32
+#include <utime.h>
+#endif
 
 /* ---- a small model: two dense layers, four experts in two tiers, optimizer and router state -------------------------------------------- */
 enum { DENSE = 2, EXPERTS = 4, TENSORS = 10, LENGTH = 96 };
@@ -556,6 +559,48 @@ TEST(nothing_of_the_pool_goes_while_a_manifest_is_being_saved) {
     CHECK(!is_there(storage, intent));
     sweep_at(storage, -1, 1, TENSORS);
     dcp_storage_close(storage);
+}
+/* What claims to be of a time to come is not kept for ever. */
+TEST(an_intent_of_a_time_to_come_stops_nothing_for_ever) {
+#ifdef _WIN32
+    SKIP("needs utime");
+#else
+    static const char intent[] = "s9.manifest.0123456789abcdef.intent.tmp", lost[] = "dense/x_0_of_1.v3.0123456789abcdef.bin";
+    const char *dir = test_dir();
+    dcp_storage *storage;
+    dcp_remove_desc removing = DCP_ZERO;
+    dcp_error err;
+    struct utimbuf times;
+    char path[TEST_PATH + 100];
+    int count = 0;
+    model m;
+    model_make(&m, 1);
+    CHECK_OK_MESSAGE(dcp_storage_local(dir, &storage, &err), err.message);
+    CHECK_OK(dcp_storage_write_all(storage, intent, "{}", 2, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, lost, "left", 4, NULL));
+    (void)snprintf(path, sizeof path, "%s/%s", dir, intent);
+    times.actime = times.modtime = time(NULL) + 3600;   /* a clock may be wrong by that much */
+    CHECK_INT(utime(path, &times), 0);
+    save_model(&m, storage, "s1", 1);
+    removing.path = "s1";
+    removing.io.storage = storage;
+    CHECK_OK_MESSAGE(dcp_remove(&removing, NULL, &err), err.message);
+    CHECK(is_there(storage, files[0]));
+    sweep_at(storage, 0, 0, 0);
+    times.actime = times.modtime = time(NULL) + 30 * 86400;
+    CHECK_INT(utime(path, &times), 0);
+    save_model(&m, storage, "s2", 2);
+    removing.path = "s2";
+    CHECK_OK_MESSAGE(dcp_remove(&removing, NULL, &err), err.message);
+    CHECK_OK(storage->list(storage->context, "dense/layer_0", count_one, &count, NULL));
+    CHECK(count == 2 && is_there(storage, intent));     /* those of s1, from before */
+    sweep_at(storage, INT64_MAX, 1, 0);
+    (void)snprintf(path, sizeof path, "%s/%s", dir, lost);
+    CHECK_INT(utime(path, &times), 0);
+    sweep_at(storage, 0, 0, 2);
+    CHECK(!is_there(storage, intent) && !is_there(storage, lost));
+    dcp_storage_close(storage);
+#endif
 }
 TEST(sweep_takes_what_a_killed_save_left_in_the_folders) {
     static const char *const left[] = { "dense/layer_0/x_0_of_1.v3.0123456789abcdef.bin", "dense/layer_0/x_0_of_1.bin.0123456789abcdef.tmp",
@@ -1305,6 +1350,7 @@ int main(void) {
     RUN(an_overwritten_manifest_leaves_what_others_name);
     RUN(prune_and_remove_know_what_manifests_share);
     RUN(nothing_of_the_pool_goes_while_a_manifest_is_being_saved);
+    RUN(an_intent_of_a_time_to_come_stops_nothing_for_ever);
     RUN(sweep_takes_what_a_killed_save_left_in_the_folders);
     RUN(sweep_finds_the_folders_on_a_disk);
     RUN(tensors_are_selected_by_tier_role_key_name_part_and_predicate);
