@@ -563,7 +563,8 @@ DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err);
 /* shards dealt round robin: shard_rank % world_size */
 DCPDEF int dcp_shard_owner(int shard_rank, int world_size);
 DCPDEF const dcp_training *dcp_training_of(const dcp_checkpoint *checkpoint);                   /* NULL: none was saved */
-/* of a manifest: the same, a shard for each file: of `shards`, of optim_state, of router_state (with its layers' last), in the document's order */
+/* of a manifest: the same, a shard for each file: of `shards`, of optim_state, of router_state (with its layers' last), in the
+ * document's order; then, without tensors and with file_size -1, the files of states that are only a path (the seed's form) */
 DCPDEF const dcp_metadata *dcp_metadata_of(const dcp_checkpoint *checkpoint);
 DCPDEF const dcp_manifest *dcp_manifest_of(const dcp_checkpoint *checkpoint);                   /* NULL: another layout */
 /* The tensors that a selection means, by name; one allocation, dcp_free(*tensors). select NULL: all. */
@@ -6922,8 +6923,8 @@ static int dcpi_is_shard_name(const char *name, int plain) { return dcpi_shard_p
 
 static const char *const dcpi_pool_folders[] = { "dense", "experts", "optim", "router" };
 
-/* A file of a manifest: `<stem>.v<version>.<16 hex>.bin`; with `plain`, `<stem>.v<version>.bin` and `<stem>.bin` too. The stem ends in
- * `_<i>_of_<n>` or is `expert_<e>`, in one of the folders. */
+/* A file of a manifest: `<stem>.v<version>.<16 hex>.bin`; with `plain`, `<stem>.v<version>.bin` and `<stem>.bin` too. The
+ * stem ends in `_<i>_of_<n>` or is `expert_<e>`, in one of the folders. */
 static int dcpi_is_pool_name(const char *path, int plain) {
     size_t end = strlen(path), digits, i, has_id = 0;
     for (i = 0; i < DCPI_COUNT(dcpi_pool_folders); i++) {
@@ -6945,13 +6946,20 @@ static int dcpi_is_pool_name(const char *path, int plain) {
     digits = dcpi_trailing_digits(path, end - 4);
     return digits > 0 && end - 4 > digits && path[end - 5 - digits] == '_';
 }
+/* `optim/state_<n>.bin`, `router/state_<n>.bin`: the seed's names, which no save of ours makes. */
+static int dcpi_is_state_name(const char *path) {
+    const size_t start = dcpi_starts_with(path, "optim/state_") ? 12 : dcpi_starts_with(path, "router/state_") ? 13 : 0;
+    const size_t end = strlen(path);
+    return start > 0 && end > start + 4 && strcmp(path + end - 4, ".bin") == 0 &&
+           dcpi_trailing_digits(path, end - 4) == end - 4 - start;
+}
 /* Whether a file that this commit file names is the checkpoint's, or the pool's, and not something else that the document
  * lays claim to. A single file has all its data in itself. */
 static int dcpi_is_data_of(const char *commit, const char *path) {
     const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(commit);
     const size_t prefix = kind ? strlen(commit) - strlen(kind->suffix) : 0;
     if (!kind || kind->layout == DCP_LAYOUT_SINGLE) return 0;
-    if (kind->layout == DCP_LAYOUT_MANIFEST) return dcpi_is_pool_name(path, 1);
+    if (kind->layout == DCP_LAYOUT_MANIFEST) return dcpi_is_pool_name(path, 1) || dcpi_is_state_name(path);
     return dcpi_shard_prefix(path, strlen(path), 1) == prefix && memcmp(path, commit, prefix) == 0;
 }
 /* A name that only a directory of checkpoints has, and no folder of a pool. */
@@ -14023,7 +14031,7 @@ static dcp_status dcpi_origin_describe(dcpi_meta *meta, const dcp_manifest_shard
     memcpy(tensor->global_offset, from->global_offset, sizeof tensor->global_offset);
     return DCP_OK;
 }
-/* All entries that name a file with a tensor in it: a seed's optimizer and router state may be just a path. Returns their number; out: may be NULL. */
+/* All entries that name a file with a tensor in it. Returns their number; out: may be NULL. */
 static size_t dcpi_origin_list(const dcp_manifest *m, dcpi_origin *out) {
     const dcp_manifest_state *const states[2] = { &m->optim_state, &m->router_state };
     size_t n = 0, i, k, e;
@@ -14051,6 +14059,24 @@ static size_t dcpi_origin_list(const dcp_manifest *m, dcpi_origin *out) {
     }
     return n;
 }
+/* A seed's optimizer and router state may be just the path of a file that says nothing of tensors: behind the others, a shard
+ * without any, whose size is not known (-1). Returns their number; out: may be NULL. */
+static size_t dcpi_origin_list_states(const dcp_manifest *m, dcp_manifest_shard *shards, dcpi_origin *out) {
+    const dcp_manifest_state *const states[2] = { &m->optim_state, &m->router_state };
+    size_t n = 0, k;
+    for (k = 0; k < 2; k++) {
+        if (!states[k]->path) continue;
+        if (out) {
+            shards[n].path = states[k]->path;
+            shards[n].ndim = shards[n].size = shards[n].rank = -1;
+            out[n].shard = &shards[n];
+            out[n].role = k ? DCP_ROLE_ROUTER : DCP_ROLE_OPTIMIZER;
+            out[n].layer = -1;
+        }
+        n++;
+    }
+    return n;
+}
 static void dcpi_document_free_manifest(void *manifest) { dcp_manifest_free((dcp_manifest *)manifest); }
 
 static void dcpi_document_copy_head(dcp_metadata *to, const dcp_manifest *from) {
@@ -14071,11 +14097,12 @@ static void dcpi_document_copy_head(dcp_metadata *to, const dcp_manifest *from) 
     to->is_foreign = from->is_foreign;
 }
 static dcp_status dcpi_document_from_manifest(dcp_manifest *manifest, dcpi_document *out, dcp_error *err) {
-    const size_t count = dcpi_origin_list(manifest, NULL);
+    const size_t count = dcpi_origin_list(manifest, NULL), states = dcpi_origin_list_states(manifest, NULL, NULL);
     dcpi_meta *meta;
     dcpi_origin *origins;
     dcp_shard_metadata *shards;
     dcp_tensor_metadata *tensors;
+    dcp_manifest_shard *files;
     size_t i;
     dcp_status status = dcp_metadata_new(&out->metadata, err);
     if (status) { dcp_manifest_free(manifest); return status; }
@@ -14084,14 +14111,20 @@ static dcp_status dcpi_document_from_manifest(dcp_manifest *manifest, dcpi_docum
     meta->free_kept = dcpi_document_free_manifest;
     meta->is_parsed = 1;
     dcpi_document_copy_head(out->metadata, manifest);
-    origins = (dcpi_origin *)dcpi_arena_array(&meta->arena, count, sizeof *origins, err);
-    shards = origins ? (dcp_shard_metadata *)dcpi_arena_array(&meta->arena, count, sizeof *shards, err) : NULL;
+    origins = (dcpi_origin *)dcpi_arena_array(&meta->arena, count + states, sizeof *origins, err);
+    shards = origins ? (dcp_shard_metadata *)dcpi_arena_array(&meta->arena, count + states, sizeof *shards, err) : NULL;
     tensors = shards ? (dcp_tensor_metadata *)dcpi_arena_array(&meta->arena, count, sizeof *tensors, err) : NULL;
-    if (!tensors) return DCP_E_MEMORY;
+    files = tensors ? (dcp_manifest_shard *)dcpi_arena_array(&meta->arena, states, sizeof *files, err) : NULL;
+    if (!files) return DCP_E_MEMORY;
     (void)dcpi_origin_list(manifest, origins);
+    (void)dcpi_origin_list_states(manifest, files, origins + count);
     for (i = 0; i < count && !status; i++) status = dcpi_origin_describe(meta, origins[i].shard, &shards[i], &tensors[i], err);
+    for (i = 0; i < states; i++) {
+        shards[count + i].file_path = files[i].path;
+        shards[count + i].file_size = -1;
+    }
     out->metadata->shards = shards;
-    out->metadata->shard_count = count;
+    out->metadata->shard_count = count + states;
     out->manifest = manifest;
     out->origins = origins;
     return status;
@@ -14503,7 +14536,7 @@ static dcp_status dcpi_data_file_open_at(dcp_checkpoint *c, dcpi_data_file *f, d
         return dcpi_fail(err, DCP_E_INCOMPLETE, "%s names \"%s\" (shard %d), which is not there", c->path, f->shard->file_path,
                          f->shard->rank);
     if (status) { dcpi_fail_context(err, "shard %d: ", f->shard->rank); return status; }
-    if (f->info.size == f->object_size) return DCP_OK;
+    if (f->info.size == f->object_size || f->object_size < 0) return DCP_OK;
     dcpi_storage_close_object(dcpi_data_file_storage(c, f), f->object);
     f->object = NULL;
     return dcpi_fail(err, DCP_E_INCOMPLETE, "\"%s\" (shard %d) has %" PRId64 " bytes, but %s says %" PRId64, f->shard->file_path,
@@ -19891,7 +19924,10 @@ static dcp_status dcpi_verify_other(dcp_checkpoint *c, dcp_error *err) {
         dcpi_data_file *file;
         if (!dcpi_verify_is_mine(c, s)) continue;
         if (dcpi_is_flat(&c->metadata->shards[s])) { status = dcpi_flat_check(c, &c->op, (int)s, 1, err); continue; }
-        if (dcpi_verify_is_unchecked(&c->metadata->shards[s]))
+        if (c->metadata->shards[s].file_size < 0)
+            dcpi_op_log(&c->op, DCP_LOG_WARNING, "%s has neither size nor checksum: it can be seen that it is there, no more",
+                        c->metadata->shards[s].file_path);
+        else if (dcpi_verify_is_unchecked(&c->metadata->shards[s]))
             dcpi_op_log(&c->op, DCP_LOG_WARNING, "shard %d has no checksum: only its size can be checked", c->metadata->shards[s].rank);
         status = dcpi_data_file_acquire(c, (int)s, &file, err);
         if (!status) dcpi_data_file_release(c, file);
@@ -20376,7 +20412,8 @@ static dcp_status dcpi_list_describe(dcpi_listing *listing, dcp_list_entry *entr
     entry->world_size = m->world_size;
     for (s = 0; s < m->shard_count; s++) {
         entry->tensors += (int64_t)m->shards[s].tensor_count;
-        if (entry->layout != DCP_LAYOUT_SINGLE && !dcpi_add(entry->bytes, m->shards[s].file_size, &entry->bytes)) entry->bytes = INT64_MAX;
+        if (entry->layout == DCP_LAYOUT_SINGLE || m->shards[s].file_size < 0) continue;
+        if (!dcpi_add(entry->bytes, m->shards[s].file_size, &entry->bytes)) entry->bytes = INT64_MAX;
     }
     return DCP_OK;
 }
@@ -21261,7 +21298,7 @@ typedef struct dcpi_folding { int64_t block_size, in_block, block_left; int is_f
 static void dcpi_folding_begin(dcpi_folding *f, const dcp_shard_metadata *shard) {
     memset(f, 0, sizeof *f);
     f->is_flat = dcpi_is_flat(shard);
-    f->block_size = shard->tensors[0].block_size > 0 ? shard->tensors[0].block_size : DCPI_CHUNK;
+    f->block_size = shard->tensor_count > 0 && shard->tensors[0].block_size > 0 ? shard->tensors[0].block_size : DCPI_CHUNK;
     f->left = shard->file_size;
     dcpi_sha_init(&f->all);
     dcpi_sha_init(&f->block);
@@ -21303,6 +21340,25 @@ static int dcpi_folding_is(dcpi_folding *f, const char *checksum) {      /* no c
 }
 
 /* ---- read ------------------------------------------------------------------------------------------------------------------------------ */
+/* What is but a path in the source's manifest has the size that its file has there. */
+static dcp_status dcpi_sync_sizes(dcpi_sync *y, dcp_error *err) {
+    dcp_metadata *m = y->document.metadata;
+    dcp_object_info info;
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < m->shard_count && !status; i++) {
+        char *key;
+        if (m->shards[i].file_size >= 0) continue;
+        key = dcpi_place_key(&y->from, m->shards[i].file_path, err);
+        status = key ? dcpi_storage_stat(y->from.storage, key, &info, err) : DCP_E_MEMORY;
+        dcpi_free(key);
+        if (status == DCP_E_NOT_FOUND)
+            return dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s is not there, though its manifest names it", y->from.shown,
+                             m->shards[i].file_path);
+        m->shards[i].file_size = info.size;
+    }
+    return status;
+}
 static dcp_status dcpi_sync_open(dcpi_sync *y, dcp_error *err) {
     const dcp_sync_desc *d = y->desc;
     dcp_status status = dcpi_place_open(&y->from, d->source, d->path, 0, err);
@@ -21315,7 +21371,8 @@ static dcp_status dcpi_sync_open(dcpi_sync *y, dcp_error *err) {
         status = dcpi_fail(err, d->verifier ? DCP_E_SIGNATURE : DCP_E_MISMATCH, "%s%s is of step %" PRId64 ", but minimum_step is %" PRId64,
                            y->from.shown, y->commit_name, y->document.manifest->step, d->minimum_step);
     if (status) return status;
-    status = dcpi_place_open_directory(&y->to, d->target, d->directory ? d->directory : "", 1, err);
+    status = dcpi_sync_sizes(y, err);
+    if (!status) status = dcpi_place_open_directory(&y->to, d->target, d->directory ? d->directory : "", 1, err);
     if (!status) status = dcpi_place_report(&y->to, y->commit_name, y->report->path, err);
     return status ? status : dcpi_place_sync_all(&y->to, err);
 }
@@ -21453,20 +21510,43 @@ static dcp_status dcpi_sync_hash(dcpi_sync *y, const dcp_shard_metadata *shard, 
     *same = !status && dcpi_folding_is(&folding, shard->checksum);
     return status == DCP_E_INCOMPLETE ? dcpi_succeed(err) : status;
 }
+/* A file without a checksum: its bytes, beside the source's. */
+static dcp_status dcpi_sync_compare(dcpi_sync *y, const dcp_shard_metadata *shard, const char *key, int *same, dcp_error *err) {
+    const size_t half = y->capacity / 2;
+    char *from_key = dcpi_place_key(&y->from, shard->file_path, err);
+    dcp_object_info info;
+    void *from = NULL, *to = NULL;
+    int64_t at, n;
+    dcp_status status = from_key ? dcpi_storage_open_object(y->from.storage, from_key, &from, &info, err) : DCP_E_MEMORY;
+    if (!status) status = dcpi_storage_open_object(y->to.storage, key, &to, &info, err);
+    *same = !status;
+    for (at = 0; at < shard->file_size && *same && !status; at += n) {
+        n = dcpi_min(shard->file_size - at, (int64_t)half);
+        status = dcpi_op_check(&y->op, err);
+        if (!status) status = dcpi_storage_read(y->from.storage, from_key, from, at, y->buffer, (size_t)n, err);
+        if (!status) status = dcpi_storage_read(y->to.storage, key, to, at, y->buffer + half, (size_t)n, err);
+        *same = !status && memcmp(y->buffer, y->buffer + half, (size_t)n) == 0;
+    }
+    dcpi_storage_close_object(y->from.storage, from);
+    dcpi_storage_close_object(y->to.storage, to);
+    dcpi_free(from_key);
+    return status == DCP_E_NOT_FOUND || status == DCP_E_INCOMPLETE ? dcpi_succeed(err) : status;
+}
 static dcp_status dcpi_sync_look(dcpi_sync *y, size_t index, uint8_t *state, dcp_error *err) {
     const dcpi_origin *origin = &y->document.origins[index];
     const dcp_shard_metadata *shard = &y->document.metadata->shards[index];
     dcp_object_info info;
     char *key = dcpi_place_key(&y->to, shard->file_path, err);
     int stale, same, is_known = dcpi_sync_is_known(y, origin, &stale) && dcpi_sync_named(y, shard) == DCPI_SYNC_SAME;
+    const int is_vouched = is_known && shard->checksum; /* without a checksum the copy's manifest says nothing of the content */
     dcp_status status = key ? dcpi_storage_stat(y->to.storage, key, &info, err) : DCP_E_MEMORY;
     *state = DCPI_SYNC_THERE;
     if (status == DCP_E_NOT_FOUND) {
         *state = stale ? DCPI_SYNC_STALE : DCPI_SYNC_MISSING;
         status = dcpi_succeed(err);
     } else if (!status && info.size != shard->file_size) *state = (stale ? DCPI_SYNC_STALE : DCPI_SYNC_CORRUPT) | DCPI_SYNC_IS_THERE;
-    else if (!status && (!is_known || y->desc->verify == DCP_VERIFY_ALL)) {
-        status = dcpi_sync_hash(y, shard, key, &same, err);
+    else if (!status && (!is_vouched || y->desc->verify == DCP_VERIFY_ALL)) {
+        status = shard->checksum ? dcpi_sync_hash(y, shard, key, &same, err) : dcpi_sync_compare(y, shard, key, &same, err);
         if (!same) *state = (stale ? DCPI_SYNC_STALE : DCPI_SYNC_CORRUPT) | DCPI_SYNC_IS_THERE;
     }
     if (!status) status = dcpi_names_add(&y->files, key, err);
@@ -21562,7 +21642,7 @@ static dcp_status dcpi_sync_is_ours(dcpi_sync *y, const char *path, int *is_ours
         else high = middle;
     }
     *is_ours = low < high;
-    if (*is_ours || !dcpi_is_pool_name(path, 1)) return DCP_OK;
+    if (*is_ours || !dcpi_is_data_of(y->commit_name, path)) return DCP_OK;
     memset(&names, 0, sizeof names);
     status = dcpi_names_add(&names, path, err);
     if (!status) status = dcpi_own_strike(&y->op, &y->to, &names, err);
@@ -21573,7 +21653,7 @@ static dcp_status dcpi_sync_is_ours(dcpi_sync *y, const char *path, int *is_ours
 /* Whether a name may be taken (G2). What is there and is not what it should be is damaged if a manifest names it as it should be; if none names it, a
  * killed sync or save has left it, unless somebody is saving there just now, or has done so since the manifests were read: then it may be theirs. */
 static dcp_status dcpi_sync_may_take(dcpi_sync *y, const dcp_shard_metadata *shard, int is_there, dcp_error *err) {
-    const int named = dcpi_sync_named(y, shard);
+    int named = dcpi_sync_named(y, shard);
     uint8_t now[32];
     int pending = 0, is_ours = 1;
     dcp_status status = is_there ? dcpi_sync_is_ours(y, shard->file_path, &is_ours, err) : DCP_OK;
@@ -21581,6 +21661,7 @@ static dcp_status dcpi_sync_may_take(dcpi_sync *y, const dcp_shard_metadata *sha
     if (!is_ours)
         return dcpi_fail(err, DCP_E_EXISTS, "%s%s is there with other bytes, and is not known to be a file of a manifest: it "
                          "is not replaced; move it away, or sync into a directory of its own", y->to.shown, shard->file_path);
+    if (named == DCPI_SYNC_SAME && !shard->checksum && is_there) named = DCPI_SYNC_OTHER;      /* nobody can tell damage from change */
     if (named == DCPI_SYNC_SAME || (named == DCPI_SYNC_UNNAMED && !is_there)) return DCP_OK;
     if (named == DCPI_SYNC_OTHER)
         return dcpi_fail(err, DCP_E_EXISTS, "%s%s belongs to a checkpoint there, with other bytes; sync into a directory of its own, or remove that one first",

@@ -645,7 +645,7 @@ static void info_json_shards(json_state *j, const dcp_metadata *m) {
         json_open(j, NULL, '{');
         json_number(j, "rank", m->shards[s].rank);
         json_text(j, "file", m->shards[s].file_path);
-        json_number(j, "bytes", m->shards[s].file_size);
+        if (m->shards[s].file_size >= 0) json_number(j, "bytes", m->shards[s].file_size);
         json_text(j, "checksum", m->shards[s].checksum);
         json_number(j, "data_offset", m->shards[s].data_offset);
         json_number(j, "tensors", (int64_t)m->shards[s].tensor_count);
@@ -805,7 +805,8 @@ static void info_text_shards(const dcp_metadata *m) {
     print("shards:\n");
     for (s = 0; s < m->shard_count; s++) {
         table_add(&lines, "  rank %d", m->shards[s].rank);
-        table_add(&lines, "%" PRId64 " bytes", m->shards[s].file_size);
+        if (m->shards[s].file_size < 0) table_add(&lines, "of any size");
+        else table_add(&lines, "%" PRId64 " bytes", m->shards[s].file_size);
         table_add(&lines, "%s", m->shards[s].file_path);
         table_add(&lines, "from byte %" PRId64, m->shards[s].data_offset);
         table_add(&lines, "%s", m->shards[s].checksum ? m->shards[s].checksum : "no checksum");
@@ -2791,7 +2792,8 @@ static int piece_compare(const void *a_, const void *b_) {
     return a->shard->rank < b->shard->rank ? -1 : a->shard->rank > b->shard->rank;
 }
 
-/* A manifest's entries in the order in which its metadata has them; out may be NULL, to count. */
+/* A manifest's entries in the order in which its metadata has them, before states that are only paths; out may be NULL, to
+ * count. */
 static size_t manifest_files(const dcp_manifest *m, const dcp_manifest_shard **out) {
     const dcp_manifest_state *const states[] = { &m->optim_state, &m->router_state };
     size_t n = 0, s, i, l;
@@ -2811,7 +2813,7 @@ static void pieces_make(piece_list *list, const dcp_checkpoint *c) {
     size_t s, i, count = 0;
     if (manifest) {
         files = (const dcp_manifest_shard **)need(calloc(m->shard_count + 1, sizeof *files));
-        if (manifest_files(manifest, NULL) == m->shard_count) (void)manifest_files(manifest, files);
+        if (manifest_files(manifest, NULL) <= m->shard_count) (void)manifest_files(manifest, files);
     }
     for (s = 0; s < m->shard_count; s++) count += m->shards[s].tensor_count;
     list->items = (piece *)need(calloc(count + 1, sizeof *list->items));

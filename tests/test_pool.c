@@ -1302,6 +1302,104 @@ TEST(sync_replaces_nothing_that_is_not_ours) {
     dcp_storage_close(from);
     dcp_storage_close(to);
 }
+/* A manifest as the seed has them: upper-case digits, and the state of the optimizer and of the router in files that the
+ * document says nothing of but their paths. */
+static void put_seed(dcp_storage *storage, const char *directory, const char *name) {
+    static const char *const paths[] = { "dense/layer_0/attention_q_0_of_1.bin", "experts/tier_2/group_0/expert_1.bin",
+                                         "optim/state_0.bin", "router/state_0.bin" };
+    uint8_t bytes[32];
+    char text[1200], hex[2][65], path[200];
+    uint8_t digest[32];
+    size_t i, k;
+    for (i = 0; i < 4; i++) {
+        memset(bytes, (int)i + 1, sizeof bytes);
+        (void)snprintf(path, sizeof path, "%s%s", directory, paths[i]);
+        CHECK_OK(dcp_storage_write_all(storage, path, bytes, sizeof bytes, NULL));
+        dcp_sha256(bytes, sizeof bytes, digest);
+        for (k = 0; k < 32 && i < 2; k++) (void)snprintf(hex[i] + 2 * k, 3, "%02X", digest[k]);
+    }
+    (void)snprintf(text, sizeof text, "model_id: lite\nepoch: 5\nstep: 10_000\ntiers: []\nshards:\n"
+                   "  - path: %s\n    type: dense\n    tensor_name: q\n    shape: [2, 4]\n    dtype: fp32\n    checksum: \"%s\"\n"
+                   "    version: 1\n"
+                   "  - path: %s\n    type: expert\n    expert_key: [2, 0, 1]\n    shape: [8]\n    dtype: fp32\n"
+                   "    checksum: \"%s\"\n    version: 0\n"
+                   "optim_state:\n  path: %s\nrouter_state:\n  path: %s\nmetadata_version: 1\n",
+                   paths[0], hex[0], paths[1], hex[1], paths[2], paths[3]);
+    (void)snprintf(path, sizeof path, "%s%s.manifest.yaml", directory, name);
+    CHECK_OK(dcp_storage_write_all(storage, path, text, strlen(text), NULL));
+}
+static dcp_status latest_in(dcp_storage *storage, const char *directory, dcp_error *err) {
+    dcp_latest_desc desc = DCP_ZERO;
+    char *path;
+    dcp_status status;
+    desc.directory = directory;
+    desc.io.storage = storage;
+    status = dcp_latest(&desc, &path, err);
+    dcp_free(path);
+    return status;
+}
+TEST(the_files_of_a_seeds_states_belong_to_it) {
+    static const char *const states[] = { "optim/state_0.bin", "router/state_0.bin" };
+    dcp_storage *from = in_memory(), *to = in_memory();
+    dcp_sync_desc whole = DCP_ZERO;
+    dcp_remove_desc removing = DCP_ZERO;
+    dcp_checkpoint *c;
+    dcp_error err;
+    char key[100];
+    int i;
+    whole.verify = DCP_VERIFY_ALL;
+    put_seed(from, "", "s1");
+    for (i = 0; i < 2; i++) {
+        CHECK_OK_MESSAGE(latest_in(from, "", &err), err.message);
+        c = open_at(from, "s1", NULL);
+        CHECK_OK_MESSAGE(dcp_verify(c, &err), err.message);
+        CHECK_INT(dcp_tensor_count(c), 2);
+        CHECK_OK(dcp_storage_delete(from, states[i], NULL));
+        CHECK_INT(latest_in(from, "", &err), DCP_E_INCOMPLETE);
+        CHECK(strstr(err.message, states[i]) != NULL);
+        dcp_close(c);
+        c = open_at(from, "s1", NULL);
+        CHECK_INT(dcp_verify(c, &err), DCP_E_INCOMPLETE);
+        dcp_close(c);
+        CHECK_INT(sync_to(from, to, NULL, &err), DCP_E_INCOMPLETE);
+        CHECK(strstr(err.message, states[i]) && !is_there(to, "nvme/s1.manifest.yaml"));
+        put_seed(from, "", "s1");
+    }
+    CHECK_OK_MESSAGE(sync_to(from, to, NULL, &err), err.message);
+    CHECK(synced.copied == 4 && synced.bytes_copied == 4 * 32);
+    CHECK_OK_MESSAGE(sync_to(from, to, &whole, &err), err.message);
+    CHECK_INT(synced.kept, 4);
+    CHECK_OK_MESSAGE(sync_to(from, to, NULL, &err), err.message);
+    CHECK_INT(synced.kept, 4);
+    CHECK_OK_MESSAGE(latest_in(to, "nvme", &err), err.message);
+    for (i = 0; i < 2; i++) {
+        (void)snprintf(key, sizeof key, "nvme/%s", states[i]);
+        CHECK_OK(dcp_storage_delete(to, key, NULL));
+        CHECK_OK_MESSAGE(sync_to(from, to, NULL, &err), err.message);
+        CHECK(synced.copied == 1 && synced.missing == 1 && is_there(to, key));
+        flip(from, states[i], 3);                       /* no checksum tells damage there from a new state here */
+        CHECK_INT(sync_to(from, to, NULL, &err), DCP_E_EXISTS);
+        flip(from, states[i], 3);
+    }
+    put_seed(to, "nvme/", "s2");                        /* names the same files */
+    removing.path = "nvme/s1";
+    removing.io.storage = to;
+    CHECK_OK_MESSAGE(dcp_remove(&removing, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(latest_in(to, "nvme", &err), err.message);
+    removing.path = "nvme/s2";
+    CHECK_OK_MESSAGE(dcp_remove(&removing, NULL, &err), err.message);
+    for (i = 0; i < 2; i++) {
+        (void)snprintf(key, sizeof key, "nvme/%s", states[i]);
+        CHECK(!is_there(to, key));
+    }
+    CHECK(!is_there(to, "nvme/dense/layer_0/attention_q_0_of_1.bin"));
+    sweep_at(from, -1, 1, 0);
+    CHECK_OK(dcp_storage_delete(from, "s1.manifest.yaml", NULL));
+    sweep_at(from, -1, 0, 0);
+    sweep_at(from, -1, 1, 2);                           /* what states are called, other programs may call theirs */
+    dcp_storage_close(from);
+    dcp_storage_close(to);
+}
 TEST(sync_says_what_it_cannot_do) {
     dcp_storage *from = in_memory(), *to = in_memory();
     dcp_error err;
@@ -1373,6 +1471,7 @@ int main(void) {
     RUN(sync_never_publishes_damaged_bytes_nor_touches_what_others_own);
     RUN(nothing_goes_because_a_manifest_lays_claim_to_it);
     RUN(sync_replaces_nothing_that_is_not_ours);
+    RUN(the_files_of_a_seeds_states_belong_to_it);
     RUN(sync_says_what_it_cannot_do);
     return test_finish();
 }

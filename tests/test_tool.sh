@@ -896,6 +896,11 @@ experts/2/0/1  bf16  [4096, 512]  4194304 bytes  replicated  1 piece  expert [2,
     # With checksums that are right.
     sum=$(sha256sum <seed/dense/layer_0/attention_q_0_0_of_2.bin | cut -c 1-64) other=$(sha256sum <seed/experts/tier_2/group_0/expert_1.bin | cut -c 1-64)
     sed -i.old -e "s/abc123/$sum/" -e "s/def456/$other/" seed/lite.manifest.yaml
+    run 1 verify seed/lite                              # the files of the states are part of it
+    has "$out$err" "optim/state_0.bin"
+    mkdir -p seed/optim seed/router
+    echo state >seed/optim/state_0.bin
+    echo state >seed/router/state_0.bin
     run 0 verify -q seed/lite
     run 0 convert seed/lite seed/out --to sharded
     has "$err" "only gives the path"
