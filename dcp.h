@@ -15037,8 +15037,8 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
 /* ---- intents. A manifest save that is under way may name any file of the pool in the end: `P.manifest.<save id>.intent.tmp` says so. Whoever
  * removes such files unlinks commit files first, syncs the directory, and then (dcpi_removal_lock, dcpi_refs_settle) lists them with the lock held and
  * looks at documents and intents until nothing changes meanwhile: while there is a young intent, nothing goes (G2). dcp_sync publishes one too. */
-/* The storage's own clock: the time of a file made there just now. */
-static dcp_status dcpi_place_now(dcpi_op *op, const dcpi_place *place, int64_t *now_ns, dcp_error *err) {
+/* *swept: another sweep, which leaves no time, has taken the file already. */
+static dcp_status dcpi_place_now_once(dcpi_op *op, const dcpi_place *place, int64_t *now_ns, int *swept, dcp_error *err) {
     char id[17], name[64], *key;
     dcp_object_info info;
     dcp_status status = dcpi_random_id(id, err);
@@ -15047,11 +15047,25 @@ static dcp_status dcpi_place_now(dcpi_op *op, const dcpi_place *place, int64_t *
     key = dcpi_place_key(place, name, err);
     if (!key) return DCP_E_MEMORY;
     status = dcpi_object_publish(op, place->storage, key, "", 0, err);
+    *swept = status == DCP_E_IO && dcpi_os_status(err->sys) == DCP_E_NOT_FOUND;
     if (!status) status = dcpi_storage_stat(place->storage, key, &info, err);
-    if (status == DCP_E_NOT_FOUND) status = dcpi_fail(err, DCP_E_IO, "%s was removed as soon as it had been made", key);
+    if (status == DCP_E_NOT_FOUND) {
+        *swept = 1;
+        status = dcpi_fail(err, DCP_E_IO, "%s was removed as soon as it had been made", key);
+    }
     if (!status) *now_ns = info.modified_ns;
     (void)dcpi_storage_remove(place->storage, key, NULL);
     dcpi_free(key);
+    return status;
+}
+/* The storage's own clock: the time of a file made there just now. */
+static dcp_status dcpi_place_now(dcpi_op *op, const dcpi_place *place, int64_t *now_ns, dcp_error *err) {
+    int swept = 1, tries;
+    dcp_status status = DCP_OK;
+    for (tries = 0; tries < 8 && swept; tries++) {
+        swept = 0;
+        status = dcpi_place_now_once(op, place, now_ns, &swept, err);
+    }
     return status;
 }
 /* Which files a grace time protects: those from before_ns to after_ns. One that claims to be of a time to come is as young as

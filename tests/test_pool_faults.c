@@ -323,6 +323,7 @@ static dcp_status run_with(act what, between *b, dcp_error *err) {
     fault_close(&f);
     return status;
 }
+static int is_swept(dcp_status status, const dcp_error *err) { return status == DCP_E_IO && err->sys == ENOENT; }
 /* A sweep that leaves no time takes the temporary files of whatever is under way, where they can be seen; in memory there are none. */
 static int is_ruthless(act what) { return what == SWEEP_ALL || what == REMOVE_B_SWEEP_ALL; }
 static int is_first_save(act what) { return what == SAVE_C || what == SAVE_D || what == SAVE_D_REMOVE_B; }
@@ -331,7 +332,7 @@ static void judge(dcp_storage *storage, act what, act beside, dcp_status status,
     /* its temporary file was swept, so the rename says that it is not there; what it was to replace is gone, or never was: whether it had happened
      * cannot be told */
     const int is_untold = status == DCP_E_UNKNOWN && ((what == OVERWRITE_B && beside == REMOVE_B_SWEEP_ALL) || (is_first_save(what) && is_ruthless(beside)));
-    if (!is_clean(status) && !is_untold) CHECK_OK_MESSAGE(status, err->message);
+    if (!is_clean(status) && !is_untold && !(is_ruthless(beside) && is_swept(status, err))) CHECK_OK_MESSAGE(status, err->message);
     (void)check_all_load(storage);
     if (what == SAVE_C && !(beside == SYNC_C && c == 7)) CHECK_INT(c, status == DCP_OK || beside == SAVE_C ? 3 : NONE);    /* a sync replaces */
     if (what == OVERWRITE_B && status == DCP_OK && beside != REMOVE_B && beside != PRUNE && beside != REMOVE_B_SWEEP_ALL && beside != SAVE_D_REMOVE_B &&
@@ -506,6 +507,7 @@ static void perform(stage *s, actor *actors, int count, dcp_storage *storage) {
     for (k = 0; k < count; k++) has_ruthless |= is_ruthless(actors[k].what);
     for (k = 0; k < count; k++) {
         if (actors[k].status == DCP_E_UNKNOWN && has_ruthless) continue;        /* as in judge: a temporary file was swept */
+        if (has_ruthless && is_swept(actors[k].status, &actors[k].err)) continue;
         if (!is_clean(actors[k].status)) CHECK_OK_MESSAGE(actors[k].status, actors[k].err.message);
     }
     (void)check_all_load(storage);
