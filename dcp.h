@@ -14068,7 +14068,8 @@ static size_t dcpi_origin_list_states(const dcp_manifest *m, dcp_manifest_shard 
         if (!states[k]->path) continue;
         if (out) {
             shards[n].path = states[k]->path;
-            shards[n].ndim = shards[n].size = shards[n].rank = -1;
+            shards[n].ndim = shards[n].rank = -1;
+            shards[n].size = -1;
             out[n].shard = &shards[n];
             out[n].role = k ? DCP_ROLE_ROUTER : DCP_ROLE_OPTIMIZER;
             out[n].layer = -1;
