@@ -1419,7 +1419,7 @@ static dcp_status dcpi_callback_status(const dcpi_callback *by, dcp_status statu
     (void)vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     if (is_status) return dcpi_fail(err, means, "%s %s and gave no reason (%s)", by->who, what, dcp_status_name(status));
-    return dcpi_fail(err, means, "%s %s and returned %d, which is no status of a failure", by->who, what, number);
+    return dcpi_fail(err, means, "%s %s and gave no reason (%d, no status of a failure)", by->who, what, number);
 }
 static dcp_status dcpi_no_memory(dcp_error *err, size_t size) {
     return dcpi_fail(err, DCP_E_MEMORY, "out of memory: could not allocate %" PRIu64 " bytes", (uint64_t)size);
