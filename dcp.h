@@ -390,6 +390,7 @@ typedef struct dcp_router_seed { int64_t layer; uint64_t seed; } dcp_router_seed
 typedef struct dcp_save_desc {
     /* prefix P, such as runs/a/step_100; a known suffix is stripped; its last part has 1 to 180 bytes; with the suffix at most 4,096 bytes */
     const char *path;
+    /* a rank may have none; tensors that no rank counts are DCP_E_INVALID (a checkpoint without tensors: tensors NULL on all) */
     const dcp_tensor *tensors; size_t tensor_count;
     dcp_layout layout;
     dcp_checksum checksum;
@@ -491,7 +492,8 @@ typedef struct dcp_source {
 } dcp_source;
 typedef struct dcp_load_desc {
     const char *path;                   /* the prefix or the commit file */
-    dcp_tensor *tensors; size_t tensor_count;       /* what is wanted: name, type, shape (a box, with global_shape), and where to put it */
+    /* what is wanted: name, type, shape (a box, with global_shape), and where to put it; counted as in dcp_save_desc */
+    dcp_tensor *tensors; size_t tensor_count;
     int exact;                          /* stored tensors that are not wanted are DCP_E_MISMATCH */
     dcp_verify_policy verify; const dcp_verifier *verifier;
     /* an older checkpoint is DCP_E_SIGNATURE (with a verifier: no replay of old ones) or DCP_E_MISMATCH */
@@ -13595,17 +13597,49 @@ static dcp_status dcpi_team_verdict(dcpi_op *op, dcp_status status, dcp_error *e
     return dcpi_team_down(op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
 }
 
+/* What a rank says first in a save or load: a digest, the same on all ranks, and what there is of its list of tensors. */
+enum { DCPI_LIST_IS_SET = 1, DCPI_LIST_HAS_SOME = 2 };
+typedef struct dcpi_hello { uint8_t digest[32], list; } dcpi_hello;
+
+static uint8_t dcpi_hello_list(const void *tensors, size_t count) {
+    return (uint8_t)((tensors ? DCPI_LIST_IS_SET : 0) | (count > 0 ? DCPI_LIST_HAS_SOME : 0));
+}
+/* Rank 0: tensors that no rank counts were forgotten; where another rank gives some, a rank may have none. */
+static dcp_status dcpi_hello_check_lists(const dcpi_team *t, const dcpi_hello *own, dcp_error *err) {
+    int all = own->list, set = own->list & DCPI_LIST_IS_SET ? 0 : -1, r;
+    for (r = 1; r < t->world_size; r++) {
+        const uint8_t list = t->peers[r].message[DCPI_TEAM_HEADER + sizeof own->digest];
+        all |= list;
+        if (set < 0 && (list & DCPI_LIST_IS_SET)) set = r;
+    }
+    if (set < 0 || (all & DCPI_LIST_HAS_SOME)) return DCP_OK;
+    (void)dcpi_fail(err, DCP_E_INVALID, "tensor_count is 0%s, but tensors is set: was it forgotten? (No tensors at all: tensors NULL)",
+                    t->world_size > 1 ? " on every rank" : "");
+    err->rank = set;
+    return DCP_E_INVALID;
+}
 /* Rank 0: every rank said the same as this one. */
-static dcp_status dcpi_agree_compare(const dcpi_team *t, const uint8_t *own, size_t size, const char *what, dcp_error *err) {
+static dcp_status dcpi_hello_compare(const dcpi_team *t, const dcpi_hello *own, const char *what, dcp_error *err) {
     int r;
     for (r = 1; r < t->world_size; r++) {
         const dcpi_peer *peer = &t->peers[r];
-        if (peer->size == DCPI_TEAM_HEADER + size && memcmp(peer->message + DCPI_TEAM_HEADER, own, size) == 0) continue;
+        if (peer->size == DCPI_TEAM_HEADER + sizeof *own && memcmp(peer->message + DCPI_TEAM_HEADER, own->digest, sizeof own->digest) == 0) continue;
         (void)dcpi_fail(err, DCP_E_MISMATCH, "ranks 0 and %d do not make the same call: %s", r, what);
         err->rank = r;
         return DCP_E_MISMATCH;
     }
-    return DCP_OK;
+    return dcpi_hello_check_lists(t, own, err);
+}
+/* The first round up. Rank 0: DCP_OK when all ranks are ready and want the same. */
+static dcp_status dcpi_hello_exchange(dcpi_op *op, dcp_status status, const dcpi_hello *own, const char *what, dcp_error *err) {
+    dcpi_buffer message;
+    memset(&message, 0, sizeof message);
+    dcpi_team_message_start(&message);
+    dcpi_buffer_add(&message, own->digest, sizeof own->digest);
+    dcpi_buffer_add(&message, &own->list, 1);
+    status = dcpi_team_up(op, status, &message, err);
+    dcpi_buffer_free(&message);
+    return status || op->team.rank != 0 ? status : dcpi_hello_compare(&op->team, own, what, err);
 }
 
 /* ---- tensor bytes from one rank to another: the operation (4 bytes), credits (4), offset in the file (8), at most DCPI_RELAY_CHUNK bytes */
@@ -14751,24 +14785,20 @@ static dcp_status dcpi_open_follow(void *opening, dcp_error *err) {
                          "all ranks see", o->desc->path, o->checkpoint->op.team.rank);
 }
 /* One document for all ranks: rank 0 finds and reads it, the others get it. */
-static dcp_status dcpi_open_together(dcp_checkpoint *c, const dcp_open_desc *desc, dcp_status status, dcp_error *err) {
+static dcp_status dcpi_open_together(dcp_checkpoint *c, const dcp_open_desc *desc, uint8_t list, dcp_status status, dcp_error *err) {
     dcpi_team *t = &c->op.team;
     dcpi_opening opening;
-    dcpi_buffer message;
-    uint8_t digest[32] = {0};
+    dcpi_hello hello;
     memset(&opening, 0, sizeof opening);
-    memset(&message, 0, sizeof message);
+    memset(&hello, 0, sizeof hello);
     opening.checkpoint = c;
     opening.desc = desc;
-    if (!status) dcpi_open_digest(desc, digest);
-    dcpi_team_message_start(&message);
-    dcpi_buffer_add(&message, digest, sizeof digest);
-    status = dcpi_team_up(&c->op, status, &message, err);
-    dcpi_buffer_free(&message);
+    if (!status) dcpi_open_digest(desc, hello.digest);
+    hello.list = list;
+    status = dcpi_hello_exchange(&c->op, status, &hello, "path and verification of a load must be equal", err);
     dcpi_op_phase(&c->op, DCP_PHASE_OPEN, 0);
     if (!status && t->rank == 0) {
-        status = dcpi_agree_compare(t, digest, sizeof digest, "path and verification of a load must be equal", err);
-        if (!status) status = dcpi_op_errand(&c->op, dcpi_open_lead, &opening, err);
+        status = dcpi_op_errand(&c->op, dcpi_open_lead, &opening, err);
         if (t->world_size == 1) { dcpi_free(opening.document.text); opening.document.text = NULL; }
     }
     status = dcpi_team_down(&c->op, status, dcpi_open_make, &opening, DCPI_DOWN_SAME, err);
@@ -14777,9 +14807,9 @@ static dcp_status dcpi_open_together(dcp_checkpoint *c, const dcp_open_desc *des
     dcpi_document_free(&opening.document);
     return status;
 }
-/* Phase 1 of DESIGN 5, short of DCP_VERIFY_ALL. No tensor byte is read and no data file opened. The verdict is the caller's to bring about, with
+/* Phase 1 of DESIGN 5, short of DCP_VERIFY_ALL; list: what the caller has of tensors to load (dcpi_hello_list). No tensor byte is read and no data file opened. The verdict is the caller's to bring about, with
  * dcpi_load_verdict; *out is set even after a failure then, if there was memory for it. */
-static dcp_status dcpi_open_phase(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_error *err) {
+static dcp_status dcpi_open_phase(const dcp_open_desc *desc, uint8_t list, dcp_checkpoint **out, dcp_error *err) {
     dcp_error team;
     dcpi_op op;
     dcp_status status = dcpi_op_begin(&op, &desc->io, err), joined = dcpi_team_begin(&op, "open", &team);
@@ -14802,7 +14832,7 @@ static dcp_status dcpi_open_phase(const dcp_open_desc *desc, dcp_checkpoint **ou
     if (!status && dcpi_mutex_init(&c->lock)) status = dcpi_no_memory(err, sizeof c->lock);
     else if (!status) c->has_lock = 1;
     if (!status) status = dcpi_op_check(&c->op, err);
-    return dcpi_open_together(c, desc, status, err);
+    return dcpi_open_together(c, desc, list, status, err);
 }
 static void dcpi_checkpoint_free(dcp_checkpoint *c) {
     size_t s;
@@ -16047,16 +16077,12 @@ static dcp_status dcpi_prepare_errand(void *save, dcp_error *err) { return dcpi_
 
 static dcp_status dcpi_save_agree(dcpi_save *s, dcp_status status, dcp_error *err) {
     dcpi_team *t = &s->op.team;
-    dcpi_buffer message;
-    uint8_t digest[32] = {0};
-    memset(&message, 0, sizeof message);
-    if (!status) dcpi_agree_digest(s, digest);
-    dcpi_team_message_start(&message);
-    dcpi_buffer_add(&message, digest, sizeof digest);
-    status = dcpi_team_up(&s->op, status, &message, err);
-    dcpi_buffer_free(&message);
+    dcpi_hello hello;
+    memset(&hello, 0, sizeof hello);
+    if (!status) dcpi_agree_digest(s, hello.digest);
+    hello.list = dcpi_hello_list(s->desc->tensors, s->desc->tensor_count);
+    status = dcpi_hello_exchange(&s->op, status, &hello, "path, layout and options of a save must be equal", err);
     dcpi_op_phase(&s->op, DCP_PHASE_PREPARE, 0);
-    if (!status && t->rank == 0) status = dcpi_agree_compare(t, digest, sizeof digest, "path, layout and options of a save must be equal", err);
     if (!status && t->rank == 0) status = dcpi_op_errand(&s->op, dcpi_prepare_errand, s, err);
     status = dcpi_team_down(&s->op, status, dcpi_agree_go, s, DCPI_DOWN_SAME, err);
     if (!status && t->rank != 0) status = dcpi_agree_take(s, err);
@@ -20005,7 +20031,7 @@ DCPDEF dcp_status dcp_open(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_
     *out = NULL;
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "open: desc is NULL");
     dcpi_report_clear(desc->report);
-    status = dcpi_open_phase(desc, out, &local);
+    status = dcpi_open_phase(desc, 0, out, &local);
     if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(*out, &local);
     if (*out) status = dcpi_load_verdict(*out, status, &local);
     if (*out) dcpi_op_tell_warnings(&(*out)->op, desc->report);
@@ -20096,7 +20122,7 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     open.sources = desc->sources;
     open.source_count = desc->source_count;
     open.report = desc->report;
-    status = dcpi_open_phase(&open, &c, err);
+    status = dcpi_open_phase(&open, dcpi_hello_list(desc->tensors, desc->tensor_count), &c, err);
     if (!c) return status;
     dcpi_team_same(&c->op.team, "load", 0);
     if (!status) status = dcpi_load_check_exact(c, desc, err);
@@ -20476,7 +20502,7 @@ static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing,
         replaced = 0;
         entry->tensors = 0;
         entry->bytes = dcpi_storage_stat(o->place->storage, key, &info, NULL) == DCP_OK ? info.size : 0;
-        status = dcpi_open_phase(&open, &c, &why);
+        status = dcpi_open_phase(&open, 0, &c, &why);
         if (!status) status = dcpi_list_describe(listing, entry, c->metadata, &why);
         if (!status) status = dcpi_list_check_files(c, &why);
         if (c && status != DCP_E_IO) replaced = dcpi_load_was_replaced(c, status);

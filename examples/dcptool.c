@@ -1950,8 +1950,8 @@ static dcp_save_desc convert_desc(conversion *v, int rank) {
     dcp_save_desc desc = DCP_ZERO;
     const int64_t share = v->t->memory / 2 / v->world;
     desc.path = v->t->operands[1];
-    desc.tensors = v->tensors + v->first[rank];
     desc.tensor_count = v->first[rank + 1] - v->first[rank];
+    desc.tensors = desc.tensor_count > 0 ? v->tensors + v->first[rank] : NULL;
     desc.layout = v->to->layout;
     desc.yaml = v->to->yaml;
     desc.overwrite = (v->t->options & O_FORCE) != 0;

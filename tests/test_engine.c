@@ -388,6 +388,49 @@ static void nothing_body(void) {
 }
 TEST(a_checkpoint_of_no_tensors) { on_local_and_memory(nothing_body); }
 
+/* Tensors are set, but not counted: a good checkpoint is not replaced by an empty one, and a load that would read nothing says so. */
+static void uncounted_body(void) {
+    static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE, DCP_LAYOUT_MANIFEST };
+    size_t k;
+    for (k = 0; k < DCPI_COUNT(layouts); k++) {
+        float data[4] = { 1, 2, 3, 4 }, back[4] = { 0, 0, 0, 0 };
+        int64_t shape[] = { 4 };
+        dcp_tensor t = dcp_array("data", DCP_FP32, data, 1, shape), wanted = dcp_array("data", DCP_FP32, back, 1, shape);
+        char name[20];
+        dcp_metadata *metadata;
+        dcp_load_desc load;
+        dcp_save_desc desc;
+        dcp_saver *saver;
+        int before;
+        (void)snprintf(name, sizeof name, "p%d", (int)k);
+        desc = saving(name, &t, 1);
+        desc.layout = layouts[k];
+        desc.overwrite = 1;
+        save(&desc);
+        before = count_files("");
+        desc.tensor_count = 0;
+        CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "tensor_count");
+        CHECK_OK_MESSAGE(dcp_saver_open(NULL, &saver, &err), err.message);
+        CHECK_FAILS(dcp_save_begin(saver, &desc, &err), DCP_E_INVALID, "tensor_count");
+        CHECK_OK_MESSAGE(dcp_saver_close(saver, &err), err.message);
+        CHECK_INT(count_files(""), before);
+        CHECK_FAILS(try_load(name, &wanted, 0), DCP_E_INVALID, "tensor_count");
+        CHECK_FAILS(try_load("nothing", &wanted, 0), DCP_E_INVALID, "tensor_count");
+        load_from(name, &wanted, 1);
+        CHECK(memcmp(data, back, sizeof data) == 0);
+        load = loading(name, NULL, 0);                  /* only the metadata is wanted */
+        load.metadata = &metadata;
+        CHECK_OK_MESSAGE(dcp_load(&load, &err), err.message);
+        CHECK(metadata != NULL);
+        dcp_metadata_free(metadata);
+        desc.tensors = NULL;                            /* an empty one is meant */
+        save(&desc);
+        load_from(name, NULL, 0);
+        drop(k == 0 ? "p0.metadata.json" : k == 1 ? "p1.checkpoint" : "p2.manifest.json");
+    }
+}
+TEST(a_forgotten_tensor_count_is_found) { on_local_and_memory(uncounted_body); }
+
 static void zero_bytes_body(void) {
     int64_t shape[2] = { 0, 5 };
     dcp_tensor t = dcp_array("e", DCP_FP32, NULL, 2, shape);
@@ -5087,6 +5130,7 @@ int main(void) {
     RUN(scalars_and_empty_tensors_round_trip);
     RUN(empty_tensors_are_matched_too);
     RUN(a_checkpoint_of_no_tensors);
+    RUN(a_forgotten_tensor_count_is_found);
     RUN(a_checkpoint_of_zero_bytes);
     RUN(names_of_every_kind_round_trip);
     RUN(bad_names_are_refused);

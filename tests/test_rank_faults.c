@@ -408,6 +408,56 @@ TEST(ranks_that_save_something_else_are_a_mismatch) {
     done_doing();
 }
 
+/* Ranks that set tensors and count none: fine where another rank gives some, DCP_E_INVALID on all where nobody does. */
+static void uncounted_twist(job *j, int rank, dcp_save_desc *desc, state *s) {
+    const int *what = (const int *)j->user;             /* who sets its list, who counts it; bits */
+    (void)s;
+    desc->allow_holes = 1;
+    if (!(what[0] >> rank & 1)) desc->tensors = NULL;
+    if (!(what[1] >> rank & 1)) desc->tensor_count = 0;
+}
+static void uncounted_load(job *j, int rank) {
+    const int *what = (const int *)j->user;
+    dcp_load_desc load = DCP_ZERO;
+    dcp_tensor t = DCP_ZERO;
+    uint32_t b[SMALL];
+    int64_t shape[] = { SMALL };
+    t = dcp_array("b", DCP_UINT32, b, 1, shape);
+    load.path = P;
+    load.tensors = what[0] >> rank & 1 ? &t : NULL;
+    load.tensor_count = what[1] >> rank & 1;
+    load.io.storage = j->storage[rank];
+    load.io.coordinator = j->coordinators[rank];
+    j->status[rank] = dcp_load(&load, &j->err[rank]);
+}
+TEST(tensors_that_no_rank_counts_are_found) {
+    static const int sets[][2] = { { 7, 0 }, { 1, 0 }, { 4, 0 }, { 0, 0 }, { 7, 1 }, { 7, 4 }, { 6, 2 } };
+    int layout;
+    size_t k;
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++)
+        for (k = 0; k < DCPI_COUNT(sets); k++) {
+            const int is_invalid = sets[k][0] != 0 && sets[k][1] == 0;
+            int what[2];
+            dcp_storage *storage;
+            job j;
+            doing("layout %d, sets %d, counts %d", layout, sets[k][0], sets[k][1]);
+            what[0] = sets[k][0];
+            what[1] = sets[k][1];
+            job_begin(&j, 3, (dcp_layout)layout, &storage);
+            j.user = what;
+            job_run(&j, uncounted_load);
+            check_all(&j, is_invalid ? DCP_E_INVALID : DCP_OK, is_invalid ? "tensor_count" : "");
+            j.twist = uncounted_twist;
+            j.gen = 2;
+            job_run(&j, job_save);
+            check_all(&j, is_invalid ? DCP_E_INVALID : DCP_OK, is_invalid ? "tensor_count" : "");
+            if (is_invalid) CHECK_INT(must_load(storage), 1);
+            job_close(&j);
+            dcp_storage_close(storage);
+        }
+    done_doing();
+}
+
 /* Calls that ranks may mix up. */
 typedef enum call { CALL_SAVE, CALL_LOAD, CALL_LOAD_OTHER, CALL_OPEN, CALL_LATEST, CALL_LATEST_OTHER, CALL_SWEEP, CALL_SWEEP_DRY, CALL_PRUNE, CALL_REMOVE,
                     CALL_REMOVE_OTHER, CALLS } call;
@@ -1730,6 +1780,7 @@ TEST(all_ranks_get_the_same_from_every_call) {
 int main(void) {
     RUN(one_rank_that_fails_is_everyones_failure);
     RUN(ranks_that_save_something_else_are_a_mismatch);
+    RUN(tensors_that_no_rank_counts_are_found);
     RUN(ranks_in_different_calls_are_a_mismatch);
     RUN(ranks_in_different_reads_are_a_mismatch);
     RUN(tensors_that_do_not_fit_together_are_named_with_their_ranks);

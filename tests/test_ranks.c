@@ -243,7 +243,7 @@ static void save_world(job *j, int rank, dcp_coordinator *c) {
         move_box(t, t->bytes + (t->placement == DCP_PLACE_PRIVATE ? (size_t)rank * t->size : 0), &list[n++], 0);
     }
     desc.path = "p/x";
-    desc.tensors = list;
+    desc.tensors = n > 0 ? list : NULL;                 /* tensors that no rank counts were forgotten */
     desc.tensor_count = n;
     desc.layout = w->layout;
     desc.yaml = w->yaml;
@@ -276,7 +276,7 @@ static void load_world(job *j, int rank, dcp_coordinator *c) {
         list[n++] = make_box(&state, t, t->placement == DCP_PLACE_SHARDED ? offset : NULL, shape);
     }
     desc.path = "p/x";
-    desc.tensors = list;
+    desc.tensors = n > 0 ? list : NULL;                 /* tensors that no rank counts were forgotten */
     desc.tensor_count = n;
     desc.verify = w->verify;
     desc.share_reads = w->share_reads;
