@@ -16540,14 +16540,17 @@ static dcp_status dcpi_fit_tile(const dcpi_save *s, dcpi_fit *const *fits, size_
         status = dcpi_fail(err, DCP_E_LIMIT, "tensor \"%s\": its %" PRIu64 " pieces are cut too irregularly to check", first->name, (uint64_t)count);
     if (result == DCPI_TILES_OVERLAP) {
         const dcpi_fit *a = fits[tiling.overlap[0]], *b = fits[tiling.overlap[1]];
-        status = dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": the pieces %s (rank %d) and %s (rank %d) overlap", first->name,
+        status = dcpi_fail(err, DCP_E_MISMATCH,
+                           "tensor \"%s\": the pieces %s (rank %d) and %s (rank %d) overlap: save what each rank owns, "
+                           "without its halo; a load may ask for any box, halo included", first->name,
                            dcpi_box_text(first->ndim, a->record.global_offset, a->record.shape, text, sizeof text), a->rank,
                            dcpi_box_text(first->ndim, b->record.global_offset, b->record.shape, other, sizeof other), b->rank);
         err->rank = b->rank;
     }
     if (result == DCPI_TILES_OK && tiling.has_hole && !s->desc->allow_holes)
-        status = dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": no piece holds %s of its global shape (allow_holes permits that)", first->name,
-                           dcpi_box_text(first->ndim, tiling.hole_offset, tiling.hole_shape, text, sizeof text));
+        status = dcpi_fail(err, DCP_E_INCOMPLETE, "%stensor \"%s\": no piece holds %s of its global shape (allow_holes permits that)",
+                           s->desc->io.coordinator ? "" : "no coordinator was set (io.coordinator), so this process saves alone: ",
+                           first->name, dcpi_box_text(first->ndim, tiling.hole_offset, tiling.hole_shape, text, sizeof text));
     dcpi_free(order);
     dcpi_free(tiles);
     return status;

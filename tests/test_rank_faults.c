@@ -637,6 +637,7 @@ TEST(tensors_that_do_not_fit_together_are_named_with_their_ranks) {
                 check_all(&j, unfit_results[what[0]].status, unfit_results[what[0]].tensor);
                 (void)snprintf(word, sizeof word, "rank %d", what[1]);
                 if (what[0] != UNFIT_HOLE) check_all(&j, unfit_results[what[0]].status, word);
+                CHECK(!strstr(j.err[0].message, "no coordinator"));
                 check_quick(&j, 1000);
                 CHECK_INT(must_load(storage), 1);
                 check_clean(storage, 4, layouts[l]);
