@@ -12080,7 +12080,6 @@ static dcp_status dcpi_op_check_awake(const dcpi_op *op, dcp_error *err) {
 static dcp_status dcpi_op_check(dcpi_op *op, dcp_error *err) {
     dcp_status status = dcpi_op_check_cancel(op, err);
     const int is_silent = op->team.has_errand || op->is_beside;         /* another thread speaks for it */
-    if (!is_silent) dcpi_op_note_time(op);
     if (status) return status;
     if (op->is_beside && dcpi_flag_get(&op->is_hopeless)) return dcpi_fail(err, DCP_E_CANCELLED, "the save has failed on another rank");
     if (op->io.deadline_ms > 0 && dcpi_os_monotonic_ms() - op->started_ms > op->io.deadline_ms)
@@ -13410,10 +13409,11 @@ static void dcpi_team_flush(dcpi_op *op) {
     }
     t->outbox_end = link;
 }
-/* Calling thread, often: shows life, takes in what has come. What has ended the operation, if anything has. */
+/* Calling thread, often, whatever is waited for: shows life, takes in what has come; slow is not stopped. What has ended the operation, if anything. */
 static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) {
     dcpi_team *t = &op->team;
     int64_t now;
+    dcpi_op_note_time(op);
     if (t->outbox) dcpi_team_flush(op);
     if (t->world_size == 1 || t->is_over || !t->peers) return dcpi_team_failure(t, err);
     now = dcpi_os_monotonic_ms();
@@ -13699,7 +13699,6 @@ static dcp_status dcpi_op_errand(dcpi_op *op, dcpi_errand_fn fn, void *argument,
     while (e.crew.running > 0) {
         dcpi_cond_wait_ms(&e.crew.changed, &e.crew.lock, 20);
         dcpi_mutex_unlock(&e.crew.lock);
-        dcpi_op_note_time(op);                          /* slow is not stopped */
         (void)dcpi_team_tick(op, &ignored);             /* what it finds stays in the team, and is seen after the errand */
         dcpi_mutex_lock(&e.crew.lock);
     }

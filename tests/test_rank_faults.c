@@ -930,6 +930,74 @@ TEST(a_rank_that_goes_on_before_the_deadline_does_no_harm) {
     done_doing();
 }
 
+/* A first save, whose files have plain names: one rank dies or stops while the others have done their part, and these take back what they made (G9). */
+static int left_by_the_living(dcp_storage *storage, int who) {
+    static const char *const folders[] = { "run", "run/dense" };
+    char shard[40], part[40];
+    int count = 0, i;
+    size_t k;
+    (void)snprintf(shard, sizeof shard, "_shard_%d.bin", who);
+    (void)snprintf(part, sizeof part, "_%d_of_3.bin", who);
+    for (k = 0; k < DCPI_COUNT(folders); k++) {
+        listing l;
+        dcp_error err;
+        memset(&l, 0, sizeof l);
+        (void)storage->list(storage->context, folders[k], listing_add, &l, &err);
+        for (i = 0; i < l.count; i++) {
+            if (strstr(l.names[i], shard) || strstr(l.names[i], part) || strstr(l.names[i], "b_0_of_1")) continue;
+            printf("    left: %s\n", l.names[i]);
+            count++;
+        }
+    }
+    return count;
+}
+static void take_back_case(dcp_layout layout, int number, int who, const char *label, blow_at at, int at_number, fault_kind kind, const char *key) {
+    blow b;
+    process_group g;
+    dcp_storage *storage;
+    dcp_error err;
+    const char *dir = test_state.dir[0];
+    int r;
+    test_rm_rf(dir);
+    CHECK_OK_MESSAGE(dcp_storage_local(dir, &storage, &err), err.message);
+    doing("layout %d, rank %d %s %s", (int)layout, who, number == SIGKILL ? "dies" : "stops", label);
+    memset(&b, 0, sizeof b);
+    b.who = who;
+    b.number = number;
+    b.at = at;
+    b.at_number = at_number;
+    b.kind = kind;
+    b.key = key;
+    b.dir = dir;
+    b.layout = layout;
+    b.timeout_ms = STOP_MS * slowness();
+    b.gen = 1;
+    process_group_start(&g, 3, blow_rank, &b);
+    if (number == SIGSTOP) await_stop(&g, who);
+    CHECK(process_await_end(&g, 1u << who, 20000));
+    for (r = 0; r < 3; r++) {
+        const dcp_status status = g.shared->record[r].status;
+        if (r == who) continue;
+        if (status != DCP_E_TIMEOUT && status != DCP_E_COMM) test_fail(__FILE__, __LINE__, dcp_status_name(status), g.shared->record[r].err.message);
+    }
+    process_group_end(&g);
+    CHECK_INT(left_by_the_living(storage, who), 0);
+    dcp_storage_close(storage);
+}
+TEST(who_lives_takes_back_plain_names) {
+    static const int numbers[] = { SIGSTOP, SIGKILL };
+    int layout, i, who;
+    (void)test_dir();
+    NEEDS_FORK();
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout += DCP_LAYOUT_MANIFEST - DCP_LAYOUT_SHARDED)
+        for (i = 0; i < 2; i++)
+            for (who = 1; who < 3; who++) {
+                take_back_case((dcp_layout)layout, numbers[i], who, "before it publishes", AT_CALL, 0, FAULT_COMMIT, layout ? "dense" : "_shard_");
+                take_back_case((dcp_layout)layout, numbers[i], who, "before its acknowledgement", AT_SEND, 3, FAULT_ANY, NULL);
+            }
+    done_doing();
+}
+
 /* ---- slow, but alive ------------------------------------------------------------------------------------------------------------------------ */
 static const struct { const char *label; dcp_layout layout; int who; fault_kind kind; int nth; } slows[] = {
     { "a rank writes", DCP_LAYOUT_SHARDED, 1, FAULT_WRITE, 1 }, { "a rank publishes", DCP_LAYOUT_SHARDED, 2, FAULT_COMMIT, 1 },
@@ -1788,6 +1856,7 @@ int main(void) {
     RUN(a_rank_is_killed_at_every_point_of_a_save);
     RUN(a_stopped_rank_is_a_timeout_and_harms_nothing_when_it_wakes);
     RUN(a_rank_that_goes_on_before_the_deadline_does_no_harm);
+    RUN(who_lives_takes_back_plain_names);
     RUN(slow_ranks_that_live_succeed);
     RUN(late_and_lost_messages_never_split_the_verdict);
     RUN(readers_never_see_a_mixture_while_ranks_overwrite);
