@@ -2333,7 +2333,8 @@ static void wrong_close(void *context, void *object) {
     dcp_storage *inner = (dcp_storage *)context;
     inner->close(inner->context, object);
 }
-static dcp_status wrong_list(void *context, const char *directory, dcp_status (*each)(void *, const char *, const dcp_object_info *),
+static dcp_status wrong_list(void *context, const char *directory,
+                             dcp_status (*each)(void *, const char *, const dcp_object_info *),
                              void *user, dcp_error *e) {
     dcp_storage *inner = (dcp_storage *)context;
     return inner->list(inner->context, directory, each, user, e);
@@ -2352,7 +2353,8 @@ TEST(a_storage_that_gives_a_negative_size_is_an_io_error) {
     }
     memset(&wrong, 0, sizeof wrong);
     wrong.context = files;
-    wrong.open = wrong_open; wrong.read = wrong_read; wrong.close = wrong_close; wrong.stat = wrong_stat; wrong.list = wrong_list;
+    wrong.open = wrong_open; wrong.read = wrong_read; wrong.close = wrong_close; wrong.stat = wrong_stat;
+        wrong.list = wrong_list;
     store = &wrong;
     for (i = 0; i < 9; i++) {
         dcp_latest_desc latest = DCP_ZERO;
@@ -2367,7 +2369,8 @@ TEST(a_storage_that_gives_a_negative_size_is_an_io_error) {
         latest.io.storage = list.io.storage = store;
         CHECK_FAILS(try_load(names[i / 3], &t, 1), DCP_E_IO, "bytes, which cannot be");
         if (!wrong_stats) CHECK_FAILS(dcp_latest(&latest, &path, &err), DCP_E_IO, "bytes, which cannot be");
-        if (!wrong_stats) CHECK_FAILS(dcp_storage_read_all(store, "single.checkpoint", &data, &size, &err), DCP_E_IO, "bytes, which cannot be");
+        if (!wrong_stats) CHECK_FAILS(dcp_storage_read_all(store, "single.checkpoint", &data, &size, &err), DCP_E_IO,
+                                      "bytes, which cannot be");
         if (!wrong_stats) continue;
         CHECK_FAILS(dcp_storage_info(store, "single.checkpoint", &info, &err), DCP_E_IO, "bytes, which cannot be");
         CHECK_OK_MESSAGE(dcp_list(&list, &entries, &count, &err), err.message);
@@ -3196,11 +3199,13 @@ static void check_fake(void) { CHECK(fake.next == fake.waited && fake.next > 0 &
 
 /* A device has no checkpoints to miss, and what is no status is none of ours to hand on. */
 static dcp_status odd_status;
-static dcp_status odd_out(void *context, void *host, const dcp_tensor *t, int64_t offset, size_t size, uint64_t *ticket, dcp_error *error) {
+static dcp_status odd_out(void *context, void *host, const dcp_tensor *t, int64_t offset, size_t size, uint64_t *ticket,
+                          dcp_error *error) {
     (void)context; (void)host; (void)t; (void)offset; (void)size; (void)ticket; (void)error;
     return odd_status;
 }
-static dcp_status odd_in(void *context, const dcp_tensor *t, int64_t offset, const void *host, size_t size, uint64_t *ticket, dcp_error *error) {
+static dcp_status odd_in(void *context, const dcp_tensor *t, int64_t offset, const void *host, size_t size,
+                         uint64_t *ticket, dcp_error *error) {
     (void)context; (void)host; (void)t; (void)offset; (void)size; (void)ticket; (void)error;
     return odd_status;
 }

@@ -1344,6 +1344,37 @@ TEST(pauses_between_attempts_are_bounded) {
     CHECK(pauses_ns > 0 && pauses_ns <= (int64_t)(10 + 20 + 40 + 40 + 40 + 5) * 1000000);
     world_end_faulty(&w);
 }
+/* The same in loads: full jitter means anything up to the bound, and not the bound each time. */
+TEST(pauses_between_attempts_of_a_load_are_drawn) {
+    static const fault_kind kinds[] = { FAULT_READ, FAULT_OPEN, FAULT_STAT };
+    const int64_t bound = (int64_t)(1000 + 2000 + 4000 + 3) * 1000000;
+    world w;
+    dcp_load_desc desc = DCP_ZERO;
+    dcp_error err;
+    size_t k;
+    int i, different;
+    world_make_faulty(&w, &forms[0], 0);
+    for (k = 0; k < DCPI_COUNT(kinds); k++) {
+        int64_t first = 0;
+        for (i = different = 0; i < 8; i++) {
+            desc.path = "old";
+            io_make(&desc.io, w.use);
+            desc.io.retry.attempts = 4;
+            desc.io.retry.first_ms = 1000;
+            desc.io.retry.max_ms = 8000;
+            pauses_ns = 0;
+            fault_set(&faulty, kinds[k], 1, FOR_EVER, EIO);
+            CHECK_INT(dcp_load(&desc, &err), DCP_E_IO);
+            CHECK_INT(faulty.calls[kinds[k]], 4);
+            fault_reset(&faulty);
+            CHECK(pauses_ns > 0 && pauses_ns <= bound);
+            if (i == 0) first = pauses_ns;
+            different |= pauses_ns != first;
+        }
+        CHECK(different);
+    }
+    world_end_faulty(&w);
+}
 #endif
 /* What is read ends too early, once: no crash, no wrong bytes, and an error that says what kind of trouble it is. */
 static void read_short(world *w, const char *name, world_work work) {
@@ -1432,8 +1463,10 @@ TEST(storage_fails_in_loads) {
         }
     }
 }
-/* "Not there", said of anything but the checkpoint itself, is some other trouble: DCP_E_NOT_FOUND means a first start, and nothing else. */
-enum { ASKS = 1 << FAULT_OPEN | 1 << FAULT_STAT | 1 << FAULT_LIST };    /* the calls that may truly find that there is no checkpoint */
+/* "Not there", said of anything but the checkpoint itself, is some other trouble: DCP_E_NOT_FOUND means a first start,
+ * and nothing else. */
+/* the calls that may truly find that there is no checkpoint */
+enum { ASKS = 1 << FAULT_OPEN | 1 << FAULT_STAT | 1 << FAULT_LIST };
 static void never_absent(world *w, const char *name, world_work work, int but) {
     static const int errors[] = { ENOENT, ENOTDIR };
     size_t e;
@@ -1445,7 +1478,8 @@ static void never_absent(world *w, const char *name, world_work work, int but) {
             for (n = 1; failed; n++) {
                 dcp_error err;
                 dcp_status status;
-                doing("%s, %s: %s %d says %s", name, w->f->name, fault_kind_name((fault_kind)kind), (int)n, e ? "ENOTDIR" : "ENOENT");
+                doing("%s, %s: %s %d says %s", name, w->f->name, fault_kind_name((fault_kind)kind), (int)n, e
+                      ? "ENOTDIR" : "ENOENT");
                 empty(w->storage);
                 must_save(w->storage, w->f, "old", 1, 0);
                 must_save(w->storage, w->f, "b", 1, 0);
@@ -3194,6 +3228,7 @@ int main(void) {
     RUN(retries_can_be_switched_off);
 #ifndef _WIN32
     RUN(pauses_between_attempts_are_bounded);
+    RUN(pauses_between_attempts_of_a_load_are_drawn);
 #endif
     RUN(a_shard_that_is_not_as_it_was_written_is_not_committed);
     RUN(a_rename_that_happened_counts);

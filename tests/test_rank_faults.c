@@ -271,9 +271,9 @@ static void sweep_all(dcp_storage *storage) {
 static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE };
 static const char *layout_name(dcp_layout layout) { return layout == DCP_LAYOUT_SINGLE ? "single file" : "sharded"; }
 /* A job over memory, or over the test's directory if it has one, with one checkpoint, of generation 1. */
-static void job_begin(job *j, int ranks, dcp_layout layout, dcp_storage **storage) {
+/* j->desc may have options */
+static void job_begin_as(job *j, int ranks, dcp_layout layout, dcp_storage **storage) {
     dcp_error err;
-    memset(j, 0, sizeof *j);
     if (test_state.dirs) CHECK_OK_MESSAGE(dcp_storage_local(test_state.dir[0], storage, &err), err.message);
     else CHECK_OK_MESSAGE(dcp_storage_memory(storage, &err), err.message);
     job_storage(j, *storage);
@@ -284,6 +284,10 @@ static void job_begin(job *j, int ranks, dcp_layout layout, dcp_storage **storag
     job_run(j, job_save);
     check_all(j, DCP_OK, "");
     CHECK_INT(must_load(*storage), 1);
+}
+static void job_begin(job *j, int ranks, dcp_layout layout, dcp_storage **storage) {
+    memset(j, 0, sizeof *j);
+    job_begin_as(j, ranks, layout, storage);
 }
 /* The next save, with the same coordinators, works and leaves nothing but itself. */
 static void job_goes_on(job *j, dcp_storage *storage, uint32_t gen) {
@@ -1056,6 +1060,207 @@ TEST(slow_ranks_that_live_succeed) {
     done_doing();
 }
 
+/* ---- slow, but alive: loads, and what reads besides -------------------------------------------------------------- */
+typedef struct slow_load { const char *label; dcp_layout layout; dcp_checksum checksum; int what, share, who;
+                          fault_kind kind; int nth; } slow_load;
+enum { LOADS, VERIFIES, OPENS_AND_READS, FINDS, SWEEPS };
+static const slow_load slow_loads[] = {
+    { "a rank reads", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, LOADS, 0, 1, FAULT_READ, 1 },
+    { "rank 0 reads", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, LOADS, 0, 0, FAULT_READ, 2 },
+    { "rank 0 reads the document", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, LOADS, 0, 0, FAULT_READ, 1 },
+    { "a rank opens", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, LOADS, 0, 2, FAULT_OPEN, 1 },
+    { "a rank reads the header", DCP_LAYOUT_SINGLE, DCP_CHECKSUM_TREE, LOADS, 0, 1, FAULT_READ, 1 },
+    { "a rank opens the file", DCP_LAYOUT_SINGLE, DCP_CHECKSUM_TREE, LOADS, 0, 2, FAULT_OPEN, 1 },
+    { "a rank reads", DCP_LAYOUT_MANIFEST, DCP_CHECKSUM_TREE, LOADS, 0, 1, FAULT_READ, 1 },
+    { "a rank hashes a file", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_FLAT, LOADS, 0, 1, FAULT_READ, 1 },
+    { "a rank opens a file to hash it", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_FLAT, LOADS, 0, 1, FAULT_OPEN, 1 },
+    { "a rank hashes a file", DCP_LAYOUT_MANIFEST, DCP_CHECKSUM_FLAT, LOADS, 0, 2, FAULT_READ, 1 },
+    { "who reads for all", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, LOADS, 1, -1, FAULT_READ, 1 },
+    { "who opens for all", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, LOADS, 1, -1, FAULT_OPEN, 1 },
+    { "who hashes for all", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_FLAT, LOADS, 1, -1, FAULT_READ, 1 },
+    { "a rank opens", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, VERIFIES, 0, 1, FAULT_OPEN, 1 },
+    { "a rank hashes", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_FLAT, VERIFIES, 0, 2, FAULT_READ, 1 },
+    { "a rank reads", DCP_LAYOUT_MANIFEST, DCP_CHECKSUM_TREE, VERIFIES, 0, 1, FAULT_READ, 1 },
+    { "a rank reads", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, OPENS_AND_READS, 0, 1, FAULT_READ, 1 },
+    { "rank 0 looks", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, OPENS_AND_READS, 0, 0, FAULT_STAT, 1 },
+    { "rank 0 opens", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, FINDS, 0, 0, FAULT_OPEN, 2 },
+    { "rank 0 lists", DCP_LAYOUT_MANIFEST, DCP_CHECKSUM_TREE, FINDS, 0, 0, FAULT_LIST, 1 },
+    { "rank 0 reads", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, SWEEPS, 0, 0, FAULT_READ, 1 },
+    { "rank 0 syncs", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, SWEEPS, 0, 0, FAULT_SYNC_DIRECTORY, 1 } };
+typedef struct load_plan { const slow_load *how; dcp_io io; } load_plan;
+
+/* All ranks load "b", which all of them want, and their part of "w". */
+static void job_read_somehow(job *j, int rank) {
+    const load_plan *p = (const load_plan *)j->user;
+    dcp_error *err = &j->err[rank];
+    dcp_status *status = &j->status[rank];
+    dcp_io io = p->io;
+    uint32_t *w = (uint32_t *)must(calloc(BIG, sizeof *w)), b[SMALL] = {0};
+    int64_t n = BIG, whole = n * j->ranks, at = n * rank, small = SMALL, i;
+    dcp_tensor t[2];
+    t[0] = dcp_array("w", DCP_UINT32, w, 1, &n);
+    dcp_piece(&t[0], &whole, &at);
+    t[1] = dcp_array("b", DCP_UINT32, b, 1, &small);
+    io.storage = j->storage[rank];
+    io.coordinator = j->coordinators[rank];
+    if (p->how->what == FINDS) {
+        dcp_latest_desc desc = DCP_ZERO;
+        char *path;
+        desc.directory = "run";
+        desc.io = io;
+        *status = dcp_latest(&desc, &path, err);
+        dcp_free(path);
+    } else if (p->how->what == SWEEPS) {
+        dcp_sweep_desc desc = DCP_ZERO;
+        desc.directory = "run";
+        desc.io = io;
+        *status = dcp_sweep(&desc, NULL, err);
+    } else if (p->how->what == LOADS) {
+        dcp_load_desc desc = DCP_ZERO;
+        desc.path = P;
+        desc.tensors = t;
+        desc.tensor_count = 2;
+        desc.share_reads = p->how->share;
+        desc.io = io;
+        *status = dcp_load(&desc, err);
+    } else {
+        dcp_open_desc desc = DCP_ZERO;
+        dcp_checkpoint *c;
+        desc.path = P;
+        desc.io = io;
+        *status = dcp_open(&desc, &c, err);
+        if (!*status) *status = p->how->what == VERIFIES ? dcp_verify(c, err) : dcp_read(c, t, 2, err);
+        dcp_close(c);
+    }
+    for (i = 0; i < SMALL && !*status && (p->how->what == LOADS || p->how->what == OPENS_AND_READS); i++)
+        if (b[i] != value_b(j->gen, i) || w[i] != value_w(j->gen, at + i))
+            *status = dcpi_fail(err, DCP_E_CHECKSUM, "test: wrong bytes");
+    free(w);
+}
+typedef struct slow_read { const slow_load *how; int timeout_ms, calls, failure; } slow_read;
+static void slow_read_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    slow_read *p = (slow_read *)user;
+    (void)key; (void)call;
+    if (is_done || kind != p->how->kind || ++p->calls != p->how->nth) return;
+    dcpi_os_sleep_ms(p->timeout_ms * 7 / 2);
+}
+/* fails: the call does not take long but fails once, and the pause after that is long. */
+static int slow_load_case(const slow_load *how, int fails, int timeout_ms) {
+    slow_read reads[3];
+    fault_storage slow[3];
+    load_plan plan;
+    dcp_storage *storage;
+    job j;
+    int r, fine = 1, calls = 0;
+    doing("%s, %s, call %d, layout %d, checksum %d, timeout %d ms", how->label, fails ? "in vain once"
+          : "slowly", how->what, (int)how->layout,
+          (int)how->checksum, timeout_ms);
+    test_rm_rf(test_state.dir[0]);
+    memset(&j, 0, sizeof j);
+    j.desc.checksum = how->checksum;
+    job_begin_as(&j, 3, how->layout, &storage);
+    for (r = 0; r < 3; r++) {
+        reads[r].how = how;
+        reads[r].timeout_ms = timeout_ms;
+        reads[r].calls = 0;
+        fault_open(&slow[r], storage);
+        if (how->who >= 0 && how->who != r) continue;
+        if (fails) fault_set(&slow[r], how->kind, how->nth, 1, EIO);
+        else slow[r].hook = slow_read_hook;
+        slow[r].user = &reads[r];
+        j.storage[r] = &slow[r].storage;
+    }
+    memset(&plan, 0, sizeof plan);
+    plan.how = how;
+    plan.io.timeout_ms = timeout_ms;
+    plan.io.retry.first_ms = plan.io.retry.max_ms = fails ? 5 * timeout_ms : 1;
+    j.user = &plan;
+    job_run(&j, job_read_somehow);
+    for (r = 0; r < 3; r++) {
+        fine &= j.status[r] == DCP_OK;
+        calls += fails ? (int)slow[r].failed : reads[r].calls >= how->nth;
+    }
+    if (timeout_ms >= 1600) check_all(&j, DCP_OK, "");
+    if (fine) CHECK(calls > 0);
+    job_close(&j);
+    for (r = 0; r < 3; r++) fault_close(&slow[r]);
+    dcp_storage_close(storage);
+    return fine;
+}
+TEST(slow_ranks_that_live_succeed_in_loads) {
+    size_t i;
+    (void)test_dir();
+    for (i = 0; i < DCPI_COUNT(slow_loads); i++) {
+        int timeout_ms = SLOW_TIMEOUT_MS * slowness();
+        while (!slow_load_case(&slow_loads[i], 0, timeout_ms)) timeout_ms *= 2;
+    }
+    done_doing();
+}
+TEST(pauses_between_attempts_show_life_in_loads) {
+    size_t i;
+    (void)test_dir();
+    for (i = 0; i < DCPI_COUNT(slow_loads); i++) {
+        int timeout_ms = SLOW_TIMEOUT_MS * slowness();
+        /* these are not tried again */
+        if (slow_loads[i].kind == FAULT_LIST || slow_loads[i].kind == FAULT_SYNC_DIRECTORY) continue;
+        while (!slow_load_case(&slow_loads[i], 1, timeout_ms)) timeout_ms *= 2;
+    }
+    done_doing();
+}
+/* What ends an operation is noticed in the pause between two attempts, and not after it. */
+typedef struct canceller { dcp_cancel *cancel; dcpi_thread thread; } canceller;
+static void cancel_main(void *argument) {
+    dcpi_os_sleep_ms(150);
+    dcp_cancel_request(((canceller *)argument)->cancel);
+}
+static void pause_case(const slow_load *how, int ranks, int by_deadline) {
+    const dcp_status want = by_deadline ? DCP_E_TIMEOUT : DCP_E_CANCELLED;
+    dcp_cancel cancel = { 0 };
+    canceller t;
+    fault_storage faulty;
+    load_plan plan;
+    dcp_storage *storage;
+    job j;
+    int r;
+    doing("%s, %d ranks, ended by %s", how->label, ranks, by_deadline ? "a deadline" : "a cancel");
+    test_rm_rf(test_state.dir[0]);
+    memset(&j, 0, sizeof j);
+    j.desc.checksum = how->checksum;
+    job_begin_as(&j, ranks, how->layout, &storage);
+    fault_open(&faulty, storage);
+    fault_set(&faulty, how->kind, how->nth, 1000000, EIO);
+    for (r = 0; r < ranks; r++) j.storage[r] = &faulty.storage;
+    memset(&plan, 0, sizeof plan);
+    plan.how = how;
+    plan.io.timeout_ms = 20000;
+    plan.io.retry.first_ms = plan.io.retry.max_ms = 1000000;
+    plan.io.cancel = by_deadline ? NULL : &cancel;
+    plan.io.deadline_ms = by_deadline ? 150 : 0;
+    j.user = &plan;
+    t.cancel = &cancel;
+    if (dcpi_thread_start(&t.thread, cancel_main, &t)) abort();
+    job_run(&j, job_read_somehow);
+    dcpi_thread_join(&t.thread);
+    check_all(&j, want, "");
+    check_quick(&j, 2000);
+    job_close(&j);
+    fault_close(&faulty);
+    dcp_storage_close(storage);
+}
+TEST(a_pause_between_attempts_ends_with_the_operation) {
+    size_t i;
+    int ranks, by_deadline;
+    (void)test_dir();
+    for (i = 0; i < DCPI_COUNT(slow_loads); i++)
+        for (ranks = 1; ranks <= 3; ranks += 2)
+            for (by_deadline = 0; by_deadline < 2; by_deadline++) {
+                if (slow_loads[i].kind == FAULT_LIST || slow_loads[i].kind == FAULT_SYNC_DIRECTORY ||
+                    slow_loads[i].what == SWEEPS) continue;
+                pause_case(&slow_loads[i], ranks, by_deadline);
+            }
+    done_doing();
+}
+
 /* ---- messages that are late or lost -------------------------------------------------------------------------------------------------------- */
 enum { LATE_JOBS = 25, LATE_TIMEOUT_MS = 60 };
 typedef struct late { uint64_t seed; int runs, done; int outcomes[DCP_E_UNKNOWN + 1]; char failure[900]; dcpi_thread thread; } late;
@@ -1482,7 +1687,8 @@ TEST(one_loading_rank_that_fails_is_everyones_failure) {
     job_close(&j);
     dcp_storage_close(storage);
 }
-/* "Not found" is for all ranks alike: one that alone does not see what rank 0 has found is on another storage, which is trouble. */
+/* "Not found" is for all ranks alike: one that alone does not see what rank 0 has found is on another storage, which is
+ * trouble. */
 TEST(a_rank_that_does_not_see_the_checkpoint_is_no_first_start) {
     int layout, who;
     for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++)
@@ -1858,6 +2064,9 @@ int main(void) {
     RUN(a_rank_that_goes_on_before_the_deadline_does_no_harm);
     RUN(who_lives_takes_back_plain_names);
     RUN(slow_ranks_that_live_succeed);
+    RUN(slow_ranks_that_live_succeed_in_loads);
+    RUN(pauses_between_attempts_show_life_in_loads);
+    RUN(a_pause_between_attempts_ends_with_the_operation);
     RUN(late_and_lost_messages_never_split_the_verdict);
     RUN(readers_never_see_a_mixture_while_ranks_overwrite);
     RUN(three_savers_of_one_path_lose_no_file);

@@ -422,7 +422,8 @@ TEST(what_has_left_its_temporary_name_may_have_been_published) {
         int may_be_there = -1;
         write_at(object, 0, "text");
         CHECK_OK_MESSAGE(s->remove(s->context, "dir/a.1.tmp", &err), err.message);
-        CHECK_FAILS(dcpi_storage_publish(s, "dir/a", object, replace[i], &may_be_there, &err), DCP_E_IO, "cannot publish \"dir/a\"");
+        CHECK_FAILS(dcpi_storage_publish(s, "dir/a", object, replace[i], &may_be_there, &err), DCP_E_IO,
+                    "cannot publish \"dir/a\"");
         CHECK_INT(may_be_there, 1);
         object = begin("dir/a", "dir/a.1.tmp", 0);
         CHECK_OK_MESSAGE(s->remove(s->context, "dir/a.1.tmp", &err), err.message);
