@@ -148,6 +148,7 @@ command_plain    = $(CC) -std=c99 -Og -Wall -Wextra -DDCP_STATIC
 command_asan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
 # Not optimized, by clang: built in half the time, for suites that take less to run than to build.
 command_asan0    = clang -std=c99 -O0 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
+command_tsan0    = clang -std=c99 -O0 -g1 -fsanitize=thread -DDCP_STATIC
 command_tsan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=thread -DDCP_STATIC
 # Ends at the first byte that is used, or given to the system, without having been set. Off_t has 64 bits anyway; that of clang 14 knows what lstat
 # fills in, and of lstat64 it does not.

@@ -11,7 +11,7 @@
 # DCP_REQUIRE      words of the table below, and of the suites; what is missing for one of them is a failure, not a skip
 # DCP_TEST_DATA    where the public test data is (default: ../shared/data)
 # DCP_TEST_LIMIT   seconds that a suite may take (default 900); DCP_TEST_TIMEOUT: that one test may take (default 300: machines can be busy)
-# JOBS             how many at a time (default: one more than there are processors: some wait)
+# JOBS             how many at a time (default: three more than there are processors: many suites wait more than they compute)
 
 # ---- which suites run in which variant ------------------------------------------------------------------------------------------------------
 # `all`, or names; `~x`: x runs there only in `make test-all`. The commands are in the Makefile. To keep the whole
@@ -23,6 +23,7 @@ table() {
 plain       -         gcc                         all
 asan        asan      libasan8                    platform json sha256 meta manifest yaml file_format engine ~storage ~pool ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults ~golden
 asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz
+tsan0       clang     clang+libclang-rt-14-dev    pool
 tsan        tsan      libtsan2                    ranks ~storage ~async ~coord ~pool ~engine ~faults ~rank_faults ~pool_faults ~golden
 msan        msan      clang+libclang-rt-14-dev    yaml ~file_format ~golden ~json ~meta ~manifest ~platform ~storage ~sha256 ~engine ~pool ~directory ~ranks ~async
 m32         m32       gcc-12-multilib             platform json sha256 meta manifest file_format storage pool ~engine ~yaml ~ranks ~directory ~coord ~async ~faults ~kill ~rank_faults ~crash ~pool_faults ~golden ~hostile ~fuzz
@@ -218,7 +219,7 @@ add_scripts() {
         if [ -f "$path" ] && selected "$SUITES" "$name"; then jobs="$jobs build/result/sh/test_$name"; fi
     done
 }
-run_make() { "$MAKE" -k --no-print-directory -j "${JOBS:-$((1 + $(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)))}" "$@"; }
+run_make() { "$MAKE" -k --no-print-directory -j "${JOBS:-$((3 + $(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)))}" "$@"; }
 
 # One wineserver for all suites, started and ended here: what wine starts by itself outlives its program, holds the files that the program had
 # open (so nothing may read a pipe to its end that wine can write to), and several at once would make the prefix several times.
@@ -246,10 +247,10 @@ fi
 run_make $probes build/dcptool build/dcp.o >build/make.log 2>&1
 while read -r variant word packages patterns; do
     selected "$VARIANTS" "$variant" || continue
+    # The scripts take longest, do one thing at a time, and wait a lot: they start first.
+    if [ "$variant" = plain ] && selected "$VARIANTS" sh; then add_scripts; fi
     # shellcheck disable=SC2086
     add_jobs "$variant" "$word" "$packages" $patterns
-    # The scripts take longest and do one thing at a time: they start early.
-    if [ "$variant" = plain ] && selected "$VARIANTS" sh; then add_scripts; fi
 done <build/variants
 if [ "$VARIANTS" = sh ]; then add_scripts; fi
 
