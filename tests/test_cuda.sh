@@ -132,7 +132,7 @@ late() {
 with_toolkit() {
     need_toolkit
     # shellcheck disable=SC2086
-    silent 'pulled_in alone declared' 'alone declared' $include
+    silent "alone declared ${WHOLE:+pulled_in}" 'alone declared' $include
 }
 # What the stand-in declares is what the toolkit declares.
 agrees() {

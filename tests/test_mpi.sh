@@ -64,7 +64,8 @@ int main(void) { dcp_coordinator *c; return dcp_mpi_open(MPI_COMM_NULL, &c, NULL
         case ${compiler%% *}.$mpi in
         gcc.openmpi) files='pulled_in alone first declared' ;;
         clang.openmpi) files=alone ;;
-        *) files=pulled_in ;;           # what the other MPI's header may add
+        g++.openmpi) files=pulled_in ;;
+        *) files="alone ${WHOLE:+pulled_in}" ;;         # what the other MPI's header may add
         esac
         for file in $files; do
             # shellcheck disable=SC2046,SC2086
