@@ -387,7 +387,7 @@ typedef struct dcp_save_report {
     char path[DCP_PATH_SIZE];           /* of the commit file */
     int64_t bytes_written, bytes_reused, bytes_in_begin;
     double seconds;
-    /* DCP_STORAGE_* flags that the storage lacks: SYNC, SYNC_DIRECTORY, ATOMIC_REPLACE, EXCLUSIVE_PUBLISH */
+    /* DCP_STORAGE_* flags that the storage lacks: SYNC, SYNC_DIRECTORY, ATOMIC_REPLACE, EXCLUSIVE_PUBLISH, COMMIT_LOCK */
     uint32_t not_durable;
     int64_t warning_count; char warning[512];           /* as in dcp_report */
 } dcp_save_report;
@@ -658,6 +658,7 @@ typedef struct dcp_sync_report {
     int64_t not_selected, bytes_to_copy;
     char path[DCP_PATH_SIZE], save_id[17];              /* of the copy's commit file; of this sync's temporary files */
     int64_t warning_count; char warning[512];           /* as in dcp_report */
+    uint32_t not_durable;                               /* of the target, as in dcp_save_report */
 } dcp_sync_report;
 typedef struct dcp_sync_desc {
     dcp_storage *source; const char *path;              /* a manifest; storage NULL: a path of the system */
@@ -896,7 +897,8 @@ enum {                                  /* what a storage can promise; what it l
     DCP_STORAGE_EXCLUSIVE_PUBLISH = 8,  /* commit without replace fails, atomically, if the path is taken */
     DCP_STORAGE_SYNC = 16,              /* commit makes the bytes durable */
     DCP_STORAGE_SYNC_DIRECTORY = 32,    /* sync_directory makes the names durable */
-    DCP_STORAGE_SHARED_POSITIONAL_WRITE = 64            /* several ranks may write one object (join): a single file saved by all at once */
+    DCP_STORAGE_SHARED_POSITIONAL_WRITE = 64,           /* several ranks may write one object (join): a single file saved by all at once */
+    DCP_STORAGE_COMMIT_LOCK = 128       /* lock, lock_note and unlock keep two writers of one path apart */
 };
 /* A storage keeps objects under keys: parts of printable UTF-8 joined by '/', validated before any call. A NULL function is "not supported"
  * (begin, write, commit, abort, open, read, close, stat, list and remove are needed for saving and sweeping). Calls come from several
@@ -940,7 +942,22 @@ struct dcp_storage {
      * moved elsewhere may have left one: while it is there, nothing that it may name is removed. NULL: there are none */
     dcp_status (*list_links)(void *context, const char *directory,
                              dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user, dcp_error *err);
+    /* DCP_STORAGE_COMMIT_LOCK: a lock under a key that ends in ".commit.lock", of one holder at a time among all that use the storage; it is
+     * free when its holder's process has died. Never waits. note: DCP_LOCK_NOTE bytes, out, a text.
+     *   DCP_OK: *lock is the caller's. note: what the last holder had noted, if that one has not let go ("": it has, or noted nothing): it died,
+     *           or a server gave its lock away and it may not know. That stays noted until the new holder notes something else
+     *   DCP_PENDING: somebody has it. note: what that one has noted. *holder: stands for that holder and note; 0: cannot be told
+     *   DCP_E_UNSUPPORTED: there are no locks there; the save goes on without, and its report says so
+     * *holder, in: 0; or, from an earlier call, a holder that has been silent for long: the lock is taken from it, if it still is that one. The
+     * caller then removes the temporary that it had noted: from then on a commit of that object must fail */
+    dcp_status (*lock)(void *context, const char *path, uint64_t *holder, char *note, void **lock, dcp_error *err);
+    /* what the next one is to be told, less than DCP_LOCK_NOTE bytes. DCP_E_EXISTS: the lock was taken from this holder, and nothing is noted;
+     * DCP_PENDING: again later. Once a note is set, whoever takes the lock reads it */
+    dcp_status (*lock_note)(void *context, void *lock, const char *note, dcp_error *err);
+    /* lets go, taken or not, and leaves nothing of the lock behind unless others have it */
+    void (*unlock)(void *context, void *lock);
 };
+enum { DCP_LOCK_NOTE = 256 };           /* bytes of a lock's note, its NUL included */
 typedef struct dcp_storage_options { const char *provider; const dcp_field *settings; size_t setting_count; } dcp_storage_options;
 /* "local" {basePath; mode: octal permissions of new files, default 0666 less the umask}, "memory", and what was registered (ASCII case does
  * not matter). An unknown provider is DCP_E_UNSUPPORTED with the list of those there are; an unknown setting is DCP_E_INVALID. */
@@ -1166,6 +1183,7 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 #else
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -1702,8 +1720,19 @@ static dcp_status dcpi_sort(const void **items, size_t count, dcpi_compare compa
  *                dcpi_os_make_directory   made with its parents beneath the base, nothing synced; there already: 0
  *                dcpi_os_sync_directory   its entries are durable; ENOTSUP where the file system cannot sync a directory
  *                dcpi_os_space            bytes that an ordinary user can still write there (`key` names a directory)
+ *   locks        Exclusive, never waited for; of a file that stays open, not of a process or thread, so that they die with the last process
+ *                that has it open (a child made by fork has it too). Ranges may lie beyond the end of the file.
+ *                dcpi_os_lock_open        the lock file, made if it is missing (parents are not); refused like dcpi_os_open's
+ *                dcpi_os_lock_range       one byte. DCPI_OS_BUSY: another has it. What cannot do this (ENOSYS, ENOLCK, EOPNOTSUPP) is ENOTSUP.
+ *                                         Where there are only locks of whole files, any byte is all of it (is_whole), until it is closed
+ *                dcpi_os_unlock_range     gives that byte back, whoever else has the file open by inheritance
+ *                dcpi_os_lock_is_named    whether the key still names the file that is open here
+ *                dcpi_os_lock_read        its first `size` bytes, zeros beyond the end
+ *                dcpi_os_lock_write       its first bytes, in one call. Nothing is synced: who reads them holds the lock that the writer held
+ *                dcpi_os_lock_close       gives back all
  * ============================================================================================================================== */
 #define DCPI_OS_SHORT (-2)
+#define DCPI_OS_BUSY (-3)
 #define DCPI_OS_DIRECT_FROM ((int64_t)8 * 1024 * 1024)  /* below this, one cached write is faster than setting up direct I/O */
 #define DCPI_OS_DIRECT_ALIGN 4096                       /* buffers, offsets and sizes that are multiples of this may go direct */
 
@@ -1760,6 +1789,14 @@ static int dcpi_os_list(dcpi_base *base, const char *directory, int what, dcpi_o
 static int dcpi_os_make_directory(dcpi_base *base, const char *key);
 static int dcpi_os_sync_directory(dcpi_base *base, const char *key);
 static int dcpi_os_space(dcpi_base *base, const char *key, int64_t *bytes_free);
+
+static int dcpi_os_lock_open(dcpi_base *base, const char *key, unsigned mode, dcpi_lock_file *out);
+static int dcpi_os_lock_range(dcpi_lock_file *file, int64_t at);
+static void dcpi_os_unlock_range(dcpi_lock_file *file, int64_t at);
+static int dcpi_os_lock_is_named(dcpi_base *base, const char *key, dcpi_lock_file *file);
+static int dcpi_os_lock_read(dcpi_lock_file *file, char *text, size_t size);
+static int dcpi_os_lock_write(dcpi_lock_file *file, const char *text, size_t size);
+static void dcpi_os_lock_close(dcpi_lock_file *file);
 
 The mode 0 in dcpi_os_create means 0666 less the umask; otherwise the file gets exactly these permission bits (Windows: no meaning). On
 Windows the errors above are their counterparts (ERROR_FILE_EXISTS for EEXIST and so on): compare by dcpi_os_status(), not by number. */
@@ -2591,6 +2628,92 @@ static int dcpi_os_close(dcpi_file *file) {
     dcpi_os_file_clear(file);
     return error;
 }
+
+/* ---- posix: locks ------------------------------------------------------------------------------------------------------------- */
+typedef struct dcpi_lock_file { int fd; int is_whole; } dcpi_lock_file;
+
+static int dcpi_os_lock_open(dcpi_base *base, const char *key, unsigned mode, dcpi_lock_file *out) {
+    const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    const char *name;
+    struct stat st;
+    dcp_object_info info;
+    int error, dir = dcpi_os_parent(base, key, DCPI_OS_MAKE_NONE, &name);
+    out->fd = -1;
+    out->is_whole = 0;
+    if (dir < 0) return errno;
+    out->fd = dcpi_os_openat(dir, name, flags, mode ? (mode_t)(mode & 0777) : 0666);
+    if (out->fd < 0) return dcpi_os_shut(dir, errno == EISDIR || errno == ENXIO ? EINVAL : errno);
+    error = dcpi_os_stat_fd(out->fd, &st);
+    if (!error) error = dcpi_os_check_regular(&st, &info);
+    if (error) out->fd = dcpi_os_shut(out->fd, -1);
+    return dcpi_os_shut(dir, error);
+}
+static int dcpi_os_lock_error(int error) {              /* what a system may say of a lock, in three words */
+    if (error == EAGAIN || error == EWOULDBLOCK || error == EACCES) return DCPI_OS_BUSY;
+    return error == ENOSYS || error == ENOLCK || error == EOPNOTSUPP || error == ENOTSUP || error == EINVAL ? ENOTSUP : error;
+}
+static int dcpi_os_lock_whole(dcpi_lock_file *file) {
+#if defined(LOCK_EX) && defined(LOCK_NB)
+    int result;
+    do result = flock(file->fd, LOCK_EX | LOCK_NB); while (result != 0 && errno == EINTR);
+    if (result != 0) return dcpi_os_lock_error(errno);
+    file->is_whole = 1;
+    return 0;
+#else
+    (void)file;
+    return ENOTSUP;
+#endif
+}
+/* Of that open file, not of the process: a plain F_SETLK goes when any descriptor of the file is closed. Systems that do not know it say EINVAL. */
+static int dcpi_os_lock_call(int fd, int type, int64_t at, int64_t size) {
+#if defined(F_OFD_SETLK)
+    struct flock range;
+    int result;
+    memset(&range, 0, sizeof range);
+    range.l_type = (short)type;
+    range.l_whence = SEEK_SET;
+    range.l_start = (off_t)at;
+    range.l_len = (off_t)size;                          /* 0: to the end of all files */
+    do result = fcntl(fd, F_OFD_SETLK, &range); while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
+#else
+    (void)fd; (void)type; (void)at; (void)size;
+    return EINVAL;
+#endif
+}
+static int dcpi_os_lock_range(dcpi_lock_file *file, int64_t at) {
+    int error;
+    if (file->is_whole) return 0;
+    error = dcpi_os_lock_call(file->fd, F_WRLCK, at, 1);
+    if (error == EINVAL) return dcpi_os_lock_whole(file);
+    return error ? dcpi_os_lock_error(error) : 0;
+}
+static void dcpi_os_unlock_range(dcpi_lock_file *file, int64_t at) {
+    if (!file->is_whole) (void)dcpi_os_lock_call(file->fd, F_UNLCK, at, 1);
+}
+static int dcpi_os_lock_is_named(dcpi_base *base, const char *key, dcpi_lock_file *file) {
+    struct stat named, open;
+    return dcpi_os_stat_key(base, key, &named) == 0 && dcpi_os_stat_fd(file->fd, &open) == 0 && dcpi_os_same_file(&named, &open);
+}
+static int dcpi_os_lock_read(dcpi_lock_file *file, char *text, size_t size) {
+    ssize_t n;
+    memset(text, 0, size);
+    do n = pread(file->fd, text, size, 0); while (n < 0 && errno == EINTR);
+    return n < 0 ? errno : 0;
+}
+static int dcpi_os_lock_write(dcpi_lock_file *file, const char *text, size_t size) {
+    size_t done = 0;
+    return dcpi_os_write_all(file->fd, 0, text, size, &done);
+}
+static void dcpi_os_lock_close(dcpi_lock_file *file) {  /* a child that has inherited it must not go on holding it: unlocked, then closed */
+    if (file->fd < 0) return;
+    if (!file->is_whole) (void)dcpi_os_lock_call(file->fd, F_UNLCK, 0, 0);
+#if defined(LOCK_UN)
+    else (void)flock(file->fd, LOCK_UN);
+#endif
+    (void)close(file->fd);
+    file->fd = -1;
+}
 #endif /* posix */
 
 
@@ -3277,6 +3400,76 @@ static int dcpi_os_list(dcpi_base *base, const char *directory, int what, dcpi_o
         (void)FindClose(search);
     }
     return dcpi_os_path_done(path, error);
+}
+
+/* ---- windows: locks ------------------------------------------------------------------------------------------------------------ */
+/* Whoever may read the file's first bytes must not be kept from it by the lock, which is mandatory here: so the ranges lie beyond them. */
+typedef struct dcpi_lock_file { HANDLE handle; int is_whole; } dcpi_lock_file;
+
+static int dcpi_os_lock_once(dcpi_base *base, const char *key, dcpi_lock_file *out) {
+    const DWORD flags = FILE_FLAG_OPEN_REPARSE_POINT;
+    BY_HANDLE_FILE_INFORMATION found;
+    wchar_t *path;
+    int error = dcpi_os_path(base, key, 0, &path);
+    out->handle = INVALID_HANDLE_VALUE;
+    out->is_whole = 0;
+    if (error) return error;
+    out->handle = CreateFileW(path, GENERIC_READ | GENERIC_WRITE, DCPI_OS_SHARE_ALL, NULL, OPEN_ALWAYS, flags, NULL);
+    if (out->handle == INVALID_HANDLE_VALUE) return dcpi_os_path_done(path, dcpi_os_last());
+    memset(&found, 0, sizeof found);
+    error = dcpi_os_check_regular(out->handle, &found);
+    if (!error && (found.dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT) && dcpi_os_is_link(path)) error = DCPI_OS_IS_LINK;
+    if (error) {
+        (void)CloseHandle(out->handle);
+        out->handle = INVALID_HANDLE_VALUE;
+    }
+    return dcpi_os_path_done(path, error);
+}
+/* One that was removed while others have it open denies access until they have closed it, which they do at once. */
+static int dcpi_os_lock_open(dcpi_base *base, const char *key, unsigned mode, dcpi_lock_file *out) {
+    int tries = 0, error = dcpi_os_lock_once(base, key, out);
+    (void)mode;
+    for (; error == ERROR_ACCESS_DENIED && tries < 200; tries++) {
+        dcpi_os_sleep_ms(1);
+        error = dcpi_os_lock_once(base, key, out);
+    }
+    return error;
+}
+static int dcpi_os_lock_range(dcpi_lock_file *file, int64_t at) {
+    static const int unsupported[] = {ERROR_NOT_SUPPORTED, ERROR_CALL_NOT_IMPLEMENTED, ERROR_INVALID_FUNCTION, ERROR_INVALID_PARAMETER};
+    OVERLAPPED range = dcpi_os_at(at);
+    int error;
+    if (LockFileEx(file->handle, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &range)) return 0;
+    error = dcpi_os_last();
+    if (error == ERROR_LOCK_VIOLATION || error == ERROR_IO_PENDING || error == ERROR_LOCK_FAILED) return DCPI_OS_BUSY;
+    return dcpi_os_is_one_of(error, unsupported, DCPI_COUNT(unsupported)) ? ERROR_NOT_SUPPORTED : error;
+}
+static void dcpi_os_unlock_range(dcpi_lock_file *file, int64_t at) {
+    OVERLAPPED range = dcpi_os_at(at);
+    (void)UnlockFileEx(file->handle, 0, 1, 0, &range);
+}
+static int dcpi_os_lock_is_named(dcpi_base *base, const char *key, dcpi_lock_file *file) {
+    BY_HANDLE_FILE_INFORMATION named, open;
+    if (dcpi_os_stat_key(base, key, &named) != 0 || !GetFileInformationByHandle(file->handle, &open)) return 0;
+    return named.dwVolumeSerialNumber == open.dwVolumeSerialNumber && named.nFileIndexHigh == open.nFileIndexHigh &&
+           named.nFileIndexLow == open.nFileIndexLow;
+}
+static int dcpi_os_lock_read(dcpi_lock_file *file, char *text, size_t size) {
+    OVERLAPPED at = dcpi_os_at(0);
+    DWORD n = 0;
+    memset(text, 0, size);
+    if (ReadFile(file->handle, text, (DWORD)size, &n, &at)) return 0;
+    return GetLastError() == ERROR_HANDLE_EOF ? 0 : dcpi_os_last();
+}
+static int dcpi_os_lock_write(dcpi_lock_file *file, const char *text, size_t size) {
+    OVERLAPPED at = dcpi_os_at(0);
+    DWORD n = 0;
+    if (!WriteFile(file->handle, text, (DWORD)size, &n, &at)) return dcpi_os_last();
+    return n == size ? 0 : ERROR_WRITE_FAULT;
+}
+static void dcpi_os_lock_close(dcpi_lock_file *file) {  /* the system gives the ranges back, though perhaps not at once: whoever can, unlocks */
+    if (file->handle != INVALID_HANDLE_VALUE) (void)CloseHandle(file->handle);
+    file->handle = INVALID_HANDLE_VALUE;
 }
 #endif /* windows */
 
@@ -11114,6 +11307,10 @@ static dcp_status dcpi_file_check(const dcp_metadata *metadata, const char *json
  *               a checkpoint's path stands for.
  * ============================================================================================================================== */
 
+/* What the reports tell of, where a storage lacks it. */
+#define DCPI_STORAGE_PROMISES ((uint32_t)(DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_ATOMIC_REPLACE | \
+                                          DCP_STORAGE_EXCLUSIVE_PUBLISH | DCP_STORAGE_COMMIT_LOCK))
+
 /* ---- wrappers: keys are validated, outputs cleared, missing functions and silent failures turned into errors ------------------------- */
 static dcp_status dcpi_storage_key(const char *key, dcp_error *err) {
     if (key && dcpi_key_is_valid(key)) return DCP_OK;
@@ -11264,6 +11461,26 @@ static dcp_status dcpi_storage_sync_directory(dcp_storage *s, const char *direct
     return dcpi_storage_done(s->sync_directory(s->context, directory, err), DCP_E_IO, "sync the directory", directory,
                              err);
 }
+/* The commit lock: see dcp_storage. Without one DCP_E_UNSUPPORTED. */
+static dcp_status dcpi_storage_lock(dcp_storage *s, const char *key, uint64_t *holder, char note[DCP_LOCK_NOTE], void **lock, dcp_error *err) {
+    dcp_status status;
+    *lock = NULL;
+    memset(note, 0, DCP_LOCK_NOTE);
+    (void)dcpi_succeed(err);
+    if (!(s->flags & DCP_STORAGE_COMMIT_LOCK) || !s->lock || !s->lock_note || !s->unlock) return dcpi_storage_lacks("locks", err);
+    status = dcpi_storage_key(key, err);
+    if (status) return status;
+    status = s->lock(s->context, key, holder, note, lock, err);
+    note[DCP_LOCK_NOTE - 1] = '\0';
+    return status == DCP_PENDING ? status : dcpi_storage_result(status, "lock", key, err);
+}
+static dcp_status dcpi_storage_lock_note(dcp_storage *s, const char *key, void *lock, const char *note, dcp_error *err) {
+    dcp_status status;
+    (void)dcpi_succeed(err);
+    status = s->lock_note(s->context, lock, note, err);
+    return status == DCP_PENDING ? status : dcpi_storage_result(status, "write to the lock", key, err);
+}
+static void dcpi_storage_unlock(dcp_storage *s, void *lock) { if (lock) s->unlock(s->context, lock); }
 /* Whether another attempt may help: the device, the network or the system said no, and not for want of space or rights. */
 static int dcpi_storage_is_transient(const dcp_error *err) {
     return err->status == DCP_E_IO && (err->sys == 0 || dcpi_os_is_transient(err->sys));
@@ -11417,6 +11634,157 @@ static dcp_status dcpi_local_stat(void *context, const char *path, dcp_object_in
     return sys ? dcpi_local_fail(local, sys, "look at", path, err) : DCP_OK;
 }
 
+/* ---- local: the commit lock ---------------------------------------------------------------------------------------------------------
+ * A file of DCPI_LOCK_TEXT bytes, `dcp commit lock, turn <n>`, a new line, the note, new lines. Bytes far beyond its end are locked:
+ *
+ *   the guard     held for a few calls, to look at the file's text and name, or to change them
+ *   turn n        held as long as the lock is: by the holder whose turn it is
+ *
+ *   1  Text and name change only under the guard of the file that has the name, and the name is looked at under the guard: a file that has lost
+ *      it locks nothing.
+ *   2  Whoever finds turn n free, under the guard, has the lock: its holder has let go, or is dead, or a server thinks so. Whoever finds it held
+ *      takes it only from a holder that it has watched. Either way it is turn n + 1 from then on, with the note left as it is.
+ *   3  Whose turn is over can note nothing more, and removes no file: turn and name are compared under the guard.
+ *   4  So every note was written by the holder of its turn, and whoever has the next turn reads the last one.
+ *   5  A holder removes the file, under the guard, when it lets go. Killed before, it leaves a file that nobody holds.
+ *
+ * The guard itself is never taken from anybody: while a process stands still within these few calls, others find *holder 0. Where the system has
+ * only locks of whole files, guard and turns are one lock, and it is never taken from anybody who lives. */
+#define DCPI_LOCK_TEXT 512
+#define DCPI_LOCK_GUARD ((int64_t)1 << 30)
+#define DCPI_LOCK_TURNS ((int64_t)1 << 20)
+static const char dcpi_lock_words[] = "dcp commit lock, turn ";
+typedef struct dcpi_local_lock { dcpi_lock_file file; char *path; int64_t turn; } dcpi_local_lock;
+
+static int64_t dcpi_lock_turn_at(int64_t turn) { return DCPI_LOCK_GUARD + 1 + turn; }
+static int dcpi_lock_write(dcpi_lock_file *file, int64_t turn, const char *note) {
+    char text[DCPI_LOCK_TEXT + 1];
+    const int used = snprintf(text, sizeof text, "%s%" PRId64 "\n%s\n", dcpi_lock_words, turn, note);
+    if (used > 0 && used < DCPI_LOCK_TEXT) memset(text + used, '\n', DCPI_LOCK_TEXT - (size_t)used);
+    return dcpi_os_lock_write(file, text, DCPI_LOCK_TEXT);
+}
+/* Any other text is that of nobody: the first turn, without a note. */
+static int dcpi_lock_read(dcpi_lock_file *file, int64_t *turn, char note[DCP_LOCK_NOTE]) {
+    char text[DCPI_LOCK_TEXT + 1];
+    const char *at = text + sizeof dcpi_lock_words - 1, *end;
+    const int sys = dcpi_os_lock_read(file, text, DCPI_LOCK_TEXT);
+    int64_t number = 0;
+    *turn = 0;
+    note[0] = text[DCPI_LOCK_TEXT] = '\0';
+    if (sys || strncmp(text, dcpi_lock_words, sizeof dcpi_lock_words - 1) != 0) return sys;
+    for (; *at >= '0' && *at <= '9' && number < DCPI_LOCK_TURNS; at++) number = 10 * number + (*at - '0');
+    end = *at == '\n' ? strchr(at + 1, '\n') : NULL;
+    if (!end || end - at > DCP_LOCK_NOTE || number >= DCPI_LOCK_TURNS) return 0;
+    *turn = number;
+    memcpy(note, at + 1, (size_t)(end - at - 1));
+    note[end - at - 1] = '\0';
+    return 0;
+}
+static uint64_t dcpi_lock_holder(int64_t turn, const char *note) {      /* FNV-1a; never 0. Notes have a save id: no other holder has the same */
+    uint64_t hash = UINT64_C(14695981039346656037) ^ (uint64_t)turn;
+    for (; *note; note++) hash = (hash ^ (unsigned char)*note) * UINT64_C(1099511628211);
+    return hash | 1;
+}
+/* The guard of the file that has the name, tried `tries` times, a millisecond between; DCPI_OS_BUSY: another has it. */
+static int dcpi_lock_guard(dcpi_lock_file *file, int tries) {
+    int sys;
+    while ((sys = dcpi_os_lock_range(file, DCPI_LOCK_GUARD)) == DCPI_OS_BUSY && --tries > 0) dcpi_os_sleep_ms(1);
+    return sys;
+}
+/* There are no locks here, so nobody holds this file; what is not empty may be that of a machine that has them. */
+static int dcpi_lock_missing(dcpi_local *local, const dcpi_local_lock *lock, int sys) {
+    dcp_object_info info;
+    if (dcpi_os_stat(&local->base, lock->path, &info) == 0 && info.size == 0) (void)dcpi_os_remove(&local->base, lock->path);
+    return sys;
+}
+static int dcpi_lock_enter(dcpi_local *local, dcpi_local_lock *lock) {
+    int tries, sys = DCPI_OS_BUSY;
+    for (tries = 0; tries < 100; tries++) {             /* each time another one has let go just now */
+        sys = dcpi_os_lock_open(&local->base, lock->path, local->mode, &lock->file);
+        if (sys) return sys;
+        sys = dcpi_lock_guard(&lock->file, 5);
+        if (!sys && dcpi_os_lock_is_named(&local->base, lock->path, &lock->file)) return 0;
+        if (!sys) dcpi_os_unlock_range(&lock->file, DCPI_LOCK_GUARD);
+        dcpi_os_lock_close(&lock->file);
+        if (sys == DCPI_OS_BUSY) return sys;
+        if (sys) return dcpi_lock_missing(local, lock, sys);
+    }
+    return DCPI_OS_BUSY;
+}
+/* Under the guard: the next turn is the caller's; DCPI_OS_BUSY: *holder has the lock. */
+static int dcpi_lock_turn(dcpi_local *local, dcpi_local_lock *lock, uint64_t *holder, char note[DCP_LOCK_NOTE]) {
+    const uint64_t silent = *holder;
+    int64_t last;
+    int was_free, sys = dcpi_lock_read(&lock->file, &last, note);
+    *holder = 0;
+    if (sys) return sys;
+    sys = dcpi_os_lock_range(&lock->file, dcpi_lock_turn_at(last));
+    was_free = sys == 0;
+    if (sys == DCPI_OS_BUSY) *holder = dcpi_lock_holder(last, note);
+    if (!was_free && (sys != DCPI_OS_BUSY || silent != *holder)) return sys;
+    lock->turn = (last + 1) % DCPI_LOCK_TURNS;
+    sys = dcpi_os_lock_range(&lock->file, dcpi_lock_turn_at(lock->turn));
+    if (!sys) sys = dcpi_lock_write(&lock->file, lock->turn, note);
+    if (was_free) dcpi_os_unlock_range(&lock->file, dcpi_lock_turn_at(last));
+    if (!sys) return 0;
+    dcpi_os_unlock_range(&lock->file, dcpi_lock_turn_at(lock->turn));
+    if (sys != DCPI_OS_BUSY && was_free && note[0] == '\0') (void)dcpi_os_remove(&local->base, lock->path);      /* a full disk; it says nothing to anybody */
+    return sys;
+}
+static void dcpi_local_lock_free(dcpi_local_lock *lock) {
+    dcpi_free(lock->path);
+    dcpi_free(lock);
+}
+static dcp_status dcpi_local_lock_take(void *context, const char *path, uint64_t *holder, char *note, void **out, dcp_error *err) {
+    dcpi_local *local = (dcpi_local *)context;
+    dcpi_local_lock *lock = (dcpi_local_lock *)dcpi_alloc_array(1, sizeof *lock, err);
+    const uint64_t silent = *holder;
+    int sys;
+    *holder = 0;
+    note[0] = '\0';
+    if (!lock) return DCP_E_MEMORY;
+    lock->path = dcpi_copy_text(path, err);
+    if (!lock->path) { dcpi_free(lock); return DCP_E_MEMORY; }
+    sys = dcpi_lock_enter(local, lock);
+    if (!sys) {
+        *holder = silent;
+        sys = dcpi_lock_turn(local, lock, holder, note);
+        dcpi_os_unlock_range(&lock->file, DCPI_LOCK_GUARD);
+        if (!sys) { *out = lock; return DCP_OK; }
+        dcpi_os_lock_close(&lock->file);
+    }
+    dcpi_local_lock_free(lock);
+    return sys == DCPI_OS_BUSY ? DCP_PENDING : dcpi_local_fail_io(local, sys, "lock", path, err);
+}
+/* Under the guard: whether the lock is this holder's still. */
+static int dcpi_lock_is_ours(dcpi_local *local, dcpi_local_lock *lock) {
+    char note[DCP_LOCK_NOTE];
+    int64_t turn;
+    return dcpi_os_lock_is_named(&local->base, lock->path, &lock->file) && dcpi_lock_read(&lock->file, &turn, note) == 0 && turn == lock->turn;
+}
+static dcp_status dcpi_local_lock_note(void *context, void *lock_, const char *note, dcp_error *err) {
+    dcpi_local *local = (dcpi_local *)context;
+    dcpi_local_lock *lock = (dcpi_local_lock *)lock_;
+    int is_ours, sys = dcpi_lock_guard(&lock->file, 20);
+    if (sys == DCPI_OS_BUSY) return DCP_PENDING;
+    if (sys) return dcpi_local_fail_io(local, sys, "lock", lock->path, err);
+    is_ours = dcpi_lock_is_ours(local, lock);
+    if (is_ours) sys = dcpi_lock_write(&lock->file, lock->turn, note);
+    dcpi_os_unlock_range(&lock->file, DCPI_LOCK_GUARD);
+    if (sys) return dcpi_local_fail_io(local, sys, "write to the lock", lock->path, err);
+    return is_ours ? DCP_OK : dcpi_fail(err, DCP_E_EXISTS, "the lock \"%s\" was taken over by another process", lock->path);
+}
+static void dcpi_local_unlock(void *context, void *lock_) {
+    dcpi_local *local = (dcpi_local *)context;
+    dcpi_local_lock *lock = (dcpi_local_lock *)lock_;
+    const int is_guarded = dcpi_lock_guard(&lock->file, 100) == 0;
+    if (is_guarded && dcpi_lock_is_ours(local, lock)) (void)dcpi_os_remove(&local->base, lock->path);
+    dcpi_os_unlock_range(&lock->file, dcpi_lock_turn_at(lock->turn));
+    if (is_guarded) dcpi_os_unlock_range(&lock->file, DCPI_LOCK_GUARD);
+    dcpi_os_lock_close(&lock->file);
+    dcpi_local_lock_free(lock);
+}
+
 typedef struct dcpi_local_listing {
     const char *directory;
     dcpi_storage_each each;
@@ -11529,7 +11897,8 @@ static dcp_status dcpi_local_new(const char *path, unsigned mode, int create, dc
     s->context = local;
     s->flags = DCP_STORAGE_SHARED_POSITIONAL_WRITE | DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_CONCURRENT_WRITE | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH |
                DCP_STORAGE_SYNC |
-               DCP_STORAGE_SYNC_DIRECTORY;
+               DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_COMMIT_LOCK;
+    s->lock = dcpi_local_lock_take; s->lock_note = dcpi_local_lock_note; s->unlock = dcpi_local_unlock;
     s->begin = dcpi_local_begin;
     s->join = dcpi_local_join;
     s->leave = dcpi_local_leave; s->write = dcpi_local_write; s->commit = dcpi_local_commit; s->abort = dcpi_local_abort;
@@ -11545,7 +11914,8 @@ static dcp_status dcpi_local_new(const char *path, unsigned mode, int create, dc
 /* ---- memory: objects in a list; what is committed never changes, so readers hold it by a count --------------------------------------- */
 typedef struct dcpi_blob { char *data; size_t size, capacity; int64_t modified_ns; int users; } dcpi_blob;
 typedef struct dcpi_memory_entry { struct dcpi_memory_entry *next; char *path; dcpi_blob *blob; } dcpi_memory_entry;
-typedef struct dcpi_memory { dcpi_mutex lock; dcpi_memory_entry *entries; } dcpi_memory;
+typedef struct dcpi_memory_lock { struct dcpi_memory_lock *next; char *path; } dcpi_memory_lock;
+typedef struct dcpi_memory { dcpi_mutex lock; dcpi_memory_entry *entries; dcpi_memory_lock *locks; } dcpi_memory;
 typedef struct dcpi_memory_object { char *path; dcpi_blob *blob; } dcpi_memory_object;
 
 static void dcpi_blob_release(dcpi_blob *blob) {        /* under the lock */
@@ -11735,6 +12105,41 @@ static dcp_status dcpi_memory_remove(void *context, const char *path, dcp_error 
     dcpi_mutex_unlock(&memory->lock);
     return DCP_OK;
 }
+/* Among the threads of this process. One that stands still is never taken the lock from: they would all have to stop for that. */
+static dcp_status dcpi_memory_lock_take(void *context, const char *path, uint64_t *holder, char *note, void **out, dcp_error *err) {
+    dcpi_memory *memory = (dcpi_memory *)context;
+    dcpi_memory_lock *lock = (dcpi_memory_lock *)dcpi_alloc_array(1, sizeof *lock, err), *other;
+    *holder = 0;
+    note[0] = '\0';
+    if (!lock) return DCP_E_MEMORY;
+    lock->path = dcpi_copy_text(path, err);
+    if (!lock->path) { dcpi_free(lock); return DCP_E_MEMORY; }
+    dcpi_mutex_lock(&memory->lock);
+    for (other = memory->locks; other && strcmp(other->path, path) != 0; ) other = other->next;
+    if (!other) {
+        lock->next = memory->locks;
+        memory->locks = lock;
+    }
+    dcpi_mutex_unlock(&memory->lock);
+    if (!other) { *out = lock; return DCP_OK; }
+    dcpi_free(lock->path);
+    dcpi_free(lock);
+    return DCP_PENDING;
+}
+static dcp_status dcpi_memory_lock_note(void *context, void *lock, const char *note, dcp_error *err) {
+    (void)context; (void)lock; (void)note; (void)err;
+    return DCP_OK;
+}
+static void dcpi_memory_unlock(void *context, void *lock_) {
+    dcpi_memory *memory = (dcpi_memory *)context;
+    dcpi_memory_lock *lock = (dcpi_memory_lock *)lock_, **at;
+    dcpi_mutex_lock(&memory->lock);
+    for (at = &memory->locks; *at != lock; ) at = &(*at)->next;
+    *at = lock->next;
+    dcpi_mutex_unlock(&memory->lock);
+    dcpi_free(lock->path);
+    dcpi_free(lock);
+}
 static void dcpi_memory_destroy(void *context) {
     dcpi_memory *memory = (dcpi_memory *)context;
     while (memory->entries) (void)dcpi_memory_remove(memory, memory->entries->path, NULL);
@@ -11752,7 +12157,8 @@ DCPDEF dcp_status dcp_storage_memory(dcp_storage **out, dcp_error *err) {
         return dcpi_no_memory(err, sizeof(dcpi_mutex));
     }
     s->context = memory;
-    s->flags = DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH;
+    s->flags = DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH | DCP_STORAGE_COMMIT_LOCK;
+    s->lock = dcpi_memory_lock_take; s->lock_note = dcpi_memory_lock_note; s->unlock = dcpi_memory_unlock;
     s->begin = dcpi_memory_begin; s->write = dcpi_memory_write; s->commit = dcpi_memory_commit; s->abort = dcpi_memory_abort;
     s->open = dcpi_memory_open; s->read = dcpi_memory_read; s->map = dcpi_memory_map; s->close = dcpi_memory_abort;
     s->stat = dcpi_memory_stat; s->list = dcpi_memory_list; s->list_directories = dcpi_memory_list_directories;
@@ -15231,7 +15637,7 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
     return status;
 }
 /* ---- intents. A manifest save that is under way may name any file of the pool in the end: `P.manifest.<save id>.intent.tmp` says so. Whoever
- * removes such files unlinks commit files first, syncs the directory, and then (dcpi_removal_lock, dcpi_refs_settle) lists them with the lock held and
+ * removes such files unlinks commit files first, syncs the directory, and then (dcpi_pool_lock_take, dcpi_refs_settle) lists them with the lock held and
  * looks at documents and intents until nothing changes meanwhile: while there is a young intent, nothing goes (G2). dcp_sync publishes one too. */
 /* *swept: another sweep, which leaves no time, has taken the file already. */
 static dcp_status dcpi_place_now_once(dcpi_op *op, const dcpi_place *place, int64_t *now_ns, int *swept, dcp_error *err) {
@@ -15339,65 +15745,173 @@ static void dcpi_intent_remove(dcpi_op *op, const dcpi_place *place, const char 
     if (!key || !dcpi_storage_remove(place->storage, key, &err) || !dcpi_storage_remove(place->storage, key, &err)) return;
     dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", key, err.message);    /* both times: it keeps others from removing files */
 }
-/* One at a time removes files whose names may be used again: between a look and an unlink a second one could take the file away, a save publish
- * another one under the same name, and the first then unlink that. So what may go is found with the lock held: files of the pool are listed, before
- * intents and documents are looked at; plain shard names are those of a commit file that is there. Such a file stays the one that it is until the
- * holder unlinks it. The lock is of one checkpoint's plain names, or of the pool (prefix ""). Who finds it taken leaves the files to sweep; one
- * older than the grace time is a dead one's. */
-static int dcpi_removal_needs_lock(const char *name) { return dcpi_is_shard_name(name, 1) && !dcpi_is_shard_name(name, 0); }
-static const char dcpi_removal_lock_name[] = "dcp-remove.0000000000000000.tmp";
+/* ---- the commit lock of a prefix: `P.commit.lock` ----------------------------------------------------------------------------------------
+ * Held by whoever commits at P, in any layout, from its last look until its directory is durable; by whoever removes commit files of P or files
+ * that only a document of P names and whose names may be used again, since it saw that document. The numbers are cited where they are upheld:
+ *
+ *   L1  A document is complete in its temporary file before the lock is asked for, and the lock is held for no longer than a few calls: no poll,
+ *       no other rank, no tensor is waited for with it.
+ *   L2  Whoever gets the lock first removes the temporary file that the last note names ("fences"), then sets its own note, then looks what is there,
+ *       then renames the file of its note. All of these with the lock; the first failure ends it.
+ *   L3  So whoever comes after a holder that stood still, was taken for dead or lost the lock to its server does one of two things: its fencing comes
+ *       before that one's rename, which then finds no file; or after it, and then its look sees that one's document. A holder whose note was not
+ *       set yet when the lock was taken cannot set it any more, and renames nothing.
+ *   L4  A lock is taken only from a holder that has been silent for timeout_ms: the same one, with the same note, each time that it was asked for.
+ *   L5  Before a holder removes files it notes DCPI_LOCK_REMOVES, and from a holder with that note nobody takes the lock: it may stand still
+ *       between a look and an unlink, and what it would unlink then must not be another save's file by the same name.
+ *   L6  Who has lost the lock removes only what has its own save id in its name.
+ *   L7  The lock's file goes with the lock. A sweep takes one that a killed holder left, as any other holder would: fenced, and then let go.
+ *
+ * Where a storage has no locks, all of this is done without, and DCP_STORAGE_COMMIT_LOCK in the report says that two writers are not kept apart. */
+#define DCPI_LOCK_REMOVES "removes"
+static const char dcpi_pool_lock[] = "dcp-pool";        /* the prefix whose lock is for files that the manifests of a directory share */
 
-/* After a failure that may have done it all the same. */
-static int dcpi_removal_lock_is_ours(const dcpi_place *place, const char *key, const char *id) {
-    void *data = NULL;
-    size_t size = 0;
-    dcp_error ignored;
-    const int is_ours = dcp_storage_read_all(place->storage, key, &data, &size, &ignored) == DCP_OK && size == 16 && memcmp(data, id, 16) == 0;
-    dcp_free(data);
-    return is_ours;
+typedef struct dcpi_lock {
+    dcp_storage *storage;
+    char *key;
+    void *held;                                         /* NULL: not held, or there are no locks */
+    int is_missing;                                     /* there are none */
+    int64_t taken_ms;
+} dcpi_lock;
+
+static void dcpi_lock_release(dcpi_lock *lock) {
+    if (lock->held) dcpi_storage_unlock(lock->storage, lock->held);
+    dcpi_free(lock->key);
+    memset(lock, 0, sizeof *lock);
 }
-static dcp_status dcpi_removal_lock_try(const dcpi_place *place, const char *key, dcp_error *err) {
-    char id[17], *temporary = NULL;
-    void *object = NULL;
-    dcp_status status = dcpi_random_id(id, err);
-    if (!status) temporary = dcpi_temporary_name(key, id, 0, err);
-    if (!status) status = temporary ? dcpi_storage_begin(place->storage, key, temporary, 0, &object, err) : DCP_E_MEMORY;
-    dcpi_free(temporary);
-    if (status) return status;
-    status = dcpi_storage_write(place->storage, key, object, 0, id, 16, err);
-    if (status) { dcpi_storage_abort(place->storage, object); return status; }
-    status = dcpi_storage_commit(place->storage, key, object, 0, err);
-    return status && status != DCP_E_EXISTS && dcpi_removal_lock_is_ours(place, key, id) ? dcpi_succeed(err) : status;
-}
-static dcp_status dcpi_removal_lock_is_old(dcpi_op *op, const dcpi_place *place, const char *key, int64_t grace_seconds, int *is_old, dcp_error *err) {
-    dcp_object_info info;
-    int64_t now_ns = 0;
-    dcp_status status = dcpi_storage_stat(place->storage, key, &info, err);
-    *is_old = status == DCP_E_NOT_FOUND;
-    if (*is_old) return dcpi_succeed(err);              /* let go just now */
-    if (!status) status = dcpi_place_now(op, place, &now_ns, err);
-    *is_old = !status && grace_seconds < INT64_MAX / 1000000000 && info.modified_ns <= now_ns - grace_seconds * 1000000000;
-    return status || !*is_old ? status : dcpi_storage_remove(place->storage, key, err);
-}
-/* *key: of the lock that is held, NULL: none is */
-static dcp_status dcpi_removal_lock(dcpi_op *op, const dcpi_place *place, const char *prefix, int64_t grace_seconds, char **key, dcp_error *err) {
-    char file[DCP_LIMIT_PREFIX + 64], *name;
-    int tries, again = 1;
-    dcp_status status;
-    (void)snprintf(file, sizeof file, "%s%s%s", prefix, prefix[0] ? "." : "", dcpi_removal_lock_name);
-    name = dcpi_place_key(place, file, err);
-    status = name ? DCP_OK : DCP_E_MEMORY;
-    *key = NULL;
-    for (tries = 0; tries < 8 && again && !status; tries++) {
-        status = dcpi_removal_lock_try(place, name, err);
-        if (!status) { *key = name; return DCP_OK; }
-        if (status == DCP_E_EXISTS) status = dcpi_removal_lock_is_old(op, place, name, grace_seconds, &again, err);
-        else if (tries == 0) status = dcpi_succeed(err);                /* what fails once is tried once more */
+/* Whether a note names a temporary file of a commit file of this prefix: a lock's text, too, may be anybody's. */
+static int dcpi_lock_names_document(const char *note, const char *prefix) {
+    const size_t length = strlen(prefix), end = dcpi_temporary_of(note);
+    size_t i;
+    if (end <= length || memcmp(note, prefix, length) != 0) return 0;
+    for (i = 0; i < DCPI_COUNT(dcpi_commit_kinds); i++) {
+        const char *suffix = dcpi_commit_kinds[i].suffix;
+        if (end - length == strlen(suffix) && memcmp(note + length, suffix, end - length) == 0) return 1;
     }
-    if (!status)
-        dcpi_op_log(op, DCP_LOG_INFO, "another process removes files in \"%s\", or has died of it: those whose names may be used again are left to sweep", place->shown);
-    dcpi_free(name);
+    return 0;
+}
+/* L3. The removed file's writer finds out when it renames it. */
+static dcp_status dcpi_lock_fence(dcpi_op *op, const dcpi_place *place, const char *prefix, const char *note, dcp_error *err) {
+    char *key;
+    int attempt = 0;
+    dcp_status status;
+    if (!dcpi_lock_names_document(note, prefix)) return DCP_OK;
+    key = dcpi_place_key(place, note, err);
+    if (!key) return DCP_E_MEMORY;
+    do status = dcpi_storage_remove(place->storage, key, err);
+    while (status && dcpi_op_again(op, ++attempt, "removing the document of a save that was given up", err));
+    dcpi_free(key);
     return status;
+}
+typedef struct dcpi_lock_watch { uint64_t first, now; char note[DCP_LOCK_NOTE]; int64_t since_ms; int asked, is_other; } dcpi_lock_watch;
+
+static void dcpi_lock_look(dcpi_lock_watch *w) {
+    if (w->asked++ == 0) w->first = w->now;
+    w->is_other |= w->now == 0 || w->now != w->first;
+}
+static dcp_status dcpi_lock_busy(const dcpi_op *op, const dcpi_place *place, const char *prefix, dcp_error *err) {
+    return dcpi_fail(err, DCP_E_EXISTS, "another save is committing at %s%s, or its files are being removed: %s%s was held for %d ms "
+                     "(on NFS a client that was lost may hold it until its lease has ended)", place->shown, prefix, prefix, dcpi_lock_suffix,
+                     op->io.timeout_ms);
+}
+/* Awake to cancel and deadline; shows life where the calling thread is this one. */
+static dcp_status dcpi_lock_pause(dcpi_op *op, const dcpi_lock_watch *w, dcp_error *err) {
+    dcp_status status = dcpi_op_check(op, err);
+    if (!status) status = dcpi_op_check_awake(op, err);
+    if (!status) dcpi_os_sleep_ms((int)dcpi_min(20, w->asked));
+    return status;
+}
+/* L4. DCP_PENDING: it is not to be had, and wait was 0. */
+static dcp_status dcpi_lock_ask(dcpi_op *op, const dcpi_place *place, const char *prefix, int wait, dcpi_lock *lock, char note[DCP_LOCK_NOTE],
+                                dcp_error *err) {
+    dcpi_lock_watch w;
+    int attempt = 0;
+    memset(&w, 0, sizeof w);
+    w.since_ms = dcpi_os_monotonic_ms();
+    for (;;) {
+        const int is_over = w.asked > 0 && dcpi_os_monotonic_ms() - w.since_ms >= op->io.timeout_ms;
+        const int may_take = is_over && !w.is_other && strcmp(w.note, DCPI_LOCK_REMOVES) != 0;
+        dcp_status status;
+        w.now = may_take ? w.first : 0;
+        status = dcpi_storage_lock(lock->storage, lock->key, &w.now, w.note, &lock->held, err);
+        memcpy(note, w.note, DCP_LOCK_NOTE);
+        if (!status && may_take) dcpi_op_log(op, DCP_LOG_WARNING, "%s%s%s: its holder was silent for %d ms, and is given up", place->shown, prefix,
+                                             dcpi_lock_suffix, op->io.timeout_ms);
+        if (!status || status == DCP_E_UNSUPPORTED) return status;
+        if (status != DCP_PENDING && !dcpi_op_again(op, ++attempt, "locking", err)) return status;
+        if (status != DCP_PENDING) continue;
+        if (!wait) return status;
+        if (is_over) return dcpi_lock_busy(op, place, prefix, err);
+        dcpi_lock_look(&w);
+        status = dcpi_lock_pause(op, &w, err);
+        if (status) return status;
+    }
+}
+/* DCP_OK: held, or there are no locks. DCP_E_EXISTS: another has it, and is alive; with wait 0 DCP_PENDING, at once. */
+static dcp_status dcpi_lock_take(dcpi_op *op, const dcpi_place *place, const char *prefix, int wait, dcpi_lock *lock, dcp_error *err) {
+    char name[DCP_LIMIT_PREFIX + sizeof dcpi_lock_suffix], note[DCP_LOCK_NOTE];
+    dcp_status status;
+    memset(lock, 0, sizeof *lock);
+    if (strlen(prefix) > DCP_LIMIT_PREFIX) { lock->is_missing = 1; return DCP_OK; }     /* no save has such a name */
+    (void)snprintf(name, sizeof name, "%s%s", prefix, dcpi_lock_suffix);
+    lock->storage = place->storage;
+    lock->key = dcpi_place_key(place, name, err);
+    status = lock->key ? dcpi_lock_ask(op, place, prefix, wait, lock, note, err) : DCP_E_MEMORY;
+    lock->taken_ms = dcpi_os_monotonic_ms();
+    if (status == DCP_E_UNSUPPORTED) {
+        lock->is_missing = 1;
+        dcpi_op_log(op, DCP_LOG_INFO, "two writers of %s%s are not kept apart: %s", place->shown, prefix, err->message);
+        return dcpi_succeed(err);
+    }
+    if (!status) status = dcpi_lock_fence(op, place, prefix, note, err);        /* L2 */
+    if (status) dcpi_lock_release(lock);
+    return status;
+}
+/* What the next one is to be told. DCP_E_EXISTS: the lock is lost. */
+static dcp_status dcpi_lock_note(dcpi_op *op, dcpi_lock *lock, const char *note, dcp_error *err) {
+    const int64_t since = dcpi_os_monotonic_ms();
+    int attempt = 0;
+    if (!lock->held) return dcpi_succeed(err);
+    for (;;) {
+        dcp_status status = dcpi_storage_lock_note(lock->storage, lock->key, lock->held, note, err);
+        if (status == DCP_PENDING) {
+            if (dcpi_os_monotonic_ms() - since > op->io.timeout_ms)
+                return dcpi_fail(err, DCP_E_TIMEOUT, "\"%s\" could not be written to for %d ms: a process stands still in using it", lock->key,
+                                 op->io.timeout_ms);
+            status = dcpi_op_check(op, err);
+            if (status) return status;
+            dcpi_os_sleep_ms(1);
+        } else if (!status || !dcpi_op_again(op, ++attempt, "writing to a lock", err)) return status;
+    }
+}
+/* After a rename that failed: whether another one has the lock now, who removed the document first. */
+static int dcpi_lock_is_lost(dcpi_op *op, dcpi_lock *lock) {
+    dcp_error ignored;
+    return lock->held && dcpi_lock_note(op, lock, "", &ignored) == DCP_E_EXISTS;
+}
+static dcp_status dcpi_lock_lost(const char *path, dcp_error *err) {
+    return dcpi_fail(err, DCP_E_EXISTS, "another save took over: this one was silent for too long while it committed %s", path);
+}
+/* Takes the lock, to remove files with it: L5. DCP_PENDING as dcpi_lock_take. On a full storage, where only removing helps, it goes without. */
+static dcp_status dcpi_lock_take_to_remove(dcpi_op *op, const dcpi_place *place, const char *prefix, int wait, dcpi_lock *lock, dcp_error *err) {
+    dcp_status status = dcpi_lock_take(op, place, prefix, wait, lock, err);
+    if (!status) status = dcpi_lock_note(op, lock, DCPI_LOCK_REMOVES, err);
+    if (!status) return DCP_OK;
+    dcpi_lock_release(lock);
+    if (status != DCP_E_SPACE) return status;
+    dcpi_op_log(op, DCP_LOG_WARNING, "removing without the lock of %s%s, for which the storage is too full: %s", place->shown, prefix, err->message);
+    lock->is_missing = 1;
+    return dcpi_succeed(err);
+}
+static int dcpi_removal_needs_lock(const char *name) { return dcpi_is_shard_name(name, 1) && !dcpi_is_shard_name(name, 0); }
+/* Files of the pool may be used again under the same name, by any manifest of the directory: who removes some holds the lock of the pool, since it
+ * has listed them. Who finds it taken leaves them to sweep: 0. */
+static int dcpi_pool_lock_take(dcpi_op *op, const dcpi_place *place, dcpi_lock *lock, dcp_status *status, dcp_error *err) {
+    *status = dcpi_lock_take_to_remove(op, place, dcpi_pool_lock, 0, lock, err);
+    if (*status != DCP_PENDING) return *status == DCP_OK;
+    *status = dcpi_succeed(err);
+    dcpi_op_log(op, DCP_LOG_INFO, "another process removes files in \"%s\": those whose names may be used again are left to sweep", place->shown);
+    return 0;
 }
 /* Strikes out what is not there any more. */
 static void dcpi_removal_present(const dcpi_place *place, dcpi_names *names) {
@@ -15412,10 +15926,6 @@ static void dcpi_removal_present(const dcpi_place *place, dcpi_names *names) {
         dcpi_free(key);
     }
     names->count = count;
-}
-static void dcpi_removal_unlock(dcpi_op *op, const dcpi_place *place, char *key) {
-    dcpi_intent_remove(op, place, key);
-    dcpi_free(key);
 }
 /* Which commit files are there, and which writing of each: name, size, time and sequence. */
 typedef struct dcpi_commits { const dcpi_place *place; dcpi_names names; dcp_error *err; } dcpi_commits;
@@ -15486,15 +15996,16 @@ static dcp_status dcpi_names_add_data(dcpi_names *names, const char *commit, con
 static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, char *own, const char *pool, int is_locked, dcpi_names *data) {
     dcpi_names refs, known;
     dcp_error err;
-    char *lock = NULL;
-    int unread, pending = 0;
+    dcpi_lock lock;
+    int unread = 0, pending = 0;
     size_t i;
-    dcp_status status = pool ? dcpi_removal_lock(op, place, "", DCP_GRACE_SECONDS, &lock, &err) : DCP_OK;
+    dcp_status status = DCP_OK;
     known.items = &own;
     known.count = known.capacity = 1;
     memset(&refs, 0, sizeof refs);
-    if (pool && !status && !lock) return;
-    if (lock) dcpi_removal_present(place, data);
+    memset(&lock, 0, sizeof lock);
+    if (pool && !dcpi_pool_lock_take(op, place, &lock, &status, &err) && !status) return;
+    if (pool && !status) dcpi_removal_present(place, data);
     if (!status) status = dcpi_own_strike(op, place, data, &err);
     if (status) unread = 1;
     else if (pool) status = dcpi_refs_settle(op, place, NULL, NULL, DCP_GRACE_SECONDS, pool, &refs, &unread, &pending, &err);
@@ -15510,7 +16021,7 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
     }
     if (status) dcpi_op_log(op, DCP_LOG_WARNING, "the replaced checkpoint's files are left for sweep: %s", err.message);
     else dcpi_names_free(&refs);
-    dcpi_removal_unlock(op, place, lock);
+    dcpi_lock_release(&lock);
 }
 
 /* ================================================================================================================================
@@ -16036,8 +16547,9 @@ struct dcpi_save {
     char *commit_name, *commit_key;
     int plain_names;                                    /* shards may have names without the save id */
     int displaces;                                      /* overwrite: a commit file was there in prepare */
-    uint8_t displaced_digest[32]; dcpi_names displaced; /* its document's digest, and the data files that it names */
-    char *removal_lock;                                 /* of rank 0, from the commit on, if some of those have plain names; or NULL */
+    uint8_t displaced_digest[32];                       /* of its document */
+    dcpi_names displaced, displaced_plain;              /* the data files that it names; those whose names may be used again */
+    int is_taken_over;                                  /* another one has the commit lock now: L6 */
     int64_t alignment;
     /* list */
     dcpi_buffer list;
@@ -16375,11 +16887,15 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
     dcpi_free(survey.shard_prefix);
     s->base_name = survey.manifest;
     s->report.sequence = survey.sequence + 1;
-    s->plain_names = !has_commit && !survey.has_shards && !s->desc->unique_names;
+    /* where publishing may replace, a plain name says nothing of whose file it is */
+    s->plain_names = !has_commit && !survey.has_shards && !s->desc->unique_names &&
+                     (s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH) != 0;
     return status;
 }
 static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
     dcpi_document document;
+    dcpi_names own;
+    size_t i;
     dcp_status status = dcpi_document_read(&s->op, &s->place, s->commit_name, NULL, &document, err);
     if (dcpi_is_trouble(status)) return status;
     memcpy(s->displaced_digest, document.digest, sizeof s->displaced_digest);
@@ -16387,7 +16903,13 @@ static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "the checkpoint to be replaced is damaged; its data files will be left to sweep: %s", err->message);
         return dcpi_succeed(err);
     }
-    status = dcpi_names_add_data(&s->displaced, s->commit_name, document.metadata, err);
+    memset(&own, 0, sizeof own);
+    status = dcpi_names_add_data(&own, s->commit_name, document.metadata, err);
+    for (i = 0; i < own.count && !status; i++) {
+        const int is_plain = !dcpi_save_is_manifest(s) && dcpi_removal_needs_lock(own.items[i]);
+        status = dcpi_names_add(is_plain ? &s->displaced_plain : &s->displaced, own.items[i], err);
+    }
+    dcpi_names_free(&own);
     dcpi_document_free(&document);
     return status;
 }
@@ -16426,8 +16948,7 @@ static dcp_status dcpi_save_place(dcpi_save *s, dcp_error *err) {
     if (!s->commit_key) return DCP_E_MEMORY;
     status = dcpi_place_report(&s->place, s->commit_name, s->report.path, err);
     if (status) return status;
-    s->report.not_durable = ~s->place.storage->flags & (DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_ATOMIC_REPLACE |
-                                                        DCP_STORAGE_EXCLUSIVE_PUBLISH);
+    s->report.not_durable = ~s->place.storage->flags & DCPI_STORAGE_PROMISES;
     if (s->kind->layout == DCP_LAYOUT_SINGLE && !(s->place.storage->flags & DCP_STORAGE_RANDOM_WRITE))
         return dcpi_fail(err, DCP_E_UNSUPPORTED,
                          "the single-file layout writes its header last, and this storage cannot write at an offset; use the sharded one");
@@ -17124,7 +17645,7 @@ static dcp_status dcpi_pool_listen(dcpi_save *s, const uint8_t *body, size_t siz
         file->stem = file->base_path ? dcpi_pool_text(&at, end) : NULL;
         if (!file->stem) return dcpi_fail(err, DCP_E_COMM, "save: rank 0 sent a plan for another list");
         if (file->base_path[0] == '\0') file->base_path = NULL;
-        file->has_id = s->desc->unique_names != 0;
+        file->has_id = s->desc->unique_names || !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH);
     }
     return DCP_OK;
 }
@@ -18117,11 +18638,19 @@ static dcp_status dcpi_save_gathered(dcpi_save *s, dcp_status status, dcp_error 
 /* ---- commit -------------------------------------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_save_tell(dcpi_save *s, dcp_status status, dcp_error *err);
 static dcp_status dcpi_commit_run(void *save, dcp_error *err);
-static void dcpi_commit_lock(dcpi_save *s);
 static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_commit_document(dcpi_save *s, void **object, dcp_error *err);
+static dcp_status dcpi_commit_lock(dcpi_save *s, dcpi_lock *lock, dcp_error *err);
 static dcp_status dcpi_commit_last_look(dcpi_save *s, dcp_error *err);
-static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err);
+/* Likewise: another one has the lock now, so it has removed our document, unless it had been renamed before: then somebody has replaced that since,
+ * and its files go only when that is durable (G2). */
+static int dcpi_commit_was_fenced(dcpi_save *s, dcpi_lock *lock) {
+    s->is_taken_over = dcpi_lock_is_lost(&s->op, lock) && dcpi_place_sync(&s->place, NULL) == DCP_OK;
+    return s->is_taken_over;
+}
+static dcp_status dcpi_commit_rename(dcpi_save *s, dcpi_lock *lock, void *object, dcp_error *err);
+static dcp_status dcpi_commit_sync(dcpi_save *s, dcp_error *err);
+static void dcpi_commit_clean(dcpi_save *s, dcpi_lock *lock);
 
 static dcp_status dcpi_save_commit(dcpi_save *s, dcp_status status, dcp_error *err) {
     status = dcpi_save_acknowledge(s, status, err);
@@ -18137,31 +18666,23 @@ static dcp_status dcpi_save_tell(dcpi_save *s, dcp_status status, dcp_error *err
     dcpi_op_phase(&s->op, DCP_PHASE_FINISH, s->file_size);
     return dcpi_team_down_begin(&s->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
 }
-/* G1, G3: check, write, sync, rename, sync the directory; nothing else here. Before the rename a failure leaves what was there; from the
+/* G1, G3: check, write, lock, look, rename, sync the directory; nothing else here. Before the rename a failure leaves what was there; from the
  * rename on nothing is taken back, and what cannot be known is DCP_E_UNKNOWN. */
 static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
     dcpi_save *s = (dcpi_save *)save;
+    dcpi_lock lock;
     void *object = NULL;
-    dcp_status status;
-    dcpi_commit_lock(s);
-    status = dcpi_commit_check(s, err);
+    dcp_status status = dcpi_commit_check(s, err);
+    memset(&lock, 0, sizeof lock);
     if (!status) status = dcpi_commit_document(s, &object, err);
-    if (!status && dcpi_op_check_awake(&s->op, err)) {  /* the others may have saved again: that must not be displaced */
-        dcpi_storage_abort(s->place.storage, object);
-        return DCP_E_TIMEOUT;
-    }
-    if (!status && (status = dcpi_commit_last_look(s, err)) != DCP_OK) {
-        dcpi_storage_abort(s->place.storage, object);
-        return status;
-    }
-    if (!status) status = dcpi_commit_rename(s, object, err);
-    if (status) return status;
-    status = dcpi_place_sync(&s->place, err);
-    if (status)
-        return dcpi_fail_sys(err, DCP_E_UNKNOWN, err->sys,
-                             "%s is there, but its directory could not be synced: it may vanish in a power cut; nothing was removed",
-            s->report.path);
-    return DCP_OK;
+    if (!status) status = dcpi_commit_lock(s, &lock, err);
+    if (!status) status = dcpi_commit_last_look(s, err);
+    if (status) dcpi_storage_abort(s->place.storage, object);
+    else status = dcpi_commit_rename(s, &lock, object, err);
+    if (!status) status = dcpi_commit_sync(s, err);
+    if (!status) dcpi_commit_clean(s, &lock);
+    dcpi_lock_release(&lock);
+    return status;
 }
 /* A shard is there, with its size. */
 static dcp_status dcpi_commit_check_shard(const dcpi_save *s, int rank, dcp_error *err) {
@@ -18180,32 +18701,20 @@ static dcp_status dcpi_commit_check_shard(const dcpi_save *s, int rank, dcp_erro
     if (status) { err->status = status; err->rank = rank; }
     return status;
 }
-/* What is displaced is then looked at with the lock held; without it, its plain names are left to sweep. The files of the pool have their own way:
- * see dcpi_refs_remove_displaced. */
-static void dcpi_commit_lock(dcpi_save *s) {
-    dcp_error ignored;
-    size_t i = 0;
-    while (i < s->displaced.count && !dcpi_removal_needs_lock(s->displaced.items[i])) i++;
-    if (i == s->displaced.count || dcpi_save_is_manifest(s)) return;
-    if (dcpi_removal_lock(&s->op, &s->place, s->place.name, DCP_GRACE_SECONDS, &s->removal_lock, &ignored))
-        dcpi_op_log(&s->op, DCP_LOG_WARNING, "the files of the checkpoint that is replaced will be left for sweep: %s", ignored.message);
-}
-/* Everything that the commit file will name is there; nobody else has committed meanwhile; no sweep may be after our files yet. */
-static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err) {
-    uint8_t now[32];
+static dcp_status dcpi_commit_check_time(dcpi_save *s, dcp_error *err) {
     dcp_status status = dcpi_op_check(&s->op, err);
-    int r;
     if (!status && dcpi_os_monotonic_ms() - s->write_began_ms > (int64_t)DCP_GRACE_SECONDS * 1000 / 2)
         return dcpi_fail(err, DCP_E_TIMEOUT, "this save is older than half the grace time of sweep (%d s); its files may be swept any time",
                          (int)DCP_GRACE_SECONDS);
+    return status;
+}
+/* Everything that the commit file will name is there; no sweep may be after our files yet. */
+static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err) {
+    dcp_status status = dcpi_commit_check_time(s, err);
+    int r;
     for (r = 0; r < s->op.team.world_size && !status && s->kind->layout == DCP_LAYOUT_SHARDED; r++) status = dcpi_commit_check_shard(s, r, err);
     if (!status && dcpi_save_is_manifest(s)) status = dcpi_pool_check(s, err);
-    if (status || !s->displaces) return status;
-    status = dcpi_document_digest(&s->op, &s->place, s->commit_name, now, err);
-    if (dcpi_is_trouble(status)) return status;
-    if (memcmp(now, s->displaced_digest, sizeof now) == 0) return dcpi_succeed(err);
-    return dcpi_fail(err, DCP_E_EXISTS, "%s was replaced by somebody else during this save; save again to replace that one",
-                     s->report.path);
+    return status;
 }
 
 /* The document's bytes; with the single file, all that stands before its data. What an open would refuse is not committed. */
@@ -18257,16 +18766,35 @@ static dcp_status dcpi_commit_document(dcpi_save *s, void **object, dcp_error *e
     dcpi_buffer_free(&bytes);
     return status;
 }
-/* What the rename itself does not refuse: a commit file of another layout that somebody has put there meanwhile, for then neither would load; and,
- * in the manifest layout, files that a sweep has taken in spite of the intent. */
+/* L2: once the lock's note says which document comes, and until it is let go, nobody else changes what is there. */
+static dcp_status dcpi_commit_lock(dcpi_save *s, dcpi_lock *lock, dcp_error *err) {
+    const char *document = dcpi_place_name(&s->place, s->document_temporary);
+    dcp_status status = dcpi_lock_take(&s->op, &s->place, s->place.name, 1, lock, err);
+    if (!status) status = dcpi_lock_note(&s->op, lock, document, err);
+    if (lock->is_missing) s->report.not_durable |= DCP_STORAGE_COMMIT_LOCK;
+    return status;
+}
+/* With overwrite: the commit file is the one that was found in prepare. */
+static dcp_status dcpi_commit_is_same(dcpi_save *s, dcp_error *err) {
+    uint8_t now[32];
+    const dcp_status status = dcpi_document_digest(&s->op, &s->place, s->commit_name, now, err);
+    if (dcpi_is_trouble(status)) return status;
+    if (memcmp(now, s->displaced_digest, sizeof now) == 0) return dcpi_succeed(err);
+    return dcpi_fail(err, DCP_E_EXISTS, "%s was replaced by somebody else during this save; save again to replace that one", s->report.path);
+}
+/* Nobody has committed at P meanwhile, in any layout; no deadline has passed while the lock was waited for; and, in the manifest layout, no sweep has
+ * taken files in spite of the intent. */
 static dcp_status dcpi_commit_last_look(dcpi_save *s, dcp_error *err) {
     const struct dcpi_commit_kind *found[2] = { NULL, NULL };
-    int count, i;
-    dcp_status status = dcpi_commit_find(&s->place, s->place.name, found, &count, err);
+    int count = 0, i;
+    dcp_status status = dcpi_commit_check_time(s, err);
+    if (!status) status = dcpi_op_check_awake(&s->op, err);     /* the others may have saved again: that must not be displaced */
+    if (!status) status = dcpi_commit_find(&s->place, s->place.name, found, &count, err);
     for (i = 0; i < count && i < 2 && !status; i++)
-        if (found[i] != s->kind)
-            status = dcpi_fail(err, DCP_E_EXISTS, "another save has committed there meanwhile, in another layout: %s%s%s", s->place.shown, s->place.name,
-                               found[i]->suffix);
+        if (found[i] != s->kind || !s->displaces)
+            status = dcpi_fail(err, DCP_E_EXISTS, "another save has committed there meanwhile%s: %s%s%s", found[i] == s->kind ? "" : ", in another layout",
+                               s->place.shown, s->place.name, found[i]->suffix);
+    if (!status && s->displaces) status = dcpi_commit_is_same(s, err);
     return status || !dcpi_save_is_manifest(s) ? status : dcpi_intent_check(&s->place, s->intent_key, err);
 }
 /* After a rename that reported an error: is the commit file there ours? 1 yes, 0 no, -1 cannot be known. */
@@ -18287,7 +18815,7 @@ static int dcpi_commit_is_as_before(dcpi_save *s, int may_have_been_there) {
     if (!s->displaces) return !may_have_been_there && status == DCP_E_NOT_FOUND && dcpi_place_sync(&s->place, NULL) == DCP_OK;
     return !dcpi_is_trouble(status) && memcmp(now, s->displaced_digest, sizeof now) == 0;
 }
-static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err) {
+static dcp_status dcpi_commit_rename(dcpi_save *s, dcpi_lock *lock, void *object, dcp_error *err) {
     int may_be_there, ours, removed;
     const dcp_status status = dcpi_storage_publish(s->place.storage, s->commit_key, object, s->displaces, &may_be_there, err);
     char reason[200];
@@ -18295,6 +18823,7 @@ static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err)
     removed = dcpi_storage_remove(s->place.storage, s->document_temporary, NULL) == DCP_OK;
     ours = dcpi_commit_is_ours(s);
     if (ours == 1) return dcpi_succeed(err);            /* it happened, whatever was reported */
+    if (ours == 0 && dcpi_commit_was_fenced(s, lock)) return dcpi_lock_lost(s->report.path, err);
     if (status == DCP_E_EXISTS && ours == 0) dcpi_fail_context(err, "another save committed there meanwhile: ");
     if (ours == 0 && removed && (status == DCP_E_EXISTS || dcpi_commit_is_as_before(s, may_be_there))) return status;
     (void)snprintf(reason, sizeof reason, "%.190s", err->message);
@@ -18303,15 +18832,32 @@ static dcp_status dcpi_commit_rename(dcpi_save *s, void *object, dcp_error *err)
             s->report.save_id, reason);
 }
 
+static dcp_status dcpi_commit_sync(dcpi_save *s, dcp_error *err) {
+    const dcp_status status = dcpi_place_sync(&s->place, err);
+    if (!status) return DCP_OK;
+    return dcpi_fail_sys(err, DCP_E_UNKNOWN, err->sys,
+                         "%s is there, but its directory could not be synced: it may vanish in a power cut; nothing was removed", s->report.path);
+}
+/* What the displaced document named by plain names, with the lock that has been held since that document was seen. A server may have given the lock
+ * away while this process stood still: so not after long. What is left is sweep's. */
+static void dcpi_commit_clean(dcpi_save *s, dcpi_lock *lock) {
+    dcp_error ignored;
+    if (s->displaced_plain.count == 0 || dcpi_lock_note(&s->op, lock, DCPI_LOCK_REMOVES, &ignored)) return;
+    if (dcpi_os_monotonic_ms() - lock->taken_ms > s->op.io.timeout_ms) return;
+    dcpi_refs_remove_displaced(&s->op, &s->place, s->commit_name, NULL, 1, &s->displaced_plain);
+}
+
 /* ---- finish -------------------------------------------------------------------------------------------------------------------------- */
 /* A plain name may be somebody else's by now if this process stood still for long: then it is left to sweep. */
 static void dcpi_finish_take_back(dcpi_save *s) {
     dcp_error ignored;
+    int only_ids;
     dcpi_op_note_time(&s->op);
+    only_ids = s->is_taken_over || s->op.longest_gap_ms > s->op.io.timeout_ms;
     dcpi_storage_abort(s->place.storage, s->single_object);
     if (s->region_object) (void)dcpi_storage_leave(s->place.storage, s->commit_key, s->region_object, &ignored);
-    dcpi_pool_take_back(s, s->op.longest_gap_ms > s->op.io.timeout_ms);
-    if (!s->shard_key || (s->plain_names && s->op.longest_gap_ms > s->op.io.timeout_ms)) return;
+    dcpi_pool_take_back(s, only_ids);
+    if (!s->shard_key || (s->plain_names && only_ids)) return;
     if (dcpi_storage_remove(s->place.storage, s->shard_key, &ignored))
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "the failed save left %s%s for sweep: %s", s->place.shown, s->shard_name, ignored.message);
 }
@@ -18323,9 +18869,7 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
     dcpi_op_note_time(&s->op);
     if (verdict == DCP_OK && s->displaced.count > 0 && s->op.longest_gap_ms <= s->op.io.timeout_ms)
         dcpi_refs_remove_displaced(&s->op, &s->place, dcpi_save_is_manifest(s) ? NULL : s->commit_name,
-                                   dcpi_save_is_manifest(s) ? s->report.save_id : NULL, s->removal_lock != NULL, &s->displaced);
-    dcpi_removal_unlock(&s->op, &s->place, s->removal_lock);
-    s->removal_lock = NULL;
+                                   dcpi_save_is_manifest(s) ? s->report.save_id : NULL, 0, &s->displaced);
     if (verdict != DCP_E_UNKNOWN) dcpi_intent_remove(&s->op, &s->place, s->intent_key);
     s->report.seconds = (double)(dcpi_os_monotonic_ms() - s->op.started_ms) / 1000.0;
     if (verdict == DCP_OK) dcpi_op_report(&s->op, s->op.progress.bytes_total, 1);
@@ -18339,6 +18883,7 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
     dcpi_free(s->entries);
     dcpi_buffer_free(&s->list);
     dcpi_names_free(&s->displaced);
+    dcpi_names_free(&s->displaced_plain);
     dcpi_free(s->shard_name);
     dcpi_free(s->commit_name);
     dcpi_free(s->shard_key);
@@ -21026,54 +21571,74 @@ static dcp_status dcpi_removal_run(dcpi_op *op, dcp_status status, dcpi_errand_f
 }
 
 /* ---- prune and remove: commit files, directory sync, data that nobody names ---------------------------------------------------------- */
-/* A commit file that is about to go: what it names is added to data, while it can still be read. Its plain names only with their lock: whoever else
- * has it removes them, or leaves them to sweep. */
-static dcp_status dcpi_remove_note(dcpi_op *op, const dcpi_place *place, const char *commit, int dry_run, char **lock, dcpi_names *data, dcp_error *err) {
-    const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(commit);
-    char prefix[DCP_LIMIT_PREFIX + 1];
-    dcpi_document document;
-    dcpi_names own;
+enum { DCPI_REMOVE_AT_ONCE = 128 };                     /* commit files that go together: each one's lock is an open file */
+typedef struct dcpi_remover {
+    dcpi_op *op;
+    const dcpi_place *place;
+    int dry_run, may_skip;                              /* may_skip: where somebody is saving, and goes on, the checkpoint stays */
+    dcpi_names commits, data, prefixes;                 /* that go; what they name; whose locks are held */
+    dcpi_lock locks[DCPI_REMOVE_AT_ONCE];
+} dcpi_remover;
+
+/* The lock of that commit file's prefix, unless it is held already: a prefix may have two. DCP_PENDING: it stays, and so does the commit file. */
+static dcp_status dcpi_remove_lock(dcpi_remover *r, const char *commit, dcp_error *err) {
+    char prefix[DCP_LIMIT_PATH + 1];
+    const size_t length = strlen(commit) - strlen(dcpi_commit_kind_of(commit)->suffix);
     size_t i;
-    dcp_status status = dcpi_op_check(op, err);
-    if (status || kind->layout == DCP_LAYOUT_SINGLE) return status;
-    if (kind->layout == DCP_LAYOUT_SHARDED && !dry_run && strlen(commit) < sizeof prefix + strlen(kind->suffix)) {
-        (void)snprintf(prefix, sizeof prefix, "%.*s", (int)(strlen(commit) - strlen(kind->suffix)), commit);
-        status = dcpi_removal_lock(op, place, prefix, DCP_GRACE_SECONDS, lock, err);
-        if (status) return status;
+    dcp_status status;
+    if (r->dry_run || length >= sizeof prefix) return DCP_OK;
+    (void)snprintf(prefix, sizeof prefix, "%.*s", (int)length, commit);
+    for (i = 0; i < r->prefixes.count; i++) if (strcmp(r->prefixes.items[i], prefix) == 0) return DCP_OK;
+    status = dcpi_lock_take_to_remove(r->op, r->place, prefix, 1, &r->locks[r->prefixes.count], err);
+    if (status == DCP_E_EXISTS && r->may_skip) {
+        dcpi_op_log(r->op, DCP_LOG_WARNING, "%s stays: %s", commit, err->message);
+        (void)dcpi_succeed(err);
+        return DCP_PENDING;
     }
-    memset(&own, 0, sizeof own);
-    status = dcpi_document_read(op, place, commit, NULL, &document, err);
-    if (!status) status = dcpi_names_add_data(&own, commit, document.metadata, err);
-    for (i = 0; i < own.count && !status; i++)
-        if (*lock || dry_run || !dcpi_removal_needs_lock(own.items[i])) status = dcpi_names_add(data, own.items[i], err);
-    dcpi_names_free(&own);
+    if (status) return status;
+    status = dcpi_names_add(&r->prefixes, prefix, err);
+    if (status) dcpi_lock_release(&r->locks[r->prefixes.count]);
+    return status;
+}
+/* A commit file that is about to go: what it names is added to data, with the lock held and while it can still be read. */
+static dcp_status dcpi_remove_note(dcpi_remover *r, const char *commit, dcp_error *err) {
+    dcpi_document document;
+    dcp_status status = dcpi_op_check(r->op, err);
+    if (!status) status = dcpi_remove_lock(r, commit, err);
+    if (status) return status == DCP_PENDING ? DCP_OK : status;
+    status = dcpi_names_add(&r->commits, commit, err);
+    if (status || dcpi_commit_kind_of(commit)->layout == DCP_LAYOUT_SINGLE) return status;
+    status = dcpi_document_read(r->op, r->place, commit, NULL, &document, err);
+    if (!status) status = dcpi_names_add_data(&r->data, commit, document.metadata, err);
     dcpi_document_free(&document);
     if (!status || status == DCP_E_MEMORY || status == DCP_E_IO) return status;
-    dcpi_op_log(op, DCP_LOG_WARNING, "cannot tell which files %s names; they are left to sweep: %s", commit, err->message);
+    dcpi_op_log(r->op, DCP_LOG_WARNING, "cannot tell which files %s names; they are left to sweep: %s", commit, err->message);
     return dcpi_succeed(err);
 }
 /* With the locks held: the commit files, then those of `data` that nobody names. */
-static dcp_status dcpi_remove_files(dcpi_op *op, const dcpi_place *place, const dcpi_names *commits, dcpi_names *data, int dry_run,
-                                    dcp_removal *removal, dcp_error *err) {
-    const dcpi_names *going = dry_run ? commits : NULL;                 /* those that are there again are other ones */
+static dcp_status dcpi_remove_files(dcpi_remover *r, dcp_removal *removal, dcp_error *err) {
+    dcpi_op *op = r->op;
+    const dcpi_place *place = r->place;
+    const dcpi_names *commits = &r->commits, *going = r->dry_run ? commits : NULL;      /* those that are there again are other ones */
+    dcpi_names *data = &r->data;
     dcpi_names refs;
-    char *lock = NULL;
+    dcpi_lock lock;
     int unread = 0, has_pool = 0, pending = 0;
     dcp_status status = DCP_OK;
     size_t i;
     memset(&refs, 0, sizeof refs);
+    memset(&lock, 0, sizeof lock);
     /* what stays must be durable before what goes does: who saved it may have died between its rename and its sync (G1) */
-    if (!dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
+    if (!r->dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
     for (i = 0; i < commits->count && !status; i++) {
         has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST;
-        status = dcpi_removal_take(removal, place, commits->items[i], dry_run, err);
+        status = dcpi_removal_take(removal, place, commits->items[i], r->dry_run, err);
         if (!status) removal->checkpoints++;
     }
-    if (!status && !dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
-    if (!status && has_pool && data->count > 0 && !dry_run) {
-        status = dcpi_removal_lock(op, place, "", DCP_GRACE_SECONDS, &lock, err);
-        if (lock) dcpi_removal_present(place, data);
-        else dcpi_names_free(data);                     /* nothing to do any more */
+    if (!status && !r->dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
+    if (!status && has_pool && data->count > 0 && !r->dry_run) {
+        if (dcpi_pool_lock_take(op, place, &lock, &status, err)) dcpi_removal_present(place, data);
+        else if (!status) dcpi_names_free(data);        /* nothing to do any more */
     }
     if (!status && has_pool && data->count > 0)
         status = dcpi_refs_settle(op, place, going, NULL, DCP_GRACE_SECONDS, NULL, &refs, &unread, &pending, err);
@@ -21082,27 +21647,42 @@ static dcp_status dcpi_remove_files(dcpi_op *op, const dcpi_place *place, const 
     if (!status) status = dcpi_names_sort(data, err);
     for (i = 0; i < data->count && !status && unread == 0 && !pending; i++) {
         if (i > 0 && strcmp(data->items[i], data->items[i - 1]) == 0) continue;         /* two of them shared it */
-        if (dcpi_refs_may_go(&refs, data->items[i])) status = dcpi_removal_take(removal, place, data->items[i], dry_run, err);
+        if (dcpi_refs_may_go(&refs, data->items[i])) status = dcpi_removal_take(removal, place, data->items[i], r->dry_run, err);
     }
-    dcpi_removal_unlock(op, place, lock);
+    dcpi_lock_release(&lock);
     dcpi_names_free(&refs);
     return status;
 }
-/* commits: names of the commit files that go, sorted. */
-static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, const dcpi_names *commits, int dry_run,
-                                          dcp_removal *removal, dcp_error *err) {
-    char **locks = (char **)dcpi_alloc_array(commits->count, sizeof *locks, err);
-    dcpi_names data;
+/* Some at a time, but for a dry run: the documents that stay are read once each time. */
+static dcp_status dcpi_remove_some(dcpi_remover *r, char *const *commits, size_t count, dcp_removal *removal, dcp_error *err) {
+    dcp_status status = DCP_OK;
     size_t i;
-    dcp_status status = locks ? DCP_OK : DCP_E_MEMORY;
-    memset(&data, 0, sizeof data);
-    for (i = 0; i < commits->count && locks; i++) locks[i] = NULL;
-    for (i = 0; i < commits->count && !status; i++) status = dcpi_remove_note(op, place, commits->items[i], dry_run, &locks[i], &data, err);
-    if (!status) status = dcpi_own_strike(op, place, &data, err);
-    if (!status) status = dcpi_remove_files(op, place, commits, &data, dry_run, removal, err);
-    for (i = 0; i < commits->count && locks; i++) dcpi_removal_unlock(op, place, locks[i]);
-    dcpi_free(locks);
-    dcpi_names_free(&data);
+    for (i = 0; i < count && !status; i++) status = dcpi_remove_note(r, commits[i], err);
+    if (!status) status = dcpi_own_strike(r->op, r->place, &r->data, err);
+    if (!status) status = dcpi_remove_files(r, removal, err);
+    for (i = 0; i < r->prefixes.count; i++) dcpi_lock_release(&r->locks[i]);
+    dcpi_names_free(&r->prefixes);
+    dcpi_names_free(&r->commits);
+    dcpi_names_free(&r->data);
+    return status;
+}
+/* commits: names of the commit files that go, sorted: all who remove ask for locks in one order, so none waits for ever. */
+static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, const dcpi_names *commits, int dry_run, int may_skip,
+                                          dcp_removal *removal, dcp_error *err) {
+    dcpi_remover *r = (dcpi_remover *)dcpi_alloc_array(1, sizeof *r, err);
+    const size_t most = dry_run ? SIZE_MAX : DCPI_REMOVE_AT_ONCE;
+    size_t at, n;
+    dcp_status status = r ? DCP_OK : DCP_E_MEMORY;
+    if (!r) return status;
+    r->op = op;
+    r->place = place;
+    r->dry_run = dry_run;
+    r->may_skip = may_skip;
+    for (at = 0; at < commits->count && !status; at += n) {
+        n = commits->count - at < most ? commits->count - at : most;
+        status = dcpi_remove_some(r, commits->items + at, n, removal, err);
+    }
+    dcpi_free(r);
     return status;
 }
 /* Of the valid entries, newest first: which go. */
@@ -21140,7 +21720,7 @@ static dcp_status dcpi_prune_run(void *led, dcp_error *err) {
     if (!status) status = dcpi_listing_make(&o, &listing, err);
     if (!status) status = dcpi_prune_choose(desc, &place, &listing, &going, err);
     if (!status) status = dcpi_names_sort(&going, err);
-    if (!status) status = dcpi_remove_checkpoints(op, &place, &going, desc->dry_run, removal, err);
+    if (!status) status = dcpi_remove_checkpoints(op, &place, &going, desc->dry_run, 1, removal, err);
     dcpi_names_free(&going);
     dcpi_listing_free(&listing);
     dcpi_place_close(&place);
@@ -21198,7 +21778,7 @@ static dcp_status dcpi_remove_run(void *led, dcp_error *err) {
     if (!status) status = dcpi_place_open(&place, desc->io.storage, desc->path, 0, err);
     if (!status) status = dcpi_remove_find(&place, &commits, err);
     if (!status) status = dcpi_names_sort(&commits, err);
-    if (!status) status = dcpi_remove_checkpoints(op, &place, &commits, 0, removal, err);
+    if (!status) status = dcpi_remove_checkpoints(op, &place, &commits, 0, 0, removal, err);
     dcpi_names_free(&commits);
     dcpi_place_close(&place);
     return status;
@@ -21224,16 +21804,23 @@ typedef struct dcpi_sweep {
     const dcp_sweep_desc *desc;
     const dcpi_place *place;
     dcpi_age age;
-    char *lock;                                         /* NULL: somebody else has it, or nothing is to be removed */
+    dcpi_lock lock; int has_lock;                       /* of the pool; has_lock 0: somebody else has it, or nothing is to be removed */
+    dcpi_names locks;                                   /* prefixes that have a lock file */
     dcpi_names found, folders;                          /* folders: still to be looked into */
     dcp_error *err;
 } dcpi_sweep;
 static int dcpi_sweep_is_data(const char *name) { return !dcpi_is_temporary(name) && !dcpi_is_intent(name); }
 
+/* Of a lock's file the age says nothing: whether somebody holds it does. */
+static int dcpi_sweep_is_lock(const dcpi_sweep *sweep, const char *name, const dcp_object_info *info) {
+    if (!dcpi_is_lock(name) || strchr(name, '/') || info->size > DCPI_LOCK_TEXT) return 0;
+    return !sweep->desc->dry_run || !dcpi_age_protects(&sweep->age, info->modified_ns);
+}
 static dcp_status dcpi_sweep_look(void *user, const char *key, const dcp_object_info *info) {
     dcpi_sweep *sweep = (dcpi_sweep *)user;
     const char *name = dcpi_place_name(sweep->place, key);
-    if (dcpi_age_protects(&sweep->age, info->modified_ns) || strcmp(name, dcpi_removal_lock_name) == 0) return DCP_OK;
+    if (dcpi_sweep_is_lock(sweep, name, info)) return dcpi_names_add(&sweep->locks, name, sweep->err);
+    if (dcpi_age_protects(&sweep->age, info->modified_ns)) return DCP_OK;
     if (dcpi_sweep_is_data(name) && !dcpi_is_pool_name(name, sweep->desc->plain_names) &&
         (strchr(name, '/') || !dcpi_is_shard_name(name, sweep->desc->plain_names))) return DCP_OK;
     return dcpi_names_add(&sweep->found, name, sweep->err);
@@ -21313,22 +21900,73 @@ static dcp_status dcpi_sweep_temporaries_again(dcpi_op *op, const dcpi_sweep *sw
     if (!status) status = dcpi_storage_list(sweep->place->storage, sweep->place->directory, dcpi_sweep_look, &again, err);
     if (!status) status = dcpi_sweep_temporaries(op, &again, removal, err);
     dcpi_names_free(&again.found);
+    dcpi_names_free(&again.locks);
+    return status;
+}
+/* Whether it has a lock's text, as far as a killed process came with it, or none, as after a power cut. The name alone may be another program's. */
+static dcp_status dcpi_sweep_lock_text(const dcpi_sweep *sweep, const char *key, int *is_ours, dcp_error *err) {
+    dcp_storage *s = sweep->place->storage;
+    char text[DCPI_LOCK_TEXT] = { 0 };
+    dcp_object_info info;
+    void *object;
+    size_t i, size;
+    dcp_status status = dcpi_storage_open_object(s, key, &object, &info, err);
+    *is_ours = 0;
+    if (status) return status;
+    size = (size_t)dcpi_max(0, dcpi_min(info.size, DCPI_LOCK_TEXT));
+    if (size > 0) status = dcpi_storage_read(s, key, object, 0, text, size, err);
+    dcpi_storage_close_object(s, object);
+    for (i = 0; i < size && text[i] == '\0'; i++) { }
+    *is_ours = i == size || memcmp(text, dcpi_lock_words, (size_t)dcpi_min((int64_t)size, sizeof dcpi_lock_words - 1)) == 0;
+    return status;
+}
+/* L7. One lock file, if nobody holds it: it goes when the lock is let go. */
+static dcp_status dcpi_sweep_lock(dcpi_op *op, const dcpi_sweep *sweep, const char *name, const char *prefix, dcp_removal *removal, dcp_error *err) {
+    const int dry_run = sweep->desc->dry_run;
+    dcpi_lock lock;
+    char *key = dcpi_place_key(sweep->place, name, err);
+    int is_ours = 0;
+    dcp_status status = key ? dcpi_sweep_lock_text(sweep, key, &is_ours, err) : DCP_E_MEMORY;
+    dcpi_free(key);
+    memset(&lock, 0, sizeof lock);
+    if (!status && is_ours && !dry_run) status = dcpi_lock_take(op, sweep->place, prefix, 0, &lock, err);
+    if (!status && is_ours && (dry_run || lock.held)) status = dcpi_removal_take(removal, sweep->place, name, 1, err);
+    dcpi_lock_release(&lock);
+    if (status == DCP_OK || status == DCP_E_MEMORY) return status;
+    if (status != DCP_E_NOT_FOUND && status != DCP_PENDING) dcpi_op_log(op, DCP_LOG_WARNING, "%s stays: %s", name, err->message);
+    return dcpi_succeed(err);
+}
+static dcp_status dcpi_sweep_locks(dcpi_op *op, const dcpi_sweep *sweep, dcp_removal *removal, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < sweep->locks.count && !status; i++) {
+        const char *name = sweep->locks.items[i];
+        const size_t length = strlen(name) - (sizeof dcpi_lock_suffix - 1);
+        char prefix[DCP_LIMIT_PREFIX + 1];
+        if (length >= sizeof prefix) continue;
+        memcpy(prefix, name, length);
+        prefix[length] = '\0';
+        status = dcpi_op_check(op, err);
+        if (status || (sweep->has_lock && strcmp(prefix, dcpi_pool_lock) == 0)) continue;        /* the one that this sweep has had */
+        status = dcpi_sweep_lock(op, sweep, name, prefix, removal, err);
+    }
     return status;
 }
 /* A plain name that no document names: with its lock held, it is still the old file, or it is a new one, which stays. */
-static dcp_status dcpi_sweep_plain(dcpi_op *op, const dcpi_sweep *sweep, const char *name, int64_t grace, dcp_removal *removal, dcp_error *err) {
-    char prefix[DCP_LIMIT_PREFIX + 1], *lock = NULL, *key;
+static dcp_status dcpi_sweep_plain(dcpi_op *op, const dcpi_sweep *sweep, const char *name, dcp_removal *removal, dcp_error *err) {
+    char prefix[DCP_LIMIT_PREFIX + 1], *key;
     dcp_object_info info;
+    dcpi_lock lock;
     dcp_status status;
     if (!dcpi_sweep_prefix(name, prefix)) return dcpi_removal_take(removal, sweep->place, name, 0, err);
-    status = dcpi_removal_lock(op, sweep->place, prefix, grace, &lock, err);
-    if (status || !lock) return status;
+    status = dcpi_lock_take_to_remove(op, sweep->place, prefix, 0, &lock, err);
+    if (status) return status == DCP_PENDING ? dcpi_succeed(err) : status;
     key = dcpi_place_key(sweep->place, name, err);
     status = key ? dcpi_storage_stat(sweep->place->storage, key, &info, err) : DCP_E_MEMORY;
     if (!status && !dcpi_age_protects(&sweep->age, info.modified_ns)) status = dcpi_removal_take(removal, sweep->place, name, 0, err);
     else if (status == DCP_E_NOT_FOUND) status = dcpi_succeed(err);
     dcpi_free(key);
-    dcpi_removal_unlock(op, sweep->place, lock);
+    dcpi_lock_release(&lock);
     return status;
 }
 static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t grace, dcp_removal *removal, dcp_error *err) {
@@ -21337,7 +21975,7 @@ static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t 
     int unread = 0, pending = 0;
     size_t i;
     dcp_status status = dcpi_refs_settle(op, sweep->place, NULL, sweep->desc->verifier, grace, NULL, &refs, &unread, &pending, err);
-    if (!sweep->lock && !dry_run) pending = 1;
+    if (!sweep->has_lock && !dry_run) pending = 1;
     for (i = 0; i < sweep->found.count && !status; i++)
         if (dcpi_sweep_is_data(sweep->found.items[i])) status = dcpi_sweep_count_hidden(sweep, sweep->found.items[i], &unread, err);
     if (!status && unread > 0)
@@ -21348,7 +21986,7 @@ static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t 
         const char *name = sweep->found.items[i];
         status = dcpi_op_check(op, err);
         if (status || !dcpi_sweep_is_data(name) || !dcpi_refs_may_go(&refs, name) || (pending && dcpi_is_pool_name(name, 1))) continue;
-        if (!dry_run && dcpi_removal_needs_lock(name)) status = dcpi_sweep_plain(op, sweep, name, grace, removal, err);
+        if (!dry_run && dcpi_removal_needs_lock(name)) status = dcpi_sweep_plain(op, sweep, name, removal, err);
         else status = dcpi_removal_take(removal, sweep->place, name, dry_run, err);
     }
     dcpi_names_free(&refs);
@@ -21361,7 +21999,7 @@ static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *re
     dcp_status status = dcpi_place_now(op, sweep->place, &now_ns, err);
     sweep->age = dcpi_age_of(now_ns, grace);
     sweep->err = err;
-    if (!status && !sweep->desc->dry_run) status = dcpi_removal_lock(op, sweep->place, "", grace, &sweep->lock, err);
+    if (!status && !sweep->desc->dry_run) sweep->has_lock = dcpi_pool_lock_take(op, sweep->place, &sweep->lock, &status, err);
     if (!status) status = dcpi_storage_list(sweep->place->storage, sweep->place->directory, dcpi_sweep_look, sweep, err);
     if (!status) status = dcpi_sweep_pool(op, sweep, err);
     /* a commit file that is gone must stay gone before its data goes (G2) */
@@ -21369,7 +22007,8 @@ static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *re
     if (!status) status = dcpi_sweep_temporaries(op, sweep, removal, err);
     if (!status) status = dcpi_sweep_temporaries_again(op, sweep, grace, removal, err);
     if (!status) status = dcpi_sweep_data(op, sweep, grace, removal, err);
-    dcpi_removal_unlock(op, sweep->place, sweep->lock);
+    dcpi_lock_release(&sweep->lock);
+    if (!status) status = dcpi_sweep_locks(op, sweep, removal, err);
     if (!status && !sweep->desc->dry_run && removal->path_count > 0) status = dcpi_place_sync(sweep->place, err);
     return status;
 }
@@ -21384,6 +22023,7 @@ static dcp_status dcpi_sweep_directory(void *led, dcp_error *err) {
     status = dcpi_directory_open(op, &place, sweep.desc->directory, err);
     if (!status) status = dcpi_sweep_run(op, &sweep, (dcp_removal *)((dcpi_led *)led)->out, err);
     dcpi_names_free(&sweep.found);
+    dcpi_names_free(&sweep.locks);
     dcpi_names_free(&sweep.folders);
     dcpi_place_close(&place);
     return status;
@@ -21514,7 +22154,7 @@ typedef struct dcpi_sync {
     dcp_sync_report *report;
     dcpi_op op;
     dcpi_place from, to;
-    char *commit_name;
+    char *commit_name, *prefix;
     dcpi_document document, own;                        /* the source's; what the copy has, metadata NULL: none */
     const dcpi_origin **own_order; size_t own_count;    /* by piece */
     const char **own_paths;                             /* sorted */
@@ -21610,29 +22250,30 @@ static dcp_status dcpi_sync_open(dcpi_sync *y, dcp_error *err) {
     status = dcpi_sync_sizes(y, err);
     if (!status) status = dcpi_place_open_directory(&y->to, d->target, d->directory ? d->directory : "", 1, err);
     if (!status) status = dcpi_place_report(&y->to, y->commit_name, y->report->path, err);
+    if (!status) y->report->not_durable = ~y->to.storage->flags & DCPI_STORAGE_PROMISES;
     return status ? status : dcpi_place_sync_all(&y->to, err);
 }
 static int dcpi_sync_path_compare(const void *a, const void *b) { return strcmp((const char *)a, (const char *)b); }
 
 /* A copy that has another kind of commit file would have two, and neither would load. */
-static dcp_status dcpi_sync_announce(dcpi_sync *y, dcp_error *err) {
+static dcp_status dcpi_sync_check_kinds(const dcpi_sync *y, dcp_error *err) {
     const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(y->commit_name), *found[2] = { NULL, NULL };
-    const size_t length = strlen(y->commit_name) - strlen(kind->suffix);
-    const dcp_metadata *m = y->document.metadata;
-    char *prefix = dcpi_copy_text(y->commit_name, err);
     int count = 0, i;
-    dcp_status status = DCP_E_MEMORY;
-    if (!prefix) return status;
-    prefix[length] = '\0';
-    status = dcpi_commit_find(&y->to, prefix, found, &count, err);
+    dcp_status status = dcpi_commit_find(&y->to, y->prefix, found, &count, err);
     for (i = 0; i < count && i < 2 && !status; i++)
         if (found[i] != kind)
-            status = dcpi_fail(err, DCP_E_EXISTS, "%s%s%s is there, a checkpoint in another layout or syntax: remove it first", y->to.shown, prefix,
+            status = dcpi_fail(err, DCP_E_EXISTS, "%s%s%s is there, a checkpoint in another layout or syntax: remove it first", y->to.shown, y->prefix,
                                found[i]->suffix);
-    if (!status && !y->desc->dry_run)
-        status = dcpi_intent_publish(&y->op, &y->to, prefix, y->report->save_id, y->commit_name, m->save_id ? m->save_id : "", &y->intent_key, err);
-    dcpi_free(prefix);
     return status;
+}
+static dcp_status dcpi_sync_announce(dcpi_sync *y, dcp_error *err) {
+    const dcp_metadata *m = y->document.metadata;
+    dcp_status status;
+    y->prefix = dcpi_text_range(y->commit_name, strlen(y->commit_name) - strlen(dcpi_commit_kind_of(y->commit_name)->suffix), err);
+    if (!y->prefix) return DCP_E_MEMORY;
+    status = dcpi_sync_check_kinds(y, err);
+    if (status || y->desc->dry_run) return status;
+    return dcpi_intent_publish(&y->op, &y->to, y->prefix, y->report->save_id, y->commit_name, m->save_id ? m->save_id : "", &y->intent_key, err);
 }
 /* What the copy's own manifest says of its files; a copy that cannot be read says nothing, and every file there is looked at. */
 static dcp_status dcpi_sync_take_own(dcpi_sync *y, dcp_error *err) {
@@ -21972,7 +22613,8 @@ static dcp_status dcpi_sync_last_look(dcpi_sync *y, dcp_error *err) {
     if (dcpi_is_trouble(status)) return status;
     if (memcmp(now, y->own.digest, sizeof now) != 0 && memcmp(now, y->document.digest, sizeof now) != 0)
         return dcpi_fail(err, DCP_E_EXISTS, "somebody has saved or removed %s%s during the sync; sync again", y->to.shown, y->commit_name);
-    return dcpi_intent_check(&y->to, y->intent_key, err);
+    status = dcpi_sync_check_kinds(y, err);
+    return status ? status : dcpi_intent_check(&y->to, y->intent_key, err);
 }
 /* After a rename that reported an error: the copy's manifest may be the new one all the same. */
 static dcp_status dcpi_sync_is_done(dcpi_sync *y, dcp_status status, dcp_error *err) {
@@ -21982,14 +22624,29 @@ static dcp_status dcpi_sync_is_done(dcpi_sync *y, dcp_status status, dcp_error *
     if (!looked && memcmp(now, y->document.digest, sizeof now) == 0) return dcpi_succeed(err);
     return status;
 }
+/* The rename and its sync, with the lock of that path as a save has it. */
+static dcp_status dcpi_sync_publish(dcpi_sync *y, const char *key, const char *temporary, void *object, dcp_error *err) {
+    dcpi_lock lock;
+    dcp_status status = dcpi_lock_take(&y->op, &y->to, y->prefix, 1, &lock, err);
+    if (lock.is_missing) y->report->not_durable |= DCP_STORAGE_COMMIT_LOCK;
+    if (!status) status = dcpi_lock_note(&y->op, &lock, dcpi_place_name(&y->to, temporary), err);
+    if (!status) status = dcpi_sync_last_look(y, err);
+    if (status) dcpi_storage_abort(y->to.storage, object);
+    else if ((status = dcpi_storage_commit(y->to.storage, key, object, 1, err)) != DCP_OK) {
+        status = dcpi_sync_is_done(y, status, err);
+        if (status && dcpi_lock_is_lost(&y->op, &lock)) status = dcpi_lock_lost(y->report->path, err);
+    }
+    if (!status) status = dcpi_place_sync(&y->to, err);
+    dcpi_lock_release(&lock);
+    return status;
+}
 static dcp_status dcpi_sync_commit_once(dcpi_sync *y, const char *key, int attempt, dcp_error *err) {
     char *temporary = dcpi_temporary_name(key, y->report->save_id, attempt, err);
     void *object = NULL;
     dcp_status status = temporary ? dcpi_storage_begin(y->to.storage, key, temporary, (int64_t)y->document.size, &object, err) : DCP_E_MEMORY;
     if (!status) status = dcpi_object_write_chunks(&y->op, y->to.storage, key, object, y->document.text, y->document.size, err);
-    if (!status) status = dcpi_sync_last_look(y, err);
     if (status) dcpi_storage_abort(y->to.storage, object);
-    else if ((status = dcpi_storage_commit(y->to.storage, key, object, 1, err)) != DCP_OK) status = dcpi_sync_is_done(y, status, err);
+    else status = dcpi_sync_publish(y, key, temporary, object, err);
     dcpi_free(temporary);
     return status;
 }
@@ -22024,6 +22681,7 @@ static void dcpi_sync_free(dcpi_sync *y) {
     dcpi_free(y->tier_bytes);
     dcpi_free(y->buffer);
     dcpi_free(y->commit_name);
+    dcpi_free(y->prefix);
     dcpi_intent_remove(&y->op, &y->to, y->intent_key);
     dcpi_free(y->intent_key);
     dcpi_names_free(&y->named);

@@ -26,8 +26,8 @@
 
 typedef enum fault_kind {
     FAULT_BEGIN, FAULT_WRITE, FAULT_COMMIT, FAULT_ABORT, FAULT_OPEN, FAULT_READ, FAULT_MAP, FAULT_CLOSE, FAULT_STAT, FAULT_LIST, FAULT_REMOVE,
-    FAULT_SYNC_DIRECTORY, FAULT_SPACE, FAULT_INFO,
-    FAULT_ANY                           /* any of those that can fail: all but abort and close */
+    FAULT_SYNC_DIRECTORY, FAULT_SPACE, FAULT_INFO, FAULT_LOCK, FAULT_LOCK_NOTE, FAULT_UNLOCK,
+    FAULT_ANY                           /* any of those that can fail: all but abort, close and unlock */
 } fault_kind;
 typedef enum fault_how { FAULT_BEFORE, FAULT_AFTER, FAULT_LITTERS } fault_how;
 /* Twice a call, before and after it; calls are counted from 1. It may use the inner storage, not this one. */
@@ -50,7 +50,7 @@ typedef struct fault_call { fault_storage *f; fault_kind kind; const char *key; 
 
 static inline const char *fault_kind_name(fault_kind kind) {
     static const char *const names[] = { "begin", "write", "commit", "abort", "open", "read", "map", "close", "stat", "list", "remove", "sync_directory", "space",
-                                         "additional_info", "any call" };
+                                         "additional_info", "lock", "lock_note", "unlock", "any call" };
     return names[kind];
 }
 
@@ -58,9 +58,10 @@ static inline const char *fault_kind_name(fault_kind kind) {
 static inline void fault_run_hook(fault_call *call, int is_done) {
     if (call->f->hook) call->f->hook(call->f->user, call->kind, call->key, call->number, is_done);
 }
+static inline int fault_cannot_fail(fault_kind kind) { return kind == FAULT_ABORT || kind == FAULT_CLOSE || kind == FAULT_UNLOCK; }
 static inline int fault_is_chosen(fault_storage *f, fault_kind kind) {
     int64_t number = f->calls[f->kind];
-    if (f->nth == 0 || (kind != f->kind && f->kind != FAULT_ANY) || kind == FAULT_ABORT || kind == FAULT_CLOSE) return 0;
+    if (f->nth == 0 || (kind != f->kind && f->kind != FAULT_ANY) || fault_cannot_fail(kind)) return 0;
     return number >= f->nth && number - f->nth < f->times;
 }
 static inline fault_call fault_enter(void *context, fault_kind kind, const char *key) {
@@ -70,7 +71,7 @@ static inline fault_call fault_enter(void *context, fault_kind kind, const char 
     call.key = key;
     dcpi_mutex_lock(&call.f->lock);
     call.f->calls[kind]++;
-    if (kind != FAULT_ABORT && kind != FAULT_CLOSE) call.f->calls[FAULT_ANY]++;
+    if (!fault_cannot_fail(kind)) call.f->calls[FAULT_ANY]++;
     call.number = ++call.f->total;
     call.fails = fault_is_chosen(call.f, kind);
     call.f->failed += call.fails;
@@ -249,6 +250,36 @@ static inline dcp_status fault_info(void *context, const char *path, dcp_field *
     return fault_leave(&call, status, err);
 }
 
+/* ---- the commit lock; an object is its key, for the hook -------------------------------------------------------------------------------- */
+static inline dcp_status fault_lock(void *context, const char *path, uint64_t *holder, char *note, void **out, dcp_error *err) {
+    fault_call call = fault_enter(context, FAULT_LOCK, path);
+    dcp_storage *inner = call.f->inner;
+    fault_object *object = (fault_object *)calloc(1, sizeof *object);
+    dcp_status status = DCP_OK;
+    if (!object) abort();
+    (void)snprintf(object->path, sizeof object->path, "%s", path);
+    if (fault_does(&call)) status = inner->lock(inner->context, path, holder, note, &object->inner, err);
+    if (call.fails && call.f->sys != FAULT_SHORT && status == DCP_OK && object->inner) inner->unlock(inner->context, object->inner);
+    status = fault_leave(&call, status, err);
+    if (status) free(object);
+    else *out = object;
+    return status;
+}
+static inline dcp_status fault_lock_note(void *context, void *object_, const char *note, dcp_error *err) {
+    fault_object *object = (fault_object *)object_;
+    fault_call call = fault_enter(context, FAULT_LOCK_NOTE, object->path);
+    dcp_status status = DCP_OK;
+    if (fault_does(&call)) status = call.f->inner->lock_note(call.f->inner->context, object->inner, note, err);
+    return fault_leave(&call, status, err);
+}
+static inline void fault_unlock(void *context, void *object_) {
+    fault_object *object = (fault_object *)object_;
+    fault_call call = fault_enter(context, FAULT_UNLOCK, object->path);
+    call.f->inner->unlock(call.f->inner->context, object->inner);
+    (void)fault_leave(&call, DCP_OK, NULL);
+    free(object);
+}
+
 /* ---- the storage --------------------------------------------------------------------------------------------------------------------- */
 /* Nothing fails any more, and the counts begin anew. */
 static inline void fault_reset(fault_storage *f) {
@@ -285,6 +316,7 @@ static inline void fault_open(fault_storage *f, dcp_storage *inner) {
     if (inner->sync_directory) s->sync_directory = fault_sync_directory;
     if (inner->space) s->space = fault_space;
     if (inner->additional_info) s->additional_info = fault_info;
+    if (inner->lock) { s->lock = fault_lock; s->lock_note = fault_lock_note; s->unlock = fault_unlock; }
 }
 /* A hook: what `storage`, the inner one, has under a key that begins so is gone when it is looked at, or is this text instead. */
 typedef struct fault_spoiling { dcp_storage *storage; const char *prefix, *text; } fault_spoiling;

@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <signal.h>
 #endif
 #ifdef __linux__
 #include <sys/mount.h>
@@ -1103,6 +1105,119 @@ TEST(a_file_size_limit) {
 }
 #endif
 
+/* ---- locks --------------------------------------------------------------------------------------------------------------------- */
+TEST(a_byte_of_a_lock_file_is_one_holder_s) {
+    dcpi_base base = open_base(test_dir());
+    const int64_t far = (int64_t)1 << 30;
+    dcpi_lock_file a, b;
+    char text[16];
+    CHECK_INT(dcpi_os_lock_open(&base, "lock", 0, &a), 0);
+    CHECK_INT(dcpi_os_lock_open(&base, "lock", 0, &b), 0);      /* two open files of one process are two holders */
+    CHECK_INT(dcpi_os_lock_range(&a, far), 0);
+    if (a.is_whole) SKIP("this system has only locks of whole files");
+    CHECK_INT(dcpi_os_lock_range(&b, far), DCPI_OS_BUSY);
+    CHECK_INT(dcpi_os_lock_range(&b, far + 1), 0);
+    CHECK_INT(dcpi_os_lock_range(&a, far + 1), DCPI_OS_BUSY);
+    CHECK_INT(dcpi_os_lock_write(&a, "held by a", 9), 0);       /* the lock keeps nobody from the bytes */
+    CHECK_INT(dcpi_os_lock_read(&b, text, sizeof text), 0);
+    CHECK_STR(text, "held by a");
+    dcpi_os_unlock_range(&a, far);
+    CHECK_INT(dcpi_os_lock_range(&b, far), 0);
+    CHECK_INT(dcpi_os_lock_range(&a, far), DCPI_OS_BUSY);
+    dcpi_os_unlock_range(&b, far);
+    dcpi_os_unlock_range(&b, far + 1);
+    dcpi_os_lock_close(&b);
+    CHECK_INT(dcpi_os_lock_range(&a, far), 0);
+    CHECK_INT(dcpi_os_lock_range(&a, far + 1), 0);
+    dcpi_os_lock_close(&a);
+    dcpi_os_base_close(&base);
+}
+TEST(a_lock_file_that_was_removed_has_its_name_no_more) {
+    dcpi_base base = open_base(test_dir());
+    dcpi_lock_file a, b;
+    CHECK_INT(dcpi_os_lock_open(&base, "lock", 0, &a), 0);
+    CHECK(dcpi_os_lock_is_named(&base, "lock", &a));
+    CHECK_INT(dcpi_os_remove(&base, "lock"), 0);
+    CHECK(!dcpi_os_lock_is_named(&base, "lock", &a));
+#ifdef _WIN32
+    dcpi_os_lock_close(&a);                             /* its name is free when it has been closed everywhere */
+    CHECK_INT(dcpi_os_lock_open(&base, "lock", 0, &b), 0);
+    CHECK(dcpi_os_lock_is_named(&base, "lock", &b));
+#else
+    CHECK_INT(dcpi_os_lock_open(&base, "lock", 0, &b), 0);
+    CHECK(!dcpi_os_lock_is_named(&base, "lock", &a) && dcpi_os_lock_is_named(&base, "lock", &b));
+    CHECK_INT(dcpi_os_lock_range(&a, 5), 0);
+    CHECK_INT(dcpi_os_lock_range(&b, 5), 0);            /* another file */
+    dcpi_os_lock_close(&a);
+#endif
+    dcpi_os_lock_close(&b);
+    dcpi_os_base_close(&base);
+}
+TEST(what_is_no_regular_file_is_no_lock_file) {
+    const char *root = test_dir();
+    dcpi_base base = open_base(root);
+    dcpi_lock_file lock;
+    CHECK_INT(dcpi_os_make_directory(&base, "folder"), 0);
+    CHECK(dcpi_os_lock_open(&base, "folder", 0, &lock) != 0);
+    CHECK_INT(STATUS(dcpi_os_lock_open(&base, "missing/lock", 0, &lock)), DCP_E_NOT_FOUND);
+#ifndef _WIN32
+    put(&base, "file", "mine");
+    CHECK_INT(symlinkat("file", base.fd, "link"), 0);
+    CHECK_INT(dcpi_os_lock_open(&base, "link", 0, &lock), ELOOP);
+    CHECK_INT(mkfifoat(base.fd, "fifo", 0600), 0);
+    CHECK_INT(dcpi_os_lock_open(&base, "fifo", 0, &lock), EINVAL);
+    check_holds(&base, "file", "mine");
+#endif
+    dcpi_os_base_close(&base);
+}
+#ifndef _WIN32
+TEST(a_lock_dies_with_its_holder_and_not_with_another_descriptor) {
+    const char *root = test_dir();
+    dcpi_base base = open_base(root);
+    dcpi_lock_file lock, other;
+    int ready[2], state, fd;
+    char byte;
+    pid_t child;
+    CHECK_INT(pipe(ready), 0);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        if (dcpi_os_lock_open(&base, "lock", 0, &lock) || dcpi_os_lock_range(&lock, 7)) _exit(1);
+        fd = openat(base.fd, "lock", O_RDWR);           /* a plain lock of the process would go here */
+        if (fd < 0 || close(fd) != 0 || write(ready[1], "x", 1) != 1) _exit(1);
+        for (;;) (void)pause();
+    }
+    CHECK_INT(read(ready[0], &byte, 1), 1);
+    CHECK_INT(dcpi_os_lock_open(&base, "lock", 0, &other), 0);
+    CHECK_INT(dcpi_os_lock_range(&other, 7), DCPI_OS_BUSY);
+    CHECK_INT(kill(child, SIGKILL), 0);
+    CHECK_INT(waitpid(child, &state, 0), child);
+    CHECK_INT(dcpi_os_lock_range(&other, 7), 0);
+    dcpi_os_lock_close(&other);
+    CHECK_INT(close(ready[0]), 0);
+    CHECK_INT(close(ready[1]), 0);
+    dcpi_os_base_close(&base);
+}
+TEST(a_child_that_inherited_a_lock_does_not_keep_it) {
+    dcpi_base base = open_base(test_dir());
+    dcpi_lock_file lock, other;
+    int state;
+    pid_t child;
+    CHECK_INT(dcpi_os_lock_open(&base, "lock", 0, &lock), 0);
+    CHECK_INT(dcpi_os_lock_range(&lock, 7), 0);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) for (;;) (void)pause();
+    dcpi_os_lock_close(&lock);
+    CHECK_INT(dcpi_os_lock_open(&base, "lock", 0, &other), 0);
+    CHECK_INT(dcpi_os_lock_range(&other, 7), 0);
+    dcpi_os_lock_close(&other);
+    CHECK_INT(kill(child, SIGKILL), 0);
+    CHECK_INT(waitpid(child, &state, 0), child);
+    dcpi_os_base_close(&base);
+}
+#endif
+
 int main(void) {
     RUN(clocks);
     RUN(random_bytes);
@@ -1152,6 +1267,13 @@ int main(void) {
     RUN(direct_io_of_real_hardware);
     RUN(a_full_disk);
     RUN(a_file_size_limit);
+#endif
+    RUN(a_byte_of_a_lock_file_is_one_holder_s);
+    RUN(a_lock_file_that_was_removed_has_its_name_no_more);
+    RUN(what_is_no_regular_file_is_no_lock_file);
+#ifndef _WIN32
+    RUN(a_lock_dies_with_its_holder_and_not_with_another_descriptor);
+    RUN(a_child_that_inherited_a_lock_does_not_keep_it);
 #endif
     return test_finish();
 }

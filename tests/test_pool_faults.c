@@ -49,8 +49,10 @@ static const form *the_form = &forms[0];
 static dcp_cancel *the_cancel;
 static const char hmac_key[] = "0123456789abcdef0123456789abcdef";
 
+static int the_timeout_ms;              /* of acts within acts: who has the commit lock stands still meanwhile; 0: the default */
 static void io_make(dcp_io *io, dcp_storage *storage) {
     io->storage = storage;
+    io->timeout_ms = the_timeout_ms;
     io->cancel = the_cancel;
     io->retry.first_ms = io->retry.max_ms = 1;
 }
@@ -247,6 +249,7 @@ static dcp_status sync_at(dcp_storage *storage, const char *path, dcp_error *err
     desc.source = sync_source;
     desc.path = path;
     desc.target = storage;
+    desc.io.timeout_ms = the_timeout_ms;
     desc.io.cancel = the_cancel;
     desc.io.retry.first_ms = desc.io.retry.max_ms = 1;
     return dcp_sync(&desc, err);
@@ -319,7 +322,9 @@ static dcp_status run_with(act what, between *b, dcp_error *err) {
     fault_open(&f, b->storage);
     f.hook = between_hook;
     f.user = b;
+    the_timeout_ms = 2;
     status = act_run(what, &f.storage, err);
+    the_timeout_ms = 0;
     fault_close(&f);
     return status;
 }
@@ -489,6 +494,7 @@ static void perform(stage *s, actor *actors, int count, dcp_storage *storage) {
     CHECK_INT(dcpi_mutex_init(&s->lock), 0);
     CHECK_INT(dcpi_cond_init(&s->changed), 0);
     s->turn = -1;
+    the_timeout_ms = 2;                                 /* who is not on turn may have the lock */
     for (k = 0; k < count; k++) {
         actors[k].on = s;
         actors[k].number = k;
@@ -501,6 +507,7 @@ static void perform(stage *s, actor *actors, int count, dcp_storage *storage) {
     stage_next(s);
     dcpi_mutex_unlock(&s->lock);
     for (k = 0; k < count; k++) dcpi_thread_join(&actors[k].thread);
+    the_timeout_ms = 0;
     for (k = 0; k < count; k++) fault_close(&actors[k].f);
     dcpi_cond_destroy(&s->changed);
     dcpi_mutex_destroy(&s->lock);

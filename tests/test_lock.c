@@ -1,0 +1,621 @@
+/* test_lock.c - the commit lock: programs that save to one path at once, and holders that are killed, or stand still and wake.
+ *
+ * Racers are processes (or threads) that begin together and meet once more when each has looked what is there: exactly one commits, the others get
+ * DCP_E_EXISTS, and nothing is left of them. Then one that is killed, or stopped, before and after each of its system calls, while another one saves:
+ * what a killed one leaves keeps nobody waiting; what a stopped one held is taken over, and when it wakes it commits over nobody. Every interleaving
+ * of the calls of the storage is in test_interleave.c. */
+#ifdef _WIN32
+#define DCP_IMPLEMENTATION
+#include "dcp.h"
+#include "test.h"
+TEST(racers) { SKIP("there is no fork on this system"); }
+int main(void) {
+    RUN(racers);
+    return test_finish();
+}
+#else
+/* ---- system calls, counted: the system's headers come first, so that only the library's calls are renamed ------------------------------- */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#define _FILE_OFFSET_BITS 64
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/select.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Two steps a call: before it and after it, from when it is armed. At step `at` (0: never) the process gets `number`. no_locks: what any lock says, 0: all is well;
+ * no_ranges: a lock of a range is not known here. */
+static struct { int64_t steps, at; int number, is_armed, no_locks, no_ranges, locks; } calls;
+
+static void step(void) {
+    if (calls.is_armed && ++calls.steps == calls.at) (void)kill(getpid(), calls.number);
+}
+static int after_int(int result) { step(); return result; }
+static long after_long(long result) { step(); return result; }
+static ssize_t after_size(ssize_t result) { step(); return result; }
+static int refused(int error) { errno = error; return -1; }
+static int lock_call(int fd, int what, struct flock *range) {
+    int result;
+    step();
+    calls.locks++;
+    if (calls.no_locks) result = refused(calls.no_locks);
+    else if (calls.no_ranges) result = refused(EINVAL);
+    else result = fcntl(fd, what, range);
+    step();
+    return result;
+}
+static int flock_call(int fd, int what) {
+    int result;
+    step();
+    calls.locks++;
+    result = calls.no_locks ? refused(calls.no_locks) : flock(fd, what);
+    step();
+    return result;
+}
+static int fcntl_call(int fd, int what, intptr_t argument) {
+    if (what != F_SETFL) return lock_call(fd, what, (struct flock *)argument);
+    return fcntl(fd, what, (int)argument);
+}
+#define fdatasync(fd) (step(), after_int(fdatasync(fd)))
+#define pwrite(fd, data, size, offset) (step(), after_size(pwrite(fd, data, size, offset)))
+#define pread(fd, data, size, offset) (step(), after_size(pread(fd, data, size, offset)))
+#define renameat(from_dir, from, to_dir, to) (step(), after_int(renameat(from_dir, from, to_dir, to)))
+#define unlinkat(dir, name, flags) (step(), after_int(unlinkat(dir, name, flags)))
+#define fstatat(dir, name, st, flags) (step(), after_int(fstatat(dir, name, st, flags)))
+#define openat(...) (step(), after_int(openat(__VA_ARGS__)))
+#define syscall(...) (step(), after_long(syscall(__VA_ARGS__)))
+#define fcntl(fd, what, argument) fcntl_call(fd, what, (intptr_t)(argument))
+#define flock(fd, what) flock_call(fd, what)
+#define DCP_IMPLEMENTATION
+#include "dcp.h"
+#undef fdatasync
+#undef pwrite
+#undef pread
+#undef renameat
+#undef unlinkat
+#undef fstatat
+#undef openat
+#undef syscall
+#undef fcntl
+#undef flock
+#include "test.h"
+#include "fault_storage.h"
+#include "generations.h"
+
+enum { SIZE = 500, MOST = 4 };
+static const char *const layout_names[] = { "sharded", "single", "manifest" };
+static char place[300];                 /* for messages */
+static void say(const char *test, const char *what, int64_t n) {
+    (void)snprintf(place, sizeof place, "%s [%s %d]", test, what, (int)n);
+    test_state.name = place;
+}
+
+/* ---- racers --------------------------------------------------------------------------------------------------------------------------------- */
+typedef struct racer { dcp_storage *storage; dcp_layout layout; int generation, overwrite, timeout_ms; int ready, go; /* -1: it meets nobody */ uint32_t not_durable; dcp_error err; } racer;
+typedef struct meeting { const racer *r; int has_met; } meeting;
+
+/* When it has looked what is there, and before it writes anything that is to stay. */
+static void meet(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    meeting *m = (meeting *)user;
+    char byte = 1;
+    (void)call;
+    if (kind != FAULT_BEGIN || is_done || m->has_met || strstr(key, ".intent.")) return;
+    m->has_met = calls.is_armed = 1;
+    if (m->r->ready < 0) return;
+    if (write(m->r->ready, &byte, 1) != 1 || read(m->r->go, &byte, 1) != 1) abort();
+}
+static dcp_status race(racer *r) {
+    generation g;
+    dcp_save_desc desc;
+    dcp_save_report report;
+    dcp_status status;
+    fault_storage f;
+    meeting m;
+    char byte = 1;
+    m.r = r;
+    m.has_met = 0;
+    fault_open(&f, r->storage);
+    f.hook = meet;
+    f.user = &m;
+    generation_make(&g, SIZE, r->generation);
+    desc = generation_desc(&g, &f.storage, r->layout, "p");
+    desc.overwrite = r->overwrite;
+    desc.io.timeout_ms = r->timeout_ms;
+    desc.report = &report;
+    memset(&report, 0, sizeof report);
+    status = dcp_save(&desc, &r->err);
+    r->not_durable = report.not_durable;
+    if (r->ready >= 0 && !m.has_met && write(r->ready, &byte, 1) != 1) abort();
+    generation_free(&g);
+    fault_close(&f);
+    return status;
+}
+static dcp_storage *local_at(const char *dir) {
+    dcp_storage *storage;
+    dcp_error err;
+    CHECK_OK_MESSAGE(dcp_storage_local(dir, &storage, &err), err.message);
+    return storage;
+}
+static pid_t race_process(const char *dir, racer r) {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child) return child;
+    if (dcp_storage_local(dir, &r.storage, NULL)) _exit(99);
+    _exit((int)race(&r));
+}
+static dcp_status status_of(pid_t child) {
+    int state;
+    CHECK_INT(waitpid(child, &state, 0), child);
+    CHECK(WIFEXITED(state));
+    return (dcp_status)WEXITSTATUS(state);
+}
+static void let_go(int ready, int go, int count) {
+    char bytes[MOST];
+    int i;
+    memset(bytes, 0, sizeof bytes);
+    for (i = 0; i < count; i++) CHECK_INT(read(ready, bytes, 1), 1);
+    CHECK_INT(write(go, bytes, (size_t)count), count);
+}
+/* Exactly one has won, and its checkpoint is what is there, with nothing beside it. */
+static void check_race(dcp_storage *storage, const racer *racers, const dcp_status *statuses, int count) {
+    int i, winner = -1;
+    for (i = 0; i < count; i++) {
+        if (statuses[i] == DCP_OK) { CHECK_INT(winner, -1); winner = i; }
+        else CHECK_STR(dcp_status_name(statuses[i]), "DCP_E_EXISTS");
+    }
+    CHECK(winner >= 0);
+    CHECK_INT(generation_at(storage, "p"), racers[winner].generation);
+    /* files of the pool stay while another manifest is being saved: whoever is the last to remove some leaves those to sweep */
+    for (i = 0; i < count; i++) if (racers[i].layout == DCP_LAYOUT_MANIFEST) CHECK_OK(generation_sweep(storage, NULL));
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+}
+static void race_processes(const char *dir, dcp_storage *storage, racer *racers, int count) {
+    int ready[2], go[2], i;
+    pid_t children[MOST];
+    dcp_status statuses[MOST];
+    CHECK(pipe(ready) == 0 && pipe(go) == 0);
+    for (i = 0; i < count; i++) {
+        racers[i].ready = ready[1];
+        racers[i].go = go[0];
+        children[i] = race_process(dir, racers[i]);
+    }
+    let_go(ready[0], go[1], count);
+    for (i = 0; i < count; i++) statuses[i] = status_of(children[i]);
+    for (i = 0; i < 2; i++) CHECK(close(ready[i]) == 0 && close(go[i]) == 0);
+    check_race(storage, racers, statuses, count);
+}
+static void empty(dcp_storage *storage) {
+    generation_files files;
+    int i;
+    generation_files_find(&files, storage);
+    for (i = 0; i < files.count; i++) CHECK_OK(dcp_storage_delete(storage, files.name[i], NULL));
+    generation_files_free(&files);
+}
+static void seed(dcp_storage *storage, dcp_layout layout) {
+    dcp_error err;
+    CHECK_OK_MESSAGE(generation_save(storage, layout, "p", SIZE, 1, &err), err.message);
+}
+static void racers_set(racer *racers, int count, dcp_layout a, dcp_layout b, int overwrite) {
+    int i;
+    memset(racers, 0, (size_t)count * sizeof *racers);
+    for (i = 0; i < count; i++) {
+        racers[i].layout = i % 2 ? b : a;
+        racers[i].generation = 10 + i;
+        racers[i].overwrite = overwrite;
+    }
+}
+TEST(processes_that_overwrite_one_path) {
+    const char *test = test_state.name, *dir = test_ram_dir();
+    dcp_storage *storage = local_at(dir);
+    racer racers[MOST];
+    int layout, round;
+    for (layout = 0; layout < 3; layout++) {
+        empty(storage);
+        seed(storage, (dcp_layout)layout);
+        for (round = 0; round < test_times(160); round++) {
+            say(test, layout_names[layout], round);
+            racers_set(racers, 2 + round % 3, (dcp_layout)layout, (dcp_layout)layout, 1);
+            race_processes(dir, storage, racers, 2 + round % 3);
+        }
+    }
+    dcp_storage_close(storage);
+    test_state.name = test;
+}
+TEST(first_saves_of_processes_in_two_layouts) {
+    static const struct { dcp_layout a, b; } pairs[] = { { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE }, { DCP_LAYOUT_SINGLE, DCP_LAYOUT_MANIFEST },
+                                                         { DCP_LAYOUT_MANIFEST, DCP_LAYOUT_SHARDED }, { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SHARDED } };
+    const char *test = test_state.name, *dir = test_ram_dir();
+    dcp_storage *storage = local_at(dir);
+    racer racers[MOST];
+    size_t pair;
+    int round;
+    for (pair = 0; pair < DCPI_COUNT(pairs); pair++)
+        for (round = 0; round < test_times(160); round++) {
+            say(test, layout_names[pairs[pair].a], round);
+            empty(storage);
+            racers_set(racers, 2, pairs[pair].a, pairs[pair].b, round % 2);
+            race_processes(dir, storage, racers, 2);
+        }
+    dcp_storage_close(storage);
+    test_state.name = test;
+}
+#if !DCP_NO_THREADS
+typedef struct racing { racer *r; dcp_status status; dcpi_thread thread; } racing;
+static void race_thread(void *racing_) {
+    racing *r = (racing *)racing_;
+    r->status = race(r->r);
+}
+static void race_threads(dcp_storage *storage, racer *racers, int count) {
+    racing threads[MOST];
+    dcp_status statuses[MOST];
+    int ready[2], go[2], i;
+    CHECK(pipe(ready) == 0 && pipe(go) == 0);
+    for (i = 0; i < count; i++) {
+        racers[i].storage = storage;
+        racers[i].ready = ready[1];
+        racers[i].go = go[0];
+        threads[i].r = &racers[i];
+        CHECK_INT(dcpi_thread_start(&threads[i].thread, race_thread, &threads[i]), 0);
+    }
+    let_go(ready[0], go[1], count);
+    for (i = 0; i < count; i++) {
+        dcpi_thread_join(&threads[i].thread);
+        statuses[i] = threads[i].status;
+    }
+    for (i = 0; i < 2; i++) CHECK(close(ready[i]) == 0 && close(go[i]) == 0);
+    check_race(storage, racers, statuses, count);
+}
+static void race_of_threads(dcp_storage *storage, const char *test, const char *what) {
+    racer racers[MOST];
+    int layout, round;
+    for (layout = 0; layout < 3; layout++) {
+        empty(storage);
+        for (round = 0; round < test_times(100); round++) {
+            say(test, what, layout * 1000 + round);
+            if (round % 2) empty(storage);
+            else if (round == 0 || generation_at(storage, "p") == 0) seed(storage, (dcp_layout)layout);
+            racers_set(racers, 3, (dcp_layout)layout, (dcp_layout)(round % 2 ? (layout + 1) % 3 : layout), round % 2 == 0);
+            race_threads(storage, racers, 3);
+            if (round % 2) empty(storage);
+        }
+    }
+}
+TEST(threads_that_save_to_one_path) {
+    const char *test = test_state.name;
+    dcp_storage *storage = local_at(test_ram_dir());
+    race_of_threads(storage, test, "local");
+    dcp_storage_close(storage);
+    CHECK_OK(dcp_storage_memory(&storage, NULL));
+    race_of_threads(storage, test, "memory");
+    dcp_storage_close(storage);
+    test_state.name = test;
+}
+#else
+TEST(threads_that_save_to_one_path) { SKIP("built without threads"); }
+#endif
+
+/* ---- one process, stopped or killed at each of its system calls, and another one that saves meanwhile -------------------------------------------- */
+typedef struct victim { const char *dir; racer r; int64_t at; int number; pid_t child; int has_ended; dcp_status status; } victim;
+
+static void victim_start(victim *v) {
+    int state;
+    v->has_ended = 0;
+    v->child = fork();
+    CHECK(v->child >= 0);
+    if (v->child == 0) {
+        if (dcp_storage_local(v->dir, &v->r.storage, NULL)) _exit(99);
+        calls.is_armed = 0;
+        calls.steps = 0;
+        calls.at = v->at;
+        calls.number = v->number;
+        v->r.ready = -1;
+        _exit((int)race(&v->r));
+    }
+    CHECK_INT(waitpid(v->child, &state, WUNTRACED), v->child);
+    if (WIFSTOPPED(state)) return;
+    v->has_ended = 1;
+    v->status = WIFEXITED(state) ? (dcp_status)WEXITSTATUS(state) : DCP_E_UNKNOWN;
+    if (!WIFEXITED(state)) CHECK_INT(WTERMSIG(state), SIGKILL);
+}
+static void victim_wake(victim *v) {
+    CHECK_INT(kill(v->child, SIGCONT), 0);
+    v->status = status_of(v->child);
+    v->has_ended = 1;
+}
+static void sweep_clean(dcp_storage *storage, int generation) {
+    dcp_error err;
+    CHECK_OK_MESSAGE(generation_sweep(storage, &err), err.message);
+    CHECK_INT(generation_at(storage, "p"), generation);
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+}
+enum { VICTIM = 20, SUCCESSOR = 30 };
+static dcp_status successor_saves(dcp_storage *storage, dcp_layout layout, int timeout_ms, dcp_error *err) {
+    racer r;
+    dcp_status status;
+    memset(&r, 0, sizeof r);
+    r.storage = storage;
+    r.layout = layout;
+    r.generation = SUCCESSOR;
+    r.overwrite = 1;
+    r.timeout_ms = timeout_ms;
+    r.ready = -1;
+    status = race(&r);
+    *err = r.err;
+    return status;
+}
+/* 0: the victim has come to its end before that step. */
+static int killed_at(const char *dir, dcp_layout layout, int is_first, int64_t at) {
+    dcp_storage *storage = local_at(dir);
+    const int64_t begun = dcpi_os_monotonic_ms();
+    dcp_error err;
+    victim v;
+    memset(&v, 0, sizeof v);
+    v.dir = dir;
+    v.r.layout = layout;
+    v.r.generation = VICTIM;
+    v.r.overwrite = 1;
+    v.at = at;
+    v.number = SIGKILL;
+    empty(storage);
+    if (!is_first) seed(storage, layout);
+    victim_start(&v);
+    CHECK_OK_MESSAGE(successor_saves(storage, layout, 60000, &err), err.message);
+    CHECK(dcpi_os_monotonic_ms() - begun < 30000);      /* nobody waits for the dead */
+    CHECK_INT(generation_at(storage, "p"), SUCCESSOR);
+    sweep_clean(storage, SUCCESSOR);
+    dcp_storage_close(storage);
+    return v.status != DCP_OK;
+}
+static int stopped_at(const char *dir, dcp_layout layout, int is_first, int64_t at) {
+    dcp_storage *storage = local_at(dir);
+    dcp_status status;
+    dcp_error err;
+    victim v;
+    int before;
+    memset(&v, 0, sizeof v);
+    v.dir = dir;
+    v.r.layout = layout;
+    v.r.generation = VICTIM;
+    v.r.overwrite = 1;
+    v.at = at;
+    v.number = SIGSTOP;
+    empty(storage);
+    if (!is_first) seed(storage, layout);
+    victim_start(&v);
+    if (v.has_ended) {
+        CHECK_OK(v.status);
+        dcp_storage_close(storage);
+        return 0;
+    }
+    before = generation_at(storage, "p");
+    status = successor_saves(storage, layout, 60, &err);
+    victim_wake(&v);
+    CHECK(status == DCP_OK || status == DCP_E_EXISTS);
+    CHECK(v.status == DCP_OK || v.status == DCP_E_EXISTS);
+    if (status) CHECK_OK(v.status);                     /* a holder that is not given up keeps what it has */
+    else if (before != VICTIM) CHECK_STR(dcp_status_name(v.status), "DCP_E_EXISTS");      /* or two have succeeded, and one is lost */
+    else CHECK_OK(v.status);                            /* it had committed before */
+    CHECK_INT(generation_at(storage, "p"), status ? VICTIM : SUCCESSOR);
+    sweep_clean(storage, status ? VICTIM : SUCCESSOR);
+    dcp_storage_close(storage);
+    return 1;
+}
+static void at_each_call(int (*happens_at)(const char *dir, dcp_layout layout, int is_first, int64_t at), int stride) {
+    const char *test = test_state.name, *dir = test_ram_dir();
+    char what[100];
+    int layout, is_first;
+    int64_t at;
+    for (layout = 0; layout < 3; layout++)
+        for (is_first = 0; is_first < 2; is_first++) {
+            (void)snprintf(what, sizeof what, "%s, %s, step", layout_names[layout], is_first ? "first" : "overwrite");
+            for (at = 1;; at += stride) {
+                say(test, what, at);
+                if (!happens_at(dir, (dcp_layout)layout, is_first, at)) break;
+            }
+            CHECK(at > 40);
+        }
+    test_state.name = test;
+}
+TEST(a_killed_holder_keeps_nobody_waiting) { at_each_call(killed_at, test_is_slow() || test_is_sanitized() ? 7 : 1); }
+TEST(a_stopped_holder_is_taken_over_and_commits_over_nobody) { at_each_call(stopped_at, test_is_slow() || test_is_sanitized() ? 7 : 1); }
+
+/* ---- where locks are not as they should be -------------------------------------------------------------------------------------------------------- */
+static void save_and_remove(dcp_storage *storage, uint32_t not_durable) {
+    dcp_remove_desc removal = DCP_ZERO;
+    dcp_error err;
+    racer r;
+    int generation;
+    memset(&r, 0, sizeof r);
+    r.storage = storage;
+    r.overwrite = 1;
+    r.ready = -1;
+    for (generation = 1; generation < 4; generation++) {
+        r.generation = generation;
+        CHECK_OK_MESSAGE(race(&r), r.err.message);
+        CHECK_INT(r.not_durable, not_durable);
+        CHECK_INT(generation_at(storage, "p"), generation);
+        if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+    }
+    removal.path = "p";
+    removal.io.storage = storage;
+    CHECK_OK_MESSAGE(dcp_remove(&removal, NULL, &err), err.message);
+    CHECK_INT(generation_at(storage, "p"), 0);
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+}
+TEST(a_storage_without_locks_saves_and_says_so) {
+    static const int refusals[] = { ENOLCK, ENOSYS, EOPNOTSUPP };
+    const char *test = test_state.name;
+    dcp_storage *storage = local_at(test_ram_dir());
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(refusals); i++) {
+        say(test, "errno", refusals[i]);
+        calls.no_locks = refusals[i];
+        calls.locks = 0;
+        save_and_remove(storage, DCP_STORAGE_COMMIT_LOCK);
+        CHECK(calls.locks > 0);
+        calls.no_locks = 0;
+    }
+    test_state.name = test;
+    save_and_remove(storage, 0);
+    storage->flags &= ~(uint32_t)DCP_STORAGE_COMMIT_LOCK;       /* one of a program's own, of before there were locks */
+    storage->lock = NULL;
+    storage->lock_note = NULL;
+    storage->unlock = NULL;
+    save_and_remove(storage, DCP_STORAGE_COMMIT_LOCK);
+    dcp_storage_close(storage);
+}
+TEST(where_only_whole_files_can_be_locked_one_wins_and_a_stopped_one_is_waited_for) {
+    const char *dir = test_ram_dir();
+    dcp_storage *storage = local_at(dir);
+    racer racers[MOST];
+    int round;
+    calls.no_ranges = 1;
+    save_and_remove(storage, 0);
+    seed(storage, DCP_LAYOUT_SHARDED);
+    for (round = 0; round < test_times(40); round++) {
+        racers_set(racers, 3, DCP_LAYOUT_SHARDED, DCP_LAYOUT_SHARDED, 1);
+        race_processes(dir, storage, racers, 3);
+    }
+    calls.no_ranges = 0;
+    dcp_storage_close(storage);
+}
+/* The lock of p, held in another process until that is told to end. */
+static pid_t hold(const char *dir, const char *note, int done) {
+    int ready[2];
+    char byte = 1;
+    pid_t child;
+    CHECK_INT(pipe(ready), 0);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        dcp_storage *storage;
+        char last[DCP_LOCK_NOTE];
+        uint64_t holder = 0;
+        void *lock;
+        if (dcp_storage_local(dir, &storage, NULL)) _exit(99);
+        if (storage->lock(storage->context, "p.commit.lock", &holder, last, &lock, NULL)) _exit(98);
+        if (storage->lock_note(storage->context, lock, note, NULL) || write(ready[1], &byte, 1) != 1) _exit(97);
+        if (read(done, &byte, 1) != 1) _exit(96);
+        storage->unlock(storage->context, lock);
+        _exit(0);
+    }
+    CHECK_INT(close(ready[1]), 0);
+    CHECK_INT(read(ready[0], &byte, 1), 1);
+    CHECK_INT(close(ready[0]), 0);
+    return child;
+}
+TEST(who_removes_is_not_taken_over_and_who_waits_can_be_cancelled) {
+    const char *dir = test_ram_dir();
+    dcp_storage *storage = local_at(dir);
+    dcp_cancel cancel = DCP_ZERO;
+    dcp_save_desc desc;
+    dcp_error err;
+    generation g;
+    int done[2];
+    pid_t child;
+    CHECK_INT(pipe(done), 0);
+    seed(storage, DCP_LAYOUT_SHARDED);
+    child = hold(dir, DCPI_LOCK_REMOVES, done[0]);
+    CHECK_INT(successor_saves(storage, DCP_LAYOUT_SHARDED, 60, &err), DCP_E_EXISTS);
+    CHECK(strstr(err.message, "another save is committing") && strstr(err.message, "NFS"));
+    generation_make(&g, SIZE, SUCCESSOR);
+    desc = generation_desc(&g, storage, DCP_LAYOUT_SHARDED, "p");
+    desc.io.deadline_ms = 60;
+    CHECK_INT(dcp_save(&desc, &err), DCP_E_TIMEOUT);
+    desc.io.deadline_ms = 0;
+    desc.io.cancel = &cancel;
+    (void)alarm(0);
+    dcp_cancel_request(&cancel);
+    CHECK_INT(dcp_save(&desc, &err), DCP_E_CANCELLED);
+    generation_free(&g);
+    CHECK_INT(write(done[1], "x", 1), 1);
+    CHECK_OK(status_of(child));
+    CHECK_INT(generation_at(storage, "p"), 1);
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+    CHECK(close(done[0]) == 0 && close(done[1]) == 0);
+    dcp_storage_close(storage);
+}
+/* A client of a server that has given its lock away: it may wake, so what it was about to commit goes first. */
+static void put_lock(dcp_storage *storage, const char *note) {
+    char text[DCPI_LOCK_TEXT + 1];
+    const int used = snprintf(text, sizeof text, "%s7\n%s\n", dcpi_lock_words, note);
+    memset(text + used, '\n', (size_t)(DCPI_LOCK_TEXT - used));
+    CHECK_OK(dcp_storage_write_all(storage, "p.commit.lock", text, DCPI_LOCK_TEXT, NULL));
+}
+static int is_there(dcp_storage *storage, const char *path) {
+    int exists;
+    CHECK_OK(dcp_storage_exists(storage, path, &exists, NULL));
+    return exists;
+}
+TEST(what_a_lock_that_was_lost_names_is_removed_and_nothing_else) {
+    static const char *const foreign[] = { "p.metadata.json", "q.metadata.json.0123456789abcdef.tmp", "../p.metadata.json.0123456789abcdef.tmp", "p_shard_0.bin",
+                                           "p.metadata.json.0123456789abcdef.bin", "notes.txt", "p.metadata.json.x.0123456789abcdef.tmp", "" };
+    dcp_storage *storage = local_at(test_ram_dir());
+    dcp_error err;
+    size_t i;
+    seed(storage, DCP_LAYOUT_SHARDED);
+    CHECK_OK(dcp_storage_write_all(storage, "p.metadata.json.0123456789abcdef.tmp", "x", 1, NULL));
+    put_lock(storage, "p.metadata.json.0123456789abcdef.tmp");
+    CHECK_OK_MESSAGE(successor_saves(storage, DCP_LAYOUT_SHARDED, 0, &err), err.message);
+    CHECK(!is_there(storage, "p.metadata.json.0123456789abcdef.tmp"));
+    for (i = 0; i < DCPI_COUNT(foreign); i++) {
+        if (foreign[i][0] && foreign[i][0] != '.' && !is_there(storage, foreign[i])) CHECK_OK(dcp_storage_write_all(storage, foreign[i], "x", 1, NULL));
+        put_lock(storage, foreign[i]);
+        CHECK_OK_MESSAGE(successor_saves(storage, DCP_LAYOUT_SHARDED, 0, &err), err.message);
+        CHECK(!is_there(storage, "p.commit.lock"));
+        if (foreign[i][0] && foreign[i][0] != '.') CHECK(is_there(storage, foreign[i]));
+    }
+    CHECK_INT(generation_at(storage, "p"), SUCCESSOR);
+    dcp_storage_close(storage);
+}
+TEST(a_sweep_takes_lock_files_that_nobody_holds) {
+    static const char *const texts[] = { "", "", "dcp commit lock, turn 99999999999999999999999\nx\n" };
+    const char *dir = test_ram_dir();
+    dcp_storage *storage = local_at(dir);
+    char text[DCPI_LOCK_TEXT];
+    int done[2];
+    pid_t child;
+    size_t i;
+    CHECK_INT(pipe(done), 0);
+    seed(storage, DCP_LAYOUT_SHARDED);
+    for (i = 0; i < DCPI_COUNT(texts); i++) {
+        memset(text, 0, sizeof text);
+        memcpy(text, texts[i], strlen(texts[i]));
+        CHECK_OK(dcp_storage_write_all(storage, "p.commit.lock", text, i ? sizeof text : 0, NULL));
+        CHECK_OK(dcp_storage_write_all(storage, "gone.commit.lock", text, i ? sizeof text : 0, NULL));
+        CHECK_OK(dcp_storage_write_all(storage, "dcp-pool.commit.lock", text, i ? sizeof text : 0, NULL));
+        sweep_clean(storage, 1);
+    }
+    CHECK_OK(dcp_storage_write_all(storage, "mine.commit.lock", "of another program", 18, NULL));
+    child = hold(dir, "p.metadata.json.0123456789abcdef.tmp", done[0]);
+    CHECK_OK(generation_sweep(storage, NULL));
+    CHECK(is_there(storage, "p.commit.lock") && is_there(storage, "mine.commit.lock"));
+    CHECK_INT(write(done[1], "x", 1), 1);
+    CHECK_OK(status_of(child));
+    CHECK(!is_there(storage, "p.commit.lock"));
+    CHECK(close(done[0]) == 0 && close(done[1]) == 0);
+    dcp_storage_close(storage);
+}
+
+int main(void) {
+    RUN(processes_that_overwrite_one_path);
+    RUN(first_saves_of_processes_in_two_layouts);
+    RUN(threads_that_save_to_one_path);
+    RUN(a_killed_holder_keeps_nobody_waiting);
+    RUN(a_stopped_holder_is_taken_over_and_commits_over_nobody);
+    RUN(a_storage_without_locks_saves_and_says_so);
+    RUN(where_only_whole_files_can_be_locked_one_wins_and_a_stopped_one_is_waited_for);
+    RUN(who_removes_is_not_taken_over_and_who_waits_can_be_cancelled);
+    RUN(what_a_lock_that_was_lost_names_is_removed_and_nothing_else);
+    RUN(a_sweep_takes_lock_files_that_nobody_holds);
+    return test_finish();
+}
+#endif
