@@ -222,7 +222,7 @@ typedef enum dcp_status {               /* the numbers are frozen; new ones are 
     DCP_E_FORMAT,                       /* a document breaks the format's rules; the message says where */
     DCP_E_VERSION,                      /* written by a newer version that this one must not read */
     DCP_E_CHECKSUM,                     /* bytes are not those that were saved */
-    DCP_E_SIGNATURE,                    /* a verifier is set and did not accept */
+    DCP_E_SIGNATURE,                    /* a verifier is set and did not accept; a document that cannot be signed */
     DCP_E_MISMATCH,                     /* tensor missing, other type, other shape, partial overlap, topology that cannot work */
     DCP_E_INCOMPLETE,                   /* holes; a file that the document names is not there or is cut short */
     DCP_E_LIMIT,                        /* beyond a limit of >>config */
@@ -735,6 +735,7 @@ DCPDEF dcp_status dcp_metadata_add_tensor(dcp_metadata *metadata, size_t shard_i
 DCPDEF dcp_status dcp_metadata_parse(const char *text, size_t size, dcp_metadata **out, dcp_error *err);
 /* with integrity; dcp_free the text */
 DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, char **text, size_t *size, dcp_error *err);
+/* DCP_E_SIGNATURE: the signer failed, or some bytes have no digest */
 DCPDEF dcp_status dcp_metadata_write_signed(const dcp_metadata *metadata, const dcp_signer *signer, char **text, size_t *size,
                                             dcp_error *err);
 /* The same through a storage (NULL: path is an OS path). A verifier that is set must accept. write_file replaces atomically and durably. */
@@ -1078,8 +1079,9 @@ struct dcp_device {
 };
 DCPDEF void dcp_device_close(dcp_device *device);       /* destroys the context and frees the struct, which was made with DCP_MALLOC */
 
-/* A signature covers the document, and so, through its digests, every byte of the checkpoint. algorithm: [a-z0-9-]{1,32}; key_id:
- * [A-Za-z0-9._-]{0,128}. */
+/* A signature covers the document, and so, through its digests, every byte of the checkpoint. A document that names bytes
+ * without a digest (another writer's) is DCP_E_SIGNATURE: it is not signed, and not accepted where there is a verifier.
+ * algorithm: [a-z0-9-]{1,32}; key_id: [A-Za-z0-9._-]{0,128}. */
 struct dcp_signer {
     void *context; const char *algorithm, *key_id; size_t size;                                 /* of a signature, at most 64 KiB */
     /* NULL: HMAC-SHA256 with the key at context */
@@ -7814,6 +7816,25 @@ static void dcpi_check_checksum(dcpi_checker *c, const dcp_shard_metadata *shard
     if (dcpi_check_tree(c, shard, digest) && !dcpi_sha_equal(digest, stated, 32))
         dcpi_check_error(c, "checksum", "it is not the SHA-256 of the shard's block digests");
 }
+/* ---- what digests cover: with a verifier, and when signing, every byte that a document names (DESIGN 2.6) */
+typedef struct dcpi_cover { int64_t blocks; int is_bare; } dcpi_cover;  /* bytes of blocks; others have no digest of their own */
+
+static void dcpi_cover_add(dcpi_cover *cover, int64_t size, int64_t block_size) {
+    if (block_size <= 0) cover->is_bare |= size != 0;
+    else if (!dcpi_add(cover->blocks, size, &cover->blocks)) cover->is_bare = 1;
+}
+/* A flat checksum is of the whole file. That of a tree is of the blocks, and what is between them is zero. Without one, the
+ * blocks are the whole file, or it is not covered. size -1: not known. */
+static int dcpi_cover_is_whole(const dcpi_cover *cover, const char *checksum, int64_t size) {
+    const int is_tree = checksum && dcpi_starts_with(checksum, dcpi_tree_prefix);
+    const char *digits = !checksum ? "" : is_tree ? checksum + sizeof dcpi_tree_prefix - 1 : checksum;
+    uint8_t digest[32];
+    if (strlen(digits) == 64 && dcpi_hex_decode(digits, 64, digest)) return !is_tree || !cover->is_bare;
+    return !cover->is_bare && size == cover->blocks;
+}
+static const char dcpi_cover_words[] = "not every byte of it is covered by a checksum or by block digests, so a signature would vouch for bytes "
+                                       "that anybody can change";
+
 static void dcpi_check_path(dcpi_checker *c, const char *member, const char *path, int is_single) {
     if (!path || path[0] == '\0') dcpi_check_error(c, member, "a file path is required");
     else if (strlen(path) > (size_t)DCP_LIMIT_PATH)
@@ -8409,6 +8430,7 @@ typedef struct dcpi_emitter {
     size_t shard, tensor;               /* what is being written, for messages; DCPI_META_NONE */
     const char *member;
     int is_parsed;                      /* the document was: its free-form texts are another writer's */
+    int is_signed; dcpi_cover cover;    /* cover: of the shard that is being written */
 } dcpi_emitter;
 
 #define DCPI_PUT(e, literal) dcpi_write_raw(&(e)->json, literal, sizeof(literal) - 1)
@@ -8454,6 +8476,12 @@ static int dcpi_text_is_plain(const char *text, size_t length) {
 static dcp_status dcpi_emit_fail(dcpi_emitter *e, const char *member, const char *what) {
     e->member = member;
     if (e->json.status == DCP_OK) e->json.status = dcpi_fail(e->err, DCP_E_INVALID, "%s", what);
+    return e->json.status;
+}
+static dcp_status dcpi_emit_covered(dcpi_emitter *e, const char *checksum, int64_t size) {
+    if (!e->is_signed || e->json.status != DCP_OK || dcpi_cover_is_whole(&e->cover, checksum, size)) return e->json.status;
+    e->member = "checksum";
+    e->json.status = dcpi_fail(e->err, DCP_E_SIGNATURE, "the document cannot be signed: %s", dcpi_cover_words);
     return e->json.status;
 }
 static void dcpi_emit_text(dcpi_emitter *e, const char *member, const char *text) {
@@ -8518,6 +8546,7 @@ static dcp_status dcpi_emit_tensor(dcpi_emitter *e, const dcp_tensor_metadata *t
     char *to;
     if (tensor->ndim < 0 || tensor->ndim > DCP_MAX_DIMS) return dcpi_emit_fail(e, "shape", "an impossible number of dimensions");
     if (tensor->block_count > 0 && !tensor->block_checksums) return dcpi_emit_fail(e, "blockChecksums", "it must not be NULL");
+    dcpi_cover_add(&e->cover, tensor->size, tensor->block_size);
     DCPI_PUT(e, DCPI_TENSOR_NAME);
     dcpi_emit_text(e, "name", tensor->name);
     to = dcpi_emit_room(e);
@@ -8562,6 +8591,7 @@ static dcp_status dcpi_emit_shard(dcpi_emitter *e, size_t s) {
     dcp_shard_metadata shard;
     dcp_status status;
     memset(&shard, 0, sizeof shard);
+    memset(&e->cover, 0, sizeof e->cover);
     e->shard = s;
     status = e->source->shard(e->source->user, s, &shard, e->err);
     if (status != DCP_OK) return status;
@@ -8577,6 +8607,7 @@ static dcp_status dcpi_emit_shard(dcpi_emitter *e, size_t s) {
     }
     DCPI_PUT(e, ",\n");
     status = dcpi_emit_tensors(e, shard.tensor_count);
+    if (status == DCP_OK) status = dcpi_emit_covered(e, shard.checksum, shard.file_size);
     if (status != DCP_OK) return status;
     if (shard.checksum) {
         DCPI_PUT(e, ",\n      \"checksum\": ");
@@ -8698,12 +8729,13 @@ static dcp_status dcpi_meta_emit(const dcpi_meta_source *source, const char *typ
     if (status != DCP_OK) return status;
     e.source = source;
     e.is_parsed = dcpi_meta_is_parsed(source->head);
+    e.is_signed = signer != NULL;
     e.err = err;
     e.shard = e.tensor = DCPI_META_NONE;
     e.member = "";
     dcpi_writer_begin(&e.json, e.chunk, sizeof e.chunk, dcpi_integrity_write, &stream, err);
     status = dcpi_emit_body(&e);
-    if (status == DCP_E_INVALID && e.member[0] != '\0') dcpi_meta_locate(err, e.shard, e.tensor, e.member);
+    if ((status == DCP_E_INVALID || status == DCP_E_SIGNATURE) && e.member[0] != '\0') dcpi_meta_locate(err, e.shard, e.tensor, e.member);
     if (status == DCP_OK) status = dcpi_integrity_end(&stream, err);
     if (status != DCP_OK) return status;
     if (bytes) *bytes = stream.size;
@@ -9149,7 +9181,20 @@ static dcp_status dcpi_parse_document(dcpi_parser *p, const dcpi_tail *tail, dcp
     if (p->json.status != DCP_E_MEMORY) dcpi_meta_locate(err, p->shard, p->tensor, member);
     return p->json.status;
 }
-/* Checks a document's integrity, then parses it. A verifier that is set must accept. What its fields say is dcpi_meta_check's business. */
+static dcp_status dcpi_meta_check_covered(const dcp_metadata *m, dcp_error *err) {
+    size_t s, t;
+    for (s = 0; s < m->shard_count; s++) {
+        const dcp_shard_metadata *shard = &m->shards[s];
+        dcpi_cover cover = {0, 0};
+        for (t = 0; t < shard->tensor_count; t++) dcpi_cover_add(&cover, shard->tensors[t].size, shard->tensors[t].block_size);
+        if (dcpi_cover_is_whole(&cover, shard->checksum, shard->file_size)) continue;
+        return dcpi_fail(err, DCP_E_SIGNATURE, "shards[%" PRIu64 "].checksum: %s; it must not be loaded with a verifier",
+                         (uint64_t)s, dcpi_cover_words);
+    }
+    return DCP_OK;
+}
+/* Checks a document's integrity, then parses it. A verifier that is set must accept, and then each byte that it names
+ * is covered. What else its fields say is dcpi_meta_check's business. */
 static dcp_status dcpi_meta_parse(const char *text, size_t size, const char *type, const dcp_verifier *verifier, dcp_metadata **out,
                                   dcp_error *err) {
     const uint64_t bytes = size;
@@ -9172,6 +9217,7 @@ static dcp_status dcpi_meta_parse(const char *text, size_t size, const char *typ
     p.path = p.member = "";
     dcpi_json_begin(&p.json, text, size, &p.meta->arena, err);
     status = dcpi_parse_document(&p, &tail, err);
+    if (status == DCP_OK && verifier) status = dcpi_meta_check_covered(metadata, err);
     if (status != DCP_OK) { dcp_metadata_free(metadata); return status; }
     *out = metadata;
     return dcpi_succeed(err);
@@ -9764,13 +9810,49 @@ static void dcpi_manifest_extra(dcpi_manifest_emitter *m, const char *text, cons
     else (void)dcpi_fail(m->e.err, m->e.json.status, "not a JSON member list: %s", reason.message);
 }
 
+/* What a shard's digests cover. Returns the bytes of its file, -1 if they are not known: absent, and no shape tells. */
+static int64_t dcpi_manifest_cover(const dcp_manifest_shard *s, dcpi_cover *cover) {
+    int64_t size = s->size, elements = 1;
+    int d, is_known = size >= 0 || (s->ndim >= 0 && s->dtype && dcp_dtype_parse(s->dtype) != DCP_OPAQUE);
+    for (d = 0; size < 0 && d < s->ndim && d < DCP_MAX_DIMS && is_known; d++)
+        is_known = s->shape[d] >= 0 && dcpi_mul(elements, s->shape[d], &elements);
+    if (size < 0 && is_known) is_known = dcpi_dtype_size(dcp_dtype_parse(s->dtype), elements, &size);
+    cover->blocks = 0;
+    cover->is_bare = 0;
+    dcpi_cover_add(cover, is_known ? size : -1, s->block_size);
+    return is_known ? size : -1;
+}
+/* A state's file that only its path is known of: none of the shards is that file. */
+static int dcpi_manifest_is_bare_path(const dcp_manifest *m, const char *path) {
+    const dcp_manifest_state *const states[2] = {&m->optim_state, &m->router_state};
+    size_t i, k, l;
+    if (!path) return 0;
+    for (i = 0; m->shards && i < m->shard_count; i++) if (dcpi_same_text(m->shards[i].path, path)) return 0;
+    for (k = 0; k < 2; k++) {
+        for (i = 0; states[k]->shards && i < states[k]->shard_count; i++)
+            if (dcpi_same_text(states[k]->shards[i].path, path)) return 0;
+        for (l = 0; states[k]->layers && l < states[k]->layer_count; l++)
+            for (i = 0; states[k]->layers[l].shards && i < states[k]->layers[l].shard_count; i++)
+                if (dcpi_same_text(states[k]->layers[l].shards[i].path, path)) return 0;
+    }
+    return 1;
+}
+/* NULL: both are. Else the name of the one that is not. */
+static const char *dcpi_manifest_bare_state(const dcp_manifest *m) {
+    if (dcpi_manifest_is_bare_path(m, m->optim_state.path)) return "optim_state.path";
+    return dcpi_manifest_is_bare_path(m, m->router_state.path) ? "router_state.path" : NULL;
+}
+
 /* -- records, in the order of the schema -- */
 static dcp_status dcpi_manifest_emit_shard(dcpi_manifest_emitter *m, const dcp_manifest_shard *shard, dcpi_manifest_level level,
                                            const dcpi_record *record) {
     const int ndim = shard->ndim;
+    int64_t bytes;
     if (ndim < -1 || ndim > DCP_MAX_DIMS) return dcpi_emit_fail(&m->e, "shape", "an impossible number of dimensions");
     if (shard->block_count > 0 && !shard->block_checksums) return dcpi_emit_fail(&m->e, "block_checksums", "it must not be NULL");
     if (!shard->path) return dcpi_emit_fail(&m->e, "path", "it must not be NULL");
+    bytes = dcpi_manifest_cover(shard, &m->e.cover);
+    if (dcpi_emit_covered(&m->e, shard->checksum, bytes) != DCP_OK) return m->e.json.status;
     dcpi_manifest_begin(m, level);
     dcpi_manifest_text(m, "path", shard->path);
     dcpi_manifest_text(m, "type", shard->type);
@@ -10017,6 +10099,7 @@ static dcp_status dcpi_manifest_emit(const dcpi_manifest_source *source, int yam
     dcpi_manifest_emitter m;
     dcpi_integrity stream;
     dcp_error failure;
+    const char *bare;
     dcp_status status;
     if (bytes) *bytes = 0;
     if (!err) err = &failure;                                           /* what went wrong is needed below */
@@ -10027,12 +10110,15 @@ static dcp_status dcpi_manifest_emit(const dcpi_manifest_source *source, int yam
     m.prefix[0] = '\0';
     m.e.source = NULL;
     m.e.is_parsed = dcpi_manifest_is_parsed(source->head);
+    m.e.is_signed = signer != NULL;
+    bare = signer ? dcpi_manifest_bare_state(source->head) : NULL;
+    if (bare) return dcpi_fail(err, DCP_E_SIGNATURE, "%s: the document cannot be signed: %s", bare, dcpi_cover_words);
     m.e.err = err;
     m.e.shard = m.e.tensor = DCPI_META_NONE;
     m.e.member = "";
     dcpi_writer_begin(&m.e.json, m.e.chunk, sizeof m.e.chunk, dcpi_integrity_write, &stream, err);
     status = dcpi_manifest_emit_body(&m);
-    if (status == DCP_E_INVALID && m.e.member[0] != '\0') dcpi_manifest_locate(err, m.prefix, m.e.shard, m.e.member);
+    if ((status == DCP_E_INVALID || status == DCP_E_SIGNATURE) && m.e.member[0] != '\0') dcpi_manifest_locate(err, m.prefix, m.e.shard, m.e.member);
     if (status == DCP_OK) status = dcpi_integrity_end(&stream, err);
     if (status != DCP_OK) return status;
     if (bytes) *bytes = stream.size;
@@ -10383,7 +10469,40 @@ static int dcpi_manifest_is_yaml(const char *text, size_t size) {       /* the f
     while (i < size && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) i++;
     return i < size && text[i] != '{';
 }
-/* Checks a document's integrity, then parses it. A verifier that is set must accept. What its fields say is dcpi_manifest_check's business. */
+static dcp_status dcpi_manifest_cover_list(const dcp_manifest_shard *shards, size_t count, const char *prefix, dcp_error *err) {
+    size_t i;
+    for (i = 0; i < count; i++) {
+        dcpi_cover cover;
+        const int64_t size = dcpi_manifest_cover(&shards[i], &cover);
+        if (dcpi_cover_is_whole(&cover, shards[i].checksum, size)) continue;
+        return dcpi_fail(err, DCP_E_SIGNATURE, "%sshards[%" PRIu64 "].checksum: %s; it must not be loaded with a verifier", prefix,
+                         (uint64_t)i, dcpi_cover_words);
+    }
+    return DCP_OK;
+}
+static dcp_status dcpi_manifest_check_covered(const dcp_manifest *m, dcp_error *err) {
+    const char *bare = dcpi_manifest_bare_state(m);
+    const dcp_manifest_state *router = &m->router_state;
+    char prefix[64];
+    size_t l;
+    dcp_status status = dcpi_manifest_cover_list(m->shards, m->shard_count, "", err);
+    if (!status) status = dcpi_manifest_cover_list(m->optim_state.shards, m->optim_state.shard_count, "optim_state.", err);
+    for (l = 0; l < router->layer_count && !status; l++) {
+        (void)snprintf(prefix, sizeof prefix, "router_state.layers[%" PRIu64 "].", (uint64_t)l);
+        status = dcpi_manifest_cover_list(router->layers[l].shards, router->layers[l].shard_count, prefix, err);
+    }
+    if (status || !bare) return status;
+    return dcpi_fail(err, DCP_E_SIGNATURE, "%s: %s; it must not be loaded with a verifier", bare, dcpi_cover_words);
+}
+static dcp_status dcpi_manifest_parse_covered(const dcp_verifier *verifier, dcp_manifest **out, dcp_error *err) {
+    const dcp_status status = verifier ? dcpi_manifest_check_covered(*out, err) : DCP_OK;
+    if (status == DCP_OK) return DCP_OK;
+    dcp_manifest_free(*out);
+    *out = NULL;
+    return status;
+}
+/* Checks a document's integrity, then parses it. A verifier that is set must accept, and then each byte that it names
+ * is covered. What else its fields say is dcpi_manifest_check's business. */
 static dcp_status dcpi_manifest_parse(const char *text, size_t size, const dcp_verifier *verifier, dcp_manifest **out, dcp_error *err) {
     const int is_yaml = dcpi_manifest_is_yaml(text, size);
     const uint64_t bytes = size;
@@ -10397,11 +10516,13 @@ static dcp_status dcpi_manifest_parse(const char *text, size_t size, const dcp_v
         return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRIu64 " bytes (DCP_LIMIT_DOCUMENT)", bytes);
     status = dcpi_integrity_check(is_yaml ? DCPI_TYPE_MANIFEST_YAML : DCPI_TYPE_MANIFEST, text, size, verifier, &tail, err);
     if (status != DCP_OK) return status;
-    if (!is_yaml) return dcpi_manifest_parse_text(text, size, NULL, &tail, out, err);
-    status = dcpi_yaml_to_json(text, size, SIZE_MAX, &yaml, err);
-    if (status == DCP_OK) status = dcpi_manifest_parse_text(yaml.out.data, yaml.out.size, &yaml, &tail, out, err);
-    dcpi_buffer_free(&yaml.out);
-    return status;
+    if (!is_yaml) status = dcpi_manifest_parse_text(text, size, NULL, &tail, out, err);
+    else {
+        status = dcpi_yaml_to_json(text, size, SIZE_MAX, &yaml, err);
+        if (status == DCP_OK) status = dcpi_manifest_parse_text(yaml.out.data, yaml.out.size, &yaml, &tail, out, err);
+        dcpi_buffer_free(&yaml.out);
+    }
+    return status == DCP_OK ? dcpi_manifest_parse_covered(verifier, out, err) : status;
 }
 DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest **out, dcp_error *err) {
     if (out) *out = NULL;

@@ -150,9 +150,10 @@ static const command commands[] = {
     { "sign", run_sign, 1, 1, O_KEY_ID, "PATH --key-file FILE", "sign a checkpoint's document",
       "Rewrites the document with an HMAC-SHA-256 signature made with the bytes of FILE, in one atomic step; what it says stays, members\n"
       "that this version does not know too, and a signature that was there is replaced. Through its digests the signature covers every byte\n"
-      "of the checkpoint. The document of a single file lies inside it: `convert --to single --sign-key-file` writes a signed copy.\n"
+      "of the checkpoint: a document that names bytes without a digest is refused (`convert` gives each one). The document\n"
+      "of a single file lies inside it: `convert --to single --sign-key-file` writes a signed copy.\n"
       "\n"
-      "Exit codes: 0 signed, 1 the document is corrupt, 2 usage, 3 could not read or write, or a single file\n"
+      "Exit codes: 0 signed, 1 the document is corrupt or leaves bytes without a digest, 2 usage, 3 could not read or write, or a single file\n"
       "Example:    dcptool sign runs/a/step_100 --key-file run.key --key-id 2026 && dcptool verify --key-file run.key runs/a/step_100\n" },
     { "sync", run_sync, 2, 2, O_TIER | O_FULL | O_DRY_RUN | O_MINIMUM_STEP, "SOURCE DIR", "bring a local copy of a manifest up to date",
       "Copies to directory DIR the files of manifest SOURCE that are missing there, stale (of a lower version) or corrupt, each checked on the\n"

@@ -4740,6 +4740,57 @@ TEST(seed_document_without_checksums) {
     done();
 }
 /* In a document of the seed every rank wrote its own: one name on two ranks is private to each. */
+static dcp_status gather_text(void *user, const void *data, size_t size, dcp_error *e) {
+    char *text = (char *)user;
+    size_t used = strlen(text);
+    (void)e;
+    memcpy(text + used, data, size);
+    text[used + size] = '\0';
+    return DCP_OK;
+}
+/* A signature vouches for every byte: a document that was signed without digests is not loaded with a verifier, before
+ * and after its bytes are changed. */
+static void signed_body(void) {
+    static const dcp_verify_policy policies[] = { DCP_VERIFY_TOUCHED, DCP_VERIFY_ALL };
+    const dcp_signer signer = dcp_hmac_signer("0123456789abcdef", 16, "k");
+    const dcp_verifier verifier = dcp_hmac_verifier("0123456789abcdef", 16);
+    static char document[sizeof(seed) + 1000];
+    float bytes[64] = {0}, got[4];
+    dcp_tensor t = vector("w", DCP_FP32, got, 4);
+    dcp_latest_desc latest = DCP_ZERO;
+    dcpi_integrity stream;
+    char *end, *path;
+    size_t i;
+    int checksum;
+    seed s;
+    for (checksum = 0; checksum < 2; checksum++) {
+        seed_begin(&s, 1);
+        seed_shard(&s, 0, "x_shard_0.bin", "w", 4, 1, checksum, bytes);
+        seed_end(&s);
+        for (end = s.text + strlen(s.text); *--end != '}';) {}
+        *end = '\0';
+        document[0] = '\0';
+        CHECK_OK(dcpi_integrity_begin(&stream, DCPI_TYPE_METADATA, &signer, gather_text, document, &err));
+        CHECK_OK(dcpi_integrity_write(&stream, s.text, strlen(s.text), &err));
+        CHECK_OK(dcpi_integrity_end(&stream, &err));
+        put("d/x_shard_0.bin", bytes, 16);
+        put_text("d/x.metadata.json", document);
+        CHECK_OK_MESSAGE(try_load("d/x", &t, 1), err.message);          /* who asks for no signature gets what is there */
+        for (i = 0; i < DCPI_COUNT(policies); i++) {
+            dcp_load_desc desc = loading("d/x", &t, 1);
+            desc.verifier = &verifier;
+            desc.verify = policies[i];
+            if (checksum) CHECK_OK_MESSAGE(dcp_load(&desc, &err), err.message);
+            else CHECK_FAILS(dcp_load(&desc, &err), DCP_E_SIGNATURE, "shards[0].checksum");
+        }
+        latest.directory = at("d");
+        latest.verifier = &verifier;
+        latest.io.storage = store;
+        CHECK_INT(dcp_latest(&latest, &path, &err), checksum ? DCP_OK : DCP_E_SIGNATURE);
+        dcp_free(path);
+    }
+}
+TEST(a_signed_document_without_digests) { on_local_and_memory(signed_body); }
 TEST(seed_document_with_one_name_on_two_ranks) {
     seed s;
     float bytes[64], got[4] = {0};
@@ -5261,6 +5312,7 @@ int main(void) {
     RUN(seed_file_paths_are_found_in_three_places);
     RUN(seed_document_loads_with_warnings);
     RUN(seed_document_without_checksums);
+    RUN(a_signed_document_without_digests);
     RUN(seed_document_with_one_name_on_two_ranks);
     RUN(seed_single_file_without_data);
     RUN(single_file_roundtrip_as_the_seed_reads_it);

@@ -76,7 +76,7 @@ static const char golden_json[] =
     "  \"shards\": [\n"
     GOLDEN_SHARDS
     "  ],\n"
-    "  \"optim_state\": { \"path\": \"optim/state_0.bin\", \"shards\": [\n"
+    "  \"optim_state\": { \"path\": \"optim/m_0_of_1.bin\", \"shards\": [\n"
     "      { \"path\": \"optim/m_0_of_1.bin\", \"tensor_name\": \"m\",\n"
     "        \"shape\": [], \"dtype\": \"fp64\", \"checksum\": \"" FLAT "\", \"version\": 1, \"size\": 8 }\n"
     "    ] },\n"
@@ -147,7 +147,7 @@ static const char golden_yaml[] =
     "    version: 0\n"
     "    size: 2\n"
     "optim_state:\n"
-    "  path: optim/state_0.bin\n"
+    "  path: optim/m_0_of_1.bin\n"
     "  shards:\n"
     "    - path: optim/m_0_of_1.bin\n"
     "      tensor_name: m\n"
@@ -193,14 +193,14 @@ static const char golden_yaml[] =
 #define YAML_TAIL(value) "integrity: { algorithm: \"sha256\", value: \"" value "\" }\n"
 #define JSON_SIGNATURE(value) ",\n  \"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"ops-2026\", \"value\": \"" value "\" }"
 #define YAML_SIGNATURE(value) "signature: { algorithm: \"hmac-sha256\", key: \"ops-2026\", value: \"" value "\" }\n"
-#define JSON_VALUE "cae4a43f742ce7df63c49895b230d95a02c199ef41cffa344daa01c3f476f967"
-#define JSON_HMAC "913732fc4fe6c07a726ba020eeeb48ea80458ed3c5d2d422ba1111a0e905a156"
-#define JSON_CUT "9137"
-#define JSON_SIGNED_VALUE "638ca7de82be9f570439caeb06857113720c55e159759fda381cfdeba19931fe"
-#define YAML_VALUE "c0d8ba38c93778cd465b768969f80b85c7b136a7075940094807ab10fa8c3b96"
-#define YAML_HMAC "8bf7dc99d2f3327cb2d2328a9b22261c663d404ceab90fa2fd6582f6240028e4"
-#define YAML_CUT "8bf7"
-#define YAML_SIGNED_VALUE "509ac82daae5217499fd4f07a5cdfecb8d208a54a3b7736b1b2b241202847ceb"
+#define JSON_VALUE "3170f3ccc2890572e9aa3403216f4743af5c22b2e8fdfc588a52bd054d02b0d0"
+#define JSON_HMAC "50398b18644246f793f54e3b65f49d57e33799f4d29ce907d481ae4a6bb719e6"
+#define JSON_CUT "5039"
+#define JSON_SIGNED_VALUE "1c8091acf29d93cfa49e264d3a97e782c54d1c07c7f6d0cca112c61df3902014"
+#define YAML_VALUE "31c58c9a413354090341fb725b2b817b21bc4740b2ebc81d12d30c538d321397"
+#define YAML_HMAC "970338fcdcc63e7618d28d35b67b0391bde3723c572312698dea5e9d5f856330"
+#define YAML_CUT "9703"
+#define YAML_SIGNED_VALUE "71709473b9d1bf3b8f77e1a4cf3e60fb92e2d43ad2dcff4947be77c22eb18063"
 
 /* ---- helpers ---------------------------------------------------------------------------------------------------------------------- */
 static dcp_error last;
@@ -554,7 +554,7 @@ TEST(every_rule_of_the_document) {
     change_finds("\"rank\": 1", "\"rank\": -5", 1, 0, "shards[1].rank: must not be negative");
     change_finds("\"layer\": 7", "\"layer\": -7", 1, 0, "router_state.layers[1].layer: must not be negative");
     change_finds("\"layer\": 7", "\"layer\": 0", 1, 0, "router_state.layers[1].layer: router_state.layers[0] has the same one");
-    change_finds("\"optim/state_0.bin\"", "\"../state\"", 1, 0, "optim_state.path");
+    change_finds("\"optim/m_0_of_1.bin\"", "\"../state\"", 1, 0, "optim_state.path");
     seed_change_finds("metadata_version: 1", "metadata_version: -3", 1, 0, "metadata_version");
 }
 TEST(every_rule_of_tiers) {
@@ -646,7 +646,9 @@ TEST(paths_cannot_leave_the_directory) {
         if (strstr(bad[i], "u0000")) change_refuses(0, "\"path\": \"dense/wq_0_of_2.bin\"", put, DCP_E_FORMAT, "shards[0].path: line 13");
         else change_finds("\"path\": \"dense/wq_0_of_2.bin\"", put, 1, 0, "shards[0].path: \"");
         if (strstr(bad[i], "u0000")) continue;
-        change_finds("\"path\": \"optim/m_0_of_1.bin\"", put, 1, 0, "optim_state.shards[0].path: \"");
+        (void)snprintf(put, sizeof put, "\"path\": \"%s\", \"tensor_name\": \"m\"", bad[i]);
+        change_finds("\"path\": \"optim/m_0_of_1.bin\", \"tensor_name\": \"m\"", put, 1, 0, "optim_state.shards[0].path: \"");
+        (void)snprintf(put, sizeof put, "\"path\": \"%s\"", bad[i]);
         change_finds("\"path\": \"router/gate_0_of_1.bin\"", put, 1, 0, "router_state.layers[1].shards[0].path: \"");
         (void)snprintf(put, sizeof put, "path: \"%s\"", bad[i]);
         seed_change_finds("path: dense/layer_0/attention_q_0_0_of_2.bin", put, 1, 0, "shards[0].path: \"");
@@ -656,7 +658,7 @@ TEST(paths_cannot_leave_the_directory) {
 TEST(rules_of_shards_beside_each_other) {
     change_finds("dense/wq_1_of_2.v3.bin", "dense/wq_0_of_2.bin", 1, 0,
         "shards[1].path: \"dense/wq_0_of_2.bin\" stands in shards[0] too, with another size or checksum");
-    change_finds("optim/m_0_of_1.bin", "dense/wq_0_of_2.bin", 1, 0, "optim_state.shards[0].path: \"dense/wq_0_of_2.bin\" stands in shards[0] too");
+    change_finds("optim/m_0_of_1.bin\", \"tensor", "dense/wq_0_of_2.bin\", \"tensor", 1, 0, "optim_state.shards[0].path: \"dense/wq_0_of_2.bin\" stands in shards[0] too");
     change_finds("router/gate_0_of_1.bin", "optim/m_0_of_1.bin", 1, 0,
         "router_state.layers[1].shards[0].path: \"optim/m_0_of_1.bin\" stands in optim_state.shards[0] too");
     change_finds("\"global_shape\": [512, 8], \"global_offset\": [256, 0]", "\"global_shape\": [600, 8], \"global_offset\": [256, 0]", 1, 0,
@@ -899,7 +901,7 @@ static dcp_status build(dcp_manifest **out, dcp_error *err) {
     memset(&s, 0, sizeof s);
     s.path = "optim/m_0_of_1.bin"; s.tensor_name = "m"; s.dtype = "fp64"; s.checksum = FLAT; s.version = 1; s.size = 8; s.rank = -1;
     if (!status) status = dcp_manifest_add_optimizer_shard(m, &s, err);
-    if (!status) m->optim_state.path = "optim/state_0.bin";
+    if (!status) m->optim_state.path = "optim/m_0_of_1.bin";
     if (!status) status = dcp_manifest_add_router(m, 0, &seeds[0], NULL, err);
     s.path = "router/gate_0_of_1.bin"; s.tensor_name = "gate"; s.ndim = 2; s.shape[1] = 4; s.dtype = "bf16"; s.version = 0; s.size = 0;
     if (!status) status = dcp_manifest_add_router(m, 7, NULL, &s, err);
@@ -1256,6 +1258,59 @@ TEST(signatures_fail_closed) {
         }
         free(good.data); free(bare.data); free(other.data); free(wrong.data); free(foreign.data);
     }
+    CHECK_INT(alloc_live, 0);
+}
+/* A document that was sealed and signed by other hands than ours, and ours with its members. */
+static void check_not_covered(const char *from, const char *to, const char *words) {
+    const dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026");
+    const dcp_verifier verifier = dcp_hmac_verifier(GOLDEN_KEY, 16);
+    text body = replaced(golden_json, from, to), sealed = seal_as(body.data, "manifest/json", &signer), yaml_sealed, yaml;
+    dcp_manifest *m = try_parse(sealed.data, sealed.size, NULL);
+    dcp_error err;
+    char *made;
+    size_t size;
+    CHECK(m != NULL);                                   /* nobody asks for a signature */
+    CHECK(!parses(sealed.data, sealed.size, &verifier));
+    CHECK_INT(last.status, DCP_E_SIGNATURE);
+    CHECK(strstr(last.message, words) != NULL && strstr(last.message, "covered") != NULL);
+    CHECK_INT(dcp_manifest_write(m, 0, &signer, &made, &size, &err), DCP_E_SIGNATURE);
+    CHECK(made == NULL && strstr(err.message, words) != NULL && strstr(err.message, "cannot be signed") != NULL);
+    CHECK_INT(dcp_manifest_write(m, 1, &signer, &made, &size, &err), DCP_E_SIGNATURE);
+    yaml = write_as(m, 1, NULL);
+    yaml.size = (size_t)(strstr(yaml.data, "integrity: {") - yaml.data);
+    yaml.data[yaml.size] = '\0';
+    yaml_sealed = seal_as(yaml.data, "manifest/yaml", &signer);
+    CHECK(!parses(yaml_sealed.data, yaml_sealed.size, &verifier));
+    CHECK_INT(last.status, DCP_E_SIGNATURE);
+    CHECK(strstr(last.message, words) != NULL);
+    dcp_manifest_free(m);
+    dcp_free(yaml.data);
+    free(body.data); free(sealed.data); free(yaml_sealed.data);
+}
+TEST(what_is_signed_is_covered) {
+    const dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026");
+    const dcp_verifier verifier = dcp_hmac_verifier(GOLDEN_KEY, 16);
+    text body, sealed;
+    check_not_covered("\"checksum\": \"" FLAT "\", \"version\": 3, ", "\"version\": 3, ", "shards[1]");
+    check_not_covered("\"checksum\": \"" FLAT "\", \"version\": 3, ", "\"checksum\": \"abc123\", \"version\": 3, ", "shards[1]");
+    check_not_covered("\"dtype\": \"int4\", \"tier_hint\": \"warm\", \"checksum\": \"" FLAT "\"",
+                      "\"dtype\": \"int4\", \"tier_hint\": \"warm\"", "shards[2]");
+    check_not_covered("\"dtype\": \"fp64\", \"checksum\": \"" FLAT "\"", "\"dtype\": \"fp64\"", "optim_state.shards[0]");
+    check_not_covered("\"shape\": [0, 4], \"dtype\": \"bf16\", \"checksum\": \"" FLAT "\", \"version\": 0, \"size\": 0",
+                      "\"shape\": [1, 4], \"dtype\": \"bf16\", \"version\": 0, \"size\": 8", "router_state.layers[1].shards[0]");
+    check_not_covered("\"path\": \"optim/m_0_of_1.bin\", \"shards\"", "\"path\": \"optim/other.bin\", \"shards\"", "optim_state.path");
+    check_not_covered("\"router_state\": { ", "\"router_state\": { \"path\": \"router/all.bin\", ", "router_state.path");
+    /* no bytes need no digest, and block digests do without a checksum */
+    body = replaced(golden_json, "\"dtype\": \"bf16\", \"checksum\": \"" FLAT "\", ", "\"dtype\": \"bf16\", ");
+    sealed = seal_as(body.data, "manifest/json", &signer);
+    CHECK(parses(sealed.data, sealed.size, &verifier));
+    free(body.data);
+    free(sealed.data);
+    body = replaced(golden_json, "\"checksum\": \"" T1 "\", ", "");
+    sealed = seal_as(body.data, "manifest/json", &signer);
+    CHECK(parses(sealed.data, sealed.size, &verifier));
+    free(body.data);
+    free(sealed.data);
     CHECK_INT(alloc_live, 0);
 }
 TEST(a_signature_out_of_its_place_is_none) {
@@ -1633,6 +1688,7 @@ int main(void) {
     RUN(additions_need_a_tail);
     RUN(a_tail_inside_a_scalar_is_none);
     RUN(signatures_fail_closed);
+    RUN(what_is_signed_is_covered);
     RUN(a_signature_out_of_its_place_is_none);
     RUN(a_signature_of_another_algorithm_or_length_is_refused);
     RUN(each_allocation_may_fail);

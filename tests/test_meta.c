@@ -696,6 +696,52 @@ TEST(signed_document_says_who_signed) {
     free(t.data);
     dcp_metadata_free(m);
 }
+/* Signed by other hands than ours: parses, but not with a verifier; and what it says is not signed again. */
+static void check_not_covered(const char *from, const char *to, const char *words) {
+    static const char *const types[] = { DCPI_TYPE_METADATA, DCPI_TYPE_CHECKPOINT };
+    const dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026");
+    const dcp_verifier verifier = dcp_hmac_verifier(GOLDEN_KEY, 16);
+    text body = replaced(golden_body, from, to);
+    dcp_metadata *m;
+    dcp_error err;
+    char *made;
+    size_t size, i;
+    for (i = 0; i < DCPI_COUNT(types); i++) {
+        text t = seal_as(body.data, types[i], &signer);
+        CHECK_INT(dcpi_meta_parse(t.data, t.size, types[i], &verifier, &m, &err), DCP_E_SIGNATURE);
+        CHECK(m == NULL && contains(err.message, words) && contains(err.message, "covered"));
+        CHECK_OK(dcpi_meta_parse(t.data, t.size, types[i], NULL, &m, &err));
+        CHECK_INT(dcp_metadata_write_signed(m, &signer, &made, &size, &err), DCP_E_SIGNATURE);
+        CHECK(made == NULL && contains(err.message, words) && contains(err.message, "cannot be signed"));
+        CHECK_OK(dcp_metadata_write(m, &made, &size, &err));
+        dcp_free(made);
+        dcp_metadata_free(m);
+        free(t.data);
+    }
+    free(body.data);
+}
+static void check_covered(const char *from, const char *to) {
+    const dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026");
+    const dcp_verifier verifier = dcp_hmac_verifier(GOLDEN_KEY, 16);
+    text body = replaced(golden_body, from, to), t = seal_as(body.data, DCPI_TYPE_METADATA, &signer), again;
+    dcp_metadata *m;
+    dcp_error err;
+    CHECK_OK_MESSAGE(dcpi_meta_parse(t.data, t.size, DCPI_TYPE_METADATA, &verifier, &m, &err), err.message);
+    again = write_text(m, &signer);
+    dcp_metadata_free(m);
+    free(body.data); free(t.data); free(again.data);
+}
+#define TREE_LINE ",\n      \"checksum\": \"sha256-tree:" TREE_0 "\""
+#define STEP_BLOCKS "\"globalOffset\": [], \"placement\": \"replicated\", \"blockSize\": 4194304, \"blockChecksums\": [\"" D2 "\"]"
+TEST(what_is_signed_is_covered) {
+    check_covered("abc123", "abc123");
+    check_covered(TREE_LINE, "");                       /* the blocks are the whole file */
+    check_covered(TREE_LINE, ",\n      \"checksum\": \"" TREE_0 "\"");
+    check_covered("\"blockChecksums\": [] }\n      ],\n      \"checksum\": \"sha256-tree:" TREE_1 "\"",
+                  "\"blockChecksums\": [] }\n      ]");
+    check_not_covered(STEP_BLOCKS, "\"globalOffset\": [], \"placement\": \"replicated\"", "shards[0]");
+    check_not_covered(STEP_BLOCKS " }\n      ]" TREE_LINE, "\"globalOffset\": [], \"placement\": \"replicated\" }\n      ]", "shards[0]");
+}
 TEST(unknown_members_are_kept_at_every_level) {
     static const char *const places[][2] = {
         {"\"version\": ", "\"x\\u0041\": [1, {\"y\": \"\\n\"}], \"version\": "}, {"\"strategy\": ", "\"x\": 1, \"strategy\": "},
@@ -1770,6 +1816,7 @@ int main(void) {
     RUN(every_mark_is_needed);
     RUN(the_place_of_an_error_is_that_of_its_member);
     RUN(signed_document_says_who_signed);
+    RUN(what_is_signed_is_covered);
     RUN(unknown_members_are_kept_at_every_level);
     RUN(text_of_the_program_is_checked_before_it_is_written);
     RUN(minimum_and_defaults);

@@ -318,6 +318,24 @@ in dcpi_pool_base_compare
 - if (is_private) return
 + if (MUTANT) return 0; if (is_private) return
 
+name a signed document may name bytes without a digest
+caught engine a_signed_document_without_digests
+in dcpi_meta_parse
+- if (status == DCP_OK && verifier)
++ if (status == DCP_OK && verifier && !MUTANT)
+
+name a signed manifest may name bytes without a digest
+caught manifest what_is_signed_is_covered
+in dcpi_manifest_parse_covered
+- verifier ?
++ verifier && !MUTANT ?
+
+name what is not covered is signed
+caught meta what_is_signed_is_covered
+in dcpi_emit_covered
+- if (!e->is_signed ||
++ if (MUTANT || !e->is_signed ||
+
 name begin returns before a manifest save has read the tensors that are not copied
 caught async what_is_beyond_the_budget
 in dcpi_async_snapshot

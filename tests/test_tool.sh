@@ -1158,6 +1158,44 @@ assert j["fromTheFuture"] == {"a": [1, 2]} and j["shards"][0]["colour"] == "gree
         || fail "lost: $(cat foreign.metadata.json)"
     run 0 diff -q s/foreign foreign
 }
+sign_covers_every_byte() {
+    mkdir bare
+    cp s/foreign* bare
+    sed 's/, "checksum": "[0-9a-f]*"//' s/foreign.metadata.json >bare/foreign.metadata.json
+    run 0 verify bare/foreign
+    cp bare/foreign.metadata.json before
+    run 1 sign bare/foreign --key-file s/key.bin
+    has "$err" "shards[0].checksum"
+    has "$err" "cannot be signed"
+    cmp before bare/foreign.metadata.json || fail "it was changed"
+    run 1 verify --key-file s/key.bin bare/foreign
+    cp s/foreign* bare
+    run 0 sign bare/foreign --key-file s/key.bin
+    run 0 verify --key-file s/key.bin bare/foreign
+    flip bare/foreign_shard_0.bin 3
+    run 1 verify --key-file s/key.bin bare/foreign
+    # A manifest that no save of ours wrote, and the file of a state of which only the path is given.
+    mkdir -p seed/dense
+    printf abcd >seed/dense/a.bin
+    sum=$(sha256sum seed/dense/a.bin | cut -c 1-64)
+    manifest() { printf 'model_id: m\nepoch: 0\nstep: 1\nshards:\n  - path: dense/a.bin\n    type: dense\n    tensor_name: a\n    shape: [4]\n    dtype: uint8\n%smetadata_version: 1\n' "$1" >seed/m.manifest.yaml; }
+    manifest ''
+    run 1 sign seed/m --key-file s/key.bin
+    has "$err" "shards[0].checksum"
+    manifest "    checksum: abc123
+"
+    run 1 sign seed/m --key-file s/key.bin
+    manifest "    checksum: \"$sum\"
+optim_state:
+  path: dense/b.bin
+"
+    run 1 sign seed/m --key-file s/key.bin
+    has "$err" "optim_state.path"
+    manifest "    checksum: \"$sum\"
+"
+    run 0 sign seed/m --key-file s/key.bin
+    run 0 verify --key-file s/key.bin seed/m
+}
 sign_refuses() {
     run 2 sign s/one
     has "$err" "--key-file"
@@ -1395,7 +1433,7 @@ for name in version help_overall help_commands usage_command usage_options usage
     extract_numpy extract_big extract_boxes extract_memory latest latest_skips prune sweep \
     manifest_ls manifest_info manifest_verify manifest_diff manifest_directory manifest_of_the_seed \
     convert_round_trips convert_keeps_ranks_and_types convert_ranks_without_rows convert_little_memory convert_refuses convert_hostile convert_corrupt convert_signed \
-    convert_memory convert_killed convert_interrupted sign sign_keeps_unknown_members sign_refuses sync_copy sync_tiers sync_refuses \
+    convert_memory convert_killed convert_interrupted sign sign_covers_every_byte sign_keeps_unknown_members sign_refuses sync_copy sync_tiers sync_refuses \
     missing_checkpoint newer_format corrupt_document unreadable \
     no_bar_without_terminal bar_on_terminal no_color no_bytes_on_terminal closed_pipe full_disk interrupted; do
     t "$name"
