@@ -231,7 +231,9 @@ typedef enum dcp_status {               /* the numbers are frozen; new ones are 
     DCP_E_COMM,                         /* the coordinator failed */
     DCP_E_DEVICE,                       /* a dcp_device failed */
     DCP_E_UNSUPPORTED,                  /* valid, but not possible with this storage, layout or build */
-    DCP_E_UNKNOWN                       /* this rank cannot know whether the commit happened; nothing was removed; reopening tells */
+    /* This rank cannot know how the call ended: a save may have been committed (nothing was removed; opening it tells),
+     * a load, or whatever else rank 0 had the word on, may have succeeded on the other ranks. */
+    DCP_E_UNKNOWN
 } dcp_status;
 
 typedef struct dcp_error {              /* always written; message empty on DCP_OK; needs no initialisation */
@@ -425,10 +427,12 @@ typedef struct dcp_save_desc {
  * signer are rank 0's. A box that several ranks hold is written by one of them. The single-file layout is written by all at once where the
  * storage is shared, else through rank 0. report.bytes_written is this rank's, on rank 0 all ranks'.
  * What dcp_open would refuse is not committed: rank 0 reads the document as an open does, from memory, before it is written.
- *   DCP_E_INVALID arguments | DCP_E_LIMIT path too long, or beyond a DCP_LIMIT_ | DCP_E_EXISTS a checkpoint is there (and no `overwrite`), or
- *   one in another layout | DCP_E_MISMATCH pieces
- *   overlap or disagree | DCP_E_INCOMPLETE pieces leave holes | DCP_E_SPACE | DCP_E_IO | DCP_E_CANCELLED | DCP_E_TIMEOUT deadline_ms |
- *   DCP_E_MEMORY | DCP_E_UNKNOWN the storage failed in the very act of committing: both may be there; nothing was removed. */
+ *   DCP_E_INVALID arguments | DCP_E_LIMIT path too long, or beyond a DCP_LIMIT_ | DCP_E_EXISTS a checkpoint is there
+ *   (and no `overwrite`), or one in another layout | DCP_E_MISMATCH pieces overlap or disagree; ranks that make other
+ *   calls | DCP_E_INCOMPLETE pieces leave holes; a file vanished | DCP_E_SPACE | DCP_E_IO | DCP_E_CANCELLED |
+ *   DCP_E_TIMEOUT deadline_ms; a silent rank | DCP_E_UNSUPPORTED | DCP_E_SIGNATURE the signer failed | DCP_E_DEVICE |
+ *   DCP_E_COMM | DCP_E_MEMORY | DCP_E_UNKNOWN the storage failed in the very act of committing, or rank 0 was lost
+ *   then: both may be there; nothing was removed. */
 DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
 
 /* A save in the background: four lines make one of dcp_save.
@@ -515,7 +519,14 @@ typedef struct dcp_load_desc {
 /* Loads the wanted tensors. DCP_E_NOT_FOUND says that there is no checkpoint at path, and nothing else, so a first start can be told from
  * trouble. A tensor that is not stored is DCP_E_MISMATCH unless optional. Without global_shape a wanted tensor is the whole one, however it
  * is stored. On an error the content of the destinations is unspecified. A checkpoint that is overwritten while it is read is opened again,
- * at most 3 times; then the error says so. */
+ * at most 3 times; then the error says so.
+ *   DCP_E_NOT_FOUND no checkpoint | DCP_E_INVALID arguments; two commit files; a part of the path, or the commit file,
+ *   is something else than a directory, or a file | DCP_E_MISMATCH a tensor is not stored, or has another type or
+ *   shape; exact; minimum_step; ranks that make other calls | DCP_E_INCOMPLETE holes; a file that is missing or cut
+ *   short; a rank that does not see what rank 0 sees | DCP_E_CHECKSUM | DCP_E_SIGNATURE | DCP_E_FORMAT | DCP_E_VERSION
+ *   | DCP_E_LIMIT | DCP_E_UNSUPPORTED a type or a storage that cannot do it | DCP_E_IO | DCP_E_SPACE | DCP_E_MEMORY |
+ *   DCP_E_DEVICE | DCP_E_CANCELLED | DCP_E_TIMEOUT io.deadline_ms; a silent rank | DCP_E_COMM | DCP_E_UNKNOWN several
+ *   ranks: rank 0 was lost after this rank had all its tensors, so that it cannot know whether the others succeeded */
 DCPDEF dcp_status dcp_load(const dcp_load_desc *desc, dcp_error *err);
 
 /* Which tensors of a checkpoint are meant: those that every set member says. Of what is not selected no file need even be there. */
@@ -546,13 +557,17 @@ typedef struct dcp_tensor_info {
     dcp_role role; const char *tier; int64_t expert_key[3]; int64_t version;
 } dcp_tensor_info;
 
-/* reads and checks the document; no tensor bytes */
+/* Reads and checks the document; no tensor bytes, but with DCP_VERIFY_ALL. As dcp_load, but for the tensors;
+ * DCP_E_MISMATCH and DCP_E_UNSUPPORTED for a selection that the checkpoint cannot have too. */
 DCPDEF dcp_status dcp_open(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_error *err);
 DCPDEF size_t dcp_tensor_count(const dcp_checkpoint *checkpoint);
 DCPDEF const dcp_tensor_info *dcp_tensor_at(const dcp_checkpoint *checkpoint, size_t index);    /* sorted by name; NULL beyond the end */
 DCPDEF const dcp_tensor_info *dcp_tensor_find(const dcp_checkpoint *checkpoint, const char *name);      /* NULL: not stored */
+/* The statuses of dcp_read, dcp_read_rank, dcp_read_new, dcp_map and dcp_verify are those of dcp_load without
+ * DCP_E_NOT_FOUND, DCP_E_SIGNATURE and DCP_E_VERSION: a document is open; a file of it that is not there is
+ * DCP_E_INCOMPLETE. DCP_E_COMM and DCP_E_UNKNOWN are for those that are collective. */
 DCPDEF dcp_status dcp_read(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, dcp_error *err);
-/* what that rank stored as private */
+/* what that rank stored as private; DCP_E_INVALID: no rank of that number saved it */
 DCPDEF dcp_status dcp_read_rank(dcp_checkpoint *checkpoint, int shard_rank, dcp_tensor *tensors, size_t count, dcp_error *err);
 /* allocated; dcp_free(out->data); out->name lives until close */
 DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp_tensor *out, dcp_error *err);
@@ -597,7 +612,12 @@ typedef struct dcp_latest_desc {
 /* The newest valid checkpoint, by (sequence, step, timestamp, name), never by file time; valid: document intact and every file there with
  * its size (DCP_VERIFY_ALL: every byte). *path goes into dcp_load; dcp_free it. Corrupt and incomplete ones are skipped with a warning; an
  * I/O error or a newer format is returned, never skipped. DCP_E_NOT_FOUND: there is no commit file at all; when none is valid, the newest one's
- * error. */
+ * error.
+ *   DCP_E_NOT_FOUND no checkpoint, or no directory | DCP_E_INVALID arguments; `directory` is a file; of the newest one:
+ *   two files in one, and what else dcp_load says | DCP_E_CHECKSUM, DCP_E_SIGNATURE, DCP_E_INCOMPLETE, DCP_E_FORMAT,
+ *   DCP_E_LIMIT of the newest one | DCP_E_VERSION | DCP_E_IO | DCP_E_SPACE | DCP_E_MEMORY | DCP_E_UNSUPPORTED a storage
+ *   that cannot do it | DCP_E_MISMATCH ranks that make other calls | DCP_E_CANCELLED | DCP_E_TIMEOUT io.deadline_ms; a
+ *   silent rank | DCP_E_COMM | DCP_E_UNKNOWN several ranks: rank 0 was lost while it looked */
 DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error *err);
 
 typedef struct dcp_list_desc {
@@ -614,7 +634,9 @@ typedef struct dcp_list_entry {
     dcp_status status; const char *message;         /* valid or why not */
     int sys;                            /* the system's error number, if status is an I/O error */
 } dcp_list_entry;
-/* All commit files of a directory, newest first, valid or not. One allocation: dcp_free(*entries). */
+/* All commit files of a directory, newest first, valid or not. One allocation: dcp_free(*entries).
+ *   DCP_E_NOT_FOUND no directory | DCP_E_INVALID arguments; `directory` is a file | DCP_E_IO | DCP_E_MEMORY |
+ *   DCP_E_UNSUPPORTED a storage that cannot list | DCP_E_CANCELLED | DCP_E_TIMEOUT io.deadline_ms */
 DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, size_t *count, dcp_error *err);
 
 /* what was (or would be) removed */
@@ -630,7 +652,11 @@ typedef struct dcp_prune_desc {
     dcp_report *report;                 /* out, may be NULL */
 } dcp_prune_desc;
 /* Removes valid checkpoints beyond what is to be kept, commit file first; corrupt ones are left for a person to look at. `removal` may be
- * NULL. */
+ * NULL.
+ *   DCP_E_NOT_FOUND no directory | DCP_E_INVALID arguments; `directory` is a file | DCP_E_IO | DCP_E_SPACE |
+ *   DCP_E_MEMORY | DCP_E_UNSUPPORTED a storage that cannot do it | DCP_E_MISMATCH ranks that make other calls |
+ *   DCP_E_CANCELLED | DCP_E_TIMEOUT io.deadline_ms; a silent rank | DCP_E_COMM | DCP_E_UNKNOWN several ranks: rank 0
+ *   was lost while it removed */
 DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dcp_error *err);
 
 typedef struct dcp_sweep_desc {
@@ -647,7 +673,7 @@ typedef struct dcp_sweep_desc {
  * are older than the grace time. If any commit file of the directory cannot be read and verified, only temporary files go.
  * Of directories below only the folders that manifests put files into are looked at, dense, experts, optim and router; one
  * that has checkpoints of its own (runs/dense beside runs/a.manifest.json) is left alone with all below it: sweep it by its
- * own name. `removal` may be NULL. */
+ * own name. `removal` may be NULL. Statuses as dcp_prune. */
 DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err);
 
 typedef struct dcp_sync_report {
@@ -676,13 +702,14 @@ typedef struct dcp_sync_desc {
  * size_budget is left out: load the other tiers by selecting them, or give dcp_source for the rest. DCP_E_CHECKSUM, DCP_E_INCOMPLETE: the source is
  * damaged. DCP_E_EXISTS: another checkpoint beside the copy owns a file of that name, or what is there is not known to be
  * a file of a manifest (by its name, or because the copy's own manifest names it); it stays as it is.
- * DCP_E_MISMATCH: no such tier. DCP_E_LIMIT: the path of the copy's commit file has more than 4,096 bytes. */
+ * DCP_E_MISMATCH: no such tier. DCP_E_LIMIT: the path of the copy's commit file has more than 4,096 bytes.
+ * DCP_E_NOT_FOUND: there is no manifest at path. Otherwise the statuses of dcp_load of one process, and DCP_E_SPACE. */
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err);
 
 typedef struct dcp_remove_desc { const char *path; dcp_io io; dcp_report *report; /* out, may be NULL */ } dcp_remove_desc;
 /* Removes one checkpoint: its commit file, then, durably after it, the files that only it names and whose names are those
  * of its own data. A file that a document merely lays claim to stays: another checkpoint's, another program's, one in a
- * directory below that has checkpoints of its own. */
+ * directory below that has checkpoints of its own. Statuses as dcp_prune; DCP_E_NOT_FOUND: no checkpoint. */
 DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, dcp_error *err);
 
 /* ================================================================================================================================
@@ -12549,6 +12576,8 @@ typedef struct dcpi_team {                              /* the ranks of one oper
     dcpi_peer lead;                                     /* in here, so that a rank without memory can say so */
     int64_t spoke_ms, listened_ms, first_failure_ms;
     int is_promised;                                    /* this rank has done its part: from here on rank 0's word alone counts (G5) */
+    int has_said_all;                                   /* its last word is on its way: others may have DCP_OK by now */
+    const char *name;                                   /* of the call */
     int is_over;                                        /* nothing is sent or awaited any more */
     int is_following;                                   /* awaits rank 0's word, and leaves in the mail what comes after it; */
     int may_fail, is_last; dcp_status own;              /* may still fail by itself; that word is the verdict; this rank's own status */
@@ -13491,11 +13520,16 @@ static dcp_status dcpi_letter_put(dcpi_mailbox *m, dcpi_letter *letter, int tag,
 /* ---- send and receive */
 static dcp_status dcpi_seat_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
     const dcpi_seat *seat = (const dcpi_seat *)context;
-    dcpi_mailbox *m = &seat->group->mailboxes[to];
-    dcpi_letter *letter = (dcpi_letter *)dcpi_alloc_array(1, sizeof *letter, err);
+    dcpi_mailbox *m;
+    dcpi_letter *letter;
     const dcpi_waiter *waiter;
     dcp_status status = DCP_OK;
     (void)timeout_ms;
+    if (to < 0 || to >= seat->group->ranks)             /* the world_size has been changed */
+        return dcpi_fail(err, DCP_E_INVALID, "rank %d is none of the thread group, which has %d", to,
+                         seat->group->ranks);
+    m = &seat->group->mailboxes[to];
+    letter = (dcpi_letter *)dcpi_alloc_array(1, sizeof *letter, err);
     if (!letter) return DCP_E_MEMORY;
     letter->from = seat->rank;
     letter->size = size;
@@ -13517,6 +13551,7 @@ static dcp_status dcpi_seat_send(void *context, int to, int tag, const void *dat
 /* Whether nothing can come any more: from that rank, or from any. */
 static int dcpi_seat_is_left(const dcpi_seat *seat, int from) {
     int rank;
+    if (from >= seat->group->ranks) return 1;
     if (from != DCP_ANY_RANK) return dcpi_flag_get(&seat->group->mailboxes[from].closed);
     for (rank = 0; rank < seat->group->ranks; rank++)
         if (rank != seat->rank && !dcpi_flag_get(&seat->group->mailboxes[rank].closed)) return 0;
@@ -13720,7 +13755,8 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     int r;
     memset(t, 0, sizeof *t);
     t->world_size = 1;
-    dcpi_team_same(t, call, 0);
+    t->name = call;
+    dcpi_team_same(t, call, c ? (uint64_t)c->world_size : 1);           /* ranks of another world do not meet here */
     if (!c) return DCP_OK;
     if (c->settle) c->settle(c->saver);                 /* one operation at a time: a save in the background ends first */
     status = dcpi_coord_check(c, err);
@@ -13778,7 +13814,13 @@ static dcp_status dcpi_team_receive(dcpi_team *t, int *from, int tag, uint8_t **
         return DCP_OK;
     if (status == DCP_OK) {
         dcpi_free(memory);
-        status = dcpi_fail(err, DCP_E_COMM, "the coordinator's receive gave an empty message, or one from rank %d", *from);
+        if (*from >= t->world_size)
+            status = dcpi_fail(err, DCP_E_MISMATCH,
+                               "rank %d is in this call, but the world size of rank %d is %d: it is the same on "
+                               "all ranks", *from, t->rank, t->world_size);
+        else status = dcpi_fail(err, DCP_E_COMM, "the coordinator's receive gave an empty message, or one from rank %d",
+                                *from);
+        err->rank = *from;
     }
     *data = NULL;
     return dcpi_team_comm_failed(t, status, err);
@@ -13850,15 +13892,22 @@ static void dcpi_team_read_error(const uint8_t *message, size_t size, dcp_error 
     out->rank = size >= 32 ? (int)dcpi_load32(message + 24) : 0;
     *flags = size >= 32 ? dcpi_load32(message + 28) : 0;
 }
-/* Before its promise a rank that loses rank 0 has failed; after it, it cannot know (G5). */
+/* What is at stake, and what to do. */
+static const char *dcpi_team_advice(const dcpi_team *t) {
+    if (strcmp(t->name, "save") == 0) return "this rank removed nothing; open the checkpoint to see";
+    if (strcmp(t->name, "prune") == 0 || strcmp(t->name, "remove") == 0 || strcmp(t->name, "sweep") == 0)
+        return "rank 0 may have removed files; list the directory to see";
+    return "nothing was written; do it again on all ranks";
+}
+/* Before its last word a rank that loses rank 0 has failed; after it, it cannot know (G5). */
 static dcp_status dcpi_team_lost(dcpi_op *op, const dcp_error *why) {
     dcpi_team *t = &op->team;
     dcp_error error = *why;
     t->is_broken = 1;
-    if (t->is_promised && t->rank != 0) {
+    if ((t->is_promised || t->has_said_all) && t->rank != 0) {
         (void)dcpi_fail(&error, DCP_E_UNKNOWN,
-                        "rank 0 fell silent after this rank had done its part: whether the call succeeded is not known; this rank removed nothing; "
-                        "open the checkpoint to see: %.200s", why->message);
+                        "rank 0 was lost after this rank had done its part of the %s: whether it succeeded on the "
+                        "others is not known; %s: %.200s", t->name, dcpi_team_advice(t), why->message);
         error.rank = 0;
     }
     return dcpi_team_failed(t, &error, t->rank != 0);
@@ -13873,8 +13922,10 @@ static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size)
     if (age > 0) { dcpi_free(message); return; }        /* what an earlier operation left */
     peer->heard_ms = dcpi_os_monotonic_ms();
     if (age < 0 || kind < DCPI_TEAM_UP || kind > DCPI_TEAM_OVER || (is_round && dcpi_load32(message + 12) != t->call)) {
-        (void)dcpi_fail(&error, DCP_E_MISMATCH, "ranks %d and %d are in different calls, or their arguments differ: all ranks make the same calls "
-                        "in the same order", t->rank, from);
+        (void)dcpi_fail(&error, DCP_E_MISMATCH,
+                        "ranks %d and %d are in different calls, or their arguments or world sizes "
+                        "differ (%d here): all ranks make the same calls in the same order", t->rank, from,
+                            t->world_size);
         error.rank = from;
         if (age < 0 && t->rank != 0) (void)dcpi_team_lost(op, &error);     /* rank 0 has ended this operation, and this rank has not heard how */
         else (void)dcpi_team_failed(t, &error, 0);
@@ -14165,6 +14216,7 @@ static dcp_status dcpi_team_done(dcpi_op *op, dcp_status status, dcp_error *err)
     dcpi_buffer message;
     memset(&message, 0, sizeof message);
     dcpi_team_message_start(&message);
+    if (!status) op->team.has_said_all = 1;
     status = dcpi_team_up(op, status, &message, err);
     dcpi_buffer_free(&message);
     return status;
@@ -21596,12 +21648,14 @@ static dcp_status dcpi_latest_make(void *user, int rank, dcpi_buffer *message, d
     dcpi_buffer_add(message, *path, strlen(*path) + 1);
     return DCP_OK;
 }
-static dcp_status dcpi_latest_take(const dcpi_team *t, char **path, dcp_error *err) {
+/* The verdict is DCP_OK already: nothing may fail any more, so the path takes over the message's memory. */
+static void dcpi_latest_take(dcpi_team *t, char **path) {
+    char *message = (char *)t->peers[0].message;
     const size_t size = t->peers[0].size - DCPI_TEAM_HEADER;
-    const char *text = (const char *)t->peers[0].message + DCPI_TEAM_HEADER;
-    if (size == 0 || text[size - 1] != '\0') return dcpi_fail(err, DCP_E_COMM, "dcp_latest: rank 0 sent a message of another version of dcp.h");
-    *path = dcpi_copy_text(text, err);
-    return *path ? DCP_OK : DCP_E_MEMORY;
+    t->peers[0].message = NULL;
+    memmove(message, message + DCPI_TEAM_HEADER, size);
+    message[size > 0 ? size - 1 : 0] = '\0';
+    *path = message;
 }
 DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error *err) {
     dcp_error local;
@@ -21615,7 +21669,7 @@ DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error
     status = dcpi_team_done(&op, status, &local);
     if (!status && dcpi_led_is_mine(&op)) status = dcpi_led_run(&op, dcpi_latest_run, desc, path, &local);
     status = dcpi_led_tell(&op, status, dcpi_latest_make, path, &local);
-    if (!status && !dcpi_led_is_mine(&op)) status = dcpi_latest_take(&op.team, path, &local);
+    if (!status && !dcpi_led_is_mine(&op)) dcpi_latest_take(&op.team, path);
     dcpi_team_end(&op);
     dcpi_op_tell_warnings(&op, desc->report);
     if (status) { dcp_free(*path); *path = NULL; }
@@ -21663,12 +21717,9 @@ static dcp_status dcpi_removal_make(void *user, int rank, dcpi_buffer *message, 
     for (i = 0; i < removal->path_count; i++) dcpi_buffer_add(message, removal->paths[i], strlen(removal->paths[i]) + 1);
     return DCP_OK;
 }
-static dcp_status dcpi_removal_learn(const dcpi_team *t, dcp_removal *removal, dcp_error *err) {
-    const char *at = (const char *)t->peers[0].message + DCPI_TEAM_HEADER + 16, *end = (const char *)t->peers[0].message + t->peers[0].size;
+static dcp_status dcpi_removal_paths(const char *at, const char *end, dcp_removal *removal, dcp_error *err) {
     size_t count = 0;
     const char *c;
-    if (t->peers[0].size < DCPI_TEAM_HEADER + 16 || (at < end && end[-1] != '\0'))
-        return dcpi_fail(err, DCP_E_COMM, "rank 0 sent a message of another version of dcp.h");
     for (c = at; c < end; c++) count += *c == '\0';
     removal->paths = (char **)dcpi_alloc_array(count, sizeof *removal->paths, err);
     if (!removal->paths) return DCP_E_MEMORY;
@@ -21677,16 +21728,27 @@ static dcp_status dcpi_removal_learn(const dcpi_team *t, dcp_removal *removal, d
         if (!removal->paths[removal->path_count]) return DCP_E_MEMORY;
         removal->path_count++;
     }
-    removal->bytes = (int64_t)dcpi_load64(t->peers[0].message + DCPI_TEAM_HEADER);
-    removal->checkpoints = (size_t)dcpi_load64(t->peers[0].message + DCPI_TEAM_HEADER + 8);
     return DCP_OK;
+}
+/* The verdict is DCP_OK already, so nothing may fail any more: without memory for the paths there are none, and a
+ * warning. */
+static void dcpi_removal_learn(dcpi_op *op, dcp_removal *removal) {
+    const uint8_t *message = op->team.peers[0].message;
+    const size_t size = op->team.peers[0].size, head = DCPI_TEAM_HEADER + 16;
+    dcp_error err;
+    if (size < head || (size > head && message[size - 1] != '\0')) return;
+    removal->bytes = (int64_t)dcpi_load64(message + DCPI_TEAM_HEADER);
+    removal->checkpoints = (size_t)dcpi_load64(message + DCPI_TEAM_HEADER + 8);
+    if (dcpi_removal_paths((const char *)message + head, (const char *)message + size, removal, &err) == DCP_OK) return;
+    dcpi_op_log(op, DCP_LOG_WARNING, "the files are removed, but their list is not whole on rank %d: %s", op->team.rank,
+                err.message);
 }
 /* What prune, remove and sweep have in common once their arguments are looked at: rank 0 works, and all ranks know what went. */
 static dcp_status dcpi_removal_run(dcpi_op *op, dcp_status status, dcpi_errand_fn fn, const void *desc, dcp_removal *removal, dcp_error *err) {
     status = dcpi_team_done(op, status, err);
     if (!status && dcpi_led_is_mine(op)) status = dcpi_led_run(op, fn, desc, removal, err);
     status = dcpi_led_tell(op, status, dcpi_removal_make, removal, err);
-    if (!status && !dcpi_led_is_mine(op)) status = dcpi_removal_learn(&op->team, removal, err);
+    if (!status && !dcpi_led_is_mine(op)) dcpi_removal_learn(op, removal);
     dcpi_team_end(op);
     return status;
 }

@@ -16,13 +16,14 @@ typedef struct fault_plan {
     int drop_at;                        /* this send does so (1: the first) */
     int fail_percent, fail_at;          /* of all calls: so many, and this one (1: the first), fail with `failure` */
     dcp_status failure;                 /* 0: DCP_E_COMM */
+    int lies_at;                        /* this send (1: the first) arrives, and fails with `failure` all the same */
     int reluctant_percent;              /* of sends that may not wait: so many are DCP_PENDING */
     int only_tag;                       /* 0: any */
     int calls, sends, delayed, dropped, failed;             /* what happened */
     int after_failure;                  /* calls after one that failed */
 } fault_plan;
 typedef struct fault_context { dcp_coordinator *inner; fault_plan *plan; uint64_t random; dcpi_mutex lock; } fault_context;
-enum { FAULT_NONE, FAULT_DROP, FAULT_FAIL };
+enum { FAULT_NONE, FAULT_DROP, FAULT_FAIL, FAULT_LIE };
 
 static int fault_below(fault_context *f, int n) {           /* splitmix64, as in test.h */
     uint64_t z = f->random += 0x9e3779b97f4a7c15u;
@@ -43,6 +44,7 @@ static int fault_choose(fault_context *f, int tag, int is_send) {
         if (delays) { wait = 1 + fault_below(f, p->delay_ms); p->delayed++; }
         if (fails || p->calls == p->fail_at) { what = FAULT_FAIL; p->failed++; }
         else if (is_send && (drops || p->sends == p->drop_at)) { what = FAULT_DROP; p->dropped++; }
+        else if (is_send && p->sends == p->lies_at) { what = FAULT_LIE; p->failed++; }
     }
     dcpi_mutex_unlock(&f->lock);
     if (wait) dcpi_os_sleep_ms(wait);
@@ -56,6 +58,8 @@ static dcp_status fault_send(void *context, int to, int tag, const void *data, s
     const int what = fault_choose(f, tag, 1);
     if (what == FAULT_FAIL) return fault_fail(f, err);
     if (what == FAULT_DROP) return DCP_OK;
+    if (what == FAULT_LIE && f->inner->send(f->inner->context, to, tag, data, size, timeout_ms, err) == DCP_OK)
+        return fault_fail(f, err);
     if (timeout_ms == 0 && f->plan->reluctant_percent > 0) {
         int refuses;
         dcpi_mutex_lock(&f->lock);
@@ -88,6 +92,8 @@ static inline dcp_coordinator *fault_wrap(dcp_coordinator *inner, fault_plan *pl
     c->rank = inner->rank;
     c->world_size = inner->world_size;
     c->thread_safe = inner->thread_safe;
+    c->operations = inner->operations;                  /* it may have been used already */
+    c->collectives = inner->collectives;
     c->send = fault_send;
     c->receive = fault_receive;
     c->destroy = fault_destroy;

@@ -1741,6 +1741,116 @@ TEST(a_rank_in_another_directory_is_no_first_start) {
     process_group_end(&g);
     dcp_storage_close(storage);
 }
+/* ---- sends that report a failure and did arrive ------------------------------------------------------------------ */
+/* Who cannot know how the call ended on the others says so, and nobody else does; a call that writes nothing does not
+ * talk of what was written or removed. */
+static const char *const lie_calls[] = { "load", "verify", "open and read", "latest", "sweep", "save" };
+enum { LIE_SAVE = 5 };
+static void job_call_somehow(job *j, int rank) {
+    if (((const load_plan *)j->user)->how->what == LIE_SAVE) job_save(j, rank);
+    else job_read_somehow(j, rank);
+}
+static int lie_case(int what, dcp_layout layout, int who, int nth, dcp_status failure, int unknowns[3]) {
+    slow_load how;
+    load_plan plan;
+    fault_plan faults;
+    dcp_storage *storage;
+    job j;
+    int r, fine = 0, failed = 0;
+    doing("%s, layout %d: send %d of rank %d arrives, but fails with %s", lie_calls[what], (int)layout, nth, who,
+          dcp_status_name(failure));
+    job_begin(&j, 3, layout, &storage);
+    memset(&how, 0, sizeof how);
+    memset(&plan, 0, sizeof plan);
+    memset(&faults, 0, sizeof faults);
+    how.what = what;
+    plan.how = &how;
+    plan.io.timeout_ms = j.desc.io.timeout_ms = 200 * slowness();
+    faults.lies_at = nth;
+    faults.failure = failure;
+    faults.only_tag = DCPI_TAG_OPERATION;
+    j.user = &plan;
+    j.gen = what == LIE_SAVE ? 2 : 1;
+    j.coordinators[who] = fault_wrap(j.coordinators[who], &faults);
+    job_run(&j, job_call_somehow);
+    for (r = 0; r < 3; r++) {
+        const char *text = j.err[r].message;
+        fine += j.status[r] == DCP_OK;
+        failed += j.status[r] != DCP_OK && j.status[r] != DCP_E_UNKNOWN;
+        CHECK(j.status[r] != DCP_E_NOT_FOUND);
+        if (j.status[r] != DCP_E_UNKNOWN) continue;
+        unknowns[r == who ? 0 : r == 0 ? 1 : 2]++;
+        CHECK(strstr(text, "is not known") || what == LIE_SAVE);
+        if (what < 4) CHECK(strstr(text, "nothing was written") && !strstr(text, "commit") && !strstr(text, "removed"));
+        if (what == 4) CHECK(strstr(text, "may have removed"));
+    }
+    if (fine && failed) check_all(&j, DCP_OK, "");                      /* fails, and shows them */
+    if (what == LIE_SAVE && fine) CHECK_INT(must_load(storage), 2);
+    check_quick(&j, 2000);
+    job_close(&j);
+    dcp_storage_close(storage);
+    return faults.failed;
+}
+TEST(a_send_that_fails_and_arrives_never_splits_the_verdict) {
+    static const dcp_status failures[] = { DCP_E_COMM, DCP_E_TIMEOUT, DCP_E_NOT_FOUND };
+    int what, layout, who, nth, turn = 0;
+    for (what = 0; what <= LIE_SAVE; what++)
+        for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
+            int unknowns[3] = { 0, 0, 0 };
+            for (who = 0; who < 3; who++) for (nth = 1; lie_case(what, (dcp_layout)layout, who, nth,
+                                                                 failures[turn++ % 3], unknowns); nth++) {}
+            CHECK(unknowns[0] > 0);                     /* its last word */
+        }
+    done_doing();
+}
+/* Before its last word a rank knows: without it nobody can have succeeded. */
+TEST(what_fails_before_the_last_word_is_known_to_have_failed) {
+    int who, unknowns[3] = { 0, 0, 0 };
+    for (who = 1; who < 3; who++) {
+        CHECK_INT(lie_case(0, DCP_LAYOUT_SHARDED, who, 1, DCP_E_COMM, unknowns), 1);
+        CHECK_INT(unknowns[0], 0);
+    }
+    done_doing();
+}
+/* ---- a rank whose coordinator tells another number of ranks ------------------------------------------------------ */
+TEST(another_world_size_is_a_mismatch) {
+    int what, who, wrong, r;
+    for (what = 0; what <= LIE_SAVE; what++)
+        for (who = 0; who < 3; who++)
+            for (wrong = 2; wrong <= 4; wrong += 2) {
+                slow_load how;
+                load_plan plan;
+                dcp_storage *storage;
+                int mismatches = 0;
+                job j;
+                if (who >= wrong) continue;             /* no rank of that world */
+                doing("%s: rank %d counts %d of 3 ranks", lie_calls[what], who, wrong);
+                job_begin(&j, 3, DCP_LAYOUT_SHARDED, &storage);
+                memset(&how, 0, sizeof how);
+                memset(&plan, 0, sizeof plan);
+                how.what = what;
+                plan.how = &how;
+                plan.io.timeout_ms = j.desc.io.timeout_ms = 400 * slowness();
+                j.user = &plan;
+                j.gen = what == LIE_SAVE ? 2 : 1;
+                j.coordinators[who]->world_size = wrong;
+                job_run(&j, job_call_somehow);
+                for (r = 0; r < 3; r++) {
+                    CHECK(j.status[r] == DCP_E_MISMATCH || j.status[r] == DCP_E_TIMEOUT ||
+                          j.status[r] == DCP_E_UNKNOWN);
+                    if (j.status[r] != DCP_E_MISMATCH) continue;
+                    mismatches++;
+                    CHECK(strstr(j.err[r].message, "world size"));
+                }
+                /* then it does not know the one that it cannot tell */
+                CHECK(mismatches >= (who == 0 && wrong == 2 ? 1 : 3));
+                j.coordinators[who]->world_size = 3;
+                CHECK_INT(must_load(storage), 1);
+                job_close(&j);
+                dcp_storage_close(storage);
+            }
+    done_doing();
+}
 /* A rank that is stopped while the others load. */
 static void load_rank(dcp_coordinator *c, process_record *out, void *user) {
     const blow *b = (const blow *)user;
@@ -2075,6 +2185,9 @@ int main(void) {
     RUN(a_rank_that_does_not_see_the_checkpoint_is_no_first_start);
     RUN(a_rank_in_another_directory_is_no_first_start);
     RUN(a_load_beside_a_rank_that_stops_or_dies);
+    RUN(a_send_that_fails_and_arrives_never_splits_the_verdict);
+    RUN(what_fails_before_the_last_word_is_known_to_have_failed);
+    RUN(another_world_size_is_a_mismatch);
     RUN(the_word_of_a_rank_0_that_has_left_is_heard);
     RUN(no_memory_on_one_rank);
     RUN(all_ranks_get_the_same_from_every_call);
