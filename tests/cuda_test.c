@@ -355,6 +355,18 @@ static void CUDART_CB slow(void *user) {
     span.tv_nsec = (long)(size_t)user * 1000000;
     (void)nanosleep(&span, NULL);
 }
+/* The caller's work takes until somebody waits for it, or has begun so many copies, which come too early if they are carried
+ * out now: machines can be busy, and then everybody comes late. */
+static int copies_to_come;
+static void CUDART_CB until_begun(void *user) {
+#ifdef CUDA_STUB
+    const long copies = cuda_stub_calls("cudaMemcpyAsync"), waits = cuda_stub_calls("cudaDeviceSynchronize");
+    int i;
+    for (i = 0; i < 10000 && cuda_stub_calls("cudaDeviceSynchronize") == waits &&
+        cuda_stub_calls("cudaMemcpyAsync") - copies < copies_to_come; i++) slow((void *)(size_t)1);
+#endif
+    slow(user);
+}
 enum { NONE, WAITED, DEFAULT_STREAM };
 /* The tensor gets its value on a stream that is slow; the save must see it, and so must a load that writes over it. */
 static void ordered_case(int device, int how, int is_blocking) {
@@ -364,11 +376,12 @@ static void ordered_case(int device, int how, int is_blocking) {
     cudaStream_t work = NULL;
     dcp_device *gpu;
     dcp_tensor t = dcp_bytes("a", memory, size);
+    copies_to_come = 1;
     CUDA_OK(cudaSetDevice(device));
     gpu = opened(device);
     if (how != DEFAULT_STREAM) CUDA_OK(cudaStreamCreateWithFlags(&work, is_blocking ? 0 : cudaStreamNonBlocking));
     t.device = gpu;
-    CUDA_OK(cudaLaunchHostFunc(work, slow, (void *)(size_t)30));
+    CUDA_OK(cudaLaunchHostFunc(work, until_begun, (void *)(size_t)30));
     CUDA_OK(cudaMemsetAsync(memory, 0x5A, size, work));
     CUDA_OK(cudaSetDevice(0));
     if (how != NONE) CHECK_OK_MESSAGE(dcp_cuda_wait_stream(gpu, work, &err), err.message);
@@ -383,7 +396,7 @@ static void ordered_case(int device, int how, int is_blocking) {
     t.data = memory;
     t.device = gpu;
     CUDA_OK(cudaSetDevice(device));
-    CUDA_OK(cudaLaunchHostFunc(work, slow, (void *)(size_t)30));
+    CUDA_OK(cudaLaunchHostFunc(work, until_begun, (void *)(size_t)30));
     CUDA_OK(cudaMemsetAsync(memory, 0x11, size, work));
     if (how != NONE) CHECK_OK_MESSAGE(dcp_cuda_wait_stream(gpu, work, &err), err.message);
     load_all(&t, 1, 0);
@@ -539,7 +552,8 @@ TEST(no_worker_overtakes_the_synchronisation) {
         t[i] = dcp_bytes(names[i], bytes, size);
     }
     save_all(t, COUNT, 0);
-    CUDA_OK(cudaLaunchHostFunc(work, slow, (void *)(size_t)300));       /* workers of a busy machine come late */
+    copies_to_come = COUNT;
+    CUDA_OK(cudaLaunchHostFunc(work, until_begun, (void *)(size_t)300));
     for (i = 0; i < COUNT; i++) {
         CUDA_OK(cudaMalloc(&t[i].data, size));
         CUDA_OK(cudaMemsetAsync(t[i].data, 0x11, size, work));
