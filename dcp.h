@@ -153,8 +153,8 @@
  *     io.timeout_ms is DCP_E_TIMEOUT on all others, and their coordinator is broken: close it, and start again without that rank.
  *   - A checkpoint or saver is used from one thread at a time, dcp_map, dcp_save_cancel and the accessors from any; different checkpoints are
  *     independent.
- *   - Nothing is printed unless io.log is set (dcp_log_stderr is ready made), and nothing is lost without it: errors are returned, and warnings
- *     counted in the reports. A report is written on every return, like an out pointer.
+ *   - Nothing is printed unless io.log is set (dcp_log_stderr is ready made), and nothing is lost without it: errors
+ *     are returned, and warnings counted in the reports. A report is written on every return, like an out pointer.
  *   - Sizes are bytes, shapes and strides elements, times milliseconds unless the name says otherwise. Text is UTF-8.
  * ============================================================================================================================== */
 #define DCP_VERSION "0.1.0"
@@ -181,7 +181,8 @@ extern "C" {
 #define DCP_ZERO {0}
 #endif
 #define DCP_MAX_DIMS 8                  /* part of the ABI, not a switch; */
-#define DCP_PATH_SIZE 4097              /* likewise: bytes of a commit file's path with its NUL; a longer one is DCP_E_LIMIT */
+/* likewise: bytes of a commit file's path with its NUL; a longer one is DCP_E_LIMIT */
+#define DCP_PATH_SIZE 4097
 
 /* Does nothing. Its name has the version, dcp_abi_100 for instance, and every file that includes this header asks the linker for it: files and
  * an implementation of different versions do not link, instead of reading each other's structs wrongly. */
@@ -281,8 +282,8 @@ typedef enum dcp_log_level { DCP_LOG_ERROR, DCP_LOG_WARNING, DCP_LOG_INFO, DCP_L
 typedef void (*dcp_log_fn)(void *user, dcp_log_level level, const char *message);
 /* Ready made for dcp_io.log: one line on stderr, "dcp: warning: ...". `user` is not used. Any thread. */
 DCPDEF void dcp_log_stderr(void *user, dcp_log_level level, const char *message);
-/* What a call had to warn of, though it may have succeeded; counted whether or not a log is set. Of this rank: what rank 0 does for all (documents,
- * directories), rank 0 warns of. */
+/* What a call had to warn of, though it may have succeeded; counted whether or not a log is set. Of this rank: what
+ * rank 0 does for all (documents, directories), rank 0 warns of. */
 typedef struct dcp_report {
     int64_t warning_count;              /* messages of DCP_LOG_WARNING */
     char warning[512];                  /* the first one; "" if there was none */
@@ -397,9 +398,11 @@ typedef struct dcp_save_report {
 typedef struct dcp_router_seed { int64_t layer; uint64_t seed; } dcp_router_seed;        /* of a router's random choices */
 
 typedef struct dcp_save_desc {
-    /* prefix P, such as runs/a/step_100; a known suffix is stripped; its last part has 1 to 180 bytes; with the suffix at most 4,096 bytes */
+    /* prefix P, such as runs/a/step_100; a known suffix is stripped; its last part has 1 to 180 bytes; with the suffix
+     * at most 4,096 bytes */
     const char *path;
-    /* a rank may have none; tensors that no rank counts are DCP_E_INVALID (a checkpoint without tensors: tensors NULL on all) */
+    /* a rank may have none; tensors that no rank counts are DCP_E_INVALID (a checkpoint without tensors: tensors NULL
+     * on all) */
     const dcp_tensor *tensors; size_t tensor_count;
     dcp_layout layout;
     dcp_checksum checksum;
@@ -440,12 +443,13 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
  *     dcp_saver_open(NULL, &saver, &err);              // once
  *     dcp_save_begin(saver, &desc, &err);              // where dcp_save was: the tensors are the program's again when it returns
  *     dcp_save_poll(saver, &err);                      // once a step: DCP_PENDING, and then, once, how it ended
- *     dcp_saver_close(saver, &err);                    // at the end: waits, and says how the last one ended if poll has not
+ *     dcp_saver_close(saver, &err);                    // at the end: waits, and the last verdict if poll had none
  *
  * One saver runs one save at a time, and keeps its memory from save to save. Two savers are independent of each other, unless they have one
  * coordinator (then the second save begins when the first one has ended).
- *   - Ownership: the desc and all it points to, the tensors and the report too, are the caller's again when dcp_save_begin returns. Storage,
- *     coordinator, devices, what the signer and the callbacks point to, and io.cancel outlive the save; devices the saver.
+ *   - Ownership: the desc and all it points to, the tensors and the report too, are the caller's again when
+ *     dcp_save_begin returns. Storage, coordinator, devices, what the signer and the callbacks point to, and io.cancel
+ *     outlive the save; devices the saver.
  *   - Memory: a copy of the tensors that this rank writes, host ones packed, those of a device in memory of its allocate_own (up to own_bytes) or
  *     allocate_host; then, while it writes, io.memory_budget as in dcp_save. snapshot_budget bounds the copy, which has the last tensors of the
  *     list that fit, each whole; those before them (all, if there is no memory) are written before begin returns, report.bytes_in_begin bytes of
@@ -462,9 +466,10 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
  *     others do), is taken for dead. A pause that all ranks make together is no silence: between two of its own polls a rank counts at most an
  *     eighth of io.timeout_ms. A deadline is noticed while writing, and in poll.
  *   - Without threads (DCP_NO_THREADS, or none to be had) begin copies nothing and writes; the rest is done in poll.
- *   - Failures: what begin finds is begin's, and no save runs then. What happens later is returned once: by poll or wait, else by the next begin
- *     (which then begins nothing, on any rank) or by close. It may be in begin on one rank and in poll on another; it is never DCP_OK on one
- *     and a failure on another. "Saved" is never said before the commit is durable. */
+ *   - Failures: what begin finds is begin's, and no save runs then. What happens later is returned once: by poll or
+ *     wait, else by the next begin (which then begins nothing, on any rank) or by close. It may be in begin on one rank
+ *     and in poll on another; it is never DCP_OK on one and a failure on another. "Saved" is never said before the
+ *     commit is durable. */
 typedef enum dcp_when_busy {
     DCP_BUSY_WAIT,                      /* begin waits for the save before */
     DCP_BUSY_REFUSE                     /* begin returns DCP_PENDING on all ranks alike (rank 0 decides) and does nothing */
@@ -476,9 +481,10 @@ typedef struct dcp_saver_desc {
 
 /* desc may be NULL: all defaults. Local. DCP_E_INVALID | DCP_E_MEMORY */
 DCPDEF dcp_status dcp_saver_open(const dcp_saver_desc *desc, dcp_saver **out, dcp_error *err);
-/* Collective. Checks, agrees and plans as dcp_save does, and with the same errors; copies; starts. desc->report has then what is known:
- * save id, sequence, path, bytes_in_begin. DCP_OK: the save has begun. If the save before failed and some rank has not been told by poll or
- * wait, that failure is returned on all ranks and nothing is begun: begin again. DCP_PENDING: see DCP_BUSY_REFUSE. */
+/* Collective. Checks, agrees and plans as dcp_save does, and with the same errors; copies; starts. desc->report has
+ * then what is known: save id, sequence, path, bytes_in_begin. DCP_OK: the save has begun. If the save before failed
+ * and some rank has not been told by poll or wait, that failure is returned on all ranks and nothing is begun: begin
+ * again. DCP_PENDING: see DCP_BUSY_REFUSE. */
 DCPDEF dcp_status dcp_save_begin(dcp_saver *saver, const dcp_save_desc *desc, dcp_error *err);
 /* Local, and waits for nobody. DCP_PENDING until the verdict is known on this rank; then, once, the verdict, as dcp_save's; then, and when
  * there was no save, DCP_OK. So `if (dcp_save_poll(...) != DCP_PENDING)` must not lead to a collective call: other ranks may know it later. */
@@ -490,8 +496,8 @@ DCPDEF dcp_status dcp_save_wait(dcp_saver *saver, int timeout_ms, dcp_error *err
 DCPDEF void dcp_save_cancel(dcp_saver *saver);
 /* Of the last save: when poll or wait has returned its verdict, all of it; before, what begin reported. Lives until the next begin or close. */
 DCPDEF const dcp_save_report *dcp_report_of(const dcp_saver *saver);
-/* Waits for the save that runs; collective where poll drives it. Returns the verdict of the last save, as dcp_save's, if poll, wait and begin have
- * not returned it, else DCP_OK. The saver is freed in any case. NULL is fine: DCP_OK. */
+/* Waits for the save that runs; collective where poll drives it. Returns the verdict of the last save, as dcp_save's,
+ * if poll, wait and begin have not returned it, else DCP_OK. The saver is freed in any case. NULL is fine: DCP_OK. */
 DCPDEF dcp_status dcp_saver_close(dcp_saver *saver, dcp_error *err);
 
 /* ================================================================================================================================
@@ -609,10 +615,10 @@ typedef struct dcp_latest_desc {
     dcp_io io;
     dcp_report *report;                 /* out, may be NULL: the checkpoints that were skipped, and why */
 } dcp_latest_desc;
-/* The newest valid checkpoint, by (sequence, step, timestamp, name), never by file time; valid: document intact and every file there with
- * its size (DCP_VERIFY_ALL: every byte). *path goes into dcp_load; dcp_free it. Corrupt and incomplete ones are skipped with a warning; an
- * I/O error or a newer format is returned, never skipped. DCP_E_NOT_FOUND: there is no commit file at all; when none is valid, the newest one's
- * error.
+/* The newest valid checkpoint, by (sequence, step, timestamp, name), never by file time; valid: document intact and
+ * every file there with its size (DCP_VERIFY_ALL: every byte). *path goes into dcp_load; dcp_free it. Corrupt and
+ * incomplete ones are skipped with a warning; an I/O error or a newer format is returned, never skipped.
+ * DCP_E_NOT_FOUND: there is no commit file at all; when none is valid, the newest one's error.
  *   DCP_E_NOT_FOUND no checkpoint, or no directory | DCP_E_INVALID arguments; `directory` is a file; of the newest one:
  *   two files in one, and what else dcp_load says | DCP_E_CHECKSUM, DCP_E_SIGNATURE, DCP_E_INCOMPLETE, DCP_E_FORMAT,
  *   DCP_E_LIMIT of the newest one | DCP_E_VERSION | DCP_E_IO | DCP_E_SPACE | DCP_E_MEMORY | DCP_E_UNSUPPORTED a storage
@@ -706,7 +712,10 @@ typedef struct dcp_sync_desc {
  * DCP_E_NOT_FOUND: there is no manifest at path. Otherwise the statuses of dcp_load of one process, and DCP_E_SPACE. */
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err);
 
-typedef struct dcp_remove_desc { const char *path; dcp_io io; dcp_report *report; /* out, may be NULL */ } dcp_remove_desc;
+typedef struct dcp_remove_desc {
+    const char *path; dcp_io io;
+    dcp_report *report;                 /* out, may be NULL */
+} dcp_remove_desc;
 /* Removes one checkpoint: its commit file, then, durably after it, the files that only it names and whose names are those
  * of its own data. A file that a document merely lays claim to stays: another checkpoint's, another program's, one in a
  * directory below that has checkpoints of its own. Statuses as dcp_prune; DCP_E_NOT_FOUND: no checkpoint. */
@@ -1212,6 +1221,7 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 #else
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -1221,7 +1231,6 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 #include <unistd.h>
 #if !(defined(DCP_NO_THREADS) && DCP_NO_THREADS)
 #include <pthread.h>
-#include <signal.h>
 #endif
 #ifdef __linux__
 #include <sched.h>
@@ -2181,6 +2190,46 @@ static int dcpi_thread_start(dcpi_thread *t, dcpi_thread_fn fn, void *argument) 
 static void dcpi_thread_join(dcpi_thread *t) { (void)t; }
 #endif
 
+/* ---- posix: RLIMIT_FSIZE. A call that would go beyond it fails with EFBIG, and raises a signal that ends the process.
+ * A library answers for the error and raises nothing: the calling thread has the signal blocked meanwhile, and takes
+ * the one that its call has raised. Threads of ours have it blocked anyway. */
+#if DCPI_THREADS
+static int dcpi_os_sigmask(int how, const sigset_t *set, sigset_t *before) { return pthread_sigmask(how, set, before); }
+#else
+static int dcpi_os_sigmask(int how, const sigset_t *set, sigset_t *before) { return sigprocmask(how, set, before); }
+#endif
+typedef struct dcpi_os_quiet { sigset_t before; int was_pending; } dcpi_os_quiet;
+
+static void dcpi_os_growth_signal(sigset_t *set) {
+    (void)sigemptyset(set);
+#ifdef SIGXFSZ
+    (void)sigaddset(set, SIGXFSZ);
+#endif
+}
+static int dcpi_os_growth_is_pending(void) {
+    sigset_t pending;
+    (void)sigemptyset(&pending);
+#ifdef SIGXFSZ
+    return sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1;
+#else
+    return 0;
+#endif
+}
+static void dcpi_os_quiet_begin(dcpi_os_quiet *quiet) {
+    sigset_t growth;
+    dcpi_os_growth_signal(&growth);
+    (void)sigemptyset(&quiet->before);
+    (void)dcpi_os_sigmask(SIG_BLOCK, &growth, &quiet->before);
+    quiet->was_pending = dcpi_os_growth_is_pending();
+}
+static void dcpi_os_quiet_end(const dcpi_os_quiet *quiet, int error) {  /* error: of the calls since, or 0 */
+    sigset_t growth;
+    int number;
+    dcpi_os_growth_signal(&growth);
+    if (error == EFBIG && !quiet->was_pending && dcpi_os_growth_is_pending()) (void)sigwait(&growth, &number);
+    (void)dcpi_os_sigmask(SIG_SETMASK, &quiet->before, NULL);
+}
+
 /* ---- posix: descriptors. Functions that return one return -1 and set errno, as the system's do ------------------------------- */
 typedef struct dcpi_base { int fd; } dcpi_base;
 typedef struct dcpi_file {
@@ -2499,8 +2548,11 @@ static void dcpi_os_file_clear(dcpi_file *file) {
 static int dcpi_os_reserve(dcpi_file *file, int64_t size) {
     int64_t available = 0;
     int error;
+    dcpi_os_quiet quiet;
     if (dcpi_os_is_memory(file->fd)) return dcpi_os_free_bytes(file->fd, &available) == 0 && available < size ? ENOSPC : 0;
+    dcpi_os_quiet_begin(&quiet);
     do error = dcpi_os_allocate(file->fd, size); while (error == EINTR);
+    dcpi_os_quiet_end(&quiet, error);
     if (error == 0) file->reserved = size;
     return error == ENOSPC || error == EDQUOT || error == EFBIG ? error : 0;
 }
@@ -2577,18 +2629,28 @@ static void dcpi_os_note_progress(dcpi_file *file, int64_t from, int64_t to) {
     const int64_t first = from / DCPI_OS_WINDOW, last = to / DCPI_OS_WINDOW;
     if (last > first) dcpi_os_write_behind(file->fd, first * DCPI_OS_WINDOW, (last - first) * DCPI_OS_WINDOW);
 }
+/* Direct as far as that goes, and the rest buffered; *done as in dcpi_os_write_all, *direct_done: how much of it went
+ * direct. */
+static int dcpi_os_write_both(dcpi_file *file, int64_t offset, const char *bytes, size_t size, size_t *done,
+                              size_t *direct_done) {
+    const size_t direct = dcpi_os_direct_part(file, offset, bytes, size);
+    const int error = dcpi_os_write_all(file->direct, offset, bytes, direct, done);
+    *direct_done = *done;
+    /* The file system takes it at open and refuses it here (EINVAL), or cannot reach this memory without a copy
+     * (EFAULT). */
+    if (error == EINVAL || error == EFAULT) dcpi_flag_set(&file->buffered, 1);
+    else if (error) return error;
+    return dcpi_os_write_all(file->fd, offset, bytes, size, done);
+}
 static int dcpi_os_write(dcpi_file *file, int64_t offset, const void *data, size_t size) {
-    const size_t direct = dcpi_os_direct_part(file, offset, data, size);
-    size_t done = 0, before;
+    size_t done = 0, before = 0;
+    dcpi_os_quiet quiet;
     int64_t end;
     int error;
     if (!dcpi_add(offset, (int64_t)size, &end)) return EFBIG;
-    error = dcpi_os_write_all(file->direct, offset, (const char *)data, direct, &done);
-    /* The file system takes it at open and refuses it here (EINVAL), or cannot reach this memory without a copy (EFAULT). */
-    if (error == EINVAL || error == EFAULT) dcpi_flag_set(&file->buffered, 1);
-    else if (error) return error;
-    before = done;
-    error = dcpi_os_write_all(file->fd, offset, (const char *)data, size, &done);
+    dcpi_os_quiet_begin(&quiet);
+    error = dcpi_os_write_both(file, offset, (const char *)data, size, &done, &before);
+    dcpi_os_quiet_end(&quiet, error);
     if (!error && before < done) dcpi_os_note_progress(file, offset + (int64_t)before, end);
     return error;
 }
@@ -12480,7 +12542,8 @@ static dcp_status dcpi_place_open(dcpi_place *place, dcp_storage *storage, const
     dcp_status status;
     memset(place, 0, sizeof *place);
     if (length > (size_t)DCP_LIMIT_PATH)
-        return dcpi_fail(err, DCP_E_LIMIT, "the path has %" PRIu64 " bytes; the limit is %d: \"%.200s...\"", (uint64_t)length,
+        return dcpi_fail(err, DCP_E_LIMIT, "the path has %" PRIu64 " bytes; the limit is %d: \"%.200s...\"",
+                         (uint64_t)length,
                          (int)DCP_LIMIT_PATH, path);
     while (cut > 0 && !(storage ? path[cut - 1] == '/' : dcpi_os_is_separator(path, cut - 1))) cut--;
     if (cut == length || !dcpi_key_is_valid(storage ? path : path + cut))
@@ -12496,11 +12559,13 @@ static dcp_status dcpi_place_open(dcpi_place *place, dcp_storage *storage, const
     return status;
 }
 /* What a report calls a file of the place: whole, or the caller is told why not. */
-static dcp_status dcpi_place_report(const dcpi_place *place, const char *name, char path[DCP_PATH_SIZE], dcp_error *err) {
+static dcp_status dcpi_place_report(const dcpi_place *place, const char *name, char path[DCP_PATH_SIZE],
+                                    dcp_error *err) {
     const int length = snprintf(path, DCP_PATH_SIZE, "%s%s", place->shown, name);
     const int limit = (int)dcpi_min(DCP_LIMIT_PATH, DCP_PATH_SIZE - 1);
     if (length >= 0 && length <= limit) return DCP_OK;
-    return dcpi_fail(err, DCP_E_LIMIT, "the path of the commit file has %d bytes; the limit is %d: \"%.200s...\"", length, limit, path);
+    return dcpi_fail(err, DCP_E_LIMIT, "the path of the commit file has %d bytes; the limit is %d: \"%.200s...\"",
+                     length, limit, path);
 }
 /* The key of a file in the place's directory. */
 static char *dcpi_place_key(const dcpi_place *place, const char *name, dcp_error *err) {
@@ -12717,7 +12782,8 @@ static void dcpi_op_log(dcpi_op *op, dcp_log_level level, const char *format, ..
 DCPDEF void dcp_log_stderr(void *user, dcp_log_level level, const char *message) {
     static const char *const names[] = { "error", "warning", "info", "debug" };
     (void)user;
-    (void)fprintf(stderr, "dcp: %s: %s\n", (unsigned)level < DCPI_COUNT(names) ? names[level] : "?", message ? message : "");
+    (void)fprintf(stderr, "dcp: %s: %s\n", (unsigned)level < DCPI_COUNT(names) ? names[level] : "?",
+                  message ? message : "");
 }
 /* Workers: what the caller asked for, else two for each processor (one computes while the other waits for the storage), but no more than
  * pay. */
@@ -14038,7 +14104,8 @@ static void dcpi_team_flush(dcpi_op *op) {
     }
     t->outbox_end = link;
 }
-/* Calling thread, often, whatever is waited for: shows life, takes in what has come; slow is not stopped. What has ended the operation, if anything. */
+/* Calling thread, often, whatever is waited for: shows life, takes in what has come; slow is not stopped. What has
+ * ended the operation, if anything. */
 static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) {
     dcpi_team *t = &op->team;
     int64_t now;
@@ -14227,7 +14294,7 @@ static dcp_status dcpi_team_verdict(dcpi_op *op, dcp_status status, dcp_error *e
     return dcpi_team_down(op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
 }
 
-/* What a rank says first in a save or load: a digest, the same on all ranks, and what there is of its list of tensors. */
+/* What a rank says first in a save or load: a digest, the same on all ranks, and what it has of a list of tensors. */
 enum { DCPI_LIST_IS_SET = 1, DCPI_LIST_HAS_SOME = 2 };
 typedef struct dcpi_hello { uint8_t digest[32], list; } dcpi_hello;
 
@@ -14243,7 +14310,8 @@ static dcp_status dcpi_hello_check_lists(const dcpi_team *t, const dcpi_hello *o
         if (set < 0 && (list & DCPI_LIST_IS_SET)) set = r;
     }
     if (set < 0 || (all & DCPI_LIST_HAS_SOME)) return DCP_OK;
-    (void)dcpi_fail(err, DCP_E_INVALID, "tensor_count is 0%s, but tensors is set: was it forgotten? (No tensors at all: tensors NULL)",
+    (void)dcpi_fail(err, DCP_E_INVALID,
+                    "tensor_count is 0%s, but tensors is set: was it forgotten? (No tensors at all: tensors NULL)",
                     t->world_size > 1 ? " on every rank" : "");
     err->rank = set;
     return DCP_E_INVALID;
@@ -14253,7 +14321,8 @@ static dcp_status dcpi_hello_compare(const dcpi_team *t, const dcpi_hello *own, 
     int r;
     for (r = 1; r < t->world_size; r++) {
         const dcpi_peer *peer = &t->peers[r];
-        if (peer->size == DCPI_TEAM_HEADER + sizeof *own && memcmp(peer->message + DCPI_TEAM_HEADER, own->digest, sizeof own->digest) == 0) continue;
+        if (peer->size == DCPI_TEAM_HEADER + sizeof *own &&
+            memcmp(peer->message + DCPI_TEAM_HEADER, own->digest, sizeof own->digest) == 0) continue;
         (void)dcpi_fail(err, DCP_E_MISMATCH, "ranks 0 and %d do not make the same call: %s", r, what);
         err->rank = r;
         return DCP_E_MISMATCH;
@@ -14261,7 +14330,8 @@ static dcp_status dcpi_hello_compare(const dcpi_team *t, const dcpi_hello *own, 
     return dcpi_hello_check_lists(t, own, err);
 }
 /* The first round up. Rank 0: DCP_OK when all ranks are ready and want the same. */
-static dcp_status dcpi_hello_exchange(dcpi_op *op, dcp_status status, const dcpi_hello *own, const char *what, dcp_error *err) {
+static dcp_status dcpi_hello_exchange(dcpi_op *op, dcp_status status, const dcpi_hello *own, const char *what,
+                                      dcp_error *err) {
     dcpi_buffer message;
     memset(&message, 0, sizeof message);
     dcpi_team_message_start(&message);
@@ -15528,7 +15598,8 @@ static dcp_status dcpi_open_follow(void *opening, dcp_error *err) {
                          "all ranks see", o->desc->path, o->checkpoint->op.team.rank);
 }
 /* One document for all ranks: rank 0 finds and reads it, the others get it. */
-static dcp_status dcpi_open_together(dcp_checkpoint *c, const dcp_open_desc *desc, uint8_t list, dcp_status status, dcp_error *err) {
+static dcp_status dcpi_open_together(dcp_checkpoint *c, const dcp_open_desc *desc, uint8_t list, dcp_status status,
+                                     dcp_error *err) {
     dcpi_team *t = &c->op.team;
     dcpi_opening opening;
     dcpi_hello hello;
@@ -15550,8 +15621,9 @@ static dcp_status dcpi_open_together(dcp_checkpoint *c, const dcp_open_desc *des
     dcpi_document_free(&opening.document);
     return status;
 }
-/* Phase 1 of DESIGN 5, short of DCP_VERIFY_ALL; list: what the caller has of tensors to load (dcpi_hello_list). No tensor byte is read and no data file opened. The verdict is the caller's to bring about, with
- * dcpi_load_verdict; *out is set even after a failure then, if there was memory for it. */
+/* Phase 1 of DESIGN 5, short of DCP_VERIFY_ALL; list: what the caller has of tensors to load (dcpi_hello_list). No
+ * tensor byte is read and no data file opened. The verdict is the caller's to bring about, with dcpi_load_verdict; *out
+ * is set even after a failure then, if there was memory for it. */
 static dcp_status dcpi_open_phase(const dcp_open_desc *desc, const char *call, uint8_t list, dcp_checkpoint **out,
                                   dcp_error *err) {
     dcp_error team;
@@ -16706,8 +16778,9 @@ typedef struct dcpi_part {                              /* rank 0: one rank's sh
 
 struct dcpi_save {
     const dcp_save_desc *desc;
-    /* >>async, or NULL: what keeps this save from beginning, the failure of an earlier one; another thing that cancels; who is told how far the
-     * tensors have been read (where in the file; with a manifest, how many bytes), and asked whether they can be once more */
+    /* >>async, or NULL: what keeps this save from beginning, the failure of an earlier one; another thing that cancels;
+     * who is told how far the tensors have been read (where in the file; with a manifest, how many bytes), and asked
+     * whether they can be once more */
     const dcp_error *earlier;
     const dcp_cancel *cancel_too;
     void *watcher; void (*taken)(void *watcher, int64_t filled_to); int (*again)(void *watcher);
@@ -18665,7 +18738,8 @@ static dcp_status dcpi_pool_write(dcpi_save *s, dcp_error *err) {
     for (i = 0; i < s->placed_count && !status; i++) {
         if (s->files[i].base_path) status = dcpi_pool_keep(s, i, err);
         if (!status && !s->files[i].is_kept) status = dcpi_pool_write_file(s, i, err);
-        taken += s->placed[i].size;                     /* not while its file may be tried again, or written after it was hashed */
+        /* not while its file may be tried again, or written after it was hashed */
+        taken += s->placed[i].size;
         if (!status && s->taken) s->taken(s->watcher, taken);
     }
     if (!status) status = dcpi_op_errand(&s->op, dcpi_pool_sync, s, err);
@@ -19618,7 +19692,7 @@ static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from, dcpi_kept *kept
     }
     return status;
 }
-/* Copies what fits; *must_take: what dcpi_async_taken must have been told before the other tensors are the caller's; 0: nothing. */
+/* Copies what fits; *must_take: what dcpi_async_taken must have been told before the others are the caller's. */
 static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
     dcpi_save *s = &saver->save;
     dcpi_kept *kept = (dcpi_kept *)dcpi_alloc_array(s->placed_count, sizeof *kept, NULL);
@@ -19683,7 +19757,7 @@ static dcp_status dcpi_async_hear_busy(dcp_saver *saver, dcp_coordinator *c, int
     dcpi_free(word);
     return status;
 }
-/* The save before this one: waited for, or in the way (DCP_PENDING); *earlier: its verdict, if nobody has asked for it. */
+/* The save before this one: waited for, or in the way (DCP_PENDING); *earlier: its verdict, if nobody has asked. */
 static dcp_status dcpi_async_free(dcp_saver *saver, const dcp_io *io, dcp_error *earlier, dcp_error *err) {
     dcp_coordinator *c = io->coordinator;
     const int timeout_ms = io->timeout_ms > 0 ? io->timeout_ms : DCPI_COORD_TIMEOUT;
@@ -19699,7 +19773,8 @@ static dcp_status dcpi_async_free(dcp_saver *saver, const dcp_io *io, dcp_error 
     if (status) return status;
     if (is_busy && saver->desc.when_busy == DCP_BUSY_REFUSE) return dcpi_async_pending(err);
     dcpi_async_await(saver, -1);                        /* refusing: rank 0 knows the verdict, so it is on its way */
-    if (dcpi_async_take_verdict(saver, earlier)) dcpi_fail_context(earlier, "the save before this one failed, and nothing was begun: ");
+    if (dcpi_async_take_verdict(saver, earlier))
+        dcpi_fail_context(earlier, "the save before this one failed, and nothing was begun: ");
     return DCP_OK;
 }
 static void dcpi_async_prepare(dcp_saver *saver, const dcp_save_desc *desc) {
@@ -19723,7 +19798,8 @@ static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
     dcpi_save *s = &saver->save;
     dcp_coordinator *c = s->op.team.coordinator;
     const int writes_now = !saver->status && !dcpi_async_can_leave(s) && dcpi_save_relays(s);
-    int64_t must_take = 0;                              /* without a snapshot begin does not return before it has written */
+    /* without a snapshot begin does not return before it has written */
+    int64_t must_take = 0;
     int must_tell;
     if (!saver->status) saver->status = dcpi_async_keep(saver);
     else (void)dcpi_async_keep(saver);
@@ -21154,14 +21230,16 @@ static dcp_status dcpi_lazy_copy(dcp_checkpoint *c, dcpi_op *op, const dcpi_stor
     lazy->data = copy;
     return DCP_OK;
 }
-static dcp_status dcpi_lazy_bring_by(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, dcpi_lazy *lazy, dcp_error *err) {
+static dcp_status dcpi_lazy_bring_by(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, dcpi_lazy *lazy,
+                                     dcp_error *err) {
     const dcpi_piece *piece = &c->pieces[stored->first];
     dcpi_data_file *file;
     const uint8_t *data = NULL;
     dcp_status status = dcpi_data_file_acquire(c, piece->shard, &file, err);
     if (status) return status;
     status = dcpi_map_file(c, piece, file, &data, err);
-    if (!status && data && c->verify != DCP_VERIFY_NONE && dcpi_is_flat(file->shard)) status = dcpi_flat_check(c, op, piece->shard, 0, err);
+    if (!status && data && c->verify != DCP_VERIFY_NONE && dcpi_is_flat(file->shard))
+        status = dcpi_flat_check(c, op, piece->shard, 0, err);
     if (!status && data) status = dcpi_map_verify(c, piece, data, err);
     dcpi_data_file_release(c, file);
     if (status && data) {
@@ -22940,8 +23018,9 @@ DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
  *   0.1.0  2026-11-21  sharded and single-file layouts, verify, map, slices, latest, list, prune, sweep, remove; local and memory storage;
  *                      one process or many ranks: thread group, MPI (dcp_mpi.h), coordinators of the user's own; manifests in JSON and YAML
  *                      with tiers, experts and versions, partial and lazy loads, dcp_sync; saves in the background; GPUs (dcp_cuda.h)
- *              2026-11    dcp_saver_close returns the verdict that nobody has asked for, and so does the next dcp_save_begin; warnings in all
- *                      reports, dcp_report, dcp_warnings_of, dcp_log_stderr; paths in reports are whole (DCP_PATH_SIZE)
+ *              2026-11    dcp_saver_close returns the verdict that nobody has asked for, and so does
+ *                      dcp_save_begin; warnings in all reports, dcp_report, dcp_warnings_of, dcp_log_stderr;
+ *                      paths in reports are whole (DCP_PATH_SIZE)
  *
  * ------------------------------------------------------------------------------------------------------------------------------
  * This software is available under two licences; choose whichever you prefer.

@@ -1193,8 +1193,10 @@ static void report_body(void) {
     dcp_list_entry *entries;
     char *path;
     size_t count;
-    latest_desc.io.storage = list_desc.io.storage = prune_desc.io.storage = sweep_desc.io.storage = remove_desc.io.storage = load.io.storage = store;
-    latest_desc.report = list_desc.report = prune_desc.report = sweep_desc.report = remove_desc.report = load.report = &report;
+    latest_desc.io.storage = list_desc.io.storage = prune_desc.io.storage = store;
+    sweep_desc.io.storage = remove_desc.io.storage = load.io.storage = store;
+    latest_desc.report = list_desc.report = prune_desc.report = &report;
+    sweep_desc.report = remove_desc.report = load.report = &report;
     latest_desc.directory = list_desc.directory = prune_desc.directory = sweep_desc.directory = here();
     save("a", 1);
     CHECK_OK_MESSAGE(dcp_latest(&latest_desc, &path, &err), err.message);

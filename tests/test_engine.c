@@ -388,14 +388,16 @@ static void nothing_body(void) {
 }
 TEST(a_checkpoint_of_no_tensors) { on_local_and_memory(nothing_body); }
 
-/* Tensors are set, but not counted: a good checkpoint is not replaced by an empty one, and a load that would read nothing says so. */
+/* Tensors are set, but not counted: a good checkpoint is not replaced by an empty one, and a load that would read
+ * nothing says so. */
 static void uncounted_body(void) {
     static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE, DCP_LAYOUT_MANIFEST };
     size_t k;
     for (k = 0; k < DCPI_COUNT(layouts); k++) {
         float data[4] = { 1, 2, 3, 4 }, back[4] = { 0, 0, 0, 0 };
         int64_t shape[] = { 4 };
-        dcp_tensor t = dcp_array("data", DCP_FP32, data, 1, shape), wanted = dcp_array("data", DCP_FP32, back, 1, shape);
+        dcp_tensor t = dcp_array("data", DCP_FP32, data, 1, shape);
+        dcp_tensor wanted = dcp_array("data", DCP_FP32, back, 1, shape);
         char name[20];
         dcp_metadata *metadata;
         dcp_load_desc load;

@@ -1078,28 +1078,55 @@ TEST(a_full_disk) {
     free(bytes);
     dcpi_os_base_close(&base);
 }
-TEST(a_file_size_limit) {
-    dcpi_base base = open_base(test_dir());
-    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
-    char *bytes = (char *)calloc(1, MIB);
+/* The signal of a write beyond the limit reaches nobody: not the default action, which ends the process, nor a handler,
+ * nor the mask's queue; one that was pending before still is. */
+static volatile sig_atomic_t signals_handled;
+static void count_signal(int number) { (void)number; signals_handled++; }
+static void write_beyond_the_limit(dcpi_base *base, const char *bytes) {
     struct rlimit before, limit;
     dcpi_file file;
     int hinted, written;
-    CHECK(bytes != NULL);
     CHECK_INT(getrlimit(RLIMIT_FSIZE, &before), 0);
     limit = before;
     limit.rlim_cur = 65536;
     CHECK_INT(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    hinted = dcpi_os_create(&base, "hint", 0, 1024 * 1024, &file);
+    hinted = dcpi_os_create(base, "hint", 0, 1024 * 1024, &file);
     if (hinted == 0) (void)dcpi_os_close(&file);
-    written = dcpi_os_create(&base, "file", 0, 0, &file);
+    written = dcpi_os_create(base, "file", 0, 0, &file);
     if (written == 0) written = dcpi_os_write(&file, 0, bytes, MIB);
     CHECK_INT(setrlimit(RLIMIT_FSIZE, &before), 0);
     CHECK_INT(dcpi_os_close(&file), 0);
-    (void)signal(SIGXFSZ, handler);
+    CHECK_INT(dcpi_os_remove(base, "file"), 0);
+    CHECK_INT(dcpi_os_remove(base, "hint"), 0);
     CHECK(hinted == 0 || hinted == EFBIG);                      /* not every kernel looks at the limit that early */
     CHECK_INT(written, EFBIG);
     CHECK_INT(STATUS(written), DCP_E_SPACE);
+}
+TEST(a_file_size_limit) {
+    static const struct { int handled, blocked, pending; } cases[] = { { 0, 0, 0 }, { 1, 0, 0 }, { 0, 1, 0 }, { 1, 1,
+            0 }, { 1, 1, 1 } };
+    dcpi_base base = open_base(test_dir());
+    char *bytes = (char *)calloc(1, MIB);
+    size_t i;
+    CHECK(bytes != NULL);
+    for (i = 0; i < DCPI_COUNT(cases); i++) {
+        void (*handler)(int) = signal(SIGXFSZ, cases[i].handled ? count_signal : SIG_DFL);
+        sigset_t one, before, after, pending;
+        signals_handled = 0;
+        (void)sigemptyset(&one);
+        (void)sigaddset(&one, SIGXFSZ);
+        CHECK_INT(sigprocmask(cases[i].blocked ? SIG_BLOCK : SIG_UNBLOCK, &one, NULL), 0);
+        if (cases[i].pending) CHECK_INT(raise(SIGXFSZ), 0);
+        CHECK_INT(sigprocmask(SIG_BLOCK, NULL, &before), 0);
+        write_beyond_the_limit(&base, bytes);
+        CHECK_INT(sigprocmask(SIG_BLOCK, NULL, &after), 0);
+        CHECK_INT(sigpending(&pending), 0);
+        CHECK_INT(sigismember(&after, SIGXFSZ), sigismember(&before, SIGXFSZ));
+        CHECK_INT(sigismember(&pending, SIGXFSZ), cases[i].pending);
+        CHECK_INT(sigprocmask(SIG_UNBLOCK, &one, NULL), 0);
+        CHECK_INT(signals_handled, cases[i].pending);
+        (void)signal(SIGXFSZ, handler);
+    }
     free(bytes);
     dcpi_os_base_close(&base);
 }

@@ -934,7 +934,8 @@ TEST(a_rank_that_goes_on_before_the_deadline_does_no_harm) {
     done_doing();
 }
 
-/* A first save, whose files have plain names: one rank dies or stops while the others have done their part, and these take back what they made (G9). */
+/* A first save, whose files have plain names: one rank dies or stops while the others have done their part, and these
+ * take back what they made (G9). */
 static int left_by_the_living(dcp_storage *storage, int who) {
     static const char *const folders[] = { "run", "run/dense" };
     char shard[40], part[40];
@@ -955,7 +956,8 @@ static int left_by_the_living(dcp_storage *storage, int who) {
     }
     return count;
 }
-static void take_back_case(dcp_layout layout, int number, int who, const char *label, blow_at at, int at_number, fault_kind kind, const char *key) {
+static void take_back_case(dcp_layout layout, int number, int who, const char *label, blow_at at, int at_number,
+                           fault_kind kind, const char *key) {
     blow b;
     process_group g;
     dcp_storage *storage;
@@ -982,7 +984,8 @@ static void take_back_case(dcp_layout layout, int number, int who, const char *l
     for (r = 0; r < 3; r++) {
         const dcp_status status = g.shared->record[r].status;
         if (r == who) continue;
-        if (status != DCP_E_TIMEOUT && status != DCP_E_COMM) test_fail(__FILE__, __LINE__, dcp_status_name(status), g.shared->record[r].err.message);
+        if (status != DCP_E_TIMEOUT && status != DCP_E_COMM)
+            test_fail(__FILE__, __LINE__, dcp_status_name(status), g.shared->record[r].err.message);
     }
     process_group_end(&g);
     CHECK_INT(left_by_the_living(storage, who), 0);
@@ -996,8 +999,10 @@ TEST(who_lives_takes_back_plain_names) {
     for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout += DCP_LAYOUT_MANIFEST - DCP_LAYOUT_SHARDED)
         for (i = 0; i < 2; i++)
             for (who = 1; who < 3; who++) {
-                take_back_case((dcp_layout)layout, numbers[i], who, "before it publishes", AT_CALL, 0, FAULT_COMMIT, layout ? "dense" : "_shard_");
-                take_back_case((dcp_layout)layout, numbers[i], who, "before its acknowledgement", AT_SEND, 3, FAULT_ANY, NULL);
+                take_back_case((dcp_layout)layout, numbers[i], who, "before it publishes", AT_CALL, 0, FAULT_COMMIT,
+                               layout ? "dense" : "_shard_");
+                take_back_case((dcp_layout)layout, numbers[i], who, "before its acknowledgement", AT_SEND, 3,
+                               FAULT_ANY, NULL);
             }
     done_doing();
 }
