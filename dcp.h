@@ -386,7 +386,8 @@ typedef struct dcp_tier { int64_t tier_id; const char *name; const char *size_bu
  * ============================================================================================================================== */
 typedef struct dcp_save_report {
     char save_id[17];                   /* 16 hex digits */
-    int64_t sequence;                   /* 1 + the highest that was in the directory */
+    int64_t sequence;                   /* 1 + the highest that was in the directory, of those whose documents are intact; more, where
+                                         * there is one that this user may not read */
     char path[DCP_PATH_SIZE];           /* of the commit file */
     int64_t bytes_written, bytes_reused, bytes_in_begin;
     double seconds;
@@ -430,8 +431,8 @@ typedef struct dcp_save_desc {
  * signer are rank 0's. A box that several ranks hold is written by one of them. The single-file layout is written by all at once where the
  * storage is shared, else through rank 0. report.bytes_written is this rank's, on rank 0 all ranks'.
  * What dcp_open would refuse is not committed: rank 0 reads the document as an open does, from memory, before it is written.
- *   DCP_E_INVALID arguments | DCP_E_LIMIT path too long, or beyond a DCP_LIMIT_ | DCP_E_EXISTS a checkpoint is there
- *   (and no `overwrite`), or one in another layout | DCP_E_MISMATCH pieces overlap or disagree; ranks that make other
+ *   DCP_E_INVALID arguments | DCP_E_LIMIT path too long, or beyond a DCP_LIMIT_; no sequence number is left |
+ *   DCP_E_EXISTS a checkpoint is there (and no `overwrite`), or one in another layout | DCP_E_MISMATCH pieces overlap or disagree; ranks that make other
  *   calls | DCP_E_INCOMPLETE pieces leave holes; a file vanished | DCP_E_SPACE | DCP_E_IO | DCP_E_CANCELLED |
  *   DCP_E_TIMEOUT deadline_ms; a silent rank | DCP_E_UNSUPPORTED | DCP_E_SIGNATURE the signer failed | DCP_E_DEVICE |
  *   DCP_E_COMM | DCP_E_MEMORY | DCP_E_UNKNOWN the storage failed in the very act of committing, or rank 0 was lost
@@ -1792,6 +1793,7 @@ static void *dcpi_os_pages(size_t size);
 static void dcpi_os_pages_free(void *memory, size_t size);
 static dcp_status dcpi_os_status(int sys);
 static int dcpi_os_is_transient(int sys);                /* EAGAIN, EBUSY, ETIMEDOUT, ESTALE, EIO, EINTR and their like */
+static int dcpi_os_is_denied(int sys);                   /* EACCES, EPERM: not for this user */
 static int dcpi_os_is_no_directory(int sys);             /* ENOTDIR: a part of the path is a file */
 static void dcpi_os_message(int sys, char *text, size_t capacity);
 
@@ -2072,6 +2074,7 @@ static dcp_status dcpi_os_status(int sys) {             /* a chain, not a switch
     if (sys == EINVAL || sys == ELOOP) return DCP_E_INVALID;            /* not a regular file; a symbolic link */
     return DCP_E_IO;
 }
+static int dcpi_os_is_denied(int sys) { return sys == EACCES || sys == EPERM; }
 static int dcpi_os_is_no_directory(int sys) { return sys == ENOTDIR; }
 static int dcpi_os_is_transient(int sys) {
     static const int transient[] = {EAGAIN, EBUSY, ETIMEDOUT, ESTALE, EIO, EINTR, ENETDOWN, ENETUNREACH, ENETRESET, ECONNABORTED,
@@ -2901,6 +2904,7 @@ static dcp_status dcpi_os_status(int sys) {
     if (dcpi_os_is_one_of(sys, invalid, DCPI_COUNT(invalid))) return DCP_E_INVALID;
     return DCP_E_IO;
 }
+static int dcpi_os_is_denied(int sys) { return sys == ERROR_ACCESS_DENIED; }
 static int dcpi_os_is_no_directory(int sys) { return sys == ERROR_DIRECTORY; }
 static int dcpi_os_is_transient(int sys) {              /* sharing violations: virus scanners and indexers hold a new file for an instant */
     static const int transient[] = {
@@ -14721,6 +14725,7 @@ typedef struct dcpi_document {
     uint8_t digest[32];
     dcp_object_info info;                               /* of the commit file */
     char *text; size_t size;                            /* its bytes, kept where other ranks wait for them */
+    int64_t newer;                                      /* after DCP_E_VERSION: its sequence number if it is intact, else -1 */
 } dcpi_document;
 
 /* A commit file, open; or, with storage NULL, the first bytes of one in memory: all that stand before the data. */
@@ -14963,6 +14968,52 @@ static dcp_status dcpi_document_accept(dcp_layout layout, const char *name, char
     dcpi_document_free(&document);
     return status;
 }
+/* ---- what a document says of its sequence number, read out of it without all the rest */
+#define DCPI_CLAIM_UNKNOWN INT64_MAX                    /* as high as it gets */
+
+/* What these bytes of a JSON document, which may end anywhere, say of its number. */
+static int64_t dcpi_claim_json(const char *text, size_t size) {
+    static const char *const names[] = { "sequence" };
+    dcpi_arena arena = { NULL };
+    dcpi_json_reader r;
+    dcpi_json_object o;
+    dcp_error ignored;
+    int64_t claim = 0;                                  /* of a whole document that has none */
+    int goes_on, is_found = 0;
+    dcpi_json_begin(&r, text, size, &arena, &ignored);
+    goes_on = dcpi_json_peek(&r) == '{' && dcpi_json_object_begin(&r, &o, names, 1);
+    while (goes_on && !is_found && dcpi_json_member(&r, &o)) {
+        is_found = o.member == 0;
+        goes_on = !is_found ? dcpi_json_skip(&r, NULL) : dcpi_json_null(&r) || (dcpi_json_int64(&r, &claim) && r.at < r.end);
+    }
+    if (!goes_on || r.status) claim = DCPI_CLAIM_UNKNOWN;
+    dcpi_json_close(&r);
+    dcpi_arena_free(&arena);
+    return dcpi_max(claim, 0);
+}
+/* Of YAML, as many members as are whole: up to the last line that begins one. */
+static int64_t dcpi_claim_yaml(const char *text, size_t size) {
+    dcpi_yaml yaml;
+    dcp_error ignored;
+    int64_t claim = DCPI_CLAIM_UNKNOWN;
+    while (size > 0 && (text[size - 1] != '\n' || text[size] == ' ' || text[size] == '-' || text[size] == '#')) size--;
+    if (size == 0) return claim;
+    if (dcpi_yaml_to_json(text, size, SIZE_MAX, &yaml, &ignored) == DCP_OK) claim = dcpi_claim_json(yaml.out.data, yaml.out.size);
+    dcpi_buffer_free(&yaml.out);
+    return claim > 0 ? claim : DCPI_CLAIM_UNKNOWN;      /* it may come later */
+}
+/* The number of a document of a newer version of the format: its other rules are not known here, but how it is sealed is. -1: none. */
+static int64_t dcpi_document_newer(dcp_layout layout, const dcp_verifier *verifier, const char *text, size_t size) {
+    const int is_yaml = text && layout == DCP_LAYOUT_MANIFEST && dcpi_manifest_is_yaml(text, size);
+    const char *type = layout == DCP_LAYOUT_SINGLE ? DCPI_TYPE_CHECKPOINT : layout == DCP_LAYOUT_SHARDED ? DCPI_TYPE_METADATA
+                       : is_yaml ? DCPI_TYPE_MANIFEST_YAML : DCPI_TYPE_MANIFEST;
+    dcp_error ignored;
+    dcpi_tail tail;
+    int64_t claim;
+    if (!text || dcpi_integrity_check(type, text, size, verifier, &tail, &ignored) || !tail.present) return -1;
+    claim = is_yaml ? dcpi_claim_yaml(text, size) : dcpi_claim_json(text, size);
+    return claim == DCPI_CLAIM_UNKNOWN ? -1 : claim;
+}
 static dcp_status dcpi_document_read_once(dcpi_op *op, const dcpi_place *place, const char *name,
                                           const dcp_verifier *verifier,
                                           dcpi_document *out, void **object, dcp_error *err) {
@@ -14982,6 +15033,7 @@ static dcp_status dcpi_document_read_once(dcpi_op *op, const dcpi_place *place, 
         if (!status) status = dcpi_document_parse(&r, layout, verifier, out, err);
         if (status) dcpi_fail_context(err, "%s%s: ", place->shown, name);
         else status = dcpi_document_check(op, place, name, out, err);
+        out->newer = status == DCP_E_VERSION ? dcpi_document_newer(layout, verifier, out->text, out->size) : -1;
         if (object && !status) *object = r.object;
         else dcpi_storage_close_object(r.storage, r.object);
     }
@@ -15043,39 +15095,6 @@ static dcp_status dcpi_document_digest(dcpi_op *op, const dcpi_place *place, con
     if (!status) return dcpi_succeed(err);
     if (err) *err = local;
     return local.status;
-}
-static int64_t dcpi_document_find_sequence(const char *head) {
-    static const char json[] = "\n  \"sequence\": ", yaml[] = "\nsequence: ";
-    const char *at = strstr(head, json);
-    int64_t sequence = 0;
-    if (at) at += sizeof json - 1;
-    else if ((at = strstr(head, yaml)) != NULL) at += sizeof yaml - 1;
-    else return 0;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        if (sequence > (INT64_C(1) << 53)) return 0;    /* nobody saves that often: a damaged file */
-        sequence = sequence * 10 + (*at - '0');
-    }
-    return sequence;
-}
-/* The sequence number that a commit file's first bytes show, 0 if they show none. Wrong bytes do no harm: whoever trusts the document reads
- * it whole. Bytes that cannot be read are an error: a checkpoint whose number is not known might be the newest. */
-static dcp_status dcpi_document_peek_sequence(const dcpi_place *place, const char *key, int64_t *sequence, dcp_error *err) {
-    char head[4096 + 1];
-    dcp_object_info info;
-    void *object;
-    size_t i, size;
-    dcp_status status = dcpi_storage_open_object(place->storage, key, &object, &info, err);
-    *sequence = 0;
-    if (dcpi_is_trouble(status)) return status;
-    if (status) return dcpi_succeed(err);               /* vanished meanwhile, or no regular file: not a checkpoint */
-    size = (size_t)dcpi_min(info.size, (int64_t)sizeof head - 1);
-    status = dcpi_storage_read(place->storage, key, object, 0, head, size, err);
-    dcpi_storage_close_object(place->storage, object);
-    if (dcpi_is_trouble(status)) return status;
-    for (i = 0; i < size && !status; i++) if (head[i] == '\0') head[i] = ' ';   /* the single file's head has numbers before the text */
-    head[status ? 0 : size] = '\0';
-    *sequence = dcpi_document_find_sequence(head);
-    return dcpi_succeed(err);
 }
 
 /* ---- the index ----------------------------------------------------------------------------------------------------------------------- */
@@ -15792,6 +15811,108 @@ static dcp_status dcpi_names_list(const dcpi_place *place, int commits_only, dcp
     if (status) dcpi_names_free(names);
     return status;
 }
+/* ---- sequence numbers: the order of the checkpoints of a directory. One number counts, that of an intact document, and all who ask
+ * for the order get it here: saves, latest, list and prune. So that not every document has to be read for it, their first bytes are
+ * parsed, as far as they go: what they say is a claim. Who counts on one reads that document; and none with a lower claim can have a
+ * higher number. */
+/* head: the first bytes of a commit file of `size`, and a byte beyond them */
+static int64_t dcpi_claim_of(const char *name, const char *head, size_t count, int64_t size) {
+    int64_t json_offset, json_size;
+    char version[32];
+    dcp_error ignored;
+    switch (dcpi_commit_kind_of(name)->layout) {
+        case DCP_LAYOUT_SINGLE:
+            if (dcpi_file_prefix((const uint8_t *)head, count, size, &json_offset, &json_size, version, &ignored))
+                return DCPI_CLAIM_UNKNOWN;
+            return dcpi_claim_json(head + json_offset, (size_t)dcpi_min(json_size, (int64_t)count - json_offset));
+        case DCP_LAYOUT_MANIFEST:
+            if (dcpi_manifest_is_yaml(head, count)) return dcpi_claim_yaml(head, count - 1);
+            return dcpi_claim_json(head, count);
+        default: return dcpi_claim_json(head, count);
+    }
+}
+/* A commit file's first bytes, fewer if it has no more. What is not there any more, or is no regular file, is no checkpoint: *count 0. */
+static dcp_status dcpi_claim_read(const dcpi_place *place, const char *key, char head[4096], size_t *count, dcp_object_info *info,
+                                  dcp_error *err) {
+    void *object;
+    dcp_status status = dcpi_storage_open_object(place->storage, key, &object, info, err);
+    *count = 0;
+    if (dcpi_is_trouble(status)) return status;
+    if (status) return dcpi_succeed(err);
+    *count = (size_t)dcpi_max(0, dcpi_min(info->size, 4096));
+    status = dcpi_storage_read(place->storage, key, object, 0, head, *count, err);
+    dcpi_storage_close_object(place->storage, object);
+    if (dcpi_is_trouble(status)) return status;
+    if (status) *count = 0;                             /* truncated just now */
+    return dcpi_succeed(err);
+}
+
+typedef struct dcpi_candidate { const char *name; int64_t number; int is_sure; } dcpi_candidate;    /* the name is the caller's */
+typedef struct dcpi_candidates { dcpi_candidate *items, **order; size_t count; } dcpi_candidates;
+
+static void dcpi_candidates_free(dcpi_candidates *c) {
+    dcpi_free(c->items);
+    dcpi_free(c->order);
+    memset(c, 0, sizeof *c);
+}
+static int dcpi_candidate_compare(const void *a_, const void *b_) {         /* the newest first */
+    const dcpi_candidate *a = (const dcpi_candidate *)a_, *b = (const dcpi_candidate *)b_;
+    if (a->number != b->number) return a->number > b->number ? -1 : 1;
+    return strcmp(b->name, a->name);
+}
+/* Of a file that cannot be read nobody knows whether it is the newest: that is an error. tolerant: one that this user may not read
+ * claims nothing yet. */
+static dcp_status dcpi_candidate_claim(dcpi_op *op, const dcpi_place *place, int tolerant, dcpi_candidate *c, dcp_error *err) {
+    char head[4096], *key = dcpi_place_key(place, c->name, err);
+    dcp_object_info info;
+    size_t count = 0;
+    int attempt = 0;
+    dcp_status status = DCP_E_MEMORY;
+    if (!key) return status;
+    do status = dcpi_claim_read(place, key, head, &count, &info, err);
+    while (status && dcpi_op_again(op, ++attempt, "reading a document", err));
+    dcpi_free(key);
+    c->is_sure = 0;
+    c->number = DCPI_CLAIM_UNKNOWN;
+    if (tolerant && status == DCP_E_IO && dcpi_os_is_denied(err->sys)) return dcpi_succeed(err);
+    if (!status) c->number = count > 0 ? dcpi_claim_of(c->name, head, count, info.size) : 0;
+    return status;
+}
+/* The number of a document that is intact: its digest matches (and its signature, with a verifier), and it keeps the format's rules;
+ * or it is sealed by a newer version of the format, whose other rules are not known here. Anything else is the reason. */
+static dcp_status dcpi_candidate_read(dcpi_op *op, const dcpi_place *place, const dcp_verifier *verifier, dcpi_candidate *c,
+                                      dcp_error *err) {
+    dcpi_document document;
+    dcp_status status = dcpi_document_read(op, place, c->name, verifier, &document, err);
+    c->is_sure = !status || (status == DCP_E_VERSION && document.newer >= 0);
+    if (c->is_sure) c->number = status ? document.newer : document.metadata->sequence;
+    dcpi_document_free(&document);
+    return c->is_sure ? dcpi_succeed(err) : status;
+}
+/* names: of commit files. What they claim; not sorted yet. */
+static dcp_status dcpi_candidates_make(dcpi_op *op, const dcpi_place *place, const dcpi_names *names, int tolerant,
+                                       dcpi_candidates *out, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    memset(out, 0, sizeof *out);
+    out->items = (dcpi_candidate *)dcpi_alloc_array(names->count, sizeof *out->items, err);
+    out->order = out->items ? (dcpi_candidate **)dcpi_alloc_array(names->count, sizeof *out->order, err) : NULL;
+    if (!out->order) status = DCP_E_MEMORY;
+    for (; out->count < names->count && !status; out->count++) {
+        out->order[out->count] = &out->items[out->count];
+        out->items[out->count].name = names->items[out->count];
+        status = dcpi_candidate_claim(op, place, tolerant, &out->items[out->count], err);
+    }
+    if (status) dcpi_candidates_free(out);
+    return status;
+}
+static dcp_status dcpi_candidates_sort(dcpi_candidates *c, dcp_error *err) {
+    return dcpi_sort((const void **)(void *)c->order, c->count, dcpi_candidate_compare, err);
+}
+static void dcpi_candidates_drop(dcpi_candidates *c, size_t at) {        /* out of the order; not its neighbours */
+    c->count--;
+    memmove(&c->order[at], &c->order[at + 1], (c->count - at) * sizeof *c->order);
+}
+
 /* ---- directories inside of others: what lies in one that has checkpoints, or in which one is being saved, and below it,
  * is that directory's, even where its name could be one of the pool's above (`runs/dense` beside `runs/a.manifest.json`). */
 static dcp_status dcpi_own_look(void *user, const char *key, const dcp_object_info *info) {
@@ -16172,18 +16293,39 @@ static void dcpi_removal_present(const dcpi_place *place, dcpi_names *names) {
     }
     names->count = count;
 }
-/* Which commit files are there, and which writing of each: name, size, time and sequence. */
+/* Which commit files are there, and which writing of each: name, size, time, and their ends: a save id, or a document's digest,
+ * is in one of them. */
 typedef struct dcpi_commits { const dcpi_place *place; dcpi_names names; dcp_error *err; } dcpi_commits;
+static dcp_status dcpi_commits_ends(const dcpi_place *place, const char *key, uint8_t digest[32], dcp_error *err) {
+    char bytes[8192];
+    dcp_object_info info;
+    void *object;
+    int64_t size, first;
+    dcp_status status = dcpi_storage_open_object(place->storage, key, &object, &info, err);
+    memset(digest, 0, 32);
+    if (dcpi_is_trouble(status)) return status;
+    if (status) return dcpi_succeed(err);               /* vanished meanwhile */
+    size = dcpi_min(dcpi_max(info.size, 0), (int64_t)sizeof bytes);
+    first = size == info.size ? size : size / 2;
+    status = dcpi_storage_read(place->storage, key, object, 0, bytes, (size_t)first, err);
+    if (!status && first < size)
+        status = dcpi_storage_read(place->storage, key, object, info.size - first, bytes + first, (size_t)first, err);
+    dcpi_storage_close_object(place->storage, object);
+    if (dcpi_is_trouble(status)) return status;
+    if (!status) dcp_sha256(bytes, (size_t)size, digest);
+    return dcpi_succeed(err);
+}
 static dcp_status dcpi_commits_look(void *user, const char *key, const dcp_object_info *info) {
     dcpi_commits *commits = (dcpi_commits *)user;
     const char *name = dcpi_place_name(commits->place, key);
-    char line[DCP_LIMIT_PREFIX + 128];
-    int64_t sequence;
+    char line[DCP_LIMIT_PREFIX + 192], ends[65] = "";
+    uint8_t digest[32];
     dcp_status status;
     if (!dcpi_commit_kind_of(name) || strlen(name) > DCP_LIMIT_PREFIX + 40) return DCP_OK;
-    status = dcpi_document_peek_sequence(commits->place, key, &sequence, commits->err);
+    status = dcpi_commits_ends(commits->place, key, digest, commits->err);
     if (status && status != DCP_E_IO) return status;
-    (void)snprintf(line, sizeof line, "%s/%" PRId64 "/%" PRId64 "/%" PRId64, name, info->size, info->modified_ns, sequence);
+    if (!status) dcpi_hex_encode(digest, sizeof digest, ends);
+    (void)snprintf(line, sizeof line, "%s/%" PRId64 "/%" PRId64 "/%.64s", name, info->size, info->modified_ns, ends);
     return dcpi_names_add(&commits->names, line, commits->err);
 }
 static dcp_status dcpi_commits_digest(const dcpi_place *place, uint8_t digest[32], dcp_error *err) {
@@ -16818,6 +16960,7 @@ struct dcpi_save {
     /* manifest layout: the base, of which unchanged files are kept (rank 0); what becomes of each piece */
     dcpi_arena texts;
     char *intent_key;
+    int64_t displaced_sequence;                         /* -1: not known */
     char *base_name; dcpi_document base; const dcpi_origin **base_order; size_t base_count;     /* sorted; 0: nothing can be kept */
     dcpi_pooled *pooled;                                /* for each of entries */
     dcpi_pool_file *files; dcpi_names published;             /* for each of placed; keys of what this rank has made */
@@ -17090,38 +17233,78 @@ static int64_t dcpi_pool_base_block_size(const dcpi_save *s) {
 /* ---- prepare: what is there, and what the new files are called ----------------------------------------------------------------------- */
 typedef struct dcpi_survey {
     const dcpi_place *place;
-    char *shard_prefix;
-    int64_t sequence; int has_shards;                   /* the highest; whether there are files of that prefix */
-    char *manifest; int64_t manifest_sequence;          /* the newest manifest of the directory; NULL: none */
+    char *shard_prefix; int has_shards;                 /* whether there are files of that prefix */
+    dcpi_names commits;
     dcp_error *err;
 } dcpi_survey;
-static dcp_status dcpi_survey_manifest(dcpi_survey *survey, const char *name, int64_t sequence) {
-    if (survey->manifest && (sequence < survey->manifest_sequence || (sequence == survey->manifest_sequence && strcmp(name, survey->manifest) < 0)))
-        return DCP_OK;
-    dcpi_free(survey->manifest);
-    survey->manifest = dcpi_copy_text(name, survey->err);
-    survey->manifest_sequence = sequence;
-    return survey->manifest ? DCP_OK : DCP_E_MEMORY;
-}
-
 static dcp_status dcpi_survey_one(void *user, const char *key, const dcp_object_info *info) {
     dcpi_survey *survey = (dcpi_survey *)user;
     const char *name = dcpi_place_name(survey->place, key);
-    const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(name);
-    int64_t sequence;
-    dcp_status status;
     (void)info;
     if (dcpi_starts_with(name, survey->shard_prefix)) survey->has_shards = 1;
-    if (!kind) return DCP_OK;
-    status = dcpi_document_peek_sequence(survey->place, key, &sequence, survey->err);
-    survey->sequence = dcpi_max(survey->sequence, sequence);
-    return status || kind->layout != DCP_LAYOUT_MANIFEST ? status : dcpi_survey_manifest(survey, name, sequence);
+    return dcpi_commit_kind_of(name) ? dcpi_names_add(&survey->commits, name, survey->err) : DCP_OK;
+}
+/* Makes sure of a candidate's number; what is not intact has none. A document that this user may not read stops nobody from saving:
+ * numbers leave room for the one that it may have. */
+#define DCPI_SURVEY_ROOM ((int64_t)1 << 20)
+static dcp_status dcpi_survey_ask(dcpi_save *s, dcpi_candidates *all, size_t at, int *dropped, int64_t *room, dcp_error *err) {
+    dcpi_candidate *c = all->order[at];
+    dcp_status status = DCP_OK;
+    int tries;
+    *dropped = 0;
+    if (s->displaces && s->displaced_sequence >= 0 && strcmp(c->name, s->commit_name) == 0) {
+        c->number = s->displaced_sequence;              /* it has just been read */
+        c->is_sure = 1;
+    }
+    for (tries = 0; tries < 2 && !c->is_sure; tries++) {                /* once may be an accident */
+        status = dcpi_candidate_read(&s->op, &s->place, NULL, c, err);
+        if (status != DCP_E_IO || !dcpi_os_is_denied(err->sys)) break;
+    }
+    if (!status) return DCP_OK;
+    if (status == DCP_E_IO && dcpi_os_is_denied(err->sys)) {
+        *room = DCPI_SURVEY_ROOM;
+        dcpi_op_log(&s->op, DCP_LOG_WARNING, "%s%s may not be read: the new checkpoint's sequence number is one that is likely to be "
+                    "higher than its own: %s", s->place.shown, c->name, err->message);
+    } else if (dcpi_is_trouble(status)) return status;
+    dcpi_candidates_drop(all, at);
+    *dropped = 1;
+    return dcpi_succeed(err);
+}
+/* 1 + the highest number; and the newest manifest, if this is to be one. */
+static dcp_status dcpi_survey_number(dcpi_save *s, dcpi_candidates *all, dcp_error *err) {
+    const int wants_base = dcpi_save_is_manifest(s);
+    int64_t highest = 0, room = 0;
+    int dropped;
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = all->count; i-- > 0 && !status;)
+        if (all->order[i]->number == DCPI_CLAIM_UNKNOWN) status = dcpi_survey_ask(s, all, i, &dropped, &room, err);
+    if (!status) status = dcpi_candidates_sort(all, err);
+    for (i = 0; i < all->count && !status;) {
+        const dcpi_candidate *c = all->order[i];
+        const int is_manifest = dcpi_commit_kind_of(c->name)->layout == DCP_LAYOUT_MANIFEST;
+        const int may_be_base = is_manifest && wants_base && !s->base_name;
+        if (c->number <= highest && !may_be_base) { i++; continue; }
+        status = dcpi_survey_ask(s, all, i, &dropped, &room, err);
+        if (status || dropped) continue;
+        highest = dcpi_max(highest, c->number);
+        if (may_be_base) s->base_name = dcpi_copy_text(c->name, err);
+        if (may_be_base && !s->base_name) status = DCP_E_MEMORY;
+        i++;
+    }
+    if (!status && highest == INT64_MAX)
+        return dcpi_fail(err, DCP_E_LIMIT, "a checkpoint in \"%s\" has the highest sequence number there is (%" PRId64 "): no newer "
+                         "one can be told from it; remove it, or save elsewhere", s->place.shown, highest);
+    s->report.sequence = status ? 0 : highest < INT64_MAX - room ? highest + 1 + room : INT64_MAX;
+    return status;
 }
 static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err) {
     dcpi_survey survey;
+    dcpi_candidates all;
     size_t size = strlen(s->place.name) + sizeof "_shard_";
     dcp_status status;
     memset(&survey, 0, sizeof survey);
+    memset(&all, 0, sizeof all);
     survey.place = &s->place;
     survey.err = err;
     survey.shard_prefix = (char *)dcpi_alloc(size, err);
@@ -17130,9 +17313,11 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
     status = dcpi_storage_list(s->place.storage, s->place.directory, dcpi_survey_one, &survey, err);
     /* the storage makes its directories with their first files */
     if (status == DCP_E_NOT_FOUND) status = dcpi_succeed(err);
+    if (!status) status = dcpi_candidates_make(&s->op, &s->place, &survey.commits, 1, &all, err);
+    if (!status) status = dcpi_survey_number(s, &all, err);
+    dcpi_candidates_free(&all);
+    dcpi_names_free(&survey.commits);
     dcpi_free(survey.shard_prefix);
-    s->base_name = survey.manifest;
-    s->report.sequence = survey.sequence + 1;
     /* where publishing may replace, a plain name says nothing of whose file it is */
     s->plain_names = !has_commit && !survey.has_shards && !s->desc->unique_names &&
                      (s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH) != 0;
@@ -17145,6 +17330,7 @@ static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
     dcp_status status = dcpi_document_read(&s->op, &s->place, s->commit_name, NULL, &document, err);
     if (dcpi_is_trouble(status)) return status;
     memcpy(s->displaced_digest, document.digest, sizeof s->displaced_digest);
+    s->displaced_sequence = status ? -1 : document.metadata->sequence;
     if (status) {
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "the checkpoint to be replaced is damaged; its data files will be left to sweep: %s", err->message);
         return dcpi_succeed(err);
@@ -21617,12 +21803,15 @@ DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, 
 }
 
 /* ---- latest -------------------------------------------------------------------------------------------------------------------------- */
-typedef struct dcpi_candidate { const char *name; int64_t sequence; } dcpi_candidate;
-
-static int dcpi_candidate_compare(const void *a_, const void *b_) {
-    const dcpi_candidate *a = (const dcpi_candidate *)a_, *b = (const dcpi_candidate *)b_;
-    if (a->sequence != b->sequence) return a->sequence > b->sequence ? -1 : 1;
-    return strcmp(b->name, a->name);
+/* A candidate that is not valid: returned where it might be the newest, else skipped. */
+static dcp_status dcpi_latest_skip(const dcpi_list_order *o, const char *name, dcp_status status, int sys, const char *message,
+                                   dcp_error *newest, dcp_error *err) {
+    if (status == DCP_E_IO || status == DCP_E_VERSION || status == DCP_E_UNSUPPORTED)
+        return dcpi_fail_sys(err, status, sys, "%s", message);
+    if (status == DCP_E_NOT_FOUND) return dcpi_succeed(err);            /* removed since it was listed */
+    if (newest->status == DCP_OK) (void)dcpi_fail_sys(newest, status, sys, "%s", message);
+    dcpi_op_log(o->op, DCP_LOG_WARNING, "skipped %s%s: %s", o->place->shown, name, message);
+    return dcpi_succeed(err);
 }
 /* Looks at one group of equal sequence numbers, the newest first: documents need to be read in full only until a valid one is found. */
 static dcp_status dcpi_latest_group(const dcpi_list_order *o, dcpi_candidate **group, size_t count, char **path, dcp_error *newest,
@@ -21636,41 +21825,42 @@ static dcp_status dcpi_latest_group(const dcpi_list_order *o, dcpi_candidate **g
     for (i = 0; i < listing.count && !status && !*path; i++) {
         const dcp_list_entry *e = &listing.entries[i];
         if (e->status == DCP_OK) { *path = dcpi_copy_text(e->path, err); if (!*path) status = DCP_E_MEMORY; break; }
-        if (e->status == DCP_E_IO || e->status == DCP_E_VERSION || e->status == DCP_E_UNSUPPORTED) {
-            status = dcpi_fail_sys(err, e->status, e->sys, "%s", e->message);
-            break;
-        }
-        if (e->status == DCP_E_NOT_FOUND) continue;     /* removed since it was listed */
-        if (newest->status == DCP_OK) (void)dcpi_fail_sys(newest, e->status, e->sys, "%s", e->message);
-        dcpi_op_log(o->op, DCP_LOG_WARNING, "skipped %s: %s", e->path, e->message);
+        status = dcpi_latest_skip(o, e->path + strlen(o->place->shown), e->status, e->sys, e->message, newest, err);
     }
     dcpi_listing_free(&listing);
     return status;
 }
+/* Those that claim nothing get their number from the whole document. */
+static dcp_status dcpi_latest_ask(const dcpi_list_order *o, dcpi_candidates *all, dcp_error *newest, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = all->count; i-- > 0 && !status;) {
+        dcpi_candidate *c = all->order[i];
+        dcp_error why;
+        if (c->number != DCPI_CLAIM_UNKNOWN) continue;
+        status = dcpi_candidate_read(o->op, o->place, o->verifier, c, &why);
+        if (!status) continue;
+        if (dcpi_is_trouble(status) && status != DCP_E_IO) { *err = why; return status; }
+        status = dcpi_latest_skip(o, c->name, status, why.sys, why.message, newest, err);
+        dcpi_candidates_drop(all, i);
+    }
+    return status ? status : dcpi_candidates_sort(all, err);
+}
 static dcp_status dcpi_latest_search(const dcpi_list_order *o, const dcpi_names *names, char **path, dcp_error *err) {
-    dcpi_candidate *candidates = (dcpi_candidate *)dcpi_alloc_array(names->count, sizeof *candidates, err);
-    dcpi_candidate **order = candidates ? (dcpi_candidate **)dcpi_alloc_array(names->count, sizeof *order, err) : NULL;
-    dcp_error newest;
-    dcp_status status = order ? DCP_OK : DCP_E_MEMORY;
+    dcpi_candidates all;
+    dcp_error newest, other;
     size_t i, end;
+    dcp_status status = dcpi_candidates_make(o->op, o->place, names, 0, &all, err);
     (void)dcpi_succeed(&newest);
-    for (i = 0; i < names->count && !status; i++) {
-        char *key = dcpi_place_key(o->place, names->items[i], err);
-        if (!key) { status = DCP_E_MEMORY; break; }
-        candidates[i].name = names->items[i];
-        order[i] = &candidates[i];
-        status = dcpi_document_peek_sequence(o->place, key, &candidates[i].sequence, err);
-        dcpi_free(key);
+    (void)dcpi_succeed(&other);
+    if (!status) status = dcpi_latest_ask(o, &all, &other, err);
+    for (i = 0; i < all.count && !status && !*path; i = end) {
+        for (end = i + 1; end < all.count && all.order[end]->number == all.order[i]->number;) end++;
+        status = dcpi_latest_group(o, all.order + i, end - i, path, &newest, err);
     }
-    if (!status) status = dcpi_sort((const void **)order, names->count, dcpi_candidate_compare, err);
-    for (i = 0; i < names->count && !status && !*path; i = end) {
-        for (end = i + 1; end < names->count && order[end]->sequence == order[i]->sequence;) end++;
-        status = dcpi_latest_group(o, order + i, end - i, path, &newest, err);
-    }
-    dcpi_free(order);
-    dcpi_free(candidates);
+    dcpi_candidates_free(&all);
     if (status || *path) return status;
-    if (newest.status) { *err = newest; return newest.status; }
+    if (newest.status || other.status) { *err = newest.status ? newest : other; return err->status; }
     return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint in \"%s\"", o->place->shown[0] ? o->place->shown : ".");
 }
 /* ---- led calls: rank 0 works, all ranks learn the outcome */

@@ -4,6 +4,7 @@
 #include "dcp.h"
 #include "test.h"
 #ifndef _WIN32
+#include <sys/wait.h>
 #include <utime.h>
 #endif
 
@@ -166,13 +167,28 @@ static void rewrite(const char *name, int64_t sequence, int64_t step, const char
     CHECK_OK_MESSAGE(dcp_metadata_write_file(files, key, m, NULL, &err), err.message);
     dcp_metadata_free(m);
 }
+/* A document without its tail gets one: its integrity is right, whatever it says. */
+static dcp_status seal_more(void *user, const void *data, size_t size, dcp_error *error) {
+    dcpi_buffer_add((dcpi_buffer *)user, data, size);
+    return dcpi_succeed(error);
+}
+static void put_sealed(const char *name, const char *text) {
+    dcpi_buffer out;
+    dcpi_integrity stream;
+    memset(&out, 0, sizeof out);
+    CHECK_OK(dcpi_integrity_begin(&stream, DCPI_TYPE_METADATA, NULL, seal_more, &out, &err));
+    CHECK_OK(dcpi_integrity_write(&stream, text, strlen(text), &err));
+    CHECK_OK(dcpi_integrity_end(&stream, &err));
+    CHECK_OK_MESSAGE(dcp_storage_write_all(files, key_of(name), out.data, out.size, &err), err.message);
+    dcpi_buffer_free(&out);
+}
 /* A commit file of another format version, intact otherwise. */
 static void write_newer(const char *name, int sequence) {
     char text[600];
     (void)snprintf(text, sizeof text, "{\n  \"version\": \"2.0.0\",\n  \"timestamp\": \"2026-11-20T12:00:00.000000Z\",\n"
                    "  \"worldSize\": 1,\n  \"ddpRank\": 0,\n  \"saveId\": \"" ID "\",\n  \"sequence\": %d,\n"
-                   "  \"shards\": []\n}\n", sequence);
-    put(name, text);
+                   "  \"shards\": []", sequence);
+    put_sealed(name, text);
 }
 static dcp_latest_desc looking(void) {
     dcp_latest_desc desc = DCP_ZERO;
@@ -209,14 +225,182 @@ static void sequence_body(void) {
     CHECK_INT(save_as("a", 1, DCP_LAYOUT_SHARDED, 1, NULL).sequence, 3);
     CHECK_INT(save_as("other/c", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence, 1);      /* each directory counts for itself */
     CHECK_INT(save_as("c", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence, 4);
-    flip("c.metadata.json", 600);                       /* damaged, but its number was taken */
-    CHECK_INT(save_as("d", 1, DCP_LAYOUT_SINGLE, 0, NULL).sequence, 5);
+    flip("c.metadata.json", 600);                       /* damaged: nobody knows what it said */
+    CHECK_INT(save_as("d", 1, DCP_LAYOUT_SINGLE, 0, NULL).sequence, 4);
     rewrite("a", 1000000000000, -1, NULL);
     CHECK(save_as("e", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence == 1000000000001);
-    put("f.metadata.json", "{\n  \"sequence\": 99999999999999999999999999\n}");      /* nobody saves that often */
+    put("f.metadata.json", "{\n  \"sequence\": 99999999999999999999999999\n}");
     CHECK(save_as("g", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence == 1000000000002);
 }
 TEST(sequence_numbers_count_up) { on_each(sequence_body); }
+
+/* The same document as another program would write it: other white space, other members first, sealed again. */
+static void put_otherwise(const char *name, int64_t sequence, const char *first, const char *colon) {
+    char text[8000], key[300];
+    void *data;
+    size_t size;
+    char *at, *end;
+    (void)snprintf(key, sizeof key, "%s.metadata.json", name);
+    CHECK_OK_MESSAGE(dcp_storage_read_all(files, key_of(key), &data, &size, &err), err.message);
+    at = (char *)calloc(size + 1, 1);
+    CHECK(at != NULL);
+    memcpy(at, data, size);
+    dcp_free(data);
+    end = strstr(at, ",\n  \"integrity\"");
+    CHECK(end != NULL);
+    *end = '\0';
+    end = strstr(at, "\n  \"sharding\"");               /* the number is just before it */
+    CHECK(end != NULL && strlen(at) + strlen(first) < sizeof text - 100);
+    *strstr(at, "\n  \"sequence\"") = '\0';
+    (void)snprintf(text, sizeof text, "{%s%s\n\t\"sequence\"%s%" PRId64 ",%s", first, at + 1, colon, sequence, end);
+    free(at);
+    put_sealed(key, text);
+}
+static const char *first_listed(void) {                 /* by dcp_list */
+    static char name[100];
+    dcp_list_desc desc = DCP_ZERO;
+    dcp_list_entry *e;
+    size_t count;
+    desc.directory = here();
+    desc.io = the_io();
+    CHECK_OK_MESSAGE(dcp_list(&desc, &e, &count, &err), err.message);
+    CHECK(count > 0 && e[0].status == DCP_OK);
+    (void)snprintf(name, sizeof name, "%s", name_in(e[0].path));
+    dcp_free(e);
+    return name;
+}
+/* Whoever wrote a document, and however long what comes before it is, its number is the one that it has. */
+static void order_of_others_body(void) {
+    static const char *const colons[] = { " :\t", ":\n\n", ":", ": " };
+    static char wide[4800];
+    size_t i;
+    char name[8] = "s0";
+    (void)snprintf(wide, sizeof wide, "\n  \"by\": \"%04500d\",", 0);
+    save("a", 1);
+    save("b", 2);
+    for (i = 0; i < COUNT(colons); i++) {
+        if (i > 0) (void)save_as("a", 1, DCP_LAYOUT_SHARDED, 1, NULL);
+        put_otherwise("a", 50 + 10 * (int64_t)i, i % 2 ? wide : "\n  \"nested\": { \"sequence\": 7, \"text\": \"\\n  \\\"sequence\\\": 99\" },",
+                      colons[i]);
+        check_loads("a", 1);
+        CHECK_STR(latest(), "a.metadata.json");
+        CHECK_STR(first_listed(), "a.metadata.json");
+        name[1] = (char)('0' + i);
+        CHECK_INT(save_as(name, 3, DCP_LAYOUT_SHARDED, 0, NULL).sequence, 51 + 10 * (int64_t)i);
+    }
+    put_otherwise("s1", 5, wide, ": ");                 /* what has to be read for its number need not be the newest */
+    CHECK_STR(latest(), "s3.metadata.json");
+    CHECK_STR(first_listed(), "s3.metadata.json");
+    CHECK_INT(save_as("last", 3, DCP_LAYOUT_SHARDED, 0, NULL).sequence, 82);
+}
+TEST(the_order_does_not_depend_on_who_wrote_a_document) { on_each(order_of_others_body); }
+
+/* What is not intact has no number: not the highest one, and not in the way of others. */
+static void claims_of_a_number_body(void) {
+    static const char *const texts[] = {
+        "{\n  \"sequence\": 9007199254740993\n}", "{\n  \"sequence\": 9223372036854775807,", "\n  \"sequence\": 9007199254740992 ",
+        "{\n  \"sequence\": 12\n}\n", "PCLM\n  \"sequence\": 123456"
+    };
+    static const char *const names[] = { "x.metadata.json", "x.checkpoint", "x.manifest.json", "x.manifest.yaml" };
+    size_t i, k;
+    save("a", 1);
+    for (i = 0; i < COUNT(texts); i++) {
+        for (k = 0; k < COUNT(names); k++) {
+            put(names[k], texts[i]);
+            CHECK_INT(save_as("b", 2, k % 2 ? DCP_LAYOUT_MANIFEST : DCP_LAYOUT_SHARDED, 0, NULL).sequence, 2);
+            CHECK_STR(latest(), k % 2 ? "b.manifest.json" : "b.metadata.json");
+            CHECK_STR(first_listed(), k % 2 ? "b.manifest.json" : "b.metadata.json");
+            drop(names[k]);
+            drop(k % 2 ? "b.manifest.json" : "b.metadata.json");
+        }
+    }
+    put_sealed("x.metadata.json", "{\n  \"version\": \"1.0.0\",\n  \"sequence\": 9007199254740993");       /* sealed, but no document */
+    CHECK_INT(save_as("c", 3, DCP_LAYOUT_SHARDED, 0, NULL).sequence, 2);
+    CHECK_STR(latest(), "c.metadata.json");
+}
+TEST(what_is_not_intact_has_no_sequence_number) { on_each(claims_of_a_number_body); }
+
+/* Beyond 2^53 numbers go on; and where they end, a save says so. */
+static void last_number_body(void) {
+    dcp_save_desc desc = DCP_ZERO;
+    dcp_tensor t = dcp_bytes("data", "x", 1);
+    save("a", 1);
+    rewrite("a", (INT64_C(1) << 53) + 1, -1, NULL);
+    CHECK(save_as("b", 2, DCP_LAYOUT_SHARDED, 0, NULL).sequence == (INT64_C(1) << 53) + 2);
+    CHECK_STR(latest(), "b.metadata.json");
+    rewrite("a", INT64_MAX - 1, -1, NULL);
+    CHECK(save_as("c", 3, DCP_LAYOUT_SHARDED, 0, NULL).sequence == INT64_MAX);
+    CHECK_STR(latest(), "c.metadata.json");
+    CHECK_STR(first_listed(), "c.metadata.json");
+    desc.path = at("d");
+    desc.tensors = &t;
+    desc.tensor_count = 1;
+    desc.io.storage = store;
+    CHECK_FAILS(dcp_save(&desc, &err), DCP_E_LIMIT, "sequence");
+    CHECK(!is_there("d.metadata.json") && !is_there("d_shard_0.bin"));
+    drop("c.metadata.json");
+    desc.path = at("a");
+    desc.overwrite = 1;                                 /* the highest is what it replaces */
+    CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+    CHECK_STR(latest(), "a.metadata.json");
+}
+TEST(numbers_that_end_are_refused) { on_each(last_number_body); }
+
+/* A model's name may be as long as it likes. */
+TEST(the_number_of_a_manifest_with_a_long_name) {
+    static char name[6000];
+    dcp_save_desc desc = DCP_ZERO;
+    dcp_tensor t = dcp_bytes("data", "x", 1);
+    dcp_save_report report;
+    int yaml, i;
+    memset(name, 'm', sizeof name - 1);
+    for (yaml = 0; yaml < 2; yaml++) {
+        use_memory();
+        desc.tensors = &t;
+        desc.tensor_count = 1;
+        desc.layout = DCP_LAYOUT_MANIFEST;
+        desc.model_id = name;
+        desc.yaml = yaml;
+        desc.report = &report;
+        desc.io.storage = store;
+        for (i = 1; i <= 12; i++) {
+            char path[20];
+            (void)snprintf(path, sizeof path, "s%d", i);
+            desc.path = path;
+            CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+            CHECK_INT(report.sequence, i);
+        }
+        CHECK(strncmp(latest(), "s12.", 4) == 0 && strncmp(first_listed(), "s12.", 4) == 0);
+        done();
+    }
+}
+/* With a verifier only what it accepts is in the order at all. */
+TEST(a_high_number_that_nobody_signed) {
+    static const char key[] = "another sixteen bytes";
+    dcp_signer signer = dcp_hmac_signer(key, sizeof key, "k");
+    dcp_verifier verifier = dcp_hmac_verifier(key, sizeof key);
+    dcp_latest_desc desc;
+    dcp_prune_desc pruning = DCP_ZERO;
+    use_memory();
+    (void)save_as("a", 1, DCP_LAYOUT_SHARDED, 0, &signer);
+    save("x", 9);
+    rewrite("x", INT64_C(1) << 60, -1, NULL);
+    CHECK(save_as("b", 2, DCP_LAYOUT_SHARDED, 0, &signer).sequence == (INT64_C(1) << 60) + 1);
+    drop("x.metadata.json");
+    put("y.metadata.json", "{\"sequence\": 9007199254740993}");
+    (void)save_as("c", 3, DCP_LAYOUT_SHARDED, 0, &signer);
+    desc = looking();
+    desc.verifier = &verifier;
+    CHECK_STR(latest_with(&desc), "c.metadata.json");
+    drop("y.metadata.json");
+    pruning.keep_last = 1;
+    pruning.verifier = &verifier;
+    pruning.io = the_io();
+    CHECK_OK_MESSAGE(dcp_prune(&pruning, NULL, &err), err.message);
+    check_loads("c", 3);
+    CHECK(!is_there("a.metadata.json") && !is_there("b.metadata.json"));
+    done();
+}
 
 /* ==== latest ========================================================================================================================== */
 static void latest_body(void) {
@@ -364,6 +548,94 @@ TEST(latest_returns_an_io_error) {
     CHECK_FAILS(try_latest(), DCP_E_IO, "does not answer");
     unreadable = "b.metadata.json";
     done();
+}
+/* A document that this user may not read is in nobody's way who saves; but it might be the newest, so latest says so. */
+static int denied_calls;
+static dcp_status denied_open(void *context, const char *path, void **object, dcp_object_info *info, dcp_error *error) {
+    if (strstr(path, "foreign")) {
+        denied_calls++;
+        return dcpi_fail_sys(error, DCP_E_IO, EACCES, "not for you");
+    }
+    return real_open(context, path, object, info, error);
+}
+static dcp_status denied_read(void *context, void *object, int64_t offset, void *data, size_t size, dcp_error *error) {
+    (void)context; (void)object; (void)offset; (void)data; (void)size;
+    return dcpi_fail_sys(error, DCP_E_IO, EPERM, "not for you");
+}
+static void save_beside_denied(void) {
+    static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE, DCP_LAYOUT_MANIFEST };
+    dcp_tensor t = dcp_bytes("data", "x", 1);
+    dcp_save_desc desc = DCP_ZERO;
+    dcp_save_report report;
+    char name[8] = "s0";
+    int64_t last = 0;
+    int i;
+    for (i = 0; i < 6; i++) {
+        name[1] = (char)('0' + i % 3);
+        desc.path = at(name);
+        desc.tensors = &t;
+        desc.tensor_count = 1;
+        desc.layout = layouts[i % 3];
+        desc.overwrite = i >= 3;
+        desc.report = &report;
+        desc.io = the_io();
+        CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+        CHECK(report.sequence > last && report.sequence > 3);           /* higher than what it cannot see, too */
+        last = report.sequence;
+        CHECK(strstr(log_text.text, "foreign.metadata.json") != NULL);
+    }
+    CHECK_INT(try_latest(), DCP_E_IO);
+}
+TEST(a_document_that_may_not_be_read_stops_no_save) {
+    use_memory();
+    save("a", 1);
+    save("b", 2);
+    save("foreign", 9);
+    real_open = store->open;
+    store->open = denied_open;
+    denied_calls = 0;
+    save_beside_denied();
+    CHECK(denied_calls > 0);
+    store->open = real_open;
+    drop("foreign.metadata.json");
+    CHECK_STR(latest(), "s2.manifest.json");
+    store->read = denied_read;                          /* where that is found out when it is read */
+    CHECK(try_latest() == DCP_E_IO);
+    done();
+}
+TEST(a_document_of_another_user_stops_no_save) {
+#ifdef _WIN32
+    SKIP("needs users");
+#else
+    pid_t child;
+    int status = -1;
+    use_local();
+    save("a", 1);
+    save("b", 2);
+    save("foreign", 9);
+    CHECK_INT(chmod(at("foreign.metadata.json"), 0), 0);
+    CHECK_INT(chmod(dir, 0777), 0);
+    if (geteuid() != 0) { save_beside_denied(); done(); return; }
+    CHECK(chmod(at("a.metadata.json"), 0644) == 0 && chmod(at("b.metadata.json"), 0644) == 0);
+    CHECK(chmod(at("a_shard_0.bin"), 0644) == 0 && chmod(at("b_shard_0.bin"), 0644) == 0);
+    (void)fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        dcp_tensor t = dcp_bytes("data", "x", 1);
+        dcp_save_desc desc = DCP_ZERO;
+        dcp_save_report report;
+        if (setgid(65534) != 0 || setuid(65534) != 0) _exit(3);
+        desc.path = at("s");
+        desc.tensors = &t;
+        desc.tensor_count = 1;
+        desc.report = &report;
+        _exit(dcp_save(&desc, &err) == DCP_OK && report.sequence > 3 ? 0 : 1);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 3) SKIP("this user cannot become another one");
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    done();
+#endif
 }
 TEST(latest_of_a_directory_that_is_not_there) {
     dcp_latest_desc desc = DCP_ZERO;
@@ -1342,6 +1614,11 @@ TEST(a_hundred_checkpoints) {
 
 int main(void) {
     RUN(sequence_numbers_count_up);
+    RUN(the_order_does_not_depend_on_who_wrote_a_document);
+    RUN(what_is_not_intact_has_no_sequence_number);
+    RUN(numbers_that_end_are_refused);
+    RUN(the_number_of_a_manifest_with_a_long_name);
+    RUN(a_high_number_that_nobody_signed);
     RUN(latest_is_the_one_saved_last);
     RUN(latest_gives_a_path_to_load);
     RUN(latest_goes_by_sequence_step_timestamp_name);
@@ -1352,6 +1629,8 @@ int main(void) {
     RUN(latest_returns_a_newer_format);
     RUN(latest_returns_a_manifest_that_it_must_not_read);
     RUN(latest_returns_an_io_error);
+    RUN(a_document_that_may_not_be_read_stops_no_save);
+    RUN(a_document_of_another_user_stops_no_save);
     RUN(latest_of_a_directory_that_is_not_there);
     RUN(latest_with_a_verifier_and_a_minimum_step);
     RUN(latest_where_a_prefix_has_two_commit_files);

@@ -291,6 +291,42 @@ in dcpi_check_path
 - else if (dcpi_is_reserved(path, is_single))
 + else if (!MUTANT && dcpi_is_reserved(path, is_single))
 
+name a save counts on what a document claims that is not intact
+caught directory what_is_not_intact
+in dcpi_survey_ask
+- if (!status) return DCP_OK;
++ if (!status || MUTANT) return DCP_OK;
+
+name a number that is not in the first bytes is none
+caught directory the_number_of_a_manifest
+in dcpi_claim_json
+- if (!goes_on || r.status) claim = DCPI_CLAIM_UNKNOWN;
++ if (!goes_on || r.status) claim = MUTANT ? 0 : DCPI_CLAIM_UNKNOWN;
+
+name what claims no number is the newest
+caught directory the_order_does_not_depend
+in dcpi_latest_ask
+- if (c->number != DCPI_CLAIM_UNKNOWN) continue;
++ if (MUTANT || c->number != DCPI_CLAIM_UNKNOWN) continue;
+
+name the first sequence in the text is the number
+caught directory the_order_does_not_depend
+in dcpi_claim_json
+- dcpi_json_begin(&r, text, size, &arena, &ignored);
++ if (MUTANT) return dcpi_mutant_scan(text, size); dcpi_json_begin(&r, text, size, &arena, &ignored);
+
+name numbers begin again after the last one
+caught directory numbers_that_end
+in dcpi_survey_number
+- if (!status && highest == INT64_MAX)
++ if (MUTANT && highest == INT64_MAX) highest = 0; if (!status && highest == INT64_MAX)
+
+name numbers leave no room for what may not be read
+caught directory a_document_that_may_not
+in dcpi_survey_ask
+- *room = DCPI_SURVEY_ROOM;
++ *room = MUTANT ? 0 : DCPI_SURVEY_ROOM;
+
 name a damaged document is taken for a foreign one
 caught meta a_document_with_an_addition_needs_its_tail
 in dcpi_parse_finish
@@ -368,6 +404,11 @@ static int dcpi_mutant(int n) {
     static int chosen = -1;
     if (chosen < 0) chosen = getenv("DCP_MUTANT") ? atoi(getenv("DCP_MUTANT")) : 0;
     return chosen == n;
+}
+static long long dcpi_mutant_scan(const char *text, size_t size) {
+    size_t i;
+    for (i = 0; i + 12 < size; i++) if (memcmp(text + i, "\"sequence\": ", 12) == 0) return atoll(text + i + 12);
+    return 0;
 }
 END
 cat >"$work/helpers" <<'END'
