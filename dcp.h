@@ -293,7 +293,9 @@ typedef struct dcp_io {                 /* what every operation shares; zero is 
     dcp_storage *storage;               /* NULL: local files; then a path is an OS path and its directory the base */
     dcp_coordinator *coordinator;       /* NULL: one process */
     size_t memory_budget;               /* bytes a rank may hold beyond tensors and documents; 0: 64 MiB; below 1 MiB is DCP_E_INVALID */
-    int threads;                        /* workers; 0: as many as pay, at most 4 */
+    int threads;                        /* workers, at most 16;
+        0: as many as pay, at most 4. More hash at once then, in as
+                                         * many buffers as memory_budget has room for (a MiB each, better 4) */
     int timeout_ms;                     /* silence of another rank; 0: 300,000; negative is DCP_E_INVALID */
     int64_t deadline_ms;                /* the whole operation, from its call; 0: none */
     /* of transient storage errors; a file whose sync failed is never used again, a retry writes a new one */
@@ -16533,7 +16535,9 @@ static dcp_status dcpi_copies_begin(dcpi_copies *c, const dcp_tensor *tensor, in
     return DCP_OK;
 }
 
+/* for as many workers as pay by themselves; more with io.threads */
 #define DCPI_STREAM_BUFFERS 4
+#define DCPI_STREAM_MOST (DCPI_MAX_WORKERS + 2)
 #define DCPI_STREAM_LEAVES 1024                         /* leaves in one buffer, at most: small tensors fill it before its bytes do */
 
 typedef struct dcpi_stream_part {                       /* one tensor of the file */
@@ -16567,7 +16571,7 @@ typedef struct dcpi_stream {
     size_t part; int64_t in_part, filled_to;            /* where fill goes on */
     size_t carried; uint8_t carry[DCPI_OS_DIRECT_ALIGN];
     int64_t settled; dcpi_copies copies;                /* buffers below `settled` have all their bytes */
-    dcpi_stream_buffer buffers[DCPI_STREAM_BUFFERS];
+    dcpi_stream_buffer buffers[DCPI_STREAM_MOST];
     /* shared, under crew.lock; buffer number n lives in buffers[n % buffer_count] */
     dcpi_crew crew;
     int64_t filled, next_write, next_hash, folded;      /* buffers so far: settled; taken; taken; hashed, and their digests in place */
@@ -16578,18 +16582,24 @@ typedef struct dcpi_stream {
 } dcpi_stream;
 
 /* ---- memory: buffers within the budget ----------------------------------------------------------------------------------------------- */
-static dcp_status dcpi_stream_allocate(dcpi_stream *t, dcp_error *err) {
+/* One for each worker, one that is filled, and one that waits, as far as each can have a MiB of the budget. */
+static int dcpi_stream_buffers(int workers, size_t budget) {
+    int count = workers < DCPI_STREAM_BUFFERS ? DCPI_STREAM_BUFFERS : workers + 2;
+    while (count > DCPI_STREAM_BUFFERS && budget / (size_t)count < DCPI_MIB + DCPI_MIB / 4) count--;
+    return count;
+}
+static dcp_status dcpi_stream_allocate(dcpi_stream *t, int workers, dcp_error *err) {
     const size_t leaf_memory = DCPI_STREAM_LEAVES * (sizeof(dcpi_sha_job) + 32), align = DCPI_OS_DIRECT_ALIGN;
     size_t each, room, budget = t->op->io.memory_budget, i;
     int64_t wanted = dcpi_max(t->end - t->start, 1);
     const dcp_device *device = NULL;
     dcp_error refused;
     dcp_status status;
-    t->buffer_count = DCPI_STREAM_BUFFERS;
+    t->buffer_count = dcpi_stream_buffers(workers, budget);
     if (budget / (size_t)t->buffer_count < (size_t)DCPI_LEAF + 2 * align + leaf_memory) t->buffer_count = 2;
     t->capacity = (budget / (size_t)t->buffer_count - leaf_memory - 2 * align) / (size_t)DCPI_LEAF * (size_t)DCPI_LEAF;
     t->capacity = (size_t)dcpi_min((int64_t)t->capacity, dcpi_min(DCPI_CHUNK, (wanted + DCPI_LEAF - 1) / DCPI_LEAF * DCPI_LEAF));
-    if ((int64_t)t->capacity >= wanted) t->buffer_count = 1;
+    t->buffer_count = (int)dcpi_min(t->buffer_count, (wanted + (int64_t)t->capacity - 1) / (int64_t)t->capacity);
     t->capacity += align;                               /* room for what is carried */
     room = t->image ? 0 : t->capacity;
     each = room + leaf_memory + (align - leaf_memory % align) % align;
@@ -16836,7 +16846,7 @@ static void dcpi_stream_produce(dcpi_stream *t) {
 /* Writes the parts to the open object and fills in their digests. The object is neither committed nor aborted here. */
 static dcp_status dcpi_stream_run(dcpi_stream *t, dcp_error *err) {
     int workers = dcpi_op_threads(t->op, 3);
-    dcp_status status = dcpi_stream_allocate(t, err);
+    dcp_status status = dcpi_stream_allocate(t, workers, err);
     if (!status) status = dcpi_crew_open(&t->crew, err);
     if (status) { dcpi_stream_free(t); return status; }
     t->filled_to = t->start;

@@ -3199,6 +3199,98 @@ static void invert(void *data, size_t size) {
 }
 static void check_fake(void) { CHECK(fake.next == fake.waited && fake.next > 0 && !fake.is_out_of_bounds); }
 
+/* io.threads workers need as many buffers, or they wait for each other: how far a save reads ahead of a write that
+ * takes long tells. */
+static volatile int64_t ahead_bytes, ahead_seen;
+static dcp_status ahead_out(void *context, void *host, const dcp_tensor *t, int64_t offset, size_t size,
+                            uint64_t *ticket, dcp_error *error) {
+    (void)context; (void)t; (void)ticket; (void)error;
+    memset(host, 5, size);
+    ahead_bytes = offset + (int64_t)size;
+    return DCP_OK;
+}
+static dcp_status ahead_in(void *context, const dcp_tensor *t, int64_t offset, const void *host, size_t size,
+                           uint64_t *ticket, dcp_error *error) {
+    (void)context; (void)t; (void)offset; (void)host; (void)size; (void)ticket; (void)error;
+    return DCP_OK;
+}
+static dcp_status ahead_wait(void *context, uint64_t ticket, dcp_error *error) {
+    (void)context; (void)ticket; (void)error;
+    return DCP_OK;
+}
+static dcp_status (*ahead_inner)(void *context, void *object, int64_t offset, const void *data, size_t size,
+                                 dcp_error *err);
+static dcp_status ahead_write(void *context, void *object, int64_t offset, const void *data, size_t size,
+                              dcp_error *error) {
+    if (offset == 0 && size > 1 << 19) {                /* the first write of the tensor: until nothing more is read */
+        int64_t before;
+        int still;
+        for (before = -1, still = 0; still < 15; still = before == ahead_bytes ? still + 1 : 0) {
+            before = ahead_bytes;
+            dcpi_os_sleep_ms(20);
+        }
+        ahead_seen = ahead_bytes;
+    }
+    return ahead_inner(context, object, offset, data, size, error);
+}
+static int64_t read_ahead(int threads, size_t budget) {
+    const int64_t shape[1] = { 64 * MIB };
+    uint8_t nothing[1];
+    dcp_tensor t = dcp_array("a", DCP_UINT8, nothing, 1, shape);
+    dcp_device device;
+    dcp_save_desc s;
+    use_memory();
+    memset(&device, 0, sizeof device);
+    device.copy_out = ahead_out;
+    device.copy_in = ahead_in;
+    device.wait = ahead_wait;
+    t.device = &device;
+    ahead_inner = store->write;
+    store->write = ahead_write;
+    ahead_bytes = ahead_seen = 0;
+    s = saving("x", &t, 1);
+    s.io.threads = threads;
+    s.io.memory_budget = budget;
+    save(&s);
+    store->write = ahead_inner;
+    done();
+    return ahead_seen;
+}
+TEST(as_many_threads_as_asked_for_have_something_to_do) {
+#if DCP_NO_THREADS
+    SKIP("built without threads");
+#endif
+    CHECK(read_ahead(0, 0) <= 5 * 4 * MIB);
+    CHECK(read_ahead(8, 0) >= 8 * 4 * MIB);
+    CHECK(read_ahead(8, (size_t)(16 * MIB)) >= 8 * MIB);                /* smaller ones */
+    CHECK(read_ahead(16, (size_t)(64 * MIB)) >= 40 * MIB);
+    CHECK(read_ahead(16, (size_t)(1 * MIB)) <= 1 * MIB);
+}
+TEST(the_buffers_of_a_save_stay_within_the_budget) {
+    static const int64_t sizes[] = { 1, 300 * 1024, 1 << 20, 5 << 20, 100 << 20 };
+    dcpi_stream *t = (dcpi_stream *)malloc(sizeof *t);
+    dcpi_op op;
+    dcp_io io = DCP_ZERO;
+    int threads, mib;
+    size_t i;
+    CHECK(t != NULL);
+    for (threads = 1; threads <= DCPI_MAX_WORKERS; threads++)
+        for (mib = 1; mib <= 80; mib += mib < 20 ? 1 : 15)
+            for (i = 0; i < DCPI_COUNT(sizes); i++) {
+                io.memory_budget = (size_t)mib << 20;
+                CHECK_OK(dcpi_op_begin(&op, &io, &err));
+                memset(t, 0, sizeof *t);
+                t->op = &op;
+                t->end = sizes[i];
+                CHECK_OK_MESSAGE(dcpi_stream_allocate(t, threads, &err), err.message);
+                CHECK(t->staging.size <= io.memory_budget);
+                CHECK(t->buffer_count >= 1 && t->buffer_count <= DCPI_STREAM_MOST);
+                /* none for nothing */
+                CHECK((int64_t)(t->capacity - DCPI_OS_DIRECT_ALIGN) * (t->buffer_count - 1) < sizes[i]);
+                dcpi_stream_free(t);
+            }
+    free(t);
+}
 /* A device has no checkpoints to miss, and what is no status is none of ours to hand on. */
 static dcp_status odd_status;
 static dcp_status odd_out(void *context, void *host, const dcp_tensor *t, int64_t offset, size_t size, uint64_t *ticket,
@@ -5262,6 +5354,8 @@ int main(void) {
     RUN(shards_are_dealt_round_robin);
     RUN(an_unknown_type_reads_whole_as_bytes);
     RUN(a_box_of_an_unknown_type_is_refused);
+    RUN(as_many_threads_as_asked_for_have_something_to_do);
+    RUN(the_buffers_of_a_save_stay_within_the_budget);
     RUN(a_device_that_answers_oddly_is_a_device_error);
     RUN(a_device_is_told_that_an_operation_begins);
     RUN(a_device_is_copied_from_and_to);
