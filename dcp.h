@@ -576,7 +576,9 @@ DCPDEF const dcp_tensor_info *dcp_tensor_find(const dcp_checkpoint *checkpoint, 
  * DCP_E_NOT_FOUND, DCP_E_SIGNATURE and DCP_E_VERSION: a document is open; a file of it that is not there is
  * DCP_E_INCOMPLETE. DCP_E_COMM and DCP_E_UNKNOWN are for those that are collective. */
 DCPDEF dcp_status dcp_read(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, dcp_error *err);
-/* what that rank stored as private; DCP_E_INVALID: no rank of that number saved it */
+/* What that rank stored as private; DCP_E_INVALID: no rank of that number saved it. Where a document of the seed's form lists
+ * several parts of a tensor and does not say how they fit together (no global_shape: dcp_read is DCP_E_MISMATCH), part
+ * shard_rank of them, in the document's order. */
 DCPDEF dcp_status dcp_read_rank(dcp_checkpoint *checkpoint, int shard_rank, dcp_tensor *tensors, size_t count, dcp_error *err);
 /* allocated; dcp_free(out->data); out->name lives until close */
 DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp_tensor *out, dcp_error *err);
@@ -14855,6 +14857,28 @@ static size_t dcpi_origin_list_states(const dcp_manifest *m, dcp_manifest_shard 
     }
     return n;
 }
+/* Pieces of one tensor of which nothing says how they fit together, as a seed's manifest may list them: each is read on its
+ * own, as of rank 0, 1, 2 and so on, in the order of the document. */
+static int dcpi_origin_compare_parts(const void *a, const void *b) {
+    const dcp_shard_metadata *x = (const dcp_shard_metadata *)a, *y = (const dcp_shard_metadata *)b;
+    const int order = strcmp(x->tensors->name, y->tensors->name);
+    return order ? order : x < y ? -1 : x > y;
+}
+static dcp_status dcpi_origin_number_parts(dcp_shard_metadata *shards, size_t count, dcp_error *err) {
+    dcp_shard_metadata **order = (dcp_shard_metadata **)dcpi_alloc_array(count, sizeof *order, err);
+    size_t i, n = 0;
+    dcp_status status;
+    if (!order) return DCP_E_MEMORY;
+    for (i = 0; i < count; i++) if (!shards[i].tensors->placement) order[n++] = &shards[i];
+    status = dcpi_sort((const void **)(void *)order, n, dcpi_origin_compare_parts, err);
+    for (i = 1; i < n && !status; i++) {
+        if (strcmp(order[i]->tensors->name, order[i - 1]->tensors->name) != 0) continue;
+        if (i == 1 || strcmp(order[i - 1]->tensors->name, order[i - 2]->tensors->name) != 0) order[i - 1]->rank = 0;
+        order[i]->rank = order[i - 1]->rank + 1;
+    }
+    dcpi_free((void *)order);
+    return status;
+}
 static void dcpi_document_free_manifest(void *manifest) { dcp_manifest_free((dcp_manifest *)manifest); }
 
 static void dcpi_document_copy_head(dcp_metadata *to, const dcp_manifest *from) {
@@ -14897,6 +14921,7 @@ static dcp_status dcpi_document_from_manifest(dcp_manifest *manifest, dcpi_docum
     (void)dcpi_origin_list(manifest, origins);
     (void)dcpi_origin_list_states(manifest, files, origins + count);
     for (i = 0; i < count && !status; i++) status = dcpi_origin_describe(meta, origins[i].shard, &shards[i], &tensors[i], err);
+    if (!status) status = dcpi_origin_number_parts(shards, count, err);
     for (i = 0; i < states; i++) {
         shards[count + i].file_path = files[i].path;
         shards[count + i].file_size = -1;
@@ -20191,7 +20216,7 @@ static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tens
 static int dcpi_match_all_equal(const dcp_checkpoint *c, const dcpi_stored *stored) {
     const dcpi_piece *first = &c->pieces[stored->first];
     int i;
-    if (stored->info.piece_count != c->metadata->world_size || first->meta->block_size == 0) return 0;
+    if (stored->info.piece_count != c->metadata->world_size || first->meta->block_size == 0 || !first->meta->placement) return 0;
     for (i = 1; i < stored->info.piece_count; i++) {
         const dcp_tensor_metadata *a = first->meta, *b = first[i].meta;
         if (dcp_dtype_parse(a->data_type) != dcp_dtype_parse(b->data_type)) return 0;
@@ -20201,11 +20226,22 @@ static int dcpi_match_all_equal(const dcp_checkpoint *c, const dcpi_stored *stor
     }
     return 1;
 }
+/* Nothing says that each rank has one of them: a seed's document where they are as many as ranks at most is taken so. */
+static int dcpi_match_is_parts(const dcp_checkpoint *c, const dcpi_stored *stored) {
+    if (c->pieces[stored->first].meta->placement) return 0;
+    return c->manifest || stored->info.piece_count > c->metadata->world_size;
+}
 /* The piece of a private tensor that is meant; NULL with an error that says what would work. */
 static const dcpi_piece *dcpi_match_private(const dcpi_load *l, const dcpi_stored *stored, dcp_error *err) {
     const dcp_checkpoint *c = l->checkpoint;
     const dcpi_team *t = &c->op.team;
     int rank = l->rank >= 0 ? l->rank : t->rank, i;
+    if (l->rank < 0 && dcpi_match_is_parts(c, stored)) {
+        (void)dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": %s lists %d parts of it, and does not say how they fit together (no global_shape); "
+                        "read each with dcp_read_rank, as of rank 0 to %d", stored->info.name, c->path, stored->info.piece_count,
+                        stored->info.piece_count - 1);
+        return NULL;
+    }
     if (l->rank < 0 && dcpi_match_all_equal(c, stored)) return &c->pieces[stored->first];
     for (i = 0; i < stored->info.piece_count && (l->rank >= 0 || c->metadata->world_size == t->world_size); i++)
         if (c->metadata->shards[c->pieces[stored->first + (size_t)i].shard].rank == rank) return &c->pieces[stored->first + (size_t)i];
@@ -21214,11 +21250,19 @@ DCPDEF dcp_status dcp_open(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_
     if (status) { dcp_close(*out); *out = NULL; }
     return dcpi_report_error(status, &local, err);
 }
+/* A document of other writers may have more shards, or parts of a tensor, than its world has ranks. -1: this rank's own. */
+static int dcpi_read_has_rank(const dcp_checkpoint *c, int rank) {
+    const dcp_metadata *m = c->metadata;
+    size_t s = 0;
+    if (rank >= -1 && rank < m->world_size) return 1;
+    while (s < m->shard_count && m->shards[s].rank != rank) s++;
+    return s < m->shard_count;
+}
 static dcp_status dcpi_read_call(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, int rank, dcp_error *err) {
     dcp_error local;
     dcp_status status = dcpi_op_restart(&checkpoint->op, "read", &local);
     dcpi_team_same(&checkpoint->op.team, checkpoint->path, 0);           /* each rank may read another rank's private tensors */
-    if (!status && (rank < -1 || rank >= checkpoint->metadata->world_size))
+    if (!status && !dcpi_read_has_rank(checkpoint, rank))
         status = dcpi_fail(&local, DCP_E_INVALID, "dcp_read_rank: %d is no rank of %s, which %d ranks saved", rank, checkpoint->path,
                            checkpoint->metadata->world_size);
     if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, tensors, count, rank, 0, &local);

@@ -1651,6 +1651,11 @@ static int piece_is_spare(const piece *p, const dcp_tensor_info *info, const pie
     return info->size > 0 || (before && strcmp(before->meta->name, p->meta->name) == 0);
 }
 
+/* One of several that a document of other writers lists without saying where each is in the whole. */
+static int is_part(const conversion *v, const piece *p, const dcp_tensor_info *info) {
+    return info->piece_count > 1 && !p->meta->placement && (v->manifest || info->piece_count > v->m->world_size);
+}
+
 /* The pieces of all tensors that were asked for. */
 static int convert_select(conversion *v) {
     size_t i, n = 0;
@@ -1669,6 +1674,9 @@ static int convert_select(conversion *v) {
                            info->piece_count);
         }
         if ((v->t->options & O_ONE_RANK) && piece_is_spare(p, info, n > 0 ? &v->pieces.items[n - 1] : NULL)) continue;
+        if (is_part(v, p, info) && (n == 0 || strcmp(v->pieces.items[n - 1].meta->name, info->name) != 0))
+            note(v->t, "warning: %s does not say how the %d parts of tensor \"%s\" fit together: each is stored as private to a rank",
+                 dcp_path_of(v->c), info->piece_count, info->name);
         if (p->shard->rank >= ranks) ranks = p->shard->rank + 1;
         v->bytes += p->meta->size;
         v->pieces.items[n++] = *p;

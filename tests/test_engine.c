@@ -4884,6 +4884,58 @@ static void signed_body(void) {
         dcp_free(path);
     }
 }
+/* "w" in two parts, of which nothing says how they fit together, and "v" in one. */
+static void check_parts(const char *commit, const char *text) {
+    float got[4], parts[2][4] = { { 1, 1, 1, 1 }, { 2, 2, 2, 2 } };
+    dcp_tensor t = vector("w", DCP_FP32, got, 4), v = vector("v", DCP_FP32, got, 4), fresh;
+    dcp_checkpoint *c;
+    int i;
+    put("x_shard_0.bin", parts[0], 16);
+    put("x_shard_1.bin", parts[1], 16);
+    put_text(commit, text);
+    CHECK_FAILS(try_load("x", &t, 1), DCP_E_MISMATCH, "2 parts of it, and does not say how they fit together");
+    CHECK(strstr(err.message, "dcp_read_rank, as of rank 0 to 1") != NULL);
+    c = open_at("x");
+    CHECK_FAILS(dcp_read(c, &t, 1, &err), DCP_E_MISMATCH, "2 parts");
+    CHECK_FAILS(dcp_read_new(c, "w", &fresh, &err), DCP_E_MISMATCH, "2 parts");
+    CHECK_INT(dcp_tensor_find(c, "w")->piece_count, 2);
+    for (i = 0; i < 2; i++) {
+        memset(got, 0, sizeof got);
+        CHECK_OK_MESSAGE(dcp_read_rank(c, i, &t, 1, &err), err.message);
+        CHECK(memcmp(got, parts[i], sizeof got) == 0);
+    }
+    CHECK_FAILS(dcp_read_rank(c, 7, &t, 1, &err), DCP_E_INVALID, "7 is no rank");
+    CHECK_OK_MESSAGE(dcp_read(c, &v, 1, &err), err.message);            /* of one part: it is the tensor */
+    CHECK(memcmp(got, parts[1], sizeof got) == 0);
+    dcp_close(c);
+    verify_at("x");
+    drop(commit);
+}
+static void parts_body(void) {
+    static const char json[] =
+        "{ \"model_id\": \"m\", \"epoch\": 0, \"step\": 1, \"shards\": [\n"
+        "{ \"path\": \"x_shard_0.bin\", \"type\": \"dense\", \"tensor_name\": \"w\", \"shape\": [4], \"dtype\": \"fp32\" },\n"
+        "{ \"path\": \"x_shard_1.bin\", \"type\": \"dense\", \"tensor_name\": \"v\", \"shape\": [4], \"dtype\": \"fp32\" },\n"
+        "{ \"path\": \"x_shard_1.bin\", \"type\": \"dense\", \"tensor_name\": \"w\", \"shape\": [4], \"dtype\": \"fp32\" }\n"
+        "], \"metadata_version\": 1 }\n";
+    static const char yaml[] =
+        "model_id: m\nepoch: 0\nstep: 1\nshards:\n"
+        "  - { path: x_shard_0.bin, type: dense, tensor_name: w, shape: [4], dtype: fp32 }\n"
+        "  - { path: x_shard_1.bin, type: dense, tensor_name: w, shape: [4], dtype: fp32 }\n"
+        "  - { path: x_shard_1.bin, type: dense, tensor_name: v, shape: [4], dtype: fp32 }\n"
+        "metadata_version: 1\n";
+#define SHARD(rank, path, name) \
+        "{ \"rank\": " rank ", \"filePath\": \"" path "\", \"fileSize\": 16, \"tensors\": [ { \"name\": \"" name "\", \"shape\": [4], " \
+        "\"dataType\": \"fp32\", \"offset\": 0, \"size\": 16 } ] }"
+    static const char metadata[] =                      /* of one rank, which cannot have had them both */
+        "{ \"version\": \"1.0.0\", \"timestamp\": \"2024-01-02T03:04:05Z\", \"worldSize\": 1, \"ddpRank\": 0,\n"
+        "\"sharding\": { \"strategy\": \"fsdp\", \"shardCount\": 3, \"precision\": \"fp32\" }, \"shards\": [\n"
+        SHARD("0", "x_shard_0.bin", "w") ", " SHARD("1", "x_shard_1.bin", "w") ", " SHARD("2", "x_shard_1.bin", "v") "] }\n";
+    check_parts("x.manifest.json", json);
+    check_parts("x.manifest.yaml", yaml);
+    check_parts("x.metadata.json", metadata);
+}
+TEST(parts_of_which_nothing_says_how_they_fit) { on_local_and_memory(parts_body); }
 TEST(a_signed_document_without_digests) { on_local_and_memory(signed_body); }
 TEST(seed_document_with_one_name_on_two_ranks) {
     seed s;
@@ -5408,6 +5460,7 @@ int main(void) {
     RUN(seed_file_paths_are_found_in_three_places);
     RUN(seed_document_loads_with_warnings);
     RUN(seed_document_without_checksums);
+    RUN(parts_of_which_nothing_says_how_they_fit);
     RUN(a_signed_document_without_digests);
     RUN(seed_document_with_one_name_on_two_ranks);
     RUN(seed_single_file_without_data);

@@ -354,6 +354,18 @@ in dcpi_pool_base_compare
 - if (is_private) return
 + if (MUTANT) return 0; if (is_private) return
 
+name the first part of a tensor is taken for the whole
+caught engine parts_of_which_nothing_says_how_they_fit
+in dcpi_match_is_parts
+- if (c->pieces[stored->first].meta->placement)
++ if (MUTANT || c->pieces[stored->first].meta->placement)
+
+name parts of a tensor in a manifest are all of rank 0
+caught engine parts_of_which_nothing_says_how_they_fit
+in dcpi_origin_number_parts
+- order[i]->rank = order[i - 1]->rank + 1
++ order[i]->rank = order[i - 1]->rank + !MUTANT
+
 name a signed document may name bytes without a digest
 caught engine a_signed_document_without_digests
 in dcpi_meta_parse

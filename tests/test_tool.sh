@@ -967,6 +967,30 @@ convert_ranks_without_rows() {
     run 0 extract -q one_few/manifest/w w -o rows --raw
     is "$(od -An -tfF rows | tr -s ' \n' ' ')" " 0 1 2 3 4 5 "
 }
+parts_of_a_seed() {
+    mkdir parts
+    printf 'abcd' >parts/0.bin
+    printf 'efgh' >parts/1.bin
+    printf '{"model_id": "m", "epoch": 0, "step": 1, "shards": [%s, %s], "metadata_version": 1}\n' \
+        '{"path": "0.bin", "type": "dense", "tensor_name": "w", "shape": [4], "dtype": "uint8"}' \
+        '{"path": "1.bin", "type": "dense", "tensor_name": "w", "shape": [4], "dtype": "uint8"}' >parts/m.manifest.json
+    run 1 extract parts/m w --raw -o -
+    has "$err" "2 parts"
+    has "$err" "--rank"
+    is "$out" ""
+    run 0 extract parts/m w --raw --rank 0 -o -
+    is "$out" abcd
+    run 0 extract parts/m w --raw --rank 1 -o -
+    is "$out" efgh
+    run 1 extract parts/m w --raw --rank 2 -o -
+    run 0 convert parts/m parts/one --to sharded
+    has "$err" "does not say how the 2 parts"
+    run 0 extract parts/one w --raw --rank 1 -o -
+    is "$out" efgh
+    run 1 extract parts/one w --raw -o -
+    run 2 convert parts/m parts/flat --to single --one-rank
+    absent parts/flat.checkpoint
+}
 convert_little_memory() {
     run 0 convert -q s/shapes via/shapes --to manifest --memory 4MiB
     run 0 diff -q s/shapes via/shapes
@@ -1432,7 +1456,7 @@ for name in version help_overall help_commands usage_command usage_options usage
     extract_raw extract_default_names extract_no_overwrite extract_failures extract_corrupt extract_rank extract_npy_header extract_json \
     extract_numpy extract_big extract_boxes extract_memory latest latest_skips prune sweep \
     manifest_ls manifest_info manifest_verify manifest_diff manifest_directory manifest_of_the_seed \
-    convert_round_trips convert_keeps_ranks_and_types convert_ranks_without_rows convert_little_memory convert_refuses convert_hostile convert_corrupt convert_signed \
+    convert_round_trips convert_keeps_ranks_and_types convert_ranks_without_rows parts_of_a_seed convert_little_memory convert_refuses convert_hostile convert_corrupt convert_signed \
     convert_memory convert_killed convert_interrupted sign sign_covers_every_byte sign_keeps_unknown_members sign_refuses sync_copy sync_tiers sync_refuses \
     missing_checkpoint newer_format corrupt_document unreadable \
     no_bar_without_terminal bar_on_terminal no_color no_bytes_on_terminal closed_pipe full_disk interrupted; do
