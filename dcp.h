@@ -1752,7 +1752,8 @@ static dcp_status dcpi_sort(const void **items, size_t count, dcpi_compare compa
  *                                         report it again. Only after the last write has returned
  *                dcpi_os_close            its error counts after writing; a second close of the same file does nothing and returns 0
  *   names        dcpi_os_publish          renames within the base. replace 0: EEXIST if the target is there, atomically; ENOTSUP where the
- *                                         file system offers no safe way. Parents are not made
+ *                                         file system offers no safe way. What has happened is success, whatever the
+ *                                         system reports. Parents are not made
  *                dcpi_os_remove           ENOENT is an error here; directories are refused; of a symbolic link the link itself goes
  *                dcpi_os_stat             of a regular file, no symlink followed (the same errors as dcpi_os_open)
  *                dcpi_os_additional       permissions, links, inode: for people (`mode` octal)
@@ -2458,25 +2459,19 @@ static int dcpi_os_remove(dcpi_base *base, const char *key) {
 }
 static int dcpi_os_same_file(const struct stat *a, const struct stat *b) { return a->st_dev == b->st_dev && a->st_ino == b->st_ino; }
 
-static int dcpi_os_is_same(int a_dir, const char *a, int b_dir, const char *b) {
-    struct stat first, second;
-    if (dcpi_os_stat_at(a_dir, a, &first) != 0 || dcpi_os_stat_at(b_dir, b, &second) != 0) return 0;
-    return dcpi_os_same_file(&first, &second);
-}
-/* Where rename cannot refuse an existing target, link can: it makes the second name or fails, in one step. A server's answer may get lost,
- * and the repeated request then says EEXIST of our own success: so a failed link counts when both names are one file. Whether somebody has
- * removed that name since cannot be seen: so after an error that does not say why not, the first name goes, as if it had been moved. Where there is no
- * link either, nothing safe is left. The name that stays when unlink fails is a leftover like any other: the publishing has happened. */
+/* Where rename cannot refuse an existing target, link can: it makes the second name or fails, in one step. Whether
+ * somebody has removed that name since cannot be seen: so after an error that does not say why not, the first name goes,
+ * as if it had been moved. Where there is no link either, nothing safe is left. The name that stays when unlink fails is
+ * a leftover like any other: the publishing has happened. */
 static int dcpi_os_link_exclusive(int from_dir, const char *from, int to_dir, const char *to) {
-    if (linkat(from_dir, from, to_dir, to, 0) != 0) {
-        int error = errno;
-        if (!dcpi_os_is_same(from_dir, from, to_dir, to)) {
-            if (error != EINTR && dcpi_os_is_transient(error)) (void)dcpi_os_unlinkat(from_dir, from);
-            return error == EPERM || error == EOPNOTSUPP || error == ENOTSUP || error == EMLINK || error == ENOSYS ? ENOTSUP : error;
-        }
+    int error;
+    if (linkat(from_dir, from, to_dir, to, 0) == 0) {
+        (void)dcpi_os_unlinkat(from_dir, from);
+        return 0;
     }
-    (void)dcpi_os_unlinkat(from_dir, from);
-    return 0;
+    error = errno;
+    if (error != EINTR && dcpi_os_is_transient(error)) (void)dcpi_os_unlinkat(from_dir, from);
+    return error == EPERM || error == EOPNOTSUPP || error == ENOTSUP || error == EMLINK || error == ENOSYS ? ENOTSUP : error;
 }
 static int dcpi_os_move_once(int from_dir, const char *from, int to_dir, const char *to, int replace) {
     int error;
@@ -2485,11 +2480,21 @@ static int dcpi_os_move_once(int from_dir, const char *from, int to_dir, const c
     if (error != ENOSYS && error != EINVAL && error != ENOTSUP && error != EOPNOTSUPP) return error;
     return dcpi_os_link_exclusive(from_dir, from, to_dir, to);
 }
-/* A server that was interrupted may have moved it all the same, and the second call finds nothing to move: that it was interrupted is then all
- * that is known, and the caller looks what is there. */
+/* A server that was interrupted, or whose answer got lost, may have moved it all the same, and the repeated request then
+ * says that there is nothing to move, or that the target is there. So whatever was reported, a target that is the very
+ * file that was to be moved is success. Where it is not, and an interrupted call found nothing to move, that is all that
+ * is known, and the caller looks what is there. */
 static int dcpi_os_move(int from_dir, const char *from, int to_dir, const char *to, int replace) {
+    struct stat before, now;
+    const int is_known = dcpi_os_stat_at(from_dir, from, &before) == 0;
     int error, was_interrupted = 0;
     while ((error = dcpi_os_move_once(from_dir, from, to_dir, to, replace)) == EINTR) was_interrupted = 1;
+    if (error == 0) return 0;
+    if (is_known && dcpi_os_stat_at(to_dir, to, &now) == 0 && dcpi_os_same_file(&before, &now) &&
+        before.st_size == now.st_size && before.st_mtime == now.st_mtime) {
+        (void)dcpi_os_unlinkat(from_dir, from);         /* a link's first name */
+        return 0;
+    }
     return was_interrupted && error == ENOENT ? EINTR : error;
 }
 static int dcpi_os_publish(dcpi_base *base, const char *from, const char *to, int replace) {

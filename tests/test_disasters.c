@@ -56,6 +56,7 @@ static struct {
     int drops_files, drops_directories; /* fdatasync says that it is done, and does nothing */
     int lies_at, syncs;                 /* the n-th fdatasync of a file fails, loses what was written, and would succeed if it were called again */
     int is_short;                       /* reads and writes end in the middle */
+    int lost_at, moves, lost_error;     /* the n-th file that gets its name has it, and the answer says this error */
     int clock_jumps; int64_t clock_s;   /* the wall clock is so far off; and, with jumps, at every other look as far on the other side */
 } tamper;
 
@@ -70,6 +71,11 @@ static int tampered_fdatasync(int fd) {
     }
     return fdatasync(fd);
 }
+static long tampered_move(int is_move, long result) {
+    if (!is_move || result != 0 || ++tamper.moves != tamper.lost_at) return result;
+    errno = tamper.lost_error;
+    return -1;
+}
 static size_t tampered_size(size_t size) { return tamper.is_short && size > 1 ? size - size / 3 : size; }
 static int tampered_clock(clockid_t id, struct timespec *now) {
     const int result = clock_gettime(id, now);
@@ -82,12 +88,18 @@ static int tampered_clock(clockid_t id, struct timespec *now) {
 #define pwrite(fd, data, size, offset) pwrite(fd, data, tampered_size(size), offset)
 #define pread(fd, data, size, offset) pread(fd, data, tampered_size(size), offset)
 #define clock_gettime(id, now) tampered_clock(id, now)
+#define renameat(from_dir, from, to_dir, to) (int)tampered_move(1, renameat(from_dir, from, to_dir, to))
+#define linkat(from_dir, from, to_dir, to, flags) (int)tampered_move(1, linkat(from_dir, from, to_dir, to, flags))
+#define syscall(number, ...) tampered_move(number == SYS_renameat2, syscall(number, __VA_ARGS__))
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #undef fdatasync
 #undef pwrite
 #undef pread
 #undef clock_gettime
+#undef renameat
+#undef linkat
+#undef syscall
 #include "test.h"
 #include "doing.h"
 #include "fault_storage.h"
@@ -866,6 +878,38 @@ TEST(a_sync_that_loses_the_data) {
     done_doing();
     CHECK(reported[1] > 0 && reported[1] < reported[0]);
 }
+/* A server repeats a request whose answer was lost, and says that there is nothing to move (ENOENT), or what else: the file has its name, and that
+ * is success, for shards, for a manifest's files and for the commit file alike. */
+TEST(a_rename_whose_answer_is_lost_has_happened) {
+    static const int errors[] = { ENOENT, EIO, EINTR, EEXIST };
+    int layout, overwrites, n, lost = 0;
+    size_t k;
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++)
+        for (overwrites = 0; overwrites < 2; overwrites++)
+            for (k = 0; k < DCPI_COUNT(errors); k++)
+                for (n = 1; n < 30; n++) {
+                    dcp_storage *storage;
+                    dcp_error err;
+                    const char *dir = test_state.dirs ? test_state.dir[0] : test_ram_dir();
+                    doing("%s, %s, move %d says %d", layout_names[layout], overwrites ? "over" : "first", n, errors[k]);
+                    test_rm_rf(dir);
+                    CHECK_OK_MESSAGE(dcp_storage_local(dir, &storage, &err), err.message);
+                    if (overwrites)
+                        CHECK_OK_MESSAGE(generation_save(storage, (dcp_layout)layout, "p", 30000, OLD, &err), err.message);
+                    tamper.moves = 0;
+                    tamper.lost_error = errors[k];
+                    tamper.lost_at = n;
+                    CHECK_OK_MESSAGE(generation_save(storage, (dcp_layout)layout, "p", 30000, NEW, &err), err.message);
+                    tamper.lost_at = 0;
+                    if (generation_at(storage, "p") != NEW) CHECK_STR(generation_why, "another generation");
+                    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+                    dcp_storage_close(storage);
+                    if (tamper.moves < n) break;
+                    lost++;
+                }
+    done_doing();
+    CHECK(lost >= 4 * 2 * 3);
+}
 TEST(reads_and_writes_end_in_the_middle) {
     int layout;
     tamper.is_short = 1;
@@ -1282,6 +1326,7 @@ int main(int argc, char **argv) {
     RUN(full_file_systems);
     RUN(full_disks);
     RUN(a_sync_that_loses_the_data);
+    RUN(a_rename_whose_answer_is_lost_has_happened);
     RUN(reads_and_writes_end_in_the_middle);
     RUN(more_tensors_than_memory);
     RUN(stacks_of_64_kib);

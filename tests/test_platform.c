@@ -921,9 +921,13 @@ TEST(publish_by_link) {
     CHECK_INT(size_of(&base, "tmp"), -1);
     /* The server's answer got lost: the target is there, and it is ours. */
     CHECK_INT(linkat(base.fd, "free", base.fd, "tmp", 0), 0);
-    CHECK_INT(dcpi_os_link_exclusive(base.fd, "tmp", base.fd, "free"), 0);
+    CHECK_INT(dcpi_os_link_exclusive(base.fd, "tmp", base.fd, "free"), EEXIST);
+    CHECK_INT(dcpi_os_move(base.fd, "tmp", base.fd, "free", 0), 0);
     CHECK_INT(size_of(&base, "tmp"), -1);
     check_holds(&base, "free", "new");
+    put(&base, "tmp", "new");                           /* alike, but another file */
+    CHECK_INT(dcpi_os_move(base.fd, "tmp", base.fd, "free", 0), EEXIST);
+    CHECK_INT(size_of(&base, "tmp"), 3);
     check_holds(&base, "taken", "old");
     dcpi_os_base_close(&base);
 }
