@@ -279,6 +279,7 @@ static void json_number(json_state *j, const char *key, int64_t number);
 static void json_double(json_state *j, const char *key, double number);
 static void json_flag(json_state *j, const char *key, int flag);
 static void json_raw(json_state *j, const char *key, const char *value);
+static void json_free_form(json_state *j, const char *key, const char *value);
 static void json_shape(json_state *j, const char *key, int ndim, const int64_t *shape);
 static void json_error(json_state *j, dcp_status status, const char *message);
 static void json_begin(tool *t);
@@ -631,7 +632,7 @@ static void info_json_training(json_state *j, const dcp_metadata *m) {
         json_number(j, "step", training->step);
         json_double(j, "learning_rate", training->learning_rate);
         json_text(j, "optimizer_type", training->optimizer_type);
-        json_raw(j, "optimizer_state", training->optimizer_state);
+        json_free_form(j, "optimizer_state", training->optimizer_state);
         json_close(j, '}');
     }
     json_open(j, "custom_fields", '{');
@@ -766,7 +767,7 @@ static void info_json(tool *t, const dcp_checkpoint *c) {
     json_text(j, "strategy", m->sharding.strategy);
     json_number(j, "shard_count", m->sharding.shard_count);
     json_text(j, "precision", m->sharding.precision);
-    json_raw(j, "info", m->sharding.info);
+    json_free_form(j, "info", m->sharding.info);
     json_close(j, '}');
     info_json_training(j, m);
     info_json_shards(j, m);
@@ -1010,6 +1011,24 @@ static void diff_text(comparison *k, const char *kind, const char *name, const c
     diff_report(k, kind, name, a ? a : "nothing", b ? b : "nothing", NULL);
 }
 
+/* Objects of JSON, which say the same with any white space between what they say. */
+static void diff_json(comparison *k, const char *kind, const char *name, const char *a, const char *b) {
+    const char *x = a ? a : "{}", *y = b ? b : "{}";
+    int is_string = 0;
+    for (;; x++, y++) {
+        if (!is_string) {
+            x += strspn(x, " \t\r\n");
+            y += strspn(y, " \t\r\n");
+        }
+        if (*x != *y || *x == '\0') break;
+        if (*x == '"') is_string = !is_string;
+        if (*x != '\\') continue;
+        x++, y++;                                       /* an escape's second character, which may be a quote */
+        if (*x != *y || *x == '\0') break;
+    }
+    if (*x != *y) diff_report(k, kind, name, a ? a : "{}", b ? b : "{}", NULL);
+}
+
 static void diff_number(comparison *k, const char *kind, const char *name, int64_t a, int64_t b) {
     char text_a[32], text_b[32];
     snprintf(text_a, sizeof text_a, "%" PRId64, a);
@@ -1034,7 +1053,7 @@ static void diff_training(comparison *k) {
     diff_number(k, "training", "step", a->step, b->step);
     diff_text(k, "training", "learning rate", double_text(a->learning_rate, rate_a), double_text(b->learning_rate, rate_b));
     diff_text(k, "training", "optimizer type", a->optimizer_type, b->optimizer_type);
-    diff_text(k, "training", "optimizer state", a->optimizer_state ? a->optimizer_state : "{}", b->optimizer_state ? b->optimizer_state : "{}");
+    diff_json(k, "training", "optimizer state", a->optimizer_state, b->optimizer_state);
 }
 
 static int field_compare(const void *a, const void *b) { return strcmp(((const dcp_field *)a)->key, ((const dcp_field *)b)->key); }
@@ -2978,7 +2997,8 @@ static int32_t utf8_at(const unsigned char *p, int *length) {
 
 /* Whether a terminal could take it for more than a character: control characters, and those that turn the writing direction. */
 static int is_unsafe(int32_t code) {
-    return code < 0x20 || (code >= 0x7F && code < 0xA0) || (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x061C || code == 0x200E || code == 0x200F ||
+           (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
 }
 
 /* Writes text, escaped, and returns its width in characters; file NULL: only the width. */
@@ -3094,7 +3114,19 @@ static void json_text(json_state *j, const char *key, const char *text) {
 
 static void json_raw(json_state *j, const char *key, const char *value) {
     json_item(j, key);
-    fputs(value ? value : "{}", stdout);
+    fputs(value, stdout);
+}
+
+/* An object of a document: what a terminal may take for an order is in strings there, and escaped. */
+static void json_free_form(json_state *j, const char *key, const char *value) {
+    const unsigned char *p = (const unsigned char *)(value ? value : "{}");
+    int length;
+    json_item(j, key);
+    for (; *p; p += length) {
+        int32_t code = utf8_at(p, &length);
+        if (code >= 0x7F && is_unsafe(code)) printf("\\u%04x", (unsigned)code);
+        else fwrite(p, 1, (size_t)length, stdout);
+    }
 }
 
 static void json_number(json_state *j, const char *key, int64_t number) {

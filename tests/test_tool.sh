@@ -320,6 +320,25 @@ path_escapes() {
     run 3 info --json "$name"
     json 'j["error"]["status"] == "DCP_E_NOT_FOUND" and "such\ufffddirectory" in j["error"]["message"]'
 }
+# foreign NAME STATE: a copy of s/foreign whose optimizer state is that text
+foreign_with() {
+    cp s/foreign_shard_0.bin "$1_shard_0.bin"
+    sed "s/\"training\": null/\"training\": {\"epoch\": 1, \"step\": 2, \"learningRate\": 0.5, \"optimizerState\": STATE}/;s/foreign_shard/$1_shard/" \
+        s/foreign.metadata.json | awk -v state="$2" '{ i = index($0, "STATE"); if (i) $0 = substr($0, 1, i - 1) state substr($0, i + 5); print }' \
+        >"$1.metadata.json"
+}
+info_free_form() {
+    foreign_with orders "{ \"c1\": \"$(printf '\302\233')2J\", \"turn\": \"$(printf '\342\200\256')abc$(printf '\342\200\217')\", \"fine\": \"$(printf '\303\274')\" }"
+    run 0 info --json orders
+    json 'j["training"]["optimizer_state"] == {"c1": "\x9b2J", "turn": "\u202eabc\u200f", "fine": "\xfc"}'
+    has "$out" '\u009b2J'
+    has "$out" '\u202eabc\u200f'
+    hasnt "$out" "$(printf '\302\233')"
+    hasnt "$out" "$(printf '\342\200')"
+    has "$out" "$(printf '\303\274')"
+    run 0 info orders
+    hasnt "$out" "$(printf '\302\233')"
+}
 info_signature() {
     run 0 info s/signed
     has "$out" 'hmac-sha256, key "k1", not checked'
@@ -451,6 +470,17 @@ same: w (by data)"
     json 'j["same"] and j["differences"] == [] and j["tensors_same"] == 2 and j["compared_by_digest"] == 2 and j["compared_by_data"] == 0'
 }
 # By digest, no data is read: the shard may be gone.
+diff_free_form() {
+    foreign_with tight '{"a":[1,2],"b":"x \\\\\\" y"}'
+    foreign_with loose '{ "a": [ 1,	2 ], "b" : "x \\\\\\" y" }'
+    foreign_with other '{ "a": [ 1, 2 ], "b" : "x  \\\\\\" y" }'
+    foreign_with longer '{"a":[1,2],"b":"x \\\\\\" y","c":0}'
+    run 0 diff tight loose
+    run 1 diff tight other
+    has "$out" "optimizer state"
+    run 1 diff loose longer
+    run 1 diff longer loose
+}
 diff_reads_no_data() {
     copy s/run bad
     rm bad/step_300_shard_0.bin
@@ -1450,9 +1480,9 @@ fi
 
 for name in version help_overall help_commands usage_command usage_options usage_operands options_anywhere \
     ls_tensors ls_pieces ls_glob ls_directory ls_directory_json ls_directory_damaged ls_json \
-    info_text info_json info_escapes path_escapes info_signature \
+    info_text info_json info_escapes info_free_form path_escapes info_signature \
     verify_fine verify_directory verify_flipped verify_names_tensor verify_flipped_single verify_length verify_missing verify_key \
-    diff_same diff_reads_no_data diff_content diff_structure diff_trouble \
+    diff_same diff_free_form diff_reads_no_data diff_content diff_structure diff_trouble \
     extract_raw extract_default_names extract_no_overwrite extract_failures extract_corrupt extract_rank extract_npy_header extract_json \
     extract_numpy extract_big extract_boxes extract_memory latest latest_skips prune sweep \
     manifest_ls manifest_info manifest_verify manifest_diff manifest_directory manifest_of_the_seed \
