@@ -667,7 +667,10 @@ typedef struct dcp_prune_desc {
  *   DCP_E_NOT_FOUND no directory | DCP_E_INVALID arguments; `directory` is a file | DCP_E_IO | DCP_E_SPACE |
  *   DCP_E_MEMORY | DCP_E_UNSUPPORTED a storage that cannot do it | DCP_E_MISMATCH ranks that make other calls |
  *   DCP_E_CANCELLED | DCP_E_TIMEOUT io.deadline_ms; a silent rank | DCP_E_COMM | DCP_E_UNKNOWN several ranks: rank 0
- *   was lost while it removed */
+ *   was lost while it removed
+ * Before anything goes, each of the last ones that are kept has been read and verified once in this process, or was
+ * written by it; one that turns out to be damaged does not count, and an older one is kept. DCP_VERIFY_NONE: sizes and
+ * documents are enough; DCP_VERIFY_ALL: every byte of every checkpoint there, each time. */
 DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dcp_error *err);
 
 typedef struct dcp_sweep_desc {
@@ -14975,7 +14978,8 @@ static dcp_status dcpi_document_check(dcpi_op *op, const dcpi_place *place, cons
 }
 /* Would an open accept this commit file? For one who is about to write it: by the very same functions. bytes: the document, or all of a single
  * file that stands before its data, of which there will be file_size bytes with it. */
-static dcp_status dcpi_document_accept(dcp_layout layout, const char *name, char *bytes, size_t count, int64_t file_size, dcp_error *err) {
+static dcp_status dcpi_document_accept(dcp_layout layout, const char *name, char *bytes, size_t count, int64_t file_size,
+                                       uint8_t digest[32], dcp_error *err) {
     const int is_single = layout == DCP_LAYOUT_SINGLE;
     dcp_validation found;
     dcpi_document document;
@@ -14993,6 +14997,7 @@ static dcp_status dcpi_document_accept(dcp_layout layout, const char *name, char
         document.text = bytes;
         document.size = count;
     }
+    if (!status) dcp_sha256(document.text, document.size, digest);
     if (!status) status = dcpi_document_parse(&r, layout, NULL, &document, err);
     if (!status) status = dcpi_document_validate(&document, name, &found, err);
     dcp_validation_free(&found);
@@ -15945,6 +15950,42 @@ static void dcpi_candidates_drop(dcpi_candidates *c, size_t at) {        /* out 
     memmove(&c->order[at], &c->order[at + 1], (c->count - at) * sizeof *c->order);
 }
 
+/* ---- checkpoints that this process has written, or read and verified: what dcp_prune keeps needs no second look at every byte. Known
+ * is the digest of the document, which covers save id and data, and where it is: the same document elsewhere is a copy, of files that
+ * nobody has looked at. The last ones are remembered, in all threads. */
+enum { DCPI_PROVEN = 256 };
+static struct dcpi_proven { dcpi_mutex lock; uint8_t keys[DCPI_PROVEN][32]; size_t count; } dcpi_proven = {
+    DCPI_MUTEX_INITIALIZER, { { 0 } }, 0
+};
+
+static void dcpi_proven_key(const dcpi_place *place, const char *name, const uint8_t digest[32], uint8_t key[32]) {
+    const uint64_t storage = place->owned ? 0 : (uint64_t)(uintptr_t)place->storage;
+    dcpi_sha sha;
+    dcpi_sha_init(&sha);
+    dcpi_sha_update(&sha, &storage, sizeof storage);
+    dcpi_sha_update(&sha, place->shown, strlen(place->shown) + 1);
+    dcpi_sha_update(&sha, name, strlen(name) + 1);
+    dcpi_sha_update(&sha, digest, 32);
+    dcpi_sha_final(&sha, key);
+}
+static int dcpi_proven_has(const dcpi_place *place, const char *name, const uint8_t digest[32]) {
+    uint8_t key[32];
+    size_t i;
+    int has = 0;
+    dcpi_proven_key(place, name, digest, key);
+    dcpi_mutex_lock(&dcpi_proven.lock);
+    for (i = 0; i < DCPI_PROVEN && i < dcpi_proven.count && !has; i++) has = memcmp(dcpi_proven.keys[i], key, sizeof key) == 0;
+    dcpi_mutex_unlock(&dcpi_proven.lock);
+    return has;
+}
+static void dcpi_proven_add(const dcpi_place *place, const char *name, const uint8_t digest[32]) {
+    uint8_t key[32];
+    if (dcpi_proven_has(place, name, digest)) return;
+    dcpi_proven_key(place, name, digest, key);
+    dcpi_mutex_lock(&dcpi_proven.lock);
+    memcpy(dcpi_proven.keys[dcpi_proven.count++ % DCPI_PROVEN], key, sizeof key);       /* the oldest goes */
+    dcpi_mutex_unlock(&dcpi_proven.lock);
+}
 /* ---- directories inside of others: what lies in one that has checkpoints, or in which one is being saved, and below it,
  * is that directory's, even where its name could be one of the pool's above (`runs/dense` beside `runs/a.manifest.json`). */
 static dcp_status dcpi_own_look(void *user, const char *key, const dcp_object_info *info) {
@@ -17001,6 +17042,7 @@ struct dcpi_save {
     dcpi_arena texts;
     char *intent_key;
     int64_t displaced_sequence;                         /* -1: not known */
+    uint8_t digest[32];                                 /* of the document that is committed */
     char *base_name; dcpi_document base; const dcpi_origin **base_order; size_t base_count;     /* sorted; 0: nothing can be kept */
     dcpi_pooled *pooled;                                /* for each of entries */
     dcpi_pool_file *files; dcpi_names published;             /* for each of placed; keys of what this rank has made */
@@ -19139,6 +19181,10 @@ static dcp_status dcpi_save_tell(dcpi_save *s, dcp_status status, dcp_error *err
     dcpi_op_phase(&s->op, DCP_PHASE_FINISH, s->file_size);
     return dcpi_team_down_begin(&s->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
 }
+/* This save has written all of it, or kept files of a base of which that is known: it has not read those. */
+static int dcpi_commit_is_proven(const dcpi_save *s) {
+    return s->base_count == 0 || dcpi_proven_has(&s->place, s->base_name, s->base.digest);
+}
 /* G1, G3: check, write, lock, look, rename, sync the directory; nothing else here. Before the rename a failure leaves what was there; from the
  * rename on nothing is taken back, and what cannot be known is DCP_E_UNKNOWN. */
 static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
@@ -19153,6 +19199,7 @@ static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
     if (status) dcpi_storage_abort(s->place.storage, object);
     else status = dcpi_commit_rename(s, &lock, object, err);
     if (!status) status = dcpi_commit_sync(s, err);
+    if (!status && dcpi_commit_is_proven(s)) dcpi_proven_add(&s->place, s->commit_name, s->digest);
     if (!status) dcpi_commit_clean(s, &lock);
     dcpi_lock_release(&lock);
     return status;
@@ -19197,7 +19244,7 @@ static dcp_status dcpi_commit_make(dcpi_save *s, dcpi_buffer *bytes, dcp_error *
     dcp_status status = dcpi_save_emit(s, dcpi_buffer_sink, bytes, err);
     if (status) return status;
     status = dcpi_document_accept(s->kind->layout, s->commit_name, bytes->data, bytes->size,
-                                  is_single ? last->data_offset + last->file_size : (int64_t)bytes->size, err);
+                                  is_single ? last->data_offset + last->file_size : (int64_t)bytes->size, s->digest, err);
     if (status == DCP_E_FORMAT || status == DCP_E_CHECKSUM || status == DCP_E_VERSION || status == DCP_E_INCOMPLETE) status = DCP_E_INVALID;
     if (status) {
         dcpi_fail_context(err, "save: nobody could open what would be committed: ");
@@ -21692,9 +21739,13 @@ static dcp_status dcpi_list_describe(dcpi_listing *listing, dcp_list_entry *entr
     return DCP_OK;
 }
 /* Valid: the document is intact and every file is there with its size; with DCP_VERIFY_ALL every byte is checked too. */
-static dcp_status dcpi_list_check_files(dcp_checkpoint *c, dcp_error *err) {
+static dcp_status dcpi_list_check_files(dcp_checkpoint *c, int trusts_proven, dcp_error *err) {
     size_t s;
-    if (c->verify == DCP_VERIFY_ALL) return dcpi_verify_run(c, err);
+    if (c->verify == DCP_VERIFY_ALL && !(trusts_proven && dcpi_proven_has(&c->place, c->commit_name, c->digest))) {
+        const dcp_status status = dcpi_verify_run(c, err);
+        if (!status) dcpi_proven_add(&c->place, c->commit_name, c->digest);
+        return status;
+    }
     for (s = 0; s < c->metadata->shard_count; s++) {
         dcpi_data_file *file;
         int attempt = 0;
@@ -21710,6 +21761,7 @@ typedef struct dcpi_list_order {
     dcp_verify_policy verify;
     const dcp_verifier *verifier;
     int64_t minimum_step;
+    int trusts_proven;                                  /* DCP_VERIFY_ALL reads only what is not known to be whole */
 } dcpi_list_order;
 
 /* Fills one entry: what its document says, and whether it is valid. The result is for what ends the listing itself. */
@@ -21740,7 +21792,7 @@ static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing,
         entry->bytes = dcpi_storage_stat(o->place->storage, key, &info, NULL) == DCP_OK ? info.size : 0;
         status = dcpi_open_phase(&open, "open", 0, &c, &why);
         if (!status) status = dcpi_list_describe(listing, entry, c->metadata, &why);
-        if (!status) status = dcpi_list_check_files(c, &why);
+        if (!status) status = dcpi_list_check_files(c, o->trusts_proven, &why);
         if (c && status != DCP_E_IO) replaced = dcpi_load_was_replaced(c, status);
         dcp_close(c);
     } while (replaced && ++attempt < DCPI_LIST_ATTEMPTS);
@@ -22210,6 +22262,28 @@ static dcp_status dcpi_prune_choose(const dcp_prune_desc *desc, const dcpi_place
     }
     return status;
 }
+/* Before anything older goes, what is kept instead has been read and verified once, or was written by this process. What turns out to be
+ * damaged is not kept instead of anything. */
+static dcp_status dcpi_prune_prove(const dcpi_list_order *order, const dcp_prune_desc *desc, dcpi_listing *listing, dcp_error *err) {
+    const int keep_last = desc->keep_last > 0 ? desc->keep_last : 1;
+    dcpi_list_order o = *order;
+    dcp_status status = DCP_OK;
+    int kept = 0;
+    size_t i;
+    o.verify = DCP_VERIFY_ALL;
+    o.trusts_proven = 1;
+    for (i = 0; i < listing->count && kept < keep_last && !status; i++) {
+        dcp_list_entry *e = &listing->entries[i];
+        dcp_list_entry again = *e;
+        if (e->status != DCP_OK) continue;
+        status = dcpi_list_one(&o, listing, &again, e->path + strlen(o.place->shown), err);
+        if (status) break;
+        e->status = again.status;
+        if (!e->status) kept++;
+        else dcpi_op_log(o.op, DCP_LOG_WARNING, "%s does not count as kept: %s", e->path, again.message);
+    }
+    return status;
+}
 static dcp_status dcpi_prune_run(void *led, dcp_error *err) {
     dcpi_op *op = ((dcpi_led *)led)->op;
     const dcp_prune_desc *desc = (const dcp_prune_desc *)((dcpi_led *)led)->desc;
@@ -22229,6 +22303,11 @@ static dcp_status dcpi_prune_run(void *led, dcp_error *err) {
     status = dcpi_directory_open(op, &place, desc->directory, err);
     if (!status) status = dcpi_listing_make(&o, &listing, err);
     if (!status) status = dcpi_prune_choose(desc, &place, &listing, &going, err);
+    if (!status && going.count > 0 && desc->verify == DCP_VERIFY_TOUCHED) {
+        dcpi_names_free(&going);
+        status = dcpi_prune_prove(&o, desc, &listing, err);
+        if (!status) status = dcpi_prune_choose(desc, &place, &listing, &going, err);
+    }
     if (!status) status = dcpi_names_sort(&going, err);
     if (!status) status = dcpi_remove_checkpoints(op, &place, &going, desc->dry_run, 1, removal, err);
     dcpi_names_free(&going);

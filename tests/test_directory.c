@@ -900,6 +900,103 @@ TEST(prune_proves_by_every_byte_if_asked) {
     dcp_removal_free(&removal);
     done();
 }
+static dcp_status try_remove(const char *name, dcp_removal *removal);
+
+/* As if another process had saved what is there. */
+static void forget(void) {
+    dcpi_mutex_lock(&dcpi_proven.lock);
+    dcpi_proven.count = 0;
+    dcpi_mutex_unlock(&dcpi_proven.lock);
+}
+/* The newest may be damaged: then it does not stand in for the one that loads. */
+static void prune_damaged_body(void) {
+    static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE, DCP_LAYOUT_MANIFEST };
+    static const char *const commits[] = { "c.metadata.json", "c.checkpoint", "c.manifest.json" };
+    static const char *const data[] = { "c_shard_0.bin", "c.checkpoint", "dense/data_0_of_1.v2.bin" };
+    dcp_prune_desc desc;
+    int k;
+    for (k = 0; k < 3; k++) {
+        (void)save_as("a", 10, layouts[k], 0, NULL);
+        (void)save_as("b", 20, layouts[k], 0, NULL);
+        (void)save_as("c", 30, layouts[k], 0, NULL);
+        flip(data[k], k == 1 ? 4096 + 500 : 500);
+        forget();
+        CHECK_STR(loading(), "ab");
+        prune(1, 0, 1);
+        CHECK_STR(loading(), "b");
+        CHECK(is_there(commits[k]) && is_there(data[k]));
+        CHECK(strstr(log_text.text, commits[k]) != NULL);
+        prune(1, 0, 0);
+        desc = pruning(1, 0);
+        desc.verify = DCP_VERIFY_NONE;                  /* a user wants it otherwise */
+        CHECK_OK_MESSAGE(dcp_prune(&desc, NULL, &err), err.message);
+        CHECK_STR(loading(), "");
+        CHECK(is_there(commits[k]));
+        CHECK_OK_MESSAGE(dcp_storage_delete(files, key_of(commits[k]), &err), err.message);
+        drop(data[k]);
+    }
+}
+TEST(prune_never_takes_the_only_one_that_loads) { on_each(prune_damaged_body); }
+
+/* What this process wrote, or has verified, is not read again; another checkpoint at that path, and a copy elsewhere, is. */
+static int64_t data_read;
+static dcp_status (*real_read)(void *context, void *object, int64_t offset, void *data, size_t size, dcp_error *error);
+static dcp_status counting_read(void *context, void *object, int64_t offset, void *data, size_t size, dcp_error *error) {
+    const dcp_status status = real_read(context, object, offset, data, size, error);
+    const uint8_t *bytes = (const uint8_t *)data;
+    if (!status && size == SIZE && bytes[0] == bytes[1] && bytes[0] == bytes[SIZE - 1]) data_read++;    /* no document */
+    return status;
+}
+static void prune_reads(int64_t reads, size_t goes, int line) {
+    dcp_prune_desc desc = pruning(1, 0);
+    dcp_removal removal;
+    data_read = 0;
+    removal = prune_with(&desc);
+    if (data_read != reads || removal.checkpoints != goes) printf("# line %d: %d reads\n", line, (int)data_read);
+    CHECK_INT(data_read, reads);
+    CHECK_INT(removal.checkpoints, goes);
+    dcp_removal_free(&removal);
+}
+#define PRUNE_READS(reads, goes) prune_reads(reads, goes, __LINE__)
+TEST(prune_reads_once_what_it_did_not_see_written) {
+    dcp_layout layout = DCP_LAYOUT_SHARDED;
+    int round;
+    use_memory();
+    real_read = store->read;
+    store->read = counting_read;
+    for (round = 0; round < 2; round++, layout = DCP_LAYOUT_MANIFEST) {
+        (void)save_as("a", 10, layout, 0, NULL);
+        (void)save_as("b", 20, layout, 0, NULL);
+        PRUNE_READS(0, 1);                              /* written here */
+        (void)save_as("c", 30, layout, 0, NULL);
+        forget();
+        PRUNE_READS(1, 1);
+        (void)save_as("d", 30, layout, 0, NULL);        /* a manifest keeps the file of one that was verified */
+        PRUNE_READS(0, 1);
+        (void)save_as("e", 40, layout, 0, NULL);
+        forget();
+        (void)save_as("f", 40, layout, 0, NULL);        /* a manifest keeps the file of one that nobody has looked at */
+        PRUNE_READS(round, 2);
+        (void)save_as("g", 50, layout, 0, NULL);
+        PRUNE_READS(0, 1);
+        (void)save_as("h", 60, layout, 0, NULL);
+        forget();
+        (void)save_as("g", 70, layout, 1, NULL);        /* the newest now, and not the one before */
+        PRUNE_READS(round, 1);
+        CHECK_OK_MESSAGE(try_remove("g", NULL), err.message);
+    }
+    (void)save_as("run/a", 10, DCP_LAYOUT_SHARDED, 0, NULL);
+    (void)save_as("run/b", 20, DCP_LAYOUT_SHARDED, 0, NULL);
+    copy("run/a.metadata.json", "a.metadata.json");     /* a copy of both, one of which suffers */
+    copy("run/b.metadata.json", "b.metadata.json");
+    copy("run/a_shard_0.bin", "a_shard_0.bin");
+    copy("run/b_shard_0.bin", "b_shard_0.bin");
+    flip("b_shard_0.bin", 500);
+    PRUNE_READS(2, 0);
+    CHECK_STR(loading(), "a");
+    store->read = real_read;
+    done();
+}
 /* G2: a copied commit file names the same shards. They stay as long as one of the two does. */
 static void prune_shared_body(void) {
     save("a", 10);
@@ -1642,6 +1739,8 @@ int main(void) {
     RUN(prune_leaves_what_is_damaged);
     RUN(prune_takes_no_data_while_a_document_is_unreadable);
     RUN(prune_proves_by_every_byte_if_asked);
+    RUN(prune_never_takes_the_only_one_that_loads);
+    RUN(prune_reads_once_what_it_did_not_see_written);
     RUN(prune_keeps_shared_files);
     RUN(prune_dry_run_tells_what_a_real_one_does);
     RUN(prune_dry_run_knows_shared_files);

@@ -327,6 +327,30 @@ in dcpi_survey_ask
 - *room = DCPI_SURVEY_ROOM;
 + *room = MUTANT ? 0 : DCPI_SURVEY_ROOM;
 
+name a prune trusts the sizes of what it keeps
+caught directory prune_never_takes
+in dcpi_prune_run
+- if (!status && going.count > 0 && desc->verify == DCP_VERIFY_TOUCHED) {
++ if (!status && !MUTANT && going.count > 0 && desc->verify == DCP_VERIFY_TOUCHED) {
+
+name what is kept and damaged counts
+caught directory prune_never_takes
+in dcpi_prune_prove
+- e->status = again.status;
++ if (!MUTANT) e->status = again.status;
+
+name a copy of a checkpoint is what this process wrote
+caught directory prune_reads_once
+in dcpi_proven_key
+- dcpi_sha_update(&sha, place->shown, strlen(place->shown) + 1);
++ if (!MUTANT) dcpi_sha_update(&sha, place->shown, strlen(place->shown) + 1);
+
+name kept files of a manifest are what this process wrote
+caught directory prune_reads_once
+in dcpi_commit_is_proven
+- return s->base_count == 0 ||
++ return MUTANT || s->base_count == 0 ||
+
 name a damaged document is taken for a foreign one
 caught meta a_document_with_an_addition_needs_its_tail
 in dcpi_parse_finish
