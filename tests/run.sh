@@ -23,8 +23,8 @@ table() {
 plain       -         gcc                         all
 asan        asan      libasan8                    platform json sha256 meta manifest yaml file_format engine ~storage ~pool ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults ~golden
 asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz
-tsan0       clang     clang+libclang-rt-14-dev    pool
-tsan        tsan      libtsan2                    ranks ~storage ~async ~coord ~pool ~engine ~faults ~rank_faults ~pool_faults ~golden
+tsan0       clang     clang+libclang-rt-14-dev    pool ranks
+tsan        tsan      libtsan2                    ~ranks ~storage ~async ~coord ~pool ~engine ~faults ~rank_faults ~pool_faults ~golden
 msan        msan      clang+libclang-rt-14-dev    yaml ~file_format ~golden ~json ~meta ~manifest ~platform ~storage ~sha256 ~engine ~pool ~directory ~ranks ~async
 m32         m32       gcc-12-multilib             platform json sha256 meta manifest file_format storage pool ~engine ~yaml ~ranks ~directory ~coord ~async ~faults ~kill ~rank_faults ~crash ~pool_faults ~golden ~hostile ~fuzz
 windows     windows   gcc-mingw-w64-x86-64+wine64 platform storage pool ~engine ~json ~meta ~ranks ~sha256 ~file_format ~directory ~coord ~yaml ~manifest ~golden
@@ -72,7 +72,7 @@ program() {
 run_program() {
     # The full counts are those of the plain variant; `make test-all` has them under sanitizers too. What takes ten times as long in an emulator is
     # done even less there.
-    case $1${WHOLE:+-all} in plain* | sh* | asan*-all | tsan-all) unset DCP_TEST_FEWER ;; *) export DCP_TEST_FEWER=1 ;; esac
+    case $1${WHOLE:+-all} in plain* | sh* | asan*-all | tsan*-all | small-all) unset DCP_TEST_FEWER ;; *) export DCP_TEST_FEWER=1 ;; esac
     case $1 in valgrind | s390x | aarch64 | windows) export DCP_TEST_SLOW=1 ;; *) unset DCP_TEST_SLOW ;; esac
     if [ "$1" = windows ]; then export LC_ALL=C.UTF-8; fi               # wine keeps names in the locale's characters
     # The scripts compile much and compute little.

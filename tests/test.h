@@ -27,6 +27,7 @@
  *     test_dir()                                     a new empty directory, removed when the test ends (kept if DCP_TEST_KEEP is set)
  *     test_ram_dir()                                 the same in memory, where there is such a directory
  *     test_times(n)                                  n, or a tenth of it where DCP_TEST_SLOW is set (under an emulator or valgrind) or DCP_TEST_FEWER (not plain)
+ *     test_is_sampled()                              whether test_times does it less often: every third of a list will do
  *     test_is_slow(), test_is_sanitized()            whether it is, and whether a sanitizer is compiled in
  *     test_is_whole()                                whether it is `make test-all`, in which nothing is left out for time
  *     test_rm_rf(path)                               removes a file or a directory with all that is in it; follows no links
@@ -145,7 +146,9 @@ static inline int test_is_sanitized(void) {
 /* Under an emulator or valgrind: what only repeats something may do it less often. The checks stay the same. */
 static inline int test_is_slow(void) { return getenv("DCP_TEST_SLOW") != NULL; }
 static inline int test_is_whole(void) { return getenv("WHOLE") != NULL; }
-static inline int test_times(int times) { return (test_is_slow() || getenv("DCP_TEST_FEWER")) && times > 10 ? times / 10 : times; }
+/* Whether a sample will do: all of it runs in the plain variant, and in more of them in `make test-all`. */
+static inline int test_is_sampled(void) { return test_is_slow() || getenv("DCP_TEST_FEWER") != NULL; }
+static inline int test_times(int times) { return test_is_sampled() && times > 10 ? times / 10 : times; }
 TEST_NORETURN static inline void test_skip_missing(const char *feature, const char *package, const char *file, int line) {
     char text[400];
     (void)snprintf(text, sizeof text, "%.100s is missing: %.250s", feature, package);

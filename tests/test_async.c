@@ -813,7 +813,7 @@ TEST(close_waits) {
 }
 /* Every allocation fails once, in begin and in the background, on any thread: then nothing is lost, nothing leaks, and the next save works. */
 static void any_allocation_fails_in(dcp_layout layout) {
-    int64_t live = hungry_live(), nth, step = test_is_slow() || test_is_sanitized() ? 7 : 1;
+    int64_t live = hungry_live(), nth, step = test_is_sampled() || test_is_sanitized() ? 7 : 1;
     int tripped = 1;
     for (nth = 1; tripped && nth < 5000; nth += step) {
         dcp_status status;
@@ -945,7 +945,7 @@ TEST(tensors_of_a_device_are_staged) {
  * begin was called, and the tensors' memory is freed after it. */
 TEST(nothing_is_read_after_begin) {
     static const size_t budgets[] = { 0, 1, 4 * OWN, 4 * (OWN + SAME) };
-    const int few = test_is_slow() || test_is_sanitized();
+    const int few = test_is_sampled() || test_is_sanitized();
     int layout, budget, on_device, transient, pause = 3, saved = 0;
     for (layout = 0; layout < 3; layout++)
         for (budget = 0; budget < (int)DCPI_COUNT(budgets); budget++)

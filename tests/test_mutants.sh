@@ -3,6 +3,8 @@
 # fail. One program holds all of them: a patch puts `dcpi_mutant(n)` where it breaks something, and DCP_MUTANT=n chooses it when the program runs.
 # A patch that no longer applies, exactly where it is meant to, is a failure: say it anew for the code as it is now.
 cd "$(dirname "$0")/.." || exit 1
+# clang builds in a third of the time.
+if [ -z "${CC:-}" ] && command -v clang >/dev/null 2>&1; then CC=clang; fi
 CC=${CC:-cc}
 work=$(mktemp -d "${TMPDIR:-/tmp}/dcp_mutants.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT

@@ -407,6 +407,7 @@ static void check_split(split *s, int ranks) {
     dcp_storage_close(j.storage);
 }
 TEST(ranks_without_rows) {
+    const int step = test_is_sampled() ? 3 : 1;
     split s;
     int ranks, form, i;
     memset(&s, 0, sizeof s);
@@ -415,7 +416,8 @@ TEST(ranks_without_rows) {
         s.layout = form / 2 < 2 ? DCP_LAYOUT_MANIFEST : form / 2 == 2 ? DCP_LAYOUT_SHARDED : DCP_LAYOUT_SINGLE;
         s.yaml = form / 2 == 1;
         s.is_other_way = form % 2;
-        for (s.rows = 1; s.rows < ROWS; s.rows += 2) for (ranks = 1; ranks <= 8; ranks++) check_split(&s, ranks);
+        for (s.rows = 1; s.rows < ROWS; s.rows += 2)
+            for (ranks = 1 + form % step; ranks <= 8; ranks += step) check_split(&s, ranks);
     }
 }
 
