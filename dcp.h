@@ -22232,7 +22232,7 @@ static dcp_status dcpi_remove_some(dcpi_remover *r, char *const *commits, size_t
 static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, const dcpi_names *commits, int dry_run, int may_skip,
                                           dcp_removal *removal, dcp_error *err) {
     dcpi_remover *r = (dcpi_remover *)dcpi_alloc_array(1, sizeof *r, err);
-    const size_t most = dry_run ? SIZE_MAX : DCPI_REMOVE_AT_ONCE;
+    const size_t most = dry_run ? SIZE_MAX : (size_t)DCPI_REMOVE_AT_ONCE;
     size_t at, n;
     dcp_status status = r ? DCP_OK : DCP_E_MEMORY;
     if (!r) return status;
