@@ -17040,6 +17040,7 @@ struct dcpi_save {
     void *single_object;                                /* the single file, open from write to commit */
     /* manifest layout: the base, of which unchanged files are kept (rank 0); what becomes of each piece */
     dcpi_arena texts;
+    char *beacon_key;                                   /* rank 0, until the others have seen it; else NULL */
     char *intent_key;
     int64_t displaced_sequence;                         /* -1: not known */
     uint8_t digest[32];                                 /* of the document that is committed */
@@ -17468,6 +17469,56 @@ static dcp_status dcpi_save_place(dcpi_save *s, dcp_error *err) {
                          "the single-file layout writes its header last, and this storage cannot write at an offset; use the sharded one");
     return DCP_OK;
 }
+/* ---- prepare: all ranks see one storage ------------------------------------------------------------------------------
+ * Before anything is written the other ranks look for a file of rank 0's: a manifest's intent, else an empty one with
+ * the name that a temporary file of the lock would have, which sweep knows. The regions of a single file can go through
+ * rank 0, so that layout needs none. */
+static char *dcpi_beacon_key(const dcpi_save *s, dcp_error *err) {
+    const int is_manifest = dcpi_save_is_manifest(s);
+    const size_t size = strlen(s->place.name) + 64;
+    char *key, *name = (char *)dcpi_alloc(size, err);
+    if (!name) return NULL;
+    if (is_manifest) (void)snprintf(name, size, "%s.manifest.%s.intent.tmp", s->place.name, s->report.save_id);
+    else (void)snprintf(name, size, "%s%s.%s.tmp", s->place.name, dcpi_lock_suffix, s->report.save_id);
+    key = dcpi_place_key(&s->place, name, err);
+    dcpi_free(name);
+    return key;
+}
+static int dcpi_beacon_is_needed(const dcpi_save *s) {
+    return s->op.team.world_size > 1 && s->kind->layout != DCP_LAYOUT_SINGLE;
+}
+static dcp_status dcpi_beacon_publish(dcpi_save *s, dcp_error *err) {
+    if (!dcpi_beacon_is_needed(s) || dcpi_save_is_manifest(s)) return DCP_OK;
+    s->beacon_key = dcpi_beacon_key(s, err);
+    if (!s->beacon_key) return DCP_E_MEMORY;
+    return dcpi_object_publish(&s->op, s->place.storage, s->beacon_key, "", 0, err);
+}
+static dcp_status dcpi_beacon_remove(void *save, dcp_error *err) {      /* rank 0, when all have looked, or nobody will */
+    dcpi_save *s = (dcpi_save *)save;
+    if (!s->beacon_key) return DCP_OK;
+    if (dcpi_storage_remove(s->place.storage, s->beacon_key, err))
+        dcpi_op_log(&s->op, DCP_LOG_WARNING, "left %s for sweep: %s", s->beacon_key, err->message);
+    dcpi_free(s->beacon_key);
+    s->beacon_key = NULL;
+    return DCP_OK;
+}
+/* Other ranks. A network file system may show a new file late, so it is looked for as often as io.retry allows. */
+static dcp_status dcpi_beacon_see(void *save, dcp_error *err) {
+    dcpi_save *s = (dcpi_save *)save;
+    dcp_object_info info;
+    char *key = dcpi_beacon_key(s, err);
+    int attempt = 0;
+    dcp_status status;
+    if (!key) return DCP_E_MEMORY;
+    do status = dcpi_storage_stat(s->place.storage, key, &info, err);
+    while (status && dcpi_op_retry(&s->op, NULL, status == DCP_E_NOT_FOUND || dcpi_storage_is_transient(err), ++attempt,
+                                   "looking for rank 0's file", err));
+    dcpi_free(key);
+    if (err->status != DCP_E_NOT_FOUND) return err->status;
+    return dcpi_fail(err, DCP_E_MISMATCH, "this rank does not see what rank 0 has made in \"%s\": path must be on a "
+                     "storage that all ranks see (or use the single-file layout, whose bytes can go through rank 0)",
+                     s->place.shown);
+}
 static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err) {
     int has_commit = 0;
     dcp_status status = dcpi_random_id(s->report.save_id, err);
@@ -17476,6 +17527,7 @@ static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err) {
     if (!status) status = dcpi_place_sync_all(&s->place, err);
     if (!status) status = dcpi_save_look_for_commit(s, &has_commit, err);
     if (!status) status = dcpi_save_survey(s, has_commit, err);
+    if (!status) status = dcpi_beacon_publish(s, err);
     return status || !dcpi_save_is_manifest(s) ? status : dcpi_pool_base_find(s, err);
 }
 
@@ -17528,6 +17580,7 @@ static dcp_status dcpi_save_list(dcpi_save *s, dcp_error *err) {
     uint8_t count[8];
     size_t i;
     dcp_status status = t->rank == 0 ? DCP_OK : dcpi_save_place(s, err);
+    if (!status && t->rank != 0 && dcpi_beacon_is_needed(s)) status = dcpi_op_errand(&s->op, dcpi_beacon_see, s, err);
     dcpi_op_phase(&s->op, DCP_PHASE_PLAN, 0);
     if (status) return status;
     dcpi_team_message_start(&s->list);
@@ -18252,6 +18305,7 @@ static dcp_status dcpi_save_plan(dcpi_save *s, dcp_status status, dcp_error *err
     dcpi_buffer own;
     memset(&own, 0, sizeof own);
     status = dcpi_team_up(&s->op, status, &s->list, err);
+    if (!status && s->beacon_key) status = dcpi_op_errand(&s->op, dcpi_beacon_remove, s, err);
     if (!status && t->rank == 0) status = dcpi_plan_all(s, err);
     if (!status && t->rank == 0 && s->kind->layout == DCP_LAYOUT_SINGLE) status = dcpi_single_begin(s, 0, err);     /* others may join it then */
     status = dcpi_team_down(&s->op, status, dcpi_part_make, s, 0, err);
@@ -19384,7 +19438,9 @@ static void dcpi_finish_take_back(dcpi_save *s) {
 /* G9. A known failure removes what it made; UNKNOWN removes nothing; success removes what the displaced document named and no document
  * names any more. */
 static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
+    dcp_error ignored;
     int r;
+    (void)dcpi_beacon_remove(s, &ignored);
     if (verdict != DCP_OK && verdict != DCP_E_UNKNOWN) dcpi_finish_take_back(s);
     dcpi_op_note_time(&s->op);
     if (verdict == DCP_OK && s->displaced.count > 0 && s->op.longest_gap_ms <= s->op.io.timeout_ms)

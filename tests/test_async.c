@@ -1419,7 +1419,7 @@ TEST(an_unfetched_verdict_is_that_of_all_ranks) {
     for (mode = 0; mode < MODES; mode++)
         for (who = 0; who < 3; who++)
             for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
-                const int at = layout == DCP_LAYOUT_MANIFEST;           /* rank 0 publishes an intent there, in begin */
+                const int at = layout != DCP_LAYOUT_SINGLE;             /* rank 0 publishes a file in begin */
                 fault_storage faults[RANKS];
                 job j;
                 dcp_error err;

@@ -1725,6 +1725,37 @@ static void elsewhere_rank(dcp_coordinator *c, process_record *out, void *user) 
     desc.io.timeout_ms = 20000;
     out->status = dcp_load(&desc, &out->err);
 }
+/* Each host has a disk of its own, and the path names it on all of them. */
+TEST(a_storage_that_not_all_ranks_see_is_found_out_before_anything_is_written) {
+    static const dcp_layout all[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_MANIFEST, DCP_LAYOUT_SINGLE };
+    size_t l;
+    for (l = 0; l < DCPI_COUNT(all); l++) {
+        dcp_storage *shared, *apart;
+        dcp_error err;
+        job j;
+        int before;
+        doing("layout %d", (int)all[l]);
+        job_begin(&j, 3, all[l], &shared);
+        before = list_files(shared).count;
+        CHECK_OK_MESSAGE(dcp_storage_memory(&apart, &err), err.message);
+        j.storage[1] = apart;
+        j.desc.overwrite = 0;
+        j.desc.path = "run/other";
+        j.gen = 2;
+        job_run(&j, job_save);
+        if (all[l] == DCP_LAYOUT_SINGLE) check_all(&j, DCP_OK, NULL);   /* rank 1's bytes go through rank 0 */
+        else {
+            check_all(&j, DCP_E_MISMATCH, "path must be on a storage that all ranks see");
+            CHECK(j.err[0].rank == 1 && j.err[2].rank == 1);
+            CHECK_INT(list_files(apart).count, 0);
+            CHECK_INT(list_files(shared).count, before);
+        }
+        job_close(&j);
+        dcp_storage_close(apart);
+        dcp_storage_close(shared);
+    }
+    done_doing();
+}
 TEST(a_rank_in_another_directory_is_no_first_start) {
     char elsewhere[TEST_PATH + 20];
     const char *dir = test_dir();
@@ -2188,6 +2219,7 @@ int main(void) {
     RUN(damage_that_one_loading_rank_sees_is_everyones);
     RUN(one_loading_rank_that_fails_is_everyones_failure);
     RUN(a_rank_that_does_not_see_the_checkpoint_is_no_first_start);
+    RUN(a_storage_that_not_all_ranks_see_is_found_out_before_anything_is_written);
     RUN(a_rank_in_another_directory_is_no_first_start);
     RUN(a_load_beside_a_rank_that_stops_or_dies);
     RUN(a_send_that_fails_and_arrives_never_splits_the_verdict);
