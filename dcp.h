@@ -1064,17 +1064,20 @@ struct dcp_coordinator {
     void (*settle)(void *saver);        /* kept by the library: waits for the save in the background that uses this coordinator */
     void *saver;
 };
-/* The four below are collective: all ranks call the same ones in the same order with the same root and size, each from one thread at a
- * time; a rank that does otherwise is DCP_E_MISMATCH, naming both calls. timeout_ms covers a whole call with its data (0: 300,000; negative is
- * DCP_E_INVALID): when ranks are missing then, it is DCP_E_TIMEOUT, and the message names them. Ranks that wait for others on the way wait up
- * to 15 % longer, so that the news of who is missing still reaches them. A failure breaks the coordinator, unless it is an argument's
- * (DCP_E_INVALID), and dcp_error.rank is the missing or deviating rank. A rank that was too late for the others may still get DCP_OK, and
- * hears of their failure in its next call. A coordinator that is NULL or has one rank: nothing to wait for.
+/* The four below are collective: all ranks call the same ones in the same order with the same root and size, each from
+ * one thread at a time; a rank that does otherwise, with another root, or with another world size, is DCP_E_MISMATCH at
+ * once, naming both calls: no data moves before all ranks have called the same. timeout_ms covers a whole call with its
+ * data (0: 300,000; negative is DCP_E_INVALID): when ranks are missing then, it is DCP_E_TIMEOUT, and the message lists
+ * them. Ranks that wait for others on the way wait up to 15 % longer, so that the news of who is missing still reaches
+ * them. A failure breaks the coordinator, unless it is an argument's (DCP_E_INVALID), and dcp_error.rank is the missing
+ * or deviating rank. A rank that was too late for the others may still get DCP_OK, and hears of their failure in its
+ * next call. A coordinator that is NULL or has one rank: nothing to wait for.
+ *   DCP_E_INVALID | DCP_E_MISMATCH | DCP_E_TIMEOUT | DCP_E_COMM a rank died; the coordinator failed | DCP_E_MEMORY
  *
  * No rank returns before all have called. */
 DCPDEF dcp_status dcp_barrier(dcp_coordinator *coordinator, int timeout_ms, dcp_error *err);
-/* `size` bytes at data, from the root to all; data may be NULL if size is 0. A rank returns when the ranks behind it in the tree have their
- * data. On failure the data is unspecified, but for the root's. */
+/* `size` bytes at data, from the root to all; data may be NULL if size is 0. A rank returns when it has its data, and
+ * has sent it to the ranks behind it in the tree. On failure the data is unspecified, but for the root's. */
 DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t size, int root, int timeout_ms, dcp_error *err);
 /* Each rank's `size` bytes, which may differ, to the root: (*parts)[rank] has (*sizes)[rank] bytes, aligned to 16, NULL if there are none.
  * One allocation each: dcp_free(*parts), dcp_free(*sizes). Elsewhere both are set to NULL (and parts and sizes may be NULL). */
@@ -12912,6 +12915,7 @@ static int dcpi_op_again(dcpi_op *op, int attempt, const char *what, dcp_error *
 #define DCPI_TAG_OPERATION  0x0DC0002                   /* saves and loads */
 #define DCPI_TAG_DATA       0x0DC0003                   /* tensor bytes */
 #define DCPI_TAG_SAVER      0x0DC0004                   /* whether a saver is busy */
+#define DCPI_TAG_HERE       0x0DC0005                   /* to rank 0: this rank waits in a collective call */
 #define DCPI_TAG_END        (1 << 28)
 
 typedef char dcpi_status_is_an_int[sizeof(dcp_status) == sizeof(int) ? 1 : -1];
@@ -12948,7 +12952,8 @@ static dcp_status dcpi_coord_failed(dcp_coordinator *c, dcp_status status, const
     if (!err) return status;
     if (peer == DCP_ANY_RANK) dcpi_fail_context(err, "rank %d could not %s any rank (tag 0x%X): ", c->rank, what, (unsigned)tag);
     else dcpi_fail_context(err, "rank %d could not %s rank %d (tag 0x%X): ", c->rank, what, peer, (unsigned)tag);
-    err->rank = peer == DCP_ANY_RANK ? c->rank : peer;
+    if (peer != DCP_ANY_RANK) err->rank = peer;
+    else if (err->rank <= 0) err->rank = c->rank;       /* else the coordinator knows which one it was */
     return status;
 }
 static dcp_status dcpi_coord_check_call(const dcp_coordinator *c, int peer, int tag, dcp_error *err) {
@@ -13008,18 +13013,25 @@ static dcp_status dcpi_coord_receive(dcp_coordinator *c, int *from, int tag, voi
     return DCP_PENDING;
 }
 
-/* ---- collectives: trees of messages (declared in >>api_plug) ----------------------------------------------------------------------------
- * Each rank has a place: (rank - root) mod world size, so the root has place 0. The parent of a place is the place without its lowest set bit;
- * its children are the place + 1, + 2, + 4, ... below that bit, and the child at place + 2^k has the places up to place + 2^(k+1) - 1
- * behind it. So a subtree is a run of ranks, which keeps reductions in rank order and lets a message name who may be missing.
+/* ---- collectives: trees of messages (declared in >>api_plug) -------------------------------------------------------
+ * Each rank has a place in a tree: (rank - base) mod world size, so the base has place 0. The parent of a place is the
+ * place without its lowest set bit; its children are the place + 1, + 2, + 4, ... below that bit, and the child at
+ * place + 2^k has the places up to place + 2^(k+1) - 1 behind it. So a subtree is a run of ranks, which keeps
+ * reductions in rank order.
  *
- *   barrier      up:   nothing, once all children have            down: nothing
- *   broadcast    up:   a word that this rank is ready (at once)   down: the data, once the child is ready
+ * First the ranks agree, in the tree of rank 0, whatever the call and its root are: so who makes another call, or has
+ * another root, is found out at once, and no data moves before all have called. Then the data go through the tree of
+ * the root.
+ *
+ *   all          up:   what is called, once all children have     down: go on
+ *   allreduce    the same, with the subtree's reduction going up and the result coming down
+ *   broadcast                                                      down: the data
  *   gather       up:   the sizes of the subtree, then its data, part by part as it arrives
- *   allreduce    up:   the subtree's reduction                    down: the result
  *
- * So each begins with a message up, in which a rank that makes another call is found out. A stream of bytes is cut into messages of a header and
- * at most DCPI_COORD_PIECE bytes. A rank that gives up tells its parent and children why (a message of kind FAILURE), and these theirs. */
+ * A stream of bytes is cut into messages of a header and at most DCPI_COORD_PIECE bytes. A rank that gives up tells its
+ * parent and children why (a message of kind FAILURE), and these theirs. A rank that has waited for half of the timeout
+ * tells rank 0 that it is here (with a tag of its own, since rank 0 need not look); rank 0, which is the first to give
+ * up, then knows who is missing, and tells everybody. */
 #ifndef DCPI_COORD_PIECE
 #define DCPI_COORD_PIECE DCPI_MIB
 #endif
@@ -13030,7 +13042,11 @@ static dcp_status dcpi_coord_receive(dcp_coordinator *c, int *from, int tag, voi
 enum { DCPI_WAVE_BARRIER = 1, DCPI_WAVE_BROADCAST, DCPI_WAVE_GATHER, DCPI_WAVE_ALLREDUCE, DCPI_WAVE_FAILURE };
 typedef struct dcpi_wave {
     dcp_coordinator *c;
-    int kind, root, place;
+    int kind, root;
+    int base, place;                                    /* of the tree that is used just now */
+    /* is_here: rank 0 knows; here: on rank 0, NULL or who has said so */
+    int is_agreeing, is_here; uint8_t *here;
+    int is_told;                                        /* everybody knows why this has ended */
     int timeout_ms; int64_t started_ms;
     uint32_t sequence; uint64_t size;                   /* size: what all ranks must agree on; 0 for a gather */
     int looking;                                        /* only for a better reason, after a wait has ended */
@@ -13051,6 +13067,7 @@ static void dcpi_wave_write_head(const dcpi_wave *w, uint8_t head[DCPI_WAVE_HEAD
     dcpi_store32(head + 8, w->sequence);
     dcpi_store32(head + 12, (uint32_t)w->root);
     dcpi_store64(head + 16, w->size);
+    dcpi_store32(head + 28, (uint32_t)w->c->world_size); /* of a FAILURE: its rank */
 }
 static int dcpi_wave_read_head(const uint8_t *data, size_t size, dcpi_wave_head *head) {        /* 0: it is none */
     uint32_t status;
@@ -13066,7 +13083,9 @@ static int dcpi_wave_read_head(const uint8_t *data, size_t size, dcpi_wave_head 
 }
 
 /* ---- the tree */
-static int dcpi_wave_rank(const dcpi_wave *w, int place) { return (int)(((int64_t)place + w->root) % w->c->world_size); }
+static int dcpi_wave_rank(const dcpi_wave *w, int place) {
+    return (int)(((int64_t)place + w->base) % w->c->world_size);
+}
 static int dcpi_wave_parent(const dcpi_wave *w) { return dcpi_wave_rank(w, w->place & (w->place - 1)); }
 /* The distance to child k (0, 1, ...), or 0 if there is none. */
 static int dcpi_wave_child(const dcpi_wave *w, int k) {
@@ -13106,23 +13125,30 @@ static void dcpi_wave_tell(dcpi_wave *w, int to, const uint8_t *message, size_t 
     if (to == w->heard_from || to == w->c->rank) return;
     (void)dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, message, size, 0, NULL);
 }
-static void dcpi_wave_tell_all(dcpi_wave *w, const dcp_error *why) {
+static void dcpi_wave_tell_one(dcpi_wave *w, int to, const dcp_error *why) {
     uint8_t message[DCPI_WAVE_HEADER + sizeof why->message];
     const size_t size = DCPI_WAVE_HEADER + strlen(why->message);
-    int k, distance;
     dcpi_wave_write_head(w, message);
     dcpi_store32(message + 4, DCPI_WAVE_FAILURE);
     dcpi_store32(message + 24, (uint32_t)why->status);
     dcpi_store32(message + 28, (uint32_t)why->rank);
     memcpy(message + DCPI_WAVE_HEADER, why->message, size - DCPI_WAVE_HEADER);
-    if (w->place && dcpi_wave_parent(w) != why->rank) dcpi_wave_tell(w, dcpi_wave_parent(w), message, size);
+    dcpi_wave_tell(w, to, message, size);
+}
+static void dcpi_wave_tell_all(dcpi_wave *w, const dcp_error *why) {
+    int k, distance;
+    if (w->place && dcpi_wave_parent(w) != why->rank) dcpi_wave_tell_one(w, dcpi_wave_parent(w), why);
     for (k = 0; (distance = dcpi_wave_child(w, k)) != 0; k++)
-        if (dcpi_wave_rank(w, w->place + distance) != why->rank) dcpi_wave_tell(w, dcpi_wave_rank(w, w->place + distance), message, size);
-    dcpi_wave_tell(w, why->rank, message, size);        /* who is missing or deviates, last: it may be gone, or come back */
+        if (dcpi_wave_rank(w, w->place + distance) != why->rank)
+            dcpi_wave_tell_one(w, dcpi_wave_rank(w, w->place + distance), why);
+    if (why->rank != w->c->rank) dcpi_wave_tell_one(w, why->rank, why);         /* it may be gone, or come back */
 }
 static dcp_status dcpi_wave_end(dcpi_wave *w, dcp_status status) {
+    dcpi_free(w->here);
+    w->here = NULL;
     if (status == DCP_OK) return dcpi_succeed(w->err);
-    if (!dcpi_coord_broken(w->c)) {                     /* else the coordinator itself failed, and is not touched again */
+    /* else the coordinator itself failed, and is not touched again */
+    if (!dcpi_coord_broken(w->c) && !w->is_told) {
         if (status == DCP_E_MEMORY) w->err->rank = w->c->rank;
         dcpi_wave_tell_all(w, w->err);
     }
@@ -13140,6 +13166,20 @@ static dcp_status dcpi_wave_adopt(dcpi_wave *w, int from, const dcpi_wave_head *
 }
 static dcp_status dcpi_wave_look_around(dcpi_wave *w);
 
+/* Whether another rank makes this very call. */
+static dcp_status dcpi_wave_compare(dcpi_wave *w, int from, const dcpi_wave_head *head) {
+    char worlds[80] = "";
+    if (head->kind == (uint32_t)w->kind && head->sequence == w->sequence && head->root == w->root &&
+        head->size == w->size && head->rank == w->c->world_size) return DCP_OK;
+    if (head->rank != w->c->world_size)
+        (void)snprintf(worlds, sizeof worlds, ", and their world sizes are %d and %d", w->c->world_size, head->rank);
+    (void)dcpi_fail(w->err, DCP_E_MISMATCH, "rank %d calls %s (root %d, %" PRIu64 " bytes, its collective call %" PRIu32
+                    "), but rank %d %s (root %d, %" PRIu64 " bytes, its call %" PRIu32 ")%s: all ranks must make the "
+                    "same calls in the same order", w->c->rank, dcpi_wave_name((uint32_t)w->kind), w->root, w->size,
+                    w->sequence, from, dcpi_wave_name(head->kind), head->root, head->size, head->sequence, worlds);
+    w->err->rank = from;
+    return DCP_E_MISMATCH;
+}
 /* Whether a message belongs to this very call. */
 static dcp_status dcpi_wave_check(dcpi_wave *w, int from, const uint8_t *data, size_t size) {
     dcpi_wave_head head;
@@ -13157,21 +13197,48 @@ static dcp_status dcpi_wave_check(dcpi_wave *w, int from, const uint8_t *data, s
         if (status) return status;
     }
     if (head.kind == DCPI_WAVE_FAILURE) return dcpi_wave_adopt(w, from, &head, data + DCPI_WAVE_HEADER, size - DCPI_WAVE_HEADER);
-    if (head.kind == (uint32_t)w->kind && head.sequence == w->sequence && head.root == w->root && head.size == w->size) return DCP_OK;
-    status = dcpi_fail(w->err, DCP_E_MISMATCH, "rank %d calls %s (root %d, %" PRIu64 " bytes, its collective call %" PRIu32 "), but rank %d "
-                       "%s (root %d, %" PRIu64 " bytes, its call %" PRIu32 "): all ranks must make the same calls in the same order",
-                       w->c->rank, dcpi_wave_name((uint32_t)w->kind), w->root, w->size, w->sequence, from, dcpi_wave_name(head.kind),
-                       head.root, head.size, head.sequence);
-    w->err->rank = from;
+    return dcpi_wave_compare(w, from, &head);
+}
+static dcp_status dcpi_wave_receive_one(dcpi_wave *w, int *from, int64_t limit, void **memory, size_t *size) {
+    dcp_status status = dcpi_coord_receive(w->c, from, DCPI_TAG_COLLECTIVE, memory, size, dcpi_wave_left(w, limit),
+                                           w->err);
+    if (status != DCP_OK && status != DCP_PENDING) dcpi_fail_context(w->err, "%s: ", dcpi_wave_name((uint32_t)w->kind));
+    return status;
+}
+/* While the ranks agree, on another rank than 0: after half of the timeout it tells rank 0 that it is here; after all
+ * of it rank 0's word may come instead, from itself. */
+#define DCPI_WAVE_SLICE_MS 20
+static dcp_status dcpi_wave_await(dcpi_wave *w, int *from, int64_t limit, void **memory, size_t *size) {
+    const int asked = *from;
+    uint8_t head[DCPI_WAVE_HEADER];
+    int64_t until = dcpi_min(w->is_here ? w->timeout_ms : w->timeout_ms / 2, limit);
+    dcp_status status = dcpi_wave_receive_one(w, from, until, memory, size);
+    if (status != DCP_PENDING || w->looking) return status;
+    if (!w->is_here) {
+        dcpi_wave_write_head(w, head);
+        w->is_here = 1;
+        status = dcpi_coord_send(w->c, 0, DCPI_TAG_HERE, head, sizeof head, dcpi_wave_left(w, limit), w->err);
+        if (status) return status;
+        status = dcpi_wave_receive_one(w, from, dcpi_min(w->timeout_ms, limit), memory, size);
+    }
+    while (status == DCP_PENDING && dcpi_wave_left(w, limit) > 0) {
+        until = dcpi_min(limit, dcpi_os_monotonic_ms() - w->started_ms + DCPI_WAVE_SLICE_MS);
+        *from = asked;
+        status = dcpi_wave_receive_one(w, from, asked == 0 ? limit : until, memory, size);
+        if (status != DCP_PENDING || asked == 0) break;
+        *from = 0;
+        status = dcpi_wave_receive_one(w, from, 0, memory, size);
+    }
     return status;
 }
 /* DCP_PENDING: nothing within `limit` ms of the call's begin. *data: header and bytes, dcpi_free. */
 static dcp_status dcpi_wave_take(dcpi_wave *w, int *from, int64_t limit, uint8_t **data, size_t *size) {
     void *memory;
-    dcp_status status = dcpi_coord_receive(w->c, from, DCPI_TAG_COLLECTIVE, &memory, size, dcpi_wave_left(w, limit), w->err);
+    dcp_status status;
+    if (w->is_agreeing && w->c->rank != 0) status = dcpi_wave_await(w, from, limit, &memory, size);
+    else status = dcpi_wave_receive_one(w, from, limit, &memory, size);
     *data = NULL;
     if (status == DCP_OK) status = dcpi_wave_check(w, *from, (const uint8_t *)memory, *size);
-    else if (status != DCP_PENDING) dcpi_fail_context(w->err, "%s: ", dcpi_wave_name((uint32_t)w->kind));
     if (status) dcpi_free(memory);
     else *data = (uint8_t *)memory;
     return status;
@@ -13213,7 +13280,7 @@ static dcp_status dcpi_wave_late_parent(dcpi_wave *w, int64_t limit) {
 static void dcpi_wave_name_child(const dcpi_wave *w, int distance, char *text, size_t capacity) {
     const int first = dcpi_wave_rank(w, w->place + distance), count = dcpi_wave_subtree(w, distance);
     const int second = (first + 1) % w->c->world_size, last = dcpi_wave_rank(w, w->place + distance + count - 1);
-    if (count == 1 || w->kind == DCPI_WAVE_BROADCAST) (void)snprintf(text, capacity, "rank %d", first);     /* it says by itself that it is there */
+    if (count == 1) (void)snprintf(text, capacity, "rank %d", first);
     else if (count == 2) (void)snprintf(text, capacity, "rank %d (or rank %d behind it)", first, second);
     else (void)snprintf(text, capacity, "rank %d (or one of %d to %d behind it%s)", first, second, last, last < second ? ", counted round" : "");
 }
@@ -13233,6 +13300,76 @@ static dcp_status dcpi_wave_late_children(dcpi_wave *w, int64_t limit) {
         if (used + 70 > sizeof whom) break;
     }
     return dcpi_wave_late(w, missing, limit, missing >= 0 ? whom : "a message of a rank behind it");
+}
+
+/* Rank 0: who has said that it is here, in this call; what earlier calls left is dropped. */
+static dcp_status dcpi_wave_read_here(dcpi_wave *w) {
+    for (;;) {
+        int from = DCP_ANY_RANK;
+        dcpi_wave_head head;
+        void *memory;
+        size_t size;
+        int is_now;
+        dcp_status status = dcpi_coord_receive(w->c, &from, DCPI_TAG_HERE, &memory, &size, 0, w->err);
+        if (status == DCP_PENDING) return dcpi_succeed(w->err);
+        if (status) return status;
+        is_now = dcpi_wave_read_head((const uint8_t *)memory, size, &head) &&
+            (int32_t)(head.sequence - w->sequence) >= 0;
+        dcpi_free(memory);
+        if (!is_now) continue;
+        status = dcpi_wave_compare(w, from, &head);
+        if (status) return status;
+        if (!w->here) w->here = (uint8_t *)dcpi_alloc_array((size_t)w->c->world_size, 1, w->err);
+        if (!w->here) return DCP_E_MEMORY;
+        w->here[from] = 1;
+    }
+}
+/* Those whose subtree has arrived are here as well. */
+static void dcpi_wave_add_arrived(const dcpi_wave *w, uint8_t *here) {
+    int k, distance, i;
+    here[w->c->rank] = 1;
+    for (k = 0; (distance = dcpi_wave_child(w, k)) != 0; k++)
+        for (i = 0; (w->arrived >> k & 1) && i < dcpi_wave_subtree(w, distance); i++)
+            here[dcpi_wave_rank(w, w->place + distance + i)] = 1;
+}
+/* "rank 3", "ranks 1 and 3", "ranks 1, 3 to 7 and 9"; the number of ranks that are missing, and the first. */
+static int dcpi_wave_list_missing(const uint8_t *here, int ranks, int *first, char *text, size_t capacity) {
+    int r, end, missing = 0, runs = 0, last = -1;
+    size_t used;
+    for (r = 0; r < ranks; r++) if (!here[r]) { missing++; if (r == 0 || here[r - 1]) last = r; }
+    used = (size_t)snprintf(text, capacity, missing == 1 ? "rank" : "ranks");
+    for (r = 0; r < ranks; r = end) {
+        for (end = r + 1; end < ranks && here[end] == here[r];) end++;
+        if (here[r]) continue;
+        if (runs++ == 0) *first = r;
+        if (used + 64 > capacity) { (void)snprintf(text + used, capacity - used, " and more"); break; }
+        used += (size_t)snprintf(text + used, capacity - used, "%s%d", runs == 1 ? " " : r == last ? " and " : ", ", r);
+        if (end > r + 1) used += (size_t)snprintf(text + used, capacity - used, end > r + 2 ? " to %d"
+                                                  : " and %d", end - 1);
+    }
+    return missing;
+}
+static void dcpi_wave_tell_everybody(dcpi_wave *w, const dcp_error *why) {
+    int r, is_here;
+    for (is_here = 1; is_here >= 0; is_here--)          /* who is missing, last: it may be gone, or come back */
+        for (r = 1; r < w->c->world_size; r++)
+            if (w->here[r] == is_here) dcpi_wave_tell_one(w, r, why);
+}
+/* Rank 0 has waited for a child in vain. */
+static dcp_status dcpi_wave_late_ranks(dcpi_wave *w, int64_t limit) {
+    char whom[300];
+    int first = 0;
+    dcp_status status = dcpi_wave_look_around(w);
+    if (!status) status = dcpi_wave_read_here(w);
+    if (!status && !w->here) w->here = (uint8_t *)dcpi_alloc_array((size_t)w->c->world_size, 1, w->err);
+    if (status || !w->here) return status ? status : DCP_E_MEMORY;
+    dcpi_wave_add_arrived(w, w->here);
+    if (dcpi_wave_list_missing(w->here, w->c->world_size, &first, whom, sizeof whom) == 0)
+        return dcpi_wave_late(w, dcpi_wave_rank(w, w->place + 1), limit, "messages on their way");
+    status = dcpi_wave_late(w, first, limit, whom);
+    dcpi_wave_tell_everybody(w, w->err);
+    w->is_told = 1;
+    return status;
 }
 
 /* ---- streams: `size` bytes that both sides know, in as many messages as it takes, at least one */
@@ -13286,9 +13423,11 @@ static dcp_status dcpi_wave_from_parent(dcpi_wave *w, void *data, size_t size) {
 }
 static dcp_status dcpi_wave_from_child(dcpi_wave *w, int k, void *data, size_t size) {
     const int distance = dcpi_wave_child(w, k);
-    const int64_t limit = w->kind == DCPI_WAVE_BROADCAST ? w->timeout_ms : dcpi_wave_limit_up(w, distance);
+    const int is_lead = w->c->rank == 0 && w->is_agreeing;
+    /* another rank than 0 waits for rank 0's word, though it knows whom it misses */
+    const int64_t limit = !w->is_agreeing || is_lead ? dcpi_wave_limit_up(w, distance) : dcpi_wave_limit_down(w);
     const dcp_status status = dcpi_wave_receive(w, dcpi_wave_rank(w, w->place + distance), limit, data, size);
-    if (status == DCP_PENDING) return dcpi_wave_late_children(w, limit);
+    if (status == DCP_PENDING) return is_lead ? dcpi_wave_late_ranks(w, limit) : dcpi_wave_late_children(w, limit);
     w->arrived |= (uint32_t)1 << k;
     return status;
 }
@@ -13314,7 +13453,8 @@ static dcp_status dcpi_wave_begin(dcpi_wave *w, dcp_coordinator *c, int kind, in
     w->c = c;
     w->kind = kind;
     w->root = root;
-    w->place = (int)(((int64_t)c->rank - root + ranks) % ranks);
+    w->place = c->rank;                                 /* in the tree of rank 0 at first */
+    w->is_agreeing = 1;
     w->timeout_ms = timeout_ms ? timeout_ms : DCPI_COORD_TIMEOUT;
     w->started_ms = dcpi_os_monotonic_ms();
     w->sequence = c->collectives++;
@@ -13328,6 +13468,7 @@ static dcp_status dcpi_wave_reduce(dcpi_wave *w, void *data, size_t size, dcpi_r
     void *in = size && dcpi_wave_child(w, 0) ? dcpi_alloc(size, w->err) : NULL;
     dcp_status status = size && dcpi_wave_child(w, 0) && !in ? DCP_E_MEMORY : DCP_OK;
     int k;
+    if (status == DCP_OK && w->c->rank == 0) status = dcpi_wave_read_here(w);
     for (k = 0; status == DCP_OK && dcpi_wave_child(w, k); k++) {
         status = dcpi_wave_from_child(w, k, in, size);
         if (status == DCP_OK && reduce) reduce(data, in, size, user);
@@ -13344,6 +13485,16 @@ static dcp_status dcpi_wave_reduce_all(dcpi_wave *w, void *data, size_t size, dc
     for (k = 29; status == DCP_OK && k >= 0; k--)       /* the greatest subtree first: it has the longest way */
         if (dcpi_wave_child(w, k)) status = dcpi_wave_send(w, dcpi_wave_rank(w, w->place + dcpi_wave_child(w, k)), data, size);
     return status;
+}
+/* All have called, and the same: now through the tree of the root. */
+static dcp_status dcpi_wave_agree(dcpi_wave *w) {
+    const dcp_status status = dcpi_wave_reduce_all(w, NULL, 0, NULL, NULL);
+    if (status) return status;
+    w->is_agreeing = 0;
+    w->arrived = 0;
+    w->base = w->root;
+    w->place = (int)(((int64_t)w->c->rank - w->root + w->c->world_size) % w->c->world_size);
+    return DCP_OK;
 }
 DCPDEF dcp_status dcp_barrier(dcp_coordinator *coordinator, int timeout_ms, dcp_error *err) {
     dcpi_wave w;
@@ -13363,15 +13514,12 @@ DCPDEF dcp_status dcp_allreduce(dcp_coordinator *coordinator, void *data, size_t
     return dcpi_wave_end(&w, dcpi_wave_reduce_all(&w, data, size, reduce, user));
 }
 static dcp_status dcpi_wave_broadcast(dcpi_wave *w, void *data, size_t size) {
-    dcp_status status = DCP_OK;
+    dcp_status status = dcpi_wave_agree(w);
     int k;
-    if (w->place) status = dcpi_wave_send(w, dcpi_wave_parent(w), NULL, 0);
     if (status == DCP_OK && w->place) status = dcpi_wave_from_parent(w, data, size);
-    for (k = 29; status == DCP_OK && k >= 0; k--) {
-        if (!dcpi_wave_child(w, k)) continue;
-        status = dcpi_wave_from_child(w, k, NULL, 0);
-        if (status == DCP_OK) status = dcpi_wave_send(w, dcpi_wave_rank(w, w->place + dcpi_wave_child(w, k)), data, size);
-    }
+    for (k = 29; status == DCP_OK && k >= 0; k--)
+        if (dcpi_wave_child(w, k)) status = dcpi_wave_send(w, dcpi_wave_rank(w, w->place + dcpi_wave_child(w, k)), data,
+                                                           size);
     return status;
 }
 DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t size, int root, int timeout_ms, dcp_error *err) {
@@ -13458,10 +13606,14 @@ static dcp_status dcpi_wave_gather_in(dcpi_wave *w, const uint8_t *list, const v
     return status;
 }
 static dcp_status dcpi_wave_gather(dcpi_wave *w, const void *data, size_t size, void ***parts, size_t **sizes) {
-    const int lowest = w->place & -w->place, behind = w->c->world_size - w->place;
-    const int count = w->place && lowest < behind ? lowest : behind;
-    uint8_t *list = (uint8_t *)dcpi_alloc_array((size_t)count, 8, w->err);
-    dcp_status status;
+    uint8_t *list;
+    int lowest, behind, count;
+    dcp_status status = dcpi_wave_agree(w);
+    if (status) return status;
+    lowest = w->place & -w->place;
+    behind = w->c->world_size - w->place;
+    count = w->place && lowest < behind ? lowest : behind;
+    list = (uint8_t *)dcpi_alloc_array((size_t)count, 8, w->err);
     if (!list) return DCP_E_MEMORY;
     dcpi_store64(list, size);
     status = dcpi_wave_gather_sizes(w, list);
