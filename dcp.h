@@ -11701,13 +11701,13 @@ static dcp_status dcpi_storage_lock(dcp_storage *s, const char *key, uint64_t *h
     if (status) return status;
     status = s->lock(s->context, key, holder, note, lock, err);
     note[DCP_LOCK_NOTE - 1] = '\0';
-    return status == DCP_PENDING ? status : dcpi_storage_result(status, "lock", key, err);
+    return status == DCP_PENDING ? status : dcpi_storage_done(status, DCP_E_IO, "lock", key, err);
 }
 static dcp_status dcpi_storage_lock_note(dcp_storage *s, const char *key, void *lock, const char *note, dcp_error *err) {
     dcp_status status;
     (void)dcpi_succeed(err);
     status = s->lock_note(s->context, lock, note, err);
-    return status == DCP_PENDING ? status : dcpi_storage_result(status, "write to the lock", key, err);
+    return status == DCP_PENDING ? status : dcpi_storage_done(status, DCP_E_IO, "write to the lock", key, err);
 }
 static void dcpi_storage_unlock(dcp_storage *s, void *lock) { if (lock) s->unlock(s->context, lock); }
 /* Whether another attempt may help: the device, the network or the system said no, and not for want of space or rights. */
@@ -12678,6 +12678,7 @@ typedef struct dcpi_op {
     int64_t checked_ms, longest_gap_ms;                 /* between two looks at the clock: a process that was stopped finds out */
     volatile int stood_still, looked_ms;                /* the same for other threads: a gap beyond the timeout; the last look, since the start */
     const dcp_cancel *cancel_too;                       /* beside io.cancel; may be NULL */
+    int is_committed;                                   /* what is left to do is tidying up: no cancel, no deadline */
     int is_beside;                                      /* works on another thread than the one that speaks for it (>>async) */
     volatile int is_hopeless;                           /* set by that one: the operation has failed elsewhere */
     dcp_progress progress;
@@ -12715,8 +12716,8 @@ static dcp_status dcpi_op_begin(dcpi_op *op, const dcp_io *io, dcp_error *err) {
     return dcpi_op_check_io(io, err);
 }
 static dcp_status dcpi_op_check_cancel(const dcpi_op *op, dcp_error *err) {     /* any thread */
-    if (!(op->io.cancel && dcpi_flag_get(&op->io.cancel->requested)) &&
-        !(op->cancel_too && dcpi_flag_get(&op->cancel_too->requested))) return DCP_OK;
+    if (op->is_committed || (!(op->io.cancel && dcpi_flag_get(&op->io.cancel->requested)) &&
+                             !(op->cancel_too && dcpi_flag_get(&op->cancel_too->requested)))) return DCP_OK;
     return dcpi_fail(err, DCP_E_CANCELLED, "cancelled in phase %s", dcp_phase_name(op->progress.phase));
 }
 static void dcpi_op_note_time(dcpi_op *op) {            /* calling thread */
@@ -12738,7 +12739,7 @@ static dcp_status dcpi_op_check(dcpi_op *op, dcp_error *err) {
     const int is_silent = op->team.has_errand || op->is_beside;         /* another thread speaks for it */
     if (status) return status;
     if (op->is_beside && dcpi_flag_get(&op->is_hopeless)) return dcpi_fail(err, DCP_E_CANCELLED, "the save has failed on another rank");
-    if (op->io.deadline_ms > 0 && dcpi_os_monotonic_ms() - op->started_ms > op->io.deadline_ms)
+    if (op->io.deadline_ms > 0 && !op->is_committed && dcpi_os_monotonic_ms() - op->started_ms > op->io.deadline_ms)
         return dcpi_fail(err, DCP_E_TIMEOUT, "the deadline of %" PRId64 " ms passed in phase %s, after %" PRId64 " of %" PRId64 " bytes",
                          op->io.deadline_ms,
                          dcp_phase_name(op->progress.phase), op->progress.bytes_done, op->progress.bytes_total);
@@ -19405,6 +19406,7 @@ static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
     if (status) dcpi_storage_abort(s->place.storage, object);
     else status = dcpi_commit_rename(s, &lock, object, err);
     if (!status) status = dcpi_commit_sync(s, err);
+    s->op.is_committed = !status;
     if (!status && dcpi_commit_is_proven(s)) dcpi_proven_add(&s->place, s->commit_name, s->digest);
     if (!status) dcpi_commit_clean(s, &lock);
     dcpi_lock_release(&lock);
@@ -23501,6 +23503,7 @@ static dcp_status dcpi_sync_run(dcpi_sync *y, dcp_error *err) {
     if (!status) status = dcpi_sync_copy(y, err);
     if (status || y->desc->dry_run) return status;
     status = dcpi_sync_commit(y, err);
+    y->op.is_committed = !status;
     return status ? status : dcpi_sync_displace(y, err);
 }
 static dcp_status dcpi_sync_check(const dcp_sync_desc *desc, dcp_error *err) {

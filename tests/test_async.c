@@ -647,6 +647,65 @@ TEST(cancelled_at_random_times) {
     bench_close(&b);
 }
 
+/* The commit file has its name, and then the save is cancelled, or its deadline passes: it is DCP_OK, and what it has displaced goes all the same. */
+typedef struct late_end { dcp_cancel cancel; int sleeps_ms, has_ended; } late_end;
+static void end_after_the_commit(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    late_end *l = (late_end *)user;
+    (void)call;
+    if (kind != FAULT_COMMIT || !is_done || l->has_ended) return;
+    if (!strstr(key, ".json") && !strstr(key, ".checkpoint")) return;
+    if (strstr(key, "intent")) return;
+    l->has_ended = 1;
+    if (l->sleeps_ms) dcpi_os_sleep_ms(l->sleeps_ms);
+    else dcp_cancel_request(&l->cancel);
+}
+TEST(a_cancel_after_the_commit_leaves_nothing) {
+    int layout, asynchronous, by_deadline, plain;
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++)
+        for (asynchronous = 0; asynchronous < 2; asynchronous++)
+            for (by_deadline = 0; by_deadline < 2; by_deadline++)
+                for (plain = 0; plain < 2; plain++) {           /* the displaced files' names: with their save's id, or without */
+                    late_end late;
+                    int wanted, before;
+                    bench b;
+                    memset(&late, 0, sizeof late);
+                    bench_open(&b, NULL, NULL);
+                    b.desc.layout = (dcp_layout)layout;
+                    b.desc.overwrite = 1;
+                    b.desc.unique_names = !plain;
+                    b.desc.path = "run/beside";                 /* its document is read before files go */
+                    CHECK_OK(bench_begin(&b, 9));
+                    CHECK_OK_MESSAGE(bench_wait(&b), b.err.message);
+                    b.desc.path = "run/x";
+                    CHECK_OK(bench_begin(&b, 1));
+                    CHECK_OK_MESSAGE(bench_wait(&b), b.err.message);
+                    wanted = count_files(b.storage, "run");
+                    before = count_files(b.storage, "run/dense");
+                    b.desc.io.cancel = &late.cancel;
+                    b.desc.io.deadline_ms = by_deadline ? 1500 : 0;
+                    late.sleeps_ms = by_deadline ? 1600 : 0;
+                    b.fault.hook = end_after_the_commit;
+                    b.fault.user = &late;
+                    if (asynchronous) {
+                        CHECK_OK_MESSAGE(bench_begin(&b, 2), b.err.message);
+                        CHECK_OK_MESSAGE(bench_wait(&b), b.err.message);
+                    } else {
+                        state_free(&b.s);
+                        state_make(&b.s, 0, 1);
+                        state_fill(&b.s, 2);
+                        b.desc.tensors = b.s.tensors;
+                        b.desc.tensor_count = TENSORS;
+                        CHECK_OK_MESSAGE(dcp_save(&b.desc, &b.err), b.err.message);
+                    }
+                    CHECK(late.has_ended);
+                    CHECK_INT(count_files(b.storage, "run"), wanted);
+                    CHECK_INT(count_files(b.storage, "run/dense"), before);
+                    must_hold(b.storage, "run/beside", 9, 1);
+                    must_hold(b.storage, "run/x", 2, 1);
+                    bench_close(&b);
+                }
+}
+
 /* ---- progress ------------------------------------------------------------------------------------------------------------------------------------- */
 typedef struct seen { int calls; int64_t last_ms, first_ms, done; int too_fast, other_thread; void *thread; int phases; } seen;
 #if defined(_WIN32) || DCP_NO_THREADS
@@ -1836,6 +1895,7 @@ int main(void) {
     RUN(transient_errors_are_tried_again_and_logged);
     RUN(a_deadline_that_is_missed_leaves_the_checkpoint_before);
     RUN(cancelled_at_random_times);
+    RUN(a_cancel_after_the_commit_leaves_nothing);
     RUN(progress_comes_on_the_calling_thread);
     RUN(two_hundred_saves_in_a_row);
     RUN(begin_waits_for_the_save_before);

@@ -1135,6 +1135,39 @@ TEST(sync_copies_what_is_missing_stale_or_corrupt) {
     dcp_storage_close(from);
     dcp_storage_close(to);
 }
+/* The copy's manifest is there, and then the sync is cancelled: it has happened, and what only the old copy named goes. */
+static dcp_cancel too_late;
+static void cancel_after_the_commit(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    (void)user; (void)call;
+    if (kind == FAULT_COMMIT && is_done && strcmp(key, "nvme/s1.manifest.json") == 0) dcp_cancel_request(&too_late);
+}
+TEST(a_cancel_after_a_syncs_commit_leaves_nothing) {
+    dcp_storage *from = in_memory(), *to = in_memory();
+    fault_storage target;
+    dcp_sync_desc desc = DCP_ZERO;
+    dcp_save_desc save;
+    dcp_error err;
+    model m;
+    char key[200];
+    model_make(&m, 1);
+    save_model(&m, from, "s1", 1);
+    CHECK_OK_MESSAGE(sync_to(from, to, NULL, &err), err.message);
+    model_fill(&m, 4, 2);
+    save = saving(&m, from, "s1", 2);
+    save.overwrite = 1;
+    CHECK_OK_MESSAGE(dcp_save(&save, &err), err.message);
+    fault_open(&target, to);
+    target.hook = cancel_after_the_commit;
+    desc.io.cancel = &too_late;
+    CHECK_OK_MESSAGE(sync_to(from, &target.storage, &desc, &err), err.message);
+    CHECK(too_late.requested);
+    check_loads(to, "nvme/s1", &m);
+    (void)snprintf(key, sizeof key, "nvme/%s", files[4]);
+    CHECK(!is_there(to, key));
+    fault_close(&target);
+    dcp_storage_close(from);
+    dcp_storage_close(to);
+}
 TEST(sync_respects_tiers_and_their_budgets) {
     static const char *const warm[] = { "2" };
     static const dcp_tier small[2] = { { 1, "hot", "1000", "prioritized" }, { 2, "warm", "0B", "lru" } };
@@ -1467,6 +1500,7 @@ int main(void) {
 #endif
     RUN(prefetch_is_bounded_and_reports_what_it_met);
     RUN(sync_copies_what_is_missing_stale_or_corrupt);
+    RUN(a_cancel_after_a_syncs_commit_leaves_nothing);
     RUN(sync_respects_tiers_and_their_budgets);
     RUN(sync_never_publishes_damaged_bytes_nor_touches_what_others_own);
     RUN(nothing_goes_because_a_manifest_lays_claim_to_it);
