@@ -168,11 +168,15 @@ libraries        = -lm -pthread
 libraries_small  = -lm
 libraries_windows = -lm
 
+# What public functions can return, by their comments: tests/statuses.h checks it in each suite.
+build/statuses.h: tests/statuses.awk dcp.h dcp_mpi.h dcp_cuda.h
+	@mkdir -p $(@D); awk -f $^ >$@
+
 # What the compiler says goes into a log, which run.sh shows if there is no program then. MinGW adds .exe by itself: the target is touched.
 define variant
 build/command/$(1): FORCE
 	@mkdir -p $$(@D); echo '$$(command_$(1))' | cmp -s - $$@ || echo '$$(command_$(1))' >$$@
-build/$(1)/%: tests/%.c $$(HEADERS) build/command/$(1)
+build/$(1)/%: tests/%.c $$(HEADERS) build/statuses.h build/command/$(1)
 	@mkdir -p $$(@D); $$(command_$(1)) -I. $$< -o $$@ $$(or $$(libraries_$(1)),$$(libraries)) >$$@.log 2>&1 && touch $$@
 build/$(1)/%: build/%.c build/command/$(1)
 	@mkdir -p $$(@D); $$(command_$(1)) -I. $$< -o $$@ $$(or $$(libraries_$(1)),$$(libraries)) >$$@.log 2>&1 && touch $$@

@@ -151,6 +151,16 @@
  *     accessors are local.
  *   - One rank's failure is everyone's: its status, its message with the rank before it, and dcp_error.rank. A rank that falls silent for
  *     io.timeout_ms is DCP_E_TIMEOUT on all others, and their coordinator is broken: close it, and start again without that rank.
+ *   - Statuses: the comment of each function ends with a list of what it can return besides DCP_OK. `as f`: what f can
+ *     return. In such lists
+ *       (storage)   DCP_E_INVALID an argument, a path that no storage can have, no regular file | DCP_E_MEMORY |
+ *                   DCP_E_IO | DCP_E_SPACE | DCP_E_UNSUPPORTED the storage cannot do it
+ *       (io)        (storage) | DCP_E_CANCELLED | DCP_E_TIMEOUT io.deadline_ms
+ *       (ranks)     DCP_E_COMM the coordinator failed | DCP_E_TIMEOUT a rank fell silent | DCP_E_MISMATCH the ranks make
+ *                   different calls
+ *       (document)  DCP_E_FORMAT | DCP_E_VERSION | DCP_E_CHECKSUM | DCP_E_LIMIT | (signer)
+ *       (signer)    DCP_E_SIGNATURE the verifier does not accept, the signer failed | DCP_E_IO | DCP_E_TIMEOUT |
+ *                   DCP_E_CANCELLED | DCP_E_COMM | DCP_E_DEVICE one of these could not do its work
  *   - A checkpoint or saver is used from one thread at a time, dcp_map, dcp_save_cancel and the accessors from any; different checkpoints are
  *     independent.
  *   - Nothing is printed unless io.log is set (dcp_log_stderr is ready made), and nothing is lost without it: errors
@@ -433,12 +443,11 @@ typedef struct dcp_save_desc {
  * signer are rank 0's. A box that several ranks hold is written by one of them. The single-file layout is written by all at once where the
  * storage is shared, else through rank 0. report.bytes_written is this rank's, on rank 0 all ranks'.
  * What dcp_open would refuse is not committed: rank 0 reads the document as an open does, from memory, before it is written.
- *   DCP_E_INVALID arguments | DCP_E_LIMIT path too long, or beyond a DCP_LIMIT_; no sequence number is left |
- *   DCP_E_EXISTS a checkpoint is there (and no `overwrite`), or one in another layout | DCP_E_MISMATCH pieces overlap or disagree; ranks that make other
- *   calls | DCP_E_INCOMPLETE pieces leave holes; a file vanished | DCP_E_SPACE | DCP_E_IO | DCP_E_CANCELLED |
- *   DCP_E_TIMEOUT deadline_ms; a silent rank | DCP_E_UNSUPPORTED | DCP_E_SIGNATURE the signer failed | DCP_E_DEVICE |
- *   DCP_E_COMM | DCP_E_MEMORY | DCP_E_UNKNOWN the storage failed in the very act of committing, or rank 0 was lost
- *   then: both may be there; nothing was removed. */
+ * Status: (io) arguments | (ranks) | DCP_E_EXISTS a checkpoint is there (and no `overwrite`), one in another layout, or
+ * another save commits | DCP_E_MISMATCH pieces overlap or disagree | DCP_E_INCOMPLETE pieces leave holes; a file of this
+ * save, or one that a manifest keeps, was removed meanwhile | DCP_E_LIMIT path too long, or beyond a DCP_LIMIT_; no
+ * sequence number is left | DCP_E_DEVICE | DCP_E_SIGNATURE the signer failed | DCP_E_UNKNOWN the storage failed in the
+ * very act of committing, or rank 0 was lost then: both may be there; nothing was removed. */
 DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
 
 /* A save in the background: four lines make one of dcp_save.
@@ -482,17 +491,21 @@ typedef struct dcp_saver_desc {
     size_t snapshot_budget;             /* bytes; 0: no bound; what is beyond is written before begin returns */
 } dcp_saver_desc;
 
-/* desc may be NULL: all defaults. Local. DCP_E_INVALID | DCP_E_MEMORY */
+/* desc may be NULL: all defaults. Local. Status: DCP_E_INVALID | DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_saver_open(const dcp_saver_desc *desc, dcp_saver **out, dcp_error *err);
 /* Collective. Checks, agrees and plans as dcp_save does, and with the same errors; copies; starts. desc->report has
  * then what is known: save id, sequence, path, bytes_in_begin. DCP_OK: the save has begun. If the save before failed
  * and some rank has not been told by poll or wait, that failure is returned on all ranks and nothing is begun: begin
- * again. DCP_PENDING: see DCP_BUSY_REFUSE. */
+ * again.
+ * Status: as dcp_save | DCP_PENDING DCP_BUSY_REFUSE, and a save runs. */
 DCPDEF dcp_status dcp_save_begin(dcp_saver *saver, const dcp_save_desc *desc, dcp_error *err);
 /* Local, and waits for nobody. DCP_PENDING until the verdict is known on this rank; then, once, the verdict, as dcp_save's; then, and when
- * there was no save, DCP_OK. So `if (dcp_save_poll(...) != DCP_PENDING)` must not lead to a collective call: other ranks may know it later. */
+ * there was no save, DCP_OK. So `if (dcp_save_poll(...) != DCP_PENDING)` must not lead to a collective call: other ranks may know it later.
+ * Status: DCP_PENDING | (io) saver is NULL | DCP_E_COMM | DCP_E_EXISTS | DCP_E_INCOMPLETE | DCP_E_DEVICE |
+ * DCP_E_SIGNATURE | DCP_E_UNKNOWN. */
 DCPDEF dcp_status dcp_save_poll(dcp_saver *saver, dcp_error *err);
-/* Polls until the verdict or until timeout_ms is over (DCP_PENDING; 0: once; negative: to the end). Collective where poll drives the save. */
+/* Polls until the verdict or until timeout_ms is over (DCP_PENDING; 0: once; negative: to the end). Collective where poll drives the save.
+ * Status: as dcp_save_poll. */
 DCPDEF dcp_status dcp_save_wait(dcp_saver *saver, int timeout_ms, dcp_error *err);
 /* Any thread, not while the saver is being closed: the save that runs ends soon with DCP_E_CANCELLED on all ranks, leaving nothing behind, unless
  * it is past that point. From a signal handler, dcp_cancel_request on desc.io.cancel. */
@@ -500,7 +513,8 @@ DCPDEF void dcp_save_cancel(dcp_saver *saver);
 /* Of the last save: when poll or wait has returned its verdict, all of it; before, what begin reported. Lives until the next begin or close. */
 DCPDEF const dcp_save_report *dcp_report_of(const dcp_saver *saver);
 /* Waits for the save that runs; collective where poll drives it. Returns the verdict of the last save, as dcp_save's,
- * if poll, wait and begin have not returned it, else DCP_OK. The saver is freed in any case. NULL is fine: DCP_OK. */
+ * if poll, wait and begin have not returned it, else DCP_OK. The saver is freed in any case. NULL is fine: DCP_OK.
+ * Status: (io) | DCP_E_COMM | DCP_E_EXISTS | DCP_E_INCOMPLETE | DCP_E_DEVICE | DCP_E_SIGNATURE | DCP_E_UNKNOWN. */
 DCPDEF dcp_status dcp_saver_close(dcp_saver *saver, dcp_error *err);
 
 /* ================================================================================================================================
@@ -529,13 +543,11 @@ typedef struct dcp_load_desc {
  * trouble. A tensor that is not stored is DCP_E_MISMATCH unless optional. Without global_shape a wanted tensor is the whole one, however it
  * is stored. On an error the content of the destinations is unspecified. A checkpoint that is overwritten while it is read is opened again,
  * at most 3 times; then the error says so.
- *   DCP_E_NOT_FOUND no checkpoint | DCP_E_INVALID arguments; two commit files; a part of the path, or the commit file,
- *   is something else than a directory, or a file | DCP_E_MISMATCH a tensor is not stored, or has another type or
- *   shape; exact; minimum_step; ranks that make other calls | DCP_E_INCOMPLETE holes; a file that is missing or cut
- *   short; a rank that does not see what rank 0 sees | DCP_E_CHECKSUM | DCP_E_SIGNATURE | DCP_E_FORMAT | DCP_E_VERSION
- *   | DCP_E_LIMIT | DCP_E_UNSUPPORTED a type or a storage that cannot do it | DCP_E_IO | DCP_E_SPACE | DCP_E_MEMORY |
- *   DCP_E_DEVICE | DCP_E_CANCELLED | DCP_E_TIMEOUT io.deadline_ms; a silent rank | DCP_E_COMM | DCP_E_UNKNOWN several
- *   ranks: rank 0 was lost after this rank had all its tensors, so that it cannot know whether the others succeeded */
+ * Status: (io) arguments; two commit files; a part of the path, or the commit file, is something else than a directory,
+ * or a file | (ranks) | (document) | DCP_E_NOT_FOUND no checkpoint | DCP_E_MISMATCH a tensor is not stored, or has
+ * another type or shape; exact; minimum_step | DCP_E_INCOMPLETE holes; a file that is missing or cut short; a rank that
+ * does not see what rank 0 sees | DCP_E_DEVICE | DCP_E_UNKNOWN several ranks: rank 0 was lost after this rank had all its
+ * tensors, so that it cannot know whether the others succeeded. */
 DCPDEF dcp_status dcp_load(const dcp_load_desc *desc, dcp_error *err);
 
 /* Which tensors of a checkpoint are meant: those that every set member says. Of what is not selected no file need even be there. */
@@ -566,34 +578,41 @@ typedef struct dcp_tensor_info {
     dcp_role role; const char *tier; int64_t expert_key[3]; int64_t version;
 } dcp_tensor_info;
 
-/* Reads and checks the document; no tensor bytes, but with DCP_VERIFY_ALL. As dcp_load, but for the tensors;
- * DCP_E_MISMATCH and DCP_E_UNSUPPORTED for a selection that the checkpoint cannot have too. */
+/* Reads and checks the document; no tensor bytes, but with DCP_VERIFY_ALL.
+ * Status: (io) as dcp_load; a selection that the checkpoint cannot have is DCP_E_UNSUPPORTED | (ranks) | (document) |
+ * DCP_E_NOT_FOUND | DCP_E_MISMATCH no such tier; minimum_step | DCP_E_INCOMPLETE | DCP_E_UNKNOWN as dcp_load. */
 DCPDEF dcp_status dcp_open(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_error *err);
 DCPDEF size_t dcp_tensor_count(const dcp_checkpoint *checkpoint);
 DCPDEF const dcp_tensor_info *dcp_tensor_at(const dcp_checkpoint *checkpoint, size_t index);    /* sorted by name; NULL beyond the end */
 DCPDEF const dcp_tensor_info *dcp_tensor_find(const dcp_checkpoint *checkpoint, const char *name);      /* NULL: not stored */
-/* The statuses of dcp_read, dcp_read_rank, dcp_read_new, dcp_map and dcp_verify are those of dcp_load without
- * DCP_E_NOT_FOUND, DCP_E_SIGNATURE and DCP_E_VERSION: a document is open; a file of it that is not there is
- * DCP_E_INCOMPLETE. DCP_E_COMM and DCP_E_UNKNOWN are for those that are collective. */
+/* A file of the document that is not there is DCP_E_INCOMPLETE.
+ * Status: (io) | (ranks) | DCP_E_CHECKSUM | DCP_E_MISMATCH no such tensor, other type or shape | DCP_E_INCOMPLETE |
+ * DCP_E_DEVICE | DCP_E_FORMAT stored pieces overlap | DCP_E_LIMIT stored pieces are cut too irregularly to check |
+ * DCP_E_UNKNOWN as dcp_load. */
 DCPDEF dcp_status dcp_read(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, dcp_error *err);
 /* What that rank stored as private; DCP_E_INVALID: no rank of that number saved it. Where a document of the seed's form lists
  * several parts of a tensor and does not say how they fit together (no global_shape: dcp_read is DCP_E_MISMATCH), part
- * shard_rank of them, in the document's order. */
+ * shard_rank of them, in the document's order. Status: as dcp_read. */
 DCPDEF dcp_status dcp_read_rank(dcp_checkpoint *checkpoint, int shard_rank, dcp_tensor *tensors, size_t count, dcp_error *err);
-/* allocated; dcp_free(out->data); out->name lives until close */
+/* Allocated; dcp_free(out->data); out->name lives until close.
+ * Status: (io) | DCP_E_CHECKSUM | DCP_E_MISMATCH | DCP_E_INCOMPLETE | DCP_E_FORMAT | DCP_E_LIMIT. */
 DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp_tensor *out, dcp_error *err);
 /* The verified bytes of a whole tensor, row-major, valid until close: mapped pages where it is one piece in a local file, without a copy.
  * What cannot be mapped (a storage without `map`, no addresses left, a part of a file that takes more than an eighth of all addresses) is read
- * into memory. Several pieces: DCP_E_UNSUPPORTED (use dcp_read_new). A mapped file that somebody truncates later is a SIGBUS; nothing else maps. */
+ * into memory. Several pieces: DCP_E_UNSUPPORTED (use dcp_read_new). A mapped file that somebody truncates later is a SIGBUS; nothing else maps.
+ * Status: (io) | DCP_E_CHECKSUM | DCP_E_MISMATCH no such tensor | DCP_E_INCOMPLETE. */
 DCPDEF dcp_status dcp_map(dcp_checkpoint *checkpoint, const char *name, const void **data, size_t *size, dcp_error *err);
 /* Lets go of what dcp_map or dcp_prefetch brought of a tensor; after as many calls as there were of dcp_map its bytes are gone. Any thread. */
 DCPDEF void dcp_release(dcp_checkpoint *checkpoint, const char *name);
 /* Brings the selected tensors (NULL: all) in the background, in the order of their names, so that dcp_map finds them there, verified; ends before
- * max_bytes would be exceeded (0: io.memory_budget). One at a time: a second call cancels the first. Tensors of several pieces are left out. Local. */
+ * max_bytes would be exceeded (0: io.memory_budget). One at a time: a second call cancels the first. Tensors of several pieces are left out. Local.
+ * Status: as dcp_find. */
 DCPDEF dcp_status dcp_prefetch(dcp_checkpoint *checkpoint, const dcp_select *select, int64_t max_bytes, dcp_error *err);
-/* Waits until it has ended, with `cancel` as soon as the tensor at hand is there; its first error, which dcp_map would have had as well. */
+/* Waits until it has ended, with `cancel` as soon as the tensor at hand is there; its first error, which dcp_map would have had as well.
+ * Status: (io) | DCP_E_CHECKSUM | DCP_E_INCOMPLETE. */
 DCPDEF dcp_status dcp_prefetch_wait(dcp_checkpoint *checkpoint, int cancel, dcp_error *err);
-/* every byte of every file; the first damage found */
+/* Every byte of every file; the first damage found.
+ * Status: (io) | (ranks) | DCP_E_CHECKSUM | DCP_E_INCOMPLETE | DCP_E_UNKNOWN. */
 DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err);
 /* shards dealt round robin: shard_rank % world_size */
 DCPDEF int dcp_shard_owner(int shard_rank, int world_size);
@@ -602,7 +621,8 @@ DCPDEF const dcp_training *dcp_training_of(const dcp_checkpoint *checkpoint);   
  * document's order; then, without tensors and with file_size -1, the files of states that are only a path (the seed's form) */
 DCPDEF const dcp_metadata *dcp_metadata_of(const dcp_checkpoint *checkpoint);
 DCPDEF const dcp_manifest *dcp_manifest_of(const dcp_checkpoint *checkpoint);                   /* NULL: another layout */
-/* The tensors that a selection means, by name; one allocation, dcp_free(*tensors). select NULL: all. */
+/* The tensors that a selection means, by name; one allocation, dcp_free(*tensors). select NULL: all.
+ * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_MISMATCH no such tier | DCP_E_UNSUPPORTED not a manifest. */
 DCPDEF dcp_status dcp_find(const dcp_checkpoint *checkpoint, const dcp_select *select, const dcp_tensor_info ***tensors, size_t *count,
                            dcp_error *err);
 /* What open and the calls on the checkpoint since (read, verify, map, prefetch, ...) had to warn of. Any thread. */
@@ -622,13 +642,10 @@ typedef struct dcp_latest_desc {
 } dcp_latest_desc;
 /* The newest valid checkpoint, by (sequence, step, timestamp, name), never by file time; valid: document intact and
  * every file there with its size (DCP_VERIFY_ALL: every byte). *path goes into dcp_load; dcp_free it. Corrupt and
- * incomplete ones are skipped with a warning; an I/O error or a newer format is returned, never skipped.
- * DCP_E_NOT_FOUND: there is no commit file at all; when none is valid, the newest one's error.
- *   DCP_E_NOT_FOUND no checkpoint, or no directory | DCP_E_INVALID arguments; `directory` is a file; of the newest one:
- *   two files in one, and what else dcp_load says | DCP_E_CHECKSUM, DCP_E_SIGNATURE, DCP_E_INCOMPLETE, DCP_E_FORMAT,
- *   DCP_E_LIMIT of the newest one | DCP_E_VERSION | DCP_E_IO | DCP_E_SPACE | DCP_E_MEMORY | DCP_E_UNSUPPORTED a storage
- *   that cannot do it | DCP_E_MISMATCH ranks that make other calls | DCP_E_CANCELLED | DCP_E_TIMEOUT io.deadline_ms; a
- *   silent rank | DCP_E_COMM | DCP_E_UNKNOWN several ranks: rank 0 was lost while it looked */
+ * incomplete ones are skipped with a warning; an I/O error or a newer format is returned, never skipped. When none is
+ * valid, the newest one's error, whatever dcp_load says of it.
+ * Status: (io) | (ranks) | (document) | DCP_E_NOT_FOUND no commit file at all, or no directory | DCP_E_INCOMPLETE |
+ * DCP_E_UNKNOWN several ranks: rank 0 was lost while it looked. */
 DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error *err);
 
 typedef struct dcp_list_desc {
@@ -646,8 +663,7 @@ typedef struct dcp_list_entry {
     int sys;                            /* the system's error number, if status is an I/O error */
 } dcp_list_entry;
 /* All commit files of a directory, newest first, valid or not. One allocation: dcp_free(*entries).
- *   DCP_E_NOT_FOUND no directory | DCP_E_INVALID arguments; `directory` is a file | DCP_E_IO | DCP_E_MEMORY |
- *   DCP_E_UNSUPPORTED a storage that cannot list | DCP_E_CANCELLED | DCP_E_TIMEOUT io.deadline_ms */
+ * Status: (io) | DCP_E_NOT_FOUND no directory. */
 DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, size_t *count, dcp_error *err);
 
 /* what was (or would be) removed */
@@ -664,13 +680,11 @@ typedef struct dcp_prune_desc {
 } dcp_prune_desc;
 /* Removes valid checkpoints beyond what is to be kept, commit file first; corrupt ones are left for a person to look at. `removal` may be
  * NULL.
- *   DCP_E_NOT_FOUND no directory | DCP_E_INVALID arguments; `directory` is a file | DCP_E_IO | DCP_E_SPACE |
- *   DCP_E_MEMORY | DCP_E_UNSUPPORTED a storage that cannot do it | DCP_E_MISMATCH ranks that make other calls |
- *   DCP_E_CANCELLED | DCP_E_TIMEOUT io.deadline_ms; a silent rank | DCP_E_COMM | DCP_E_UNKNOWN several ranks: rank 0
- *   was lost while it removed
  * Before anything goes, each of the last ones that are kept has been read and verified once in this process, or was
  * written by it; one that turns out to be damaged does not count, and an older one is kept. DCP_VERIFY_NONE: sizes and
- * documents are enough; DCP_VERIFY_ALL: every byte of every checkpoint there, each time. */
+ * documents are enough; DCP_VERIFY_ALL: every byte of every checkpoint there, each time.
+ * Status: (io) | (ranks) | DCP_E_NOT_FOUND no directory | DCP_E_EXISTS a lock was taken from this process, which was
+ * silent for too long | DCP_E_UNKNOWN several ranks: rank 0 was lost while it removed. */
 DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dcp_error *err);
 
 typedef struct dcp_sweep_desc {
@@ -687,7 +701,7 @@ typedef struct dcp_sweep_desc {
  * are older than the grace time. If any commit file of the directory cannot be read and verified, only temporary files go.
  * Of directories below only the folders that manifests put files into are looked at, dense, experts, optim and router; one
  * that has checkpoints of its own (runs/dense beside runs/a.manifest.json) is left alone with all below it: sweep it by its
- * own name. `removal` may be NULL. Statuses as dcp_prune. */
+ * own name. `removal` may be NULL. Status: as dcp_prune. */
 DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err);
 
 typedef struct dcp_sync_report {
@@ -717,7 +731,9 @@ typedef struct dcp_sync_desc {
  * damaged. DCP_E_EXISTS: another checkpoint beside the copy owns a file of that name, or what is there is not known to be
  * a file of a manifest (by its name, or because the copy's own manifest names it); it stays as it is.
  * DCP_E_MISMATCH: no such tier. DCP_E_LIMIT: the path of the copy's commit file has more than 4,096 bytes.
- * DCP_E_NOT_FOUND: there is no manifest at path. Otherwise the statuses of dcp_load of one process, and DCP_E_SPACE. */
+ * Status: (io) path is no manifest | (document) | DCP_E_NOT_FOUND no manifest at path | DCP_E_INCOMPLETE a file of the
+ * source is missing or cut short | DCP_E_EXISTS another checkpoint beside the copy has a file of that name |
+ * DCP_E_MISMATCH no such tier; minimum_step. */
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err);
 
 typedef struct dcp_remove_desc {
@@ -726,7 +742,9 @@ typedef struct dcp_remove_desc {
 } dcp_remove_desc;
 /* Removes one checkpoint: its commit file, then, durably after it, the files that only it names and whose names are those
  * of its own data. A file that a document merely lays claim to stays: another checkpoint's, another program's, one in a
- * directory below that has checkpoints of its own. Statuses as dcp_prune; DCP_E_NOT_FOUND: no checkpoint. */
+ * directory below that has checkpoints of its own.
+ * Status: (io) | (ranks) | DCP_E_NOT_FOUND no checkpoint | DCP_E_EXISTS another save is committing there, or took the
+ * lock | DCP_E_UNKNOWN several ranks: rank 0 was lost while it removed. */
 DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, dcp_error *err);
 
 /* ================================================================================================================================
@@ -765,42 +783,51 @@ struct dcp_metadata {
     int is_foreign;                     /* parsed: has none of our additions (a seed document) */
 };
 
-DCPDEF dcp_status dcp_metadata_new(dcp_metadata **out, dcp_error *err);                         /* empty, to be built; dcp_metadata_free */
-DCPDEF dcp_status dcp_metadata_set_sharding(dcp_metadata *metadata, const dcp_sharding *sharding, dcp_error *err);      /* these copy */
+/* Empty, to be built; dcp_metadata_free. Status: DCP_E_INVALID | DCP_E_MEMORY. */
+DCPDEF dcp_status dcp_metadata_new(dcp_metadata **out, dcp_error *err);
+/* these copy. Status: DCP_E_INVALID | DCP_E_MEMORY. */
+DCPDEF dcp_status dcp_metadata_set_sharding(dcp_metadata *metadata, const dcp_sharding *sharding, dcp_error *err);
+/* Status: DCP_E_INVALID | DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_metadata_set_training(dcp_metadata *metadata, const dcp_training *training, dcp_error *err);
-/* value NULL removes */
+/* value NULL removes. Status: DCP_E_INVALID | DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_metadata_set_field(dcp_metadata *metadata, const char *key, const char *value, dcp_error *err);
-/* its tensors too, if any */
+/* Its tensors too, if any. Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_LIMIT. */
 DCPDEF dcp_status dcp_metadata_add_shard(dcp_metadata *metadata, const dcp_shard_metadata *shard, dcp_error *err);
+/* Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_LIMIT. */
 DCPDEF dcp_status dcp_metadata_add_tensor(dcp_metadata *metadata, size_t shard_index, const dcp_tensor_metadata *tensor, dcp_error *err);
 /* Parses a document and checks its integrity member where it has one. Syntax, types of known members, sizes against limits: DCP_E_FORMAT,
  * DCP_E_LIMIT. What the fields say is dcp_metadata_validate's business. DCP_E_CHECKSUM: a document of ours whose integrity member is
- * missing or wrong. */
+ * missing or wrong.
+ * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_FORMAT | DCP_E_LIMIT | DCP_E_VERSION | DCP_E_CHECKSUM. */
 DCPDEF dcp_status dcp_metadata_parse(const char *text, size_t size, dcp_metadata **out, dcp_error *err);
-/* with integrity; dcp_free the text */
+/* With integrity; dcp_free the text. Status: DCP_E_INVALID | DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, char **text, size_t *size, dcp_error *err);
-/* DCP_E_SIGNATURE: the signer failed, or some bytes have no digest */
+/* Some bytes that have no digest are DCP_E_SIGNATURE. Status: DCP_E_INVALID | DCP_E_MEMORY | (signer). */
 DCPDEF dcp_status dcp_metadata_write_signed(const dcp_metadata *metadata, const dcp_signer *signer, char **text, size_t *size,
                                             dcp_error *err);
-/* The same through a storage (NULL: path is an OS path). A verifier that is set must accept. write_file replaces atomically and durably. */
+/* The same through a storage (NULL: path is an OS path). A verifier that is set must accept. write_file replaces atomically and durably.
+ * Status: (storage) | (document) | DCP_E_NOT_FOUND | DCP_E_INCOMPLETE. */
 DCPDEF dcp_status dcp_metadata_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier, dcp_metadata **out,
                                          dcp_error *err);
+/* Status: (storage) | (signer). */
 DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path, const dcp_metadata *metadata, const dcp_signer *signer,
                                           dcp_error *err);
 DCPDEF const char *dcp_field_find(const dcp_metadata *metadata, const char *key);               /* NULL: absent */
 DCPDEF void dcp_metadata_free(dcp_metadata *metadata);
 
 typedef struct dcp_validation { char **errors; size_t error_count; char **warnings; size_t warning_count; } dcp_validation;
-/* Every rule of the format. `out` is initialised here; DCP_E_FORMAT when there are errors; dcp_validation_free in any case. */
+/* Every rule of the format. `out` is initialised here; DCP_E_FORMAT when there are errors; dcp_validation_free in any case.
+ * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_FORMAT. */
 DCPDEF dcp_status dcp_metadata_validate(const dcp_metadata *metadata, dcp_validation *out);
-/* appends a copy: for checks of a program's own */
+/* Appends a copy: for checks of a program's own. Status: DCP_E_INVALID | DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_validation_error(dcp_validation *validation, const char *message);
+/* Status: DCP_E_INVALID | DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_validation_warning(dcp_validation *validation, const char *message);
 DCPDEF void dcp_validation_free(dcp_validation *validation);
 
 /* ".metadata.json", ".checkpoint", ".manifest.json" */
 DCPDEF const char *dcp_layout_extension(dcp_layout layout);
-/* save_id NULL: the plain name */
+/* save_id NULL: the plain name. Status: DCP_E_INVALID. */
 DCPDEF dcp_status dcp_shard_name(const char *prefix, int rank, const char *save_id, char *name, size_t capacity, dcp_error *err);
 
 /* ---- the manifest of DCP_LAYOUT_MANIFEST (seed: SPEC-029): P.manifest.json or P.manifest.yaml, the same fields in both. A dcp_manifest that a
@@ -853,29 +880,41 @@ struct dcp_manifest {
 };
 #define DCP_MANIFEST_VERSION 1          /* the metadata_version that this version writes, and the min_reader_version that it reads */
 
-DCPDEF dcp_status dcp_manifest_new(dcp_manifest **out, dcp_error *err);         /* empty, to be built; dcp_manifest_free */
-DCPDEF dcp_status dcp_manifest_set_model(dcp_manifest *manifest, const char *model_id, int64_t epoch, int64_t step, dcp_error *err);    /* these copy */
+/* Empty, to be built; dcp_manifest_free. Status: DCP_E_INVALID | DCP_E_MEMORY. */
+DCPDEF dcp_status dcp_manifest_new(dcp_manifest **out, dcp_error *err);
+/* these copy. Status: DCP_E_INVALID | DCP_E_MEMORY. */
+DCPDEF dcp_status dcp_manifest_set_model(dcp_manifest *manifest, const char *model_id, int64_t epoch, int64_t step,
+                                         dcp_error *err);
+/* Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_LIMIT. */
 DCPDEF dcp_status dcp_manifest_add_tier(dcp_manifest *manifest, const dcp_tier *tier, dcp_error *err);
+/* Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_LIMIT. */
 DCPDEF dcp_status dcp_manifest_add_shard(dcp_manifest *manifest, const dcp_manifest_shard *shard, dcp_error *err);
+/* Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_LIMIT. */
 DCPDEF dcp_status dcp_manifest_add_optimizer_shard(dcp_manifest *manifest, const dcp_manifest_shard *shard, dcp_error *err);
-/* of the router's layer, which is made if it is not there; shard NULL: only the seed; seed NULL: only the shard */
+/* Of the router's layer, which is made if it is not there; shard NULL: only the seed; seed NULL: only the shard.
+ * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_LIMIT. */
 DCPDEF dcp_status dcp_manifest_add_router(dcp_manifest *manifest, int64_t layer, const uint64_t *seed, const dcp_manifest_shard *shard,
                                           dcp_error *err);
-/* value NULL removes */
+/* value NULL removes. Status: DCP_E_INVALID | DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_manifest_set_field(dcp_manifest *manifest, const char *key, const char *value, dcp_error *err);
-/* JSON or YAML, told apart by the first character: JSON begins with '{'. Checks the integrity member where there is one. Errors as of
- * dcp_metadata_parse; DCP_E_VERSION: min_reader_version is beyond this version. */
+/* JSON or YAML, told apart by the first character: JSON begins with '{'. Checks the integrity member where there is one.
+ * DCP_E_VERSION: min_reader_version is beyond this version.
+ * Status: as dcp_metadata_parse. */
 DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest **out, dcp_error *err);
+/* with integrity; signer NULL: unsigned; dcp_free the text. Status: as dcp_metadata_write_signed. */
 DCPDEF dcp_status dcp_manifest_write(const dcp_manifest *manifest, int yaml, const dcp_signer *signer, char **text, size_t *size,
-                                     dcp_error *err);   /* with integrity; signer NULL: unsigned; dcp_free the text */
+                                     dcp_error *err);
 /* As dcp_metadata_validate. Only warnings: a tier_hint that names no tier, a newer metadata_version, no model_id; and in a document without
- * save_id, which other programs wrote, a checksum that is none, and pieces of one tensor of which nothing says how they fit together. */
+ * save_id, which other programs wrote, a checksum that is none, and pieces of one tensor of which nothing says how they fit together.
+ * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_FORMAT. */
 DCPDEF dcp_status dcp_manifest_validate(const dcp_manifest *manifest, dcp_validation *out);
+/* Status: as dcp_metadata_read_file. */
 DCPDEF dcp_status dcp_manifest_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier, dcp_manifest **out,
                                          dcp_error *err);
+/* YAML if path ends in .yaml or .yml. Status: as dcp_metadata_write_file. */
 DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path, const dcp_manifest *manifest, const dcp_signer *signer,
-                                          dcp_error *err);      /* YAML if path ends in .yaml or .yml */
-/* DCP_OK, or DCP_E_NOT_FOUND: no such layer, or no seed in it */
+                                          dcp_error *err);
+/* Status: DCP_E_INVALID | DCP_E_NOT_FOUND no such layer, or no seed in it. */
 DCPDEF dcp_status dcp_manifest_router_seed(const dcp_manifest *manifest, int64_t layer, uint64_t *seed);
 DCPDEF void dcp_manifest_free(dcp_manifest *manifest);
 
@@ -888,19 +927,23 @@ DCPDEF void dcp_hmac_sha256(const void *key, size_t key_size, const void *data, 
 typedef enum dcp_json_kind { DCP_JSON_NULL, DCP_JSON_BOOL, DCP_JSON_INT, DCP_JSON_DOUBLE, DCP_JSON_STRING, DCP_JSON_ARRAY,
         DCP_JSON_OBJECT } dcp_json_kind;
 /* DCP_E_FORMAT with line, column and byte; DCP_E_MEMORY. A tree takes about 100 bytes a value beside its text; the text is the caller's
- * again on return. */
+ * again on return.
+ * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_FORMAT. */
 DCPDEF dcp_status dcp_json_parse(const char *text, size_t size, dcp_json **out, dcp_error *err);
 /* The same tree from YAML: the subset that says what JSON can say. Refused by name: anchors, aliases, tags, merge keys, directives, further
  * documents, the end mark `...`, a value on the line of `---`, block scalars (| and >), tabs as indentation, complex
- * keys, duplicate keys. 0o17 and 0x1F are integers, as YAML 1.2 has them; `no`, `on` and 1_000 are strings. */
+ * keys, duplicate keys. 0o17 and 0x1F are integers, as YAML 1.2 has them; `no`, `on` and 1_000 are strings.
+ * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_FORMAT. */
 DCPDEF dcp_status dcp_yaml_parse(const char *text, size_t size, dcp_json **out, dcp_error *err);
 DCPDEF void dcp_json_free(dcp_json *root);
 DCPDEF dcp_json_kind dcp_json_kind_of(const dcp_json *json);                                    /* DCP_JSON_NULL for NULL too */
 DCPDEF int dcp_json_bool(const dcp_json *json);                                                 /* 1 for true, else 0 */
-/* DCP_E_MISMATCH: no integer, or beyond int64 */
+/* Status: DCP_E_MISMATCH no integer, or beyond int64. */
 DCPDEF dcp_status dcp_json_int(const dcp_json *json, int64_t *value);
+/* Status: DCP_E_MISMATCH. */
 DCPDEF dcp_status dcp_json_uint(const dcp_json *json, uint64_t *value);
-DCPDEF dcp_status dcp_json_double(const dcp_json *json, double *value);                         /* of an integer too, rounded to nearest */
+/* of an integer too, rounded to nearest. Status: DCP_E_MISMATCH no number. */
+DCPDEF dcp_status dcp_json_double(const dcp_json *json, double *value);
 /* NUL-terminated; NULL if it is no string; length may be NULL */
 DCPDEF const char *dcp_json_string(const dcp_json *json, size_t *length);
 DCPDEF size_t dcp_json_count(const dcp_json *json);                                             /* of an array or object, else 0 */
@@ -920,7 +963,8 @@ DCPDEF dcp_json *dcp_json_add_int(dcp_json *parent, const char *key, int64_t val
 DCPDEF dcp_json *dcp_json_add_double(dcp_json *parent, const char *key, double value);
 DCPDEF dcp_json *dcp_json_add_bool(dcp_json *parent, const char *key, int value);
 DCPDEF dcp_json *dcp_json_add_null(dcp_json *parent, const char *key);
-/* indent: spaces a level; 0: one line without spaces. The text ends in NUL, which size (may be NULL) does not count; dcp_free it. */
+/* indent: spaces a level; 0: one line without spaces. The text ends in NUL, which size (may be NULL) does not count; dcp_free it.
+ * Status: DCP_E_INVALID | DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_json_write(const dcp_json *json, int indent, char **text, size_t *size, dcp_error *err);
 
 /* ================================================================================================================================
@@ -928,7 +972,9 @@ DCPDEF dcp_status dcp_json_write(const dcp_json *json, int indent, char **text, 
  *
  * What they return: DCP_OK or a failure, with the reason in *err (which may be NULL, and is cleared before the call).
  * An operation ends with that failure if it is one that its kind may have, else with the last one here:
- *   storage       any but DCP_E_UNKNOWN, which only commit may say; DCP_E_IO
+ *   storage       DCP_E_INVALID, _MEMORY, _SPACE, _UNSUPPORTED; DCP_E_NOT_FOUND that an object, when it is looked for, is
+ *                 not there, DCP_E_INCOMPLETE that it is shorter than what is read; what commit, join and lock may say
+ *                 besides stands there; DCP_E_IO
  *   coordinator   DCP_E_INVALID, _MEMORY, _IO, _TIMEOUT, _CANCELLED, _UNSUPPORTED; DCP_E_COMM
  *   device        DCP_E_INVALID, _MEMORY, _IO, _TIMEOUT, _CANCELLED, _UNSUPPORTED; DCP_E_DEVICE
  *   signer        DCP_E_MEMORY, _IO, _TIMEOUT, _CANCELLED, _COMM, _DEVICE; DCP_E_SIGNATURE
@@ -1005,29 +1051,34 @@ struct dcp_storage {
 enum { DCP_LOCK_NOTE = 256 };           /* bytes of a lock's note, its NUL included */
 typedef struct dcp_storage_options { const char *provider; const dcp_field *settings; size_t setting_count; } dcp_storage_options;
 /* "local" {basePath; mode: octal permissions of new files, default 0666 less the umask}, "memory", and what was registered (ASCII case does
- * not matter). An unknown provider is DCP_E_UNSUPPORTED with the list of those there are; an unknown setting is DCP_E_INVALID. */
+ * not matter). An unknown provider is DCP_E_UNSUPPORTED with the list of those there are; an unknown setting is DCP_E_INVALID.
+ * Status: (storage) | DCP_E_NOT_FOUND. */
 DCPDEF dcp_status dcp_storage_open(const dcp_storage_options *options, dcp_storage **out, dcp_error *err);
-/* Makes a provider known to dcp_storage_open, for the life of the process. DCP_E_EXISTS: the name is taken. Any thread. */
+/* Makes a provider known to dcp_storage_open, for the life of the process. Any thread.
+ * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_EXISTS the name is taken. */
 DCPDEF dcp_status dcp_storage_register(const char *provider, dcp_status (*open)(const dcp_storage_options *options, dcp_storage **out,
                                                                                 dcp_error *err), dcp_error *err);
-/* the directory is made, with its parents */
+/* The directory is made, with its parents. Status: (storage). */
 DCPDEF dcp_status dcp_storage_local(const char *base_path, dcp_storage **out, dcp_error *err);
-/* objects in this process's memory: tests, staging */
+/* Objects in this process's memory: tests, staging. Status: DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_storage_memory(dcp_storage **out, dcp_error *err);
-/* replaces atomically, durably */
+/* Replaces atomically, durably. Status: (storage). */
 DCPDEF dcp_status dcp_storage_write_all(dcp_storage *storage, const char *path, const void *data, size_t size, dcp_error *err);
-/* dcp_free; a NUL follows the last byte */
+/* dcp_free; a NUL follows the last byte. Status: (storage) | DCP_E_NOT_FOUND | DCP_E_INCOMPLETE it became shorter. */
 DCPDEF dcp_status dcp_storage_read_all(dcp_storage *storage, const char *path, void **data, size_t *size, dcp_error *err);
-/* with io's cancel, deadline, progress */
+/* With io's cancel, deadline, progress. Status: (io). */
 DCPDEF dcp_status dcp_storage_write_all_io(dcp_storage *storage, const char *path, const void *data, size_t size, const dcp_io *io,
                                            dcp_error *err);
+/* Status: (io) | DCP_E_NOT_FOUND | DCP_E_INCOMPLETE. */
 DCPDEF dcp_status dcp_storage_read_all_io(dcp_storage *storage, const char *path, void **data, size_t *size, const dcp_io *io,
                                           dcp_error *err);
+/* Status: (storage). */
 DCPDEF dcp_status dcp_storage_exists(dcp_storage *storage, const char *path, int *exists, dcp_error *err);
+/* Status: (storage) | DCP_E_NOT_FOUND. */
 DCPDEF dcp_status dcp_storage_info(dcp_storage *storage, const char *path, dcp_object_info *info, dcp_error *err);
-/* what else the storage knows ("mode", "links", ...); dcp_free(*fields) */
+/* What else the storage knows ("mode", "links", ...); dcp_free(*fields). Status: (storage) | DCP_E_NOT_FOUND. */
 DCPDEF dcp_status dcp_storage_additional_info(dcp_storage *storage, const char *path, dcp_field **fields, size_t *count, dcp_error *err);
-/* of what is not there: DCP_OK */
+/* Of what is not there: DCP_OK. Status: (storage). */
 DCPDEF dcp_status dcp_storage_delete(dcp_storage *storage, const char *path, dcp_error *err);
 /* destroys the context and frees the struct, which was made with DCP_MALLOC */
 DCPDEF void dcp_storage_close(dcp_storage *storage);
@@ -1074,24 +1125,30 @@ struct dcp_coordinator {
  * next call. A coordinator that is NULL or has one rank: nothing to wait for.
  *   DCP_E_INVALID | DCP_E_MISMATCH | DCP_E_TIMEOUT | DCP_E_COMM a rank died; the coordinator failed | DCP_E_MEMORY
  *
- * No rank returns before all have called. */
+ * No rank returns before all have called.
+ * Status: DCP_E_INVALID | DCP_E_MEMORY | (ranks) | DCP_E_IO | DCP_E_CANCELLED | DCP_E_UNSUPPORTED whatever the
+ * coordinator says. */
 DCPDEF dcp_status dcp_barrier(dcp_coordinator *coordinator, int timeout_ms, dcp_error *err);
 /* `size` bytes at data, from the root to all; data may be NULL if size is 0. A rank returns when it has its data, and
- * has sent it to the ranks behind it in the tree. On failure the data is unspecified, but for the root's. */
+ * has sent it to the ranks behind it in the tree. On failure the data is unspecified, but for the root's.
+ * Status: as dcp_barrier. */
 DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t size, int root, int timeout_ms, dcp_error *err);
 /* Each rank's `size` bytes, which may differ, to the root: (*parts)[rank] has (*sizes)[rank] bytes, aligned to 16, NULL if there are none.
- * One allocation each: dcp_free(*parts), dcp_free(*sizes). Elsewhere both are set to NULL (and parts and sizes may be NULL). */
+ * One allocation each: dcp_free(*parts), dcp_free(*sizes). Elsewhere both are set to NULL (and parts and sizes may be NULL).
+ * Status: as dcp_barrier. */
 DCPDEF dcp_status dcp_gather(dcp_coordinator *coordinator, const void *data, size_t size, void ***parts, size_t **sizes, int root,
                              int timeout_ms, dcp_error *err);
 /* reduce(inout, in, size, user) combines inout = inout (+) in, and need not be commutative: inout is of lower ranks than in. The grouping
  * depends on the world size alone, not on who arrives first, so sums of floating point numbers are the same in each run. All ranks get the
- * result in data, as the same bytes. On failure the data is unspecified. */
+ * result in data, as the same bytes. On failure the data is unspecified.
+ * Status: as dcp_barrier. */
 DCPDEF dcp_status dcp_allreduce(dcp_coordinator *coordinator, void *data, size_t size,
                                 void (*reduce)(void *inout, const void *in, size_t size, void *user), void *user, int timeout_ms,
                                 dcp_error *err);
 /* world_size ranks in one process, for tests and for programs with a thread for each device. Fills ranks[0] to ranks[world_size - 1] (with
  * NULL on failure); each is closed on its own, in any order. They are thread-safe, and copy messages: a send never waits. Sending to a rank
- * that has been closed, and waiting for one that left no message, is DCP_E_COMM. DCP_NO_THREADS: DCP_E_UNSUPPORTED for more than one rank. */
+ * that has been closed, and waiting for one that left no message, is DCP_E_COMM. DCP_NO_THREADS: DCP_E_UNSUPPORTED for more than one rank.
+ * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_UNSUPPORTED a build without threads. */
 DCPDEF dcp_status dcp_thread_group_open(int world_size, dcp_coordinator **ranks, dcp_error *err);
 /* Destroys the context and frees the struct, which was made with DCP_MALLOC. Local: waits for nobody. No call may be running in it. */
 DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator);
@@ -1469,12 +1526,16 @@ typedef struct dcpi_callback { const char *who; uint32_t may_be; dcp_status inst
 #define DCPI_MAY(status) (UINT32_C(1) << (status))
 #define DCPI_MAY_FAIL (DCPI_MAY(DCP_E_MEMORY) | DCPI_MAY(DCP_E_IO) | DCPI_MAY(DCP_E_TIMEOUT) | DCPI_MAY(DCP_E_CANCELLED) | \
                        DCPI_MAY(DCP_E_COMM) | DCPI_MAY(DCP_E_DEVICE))
-#define DCPI_MAY_STORE (DCPI_MAY(DCP_E_UNKNOWN) - DCPI_MAY(DCP_E_INVALID))      /* all from DCP_E_INVALID on, but that */
+#define DCPI_MAY_REFUSE (DCPI_MAY(DCP_E_INVALID) | DCPI_MAY(DCP_E_UNSUPPORTED))
+#define DCPI_MAY_STORE (DCPI_MAY_REFUSE | DCPI_MAY(DCP_E_MEMORY) | DCPI_MAY(DCP_E_IO) | DCPI_MAY(DCP_E_SPACE))
 static const dcpi_callback dcpi_by_signer = { "the signer", DCPI_MAY_FAIL, DCP_E_SIGNATURE };
 static const dcpi_callback dcpi_by_verifier = { "the verifier", DCPI_MAY_FAIL, DCP_E_SIGNATURE };
-static const dcpi_callback dcpi_by_storage = { "the storage", DCPI_MAY_STORE, DCP_E_IO };
-static const dcpi_callback dcpi_by_commit = { "the storage", DCPI_MAY_STORE | DCPI_MAY(DCP_E_UNKNOWN), DCP_E_IO };
-#define DCPI_MAY_REFUSE (DCPI_MAY(DCP_E_INVALID) | DCPI_MAY(DCP_E_UNSUPPORTED))
+/* DCP_E_NOT_FOUND answers the question whether an object is there. Whoever writes it, or reads it after opening it, has
+ * met an error: no call may take that for "there is no checkpoint". */
+static const dcpi_callback dcpi_by_finder = { "the storage", DCPI_MAY_STORE | DCPI_MAY(DCP_E_NOT_FOUND), DCP_E_IO };
+static const dcpi_callback dcpi_by_reader = { "the storage", DCPI_MAY_STORE | DCPI_MAY(DCP_E_INCOMPLETE), DCP_E_IO };
+static const dcpi_callback dcpi_by_writer = { "the storage", DCPI_MAY_STORE, DCP_E_IO };
+static const dcpi_callback dcpi_by_publisher = { "the storage", DCPI_MAY_STORE | DCPI_MAY(DCP_E_EXISTS), DCP_E_IO };
 static const dcpi_callback dcpi_by_device = {
     "the device", (DCPI_MAY_FAIL & ~DCPI_MAY(DCP_E_COMM)) | DCPI_MAY_REFUSE, DCP_E_DEVICE
 };
@@ -11550,17 +11611,9 @@ static dcp_status dcpi_storage_key(const char *key, dcp_error *err) {
 static dcp_status dcpi_storage_lacks(const char *what, dcp_error *err) {
     return dcpi_fail(err, DCP_E_UNSUPPORTED, "this storage does not support %s", what);
 }
-static dcp_status dcpi_storage_result(dcp_status status, const char *what, const char *key, dcp_error *err) {
-    return dcpi_callback_status(&dcpi_by_storage, status, err, "could not %s \"%s\"", what, key);
-}
-/* DCP_E_NOT_FOUND answers the question whether an object is there. Whoever writes it, or reads it after opening it, has
- * met `otherwise`: no call may take that for "there is no checkpoint". */
-static dcp_status dcpi_storage_done(dcp_status status, dcp_status otherwise, const char *what, const char *key,
-                                    dcp_error *err) {
-    status = dcpi_storage_result(status, what, key, err);
-    if (status != DCP_E_NOT_FOUND) return status;
-    if (err) err->status = otherwise;
-    return otherwise;
+static dcp_status dcpi_storage_result(const dcpi_callback *by, dcp_status status, const char *what, const char *key,
+                                      dcp_error *err) {
+    return dcpi_callback_status(by, status, err, "could not %s \"%s\"", what, key);
 }
 /* Where a part of a path is a file, no checkpoint is, and none can come to be: that is no "not there yet". */
 static dcp_status dcpi_storage_absent(dcp_status status, int sys, dcp_error *err) {
@@ -11582,13 +11635,14 @@ static dcp_status dcpi_storage_begin(dcp_storage *s, const char *key, const char
     status = dcpi_storage_key(key, err);
     if (!status) status = dcpi_storage_key(temporary, err);
     if (status) return status;
-    return dcpi_storage_done(s->begin(s->context, key, temporary, size_hint, object, err), DCP_E_IO, "create", key,
-                             err);
+    return dcpi_storage_result(&dcpi_by_writer, s->begin(s->context, key, temporary, size_hint, object, err), "create",
+                               key, err);
 }
 static dcp_status dcpi_storage_write(dcp_storage *s, const char *key, void *object, int64_t offset, const void *data, size_t size,
                                      dcp_error *err) {
     (void)dcpi_succeed(err);
-    return dcpi_storage_done(s->write(s->context, object, offset, data, size, err), DCP_E_IO, "write", key, err);
+    return dcpi_storage_result(&dcpi_by_writer, s->write(s->context, object, offset, data, size, err), "write", key,
+                               err);
 }
 static int dcpi_storage_can_join(const dcp_storage *s) {
     return (s->flags & DCP_STORAGE_SHARED_POSITIONAL_WRITE) && s->join && s->leave;
@@ -11596,24 +11650,24 @@ static int dcpi_storage_can_join(const dcp_storage *s) {
 static dcp_status dcpi_storage_join(dcp_storage *s, const char *key, const char *temporary, int64_t size_hint, void **object, dcp_error *err) {
     *object = NULL;
     (void)dcpi_succeed(err);
-    return dcpi_storage_done(s->join(s->context, key, temporary, size_hint, object, err), DCP_E_IO, "join in writing",
-                             key, err);
+    return dcpi_storage_result(&dcpi_by_writer, s->join(s->context, key, temporary, size_hint, object, err),
+                               "join in writing", key, err);
 }
 static dcp_status dcpi_storage_leave(dcp_storage *s, const char *key, void *object, dcp_error *err) {
     (void)dcpi_succeed(err);
-    return dcpi_storage_done(s->leave(s->context, object, err), DCP_E_IO, "finish", key, err);
+    return dcpi_storage_result(&dcpi_by_writer, s->leave(s->context, object, err), "finish", key, err);
 }
 /* *may_be_there: it failed, and may be visible all the same. The status is not DCP_E_UNKNOWN: that is for what the checkpoint is. */
 static dcp_status dcpi_storage_publish(dcp_storage *s, const char *key, void *object, int replace, int *may_be_there, dcp_error *err) {
     dcp_status status;
     (void)dcpi_succeed(err);
-    status = dcpi_callback_status(&dcpi_by_commit, s->commit(s->context, object, replace, err), err, "could not publish \"%s\"", key);
+    status = s->commit(s->context, object, replace, err);
     *may_be_there = status == DCP_E_UNKNOWN;
     if (*may_be_there) {
         status = err && err->sys ? dcpi_os_status(err->sys) : DCP_E_IO;
         if (err && err->status == DCP_E_UNKNOWN) err->status = status;
     }
-    return dcpi_storage_done(status, DCP_E_IO, "publish", key, err);
+    return dcpi_storage_result(replace ? &dcpi_by_writer : &dcpi_by_publisher, status, "publish", key, err);
 }
 static dcp_status dcpi_storage_commit(dcp_storage *s, const char *key, void *object, int replace, dcp_error *err) {
     int may_be_there;
@@ -11629,7 +11683,7 @@ static dcp_status dcpi_storage_open_object(dcp_storage *s, const char *key, void
     if (!s->open || !s->read || !s->close) return dcpi_storage_lacks("reading", err);
     status = dcpi_storage_key(key, err);
     if (status) return status;
-    status = dcpi_storage_result(s->open(s->context, key, object, info, err), "open", key, err);
+    status = dcpi_storage_result(&dcpi_by_finder, s->open(s->context, key, object, info, err), "open", key, err);
     if (status) { *object = NULL; return status; }
     status = dcpi_storage_check_size(info, key, err);
     if (!status) return DCP_OK;
@@ -11640,7 +11694,7 @@ static dcp_status dcpi_storage_open_object(dcp_storage *s, const char *key, void
 static dcp_status dcpi_storage_read(dcp_storage *s, const char *key, void *object, int64_t offset, void *data, size_t size,
                                     dcp_error *err) {
     (void)dcpi_succeed(err);
-    return dcpi_storage_done(s->read(s->context, object, offset, data, size, err), DCP_E_IO, "read", key, err);
+    return dcpi_storage_result(&dcpi_by_reader, s->read(s->context, object, offset, data, size, err), "read", key, err);
 }
 static void dcpi_storage_close_object(dcp_storage *s, void *object) { if (object) s->close(s->context, object); }
 
@@ -11651,28 +11705,45 @@ static dcp_status dcpi_storage_stat(dcp_storage *s, const char *key, dcp_object_
     if (!s->stat) return dcpi_storage_lacks("asking for an object's size", err);
     status = dcpi_storage_key(key, err);
     if (status) return status;
-    status = dcpi_storage_result(s->stat(s->context, key, info, err), "look at", key, err);
+    status = dcpi_storage_result(&dcpi_by_finder, s->stat(s->context, key, info, err), "look at", key, err);
     return status ? status : dcpi_storage_check_size(info, key, err);
 }
 typedef dcp_status (*dcpi_storage_each)(void *user, const char *path, const dcp_object_info *info);
+typedef dcp_status (*dcpi_storage_lists)(void *context, const char *directory, dcpi_storage_each each, void *user,
+                                         dcp_error *err);
+typedef struct dcpi_storage_walk { dcpi_storage_each each; void *user; dcp_status status; } dcpi_storage_walk;
 
+static dcp_status dcpi_storage_walk_one(void *user, const char *path, const dcp_object_info *info) {
+    dcpi_storage_walk *walk = (dcpi_storage_walk *)user;
+    if (!walk->status) walk->status = walk->each(walk->user, path, info);
+    return walk->status;
+}
+/* A failure of `each` is the result, whatever the storage makes of it. */
+static dcp_status dcpi_storage_list_with(dcp_storage *s, dcpi_storage_lists list, const char *directory,
+                                         dcpi_storage_each each, void *user, dcp_error *err) {
+    dcpi_storage_walk walk;
+    dcp_status status;
+    walk.each = each;
+    walk.user = user;
+    walk.status = DCP_OK;
+    if (directory[0] != '\0' && !dcpi_key_is_valid(directory)) return dcpi_storage_key(directory, err);
+    status = list(s->context, directory, dcpi_storage_walk_one, &walk, err);
+    return walk.status ? walk.status : dcpi_storage_result(&dcpi_by_finder, status, "list", directory, err);
+}
 static dcp_status dcpi_storage_list_directories(dcp_storage *s, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
     (void)dcpi_succeed(err);
     if (!s->list_directories) return DCP_OK;            /* none that anybody could see */
-    if (directory[0] != '\0' && !dcpi_key_is_valid(directory)) return dcpi_storage_key(directory, err);
-    return dcpi_storage_result(s->list_directories(s->context, directory, each, user, err), "list", directory, err);
+    return dcpi_storage_list_with(s, s->list_directories, directory, each, user, err);
 }
 static dcp_status dcpi_storage_list_links(dcp_storage *s, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
     (void)dcpi_succeed(err);
     if (!s->list_links) return DCP_OK;
-    if (directory[0] != '\0' && !dcpi_key_is_valid(directory)) return dcpi_storage_key(directory, err);
-    return dcpi_storage_result(s->list_links(s->context, directory, each, user, err), "list", directory, err);
+    return dcpi_storage_list_with(s, s->list_links, directory, each, user, err);
 }
 static dcp_status dcpi_storage_list(dcp_storage *s, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
     (void)dcpi_succeed(err);
     if (!s->list) return dcpi_storage_lacks("listing a directory", err);
-    if (directory[0] != '\0' && !dcpi_key_is_valid(directory)) return dcpi_storage_key(directory, err);
-    return dcpi_storage_result(s->list(s->context, directory, each, user, err), "list", directory, err);
+    return dcpi_storage_list_with(s, s->list, directory, each, user, err);
 }
 static dcp_status dcpi_storage_remove(dcp_storage *s, const char *key, dcp_error *err) {
     dcp_status status;
@@ -11680,15 +11751,15 @@ static dcp_status dcpi_storage_remove(dcp_storage *s, const char *key, dcp_error
     if (!s->remove) return dcpi_storage_lacks("removing", err);
     status = dcpi_storage_key(key, err);
     if (status) return status;
-    status = dcpi_storage_result(s->remove(s->context, key, err), "remove", key, err);
+    status = dcpi_storage_result(&dcpi_by_finder, s->remove(s->context, key, err), "remove", key, err);
     return status == DCP_E_NOT_FOUND ? dcpi_succeed(err) : status;
 }
 /* A storage without the flag has nothing to sync; the save's report says so. */
 static dcp_status dcpi_storage_sync_directory(dcp_storage *s, const char *directory, dcp_error *err) {
     (void)dcpi_succeed(err);
     if (!s->sync_directory || !(s->flags & DCP_STORAGE_SYNC_DIRECTORY)) return DCP_OK;
-    return dcpi_storage_done(s->sync_directory(s->context, directory, err), DCP_E_IO, "sync the directory", directory,
-                             err);
+    return dcpi_storage_result(&dcpi_by_writer, s->sync_directory(s->context, directory, err), "sync the directory",
+                               directory, err);
 }
 /* The commit lock: see dcp_storage. Without one DCP_E_UNSUPPORTED. */
 static dcp_status dcpi_storage_lock(dcp_storage *s, const char *key, uint64_t *holder, char note[DCP_LOCK_NOTE], void **lock, dcp_error *err) {
@@ -11701,13 +11772,14 @@ static dcp_status dcpi_storage_lock(dcp_storage *s, const char *key, uint64_t *h
     if (status) return status;
     status = s->lock(s->context, key, holder, note, lock, err);
     note[DCP_LOCK_NOTE - 1] = '\0';
-    return status == DCP_PENDING ? status : dcpi_storage_done(status, DCP_E_IO, "lock", key, err);
+    return status == DCP_PENDING ? status : dcpi_storage_result(&dcpi_by_writer, status, "lock", key, err);
 }
 static dcp_status dcpi_storage_lock_note(dcp_storage *s, const char *key, void *lock, const char *note, dcp_error *err) {
     dcp_status status;
     (void)dcpi_succeed(err);
     status = s->lock_note(s->context, lock, note, err);
-    return status == DCP_PENDING ? status : dcpi_storage_done(status, DCP_E_IO, "write to the lock", key, err);
+    return status == DCP_PENDING ? status
+                                 : dcpi_storage_result(&dcpi_by_publisher, status, "write to the lock", key, err);
 }
 static void dcpi_storage_unlock(dcp_storage *s, void *lock) { if (lock) s->unlock(s->context, lock); }
 /* Whether another attempt may help: the device, the network or the system said no, and not for want of space or rights. */
@@ -12472,7 +12544,7 @@ DCPDEF dcp_status dcp_storage_open(const dcp_storage_options *options, dcp_stora
     if (!options || !options->provider) return dcpi_fail(err, DCP_E_INVALID, "dcp_storage_open: options.provider is not set");
     open = dcpi_provider_find(options->provider);
     if (!open) return dcpi_provider_unknown(options->provider, err);
-    return dcpi_storage_result(open(options, out, err), "open the provider", options->provider, err);
+    return dcpi_storage_result(&dcpi_by_finder, open(options, out, err), "open the provider", options->provider, err);
 }
 DCPDEF dcp_status dcp_storage_register(const char *provider, dcpi_provider_open open, dcp_error *err) {
     dcpi_provider *added;
@@ -14759,7 +14831,8 @@ DCPDEF dcp_status dcp_storage_additional_info(dcp_storage *storage, const char *
     *fields = NULL;
     *count = 0;
     if (status || !storage->additional_info) return status;             /* nothing to add is an empty list */
-    return dcpi_storage_result(storage->additional_info(storage->context, path, fields, count, err), "look at", path, err);
+    status = storage->additional_info(storage->context, path, fields, count, err);
+    return dcpi_storage_result(&dcpi_by_finder, status, "look at", path, err);
 }
 DCPDEF dcp_status dcp_storage_delete(dcp_storage *storage, const char *path, dcp_error *err) {
     if (!storage) return dcpi_fail(err, DCP_E_INVALID, "dcp_storage_delete: storage is NULL");
@@ -14877,6 +14950,10 @@ static dcp_status dcpi_commit_meant(const dcpi_place *place, char **name, dcp_er
     return *name ? DCP_OK : DCP_E_MEMORY;
 }
 
+/* What ends an operation that looks at many documents; others say something of one of them. */
+static int dcpi_ends_all(dcp_status status) {
+    return status == DCP_E_MEMORY || status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT;
+}
 /* Trouble of ours or of the storage, which says nothing about the document that was to be read. */
 static int dcpi_is_trouble(dcp_status status) {
     return status == DCP_E_IO || status == DCP_E_SPACE || status == DCP_E_COMM || status == DCP_E_UNKNOWN || status == DCP_E_MEMORY || status == DCP_E_CANCELLED ||
@@ -16210,7 +16287,7 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
         dcpi_document document;
         if (going && dcpi_names_has(going, commits.items[i])) continue;
         status = dcpi_document_read(op, place, commits.items[i], verifier, &document, err);
-        if (dcpi_is_trouble(status) && status != DCP_E_IO) break;
+        if (dcpi_ends_all(status)) break;
         if (status) {
             if (status != DCP_E_NOT_FOUND) {            /* removed meanwhile: names nothing any more */
                 ++*unread;
@@ -18896,7 +18973,7 @@ static dcp_status dcpi_save_stream(dcpi_save *s, dcp_storage *storage, void *obj
  * when the ranks meet) sends its region to rank 0, one rank after the other, a chunk for each credit that rank 0 has given: so no more than
  * DCPI_RELAY_AHEAD chunks are on the way, and memory stays bounded. */
 #define DCPI_RELAY_AHEAD 4
-typedef struct dcpi_relay { dcpi_op *op; uint32_t credits; uint8_t *message; } dcpi_relay;
+typedef struct dcpi_relay { dcpi_op *op; uint32_t credits; uint8_t *message; dcp_error failure; } dcpi_relay;
 
 /* The write function of the storage that a rank streams its region to. */
 static dcp_status dcpi_relay_write(void *context, void *object, int64_t offset, const void *data, size_t size, dcp_error *err) {
@@ -18917,6 +18994,7 @@ static dcp_status dcpi_relay_write(void *context, void *object, int64_t offset, 
         memcpy(relay->message + DCPI_RELAY_HEADER, (const uint8_t *)data + done, n);
         status = dcpi_relay_send(relay->op, 0, relay->message, 0, offset + (int64_t)done, n, err);
     }
+    if (status) relay->failure = *err;
     return status;
 }
 /* A write may block for long, and the other ranks must see that this one lives. */
@@ -18979,7 +19057,9 @@ static dcp_status dcpi_region_relay(dcpi_save *s, dcp_error *err) {
     relay.message = (uint8_t *)dcpi_alloc(DCPI_RELAY_HEADER + DCPI_RELAY_CHUNK, err);
     if (relay.message) status = dcpi_save_stream(s, &storage, NULL, s->commit_key, 1, err);
     dcpi_free(relay.message);
-    return status;
+    if (!status || !relay.failure.status) return status;
+    *err = relay.failure;                               /* a rank's failure, which is none of a storage's */
+    return err->status;
 }
 static dcp_status dcpi_region_own(dcpi_save *s, dcp_error *err) {       /* every rank but 0 */
     void *object = s->region_object;
@@ -21680,7 +21760,7 @@ static dcp_status dcpi_map_file(dcp_checkpoint *c, const dcpi_piece *piece, dcpi
     dcpi_mutex_unlock(&c->lock);
     if (status == DCP_E_UNSUPPORTED || status == DCP_E_MEMORY || (!status && !mapped)) return dcpi_succeed(err);
     if (!status) *data = (const uint8_t *)mapped + piece->meta->offset;
-    return dcpi_storage_done(status, DCP_E_IO, "map", file->key, err);
+    return dcpi_storage_result(&dcpi_by_reader, status, "map", file->key, err);
 }
 /* Under the lock. Its pages go when nobody else has it open. */
 static void dcpi_unmap_file(dcp_checkpoint *c, dcpi_data_file *file) {
@@ -22007,7 +22087,7 @@ static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing,
         dcp_close(c);
     } while (replaced && ++attempt < DCPI_LIST_ATTEMPTS);
     dcpi_free(key);
-    if (status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT || status == DCP_E_MEMORY) { if (err) *err = why; return status; }
+    if (dcpi_ends_all(status)) { if (err) *err = why; return status; }
     entry->status = status;
     entry->sys = why.sys;
     entry->message = "";

@@ -69,14 +69,16 @@ typedef struct dcp_cuda_desc {
     size_t snapshot_bytes;              /* of the device's memory, for what saves in the background copy; 0: none */
 } dcp_cuda_desc;
 
-/* *out: dcp_device_close. DCP_E_DEVICE: no driver, one that is too old, no such device, or CUDA reported another error. DCP_E_MEMORY. */
+/* *out: dcp_device_close.
+ * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_DEVICE no driver, one that is too old, no such device, or CUDA reported
+ * another error. */
 DCPDEF dcp_status dcp_cuda_open(int device, dcp_device **out, dcp_error *err);
-/* desc may be NULL: all defaults. Errors as of dcp_cuda_open. */
+/* desc may be NULL: all defaults. Status: as dcp_cuda_open. */
 DCPDEF dcp_status dcp_cuda_open_with(const dcp_cuda_desc *desc, dcp_device **out, dcp_error *err);
 /* The copies of the next save, load or read on this device, if this thread calls it, wait for the work that is on
  * `stream` now; a stream of the same device, NULL for its default stream. Does not wait itself. An operation that
  * another thread begins first synchronises the device, and so does then that of this thread.
- *   DCP_E_INVALID the stream is capturing a graph, or `device` is none of dcp_cuda_open | DCP_E_DEVICE */
+ * Status: DCP_E_INVALID the stream is capturing a graph, or `device` is none of dcp_cuda_open | DCP_E_DEVICE. */
 DCPDEF dcp_status dcp_cuda_wait_stream(dcp_device *device, cudaStream_t stream, dcp_error *err);
 
 #ifdef __cplusplus

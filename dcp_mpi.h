@@ -43,8 +43,9 @@ extern "C" {
 #endif
 
 /* Collective over comm, an intracommunicator, which is duplicated and stays yours; *out: dcp_coordinator_close, before MPI_Finalize.
- * DCP_E_INVALID: MPI is not initialised, or finalised already, or comm is none. DCP_E_COMM: MPI reported an error. DCP_E_MEMORY (then the
- * others' coordinators run into their timeouts). DCP_E_UNSUPPORTED: this MPI's tags are too small. Waits only as MPI_Comm_dup does. */
+ * Waits only as MPI_Comm_dup does.
+ * Status: DCP_E_INVALID MPI is not initialised, or finalised already, or comm is none | DCP_E_COMM MPI reported an error |
+ * DCP_E_MEMORY then the others' coordinators run into their timeouts | DCP_E_UNSUPPORTED this MPI's tags are too small. */
 DCPDEF dcp_status dcp_mpi_open(MPI_Comm comm, dcp_coordinator **out, dcp_error *err);
 
 #ifdef __cplusplus

@@ -1,5 +1,11 @@
 /* cuda_test.c - dcp_cuda.h: against the stand-in of cuda_stub/ on any machine, or with the toolkit on a real GPU (make test-gpu). Built by
  * test_cuda.sh. What only a stand-in can do (errors by schedule, counts) is left out on a GPU. */
+#include <stddef.h>
+static int scarce_calls;                /* the allocation after so many fails; 0: none */
+static void *scarce(void *memory, size_t size);
+#define DCP_MALLOC(size) scarce(NULL, size)
+#define DCP_REALLOC(memory, size) scarce(memory, size)
+#define DCP_FREE(memory) free(memory)
 #ifdef CUDA_TEST_WHOLE                  /* dcp.h too in this file; otherwise it is linked */
 #define DCP_IMPLEMENTATION
 #define DCP_CUDA
@@ -14,6 +20,9 @@
 #ifdef CUDA_STUB
 #include "cuda_stub.h"
 #endif
+static void *scarce(void *memory, size_t size) {
+    return scarce_calls && --scarce_calls == 0 ? NULL : realloc(memory, size);
+}
 
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
@@ -632,6 +641,7 @@ TEST(memory_that_is_not_the_devices_is_refused) {
 }
 TEST(wrong_arguments) {
     dcp_device *gpu = NULL, fake;
+    dcp_cuda_desc desc;
     cudaStream_t work;
     begin();
     CHECK_FAILS(dcp_cuda_open(0, NULL, &err), DCP_E_INVALID, "out is NULL");
@@ -640,6 +650,13 @@ TEST(wrong_arguments) {
     CHECK_FAILS(dcp_cuda_open(-7, &gpu, &err), DCP_E_DEVICE, "invalid device ordinal");
     CHECK(dcp_cuda_open(99, &gpu, NULL) == DCP_E_DEVICE);
     CHECK_FAILS(dcp_cuda_open_with(NULL, NULL, &err), DCP_E_INVALID, "out is NULL");
+    memset(&desc, 0, sizeof desc);
+    desc.device = 99;
+    CHECK_FAILS(dcp_cuda_open_with(&desc, &gpu, &err), DCP_E_DEVICE, "invalid device ordinal");
+    scarce_calls = 1;
+    CHECK_FAILS(dcp_cuda_open(0, &gpu, &err), DCP_E_MEMORY, "out of memory");
+    scarce_calls = 1;
+    CHECK_FAILS(dcp_cuda_open_with(NULL, &gpu, &err), DCP_E_MEMORY, "out of memory");
     CHECK_OK_MESSAGE(dcp_cuda_open_with(NULL, &gpu, &err), err.message);
     dcp_device_close(gpu);
     memset(&fake, 0, sizeof fake);

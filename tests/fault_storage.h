@@ -16,6 +16,7 @@
  *     FAULT_BEFORE     it does nothing
  *     FAULT_AFTER      it does all of it and then reports the error: a lost answer
  *     FAULT_LITTERS    as FAULT_BEFORE, but a commit leaves its temporary file behind, as a storage does that cannot remove it either
+ * With f.says_status it returns f.status, whatever number that is, in place of what the error number means.
  *
  * Calls may come from several threads. One hook at a time is run. */
 #ifndef DCP_FAULT_STORAGE_H
@@ -38,6 +39,7 @@ typedef struct fault_storage {
     dcp_storage *inner;
     dcpi_mutex lock;
     fault_kind kind; int64_t nth, times; int sys; fault_how how;        /* calls nth to nth + times - 1 of this kind fail; nth 0: none */
+    int says_status; dcp_status status;
     fault_hook hook; void *user;        /* NULL: none */
     int64_t calls[FAULT_ANY + 1];       /* of each kind, and of any */
     int64_t total, failed;              /* calls with abort and close; calls that were made to fail */
@@ -86,7 +88,7 @@ static inline dcp_status fault_leave(fault_call *call, dcp_status status, dcp_er
     if (call->fails && call->f->sys == FAULT_SHORT) {
         if (call->kind == FAULT_READ) status = dcpi_fail(err, DCP_E_INCOMPLETE, "injected: \"%s\" ends too early", call->key);
     } else if (call->fails && (status == DCP_OK || call->f->how != FAULT_AFTER)) {
-        status = dcpi_fail_sys(err, dcpi_os_status(call->f->sys), call->f->sys, "injected: %s of \"%s\" fails with error %d", fault_kind_name(call->kind), call->key, call->f->sys);
+        status = dcpi_fail_sys(err, call->f->says_status ? call->f->status : dcpi_os_status(call->f->sys), call->f->sys, "injected: %s of \"%s\" fails with error %d", fault_kind_name(call->kind), call->key, call->f->sys);
     }
     dcpi_mutex_lock(&call->f->lock);
     fault_run_hook(call, 1);
@@ -285,7 +287,7 @@ static inline void fault_unlock(void *context, void *object_) {
 static inline void fault_reset(fault_storage *f) {
     f->nth = f->times = 0;
     f->kind = FAULT_ANY;
-    f->sys = 0;
+    f->sys = f->says_status = 0;
     f->how = FAULT_BEFORE;
     f->hook = NULL;
     memset(f->calls, 0, sizeof f->calls);

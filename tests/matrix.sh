@@ -13,6 +13,7 @@ passed=0 failed=0 skipped=0
 work=$(mktemp -d "${TMPDIR:-/tmp}/dcp_matrix.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
+"${MAKE:-make}" -s build/statuses.h || exit 1
 
 # one COMPILER LANGUAGE STANDARD FLAGS...
 one() {

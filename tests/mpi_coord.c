@@ -1,10 +1,17 @@
 /* mpi_coord.c - one rank of the tests that test_mpi.sh runs under mpirun: mpi_coord all|stop|threads|outside [ranks].
  *
  * Prints `fine RANK` last, or `wrong RANK: line N: ...` and ends the job. C99 that is also C++11. */
+#include <stddef.h>
+static int fewer_calls;                 /* the allocation after so many fails; 0: none */
+static void *scarce(void *memory, size_t size);
+#define DCP_MALLOC(size) scarce(NULL, size)
+#define DCP_REALLOC(memory, size) scarce(memory, size)
+#define DCP_FREE(memory) free(memory)
 #define DCP_IMPLEMENTATION
 #define DCP_MPI
 #include "dcp.h"
-#include <signal.h>
+#include "test.h"                       /* only for what it says of statuses */
+static void *scarce(void *memory, size_t size) { return fewer_calls && --fewer_calls == 0 ? NULL : realloc(memory, size); }
 
 static int rank, ranks;
 static dcp_error err;
@@ -247,6 +254,32 @@ static void expect_invalid(MPI_Comm comm, const char *words) {
     EXPECT(dcp_mpi_open(comm, &c, &err) == DCP_E_INVALID);
     EXPECT(c == NULL && err.status == DCP_E_INVALID && strstr(err.message, words) != NULL);
 }
+/* MPI's own calls, which fail where asked to (through MPI's profiling interface) and are as few as they must be for dcp_mpi_open. */
+static int dup_fails, tags_are_few;
+int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *out) { return dup_fails ? MPI_ERR_OTHER : PMPI_Comm_dup(comm, out); }
+int MPI_Comm_get_attr(MPI_Comm comm, int key, void *value, int *flag) {
+    static int few = 32767;
+    const int code = PMPI_Comm_get_attr(comm, key, value, flag);
+    if (tags_are_few && key == MPI_TAG_UB) { *(int **)value = &few; *flag = 1; }
+    return code;
+}
+static void expect_failure(dcp_status wanted) {
+    dcp_coordinator *c = (dcp_coordinator *)(void *)&rank;
+    EXPECT(dcp_mpi_open(MPI_COMM_WORLD, &c, &err) == wanted);
+    EXPECT(c == NULL && err.status == wanted && err.message[0] != '\0');
+}
+static void run_failures(void) {
+    dup_fails = 1;
+    expect_failure(DCP_E_COMM);
+    dup_fails = 0;
+    tags_are_few = 1;
+    expect_failure(DCP_E_UNSUPPORTED);
+    tags_are_few = 0;
+    fewer_calls = 1;
+    expect_failure(DCP_E_MEMORY);
+    fewer_calls = 2;
+    expect_failure(DCP_E_MEMORY);
+}
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "all";
     int provided = MPI_THREAD_SINGLE;
@@ -261,9 +294,12 @@ int main(int argc, char **argv) {
     if (strcmp(what, "outside") == 0) {
         EXPECT(dcp_mpi_open(MPI_COMM_WORLD, NULL, &err) == DCP_E_INVALID);
         expect_invalid(MPI_COMM_NULL, "MPI_COMM_NULL");
+        run_failures();
     }
     EXPECT(MPI_Finalize() == MPI_SUCCESS);
     if (strcmp(what, "outside") == 0) expect_invalid(MPI_COMM_WORLD, "finalised");
+    EXPECT(test_returns_are_listed());
+    test_returns_write();
     printf("fine %d\n", rank);
     return 0;
 }

@@ -225,6 +225,9 @@ class Runner:
     def __init__(self, work):
         self.work = work
         shutil.copytree('tests', f'{work}/tests')
+        subprocess.run(['make', '-s', 'build/statuses.h'], check=True)
+        os.makedirs(f'{work}/build', exist_ok=True)
+        shutil.copy('build/statuses.h', f'{work}/build')
 
     def write(self, text):
         with open(f'{self.work}/dcp.h', 'w') as file:

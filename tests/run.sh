@@ -33,7 +33,7 @@ aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-stat
 valgrind    valgrind  valgrind                    ~file_format ~meta ~pool ~async ~golden
 clang       clang     clang                       ~storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool ~async ~crash ~golden ~fuzz
 cxx         cxx       g++                         pool ~json ~storage ~platform ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~async ~crash ~golden
-small       -         gcc                         storage async ~engine ~sha256 ~pool ~golden
+small       -         gcc                         statuses storage async ~engine ~sha256 ~pool ~golden
 musl        musl      musl-tools                  storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool ~crash ~golden
 tcc         tcc       tcc                         platform json storage ~sha256 ~directory ~yaml ~ranks ~meta ~pool golden
 END
@@ -146,6 +146,9 @@ build() {
 }
 run_suite() {
     if build "$1" "$2"; then
+        rm -f "build/result/$1/$2.statuses"
+        DCP_TEST_STATUSES=$root/build/result/$1/$2.statuses
+        export DCP_TEST_STATUSES
         run_apart "$1" "$2" >"build/result/$1/$2.log" 2>&1
         count "build/result/$1/$2.log" $?
     fi
@@ -244,7 +247,7 @@ if selected "$VARIANTS" windows; then
     wine=$!
 fi
 # shellcheck disable=SC2086
-run_make $probes build/dcptool build/dcp.o >build/make.log 2>&1
+run_make $probes build/dcptool build/dcp.o build/statuses.h >build/make.log 2>&1
 while read -r variant word packages patterns; do
     selected "$VARIANTS" "$variant" || continue
     # The scripts take longest, do one thing at a time, and wait a lot: they start first.
@@ -267,6 +270,16 @@ echo
 awk '{ n[$1]++; p[$1] += $2; f[$1] += $3; s[$1] += $4; c[$1] += $5; if (!seen[$1]++) order[++k] = $1 }
     END { for (i = 1; i <= k; i++) { v = order[i]
         printf "%-9s %3d suites: %5d passed, %d failed, %d skipped  (processor %.0f s)\n", v, n[v], p[v], f[v], s[v], c[v] } }' build/result.txt
+# Each status that a public comment lists was returned in some test, if all of them ran: lines `dcp_f DCP_E_IO`. Functions of the opt-in headers that
+# nothing called at all are those of suites that were skipped.
+if [ -z "$SUITES$VARIANTS${DCP_TEST_FILTER:-}" ]; then
+    cat build/result/*/*.statuses | tr -d '\r' | sort -u >build/statuses.seen
+    awk -v lines=1 -f tests/statuses.awk dcp.h dcp_mpi.h dcp_cuda.h >build/statuses.listed
+    unseen=$(awk 'NR == FNR { seen[$0] = called[$1] = 1; next }
+        !($0 in seen) && (called[$1] || $1 !~ /^dcp_(mpi|cuda)_/) { printf "%s%s", comma, $0; comma = ", " }' build/statuses.seen build/statuses.listed)
+    if [ -z "$unseen" ] && [ -s build/statuses.listed ]; then passed=$((passed + 1)) && echo 'ok statuses'
+    else failed=$((failed + 1)) && echo "FAILED statuses: listed in comments, and no test returns them: $unseen"; fi
+fi
 skips=$skips$(cat build/result/*/*.log 2>/dev/null | sed -n 's/^skipped /    /p' | sort -u)
 [ -z "$skips" ] || printf 'skipped:\n%s\n' "$skips"
 failures=$(grep -h '^FAILED ' build/result/*/*.log /dev/null | sed 's/^/    /')

@@ -90,6 +90,8 @@ static struct {
     int dirs;
 } test_state;
 
+#include "statuses.h"                   /* needs test_state */
+
 /* ---- results ----------------------------------------------------------------------------------------------------------------------- */
 TEST_NORETURN static inline void test_fail(const char *file, int line, const char *expression, const char *detail) {
     printf("FAILED %s %s:%d: %s%s", test_state.name, file, line, expression, detail);
@@ -278,6 +280,7 @@ static inline void test_begin(const char *name) {
     test_state.uses_random = 0;
     if (test_state.seed == 0) test_state.seed = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000 + (uint64_t)clock() % 1000;
     test_state.random = test_state.seed;
+    test_returns_share();
     test_timeout(timeout ? (unsigned)strtoul(timeout, NULL, 10) : 120);
 }
 static inline void test_run(const char *name, void (*test)(void)) {
@@ -287,10 +290,11 @@ static inline void test_run(const char *name, void (*test)(void)) {
     switch (setjmp(test_state.leave)) {
         case 0:
             test();
+            if (!test_returns_are_listed()) { test_state.failed++; break; }
             test_state.passed++;
             printf("ok %s\n", test_state.name);
             break;
-        case 1: test_state.failed++; break;
+        case 1: test_state.failed++; (void)test_returns_are_listed(); break;
         default: test_state.skipped++; break;
     }
     test_timeout(0);
@@ -301,6 +305,8 @@ static inline void test_run(const char *name, void (*test)(void)) {
     (void)fflush(stdout);                               /* so that the lines of a test that crashes later are seen */
 }
 static inline int test_finish(void) {
+    if (!test_returns_are_listed()) test_state.failed++;        /* by what no test waited for */
+    test_returns_write();
     printf("%d passed, %d failed, %d skipped\n", test_state.passed, test_state.failed, test_state.skipped);
     return test_state.failed ? 1 : 0;
 }

@@ -348,6 +348,12 @@ for header in dcp.h dcp_mpi.h dcp_cuda.h; do
     t "prefixes_$header" prefixes $header
 done
 t contents_dcp.h contents dcp.h
+# Each public function's comment ends with a list of the statuses that it can return; test.h checks it, and run.sh that each is returned.
+statuses() {
+    awk -v lines=1 -f "$root/tests/statuses.awk" "$root/dcp.h" "$root/dcp_mpi.h" "$root/dcp_cuda.h" >statuses 2>wrong || fail "$(head -n 3 wrong)"
+    [ "$(wc -l <statuses)" -gt 400 ] || fail "only $(wc -l <statuses) statuses are listed"
+}
+t statuses_are_listed statuses
 t chapters_rest_on_earlier_ones chapters_rest_on_earlier_ones dcp.h
 
 # ---- the repository -----------------------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ CC=${CC:-cc}
 work=$(mktemp -d "${TMPDIR:-/tmp}/dcp_mutants.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
+"${MAKE:-make}" -s build/statuses.h || exit 1
 tab=$(printf '\t')
 ok() { passed=$((passed + 1)) && echo "ok $1"; }
 bad() { failed=$((failed + 1)) && echo "FAILED $1"; }
@@ -513,7 +514,7 @@ failed=$(grep -c '^misses' "$work/list")
 # ---- each is caught ------------------------------------------------------------------------------------------------------------------------------
 # run NUMBER SUITE TESTS: what the tests say is in the log; their own status
 run() {
-    DCP_MUTANT=$1 DCP_TEST_CRASH_STATES=0 DCP_TEST_FILTER=$3 "$work/test_$2" >"$work/log" 2>&1 </dev/null
+    DCP_MUTANT=$1 DCP_TEST_CRASH_STATES=0 DCP_TEST_FILTER=$3 DCP_TEST_STATUSES= "$work/test_$2" >"$work/log" 2>&1 </dev/null
 }
 for suite in $(grep -v '^misses' "$work/list" | cut -f 2 | sort -u); do
     # shellcheck disable=SC2086

@@ -472,7 +472,7 @@ same: w (by data)"
 # By digest, no data is read: the shard may be gone.
 diff_free_form() {
     foreign_with tight '{"a":[1,2],"b":"x \\\\\\" y"}'
-    foreign_with loose '{ "a": [ 1,	2 ], "b" : "x \\\\\\" y" }'
+    foreign_with loose '{ "a": [ 1,'"$(printf '\t')"'2 ], "b" : "x \\\\\\" y" }'
     foreign_with other '{ "a": [ 1, 2 ], "b" : "x  \\\\\\" y" }'
     foreign_with longer '{"a":[1,2],"b":"x \\\\\\" y","c":0}'
     run 0 diff tight loose
