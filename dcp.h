@@ -411,8 +411,11 @@ typedef struct dcp_save_report {
 typedef struct dcp_router_seed { int64_t layer; uint64_t seed; } dcp_router_seed;        /* of a router's random choices */
 
 typedef struct dcp_save_desc {
-    /* prefix P, such as runs/a/step_100; a known suffix is stripped; its last part has 1 to 180 bytes; with the suffix
-     * at most 4,096 bytes */
+    /* Prefix P, such as runs/a/step_100; a known suffix is stripped; its last part has 1 to 180 bytes; with the suffix
+     * at most 4,096 bytes. The last part (with a storage, each part) is a name that every system can have and shows as
+     * it is, else DCP_E_INVALID: not NUL, con.txt or another device's name, no dot or space at its end, none of <>"|?*
+     * and no character that turns the direction of writing, which a tensor's and a tier's name must not have either.
+     * What is committed under such a name loads all the same, with a warning. */
     const char *path;
     /* a rank may have none; tensors that no rank counts are DCP_E_INVALID (a checkpoint without tensors: tensors NULL
      * on all) */
@@ -1453,13 +1456,14 @@ DCPDEF const char *dcp_phase_name(dcp_phase phase) {
 }
 
 /* ---- errors -------------------------------------------------------------------------------------------------------------------- */
-/* Bytes of the character at text if a terminal may take it for an order: a control character, or one that ends a line or turns the direction of
- * writing (U+2028 to U+202E, U+2066 to U+2069); else 0. */
+/* Bytes of the character at text if a terminal may take it for an order: a control character, or one that ends a line or turns
+ * the direction of writing (U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069); else 0. */
 static size_t dcpi_terminal_order(const char *text) {
     const unsigned char *c = (const unsigned char *)text;
     if (c[0] < 0x20 || c[0] == 0x7F) return 1;
     if (c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0) return 2;
-    if (c[0] == 0xE2 && c[1] == 0x80 && c[2] >= 0xA8 && c[2] <= 0xAE) return 3;
+    if (c[0] == 0xD8 && c[1] == 0x9C) return 2;
+    if (c[0] == 0xE2 && c[1] == 0x80 && ((c[2] >= 0xA8 && c[2] <= 0xAE) || c[2] == 0x8E || c[2] == 0x8F)) return 3;
     return c[0] == 0xE2 && c[1] == 0x81 && c[2] >= 0xA6 && c[2] <= 0xA9 ? 3 : 0;
 }
 /* Ends a message where the last whole UTF-8 character ends, and takes out of it what a hostile file's name may say to a terminal. */
@@ -1730,6 +1734,35 @@ static int dcpi_is_name(const char *text, size_t limit) {
         i += n;
     }
     return 1;
+}
+/* On Windows CON, NUL, COM1 and so on are devices in every directory, also with an extension and with spaces before it. */
+static int dcpi_part_is_device(const char *part, size_t length) {
+    static const char *const names[] = {"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "COM#", "LPT#"};
+    size_t stem = 0, i, k;
+    while (stem < length && part[stem] != '.') stem++;
+    while (stem > 0 && part[stem - 1] == ' ') stem--;
+    if (stem == 5 && (unsigned char)part[3] == 0xC2 && strchr("\xB9\xB2\xB3", part[4])) stem = 4;  /* superscripts too */
+    for (i = 0; i < DCPI_COUNT(names); i++) {
+        if (strlen(names[i]) != stem) continue;
+        for (k = 0; k < stem; k++) {
+            const char c = part[k] >= 'a' && part[k] <= 'z' ? (char)(part[k] - 'a' + 'A') : part[k];
+            if (names[i][k] == '#' ? !((c >= '0' && c <= '9') || (unsigned char)c == 0xC2) : c != names[i][k]) break;
+        }
+        if (k == stem) return 1;
+    }
+    return 0;
+}
+/* One part of a path that every system can have. */
+static int dcpi_part_is_portable(const char *part, size_t length) {
+    size_t i;
+    if (length == 0 || part[length - 1] == '.' || part[length - 1] == ' ') return 0;
+    for (i = 0; i < length; i++) if ((unsigned char)part[i] < 0x20 || strchr("<>:\"\\|?*", part[i])) return 0;
+    return !dcpi_part_is_device(part, length);
+}
+/* Control characters, and those that turn the direction of writing: a name that has one is read as another one. */
+static int dcpi_has_orders(const char *text) {
+    for (; *text; text++) if (dcpi_terminal_order(text) > 0) return 1;
+    return 0;
 }
 static int dcpi_starts_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
 static int dcpi_ends_with(const char *text, const char *suffix) {
@@ -3088,34 +3121,12 @@ static wchar_t *dcpi_os_wide(const wchar_t *before, const char *text, size_t len
     wide[start + (size_t)count] = L'\0';
     return wide;
 }
-/* CON, NUL, COM1 and so on are devices in every directory, also with an extension and with spaces before it. */
-static int dcpi_os_is_device(const char *part, size_t length) {
-    static const char *const names[] = {"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "COM#", "LPT#"};
-    size_t stem = 0, i, k;
-    while (stem < length && part[stem] != '.') stem++;
-    while (stem > 0 && part[stem - 1] == ' ') stem--;
-    if (stem == 5 && (unsigned char)part[3] == 0xC2 && strchr("\xB9\xB2\xB3", part[4])) stem = 4;     /* superscript digits too */
-    for (i = 0; i < DCPI_COUNT(names); i++) {
-        if (strlen(names[i]) != stem) continue;
-        for (k = 0; k < stem; k++) {
-            const char c = part[k] >= 'a' && part[k] <= 'z' ? (char)(part[k] - 'a' + 'A') : part[k];
-            if (names[i][k] == '#' ? !((c >= '0' && c <= '9') || (unsigned char)c == 0xC2) : c != names[i][k]) break;
-        }
-        if (k == stem) return 1;
-    }
-    return 0;
-}
-/* Behind \\?\ the system takes every name literally, even those that no other program could open or delete again: they are refused here. */
-static int dcpi_os_part_is_valid(const char *part, size_t length) {
-    size_t i;
-    if (length == 0 || part[length - 1] == '.' || part[length - 1] == ' ') return 0;
-    for (i = 0; i < length; i++) if ((unsigned char)part[i] < 0x20 || strchr("<>:\"\\|?*", part[i])) return 0;
-    return !dcpi_os_is_device(part, length);
-}
+/* Behind \\?\ the system takes every name literally, even those that no other program could open or delete again: they are
+ * refused here. */
 static int dcpi_os_key_is_valid(const char *key) {
     for (;;) {
         const size_t length = strcspn(key, "/");
-        if (!dcpi_os_part_is_valid(key, length)) return 0;
+        if (!dcpi_part_is_portable(key, length)) return 0;
         if (key[length] == '\0') return 1;
         key += length + 1;
     }
@@ -7140,6 +7151,9 @@ static dcp_status dcpi_tensor_check(const dcp_tensor *t, int saving, dcp_error *
         return dcpi_fail(err, DCP_E_INVALID,
                          "a tensor's name is missing, empty, longer than %d bytes, not UTF-8, or has control characters: \"%.80s\"",
                 (int)DCP_LIMIT_NAME, t->name ? t->name : "");
+    if (saving && dcpi_has_orders(t->name))
+        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%.80s\": a character of its name turns the direction of writing (U+202E and its "
+                         "like), so it is shown as another one", t->name);
     if (dcp_dtype_bits(t->dtype) == 0 && !(t->dtype == DCP_OPAQUE && !saving))
         return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": dtype %d is none that can be %s", t->name, (int)t->dtype,
                          saving ? "saved" : "wanted");
@@ -7237,6 +7251,19 @@ static int dcpi_key_is_valid(const char *key) {
         key = slash + 1;
     }
 }
+
+/* Can the file have this name everywhere (G10), and is it shown as what it is? */
+static int dcpi_key_is_portable(const char *key) {
+    const char *part = key;
+    for (;; part++) {
+        const size_t length = strcspn(part, "/");
+        if (!dcpi_part_is_portable(part, length)) return 0;
+        part += length;
+        if (*part == '\0') return !dcpi_has_orders(key);
+    }
+}
+static const char dcpi_portable_words[] = "it cannot be on every system, or is not shown as it is: a part is a device's name (NUL, con.txt), ends "
+                                          "in a dot or a space, or has one of <>\"|?* or a character that turns the direction of writing";
 
 /* ---- whose a file is, by its name alone: the one grammar that remove, prune, a save's clean-up, sweep and sync go by, and
  * the rules of paths in documents. In a directory of checkpoints, P being a checkpoint's name:
@@ -7762,6 +7789,18 @@ static void dcpi_check_strict(dcpi_checker *c, const char *member, const char *f
     dcpi_check_report(c, c->is_ours, member, format, arguments);
     va_end(arguments);
 }
+/* An error in a document that is built, a warning in one that is there already: what is committed stays loadable. */
+static void dcpi_check_doubt(dcpi_checker *c, const char *member, const char *format, ...) DCPI_PRINTF(3, 4);
+static void dcpi_check_doubt(dcpi_checker *c, const char *member, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    dcpi_check_report(c, !c->is_parsed, member, format, arguments);
+    va_end(arguments);
+}
+static void dcpi_check_shown(dcpi_checker *c, const char *member, const char *name) {
+    if (name && dcpi_has_orders(name))
+        dcpi_check_doubt(c, member, "a character in it turns the direction of writing: it is shown as another name");
+}
 /* A NULL text is fine only where it stands for a default, which is: in a document that was built, not parsed. */
 static int dcpi_meta_is_parsed(const dcp_metadata *metadata) { return metadata->internal && dcpi_meta_of(metadata)->is_parsed; }
 
@@ -7868,6 +7907,7 @@ static void dcpi_check_tensor(dcpi_checker *c, const dcp_tensor_metadata *tensor
     if (!tensor->name || tensor->name[0] == '\0') dcpi_check_error(c, "name", "a name is required");
     else if (!dcpi_is_name(tensor->name, DCP_LIMIT_NAME))
         dcpi_check_error(c, "name", "a name is UTF-8 without control characters, of at most %d bytes", (int)DCP_LIMIT_NAME);
+    else dcpi_check_shown(c, "name", tensor->name);
     if (tensor->offset < 0) dcpi_check_error(c, "offset", "must not be negative: %" PRId64, tensor->offset);
     if (tensor->size < 0) dcpi_check_error(c, "size", "must not be negative: %" PRId64, tensor->size);
     dcpi_check_type(c, tensor);
@@ -8015,6 +8055,7 @@ static void dcpi_check_path(dcpi_checker *c, const char *member, const char *pat
     else if (dcpi_is_reserved(path, is_single))
         dcpi_check_error(c, member, "\"%.200s\" has the name of a commit file, a lock or a temporary file, not of data",
                          path);
+    else if (!dcpi_key_is_portable(path)) dcpi_check_doubt(c, member, "\"%.200s\": %s", path, dcpi_portable_words);
 }
 static void dcpi_check_shard(dcpi_checker *c, const dcp_shard_metadata *shard) {
     size_t t;
@@ -10770,6 +10811,7 @@ static void dcpi_manifest_check_names(dcpi_manifest_checker *k, const dcp_manife
     else if (s->type && !is_expert && !is_dense) dcpi_check_error(&k->c, "type", "\"%.64s\" is neither dense nor expert", s->type);
     if (s->tensor_name && !dcpi_is_name(s->tensor_name, DCP_LIMIT_NAME))
         dcpi_check_error(&k->c, "tensor_name", "a name is UTF-8 without control characters, of 1 to %d bytes", (int)DCP_LIMIT_NAME);
+    else dcpi_check_shown(&k->c, "tensor_name", s->tensor_name);
     if (is_expert && !s->has_expert_key) dcpi_check_error(&k->c, "expert_key", "an expert needs its key: [tier, group, expert]");
     else if (!s->tensor_name && !s->has_expert_key) dcpi_check_error(&k->c, "tensor_name", "a tensor_name is required, or the expert_key of an expert");
     if (is_dense && s->has_expert_key) dcpi_check_error(&k->c, "expert_key", "a dense shard has none");
@@ -11048,6 +11090,7 @@ static void dcpi_manifest_check_tiers(dcpi_manifest_checker *k) {
         (void)snprintf(k->c.prefix, sizeof k->c.prefix, "tiers[%" PRIu64 "]", (uint64_t)t);
         if (tier->tier_id < 0) dcpi_check_error(&k->c, "tier_id", "must not be negative: %" PRId64, tier->tier_id);
         if (!tier->name || !dcpi_is_name(tier->name, DCP_LIMIT_NAME)) dcpi_check_error(&k->c, "name", "a name is required, UTF-8 without control characters");
+        else dcpi_check_shown(&k->c, "name", tier->name);
         if (tier->size_budget && dcpi_manifest_budget(tier->size_budget) < 0)
             dcpi_check_error(&k->c, "size_budget", "\"%.64s\" is not a number of bytes below 2^63, such as 40GB, 512MiB or 1000", tier->size_budget);
         if (tier->placement_policy && !dcpi_is_utf8(tier->placement_policy)) dcpi_check_error(&k->c, "placement_policy", "not valid UTF-8");
@@ -11202,24 +11245,10 @@ typedef struct dcpi_manifest_file {     /* what a pool file's name says */
     int with_hash;                      /* another tensor's name differs by case only: the hash too */
 } dcpi_manifest_file;
 
-/* CON, PRN, AUX, NUL, COM1 and so on, whatever the case, and whatever follows a dot: on Windows these are devices. */
-static int dcpi_manifest_is_device(const char *part, size_t length) {
-    static const char devices[] = " con prn aux nul com lpt ";
-    char word[6] = " ";
-    size_t i, base = 0;
-    int is_numbered;
-    while (base < length && part[base] != '.') base++;
-    if (base < 3 || base > 4) return 0;
-    for (i = 0; i < 3; i++) word[i + 1] = (char)(part[i] >= 'A' && part[i] <= 'Z' ? part[i] - 'A' + 'a' : part[i]);
-    word[4] = ' ';
-    if (!strstr(devices, word)) return 0;
-    is_numbered = strcmp(word, " com ") == 0 || strcmp(word, " lpt ") == 0;
-    return base == 3 ? !is_numbered : is_numbered && part[3] >= '1' && part[3] <= '9';
-}
 /* One part of a tensor's name; a part that is a folder must not look like one of our files. At most 3 bytes for one. */
 static char *dcpi_manifest_put_part(char *to, const char *part, size_t length, int is_folder) {
     const size_t suffix = is_folder && length >= 4 && memcmp(part + length - 4, ".bin", 4) == 0 ? length - 4 : SIZE_MAX;
-    const int is_device = dcpi_manifest_is_device(part, length);
+    const int is_device = dcpi_part_is_device(part, length);
     size_t i;
     for (i = 0; i < length; i++) {
         const char c = part[i];
@@ -15200,6 +15229,7 @@ static dcp_status dcpi_document_check(dcpi_op *op, const dcpi_place *place, cons
     dcp_validation found;
     size_t i;
     dcp_status status = dcpi_document_validate(document, name, &found, err);
+    if (!status && !dcpi_key_is_portable(name)) dcpi_op_log(op, DCP_LOG_WARNING, "%s%s: %s", place->shown, name, dcpi_portable_words);
     if (status) dcpi_fail_context(err, "%s", place->shown);
     for (i = 0; i < found.warning_count && !status; i++)
         dcpi_op_log(op, DCP_LOG_WARNING, "%s%s: %s", place->shown, name, found.warnings[i]);
@@ -17688,6 +17718,9 @@ static dcp_status dcpi_save_place(dcpi_save *s, dcp_error *err) {
     if (dcpi_commit_kind_of(s->place.name) || strlen(s->place.name) > DCP_LIMIT_PREFIX)
         return dcpi_fail(err, DCP_E_INVALID, "save: the last part of the path has 1 to %d bytes and no further commit suffix: \"%s\"",
                          (int)DCP_LIMIT_PREFIX, s->place.name);
+    if (!dcpi_key_is_portable(s->place.name) || (s->place.directory[0] && !dcpi_key_is_portable(s->place.directory)))
+        return dcpi_fail(err, DCP_E_INVALID, "save: \"%.200s\" is no name for a checkpoint: %s",
+                         dcpi_key_is_portable(s->place.name) ? s->place.directory : s->place.name, dcpi_portable_words);
     s->commit_name = dcpi_commit_name(s->place.name, s->kind, err);
     s->commit_key = s->commit_name ? dcpi_place_key(&s->place, s->commit_name, err) : NULL;
     if (!s->commit_key) return DCP_E_MEMORY;
@@ -18285,7 +18318,8 @@ static int dcpi_pool_checksum(const dcpi_save *s, const char *text, uint8_t dige
 static int dcpi_pool_is_alike(const dcpi_save *s, const dcp_manifest_shard *wanted, const dcp_manifest_shard *base) {
     uint8_t ignored[32];
     return base->size == wanted->size && base->ndim == wanted->ndim && memcmp(base->shape, wanted->shape, sizeof base->shape) == 0 && base->dtype &&
-        strcmp(base->dtype, wanted->dtype) == 0 && base->block_size == wanted->block_size && dcpi_pool_checksum(s, base->checksum, ignored);
+        strcmp(base->dtype, wanted->dtype) == 0 && base->block_size == wanted->block_size && dcpi_key_is_portable(base->path) &&
+        dcpi_pool_checksum(s, base->checksum, ignored);
 }
 /* The base's entry for the same piece: its file may be kept, and its version is the one before a new file's. */
 static void dcpi_pool_find_base(const dcpi_save *s, const dcpi_listed *record, const dcp_manifest_shard *wanted, dcpi_pooled *pooled) {

@@ -473,6 +473,57 @@ static void names_body(void) {
 }
 TEST(names_of_every_kind_round_trip) { on_local_and_memory(names_body); }
 
+/* Names that some system cannot have, or that are shown as others: refused when saving, whatever this system can do. */
+static const char *const turning[] = {
+    "\xe2\x80\xaa" "a", "a\xe2\x80\xaetxt", "a\xe2\x80\xac", "\xe2\x81\xa6" "a", "a\xe2\x81\xa9", "\xe2\x80\x8e" "a", "a\xe2\x80\x8f", "a\xd8\x9c",
+    "a\xe2\x80\xa8" "b"
+};
+static const char *const unportable[] = {
+    "NUL", "nul", "con.txt", "Aux.a.b", "COM1", "lpt9.bin", "CONIN$", "x.", "x ", "x...", "a?b", "a*", "<a", "a>", "a|b", "a\"b"
+};
+static void unportable_body(void) {
+    static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE, DCP_LAYOUT_MANIFEST };
+    static const char *const fine[] = { "null", "con1", "comet", "com10", "a.con", "x.y", "a b", "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d", ".x" };
+    float x = 1;
+    dcp_tensor t = dcp_scalar("s", DCP_FP32, &x);
+    dcp_tier tier = { 1, "hot\xe2\x80\xae", "1GB", NULL };
+    dcp_save_desc desc;
+    char key[100];
+    size_t i, k;
+    for (i = 0; i < DCPI_COUNT(layouts); i++) {
+        for (k = 0; k < DCPI_COUNT(unportable) + DCPI_COUNT(turning); k++) {
+            const int turns = k >= DCPI_COUNT(unportable);
+            const char *name = turns ? turning[k - DCPI_COUNT(unportable)] : unportable[k];
+            desc = saving(name, &t, 1);
+            desc.layout = layouts[i];
+            CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "no name for a checkpoint");
+            if (store) {                                /* there, directories are part of what is saved */
+                (void)snprintf(key, sizeof key, "%s/x", name);
+                desc.path = at(key);
+                CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "no name for a checkpoint");
+            }
+            if (!turns) continue;
+            t.name = name;
+            desc.path = at("x");
+            CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "turns the direction");
+            t.name = "s";
+        }
+    }
+    desc = saving("x", &t, 1);
+    desc.layout = DCP_LAYOUT_MANIFEST;
+    desc.tiers = &tier;
+    desc.tier_count = 1;
+    CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "tiers[0].name");
+    CHECK_INT(count_files(""), 0);
+    for (k = 0; k < DCPI_COUNT(fine); k++) {            /* a tensor may be called as it likes but for the direction */
+        t.name = k < DCPI_COUNT(unportable) ? unportable[k] : "s";
+        desc = saving(fine[k], &t, 1);
+        desc.layout = layouts[k % DCPI_COUNT(layouts)];
+        save(&desc);
+        load_from(fine[k], &t, 1);
+    }
+}
+TEST(names_that_some_system_cannot_have) { on_local_and_memory(unportable_body); }
 TEST(bad_names_are_refused) {
     static char too_long[1026];
     static const char *const bad[] = { "", "a\nb", "tab\t", "\x7f", "\xff", "cut \xe6\x9d", "\xc2\x85", "\xed\xa0\x80" };
@@ -4887,6 +4938,36 @@ static void signed_body(void) {
         dcp_free(path);
     }
 }
+#ifndef _WIN32
+/* What is committed stays loadable, with a warning: a document of other writers, or of a version that did not look. */
+static void committed_names_body(void) {
+    static const char *const paths[] = { "con.bin", "d./x.bin", "d /x.bin", "a\xe2\x80\xaenib.txt", "NUL", "a?b" };
+    size_t i;
+    seed s;
+    float bytes[64];
+    for (i = 0; i < DCPI_COUNT(paths); i++) {
+        const char *tensor = i % 2 ? "w" : "w\xe2\x81\xa6";
+        dcp_open_desc desc = opening("x");
+        dcp_report report;
+        dcp_checkpoint *c;
+        seed_begin(&s, 1);
+        seed_shard(&s, 0, paths[i], tensor, 4, 3, 1, bytes);
+        seed_end(&s);
+        put(paths[i], bytes, 16);
+        put_text("x.metadata.json", s.text);
+        check_floats("x", tensor, 4, 3);
+        desc.report = &report;
+        c = open_with(&desc);
+        CHECK_OK_MESSAGE(dcp_verify(c, &err), err.message);
+        CHECK(report.warning_count >= (i % 2 ? 1 : 2));
+        CHECK(strstr(report.warning, i % 2 ? "every system" : "turns the direction") != NULL);
+        dcp_close(c);
+    }
+    put_text("aux.metadata.json", s.text);              /* the name of the commit file itself */
+    check_floats("aux", "w", 4, 3);
+}
+TEST(committed_names_stay_loadable) { on_local_and_memory(committed_names_body); }
+#endif
 /* "w" in two parts, of which nothing says how they fit together, and "v" in one. */
 static void check_parts(const char *commit, const char *text) {
     float got[4], parts[2][4] = { { 1, 1, 1, 1 }, { 2, 2, 2, 2 } };
@@ -5339,6 +5420,7 @@ int main(void) {
     RUN(a_forgotten_tensor_count_is_found);
     RUN(a_checkpoint_of_zero_bytes);
     RUN(names_of_every_kind_round_trip);
+    RUN(names_that_some_system_cannot_have);
     RUN(bad_names_are_refused);
     RUN(tensors_larger_than_every_buffer);
     RUN(block_sizes);
@@ -5463,6 +5545,9 @@ int main(void) {
     RUN(seed_file_paths_are_found_in_three_places);
     RUN(seed_document_loads_with_warnings);
     RUN(seed_document_without_checksums);
+#ifndef _WIN32
+    RUN(committed_names_stay_loadable);
+#endif
     RUN(parts_of_which_nothing_says_how_they_fit);
     RUN(a_signed_document_without_digests);
     RUN(seed_document_with_one_name_on_two_ranks);

@@ -655,6 +655,33 @@ TEST(paths_cannot_leave_the_directory) {
     }
     change_finds("dense/wq_0_of_2.bin", "dense/...hidden/\xC3\xA9 x.bin", 0, 0, "");
 }
+/* What cannot be everywhere, or is shown as something else, is no error in a document that is there. */
+TEST(names_that_some_system_cannot_have) {
+    static const char *const paths[] = { "dense/con.bin", "NUL", "dense./a", "dense/a ", "a\xE2\x80\xAE" "b", "a?b" };
+    char put[100];
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(paths); i++) {
+        dcp_manifest_shard shard = DCP_ZERO;
+        dcp_manifest *m;
+        (void)snprintf(put, sizeof put, "\"path\": \"%s\"", paths[i]);
+        change_finds("\"path\": \"dense/wq_0_of_2.bin\"", put, 0, 1, "shards[0].path: \"");
+        CHECK_OK(dcp_manifest_new(&m, &last));
+        m->model_id = "m";
+        shard.path = paths[i];
+        shard.type = "dense";
+        shard.tensor_name = i % 2 ? "t" : "t\xE2\x81\xA7";
+        shard.dtype = "fp32";
+        shard.checksum = FLAT;
+        shard.size = 4;
+        shard.rank = -1;
+        CHECK_OK(dcp_manifest_add_shard(m, &shard, &last));
+        finds(m, i % 2 ? 1 : 2, 0, "shards[0].path: \"");
+        dcp_manifest_free(m);
+    }
+    change_finds("\"tensor_name\": \"up\"", "\"tensor_name\": \"u\xE2\x80\x8Fp\"", 0, 1, "shards[2].tensor_name: a character in it turns");
+    change_finds("\"name\": \"warm\"", "\"name\": \"warm\xD8\x9C\"", 0, 2, "tiers[1].name: a character in it turns");
+    CHECK_INT(alloc_live, 0);
+}
 TEST(rules_of_shards_beside_each_other) {
     change_finds("dense/wq_1_of_2.v3.bin", "dense/wq_0_of_2.bin", 1, 0,
         "shards[1].path: \"dense/wq_0_of_2.bin\" stands in shards[0] too, with another size or checksum");
@@ -1670,6 +1697,7 @@ int main(void) {
     RUN(size_budgets);
     RUN(every_rule_of_a_shard);
     RUN(paths_cannot_leave_the_directory);
+    RUN(names_that_some_system_cannot_have);
     RUN(rules_of_shards_beside_each_other);
     RUN(all_errors_are_collected_and_counted);
     RUN(types_of_members_are_checked_with_their_place);
