@@ -1048,7 +1048,7 @@ struct dcp_storage {
     /* what the next one is to be told, less than DCP_LOCK_NOTE bytes. DCP_E_EXISTS: the lock was taken from this holder, and nothing is noted;
      * DCP_PENDING: again later. Once a note is set, whoever takes the lock reads it */
     dcp_status (*lock_note)(void *context, void *lock, const char *note, dcp_error *err);
-    /* lets go, taken or not, and leaves nothing of the lock behind unless others have it */
+    /* lets go, taken or not. Nothing of the lock is left, unless somebody has it, or the last note is another holder's still */
     void (*unlock)(void *context, void *lock);
 };
 enum { DCP_LOCK_NOTE = 256 };           /* bytes of a lock's note, its NUL included */
@@ -11976,7 +11976,8 @@ static dcp_status dcpi_local_stat(void *context, const char *path, dcp_object_in
  *      takes it only from a holder that it has watched. Either way it is turn n + 1 from then on, with the note left as it is.
  *   3  Whose turn is over can note nothing more, and removes no file: turn and name are compared under the guard.
  *   4  So every note was written by the holder of its turn, and whoever has the next turn reads the last one.
- *   5  A holder removes the file, under the guard, when it lets go. Killed before, it leaves a file that nobody holds.
+ *   5  A holder removes the file, under the guard, when it lets go, if the note in it is its own or there is none. Killed before, it leaves a file
+ *      that nobody holds.
  *
  * The guard itself is never taken from anybody: while a process stands still within these few calls, others find *holder 0. Where the system has
  * only locks of whole files, guard and turns are one lock, and it is never taken from anybody who lives. */
@@ -11984,7 +11985,7 @@ static dcp_status dcpi_local_stat(void *context, const char *path, dcp_object_in
 #define DCPI_LOCK_GUARD ((int64_t)1 << 30)
 #define DCPI_LOCK_TURNS ((int64_t)1 << 20)
 static const char dcpi_lock_words[] = "dcp commit lock, turn ";
-typedef struct dcpi_local_lock { dcpi_lock_file file; char *path; int64_t turn; } dcpi_local_lock;
+typedef struct dcpi_local_lock { dcpi_lock_file file; char *path; int64_t turn; int has_noted; } dcpi_local_lock;
 
 static int64_t dcpi_lock_turn_at(int64_t turn) { return DCPI_LOCK_GUARD + 1 + turn; }
 static int dcpi_lock_write(dcpi_lock_file *file, int64_t turn, const char *note) {
@@ -12080,6 +12081,7 @@ static dcp_status dcpi_local_lock_take(void *context, const char *path, uint64_t
         *holder = silent;
         sys = dcpi_lock_turn(local, lock, holder, note);
         dcpi_os_unlock_range(&lock->file, DCPI_LOCK_GUARD);
+        lock->has_noted = note[0] == '\0';
         if (!sys) { *out = lock; return DCP_OK; }
         dcpi_os_lock_close(&lock->file);
     }
@@ -12100,6 +12102,7 @@ static dcp_status dcpi_local_lock_note(void *context, void *lock_, const char *n
     if (sys) return dcpi_local_fail_io(local, sys, "lock", lock->path, err);
     is_ours = dcpi_lock_is_ours(local, lock);
     if (is_ours) sys = dcpi_lock_write(&lock->file, lock->turn, note);
+    if (is_ours && !sys) lock->has_noted = 1;
     dcpi_os_unlock_range(&lock->file, DCPI_LOCK_GUARD);
     if (sys) return dcpi_local_fail_io(local, sys, "write to the lock", lock->path, err);
     return is_ours ? DCP_OK : dcpi_fail(err, DCP_E_EXISTS, "the lock \"%s\" was taken over by another process", lock->path);
@@ -12108,7 +12111,7 @@ static void dcpi_local_unlock(void *context, void *lock_) {
     dcpi_local *local = (dcpi_local *)context;
     dcpi_local_lock *lock = (dcpi_local_lock *)lock_;
     const int is_guarded = dcpi_lock_guard(&lock->file, 100) == 0;
-    if (is_guarded && dcpi_lock_is_ours(local, lock)) (void)dcpi_os_remove(&local->base, lock->path);
+    if (is_guarded && lock->has_noted && dcpi_lock_is_ours(local, lock)) (void)dcpi_os_remove(&local->base, lock->path);
     dcpi_os_unlock_range(&lock->file, dcpi_lock_turn_at(lock->turn));
     if (is_guarded) dcpi_os_unlock_range(&lock->file, DCPI_LOCK_GUARD);
     dcpi_os_lock_close(&lock->file);
@@ -16546,6 +16549,23 @@ static dcp_status dcpi_lock_ask(dcpi_op *op, const dcpi_place *place, const char
         if (status) return status;
     }
 }
+/* What the next one is to be told. DCP_E_EXISTS: the lock is lost. */
+static dcp_status dcpi_lock_note(dcpi_op *op, dcpi_lock *lock, const char *note, dcp_error *err) {
+    const int64_t since = dcpi_os_monotonic_ms();
+    int attempt = 0;
+    if (!lock->held) return dcpi_succeed(err);
+    for (;;) {
+        dcp_status status = dcpi_storage_lock_note(lock->storage, lock->key, lock->held, note, err);
+        if (status == DCP_PENDING) {
+            if (dcpi_os_monotonic_ms() - since > op->io.timeout_ms)
+                return dcpi_fail(err, DCP_E_TIMEOUT, "\"%s\" could not be written to for %d ms: a process stands still in using it", lock->key,
+                                 op->io.timeout_ms);
+            status = dcpi_op_check(op, err);
+            if (status) return status;
+            dcpi_os_sleep_ms(1);
+        } else if (!status || !dcpi_op_again(op, ++attempt, "writing to a lock", err)) return status;
+    }
+}
 /* DCP_OK: held, or there are no locks. DCP_E_EXISTS: another has it, and is alive; with wait 0 DCP_PENDING, at once. */
 static dcp_status dcpi_lock_take(dcpi_op *op, const dcpi_place *place, const char *prefix, int wait, dcpi_lock *lock, dcp_error *err) {
     char name[DCP_LIMIT_PREFIX + sizeof dcpi_lock_suffix], note[DCP_LOCK_NOTE];
@@ -16563,25 +16583,9 @@ static dcp_status dcpi_lock_take(dcpi_op *op, const dcpi_place *place, const cha
         return dcpi_succeed(err);
     }
     if (!status) status = dcpi_lock_fence(op, place, prefix, note, err);        /* L2 */
+    if (!status && note[0]) status = dcpi_lock_note(op, lock, "", err);         /* until then the next one fences again */
     if (status) dcpi_lock_release(lock);
     return status;
-}
-/* What the next one is to be told. DCP_E_EXISTS: the lock is lost. */
-static dcp_status dcpi_lock_note(dcpi_op *op, dcpi_lock *lock, const char *note, dcp_error *err) {
-    const int64_t since = dcpi_os_monotonic_ms();
-    int attempt = 0;
-    if (!lock->held) return dcpi_succeed(err);
-    for (;;) {
-        dcp_status status = dcpi_storage_lock_note(lock->storage, lock->key, lock->held, note, err);
-        if (status == DCP_PENDING) {
-            if (dcpi_os_monotonic_ms() - since > op->io.timeout_ms)
-                return dcpi_fail(err, DCP_E_TIMEOUT, "\"%s\" could not be written to for %d ms: a process stands still in using it", lock->key,
-                                 op->io.timeout_ms);
-            status = dcpi_op_check(op, err);
-            if (status) return status;
-            dcpi_os_sleep_ms(1);
-        } else if (!status || !dcpi_op_again(op, ++attempt, "writing to a lock", err)) return status;
-    }
 }
 /* After a rename that failed: whether another one has the lock now, who removed the document first. */
 static int dcpi_lock_is_lost(dcpi_op *op, dcpi_lock *lock) {
@@ -19478,9 +19482,10 @@ static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err);
 static dcp_status dcpi_commit_document(dcpi_save *s, void **object, dcp_error *err);
 static dcp_status dcpi_commit_lock(dcpi_save *s, dcpi_lock *lock, dcp_error *err);
 static dcp_status dcpi_commit_last_look(dcpi_save *s, dcp_error *err);
-/* Likewise: another one has the lock now, so it has removed our document, unless it had been renamed before: then somebody has replaced that since,
- * and its files go only when that is durable (G2). */
-static int dcpi_commit_was_fenced(dcpi_save *s, dcpi_lock *lock) {
+/* Likewise: there was no document to rename, and another one has the lock now, who removed it (L3). A server may have moved it and lost the answer:
+ * then somebody has replaced ours since, and its files go only when that is durable (G2). */
+static int dcpi_commit_was_fenced(dcpi_save *s, dcpi_lock *lock, int may_have_been_there, const dcp_error *err) {
+    if (may_have_been_there && dcpi_os_status(err->sys) != DCP_E_NOT_FOUND) return 0;
     s->is_taken_over = dcpi_lock_is_lost(&s->op, lock) && dcpi_place_sync(&s->place, NULL) == DCP_OK;
     return s->is_taken_over;
 }
@@ -19665,7 +19670,7 @@ static dcp_status dcpi_commit_rename(dcpi_save *s, dcpi_lock *lock, void *object
     removed = dcpi_storage_remove(s->place.storage, s->document_temporary, NULL) == DCP_OK;
     ours = dcpi_commit_is_ours(s);
     if (ours == 1) return dcpi_succeed(err);            /* it happened, whatever was reported */
-    if (ours == 0 && dcpi_commit_was_fenced(s, lock)) return dcpi_lock_lost(s->report.path, err);
+    if (ours == 0 && dcpi_commit_was_fenced(s, lock, may_be_there, err)) return dcpi_lock_lost(s->report.path, err);
     if (status == DCP_E_EXISTS && ours == 0) dcpi_fail_context(err, "another save committed there meanwhile: ");
     if (ours == 0 && removed && (status == DCP_E_EXISTS || dcpi_commit_is_as_before(s, may_be_there))) return status;
     (void)snprintf(reason, sizeof reason, "%.190s", err->message);

@@ -260,8 +260,7 @@ static inline dcp_status fault_lock(void *context, const char *path, uint64_t *h
     dcp_status status = DCP_OK;
     if (!object) abort();
     (void)snprintf(object->path, sizeof object->path, "%s", path);
-    if (fault_does(&call)) status = inner->lock(inner->context, path, holder, note, &object->inner, err);
-    if (call.fails && call.f->sys != FAULT_SHORT && status == DCP_OK && object->inner) inner->unlock(inner->context, object->inner);
+    if (!call.fails || call.f->sys == FAULT_SHORT) status = inner->lock(inner->context, path, holder, note, &object->inner, err);      /* one that fails holds nothing */
     status = fault_leave(&call, status, err);
     if (status) free(object);
     else *out = object;

@@ -15,7 +15,11 @@
  * remove, and sync_directory. Which are not, because they commute with every call of every other actor:
  *   - write: goes into a file that only its writer opens until it is published (the storage watches that nobody does), and whose size nobody asks for;
  *   - read and close of an open file: what has been published is never written to again (the storage has no such call);
- *   - stat and open of the commit files of other layouts, which no actor makes (a begin of such a name fails the test).
+ *   - stat and open of the commit files of other layouts, if no actor of the scene makes them (a begin of such a name fails the test).
+ *
+ * The storage has locks, unless the scene says otherwise. Whoever asks for one that is held waits; a sweep does not. A scene may have holders `given
+ * up`: at any instant, so many times, a lock is free though its holder lives, stands still and will go on, just as when it is taken over, or lost to a
+ * server's lease. What the holder had noted stays. Not from one who removes: that it is not taken over is test_lock's.
  * Writing and syncing bytes cannot fail here, nor be torn: that is test_crash's. That a writer fails is a failure of its begin or of its publish.
  *
  * After every step: each commit file that may be there after a power cut (the last one that was synced, and all since) names files that are there
@@ -109,23 +113,28 @@ static int name_number(const char *name) { return table_number(&names, name, str
 static const char *name_text(int name) { return names.items[name].bytes; }
 
 /* ---- calls, and what the storage holds ---------------------------------------------------------------------------------------------------- */
-typedef enum call_kind { CALL_BEGIN, CALL_PUBLISH, CALL_ABORT, CALL_OPEN, CALL_STAT, CALL_LIST, CALL_REMOVE, CALL_SYNC, CALL_SEND, CALL_RECEIVE } call_kind;
-static const char *const call_names[] = { "begin", "publish", "abort", "open", "stat", "list", "remove", "sync", "send", "receive" };
+typedef enum call_kind { CALL_BEGIN, CALL_PUBLISH, CALL_ABORT, CALL_OPEN, CALL_STAT, CALL_LIST, CALL_REMOVE, CALL_SYNC, CALL_SEND, CALL_RECEIVE,
+               CALL_LOCK, CALL_NOTE, CALL_UNLOCK } call_kind;
+static const char *const call_names[] = { "begin", "publish", "abort", "open", "stat", "list", "remove", "sync", "send", "receive",
+                                         "lock", "note", "unlock" };
 typedef struct call { call_kind kind; int name, temporary, blob, replace; } call;
 
-enum { ACTORS = 8, ENTRIES = 40, COMMITS = 8, MAIL = 6, BEING_WRITTEN = -1, NO_COMMIT = -2 };
+enum { ACTORS = 8, ENTRIES = 40, COMMITS = 8, MAIL = 6, LOCKS = 3, BEING_WRITTEN = -1, NO_COMMIT = -2, NOBODY_HAS = -1, NO_NOTE = -1 };
 typedef struct entry { int name, blob; short is_old, is_durable; } entry;
+typedef struct padlock { int name, holder, note, is_own; } padlock;       /* is_own: the note is the holder's, or there is none */
 typedef struct letter { int to, tag, blob; } letter;    /* tag: as a name */
 typedef struct world {
     int node[ACTORS];
     unsigned committed;                                 /* actors whose document has been at P, a bit each */
     int last_turn, switches;                            /* bounded searches: whose step was the last; how often it changed without need */
     int commit_count; int commits[COMMITS];             /* which documents (blobs, or none) may be at P after a power cut, the last one is there now */
+    int lock_count; padlock locks[LOCKS];               /* with a holder, or what one had noted from whom it was taken; sorted by name */
+    unsigned given_up; int give_ups;                    /* actors that have lost a lock, a bit each; how often that was */
     int letter_count; letter letters[MAIL];             /* between the ranks of a save, sent and not received; sorted by receiver, the oldest first */
     int count; entry entries[ENTRIES];                  /* sorted by name */
 } world;
-typedef enum fault { FINE, CANCEL, FAIL_BEFORE, FAIL_AFTER, NO_SPACE, FAULTS } fault;
-static const char *const fault_names[] = { "", ", cancelled just before", ", fails with EIO", ", does it and says EIO", ", fails with ENOSPC" };
+typedef enum fault { FINE, CANCEL, FAIL_BEFORE, FAIL_AFTER, NO_SPACE, FAULTS, GIVEN_UP = FAULTS } fault;
+static const char *const fault_names[] = { "", ", cancelled just before", ", fails with EIO", ", does it and says EIO", ", fails with ENOSPC", ": it is given up" };
 static const int fault_errno[] = { 0, 0, EIO, EIO, ENOSPC };
 
 enum { ANSWER_STATUS, ANSWER_ERRNO, ANSWER_CANCEL, ANSWER_ITEMS, ANSWER_MOST = ANSWER_ITEMS + 3 * ENTRIES };  /* an item: name, blob, is_old */
@@ -134,14 +143,15 @@ typedef struct answer { int count, values[ANSWER_MOST]; } answer;
 /* peer: 0, or of a save by two ranks: 1 for rank 0, whose rank 1 is the next actor, and -1 for that one */
 typedef enum act { NOBODY, SAVE, SWEEP, REMOVE } act;
 typedef enum harm { NONE, CANCELS, FAILS } harm;        /* may come to it once, at any call: a cancel; that, or a call that fails in any way */
-typedef struct actor { act what; harm harm; int peer, generation; } actor;
+typedef struct actor { act what; harm harm; int peer, generation, is_other; } actor;     /* is_other: saves in the other layout */
 static actor cast[ACTORS];
 static int cast_count;
 static int lead_of(int who) { return cast[who].peer < 0 ? who - 1 : who; }
 
-static int commit_key;                                  /* name of P's commit file */
+static int commit_key, other_key;                       /* names of P's commit file, and of that in the other layout (-1: no actor makes it) */
 static int shards_tell;                                 /* whether savers may see no commit file, and then look for shard files */
 static int some_shard;                                  /* a name in place of any young shard file's in a listing */
+static int give_up_most, has_locks;                     /* of the scene */
 static int forbidden[4], forbidden_count;               /* P's commit files in other layouts: no actor makes them */
 
 static int world_find(const world *w, int name) {
@@ -174,6 +184,7 @@ static int is_forbidden(int name) {
     for (i = 0; i < forbidden_count; i++) if (forbidden[i] == name) return 1;
     return 0;
 }
+static int is_commit(int name) { return name == commit_key || name == other_key; }
 static void commit_note(world *w, int blob) {
     if (w->commits[w->commit_count - 1] == blob) return;
     MUST(w->commit_count < COMMITS);
@@ -193,7 +204,7 @@ static dcp_status world_publish(world *w, const call *c, int actor) {
     world_drop(w, from);
     if (to >= 0 && !c->replace) return DCP_E_EXISTS;
     world_put(w, c->name, c->blob);
-    if (c->name != commit_key) return DCP_OK;
+    if (!is_commit(c->name)) return DCP_OK;
     if (actor >= 0) w->committed |= 1u << lead_of(actor);
     commit_note(w, c->blob);
     return DCP_OK;
@@ -230,7 +241,7 @@ static dcp_status world_list(const world *w, const call *c, listing which, answe
 static void world_forget(world *w, int name) {
     const int at = world_find(w, name);
     if (at >= 0) world_drop(w, at);
-    if (at >= 0 && name == commit_key) commit_note(w, NO_COMMIT);
+    if (at >= 0 && is_commit(name)) commit_note(w, NO_COMMIT);
 }
 static void world_sync(world *w) {
     int i;
@@ -257,8 +268,54 @@ static void world_receive(world *w, const call *c, int to, answer *a) {
     answer_item(a, c->name, w->letters[at].blob, 0);
     memmove(&w->letters[at], &w->letters[at + 1], (size_t)(--w->letter_count - at) * sizeof w->letters[0]);
 }
+static padlock *world_lock(world *w, int name) {        /* NULL: nobody has it, and nothing is noted */
+    int i;
+    for (i = 0; i < w->lock_count; i++) if (w->locks[i].name == name) return &w->locks[i];
+    return NULL;
+}
+static int is_held(const world *w, int name) {
+    const padlock *l = world_lock((world *)(uintptr_t)w, name);
+    return l && l->holder != NOBODY_HAS;
+}
+static dcp_status world_take_lock(world *w, const call *c, int actor, answer *a) {
+    padlock *l = world_lock(w, c->name);
+    int at;
+    if (l && l->holder != NOBODY_HAS) {
+        MUST(actor < 0 || cast[actor].what == SWEEP);   /* the others wait */
+        return DCP_PENDING;
+    }
+    if (!l) {
+        MUST(w->lock_count < LOCKS);
+        for (at = w->lock_count++; at > 0 && w->locks[at - 1].name > c->name; at--) w->locks[at] = w->locks[at - 1];
+        l = &w->locks[at];
+        l->name = c->name;
+        l->note = NO_NOTE;
+    }
+    l->holder = actor < 0 ? ACTORS : actor;
+    l->is_own = l->note == NO_NOTE;
+    if (l->note != NO_NOTE) answer_item(a, l->note, 0, 0);
+    return DCP_OK;
+}
+static int has_lock(world *w, const call *c, int actor) {
+    const padlock *l = world_lock(w, c->name);
+    return l && l->holder == (actor < 0 ? ACTORS : actor);
+}
+static dcp_status world_note(world *w, const call *c, int actor) {
+    if (!has_lock(w, c, actor)) return DCP_E_EXISTS;
+    world_lock(w, c->name)->note = c->temporary;
+    world_lock(w, c->name)->is_own = 1;
+    return DCP_OK;
+}
+static void world_unlock(world *w, const call *c, int actor) {
+    const int at = has_lock(w, c, actor) ? (int)(world_lock(w, c->name) - w->locks) : -1;
+    if (at >= 0 && !w->locks[at].is_own) w->locks[at].holder = NOBODY_HAS;
+    else if (at >= 0) memmove(&w->locks[at], &w->locks[at + 1], (size_t)(--w->lock_count - at) * sizeof w->locks[0]);
+}
 static dcp_status world_do(world *w, const call *c, int actor, listing which, answer *a) {
     switch (c->kind) {
+        case CALL_LOCK: return world_take_lock(w, c, actor, a);
+        case CALL_NOTE: return world_note(w, c, actor);
+        case CALL_UNLOCK: world_unlock(w, c, actor); return DCP_OK;
         case CALL_BEGIN:
             MUST(!is_forbidden(c->name));
             if (world_find(w, c->temporary) >= 0) return DCP_E_EXISTS;
@@ -277,11 +334,12 @@ static dcp_status world_do(world *w, const call *c, int actor, listing which, an
 /* One call of an actor, perhaps a faulty one. The number of the answer. */
 static int world_call(world *w, const call *c, int actor, fault f, listing which) {
     answer a;
-    MUST(actor < 0 || owner_of(c->name) < 0 || owner_of(c->name) == lead_of(actor));
+    MUST(actor < 0 || owner_of(c->name) < 0 || owner_of(c->name) == lead_of(actor) || c->kind == CALL_REMOVE);   /* which fences */
     memset(&a, 0, sizeof a);
     a.count = ANSWER_ITEMS;
     a.values[ANSWER_CANCEL] = f == CANCEL;
     a.values[ANSWER_ERRNO] = fault_errno[f];
+    if (f == FAIL_AFTER && c->kind == CALL_LOCK) f = FAIL_BEFORE;       /* the contract: a failure holds nothing, and leaves the note as it was */
     if (f != FAIL_BEFORE && f != NO_SPACE) a.values[ANSWER_STATUS] = world_do(w, c, actor, which, &a);
     else if (c->kind == CALL_PUBLISH) world_forget(w, c->temporary);    /* the contract: it ends the object, on failure too */
     if (fault_errno[f]) {                               /* what has left its temporary name may have been moved: as `local` says it */
@@ -495,6 +553,36 @@ static dcp_status play_sync(void *context, const char *directory, dcp_error *err
     (void)context;
     return player_status(player_call(&c), &c, err);
 }
+static dcp_status play_lock(void *context, const char *path, uint64_t *holder, char *note, void **out, dcp_error *err) {
+    call c = call_make(CALL_LOCK, path);
+    const int answered = player_call(&c);
+    object *o;
+    dcp_status status;
+    (void)context;
+    *holder = 0;
+    if (answered >= 0 && answer_values(answered)[ANSWER_STATUS] == DCP_PENDING) return DCP_PENDING;
+    status = player_status(answered, &c, err);
+    if (status) return status;
+    if (answer_items(answered)) (void)snprintf(note, DCP_LOCK_NOTE, "%s", name_text(answer_values(answered)[ANSWER_ITEMS]));
+    o = (object *)calloc(1, sizeof *o);
+    MUST(o);
+    o->name = c.name;
+    o->temporary = -1;
+    *out = o;
+    return DCP_OK;
+}
+static dcp_status play_lock_note(void *context, void *lock, const char *note, dcp_error *err) {
+    call c = object_call((object *)lock, CALL_NOTE);
+    (void)context;
+    c.temporary = name_number(note);
+    return player_status(player_call(&c), &c, err);
+}
+static void play_unlock(void *context, void *lock) {
+    const call c = object_call((object *)lock, CALL_UNLOCK);
+    (void)context;
+    (void)player_call(&c);
+    object_free((object *)lock);
+}
 /* ---- the coordinator of a save by two ranks. A probe, which waits for nothing, finds nothing: the message is late. ---------------------------------- */
 static call letter_call(call_kind kind, int tag) {
     char text[40];
@@ -539,6 +627,9 @@ static void storage_make(dcp_storage *s) {
     s->begin = play_begin; s->write = play_write; s->commit = play_commit; s->abort = play_abort;
     s->open = play_open; s->read = play_read; s->close = play_close;
     s->stat = play_stat; s->list = play_list; s->remove = play_remove; s->sync_directory = play_sync;
+    if (!has_locks) return;
+    s->flags |= DCP_STORAGE_COMMIT_LOCK;
+    s->lock = play_lock; s->lock_note = play_lock_note; s->unlock = play_unlock;
 }
 
 /* ---- what the actors do ------------------------------------------------------------------------------------------------------------------------- */
@@ -547,7 +638,7 @@ static const char *const P = "x";
 
 static uint32_t value_of(int generation, int tensor, int i) { return (uint32_t)(generation * 1000 + tensor * 100 + i); }
 /* rank -1: one process. Rank 0 has the first half of "w", rank 1 the second; "b" is the same on both. */
-static dcp_status save(int generation, int rank, dcp_cancel *cancel, dcp_error *err) {
+static dcp_status save_in(dcp_layout layout, int generation, int rank, dcp_cancel *cancel, dcp_error *err) {
     const int64_t wide = WIDE, narrow = NARROW, part = rank < 0 ? WIDE : WIDE / 2, at = rank > 0 ? WIDE / 2 : 0;
     uint32_t w[WIDE], b[NARROW];
     dcp_coordinator coordinator;
@@ -559,7 +650,7 @@ static dcp_status save(int generation, int rank, dcp_cancel *cancel, dcp_error *
     tensors[0] = dcp_array("w", DCP_UINT32, w + at, 1, &part);
     tensors[1] = dcp_array("b", DCP_UINT32, b, 1, &narrow);
     desc.path = P;
-    desc.layout = the_layout;
+    desc.layout = layout;
     desc.tensors = tensors;
     desc.tensor_count = 2;
     desc.overwrite = 1;
@@ -573,6 +664,8 @@ static dcp_status save(int generation, int rank, dcp_cancel *cancel, dcp_error *
     desc.io.coordinator = &coordinator;
     return dcp_save(&desc, err);
 }
+static dcp_status save(int generation, int rank, dcp_cancel *cancel, dcp_error *err) { return save_in(the_layout, generation, rank, cancel, err); }
+static dcp_layout other_layout(void) { return the_layout == DCP_LAYOUT_SINGLE ? DCP_LAYOUT_SHARDED : DCP_LAYOUT_SINGLE; }
 static dcp_status sweep(int64_t grace_seconds, int plain_names, dcp_cancel *cancel, dcp_error *err) {
     dcp_sweep_desc desc = DCP_ZERO;
     desc.grace_seconds = grace_seconds;
@@ -590,7 +683,7 @@ static dcp_status removal(dcp_cancel *cancel, dcp_error *err) {
 }
 static dcp_status actor_run(const actor *a, dcp_error *err) {
     switch (a->what) {
-        case SAVE: return save(a->generation, a->peer ? a->peer < 0 : -1, &player.cancel, err);
+        case SAVE: return save_in(a->is_other ? other_layout() : the_layout, a->generation, a->peer ? a->peer < 0 : -1, &player.cancel, err);
         case SWEEP: return sweep(0, 0, &player.cancel, err);
         default: return removal(&player.cancel, err);
     }
@@ -725,6 +818,7 @@ static int load(dcp_verify_policy verify, dcp_error *err) {
     dcp_close(c);
     return status ? 0 : generation_of(w, b);
 }
+static int key_of(int blob) { return (blobs.items[blob].bytes[0] == '{') == (the_layout == DCP_LAYOUT_SHARDED) ? commit_key : other_key; }
 static const document *document_of(int blob) {
     document *d;
     dcp_checkpoint *c;
@@ -737,14 +831,14 @@ static const document *document_of(int blob) {
     MUST(document_count < (int)DCPI_COUNT(documents));
     memset(&alone, 0, sizeof alone);
     alone.commit_count = 1;
-    world_put(&alone, commit_key, blob);
+    world_put(&alone, key_of(blob), blob);
     player_begin(&alone, 200);
     d = &documents[document_count++];
     memset(d, 0, sizeof *d);
     d->blob = blob;
     if (open_at(DCP_VERIFY_NONE, &c, &err)) wrong(&alone, "a document does not open:", err.message);
     m = dcp_metadata_of(c);
-    for (k = 0; k < m->shard_count && the_layout == DCP_LAYOUT_SHARDED; k++) {
+    for (k = 0; k < m->shard_count && dcp_layout_of(c) == DCP_LAYOUT_SHARDED; k++) {
         MUST(d->count < FILES);
         d->names[d->count++] = name_number(m->shards[k].file_path);
     }
@@ -768,7 +862,7 @@ static int generation_at(const world *w, int blob) {
     if (!is_new) return images.items[image].value;
     memset(&alone, 0, sizeof alone);
     alone.commit_count = 1;
-    world_put(&alone, commit_key, blob);
+    world_put(&alone, key_of(blob), blob);
     for (i = 0; i < d->count; i++) world_put(&alone, d->names[i], key[1 + i]);
     player_begin(&alone, 200);
     images.items[image].value = load(DCP_VERIFY_ALL, &err);
@@ -780,10 +874,13 @@ static void check_world(const world *w) {
     int i;
     for (i = 0; i < w->commit_count; i++) if (w->commits[i] != NO_COMMIT) (void)generation_at(w, w->commits[i]);
     i = world_find(w, commit_key);
+    if (i >= 0 && other_key >= 0 && world_find(w, other_key) >= 0) wrong(w, "two commit files at one path", "");
+    if (i < 0 && other_key >= 0) i = world_find(w, other_key);
     MUST((i < 0 ? NO_COMMIT : w->entries[i].blob) == w->commits[w->commit_count - 1]);
 }
 static int others_changed(const world *w, int who) {    /* the commit file */
     int i;
+    if (w->given_up >> who & 1) return 1;               /* or keep it from doing so */
     for (i = 0; i < cast_count; i++) if (lead_of(i) != lead_of(who) && (cast[i].what == REMOVE || (w->committed >> i & 1))) return 1;
     return 0;
 }
@@ -804,7 +901,7 @@ static void check_verdict(const world *w, int who) {
     const int has_committed = (int)(w->committed >> lead_of(who) & 1), other = who + cast[who].peer;
     int i;
     if (!is_faulty(w, who) && n->status && (cast[who].what == SWEEP || (cast[who].what == SAVE && n->status != DCP_E_EXISTS) ||
-                                       (cast[who].what == REMOVE && n->status != DCP_E_NOT_FOUND)))
+                                       (cast[who].what == REMOVE && n->status != DCP_E_NOT_FOUND && !(n->status == DCP_E_EXISTS && (w->given_up >> who & 1)))))
         wrong(w, "an actor failed, though nothing of its own did:", actor_name(who));
     if (cast[who].what != SAVE) return;
     if (nodes[w->node[other]].has_ended && (n->status == DCP_OK) != (nodes[w->node[other]].status == DCP_OK) &&
@@ -823,17 +920,18 @@ static void check_end(const world *w) {
     world now = *w;
     dcp_error err;
     int i, k;
+    for (i = 0; i < w->lock_count; i++) if (w->locks[i].holder != NOBODY_HAS) wrong(w, "a lock is held by nobody who goes on:", name_text(w->locks[i].name));
     player_begin(&now, 201);
     if (sweep(-1, 1, NULL, &err)) wrong(&now, "the last sweep fails:", err.message);
     if (now.commits[now.commit_count - 1] != last || (generation && generation_at(&now, last) != generation)) wrong(&now, "the last sweep took a checkpoint", "");
     for (i = 0; i < now.count; i++) {
-        int is_named = now.entries[i].name == commit_key;
+        int is_named = is_commit(now.entries[i].name);
         for (k = 0; generation && k < document_of(last)->count; k++) is_named |= document_of(last)->names[k] == now.entries[i].name;
         if (!is_named) wrong(&now, "left behind by the last sweep:", name_text(now.entries[i].name));
     }
     now = *w;                                           /* and without a sweep: */
     player_begin(&now, 202);
-    if (save(99, -1, NULL, &err)) wrong(&now, "the next save fails:", err.message);
+    if (save_in(generation && key_of(last) == other_key ? other_layout() : the_layout, 99, -1, NULL, &err)) wrong(&now, "the next save fails:", err.message);
     check_world(&now);
     if (generation_at(&now, now.commits[now.commit_count - 1]) != 99) wrong(&now, "the next save is not what is there", "");
 }
@@ -852,7 +950,8 @@ static uint64_t hash_storage(const world *w) {
 }
 static uint64_t hash_letters(const world *w) { return crash_hash((const char *)w->letters, (size_t)w->letter_count * sizeof w->letters[0], 5); }
 static uint64_t hash_world(const world *w, const search *s) {
-    uint64_t hash = crash_hash((const char *)w->node, (size_t)cast_count * sizeof w->node[0], w->committed);
+    uint64_t hash = crash_hash((const char *)w->node, (size_t)cast_count * sizeof w->node[0], w->committed + ((uint64_t)w->given_up << 32));
+    hash = crash_mix(hash + crash_hash((const char *)w->locks, (size_t)w->lock_count * sizeof w->locks[0], (uint64_t)w->give_ups + 6));
     if (s->bound >= 0) hash = crash_mix(hash + (uint64_t)(w->last_turn * 1000 + w->switches));
     return crash_mix(hash + hash_storage(w) + 3 * hash_letters(w));
 }
@@ -860,7 +959,8 @@ static uint64_t hash_world(const world *w, const search *s) {
 static int is_private(const call *c) {
     if (c->kind == CALL_SEND || c->kind == CALL_RECEIVE) return 1;
     if (is_forbidden(c->name)) return c->kind == CALL_STAT || c->kind == CALL_OPEN;
-    if (is_own_temporary(c->name)) return 1;
+    if (c->kind == CALL_LOCK || c->kind == CALL_NOTE || c->kind == CALL_UNLOCK) return 0;
+    if (is_own_temporary(c->name)) return give_up_most == 0;        /* else whoever comes next removes it */
     return (c->kind == CALL_BEGIN || c->kind == CALL_ABORT) && !(shards_tell && is_shard(c->temporary));
 }
 
@@ -883,12 +983,14 @@ static void check_commit(const world *w, int who, const call *c) {
     for (at = w->node[who]; nodes[at].parent >= 0; at = nodes[at].parent) {
         const call *asked = &nodes[nodes[at].parent].next;
         const int *values = answer_values(nodes[at].answer);
-        if (asked->name != commit_key || values[ANSWER_ERRNO]) continue;
+        if (asked->name != c->name || values[ANSWER_ERRNO]) continue;
         if (asked->kind == CALL_STAT) was_there = values[ANSWER_STATUS] == DCP_OK;
         if (asked->kind != CALL_OPEN) continue;
         first = values[ANSWER_STATUS] ? NO_COMMIT : values[ANSWER_ITEMS + 1];
         if (last == -1) last = first;
     }
+    if (has_locks && c->replace && last != w->commits[w->commit_count - 1] && world_find(w, c->temporary) >= 0 && !is_faulty(w, who))
+        wrong(w, "it replaces a checkpoint that came after its last look:", actor_name(who));
     if (c->replace != was_there) wrong(w, "it replaces what it has not seen, or does not replace what it has:", actor_name(who));
     if (was_there && first != last && !is_faulty(w, who)) wrong(w, "it replaces another checkpoint than the one that it found:", actor_name(who));
 }
@@ -903,7 +1005,7 @@ static void search_step(search *s, const world *from, int who, fault f) {
     const listing which = listing_of(who, &nodes[from->node[who]]);
     world w = *from;
     s->steps++;
-    if (c.kind == CALL_PUBLISH && c.name == commit_key) check_commit(from, who, &c);
+    if (c.kind == CALL_PUBLISH && is_commit(c.name)) check_commit(from, who, &c);
     MUST(step_count < DEPTH);
     steps[step_count].actor = who;
     steps[step_count].f = f;
@@ -926,7 +1028,7 @@ static int may_fault(const world *w, int who, fault f) {
     const node *n = &nodes[w->node[who]];
     if (f == FINE) return 1;
     if (cast[who].harm == NONE || is_faulty(w, who) || (cast[who].harm == CANCELS && f != CANCEL)) return 0;
-    return f == CANCEL || (n->next.kind != CALL_ABORT && n->next.kind != CALL_SEND && n->next.kind != CALL_RECEIVE);
+    return f == CANCEL || (n->next.kind != CALL_ABORT && n->next.kind != CALL_UNLOCK && n->next.kind != CALL_SEND && n->next.kind != CALL_RECEIVE);
 }
 static void search_actor(search *s, const world *w, int who) {
     int f;
@@ -934,7 +1036,29 @@ static void search_actor(search *s, const world *w, int who) {
 }
 static int is_waiting(const world *w, int who) {
     const node *n = &nodes[w->node[who]];
+    if (n->next.kind == CALL_LOCK && cast[who].what != SWEEP) return is_held(w, n->next.name);
     return n->next.kind == CALL_RECEIVE && world_letter(w, &n->next, who) < 0;
+}
+/* The holder of that lock stands still and is given up. */
+static void search_give_up(search *s, const world *from, int at) {
+    world w = *from;
+    const int who = w.locks[at].holder;
+    if (who == NOBODY_HAS || cast[who].what == SWEEP || w.give_ups == give_up_most) return;
+    if (w.locks[at].note != NO_NOTE && strcmp(name_text(w.locks[at].note), DCPI_LOCK_REMOVES) == 0) return;
+    w.locks[at].holder = NOBODY_HAS;
+    w.given_up |= 1u << who;
+    w.give_ups++;
+    MUST(step_count < DEPTH);
+    memset(&steps[step_count], 0, sizeof steps[0]);
+    steps[step_count].actor = who;
+    steps[step_count].made.kind = CALL_UNLOCK;
+    steps[step_count].made.name = w.locks[at].name;
+    steps[step_count++].f = GIVEN_UP;
+    if (crash_is_new(&s->seen, hash_world(&w, s))) {
+        s->worlds++;
+        search_from(s, &w);
+    }
+    step_count--;
 }
 static int is_free(const search *s, const world *w, int who) {          /* to make the next step */
     const int last = w->last_turn;
@@ -953,15 +1077,16 @@ static void search_from(search *s, const world *w) {
     if (running == 0) search_note_end(s, w);
     else if (going == 0) wrong(w, "all wait for each other", "");
     if (alone >= 0) { search_actor(s, w, alone); return; }
+    for (who = 0; who < w->lock_count; who++) search_give_up(s, w, who);
     for (who = 0; who < cast_count; who++) if (is_free(s, w, who)) search_actor(s, w, who);
 }
 
 /* ---- scenes ------------------------------------------------------------------------------------------------------------------------------------------ */
 /* start: 0, LITTERED; 1, NOTHING is there yet; 2, ALONE: a checkpoint and nothing that a listing would take for its files. bound: switches away from an actor that could go on; 0: any number */
 enum { LITTERED, NOTHING, ALONE };
-typedef struct scene { const char *name; int start, bound; actor actors[ACTORS]; } scene;
+typedef struct scene { const char *name; int start, bound; actor actors[ACTORS]; int give_ups, without_locks; } scene;
 
-static void tables_begin(dcp_layout layout) {
+static void tables_begin(dcp_layout layout, int has_other) {
     static const char *const suffixes[] = { ".metadata.json", ".checkpoint", ".manifest.json", ".manifest.yaml" };
     const int own = layout == DCP_LAYOUT_SINGLE;
     char key[40];
@@ -969,10 +1094,12 @@ static void tables_begin(dcp_layout layout) {
     the_layout = layout;
     storage_make(&the_storage);
     forbidden_count = 0;
+    other_key = -1;
     some_shard = name_number("x_shard_0.ffffffffffffffff.bin");
     for (i = 0; i < 4; i++) {
         (void)snprintf(key, sizeof key, "%s%s", P, suffixes[i]);
         if (i == own) commit_key = name_number(key);
+        else if (i == !own && has_other) other_key = name_number(key);
         else forbidden[forbidden_count++] = name_number(key);
     }
 }
@@ -1030,11 +1157,14 @@ static void scene_run(const scene *sc, dcp_layout layout) {
     char what[120];
     search s;
     world w;
-    int i;
-    (void)snprintf(what, sizeof what, "%s, %s%s", layout == DCP_LAYOUT_SINGLE ? "single file" : "sharded", sc->name, sc->bound ? ", bounded" : "");
+    int i, has_other = 0;
+    (void)snprintf(what, sizeof what, "%s, %s%s", layout == DCP_LAYOUT_SINGLE ? "single file" : "sharded", sc->name, sc->bound ? ", bounded" : sc->without_locks ? ", without locks" : "");
     doing("%s", what);
     tables_end();                                       /* of a test that has failed */
-    tables_begin(layout);
+    for (i = 0; i < ACTORS; i++) has_other |= sc->actors[i].is_other;
+    give_up_most = sc->give_ups;
+    has_locks = !sc->without_locks;
+    tables_begin(layout, has_other);
     memset(&s, 0, sizeof s);
     s.bound = sc->bound ? sc->bound : -1;
     step_count = 0;
@@ -1059,13 +1189,14 @@ static void scenes_run(const scene *scenes, size_t count) {
     }
 }
 #define SCENES(list) scenes_run(list, DCPI_COUNT(list))
-#define SAVER { SAVE, NONE, 0, 0 }
-#define CANCELLED { SAVE, CANCELS, 0, 0 }
-#define ABORTED { SAVE, FAILS, 0, 0 }
-#define SWEEPER { SWEEP, NONE, 0, 0 }
-#define REMOVER { REMOVE, NONE, 0, 0 }
-#define TWO_RANKS { SAVE, NONE, 1, 0 }, { SAVE, NONE, -1, 0 }
-#define TWO_ABORTED { SAVE, FAILS, 1, 0 }, { SAVE, FAILS, -1, 0 }
+#define SAVER { SAVE, NONE, 0, 0, 0 }
+#define OTHER_SAVER { SAVE, NONE, 0, 0, 1 }
+#define CANCELLED { SAVE, CANCELS, 0, 0, 0 }
+#define ABORTED { SAVE, FAILS, 0, 0, 0 }
+#define SWEEPER { SWEEP, NONE, 0, 0, 0 }
+#define REMOVER { REMOVE, NONE, 0, 0, 0 }
+#define TWO_RANKS { SAVE, NONE, 1, 0, 0 }, { SAVE, NONE, -1, 0, 0 }
+#define TWO_ABORTED { SAVE, FAILS, 1, 0, 0 }, { SAVE, FAILS, -1, 0, 0 }
 static int depth(void) { return getenv("DCP_TEST_INTERLEAVE") ? atoi(getenv("DCP_TEST_INTERLEAVE")) : 0; }
 
 TEST(two_at_a_time) {
@@ -1133,7 +1264,38 @@ TEST(three_saves_one_of_which_fails_and_a_sweep) {
     if (depth() >= 2) SCENES(large);
 }
 
+TEST(a_holder_that_stands_still_at_each_call_and_wakes_at_each_later_one) {
+    static const scene scenes[] = {
+        { "2 saves, a holder given up", 0, 0, { SAVER, SAVER }, 1, 0 }, { "2 first saves, a holder given up", 1, 0, { SAVER, SAVER }, 1, 0 },
+        { "2 saves, 2 holders given up", 0, 0, { SAVER, SAVER }, 2, 0 }, { "a save and a removal, a holder given up", ALONE, 0, { SAVER, REMOVER }, 2, 0 },
+        { "a save and a sweep, a holder given up", 0, 0, { SAVER, SWEEPER }, 1, 0 }, { "a save and one that fails, a holder given up", 0, 0, { SAVER, ABORTED }, 1, 0 },
+        { "a first save and one that fails, a holder given up", 1, 0, { SAVER, ABORTED }, 1, 0 },
+    };
+    static const scene three[] = { { "3 saves, 2 holders given up", 0, 0, { SAVER, SAVER, SAVER }, 2, 0 } };
+    SCENES(scenes);
+    if (!getenv("DCP_TEST_FEWER")) SCENES(three);
+}
+TEST(first_saves_in_two_layouts) {
+    static const scene scenes[] = {
+        { "2 first saves in two layouts", NOTHING, 0, { SAVER, OTHER_SAVER }, 0, 0 }, { "2 first saves in two layouts, holders given up", NOTHING, 0, { SAVER, OTHER_SAVER }, 2, 0 },
+        { "3 first saves in two layouts, a holder given up", NOTHING, 0, { SAVER, OTHER_SAVER, OTHER_SAVER }, 1, 0 },
+        { "a first save and one that fails in another layout", NOTHING, 0, { ABORTED, OTHER_SAVER }, 1, 0 },
+        { "2 first saves in two layouts and a removal", NOTHING, 0, { SAVER, OTHER_SAVER, REMOVER }, 0, 0 },
+    };
+    SCENES(scenes);
+}
+TEST(where_there_are_no_locks_no_file_is_lost_all_the_same) {
+    static const scene scenes[] = {
+        { "2 saves", 0, 0, { SAVER, SAVER }, 0, 1 }, { "2 first saves", 1, 0, { SAVER, SAVER }, 0, 1 }, { "a save and a sweep", 0, 0, { SAVER, SWEEPER }, 0, 1 },
+        { "a save and one that fails", 0, 0, { SAVER, ABORTED }, 0, 1 }, { "3 saves", 0, 0, { SAVER, SAVER, SAVER }, 0, 1 },
+    };
+    SCENES(scenes);
+}
+
 int main(void) {
+    RUN(a_holder_that_stands_still_at_each_call_and_wakes_at_each_later_one);
+    RUN(first_saves_in_two_layouts);
+    RUN(where_there_are_no_locks_no_file_is_lost_all_the_same);
     RUN(two_at_a_time);
     RUN(a_save_that_fails_anywhere_beside_another);
     RUN(three_saves_of_one_path);
