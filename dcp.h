@@ -22821,7 +22821,8 @@ static dcp_status dcpi_sweep_temporaries_again(dcpi_op *op, const dcpi_sweep *sw
     dcpi_names_free(&again.locks);
     return status;
 }
-/* Whether it has a lock's text, as far as a killed process came with it, or none, as after a power cut. The name alone may be another program's. */
+/* Whether it has a lock's text, as far as a killed process came with it, or what a power cut leaves of it: nothing, zeros, as many bytes of any kind. The
+ * name alone may be another program's. */
 static dcp_status dcpi_sweep_lock_text(const dcpi_sweep *sweep, const char *key, int *is_ours, dcp_error *err) {
     dcp_storage *s = sweep->place->storage;
     char text[DCPI_LOCK_TEXT] = { 0 };
@@ -22835,7 +22836,7 @@ static dcp_status dcpi_sweep_lock_text(const dcpi_sweep *sweep, const char *key,
     if (size > 0) status = dcpi_storage_read(s, key, object, 0, text, size, err);
     dcpi_storage_close_object(s, object);
     for (i = 0; i < size && text[i] == '\0'; i++) { }
-    *is_ours = i == size || memcmp(text, dcpi_lock_words, (size_t)dcpi_min((int64_t)size, sizeof dcpi_lock_words - 1)) == 0;
+    *is_ours = i == size || info.size == DCPI_LOCK_TEXT || memcmp(text, dcpi_lock_words, (size_t)dcpi_min((int64_t)size, sizeof dcpi_lock_words - 1)) == 0;
     return status;
 }
 /* L7. One lock file, if nobody holds it: it goes when the lock is let go. */

@@ -14,6 +14,9 @@
  *     crash_enumerate(&disk, &search, each, user);   // each(user, &state) for the disks that a cut may leave, after every operation
  *     crash_close(&disk);
  *
+ * Its locks are files too: lock makes one, lock_note writes to it, unlock removes it. Nothing syncs them, so a cut leaves or takes them as it likes; who
+ * holds one dies with the process. Another one waits, in real time, for as long as io.timeout_ms says.
+ *
  * Each call is recorded as the operations of POSIX that the local storage makes of it: begin is mkdir for each missing directory and an exclusive
  * create, write is a write, commit is fsync and rename, leave is fsync, abort and remove are unlink, sync_directory is mkdir and fsync of the
  * directory. The rule is that of POSIX alone, stricter than any file system: fsync of a file makes its bytes durable, fsync of a directory its
@@ -60,12 +63,14 @@ typedef struct crash_op {
     size_t offset, size; char *data;                    /* of a write */
     int settled;                                        /* index of the operation that makes it durable; INT_MAX: none */
 } crash_op;
+typedef struct crash_lock { struct crash_lock *next; char *path; int has_noted; } crash_lock;
 typedef struct crash_disk {
     dcp_storage storage;                                /* the one to use */
     dcpi_mutex lock;
     crash_file *files; int file_count;
     crash_name *names; int name_count;                  /* as the program sees them */
     char **directories; int directory_count;            /* likewise; without the base */
+    crash_lock *locks;                                  /* that are held */
     crash_name *base_names; int base_name_count;        /* when the log began */
     int base_directory_count;                           /* the first of directories */
     crash_op *ops; int op_count;
@@ -385,6 +390,79 @@ static inline dcp_status crash_sync_directory(void *context, const char *directo
     dcpi_mutex_unlock(&d->lock);
     return status;
 }
+/* ---- locks --------------------------------------------------------------------------------------------------------------------------- */
+/* The text is as the local storage's. */
+static inline void crash_lock_read(const crash_file *file, char *note) {
+    const size_t words = sizeof dcpi_lock_words - 1 + 2;
+    size_t i;
+    if (file->size != DCPI_LOCK_TEXT || memcmp(file->data, dcpi_lock_words, words - 2) != 0) return;
+    for (i = 0; i + 1 < DCP_LOCK_NOTE && file->data[words + i] != '\n'; i++) note[i] = file->data[words + i];
+    note[i] = '\0';
+}
+static inline dcp_status crash_lock_take(void *context, const char *path, uint64_t *holder, char *note, void **out, dcp_error *err) {
+    crash_disk *d = (crash_disk *)context;
+    crash_lock *lock, *other;
+    dcp_status status = DCP_OK;
+    int at, file = -1;
+    *holder = 0;
+    dcpi_mutex_lock(&d->lock);
+    for (other = d->locks; other && strcmp(other->path, path) != 0; ) other = other->next;
+    if (other) status = DCP_PENDING;
+    else if (crash_find(d, path) < 0) status = crash_begin_locked(d, path, &file, err);
+    if (!status && file < 0) {
+        at = crash_find(d, path);
+        file = d->names[at].file;
+        crash_lock_read(&d->files[file], note);
+    }
+    if (!status) {
+        lock = (crash_lock *)calloc(1, sizeof *lock);
+        if (!lock) abort();
+        lock->path = crash_text(path);
+        lock->has_noted = note[0] == '\0';
+        lock->next = d->locks;
+        d->locks = lock;
+        *out = lock;
+    }
+    dcpi_mutex_unlock(&d->lock);
+    return status;
+}
+static inline dcp_status crash_lock_note(void *context, void *lock_, const char *note, dcp_error *err) {
+    crash_disk *d = (crash_disk *)context;
+    crash_lock *lock = (crash_lock *)lock_;
+    dcp_status status = DCP_OK;
+    char text[DCPI_LOCK_TEXT + 1];
+    crash_op *op;
+    int at;
+    memset(text, '\n', sizeof text);
+    at = snprintf(text, sizeof text, "%s1\n%s\n", dcpi_lock_words, note);
+    text[at] = '\n';
+    dcpi_mutex_lock(&d->lock);
+    at = crash_find(d, lock->path);
+    if (crash_is_dead(d)) status = crash_dead(err);
+    else if (at < 0) status = dcpi_fail(err, DCP_E_EXISTS, "\"%s\" was taken over", lock->path);
+    else {
+        op = crash_note(d, CRASH_WRITE, NULL, d->names[at].file);
+        crash_put(&d->files[d->names[at].file], 0, text, DCPI_LOCK_TEXT);
+        lock->has_noted = 1;
+        if (op) {
+            op->size = DCPI_LOCK_TEXT;
+            op->data = crash_copy(text, DCPI_LOCK_TEXT);
+        }
+    }
+    dcpi_mutex_unlock(&d->lock);
+    return status;
+}
+static inline void crash_unlock(void *context, void *lock_) {
+    crash_disk *d = (crash_disk *)context;
+    crash_lock *lock = (crash_lock *)lock_, **at;
+    dcpi_mutex_lock(&d->lock);
+    if (lock->has_noted) crash_unlink(d, lock->path);
+    for (at = &d->locks; *at != lock; ) at = &(*at)->next;
+    *at = lock->next;
+    dcpi_mutex_unlock(&d->lock);
+    free(lock->path);
+    free(lock);
+}
 static inline dcp_status crash_space(void *context, const char *directory, int64_t *bytes_free, dcp_error *err) {
     (void)context; (void)directory; (void)err;
     *bytes_free = (int64_t)1 << 40;
@@ -399,7 +477,8 @@ static inline void crash_open(crash_disk *d) {
     d->is_recording = 1;
     s->context = d;
     s->flags = DCP_STORAGE_SHARED_POSITIONAL_WRITE | DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_CONCURRENT_WRITE | DCP_STORAGE_ATOMIC_REPLACE |
-               DCP_STORAGE_EXCLUSIVE_PUBLISH | DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY;
+               DCP_STORAGE_EXCLUSIVE_PUBLISH | DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_COMMIT_LOCK;
+    s->lock = crash_lock_take; s->lock_note = crash_lock_note; s->unlock = crash_unlock;
     s->begin = crash_begin; s->write = crash_write; s->commit = crash_commit; s->abort = crash_abort;
     s->join = crash_join; s->leave = crash_leave;
     s->open = crash_open_object; s->read = crash_read; s->close = crash_close_object;

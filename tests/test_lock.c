@@ -31,12 +31,15 @@ int main(void) {
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Two steps a call: before it and after it, from when it is armed. At step `at` (0: never) the process gets `number`. no_locks: what any lock says, 0: all is well;
+/* Two steps a call: before it and after it, from when it is armed. At step `at` (0: never) the process gets `number`, or, if set, `happens` is called.
+ * no_locks: what any lock says, 0: all is well;
  * no_ranges: a lock of a range is not known here. */
-static struct { int64_t steps, at; int number, is_armed, no_locks, no_ranges, locks; } calls;
+static struct { int64_t steps, at; int number, is_armed, no_locks, no_ranges, locks; void (*happens)(void); } calls;
 
 static void step(void) {
-    if (calls.is_armed && ++calls.steps == calls.at) (void)kill(getpid(), calls.number);
+    if (!calls.is_armed || ++calls.steps != calls.at) return;
+    if (calls.happens) calls.happens();
+    else (void)kill(getpid(), calls.number);
 }
 static int after_int(int result) { step(); return result; }
 static long after_long(long result) { step(); return result; }
@@ -427,6 +430,222 @@ static void at_each_call(int (*happens_at)(const char *dir, dcp_layout layout, i
 TEST(a_killed_holder_keeps_nobody_waiting) { at_each_call(killed_at, test_is_slow() || test_is_sanitized() ? 7 : 1); }
 TEST(a_stopped_holder_is_taken_over_and_commits_over_nobody) { at_each_call(stopped_at, test_is_slow() || test_is_sanitized() ? 7 : 1); }
 
+/* ---- the local storage's lock itself --------------------------------------------------------------------------------------------------------------- */
+static const char lock_key[] = "p.commit.lock";
+static dcp_status lock_of(dcp_storage *s, uint64_t *holder, char *note, void **lock) {
+    dcp_error err;
+    return dcpi_storage_lock(s, lock_key, holder, note, lock, &err);
+}
+static dcp_status note_in(dcp_storage *s, void *lock, const char *note) {
+    dcp_error err;
+    return dcpi_storage_lock_note(s, lock_key, lock, note, &err);
+}
+/* The lock of p, held in another process until that is told to end. */
+static pid_t hold(const char *dir, const char *note, int done) {
+    int ready[2];
+    char byte = 1;
+    pid_t child;
+    CHECK_INT(pipe(ready), 0);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        dcp_storage *storage;
+        char last[DCP_LOCK_NOTE];
+        uint64_t holder = 0;
+        void *lock;
+        if (dcp_storage_local(dir, &storage, NULL)) _exit(99);
+        if (storage->lock(storage->context, "p.commit.lock", &holder, last, &lock, NULL)) _exit(98);
+        if (storage->lock_note(storage->context, lock, note, NULL) || write(ready[1], &byte, 1) != 1) _exit(97);
+        if (read(done, &byte, 1) != 1) _exit(96);
+        storage->unlock(storage->context, lock);
+        _exit(0);
+    }
+    CHECK_INT(close(ready[1]), 0);
+    CHECK_INT(read(ready[0], &byte, 1), 1);
+    CHECK_INT(close(ready[0]), 0);
+    return child;
+}
+static struct { dcp_storage *storage; void *a, *c; dcp_status c_status; } between;
+static void c_comes_when_a_has_gone(void) {
+    char note[DCP_LOCK_NOTE];
+    uint64_t holder = 0;
+    if (between.a) dcpi_storage_unlock(between.storage, between.a);
+    between.a = NULL;
+    between.c_status = lock_of(between.storage, &holder, note, &between.c);
+}
+/* Whatever happens to the file between any two of B's calls, it has the lock of the file that has the name, or none. */
+TEST(a_lock_file_that_goes_at_any_call_locks_nothing) {
+    dcp_storage *storage = local_at(test_ram_dir());
+    char note[DCP_LOCK_NOTE];
+    int64_t at, last = 1;
+    int starts_held;
+    between.storage = storage;
+    for (starts_held = 0; starts_held < 2; starts_held++)
+        for (at = 1, last = at; at <= last; at++) {
+            uint64_t holder = 0;
+            void *b = NULL;
+            dcp_status status;
+            between.a = between.c = NULL;
+            between.c_status = DCP_PENDING;
+            if (starts_held) CHECK_OK(lock_of(storage, &holder, note, &between.a));
+            holder = 0;
+            memset(&calls, 0, sizeof calls);
+            calls.at = at;
+            calls.happens = c_comes_when_a_has_gone;
+            calls.is_armed = 1;
+            status = lock_of(storage, &holder, note, &b);
+            calls.is_armed = 0;
+            last = calls.steps;
+            CHECK(status == DCP_OK || status == DCP_PENDING);
+            CHECK(!(b && between.c));
+            dcpi_storage_unlock(storage, b);
+            if (between.a) dcpi_storage_unlock(storage, between.a);
+            dcpi_storage_unlock(storage, between.c);
+            memset(&calls, 0, sizeof calls);
+            CHECK_OK(generation_sweep(storage, NULL));  /* the file of a holder who lets go while the guard is held stays */
+            if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+        }
+    CHECK(last > 10);
+    dcp_storage_close(storage);
+}
+TEST(a_lock_that_was_taken_is_not_its_old_holder_s) {
+    dcp_storage *storage = local_at(test_ram_dir());
+    char note[DCP_LOCK_NOTE];
+    uint64_t holder = 0, watched;
+    void *a, *b, *c;
+    CHECK_OK(lock_of(storage, &holder, note, &a));
+    CHECK_STR(note, "");
+    CHECK_OK(note_in(storage, a, "what a is about to do"));
+    CHECK_INT(lock_of(storage, &holder, note, &b), DCP_PENDING);
+    CHECK_STR(note, "what a is about to do");
+    watched = holder;
+    CHECK_OK(note_in(storage, a, "and then"));          /* a lives */
+    CHECK(watched != 0 && lock_of(storage, &holder, note, &b) == DCP_PENDING && holder != watched);
+    CHECK_OK(lock_of(storage, &holder, note, &b));      /* a does not */
+    CHECK_STR(note, "and then");
+    CHECK_INT(note_in(storage, a, "still there"), DCP_E_EXISTS);
+    holder = 0;
+    CHECK_INT(lock_of(storage, &holder, note, &c), DCP_PENDING);
+    CHECK_STR(note, "and then");                        /* until b has noted something, it is what is to be looked after */
+    CHECK_OK(note_in(storage, b, "b"));
+    dcpi_storage_unlock(storage, a);
+    holder = 0;
+    CHECK_INT(lock_of(storage, &holder, note, &c), DCP_PENDING);        /* a took nothing away */
+    CHECK_STR(note, "b");
+    dcpi_storage_unlock(storage, b);
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+    dcp_storage_close(storage);
+}
+TEST(a_note_stays_until_the_next_holder_sets_one) {
+    const char *dir = test_ram_dir();
+    dcp_storage *storage = local_at(dir);
+    char note[DCP_LOCK_NOTE];
+    uint64_t holder = 0;
+    void *lock;
+    int i, done[2];
+    pid_t child;
+    CHECK_INT(pipe(done), 0);
+    child = hold(dir, "left behind", done[0]);
+    CHECK_INT(kill(child, SIGKILL), 0);
+    CHECK_INT(waitpid(child, NULL, 0), child);
+    for (i = 0; i < 3; i++) {
+        CHECK_OK(lock_of(storage, &holder, note, &lock));
+        CHECK_STR(note, "left behind");
+        dcpi_storage_unlock(storage, lock);             /* perhaps it could not do what that asks for */
+    }
+    CHECK_OK(lock_of(storage, &holder, note, &lock));
+    CHECK_OK(note_in(storage, lock, ""));
+    dcpi_storage_unlock(storage, lock);
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+    CHECK(close(done[0]) == 0 && close(done[1]) == 0);
+    dcp_storage_close(storage);
+}
+
+/* ---- what is done with the lock ---------------------------------------------------------------------------------------------------------------------- */
+static char order[4000];
+static void note_order(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    const int is_commit = strncmp(key, "p.", 2) == 0 && dcpi_commit_kind_of(key) != NULL;
+    (void)user; (void)call;
+    if (is_done || strlen(order) + 40 > sizeof order) return;
+    if (kind == FAULT_LOCK || kind == FAULT_LOCK_NOTE || kind == FAULT_UNLOCK || kind == FAULT_SYNC_DIRECTORY ||
+        (is_commit && (kind == FAULT_COMMIT || kind == FAULT_STAT || kind == FAULT_REMOVE || kind == FAULT_OPEN)) ||
+        (kind == FAULT_REMOVE && strstr(key, "_shard_0.bin")) || (kind == FAULT_BEGIN && strstr(key, "p.") == key)) {
+        (void)snprintf(order + strlen(order), sizeof order - strlen(order), "%s ", fault_kind_name(kind));
+    }
+}
+/* The calls that matter, from the document's begin on. */
+static void check_order(dcp_storage *storage, int is_removal, const char *want) {
+    fault_storage f;
+    dcp_error err;
+    const char *from;
+    fault_open(&f, storage);
+    f.hook = note_order;
+    order[0] = '\0';
+    if (is_removal) {
+        dcp_remove_desc desc = DCP_ZERO;
+        desc.path = "p";
+        desc.io.storage = &f.storage;
+        CHECK_OK_MESSAGE(dcp_remove(&desc, NULL, &err), err.message);
+    } else CHECK_OK_MESSAGE(generation_save(&f.storage, DCP_LAYOUT_SHARDED, "p", SIZE, 3, &err), err.message);
+    fault_close(&f);
+    from = strstr(order, is_removal ? "lock" : "begin");
+    CHECK(from != NULL);
+    CHECK_STR(from, want);
+}
+TEST(the_lock_is_held_from_the_look_to_the_sync_and_what_follows_it) {
+    dcp_storage *storage = local_at(test_ram_dir());
+    check_order(storage, 0, "begin lock lock_note stat stat stat stat commit sync_directory unlock ");
+    check_order(storage, 0, "begin lock lock_note stat stat stat stat open commit sync_directory lock_note remove unlock ");
+    check_order(storage, 0, "begin lock lock_note stat stat stat stat open commit sync_directory unlock ");
+    check_order(storage, 1, "lock lock_note open sync_directory stat remove sync_directory unlock ");
+    dcp_storage_close(storage);
+}
+
+/* ---- a storage that may replace what it publishes -------------------------------------------------------------------------------------------------------- */
+static dcp_status (*exclusive_commit)(void *context, void *object, int replace, dcp_error *err);
+static dcp_status replacing_commit(void *context, void *object, int replace, dcp_error *err) {
+    (void)replace;
+    return exclusive_commit(context, object, 1, err);
+}
+typedef struct rival { dcp_storage *storage; dcp_layout layout; int has_saved; dcp_status status; } rival;
+static void rival_saves(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    rival *r = (rival *)user;
+    dcp_error err;
+    (void)call;
+    if (kind != FAULT_BEGIN || is_done || r->has_saved || strncmp(key, "p.metadata", 10) == 0 || strncmp(key, "p.manifest.json", 15) == 0 || strstr(key, ".intent.")) return;
+    r->has_saved = 1;
+    r->status = generation_save(r->storage, r->layout, "p", SIZE, 7, &err);
+}
+TEST(where_publishing_may_replace_no_name_is_used_twice) {
+    static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_MANIFEST };
+    int i, has_lock;
+    for (i = 0; i < 2; i++)
+        for (has_lock = 0; has_lock < 2; has_lock++) {
+            dcp_storage *storage;
+            fault_storage f;
+            dcp_error err;
+            rival r;
+            CHECK_OK(dcp_storage_memory(&storage, NULL));
+            exclusive_commit = storage->commit;
+            storage->commit = replacing_commit;
+            storage->flags &= ~(uint32_t)(DCP_STORAGE_EXCLUSIVE_PUBLISH | (has_lock ? 0 : DCP_STORAGE_COMMIT_LOCK));
+            memset(&r, 0, sizeof r);
+            r.storage = storage;
+            r.layout = layouts[i];
+            fault_open(&f, storage);
+            f.hook = rival_saves;
+            f.user = &r;
+            CHECK_INT(generation_save(&f.storage, layouts[i], "p", SIZE, 3, &err), DCP_E_EXISTS);
+            CHECK(r.has_saved);
+            CHECK_OK(r.status);
+            CHECK_INT(generation_at(storage, "p"), 7);
+            CHECK_OK(generation_sweep(storage, NULL));
+            if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+            fault_close(&f);
+            dcp_storage_close(storage);
+        }
+}
+
 /* ---- where locks are not as they should be -------------------------------------------------------------------------------------------------------- */
 static void save_and_remove(dcp_storage *storage, uint32_t not_durable) {
     dcp_remove_desc removal = DCP_ZERO;
@@ -486,31 +705,6 @@ TEST(where_only_whole_files_can_be_locked_one_wins_and_a_stopped_one_is_waited_f
     }
     calls.no_ranges = 0;
     dcp_storage_close(storage);
-}
-/* The lock of p, held in another process until that is told to end. */
-static pid_t hold(const char *dir, const char *note, int done) {
-    int ready[2];
-    char byte = 1;
-    pid_t child;
-    CHECK_INT(pipe(ready), 0);
-    child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        dcp_storage *storage;
-        char last[DCP_LOCK_NOTE];
-        uint64_t holder = 0;
-        void *lock;
-        if (dcp_storage_local(dir, &storage, NULL)) _exit(99);
-        if (storage->lock(storage->context, "p.commit.lock", &holder, last, &lock, NULL)) _exit(98);
-        if (storage->lock_note(storage->context, lock, note, NULL) || write(ready[1], &byte, 1) != 1) _exit(97);
-        if (read(done, &byte, 1) != 1) _exit(96);
-        storage->unlock(storage->context, lock);
-        _exit(0);
-    }
-    CHECK_INT(close(ready[1]), 0);
-    CHECK_INT(read(ready[0], &byte, 1), 1);
-    CHECK_INT(close(ready[0]), 0);
-    return child;
 }
 TEST(who_removes_is_not_taken_over_and_who_waits_can_be_cancelled) {
     const char *dir = test_ram_dir();
@@ -611,6 +805,11 @@ int main(void) {
     RUN(threads_that_save_to_one_path);
     RUN(a_killed_holder_keeps_nobody_waiting);
     RUN(a_stopped_holder_is_taken_over_and_commits_over_nobody);
+    RUN(a_lock_file_that_goes_at_any_call_locks_nothing);
+    RUN(a_lock_that_was_taken_is_not_its_old_holder_s);
+    RUN(a_note_stays_until_the_next_holder_sets_one);
+    RUN(the_lock_is_held_from_the_look_to_the_sync_and_what_follows_it);
+    RUN(where_publishing_may_replace_no_name_is_used_twice);
     RUN(a_storage_without_locks_saves_and_says_so);
     RUN(where_only_whole_files_can_be_locked_one_wins_and_a_stopped_one_is_waited_for);
     RUN(who_removes_is_not_taken_over_and_who_waits_can_be_cancelled);
