@@ -23074,6 +23074,7 @@ typedef struct dcpi_sync {
     dcpi_op op;
     dcpi_place from, to;
     char *commit_name, *prefix;
+    int has_committed;                                  /* the copy's manifest is the source's */
     dcpi_document document, own;                        /* the source's; what the copy has, metadata NULL: none */
     const dcpi_origin **own_order; size_t own_count;    /* by piece */
     const char **own_paths;                             /* sorted */
@@ -23555,7 +23556,8 @@ static dcp_status dcpi_sync_publish(dcpi_sync *y, const char *key, const char *t
         status = dcpi_sync_is_done(y, status, err);
         if (status && dcpi_lock_is_lost(&y->op, &lock)) status = dcpi_lock_lost(y->report->path, err);
     }
-    if (!status) status = dcpi_place_sync(&y->to, err);
+    y->has_committed = !status;
+    if (!status) status = dcpi_place_sync(&y->to, err);         /* G3: this one is not tried again */
     dcpi_lock_release(&lock);
     return status;
 }
@@ -23579,10 +23581,9 @@ static dcp_status dcpi_sync_commit(dcpi_sync *y, dcp_error *err) {
     if (!status) status = dcpi_sync_check_all(y, err);
     if (!status && memcmp(y->own.digest, y->document.digest, 32) != 0) {
         do status = dcpi_sync_commit_once(y, key, attempt, err);
-        while (status && dcpi_op_again(&y->op, ++attempt, "writing the manifest", err));
+        while (status && !y->has_committed && dcpi_op_again(&y->op, ++attempt, "writing the manifest", err));
         if (status) status = err->status;
-    }
-    if (!status) status = dcpi_place_sync(&y->to, err);
+    } else if (!status) status = dcpi_place_sync(&y->to, err);
     dcpi_free(key);
     return status;
 }

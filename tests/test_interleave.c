@@ -1275,6 +1275,10 @@ TEST(a_holder_that_stands_still_at_each_call_and_wakes_at_each_later_one) {
     SCENES(scenes);
     if (!getenv("DCP_TEST_FEWER")) SCENES(three);
 }
+TEST(removals_whose_holder_stands_still) {
+    static const scene scenes[] = { { "a first save and 2 removals, a holder given up", ALONE, 0, { SAVER, REMOVER, REMOVER }, 1, 0 } };
+    SCENES(scenes);
+}
 TEST(first_saves_in_two_layouts) {
     static const scene scenes[] = {
         { "2 first saves in two layouts", NOTHING, 0, { SAVER, OTHER_SAVER }, 0, 0 }, { "2 first saves in two layouts, holders given up", NOTHING, 0, { SAVER, OTHER_SAVER }, 2, 0 },
@@ -1294,6 +1298,7 @@ TEST(where_there_are_no_locks_no_file_is_lost_all_the_same) {
 
 int main(void) {
     RUN(a_holder_that_stands_still_at_each_call_and_wakes_at_each_later_one);
+    RUN(removals_whose_holder_stands_still);
     RUN(first_saves_in_two_layouts);
     RUN(where_there_are_no_locks_no_file_is_lost_all_the_same);
     RUN(two_at_a_time);

@@ -20,7 +20,7 @@ mutants() {
     cat <<'END'
 name no sync of the directory after the rename that commits
 caught crash overwrites
-in dcpi_commit_run
+in dcpi_commit_sync
 - status = dcpi_place_sync(&s->place, err);
 + status = MUTANT ? DCP_OK : dcpi_place_sync(&s->place, err);
 
@@ -80,7 +80,7 @@ in dcpi_sync_look
 
 name no sync of the directory after a copy's document
 caught crash syncs_of_a_copy
-in dcpi_sync_commit
+in dcpi_sync_publish
 - if (!status) status = dcpi_place_sync(
 + if (!status && !MUTANT) status = dcpi_place_sync(
 
@@ -99,8 +99,8 @@ in dcpi_remove_files
 name data removed before the document
 caught crash removals
 in dcpi_remove_note
-- status = dcpi_names_add(data, own.items[i], err);
-+ status = MUTANT ? dcpi_mutant_remove(place, own.items[i], err) : dcpi_names_add(data, own.items[i], err);
+- if (!status) status = dcpi_names_add_data(&r->data, commit, document.metadata, err);
++ if (!status) status = dcpi_names_add_data(&r->data, commit, document.metadata, err); if (MUTANT) dcpi_mutant_remove(r->place, &r->data);
 
 name a sweep without the sync of the directory
 caught crash a_sweep_beside
@@ -130,28 +130,28 @@ in dcpi_save_publish
 + | MUTANT, err);
 
 name a first commit that replaces
-caught crash saves_of_one_path
+caught interleave where_there_are_no_locks
 in dcpi_commit_rename
 - s->displaces, &may_be_there, err);
 + MUTANT || s->displaces, &may_be_there, err);
 
 name an overwrite that does not look again at what it displaces
 caught crash saves_of_one_path
-in dcpi_commit_check
+in dcpi_commit_is_same
 - if (memcmp(now, s->displaced_digest, sizeof now) == 0)
 + if (MUTANT || memcmp(now, s->displaced_digest, sizeof now) == 0)
 
 name the old document is unlinked before the rename
 caught crash overwrites
 in dcpi_commit_run
-- if (!status) status = dcpi_commit_rename(s, object, err);
-+ if (!status && MUTANT) (void)dcpi_storage_remove(s->place.storage, s->commit_key, NULL); if (!status) status = dcpi_commit_rename(s, object, err);
+- else status = dcpi_commit_rename(s, &lock, object, err);
++ else { if (MUTANT) (void)dcpi_storage_remove(s->place.storage, s->commit_key, NULL); status = dcpi_commit_rename(s, &lock, object, err); }
 
 name the displaced data goes before the commit
 caught crash overwrites
 in dcpi_commit_run
-- if (!status) status = dcpi_commit_rename(s, object, err);
-+ if (!status) dcpi_mutant_displace(s, MUTANT); if (!status) status = dcpi_commit_rename(s, object, err);
+- status = dcpi_commit_rename(s, &lock, object, err);
++ dcpi_mutant_displace(s, MUTANT); status = dcpi_commit_rename(s, &lock, object, err);
 
 name the document is written in place
 caught crash first_saves
@@ -179,7 +179,7 @@ in dcpi_save_finish
 
 name a failed sync after the rename is a failure, not UNKNOWN
 caught crash unknown_removes_nothing
-in dcpi_commit_run
+in dcpi_commit_sync
 - return dcpi_fail_sys(err, DCP_E_UNKNOWN, err->sys,
 + return MUTANT ? DCP_E_IO : dcpi_fail_sys(err, DCP_E_UNKNOWN, err->sys,
 
@@ -434,6 +434,135 @@ caught rank_faults tensors_that_no_rank_counts
 in dcpi_hello_check_lists
 - if (set < 0 && (list & DCPI_LIST_IS_SET)) set = r;
 + if (!MUTANT && set < 0 && (list & DCPI_LIST_IS_SET)) set = r;
+
+name no commit lock
+caught interleave first_saves_in_two_layouts
+in dcpi_lock_take
+- status = lock->key ? dcpi_lock_ask(
++ if (MUTANT) { lock->is_missing = 1; return DCP_OK; } status = lock->key ? dcpi_lock_ask(
+
+name overwrites without the lock
+caught interleave two_at_a_time
+in dcpi_commit_lock
+- dcp_status status = dcpi_lock_take(
++ dcp_status status = MUTANT ? (lock->is_missing = 1, DCP_OK) : dcpi_lock_take(
+
+name the lock is let go before the rename
+caught interleave first_saves_in_two_layouts
+in dcpi_commit_run
+- if (status) dcpi_storage_abort(
++ if (MUTANT) dcpi_lock_release(&lock); if (status) dcpi_storage_abort(
+
+name the lock is let go before the directory's sync
+caught lock the_lock_is_held
+in dcpi_commit_run
+- if (!status) status = dcpi_commit_sync(s, err);
++ if (MUTANT) dcpi_lock_release(&lock); if (!status) status = dcpi_commit_sync(s, err);
+
+name the look comes before the lock
+caught interleave first_saves_in_two_layouts
+in dcpi_commit_run
+- if (!status) status = dcpi_commit_lock(
++ if (!status && MUTANT) status = dcpi_commit_last_look(s, err); if (!status) status = dcpi_commit_lock(
+in dcpi_commit_run
+- if (!status) status = dcpi_commit_last_look(s, err);
++ if (!status && !MUTANT) status = dcpi_commit_last_look(s, err);
+
+name no look at other layouts
+caught interleave first_saves_in_two_layouts
+in dcpi_commit_last_look
+- if (!status) status = dcpi_commit_find(
++ if (!status && !MUTANT) status = dcpi_commit_find(
+
+name the document of a holder that was given up is not removed
+caught interleave a_holder_that_stands_still
+in dcpi_lock_take
+- if (!status) status = dcpi_lock_fence(
++ if (!status && !MUTANT) status = dcpi_lock_fence(
+
+name a holder does not say which document it is about to commit
+caught interleave a_holder_that_stands_still
+in dcpi_commit_lock
+- if (!status) status = dcpi_lock_note(
++ if (!status && !MUTANT) status = dcpi_lock_note(
+
+name who could not remove a document that was given up forgets it
+caught lock a_note_stays
+in dcpi_local_unlock
+- lock->has_noted &&
++ (MUTANT || lock->has_noted) &&
+
+name a failed save removes plain names after it has lost the lock
+caught faults a_first_save_that_may_have_happened
+in dcpi_finish_take_back
+- only_ids = s->is_taken_over ||
++ only_ids = (s->is_taken_over && !MUTANT) ||
+
+name removals without the lock
+caught lock the_lock_is_held
+in dcpi_remove_lock
+- if (r->dry_run ||
++ if (MUTANT || r->dry_run ||
+
+name who removes does not say so
+caught interleave removals_whose_holder
+in dcpi_lock_take_to_remove
+- if (!status) status = dcpi_lock_note(
++ if (!status && !MUTANT) status = dcpi_lock_note(
+
+name the lock is taken from who removes
+caught lock who_removes_is_not_taken_over
+in dcpi_lock_ask
+- strcmp(w.note, DCPI_LOCK_REMOVES) != 0
++ (MUTANT || strcmp(w.note, DCPI_LOCK_REMOVES) != 0)
+
+name a lock is taken from a holder that lives
+caught lock a_lock_that_was_taken
+in dcpi_lock_turn
+- silent != *holder)
++ (silent != *holder && !(MUTANT && silent)))
+
+name a file that has lost its name is locked
+caught lock a_lock_file_that_goes
+in dcpi_lock_enter
+- if (!sys && dcpi_os_lock_is_named(
++ if (!sys && MUTANT) return 0; if (!sys && dcpi_os_lock_is_named(
+
+name whose turn is over may note
+caught lock a_lock_that_was_taken
+in dcpi_local_lock_note
+- is_ours = dcpi_lock_is_ours(local, lock);
++ is_ours = MUTANT || dcpi_lock_is_ours(local, lock);
+
+name whose turn is over removes the file
+caught lock a_lock_that_was_taken
+in dcpi_local_unlock
+- dcpi_lock_is_ours(local, lock))
++ (MUTANT || dcpi_lock_is_ours(local, lock)))
+
+name a sweep takes a lock file that is held
+caught lock a_sweep_takes_lock_files
+in dcpi_sweep_lock
+- if (!status && is_ours && !dry_run) status = dcpi_lock_take(op, sweep->place, prefix, 0, &lock, err);
++ if (MUTANT) { char *held = dcpi_place_key(sweep->place, name, err); (void)dcpi_storage_remove(sweep->place->storage, held, err); dcpi_free(held); return DCP_OK; } if (!status && is_ours && !dry_run) status = dcpi_lock_take(op, sweep->place, prefix, 0, &lock, err);
+
+name a lock's note may name any file
+caught lock what_a_lock_that_was_lost
+in dcpi_lock_fence
+- if (!dcpi_lock_names_document(note, prefix)) return DCP_OK;
++ if (!MUTANT && !dcpi_lock_names_document(note, prefix)) return DCP_OK;
+
+name plain names where publishing may replace
+caught lock where_publishing_may_replace
+in dcpi_save_survey
+- (s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH) != 0;
++ (MUTANT || (s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH) != 0);
+
+name a pool's plain names where publishing may replace
+caught lock where_publishing_may_replace
+in dcpi_pool_listen
+- || !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH);
++ || (!MUTANT && !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH));
 END
 }
 
@@ -462,14 +591,18 @@ static dcp_status dcpi_mutant_later(const dcpi_save *s, void *object, char **key
     *key = NULL;
     return DCP_OK;
 }
-static dcp_status dcpi_mutant_remove(const dcpi_place *place, const char *name, dcp_error *err) {
-    char *key = dcpi_place_key(place, name, err);
-    const dcp_status status = key ? dcpi_storage_remove(place->storage, key, err) : DCP_E_MEMORY;
-    dcpi_free(key);
-    return status;
+static void dcpi_mutant_remove(const dcpi_place *place, const dcpi_names *names) {
+    size_t i;
+    for (i = 0; i < names->count; i++) {
+        char *key = dcpi_place_key(place, names->items[i], NULL);
+        if (key) (void)dcpi_storage_remove(place->storage, key, NULL);
+        dcpi_free(key);
+    }
 }
 static void dcpi_mutant_displace(dcpi_save *s, int is_chosen) {
-    if (is_chosen) dcpi_refs_remove_displaced(&s->op, &s->place, s->commit_name, NULL, 1, &s->displaced);
+    if (!is_chosen) return;
+    dcpi_mutant_remove(&s->place, &s->displaced);
+    dcpi_mutant_remove(&s->place, &s->displaced_plain);
 }
 static void dcpi_mutant_now(const dcpi_save *s) {
     const int r = s->op.team.rank;
