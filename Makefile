@@ -24,7 +24,7 @@ CYCLES ?= 10000
 
 EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c)) $(if $(shell command -v nvcc 2>/dev/null),build/examples/cuda_train)
 # What a change makes everything stale; wildcard, so that a header that is not there is not missed.
-HEADERS := $(wildcard dcp*.h tests/*.h)
+HEADERS := $(wildcard dcp*.h tests/*.h tests/regress/*.h)
 FUZZ := $(wildcard tests/fuzz/*)
 
 all: build/dcptool                      ## build/dcptool, the command-line tool (the default)
@@ -44,7 +44,7 @@ analyze:                                ## the headers under clang-tidy, cppchec
 matrix:                                 ## test_golden.c with gcc and clang, -O0 to -O3 -march=native, C99 to C++17, each built and run: half an hour
 	@sh tests/matrix.sh
 
-soak: soak-crash soak-interleave soak-power soak-calls soak-cycles      ## the five below, in depth: long runs
+soak: soak-crash soak-interleave soak-power soak-calls soak-cycles soak-model   ## the six below, in depth: long runs
 soak-crash: build/plain/test_crash      ## 250,000 different disks after power cuts (CRASH_STATES=n for another number)
 	@DCP_TEST_CRASH_STATES=$(CRASH_STATES) DCP_TEST_TIMEOUT=0 build/plain/test_crash
 soak-interleave: build/plain/test_interleave    ## more interleavings of saves, sweeps and removals; INTERLEAVE=2: the largest, with gigabytes of memory
@@ -55,6 +55,9 @@ soak-calls: build/plain/test_disasters  ## each system call of saves, loads and 
 	@DCP_TEST_WHOLE=1 DCP_TEST_TIMEOUT=0 DCP_TEST_CYCLES=10 build/plain/test_disasters
 soak-cycles: build/plain/test_disasters ## CYCLES=10000 of save, kill and restore, and as many in one process that lives on
 	@DCP_TEST_CYCLES=$(CYCLES) DCP_TEST_TIMEOUT=0 DCP_TEST_FILTER=cycles build/plain/test_disasters
+
+soak-model: build/plain/test_model      ## MINUTES=60 of random programs beside a model of a directory; DCP_TEST_FILTER=ranks: one family of them
+	@DCP_MODEL_MINUTES=$(or $(MINUTES),60) DCP_TEST_TIMEOUT=0 build/plain/test_model
 
 coverage:                               ## which lines and branches of dcp.h the suites reach, by chapter; fails below the goals; SHOW=json: what is missed there
 	@SHOW='$(SHOW)' SUITES='$(SUITES)' KEEP='$(KEEP)' python3 tests/coverage.py
@@ -89,7 +92,7 @@ examples: $(EXAMPLES)                   ## build/examples/*
 clean:                                  ## removes build/
 	rm -rf build
 
-.PHONY: all help test test-all analyze matrix fuzz coverage mutants test-gpu soak soak-crash soak-interleave soak-power soak-calls soak-cycles demo demo-mpi bench \
+.PHONY: all help test test-all analyze matrix fuzz coverage mutants test-gpu soak soak-crash soak-interleave soak-power soak-calls soak-cycles soak-model demo demo-mpi bench \
     bench-scale bench-gpu examples clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays

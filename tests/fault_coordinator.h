@@ -19,6 +19,7 @@ typedef struct fault_plan {
     int lies_at;                        /* this send (1: the first) arrives, and fails with `failure` all the same */
     int reluctant_percent;              /* of sends that may not wait: so many are DCP_PENDING */
     int only_tag;                       /* 0: any */
+    volatile int dead;                  /* set by the test: from then on every call fails, and nothing is sent */
     int calls, sends, delayed, dropped, failed;             /* what happened */
     int after_failure;                  /* calls after one that failed */
 } fault_plan;
@@ -46,6 +47,7 @@ static int fault_choose(fault_context *f, int tag, int is_send) {
         else if (is_send && (drops || p->sends == p->drop_at)) { what = FAULT_DROP; p->dropped++; }
         else if (is_send && p->sends == p->lies_at) { what = FAULT_LIE; p->failed++; }
     }
+    if (dcpi_flag_get(&p->dead)) what = FAULT_FAIL;
     dcpi_mutex_unlock(&f->lock);
     if (wait) dcpi_os_sleep_ms(wait);
     return what;

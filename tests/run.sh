@@ -21,10 +21,10 @@ table() {
     sed '/^#/d' <<'END'
 # variant   word      Debian package              suites
 plain       -         gcc                         all
-asan        asan      libasan8                    platform json sha256 meta manifest yaml file_format engine ~storage ~pool ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults ~golden
+asan        asan      libasan8                    platform json sha256 meta manifest yaml file_format engine ~storage ~pool ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults ~golden ~model
 asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz
 tsan0       clang     clang+libclang-rt-14-dev    pool ranks
-tsan        tsan      libtsan2                    ~ranks ~storage ~async ~coord ~pool ~engine ~faults ~rank_faults ~pool_faults ~golden
+tsan        tsan      libtsan2                    ~ranks ~storage ~async ~coord ~pool ~engine ~faults ~rank_faults ~pool_faults ~golden ~model
 msan        msan      clang+libclang-rt-14-dev    yaml ~file_format ~golden ~json ~meta ~manifest ~platform ~storage ~sha256 ~engine ~pool ~directory ~ranks ~async
 m32         m32       gcc-12-multilib             platform json sha256 meta manifest file_format storage pool ~engine ~yaml ~ranks ~directory ~coord ~async ~faults ~kill ~rank_faults ~crash ~pool_faults ~golden ~hostile ~fuzz
 windows     windows   gcc-mingw-w64-x86-64+wine64 platform storage pool ~engine ~json ~meta ~ranks ~sha256 ~file_format ~directory ~coord ~yaml ~manifest ~golden

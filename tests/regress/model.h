@@ -1,0 +1,55 @@
+/* regress/model.h - programs that have found something, replayed by test_model.c. Paste what a failure prints at the end, with a name that says
+ * what was wrong. Included twice; see tests/model_program.h for the fields. */
+PROGRAM(a_sweep_takes_checkpoints_in_dense,
+    STEP(SAVE, .path = "dense/a", .tensors = "r"),
+    STEP(SAVE, .path = "runs/experts/b", .tensors = "r", .layout = DCP_LAYOUT_MANIFEST),
+    STEP(SWEEP, .path = "", .grace = -1, .plain = 1),
+    STEP(SWEEP, .path = "runs", .grace = -1, .plain = 1))
+PROGRAM(begin_of_a_manifest_returns_before_it_has_read_a_tensor,
+    STEP(BEGIN, .path = "dense", .tensors = "r", .layout = DCP_LAYOUT_MANIFEST, .snapshot = 1),
+    STEP(WAIT, .path = "dense"),
+    STEP(BEGIN, .path = "b", .tensors = "Bb", .layout = DCP_LAYOUT_MANIFEST, .snapshot = 1, .free_tensors = 1))
+PROGRAM(a_manifest_with_empty_pieces_does_not_load,
+    STEP(SAVE, .path = "step_1", .tensors = "mu", .ranks = 5, .layout = DCP_LAYOUT_MANIFEST),
+    STEP(BEGIN, .path = "step_1", .tensors = "zs", .ranks = 5, .layout = DCP_LAYOUT_MANIFEST, .overwrite = 1))
+PROGRAM(tensors_that_are_forgotten_replace_a_checkpoint,
+    STEP(SAVE, .path = "b", .tensors = "r"),
+    STEP(SAVE, .path = "b", .tensors = "r", .forgets = 1, .overwrite = 1))
+PROGRAM(an_intent_of_a_time_to_come_stays_for_ever,
+    STEP(FOREIGN, .path = "", .what = FOREIGN_INTENT),
+    STEP(SAVE, .path = "a", .tensors = "r", .layout = DCP_LAYOUT_MANIFEST),
+    STEP(SAVE, .path = "a", .tensors = "s", .layout = DCP_LAYOUT_MANIFEST, .overwrite = 1),
+    STEP(SWEEP, .path = "", .grace = -1, .plain = 1))
+PROGRAM(all_the_memory_there_is_as_a_budget,
+    STEP(SAVE, .path = "step_1", .tensors = "r", .budget = 2),
+    STEP(LOAD, .path = "step_1", .budget = 2),
+    STEP(SAVE, .path = "b", .tensors = "r", .layout = DCP_LAYOUT_MANIFEST, .budget = 2),
+    STEP(SYNC, .path = "b", .to = "copy", .budget = 2))
+PROGRAM(a_storage_that_cannot_publish_alone_replaces_files_of_the_pool,
+    STEP(SAVE, .path = "dense", .tensors = "s", .layout = DCP_LAYOUT_MANIFEST),
+    STEP(SAVE, .path = "a", .layout = DCP_LAYOUT_MANIFEST),
+    STEP(SAVE, .path = "a", .tensors = "s", .layout = DCP_LAYOUT_MANIFEST, .overwrite = 1, .lacks = 8))
+PROGRAM(a_storage_that_cannot_sync_a_directory_makes_none,
+    STEP(SAVE, .path = "runs/step_1", .lacks = 32))
+PROGRAM(two_layouts_at_one_path,
+    STEP(SAVE, .path = "a", .tensors = "b", .at_once = 1),
+    STEP(SAVE, .path = "a", .tensors = "b", .layout = DCP_LAYOUT_MANIFEST, .at_once = 1),
+    STEP(SAVE, .path = "a", .tensors = "b", .layout = DCP_LAYOUT_SINGLE, .at_once = 1),
+    STEP(SAVE, .path = "a", .tensors = "b", .layout = DCP_LAYOUT_MANIFEST, .yaml = 1))
+PROGRAM(two_overwrites_of_one_path,
+    STEP(SAVE, .path = "a", .tensors = "r"),
+    STEP(SAVE, .path = "a", .tensors = "r", .overwrite = 1, .at_once = 1, .process = 1),
+    STEP(SAVE, .path = "a", .tensors = "r", .overwrite = 1, .at_once = 1, .process = 1),
+    STEP(SAVE, .path = "a", .tensors = "r", .overwrite = 1))
+PROGRAM(a_save_that_stood_still,
+    STEP(SAVE, .path = "a", .tensors = "r"),
+    STEP(SAVE, .path = "a", .tensors = "r", .overwrite = 1, .process = 1, .stop_at = 50),
+    STEP(SAVE, .path = "a", .tensors = "s", .overwrite = 1),
+    STEP(WAKE, .path = "a"))
+PROGRAM(a_slow_read_of_one_rank,
+    STEP(SAVE, .path = "step_2", .tensors = "s", .layout = DCP_LAYOUT_MANIFEST),
+    STEP(LOAD, .path = "step_2", .slow = FAULT_READ, .slow_ms = 700, .rank = 1, .ranks = 2, .timeout_ms = 300))
+PROGRAM(a_save_in_the_background_beside_a_removal,
+    STEP(BEGIN, .path = "runs/step_1", .slot = 1),
+    STEP(REMOVE, .path = "runs/step_1"),
+    STEP(BEGIN, .path = "runs/step_1"))
