@@ -15017,28 +15017,109 @@ static dcp_status dcpi_document_limit(int64_t size, dcp_error *err) {
     return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRId64 " bytes; DCP_LIMIT_DOCUMENT is %" PRId64, size,
                      (int64_t)DCP_LIMIT_DOCUMENT);
 }
-/* The document's bytes as they stand in its file, and their digest. */
-static dcp_status dcpi_document_fetch_json(dcpi_op *op, dcpi_reading *r, dcpi_document *out, dcp_error *err) {
-    dcp_status status = dcpi_document_limit(out->info.size, err);
-    if (!status) status = dcpi_object_read(op, r->storage, r->key, r->object, out->info.size, &out->text, err);
-    out->size = (size_t)out->info.size;
+/* A file may be large without having anything in it, or be something else. So a document is read in growing pieces, and before there is
+ * memory for more, what has been read must look like one. The parser still has to read it. */
+#define DCPI_DOCUMENT_PIECE ((size_t)1024 * 1024)
+#define DCPI_SENSE_RUN ((size_t)64 * 1024)              /* no number has more digits, and no comment is as long before the first member */
+typedef struct dcpi_sense { int is_yaml, in_string, is_escaped, has_member; size_t run; } dcpi_sense;
+
+static int dcpi_sense_json(dcpi_sense *s, unsigned char c) {
+    if (s->in_string) {
+        if (!s->is_escaped && c == '"') s->in_string = 0;
+        s->is_escaped = !s->is_escaped && c == '\\';
+        return c >= ' ';
+    }
+    if (c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == ',' || c == ':' || c == '{' || c == '}' || c == '[' || c == ']') {
+        s->run = 0;
+        return 1;
+    }
+    s->in_string = c == '"';
+    return c != '\0' && strchr("\"+-.0123456789Eeaflnrstu", c) && ++s->run <= DCPI_SENSE_RUN;
+}
+static int dcpi_sense_yaml(dcpi_sense *s, unsigned char c) {
+    s->has_member |= c == ':';
+    return (c >= ' ' || c == '\n' || c == '\r' || c == '\t') && (s->has_member || ++s->run <= DCPI_SENSE_RUN);
+}
+/* How many of these bytes may stand in a document. */
+static size_t dcpi_sense_of(dcpi_sense *s, const char *text, size_t size) {
+    size_t i;
+    for (i = 0; i < size; i++)
+        if (!(s->is_yaml ? dcpi_sense_yaml(s, (unsigned char)text[i]) : dcpi_sense_json(s, (unsigned char)text[i]))) break;
+    return i;
+}
+/* The byte at `bad` stands in no document: of one that was sealed it has been damaged. */
+static dcp_status dcpi_document_nonsense(dcpi_reading *r, int64_t offset, int64_t size, int is_yaml, const dcp_verifier *verifier,
+                                         uint64_t bad, dcp_error *err) {
+    char end[512];
+    uint8_t value[32];
+    dcpi_tail tail;
+    const size_t count = (size_t)dcpi_min(size, (int64_t)sizeof end);
+    const dcp_status status = dcpi_reading_read(r, offset + size - (int64_t)count, end, count, err);
+    if (status) return status;
+    dcpi_tail_find(end, count, is_yaml ? &dcpi_tail_yaml : &dcpi_tail_json, &tail, value);
+    if (verifier)
+        return dcpi_fail(err, DCP_E_SIGNATURE, "byte %" PRIu64 " is none of a document: damaged, or never one that was signed", bad);
+    if (tail.present)
+        return dcpi_fail(err, DCP_E_CHECKSUM, "the document is damaged: byte %" PRIu64 " is none that was written there", bad);
+    return dcpi_fail(err, DCP_E_FORMAT, "byte %" PRIu64 " is none of a document", bad);
+}
+/* More memory for a text of `size` bytes, of which `used` are there. */
+static dcp_status dcpi_document_grow(dcpi_document *out, size_t used, int64_t size, size_t *capacity, dcp_error *err) {
+    char *text;
+    *capacity = (size_t)dcpi_min(size, used == 0 ? (int64_t)DCPI_DOCUMENT_PIECE : 2 * (int64_t)used);
+    text = (char *)DCP_REALLOC(out->text, *capacity + 1);
+    if (!text) return dcpi_no_memory(err, *capacity + 1);
+    out->text = text;
+    return DCP_OK;
+}
+/* `size` bytes from `offset` on, and a NUL behind them. The caller frees out->text, whatever comes. op NULL: nobody can cancel. */
+static dcp_status dcpi_document_take(dcpi_op *op, dcpi_reading *r, int64_t offset, int64_t size, int is_manifest,
+                                     const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
+    dcpi_sense sense;
+    size_t capacity = 0, at = 0, made = 0, n;
+    dcp_status status = DCP_OK;
+    if (size < 0 || (uint64_t)size >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
+    memset(&sense, 0, sizeof sense);
+    do {
+        if (at > 0 && made == 0) sense.is_yaml = is_manifest && dcpi_manifest_is_yaml(out->text, at);
+        if (at > 0) made += dcpi_sense_of(&sense, out->text + made, at - made);
+        if (made < at) return dcpi_document_nonsense(r, offset, size, sense.is_yaml, verifier, (uint64_t)made, err);
+        status = dcpi_document_grow(out, at, size, &capacity, err);
+        for (; at < capacity && !status; at += n) {
+            n = (size_t)dcpi_min((int64_t)(capacity - at), (int64_t)(4 * DCPI_MIB));
+            status = op ? dcpi_op_check(op, err) : DCP_OK;
+            if (!status) status = dcpi_reading_read(r, offset + (int64_t)at, out->text + at, n, err);
+        }
+    } while (!status && (int64_t)at < size);
+    out->size = at;
+    if (!status) out->text[at] = '\0';
     return status;
 }
-static dcp_status dcpi_document_fetch_single(dcpi_reading *r, dcpi_document *out, dcp_error *err) {
+/* The document's bytes as they stand in its file, and their digest. */
+static dcp_status dcpi_document_fetch_json(dcpi_op *op, dcpi_reading *r, dcp_layout layout, const dcp_verifier *verifier,
+                                           dcpi_document *out, dcp_error *err) {
+    const dcp_status status = dcpi_document_limit(out->info.size, err);
+    return status ? status : dcpi_document_take(op, r, 0, out->info.size, layout == DCP_LAYOUT_MANIFEST, verifier, out, err);
+}
+static dcp_status dcpi_document_find_single(dcpi_reading *r, int64_t size, int64_t *json_offset, int64_t *json_size, dcp_error *err) {
     uint8_t head[4096];
-    int64_t head_size = dcpi_min(out->info.size, (int64_t)sizeof head), json_offset, json_size;
+    const int64_t head_size = dcpi_min(size, (int64_t)sizeof head);
     char version[32];
     dcp_status status = dcpi_reading_read(r, 0, head, (size_t)head_size, err);
-    if (!status) status = dcpi_file_prefix(head, (size_t)head_size, out->info.size, &json_offset, &json_size, version, err);
-    if (!status) status = dcpi_document_limit(json_size, err);
-    if (status) return status;
-    out->text = (char *)dcpi_alloc((size_t)json_size + 1, err);
-    if (!out->text) return DCP_E_MEMORY;
-    out->size = (size_t)json_size;
-    return dcpi_reading_read(r, json_offset, out->text, out->size, err);
+    if (!status) status = dcpi_file_prefix(head, (size_t)head_size, size, json_offset, json_size, version, err);
+    return status ? status : dcpi_document_limit(*json_size, err);
 }
-static dcp_status dcpi_document_fetch(dcpi_op *op, dcpi_reading *r, int is_single, dcpi_document *out, dcp_error *err) {
-    dcp_status status = is_single ? dcpi_document_fetch_single(r, out, err) : dcpi_document_fetch_json(op, r, out, err);
+static dcp_status dcpi_document_fetch_single(dcpi_op *op, dcpi_reading *r, const dcp_verifier *verifier, dcpi_document *out,
+                                             dcp_error *err) {
+    int64_t offset = 0, size = 0;
+    const dcp_status status = dcpi_document_find_single(r, out->info.size, &offset, &size, err);
+    return status ? status : dcpi_document_take(op, r, offset, size, 0, verifier, out, err);
+}
+static dcp_status dcpi_document_fetch(dcpi_op *op, dcpi_reading *r, dcp_layout layout, const dcp_verifier *verifier,
+                                      dcpi_document *out, dcp_error *err) {
+    dcp_status status;
+    if (layout == DCP_LAYOUT_SINGLE) status = dcpi_document_fetch_single(op, r, verifier, out, err);
+    else status = dcpi_document_fetch_json(op, r, layout, verifier, out, err);
     if (!status) dcp_sha256(out->text, out->size, out->digest);
     return status;
 }
@@ -15254,7 +15335,7 @@ static dcp_status dcpi_document_accept(dcp_layout layout, const char *name, char
     r.bytes = bytes;
     r.count = count;
     document.info.size = file_size;
-    if (is_single) status = dcpi_document_fetch_single(&r, &document, err);
+    if (is_single) status = dcpi_document_fetch_single(NULL, &r, NULL, &document, err);
     else status = dcpi_document_limit((int64_t)count, err);
     if (!is_single) {
         document.text = bytes;
@@ -15329,7 +15410,7 @@ static dcp_status dcpi_document_read_once(dcpi_op *op, const dcpi_place *place, 
     if (status && err) status = dcpi_storage_absent(status, err->sys, err);
     if (!status) {
         const dcp_layout layout = kind ? kind->layout : DCP_LAYOUT_SHARDED;
-        status = dcpi_document_fetch(op, &r, layout == DCP_LAYOUT_SINGLE, out, err);
+        status = dcpi_document_fetch(op, &r, layout, verifier, out, err);
         if (!status) status = dcpi_document_parse(&r, layout, verifier, out, err);
         if (status) dcpi_fail_context(err, "%s%s: ", place->shown, name);
         else status = dcpi_document_check(op, place, name, out, err);
@@ -15362,25 +15443,44 @@ static dcp_status dcpi_document_read(dcpi_op *op, const dcpi_place *place, const
     out->text = NULL;
     return status;
 }
+static dcp_status dcpi_document_hash(dcpi_op *op, dcpi_reading *r, int64_t offset, int64_t size, uint8_t digest[32], dcp_error *err) {
+    const size_t capacity = (size_t)dcpi_max(1, dcpi_min(size, (int64_t)DCPI_DOCUMENT_PIECE));
+    uint8_t *bytes = (uint8_t *)dcpi_alloc(capacity, err);
+    int64_t at, n;
+    dcpi_sha sha;
+    dcp_status status = bytes ? DCP_OK : DCP_E_MEMORY;
+    dcpi_sha_init(&sha);
+    for (at = 0; at < size && !status; at += n) {
+        n = dcpi_min(size - at, (int64_t)capacity);
+        status = dcpi_op_check(op, err);
+        if (!status) status = dcpi_reading_read(r, offset + at, bytes, (size_t)n, err);
+        if (!status) dcpi_sha_update(&sha, bytes, (size_t)n);
+    }
+    if (!status) dcpi_sha_final(&sha, digest);
+    dcpi_free(bytes);
+    return status;
+}
 static dcp_status dcpi_document_digest_once(dcpi_op *op, const dcpi_place *place, const char *name, uint8_t digest[32],
                                             dcp_error *err) {
     const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(name);
-    dcpi_document document;
+    dcp_object_info info;
     dcpi_reading r;
+    int64_t offset = 0, size;
     char *key = dcpi_place_key(place, name, err);
     dcp_status status;
-    memset(&document, 0, sizeof document);
     memset(digest, 0, 32);
     if (!key) return DCP_E_MEMORY;
+    memset(&r, 0, sizeof r);
     r.storage = place->storage;
     r.key = key;
-    status = dcpi_storage_open_object(r.storage, key, &r.object, &document.info, err);
+    status = dcpi_storage_open_object(r.storage, key, &r.object, &info, err);
     if (!status) {
-        status = dcpi_document_fetch(op, &r, kind && kind->layout == DCP_LAYOUT_SINGLE, &document, err);
-        memcpy(digest, document.digest, 32);
+        size = info.size;
+        if (kind && kind->layout == DCP_LAYOUT_SINGLE) status = dcpi_document_find_single(&r, info.size, &offset, &size, err);
+        else status = dcpi_document_limit(size, err);
+        if (!status) status = dcpi_document_hash(op, &r, offset, size, digest, err);
         dcpi_storage_close_object(r.storage, r.object);
     }
-    dcpi_document_free(&document);
     dcpi_free(key);
     return status;
 }
@@ -17672,12 +17772,17 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
 }
 static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
     dcpi_document document;
+    dcp_error why;
     dcpi_names own;
     size_t i;
     dcp_status status = dcpi_document_read(&s->op, &s->place, s->commit_name, NULL, &document, err);
     if (dcpi_is_trouble(status)) return status;
     memcpy(s->displaced_digest, document.digest, sizeof s->displaced_digest);
     s->displaced_sequence = status ? -1 : document.metadata->sequence;
+    if (status && dcpi_is_trouble(dcpi_document_digest(&s->op, &s->place, s->commit_name, s->displaced_digest, &why))) {
+        *err = why;
+        return why.status;
+    }
     if (status) {
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "the checkpoint to be replaced is damaged; its data files will be left to sweep: %s", err->message);
         return dcpi_succeed(err);
@@ -23009,18 +23114,21 @@ DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path
 }
 static dcp_status dcpi_manifest_file_read(dcpi_op *op, const dcpi_place *place, const char *key, const dcp_verifier *verifier, dcp_manifest **out,
                                           dcp_error *err) {
-    dcp_object_info info;
     dcp_validation found;
-    void *object;
-    char *text = NULL;
+    dcpi_document document;
+    dcpi_reading r;
     size_t i;
-    dcp_status status = dcpi_storage_open_object(place->storage, key, &object, &info, err);
+    dcp_status status;
+    memset(&document, 0, sizeof document);
+    memset(&r, 0, sizeof r);
+    r.storage = place->storage;
+    r.key = key;
+    status = dcpi_storage_open_object(place->storage, key, &r.object, &document.info, err);
     if (status) return status;
-    status = dcpi_document_limit(info.size, err);
-    if (!status) status = dcpi_object_read(op, place->storage, key, object, info.size, &text, err);
-    dcpi_storage_close_object(place->storage, object);
-    if (!status) status = dcpi_manifest_parse(text, (size_t)info.size, verifier, out, err);
-    dcpi_free(text);
+    status = dcpi_document_fetch(op, &r, DCP_LAYOUT_MANIFEST, verifier, &document, err);
+    dcpi_storage_close_object(place->storage, r.object);
+    if (!status) status = dcpi_manifest_parse(document.text, document.size, verifier, out, err);
+    dcpi_document_free(&document);
     if (status) { dcpi_fail_context(err, "%s%s: ", place->shown, place->name); return status; }
     status = dcpi_manifest_check(*out, place->name, &found, err);
     for (i = 0; i < found.warning_count && !status; i++)
@@ -23242,8 +23350,8 @@ static dcp_status dcpi_sync_read_named(dcpi_sync *y, dcp_error *err) {
         if (!status) status = dcpi_sync_add_named(y, document.metadata, err);
         else if (!dcpi_is_trouble(status)) {
             if (status != DCP_E_NOT_FOUND && !is_own) y->unread++;
-            if (is_own) memcpy(y->own.digest, document.digest, sizeof y->own.digest);
-            status = dcpi_succeed(err);
+            if (is_own) status = dcpi_document_digest(&y->op, &y->to, commits.items[i], y->own.digest, err);
+            if (!dcpi_is_trouble(status)) status = dcpi_succeed(err);
             continue;
         }
         if (!status && is_own && document.manifest) y->own = document;

@@ -81,6 +81,15 @@ static void copy(const char *from, const char *to) {
     CHECK_OK_MESSAGE(dcp_storage_write_all(files, key_of(to), data, size, &err), err.message);
     dcp_free(data);
 }
+static void poke(const char *name, size_t at, char value) {
+    void *data;
+    size_t size;
+    CHECK_OK_MESSAGE(dcp_storage_read_all(files, key_of(name), &data, &size, &err), err.message);
+    CHECK(at < size && ((char *)data)[at] != value);
+    ((char *)data)[at] = value;
+    CHECK_OK_MESSAGE(dcp_storage_write_all(files, key_of(name), data, size, &err), err.message);
+    dcp_free(data);
+}
 static void flip(const char *name, size_t byte) {
     void *data;
     size_t size;
@@ -1687,6 +1696,58 @@ TEST(dcp_log_stderr_writes_lines) {
 }
 
 
+/* ==== large documents: read in pieces ================================================================================================= */
+TEST(a_document_of_megabytes) {
+    static const char *const names[] = { "x.metadata.json", "x.checkpoint", "x.manifest.json", "x.manifest.yaml" };
+    static const size_t sizes[] = { 900 * 1024, 1024 * 1024, 5 * 1024 * 1024 + 17 };
+    dcp_signer signer = dcp_hmac_signer("sixteen bytes or more", 16, "k");
+    dcp_verifier verifier = dcp_hmac_verifier("sixteen bytes or more", 16);
+    dcp_tensor t = dcp_bytes("data", "x", 1);
+    size_t i, k, n;
+    for (i = 0; i < COUNT(names); i++) {
+        for (k = 0; k < COUNT(sizes); k++) {
+            dcp_save_desc desc = DCP_ZERO;
+            dcp_open_desc open = DCP_ZERO;
+            dcp_checkpoint *c;
+            dcp_field field;
+            char *text = (char *)malloc(sizes[k] + 1);
+            CHECK(text != NULL);
+            for (n = 0; n < sizes[k]; n++) text[n] = "abc \"\\\n\t{}[],:0"[n % 15];
+            text[sizes[k]] = '\0';
+            use_memory();
+            field.key = "text";
+            field.value = text;
+            desc.path = "x";
+            desc.tensors = &t;
+            desc.tensor_count = 1;
+            desc.layout = i == 0 ? DCP_LAYOUT_SHARDED : i == 1 ? DCP_LAYOUT_SINGLE : DCP_LAYOUT_MANIFEST;
+            desc.yaml = i == 3;
+            desc.fields = &field;
+            desc.field_count = 1;
+            desc.signer = &signer;
+            desc.io.storage = store;
+            CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+            open.path = "x";
+            open.verifier = &verifier;
+            open.io.storage = store;
+            CHECK_OK_MESSAGE(dcp_open(&open, &c, &err), err.message);
+            CHECK(dcp_metadata_of(c)->field_count == 1 && strcmp(dcp_metadata_of(c)->fields[0].value, text) == 0);
+            dcp_close(c);
+            free(text);
+            poke(names[i], sizes[k] / 2, '\0');
+            CHECK_FAILS(dcp_open(&open, &c, &err), DCP_E_SIGNATURE, names[i]);
+            open.verifier = NULL;
+            CHECK_FAILS(dcp_open(&open, &c, &err), DCP_E_CHECKSUM, names[i]);
+            desc.overwrite = 1;
+            desc.fields = NULL;
+            desc.field_count = 0;
+            CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);       /* what is damaged can be replaced */
+            CHECK_STR(latest(), names[i]);
+            done();
+        }
+    }
+}
+
 /* ==== many ============================================================================================================================ */
 TEST(a_hundred_checkpoints) {
     char name[20];
@@ -1766,6 +1827,7 @@ int main(void) {
     RUN(what_is_warned_of_is_in_the_report);
     RUN(a_loads_warnings_are_in_the_report);
     RUN(dcp_log_stderr_writes_lines);
+    RUN(a_document_of_megabytes);
     RUN(a_hundred_checkpoints);
     return test_finish();
 }

@@ -3074,6 +3074,68 @@ TEST(a_terabyte_single_file_takes_no_memory) {
     terabyte_single((uint32_t)INT32_MAX + 1, DCP_E_FORMAT, 64 * KIB);
     terabyte_single(UINT32_MAX, DCP_E_FORMAT, 64 * KIB);
     terabyte_single(1 << 20, DCP_E_FORMAT, 1 * MIB + 64 * KIB);         /* these bytes are there, so they are read */
+    terabyte_single(60 << 20, DCP_E_FORMAT, 1 * MIB + 64 * KIB);        /* and of these as many as look like a document */
+}
+/* Large files that are no documents, with holes and without: no more memory than for what looks like one. */
+enum { GARBAGE = 40 };                                  /* MiB */
+static dcp_status open_garbage(dcp_storage *storage, const char *name, dcp_error *err) {
+    dcp_open_desc desc = DCP_ZERO;
+    dcp_checkpoint *c;
+    desc.path = name;
+    io_make(&desc.io, storage);
+    return dcp_open(&desc, &c, err);
+}
+static void check_garbage(const char *name, const char *head, char fill, const char *tail, dcp_status wanted) {
+    const char *dir = test_ram_dir();
+    const int64_t size = GARBAGE * MIB;
+    dcp_storage *storage = local_at(dir);
+    dcp_manifest *m;
+    dcp_error err;
+    char path[TEST_PATH + 80];
+    static char piece[65536];
+    int64_t at;
+    FILE *file;
+    doing("%s: %.20s, byte %d, %.20s", name, head, fill, tail);
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (!make_sparse(dir, name, head, strlen(head), size)) SKIP("no sparse files here");
+    file = fopen(path, "r+b");
+    CHECK(file != NULL);
+    memset(piece, fill, sizeof piece);
+    for (at = (int64_t)strlen(head); fill && at < size; at += (int64_t)sizeof piece)
+        CHECK(fseek(file, (long)at, SEEK_SET) == 0 && fwrite(piece, sizeof piece, 1, file) == 1);
+    CHECK(fseek(file, (long)(size - (int64_t)strlen(tail)), SEEK_SET) == 0 && fputs(tail, file) >= 0 && fclose(file) == 0);
+    memory_watch();
+    CHECK_INT(open_garbage(storage, name, &err), wanted);
+    CHECK(strstr(err.message, name) != NULL);
+    if (strstr(name, ".metadata")) use_everything(storage, &forms[0], wanted, 1 * MIB + 64 * KIB);
+    if (strstr(name, ".manifest")) CHECK_INT(dcp_manifest_read_file(storage, name, NULL, &m, &err), wanted);
+    check_memory(1 * MIB + 64 * KIB);
+    must_save(storage, &forms[0], "other", 1, 0);       /* beside it */
+    check_memory(8 * MIB);
+    if (strstr(name, ".metadata")) must_save(storage, &forms[0], "p", 2, 1);        /* over it */
+    check_memory(8 * MIB);
+    dcp_storage_close(storage);
+    done();
+}
+static void large_garbage(const char *name) {
+    check_garbage(name, "{", '\0', "}", DCP_E_FORMAT);
+    check_garbage(name, "", '\0', "", DCP_E_FORMAT);
+    check_garbage(name, "", '\x80', "", DCP_E_FORMAT);
+    check_garbage(name, "{", 'a', "}", DCP_E_FORMAT);
+    check_garbage(name, "{\"a\":", '1', "}", DCP_E_FORMAT);
+    check_garbage(name, "{\"a\": \"", '\n', "\"}", DCP_E_FORMAT);
+}
+TEST(large_files_that_are_no_metadata_take_no_memory) {
+    static const char sealed[] = "\n  \"a\": 1,\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \""
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\" }\n}\n";
+    large_garbage("p.metadata.json");
+    check_garbage("p.metadata.json", "{", '\0', sealed, DCP_E_CHECKSUM);         /* it was one, and has lost what was in it */
+}
+TEST(large_files_that_are_no_manifests_take_no_memory) { large_garbage("p.manifest.json"); }
+TEST(large_files_that_are_no_yaml_take_no_memory) {
+    large_garbage("p.manifest.yaml");
+    check_garbage("p.manifest.yaml", "a: 1\n", '\0', "", DCP_E_FORMAT);
+    check_garbage("p.manifest.yaml", "", 'a', "", DCP_E_FORMAT);
 }
 TEST(a_terabyte_shard_takes_no_memory) {
     const char *dir = test_ram_dir();
@@ -3287,6 +3349,9 @@ int main(void) {
 #ifndef _WIN32
     RUN(a_terabyte_document_takes_no_memory);
     RUN(a_terabyte_single_file_takes_no_memory);
+    RUN(large_files_that_are_no_metadata_take_no_memory);
+    RUN(large_files_that_are_no_manifests_take_no_memory);
+    RUN(large_files_that_are_no_yaml_take_no_memory);
     RUN(a_terabyte_shard_takes_no_memory);
     RUN(a_promised_terabyte_ends_at_the_deadline);
     RUN(hostile_names_in_a_directory);
