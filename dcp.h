@@ -3418,6 +3418,7 @@ static int dcpi_os_open_regular(dcpi_base *base, const char *key, DWORD access, 
         flags &= ~(DWORD)FILE_FLAG_OPEN_REPARSE_POINT;
     }
     if (error && *out != INVALID_HANDLE_VALUE) { (void)CloseHandle(*out); *out = INVALID_HANDLE_VALUE; }
+    if (error == ERROR_PATH_NOT_FOUND) error = dcpi_os_why_missing(path);
     return dcpi_os_path_done(path, error);
 }
 static int dcpi_os_join(dcpi_base *base, const char *key, int64_t size_hint, dcpi_file *out) {
@@ -3580,6 +3581,10 @@ static int dcpi_os_list(dcpi_base *base, const char *directory, int what, dcpi_o
         do error = dcpi_os_list_entry(&found, what, each, user); while (!error && FindNextFileW(search, &found));
         if (!error && GetLastError() != ERROR_NO_MORE_FILES) error = dcpi_os_last();
         (void)FindClose(search);
+    }
+    if (error == ERROR_PATH_NOT_FOUND) {
+        *wcsrchr(path, L'\\') = L'\0';
+        error = dcpi_os_why_missing(path);
     }
     return dcpi_os_path_done(path, error);
 }
