@@ -32,6 +32,8 @@
  *     test_is_whole()                                whether it is `make test-all`, in which nothing is left out for time
  *     test_rm_rf(path)                               removes a file or a directory with all that is in it; follows no links
  *
+ * Every call that a suite writes `dcp_f(...)` is checked against the list of statuses in the comment at dcp_f: see statuses.h.
+ *
  * Environment: DCP_TEST_FILTER=text runs only tests whose name contains it; DCP_TEST_SEED, DCP_TEST_TIMEOUT, DCP_TEST_KEEP, DCP_TEST_SLOW,
  * DCP_TEST_FEWER, DCP_REQUIRE. */
 #ifndef DCP_TEST_H
