@@ -218,14 +218,15 @@ static int latest(char **path) {
 static size_t sweep(int64_t grace_seconds) {
     dcp_sweep_desc desc = DCP_ZERO;
     dcp_removal removal;
-    size_t count;
+    size_t count, i;
     desc.grace_seconds = grace_seconds;
     desc.plain_names = 1;
     desc.io.storage = storage;
     desc.io.coordinator = all_ranks;
     desc.io.timeout_ms = 30000;
     EXPECT(dcp_sweep(&desc, &removal, &err) == DCP_OK);
-    count = removal.path_count;
+    for (count = 0, i = 0; i < removal.path_count; i++)     /* a lock that nobody holds goes, however young */
+        count += grace_seconds < 0 || !strstr(removal.paths[i], ".commit.lock");
     SAME(count);
     dcp_removal_free(&removal);
     return count;

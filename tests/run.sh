@@ -92,6 +92,7 @@ run_apart() {
     esac
     if [ "$apart" = /dev/shm ] && ! has_room; then apart=${TMPDIR:-/tmp}; fi
     { [ -w "$apart" ] && apart=$(mktemp -d "$apart/dcp_suite.XXXXXX"); } || apart=$(mktemp -d "${TMPDIR:-/tmp}/dcp_suite.XXXXXX") || return
+    chmod 755 "$apart"                                  # a test goes on as another user
     (TMPDIR=$apart && export TMPDIR && run_program "$@")
     status=$?
     rm -rf "$apart"

@@ -3286,7 +3286,7 @@ static dcp_status ahead_write(void *context, void *object, int64_t offset, const
 }
 static int64_t read_ahead(int threads, size_t budget) {
     const int64_t shape[1] = { 64 * MIB };
-    uint8_t nothing[1];
+    uint8_t nothing[1] = {0};
     dcp_tensor t = dcp_array("a", DCP_UINT8, nothing, 1, shape);
     dcp_device device;
     dcp_save_desc s;

@@ -1201,63 +1201,63 @@ static int depth(void) { return getenv("DCP_TEST_INTERLEAVE") ? atoi(getenv("DCP
 
 TEST(two_at_a_time) {
     static const scene scenes[] = {
-        { "2 saves", 0, 0, { SAVER, SAVER } }, { "a save and a sweep", 0, 0, { SAVER, SWEEPER } }, { "2 sweeps", 0, 0, { SWEEPER, SWEEPER } },
-        { "2 first saves", 1, 0, { SAVER, SAVER } }, { "a save by 2 ranks that fails", 0, 0, { TWO_ABORTED } },
-        { "2 saves by 2 ranks", 0, 0, { TWO_RANKS, TWO_RANKS } },
+        { "2 saves", 0, 0, { SAVER, SAVER }, 0, 0 }, { "a save and a sweep", 0, 0, { SAVER, SWEEPER }, 0, 0 }, { "2 sweeps", 0, 0, { SWEEPER, SWEEPER }, 0, 0 },
+        { "2 first saves", 1, 0, { SAVER, SAVER }, 0, 0 }, { "a save by 2 ranks that fails", 0, 0, { TWO_ABORTED }, 0, 0 },
+        { "2 saves by 2 ranks", 0, 0, { TWO_RANKS, TWO_RANKS }, 0, 0 },
     };
     SCENES(scenes);
 }
 TEST(a_save_that_fails_anywhere_beside_another) {
     static const scene scenes[] = {
-        { "a save and one that fails", 0, 0, { SAVER, ABORTED } }, { "a first save and one that fails", 1, 0, { SAVER, ABORTED } },
-        { "a sweep and a save that fails", 0, 0, { SWEEPER, ABORTED } }, { "2 saves that fail", 0, 0, { ABORTED, ABORTED } },
-        { "2 first saves that fail", 1, 0, { ABORTED, ABORTED } }, { "saves by 2 ranks, one of which fails", 0, 0, { TWO_RANKS, TWO_ABORTED } },
+        { "a save and one that fails", 0, 0, { SAVER, ABORTED }, 0, 0 }, { "a first save and one that fails", 1, 0, { SAVER, ABORTED }, 0, 0 },
+        { "a sweep and a save that fails", 0, 0, { SWEEPER, ABORTED }, 0, 0 }, { "2 saves that fail", 0, 0, { ABORTED, ABORTED }, 0, 0 },
+        { "2 first saves that fail", 1, 0, { ABORTED, ABORTED }, 0, 0 }, { "saves by 2 ranks, one of which fails", 0, 0, { TWO_RANKS, TWO_ABORTED }, 0, 0 },
     };
     SCENES(scenes);
 }
 TEST(three_saves_of_one_path) {
-    static const scene scenes[] = { { "3 saves", 0, 0, { SAVER, SAVER, SAVER } }, { "3 first saves", 1, 0, { SAVER, SAVER, SAVER } } };
-    static const scene ranks = { "3 saves by 2 ranks", 0, 0, { TWO_RANKS, TWO_RANKS, TWO_RANKS } };
+    static const scene scenes[] = { { "3 saves", 0, 0, { SAVER, SAVER, SAVER }, 0, 0 }, { "3 first saves", 1, 0, { SAVER, SAVER, SAVER }, 0, 0 } };
+    static const scene ranks = { "3 saves by 2 ranks", 0, 0, { TWO_RANKS, TWO_RANKS, TWO_RANKS }, 0, 0 };
     SCENES(scenes);
     if (!getenv("DCP_TEST_FEWER")) scene_run(&ranks, DCP_LAYOUT_SHARDED);
 }
 TEST(two_saves_and_a_sweep) {
-    static const scene scenes[] = { { "2 saves and a sweep", 0, 0, { SAVER, SAVER, SWEEPER } } };
-    static const scene ranks = { "2 saves by 2 ranks and a sweep", 0, 0, { TWO_RANKS, TWO_RANKS, SWEEPER } };
+    static const scene scenes[] = { { "2 saves and a sweep", 0, 0, { SAVER, SAVER, SWEEPER }, 0, 0 } };
+    static const scene ranks = { "2 saves by 2 ranks and a sweep", 0, 0, { TWO_RANKS, TWO_RANKS, SWEEPER }, 0, 0 };
     SCENES(scenes);
     if (!getenv("DCP_TEST_FEWER")) scene_run(&ranks, DCP_LAYOUT_SHARDED);
 }
 TEST(three_saves_one_of_which_is_cancelled) {
-    static const scene scenes[] = { { "2 saves and one that is cancelled", 0, 0, { SAVER, SAVER, CANCELLED } } };
-    static const scene soak[] = { { "2 saves and one that fails", 0, 0, { SAVER, SAVER, ABORTED } } };
+    static const scene scenes[] = { { "2 saves and one that is cancelled", 0, 0, { SAVER, SAVER, CANCELLED }, 0, 0 } };
+    static const scene soak[] = { { "2 saves and one that fails", 0, 0, { SAVER, SAVER, ABORTED }, 0, 0 } };
     if (getenv("DCP_TEST_FEWER")) SKIP("runs where the counts are full");
     SCENES(scenes);
     if (depth() >= 1) SCENES(soak);
 }
 TEST(a_removal_beside_saves) {
     static const scene scenes[] = {
-        { "a save and a removal", 0, 0, { SAVER, REMOVER } }, { "a save that fails and a removal", 0, 0, { ABORTED, REMOVER } },
-        { "a first save that fails and a removal", 1, 0, { ABORTED, REMOVER } },
+        { "a save and a removal", 0, 0, { SAVER, REMOVER }, 0, 0 }, { "a save that fails and a removal", 0, 0, { ABORTED, REMOVER }, 0, 0 },
+        { "a first save that fails and a removal", 1, 0, { ABORTED, REMOVER }, 0, 0 },
     };
-    static const scene three[] = { { "2 saves and a removal", 0, 0, { SAVER, SAVER, REMOVER } } };
+    static const scene three[] = { { "2 saves and a removal", 0, 0, { SAVER, SAVER, REMOVER }, 0, 0 } };
     /* once all is gone, a first save may use a plain name again */
-    static const scene again[] = { { "a save and 2 removals", ALONE, 0, { SAVER, REMOVER, REMOVER } } };
-    static const scene soak_again[] = { { "2 saves and a removal, alone", ALONE, 0, { SAVER, SAVER, REMOVER } },
-                                        { "2 saves and 2 removals", ALONE, 2, { SAVER, SAVER, REMOVER, REMOVER } },
-                                        { "a save, a removal and a sweep, alone", ALONE, 0, { SAVER, REMOVER, SWEEPER } } };
-    static const scene soak[] = { { "a save, one that fails and a removal", 0, 0, { SAVER, ABORTED, REMOVER } },
-                                  { "a save, a removal and a sweep", 0, 0, { SAVER, REMOVER, SWEEPER } } };
+    static const scene again[] = { { "a save and 2 removals", ALONE, 0, { SAVER, REMOVER, REMOVER }, 0, 0 } };
+    static const scene soak_again[] = { { "2 saves and a removal, alone", ALONE, 0, { SAVER, SAVER, REMOVER }, 0, 0 },
+                                        { "2 saves and 2 removals", ALONE, 2, { SAVER, SAVER, REMOVER, REMOVER }, 0, 0 },
+                                        { "a save, a removal and a sweep, alone", ALONE, 0, { SAVER, REMOVER, SWEEPER }, 0, 0 } };
+    static const scene soak[] = { { "a save, one that fails and a removal", 0, 0, { SAVER, ABORTED, REMOVER }, 0, 0 },
+                                  { "a save, a removal and a sweep", 0, 0, { SAVER, REMOVER, SWEEPER }, 0, 0 } };
     /* a first save whose rename fails, perhaps after all, while its checkpoint is removed and another first save takes the plain names */
-    static const scene first = { "2 first saves, one of which fails, and a removal", 1, 0, { ABORTED, SAVER, REMOVER } };
+    static const scene first = { "2 first saves, one of which fails, and a removal", 1, 0, { ABORTED, SAVER, REMOVER }, 0, 0 };
     SCENES(scenes);
     if (!getenv("DCP_TEST_FEWER")) { SCENES(three); SCENES(again); scene_run(&first, DCP_LAYOUT_SHARDED); }
     if (depth() >= 1) { SCENES(soak); SCENES(soak_again); }
 }
 TEST(three_saves_one_of_which_fails_and_a_sweep) {
-    static const scene bounded = { "2 saves, one that fails and a sweep", 0, 1, { SAVER, SAVER, ABORTED, SWEEPER } };
-    static const scene soak[] = { { "a save, one that fails and a sweep", 0, 0, { SAVER, ABORTED, SWEEPER } } };
-    static const scene large[] = { { "3 saves and a sweep", 0, 0, { SAVER, SAVER, SAVER, SWEEPER } },
-                                   { "2 saves, one that fails and a sweep", 0, 2, { SAVER, SAVER, ABORTED, SWEEPER } } };
+    static const scene bounded = { "2 saves, one that fails and a sweep", 0, 1, { SAVER, SAVER, ABORTED, SWEEPER }, 0, 0 };
+    static const scene soak[] = { { "a save, one that fails and a sweep", 0, 0, { SAVER, ABORTED, SWEEPER }, 0, 0 } };
+    static const scene large[] = { { "3 saves and a sweep", 0, 0, { SAVER, SAVER, SAVER, SWEEPER }, 0, 0 },
+                                   { "2 saves, one that fails and a sweep", 0, 2, { SAVER, SAVER, ABORTED, SWEEPER }, 0, 0 } };
     if (getenv("DCP_TEST_FEWER")) SKIP("runs where the counts are full");
     scene_run(&bounded, DCP_LAYOUT_SHARDED);
     if (depth() >= 1) SCENES(soak);

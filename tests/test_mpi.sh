@@ -171,13 +171,13 @@ killed_saves() {
         struck "$mpi" "$a" 1 1 sharded KILL 0 list 1 after
         struck "$mpi" "$a" 1 1 sharded KILL $((a - 1)) write 1 after
         struck "$mpi" "$b" 1 1 single KILL $((b - 1)) leave 1 before
-        struck "$mpi" "$a" 1 1 sharded KILL 0 commit 2 before
+        struck "$mpi" "$a" 1 1 sharded KILL 0 commit 3 before
         killed_in_background "$mpi" "$a" 1 1 sharded KILL $((a - 1)) write 1 before multiple
-        killed_in_background "$mpi" "$a" 1 1 sharded KILL 0 commit 2 before multiple
+        killed_in_background "$mpi" "$a" 1 1 sharded KILL 0 commit 3 before multiple
         killed_in_background "$mpi" "$a" 1 1 single KILL 1 write 1 after single
-        killed_in_background "$mpi" "$a" 1 1 sharded KILL 0 commit 2 before single
-        struck "$mpi" "$a" 1 1 sharded KILL 0 commit 2 after
-        killed_in_background "$mpi" "$a" 2 2 sharded KILL 0 commit 2 after single
+        killed_in_background "$mpi" "$a" 1 1 sharded KILL 0 commit 3 before single
+        struck "$mpi" "$a" 1 1 sharded KILL 0 commit 3 after
+        killed_in_background "$mpi" "$a" 2 2 sharded KILL 0 commit 3 after single
         starts "$mpi" "$a" 3 3 sharded ;;
     mpich)
         struck "$mpi" "$a" 1 1 sharded KILL 1 send 1 before
@@ -185,9 +185,9 @@ killed_saves() {
         struck "$mpi" "$a" 1 1 single KILL 0 commit 1 before
         struck "$mpi" "$a" 1 1 single KILL 0 commit 1 after
         killed_in_background "$mpi" "$a" 2 2 sharded KILL $((a - 1)) write 1 after multiple
-        killed_in_background "$mpi" "$a" 2 2 sharded KILL 0 commit 2 before single
+        killed_in_background "$mpi" "$a" 2 2 sharded KILL 0 commit 3 before single
         killed_in_background "$mpi" "$a" 2 2 sharded KILL 1 commit 1 before single
-        killed_in_background "$mpi" "$a" 2 2 sharded KILL 0 commit 2 after multiple
+        killed_in_background "$mpi" "$a" 2 2 sharded KILL 0 commit 3 after multiple
         struck "$mpi" "$a" 3 3 sharded KILL $((a - 1)) send 3 after
         starts "$mpi" "$a" 3 4 sharded ;;
     esac

@@ -1139,27 +1139,27 @@ TEST(a_file_size_limit) {
 /* ---- locks --------------------------------------------------------------------------------------------------------------------- */
 TEST(a_byte_of_a_lock_file_is_one_holder_s) {
     dcpi_base base = open_base(test_dir());
-    const int64_t far = (int64_t)1 << 30;
+    const int64_t beyond = (int64_t)1 << 30;
     dcpi_lock_file a, b;
     char text[16];
     CHECK_INT(dcpi_os_lock_open(&base, "lock", 0, &a), 0);
     CHECK_INT(dcpi_os_lock_open(&base, "lock", 0, &b), 0);      /* two open files of one process are two holders */
-    CHECK_INT(dcpi_os_lock_range(&a, far), 0);
+    CHECK_INT(dcpi_os_lock_range(&a, beyond), 0);
     if (a.is_whole) SKIP("this system has only locks of whole files");
-    CHECK_INT(dcpi_os_lock_range(&b, far), DCPI_OS_BUSY);
-    CHECK_INT(dcpi_os_lock_range(&b, far + 1), 0);
-    CHECK_INT(dcpi_os_lock_range(&a, far + 1), DCPI_OS_BUSY);
+    CHECK_INT(dcpi_os_lock_range(&b, beyond), DCPI_OS_BUSY);
+    CHECK_INT(dcpi_os_lock_range(&b, beyond + 1), 0);
+    CHECK_INT(dcpi_os_lock_range(&a, beyond + 1), DCPI_OS_BUSY);
     CHECK_INT(dcpi_os_lock_write(&a, "held by a", 9), 0);       /* the lock keeps nobody from the bytes */
     CHECK_INT(dcpi_os_lock_read(&b, text, sizeof text), 0);
     CHECK_STR(text, "held by a");
-    dcpi_os_unlock_range(&a, far);
-    CHECK_INT(dcpi_os_lock_range(&b, far), 0);
-    CHECK_INT(dcpi_os_lock_range(&a, far), DCPI_OS_BUSY);
-    dcpi_os_unlock_range(&b, far);
-    dcpi_os_unlock_range(&b, far + 1);
+    dcpi_os_unlock_range(&a, beyond);
+    CHECK_INT(dcpi_os_lock_range(&b, beyond), 0);
+    CHECK_INT(dcpi_os_lock_range(&a, beyond), DCPI_OS_BUSY);
+    dcpi_os_unlock_range(&b, beyond);
+    dcpi_os_unlock_range(&b, beyond + 1);
     dcpi_os_lock_close(&b);
-    CHECK_INT(dcpi_os_lock_range(&a, far), 0);
-    CHECK_INT(dcpi_os_lock_range(&a, far + 1), 0);
+    CHECK_INT(dcpi_os_lock_range(&a, beyond), 0);
+    CHECK_INT(dcpi_os_lock_range(&a, beyond + 1), 0);
     dcpi_os_lock_close(&a);
     dcpi_os_base_close(&base);
 }

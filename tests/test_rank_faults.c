@@ -424,7 +424,7 @@ static void uncounted_load(job *j, int rank) {
     const int *what = (const int *)j->user;
     dcp_load_desc load = DCP_ZERO;
     dcp_tensor t = DCP_ZERO;
-    uint32_t b[SMALL];
+    uint32_t b[SMALL] = {0};
     int64_t shape[] = { SMALL };
     t = dcp_array("b", DCP_UINT32, b, 1, shape);
     load.path = P;

@@ -60,7 +60,7 @@ static void paths_check_portable(const char *name) {
     for (;;) {
         size_t n = strcspn(part, "/"), i;
         FUZZ_CHECK(n > 0 && n <= 255 && part[0] != '.' && part[n - 1] != '.');
-        FUZZ_CHECK(!dcpi_manifest_is_device(part, n));
+        FUZZ_CHECK(!dcpi_part_is_device(part, n));
         for (i = 0; i < n; i++) FUZZ_CHECK(strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-%", part[i]) != NULL);
         if (part[n] == '\0') return;
         part += n + 1;
