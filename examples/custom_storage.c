@@ -60,6 +60,13 @@ static dcp_status drop(void *c, const char *p, dcp_error *e) { return in(c)->rem
 static dcp_status sync_names(void *c, const char *directory, dcp_error *err) {
     return in(c)->sync_directory(in(c)->context, directory, err);
 }
+static dcp_status lock(void *c, const char *p, uint64_t *holder, char *note, void **out, dcp_error *e) {
+    return in(c)->lock(in(c)->context, p, holder, note, out, e);
+}
+static dcp_status lock_note(void *c, void *o, const char *note, dcp_error *e) {
+    return in(c)->lock_note(in(c)->context, o, note, e);
+}
+static void unlock(void *c, void *o) { in(c)->unlock(in(c)->context, o); }
 static void destroy(void *c) { dcp_storage_close(in(c)); }
 
 static dcp_status open_scrambled(const dcp_storage_options *options, dcp_storage **out, dcp_error *err) {
@@ -68,7 +75,8 @@ static dcp_status open_scrambled(const dcp_storage_options *options, dcp_storage
     dcp_status status = dcp_storage_open(&local, out, err);
     if (status != DCP_OK) return status;
     const dcp_storage table = {*out, (*out)->flags, begin, write_at, commit, abandon, open_it, read_at, NULL,
-                               close_it, look, list, drop, sync_names, NULL, destroy, NULL, NULL, NULL, folders, links, NULL, NULL, NULL};
+                               close_it, look, list, drop, sync_names, NULL, destroy, NULL, NULL, NULL, folders, links,
+                               lock, lock_note, unlock};
     dcp_storage *mine = (dcp_storage *)malloc(sizeof *mine);            /* dcp_storage_close frees it */
     if (mine) *mine = table; else dcp_storage_close(*out);
     if (!mine && err) { err->status = DCP_E_MEMORY; strcpy(err->message, "out of memory"); }
