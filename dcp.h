@@ -88,7 +88,11 @@
  *   - dcp_map returns mapped pages: a file that somebody truncates afterwards is a SIGBUS. dcp_load and dcp_read never map.
  *   - fork: do not use a checkpoint or a saver that was opened before the fork in the child; a save in the background goes on in the parent
  *     alone. Threads: see >>api_base.
- *   - Two programs that save to one path at the same time: one succeeds, the other gets DCP_E_EXISTS; neither's data is damaged.
+ *   - Two programs that save to one path at the same time: one succeeds, the other gets DCP_E_EXISTS; neither's data is
+ *     damaged. A lock of the system keeps them apart (P.commit.lock), for all layouts alike. It is free when its holder
+ *     dies; a holder that stands still for the other one's io.timeout_ms is given up, and gets DCP_E_EXISTS when it wakes.
+ *     On NFS a client that was lost may hold it until its lease has ended. Where there are no locks, report.not_durable has
+ *     DCP_STORAGE_COMMIT_LOCK: then both may get DCP_OK, and one of them is lost.
  *
  * >>layout      Numbers are little-endian; names inside documents are relative to the document's directory.
  *
@@ -106,6 +110,10 @@
  *                        one piece each, shared by the manifests of a directory: what a save finds unchanged it names again; what has changed
  *                        is a new file, with `.v<version>` before `.bin`, and `.v<version>.<save id>` where that name is in use
  *   P.manifest.<save id>.intent.tmp      a manifest is being saved: until that is gone or old, nobody removes files of manifests
+ *   P.commit.lock        a save is committing at P, or its files are being removed; gone with its holder, unless that was
+ *                        killed: then it is free, disturbs nobody, and is dcp_sweep's. 512 bytes: "dcp commit lock, turn <n>",
+ *                        a new line, the name of the document that is about to be renamed, new lines.
+ *                        dcp-pool.commit.lock: for the files that the manifests of a directory share
  *   checksums            leaf = SHA-256 of 256 KiB of a tensor; block digest = its leaf, or SHA-256 of its leaves' digests; shard checksum
  *                        = "sha256-tree:" and SHA-256 of all its block digests; or, flat, the SHA-256 of the whole file
  *   integrity            the last member of the document: V = SHA-256(T), T = "dcp-integrity-v1\n" type "\n" algorithm "\n" key "\n"
@@ -339,7 +347,9 @@ typedef enum dcp_placement {
 typedef enum dcp_role { DCP_ROLE_PARAMETER, DCP_ROLE_EXPERT, DCP_ROLE_OPTIMIZER, DCP_ROLE_ROUTER } dcp_role;
 typedef enum dcp_layout {
     DCP_LAYOUT_SHARDED,                 /* P.metadata.json and one P_shard_<rank>.bin a rank */
-    DCP_LAYOUT_SINGLE,                  /* P.checkpoint, one file (MLCP) */
+    /* P.checkpoint, one file (MLCP). A storage needs DCP_STORAGE_RANDOM_WRITE, for the header comes last; without both
+     * EXCLUSIVE_PUBLISH and COMMIT_LOCK the second of two first saves replaces the first */
+    DCP_LAYOUT_SINGLE,
     DCP_LAYOUT_MANIFEST                 /* P.manifest.json or .yaml, and one file for each piece, shared with the manifests beside it */
 } dcp_layout;
 typedef enum dcp_checksum {
@@ -447,7 +457,7 @@ typedef struct dcp_save_desc {
  * storage is shared, else through rank 0. report.bytes_written is this rank's, on rank 0 all ranks'.
  * What dcp_open would refuse is not committed: rank 0 reads the document as an open does, from memory, before it is written.
  * Status: (io) arguments | (ranks) | DCP_E_EXISTS a checkpoint is there (and no `overwrite`), one in another layout, or
- * another save commits | DCP_E_MISMATCH pieces overlap or disagree | DCP_E_INCOMPLETE pieces leave holes; a file of this
+ * another save commits, or took over from this one, which stood still | DCP_E_MISMATCH pieces overlap or disagree | DCP_E_INCOMPLETE pieces leave holes; a file of this
  * save, or one that a manifest keeps, was removed meanwhile | DCP_E_LIMIT path too long, or beyond a DCP_LIMIT_; no
  * sequence number is left | DCP_E_DEVICE | DCP_E_SIGNATURE the signer failed | DCP_E_UNKNOWN the storage failed in the
  * very act of committing, or rank 0 was lost then: both may be there; nothing was removed. */
@@ -686,6 +696,7 @@ typedef struct dcp_prune_desc {
  * Before anything goes, each of the last ones that are kept has been read and verified once in this process, or was
  * written by it; one that turns out to be damaged does not count, and an older one is kept. DCP_VERIFY_NONE: sizes and
  * documents are enough; DCP_VERIFY_ALL: every byte of every checkpoint there, each time.
+ * What somebody is saving to, or has saved to since, stays.
  * Status: (io) | (ranks) | DCP_E_NOT_FOUND no directory | DCP_E_EXISTS a lock was taken from this process, which was
  * silent for too long | DCP_E_UNKNOWN several ranks: rank 0 was lost while it removed. */
 DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dcp_error *err);
@@ -704,7 +715,7 @@ typedef struct dcp_sweep_desc {
  * are older than the grace time. If any commit file of the directory cannot be read and verified, only temporary files go.
  * Of directories below only the folders that manifests put files into are looked at, dense, experts, optim and router; one
  * that has checkpoints of its own (runs/dense beside runs/a.manifest.json) is left alone with all below it: sweep it by its
- * own name. `removal` may be NULL. Status: as dcp_prune. */
+ * own name. Lock files that nobody holds go, whatever their age. `removal` may be NULL. Status: as dcp_prune. */
 DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err);
 
 typedef struct dcp_sync_report {
@@ -735,7 +746,8 @@ typedef struct dcp_sync_desc {
  * a file of a manifest (by its name, or because the copy's own manifest names it); it stays as it is.
  * DCP_E_MISMATCH: no such tier. DCP_E_LIMIT: the path of the copy's commit file has more than 4,096 bytes.
  * Status: (io) path is no manifest | (document) | DCP_E_NOT_FOUND no manifest at path | DCP_E_INCOMPLETE a file of the
- * source is missing or cut short | DCP_E_EXISTS another checkpoint beside the copy has a file of that name |
+ * source is missing or cut short | DCP_E_EXISTS another checkpoint beside the copy has a file of that name; somebody saves
+ * there |
  * DCP_E_MISMATCH no such tier; minimum_step. */
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err);
 
@@ -988,11 +1000,12 @@ enum {                                  /* what a storage can promise; what it l
     DCP_STORAGE_RANDOM_WRITE = 1,       /* write takes any offset; without it offsets only rise, without gaps */
     DCP_STORAGE_CONCURRENT_WRITE = 2,   /* several threads may write one object */
     DCP_STORAGE_ATOMIC_REPLACE = 4,     /* commit with replace: readers see the old or the new object, never a mixture or neither */
-    DCP_STORAGE_EXCLUSIVE_PUBLISH = 8,  /* commit without replace fails, atomically, if the path is taken */
+    /* commit without replace fails, atomically, if the path is taken; without it every data file has the save id in its name */
+    DCP_STORAGE_EXCLUSIVE_PUBLISH = 8,
     DCP_STORAGE_SYNC = 16,              /* commit makes the bytes durable */
     DCP_STORAGE_SYNC_DIRECTORY = 32,    /* sync_directory makes the names durable */
     DCP_STORAGE_SHARED_POSITIONAL_WRITE = 64,           /* several ranks may write one object (join): a single file saved by all at once */
-    DCP_STORAGE_COMMIT_LOCK = 128       /* lock, lock_note and unlock keep two writers of one path apart */
+    DCP_STORAGE_COMMIT_LOCK = 128       /* lock, lock_note and unlock are there and keep two writers of one path apart */
 };
 /* A storage keeps objects under keys: parts of printable UTF-8 joined by '/', validated before any call. A NULL function is "not supported"
  * (begin, write, commit, abort, open, read, close, stat, list and remove are needed for saving and sweeping). Calls come from several
@@ -3637,6 +3650,9 @@ static void dcpi_os_unlock_range(dcpi_lock_file *file, int64_t at) {
 }
 static int dcpi_os_lock_is_named(dcpi_base *base, const char *key, dcpi_lock_file *file) {
     BY_HANDLE_FILE_INFORMATION named, open;
+    FILE_STANDARD_INFO state;
+    memset(&state, 0, sizeof state);                    /* a removed file keeps its name until it is closed everywhere */
+    if (!GetFileInformationByHandleEx(file->handle, FileStandardInfo, &state, sizeof state) || state.DeletePending) return 0;
     if (dcpi_os_stat_key(base, key, &named) != 0 || !GetFileInformationByHandle(file->handle, &open)) return 0;
     return named.dwVolumeSerialNumber == open.dwVolumeSerialNumber && named.nFileIndexHigh == open.nFileIndexHigh &&
            named.nFileIndexLow == open.nFileIndexLow;
@@ -22576,7 +22592,9 @@ enum { DCPI_REMOVE_AT_ONCE = 128 };                     /* commit files that go 
 typedef struct dcpi_remover {
     dcpi_op *op;
     const dcpi_place *place;
-    int dry_run, may_skip;                              /* may_skip: where somebody is saving, and goes on, the checkpoint stays */
+    int dry_run;
+    /* prune: what was chosen. Where somebody is saving, or has saved since, the checkpoint stays. NULL: whatever is there goes */
+    const dcpi_listing *chosen;
     dcpi_names commits, data, prefixes;                 /* that go; what they name; whose locks are held */
     dcpi_lock locks[DCPI_REMOVE_AT_ONCE];
 } dcpi_remover;
@@ -22591,7 +22609,7 @@ static dcp_status dcpi_remove_lock(dcpi_remover *r, const char *commit, dcp_erro
     (void)snprintf(prefix, sizeof prefix, "%.*s", (int)length, commit);
     for (i = 0; i < r->prefixes.count; i++) if (strcmp(r->prefixes.items[i], prefix) == 0) return DCP_OK;
     status = dcpi_lock_take_to_remove(r->op, r->place, prefix, 1, &r->locks[r->prefixes.count], err);
-    if (status == DCP_E_EXISTS && r->may_skip) {
+    if (status == DCP_E_EXISTS && r->chosen) {
         dcpi_op_log(r->op, DCP_LOG_WARNING, "%s stays: %s", commit, err->message);
         (void)dcpi_succeed(err);
         return DCP_PENDING;
@@ -22601,20 +22619,35 @@ static dcp_status dcpi_remove_lock(dcpi_remover *r, const char *commit, dcp_erro
     if (status) dcpi_lock_release(&r->locks[r->prefixes.count]);
     return status;
 }
+static int dcpi_remove_is_chosen(const dcpi_remover *r, const char *commit, const dcp_metadata *m) {
+    size_t i;
+    if (!r->chosen) return 1;
+    for (i = 0; i < r->chosen->count; i++) {
+        const dcp_list_entry *e = &r->chosen->entries[i];
+        if (strcmp(e->path + strlen(r->place->shown), commit) != 0) continue;
+        return e->sequence == m->sequence && strcmp(e->save_id, m->save_id ? m->save_id : "") == 0 &&
+               strcmp(e->timestamp, m->timestamp ? m->timestamp : "") == 0;
+    }
+    return 0;
+}
 /* A commit file that is about to go: what it names is added to data, with the lock held and while it can still be read. */
 static dcp_status dcpi_remove_note(dcpi_remover *r, const char *commit, dcp_error *err) {
+    const int is_single = dcpi_commit_kind_of(commit)->layout == DCP_LAYOUT_SINGLE;
     dcpi_document document;
-    dcp_status status = dcpi_op_check(r->op, err);
+    int goes = 1;
+    dcp_status status = dcpi_op_check(r->op, err), looked;
     if (!status) status = dcpi_remove_lock(r, commit, err);
     if (status) return status == DCP_PENDING ? DCP_OK : status;
-    status = dcpi_names_add(&r->commits, commit, err);
-    if (status || dcpi_commit_kind_of(commit)->layout == DCP_LAYOUT_SINGLE) return status;
-    status = dcpi_document_read(r->op, r->place, commit, NULL, &document, err);
-    if (!status) status = dcpi_names_add_data(&r->data, commit, document.metadata, err);
+    if (is_single && !r->chosen) return dcpi_names_add(&r->commits, commit, err);
+    looked = dcpi_document_read(r->op, r->place, commit, NULL, &document, err);
+    if (r->chosen) goes = !looked && dcpi_remove_is_chosen(r, commit, document.metadata);
+    if (!looked && goes && !is_single) status = dcpi_names_add_data(&r->data, commit, document.metadata, err);
     dcpi_document_free(&document);
-    if (!status || status == DCP_E_MEMORY || status == DCP_E_IO) return status;
-    dcpi_op_log(r->op, DCP_LOG_WARNING, "cannot tell which files %s names; they are left to sweep: %s", commit, err->message);
-    return dcpi_succeed(err);
+    if (looked == DCP_E_MEMORY || looked == DCP_E_IO) return looked;
+    if (!status && goes) status = dcpi_names_add(&r->commits, commit, err);
+    if (!goes) dcpi_op_log(r->op, DCP_LOG_WARNING, "%s stays: somebody has saved there since the checkpoints were listed", commit);
+    else if (looked) dcpi_op_log(r->op, DCP_LOG_WARNING, "cannot tell which files %s names; they are left to sweep: %s", commit, err->message);
+    return status ? status : dcpi_succeed(err);
 }
 /* With the locks held: the commit files, then those of `data` that nobody names. */
 static dcp_status dcpi_remove_files(dcpi_remover *r, dcp_removal *removal, dcp_error *err) {
@@ -22668,7 +22701,7 @@ static dcp_status dcpi_remove_some(dcpi_remover *r, char *const *commits, size_t
     return status;
 }
 /* commits: names of the commit files that go, sorted: all who remove ask for locks in one order, so none waits for ever. */
-static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, const dcpi_names *commits, int dry_run, int may_skip,
+static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, const dcpi_names *commits, int dry_run, const dcpi_listing *chosen,
                                           dcp_removal *removal, dcp_error *err) {
     dcpi_remover *r = (dcpi_remover *)dcpi_alloc_array(1, sizeof *r, err);
     const size_t most = dry_run ? SIZE_MAX : (size_t)DCPI_REMOVE_AT_ONCE;
@@ -22678,7 +22711,7 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
     r->op = op;
     r->place = place;
     r->dry_run = dry_run;
-    r->may_skip = may_skip;
+    r->chosen = chosen;
     for (at = 0; at < commits->count && !status; at += n) {
         n = commits->count - at < most ? commits->count - at : most;
         status = dcpi_remove_some(r, commits->items + at, n, removal, err);
@@ -22748,7 +22781,7 @@ static dcp_status dcpi_prune_run(void *led, dcp_error *err) {
         if (!status) status = dcpi_prune_choose(desc, &place, &listing, &going, err);
     }
     if (!status) status = dcpi_names_sort(&going, err);
-    if (!status) status = dcpi_remove_checkpoints(op, &place, &going, desc->dry_run, 1, removal, err);
+    if (!status) status = dcpi_remove_checkpoints(op, &place, &going, desc->dry_run, &listing, removal, err);
     dcpi_names_free(&going);
     dcpi_listing_free(&listing);
     dcpi_place_close(&place);
@@ -22806,7 +22839,7 @@ static dcp_status dcpi_remove_run(void *led, dcp_error *err) {
     if (!status) status = dcpi_place_open(&place, desc->io.storage, desc->path, 0, err);
     if (!status) status = dcpi_remove_find(&place, &commits, err);
     if (!status) status = dcpi_names_sort(&commits, err);
-    if (!status) status = dcpi_remove_checkpoints(op, &place, &commits, 0, 0, removal, err);
+    if (!status) status = dcpi_remove_checkpoints(op, &place, &commits, 0, NULL, removal, err);
     dcpi_names_free(&commits);
     dcpi_place_close(&place);
     return status;

@@ -601,6 +601,38 @@ TEST(the_lock_is_held_from_the_look_to_the_sync_and_what_follows_it) {
     dcp_storage_close(storage);
 }
 
+/* Between its list and its look somebody saves to what it has chosen: that is the newest now. */
+static void save_before_the_lock(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    dcp_error err;
+    (void)call;
+    if (kind == FAULT_LOCK && !is_done && strncmp(key, "a.", 2) == 0)
+        CHECK_OK_MESSAGE(generation_save((dcp_storage *)user, DCP_LAYOUT_SHARDED, "a", SIZE, 9, &err), err.message);
+}
+TEST(a_prune_leaves_what_was_saved_since_it_listed) {
+    dcp_storage *storage = local_at(test_ram_dir());
+    dcp_prune_desc desc = DCP_ZERO;
+    dcp_removal removal = DCP_ZERO;
+    dcp_error err;
+    fault_storage f;
+    CHECK_OK_MESSAGE(generation_save(storage, DCP_LAYOUT_SHARDED, "a", SIZE, 1, &err), err.message);
+    CHECK_OK_MESSAGE(generation_save(storage, DCP_LAYOUT_SINGLE, "b", SIZE, 2, &err), err.message);
+    CHECK_OK_MESSAGE(generation_save(storage, DCP_LAYOUT_SHARDED, "c", SIZE, 3, &err), err.message);
+    fault_open(&f, storage);
+    f.hook = save_before_the_lock;
+    f.user = storage;
+    desc.keep_last = 1;
+    desc.io.storage = &f.storage;
+    CHECK_OK_MESSAGE(dcp_prune(&desc, &removal, &err), err.message);
+    CHECK_INT(removal.checkpoints, 1);
+    CHECK_INT(generation_at(storage, "a"), 9);
+    CHECK_INT(generation_at(storage, "b"), 0);
+    CHECK_INT(generation_at(storage, "c"), 3);
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+    dcp_removal_free(&removal);
+    fault_close(&f);
+    dcp_storage_close(storage);
+}
+
 /* ---- a storage that may replace what it publishes -------------------------------------------------------------------------------------------------------- */
 static dcp_status (*exclusive_commit)(void *context, void *object, int replace, dcp_error *err);
 static dcp_status replacing_commit(void *context, void *object, int replace, dcp_error *err) {
@@ -809,6 +841,7 @@ int main(void) {
     RUN(a_lock_that_was_taken_is_not_its_old_holder_s);
     RUN(a_note_stays_until_the_next_holder_sets_one);
     RUN(the_lock_is_held_from_the_look_to_the_sync_and_what_follows_it);
+    RUN(a_prune_leaves_what_was_saved_since_it_listed);
     RUN(where_publishing_may_replace_no_name_is_used_twice);
     RUN(a_storage_without_locks_saves_and_says_so);
     RUN(where_only_whole_files_can_be_locked_one_wins_and_a_stopped_one_is_waited_for);

@@ -563,6 +563,12 @@ caught lock where_publishing_may_replace
 in dcpi_pool_listen
 - || !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH);
 + || (!MUTANT && !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH));
+
+name a prune takes what was saved since it listed
+caught lock a_prune_leaves
+in dcpi_remove_is_chosen
+- if (!r->chosen) return 1;
++ if (MUTANT || !r->chosen) return 1;
 END
 }
 

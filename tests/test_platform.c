@@ -1169,12 +1169,12 @@ TEST(a_lock_file_that_was_removed_has_its_name_no_more) {
     CHECK_INT(dcpi_os_lock_open(&base, "lock", 0, &a), 0);
     CHECK(dcpi_os_lock_is_named(&base, "lock", &a));
     CHECK_INT(dcpi_os_remove(&base, "lock"), 0);
-    CHECK(!dcpi_os_lock_is_named(&base, "lock", &a));
 #ifdef _WIN32
     dcpi_os_lock_close(&a);                             /* its name is free when it has been closed everywhere */
     CHECK_INT(dcpi_os_lock_open(&base, "lock", 0, &b), 0);
     CHECK(dcpi_os_lock_is_named(&base, "lock", &b));
 #else
+    CHECK(!dcpi_os_lock_is_named(&base, "lock", &a));
     CHECK_INT(dcpi_os_lock_open(&base, "lock", 0, &b), 0);
     CHECK(!dcpi_os_lock_is_named(&base, "lock", &a) && dcpi_os_lock_is_named(&base, "lock", &b));
     CHECK_INT(dcpi_os_lock_range(&a, 5), 0);
