@@ -13787,10 +13787,17 @@ struct dcpi_letter {
     int from; void *data; size_t size;
 };
 typedef struct dcpi_waiter { struct dcpi_waiter *next; int from, tag; } dcpi_waiter;
+/* Without memory a verdict arrives all the same, so that nobody has to leave what it made: each mailbox has room set
+ * aside for one message, of DCPI_SPARE_MOST bytes at most. Signs of life, which are shorter than all else, do not get
+ * it. */
+#define DCPI_SPARE_LEAST 17
+#define DCPI_SPARE_MOST 1024
+typedef struct dcpi_spare { dcpi_letter *letter; void *data; dcpi_queue *queues[2]; } dcpi_spare;
 typedef struct dcpi_mailbox {
     dcpi_mutex lock; dcpi_cond arrived;
     dcpi_queue **table; size_t buckets, queues;         /* buckets: a power of two, or 0 at first */
     dcpi_waiter *waiters;
+    dcpi_spare spare;
     volatile int closed;                                /* set under the lock, looked at by all */
 } dcpi_mailbox;
 typedef struct dcpi_group { int ranks, ready, open; dcpi_mutex lock; dcpi_mailbox *mailboxes; } dcpi_group;    /* lock: of `open` */
@@ -13812,7 +13819,7 @@ static dcp_status dcpi_queue_room(dcpi_mailbox *m, dcp_error *err) {
     size_t i;
     if (m->queues < m->buckets) return DCP_OK;
     table = (dcpi_queue **)dcpi_alloc_array(buckets, sizeof *table, err);
-    if (!table) return DCP_E_MEMORY;
+    if (!table) return m->buckets ? dcpi_succeed(err) : DCP_E_MEMORY;           /* longer chains do as well */
     for (i = 0; i < m->buckets; i++)
         while (m->table[i]) {
             dcpi_queue *queue = m->table[i];
@@ -13826,12 +13833,17 @@ static dcp_status dcpi_queue_room(dcpi_mailbox *m, dcp_error *err) {
     m->buckets = buckets;
     return DCP_OK;
 }
-static dcpi_queue *dcpi_queue_get(dcpi_mailbox *m, int from, int tag, dcp_error *err) {         /* made if need be; NULL sets err */
+/* Made if need be, of *spare where there is no memory; spare may be NULL. NULL sets err. */
+static dcpi_queue *dcpi_queue_get(dcpi_mailbox *m, int from, int tag, dcpi_queue **spare, dcp_error *err) {
     dcpi_queue *queue = dcpi_queue_find(m, from, tag);
     size_t bucket;
     if (queue) return queue;
     if (dcpi_queue_room(m, err)) return NULL;
     queue = (dcpi_queue *)dcpi_alloc_array(1, sizeof *queue, err);
+    if (!queue && spare && *spare) {
+        queue = *spare;
+        *spare = NULL;
+    }
     if (!queue) return NULL;
     queue->from = from;
     queue->tag = tag;
@@ -13866,8 +13878,10 @@ static void dcpi_letter_take(dcpi_mailbox *m, dcpi_letter *letter, int which) {
     else queue->first = next;
     dcpi_queue_drop_empty(m, queue);
 }
-static dcp_status dcpi_letter_put(dcpi_mailbox *m, dcpi_letter *letter, int tag, dcp_error *err) {
-    dcpi_queue *own = dcpi_queue_get(m, letter->from, tag, err), *any = own ? dcpi_queue_get(m, DCP_ANY_RANK, tag, err) : NULL;
+static dcp_status dcpi_letter_put(dcpi_mailbox *m, dcpi_letter *letter, int tag, int may_use_spare, dcp_error *err) {
+    dcpi_queue **spare = m->spare.queues, *own, *any;
+    own = dcpi_queue_get(m, letter->from, tag, may_use_spare ? &spare[0] : NULL, err);
+    any = own ? dcpi_queue_get(m, DCP_ANY_RANK, tag, may_use_spare ? &spare[1] : NULL, err) : NULL;
     if (!any) {
         if (own) dcpi_queue_drop_empty(m, own);
         return DCP_E_MEMORY;
@@ -13877,35 +13891,81 @@ static dcp_status dcpi_letter_put(dcpi_mailbox *m, dcpi_letter *letter, int tag,
     return DCP_OK;
 }
 
+/* ---- what is set aside; under the mailbox's lock */
+static int dcpi_spare_fill(dcpi_spare *spare) {         /* as far as there is memory; whether it is all there */
+    size_t i;
+    if (!spare->letter) spare->letter = (dcpi_letter *)dcpi_alloc_array(1, sizeof *spare->letter, NULL);
+    if (!spare->data) spare->data = dcpi_alloc(DCPI_SPARE_MOST, NULL);
+    for (i = 0; i < 2; i++)
+        if (!spare->queues[i]) spare->queues[i] = (dcpi_queue *)dcpi_alloc_array(1, sizeof *spare->queues[i], NULL);
+    return spare->letter && spare->data && spare->queues[0] && spare->queues[1];
+}
+static void dcpi_spare_free(dcpi_spare *spare) {
+    dcpi_free(spare->letter);
+    dcpi_free(spare->data);
+    dcpi_free(spare->queues[0]);
+    dcpi_free(spare->queues[1]);
+    memset(spare, 0, sizeof *spare);
+}
+static dcpi_letter *dcpi_spare_use(dcpi_spare *spare) { /* NULL: it is in use already */
+    dcpi_letter *letter = spare->letter;
+    if (!letter || !spare->data) return NULL;
+    letter->data = spare->data;
+    spare->letter = NULL;
+    spare->data = NULL;
+    return letter;
+}
+
 /* ---- send and receive */
-static dcp_status dcpi_seat_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
-    const dcpi_seat *seat = (const dcpi_seat *)context;
-    dcpi_mailbox *m;
-    dcpi_letter *letter;
+static void dcpi_letter_free(dcpi_letter *letter) {
+    if (letter) dcpi_free(letter->data);
+    dcpi_free(letter);
+}
+/* With room for so many bytes; NULL: no memory. */
+static dcpi_letter *dcpi_letter_new(size_t size, dcp_error *err) {
+    dcpi_letter *letter = (dcpi_letter *)dcpi_alloc_array(1, sizeof *letter, err);
+    if (!letter) return NULL;
+    letter->data = size ? dcpi_alloc(size, err) : NULL;
+    if (letter->data || !size) return letter;
+    dcpi_free(letter);
+    return NULL;
+}
+/* Under the lock; *letter NULL: of what is set aside. Who failed has the letter still. */
+static dcp_status dcpi_seat_post(const dcpi_seat *seat, int to, int tag, dcpi_letter **letter, const void *data,
+                                 size_t size,
+                                 dcp_error *err) {
+    dcpi_mailbox *m = &seat->group->mailboxes[to];
+    const int may_use_spare = size >= DCPI_SPARE_LEAST && size <= DCPI_SPARE_MOST;
     const dcpi_waiter *waiter;
-    dcp_status status = DCP_OK;
+    dcp_status status;
+    if (m->closed) return dcpi_fail(err, DCP_E_COMM, "rank %d of the thread group has been closed", to);
+    if (!*letter && may_use_spare) *letter = dcpi_spare_use(&m->spare);
+    if (!*letter) return dcpi_no_memory(err, size);
+    (*letter)->from = seat->rank;
+    (*letter)->size = size;
+    if (size) memcpy((*letter)->data, data, size);
+    status = dcpi_letter_put(m, *letter, tag, may_use_spare, err);
+    if (status) return status;
+    (void)dcpi_spare_fill(&m->spare);
+    for (waiter = m->waiters; waiter; waiter = waiter->next)
+        if (waiter->tag == tag && (waiter->from == seat->rank || waiter->from == DCP_ANY_RANK)) break;
+    if (waiter) dcpi_cond_wake_all(&m->arrived);
+    return DCP_OK;
+}
+static dcp_status dcpi_seat_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                                 dcp_error *err) {
+    const dcpi_seat *seat = (const dcpi_seat *)context;
+    dcpi_letter *letter;
+    dcp_status status;
     (void)timeout_ms;
     if (to < 0 || to >= seat->group->ranks)             /* the world_size has been changed */
         return dcpi_fail(err, DCP_E_INVALID, "rank %d is none of the thread group, which has %d", to,
                          seat->group->ranks);
-    m = &seat->group->mailboxes[to];
-    letter = (dcpi_letter *)dcpi_alloc_array(1, sizeof *letter, err);
-    if (!letter) return DCP_E_MEMORY;
-    letter->from = seat->rank;
-    letter->size = size;
-    letter->data = size ? dcpi_alloc(size, err) : NULL;
-    if (size && !letter->data) { dcpi_free(letter); return DCP_E_MEMORY; }
-    if (size) memcpy(letter->data, data, size);
-    dcpi_mutex_lock(&m->lock);
-    if (m->closed) status = dcpi_fail(err, DCP_E_COMM, "rank %d of the thread group has been closed", to);
-    else status = dcpi_letter_put(m, letter, tag, err);
-    for (waiter = m->waiters; status == DCP_OK && waiter; waiter = waiter->next)
-        if (waiter->tag == tag && (waiter->from == seat->rank || waiter->from == DCP_ANY_RANK)) break;
-    if (status == DCP_OK && waiter) dcpi_cond_wake_all(&m->arrived);
-    dcpi_mutex_unlock(&m->lock);
-    if (status == DCP_OK) return DCP_OK;
-    dcpi_free(letter->data);
-    dcpi_free(letter);
+    letter = dcpi_letter_new(size, err);
+    dcpi_mutex_lock(&seat->group->mailboxes[to].lock);
+    status = dcpi_seat_post(seat, to, tag, &letter, data, size, err);
+    dcpi_mutex_unlock(&seat->group->mailboxes[to].lock);
+    if (status) dcpi_letter_free(letter);
     return status;
 }
 /* Whether nothing can come any more: from that rank, or from any. */
@@ -13967,12 +14027,9 @@ static dcp_status dcpi_seat_receive(void *context, int *from, int tag, void **da
 static void dcpi_mailbox_empty(dcpi_mailbox *m) {       /* under the lock */
     size_t i;
     for (i = 0; i < m->buckets; i++)
-        while (m->table[i]) {
-            dcpi_letter *letter = dcpi_seat_take(m, m->table[i]->from, m->table[i]->tag);
-            dcpi_free(letter->data);
-            dcpi_free(letter);
-        }
+        while (m->table[i]) dcpi_letter_free(dcpi_seat_take(m, m->table[i]->from, m->table[i]->tag));
     dcpi_free(m->table);
+    dcpi_spare_free(&m->spare);
     m->table = NULL;
     m->buckets = 0;
 }
@@ -14021,7 +14078,11 @@ static dcpi_group *dcpi_group_make(int ranks, dcp_error *err) {
     for (; group->ready < ranks; group->ready++) {
         dcpi_mailbox *m = &group->mailboxes[group->ready];
         const int has_lock = dcpi_mutex_init(&m->lock) == 0;
-        if (has_lock && dcpi_cond_init(&m->arrived) == 0) continue;
+        if (has_lock && dcpi_cond_init(&m->arrived) == 0) {
+            if (dcpi_queue_room(m, err) == DCP_OK && dcpi_spare_fill(&m->spare)) continue;
+            dcpi_mailbox_empty(m);
+            dcpi_cond_destroy(&m->arrived);
+        }
         if (has_lock) dcpi_mutex_destroy(&m->lock);
         dcpi_group_free(group);
         (void)dcpi_no_memory(err, sizeof *m);
@@ -14221,6 +14282,7 @@ static dcp_status dcpi_team_send(dcpi_team *t, int to, uint32_t kind, uint8_t *m
         dcpi_os_sleep_ms(10 * attempt);
     }
     if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
+    if (status == DCP_E_MEMORY && kind == DCPI_TEAM_ALIVE) return status;       /* the next one may have more luck */
     if (status) {
         status = dcpi_team_comm_failed(t, status, err);
         dcpi_fail_context(err, "rank %d could not be told anything: ", to);
@@ -14344,9 +14406,13 @@ static void dcpi_team_show_life(dcpi_op *op, int64_t now) {
     int to;
     if (now - t->spoke_ms < op->io.timeout_ms / 8) return;
     t->spoke_ms = now;
-    for (to = 0; to < t->peer_count; to++)
-        if (to != t->rank && t->peers[to].posted == 0 && dcpi_team_send(t, to, DCPI_TEAM_ALIVE, message, sizeof message, dcpi_team_short_timeout(op), &error) &&
-            !(t->rank == 0 && t->peers[to].message)) dcpi_team_unreachable(op, &error);     /* one that has done its part may go */
+    for (to = 0; to < t->peer_count; to++) {
+        const int has_done = t->rank == 0 && t->peers[to].message;      /* one that has done its part may go */
+        dcp_status status;
+        if (to == t->rank || t->peers[to].posted > 0) continue;
+        status = dcpi_team_send(t, to, DCPI_TEAM_ALIVE, message, sizeof message, dcpi_team_short_timeout(op), &error);
+        if (status && status != DCP_E_MEMORY && !has_done) dcpi_team_unreachable(op, &error);
+    }
 }
 static dcp_status dcpi_team_check_silence(dcpi_op *op, int64_t now) {
     dcpi_team *t = &op->team;
@@ -14492,7 +14558,7 @@ static void dcpi_team_tell_over(dcpi_op *op, const dcp_error *why) {
 }
 static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, int flags, dcp_error *err) {
     dcpi_team *t = &op->team;
-    uint8_t nothing[DCPI_TEAM_HEADER] = {0};            /* a verdict needs no memory */
+    uint8_t nothing[DCPI_TEAM_HEADER + 1] = {0};        /* a verdict needs no memory, and is no sign of life */
     dcpi_buffer message;
     dcp_status status = DCP_OK;
     int r;
@@ -19580,7 +19646,7 @@ static dcp_status dcpi_save_acknowledge(dcpi_save *s, dcp_status status, dcp_err
     if (!status) {
         dcpi_team_message_start(&s->done);
         dcpi_done_make(s, &s->done);
-        s->op.team.is_promised = 1;
+        s->op.team.is_promised = !s->done.failed;       /* without memory for its word it has not given it */
     }
     return dcpi_team_up_begin(&s->op, status, &s->done, err);
 }

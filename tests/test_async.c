@@ -647,7 +647,8 @@ TEST(cancelled_at_random_times) {
     bench_close(&b);
 }
 
-/* The commit file has its name, and then the save is cancelled, or its deadline passes: it is DCP_OK, and what it has displaced goes all the same. */
+/* The commit file has its name, and then the save is cancelled, or its deadline passes: it is DCP_OK, and what it has
+ * displaced goes all the same. */
 typedef struct late_end { dcp_cancel cancel; int sleeps_ms, has_ended; } late_end;
 static void end_after_the_commit(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
     late_end *l = (late_end *)user;
@@ -664,7 +665,8 @@ TEST(a_cancel_after_the_commit_leaves_nothing) {
     for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++)
         for (asynchronous = 0; asynchronous < 2; asynchronous++)
             for (by_deadline = 0; by_deadline < 2; by_deadline++)
-                for (plain = 0; plain < 2; plain++) {           /* the displaced files' names: with their save's id, or without */
+                /* the displaced files' names: with their save's id, or without */
+                for (plain = 0; plain < 2; plain++) {
                     late_end late;
                     int wanted, before;
                     bench b;
@@ -872,7 +874,8 @@ TEST(close_waits) {
 }
 /* Every allocation fails once, in begin and in the background, on any thread: then nothing is lost, nothing leaks, and the next save works. */
 static void any_allocation_fails_in(dcp_layout layout) {
-    int64_t live = hungry_live(), nth, step = test_is_sampled() || test_is_sanitized() ? 7 : 1;
+    const int64_t step = test_is_sampled() || test_is_sanitized() ? 11 : layout == DCP_LAYOUT_MANIFEST ? 3 : 2;
+    int64_t live = hungry_live(), nth;
     int tripped = 1;
     for (nth = 1; tripped && nth < 5000; nth += step) {
         dcp_status status;

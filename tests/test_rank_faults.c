@@ -30,9 +30,12 @@ typedef struct hunger { int who; pthread_t thread; int64_t calls, fail_at; int t
 static pthread_mutex_t hungry_lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t hungry_live;             /* blocks */
 static hunger *hungry_one;              /* NULL: nobody is */
+/* from this request on the whole process gets nothing any more; 0: it does */
+static int64_t starving_from, starving_calls;
 
 static int hungry_refuses(void) {       /* under the lock */
     hunger *h = hungry_one;
+    if (starving_from && ++starving_calls >= starving_from) return 1;
     if (!h || h->fail_at == 0 || !pthread_equal(pthread_self(), h->thread)) return 0;
     if (++h->calls != h->fail_at) return 0;
     return h->tripped = 1;
@@ -2084,6 +2087,134 @@ TEST(no_memory_on_one_rank) {
     CHECK_INT(hungry_count(), live);
 }
 
+/* Memory that ends for ever, in one process or in one of many: a save that fails takes back what it has published. Only
+ * where rank 0 does not know
+ * the outcome may a rank leave it (G5). */
+static int left_without_memory(dcp_storage *storage) {
+    static const char *const folders[] = { "run", "run/dense" };
+    int count = 0, i;
+    size_t k;
+    for (k = 0; k < DCPI_COUNT(folders); k++) {
+        listing l;
+        dcp_error err;
+        memset(&l, 0, sizeof l);
+        (void)storage->list(storage->context, folders[k], listing_add, &l, &err);
+        for (i = 0; i < l.count; i++) {
+            if (strstr(l.names[i], ".commit.lock")) continue;
+            printf("    left: %s\n", l.names[i]);
+            count++;
+        }
+    }
+    return count;
+}
+static void starving_save(job *j, int rank) {
+    dcp_save_desc desc = j->desc;
+    desc.path = P;
+    desc.tensors = ((state **)j->user)[rank]->tensors;
+    desc.tensor_count = 3;
+    desc.io.storage = j->storage[rank];
+    desc.io.coordinator = j->coordinators[rank];
+    desc.io.timeout_ms = 4000 * slowness();
+    desc.io.retry.first_ms = 1;
+    j->status[rank] = dcp_save(&desc, &j->err[rank]);
+}
+/* Ranks that are threads: nobody gets memory. Whether the requests were so many. */
+static int starving_threads(dcp_layout layout, int64_t from) {
+    state *states[2];
+    dcp_storage *storage;
+    dcp_error err;
+    job j;
+    int r, tripped;
+    doing("layout %d, no memory from request %d on", (int)layout, (int)from);
+    memset(&j, 0, sizeof j);
+    CHECK_OK_MESSAGE(dcp_storage_memory(&storage, &err), err.message);
+    job_storage(&j, storage);
+    job_open(&j, 2);
+    for (r = 0; r < 2; r++) states[r] = state_make(1, r, 2);
+    j.user = states;
+    j.desc.layout = layout;
+    starving_calls = 0;
+    starving_from = from;
+    job_run(&j, starving_save);
+    tripped = starving_calls >= from;
+    starving_from = 0;
+    for (r = 0; r < 2; r++) free(states[r]);
+    if (!tripped) check_all(&j, DCP_OK, "");
+    for (r = 0; r < 2; r++)                             /* who has lost no message knows */
+        if (j.status[0] != DCP_E_UNKNOWN && j.status[r] == DCP_E_UNKNOWN) test_fail(__FILE__, __LINE__,
+                j.err[0].message, j.err[r].message);
+    if (j.status[0] != DCP_OK && j.status[0] != DCP_E_UNKNOWN) CHECK_INT(left_without_memory(storage), 0);
+    job_close(&j);
+    dcp_storage_close(storage);
+    return tripped;
+}
+typedef struct starving { const char *dir; dcp_layout layout; int who; int64_t from; } starving;
+static void starving_rank(dcp_coordinator *c, process_record *out, void *user) {
+    const starving *v = (const starving *)user;
+    state *own = state_make(1, c->rank, c->world_size), *states[2];
+    dcp_storage *storage;
+    job j;
+    memset(&j, 0, sizeof j);
+    states[0] = states[1] = own;
+    out->status = dcp_storage_local(v->dir, &storage, &out->err);
+    if (out->status) return;
+    job_storage(&j, storage);
+    j.coordinators[c->rank] = c;
+    j.user = states;
+    j.desc.layout = v->layout;
+    starving_from = v->who == c->rank || v->who == 2 ? v->from : 0;
+    starving_save(&j, c->rank);
+    out->number[0] = starving_from && starving_calls >= starving_from;
+    starving_from = 0;
+    out->status = j.status[c->rank];
+    out->err = j.err[c->rank];
+    process_stage(out, 100);
+    dcp_storage_close(storage);
+    free(own);
+}
+/* Ranks that are processes: one gets none, or (who 2) both. */
+static int starving_processes(dcp_layout layout, int who, int64_t from) {
+    starving v;
+    process_group g;
+    dcp_storage *storage;
+    dcp_error err;
+    int r, tripped = 0, is_known = 1;
+    v.dir = test_state.dir[0];
+    v.layout = layout;
+    v.who = who;
+    v.from = from;
+    test_rm_rf(v.dir);
+    doing("layout %d, rank %d gets no memory from request %d on", (int)layout, who, (int)from);
+    CHECK_OK_MESSAGE(dcp_storage_local(v.dir, &storage, &err), err.message);
+    process_group_start(&g, 2, starving_rank, &v);
+    CHECK(process_await_end(&g, 0, 30000));
+    for (r = 0; r < 2; r++) {
+        const process_record *record = &g.shared->record[r];
+        CHECK_INT(record->stage, 100);
+        tripped |= record->number[0] != 0;
+        is_known &= record->status != DCP_E_UNKNOWN;
+    }
+    if (!tripped) CHECK_INT(g.shared->record[0].status, DCP_OK);
+    if (g.shared->record[0].status != DCP_OK && is_known) CHECK_INT(left_without_memory(storage), 0);
+    process_group_end(&g);
+    dcp_storage_close(storage);
+    return tripped;
+}
+TEST(no_memory_for_ever) {
+    const int step = test_is_sampled() || test_is_sanitized() ? 11 : 3;
+    int layout, who, cases = 0;
+    int64_t from;
+    (void)test_ram_dir();
+    NEEDS_FORK();
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
+        for (from = 1; starving_threads((dcp_layout)layout, from); from += step) cases++;
+        for (who = 0; who < 3; who++)
+            for (from = 1; starving_processes((dcp_layout)layout, who, from); from += step) cases++;
+    }
+    done_doing();
+    CHECK(cases > 1000 / step);
+}
+
 /* ---- the other collective calls: all ranks get the same ------------------------------------------------------------------------------------- */
 typedef struct together { char path[RANKS][200]; dcp_removal removed[RANKS]; int call; } together;
 static void together_call(job *j, int rank) {
@@ -2227,6 +2358,7 @@ int main(void) {
     RUN(another_world_size_is_a_mismatch);
     RUN(the_word_of_a_rank_0_that_has_left_is_heard);
     RUN(no_memory_on_one_rank);
+    RUN(no_memory_for_ever);
     RUN(all_ranks_get_the_same_from_every_call);
     return test_finish();
 }
