@@ -2090,6 +2090,7 @@ TEST(no_memory_on_one_rank) {
 /* Memory that ends for ever, in one process or in one of many: a save that fails takes back what it has published. Only
  * where rank 0 does not know
  * the outcome may a rank leave it (G5). */
+enum { STARVING_MS = 4000 };            /* io.timeout_ms: who stands still for so long leaves what has a plain name */
 static int left_without_memory(dcp_storage *storage) {
     static const char *const folders[] = { "run", "run/dense" };
     int count = 0, i;
@@ -2114,7 +2115,7 @@ static void starving_save(job *j, int rank) {
     desc.tensor_count = 3;
     desc.io.storage = j->storage[rank];
     desc.io.coordinator = j->coordinators[rank];
-    desc.io.timeout_ms = 4000 * slowness();
+    desc.io.timeout_ms = STARVING_MS * slowness();
     desc.io.retry.first_ms = 1;
     j->status[rank] = dcp_save(&desc, &j->err[rank]);
 }
@@ -2124,7 +2125,7 @@ static int starving_threads(dcp_layout layout, int64_t from) {
     dcp_storage *storage;
     dcp_error err;
     job j;
-    int r, tripped;
+    int r, tripped, is_slow;
     doing("layout %d, no memory from request %d on", (int)layout, (int)from);
     memset(&j, 0, sizeof j);
     CHECK_OK_MESSAGE(dcp_storage_memory(&storage, &err), err.message);
@@ -2138,12 +2139,13 @@ static int starving_threads(dcp_layout layout, int64_t from) {
     job_run(&j, starving_save);
     tripped = starving_calls >= from;
     starving_from = 0;
+    is_slow = j.took_ms[0] > STARVING_MS || j.took_ms[1] > STARVING_MS;
     for (r = 0; r < 2; r++) free(states[r]);
     if (!tripped) check_all(&j, DCP_OK, "");
-    for (r = 0; r < 2; r++)                             /* who has lost no message knows */
+    for (r = 0; r < 2 && !is_slow; r++)                 /* who has lost no message knows */
         if (j.status[0] != DCP_E_UNKNOWN && j.status[r] == DCP_E_UNKNOWN) test_fail(__FILE__, __LINE__,
                 j.err[0].message, j.err[r].message);
-    if (j.status[0] != DCP_OK && j.status[0] != DCP_E_UNKNOWN) CHECK_INT(left_without_memory(storage), 0);
+    if (j.status[0] != DCP_OK && j.status[0] != DCP_E_UNKNOWN && !is_slow) CHECK_INT(left_without_memory(storage), 0);
     job_close(&j);
     dcp_storage_close(storage);
     return tripped;
@@ -2153,6 +2155,7 @@ static void starving_rank(dcp_coordinator *c, process_record *out, void *user) {
     const starving *v = (const starving *)user;
     state *own = state_make(1, c->rank, c->world_size), *states[2];
     dcp_storage *storage;
+    int64_t began;
     job j;
     memset(&j, 0, sizeof j);
     states[0] = states[1] = own;
@@ -2163,7 +2166,9 @@ static void starving_rank(dcp_coordinator *c, process_record *out, void *user) {
     j.user = states;
     j.desc.layout = v->layout;
     starving_from = v->who == c->rank || v->who == 2 ? v->from : 0;
+    began = dcpi_os_monotonic_ms();
     starving_save(&j, c->rank);
+    out->took_ms = dcpi_os_monotonic_ms() - began;
     out->number[0] = starving_from && starving_calls >= starving_from;
     starving_from = 0;
     out->status = j.status[c->rank];
@@ -2192,7 +2197,7 @@ static int starving_processes(dcp_layout layout, int who, int64_t from) {
         const process_record *record = &g.shared->record[r];
         CHECK_INT(record->stage, 100);
         tripped |= record->number[0] != 0;
-        is_known &= record->status != DCP_E_UNKNOWN;
+        is_known &= record->status != DCP_E_UNKNOWN && record->took_ms <= STARVING_MS;
     }
     if (!tripped) CHECK_INT(g.shared->record[0].status, DCP_OK);
     if (g.shared->record[0].status != DCP_OK && is_known) CHECK_INT(left_without_memory(storage), 0);
