@@ -605,7 +605,9 @@ DCPDEF const dcp_tensor_info *dcp_tensor_find(const dcp_checkpoint *checkpoint, 
 DCPDEF dcp_status dcp_read(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, dcp_error *err);
 /* What that rank stored as private; DCP_E_INVALID: no rank of that number saved it. Where a document of the seed's form lists
  * several parts of a tensor and does not say how they fit together (no global_shape: dcp_read is DCP_E_MISMATCH), part
- * shard_rank of them, in the document's order. Status: as dcp_read. */
+ * shard_rank of them, in the document's order.
+ * Status: (io) | (ranks) | DCP_E_CHECKSUM | DCP_E_MISMATCH no such tensor, other type or shape, not private |
+ * DCP_E_INCOMPLETE | DCP_E_DEVICE | DCP_E_UNKNOWN as dcp_load. */
 DCPDEF dcp_status dcp_read_rank(dcp_checkpoint *checkpoint, int shard_rank, dcp_tensor *tensors, size_t count, dcp_error *err);
 /* Allocated; dcp_free(out->data); out->name lives until close.
  * Status: (io) | DCP_E_CHECKSUM | DCP_E_MISMATCH | DCP_E_INCOMPLETE | DCP_E_FORMAT | DCP_E_LIMIT. */
