@@ -408,8 +408,9 @@ typedef struct dcp_tier { int64_t tier_id; const char *name; const char *size_bu
  * ============================================================================================================================== */
 typedef struct dcp_save_report {
     char save_id[17];                   /* 16 hex digits */
-    int64_t sequence;                   /* 1 + the highest that was in the directory, of those whose documents are intact; more, where
-                                         * there is one that this user may not read */
+    /* 1 + the highest that was in the directory, of those whose documents are intact; more, where there is one that
+     * this user may not read */
+    int64_t sequence;
     char path[DCP_PATH_SIZE];           /* of the commit file */
     int64_t bytes_written, bytes_reused, bytes_in_begin;
     double seconds;
@@ -632,8 +633,9 @@ DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err);
 /* shards dealt round robin: shard_rank % world_size */
 DCPDEF int dcp_shard_owner(int shard_rank, int world_size);
 DCPDEF const dcp_training *dcp_training_of(const dcp_checkpoint *checkpoint);                   /* NULL: none was saved */
-/* of a manifest: the same, a shard for each file: of `shards`, of optim_state, of router_state (with its layers' last), in the
- * document's order; then, without tensors and with file_size -1, the files of states that are only a path (the seed's form) */
+/* of a manifest: the same, a shard for each file: of `shards`, of optim_state, of router_state (with its layers'
+ * last), in the document's order; then, without tensors and with file_size -1, the files of states that are only a
+ * path (the seed's form) */
 DCPDEF const dcp_metadata *dcp_metadata_of(const dcp_checkpoint *checkpoint);
 DCPDEF const dcp_manifest *dcp_manifest_of(const dcp_checkpoint *checkpoint);                   /* NULL: another layout */
 /* The tensors that a selection means, by name; one allocation, dcp_free(*tensors). select NULL: all.
@@ -713,11 +715,12 @@ typedef struct dcp_sweep_desc {
     const dcp_verifier *verifier; dcp_io io;
     dcp_report *report;                 /* out, may be NULL */
 } dcp_sweep_desc;
-/* Removes what killed saves left: temporary files and shard files of our own grammar that no commit file names and that
- * are older than the grace time. If any commit file of the directory cannot be read and verified, only temporary files go.
- * Of directories below only the folders that manifests put files into are looked at, dense, experts, optim and router; one
- * that has checkpoints of its own (runs/dense beside runs/a.manifest.json) is left alone with all below it: sweep it by its
- * own name. Lock files that nobody holds go, whatever their age. `removal` may be NULL. Status: as dcp_prune. */
+/* Removes what killed saves left: temporary files and shard files of our own grammar that no commit file names and
+ * that are older than the grace time. If any commit file of the directory cannot be read and verified, only temporary
+ * files go. Of directories below only the folders that manifests put files into are looked at, dense, experts, optim
+ * and router; one that has checkpoints of its own (runs/dense beside runs/a.manifest.json) is left alone with all
+ * below it: sweep it by its own name. Lock files that nobody holds go, whatever their age. `removal` may be NULL.
+ * Status: as dcp_prune. */
 DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err);
 
 typedef struct dcp_sync_report {
@@ -740,26 +743,26 @@ typedef struct dcp_sync_desc {
     dcp_sync_report *report;                            /* out, may be NULL; filled as far as it came on failure too */
     dcp_io io;                                          /* coordinator NULL: one process syncs */
 } dcp_sync_desc;
-/* Brings a copy of a manifest up to date (seed 001: a version in the manifest that is higher than the copy's means stale): copies what is missing,
- * stale or corrupt, checked as it passes, leaves the rest, and then commits the source's document itself, byte for byte, by one rename. Killed
- * before, it leaves the old copy, and goes on where it was when it is called again. Tiers fill up in the order of the manifest; what exceeds a
- * size_budget is left out: load the other tiers by selecting them, or give dcp_source for the rest. DCP_E_CHECKSUM, DCP_E_INCOMPLETE: the source is
- * damaged. DCP_E_EXISTS: another checkpoint beside the copy owns a file of that name, or what is there is not known to be
- * a file of a manifest (by its name, or because the copy's own manifest names it); it stays as it is.
+/* Brings a copy of a manifest up to date (seed 001: a version in the manifest that is higher than the copy's means
+ * stale): copies what is missing, stale or corrupt, checked as it passes, leaves the rest, and then commits the
+ * source's document itself, byte for byte, by one rename. Killed before, it leaves the old copy, and goes on where it
+ * was when it is called again. Tiers fill up in the order of the manifest; what exceeds a size_budget is left out:
+ * load the other tiers by selecting them, or give dcp_source for the rest. DCP_E_CHECKSUM, DCP_E_INCOMPLETE: the
+ * source is damaged. DCP_E_EXISTS: another checkpoint beside the copy owns a file of that name, or what is there is
+ * not known to be a file of a manifest (by its name, or because the copy's own manifest names it); it stays as it is.
  * DCP_E_MISMATCH: no such tier. DCP_E_LIMIT: the path of the copy's commit file has more than 4,096 bytes.
  * Status: (io) path is no manifest | (document) | DCP_E_NOT_FOUND no manifest at path | DCP_E_INCOMPLETE a file of the
- * source is missing or cut short | DCP_E_EXISTS another checkpoint beside the copy has a file of that name; somebody saves
- * there |
- * DCP_E_MISMATCH no such tier; minimum_step. */
+ * source is missing or cut short | DCP_E_EXISTS another checkpoint beside the copy has a file of that name, or what is
+ * there is not known to be a manifest's; somebody saves there | DCP_E_MISMATCH no such tier; minimum_step. */
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err);
 
 typedef struct dcp_remove_desc {
     const char *path; dcp_io io;
     dcp_report *report;                 /* out, may be NULL */
 } dcp_remove_desc;
-/* Removes one checkpoint: its commit file, then, durably after it, the files that only it names and whose names are those
- * of its own data. A file that a document merely lays claim to stays: another checkpoint's, another program's, one in a
- * directory below that has checkpoints of its own.
+/* Removes one checkpoint: its commit file, then, durably after it, the files that only it names and whose names are
+ * those of its own data. A file that a document merely lays claim to stays: another checkpoint's, another program's,
+ * one in a directory below that has checkpoints of its own.
  * Status: (io) | (ranks) | DCP_E_NOT_FOUND no checkpoint | DCP_E_EXISTS another save is committing there, or took the
  * lock | DCP_E_UNKNOWN several ranks: rank 0 was lost while it removed. */
 DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, dcp_error *err);
@@ -7288,18 +7291,18 @@ static int dcpi_key_is_portable(const char *key) {
 static const char dcpi_portable_words[] = "it cannot be on every system, or is not shown as it is: a part is a device's name (NUL, con.txt), ends "
                                           "in a dot or a space, or has one of <>\"|?* or a character that turns the direction of writing";
 
-/* ---- whose a file is, by its name alone: the one grammar that remove, prune, a save's clean-up, sweep and sync go by, and
- * the rules of paths in documents. In a directory of checkpoints, P being a checkpoint's name:
+/* ---- whose a file is, by its name alone: the one grammar that remove, prune, a save's clean-up, sweep and sync go
+ * by, and the rules of paths in documents. In a directory of checkpoints, P being a checkpoint's name:
  *
  *     P.metadata.json  P.checkpoint  P.manifest.json  P.manifest.yaml     commit files
  *     P.commit.lock    P.manifest.<save id>.intent.tmp                    locks and intents
  *     P_shard_<rank>[.<save id>].bin                                      data of P.metadata.json
- *     dense/ experts/ optim/ router/ and below: see dcpi_is_pool_name     data of all manifests of the directory: the pool
+ *     dense/ experts/ optim/ router/ and below (dcpi_is_pool_name)        data of all manifests there: the pool
  *     <any of these>.<save id>[-<attempt>].tmp                            what is being written
  */
 static const struct dcpi_commit_kind { const char *suffix; dcp_layout layout; } dcpi_commit_kinds[] = {
-    { ".metadata.json", DCP_LAYOUT_SHARDED }, { ".checkpoint", DCP_LAYOUT_SINGLE }, { ".manifest.json", DCP_LAYOUT_MANIFEST }, {
-        ".manifest.yaml", DCP_LAYOUT_MANIFEST }
+    { ".metadata.json", DCP_LAYOUT_SHARDED }, { ".checkpoint", DCP_LAYOUT_SINGLE },
+    { ".manifest.json", DCP_LAYOUT_MANIFEST }, { ".manifest.yaml", DCP_LAYOUT_MANIFEST }
 };
 /* The kind of commit file that a name is; NULL if it is none. */
 static const struct dcpi_commit_kind *dcpi_commit_kind_of(const char *name) {
@@ -7329,12 +7332,16 @@ static int dcpi_is_intent(const char *name) {
     static const char middle[] = ".manifest.", end[] = ".intent.tmp";
     const size_t size = strlen(name), tail = 16 + sizeof end - 1;
     if (size < tail + sizeof middle || strcmp(name + size - (sizeof end - 1), end) != 0) return 0;
-    return dcpi_starts_with_id(name + size - tail) && memcmp(name + size - tail - (sizeof middle - 1), middle, sizeof middle - 1) == 0;
+    return dcpi_starts_with_id(name + size - tail) && memcmp(name + size - tail - (sizeof middle - 1), middle,
+                                                             sizeof middle - 1) == 0;
 }
 static const char dcpi_lock_suffix[] = ".commit.lock";
-static int dcpi_is_lock(const char *name) { return dcpi_ends_with(name, dcpi_lock_suffix) && strlen(name) >= sizeof dcpi_lock_suffix; }
+static int dcpi_is_lock(const char *name) {
+    return dcpi_ends_with(name, dcpi_lock_suffix) && strlen(name) >= sizeof dcpi_lock_suffix;
+}
 
-/* The length of P in `<P>_shard_<rank>.<16 hex>.bin`, with `plain` in `<P>_shard_<rank>.bin` too; 0: it is no such name. */
+/* The length of P in `<P>_shard_<rank>.<16 hex>.bin`, with `plain` in `<P>_shard_<rank>.bin` too; 0: it is no such
+ * name. */
 static size_t dcpi_shard_prefix(const char *name, size_t end, int plain) {
     size_t digits;
     if (end < 4 || memcmp(name + end - 4, ".bin", 4) != 0) return 0;
@@ -7349,8 +7356,8 @@ static int dcpi_is_shard_name(const char *name, int plain) { return dcpi_shard_p
 
 static const char *const dcpi_pool_folders[] = { "dense", "experts", "optim", "router" };
 
-/* A file of a manifest: `<stem>.v<version>.<16 hex>.bin`; with `plain`, `<stem>.v<version>.bin` and `<stem>.bin` too. The
- * stem ends in `_<i>_of_<n>` or is `expert_<e>`, in one of the folders. */
+/* A file of a manifest: `<stem>.v<version>.<16 hex>.bin`; with `plain`, `<stem>.v<version>.bin` and `<stem>.bin` too.
+ * The stem ends in `_<i>_of_<n>` or is `expert_<e>`, in one of the folders. */
 static int dcpi_is_pool_name(const char *path, int plain) {
     size_t end = strlen(path), digits, i, has_id = 0;
     for (i = 0; i < DCPI_COUNT(dcpi_pool_folders); i++) {
@@ -7379,8 +7386,8 @@ static int dcpi_is_state_name(const char *path) {
     return start > 0 && end > start + 4 && strcmp(path + end - 4, ".bin") == 0 &&
            dcpi_trailing_digits(path, end - 4) == end - 4 - start;
 }
-/* Whether a file that this commit file names is the checkpoint's, or the pool's, and not something else that the document
- * lays claim to. A single file has all its data in itself. */
+/* Whether a file that this commit file names is the checkpoint's, or the pool's, and not something else that the
+ * document lays claim to. A single file has all its data in itself. */
 static int dcpi_is_data_of(const char *commit, const char *path) {
     const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(commit);
     const size_t prefix = kind ? strlen(commit) - strlen(kind->suffix) : 0;
@@ -15088,7 +15095,8 @@ typedef struct dcpi_document {
     uint8_t digest[32];
     dcp_object_info info;                               /* of the commit file */
     char *text; size_t size;                            /* its bytes, kept where other ranks wait for them */
-    int64_t newer;                                      /* after DCP_E_VERSION: its sequence number if it is intact, else -1 */
+    /* after DCP_E_VERSION: its sequence number if it is intact, else -1 */
+    int64_t newer;
 } dcpi_document;
 
 /* A commit file, open; or, with storage NULL, the first bytes of one in memory: all that stand before the data. */
@@ -15106,10 +15114,11 @@ static dcp_status dcpi_document_limit(int64_t size, dcp_error *err) {
     return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRId64 " bytes; DCP_LIMIT_DOCUMENT is %" PRId64, size,
                      (int64_t)DCP_LIMIT_DOCUMENT);
 }
-/* A file may be large without having anything in it, or be something else. So a document is read in growing pieces, and before there is
- * memory for more, what has been read must look like one. The parser still has to read it. */
+/* A file may be large without having anything in it, or be something else. So a document is read in growing pieces,
+ * and before there is memory for more, what has been read must look like one. The parser still has to read it. */
 #define DCPI_DOCUMENT_PIECE ((size_t)1024 * 1024)
-#define DCPI_SENSE_RUN ((size_t)64 * 1024)              /* no number has more digits, and no comment is as long before the first member */
+/* no number has more digits, and no comment is as long before the first member */
+#define DCPI_SENSE_RUN ((size_t)64 * 1024)
 typedef struct dcpi_sense { int is_yaml, in_string, is_escaped, has_member; size_t run; } dcpi_sense;
 
 static int dcpi_sense_json(dcpi_sense *s, unsigned char c) {
@@ -15118,7 +15127,7 @@ static int dcpi_sense_json(dcpi_sense *s, unsigned char c) {
         s->is_escaped = !s->is_escaped && c == '\\';
         return c >= ' ';
     }
-    if (c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == ',' || c == ':' || c == '{' || c == '}' || c == '[' || c == ']') {
+    if (c != '\0' && strchr(" \n\r\t,:{}[]", c)) {
         s->run = 0;
         return 1;
     }
@@ -15133,11 +15142,13 @@ static int dcpi_sense_yaml(dcpi_sense *s, unsigned char c) {
 static size_t dcpi_sense_of(dcpi_sense *s, const char *text, size_t size) {
     size_t i;
     for (i = 0; i < size; i++)
-        if (!(s->is_yaml ? dcpi_sense_yaml(s, (unsigned char)text[i]) : dcpi_sense_json(s, (unsigned char)text[i]))) break;
+        if (s->is_yaml ? !dcpi_sense_yaml(s, (unsigned char)text[i]) : !dcpi_sense_json(s, (unsigned char)text[i]))
+            break;
     return i;
 }
 /* The byte at `bad` stands in no document: of one that was sealed it has been damaged. */
-static dcp_status dcpi_document_nonsense(dcpi_reading *r, int64_t offset, int64_t size, int is_yaml, const dcp_verifier *verifier,
+static dcp_status dcpi_document_nonsense(dcpi_reading *r, int64_t offset, int64_t size, int is_yaml,
+                                         const dcp_verifier *verifier,
                                          uint64_t bad, dcp_error *err) {
     char end[512];
     uint8_t value[32];
@@ -15147,9 +15158,11 @@ static dcp_status dcpi_document_nonsense(dcpi_reading *r, int64_t offset, int64_
     if (status) return status;
     dcpi_tail_find(end, count, is_yaml ? &dcpi_tail_yaml : &dcpi_tail_json, &tail, value);
     if (verifier)
-        return dcpi_fail(err, DCP_E_SIGNATURE, "byte %" PRIu64 " is none of a document: damaged, or never one that was signed", bad);
+        return dcpi_fail(err, DCP_E_SIGNATURE,
+                         "byte %" PRIu64 " is none of a document: damaged, or never one that was signed", bad);
     if (tail.present)
-        return dcpi_fail(err, DCP_E_CHECKSUM, "the document is damaged: byte %" PRIu64 " is none that was written there", bad);
+        return dcpi_fail(err, DCP_E_CHECKSUM,
+                         "the document is damaged: byte %" PRIu64 " is none that was written there", bad);
     return dcpi_fail(err, DCP_E_FORMAT, "byte %" PRIu64 " is none of a document", bad);
 }
 /* More memory for a text of `size` bytes, of which `used` are there. */
@@ -15161,7 +15174,8 @@ static dcp_status dcpi_document_grow(dcpi_document *out, size_t used, int64_t si
     out->text = text;
     return DCP_OK;
 }
-/* `size` bytes from `offset` on, and a NUL behind them. The caller frees out->text, whatever comes. op NULL: nobody can cancel. */
+/* `size` bytes from `offset` on, and a NUL behind them. The caller frees out->text, whatever comes. op NULL: nobody
+ * can cancel. */
 static dcp_status dcpi_document_take(dcpi_op *op, dcpi_reading *r, int64_t offset, int64_t size, int is_manifest,
                                      const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
     dcpi_sense sense;
@@ -15185,12 +15199,15 @@ static dcp_status dcpi_document_take(dcpi_op *op, dcpi_reading *r, int64_t offse
     return status;
 }
 /* The document's bytes as they stand in its file, and their digest. */
-static dcp_status dcpi_document_fetch_json(dcpi_op *op, dcpi_reading *r, dcp_layout layout, const dcp_verifier *verifier,
+static dcp_status dcpi_document_fetch_json(dcpi_op *op, dcpi_reading *r, dcp_layout layout,
+                                           const dcp_verifier *verifier,
                                            dcpi_document *out, dcp_error *err) {
     const dcp_status status = dcpi_document_limit(out->info.size, err);
-    return status ? status : dcpi_document_take(op, r, 0, out->info.size, layout == DCP_LAYOUT_MANIFEST, verifier, out, err);
+    return status ? status : dcpi_document_take(op, r, 0, out->info.size, layout == DCP_LAYOUT_MANIFEST, verifier,
+                                                out, err);
 }
-static dcp_status dcpi_document_find_single(dcpi_reading *r, int64_t size, int64_t *json_offset, int64_t *json_size, dcp_error *err) {
+static dcp_status dcpi_document_find_single(dcpi_reading *r, int64_t size, int64_t *json_offset, int64_t *json_size,
+                                            dcp_error *err) {
     uint8_t head[4096];
     const int64_t head_size = dcpi_min(size, (int64_t)sizeof head);
     char version[32];
@@ -15198,7 +15215,8 @@ static dcp_status dcpi_document_find_single(dcpi_reading *r, int64_t size, int64
     if (!status) status = dcpi_file_prefix(head, (size_t)head_size, size, json_offset, json_size, version, err);
     return status ? status : dcpi_document_limit(*json_size, err);
 }
-static dcp_status dcpi_document_fetch_single(dcpi_op *op, dcpi_reading *r, const dcp_verifier *verifier, dcpi_document *out,
+static dcp_status dcpi_document_fetch_single(dcpi_op *op, dcpi_reading *r, const dcp_verifier *verifier,
+                                             dcpi_document *out,
                                              dcp_error *err) {
     int64_t offset = 0, size = 0;
     const dcp_status status = dcpi_document_find_single(r, out->info.size, &offset, &size, err);
@@ -15278,8 +15296,8 @@ static size_t dcpi_origin_list(const dcp_manifest *m, dcpi_origin *out) {
     }
     return n;
 }
-/* A seed's optimizer and router state may be just the path of a file that says nothing of tensors: behind the others, a shard
- * without any, whose size is not known (-1). Returns their number; out: may be NULL. */
+/* A seed's optimizer and router state may be just the path of a file that says nothing of tensors: behind the others,
+ * a shard without any, whose size is not known (-1). Returns their number; out: may be NULL. */
 static size_t dcpi_origin_list_states(const dcp_manifest *m, dcp_manifest_shard *shards, dcpi_origin *out) {
     const dcp_manifest_state *const states[2] = { &m->optim_state, &m->router_state };
     size_t n = 0, k;
@@ -15411,7 +15429,8 @@ static dcp_status dcpi_document_check(dcpi_op *op, const dcpi_place *place, cons
 }
 /* Would an open accept this commit file? For one who is about to write it: by the very same functions. bytes: the document, or all of a single
  * file that stands before its data, of which there will be file_size bytes with it. */
-static dcp_status dcpi_document_accept(dcp_layout layout, const char *name, char *bytes, size_t count, int64_t file_size,
+static dcp_status dcpi_document_accept(dcp_layout layout, const char *name, char *bytes, size_t count,
+                                       int64_t file_size,
                                        uint8_t digest[32], dcp_error *err) {
     const int is_single = layout == DCP_LAYOUT_SINGLE;
     dcp_validation found;
@@ -15454,7 +15473,8 @@ static int64_t dcpi_claim_json(const char *text, size_t size) {
     goes_on = dcpi_json_peek(&r) == '{' && dcpi_json_object_begin(&r, &o, names, 1);
     while (goes_on && !is_found && dcpi_json_member(&r, &o)) {
         is_found = o.member == 0;
-        goes_on = !is_found ? dcpi_json_skip(&r, NULL) : dcpi_json_null(&r) || (dcpi_json_int64(&r, &claim) && r.at < r.end);
+        if (!is_found) goes_on = dcpi_json_skip(&r, NULL);
+        else goes_on = dcpi_json_null(&r) || (dcpi_json_int64(&r, &claim) && r.at < r.end);
     }
     if (!goes_on || r.status) claim = DCPI_CLAIM_UNKNOWN;
     dcpi_json_close(&r);
@@ -15468,15 +15488,19 @@ static int64_t dcpi_claim_yaml(const char *text, size_t size) {
     int64_t claim = DCPI_CLAIM_UNKNOWN;
     while (size > 0 && (text[size - 1] != '\n' || text[size] == ' ' || text[size] == '-' || text[size] == '#')) size--;
     if (size == 0) return claim;
-    if (dcpi_yaml_to_json(text, size, SIZE_MAX, &yaml, &ignored) == DCP_OK) claim = dcpi_claim_json(yaml.out.data, yaml.out.size);
+    if (dcpi_yaml_to_json(text, size, SIZE_MAX, &yaml, &ignored) == DCP_OK)
+        claim = dcpi_claim_json(yaml.out.data, yaml.out.size);
     dcpi_buffer_free(&yaml.out);
     return claim > 0 ? claim : DCPI_CLAIM_UNKNOWN;      /* it may come later */
 }
-/* The number of a document of a newer version of the format: its other rules are not known here, but how it is sealed is. -1: none. */
+/* The number of a document of a newer version of the format: its other rules are not known here, but how it is sealed
+ * is. -1: none. */
 static int64_t dcpi_document_newer(dcp_layout layout, const dcp_verifier *verifier, const char *text, size_t size) {
     const int is_yaml = text && layout == DCP_LAYOUT_MANIFEST && dcpi_manifest_is_yaml(text, size);
-    const char *type = layout == DCP_LAYOUT_SINGLE ? DCPI_TYPE_CHECKPOINT : layout == DCP_LAYOUT_SHARDED ? DCPI_TYPE_METADATA
-                       : is_yaml ? DCPI_TYPE_MANIFEST_YAML : DCPI_TYPE_MANIFEST;
+    const char *type = layout == DCP_LAYOUT_SINGLE    ? DCPI_TYPE_CHECKPOINT
+                       : layout == DCP_LAYOUT_SHARDED ? DCPI_TYPE_METADATA
+                       : is_yaml                      ? DCPI_TYPE_MANIFEST_YAML
+                                                      : DCPI_TYPE_MANIFEST;
     dcp_error ignored;
     dcpi_tail tail;
     int64_t claim;
@@ -15532,7 +15556,8 @@ static dcp_status dcpi_document_read(dcpi_op *op, const dcpi_place *place, const
     out->text = NULL;
     return status;
 }
-static dcp_status dcpi_document_hash(dcpi_op *op, dcpi_reading *r, int64_t offset, int64_t size, uint8_t digest[32], dcp_error *err) {
+static dcp_status dcpi_document_hash(dcpi_op *op, dcpi_reading *r, int64_t offset, int64_t size, uint8_t digest[32],
+                                     dcp_error *err) {
     const size_t capacity = (size_t)dcpi_max(1, dcpi_min(size, (int64_t)DCPI_DOCUMENT_PIECE));
     uint8_t *bytes = (uint8_t *)dcpi_alloc(capacity, err);
     int64_t at, n;
@@ -15565,7 +15590,8 @@ static dcp_status dcpi_document_digest_once(dcpi_op *op, const dcpi_place *place
     status = dcpi_storage_open_object(r.storage, key, &r.object, &info, err);
     if (!status) {
         size = info.size;
-        if (kind && kind->layout == DCP_LAYOUT_SINGLE) status = dcpi_document_find_single(&r, info.size, &offset, &size, err);
+        if (kind && kind->layout == DCP_LAYOUT_SINGLE)
+            status = dcpi_document_find_single(&r, info.size, &offset, &size, err);
         else status = dcpi_document_limit(size, err);
         if (!status) status = dcpi_document_hash(op, &r, offset, size, digest, err);
         dcpi_storage_close_object(r.storage, r.object);
@@ -16300,10 +16326,10 @@ static dcp_status dcpi_names_list(const dcpi_place *place, int commits_only, dcp
     if (status) dcpi_names_free(names);
     return status;
 }
-/* ---- sequence numbers: the order of the checkpoints of a directory. One number counts, that of an intact document, and all who ask
- * for the order get it here: saves, latest, list and prune. So that not every document has to be read for it, their first bytes are
- * parsed, as far as they go: what they say is a claim. Who counts on one reads that document; and none with a lower claim can have a
- * higher number. */
+/* ---- sequence numbers: the order of the checkpoints of a directory. One number counts, that of an intact document,
+ * and all who ask for the order get it here: saves, latest, list and prune. So that not every document has to be read
+ * for it, their first bytes are parsed, as far as they go: what they say is a claim. Who counts on one reads that
+ * document; and none with a lower claim can have a higher number. */
 /* head: the first bytes of a commit file of `size`, and a byte beyond them */
 static int64_t dcpi_claim_of(const char *name, const char *head, size_t count, int64_t size) {
     int64_t json_offset, json_size;
@@ -16320,8 +16346,10 @@ static int64_t dcpi_claim_of(const char *name, const char *head, size_t count, i
         default: return dcpi_claim_json(head, count);
     }
 }
-/* A commit file's first bytes, fewer if it has no more. What is not there any more, or is no regular file, is no checkpoint: *count 0. */
-static dcp_status dcpi_claim_read(const dcpi_place *place, const char *key, char head[4096], size_t *count, dcp_object_info *info,
+/* A commit file's first bytes, fewer if it has no more. What is not there any more, or is no regular file, is no
+ * checkpoint: *count 0. */
+static dcp_status dcpi_claim_read(const dcpi_place *place, const char *key, char head[4096], size_t *count,
+                                  dcp_object_info *info,
                                   dcp_error *err) {
     void *object;
     dcp_status status = dcpi_storage_open_object(place->storage, key, &object, info, err);
@@ -16336,7 +16364,8 @@ static dcp_status dcpi_claim_read(const dcpi_place *place, const char *key, char
     return dcpi_succeed(err);
 }
 
-typedef struct dcpi_candidate { const char *name; int64_t number; int is_sure; } dcpi_candidate;    /* the name is the caller's */
+/* the name is the caller's */
+typedef struct dcpi_candidate { const char *name; int64_t number; int is_sure; } dcpi_candidate;
 typedef struct dcpi_candidates { dcpi_candidate *items, **order; size_t count; } dcpi_candidates;
 
 static void dcpi_candidates_free(dcpi_candidates *c) {
@@ -16349,9 +16378,10 @@ static int dcpi_candidate_compare(const void *a_, const void *b_) {         /* t
     if (a->number != b->number) return a->number > b->number ? -1 : 1;
     return strcmp(b->name, a->name);
 }
-/* Of a file that cannot be read nobody knows whether it is the newest: that is an error. tolerant: one that this user may not read
- * claims nothing yet. */
-static dcp_status dcpi_candidate_claim(dcpi_op *op, const dcpi_place *place, int tolerant, dcpi_candidate *c, dcp_error *err) {
+/* Of a file that cannot be read nobody knows whether it is the newest: that is an error. tolerant: one that this user
+ * may not read claims nothing yet. */
+static dcp_status dcpi_candidate_claim(dcpi_op *op, const dcpi_place *place, int tolerant, dcpi_candidate *c,
+                                       dcp_error *err) {
     char head[4096], *key = dcpi_place_key(place, c->name, err);
     dcp_object_info info;
     size_t count = 0;
@@ -16367,9 +16397,11 @@ static dcp_status dcpi_candidate_claim(dcpi_op *op, const dcpi_place *place, int
     if (!status) c->number = count > 0 ? dcpi_claim_of(c->name, head, count, info.size) : 0;
     return status;
 }
-/* The number of a document that is intact: its digest matches (and its signature, with a verifier), and it keeps the format's rules;
- * or it is sealed by a newer version of the format, whose other rules are not known here. Anything else is the reason. */
-static dcp_status dcpi_candidate_read(dcpi_op *op, const dcpi_place *place, const dcp_verifier *verifier, dcpi_candidate *c,
+/* The number of a document that is intact: its digest matches (and its signature, with a verifier), and it keeps the
+ * format's rules; or it is sealed by a newer version of the format, whose other rules are not known here. Anything
+ * else is the reason. */
+static dcp_status dcpi_candidate_read(dcpi_op *op, const dcpi_place *place, const dcp_verifier *verifier,
+                                      dcpi_candidate *c,
                                       dcp_error *err) {
     dcpi_document document;
     dcp_status status = dcpi_document_read(op, place, c->name, verifier, &document, err);
@@ -16402,9 +16434,9 @@ static void dcpi_candidates_drop(dcpi_candidates *c, size_t at) {        /* out 
     memmove(&c->order[at], &c->order[at + 1], (c->count - at) * sizeof *c->order);
 }
 
-/* ---- checkpoints that this process has written, or read and verified: what dcp_prune keeps needs no second look at every byte. Known
- * is the digest of the document, which covers save id and data, and where it is: the same document elsewhere is a copy, of files that
- * nobody has looked at. The last ones are remembered, in all threads. */
+/* ---- checkpoints that this process has written, or read and verified: what dcp_prune keeps needs no second look at
+ * every byte. Known is the digest of the document, which covers save id and data, and where it is: the same document
+ * elsewhere is a copy, of files that nobody has looked at. The last ones are remembered, in all threads. */
 enum { DCPI_PROVEN = 256 };
 static struct dcpi_proven { dcpi_mutex lock; uint8_t keys[DCPI_PROVEN][32]; size_t count; } dcpi_proven = {
     DCPI_MUTEX_INITIALIZER, { { 0 } }, 0
@@ -16426,7 +16458,8 @@ static int dcpi_proven_has(const dcpi_place *place, const char *name, const uint
     int has = 0;
     dcpi_proven_key(place, name, digest, key);
     dcpi_mutex_lock(&dcpi_proven.lock);
-    for (i = 0; i < DCPI_PROVEN && i < dcpi_proven.count && !has; i++) has = memcmp(dcpi_proven.keys[i], key, sizeof key) == 0;
+    for (i = 0; i < DCPI_PROVEN && i < dcpi_proven.count && !has; i++)
+        has = memcmp(dcpi_proven.keys[i], key, sizeof key) == 0;
     dcpi_mutex_unlock(&dcpi_proven.lock);
     return has;
 }
@@ -16438,8 +16471,9 @@ static void dcpi_proven_add(const dcpi_place *place, const char *name, const uin
     memcpy(dcpi_proven.keys[dcpi_proven.count++ % DCPI_PROVEN], key, sizeof key);       /* the oldest goes */
     dcpi_mutex_unlock(&dcpi_proven.lock);
 }
-/* ---- directories inside of others: what lies in one that has checkpoints, or in which one is being saved, and below it,
- * is that directory's, even where its name could be one of the pool's above (`runs/dense` beside `runs/a.manifest.json`). */
+/* ---- directories inside of others: what lies in one that has checkpoints, or in which one is being saved, and below
+ * it, is that directory's, even where its name could be one of the pool's above (`runs/dense` beside
+ * `runs/a.manifest.json`). */
 static dcp_status dcpi_own_look(void *user, const char *key, const dcp_object_info *info) {
     const char *slash = strrchr(key, '/');
     (void)info;
@@ -16451,7 +16485,8 @@ static dcp_status dcpi_own_directory(const dcpi_place *place, const char *key, i
     *is_own = 0;
     status = dcpi_storage_list(place->storage, key, dcpi_own_look, is_own, err);
     if (!status) status = dcpi_storage_list_links(place->storage, key, dcpi_own_look, is_own, err);
-    return status == DCP_E_NOT_FOUND || status == DCP_E_INVALID ? dcpi_succeed(err) : status;         /* not there, or a link */
+    /* not there, or a link */
+    return status == DCP_E_NOT_FOUND || status == DCP_E_INVALID ? dcpi_succeed(err) : status;
 }
 /* Strikes out the names that lie in such directories. */
 static dcp_status dcpi_own_strike(dcpi_op *op, const dcpi_place *place, dcpi_names *names, dcp_error *err) {
@@ -16473,7 +16508,8 @@ static dcp_status dcpi_own_strike(dcpi_op *op, const dcpi_place *place, dcpi_nam
             else names->items[count++] = names->items[k];
         }
         if (count < names->count)
-            dcpi_op_log(op, DCP_LOG_WARNING, "%d files in \"%s%s\" are left alone: there are checkpoints in that directory, "
+            dcpi_op_log(op, DCP_LOG_WARNING,
+                        "%d files in \"%s%s\" are left alone: there are checkpoints in that directory, "
                         "and they may be theirs", (int)(names->count - count), place->shown, directory);
         names->count = count;
     }
@@ -16531,7 +16567,8 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
  * removes such files unlinks commit files first, syncs the directory, and then (dcpi_pool_lock_take, dcpi_refs_settle) lists them with the lock held and
  * looks at documents and intents until nothing changes meanwhile: while there is a young intent, nothing goes (G2). dcp_sync publishes one too. */
 /* *swept: another sweep, which leaves no time, has taken the file already. */
-static dcp_status dcpi_place_now_once(dcpi_op *op, const dcpi_place *place, int64_t *now_ns, int *swept, dcp_error *err) {
+static dcp_status dcpi_place_now_once(dcpi_op *op, const dcpi_place *place, int64_t *now_ns, int *swept,
+                                      dcp_error *err) {
     char id[17], name[64], *key;
     dcp_object_info info;
     dcp_status status = dcpi_random_id(id, err);
@@ -16561,10 +16598,13 @@ static dcp_status dcpi_place_now(dcpi_op *op, const dcpi_place *place, int64_t *
     }
     return status;
 }
-/* Which files a grace time protects: those from before_ns to after_ns. One that claims to be of a time to come is as young as
- * it gets, but not for ever: beyond a day, and the grace time, that time says nothing, and nobody is writing the file. */
+/* Which files a grace time protects: those from before_ns to after_ns. One that claims to be of a time to come is as
+ * young as it gets, but not for ever: beyond a day, and the grace time, that time says nothing, and nobody is writing
+ * the file. */
 typedef struct dcpi_age { int64_t before_ns, after_ns; } dcpi_age;
-static int64_t dcpi_age_ns(int64_t seconds) { return seconds > INT64_MAX / 1000000000 ? INT64_MAX : seconds * 1000000000; }
+static int64_t dcpi_age_ns(int64_t seconds) {
+    return seconds > INT64_MAX / 1000000000 ? INT64_MAX : seconds * 1000000000;
+}
 static dcpi_age dcpi_age_of(int64_t now_ns, int64_t grace_seconds) {
     dcpi_age age;
     const int64_t ahead_ns = dcpi_age_ns(dcpi_max(grace_seconds, (int64_t)DCP_GRACE_SECONDS));
@@ -16819,8 +16859,8 @@ static void dcpi_removal_present(const dcpi_place *place, dcpi_names *names) {
     }
     names->count = count;
 }
-/* Which commit files are there, and which writing of each: name, size, time, and their ends: a save id, or a document's digest,
- * is in one of them. */
+/* Which commit files are there, and which writing of each: name, size, time, and their ends: a save id, or a
+ * document's digest, is in one of them. */
 typedef struct dcpi_commits { const dcpi_place *place; dcpi_names names; dcp_error *err; } dcpi_commits;
 static dcp_status dcpi_commits_ends(const dcpi_place *place, const char *key, uint8_t digest[32], dcp_error *err) {
     char bytes[8192];
@@ -17780,10 +17820,11 @@ static dcp_status dcpi_survey_one(void *user, const char *key, const dcp_object_
     if (dcpi_starts_with(name, survey->shard_prefix)) survey->has_shards = 1;
     return dcpi_commit_kind_of(name) ? dcpi_names_add(&survey->commits, name, survey->err) : DCP_OK;
 }
-/* Makes sure of a candidate's number; what is not intact has none. A document that this user may not read stops nobody from saving:
- * numbers leave room for the one that it may have. */
+/* Makes sure of a candidate's number; what is not intact has none. A document that this user may not read stops
+ * nobody from saving: numbers leave room for the one that it may have. */
 #define DCPI_SURVEY_ROOM ((int64_t)1 << 20)
-static dcp_status dcpi_survey_ask(dcpi_save *s, dcpi_candidates *all, size_t at, int *dropped, int64_t *room, dcp_error *err) {
+static dcp_status dcpi_survey_ask(dcpi_save *s, dcpi_candidates *all, size_t at, int *dropped, int64_t *room,
+                                  dcp_error *err) {
     dcpi_candidate *c = all->order[at];
     dcp_status status = DCP_OK;
     int tries;
@@ -17799,7 +17840,8 @@ static dcp_status dcpi_survey_ask(dcpi_save *s, dcpi_candidates *all, size_t at,
     if (!status) return DCP_OK;
     if (status == DCP_E_IO && dcpi_os_is_denied(err->sys)) {
         *room = DCPI_SURVEY_ROOM;
-        dcpi_op_log(&s->op, DCP_LOG_WARNING, "%s%s may not be read: the new checkpoint's sequence number is one that is likely to be "
+        dcpi_op_log(&s->op, DCP_LOG_WARNING,
+                    "%s%s may not be read: the new checkpoint's sequence number is one that is likely to be "
                     "higher than its own: %s", s->place.shown, c->name, err->message);
     } else if (dcpi_is_trouble(status)) return status;
     dcpi_candidates_drop(all, at);
@@ -17829,7 +17871,8 @@ static dcp_status dcpi_survey_number(dcpi_save *s, dcpi_candidates *all, dcp_err
         i++;
     }
     if (!status && highest == INT64_MAX)
-        return dcpi_fail(err, DCP_E_LIMIT, "a checkpoint in \"%s\" has the highest sequence number there is (%" PRId64 "): no newer "
+        return dcpi_fail(err, DCP_E_LIMIT,
+                         "a checkpoint in \"%s\" has the highest sequence number there is (%" PRId64 "): no newer "
                          "one can be told from it; remove it, or save elsewhere", s->place.shown, highest);
     s->report.sequence = status ? 0 : highest < INT64_MAX - room ? highest + 1 + room : INT64_MAX;
     return status;
@@ -19765,7 +19808,8 @@ static dcp_status dcpi_commit_make(dcpi_save *s, dcpi_buffer *bytes, dcp_error *
     dcp_status status = dcpi_save_emit(s, dcpi_buffer_sink, bytes, err);
     if (status) return status;
     status = dcpi_document_accept(s->kind->layout, s->commit_name, bytes->data, bytes->size,
-                                  is_single ? last->data_offset + last->file_size : (int64_t)bytes->size, s->digest, err);
+                                  is_single ? last->data_offset + last->file_size : (int64_t)bytes->size, s->digest,
+                                  err);
     if (status == DCP_E_FORMAT || status == DCP_E_CHECKSUM || status == DCP_E_VERSION || status == DCP_E_INCOMPLETE) status = DCP_E_INVALID;
     if (status) {
         dcpi_fail_context(err, "save: nobody could open what would be committed: ");
@@ -21753,7 +21797,8 @@ static dcp_status dcpi_verify_other(dcp_checkpoint *c, dcp_error *err) {
         if (!dcpi_verify_is_mine(c, s)) continue;
         if (dcpi_is_flat(&c->metadata->shards[s])) { status = dcpi_flat_check(c, &c->op, (int)s, 1, err); continue; }
         if (c->metadata->shards[s].file_size < 0)
-            dcpi_op_log(&c->op, DCP_LOG_WARNING, "%s has neither size nor checksum: it can be seen that it is there, no more",
+            dcpi_op_log(&c->op, DCP_LOG_WARNING,
+                        "%s has neither size nor checksum: it can be seen that it is there, no more",
                         c->metadata->shards[s].file_path);
         else if (dcpi_verify_is_unchecked(&c->metadata->shards[s]))
             dcpi_op_log(&c->op, DCP_LOG_WARNING, "shard %d has no checksum: only its size can be checked", c->metadata->shards[s].rank);
@@ -22438,7 +22483,8 @@ DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, 
 
 /* ---- latest -------------------------------------------------------------------------------------------------------------------------- */
 /* A candidate that is not valid: returned where it might be the newest, else skipped. */
-static dcp_status dcpi_latest_skip(const dcpi_list_order *o, const char *name, dcp_status status, int sys, const char *message,
+static dcp_status dcpi_latest_skip(const dcpi_list_order *o, const char *name, dcp_status status, int sys,
+                                   const char *message,
                                    dcp_error *newest, dcp_error *err) {
     if (status == DCP_E_IO || status == DCP_E_VERSION || status == DCP_E_UNSUPPORTED)
         return dcpi_fail_sys(err, status, sys, "%s", message);
@@ -22802,9 +22848,10 @@ static dcp_status dcpi_prune_choose(const dcp_prune_desc *desc, const dcpi_place
     }
     return status;
 }
-/* Before anything older goes, what is kept instead has been read and verified once, or was written by this process. What turns out to be
- * damaged is not kept instead of anything. */
-static dcp_status dcpi_prune_prove(const dcpi_list_order *order, const dcp_prune_desc *desc, dcpi_listing *listing, dcp_error *err) {
+/* Before anything older goes, what is kept instead has been read and verified once, or was written by this process.
+ * What turns out to be damaged is not kept instead of anything. */
+static dcp_status dcpi_prune_prove(const dcpi_list_order *order, const dcp_prune_desc *desc, dcpi_listing *listing,
+                                   dcp_error *err) {
     const int keep_last = desc->keep_last > 0 ? desc->keep_last : 1;
     dcpi_list_order o = *order;
     dcp_status status = DCP_OK;
@@ -22974,7 +23021,8 @@ static dcp_status dcpi_sweep_pool(dcpi_op *op, dcpi_sweep *sweep, dcp_error *err
         status = dcpi_op_check(op, err);
         if (!status) status = dcpi_own_directory(sweep->place, folder, &is_own, err);
         if (!status && !is_own) status = dcpi_storage_list(sweep->place->storage, folder, dcpi_sweep_look, sweep, err);
-        if (!status && !is_own) status = dcpi_storage_list_directories(sweep->place->storage, folder, dcpi_sweep_folder, sweep, err);
+        if (!status && !is_own)
+            status = dcpi_storage_list_directories(sweep->place->storage, folder, dcpi_sweep_folder, sweep, err);
         if (status == DCP_E_NOT_FOUND || status == DCP_E_INVALID) status = dcpi_succeed(err);     /* not there, or a link: not ours */
         dcpi_free(folder);
     }
@@ -23093,7 +23141,8 @@ static dcp_status dcpi_sweep_plain(dcpi_op *op, const dcpi_sweep *sweep, const c
     if (status) return status == DCP_PENDING ? dcpi_succeed(err) : status;
     key = dcpi_place_key(sweep->place, name, err);
     status = key ? dcpi_storage_stat(sweep->place->storage, key, &info, err) : DCP_E_MEMORY;
-    if (!status && !dcpi_age_protects(&sweep->age, info.modified_ns)) status = dcpi_removal_take(removal, sweep->place, name, 0, err);
+    if (!status && !dcpi_age_protects(&sweep->age, info.modified_ns))
+        status = dcpi_removal_take(removal, sweep->place, name, 0, err);
     else if (status == DCP_E_NOT_FOUND) status = dcpi_succeed(err);
     dcpi_free(key);
     dcpi_lock_release(&lock);
@@ -23308,7 +23357,8 @@ typedef struct dcpi_folding { int64_t block_size, in_block, block_left; int is_f
 static void dcpi_folding_begin(dcpi_folding *f, const dcp_shard_metadata *shard) {
     memset(f, 0, sizeof *f);
     f->is_flat = dcpi_is_flat(shard);
-    f->block_size = shard->tensor_count > 0 && shard->tensors[0].block_size > 0 ? shard->tensors[0].block_size : DCPI_CHUNK;
+    f->block_size = shard->tensor_count > 0 ? shard->tensors[0].block_size : 0;
+    if (f->block_size <= 0) f->block_size = DCPI_CHUNK;
     f->left = shard->file_size;
     dcpi_sha_init(&f->all);
     dcpi_sha_init(&f->block);
@@ -23346,7 +23396,8 @@ static int dcpi_folding_is(dcpi_folding *f, const char *checksum) {      /* no c
     dcpi_sha_final(&f->all, digest);
     if (!checksum) return 1;
     if (!f->is_flat) checksum += sizeof dcpi_tree_prefix - 1;
-    return strlen(checksum) == 64 && dcpi_hex_decode(checksum, 64, stated) && dcpi_sha_equal(digest, stated, sizeof digest);
+    if (strlen(checksum) != 64 || !dcpi_hex_decode(checksum, 64, stated)) return 0;
+    return dcpi_sha_equal(digest, stated, sizeof digest);
 }
 
 /* ---- read ------------------------------------------------------------------------------------------------------------------------------ */
@@ -23522,13 +23573,15 @@ static dcp_status dcpi_sync_hash(dcpi_sync *y, const dcp_shard_metadata *shard, 
     return status == DCP_E_INCOMPLETE ? dcpi_succeed(err) : status;
 }
 /* A file without a checksum: its bytes, beside the source's. */
-static dcp_status dcpi_sync_compare(dcpi_sync *y, const dcp_shard_metadata *shard, const char *key, int *same, dcp_error *err) {
+static dcp_status dcpi_sync_compare(dcpi_sync *y, const dcp_shard_metadata *shard, const char *key, int *same,
+                                    dcp_error *err) {
     const size_t half = y->capacity / 2;
     char *from_key = dcpi_place_key(&y->from, shard->file_path, err);
     dcp_object_info info;
     void *from = NULL, *to = NULL;
     int64_t at, n;
-    dcp_status status = from_key ? dcpi_storage_open_object(y->from.storage, from_key, &from, &info, err) : DCP_E_MEMORY;
+    dcp_status status = from_key ? dcpi_storage_open_object(y->from.storage, from_key, &from, &info, err)
+        : DCP_E_MEMORY;
     if (!status) status = dcpi_storage_open_object(y->to.storage, key, &to, &info, err);
     *same = !status;
     for (at = 0; at < shard->file_size && *same && !status; at += n) {
@@ -23549,7 +23602,7 @@ static dcp_status dcpi_sync_look(dcpi_sync *y, size_t index, uint8_t *state, dcp
     dcp_object_info info;
     char *key = dcpi_place_key(&y->to, shard->file_path, err);
     int stale, same, is_known = dcpi_sync_is_known(y, origin, &stale) && dcpi_sync_named(y, shard) == DCPI_SYNC_SAME;
-    const int is_vouched = is_known && shard->checksum; /* without a checksum the copy's manifest says nothing of the content */
+    const int is_vouched = is_known && shard->checksum; /* else the copy's manifest says nothing of the content */
     dcp_status status = key ? dcpi_storage_stat(y->to.storage, key, &info, err) : DCP_E_MEMORY;
     *state = DCPI_SYNC_THERE;
     if (status == DCP_E_NOT_FOUND) {
@@ -23557,7 +23610,8 @@ static dcp_status dcpi_sync_look(dcpi_sync *y, size_t index, uint8_t *state, dcp
         status = dcpi_succeed(err);
     } else if (!status && info.size != shard->file_size) *state = (stale ? DCPI_SYNC_STALE : DCPI_SYNC_CORRUPT) | DCPI_SYNC_IS_THERE;
     else if (!status && (!is_vouched || y->desc->verify == DCP_VERIFY_ALL)) {
-        status = shard->checksum ? dcpi_sync_hash(y, shard, key, &same, err) : dcpi_sync_compare(y, shard, key, &same, err);
+        if (shard->checksum) status = dcpi_sync_hash(y, shard, key, &same, err);
+        else status = dcpi_sync_compare(y, shard, key, &same, err);
         if (!same) *state = (stale ? DCPI_SYNC_STALE : DCPI_SYNC_CORRUPT) | DCPI_SYNC_IS_THERE;
     }
     if (!status) status = dcpi_names_add(&y->files, key, err);
@@ -23670,9 +23724,12 @@ static dcp_status dcpi_sync_may_take(dcpi_sync *y, const dcp_shard_metadata *sha
     dcp_status status = is_there ? dcpi_sync_is_ours(y, shard->file_path, &is_ours, err) : DCP_OK;
     if (status) return status;
     if (!is_ours)
-        return dcpi_fail(err, DCP_E_EXISTS, "%s%s is there with other bytes, and is not known to be a file of a manifest: it "
-                         "is not replaced; move it away, or sync into a directory of its own", y->to.shown, shard->file_path);
-    if (named == DCPI_SYNC_SAME && !shard->checksum && is_there) named = DCPI_SYNC_OTHER;      /* nobody can tell damage from change */
+        return dcpi_fail(err, DCP_E_EXISTS,
+                         "%s%s is there with other bytes, and is not known to be a file of a manifest: it "
+                         "is not replaced; move it away, or sync into a directory of its own", y->to.shown,
+                         shard->file_path);
+    /* nobody can tell damage from change */
+    if (named == DCPI_SYNC_SAME && !shard->checksum && is_there) named = DCPI_SYNC_OTHER;
     if (named == DCPI_SYNC_SAME || (named == DCPI_SYNC_UNNAMED && !is_there)) return DCP_OK;
     if (named == DCPI_SYNC_OTHER)
         return dcpi_fail(err, DCP_E_EXISTS, "%s%s belongs to a checkpoint there, with other bytes; sync into a directory of its own, or remove that one first",

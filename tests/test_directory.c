@@ -289,7 +289,8 @@ static void order_of_others_body(void) {
     save("b", 2);
     for (i = 0; i < COUNT(colons); i++) {
         if (i > 0) (void)save_as("a", 1, DCP_LAYOUT_SHARDED, 1, NULL);
-        put_otherwise("a", 50 + 10 * (int64_t)i, i % 2 ? wide : "\n  \"nested\": { \"sequence\": 7, \"text\": \"\\n  \\\"sequence\\\": 99\" },",
+        put_otherwise("a", 50 + 10 * (int64_t)i, i % 2 ? wide :
+                      "\n  \"nested\": { \"sequence\": 7, \"text\": \"\\n  \\\"sequence\\\": 99\" },",
                       colons[i]);
         check_loads("a", 1);
         CHECK_STR(latest(), "a.metadata.json");
@@ -307,7 +308,8 @@ TEST(the_order_does_not_depend_on_who_wrote_a_document) { on_each(order_of_other
 /* What is not intact has no number: not the highest one, and not in the way of others. */
 static void claims_of_a_number_body(void) {
     static const char *const texts[] = {
-        "{\n  \"sequence\": 9007199254740993\n}", "{\n  \"sequence\": 9223372036854775807,", "\n  \"sequence\": 9007199254740992 ",
+        "{\n  \"sequence\": 9007199254740993\n}", "{\n  \"sequence\": 9223372036854775807,",
+        "\n  \"sequence\": 9007199254740992 ",
         "{\n  \"sequence\": 12\n}\n", "PCLM\n  \"sequence\": 123456"
     };
     static const char *const names[] = { "x.metadata.json", "x.checkpoint", "x.manifest.json", "x.manifest.yaml" };
@@ -323,7 +325,8 @@ static void claims_of_a_number_body(void) {
             drop(k % 2 ? "b.manifest.json" : "b.metadata.json");
         }
     }
-    put_sealed("x.metadata.json", "{\n  \"version\": \"1.0.0\",\n  \"sequence\": 9007199254740993");       /* sealed, but no document */
+    /* sealed, but no document */
+    put_sealed("x.metadata.json", "{\n  \"version\": \"1.0.0\",\n  \"sequence\": 9007199254740993");
     CHECK_INT(save_as("c", 3, DCP_LAYOUT_SHARDED, 0, NULL).sequence, 2);
     CHECK_STR(latest(), "c.metadata.json");
 }
@@ -558,7 +561,7 @@ TEST(latest_returns_an_io_error) {
     unreadable = "b.metadata.json";
     done();
 }
-/* A document that this user may not read is in nobody's way who saves; but it might be the newest, so latest says so. */
+/* A document that this user may not read is in nobody's way who saves; but it might be the newest, so latest fails. */
 static int denied_calls;
 static dcp_status denied_open(void *context, const char *path, void **object, dcp_object_info *info, dcp_error *error) {
     if (strstr(path, "foreign")) {
@@ -947,13 +950,16 @@ static void prune_damaged_body(void) {
 }
 TEST(prune_never_takes_the_only_one_that_loads) { on_each(prune_damaged_body); }
 
-/* What this process wrote, or has verified, is not read again; another checkpoint at that path, and a copy elsewhere, is. */
+/* What this process wrote, or has verified, is not read again; another checkpoint at that path, and a copy elsewhere,
+ * is. */
 static int64_t data_read;
 static dcp_status (*real_read)(void *context, void *object, int64_t offset, void *data, size_t size, dcp_error *error);
-static dcp_status counting_read(void *context, void *object, int64_t offset, void *data, size_t size, dcp_error *error) {
+static dcp_status counting_read(void *context, void *object, int64_t offset, void *data, size_t size,
+                                dcp_error *error) {
     const dcp_status status = real_read(context, object, offset, data, size, error);
     const uint8_t *bytes = (const uint8_t *)data;
-    if (!status && size == SIZE && bytes[0] == bytes[1] && bytes[0] == bytes[SIZE - 1]) data_read++;    /* no document */
+    /* no document */
+    if (!status && size == SIZE && bytes[0] == bytes[1] && bytes[0] == bytes[SIZE - 1]) data_read++;
     return status;
 }
 static void prune_reads(int64_t reads, size_t goes, int line) {
@@ -1172,11 +1178,13 @@ TEST(remove_of_what_is_damaged) {
     done();
 }
 
-/* ==== whose a file is =================================================================================================================== */
-/* What a document may name and must not take along: other programs' files, other checkpoints', and what looks like its own. */
+/* ==== whose a file is ============================================================================================= */
+/* What a document may name and must not take along: other programs' files, other checkpoints', and what looks like
+ * its own. */
 static const char *const not_its_own[] = {
     "thesis.tex", ".bashrc", "src/main.c", "sub/x_shard_0.bin", "y_shard_0.bin", "y_shard_0." ID ".bin",
-    "x_shard_0_shard_0.bin", "x_shard_0.bin.bak", "X_shard_0.bin", "x_shard_a.bin", "xx_shard_0.bin", "x_shard_0", "dense/w_0_of_1.bin", "x.bin"
+    "x_shard_0_shard_0.bin", "x_shard_0.bin.bak", "X_shard_0.bin", "x_shard_a.bin", "xx_shard_0.bin", "x_shard_0",
+    "dense/w_0_of_1.bin", "x.bin"
 };
 /* The document of "x" lays claim to another file, and is well sealed. */
 static void lay_claim(const char *path) {
@@ -1305,8 +1313,10 @@ static void sweep_named_body(void) {
 }
 TEST(sweep_keeps_what_a_document_names) { on_each(sweep_named_body); }
 
-/* A directory of checkpoints that is called like a folder of manifests is no such folder, and neither is what lies below it. */
-static const char *const folders[] = { "dense", "experts", "optim", "router", "dense/layers", "experts/tier_0/group_0", "optim/a/b/c" };
+/* A directory of checkpoints that is called like a folder of manifests is no such folder, and neither is what lies
+ * below it. */
+static const char *const folders[] = { "dense", "experts", "optim", "router", "dense/layers",
+                                      "experts/tier_0/group_0", "optim/a/b/c" };
 static void put_in(const char *folder, const char *name) {
     char path[200];
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -1344,7 +1354,8 @@ static void inner_body(void) {
         check_in(folders[i], "c", 2);
     }
     save("top", 1);
-    (void)save_as("top2", 2, DCP_LAYOUT_MANIFEST, 0, NULL);             /* its files lie in such a folder, and stay there */
+    /* its files lie in such a folder, and stay there */
+    (void)save_as("top2", 2, DCP_LAYOUT_MANIFEST, 0, NULL);
     CHECK_INT(sweep(-1, 1), 0);
     check_loads("top2", 2);
     CHECK_OK_MESSAGE(try_remove("top2", NULL), err.message);
@@ -1696,7 +1707,7 @@ TEST(dcp_log_stderr_writes_lines) {
 }
 
 
-/* ==== large documents: read in pieces ================================================================================================= */
+/* ==== large documents: read in pieces ============================================================================= */
 TEST(a_document_of_megabytes) {
     static const char *const names[] = { "x.metadata.json", "x.checkpoint", "x.manifest.json", "x.manifest.yaml" };
     static const size_t sizes[] = { 1000 * 1024, 2 * 1024 * 1024 + 17 };

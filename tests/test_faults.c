@@ -3074,7 +3074,8 @@ TEST(a_terabyte_single_file_takes_no_memory) {
     terabyte_single((uint32_t)INT32_MAX + 1, DCP_E_FORMAT, 64 * KIB);
     terabyte_single(UINT32_MAX, DCP_E_FORMAT, 64 * KIB);
     terabyte_single(1 << 20, DCP_E_FORMAT, 1 * MIB + 64 * KIB);         /* these bytes are there, so they are read */
-    terabyte_single(60 << 20, DCP_E_FORMAT, 1 * MIB + 64 * KIB);        /* and of these as many as look like a document */
+    /* and of these as many as look like a document */
+    terabyte_single(60 << 20, DCP_E_FORMAT, 1 * MIB + 64 * KIB);
 }
 /* Large files that are no documents, with holes and without: no more memory than for what looks like one. */
 enum { GARBAGE = 40 };                                  /* MiB */
@@ -3103,7 +3104,8 @@ static void check_garbage(const char *name, const char *head, char fill, const c
     memset(piece, fill, sizeof piece);
     for (at = (int64_t)strlen(head); fill && at < size; at += (int64_t)sizeof piece)
         CHECK(fseek(file, (long)at, SEEK_SET) == 0 && fwrite(piece, sizeof piece, 1, file) == 1);
-    CHECK(fseek(file, (long)(size - (int64_t)strlen(tail)), SEEK_SET) == 0 && fputs(tail, file) >= 0 && fclose(file) == 0);
+    CHECK(fseek(file, (long)(size - (int64_t)strlen(tail)), SEEK_SET) == 0 && fputs(tail, file) >= 0
+          && fclose(file) == 0);
     memory_watch();
     CHECK_INT(open_garbage(storage, name, &err), wanted);
     CHECK(strstr(err.message, name) != NULL);
@@ -3129,7 +3131,8 @@ TEST(large_files_that_are_no_metadata_take_no_memory) {
     static const char sealed[] = "\n  \"a\": 1,\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \""
         "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\" }\n}\n";
     large_garbage("p.metadata.json");
-    check_garbage("p.metadata.json", "{", '\0', sealed, DCP_E_CHECKSUM);         /* it was one, and has lost what was in it */
+    /* it was one, and has lost what was in it */
+    check_garbage("p.metadata.json", "{", '\0', sealed, DCP_E_CHECKSUM);
 }
 TEST(large_files_that_are_no_manifests_take_no_memory) { large_garbage("p.manifest.json"); }
 TEST(large_files_that_are_no_yaml_take_no_memory) {

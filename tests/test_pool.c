@@ -565,7 +565,8 @@ TEST(an_intent_of_a_time_to_come_stops_nothing_for_ever) {
 #ifdef _WIN32
     SKIP("needs utime");
 #else
-    static const char intent[] = "s9.manifest.0123456789abcdef.intent.tmp", lost[] = "dense/x_0_of_1.v3.0123456789abcdef.bin";
+    static const char intent[] = "s9.manifest.0123456789abcdef.intent.tmp",
+        lost[] = "dense/x_0_of_1.v3.0123456789abcdef.bin";
     const char *dir = test_dir();
     dcp_storage *storage;
     dcp_remove_desc removing = DCP_ZERO;
@@ -1238,7 +1239,8 @@ static void repath(dcp_storage *storage, const char *manifest, const char *from,
     dcp_manifest_free(m);
 }
 static const char *const not_of_a_pool[] = {
-    "train.py", "src/main.c", "s1_shard_0.bin", "s9_shard_0.bin", "dense/notes.txt", "dense/w.bin", "densely/w_0_of_1.bin",
+    "train.py", "src/main.c", "s1_shard_0.bin", "s9_shard_0.bin", "dense/notes.txt", "dense/w.bin",
+        "densely/w_0_of_1.bin",
     "dense/w_0_of_1.bin.old", "dense/inner/dense/w_0_of_1.bin"
 };
 static const char *text_at(dcp_storage *storage, const char *key) {
@@ -1335,8 +1337,8 @@ TEST(sync_replaces_nothing_that_is_not_ours) {
     dcp_storage_close(from);
     dcp_storage_close(to);
 }
-/* A manifest as the seed has them: upper-case digits, and the state of the optimizer and of the router in files that the
- * document says nothing of but their paths. */
+/* A manifest as the seed has them: upper-case digits, and the state of the optimizer and of the router in files that
+ * the document says nothing of but their paths. */
 static void put_seed(dcp_storage *storage, const char *directory, const char *name) {
     static const char *const paths[] = { "dense/layer_0/attention_q_0_of_1.bin", "experts/tier_2/group_0/expert_1.bin",
                                          "optim/state_0.bin", "router/state_0.bin" };
@@ -1352,7 +1354,8 @@ static void put_seed(dcp_storage *storage, const char *directory, const char *na
         for (k = 0; k < 32 && i < 2; k++) (void)snprintf(hex[i] + 2 * k, 3, "%02X", digest[k]);
     }
     (void)snprintf(text, sizeof text, "model_id: lite\nepoch: 5\nstep: 10_000\ntiers: []\nshards:\n"
-                   "  - path: %s\n    type: dense\n    tensor_name: q\n    shape: [2, 4]\n    dtype: fp32\n    checksum: \"%s\"\n"
+                   "  - path: %s\n    type: dense\n    tensor_name: q\n    shape: [2, 4]\n    dtype: fp32\n    "
+                       "checksum: \"%s\"\n"
                    "    version: 1\n"
                    "  - path: %s\n    type: expert\n    expert_key: [2, 0, 1]\n    shape: [8]\n    dtype: fp32\n"
                    "    checksum: \"%s\"\n    version: 0\n"

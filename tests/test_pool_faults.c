@@ -337,7 +337,8 @@ static void judge(dcp_storage *storage, act what, act beside, dcp_status status,
     /* its temporary file was swept, so the rename says that it is not there; what it was to replace is gone, or never was: whether it had happened
      * cannot be told */
     const int is_untold = status == DCP_E_UNKNOWN && ((what == OVERWRITE_B && beside == REMOVE_B_SWEEP_ALL) || (is_first_save(what) && is_ruthless(beside)));
-    if (!is_clean(status) && !is_untold && !(is_ruthless(beside) && is_swept(status, err))) CHECK_OK_MESSAGE(status, err->message);
+    if (!is_clean(status) && !is_untold && !(is_ruthless(beside) && is_swept(status, err))) CHECK_OK_MESSAGE(status,
+        err->message);
     (void)check_all_load(storage);
     if (what == SAVE_C && !(beside == SYNC_C && c == 7)) CHECK_INT(c, status == DCP_OK || beside == SAVE_C ? 3 : NONE);    /* a sync replaces */
     if (what == OVERWRITE_B && status == DCP_OK && beside != REMOVE_B && beside != PRUNE && beside != REMOVE_B_SWEEP_ALL && beside != SAVE_D_REMOVE_B &&
