@@ -378,6 +378,7 @@ typedef struct dcp_tensor {
     int optional;                       /* load: absent is fine, data stays untouched */
     dcp_status status;                  /* load, out: DCP_OK, or DCP_E_NOT_FOUND for an absent optional one */
     int64_t version;                    /* save, manifest layout: of a file that is written the least version (a converted one goes on counting) */
+    const char *extra;                  /* save: members for the piece's entry in the document, as in dcp_save_desc.extra */
 } dcp_tensor;
 
 DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data, int ndim, const int64_t *shape);
@@ -448,6 +449,11 @@ typedef struct dcp_save_desc {
     dcp_save_report *report;            /* out, may be NULL; filled as far as it came on failure too */
     dcp_io io;
     const dcp_router_seed *router_seeds; size_t router_seed_count;      /* manifest layout; layers unique */
+    /* Members that this version does not know, `"key": value, ...` as JSON, for programs that carry over what another
+     * document has (NULL: none); rank 0's: of the document; in a manifest of optim_state and of router_state, where those
+     * are there, and of each tier and each router seed's layer (NULL, or as many entries as those have). */
+    const char *extra, *optim_extra, *router_extra;
+    const char *const *tier_extras, *const *router_seed_extras;
 } dcp_save_desc;
 
 /* Saves the tensors as one checkpoint at desc->path. DCP_OK: it is complete, durable (see report.not_durable) and the one that loads;
@@ -8579,7 +8585,9 @@ static dcp_status dcpi_text_check(const char *text, int depth, const dcpi_record
     dcpi_json_close(&r);
     dcpi_arena_free(&arena);
     dcpi_buffer_free(&braced);
-    return r.status == DCP_E_FORMAT ? DCP_E_INVALID : r.status;         /* it is an argument's text, not a file's */
+    if (r.status != DCP_E_FORMAT) return r.status;
+    if (err) err->status = DCP_E_INVALID;                               /* it is an argument's text, not a file's */
+    return DCP_E_INVALID;
 }
 static void dcpi_check_text(dcpi_checker *c, const char *member, const char *text, int depth, const dcpi_record *record) {
     dcp_error err;
@@ -17644,6 +17652,13 @@ static dcp_status dcpi_save_check_role(const dcp_tensor *t, dcp_error *err) {
     if (t->tier && !dcpi_is_name(t->tier, DCP_LIMIT_NAME)) return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its tier has no valid name", t->name);
     return DCP_OK;
 }
+static dcp_status dcpi_save_check_extra(const dcp_save_desc *desc, const dcp_tensor *t, dcp_error *err) {
+    const int list = t->role == DCP_ROLE_OPTIMIZER ? 1 : t->role == DCP_ROLE_ROUTER ? 2 : 0;
+    const dcpi_record *record = desc->layout == DCP_LAYOUT_MANIFEST ? &dcpi_manifest_shard_records[list] : &dcpi_tensor_record;
+    const dcp_status status = dcpi_text_check(t->extra, record->depth, record, 1, err);
+    if (status) dcpi_fail_context(err, "tensor \"%s\": extra is not a JSON member list: ", t->name);
+    return status;
+}
 static dcp_status dcpi_save_check_tensors(const dcp_save_desc *desc, dcp_error *err) {
     size_t i;
     for (i = 0; i < desc->tensor_count; i++) {
@@ -17651,6 +17666,7 @@ static dcp_status dcpi_save_check_tensors(const dcp_save_desc *desc, dcp_error *
         dcp_status status = dcpi_tensor_check(t, 1, err);
         if (!status) status = dcpi_tensor_check_data(t, err);
         if (!status && desc->layout == DCP_LAYOUT_MANIFEST) status = dcpi_save_check_role(t, err);
+        if (!status && t->extra) status = dcpi_save_check_extra(desc, t, err);
         if (status) { dcpi_fail_context(err, "tensors[%" PRIu64 "]: ", (uint64_t)i); return status; }
         if (t->placement == DCP_PLACE_SHARDED && !dcpi_has_global(t) && dcpi_box_elements(t->ndim, t->shape) > 0)
             return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": placement is sharded, but global_shape is not set (dcp_piece sets it)",
@@ -18036,12 +18052,15 @@ static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err) {
 }
 
 /* ---- list: this rank's pieces, as rank 0 gets them -------------------------------------------------------------------------------------
- * count (8 bytes), then for each: type, dimensions, placement, what follows (1 byte each), name with its NUL, its tier likewise, and as varints
- * the expert key, the version, the shape, the global shape and offset. */
-enum { DCPI_LISTED_GLOBAL = 1, DCPI_LISTED_ROLE = 2, DCPI_LISTED_ROLE_BITS = 12, DCPI_LISTED_TIER = 16, DCPI_LISTED_VERSION = 32 };
+ * count (8 bytes), then for each: type, dimensions, placement, what follows (1 byte each), name with its NUL, its tier and its extra
+ * likewise, and as varints the expert key, the version, the shape, the global shape and offset. */
+enum {
+    DCPI_LISTED_GLOBAL = 1, DCPI_LISTED_ROLE = 2, DCPI_LISTED_ROLE_BITS = 12, DCPI_LISTED_TIER = 16, DCPI_LISTED_VERSION = 32,
+    DCPI_LISTED_EXTRA = 64
+};
 typedef struct dcpi_listed {
     const char *name; dcp_dtype dtype; int ndim; dcp_placement placement; int has_global;
-    dcp_role role; const char *tier; int64_t expert_key[3], version;
+    dcp_role role; const char *tier, *extra; int64_t expert_key[3], version;
     int64_t shape[DCP_MAX_DIMS], global_shape[DCP_MAX_DIMS], global_offset[DCP_MAX_DIMS];
 } dcpi_listed;
 
@@ -18070,9 +18089,11 @@ static void dcpi_list_piece(dcpi_buffer *out, const dcp_tensor *t, int world_siz
         head[3] = (uint8_t)(has_global | DCPI_LISTED_ROLE | (int)t->role << 2 | (t->tier ? DCPI_LISTED_TIER : 0) |
                             (t->version ? DCPI_LISTED_VERSION : 0));
     }
+    if (t->extra) head[3] = (uint8_t)(head[3] | DCPI_LISTED_EXTRA);
     dcpi_buffer_add(out, head, sizeof head);
     dcpi_buffer_add(out, t->name, strlen(t->name) + 1);
     if (head[3] & DCPI_LISTED_TIER) dcpi_buffer_add(out, t->tier, strlen(t->tier) + 1);
+    if (head[3] & DCPI_LISTED_EXTRA) dcpi_buffer_add(out, t->extra, strlen(t->extra) + 1);
     for (d = 0; d < 3 && (head[3] & DCPI_LISTED_ROLE); d++) dcpi_list_number(out, (uint64_t)t->expert_key[d]);
     if (head[3] & DCPI_LISTED_VERSION) dcpi_list_number(out, (uint64_t)t->version);
     for (d = 0; d < t->ndim; d++) dcpi_list_number(out, (uint64_t)t->shape[d]);
@@ -18109,7 +18130,7 @@ static const uint8_t *dcpi_listed_read(const uint8_t *at, const uint8_t *end, dc
     const uint8_t *nul;
     int d, flags;
     memset(out, 0, sizeof *out);
-    if (end - at < 5 || at[0] == 0 || at[0] > DCP_OPAQUE || at[1] > DCP_MAX_DIMS || at[2] > DCP_PLACE_SHARDED || at[3] > 63) return NULL;
+    if (end - at < 5 || at[0] == 0 || at[0] > DCP_OPAQUE || at[1] > DCP_MAX_DIMS || at[2] > DCP_PLACE_SHARDED || at[3] > 127) return NULL;
     out->dtype = (dcp_dtype)at[0];
     out->ndim = at[1];
     out->placement = (dcp_placement)at[2];
@@ -18122,6 +18143,12 @@ static const uint8_t *dcpi_listed_read(const uint8_t *at, const uint8_t *end, dc
     at = nul + 1;
     if (flags & DCPI_LISTED_TIER) {
         out->tier = (const char *)at;
+        nul = (const uint8_t *)memchr(at, 0, (size_t)(end - at));
+        if (!nul) return NULL;
+        at = nul + 1;
+    }
+    if (flags & DCPI_LISTED_EXTRA) {
+        out->extra = (const char *)at;
         nul = (const uint8_t *)memchr(at, 0, (size_t)(end - at));
         if (!nul) return NULL;
         at = nul + 1;
@@ -18538,6 +18565,7 @@ static void dcpi_pool_describe(const dcpi_save *s, const dcpi_entry *entry, cons
     out->tier_hint = record->tier;
     out->size = entry->size;
     out->placement = dcpi_placement_words[record->placement];
+    out->extra = record->extra;
     out->rank = entry->rank;
     memcpy(out->shape, record->shape, sizeof out->shape);
     memcpy(out->global_shape, record->global_shape, sizeof out->global_shape);
@@ -18862,6 +18890,7 @@ static dcp_status dcpi_save_emit_tensor(void *user, size_t shard, size_t index, 
     out->offset = part->data_offset + entry->offset;
     out->size = entry->size;
     out->placement = dcpi_placement_words[record->placement];
+    out->extra = record->extra;
     memcpy(out->shape, record->shape, sizeof out->shape);
     memcpy(out->global_shape, record->global_shape, sizeof out->global_shape);
     memcpy(out->global_offset, record->global_offset, sizeof out->global_offset);
@@ -18906,6 +18935,7 @@ static void dcpi_save_head(const dcpi_save *s, dcp_metadata *head) {
     }
     head->fields = (dcp_field *)s->desc->fields;        /* only read */
     head->field_count = s->desc->field_count;
+    head->extra = s->desc->extra;
 }
 static void dcpi_save_source(const dcpi_save *s, dcpi_emission *e, dcp_metadata *head, dcpi_meta_source *source) {
     dcpi_save_head(s, head);
@@ -18969,7 +18999,9 @@ static dcp_status dcpi_manifesto_merge(dcpi_manifesto *m, const dcpi_layered *co
         for (; i < count && items[i]->layer == layer->layer; i++) layer->shard_count++;
         if (k == seed_count || seeds[k]->layer != layer->layer) continue;
         layer->has_seed = 1;
-        layer->seed = seeds[k++]->seed;
+        layer->seed = seeds[k]->seed;
+        if (m->save->desc->router_seed_extras) layer->extra = m->save->desc->router_seed_extras[seeds[k] - m->save->desc->router_seeds];
+        k++;
         if (k < seed_count && seeds[k]->layer == layer->layer)
             return dcpi_fail(err, DCP_E_INVALID, "save: router_seeds has layer %" PRId64 " twice", layer->layer);
     }
@@ -19080,12 +19112,18 @@ static dcp_status dcpi_manifesto_head(const dcpi_save *s, const dcpi_manifesto *
     head->step = like.training.step;
     head->fields = like.fields;
     head->field_count = like.field_count;
+    head->extra = like.extra;
     head->optim_state.is_there = m->counts[1] > 0;
+    head->optim_state.extra = desc->optim_extra;
     head->router_state.is_there = m->layer_count > 0;
+    head->router_state.extra = desc->router_extra;
     head->tiers = (dcp_manifest_tier *)dcpi_alloc_array(desc->tier_count, sizeof *head->tiers, err);
     if (!head->tiers) return DCP_E_MEMORY;
     head->tier_count = desc->tier_count;
-    for (i = 0; i < desc->tier_count; i++) head->tiers[i].tier = desc->tiers[i];
+    for (i = 0; i < desc->tier_count; i++) {
+        head->tiers[i].tier = desc->tiers[i];
+        if (desc->tier_extras) head->tiers[i].extra = desc->tier_extras[i];
+    }
     return DCP_OK;
 }
 /* All that is not a shard: what an open would refuse is not saved. */
@@ -20330,6 +20368,22 @@ static int dcpi_async_keep_lists(dcp_saver *saver) {
     if (d->router_seeds) d->router_seeds = seeds;
     return 1;
 }
+/* A list of texts, each of which may be NULL, if there is one. */
+static int dcpi_async_keep_texts(dcp_saver *saver, const char *const **list, size_t count) {
+    const char **texts;
+    size_t i;
+    if (!*list) return 1;
+    texts = (const char **)dcpi_async_keep_bytes(saver, (const void *)*list, count, sizeof *texts);
+    for (i = 0; texts && i < count; i++) if (!dcpi_async_keep_text(saver, &texts[i])) return 0;
+    *list = texts;
+    return texts != NULL;
+}
+static int dcpi_async_keep_extras(dcp_saver *saver) {
+    dcp_save_desc *d = &saver->kept;
+    return dcpi_async_keep_text(saver, &d->extra) && dcpi_async_keep_text(saver, &d->optim_extra) &&
+           dcpi_async_keep_text(saver, &d->router_extra) && dcpi_async_keep_texts(saver, &d->tier_extras, d->tier_count) &&
+           dcpi_async_keep_texts(saver, &d->router_seed_extras, d->router_seed_count);
+}
 /* All tensors: later phases look at those that this rank writes; a layout may look at the others. */
 static int dcpi_async_keep_tensors(dcp_saver *saver) {
     dcpi_save *s = &saver->save;
@@ -20338,7 +20392,8 @@ static int dcpi_async_keep_tensors(dcp_saver *saver) {
     size_t i;
     if (!tensors) return 0;
     for (i = 0; i < s->desc->tensor_count; i++)
-        if (!dcpi_async_keep_text(saver, &tensors[i].name) || !dcpi_async_keep_text(saver, &tensors[i].tier)) return 0;
+        if (!dcpi_async_keep_text(saver, &tensors[i].name) || !dcpi_async_keep_text(saver, &tensors[i].tier) ||
+            !dcpi_async_keep_text(saver, &tensors[i].extra)) return 0;
     for (i = 0; i < s->placed_count; i++) s->placed[i].tensor = tensors + (s->placed[i].tensor - before);
     saver->kept.tensors = tensors;
     return 1;
@@ -20352,7 +20407,7 @@ static dcp_status dcpi_async_keep(dcp_saver *saver) {
     if (d->signer) saver->signer = *d->signer;
     if (d->signer) d->signer = &saver->signer;
     is_kept = dcpi_async_keep_text(saver, &d->path) && dcpi_async_keep_text(saver, &d->model_id) && dcpi_async_keep_model(saver) &&
-              dcpi_async_keep_lists(saver) && dcpi_async_keep_tensors(saver);
+              dcpi_async_keep_lists(saver) && dcpi_async_keep_extras(saver) && dcpi_async_keep_tensors(saver);
     if (is_kept && d->signer)
         is_kept = dcpi_async_keep_text(saver, &saver->signer.algorithm) && dcpi_async_keep_text(saver, &saver->signer.key_id);
     d->report = &saver->final;
@@ -23951,7 +24006,8 @@ DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
  *                      with tiers, experts and versions, partial and lazy loads, dcp_sync; saves in the background; GPUs (dcp_cuda.h)
  *              2026-11    dcp_saver_close returns the verdict that nobody has asked for, and so does
  *                      dcp_save_begin; warnings in all reports, dcp_report, dcp_warnings_of, dcp_log_stderr;
- *                      paths in reports are whole (DCP_PATH_SIZE)
+ *                      paths in reports are whole (DCP_PATH_SIZE); dcp_save_desc.extra and its like, dcp_tensor.extra:
+ *                      unknown members are carried from one layout to another
  *
  * ------------------------------------------------------------------------------------------------------------------------------
  * This software is available under two licences; choose whichever you prefer.

@@ -141,7 +141,10 @@ static const command commands[] = {
       "LAYOUT is sharded (TARGET.metadata.json and a file for each rank), single (TARGET.checkpoint), manifest or manifest-yaml\n"
       "(TARGET.manifest.json or .yaml and a file for each piece, shared with the manifests beside it). Ranks, pieces and placements,\n"
       "training and custom fields stay as they are. Tiers, roles, expert keys, versions and router seeds of a manifest are kept in the\n"
-      "other layouts too, and come back when those are converted to a manifest. Every byte is checked as it is read; what is in memory\n"
+      "other layouts too, and come back when those are converted to a manifest. So do members that this version does not know: of the\n"
+      "document, of sharding and training, of each piece, and in a manifest of tiers, optim_state, router_state and layers with seeds.\n"
+      "What cannot be carried over is named in a warning: members of a shard (the file of a rank) and of a layer without a seed, and a\n"
+      "member that is a field of its own in the target's kind of document. Every byte is checked as it is read; what is in memory\n"
       "is bounded by --memory (default 64MiB, and 2MiB a rank at least) beside the documents. TARGET appears whole or not at all. A source\n"
       "that is signed gives an unsigned target, unless --sign-key-file signs it anew.\n"
       "\n"
@@ -1602,9 +1605,14 @@ typedef struct conversion {
     dcp_tier *tiers; size_t tier_count;
     dcp_router_seed *seeds; size_t seed_count;
     dcp_sharding sharding; char *sharding_extra;
-    dcp_training training; int has_training;
+    dcp_training training; int has_training; char *training_extra;
+    char *root_extra, **piece_extras;                   /* members that this version does not know; of each piece */
+    const char *optim_extra, *router_extra, **tier_extras, **seed_extras;       /* the source's */
     dcp_save_report report;
 } conversion;
+
+/* Where members that this version does not know stand, of those that both kinds of document have. */
+typedef enum level { AT_ROOT, AT_PIECE, AT_SHARDING, AT_TRAINING } level;
 
 typedef struct rank_save { dcp_save_desc desc; dcp_status status; dcp_error err; } rank_save;
 
@@ -1613,6 +1621,7 @@ static int convert_select(conversion *v);
 static void convert_take_manifest(conversion *v);
 static void convert_take_kept(conversion *v);
 static void convert_head(conversion *v);
+static void convert_members(conversion *v);
 static int convert_list(conversion *v);
 static void convert_save(conversion *v, rank_save *ranks);
 static int convert_report(conversion *v);
@@ -1632,6 +1641,7 @@ static int run_convert(tool *t) {
     if (!code && v.manifest) convert_take_manifest(&v);
     else if (!code) convert_take_kept(&v);
     if (!code) convert_head(&v);
+    if (!code) convert_members(&v);
     if (!code) code = convert_list(&v);
     if (!code) {
         ranks = (rank_save *)need(calloc((size_t)v.world, sizeof *ranks));
@@ -1715,9 +1725,22 @@ static void convert_take_manifest(conversion *v) {
     v->model_id = m->model_id;
     v->tiers = (dcp_tier *)need(calloc(m->tier_count + 1, sizeof *v->tiers));
     v->seeds = (dcp_router_seed *)need(calloc(m->router_state.layer_count + 1, sizeof *v->seeds));
-    for (i = 0; i < m->tier_count; i++) v->tiers[v->tier_count++] = m->tiers[i].tier;
+    v->tier_extras = (const char **)need(calloc(m->tier_count + 1, sizeof *v->tier_extras));
+    v->seed_extras = (const char **)need(calloc(m->router_state.layer_count + 1, sizeof *v->seed_extras));
+    v->optim_extra = m->optim_state.extra;
+    v->router_extra = m->router_state.extra;
+    for (i = 0; i < m->tier_count; i++) {
+        v->tier_extras[v->tier_count] = m->tiers[i].extra;
+        v->tiers[v->tier_count++] = m->tiers[i].tier;
+    }
     for (i = 0; i < m->router_state.layer_count; i++) {
-        if (!m->router_state.layers[i].has_seed) continue;
+        const char *extra = m->router_state.layers[i].extra;
+        if (!m->router_state.layers[i].has_seed) {
+            if (extra) note(v->t, "warning: layer %" PRId64 " of router_state has no seed, and its members %s are left out",
+                            m->router_state.layers[i].layer, extra);
+            continue;
+        }
+        v->seed_extras[v->seed_count] = extra;
         v->seeds[v->seed_count].layer = m->router_state.layers[i].layer;
         v->seeds[v->seed_count++].seed = m->router_state.layers[i].seed;
     }
@@ -1736,6 +1759,14 @@ static void convert_take_manifest(conversion *v) {
     }
     if ((m->optim_state.path && !m->optim_state.shard_count) || (m->router_state.path && !m->router_state.layer_count))
         note(v->t, "warning: %s has optimizer or router state of which it only gives the path: that file is not converted", dcp_path_of(v->c));
+}
+
+static char *joined(char *a, const char *separator, const char *b, const char *c) {    /* a is freed; may be NULL: then without separator */
+    const size_t size = (a ? strlen(a) + strlen(separator) : 0) + strlen(b) + strlen(c) + 1;
+    char *text = (char *)need(malloc(size));
+    snprintf(text, size, "%s%s%s%s", a ? a : "", a ? separator : "", b, c);
+    free(a);
+    return text;
 }
 
 /* Text that the documents keep in the member "manifest" of "sharding", and read back. */
@@ -1760,6 +1791,7 @@ static void keep_tiers(dcp_json *list, const conversion *v) {
         dcp_json_add_string(entry, "name", v->tiers[i].name);
         if (v->tiers[i].size_budget) dcp_json_add_string(entry, "sizeBudget", v->tiers[i].size_budget);
         if (v->tiers[i].placement_policy) dcp_json_add_string(entry, "placementPolicy", v->tiers[i].placement_policy);
+        if (v->tier_extras[i]) dcp_json_add_string(entry, "extra", v->tier_extras[i]);
     }
 }
 
@@ -1769,6 +1801,8 @@ static char *keep_write(const conversion *v) {
     char seed[24], *text = NULL, *member;
     size_t i, size = 0;
     if (v->model_id) dcp_json_add_string(manifest, "modelId", v->model_id);
+    if (v->optim_extra) dcp_json_add_string(manifest, "optimExtra", v->optim_extra);
+    if (v->router_extra) dcp_json_add_string(manifest, "routerExtra", v->router_extra);
     keep_tiers(dcp_json_add_array(manifest, "tiers"), v);
     list = dcp_json_add_array(manifest, "routerSeeds");
     for (i = 0; i < v->seed_count; i++) {
@@ -1776,6 +1810,7 @@ static char *keep_write(const conversion *v) {
         snprintf(seed, sizeof seed, "%" PRIu64, v->seeds[i].seed);
         dcp_json_add_int(entry, "layer", v->seeds[i].layer);
         dcp_json_add_string(entry, "seed", seed);       /* many readers of JSON have 53 bits */
+        if (v->seed_extras[i]) dcp_json_add_string(entry, "extra", v->seed_extras[i]);
     }
     list = dcp_json_add_array(manifest, "pieces");
     for (i = 0; i < v->pieces.count; i++) keep_piece(list, &v->pieces.items[i], &v->origins[i]);
@@ -1788,6 +1823,22 @@ static char *keep_write(const conversion *v) {
 }
 
 static const char *kept_text(const dcp_json *object, const char *key) { return dcp_json_string(dcp_json_get(object, key), NULL); }
+
+/* Members as text; NULL where somebody has put in what is none. */
+static const char *kept_members(const conversion *v, const dcp_json *object, const char *key) {
+    const char *text = kept_text(object, key);
+    char *braced = text ? joined(NULL, "", "{", text) : NULL;
+    dcp_json *parsed = NULL;
+    if (!text) return NULL;
+    braced = joined(braced, "", "}", "");
+    if (dcp_json_parse(braced, strlen(braced), &parsed, NULL) || dcp_json_count(parsed) == 0) {
+        note(v->t, "warning: what %s keeps as \"%s\" is no member list: left out", dcp_path_of(v->c), key);
+        text = NULL;
+    }
+    dcp_json_free(parsed);
+    free(braced);
+    return text;
+}
 
 /* 0: it is there, but none. */
 static int kept_count(const dcp_json *value, int64_t *out) {
@@ -1823,17 +1874,25 @@ static int kept_read(conversion *v, const dcp_json *kept) {
     if (dcp_json_kind_of(kept) != DCP_JSON_OBJECT || dcp_json_count(pieces) != v->pieces.count) return 0;
     v->tiers = (dcp_tier *)need(calloc(dcp_json_count(tiers) + 1, sizeof *v->tiers));
     v->seeds = (dcp_router_seed *)need(calloc(dcp_json_count(seeds) + 1, sizeof *v->seeds));
+    v->tier_extras = (const char **)need(calloc(dcp_json_count(tiers) + 1, sizeof *v->tier_extras));
+    v->seed_extras = (const char **)need(calloc(dcp_json_count(seeds) + 1, sizeof *v->seed_extras));
     for (i = 0; i < dcp_json_count(tiers); i++) {
         dcp_tier *tier = &v->tiers[v->tier_count];
         tier->name = kept_text(dcp_json_at(tiers, i), "name");
         tier->size_budget = kept_text(dcp_json_at(tiers, i), "sizeBudget");
         tier->placement_policy = kept_text(dcp_json_at(tiers, i), "placementPolicy");
+        v->tier_extras[i] = kept_members(v, dcp_json_at(tiers, i), "extra");
         if (!tier->name || !kept_count(dcp_json_get(dcp_json_at(tiers, i), "id"), &tier->tier_id)) return 0;
         v->tier_count++;
     }
-    for (i = 0; i < dcp_json_count(seeds); i++) if (!kept_seed(dcp_json_at(seeds, i), &v->seeds[v->seed_count++])) return 0;
+    for (i = 0; i < dcp_json_count(seeds); i++) {
+        v->seed_extras[i] = kept_members(v, dcp_json_at(seeds, i), "extra");
+        if (!kept_seed(dcp_json_at(seeds, i), &v->seeds[v->seed_count++])) return 0;
+    }
     for (i = 0; i < v->pieces.count; i++) if (!kept_piece(v, dcp_json_at(pieces, i), &v->pieces.items[i], &v->origins[i])) return 0;
     v->model_id = kept_text(kept, "modelId");
+    v->optim_extra = kept_members(v, kept, "optimExtra");
+    v->router_extra = kept_members(v, kept, "routerExtra");
     return 1;
 }
 
@@ -1853,30 +1912,119 @@ static void convert_take_kept(conversion *v) {
     memset(v->origins, 0, v->pieces.count * sizeof *v->origins);
 }
 
-/* ---- convert: the save ---------------------------------------------------------------------------------------------------------------- */
-static char *joined(char *a, const char *separator, const char *b, const char *c) {    /* a is freed; may be NULL: then without separator */
-    const size_t size = (a ? strlen(a) + strlen(separator) : 0) + strlen(b) + strlen(c) + 1;
-    char *text = (char *)need(malloc(size));
-    snprintf(text, size, "%s%s%s%s", a ? a : "", a ? separator : "", b, c);
-    free(a);
+/* ---- convert: members that this version does not know: as text, as they stand ------------------------------------------------------------ */
+/* The next of `"key": value, ...`, which has been read by the library; NULL: there is no other. */
+static const char *member_next(const char **at, size_t *length) {
+    const char *start, *c;
+    int depth = 0, is_string = 0;
+    if (!*at) return NULL;
+    start = *at + strspn(*at, ", \t\r\n");
+    for (c = start; *c && (is_string || depth > 0 || *c != ','); c++) {
+        if (is_string && *c == '\\' && c[1]) c++;
+        else if (*c == '"') is_string = !is_string;
+        else if (!is_string && (*c == '{' || *c == '[')) depth++;
+        else if (!is_string && (*c == '}' || *c == ']')) depth--;
+    }
+    *length = (size_t)(c - start);
+    *at = c;
+    return *length > 0 ? start : NULL;
+}
+
+static char *text_of(const char *start, size_t length) {
+    char *text = (char *)need(malloc(length + 1));
+    memcpy(text, start, length);
+    text[length] = '\0';
     return text;
 }
 
+static int is_written_to_metadata(level where, const char *member) {
+    dcp_metadata m = DCP_ZERO;
+    dcp_shard_metadata shard = DCP_ZERO;
+    dcp_tensor_metadata tensor = DCP_ZERO;
+    char *text;
+    size_t size;
+    dcp_status status;
+    shard.file_path = tensor.name = tensor.data_type = m.sharding.strategy = "x";
+    shard.tensors = &tensor;
+    shard.tensor_count = 1;
+    m.world_size = m.has_training = 1;
+    m.shards = &shard;
+    m.shard_count = 1;
+    *(where == AT_ROOT ? &m.extra : where == AT_PIECE ? &tensor.extra : where == AT_SHARDING ? &m.sharding.extra : &m.training.extra) = member;
+    status = dcp_metadata_write(&m, &text, &size, NULL);
+    dcp_free(text);
+    return status == DCP_OK;
+}
+
+static int is_written_to_manifest(level where, const char *member) {
+    dcp_manifest m = DCP_ZERO;
+    dcp_manifest_shard shard = DCP_ZERO;
+    char *text;
+    size_t size;
+    dcp_status status;
+    shard.path = shard.tensor_name = "x";
+    m.shards = &shard;
+    m.shard_count = 1;
+    m.has_sharding = m.has_training = 1;
+    *(where == AT_ROOT ? &m.extra : where == AT_PIECE ? &shard.extra : where == AT_SHARDING ? &m.sharding.extra : &m.training.extra) = member;
+    status = dcp_manifest_write(&m, 0, NULL, &text, &size, NULL);
+    dcp_free(text);
+    return status == DCP_OK;
+}
+
+/* In new memory, those that the target's document can have there; a warning names each other one, which is a field of its own there. */
+static char *carried(const conversion *v, level where, const char *what, const char *extra) {
+    char *all = NULL, *member;
+    const char *start;
+    size_t length;
+    while ((start = member_next(&extra, &length)) != NULL) {
+        member = text_of(start, length);
+        if (v->to->layout == DCP_LAYOUT_MANIFEST ? is_written_to_manifest(where, member) : is_written_to_metadata(where, member))
+            all = joined(all, ", ", member, "");
+        else note(v->t, "warning: %s: %s has another meaning in the target, or cannot be written: left out", what, member);
+        free(member);
+    }
+    return all;
+}
+
+static void convert_members(conversion *v) {
+    const char *extra = v->manifest ? v->manifest->extra : v->m->extra;
+    int roles[DCP_ROLE_ROUTER + 1] = { 0 };             /* which of them the pieces have */
+    char *text;
+    size_t i;
+    v->root_extra = carried(v, AT_ROOT, "the document", extra);
+    text = carried(v, AT_SHARDING, "sharding", v->sharding_extra);
+    free(v->sharding_extra);
+    v->sharding.extra = v->sharding_extra = text;
+    if (v->has_training) v->training.extra = v->training_extra = carried(v, AT_TRAINING, "training", v->training.extra);
+    v->piece_extras = (char **)need(calloc(v->pieces.count + 1, sizeof *v->piece_extras));
+    for (i = 0; i < v->pieces.count; i++) {
+        const piece *p = &v->pieces.items[i];
+        extra = p->file ? p->file->extra : p->meta->extra;
+        if (extra) v->piece_extras[i] = carried(v, AT_PIECE, p->meta->name, extra);
+    }
+    for (i = 0; i < v->pieces.count; i++) roles[v->origins[i].role] = 1;
+    if (v->optim_extra && !roles[DCP_ROLE_OPTIMIZER]) note(v->t, "warning: optim_state has no tensors, and its members %s are left out", v->optim_extra);
+    if (v->router_extra && !roles[DCP_ROLE_ROUTER] && v->seed_count == 0)
+        note(v->t, "warning: router_state has neither tensors nor seeds, and its members %s are left out", v->router_extra);
+    for (i = 0; i < v->m->shard_count && !v->manifest; i++) {
+        if (!v->m->shards[i].extra) continue;
+        note(v->t, "warning: shards[%" PRIu64 "] has members that no other file takes over: %s are left out", (uint64_t)i, v->m->shards[i].extra);
+    }
+}
+
+/* ---- convert: the save ---------------------------------------------------------------------------------------------------------------- */
+
 /* The members of sharding that nobody knows, without what was kept of a manifest. */
 static char *other_extra(const conversion *v) {
-    char *all = NULL, *key, *value;
-    size_t i;
-    if (!v->extra) return v->m->sharding.extra ? copy_text(v->m->sharding.extra) : NULL;
-    for (i = 0; i < dcp_json_count(v->extra); i++) {
-        dcp_json *list = dcp_json_new_array(NULL);
-        if (strcmp(dcp_json_key(v->extra, i), "manifest") == 0) { dcp_json_free(list); continue; }
-        dcp_json_add_string(list, NULL, dcp_json_key(v->extra, i));
-        if (dcp_json_write(list, 0, &key, NULL, NULL) || dcp_json_write(dcp_json_at(v->extra, i), 0, &value, NULL, NULL)) need(NULL);
-        key[strlen(key) - 1] = '\0';                    /* ["key"] */
-        all = joined(joined(all, ", ", key + 1, ": "), "", value, "");
-        dcp_json_free(list);
-        dcp_free(key);
-        dcp_free(value);
+    const char *at = v->m->sharding.extra, *start;
+    char *all = NULL, *member;
+    size_t i, length;
+    for (i = 0; (start = member_next(&at, &length)) != NULL; i++) {
+        if (v->extra && strcmp(dcp_json_key(v->extra, i), "manifest") == 0) continue;
+        member = text_of(start, length);
+        all = joined(all, ", ", member, "");
+        free(member);
     }
     return all;
 }
@@ -1916,6 +2064,7 @@ static void convert_tensor(conversion *v, size_t i, dcp_tensor *t, source_piece 
     if (t->placement == DCP_PLACE_SHARDED) dcp_piece(t, s->info->shape, p->meta->global_offset);
     t->data = s;
     t->device = &v->device;
+    t->extra = v->piece_extras[i];
     if (v->to->layout != DCP_LAYOUT_MANIFEST) return;
     t->role = o->role;
     t->tier = o->tier;
@@ -1988,6 +2137,7 @@ static dcp_save_desc convert_desc(conversion *v, int rank) {
     desc.sharding = &v->sharding;
     desc.fields = v->m->fields;
     desc.field_count = v->m->field_count;
+    desc.extra = v->root_extra;
     desc.report = rank == 0 ? &v->report : NULL;
     desc.io = v->t->io;
     desc.io.progress = convert_progress;
@@ -2005,6 +2155,10 @@ static dcp_save_desc convert_desc(conversion *v, int rank) {
     desc.tier_count = v->tier_count;
     desc.router_seeds = v->seeds;
     desc.router_seed_count = v->seed_count;
+    desc.optim_extra = v->optim_extra;
+    desc.router_extra = v->router_extra;
+    desc.tier_extras = v->tier_extras;
+    desc.router_seed_extras = v->seed_extras;
     return desc;
 }
 
@@ -2152,6 +2306,12 @@ static void convert_free(conversion *v) {
     free(v->first);
     free(v->tiers);
     free(v->seeds);
+    free((void *)v->tier_extras);
+    free((void *)v->seed_extras);
+    for (i = 0; v->piece_extras && i < (int)v->pieces.count; i++) free(v->piece_extras[i]);
+    free(v->piece_extras);
+    free(v->root_extra);
+    free(v->training_extra);
     free(v->sharding_extra);
     dcp_json_free(v->kept);
     dcp_close(v->c);

@@ -20,6 +20,7 @@
  *                               warm, optimizer adam/m, router r of layer 3, seeds of layers 0 and 3; b changes at step 200, x at step 300
  *   other_moe/step_300          the same with another model_id and seed, x in tier warm, which has a budget for one of its two files
  *   few_rows                    of four ranks: w fp32 [2, 3] sharded, of which two ranks have no row
+ *   extras/m                    a manifest with members that no version knows, wherever there can be some
  *   big                         with `big`: uint8 [2, 34 MiB], more than the tool holds at a time, and int4 of an odd number of elements
  *   empty/                      a directory
  */
@@ -258,6 +259,48 @@ static void save_few_rows(const char *path) {
     }
 }
 
+/* What another version may have put into a manifest: members that this one does not know, wherever there can be some. */
+static void save_extras(const char *path) {
+    static const dcp_tier tiers[] = {{ 1, "hot", "1GB", NULL }, { 2, "cold", NULL, NULL }};
+    static const char *const tier_extras[] = { NULL, "\"media\": [\"tape\", 1.50]" };
+    static const dcp_router_seed seeds[] = {{ 3, 11 }, { 0, 5 }};
+    static const char *const seed_extras[] = { "\"noise\": 0.10", NULL };
+    float values[4] = { 1, 2, 3, 4 };
+    int64_t shape[1] = { 2 };
+    dcp_tensor tensors[3];
+    dcp_training training = DCP_ZERO;
+    dcp_sharding sharding = DCP_ZERO;
+    dcp_save_desc save = DCP_ZERO;
+    tensors[0] = dcp_array("w", DCP_FP32, values, 1, shape);
+    tensors[0].extra = "\"codec\": {\"name\": \"none, yet\", \"level\": 18446744073709551616}";
+    tensors[0].tier = "cold";
+    tensors[1] = dcp_array("adam/m", DCP_FP32, values + 1, 1, shape);
+    tensors[1].role = DCP_ROLE_OPTIMIZER;
+    tensors[1].extra = "\"decay\": null";
+    tensors[2] = dcp_array("r", DCP_FP32, values + 2, 1, shape);
+    tensors[2].role = DCP_ROLE_ROUTER;
+    tensors[2].expert_key[0] = 3;
+    training.step = 7;
+    training.extra = "\"warmup\": 100";
+    sharding.extra = "\"mesh\": [2, 2]";
+    save.path = path;
+    save.tensors = tensors;
+    save.tensor_count = 3;
+    save.layout = DCP_LAYOUT_MANIFEST;
+    save.training = &training;
+    save.sharding = &sharding;
+    save.tiers = tiers;
+    save.tier_count = 2;
+    save.router_seeds = seeds;
+    save.router_seed_count = 2;
+    save.extra = "\"future\": {\"a\": [1, \"}, x\"]}, \"worldSize\": 3, \"also\": 1e2";
+    save.optim_extra = "\"kind\": \"adam\"";
+    save.router_extra = "\"top_k\": 2";
+    save.tier_extras = tier_extras;
+    save.router_seed_extras = seed_extras;
+    check(dcp_save(&save, &err), path);
+}
+
 static void save_big(const char *path) {
     const int64_t row = (int64_t)34 << 20, shape[] = { 2, row }, odd[] = { 3, 5 };
     uint8_t *data = (uint8_t *)malloc((size_t)(2 * row)), nibbles[8] = { 0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0x0e };
@@ -403,6 +446,8 @@ int main(int argc, char **argv) {
     make_directory(at(directory, "other_moe"));
     save_moe(at(directory, "other_moe/step_300"), 300, 1);
     save_few_rows(at(directory, "few_rows"));
+    make_directory(at(directory, "extras"));
+    save_extras(at(directory, "extras/m"));
     if (argc > 2) save_big(at(directory, "big"));
     return 0;
 }

@@ -5390,6 +5390,95 @@ TEST(one_file_for_two_ranks) {
     done();
 }
 /* G12: unknown members survive a load and a rewrite; a newer version is refused. */
+static void remove_at(const char *name) {
+    dcp_remove_desc desc = DCP_ZERO;
+    desc.path = at(name);
+    desc.io.storage = store;
+    CHECK_OK_MESSAGE(dcp_remove(&desc, NULL, &err), err.message);
+}
+/* Members that a program carries over from another document: in each layout where they belong, in the background too, where
+ * the texts are the caller's again at once. */
+static void extras_case(dcp_layout layout, int yaml, int is_begun) {
+    char root[] = "\"x\": {\"y\": [1, 2]}", piece[] = "\"codec\": 1e0", tier_text[] = "\"media\": \"tape\"", seed_text[] = "\"noise\": 0.50";
+    char optim[] = "\"kind\": \"adam\"", router[] = "\"top_k\": 2";
+    const char *tier_extras[2], *seed_extras[1];
+    const dcp_tier tiers[2] = { { 1, "hot", NULL, NULL }, { 2, "cold", NULL, NULL } };
+    const dcp_router_seed seeds[1] = { { 4, 9 } };
+    float values[2] = { 1, 2 };
+    dcp_tensor t[2];
+    dcp_save_desc desc;
+    dcp_checkpoint *c;
+    const dcp_manifest *m;
+    dcp_saver *saver;
+    t[0] = dcp_scalar("a", DCP_FP32, &values[0]);
+    t[0].extra = piece;
+    t[1] = dcp_scalar("b", DCP_FP32, &values[1]);
+    t[1].role = DCP_ROLE_OPTIMIZER;
+    desc = saving("x", t, 2);
+    desc.layout = layout;
+    desc.yaml = yaml;
+    desc.overwrite = 1;
+    desc.extra = root;
+    desc.optim_extra = optim;
+    desc.router_extra = router;
+    tier_extras[0] = NULL;
+    tier_extras[1] = tier_text;
+    seed_extras[0] = seed_text;
+    if (layout == DCP_LAYOUT_MANIFEST) {
+        desc.tiers = tiers;
+        desc.tier_count = 2;
+        desc.tier_extras = tier_extras;
+        desc.router_seeds = seeds;
+        desc.router_seed_count = 1;
+        desc.router_seed_extras = seed_extras;
+    }
+    if (is_begun) {
+        CHECK_OK_MESSAGE(dcp_saver_open(NULL, &saver, &err), err.message);
+        CHECK_OK_MESSAGE(dcp_save_begin(saver, &desc, &err), err.message);
+        memset(root, '?', sizeof root - 1); memset(piece, '?', sizeof piece - 1); memset(tier_text, '?', sizeof tier_text - 1);
+        memset(seed_text, '?', sizeof seed_text - 1); memset(optim, '?', sizeof optim - 1); memset(router, '?', sizeof router - 1);
+        tier_extras[1] = seed_extras[0] = NULL;
+        CHECK_OK_MESSAGE(dcp_save_wait(saver, 60000, &err), err.message);
+        CHECK_OK_MESSAGE(dcp_saver_close(saver, &err), err.message);
+    } else {
+        save(&desc);
+    }
+    load_from("x", t, 2);
+    c = open_at("x");
+    m = dcp_manifest_of(c);
+    if (m) {
+        CHECK_STR(m->extra, yaml ? "\"x\": { \"y\": [1, 2] }" : "\"x\": {\"y\": [1, 2]}");
+        CHECK(strstr(m->shards[0].extra, "\"codec\"") && strstr(m->tiers[1].extra, "tape") && !m->tiers[0].extra);
+        CHECK(strstr(m->optim_state.extra, "adam") && strstr(m->router_state.extra, "top_k") && strstr(m->router_state.layers[0].extra, "0.50"));
+    } else {
+        CHECK_STR(dcp_metadata_of(c)->extra, "\"x\": {\"y\": [1, 2]}");
+        CHECK_STR(dcp_metadata_of(c)->shards[0].tensors[0].extra, "\"codec\": 1e0");
+        CHECK(dcp_metadata_of(c)->shards[0].tensors[1].extra == NULL);
+    }
+    dcp_close(c);
+    t[0].extra = layout == DCP_LAYOUT_MANIFEST ? "\"path\": 1" : "\"blockSize\": 1";
+    CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "is a field of its own");
+    t[0].extra = "\"a\": 1, \"a\": 2";
+    CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "tensors[0]: tensor \"a\": extra");
+    t[0].extra = NULL;
+    desc.tier_extras = desc.router_seed_extras = NULL;
+    desc.optim_extra = desc.router_extra = NULL;
+    desc.extra = "\"integrity\": 1";
+    CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "is a field of its own");
+    desc.extra = "";
+    CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "extra");
+    remove_at("x");
+}
+static void extras_body(void) {
+    int is_begun;
+    for (is_begun = 0; is_begun < 2; is_begun++) {
+        extras_case(DCP_LAYOUT_SHARDED, 0, is_begun);
+        extras_case(DCP_LAYOUT_SINGLE, 0, is_begun);
+        extras_case(DCP_LAYOUT_MANIFEST, 0, is_begun);
+        extras_case(DCP_LAYOUT_MANIFEST, 1, is_begun);
+    }
+}
+TEST(members_that_a_program_carries_over) { on_local_and_memory(extras_body); }
 TEST(unknown_members_are_ignored_and_kept) {
     dcp_metadata *m;
     use_memory();
@@ -5560,6 +5649,7 @@ int main(void) {
     RUN(stored_pieces_that_overlap_are_refused);
     RUN(a_box_that_is_not_sharded_is_no_whole);
     RUN(one_file_for_two_ranks);
+    RUN(members_that_a_program_carries_over);
     RUN(unknown_members_are_ignored_and_kept);
     return test_finish();
 }

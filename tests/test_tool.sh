@@ -997,6 +997,60 @@ convert_ranks_without_rows() {
     run 0 extract -q one_few/manifest/w w -o rows --raw
     is "$(od -An -tfF rows | tr -s ' \n' ' ')" " 0 1 2 3 4 5 "
 }
+# Members that this version does not know come back from every layout, as they stood.
+convert_keeps_unknown_members() {
+    sed -e '/^  "\(save_id\|sequence\|timestamp\|integrity\)":/d' s/extras/m.manifest.json >source.txt
+    grep -q '"also": 1e2' source.txt || fail "the source has none"
+    for to in manifest manifest-yaml; do
+        run 0 convert s/extras/m via/extras_$to/m --to $to
+        hasnt "$err" warning
+        run 0 convert via/extras_$to/m back/extras_$to/m --to manifest
+        hasnt "$err" warning
+        sed -e '/^  "\(save_id\|sequence\|timestamp\|integrity\)":/d' back/extras_$to/m.manifest.json >back.txt
+        # YAML writes them anew, with other white space.
+        tr -d ' ' <source.txt >a.txt
+        tr -d ' ' <back.txt >b.txt
+        cmp a.txt b.txt || fail "by way of $to: $(diff a.txt b.txt)"
+    done
+    # In metadata "worldSize" is a field.
+    sed 's/, *"worldSize": 3//' source.txt >less.txt
+    for to in sharded single; do
+        run 0 convert s/extras/m via/extras_$to/m --to $to
+        has "$err" '"worldSize": 3'
+        is "$(printf '%s\n' "$err" | grep -c warning)" 1
+        run 0 verify -q via/extras_$to/m
+        grep -aq '"codec": {"name": "none, yet", "level": 18446744073709551616}' via/extras_$to/m.* || fail "the piece's are lost"
+        run 0 convert via/extras_$to/m back/extras_$to/m --to manifest
+        hasnt "$err" warning
+        sed -e '/^  "\(save_id\|sequence\|timestamp\|integrity\)":/d' back/extras_$to/m.manifest.json >back.txt
+        cmp less.txt back.txt || fail "by way of $to: $(diff less.txt back.txt)"
+        run 0 convert via/extras_$to/m again/extras_$to/m --to sharded
+        run 0 convert again/extras_$to/m again/extras_$to/n --to manifest
+        sed -e '/^  "\(save_id\|sequence\|timestamp\|integrity\)":/d' again/extras_$to/n.manifest.json >back.txt
+        cmp less.txt back.txt || fail "by way of $to and sharded: $(diff less.txt back.txt)"
+    done
+    # Those of a shard, which is a file of a rank, have no place elsewhere; fields of a manifest none there.
+    need_python
+    cp s/foreign_shard_0.bin . && "$python" -c '
+import json
+j = json.load(open("s/foreign.metadata.json"))
+j["tiers"] = [1]
+j["shards"][0]["colour"] = "green"
+j["shards"][0]["tensors"][0].update({"path": "x", "odd": 1})
+json.dump(j, open("foreign.metadata.json", "w"))' || fail "python"
+    run 0 convert foreign odd/x --to manifest
+    has "$err" '"tiers": [1] has another meaning'
+    has "$err" '"path": "x" has another meaning'
+    has "$err" 'shards[0] has members that no other file takes over: "colour": "green"'
+    grep -q '"odd": 1' odd/x.manifest.json || fail "lost"
+    run 0 convert foreign odd/y --to single
+    grep -aq '"tiers": \[1\]' odd/y.checkpoint || fail "lost"
+    printf '{"model_id": "m", "epoch": 0, "step": 1, "shards": [%s], "optim_state": {"path": "o.bin", "kind": "sgd"}, "metadata_version": 1}\n' \
+        '{"path": "foreign_shard_0.bin", "type": "dense", "tensor_name": "w", "shape": [8], "dtype": "uint8"}' >m.manifest.json
+    printf x >o.bin
+    run 0 convert m odd/z --to manifest-yaml
+    has "$err" '"kind": "sgd"'
+}
 parts_of_a_seed() {
     mkdir parts
     printf 'abcd' >parts/0.bin
@@ -1486,7 +1540,7 @@ for name in version help_overall help_commands usage_command usage_options usage
     extract_raw extract_default_names extract_no_overwrite extract_failures extract_corrupt extract_rank extract_npy_header extract_json \
     extract_numpy extract_big extract_boxes extract_memory latest latest_skips prune sweep \
     manifest_ls manifest_info manifest_verify manifest_diff manifest_directory manifest_of_the_seed \
-    convert_round_trips convert_keeps_ranks_and_types convert_ranks_without_rows parts_of_a_seed convert_little_memory convert_refuses convert_hostile convert_corrupt convert_signed \
+    convert_round_trips convert_keeps_ranks_and_types convert_ranks_without_rows convert_keeps_unknown_members parts_of_a_seed convert_little_memory convert_refuses convert_hostile convert_corrupt convert_signed \
     convert_memory convert_killed convert_interrupted sign sign_covers_every_byte sign_keeps_unknown_members sign_refuses sync_copy sync_tiers sync_refuses \
     missing_checkpoint newer_format corrupt_document unreadable \
     no_bar_without_terminal bar_on_terminal no_color no_bytes_on_terminal closed_pipe full_disk interrupted; do
