@@ -7,24 +7,22 @@
 
 /* ---- which statuses a call may return, as its public comment says ------------------------------------------------------------------------ */
 #define MODEL_S(name) (1u << DCP_##name)
-enum {
-    MODEL_TROUBLE = MODEL_S(E_IO) | MODEL_S(E_MEMORY) | MODEL_S(E_CANCELLED) | MODEL_S(E_TIMEOUT) | MODEL_S(E_COMM) | MODEL_S(E_MISMATCH) |
-                    MODEL_S(E_INVALID) | MODEL_S(E_UNSUPPORTED),
-    MODEL_OF_SAVE = MODEL_S(OK) | MODEL_TROUBLE | MODEL_S(E_EXISTS) | MODEL_S(E_INCOMPLETE) | MODEL_S(E_SPACE) | MODEL_S(E_UNKNOWN) |
-                    MODEL_S(E_LIMIT),
-    MODEL_OF_LOAD = MODEL_S(OK) | MODEL_TROUBLE | MODEL_S(E_NOT_FOUND) | MODEL_S(E_FORMAT) | MODEL_S(E_VERSION) | MODEL_S(E_CHECKSUM) |
-                    MODEL_S(E_SIGNATURE) | MODEL_S(E_INCOMPLETE) | MODEL_S(E_LIMIT) | MODEL_S(E_UNKNOWN),
-    MODEL_OF_REMOVAL = MODEL_S(OK) | MODEL_TROUBLE | MODEL_S(E_NOT_FOUND) | MODEL_S(E_EXISTS) | MODEL_S(E_SPACE) | MODEL_S(E_UNKNOWN) |
-                       MODEL_S(E_VERSION) | MODEL_S(E_CHECKSUM) | MODEL_S(E_FORMAT),
-    MODEL_OF_SYNC = MODEL_OF_LOAD | MODEL_OF_SAVE
-};
+/* The statuses that the public comment of a function lists (statuses.h). */
+static unsigned model_of(const char *function) {
+    size_t i;
+    for (i = 0; i < TEST_FUNCTIONS; i++) if (strcmp(test_listed[i].name, function) == 0) return (unsigned)test_listed[i].statuses;
+    abort();
+}
 static unsigned model_listed(const model_op *op) {
+    static const char *const functions[MODEL_KINDS] = {
+        "dcp_save", "dcp_save_wait", NULL, NULL, NULL, NULL, "dcp_load", NULL, "dcp_latest", "dcp_prune", "dcp_sweep", "dcp_remove", "dcp_sync"
+    };
     switch (op->step.kind) {
-    case MODEL_SAVE: case MODEL_BEGIN: return MODEL_OF_SAVE | (op->step.refuse ? MODEL_S(PENDING) : 0);
-    case MODEL_LOAD: case MODEL_MAP: case MODEL_LATEST: return MODEL_OF_LOAD;
-    case MODEL_PRUNE: case MODEL_SWEEP: case MODEL_REMOVE: return MODEL_OF_REMOVAL;
+    case MODEL_BEGIN: return model_of("dcp_save_begin") | (op->is_late ? model_of("dcp_save_wait") : 0);
+    case MODEL_MAP: return model_of("dcp_open") | model_of("dcp_map");
+    case MODEL_CONVERT: return model_of("dcp_open") | model_of("dcp_read") | model_of("dcp_save");
     case MODEL_MEET: return MODEL_S(OK) | MODEL_S(E_MISMATCH);
-    default: return MODEL_OF_SYNC;
+    default: return functions[op->step.kind] ? model_of(functions[op->step.kind]) : MODEL_S(OK);
     }
 }
 static const char *model_target(const model_op *op, char out[MODEL_PATH]) {     /* the place that it writes; "": none */
@@ -139,8 +137,8 @@ static int model_check_place(model_world *w, model_place *p, int wholly) {
     if (sight.world != p->state.world) model_sight_wrong(&sight, "another world size", "%d, not %d", sight.world, p->state.world);
     model_sight_read(c, &p->state, &sight);
     dcp_close(c);
-    if (hurt && !sight.label) return model_fail(w, "damage not noticed", "%s: a byte was changed, and it verifies and loads", p->path);
-    if (hurt && (strcmp(sight.label, "does not verify") == 0 || strcmp(sight.label, "does not load") == 0)) return 1;
+    if (hurt == 1 && !sight.label) return model_fail(w, "damage not noticed", "%s: a byte was changed, and it verifies and loads", p->path);
+    if (hurt && sight.label && (strcmp(sight.label, "does not verify") == 0 || strcmp(sight.label, "does not load") == 0)) return 1;
     if (sight.label) return model_fail(w, sight.label, "%s (generation %d): %s", p->path, p->state.number, sight.why);
     p->seen = model_look_of(w, p);
     return 1;
@@ -265,7 +263,8 @@ static int model_is_valid(const model_world *w, const model_place *p, int all) {
     int i;
     if (!p->is_there || model_is_broken(w, p) || (all && model_is_hurt(w, p))) return 0;
     for (i = 0; i < p->own_count; i++) {
-        const model_damage *damage = model_damage_of(w, p->own[i]);
+        int how;
+        const model_damage *damage = model_damage_of(w, p->own[i], p->state.number, &how);
         if (damage && damage->is_cut) return 0;
     }
     return 1;
@@ -374,11 +373,16 @@ static unsigned model_expects_load(model_world *w, const model_op *op) {
     const model_step *s = &op->step;
     const model_place *p = model_place_find(w, s->path);
     if (s->verifier && s->verify == DCP_VERIFY_NONE) return MODEL_S(E_INVALID);
-    if (model_stranger_at(w, s->path)) return MODEL_OF_LOAD & ~MODEL_S(E_NOT_FOUND);
+    if (model_stranger_at(w, s->path)) return model_listed(op) & ~MODEL_S(E_NOT_FOUND);
     if (!p || !p->is_there) return MODEL_S(E_NOT_FOUND);
-    if (model_is_hurt(w, p)) return MODEL_OF_LOAD & ~MODEL_S(E_NOT_FOUND);
+    if (model_is_hurt(w, p)) return model_listed(op) & ~MODEL_S(E_NOT_FOUND);
     if (s->verifier && !p->is_signed) return MODEL_S(E_SIGNATURE);
     return s->exact ? MODEL_S(OK) | MODEL_S(E_MISMATCH) : MODEL_S(OK);
+}
+static int model_has_secret_in(const model_world *w, const char *directory) {
+    int i;
+    for (i = 0; i < w->stranger_count; i++) if (w->stranger[i].is_secret && model_is_in(w->stranger[i].path, directory)) return 1;
+    return 0;
 }
 static unsigned model_expects(model_world *w, const model_op *op) {
     const model_step *s = &op->step;
@@ -391,20 +395,21 @@ static unsigned model_expects(model_world *w, const model_op *op) {
     case MODEL_SAVE: case MODEL_BEGIN: return model_expects_save(w, op, s->path);
     case MODEL_LOAD: case MODEL_MAP: return model_expects_load(w, op);
     case MODEL_REMOVE:
-        if (model_stranger_at(w, s->path)) return MODEL_OF_REMOVAL;
-        return p && p->is_there ? MODEL_S(OK) | (model_is_hurt(w, p) ? MODEL_OF_REMOVAL : 0) : MODEL_S(E_NOT_FOUND) | MODEL_S(OK);
-    case MODEL_PRUNE: case MODEL_SWEEP: return model_has_broken_in(w, s->path) ? MODEL_OF_REMOVAL : MODEL_S(OK) | MODEL_S(E_NOT_FOUND);
+        if (model_stranger_at(w, s->path)) return model_listed(op);
+        return p && p->is_there ? MODEL_S(OK) | (model_is_hurt(w, p) ? model_listed(op) : 0) : MODEL_S(E_NOT_FOUND) | MODEL_S(OK);
+    case MODEL_PRUNE: case MODEL_SWEEP: return model_has_broken_in(w, s->path) ? model_listed(op) : MODEL_S(OK) | MODEL_S(E_NOT_FOUND);
     case MODEL_CONVERT:
         if (!p || !p->is_there) return MODEL_S(E_NOT_FOUND);
         if (model_is_hurt(w, p)) return model_expects_load(w, op) | MODEL_S(E_EXISTS);
         return model_expects_save(w, op, s->to);
     case MODEL_SYNC:
-        if (model_stranger_at(w, s->path)) return MODEL_OF_SYNC;
+        if (model_stranger_at(w, s->path)) return model_listed(op);
         if (!p || !p->is_there) return MODEL_S(E_NOT_FOUND);
-        if (p->layout != DCP_LAYOUT_MANIFEST) return MODEL_OF_SYNC & ~(MODEL_S(OK) | MODEL_S(E_NOT_FOUND));
-        if (model_is_hurt(w, p)) return MODEL_OF_SYNC;
+        if (p->layout != DCP_LAYOUT_MANIFEST) return model_listed(op) & ~(MODEL_S(OK) | MODEL_S(E_NOT_FOUND));
+        if (model_is_hurt(w, p)) return model_listed(op);
         p = model_place_find(w, model_target(op, target));
-        return MODEL_S(OK) | MODEL_S(E_EXISTS) | (p && model_is_hurt(w, p) ? MODEL_OF_SYNC : 0);
+        if (model_has_secret_in(w, s->to)) return MODEL_S(OK) | MODEL_S(E_EXISTS) | MODEL_S(E_IO);         /* it may own what is there */
+        return MODEL_S(OK) | MODEL_S(E_EXISTS) | (p && model_is_hurt(w, p) ? model_listed(op) : 0);
     case MODEL_MEET: return s->what == s->odd ? MODEL_S(OK) : MODEL_S(E_MISMATCH);
     default: return model_listed(op);
     }

@@ -121,8 +121,7 @@ static void model_print(FILE *out, const char *name, const model_program *p) {
 }
 
 /* What programs leave out, since it is known to fail; DCP_MODEL_WITHOUT names more, DCP_MODEL_WITH=all leaves nothing out. */
-static const char model_known[] = " FOREIGN_PARTS FOREIGN_SPARSE FOREIGN_SECRET model_id FOREIGN_UNCOVERED other_world hurt led_memory meet "
-                                  "load_arrives enoent ";
+static const char model_known[] = " other_world ";
 static int model_is_out(const char *word) {
     const char *more = getenv("DCP_MODEL_WITHOUT");
     char spaced[40];
@@ -349,6 +348,7 @@ static void model_draw_step(model_dice *d, model_step *s) {
     if (s->kind > MODEL_BEGIN && s->kind < MODEL_LOAD) return;
     model_draw_faults(d, s);
     model_draw_slowness(d, s);
+    if (d->family == FAMILY_AT_ONCE && s->kind == MODEL_BEGIN) s->timeout_ms = 1000;     /* somebody who is stopped may have the lock */
     if (d->family != FAMILY_AT_ONCE || s->kind == MODEL_BEGIN) return;
     s->at_once = model_chance(d, 55);
     s->process = model_chance(d, 30);

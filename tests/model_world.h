@@ -25,7 +25,7 @@ typedef struct model_stranger {
     int64_t sequence;
 } model_stranger;
 /* A file of ours in which something was changed, or that is shorter, or gone (inode 0). */
-typedef struct model_damage { char path[MODEL_KEY]; int64_t inode; int is_cut; } model_damage;
+typedef struct model_damage { char path[MODEL_KEY]; int64_t inode; int is_cut, number; } model_damage;    /* number: of the newest generation then */
 typedef struct model_slot { dcp_saver *saver[MODEL_RANKS]; model_step step; model_op *op; dcp_coordinator *coordinator[MODEL_RANKS]; int ranks; } model_slot;
 
 typedef struct model_world {
@@ -167,22 +167,35 @@ static int model_is_below(const char *path, const char *directory) {
     const size_t n = strlen(directory);
     return n == 0 || (strncmp(path, directory, n) == 0 && path[n] == '/');
 }
-static const model_damage *model_damage_of(const model_world *w, const char *file) {
+/* 1: the bytes are not those that were saved; 2: the file was gone, and somebody has made one of its name. */
+static int model_damage_at(const model_world *w, const model_damage *damage, int number) {
+    const model_file *f = model_tree_find(&w->tree, damage->path);
+    if (damage->inode) return f && f->inode == damage->inode;           /* one that was written anew is whole again */
+    return !f ? 1 : number <= damage->number ? 2 : 0;
+}
+/* What was done to a file that a generation names, or NULL. */
+static const model_damage *model_damage_of(const model_world *w, const char *file, int number, int *how) {
     int i;
     for (i = 0; i < w->damage_count; i++) {
-        const model_file *f;
-        if (strcmp(w->damage[i].path, file) != 0) continue;
-        f = model_tree_find(&w->tree, file);            /* one that was written anew is whole again */
-        if (f ? f->inode == w->damage[i].inode : w->damage[i].inode == 0) return &w->damage[i];
+        *how = strcmp(w->damage[i].path, file) == 0 ? model_damage_at(w, &w->damage[i], number) : 0;
+        if (*how) return &w->damage[i];
     }
+    *how = 0;
     return NULL;
 }
-static int model_is_damaged(const model_world *w, const char *file) { return model_damage_of(w, file) != NULL; }
-static int model_is_broken(const model_world *w, const model_place *p) { return model_is_damaged(w, p->commit); }
-/* Some byte of it is not what was saved. */
+static int model_is_damaged(const model_world *w, const char *file, int number) {
+    int how;
+    (void)model_damage_of(w, file, number, &how);
+    return how;
+}
+static int model_is_broken(const model_world *w, const model_place *p) { return model_is_damaged(w, p->commit, p->state.number); }
+/* Some byte of it is not what was saved; 2: perhaps. */
 static int model_is_hurt(const model_world *w, const model_place *p) {
-    int i, hurt = model_is_broken(w, p);
-    for (i = 0; i < p->own_count; i++) hurt |= model_is_damaged(w, p->own[i]);
+    int i, how, hurt = model_is_broken(w, p);
+    for (i = 0; i < p->own_count && hurt != 1; i++) {
+        how = model_is_damaged(w, p->own[i], p->state.number);
+        if (how) hurt = how;
+    }
     return hurt;
 }
 static int model_is_pending(const model_world *w, const char *path) {

@@ -53,3 +53,63 @@ PROGRAM(a_save_in_the_background_beside_a_removal,
     STEP(BEGIN, .path = "runs/step_1", .slot = 1),
     STEP(REMOVE, .path = "runs/step_1"),
     STEP(BEGIN, .path = "runs/step_1"))
+PROGRAM(part_of_a_tensor_for_the_whole,
+    STEP(FOREIGN, .path = "", .what = FOREIGN_PARTS))
+PROGRAM(a_signed_document_whose_files_have_no_digest,
+    STEP(FOREIGN, .path = "", .what = FOREIGN_UNCOVERED))
+PROGRAM(a_quarter_of_a_gigabyte_of_nothing,
+    STEP(FOREIGN, .path = "", .what = FOREIGN_SPARSE),
+    STEP(SAVE, .path = "a", .tensors = "r"),
+    STEP(LATEST, .path = ""),
+    STEP(SWEEP, .path = "", .grace = -1))
+PROGRAM(a_document_that_may_not_be_read,
+    STEP(FOREIGN, .path = "", .what = FOREIGN_SECRET),
+    STEP(SAVE, .path = "dense", .tensors = "r"),
+    STEP(SAVE, .path = "a", .tensors = "r", .layout = DCP_LAYOUT_MANIFEST))
+PROGRAM(a_model_id_of_six_thousand_bytes,
+    STEP(SAVE, .path = "runs/b"),
+    STEP(SAVE, .path = "runs/step_1", .layout = DCP_LAYOUT_MANIFEST, .model_id = 1),
+    STEP(SAVE, .path = "runs/a"))
+PROGRAM(numbers_in_what_is_no_document,
+    STEP(SAVE, .path = "a", .tensors = "r"),
+    STEP(FOREIGN, .path = "", .what = FOREIGN_NUMBER),
+    STEP(FOREIGN, .path = "", .what = FOREIGN_NUMBER_DEEP),
+    STEP(FOREIGN, .path = "", .what = FOREIGN_YAML),
+    STEP(SAVE, .path = "b", .tensors = "r"),
+    STEP(PRUNE, .path = "", .keep = 1))
+PROGRAM(documents_that_claim_what_is_not_theirs,
+    STEP(SAVE, .path = "step_1", .tensors = "r"),
+    STEP(FOREIGN, .path = "", .what = FOREIGN_CLAIM_OTHERS),
+    STEP(REMOVE, .path = "claim"),
+    STEP(FOREIGN, .path = "", .what = FOREIGN_CLAIM),
+    STEP(REMOVE, .path = "claim"))
+PROGRAM(a_manifest_that_replaces_programs,
+    STEP(FOREIGN, .path = "copy", .what = FOREIGN_PROGRAM),
+    STEP(FOREIGN, .path = "runs", .what = FOREIGN_CLAIM_MANIFEST),
+    STEP(SYNC, .path = "runs/evil", .to = "copy"))
+PROGRAM(the_newest_is_damaged_and_the_only_good_one_is_pruned,
+    STEP(SAVE, .path = "dense", .tensors = "r"),
+    STEP(SAVE, .path = "step_1", .tensors = "r"),
+    STEP(FLIP, .path = "step_1", .what = 2),
+    STEP(PRUNE, .path = ""))
+PROGRAM(calls_with_different_roots,
+    STEP(MEET, .path = "", .ranks = 2, .odd = 2, .timeout_ms = 300),
+    STEP(MEET, .path = "", .ranks = 3, .what = 2, .odd = 1, .timeout_ms = 300))
+PROGRAM(a_load_whose_message_arrives_and_says_it_did_not,
+    STEP(SAVE, .path = "dense", .tensors = "r", .layout = DCP_LAYOUT_SINGLE),
+    STEP(LOAD, .path = "dense", .arrives_at = 2, .rank = 3, .ranks = 5))
+PROGRAM(a_storage_that_says_it_is_not_there,
+    STEP(SAVE, .path = "step_1", .call = 1, .times = 1, .sys = 2),
+    STEP(SAVE, .path = "step_1", .call = 1, .times = 1, .sys = 2, .fault = FAULT_LOCK_NOTE))
+PROGRAM(a_path_through_a_file,
+    STEP(SAVE, .path = "step_1", .tensors = "r"),
+    STEP(SAVE, .path = "step_1_shard_0.bin/a", .tensors = "r"),
+    STEP(LOAD, .path = "step_1_shard_0.bin/a"),
+    STEP(LATEST, .path = "step_1_shard_0.bin"))
+PROGRAM(no_memory_for_the_list_of_what_went,
+    STEP(SAVE, .path = "a", .tensors = "us", .layout = DCP_LAYOUT_MANIFEST),
+    STEP(REMOVE, .path = "a", .memory_at = 173, .for_ever = 1, .rank = 2, .ranks = 5))
+PROGRAM(a_live_rank_leaves_its_file_when_another_dies,
+    STEP(SAVE, .path = "a", .tensors = "s", .ranks = 3, .rank = 2, .dead_at = 8, .timeout_ms = 300),
+    STEP(SAVE, .path = "b", .tensors = "s", .ranks = 3, .rank = 2, .dead_at = 14, .timeout_ms = 300),
+    STEP(SAVE, .path = "step_1", .tensors = "s", .ranks = 3, .rank = 0, .dead_at = 20, .timeout_ms = 300))
