@@ -99,8 +99,8 @@ in dcpi_remove_files
 name data removed before the document
 caught crash removals
 in dcpi_remove_note
-- if (!status) status = dcpi_names_add_data(&r->data, commit, document.metadata, err);
-+ if (!status) status = dcpi_names_add_data(&r->data, commit, document.metadata, err); if (MUTANT) dcpi_mutant_remove(r->place, &r->data);
+- if (!looked && goes && !is_single) status = dcpi_names_add_data(&r->data, commit, document.metadata, err);
++ if (!looked && goes && !is_single) status = dcpi_names_add_data(&r->data, commit, document.metadata, err); if (MUTANT) dcpi_mutant_remove(r->place, &r->data);
 
 name a sweep without the sync of the directory
 caught crash a_sweep_beside
