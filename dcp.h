@@ -15194,7 +15194,10 @@ static dcp_status dcpi_document_take(dcpi_op *op, dcpi_reading *r, int64_t offse
     do {
         if (at > 0 && made == 0) sense.is_yaml = is_manifest && dcpi_manifest_is_yaml(out->text, at);
         if (at > 0) made += dcpi_sense_of(&sense, out->text + made, at - made);
-        if (made < at) return dcpi_document_nonsense(r, offset, size, sense.is_yaml, verifier, (uint64_t)made, err);
+        if (made < at) {
+            out->size = at;
+            return dcpi_document_nonsense(r, offset, size, sense.is_yaml, verifier, (uint64_t)made, err);
+        }
         status = dcpi_document_grow(out, at, size, &capacity, err);
         for (; at < capacity && !status; at += n) {
             n = (size_t)dcpi_min((int64_t)(capacity - at), (int64_t)(4 * DCPI_MIB));
@@ -15202,9 +15205,10 @@ static dcp_status dcpi_document_take(dcpi_op *op, dcpi_reading *r, int64_t offse
             if (!status) status = dcpi_reading_read(r, offset + (int64_t)at, out->text + at, n, err);
         }
     } while (!status && (int64_t)at < size);
+    if (status) return status;
     out->size = at;
-    if (!status) out->text[at] = '\0';
-    return status;
+    out->text[at] = '\0';
+    return DCP_OK;
 }
 /* The document's bytes as they stand in its file, and their digest. */
 static dcp_status dcpi_document_fetch_json(dcpi_op *op, dcpi_reading *r, dcp_layout layout,
@@ -15230,12 +15234,22 @@ static dcp_status dcpi_document_fetch_single(dcpi_op *op, dcpi_reading *r, const
     const dcp_status status = dcpi_document_find_single(r, out->info.size, &offset, &size, err);
     return status ? status : dcpi_document_take(op, r, offset, size, 0, verifier, out, err);
 }
+/* In the place of its digest, of what is no document and was not read whole: enough to tell it from another file. */
+static void dcpi_document_mark(dcpi_document *out) {
+    dcpi_sha sha;
+    dcpi_sha_init(&sha);
+    dcpi_sha_update(&sha, out->text, out->size);
+    dcpi_sha_update(&sha, &out->info.size, sizeof out->info.size);
+    dcpi_sha_update(&sha, &out->info.modified_ns, sizeof out->info.modified_ns);
+    dcpi_sha_final(&sha, out->digest);
+}
 static dcp_status dcpi_document_fetch(dcpi_op *op, dcpi_reading *r, dcp_layout layout, const dcp_verifier *verifier,
                                       dcpi_document *out, dcp_error *err) {
     dcp_status status;
     if (layout == DCP_LAYOUT_SINGLE) status = dcpi_document_fetch_single(op, r, verifier, out, err);
     else status = dcpi_document_fetch_json(op, r, layout, verifier, out, err);
     if (!status) dcp_sha256(out->text, out->size, out->digest);
+    else if (out->text && !dcpi_is_trouble(status)) dcpi_document_mark(out);
     return status;
 }
 /* ---- the manifest as metadata: one shard for each file that it names, one tensor in each. The texts stay the manifest's. */
@@ -15564,46 +15578,26 @@ static dcp_status dcpi_document_read(dcpi_op *op, const dcpi_place *place, const
     out->text = NULL;
     return status;
 }
-static dcp_status dcpi_document_hash(dcpi_op *op, dcpi_reading *r, int64_t offset, int64_t size, uint8_t digest[32],
-                                     dcp_error *err) {
-    const size_t capacity = (size_t)dcpi_max(1, dcpi_min(size, (int64_t)DCPI_DOCUMENT_PIECE));
-    uint8_t *bytes = (uint8_t *)dcpi_alloc(capacity, err);
-    int64_t at, n;
-    dcpi_sha sha;
-    dcp_status status = bytes ? DCP_OK : DCP_E_MEMORY;
-    dcpi_sha_init(&sha);
-    for (at = 0; at < size && !status; at += n) {
-        n = dcpi_min(size - at, (int64_t)capacity);
-        status = dcpi_op_check(op, err);
-        if (!status) status = dcpi_reading_read(r, offset + at, bytes, (size_t)n, err);
-        if (!status) dcpi_sha_update(&sha, bytes, (size_t)n);
-    }
-    if (!status) dcpi_sha_final(&sha, digest);
-    dcpi_free(bytes);
-    return status;
-}
 static dcp_status dcpi_document_digest_once(dcpi_op *op, const dcpi_place *place, const char *name, uint8_t digest[32],
                                             dcp_error *err) {
     const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(name);
-    dcp_object_info info;
+    dcpi_document document;
     dcpi_reading r;
-    int64_t offset = 0, size;
     char *key = dcpi_place_key(place, name, err);
     dcp_status status;
+    memset(&document, 0, sizeof document);
+    memset(&r, 0, sizeof r);
     memset(digest, 0, 32);
     if (!key) return DCP_E_MEMORY;
-    memset(&r, 0, sizeof r);
     r.storage = place->storage;
     r.key = key;
-    status = dcpi_storage_open_object(r.storage, key, &r.object, &info, err);
+    status = dcpi_storage_open_object(r.storage, key, &r.object, &document.info, err);
     if (!status) {
-        size = info.size;
-        if (kind && kind->layout == DCP_LAYOUT_SINGLE)
-            status = dcpi_document_find_single(&r, info.size, &offset, &size, err);
-        else status = dcpi_document_limit(size, err);
-        if (!status) status = dcpi_document_hash(op, &r, offset, size, digest, err);
+        status = dcpi_document_fetch(op, &r, kind ? kind->layout : DCP_LAYOUT_SHARDED, NULL, &document, err);
+        memcpy(digest, document.digest, 32);
         dcpi_storage_close_object(r.storage, r.object);
     }
+    dcpi_document_free(&document);
     dcpi_free(key);
     return status;
 }
@@ -17920,17 +17914,12 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
 }
 static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
     dcpi_document document;
-    dcp_error why;
     dcpi_names own;
     size_t i;
     dcp_status status = dcpi_document_read(&s->op, &s->place, s->commit_name, NULL, &document, err);
     if (dcpi_is_trouble(status)) return status;
     memcpy(s->displaced_digest, document.digest, sizeof s->displaced_digest);
     s->displaced_sequence = status ? -1 : document.metadata->sequence;
-    if (status && dcpi_is_trouble(dcpi_document_digest(&s->op, &s->place, s->commit_name, s->displaced_digest, &why))) {
-        *err = why;
-        return why.status;
-    }
     if (status) {
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "the checkpoint to be replaced is damaged; its data files will be left to sweep: %s", err->message);
         return dcpi_succeed(err);
@@ -23562,8 +23551,8 @@ static dcp_status dcpi_sync_read_named(dcpi_sync *y, dcp_error *err) {
         if (!status) status = dcpi_sync_add_named(y, document.metadata, err);
         else if (!dcpi_is_trouble(status)) {
             if (status != DCP_E_NOT_FOUND && !is_own) y->unread++;
-            if (is_own) status = dcpi_document_digest(&y->op, &y->to, commits.items[i], y->own.digest, err);
-            if (!dcpi_is_trouble(status)) status = dcpi_succeed(err);
+            if (is_own) memcpy(y->own.digest, document.digest, sizeof y->own.digest);
+            status = dcpi_succeed(err);
             continue;
         }
         if (!status && is_own && document.manifest) y->own = document;
