@@ -378,7 +378,8 @@ typedef struct dcp_tensor {
     int optional;                       /* load: absent is fine, data stays untouched */
     dcp_status status;                  /* load, out: DCP_OK, or DCP_E_NOT_FOUND for an absent optional one */
     int64_t version;                    /* save, manifest layout: of a file that is written the least version (a converted one goes on counting) */
-    const char *extra;                  /* save: members for the piece's entry in the document, as in dcp_save_desc.extra */
+    /* save: members for the piece's entry in the document, as in dcp_save_desc.extra */
+    const char *extra;
 } dcp_tensor;
 
 DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data, int ndim, const int64_t *shape);
@@ -450,8 +451,8 @@ typedef struct dcp_save_desc {
     dcp_io io;
     const dcp_router_seed *router_seeds; size_t router_seed_count;      /* manifest layout; layers unique */
     /* Members that this version does not know, `"key": value, ...` as JSON, for programs that carry over what another
-     * document has (NULL: none); rank 0's: of the document; in a manifest of optim_state and of router_state, where those
-     * are there, and of each tier and each router seed's layer (NULL, or as many entries as those have). */
+     * document has (NULL: none); rank 0's: of the document; in a manifest of optim_state and of router_state, where
+     * those are there, and of each tier and each router seed's layer (NULL, or as many entries as those have). */
     const char *extra, *optim_extra, *router_extra;
     const char *const *tier_extras, *const *router_seed_extras;
 } dcp_save_desc;
@@ -462,7 +463,8 @@ typedef struct dcp_save_desc {
  * Many ranks: each gives its own tensors; path, layout and options are the same on all, else DCP_E_MISMATCH; training, sharding, fields and
  * signer are rank 0's. A box that several ranks hold is written by one of them. The single-file layout is written by all at once where the
  * storage is shared, else through rank 0. report.bytes_written is this rank's, on rank 0 all ranks'.
- * What dcp_open would refuse is not committed: rank 0 reads the document as an open does, from memory, before it is written.
+ * What dcp_open would refuse is not committed: rank 0 reads the document as an open does, from memory, before it is
+ * written.
  * Status: (io) arguments | (ranks) | DCP_E_EXISTS a checkpoint is there (and no `overwrite`), one in another layout, or
  * another save commits, or took over from this one, which stood still | DCP_E_MISMATCH pieces overlap or disagree | DCP_E_INCOMPLETE pieces leave holes; a file of this
  * save, or one that a manifest keeps, was removed meanwhile | DCP_E_LIMIT path too long, or beyond a DCP_LIMIT_; no
@@ -610,9 +612,9 @@ DCPDEF const dcp_tensor_info *dcp_tensor_find(const dcp_checkpoint *checkpoint, 
  * DCP_E_DEVICE | DCP_E_FORMAT stored pieces overlap | DCP_E_LIMIT stored pieces are cut too irregularly to check |
  * DCP_E_UNKNOWN as dcp_load. */
 DCPDEF dcp_status dcp_read(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, dcp_error *err);
-/* What that rank stored as private; DCP_E_INVALID: no rank of that number saved it. Where a document of the seed's form lists
- * several parts of a tensor and does not say how they fit together (no global_shape: dcp_read is DCP_E_MISMATCH), part
- * shard_rank of them, in the document's order.
+/* What that rank stored as private; DCP_E_INVALID: no rank of that number saved it. Where a document of the seed's
+ * form lists several parts of a tensor and does not say how they fit together (no global_shape: dcp_read is
+ * DCP_E_MISMATCH), part shard_rank of them, in the document's order.
  * Status: (io) | (ranks) | DCP_E_CHECKSUM | DCP_E_MISMATCH no such tensor, other type or shape, not private |
  * DCP_E_INCOMPLETE | DCP_E_DEVICE | DCP_E_UNKNOWN as dcp_load. */
 DCPDEF dcp_status dcp_read_rank(dcp_checkpoint *checkpoint, int shard_rank, dcp_tensor *tensors, size_t count, dcp_error *err);
@@ -1210,9 +1212,9 @@ struct dcp_device {
 };
 DCPDEF void dcp_device_close(dcp_device *device);       /* destroys the context and frees the struct, which was made with DCP_MALLOC */
 
-/* A signature covers the document, and so, through its digests, every byte of the checkpoint. A document that names bytes
- * without a digest (another writer's) is DCP_E_SIGNATURE: it is not signed, and not accepted where there is a verifier.
- * algorithm: [a-z0-9-]{1,32}; key_id: [A-Za-z0-9._-]{0,128}. */
+/* A signature covers the document, and so, through its digests, every byte of the checkpoint. A document that names
+ * bytes without a digest (another writer's) is DCP_E_SIGNATURE: it is not signed, and not accepted where there is a
+ * verifier. algorithm: [a-z0-9-]{1,32}; key_id: [A-Za-z0-9._-]{0,128}. */
 struct dcp_signer {
     void *context; const char *algorithm, *key_id; size_t size;                                 /* of a signature, at most 64 KiB */
     /* NULL: HMAC-SHA256 with the key at context */
@@ -1480,8 +1482,8 @@ DCPDEF const char *dcp_phase_name(dcp_phase phase) {
 }
 
 /* ---- errors -------------------------------------------------------------------------------------------------------------------- */
-/* Bytes of the character at text if a terminal may take it for an order: a control character, or one that ends a line or turns
- * the direction of writing (U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069); else 0. */
+/* Bytes of the character at text if a terminal may take it for an order: a control character, or one that ends a line
+ * or turns the direction of writing (U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069); else 0. */
 static size_t dcpi_terminal_order(const char *text) {
     const unsigned char *c = (const unsigned char *)text;
     if (c[0] < 0x20 || c[0] == 0x7F) return 1;
@@ -1573,8 +1575,10 @@ static const dcpi_callback dcpi_by_coordinator = {
 
 /* *err, which was cleared before the call, keeps the callback's words if they are about this status; else it says what
  * failed: `format`, such as "could not write \"x\"". */
-static dcp_status dcpi_callback_status(const dcpi_callback *by, dcp_status status, dcp_error *err, const char *format, ...) DCPI_PRINTF(4, 5);
-static dcp_status dcpi_callback_status(const dcpi_callback *by, dcp_status status, dcp_error *err, const char *format, ...) {
+static dcp_status dcpi_callback_status(const dcpi_callback *by, dcp_status status, dcp_error *err, const char *format,
+                                       ...) DCPI_PRINTF(4, 5);
+static dcp_status dcpi_callback_status(const dcpi_callback *by, dcp_status status, dcp_error *err, const char *format,
+                                       ...) {
     const int number = (int)status, is_status = number > DCP_PENDING && number <= DCP_E_UNKNOWN;
     const dcp_status means = is_status && (by->may_be >> number & 1) ? status : by->instead;
     char what[300];
@@ -1585,7 +1589,8 @@ static dcp_status dcpi_callback_status(const dcpi_callback *by, dcp_status statu
     va_start(arguments, format);
     (void)vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    if (is_status) return dcpi_fail(err, means, "%s %s and gave no reason (%s)", by->who, what, dcp_status_name(status));
+    if (is_status)
+        return dcpi_fail(err, means, "%s %s and gave no reason (%s)", by->who, what, dcp_status_name(status));
     return dcpi_fail(err, means, "%s %s and gave no reason (%d, no status of a failure)", by->who, what, number);
 }
 static dcp_status dcpi_no_memory(dcp_error *err, size_t size) {
@@ -1759,13 +1764,15 @@ static int dcpi_is_name(const char *text, size_t limit) {
     }
     return 1;
 }
-/* On Windows CON, NUL, COM1 and so on are devices in every directory, also with an extension and with spaces before it. */
+/* On Windows CON, NUL, COM1 and so on are devices in every directory, also with an extension and with spaces before
+ * it. */
 static int dcpi_part_is_device(const char *part, size_t length) {
     static const char *const names[] = {"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "COM#", "LPT#"};
     size_t stem = 0, i, k;
     while (stem < length && part[stem] != '.') stem++;
     while (stem > 0 && part[stem - 1] == ' ') stem--;
-    if (stem == 5 && (unsigned char)part[3] == 0xC2 && strchr("\xB9\xB2\xB3", part[4])) stem = 4;  /* superscripts too */
+    /* superscripts too */
+    if (stem == 5 && (unsigned char)part[3] == 0xC2 && strchr("\xB9\xB2\xB3", part[4])) stem = 4;
     for (i = 0; i < DCPI_COUNT(names); i++) {
         if (strlen(names[i]) != stem) continue;
         for (k = 0; k < stem; k++) {
@@ -3145,8 +3152,8 @@ static wchar_t *dcpi_os_wide(const wchar_t *before, const char *text, size_t len
     wide[start + (size_t)count] = L'\0';
     return wide;
 }
-/* Behind \\?\ the system takes every name literally, even those that no other program could open or delete again: they are
- * refused here. */
+/* Behind \\?\ the system takes every name literally, even those that no other program could open or delete again:
+ * they are refused here. */
 static int dcpi_os_key_is_valid(const char *key) {
     for (;;) {
         const size_t length = strcspn(key, "/");
@@ -4685,7 +4692,8 @@ typedef struct dcpi_json_span { const char *text; size_t length; } dcpi_json_spa
 typedef struct dcpi_json_reader {
     const char *start, *at, *end;
     dcpi_arena *arena;                                  /* for strings with escapes, and copies */
-    int depth, finite;                                  /* finite: numbers that are skipped must not be beyond the doubles either */
+    /* finite: numbers that are skipped must not be beyond the doubles either */
+    int depth, finite;
     dcp_status status;                                  /* the first failure; all later calls fail at once */
     dcp_error *err;
     dcpi_json_span *keys; size_t key_count, key_capacity;       /* unknown members of the objects that are open now */
@@ -6474,7 +6482,8 @@ static dcp_status dcpi_integrity_make_signature(const dcpi_integrity *stream, ui
     }
     memset(signature, 0, signer->size);                                 /* a callback that fills too little must not leak memory (G11) */
     (void)dcpi_succeed(err);
-    status = dcpi_callback_status(&dcpi_by_signer, signer->sign(signer->context, text, length, signature, err), err, "failed");
+    status = dcpi_callback_status(&dcpi_by_signer, signer->sign(signer->context, text, length, signature, err), err,
+                                  "failed");
     if (status != DCP_OK) dcpi_fail_context(err, "signing: ");
     return status;
 }
@@ -6634,15 +6643,16 @@ static dcp_status dcpi_tail_verify(const char *type, const dcpi_tail *tail, cons
     }
     dcpi_free(signature);
     if (status == DCP_OK) return dcpi_succeed(err);
-    if (status != DCP_E_SIGNATURE)                                      /* it could not look, which says nothing about the document */
-        return dcpi_fail_sys(err, status, reason.sys, "the %s signature (key \"%s\") could not be verified: %s", tail->algorithm, tail->key,
-                             reason.message);
+    /* it could not look, which says nothing about the document */
+    if (status != DCP_E_SIGNATURE)
+        return dcpi_fail_sys(err, status, reason.sys, "the %s signature (key \"%s\") could not be verified: %s",
+                             tail->algorithm, tail->key, reason.message);
     return dcpi_fail(err, DCP_E_SIGNATURE, "the %s signature (key \"%s\") does not match: another key, or the document was changed",
                      tail->algorithm, tail->key);
 }
 /* Checks the tail of a document. No tail and no verifier: DCP_OK with tail->present 0, and the caller, once it has parsed, decides whether
- * the document may lack one. A tail that does not match is DCP_E_CHECKSUM. With a verifier whatever is wrong is DCP_E_SIGNATURE, but that
- * the verifier itself could not look (dcpi_by_verifier). */
+ * the document may lack one. A tail that does not match is DCP_E_CHECKSUM. With a verifier whatever is wrong is
+ * DCP_E_SIGNATURE, but that the verifier itself could not look (dcpi_by_verifier). */
 static dcp_status dcpi_integrity_check(const char *type, const char *text, size_t size, const dcp_verifier *verifier, dcpi_tail *tail,
                                        dcp_error *err) {
     uint8_t value[32], signed_body[32], body[32];
@@ -7184,7 +7194,8 @@ static dcp_status dcpi_tensor_check(const dcp_tensor *t, int saving, dcp_error *
                          "a tensor's name is missing, empty, longer than %d bytes, not UTF-8, or has control characters: \"%.80s\"",
                 (int)DCP_LIMIT_NAME, t->name ? t->name : "");
     if (saving && dcpi_has_orders(t->name))
-        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%.80s\": a character of its name turns the direction of writing (U+202E and its "
+        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%.80s\": a character of its name turns the direction of "
+                         "writing (U+202E and its "
                          "like), so it is shown as another one", t->name);
     if (dcp_dtype_bits(t->dtype) == 0 && !(t->dtype == DCP_OPAQUE && !saving))
         return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": dtype %d is none that can be %s", t->name, (int)t->dtype,
@@ -7294,8 +7305,9 @@ static int dcpi_key_is_portable(const char *key) {
         if (*part == '\0') return !dcpi_has_orders(key);
     }
 }
-static const char dcpi_portable_words[] = "it cannot be on every system, or is not shown as it is: a part is a device's name (NUL, con.txt), ends "
-                                          "in a dot or a space, or has one of <>\"|?* or a character that turns the direction of writing";
+static const char dcpi_portable_words[] =
+    "it cannot be on every system, or is not shown as it is: a part is a device's name (NUL, con.txt), ends in a dot or "
+    "a space, or has one of <>\"|?* or a character that turns the direction of writing";
 
 /* ---- whose a file is, by its name alone: the one grammar that remove, prune, a save's clean-up, sweep and sync go
  * by, and the rules of paths in documents. In a directory of checkpoints, P being a checkpoint's name:
@@ -7838,7 +7850,9 @@ static void dcpi_check_shown(dcpi_checker *c, const char *member, const char *na
         dcpi_check_doubt(c, member, "a character in it turns the direction of writing: it is shown as another name");
 }
 /* A NULL text is fine only where it stands for a default, which is: in a document that was built, not parsed. */
-static int dcpi_meta_is_parsed(const dcp_metadata *metadata) { return metadata->internal && dcpi_meta_of(metadata)->is_parsed; }
+static int dcpi_meta_is_parsed(const dcp_metadata *metadata) {
+    return metadata->internal && dcpi_meta_of(metadata)->is_parsed;
+}
 
 /* ---- one tensor */
 static dcp_dtype dcpi_check_type_of(dcpi_checker *c, const char *text) {
@@ -8062,14 +8076,15 @@ static void dcpi_check_checksum(dcpi_checker *c, const dcp_shard_metadata *shard
         dcpi_check_error(c, "checksum", "it is not the SHA-256 of the shard's block digests");
 }
 /* ---- what digests cover: with a verifier, and when signing, every byte that a document names (DESIGN 2.6) */
-typedef struct dcpi_cover { int64_t blocks; int is_bare; } dcpi_cover;  /* bytes of blocks; others have no digest of their own */
+/* bytes of blocks; others have no digest of their own */
+typedef struct dcpi_cover { int64_t blocks; int is_bare; } dcpi_cover;
 
 static void dcpi_cover_add(dcpi_cover *cover, int64_t size, int64_t block_size) {
     if (block_size <= 0) cover->is_bare |= size != 0;
     else if (!dcpi_add(cover->blocks, size, &cover->blocks)) cover->is_bare = 1;
 }
-/* A flat checksum is of the whole file. That of a tree is of the blocks, and what is between them is zero. Without one, the
- * blocks are the whole file, or it is not covered. size -1: not known. */
+/* A flat checksum is of the whole file. That of a tree is of the blocks, and what is between them is zero. Without
+ * one, the blocks are the whole file, or it is not covered. size -1: not known. */
 static int dcpi_cover_is_whole(const dcpi_cover *cover, const char *checksum, int64_t size) {
     const int is_tree = checksum && dcpi_starts_with(checksum, dcpi_tree_prefix);
     const char *digits = !checksum ? "" : is_tree ? checksum + sizeof dcpi_tree_prefix - 1 : checksum;
@@ -8077,8 +8092,9 @@ static int dcpi_cover_is_whole(const dcpi_cover *cover, const char *checksum, in
     if (strlen(digits) == 64 && dcpi_hex_decode(digits, 64, digest)) return !is_tree || !cover->is_bare;
     return !cover->is_bare && size == cover->blocks;
 }
-static const char dcpi_cover_words[] = "not every byte of it is covered by a checksum or by block digests, so a signature would vouch for bytes "
-                                       "that anybody can change";
+static const char dcpi_cover_words[] =
+    "not every byte of it is covered by a checksum or by block digests, so a signature would vouch for bytes that "
+    "anybody can change";
 
 static void dcpi_check_path(dcpi_checker *c, const char *member, const char *path, int is_single) {
     if (!path || path[0] == '\0') dcpi_check_error(c, member, "a file path is required");
@@ -8565,8 +8581,10 @@ static int dcpi_text_check_members(dcpi_json_reader *r, const dcpi_record *recor
     return done && !r->status;
 }
 /* One object (record NULL), or members of the record's object. depth: arrays and objects around the text. */
-/* is_given: by a program, which dcp_json_parse must be able to read again; what another writer's document had is kept as it was. */
-static dcp_status dcpi_text_check(const char *text, int depth, const dcpi_record *record, int is_given, dcp_error *err) {
+/* is_given: by a program, which dcp_json_parse must be able to read again; what another writer's document had is kept
+ * as it was. */
+static dcp_status dcpi_text_check(const char *text, int depth, const dcpi_record *record, int is_given,
+                                  dcp_error *err) {
     dcpi_buffer braced = {NULL, 0, 0, 0};
     dcpi_arena arena = {NULL};
     dcpi_json_reader r;
@@ -8727,7 +8745,8 @@ static dcp_status dcpi_emit_fail(dcpi_emitter *e, const char *member, const char
     return e->json.status;
 }
 static dcp_status dcpi_emit_covered(dcpi_emitter *e, const char *checksum, int64_t size) {
-    if (!e->is_signed || e->json.status != DCP_OK || dcpi_cover_is_whole(&e->cover, checksum, size)) return e->json.status;
+    if (!e->is_signed || e->json.status != DCP_OK || dcpi_cover_is_whole(&e->cover, checksum, size))
+        return e->json.status;
     e->member = "checksum";
     e->json.status = dcpi_fail(e->err, DCP_E_SIGNATURE, "the document cannot be signed: %s", dcpi_cover_words);
     return e->json.status;
@@ -8983,7 +9002,8 @@ static dcp_status dcpi_meta_emit(const dcpi_meta_source *source, const char *typ
     e.member = "";
     dcpi_writer_begin(&e.json, e.chunk, sizeof e.chunk, dcpi_integrity_write, &stream, err);
     status = dcpi_emit_body(&e);
-    if ((status == DCP_E_INVALID || status == DCP_E_SIGNATURE) && e.member[0] != '\0') dcpi_meta_locate(err, e.shard, e.tensor, e.member);
+    if ((status == DCP_E_INVALID || status == DCP_E_SIGNATURE) && e.member[0] != '\0')
+        dcpi_meta_locate(err, e.shard, e.tensor, e.member);
     if (status == DCP_OK) status = dcpi_integrity_end(&stream, err);
     if (status != DCP_OK) return status;
     if (bytes) *bytes = stream.size;
@@ -9434,9 +9454,11 @@ static dcp_status dcpi_meta_check_covered(const dcp_metadata *m, dcp_error *err)
     for (s = 0; s < m->shard_count; s++) {
         const dcp_shard_metadata *shard = &m->shards[s];
         dcpi_cover cover = {0, 0};
-        for (t = 0; t < shard->tensor_count; t++) dcpi_cover_add(&cover, shard->tensors[t].size, shard->tensors[t].block_size);
+        for (t = 0; t < shard->tensor_count; t++)
+            dcpi_cover_add(&cover, shard->tensors[t].size, shard->tensors[t].block_size);
         if (dcpi_cover_is_whole(&cover, shard->checksum, shard->file_size)) continue;
-        return dcpi_fail(err, DCP_E_SIGNATURE, "shards[%" PRIu64 "].checksum: %s; it must not be loaded with a verifier",
+        return dcpi_fail(err, DCP_E_SIGNATURE,
+                         "shards[%" PRIu64 "].checksum: %s; it must not be loaded with a verifier",
                          (uint64_t)s, dcpi_cover_words);
     }
     return DCP_OK;
@@ -9498,7 +9520,9 @@ typedef struct dcpi_manifest_own {
 } dcpi_manifest_own;
 
 static dcpi_manifest_own *dcpi_manifest_of(const dcp_manifest *manifest) { return (dcpi_manifest_own *)manifest->internal; }
-static int dcpi_manifest_is_parsed(const dcp_manifest *manifest) { return manifest->internal && dcpi_manifest_of(manifest)->is_parsed; }
+static int dcpi_manifest_is_parsed(const dcp_manifest *manifest) {
+    return manifest->internal && dcpi_manifest_of(manifest)->is_parsed;
+}
 
 DCPDEF dcp_status dcp_manifest_new(dcp_manifest **out, dcp_error *err) {
     dcpi_manifest_own *own;
@@ -10366,7 +10390,8 @@ static dcp_status dcpi_manifest_emit(const dcpi_manifest_source *source, int yam
     m.e.member = "";
     dcpi_writer_begin(&m.e.json, m.e.chunk, sizeof m.e.chunk, dcpi_integrity_write, &stream, err);
     status = dcpi_manifest_emit_body(&m);
-    if ((status == DCP_E_INVALID || status == DCP_E_SIGNATURE) && m.e.member[0] != '\0') dcpi_manifest_locate(err, m.prefix, m.e.shard, m.e.member);
+    if ((status == DCP_E_INVALID || status == DCP_E_SIGNATURE) && m.e.member[0] != '\0')
+        dcpi_manifest_locate(err, m.prefix, m.e.shard, m.e.member);
     if (status == DCP_OK) status = dcpi_integrity_end(&stream, err);
     if (status != DCP_OK) return status;
     if (bytes) *bytes = stream.size;
@@ -10717,13 +10742,15 @@ static int dcpi_manifest_is_yaml(const char *text, size_t size) {       /* the f
     while (i < size && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) i++;
     return i < size && text[i] != '{';
 }
-static dcp_status dcpi_manifest_cover_list(const dcp_manifest_shard *shards, size_t count, const char *prefix, dcp_error *err) {
+static dcp_status dcpi_manifest_cover_list(const dcp_manifest_shard *shards, size_t count, const char *prefix,
+                                           dcp_error *err) {
     size_t i;
     for (i = 0; i < count; i++) {
         dcpi_cover cover;
         const int64_t size = dcpi_manifest_cover(&shards[i], &cover);
         if (dcpi_cover_is_whole(&cover, shards[i].checksum, size)) continue;
-        return dcpi_fail(err, DCP_E_SIGNATURE, "%sshards[%" PRIu64 "].checksum: %s; it must not be loaded with a verifier", prefix,
+        return dcpi_fail(err, DCP_E_SIGNATURE,
+                         "%sshards[%" PRIu64 "].checksum: %s; it must not be loaded with a verifier", prefix,
                          (uint64_t)i, dcpi_cover_words);
     }
     return DCP_OK;
@@ -10734,7 +10761,8 @@ static dcp_status dcpi_manifest_check_covered(const dcp_manifest *m, dcp_error *
     char prefix[64];
     size_t l;
     dcp_status status = dcpi_manifest_cover_list(m->shards, m->shard_count, "", err);
-    if (!status) status = dcpi_manifest_cover_list(m->optim_state.shards, m->optim_state.shard_count, "optim_state.", err);
+    if (!status)
+        status = dcpi_manifest_cover_list(m->optim_state.shards, m->optim_state.shard_count, "optim_state.", err);
     for (l = 0; l < router->layer_count && !status; l++) {
         (void)snprintf(prefix, sizeof prefix, "router_state.layers[%" PRIu64 "].", (uint64_t)l);
         status = dcpi_manifest_cover_list(router->layers[l].shards, router->layers[l].shard_count, prefix, err);
@@ -11052,8 +11080,8 @@ static void dcpi_manifest_check_tensors(dcpi_manifest_checker *k, size_t a, size
     if (x->ndim != y->ndim || memcmp(x->global_shape, y->global_shape, sizeof x->global_shape) != 0)
         dcpi_check_error(&k->c, "global_shape", "%s is a piece of the same tensor and has another one", place);
 }
-/* -- and none of them stands twice: at one place, and private ones of one rank. One without elements takes no place: where it starts, others of
- *    other shapes may start too, which every even split over more ranks than rows has. */
+/* -- and none of them stands twice: at one place, and private ones of one rank. One without elements takes no place:
+ *    where it starts, others of other shapes may start too, which every even split over more ranks than rows has. */
 static int dcpi_manifest_is_empty(const dcp_manifest_shard *s) {
     int d;
     for (d = 0; d < s->ndim && d < DCP_MAX_DIMS; d++) if (s->shape[d] == 0) return 1;
@@ -11069,7 +11097,8 @@ static uint64_t dcpi_manifest_piece_hash(const dcpi_manifest_checker *k, size_t 
     if (tensor == 0) return 0;
     memcpy(words, s->global_offset, ndim * sizeof *words);
     words[count++] = is_private ? s->rank : -1;
-    if (!is_private && dcpi_manifest_is_empty(s)) {                     /* else many empty ones at one place would be one long chain */
+    /* else many empty ones at one place would be one long chain */
+    if (!is_private && dcpi_manifest_is_empty(s)) {
         memcpy(words + count, s->shape, ndim * sizeof *words);
         count += ndim;
     }
@@ -13090,7 +13119,8 @@ static dcp_status dcpi_coord_check_broken(const dcp_coordinator *c, dcp_error *e
     return broken;
 }
 /* What a callback's failure means: who and where come before its message, and after most failures nothing of it is touched again. */
-static dcp_status dcpi_coord_failed(dcp_coordinator *c, dcp_status status, const char *what, int peer, int tag, dcp_error *err) {
+static dcp_status dcpi_coord_failed(dcp_coordinator *c, dcp_status status, const char *what, int peer, int tag,
+                                    dcp_error *err) {
     if (status != DCP_E_MEMORY && status != DCP_E_INVALID) dcpi_coord_break(c, status);
     if (!err) return status;
     if (peer == DCP_ANY_RANK) dcpi_fail_context(err, "rank %d could not %s any rank (tag 0x%X): ", c->rank, what, (unsigned)tag);
@@ -13105,19 +13135,23 @@ static dcp_status dcpi_coord_check_call(const dcp_coordinator *c, int peer, int 
     return DCP_OK;
 }
 /* The callbacks themselves; DCP_PENDING is what their contract says. */
-static dcp_status dcpi_coord_call_send(dcp_coordinator *c, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+static dcp_status dcpi_coord_call_send(dcp_coordinator *c, int to, int tag, const void *data, size_t size,
+                                       int timeout_ms, dcp_error *err) {
     dcp_status status;
     (void)dcpi_succeed(err);
     status = c->send(c->context, to, tag, data, size, timeout_ms, err);
     if (status == DCP_PENDING) return status;
-    if (status == DCP_E_TIMEOUT && err && err->message[0] == '\0') return dcpi_fail(err, status, "not taken within %d ms", timeout_ms);
+    if (status == DCP_E_TIMEOUT && err && err->message[0] == '\0')
+        return dcpi_fail(err, status, "not taken within %d ms", timeout_ms);
     return dcpi_callback_status(&dcpi_by_coordinator, status, err, "could not send");
 }
-static dcp_status dcpi_coord_call_receive(dcp_coordinator *c, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+static dcp_status dcpi_coord_call_receive(dcp_coordinator *c, int *from, int tag, void **data, size_t *size,
+                                          int timeout_ms, dcp_error *err) {
     dcp_status status;
     (void)dcpi_succeed(err);
     status = c->receive(c->context, from, tag, data, size, timeout_ms, err);
-    return status == DCP_PENDING ? status : dcpi_callback_status(&dcpi_by_coordinator, status, err, "could not receive");
+    if (status == DCP_PENDING) return status;
+    return dcpi_callback_status(&dcpi_by_coordinator, status, err, "could not receive");
 }
 /* timeout_ms: 0 (or less) is what can be done without waiting. */
 static dcp_status dcpi_coord_send(dcp_coordinator *c, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
@@ -13127,7 +13161,8 @@ static dcp_status dcpi_coord_send(dcp_coordinator *c, int to, int tag, const voi
     if (status) return status;
     status = dcpi_coord_call_send(c, to, tag, data, size, timeout_ms > 0 ? timeout_ms : 0, err);
     if (status == DCP_OK) return DCP_OK;
-    if (status == DCP_PENDING) status = dcpi_fail(err, DCP_E_TIMEOUT, "not taken within %d ms", timeout_ms > 0 ? timeout_ms : 0);
+    if (status == DCP_PENDING)
+        status = dcpi_fail(err, DCP_E_TIMEOUT, "not taken within %d ms", timeout_ms > 0 ? timeout_ms : 0);
     return dcpi_coord_failed(c, status, "send to", to, tag, err);
 }
 /* *from: a rank or DCP_ANY_RANK, then who it was. *data: dcpi_free it. DCP_PENDING: nothing came within timeout_ms; no error, no message. */
@@ -14462,7 +14497,8 @@ static void dcpi_team_flush(dcpi_op *op) {
         dcp_status status = DCP_PENDING;
         (void)dcpi_succeed(&error);
         if (peer->stuck_at != t->flushes)
-            status = dcpi_coord_call_send(t->coordinator, posted->to, DCPI_TAG_OPERATION, posted + 1, posted->size, 0, &error);
+            status = dcpi_coord_call_send(t->coordinator, posted->to, DCPI_TAG_OPERATION, posted + 1, posted->size, 0,
+                                          &error);
         if (status == DCP_PENDING) {
             peer->stuck_at = t->flushes;
             if (dcpi_os_monotonic_ms() - posted->since_ms <= op->io.timeout_ms) { link = &posted->next; continue; }
@@ -15108,7 +15144,10 @@ typedef struct dcpi_document {
 } dcpi_document;
 
 /* A commit file, open; or, with storage NULL, the first bytes of one in memory: all that stand before the data. */
-typedef struct dcpi_reading { dcp_storage *storage; const char *key; void *object; const char *bytes; size_t count; } dcpi_reading;
+typedef struct dcpi_reading {
+    dcp_storage *storage; const char *key; void *object;
+    const char *bytes; size_t count;
+} dcpi_reading;
 static dcp_status dcpi_reading_read(void *user, int64_t offset, void *data, size_t size, dcp_error *err) {
     dcpi_reading *r = (dcpi_reading *)user;
     if (r->storage) return dcpi_storage_read(r->storage, r->key, r->object, offset, data, size, err);
@@ -15337,8 +15376,8 @@ static size_t dcpi_origin_list_states(const dcp_manifest *m, dcp_manifest_shard 
     }
     return n;
 }
-/* Pieces of one tensor of which nothing says how they fit together, as a seed's manifest may list them: each is read on its
- * own, as of rank 0, 1, 2 and so on, in the order of the document. */
+/* Pieces of one tensor of which nothing says how they fit together, as a seed's manifest may list them: each is read
+ * on its own, as of rank 0, 1, 2 and so on, in the order of the document. */
 static int dcpi_origin_compare_parts(const void *a, const void *b) {
     const dcp_shard_metadata *x = (const dcp_shard_metadata *)a, *y = (const dcp_shard_metadata *)b;
     const int order = strcmp(x->tensors->name, y->tensors->name);
@@ -15433,7 +15472,8 @@ static void dcpi_document_free(dcpi_document *document) {
     document->manifest = NULL;
     document->text = NULL;
 }
-static dcp_status dcpi_document_validate(const dcpi_document *document, const char *name, dcp_validation *found, dcp_error *err) {
+static dcp_status dcpi_document_validate(const dcpi_document *document, const char *name, dcp_validation *found,
+                                         dcp_error *err) {
     if (document->manifest) return dcpi_manifest_check(document->manifest, name, found, err);
     return dcpi_meta_check(document->metadata, name, found, err);
 }
@@ -15442,15 +15482,16 @@ static dcp_status dcpi_document_check(dcpi_op *op, const dcpi_place *place, cons
     dcp_validation found;
     size_t i;
     dcp_status status = dcpi_document_validate(document, name, &found, err);
-    if (!status && !dcpi_key_is_portable(name)) dcpi_op_log(op, DCP_LOG_WARNING, "%s%s: %s", place->shown, name, dcpi_portable_words);
+    if (!status && !dcpi_key_is_portable(name))
+        dcpi_op_log(op, DCP_LOG_WARNING, "%s%s: %s", place->shown, name, dcpi_portable_words);
     if (status) dcpi_fail_context(err, "%s", place->shown);
     for (i = 0; i < found.warning_count && !status; i++)
         dcpi_op_log(op, DCP_LOG_WARNING, "%s%s: %s", place->shown, name, found.warnings[i]);
     dcp_validation_free(&found);
     return status;
 }
-/* Would an open accept this commit file? For one who is about to write it: by the very same functions. bytes: the document, or all of a single
- * file that stands before its data, of which there will be file_size bytes with it. */
+/* Would an open accept this commit file? For one who is about to write it: by the very same functions. bytes: the
+ * document, or all of a single file that stands before its data, of which there will be file_size bytes with it. */
 static dcp_status dcpi_document_accept(dcp_layout layout, const char *name, char *bytes, size_t count,
                                        int64_t file_size,
                                        uint8_t digest[32], dcp_error *err) {
@@ -17648,7 +17689,8 @@ static dcp_status dcpi_save_check_role(const dcp_tensor *t, dcp_error *err) {
 }
 static dcp_status dcpi_save_check_extra(const dcp_save_desc *desc, const dcp_tensor *t, dcp_error *err) {
     const int list = t->role == DCP_ROLE_OPTIMIZER ? 1 : t->role == DCP_ROLE_ROUTER ? 2 : 0;
-    const dcpi_record *record = desc->layout == DCP_LAYOUT_MANIFEST ? &dcpi_manifest_shard_records[list] : &dcpi_tensor_record;
+    const dcpi_record *record = desc->layout == DCP_LAYOUT_MANIFEST ?
+        &dcpi_manifest_shard_records[list] : &dcpi_tensor_record;
     const dcp_status status = dcpi_text_check(t->extra, record->depth, record, 1, err);
     if (status) dcpi_fail_context(err, "tensor \"%s\": extra is not a JSON member list: ", t->name);
     return status;
@@ -17761,7 +17803,8 @@ static int dcpi_pool_base_compare(const void *a_, const void *b_) {          /* 
     for (d = 0; d < DCP_MAX_DIMS; d++)
         if (x->global_offset[d] != y->global_offset[d]) return x->global_offset[d] < y->global_offset[d] ? -1 : 1;
     if (is_private) return x->rank < y->rank ? -1 : x->rank > y->rank;
-    if (!dcpi_manifest_is_empty(x) || !dcpi_manifest_is_empty(y)) return dcpi_manifest_is_empty(y) - dcpi_manifest_is_empty(x);
+    if (!dcpi_manifest_is_empty(x) || !dcpi_manifest_is_empty(y))
+        return dcpi_manifest_is_empty(y) - dcpi_manifest_is_empty(x);
     for (d = 0; d < DCP_MAX_DIMS; d++) if (x->shape[d] != y->shape[d]) return x->shape[d] < y->shape[d] ? -1 : 1;
     return 0;
 }
@@ -18041,11 +18084,11 @@ static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err) {
 }
 
 /* ---- list: this rank's pieces, as rank 0 gets them -------------------------------------------------------------------------------------
- * count (8 bytes), then for each: type, dimensions, placement, what follows (1 byte each), name with its NUL, its tier and its extra
- * likewise, and as varints the expert key, the version, the shape, the global shape and offset. */
+ * count (8 bytes), then for each: type, dimensions, placement, what follows (1 byte each), name with its NUL, its
+ * tier and its extra likewise, and as varints the expert key, the version, the shape, the global shape and offset. */
 enum {
-    DCPI_LISTED_GLOBAL = 1, DCPI_LISTED_ROLE = 2, DCPI_LISTED_ROLE_BITS = 12, DCPI_LISTED_TIER = 16, DCPI_LISTED_VERSION = 32,
-    DCPI_LISTED_EXTRA = 64
+    DCPI_LISTED_GLOBAL = 1, DCPI_LISTED_ROLE = 2, DCPI_LISTED_ROLE_BITS = 12, DCPI_LISTED_TIER = 16,
+    DCPI_LISTED_VERSION = 32, DCPI_LISTED_EXTRA = 64
 };
 typedef struct dcpi_listed {
     const char *name; dcp_dtype dtype; int ndim; dcp_placement placement; int has_global;
@@ -18119,7 +18162,9 @@ static const uint8_t *dcpi_listed_read(const uint8_t *at, const uint8_t *end, dc
     const uint8_t *nul;
     int d, flags;
     memset(out, 0, sizeof *out);
-    if (end - at < 5 || at[0] == 0 || at[0] > DCP_OPAQUE || at[1] > DCP_MAX_DIMS || at[2] > DCP_PLACE_SHARDED || at[3] > 127) return NULL;
+    if (end - at < 5 || at[0] == 0 || at[0] > DCP_OPAQUE || at[1] > DCP_MAX_DIMS || at[2] > DCP_PLACE_SHARDED ||
+        at[3] > 127)
+        return NULL;
     out->dtype = (dcp_dtype)at[0];
     out->ndim = at[1];
     out->placement = (dcp_placement)at[2];
@@ -18576,7 +18621,8 @@ static int dcpi_pool_checksum(const dcpi_save *s, const char *text, uint8_t dige
 static int dcpi_pool_is_alike(const dcpi_save *s, const dcp_manifest_shard *wanted, const dcp_manifest_shard *base) {
     uint8_t ignored[32];
     return base->size == wanted->size && base->ndim == wanted->ndim && memcmp(base->shape, wanted->shape, sizeof base->shape) == 0 && base->dtype &&
-        strcmp(base->dtype, wanted->dtype) == 0 && base->block_size == wanted->block_size && dcpi_key_is_portable(base->path) &&
+        strcmp(base->dtype, wanted->dtype) == 0 && base->block_size == wanted->block_size &&
+        dcpi_key_is_portable(base->path) &&
         dcpi_pool_checksum(s, base->checksum, ignored);
 }
 /* The base's entry for the same piece: its file may be kept, and its version is the one before a new file's. */
@@ -18989,7 +19035,8 @@ static dcp_status dcpi_manifesto_merge(dcpi_manifesto *m, const dcpi_layered *co
         if (k == seed_count || seeds[k]->layer != layer->layer) continue;
         layer->has_seed = 1;
         layer->seed = seeds[k]->seed;
-        if (m->save->desc->router_seed_extras) layer->extra = m->save->desc->router_seed_extras[seeds[k] - m->save->desc->router_seeds];
+        if (m->save->desc->router_seed_extras)
+            layer->extra = m->save->desc->router_seed_extras[seeds[k] - m->save->desc->router_seeds];
         k++;
         if (k < seed_count && seeds[k]->layer == layer->layer)
             return dcpi_fail(err, DCP_E_INVALID, "save: router_seeds has layer %" PRId64 " twice", layer->layer);
@@ -19828,7 +19875,8 @@ static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err) {
     return status;
 }
 
-/* The document's bytes; with the single file, all that stands before its data. What an open would refuse is not committed. */
+/* The document's bytes; with the single file, all that stands before its data. What an open would refuse is not
+ * committed. */
 static dcp_status dcpi_commit_make(dcpi_save *s, dcpi_buffer *bytes, dcp_error *err) {
     const dcpi_part *last = &s->parts[s->op.team.world_size - 1];
     const int is_single = s->kind->layout == DCP_LAYOUT_SINGLE;
@@ -19837,7 +19885,8 @@ static dcp_status dcpi_commit_make(dcpi_save *s, dcpi_buffer *bytes, dcp_error *
     status = dcpi_document_accept(s->kind->layout, s->commit_name, bytes->data, bytes->size,
                                   is_single ? last->data_offset + last->file_size : (int64_t)bytes->size, s->digest,
                                   err);
-    if (status == DCP_E_FORMAT || status == DCP_E_CHECKSUM || status == DCP_E_VERSION || status == DCP_E_INCOMPLETE) status = DCP_E_INVALID;
+    if (status == DCP_E_FORMAT || status == DCP_E_CHECKSUM || status == DCP_E_VERSION || status == DCP_E_INCOMPLETE)
+        status = DCP_E_INVALID;
     if (status) {
         dcpi_fail_context(err, "save: nobody could open what would be committed: ");
         err->status = status;
@@ -19845,7 +19894,8 @@ static dcp_status dcpi_commit_make(dcpi_save *s, dcpi_buffer *bytes, dcp_error *
     return status;
 }
 /* One attempt at the document, in a new temporary file; the single file has one already, and its header goes to the front. */
-static dcp_status dcpi_commit_document_once(dcpi_save *s, int attempt, const dcpi_buffer *bytes, void **out, dcp_error *err) {
+static dcp_status dcpi_commit_document_once(dcpi_save *s, int attempt, const dcpi_buffer *bytes, void **out,
+                                            dcp_error *err) {
     dcp_storage *storage = s->place.storage;
     void *object = s->single_object;
     dcp_status status = DCP_OK;
@@ -19854,7 +19904,9 @@ static dcp_status dcpi_commit_document_once(dcpi_save *s, int attempt, const dcp
     if (!object) {
         dcpi_free(s->document_temporary);
         s->document_temporary = dcpi_temporary_name(s->commit_key, s->report.save_id, attempt, err);
-        status = s->document_temporary ? dcpi_storage_begin(storage, s->commit_key, s->document_temporary, 0, &object, err) : DCP_E_MEMORY;
+        status = DCP_E_MEMORY;
+        if (s->document_temporary)
+            status = dcpi_storage_begin(storage, s->commit_key, s->document_temporary, 0, &object, err);
     }
     for (at = 0; at < bytes->size && !status; at += n) {
         n = bytes->size - at < (size_t)DCPI_CHUNK ? bytes->size - at : (size_t)DCPI_CHUNK;
@@ -19866,7 +19918,8 @@ static dcp_status dcpi_commit_document_once(dcpi_save *s, int attempt, const dcp
     return status;
 }
 static dcp_status dcpi_commit_document(dcpi_save *s, void **object, dcp_error *err) {
-    const int retries = s->single_object == NULL;       /* the single file's bytes would have to be written again as well */
+    /* the single file's bytes would have to be written again as well */
+    const int retries = s->single_object == NULL;
     dcpi_buffer bytes = {NULL, 0, 0, 0};
     dcp_status status = dcpi_commit_make(s, &bytes, err);
     int attempt;
@@ -20370,7 +20423,8 @@ static int dcpi_async_keep_texts(dcp_saver *saver, const char *const **list, siz
 static int dcpi_async_keep_extras(dcp_saver *saver) {
     dcp_save_desc *d = &saver->kept;
     return dcpi_async_keep_text(saver, &d->extra) && dcpi_async_keep_text(saver, &d->optim_extra) &&
-           dcpi_async_keep_text(saver, &d->router_extra) && dcpi_async_keep_texts(saver, &d->tier_extras, d->tier_count) &&
+           dcpi_async_keep_text(saver, &d->router_extra) &&
+           dcpi_async_keep_texts(saver, &d->tier_extras, d->tier_count) &&
            dcpi_async_keep_texts(saver, &d->router_seed_extras, d->router_seed_count);
 }
 /* All tensors: later phases look at those that this rank writes; a layout may look at the others. */
@@ -20549,7 +20603,8 @@ static dcp_status dcpi_async_copied(dcp_tensor *tensor, const dcpi_snapshot *poo
     const dcp_device *device = tensor->device;
     dcp_status status;
     (void)dcpi_succeed(err);
-    status = device && size > 0 ? dcpi_copy_result(tensor, 0, device->wait(device->context, kept->ticket, err), err) : DCP_OK;
+    status = device && size > 0 ? device->wait(device->context, kept->ticket, err) : DCP_OK;
+    status = dcpi_copy_result(tensor, 0, status, err);
     tensor->data = pool->memory + kept->at;
     if (!pool->is_own) tensor->device = NULL;
     memset(tensor->stride, 0, sizeof tensor->stride);
@@ -20879,7 +20934,8 @@ static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tens
 static int dcpi_match_all_equal(const dcp_checkpoint *c, const dcpi_stored *stored) {
     const dcpi_piece *first = &c->pieces[stored->first];
     int i;
-    if (stored->info.piece_count != c->metadata->world_size || first->meta->block_size == 0 || !first->meta->placement) return 0;
+    if (stored->info.piece_count != c->metadata->world_size || first->meta->block_size == 0 || !first->meta->placement)
+        return 0;
     for (i = 1; i < stored->info.piece_count; i++) {
         const dcp_tensor_metadata *a = first->meta, *b = first[i].meta;
         if (dcp_dtype_parse(a->data_type) != dcp_dtype_parse(b->data_type)) return 0;
@@ -20900,9 +20956,9 @@ static const dcpi_piece *dcpi_match_private(const dcpi_load *l, const dcpi_store
     const dcpi_team *t = &c->op.team;
     int rank = l->rank >= 0 ? l->rank : t->rank, i;
     if (l->rank < 0 && dcpi_match_is_parts(c, stored)) {
-        (void)dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": %s lists %d parts of it, and does not say how they fit together (no global_shape); "
-                        "read each with dcp_read_rank, as of rank 0 to %d", stored->info.name, c->path, stored->info.piece_count,
-                        stored->info.piece_count - 1);
+        (void)dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": %s lists %d parts of it, and does not say how they fit "
+                        "together (no global_shape); read each with dcp_read_rank, as of rank 0 to %d",
+                        stored->info.name, c->path, stored->info.piece_count, stored->info.piece_count - 1);
         return NULL;
     }
     if (l->rank < 0 && dcpi_match_all_equal(c, stored)) return &c->pieces[stored->first];
@@ -21914,7 +21970,8 @@ DCPDEF dcp_status dcp_open(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_
     if (status) { dcp_close(*out); *out = NULL; }
     return dcpi_report_error(status, &local, err);
 }
-/* A document of other writers may have more shards, or parts of a tensor, than its world has ranks. -1: this rank's own. */
+/* A document of other writers may have more shards, or parts of a tensor, than its world has ranks. -1: this rank's
+ * own. */
 static int dcpi_read_has_rank(const dcp_checkpoint *c, int rank) {
     const dcp_metadata *m = c->metadata;
     size_t s = 0;

@@ -141,10 +141,14 @@ static const command commands[] = {
       "LAYOUT is sharded (TARGET.metadata.json and a file for each rank), single (TARGET.checkpoint), manifest or manifest-yaml\n"
       "(TARGET.manifest.json or .yaml and a file for each piece, shared with the manifests beside it). Ranks, pieces and placements,\n"
       "training and custom fields stay as they are. Tiers, roles, expert keys, versions and router seeds of a manifest are kept in the\n"
-      "other layouts too, and come back when those are converted to a manifest. So do members that this version does not know: of the\n"
-      "document, of sharding and training, of each piece, and in a manifest of tiers, optim_state, router_state and layers with seeds.\n"
-      "What cannot be carried over is named in a warning: members of a shard (the file of a rank) and of a layer without a seed, and a\n"
-      "member that is a field of its own in the target's kind of document. Every byte is checked as it is read; what is in memory\n"
+      "other layouts too, and come back when those are converted to a manifest. So do members that this version does "
+      "not know: of the\n"
+      "document, of sharding and training, of each piece, and in a manifest of tiers, optim_state, router_state and "
+      "layers with seeds.\n"
+      "What cannot be carried over is named in a warning: members of a shard (the file of a rank) and of a layer "
+      "without a seed, and a\n"
+      "member that is a field of its own in the target's kind of document. Every byte is checked as it is read; what "
+      "is in memory\n"
       "is bounded by --memory (default 64MiB, and 2MiB a rank at least) beside the documents. TARGET appears whole or not at all. A source\n"
       "that is signed gives an unsigned target, unless --sign-key-file signs it anew.\n"
       "\n"
@@ -153,10 +157,12 @@ static const command commands[] = {
     { "sign", run_sign, 1, 1, O_KEY_ID, "PATH --key-file FILE", "sign a checkpoint's document",
       "Rewrites the document with an HMAC-SHA-256 signature made with the bytes of FILE, in one atomic step; what it says stays, members\n"
       "that this version does not know too, and a signature that was there is replaced. Through its digests the signature covers every byte\n"
-      "of the checkpoint: a document that names bytes without a digest is refused (`convert` gives each one). The document\n"
+      "of the checkpoint: a document that names bytes without a digest is refused (`convert` gives each one). The "
+      "document\n"
       "of a single file lies inside it: `convert --to single --sign-key-file` writes a signed copy.\n"
       "\n"
-      "Exit codes: 0 signed, 1 the document is corrupt or leaves bytes without a digest, 2 usage, 3 could not read or write, or a single file\n"
+      "Exit codes: 0 signed, 1 the document is corrupt or leaves bytes without a digest, 2 usage, 3 could not read "
+      "or write, or a single file\n"
       "Example:    dcptool sign runs/a/step_100 --key-file run.key --key-id 2026 && dcptool verify --key-file run.key runs/a/step_100\n" },
     { "sync", run_sync, 2, 2, O_TIER | O_FULL | O_DRY_RUN | O_MINIMUM_STEP, "SOURCE DIR", "bring a local copy of a manifest up to date",
       "Copies to directory DIR the files of manifest SOURCE that are missing there, stale (of a lower version) or corrupt, each checked on the\n"
@@ -1704,7 +1710,8 @@ static int convert_select(conversion *v) {
         }
         if ((v->t->options & O_ONE_RANK) && piece_is_spare(p, info, n > 0 ? &v->pieces.items[n - 1] : NULL)) continue;
         if (is_part(v, p, info) && (n == 0 || strcmp(v->pieces.items[n - 1].meta->name, info->name) != 0))
-            note(v->t, "warning: %s does not say how the %d parts of tensor \"%s\" fit together: each is stored as private to a rank",
+            note(v->t, "warning: %s does not say how the %d parts of tensor \"%s\" fit together: each is stored as "
+                       "private to a rank",
                  dcp_path_of(v->c), info->piece_count, info->name);
         if (p->shard->rank >= ranks) ranks = p->shard->rank + 1;
         v->bytes += p->meta->size;
@@ -1736,7 +1743,8 @@ static void convert_take_manifest(conversion *v) {
     for (i = 0; i < m->router_state.layer_count; i++) {
         const char *extra = m->router_state.layers[i].extra;
         if (!m->router_state.layers[i].has_seed) {
-            if (extra) note(v->t, "warning: layer %" PRId64 " of router_state has no seed, and its members %s are left out",
+            if (extra)
+                note(v->t, "warning: layer %" PRId64 " of router_state has no seed, and its members %s are left out",
                             m->router_state.layers[i].layer, extra);
             continue;
         }
@@ -1761,7 +1769,8 @@ static void convert_take_manifest(conversion *v) {
         note(v->t, "warning: %s has optimizer or router state of which it only gives the path: that file is not converted", dcp_path_of(v->c));
 }
 
-static char *joined(char *a, const char *separator, const char *b, const char *c) {    /* a is freed; may be NULL: then without separator */
+/* a is freed; may be NULL: then without separator */
+static char *joined(char *a, const char *separator, const char *b, const char *c) {
     const size_t size = (a ? strlen(a) + strlen(separator) : 0) + strlen(b) + strlen(c) + 1;
     char *text = (char *)need(malloc(size));
     snprintf(text, size, "%s%s%s%s", a ? a : "", a ? separator : "", b, c);
@@ -1912,7 +1921,7 @@ static void convert_take_kept(conversion *v) {
     memset(v->origins, 0, v->pieces.count * sizeof *v->origins);
 }
 
-/* ---- convert: members that this version does not know: as text, as they stand ------------------------------------------------------------ */
+/* ---- convert: members that this version does not know: as text, as they stand ------------------------------------ */
 /* The next of `"key": value, ...`, which has been read by the library; NULL: there is no other. */
 static const char *member_next(const char **at, size_t *length) {
     const char *start, *c;
@@ -1950,7 +1959,8 @@ static int is_written_to_metadata(level where, const char *member) {
     m.world_size = m.has_training = 1;
     m.shards = &shard;
     m.shard_count = 1;
-    *(where == AT_ROOT ? &m.extra : where == AT_PIECE ? &tensor.extra : where == AT_SHARDING ? &m.sharding.extra : &m.training.extra) = member;
+    *(where == AT_ROOT ? &m.extra : where == AT_PIECE ? &tensor.extra
+      : where == AT_SHARDING ? &m.sharding.extra : &m.training.extra) = member;
     status = dcp_metadata_write(&m, &text, &size, NULL);
     dcp_free(text);
     return status == DCP_OK;
@@ -1966,22 +1976,26 @@ static int is_written_to_manifest(level where, const char *member) {
     m.shards = &shard;
     m.shard_count = 1;
     m.has_sharding = m.has_training = 1;
-    *(where == AT_ROOT ? &m.extra : where == AT_PIECE ? &shard.extra : where == AT_SHARDING ? &m.sharding.extra : &m.training.extra) = member;
+    *(where == AT_ROOT ? &m.extra : where == AT_PIECE ? &shard.extra
+      : where == AT_SHARDING ? &m.sharding.extra : &m.training.extra) = member;
     status = dcp_manifest_write(&m, 0, NULL, &text, &size, NULL);
     dcp_free(text);
     return status == DCP_OK;
 }
 
-/* In new memory, those that the target's document can have there; a warning names each other one, which is a field of its own there. */
+/* In new memory, those that the target's document can have there; a warning names each other one, which is a field of
+ * its own there. */
 static char *carried(const conversion *v, level where, const char *what, const char *extra) {
+    const int is_manifest = v->to->layout == DCP_LAYOUT_MANIFEST;
     char *all = NULL, *member;
     const char *start;
     size_t length;
     while ((start = member_next(&extra, &length)) != NULL) {
         member = text_of(start, length);
-        if (v->to->layout == DCP_LAYOUT_MANIFEST ? is_written_to_manifest(where, member) : is_written_to_metadata(where, member))
+        if (is_manifest ? is_written_to_manifest(where, member) : is_written_to_metadata(where, member))
             all = joined(all, ", ", member, "");
-        else note(v->t, "warning: %s: %s has another meaning in the target, or cannot be written: left out", what, member);
+        else note(v->t, "warning: %s: %s has another meaning in the target, or cannot be written: left out", what,
+                  member);
         free(member);
     }
     return all;
@@ -2004,16 +2018,19 @@ static void convert_members(conversion *v) {
         if (extra) v->piece_extras[i] = carried(v, AT_PIECE, p->meta->name, extra);
     }
     for (i = 0; i < v->pieces.count; i++) roles[v->origins[i].role] = 1;
-    if (v->optim_extra && !roles[DCP_ROLE_OPTIMIZER]) note(v->t, "warning: optim_state has no tensors, and its members %s are left out", v->optim_extra);
+    if (v->optim_extra && !roles[DCP_ROLE_OPTIMIZER])
+        note(v->t, "warning: optim_state has no tensors, and its members %s are left out", v->optim_extra);
     if (v->router_extra && !roles[DCP_ROLE_ROUTER] && v->seed_count == 0)
-        note(v->t, "warning: router_state has neither tensors nor seeds, and its members %s are left out", v->router_extra);
+        note(v->t, "warning: router_state has neither tensors nor seeds, and its members %s are left out",
+             v->router_extra);
     for (i = 0; i < v->m->shard_count && !v->manifest; i++) {
         if (!v->m->shards[i].extra) continue;
-        note(v->t, "warning: shards[%" PRIu64 "] has members that no other file takes over: %s are left out", (uint64_t)i, v->m->shards[i].extra);
+        note(v->t, "warning: shards[%" PRIu64 "] has members that no other file takes over: %s are left out",
+             (uint64_t)i, v->m->shards[i].extra);
     }
 }
 
-/* ---- convert: the save ---------------------------------------------------------------------------------------------------------------- */
+/* ---- convert: the save ------------------------------------------------------------------------------------------- */
 
 /* The members of sharding that nobody knows, without what was kept of a manifest. */
 static char *other_extra(const conversion *v) {

@@ -216,7 +216,11 @@ static void save_moe(const char *path, int64_t step, int is_other) {
 }
 
 /* One rank of few_rows. */
-typedef struct rank_of { dcpi_thread thread; dcp_coordinator *coordinator; const char *path; dcp_status status; dcp_error err; } rank_of;
+typedef struct rank_of {
+    dcpi_thread thread;
+    dcp_coordinator *coordinator; const char *path;
+    dcp_status status; dcp_error err;
+} rank_of;
 enum { FEW_RANKS = 4 };
 
 static void save_rank(void *rank_) {

@@ -475,15 +475,18 @@ TEST(names_of_every_kind_round_trip) { on_local_and_memory(names_body); }
 
 /* Names that some system cannot have, or that are shown as others: refused when saving, whatever this system can do. */
 static const char *const turning[] = {
-    "\xe2\x80\xaa" "a", "a\xe2\x80\xaetxt", "a\xe2\x80\xac", "\xe2\x81\xa6" "a", "a\xe2\x81\xa9", "\xe2\x80\x8e" "a", "a\xe2\x80\x8f", "a\xd8\x9c",
+    "\xe2\x80\xaa" "a", "a\xe2\x80\xaetxt", "a\xe2\x80\xac", "\xe2\x81\xa6" "a", "a\xe2\x81\xa9", "\xe2\x80\x8e" "a",
+        "a\xe2\x80\x8f", "a\xd8\x9c",
     "a\xe2\x80\xa8" "b"
 };
 static const char *const unportable[] = {
-    "NUL", "nul", "con.txt", "Aux.a.b", "COM1", "lpt9.bin", "CONIN$", "x.", "x ", "x...", "a?b", "a*", "<a", "a>", "a|b", "a\"b"
+    "NUL", "nul", "con.txt", "Aux.a.b", "COM1", "lpt9.bin", "CONIN$", "x.", "x ", "x...", "a?b", "a*", "<a", "a>",
+        "a|b", "a\"b"
 };
 static void unportable_body(void) {
     static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE, DCP_LAYOUT_MANIFEST };
-    static const char *const fine[] = { "null", "con1", "comet", "com10", "a.con", "x.y", "a b", "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d", ".x" };
+    static const char *const fine[] = { "null", "con1", "comet", "com10", "a.con", "x.y", "a b",
+                                        "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d", ".x" };
     float x = 1;
     dcp_tensor t = dcp_scalar("s", DCP_FP32, &x);
     dcp_tier tier = { 1, "hot\xe2\x80\xae", "1GB", NULL };
@@ -4015,12 +4018,15 @@ static dcp_status load_checked(const char *name, int64_t minimum, const dcp_veri
 /* ---- what callbacks return: whatever it is, the caller gets a status that means what its name says ---- */
 static dcp_status odd_status;
 static const char *odd_words;           /* "": it gives no reason */
-static dcp_status odd_result(dcp_error *e) { return odd_words[0] && e ? dcpi_fail(e, odd_status, "%s", odd_words) : odd_status; }
+static dcp_status odd_result(dcp_error *e) {
+    return odd_words[0] && e ? dcpi_fail(e, odd_status, "%s", odd_words) : odd_status;
+}
 static dcp_status odd_sign(void *context, const void *message, size_t size, uint8_t *signature, dcp_error *e) {
     (void)context; (void)message; (void)size; (void)signature;
     return odd_result(e);
 }
-static dcp_status odd_verify(void *context, const char *key, const void *message, size_t size, const uint8_t *signature, dcp_error *e) {
+static dcp_status odd_verify(void *context, const char *key, const void *message, size_t size,
+                             const uint8_t *signature, dcp_error *e) {
     (void)context; (void)key; (void)message; (void)size; (void)signature;
     return odd_result(e);
 }
@@ -4028,7 +4034,8 @@ static dcp_status odd_write(void *context, void *object, int64_t offset, const v
     (void)context; (void)object; (void)offset; (void)data; (void)size;
     return odd_result(e);
 }
-static dcp_status odd_copy(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket, dcp_error *e) {
+static dcp_status odd_copy(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size,
+                           uint64_t *ticket, dcp_error *e) {
     (void)context; (void)host; (void)tensor; (void)offset; (void)size;
     *ticket = 0;
     return odd_result(e);
@@ -4037,11 +4044,13 @@ static dcp_status odd_wait(void *context, uint64_t ticket, dcp_error *e) {
     (void)context; (void)ticket;
     return odd_result(e);
 }
-static dcp_status odd_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *e) {
+static dcp_status odd_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                           dcp_error *e) {
     (void)context; (void)to; (void)tag; (void)data; (void)size; (void)timeout_ms;
     return odd_result(e);
 }
-static dcp_status odd_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *e) {
+static dcp_status odd_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms,
+                              dcp_error *e) {
     (void)context; (void)from; (void)tag; (void)timeout_ms;
     *data = NULL;
     *size = 0;
@@ -4080,7 +4089,8 @@ static dcp_status with_odd(odd_kind kind, dcp_status status) {
     return dcp_save(&desc, &err);
 }
 TEST(what_a_callback_returns_is_judged) {
-    static const dcp_status instead[ODD_KINDS] = { DCP_E_SIGNATURE, DCP_E_SIGNATURE, DCP_E_IO, DCP_E_DEVICE, DCP_E_COMM };
+    static const dcp_status instead[ODD_KINDS] = { DCP_E_SIGNATURE, DCP_E_SIGNATURE, DCP_E_IO, DCP_E_DEVICE,
+                                                   DCP_E_COMM };
     static const int wrong[] = { -1, 99, 1 << 30, DCP_E_UNKNOWN };
     static const int told[] = { DCP_E_IO, DCP_E_MEMORY, DCP_E_TIMEOUT, DCP_E_CANCELLED };
     dcp_signer signer = DCP_ZERO;
@@ -4095,9 +4105,11 @@ TEST(what_a_callback_returns_is_judged) {
     for (kind = 0; kind < ODD_KINDS; kind++) {
         for (i = 0; i < (int)DCPI_COUNT(wrong); i++) {
             odd_words = "";
-            CHECK_FAILS(with_odd((odd_kind)kind, (dcp_status)wrong[i]), instead[kind], kind == ODD_VERIFIER ? "does not match" : "no reason");
+            CHECK_FAILS(with_odd((odd_kind)kind, (dcp_status)wrong[i]), instead[kind],
+                        kind == ODD_VERIFIER ? "does not match" : "no reason");
             odd_words = "words of its own";
-            CHECK_FAILS(with_odd((odd_kind)kind, (dcp_status)wrong[i]), instead[kind], kind == ODD_VERIFIER ? "" : "words of its own");
+            CHECK_FAILS(with_odd((odd_kind)kind, (dcp_status)wrong[i]), instead[kind],
+                        kind == ODD_VERIFIER ? "" : "words of its own");
         }
         for (i = 0; i < (int)DCPI_COUNT(told); i++) {
             /* deadlines and cancels are the library's: a storage that gave up waiting has met an error */
@@ -4108,7 +4120,8 @@ TEST(what_a_callback_returns_is_judged) {
             odd_words = "words of its own";
             CHECK_FAILS(with_odd((odd_kind)kind, (dcp_status)told[i]), wanted, "words of its own");
         }
-        odd_words = "no such key";                      /* "there is no checkpoint" is nobody's to say but a storage's, which is asked for it */
+        /* "there is no checkpoint" is nobody's to say but a storage's, which is asked for it */
+        odd_words = "no such key";
         if (kind != ODD_STORAGE) CHECK_FAILS(with_odd((odd_kind)kind, DCP_E_NOT_FOUND), instead[kind], "");
         if (kind != ODD_COORDINATOR) CHECK_FAILS(with_odd((odd_kind)kind, DCP_PENDING), instead[kind], "");
     }
@@ -4923,7 +4936,8 @@ static void signed_body(void) {
         CHECK_OK(dcpi_integrity_end(&stream, &err));
         put("d/x_shard_0.bin", bytes, 16);
         put_text("d/x.metadata.json", document);
-        CHECK_OK_MESSAGE(try_load("d/x", &t, 1), err.message);          /* who asks for no signature gets what is there */
+        /* who asks for no signature gets what is there */
+        CHECK_OK_MESSAGE(try_load("d/x", &t, 1), err.message);
         for (i = 0; i < DCPI_COUNT(policies); i++) {
             dcp_load_desc desc = loading("d/x", &t, 1);
             desc.verifier = &verifier;
@@ -4998,9 +5012,12 @@ static void check_parts(const char *commit, const char *text) {
 static void parts_body(void) {
     static const char json[] =
         "{ \"model_id\": \"m\", \"epoch\": 0, \"step\": 1, \"shards\": [\n"
-        "{ \"path\": \"x_shard_0.bin\", \"type\": \"dense\", \"tensor_name\": \"w\", \"shape\": [4], \"dtype\": \"fp32\" },\n"
-        "{ \"path\": \"x_shard_1.bin\", \"type\": \"dense\", \"tensor_name\": \"v\", \"shape\": [4], \"dtype\": \"fp32\" },\n"
-        "{ \"path\": \"x_shard_1.bin\", \"type\": \"dense\", \"tensor_name\": \"w\", \"shape\": [4], \"dtype\": \"fp32\" }\n"
+        "{ \"path\": \"x_shard_0.bin\", \"type\": \"dense\", \"tensor_name\": \"w\", \"shape\": [4], \"dtype\": "
+        "\"fp32\" },\n"
+        "{ \"path\": \"x_shard_1.bin\", \"type\": \"dense\", \"tensor_name\": \"v\", \"shape\": [4], \"dtype\": "
+        "\"fp32\" },\n"
+        "{ \"path\": \"x_shard_1.bin\", \"type\": \"dense\", \"tensor_name\": \"w\", \"shape\": [4], \"dtype\": "
+        "\"fp32\" }\n"
         "], \"metadata_version\": 1 }\n";
     static const char yaml[] =
         "model_id: m\nepoch: 0\nstep: 1\nshards:\n"
@@ -5009,12 +5026,13 @@ static void parts_body(void) {
         "  - { path: x_shard_1.bin, type: dense, tensor_name: v, shape: [4], dtype: fp32 }\n"
         "metadata_version: 1\n";
 #define SHARD(rank, path, name) \
-        "{ \"rank\": " rank ", \"filePath\": \"" path "\", \"fileSize\": 16, \"tensors\": [ { \"name\": \"" name "\", \"shape\": [4], " \
-        "\"dataType\": \"fp32\", \"offset\": 0, \"size\": 16 } ] }"
+        "{ \"rank\": " rank ", \"filePath\": \"" path "\", \"fileSize\": 16, \"tensors\": [ { \"name\": \"" name "\", " \
+        "\"shape\": [4], \"dataType\": \"fp32\", \"offset\": 0, \"size\": 16 } ] }"
     static const char metadata[] =                      /* of one rank, which cannot have had them both */
         "{ \"version\": \"1.0.0\", \"timestamp\": \"2024-01-02T03:04:05Z\", \"worldSize\": 1, \"ddpRank\": 0,\n"
         "\"sharding\": { \"strategy\": \"fsdp\", \"shardCount\": 3, \"precision\": \"fp32\" }, \"shards\": [\n"
-        SHARD("0", "x_shard_0.bin", "w") ", " SHARD("1", "x_shard_1.bin", "w") ", " SHARD("2", "x_shard_1.bin", "v") "] }\n";
+        SHARD("0", "x_shard_0.bin", "w") ", " SHARD("1", "x_shard_1.bin", "w") ", "
+        SHARD("2", "x_shard_1.bin", "v") "] }\n";
     check_parts("x.manifest.json", json);
     check_parts("x.manifest.yaml", yaml);
     check_parts("x.metadata.json", metadata);
@@ -5396,10 +5414,11 @@ static void remove_at(const char *name) {
     desc.io.storage = store;
     CHECK_OK_MESSAGE(dcp_remove(&desc, NULL, &err), err.message);
 }
-/* Members that a program carries over from another document: in each layout where they belong, in the background too, where
- * the texts are the caller's again at once. */
+/* Members that a program carries over from another document: in each layout where they belong, in the background too,
+ * where the texts are the caller's again at once. */
 static void extras_case(dcp_layout layout, int yaml, int is_begun) {
-    char root[] = "\"x\": {\"y\": [1, 2]}", piece[] = "\"codec\": 1e0", tier_text[] = "\"media\": \"tape\"", seed_text[] = "\"noise\": 0.50";
+    char root[] = "\"x\": {\"y\": [1, 2]}", piece[] = "\"codec\": 1e0", tier_text[] = "\"media\": \"tape\"",
+        seed_text[] = "\"noise\": 0.50";
     char optim[] = "\"kind\": \"adam\"", router[] = "\"top_k\": 2";
     const char *tier_extras[2], *seed_extras[1];
     const dcp_tier tiers[2] = { { 1, "hot", NULL, NULL }, { 2, "cold", NULL, NULL } };
@@ -5435,8 +5454,12 @@ static void extras_case(dcp_layout layout, int yaml, int is_begun) {
     if (is_begun) {
         CHECK_OK_MESSAGE(dcp_saver_open(NULL, &saver, &err), err.message);
         CHECK_OK_MESSAGE(dcp_save_begin(saver, &desc, &err), err.message);
-        memset(root, '?', sizeof root - 1); memset(piece, '?', sizeof piece - 1); memset(tier_text, '?', sizeof tier_text - 1);
-        memset(seed_text, '?', sizeof seed_text - 1); memset(optim, '?', sizeof optim - 1); memset(router, '?', sizeof router - 1);
+        memset(root, '?', sizeof root - 1);
+        memset(piece, '?', sizeof piece - 1);
+        memset(tier_text, '?', sizeof tier_text - 1);
+        memset(seed_text, '?', sizeof seed_text - 1);
+        memset(optim, '?', sizeof optim - 1);
+        memset(router, '?', sizeof router - 1);
         tier_extras[1] = seed_extras[0] = NULL;
         CHECK_OK_MESSAGE(dcp_save_wait(saver, 60000, &err), err.message);
         CHECK_OK_MESSAGE(dcp_saver_close(saver, &err), err.message);
@@ -5449,7 +5472,8 @@ static void extras_case(dcp_layout layout, int yaml, int is_begun) {
     if (m) {
         CHECK_STR(m->extra, yaml ? "\"x\": { \"y\": [1, 2] }" : "\"x\": {\"y\": [1, 2]}");
         CHECK(strstr(m->shards[0].extra, "\"codec\"") && strstr(m->tiers[1].extra, "tape") && !m->tiers[0].extra);
-        CHECK(strstr(m->optim_state.extra, "adam") && strstr(m->router_state.extra, "top_k") && strstr(m->router_state.layers[0].extra, "0.50"));
+        CHECK(strstr(m->optim_state.extra, "adam") && strstr(m->router_state.extra, "top_k") &&
+              strstr(m->router_state.layers[0].extra, "0.50"));
     } else {
         CHECK_STR(dcp_metadata_of(c)->extra, "\"x\": {\"y\": [1, 2]}");
         CHECK_STR(dcp_metadata_of(c)->shards[0].tensors[0].extra, "\"codec\": 1e0");

@@ -485,8 +485,10 @@ static const char unknown_json[] =
     "  \"metadata_version\": 9 }";
 TEST(unknown_members_survive_every_rewrite_at_every_level) {
     static const char *const kept[2][7] = {
-        {"\"future\": {", "\"also\": 1.5e999", "\"color\": \"red\"", "\"codec\": [\"z\", 3]", "\"kind\": \"adam\"", "\"noise\": {", "\"metadata_version\": 9"},
-        {"\n\"future\": { \"a\": [1, { \"b\": null }], \"c\": \"x\\ny\" }\n", "\n\"also\": 1.5e999\n", "\n    \"color\": \"red\"\n",
+        {"\"future\": {", "\"also\": 1.5e999", "\"color\": \"red\"", "\"codec\": [\"z\", 3]", "\"kind\": \"adam\"",
+          "\"noise\": {", "\"metadata_version\": 9"},
+        {"\n\"future\": { \"a\": [1, { \"b\": null }], \"c\": \"x\\ny\" }\n", "\n\"also\": 1.5e999\n",
+          "\n    \"color\": \"red\"\n",
         "\n    \"codec\": [\"z\", 3]\n",
          "\n  \"kind\": \"adam\"\n", "\n  \"noise\": { \"k\": true }\n", "\nmetadata_version: 9\n"}
     };
@@ -647,7 +649,8 @@ TEST(paths_cannot_leave_the_directory) {
         else change_finds("\"path\": \"dense/wq_0_of_2.bin\"", put, 1, 0, "shards[0].path: \"");
         if (strstr(bad[i], "u0000")) continue;
         (void)snprintf(put, sizeof put, "\"path\": \"%s\", \"tensor_name\": \"m\"", bad[i]);
-        change_finds("\"path\": \"optim/m_0_of_1.bin\", \"tensor_name\": \"m\"", put, 1, 0, "optim_state.shards[0].path: \"");
+        change_finds("\"path\": \"optim/m_0_of_1.bin\", \"tensor_name\": \"m\"", put, 1, 0,
+                     "optim_state.shards[0].path: \"");
         (void)snprintf(put, sizeof put, "\"path\": \"%s\"", bad[i]);
         change_finds("\"path\": \"router/gate_0_of_1.bin\"", put, 1, 0, "router_state.layers[1].shards[0].path: \"");
         (void)snprintf(put, sizeof put, "path: \"%s\"", bad[i]);
@@ -678,14 +681,16 @@ TEST(names_that_some_system_cannot_have) {
         finds(m, i % 2 ? 1 : 2, 0, "shards[0].path: \"");
         dcp_manifest_free(m);
     }
-    change_finds("\"tensor_name\": \"up\"", "\"tensor_name\": \"u\xE2\x80\x8Fp\"", 0, 1, "shards[2].tensor_name: a character in it turns");
+    change_finds("\"tensor_name\": \"up\"", "\"tensor_name\": \"u\xE2\x80\x8Fp\"", 0, 1,
+                 "shards[2].tensor_name: a character in it turns");
     change_finds("\"name\": \"warm\"", "\"name\": \"warm\xD8\x9C\"", 0, 2, "tiers[1].name: a character in it turns");
     CHECK_INT(alloc_live, 0);
 }
 TEST(rules_of_shards_beside_each_other) {
     change_finds("dense/wq_1_of_2.v3.bin", "dense/wq_0_of_2.bin", 1, 0,
         "shards[1].path: \"dense/wq_0_of_2.bin\" stands in shards[0] too, with another size or checksum");
-    change_finds("optim/m_0_of_1.bin\", \"tensor", "dense/wq_0_of_2.bin\", \"tensor", 1, 0, "optim_state.shards[0].path: \"dense/wq_0_of_2.bin\" stands in shards[0] too");
+    change_finds("optim/m_0_of_1.bin\", \"tensor", "dense/wq_0_of_2.bin\", \"tensor", 1, 0,
+                 "optim_state.shards[0].path: \"dense/wq_0_of_2.bin\" stands in shards[0] too");
     change_finds("router/gate_0_of_1.bin", "optim/m_0_of_1.bin", 1, 0,
         "router_state.layers[1].shards[0].path: \"optim/m_0_of_1.bin\" stands in optim_state.shards[0] too");
     change_finds("\"global_shape\": [512, 8], \"global_offset\": [256, 0]", "\"global_shape\": [600, 8], \"global_offset\": [256, 0]", 1, 0,
@@ -1291,7 +1296,8 @@ TEST(signatures_fail_closed) {
 static void check_not_covered(const char *from, const char *to, const char *words) {
     const dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026");
     const dcp_verifier verifier = dcp_hmac_verifier(GOLDEN_KEY, 16);
-    text body = replaced(golden_json, from, to), sealed = seal_as(body.data, "manifest/json", &signer), yaml_sealed, yaml;
+    text body = replaced(golden_json, from, to), sealed = seal_as(body.data, "manifest/json", &signer);
+    text yaml, yaml_sealed;
     dcp_manifest *m = try_parse(sealed.data, sealed.size, NULL);
     dcp_error err;
     char *made;
@@ -1319,14 +1325,19 @@ TEST(what_is_signed_is_covered) {
     const dcp_verifier verifier = dcp_hmac_verifier(GOLDEN_KEY, 16);
     text body, sealed;
     check_not_covered("\"checksum\": \"" FLAT "\", \"version\": 3, ", "\"version\": 3, ", "shards[1]");
-    check_not_covered("\"checksum\": \"" FLAT "\", \"version\": 3, ", "\"checksum\": \"abc123\", \"version\": 3, ", "shards[1]");
+    check_not_covered("\"checksum\": \"" FLAT "\", \"version\": 3, ", "\"checksum\": \"abc123\", \"version\": 3, ",
+                      "shards[1]");
     check_not_covered("\"dtype\": \"int4\", \"tier_hint\": \"warm\", \"checksum\": \"" FLAT "\"",
                       "\"dtype\": \"int4\", \"tier_hint\": \"warm\"", "shards[2]");
-    check_not_covered("\"dtype\": \"fp64\", \"checksum\": \"" FLAT "\"", "\"dtype\": \"fp64\"", "optim_state.shards[0]");
+    check_not_covered("\"dtype\": \"fp64\", \"checksum\": \"" FLAT "\"", "\"dtype\": \"fp64\"",
+                      "optim_state.shards[0]");
     check_not_covered("\"shape\": [0, 4], \"dtype\": \"bf16\", \"checksum\": \"" FLAT "\", \"version\": 0, \"size\": 0",
-                      "\"shape\": [1, 4], \"dtype\": \"bf16\", \"version\": 0, \"size\": 8", "router_state.layers[1].shards[0]");
-    check_not_covered("\"path\": \"optim/m_0_of_1.bin\", \"shards\"", "\"path\": \"optim/other.bin\", \"shards\"", "optim_state.path");
-    check_not_covered("\"router_state\": { ", "\"router_state\": { \"path\": \"router/all.bin\", ", "router_state.path");
+                      "\"shape\": [1, 4], \"dtype\": \"bf16\", \"version\": 0, \"size\": 8",
+                          "router_state.layers[1].shards[0]");
+    check_not_covered("\"path\": \"optim/m_0_of_1.bin\", \"shards\"", "\"path\": \"optim/other.bin\", \"shards\"",
+                      "optim_state.path");
+    check_not_covered("\"router_state\": { ", "\"router_state\": { \"path\": \"router/all.bin\", ",
+                      "router_state.path");
     /* no bytes need no digest, and block digests do without a checksum */
     body = replaced(golden_json, "\"dtype\": \"bf16\", \"checksum\": \"" FLAT "\", ", "\"dtype\": \"bf16\", ");
     sealed = seal_as(body.data, "manifest/json", &signer);

@@ -740,14 +740,14 @@ TEST(what_is_signed_is_covered) {
     check_covered("\"blockChecksums\": [] }\n      ],\n      \"checksum\": \"sha256-tree:" TREE_1 "\"",
                   "\"blockChecksums\": [] }\n      ]");
     check_not_covered(STEP_BLOCKS, "\"globalOffset\": [], \"placement\": \"replicated\"", "shards[0]");
-    check_not_covered(STEP_BLOCKS " }\n      ]" TREE_LINE, "\"globalOffset\": [], \"placement\": \"replicated\" }\n      ]", "shards[0]");
+    check_not_covered(STEP_BLOCKS " }\n      ]" TREE_LINE,
+                      "\"globalOffset\": [], \"placement\": \"replicated\" }\n      ]", "shards[0]");
 }
 TEST(unknown_members_are_kept_at_every_level) {
     static const char *const places[][2] = {
         {"\"version\": ", "\"x\\u0041\": [1, {\"y\": \"\\n\"}], \"version\": "}, {"\"strategy\": ", "\"x\": 1, \"strategy\": "},
-        {"\"rank\": 0", "\"x\": {}, \"w\": null, \"rank\": 0"}, {"\"name\": \"step\"",
-                                                                 "\"x\": -1.5e999, \"name\": \"step\""}, {"\"epoch\": 5",
-                                                                                                        "\"x\": true, \"epoch\": 5"}
+        {"\"rank\": 0", "\"x\": {}, \"w\": null, \"rank\": 0"},
+        {"\"name\": \"step\"", "\"x\": -1.5e999, \"name\": \"step\""}, {"\"epoch\": 5", "\"x\": true, \"epoch\": 5"}
     };
     text t = literal(golden_body, ""), next, again;
     dcp_metadata *m, *n;
@@ -994,7 +994,8 @@ TEST(limits_of_a_document) {
 }
 
 /* Saves `value` as the only tensor, replacing what is there. */
-static dcp_status save_value(dcp_storage *storage, dcp_layout layout, int yaml, int32_t value, int field_count, dcp_error *err) {
+static dcp_status save_value(dcp_storage *storage, dcp_layout layout, int yaml, int32_t value, int field_count,
+                             dcp_error *err) {
     static dcp_field fields[2] = { { "a", "1" }, { "b", "2" } };
     dcp_tensor tensor = dcp_scalar("value", DCP_INT32, &value);
     dcp_save_desc desc = DCP_ZERO;
@@ -1042,7 +1043,8 @@ TEST(what_an_open_would_refuse_is_not_committed) {
         CHECK_OK(storage->list(storage->context, "p", count_object, &before, &err));
         limit_fields = 1;
         CHECK_INT(save_value(storage, forms[i].layout, forms[i].yaml, 2, 2, &err), DCP_E_LIMIT);
-        CHECK(contains(err.message, "nobody could open what would be committed") && contains(err.message, "more fields than DCP_LIMIT_FIELDS"));
+        CHECK(contains(err.message, "nobody could open what would be committed") &&
+              contains(err.message, "more fields than DCP_LIMIT_FIELDS"));
         CHECK_INT(load_value(storage), 1);
         limit_fields = 1048576;
         limit_document = 400;

@@ -122,7 +122,8 @@ static void make_cut(uint64_t *state, const whole *w, int ranks, cut *out) {
             p->offset[d] = at[d][k];
             p->shape[d] = at[d][k + 1] - at[d][k];
         }
-        for (other = 0; other < out->count; other++)    /* empty pieces share corners with others; only the same box is the same piece */
+        /* empty pieces share corners with others; only the same box is the same piece */
+        for (other = 0; other < out->count; other++)
             if (memcmp(out->pieces[other].offset, p->offset, sizeof p->offset) == 0 &&
                 memcmp(out->pieces[other].shape, p->shape, sizeof p->shape) == 0) known = 1;
         if (known) continue;
@@ -131,11 +132,14 @@ static void make_cut(uint64_t *state, const whole *w, int ranks, cut *out) {
             p->owner[1] = below(state, ranks);
             if (p->owner[1] != p->owner[0]) p->owners = 2;
         }
-        for (other = 0; other < out->count; other++)    /* empty pieces share corners with others, which other ranks must hold */
-            if (memcmp(out->pieces[other].offset, p->offset, sizeof p->offset) == 0) known |= share_an_owner(&out->pieces[other], p);
+        /* empty pieces share corners with others, which other ranks must hold */
+        for (other = 0; other < out->count; other++)
+            if (memcmp(out->pieces[other].offset, p->offset, sizeof p->offset) == 0)
+                known |= share_an_owner(&out->pieces[other], p);
         if (known && dcpi_box_elements(w->ndim, p->shape) == 0) continue;
         for (other = 0; other < out->count; other++)
-            if (memcmp(out->pieces[other].offset, p->offset, sizeof p->offset) == 0 && share_an_owner(&out->pieces[other], p))
+            if (memcmp(out->pieces[other].offset, p->offset, sizeof p->offset) == 0 &&
+                share_an_owner(&out->pieces[other], p))
                 out->pieces[other].owners = 0;
         out->count++;
     }
@@ -332,7 +336,11 @@ TEST(any_world_size_loads_what_any_saved) {
 
 /* ---- pieces without elements: rows dealt evenly, of which there may be fewer than ranks */
 enum { ROWS = 9, COLUMNS = 3 };
-typedef struct split { int rows, yaml, is_other_way; dcp_layout layout; float values[ROWS][COLUMNS]; dcp_save_report report[8]; } split;
+typedef struct split {
+    int rows, yaml, is_other_way; dcp_layout layout;
+    float values[ROWS][COLUMNS];
+    dcp_save_report report[8];
+} split;
 
 /* The rows of a rank. The other way the later ranks have none. */
 static void split_rows(const split *s, int rank, int ranks, int64_t *first, int64_t *count) {

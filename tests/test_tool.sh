@@ -323,12 +323,13 @@ path_escapes() {
 # foreign NAME STATE: a copy of s/foreign whose optimizer state is that text
 foreign_with() {
     cp s/foreign_shard_0.bin "$1_shard_0.bin"
-    sed "s/\"training\": null/\"training\": {\"epoch\": 1, \"step\": 2, \"learningRate\": 0.5, \"optimizerState\": STATE}/;s/foreign_shard/$1_shard/" \
-        s/foreign.metadata.json | awk -v state="$2" '{ i = index($0, "STATE"); if (i) $0 = substr($0, 1, i - 1) state substr($0, i + 5); print }' \
+    training='{"epoch": 1, "step": 2, "learningRate": 0.5, "optimizerState": STATE}'
+    sed "s/\"training\": null/\"training\": $training/;s/foreign_shard/$1_shard/" s/foreign.metadata.json |
+        awk -v state="$2" '{ i = index($0, "STATE"); if (i) $0 = substr($0, 1, i - 1) state substr($0, i + 5); print }' \
         >"$1.metadata.json"
 }
 info_free_form() {
-    foreign_with orders "{ \"c1\": \"$(printf '\302\233')2J\", \"turn\": \"$(printf '\342\200\256')abc$(printf '\342\200\217')\", \"fine\": \"$(printf '\303\274')\" }"
+    foreign_with orders "$(printf '{ "c1": "\302\2332J", "turn": "\342\200\256abc\342\200\217", "fine": "\303\274" }')"
     run 0 info --json orders
     json 'j["training"]["optimizer_state"] == {"c1": "\x9b2J", "turn": "\u202eabc\u200f", "fine": "\xfc"}'
     has "$out" '\u009b2J'
@@ -1019,7 +1020,8 @@ convert_keeps_unknown_members() {
         has "$err" '"worldSize": 3'
         is "$(printf '%s\n' "$err" | grep -c warning)" 1
         run 0 verify -q via/extras_$to/m
-        grep -aq '"codec": {"name": "none, yet", "level": 18446744073709551616}' via/extras_$to/m.* || fail "the piece's are lost"
+        grep -aq '"codec": {"name": "none, yet", "level": 18446744073709551616}' via/extras_$to/m.* ||
+            fail "the piece's are lost"
         run 0 convert via/extras_$to/m back/extras_$to/m --to manifest
         hasnt "$err" warning
         sed -e '/^  "\(save_id\|sequence\|timestamp\|integrity\)":/d' back/extras_$to/m.manifest.json >back.txt
@@ -1045,8 +1047,10 @@ json.dump(j, open("foreign.metadata.json", "w"))' || fail "python"
     grep -q '"odd": 1' odd/x.manifest.json || fail "lost"
     run 0 convert foreign odd/y --to single
     grep -aq '"tiers": \[1\]' odd/y.checkpoint || fail "lost"
-    printf '{"model_id": "m", "epoch": 0, "step": 1, "shards": [%s], "optim_state": {"path": "o.bin", "kind": "sgd"}, "metadata_version": 1}\n' \
-        '{"path": "foreign_shard_0.bin", "type": "dense", "tensor_name": "w", "shape": [8], "dtype": "uint8"}' >m.manifest.json
+    state='"optim_state": {"path": "o.bin", "kind": "sgd"}, "metadata_version": 1'
+    printf '{"model_id": "m", "epoch": 0, "step": 1, "shards": [%s], %s}\n' \
+        '{"path": "foreign_shard_0.bin", "type": "dense", "tensor_name": "w", "shape": [8], "dtype": "uint8"}' "$state" \
+        >m.manifest.json
     printf x >o.bin
     run 0 convert m odd/z --to manifest-yaml
     has "$err" '"kind": "sgd"'
@@ -1286,7 +1290,11 @@ sign_covers_every_byte() {
     mkdir -p seed/dense
     printf abcd >seed/dense/a.bin
     sum=$(sha256sum seed/dense/a.bin | cut -c 1-64)
-    manifest() { printf 'model_id: m\nepoch: 0\nstep: 1\nshards:\n  - path: dense/a.bin\n    type: dense\n    tensor_name: a\n    shape: [4]\n    dtype: uint8\n%smetadata_version: 1\n' "$1" >seed/m.manifest.yaml; }
+    manifest() {
+        printf 'model_id: m\nepoch: 0\nstep: 1\nshards:\n  - path: dense/a.bin\n    type: dense\n    tensor_name: a\n' \
+            >seed/m.manifest.yaml
+        printf '    shape: [4]\n    dtype: uint8\n%smetadata_version: 1\n' "$1" >>seed/m.manifest.yaml
+    }
     manifest ''
     run 1 sign seed/m --key-file s/key.bin
     has "$err" "shards[0].checksum"
@@ -1540,8 +1548,10 @@ for name in version help_overall help_commands usage_command usage_options usage
     extract_raw extract_default_names extract_no_overwrite extract_failures extract_corrupt extract_rank extract_npy_header extract_json \
     extract_numpy extract_big extract_boxes extract_memory latest latest_skips prune sweep \
     manifest_ls manifest_info manifest_verify manifest_diff manifest_directory manifest_of_the_seed \
-    convert_round_trips convert_keeps_ranks_and_types convert_ranks_without_rows convert_keeps_unknown_members parts_of_a_seed convert_little_memory convert_refuses convert_hostile convert_corrupt convert_signed \
-    convert_memory convert_killed convert_interrupted sign sign_covers_every_byte sign_keeps_unknown_members sign_refuses sync_copy sync_tiers sync_refuses \
+    convert_round_trips convert_keeps_ranks_and_types convert_ranks_without_rows convert_keeps_unknown_members \
+    parts_of_a_seed convert_little_memory convert_refuses convert_hostile convert_corrupt convert_signed \
+    convert_memory convert_killed convert_interrupted sign sign_covers_every_byte \
+    sign_keeps_unknown_members sign_refuses sync_copy sync_tiers sync_refuses \
     missing_checkpoint newer_format corrupt_document unreadable \
     no_bar_without_terminal bar_on_terminal no_color no_bytes_on_terminal closed_pipe full_disk interrupted; do
     t "$name"
