@@ -16213,7 +16213,7 @@ static dcp_status dcpi_open_phase(const dcp_open_desc *desc, const char *call, u
     if (!status) status = dcpi_open_check(desc, err);
     if (!c) {
         if (!status) { *err = team; status = team.status; }
-        (void)dcpi_team_verdict(&op, status, err);
+        status = dcpi_team_verdict(&op, status, err);           /* everyone's, as in *err */
         dcpi_team_end(&op);
         dcpi_op_tell_warnings(&op, desc->report);
         return status;

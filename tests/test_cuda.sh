@@ -219,7 +219,7 @@ s/return dcpi_copies_until(&r->copies, r->turn - /return MISTAKE(2) ? DCP_OK : d
 /^static void dcpi_stream_free/,/^}/s/dcpi_copies_drain(&t->copies);/if (!MISTAKE(3)) dcpi_copies_drain(\&t->copies);/
 /^static void dcpi_reader_free/,/^}/s/dcpi_copies_drain(&r->copies);/if (!MISTAKE(4)) dcpi_copies_drain(\&r->copies);/
 s/status = dcpi_copies_until(&r->copies, INT64_MAX, &error);/status = MISTAKE(4) ? DCP_OK : dcpi_copies_until(\&r->copies, INT64_MAX, \&error);/
-s/status = device && size > 0 ? dcpi_copy_result(tensor, 0, device->wait/status = !MISTAKE(5) \&\& device \&\& size > 0 ? dcpi_copy_result(tensor, 0, device->wait/
+s/status = device && size > 0 ? device->wait(device->context, kept/status = !MISTAKE(5) \&\& device \&\& size > 0 ? device->wait(device->context, kept/
 s/kept->at = pool->used;/kept->at = MISTAKE(6) ? 0 : pool->used;/
 s/if (!status) status = dcpi_devices_begin(/if (!status \&\& !MISTAKE(7)) status = dcpi_devices_begin(/
 s/return dcpi_devices_begin(/return MISTAKE(8) ? DCP_OK : dcpi_devices_begin(/

@@ -34,7 +34,7 @@ int main(void) {
 /* Two steps a call: before it and after it, from when it is armed. At step `at` (0: never) the process gets `number`, or, if set, `happens` is called.
  * no_locks: what any lock says, 0: all is well;
  * no_ranges: a lock of a range is not known here. */
-static struct { int64_t steps, at; int number, is_armed, no_locks, no_ranges, locks; void (*happens)(void); } calls;
+static struct { int64_t steps, at; int number, is_armed, no_locks, no_ranges, locks /* refused */; void (*happens)(void); } calls;
 
 static void step(void) {
     if (!calls.is_armed || ++calls.steps != calls.at) return;
@@ -48,7 +48,7 @@ static int refused(int error) { errno = error; return -1; }
 static int lock_call(int fd, int what, struct flock *range) {
     int result;
     step();
-    calls.locks++;
+    if (calls.no_locks) calls.locks++;
     if (calls.no_locks) result = refused(calls.no_locks);
     else if (calls.no_ranges) result = refused(EINVAL);
     else result = fcntl(fd, what, range);
@@ -58,7 +58,6 @@ static int lock_call(int fd, int what, struct flock *range) {
 static int flock_call(int fd, int what) {
     int result;
     step();
-    calls.locks++;
     result = calls.no_locks ? refused(calls.no_locks) : flock(fd, what);
     step();
     return result;
@@ -111,8 +110,8 @@ static void meet(void *user, fault_kind kind, const char *key, int64_t call, int
     char byte = 1;
     (void)call;
     if (kind != FAULT_BEGIN || is_done || m->has_met || strstr(key, ".intent.")) return;
-    m->has_met = calls.is_armed = 1;
-    if (m->r->ready < 0) return;
+    m->has_met = 1;
+    if (m->r->ready < 0) { calls.is_armed = 1; return; }
     if (write(m->r->ready, &byte, 1) != 1 || read(m->r->go, &byte, 1) != 1) abort();
 }
 static dcp_status race(racer *r) {

@@ -113,3 +113,5 @@ PROGRAM(a_live_rank_leaves_its_file_when_another_dies,
     STEP(SAVE, .path = "a", .tensors = "s", .ranks = 3, .rank = 2, .dead_at = 8, .timeout_ms = 300),
     STEP(SAVE, .path = "b", .tensors = "s", .ranks = 3, .rank = 2, .dead_at = 14, .timeout_ms = 300),
     STEP(SAVE, .path = "step_1", .tensors = "s", .ranks = 3, .rank = 0, .dead_at = 20, .timeout_ms = 300))
+PROGRAM(an_error_is_that_of_the_status,
+    STEP(LOAD, .path = "experts/tier_0/group_1/a", .memory_at = 6, .for_ever = 1, .ranks = 5))
