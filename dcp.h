@@ -12818,7 +12818,7 @@ static char *dcpi_temporary_name(const char *final_name, const char *id, int att
 typedef struct dcpi_peer {
     int64_t heard_ms;                                   /* its last sign of life */
     uint8_t *message; size_t size;                      /* what it has said in this round, NULL: nothing yet */
-    int is_failed;                                      /* that is a failure */
+    uint8_t *failure; size_t failure_size;              /* why it failed: it may say so after its part of the round; NULL: it did not */
     int posted; uint32_t stuck_at;                      /* messages to it in the outbox; the last flush that it took none in */
 } dcpi_peer;
 typedef struct dcpi_posted { struct dcpi_posted *next; int to; int64_t since_ms; size_t size; /* then the message */ } dcpi_posted;
@@ -14246,6 +14246,7 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     t->spoke_ms = now;
     return t->peers ? DCP_OK : DCP_E_MEMORY;
 }
+static int dcpi_peer_has_spoken(const dcpi_peer *peer) { return peer->message || peer->failure; }
 static void dcpi_team_forget(dcpi_peer *peer) {
     dcpi_free(peer->message);
     peer->message = NULL;
@@ -14254,7 +14255,10 @@ static void dcpi_team_forget(dcpi_peer *peer) {
 static void dcpi_team_end(dcpi_op *op) {
     dcpi_team *t = &op->team;
     int r;
-    for (r = 0; r < t->peer_count; r++) dcpi_team_forget(&t->peers[r]);
+    for (r = 0; r < t->peer_count; r++) {
+        dcpi_team_forget(&t->peers[r]);
+        dcpi_free(t->peers[r].failure);
+    }
     while (t->outbox) {
         dcpi_posted *posted = t->outbox;
         t->outbox = posted->next;
@@ -14412,16 +14416,19 @@ static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size)
         t->is_again = (flags & DCPI_OVER_AGAIN) != 0;
         memset(&t->failure, 0, sizeof t->failure);      /* rank 0's word counts, whatever this rank thought */
         (void)dcpi_team_failed(t, &error, 1);
-    } else if (kind == DCPI_TEAM_FAILED) {
-        peer->is_failed = 1;
+    } else if (kind == DCPI_TEAM_FAILED) {              /* what it said before stays: somebody may be reading it */
+        dcpi_free(peer->failure);
+        peer->failure = message;
+        peer->failure_size = size;
         if (t->first_failure_ms == 0) t->first_failure_ms = peer->heard_ms;
+        return;
     }
-    if (kind == DCPI_TEAM_ALIVE && !peer->message && (int32_t)(dcpi_load32(message + 8) - t->step) > 0) {
+    if (kind == DCPI_TEAM_ALIVE && !dcpi_peer_has_spoken(peer) && (int32_t)(dcpi_load32(message + 8) - t->step) > 0) {
         (void)dcpi_fail(&error, DCP_E_COMM, "a message from rank %d was lost on the way: it is further than it has said", from);
         error.rank = from;
         (void)dcpi_team_lost(op, &error);
     }
-    if (kind != DCPI_TEAM_UP && kind != DCPI_TEAM_FAILED && kind != DCPI_TEAM_DOWN) { dcpi_free(message); return; }
+    if (!is_round) { dcpi_free(message); return; }
     dcpi_team_forget(peer);
     peer->message = message;
     peer->size = size;
@@ -14459,7 +14466,7 @@ static void dcpi_team_show_life(dcpi_op *op, int64_t now) {
     if (now - t->spoke_ms < op->io.timeout_ms / 8) return;
     t->spoke_ms = now;
     for (to = 0; to < t->peer_count; to++) {
-        const int has_done = t->rank == 0 && t->peers[to].message;      /* one that has done its part may go */
+        const int has_done = t->rank == 0 && dcpi_peer_has_spoken(&t->peers[to]);      /* one that has done its part may go */
         dcp_status status;
         if (to == t->rank || t->peers[to].posted > 0) continue;
         status = dcpi_team_send(t, to, DCPI_TEAM_ALIVE, message, sizeof message, dcpi_team_short_timeout(op), &error);
@@ -14474,7 +14481,7 @@ static dcp_status dcpi_team_check_silence(dcpi_op *op, int64_t now) {
     int r, missing = 0, first = -1;
     for (r = 0; r < t->peer_count; r++) {
         size_t used = strlen(list);
-        if (r == t->rank || (t->rank == 0 && t->peers[r].message) || now - t->peers[r].heard_ms <= limit) continue;
+        if (r == t->rank || (t->rank == 0 && dcpi_peer_has_spoken(&t->peers[r])) || now - t->peers[r].heard_ms <= limit) continue;
         if (missing++ == 0) first = r;
         if (used + 24 < sizeof list) (void)snprintf(list + used, sizeof list - used, "%s%d", used ? ", " : "", r);
         else if (used + 6 < sizeof list) (void)snprintf(list + used, sizeof list - used, " ...");
@@ -14533,7 +14540,7 @@ static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) {
     if (!t->is_over) dcpi_team_show_life(op, now);
     if (!t->is_over && (t->rank != 0 || !t->failure.status)) (void)dcpi_team_check_silence(op, now);
     if (!t->failure.status && t->first_failure_ms)
-        return dcpi_fail(err, DCP_E_CANCELLED, "another rank failed");  /* rank 0: up() finds out which */
+        return dcpi_fail(err, DCP_E_CANCELLED, "another rank failed");  /* rank 0: the next round finds out which */
     return dcpi_team_failure(t, err);
 }
 
@@ -14542,16 +14549,16 @@ static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) {
 static dcp_status dcpi_team_lowest(const dcpi_team *t, dcp_error *err) {
     uint32_t flags;
     int r;
-    for (r = 1; r < t->peer_count && !t->peers[r].is_failed; r++) {}
+    for (r = 1; r < t->peer_count && !t->peers[r].failure; r++) {}
     if (r == t->peer_count) return DCP_OK;
-    dcpi_team_read_error(t->peers[r].message, t->peers[r].size, err, &flags);
+    dcpi_team_read_error(t->peers[r].failure, t->peers[r].failure_size, err, &flags);
     dcpi_fail_context(err, "rank %d: ", r);
     err->rank = r;
     return err->status;
 }
 static int dcpi_team_has_all(const dcpi_team *t) {
     int r = 1;
-    while (r < t->peer_count && t->peers[r].message) r++;
+    while (r < t->peer_count && dcpi_peer_has_spoken(&t->peers[r])) r++;
     return r == t->peer_count;
 }
 /* One step, which waits wait_ms at most. DCP_PENDING: not all have spoken, so there is another. */
@@ -14680,6 +14687,7 @@ static dcp_status dcpi_team_down_begin(dcpi_op *op, dcp_status status, dcpi_team
         dcpi_team_follow_begin(t, status, (flags & DCPI_DOWN_LAST) != 0);
         return DCP_PENDING;
     }
+    if (status == DCP_E_CANCELLED && t->first_failure_ms) status = dcpi_team_lowest(t, err);    /* the reason is another's */
     if (!status) status = dcpi_team_lead(op, make, user, flags, err);
     if (!status) return DCP_OK;
     if (err->rank == 0 && !dcpi_starts_with(err->message, "rank 0")) dcpi_fail_context(err, "rank 0: ");        /* its own, not the others' */

@@ -564,6 +564,12 @@ in dcpi_pool_listen
 - || !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH);
 + || (!MUTANT && !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH));
 
+name a rank's failure takes the place of what it has sent
+caught rank_faults a_rank_that_fails_after_its_part
+in dcpi_team_take
+- peer->failure = message;
++ peer->failure = message; if (MUTANT) { dcpi_team_forget(peer); peer->message = (uint8_t *)dcpi_alloc(size, NULL); if (peer->message) memcpy(peer->message, message, size); peer->size = size; }
+
 name a prune takes what was saved since it listed
 caught lock a_prune_leaves
 in dcpi_remove_is_chosen

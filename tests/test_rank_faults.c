@@ -261,15 +261,20 @@ static void check_clean_at(dcp_storage *storage, int ranks, dcp_layout layout, i
     test_fail(__FILE__, line, text, "");
 }
 #define check_clean(storage, ranks, layout) check_clean_at(storage, ranks, layout, __LINE__)
-/* All that no checkpoint names, however young. */
-static void sweep_all(dcp_storage *storage) {
+/* All that no checkpoint names, however young; how many files that were. */
+static size_t sweep_all(dcp_storage *storage) {
     dcp_sweep_desc desc = DCP_ZERO;
+    dcp_removal removed;
     dcp_error err;
+    size_t files;
     desc.directory = "run";
     desc.grace_seconds = -1;
     desc.plain_names = 1;
     desc.io.storage = storage;
-    CHECK_OK_MESSAGE(dcp_sweep(&desc, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_sweep(&desc, &removed, &err), err.message);
+    files = removed.path_count;
+    dcp_removal_free(&removed);
+    return files;
 }
 static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE };
 static const char *layout_name(dcp_layout layout) { return layout == DCP_LAYOUT_SINGLE ? "single file" : "sharded"; }
@@ -373,6 +378,65 @@ TEST(one_rank_that_fails_is_everyones_failure) {
                 if (layouts[l] == DCP_LAYOUT_SINGLE && who > 0 && (ill_errno[what] || what == ILL_LATE || what == ILL_CANCELLED_LATE)) continue;
                 ill_case(layouts[l], (ill)what, who);
             }
+    done_doing();
+}
+
+/* A rank may fail after its part of a round, while rank 0 is still at work with what the rank has sent: here it is cancelled at
+ * each call of rank 0's storage. */
+typedef struct late_cancel { dcp_cancel cancel; int at, calls, rank; } late_cancel;
+static void late_cancel_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    late_cancel *c = (late_cancel *)user;
+    (void)kind; (void)key; (void)call;
+    if (is_done || ++c->calls != c->at) return;
+    dcp_cancel_request(&c->cancel);
+    dcpi_os_sleep_ms(3 * DCPI_TEAM_SLICE_MS * slowness());
+}
+static void late_cancel_twist(job *j, int rank, dcp_save_desc *desc, state *s) {
+    late_cancel *c = (late_cancel *)j->user;
+    (void)s;
+    if (rank == c->rank) desc->io.cancel = &c->cancel;
+}
+/* Whether the save got as far as that call. */
+static int late_cancel_case(dcp_layout layout, int at, int *cancelled) {
+    dcp_storage *storage;
+    fault_storage slow;
+    late_cancel c;
+    job j;
+    memset(&c, 0, sizeof c);
+    c.at = at;
+    c.rank = 1 + at % 2;
+    doing("layout %d, rank %d is cancelled in call %d of rank 0's storage", (int)layout, c.rank, at);
+    job_begin(&j, 3, layout, &storage);
+    fault_open(&slow, storage);
+    slow.hook = late_cancel_hook;
+    slow.user = &c;
+    j.storage[0] = &slow.storage;
+    j.user = &c;
+    j.twist = late_cancel_twist;
+    j.gen = 2;
+    job_run(&j, job_save);
+    if (j.status[0] != DCP_OK) {
+        char word[40];
+        (void)snprintf(word, sizeof word, "rank %d: cancelled", c.rank);
+        check_all(&j, DCP_E_CANCELLED, word);
+        CHECK_INT(must_load(storage), 1);
+        ++*cancelled;
+    } else {
+        check_all(&j, DCP_OK, "");
+        CHECK_INT(must_load(storage), 2);
+    }
+    CHECK_INT((int64_t)sweep_all(storage), 0);
+    job_close(&j);
+    fault_close(&slow);
+    dcp_storage_close(storage);
+    return c.calls >= at;
+}
+TEST(a_rank_that_fails_after_its_part_of_a_round_is_heard) {
+    int layout, at, cancelled;
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
+        for (at = 1, cancelled = 0; late_cancel_case((dcp_layout)layout, at, &cancelled); at++) {}
+        CHECK(cancelled > 3 && cancelled < at - 1);
+    }
     done_doing();
 }
 
@@ -791,7 +855,7 @@ static int kill_case(dcp_layout layout, int has_old, int who, blow_at at, int at
     { int r; for (r = 0; r < 3; r++) if (!reached || r != who) CHECK(g.shared->record[r].took_ms < 2000 * slowness()); }
     process_group_end(&g);
     check_next_save(storage, layout, 2, 3);
-    sweep_all(storage);
+    (void)sweep_all(storage);
     check_clean(storage, 2, layout);
     CHECK_INT(must_load(storage), 3);
     dcp_storage_close(storage);
@@ -902,7 +966,7 @@ static void zombie_case(const stop *how, int retry_ranks) {
     for (r = 0; r < 3; r++) CHECK(g.shared->record[r].stage == 100);
     process_group_end(&g);
     check_next_save(storage, DCP_LAYOUT_SHARDED, 3, 4);
-    sweep_all(storage);
+    (void)sweep_all(storage);
     check_clean(storage, 3, DCP_LAYOUT_SHARDED);
     CHECK_INT(must_load(storage), 4);
     dcp_storage_close(storage);
@@ -1546,7 +1610,7 @@ static void savers_race(dcp_layout layout, int steps) {
     if (getenv("DCP_TEST_VERBOSE")) printf("%d won, %d lost, %d aborted\n", wins, losses, aborted);
     CHECK(wins > 0 && losses > 0 && aborted > 0);
     for (i = 0; i < 3; i++) { job_close(&savers[i].j); fault_close(&savers[i].slow); }
-    sweep_all(storage);
+    (void)sweep_all(storage);
     check_clean(storage, SAVER_RANKS, layout);
     CHECK_INT(must_load(storage), gen);
     free(savers);
@@ -2336,6 +2400,7 @@ TEST(all_ranks_get_the_same_from_every_call) {
 
 int main(void) {
     RUN(one_rank_that_fails_is_everyones_failure);
+    RUN(a_rank_that_fails_after_its_part_of_a_round_is_heard);
     RUN(ranks_that_save_something_else_are_a_mismatch);
     RUN(tensors_that_no_rank_counts_are_found);
     RUN(ranks_in_different_calls_are_a_mismatch);
