@@ -417,8 +417,6 @@ static void check_error(dcp_status status, const dcp_error *err) {
 }
 
 /* ---- storages --------------------------------------------------------------------------------------------------------------------------------- */
-/* In `make test` each call fails with every third number, the next one with others. */
-static int is_tried(int64_t nth, int i) { return test_is_whole() || (nth + i) % 3 == 0; }
 static int64_t fail_once(int o, int layout, int64_t nth, int64_t times, int number) {
     world w;
     int64_t failed;
@@ -441,8 +439,7 @@ TEST(whatever_a_storage_returns) {
     for (o = 0; o < OPERATIONS; o++)
         for (layout = 0; layout < 3; layout++)
             for (nth = 1, failed = 1; failed > 0 && is_for(o, layout); nth++)
-                for (i = 0; i < NUMBERS && failed > 0; i++)
-                    if (is_tried(nth, i)) failed = fail_once(o, layout, nth, 1, numbers[i]);
+                for (i = 0; i < NUMBERS && failed > 0; i++) failed = fail_once(o, layout, nth, 1, numbers[i]);
 }
 TEST(whatever_a_storage_returns_from_then_on) {
     int o, layout, i;
@@ -450,8 +447,7 @@ TEST(whatever_a_storage_returns_from_then_on) {
     for (o = 0; o < OPERATIONS; o++)
         for (layout = 0; layout < 3; layout++)
             for (nth = 1, failed = 1; failed > 0 && is_for(o, layout); nth++)
-                for (i = 0; i < NUMBERS && failed > 0; i++)
-                    if (is_tried(nth, i)) failed = fail_once(o, layout, nth, 1000000, numbers[i]);
+                for (i = 0; i < NUMBERS && failed > 0; i++) failed = fail_once(o, layout, nth, 1000000, numbers[i]);
 }
 
 /* ---- coordinators ----------------------------------------------------------------------------------------------------------------------------- */
@@ -518,12 +514,12 @@ static int fail_rank(const char *name, operation run, int who, int nth, int numb
     done_doing();
     return calls;
 }
+/* One that has failed is looked at with all numbers only in its first calls: later ones go through the same wrappers. */
 static void fail_ranks(const char *name, operation run) {
     int who, nth, i, calls = 1;
     for (who = 0; who < RANKS; who++)
         for (nth = 1, calls = 1; nth <= CALLS && nth <= calls; nth++)
-            for (i = 0; i < NUMBERS; i++)
-                if (is_tried(nth + who, i)) calls = fail_rank(name, run, who, nth, numbers[i]);
+            for (i = nth > 2 ? NUMBERS - 1 : 0; i < NUMBERS; i++) calls = fail_rank(name, run, who, nth, numbers[i]);
 }
 TEST(whatever_a_coordinator_returns) {
     size_t i;
