@@ -2,9 +2,10 @@
  *
  * Do this:
  *     #define DCP_CUDA
- * before you include dcp.h, everywhere, and DCP_IMPLEMENTATION too in *one* file, as its first include. Or include this header beside dcp.h,
- * and define DCP_CUDA_IMPLEMENTATION in one file. That file may be C99, C++11 or CUDA (nvcc). Needs the headers of CUDA 11.3 or newer, and
- * -lcudart; nothing of the driver's library (three of its functions are asked of the runtime).
+ * before you include dcp.h, everywhere, and DCP_IMPLEMENTATION too in *one* file, as its first include. Or include this
+ * header beside dcp.h, and define DCP_CUDA_IMPLEMENTATION in one file. That file may be C99, C++11 or CUDA (nvcc).
+ * Needs the headers of CUDA 11.3 or newer, and -lcudart; nothing of the driver's library (three of its functions are
+ * asked of the runtime).
  *
  *     #define DCP_IMPLEMENTATION
  *     #define DCP_CUDA
@@ -22,35 +23,41 @@
  *         // kernel<<<1024, 1024, 0, work>>>(weights);
  *         dcp_save_desc save = DCP_ZERO;
  *         save.path = "run/step_1"; save.tensors = &tensor; save.tensor_count = 1; save.overwrite = 1;
- *         if (dcp_cuda_wait_stream(gpu, work, &err) || dcp_save(&save, &err)) { fprintf(stderr, "%s\n", err.message); return 1; }
- *         cudaFree(weights);
+ *         if (dcp_cuda_wait_stream(gpu, work, &err) || dcp_save(&save, &err)) { fprintf(stderr, "%s\n", err.message);
+ *         return 1; } cudaFree(weights);
  *         dcp_device_close(gpu);
  *         return 0;
  *     }
  *
  * How it behaves
- *   - Copies run on two non-blocking streams of its own, one in each direction, through pinned memory, while other bytes are hashed, written
- *     or read. A load copies only what has been verified (blocks of more than 4 MiB: as far as it has been read).
+ *   - Copies run on two non-blocking streams of its own, one in each direction, through pinned memory, while other
+ *     bytes are hashed, written or read. A load copies only what has been verified (blocks of more than 4 MiB: as far
+ *     as it has been read).
  *   - dcp_cuda_wait_stream orders them behind your work by an event: the host does not wait, the device does. Call it
  *     before each save and each load, once for every stream with work on the tensors, on the thread that saves or
- *     loads. It counts for that one operation. One for which it was not called has the whole device synchronised when it
- *     begins, which is right, and slower.
- *   - When a load has returned, its tensors are there for any stream. Do not change tensors while a save reads them: for a save that runs in
- *     the background, that is over when the call that begins it returns.
- *   - A save in the background (dcp_save_begin) copies its tensors into pinned memory before it returns, at the bus's speed; the saver keeps that
- *     memory. With dcp_cuda_desc.snapshot_bytes the copy is made on the device, at the speed of its memory, and goes to the host while you compute;
- *     a tensor that does not fit in what is left of those bytes, or of the device's memory, goes to pinned memory at once.
+ *     loads. It counts for that one operation. One for which it was not called has the whole device synchronised when
+ *     it begins, which is right, and slower.
+ *   - When a load has returned, its tensors are there for any stream. Do not change tensors while a save reads them:
+ *     for a save that runs in the background, that is over when the call that begins it returns.
+ *   - A save in the background (dcp_save_begin) copies its tensors into pinned memory before it returns, at the bus's
+ *     speed; the saver keeps that memory. With dcp_cuda_desc.snapshot_bytes the copy is made on the device, at the
+ *     speed of its memory, and goes to the host while you compute; a tensor that does not fit in what is left of those
+ *     bytes, or of the device's memory, goes to pinned memory at once.
  *   - Strided tensors are copied row by row with 2-D copies; one whose elements lie apart is right, but slow.
- *   - Memory of this device, managed (unified) and pinned host memory can be saved and loaded with it. Ordinary host memory and memory of another
- *     device are DCP_E_INVALID: tensors of several GPUs take one dcp_device each, in the same call if you like.
+ *   - Memory of this device, managed (unified) and pinned host memory can be saved and loaded with it. Ordinary host
+ *     memory and memory of another device are DCP_E_INVALID: tensors of several GPUs take one dcp_device each, in the
+ *     same call if you like.
  *   - The calling thread's current device is what it was when a call returns, and no context is made on any device but
  *     the one that was opened.
  *   - A stream that is capturing a graph cannot be waited for: dcp_cuda_wait_stream refuses it; the capture goes on.
- *   - A device may be used by several threads at once. Open and close it, and close it only when no save and load uses it any more.
- *   - Errors are DCP_E_DEVICE with CUDA's own text and what to do. After an error that stays (a kernel's bad access, say) every call fails until
- *     the process is started anew; what was saved before is intact. cudaGetLastError does not report an error that was reported here.
+ *   - A device may be used by several threads at once. Open and close it, and close it only when no save and load uses
+ *     it any more.
+ *   - Errors are DCP_E_DEVICE with CUDA's own text and what to do. After an error that stays (a kernel's bad access,
+ *     say) every call fails until the process is started anew; what was saved before is intact. cudaGetLastError does
+ *     not report an error that was reported here.
  *   - Pinned memory is kept from call to call, up to DCP_CUDA_KEEP bytes (64 MiB) a device.
- *   - Memory: DCP_MALLOC, DCP_REALLOC and DCP_FREE. If you define them for dcp.h, define them where this is implemented too. */
+ *   - Memory: DCP_MALLOC, DCP_REALLOC and DCP_FREE. If you define them for dcp.h, define them where this is implemented
+ *     too. */
 #ifndef DCP_CUDA_H
 #define DCP_CUDA_H
 #if defined(DCP_CUDA_IMPLEMENTATION) && defined(__linux__) && !defined(_GNU_SOURCE)
@@ -87,7 +94,8 @@ DCPDEF dcp_status dcp_cuda_wait_stream(dcp_device *device, cudaStream_t stream, 
 #define DCPI_CUDA_DECLARED
 #endif /* DCP_CUDA_H */
 
-#if (defined(DCP_IMPLEMENTATION) || defined(DCP_CUDA_IMPLEMENTATION)) && defined(DCPI_CUDA_DECLARED) && !defined(DCP_CUDA_IMPLEMENTED)
+#if (defined(DCP_IMPLEMENTATION) || defined(DCP_CUDA_IMPLEMENTATION)) && defined(DCPI_CUDA_DECLARED) && \
+    !defined(DCP_CUDA_IMPLEMENTED)
 #define DCP_CUDA_IMPLEMENTED
 #include <stdarg.h>
 #include <stdio.h>
@@ -114,7 +122,7 @@ DCPDEF dcp_status dcp_cuda_wait_stream(dcp_device *device, cudaStream_t stream, 
 extern "C" {
 #endif
 
-/* ---- state ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- state ------------------------------------------------------------------------------------------------------- */
 typedef struct dcpi_cuda_ticket {       /* a copy under way: its event follows it on its stream */
     struct dcpi_cuda_ticket *next;      /* of those to spare */
     cudaEvent_t event;
@@ -143,7 +151,7 @@ typedef struct dcpi_cuda {
     dcpi_cuda_block *own; size_t own_left;      /* memory of the device; bytes that there may be more of it */
 } dcpi_cuda;
 
-/* ---- errors --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 static dcp_status dcpi_cuda_fail(dcp_error *err, dcp_status status, const char *format, ...) {
     va_list arguments;
     if (!err) return status;
@@ -164,7 +172,9 @@ static dcp_status dcpi_cuda_no_memory(dcp_error *err, size_t size) {
 static const char *dcpi_cuda_advice(cudaError_t code) {
     switch (code) {
     case cudaErrorNoDevice: return "no GPU is visible: see nvidia-smi and CUDA_VISIBLE_DEVICES";
-    case cudaErrorInsufficientDriver: return "the NVIDIA driver is missing, or too old for this program's CUDA: install or update it (see nvidia-smi)";
+    case cudaErrorInsufficientDriver:
+        return "the NVIDIA driver is missing, or too old for this program's CUDA: install or update it "
+               "(see nvidia-smi)";
     case cudaErrorInvalidDevice: return "devices count from 0; see nvidia-smi -L and CUDA_VISIBLE_DEVICES";
     case cudaErrorDevicesUnavailable: return "another process may hold the device: see its compute mode in nvidia-smi";
     case cudaErrorMemoryAllocation: return "free memory of the GPU and pinned host memory, or lower io.memory_budget";
@@ -174,21 +184,22 @@ static const char *dcpi_cuda_advice(cudaError_t code) {
     default: return "see the documentation of CUDA's errors";
     }
 }
-/* What a call of CUDA's said. The error was of our call: the caller's next cudaGetLastError must not find it. One that stays is told apart by
- * asking again (m NULL: nothing to ask). */
+/* What a call of CUDA's said. The error was of our call: the caller's next cudaGetLastError must not find it. One that
+ * stays is told apart by asking again (m NULL: nothing to ask). */
 static dcp_status dcpi_cuda_error(const dcpi_cuda *m, int device, const char *call, cudaError_t code, dcp_error *err) {
     cudaError_t again = cudaSuccess;
     (void)cudaGetLastError();
     if (m && m->out) again = cudaStreamQuery(m->out);
     (void)cudaGetLastError();
     if (again != cudaSuccess && again != cudaErrorNotReady && again != cudaErrorStreamCaptureUnsupported)
-        return dcpi_cuda_fail(err, DCP_E_DEVICE, "GPU %d, %s: %s (%s); the error stays until the process is started anew; earlier checkpoints are intact",
-                              device, call, cudaGetErrorString(code), cudaGetErrorName(code));
-    return dcpi_cuda_fail(err, DCP_E_DEVICE, "GPU %d, %s: %s (%s); %s", device, call, cudaGetErrorString(code), cudaGetErrorName(code),
-                          dcpi_cuda_advice(code));
+        return dcpi_cuda_fail(err, DCP_E_DEVICE, "GPU %d, %s: %s (%s); the error stays until the process is started "
+                                                 "anew; earlier checkpoints are intact", device, call,
+                                                 cudaGetErrorString(code), cudaGetErrorName(code));
+    return dcpi_cuda_fail(err, DCP_E_DEVICE, "GPU %d, %s: %s (%s); %s", device, call, cudaGetErrorString(code),
+                          cudaGetErrorName(code), dcpi_cuda_advice(code));
 }
 
-/* ---- the lock: held for some instructions, and while the device is synchronised ---------------------------------------------------------------- */
+/* ---- the lock: held for some instructions, and while the device is synchronised ---------------------------------- */
 static void dcpi_cuda_sleep(void) {
 #ifdef _WIN32
     Sleep(1);
@@ -200,16 +211,20 @@ static void dcpi_cuda_sleep(void) {
 #endif
 }
 #if defined(__GNUC__) || defined(__clang__)
-static void dcpi_cuda_lock(dcpi_cuda *m) { while (__atomic_exchange_n(&m->lock, 1, __ATOMIC_ACQUIRE)) dcpi_cuda_sleep(); }
+static void dcpi_cuda_lock(dcpi_cuda *m) {
+    while (__atomic_exchange_n(&m->lock, 1, __ATOMIC_ACQUIRE)) dcpi_cuda_sleep();
+}
 static void dcpi_cuda_unlock(dcpi_cuda *m) { __atomic_store_n(&m->lock, 0, __ATOMIC_RELEASE); }
 #elif defined(_MSC_VER)
-static void dcpi_cuda_lock(dcpi_cuda *m) { while (InterlockedExchange((volatile LONG *)&m->lock, 1)) dcpi_cuda_sleep(); }
+static void dcpi_cuda_lock(dcpi_cuda *m) {
+    while (InterlockedExchange((volatile LONG *)&m->lock, 1)) dcpi_cuda_sleep();
+}
 static void dcpi_cuda_unlock(dcpi_cuda *m) { (void)InterlockedExchange((volatile LONG *)&m->lock, 0); }
 #else
 #error "dcp_cuda.h knows no atomic exchange of this compiler"
 #endif
 
-/* ---- the current device: ours during a call, then the thread's own again ----------------------------------------------------------------------- */
+/* ---- the current device: ours during a call, then the thread's own again ----------------------------------------- */
 /* By the driver's API: cudaSetDevice would make a context on the thread's own device, on the way back. */
 static cudaError_t dcpi_cuda_enter(const dcpi_cuda *m, int *before) {
     cudaError_t code = cudaGetDevice(before);
@@ -245,7 +260,7 @@ static cudaError_t dcpi_cuda_find_context(dcpi_cuda *m) {
     return (cudaError_t)retain(&m->context, m->device);
 }
 
-/* ---- tickets -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tickets ----------------------------------------------------------------------------------------------------- */
 static cudaError_t dcpi_cuda_ticket_take(dcpi_cuda *m, dcpi_cuda_ticket **out) {
     dcpi_cuda_ticket *ticket;
     cudaError_t code;
@@ -258,7 +273,8 @@ static cudaError_t dcpi_cuda_ticket_take(dcpi_cuda *m, dcpi_cuda_ticket **out) {
     ticket = (dcpi_cuda_ticket *)DCP_MALLOC(sizeof *ticket);
     if (!ticket) return cudaErrorMemoryAllocation;
     memset(ticket, 0, sizeof *ticket);
-    code = cudaEventCreateWithFlags(&ticket->event, cudaEventDisableTiming | cudaEventBlockingSync);   /* who waits sleeps: others hash */
+    /* who waits sleeps: others hash */
+    code = cudaEventCreateWithFlags(&ticket->event, cudaEventDisableTiming | cudaEventBlockingSync);
     if (code == cudaSuccess) *out = ticket;
     else DCP_FREE(ticket);
     return code;
@@ -270,7 +286,7 @@ static void dcpi_cuda_ticket_give(dcpi_cuda *m, dcpi_cuda_ticket *ticket) {
     dcpi_cuda_unlock(m);
 }
 
-/* ---- pinned memory -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- pinned memory ----------------------------------------------------------------------------------------------- */
 /* A kept block that is large enough, and not much too large. */
 static void *dcpi_cuda_block_reuse(dcpi_cuda *m, size_t size) {
     dcpi_cuda_block *block;
@@ -313,7 +329,7 @@ static dcp_status dcpi_cuda_block_new(dcpi_cuda *m, size_t size, void **memory, 
     cudaError_t code;
     if (!block) return dcpi_cuda_no_memory(err, sizeof *block);
     memset(block, 0, sizeof *block);
-    code = cudaHostAlloc(&block->memory, size, cudaHostAllocPortable);          /* pinned for the other devices as well */
+    code = cudaHostAlloc(&block->memory, size, cudaHostAllocPortable);        /* pinned for the other devices as well */
     if (code == cudaErrorMemoryAllocation) {            /* blocks of the wrong size may be in the way */
         (void)cudaGetLastError();
         dcpi_cuda_blocks_free(m, 0);
@@ -366,7 +382,7 @@ static void dcpi_cuda_free_host(void *context, void *memory) {
     dcpi_cuda_leave(m, before);
 }
 
-/* ---- memory of the device, for snapshots ------------------------------------------------------------------------------------------------------- */
+/* ---- memory of the device, for snapshots ------------------------------------------------------------------------- */
 static void dcpi_cuda_own_give(dcpi_cuda *m, size_t size) {
     dcpi_cuda_lock(m);
     m->own_left += size;
@@ -405,7 +421,8 @@ static dcp_status dcpi_cuda_allocate_own(void *context, size_t size, void **memo
     cudaError_t code;
     *memory = NULL;
     if (!dcpi_cuda_own_take(m, size))
-        return dcpi_cuda_fail(err, DCP_E_MEMORY, "GPU %d: another saver has the memory of dcp_cuda_desc.snapshot_bytes", m->device);
+        return dcpi_cuda_fail(err, DCP_E_MEMORY, "GPU %d: another saver has the memory of dcp_cuda_desc.snapshot_bytes",
+                              m->device);
     code = dcpi_cuda_enter(m, &before);
     if (code == cudaSuccess) status = dcpi_cuda_own_new(m, size, memory, err);
     else status = dcpi_cuda_error(m, m->device, "cuCtxPushCurrent", code, err);
@@ -429,10 +446,13 @@ static void dcpi_cuda_free_own(void *context, void *memory) {
     dcpi_cuda_own_give(m, block->size);
     DCP_FREE(block);
 }
-/* ---- a tensor in memory: runs of `width` bytes without a gap, and how the dimensions around them repeat ------------------------------------------ */
-typedef struct dcpi_cuda_dim { size_t count, stride, unit; } dcpi_cuda_dim;     /* unit: bytes of one index, in the piece's row-major order */
-typedef struct dcpi_cuda_shape { size_t width; int ndim; dcpi_cuda_dim dim[DCP_MAX_DIMS]; } dcpi_cuda_shape;   /* dim[0]: the innermost */
-typedef enum dcpi_cuda_way { DCPI_CUDA_OUT, DCPI_CUDA_IN, DCPI_CUDA_WITHIN } dcpi_cuda_way;         /* to the host, from it, to our own memory */
+/* ---- a tensor in memory: runs of `width` bytes without a gap, and how the dimensions around them repeat ---------- */
+/* unit: bytes of one index, in the piece's row-major order */
+typedef struct dcpi_cuda_dim { size_t count, stride, unit; } dcpi_cuda_dim;
+/* dim[0]: the innermost */
+typedef struct dcpi_cuda_shape { size_t width; int ndim; dcpi_cuda_dim dim[DCP_MAX_DIMS]; } dcpi_cuda_shape;
+/* to the host, from it, to our own memory */
+typedef enum dcpi_cuda_way { DCPI_CUDA_OUT, DCPI_CUDA_IN, DCPI_CUDA_WITHIN } dcpi_cuda_way;
 typedef struct dcpi_cuda_copy {
     const dcpi_cuda *m;
     dcpi_cuda_shape shape;
@@ -472,13 +492,17 @@ static cudaError_t dcpi_cuda_copy_rows(const dcpi_cuda_copy *c, char *device, si
     cudaError_t code = cudaSuccess;
     const int is_one_copy = rows > 1 && pitch <= c->m->most_pitch;
     size_t i;
-    if (is_one_copy && c->way == DCPI_CUDA_IN) return cudaMemcpy2DAsync(device, pitch, host, width, width, rows, c->kind, c->stream);
+    if (is_one_copy && c->way == DCPI_CUDA_IN)
+        return cudaMemcpy2DAsync(device, pitch, host, width, width, rows, c->kind, c->stream);
     if (is_one_copy) return cudaMemcpy2DAsync(host, width, device, pitch, width, rows, c->kind, c->stream);
-    for (i = 0; i < rows && code == cudaSuccess; i++) code = dcpi_cuda_copy_run(c, device + i * pitch, host + i * width, width);
+    for (i = 0; i < rows && code == cudaSuccess; i++)
+        code = dcpi_cuda_copy_run(c, device + i * pitch, host + i * width, width);
     return code;
 }
-/* Bytes [begin, end) of the box of the `ndim` innermost dimensions that lies at `device`: the rest of an index, whole ones, a part of one. */
-static cudaError_t dcpi_cuda_copy_box(const dcpi_cuda_copy *c, int ndim, char *device, char *host, size_t begin, size_t end) {
+/* Bytes [begin, end) of the box of the `ndim` innermost dimensions that lies at `device`: the rest of an index, whole
+ * ones, a part of one. */
+static cudaError_t dcpi_cuda_copy_box(const dcpi_cuda_copy *c, int ndim, char *device, char *host, size_t begin,
+                                      size_t end) {
     cudaError_t code = cudaSuccess;
     if (ndim == 0) return dcpi_cuda_copy_run(c, device + begin, host, end - begin);
     while (begin < end && code == cudaSuccess) {
@@ -498,10 +522,11 @@ static cudaError_t dcpi_cuda_copy_box(const dcpi_cuda_copy *c, int ndim, char *d
     return code;
 }
 
-/* ---- copies --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
 /* Whose memory is it? Managed and pinned memory are left to CUDA to tell apart from the staging memory. */
 static dcp_status dcpi_cuda_recognise(const dcpi_cuda *m, const dcp_tensor *t, dcpi_cuda_copy *c, dcp_error *err) {
-    static const enum cudaMemcpyKind kinds[] = { cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToDevice };
+    static const enum cudaMemcpyKind kinds[] = { cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice,
+                                                 cudaMemcpyDeviceToDevice };
     struct cudaPointerAttributes memory;
     cudaError_t code;
     memset(&memory, 0, sizeof memory);
@@ -509,15 +534,17 @@ static dcp_status dcpi_cuda_recognise(const dcpi_cuda *m, const dcp_tensor *t, d
     code = cudaPointerGetAttributes(&memory, t->data);
     if (code != cudaSuccess) return dcpi_cuda_error(m, m->device, "cudaPointerGetAttributes", code, err);
     if (memory.type == cudaMemoryTypeUnregistered)
-        return dcpi_cuda_fail(err, DCP_E_INVALID, "its data is ordinary host memory, or was freed; for host memory leave dcp_tensor.device NULL");
+        return dcpi_cuda_fail(err, DCP_E_INVALID, "its data is ordinary host memory, or was freed; for host memory "
+                                                  "leave dcp_tensor.device NULL");
     if (memory.type == cudaMemoryTypeDevice && memory.device != m->device)
-        return dcpi_cuda_fail(err, DCP_E_INVALID, "its data is on GPU %d, but its dcp_device was opened for GPU %d", memory.device, m->device);
+        return dcpi_cuda_fail(err, DCP_E_INVALID, "its data is on GPU %d, but its dcp_device was opened for GPU %d",
+                              memory.device, m->device);
     c->kind = memory.type != cudaMemoryTypeDevice ? cudaMemcpyDefault : kinds[c->way];
     return DCP_OK;
 }
 /* After a failure nothing of it is under way: what had been begun is waited for. */
-static dcp_status dcpi_cuda_issue(dcpi_cuda *m, dcpi_cuda_copy *c, dcpi_cuda_ticket *ticket, const dcp_tensor *t, size_t offset, char *host, size_t size,
-                                  dcp_error *err) {
+static dcp_status dcpi_cuda_issue(dcpi_cuda *m, dcpi_cuda_copy *c, dcpi_cuda_ticket *ticket, const dcp_tensor *t,
+                                  size_t offset, char *host, size_t size, dcp_error *err) {
     const char *call = "cudaMemcpyAsync";
     cudaError_t code = dcpi_cuda_copy_box(c, c->shape.ndim, (char *)t->data, host, offset, offset + size);
     if (code == cudaSuccess) {
@@ -553,18 +580,22 @@ static dcp_status dcpi_cuda_copy_begin(dcpi_cuda *m, dcpi_cuda_way way, const dc
     dcpi_cuda_leave(m, before);
     return status;
 }
-static dcp_status dcpi_cuda_copy_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket, dcp_error *err) {
+static dcp_status dcpi_cuda_copy_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size,
+                                     uint64_t *ticket, dcp_error *err) {
     return dcpi_cuda_copy_begin((dcpi_cuda *)context, DCPI_CUDA_OUT, tensor, offset, host, size, ticket, err);
 }
-static dcp_status dcpi_cuda_copy_in(void *context, const dcp_tensor *tensor, int64_t offset, const void *host, size_t size, uint64_t *ticket, dcp_error *err) {
+static dcp_status dcpi_cuda_copy_in(void *context, const dcp_tensor *tensor, int64_t offset, const void *host,
+                                    size_t size, uint64_t *ticket, dcp_error *err) {
     void *source;
     memcpy(&source, &host, sizeof source);              /* only read; without a cast that drops const */
     return dcpi_cuda_copy_begin((dcpi_cuda *)context, DCPI_CUDA_IN, tensor, offset, source, size, ticket, err);
 }
-static dcp_status dcpi_cuda_copy_own(void *context, void *own, const dcp_tensor *tensor, size_t size, uint64_t *ticket, dcp_error *err) {
+static dcp_status dcpi_cuda_copy_own(void *context, void *own, const dcp_tensor *tensor, size_t size, uint64_t *ticket,
+                                     dcp_error *err) {
     return dcpi_cuda_copy_begin((dcpi_cuda *)context, DCPI_CUDA_WITHIN, tensor, 0, own, size, ticket, err);
 }
-/* Even after an error the copy does not touch the host's memory any more: the stream is empty, or its context is gone. */
+/* Even after an error the copy does not touch the host's memory any more: the stream is empty, or its context is
+ * gone. */
 static dcp_status dcpi_cuda_wait(void *context, uint64_t ticket, dcp_error *err) {
     dcpi_cuda *m = (dcpi_cuda *)context;
     dcpi_cuda_ticket *taken = (dcpi_cuda_ticket *)(uintptr_t)ticket;

@@ -2,8 +2,9 @@
  *
  * Do this:
  *     #define DCP_MPI
- * before you include dcp.h, everywhere, and DCP_IMPLEMENTATION too in *one* file, as its first include. Or include this header beside dcp.h,
- * and define DCP_MPI_IMPLEMENTATION in one file. Compile with mpicc or mpicxx. C99 and C++11, MPI 3.0 or newer.
+ * before you include dcp.h, everywhere, and DCP_IMPLEMENTATION too in *one* file, as its first include. Or include this
+ * header beside dcp.h, and define DCP_MPI_IMPLEMENTATION in one file. Compile with mpicc or mpicxx. C99 and C++11, MPI
+ * 3.0 or newer.
  *
  *     #define DCP_IMPLEMENTATION
  *     #define DCP_MPI
@@ -12,25 +13,32 @@
  *         dcp_coordinator *ranks;
  *         dcp_error err;
  *         MPI_Init(&argc, &argv);
- *         if (dcp_mpi_open(MPI_COMM_WORLD, &ranks, &err)) { fprintf(stderr, "%s\n", err.message); MPI_Abort(MPI_COMM_WORLD, 1); }
- *         // save.io.coordinator = ranks; dcp_save(&save, &err); load.io.coordinator = ranks; dcp_load(&load, &err); ...
- *         if (dcp_barrier(ranks, 10000, &err)) { fprintf(stderr, "%s\n", err.message); MPI_Abort(MPI_COMM_WORLD, 1); }
- *         dcp_coordinator_close(ranks);                  // before MPI_Finalize
- *         return MPI_Finalize();
+ *         if (dcp_mpi_open(MPI_COMM_WORLD, &ranks, &err)) { fprintf(stderr, "%s\n", err.message);
+ *         MPI_Abort(MPI_COMM_WORLD, 1); } // save.io.coordinator = ranks; dcp_save(&save, &err); load.io.coordinator =
+ *         ranks; dcp_load(&load, &err); ... if (dcp_barrier(ranks, 10000, &err)) { fprintf(stderr, "%s\n",
+ *         err.message); MPI_Abort(MPI_COMM_WORLD, 1); } dcp_coordinator_close(ranks);                  // before
+ *         MPI_Finalize return MPI_Finalize();
  *     }
  *
  * How it behaves
- *   - It has a communicator of its own, a duplicate of yours, on which errors return. Yours stays usable whatever happens.
- *   - Point-to-point messages only, never blocking: tested against a monotonic clock, with sleeps of up to 1 ms between tests. No collective
- *     after MPI_Comm_dup but MPI_Comm_free. So a rank that has died or stopped is a DCP_E_TIMEOUT in time, not a hang.
- *   - What cannot be completed in time stays alive with its buffer, and is completed or forgotten when the coordinator is closed. A send with
- *     timeout 0 (from dcp_save_poll) never waits: MPI gets all of it, and its buffer is freed by a later call.
- *   - Works with MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED (calls come from the thread that calls dcp.h; a save in the background goes on in
- *     dcp_save_poll); thread_safe is set with MPI_THREAD_MULTIPLE (a save in the background goes on by itself).
- *   - A broken coordinator, or one with messages that were never received, is closed without MPI_Comm_free, which is collective and could
- *     wait for a dead rank: its communicator is lost until the job ends. MPI_Finalize may then wait for that rank too; MPI_Abort doesn't.
- *   - A message is cut into MPI messages of DCP_MPI_CHUNK bytes (4 MiB; the same on all ranks) and copied by chunks: a send holds two.
- *   - Memory: DCP_MALLOC, DCP_REALLOC and DCP_FREE. If you define them for dcp.h, define them where this is implemented too. */
+ *   - It has a communicator of its own, a duplicate of yours, on which errors return. Yours stays usable whatever
+ *     happens.
+ *   - Point-to-point messages only, never blocking: tested against a monotonic clock, with sleeps of up to 1 ms between
+ *     tests. No collective after MPI_Comm_dup but MPI_Comm_free. So a rank that has died or stopped is a DCP_E_TIMEOUT
+ *     in time, not a hang.
+ *   - What cannot be completed in time stays alive with its buffer, and is completed or forgotten when the coordinator
+ *     is closed. A send with timeout 0 (from dcp_save_poll) never waits: MPI gets all of it, and its buffer is freed by
+ *     a later call.
+ *   - Works with MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED (calls come from the thread that calls dcp.h; a save in the
+ *     background goes on in dcp_save_poll); thread_safe is set with MPI_THREAD_MULTIPLE (a save in the background goes
+ *     on by itself).
+ *   - A broken coordinator, or one with messages that were never received, is closed without MPI_Comm_free, which is
+ *     collective and could wait for a dead rank: its communicator is lost until the job ends. MPI_Finalize may then
+ *     wait for that rank too; MPI_Abort doesn't.
+ *   - A message is cut into MPI messages of DCP_MPI_CHUNK bytes (4 MiB; the same on all ranks) and copied by chunks: a
+ *     send holds two.
+ *   - Memory: DCP_MALLOC, DCP_REALLOC and DCP_FREE. If you define them for dcp.h, define them where this is implemented
+ *     too. */
 #ifndef DCP_MPI_H
 #define DCP_MPI_H
 #if defined(DCP_MPI_IMPLEMENTATION) && defined(__linux__) && !defined(_GNU_SOURCE)
@@ -42,10 +50,11 @@
 extern "C" {
 #endif
 
-/* Collective over comm, an intracommunicator, which is duplicated and stays yours; *out: dcp_coordinator_close, before MPI_Finalize.
- * Waits only as MPI_Comm_dup does.
- * Status: DCP_E_INVALID MPI is not initialised, or finalised already, or comm is none | DCP_E_COMM MPI reported an error |
- * DCP_E_MEMORY then the others' coordinators run into their timeouts | DCP_E_UNSUPPORTED this MPI's tags are too small. */
+/* Collective over comm, an intracommunicator, which is duplicated and stays yours; *out: dcp_coordinator_close, before
+ * MPI_Finalize. Waits only as MPI_Comm_dup does.
+ * Status: DCP_E_INVALID MPI is not initialised, or finalised already, or comm is none | DCP_E_COMM MPI reported an
+ * error | DCP_E_MEMORY then the others' coordinators run into their timeouts | DCP_E_UNSUPPORTED this MPI's tags are
+ * too small. */
 DCPDEF dcp_status dcp_mpi_open(MPI_Comm comm, dcp_coordinator **out, dcp_error *err);
 
 #ifdef __cplusplus
@@ -54,7 +63,8 @@ DCPDEF dcp_status dcp_mpi_open(MPI_Comm comm, dcp_coordinator **out, dcp_error *
 #define DCPI_MPI_DECLARED
 #endif /* DCP_MPI_H */
 
-#if (defined(DCP_IMPLEMENTATION) || defined(DCP_MPI_IMPLEMENTATION)) && defined(DCPI_MPI_DECLARED) && !defined(DCP_MPI_IMPLEMENTED)
+#if (defined(DCP_IMPLEMENTATION) || defined(DCP_MPI_IMPLEMENTATION)) && defined(DCPI_MPI_DECLARED) && \
+    !defined(DCP_MPI_IMPLEMENTED)
 #define DCP_MPI_IMPLEMENTED
 #include <stdarg.h>
 #include <stdio.h>
@@ -81,7 +91,7 @@ DCPDEF dcp_status dcp_mpi_open(MPI_Comm comm, dcp_coordinator **out, dcp_error *
 extern "C" {
 #endif
 
-/* ---- what is under way ---------------------------------------------------------------------------------------------------------------------
+/* ---- what is under way ----------------------------------------------------------------------------------------------
  * A message is chunks of exactly DCP_MPI_CHUNK bytes and a last one that is shorter, so no header is needed. */
 typedef struct dcpi_mpi_out { struct dcpi_mpi_out *next; MPI_Request request; /* then the bytes */ } dcpi_mpi_out;
 typedef struct dcpi_mpi_in {            /* a message that has begun to come in */
@@ -191,7 +201,8 @@ static void dcpi_mpi_keep_in(dcpi_mpi *m, dcpi_mpi_in *in) {
 static dcpi_mpi_in *dcpi_mpi_take_in(dcpi_mpi *m, int from, int tag) {
     dcpi_mpi_in **link, *in;
     dcpi_mpi_lock(m);
-    for (link = &m->in; *link && ((*link)->tag != tag || (from != DCP_ANY_RANK && (*link)->from != from)); link = &(*link)->next) {}
+    for (link = &m->in; *link && ((*link)->tag != tag || (from != DCP_ANY_RANK && (*link)->from != from));
+         link = &(*link)->next) {}
     in = *link;
     if (in) *link = in->next;
     dcpi_mpi_unlock(m);
@@ -217,7 +228,8 @@ static int dcpi_mpi_reap(dcpi_mpi *m) {
 }
 
 /* ---- send */
-static dcp_status dcpi_mpi_begin_chunk(dcpi_mpi *m, int to, int tag, const char *data, size_t size, dcpi_mpi_out **out, dcp_error *err) {
+static dcp_status dcpi_mpi_begin_chunk(dcpi_mpi *m, int to, int tag, const char *data, size_t size, dcpi_mpi_out **out,
+                                       dcp_error *err) {
     int code;
     *out = (dcpi_mpi_out *)DCP_MALLOC(sizeof **out + size);
     if (!*out) return dcpi_mpi_no_memory(err, m->coordinator->rank, size);
@@ -233,7 +245,8 @@ static dcp_status dcpi_mpi_end_chunk(dcpi_mpi *m, int to, dcpi_mpi_out *out, dcp
     int done = 0, code;
     if (!out) return DCP_OK;
     wait->tests = 0;
-    do code = MPI_Test(&out->request, &done, MPI_STATUS_IGNORE); while (code == MPI_SUCCESS && !done && dcpi_mpi_wait_more(wait));
+    do code = MPI_Test(&out->request, &done, MPI_STATUS_IGNORE);
+    while (code == MPI_SUCCESS && !done && dcpi_mpi_wait_more(wait));
     if (code == MPI_SUCCESS && done) {
         DCP_FREE(out);
         return DCP_OK;
@@ -243,7 +256,8 @@ static dcp_status dcpi_mpi_end_chunk(dcpi_mpi *m, int to, dcpi_mpi_out *out, dcp
     return dcpi_mpi_fail(err, DCP_E_TIMEOUT, to, "rank %d did not take a message in time", to);
 }
 /* Two chunks are under way at a time. After a failure both have been freed or kept. */
-static dcp_status dcpi_mpi_send_chunks(dcpi_mpi *m, int to, int tag, const char *data, size_t size, dcpi_mpi_wait *wait, dcp_error *err) {
+static dcp_status dcpi_mpi_send_chunks(dcpi_mpi *m, int to, int tag, const char *data, size_t size, dcpi_mpi_wait *wait,
+                                       dcp_error *err) {
     dcpi_mpi_out *before = NULL, *now = NULL;
     size_t at = 0, chunk;
     dcp_status status;
@@ -267,7 +281,8 @@ static dcp_status dcpi_mpi_post(dcpi_mpi *m, int to, int tag, const char *data, 
         chunk = size - at < (size_t)DCP_MPI_CHUNK ? size - at : (size_t)DCP_MPI_CHUNK;
         status = dcpi_mpi_begin_chunk(m, to, tag, data + at, chunk, &out, err);
         /* its first chunks are under way: without memory for the others this coordinator is at its end */
-        if (status == DCP_E_MEMORY && at > 0) status = dcpi_mpi_fail(err, DCP_E_COMM, to, "no memory for the rest of a message to rank %d", to);
+        if (status == DCP_E_MEMORY && at > 0)
+            status = dcpi_mpi_fail(err, DCP_E_COMM, to, "no memory for the rest of a message to rank %d", to);
         if (status) return status;
         dcpi_mpi_keep_out(m, out);
         at += chunk;
@@ -275,11 +290,13 @@ static dcp_status dcpi_mpi_post(dcpi_mpi *m, int to, int tag, const char *data, 
     (void)dcpi_mpi_reap(m);
     return DCP_OK;
 }
-static dcp_status dcpi_mpi_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+static dcp_status dcpi_mpi_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                                dcp_error *err) {
     dcpi_mpi *m = (dcpi_mpi *)context;
     dcpi_mpi_wait wait = dcpi_mpi_wait_begin(timeout_ms);
     dcp_status status;
-    if (tag > m->most_tag) return dcpi_mpi_fail(err, DCP_E_INVALID, to, "tag %d is beyond this MPI's greatest, %d", tag, m->most_tag);
+    if (tag > m->most_tag)
+        return dcpi_mpi_fail(err, DCP_E_INVALID, to, "tag %d is beyond this MPI's greatest, %d", tag, m->most_tag);
     if (timeout_ms <= 0) status = dcpi_mpi_post(m, to, tag, size ? (const char *)data : "", size, err);
     else status = dcpi_mpi_send_chunks(m, to, tag, size ? (const char *)data : "", size, &wait, err);
     if (status) dcpi_mpi_set_failed(m);
@@ -296,7 +313,7 @@ static dcp_status dcpi_mpi_room(dcpi_mpi *m, dcpi_mpi_in *in, size_t more, dcp_e
     char *data;
     if (wanted < more) return dcpi_mpi_no_memory(err, m->coordinator->rank, more);
     if (wanted <= in->capacity) return DCP_OK;
-    if (in->capacity) wanted += wanted / 2;             /* not its first chunk: grow by half, so that all copying is O(size) */
+    if (in->capacity) wanted += wanted / 2;      /* not its first chunk: grow by half, so that all copying is O(size) */
     data = (char *)(in->data ? DCP_REALLOC(in->data, wanted) : DCP_MALLOC(wanted));
     if (!data) return dcpi_mpi_no_memory(err, m->coordinator->rank, wanted);
     in->data = data;
@@ -304,7 +321,8 @@ static dcp_status dcpi_mpi_room(dcpi_mpi *m, dcpi_mpi_in *in, size_t more, dcp_e
     return DCP_OK;
 }
 /* A matched chunk must be received, or it is lost: without memory for it this coordinator is at its end. */
-static dcp_status dcpi_mpi_receive_chunk(dcpi_mpi *m, dcpi_mpi_in *in, MPI_Message *message, const MPI_Status *found, dcp_error *err) {
+static dcp_status dcpi_mpi_receive_chunk(dcpi_mpi *m, dcpi_mpi_in *in, MPI_Message *message, const MPI_Status *found,
+                                         dcp_error *err) {
     dcp_status status;
     int code = MPI_Get_count(found, MPI_BYTE, &in->count);
     if (code != MPI_SUCCESS) return dcpi_mpi_error(err, in->from, "MPI_Get_count", code);
@@ -320,12 +338,16 @@ static dcp_status dcpi_mpi_look(dcpi_mpi *m, int from, int tag, dcpi_mpi_in **in
     MPI_Message message;
     MPI_Status found;
     dcp_status status;
-    int there = 0, code = MPI_Improbe(*in ? (*in)->from : from == DCP_ANY_RANK ? MPI_ANY_SOURCE : from, tag, m->comm, &there, &message, &found);
-    if (code != MPI_SUCCESS) return dcpi_mpi_error(err, from == DCP_ANY_RANK ? m->coordinator->rank : from, "MPI_Improbe", code);
+    int there = 0, code = MPI_Improbe(*in ? (*in)->from : from == DCP_ANY_RANK ? MPI_ANY_SOURCE : from, tag, m->comm,
+                                      &there, &message, &found);
+    if (code != MPI_SUCCESS)
+        return dcpi_mpi_error(err, from == DCP_ANY_RANK ? m->coordinator->rank : from, "MPI_Improbe", code);
     if (!there) return DCP_PENDING;
     if (!*in) {
         *in = (dcpi_mpi_in *)DCP_MALLOC(sizeof **in);
-        if (!*in) return dcpi_mpi_fail(err, DCP_E_COMM, found.MPI_SOURCE, "no memory for a message of rank %d", found.MPI_SOURCE);
+        if (!*in)
+            return dcpi_mpi_fail(err, DCP_E_COMM, found.MPI_SOURCE, "no memory for a message of rank %d",
+                                 found.MPI_SOURCE);
         memset(*in, 0, sizeof **in);
         (*in)->from = found.MPI_SOURCE;
         (*in)->tag = tag;
@@ -347,12 +369,14 @@ static dcp_status dcpi_mpi_step(dcpi_mpi *m, int from, int tag, dcpi_mpi_in **in
     (*in)->size += (size_t)(*in)->count;
     return (*in)->count < DCP_MPI_CHUNK ? DCP_OK : DCP_PENDING;
 }
-static dcp_status dcpi_mpi_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+static dcp_status dcpi_mpi_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms,
+                                   dcp_error *err) {
     dcpi_mpi *m = (dcpi_mpi *)context;
     dcpi_mpi_wait wait = dcpi_mpi_wait_begin(timeout_ms);
     dcpi_mpi_in *in;
     dcp_status status;
-    if (tag > m->most_tag) return dcpi_mpi_fail(err, DCP_E_INVALID, *from, "tag %d is beyond this MPI's greatest, %d", tag, m->most_tag);
+    if (tag > m->most_tag)
+        return dcpi_mpi_fail(err, DCP_E_INVALID, *from, "tag %d is beyond this MPI's greatest, %d", tag, m->most_tag);
     in = dcpi_mpi_take_in(m, *from, tag);
     do {
         const size_t had = in ? in->size : 0;
@@ -367,7 +391,7 @@ static dcp_status dcpi_mpi_receive(void *context, int *from, int tag, void **dat
         dcpi_mpi_free_in(in);
         return DCP_OK;
     }
-    if (in) dcpi_mpi_keep_in(m, in);                    /* goes on with the next receive; or MPI may still write to it */
+    if (in) dcpi_mpi_keep_in(m, in);                   /* goes on with the next receive; or MPI may still write to it */
     if (status != DCP_PENDING) dcpi_mpi_set_failed(m);
     return status;
 }
@@ -377,7 +401,7 @@ static void dcpi_mpi_destroy(void *context) {
     dcpi_mpi *m = (dcpi_mpi *)context;
     int finalized = 1, under_way;
     if (MPI_Finalized(&finalized) != MPI_SUCCESS) finalized = 1;
-    if (finalized) return;                              /* too late for everything: the memory that MPI may know is left */
+    if (finalized) return;                           /* too late for everything: the memory that MPI may know is left */
     under_way = !dcpi_mpi_reap(m);
     while (m->in) {
         dcpi_mpi_in *in = m->in;
@@ -393,12 +417,14 @@ static void dcpi_mpi_destroy(void *context) {
 static dcp_status dcpi_mpi_check(MPI_Comm comm, dcp_error *err) {
     int yes = 0;
     if (MPI_Initialized(&yes) != MPI_SUCCESS || !yes)
-        return dcpi_mpi_fail(err, DCP_E_INVALID, 0, "dcp_mpi_open: MPI is not initialised; call MPI_Init or MPI_Init_thread first");
+        return dcpi_mpi_fail(err, DCP_E_INVALID, 0,
+                             "dcp_mpi_open: MPI is not initialised; call MPI_Init or MPI_Init_thread first");
     if (MPI_Finalized(&yes) != MPI_SUCCESS || yes)
         return dcpi_mpi_fail(err, DCP_E_INVALID, 0, "dcp_mpi_open: MPI has been finalised already");
     if (comm == MPI_COMM_NULL) return dcpi_mpi_fail(err, DCP_E_INVALID, 0, "dcp_mpi_open: comm is MPI_COMM_NULL");
     if (MPI_Comm_test_inter(comm, &yes) != MPI_SUCCESS || yes)
-        return dcpi_mpi_fail(err, DCP_E_INVALID, 0, "dcp_mpi_open: comm is an intercommunicator; MPI_Intercomm_merge makes one that will do");
+        return dcpi_mpi_fail(err, DCP_E_INVALID, 0,
+                             "dcp_mpi_open: comm is an intercommunicator; MPI_Intercomm_merge makes one that will do");
     return DCP_OK;
 }
 static dcp_status dcpi_mpi_set_up(dcpi_mpi *m, dcp_coordinator *c, dcp_error *err) {
@@ -412,7 +438,8 @@ static dcp_status dcpi_mpi_set_up(dcpi_mpi *m, dcp_coordinator *c, dcp_error *er
     m->coordinator = c;
     m->most_tag = has_it ? *most_tag : 32767;           /* what the standard promises */
     if (m->most_tag < 0x0DC00FF)
-        return dcpi_mpi_fail(err, DCP_E_UNSUPPORTED, c->rank, "dcp_mpi_open: this MPI's tags end at %d; %d is needed", m->most_tag, 0x0DC00FF);
+        return dcpi_mpi_fail(err, DCP_E_UNSUPPORTED, c->rank, "dcp_mpi_open: this MPI's tags end at %d; %d is needed",
+                             m->most_tag, 0x0DC00FF);
     c->context = m;
     c->thread_safe = DCPI_MPI_HAS_LOCK && level == MPI_THREAD_MULTIPLE;
     c->send = dcpi_mpi_send;
@@ -441,7 +468,7 @@ DCPDEF dcp_status dcp_mpi_open(MPI_Comm comm, dcp_coordinator **out, dcp_error *
     if (code != MPI_SUCCESS) status = dcpi_mpi_error(err, 0, "MPI_Comm_dup", code);
     else if (!m || !c) status = dcpi_mpi_no_memory(err, 0, sizeof *m + sizeof *c);
     else status = dcpi_mpi_set_up(m, c, err);
-    if (status) {                                       /* the duplicate is lost: freeing it is collective, and the others may have succeeded */
+    if (status) {               /* the duplicate is lost: freeing it is collective, and the others may have succeeded */
         if (m) DCP_FREE(m);
         if (c) DCP_FREE(c);
         return status;

@@ -78,7 +78,10 @@ int main(int argc, char **argv) {
         load.tensor_count = 1;
         check(dcp_load(&load, &err), "load");
         for (int i = 0; i < WEIGHTS; i++)
-            if (weights[i] != (float)step + (float)(i % 1000) / 1024) { fprintf(stderr, "step %d, weight %d is wrong\n", step, i); return 1; }
+            if (weights[i] != (float)step + (float)(i % 1000) / 1024) {
+                fprintf(stderr, "step %d, weight %d is wrong\n", step, i);
+                return 1;
+            }
     }
     printf("proved: %d checkpoints hold their own step, though the loop went on at once\n", STEPS / EVERY);
     return 0;

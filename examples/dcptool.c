@@ -1,11 +1,14 @@
-/* dcptool.c - looks at checkpoints, compares, converts, signs and copies them, takes tensors out and tidies directories, from the command line.
+/* dcptool.c - looks at checkpoints, compares, converts, signs and copies them, takes tensors out and tidies
+ * directories, from the command line.
  *
- * Shows how far the public API goes: everything here is dcp.h and libc, and a little of the system for what a terminal needs. Reads
- * from top to bottom: the commands, main, one function per command with its parts below it, then the helpers (arguments, opening,
- * boxes, tables, JSON, messages and progress), and at the end the few lines that differ between systems.
+ * Shows how far the public API goes: everything here is dcp.h and libc, and a little of the system for what a terminal
+ * needs. Reads from top to bottom: the commands, main, one function per command with its parts below it, then the
+ * helpers (arguments, opening, boxes, tables, JSON, messages and progress), and at the end the few lines that differ
+ * between systems.
  *
  * Exit codes: 0 fine, 1 the answer is no (corrupt, different, nothing found), 2 usage, 3 could not look or not write.
- * Results go to stdout, messages and progress to stderr; text from documents and paths is escaped before a terminal sees it.
+ * Results go to stdout, messages and progress to stderr; text from documents and paths is escaped before a terminal
+ * sees it.
  *
  * Build: cc -O2 dcptool.c -I.. -lm -pthread           Run: ./a.out help
  */
@@ -21,7 +24,7 @@
 #include <time.h>
 
 #ifndef TOOL_CHUNK
-#define TOOL_CHUNK ((int64_t)32 * 1024 * 1024)          /* bytes of a tensor in memory at a time; a test makes it tiny */
+#define TOOL_CHUNK ((int64_t)32 * 1024 * 1024)         /* bytes of a tensor in memory at a time; a test makes it tiny */
 #endif
 #define TOOL_RED "\x1b[31m"
 #define TOOL_GREEN "\x1b[32m"
@@ -37,10 +40,13 @@
 
 enum { CODE_FINE, CODE_NO, CODE_USAGE, CODE_TROUBLE };
 
-enum {                                                  /* options: a bit each, so that a command can say which it takes */
-    O_HELP = 1, O_QUIET = 2, O_JSON = 4, O_KEY_FILE = 8, O_VERBOSE = 16, O_OUTPUT = 32, O_RAW = 64, O_NPY = 128, O_RANK = 256,
-    O_FORCE = 512, O_KEEP = 1024, O_KEEP_EVERY = 2048, O_GRACE = 4096, O_PLAIN_NAMES = 8192, O_DRY_RUN = 16384, O_TIER = 1 << 15,
-    O_MINIMUM_STEP = 1 << 16, O_FULL = 1 << 17, O_KEY_ID = 1 << 18, O_TO = 1 << 19, O_MEMORY = 1 << 20, O_SIGN_KEY_FILE = 1 << 21,
+enum {                                               /* options: a bit each, so that a command can say which it takes */
+    O_HELP = 1, O_QUIET = 2, O_JSON = 4, O_KEY_FILE = 8, O_VERBOSE = 16, O_OUTPUT = 32, O_RAW = 64, O_NPY = 128,
+             O_RANK = 256,
+    O_FORCE = 512, O_KEEP = 1024, O_KEEP_EVERY = 2048, O_GRACE = 4096, O_PLAIN_NAMES = 8192, O_DRY_RUN = 16384,
+              O_TIER = 1 << 15,
+    O_MINIMUM_STEP = 1 << 16, O_FULL = 1 << 17, O_KEY_ID = 1 << 18, O_TO = 1 << 19, O_MEMORY = 1 << 20,
+                     O_SIGN_KEY_FILE = 1 << 21,
     O_FLAT = 1 << 22, O_ONE_RANK = 1 << 23,
     O_COMMON = O_HELP | O_QUIET | O_JSON | O_KEY_FILE
 };
@@ -51,7 +57,7 @@ enum show { SHOW_NOTHING, SHOW_BAR, SHOW_LINES };
 typedef struct progress_state {
     enum show mode;
     const char *what;                                   /* the command's name */
-    int64_t done, total;                                /* of a loop around library calls; total 0: the library's own numbers */
+    int64_t done, total;                        /* of a loop around library calls; total 0: the library's own numbers */
     time_t last_line;
     int is_drawn;
 } progress_state;
@@ -61,7 +67,7 @@ typedef struct hmac_key { unsigned char bytes[4096]; size_t size; } hmac_key;
 typedef struct tool {
     const struct command *command;
     char **operands; int operand_count;
-    unsigned options;                                   /* O_... that were given, and the values of those that have one: */
+    unsigned options;                                /* O_... that were given, and the values of those that have one: */
     const char *output, *key_file, *sign_key_file, *key_id, *to;
     int64_t rank, keep, keep_every, grace_seconds, minimum_step, memory;
     const char *tiers[64]; size_t tier_count;
@@ -84,7 +90,7 @@ typedef struct command {
 
 typedef struct option { unsigned bit; char letter; const char *name, *value, *help; } option;
 
-/* ---- the commands -------------------------------------------------------------------------------------------------------------- */
+/* ---- the commands ------------------------------------------------------------------------------------------------ */
 static int run_ls(tool *t);
 static int run_info(tool *t);
 static int run_verify(tool *t);
@@ -98,49 +104,68 @@ static int run_prune(tool *t);
 static int run_sweep(tool *t);
 
 static const command commands[] = {
-    { "ls", run_ls, 1, 2, O_VERBOSE | O_TIER, "PATH [GLOB]", "list the tensors of a checkpoint, or the checkpoints of a directory",
-      "PATH is a checkpoint (prefix or commit file): one line per tensor, with name, type, shape, bytes, placement and pieces, of a\n"
-      "manifest also role, tier and version; -v adds where each piece lies (rank, file, byte offset); --tier shows only what is of that tier.\n"
+    { "ls", run_ls, 1, 2, O_VERBOSE | O_TIER, "PATH [GLOB]",
+      "list the tensors of a checkpoint, or the checkpoints of a directory",
+      "PATH is a checkpoint (prefix or commit file): one line per tensor, with name, type, shape, bytes, placement and "
+      "pieces, of a\n"
+      "manifest also role, tier and version; -v adds where each piece lies (rank, file, byte offset); --tier shows "
+      "only what is of that tier.\n"
       "PATH is a directory: one line per checkpoint, newest first, valid or not.\n"
       "GLOB (* ? [a-z] [!a-z]; * matches anything) selects tensors by name, or checkpoints by file name.\n"
       "\n"
-      "Exit codes: 0 listed, 1 nothing found or the document is corrupt, 2 usage, 3 could not look (missing, I/O, newer format)\n"
+      "Exit codes: 0 listed, 1 nothing found or the document is corrupt, 2 usage, 3 could not look (missing, I/O, "
+      "newer format)\n"
       "Example:    dcptool ls runs/a/step_100 'layers.*.wq'\n" },
     { "info", run_info, 1, 1, 0, "PATH", "show what a checkpoint says about itself",
-      "Version, time, save id, sequence, world size, sharding, training, custom fields, shards with file, size and checksum, totals, of a\n"
-      "manifest also the model, its tiers with what is in each, roles, the versions of files and the seeds of the router, and whether\n"
+      "Version, time, save id, sequence, world size, sharding, training, custom fields, shards with file, size and "
+      "checksum, totals, of a\n"
+      "manifest also the model, its tiers with what is in each, roles, the versions of files and the seeds of the "
+      "router, and whether\n"
       "there is a signature (with --key-file it has been accepted). Reads the document only.\n"
       "\n"
       "Exit codes: 0 shown, 1 the document is corrupt, 2 usage, 3 could not look (missing, I/O, newer format)\n"
       "Example:    dcptool info --json runs/a/step_100 | jq .training.step\n" },
     { "verify", run_verify, 1, -1, O_TIER | O_MINIMUM_STEP, "PATH...", "check every byte of checkpoints",
-      "Prints `OK path`, `BAD path: why` or, where it could not look, `ERROR path: why`. A PATH that is a directory stands for all\n"
-      "checkpoints in it. With -q only BAD and ERROR lines are printed. --tier looks only at the files of that tier (give it several times\n"
-      "for several), so that a copy of some tiers can be checked. --key-file demands a signature, and --minimum-step that nobody has put an\n"
+      "Prints `OK path`, `BAD path: why` or, where it could not look, `ERROR path: why`. A PATH that is a directory "
+      "stands for all\n"
+      "checkpoints in it. With -q only BAD and ERROR lines are printed. --tier looks only at the files of that tier "
+      "(give it several times\n"
+      "for several), so that a copy of some tiers can be checked. --key-file demands a signature, and --minimum-step "
+      "that nobody has put an\n"
       "older checkpoint in the place of this one.\n"
       "\n"
-      "Exit codes: 0 all are whole, 1 one is corrupt or there is none, 2 usage, 3 could not look at one (missing, I/O, newer format)\n"
+      "Exit codes: 0 all are whole, 1 one is corrupt or there is none, 2 usage, 3 could not look at one (missing, I/O, "
+      "newer format)\n"
       "Example:    dcptool verify runs/a && rsync -a runs/a backup:\n" },
     { "diff", run_diff, 2, 2, O_VERBOSE, "A B", "compare two checkpoints",
-      "Tensors that only one has, other types and shapes, other content; training and custom fields. How the tensors are cut and which\n"
-      "layout they have does not matter; of two manifests the model, tiers, roles, keys and router seeds are compared too (not versions).\n"
-      "Content is compared through the digests in the documents where the pieces are cut alike (no data is read; `verify` proves that data\n"
+      "Tensors that only one has, other types and shapes, other content; training and custom fields. How the tensors "
+      "are cut and which\n"
+      "layout they have does not matter; of two manifests the model, tiers, roles, keys and router seeds are compared "
+      "too (not versions).\n"
+      "Content is compared through the digests in the documents where the pieces are cut alike (no data is read; "
+      "`verify` proves that data\n"
       "and digests agree), else by reading both; -v tells which way, for each tensor.\n"
       "\n"
       "Exit codes: 0 same, 1 different (or one is corrupt), 2 usage, 3 could not look (missing, I/O, newer format)\n"
       "Example:    dcptool diff runs/a/step_100 runs/b/step_100\n" },
-    { "extract", run_extract, 2, 2, O_OUTPUT | O_RAW | O_NPY | O_RANK | O_FORCE, "PATH NAME", "write one tensor to a file",
-      "Writes tensor NAME as .npy (numpy.load reads it), or with --raw its bytes alone, row-major and little-endian. Without -o the file\n"
-      "gets the tensor's name, in the current directory. It appears whole or not at all, and replaces nothing without --force; what\n"
+    { "extract", run_extract, 2, 2, O_OUTPUT | O_RAW | O_NPY | O_RANK | O_FORCE, "PATH NAME",
+      "write one tensor to a file", "Writes tensor NAME as .npy (numpy.load reads it), or with --raw its bytes alone, "
+                                    "row-major and little-endian. Without -o the file\n"
+      "gets the tensor's name, in the current directory. It appears whole or not at all, and replaces nothing without "
+      "--force; what\n"
       "goes to standard output with -o - may end early, and then the exit code says so.\n"
       "\n"
-      "Exit codes: 0 written, 1 no such tensor or corrupt, 2 usage, or .npy cannot hold the type, 3 could not read or write\n"
+      "Exit codes: 0 written, 1 no such tensor or corrupt, 2 usage, or .npy cannot hold the type, 3 could not read or "
+      "write\n"
       "Example:    dcptool extract runs/a/step_100 layers.0.wq -o wq.npy\n" },
-    { "convert", run_convert, 2, 2, O_TO | O_TIER | O_MEMORY | O_FORCE | O_FLAT | O_ONE_RANK | O_SIGN_KEY_FILE | O_KEY_ID | O_MINIMUM_STEP,
-      "SOURCE TARGET --to LAYOUT", "write a checkpoint again in another layout",
-      "LAYOUT is sharded (TARGET.metadata.json and a file for each rank), single (TARGET.checkpoint), manifest or manifest-yaml\n"
-      "(TARGET.manifest.json or .yaml and a file for each piece, shared with the manifests beside it). Ranks, pieces and placements,\n"
-      "training and custom fields stay as they are. Tiers, roles, expert keys, versions and router seeds of a manifest are kept in the\n"
+    { "convert", run_convert, 2, 2, O_TO | O_TIER | O_MEMORY | O_FORCE | O_FLAT | O_ONE_RANK | O_SIGN_KEY_FILE |
+      O_KEY_ID | O_MINIMUM_STEP, "SOURCE TARGET --to LAYOUT", "write a checkpoint again in another layout",
+      "LAYOUT is sharded (TARGET.metadata.json and a file for each rank), single (TARGET.checkpoint), manifest or "
+      "manifest-yaml\n"
+      "(TARGET.manifest.json or .yaml and a file for each piece, shared with the manifests beside it). Ranks, pieces "
+      "and placements,\n"
+      "training and custom fields stay as they are. Tiers, roles, expert keys, versions and router seeds of a manifest "
+      "are kept in the\n"
       "other layouts too, and come back when those are converted to a manifest. So do members that this version does "
       "not know: of the\n"
       "document, of sharding and training, of each piece, and in a manifest of tiers, optim_state, router_state and "
@@ -149,44 +174,60 @@ static const command commands[] = {
       "without a seed, and a\n"
       "member that is a field of its own in the target's kind of document. Every byte is checked as it is read; what "
       "is in memory\n"
-      "is bounded by --memory (default 64MiB, and 2MiB a rank at least) beside the documents. TARGET appears whole or not at all. A source\n"
+      "is bounded by --memory (default 64MiB, and 2MiB a rank at least) beside the documents. TARGET appears whole or "
+      "not at all. A source\n"
       "that is signed gives an unsigned target, unless --sign-key-file signs it anew.\n"
       "\n"
-      "Exit codes: 0 written, 1 the source is corrupt, 2 usage, 3 could not read or write (or TARGET is there and there is no --force)\n"
+      "Exit codes: 0 written, 1 the source is corrupt, 2 usage, 3 could not read or write (or TARGET is there and "
+      "there is no --force)\n"
       "Example:    dcptool convert runs/a/step_100 export/step_100 --to single\n" },
     { "sign", run_sign, 1, 1, O_KEY_ID, "PATH --key-file FILE", "sign a checkpoint's document",
-      "Rewrites the document with an HMAC-SHA-256 signature made with the bytes of FILE, in one atomic step; what it says stays, members\n"
-      "that this version does not know too, and a signature that was there is replaced. Through its digests the signature covers every byte\n"
+      "Rewrites the document with an HMAC-SHA-256 signature made with the bytes of FILE, in one atomic step; what it "
+      "says stays, members\n"
+      "that this version does not know too, and a signature that was there is replaced. Through its digests the "
+      "signature covers every byte\n"
       "of the checkpoint: a document that names bytes without a digest is refused (`convert` gives each one). The "
       "document\n"
       "of a single file lies inside it: `convert --to single --sign-key-file` writes a signed copy.\n"
       "\n"
       "Exit codes: 0 signed, 1 the document is corrupt or leaves bytes without a digest, 2 usage, 3 could not read "
       "or write, or a single file\n"
-      "Example:    dcptool sign runs/a/step_100 --key-file run.key --key-id 2026 && dcptool verify --key-file run.key runs/a/step_100\n" },
-    { "sync", run_sync, 2, 2, O_TIER | O_FULL | O_DRY_RUN | O_MINIMUM_STEP, "SOURCE DIR", "bring a local copy of a manifest up to date",
-      "Copies to directory DIR the files of manifest SOURCE that are missing there, stale (of a lower version) or corrupt, each checked on the\n"
-      "way, and then the manifest itself, by one rename. Killed before that, it leaves the old copy, and goes on when it is called again.\n"
-      "With --tier only files of that tier and those without a tier come (give it several times for several tiers). What exceeds a tier's\n"
-      "size_budget is left out, with a warning. --full hashes what is there, too; else what DIR's own manifest vouches for is trusted.\n"
+      "Example:    dcptool sign runs/a/step_100 --key-file run.key --key-id 2026 && dcptool verify --key-file run.key "
+      "runs/a/step_100\n" },
+    { "sync", run_sync, 2, 2, O_TIER | O_FULL | O_DRY_RUN | O_MINIMUM_STEP, "SOURCE DIR",
+      "bring a local copy of a manifest up to date", "Copies to directory DIR the files of manifest SOURCE that are "
+                                                     "missing there, stale (of a lower version) or corrupt, each "
+                                                     "checked on the\n"
+      "way, and then the manifest itself, by one rename. Killed before that, it leaves the old copy, and goes on when "
+      "it is called again.\n"
+      "With --tier only files of that tier and those without a tier come (give it several times for several tiers). "
+      "What exceeds a tier's\n"
+      "size_budget is left out, with a warning. --full hashes what is there, too; else what DIR's own manifest vouches "
+      "for is trusted.\n"
       "\n"
-      "Exit codes: 0 up to date (as far as budgets allow), 1 the source is corrupt, 2 usage, 3 could not read or write\n"
+      "Exit codes: 0 up to date (as far as budgets allow), 1 the source is corrupt, 2 usage, 3 could not read or "
+      "write\n"
       "Example:    dcptool sync /pfs/runs/a/step_100 /local/a --tier hot\n" },
     { "latest", run_latest, 1, 1, O_MINIMUM_STEP, "DIR", "print the path of the newest valid checkpoint",
-      "Newest by sequence, step, time and name, as documents say, never by file time. Corrupt and incomplete ones are skipped with a\n"
+      "Newest by sequence, step, time and name, as documents say, never by file time. Corrupt and incomplete ones are "
+      "skipped with a\n"
       "warning; an I/O error or a newer format ends the search, since it might hide the newest.\n"
       "\n"
-      "Exit codes: 0 printed, 1 there is none (or none is valid), 2 usage, 3 could not look (no such directory, I/O, newer format)\n"
+      "Exit codes: 0 printed, 1 there is none (or none is valid), 2 usage, 3 could not look (no such directory, I/O, "
+      "newer format)\n"
       "Example:    path=$(dcptool latest runs/a) && train --resume \"$path\"\n" },
     { "prune", run_prune, 1, 1, O_KEEP | O_KEEP_EVERY | O_DRY_RUN, "DIR --keep N", "remove old checkpoints",
-      "Keeps the newest N valid checkpoints and, with --keep-every K, those whose step is a multiple of K. Corrupt ones are left for a\n"
+      "Keeps the newest N valid checkpoints and, with --keep-every K, those whose step is a multiple of K. Corrupt "
+      "ones are left for a\n"
       "person to look at. Prints the files that are (or with --dry-run would be) removed.\n"
       "\n"
       "Exit codes: 0 done, 1 a checkpoint that decides is corrupt, 2 usage, 3 could not look or remove\n"
       "Example:    dcptool prune runs/a --keep 3 --keep-every 10000 --dry-run\n" },
     { "sweep", run_sweep, 1, 1, O_GRACE | O_PLAIN_NAMES | O_DRY_RUN, "DIR", "remove what killed saves left behind",
-      "Removes temporary files and shard files that no checkpoint names and that are older than the grace time, for a save may be\n"
-      "running. If a checkpoint of the directory cannot be read, only temporary files go. Prints what is (or would be) removed.\n"
+      "Removes temporary files and shard files that no checkpoint names and that are older than the grace time, for a "
+      "save may be\n"
+      "running. If a checkpoint of the directory cannot be read, only temporary files go. Prints what is (or would be) "
+      "removed.\n"
       "\n"
       "Exit codes: 0 done, 1 a document stands in the way, 2 usage, 3 could not look or remove\n"
       "Example:    dcptool sweep runs/a --grace 2h --dry-run\n" }
@@ -203,26 +244,29 @@ static const option all_options[] = {
     { O_KEEP, 0, "keep", "N", "how many of the newest to keep, at least 1" },
     { O_KEEP_EVERY, 0, "keep-every", "K", "also keep steps that are multiples of K" },
     { O_GRACE, 0, "grace", "TIME", "spare younger files: seconds, or 90s, 30m, 24h, 7d (default 24h; 0: spare none)" },
-    { O_PLAIN_NAMES, 0, "plain-names", NULL, "also unreferenced P_shard_<rank>.bin and files of manifests: other programs may use such names" },
+    { O_PLAIN_NAMES, 0, "plain-names", NULL,
+      "also unreferenced P_shard_<rank>.bin and files of manifests: other programs may use such names" },
     { O_DRY_RUN, 0, "dry-run", NULL, "remove nothing, only say what would be" },
     { O_TO, 0, "to", "LAYOUT", "sharded, single, manifest or manifest-yaml" },
     { O_TIER, 0, "tier", "TIER", "only this tier of a manifest, a name or an id; may be given several times" },
     { O_FULL, 0, "full", NULL, "hash every file that is there" },
     { O_MEMORY, 0, "memory", "SIZE", "what may be in memory: bytes, or 16MiB, 1GiB (default 64MiB; at least 4MiB)" },
     { O_FLAT, 0, "flat", NULL, "one SHA-256 a file, as sha256sum prints it, instead of a digest a block" },
-    { O_ONE_RANK, 0, "one-rank", NULL, "store all pieces as of one rank; not possible with tensors private to several" },
+    { O_ONE_RANK, 0, "one-rank", NULL,
+      "store all pieces as of one rank; not possible with tensors private to several" },
     { O_MINIMUM_STEP, 0, "minimum-step", "N", "refuse a checkpoint of an older step" },
     { O_SIGN_KEY_FILE, 0, "sign-key-file", "FILE", "sign what is written: HMAC-SHA-256 with the bytes of FILE" },
     { O_KEY_ID, 0, "key-id", "ID", "the name of the signing key, for whoever verifies: [A-Za-z0-9._-]" },
-    { O_KEY_FILE, 0, "key-file", "FILE", "the HMAC-SHA-256 key: sign signs with it, other commands demand a signature made with it" },
+    { O_KEY_FILE, 0, "key-file", "FILE",
+      "the HMAC-SHA-256 key: sign signs with it, other commands demand a signature made with it" },
     { O_JSON, 0, "json", NULL, "print one JSON object" },
     { O_QUIET, 'q', "quiet", NULL, "no progress, no notes, no warnings" },
     { O_HELP, 'h', "help", NULL, "show this help" }
 };
 #define OPTION_COUNT (sizeof all_options / sizeof all_options[0])
 
-/* ---- helpers that the commands use; each is explained where it is defined ---------------------------------------------------------- */
-static dcp_cancel interrupted;                          /* the only global state: a signal handler has nothing else to hold on to */
+/* ---- helpers that the commands use; each is explained where it is defined ---------------------------------------- */
+static dcp_cancel interrupted;              /* the only global state: a signal handler has nothing else to hold on to */
 
 static int code_of(dcp_status status);
 static int fail(tool *t, const dcp_error *err);
@@ -255,20 +299,22 @@ typedef struct piece {
     const dcp_manifest_shard *file;                     /* of a manifest, else NULL */
     size_t order;                                       /* where it stands in the document */
 } piece;
-typedef struct piece_list { piece *items; size_t count; } piece_list;           /* of a checkpoint, by name, offset and rank */
+typedef struct piece_list { piece *items; size_t count; } piece_list;    /* of a checkpoint, by name, offset and rank */
 static void pieces_make(piece_list *list, const dcp_checkpoint *c);
 static piece_list pieces_of(const piece_list *list, const char *name);          /* a view: nothing to free */
 
-typedef struct part {                                   /* what can be read as one array: a tensor, or one rank's of a private one */
+typedef struct part {                      /* what can be read as one array: a tensor, or one rank's of a private one */
     const dcp_tensor_info *info;
     int ndim; const int64_t *shape; int64_t size;
     int64_t rank;                                       /* -1: not of one rank */
 } part;
 static part part_whole(const dcp_tensor_info *info);
-static part part_of_rank(const dcp_tensor_info *info, const piece *of);         /* also of a piece that is a box of a larger tensor */
+/* also of a piece that is a box of a larger tensor */
+static part part_of_rank(const dcp_tensor_info *info, const piece *of);
 
-typedef struct boxes {                                  /* a tensor cut into boxes that are runs of bytes in row-major order */
-    int ndim, bits, split, is_whole, is_done;           /* a box has one index of each dimension before `split`, `step` of that one */
+typedef struct boxes {                           /* a tensor cut into boxes that are runs of bytes in row-major order */
+    /* a box has one index of each dimension before `split`, `step` of that one */
+    int ndim, bits, split, is_whole, is_done;
     int64_t step, shape[DCP_MAX_DIMS], offset[DCP_MAX_DIMS], box[DCP_MAX_DIMS];
     int64_t largest, size, whole_size;                  /* bytes: of the largest box, of this one, of all */
 } boxes;
@@ -277,7 +323,8 @@ static int boxes_next(boxes *b);
 static int64_t boxes_find(boxes *b, int64_t at);
 static dcp_status boxes_read(const boxes *b, dcp_checkpoint *c, const part *p, void *data, dcp_error *err);
 
-typedef struct table { int columns; const char *align; char **cells; size_t count, capacity; } table;   /* align: l or r per column */
+/* align: l or r per column */
+typedef struct table { int columns; const char *align; char **cells; size_t count, capacity; } table;
 static void table_add(table *t, const char *format, ...) TOOL_PRINTF(2, 3);
 static void table_print(table *t);
 
@@ -317,7 +364,7 @@ static void lock_take(lock *l);
 static void lock_give(lock *l);
 static void lock_free(lock *l);
 
-/* ---- main ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- main -------------------------------------------------------------------------------------------------------- */
 static void on_signal(int number) {
     dcp_cancel_request(&interrupted);
     signal(number, SIG_DFL);                            /* whoever asks twice does not want to wait */
@@ -367,8 +414,8 @@ static void print_help(const command *c) {
         const option *o = &all_options[i];
         char text[64];
         if (!((c->options | O_COMMON) & o->bit)) continue;
-        snprintf(text, sizeof text, "%c%c%c --%s%s%s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ', o->letter ? ',' : ' ', o->name,
-                 o->value ? " " : "", o->value ? o->value : "");
+        snprintf(text, sizeof text, "%c%c%c --%s%s%s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
+                 o->letter ? ',' : ' ', o->name, o->value ? " " : "", o->value ? o->value : "");
         printf("  %-22s %s\n", text, o->help);
     }
 }
@@ -417,13 +464,15 @@ static int finish(int code) {
     int failed = ferror(stdout);
     errno = 0;
     if (fclose(stdout) == 0 && !failed) return code;
-    fprintf(stderr, "dcptool: cannot write to standard output: %s\n", errno ? strerror(errno) : "an earlier write failed");
+    fprintf(stderr, "dcptool: cannot write to standard output: %s\n",
+            errno ? strerror(errno) : "an earlier write failed");
     return CODE_TROUBLE;
 }
 
 int main(int argc, char **argv) {
     argv = prepare_process(&argc, argv);
-    if (signal(SIGINT, SIG_IGN) != SIG_IGN) signal(SIGINT, on_signal);         /* ignored by whoever started us (nohup, &): so it stays */
+    /* ignored by whoever started us (nohup, &): so it stays */
+    if (signal(SIGINT, SIG_IGN) != SIG_IGN) signal(SIGINT, on_signal);
     if (signal(SIGTERM, SIG_IGN) != SIG_IGN) signal(SIGTERM, on_signal);
 #ifdef SIGPIPE
     signal(SIGPIPE, SIG_IGN);                           /* so that a closed pipe is an error like any other */
@@ -431,7 +480,7 @@ int main(int argc, char **argv) {
     return finish(run(argc > 0 ? argc - 1 : 0, argv + 1));
 }
 
-/* ---- ls -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- ls ---------------------------------------------------------------------------------------------------------- */
 static void ls_pieces_json(tool *t, const piece_list pieces) {
     size_t i;
     json_open(&t->json, "piece_list", '[');
@@ -478,7 +527,8 @@ static void ls_tensor_json(tool *t, const dcp_tensor_info *info, const piece_lis
 static void ls_origin_text(table *lines, const dcp_tensor_info *info) {
     char text[192];
     if (info->role == DCP_ROLE_EXPERT) table_add(lines, "expert %s", shape_text(3, info->expert_key, text));
-    else if (info->role == DCP_ROLE_ROUTER && info->expert_key[0] >= 0) table_add(lines, "router, layer %" PRId64, info->expert_key[0]);
+    else if (info->role == DCP_ROLE_ROUTER && info->expert_key[0] >= 0)
+        table_add(lines, "router, layer %" PRId64, info->expert_key[0]);
     else table_add(lines, "%s", role_name(info->role));
     if (info->tier) table_add(lines, "tier %s", info->tier);
     else table_add(lines, "no tier");
@@ -504,7 +554,8 @@ static void ls_pieces_text(table *lines, const piece_list pieces, int is_manifes
     }
 }
 
-static void ls_tensor_text(tool *t, table *lines, const dcp_tensor_info *info, const piece_list *list, int is_manifest) {
+static void ls_tensor_text(tool *t, table *lines, const dcp_tensor_info *info, const piece_list *list,
+                           int is_manifest) {
     char shape[192];
     table_add(lines, "%s", info->name);
     table_add(lines, "%s", dtype_text(info));
@@ -581,7 +632,9 @@ static void ls_entry_text(table *lines, const dcp_list_entry *e) {
     table_add(lines, "%s", e->timestamp[0] ? e->timestamp : "no time");
     table_add(lines, "%" PRId64 " bytes", e->bytes);
     if (e->status == DCP_OK) table_add(lines, "%s", "valid");
-    else table_add(lines, "%s: %s", code_of(e->status) == CODE_NO ? "not valid" : "not readable", without_path(e->message, e->path));
+    else
+        table_add(lines, "%s: %s", code_of(e->status) == CODE_NO ? "not valid" : "not readable",
+                  without_path(e->message, e->path));
 }
 
 static int ls_directory(tool *t, const char *directory, const char *glob) {
@@ -621,7 +674,7 @@ static int run_ls(tool *t) {
     return path_kind(path) == PATH_DIRECTORY ? ls_directory(t, path, glob) : ls_checkpoint(t, path, glob);
 }
 
-/* ---- info ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- info -------------------------------------------------------------------------------------------------------- */
 static void info_totals(const dcp_metadata *m, int64_t *pieces, int64_t *bytes) {
     size_t s, i;
     *pieces = *bytes = 0;
@@ -858,7 +911,8 @@ static void info_text_manifest(const dcp_checkpoint *c) {
     print("versions:      %" PRId64 " to %" PRId64 "\n", sums.oldest, sums.newest);
     for (i = 0; i < m->router_state.layer_count; i++) {
         const dcp_manifest_layer *layer = &m->router_state.layers[i];
-        print("router layer:  %" PRId64 ", %" PRId64 " file%s, ", layer->layer, (int64_t)layer->shard_count, plural((int64_t)layer->shard_count));
+        print("router layer:  %" PRId64 ", %" PRId64 " file%s, ", layer->layer, (int64_t)layer->shard_count,
+              plural((int64_t)layer->shard_count));
         if (layer->has_seed) print("seed %" PRIu64 "\n", layer->seed);
         else print("no seed\n");
     }
@@ -871,20 +925,22 @@ static void info_text(tool *t, const dcp_checkpoint *c) {
     int64_t pieces, bytes;
     info_totals(m, &pieces, &bytes);
     print("path:          %s\n", dcp_path_of(c));
-    print("layout:        %s%s\n", layout_name(dcp_layout_of(c)), m->is_foreign ? ", not written by dcp.h (no integrity)" : "");
+    print("layout:        %s%s\n", layout_name(dcp_layout_of(c)),
+          m->is_foreign ? ", not written by dcp.h (no integrity)" : "");
     print("version:       %s\n", m->version ? m->version : "none");
     print("timestamp:     %s\n", m->timestamp ? m->timestamp : "none");
     print("save id:       %s\n", m->save_id ? m->save_id : "none");
     print("sequence:      %" PRId64 "\n", m->sequence);
     print("world size:    %d\n", m->world_size);
-    print("sharding:      %s, %" PRId64 " shard%s, precision %s\n", m->sharding.strategy ? m->sharding.strategy : "none",
-          m->sharding.shard_count, plural(m->sharding.shard_count), m->sharding.precision ? m->sharding.precision : "not given");
+    print("sharding:      %s, %" PRId64 " shard%s, precision %s\n", m->sharding.strategy ? m->sharding.strategy
+          : "none", m->sharding.shard_count, plural(m->sharding.shard_count), m->sharding.precision
+          ? m->sharding.precision : "not given");
     if (m->sharding.info && strcmp(m->sharding.info, "{}") != 0) print("sharding info: %s\n", m->sharding.info);
     info_text_training(m);
     if (dcp_manifest_of(c)) info_text_manifest(c);
     info_text_shards(m);
-    print("total:         %" PRId64 " tensor%s in %" PRId64 " piece%s, %" PRId64 " bytes\n", (int64_t)dcp_tensor_count(c),
-          plural((int64_t)dcp_tensor_count(c)), pieces, plural(pieces), bytes);
+    print("total:         %" PRId64 " tensor%s in %" PRId64 " piece%s, %" PRId64 " bytes\n",
+          (int64_t)dcp_tensor_count(c), plural((int64_t)dcp_tensor_count(c)), pieces, plural(pieces), bytes);
     if (!m->signature_algorithm) print("signature:     none\n");
     else print("signature:     %s, key \"%s\", %s\n", m->signature_algorithm, m->signature_key ? m->signature_key : "",
                t->verifier ? "accepted" : "not checked (--key-file checks it)");
@@ -900,7 +956,7 @@ static int run_info(tool *t) {
     return CODE_FINE;
 }
 
-/* ---- verify ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- verify ------------------------------------------------------------------------------------------------------ */
 typedef struct tally { int64_t checked, bad, errors; int code; } tally;
 
 static void verify_report(tool *t, tally *sum, const char *path, dcp_status status, const char *message) {
@@ -978,7 +1034,7 @@ static int run_verify(tool *t) {
     return interrupted.requested ? CODE_TROUBLE : sum.code;
 }
 
-/* ---- diff ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- diff -------------------------------------------------------------------------------------------------------- */
 enum same { SAME, DIFFERENT, CANNOT_TELL };
 
 typedef struct side { dcp_checkpoint *c; const dcp_metadata *m; const dcp_manifest *manifest; piece_list pieces; } side;
@@ -992,7 +1048,8 @@ typedef struct comparison {
 } comparison;
 
 /* One difference. a and b: what each side has; NULL where there is nothing to say. */
-static void diff_report(comparison *k, const char *kind, const char *name, const char *a, const char *b, const char *detail) {
+static void diff_report(comparison *k, const char *kind, const char *name, const char *a, const char *b,
+                        const char *detail) {
     json_state *j = &k->t->json;
     k->differences++;
     progress_clear(k->t);
@@ -1060,12 +1117,15 @@ static void diff_training(comparison *k) {
     }
     diff_number(k, "training", "epoch", a->epoch, b->epoch);
     diff_number(k, "training", "step", a->step, b->step);
-    diff_text(k, "training", "learning rate", double_text(a->learning_rate, rate_a), double_text(b->learning_rate, rate_b));
+    diff_text(k, "training", "learning rate", double_text(a->learning_rate, rate_a),
+              double_text(b->learning_rate, rate_b));
     diff_text(k, "training", "optimizer type", a->optimizer_type, b->optimizer_type);
     diff_json(k, "training", "optimizer state", a->optimizer_state, b->optimizer_state);
 }
 
-static int field_compare(const void *a, const void *b) { return strcmp(((const dcp_field *)a)->key, ((const dcp_field *)b)->key); }
+static int field_compare(const void *a, const void *b) {
+    return strcmp(((const dcp_field *)a)->key, ((const dcp_field *)b)->key);
+}
 
 static dcp_field *fields_sorted(const dcp_metadata *m) {
     dcp_field *fields = (dcp_field *)need(calloc(m->field_count + 1, sizeof *fields));
@@ -1092,7 +1152,8 @@ static void diff_fields(comparison *k) {
 static void diff_tiers(comparison *k, const dcp_manifest *a, const dcp_manifest *b) {
     size_t i;
     for (i = 0; i < a->tier_count || i < b->tier_count; i++) {
-        const dcp_tier *x = i < a->tier_count ? &a->tiers[i].tier : NULL, *y = i < b->tier_count ? &b->tiers[i].tier : NULL;
+        const dcp_tier *x = i < a->tier_count ? &a->tiers[i].tier : NULL, *y = i < b->tier_count ? &b->tiers[i].tier
+                            : NULL;
         if (!x || !y) {
             diff_report(k, "tier", x ? x->name : y->name, x ? "" : NULL, y ? "" : NULL, NULL);
             continue;
@@ -1114,7 +1175,8 @@ static void diff_router(comparison *k, const dcp_manifest *a, const dcp_manifest
         if (dcp_manifest_router_seed(a, layer, &x)) continue;
         snprintf(name, sizeof name, "layer %" PRId64, layer);
         snprintf(text_a, sizeof text_a, "%" PRIu64, x);
-        if (dcp_manifest_router_seed(b, layer, &y)) diff_report(k, "router seed", name, is_second ? NULL : text_a, is_second ? text_a : NULL, NULL);
+        if (dcp_manifest_router_seed(b, layer, &y))
+            diff_report(k, "router seed", name, is_second ? NULL : text_a, is_second ? text_a : NULL, NULL);
         else if (!is_second) {
             snprintf(text_b, sizeof text_b, "%" PRIu64, y);
             diff_text(k, "router seed", name, text_a, text_b);
@@ -1137,7 +1199,8 @@ static void diff_origin(comparison *k, const dcp_tensor_info *x, const dcp_tenso
     if (!k->a.manifest || !k->b.manifest) return;
     diff_text(k, "role", x->name, role_name(x->role), role_name(y->role));
     diff_text(k, "tier", x->name, x->tier ? x->tier : "none", y->tier ? y->tier : "none");
-    if (x->role == y->role) diff_text(k, "key", x->name, shape_text(3, x->expert_key, key_a), shape_text(3, y->expert_key, key_b));
+    if (x->role == y->role)
+        diff_text(k, "key", x->name, shape_text(3, x->expert_key, key_a), shape_text(3, y->expert_key, key_b));
 }
 
 /* What the digests say of a tensor's pieces. They cannot tell where they cover other bytes on the other side. */
@@ -1146,7 +1209,8 @@ static enum same diff_digests(const piece_list *a, const piece_list *b, int by_r
     if (a->count != b->count) return CANNOT_TELL;
     for (i = 0; i < a->count; i++) {
         const dcp_tensor_metadata *x = a->items[i].meta, *y = b->items[i].meta;
-        if (x->block_size == 0 || x->block_size != y->block_size || x->block_count != y->block_count) return CANNOT_TELL;
+        if (x->block_size == 0 || x->block_size != y->block_size || x->block_count != y->block_count)
+            return CANNOT_TELL;
         if (x->size != y->size) return CANNOT_TELL;
         if (x->ndim != y->ndim || memcmp(x->shape, y->shape, sizeof x->shape) != 0) return CANNOT_TELL;
         if (memcmp(x->global_offset, y->global_offset, sizeof x->global_offset) != 0) return CANNOT_TELL;
@@ -1155,10 +1219,11 @@ static enum same diff_digests(const piece_list *a, const piece_list *b, int by_r
     for (i = 0; i < a->count; i++) {
         const dcp_tensor_metadata *x = a->items[i].meta, *y = b->items[i].meta;
         for (block = 0; block < x->block_count; block++) {
-            int64_t first = (int64_t)block * x->block_size, last = x->size - first < x->block_size ? x->size : first + x->block_size;
+            int64_t first = (int64_t)block * x->block_size, last = x->size - first < x->block_size ? x->size
+                            : first + x->block_size;
             if (memcmp(x->block_checksums + 32 * block, y->block_checksums + 32 * block, 32) == 0) continue;
-            snprintf(detail, 256, "differs within bytes %" PRId64 " to %" PRId64 " of the piece of rank %d (by digest)", first, last - 1,
-                     a->items[i].shard->rank);
+            snprintf(detail, 256, "differs within bytes %" PRId64 " to %" PRId64 " of the piece of rank %d (by digest)",
+                     first, last - 1, a->items[i].shard->rank);
             return DIFFERENT;
         }
     }
@@ -1203,7 +1268,8 @@ static dcp_status diff_data(comparison *k, const part *p, enum same *same, char 
 }
 
 /* Of a tensor that is private to ranks, in both: every rank's. */
-static dcp_status diff_private(comparison *k, const dcp_tensor_info *info, const piece_list *a, const piece_list *b, dcp_error *err) {
+static dcp_status diff_private(comparison *k, const dcp_tensor_info *info, const piece_list *a, const piece_list *b,
+                               dcp_error *err) {
     char detail[256], with_rank[300];
     enum same same = SAME;
     dcp_status status = DCP_OK;
@@ -1351,7 +1417,7 @@ static int run_diff(tool *t) {
     return code;
 }
 
-/* ---- extract --------------------------------------------------------------------------------------------------------------------- */
+/* ---- extract ----------------------------------------------------------------------------------------------------- */
 typedef struct extraction {
     dcp_checkpoint *c;
     part what;
@@ -1359,8 +1425,8 @@ typedef struct extraction {
     char header[512]; size_t header_size;               /* of .npy; 0 bytes with --raw */
 } extraction;
 
-/* Where the bytes go: standard output, or an object of the library's storage, which writes under a temporary name, publishes it whole,
- * durably and without replacing, and leaves nothing behind when it fails. */
+/* Where the bytes go: standard output, or an object of the library's storage, which writes under a temporary name,
+ * publishes it whole, durably and without replacing, and leaves nothing behind when it fails. */
 typedef struct sink { dcp_storage *storage; void *object; int64_t at; } sink;
 
 static const char *npy_type(dcp_dtype dtype) {
@@ -1375,15 +1441,18 @@ static const char *npy_type(dcp_dtype dtype) {
     }
 }
 
-/* Magic, version 1.0, length as uint16, a Python dict padded with spaces so that the data starts at a multiple of 64. */
+/* Magic, version 1.0, length as uint16, a Python dict padded with spaces so that the data starts at a multiple of
+ * 64. */
 static void npy_header(extraction *e) {
     char shape[192];
     size_t length;
     shape_text(e->what.ndim, e->what.shape, shape);     /* in brackets */
     memset(e->header, ' ', sizeof e->header);
     memcpy(e->header, "\x93NUMPY\x01\x00", 8);
-    length = 10 + (size_t)snprintf(e->header + 10, sizeof e->header - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (%.*s%s), }",
-                                   npy_type(e->what.info->dtype), (int)strlen(shape) - 2, shape + 1, e->what.ndim == 1 ? "," : "");
+    length = 10 + (size_t)snprintf(e->header + 10, sizeof e->header - 10,
+                                   "{'descr': '%s', 'fortran_order': False, 'shape': (%.*s%s), }",
+                                   npy_type(e->what.info->dtype), (int)strlen(shape) - 2, shape + 1, e->what.ndim == 1
+                                   ? "," : "");
     e->header_size = (length + 1 + 63) / 64 * 64;
     e->header[length] = ' ';
     e->header[e->header_size - 1] = '\n';
@@ -1421,18 +1490,21 @@ static void extract_default_output(extraction *e, const char *extension) {
     else snprintf(e->output + n, sizeof e->output - n, "%s", extension);
 }
 
-/* What is meant: the tensor, or one rank's. A private one can be read without --rank, too, where all ranks stored the same. */
+/* What is meant: the tensor, or one rank's. A private one can be read without --rank, too, where all ranks stored the
+ * same. */
 static int extract_choose(tool *t, extraction *e) {
     const dcp_tensor_info *info = dcp_tensor_find(e->c, t->operands[1]);
     const char *path = dcp_path_of(e->c);
     piece_list all, pieces;
     size_t i;
-    if (!info) return trouble(t, DCP_E_MISMATCH, "%s has no tensor \"%s\"; dcptool ls lists those it has", path, t->operands[1]);
+    if (!info)
+        return trouble(t, DCP_E_MISMATCH, "%s has no tensor \"%s\"; dcptool ls lists those it has", path,
+                       t->operands[1]);
     e->what = part_whole(info);
     if (!(t->options & O_RANK)) return CODE_FINE;
     if (info->placement != DCP_PLACE_PRIVATE) {
-        return trouble(t, DCP_E_INVALID, "tensor \"%s\" of %s is %s, not private to ranks: leave --rank out", info->name, path,
-                       placement_name(info->placement));
+        return trouble(t, DCP_E_INVALID, "tensor \"%s\" of %s is %s, not private to ranks: leave --rank out",
+                       info->name, path, placement_name(info->placement));
     }
     pieces_make(&all, e->c);
     pieces = pieces_of(&all, info->name);
@@ -1445,7 +1517,8 @@ static int extract_choose(tool *t, extraction *e) {
 
 static int extract_check_output(tool *t, extraction *e) {
     enum path_kind kind;
-    if (t->output && strlen(t->output) >= sizeof e->output) return trouble(t, DCP_E_INVALID, "the path of the output is too long");
+    if (t->output && strlen(t->output) >= sizeof e->output)
+        return trouble(t, DCP_E_INVALID, "the path of the output is too long");
     if (t->output) snprintf(e->output, sizeof e->output, "%s", t->output);
     else extract_default_output(e, (t->options & O_RAW) ? ".bin" : ".npy");
     if (strcmp(e->output, "-") == 0) return CODE_FINE;
@@ -1462,7 +1535,8 @@ static int extract_check(tool *t, extraction *e) {
     if (code) return code;
     if (!(t->options & O_RAW)) {
         if (!npy_type(e->what.info->dtype)) {
-            return trouble(t, DCP_E_INVALID, "tensor \"%s\" of %s is %s, which .npy has no type for; --raw writes its bytes",
+            return trouble(t, DCP_E_INVALID,
+                           "tensor \"%s\" of %s is %s, which .npy has no type for; --raw writes its bytes",
                            e->what.info->name, dcp_path_of(e->c), dtype_text(e->what.info));
         }
         npy_header(e);
@@ -1484,7 +1558,7 @@ static dcp_status sink_open(sink *s, const char *path, int64_t size, dcp_error *
     }
     snprintf(directory, sizeof directory, "%.*s", (int)(name - path), path);
     if (directory[0] == '\0') snprintf(directory, sizeof directory, ".");
-    if (path_kind(directory) != PATH_DIRECTORY) {       /* the storage would make it; a slip of the keyboard should not */
+    if (path_kind(directory) != PATH_DIRECTORY) {     /* the storage would make it; a slip of the keyboard should not */
         set_error(err, DCP_E_NOT_FOUND, "there is no directory %s for %s", directory, name);
         return DCP_E_NOT_FOUND;
     }
@@ -1493,7 +1567,7 @@ static dcp_status sink_open(sink *s, const char *path, int64_t size, dcp_error *
         snprintf(temporary, sizeof temporary, "%s.dcptool-%u-%d.tmp", name, process_id(), attempt);
         status = s->storage->begin(s->storage->context, name, temporary, size, &s->object, err);
         if (status) s->object = NULL;
-        if (status == DCP_E_EXISTS && attempt < 9) status = DCP_OK;                     /* left by one that was killed */
+        if (status == DCP_E_EXISTS && attempt < 9) status = DCP_OK;                    /* left by one that was killed */
     }
     return status;
 }
@@ -1523,7 +1597,8 @@ static dcp_status extract_copy(tool *t, const extraction *e, sink *s, dcp_error 
     boxes_begin(&b, &e->what, TOOL_CHUNK);
     memory = (uint64_t)b.largest < SIZE_MAX ? (unsigned char *)malloc((size_t)b.largest + 1) : NULL;
     if (!status && !memory) {
-        set_error(err, DCP_E_MEMORY, "no memory: %" PRId64 " bytes for a part of tensor \"%s\"", b.largest, e->what.info->name);
+        set_error(err, DCP_E_MEMORY, "no memory: %" PRId64 " bytes for a part of tensor \"%s\"", b.largest,
+                  e->what.info->name);
         status = DCP_E_MEMORY;
     }
     t->progress.done = 0;
@@ -1569,7 +1644,8 @@ static int run_extract(tool *t) {
     int to_stdout = t->output && strcmp(t->output, "-") == 0, code;
     if ((t->options & O_RAW) && (t->options & O_NPY)) return usage(t->command, "--raw and --npy exclude each other");
     if (to_stdout && (t->options & O_JSON)) return usage(t->command, "--json and -o - both write to standard output");
-    if (to_stdout && is_terminal(1)) return usage(t->command, "standard output is a terminal; redirect it or give -o FILE");
+    if (to_stdout && is_terminal(1))
+        return usage(t->command, "standard output is a terminal; redirect it or give -o FILE");
     code = open_checkpoint(t, t->operands[0], &e.c);
     if (!code) code = extract_check(t, &e);
     if (!code) {
@@ -1578,16 +1654,23 @@ static int run_extract(tool *t) {
         status = sink_close(&s, status, (t->options & O_FORCE) != 0, &err);
         if (status) code = fail(t, &err);
         else if (!to_stdout) extract_report(t, &e);
-        if (status == DCP_E_MISMATCH && e.what.info->placement == DCP_PLACE_PRIVATE) note(t, "--rank N takes what rank N stored");
+        if (status == DCP_E_MISMATCH && e.what.info->placement == DCP_PLACE_PRIVATE)
+            note(t, "--rank N takes what rank N stored");
     }
     dcp_close(e.c);
     return code;
 }
 
-/* ---- convert: a save whose tensors are a device, which reads them from the source when the save asks for their bytes ------------------ */
+/* ---- convert: a save whose tensors are a device, which reads them from the source when the save asks for their bytes
+ * ------------------ */
 enum { CONVERT_RANKS = 512, CONVERT_WINDOWS = 8 };
 typedef struct source_piece { const dcp_tensor_info *info; const dcp_tensor_metadata *meta; int rank; } source_piece;
-typedef struct window { const source_piece *of; int64_t begins, size, capacity; uint64_t used; unsigned char *bytes; } window;
+typedef struct window {
+    const source_piece *of;
+    int64_t begins, size, capacity;
+    uint64_t used;
+    unsigned char *bytes;
+} window;
 /* What only a manifest can say of a piece. */
 typedef struct origin { dcp_role role; const char *tier; int64_t expert_key[3], version; } origin;
 
@@ -1602,7 +1685,7 @@ typedef struct conversion {
     int world;
     int64_t bytes;
     dcp_device device;
-    lock *busy;                                        /* of what follows: a checkpoint is used by one thread at a time */
+    lock *busy;                                      /* of what follows: a checkpoint is used by one thread at a time */
     window windows[CONVERT_WINDOWS]; int window_count; int64_t window_size; uint64_t clock;
     dcp_error failed;                                   /* the first read that did, if one did */
     int64_t copied;                                     /* bytes, to all ranks */
@@ -1637,8 +1720,10 @@ static int run_convert(tool *t) {
     conversion v = DCP_ZERO;
     rank_save *ranks = NULL;
     int code;
-    if (!(t->options & O_TO)) return usage(t->command, "--to LAYOUT is missing: sharded, single, manifest or manifest-yaml");
-    if ((t->options & O_KEY_ID) && !(t->options & O_SIGN_KEY_FILE)) return usage(t->command, "--key-id is the name of the key of --sign-key-file");
+    if (!(t->options & O_TO))
+        return usage(t->command, "--to LAYOUT is missing: sharded, single, manifest or manifest-yaml");
+    if ((t->options & O_KEY_ID) && !(t->options & O_SIGN_KEY_FILE))
+        return usage(t->command, "--key-id is the name of the key of --sign-key-file");
     v.t = t;
     v.to = layout_find(t->to);
     v.busy = lock_new();
@@ -1670,7 +1755,8 @@ static int convert_open(conversion *v) {
     desc.io.progress = NULL;
     if (dcp_open(&desc, &v->c, &err)) {
         if (err.status != DCP_E_CHECKSUM && path_kind(t->operands[0]) == PATH_DIRECTORY)
-            return trouble(t, DCP_E_INVALID, "%s is a directory; dcptool ls %s lists the checkpoints in it", t->operands[0], t->operands[0]);
+            return trouble(t, DCP_E_INVALID, "%s is a directory; dcptool ls %s lists the checkpoints in it",
+                           t->operands[0], t->operands[0]);
         return fail(t, &err);
     }
     v->m = dcp_metadata_of(v->c);
@@ -1701,12 +1787,13 @@ static int convert_select(conversion *v) {
         const dcp_tensor_info *info = dcp_tensor_find(v->c, p->meta->name);
         if (!info) continue;
         if (info->dtype == DCP_OPAQUE) {
-            return trouble(v->t, DCP_E_UNSUPPORTED, "tensor \"%s\" of %s is of type %s, which this version does not know and cannot write",
+            return trouble(v->t, DCP_E_UNSUPPORTED,
+                           "tensor \"%s\" of %s is of type %s, which this version does not know and cannot write",
                            info->name, dcp_path_of(v->c), info->dtype_name);
         }
         if ((v->t->options & O_ONE_RANK) && info->placement == DCP_PLACE_PRIVATE && info->piece_count > 1) {
-            return trouble(v->t, DCP_E_INVALID, "tensor \"%s\" of %s is private to %d ranks: leave --one-rank out", info->name, dcp_path_of(v->c),
-                           info->piece_count);
+            return trouble(v->t, DCP_E_INVALID, "tensor \"%s\" of %s is private to %d ranks: leave --one-rank out",
+                           info->name, dcp_path_of(v->c), info->piece_count);
         }
         if ((v->t->options & O_ONE_RANK) && piece_is_spare(p, info, n > 0 ? &v->pieces.items[n - 1] : NULL)) continue;
         if (is_part(v, p, info) && (n == 0 || strcmp(v->pieces.items[n - 1].meta->name, info->name) != 0))
@@ -1721,11 +1808,12 @@ static int convert_select(conversion *v) {
     v->world = (v->t->options & O_ONE_RANK) ? 1 : ranks;
     v->origins = (origin *)need(calloc(n + 1, sizeof *v->origins));
     if (v->world <= CONVERT_RANKS) return CODE_FINE;
-    return trouble(v->t, DCP_E_LIMIT, "%s is of %d ranks; as many as %d can be kept, --one-rank stores all pieces as of one", dcp_path_of(v->c),
-                   v->world, (int)CONVERT_RANKS);
+    return trouble(v->t, DCP_E_LIMIT,
+                   "%s is of %d ranks; as many as %d can be kept, --one-rank stores all pieces as of one",
+                   dcp_path_of(v->c), v->world, (int)CONVERT_RANKS);
 }
 
-/* ---- convert: what only manifests say, from one or kept in another layout ------------------------------------------------------------- */
+/* ---- convert: what only manifests say, from one or kept in another layout ---------------------------------------- */
 static void convert_take_manifest(conversion *v) {
     const dcp_manifest *m = v->manifest;
     size_t i;
@@ -1762,11 +1850,14 @@ static void convert_take_manifest(conversion *v) {
         for (k = 0; k < 3; k++) o->expert_key[k] = info->expert_key[k] > 0 ? info->expert_key[k] : 0;
         o->version = p->file ? p->file->version : 0;
         if (tier < m->tier_count) o->tier = m->tiers[tier].tier.name;
-        else if (info->tier) note(v->t, "warning: tensor \"%s\" is of tier \"%s\", which %s does not define: left out", info->name, info->tier,
-                                  dcp_path_of(v->c));
+        else if (info->tier)
+            note(v->t, "warning: tensor \"%s\" is of tier \"%s\", which %s does not define: left out", info->name,
+                 info->tier, dcp_path_of(v->c));
     }
     if ((m->optim_state.path && !m->optim_state.shard_count) || (m->router_state.path && !m->router_state.layer_count))
-        note(v->t, "warning: %s has optimizer or router state of which it only gives the path: that file is not converted", dcp_path_of(v->c));
+        note(v->t,
+             "warning: %s has optimizer or router state of which it only gives the path: that file is not converted",
+             dcp_path_of(v->c));
 }
 
 /* a is freed; may be NULL: then without separator */
@@ -1806,7 +1897,8 @@ static void keep_tiers(dcp_json *list, const conversion *v) {
 
 /* `"manifest": {...}`, in new memory. */
 static char *keep_write(const conversion *v) {
-    dcp_json *root = (dcp_json *)need(dcp_json_new_object(NULL)), *manifest = dcp_json_add_object(root, "manifest"), *list;
+    dcp_json *root = (dcp_json *)need(dcp_json_new_object(NULL)), *manifest = dcp_json_add_object(root, "manifest"),
+                     *list;
     char seed[24], *text = NULL, *member;
     size_t i, size = 0;
     if (v->model_id) dcp_json_add_string(manifest, "modelId", v->model_id);
@@ -1831,7 +1923,9 @@ static char *keep_write(const conversion *v) {
     return member;
 }
 
-static const char *kept_text(const dcp_json *object, const char *key) { return dcp_json_string(dcp_json_get(object, key), NULL); }
+static const char *kept_text(const dcp_json *object, const char *key) {
+    return dcp_json_string(dcp_json_get(object, key), NULL);
+}
 
 /* Members as text; NULL where somebody has put in what is none. */
 static const char *kept_members(const conversion *v, const dcp_json *object, const char *key) {
@@ -1878,7 +1972,8 @@ static int kept_seed(const dcp_json *entry, dcp_router_seed *out) {
 }
 
 static int kept_read(conversion *v, const dcp_json *kept) {
-    const dcp_json *tiers = dcp_json_get(kept, "tiers"), *seeds = dcp_json_get(kept, "routerSeeds"), *pieces = dcp_json_get(kept, "pieces");
+    const dcp_json *tiers = dcp_json_get(kept, "tiers"), *seeds = dcp_json_get(kept, "routerSeeds"),
+                            *pieces = dcp_json_get(kept, "pieces");
     size_t i;
     if (dcp_json_kind_of(kept) != DCP_JSON_OBJECT || dcp_json_count(pieces) != v->pieces.count) return 0;
     v->tiers = (dcp_tier *)need(calloc(dcp_json_count(tiers) + 1, sizeof *v->tiers));
@@ -1898,7 +1993,8 @@ static int kept_read(conversion *v, const dcp_json *kept) {
         v->seed_extras[i] = kept_members(v, dcp_json_at(seeds, i), "extra");
         if (!kept_seed(dcp_json_at(seeds, i), &v->seeds[v->seed_count++])) return 0;
     }
-    for (i = 0; i < v->pieces.count; i++) if (!kept_piece(v, dcp_json_at(pieces, i), &v->pieces.items[i], &v->origins[i])) return 0;
+    for (i = 0; i < v->pieces.count; i++)
+        if (!kept_piece(v, dcp_json_at(pieces, i), &v->pieces.items[i], &v->origins[i])) return 0;
     v->model_id = kept_text(kept, "modelId");
     v->optim_extra = kept_members(v, kept, "optimExtra");
     v->router_extra = kept_members(v, kept, "routerExtra");
@@ -2061,7 +2157,8 @@ static void convert_head(conversion *v) {
     if (v->has_training) v->training = *training_of(v->c);
 }
 
-static dcp_status convert_copy_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket, dcp_error *err);
+static dcp_status convert_copy_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size,
+                                   uint64_t *ticket, dcp_error *err);
 static dcp_status convert_wait(void *context, uint64_t ticket, dcp_error *err) {
     (void)context; (void)ticket; (void)err;
     return DCP_OK;
@@ -2086,7 +2183,8 @@ static void convert_tensor(conversion *v, size_t i, dcp_tensor *t, source_piece 
     t->role = o->role;
     t->tier = o->tier;
     t->version = o->version;
-    if (o->role == DCP_ROLE_EXPERT || o->role == DCP_ROLE_ROUTER) memcpy(t->expert_key, o->expert_key, sizeof t->expert_key);
+    if (o->role == DCP_ROLE_EXPERT || o->role == DCP_ROLE_ROUTER)
+        memcpy(t->expert_key, o->expert_key, sizeof t->expert_key);
 }
 
 static int listed_compare(const void *a_, const void *b_) {
@@ -2136,7 +2234,8 @@ static void convert_digests(const conversion *v, dcp_save_desc *desc) {
     int64_t size = v->pieces.count ? v->pieces.items[0].meta->block_size : 0;
     size_t i;
     for (i = 1; i < v->pieces.count; i++) if (v->pieces.items[i].meta->block_size != size) size = -1;
-    if ((v->t->options & O_FLAT) || (size == 0 && v->bytes > 0 && !v->m->is_foreign)) desc->checksum = DCP_CHECKSUM_FLAT;
+    if ((v->t->options & O_FLAT) || (size == 0 && v->bytes > 0 && !v->m->is_foreign))
+        desc->checksum = DCP_CHECKSUM_FLAT;
     if (size >= 256 << 10 && size <= 1 << 30 && (size & (size - 1)) == 0) desc->block_size = (size_t)size;
 }
 
@@ -2207,7 +2306,8 @@ static void convert_save(conversion *v, rank_save *ranks) {
 }
 
 /* A piece's part, or with --one-rank and all that is not private a box of the tensor, read into a window. */
-static dcp_status window_read(conversion *v, window *w, const source_piece *s, const boxes *b, const part *p, dcp_error *err) {
+static dcp_status window_read(conversion *v, window *w, const source_piece *s, const boxes *b, const part *p,
+                              dcp_error *err) {
     dcp_tensor wanted = DCP_ZERO;
     int64_t offset[DCP_MAX_DIMS];
     int d;
@@ -2218,7 +2318,8 @@ static dcp_status window_read(conversion *v, window *w, const source_piece *s, c
         w->bytes = (uint64_t)w->capacity <= SIZE_MAX ? (unsigned char *)malloc((size_t)w->capacity) : NULL;
         if (!w->bytes) {
             w->capacity = 0;
-            set_error(err, DCP_E_MEMORY, "no memory: %" PRId64 " bytes for a part of tensor \"%s\"", b->size, s->info->name);
+            set_error(err, DCP_E_MEMORY, "no memory: %" PRId64 " bytes for a part of tensor \"%s\"", b->size,
+                      s->info->name);
             return DCP_E_MEMORY;
         }
     }
@@ -2263,8 +2364,8 @@ static dcp_status window_at(conversion *v, const source_piece *s, int64_t at, wi
     return status;
 }
 
-static dcp_status convert_copy_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket,
-                                   dcp_error *err) {
+static dcp_status convert_copy_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size,
+                                   uint64_t *ticket, dcp_error *err) {
     conversion *v = (conversion *)context;
     unsigned char *to = (unsigned char *)host;
     dcp_status status = DCP_OK;
@@ -2295,8 +2396,8 @@ static int convert_report(conversion *v) {
     json_state *j = &t->json;
     progress_clear(t);
     if (!(t->options & O_JSON)) {
-        note(t, "wrote %s: %" PRId64 " piece%s of %d rank%s, %" PRId64 " bytes", v->report.path, (int64_t)v->pieces.count,
-             plural((int64_t)v->pieces.count), v->world, plural(v->world), v->bytes);
+        note(t, "wrote %s: %" PRId64 " piece%s of %d rank%s, %" PRId64 " bytes", v->report.path,
+             (int64_t)v->pieces.count, plural((int64_t)v->pieces.count), v->world, plural(v->world), v->bytes);
         return CODE_FINE;
     }
     json_begin(t);
@@ -2335,7 +2436,7 @@ static void convert_free(conversion *v) {
     lock_free(v->busy);
 }
 
-/* ---- sign ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- sign -------------------------------------------------------------------------------------------------------- */
 static dcp_status sign_document(const char *path, dcp_layout layout, const dcp_signer *signer, dcp_error *err) {
     dcp_manifest *manifest = NULL;
     dcp_metadata *metadata = NULL;
@@ -2362,11 +2463,13 @@ static int sign_report(tool *t, const char *path, const char *replaced) {
         json_text(j, "key", t->key_id ? t->key_id : "");
         json_text(j, "replaced", replaced);
         json_close(j, '}');
-    } else print("signed %s%s%s%s\n", path, replaced ? " (a signature by key \"" : "", replaced ? replaced : "", replaced ? "\" was replaced)" : "");
+    } else print("signed %s%s%s%s\n", path, replaced ? " (a signature by key \"" : "", replaced ? replaced : "",
+                 replaced ? "\" was replaced)" : "");
     return CODE_FINE;
 }
 
-/* Opened before, so that only a document that holds is signed, and after: the signature is accepted as anybody will read it. */
+/* Opened before, so that only a document that holds is signed, and after: the signature is accepted as anybody will
+ * read it. */
 static int run_sign(tool *t) {
     dcp_signer signer;
     dcp_checkpoint *c;
@@ -2380,11 +2483,13 @@ static int run_sign(tool *t) {
     if (code) return code;
     layout = dcp_layout_of(c);
     path = copy_text(dcp_path_of(c));
-    replaced = dcp_metadata_of(c)->signature_algorithm ? copy_text(dcp_metadata_of(c)->signature_key ? dcp_metadata_of(c)->signature_key : "") : NULL;
+    replaced = dcp_metadata_of(c)->signature_algorithm
+               ? copy_text(dcp_metadata_of(c)->signature_key ? dcp_metadata_of(c)->signature_key : "") : NULL;
     dcp_close(c);
     if (layout == DCP_LAYOUT_SINGLE) {
-        code = trouble(t, DCP_E_UNSUPPORTED, "%s has its document inside, which cannot be rewritten in place; `dcptool convert %s TARGET --to single "
-                       "--sign-key-file FILE` writes a signed copy", path, t->operands[0]);
+        code = trouble(t, DCP_E_UNSUPPORTED, "%s has its document inside, which cannot be rewritten in place; `dcptool "
+                                             "convert %s TARGET --to single "
+                                             "--sign-key-file FILE` writes a signed copy", path, t->operands[0]);
     } else {
         signer = dcp_hmac_signer(t->key.bytes, t->key.size, t->key_id ? t->key_id : "");
         if (sign_document(path, layout, &signer, &err)) code = fail(t, &err);
@@ -2398,7 +2503,7 @@ static int run_sign(tool *t) {
     return code;
 }
 
-/* ---- sync ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- sync -------------------------------------------------------------------------------------------------------- */
 static void sync_json(tool *t, const dcp_sync_report *r) {
     json_state *j = &t->json;
     json_text(j, "source", t->operands[0]);
@@ -2422,10 +2527,14 @@ static void sync_text(tool *t, const dcp_sync_report *r) {
     const int is_dry = (t->options & O_DRY_RUN) != 0;
     const int64_t wrong = r->missing + r->stale + r->corrupt, copied = is_dry ? wrong : r->copied;
     print("%-11s%" PRId64 " file%s, %" PRId64 " bytes (%" PRId64 " missing, %" PRId64 " stale, %" PRId64 " corrupt)\n",
-          is_dry ? "to copy:" : "copied:", copied, plural(copied), is_dry ? r->bytes_to_copy : r->bytes_copied, r->missing, r->stale, r->corrupt);
+          is_dry ? "to copy:" : "copied:", copied, plural(copied), is_dry ? r->bytes_to_copy : r->bytes_copied,
+          r->missing, r->stale, r->corrupt);
     print("kept:      %" PRId64 " file%s, %" PRId64 " bytes\n", r->kept, plural(r->kept), r->bytes_kept);
-    if (r->left_out) print("left out:  %" PRId64 " file%s, %" PRId64 " bytes, beyond a size_budget\n", r->left_out, plural(r->left_out), r->bytes_left_out);
-    if (r->not_selected) print("not asked: %" PRId64 " file%s of other tiers\n", r->not_selected, plural(r->not_selected));
+    if (r->left_out)
+        print("left out:  %" PRId64 " file%s, %" PRId64 " bytes, beyond a size_budget\n", r->left_out,
+              plural(r->left_out), r->bytes_left_out);
+    if (r->not_selected)
+        print("not asked: %" PRId64 " file%s of other tiers\n", r->not_selected, plural(r->not_selected));
     if (!is_dry) print("%s\n", r->path);
 }
 
@@ -2456,7 +2565,7 @@ static int run_sync(tool *t) {
     return code;
 }
 
-/* ---- latest, prune, sweep -------------------------------------------------------------------------------------------------------- */
+/* ---- latest, prune, sweep ---------------------------------------------------------------------------------------- */
 static int run_latest(tool *t) {
     dcp_latest_desc desc = DCP_ZERO;
     dcp_error err;
@@ -2499,10 +2608,12 @@ static int report_removal(tool *t, dcp_removal *removal, dcp_status status, cons
         json_open(j, "removed", '[');
         for (i = 0; i < removal->path_count; i++) json_text(j, NULL, removal->paths[i]);
         json_close(j, ']');
-    } else for (i = 0; i < removal->path_count; i++) print("%s %s\n", is_dry ? "would remove" : "removed", removal->paths[i]);
+    } else for (i = 0; i < removal->path_count; i++)
+        print("%s %s\n", is_dry ? "would remove" : "removed", removal->paths[i]);
     if (status) code = fail(t, err);
-    else note(t, "%s %" PRId64 " file%s, %" PRId64 " bytes", is_dry ? "would remove" : "removed", (int64_t)removal->path_count,
-              plural((int64_t)removal->path_count), removal->bytes);
+    else
+        note(t, "%s %" PRId64 " file%s, %" PRId64 " bytes", is_dry ? "would remove" : "removed",
+             (int64_t)removal->path_count, plural((int64_t)removal->path_count), removal->bytes);
     if (t->options & O_JSON) json_close(j, '}');
     dcp_removal_free(removal);
     return code;
@@ -2544,13 +2655,13 @@ static int run_sweep(tool *t) {
     return report_removal(t, &removal, status, &err);
 }
 
-/* ---- statuses, exit codes, messages ---------------------------------------------------------------------------------------------- */
+/* ---- statuses, exit codes, messages ------------------------------------------------------------------------------ */
 static int code_of(dcp_status status) {
     switch (status) {
     case DCP_OK: return CODE_FINE;
     case DCP_E_CHECKSUM: case DCP_E_SIGNATURE: case DCP_E_FORMAT: case DCP_E_INCOMPLETE: case DCP_E_MISMATCH: return CODE_NO;
     case DCP_E_INVALID: return CODE_USAGE;
-    default: return CODE_TROUBLE;                       /* not there, I/O, newer, beyond a limit, interrupted, ...: nobody could look */
+    default: return CODE_TROUBLE;       /* not there, I/O, newer, beyond a limit, interrupted, ...: nobody could look */
     }
 }
 
@@ -2607,7 +2718,8 @@ static void set_error(dcp_error *err, dcp_status status, const char *format, ...
     va_end(arguments);
 }
 
-/* The message goes to stderr; with --json the object says it too, as its only content or, if it has begun, as one more member. */
+/* The message goes to stderr; with --json the object says it too, as its only content or, if it has begun, as one more
+ * member. */
 static int fail(tool *t, const dcp_error *err) {
     progress_clear(t);
     say(t->command, err->message);
@@ -2664,7 +2776,7 @@ static void *need(void *memory) {
     exit(CODE_TROUBLE);
 }
 
-/* ---- arguments ------------------------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 static int parse_count(const char *text, int64_t most, int64_t *out) {
     *out = 0;
     if (*text == '\0') return 0;
@@ -2677,7 +2789,8 @@ static int parse_count(const char *text, int64_t most, int64_t *out) {
 
 /* Seconds, or a number with s, m, h or d. The library takes 0 for its default, so that none is -1. */
 static int parse_grace(const char *text, int64_t *out) {
-    static const struct { char letter; int64_t seconds; } units[] = {{ 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 }};
+    static const struct { char letter; int64_t seconds; } units[] = {{ 's', 1 }, { 'm', 60 }, { 'h', 3600 },
+                                                                     { 'd', 86400 }};
     char digits[24];
     size_t length = strlen(text), i;
     int64_t unit = 1;
@@ -2689,7 +2802,7 @@ static int parse_grace(const char *text, int64_t *out) {
         digits[length - 1] = '\0';
         break;
     }
-    if (!parse_count(digits, INT64_MAX / 1000000000 / unit, out)) return 0;            /* the library may count in nanoseconds */
+    if (!parse_count(digits, INT64_MAX / 1000000000 / unit, out)) return 0;   /* the library may count in nanoseconds */
     *out = *out == 0 ? -1 : *out * unit;
     return 1;
 }
@@ -2723,7 +2836,9 @@ static int set_option(tool *t, const option *o, const char *value) {
     case O_SIGN_KEY_FILE: t->sign_key_file = value; fine = value[0] != '\0'; break;
     case O_KEY_ID: t->key_id = value; fine = is_key_id(value); break;
     case O_TO: t->to = value; fine = layout_find(value) != NULL; break;
-    case O_TIER: fine = value[0] != '\0' && t->tier_count < sizeof t->tiers / sizeof t->tiers[0]; if (fine) t->tiers[t->tier_count++] = value; break;
+    case O_TIER:
+        fine = value[0] != '\0' && t->tier_count < sizeof t->tiers / sizeof t->tiers[0];
+        if (fine) t->tiers[t->tier_count++] = value; break;
     case O_MINIMUM_STEP: fine = parse_count(value, INT64_MAX, &t->minimum_step); break;
     case O_MEMORY: fine = parse_size(value, &t->memory) && t->memory >= 4 << 20; break;
     case O_RANK: fine = parse_count(value, INT32_MAX, &t->rank); break;
@@ -2740,17 +2855,20 @@ static int unknown_option(tool *t, const char *text) {
     char list[512] = "";
     size_t i;
     for (i = 0; i < OPTION_COUNT; i++)
-        if (valid & all_options[i].bit) snprintf(list + strlen(list), sizeof list - strlen(list), " --%s", all_options[i].name);
+        if (valid & all_options[i].bit)
+            snprintf(list + strlen(list), sizeof list - strlen(list), " --%s", all_options[i].name);
     return usage(t->command, "unknown option '%s'; valid options:%s", text, list);
 }
 
-/* --name, --name=value or --name value. *next: the argument behind this one, NULL if there is none; set to NULL when it was used. */
+/* --name, --name=value or --name value. *next: the argument behind this one, NULL if there is none; set to NULL when it
+ * was used. */
 static int parse_long(tool *t, const char *text, const char **next) {
     size_t length = strcspn(text + 2, "="), i;
     const char *value = text[2 + length] ? text + 2 + length + 1 : NULL;
     for (i = 0; i < OPTION_COUNT; i++) {
         const option *o = &all_options[i];
-        if (!((t->command->options | O_COMMON) & o->bit) || strlen(o->name) != length || memcmp(o->name, text + 2, length) != 0) continue;
+        if (!((t->command->options | O_COMMON) & o->bit) || strlen(o->name) != length ||
+            memcmp(o->name, text + 2, length) != 0) continue;
         if (!o->value) return value ? usage(t->command, "--%s takes no value", o->name) : set_option(t, o, NULL);
         if (!value) {
             value = *next;
@@ -2798,11 +2916,12 @@ static int parse_arguments(tool *t, int count, char **arguments) {
     if (t->operand_count < t->command->least) return usage(t->command, "missing argument");
     if (t->command->most >= 0 && t->operand_count > t->command->most)
         return usage(t->command, "one argument too many: '%s'", t->operands[t->command->most]);
-    for (i = 0; i < t->operand_count; i++) if (t->operands[i][0] == '\0') return usage(t->command, "an argument is empty");
+    for (i = 0; i < t->operand_count; i++)
+        if (t->operands[i][0] == '\0') return usage(t->command, "an argument is empty");
     return CODE_FINE;
 }
 
-/* ---- what all commands share ----------------------------------------------------------------------------------------------------- */
+/* ---- what all commands share ------------------------------------------------------------------------------------- */
 static void on_log(void *user, dcp_log_level level, const char *message) {
     if (level <= DCP_LOG_WARNING) note((tool *)user, "%s%s", level == DCP_LOG_WARNING ? "warning: " : "", message);
 }
@@ -2813,8 +2932,11 @@ static int read_key(tool *t, const char *path, hmac_key *k) {
     int failed = !file || ferror(file), sys = errno;
     if (file) fclose(file);
     if (failed) return trouble(t, DCP_E_IO, "cannot read the key file %s: %s", path, strerror(sys));
-    if (size == sizeof k->bytes) return trouble(t, DCP_E_INVALID, "the key file %s has %d bytes or more", path, (int)sizeof k->bytes);
-    if (size < 16) return trouble(t, DCP_E_INVALID, "the key file %s has %d bytes; an HMAC key needs 16 at least", path, (int)size);
+    if (size == sizeof k->bytes)
+        return trouble(t, DCP_E_INVALID, "the key file %s has %d bytes or more", path, (int)sizeof k->bytes);
+    if (size < 16)
+        return trouble(t, DCP_E_INVALID, "the key file %s has %d bytes; an HMAC key needs 16 at least", path,
+                       (int)size);
     k->size = size;
     return CODE_FINE;
 }
@@ -2870,7 +2992,8 @@ static int open_checkpoint(tool *t, const char *path, dcp_checkpoint **out) {
     return fail(t, &err);
 }
 
-/* dcp_latest and its like take a directory that is not there for an empty one, or do not; for a person it is a slip of the keyboard. */
+/* dcp_latest and its like take a directory that is not there for an empty one, or do not; for a person it is a slip of
+ * the keyboard. */
 static int need_directory(tool *t, const char *path) {
     enum path_kind kind = path_kind(path);
     if (kind == PATH_DIRECTORY) return CODE_FINE;
@@ -2924,7 +3047,8 @@ static const char *base_name(const char *path) {
 /* A message that begins with the path, for a line that does so, too. */
 static const char *without_path(const char *message, const char *path) {
     size_t length = strlen(path);
-    if (strncmp(message, path, length) != 0 && strncmp(message, base_name(path), length = strlen(base_name(path))) != 0) return message;
+    if (strncmp(message, path, length) != 0 && strncmp(message, base_name(path), length = strlen(base_name(path))) != 0)
+        return message;
     return message[length] == ':' && message[length + 1] == ' ' ? message + length + 2 : message;
 }
 
@@ -2949,7 +3073,8 @@ static const char *layout_name(dcp_layout layout) {
 
 static const layout_choice *layout_find(const char *name) {
     static const layout_choice choices[] = {{ "sharded", DCP_LAYOUT_SHARDED, 0 }, { "single", DCP_LAYOUT_SINGLE, 0 },
-                                            { "manifest", DCP_LAYOUT_MANIFEST, 0 }, { "manifest-yaml", DCP_LAYOUT_MANIFEST, 1 }};
+                                            { "manifest", DCP_LAYOUT_MANIFEST, 0 },
+                                            { "manifest-yaml", DCP_LAYOUT_MANIFEST, 1 }};
     size_t i;
     for (i = 0; i < sizeof choices / sizeof choices[0]; i++) if (strcmp(choices[i].name, name) == 0) return &choices[i];
     return NULL;
@@ -2987,18 +3112,19 @@ static char *bytes_text(double bytes, char text[32]) {
     return text;
 }
 
-/* ---- pieces ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
 static int piece_compare(const void *a_, const void *b_) {
     const piece *a = (const piece *)a_, *b = (const piece *)b_;
     int order = strcmp(a->meta->name, b->meta->name), d;
     if (order) return order;
     for (d = 0; d < DCP_MAX_DIMS; d++)
-        if (a->meta->global_offset[d] != b->meta->global_offset[d]) return a->meta->global_offset[d] < b->meta->global_offset[d] ? -1 : 1;
+        if (a->meta->global_offset[d] != b->meta->global_offset[d])
+            return a->meta->global_offset[d] < b->meta->global_offset[d] ? -1 : 1;
     return a->shard->rank < b->shard->rank ? -1 : a->shard->rank > b->shard->rank;
 }
 
-/* A manifest's entries in the order in which its metadata has them, before states that are only paths; out may be NULL, to
- * count. */
+/* A manifest's entries in the order in which its metadata has them, before states that are only paths; out may be NULL,
+ * to count. */
 static size_t manifest_files(const dcp_manifest *m, const dcp_manifest_shard **out) {
     const dcp_manifest_state *const states[] = { &m->optim_state, &m->router_state };
     size_t n = 0, s, i, l;
@@ -3006,7 +3132,8 @@ static size_t manifest_files(const dcp_manifest *m, const dcp_manifest_shard **o
     for (s = 0; s < 2; s++) {
         for (i = 0; i < states[s]->shard_count; i++, n++) if (out) out[n] = &states[s]->shards[i];
         for (l = 0; l < states[s]->layer_count; l++)
-            for (i = 0; i < states[s]->layers[l].shard_count; i++, n++) if (out) out[n] = &states[s]->layers[l].shards[i];
+            for (i = 0; i < states[s]->layers[l].shard_count; i++, n++)
+                if (out) out[n] = &states[s]->layers[l].shards[i];
     }
     return n;
 }
@@ -3069,8 +3196,9 @@ static part part_of_rank(const dcp_tensor_info *info, const piece *of) {
     return p;
 }
 
-/* ---- boxes: a tensor in parts of at most TOOL_CHUNK bytes, each of them a run in row-major order ---------------------------------- */
-/* What cannot be cut is one box, however large: bytes of an unknown type, and elements of 4 bits where a cut would go through a byte. */
+/* ---- boxes: a tensor in parts of at most TOOL_CHUNK bytes, each of them a run in row-major order ----------------- */
+/* What cannot be cut is one box, however large: bytes of an unknown type, and elements of 4 bits where a cut would go
+ * through a byte. */
 static void boxes_begin(boxes *b, const part *p, int64_t limit) {
     int64_t inner = 1;                                  /* elements: behind one index of dimension `split`; in a box */
     int d;
@@ -3156,11 +3284,12 @@ static dcp_status boxes_read(const boxes *b, dcp_checkpoint *c, const part *p, v
     return p->rank >= 0 ? dcp_read_rank(c, (int)p->rank, &wanted, 1, err) : dcp_read(c, &wanted, 1, err);
 }
 
-/* ---- text for people: escaped, in columns ---------------------------------------------------------------------------------------- */
+/* ---- text for people: escaped, in columns ------------------------------------------------------------------------ */
 /* The code point at p and its length in bytes; -1 and 1 for a byte that is not UTF-8. */
 static int32_t utf8_at(const unsigned char *p, int *length) {
     static const int32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    int n = *p < 0x80 ? 1 : *p >= 0xF0 && *p < 0xF8 ? 4 : *p >= 0xE0 && *p < 0xF0 ? 3 : *p >= 0xC0 && *p < 0xE0 ? 2 : 0, i;
+    int n = *p < 0x80 ? 1 : *p >= 0xF0 && *p < 0xF8 ? 4 : *p >= 0xE0 && *p < 0xF0 ? 3 : *p >= 0xC0 && *p < 0xE0 ? 2 : 0,
+            i;
     int32_t code = n == 1 ? *p : n > 1 ? *p & (0x7F >> n) : -1;
     *length = 1;
     for (i = 1; i < n; i++) {
@@ -3172,7 +3301,8 @@ static int32_t utf8_at(const unsigned char *p, int *length) {
     return code;
 }
 
-/* Whether a terminal could take it for more than a character: control characters, and those that turn the writing direction. */
+/* Whether a terminal could take it for more than a character: control characters, and those that turn the writing
+ * direction. */
 static int is_unsafe(int32_t code) {
     return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x061C || code == 0x200E || code == 0x200F ||
            (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
@@ -3244,7 +3374,7 @@ static void table_print(table *t) {
     free(t->cells);
 }
 
-/* ---- JSON: one object, written as it comes --------------------------------------------------------------------------------------- */
+/* ---- JSON: one object, written as it comes ----------------------------------------------------------------------- */
 static void json_string(const char *text) {
     const unsigned char *p = (const unsigned char *)text;
     int length;
@@ -3335,7 +3465,7 @@ static void json_begin(tool *t) {
     json_text(&t->json, "command", t->command->name);
 }
 
-/* ---- progress: a bar on a terminal, else a line now and then --------------------------------------------------------------------- */
+/* ---- progress: a bar on a terminal, else a line now and then ----------------------------------------------------- */
 static void progress_clear(tool *t) {
     if (!t->progress.is_drawn) return;
     fputs("\r\x1b[K", stderr);
@@ -3357,17 +3487,18 @@ static void on_progress(void *user, const dcp_progress *p) {
     bytes_text(total, total_text);
     bytes_text(p->bytes_per_second, speed_text);
     if (whole->mode == SHOW_BAR) {
-        fprintf(stderr, "\r%s [%.*s%.*s] %3.0f%%  %s of %s, %s/s\x1b[K", whole->what, marks, full, 20 - marks, empty, share * 100,
-                done_text, total_text, speed_text);
+        fprintf(stderr, "\r%s [%.*s%.*s] %3.0f%%  %s of %s, %s/s\x1b[K", whole->what, marks, full, 20 - marks, empty,
+                share * 100, done_text, total_text, speed_text);
         fflush(stderr);
         t->progress.is_drawn = 1;
     } else if (time(NULL) - whole->last_line >= 10) {
-        fprintf(stderr, "dcptool %s: %.0f%%, %s of %s, %s/s\n", whole->what, share * 100, done_text, total_text, speed_text);
+        fprintf(stderr, "dcptool %s: %.0f%%, %s of %s, %s/s\n", whole->what, share * 100, done_text, total_text,
+                speed_text);
         t->progress.last_line = time(NULL);
     }
 }
 
-/* ---- what differs between systems ------------------------------------------------------------------------------------------------ */
+/* ---- what differs between systems -------------------------------------------------------------------------------- */
 #ifdef _WIN32
 #include <fcntl.h>
 #include <io.h>
@@ -3501,12 +3632,14 @@ static void binary_stdout(void) {}
 static unsigned process_id(void) { return (unsigned)getpid(); }
 static FILE *open_for_reading(const char *path) { return fopen(path, "rb"); }
 
-/* A program started with a standard descriptor closed would get that for a file, and print into it. What stands in fails when used. */
+/* A program started with a standard descriptor closed would get that for a file, and print into it. What stands in
+ * fails when used. */
 static char **prepare_process(int *argc, char **argv) {
     int descriptor;
     (void)argc;
     for (descriptor = 0; descriptor < 3; descriptor++)
-        if (fcntl(descriptor, F_GETFD) < 0 && open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY) != descriptor) exit(CODE_TROUBLE);
+        if (fcntl(descriptor, F_GETFD) < 0 && open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY) != descriptor)
+            exit(CODE_TROUBLE);
     return argv;
 }
 #endif

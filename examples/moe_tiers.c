@@ -1,8 +1,10 @@
-/* moe_tiers.c - a mixture of experts in two tiers: one group of experts loaded alone, a save of what changed, a stale copy brought up to date.
+/* moe_tiers.c - a mixture of experts in two tiers: one group of experts loaded alone, a save of what changed, a stale
+ * copy brought up to date.
  *
- * Shows DCP_LAYOUT_MANIFEST: a file for each tensor, in folders that say what it is; tiers, expert keys and the router's seeds in the
- * document; dcp_select, with which a node opens only its experts; a second save that writes only what changed; dcp_sync, which copies to
- * local disks only what is stale there. Does not show ranks, which all of this works with, or lazy loads (dcp_map, dcp_prefetch).
+ * Shows DCP_LAYOUT_MANIFEST: a file for each tensor, in folders that say what it is; tiers, expert keys and the
+ * router's seeds in the document; dcp_select, with which a node opens only its experts; a second save that writes only
+ * what changed; dcp_sync, which copies to local disks only what is stale there. Does not show ranks, which all of this
+ * works with, or lazy loads (dcp_map, dcp_prefetch).
  *
  * Build: cc -O2 moe_tiers.c -I.. -lm -pthread         Run: ./a.out [directory]
  */
@@ -26,11 +28,13 @@ static void check(dcp_status status, const char *what) {
     exit(1);
 }
 
-/* Experts 0 to 3 are group 0 in the hot tier, 4 to 7 are group 1 in the warm one; the dense layers are hot, the optimizer is in no tier. */
+/* Experts 0 to 3 are group 0 in the hot tier, 4 to 7 are group 1 in the warm one; the dense layers are hot, the
+ * optimizer is in no tier. */
 static void describe(dcp_tensor *t, int i, void *data) {
     const int64_t shape[] = {WIDTH, WIDTH};
     const int expert = i - LAYERS, group = expert / PER_GROUP;
-    snprintf(names[i], sizeof names[i], i < LAYERS ? "layer_%d/attention" : i < ADAM ? "expert_%d" : "adam/m", i < LAYERS ? i : expert);
+    snprintf(names[i], sizeof names[i], i < LAYERS ? "layer_%d/attention" : i < ADAM ? "expert_%d" : "adam/m",
+             i < LAYERS ? i : expert);
     *t = dcp_array(names[i], DCP_FP32, data, 2, shape);
     if (i == ADAM) t->role = DCP_ROLE_OPTIMIZER;
     else t->tier = i < LAYERS || group == 0 ? "hot" : "warm";
@@ -57,8 +61,8 @@ static void save(const char *path, int64_t step) {
     desc.training = &training;
     desc.report = &report;
     check(dcp_save(&desc, &err), "save");
-    printf("step %" PRId64 ": %d tensors of %d bytes, %" PRId64 " bytes were there already\n", step, (int)ALL, (int)sizeof model[0],
-           report.bytes_reused);
+    printf("step %" PRId64 ": %d tensors of %d bytes, %" PRId64 " bytes were there already\n", step, (int)ALL,
+           (int)sizeof model[0], report.bytes_reused);
 }
 
 /* What a node that serves group 1 opens: the files of the other tensors need not even be there. */
@@ -77,10 +81,14 @@ static void load_group(const char *path) {
         dcp_tensor wanted;
         describe(&wanted, at, loaded[at]);
         check(dcp_read(c, &wanted, 1, &err), "read");
-        if (memcmp(loaded[at], model[at], sizeof model[at]) != 0) { fprintf(stderr, "%s is another one\n", info->name); exit(1); }
+        if (memcmp(loaded[at], model[at], sizeof model[at]) != 0) {
+            fprintf(stderr, "%s is another one\n", info->name);
+            exit(1);
+        }
     }
     check(dcp_manifest_router_seed(dcp_manifest_of(c), 1, &seed), "seed");
-    printf("group 1: %d experts of tier %s loaded, router seed %" PRIu64 "\n", (int)dcp_tensor_count(c), dcp_tensor_at(c, 0)->tier, seed);
+    printf("group 1: %d experts of tier %s loaded, router seed %" PRIu64 "\n", (int)dcp_tensor_count(c),
+           dcp_tensor_at(c, 0)->tier, seed);
     dcp_close(c);
 }
 
@@ -89,8 +97,8 @@ static int64_t update(const char *path, const char *copy) {
     dcp_sync_desc desc = DCP_ZERO;
     desc.path = path; desc.directory = copy; desc.report = &report; desc.io.log = dcp_log_stderr;
     check(dcp_sync(&desc, &err), "sync");
-    printf("sync: %" PRId64 " files missing, %" PRId64 " stale, %" PRId64 " kept, %" PRId64 " bytes copied\n", report.missing, report.stale,
-           report.kept, report.bytes_copied);
+    printf("sync: %" PRId64 " files missing, %" PRId64 " stale, %" PRId64 " kept, %" PRId64 " bytes copied\n",
+           report.missing, report.stale, report.kept, report.bytes_copied);
     return report.bytes_copied;
 }
 
@@ -101,7 +109,8 @@ int main(int argc, char **argv) {
     snprintf(path, sizeof path, "%s/moe", argc > 1 ? argv[1] : ".");
     snprintf(copy, sizeof copy, "%s/local", argc > 1 ? argv[1] : ".");
     snprintf(local, sizeof local, "%s/moe", copy);
-    for (int i = 0; i < ALL; i++) for (int k = 0; k < WIDTH * WIDTH; k++) model[i][k / WIDTH][k % WIDTH] = (float)(i * 10000 + k);
+    for (int i = 0; i < ALL; i++)
+        for (int k = 0; k < WIDTH * WIDTH; k++) model[i][k / WIDTH][k % WIDTH] = (float)(i * 10000 + k);
     save(path, 100);
     load_group(path);
     update(path, copy);

@@ -66,7 +66,8 @@ static void one_step(block *b) {
     MPI_Datatype column;
     MPI_Type_vector(m, 1, p, MPI_DOUBLE, &column), MPI_Type_commit(&column);
     MPI_Cart_shift(grid, 0, 1, &before, &after);         /* at the edges: MPI_PROC_NULL, the halo stays */
-    MPI_Sendrecv(u + p + 1, n, MPI_DOUBLE, before, 0, u + (m + 1) * p + 1, n, MPI_DOUBLE, after, 0, grid, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(u + p + 1, n, MPI_DOUBLE, before, 0, u + (m + 1) * p + 1, n, MPI_DOUBLE, after, 0, grid,
+                 MPI_STATUS_IGNORE);
     MPI_Sendrecv(u + m * p + 1, n, MPI_DOUBLE, after, 1, u + 1, n, MPI_DOUBLE, before, 1, grid, MPI_STATUS_IGNORE);
     MPI_Cart_shift(grid, 1, 1, &before, &after);
     MPI_Sendrecv(u + p + 1, 1, column, before, 2, u + p + n + 1, 1, column, after, 2, grid, MPI_STATUS_IGNORE);

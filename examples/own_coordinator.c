@@ -66,32 +66,38 @@ static dcp_status receive(void *c, int *from, int tag, void **data, size_t *size
         struct pollfd in[MOST] = {{0, 0, 0}};
         for (message **at = &j->queue, *m; (m = *at) != NULL; at = &m->next) {
             if (m->h.tag != tag || (*from != DCP_ANY_RANK && *from != m->from)) continue;
-            *at = m->next, *from = m->from, *data = m->data, *size = (size_t)m->h.size;         /* the library frees it */
+            *at = m->next, *from = m->from, *data = m->data, *size = (size_t)m->h.size;       /* the library frees it */
             return free(m), DCP_OK;
         }
         for (int i = 0; i < j->count; i++) in[i].fd = j->in[i], in[i].events = POLLIN, here += in[i].fd >= 0;
-        if (here == 0 || (*from >= 0 && j->in[*from] < 0)) return fail(err, DCP_E_COMM, *from, "nothing more comes from");
+        if (here == 0 || (*from >= 0 && j->in[*from] < 0))
+            return fail(err, DCP_E_COMM, *from, "nothing more comes from");
         if (poll(in, (nfds_t)j->count, left_until(end)) == 0) return *data = NULL, *size = 0, DCP_PENDING;
         for (int i = 0; i < j->count; i++)
             if (in[i].revents && (status = take(j, i)) != DCP_OK) return fail(err, status, i, "cannot receive from");
     }
 }
-static void leave(void *c) { for (int i = 0; i < ((job *)c)->count; i++) close(((job *)c)->in[i]), close(((job *)c)->out[i]); }
-static int run(job *j, const char *path, int is_save) {                 /* a rank: its part of a vector, saved or loaded */
+static void leave(void *c) {
+    for (int i = 0; i < ((job *)c)->count; i++) close(((job *)c)->in[i]), close(((job *)c)->out[i]);
+}
+static int run(job *j, const char *path, int is_save) {              /* a rank: its part of a vector, saved or loaded */
     static float part[SIZE];
-    const int64_t whole[] = {SIZE}, at[] = {SIZE * j->rank / j->count}, count[] = {SIZE * (j->rank + 1) / j->count - at[0]};
+    const int64_t whole[] = {SIZE}, at[] = {SIZE * j->rank / j->count},
+                            count[] = {SIZE * (j->rank + 1) / j->count - at[0]};
     dcp_coordinator *c = (dcp_coordinator *)calloc(1, sizeof *c);       /* all other members are the library's */
     dcp_tensor t = dcp_array("vector", DCP_FP32, part, 1, count);
     dcp_save_desc save = DCP_ZERO; dcp_load_desc load = DCP_ZERO;
     dcp_error err; int wrong = 0;
     if (!c) return 1;
-    c->context = j, c->rank = j->rank, c->world_size = j->count, c->send = send_to, c->receive = receive, c->destroy = leave;
+    c->context = j, c->rank = j->rank, c->world_size = j->count, c->send = send_to, c->receive = receive,
+                 c->destroy = leave;
     dcp_piece(&t, whole, at);
     for (int64_t i = 0; i < count[0] && is_save; i++) part[i] = (float)(at[0] + i);
     save.path = load.path = path, save.tensors = load.tensors = &t, save.tensor_count = load.tensor_count = 1;
     save.io.log = load.io.log = dcp_log_stderr;
     save.overwrite = 1, save.io.coordinator = load.io.coordinator = c;
-    if ((is_save ? dcp_save(&save, &err) : dcp_load(&load, &err)) != DCP_OK) wrong = fprintf(stderr, "%s\n", err.message);
+    if ((is_save ? dcp_save(&save, &err) : dcp_load(&load, &err)) != DCP_OK)
+        wrong = fprintf(stderr, "%s\n", err.message);
     for (int64_t i = 0; i < count[0]; i++) wrong |= part[i] != (float)(at[0] + i);
     return dcp_coordinator_close(c), wrong != 0;                        /* calls leave, frees c */
 }

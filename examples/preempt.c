@@ -72,13 +72,19 @@ int main(int argc, char **argv) {
 
     check(run(path, saver, 5, 120000), "the last save");
     printf("SIGTERM in step %lld: saved in time\n", (long long)step);
-    if (run(path, saver, 1, 1) != DCP_E_TIMEOUT) { fprintf(stderr, "one millisecond was enough? %s\n", err.message); return 1; }
+    if (run(path, saver, 1, 1) != DCP_E_TIMEOUT) {
+        fprintf(stderr, "one millisecond was enough? %s\n", err.message);
+        return 1;
+    }
     printf("SIGTERM in step %lld: no time left; the save was given up\n", (long long)step);
     check(dcp_saver_close(saver, &err), "close");
 
     check(save_or_load(path, NULL, 0, 1), "load");
     for (int i = 0; i < CELLS; i++)
-        if (step < 5 || cells[i] != (double)step * 1000 + i % 997) { fprintf(stderr, "cell %d is wrong\n", i); return 1; }
+        if (step < 5 || cells[i] != (double)step * 1000 + i % 997) {
+            fprintf(stderr, "cell %d is wrong\n", i);
+            return 1;
+        }
     printf("proved: after a save that ran out of time, the checkpoint before it loads, whole\n");
     return 0;
 }

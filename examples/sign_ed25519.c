@@ -1,9 +1,11 @@
-/* sign_ed25519.c - signs checkpoints with Ed25519, so that whoever loads them needs only a public key; OpenSSL (libcrypto) does the cryptography.
+/* sign_ed25519.c - signs checkpoints with Ed25519, so that whoever loads them needs only a public key; OpenSSL
+ * (libcrypto) does the cryptography.
  *
- * Shows dcp_signer and dcp_verifier: two callbacks over a few bytes, in which the digests of the document stand, and through those every
- * byte of the checkpoint. A manifest and a sharded checkpoint are signed, and loaded with the public key alone; what somebody changed,
- * stripped of its signature, signed with another key, or put back from an older step is refused. Where the private key lives (a file, a
- * hardware module, a signing service) is the callback's business. Does not show HMAC, which is built in: dcp_hmac_signer.
+ * Shows dcp_signer and dcp_verifier: two callbacks over a few bytes, in which the digests of the document stand, and
+ * through those every byte of the checkpoint. A manifest and a sharded checkpoint are signed, and loaded with the
+ * public key alone; what somebody changed, stripped of its signature, signed with another key, or put back from an
+ * older step is refused. Where the private key lives (a file, a hardware module, a signing service) is the callback's
+ * business. Does not show HMAC, which is built in: dcp_hmac_signer.
  *
  * Build: cc -O2 sign_ed25519.c -I.. -lcrypto -lm -pthread     Run: ./a.out [directory]
  */
@@ -39,8 +41,10 @@ static dcp_status sign(void *key, const void *message, size_t size, uint8_t *sig
     EVP_MD_CTX_free(c);
     return fine ? DCP_OK : refuse(e, "the key cannot sign");
 }
-/* key_id says which key it was signed with: a program with several looks it up here. It is not trusted: another key fails below. */
-static dcp_status verify(void *key, const char *key_id, const void *message, size_t size, const uint8_t *signature, dcp_error *e) {
+/* key_id says which key it was signed with: a program with several looks it up here. It is not trusted: another key
+ * fails below. */
+static dcp_status verify(void *key, const char *key_id, const void *message, size_t size, const uint8_t *signature,
+                         dcp_error *e) {
     EVP_MD_CTX *c = EVP_MD_CTX_new();
     int fine = c && EVP_DigestVerifyInit(c, NULL, NULL, NULL, (EVP_PKEY *)key) == 1 &&
         EVP_DigestVerify(c, signature, SIGNATURE_SIZE, (const unsigned char *)message, size) == 1;

@@ -4,14 +4,16 @@
  *
  *   --quick    2 rounds, 256 MiB: a smoke test, its figures mean little       --rounds  default 5, at most 100
  *   --size     of the data set, default 2048                                  --disk    default $TMPDIR, else build/
- *   --tmpfs    default /dev/shm                                               --only    of memory,sha,json,manifest,commit,save,async,ranks,load
+ *   --tmpfs    default /dev/shm                                               --only    of
+ *              memory,sha,json,manifest,commit,save,async,ranks,load
  *   --json     the figures and ratios, for programs
  *
- * Rules (design/PERFORMANCE.md, 0 and 8): all that is compared runs interleaved in one process on buffers that were touched before; figures
- * are medians, and a ratio is one of medians (in brackets: the least and the greatest of any round). Fresh memory is the loudest thing
- * on a virtual machine, so figures of different runs say little; ratios within a run say more.
- * Exit code: 0, also when a target is missed; 1 when something failed (wrong bytes are a failure); 2 wrong usage.
- * Build: -O2 -pthread; optional -DHAVE_OPENSSL -lcrypto, -DHAVE_CJSON -lcjson, -DHAVE_YYJSON -lyyjson.
+ * Rules (design/PERFORMANCE.md, 0 and 8): all that is compared runs interleaved in one process on buffers that were
+ * touched before; figures are medians, and a ratio is one of medians (in brackets: the least and the greatest of any
+ * round). Fresh memory is the loudest thing on a virtual machine, so figures of different runs say little; ratios
+ * within a run say more. Exit code: 0, also when a target is missed; 1 when something failed (wrong bytes are a
+ * failure); 2 wrong usage. Build: -O2 -pthread; optional -DHAVE_OPENSSL -lcrypto, -DHAVE_CJSON -lcjson, -DHAVE_YYJSON
+ * -lyyjson.
  */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -60,7 +62,7 @@ static struct {
     const char *only, *json;
 } opt;
 
-/* ---- rows: figures by section and name, in memory that forked children share --------------------------------------------- */
+/* ---- rows: figures by section and name, in memory that forked children share ------------------------------------- */
 enum { MOST_ROWS = 200, MOST_SAMPLES = 256, MOST_RATIOS = 60, MOST_REMARKS = 40 };
 typedef struct row { char section[24], name[72], unit[8]; int n; double v[MOST_SAMPLES]; } row;
 typedef struct ratio { char what[112], note[64]; double value, low, high, hold, aim; int is_ceiling; } ratio;
@@ -125,8 +127,10 @@ static double row_quantile(const row *r, double q) {    /* 0 least, 0.5 median, 
 }
 static double row_median(const row *r) { return row_quantile(r, 0.5); }
 
-/* ours against one limit, or against the lesser of two. is_ceiling: small is good. A row that is not there: no ratio. */
-static void ratio_add(const char *what, const row *ours, const row *a, const row *b, double hold, double aim, int is_ceiling) {
+/* ours against one limit, or against the lesser of two. is_ceiling: small is good. A row that is not there: no
+ * ratio. */
+static void ratio_add(const char *what, const row *ours, const row *a, const row *b, double hold, double aim,
+                      int is_ceiling) {
     ratio *r;
     int i;
     double limit;
@@ -146,14 +150,14 @@ static void ratio_add(const char *what, const row *ours, const row *a, const row
     }
 }
 
-static void ratio_scale(double by) {                    /* the last one is against a stand-in: the real limit is so many times as fast */
+static void ratio_scale(double by) {   /* the last one is against a stand-in: the real limit is so many times as fast */
     ratio *r = &all->ratios[all->ratio_count - 1];
     r->value /= by;
     r->low /= by;
     r->high /= by;
 }
 
-/* ---- the data set: 300 tensors in one run of memory, laid out as a shard file is ----------------------------------------- */
+/* ---- the data set: 300 tensors in one run of memory, laid out as a shard file is --------------------------------- */
 enum { TENSORS = 300 };
 static struct {
     uint8_t *from, *to;                 /* what is saved, and where it is loaded to: `room` bytes each, touched */
@@ -175,7 +179,8 @@ static uint64_t scramble(uint64_t *state) {             /* xorshift64* */
     *state ^= *state >> 27;
     return *state * UINT64_C(2685821657736338717);
 }
-/* One tensor of 224 MiB in 2 GiB (11 %), the others from 64 KiB to 20 MiB, many small ones; then scaled to the total. */
+/* One tensor of 224 MiB in 2 GiB (11 %), the others from 64 KiB to 20 MiB, many small ones; then scaled to the
+ * total. */
 static void set_sizes(void) {
     uint64_t seed = 88172645463325252u;
     double weight[TENSORS], sum = 0;
@@ -234,7 +239,8 @@ static void set_make(void) {
     }
     set_leaves();
 }
-/* Wrong bytes are the one thing that no figure makes good. Leaves a pattern behind, so that the next load cannot pass by doing nothing. */
+/* Wrong bytes are the one thing that no figure makes good. Leaves a pattern behind, so that the next load cannot pass
+ * by doing nothing. */
 static void set_check(const char *who) {
     int i;
     for (i = 0; i < TENSORS; i++)
@@ -243,7 +249,7 @@ static void set_check(const char *who) {
     memset(set.to, 0x55, (size_t)set.room);
 }
 
-/* ---- threads and raw I/O: the limits of the machine ---------------------------------------------------------------------- */
+/* ---- threads and raw I/O: the limits of the machine -------------------------------------------------------------- */
 typedef struct worker { pthread_t id; int number, count, fd, error; int64_t size; uint8_t *data; void *user; } worker;
 
 static void workers_run(int count, void *(*fn)(void *), const worker *shared, const char *what) {
@@ -265,7 +271,8 @@ static void workers_run(int count, void *(*fn)(void *), const worker *shared, co
 }
 static int transfer(int fd, int is_write, uint8_t *data, int64_t at, int64_t size) {    /* errno or 0 */
     while (size > 0) {
-        ssize_t n = is_write ? pwrite(fd, data + at, (size_t)size, (off_t)at) : pread(fd, data + at, (size_t)size, (off_t)at);
+        ssize_t n = is_write ? pwrite(fd, data + at, (size_t)size,
+                                      (off_t)at) : pread(fd, data + at, (size_t)size, (off_t)at);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return n == 0 ? EIO : errno;
         at += n;
@@ -281,7 +288,7 @@ static void *stripes(worker *w, int is_write) {         /* every count-th chunk 
 }
 static void *write_stripes(void *w) { return stripes((worker *)w, 1); }
 static void *read_stripes(void *w) { return stripes((worker *)w, 0); }
-static void *hash_stripes(void *argument) {             /* each thread its share of the leaves, 256 (64 MiB) at a time */
+static void *hash_stripes(void *argument) {            /* each thread its share of the leaves, 256 (64 MiB) at a time */
     worker *w = (worker *)argument;
     size_t at, step = 256;
     for (at = (size_t)w->number * step; at < set.leaf_count; at += (size_t)w->count * step)
@@ -292,7 +299,7 @@ static int64_t set_file_size(void) { return set.offset[TENSORS - 1] + set.size[T
 
 static int cores(void) { return dcpi_os_processors(); }
 
-/* ---- files --------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 static const char *path_of(const char *directory, const char *name) {    /* valid until the second next call */
     static char path[2][600];
     static int turn;
@@ -306,14 +313,16 @@ static int create(const char *directory, const char *name, int flags) {
     return fd;
 }
 static void finish_file(int fd, const char *directory, const char *name, int data_only) {
-    if ((data_only ? fdatasync(fd) : fsync(fd)) != 0 || close(fd) != 0) fail("%s/%s: %s", directory, name, strerror(errno));
+    if ((data_only ? fdatasync(fd) : fsync(fd)) != 0 || close(fd) != 0)
+        fail("%s/%s: %s", directory, name, strerror(errno));
 }
 static void empty_directory(const char *directory) {
     DIR *d = opendir(directory);
     struct dirent *entry;
     if (!d) return;
     while ((entry = readdir(d)) != NULL) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) (void)unlinkat(dirfd(d), entry->d_name, 0);
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            (void)unlinkat(dirfd(d), entry->d_name, 0);
     }
     (void)closedir(d);
 }
@@ -327,16 +336,19 @@ static void must(dcp_status status, const dcp_error *err, const char *what) {
     if (status) fail("%s: %s: %s", what, dcp_status_name(status), err->message);
 }
 
-/* ---- SAVE ---------------------------------------------------------------------------------------------------------------- */
-typedef struct place { const char *directory; char save[24], hot[24], cold[24]; } place;      /* directory, names of its sections */
+/* ---- SAVE -------------------------------------------------------------------------------------------------------- */
+/* directory, names of its sections */
+typedef struct place { const char *directory; char save[24], hot[24], cold[24]; } place;
 typedef double (*contender_fn)(const place *p);         /* seconds; negative: not possible here */
-typedef struct contender { const char *name; contender_fn run; int fills; } contender;         /* fills: set.to is to be checked */
+/* fills: set.to is to be checked */
+typedef struct contender { const char *name; contender_fn run; int fills; } contender;
 
 static double save_raw_buffered(const place *p) {
     double t = now();
     int fd = create(p->directory, "raw", 0), error = 0;
     int64_t at, size = set_file_size();
-    for (at = 0; at < size && !error; at += CHUNK) error = transfer(fd, 1, set.from, at, size - at < CHUNK ? size - at : CHUNK);
+    for (at = 0; at < size && !error; at += CHUNK)
+        error = transfer(fd, 1, set.from, at, size - at < CHUNK ? size - at : CHUNK);
     if (error) fail("raw write: %s", strerror(error));
     finish_file(fd, p->directory, "raw", 1);
     return now() - t;
@@ -378,7 +390,8 @@ static double save_fwrite(const place *p) {
     int i;
     if (!file) fail("fwrite: %s", strerror(errno));
     for (i = 0; i < TENSORS; i++)
-        if (fwrite(set.from + set.offset[i], 1, (size_t)set.size[i], file) != (size_t)set.size[i]) fail("fwrite: %s", strerror(errno));
+        if (fwrite(set.from + set.offset[i], 1, (size_t)set.size[i], file) != (size_t)set.size[i])
+            fail("fwrite: %s", strerror(errno));
     if (fflush(file) != 0 || fsync(fileno(file)) != 0 || fclose(file) != 0) fail("fwrite: %s", strerror(errno));
     return now() - t;
 }
@@ -418,11 +431,15 @@ static double hash_by(int threads) {
 static double hash_all_cores(const place *p) { (void)p; return hash_by(cores()); }
 static double hash_one_core(const place *p) { (void)p; return hash_by(1); }
 
-static const char raw_buffered[] = "raw buffered write, 4 MiB, fdatasync", raw_direct[] = "raw direct write, 4 MiB x 2 threads, fdatasync",
-    sha_limit[] = "SHA limit: leaves, all cores, in memory", sha_one[] = "leaves, one core, in memory",
+static const char raw_buffered[] = "raw buffered write, 4 MiB, fdatasync",
+                                   raw_direct[] = "raw direct write, 4 MiB x 2 threads, fdatasync",
+                                                  sha_limit[] = "SHA limit: leaves, all cores, in memory",
+                                                  sha_one[] = "leaves, one core, in memory",
     naive[] = "naive: hash, then write, then fsync", plain_fwrite[] = "fwrite + fsync, no checksum",
-    ours_sharded[] = "dcp_save, sharded", ours_single[] = "dcp_save, single file", ours_flat[] = "dcp_save, sharded, flat checksum",
-    save_budget[] = "CPU budget: cores / (1/raw + 1/hash)", save_budget_gain[] = "CPU budget: (SHA limit / hash) / (1/raw + 1/hash)";
+    ours_sharded[] = "dcp_save, sharded", ours_single[] = "dcp_save, single file",
+                     ours_flat[] = "dcp_save, sharded, flat checksum",
+    save_budget[] = "CPU budget: cores / (1/raw + 1/hash)", save_budget_gain[] =
+        "CPU budget: (SHA limit / hash) / (1/raw + 1/hash)";
 
 static void save_rounds(const place *p) {
     static const contender c[] = {
@@ -435,17 +452,19 @@ static void save_rounds(const place *p) {
     settle(p->directory);
     for (round = 0; round < opt.rounds; round++) {
         for (i = 0; i < count; i++) {
-            const contender *who = &c[(i + round) % count];     /* rotated: nobody always runs in the same neighbour's wake */
+            /* rotated: nobody always runs in the same neighbour's wake */
+            const contender *who = &c[(i + round) % count];
             double seconds = who->run(p);
             if (seconds > 0) row_add(p->save, who->name, "GB/s", (double)set.bytes / seconds / 1e9);
             settle(p->directory);
         }
     }
 }
-/* On a storage without a disk the processors do it all: writing and hashing share them. Processors that share a core or its memory are
- * worth less than their number: `gain` is by how much hashing alone is faster on all of them. */
+/* On a storage without a disk the processors do it all: writing and hashing share them. Processors that share a core or
+ * its memory are worth less than their number: `gain` is by how much hashing alone is faster on all of them. */
 static void save_cpu_budget(const place *p) {
-    const row *raw = row_find(p->save, raw_buffered), *one = row_find(p->save, sha_one), *many = row_find(p->save, sha_limit);
+    const row *raw = row_find(p->save, raw_buffered), *one = row_find(p->save, sha_one),
+                     *many = row_find(p->save, sha_limit);
     int i;
     for (i = 0; raw && one && many && i < raw->n && i < one->n && i < many->n; i++) {
         double each = 1 / (1 / raw->v[i] + 1 / one->v[i]), gain = many->v[i] / one->v[i];
@@ -460,14 +479,17 @@ static void save_ratios(const place *p, int is_disk) {
         const row *budget = row_find(p->save, save_budget), *gain = row_find(p->save, save_budget_gain);
         ratio_add("save, sharded, tmpfs / CPU budget of the cores", ours, budget, NULL, 0.75, 0.95, 0);
         ratio_add("save, sharded, tmpfs / CPU budget, cores by how hashing gains", ours, gain, NULL, 0.75, 0.95, 0);
-        ratio_add("save, single file, tmpfs / CPU budget, cores by how hashing gains", single, gain, NULL, 0.75, 0.95, 0);
+        ratio_add("save, single file, tmpfs / CPU budget, cores by how hashing gains", single, gain, NULL, 0.75, 0.95,
+                  0);
         return;
     }
     if (!direct) direct = row_find(p->save, raw_buffered);
     ratio_add("save, sharded, disk / min(raw direct write, SHA limit)", ours, direct, sha, 0.85, 1.0, 0);
     ratio_add("save, single file, disk / min(raw direct write, SHA limit)", single, direct, sha, 0.85, 1.0, 0);
-    ratio_add("save, sharded, disk / fwrite + fsync without checksum", ours, row_find(p->save, plain_fwrite), NULL, 1.3, 1.8, 0);
-    ratio_add("save, single file, disk / fwrite + fsync without checksum", single, row_find(p->save, plain_fwrite), NULL, 1.3, 1.8, 0);
+    ratio_add("save, sharded, disk / fwrite + fsync without checksum", ours, row_find(p->save, plain_fwrite), NULL, 1.3,
+              1.8, 0);
+    ratio_add("save, single file, disk / fwrite + fsync without checksum", single, row_find(p->save, plain_fwrite),
+              NULL, 1.3, 1.8, 0);
     ratio_add("save, sharded, disk / naive hash, write, fsync", ours, row_find(p->save, naive), NULL, 2.5, 5.0, 0);
 }
 static void save_section(const place *p, int is_disk) {
@@ -477,10 +499,19 @@ static void save_section(const place *p, int is_disk) {
     save_ratios(p, is_disk);
 }
 
-/* ---- RANKS: four threads save one checkpoint together, a quarter of each tensor each ---------------------------------------- */
+/* ---- RANKS: four threads save one checkpoint together, a quarter of each tensor each ----------------------------- */
 enum { RANKS = 4 };
-static const char ranks_sharded[] = "dcp_save, sharded, 4 ranks (threads)", ranks_single[] = "dcp_save, single file, 4 ranks (threads)";
-typedef struct rank_save { pthread_t id; int rank; dcp_coordinator *coordinator; const char *path; dcp_layout layout; dcp_status status; dcp_error err; } rank_save;
+static const char ranks_sharded[] = "dcp_save, sharded, 4 ranks (threads)",
+                                    ranks_single[] = "dcp_save, single file, 4 ranks (threads)";
+typedef struct rank_save {
+    pthread_t id;
+    int rank;
+    dcp_coordinator *coordinator;
+    const char *path;
+    dcp_layout layout;
+    dcp_status status;
+    dcp_error err;
+} rank_save;
 
 static void *save_as_rank(void *argument) {
     rank_save *r = (rank_save *)argument;
@@ -544,18 +575,20 @@ static void ranks_section(const place *p) {
     set_make();
     settle(p->directory);
     for (round = 0; round < opt.rounds; round++) {
-        for (i = 0; i < 4; i++) {                       /* the two that are compared run side by side, now this one first, now that */
+        for (i = 0; i < 4; i++) {         /* the two that are compared run side by side, now this one first, now that */
             const contender *who = &c[i ^ (round & 1)];
             row_add(section, who->name, "GB/s", (double)set.bytes / who->run(p) / 1e9);
             settle(p->directory);
         }
     }
     ranks_check(p);
-    ratio_add("save, sharded, disk: 4 ranks (threads) / one process", row_find(section, ranks_sharded), row_find(section, ours_sharded), NULL, 0.9, 1.0, 0);
-    ratio_add("save, single file, disk: 4 ranks (threads) / one process", row_find(section, ranks_single), row_find(section, ours_single), NULL, 0.9, 1.0, 0);
+    ratio_add("save, sharded, disk: 4 ranks (threads) / one process", row_find(section, ranks_sharded),
+              row_find(section, ours_sharded), NULL, 0.9, 1.0, 0);
+    ratio_add("save, single file, disk: 4 ranks (threads) / one process", row_find(section, ranks_single),
+              row_find(section, ours_single), NULL, 0.9, 1.0, 0);
 }
 
-/* ---- LOAD ---------------------------------------------------------------------------------------------------------------- */
+/* ---- LOAD -------------------------------------------------------------------------------------------------------- */
 static const char *load_path;           /* of the checkpoint, "DIR/data" */
 static char load_file[600];             /* of its shard file */
 
@@ -620,7 +653,8 @@ static double load_map(int threads) {
     workers_run(threads, map_tensors, &w, "dcp_map");
     t = now() - t;
     for (i = 0; i < TENSORS; i++)
-        if (memcmp(mapped[i], set.from + set.offset[i], (size_t)set.size[i]) != 0) fail("dcp_map: tensor %s has wrong bytes", set.name[i]);
+        if (memcmp(mapped[i], set.from + set.offset[i], (size_t)set.size[i]) != 0)
+            fail("dcp_map: tensor %s has wrong bytes", set.name[i]);
     dcp_close((dcp_checkpoint *)w.user);
     return t;
 }
@@ -637,8 +671,11 @@ static double load_check(const place *p) {
     return t;
 }
 
-static const char raw_two[] = "raw pread, 4 MiB x 2 threads, warm memory", raw_four[] = "raw pread, 4 MiB x 4 threads, warm memory",
-    ours_load[] = "dcp_load, verified", ours_trusting[] = "dcp_load, DCP_VERIFY_NONE", ours_map[] = "dcp_map of each tensor, verified",
+static const char raw_two[] = "raw pread, 4 MiB x 2 threads, warm memory",
+                              raw_four[] = "raw pread, 4 MiB x 4 threads, warm memory",
+                                           ours_load[] = "dcp_load, verified",
+                                                         ours_trusting[] = "dcp_load, DCP_VERIFY_NONE",
+                                                         ours_map[] = "dcp_map of each tensor, verified",
     ours_map_cores[] = "the same from as many threads as cores", ours_verify[] = "dcp_verify",
     load_budget[] = "CPU budget: 1 / (1/raw + 1/SHA limit)";
 
@@ -683,11 +720,14 @@ static void load_rounds(const place *p, const char *section, int cold) {
 /* Where nothing waits for a disk, the processors read and hash in turn. */
 static void load_cpu_budget(const char *section, const row *raw, const row *sha) {
     int i;
-    for (i = 0; i < raw->n && i < sha->n; i++) row_add(section, load_budget, "GB/s", 1 / (1 / raw->v[i] + 1 / sha->v[i]));
+    for (i = 0; i < raw->n && i < sha->n; i++)
+        row_add(section, load_budget, "GB/s", 1 / (1 / raw->v[i] + 1 / sha->v[i]));
     raw = row_find(section, load_budget);
-    ratio_add("load, verified, tmpfs / CPU budget of the cores", row_find(section, ours_load), raw, NULL, 0.75, 0.95, 0);
+    ratio_add("load, verified, tmpfs / CPU budget of the cores", row_find(section, ours_load), raw, NULL, 0.75, 0.95,
+              0);
     ratio_add("dcp_verify, tmpfs / CPU budget of the cores", row_find(section, ours_verify), raw, NULL, 0.75, 0.95, 0);
-    ratio_add("map, verified, all cores, tmpfs / SHA limit", row_find(section, ours_map_cores), sha, NULL, 0.75, 0.95, 0);
+    ratio_add("map, verified, all cores, tmpfs / SHA limit", row_find(section, ours_map_cores), sha, NULL, 0.75, 0.95,
+              0);
 }
 static void load_ratios(const place *p, const char *where, const char *section, double hold_map) {
     const row *sha = row_find(p->save, sha_limit), *raw = row_find(section, raw_two);
@@ -718,7 +758,8 @@ static void load_section(const place *p, int is_disk) {
     if (st.st_size != (off_t)set_file_size())
         fail("%s has %lld bytes, not %lld", load_file, (long long)st.st_size, (long long)set_file_size());
     if (!row_find(p->save, sha_limit))
-        for (i = 0; i < opt.rounds; i++) row_add("sha limit", sha_limit, "GB/s", (double)set.bytes / hash_by(cores()) / 1e9);
+        for (i = 0; i < opt.rounds; i++)
+            row_add("sha limit", sha_limit, "GB/s", (double)set.bytes / hash_by(cores()) / 1e9);
     load_rounds(p, p->hot, 0);
     load_ratios(p, is_disk ? "cached" : NULL, p->hot, 0.90);
     if (is_disk) {
@@ -728,9 +769,10 @@ static void load_section(const place *p, int is_disk) {
     settle(p->directory);
 }
 
-/* ---- SHA-256 ------------------------------------------------------------------------------------------------------------- */
+/* ---- SHA-256 ----------------------------------------------------------------------------------------------------- */
 static const char sha_ours[] = "dcp_sha256, one stream of 64 MiB", sha_many[] = "dcpi_sha_many, 16 leaves at a time",
-    sha_evp[] = "OpenSSL EVP, the same 64 MiB", sha_portable[] = "portable C, one stream", sha_evp_plain[] = "OpenSSL EVP without SHA-NI";
+    sha_evp[] = "OpenSSL EVP, the same 64 MiB", sha_portable[] = "portable C, one stream",
+                sha_evp_plain[] = "OpenSSL EVP without SHA-NI";
 static const int64_t sha_size = 64 * MIB;
 
 #ifdef HAVE_OPENSSL
@@ -745,7 +787,8 @@ static double evp_rate(const uint8_t *data, int64_t size, uint8_t digest[32]) {
     return (double)size / (now() - t) / 1e9;
 }
 #endif
-/* OpenSSL asks the processor once, when it is loaded: so another process, told not to see the SHA extensions (bit 29 of leaf 7, EBX). */
+/* OpenSSL asks the processor once, when it is loaded: so another process, told not to see the SHA extensions (bit 29 of
+ * leaf 7, EBX). */
 static int evp_child(void) {
 #ifdef HAVE_OPENSSL
     uint8_t *data = (uint8_t *)pages(sha_size / 4), digest[32];
@@ -779,7 +822,8 @@ static double many_rate(enum dcpi_sha_kernel kernel, const uint8_t *data, int64_
         jobs[i].digest = digests[i];
     }
     t = now();
-    for (i = 0; i < n; i += per_call) dcpi_sha_many_with(kernel, jobs + i, (size_t)(n - i < per_call ? n - i : per_call));
+    for (i = 0; i < n; i += per_call)
+        dcpi_sha_many_with(kernel, jobs + i, (size_t)(n - i < per_call ? n - i : per_call));
     return (double)size / (now() - t) / 1e9;
 }
 static void sha_kernels(const uint8_t *data) {
@@ -794,9 +838,11 @@ static void sha_kernels(const uint8_t *data) {
             row_add("sha256", k[i].name, "GB/s", many_rate(k[i].kernel, data, i == 0 ? sha_size / 4 : sha_size, 16));
 }
 static void sha_ratios(void) {
-    const row *one = row_find("sha256", sha_ours), *many = row_find("sha256", sha_many), *portable = row_find("sha256", sha_portable);
+    const row *one = row_find("sha256", sha_ours), *many = row_find("sha256", sha_many),
+                     *portable = row_find("sha256", sha_portable);
     ratio_add("SHA-256, one stream / OpenSSL EVP", one, row_find("sha256", sha_evp), NULL, 0.95, 1.0, 0);
-    if (dcpi_sha_kernel_usable(DCPI_SHA_AVX512)) ratio_add("leaves kernel / one stream (AVX-512)", many, one, NULL, 1.8, 2.0, 0);
+    if (dcpi_sha_kernel_usable(DCPI_SHA_AVX512))
+        ratio_add("leaves kernel / one stream (AVX-512)", many, one, NULL, 1.8, 2.0, 0);
     ratio_add("portable C / OpenSSL without SHA-NI", portable, row_find("sha256", sha_evp_plain), NULL, 0.5, 0.6, 0);
 }
 static void sha_section(const char *program) {
@@ -828,7 +874,7 @@ static void sha_section(const char *program) {
     sha_ratios();
 }
 
-/* ---- children: a part that must not leave its memory behind, or whose memory is what is measured ------------------------- */
+/* ---- children: a part that must not leave its memory behind, or whose memory is what is measured ----------------- */
 static void in_child(void (*fn)(void *argument), void *argument) {
     int status = 0;
     pid_t id;
@@ -851,7 +897,8 @@ static int64_t status_bytes(const char *key) {          /* "VmHWM:", "VmRSS:"; -
     if (file) (void)fclose(file);
     return kib < 0 ? -1 : kib * 1024;
 }
-/* The process's greatest size so far. Call it before and after: in a fresh child the difference is what was taken in between. */
+/* The process's greatest size so far. Call it before and after: in a fresh child the difference is what was taken in
+ * between. */
 static int64_t peak_bytes(void) {
     struct rusage usage;
     int64_t peak = status_bytes("VmHWM:");
@@ -880,8 +927,13 @@ static void recycle_memory(void) {
 #endif
 }
 
-/* ---- MEMORY: what save and load take beyond the tensors and the document ------------------------------------------------- */
-typedef struct memory_plan { const char *directory, *name; int64_t block; int count, is_load; dcp_layout layout; } memory_plan;
+/* ---- MEMORY: what save and load take beyond the tensors and the document ----------------------------------------- */
+typedef struct memory_plan {
+    const char *directory, *name;
+    int64_t block;
+    int count, is_load;
+    dcp_layout layout;
+} memory_plan;
 
 static void memory_child(void *argument) {
     const memory_plan *m = (const memory_plan *)argument;
@@ -895,7 +947,8 @@ static void memory_child(void *argument) {
     int i;
     if (!tensors || !names) fail("no memory");
     memset(data, m->is_load ? 0 : 9, (size_t)m->block);
-    for (i = 0; i < m->count; i++) {                    /* all tensors are the same memory, so that the caller's part is small and known */
+    for (i = 0; i < m->count; i++) {
+        /* all tensors are the same memory, so that the caller's part is small and known */
         (void)snprintf(names[i], sizeof names[i], "t%05d", i);
         tensors[i] = dcp_array(names[i], DCP_UINT8, data, 1, &shape);
     }
@@ -913,7 +966,8 @@ static void memory_child(void *argument) {
 }
 static void memory_section(const char *directory) {
     static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE };
-    static const char *const names[] = { "dcp_save, sharded", "dcp_load, sharded", "dcp_save, single file", "dcp_load, single file" };
+    static const char *const names[] = { "dcp_save, sharded", "dcp_load, sharded", "dcp_save, single file",
+                                         "dcp_load, single file" };
     memory_plan m;
     double gib;
     row unit;
@@ -939,18 +993,22 @@ static void memory_section(const char *directory) {
     }
 }
 
-/* ---- ASYNC: what a program loses to a save in the background -------------------------------------------------------------- */
-static const char async_copy[] = "memcpy of the tensors into warm memory", async_begin[] = "dcp_save_begin", async_sync[] = "dcp_save",
-    async_free[] = "6 steps, no save", async_loop[] = "6 steps, every second one saved in the background",
-    async_waiting[] = "6 steps, every second one saved with dcp_save", async_slower[] = "slower by, background", async_stalled[] = "slower by, dcp_save",
+/* ---- ASYNC: what a program loses to a save in the background ----------------------------------------------------- */
+static const char async_copy[] = "memcpy of the tensors into warm memory", async_begin[] = "dcp_save_begin",
+                                 async_sync[] = "dcp_save", async_free[] = "6 steps, no save",
+                                                async_loop[] = "6 steps, every second one saved in the background",
+    async_waiting[] = "6 steps, every second one saved with dcp_save", async_slower[] = "slower by, background",
+                      async_stalled[] = "slower by, dcp_save",
     async_cpu[] = "CPU time of copying, hashing and writing";
 
 static double cpu_seconds(void) {                       /* of all threads of this process */
     struct rusage use;
     (void)getrusage(RUSAGE_SELF, &use);
-    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1e-6;
+    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) *
+           1e-6;
 }
-static int64_t async_work;                              /* rounds of arithmetic in a step, of each thread: in registers, so that only time is shared */
+/* rounds of arithmetic in a step, of each thread: in registers, so that only time is shared */
+static int64_t async_work;
 static void *compute(void *argument) {
     uint64_t state = 1 + (uint64_t)((worker *)argument)->number;
     int64_t i;
@@ -1025,7 +1083,8 @@ static void async_section(const char *directory) {
     async_stall(directory, saver);
     async_work = 1000000;
     alone = compute_step();
-    async_work = (int64_t)((double)async_work * row_median(row_find("async", async_sync)) / 1e3 / alone);      /* a step is as long as a save */
+    /* a step is as long as a save */
+    async_work = (int64_t)((double)async_work * row_median(row_find("async", async_sync)) / 1e3 / alone);
     for (round = 0; round < opt.rounds; round++) {
         alone = cpu_seconds();
         free_seconds = async_steps(directory, NULL, 0);
@@ -1044,15 +1103,17 @@ static void async_section(const char *directory) {
         settle(directory);
     }
     must(dcp_saver_close(saver, &err), &err, "close");
-    ratio_add("stall of dcp_save_begin / memcpy into warm memory", row_find("async", async_begin), row_find("async", async_copy), NULL, 1.15, 1.05, 1);
-    ratio_add("stall of dcp_save_begin / dcp_save", row_find("async", async_begin), row_find("async", async_sync), NULL, 0.5, 0.3, 1);
-    ratio_add("loop slowed down by saves in the background / their CPU time", row_find("async", async_slower), row_find("async", async_cpu), NULL, 1.0,
-              0.8, 1);
-    ratio_add("loop slowed down by saves in the background / by dcp_save", row_find("async", async_slower), row_find("async", async_stalled), NULL, 0.9,
-              0.6, 1);
+    ratio_add("stall of dcp_save_begin / memcpy into warm memory", row_find("async", async_begin),
+              row_find("async", async_copy), NULL, 1.15, 1.05, 1);
+    ratio_add("stall of dcp_save_begin / dcp_save", row_find("async", async_begin), row_find("async", async_sync), NULL,
+              0.5, 0.3, 1);
+    ratio_add("loop slowed down by saves in the background / their CPU time", row_find("async", async_slower),
+              row_find("async", async_cpu), NULL, 1.0, 0.8, 1);
+    ratio_add("loop slowed down by saves in the background / by dcp_save", row_find("async", async_slower),
+              row_find("async", async_stalled), NULL, 0.9, 0.6, 1);
 }
 
-/* ---- COMMIT: what a tiny checkpoint costs, against one file written by hand ---------------------------------------------- */
+/* ---- COMMIT: what a tiny checkpoint costs, against one file written by hand -------------------------------------- */
 static double commit_by_hand(const char *directory, const uint8_t *data, size_t size) {
     char from[600], to[600];
     double t = now();
@@ -1096,7 +1157,8 @@ static void commit_section(const place *p, const char *section, const char *wher
     memset(data, 3, sizeof data);
     for (i = 0; i < opt.commits; i++) {
         row_add(section, hand, "ms", 1e3 * commit_by_hand(p->directory, data, sizeof data));
-        for (k = 0; k < 4; k++) row_add(section, ours[k], "ms", 1e3 * commit_ours(p->directory, &tensor, layouts[k % 2], k / 2));
+        for (k = 0; k < 4; k++)
+            row_add(section, ours[k], "ms", 1e3 * commit_ours(p->directory, &tensor, layouts[k % 2], k / 2));
         if (interrupted) fail("interrupted");
     }
     settle(p->directory);
@@ -1107,11 +1169,12 @@ static void commit_section(const place *p, const char *section, const char *wher
     }
 }
 
-/* ---- JSON: the document of many tensors ---------------------------------------------------------------------------------- */
+/* ---- JSON: the document of many tensors -------------------------------------------------------------------------- */
 typedef struct json_plan { char path[600], section[24]; int64_t tensors; int who; } json_plan;
 enum { JSON_OURS, JSON_CJSON, JSON_YYJSON };
-static const char json_parse[] = "dcp_metadata_parse", json_both[] = "dcp_metadata_parse + validate", json_write[] = "dcp_metadata_write",
-    cjson_parse[] = "cJSON parse", cjson_write[] = "cJSON print";
+static const char json_parse[] = "dcp_metadata_parse", json_both[] = "dcp_metadata_parse + validate",
+                                 json_write[] = "dcp_metadata_write", cjson_parse[] = "cJSON parse",
+                                                cjson_write[] = "cJSON print";
 #ifdef HAVE_YYJSON
 #define YYJSON_HERE 1
 #else
@@ -1149,7 +1212,8 @@ static void json_make(void *argument) {
     if (!t || !names || !digests) fail("no memory");
     for (i = 0; i < j->tensors * 4; i++) { uint64_t r = scramble(&seed); memcpy((uint8_t *)digests + 8 * i, &r, 8); }
     for (i = 0; i < j->tensors; i++) {
-        (void)snprintf(names[i], sizeof names[i], "layers.%d.attn.w%c%d", (int)(i / 25), (int)('a' + i % 25), (int)(i % 7));
+        (void)snprintf(names[i], sizeof names[i], "layers.%d.attn.w%c%d", (int)(i / 25), (int)('a' + i % 25),
+                       (int)(i % 7));
         t[i].name = names[i];
         t[i].ndim = 2;
         t[i].shape[0] = t[i].global_shape[0] = 1 + (i * 7919) % 1024;
@@ -1313,13 +1377,15 @@ static void json_speed(void *argument) {
 #endif
         tidy_heap();
         for (i = 0; i < all->row_count && round == 0; i++)
-            if (strcmp(all->rows[i].section, j->section) == 0 && strcmp(all->rows[i].unit, "MB/s") == 0) all->rows[i].n = 0;
+            if (strcmp(all->rows[i].section, j->section) == 0 && strcmp(all->rows[i].unit, "MB/s") == 0)
+                all->rows[i].n = 0;
         if (round == 0 && rows > all->row_count) fail("rows were lost");
         if (interrupted) fail("interrupted");
     }
     free(text);
 }
-/* How much more memory than before, in documents: what parsing left and needed; written text counts, it is the result. */
+/* How much more memory than before, in documents: what parsing left and needed; written text counts, it is the
+ * result. */
 static void json_memory(void *argument) {
     const json_plan *j = (const json_plan *)argument;
     const char *section = j->section;
@@ -1330,10 +1396,12 @@ static void json_memory(void *argument) {
     dcp_error err;
     if (j->who == JSON_OURS) {
         must(dcp_metadata_parse(text, size, &m, &err), &err, "dcp_metadata_parse");
-        row_add(section, "extra memory of dcp_metadata_parse / document", "x", (double)(peak_bytes() - before) / (double)size);
+        row_add(section, "extra memory of dcp_metadata_parse / document", "x",
+                (double)(peak_bytes() - before) / (double)size);
         before = peak_reset();
         must(dcp_metadata_write(m, &written, &n, &err), &err, "dcp_metadata_write");
-        row_add(section, "extra memory of dcp_metadata_write, text included / document", "x", (double)(peak_bytes() - before) / (double)n);
+        row_add(section, "extra memory of dcp_metadata_write, text included / document", "x",
+                (double)(peak_bytes() - before) / (double)n);
     }
 #ifdef HAVE_CJSON
     if (j->who == JSON_CJSON) {
@@ -1346,7 +1414,8 @@ static void json_memory(void *argument) {
     if (j->who == JSON_YYJSON) {
         yyjson_doc *doc;
         (void)yy_read(text, size, &doc);
-        row_add(section, "extra memory of yyjson read + copy / document", "x", (double)(peak_bytes() - before) / (double)size);
+        row_add(section, "extra memory of yyjson read + copy / document", "x",
+                (double)(peak_bytes() - before) / (double)size);
     }
 #endif
 }
@@ -1354,14 +1423,16 @@ static void json_python(const json_plan *j) {
     static const char script[] = "import json, sys, time\n"
         "text = open(sys.argv[1], 'rb').read().decode()\n"
         "for i in range(int(sys.argv[2])):\n"
-        "    a = time.perf_counter(); d = json.loads(text); b = time.perf_counter(); w = json.dumps(d); c = time.perf_counter()\n"
+        "    a = time.perf_counter(); d = json.loads(text); b = time.perf_counter(); w = json.dumps(d); c = "
+        "time.perf_counter()\n"
         "    print(len(text) / (b - a) / 1e6, len(w) / (c - b) / 1e6)\n";
     char command[2400];
     double parse, print;
     int rounds = j->tensors > 100000 ? 1 : opt.rounds < 3 ? opt.rounds : 3;
     FILE *pipe;
-    (void)snprintf(command, sizeof command, "MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=8589934592 python3 -c \"%s\" '%s' %d 2>/dev/null",
-                   script, j->path, rounds);
+    (void)snprintf(command, sizeof command,
+                   "MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=8589934592 python3 -c \"%s\" '%s' %d 2>/dev/null", script,
+                   j->path, rounds);
     pipe = popen(command, "r");
     while (pipe && fscanf(pipe, "%lf %lf", &parse, &print) == 2) {
         row_add(j->section, "python3 json.loads", "MB/s", parse);
@@ -1369,7 +1440,8 @@ static void json_python(const json_plan *j) {
     }
     if (pipe) (void)pclose(pipe);
 }
-/* A row for "the peer, and then SHA-256 over the same bytes": our documents carry their own hash, checked before anything is parsed. */
+/* A row for "the peer, and then SHA-256 over the same bytes": our documents carry their own hash, checked before
+ * anything is parsed. */
 static const row *json_and_sha(const json_plan *j, const row *peer, double scale) {
     const row *sha = row_find(j->section, json_sha);
     char name[72];
@@ -1377,18 +1449,20 @@ static const row *json_and_sha(const json_plan *j, const row *peer, double scale
     if (!peer || !sha) return NULL;
     if (scale > 1) (void)snprintf(name, sizeof name, "%.50s x %.1f, and SHA-256", peer->name, scale);
     else (void)snprintf(name, sizeof name, "%.50s, and SHA-256", peer->name);
-    for (i = 0; i < peer->n && i < sha->n; i++) row_add(j->section, name, "MB/s", 1 / (1 / (peer->v[i] * scale) + 1 / sha->v[i]));
+    for (i = 0; i < peer->n && i < sha->n; i++)
+        row_add(j->section, name, "MB/s", 1 / (1 / (peer->v[i] * scale) + 1 / sha->v[i]));
     return row_find(j->section, name);
 }
-/* The targets are against yyjson. Where it is missing, cJSON stands in: with this document yyjson 0.12 read and copied 2.1 times as fast as
- * cJSON 1.7.15 parsed, and wrote 28 times as fast as it printed (one machine, recycled memory). */
+/* The targets are against yyjson. Where it is missing, cJSON stands in: with this document yyjson 0.12 read and copied
+ * 2.1 times as fast as cJSON 1.7.15 parsed, and wrote 28 times as fast as it printed (one machine, recycled memory). */
 static void json_ratios(const json_plan *j, const char *many) {
     const row *both = row_find(j->section, json_both), *write = row_find(j->section, json_write);
     const row *peer = row_find(j->section, YYJSON_HERE ? yy_parse : cjson_parse);
     const row *peer_write = row_find(j->section, YYJSON_HERE ? yy_write : cjson_write);
     const row *extra = row_find(j->section, "extra memory of dcp_metadata_parse / document");
     const double parse_scale = YYJSON_HERE ? 1 : 2.1, write_scale = YYJSON_HERE ? 1 : 28;
-    const char *parser = YYJSON_HERE ? "yyjson" : "2.1 x cJSON (for yyjson)", *writer = YYJSON_HERE ? "yyjson" : "28 x cJSON (for yyjson)";
+    const char *parser = YYJSON_HERE ? "yyjson" : "2.1 x cJSON (for yyjson)", *writer = YYJSON_HERE ? "yyjson"
+                         : "28 x cJSON (for yyjson)";
     row unit;
     char what[112];
     (void)snprintf(what, sizeof what, "parse + validate, %s tensors / %s", many, parser);
@@ -1421,11 +1495,12 @@ static void json_section(const char *directory, int64_t tensors, const char *sec
     settle(directory);
 }
 
-/* ---- the manifest: one of many shards, in JSON and in YAML ------------------------------------------------------------------ */
+/* ---- the manifest: one of many shards, in JSON and in YAML ------------------------------------------------------- */
 typedef struct manifest_plan { char section[24]; size_t shards; } manifest_plan;
 typedef struct manifest_digests { size_t count; uint8_t (*block)[32]; char (*checksum)[80]; } manifest_digests;
 static const char *const manifest_parse_rows[2] = { "JSON: dcp_manifest_parse", "YAML: dcp_manifest_parse" };
-static const char manifest_validate_row[] = "dcp_manifest_validate", manifest_sha_row[] = "SHA-256 of the JSON document, which parse and write include";
+static const char manifest_validate_row[] = "dcp_manifest_validate", manifest_sha_row[] =
+    "SHA-256 of the JSON document, which parse and write include";
 
 /* As a save streams them: nothing is held. */
 static dcp_status manifest_shard(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
@@ -1489,7 +1564,8 @@ static void manifest_make(const manifest_plan *p, int yaml, dcpi_buffer *out) {
     source.user = &digests;
     source.shard = manifest_shard;
     must(dcpi_manifest_emit(&source, yaml, NULL, dcpi_buffer_sink, out, NULL, &err), &err, "dcpi_manifest_emit");
-    row_add(p->section, yaml ? "size of the YAML document" : "size of the JSON document", "MB", (double)out->size / 1e6);
+    row_add(p->section, yaml ? "size of the YAML document" : "size of the JSON document", "MB",
+            (double)out->size / 1e6);
     free(digests.block);
     free(digests.checksum);
 }
@@ -1509,7 +1585,8 @@ static void manifest_round(const manifest_plan *p, int yaml, const dcpi_buffer *
     t = now();
     must(dcp_manifest_write(m, yaml, NULL, &written, &n, &err), &err, "dcp_manifest_write");
     row_add(p->section, yaml ? "YAML: dcp_manifest_write" : "JSON: dcp_manifest_write", "s", now() - t);
-    if (n != text->size || memcmp(written, text->data, n) != 0) fail("a manifest that was parsed and written is not the same");
+    if (n != text->size || memcmp(written, text->data, n) != 0)
+        fail("a manifest that was parsed and written is not the same");
     dcp_free(written);
     dcp_manifest_free(m);
 }
@@ -1528,7 +1605,8 @@ static void manifest_speed(void *argument) {
         for (yaml = 0; yaml < 2; yaml++) manifest_round(p, yaml, &text[yaml]);
         tidy_heap();
         for (i = 0; i < all->row_count && round == 0; i++)
-            if (strcmp(all->rows[i].section, p->section) == 0 && strcmp(all->rows[i].unit, "s") == 0) all->rows[i].n = 0;
+            if (strcmp(all->rows[i].section, p->section) == 0 && strcmp(all->rows[i].unit, "s") == 0)
+                all->rows[i].n = 0;
         if (interrupted) fail("interrupted");
     }
 }
@@ -1553,7 +1631,7 @@ static void manifest_section(size_t shards) {
     ratio_add(what, row_find(p.section, manifest_validate_row), &unit, NULL, 2.0, 1.0, 1);
 }
 
-/* ---- the report ---------------------------------------------------------------------------------------------------------- */
+/* ---- the report -------------------------------------------------------------------------------------------------- */
 static void print_rows(void) {
     int i;
     for (i = 0; i < all->row_count; i++) {
@@ -1561,20 +1639,23 @@ static void print_rows(void) {
         if (r->n == 0) continue;
         if (i == 0 || strcmp(r->section, all->rows[i - 1].section) != 0)
             (void)printf("\n%-62s %9s %9s %9s\n", r->section, "median", "min", "max");
-        (void)printf("  %-60s %9.3f %9.3f %9.3f %s\n", r->name, row_median(r), row_quantile(r, 0), row_quantile(r, 1), r->unit);
+        (void)printf("  %-60s %9.3f %9.3f %9.3f %s\n", r->name, row_median(r), row_quantile(r, 0), row_quantile(r, 1),
+                     r->unit);
     }
 }
 static int ratio_is_held(const ratio *r) { return r->is_ceiling ? r->value <= r->hold : r->value >= r->hold; }
 static int ratio_is_reached(const ratio *r) { return r->is_ceiling ? r->value <= r->aim : r->value >= r->aim; }
 static void print_ratios(void) {
     int i, missed = 0;
-    (void)printf("\n%-74s %8s  %-15s %6s %6s\n", "RATIOS (targets: design/PERFORMANCE.md, 8)", "median", "(rounds)", "hold", "aim");
+    (void)printf("\n%-74s %8s  %-15s %6s %6s\n", "RATIOS (targets: design/PERFORMANCE.md, 8)", "median", "(rounds)",
+                 "hold", "aim");
     for (i = 0; i < all->ratio_count; i++) {
         const ratio *r = &all->ratios[i];
         char span[32];
         (void)snprintf(span, sizeof span, "(%.2f-%.2f)", r->low, r->high);
-        (void)printf("  %-72s %8.2f  %-15s %s%5.2f %6.2f  %s\n", r->what, r->value, span, r->is_ceiling ? "<" : " ", r->hold, r->aim,
-                     !ratio_is_held(r) ? "MISSED" : ratio_is_reached(r) ? "held, aim reached" : "held");
+        (void)printf("  %-72s %8.2f  %-15s %s%5.2f %6.2f  %s\n", r->what, r->value, span, r->is_ceiling ? "<" : " ",
+                     r->hold, r->aim, !ratio_is_held(r) ? "MISSED" : ratio_is_reached(r) ? "held, aim reached"
+                     : "held");
         missed += !ratio_is_held(r);
     }
     for (i = 0; i < all->remarks; i++) (void)printf("note: %s\n", all->remark[i]);
@@ -1585,31 +1666,35 @@ static void write_json(const char *path) {              /* names are ours: nothi
     const char *comma = "";
     int i;
     if (!file) fail("%s: %s", path, strerror(errno));
-    (void)fprintf(file, "{\n  \"size\": %lld, \"rounds\": %d, \"cores\": %d,\n  \"rows\": [\n", (long long)opt.size, opt.rounds, cores());
+    (void)fprintf(file, "{\n  \"size\": %lld, \"rounds\": %d, \"cores\": %d,\n  \"rows\": [\n", (long long)opt.size,
+                  opt.rounds, cores());
     for (i = 0; i < all->row_count; i++) {
         const row *r = &all->rows[i];
         if (r->n == 0) continue;
-        (void)fprintf(file, "%s    { \"section\": \"%s\", \"name\": \"%s\", \"unit\": \"%s\", ", comma, r->section, r->name, r->unit);
-        (void)fprintf(file, "\"n\": %d, \"median\": %.6g, \"min\": %.6g, \"max\": %.6g }", r->n, row_median(r), row_quantile(r, 0),
-                      row_quantile(r, 1));
+        (void)fprintf(file, "%s    { \"section\": \"%s\", \"name\": \"%s\", \"unit\": \"%s\", ", comma, r->section,
+                      r->name, r->unit);
+        (void)fprintf(file, "\"n\": %d, \"median\": %.6g, \"min\": %.6g, \"max\": %.6g }", r->n, row_median(r),
+                      row_quantile(r, 0), row_quantile(r, 1));
         comma = ",\n";
     }
     (void)fprintf(file, "\n  ],\n  \"ratios\": [\n");
     for (i = 0; i < all->ratio_count; i++) {
         const ratio *r = &all->ratios[i];
-        (void)fprintf(file, "    { \"what\": \"%s\", \"value\": %.4g, \"low\": %.4g, \"high\": %.4g, ", r->what, r->value, r->low, r->high);
-        (void)fprintf(file, "\"hold\": %.4g, \"aim\": %.4g, \"held\": %s }%s\n", r->hold, r->aim, ratio_is_held(r) ? "true" : "false",
-                      i + 1 < all->ratio_count ? "," : "");
+        (void)fprintf(file, "    { \"what\": \"%s\", \"value\": %.4g, \"low\": %.4g, \"high\": %.4g, ", r->what,
+                      r->value, r->low, r->high);
+        (void)fprintf(file, "\"hold\": %.4g, \"aim\": %.4g, \"held\": %s }%s\n", r->hold, r->aim,
+                      ratio_is_held(r) ? "true" : "false", i + 1 < all->ratio_count ? "," : "");
     }
     (void)fprintf(file, "  ]\n}\n");
     if (fclose(file) != 0) fail("%s: %s", path, strerror(errno));
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------------------------- */
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
 static int wanted(const char *part) {
     const char *at = opt.only ? strstr(opt.only, part) : part;
     size_t n = strlen(part);
-    while (at && opt.only && ((at != opt.only && at[-1] != ',') || (at[n] != '\0' && at[n] != ','))) at = strstr(at + 1, part);
+    while (at && opt.only && ((at != opt.only && at[-1] != ',') || (at[n] != '\0' && at[n] != ',')))
+        at = strstr(at + 1, part);
     return at != NULL;
 }
 static void announce(const char *part) {
@@ -1621,14 +1706,15 @@ static void print_machine(void) {
     struct utsname system;
     char line[256] = "", *colon = NULL;
     FILE *file = fopen("/proc/cpuinfo", "r");
-    while (file && !colon && fgets(line, sizeof line, file)) if (strncmp(line, "model name", 10) == 0) colon = strchr(line, ':');
+    while (file && !colon && fgets(line, sizeof line, file))
+        if (strncmp(line, "model name", 10) == 0) colon = strchr(line, ':');
     if (file) (void)fclose(file);
     if (colon) colon[strcspn(colon, "\n")] = '\0';
     if (uname(&system) != 0) memset(&system, 0, sizeof system);
-    (void)printf("dcp.h %s, %s %s %s, %d cores%s%s, leaves kernel %s\n", dcp_version(), system.sysname, system.release, system.machine,
-                 cores(), colon ? "," : "", colon ? colon + 1 : "", kernels[dcpi_sha_best()]);
-    (void)printf("data set %lld MiB in %d tensors, %d rounds; disk %s, tmpfs %s\n", (long long)(opt.size / MIB), TENSORS, opt.rounds,
-                 opt.disk, opt.tmpfs[0] ? opt.tmpfs : "none");
+    (void)printf("dcp.h %s, %s %s %s, %d cores%s%s, leaves kernel %s\n", dcp_version(), system.sysname, system.release,
+                 system.machine, cores(), colon ? "," : "", colon ? colon + 1 : "", kernels[dcpi_sha_best()]);
+    (void)printf("data set %lld MiB in %d tensors, %d rounds; disk %s, tmpfs %s\n", (long long)(opt.size / MIB),
+                 TENSORS, opt.rounds, opt.disk, opt.tmpfs[0] ? opt.tmpfs : "none");
 }
 static void remarks_known(void) {
     remark("save with checksums / save without: checksums cannot be switched off, so there is no such row");
@@ -1640,7 +1726,7 @@ static void remarks_known(void) {
 #endif
     if (!opt.tmpfs[0]) remark("no tmpfs: its rows are missing");
 }
-static void remark_load(void) {                         /* figures of a machine that does other things too are not worth much */
+static void remark_load(void) {                 /* figures of a machine that does other things too are not worth much */
     double load = 0;
     FILE *file = fopen("/proc/loadavg", "r");
     if (file && fscanf(file, "%lf", &load) == 1 && load > cores() * 0.75)
@@ -1648,7 +1734,8 @@ static void remark_load(void) {                         /* figures of a machine 
     if (file) (void)fclose(file);
 }
 static void run_all(const char *program) {
-    place disk = { opt.disk, "save disk", "load disk, cached", "load disk, cold" }, tmpfs = { opt.tmpfs, "save tmpfs", "load tmpfs", "" };
+    place disk = { opt.disk, "save disk", "load disk, cached", "load disk, cold" },
+                 tmpfs = { opt.tmpfs, "save tmpfs", "load tmpfs", "" };
     print_machine();
     remarks_known();
     remark_load();
@@ -1682,10 +1769,12 @@ static void run_all(const char *program) {
     if (opt.json) write_json(opt.json);
 }
 
-/* ---- options, directories, and the parent that cleans up whatever happens to the child that measures --------------------- */
+/* ---- options, directories, and the parent that cleans up whatever happens to the child that measures ------------- */
 static int usage(const char *problem, const char *what) {
-    (void)fprintf(stderr, "bench: %s %s\nusage: bench [--quick] [--rounds N] [--size MIB] [--disk DIR] [--tmpfs DIR|none] [--json FILE]\n"
-                  "             [--only memory,sha,json,manifest,commit,save,async,ranks,load]\n", problem, what);
+    (void)fprintf(stderr, "bench: %s %s\nusage: bench [--quick] [--rounds N] [--size MIB] [--disk DIR] [--tmpfs "
+                          "DIR|none] [--json FILE]\n"
+                          "             [--only memory,sha,json,manifest,commit,save,async,ranks,load]\n", problem,
+                          what);
     return 2;
 }
 static int read_number(const char *text, int least, int most, int64_t *out) {
@@ -1700,11 +1789,14 @@ static int read_options(int count, char **args, const char **disk, const char **
     for (i = 1; i < count; i++) {
         const char *name = args[i], *value = i + 1 < count ? args[i + 1] : NULL;
         if (strcmp(name, "--quick") == 0) { opt.quick = 1; continue; }
-        if (strcmp(name, "--rounds") != 0 && strcmp(name, "--size") != 0 && strcmp(name, "--disk") != 0 && strcmp(name, "--tmpfs") != 0 &&
-            strcmp(name, "--only") != 0 && strcmp(name, "--json") != 0) return usage("unknown argument", name);
+        if (strcmp(name, "--rounds") != 0 && strcmp(name, "--size") != 0 && strcmp(name, "--disk") != 0 &&
+            strcmp(name, "--tmpfs") != 0 && strcmp(name, "--only") != 0 &&
+            strcmp(name, "--json") != 0) return usage("unknown argument", name);
         if (!value) return usage("no value after", name);
-        if (strcmp(name, "--rounds") == 0 && !read_number(value, 1, 100, &rounds)) return usage("1 to 100 rounds, not", value);
-        if (strcmp(name, "--size") == 0 && !read_number(value, 64, 1 << 20, &size)) return usage("a size in MiB, 64 or more, not", value);
+        if (strcmp(name, "--rounds") == 0 && !read_number(value, 1, 100, &rounds))
+            return usage("1 to 100 rounds, not", value);
+        if (strcmp(name, "--size") == 0 && !read_number(value, 64, 1 << 20, &size))
+            return usage("a size in MiB, 64 or more, not", value);
         if (strcmp(name, "--disk") == 0) *disk = value;
         if (strcmp(name, "--tmpfs") == 0) *tmpfs = value;
         if (strcmp(name, "--only") == 0) opt.only = value;
@@ -1726,7 +1818,8 @@ static int make_directories(const char *disk, const char *tmpfs) {
     (void)mkdir(disk, 0777);
     while (opt.size > 64 * MIB && (space(disk) < 2 * opt.size + 512 * MIB || memory < 3 * opt.size)) {
         opt.size /= 2;
-        (void)printf("too little disk space or memory: the data set shrinks to %lld MiB\n", (long long)(opt.size / MIB));
+        (void)printf("too little disk space or memory: the data set shrinks to %lld MiB\n",
+                     (long long)(opt.size / MIB));
     }
     if (mkdir(opt.disk, 0777) != 0) { (void)fprintf(stderr, "bench: %s: %s\n", opt.disk, strerror(errno)); return 0; }
     if (strcmp(tmpfs, "none") == 0 || space(tmpfs) < opt.size / 4 * 5 || memory < 6 * opt.size) return 1;
@@ -1742,7 +1835,7 @@ static void remove_directories(void) {
     (void)rmdir(opt.tmpfs);
 }
 static volatile pid_t measuring;
-static void on_signal(int number) {                     /* in both processes: a terminal sends it to both, `kill` to one */
+static void on_signal(int number) {                  /* in both processes: a terminal sends it to both, `kill` to one */
     (void)number;
     interrupted = 1;
     dcp_cancel_request(&cancel);

@@ -1,8 +1,10 @@
 /* bench_gpu.c - what staging costs on a real GPU, beside what the machine can do (make bench-gpu):
  *
- *     build/bench_gpu [GIB [DIRECTORY]]       default: 8 GiB; DIRECTORY, where saves go: $TMPDIR; memory (/dev/shm) shows staging without a disk
+ *     build/bench_gpu [GIB [DIRECTORY]]       default: 8 GiB; DIRECTORY, where saves go: $TMPDIR; memory (/dev/shm)
+ *     shows staging without a disk
  *
- * Each line is a rate and its ratio to plain copies into pinned memory. Run twice; the first run warms the driver up. */
+ * Each line is a rate and its ratio to plain copies into pinned memory. Run twice; the first run warms the driver
+ * up. */
 #define DCP_IMPLEMENTATION
 #define DCP_CUDA
 #include "dcp.h"
@@ -53,7 +55,8 @@ static double plain_copies(dcp_tensor *t, size_t size, int is_pinned, int is_out
     else free(host);
     return start;
 }
-/* What dcp.h asks of the device, without hashing and writing: chunks into a ring of buffers, each begun before the one before is waited for. */
+/* What dcp.h asks of the device, without hashing and writing: chunks into a ring of buffers, each begun before the one
+ * before is waited for. */
 static double staged_copies(dcp_device *gpu, const dcp_tensor *t, size_t size, int is_out) {
     uint64_t tickets[2] = { 0, 0 };
     void *memory;
@@ -87,7 +90,8 @@ static double saved(dcp_tensor *t, const char *path) {
     must(dcp_save(&save, &err), &err);
     return now() - start;
 }
-/* What the program loses to a save in the background. The first one makes the saver's memory; the median of the three after it is returned. */
+/* What the program loses to a save in the background. The first one makes the saver's memory; the median of the three
+ * after it is returned. */
 static double stalled(dcp_tensor *t, const char *path) {
     dcp_save_desc save = DCP_ZERO;
     dcp_saver *saver;
@@ -106,7 +110,11 @@ static double stalled(dcp_tensor *t, const char *path) {
         seconds[i] = now() - seconds[i];
         must(dcp_save_wait(saver, -1, &err), &err);
     }
-    for (i = 1; i < 4; i++) for (k = i + 1; k < 4; k++) if (seconds[k] < seconds[i]) { swap = seconds[i]; seconds[i] = seconds[k]; seconds[k] = swap; }
+    for (i = 1; i < 4; i++) for (k = i + 1; k < 4; k++) if (seconds[k] < seconds[i]) {
+        swap = seconds[i];
+        seconds[i] = seconds[k];
+        seconds[k] = swap;
+    }
     must(dcp_saver_close(saver, &err), &err);
     return seconds[2];
 }
@@ -137,7 +145,8 @@ static double loaded(dcp_tensor *t, const char *path) {
 }
 int main(int argc, char **argv) {
     const double gib = argc > 1 ? atof(argv[1]) : 8;
-    const char *temporary = getenv("TMPDIR"), *directory = argc > 2 ? argv[2] : temporary && *temporary ? temporary : ".";
+    const char *temporary = getenv("TMPDIR"), *directory = argc > 2 ? argv[2] : temporary && *temporary ? temporary
+                            : ".";
     const size_t size = (size_t)(gib * 1073741824.0) / TENSORS / 512 * 512, bytes = size * TENSORS;
     static const char *const names[TENSORS] = { "a", "b", "c", "d", "e", "f", "g", "h" };
     dcp_tensor t[TENSORS], host[TENSORS];

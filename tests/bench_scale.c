@@ -1,12 +1,13 @@
-/* bench_scale.c: what the plans and documents of many ranks cost rank 0 and one that loads, without any data (`make bench-scale`).
+/* bench_scale.c: what the plans and documents of many ranks cost rank 0 and one that loads, without any data (`make
+ * bench-scale`).
  *
  *   build/bench_scale [RANKSxTENSORS...]       default: 1024x1024 10000x1000; each also with a tenth of the ranks
  *
- * Every tensor is sharded over all ranks, so there are RANKS x TENSORS pieces, each with one block digest. The functions of dcp.h are called
- * as dcp_save, dcp_open and dcp_load call them, in one thread, on messages that are made here. Times are the processor's, and the least of
- * three rounds (up to 2 million pieces; else one). Memory is what goes through DCP_MALLOC.
- * A document whose parsing would take more than 12 GiB is only written; parse, index and load are then those of the tenth.
- * Exit code: 0, also when a target is missed; 1 when something failed; 2 wrong usage. */
+ * Every tensor is sharded over all ranks, so there are RANKS x TENSORS pieces, each with one block digest. The
+ * functions of dcp.h are called as dcp_save, dcp_open and dcp_load call them, in one thread, on messages that are made
+ * here. Times are the processor's, and the least of three rounds (up to 2 million pieces; else one). Memory is what
+ * goes through DCP_MALLOC. A document whose parsing would take more than 12 GiB is only written; parse, index and load
+ * are then those of the tenth. Exit code: 0, also when a target is missed; 1 when something failed; 2 wrong usage. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -55,13 +56,15 @@ static double seconds(void) {
 /* ---- what is measured */
 enum { ENCODE, LISTS, PIECES, PLACES, PARTS, EMIT, PARSE, INDEX, LOAD, STAGES };
 static const char *const stage_names[STAGES] = {
-    "encode the lists (all ranks)", "read the lists", "group, check, choose writers", "offsets, blocks, document head", "each rank's part",
+    "encode the lists (all ranks)", "read the lists", "group, check, choose writers", "offsets, blocks, document head",
+        "each rank's part",
     "write the document", "parse the document", "index it", "one rank's load plan"
 };
 typedef struct figures {
     int64_t ranks, tensors, pieces, document, list_bytes, part_bytes;
     double time[STAGES];
-    int64_t memory_plan, memory_save, memory_document, memory_index, memory_load;       /* the most; what parse holds at its end */
+    /* the most; what parse holds at its end */
+    int64_t memory_plan, memory_save, memory_document, memory_index, memory_load;
     int is_parsed;
 } figures;
 typedef struct document { char *text; size_t size, capacity; int keep; } document;
@@ -81,7 +84,7 @@ static dcp_status take_text(void *user, const void *data, size_t size, dcp_error
     document *d = (document *)user;
     (void)e;
     if (d->keep) {
-        if (d->size + size > d->capacity) {             /* by realloc itself: this is the file, not the library's memory */
+        if (d->size + size > d->capacity) {          /* by realloc itself: this is the file, not the library's memory */
             d->capacity = 2 * d->capacity + size + (1 << 20);
             d->text = (char *)must_have(realloc(d->text, d->capacity));
         }
@@ -92,7 +95,8 @@ static dcp_status take_text(void *user, const void *data, size_t size, dcp_error
 }
 
 /* The tensors of one rank of so many: a row of each, or several. */
-static void fill_tensors(dcp_tensor *tensors, char (*names)[48], int64_t count, int64_t rows, int64_t rank, int64_t world) {
+static void fill_tensors(dcp_tensor *tensors, char (*names)[48], int64_t count, int64_t rows, int64_t rank,
+                         int64_t world) {
     int64_t i, shape[2], whole[2], offset[2];
     offset[0] = rows * rank / world;
     offset[1] = 0;
@@ -167,7 +171,8 @@ static void acknowledge(dcpi_save *s, const figures *f) {
         dcpi_part *part = &s->parts[r];
         size_t size = DCPI_TEAM_HEADER + DCPI_DONE_SIZE + 32 * part->block_total;
         uint8_t *message = (uint8_t *)must_have(count_alloc(size)), *body = message + DCPI_TEAM_HEADER;
-        for (i = 0; i < size; i++) message[i] = (uint8_t)((random = random * 6364136223846793005u + 1442695040888963407u) >> 56);
+        for (i = 0; i < size; i++)
+            message[i] = (uint8_t)((random = random * 6364136223846793005u + 1442695040888963407u) >> 56);
         dcpi_store64(body, (uint64_t)part->file_size);
         dcpi_store64(body + 8, (uint64_t)part->file_size);
         body[16] = 0;
@@ -207,7 +212,7 @@ static void save(figures *f, document *d, int keep, dcp_tensor *tensors, char (*
     f->time[EMIT] = seconds() - begun;
     f->document = (int64_t)d->size;
     f->memory_save = most_held - before;
-    d->size = 0;                                        /* once more, to be parsed: fresh memory would have cost as much as the writing */
+    d->size = 0;                      /* once more, to be parsed: fresh memory would have cost as much as the writing */
     d->keep = keep;
     if (keep) must(dcpi_save_emit(&s, take_text, d, &err), "write the document again");
     for (r = 0; r < (int)f->ranks; r++) {
@@ -217,7 +222,10 @@ static void save(figures *f, document *d, int keep, dcp_tensor *tensors, char (*
     free(s.op.team.peers);
     dcpi_free(s.parts);
     dcpi_free(s.entries);
-    if (held != before) { fprintf(stderr, "bench_scale: %lld bytes were not freed\n", (long long)(held - before)); is_wrong = 1; }
+    if (held != before) {
+        fprintf(stderr, "bench_scale: %lld bytes were not freed\n", (long long)(held - before));
+        is_wrong = 1;
+    }
 }
 
 /* ---- open and load: another number of ranks than saved it */
@@ -276,7 +284,8 @@ static void measure(figures *f, int64_t ranks, int64_t tensors, int keep) {
     f->ranks = ranks;
     f->tensors = tensors;
     f->pieces = ranks * tensors;
-    for (i = 0; i < tensors; i++) (void)snprintf(names[i], sizeof names[i], "layers.%lld.feed_forward.weight", (long long)i);
+    for (i = 0; i < tensors; i++)
+        (void)snprintf(names[i], sizeof names[i], "layers.%lld.feed_forward.weight", (long long)i);
     save(f, &d, keep, pieces, names);
     if (keep) load(f, &d, pieces, names);
     free(d.text);
@@ -287,7 +296,9 @@ static void measure(figures *f, int64_t ranks, int64_t tensors, int keep) {
 /* ---- the table */
 static void row(const char *name, double tenth, double full, double growth, const char *unit) {
     printf("  %-34s %12.3f %12.3f %s", name, tenth, full, unit);
-    if (tenth > 0 && full > 0) printf("   x %5.2f for x %.2f pieces%s", full / tenth, growth, full / tenth > 1.5 * growth && full > 0.05 ? "  MORE THAN LINEAR" : "");
+    if (tenth > 0 && full > 0)
+        printf("   x %5.2f for x %.2f pieces%s", full / tenth, growth, full / tenth > 1.5 * growth &&
+               full > 0.05 ? "  MORE THAN LINEAR" : "");
     printf("\n");
 }
 static void target(const char *what, double value, double limit, const char *unit) {
@@ -310,8 +321,8 @@ static void scale(int64_t ranks, int64_t tensors) {
     guess = (tenth.memory_document + tenth.memory_index + tenth.document) / tenth.pieces * (ranks * tensors);
     measure_least(&full, ranks, tensors, guess < ((int64_t)12 << 30));
     growth = (double)full.pieces / (double)tenth.pieces;
-    printf("\n%lld ranks x %lld tensors, %lld pieces; before it a tenth of the ranks\n", (long long)ranks, (long long)tensors,
-           (long long)full.pieces);
+    printf("\n%lld ranks x %lld tensors, %lld pieces; before it a tenth of the ranks\n", (long long)ranks,
+           (long long)tensors, (long long)full.pieces);
     for (i = 0; i < STAGES; i++) row(stage_names[i], tenth.time[i], full.time[i], growth, "s");
     row("the lists", (double)tenth.list_bytes / 1e6, (double)full.list_bytes / 1e6, growth, "MB");
     row("the document", (double)tenth.document / 1e6, (double)full.document / 1e6, growth, "MB");
@@ -321,10 +332,13 @@ static void scale(int64_t ranks, int64_t tensors) {
     row("its index, while it is made", (double)tenth.memory_index / 1e6, (double)full.memory_index / 1e6, growth, "MB");
     row("one rank's load plan", (double)tenth.memory_load / 1e6, (double)full.memory_load / 1e6, growth, "MB");
     if (!full.is_parsed)
-        printf("  not parsed: that would take about %.1f GiB; parse, index and load are those of the tenth\n", (double)guess / (double)(1 << 30));
+        printf("  not parsed: that would take about %.1f GiB; parse, index and load are those of the tenth\n",
+               (double)guess / (double)(1 << 30));
     all = full.time[LISTS] + full.time[PIECES] + full.time[PLACES] + full.time[PARTS] + full.time[EMIT];
     if (full.pieces <= 1024 * 1024) target("validation, plan and document, one core, in all", all, 1, "s");
-    else printf("  validation, plan and document, one core, in all: %.3f s, %.3f s for a million pieces\n", all, all * 1e6 / (double)full.pieces);
+    else
+        printf("  validation, plan and document, one core, in all: %.3f s, %.3f s for a million pieces\n", all,
+               all * 1e6 / (double)full.pieces);
     target("rank 0 while it plans, a piece", (double)full.memory_plan / (double)full.pieces, 200, "bytes");
     target("rank 0 while it writes, a piece", (double)full.memory_save / (double)full.pieces, 200, "bytes");
 }
@@ -333,7 +347,8 @@ int main(int argc, char **argv) {
     long long ranks, tensors;
     int i;
     for (i = 1; i < argc; i++) {
-        if (sscanf(argv[i], "%lldx%lld", &ranks, &tensors) != 2 || ranks < 1 || tensors < 1 || ranks > 1000000 || tensors > 1000000) {
+        if (sscanf(argv[i], "%lldx%lld", &ranks, &tensors) != 2 || ranks < 1 || tensors < 1 || ranks > 1000000 ||
+            tensors > 1000000) {
             fprintf(stderr, "usage: bench_scale [RANKSxTENSORS...]\n");
             return 2;
         }

@@ -1,12 +1,13 @@
-/* counting_allocator.h - dcp.h implemented with an allocator that counts what is taken and can be made to fail, and test.h. The first include of a
- * test; macros for dcp.h stand before it. Not for threads. */
+/* counting_allocator.h - dcp.h implemented with an allocator that counts what is taken and can be made to fail, and
+ * test.h. The first include of a test; macros for dcp.h stand before it. Not for threads. */
 #ifndef DCP_TEST_COUNTING_ALLOCATOR_H
 #define DCP_TEST_COUNTING_ALLOCATOR_H
 #include <stddef.h>                     /* not yet <stdlib.h>: dcp.h comes first */
 
 static long alloc_countdown = -1;       /* so many succeed, then one fails; negative: none fails */
 static size_t alloc_live, alloc_peak, alloc_count;      /* bytes now and at most; calls that asked for memory */
-static int alloc_arena = 1024 * 1024;   /* bytes of an arena's largest block; 1: each piece is an allocation, which can fail */
+/* bytes of an arena's largest block; 1: each piece is an allocation, which can fail */
+static int alloc_arena = 1024 * 1024;
 static void *hook_realloc(void *memory, size_t size);
 static void hook_free(void *memory);
 #define DCP_MALLOC(size) hook_realloc(NULL, size)

@@ -11,26 +11,29 @@
  *     crash_settle(&disk);                           // all of that is durable; the log is empty
  *     desc.io.storage = &disk.storage;
  *     dcp_save(&desc, &err);                         // recorded
- *     crash_enumerate(&disk, &search, each, user);   // each(user, &state) for the disks that a cut may leave, after every operation
- *     crash_close(&disk);
+ *     crash_enumerate(&disk, &search, each, user);   // each(user, &state) for the disks that a cut may leave, after
+ *     every operation crash_close(&disk);
  *
- * Its locks are files too: lock makes one, lock_note writes to it, unlock removes it. Nothing syncs them, so a cut leaves or takes them as it likes; who
- * holds one dies with the process. Another one waits, in real time, for as long as io.timeout_ms says.
+ * Its locks are files too: lock makes one, lock_note writes to it, unlock removes it. Nothing syncs them, so a cut
+ * leaves or takes them as it likes; who holds one dies with the process. Another one waits, in real time, for as long
+ * as io.timeout_ms says.
  *
- * Each call is recorded as the operations of POSIX that the local storage makes of it: begin is mkdir for each missing directory and an exclusive
- * create, write is a write, commit is fsync and rename, leave is fsync, abort and remove are unlink, sync_directory is mkdir and fsync of the
- * directory. The rule is that of POSIX alone, stricter than any file system: fsync of a file makes its bytes durable, fsync of a directory its
- * entries, and nothing else makes anything durable. The rest is pending, and of what is pending a cut leaves:
+ * Each call is recorded as the operations of POSIX that the local storage makes of it: begin is mkdir for each missing
+ * directory and an exclusive create, write is a write, commit is fsync and rename, leave is fsync, abort and remove are
+ * unlink, sync_directory is mkdir and fsync of the directory. The rule is that of POSIX alone, stricter than any file
+ * system: fsync of a file makes its bytes durable, fsync of a directory its entries, and nothing else makes anything
+ * durable. The rest is pending, and of what is pending a cut leaves:
  *
  *     CRASH_ANY        any subset
  *     CRASH_ORDERED    any subset of the writes; of changes to directories, those before some point in time (a journal)
  *     CRASH_EXT4       as CRASH_ORDERED, and where a rename is left, so are the bytes of the file that it names
  *
- * All subsets of up to CRASH_EXHAUSTIVE pending operations are enumerated; of more, a sample. A write that is lost leaves the file short, or zeros, or
- * bytes of some other file; one write may be torn, at a multiple of 512 bytes. States that are equal, and that the caller expects the same of
- * (crash_search.expectation), come once.
+ * All subsets of up to CRASH_EXHAUSTIVE pending operations are enumerated; of more, a sample. A write that is lost
+ * leaves the file short, or zeros, or bytes of some other file; one write may be torn, at a multiple of 512 bytes.
+ * States that are equal, and that the caller expects the same of (crash_search.expectation), come once.
  *
- * crash_disk.dies_at: from that operation on nothing happens any more and every call fails: the process has died, the machine goes on. */
+ * crash_disk.dies_at: from that operation on nothing happens any more and every call fails: the process has died, the
+ * machine goes on. */
 #ifndef DCP_CRASH_STORAGE_H
 #define DCP_CRASH_STORAGE_H
 
@@ -38,12 +41,15 @@
 
 #define CRASH_EXHAUSTIVE 12
 #define CRASH_SAMPLES 2000              /* of the subsets of more pending operations, for each model */
-#define CRASH_ALL_FILLS 6               /* pending operations, up to which a lost write is looked at with all that may be in its place */
+/* pending operations, up to which a lost write is looked at with all that may be in its place */
+#define CRASH_ALL_FILLS 6
 #define CRASH_PENDING 64                /* pending operations at a time; beyond, the program ends */
 #define CRASH_ARENA ((size_t)8 << 20)   /* bytes of files that are not as they are now, in one state */
 #define CRASH_SECTOR 512
 
-typedef enum crash_kind { CRASH_CREATE, CRASH_WRITE, CRASH_FSYNC, CRASH_RENAME, CRASH_UNLINK, CRASH_MKDIR, CRASH_SYNC_DIRECTORY } crash_kind;
+typedef enum crash_kind {
+    CRASH_CREATE, CRASH_WRITE, CRASH_FSYNC, CRASH_RENAME, CRASH_UNLINK, CRASH_MKDIR, CRASH_SYNC_DIRECTORY
+} crash_kind;
 enum { CRASH_ANY, CRASH_ORDERED, CRASH_EXT4, CRASH_MODELS };
 enum { CRASH_SHORT, CRASH_ZEROS, CRASH_GARBAGE, CRASH_FILLS };          /* what is where a write was lost */
 
@@ -61,7 +67,7 @@ typedef struct crash_op {
     char *directory;                                    /* whose entry changes, or which is synced */
     int file;
     size_t offset, size; char *data;                    /* of a write */
-    int settled;                                        /* index of the operation that makes it durable; INT_MAX: none */
+    int settled;                                       /* index of the operation that makes it durable; INT_MAX: none */
 } crash_op;
 typedef struct crash_lock { struct crash_lock *next; char *path; int has_noted; } crash_lock;
 typedef struct crash_disk {
@@ -76,13 +82,14 @@ typedef struct crash_disk {
     crash_op *ops; int op_count;
     int64_t clock;
     int is_recording, dies_at;                          /* dies_at 0: never */
-    /* what others do meanwhile: called before begin (key: the temporary one), remove, list, sync_directory; NULL: none. It may
-     * use the disk; a sync_directory, if it says so, fails */
+    /* what others do meanwhile: called before begin (key: the temporary one), remove, list, sync_directory; NULL: none.
+     * It may use the disk; a sync_directory, if it says so, fails */
     int (*hook)(void *user, const char *call, const char *key); void *hook_user;
 } crash_disk;
 typedef struct crash_object { int file; char *path, *temporary; } crash_object;
 
-static inline void *crash_more(void *memory, int count, size_t size) {  /* room for one more behind count; doubles at powers of two */
+static inline void *crash_more(void *memory, int count, size_t size) {
+    /* room for one more behind count; doubles at powers of two */
     if (count > 7 && (count & (count - 1)) != 0) return memory;
     memory = realloc(memory, (size_t)(count < 8 ? 8 : 2 * count) * size);
     if (!memory) abort();
@@ -101,7 +108,7 @@ static inline char *crash_directory_of(const char *key) {
     return crash_copy(key, slash ? (size_t)(slash - key) : 0);
 }
 
-/* ---- what the program sees ----------------------------------------------------------------------------------------------------------- */
+/* ---- what the program sees --------------------------------------------------------------------------------------- */
 static inline int crash_find(const crash_disk *d, const char *key) {    /* index in names, -1: none */
     int i;
     for (i = 0; i < d->name_count; i++) if (strcmp(d->names[i].key, key) == 0) return i;
@@ -113,9 +120,13 @@ static inline int crash_has_directory(const crash_disk *d, const char *key) {
     return key[0] == '\0';
 }
 static inline int crash_is_dead(const crash_disk *d) { return d->dies_at > 0 && d->op_count >= d->dies_at; }
-static inline dcp_status crash_dead(dcp_error *err) { return dcpi_fail_sys(err, DCP_E_IO, EROFS, "the process is dead"); }
+static inline dcp_status crash_dead(dcp_error *err) {
+    return dcpi_fail_sys(err, DCP_E_IO, EROFS, "the process is dead");
+}
 
-static inline int crash_tell(crash_disk *d, const char *call, const char *key) { return d->hook ? d->hook(d->hook_user, call, key) : 0; }
+static inline int crash_tell(crash_disk *d, const char *call, const char *key) {
+    return d->hook ? d->hook(d->hook_user, call, key) : 0;
+}
 static inline crash_op *crash_note(crash_disk *d, crash_kind kind, const char *key, int file) {
     crash_op *op;
     d->clock++;
@@ -179,7 +190,7 @@ static inline void crash_unlink(crash_disk *d, const char *key) {
     crash_drop_name(d, at);
 }
 
-/* ---- the storage: writing ------------------------------------------------------------------------------------------------------------ */
+/* ---- the storage: writing ---------------------------------------------------------------------------------------- */
 static inline crash_object *crash_object_new(int file, const char *path, const char *temporary) {
     crash_object *object = (crash_object *)calloc(1, sizeof *object);
     if (!object) abort();
@@ -204,7 +215,8 @@ static inline dcp_status crash_begin_locked(crash_disk *d, const char *temporary
     crash_add_name(d, temporary, *file);
     return DCP_OK;
 }
-static inline dcp_status crash_begin(void *context, const char *path, const char *temporary, int64_t size_hint, void **out, dcp_error *err) {
+static inline dcp_status crash_begin(void *context, const char *path, const char *temporary, int64_t size_hint,
+                                     void **out, dcp_error *err) {
     crash_disk *d = (crash_disk *)context;
     int file = -1;
     dcp_status status;
@@ -216,7 +228,8 @@ static inline dcp_status crash_begin(void *context, const char *path, const char
     if (!status) *out = crash_object_new(file, path, temporary);
     return status;
 }
-static inline dcp_status crash_write(void *context, void *object, int64_t offset, const void *data, size_t size, dcp_error *err) {
+static inline dcp_status crash_write(void *context, void *object, int64_t offset, const void *data, size_t size,
+                                     dcp_error *err) {
     crash_disk *d = (crash_disk *)context;
     const int file = ((crash_object *)object)->file;
     dcp_status status = DCP_OK;
@@ -273,7 +286,8 @@ static inline void crash_abort(void *context, void *object) {
     dcpi_mutex_unlock(&d->lock);
     crash_object_free((crash_object *)object);
 }
-static inline dcp_status crash_join(void *context, const char *path, const char *temporary, int64_t size_hint, void **out, dcp_error *err) {
+static inline dcp_status crash_join(void *context, const char *path, const char *temporary, int64_t size_hint,
+                                    void **out, dcp_error *err) {
     crash_disk *d = (crash_disk *)context;
     int at;
     (void)size_hint;
@@ -294,7 +308,7 @@ static inline dcp_status crash_leave(void *context, void *object, dcp_error *err
     return status;
 }
 
-/* ---- the storage: reading, names ----------------------------------------------------------------------------------------------------- */
+/* ---- the storage: reading, names --------------------------------------------------------------------------------- */
 static inline dcp_status crash_look(crash_disk *d, const char *path, int *file, dcp_object_info *info, dcp_error *err) {
     int at;
     dcpi_mutex_lock(&d->lock);
@@ -307,19 +321,22 @@ static inline dcp_status crash_look(crash_disk *d, const char *path, int *file, 
     dcpi_mutex_unlock(&d->lock);
     return at >= 0 ? DCP_OK : dcpi_fail(err, DCP_E_NOT_FOUND, "there is no \"%s\"", path);
 }
-static inline dcp_status crash_open_object(void *context, const char *path, void **out, dcp_object_info *info, dcp_error *err) {
+static inline dcp_status crash_open_object(void *context, const char *path, void **out, dcp_object_info *info,
+                                           dcp_error *err) {
     int file = -1;
     dcp_status status = crash_look((crash_disk *)context, path, &file, info, err);
     if (!status) *out = crash_object_new(file, path, "");
     return status;
 }
-static inline dcp_status crash_read(void *context, void *object, int64_t offset, void *data, size_t size, dcp_error *err) {
+static inline dcp_status crash_read(void *context, void *object, int64_t offset, void *data, size_t size,
+                                    dcp_error *err) {
     crash_disk *d = (crash_disk *)context;
     const crash_file *file;
     dcp_status status = DCP_OK;
     dcpi_mutex_lock(&d->lock);
     file = &d->files[((crash_object *)object)->file];
-    if ((uint64_t)offset > file->size || size > file->size - (size_t)offset) status = dcpi_fail(err, DCP_E_INCOMPLETE, "the file ends too early");
+    if ((uint64_t)offset > file->size || size > file->size - (size_t)offset)
+        status = dcpi_fail(err, DCP_E_INCOMPLETE, "the file ends too early");
     else if (size) memcpy(data, file->data + offset, size);
     dcpi_mutex_unlock(&d->lock);
     return status;
@@ -347,12 +364,14 @@ static inline char **crash_list_names(crash_disk *d, const char *directory, int 
     dcpi_mutex_unlock(&d->lock);
     return list;
 }
-static inline dcp_status crash_walk(crash_disk *d, const char *directory, int what, dcpi_storage_each each, void *user, dcp_error *err) {
+static inline dcp_status crash_walk(crash_disk *d, const char *directory, int what, dcpi_storage_each each, void *user,
+                                    dcp_error *err) {
     dcp_status status = DCP_OK;
     dcp_object_info info;
     int i, count = 0, file;
     char **list;
-    if (!crash_has_directory(d, directory)) return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no directory \"%s\"", directory);
+    if (!crash_has_directory(d, directory))
+        return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no directory \"%s\"", directory);
     list = crash_list_names(d, directory, what, &count);
     for (i = 0; i < count; i++) {
         if (!status && what) status = each(user, list[i], NULL);
@@ -362,11 +381,13 @@ static inline dcp_status crash_walk(crash_disk *d, const char *directory, int wh
     free(list);
     return status;
 }
-static inline dcp_status crash_list(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+static inline dcp_status crash_list(void *context, const char *directory, dcpi_storage_each each, void *user,
+                                    dcp_error *err) {
     (void)crash_tell((crash_disk *)context, "list", directory);
     return crash_walk((crash_disk *)context, directory, 0, each, user, err);
 }
-static inline dcp_status crash_list_directories(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+static inline dcp_status crash_list_directories(void *context, const char *directory, dcpi_storage_each each,
+                                                void *user, dcp_error *err) {
     return crash_walk((crash_disk *)context, directory, 1, each, user, err);
 }
 static inline dcp_status crash_remove(void *context, const char *path, dcp_error *err) {
@@ -382,7 +403,8 @@ static inline dcp_status crash_remove(void *context, const char *path, dcp_error
 static inline dcp_status crash_sync_directory(void *context, const char *directory, dcp_error *err) {
     crash_disk *d = (crash_disk *)context;
     dcp_status status = DCP_OK;
-    if (crash_tell(d, "sync_directory", directory)) return dcpi_fail_sys(err, DCP_E_IO, EIO, "the directory could not be synced");
+    if (crash_tell(d, "sync_directory", directory))
+        return dcpi_fail_sys(err, DCP_E_IO, EIO, "the directory could not be synced");
     dcpi_mutex_lock(&d->lock);
     if (!crash_is_dead(d)) crash_make_directory(d, directory);
     if (crash_is_dead(d)) status = crash_dead(err);
@@ -390,7 +412,7 @@ static inline dcp_status crash_sync_directory(void *context, const char *directo
     dcpi_mutex_unlock(&d->lock);
     return status;
 }
-/* ---- locks --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- locks ------------------------------------------------------------------------------------------------------- */
 /* The text is as the local storage's. */
 static inline void crash_lock_read(const crash_file *file, char *note) {
     const size_t words = sizeof dcpi_lock_words - 1 + 2;
@@ -399,7 +421,8 @@ static inline void crash_lock_read(const crash_file *file, char *note) {
     for (i = 0; i + 1 < DCP_LOCK_NOTE && file->data[words + i] != '\n'; i++) note[i] = file->data[words + i];
     note[i] = '\0';
 }
-static inline dcp_status crash_lock_take(void *context, const char *path, uint64_t *holder, char *note, void **out, dcp_error *err) {
+static inline dcp_status crash_lock_take(void *context, const char *path, uint64_t *holder, char *note, void **out,
+                                         dcp_error *err) {
     crash_disk *d = (crash_disk *)context;
     crash_lock *lock, *other;
     dcp_status status = DCP_OK;
@@ -469,15 +492,16 @@ static inline dcp_status crash_space(void *context, const char *directory, int64
     return DCP_OK;
 }
 
-/* ---- the disk ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the disk ---------------------------------------------------------------------------------------------------- */
 static inline void crash_open(crash_disk *d) {
     dcp_storage *s = &d->storage;
     memset(d, 0, sizeof *d);
     if (dcpi_mutex_init(&d->lock) != 0) abort();
     d->is_recording = 1;
     s->context = d;
-    s->flags = DCP_STORAGE_SHARED_POSITIONAL_WRITE | DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_CONCURRENT_WRITE | DCP_STORAGE_ATOMIC_REPLACE |
-               DCP_STORAGE_EXCLUSIVE_PUBLISH | DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_COMMIT_LOCK;
+    s->flags = DCP_STORAGE_SHARED_POSITIONAL_WRITE | DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_CONCURRENT_WRITE |
+               DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH | DCP_STORAGE_SYNC |
+               DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_COMMIT_LOCK;
     s->lock = crash_lock_take; s->lock_note = crash_lock_note; s->unlock = crash_unlock;
     s->begin = crash_begin; s->write = crash_write; s->commit = crash_commit; s->abort = crash_abort;
     s->join = crash_join; s->leave = crash_leave;
@@ -530,7 +554,7 @@ static inline void crash_close(crash_disk *d) {
     dcpi_mutex_destroy(&d->lock);
 }
 
-/* ---- what a cut leaves --------------------------------------------------------------------------------------------------------------- */
+/* ---- what a cut leaves ------------------------------------------------------------------------------------------- */
 typedef struct crash_left { const char *key, *data; size_t size; uint64_t hash; } crash_left;
 typedef struct crash_state {
     crash_left *left; int count;                        /* files */
@@ -541,7 +565,7 @@ typedef struct crash_state {
     int pending[CRASH_PENDING], pending_count;
     uint64_t chosen;                                    /* of those */
     int fill, torn; size_t torn_at;                     /* torn: an operation; -1: none */
-    char *applied;                                      /* for each operation before the cut: it is left, or has no effect of its own */
+    char *applied;                      /* for each operation before the cut: it is left, or has no effect of its own */
     char *arena; size_t used;
 } crash_state;
 typedef dcp_status (*crash_each)(void *user, const crash_state *state); /* anything but DCP_OK ends the search */
@@ -549,8 +573,9 @@ typedef struct crash_search {
     uint64_t (*expectation)(void *user, int index);     /* NULL: the same everywhere */
     uint64_t seed;
     int exhaustive, samples;                            /* 0: CRASH_EXHAUSTIVE and CRASH_SAMPLES */
-    uint64_t *seen; size_t seen_count, seen_capacity;   /* hashes of states and expectations; freed by crash_search_end */
-    int64_t states[CRASH_MODELS];                       /* out: in each model; those of a stricter one are in the wider ones too */
+    /* hashes of states and expectations; freed by crash_search_end */
+    uint64_t *seen; size_t seen_count, seen_capacity;
+    int64_t states[CRASH_MODELS];            /* out: in each model; those of a stricter one are in the wider ones too */
     int64_t enumerated, checked;                        /* out: subsets looked at; different states */
 } crash_search;
 
@@ -590,7 +615,8 @@ static inline void crash_prepare(crash_disk *d) {
     }
     for (i = 0; i < d->op_count; i++) {
         d->ops[i].settled = INT_MAX;
-        for (j = i + 1; j < d->op_count && d->ops[i].settled == INT_MAX; j++) if (crash_settles(&d->ops[j], &d->ops[i])) d->ops[i].settled = j;
+        for (j = i + 1; j < d->op_count && d->ops[i].settled == INT_MAX; j++)
+            if (crash_settles(&d->ops[j], &d->ops[i])) d->ops[i].settled = j;
         if (d->ops[i].kind != CRASH_WRITE) continue;
         d->files[d->ops[i].file].last_write = i;
         d->files[d->ops[i].file].synced = d->ops[i].settled;
@@ -632,7 +658,8 @@ static inline int crash_is_reachable(const crash_state *s, const char *key) {
     int i;
     if (!slash) return 1;
     for (i = 0; i < s->directory_count; i++)
-        if (strlen(s->directories[i]) == (size_t)(slash - key) && strncmp(s->directories[i], key, (size_t)(slash - key)) == 0) return 1;
+        if (strlen(s->directories[i]) == (size_t)(slash - key) &&
+            strncmp(s->directories[i], key, (size_t)(slash - key)) == 0) return 1;
     return 0;
 }
 static inline void crash_set_directories(crash_state *s) {
@@ -653,7 +680,8 @@ static inline void crash_set_directories(crash_state *s) {
 static inline void crash_garbage(const crash_disk *d, int file, char *to, size_t offset, size_t size) {
     const crash_file *other = &d->files[file == 0 && d->file_count > 1 ? 1 : 0];
     size_t i;
-    for (i = 0; i < size; i++) to[i] = other->size && other != &d->files[file] ? other->data[(offset + i) % other->size] : (char)(0xA5 + i);
+    for (i = 0; i < size; i++)
+        to[i] = other->size && other != &d->files[file] ? other->data[(offset + i) % other->size] : (char)(0xA5 + i);
 }
 static inline void crash_replay(const crash_state *s, int i, char *data, size_t *size) {
     const crash_op *op = &s->disk->ops[i];
@@ -682,7 +710,8 @@ static inline void crash_set_bytes(crash_state *s, crash_left *left, int file) {
     if (most > CRASH_ARENA - s->used) abort();
     s->used += most;
     if (size) memcpy(data, f->base, size);
-    for (i = 0; i < s->index; i++) if (s->disk->ops[i].kind == CRASH_WRITE && s->disk->ops[i].file == file) crash_replay(s, i, data, &size);
+    for (i = 0; i < s->index; i++)
+        if (s->disk->ops[i].kind == CRASH_WRITE && s->disk->ops[i].file == file) crash_replay(s, i, data, &size);
     left->data = data;
     left->size = size;
     left->hash = crash_hash(data, size, 1);
@@ -715,21 +744,25 @@ static inline void crash_materialise(const crash_state *s, crash_disk *d) {
     d->is_recording = 0;
 }
 static inline void crash_describe(const crash_state *s) {
-    static const char *const kinds[] = { "create", "write", "fsync", "rename", "unlink", "mkdir", "sync" }, *const fills[] = { "short", "zeros", "garbage" };
+    static const char *const kinds[] = { "create", "write", "fsync", "rename", "unlink", "mkdir", "sync" },
+                                       *const fills[] = { "short", "zeros", "garbage" };
     int i;
-    printf("    the disk after %d of %d operations; lost writes leave: %s\n", s->index, s->disk->op_count, fills[s->fill]);
+    printf("    the disk after %d of %d operations; lost writes leave: %s\n", s->index, s->disk->op_count,
+           fills[s->fill]);
     for (i = 0; i < s->disk->op_count; i++) {
         const crash_op *op = &s->disk->ops[i];
         const int is_effect = crash_is_entry(op) || op->kind == CRASH_WRITE;
-        const char *fate = i >= s->index ? "not done" : !is_effect ? "" : op->settled < s->index ? "durable" : crash_is_left(s, i) ? "left" : "LOST";
-        printf("    %3d %-8s %-6s file %d %s %s", i, fate, kinds[op->kind], op->file, op->key ? op->key : "", op->to ? op->to : "");
+        const char *fate = i >= s->index ? "not done" : !is_effect ? "" : op->settled < s->index ? "durable"
+                           : crash_is_left(s, i) ? "left" : "LOST";
+        printf("    %3d %-8s %-6s file %d %s %s", i, fate, kinds[op->kind], op->file, op->key ? op->key : "",
+               op->to ? op->to : "");
         if (op->kind == CRASH_WRITE) printf("%lu+%lu", (unsigned long)op->offset, (unsigned long)op->size);
         printf(i == s->torn ? " (torn at %lu)\n" : "\n", (unsigned long)s->torn_at);
     }
     for (i = 0; i < s->count; i++) printf("    left: %s (%lu bytes)\n", s->left[i].key, (unsigned long)s->left[i].size);
 }
 
-/* ---- the search ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the search -------------------------------------------------------------------------------------------------- */
 static inline int crash_is_new(crash_search *s, uint64_t hash) {
     size_t at;
     if (2 * (s->seen_count + 1) > s->seen_capacity) {
@@ -743,7 +776,8 @@ static inline int crash_is_new(crash_search *s, uint64_t hash) {
         free(old);
     }
     if (hash == 0) hash = 1;
-    for (at = (size_t)hash & (s->seen_capacity - 1); s->seen[at]; at = (at + 1) & (s->seen_capacity - 1)) if (s->seen[at] == hash) return 0;
+    for (at = (size_t)hash & (s->seen_capacity - 1); s->seen[at]; at = (at + 1) & (s->seen_capacity - 1))
+        if (s->seen[at] == hash) return 0;
     s->seen[at] = hash;
     s->seen_count++;
     return 1;
@@ -763,7 +797,8 @@ static inline int crash_model(const crash_state *s) {
         for (j = i + 1; j < s->index; j++) {
             if (!crash_is_entry(&d->ops[j]) || !crash_is_left(s, j)) continue;
             if (crash_is_entry(&d->ops[i])) return CRASH_ANY;
-            if (d->ops[i].kind == CRASH_WRITE && d->ops[j].kind == CRASH_RENAME && d->ops[j].file == d->ops[i].file) model = CRASH_ORDERED;
+            if (d->ops[i].kind == CRASH_WRITE && d->ops[j].kind == CRASH_RENAME && d->ops[j].file == d->ops[i].file)
+                model = CRASH_ORDERED;
         }
     }
     return model;
@@ -775,7 +810,8 @@ static inline dcp_status crash_try(crash_search *search, crash_state *s, crash_e
     crash_build(s);
     hash = s->hash ^ crash_mix(search->expectation ? search->expectation(user, s->index) : 0);
     model = crash_model(s);
-    for (m = CRASH_ORDERED; m <= model; m++) if (crash_is_new(search, crash_mix(hash + (uint64_t)m))) search->states[m]++;
+    for (m = CRASH_ORDERED; m <= model; m++)
+        if (crash_is_new(search, crash_mix(hash + (uint64_t)m))) search->states[m]++;
     if (!crash_is_new(search, hash)) return DCP_OK;
     search->states[CRASH_ANY]++;
     search->checked++;
@@ -813,7 +849,9 @@ static inline uint64_t crash_sample(crash_search *search, const crash_state *s, 
     uint64_t chosen = crash_random(search);
     const int end = (int)(crash_random(search) % (uint64_t)(s->pending_count + 1));
     int p, q;
-    if (model == CRASH_ANY) return crash_random(search) % 2 ? chosen : crash_random(search) % 2 ? chosen | crash_random(search) : chosen & crash_random(search);
+    if (model == CRASH_ANY)
+        return crash_random(search) % 2 ? chosen : crash_random(search) % 2
+               ? chosen | crash_random(search) : chosen & crash_random(search);
     for (p = 0; p < s->pending_count; p++) {
         if (!crash_is_entry(&s->disk->ops[s->pending[p]])) continue;
         chosen = p < end ? chosen | (uint64_t)1 << p : chosen & ~((uint64_t)1 << p);

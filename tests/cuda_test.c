@@ -1,5 +1,5 @@
-/* cuda_test.c - dcp_cuda.h: against the stand-in of cuda_stub/ on any machine, or with the toolkit on a real GPU (make test-gpu). Built by
- * test_cuda.sh. What only a stand-in can do (errors by schedule, counts) is left out on a GPU. */
+/* cuda_test.c - dcp_cuda.h: against the stand-in of cuda_stub/ on any machine, or with the toolkit on a real GPU (make
+ * test-gpu). Built by test_cuda.sh. What only a stand-in can do (errors by schedule, counts) is left out on a GPU. */
 #include <stddef.h>
 static int scarce_calls;                /* the allocation after so many fails; 0: none */
 static void *scarce(void *memory, size_t size);
@@ -192,7 +192,9 @@ TEST(tensors_of_host_and_device_in_one_save) {
     }
     for (round = 0; round < 2; round++) {
         save_all(t, COUNT, round ? MIB : 0);
-        for (i = 0; i < COUNT; i++) if (i % 3) { CUDA_OK(cudaMemcpy(t[i].data, back[i], size[i], cudaMemcpyHostToDevice)); } else t[i].data = back[i];
+        for (i = 0; i < COUNT; i++) if (i % 3) {
+            CUDA_OK(cudaMemcpy(t[i].data, back[i], size[i], cudaMemcpyHostToDevice));
+        } else t[i].data = back[i];
         load_all(t, COUNT, round ? MIB : 0);
         for (i = 0; i < COUNT; i++) {
             if (i % 3) CHECK_ON_DEVICE(t[i].data, bytes[i], size[i]);
@@ -220,9 +222,11 @@ static int64_t place(const strided *s, int64_t element) {
     }
     return at;
 }
-/* Saved from the device with strides, loaded row-major; saved row-major, loaded to the device with strides, and the gaps stay as they were. */
+/* Saved from the device with strides, loaded row-major; saved row-major, loaded to the device with strides, and the
+ * gaps stay as they were. */
 static void strided_case(dcp_device *gpu, const strided *s, size_t width, size_t budget) {
-    const dcp_dtype types[9] = { DCP_UINT8, DCP_UINT8, DCP_UINT16, DCP_UINT8, DCP_FP32, DCP_UINT8, DCP_UINT8, DCP_UINT8, DCP_FP64 };
+    const dcp_dtype types[9] = { DCP_UINT8, DCP_UINT8, DCP_UINT16, DCP_UINT8, DCP_FP32, DCP_UINT8, DCP_UINT8, DCP_UINT8,
+                                 DCP_FP64 };
     int64_t count = 1, last, i, d;
     size_t span;
     uint8_t *flat, *wide, *back, *expected;
@@ -269,10 +273,12 @@ static void all_strides(dcp_device *gpu, int has_large) {
         { 4, { 3, 4, 5, 6 }, { 6, 90, 18, 1 } },
         { 2, { 1, 1, 0, 0 }, { 5, 9, 0, 0 } }
     };
-    static const strided large[] = { { 2, { 3000, 700, 0, 0 }, { 704, 1, 0, 0 } }, { 3, { 40, 300, 100, 0 }, { 40000, 101, 1, 0 } } };
+    static const strided large[] = { { 2, { 3000, 700, 0, 0 }, { 704, 1, 0, 0 } },
+                                     { 3, { 40, 300, 100, 0 }, { 40000, 101, 1, 0 } } };
     static const size_t widths[4] = { 1, 2, 4, 8 };
     size_t c, w;
-    for (c = 0; c < sizeof cases / sizeof *cases; c++) for (w = 0; w < 4; w++) strided_case(gpu, &cases[c], widths[w], 0);
+    for (c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (w = 0; w < 4; w++) strided_case(gpu, &cases[c], widths[w], 0);
     for (c = 0; has_large && c < 2; c++) strided_case(gpu, &large[c], 4, c ? MIB : 0);
 }
 TEST(strided_tensors) {
@@ -290,7 +296,8 @@ TEST(strided_tensors) {
 TEST(boxes_into_strided_tensors) {
     enum { ROWS = 60, COLUMNS = 70, HIGH = 21, WIDE = 33, PITCH = 40 };
     int64_t whole[2] = { ROWS, COLUMNS }, shape[2] = { HIGH, WIDE }, where[2] = { 17, 29 };
-    uint8_t *bytes = filled(ROWS * COLUMNS * 4, 3), *expected = room(HIGH * PITCH * 4), *nothing = room(HIGH * PITCH * 4);
+    uint8_t *bytes = filled(ROWS * COLUMNS * 4, 3), *expected = room(HIGH * PITCH * 4),
+                     *nothing = room(HIGH * PITCH * 4);
     void *memory, *box;
     dcp_tensor t;
     dcp_device *gpu;
@@ -364,8 +371,8 @@ static void CUDART_CB slow(void *user) {
     span.tv_nsec = (long)(size_t)user * 1000000;
     (void)nanosleep(&span, NULL);
 }
-/* The caller's work takes until somebody waits for it, or has begun so many copies, which come too early if they are carried
- * out now: machines can be busy, and then everybody comes late. */
+/* The caller's work takes until somebody waits for it, or has begun so many copies, which come too early if they are
+ * carried out now: machines can be busy, and then everybody comes late. */
 static int copies_to_come;
 static void CUDART_CB until_begun(void *user) {
 #ifdef CUDA_STUB
@@ -734,7 +741,8 @@ static int count_lines(const char *path, const char *word) {
     char line[300];
     FILE *file = fopen(path, "r");
     int n = -1;
-    while (file && fgets(line, sizeof line, file)) if (strncmp(line, word, strlen(word)) == 0) n = atoi(line + strlen(word));
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, word, strlen(word)) == 0) n = atoi(line + strlen(word));
     if (file) (void)fclose(file);
     return n;
 }
@@ -786,14 +794,23 @@ TEST(two_hundred_saves_take_no_more_than_one) {
     CHECK_INT(cuda_stub_alive().events, alive.events);
     CHECK_INT(cuda_stub_alive().streams, alive.streams);
     CHECK(alive.pinned <= 4 && alive.events <= 64);
-    CHECK(!DCP_CUDA_KEEP || cuda_stub_calls("cudaHostAlloc") <= 6);     /* pinning takes long: memory is kept from save to save */
+    /* pinning takes long: memory is kept from save to save */
+    CHECK(!DCP_CUDA_KEEP || cuda_stub_calls("cudaHostAlloc") <= 6);
 #endif
     CUDA_OK(cudaFree(t.data));
     dcp_device_close(gpu);
     free(bytes);
     end();
 }
-typedef struct worker { pthread_t thread; dcp_device *gpu; dcp_coordinator *ranks; int number, device; dcp_status status; dcp_error err; int is_wrong; } worker;
+typedef struct worker {
+    pthread_t thread;
+    dcp_device *gpu;
+    dcp_coordinator *ranks;
+    int number, device;
+    dcp_status status;
+    dcp_error err;
+    int is_wrong;
+} worker;
 static void *one_worker(void *argument) {
     worker *w = (worker *)argument;
     const size_t size = 900 * KIB + (size_t)w->number * 4099;
@@ -805,7 +822,8 @@ static void *one_worker(void *argument) {
     fill(bytes, size, (uint64_t)w->number);
     (void)snprintf(path, sizeof path, "p%d", w->number);
     if (cudaSetDevice(w->device) != cudaSuccess || cudaMalloc(&memory, size) != cudaSuccess) abort();
-    if (cudaMemcpy(memory, bytes, size, cudaMemcpyHostToDevice) != cudaSuccess || cudaSetDevice(0) != cudaSuccess) abort();
+    if (cudaMemcpy(memory, bytes, size, cudaMemcpyHostToDevice) != cudaSuccess || cudaSetDevice(0) != cudaSuccess)
+        abort();
     for (round = 0; round < 4 && !w->status; round++) {
         dcp_tensor t = dcp_bytes("a", memory, size);
         dcp_save_desc save = saving(path, &t, 1);
@@ -859,7 +877,8 @@ static void *one_rank(void *argument) {
     dcp_save_desc save;
     dcp_load_desc load;
     dcp_tensor t;
-    if (!bytes || !back || cudaSetDevice(w->device) != cudaSuccess || cudaMalloc(&memory, rank_part * (size_t)n) != cudaSuccess) abort();
+    if (!bytes || !back || cudaSetDevice(w->device) != cudaSuccess || cudaMalloc(&memory, rank_part * (size_t)n) !=
+        cudaSuccess) abort();
     fill(bytes, rank_part * (size_t)n, 9);
     shape[0] = (int64_t)rank_part;
     whole[0] = shape[0] * n;
@@ -909,7 +928,8 @@ TEST(ranks_with_a_device_each) {
     end();
 }
 
-/* ---- saves in the background: the tensors get their values on a stream that is slow, and others as soon as begin has returned */
+/* ---- saves in the background: the tensors get their values on a stream that is slow, and others as soon as begin has
+ * returned */
 enum { PARTS = 5, ROWS_APART = 300, ROW = 50, ROW_PITCH = 64 };
 typedef struct background {
     const char *path;
@@ -1002,8 +1022,10 @@ static void background_check(const background *b, uint64_t generation) {
     CHECK_OK_MESSAGE(dcp_load(&load, &err), err.message);
     for (i = 0; i < PARTS; i++) {
         fill(expected, b->span[i], generation * 10 + (uint64_t)i);
-        for (row = 0; i == 1 && row < ROWS_APART; row++) memmove(expected + row * ROW * 4, expected + row * ROW_PITCH * 4, ROW * 4);
-        if (memcmp(back[i].data, expected, b->size[i]) != 0) test_fail(__FILE__, __LINE__, back[i].name, " is not what it was when begin was called");
+        for (row = 0; i == 1 && row < ROWS_APART; row++)
+            memmove(expected + row * ROW * 4, expected + row * ROW_PITCH * 4, ROW * 4);
+        if (memcmp(back[i].data, expected, b->size[i]) != 0)
+            test_fail(__FILE__, __LINE__, back[i].name, " is not what it was when begin was called");
         free(back[i].data);
     }
     free(expected);
@@ -1031,7 +1053,8 @@ static void several_in_the_background(int device, size_t snapshot_bytes) {
         if (i > 2 && DCP_CUDA_KEEP > 0) CHECK_INT(cuda_stub_calls("cudaHostAlloc"), pinned);
         own = cuda_stub_calls("cudaMalloc");
         pinned = cuda_stub_calls("cudaHostAlloc");
-        CHECK((cuda_stub_alive().device_bytes > before) == (snapshot_bytes > 0) && cuda_stub_alive().device_bytes - before <= snapshot_bytes);
+        CHECK((cuda_stub_alive().device_bytes > before) == (snapshot_bytes > 0) && cuda_stub_alive().device_bytes -
+              before <= snapshot_bytes);
 #endif
     }
     background_close(&b);
@@ -1163,7 +1186,8 @@ TEST(no_driver_no_device) {
     dcp_device *gpu;
     begin();
     cuda_stub_driver(cudaErrorInsufficientDriver);
-    CHECK_FAILS(dcp_cuda_open(0, &gpu, &err), DCP_E_DEVICE, "CUDA driver version is insufficient for CUDA runtime version");
+    CHECK_FAILS(dcp_cuda_open(0, &gpu, &err), DCP_E_DEVICE,
+                "CUDA driver version is insufficient for CUDA runtime version");
     CHECK(strstr(err.message, "install or update") && gpu == NULL);
     cuda_stub_driver(cudaSuccess);
     cuda_stub_devices(0);
@@ -1201,7 +1225,8 @@ static void log_warning(void *user, dcp_log_level level, const char *message) {
     (void)user;
     if (level == DCP_LOG_WARNING) (void)snprintf(logged, sizeof logged, "%s", message);
 }
-/* Each call of a save and a load fails once, in turn: the error is told, nothing is left behind, and the next save and load succeed. */
+/* Each call of a save and a load fails once, in turn: the error is told, nothing is left behind, and the next save and
+ * load succeed. */
 TEST(each_call_fails_in_saves_and_loads) {
     static const char *const calls[] = { "cudaGetDevice", "cuCtxPushCurrent", "cudaPointerGetAttributes",
         "cudaEventCreateWithFlags", "cudaDeviceSynchronize",
@@ -1261,7 +1286,8 @@ TEST(each_call_fails_in_saves_and_loads) {
     CHECK(failures > 40 / every);
     free(bytes);
 }
-/* Copies slower than everything else: no buffer is used anew before its copy has ended, nor freed, though what follows could not be begun. */
+/* Copies slower than everything else: no buffer is used anew before its copy has ended, nor freed, though what follows
+ * could not be begun. */
 TEST(copies_that_take_long) {
     const size_t size = 2 * MIB + 9;
     uint8_t *bytes = filled(size, 1), *nothing = room(size);
@@ -1324,8 +1350,9 @@ TEST(without_pinned_memory_it_goes_slowly_and_says_so) {
 }
 /* Each call of a save in the background fails once, in begin or later. */
 TEST(each_call_fails_in_the_background) {
-    static const char *const calls[] = { "cudaPointerGetAttributes", "cudaEventCreateWithFlags", "cudaDeviceSynchronize", "cudaMemcpyAsync",
-        "cudaMemcpy2DAsync", "cudaEventRecord", "cudaEventSynchronize", "cudaMalloc", "cudaHostAlloc" };
+    static const char *const calls[] = { "cudaPointerGetAttributes", "cudaEventCreateWithFlags",
+                                         "cudaDeviceSynchronize", "cudaMemcpyAsync", "cudaMemcpy2DAsync",
+                                         "cudaEventRecord", "cudaEventSynchronize", "cudaMalloc", "cudaHostAlloc" };
     const int every = test_is_sanitized() ? 5 : 2;
     size_t c;
     int nth, failures = 0, later = 0;
@@ -1333,7 +1360,8 @@ TEST(each_call_fails_in_the_background) {
     begin();
     cuda_stub_delay(50);
     for (c = 0; c < sizeof calls / sizeof *calls; c++) {
-        const int is_memory = strcmp(calls[c], "cudaMalloc") == 0 || strcmp(calls[c], "cudaHostAlloc") == 0;    /* other memory does */
+        /* other memory does */
+        const int is_memory = strcmp(calls[c], "cudaMalloc") == 0 || strcmp(calls[c], "cudaHostAlloc") == 0;
         for (nth = 1; nth <= (is_memory ? 1 : 11); nth += every) {
             dcp_status begun, status;
             background_open(&b, 1, all_own);
@@ -1386,7 +1414,8 @@ TEST(without_memory_on_the_device_it_goes_to_the_host_and_says_so) {
     background_close(&b);
     end();
 }
-/* A kernel's bad access kills the context: every call fails from then on, saves end in an error, what was saved before is intact. */
+/* A kernel's bad access kills the context: every call fails from then on, saves end in an error, what was saved before
+ * is intact. */
 TEST(an_error_that_stays) {
     const size_t size = 9 * MIB;
     uint8_t *bytes = filled(size, 1), *host = room(size);

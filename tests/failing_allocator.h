@@ -1,5 +1,6 @@
-/* failing_allocator.h - dcp.h implemented with an allocator that counts what lives and fails when told, from any thread, and test.h. The first
- * include of a test; macros for dcp.h stand before it. counting_allocator.h is the one for a single thread.
+/* failing_allocator.h - dcp.h implemented with an allocator that counts what lives and fails when told, from any
+ * thread, and test.h. The first include of a test; macros for dcp.h stand before it. counting_allocator.h is the one
+ * for a single thread.
  *
  *     int64_t live = hungry_live();
  *     hungry_fail(7, 0);                              // the 7th request from now on fails; 7, 1: and all after it
@@ -25,13 +26,14 @@ static void hungry_free(void *memory);
 static struct {
     dcpi_mutex lock;
     int64_t calls, live, bytes, peak, largest;          /* of blocks; `largest`: the greatest size that was asked for */
-    int64_t fail_at; int for_ever, tripped;             /* the fail_at-th call fails (0: none), or that and all later ones */
+    int64_t fail_at; int for_ever, tripped;        /* the fail_at-th call fails (0: none), or that and all later ones */
 } hungry = { DCPI_MUTEX_INITIALIZER, 0, 0, 0, 0, 0, 0, 0, 0 };
 
 static int hungry_refuses(size_t size) {                /* under the lock */
     hungry.calls++;
     if ((int64_t)size > hungry.largest) hungry.largest = (int64_t)size;
-    if (hungry.fail_at == 0 || hungry.calls < hungry.fail_at || (hungry.calls > hungry.fail_at && !hungry.for_ever)) return 0;
+    if (hungry.fail_at == 0 || hungry.calls < hungry.fail_at || (hungry.calls > hungry.fail_at && !hungry.for_ever))
+        return 0;
     return hungry.tripped = 1;
 }
 static void hungry_count(int64_t blocks, int64_t bytes) {

@@ -1,11 +1,13 @@
-/* fault_coordinator.h - a coordinator that delays, drops and fails the calls of another one, by a seeded schedule, and counts them.
+/* fault_coordinator.h - a coordinator that delays, drops and fails the calls of another one, by a seeded schedule, and
+ * counts them.
  *
  *     fault_plan plan = { 0 };
  *     plan.seed = test_random(); plan.delay_percent = 20; plan.delay_ms = 5; plan.drop_percent = 1;
- *     dcp_coordinator *c = fault_wrap(inner, &plan);     // owns inner; closing it closes both; the plan must outlive it
- *     ... plan.calls, plan.dropped, plan.after_failure ...
+ *     dcp_coordinator *c = fault_wrap(inner, &plan);     // owns inner; closing it closes both; the plan must outlive
+ *     it ... plan.calls, plan.dropped, plan.after_failure ...
  *
- * The same seed gives a rank the same schedule, call by call. As thread-safe as what it wraps. After dcp.h with DCP_IMPLEMENTATION. */
+ * The same seed gives a rank the same schedule, call by call. As thread-safe as what it wraps. After dcp.h with
+ * DCP_IMPLEMENTATION. */
 #ifndef DCP_FAULT_COORDINATOR_H
 #define DCP_FAULT_COORDINATOR_H
 
@@ -23,7 +25,12 @@ typedef struct fault_plan {
     int calls, sends, delayed, dropped, failed;             /* what happened */
     int after_failure;                  /* calls after one that failed */
 } fault_plan;
-typedef struct fault_context { dcp_coordinator *inner; fault_plan *plan; uint64_t random; dcpi_mutex lock; } fault_context;
+typedef struct fault_context {
+    dcp_coordinator *inner;
+    fault_plan *plan;
+    uint64_t random;
+    dcpi_mutex lock;
+} fault_context;
 enum { FAULT_NONE, FAULT_DROP, FAULT_FAIL, FAULT_LIE };
 
 static int fault_below(fault_context *f, int n) {           /* splitmix64, as in test.h */
@@ -39,7 +46,8 @@ static int fault_choose(fault_context *f, int tag, int is_send) {
     if (p->failed) p->after_failure++;
     if (!p->only_tag || p->only_tag == tag) {
         const int delays = fault_below(f, 100) < p->delay_percent, fails = fault_below(f, 100) < p->fail_percent;
-        const int drops = fault_below(f, 100) < p->drop_percent;            /* all three are drawn each time: a schedule that stays */
+        /* all three are drawn each time: a schedule that stays */
+        const int drops = fault_below(f, 100) < p->drop_percent;
         p->calls++;
         p->sends += is_send;
         if (delays) { wait = 1 + fault_below(f, p->delay_ms); p->delayed++; }
@@ -55,7 +63,8 @@ static int fault_choose(fault_context *f, int tag, int is_send) {
 static dcp_status fault_fail(const fault_context *f, dcp_error *err) {
     return dcpi_fail(err, f->plan->failure ? f->plan->failure : DCP_E_COMM, "a fault that the test asked for");
 }
-static dcp_status fault_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+static dcp_status fault_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                             dcp_error *err) {
     fault_context *f = (fault_context *)context;
     const int what = fault_choose(f, tag, 1);
     if (what == FAULT_FAIL) return fault_fail(f, err);
@@ -71,7 +80,8 @@ static dcp_status fault_send(void *context, int to, int tag, const void *data, s
     }
     return f->inner->send(f->inner->context, to, tag, data, size, timeout_ms, err);
 }
-static dcp_status fault_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+static dcp_status fault_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms,
+                                dcp_error *err) {
     fault_context *f = (fault_context *)context;
     if (fault_choose(f, tag, 0) == FAULT_FAIL) return fault_fail(f, err);
     return f->inner->receive(f->inner->context, from, tag, data, size, timeout_ms, err);

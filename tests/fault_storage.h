@@ -1,4 +1,5 @@
-/* fault_storage.h - a dcp_storage around another one: it counts the calls, makes chosen ones fail, and tells a hook of each.
+/* fault_storage.h - a dcp_storage around another one: it counts the calls, makes chosen ones fail, and tells a hook of
+ * each.
  *
  *     #define DCP_IMPLEMENTATION
  *     #include "dcp.h"
@@ -15,7 +16,8 @@
  * How a call fails, f.how:
  *     FAULT_BEFORE     it does nothing
  *     FAULT_AFTER      it does all of it and then reports the error: a lost answer
- *     FAULT_LITTERS    as FAULT_BEFORE, but a commit leaves its temporary file behind, as a storage does that cannot remove it either
+ *     FAULT_LITTERS    as FAULT_BEFORE, but a commit leaves its temporary file behind, as a storage does that cannot
+ *                      remove it either
  * With f.says_status it returns f.status, whatever number that is, in place of what the error number means.
  *
  * Calls may come from several threads. One hook at a time is run. */
@@ -23,10 +25,12 @@
 #define DCP_FAULT_STORAGE_H
 
 #define FAULT_NAMES 64                  /* temporary names that are remembered */
-#define FAULT_SHORT (-100)              /* for fault_set, in place of an errno: a write loses its last byte and says DCP_OK; a read says DCP_E_INCOMPLETE */
+/* for fault_set, in place of an errno: a write loses its last byte and says DCP_OK; a read says DCP_E_INCOMPLETE */
+#define FAULT_SHORT (-100)
 
 typedef enum fault_kind {
-    FAULT_BEGIN, FAULT_WRITE, FAULT_COMMIT, FAULT_ABORT, FAULT_OPEN, FAULT_READ, FAULT_MAP, FAULT_CLOSE, FAULT_STAT, FAULT_LIST, FAULT_REMOVE,
+    FAULT_BEGIN, FAULT_WRITE, FAULT_COMMIT, FAULT_ABORT, FAULT_OPEN, FAULT_READ, FAULT_MAP, FAULT_CLOSE, FAULT_STAT,
+        FAULT_LIST, FAULT_REMOVE,
     FAULT_SYNC_DIRECTORY, FAULT_SPACE, FAULT_INFO, FAULT_LOCK, FAULT_LOCK_NOTE, FAULT_UNLOCK,
     FAULT_ANY                           /* any of those that can fail: all but abort, close and unlock */
 } fault_kind;
@@ -38,7 +42,8 @@ typedef struct fault_storage {
     dcp_storage storage;                /* the one to use */
     dcp_storage *inner;
     dcpi_mutex lock;
-    fault_kind kind; int64_t nth, times; int sys; fault_how how;        /* calls nth to nth + times - 1 of this kind fail; nth 0: none */
+    /* calls nth to nth + times - 1 of this kind fail; nth 0: none */
+    fault_kind kind; int64_t nth, times; int sys; fault_how how;
     int says_status; dcp_status status;
     fault_hook hook; void *user;        /* NULL: none */
     int64_t calls[FAULT_ANY + 1];       /* of each kind, and of any */
@@ -51,16 +56,19 @@ typedef struct fault_object { void *inner; char path[400], temporary[400]; } fau
 typedef struct fault_call { fault_storage *f; fault_kind kind; const char *key; int64_t number; int fails; } fault_call;
 
 static inline const char *fault_kind_name(fault_kind kind) {
-    static const char *const names[] = { "begin", "write", "commit", "abort", "open", "read", "map", "close", "stat", "list", "remove", "sync_directory", "space",
-                                         "additional_info", "lock", "lock_note", "unlock", "any call" };
+    static const char *const names[] = { "begin", "write", "commit", "abort", "open", "read", "map", "close", "stat",
+                                         "list", "remove", "sync_directory", "space", "additional_info", "lock",
+                                         "lock_note", "unlock", "any call" };
     return names[kind];
 }
 
-/* ---- a call: counted, perhaps failing ------------------------------------------------------------------------------------------------ */
+/* ---- a call: counted, perhaps failing ---------------------------------------------------------------------------- */
 static inline void fault_run_hook(fault_call *call, int is_done) {
     if (call->f->hook) call->f->hook(call->f->user, call->kind, call->key, call->number, is_done);
 }
-static inline int fault_cannot_fail(fault_kind kind) { return kind == FAULT_ABORT || kind == FAULT_CLOSE || kind == FAULT_UNLOCK; }
+static inline int fault_cannot_fail(fault_kind kind) {
+    return kind == FAULT_ABORT || kind == FAULT_CLOSE || kind == FAULT_UNLOCK;
+}
 static inline int fault_is_chosen(fault_storage *f, fault_kind kind) {
     int64_t number = f->calls[f->kind];
     if (f->nth == 0 || (kind != f->kind && f->kind != FAULT_ANY) || fault_cannot_fail(kind)) return 0;
@@ -82,13 +90,18 @@ static inline fault_call fault_enter(void *context, fault_kind kind, const char 
     return call;
 }
 /* Whether the real thing is to be done. */
-static inline int fault_does(const fault_call *call) { return !call->fails || call->f->how == FAULT_AFTER || call->f->sys == FAULT_SHORT; }
+static inline int fault_does(const fault_call *call) {
+    return !call->fails || call->f->how == FAULT_AFTER || call->f->sys == FAULT_SHORT;
+}
 
 static inline dcp_status fault_leave(fault_call *call, dcp_status status, dcp_error *err) {
     if (call->fails && call->f->sys == FAULT_SHORT) {
-        if (call->kind == FAULT_READ) status = dcpi_fail(err, DCP_E_INCOMPLETE, "injected: \"%s\" ends too early", call->key);
+        if (call->kind == FAULT_READ)
+            status = dcpi_fail(err, DCP_E_INCOMPLETE, "injected: \"%s\" ends too early", call->key);
     } else if (call->fails && (status == DCP_OK || call->f->how != FAULT_AFTER)) {
-        status = dcpi_fail_sys(err, call->f->says_status ? call->f->status : dcpi_os_status(call->f->sys), call->f->sys, "injected: %s of \"%s\" fails with error %d", fault_kind_name(call->kind), call->key, call->f->sys);
+        status = dcpi_fail_sys(err, call->f->says_status ? call->f->status : dcpi_os_status(call->f->sys), call->f->sys,
+                               "injected: %s of \"%s\" fails with error %d", fault_kind_name(call->kind), call->key,
+                               call->f->sys);
     }
     dcpi_mutex_lock(&call->f->lock);
     fault_run_hook(call, 1);
@@ -96,7 +109,7 @@ static inline dcp_status fault_leave(fault_call *call, dcp_status status, dcp_er
     return status;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 static inline void fault_note_name(fault_storage *f, const char *temporary) {
     int i;
     dcpi_mutex_lock(&f->lock);
@@ -104,7 +117,8 @@ static inline void fault_note_name(fault_storage *f, const char *temporary) {
     if (f->names < FAULT_NAMES) (void)snprintf(f->name[f->names++], sizeof f->name[0], "%s", temporary);
     dcpi_mutex_unlock(&f->lock);
 }
-static inline dcp_status fault_begin(void *context, const char *path, const char *temporary, int64_t size_hint, void **out, dcp_error *err) {
+static inline dcp_status fault_begin(void *context, const char *path, const char *temporary, int64_t size_hint,
+                                     void **out, dcp_error *err) {
     fault_call call = fault_enter(context, FAULT_BEGIN, temporary);
     fault_storage *f = call.f;
     fault_object *object = (fault_object *)calloc(1, sizeof *object);
@@ -114,18 +128,22 @@ static inline dcp_status fault_begin(void *context, const char *path, const char
     (void)snprintf(object->path, sizeof object->path, "%s", path);
     (void)snprintf(object->temporary, sizeof object->temporary, "%s", temporary);
     if (fault_does(&call)) status = f->inner->begin(f->inner->context, path, temporary, size_hint, &object->inner, err);
-    if (call.fails && f->sys != FAULT_SHORT && status == DCP_OK && object->inner) f->inner->abort(f->inner->context, object->inner); /* the contract: none stays */
+    /* the contract: none stays */
+    if (call.fails && f->sys != FAULT_SHORT && status == DCP_OK && object->inner)
+        f->inner->abort(f->inner->context, object->inner);
     status = fault_leave(&call, status, err);
     if (status) free(object);
     else *out = object;
     return status;
 }
-static inline dcp_status fault_write(void *context, void *object_, int64_t offset, const void *data, size_t size, dcp_error *err) {
+static inline dcp_status fault_write(void *context, void *object_, int64_t offset, const void *data, size_t size,
+                                     dcp_error *err) {
     fault_object *object = (fault_object *)object_;
     fault_call call = fault_enter(context, FAULT_WRITE, object->temporary);
     dcp_status status = DCP_OK;
     if (call.fails && call.f->sys == FAULT_SHORT && size > 0) size--;
-    if (fault_does(&call)) status = call.f->inner->write(call.f->inner->context, object->inner, offset, data, size, err);
+    if (fault_does(&call))
+        status = call.f->inner->write(call.f->inner->context, object->inner, offset, data, size, err);
     return fault_leave(&call, status, err);
 }
 /* A file under the temporary's name, as one that could not be removed. */
@@ -143,7 +161,7 @@ static inline dcp_status fault_commit(void *context, void *object_, int replace,
     dcp_storage *inner = call.f->inner;
     dcp_status status = DCP_OK;
     if (fault_does(&call)) status = inner->commit(inner->context, object->inner, replace, err);
-    else inner->abort(inner->context, object->inner);                   /* the contract: it ends the object on failure too */
+    else inner->abort(inner->context, object->inner);              /* the contract: it ends the object on failure too */
     if (call.fails && call.f->how == FAULT_LITTERS) fault_litter(inner, object->temporary);
     status = fault_leave(&call, status, err);
     free(object);
@@ -157,8 +175,9 @@ static inline void fault_abort(void *context, void *object_) {
     free(object);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------------------- */
-static inline dcp_status fault_open_object(void *context, const char *path, void **out, dcp_object_info *info, dcp_error *err) {
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+static inline dcp_status fault_open_object(void *context, const char *path, void **out, dcp_object_info *info,
+                                           dcp_error *err) {
     fault_call call = fault_enter(context, FAULT_OPEN, path);
     dcp_storage *inner = call.f->inner;
     fault_object *object = (fault_object *)calloc(1, sizeof *object);
@@ -166,14 +185,16 @@ static inline dcp_status fault_open_object(void *context, const char *path, void
     if (!object) abort();
     (void)snprintf(object->path, sizeof object->path, "%s", path);
     if (fault_does(&call)) status = inner->open(inner->context, path, &object->inner, info, err);
-    if (call.fails && call.f->sys != FAULT_SHORT && status == DCP_OK && object->inner) inner->close(inner->context, object->inner);
+    if (call.fails && call.f->sys != FAULT_SHORT && status == DCP_OK && object->inner)
+        inner->close(inner->context, object->inner);
     if (call.fails && call.f->sys == FAULT_SHORT && info->size > 0) info->size--;
     status = fault_leave(&call, status, err);
     if (status) free(object);
     else *out = object;
     return status;
 }
-static inline dcp_status fault_read(void *context, void *object_, int64_t offset, void *data, size_t size, dcp_error *err) {
+static inline dcp_status fault_read(void *context, void *object_, int64_t offset, void *data, size_t size,
+                                    dcp_error *err) {
     fault_object *object = (fault_object *)object_;
     fault_call call = fault_enter(context, FAULT_READ, object->path);
     dcp_status status = DCP_OK;
@@ -196,7 +217,7 @@ static inline void fault_close_object(void *context, void *object_) {
     free(object);
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 static inline dcp_status fault_stat(void *context, const char *path, dcp_object_info *info, dcp_error *err) {
     fault_call call = fault_enter(context, FAULT_STAT, path);
     dcp_status status = DCP_OK;
@@ -204,21 +225,25 @@ static inline dcp_status fault_stat(void *context, const char *path, dcp_object_
     if (call.fails && call.f->sys == FAULT_SHORT && info->size > 0) info->size--;
     return fault_leave(&call, status, err);
 }
-static inline dcp_status fault_list(void *context, const char *directory, dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user,
-                                    dcp_error *err) {
+static inline dcp_status fault_list(void *context, const char *directory,
+                                    dcp_status (*each)(void *user, const char *path, const dcp_object_info *info),
+                                    void *user, dcp_error *err) {
     fault_call call = fault_enter(context, FAULT_LIST, directory);
     dcp_status status = DCP_OK;
     if (fault_does(&call)) status = call.f->inner->list(call.f->inner->context, directory, each, user, err);
     return fault_leave(&call, status, err);
 }
 static inline dcp_status fault_list_directories(void *context, const char *directory,
-                                                dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user, dcp_error *err) {
+                                                dcp_status (*each)(void *user, const char *path,
+                                                                   const dcp_object_info *info), void *user,
+                                                                   dcp_error *err) {
     fault_call call = fault_enter(context, FAULT_LIST, directory);
     dcp_status status = DCP_OK;
     if (fault_does(&call)) status = call.f->inner->list_directories(call.f->inner->context, directory, each, user, err);
     return fault_leave(&call, status, err);
 }
-static inline dcp_status fault_list_links(void *context, const char *directory, dcp_status (*each)(void *user, const char *path, const dcp_object_info *info),
+static inline dcp_status fault_list_links(void *context, const char *directory,
+                                          dcp_status (*each)(void *user, const char *path, const dcp_object_info *info),
                                           void *user, dcp_error *err) {
     fault_call call = fault_enter(context, FAULT_LIST, directory);
     dcp_status status = DCP_OK;
@@ -244,7 +269,8 @@ static inline dcp_status fault_space(void *context, const char *directory, int64
     if (fault_does(&call)) status = call.f->inner->space(call.f->inner->context, directory, bytes_free, err);
     return fault_leave(&call, status, err);
 }
-static inline dcp_status fault_info(void *context, const char *path, dcp_field **fields, size_t *count, dcp_error *err) {
+static inline dcp_status fault_info(void *context, const char *path, dcp_field **fields, size_t *count,
+                                    dcp_error *err) {
     fault_call call = fault_enter(context, FAULT_INFO, path);
     dcp_status status = DCP_OK;
     if (fault_does(&call)) status = call.f->inner->additional_info(call.f->inner->context, path, fields, count, err);
@@ -252,15 +278,18 @@ static inline dcp_status fault_info(void *context, const char *path, dcp_field *
     return fault_leave(&call, status, err);
 }
 
-/* ---- the commit lock; an object is its key, for the hook -------------------------------------------------------------------------------- */
-static inline dcp_status fault_lock(void *context, const char *path, uint64_t *holder, char *note, void **out, dcp_error *err) {
+/* ---- the commit lock; an object is its key, for the hook --------------------------------------------------------- */
+static inline dcp_status fault_lock(void *context, const char *path, uint64_t *holder, char *note, void **out,
+                                    dcp_error *err) {
     fault_call call = fault_enter(context, FAULT_LOCK, path);
     dcp_storage *inner = call.f->inner;
     fault_object *object = (fault_object *)calloc(1, sizeof *object);
     dcp_status status = DCP_OK;
     if (!object) abort();
     (void)snprintf(object->path, sizeof object->path, "%s", path);
-    if (!call.fails || call.f->sys == FAULT_SHORT) status = inner->lock(inner->context, path, holder, note, &object->inner, err);      /* one that fails holds nothing */
+    /* one that fails holds nothing */
+    if (!call.fails || call.f->sys == FAULT_SHORT)
+        status = inner->lock(inner->context, path, holder, note, &object->inner, err);
     status = fault_leave(&call, status, err);
     if (status) free(object);
     else *out = object;
@@ -281,7 +310,7 @@ static inline void fault_unlock(void *context, void *object_) {
     free(object);
 }
 
-/* ---- the storage --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the storage ------------------------------------------------------------------------------------------------- */
 /* Nothing fails any more, and the counts begin anew. */
 static inline void fault_reset(fault_storage *f) {
     f->nth = f->times = 0;
@@ -319,7 +348,8 @@ static inline void fault_open(fault_storage *f, dcp_storage *inner) {
     if (inner->additional_info) s->additional_info = fault_info;
     if (inner->lock) { s->lock = fault_lock; s->lock_note = fault_lock_note; s->unlock = fault_unlock; }
 }
-/* A hook: what `storage`, the inner one, has under a key that begins so is gone when it is looked at, or is this text instead. */
+/* A hook: what `storage`, the inner one, has under a key that begins so is gone when it is looked at, or is this text
+ * instead. */
 typedef struct fault_spoiling { dcp_storage *storage; const char *prefix, *text; } fault_spoiling;
 static inline void fault_spoil(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
     const fault_spoiling *s = (const fault_spoiling *)user;

@@ -1,12 +1,13 @@
-/* generations.h - checkpoints whose bytes tell their generation, and what must hold of a directory of them. After dcp.h, with
- * DCP_IMPLEMENTATION, and test.h.
+/* generations.h - checkpoints whose bytes tell their generation, and what must hold of a directory of them. After
+ * dcp.h, with DCP_IMPLEMENTATION, and test.h.
  *
  *     generation g;
  *     generation_make(&g, 60000, 7);                 // three tensors; the first has 60,000 bytes
- *     desc.tensors = g.list; ...                     // or generation_save(storage, DCP_LAYOUT_SHARDED, "p", 60000, 7, &err)
- *     generation_free(&g);
- *     generation_at(storage, "p")                    // 7; 0: there is none; -1: it is not whole, and generation_why says how
- *     nothing_else_is_there(storage)                 // false: a file that no checkpoint names, and generation_why says which
+ *     desc.tensors = g.list; ...                     // or generation_save(storage, DCP_LAYOUT_SHARDED, "p", 60000, 7,
+ *     &err) generation_free(&g);
+ *     generation_at(storage, "p")                    // 7; 0: there is none; -1: it is not whole, and generation_why
+ *     says how nothing_else_is_there(storage)                 // false: a file that no checkpoint names, and
+ *     generation_why says which
  *
  * Nothing here leaves by longjmp: it may be used in forked children and while something is mounted. */
 #ifndef DCP_TEST_GENERATIONS_H
@@ -14,7 +15,8 @@
 
 enum { GENERATION_TENSORS = 3, GENERATION_SMALL = 100, GENERATION_FIXED = 50 };
 typedef struct generation {
-    size_t size; unsigned char *large, small[GENERATION_SMALL], fixed[GENERATION_FIXED];        /* fixed never changes: a manifest keeps its file */
+    /* fixed never changes: a manifest keeps its file */
+    size_t size; unsigned char *large, small[GENERATION_SMALL], fixed[GENERATION_FIXED];
     dcp_tensor list[GENERATION_TENSORS];
     dcp_training training;              /* its step is the generation */
 } generation;
@@ -27,8 +29,10 @@ static inline void generation_make(generation *g, size_t size, int number) {
     g->size = size;
     g->large = (unsigned char *)malloc(size + 1);
     if (!g->large) abort();
-    for (i = 0; i < size; i++) g->large[i] = (unsigned char)((uint64_t)(number * 977 + 1) * (i + 1) * 2654435761u >> 13);
-    for (i = 0; i < GENERATION_SMALL; i++) g->small[i] = (unsigned char)((uint64_t)(number * 977 + 5) * (i + 1) * 2654435761u >> 13);
+    for (i = 0; i < size; i++)
+        g->large[i] = (unsigned char)((uint64_t)(number * 977 + 1) * (i + 1) * 2654435761u >> 13);
+    for (i = 0; i < GENERATION_SMALL; i++)
+        g->small[i] = (unsigned char)((uint64_t)(number * 977 + 5) * (i + 1) * 2654435761u >> 13);
     memset(g->fixed, 77, sizeof g->fixed);
     g->list[0] = dcp_array("large", DCP_UINT8, g->large, 1, &large);
     g->list[1] = dcp_array("small", DCP_UINT8, g->small, 1, &small);
@@ -37,7 +41,8 @@ static inline void generation_make(generation *g, size_t size, int number) {
 }
 static inline void generation_free(generation *g) { free(g->large); }
 
-static inline dcp_save_desc generation_desc(const generation *g, dcp_storage *storage, dcp_layout layout, const char *path) {
+static inline dcp_save_desc generation_desc(const generation *g, dcp_storage *storage, dcp_layout layout,
+                                            const char *path) {
     dcp_save_desc desc = DCP_ZERO;
     desc.path = path;
     desc.tensors = g->list;
@@ -47,12 +52,13 @@ static inline dcp_save_desc generation_desc(const generation *g, dcp_storage *st
     desc.training = &g->training;
     desc.io.storage = storage;
     desc.io.threads = 1;
-    desc.io.memory_budget = (size_t)1 << 20;            /* no huge pages: to zero them would take longer than all the rest */
+    desc.io.memory_budget = (size_t)1 << 20;       /* no huge pages: to zero them would take longer than all the rest */
     desc.io.retry.first_ms = 1;
     desc.io.retry.max_ms = 2;
     return desc;
 }
-static inline dcp_status generation_save(dcp_storage *storage, dcp_layout layout, const char *path, size_t size, int number, dcp_error *err) {
+static inline dcp_status generation_save(dcp_storage *storage, dcp_layout layout, const char *path, size_t size,
+                                         int number, dcp_error *err) {
     generation g;
     dcp_save_desc desc;
     dcp_status status;
@@ -63,7 +69,7 @@ static inline dcp_status generation_save(dcp_storage *storage, dcp_layout layout
     return status;
 }
 
-/* ---- what is there --------------------------------------------------------------------------------------------------------------------- */
+/* ---- what is there ----------------------------------------------------------------------------------------------- */
 static inline int generation_wrong(const char *path, const char *what, const char *message) {
     (void)snprintf(generation_why, sizeof generation_why, "%.200s %.100s: %.500s", path, what, message);
     return -1;
@@ -90,7 +96,8 @@ static inline int generation_read(dcp_checkpoint *c, const char *path) {
     generation_make(&g, (size_t)large->size, 0);
     memset(g.fixed, 0, sizeof g.fixed);
     status = dcp_read(c, g.list, GENERATION_TENSORS, &err);
-    number = status ? generation_wrong(path, "does not load", err.message) : generation_compare(&g, (int)training->step, path);
+    number = status ? generation_wrong(path, "does not load", err.message) : generation_compare(&g, (int)training->step,
+            path);
     generation_free(&g);
     return number;
 }
@@ -137,9 +144,15 @@ static inline dcp_status generation_sweep(dcp_storage *storage, dcp_error *err) 
     return dcp_sweep(&desc, NULL, err);
 }
 
-/* ---- that nothing else is there ---------------------------------------------------------------------------------------------------------- */
+/* ---- that nothing else is there ---------------------------------------------------------------------------------- */
 enum { GENERATION_FILES = 2000 };
-typedef struct generation_files { dcp_storage *storage; dcp_status status; int count; char *name[GENERATION_FILES]; int64_t bytes; } generation_files;
+typedef struct generation_files {
+    dcp_storage *storage;
+    dcp_status status;
+    int count;
+    char *name[GENERATION_FILES];
+    int64_t bytes;
+} generation_files;
 
 static inline dcp_status generation_note_file(void *user, const char *path, const dcp_object_info *info) {
     generation_files *files = (generation_files *)user;
@@ -183,7 +196,8 @@ static inline int generation_files_use_commit(generation_files *files, const cha
     desc.path = path;
     desc.io.storage = files->storage;
     if (dcp_open(&desc, &c, &err) != DCP_OK) { (void)generation_wrong(path, "does not open", err.message); return 0; }
-    for (i = 0; i < dcp_metadata_of(c)->shard_count; i++) generation_files_use(files, dcp_metadata_of(c)->shards[i].file_path);
+    for (i = 0; i < dcp_metadata_of(c)->shard_count; i++)
+        generation_files_use(files, dcp_metadata_of(c)->shards[i].file_path);
     dcp_close(c);
     generation_files_use(files, path);
     return 1;
@@ -192,9 +206,13 @@ static inline int nothing_else_is_there(dcp_storage *storage) {
     static generation_files files;
     int i, is_clean = 1;
     generation_files_find(&files, storage);
-    if (files.status) { (void)generation_wrong("the directory", "cannot be listed", dcp_status_name(files.status)); is_clean = 0; }
+    if (files.status) {
+        (void)generation_wrong("the directory", "cannot be listed", dcp_status_name(files.status));
+        is_clean = 0;
+    }
     for (i = 0; i < files.count && is_clean; i++)
-        if (dcpi_commit_kind_of(files.name[i]) && !strchr(files.name[i], '/')) is_clean = generation_files_use_commit(&files, files.name[i]);
+        if (dcpi_commit_kind_of(files.name[i]) && !strchr(files.name[i], '/'))
+            is_clean = generation_files_use_commit(&files, files.name[i]);
     for (i = 0; i < files.count && is_clean; i++)
         if (files.name[i][0]) { (void)generation_wrong(files.name[i], "is left over", ""); is_clean = 0; }
     generation_files_free(&files);

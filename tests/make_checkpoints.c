@@ -3,25 +3,31 @@
  *     make_checkpoints DIR [big]
  *
  * In DIR, which must exist:
- *   run/step_100 .. step_300    w fp32 [3, 4] (values differ from step to step), bias fp64 [4] (the same), training, custom fields
+ *   run/step_100 .. step_300    w fp32 [3, 4] (values differ from step to step), bias fp64 [4] (the same), training,
+ *                               custom fields
  *   one                         the content of run/step_300 in a single file
  *   blocks                      the same again, cut into digests of another block size
  *   flat                        the same again, with DCP_CHECKSUM_FLAT
  *   other                       w with another shape, bias with another type, one tensor more, no training
- *   types                       every data type in `type.<name>`, 6 elements; a scalar; an empty tensor; a name that is no file name
+ *   types                       every data type in `type.<name>`, 6 elements; a scalar; an empty tensor; a name that is
+ *                               no file name
  *   shapes, shapes_flat         tensors of many shapes, and the same with DCP_CHECKSUM_FLAT
  *   odd                         custom fields with control characters and quotes
  *   signed                      signed with the HMAC key in key.bin (badkey.bin is another one)
- *   ranks                       of two ranks, built by hand: w fp32 [4, 3] sharded; mine and ours int32 private, different and equal
+ *   ranks                       of two ranks, built by hand: w fp32 [4, 3] sharded; mine and ours int32 private,
+ *                               different and equal
  *   foreign                     a document without anything of ours, as the seed's own code writes it
  *   newer/newer                 the same with version 2.0.0
  *   unknown                     a tensor of a type that nobody knows
- *   moe/step_100 .. step_300    manifests, that of step_200 in YAML: dense a and b and expert [1, 0, 0] x in tier hot, expert [2, 0, 7] y in tier
- *                               warm, optimizer adam/m, router r of layer 3, seeds of layers 0 and 3; b changes at step 200, x at step 300
- *   other_moe/step_300          the same with another model_id and seed, x in tier warm, which has a budget for one of its two files
+ *   moe/step_100 .. step_300    manifests, that of step_200 in YAML: dense a and b and expert [1, 0, 0] x in tier hot,
+ *                               expert [2, 0, 7] y in tier warm, optimizer adam/m, router r of layer 3, seeds of layers
+ *                               0 and 3; b changes at step 200, x at step 300
+ *   other_moe/step_300          the same with another model_id and seed, x in tier warm, which has a budget for one of
+ *                               its two files
  *   few_rows                    of four ranks: w fp32 [2, 3] sharded, of which two ranks have no row
  *   extras/m                    a manifest with members that no version knows, wherever there can be some
- *   big                         with `big`: uint8 [2, 34 MiB], more than the tool holds at a time, and int4 of an odd number of elements
+ *   big                         with `big`: uint8 [2, 34 MiB], more than the tool holds at a time, and int4 of an odd
+ *                               number of elements
  *   empty/                      a directory
  */
 #define DCP_IMPLEMENTATION
@@ -61,7 +67,7 @@ static void write_file(const char *path, const void *data, size_t size) {
     exit(1);
 }
 
-/* ---- saved by the library ------------------------------------------------------------------------------------------------------- */
+/* ---- saved by the library ---------------------------------------------------------------------------------------- */
 static void save_step(const char *path, int64_t step, const dcp_save_desc *like) {
     static const dcp_field fields[] = {{ "git", "abc123" }, { "note", "Gr\xc3\xbc\xc3\x9f" "e" }};
     const int64_t w_shape[] = { 3, 4 }, bias_shape[] = { 4 };
@@ -88,8 +94,8 @@ static void save_step(const char *path, int64_t step, const dcp_save_desc *like)
     check(dcp_save(&save, &err), path);
 }
 
-static void save_tensors(const char *path, const dcp_tensor *tensors, size_t count, const dcp_field *fields, size_t field_count,
-                         const dcp_signer *signer) {
+static void save_tensors(const char *path, const dcp_tensor *tensors, size_t count, const dcp_field *fields,
+                         size_t field_count, const dcp_signer *signer) {
     dcp_save_desc save = DCP_ZERO;
     save.path = path;
     save.tensors = tensors;
@@ -131,8 +137,8 @@ static void save_types(const char *path) {
 }
 
 static void save_shapes(const char *path, dcp_checksum checksum) {
-    static const int64_t shapes[][5] = {{ 136 }, { 1, 8, 34 }, { 3, 5, 7 }, { 9, 6, 5, 6 }, { 2, 1, 200 }, { 31, 2 }, { 1, 1, 1, 1, 77 },
-                                        { 7, 11, 13 }};
+    static const int64_t shapes[][5] = {{ 136 }, { 1, 8, 34 }, { 3, 5, 7 }, { 9, 6, 5, 6 }, { 2, 1, 200 }, { 31, 2 },
+                                        { 1, 1, 1, 1, 77 }, { 7, 11, 13 }};
     static const dcp_dtype types[] = { DCP_INT4, DCP_UINT8, DCP_FP32, DCP_COMPLEX128 };
     static uint8_t data[1620 * 16 + 32];
     static char names[32][32];
@@ -145,7 +151,7 @@ static void save_shapes(const char *path, dcp_checksum checksum) {
         int64_t count = shape[0];
         int dims = 1;
         while (dims < 5 && shape[dims] > 0) count *= shape[dims++];
-        if (n % 4 == 0 && count % 2) data[n + (size_t)(count / 2)] &= 15;       /* half a byte is left over, and must be 0 */
+        if (n % 4 == 0 && count % 2) data[n + (size_t)(count / 2)] &= 15;  /* half a byte is left over, and must be 0 */
         snprintf(names[n], sizeof names[n], "%s.%d", dcp_dtype_name(types[n % 4]), (int)(n / 4));
         tensors[n] = dcp_array(names[n], types[n % 4], data + n, dims, shape);
     }
@@ -157,8 +163,9 @@ static void save_shapes(const char *path, dcp_checksum checksum) {
 }
 
 static void save_odd(const char *path) {
-    static const dcp_field fields[] = {{ "escape", "\x1b[31mred\x1b[0m" }, { "lines", "one\ntwo\ttab" }, { "quote", "say \"hi\" \\ there" },
-                                       { "c1", "\xc2\x9b" "2J" }, { "turn", "\xe2\x80\xae" "abc" }};
+    static const dcp_field fields[] = {{ "escape", "\x1b[31mred\x1b[0m" }, { "lines", "one\ntwo\ttab" },
+                                       { "quote", "say \"hi\" \\ there" }, { "c1", "\xc2\x9b" "2J" },
+                                       { "turn", "\xe2\x80\xae" "abc" }};
     dcp_tensor tensor = dcp_bytes("data", "abc", 3);
     save_tensors(path, &tensor, 1, fields, 5, NULL);
 }
@@ -178,7 +185,8 @@ static void save_moe(const char *path, int64_t step, int is_other) {
     const dcp_tier tiers[] = {{ 1, "hot", "40GB", "prioritized" }, { 2, "warm", is_other ? "600" : "200GB", "lru" }};
     const dcp_router_seed seeds[] = {{ 0, UINT64_MAX }, { 3, is_other ? 6 : 5 }};
     static const dcp_field field = { "git", "abc123" };
-    static const dcp_role roles[] = { DCP_ROLE_PARAMETER, DCP_ROLE_PARAMETER, DCP_ROLE_EXPERT, DCP_ROLE_EXPERT, DCP_ROLE_OPTIMIZER, DCP_ROLE_ROUTER };
+    static const dcp_role roles[] = { DCP_ROLE_PARAMETER, DCP_ROLE_PARAMETER, DCP_ROLE_EXPERT, DCP_ROLE_EXPERT,
+                                      DCP_ROLE_OPTIMIZER, DCP_ROLE_ROUTER };
     const int64_t shape[] = { 8, 12 };
     float values[6][96];
     dcp_tensor tensors[6];
@@ -263,7 +271,8 @@ static void save_few_rows(const char *path) {
     }
 }
 
-/* What another version may have put into a manifest: members that this one does not know, wherever there can be some. */
+/* What another version may have put into a manifest: members that this one does not know, wherever there can be
+ * some. */
 static void save_extras(const char *path) {
     static const dcp_tier tiers[] = {{ 1, "hot", "1GB", NULL }, { 2, "cold", NULL, NULL }};
     static const char *const tier_extras[] = { NULL, "\"media\": [\"tape\", 1.50]" };
@@ -307,7 +316,8 @@ static void save_extras(const char *path) {
 
 static void save_big(const char *path) {
     const int64_t row = (int64_t)34 << 20, shape[] = { 2, row }, odd[] = { 3, 5 };
-    uint8_t *data = (uint8_t *)malloc((size_t)(2 * row)), nibbles[8] = { 0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0x0e };
+    uint8_t *data = (uint8_t *)malloc((size_t)(2 * row)), nibbles[8] = { 0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc,
+                                                                         0x0e };
     dcp_tensor tensors[2];
     int64_t i;
     if (!data) exit(1);
@@ -318,14 +328,15 @@ static void save_big(const char *path) {
     free(data);
 }
 
-/* ---- documents built by hand --------------------------------------------------------------------------------------------------- */
+/* ---- documents built by hand ------------------------------------------------------------------------------------- */
 static void hex(const uint8_t digest[32], char *text) {
     int i;
     for (i = 0; i < 32; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
 }
 
-static dcp_tensor_metadata entry(const char *name, const char *type, const char *placement, int64_t rows, int64_t columns,
-                                 int64_t offset, int64_t size, const uint8_t *data, uint8_t digest[32]) {
+static dcp_tensor_metadata entry(const char *name, const char *type, const char *placement, int64_t rows,
+                                 int64_t columns, int64_t offset, int64_t size, const uint8_t *data,
+                                 uint8_t digest[32]) {
     dcp_tensor_metadata t = DCP_ZERO;
     t.name = name;
     t.data_type = type;
@@ -403,7 +414,8 @@ static void write_foreign(const char *directory, const char *name, const char *v
     snprintf(path, sizeof path, "%s.metadata.json", name);
     snprintf(text, sizeof text,
              "{\"version\": \"%s\", \"timestamp\": \"2024-01-02T03:04:05Z\", \"worldSize\": 1, \"ddpRank\": 0,\n"
-             "\"sharding\": {\"strategy\": \"fsdp\", \"shardCount\": 1, \"precision\": \"fp32\", \"strategySpecificInfo\": {}},\n"
+             "\"sharding\": {\"strategy\": \"fsdp\", \"shardCount\": 1, \"precision\": \"fp32\", "
+             "\"strategySpecificInfo\": {}},\n"
              "\"shards\": [{\"rank\": 0, \"filePath\": \"%s\", \"fileSize\": 8, \"checksum\": \"%s\",\n"
              "\"tensors\": [{\"name\": \"t\", \"shape\": [2], \"dataType\": \"%s\", \"offset\": 0, \"size\": 8}]}],\n"
              "\"training\": null}\n", version, file, checksum, type);

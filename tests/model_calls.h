@@ -1,5 +1,5 @@
-/* model_calls.h - how a step of test_model.c runs: its ranks, their storages with all that goes wrong in them, threads and processes. It knows
- * nothing of what should come of it. After model_tensors.h. */
+/* model_calls.h - how a step of test_model.c runs: its ranks, their storages with all that goes wrong in them, threads
+ * and processes. It knows nothing of what should come of it. After model_tensors.h. */
 #ifndef DCP_TEST_MODEL_CALLS_H
 #define DCP_TEST_MODEL_CALLS_H
 
@@ -44,8 +44,8 @@ struct model_op {
 static int model_time_scale = 1;        /* a failure that may be the machine's is looked at again with longer times */
 static const char model_key[] = "0123456789abcdef0123456789abcdef";
 
-/* ---- what goes wrong -------------------------------------------------------------------------------------------------------------------- */
-static void model_die(model_disk *disk) {               /* this rank is as good as dead: nothing it asks for happens any more */
+/* ---- what goes wrong --------------------------------------------------------------------------------------------- */
+static void model_die(model_disk *disk) {       /* this rank is as good as dead: nothing it asks for happens any more */
     fault_storage *f = &disk->fault;
     dcpi_flag_set(&disk->op->plan[disk->rank].dead, 1);
     f->kind = FAULT_ANY;
@@ -73,7 +73,8 @@ static dcp_status model_commit_replaces(void *context, void *object, int replace
     (void)replace;
     return fault_commit(context, object, 1, err);
 }
-static dcp_status model_open_secret(void *context, const char *path, void **out, dcp_object_info *info, dcp_error *err) {
+static dcp_status model_open_secret(void *context, const char *path, void **out, dcp_object_info *info,
+                                    dcp_error *err) {
     if (strstr(path, "secret."))
         return dcpi_fail_sys(err, DCP_E_IO, EACCES, "\"%s\" may not be read", path);
     return fault_open_object(context, path, out, info, err);
@@ -100,7 +101,7 @@ static void model_disk_open(model_op *op, int rank) {
     f->how = (fault_how)s->how;
 }
 
-/* ---- ranks ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
 static void model_coordinators_open(model_op *op) {
     const model_step *s = &op->step;
     dcp_error err;
@@ -128,7 +129,9 @@ static const char *model_where(const model_op *op, const char *path, char out[60
     return out;
 }
 /* Some rank may fall silent: without memory it cannot even say so. */
-static int model_waits_in_vain(const model_step *s) { return s->arrives_at || s->other_world || s->dead_at || (s->memory_at && s->ranks > 1); }
+static int model_waits_in_vain(const model_step *s) {
+    return s->arrives_at || s->other_world || s->dead_at || (s->memory_at && s->ranks > 1);
+}
 static dcp_io model_io(model_op *op, int rank) {
     static const size_t budgets[] = { (size_t)1 << 20, 0, SIZE_MAX, (size_t)3 << 19 };
     const model_step *s = &op->step;
@@ -145,10 +148,11 @@ static dcp_io model_io(model_op *op, int rank) {
     return io;
 }
 
-/* ---- saving ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- saving ------------------------------------------------------------------------------------------------------ */
 typedef struct model_saving {           /* what a desc points to */
     char path[600], generation[16]; char model_id[6000];
-    dcp_training training; dcp_field field; dcp_tier tier; dcp_signer signer; dcp_tensor list[MODEL_PIECES]; dcp_save_report report;
+    dcp_training training; dcp_field field; dcp_tier tier; dcp_signer signer; dcp_tensor list[MODEL_PIECES];
+    dcp_save_report report;
 } model_saving;
 static void model_save_desc(model_op *op, int rank, model_saving *v, dcp_save_desc *desc) {
     static const char *const states[] = { NULL, "{\"a\":1e400}", "{\"lr\": [1, 2.5], \"x\": \"\\u202e\"}", "{ }" };
@@ -168,7 +172,7 @@ static void model_save_desc(model_op *op, int rank, model_saving *v, dcp_save_de
     desc->allow_holes = s->holes;
     desc->unique_names = s->unique;
     desc->yaml = s->yaml;
-    v->training.step = op->state.number * 7 % 11;       /* the order is that of the sequence numbers, not of the steps */
+    v->training.step = op->state.number * 7 % 11;      /* the order is that of the sequence numbers, not of the steps */
     v->training.optimizer_state = states[s->state & 3];
     desc->training = &v->training;
     (void)snprintf(v->generation, sizeof v->generation, "%d", op->state.number);
@@ -213,7 +217,7 @@ static dcp_status model_convert(model_op *op, dcp_error *err) {
     return status ? status : model_save(op, 0, err);
 }
 
-/* ---- loading ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 static void model_say(model_outcome *out, const char *format, ...) DCPI_PRINTF(2, 3);
 static void model_say(model_outcome *out, const char *format, ...) {
     va_list arguments;
@@ -252,7 +256,8 @@ static void model_load_check(model_op *op, int rank, const dcp_metadata *metadat
         return;
     }
     name = model_pieces_wrong(&op->pieces[rank]);
-    if (name) model_say(op->out, "rank %d: DCP_OK, and the bytes of %s are not those of generation %d", rank, name, number);
+    if (name)
+        model_say(op->out, "rank %d: DCP_OK, and the bytes of %s are not those of generation %d", rank, name, number);
 }
 static dcp_status model_load(model_op *op, int rank, dcp_error *err) {
     const model_step *s = &op->step;
@@ -276,8 +281,13 @@ static dcp_status model_load(model_op *op, int rank, dcp_error *err) {
     dcp_metadata_free(metadata);
     return status;
 }
-/* ---- mapping: two threads at one checkpoint ----------------------------------------------------------------------------------------------- */
-typedef struct model_mapping { model_op *op; dcp_checkpoint *checkpoint; model_pieces *pieces; int turns; } model_mapping;
+/* ---- mapping: two threads at one checkpoint ---------------------------------------------------------------------- */
+typedef struct model_mapping {
+    model_op *op;
+    dcp_checkpoint *checkpoint;
+    model_pieces *pieces;
+    int turns;
+} model_mapping;
 static void model_map_one(model_mapping *m, const model_piece *p) {
     const void *data = NULL;
     size_t size = 0;
@@ -301,7 +311,8 @@ static void model_map_one(model_mapping *m, const model_piece *p) {
 static void *model_map_all(void *user) {
     model_mapping *m = (model_mapping *)user;
     int turn, i;
-    for (turn = 0; turn < m->turns; turn++) for (i = 0; i < m->pieces->count; i++) model_map_one(m, &m->pieces->piece[i]);
+    for (turn = 0; turn < m->turns; turn++)
+        for (i = 0; i < m->pieces->count; i++) model_map_one(m, &m->pieces->piece[i]);
     return NULL;
 }
 static dcp_status model_map(model_op *op, dcp_error *err) {
@@ -331,7 +342,7 @@ static dcp_status model_map(model_op *op, dcp_error *err) {
     return status;
 }
 
-/* ---- directories ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- directories ------------------------------------------------------------------------------------------------- */
 static dcp_status model_latest(model_op *op, int rank, dcp_error *err) {
     const dcp_verifier verifier = dcp_hmac_verifier(model_key, sizeof model_key - 1);
     dcp_latest_desc desc = DCP_ZERO;
@@ -342,9 +353,11 @@ static dcp_status model_latest(model_op *op, int rank, dcp_error *err) {
     desc.verifier = op->step.verifier ? &verifier : NULL;
     desc.io = model_io(op, rank);
     status = dcp_latest(&desc, &path, err);
-    if ((status == DCP_OK) != (path != NULL)) model_say(op->out, "dcp_latest: status %d, and the path is %s", status, path ? path : "NULL");
+    if ((status == DCP_OK) != (path != NULL))
+        model_say(op->out, "dcp_latest: status %d, and the path is %s", status, path ? path : "NULL");
     if (rank == 0) (void)snprintf(op->out->path, sizeof op->out->path, "%s", path ? path : "");
-    else if (path && dcpi_flag_get(&op->out->is_over) && strcmp(path, op->out->path) != 0) model_say(op->out, "dcp_latest differs");
+    else if (path && dcpi_flag_get(&op->out->is_over) && strcmp(path, op->out->path) != 0)
+        model_say(op->out, "dcp_latest differs");
     dcp_free(path);
     return status;
 }
@@ -410,7 +423,7 @@ static dcp_status model_do(model_op *op, int rank, dcp_error *err) {
     }
 }
 
-/* ---- an operation: opened, run on its ranks, closed ---------------------------------------------------------------------------------------- */
+/* ---- an operation: opened, run on its ranks, closed -------------------------------------------------------------- */
 typedef struct model_rank { model_op *op; int rank; } model_rank;
 static void *model_rank_run(void *user) {
     model_rank *r = (model_rank *)user;
@@ -427,7 +440,8 @@ static void model_op_run(model_op *op) {
     if (op->step.memory_at) hungry_fail(op->step.memory_at, op->step.for_ever);
     for (r = 0; r < op->ranks; r++) { ranks[r].op = op; ranks[r].rank = r; }
     if (op->ranks == 1) (void)model_rank_run(&ranks[0]);
-    for (r = 0; r < op->ranks && op->ranks > 1; r++) if (pthread_create(&threads[r], NULL, model_rank_run, &ranks[r])) abort();
+    for (r = 0; r < op->ranks && op->ranks > 1; r++)
+        if (pthread_create(&threads[r], NULL, model_rank_run, &ranks[r])) abort();
     for (r = 0; r < op->ranks && op->ranks > 1; r++) (void)pthread_join(threads[r], NULL);
     if (op->step.memory_at) hungry_fail(0, 0);
     op->out->took_ms = dcpi_os_monotonic_ms() - began;
@@ -448,7 +462,8 @@ static void model_op_child(model_op *op) {
     model_op_run(op);
     _exit(0);
 }
-static model_op *model_op_open(const model_step *step, const model_state *state, const char *base, dcp_storage *storage, model_outcome *out) {
+static model_op *model_op_open(const model_step *step, const model_state *state, const char *base, dcp_storage *storage,
+                               model_outcome *out) {
     model_op *op = (model_op *)calloc(1, sizeof *op);
     int r;
     if (!op) abort();

@@ -1,21 +1,24 @@
 /* model_oracle.h - what must hold after each step of a program of test_model.c. After model_world.h.
  *
- * A place holds one generation or none. A step that may end in several ways (a process that was killed, a verdict that is not known yet, several
- * writers at once) leaves a set of legal generations; what is there is then looked at, must be one of them, and is what the model goes on with. */
+ * A place holds one generation or none. A step that may end in several ways (a process that was killed, a verdict that
+ * is not known yet, several writers at once) leaves a set of legal generations; what is there is then looked at, must
+ * be one of them, and is what the model goes on with. */
 #ifndef DCP_TEST_MODEL_ORACLE_H
 #define DCP_TEST_MODEL_ORACLE_H
 
-/* ---- which statuses a call may return, as its public comment says ------------------------------------------------------------------------ */
+/* ---- which statuses a call may return, as its public comment says ------------------------------------------------ */
 #define MODEL_S(name) (1u << DCP_##name)
 /* The statuses that the public comment of a function lists (statuses.h). */
 static unsigned model_of(const char *function) {
     size_t i;
-    for (i = 0; i < TEST_FUNCTIONS; i++) if (strcmp(test_listed[i].name, function) == 0) return (unsigned)test_listed[i].statuses;
+    for (i = 0; i < TEST_FUNCTIONS; i++)
+        if (strcmp(test_listed[i].name, function) == 0) return (unsigned)test_listed[i].statuses;
     abort();
 }
 static unsigned model_listed(const model_op *op) {
     static const char *const functions[MODEL_KINDS] = {
-        "dcp_save", "dcp_save_wait", NULL, NULL, NULL, NULL, "dcp_load", NULL, "dcp_latest", "dcp_prune", "dcp_sweep", "dcp_remove", "dcp_sync"
+        "dcp_save", "dcp_save_wait", NULL, NULL, NULL, NULL, "dcp_load", NULL, "dcp_latest", "dcp_prune", "dcp_sweep",
+            "dcp_remove", "dcp_sync"
     };
     switch (op->step.kind) {
     case MODEL_BEGIN: return model_of("dcp_save_begin") | (op->is_late ? model_of("dcp_save_wait") : 0);
@@ -32,17 +35,18 @@ static const char *model_target(const model_op *op, char out[MODEL_PATH]) {     
     if (op->step.kind == MODEL_SAVE || op->step.kind == MODEL_BEGIN || op->step.kind == MODEL_REMOVE)
         (void)snprintf(out, MODEL_PATH, "%s", op->step.path);
     if (op->step.kind == MODEL_CONVERT) (void)snprintf(out, MODEL_PATH, "%s", op->step.to);
-    if (op->step.kind == MODEL_SYNC) (void)snprintf(out, MODEL_PATH, "%.50s%s%.40s", op->step.to, op->step.to[0] ? "/" : "", last);
+    if (op->step.kind == MODEL_SYNC)
+        (void)snprintf(out, MODEL_PATH, "%.50s%s%.40s", op->step.to, op->step.to[0] ? "/" : "", last);
     return out;
 }
 /* Something was done to it: it may fail in any of the listed ways. */
 static int model_is_disturbed(const model_op *op) {
     const model_step *s = &op->step;
-    return s->call || s->kill_at || s->kill_us || s->stop_at || s->cancel_at || s->dead_at || s->memory_at || s->arrives_at || s->other_world ||
-           s->deadline_ms;
+    return s->call || s->kill_at || s->kill_us || s->stop_at || s->cancel_at || s->dead_at || s->memory_at ||
+           s->arrives_at || s->other_world || s->deadline_ms;
 }
 
-/* ---- what is at a place --------------------------------------------------------------------------------------------------------------- */
+/* ---- what is at a place ------------------------------------------------------------------------------------------ */
 typedef struct model_sight {
     dcp_status status; dcp_error err;   /* of dcp_open */
     int generation, layout, yaml, world; int64_t sequence, step; char timestamp[40], commit[MODEL_KEY];
@@ -99,14 +103,16 @@ static void model_sight_read(dcp_checkpoint *c, const model_state *state, model_
     int r;
     if (!p) abort();
     if (status) model_sight_wrong(s, "does not verify", "%s", err.message);
-    for (r = -1; r < state->world && !s->label; r++) {  /* all that anybody may load, and then what each rank has alone */
+    for (r = -1; r < state->world && !s->label; r++) {
+        /* all that anybody may load, and then what each rank has alone */
         if (r < 0) model_pieces_want(p, state, 0, 1);
         else model_pieces_own(p, state, r);
         if (r < 0) status = dcp_read(c, p->list, (size_t)p->count, &err);
         else status = state->world > 1 && p->count ? dcp_read_rank(c, r, p->list, (size_t)p->count, &err) : DCP_OK;
         if (status) model_sight_wrong(s, "does not load", "%s: %s", dcp_status_name(status), err.message);
         else if (r < 0 || (state->world > 1 && p->count)) {
-            if (model_pieces_wrong(p)) model_sight_wrong(s, "wrong bytes", "DCP_OK, and the bytes of %s are wrong", model_pieces_wrong(p));
+            if (model_pieces_wrong(p))
+                model_sight_wrong(s, "wrong bytes", "DCP_OK, and the bytes of %s are wrong", model_pieces_wrong(p));
         }
         model_pieces_free(p);
     }
@@ -130,15 +136,21 @@ static int model_check_place(model_world *w, model_place *p, int wholly) {
     if (!wholly && p->seen == model_look_of(w, p)) return 1;
     c = model_sight_open(w, p->path, &sight);
     if (!c && hurt && sight.status != DCP_E_NOT_FOUND) return 1;
-    if (!c) return model_fail(w, sight.status == DCP_E_NOT_FOUND ? "a checkpoint is gone" : "a checkpoint does not open",
-                              "%s (generation %d) is %s: %s", p->path, p->state.number, dcp_status_name(sight.status), sight.err.message);
+    if (!c)
+        return model_fail(w, sight.status == DCP_E_NOT_FOUND ? "a checkpoint is gone" : "a checkpoint does not open",
+                          "%s (generation %d) is %s: %s", p->path, p->state.number, dcp_status_name(sight.status),
+                          sight.err.message);
     if (sight.generation != p->state.number)
-        model_sight_wrong(&sight, "another generation", "generation %d is there, not %d", sight.generation, p->state.number);
-    if (sight.world != p->state.world) model_sight_wrong(&sight, "another world size", "%d, not %d", sight.world, p->state.world);
+        model_sight_wrong(&sight, "another generation", "generation %d is there, not %d", sight.generation,
+                          p->state.number);
+    if (sight.world != p->state.world)
+        model_sight_wrong(&sight, "another world size", "%d, not %d", sight.world, p->state.world);
     model_sight_read(c, &p->state, &sight);
     dcp_close(c);
-    if (hurt == 1 && !sight.label) return model_fail(w, "damage not noticed", "%s: a byte was changed, and it verifies and loads", p->path);
-    if (hurt && sight.label && (strcmp(sight.label, "does not verify") == 0 || strcmp(sight.label, "does not load") == 0)) return 1;
+    if (hurt == 1 && !sight.label)
+        return model_fail(w, "damage not noticed", "%s: a byte was changed, and it verifies and loads", p->path);
+    if (hurt && sight.label && (strcmp(sight.label, "does not verify") == 0 || strcmp(sight.label, "does not load") ==
+                                0)) return 1;
     if (sight.label) return model_fail(w, sight.label, "%s (generation %d): %s", p->path, p->state.number, sight.why);
     p->seen = model_look_of(w, p);
     return 1;
@@ -160,7 +172,7 @@ static void model_place_take(model_world *w, model_place *p, const model_sight *
     (void)w;
 }
 
-/* ---- files: all are a checkpoint's, or somebody else's, as they were ---------------------------------------------------------------------- */
+/* ---- files: all are a checkpoint's, or somebody else's, as they were --------------------------------------------- */
 static int model_is_explained(model_world *w, const model_file *f) {
     int i, j;
     for (i = 0; i < w->place_count; i++) {
@@ -177,8 +189,8 @@ static int model_is_directory(const model_world *w, const char *folder) {
     int i;
     for (i = 0; i < w->tree.count; i++) {
         const char *path = w->tree.file[i].path;
-        if (w->tree.file[i].type != 'd' && strncmp(path, folder, n) == 0 && path[n] == '/' && !strchr(path + n + 1, '/') &&
-            dcpi_is_of_directory(path + n + 1)) return 1;
+        if (w->tree.file[i].type != 'd' && strncmp(path, folder, n) == 0 && path[n] == '/' &&
+            !strchr(path + n + 1, '/') && dcpi_is_of_directory(path + n + 1)) return 1;
     }
     return 0;
 }
@@ -187,7 +199,8 @@ static int model_is_pool_folder(const char *last) {
     for (i = 0; i < DCPI_COUNT(dcpi_pool_folders); i++) if (strcmp(last, dcpi_pool_folders[i]) == 0) return 1;
     return 0;
 }
-/* It lies in a folder of manifests that is a directory of checkpoints itself: that directory's, and so nobody else removes it. */
+/* It lies in a folder of manifests that is a directory of checkpoints itself: that directory's, and so nobody else
+ * removes it. */
 static int model_is_owned(const model_world *w, const model_file *f) {
     char folder[MODEL_KEY], *slash;
     (void)snprintf(folder, sizeof folder, "%s", f->path);
@@ -235,7 +248,8 @@ static int model_check_files(model_world *w) {
         char key[MODEL_KEY];
         const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(w->tree.file[i].path);
         if (!kind || model_is_explained(w, &w->tree.file[i])) continue;
-        (void)snprintf(key, sizeof key, "%.*s", (int)(strlen(w->tree.file[i].path) - strlen(kind->suffix)), w->tree.file[i].path);
+        (void)snprintf(key, sizeof key, "%.*s", (int)(strlen(w->tree.file[i].path) - strlen(kind->suffix)),
+                       w->tree.file[i].path);
         if (model_is_pending(w, key)) continue;
         return model_fail(w, "a checkpoint too many", "%s", w->tree.file[i].path);
     }
@@ -250,7 +264,7 @@ static int model_is_no_directory(const model_world *w, const char *path) {
     return (f && f->type != 'd') || model_is_under_file(w, path);
 }
 
-/* ---- listings: exactly the model's checkpoints, the newest first ------------------------------------------------------------------------------ */
+/* ---- listings: exactly the model's checkpoints, the newest first ------------------------------------------------- */
 static int model_compare(const model_place *a, const model_place *b) {  /* greater than 0: a is newer */
     int order;
     if (a->sequence != b->sequence) return a->sequence > b->sequence ? 1 : -1;
@@ -258,7 +272,8 @@ static int model_compare(const model_place *a, const model_place *b) {  /* great
     order = strcmp(a->timestamp, b->timestamp);
     return order ? order : strcmp(a->commit, b->commit);
 }
-/* Its document is intact and its files have their sizes: what was cut or lost shows, and what was changed with DCP_VERIFY_ALL only. */
+/* Its document is intact and its files have their sizes: what was cut or lost shows, and what was changed with
+ * DCP_VERIFY_ALL only. */
 static int model_is_valid(const model_world *w, const model_place *p, int all) {
     int i;
     if (!p->is_there || model_is_broken(w, p) || (all && model_is_hurt(w, p))) return 0;
@@ -282,25 +297,31 @@ static const model_place *model_newest(const model_world *w, const char *directo
 static int model_has_damage_in(const model_world *w, const char *directory) {
     int i;
     for (i = 0; i < w->place_count; i++)
-        if (w->place[i].is_there && model_is_in(w->place[i].path, directory) && model_is_hurt(w, &w->place[i])) return 1;
+        if (w->place[i].is_there && model_is_in(w->place[i].path, directory) && model_is_hurt(w, &w->place[i]))
+            return 1;
     return 0;
 }
-static int model_check_latest(model_world *w, const char *directory, dcp_status status, const char *path, const char *message, int all) {
+static int model_check_latest(model_world *w, const char *directory, dcp_status status, const char *path,
+                              const char *message, int all) {
     const model_place *newest = model_newest(w, directory, all);
     int i, others = 0, doubtful = model_has_damage_in(w, directory);
     for (i = 0; i < w->stranger_count; i++) {
         const model_stranger *s = &w->stranger[i];
         if (!s->is_commit || !model_is_in(s->path, directory)) continue;
         others++;
-        doubtful |= s->is_secret || ((s->what == FOREIGN_LINK || s->what == FOREIGN_DIRECTORY) && !newest) || (s->is_valid && !newest);
+        doubtful |= s->is_secret || ((s->what == FOREIGN_LINK || s->what == FOREIGN_DIRECTORY) && !newest) ||
+            (s->is_valid && !newest);
     }
     if (doubtful) return 1;
     if (newest && status == DCP_OK && strcmp(path, newest->commit) == 0) return 1;
-    if (newest) return model_fail(w, "not the newest", "dcp_latest of \"%s\" is %s %s%s; the newest is %s, sequence %d", directory, dcp_status_name(status),
-                                  path, message, newest->commit, (int)newest->sequence);
-    if (status == DCP_OK) return model_fail(w, "not the newest", "dcp_latest of \"%s\" is %s; there is none", directory, path);
+    if (newest)
+        return model_fail(w, "not the newest", "dcp_latest of \"%s\" is %s %s%s; the newest is %s, sequence %d",
+                          directory, dcp_status_name(status), path, message, newest->commit, (int)newest->sequence);
+    if (status == DCP_OK)
+        return model_fail(w, "not the newest", "dcp_latest of \"%s\" is %s; there is none", directory, path);
     if ((status == DCP_E_NOT_FOUND) == (others == 0)) return 1;
-    return model_fail(w, "not the newest", "dcp_latest of \"%s\": %s, and there are %d other commit files", directory, dcp_status_name(status), others);
+    return model_fail(w, "not the newest", "dcp_latest of \"%s\": %s, and there are %d other commit files", directory,
+                      dcp_status_name(status), others);
 }
 static int model_check_entry(model_world *w, const dcp_list_entry *e) {
     int i;
@@ -310,7 +331,8 @@ static int model_check_entry(model_world *w, const dcp_list_entry *e) {
         if (model_is_hurt(w, p)) return 1;
         if (e->status) return model_fail(w, "listed as damaged", "%s: %s", e->path, e->message);
         if (e->sequence != p->sequence || e->world_size != p->state.world || (int)e->layout != p->layout)
-            return model_fail(w, "listed wrongly", "%s: sequence %d, %d ranks", e->path, (int)e->sequence, e->world_size);
+            return model_fail(w, "listed wrongly", "%s: sequence %d, %d ranks", e->path, (int)e->sequence,
+                              e->world_size);
         return 1;
     }
     if (model_stranger_find(w, e->path)) return 1;
@@ -338,7 +360,9 @@ static int model_check_list(model_world *w, const char *directory) {
         is_fine = model_check_entry(w, &entries[i]);
         ours += model_stranger_find(w, entries[i].path) == NULL;
     }
-    if (is_fine && ours != want) is_fine = model_fail(w, "not all are listed", "dcp_list of \"%s\" has %d of %d", directory, (int)ours, (int)want);
+    if (is_fine && ours != want)
+        is_fine = model_fail(w, "not all are listed", "dcp_list of \"%s\" has %d of %d", directory, (int)ours,
+                             (int)want);
     dcp_free(entries);
     if (!is_fine) return 0;
     status = dcp_latest(&latest, &path, &err);
@@ -350,11 +374,12 @@ static int model_check_all(model_world *w, int wholly) {
     int i;
     model_tree_scan(&w->tree, w->base);
     for (i = 0; i < w->place_count; i++)
-        if (w->place[i].is_there && !model_is_pending(w, w->place[i].path) && !model_check_place(w, &w->place[i], wholly)) return 0;
+        if (w->place[i].is_there && !model_is_pending(w, w->place[i].path) &&
+            !model_check_place(w, &w->place[i], wholly)) return 0;
     return model_check_files(w);
 }
 
-/* ---- what a call must return ---------------------------------------------------------------------------------------------------------------- */
+/* ---- what a call must return ------------------------------------------------------------------------------------- */
 static unsigned model_expects_save(model_world *w, const model_op *op, const char *path) {
     const model_step *s = &op->step;
     const model_place *p = model_place_find(w, path);
@@ -366,7 +391,8 @@ static unsigned model_expects_save(model_world *w, const model_op *op, const cha
     if (s->state == 1) wrong |= MODEL_S(E_INVALID) | MODEL_S(E_FORMAT);
     if (s->model_id && s->layout == DCP_LAYOUT_MANIFEST) wrong |= MODEL_S(E_INVALID) | MODEL_S(E_LIMIT);
     if (model_stranger_at(w, path)) return wrong | MODEL_S(OK) | MODEL_S(E_EXISTS);
-    if (p && p->is_there && (!s->overwrite || p->layout != s->layout || p->yaml != s->yaml)) return wrong | MODEL_S(E_EXISTS);
+    if (p && p->is_there && (!s->overwrite || p->layout != s->layout || p->yaml != s->yaml))
+        return wrong | MODEL_S(E_EXISTS);
     return wrong & ~MODEL_S(E_UNSUPPORTED) && s->state != 1 && !s->model_id ? wrong : wrong | MODEL_S(OK);
 }
 static unsigned model_expects_load(model_world *w, const model_op *op) {
@@ -381,7 +407,8 @@ static unsigned model_expects_load(model_world *w, const model_op *op) {
 }
 static int model_has_secret_in(const model_world *w, const char *directory) {
     int i;
-    for (i = 0; i < w->stranger_count; i++) if (w->stranger[i].is_secret && model_is_in(w->stranger[i].path, directory)) return 1;
+    for (i = 0; i < w->stranger_count; i++)
+        if (w->stranger[i].is_secret && model_is_in(w->stranger[i].path, directory)) return 1;
     return 0;
 }
 static unsigned model_expects(model_world *w, const model_op *op) {
@@ -389,15 +416,18 @@ static unsigned model_expects(model_world *w, const model_op *op) {
     const model_place *p = model_place_find(w, s->path);
     char target[MODEL_PATH];
     const int is_of_directory = s->kind == MODEL_LATEST || s->kind == MODEL_PRUNE || s->kind == MODEL_SWEEP;
-    if (is_of_directory ? model_is_no_directory(w, s->path) : model_is_under_file(w, s->path) || model_is_under_file(w, model_target(op, target)))
-        return model_listed(op) & ~(MODEL_S(OK) | (s->kind == MODEL_REMOVE ? 0 : MODEL_S(E_NOT_FOUND)));
+    if (is_of_directory ? model_is_no_directory(w, s->path) : model_is_under_file(w, s->path) ||
+        model_is_under_file(w, model_target(op, target))) return model_listed(op) & ~(
+                MODEL_S(OK) | (s->kind == MODEL_REMOVE ? 0 : MODEL_S(E_NOT_FOUND)));
     switch (s->kind) {
     case MODEL_SAVE: case MODEL_BEGIN: return model_expects_save(w, op, s->path);
     case MODEL_LOAD: case MODEL_MAP: return model_expects_load(w, op);
     case MODEL_REMOVE:
         if (model_stranger_at(w, s->path)) return model_listed(op);
-        return p && p->is_there ? MODEL_S(OK) | (model_is_hurt(w, p) ? model_listed(op) : 0) : MODEL_S(E_NOT_FOUND) | MODEL_S(OK);
-    case MODEL_PRUNE: case MODEL_SWEEP: return model_has_broken_in(w, s->path) ? model_listed(op) : MODEL_S(OK) | MODEL_S(E_NOT_FOUND);
+        return p && p->is_there ? MODEL_S(OK) | (model_is_hurt(w, p) ? model_listed(op) : 0) : MODEL_S(E_NOT_FOUND) |
+               MODEL_S(OK);
+    case MODEL_PRUNE: case MODEL_SWEEP: return model_has_broken_in(w, s->path) ? model_listed(op) : MODEL_S(OK) |
+        MODEL_S(E_NOT_FOUND);
     case MODEL_CONVERT:
         if (!p || !p->is_there) return MODEL_S(E_NOT_FOUND);
         if (model_is_hurt(w, p)) return model_expects_load(w, op) | MODEL_S(E_EXISTS);
@@ -408,14 +438,15 @@ static unsigned model_expects(model_world *w, const model_op *op) {
         if (p->layout != DCP_LAYOUT_MANIFEST) return model_listed(op) & ~(MODEL_S(OK) | MODEL_S(E_NOT_FOUND));
         if (model_is_hurt(w, p)) return model_listed(op);
         p = model_place_find(w, model_target(op, target));
-        if (model_has_secret_in(w, s->to)) return MODEL_S(OK) | MODEL_S(E_EXISTS) | MODEL_S(E_IO);         /* it may own what is there */
+        /* it may own what is there */
+        if (model_has_secret_in(w, s->to)) return MODEL_S(OK) | MODEL_S(E_EXISTS) | MODEL_S(E_IO);
         return MODEL_S(OK) | MODEL_S(E_EXISTS) | (p && model_is_hurt(w, p) ? model_listed(op) : 0);
     case MODEL_MEET: return s->what == s->odd ? MODEL_S(OK) : MODEL_S(E_MISMATCH);
     default: return model_listed(op);
     }
 }
 
-/* ---- one call's own account ------------------------------------------------------------------------------------------------------------------- */
+/* ---- one call's own account -------------------------------------------------------------------------------------- */
 /* What all ranks together say: OK if one says so, UNKNOWN before failures. */
 static dcp_status model_verdict(const model_op *op) {
     dcp_status verdict = op->out->status[0];
@@ -427,18 +458,21 @@ static dcp_status model_verdict(const model_op *op) {
     }
     return verdict;
 }
-static int model_is_dead(const model_op *op, int rank) { return op->step.dead_at && rank == op->step.rank && op->plan[rank].dead; }
+static int model_is_dead(const model_op *op, int rank) {
+    return op->step.dead_at && rank == op->step.rank && op->plan[rank].dead;
+}
 static int model_judge_rank(model_world *w, const model_op *op, int r) {
     const model_outcome *out = op->out;
     const dcp_status status = out->status[r];
     char label[80];
     if (status < 0 || status > DCP_E_UNKNOWN || !(model_listed(op) >> status & 1)) {
         (void)snprintf(label, sizeof label, "%s returns %s", model_kind_names[op->step.kind], dcp_status_name(status));
-        return model_fail(w, label, "rank %d: %s, which its comment does not list: %s", r, dcp_status_name(status), out->err[r].message);
+        return model_fail(w, label, "rank %d: %s, which its comment does not list: %s", r, dcp_status_name(status),
+                          out->err[r].message);
     }
     if (out->err[r].status != status || (out->err[r].message[0] == '\0') != (status == DCP_OK || status == DCP_PENDING))
-        return model_fail(w, "an error without its message", "rank %d: %s, error %d \"%s\"", r, dcp_status_name(status), (int)out->err[r].status,
-                          out->err[r].message);
+        return model_fail(w, "an error without its message", "rank %d: %s, error %d \"%s\"", r, dcp_status_name(status),
+                          (int)out->err[r].status, out->err[r].message);
     return 1;
 }
 static int model_judge_ranks(model_world *w, const model_op *op) {
@@ -451,14 +485,16 @@ static int model_judge_ranks(model_world *w, const model_op *op) {
     }
     if (fine && failed && op->step.kind != MODEL_MEET) {
         for (r = 0; op->out->status[r] == DCP_OK || op->out->status[r] == DCP_E_UNKNOWN; r++) continue;
-        return model_fail(w, "two verdicts", "DCP_OK on one rank, and on rank %d %s: %s", r, dcp_status_name(op->out->status[r]), op->out->err[r].message);
+        return model_fail(w, "two verdicts", "DCP_OK on one rank, and on rank %d %s: %s", r,
+                          dcp_status_name(op->out->status[r]), op->out->err[r].message);
     }
     return 1;
 }
 static int64_t model_bound_ms(const model_op *op) {
     const model_step *s = &op->step;
     const int64_t base = test_is_sanitized() ? 20000 : 5000;
-    return base + model_time_scale * (4 * (int64_t)(s->timeout_ms ? s->timeout_ms : 1000) + 3 * s->slow_ms + 3 * s->retry_ms);
+    return base + model_time_scale * (4 * (int64_t)(s->timeout_ms ? s->timeout_ms : 1000) + 3 * s->slow_ms +
+                                      3 * s->retry_ms);
 }
 static int model_judge_call(model_world *w, const model_op *op, unsigned want) {
     const int64_t budget = op->step.budget == 1 || op->step.budget == 2 ? 70 << 20 : 4 << 20;
@@ -473,7 +509,8 @@ static int model_judge_call(model_world *w, const model_op *op, unsigned want) {
         return model_fail(w, "too much memory", "%d MiB", (int)(op->out->peak >> 20));
     if (want >> verdict & 1) return 1;
     (void)snprintf(label, sizeof label, "%s is %s", model_kind_names[op->step.kind], dcp_status_name(verdict));
-    return model_fail(w, label, "%s%s", op->out->err[0].message[0] ? "" : "nothing is wrong, it says, and something is", op->out->err[0].message);
+    return model_fail(w, label, "%s%s", op->out->err[0].message[0] ? "" : "nothing is wrong, it says, and something is",
+                      op->out->err[0].message);
 }
 
 #endif

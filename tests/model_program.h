@@ -1,5 +1,5 @@
-/* model_program.h - programs for test_model.c: lists of steps as plain data, drawn at random, printed as C. After dcp.h, test.h and
- * fault_storage.h.
+/* model_program.h - programs for test_model.c: lists of steps as plain data, drawn at random, printed as C. After
+ * dcp.h, test.h and fault_storage.h.
  *
  * In every field 0 is the simplest choice, so a step says only what is special about it:
  *
@@ -29,19 +29,24 @@ typedef enum model_kind {
     MODEL_KINDS
 } model_kind;
 static const char *const model_kind_names[] = {
-    "SAVE", "BEGIN", "POLL", "WAIT", "CANCEL", "CLOSE", "LOAD", "MAP", "LATEST", "PRUNE", "SWEEP", "REMOVE", "SYNC", "CONVERT", "RENAME",
+    "SAVE", "BEGIN", "POLL", "WAIT", "CANCEL", "CLOSE", "LOAD", "MAP", "LATEST", "PRUNE", "SWEEP", "REMOVE", "SYNC",
+        "CONVERT", "RENAME",
     "FOREIGN", "FLIP", "CUT", "LOSE", "WAKE", "MEET"
 };
 /* What somebody else put into the directory. Those from FOREIGN_NUMBER on look like commit files. */
 typedef enum model_foreign {
     FOREIGN_TEXT, FOREIGN_PROGRAM, FOREIGN_BELOW, FOREIGN_PLAIN_SHARD, FOREIGN_TEMPORARY, FOREIGN_INTENT, FOREIGN_LOCK,
-    FOREIGN_NUMBER, FOREIGN_NUMBER_DEEP, FOREIGN_YAML, FOREIGN_EMPTY, FOREIGN_SINGLE, FOREIGN_DIRECTORY, FOREIGN_LINK, FOREIGN_SECRET,
+    FOREIGN_NUMBER, FOREIGN_NUMBER_DEEP, FOREIGN_YAML, FOREIGN_EMPTY, FOREIGN_SINGLE, FOREIGN_DIRECTORY, FOREIGN_LINK,
+    FOREIGN_SECRET,
     FOREIGN_SPARSE,
-    FOREIGN_SEED, FOREIGN_PARTS, FOREIGN_CLAIM, FOREIGN_CLAIM_OTHERS, FOREIGN_CLAIM_MANIFEST, FOREIGN_UNCOVERED, FOREIGN_KINDS
+    FOREIGN_SEED, FOREIGN_PARTS, FOREIGN_CLAIM, FOREIGN_CLAIM_OTHERS, FOREIGN_CLAIM_MANIFEST, FOREIGN_UNCOVERED,
+    FOREIGN_KINDS
 } model_foreign;
 static const char *const model_foreign_names[] = {
-    "FOREIGN_TEXT", "FOREIGN_PROGRAM", "FOREIGN_BELOW", "FOREIGN_PLAIN_SHARD", "FOREIGN_TEMPORARY", "FOREIGN_INTENT", "FOREIGN_LOCK",
-    "FOREIGN_NUMBER", "FOREIGN_NUMBER_DEEP", "FOREIGN_YAML", "FOREIGN_EMPTY", "FOREIGN_SINGLE", "FOREIGN_DIRECTORY", "FOREIGN_LINK",
+    "FOREIGN_TEXT", "FOREIGN_PROGRAM", "FOREIGN_BELOW", "FOREIGN_PLAIN_SHARD", "FOREIGN_TEMPORARY", "FOREIGN_INTENT",
+        "FOREIGN_LOCK",
+    "FOREIGN_NUMBER", "FOREIGN_NUMBER_DEEP", "FOREIGN_YAML", "FOREIGN_EMPTY", "FOREIGN_SINGLE", "FOREIGN_DIRECTORY",
+    "FOREIGN_LINK",
     "FOREIGN_SECRET", "FOREIGN_SPARSE", "FOREIGN_SEED", "FOREIGN_PARTS", "FOREIGN_CLAIM", "FOREIGN_CLAIM_OTHERS",
     "FOREIGN_CLAIM_MANIFEST", "FOREIGN_UNCOVERED"
 };
@@ -66,11 +71,12 @@ typedef struct model_step {
 } model_step;
 typedef struct model_program { int count; model_step step[MODEL_STEPS]; } model_program;
 
-/* ---- the fields, for printing and for making a program smaller ---------------------------------------------------------------------- */
+/* ---- the fields, for printing and for making a program smaller --------------------------------------------------- */
 static const char *const model_layout_names[] = { "DCP_LAYOUT_SHARDED", "DCP_LAYOUT_SINGLE", "DCP_LAYOUT_MANIFEST" };
 static const char *const model_verify_names[] = { "DCP_VERIFY_TOUCHED", "DCP_VERIFY_ALL", "DCP_VERIFY_NONE" };
 static const char *const model_fault_names[] = {
-    "FAULT_BEGIN", "FAULT_WRITE", "FAULT_COMMIT", "FAULT_ABORT", "FAULT_OPEN", "FAULT_READ", "FAULT_MAP", "FAULT_CLOSE", "FAULT_STAT",
+    "FAULT_BEGIN", "FAULT_WRITE", "FAULT_COMMIT", "FAULT_ABORT", "FAULT_OPEN", "FAULT_READ", "FAULT_MAP", "FAULT_CLOSE",
+        "FAULT_STAT",
     "FAULT_LIST", "FAULT_REMOVE", "FAULT_SYNC_DIRECTORY", "FAULT_SPACE", "FAULT_INFO", "FAULT_LOCK",
     "FAULT_LOCK_NOTE", "FAULT_UNLOCK", "FAULT_ANY"
 };
@@ -80,15 +86,23 @@ typedef struct model_field { const char *name; size_t offset; const char *const 
 #define MODEL_FIELD(name) { #name, offsetof(model_step, name), NULL, 0 }
 #define MODEL_NAMED(name, values) { #name, offsetof(model_step, name), values, sizeof values / sizeof values[0] }
 static const model_field model_fields[] = {
-    MODEL_FIELD(at_once), MODEL_FIELD(process), MODEL_FIELD(kill_at), MODEL_FIELD(kill_us), MODEL_FIELD(stop_at), MODEL_FIELD(cancel_at),
-    MODEL_FIELD(dead_at), MODEL_FIELD(memory_at), MODEL_FIELD(for_ever), MODEL_FIELD(arrives_at), MODEL_FIELD(other_world),
-    MODEL_FIELD(call), MODEL_FIELD(times), MODEL_FIELD(sys), MODEL_NAMED(fault, model_fault_names), MODEL_NAMED(how, model_how_names),
+    MODEL_FIELD(at_once), MODEL_FIELD(process), MODEL_FIELD(kill_at), MODEL_FIELD(kill_us), MODEL_FIELD(stop_at),
+        MODEL_FIELD(cancel_at),
+    MODEL_FIELD(dead_at), MODEL_FIELD(memory_at), MODEL_FIELD(for_ever), MODEL_FIELD(arrives_at),
+    MODEL_FIELD(other_world),
+    MODEL_FIELD(call), MODEL_FIELD(times), MODEL_FIELD(sys), MODEL_NAMED(fault, model_fault_names),
+    MODEL_NAMED(how, model_how_names),
     MODEL_NAMED(slow, model_fault_names), MODEL_FIELD(slow_ms), MODEL_FIELD(rank), MODEL_FIELD(ranks),
-    MODEL_NAMED(layout, model_layout_names), MODEL_FIELD(yaml), MODEL_FIELD(flat), MODEL_FIELD(sign), MODEL_FIELD(overwrite),
-    MODEL_FIELD(unique), MODEL_FIELD(alignment), MODEL_FIELD(block), MODEL_FIELD(budget), MODEL_FIELD(threads), MODEL_FIELD(holes),
-    MODEL_FIELD(forgets), MODEL_FIELD(state), MODEL_FIELD(model_id), MODEL_FIELD(slot), MODEL_FIELD(snapshot), MODEL_FIELD(refuse),
-    MODEL_FIELD(free_tensors), MODEL_FIELD(shy), MODEL_NAMED(verify, model_verify_names), MODEL_FIELD(verifier), MODEL_FIELD(share),
-    MODEL_FIELD(exact), MODEL_FIELD(by_file), MODEL_FIELD(keep), MODEL_FIELD(every), MODEL_FIELD(grace), MODEL_FIELD(plain),
+    MODEL_NAMED(layout, model_layout_names), MODEL_FIELD(yaml), MODEL_FIELD(flat), MODEL_FIELD(sign),
+    MODEL_FIELD(overwrite),
+    MODEL_FIELD(unique), MODEL_FIELD(alignment), MODEL_FIELD(block), MODEL_FIELD(budget), MODEL_FIELD(threads),
+    MODEL_FIELD(holes),
+    MODEL_FIELD(forgets), MODEL_FIELD(state), MODEL_FIELD(model_id), MODEL_FIELD(slot), MODEL_FIELD(snapshot),
+    MODEL_FIELD(refuse),
+    MODEL_FIELD(free_tensors), MODEL_FIELD(shy), MODEL_NAMED(verify, model_verify_names), MODEL_FIELD(verifier),
+    MODEL_FIELD(share),
+    MODEL_FIELD(exact), MODEL_FIELD(by_file), MODEL_FIELD(keep), MODEL_FIELD(every), MODEL_FIELD(grace),
+    MODEL_FIELD(plain),
     MODEL_FIELD(dry), MODEL_NAMED(what, model_foreign_names), MODEL_FIELD(odd), MODEL_FIELD(nth), MODEL_FIELD(system),
     MODEL_FIELD(lacks), MODEL_FIELD(timeout_ms), MODEL_FIELD(deadline_ms),
     MODEL_FIELD(retry_ms)
@@ -120,7 +134,8 @@ static void model_print(FILE *out, const char *name, const model_program *p) {
     (void)fprintf(out, ")\n");
 }
 
-/* What programs leave out, since it is known to fail; DCP_MODEL_WITHOUT names more, DCP_MODEL_WITH=all leaves nothing out. */
+/* What programs leave out, since it is known to fail; DCP_MODEL_WITHOUT names more, DCP_MODEL_WITH=all leaves nothing
+ * out. */
 static const char model_known[] = " other_world ";
 static int model_is_out(const char *word) {
     const char *more = getenv("DCP_MODEL_WITHOUT");
@@ -130,23 +145,35 @@ static int model_is_out(const char *word) {
     return !getenv("DCP_MODEL_WITH") && strstr(model_known, spaced) != NULL;
 }
 
-/* ---- programs at random --------------------------------------------------------------------------------------------------------------- */
+/* ---- programs at random ------------------------------------------------------------------------------------------ */
 /* A family has its own features; whatever the family, most steps are saves and what destroys. */
-typedef enum model_family { FAMILY_PLAIN, FAMILY_FOREIGN, FAMILY_RANKS, FAMILY_BACKGROUND, FAMILY_FAULTS, FAMILY_AT_ONCE, FAMILY_SLOW } model_family;
-static const char *const model_family_names[] = { "plain", "foreign", "ranks", "background", "faults", "at_once", "slow" };
+typedef enum model_family {
+    FAMILY_PLAIN, FAMILY_FOREIGN, FAMILY_RANKS, FAMILY_BACKGROUND, FAMILY_FAULTS, FAMILY_AT_ONCE, FAMILY_SLOW
+} model_family;
+static const char *const model_family_names[] = { "plain", "foreign", "ranks", "background", "faults", "at_once",
+                                                  "slow" };
 
-typedef struct model_dice { uint64_t state; model_family family; int path_count, dir_count; const char *path[6]; char dir[8][MODEL_PATH]; } model_dice;
+typedef struct model_dice {
+    uint64_t state;
+    model_family family;
+    int path_count, dir_count;
+    const char *path[6];
+    char dir[8][MODEL_PATH];
+} model_dice;
 static uint64_t model_mix(uint64_t z) {                 /* splitmix64 */
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
 }
-static int model_draw(model_dice *d, int n) { return (int)(model_mix(d->state += 0x9e3779b97f4a7c15u) % (uint64_t)(n > 0 ? n : 1)); }
+static int model_draw(model_dice *d, int n) {
+    return (int)(model_mix(d->state += 0x9e3779b97f4a7c15u) % (uint64_t)(n > 0 ? n : 1));
+}
 static int model_chance(model_dice *d, int percent) { return model_draw(d, 100) < percent; }
 
 static const char *const model_paths[] = {
     "a", "b", "step_1", "step_2", "dense", "runs/a", "runs/b", "runs/step_1",
-    "dense/a", "dense/s0_0_of_1", "experts/a", "optim/step_1", "router/a", "runs/dense/a", "runs/experts/b", "experts/tier_0/group_1/a",
+    "dense/a", "dense/s0_0_of_1", "experts/a", "optim/step_1", "router/a", "runs/dense/a", "runs/experts/b",
+    "experts/tier_0/group_1/a",
     "step_1_shard_0.bin/a", "dense/layer/b", "a_shard_0", "runs/optim/a", "a.v1", "runs/router/step_1", "runs/runs/a"
 };
 static void model_directory_of(const char *path, char out[MODEL_PATH]) {
@@ -157,7 +184,8 @@ static void model_directory_of(const char *path, char out[MODEL_PATH]) {
 static void model_draw_names(model_dice *d) {
     int i;
     d->path_count = 1 + model_draw(d, 4);
-    for (i = 0; i < d->path_count; i++) d->path[i] = model_paths[model_draw(d, model_is_out("nested") ? 8 : (int)DCPI_COUNT(model_paths))];
+    for (i = 0; i < d->path_count; i++)
+        d->path[i] = model_paths[model_draw(d, model_is_out("nested") ? 8 : (int)DCPI_COUNT(model_paths))];
     d->dir_count = 0;
     for (i = 0; i < d->path_count; i++) model_directory_of(d->path[i], d->dir[d->dir_count++]);
     for (i = 0; i < 2; i++) model_directory_of(d->dir[i % d->path_count], d->dir[d->dir_count++]);
@@ -220,7 +248,10 @@ static void model_avoid(model_step *s) {
     if (model_is_out("meet") && s->kind == MODEL_MEET) s->odd = s->what;
     if (model_is_out("load_arrives") && s->kind != MODEL_SAVE) s->arrives_at = 0;
     if (model_is_out("led_memory") && s->kind >= MODEL_LATEST && s->ranks > 1) s->memory_at = 0;
-    if (model_is_out("hurt") && s->kind >= MODEL_FLIP && s->kind <= MODEL_LOSE) { s->kind = MODEL_LATEST; s->what = s->nth = s->path[0] = 0; }
+    if (model_is_out("hurt") && s->kind >= MODEL_FLIP && s->kind <= MODEL_LOSE) {
+        s->kind = MODEL_LATEST;
+        s->what = s->nth = s->path[0] = 0;
+    }
     if (model_is_out("sync_directory") && s->lacks == DCP_STORAGE_SYNC_DIRECTORY) s->lacks = 0;
 }
 static void model_draw_ranks(model_dice *d, model_step *s) {
@@ -257,7 +288,10 @@ static void model_draw_faults(model_dice *d, model_step *s) {
 static void model_draw_slowness(model_dice *d, model_step *s) {
     if (d->family != FAMILY_SLOW) return;
     s->timeout_ms = 300;
-    if (model_chance(d, 50)) { s->slow = model_chance(d, 40) ? FAULT_READ : model_draw(d, FAULT_SPACE); s->slow_ms = 700; }
+    if (model_chance(d, 50)) {
+        s->slow = model_chance(d, 40) ? FAULT_READ : model_draw(d, FAULT_SPACE);
+        s->slow_ms = 700;
+    }
     else if (model_chance(d, 50)) {
         s->fault = model_chance(d, 60) ? FAULT_READ : FAULT_WRITE;
         s->call = s->times = 1;
@@ -279,13 +313,20 @@ static void model_draw_directory_step(model_dice *d, model_step *s) {
 }
 static model_kind model_draw_kind(model_dice *d) {
     static const struct { model_kind kind; unsigned char of[7]; } weights[] = {         /* in each family */
-        { MODEL_SAVE, { 34, 30, 34, 20, 40, 44, 50 } }, { MODEL_BEGIN, { 0, 0, 0, 26, 8, 4, 0 } }, { MODEL_POLL, { 0, 0, 0, 4, 0, 0, 0 } },
-        { MODEL_WAIT, { 0, 0, 0, 14, 4, 2, 0 } }, { MODEL_CANCEL, { 0, 0, 0, 3, 0, 0, 0 } }, { MODEL_CLOSE, { 0, 0, 0, 4, 1, 0, 0 } },
-        { MODEL_LOAD, { 8, 8, 16, 4, 10, 14, 40 } }, { MODEL_MAP, { 3, 3, 0, 0, 0, 2, 0 } }, { MODEL_LATEST, { 4, 8, 4, 2, 4, 5, 0 } },
-        { MODEL_PRUNE, { 7, 8, 5, 3, 6, 8, 0 } }, { MODEL_SWEEP, { 9, 9, 5, 3, 6, 6, 3 } }, { MODEL_REMOVE, { 6, 5, 4, 3, 6, 8, 0 } },
-        { MODEL_SYNC, { 7, 5, 2, 2, 5, 4, 0 } }, { MODEL_CONVERT, { 5, 3, 3, 2, 0, 0, 0 } }, { MODEL_RENAME, { 3, 2, 1, 1, 1, 0, 0 } },
-        { MODEL_FOREIGN, { 0, 26, 2, 1, 2, 1, 0 } }, { MODEL_FLIP, { 2, 2, 1, 1, 0, 0, 0 } }, { MODEL_CUT, { 1, 1, 0, 0, 0, 0, 0 } },
-        { MODEL_LOSE, { 1, 1, 0, 0, 0, 0, 0 } }, { MODEL_WAKE, { 0, 0, 0, 0, 0, 6, 0 } }, { MODEL_MEET, { 0, 0, 1, 0, 0, 0, 2 } }
+        { MODEL_SAVE, { 34, 30, 34, 20, 40, 44, 50 } }, { MODEL_BEGIN, { 0, 0, 0, 26, 8, 4, 0 } },
+            { MODEL_POLL, { 0, 0, 0, 4, 0, 0, 0 } },
+        { MODEL_WAIT, { 0, 0, 0, 14, 4, 2, 0 } }, { MODEL_CANCEL, { 0, 0, 0, 3, 0, 0, 0 } },
+        { MODEL_CLOSE, { 0, 0, 0, 4, 1, 0, 0 } },
+        { MODEL_LOAD, { 8, 8, 16, 4, 10, 14, 40 } }, { MODEL_MAP, { 3, 3, 0, 0, 0, 2, 0 } },
+        { MODEL_LATEST, { 4, 8, 4, 2, 4, 5, 0 } },
+        { MODEL_PRUNE, { 7, 8, 5, 3, 6, 8, 0 } }, { MODEL_SWEEP, { 9, 9, 5, 3, 6, 6, 3 } },
+        { MODEL_REMOVE, { 6, 5, 4, 3, 6, 8, 0 } },
+        { MODEL_SYNC, { 7, 5, 2, 2, 5, 4, 0 } }, { MODEL_CONVERT, { 5, 3, 3, 2, 0, 0, 0 } },
+        { MODEL_RENAME, { 3, 2, 1, 1, 1, 0, 0 } },
+        { MODEL_FOREIGN, { 0, 26, 2, 1, 2, 1, 0 } }, { MODEL_FLIP, { 2, 2, 1, 1, 0, 0, 0 } },
+        { MODEL_CUT, { 1, 1, 0, 0, 0, 0, 0 } },
+        { MODEL_LOSE, { 1, 1, 0, 0, 0, 0, 0 } }, { MODEL_WAKE, { 0, 0, 0, 0, 0, 6, 0 } },
+        { MODEL_MEET, { 0, 0, 1, 0, 0, 0, 2 } }
     };
     int sum = 0, at;
     size_t i;
@@ -333,7 +374,8 @@ static void model_draw_step(model_dice *d, model_step *s) {
     memset(s, 0, sizeof *s);
     s->kind = model_draw_kind(d);
     if (s->kind == MODEL_SAVE || s->kind == MODEL_BEGIN) model_draw_save(d, s);
-    else if (s->kind == MODEL_LATEST || s->kind == MODEL_PRUNE || s->kind == MODEL_SWEEP) model_draw_directory_step(d, s);
+    else if (s->kind == MODEL_LATEST || s->kind == MODEL_PRUNE || s->kind == MODEL_SWEEP)
+        model_draw_directory_step(d, s);
     else model_draw_rest(d, s);
     if (s->kind == MODEL_BEGIN) {
         s->slot = model_chance(d, 30);
@@ -344,11 +386,13 @@ static void model_draw_step(model_dice *d, model_step *s) {
     }
     if (s->kind == MODEL_RENAME || s->kind == MODEL_FOREIGN || (s->kind >= MODEL_FLIP && s->kind <= MODEL_WAKE)) return;
     if (s->kind == MODEL_MEET) { s->ranks = 2 + model_draw(d, 2); return; }
-    if (s->kind != MODEL_MAP && s->kind != MODEL_CONVERT && s->kind != MODEL_POLL && s->kind != MODEL_SYNC) model_draw_ranks(d, s);
+    if (s->kind != MODEL_MAP && s->kind != MODEL_CONVERT && s->kind != MODEL_POLL && s->kind != MODEL_SYNC)
+        model_draw_ranks(d, s);
     if (s->kind > MODEL_BEGIN && s->kind < MODEL_LOAD) return;
     model_draw_faults(d, s);
     model_draw_slowness(d, s);
-    if (d->family == FAMILY_AT_ONCE && s->kind == MODEL_BEGIN) s->timeout_ms = 1000;     /* somebody who is stopped may have the lock */
+    /* somebody who is stopped may have the lock */
+    if (d->family == FAMILY_AT_ONCE && s->kind == MODEL_BEGIN) s->timeout_ms = 1000;
     if (d->family != FAMILY_AT_ONCE || s->kind == MODEL_BEGIN) return;
     s->at_once = model_chance(d, 55);
     s->process = model_chance(d, 30);
@@ -362,7 +406,8 @@ static void model_draw_program(uint64_t seed, model_family family, model_program
     d.state = seed;
     d.family = family;
     model_draw_names(&d);
-    p->count = family == FAMILY_SLOW ? 2 + model_draw(&d, 4) : 3 + model_draw(&d, model_chance(&d, 50) ? 8 : MODEL_STEPS - 3);
+    p->count = family == FAMILY_SLOW ? 2 + model_draw(&d, 4) : 3 +
+               model_draw(&d, model_chance(&d, 50) ? 8 : MODEL_STEPS - 3);
     for (i = 0; i < p->count; i++) {
         model_draw_step(&d, &p->step[i]);
         model_avoid(&p->step[i]);

@@ -1,10 +1,12 @@
-/* model_tensors.h - the tensors of test_model.c: which pieces a rank has, and the bytes that tell their generation. After model_program.h. */
+/* model_tensors.h - the tensors of test_model.c: which pieces a rank has, and the bytes that tell their generation.
+ * After model_program.h. */
 #ifndef DCP_TEST_MODEL_TENSORS_H
 #define DCP_TEST_MODEL_TENSORS_H
 
-/* How the rows are dealt: `f` floor(r * rows / n), so that pieces without rows start where others start; `c` in chunks, the last ranks
- * have none; `u` unevenly, the ranks between have none; `e` as f, but ranks without rows do not mention it; `k` columns; `m` two pieces
- * each; `o` all on rank 0; `h` as f and a row too many; `i` as f, and the first row is nobody's; `-` every rank has the whole. */
+/* How the rows are dealt: `f` floor(r * rows / n), so that pieces without rows start where others start; `c` in chunks,
+ * the last ranks have none; `u` unevenly, the ranks between have none; `e` as f, but ranks without rows do not mention
+ * it; `k` columns; `m` two pieces each; `o` all on rank 0; `h` as f and a row too many; `i` as f, and the first row is
+ * nobody's; `-` every rank has the whole. */
 typedef struct model_tensor_kind {
     char letter, split;
     dcp_dtype dtype; int bits;
@@ -43,7 +45,8 @@ static const model_tensor_kind *model_tensor_kind_of(char letter) {
     return &model_tensors[0];
 }
 
-/* What was saved: its tensors, how many ranks had them, and whose bytes they have: a converted checkpoint has those of another generation. */
+/* What was saved: its tensors, how many ranks had them, and whose bytes they have: a converted checkpoint has those of
+ * another generation. */
 typedef struct model_state { char tensors[MODEL_TENSORS + 1]; int number, bytes, world; } model_state;
 
 typedef struct model_piece {
@@ -59,10 +62,12 @@ typedef struct model_pieces { int count; model_piece piece[MODEL_PIECES]; dcp_te
 static void model_tensor_name(const char *tensors, int index, char name[32]) {
     int i, same = 0;
     for (i = 0; i < index; i++) same += tensors[i] == tensors[index];
-    (void)snprintf(name, 32, "%s%c%d", tensors[index] == 'F' ? "layer/" : tensors[index] == 'k' ? "K " : "", tensors[index], same);
+    (void)snprintf(name, 32, "%s%c%d", tensors[index] == 'F' ? "layer/" : tensors[index] == 'k' ? "K " : "",
+                   tensors[index], same);
 }
 static int model_is_private(const model_tensor_kind *kind, int world) {
-    return kind->placement == DCP_PLACE_PRIVATE || (kind->placement == DCP_PLACE_AUTO && kind->split == '-' && world > 1);
+    return kind->placement == DCP_PLACE_PRIVATE || (kind->placement == DCP_PLACE_AUTO && kind->split == '-' &&
+                                                    world > 1);
 }
 static uint64_t model_seed(const model_state *s, int index, int rank) {
     const model_tensor_kind *kind = model_tensor_kind_of(s->tensors[index]);
@@ -88,9 +93,11 @@ static void model_rows(const model_tensor_kind *k, int rank, int world, int part
     if (k->split == '-' || k->split == 'k' || k->split == 'o') { *from = 0; *end = rows; }
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 static size_t model_row_bytes(const model_piece *p) { return (size_t)(p->columns * p->kind->bits / 8); }
-static size_t model_row_pitch(const model_piece *p) { return (size_t)((p->columns + p->kind->gap) * p->kind->bits / 8); }
+static size_t model_row_pitch(const model_piece *p) {
+    return (size_t)((p->columns + p->kind->gap) * p->kind->bits / 8);
+}
 static void model_row_fill(const model_piece *p, int64_t row, unsigned char *out) {
     const size_t bytes = model_row_bytes(p);
     uint64_t at = (uint64_t)(((p->row + row) * p->kind->columns + p->column) * p->kind->bits / 8) + 1;
@@ -111,12 +118,13 @@ static int model_piece_is(const model_piece *p, int before) {
         const unsigned char *got = p->memory + (size_t)row * pitch;
         model_row_fill(p, row, want);
         if (memcmp(got, want, bytes) != 0) return 0;
-        for (i = bytes; i < pitch && before >= 0 && row + 1 < p->rows; i++) if (got[i] != (unsigned char)before) return 0;
+        for (i = bytes; i < pitch && before >= 0 && row + 1 < p->rows; i++)
+            if (got[i] != (unsigned char)before) return 0;
     }
     return 1;
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
 static dcp_tensor model_piece_tensor(const model_piece *p, int index) {
     const model_tensor_kind *k = p->kind;
     const int64_t shape[2] = { p->rows, p->columns }, whole[2] = { k->rows, k->columns }, at[2] = { p->row, p->column };
@@ -129,7 +137,8 @@ static dcp_tensor model_piece_tensor(const model_piece *p, int index) {
     if (k->gap) { t.stride[0] = p->columns + k->gap; t.stride[1] = 1; }
     return t;
 }
-static void model_pieces_add(model_pieces *out, const model_state *s, int index, int rank, int world, int part, int owner) {
+static void model_pieces_add(model_pieces *out, const model_state *s, int index, int rank, int world, int part,
+                             int owner) {
     model_piece *p = &out->piece[out->count];
     int64_t end;
     memset(p, 0, sizeof *p);
@@ -156,9 +165,11 @@ static void model_pieces_make(model_pieces *out, const model_state *s, int rank,
     int i, part;
     out->count = 0;
     for (i = 0; s->tensors[i]; i++)
-        for (part = 0; part < (s->tensors[i] == 'm' ? 2 : 1); part++) model_pieces_add(out, s, i, rank, world, part, rank);
+        for (part = 0; part < (s->tensors[i] == 'm' ? 2 : 1); part++)
+            model_pieces_add(out, s, i, rank, world, part, rank);
 }
-/* What it asks for when it loads: the boxes that it would have had; private tensors only if there are as many ranks as saved it. */
+/* What it asks for when it loads: the boxes that it would have had; private tensors only if there are as many ranks as
+ * saved it. */
 static void model_pieces_want(model_pieces *out, const model_state *s, int rank, int world) {
     char all[MODEL_TENSORS + 1];
     int i, part;
@@ -176,7 +187,8 @@ static void model_pieces_own(model_pieces *out, const model_state *s, int rank) 
     int i;
     out->count = 0;
     for (i = 0; s->tensors[i]; i++)
-        if (model_is_private(model_tensor_kind_of(s->tensors[i]), s->world)) model_pieces_add(out, s, i, rank, s->world, 0, rank);
+        if (model_is_private(model_tensor_kind_of(s->tensors[i]), s->world))
+            model_pieces_add(out, s, i, rank, s->world, 0, rank);
 }
 static void model_pieces_fill(model_pieces *p) {
     int i;

@@ -1,11 +1,13 @@
-/* model_world.h - what test_model.c knows of a directory: which checkpoints it has, which files are somebody else's, and what is there.
- * After model_calls.h. */
+/* model_world.h - what test_model.c knows of a directory: which checkpoints it has, which files are somebody else's,
+ * and what is there. After model_calls.h. */
 #ifndef DCP_TEST_MODEL_WORLD_H
 #define DCP_TEST_MODEL_WORLD_H
 
-enum { MODEL_PLACES = 64, MODEL_GENERATIONS = 80, MODEL_FILES = 900, MODEL_OWN = 80, MODEL_STRANGERS = 80, MODEL_OPS = 12, MODEL_KEY = 256 };
+enum { MODEL_PLACES = 64, MODEL_GENERATIONS = 80, MODEL_FILES = 900, MODEL_OWN = 80, MODEL_STRANGERS = 80,
+       MODEL_OPS = 12, MODEL_KEY = 256 };
 
-typedef struct model_file { char path[MODEL_KEY]; int64_t size, time, inode; char type; } model_file;      /* type: f, d, or o for others */
+/* type: f, d, or o for others */
+typedef struct model_file { char path[MODEL_KEY]; int64_t size, time, inode; char type; } model_file;
 typedef struct model_tree { int count; model_file file[MODEL_FILES]; } model_tree;
 
 /* A path at which there may be a checkpoint. */
@@ -21,12 +23,20 @@ typedef struct model_place {
 /* A file that is not the library's. */
 typedef struct model_stranger {
     char path[MODEL_KEY]; uint64_t digest; int what;
-    int is_commit, is_valid, is_secret; /* looks like a commit file; is a whole checkpoint; cannot be read through a storage of ours */
+    /* looks like a commit file; is a whole checkpoint; cannot be read through a storage of ours */
+    int is_commit, is_valid, is_secret;
     int64_t sequence;
 } model_stranger;
 /* A file of ours in which something was changed, or that is shorter, or gone (inode 0). */
-typedef struct model_damage { char path[MODEL_KEY]; int64_t inode; int is_cut, number; } model_damage;    /* number: of the newest generation then */
-typedef struct model_slot { dcp_saver *saver[MODEL_RANKS]; model_step step; model_op *op; dcp_coordinator *coordinator[MODEL_RANKS]; int ranks; } model_slot;
+/* number: of the newest generation then */
+typedef struct model_damage { char path[MODEL_KEY]; int64_t inode; int is_cut, number; } model_damage;
+typedef struct model_slot {
+    dcp_saver *saver[MODEL_RANKS];
+    model_step step;
+    model_op *op;
+    dcp_coordinator *coordinator[MODEL_RANKS];
+    int ranks;
+} model_slot;
 
 typedef struct model_world {
     char base[TEST_PATH]; dcp_storage *storage;
@@ -39,7 +49,7 @@ typedef struct model_world {
     model_outcome *outcomes; int outcome_count;
     int is_dirty;                       /* files that nobody names may lie about */
     model_tree tree;
-    int step; char label[80], why[1500];                /* what is wrong; the label stays the same while a program shrinks */
+    int step; char label[80], why[1500];           /* what is wrong; the label stays the same while a program shrinks */
 } model_world;
 static model_world *model_now;          /* the one that runs */
 
@@ -57,7 +67,7 @@ static const model_state *model_world_state(int number) {
     return number > 0 && number <= model_now->state_count ? &model_now->state[number - 1] : NULL;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 static void model_tree_add(model_tree *t, const char *base, const char *path) {
     model_file *f = &t->file[t->count];
     char full[TEST_PATH + MODEL_KEY];
@@ -116,7 +126,8 @@ static uint64_t model_digest(const model_world *w, const char *path) {  /* 0: no
     if (!S_ISREG(info.st_mode)) return 1 + (uint64_t)S_ISDIR(info.st_mode);
     fd = open(full, O_RDONLY);
     if (fd < 0) return 3;
-    while (info.st_size < 1000000 && (n = read(fd, buffer, sizeof buffer)) > 0) hash = model_hash(hash, buffer, (size_t)n);
+    while (info.st_size < 1000000 && (n = read(fd, buffer, sizeof buffer)) > 0)
+        hash = model_hash(hash, buffer, (size_t)n);
     (void)close(fd);
     return hash ^ (uint64_t)info.st_size;
 }
@@ -142,7 +153,7 @@ static int model_put_file(const model_world *w, const char *path, const void *da
     return 1;
 }
 
-/* ---- places ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 static model_place *model_place_find(model_world *w, const char *path) {
     int i;
     for (i = 0; i < w->place_count; i++) if (strcmp(w->place[i].path, path) == 0) return &w->place[i];
@@ -188,7 +199,9 @@ static int model_is_damaged(const model_world *w, const char *file, int number) 
     (void)model_damage_of(w, file, number, &how);
     return how;
 }
-static int model_is_broken(const model_world *w, const model_place *p) { return model_is_damaged(w, p->commit, p->state.number); }
+static int model_is_broken(const model_world *w, const model_place *p) {
+    return model_is_damaged(w, p->commit, p->state.number);
+}
 /* Some byte of it is not what was saved; 2: perhaps. */
 static int model_is_hurt(const model_world *w, const model_place *p) {
     int i, how, hurt = model_is_broken(w, p);
@@ -207,7 +220,8 @@ static int model_is_pending(const model_world *w, const char *path) {
 static int model_has_pending_in(const model_world *w, const char *directory) {
     int i;
     for (i = 0; i < w->pending_count; i++)
-        if (model_is_in(w->pending[i]->step.path, directory) || (w->pending[i]->step.to[0] && strcmp(w->pending[i]->step.to, directory) == 0)) return 1;
+        if (model_is_in(w->pending[i]->step.path, directory) ||
+            (w->pending[i]->step.to[0] && strcmp(w->pending[i]->step.to, directory) == 0)) return 1;
     return 0;
 }
 static model_stranger *model_stranger_find(model_world *w, const char *path) {
@@ -220,22 +234,27 @@ static model_stranger *model_stranger_at(model_world *w, const char *prefix) {
     int i;
     const size_t n = strlen(prefix);
     for (i = 0; i < w->stranger_count; i++)
-        if (w->stranger[i].is_commit && strncmp(w->stranger[i].path, prefix, n) == 0 && dcpi_commit_kind_of(w->stranger[i].path) &&
-            strcmp(w->stranger[i].path + n, dcpi_commit_kind_of(w->stranger[i].path)->suffix) == 0) return &w->stranger[i];
+        if (w->stranger[i].is_commit && strncmp(w->stranger[i].path, prefix, n) == 0 &&
+            dcpi_commit_kind_of(w->stranger[i].path) && strcmp(w->stranger[i].path + n,
+                                                               dcpi_commit_kind_of(w->stranger[i].path)->suffix) ==
+                                                               0) return &w->stranger[i];
     return NULL;
 }
 /* Whether the directory has a commit file that is none, or is damaged. */
 static int model_has_broken_in(const model_world *w, const char *directory) {
     int i;
     for (i = 0; i < w->stranger_count; i++)
-        if (w->stranger[i].is_commit && w->stranger[i].is_valid != 1 && model_is_in(w->stranger[i].path, directory)) return 1;
+        if (w->stranger[i].is_commit && w->stranger[i].is_valid != 1 && model_is_in(w->stranger[i].path, directory))
+            return 1;
     for (i = 0; i < w->place_count; i++)
-        if (w->place[i].is_there && model_is_in(w->place[i].path, directory) && model_is_broken(w, &w->place[i])) return 1;
+        if (w->place[i].is_there && model_is_in(w->place[i].path, directory) && model_is_broken(w, &w->place[i]))
+            return 1;
     return 0;
 }
 
-/* ---- what is not the library's ----------------------------------------------------------------------------------------------------------- */
-static model_stranger *model_stranger_add(model_world *w, const char *directory, const char *name, const void *data, size_t size) {
+/* ---- what is not the library's ----------------------------------------------------------------------------------- */
+static model_stranger *model_stranger_add(model_world *w, const char *directory, const char *name, const void *data,
+                                          size_t size) {
     char path[MODEL_KEY];
     model_stranger *s;
     (void)snprintf(path, sizeof path, "%s%s%s", directory, directory[0] ? "/" : "", name);
@@ -301,7 +320,8 @@ static void model_put_parts(model_world *w, const char *directory) {
     if (s) s->is_valid = 2;
 }
 /* A well sealed document that names a file which is not the library's, or another checkpoint's. */
-static void model_put_claim(model_world *w, const char *directory, const char *name, const char *victim, const dcp_signer *signer, int has_sum) {
+static void model_put_claim(model_world *w, const char *directory, const char *name, const char *victim,
+                            const dcp_signer *signer, int has_sum) {
     dcp_shard_metadata shard;
     dcp_tensor_metadata tensor;
     dcp_sharding sharding = DCP_ZERO;
@@ -349,17 +369,22 @@ static void model_put_claim_manifest(model_world *w, const char *directory, cons
     char text[1500], hex[65], body[1200], t[400];
     model_stranger *s;
     const int n = snprintf(body, sizeof body,
-                   "{\n  \"model_id\": \"m\",\n  \"epoch\": 0,\n  \"step\": 1,\n  \"tiers\": [],\n  \"shards\": [\n    { \"path\": \"%s\", "
-                   "\"type\": \"dense\", \"tensor_name\": \"w\", \"shape\": [2], \"dtype\": \"fp32\", \"checksum\": \"%s\", \"version\": 9, "
-                   "\"size\": 8 }\n  ],\n  \"metadata_version\": 1,\n  \"save_id\": \"0123456789abcdef\"", victim, "%s");
+                   "{\n  \"model_id\": \"m\",\n  \"epoch\": 0,\n  \"step\": 1,\n  \"tiers\": [],\n  \"shards\": [\n    "
+                   "{ \"path\": \"%s\", "
+                   "\"type\": \"dense\", \"tensor_name\": \"w\", \"shape\": [2], \"dtype\": \"fp32\", \"checksum\": "
+                   "\"%s\", \"version\": 9, "
+                   "\"size\": 8 }\n  ],\n  \"metadata_version\": 1,\n  \"save_id\": \"0123456789abcdef\"", victim,
+                   "%s");
     char filled[1300], sum[65];
     (void)n;
     model_hex("evilevil", 8, sum);
-    (void)snprintf(filled, sizeof filled, "%.*s%s%s", (int)(strstr(body, "%s") - body), body, sum, strstr(body, "%s") + 2);
+    (void)snprintf(filled, sizeof filled, "%.*s%s%s", (int)(strstr(body, "%s") - body), body, sum, strstr(body, "%s") +
+                   2);
     model_hex(filled, strlen(filled), hex);
     (void)snprintf(t, sizeof t, "dcp-integrity-v1\nmanifest/json\nsha256\n\n%u\n%s\n", (unsigned)strlen(filled), hex);
     model_hex(t, strlen(t), hex);
-    (void)snprintf(text, sizeof text, "%s,\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \"%s\" }\n}\n", filled, hex);
+    (void)snprintf(text, sizeof text, "%s,\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \"%s\" }\n}\n",
+                   filled, hex);
     (void)model_stranger_text(w, directory, victim, "evilevil");
     s = model_stranger_text(w, directory, "evil.manifest.json", text);
     if (s) s->is_valid = 2;
@@ -378,7 +403,8 @@ static const char *model_victim(const model_world *w, const char *directory) {
     int i;
     for (i = 0; i < w->place_count; i++) {
         const model_place *p = &w->place[i];
-        if (p->is_there && p->own_count && p->layout != DCP_LAYOUT_SINGLE && model_is_below(p->own[0], directory)) return p->own[0] + n + (n > 0);
+        if (p->is_there && p->own_count && p->layout != DCP_LAYOUT_SINGLE && model_is_below(p->own[0], directory))
+            return p->own[0] + n + (n > 0);
     }
     return NULL;
 }
@@ -402,7 +428,8 @@ static void model_put_what(model_world *w, const char *d, int what) {
     case FOREIGN_LOCK: (void)model_stranger_text(w, d, "z.commit.lock", "another program's"); return;
     case FOREIGN_NUMBER: (void)model_stranger_text(w, d, "x.metadata.json", "{\"sequence\": 9007199254740993}"); return;
     case FOREIGN_NUMBER_DEEP:
-        (void)model_stranger_text(w, d, "x.manifest.json", "{\"sequence\":  77, \"shards\": [ {\"sequence\": 88}], \"sequence\" :99 }");
+        (void)model_stranger_text(w, d, "x.manifest.json",
+                                  "{\"sequence\":  77, \"shards\": [ {\"sequence\": 88}], \"sequence\" :99 }");
         return;
     case FOREIGN_YAML: (void)model_stranger_text(w, d, "y.manifest.yaml", "sequence: 9223372036854775807\n"); return;
     case FOREIGN_EMPTY: (void)model_stranger_text(w, d, "empty.manifest.json", ""); return;

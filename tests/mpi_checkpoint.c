@@ -1,18 +1,21 @@
 /* mpi_checkpoint.c - one rank of the tests of saving and loading that test_mpi.sh runs under mpirun:
  *
- *     mpi_checkpoint all DIR LEVEL                     saves, loads, failures of one rank; leaves step_4 (sharded) and step_5 (single) in DIR
- *     mpi_checkpoint load DIR LEVEL                    loads what `all` left, on any number of ranks
- *     mpi_checkpoint async DIR LEVEL                   saves in the background, polled once a step between collectives of the program's own
- *     mpi_checkpoint next DIR LOW HIGH LAYOUT          a program's start: the newest checkpoint, of generation LOW to HIGH (0: none), is loaded and
- *                                                      what killed saves left is swept; then the next generation is saved
+ *     mpi_checkpoint all DIR LEVEL                     saves, loads, failures of one rank; leaves step_4 (sharded) and
+ *     step_5 (single) in DIR mpi_checkpoint load DIR LEVEL                    loads what `all` left, on any number of
+ *     ranks mpi_checkpoint async DIR LEVEL                   saves in the background, polled once a step between
+ *     collectives of the program's own mpi_checkpoint next DIR LOW HIGH LAYOUT          a program's start: the newest
+ *     checkpoint, of generation LOW to HIGH (0: none), is loaded and
+ *                                                      what killed saves left is swept; then the next generation is
+ *                                                      saved
  *     mpi_checkpoint next DIR LOW HIGH LAYOUT SIGNAL RANK CALL NTH before|after [STATUS END]
- *                                                      but in that save's NTH CALL (write, commit, list, stat, leave, send) RANK gets STOP or KILL;
- *                                                      the others must return STATUS in time and name it, and end the job by END: abort or exit
+ *                                                      but in that save's NTH CALL (write, commit, list, stat, leave,
+ *                                                      send) RANK gets STOP or KILL; the others must return STATUS in
+ *                                                      time and name it, and end the job by END: abort or exit
  *     mpi_checkpoint background DIR LOW HIGH LAYOUT KILL RANK CALL NTH before|after LEVEL
  *                                                      the same in a save in the background, which the program polls
  *
- * LEVEL: single (MPI_Init), funneled, multiple (then a second thread makes all calls). LAYOUT: sharded or single. Prints `fine RANK` last, or
- * `wrong RANK: line N: ...` and ends the job. C99 that is also C++11. */
+ * LEVEL: single (MPI_Init), funneled, multiple (then a second thread makes all calls). LAYOUT: sharded or single.
+ * Prints `fine RANK` last, or `wrong RANK: line N: ...` and ends the job. C99 that is also C++11. */
 #define DCP_IMPLEMENTATION
 #define DCP_MPI
 #include "dcp.h"
@@ -33,9 +36,10 @@ static void wrong(int line, const char *what) {
     _exit(3);
 }
 
-/* ---- a state, whose bytes tell its generation: each rank has its part of it -------------------------------------------------------------- */
+/* ---- a state, whose bytes tell its generation: each rank has its part of it -------------------------------------- */
 enum { HIGH = 37, WIDE = 23, FEW = 6, WEIGHTS = 300000, OWN = 500, TENSORS = 6 };
-enum { GRID, COLUMNS, COUNTS, WEIGHT, STEP, MINE };     /* MINE last: it is private, and loads on the same number of ranks only */
+/* MINE last: it is private, and loads on the same number of ranks only */
+enum { GRID, COLUMNS, COUNTS, WEIGHT, STEP, MINE };
 static const char *const names[TENSORS] = { "grid", "columns", "counts", "weights", "step", "mine" };
 static const size_t widths[TENSORS] = { 4, 2, 8, 1, 8, 2 };
 typedef struct state {
@@ -44,9 +48,11 @@ typedef struct state {
 } state;
 
 static unsigned char byte_of(int generation, int tensor, int64_t element, size_t b) {
-    return (unsigned char)(((uint64_t)generation * 977 + (uint64_t)tensor * 131 + (uint64_t)element * 8 + b + 1) * 2654435761u >> 13);
+    return (unsigned char)(((uint64_t)generation * 977 + (uint64_t)tensor * 131 + (uint64_t)element * 8 + b + 1) *
+                           2654435761u >> 13);
 }
-/* Calls each element of a rank's piece with its place in the whole: writes it, or returns how many bytes of the piece are not as they should be. */
+/* Calls each element of a rank's piece with its place in the whole: writes it, or returns how many bytes of the piece
+ * are not as they should be. */
 static size_t state_bytes(const state *s, int tensor, int generation, int is_fill) {
     const dcp_tensor *t = &s->tensors[tensor];
     const int64_t rows = t->ndim == 2 ? t->shape[0] : 1, columns = t->ndim == 0 ? 1 : t->shape[t->ndim - 1];
@@ -63,7 +69,8 @@ static size_t state_bytes(const state *s, int tensor, int generation, int is_fil
     }
     return bad;
 }
-static void state_piece(state *s, int tensor, dcp_dtype dtype, int ndim, const int64_t *shape, const int64_t *whole, const int64_t *offset, size_t room) {
+static void state_piece(state *s, int tensor, dcp_dtype dtype, int ndim, const int64_t *shape, const int64_t *whole,
+                        const int64_t *offset, size_t room) {
     dcp_tensor *t = &s->tensors[tensor];
     s->size[tensor] = room * widths[tensor] + 1;
     s->memory[tensor] = (unsigned char *)malloc(s->size[tensor]);
@@ -76,18 +83,21 @@ static int64_t share(int64_t n, int r) { return n * r / ranks; }
 
 /* The part of `who` (of a private tensor; else this rank's). generation 0: empty memory for a load. */
 static void state_make(state *s, int generation, int who) {
-    const int64_t top = share(HIGH, rank), rows = share(HIGH, rank + 1) - top, left = share(WIDE, rank), wide = share(WIDE, rank + 1) - left;
-    const int64_t each = (FEW + ranks - 1) / ranks, first = dcpi_min(FEW, rank * each), few = dcpi_min(FEW, first + each) - first;
+    const int64_t top = share(HIGH, rank), rows = share(HIGH, rank + 1) - top, left = share(WIDE, rank),
+                        wide = share(WIDE, rank + 1) - left;
+    const int64_t each = (FEW + ranks - 1) / ranks, first = dcpi_min(FEW, rank * each),
+                         few = dcpi_min(FEW, first + each) - first;
     const int64_t whole[2] = { HIGH, WIDE }, six[1] = { FEW }, weights[1] = { WEIGHTS };
     int64_t shape[2], offset[2];
     int t;
     memset(s, 0, sizeof *s);
-    shape[0] = rows; shape[1] = WIDE; offset[0] = top; offset[1] = 0;               /* a strip of rows inside halo cells */
+    shape[0] = rows; shape[1] = WIDE; offset[0] = top; offset[1] = 0;            /* a strip of rows inside halo cells */
     state_piece(s, GRID, DCP_FP32, 2, shape, whole, offset, (size_t)((rows + 2) * (WIDE + 2)));
     s->tensors[GRID].stride[0] = WIDE + 2;
     s->tensors[GRID].stride[1] = 1;
     s->tensors[GRID].data = s->memory[GRID] + (WIDE + 3) * widths[GRID];
-    shape[0] = HIGH; shape[1] = wide; offset[0] = 0; offset[1] = left;              /* some columns of an array that is there as a whole */
+    /* some columns of an array that is there as a whole */
+    shape[0] = HIGH; shape[1] = wide; offset[0] = 0; offset[1] = left;
     state_piece(s, COLUMNS, DCP_INT16, 2, shape, whole, offset, HIGH * WIDE);
     s->tensors[COLUMNS].stride[0] = WIDE;
     s->tensors[COLUMNS].stride[1] = 1;
@@ -100,7 +110,8 @@ static void state_make(state *s, int generation, int who) {
     state_piece(s, MINE, DCP_FP16, 1, shape, NULL, NULL, OWN);
     s->tensors[WEIGHT].placement = s->tensors[STEP].placement = DCP_PLACE_REPLICATED;
     s->tensors[MINE].placement = DCP_PLACE_PRIVATE;
-    for (t = 0; t < TENSORS && generation; t++) (void)state_bytes(s, t, t == MINE ? generation + 1000 * (who + 1) : generation, 1);
+    for (t = 0; t < TENSORS && generation; t++)
+        (void)state_bytes(s, t, t == MINE ? generation + 1000 * (who + 1) : generation, 1);
 }
 /* Whether every byte is that of the generation, and no byte beside the pieces has changed. */
 static void state_check(state *s, int generation, int who, int count) {
@@ -124,7 +135,7 @@ static const char *path_of(int generation) {
     return path;
 }
 
-/* ---- all ranks agree ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- all ranks agree --------------------------------------------------------------------------------------------- */
 static void same_everywhere(const void *data, size_t size, int line) {
     unsigned char first[600];
     EXPECT(size <= sizeof first);
@@ -134,8 +145,10 @@ static void same_everywhere(const void *data, size_t size, int line) {
 }
 #define SAME(value) same_everywhere(&(value), sizeof (value), __LINE__)
 
-/* ---- save and load ------------------------------------------------------------------------------------------------------------------------- */
-static dcp_layout layout_of(const char *name) { return strcmp(name, "single") == 0 ? DCP_LAYOUT_SINGLE : DCP_LAYOUT_SHARDED; }
+/* ---- save and load ----------------------------------------------------------------------------------------------- */
+static dcp_layout layout_of(const char *name) {
+    return strcmp(name, "single") == 0 ? DCP_LAYOUT_SINGLE : DCP_LAYOUT_SHARDED;
+}
 
 typedef struct saving { state s; dcp_save_desc desc; dcp_training training; dcp_save_report report; } saving;
 static void saving_make(saving *v, int generation, dcp_layout layout) {
@@ -258,11 +271,13 @@ static void check_clean(void) {
     EXPECT(dcp_barrier(all_ranks, 30000, &err) == DCP_OK);
 }
 
-/* ---- all ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 enum { BAD_TENSOR, BAD_DATA, BAD_SHAPE, CANCELLED, OTHER_PATH, OVERLAP, PROBLEMS };
-static const dcp_status problem_status[PROBLEMS] = { DCP_E_INVALID, DCP_E_INVALID, DCP_E_MISMATCH, DCP_E_CANCELLED, DCP_E_MISMATCH, DCP_E_MISMATCH };
+static const dcp_status problem_status[PROBLEMS] = { DCP_E_INVALID, DCP_E_INVALID, DCP_E_MISMATCH, DCP_E_CANCELLED,
+                                                     DCP_E_MISMATCH, DCP_E_MISMATCH };
 
-/* One rank alone cannot save: all have the same status within a second or so, which names it, and nothing is left of it. */
+/* One rank alone cannot save: all have the same status within a second or so, which names it, and nothing is left of
+ * it. */
 static void fail_alone(int problem, int who, dcp_layout layout) {
     dcp_cancel cancel = DCP_ZERO;
     dcp_status status;
@@ -275,7 +290,10 @@ static void fail_alone(int problem, int who, dcp_layout layout) {
         if (problem == BAD_TENSOR) v.s.tensors[GRID].stride[0] = -5;
         if (problem == BAD_DATA) v.s.tensors[MINE].data = NULL;
         if (problem == BAD_SHAPE) v.s.tensors[GRID].global_shape[1]++;
-        if (problem == OVERLAP) { v.s.tensors[COLUMNS].shape[1]++; v.s.tensors[COLUMNS].global_offset[1] -= rank == ranks - 1; }
+        if (problem == OVERLAP) {
+            v.s.tensors[COLUMNS].shape[1]++;
+            v.s.tensors[COLUMNS].global_offset[1] -= rank == ranks - 1;
+        }
         if (problem == OTHER_PATH) v.desc.path = "step_10";
         if (problem == CANCELLED) dcp_cancel_request(&cancel);
         v.desc.io.cancel = &cancel;
@@ -283,12 +301,13 @@ static void fail_alone(int problem, int who, dcp_layout layout) {
     EXPECT(dcp_barrier(all_ranks, 30000, &err) == DCP_OK);
     begun = dcpi_mpi_now();
     status = dcp_save(&v.desc, &err);
-    if (dcpi_mpi_now() - begun > 1.5) printf("rank %d: problem %d took %.2f s\n", rank, problem, dcpi_mpi_now() - begun);
+    if (dcpi_mpi_now() - begun > 1.5)
+        printf("rank %d: problem %d took %.2f s\n", rank, problem, dcpi_mpi_now() - begun);
     EXPECT(dcpi_mpi_now() - begun < 5.0);
     SAME(status);
     if (status != problem_status[problem]) printf("problem %d of rank %d\n", problem, who);
     EXPECT(status == problem_status[problem]);
-    if (problem < BAD_SHAPE || problem == CANCELLED) EXPECT(err.rank == who);       /* the others are found out by rank 0 */
+    if (problem < BAD_SHAPE || problem == CANCELLED) EXPECT(err.rank == who);   /* the others are found out by rank 0 */
     if ((problem < BAD_SHAPE || problem == CANCELLED) && rank != who) EXPECT(strstr(err.message, name) != NULL);
     EXPECT(all_ranks->broken == DCP_OK);
     state_free(&v.s);
@@ -337,8 +356,8 @@ static void run_load(void) {
     check_clean();
 }
 
-/* ---- async: a step is a poll and a collective of the program; a poll that waited for another rank would never end ------------------------------- */
-enum { MANY = 6000 };                                   /* small tensors: their digests are more than an MPI sends without the receiver */
+/* ---- async: a step is a poll and a collective of the program; a poll that waited for another rank would never end  */
+enum { MANY = 6000 };                 /* small tensors: their digests are more than an MPI sends without the receiver */
 static dcp_saver *saver;
 static int steps;
 /* Until all ranks know; the verdicts differ in nothing. */
@@ -428,7 +447,8 @@ static void run_async(void) {
         save_async(generation, (dcp_layout)(generation % 2));
         first_steps += steps;
     }
-    if (rank == 0) printf("%d steps in 6 saves, %s\n", first_steps, all_ranks->thread_safe ? "in the background" : "polled");
+    if (rank == 0)
+        printf("%d steps in 6 saves, %s\n", first_steps, all_ranks->thread_safe ? "in the background" : "polled");
     save_async(5, DCP_LAYOUT_SINGLE);                   /* over it */
     save_many();
     for (generation = 20; generation < 26; generation++) {              /* one rank alone cancels, sooner or later */
@@ -464,8 +484,14 @@ static void run_async(void) {
     check_clean();
 }
 
-/* ---- next: a rank is stopped or killed in a call of the storage or the coordinator ------------------------------------------------------------ */
-static struct { const char *call; int nth, after, signal; dcp_storage *inner; dcp_coordinator *ranks; dcpi_mutex lock; } trap;
+/* ---- next: a rank is stopped or killed in a call of the storage or the coordinator ------------------------------- */
+static struct {
+    const char *call;
+    int nth, after, signal;
+    dcp_storage *inner;
+    dcp_coordinator *ranks;
+    dcpi_mutex lock;
+} trap;
 static struct dcp_coordinator inner_ranks;
 
 static void spring(void) {
@@ -497,7 +523,8 @@ static dcp_status trap_commit(void *context, void *object, int replace, dcp_erro
     if (after) spring();
     return status;
 }
-static dcp_status trap_list(void *context, const char *directory, dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user,
+static dcp_status trap_list(void *context, const char *directory,
+                            dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user,
                             dcp_error *e) {
     const int after = trapped("list");
     const dcp_status status = trap.inner->list(context, directory, each, user, e);
@@ -516,7 +543,8 @@ static dcp_status trap_leave(void *context, void *object, dcp_error *e) {
     if (after) spring();
     return status;
 }
-static dcp_status trap_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *e) {
+static dcp_status trap_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                            dcp_error *e) {
     const int after = trapped("send");
     const dcp_status status = inner_ranks.send(context, to, tag, data, size, timeout_ms, e);
     if (after) spring();
@@ -560,7 +588,8 @@ static void stop_verdict(dcp_status status, double seconds, int who, MPI_Comm li
     if (strcmp(args[12], "abort") == 0) (void)MPI_Abort(MPI_COMM_WORLD, 3);
     _exit(3);
 }
-/* The program polls until mpirun ends it. Begin may be where a rank is killed; the verdict can be any: those who get one have not long to live. */
+/* The program polls until mpirun ends it. Begin may be where a rank is killed; the verdict can be any: those who get
+ * one have not long to live. */
 static void background_save(saving *v) {
     int i;
     EXPECT(dcp_saver_open(NULL, &saver, &err) == DCP_OK);
@@ -587,7 +616,8 @@ static void struck_save(int generation, dcp_layout layout) {
     if (strcmp(args[1], "background") == 0) { background_save(&v); _exit(4); }
     status = dcp_save(&v.desc, &err);
     if (is_stop && rank != who) stop_verdict(status, dcpi_mpi_now() - begun, who, living);
-    /* Who is struck in this save does not come through, unless the end of the job wakes it where the others were told that they cannot know. */
+    /* Who is struck in this save does not come through, unless the end of the job wakes it where the others were told
+     * that they cannot know. */
     EXPECT(status != DCP_OK || rank != who || (is_stop && status_of(args[11]) == DCP_E_UNKNOWN));
     dcpi_mpi_sleep(900000);                             /* mpirun ends this process here at the latest */
     _exit(4);
@@ -595,7 +625,8 @@ static void struck_save(int generation, dcp_layout layout) {
 static void run_next(int has_signal) {
     char *path;
     const int generation = latest(&path);
-    if (generation < atoi(args[3]) || generation > atoi(args[4])) printf("the newest is of generation %d\n", generation);
+    if (generation < atoi(args[3]) || generation > atoi(args[4]))
+        printf("the newest is of generation %d\n", generation);
     EXPECT(generation >= atoi(args[3]) && generation <= atoi(args[4]));
     if (path) load(path, generation, generation % 2);
     EXPECT(sweep(3600) == 0);                           /* what is young may be a save that runs */
@@ -614,7 +645,7 @@ static void run_next(int has_signal) {
     check_clean();
 }
 
-/* ---- the program ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the program ------------------------------------------------------------------------------------------------- */
 static int argument_count;
 static void work(void *ignored) {
     const char *what = args[1];
@@ -632,7 +663,8 @@ int main(int argc, char **argv) {
     args = argv;
     argument_count = argc;
     if (argc < 4) return 2;
-    wanted = strcmp(level, "multiple") == 0 ? MPI_THREAD_MULTIPLE : strcmp(level, "funneled") == 0 ? MPI_THREAD_FUNNELED : MPI_THREAD_SINGLE;
+    wanted = strcmp(level, "multiple") == 0 ? MPI_THREAD_MULTIPLE : strcmp(level, "funneled") == 0 ? MPI_THREAD_FUNNELED
+             : MPI_THREAD_SINGLE;
     if (wanted == MPI_THREAD_SINGLE) EXPECT(MPI_Init(&argc, &argv) == MPI_SUCCESS);
     else EXPECT(MPI_Init_thread(&argc, &argv, wanted, &provided) == MPI_SUCCESS);
     EXPECT(provided >= wanted);

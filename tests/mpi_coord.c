@@ -11,7 +11,9 @@ static void *scarce(void *memory, size_t size);
 #define DCP_MPI
 #include "dcp.h"
 #include "test.h"                       /* only for what it says of statuses */
-static void *scarce(void *memory, size_t size) { return fewer_calls && --fewer_calls == 0 ? NULL : realloc(memory, size); }
+static void *scarce(void *memory, size_t size) {
+    return fewer_calls && --fewer_calls == 0 ? NULL : realloc(memory, size);
+}
 
 static int rank, ranks;
 static dcp_error err;
@@ -25,7 +27,7 @@ static void wrong(int line, const char *what) {
 }
 static double now(void) { return dcpi_mpi_now(); }
 
-/* ---- all: what works --------------------------------------------------------------------------------------------------------------------- */
+/* ---- all: what works --------------------------------------------------------------------------------------------- */
 static void join(void *inout, const void *in, size_t size, void *user) {
     (void)user;
     (void)size;
@@ -56,7 +58,10 @@ static void four(dcp_coordinator *c, int root) {
     free(data);
 }
 /* Every rank sends to rank 0: sizes around that of a chunk, two tags; they come in order, by rank and from any. */
-static size_t order_size(int i) { return (size_t)(i % 5 == 4 ? 3 * DCP_MPI_CHUNK : i % 5 == 3 ? DCP_MPI_CHUNK : i % 5 == 2 ? DCP_MPI_CHUNK - 1 : i % 5); }
+static size_t order_size(int i) {
+    return (size_t)(i % 5 == 4 ? 3 * DCP_MPI_CHUNK : i % 5 == 3 ? DCP_MPI_CHUNK : i % 5 == 2 ? DCP_MPI_CHUNK -
+                    1 : i % 5);
+}
 
 static void order_send(dcp_coordinator *c, char *data, int count) {
     int i;
@@ -85,8 +90,10 @@ static void order(dcp_coordinator *c) {
     for (r = 0; r < 16; r++) odd[r] = 1;
     if (rank) order_send(c, data, 40);
     else {                                              /* a rank's sends are taken alternately, as it makes them */
-        for (r = 1; r < ranks; r++) for (i = 0; r % 2 && i < 40; i++) order_receive(c, r, 10 + i % 2, i % 2 ? odd : even);
-        for (r = 2; r < ranks; r += 2) for (i = 0; i < 40; i++) order_receive(c, ranks == 3 ? DCP_ANY_RANK : r, 10 + i % 2, i % 2 ? odd : even);
+        for (r = 1; r < ranks; r++)
+            for (i = 0; r % 2 && i < 40; i++) order_receive(c, r, 10 + i % 2, i % 2 ? odd : even);
+        for (r = 2; r < ranks; r += 2)
+            for (i = 0; i < 40; i++) order_receive(c, ranks == 3 ? DCP_ANY_RANK : r, 10 + i % 2, i % 2 ? odd : even);
         for (r = 1; r < ranks; r++) EXPECT(even[r] == 40 && odd[r] == 41);
     }
     free(data);
@@ -153,17 +160,20 @@ static void run_all(void) {
     EXPECT(sum == ranks * (ranks - 1) / 2);
 }
 
-/* ---- stop: one rank stops; the others have a verdict in time, and their own communicators still work --------------------------------------- */
+/* ---- stop: one rank stops; the others have a verdict in time, and their own communicators still work ------------- */
 static void living_talk(MPI_Comm living, int stopped) {
-    int sum = 0, want = ranks * (ranks - 1) / 2 - stopped, before = (rank + ranks - 1) % ranks, after = (rank + 1) % ranks, got = -1;
+    int sum = 0, want = ranks * (ranks - 1) / 2 - stopped, before = (rank + ranks - 1) % ranks,
+              after = (rank + 1) % ranks, got = -1;
     EXPECT(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, living) == MPI_SUCCESS);
     EXPECT(sum == want);
     if (before == stopped) before = (before + ranks - 1) % ranks;
     if (after == stopped) after = (after + 1) % ranks;
-    EXPECT(MPI_Sendrecv(&rank, 1, MPI_INT, after, 5, &got, 1, MPI_INT, before, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    EXPECT(MPI_Sendrecv(&rank, 1, MPI_INT, after, 5, &got, 1, MPI_INT, before, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE) ==
+           MPI_SUCCESS);
     EXPECT(got == before);
 }
-/* A message that is too large to be taken without its receiver: the send must end in time and the caller's buffer be free. */
+/* A message that is too large to be taken without its receiver: the send must end in time and the caller's buffer be
+ * free. */
 static void send_to_stopped(dcp_coordinator *c, int stopped) {
     const size_t size = (size_t)20 << 20;
     char *data = (char *)malloc(size);
@@ -188,7 +198,8 @@ static void run_stop(int stopped) {
     if (rank == stopped) {
         EXPECT(raise(SIGSTOP) == 0);
         begun = now();                                  /* all it needs may lie there; then the next call tells */
-        EXPECT(dcp_barrier(c, 10000, &err) == DCP_E_TIMEOUT || (err.status == DCP_OK && dcp_barrier(c, 10000, &err) == DCP_E_TIMEOUT));
+        EXPECT(dcp_barrier(c, 10000, &err) == DCP_E_TIMEOUT ||
+               (err.status == DCP_OK && dcp_barrier(c, 10000, &err) == DCP_E_TIMEOUT));
         EXPECT(now() - begun < 8.0);
     } else {
         dcpi_mpi_sleep(300000);
@@ -204,7 +215,7 @@ static void run_stop(int stopped) {
         EXPECT(MPI_Barrier(living) == MPI_SUCCESS);
         if (rank == (stopped + 1) % ranks) EXPECT(kill((pid_t)pid, SIGCONT) == 0);
     }
-    EXPECT(MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS);                 /* all live again: the user's communicator has not suffered */
+    EXPECT(MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS);   /* all live again: the user's communicator has not suffered */
     if (rank == stopped) {
         dcp_coordinator_close(c);
         {                                               /* what was under way to it comes in after all, whole or cut */
@@ -219,7 +230,7 @@ static void run_stop(int stopped) {
     EXPECT(MPI_Comm_free(&living) == MPI_SUCCESS);
 }
 
-/* ---- threads: two on each rank, with MPI_THREAD_MULTIPLE ------------------------------------------------------------------------------------- */
+/* ---- threads: two on each rank, with MPI_THREAD_MULTIPLE --------------------------------------------------------- */
 static dcp_coordinator *shared;
 static void exchange(void *argument) {
     const int tag = *(const int *)argument;
@@ -248,13 +259,14 @@ static void run_threads(int provided) {
     dcp_coordinator_close(shared);
 }
 
-/* ---- outside: before MPI_Init, after MPI_Finalize, arguments ----------------------------------------------------------------------------------- */
+/* ---- outside: before MPI_Init, after MPI_Finalize, arguments ----------------------------------------------------- */
 static void expect_invalid(MPI_Comm comm, const char *words) {
     dcp_coordinator *c = (dcp_coordinator *)(void *)&rank;
     EXPECT(dcp_mpi_open(comm, &c, &err) == DCP_E_INVALID);
     EXPECT(c == NULL && err.status == DCP_E_INVALID && strstr(err.message, words) != NULL);
 }
-/* MPI's own calls, which fail where asked to (through MPI's profiling interface) and are as few as they must be for dcp_mpi_open. */
+/* MPI's own calls, which fail where asked to (through MPI's profiling interface) and are as few as they must be for
+ * dcp_mpi_open. */
 static int dup_fails, tags_are_few;
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *out) { return dup_fails ? MPI_ERR_OTHER : PMPI_Comm_dup(comm, out); }
 int MPI_Comm_get_attr(MPI_Comm comm, int key, void *value, int *flag) {
@@ -285,7 +297,8 @@ int main(int argc, char **argv) {
     int provided = MPI_THREAD_SINGLE;
     (void)alarm(120);
     if (strcmp(what, "outside") == 0) expect_invalid(MPI_COMM_WORLD, "not initialised");
-    if (strcmp(what, "threads") == 0) EXPECT(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS);
+    if (strcmp(what, "threads") == 0)
+        EXPECT(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS);
     else EXPECT(MPI_Init(&argc, &argv) == MPI_SUCCESS);
     EXPECT(MPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS && MPI_Comm_size(MPI_COMM_WORLD, &ranks) == MPI_SUCCESS);
     if (strcmp(what, "all") == 0) run_all();

@@ -1,4 +1,5 @@
-/* process_group.h - ranks that are processes, so that a test can kill and stop them: a coordinator over socket pairs, and what forks them.
+/* process_group.h - ranks that are processes, so that a test can kill and stop them: a coordinator over socket pairs,
+ * and what forks them.
  *
  *     #include "dcp.h"                               // with DCP_IMPLEMENTATION
  *     #include "test.h"
@@ -16,11 +17,12 @@
  *     CHECK_INT(g.shared->record[0].status, DCP_E_TIMEOUT);
  *     process_group_end(&g);                         // kills what still runs
  *
- * Messages are frames {from, tag, size} and bytes in a stream socket for each pair of ranks, never blocking; whoever waits, to send or to
- * receive, takes in what has come meanwhile, so two ranks that send much to each other don't block. A rank that ends without closing its
- * coordinator is DCP_E_COMM at once for all that wait for it or for any rank; a closed one for those that wait for it. A stopped one is
- * silent. A send that timed out in the middle of a frame leaves that stream unusable; one that may not wait keeps the rest of its frame. Not
- * thread-safe. Not on Windows. */
+ * Messages are frames {from, tag, size} and bytes in a stream socket for each pair of ranks, never blocking; whoever
+ * waits, to send or to receive, takes in what has come meanwhile, so two ranks that send much to each other don't
+ * block. A rank that ends without closing its coordinator is DCP_E_COMM at once for all that wait for it or for any
+ * rank; a closed one for those that wait for it. A stopped one is silent. A send that timed out in the middle of a
+ * frame leaves that stream unusable; one that may not wait keeps the rest of its frame. Not thread-safe. Not on
+ * Windows. */
 #ifndef DCP_PROCESS_GROUP_H
 #define DCP_PROCESS_GROUP_H
 
@@ -53,7 +55,7 @@ typedef struct process_group {
     process_shared *shared;
 } process_group;
 
-/* ---- the coordinator ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the coordinator --------------------------------------------------------------------------------------------- */
 typedef struct process_letter { struct process_letter *next; uint32_t tag; size_t size; void *data; } process_letter;
 typedef struct process_peer {
     int fd;                             /* -1: this rank itself, or the stream has ended */
@@ -140,7 +142,8 @@ static int process_peer_flush(process_peer *p) {
     p->rest = NULL;
     return 1;
 }
-static dcp_status process_keep_rest(process_peer *p, const unsigned char *head, size_t head_size, const void *data, size_t size, size_t at) {
+static dcp_status process_keep_rest(process_peer *p, const unsigned char *head, size_t head_size, const void *data,
+                                    size_t size, size_t at) {
     p->rest_size = head_size + size;
     p->rest_at = at;
     p->rest = (char *)malloc(p->rest_size);
@@ -149,7 +152,8 @@ static dcp_status process_keep_rest(process_peer *p, const unsigned char *head, 
     if (size) memcpy(p->rest + head_size, data, size);
     return DCP_OK;
 }
-static dcp_status process_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+static dcp_status process_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                               dcp_error *err) {
     process_context *g = (process_context *)context;
     process_peer *p = &g->peer[to];
     const int64_t until = dcpi_os_monotonic_ms() + timeout_ms;
@@ -168,9 +172,12 @@ static dcp_status process_send(void *context, int to, int tag, const void *data,
     }
     while (at < sizeof head + size) {
         ssize_t n;
-        if (p->fd < 0 || p->closed) return process_error(err, DCP_E_COMM, EPIPE, to, p->closed ? "has closed" : "has ended");
+        if (p->fd < 0 || p->closed)
+            return process_error(err, DCP_E_COMM, EPIPE, to, p->closed ? "has closed" : "has ended");
         if (at < sizeof head) n = send(p->fd, head + at, sizeof head - at, MSG_DONTWAIT | MSG_NOSIGNAL);
-        else n = send(p->fd, (const char *)data + (at - sizeof head), sizeof head + size - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+        else
+            n = send(p->fd, (const char *)data + (at - sizeof head), sizeof head + size - at,
+                     MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n >= 0) { at += (size_t)n; continue; }
         if (errno == EINTR) continue;
         if (errno != EAGAIN && errno != EWOULDBLOCK) {      /* what it sent before it died is still to be read */
@@ -210,13 +217,14 @@ static int process_gone(const process_context *g, int from) {
     }
     return open ? -1 : (g->rank + 1) % g->n;
 }
-static dcp_status process_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+static dcp_status process_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms,
+                                  dcp_error *err) {
     process_context *g = (process_context *)context;
     const int64_t until = dcpi_os_monotonic_ms() + timeout_ms;
     int late = 0, i, gone;
     for (i = 0; i < g->n; i++) (void)process_peer_flush(&g->peer[i]);
     for (;;) {
-        process_wait(g, -1, 0);                             /* all that is there already, so that an end is not seen before it */
+        process_wait(g, -1, 0);                    /* all that is there already, so that an end is not seen before it */
         for (i = 0; i < g->n; i++) {
             const int who = *from == DCP_ANY_RANK ? (g->turn + i) % g->n : *from;
             if (!process_take(&g->peer[who], (uint32_t)tag, data, size)) continue;
@@ -225,7 +233,8 @@ static dcp_status process_receive(void *context, int *from, int tag, void **data
             return DCP_OK;
         }
         gone = process_gone(g, *from);
-        if (gone >= 0) return process_error(err, DCP_E_COMM, EPIPE, gone, g->peer[gone].closed ? "has closed" : "has ended");
+        if (gone >= 0)
+            return process_error(err, DCP_E_COMM, EPIPE, gone, g->peer[gone].closed ? "has closed" : "has ended");
         if (late) return DCP_PENDING;
         process_wait(g, -1, until);
         late = dcpi_os_monotonic_ms() >= until;
@@ -273,10 +282,11 @@ static dcp_coordinator *process_coordinator(int rank, int n, const int *fds) {
     return c;
 }
 
-/* ---- forking, signals, reaping ---------------------------------------------------------------------------------------------------------- */
+/* ---- forking, signals, reaping ----------------------------------------------------------------------------------- */
 static inline void process_stage(process_record *out, int stage) { dcpi_flag_set(&out->stage, stage); }
 
-static void process_child(process_group *g, int rank, int sockets[PROCESS_MOST][PROCESS_MOST], process_main run, void *user) {
+static void process_child(process_group *g, int rank, int sockets[PROCESS_MOST][PROCESS_MOST], process_main run,
+                          void *user) {
     dcp_coordinator *c;
     int i, j;
 #ifdef __linux__

@@ -1,14 +1,17 @@
-/* python_samples.c - saves the checkpoints that test_python.sh has Python programs look at, which know nothing of dcp.h.
+/* python_samples.c - saves the checkpoints that test_python.sh has Python programs look at, which know nothing of
+ * dcp.h.
  *
  *     python_samples DIR
  *
  * In DIR, which must exist:
- *   tree         sharded, blocks of two leaves: `words`, three blocks, the last one cut short; `bytes`, one byte more than eight blocks; a scalar;
- *                an empty tensor
- *   tree_2       the same with other values in `words`, so that its shard must not pass for that of `tree`, and in blocks of 16 leaves, the default
+ *   tree         sharded, blocks of two leaves: `words`, three blocks, the last one cut short; `bytes`, one byte more
+ *                than eight blocks; a scalar; an empty tensor
+ *   tree_2       the same with other values in `words`, so that its shard must not pass for that of `tree`, and in
+ *                blocks of 16 leaves, the default
  *   signed       a small one, signed with the HMAC key in key.bin; wrong.bin is another key
  *   flat         with DCP_CHECKSUM_FLAT
- *   types        in a single file: a tensor of every data type that Python's struct can unpack, and some more; training, custom fields
+ *   types        in a single file: a tensor of every data type that Python's struct can unpack, and some more;
+ *                training, custom fields
  * The values of `types` stand in test_python.sh too. */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -44,7 +47,8 @@ static void save_tree(const char *name, uint32_t seed, size_t block_size) {
     static uint32_t words[(2 * BLOCK + 300000) / 4];
     static uint8_t bytes[8 * BLOCK + 1];
     static const float scalar = 2.5f;
-    const int64_t words_shape[] = { (2 * BLOCK + 300000) / 4 }, bytes_shape[] = { sizeof bytes }, empty_shape[] = { 4, 0 };
+    const int64_t words_shape[] = { (2 * BLOCK + 300000) / 4 }, bytes_shape[] = { sizeof bytes },
+                                  empty_shape[] = { 4, 0 };
     dcp_tensor tensors[4];
     dcp_save_desc desc = DCP_ZERO;
     size_t i;
@@ -93,7 +97,8 @@ static void save_types(void) {
     static const uint8_t uint8[] = { 0, 128, 255 }, boolean[] = { 1, 0, 1, 1 }, nibbles[] = { 0x21, 0xF8, 0x03 };
     static const double complex128[] = { 1e-300, -0.5 };
     static const dcp_field fields[] = {{ "git", "abc123" }, { "note", "Gr\xc3\xbc\xc3\x9f" "e" }};
-    const int64_t one[] = { 1 }, two[] = { 2 }, three[] = { 3 }, four[] = { 4 }, five[] = { 5 }, square[] = { 2, 1 }, empty[] = { 0, 3 };
+    const int64_t one[] = { 1 }, two[] = { 2 }, three[] = { 3 }, four[] = { 4 }, five[] = { 5 }, square[] = { 2, 1 },
+                          empty[] = { 0, 3 };
     dcp_tensor tensors[24];
     dcp_training training = DCP_ZERO;
     dcp_save_desc desc = DCP_ZERO;

@@ -1,9 +1,11 @@
-/* statuses.h - checks that public functions return only statuses that their comments list, in every suite; included by test.h.
+/* statuses.h - checks that public functions return only statuses that their comments list, in every suite; included by
+ * test.h.
  *
- * build/statuses.h, made from the headers' comments by statuses.awk, has the lists, and puts test_returned() around each call that is written
- * `dcp_f(...)`; calls through pointers and those inside dcp.h are not seen. A status that is not listed fails the test that runs, whichever thread
- * or forked child got it. Where DCP_TEST_STATUSES names a file, all that was returned is appended to it in the end, as lines `dcp_f DCP_E_IO`:
- * run.sh finds out what is listed and never returned. */
+ * build/statuses.h, made from the headers' comments by statuses.awk, has the lists, and puts test_returned() around
+ * each call that is written `dcp_f(...)`; calls through pointers and those inside dcp.h are not seen. A status that is
+ * not listed fails the test that runs, whichever thread or forked child got it. Where DCP_TEST_STATUSES names a file,
+ * all that was returned is appended to it in the end, as lines `dcp_f DCP_E_IO`: run.sh finds out what is listed and
+ * never returned. */
 #ifndef DCP_TEST_STATUSES_H
 #define DCP_TEST_STATUSES_H
 
@@ -79,7 +81,8 @@ static inline void test_returns_write(void) {
     if (!file) return;
     for (i = 0; i < TEST_FUNCTIONS; i++)
         for (j = 0; j < TEST_STATUSES; j++)
-            if (TEST_GET(&test_returns_of->seen[i][j])) fprintf(file, "%s %s\n", test_listed[i].name, test_status_names[j]);
+            if (TEST_GET(&test_returns_of->seen[i][j]))
+                fprintf(file, "%s %s\n", test_listed[i].name, test_status_names[j]);
     (void)fclose(file);
 }
 

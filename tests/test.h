@@ -14,28 +14,30 @@
  *         return test_finish();
  *     }
  *
- * One line per test: `ok adds`, `skipped adds: reason` or `FAILED adds tests/test_x.c:12: expression (got 1, want 2)`; the last line is
- * `N passed, N failed, N skipped`; the exit status is 1 if any failed.
+ * One line per test: `ok adds`, `skipped adds: reason` or `FAILED adds tests/test_x.c:12: expression (got 1, want 2)`;
+ * the last line is `N passed, N failed, N skipped`; the exit status is 1 if any failed.
  *
- * A check that fails and a SKIP end the test at once, by longjmp: memory it holds is lost, and neither may be used in another thread or in
- * a forked child. A test that takes more than 120 s (DCP_TEST_TIMEOUT, test_timeout(); 0: no limit) is a failure and ends the program;
- * there is no such watchdog on Windows.
+ * A check that fails and a SKIP end the test at once, by longjmp: memory it holds is lost, and neither may be used in
+ * another thread or in a forked child. A test that takes more than 120 s (DCP_TEST_TIMEOUT, test_timeout(); 0: no
+ * limit) is a failure and ends the program; there is no such watchdog on Windows.
  *
  *     SKIP("reason")                                 this test makes no sense here
- *     SKIP_MISSING("mpi", "install libopenmpi-dev")  something is not there: a skip, but a failure if DCP_REQUIRE has the word mpi
- *     test_random(), test_random_below(n)            the same numbers in each run with the same DCP_TEST_SEED, whatever the filter
- *     test_dir()                                     a new empty directory, removed when the test ends (kept if DCP_TEST_KEEP is set)
- *     test_ram_dir()                                 the same in memory, where there is such a directory
- *     test_times(n)                                  n, or a tenth of it where DCP_TEST_SLOW is set (under an emulator or valgrind) or DCP_TEST_FEWER (not plain)
- *     test_is_sampled()                              whether test_times does it less often: every third of a list will do
- *     test_is_slow(), test_is_sanitized()            whether it is, and whether a sanitizer is compiled in
- *     test_is_whole()                                whether it is `make test-all`, in which nothing is left out for time
- *     test_rm_rf(path)                               removes a file or a directory with all that is in it; follows no links
+ *     SKIP_MISSING("mpi", "install libopenmpi-dev")  something is not there: a skip, but a failure if DCP_REQUIRE has
+ *     the word mpi test_random(), test_random_below(n)            the same numbers in each run with the same
+ *     DCP_TEST_SEED, whatever the filter test_dir()                                     a new empty directory, removed
+ *     when the test ends (kept if DCP_TEST_KEEP is set) test_ram_dir()                                 the same in
+ *     memory, where there is such a directory test_times(n)                                  n, or a tenth of it where
+ *     DCP_TEST_SLOW is set (under an emulator or valgrind) or DCP_TEST_FEWER (not plain) test_is_sampled()
+ *     whether test_times does it less often: every third of a list will do test_is_slow(), test_is_sanitized()
+ *     whether it is, and whether a sanitizer is compiled in test_is_whole()                                whether it
+ *     is `make test-all`, in which nothing is left out for time test_rm_rf(path)                               removes
+ *     a file or a directory with all that is in it; follows no links
  *
- * Every call that a suite writes `dcp_f(...)` is checked against the list of statuses in the comment at dcp_f: see statuses.h.
+ * Every call that a suite writes `dcp_f(...)` is checked against the list of statuses in the comment at dcp_f: see
+ * statuses.h.
  *
- * Environment: DCP_TEST_FILTER=text runs only tests whose name contains it; DCP_TEST_SEED, DCP_TEST_TIMEOUT, DCP_TEST_KEEP, DCP_TEST_SLOW,
- * DCP_TEST_FEWER, DCP_REQUIRE. */
+ * Environment: DCP_TEST_FILTER=text runs only tests whose name contains it; DCP_TEST_SEED, DCP_TEST_TIMEOUT,
+ * DCP_TEST_KEEP, DCP_TEST_SLOW, DCP_TEST_FEWER, DCP_REQUIRE. */
 #ifndef DCP_TEST_H
 #define DCP_TEST_H
 
@@ -94,7 +96,7 @@ static struct {
 
 #include "statuses.h"                   /* needs test_state */
 
-/* ---- results ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 TEST_NORETURN static inline void test_fail(const char *file, int line, const char *expression, const char *detail) {
     printf("FAILED %s %s:%d: %s%s", test_state.name, file, line, expression, detail);
     if (test_state.uses_random) printf(" [DCP_TEST_SEED=%llu]", (unsigned long long)test_state.seed);
@@ -107,10 +109,12 @@ static inline void test_check_int(long long got, long long want, const char *fil
     (void)snprintf(detail, sizeof detail, " (got %lld, want %lld)", got, want);
     test_fail(file, line, expression, detail);
 }
-static inline void test_check_str(const char *got, const char *want, const char *file, int line, const char *expression) {
+static inline void test_check_str(const char *got, const char *want, const char *file, int line,
+                                  const char *expression) {
     char detail[2000];
     if (got == want || (got && want && strcmp(got, want) == 0)) return;
-    (void)snprintf(detail, sizeof detail, " (got \"%.900s\", want \"%.900s\")", got ? got : "(null)", want ? want : "(null)");
+    (void)snprintf(detail, sizeof detail, " (got \"%.900s\", want \"%.900s\")", got ? got : "(null)",
+                   want ? want : "(null)");
     test_fail(file, line, expression, detail);
 }
 static inline void test_check_ok(int status, const char *message, const char *file, int line, const char *expression) {
@@ -153,14 +157,15 @@ static inline int test_is_whole(void) { return getenv("WHOLE") != NULL; }
 /* Whether a sample will do: all of it runs in the plain variant, and in more of them in `make test-all`. */
 static inline int test_is_sampled(void) { return test_is_slow() || getenv("DCP_TEST_FEWER") != NULL; }
 static inline int test_times(int times) { return test_is_sampled() && times > 10 ? times / 10 : times; }
-TEST_NORETURN static inline void test_skip_missing(const char *feature, const char *package, const char *file, int line) {
+TEST_NORETURN static inline void test_skip_missing(const char *feature, const char *package, const char *file,
+                                                   int line) {
     char text[400];
     (void)snprintf(text, sizeof text, "%.100s is missing: %.250s", feature, package);
     if (test_required(feature)) test_fail(file, line, text, " (DCP_REQUIRE asks for it)");
     test_skip(text);
 }
 
-/* ---- watchdog ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- watchdog ---------------------------------------------------------------------------------------------------- */
 #ifdef _WIN32
 static inline void test_timeout(unsigned seconds) { (void)seconds; }
 #else
@@ -188,7 +193,7 @@ static inline void test_timeout(unsigned seconds) {     /* from now on, for this
 #define PATHS_NEED_MEMORY 0
 #endif
 
-/* ---- random numbers: splitmix64 ----------------------------------------------------------------------------------------------------- */
+/* ---- random numbers: splitmix64 ---------------------------------------------------------------------------------- */
 static inline uint64_t test_random(void) {
     uint64_t z;
     test_state.uses_random = 1;
@@ -199,7 +204,7 @@ static inline uint64_t test_random(void) {
 }
 static inline size_t test_random_below(size_t n) { return n ? (size_t)(test_random() % n) : 0; }
 
-/* ---- files -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 #ifdef _WIN32
 static inline void test_rm_rf(const char *path) {
     char pattern[TEST_PATH + 8], child[TEST_PATH];
@@ -251,7 +256,8 @@ static inline int test_make_dir(char path[TEST_PATH]) {
 #endif
 static inline const char *test_dir(void) {
     char *path;
-    if (test_state.dirs == TEST_DIRS) test_fail(__FILE__, __LINE__, "TEST_DIRS", " (too many calls of test_dir in one test)");
+    if (test_state.dirs == TEST_DIRS)
+        test_fail(__FILE__, __LINE__, "TEST_DIRS", " (too many calls of test_dir in one test)");
     path = test_state.dir[test_state.dirs];
     if (!test_make_dir(path)) test_fail(__FILE__, __LINE__, path, " (could not make a temporary directory)");
     test_state.dirs++;
@@ -274,13 +280,14 @@ static inline const char *test_ram_dir(void) {
 #endif
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 static inline void test_begin(const char *name) {
     const char *seed = getenv("DCP_TEST_SEED"), *timeout = getenv("DCP_TEST_TIMEOUT");
     test_state.name = name;
     test_state.dirs = 0;
     test_state.uses_random = 0;
-    if (test_state.seed == 0) test_state.seed = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000 + (uint64_t)clock() % 1000;
+    if (test_state.seed == 0)
+        test_state.seed = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000 + (uint64_t)clock() % 1000;
     test_state.random = test_state.seed;
     test_returns_share();
     test_timeout(timeout ? (unsigned)strtoul(timeout, NULL, 10) : 120);

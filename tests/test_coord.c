@@ -1,4 +1,5 @@
-/* test_coord.c - coordinators: the contract, the wrappers, the four collectives, the thread group, and real processes that die or stop.
+/* test_coord.c - coordinators: the contract, the wrappers, the four collectives, the thread group, and real processes
+ * that die or stop.
  *
  * White-box: pieces are small, so that a few kilobytes already travel in many messages. */
 #include <stddef.h>
@@ -25,14 +26,14 @@ static void test_free(void *memory);
 #define MOST_THREADS 200
 #define SHORT_MS 1000                   /* the timeout of tests in which one passes; they run side by side */
 
-/* ---- an allocator that fails once ------------------------------------------------------------------------------------------------------ */
+/* ---- an allocator that fails once -------------------------------------------------------------------------------- */
 static volatile int fail_countdown;     /* 1: the next allocation fails; tests that set it have one thread */
 static int fail_now(void) { return fail_countdown > 0 && --fail_countdown == 0; }
 static void *test_malloc(size_t size) { return fail_now() ? NULL : malloc(size); }
 static void *test_realloc(void *memory, size_t size) { return fail_now() ? NULL : realloc(memory, size); }
 static void test_free(void *memory) { free(memory); }
 
-/* ---- a thread for each rank of a thread group ------------------------------------------------------------------------------------------ */
+/* ---- a thread for each rank of a thread group -------------------------------------------------------------------- */
 typedef struct member {
     dcp_coordinator *c;
     void (*run)(struct member *m);
@@ -83,7 +84,7 @@ static void check_members(const member *members, int n) {
     }
 }
 
-/* ---- the four, for one root; each rank's part has another size, some none ---------------------------------------------------------------- */
+/* ---- the four, for one root; each rank's part has another size, some none ---------------------------------------- */
 static size_t part_size(int rank, int n) { return rank % 3 == 1 ? 0 : (size_t)(rank * 997 + n); }
 static unsigned char part_byte(int rank, size_t at) { return (unsigned char)((size_t)rank * 31 + at * 7 + 1); }
 
@@ -189,7 +190,7 @@ TEST(trees_are_right_for_all_world_sizes_and_roots) {
 #define NEED_THREADS() SKIP("a build without threads")
 #endif
 
-/* ---- arguments -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 TEST(one_rank_or_none_is_trivial) {
     dcp_coordinator *one;
     dcp_error err;
@@ -217,12 +218,14 @@ TEST(one_rank_or_none_is_trivial) {
     dcp_coordinator_close(one);
     dcp_coordinator_close(NULL);
 }
-static dcp_status never_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+static dcp_status never_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                             dcp_error *err) {
     (void)to; (void)tag; (void)data; (void)size; (void)timeout_ms; (void)err;
     (*(int *)context)++;
     return DCP_E_IO;
 }
-static dcp_status never_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+static dcp_status never_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms,
+                                dcp_error *err) {
     (void)from; (void)tag; (void)data; (void)size; (void)timeout_ms; (void)err;
     (*(int *)context)++;
     return DCP_E_IO;
@@ -267,16 +270,18 @@ TEST(wrong_arguments_are_found_before_anything_is_sent) {
     CHECK_INT(dcp_thread_group_open(2, NULL, &err), DCP_E_INVALID);
 }
 
-/* ---- the wrappers ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the wrappers ------------------------------------------------------------------------------------------------ */
 typedef struct odd { int calls, from; dcp_status status; size_t size; void *data; } odd;
 
-static dcp_status odd_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+static dcp_status odd_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                           dcp_error *err) {
     odd *o = (odd *)context;
     (void)to; (void)tag; (void)data; (void)size; (void)timeout_ms; (void)err;
     o->calls++;
     return o->status;
 }
-static dcp_status odd_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+static dcp_status odd_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms,
+                              dcp_error *err) {
     odd *o = (odd *)context;
     (void)tag; (void)timeout_ms; (void)err;
     o->calls++;
@@ -363,7 +368,7 @@ TEST(nothing_there_is_no_error_and_a_receive_against_its_contract_is_one) {
     CHECK_INT(dcpi_coord_receive(&c, &from, 1, &data, &size, 0, &err), DCP_E_COMM);
 }
 
-/* ---- a rank that does not come ----------------------------------------------------------------------------------------------------------- */
+/* ---- a rank that does not come ----------------------------------------------------------------------------------- */
 enum { CALL_BARRIER, CALL_BROADCAST, CALL_GATHER, CALL_REDUCE, CALL_KINDS };
 
 static dcp_status call_kind(member *m, int kind, int timeout_ms) {
@@ -387,7 +392,8 @@ static int is_parent(int parent, int child, int root, int n) {
     const int place = (child - root + n) % n;
     return place && parent == ((place & (place - 1)) + root) % n;
 }
-/* All living ranks must have ended in time; who waited for the absent one itself, and all whom the news can reach, name it. */
+/* All living ranks must have ended in time; who waited for the absent one itself, and all whom the news can reach, name
+ * it. */
 static void check_absence(const member *m, int n, int absent, int kind, int root) {
     int i, named = 0;
     for (i = 0; i < n; i++) {
@@ -395,7 +401,8 @@ static void check_absence(const member *m, int n, int absent, int kind, int root
         (void)snprintf(name, sizeof name, "rank %d", absent);
         if (i == absent) continue;
         CHECK(m[i].took_ms <= SHORT_MS * 12 / 10 + 100);    /* 100 ms for a machine that is busy */
-        if (m[i].status == DCP_OK) CHECK(kind == CALL_GATHER || (kind == CALL_BROADCAST && !is_parent(absent, i, root, n)));
+        if (m[i].status == DCP_OK)
+            CHECK(kind == CALL_GATHER || (kind == CALL_BROADCAST && !is_parent(absent, i, root, n)));
         if (m[i].status == DCP_OK) continue;
         CHECK_INT(m[i].status, DCP_E_TIMEOUT);
         CHECK(m[i].took_ms >= SHORT_MS / 2);              /* or a rank that began earlier has told it */
@@ -406,7 +413,7 @@ static void check_absence(const member *m, int n, int absent, int kind, int root
         if (is_parent(i, absent, root, n)) CHECK_INT(m[i].err.rank, absent);
         if (kind == CALL_BARRIER || kind == CALL_REDUCE) CHECK_INT(m[i].err.rank, absent);
     }
-    CHECK(named > 0 || (kind == CALL_GATHER && absent == root));            /* then all have sent what they had to send */
+    CHECK(named > 0 || (kind == CALL_GATHER && absent == root));          /* then all have sent what they had to send */
 }
 TEST(a_missing_rank_is_named_in_time) {
     enum { N = 7 };
@@ -500,14 +507,15 @@ TEST(a_rank_that_is_late_but_comes_is_in_no_later_calls_way) {
     close_members(all, count);
 }
 
-/* ---- ranks that make different calls ------------------------------------------------------------------------------------------------------ */
+/* ---- ranks that make different calls ----------------------------------------------------------------------------- */
 static void call_other(member *m) {
     const int odd_one = m->c->rank == m->absent;
     char text[8] = "x";
     m->status = dcp_barrier(m->c, 20000, &m->err);
     if (m->status) return;
     switch (m->kind) {
-    case 0: m->status = odd_one ? dcp_broadcast(m->c, text, 8, 0, 3000, &m->err) : dcp_barrier(m->c, 3000, &m->err); break;
+    case 0:
+        m->status = odd_one ? dcp_broadcast(m->c, text, 8, 0, 3000, &m->err) : dcp_barrier(m->c, 3000, &m->err); break;
     case 1: m->status = dcp_broadcast(m->c, text, odd_one ? 7 : 8, 0, 3000, &m->err); break;
     case 2: m->status = odd_one ? call_kind(m, CALL_GATHER, 3000) : call_kind(m, CALL_REDUCE, 3000); break;
     case 3:
@@ -575,7 +583,7 @@ TEST(a_stranger_on_the_tag_is_found) {
     dcp_coordinator_close(ranks[1]);
 }
 
-/* ---- the thread group ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the thread group -------------------------------------------------------------------------------------------- */
 static void put_number(dcp_coordinator *c, int to, int tag, int number) {
     dcp_error err;
     CHECK_OK_MESSAGE(dcpi_coord_send(c, to, tag, &number, sizeof number, 0, &err), err.message);
@@ -623,7 +631,7 @@ TEST(ten_thousand_queued_messages_are_fast) {
     const int64_t begun = dcpi_os_monotonic_ms();
     NEED_THREADS();
     CHECK_OK(dcp_thread_group_open(2, ranks, &err));
-    for (i = 0; i < COUNT; i++) put_number(ranks[1], 0, i, i);              /* each with a tag of its own, taken from the end */
+    for (i = 0; i < COUNT; i++) put_number(ranks[1], 0, i, i);      /* each with a tag of its own, taken from the end */
     for (i = COUNT - 1; i >= 0; i--) CHECK_INT(get_number(ranks[0], &from, i), i);
     for (i = 0; i < COUNT; i++) put_number(ranks[1], 0, i == COUNT - 1, i); /* one behind all others */
     CHECK_INT(get_number(ranks[0], &from, 1), COUNT - 1);
@@ -752,7 +760,7 @@ TEST(a_receive_waits_as_long_as_it_may_and_no_longer) {
     close_members(members, 2);
 }
 
-/* ---- want of memory, big messages ----------------------------------------------------------------------------------------------------------- */
+/* ---- want of memory, big messages -------------------------------------------------------------------------------- */
 static dcp_status open_send_receive(dcp_error *err) {       /* all that one thread can do with a group of two */
     dcp_coordinator *ranks[2] = { NULL, NULL };
     void *data = NULL;
@@ -846,7 +854,7 @@ TEST(more_than_two_gib) {
     close_members(members, 2);
 }
 
-/* ---- faults by a seeded schedule --------------------------------------------------------------------------------------------------------------- */
+/* ---- faults by a seeded schedule --------------------------------------------------------------------------------- */
 typedef struct fault_run { member members[5]; fault_plan plans[5]; } fault_run;
 
 static void faulty_rank(member *m) {
@@ -880,7 +888,8 @@ TEST(delays_change_nothing) {
     CHECK(run.plans[0].delayed > 0);
     close_members(run.members, 5);
 }
-/* 40 groups at once, each with one thing that goes wrong somewhere: nobody hangs, nobody goes on, nothing is touched afterwards. */
+/* 40 groups at once, each with one thing that goes wrong somewhere: nobody hangs, nobody goes on, nothing is touched
+ * afterwards. */
 TEST(seeded_faults_end_in_time) {
     enum { RUNS = 38, N = 5, TIMEOUT = 700 };
     static fault_run runs[RUNS];
@@ -899,18 +908,19 @@ TEST(seeded_faults_end_in_time) {
         for (k = failures = 0; k < N; k++) {
             const member *m = &all[i * N + k];
             CHECK_INT(m->wrong, 0);
-            CHECK(m->status == DCP_OK || m->status == DCP_E_TIMEOUT || m->status == DCP_E_COMM || m->status == DCP_E_MISMATCH);
+            CHECK(m->status == DCP_OK || m->status == DCP_E_TIMEOUT || m->status == DCP_E_COMM ||
+                  m->status == DCP_E_MISMATCH);
             CHECK_INT(runs[i].plans[k].after_failure, 0);
             failures += m->status != DCP_OK;
         }
-        CHECK(failures > 0 || runs[i].plans[0].failed + runs[i].plans[1].failed + runs[i].plans[2].failed + runs[i].plans[3].failed +
-              runs[i].plans[4].failed == 0);
+        CHECK(failures > 0 || runs[i].plans[0].failed + runs[i].plans[1].failed + runs[i].plans[2].failed +
+              runs[i].plans[3].failed + runs[i].plans[4].failed == 0);
     }
     close_members(all, RUNS * N);
 }
 
 #ifndef _WIN32
-/* ---- processes: real ranks, which die and stop --------------------------------------------------------------------------------------------------- */
+/* ---- processes: real ranks, which die and stop ------------------------------------------------------------------- */
 static void process_four(dcp_coordinator *c, process_record *out, void *user) {
     member m;
     (void)user;
@@ -1026,7 +1036,7 @@ static void process_large(dcp_coordinator *c, process_record *out, void *user) {
     if (c->rank == 1) dcpi_os_sleep_ms(60000);
     while (dcpi_flag_get(&out->stage) < 2) dcpi_os_sleep_ms(1);             /* until the other takes in nothing more */
     if (out->status == DCP_OK) out->number[1] = dcpi_coord_send(c, 1, 1, data, size, 300, &out->err);
-    c->broken = DCP_OK;                                     /* what the coordinator itself says of a stream that is cut */
+    c->broken = DCP_OK;                                   /* what the coordinator itself says of a stream that is cut */
     out->number[2] = dcpi_coord_send(c, 1, 1, data, 1, 300, NULL);
     free(data);
 }
@@ -1044,7 +1054,8 @@ TEST(large_messages_pass_and_a_cut_one_ends_the_stream) {
     CHECK_INT(g.shared->record[0].number[2], DCP_E_COMM);
     process_group_end(&g);
 }
-/* What a rank sent before it died is handed over first; who waits for any rank hears of a death, but not of a rank that has closed. */
+/* What a rank sent before it died is handed over first; who waits for any rank hears of a death, but not of a rank that
+ * has closed. */
 static void process_last_words(dcp_coordinator *c, process_record *out, void *user) {
     void *data;
     size_t size;

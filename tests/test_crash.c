@@ -1,6 +1,7 @@
-/* test_crash.c: power cuts. Every workload is recorded operation by operation (crash_storage.h), and every disk that a cut may leave after each of
- * them is opened, verified, loaded, swept, and loaded again: what loads is one whole generation, byte for byte; after DCP_OK the new one, before
- * it the old or the new. What recovers from a cut (the sweep, the next save) is cut as well.
+/* test_crash.c: power cuts. Every workload is recorded operation by operation (crash_storage.h), and every disk that a
+ * cut may leave after each of them is opened, verified, loaded, swept, and loaded again: what loads is one whole
+ * generation, byte for byte; after DCP_OK the new one, before it the old or the new. What recovers from a cut (the
+ * sweep, the next save) is cut as well.
  *
  * DCP_TEST_CRASH_STATES: how many different states at least (default 20,000); `make soak` takes 250,000. */
 #ifdef __linux__
@@ -15,7 +16,7 @@
 int main(void) { puts("skipped test_crash: built without threads\n0 passed, 0 failed, 1 skipped"); return 0; }
 #else
 
-/* ---- what is saved: four tensors, of which generations differ in some ---------------------------------------------------------------- */
+/* ---- what is saved: four tensors, of which generations differ in some -------------------------------------------- */
 enum { TENSORS = 4, ROW = 40, MOST_RANKS = 4, PATHS = 4, CLAIMS = 40 };
 enum { ABSENT = 1, ONE = 2, TWO = 4, THREE = 8, FOUR = 16, NEXT = 9 };  /* what may load: bit g is generation g */
 static const char *const tensor_names[TENSORS] = { "sharded", "layer_0/bias", "constant", "expert" };
@@ -48,7 +49,7 @@ static void values_make(values *v, dcp_layout layout, int ranks, int rank, int g
     v->list[3].expert_key[1] = 7;
 }
 
-/* ---- a scene: a disk, what is done to it, and what must load meanwhile --------------------------------------------------------------- */
+/* ---- a scene: a disk, what is done to it, and what must load meanwhile ------------------------------------------- */
 enum { SOME = -1 };                                     /* a claim of no path: something must load */
 typedef struct claim { int from, path; unsigned may; } claim;           /* from that operation on */
 typedef struct scene {
@@ -77,7 +78,8 @@ static void expect(scene *s, int path, unsigned may) { claims(s, path, may, s->d
 static unsigned allowed(const scene *s, int path, int index) {
     unsigned may = path == SOME ? 0 : ABSENT;
     int i;
-    for (i = 0; i < s->claim_count; i++) if (s->claims[i].path == path && s->claims[i].from <= index) may = s->claims[i].may;
+    for (i = 0; i < s->claim_count; i++)
+        if (s->claims[i].path == path && s->claims[i].from <= index) may = s->claims[i].may;
     return may;
 }
 static uint64_t expectation(void *user, int index) {
@@ -96,8 +98,14 @@ static void settle(scene *s, unsigned a, unsigned b, unsigned c) {
     expect(s, 2, c);
 }
 
-/* ---- saving, on one rank or several -------------------------------------------------------------------------------------------------- */
-typedef struct saving { scene *s; int path, generation, overwrite; dcp_coordinator *ranks[MOST_RANKS]; dcp_status status; dcp_error err; } saving;
+/* ---- saving, on one rank or several ------------------------------------------------------------------------------ */
+typedef struct saving {
+    scene *s;
+    int path, generation, overwrite;
+    dcp_coordinator *ranks[MOST_RANKS];
+    dcp_status status;
+    dcp_error err;
+} saving;
 typedef struct saver_thread { saving *of; int rank; dcpi_thread thread; } saver_thread;
 
 static dcp_status save_in_background(const dcp_save_desc *desc, dcp_error *err) {
@@ -174,7 +182,7 @@ static void saves(scene *s, int path, int generation, unsigned before) {
     claims(s, path, 1u << generation, s->first_ok);
 }
 
-/* ---- what a state must be: each path loads what it may, before and after a sweep ----------------------------------------------------- */
+/* ---- what a state must be: each path loads what it may, before and after a sweep --------------------------------- */
 static dcp_status wrong(scene *s, const char *what, const char *path, const char *message) {
     (void)snprintf(s->why, sizeof s->why, "%.200s: %.300s: %.600s", path, what, message);
     return DCP_E_MISMATCH;
@@ -192,7 +200,7 @@ static int look(scene *s, crash_disk *d, const char *path) {
     open.verifier = s->is_signed ? &verifier : NULL;
     open.io.storage = &d->storage;
     open.io.threads = 1;
-    open.io.memory_budget = (size_t)1 << 20;            /* no huge pages: to zero them would take longer than all the rest */
+    open.io.memory_budget = (size_t)1 << 20;       /* no huge pages: to zero them would take longer than all the rest */
     status = dcp_open(&open, &c, &err);
     if (status == DCP_E_NOT_FOUND) return 0;
     values_make(&got, s->layout, s->ranks, -1, 0);
@@ -231,14 +239,16 @@ static dcp_status no_litter(scene *s, crash_disk *d) {
         if (dcp_open(&open, &c, NULL) != DCP_OK) return wrong(s, "cannot be opened after the sweep", open.path, "");
         directory = crash_directory_of(open.path);
         for (i = 0; i < dcp_metadata_of(c)->shard_count; i++) {
-            (void)snprintf(file, sizeof file, "%s%s%s", directory, directory[0] ? "/" : "", dcp_metadata_of(c)->shards[i].file_path);
+            (void)snprintf(file, sizeof file, "%s%s%s", directory, directory[0] ? "/" : "",
+                           dcp_metadata_of(c)->shards[i].file_path);
             at = crash_find(d, file);
             if (at >= 0) used[at] = 1;
         }
         free(directory);
         dcp_close(c);
     }
-    for (n = 0; n < d->name_count; n++) if (!used[n]) return wrong(s, "is still there after the sweep", d->names[n].key, "");
+    for (n = 0; n < d->name_count; n++)
+        if (!used[n]) return wrong(s, "is still there after the sweep", d->names[n].key, "");
     return DCP_OK;
 }
 static dcp_status latest_agrees(scene *s, crash_disk *d, const int *generations) {
@@ -275,7 +285,8 @@ static dcp_status judge(scene *s, crash_disk *d, int index, int generations[PATH
         char text[100];
         generations[p] = look(s, d, s->paths[p]);
         if (generations[p] < 0) return DCP_E_MISMATCH;
-        (void)snprintf(text, sizeof text, "generation %d loads; allowed are the bits of %#x", generations[p], allowed(s, p, index));
+        (void)snprintf(text, sizeof text, "generation %d loads; allowed are the bits of %#x", generations[p],
+                       allowed(s, p, index));
         if (!(allowed(s, p, index) >> generations[p] & 1)) return wrong(s, "old and new", s->paths[p], text);
     }
     for (p = 0; p < s->path_count && allowed(s, SOME, index) && generations[p] == 0; p++) continue;
@@ -291,9 +302,12 @@ static dcp_status judge(scene *s, crash_disk *d, int index, int generations[PATH
     return no_litter(s, d);
 }
 
-/* ---- the search ---------------------------------------------------------------------------------------------------------------------- */
-static struct { int64_t states[CRASH_MODELS], enumerated, checked, of_workloads, recovered, operations; int scenes; } total;
-static int64_t recoveries = 1;                          /* about so many of a scene, from states all over it, with a log of their own */
+/* ---- the search -------------------------------------------------------------------------------------------------- */
+static struct {
+    int64_t states[CRASH_MODELS], enumerated, checked, of_workloads, recovered, operations;
+    int scenes;
+} total;
+static int64_t recoveries = 1;          /* about so many of a scene, from states all over it, with a log of their own */
 static uint64_t seed_of_all;
 static int64_t wanted_states = 20000;
 
@@ -366,7 +380,7 @@ static dcp_status search(scene *s, int64_t *found) {
     return status;
 }
 
-/* ---- workloads ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- workloads --------------------------------------------------------------------------------------------------- */
 static void scene_open(scene *s, const char *name, dcp_layout layout, int ranks) {
     memset(s, 0, sizeof *s);
     s->name = name;
@@ -387,8 +401,9 @@ static void scene_run(scene *s) {
     status = search(s, &found);
     total.scenes++;
     total.of_workloads += found;
-    printf("    %-34s %d rank%s %3d operations, %5ld states, %5ld more in %ld recoveries\n", s->name, s->ranks, s->ranks > 1 ? "s," : ", ", s->disk.op_count,
-           (long)found, (long)(total.checked - before - found), (long)(total.recovered - recovered));
+    printf("    %-34s %d rank%s %3d operations, %5ld states, %5ld more in %ld recoveries\n", s->name, s->ranks,
+           s->ranks > 1 ? "s," : ", ", s->disk.op_count, (long)found, (long)(total.checked - before - found),
+           (long)(total.recovered - recovered));
     crash_close(&s->disk);
     CHECK_STR(s->why, "");
     CHECK_OK(status);
@@ -461,7 +476,8 @@ TEST(saves_in_a_row) {
     chain("three saves, manifest", MANIFEST, 1);
 }
 TEST(options) {
-    static const char *const names[] = { "signed", "flat checksums", "unique names", "signed manifest", "YAML manifest" };
+    static const char *const names[] = { "signed", "flat checksums", "unique names", "signed manifest",
+                                         "YAML manifest" };
     int i;
     for (i = 0; i < 5; i++) {
         scene s;
@@ -477,7 +493,8 @@ TEST(options) {
 }
 TEST(saves_in_the_background) {
     static const struct { const char *name; dcp_layout layout; int ranks; } of[] = {
-        { "asynchronous", SHARDED, 1 }, { "asynchronous", SHARDED, 2 }, { "asynchronous, single file", SINGLE, 2 }, { "asynchronous, manifest", MANIFEST, 1 } };
+        { "asynchronous", SHARDED, 1 }, { "asynchronous", SHARDED, 2 }, { "asynchronous, single file", SINGLE, 2 },
+            { "asynchronous, manifest", MANIFEST, 1 } };
     int i;
     for (i = 0; i < 4; i++) {
         scene s;
@@ -489,7 +506,7 @@ TEST(saves_in_the_background) {
     }
 }
 
-/* ---- removing ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- removing ---------------------------------------------------------------------------------------------------- */
 static void removes(scene *s, int path, unsigned before) {
     dcp_remove_desc desc = DCP_ZERO;
     dcp_error err;
@@ -534,7 +551,8 @@ TEST(removals) {
     removal("prune, single file", SINGLE, 1, 1);
     removal("prune, manifest", MANIFEST, 1, 1);
 }
-/* What was removed, under the same name again: a name of a file that may still be there must not be taken for the new one's. */
+/* What was removed, under the same name again: a name of a file that may still be there must not be taken for the new
+ * one's. */
 static void again(const char *name, dcp_layout layout, int ranks) {
     scene s;
     scene_with_one(&s, name, layout, ranks);
@@ -550,7 +568,7 @@ TEST(removed_and_saved_again) {
     again("removed and saved again, manifest", MANIFEST, 1);
 }
 
-/* ---- a process that dies, and a cut later: what it left is not durable yet ----------------------------------------------------------- */
+/* ---- a process that dies, and a cut later: what it left is not durable yet --------------------------------------- */
 /* dies: what the first process does, until it dies after some operation; then: what the next one does */
 typedef dcp_status (*doing)(scene *s, dcp_error *err);
 static dcp_status first_to_last(scene *s, doing one, doing two, int at) {
@@ -608,7 +626,8 @@ static dcp_status no_x(scene *s, dcp_error *err) {
     return dcp_remove(&desc, NULL, err);
 }
 static dcp_status then_x_anew(scene *s, dcp_error *err) {
-    const int is_there = crash_find(&s->disk, "runs/a/x.metadata.json") >= 0 || crash_find(&s->disk, "runs/a/x.manifest.json") >= 0;
+    const int is_there = crash_find(&s->disk, "runs/a/x.metadata.json") >= 0 ||
+                         crash_find(&s->disk, "runs/a/x.manifest.json") >= 0;
     dcp_status status;
     expect(s, 0, ONE | ABSENT | 1u << 4);
     status = save(s, 0, 4, is_there, err);
@@ -640,7 +659,7 @@ TEST(processes_with_manifests_that_die) {
     dies("a removal dies, a save", MANIFEST, 1, 0, 4, no_x, then_x_anew);
 }
 
-/* ---- sync: the copy of a manifest ---------------------------------------------------------------------------------------------------- */
+/* ---- sync: the copy of a manifest -------------------------------------------------------------------------------- */
 static dcp_status sync_from(scene *s, crash_disk *source, dcp_error *err) {
     dcp_sync_desc desc = DCP_ZERO;
     desc.source = &source->storage;
@@ -687,8 +706,14 @@ TEST(syncs_that_die) {
     crash_close(&source.disk);
 }
 
-/* ---- what others do meanwhile: at one moment of an operation, another process does something ----------------------------------------- */
-typedef struct moment { scene *s; const char *call, *words; int is_over; int (*act)(struct moment *m); dcp_status status; } moment;
+/* ---- what others do meanwhile: at one moment of an operation, another process does something --------------------- */
+typedef struct moment {
+    scene *s;
+    const char *call, *words;
+    int is_over;
+    int (*act)(struct moment *m);
+    dcp_status status;
+} moment;
 static int at_moment(void *user, const char *call, const char *words) {
     moment *m = (moment *)user;
     if (m->is_over || strcmp(call, m->call) != 0 || !strstr(words, m->words)) return 0;
@@ -704,8 +729,14 @@ static void meanwhile(scene *s, moment *m, const char *call, const char *words, 
     s->disk.hook = at_moment;
     s->disk.hook_user = m;
 }
-static int act_unlink(moment *m) { CHECK_OK(dcp_storage_delete(&m->s->disk.storage, "runs/a/x.metadata.json", NULL)); return 0; }
-static int act_delete_kept(moment *m) { CHECK_OK(dcp_storage_delete(&m->s->disk.storage, "runs/a/dense/constant_0_of_1.bin", NULL)); return 0; }
+static int act_unlink(moment *m) {
+    CHECK_OK(dcp_storage_delete(&m->s->disk.storage, "runs/a/x.metadata.json", NULL));
+    return 0;
+}
+static int act_delete_kept(moment *m) {
+    CHECK_OK(dcp_storage_delete(&m->s->disk.storage, "runs/a/dense/constant_0_of_1.bin", NULL));
+    return 0;
+}
 static int act_remove_x(moment *m) {
     dcp_remove_desc desc = DCP_ZERO;
     desc.path = m->s->paths[0];
@@ -756,7 +787,8 @@ TEST(a_removal_beside_a_save_that_keeps_files) {
         scene_run(&s);
     }
 }
-/* The same, and the removal, which has looked for intents before there was one, takes the data only after the save has ended. */
+/* The same, and the removal, which has looked for intents before there was one, takes the data only after the save has
+ * ended. */
 typedef struct slow_removal {
     moment m;
     dcp_storage storage;
@@ -880,8 +912,8 @@ TEST(saves_of_one_path_beside_each_other) {
     beside("two overwrites", 1, "begin", "x_shard_0");
 }
 
-/* An overwrite is about to unlink the old data, under its plain name; before it does, others sweep that away, and save again: under another name. Where
- * there are no locks. */
+/* An overwrite is about to unlink the old data, under its plain name; before it does, others sweep that away, and save
+ * again: under another name. Where there are no locks. */
 static int act_sweep_and_save(moment *m) {
     dcp_error err;
     m->status = sweep(m->s, &m->s->disk, &err);
@@ -904,7 +936,7 @@ TEST(an_unlink_that_comes_late) {
     scene_run(&s);
 }
 
-/* ---- what is not known, and what comes too late -------------------------------------------------------------------------------------- */
+/* ---- what is not known, and what comes too late ------------------------------------------------------------------ */
 static int act_fail_after_rename(moment *m) {           /* the sync behind the rename that commits */
     m->is_over = crash_find(&m->s->disk, "runs/a/x.metadata.json") >= 0;
     return m->is_over;
@@ -939,7 +971,7 @@ TEST(a_rank_whose_deadline_is_over_acknowledges_nothing) {
     scene_run(&s);
 }
 
-/* ---- the local storage: what is recorded here is what it does ------------------------------------------------------------------------ */
+/* ---- the local storage: what is recorded here is what it does ---------------------------------------------------- */
 #ifdef __linux__
 /* Of each fdatasync, what the descriptor is at that moment. */
 static char synced[40][300];
@@ -997,14 +1029,16 @@ TEST(the_local_storage_does_what_is_recorded) {
 TEST(the_local_storage_does_what_is_recorded) { SKIP("its calls are watched on Linux only"); }
 #endif
 
-/* ---- documents that are written again ------------------------------------------------------------------------------------------------ */
+/* ---- documents that are written again ---------------------------------------------------------------------------- */
 TEST(a_document_rewritten) {
     scene s;
     dcp_metadata *metadata;
     dcp_error err;
     scene_with_one(&s, "document written again", SHARDED, 1);
-    CHECK_OK_MESSAGE(dcp_metadata_read_file(&s.disk.storage, "runs/a/x.metadata.json", NULL, &metadata, &err), err.message);
-    CHECK_OK_MESSAGE(dcp_metadata_write_file(&s.disk.storage, "runs/a/x.metadata.json", metadata, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_read_file(&s.disk.storage, "runs/a/x.metadata.json", NULL, &metadata, &err),
+                     err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(&s.disk.storage, "runs/a/x.metadata.json", metadata, NULL, &err),
+                     err.message);
     dcp_metadata_free(metadata);
     scene_run(&s);
 }
@@ -1019,7 +1053,10 @@ static dcp_status check_object(void *user, const crash_state *state) {
     const char *data = NULL;
     size_t size = 0;
     int i;
-    for (i = 0; i < state->count; i++) if (strcmp(state->left[i].key, "p/q/object") == 0) { data = state->left[i].data; size = state->left[i].size; }
+    for (i = 0; i < state->count; i++) if (strcmp(state->left[i].key, "p/q/object") == 0) {
+        data = state->left[i].data;
+        size = state->left[i].size;
+    }
     if (size == 9 && memcmp(data, "new bytes", 9) == 0) return DCP_OK;
     if (size == 3 && memcmp(data, "old", 3) == 0 && state->index < o->second_done) return DCP_OK;
     if (!data && state->index < o->first_done) return DCP_OK;
@@ -1049,8 +1086,9 @@ TEST(enough_different_disks) {
 }
 
 static void report(double seconds) {
-    printf("%ld different disks after power cuts: %ld of %d workloads, %ld of %ld recoveries; %ld operations, %ld subsets of what was pending\n",
-           (long)total.checked, (long)total.of_workloads, total.scenes, (long)(total.checked - total.of_workloads), (long)total.recovered,
+    printf("%ld different disks after power cuts: %ld of %d workloads, %ld of %ld recoveries; %ld operations, %ld "
+           "subsets of what was pending\n", (long)total.checked, (long)total.of_workloads, total.scenes,
+           (long)(total.checked - total.of_workloads), (long)total.recovered,
            (long)total.operations, (long)total.enumerated);
     printf("by model: any subset %ld, directories in order %ld, as ext4 %ld; %.1f s\n", (long)total.states[CRASH_ANY],
            (long)total.states[CRASH_ORDERED], (long)total.states[CRASH_EXT4], seconds);

@@ -1,5 +1,5 @@
-/* test_directory.c - a directory of checkpoints: which is the newest, what is there, and what may be removed. Whatever removes something
- * must never take a file that a commit file names (G2). */
+/* test_directory.c - a directory of checkpoints: which is the newest, what is there, and what may be removed. Whatever
+ * removes something must never take a file that a commit file names (G2). */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
@@ -103,8 +103,8 @@ static void flip(const char *name, size_t byte) {
 static void check_fails(dcp_status got, dcp_status want, const char *words, int line, const char *call) {
     char detail[900];
     if (got == want && err.status == want && strstr(err.message, words)) return;
-    (void)snprintf(detail, sizeof detail, " (got %s \"%s\", want %s with \"%s\")", dcp_status_name(got), got ? err.message : "",
-                   dcp_status_name(want), words);
+    (void)snprintf(detail, sizeof detail, " (got %s \"%s\", want %s with \"%s\")", dcp_status_name(got),
+                   got ? err.message : "", dcp_status_name(want), words);
     test_fail(__FILE__, line, call, detail);
 }
 typedef struct heard { char text[8000]; } heard;        /* what was logged */
@@ -122,8 +122,9 @@ static dcp_io the_io(void) {
     return io;
 }
 
-/* ---- checkpoints --------------------------------------------------------------------------------------------------------------------- */
-static dcp_save_report save_as(const char *name, int64_t step, dcp_layout layout, int overwrite, const dcp_signer *signer) {
+/* ---- checkpoints ------------------------------------------------------------------------------------------------- */
+static dcp_save_report save_as(const char *name, int64_t step, dcp_layout layout, int overwrite,
+                               const dcp_signer *signer) {
     static uint8_t data[SIZE];
     dcp_tensor t;
     dcp_training training = DCP_ZERO;
@@ -194,7 +195,8 @@ static void put_sealed(const char *name, const char *text) {
 /* A commit file of another format version, intact otherwise. */
 static void write_newer(const char *name, int sequence) {
     char text[600];
-    (void)snprintf(text, sizeof text, "{\n  \"version\": \"2.0.0\",\n  \"timestamp\": \"2026-11-20T12:00:00.000000Z\",\n"
+    (void)snprintf(text, sizeof text,
+                   "{\n  \"version\": \"2.0.0\",\n  \"timestamp\": \"2026-11-20T12:00:00.000000Z\",\n"
                    "  \"worldSize\": 1,\n  \"ddpRank\": 0,\n  \"saveId\": \"" ID "\",\n  \"sequence\": %d,\n"
                    "  \"shards\": []", sequence);
     put_sealed(name, text);
@@ -227,12 +229,12 @@ static dcp_status try_latest(void) {
     return status;
 }
 
-/* ==== sequence numbers ================================================================================================================ */
+/* ==== sequence numbers ============================================================================================ */
 static void sequence_body(void) {
     CHECK_INT(save_as("a", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence, 1);
     CHECK_INT(save_as("b", 1, DCP_LAYOUT_SINGLE, 0, NULL).sequence, 2);
     CHECK_INT(save_as("a", 1, DCP_LAYOUT_SHARDED, 1, NULL).sequence, 3);
-    CHECK_INT(save_as("other/c", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence, 1);      /* each directory counts for itself */
+    CHECK_INT(save_as("other/c", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence, 1);    /* each directory counts for itself */
     CHECK_INT(save_as("c", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence, 4);
     flip("c.metadata.json", 600);                       /* damaged: nobody knows what it said */
     CHECK_INT(save_as("d", 1, DCP_LAYOUT_SINGLE, 0, NULL).sequence, 4);
@@ -414,7 +416,7 @@ TEST(a_high_number_that_nobody_signed) {
     done();
 }
 
-/* ==== latest ========================================================================================================================== */
+/* ==== latest ====================================================================================================== */
 static void latest_body(void) {
     CHECK_FAILS(try_latest(), DCP_E_NOT_FOUND, "no checkpoint");        /* for a subdirectory: not even the directory */
     save("b", 10);
@@ -545,7 +547,8 @@ TEST(latest_returns_a_manifest_that_it_must_not_read) {
 }
 static dcp_status (*real_open)(void *context, const char *path, void **object, dcp_object_info *info, dcp_error *error);
 static const char *unreadable = "b.metadata.json";
-static dcp_status failing_open(void *context, const char *path, void **object, dcp_object_info *info, dcp_error *error) {
+static dcp_status failing_open(void *context, const char *path, void **object, dcp_object_info *info,
+                               dcp_error *error) {
     if (strcmp(path, unreadable) == 0) return dcpi_fail_sys(error, DCP_E_IO, EIO, "the disk does not answer");
     return real_open(context, path, object, info, error);
 }
@@ -712,7 +715,7 @@ TEST(latest_where_a_prefix_has_two_commit_files) {
     done();
 }
 
-/* ==== list ============================================================================================================================ */
+/* ==== list ======================================================================================================== */
 static size_t list(dcp_verify_policy verify, dcp_list_entry **entries) {
     dcp_list_desc desc = DCP_ZERO;
     size_t count;
@@ -788,7 +791,7 @@ TEST(list_checks_every_byte_if_asked) {
     done();
 }
 
-/* ==== prune =========================================================================================================================== */
+/* ==== prune ======================================================================================================= */
 static dcp_prune_desc pruning(int keep_last, int64_t keep_every) {
     dcp_prune_desc desc = DCP_ZERO;
     desc.directory = here();
@@ -821,7 +824,8 @@ static const char *loading(void) {
     static char text[20];
     char name[2] = "a";
     text[0] = '\0';
-    for (name[0] = 'a'; name[0] <= 'h'; name[0]++) if (try_load(at(name), 10 * (name[0] - 'a' + 1)) == DCP_OK) strcat(text, name);
+    for (name[0] = 'a'; name[0] <= 'h'; name[0]++)
+        if (try_load(at(name), 10 * (name[0] - 'a' + 1)) == DCP_OK) strcat(text, name);
     return text;
 }
 static void save_six(void) {                            /* steps 10 to 60; "c" and "e" are single files */
@@ -845,7 +849,8 @@ static void prune_body(void) {
     CHECK(has_path(&removal, "b.metadata.json") && has_path(&removal, "b_shard_0.bin"));
     CHECK(removal.checkpoints == 2 && removal.path_count == 4 && removal.bytes > 2 * SIZE);
     dcp_removal_free(&removal);
-    CHECK(!is_there("a.metadata.json") && !is_there("a_shard_0.bin") && !is_there("b.metadata.json") && !is_there("b_shard_0.bin"));
+    CHECK(!is_there("a.metadata.json") && !is_there("a_shard_0.bin") && !is_there("b.metadata.json") &&
+          !is_there("b_shard_0.bin"));
     CHECK_STR(loading(), "cdef");
     prune(2, 0, 2);
     CHECK_STR(loading(), "ef");
@@ -886,14 +891,16 @@ static void prune_corrupt_body(void) {
 }
 TEST(prune_leaves_what_is_damaged) { on_each(prune_corrupt_body); }
 
-/* A commit file that cannot be read may name anything, so no data goes while there is one; the checkpoint is gone all the same. */
+/* A commit file that cannot be read may name anything, so no data goes while there is one; the checkpoint is gone all
+ * the same. */
 TEST(prune_takes_no_data_while_a_document_is_unreadable) {
     use_memory();
     save_six();
     flip("a.metadata.json", 700);
     prune(1, 0, 4);
     CHECK_STR(loading(), "f");
-    CHECK(!is_there("b.metadata.json") && is_there("b_shard_0.bin") && !is_there("c.checkpoint") && is_there("d_shard_0.bin"));
+    CHECK(!is_there("b.metadata.json") && is_there("b_shard_0.bin") && !is_there("c.checkpoint") &&
+          is_there("d_shard_0.bin"));
     CHECK(strstr(log_text.text, "could not be read") != NULL);
     done();
 }
@@ -1089,7 +1096,8 @@ TEST(prune_arguments) {
     CHECK_FAILS(dcp_prune(&desc, &removal, &err), DCP_E_CANCELLED, "cancelled");
     desc = pruning(1, 0);
     desc.directory = "none";
-    CHECK_OK_MESSAGE(dcp_prune(&desc, NULL, &err), err.message);        /* in memory there are no directories, so none is missing */
+    /* in memory there are no directories, so none is missing */
+    CHECK_OK_MESSAGE(dcp_prune(&desc, NULL, &err), err.message);
     CHECK_STR(loading(), "abcdef");
     desc = pruning(5, 0);
     CHECK_OK(dcp_prune(&desc, NULL, &err));             /* the list may be NULL */
@@ -1120,7 +1128,7 @@ static void overwrite_damaged_body(void) {
 }
 TEST(overwriting_what_is_damaged) { on_each(overwrite_damaged_body); }
 
-/* ==== remove ========================================================================================================================== */
+/* ==== remove ====================================================================================================== */
 static dcp_status try_remove(const char *name, dcp_removal *removal) {
     dcp_remove_desc desc = DCP_ZERO;
     desc.path = at(name);
@@ -1220,7 +1228,7 @@ static void claims_body(void) {
 }
 TEST(nothing_goes_because_a_document_lays_claim_to_it) { on_each(claims_body); }
 
-/* ==== sweep =========================================================================================================================== */
+/* ==== sweep ======================================================================================================= */
 static dcp_sweep_desc sweeping(int64_t grace, int plain) {
     dcp_sweep_desc desc = DCP_ZERO;
     desc.directory = here();
@@ -1245,15 +1253,19 @@ static size_t sweep(int64_t grace, int plain) {
 }
 /* What a killed save leaves, and what only looks like it. */
 static const char *const leftovers[] = {
-    "x.metadata.json." ID ".tmp", "x.metadata.json." ID "-2.tmp", "x_shard_0.bin." ID ".tmp", "x.checkpoint." ID "-13.tmp",
+    "x.metadata.json." ID ".tmp", "x.metadata.json." ID "-2.tmp", "x_shard_0.bin." ID ".tmp", "x.checkpoint."
+        ID "-13.tmp",
     "x_shard_0." ID ".bin." ID ".tmp"
 };
 static const char *const lost_shards[] = { "x_shard_0." ID ".bin", "x_shard_17." ID ".bin", "a b_shard_0." ID ".bin" };
 static const char *const plain_shards[] = { "x_shard_0.bin", "x_shard_123.bin" };
 static const char *const strangers[] = {
-    "notes.txt", "x.tmp", "x." ID, ID ".tmp", "v.0123456789ABCDEF.tmp", "x.0123456789abcde.tmp", "x." ID "-.tmp", "x." ID "-a.tmp",
-    "x." ID ".tmp.gz", "x_shard_.bin", "v_shard_0.0123456789ABCDEF.bin", "x_shard_0." ID ".bin.bak", "_shard_0." ID ".bin",
-    "x_shard_0x." ID ".bin", "x_shard_-1.bin", "x_shard_0.txt", "xshard_0.bin", "x_shard_12345678901.bin", "weights.bin", ".hidden"
+    "notes.txt", "x.tmp", "x." ID, ID ".tmp", "v.0123456789ABCDEF.tmp", "x.0123456789abcde.tmp", "x." ID "-.tmp",
+        "x." ID "-a.tmp",
+    "x." ID ".tmp.gz", "x_shard_.bin", "v_shard_0.0123456789ABCDEF.bin", "x_shard_0." ID ".bin.bak",
+    "_shard_0." ID ".bin",
+    "x_shard_0x." ID ".bin", "x_shard_-1.bin", "x_shard_0.txt", "xshard_0.bin", "x_shard_12345678901.bin",
+    "weights.bin", ".hidden"
 };
 static void put_all(const char *const *names, size_t count) {
     size_t i;
@@ -1490,7 +1502,8 @@ TEST(sweep_takes_only_regular_files) {
     CHECK_INT(mkdir(at(leftovers[1]), 0700), 0);
     CHECK_INT(mkfifo(at(leftovers[2]), 0600), 0);
     CHECK_INT(sweep(-1, 1), 0);
-    CHECK(lstat(at(leftovers[0]), &info) == 0 && lstat(at(leftovers[1]), &info) == 0 && lstat(at(leftovers[2]), &info) == 0);
+    CHECK(lstat(at(leftovers[0]), &info) == 0 && lstat(at(leftovers[1]), &info) == 0 &&
+          lstat(at(leftovers[2]), &info) == 0);
     CHECK(is_there("target"));
     done();
 #endif
@@ -1759,7 +1772,7 @@ TEST(a_document_of_megabytes) {
     }
 }
 
-/* ==== many ============================================================================================================================ */
+/* ==== many ======================================================================================================== */
 TEST(a_hundred_checkpoints) {
     char name[20];
     dcp_list_entry *e;

@@ -1,16 +1,16 @@
-/* test_disasters.c - the real thing going wrong: power cuts of real file systems, system calls that fail, machines that are too small, and processes that
- * are killed by the thousand. After each: what loads is one whole generation, the old or the new one, and after DCP_OK the new one; a sweep
- * leaves nothing else behind; the next save works.
+/* test_disasters.c - the real thing going wrong: power cuts of real file systems, system calls that fail, machines that
+ * are too small, and processes that are killed by the thousand. After each: what loads is one whole generation, the old
+ * or the new one, and after DCP_OK the new one; a sweep leaves nothing else behind; the next save works.
  *
- * Power cuts: an image of ext4 or xfs is mounted, and shut down by the ioctl that file system developers test recovery with; then it is mounted again
- * and its journal replayed. The mounts are of a mount namespace of our own and the loop devices clear themselves: nothing of either
- * outlives this process, however it ends.
- * System calls: this program runs itself below strace, which makes the n-th call of a kind fail. test_kill.c has the kills around calls,
- * test_faults.c the faults of storages, test_crash.c every disk that a cut may leave in theory.
+ * Power cuts: an image of ext4 or xfs is mounted, and shut down by the ioctl that file system developers test recovery
+ * with; then it is mounted again and its journal replayed. The mounts are of a mount namespace of our own and the loop
+ * devices clear themselves: nothing of either outlives this process, however it ends.
+ * System calls: this program runs itself below strace, which makes the n-th call of a kind fail. test_kill.c has the
+ * kills around calls, test_faults.c the faults of storages, test_crash.c every disk that a cut may leave in theory.
  *
- * DCP_TEST_POWER_CUTS: cuts at random times on each file system (default 12; from 100 on, each phase of each save is cut too).
- * DCP_TEST_CYCLES: cycles of save, kill and restore (default 150). DCP_TEST_WHOLE: every system call fails in every way, not a sample.
- * `make soak` sets them all. */
+ * DCP_TEST_POWER_CUTS: cuts at random times on each file system (default 12; from 100 on, each phase of each save is
+ * cut too). DCP_TEST_CYCLES: cycles of save, kill and restore (default 150). DCP_TEST_WHOLE: every system call fails in
+ * every way, not a sample. `make soak` sets them all. */
 #if defined(__linux__) && defined(__has_include)
 #if __has_include(<linux/loop.h>)
 #define IS_LINUX 1
@@ -26,7 +26,8 @@ int main(void) {
     return test_finish();
 }
 #else
-/* ---- system calls that can be tampered with: the system's headers come first, so that only the library's calls are renamed ---------------- */
+/* ---- system calls that can be tampered with: the system's headers come first, so that only the library's calls are
+ * renamed ---------------- */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -54,10 +55,12 @@ int main(void) {
 
 static struct {
     int drops_files, drops_directories; /* fdatasync says that it is done, and does nothing */
-    int lies_at, syncs;                 /* the n-th fdatasync of a file fails, loses what was written, and would succeed if it were called again */
+    /* the n-th fdatasync of a file fails, loses what was written, and would succeed if it were called again */
+    int lies_at, syncs;
     int is_short;                       /* reads and writes end in the middle */
     int lost_at, moves, lost_error;     /* the n-th file that gets its name has it, and the answer says this error */
-    int clock_jumps; int64_t clock_s;   /* the wall clock is so far off; and, with jumps, at every other look as far on the other side */
+    /* the wall clock is so far off; and, with jumps, at every other look as far on the other side */
+    int clock_jumps; int64_t clock_s;
 } tamper;
 
 static int tampered_fdatasync(int fd) {
@@ -111,7 +114,8 @@ static int tampered_clock(clockid_t id, struct timespec *now) {
 
 /* What a child tells: it may die at any moment. */
 typedef struct shared_state {
-    volatile int acknowledged, attempted;               /* generations: the last one that was told DCP_OK, and the last one that was tried */
+    /* generations: the last one that was told DCP_OK, and the last one that was tried */
+    volatile int acknowledged, attempted;
     volatile int last_place;                            /* of the acknowledged one: layout and path */
     volatile int64_t steps;                             /* storage calls, before and after each */
     volatile dcp_status status;
@@ -120,7 +124,9 @@ typedef struct shared_state {
 } shared_state;
 static shared_state *shared;
 
-static long from_environment(const char *name, long otherwise) { return getenv(name) ? strtol(getenv(name), NULL, 10) : otherwise; }
+static long from_environment(const char *name, long otherwise) {
+    return getenv(name) ? strtol(getenv(name), NULL, 10) : otherwise;
+}
 static int is_whole(void) { return getenv("DCP_TEST_WHOLE") != NULL; }
 static int64_t now_us(void) {
     struct timespec now;
@@ -134,7 +140,7 @@ static void sleep_us(int64_t us) {
     (void)nanosleep(&span, NULL);
 }
 
-/* ---- a file system in a file, and its power switch --------------------------------------------------------------------------------------- */
+/* ---- a file system in a file, and its power switch --------------------------------------------------------------- */
 #define GOING_DOWN _IOR('X', 125, uint32_t)             /* FS_IOC_GOINGDOWN, which old headers lack */
 enum { JOURNAL_FLUSHED = 1, JOURNAL_LOST = 2 };
 typedef struct disk {
@@ -153,11 +159,13 @@ static int has_own_mounts(void) {
 }
 /* A loop device on the image; it is given back when its last user has closed it. */
 static int disk_attach(disk *d, const char *image) {
-    int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC), file = open(image, O_RDWR | O_CLOEXEC), tries, is_attached = 0;
+    int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC), file = open(image, O_RDWR | O_CLOEXEC), tries,
+                  is_attached = 0;
     struct loop_info64 info;
     memset(&info, 0, sizeof info);
     info.lo_flags = LO_FLAGS_AUTOCLEAR;
-    for (tries = 0; tries < 20 && !is_attached && control >= 0 && file >= 0; tries++) {     /* others may take the free one first */
+    for (tries = 0; tries < 20 && !is_attached && control >= 0 && file >= 0; tries++) {
+        /* others may take the free one first */
         (void)snprintf(d->device, sizeof d->device, "/dev/loop%d", ioctl(control, LOOP_CTL_GET_FREE));
         d->loop = open(d->device, O_RDWR | O_CLOEXEC);
         if (d->loop < 0) break;
@@ -211,13 +219,17 @@ static void disk_open(disk *d, const char *type, int64_t megabytes) {
     CHECK(fd >= 0 && ftruncate(fd, (off_t)megabytes << 20) == 0 && mkdir(d->root, 0700) == 0);
     (void)close(fd);
     if (!has_own_mounts()) SKIP_MISSING("power", "mounting is not permitted here; run as root");
-    if (system(command) != 0) SKIP_MISSING("power", strcmp(type, "ext4") == 0 ? "install e2fsprogs" : "install xfsprogs");
+    if (system(command) != 0)
+        SKIP_MISSING("power", strcmp(type, "ext4") == 0 ? "install e2fsprogs" : "install xfsprogs");
     if (!disk_attach(d, image)) SKIP_MISSING("power", "there is no loop device to be had here");
     if (!disk_mount(d)) { disk_close(d); SKIP_MISSING("power", "the kernel does not mount this file system here"); }
-    if (ioctl(d->fd, GOING_DOWN, &nothing) == 0 || errno == ENOTTY) { disk_close(d); SKIP_MISSING("power", "this file system cannot be shut down"); }
+    if (ioctl(d->fd, GOING_DOWN, &nothing) == 0 || errno == ENOTTY) {
+        disk_close(d);
+        SKIP_MISSING("power", "this file system cannot be shut down");
+    }
 }
 
-/* ---- a save, cut ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- a save, cut ------------------------------------------------------------------------------------------------- */
 enum { OLD = 1, NEW = 2, NEXT = 3, AFTER_ALL = 1 << 30 };     /* generations; the step behind the last one */
 typedef struct workload { const char *name; dcp_layout layout; int has_old; const char *path; size_t size; } workload;
 static const workload workloads[] = {
@@ -228,9 +240,16 @@ static const workload workloads[] = {
     { "overwritten manifest", MANIFEST, 1, "p", 60000 },
     { "first single file, direct writes", SINGLE, 0, "p", (size_t)9 << 20 },
 };
-/* step 0: after us microseconds. acknowledged: before the cut began; what a process is told later nobody hears in a real one, and xfs then says of a
- * sync that it succeeded. */
-typedef struct cut { disk *d; const workload *w; uint32_t flags; int64_t step, us; int acknowledged; char dir[TEST_PATH]; } cut;
+/* step 0: after us microseconds. acknowledged: before the cut began; what a process is told later nobody hears in a
+ * real one, and xfs then says of a sync that it succeeded. */
+typedef struct cut {
+    disk *d;
+    const workload *w;
+    uint32_t flags;
+    int64_t step, us;
+    int acknowledged;
+    char dir[TEST_PATH];
+} cut;
 
 static void cut_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
     const cut *c = (const cut *)user;
@@ -291,7 +310,8 @@ static int check_generation(const cut *c, dcp_storage *storage, const char *path
     if (!is_new && *found == (c->w->has_old && strcmp(path, "p") == 0 ? OLD : 0)) return 1;
     if (is_new && *found == NEW) return 1;
     if (is_new && !c->acknowledged && *found == (c->w->has_old && strcmp(path, "p") == 0 ? OLD : 0)) return 1;
-    (void)snprintf(text, sizeof text, "generation %d, the new one was%s acknowledged", *found, c->acknowledged ? "" : " not");
+    (void)snprintf(text, sizeof text, "generation %d, the new one was%s acknowledged", *found,
+                   c->acknowledged ? "" : " not");
     (void)generation_wrong(path, "is lost", text);
     return 0;
 }
@@ -304,10 +324,13 @@ static int check_after_cut(const cut *c, dcp_storage *storage, int *is_new) {
     if (latest < 0) return 0;
     if (latest != (p > q ? p : q)) return generation_wrong("dcp_latest", "finds another one", "") > 0;
     if (generation_sweep(storage, &err)) return generation_wrong("the sweep", "fails", err.message) > 0;
-    if (!check_generation(c, storage, "p", &again) || again != p || !check_generation(c, storage, "q", &again) || again != q) return 0;
+    if (!check_generation(c, storage, "p", &again) || again != p || !check_generation(c, storage, "q", &again) ||
+        again != q) return 0;
     if (!nothing_else_is_there(storage)) return 0;
-    if (generation_save(storage, c->w->layout, c->w->path, c->w->size, NEXT, &err)) return generation_wrong("the next save", "fails", err.message) > 0;
-    return generation_at(storage, c->w->path) == NEXT && generation_latest(storage) == NEXT && nothing_else_is_there(storage);
+    if (generation_save(storage, c->w->layout, c->w->path, c->w->size, NEXT, &err))
+        return generation_wrong("the next save", "fails", err.message) > 0;
+    return generation_at(storage, c->w->path) == NEXT && generation_latest(storage) == NEXT &&
+           nothing_else_is_there(storage);
 }
 static int cut_and_check(cut *c, int *is_new) {
     dcp_storage *storage = NULL;
@@ -322,15 +345,16 @@ static int cut_and_check(cut *c, int *is_new) {
     return is_good;
 }
 
-/* ---- power cuts -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- power cuts -------------------------------------------------------------------------------------------------- */
 typedef struct cut_search { disk d; long in_phases, at_random, old, made; int is_good; char where[200]; } cut_search;
 
 static void search_cut(cut_search *s, cut *c) {
     int is_new = 0;
     if (!s->is_good) return;
     s->is_good = cut_and_check(c, &is_new);
-    (void)snprintf(s->where, sizeof s->where, "%s, %s, journal %s, %s %ld", s->d.type, c->w->name, c->flags == JOURNAL_LOST ? "lost" : "flushed",
-                   c->step == 0 ? "microseconds" : c->step == AFTER_ALL ? "after all of" : "step",
+    (void)snprintf(s->where, sizeof s->where, "%s, %s, journal %s, %s %ld", s->d.type, c->w->name,
+                   c->flags == JOURNAL_LOST ? "lost" : "flushed", c->step == 0 ? "microseconds" : c->step == AFTER_ALL
+                   ? "after all of" : "step",
                    (long)(c->step == 0 ? c->us : c->step == AFTER_ALL ? shared->steps : c->step));
     s->old += !is_new;
     s->made += is_new;
@@ -372,10 +396,11 @@ static void power_cuts(const char *type, int64_t megabytes) {
     memset(&s, 0, sizeof s);
     disk_open(&s.d, type, megabytes);
     s.is_good = 1;
-    for (i = 0; i < count; i++) search_workload(&s, &workloads[i], random_cuts < 100 ? 23 : 1, random_cuts / count + (i < random_cuts % count));
+    for (i = 0; i < count; i++)
+        search_workload(&s, &workloads[i], random_cuts < 100 ? 23 : 1, random_cuts / count + (i < random_cuts % count));
     disk_close(&s.d);
-    printf("    %s: %ld power cuts in phases, %ld at random times; the old state was there %ld times, the new one %ld times; %.1f s\n", type,
-           s.in_phases, s.at_random, s.old, s.made, (double)(now_us() - started) / 1e6);
+    printf("    %s: %ld power cuts in phases, %ld at random times; the old state was there %ld times, the new one %ld "
+           "times; %.1f s\n", type, s.in_phases, s.at_random, s.old, s.made, (double)(now_us() - started) / 1e6);
     if (s.is_good) { CHECK(s.old > 0 && s.made > 0); return; }
     doing("%s", s.where);
     CHECK_STR(generation_why, "");
@@ -397,8 +422,8 @@ static void search_losses(cut_search *s, int *of_files, int *of_directories) {
         tamper.drops_directories = i >= 4;
         if (!cut_and_check(&c, &is_new)) {
             ++*(i < 4 ? of_files : of_directories);
-            printf("    %s, %s, journal %s, without the sync of %s: %s\n", s->d.type, c.w->name, i % 2 ? "lost" : "flushed",
-                   i < 4 ? "files" : "directories", generation_why);
+            printf("    %s, %s, journal %s, without the sync of %s: %s\n", s->d.type, c.w->name,
+                   i % 2 ? "lost" : "flushed", i < 4 ? "files" : "directories", generation_why);
         }
     }
     memset(&tamper, 0, sizeof tamper);
@@ -416,18 +441,19 @@ static void losses(const char *type, int64_t megabytes) {
 TEST(without_syncs_it_is_lost_on_ext4) { losses("ext4", 64); }
 TEST(without_syncs_it_is_lost_on_xfs) { losses("xfs", 300); }
 
-/* ---- system calls that fail: this program runs itself below strace ----------------------------------------------------------------------- */
+/* ---- system calls that fail: this program runs itself below strace ----------------------------------------------- */
 typedef enum deed { FIRST, OVERWRITE, LOAD, LATEST, SWEEP, DEEDS } deed;
 static const char *const deed_names[] = { "first save", "overwrite", "load", "latest", "sweep" };
 static const char *const layout_names[] = { "sharded", "single", "manifest" };
 enum { DEED_SIZE = 3000, NOT_WHOLE = 100 };
 
-/* In the program below strace: `do DEED LAYOUT BASE OUT`. Two calls of getppid enclose what counts. The exit status is the dcp_status; OUT
- * gets the message. */
+/* In the program below strace: `do DEED LAYOUT BASE OUT`. Two calls of getppid enclose what counts. The exit status is
+ * the dcp_status; OUT gets the message. */
 static dcp_status deed_do(deed what, dcp_layout layout, const char *base, dcp_error *err) {
     dcp_storage *storage;
     dcp_status status = dcp_storage_local(base, &storage, err);
-    if (!status && (what == FIRST || what == OVERWRITE)) status = generation_save(storage, layout, "p", DEED_SIZE, NEW, err);
+    if (!status && (what == FIRST || what == OVERWRITE))
+        status = generation_save(storage, layout, "p", DEED_SIZE, NEW, err);
     if (!status && what == SWEEP) status = generation_sweep(storage, err);
     if (!status && (what == LOAD || what == LATEST)) {
         const int number = what == LOAD ? generation_at(storage, "p") : generation_latest(storage);
@@ -473,8 +499,9 @@ static int deed_trace(deed_scene *s, const char *trace, const char *inject) {
     (void)fflush(stdout);
     pid = fork();
     if (pid == 0) {
-        const char *const arguments[] = { "strace", "-f", "-qq", "-o", s->log, "-e", traced, "-e", inject ? inject : "signal=none",
-                                          "-e", s->is_without_rename ? "inject=renameat2:error=EINVAL" : "signal=none",
+        const char *const arguments[] = { "strace", "-f", "-qq", "-o", s->log, "-e", traced, "-e",
+                                          inject ? inject : "signal=none", "-e", s->is_without_rename
+                                          ? "inject=renameat2:error=EINVAL" : "signal=none",
                                           s->program, "do", what, layout, s->base, s->out, NULL };
         (void)execvp("strace", (char *const *)(uintptr_t)arguments);
         _exit(98);
@@ -491,7 +518,8 @@ static int deed_trace(deed_scene *s, const char *trace, const char *inject) {
 }
 static call_count *deed_call(deed_scene *s, const char *name, size_t length) {
     int i;
-    for (i = 0; i < s->count; i++) if (strlen(s->calls[i].name) == length && memcmp(s->calls[i].name, name, length) == 0) return &s->calls[i];
+    for (i = 0; i < s->count; i++)
+        if (strlen(s->calls[i].name) == length && memcmp(s->calls[i].name, name, length) == 0) return &s->calls[i];
     CHECK(s->count < CALLS && length < sizeof s->calls[0].name);
     memset(&s->calls[s->count], 0, sizeof s->calls[0]);
     memcpy(s->calls[s->count].name, name, length);
@@ -509,7 +537,8 @@ static void deed_count(deed_scene *s, const char *calls) {
     while (fgets(line, sizeof line, log)) {
         const char *name = line + strspn(line, "0123456789 ");
         const size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
-        CHECK(sscanf(line, "%d", &other) == 1 && (pid == 0 || other == pid));  /* strace counts the calls of each thread by themselves */
+        /* strace counts the calls of each thread by themselves */
+        CHECK(sscanf(line, "%d", &other) == 1 && (pid == 0 || other == pid));
         pid = other;
         if (name[length] != '(' || (s->is_without_rename && length == 9 && memcmp(name, "renameat2", 9) == 0)) continue;
         if (length == 7 && memcmp(name, "getppid", 7) == 0) marks++;
@@ -527,8 +556,8 @@ static dcp_storage *deed_storage(const deed_scene *s) {
 }
 /* What a killed save leaves. */
 static void deed_litter(dcp_storage *storage) {
-    static const char *const names[] = { "p_shard_0.0123456789abcdef.bin", "p_shard_3.bin", "p.metadata.json.0123456789abcdef.tmp",
-                                         "o_shard_1.fedcba9876543210.bin" };
+    static const char *const names[] = { "p_shard_0.0123456789abcdef.bin", "p_shard_3.bin",
+                                         "p.metadata.json.0123456789abcdef.tmp", "o_shard_1.fedcba9876543210.bin" };
     size_t i;
     for (i = 0; i < DCPI_COUNT(names); i++) CHECK_OK(dcp_storage_write_all(storage, names[i], "litter", 6, NULL));
 }
@@ -557,7 +586,8 @@ static void deed_open(deed_scene *s, deed what, dcp_layout layout) {
     deed_set(s);
 }
 
-/* What is there after the deed, whatever it said. A save that knows that it failed, and can remove files, has left none (G9). */
+/* What is there after the deed, whatever it said. A save that knows that it failed, and can remove files, has left none
+ * (G9). */
 static void deed_check(deed_scene *s, int status, int fails_once) {
     const int is_save = s->what == FIRST || s->what == OVERWRITE, old = s->what == FIRST ? 0 : OLD;
     dcp_storage *storage = deed_storage(s);
@@ -567,7 +597,8 @@ static void deed_check(deed_scene *s, int status, int fails_once) {
     if (is_save && status == DCP_OK) CHECK_INT(there, NEW);
     else if (is_save && (status == -1 || status == DCP_E_UNKNOWN)) CHECK(there == NEW || there == old);
     else CHECK_INT(there, old);
-    if (is_save && fails_once && status > 0 && status != DCP_E_UNKNOWN && !nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+    if (is_save && fails_once && status > 0 && status != DCP_E_UNKNOWN && !nothing_else_is_there(storage))
+        CHECK_STR(generation_why, "");
     CHECK_OK_MESSAGE(generation_sweep(storage, &err), err.message);
     CHECK_INT(generation_at(storage, "p"), there);
     if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
@@ -577,17 +608,21 @@ static void deed_check(deed_scene *s, int status, int fails_once) {
 }
 /* An error names the file or the directory that it is about, and what could not be done. */
 static int names_the_place(const char *message) {
-    return strstr(message, "p.") || strstr(message, "p_") || strstr(message, "dense/") || strstr(message, "directory \"/");
+    return strstr(message, "p.") || strstr(message, "p_") || strstr(message, "dense/") ||
+           strstr(message, "directory \"/");
 }
-static int names_the_operation(const char *message) { return strstr(message, "cannot ") || strstr(message, "could not "); }
+static int names_the_operation(const char *message) {
+    return strstr(message, "cannot ") || strstr(message, "could not ");
+}
 static void deed_inject(deed_scene *s, const call_count *call, int nth, const char *how) {
     const int is_lie = strncmp(how, "retval", 6) == 0;
     char trace[100], inject[200];
     int status;
-    doing("%s, %s: %s number %d of %d, %s", deed_names[s->what], layout_names[s->layout], call->name, nth, call->during, how);
+    doing("%s, %s: %s number %d of %d, %s", deed_names[s->what], layout_names[s->layout], call->name, nth, call->during,
+          how);
     (void)snprintf(trace, sizeof trace, "trace=%s", call->name);
-    (void)snprintf(inject, sizeof inject, "inject=%s:%.*s:when=%d%s", call->name, (int)strcspn(how, "+"), how, call->before + nth,
-                   strchr(how, '+') ? "+" : "");
+    (void)snprintf(inject, sizeof inject, "inject=%s:%.*s:when=%d%s", call->name, (int)strcspn(how, "+"), how,
+                   call->before + nth, strchr(how, '+') ? "+" : "");
     status = deed_trace(s, trace, inject);
     s->runs++;
     s->killed += status == -1;
@@ -595,7 +630,8 @@ static void deed_inject(deed_scene *s, const call_count *call, int nth, const ch
     CHECK(status != 98 && status != 99);
     if (strcmp(how, "error=EINTR") == 0) CHECK_OK_MESSAGE(status, s->message);
     if (strcmp(how, "signal=KILL") == 0) CHECK_INT(status, -1);
-    else if (status != DCP_OK && !is_lie) CHECK_STR(names_the_place(s->message) && names_the_operation(s->message) ? "" : s->message, "");
+    else if (status != DCP_OK && !is_lie)
+        CHECK_STR(names_the_place(s->message) && names_the_operation(s->message) ? "" : s->message, "");
     if (getenv("DCP_TEST_SHOW")) printf("%s: %d %s\n", doing_text, status, s->message);
     deed_check(s, status, strchr(how, '+') == NULL);
     deed_set(s);
@@ -603,7 +639,8 @@ static void deed_inject(deed_scene *s, const call_count *call, int nth, const ch
 /* In a sample: the first and the last call of each kind. */
 static void deed_inject_call(deed_scene *s, const call_count *call, const char *how) {
     int nth;
-    for (nth = 1; nth <= call->during; nth++) if (is_whole() || nth == 1 || nth == call->during) deed_inject(s, call, nth, how);
+    for (nth = 1; nth <= call->during; nth++)
+        if (is_whole() || nth == 1 || nth == call->during) deed_inject(s, call, nth, how);
 }
 static void deed_inject_all(deed_scene *s, const char *calls, const char *const *how, size_t count) {
     int i;
@@ -612,11 +649,12 @@ static void deed_inject_all(deed_scene *s, const char *calls, const char *const 
     deed_set(s);
     for (i = 0; i < s->count; i++) for (h = 0; h < count; h++) deed_inject_call(s, &s->calls[i], how[h]);
     done_doing();
-    printf("    %s, %s: %ld calls failed: %ld reported, %ld coped with, %ld kills\n", deed_names[s->what], layout_names[s->layout], s->runs,
-           s->reported, s->runs - s->reported - s->killed, s->killed);
+    printf("    %s, %s: %ld calls failed: %ld reported, %ld coped with, %ld kills\n", deed_names[s->what],
+           layout_names[s->layout], s->runs, s->reported, s->runs - s->reported - s->killed, s->killed);
 }
 static void need_strace(void) {
-    if (system("strace -o /dev/null -f -e trace=none true 2>/dev/null") != 0) SKIP_MISSING("strace", "install strace, and allow ptrace");
+    if (system("strace -o /dev/null -f -e trace=none true 2>/dev/null") != 0)
+        SKIP_MISSING("strace", "install strace, and allow ptrace");
 }
 static void deeds(deed from, deed to, dcp_layout first, const char *calls, const char *const *how, size_t count) {
     deed_scene s;
@@ -631,12 +669,14 @@ static void deeds(deed from, deed to, dcp_layout first, const char *calls, const
 #define WRITING "?write,pwrite64,fsync,fdatasync,?rename,?renameat,?renameat2,?link,linkat,?open,openat,openat2,close,?unlink,unlinkat,?mkdir,mkdirat," \
                 "ftruncate,fallocate"
 TEST(system_calls_fail_in_saves) {
-    static const char *const how[] = { "error=EIO", "error=EIO+", "error=ENOSPC", "error=EDQUOT", "error=EINTR", "error=EROFS" };
+    static const char *const how[] = { "error=EIO", "error=EIO+", "error=ENOSPC", "error=EDQUOT", "error=EINTR",
+                                       "error=EROFS" };
     deeds(FIRST, OVERWRITE, SHARDED, WRITING, how, DCPI_COUNT(how));
 }
 /* Where rename cannot refuse an existing target, names are made by link. */
 TEST(links_fail_where_there_is_no_exclusive_rename) {
-    static const char *const how[] = { "error=EIO", "error=EIO+", "error=ENOSPC", "error=EINTR", "error=EEXIST", "signal=KILL" };
+    static const char *const how[] = { "error=EIO", "error=EIO+", "error=ENOSPC", "error=EINTR", "error=EEXIST",
+                                       "signal=KILL" };
     int what, layout;
     need_strace();
     for (what = FIRST; what <= OVERWRITE; what++)
@@ -647,28 +687,32 @@ TEST(links_fail_where_there_is_no_exclusive_rename) {
             deed_inject_all(&s, "linkat", how, DCPI_COUNT(how));
             CHECK(s.count == 1 || (what == OVERWRITE && layout == DCP_LAYOUT_SINGLE));
             if (what != FIRST) continue;
-            deed_inject(&s, &s.calls[0], s.calls[0].during, "error=EIO");       /* of the commit file: it may have been there, and been removed */
+            /* of the commit file: it may have been there, and been removed */
+            deed_inject(&s, &s.calls[0], s.calls[0].during, "error=EIO");
             CHECK(strstr(s.message, "is not known") != NULL);
         }
 }
 /* Beside the calls at which test_kill.c kills. */
 TEST(killed_in_the_other_system_calls) {
     static const char *const how[] = { "signal=KILL" };
-    deeds(FIRST, OVERWRITE, SHARDED, "close,?mkdir,mkdirat,linkat,ftruncate,fallocate,fchmod,fcntl,getdents64", how, DCPI_COUNT(how));
+    deeds(FIRST, OVERWRITE, SHARDED, "close,?mkdir,mkdirat,linkat,ftruncate,fallocate,fchmod,fcntl,getdents64", how,
+          DCPI_COUNT(how));
 }
 TEST(system_calls_fail_in_loads) {
     static const char *const how[] = { "error=EIO", "error=EIO+", "error=EINTR", "error=ESTALE" };
     static const char *const lies[] = { "retval=16" }, *const none[] = { "error=ENOMEM" };
-    deeds(LOAD, LATEST, SHARDED, "?open,openat,openat2,?read,pread64,?fstat,newfstatat,getdents64", how, DCPI_COUNT(how));
-    deeds(LOAD, LOAD, SHARDED, "pread64", lies, DCPI_COUNT(lies));       /* bytes that were never read: the digests say so */
+    deeds(LOAD, LATEST, SHARDED, "?open,openat,openat2,?read,pread64,?fstat,newfstatat,getdents64", how,
+          DCPI_COUNT(how));
+    deeds(LOAD, LOAD, SHARDED, "pread64", lies, DCPI_COUNT(lies));  /* bytes that were never read: the digests say so */
     deeds(LOAD, LOAD, SHARDED, "mmap", none, DCPI_COUNT(none));
 }
 TEST(system_calls_fail_in_sweeps) {
     static const char *const how[] = { "error=EIO", "error=EIO+", "error=EINTR", "error=EROFS", "signal=KILL" };
-    deeds(SWEEP, SWEEP, is_whole() ? SHARDED : MANIFEST, WRITING ",pread64,newfstatat,getdents64", how, DCPI_COUNT(how));
+    deeds(SWEEP, SWEEP, is_whole() ? SHARDED : MANIFEST, WRITING ",pread64,newfstatat,getdents64", how,
+          DCPI_COUNT(how));
 }
 
-/* ---- machines that are too small, disks that lie, clocks that are wrong -------------------------------------------------------------------- */
+/* ---- machines that are too small, disks that lie, clocks that are wrong ------------------------------------------ */
 /* Runs fn in a child, so that its limits end with it; what it says is in generation_why, and shared->number. */
 static void in_child(int (*fn)(void *user), void *user) {
     int status = 0;
@@ -701,8 +745,10 @@ static int limit_set(const limited *l, rlim_t soft) {
     limit.rlim_cur = soft < limit.rlim_max ? soft : limit.rlim_max;
     return setrlimit(l->resource, &limit) == 0;
 }
-/* A save over the old one that had little room: DCP_OK and the new one is there, or `otherwise` and nothing has changed, without a sweep. */
-static int check_little_room(dcp_storage *storage, dcp_status status, const dcp_error *err, dcp_status otherwise, int old) {
+/* A save over the old one that had little room: DCP_OK and the new one is there, or `otherwise` and nothing has
+ * changed, without a sweep. */
+static int check_little_room(dcp_storage *storage, dcp_status status, const dcp_error *err, dcp_status otherwise,
+                             int old) {
     const int there = generation_at(storage, "p");
     shared->status = status;
     if (status != DCP_OK && status != otherwise) return says("ends otherwise", err);
@@ -779,12 +825,15 @@ TEST(full_file_systems) {
                 (void)snprintf(options, sizeof options, "size=%dk", size);
                 CHECK(mount("dcp_test", root, "tmpfs", 0, options) == 0);
                 CHECK_OK_MESSAGE(dcp_storage_local(root, &storage, &err), err.message);
-                CHECK_INT(umount2(root, MNT_DETACH), 0);        /* it lives on below the storage, and is gone when that is closed or we die */
+                /* it lives on below the storage, and is gone when that is closed or we die */
+                CHECK_INT(umount2(root, MNT_DETACH), 0);
                 (void)rmdir(root);
                 test_state.dirs--;
-                if (overwrites) CHECK_OK_MESSAGE(generation_save(storage, (dcp_layout)layout, "p", 30000, OLD, &err), err.message);
+                if (overwrites)
+                    CHECK_OK_MESSAGE(generation_save(storage, (dcp_layout)layout, "p", 30000, OLD, &err), err.message);
                 status = generation_save(storage, (dcp_layout)layout, "p", 30000, NEW, &err);
-                if (!check_little_room(storage, status, &err, DCP_E_SPACE, overwrites ? OLD : 0)) CHECK_STR(generation_why, "");
+                if (!check_little_room(storage, status, &err, DCP_E_SPACE, overwrites ? OLD : 0))
+                    CHECK_STR(generation_why, "");
                 full += shared->status != DCP_OK;
                 dcp_storage_close(storage);
             }
@@ -798,7 +847,8 @@ static int fill(const char *path, int64_t leave) {
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     int is_known = fd >= 0 && fstatvfs(fd, &st) == 0;
     int64_t size = is_known ? (int64_t)st.f_bavail * (int64_t)st.f_frsize - leave : 0;
-    while (size > 0 && posix_fallocate(fd, 0, (off_t)size) != 0) size -= 4096;  /* the file system needs some of it for itself */
+    /* the file system needs some of it for itself */
+    while (size > 0 && posix_fallocate(fd, 0, (off_t)size) != 0) size -= 4096;
     if (fd >= 0) (void)close(fd);
     return is_known;
 }
@@ -836,8 +886,8 @@ TEST(full_disks) {
     CHECK(full > 0 && full < steps);
 }
 
-/* A disk that drops what it could not write and calls the file clean afterwards: only another file may be tried (G3). The document is
- * tried once, data files again. Whether the n-th sync was reached; *status is the save's. */
+/* A disk that drops what it could not write and calls the file clean afterwards: only another file may be tried (G3).
+ * The document is tried once, data files again. Whether the n-th sync was reached; *status is the save's. */
 static int save_with_a_lie(dcp_storage *storage, dcp_layout layout, int n, int attempts, dcp_status *status) {
     dcp_error err;
     generation g;
@@ -878,8 +928,8 @@ TEST(a_sync_that_loses_the_data) {
     done_doing();
     CHECK(reported[1] > 0 && reported[1] < reported[0]);
 }
-/* A server repeats a request whose answer was lost, and says that there is nothing to move (ENOENT), or what else: the file has its name, and that
- * is success, for shards, for a manifest's files and for the commit file alike. */
+/* A server repeats a request whose answer was lost, and says that there is nothing to move (ENOENT), or what else: the
+ * file has its name, and that is success, for shards, for a manifest's files and for the commit file alike. */
 TEST(a_rename_whose_answer_is_lost_has_happened) {
     static const int errors[] = { ENOENT, EIO, EINTR, EEXIST };
     int layout, overwrites, n, lost = 0;
@@ -895,7 +945,8 @@ TEST(a_rename_whose_answer_is_lost_has_happened) {
                     test_rm_rf(dir);
                     CHECK_OK_MESSAGE(dcp_storage_local(dir, &storage, &err), err.message);
                     if (overwrites)
-                        CHECK_OK_MESSAGE(generation_save(storage, (dcp_layout)layout, "p", 30000, OLD, &err), err.message);
+                        CHECK_OK_MESSAGE(generation_save(storage, (dcp_layout)layout, "p", 30000, OLD, &err),
+                                         err.message);
                     tamper.moves = 0;
                     tamper.lost_error = errors[k];
                     tamper.lost_at = n;
@@ -924,21 +975,25 @@ TEST(reads_and_writes_end_in_the_middle) {
     tamper.is_short = 0;
 }
 
-/* Tensors that no memory holds: a device makes their bytes when they are saved, and checks them when they are loaded. */
+/* Tensors that no memory holds: a device makes their bytes when they are saved, and checks them when they are
+ * loaded. */
 static unsigned char byte_at(int64_t i) { return (unsigned char)(i >> 12); }
-static dcp_status producer_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket, dcp_error *err) {
+static dcp_status producer_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size,
+                               uint64_t *ticket, dcp_error *err) {
     int64_t at = offset, end = offset + (int64_t)size;
     (void)context; (void)tensor; (void)ticket; (void)err;
-    for (; at < end; at = (at | 4095) + 1) memset((char *)host + (at - offset), byte_at(at), (size_t)dcpi_min((at | 4095) + 1 - at, end - at));
+    for (; at < end; at = (at | 4095) + 1)
+        memset((char *)host + (at - offset), byte_at(at), (size_t)dcpi_min((at | 4095) + 1 - at, end - at));
     return DCP_OK;
 }
-static dcp_status consumer_in(void *context, const dcp_tensor *tensor, int64_t offset, const void *host, size_t size, uint64_t *ticket,
-                              dcp_error *err) {
+static dcp_status consumer_in(void *context, const dcp_tensor *tensor, int64_t offset, const void *host, size_t size,
+                              uint64_t *ticket, dcp_error *err) {
     const unsigned char *bytes = (const unsigned char *)host;
     size_t i;
     (void)context; (void)tensor; (void)ticket;
     for (i = 0; i < size; i += 509)
-        if (bytes[i] != byte_at(offset + (int64_t)i)) return dcpi_fail(err, DCP_E_DEVICE, "byte %ld is another one", (long)(offset + (int64_t)i));
+        if (bytes[i] != byte_at(offset + (int64_t)i))
+            return dcpi_fail(err, DCP_E_DEVICE, "byte %ld is another one", (long)(offset + (int64_t)i));
     shared->number[0] += (int64_t)size;
     return DCP_OK;
 }
@@ -1008,8 +1063,10 @@ static int child_calls_on_small_stack(void *user) {
     pthread_attr_t attributes;
     pthread_t thread;
     void *result = NULL;
-    if (pthread_attr_init(&attributes) != 0 || pthread_attr_setstacksize(&attributes, 65536) != 0) return says("no such stack", NULL);
-    if (pthread_create(&thread, &attributes, calls_on_this_thread, user) != 0 || pthread_join(thread, &result) != 0) return says("no such thread", NULL);
+    if (pthread_attr_init(&attributes) != 0 || pthread_attr_setstacksize(&attributes, 65536) != 0)
+        return says("no such stack", NULL);
+    if (pthread_create(&thread, &attributes, calls_on_this_thread, user) != 0 || pthread_join(thread, &result) != 0)
+        return says("no such thread", NULL);
     return result != NULL;
 }
 TEST(stacks_of_64_kib) {
@@ -1025,7 +1082,8 @@ TEST(stacks_of_64_kib) {
     }
 }
 
-/* Somebody sets the clock, a machine starts in 1970: what is newest, and how old a leftover is, must not depend on it. */
+/* Somebody sets the clock, a machine starts in 1970: what is newest, and how old a leftover is, must not depend on
+ * it. */
 static void clock_off(int layout, int64_t seconds, int jumps) {
     dcp_sweep_desc sweep = DCP_ZERO;
     dcp_removal removal;
@@ -1065,8 +1123,8 @@ TEST(clocks_that_are_wrong) {
     done_doing();
 }
 
-/* A checkpoint whose sequence number cannot be read might be the newest, whatever the storage says is the reason: a save that took it for nothing
- * would get a lower number, and dcp_latest would go on finding the older one. */
+/* A checkpoint whose sequence number cannot be read might be the newest, whatever the storage says is the reason: a
+ * save that took it for nothing would get a lower number, and dcp_latest would go on finding the older one. */
 TEST(a_document_that_cannot_be_read_might_be_the_newest) {
     static const int errors[] = { EIO, ENOSPC, EDQUOT, ENOMEM, EACCES };
     static const fault_kind kinds[] = { FAULT_OPEN, FAULT_READ };
@@ -1094,7 +1152,7 @@ TEST(a_document_that_cannot_be_read_might_be_the_newest) {
     dcp_storage_close(storage);
 }
 
-/* ---- thousands of cycles of save, kill and restore ------------------------------------------------------------------------------------------ */
+/* ---- thousands of cycles of save, kill and restore --------------------------------------------------------------- */
 enum { CYCLE_PATHS = 3, CYCLE_KEPT = 4, CYCLE_FILES = 300 };
 typedef struct cycler { dcp_storage *storage; fault_storage *faulty; dcp_saver *saver; int64_t kill_at; } cycler;
 
@@ -1156,7 +1214,8 @@ static int cycle_restore(cycler *c) {
     char text[100];
     if (number < 0) return 0;
     if (number >= shared->acknowledged && number <= shared->attempted) { shared->number[2]++; return 1; }
-    (void)snprintf(text, sizeof text, "%d is there, %d was acknowledged, %d was tried", number, shared->acknowledged, shared->attempted);
+    (void)snprintf(text, sizeof text, "%d is there, %d was acknowledged, %d was tried", number, shared->acknowledged,
+                   shared->attempted);
     (void)generation_wrong("restore", text, "");
     return 0;
 }
@@ -1173,7 +1232,8 @@ static int cycle_open(cycler *c, const char *dir) {
     static fault_storage faulty;
     dcp_error err;
     c->faulty = &faulty;
-    if (dcp_storage_local(dir, &c->storage, &err) || dcp_saver_open(NULL, &c->saver, &err)) return says("cannot open", &err);
+    if (dcp_storage_local(dir, &c->storage, &err) || dcp_saver_open(NULL, &c->saver, &err))
+        return says("cannot open", &err);
     fault_open(c->faulty, c->storage);
     return 1;
 }
@@ -1243,8 +1303,9 @@ TEST(cycles_of_save_kill_and_restore) {
     CHECK(most_files <= CYCLE_FILES);
     dcp_storage_close(storage);
     done_doing();
-    printf("    %ld cycles: %ld kills, %ld saves acknowledged, %ld failed, %ld restores; at most %d files, %ld KiB; %.1f s [DCP_TEST_SEED=%llu]\n", cycles,
-           (long)kills, (long)shared->number[0], (long)shared->number[1], (long)shared->number[2], most_files, (long)(most_bytes / 1024),
+    printf("    %ld cycles: %ld kills, %ld saves acknowledged, %ld failed, %ld restores; at most %d files, %ld KiB; "
+           "%.1f s [DCP_TEST_SEED=%llu]\n", cycles, (long)kills, (long)shared->number[0], (long)shared->number[1],
+           (long)shared->number[2], most_files, (long)(most_bytes / 1024),
            (double)(now_us() - started) / 1e6, (unsigned long long)test_state.seed);
 }
 
@@ -1300,8 +1361,9 @@ TEST(cycles_in_one_process) {
     CHECK_OK_MESSAGE(dcp_saver_close(c.saver, &err), err.message);
     dcp_storage_close(c.storage);
     done_doing();
-    printf("    %ld cycles in one process: %ld saves, %ld failed, %ld loads; after a tenth %ld KiB, %d descriptors, %d threads, at the end %ld KiB, %d, %d; "
-           "%.1f s\n", cycles, (long)shared->number[0], (long)shared->number[1], (long)shared->number[2], early.resident_kib, early.descriptors, early.threads,
+    printf("    %ld cycles in one process: %ld saves, %ld failed, %ld loads; after a tenth %ld KiB, %d descriptors, %d "
+           "threads, at the end %ld KiB, %d, %d; " "%.1f s\n", cycles, (long)shared->number[0], (long)shared->number[1],
+           (long)shared->number[2], early.resident_kib, early.descriptors, early.threads,
            late.resident_kib, late.descriptors, late.threads, (double)(now_us() - started) / 1e6);
     CHECK_INT(late.descriptors, early.descriptors);
     CHECK_INT(late.threads, early.threads);

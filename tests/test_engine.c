@@ -1,8 +1,9 @@
-/* test_engine.c - saving, loading, slices and layouts: what goes in comes out byte for byte, however it is cut, strided, placed and wanted,
- * and what cannot be done is refused with words that help.
+/* test_engine.c - saving, loading, slices and layouts: what goes in comes out byte for byte, however it is cut,
+ * strided, placed and wanted, and what cannot be done is refused with words that help.
  *
- * Tests run on local files, on a memory storage, or on both. `files` is the same place as a storage, to look at and to damage what a save
- * left. White-box in a few places: documents of several ranks are built here, for this version saves from one. */
+ * Tests run on local files, on a memory storage, or on both. `files` is the same place as a storage, to look at and to
+ * damage what a save left. White-box in a few places: documents of several ranks are built here, for this version saves
+ * from one. */
 #include <stddef.h>                     /* not yet <stdlib.h>: dcp.h comes first */
 
 /* Every allocation is counted, filled with a byte of the test's choice, and can be made to fail. */
@@ -24,7 +25,7 @@ static void hook_free(void *memory);
 #define KIB ((int64_t)1024)
 #define MIB ((int64_t)1024 * 1024)
 
-/* ---- the allocator ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the allocator ----------------------------------------------------------------------------------------------- */
 static dcpi_mutex hook_lock = DCPI_MUTEX_INITIALIZER;
 static long hook_countdown = -1;        /* so many allocations succeed, then one fails; negative: none fails */
 static long hook_count;                 /* allocations so far */
@@ -60,7 +61,7 @@ static void hook_free(void *memory) {
     dcpi_mutex_unlock(&hook_lock);
 }
 
-/* ---- where a test works -------------------------------------------------------------------------------------------------------------- */
+/* ---- where a test works ------------------------------------------------------------------------------------------ */
 static dcp_error err;
 static dcp_storage *store;              /* what is saved to: NULL for local files */
 static dcp_storage *files;              /* the same place as a storage: `store`, or a local one at `dir` */
@@ -145,7 +146,7 @@ static int count_files(const char *directory) {
     return n.count;
 }
 
-/* ---- saving and loading -------------------------------------------------------------------------------------------------------------- */
+/* ---- saving and loading ------------------------------------------------------------------------------------------ */
 static dcp_save_desc saving(const char *name, const dcp_tensor *tensors, size_t count) {
     dcp_save_desc desc = DCP_ZERO;
     desc.path = at(name);
@@ -201,12 +202,12 @@ static void verify_at(const char *name) {
 static void check_fails(dcp_status got, dcp_status want, const char *words, int line, const char *call) {
     char detail[900];
     if (got == want && err.status == want && strstr(err.message, words)) return;
-    (void)snprintf(detail, sizeof detail, " (got %s \"%s\", want %s with \"%s\")", dcp_status_name(got), got ? err.message : "",
-                   dcp_status_name(want), words);
+    (void)snprintf(detail, sizeof detail, " (got %s \"%s\", want %s with \"%s\")", dcp_status_name(got),
+                   got ? err.message : "", dcp_status_name(want), words);
     test_fail(__FILE__, line, call, detail);
 }
 
-/* ---- bytes --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 static uint8_t pattern(uint64_t seed, uint64_t position) {
     uint64_t z = (position + seed * 0x632be59bd9b4e019u + 1) * 0x9e3779b97f4a7c15u;
     return (uint8_t)((z ^ (z >> 29)) >> 24);
@@ -239,7 +240,9 @@ static uint8_t *filled(size_t size, uint64_t seed) {
     return data;
 }
 /* A tensor of one dimension. */
-static dcp_tensor vector(const char *name, dcp_dtype dtype, void *data, int64_t length) { return dcp_array(name, dtype, data, 1, &length); }
+static dcp_tensor vector(const char *name, dcp_dtype dtype, void *data, int64_t length) {
+    return dcp_array(name, dtype, data, 1, &length);
+}
 
 /* A piece of a matrix: box is row, column, rows, columns. */
 static dcp_tensor block(const char *name, float *data, const int64_t box[4], int64_t rows, int64_t columns) {
@@ -253,7 +256,7 @@ static dcp_tensor block(const char *name, float *data, const int64_t box[4], int
     return t;
 }
 
-/* ==== round trips ===================================================================================================================== */
+/* ==== round trips ================================================================================================= */
 #define TYPE_COUNTS 6
 static const int64_t type_counts[TYPE_COUNTS] = { 1, 2, 3, 7, 64, 1001 };
 static int64_t bytes_of(dcp_dtype dtype, int64_t elements) { return (elements * dcp_dtype_bits(dtype) + 7) / 8; }
@@ -266,7 +269,8 @@ static size_t make_types(dcp_tensor *tensors, char (*labels)[40], int is_filled_
             size_t size = (size_t)bytes_of((dcp_dtype)type, type_counts[i]);
             uint8_t *data = filled(size, n);
             if (!is_filled_with_pattern) memset(data, 0, size);
-            (void)snprintf(labels[n], sizeof labels[n], "%s x %d", dcp_dtype_name((dcp_dtype)type), (int)type_counts[i]);
+            (void)snprintf(labels[n], sizeof labels[n], "%s x %d", dcp_dtype_name((dcp_dtype)type),
+                           (int)type_counts[i]);
             tensors[n] = vector(labels[n], (dcp_dtype)type, data, type_counts[i]);
         }
     }
@@ -319,7 +323,8 @@ TEST(what_is_stored_is_described) {
     CHECK(dcp_tensor_at(c, 3) == NULL);
     CHECK(dcp_tensor_find(c, "none") == NULL);
     info = dcp_tensor_find(c, "z");
-    CHECK(info->dtype == DCP_BF16 && info->ndim == 3 && memcmp(info->shape, shape, sizeof shape) == 0 && info->shape[3] == 0);
+    CHECK(info->dtype == DCP_BF16 && info->ndim == 3 && memcmp(info->shape, shape, sizeof shape) == 0 &&
+          info->shape[3] == 0);
     CHECK_STR(info->dtype_name, "bf16");
     CHECK_INT(info->size, 48);
     CHECK_INT(info->piece_count, 1);
@@ -459,7 +464,8 @@ static void names_body(void) {
     for (i = 0; i < 341; i++) memcpy(longest_wide + 3 * i, "\xe6\x9d\xb1", 3);
     longest_wide[1023] = 'x';
     all[0] = longest; all[1] = longest_wide; all[2] = "model/layers.0/attention.wq"; all[3] = "two words ";
-    all[4] = "gew\xc3\xb6lbe \xf0\x9f\x8c\xb3"; all[5] = "quote\" back\\slash {}[],: <tag>&"; all[6] = "../../etc/passwd"; all[7] = ".";
+    all[4] = "gew\xc3\xb6lbe \xf0\x9f\x8c\xb3"; all[5] = "quote\" back\\slash {}[],: <tag>&";
+    all[6] = "../../etc/passwd"; all[7] = ".";
     for (i = 0; i < 8; i++) {
         out[i] = (float)i;
         in[i] = -1;
@@ -529,7 +535,8 @@ static void unportable_body(void) {
 TEST(names_that_some_system_cannot_have) { on_local_and_memory(unportable_body); }
 TEST(bad_names_are_refused) {
     static char too_long[1026];
-    static const char *const bad[] = { "", "a\nb", "tab\t", "\x7f", "\xff", "cut \xe6\x9d", "\xc2\x85", "\xed\xa0\x80" };
+    static const char *const bad[] = { "", "a\nb", "tab\t", "\x7f", "\xff", "cut \xe6\x9d", "\xc2\x85",
+                                       "\xed\xa0\x80" };
     float x = 1;
     dcp_tensor t;
     dcp_save_desc desc;
@@ -594,10 +601,12 @@ static void large_body(void) {
 TEST(tensors_larger_than_every_buffer) { on_local_and_memory(large_body); }
 
 static void block_sizes_body(void) {
-    static const int64_t sizes[] = { 256 * 1024 - 1, 256 * 1024, 256 * 1024 + 1, 512 * 1024, 1024 * 1024 + 777, 4 * 1024 * 1024 + 1 };
+    static const int64_t sizes[] = { 256 * 1024 - 1, 256 * 1024, 256 * 1024 + 1, 512 * 1024, 1024 * 1024 + 777,
+                                     4 * 1024 * 1024 + 1 };
     size_t block, i;
     for (block = 256 * 1024; block <= 4 << 20; block *= 2)
-        for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) large_case(DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, block, 0, sizes[i]);
+        for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+            large_case(DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, block, 0, sizes[i]);
 }
 TEST(block_sizes) {
     use_memory();
@@ -611,7 +620,8 @@ static void digest_block(const uint8_t *data, int64_t size, uint8_t digest[32]) 
     size_t count = 0;
     int64_t from;
     if (size <= 256 * KIB) { dcp_sha256(data, (size_t)size, digest); return; }
-    for (from = 0; from < size; from += 256 * KIB) dcp_sha256(data + from, (size_t)dcpi_min(size - from, 256 * KIB), leaves[count++]);
+    for (from = 0; from < size; from += 256 * KIB)
+        dcp_sha256(data + from, (size_t)dcpi_min(size - from, 256 * KIB), leaves[count++]);
     dcp_sha256(leaves, count * 32, digest);
 }
 TEST(digests_are_those_of_the_format) {
@@ -706,11 +716,12 @@ static void tiny_body(void) {
 }
 TEST(fifty_thousand_tiny_tensors) { on_local_and_memory(tiny_body); }
 
-/* ==== where tensors stand in their file =============================================================================================== */
+/* ==== where tensors stand in their file =========================================================================== */
 #define ALIGNED 6
 static const int64_t aligned_sizes[ALIGNED] = { 1, 100, 0, 4096, 300001, 5 };
 
-/* Each tensor at a multiple of the alignment, the next one that there is; zeros between; the file ends with its last tensor. */
+/* Each tensor at a multiple of the alignment, the next one that there is; zeros between; the file ends with its last
+ * tensor. */
 static void check_places(const dcp_metadata *m, const uint8_t *file, size_t size, int64_t alignment) {
     const dcp_shard_metadata *shard = &m->shards[0];
     int64_t end = shard->data_offset;
@@ -753,7 +764,8 @@ TEST(alignment_and_gaps) {
     dcp_tensor t[ALIGNED];
     size_t alignment;
     int i;
-    for (i = 0; i < ALIGNED; i++) t[i] = dcp_bytes(labels[i], filled((size_t)aligned_sizes[i], (uint64_t)i), (size_t)aligned_sizes[i]);
+    for (i = 0; i < ALIGNED; i++)
+        t[i] = dcp_bytes(labels[i], filled((size_t)aligned_sizes[i], (uint64_t)i), (size_t)aligned_sizes[i]);
     use_memory();
     alignment_case(0, DCP_LAYOUT_SHARDED, t);
     alignment_case(0, DCP_LAYOUT_SINGLE, t);
@@ -964,10 +976,10 @@ TEST(a_forgotten_ndim_is_found) {
     done();
 }
 
-/* ==== several pieces of one tensor in one rank's list ================================================================================= */
+/* ==== several pieces of one tensor in one rank's list ============================================================= */
 #define ROWS 13
 #define COLUMNS 11
-static float element(int64_t row, int64_t column) { return (float)(row * 1000 + column); }         /* each says where it is */
+static float element(int64_t row, int64_t column) { return (float)(row * 1000 + column); }   /* each says where it is */
 static void fill_matrix(float *data, const int64_t box[4]) {
     int64_t r, c;
     for (r = 0; r < box[2]; r++) for (c = 0; c < box[3]; c++) *data++ = element(box[0] + r, box[1] + c);
@@ -1016,7 +1028,8 @@ static const int64_t column_boxes[3][4] = { { 0, 0, 13, 1 }, { 0, 1, 13, 9 }, { 
 static const int64_t grid_boxes[6][4] = {
     { 0, 0, 5, 3 }, { 0, 3, 5, 8 }, { 5, 0, 7, 3 }, { 5, 3, 7, 8 }, { 12, 3, 1, 8 }, { 12, 0, 1, 3 }
 };
-static const int64_t pinwheel_boxes[5][4] = { { 0, 0, 4, 7 }, { 0, 7, 9, 4 }, { 9, 4, 4, 7 }, { 4, 0, 9, 4 }, { 4, 4, 5, 3 } };
+static const int64_t pinwheel_boxes[5][4] = { { 0, 0, 4, 7 }, { 0, 7, 9, 4 }, { 9, 4, 4, 7 }, { 4, 0, 9, 4 },
+                                              { 4, 4, 5, 3 } };
 static const int64_t empty_boxes[4][4] = { { 0, 0, 0, 11 }, { 13, 0, 0, 11 }, { 0, 11, 13, 0 }, { 0, 0, 13, 11 } };
 static void pieces_body(void) {
     pieces_case("rows", row_boxes, 3);
@@ -1037,7 +1050,8 @@ static dcp_status save_pieces(const int64_t (*boxes)[4], size_t count, int allow
     return dcp_save(&desc, &err);
 }
 TEST(pieces_that_overlap_are_refused) {
-    static const int64_t corner[2][4] = { { 0, 0, 7, 11 }, { 6, 10, 7, 1 } }, inside[2][4] = { { 0, 0, 13, 11 }, { 3, 3, 1, 1 } };
+    static const int64_t corner[2][4] = { { 0, 0, 7, 11 }, { 6, 10, 7, 1 } },
+                                        inside[2][4] = { { 0, 0, 13, 11 }, { 3, 3, 1, 1 } };
     static const int64_t far_apart[3][4] = { { 0, 0, 13, 4 }, { 0, 4, 13, 7 }, { 12, 3, 1, 2 } };
     use_memory();
     CHECK_FAILS(save_pieces(corner, 2, 1), DCP_E_MISMATCH, "[0:7, 0:11] (rank 0) and [6:13, 10:11] (rank 0) overlap");
@@ -1096,7 +1110,8 @@ TEST(holes_need_permission) {
 }
 static void missing_part_body(void) {
     static const int64_t hole[2][4] = { { 0, 0, 6, 11 }, { 7, 0, 6, 11 } };
-    static const int64_t upper[4] = { 0, 0, 6, 11 }, lower[4] = { 8, 2, 3, 9 }, across[4] = { 5, 3, 3, 2 }, inside[4] = { 6, 10, 1, 1 };
+    static const int64_t upper[4] = { 0, 0, 6, 11 }, lower[4] = { 8, 2, 3, 9 }, across[4] = { 5, 3, 3, 2 },
+                                    inside[4] = { 6, 10, 1, 1 };
     float data[ROWS * COLUMNS];
     int64_t shape[2] = { ROWS, COLUMNS };
     dcp_tensor t;
@@ -1136,7 +1151,8 @@ TEST(a_replicated_box_has_holes_too) {
     }
     done();
 }
-/* Two elements to a byte: a save takes only pieces that begin and end with a byte, or nobody could put them together again. */
+/* Two elements to a byte: a save takes only pieces that begin and end with a byte, or nobody could put them together
+ * again. */
 TEST(pieces_do_not_cut_bytes) {
     uint8_t bytes[2][2] = { { 0x21, 0x03 }, { 0x54, 0x06 } }, got[3] = {0};
     int64_t shape[2] = { 1, 3 }, whole[2] = { 2, 3 }, offset[2] = { 0, 0 };
@@ -1180,7 +1196,7 @@ TEST(a_box_that_cuts_a_byte_is_refused) {
     done();
 }
 
-/* ==== checkpoints of several ranks, written here ====================================================================================== */
+/* ==== checkpoints of several ranks, written here ================================================================== */
 #define MAX_RANKS 4
 typedef struct world_rank {
     uint8_t *bytes; int64_t size, capacity;
@@ -1209,7 +1225,7 @@ static void world_end(world *w) {
         free(w->ranks[r].bytes);
     }
 }
-static uint8_t *world_room(world_rank *r, int64_t size) {               /* for a tensor at the next multiple of 64; gaps are zero */
+static uint8_t *world_room(world_rank *r, int64_t size) {   /* for a tensor at the next multiple of 64; gaps are zero */
     int64_t offset = (r->size + 63) / 64 * 64;
     if (offset + size > r->capacity) {
         r->capacity = 2 * (offset + size) + 1024;
@@ -1224,10 +1240,12 @@ static uint8_t *block_digests(const uint8_t *data, int64_t size, int64_t block_s
     uint8_t *digests = allocated((size_t)(size / block_size + 1) * 32);
     int64_t from;
     *count = 0;
-    for (from = 0; from < size; from += block_size) digest_block(data + from, dcpi_min(block_size, size - from), digests + 32 * (*count)++);
+    for (from = 0; from < size; from += block_size)
+        digest_block(data + from, dcpi_min(block_size, size - from), digests + 32 * (*count)++);
     return digests;
 }
-/* One more piece: t->data is row-major. A tensor without bytes stands at the next aligned place, but does not move the file's end. */
+/* One more piece: t->data is row-major. A tensor without bytes stands at the next aligned place, but does not move the
+ * file's end. */
 static void world_add(world *w, int rank, const dcp_tensor *t, const char *placement) {
     world_rank *r = &w->ranks[rank];
     int64_t size = dcpi_tensor_bytes(t), end = r->size;
@@ -1348,16 +1366,17 @@ static void world_write_single(world *w, const char *name) {            /* P.che
     dcp_metadata_free(m);
 }
 
-/* ==== any box of any tensor ==============================================================================================================
- * A tensor of random shape, cut into random pieces, saved from randomly strided memory, perhaps with pieces left out; random boxes of it
- * are loaded into randomly strided memory. Every byte is compared, also those around and between the elements. The model here knows
- * nothing but loops over single elements. A type of 4 bits is a tensor of bytes whose last dimension counts in pairs. */
+/* ==== any box of any tensor ==========================================================================================
+ * A tensor of random shape, cut into random pieces, saved from randomly strided memory, perhaps with pieces left out;
+ * random boxes of it are loaded into randomly strided memory. Every byte is compared, also those around and between the
+ * elements. The model here knows nothing but loops over single elements. A type of 4 bits is a tensor of bytes whose
+ * last dimension counts in pairs. */
 #define MAX_PARTS 64                    /* six cuts in halves */
 typedef struct part { int64_t offset[DCP_MAX_DIMS], shape[DCP_MAX_DIMS]; int is_kept; } part;      /* in units */
 typedef struct subject {
     dcp_dtype dtype;
     int ndim;
-    int64_t shape[DCP_MAX_DIMS], width, pair;           /* in units; bytes of a unit; elements in a unit of the last dimension */
+    int64_t shape[DCP_MAX_DIMS], width, pair;  /* in units; bytes of a unit; elements in a unit of the last dimension */
     uint64_t seed;
     part parts[MAX_PARTS];
     int part_count, has_holes;
@@ -1378,7 +1397,8 @@ static int next_index(int ndim, const int64_t *shape, int64_t *index) {         
     return 0;
 }
 /* Writes the box of the subject to strided memory, element by element. */
-static void put_box(const subject *s, const int64_t *offset, const int64_t *shape, const int64_t *stride, uint8_t *memory) {
+static void put_box(const subject *s, const int64_t *offset, const int64_t *shape, const int64_t *stride,
+                    uint8_t *memory) {
     int64_t index[DCP_MAX_DIMS] = {0}, b;
     if (product(s->ndim, shape) == 0) return;
     do {
@@ -1388,7 +1408,8 @@ static void put_box(const subject *s, const int64_t *offset, const int64_t *shap
             position = position * s->shape[d] + offset[d] + index[d];
             place += index[d] * stride[d];
         }
-        for (b = 0; b < s->width; b++) memory[place * s->width + b] = pattern(s->seed, (uint64_t)(position * s->width + b));
+        for (b = 0; b < s->width; b++)
+            memory[place * s->width + b] = pattern(s->seed, (uint64_t)(position * s->width + b));
     } while (next_index(s->ndim, shape, index));
 }
 static void dense_stride(int ndim, const int64_t *shape, int64_t *stride) {
@@ -1461,8 +1482,8 @@ static void in_elements(const subject *s, const int64_t *units, int64_t *element
     if (s->ndim > 0) elements[s->ndim - 1] *= s->pair;
 }
 /* The tensor for a box, with fresh memory: `bytes` of it, from 61 bytes before its data on. */
-static dcp_tensor box_tensor(const subject *s, const int64_t *offset, const int64_t *shape, int64_t *stride, uint8_t **memory,
-                             size_t *bytes) {
+static dcp_tensor box_tensor(const subject *s, const int64_t *offset, const int64_t *shape, int64_t *stride,
+                             uint8_t **memory, size_t *bytes) {
     int64_t global[DCP_MAX_DIMS], place[DCP_MAX_DIMS], local[DCP_MAX_DIMS], span = product(s->ndim, shape);
     dcp_tensor t;
     in_elements(s, s->shape, global);
@@ -1565,7 +1586,7 @@ static void check_box(const subject *s, dcp_checkpoint *c, const part *box) {
     } else {
         CHECK_FAILS(dcp_read(c, &t, 1, &err), DCP_E_INCOMPLETE, "nobody stored");
     }
-    CHECK(memcmp(memory, expected, bytes) == 0);        /* also that nothing is written when a hole is seen beforehand */
+    CHECK(memcmp(memory, expected, bytes) == 0);       /* also that nothing is written when a hole is seen beforehand */
     free(memory);
     free(expected);
 }
@@ -1606,7 +1627,7 @@ TEST(any_box_of_any_tensor) {
     for (number = 0; number < cases; number++) box_case(number);
 }
 
-/* ==== strides ========================================================================================================================= */
+/* ==== strides ===================================================================================================== */
 /* A matrix inside a larger one, and its transpose: both ways, with the elements between left alone. */
 static void strided_body(void) {
     float out[6 * 10] = {0}, in[6 * 10], turned[4 * 3];
@@ -1706,7 +1727,7 @@ TEST(strides_of_dimensions_that_do_not_move) {
     done();
 }
 
-/* ==== a storage that watches ========================================================================================================== */
+/* ==== a storage that watches ====================================================================================== */
 typedef struct eye_object { void *inner; int is_data; char path[300]; } eye_object;
 static struct {
     dcp_storage *inner;
@@ -1719,10 +1740,12 @@ static struct {
     dcp_cancel *cancel; int cancel_after;               /* requested when so many reads and writes have been done */
     int delay_ms;                                       /* of each read and write */
     void (*on_open)(const char *path), (*on_commit)(const char *path);
-    const char *taken_name;                             /* somebody makes this object when it is about to be committed here */
+    const char *taken_name;                       /* somebody makes this object when it is about to be committed here */
 } eye;
 
-static int is_data_name(const char *path) { return dcpi_ends_with(path, ".bin") || dcpi_ends_with(path, ".checkpoint"); }
+static int is_data_name(const char *path) {
+    return dcpi_ends_with(path, ".bin") || dcpi_ends_with(path, ".checkpoint");
+}
 static dcp_status eye_wrap(void *inner, const char *path, void **out) {
     eye_object *object = (eye_object *)malloc(sizeof *object);
     if (!object) abort();
@@ -1739,7 +1762,8 @@ static void *eye_unwrap(void *object_) {
     return inner;
 }
 /* What happens to each request, before it is done: 0, or the status it fails with. */
-static dcp_status eye_look(int *calls, int *failing, int64_t size, int is_data, int64_t *bytes, int64_t *longest, dcp_error *error) {
+static dcp_status eye_look(int *calls, int *failing, int64_t size, int is_data, int64_t *bytes, int64_t *longest,
+                           dcp_error *error) {
     dcp_status status = DCP_OK;
     dcpi_mutex_lock(&eye.lock);
     ++*calls;
@@ -1751,7 +1775,8 @@ static dcp_status eye_look(int *calls, int *failing, int64_t size, int is_data, 
     if (eye.delay_ms) dcpi_os_sleep_ms(eye.delay_ms);
     return status ? dcpi_fail_sys(error, status, eye.sys, "the test says no") : DCP_OK;
 }
-static dcp_status eye_begin(void *c, const char *path, const char *temporary, int64_t hint, void **object, dcp_error *error) {
+static dcp_status eye_begin(void *c, const char *path, const char *temporary, int64_t hint, void **object,
+                            dcp_error *error) {
     void *inner = NULL;
     dcp_status status = eye.inner->begin(eye.inner->context, path, temporary, hint, &inner, error);
     (void)c;
@@ -1759,7 +1784,8 @@ static dcp_status eye_begin(void *c, const char *path, const char *temporary, in
 }
 static dcp_status eye_write(void *c, void *object, int64_t offset, const void *data, size_t size, dcp_error *error) {
     eye_object *o = (eye_object *)object;
-    dcp_status status = eye_look(&eye.writes, &eye.failing_writes, (int64_t)size, o->is_data, &eye.bytes_written, &eye.longest_write, error);
+    dcp_status status = eye_look(&eye.writes, &eye.failing_writes, (int64_t)size, o->is_data, &eye.bytes_written,
+                                 &eye.longest_write, error);
     (void)c;
     return status ? status : eye.inner->write(eye.inner->context, o->inner, offset, data, size, error);
 }
@@ -1785,7 +1811,8 @@ static dcp_status eye_open(void *c, const char *path, void **object, dcp_object_
 }
 static dcp_status eye_read(void *c, void *object, int64_t offset, void *data, size_t size, dcp_error *error) {
     eye_object *o = (eye_object *)object;
-    dcp_status status = eye_look(&eye.reads, &eye.failing_reads, (int64_t)size, o->is_data, &eye.bytes_read, &eye.longest_read, error);
+    dcp_status status = eye_look(&eye.reads, &eye.failing_reads, (int64_t)size, o->is_data, &eye.bytes_read,
+                                 &eye.longest_read, error);
     (void)c;
     return status ? status : eye.inner->read(eye.inner->context, o->inner, offset, data, size, error);
 }
@@ -1828,7 +1855,8 @@ static void use_watch(void) {
     s->flags = files->flags;
     s->begin = eye_begin; s->write = eye_write; s->commit = eye_commit; s->abort = eye_abort;
     s->open = eye_open; s->read = eye_read; s->map = eye_map; s->close = eye_close;
-    s->stat = eye_stat; s->list = eye_list; s->remove = eye_remove; s->sync_directory = eye_sync; s->destroy = eye_destroy;
+    s->stat = eye_stat; s->list = eye_list; s->remove = eye_remove; s->sync_directory = eye_sync;
+    s->destroy = eye_destroy;
     store = files = s;
 }
 static void forget_counts(void) {
@@ -1836,13 +1864,14 @@ static void forget_counts(void) {
     eye.bytes_read = eye.bytes_written = eye.longest_read = eye.longest_write = 0;
 }
 
-/* ==== slices: only the blocks touched are read and checked ============================================================================ */
+/* ==== slices: only the blocks touched are read and checked ======================================================== */
 #define BIG_ROWS 40
 #define BIG_COLUMNS 65536               /* a row is 256 KiB, four rows a block */
 static float *big_matrix(void) {
     float *data = (float *)(void *)allocated(BIG_ROWS * BIG_COLUMNS * sizeof *data);
     int64_t r, c;
-    for (r = 0; r < BIG_ROWS; r++) for (c = 0; c < BIG_COLUMNS; c++) data[r * BIG_COLUMNS + c] = (float)(r * 100 + c % 97);
+    for (r = 0; r < BIG_ROWS; r++)
+        for (c = 0; c < BIG_COLUMNS; c++) data[r * BIG_COLUMNS + c] = (float)(r * 100 + c % 97);
     return data;
 }
 static void save_big(const char *name, dcp_layout layout, dcp_checksum checksum) {
@@ -1868,8 +1897,10 @@ static int64_t read_big(dcp_checkpoint *c, const int64_t box[4]) {
     free(data);
     return eye.bytes_read;
 }
-static const int64_t first_row[4] = { 0, 0, 1, BIG_COLUMNS }, two_rows[4] = { 3, 0, 2, BIG_COLUMNS }, one_element[4] = { 21, 777, 1, 1 };
-static const int64_t a_column[4] = { 0, 5, BIG_ROWS, 1 }, last_corner[4] = { 39, 65500, 1, 36 }, last_rows[4] = { 37, 1, 3, 65535 };
+static const int64_t first_row[4] = { 0, 0, 1, BIG_COLUMNS }, two_rows[4] = { 3, 0, 2, BIG_COLUMNS },
+                                    one_element[4] = { 21, 777, 1, 1 };
+static const int64_t a_column[4] = { 0, 5, BIG_ROWS, 1 }, last_corner[4] = { 39, 65500, 1, 36 },
+                                   last_rows[4] = { 37, 1, 3, 65535 };
 static void touched_case(dcp_layout layout) {
     dcp_checkpoint *c;
     save_big("x", layout, DCP_CHECKSUM_TREE);
@@ -1978,7 +2009,7 @@ TEST(verify_all_checks_before_anything_is_used) {
     done();
 }
 
-/* ---- damage of every kind: a small checkpoint, each byte of each of its files -------------------------------------------------------- */
+/* ---- damage of every kind: a small checkpoint, each byte of each of its files ------------------------------------ */
 static void save_small(const char *name, dcp_layout layout, dcp_checksum checksum) {
     uint8_t bytes[96];
     dcp_tensor t[2] = DCP_ZERO;
@@ -2074,7 +2105,7 @@ TEST(a_stale_document_does_not_fit_newer_data) {
     done();
 }
 
-/* ==== what is wanted and what is there ================================================================================================ */
+/* ==== what is wanted and what is there ============================================================================ */
 static void save_two(const char *name) {                /* "a": 6 of fp32, [2, 3]; "b": 4 of int64 */
     float a[6] = { 1, 2, 3, 4, 5, 6 };
     int64_t b[4] = { 10, 20, 30, 40 }, shape[2] = { 2, 3 };
@@ -2300,7 +2331,7 @@ TEST(load_hands_over_the_document) {
     done();
 }
 
-/* ==== memory and threads ============================================================================================================== */
+/* ==== memory and threads ========================================================================================== */
 TEST(a_budget_of_less_than_a_mebibyte_is_refused) {
     float a[6] = {0};
     int64_t shape[2] = { 2, 3 };
@@ -2438,8 +2469,8 @@ TEST(a_storage_that_gives_a_negative_size_is_an_io_error) {
     done();
 }
 #ifndef _WIN32
-/* 512 MiB through a small budget, in a child whose peak of resident memory is measured. The source is one buffer that all tensors share.
- * The big buffers come from dcpi_os_pages, so the allocator's count would not see them. */
+/* 512 MiB through a small budget, in a child whose peak of resident memory is measured. The source is one buffer that
+ * all tensors share. The big buffers come from dcpi_os_pages, so the allocator's count would not see them. */
 #define SHARED_TENSORS 128
 #define SHARED_SIZE (4 * MIB)
 static int64_t peak_resident(void) {
@@ -2453,7 +2484,7 @@ static void shared_tensors(dcp_tensor *t, char (*labels)[16], void *data) {
         t[i] = dcp_bytes(labels[i], data, (size_t)SHARED_SIZE);
     }
 }
-static int64_t growth_of(size_t budget, int is_load, dcp_layout layout) {               /* in the child; -1: it failed */
+static int64_t growth_of(size_t budget, int is_load, dcp_layout layout) {              /* in the child; -1: it failed */
     static dcp_tensor t[SHARED_TENSORS];
     static char labels[SHARED_TENSORS][16];
     uint8_t *data = filled((size_t)SHARED_SIZE, 1);
@@ -2520,8 +2551,9 @@ TEST(allocations_do_not_grow_with_the_data) {
     free(data);
 }
 
-/* ---- determinism (G11) --------------------------------------------------------------------------------------------------------------- */
-/* Blanks what differs between two saves of one state: the value of that member, up to its quote or comma, everywhere in the bytes. */
+/* ---- determinism (G11) ------------------------------------------------------------------------------------------- */
+/* Blanks what differs between two saves of one state: the value of that member, up to its quote or comma, everywhere in
+ * the bytes. */
 static void blank(uint8_t *bytes, size_t size, const char *member) {
     size_t n = strlen(member), i;
     for (i = 0; i + n < size; i++) {
@@ -2554,7 +2586,8 @@ static void save_this_way(const way *w, dcp_layout layout, dcp_checksum checksum
     hook_poison = 0xA5;
 }
 static void same_bytes_case(dcp_layout layout, dcp_checksum checksum, const dcp_tensor *t, size_t n, const char *file) {
-    static const way ways[] = { { 1, 0xA5, 0 }, { 1, 0, 1 << 20 }, { 2, 0x5A, 0 }, { 3, 0xFF, 3 << 20 }, { 5, 1, 0 }, { 8, 2, 1 << 20 } };
+    static const way ways[] = { { 1, 0xA5, 0 }, { 1, 0, 1 << 20 }, { 2, 0x5A, 0 }, { 3, 0xFF, 3 << 20 }, { 5, 1, 0 },
+                                { 8, 2, 1 << 20 } };
     uint8_t *first = NULL, *other;
     size_t first_size = 0, size, i;
     for (i = 0; i < sizeof ways / sizeof ways[0]; i++) {
@@ -2611,7 +2644,7 @@ TEST(any_number_of_threads_loads_the_same) {
     free(in);
 }
 
-/* ---- every allocation fails once ----------------------------------------------------------------------------------------------------- */
+/* ---- every allocation fails once --------------------------------------------------------------------------------- */
 static dcp_layout failing_layout;
 static dcp_status save_once(void) {
     float a[6] = { 1, 2, 3, 4, 5, 6 };
@@ -2656,7 +2689,8 @@ static int fail_each(dcp_status (*call)(void), void (*check)(dcp_status status))
         status = call();
         was_reached = hook_countdown < 0;
         hook_countdown = -1;
-        CHECK(status == DCP_OK || ((status == DCP_E_MEMORY || (status == DCP_E_UNKNOWN && PATHS_NEED_MEMORY)) && was_reached));
+        CHECK(status == DCP_OK || ((status == DCP_E_MEMORY || (status == DCP_E_UNKNOWN && PATHS_NEED_MEMORY)) &&
+                                   was_reached));
         CHECK(status == DCP_OK || err.message[0] != '\0');
         if (store == NULL) CHECK_INT(hook_live, before);
         check(status);
@@ -2675,7 +2709,8 @@ static void check_first_save(dcp_status status) {       /* nothing is left of on
 static void check_later_save(dcp_status status) {       /* what was there before, or what is there now, loads */
     int least = failing_layout == DCP_LAYOUT_SINGLE ? 1 : 2, count = count_files("");
     CHECK_OK_MESSAGE(verify_now("x"), err.message);
-    CHECK(count == least || ((status == DCP_OK || status == DCP_E_UNKNOWN) && count == least + 1));  /* cleaning up after an overwrite may fail: then sweep does it */
+    /* cleaning up after an overwrite may fail: then sweep does it */
+    CHECK(count == least || ((status == DCP_OK || status == DCP_E_UNKNOWN) && count == least + 1));
     if (count == least) return;
     done();
     use_memory();
@@ -2700,7 +2735,7 @@ TEST(every_allocation_can_fail) {
     fail_each_in(DCP_LAYOUT_SINGLE);
 }
 
-/* ==== map ============================================================================================================================= */
+/* ==== map ========================================================================================================= */
 static void save_for_map(dcp_layout layout, dcp_checksum checksum) {
     uint8_t *data = filled(3 * 1024 * 1024 + 5, 2);
     int64_t empty = 0;
@@ -2772,7 +2807,7 @@ TEST(map_of_a_file_is_no_copy) {
     done();
 }
 /* No addresses are left for the whole file: the tensor is read. */
-#if defined(__linux__) && !defined(__s390x__) && !defined(__aarch64__)          /* an emulator has addresses of its own */
+#if defined(__linux__) && !defined(__s390x__) && !defined(__aarch64__)        /* an emulator has addresses of its own */
 static rlim_t addresses_in_use(void) {
     long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -2914,7 +2949,8 @@ static void map_often(void *argument) {
         const void *data;
         size_t size;
         dcp_error error;
-        if (dcp_map(m->c, all[i % 3], &data, &size, &error) || size != sizes[i % 3] || !is_filled(data, size, 2)) m->ok = 0;
+        if (dcp_map(m->c, all[i % 3], &data, &size, &error) || size != sizes[i % 3] || !is_filled(data, size, 2))
+            m->ok = 0;
         if (dcp_tensor_find(m->c, all[i % 3]) == NULL) m->ok = 0;
         if (i % 3 == 1) m->last = data;
     }
@@ -2973,7 +3009,7 @@ TEST(map_beside_a_read) {
     free(in);
 }
 
-/* ==== read_new, read_rank, types that nobody knows ==================================================================================== */
+/* ==== read_new, read_rank, types that nobody knows ================================================================ */
 static void read_new_body(void) {
     dcp_tensor t;
     dcp_checkpoint *c;
@@ -2997,7 +3033,8 @@ static void read_new_body(void) {
 }
 TEST(read_new_allocates) { on_local_and_memory(read_new_body); }
 
-/* Three ranks: "same" is equal everywhere, "own" differs, "only" is rank 1's alone, "shape" has another shape and type on each. */
+/* Three ranks: "same" is equal everywhere, "own" differs, "only" is rank 1's alone, "shape" has another shape and type
+ * on each. */
 static void write_private(int is_single) {
     float same[3] = { 1, 2, 3 }, own[3];
     int64_t bytes[3] = { 5, 6, 7 };
@@ -3153,9 +3190,16 @@ TEST(a_box_of_an_unknown_type_is_refused) {
     done();
 }
 
-/* ==== devices ========================================================================================================================= */
-/* Its memory holds every byte inverted. Copies happen when they are waited for, and each must be waited for once, in order. */
-typedef struct fake_copy { uint8_t *host; const dcp_tensor *tensor; int64_t offset; size_t size; int is_out; } fake_copy;
+/* ==== devices ===================================================================================================== */
+/* Its memory holds every byte inverted. Copies happen when they are waited for, and each must be waited for once, in
+ * order. */
+typedef struct fake_copy {
+    uint8_t *host;
+    const dcp_tensor *tensor;
+    int64_t offset;
+    size_t size;
+    int is_out;
+} fake_copy;
 static struct {
     fake_copy copies[64];
     uint64_t next, waited, most;                        /* begun, waited for, most under way at once */
@@ -3163,7 +3207,8 @@ static struct {
     uint8_t *hosts[8]; size_t host_sizes[8]; int host_count, hosts_made;
 } fake;
 
-static dcp_status fake_copy_later(void *host, const dcp_tensor *tensor, int64_t offset, size_t size, int is_out, uint64_t *ticket) {
+static dcp_status fake_copy_later(void *host, const dcp_tensor *tensor, int64_t offset, size_t size, int is_out,
+                                  uint64_t *ticket) {
     fake_copy *copy = &fake.copies[fake.next % 64];
     copy->host = (uint8_t *)host;
     copy->tensor = tensor;
@@ -3177,7 +3222,8 @@ static dcp_status fake_copy_later(void *host, const dcp_tensor *tensor, int64_t 
 }
 static dcp_status fake_allocate(void *context, size_t size, void **memory, dcp_error *error) {
     (void)context;
-    if (fake.failing_hosts && --fake.failing_hosts == 0) return dcpi_fail(error, DCP_E_DEVICE, "no pages can be pinned");
+    if (fake.failing_hosts && --fake.failing_hosts == 0)
+        return dcpi_fail(error, DCP_E_DEVICE, "no pages can be pinned");
     *memory = fake.hosts[fake.host_count] = allocated(size);
     fake.host_sizes[fake.host_count++] = size;
     fake.hosts_made++;
@@ -3187,7 +3233,8 @@ static void fake_free(void *context, void *memory) {
     int i;
     (void)context;
     for (i = 0; i < fake.host_count && fake.hosts[i] != memory; i++) {}
-    if (fake.next != fake.waited || i == fake.host_count) fake.is_outside_hosts = 1;         /* freed under a copy, or never made */
+    /* freed under a copy, or never made */
+    if (fake.next != fake.waited || i == fake.host_count) fake.is_outside_hosts = 1;
     fake.host_count--;
     fake.hosts[i] = fake.hosts[fake.host_count];
     fake.host_sizes[i] = fake.host_sizes[fake.host_count];
@@ -3200,14 +3247,14 @@ static int fake_is_staged(const fake_copy *copy) {
         if (copy->host >= fake.hosts[i] && copy->host + copy->size <= fake.hosts[i] + fake.host_sizes[i]) return 1;
     return 0;
 }
-static dcp_status fake_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size, uint64_t *ticket,
-                           dcp_error *error) {
+static dcp_status fake_out(void *context, void *host, const dcp_tensor *tensor, int64_t offset, size_t size,
+                           uint64_t *ticket, dcp_error *error) {
     (void)context;
     if (fake.failing_outs && --fake.failing_outs == 0) return dcpi_fail(error, DCP_E_DEVICE, "the device is on fire");
     return fake_copy_later(host, tensor, offset, size, 1, ticket);
 }
-static dcp_status fake_in(void *context, const dcp_tensor *tensor, int64_t offset, const void *host, size_t size, uint64_t *ticket,
-                          dcp_error *error) {
+static dcp_status fake_in(void *context, const dcp_tensor *tensor, int64_t offset, const void *host, size_t size,
+                          uint64_t *ticket, dcp_error *error) {
     (void)context;
     if (fake.failing_ins && --fake.failing_ins == 0) return dcpi_fail(error, DCP_E_DEVICE, "the device is on fire");
     return fake_copy_later((void *)host, tensor, offset, size, 0, ticket);
@@ -3426,7 +3473,8 @@ TEST(a_device_is_told_that_an_operation_begins) {
     CHECK_INT(count_files(""), 2);
     done();
 }
-/* From the device to the host, back to the device, whole and in boxes. io.threads = 1: this device is not for several threads. */
+/* From the device to the host, back to the device, whole and in boxes. io.threads = 1: this device is not for several
+ * threads. */
 static void device_body(void) {
     float out[ROWS * COLUMNS] = {0}, in[ROWS * COLUMNS] = {0};
     static const int64_t box[4] = { 2, 3, 5, 6 };
@@ -3496,7 +3544,7 @@ TEST(a_large_device_tensor_in_pieces) {
     s.io.memory_budget = 1 << 20;
     save(&s);
     check_fake();
-    CHECK_INT(fake.most, 2);                            /* one copy a buffer: the next one is begun before this one is waited for */
+    CHECK_INT(fake.most, 2);                /* one copy a buffer: the next one is begun before this one is waited for */
     t.data = in;
     t.device = fake_device();
     desc = loading("x", &t, 1);
@@ -3605,7 +3653,8 @@ TEST(copies_of_a_device_overlap_the_rest) {
     staged_body(0, 2 * MIB + 1, 1);
     done();
 }
-/* One tensor fills many buffers; whichever wait fails, no copy is left when its memory goes, and what the save made goes too. */
+/* One tensor fills many buffers; whichever wait fails, no copy is left when its memory goes, and what the save made
+ * goes too. */
 TEST(a_wait_that_fails_leaves_no_copy_behind) {
     const size_t size = 6 * MIB + 9;
     uint8_t *data = filled(size, 1), *in = allocated(size);
@@ -3656,9 +3705,9 @@ TEST(damaged_bytes_do_not_reach_a_device) {
     free(in);
 }
 
-/* ==== progress, cancel, deadline, log, retry ========================================================================================== */
+/* ==== progress, cancel, deadline, log, retry ====================================================================== */
 typedef struct watching {
-    int calls, is_wrong;                                /* wrong: backwards, beyond the total, an earlier phase, another thread */
+    int calls, is_wrong;                      /* wrong: backwards, beyond the total, an earlier phase, another thread */
     dcp_progress last;
     int64_t write_done, write_total, read_done, read_total, verify_done;
     dcp_cancel *cancel; int cancel_at;                  /* requested in so many calls */
@@ -3809,7 +3858,7 @@ static void cancel_between_body(void) {
     CHECK(is_filled(in, 100, 7));
     s.io.cancel = NULL;
     save(&s);
-    eye.delay_ms = 20;                                  /* workers read on until this thread looks, ten times a second */
+    eye.delay_ms = 20;                                 /* workers read on until this thread looks, ten times a second */
     for (after = 3; after < 15; after += 5) {
         l = loading("x", &t, 1);
         l.io.memory_budget = 1 << 20;
@@ -3943,7 +3992,8 @@ static void retry_case(dcp_layout layout) {
     eye.failing_writes = 2;                             /* the third attempt succeeds */
     save(&s);
     CHECK_INT(h->warnings, 2);
-    CHECK(strstr(h->text, "attempt 1 of 3") && strstr(h->text, "attempt 2 of 3") && strstr(h->text, "the test says no"));
+    CHECK(strstr(h->text, "attempt 1 of 3") && strstr(h->text, "attempt 2 of 3") &&
+          strstr(h->text, "the test says no"));
     CHECK_INT(count_files(""), layout == DCP_LAYOUT_SINGLE ? 1 : 2);
     memset(data, 0, sizeof data);
     load_from("x", &t, 1);
@@ -3990,7 +4040,7 @@ TEST(a_read_that_fails_says_where) {
     done();
 }
 
-/* ==== minimum step, signatures ======================================================================================================== */
+/* ==== minimum step, signatures ==================================================================================== */
 static const char secret[] = "sixteen bytes or more", other_secret[] = "another secret of mine";
 
 static void save_step(const char *name, int64_t step, dcp_layout layout, const dcp_signer *signer) {
@@ -4116,7 +4166,8 @@ TEST(what_a_callback_returns_is_judged) {
             const int is_of_wait = told[i] == DCP_E_TIMEOUT || told[i] == DCP_E_CANCELLED;
             const dcp_status wanted = kind == ODD_STORAGE && is_of_wait ? DCP_E_IO : (dcp_status)told[i];
             odd_words = "";
-            CHECK_FAILS(with_odd((odd_kind)kind, (dcp_status)told[i]), wanted, told[i] == DCP_E_TIMEOUT ? "" : "no reason");
+            CHECK_FAILS(with_odd((odd_kind)kind, (dcp_status)told[i]), wanted,
+                        told[i] == DCP_E_TIMEOUT ? "" : "no reason");
             odd_words = "words of its own";
             CHECK_FAILS(with_odd((odd_kind)kind, (dcp_status)told[i]), wanted, "words of its own");
         }
@@ -4145,7 +4196,8 @@ TEST(an_older_checkpoint_than_wanted_is_refused) {
 }
 static void signature_case(dcp_layout layout, const char *commit) {
     dcp_signer signer = dcp_hmac_signer(secret, sizeof secret, "key-1");
-    dcp_verifier verifier = dcp_hmac_verifier(secret, sizeof secret), wrong = dcp_hmac_verifier(other_secret, sizeof other_secret);
+    dcp_verifier verifier = dcp_hmac_verifier(secret, sizeof secret),
+                            wrong = dcp_hmac_verifier(other_secret, sizeof other_secret);
     dcp_open_desc desc = opening("signed");
     dcp_checkpoint *c;
     size_t size, i;
@@ -4190,7 +4242,8 @@ TEST(data_that_does_not_fit_a_signed_document) {
     CHECK_FAILS(load_checked("x", 0, &verifier), DCP_E_CHECKSUM, "x_shard_0.bin");
     done();
 }
-static dcp_status refuse_to_sign(void *context, const void *message, size_t size, uint8_t *signature, dcp_error *error) {
+static dcp_status refuse_to_sign(void *context, const void *message, size_t size, uint8_t *signature,
+                                 dcp_error *error) {
     (void)context; (void)message; (void)size; (void)signature;
     return dcpi_fail(error, DCP_E_IO, "the token was pulled out");
 }
@@ -4218,7 +4271,7 @@ TEST(a_signer_that_fails_leaves_nothing) {
     done();
 }
 
-/* ==== the document ==================================================================================================================== */
+/* ==== the document ================================================================================================ */
 TEST(training_sharding_and_fields_come_back) {
     float a[2] = { 1, 2 };
     dcp_tensor t = vector("a", DCP_BF16, a, 4);
@@ -4254,7 +4307,8 @@ TEST(training_sharding_and_fields_come_back) {
         c = open_at(layout ? "one" : "many");
         m = dcp_metadata_of(c);
         CHECK(dcp_training_of(c) == &m->training);
-        CHECK(m->training.epoch == 5 && m->training.step == training.step && m->training.learning_rate == training.learning_rate);
+        CHECK(m->training.epoch == 5 && m->training.step == training.step &&
+              m->training.learning_rate == training.learning_rate);
         CHECK_STR(m->training.optimizer_type, training.optimizer_type);
         CHECK(strstr(m->training.optimizer_state, "\"beta1\": 0.9") != NULL);
         CHECK(strstr(m->training.extra, "\"warmup\": 100") != NULL);
@@ -4299,7 +4353,8 @@ TEST(what_is_not_given_is_derived) {
     dcp_close(c);
     done();
 }
-static dcp_status save_described(const dcp_training *training, const dcp_sharding *sharding, const dcp_field *fields, size_t count) {
+static dcp_status save_described(const dcp_training *training, const dcp_sharding *sharding, const dcp_field *fields,
+                                 size_t count) {
     dcp_save_desc desc = saving("x", NULL, 0);
     desc.training = training;
     desc.sharding = sharding;
@@ -4339,7 +4394,7 @@ TEST(what_no_document_can_say_is_refused) {
     done();
 }
 
-/* ==== the report, names, overwriting ================================================================================================== */
+/* ==== the report, names, overwriting ============================================================================== */
 static void report_body(void) {
     uint8_t data[1000] = {0};
     dcp_tensor t = dcp_bytes("a", data, 1000);
@@ -4360,7 +4415,7 @@ static void report_body(void) {
     CHECK_STR(dcp_metadata_of(c)->save_id, report.save_id);
     CHECK_STR(dcp_path_of(c), report.path);
     dcp_close(c);
-    for (i = 2; i < 5; i++) {                           /* 1 + the highest that is there, whatever the checkpoint's name */
+    for (i = 2; i < 5; i++) {                        /* 1 + the highest that is there, whatever the checkpoint's name */
         char name[20];
         (void)snprintf(name, sizeof name, "other %d", i);
         desc.path = at(name);
@@ -4644,7 +4699,7 @@ TEST(a_directory_can_be_moved) {
     done();
 }
 
-/* ---- two programs at one path: each of these happens in the middle of a save or load ------------------------------------------------- */
+/* ---- two programs at one path: each of these happens in the middle of a save or load ----------------------------- */
 static int meanwhile_left;              /* so many opens of that name until it happens */
 static const char *meanwhile_name;
 static void meanwhile_save(uint8_t value) {
@@ -4706,11 +4761,11 @@ TEST(overwriting_what_somebody_else_has_just_overwritten) {
     use_memory();
     (void)save_value("x", 1, 0, 0, DCP_LAYOUT_SHARDED);
     use_watch();
-    happens_at_open("x.metadata.json", 3);              /* the displaced document, its sequence, then once more before the commit */
+    happens_at_open("x.metadata.json", 3);  /* the displaced document, its sequence, then once more before the commit */
     CHECK_FAILS(try_save("x", 1, DCP_LAYOUT_SHARDED), DCP_E_EXISTS, "somebody else");
     CHECK_INT(meanwhile_left, 0);
     check_content("x", 99);
-    CHECK_INT(count_files(""), 2);                      /* the other one has removed the plain name, with the lock of that path */
+    CHECK_INT(count_files(""), 2);            /* the other one has removed the plain name, with the lock of that path */
     sweep.directory = "";
     sweep.grace_seconds = -1;
     sweep.plain_names = 1;
@@ -4764,7 +4819,7 @@ TEST(a_plain_name_that_is_taken_meanwhile_is_not_replaced) {
     done();
 }
 
-/* ==== documents of the seed, written by hand ========================================================================================== */
+/* ==== documents of the seed, written by hand ====================================================================== */
 typedef struct seed { char text[8000]; } seed;
 static void seed_add(seed *s, const char *format, ...) DCPI_PRINTF(2, 3);
 static void seed_add(seed *s, const char *format, ...) {
@@ -4781,15 +4836,18 @@ static void seed_begin(seed *s, int shards) {
     seed_add(s, "  \"sharding\": { \"strategy\": \"fsdp\", \"shardCount\": %d, \"precision\": \"fp32\", ", shards);
     seed_add(s, "\"strategySpecificInfo\": null },\n  \"shards\": [\n");
 }
-/* A shard with one tensor: `count` floats, all `value`, which go into `bytes`. checksum: 1 right, in upper case; 0 null. */
-static void seed_shard(seed *s, int rank, const char *path, const char *tensor, int count, float value, int checksum, float *bytes) {
+/* A shard with one tensor: `count` floats, all `value`, which go into `bytes`. checksum: 1 right, in upper case; 0
+ * null. */
+static void seed_shard(seed *s, int rank, const char *path, const char *tensor, int count, float value, int checksum,
+                       float *bytes) {
     uint8_t digest[32];
     char hex[65] = "";
     int i;
     for (i = 0; i < count; i++) bytes[i] = value;
     dcp_sha256(bytes, (size_t)count * 4, digest);
     for (i = 0; i < 32; i++) (void)snprintf(hex + 2 * i, 3, "%02X", digest[i]);
-    seed_add(s, "%s    { \"rank\": %d, \"filePath\": \"%s\", \"fileSize\": %d,\n", rank ? ",\n" : "", rank, path, count * 4);
+    seed_add(s, "%s    { \"rank\": %d, \"filePath\": \"%s\", \"fileSize\": %d,\n", rank ? ",\n" : "", rank, path,
+             count * 4);
     seed_add(s, "      \"tensors\": [ { \"name\": \"%s\", \"shape\": [%d], \"dataType\": \"Float32\", ", tensor, count);
     seed_add(s, "\"offset\": 0, \"size\": %d } ],\n", count * 4);
     if (checksum) seed_add(s, "      \"checksum\": \"%s\" }", hex);
@@ -4797,7 +4855,8 @@ static void seed_shard(seed *s, int rank, const char *path, const char *tensor, 
 }
 static void seed_end(seed *s) {
     seed_add(s, "\n  ],\n  \"training\": { \"epoch\": 1, \"step\": 20, \"learningRate\": 0.001, ");
-    seed_add(s, "\"optimizerType\": null, \"optimizerState\": null },\n  \"customFields\": { \"by\": \"the seed\" }\n}\n");
+    seed_add(s,
+             "\"optimizerType\": null, \"optimizerState\": null },\n  \"customFields\": { \"by\": \"the seed\" }\n}\n");
 }
 static void check_floats(const char *path, const char *name, int count, float value) {
     float got[64] = {0};
@@ -4839,7 +4898,8 @@ static void seed_paths_body(void) {
     seed s;
     float bytes[64] = {0};
     seed_begin(&s, 3);
-    seed_shard(&s, 0, "run/x_shard_0.bin", "w0", 5, 1, 1, bytes);       /* relative to the storage's base, as the seed writes it */
+    /* relative to the storage's base, as the seed writes it */
+    seed_shard(&s, 0, "run/x_shard_0.bin", "w0", 5, 1, 1, bytes);
     put("run/x_shard_0.bin", bytes, 20);
     seed_shard(&s, 1, "x_shard_1.bin", "w1", 6, 2, 1, bytes);           /* beside the document */
     put("run/x_shard_1.bin", bytes, 24);
@@ -5111,7 +5171,7 @@ static void seed_single_body(void) {
 }
 TEST(seed_single_file_without_data) { on_local_and_memory(seed_single_body); }
 
-/* ==== the single file ================================================================================================================= */
+/* ==== the single file ============================================================================================= */
 /* Reads a single file as seed 002's .NET code does: BinaryReader, and nothing of ours. */
 typedef struct reader { const uint8_t *at, *end; } reader;
 static int64_t read_number(reader *r, int width) {
@@ -5287,7 +5347,7 @@ TEST(single_file_corruption_is_told_clearly) {
     done();
 }
 
-/* ==== documents of several ranks ====================================================================================================== */
+/* ==== documents of several ranks ================================================================================== */
 static void sharded_of_four_body(void) {
     world w;
     write_four(&w);
@@ -5361,7 +5421,8 @@ TEST(stored_pieces_that_overlap_are_refused) {
     load_from("x", &t, 1);
     done();
 }
-/* A hand-made document whose private or replicated tensor is only a box of something larger must not load as if it were whole. */
+/* A hand-made document whose private or replicated tensor is only a box of something larger must not load as if it were
+ * whole. */
 TEST(a_box_that_is_not_sharded_is_no_whole) {
     static const char *const placements[2] = { "private", "replicated" };
     float two[2] = { 1, 2 }, four[4] = { 9, 9, 9, 9 };
@@ -5519,7 +5580,8 @@ TEST(unknown_members_are_ignored_and_kept) {
     CHECK_OK(dcp_metadata_write_file(files, "x.metadata.json", m, NULL, &err));
     CHECK_OK_MESSAGE(load_checked("x", 3, NULL), err.message);
     m->version = "2.0.0";
-    CHECK(dcp_metadata_write_file(files, "x.metadata.json", m, NULL, &err) == DCP_E_INVALID || load_checked("x", 3, NULL) == DCP_E_VERSION);
+    CHECK(dcp_metadata_write_file(files, "x.metadata.json", m, NULL, &err) == DCP_E_INVALID ||
+          load_checked("x", 3, NULL) == DCP_E_VERSION);
     dcp_metadata_free(m);
     done();
 }

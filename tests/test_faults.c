@@ -1,10 +1,10 @@
 /* test_faults.c - what dcp.h does when memory, storages, files and other programs fail it.
  *
- * Each test breaks one thing at every point where it can break, and then asks for the guarantees: the checkpoint that was there still loads,
- * byte for byte; the result is DCP_OK, and then the new one loads, or an error that says something; and nothing is left behind.
- * Killed processes are in test_kill.c. */
+ * Each test breaks one thing at every point where it can break, and then asks for the guarantees: the checkpoint that
+ * was there still loads, byte for byte; the result is DCP_OK, and then the new one loads, or an error that says
+ * something; and nothing is left behind. Killed processes are in test_kill.c. */
 #ifndef _WIN32
-#define nanosleep no_sleep              /* <time.h> declares it so: pauses between attempts cost thousands of tests their time */
+#define nanosleep no_sleep     /* <time.h> declares it so: pauses between attempts cost thousands of tests their time */
 #else
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
@@ -47,15 +47,17 @@ static void done(void) {
     done_doing();
 }
 
-/* ---- a state: a few tensors whose bytes tell its generation ---------------------------------------------------------------------------- */
+/* ---- a state: a few tensors whose bytes tell its generation ------------------------------------------------------ */
 #define TENSORS 6
 #define LARGEST 320                     /* bytes of a tensor */
 #define GENERATIONS 8                   /* numbered from 1 */
 typedef struct state { unsigned char bytes[TENSORS][LARGEST]; } state;
 
 static const struct { const char *name; dcp_dtype dtype; int ndim; int64_t shape[2]; size_t size; } tensors_of[TENSORS] = {
-    { "layer.0/weight", DCP_FP32, 2, { 8, 9 }, 288 }, { "odd", DCP_UINT8, 1, { 77, 0 }, 77 },       { "steps", DCP_INT64, 0, { 0, 0 }, 8 },
-    { "layer.0/bias", DCP_FP64, 1, { 3, 0 }, 24 },    { "nothing", DCP_FP16, 2, { 0, 5 }, 0 },      { "table", DCP_INT16, 2, { 6, 4 }, 48 }
+    { "layer.0/weight", DCP_FP32, 2, { 8, 9 }, 288 }, { "odd", DCP_UINT8, 1, { 77, 0 }, 77 },
+        { "steps", DCP_INT64, 0, { 0, 0 }, 8 },
+    { "layer.0/bias", DCP_FP64, 1, { 3, 0 }, 24 },    { "nothing", DCP_FP16, 2, { 0, 5 }, 0 },
+    { "table", DCP_INT16, 2, { 6, 4 }, 48 }
 };
 static unsigned char byte_of(int generation, int tensor, size_t i) {
     uint64_t x = ((uint64_t)generation * 1000003u + (uint64_t)tensor) * 0x9e3779b97f4a7c15u + i;
@@ -74,14 +76,17 @@ static int state_generation(const state *s, int count) {
     size_t i;
     for (generation = 1; generation <= GENERATIONS; generation++) {
         int same = 1;
-        for (t = 0; t < count && same; t++) for (i = 0; i < tensors_of[t].size && same; i++) same = s->bytes[t][i] == byte_of(generation, t, i);
+        for (t = 0; t < count && same; t++)
+            for (i = 0; i < tensors_of[t].size && same; i++) same = s->bytes[t][i] == byte_of(generation, t, i);
         if (same) return generation;
     }
     return 0;
 }
 static void state_tensors(state *s, dcp_tensor *list, int count) {
     int t;
-    for (t = 0; t < count; t++) list[t] = dcp_array(tensors_of[t].name, tensors_of[t].dtype, s->bytes[t], tensors_of[t].ndim, tensors_of[t].shape);
+    for (t = 0; t < count; t++)
+        list[t] = dcp_array(tensors_of[t].name, tensors_of[t].dtype, s->bytes[t], tensors_of[t].ndim,
+                            tensors_of[t].shape);
 }
 /* For a save: "table", the last one, as two pieces. Returns the number of list entries. */
 static size_t state_pieces(state *s, dcp_tensor *list, int count) {
@@ -97,18 +102,29 @@ static size_t state_pieces(state *s, dcp_tensor *list, int count) {
     return (size_t)count + 1;
 }
 
-/* ---- saving and loading states in every form ------------------------------------------------------------------------------------------- */
+/* ---- saving and loading states in every form --------------------------------------------------------------------- */
 typedef struct form { const char *name; dcp_layout layout; dcp_checksum checksum; int is_signed; } form;
 static const form forms[] = {
     { "sharded", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, 0 }, { "single", DCP_LAYOUT_SINGLE, DCP_CHECKSUM_TREE, 0 },
-    { "sharded flat", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_FLAT, 0 }, { "single flat", DCP_LAYOUT_SINGLE, DCP_CHECKSUM_FLAT, 0 },
-    { "sharded signed", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, 1 }, { "single signed", DCP_LAYOUT_SINGLE, DCP_CHECKSUM_TREE, 1 }
+    { "sharded flat", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_FLAT, 0 }, { "single flat", DCP_LAYOUT_SINGLE, DCP_CHECKSUM_FLAT,
+                                                                    0 },
+    { "sharded signed", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, 1 },
+    { "single signed", DCP_LAYOUT_SINGLE, DCP_CHECKSUM_TREE, 1 }
 };
 #define FORMS ((int)DCPI_COUNT(forms))
-static const char *suffix_of(const form *f) { return f->layout == DCP_LAYOUT_SINGLE ? ".checkpoint" : ".metadata.json"; }
+static const char *suffix_of(const form *f) {
+    return f->layout == DCP_LAYOUT_SINGLE ? ".checkpoint" : ".metadata.json";
+}
 static const char hmac_key[] = "0123456789abcdef0123456789abcdef";
 
-typedef struct saving { dcp_save_desc desc; dcp_tensor list[TENSORS + 1]; state s; dcp_signer signer; dcp_training training; dcp_field field; } saving;
+typedef struct saving {
+    dcp_save_desc desc;
+    dcp_tensor list[TENSORS + 1];
+    state s;
+    dcp_signer signer;
+    dcp_training training;
+    dcp_field field;
+} saving;
 
 static void io_make(dcp_io *io, dcp_storage *storage) { /* retries, but without long pauses */
     io->storage = storage;
@@ -135,13 +151,15 @@ static void saving_make(saving *v, const form *f, dcp_storage *storage, const ch
     v->desc.field_count = 1;
     io_make(&v->desc.io, storage);
 }
-static dcp_status save(dcp_storage *storage, const form *f, const char *path, int generation, int overwrite, dcp_error *err) {
+static dcp_status save(dcp_storage *storage, const form *f, const char *path, int generation, int overwrite,
+                       dcp_error *err) {
     saving v;
     saving_make(&v, f, storage, path, generation, TENSORS);
     v.desc.overwrite = overwrite;
     return dcp_save(&v.desc, err);
 }
-static dcp_status load_some(dcp_storage *storage, const form *f, const char *path, dcp_verify_policy verify, int count, int *generation, dcp_error *err) {
+static dcp_status load_some(dcp_storage *storage, const form *f, const char *path, dcp_verify_policy verify, int count,
+                            int *generation, dcp_error *err) {
     dcp_verifier verifier = dcp_hmac_verifier(hmac_key, sizeof hmac_key - 1);
     dcp_load_desc desc = DCP_ZERO;
     dcp_tensor list[TENSORS];
@@ -173,7 +191,7 @@ static void must_save(dcp_storage *storage, const form *f, const char *path, int
     CHECK_OK_MESSAGE(save(storage, f, path, generation, overwrite, &err), err.message);
 }
 
-/* ---- what a storage holds: names, sizes and digests, sorted, as text ------------------------------------------------------------------- */
+/* ---- what a storage holds: names, sizes and digests, sorted, as text --------------------------------------------- */
 #define SNAPSHOT_FILES 64
 typedef struct snapshot { int count; char line[SNAPSHOT_FILES][320]; char text[SNAPSHOT_FILES * 100]; } snapshot;
 
@@ -197,7 +215,8 @@ static void snapshot_take(dcp_storage *storage, snapshot *s) {
         CHECK_OK(dcp_storage_read_all(storage, s->line[i], &data, &size, NULL));
         dcp_sha256(data, size, digest);
         dcp_free(data);
-        (void)snprintf(s->line[i] + n, sizeof s->line[0] - n, " %u %02x%02x%02x%02x\n", (unsigned)size, digest[0], digest[1], digest[2], digest[3]);
+        (void)snprintf(s->line[i] + n, sizeof s->line[0] - n, " %u %02x%02x%02x%02x\n", (unsigned)size, digest[0],
+                       digest[1], digest[2], digest[3]);
         (void)snprintf(s->text + strlen(s->text), sizeof s->text - strlen(s->text), "%s", s->line[i]);
     }
 }
@@ -211,7 +230,8 @@ static int new_files(dcp_storage *storage, const snapshot *before, const char *b
     snapshot now;
     int i, count = 0;
     snapshot_take(storage, &now);
-    for (i = 0; i < now.count; i++) if (!strstr(before->text, now.line[i]) && strncmp(now.line[i], but, strlen(but)) != 0) count++;
+    for (i = 0; i < now.count; i++)
+        if (!strstr(before->text, now.line[i]) && strncmp(now.line[i], but, strlen(but)) != 0) count++;
     return count;
 }
 /* All that was there still is, unchanged; there may be more. */
@@ -220,7 +240,8 @@ static void check_kept_but(dcp_storage *storage, const snapshot *before, const c
     int i;
     snapshot_take(storage, &now);
     for (i = 0; i < before->count; i++)
-        if (!strstr(now.text, before->line[i]) && strncmp(before->line[i], but, strlen(but)) != 0) CHECK_STR(now.text, before->text);
+        if (!strstr(now.text, before->line[i]) && strncmp(before->line[i], but, strlen(but)) != 0)
+            CHECK_STR(now.text, before->text);
 }
 static void check_kept(dcp_storage *storage, const snapshot *before) { check_kept_but(storage, before, "-"); }
 static dcp_status empty_one(void *user, const char *path, const dcp_object_info *info) {
@@ -242,7 +263,8 @@ static dcp_status sweep_all(dcp_storage *storage, const dcp_verifier *verifier, 
     io_make(&desc.io, storage);
     return dcp_sweep(&desc, NULL, err);
 }
-/* After a sweep there is exactly what the valid checkpoints need, `checkpoints` of them: a commit file each, and a shard if it is sharded. */
+/* After a sweep there is exactly what the valid checkpoints need, `checkpoints` of them: a commit file each, and a
+ * shard if it is sharded. */
 static void check_clean_after_sweep(dcp_storage *storage, size_t checkpoints) {
     dcp_list_desc desc = DCP_ZERO;
     dcp_list_entry *entries;
@@ -268,7 +290,7 @@ static void check_error(dcp_status status, const dcp_error *err) {
     else CHECK_STR(err->message, "");
 }
 
-/* ---- where to save: a directory in memory where there is one (quick), or on the disk ---------------------------------------------------- */
+/* ---- where to save: a directory in memory where there is one (quick), or on the disk ----------------------------- */
 static dcp_storage *local_at(const char *dir) {
     dcp_storage *storage = NULL;
     dcp_error err;
@@ -281,14 +303,15 @@ static dcp_storage *in_memory(void) {
     return storage;
 }
 
-/* ======================================================================================================================================
+/* =====================================================================================================================
  * 1. Memory: the n-th allocation fails, once or from then on, for every n and each call of the API.
- * ====================================================================================================================================== */
+ * ================================================================================================================== */
 typedef struct world {
     dcp_storage *storage;               /* to prepare and to look */
     dcp_storage *use;                   /* for the work; NULL: OS paths */
     const form *f;
-    char dir[TEST_PATH], old[TEST_PATH + 8], fresh[TEST_PATH + 8];     /* of a checkpoint that is there (generation 1), and of one that is not */
+    /* of a checkpoint that is there (generation 1), and of one that is not */
+    char dir[TEST_PATH], old[TEST_PATH + 8], fresh[TEST_PATH + 8];
     char *text; size_t size;            /* of old's document */
     dcp_metadata *metadata;
     dcp_checkpoint *open;
@@ -342,7 +365,8 @@ static int starve_once(world *w, world_work work, world_judge judge, int64_t n, 
     hungry_fail(0, 0);
     check_error(status, &err);
     if (!tripped) CHECK_OK_MESSAGE(status, err.message);
-    if (status == DCP_E_UNKNOWN && ((w->in_memory && for_ever) || PATHS_NEED_MEMORY)) { /* none to look with whether the commit went through: nobody can know */
+    if (status == DCP_E_UNKNOWN && ((w->in_memory && for_ever) || PATHS_NEED_MEMORY)) {
+        /* none to look with whether the commit went through: nobody can know */
         int generation = generation_at(w->storage, w->f, "old");
         CHECK(generation == 1 || generation == 2);
         world_reset(w);
@@ -358,7 +382,8 @@ static void starve(world *w, const char *name, world_work work, world_judge judg
     int for_ever, tripped;
     for (for_ever = 0; for_ever <= 1; for_ever++) {
         for (n = 1, tripped = 1; tripped; n++) {
-            doing("%s, %s, %s: allocation %d %s", name, w->f->name, w->in_memory ? "memory" : "local", (int)n, for_ever ? "and all after it" : "once");
+            doing("%s, %s, %s: allocation %d %s", name, w->f->name, w->in_memory ? "memory" : "local", (int)n,
+                  for_ever ? "and all after it" : "once");
             tripped = starve_once(w, work, judge, n, for_ever);
         }
         CHECK(n > 2);                                   /* there was something to fail */
@@ -366,7 +391,7 @@ static void starve(world *w, const char *name, world_work work, world_judge judg
     done();
 }
 
-/* ---- judges ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- judges ------------------------------------------------------------------------------------------------------ */
 static void judge_read(world *w, dcp_status status, const snapshot *before) {
     (void)status;
     check_unchanged(w->storage, before);
@@ -382,17 +407,17 @@ static void judge_new(world *w, dcp_status status, const snapshot *before) {
 static void judge_overwrite(world *w, dcp_status status, const snapshot *before) {
     if (status) { world_keeps_old(w, 1); check_unchanged(w->storage, before); return; }
     world_keeps_old(w, 2);
-    check_clean_after_sweep(w->storage, 1);             /* the displaced shard may still be there: its removal is only logged */
+    check_clean_after_sweep(w->storage, 1);     /* the displaced shard may still be there: its removal is only logged */
     world_reset(w);
 }
-static void judge_file(world *w, dcp_status status, const snapshot *before) {       /* write_file: "fresh.metadata.json" */
+static void judge_file(world *w, dcp_status status, const snapshot *before) {    /* write_file: "fresh.metadata.json" */
     if (status) { check_unchanged(w->storage, before); return; }
     check_kept(w->storage, before);
     CHECK_OK(w->storage->remove(w->storage->context, "fresh.metadata.json", NULL));
     check_unchanged(w->storage, before);
 }
 
-/* ---- saving and loading ---------------------------------------------------------------------------------------------------------------- */
+/* ---- saving and loading ------------------------------------------------------------------------------------------ */
 static dcp_status work_save_new(world *w, dcp_error *err) { return save(w->use, w->f, w->fresh, 2, 0, err); }
 static dcp_status work_overwrite(world *w, dcp_error *err) { return save(w->use, w->f, w->old, 2, 1, err); }
 static dcp_status work_load(world *w, dcp_error *err) {
@@ -401,7 +426,8 @@ static dcp_status work_load(world *w, dcp_error *err) {
     if (!status) CHECK_INT(generation, 1);
     return status;
 }
-static dcp_status work_load_all(world *w, dcp_error *err) {             /* verify everything, exactly, and hand over the document */
+static dcp_status work_load_all(world *w, dcp_error *err) {
+    /* verify everything, exactly, and hand over the document */
     dcp_verifier verifier = dcp_hmac_verifier(hmac_key, sizeof hmac_key - 1);
     dcp_load_desc desc = DCP_ZERO;
     dcp_tensor list[TENSORS];
@@ -529,7 +555,7 @@ TEST(memory_fails_in_loads) {
     }
 }
 
-/* ---- a directory of checkpoints -------------------------------------------------------------------------------------------------------- */
+/* ---- a directory of checkpoints ---------------------------------------------------------------------------------- */
 static dcp_status work_list(world *w, dcp_error *err) {
     dcp_list_desc desc = DCP_ZERO;
     dcp_list_entry *entries;
@@ -637,7 +663,8 @@ TEST(memory_fails_in_directories) {
         for (i = 0; i < 2; i++) {                       /* sharded, single */
             int64_t live = hungry.live;
             world w;
-            if (where == 0 && i == 1 && !test_is_whole()) continue;        /* directories on disk are the same in both layouts */
+            /* directories on disk are the same in both layouts */
+            if (where == 0 && i == 1 && !test_is_whole()) continue;
             world_make(&w, &forms[i], where);
             world_fill(&w);
             starve(&w, "list", work_list, judge_read);
@@ -687,9 +714,11 @@ TEST(memory_fails_in_a_long_list) {
     world_end(&w);
 }
 
-/* ---- documents ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- documents --------------------------------------------------------------------------------------------------- */
 /* For calls that have no dcp_error to say it with. */
-static dcp_status said(dcp_status status, dcp_error *err) { return status ? dcpi_fail(err, status, "said by the test") : dcpi_succeed(err); }
+static dcp_status said(dcp_status status, dcp_error *err) {
+    return status ? dcpi_fail(err, status, "said by the test") : dcpi_succeed(err);
+}
 
 static dcp_status work_parse(world *w, dcp_error *err) {
     dcp_metadata *m;
@@ -712,7 +741,7 @@ static dcp_status work_write(world *w, dcp_error *err) {
     dcp_free(text);
     return status;
 }
-static dcp_status work_validate(world *w, dcp_error *err) {             /* one good document, and one with errors and warnings */
+static dcp_status work_validate(world *w, dcp_error *err) {    /* one good document, and one with errors and warnings */
     dcp_validation v;
     dcp_status status = dcp_metadata_validate(w->metadata, &v);
     dcp_validation_free(&v);
@@ -802,12 +831,14 @@ static dcp_status work_json_parse(world *w, dcp_error *err) {
     dcp_json_free(tree);
     return status;
 }
-static int json_build(dcp_json *root) {                 /* 0: a call said no; the tree is still one that can be freed and written */
+static int json_build(dcp_json *root) {     /* 0: a call said no; the tree is still one that can be freed and written */
     dcp_json *list = dcp_json_add_array(root, "list"), *object = dcp_json_add_object(root, "object");
     int i, all = list && object;
     for (i = 0; i < 40 && all; i++) all = dcp_json_add_int(list, NULL, i) != NULL;
-    all = all && dcp_json_add_string(object, "a long enough key", "and a text that is long enough to need memory of its own");
-    all = all && dcp_json_add_double(object, "d", 0.1) && dcp_json_add_bool(object, "b", 1) && dcp_json_add_null(object, "n");
+    all = all && dcp_json_add_string(object, "a long enough key",
+                                     "and a text that is long enough to need memory of its own");
+    all = all && dcp_json_add_double(object, "d", 0.1) && dcp_json_add_bool(object, "b", 1) &&
+          dcp_json_add_null(object, "n");
     return all;
 }
 static dcp_status work_json_build(world *w, dcp_error *err) {
@@ -851,7 +882,7 @@ TEST(memory_fails_in_documents) {
     }
 }
 
-/* ---- storages -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- storages ---------------------------------------------------------------------------------------------------- */
 static dcp_status storage_tour(dcp_storage *s, dcp_error *err) {
     dcp_object_info info;
     dcp_field *fields = NULL;
@@ -913,7 +944,7 @@ TEST(memory_fails_in_storages) {
     CHECK_OK_MESSAGE(dcp_storage_register("hungry-test", provider_never, &err), err.message);
 }
 
-/* ---- with workers: large enough for threads -------------------------------------------------------------------------------------------- */
+/* ---- with workers: large enough for threads ---------------------------------------------------------------------- */
 #define LARGE ((size_t)9 << 20)
 static dcp_status large_run(dcp_storage *storage, unsigned char *bytes, int is_save, dcp_error *err) {
     const int64_t shape[1] = { (int64_t)LARGE };
@@ -940,7 +971,8 @@ TEST(memory_fails_beside_workers) {
     memset(bytes, 7, LARGE);
     CHECK_OK_MESSAGE(large_run(storage, bytes, 1, &err), err.message);
     for (is_save = 0; is_save <= 1; is_save++) {
-        for (n = 1, tripped = 1; tripped; n += 1 + is_save * 2) {       /* a save costs more, and most of it is the same as that of a small one */
+        for (n = 1, tripped = 1; tripped; n += 1 + is_save * 2) {
+            /* a save costs more, and most of it is the same as that of a small one */
             int64_t live = hungry.live;
             dcp_status status;
             doing("%s, allocation %d", is_save ? "save" : "load", n);
@@ -961,15 +993,18 @@ TEST(memory_fails_beside_workers) {
     dcp_storage_close(storage);
     free(bytes);
 }
-/* ======================================================================================================================================
+/* =====================================================================================================================
  * 2. Storage: the n-th call of each kind fails, in several ways, for every n.
- * ====================================================================================================================================== */
+ * ================================================================================================================== */
 typedef struct fault_way { const char *name; int sys; fault_how how; int64_t times; } fault_way;
 #define FOR_EVER INT64_MAX
 static const fault_way ways[] = {
-    { "EIO once", EIO, FAULT_BEFORE, 1 },         { "EIO once, after doing it", EIO, FAULT_AFTER, 1 },  { "EIO for ever", EIO, FAULT_BEFORE, FOR_EVER },
-    { "ENOSPC once", ENOSPC, FAULT_BEFORE, 1 },   { "ENOSPC for ever", ENOSPC, FAULT_BEFORE, FOR_EVER }, { "ENOSPC, after doing it", ENOSPC, FAULT_AFTER, 1 },
-    { "EROFS once", EROFS, FAULT_BEFORE, 1 },     { "EINTR twice", EINTR, FAULT_BEFORE, 2 },             { "EIO once, and litter", EIO, FAULT_LITTERS, 1 }
+    { "EIO once", EIO, FAULT_BEFORE, 1 },         { "EIO once, after doing it", EIO, FAULT_AFTER, 1 },
+        { "EIO for ever", EIO, FAULT_BEFORE, FOR_EVER },
+    { "ENOSPC once", ENOSPC, FAULT_BEFORE, 1 },   { "ENOSPC for ever", ENOSPC, FAULT_BEFORE, FOR_EVER },
+    { "ENOSPC, after doing it", ENOSPC, FAULT_AFTER, 1 },
+    { "EROFS once", EROFS, FAULT_BEFORE, 1 },     { "EINTR twice", EINTR, FAULT_BEFORE, 2 },
+    { "EIO once, and litter", EIO, FAULT_LITTERS, 1 }
 };
 static fault_storage faulty;            /* around the world's storage */
 
@@ -984,7 +1019,15 @@ static void world_end_faulty(world *w) {
     world_end(w);
 }
 
-typedef struct attempt { world *w; const fault_way *way; fault_kind kind; int64_t n, begins, syncs; dcp_status status; dcp_error err; snapshot before; } attempt;
+typedef struct attempt {
+    world *w;
+    const fault_way *way;
+    fault_kind kind;
+    int64_t n, begins, syncs;
+    dcp_status status;
+    dcp_error err;
+    snapshot before;
+} attempt;
 typedef void (*round_judge)(attempt *r);
 
 /* Returns 0 when n was beyond the last call of that kind. */
@@ -1010,7 +1053,8 @@ static int round_run(attempt *r, world_work work, round_judge judge) {
 }
 static int is_likely(fault_kind kind, int sys) {        /* nothing that reads runs out of space */
     if (kind == FAULT_ABORT || kind == FAULT_CLOSE) return 0;
-    return sys != ENOSPC || kind == FAULT_BEGIN || kind == FAULT_WRITE || kind == FAULT_COMMIT || kind == FAULT_SYNC_DIRECTORY;
+    return sys != ENOSPC || kind == FAULT_BEGIN || kind == FAULT_WRITE || kind == FAULT_COMMIT ||
+           kind == FAULT_SYNC_DIRECTORY;
 }
 static void rounds(world *w, const char *name, world_work work, round_judge judge) {
     static attempt r;                                      /* large */
@@ -1019,9 +1063,12 @@ static void rounds(world *w, const char *name, world_work work, round_judge judg
         for (kind = 0; kind <= FAULT_ANY; kind++) {
             int fails = 1;
             if (!is_likely((fault_kind)kind, ways[way].sys)) continue;
-            if (kind != FAULT_ANY && (test_is_slow() || test_is_sanitized() || (!w->in_memory && !test_is_whole()))) continue;   /* any call is each of these too */
+            /* any call is each of these too */
+            if (kind != FAULT_ANY && (test_is_slow() || test_is_sanitized() || (!w->in_memory && !test_is_whole())))
+                continue;
             for (r.n = 1; fails; r.n++) {
-                doing("%s, %s, %s: %s %d, %s", name, w->f->name, w->in_memory ? "memory" : "local", fault_kind_name((fault_kind)kind), (int)r.n, ways[way].name);
+                doing("%s, %s, %s: %s %d, %s", name, w->f->name, w->in_memory ? "memory" : "local",
+                      fault_kind_name((fault_kind)kind), (int)r.n, ways[way].name);
                 r.w = w;
                 r.way = &ways[way];
                 r.kind = (fault_kind)kind;
@@ -1032,7 +1079,7 @@ static void rounds(world *w, const char *name, world_work work, round_judge judg
     done();
 }
 
-/* ---- saves ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- saves ------------------------------------------------------------------------------------------------------- */
 static char *newest(dcp_storage *storage) {
     dcp_latest_desc desc = DCP_ZERO;
     char *path;
@@ -1041,12 +1088,16 @@ static char *newest(dcp_storage *storage) {
     CHECK_OK_MESSAGE(dcp_latest(&desc, &path, &err), err.message);
     return path;
 }
-/* A lost answer when a shard was published under its plain name: the library cannot know whose file is there, and leaves it. */
-static int is_lost_answer(const attempt *r) { return r->way->how == FAULT_AFTER && (r->kind == FAULT_COMMIT || r->kind == FAULT_ANY); }
+/* A lost answer when a shard was published under its plain name: the library cannot know whose file is there, and
+ * leaves it. */
+static int is_lost_answer(const attempt *r) {
+    return r->way->how == FAULT_AFTER && (r->kind == FAULT_COMMIT || r->kind == FAULT_ANY);
+}
 
 /* Failures that leave something that a sweep knows: removing failed as well. */
 static int may_litter(const attempt *r) {
-    return r->kind == FAULT_REMOVE || r->way->times > (r->kind == FAULT_ANY ? 1 : 2) || (r->way->how == FAULT_LITTERS && (r->kind == FAULT_COMMIT || r->kind == FAULT_ANY));
+    return r->kind == FAULT_REMOVE || r->way->times > (r->kind == FAULT_ANY ? 1 : 2) ||
+           (r->way->how == FAULT_LITTERS && (r->kind == FAULT_COMMIT || r->kind == FAULT_ANY));
 }
 static void check_new_files(const attempt *r, int wanted) {
     int count = new_files(r->w->storage, &r->before, "-");
@@ -1110,8 +1161,9 @@ TEST(storage_fails_in_saves) {
     }
 }
 
-/* ---- with workers ----------------------------------------------------------------------------------------------------------------------- */
-static dcp_status large_faulty(world *w, unsigned char *bytes, int is_save, fault_kind kind, int64_t n, int sys, dcp_error *err) {
+/* ---- with workers ------------------------------------------------------------------------------------------------ */
+static dcp_status large_faulty(world *w, unsigned char *bytes, int is_save, fault_kind kind, int64_t n, int sys,
+                               dcp_error *err) {
     dcp_status status;
     fault_set(&faulty, kind, n, 1, sys);
     status = large_run(w->use, bytes, is_save, err);
@@ -1145,9 +1197,10 @@ TEST(storage_fails_beside_workers) {
     free(bytes);
 }
 
-/* ---- what exactly is retried, and what is not ------------------------------------------------------------------------------------------ */
+/* ---- what exactly is retried, and what is not -------------------------------------------------------------------- */
 /* One save of "fresh" with a fault, and what it came to. */
-static dcp_status faulty_save(world *w, fault_kind kind, int64_t n, int64_t times, int sys, fault_how how, dcp_error *err) {
+static dcp_status faulty_save(world *w, fault_kind kind, int64_t n, int64_t times, int sys, fault_how how,
+                              dcp_error *err) {
     fault_set(&faulty, kind, n, times, sys);
     faulty.how = how;
     return work_save_new(w, err);
@@ -1187,7 +1240,8 @@ TEST(other_errors_are_not_retried) {
     for (i = 0; i < (int)DCPI_COUNT(errors); i++) {
         for (k = FAULT_BEGIN; k <= FAULT_COMMIT; k++) {
             doing("%s, error %d", fault_kind_name((fault_kind)k), errors[i]);
-            CHECK_INT(faulty_save(&w, (fault_kind)k, 1, 1, errors[i], FAULT_BEFORE, &err), errors[i] == ENOSPC || errors[i] == EDQUOT ? DCP_E_SPACE : DCP_E_IO);
+            CHECK_INT(faulty_save(&w, (fault_kind)k, 1, 1, errors[i], FAULT_BEFORE, &err), errors[i] == ENOSPC ||
+                      errors[i] == EDQUOT ? DCP_E_SPACE : DCP_E_IO);
             CHECK_INT(faulty.calls[FAULT_BEGIN], 1);
             CHECK_INT(err.sys, errors[i]);
             check_unchanged(w.storage, &before);
@@ -1209,7 +1263,8 @@ TEST(retries_can_be_switched_off) {
 }
 /* Just before the commit the shards are looked at: one is gone, or of another size. */
 TEST(a_shard_that_is_not_as_it_was_written_is_not_committed) {
-    static const char *const texts[] = { NULL, "cut short" }, *const words[] = { "fresh_shard_0.bin", "has 9 bytes just after" };
+    static const char *const texts[] = { NULL, "cut short" },
+                                       *const words[] = { "fresh_shard_0.bin", "has 9 bytes just after" };
     size_t i;
     for (i = 0; i < DCPI_COUNT(texts); i++) {
         fault_spoiling s = { NULL, "fresh_shard_0", NULL };
@@ -1264,7 +1319,8 @@ TEST(a_rename_that_happened_counts) {
     }
 }
 #ifndef _WIN32
-/* Just before the commit file's rename: it happens, somebody removes that checkpoint, and another first save has written its shard, under the same name. */
+/* Just before the commit file's rename: it happens, somebody removes that checkpoint, and another first save has
+ * written its shard, under the same name. */
 static void lose_the_answer(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
     world *w = (world *)user;
     char from[TEST_PATH + 100], to[TEST_PATH + 100];
@@ -1272,7 +1328,8 @@ static void lose_the_answer(void *user, fault_kind kind, const char *key, int64_
     dcp_error err;
     (void)call;
     if (kind != FAULT_COMMIT || is_done || strcmp(key, "fresh.metadata.json") != 0) return;
-    (void)snprintf(from, sizeof from, "%s/%s", ((dcpi_local *)w->storage->context)->path, faulty.name[faulty.names - 1]);
+    (void)snprintf(from, sizeof from, "%s/%s", ((dcpi_local *)w->storage->context)->path,
+                   faulty.name[faulty.names - 1]);
     (void)snprintf(to, sizeof to, "%s/%s", ((dcpi_local *)w->storage->context)->path, key);
     CHECK_INT(rename(from, to), 0);
     desc.path = "fresh";
@@ -1303,7 +1360,8 @@ TEST(a_first_save_that_may_have_happened_leaves_the_plain_names_alone) {
     }
 #endif
 }
-/* After the rename nothing may be taken back: the new one is there, the old one's files too, and the caller is told to look. */
+/* After the rename nothing may be taken back: the new one is there, the old one's files too, and the caller is told to
+ * look. */
 TEST(a_failed_directory_sync_after_the_rename_is_unknown) {
     dcp_error err;
     int i;
@@ -1396,7 +1454,9 @@ static void read_short(world *w, const char *name, world_work work) {
             fault_set(&faulty, kinds[k], n, 1, FAULT_SHORT);
             status = work(w, &err);                     /* it compares what it loaded */
             check_error(status, &err);
-            if (status) CHECK(status == DCP_E_INCOMPLETE || status == DCP_E_CHECKSUM || status == DCP_E_FORMAT || status == DCP_E_SIGNATURE);
+            if (status)
+                CHECK(status == DCP_E_INCOMPLETE || status == DCP_E_CHECKSUM || status == DCP_E_FORMAT ||
+                      status == DCP_E_SIGNATURE);
             check_unchanged(w->storage, &before);
             if (faulty.failed == 0) break;
         }
@@ -1430,8 +1490,8 @@ TEST(a_shard_that_came_out_short_is_noticed) {
     world_end_faulty(&w);
 }
 
-/* ---- reading and cleaning -------------------------------------------------------------------------------------------------------------- */
-static void judge_reading(attempt *r) {                 /* never "not found", which would say that there is no checkpoint */
+/* ---- reading and cleaning ---------------------------------------------------------------------------------------- */
+static void judge_reading(attempt *r) {             /* never "not found", which would say that there is no checkpoint */
     check_unchanged(r->w->storage, &r->before);
     if (r->status) CHECK_INT(r->status, dcpi_os_status(r->way->sys));
     if (r->status) CHECK_INT(r->err.sys, r->way->sys);
@@ -1442,7 +1502,8 @@ static void judge_latest(attempt *r) {                  /* an entry of the list 
 }
 static void judge_pruning(attempt *r) {
     if (r->status) CHECK_INT(r->status, dcpi_os_status(r->way->sys));
-    judge_prune(r->w, DCP_E_IO, &r->before);            /* what could not be read may have been left, so prune again in any case */
+    /* what could not be read may have been left, so prune again in any case */
+    judge_prune(r->w, DCP_E_IO, &r->before);
 }
 static void judge_removing(attempt *r) {
     if (r->status) CHECK_INT(r->status, dcpi_os_status(r->way->sys));
@@ -1534,7 +1595,7 @@ TEST(storage_fails_in_directories) {
     }
 }
 
-/* ---- every instant --------------------------------------------------------------------------------------------------------------------- */
+/* ---- every instant ----------------------------------------------------------------------------------------------- */
 typedef struct instants { world *w; const char *path; int one, other; char wrong[300]; char trace[8192]; } instants;
 
 /* Before and after every call on the storage, `path` holds the one generation or the other: G1, G2. */
@@ -1545,7 +1606,8 @@ static void look_around(void *user, fault_kind kind, const char *key, int64_t ca
     if (is_done && (kind == FAULT_COMMIT || kind == FAULT_REMOVE || kind == FAULT_SYNC_DIRECTORY))
         (void)snprintf(i->trace + used, sizeof i->trace - used, "%s:%s ", fault_kind_name(kind), key);
     if (generation == i->one || generation == i->other || i->wrong[0]) return;
-    (void)snprintf(i->wrong, sizeof i->wrong, "%s %s call %d (%s): generation %d", is_done ? "after" : "before", fault_kind_name(kind), (int)call, key, generation);
+    (void)snprintf(i->wrong, sizeof i->wrong, "%s %s call %d (%s): generation %d", is_done ? "after" : "before",
+                   fault_kind_name(kind), (int)call, key, generation);
 }
 static void watch(instants *i, world *w, world_work work, const char *path, int one, int other) {
     dcp_error err;
@@ -1563,7 +1625,8 @@ static void watch(instants *i, world *w, world_work work, const char *path, int 
 }
 /* That between `first` and `last` a directory was synced. Words may end in the middle of a name. */
 static void check_synced_between(const instants *i, const char *first, const char *last) {
-    const char *a = strstr(i->trace, first), *b = a ? strstr(a, last) : NULL, *sync = a ? strstr(a, "sync_directory: ") : NULL;
+    const char *a = strstr(i->trace, first), *b = a ? strstr(a, last) : NULL, *sync = a
+                    ? strstr(a, "sync_directory: ") : NULL;
     if (!a || !b || !sync || sync > b) CHECK_STR(i->trace, first);
 }
 TEST(every_instant_has_the_old_or_the_new_one) {
@@ -1588,7 +1651,8 @@ TEST(every_instant_has_the_old_or_the_new_one) {
         }
     }
 }
-/* Names are made durable before anything that relies on them: the shard's before the commit, the commit's before the old data goes. */
+/* Names are made durable before anything that relies on them: the shard's before the commit, the commit's before the
+ * old data goes. */
 TEST(directories_are_synced_before_the_next_step) {
     static instants i;
     world w;
@@ -1604,7 +1668,7 @@ TEST(directories_are_synced_before_the_next_step) {
     world_end_faulty(&w);
 }
 
-/* ---- cancelled, and too late ----------------------------------------------------------------------------------------------------------- */
+/* ---- cancelled, and too late ------------------------------------------------------------------------------------- */
 typedef struct interruption { int64_t at, first_write; int pause_each_ms; dcp_cancel cancel; } interruption;
 
 static void interrupt_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
@@ -1616,7 +1680,8 @@ static void interrupt_hook(void *user, fault_kind kind, const char *key, int64_t
     if (i->pause_each_ms) pause_ms(i->pause_each_ms);
 }
 /* The work, cancelled in the at-th call. Sets *calls to how many there were. */
-static dcp_status cancelled_work(world *w, world_work work, interruption *i, int64_t at, int64_t *calls, dcp_error *err) {
+static dcp_status cancelled_work(world *w, world_work work, interruption *i, int64_t at, int64_t *calls,
+                                 dcp_error *err) {
     dcp_status status;
     memset(i, 0, sizeof *i);
     i->at = at;
@@ -1641,7 +1706,7 @@ static void cancel_save(world *w, const char *name, world_work work, const char 
         doing("%s, %s, where %d: cancelled in call %d", name, w->f->name, w->in_memory, (int)at);
         snapshot_take(w->storage, &before);
         status = cancelled_work(w, work, &i, at, &calls, &err);
-        if (status == DCP_OK) CHECK(i.first_write > 0 && at > i.first_write);       /* before that it was heard in time */
+        if (status == DCP_OK) CHECK(i.first_write > 0 && at > i.first_write);     /* before that it was heard in time */
         else CHECK_INT(status, DCP_E_CANCELLED);
         if (status) { check_unchanged(w->storage, &before); continue; }
         CHECK_INT(generation_at(w->storage, w->f, path), 2);
@@ -1752,7 +1817,9 @@ TEST(cancelled_by_the_progress_callback) {
             check_error(status, &err);
             if (status) CHECK_INT(status, DCP_E_CANCELLED);
             if (status) check_unchanged(w.storage, &before);
-            else CHECK_OK_MESSAGE(dcp_storage_delete(w.storage, layout ? "large.checkpoint" : "large.metadata.json", &err), err.message);
+            else
+                CHECK_OK_MESSAGE(dcp_storage_delete(w.storage, layout ? "large.checkpoint" : "large.metadata.json",
+                                                    &err), err.message);
             if (!status) CHECK_OK(sweep_all(w.storage, NULL, NULL));
             if (!status) check_unchanged(w.storage, &before);
         }
@@ -1856,9 +1923,10 @@ TEST(a_deadline_ends_a_load_on_a_slow_storage) {
     world_end_faulty(&w);
 }
 
-/* ======================================================================================================================================
- * 3. Damage: one bit anywhere, a file cut or extended at any length, files exchanged. G4: verify and a load of all tensors notice.
- * ====================================================================================================================================== */
+/* =====================================================================================================================
+ * 3. Damage: one bit anywhere, a file cut or extended at any length, files exchanged. G4: verify and a load of all
+ *    tensors notice.
+ * ================================================================================================================== */
 #define FEW 3                           /* tensors: enough for gaps between them */
 
 static dcp_status verify_at(dcp_storage *storage, const form *f, const char *path, dcp_error *err) {
@@ -1877,8 +1945,8 @@ static dcp_status verify_at(dcp_storage *storage, const form *f, const char *pat
 /* Damaged checkpoints are refused with these, and with nothing that sounds as if something else were wrong. */
 static void check_refused(dcp_status status, const dcp_error *err) {
     check_error(status, err);
-    CHECK(status == DCP_E_CHECKSUM || status == DCP_E_SIGNATURE || status == DCP_E_FORMAT || status == DCP_E_INCOMPLETE || status == DCP_E_VERSION ||
-          status == DCP_E_LIMIT || status == DCP_E_MISMATCH);
+    CHECK(status == DCP_E_CHECKSUM || status == DCP_E_SIGNATURE || status == DCP_E_FORMAT ||
+          status == DCP_E_INCOMPLETE || status == DCP_E_VERSION || status == DCP_E_LIMIT || status == DCP_E_MISMATCH);
 }
 /* `in_gap_at_most`: whether a load that checks what it touches may succeed, with the right bytes. */
 static void check_damage(dcp_storage *storage, const form *f, const char *path, int generation, int in_gap_at_most) {
@@ -1899,7 +1967,8 @@ static void check_sound(dcp_storage *storage, const form *f, const char *path, i
     CHECK_OK_MESSAGE(load_some(storage, f, path, DCP_VERIFY_ALL, FEW, &got, &err), err.message);
     CHECK_INT(got, generation);
 }
-static void save_few(dcp_storage *storage, const form *f, const char *path, int generation, size_t alignment, int overwrite) {
+static void save_few(dcp_storage *storage, const form *f, const char *path, int generation, size_t alignment,
+                     int overwrite) {
     saving v;
     dcp_error err;
     saving_make(&v, f, storage, path, generation, FEW);
@@ -1981,7 +2050,7 @@ TEST(bits_in_files_are_covered) {
     }
 }
 
-/* ---- lengths, and files that belong elsewhere ------------------------------------------------------------------------------------------ */
+/* ---- lengths, and files that belong elsewhere -------------------------------------------------------------------- */
 static void put(dcp_storage *storage, const char *key, const void *data, size_t size) {
     dcp_error err;
     CHECK_OK_MESSAGE(dcp_storage_write_all(storage, key, data, size, &err), err.message);
@@ -1997,7 +2066,7 @@ static void resize(dcp_storage *storage, const form *f, const char *key) {
     char *data = get(storage, key, &size), *longer = (char *)calloc(1, size + 4096);
     CHECK(longer != NULL);
     memcpy(longer, data, size);
-    for (n = 0; n <= size + 4096; n += n > size ? 4095 : 1) {           /* every shorter one, and 1 and 4,096 bytes more */
+    for (n = 0; n <= size + 4096; n += n > size ? 4095 : 1) {        /* every shorter one, and 1 and 4,096 bytes more */
         if (n == size) continue;
         doing("%s, %s: %u of %u bytes", f->name, key, (unsigned)n, (unsigned)size);
         put(storage, key, longer, n);
@@ -2067,7 +2136,7 @@ TEST(a_stale_shard_is_noticed) {
     }
 }
 
-/* ---- two shards in one document, as two ranks would have saved them -------------------------------------------------------------------- */
+/* ---- two shards in one document, as two ranks would have saved them ---------------------------------------------- */
 #define ROW 64
 /* A shard's checksum, from the digests of all its blocks. */
 static void tree_checksum(uint8_t (*digests)[32], size_t count, char text[80]) {
@@ -2154,8 +2223,9 @@ TEST(two_exchanged_shards_of_one_document_are_noticed) {
     dcp_storage_close(storage);
 }
 
-/* ---- a document of ours stays one: without a valid tail it is refused, whichever of our members is left -------------------------------- */
-static const char *const our_members[] = { "saveId", "sequence", "globalShape", "globalOffset", "placement", "blockSize", "blockChecksums", "integrity", "signature" };
+/* ---- a document of ours stays one: without a valid tail it is refused, whichever of our members is left ---------- */
+static const char *const our_members[] = { "saveId", "sequence", "globalShape", "globalOffset", "placement",
+                                           "blockSize", "blockChecksums", "integrity", "signature" };
 #define OUR_MEMBERS ((int)DCPI_COUNT(our_members))
 
 static void rename_member(char *text, const char *member) {             /* to one that nobody knows */
@@ -2220,15 +2290,17 @@ TEST(a_stripped_tail_is_noticed) {
     dcp_storage_close(storage);
 }
 
-/* ======================================================================================================================================
+/* =====================================================================================================================
  * 4. Sizes: around sectors, pages and direct I/O, on the disk and in memory.
- * ====================================================================================================================================== */
-/* A short tensor first, so that the second does not start where a page does, and what is left of it is carried from buffer to buffer. */
+ * ================================================================================================================== */
+/* A short tensor first, so that the second does not start where a page does, and what is left of it is carried from
+ * buffer to buffer. */
 static void fill_bytes(unsigned char *bytes, size_t size, uint64_t seed) {
     size_t i;
     for (i = 0; i < size; i++) bytes[i] = (unsigned char)((seed + i) * 2654435761u >> 11 ^ i >> 20);
 }
-static void round_trip(dcp_storage *storage, const form *f, size_t size, unsigned char *out, unsigned char *in, dcp_save_report *report) {
+static void round_trip(dcp_storage *storage, const form *f, size_t size, unsigned char *out, unsigned char *in,
+                       dcp_save_report *report) {
     unsigned char small[2][100];
     const int64_t small_shape[1] = { 100 };
     const int64_t shape[1] = { (int64_t)size };
@@ -2269,7 +2341,8 @@ static void tails_in(const char *dir) {
     for (i = 0; i < 4; i++) {
         dcp_save_report report;
         for (t = 0; t < DCPI_COUNT(tails); t++) {
-            for (large = 0; large <= (i < 2); large++) {                /* flat ones are hashed in one thread: the small sizes will do */
+            for (large = 0; large <= (i < 2); large++) {
+                /* flat ones are hashed in one thread: the small sizes will do */
                 doing("%s in %s: %s%u", forms[i].name, dir, large ? "8 MiB + " : "", (unsigned)tails[t]);
                 round_trip(storage, &forms[i], tails[t] + (large ? base : 0), out, in, &report);
             }
@@ -2286,11 +2359,18 @@ static void tails_in(const char *dir) {
 TEST(tails_on_the_disk) { tails_in(test_dir()); }
 TEST(tails_in_memory) { tails_in(test_ram_dir()); }
 
-/* ======================================================================================================================================
+/* =====================================================================================================================
  * 5. Others at work at the same time: threads and processes. No CHECK beside the main thread.
- * ====================================================================================================================================== */
+ * ================================================================================================================== */
 #define ROUNDS 50
-typedef struct rival { dcp_storage *storage; const form *f; int generation, overwrite; volatile int *start; dcp_status status; dcp_error err; } rival;
+typedef struct rival {
+    dcp_storage *storage;
+    const form *f;
+    int generation, overwrite;
+    volatile int *start;
+    dcp_status status;
+    dcp_error err;
+} rival;
 
 static void rival_save(void *user) {
     rival *r = (rival *)user;
@@ -2399,7 +2479,8 @@ TEST(two_processes_save_one_path) {
 }
 #endif
 
-/* With overwrite each of two may win, or lose to the other with DCP_E_EXISTS; never a mixture, and the last word is whole. */
+/* With overwrite each of two may win, or lose to the other with DCP_E_EXISTS; never a mixture, and the last word is
+ * whole. */
 TEST(two_threads_overwrite_one_path) {
     int f, i;
     for (f = 0; f < 2; f++) {
@@ -2430,9 +2511,17 @@ TEST(two_threads_overwrite_one_path) {
     }
 }
 
-/* ---- several programs in one directory ------------------------------------------------------------------------------------------------ */
+/* ---- several programs in one directory --------------------------------------------------------------------------- */
 #define OFTEN 100
-typedef struct worker { dcp_storage *storage; const form *f; const char *path; int steps; dcp_status status; dcp_error err; volatile int finished; } worker;
+typedef struct worker {
+    dcp_storage *storage;
+    const form *f;
+    const char *path;
+    int steps;
+    dcp_status status;
+    dcp_error err;
+    volatile int finished;
+} worker;
 /* Overwrites its path, or saves step after step beside it. */
 static void work_often(void *user) {
     worker *w = (worker *)user;
@@ -2441,7 +2530,8 @@ static void work_often(void *user) {
         char path[40];
         (void)snprintf(path, sizeof path, w->steps ? "%s%03d" : "%s", w->path, i);
         w->status = save(w->storage, w->f, path, 1 + i % GENERATIONS, 1, &w->err);
-        if (test_is_sanitized() || test_is_slow()) pause_ms(3);         /* others look again a few times only: they must be able to end */
+        /* others look again a few times only: they must be able to end */
+        if (test_is_sanitized() || test_is_slow()) pause_ms(3);
     }
     dcpi_flag_set(&w->finished, 1);
 }
@@ -2531,8 +2621,10 @@ TEST(latest_and_list_while_the_checkpoint_is_replaced) {
                 status = dcp_latest(&latest, &path, &err);
                 dcp_free(path);
                 if (!status) status = dcp_list(&list, &entries, &count, &err);
-                if (!status && count != 1) status = dcpi_fail(&err, DCP_E_NOT_FOUND, "the list has %d entries", (int)count);
-                if (!status && entries[0].status) status = dcpi_fail(&err, entries[0].status, "list: %s", entries[0].message);
+                if (!status && count != 1)
+                    status = dcpi_fail(&err, DCP_E_NOT_FOUND, "the list has %d entries", (int)count);
+                if (!status && entries[0].status)
+                    status = dcpi_fail(&err, entries[0].status, "list: %s", entries[0].message);
                 if (!status) dcp_free(entries);
             }
             dcpi_thread_join(&thread);
@@ -2544,7 +2636,7 @@ TEST(latest_and_list_while_the_checkpoint_is_replaced) {
     }
 }
 
-/* ---- a tensor that changes while it is saved ------------------------------------------------------------------------------------------- */
+/* ---- a tensor that changes while it is saved --------------------------------------------------------------------- */
 typedef struct scribbler { volatile unsigned char *bytes; size_t size; volatile int stop; } scribbler;
 static void scribble(void *user) {
     scribbler *s = (scribbler *)user;
@@ -2589,7 +2681,8 @@ TEST(a_tensor_that_changes_during_its_save_still_verifies) {
         desc.checksum = forms[i % 4].checksum;
         io_make(&desc.io, storage);
         if (dcp_save(&desc, &err) == DCP_OK) (void)verify_at(storage, &forms[i % 4], "p", &err);
-        if (err.status == DCP_OK) (void)dcp_storage_delete(storage, desc.layout ? "p.checkpoint" : "p.metadata.json", NULL);
+        if (err.status == DCP_OK)
+            (void)dcp_storage_delete(storage, desc.layout ? "p.checkpoint" : "p.metadata.json", NULL);
     }
     dcpi_flag_set(&s.stop, 1);
     dcpi_thread_join(&thread);
@@ -2600,9 +2693,15 @@ TEST(a_tensor_that_changes_during_its_save_still_verifies) {
 #endif
 }
 
-/* ---- a reader while the checkpoint is replaced again and again ------------------------------------------------------------------------- */
+/* ---- a reader while the checkpoint is replaced again and again --------------------------------------------------- */
 #define OVERWRITES 300
-typedef struct writer { dcp_storage *storage; const form *f; dcp_status status; dcp_error err; volatile int finished; } writer;
+typedef struct writer {
+    dcp_storage *storage;
+    const form *f;
+    dcp_status status;
+    dcp_error err;
+    volatile int finished;
+} writer;
 static void overwrite_often(void *user) {
     writer *w = (writer *)user;
     int i;
@@ -2632,7 +2731,8 @@ TEST(a_reader_never_sees_a_mixture) {
             CHECK_INT(dcpi_thread_start(&thread, overwrite_often, &w), 0);
             while (!dcpi_flag_get(&w.finished) && status == DCP_OK && generation > 0) {
                 status = load(w.storage, &forms[f], "p", &generation, &err);
-                if (was_worn_out(status, &err)) { status = DCP_OK; generation = 1; }        /* nothing was read, so nothing is mixed */
+                /* nothing was read, so nothing is mixed */
+                if (was_worn_out(status, &err)) { status = DCP_OK; generation = 1; }
                 else loads++;
             }
             dcpi_thread_join(&thread);
@@ -2648,18 +2748,23 @@ TEST(a_reader_never_sees_a_mixture) {
     }
 }
 
-/* ======================================================================================================================================
- * 6. Sweep takes what killed saves of ours left, and nothing else. Files that are no files are not followed, waited for or removed.
- * ====================================================================================================================================== */
+/* =====================================================================================================================
+ * 6. Sweep takes what killed saves of ours left, and nothing else. Files that are no files are not followed, waited for
+ *    or removed.
+ * ================================================================================================================== */
 #define ID "0123456789abcdef"
 static const char *const ours[] = {
-    "a.metadata.json." ID ".tmp", "a.metadata.json." ID "-3.tmp", "a.checkpoint." ID ".tmp", "a_shard_0.bin." ID ".tmp", "a_shard_7." ID ".bin", "a_shard_12." ID ".bin",
+    "a.metadata.json." ID ".tmp", "a.metadata.json." ID "-3.tmp", "a.checkpoint." ID ".tmp", "a_shard_0.bin." ID ".tmp",
+        "a_shard_7." ID ".bin", "a_shard_12." ID ".bin",
     "a_shard_0." ID ".bin." ID "-1.tmp", "notes.txt." ID ".tmp"
 };
 static const char *const others[] = {
-    "x_shard_0.bin", "notes.tmp", "a." ID ".tmp.bak", "a.0123456789ABCDEF.tmp", "a.0123456789abcde.tmp", "a.00123456789abcdef.tmp", "." ID ".tmp", "a." ID "-.tmp",
-    "a." ID "-x.tmp", "a." ID "-1-2.tmp", "a" ID ".tmp", "a_shard_." ID ".bin", "a_shard_x." ID ".bin", "a_shard_0." ID ".bin.bak", "a_shard_0.0123456789abcdeF.bin",
-    "a-shard-0." ID ".bin", "_shard_0." ID ".bin", "a_shard_12345678901." ID ".bin", "a_shard_0." ID ".Bin", "a_shard_-1." ID ".bin", "foo.bin", "foo.json", "a.metadata.json.bak"
+    "x_shard_0.bin", "notes.tmp", "a." ID ".tmp.bak", "a.0123456789ABCDEF.tmp", "a.0123456789abcde.tmp",
+        "a.00123456789abcdef.tmp", "." ID ".tmp", "a." ID "-.tmp",
+    "a." ID "-x.tmp", "a." ID "-1-2.tmp", "a" ID ".tmp", "a_shard_." ID ".bin", "a_shard_x." ID ".bin",
+    "a_shard_0." ID ".bin.bak", "a_shard_0.0123456789abcdeF.bin",
+    "a-shard-0." ID ".bin", "_shard_0." ID ".bin", "a_shard_12345678901." ID ".bin", "a_shard_0." ID ".Bin",
+    "a_shard_-1." ID ".bin", "foo.bin", "foo.json", "a.metadata.json.bak"
 };
 static void put_all(dcp_storage *storage, const char *const *names, size_t count) {
     size_t i;
@@ -2724,7 +2829,8 @@ TEST(sweep_knows_its_own_names) {
     }
 }
 /* What a commit file that nobody can read names is not known, so only temporary files go. */
-static void sweep_beside(const char *what, const char *key, const void *data, size_t size, const dcp_verifier *verifier) {
+static void sweep_beside(const char *what, const char *key, const void *data, size_t size,
+                         const dcp_verifier *verifier) {
     dcp_storage *storage = in_memory();
     dcp_error err;
     doing("%s", what);
@@ -2798,9 +2904,10 @@ TEST(sweep_leaves_young_files_alone) {
     dcp_storage_close(storage);
 }
 
-/* ---- links, FIFOs, directories, sockets, devices ---------------------------------------------------------------------------------------- */
+/* ---- links, FIFOs, directories, sockets, devices ----------------------------------------------------------------- */
 typedef enum oddity { LINK_TO_FILE, LINK_TO_NOTHING, LINK_TO_DEVICE, FIFO, DIRECTORY, DEVICE, ODDITIES } oddity;
-static const char *const oddity_names[] = { "a link to a file", "a link to nothing", "a link to /dev/zero", "a FIFO", "a directory", "a device" };
+static const char *const oddity_names[] = { "a link to a file", "a link to nothing", "a link to /dev/zero", "a FIFO",
+                                            "a directory", "a device" };
 
 /* 0: it cannot be made here. `target` is a file of another directory that must stay as it is. */
 static int make_oddity(oddity kind, const char *path, const char *target) {
@@ -2852,7 +2959,8 @@ TEST(sweep_never_touches_what_is_no_file) {
     dcp_storage_close(outside);
     dcp_storage_close(storage);
 }
-/* An oddity where a file of a checkpoint should be: the call says so, at once. Never "there is no checkpoint", never success. */
+/* An oddity where a file of a checkpoint should be: the call says so, at once. Never "there is no checkpoint", never
+ * success. */
 static void check_said(dcp_status status, const dcp_error *err) {
     check_error(status, err);
     CHECK(status != DCP_OK && status != DCP_E_NOT_FOUND && status != DCP_E_UNKNOWN && status != DCP_E_CHECKSUM);
@@ -2934,7 +3042,7 @@ static void odd_shard(oddity kind) {
         check_said(load(storage, &forms[0], "p", &generation, &err), &err);
         CHECK(strstr(err.message, "p_shard_0.bin") != NULL);
         check_said(verify_at(storage, &forms[0], "p", &err), &err);
-        must_save(storage, &forms[0], "p", 2, 1);       /* an overwrite heals it, and follows no link when it cleans up */
+        must_save(storage, &forms[0], "p", 2, 1);     /* an overwrite heals it, and follows no link when it cleans up */
         CHECK_INT(generation_at(storage, &forms[0], "p"), 2);
         check_unchanged(outside, &precious);
     }
@@ -2975,9 +3083,10 @@ TEST(a_directory_on_the_way_that_is_a_link_is_not_followed) {
 }
 #endif
 
-/* ======================================================================================================================================
- * 8. Files and directories that want to hurt: terabytes that are not there, counts that no memory holds, names that are none.
- * ====================================================================================================================================== */
+/* =====================================================================================================================
+ * 8. Files and directories that want to hurt: terabytes that are not there, counts that no memory holds, names that are
+ *    none.
+ * ================================================================================================================== */
 #define KIB ((int64_t)1024)
 #define MIB (KIB * 1024)
 #define TIB (MIB * MIB)
@@ -3148,7 +3257,8 @@ TEST(a_terabyte_shard_takes_no_memory) {
     use_everything(storage, &forms[0], DCP_E_INCOMPLETE, 64 * KIB);
     dcp_storage_close(storage);
 }
-/* One that its document promises: it can only be wrong, but finding out takes hours; a deadline ends that, in bounded memory. */
+/* One that its document promises: it can only be wrong, but finding out takes hours; a deadline ends that, in bounded
+ * memory. */
 static void promise_terabyte(dcp_storage *storage) {
     static uint8_t digests[1024][32];
     char checksum[80];
@@ -3196,7 +3306,7 @@ TEST(a_promised_terabyte_ends_at_the_deadline) {
     desc.io.deadline_ms = 100;
     CHECK_OK_MESSAGE(dcp_open(&desc, &c, &err), err.message);
     status = dcp_verify(c, &err);
-    CHECK(status == DCP_E_TIMEOUT || status == DCP_E_CHECKSUM);         /* the first block of a gigabyte may have come first */
+    CHECK(status == DCP_E_TIMEOUT || status == DCP_E_CHECKSUM);  /* the first block of a gigabyte may have come first */
     CHECK(dcpi_os_monotonic_ms() - started < 30000);
     check_memory(16 * MIB);
     dcp_close(c);
@@ -3204,7 +3314,7 @@ TEST(a_promised_terabyte_ends_at_the_deadline) {
 }
 #endif
 
-/* ---- counts --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- counts ------------------------------------------------------------------------------------------------------ */
 static const char *const monsters[] = {
     "{\"version\":\"1.0.0\",\"worldSize\":2147483647,\"sharding\":{\"strategy\":\"fsdp\",\"shardCount\":2147483647},\"shards\":[]}",
     "{\"version\":\"1.0.0\",\"worldSize\":9223372036854775807,\"sharding\":{\"strategy\":\"fsdp\",\"shardCount\":9223372036854775807},\"shards\":[]}",
@@ -3249,7 +3359,8 @@ TEST(monstrous_counts_take_no_memory) {
 /* Names that no key can be, and names that are only a suffix: passed over, not tripped over. */
 TEST(hostile_names_in_a_directory) {
     static const char *const names[] = {
-        "\n.metadata.json", "\xff\xfe.metadata.json", "a\\b.checkpoint", "c:.metadata.json", ".metadata.json", ".checkpoint", "..metadata.json", "\x7f_shard_0." ID ".bin",
+        "\n.metadata.json", "\xff\xfe.metadata.json", "a\\b.checkpoint", "c:.metadata.json", ".metadata.json",
+            ".checkpoint", "..metadata.json", "\x7f_shard_0." ID ".bin",
         "p_shard_0.\n.bin", " .checkpoint", "%s%n%s%n.metadata.json"
     };
     const char *dir = test_ram_dir();
@@ -3271,7 +3382,8 @@ TEST(hostile_names_in_a_directory) {
     io_make(&list.io, storage);
     CHECK_OK_MESSAGE(dcp_list(&list, &entries, &count, &err), err.message);
     CHECK(count >= 2);
-    for (i = 0; i < count; i++) CHECK((entries[i].status == DCP_OK) == (strcmp(entries[i].path, "q.metadata.json") == 0));
+    for (i = 0; i < count; i++)
+        CHECK((entries[i].status == DCP_OK) == (strcmp(entries[i].path, "q.metadata.json") == 0));
     dcp_free(entries);
     found = newest(storage);
     CHECK_STR(found, "q.metadata.json");

@@ -1,11 +1,12 @@
-/* test_file_format.c - the chapter >>file: the header of a single file, byte for byte, and every way in which it can be wrong. */
+/* test_file_format.c - the chapter >>file: the header of a single file, byte for byte, and every way in which it can be
+ * wrong. */
 static int limit_tensors = 67108864;    /* few in a_header_that_cannot_be_written */
 #define DCP_LIMIT_TENSORS limit_tensors
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
 
-/* ---- helpers ----------------------------------------------------------------------------------------------------------------- */
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
 typedef struct bytes { uint8_t *data; size_t size; } bytes;
 
 static void add(bytes *b, const void *data, size_t size) {
@@ -22,7 +23,8 @@ static dcp_status add_sink(void *user, const void *data, size_t size, dcp_error 
 /* A file in memory, as dcpi_file_check reads it. */
 static dcp_status read_bytes(void *user, int64_t offset, void *data, size_t size, dcp_error *err) {
     const bytes *b = (const bytes *)user;
-    if (offset < 0 || (uint64_t)offset > b->size || size > b->size - (size_t)offset) return dcpi_fail(err, DCP_E_IO, "read beyond the end");
+    if (offset < 0 || (uint64_t)offset > b->size || size > b->size - (size_t)offset)
+        return dcpi_fail(err, DCP_E_IO, "read beyond the end");
     memcpy(data, b->data + offset, size);
     return dcpi_succeed(err);
 }
@@ -85,7 +87,8 @@ static int64_t place(dcp_metadata *m, const dcp_signer *signer, int64_t *json_si
         if (end == at) return at;
         at = end;
         for (s = 0; s < m->shard_count; s++) {
-            for (t = 0; t < m->shards[s].tensor_count; t++) m->shards[s].tensors[t].offset += end - m->shards[s].data_offset;
+            for (t = 0; t < m->shards[s].tensor_count; t++)
+                m->shards[s].tensors[t].offset += end - m->shards[s].data_offset;
             m->shards[s].data_offset = end;
             end = (end + m->shards[s].file_size + 4095) / 4096 * 4096;
         }
@@ -113,14 +116,16 @@ static dcp_status open_file(const bytes *b, const dcp_verifier *verifier, dcp_me
     dcp_status status = dcpi_file_prefix(b->data, head, (int64_t)b->size, &json_offset, &json_size, version, err);
     *out = NULL;
     if (status != DCP_OK) return status;
-    status = dcpi_meta_parse((const char *)b->data + json_offset, (size_t)json_size, DCPI_TYPE_CHECKPOINT, verifier, &m, err);
+    status = dcpi_meta_parse((const char *)b->data + json_offset, (size_t)json_size, DCPI_TYPE_CHECKPOINT, verifier, &m,
+                             err);
     if (status == DCP_OK) {
         dcp_validation found;
         status = dcpi_meta_check(m, "file", &found, err);
         dcp_validation_free(&found);
     }
     if (status == DCP_OK)
-        status = dcpi_file_check(m, (const char *)b->data + json_offset, (size_t)json_size, read_bytes, (void *)b, (int64_t)b->size, err);
+        status = dcpi_file_check(m, (const char *)b->data + json_offset, (size_t)json_size, read_bytes, (void *)b,
+                                 (int64_t)b->size, err);
     if (status == DCP_OK) *out = m;
     else dcp_metadata_free(m);
     return status;
@@ -129,13 +134,14 @@ static void check_refused(const bytes *b, dcp_status expected, const char *words
     dcp_metadata *m;
     dcp_error err;
     dcp_status status = open_file(b, NULL, &m, &err);
-    if (status != expected || !contains(err.message, words)) printf("  got %s: %s\n", dcp_status_name(status), err.message);
+    if (status != expected || !contains(err.message, words))
+        printf("  got %s: %s\n", dcp_status_name(status), err.message);
     CHECK_INT(status, expected);
     CHECK(contains(err.message, words));
     CHECK(m == NULL);
 }
 
-/* ---- a tiny file, compared with bytes computed by hand ----------------------------------------------------------------------- */
+/* ---- a tiny file, compared with bytes computed by hand ----------------------------------------------------------- */
 TEST(header_bytes) {
     static const uint8_t before[] = {0x50, 0x43, 0x4C, 0x4D, 5, '1', '.', '0', '.', '0'};
     static const uint8_t records[] = {
@@ -188,7 +194,7 @@ TEST(header_bytes) {
     free(json.data);
 }
 
-/* ---- the seed's testing requirements ----------------------------------------------------------------------------------------- */
+/* ---- the seed's testing requirements ----------------------------------------------------------------------------- */
 TEST(seed_serialize_deserialize_roundtrip_with_multiple_shards_shapes_and_types) {
     dcp_metadata *m = model("fp32"), *n;
     bytes b = file_of(m, NULL), again;
@@ -257,7 +263,7 @@ TEST(seed_corrupted_files_truncated_and_extended) {
     for (i = 0; i < size; i++) {
         bytes cut;
         cut.size = i;
-        cut.data = (uint8_t *)malloc(i + 1);                            /* exact, so that a sanitizer sees a read beyond the end */
+        cut.data = (uint8_t *)malloc(i + 1);                 /* exact, so that a sanitizer sees a read beyond the end */
         CHECK(cut.data != NULL);
         memcpy(cut.data, b.data, i);
         CHECK(open_file(&cut, NULL, &n, &err) != DCP_OK && n == NULL);
@@ -272,15 +278,17 @@ TEST(seed_corrupted_files_truncated_and_extended) {
     dcp_metadata_free(m);
 }
 
-/* ---- .NET strings: lengths of 7 bits a byte ---------------------------------------------------------------------------------- */
+/* ---- .NET strings: lengths of 7 bits a byte ---------------------------------------------------------------------- */
 TEST(lengths_of_strings) {
     static const struct { size_t length; uint8_t varint[3]; size_t size; } cases[] = {
-        {0, {0}, 1}, {1, {1}, 1}, {127, {127}, 1}, {128, {0x80, 1}, 2}, {16383, {0xFF, 0x7F}, 2}, {16384, {0x80, 0x80, 1}, 3}
+        {0, {0}, 1}, {1, {1}, 1}, {127, {127}, 1}, {128, {0x80, 1}, 2}, {16383, {0xFF, 0x7F}, 2},
+            {16384, {0x80, 0x80, 1}, 3}
     };
     static const struct { uint8_t varint[6]; size_t size; int ok; uint32_t value; } reads[] = {
-        {{0}, 1, 1, 0}, {{127}, 1, 1, 127}, {{0x80, 1}, 2, 1, 128}, {{0xFF, 0xFF, 0xFF, 0xFF, 7}, 5, 1, INT32_MAX}, {{0xFF, 0xFF, 0xFF,
-                                                                                                                      0xFF, 8}, 5, 0, 0},
-        {{0x80, 0}, 2, 0, 0}, {{0x85, 0x80, 0}, 3, 0, 0}, {{0x80}, 1, 0, 0}, {{0}, 0, 0, 0}, {{0x80, 0x80, 0x80, 0x80, 0x80, 1}, 6, 0, 0}
+        {{0}, 1, 1, 0}, {{127}, 1, 1, 127}, {{0x80, 1}, 2, 1, 128}, {{0xFF, 0xFF, 0xFF, 0xFF, 7}, 5, 1, INT32_MAX},
+            {{0xFF, 0xFF, 0xFF, 0xFF, 8}, 5, 0, 0},
+        {{0x80, 0}, 2, 0, 0}, {{0x85, 0x80, 0}, 3, 0, 0}, {{0x80}, 1, 0, 0}, {{0}, 0, 0, 0},
+        {{0x80, 0x80, 0x80, 0x80, 0x80, 1}, 6, 0, 0}
     };
     char text[16385];
     size_t i;
@@ -344,7 +352,7 @@ TEST(prefixes_that_are_wrong) {
     }
 }
 
-/* ---- the header against its document ----------------------------------------------------------------------------------------- */
+/* ---- the header against its document ----------------------------------------------------------------------------- */
 TEST(version_of_the_header_is_that_of_the_document) {
     dcp_metadata *m = model("fp32");
     bytes b = file_of(m, NULL);
@@ -376,7 +384,8 @@ TEST(padding_is_zero_and_short) {
 }
 TEST(signed_files) {
     dcp_signer signer = dcp_hmac_signer("0123456789abcdef", 16, "k");
-    dcp_verifier verifier = dcp_hmac_verifier("0123456789abcdef", 16), wrong = dcp_hmac_verifier("0123456789abcdeX", 16);
+    dcp_verifier verifier = dcp_hmac_verifier("0123456789abcdef", 16),
+                            wrong = dcp_hmac_verifier("0123456789abcdeX", 16);
     static const char digest[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     dcp_metadata *m = model("fp32"), *n;
     bytes b, plain;
@@ -396,13 +405,16 @@ TEST(signed_files) {
 /* A file of the seed's own writer: a document without any addition of ours, no padding, no data. */
 TEST(files_of_the_seed_without_data) {
     static const char json[] =
-        "{\n  \"version\": \"1.0.0\",\n  \"timestamp\": \"2024-01-01T00:00:00Z\",\n  \"worldSize\": 1,\n  \"ddpRank\": 0,\n"
-        "  \"sharding\": { \"strategy\": \"ddp\", \"shardCount\": 1, \"precision\": \"fp32\", \"strategySpecificInfo\": null },\n"
+        "{\n  \"version\": \"1.0.0\",\n  \"timestamp\": \"2024-01-01T00:00:00Z\",\n  \"worldSize\": 1,\n  \"ddpRank\": "
+        "0,\n"
+        "  \"sharding\": { \"strategy\": \"ddp\", \"shardCount\": 1, \"precision\": \"fp32\", "
+        "\"strategySpecificInfo\": null },\n"
         "  \"shards\": [ { \"rank\": 0, \"filePath\": \"a\", \"fileSize\": 4, \"tensors\": [\n"
-        "    { \"name\": \"w\", \"shape\": [1], \"dataType\": \"Float32\", \"offset\": 0, \"size\": 4 } ], \"checksum\": null } ],\n"
+        "    { \"name\": \"w\", \"shape\": [1], \"dataType\": \"Float32\", \"offset\": 0, \"size\": 4 } ], "
+        "\"checksum\": null } ],\n"
         "  \"training\": null,\n  \"customFields\": null\n}";
-    static const uint8_t records[] = {1, 0, 0, 0, 1, 0, 0, 0, 'w', 7, 'F', 'l', 'o', 'a', 't', '3', '2', 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
-                                      4, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t records[] = {1, 0, 0, 0, 1, 0, 0, 0, 'w', 7, 'F', 'l', 'o', 'a', 't', '3', '2', 1, 0, 0, 0, 1,
+                                      0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0};
     bytes b = {NULL, 0};
     uint8_t length[4];
     dcp_metadata *m;
@@ -425,7 +437,7 @@ TEST(files_of_the_seed_without_data) {
     free(b.data);
 }
 
-/* ---- what cannot be written -------------------------------------------------------------------------------------------------- */
+/* ---- what cannot be written -------------------------------------------------------------------------------------- */
 /* A source and a sink that fail in the n-th call. */
 typedef struct failing { dcpi_meta_source from; int calls, fails_at; } failing;
 
@@ -447,7 +459,8 @@ static dcp_status failing_sink(void *user, const void *data, size_t size, dcp_er
     (void)size;
     return count_down((failing *)user, err);
 }
-static void check_each_failure(const dcpi_meta_source *source, int64_t json_size, int64_t data_offset, int of_the_sink) {
+static void check_each_failure(const dcpi_meta_source *source, int64_t json_size, int64_t data_offset,
+                               int of_the_sink) {
     dcpi_meta_source failing_source = *source;
     failing f;
     dcp_error err;
@@ -461,7 +474,7 @@ static void check_each_failure(const dcpi_meta_source *source, int64_t json_size
         if (f.calls <= f.fails_at) { CHECK_OK(status); break; }
         CHECK_INT(status, DCP_E_IO);
         CHECK_INT(err.status, DCP_E_IO);
-        CHECK_INT(f.calls, f.fails_at + 1);                             /* nothing is asked or written after a failure */
+        CHECK_INT(f.calls, f.fails_at + 1);                            /* nothing is asked or written after a failure */
     }
     CHECK(f.fails_at > 3);
     if (of_the_sink) return;
@@ -533,18 +546,23 @@ TEST(a_header_that_does_not_fit_its_file) {
     dcp_error err;
     CHECK_OK(dcpi_file_prefix(b.data, DCPI_FILE_PREFIX, (int64_t)b.size, &json_offset, &json_size, version, &err));
 #define CHECK_FILE(status, words) do { \
-        CHECK_INT(dcpi_file_check(m, (const char *)b.data + json_offset, (size_t)json_size, read_bytes, &b, (int64_t)b.size, &err), status); \
+        CHECK_INT(dcpi_file_check(m, (const char *)b.data + json_offset, (size_t)json_size, read_bytes, &b, \
+                                  (int64_t)b.size, &err), status); \
         CHECK(contains(err.message, words)); } while (0)
     CHECK_FILE(DCP_OK, "");
     m->shards[1].file_size -= 1; CHECK_FILE(DCP_E_FORMAT, "1 bytes follow its end"); m->shards[1].file_size += 1;
     m->shards[1].file_size += 1; CHECK_FILE(DCP_E_INCOMPLETE, "cut short"); m->shards[1].file_size -= 1;
     {
         const int64_t saved = m->shards[1].file_size;
-        m->shards[1].file_size = INT64_MAX; CHECK_FILE(DCP_E_FORMAT, "the end of its last region does not fit in 64 bits"); m->shards[1].file_size = saved;
+        m->shards[1].file_size = INT64_MAX;
+        CHECK_FILE(DCP_E_FORMAT, "the end of its last region does not fit in 64 bits"); m->shards[1].file_size = saved;
     }
-    m->shards[0].data_offset += 3 * 1024 * 1024; CHECK_FILE(DCP_E_FORMAT, "its data begins at"); m->shards[0].data_offset -= 3 * 1024 * 1024;
-    m->shards[0].data_offset = 64; CHECK_FILE(DCP_E_FORMAT, "its data begins at 64"); m->shards[0].data_offset = data_offset;
-    m->shards[0].tensors[0].name = NULL; CHECK_FILE(DCP_E_INVALID, "cannot be written"); m->shards[0].tensors[0].name = "scalar";
+    m->shards[0].data_offset += 3 * 1024 * 1024; CHECK_FILE(DCP_E_FORMAT, "its data begins at");
+    m->shards[0].data_offset -= 3 * 1024 * 1024;
+    m->shards[0].data_offset = 64; CHECK_FILE(DCP_E_FORMAT, "its data begins at 64");
+    m->shards[0].data_offset = data_offset;
+    m->shards[0].tensors[0].name = NULL; CHECK_FILE(DCP_E_INVALID, "cannot be written");
+    m->shards[0].tensors[0].name = "scalar";
     CHECK_FILE(DCP_OK, "");
 #undef CHECK_FILE
     free(b.data);

@@ -1,4 +1,5 @@
-/* test_fuzz.c - the fuzz targets of tests/fuzz without libFuzzer: every file of tests/corpus and tests/regress, and seeded mutations of them. Any compiler.
+/* test_fuzz.c - the fuzz targets of tests/fuzz without libFuzzer: every file of tests/corpus and tests/regress, and
+ * seeded mutations of them. Any compiler.
  *
  *     build/plain/test_fuzz json FILE...             replays inputs of one target, as libFuzzer leaves them
  *     DCP_FUZZ_ROUNDS=100000 build/asan/test_fuzz    so many mutations of each target (default: some thousand)
@@ -14,12 +15,13 @@
 #include "fuzz/fuzz_integrity.c"
 #include "fuzz/fuzz_diff.c"
 
-static const fuzz_target *const targets[] = {&fuzz_json, &fuzz_yaml, &fuzz_metadata, &fuzz_manifest, &fuzz_checkpoint, &fuzz_paths, &fuzz_integrity, &fuzz_diff};
+static const fuzz_target *const targets[] = {&fuzz_json, &fuzz_yaml, &fuzz_metadata, &fuzz_manifest, &fuzz_checkpoint,
+                                             &fuzz_paths, &fuzz_integrity, &fuzz_diff};
 
 typedef struct input { char *path; uint8_t *data; size_t size; } input;
 typedef struct inputs { input *items; size_t count; } inputs;
 
-/* ---- files ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 static void read_input(const char *path, inputs *all) {
     FILE *file = fopen(path, "rb");
     input *in;
@@ -42,7 +44,8 @@ static void read_directory(const char *directory, const char *name, inputs *all)
     (void)snprintf(path, sizeof path, "%s/%s", directory, name);
     dir = opendir(path);
     while (dir && (entry = readdir(dir)) != NULL)
-        if (entry->d_name[0] != '.' && (size_t)snprintf(path, sizeof path, "%s/%s/%s", directory, name, entry->d_name) < sizeof path) read_input(path, all);
+        if (entry->d_name[0] != '.' && (size_t)snprintf(path, sizeof path, "%s/%s/%s", directory, name, entry->d_name) <
+            sizeof path) read_input(path, all);
     if (dir) (void)closedir(dir);
     if (all->count > before) qsort(all->items + before, all->count - before, sizeof *all->items, by_path);
 }
@@ -64,7 +67,7 @@ static void free_inputs(inputs *all) {
     free(all->items);
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 static const fuzz_target *target;
 static char running[TEST_PATH];         /* what is run just now */
 
@@ -84,7 +87,8 @@ TEST(every_input_of_the_corpus) {
         inputs all = read_inputs(targets[t]->name);
         target = targets[t];
         CHECK(all.count > 0);                           /* tests/corpus is where make test runs */
-        for (i = 0; i < all.count && is_chosen(target); i++) run_input(all.items[i].data, all.items[i].size, all.items[i].path, 0);
+        for (i = 0; i < all.count && is_chosen(target); i++)
+            run_input(all.items[i].data, all.items[i].size, all.items[i].path, 0);
         free_inputs(&all);
     }
 }

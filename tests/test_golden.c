@@ -1,8 +1,9 @@
-/* test_golden.c - checkpoints that are frozen for ever, in golden/<version of the folder>: every layout, data type, checksum and signature that the library
- * could write when the folder was made. On every platform they are read byte for byte, and what is saved now is the same but for its time and ids.
+/* test_golden.c - checkpoints that are frozen for ever, in golden/<version of the folder>: every layout, data type,
+ * checksum and signature that the library could write when the folder was made. On every platform they are read byte
+ * for byte, and what is saved now is the same but for its time and ids.
  *
- * Nothing in golden/ is ever written again: a reader that cannot read it is wrong. When what is written changes, that gets a folder of its own beside
- * the old ones, and a line in `folders` below:
+ * Nothing in golden/ is ever written again: a reader that cannot read it is wrong. When what is written changes, that
+ * gets a folder of its own beside the old ones, and a line in `folders` below:
  *
  *     build/plain/test_golden write DIR       saves the checkpoints of the table below into the directory DIR
  *     build/plain/test_golden read DIR        reads those, whatever platform wrote them (test_exchange.sh)
@@ -35,7 +36,8 @@ static void fresh_free(void *memory) {
     free((size_t *)memory - 2);
 }
 
-/* Each folder, with the SHA-256 of its list of SHA-256 sums: its files are these, and no others. Lines are added, never changed. */
+/* Each folder, with the SHA-256 of its list of SHA-256 sums: its files are these, and no others. Lines are added, never
+ * changed. */
 static const struct { const char *directory, *digest_of_list; } folders[] = {
     { "tests/golden/v1", "ac3d58c3b6375b829cbfd69d2eee5c6968b077302c8b9f35765e8f799fba55cf" },
 };
@@ -49,7 +51,7 @@ static void *must(void *memory) {
     return memory;
 }
 
-/* ---- what tensors hold ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- what tensors hold ------------------------------------------------------------------------------------------- */
 /* Of element k of the whole tensor; `salt` is the rank of a private one, or the generation of one that has changed. */
 static uint64_t value_of(const char *name, uint64_t salt, int64_t k) {
     uint64_t z = 0xCBF29CE484222325u + salt * 0x9E3779B97F4A7C15u;
@@ -114,7 +116,7 @@ static size_t span_of(const dcp_tensor *t) {
     return (size_t)((elements * dcp_dtype_bits(t->dtype) + 7) / 8);
 }
 
-/* ---- lists of tensors: what a rank of a checkpoint has ----------------------------------------------------------------------------------------- */
+/* ---- lists of tensors: what a rank of a checkpoint has ----------------------------------------------------------- */
 enum { MOST = 40 };
 typedef struct list { dcp_tensor tensor[MOST]; uint64_t salt[MOST]; size_t count; } list;
 
@@ -184,7 +186,8 @@ static void model_small(list *l, int rank, int generation) {
     (void)add(l, "b", DCP_INT8, 1, 3, 0, 0);
     l->salt[0] = (uint64_t)generation;
 }
-/* Four ranks: boxes of one to three dimensions, uneven, on ranks in no order, some with strides, one on two ranks; replicated and private ones. */
+/* Four ranks: boxes of one to three dimensions, uneven, on ranks in no order, some with strides, one on two ranks;
+ * replicated and private ones. */
 static void model_parts(list *l, int rank, int generation) {
     dcp_tensor *t = add(l, "grid", DCP_FP32, 2, rank / 2 ? 3 : 4, rank % 2 ? 4 : 6, 0);
     cut(t, 7, 10, 0, rank / 2 ? 4 : 0, rank % 2 ? 6 : 0, 0);
@@ -207,8 +210,8 @@ static void model_parts(list *l, int rank, int generation) {
     l->salt[l->count] = (uint64_t)rank;
     add(l, "random state", DCP_UINT8, 1, 5, 0, 0)->placement = DCP_PLACE_PRIVATE;
 }
-/* Two ranks of a manifest: dense ones of every type, experts of two tiers, states of the optimizer and of the router; a later generation has other
- * bytes in two of them. */
+/* Two ranks of a manifest: dense ones of every type, experts of two tiers, states of the optimizer and of the router; a
+ * later generation has other bytes in two of them. */
 static void model_experts(list *l, int rank, int generation) {
     dcp_tensor *t;
     if (rank == 0) add_all_types(l);
@@ -228,8 +231,10 @@ static void model_experts(list *l, int rank, int generation) {
     t->role = DCP_ROLE_ROUTER;
     t->expert_key[0] = 3;
 }
-/* Too large for the repository: its documents are there, and the data is made from the formula. Six leaves of 256 KiB. */
-enum { LARGE_ROWS = 5, LARGE_COLUMNS = 70001, LARGE_SECOND = (LARGE_ROWS * LARGE_COLUMNS * 4 + 63) / 64 * 64, LARGE_SIZE = LARGE_SECOND + 101 };
+/* Too large for the repository: its documents are there, and the data is made from the formula. Six leaves of 256
+ * KiB. */
+enum { LARGE_ROWS = 5, LARGE_COLUMNS = 70001, LARGE_SECOND = (LARGE_ROWS * LARGE_COLUMNS * 4 + 63) / 64 * 64,
+       LARGE_SIZE = LARGE_SECOND + 101 };
 static void model_large(list *l, int rank, int generation) {
     (void)rank;
     (void)generation;
@@ -248,8 +253,9 @@ static uint8_t *large_file(void) {      /* byte by byte, for nothing here knows 
     return file;
 }
 
-/* ---- the checkpoints ----------------------------------------------------------------------------------------------------------------------------- */
-enum { SIGNED = 1, YAML = 2, UNIQUE = 4, ALIGNED = 8, OVERWRITES = 16, LATER = 32, REWRITTEN = 64, LARGE = 128, DESCRIBED = 256, NO_SHARDS = 512 };
+/* ---- the checkpoints --------------------------------------------------------------------------------------------- */
+enum { SIGNED = 1, YAML = 2, UNIQUE = 4, ALIGNED = 8, OVERWRITES = 16, LATER = 32, REWRITTEN = 64, LARGE = 128,
+       DESCRIBED = 256, NO_SHARDS = 512 };
 typedef struct golden {
     const char *path;
     void (*model)(list *l, int rank, int generation);
@@ -279,14 +285,16 @@ static const golden checkpoints[] = {
     { "manifest/signed_yaml", model_small, 1, DCP_LAYOUT_MANIFEST, DCP_CHECKSUM_TREE, SIGNED | YAML, 0 },
     { "manifest/flat", model_small, 1, DCP_LAYOUT_MANIFEST, DCP_CHECKSUM_FLAT, LATER, 0 },
     { "large/blocks", model_large, 1, DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, LARGE, 262144 },      /* a digest for each leaf */
-    { "large/leaves", model_large, 1, DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, LARGE, 1048576 },     /* a digest of four leaves' */
+    /* a digest of four leaves' */
+    { "large/leaves", model_large, 1, DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, LARGE, 1048576 },
     { "large/flat", model_large, 1, DCP_LAYOUT_SHARDED, DCP_CHECKSUM_FLAT, LARGE, 0 },
 };
 static const char *extension_of(const golden *g) {
     return g->flags & YAML ? ".manifest.yaml" : dcp_layout_extension(g->layout);
 }
 static const char key[] = "0123456789abcdefghijklmnopqrstuv";
-static const dcp_field fields[] = { { "git", "abc123" }, { "note", "Gr\xC3\xBC\xC3\x9F" "e \xF0\x9F\x98\x80" }, { "escaped", "a\n\t\"\\/\x1B" }, { "", "" } };
+static const dcp_field fields[] = { { "git", "abc123" }, { "note", "Gr\xC3\xBC\xC3\x9F" "e \xF0\x9F\x98\x80" },
+                                    { "escaped", "a\n\t\"\\/\x1B" }, { "", "" } };
 static const dcp_tier tiers[] = { { 1, "hot", "40GB", "prioritized" }, { 2, "warm", "1500GB", "lru" } };
 static const dcp_router_seed seeds[] = { { 0, UINT64_MAX }, { 3, 5 } };
 static const volatile double rate = 0.0003;             /* of 64 bits also where the processor has more */
@@ -308,7 +316,8 @@ static void describe(dcp_save_desc *desc, dcp_training *training, dcp_sharding *
     desc->fields = fields;
     desc->field_count = DCPI_COUNT(fields);
 }
-static dcp_status save_rank(const golden *g, dcp_storage *storage, dcp_coordinator *c, int rank, int generation, dcp_error *e) {
+static dcp_status save_rank(const golden *g, dcp_storage *storage, dcp_coordinator *c, int rank, int generation,
+                            dcp_error *e) {
     dcp_save_desc desc = DCP_ZERO;
     dcp_training training;
     dcp_sharding sharding;
@@ -396,7 +405,7 @@ static void save_all(dcp_storage *storage) {
     for (i = 0; i < DCPI_COUNT(checkpoints); i++) save_one(&checkpoints[i], storage);
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 static const char *where;               /* what is read at the moment, for the messages */
 static void not_same(int line, const char *condition, const char *what) {
     char text[500];
@@ -439,10 +448,12 @@ static void check_piece(dcp_checkpoint *c, const dcp_tensor *want, int rank) {
     free(got.data);
 }
 static void check_whole(dcp_checkpoint *c, const dcp_tensor *piece, uint64_t salt) {
-    dcp_tensor t = dcp_array(piece->name, piece->dtype, NULL, piece->ndim, piece->placement == DCP_PLACE_SHARDED ? piece->global_shape : piece->shape);
+    dcp_tensor t = dcp_array(piece->name, piece->dtype, NULL, piece->ndim,
+                             piece->placement == DCP_PLACE_SHARDED ? piece->global_shape : piece->shape);
     const size_t size = span_of(&t) + 16;
     const dcp_tensor_info *info = dcp_tensor_find(c, piece->name);
-    SAME(info && info->dtype == piece->dtype && info->ndim == piece->ndim && info->placement == piece->placement, piece->name);
+    SAME(info && info->dtype == piece->dtype && info->ndim == piece->ndim && info->placement == piece->placement,
+         piece->name);
     SAME(memcmp(info->shape, t.shape, sizeof t.shape) == 0, piece->name);
     if (piece->placement == DCP_PLACE_PRIVATE) return;
     t.data = must(malloc(size));
@@ -508,7 +519,9 @@ static void check_router(const golden *g, dcp_checkpoint *c) {
 }
 static void check_valid(const golden *g, dcp_checkpoint *c) {
     dcp_validation v;
-    const dcp_status status = g->layout == DCP_LAYOUT_MANIFEST ? dcp_manifest_validate(dcp_manifest_of(c), &v) : dcp_metadata_validate(dcp_metadata_of(c), &v);
+    const dcp_status status = g->layout == DCP_LAYOUT_MANIFEST
+                              ? dcp_manifest_validate(dcp_manifest_of(c), &v) : dcp_metadata_validate(
+                                      dcp_metadata_of(c), &v);
     CHECK_OK_MESSAGE(status, v.error_count ? v.errors[0] : "");
     CHECK_INT(v.error_count + v.warning_count, 0);
     dcp_validation_free(&v);
@@ -568,7 +581,8 @@ TEST(blocks_of_one_and_of_four_leaves_are_read) {
     for (i = 0; i < DCPI_COUNT(folders); i++) check_large(folders[i].directory);
 }
 TEST(signatures_are_asked_for) {
-    const dcp_verifier right = dcp_hmac_verifier(key, sizeof key - 1), wrong = dcp_hmac_verifier("another key, of 32 bytes in all..", 32);
+    const dcp_verifier right = dcp_hmac_verifier(key, sizeof key - 1),
+                               wrong = dcp_hmac_verifier("another key, of 32 bytes in all..", 32);
     dcp_storage *storage = storage_at(read_from ? read_from : NEWEST);
     size_t i;
     for (i = 0; i < DCPI_COUNT(checkpoints); i++) {
@@ -582,8 +596,9 @@ TEST(signatures_are_asked_for) {
     dcp_storage_close(storage);
 }
 
-/* ---- the list of a folder's files -------------------------------------------------------------------------------------------------------------- */
-typedef struct sums { char *text; size_t count; struct { const char *digest, *name; } line[160]; } sums;     /* as sha256sum writes it */
+/* ---- the list of a folder's files -------------------------------------------------------------------------------- */
+/* as sha256sum writes it */
+typedef struct sums { char *text; size_t count; struct { const char *digest, *name; } line[160]; } sums;
 static void hex(const uint8_t digest[32], char text[65]) {
     int i;
     for (i = 0; i < 32; i++) (void)snprintf(text + 2 * i, 3, "%02x", digest[i]);
@@ -624,7 +639,8 @@ static size_t count_files(const sums *s, dcp_storage *storage) {
         char directory[200];
         for (k = 0; k < i && !same_directory(s->line[i].name, s->line[k].name); k++) {}
         if (k < i) continue;
-        (void)snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(s->line[i].name, '/') - s->line[i].name), s->line[i].name);
+        (void)snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(s->line[i].name, '/') - s->line[i].name),
+                       s->line[i].name);
         OK(storage->list(storage->context, directory, count_one, &count, &err));
     }
     return count;
@@ -684,7 +700,7 @@ TEST(every_kernel_gives_the_listed_digests) {
     dcp_storage_close(storage);
 }
 
-/* ---- what is written today ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- what is written today --------------------------------------------------------------------------------------- */
 static int is_hex(uint8_t c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 /* Save ids: wherever just 16 hex digits stand together. */
 static void blank_ids(uint8_t *bytes, size_t size) {
@@ -819,7 +835,7 @@ TEST(documents_written_again_are_the_same) {
     dcp_storage_close(storage);
 }
 
-/* ---- other platforms' ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- other platforms' -------------------------------------------------------------------------------------------- */
 static const char *write_to;
 TEST(checkpoints_are_written) {
     dcp_storage *storage = storage_at(write_to);

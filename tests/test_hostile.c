@@ -1,10 +1,14 @@
-/* test_hostile.c - files that somebody has made to hurt, directories that hold more than checkpoints, and memory that ends.
+/* test_hostile.c - files that somebody has made to hurt, directories that hold more than checkpoints, and memory that
+ * ends.
  *
- * 1. Real documents of every layout. Each number, each string, each member in turn is replaced by every value that is known to break readers, and
- *    the document's digest is made good again: no checksum helps, only the rules of the format do. Then everything is done with it that a program
- *    can do. It is refused, with the status that the format asks for and a message that names the place, or every tensor comes back as it was saved.
- * 2. Documents that lie consistently: shapes whose product wraps around to the right number, tensors that overlap, regions beyond the file's end.
- * 3. Directories: links, FIFOs, files that change between two calls, a hundred thousand entries, names that no terminal should see.
+ * 1. Real documents of every layout. Each number, each string, each member in turn is replaced by every value that is
+ *    known to break readers, and the document's digest is made good again: no checksum helps, only the rules of the
+ *    format do. Then everything is done with it that a program can do. It is refused, with the status that the format
+ *    asks for and a message that names the place, or every tensor comes back as it was saved.
+ * 2. Documents that lie consistently: shapes whose product wraps around to the right number, tensors that overlap,
+ *    regions beyond the file's end.
+ * 3. Directories: links, FIFOs, files that change between two calls, a hundred thousand entries, names that no terminal
+ *    should see.
  * 4. Memory: each request of each workload fails, once and for ever. */
 #include "failing_allocator.h"
 #include "doing.h"
@@ -15,23 +19,27 @@
 #include <sys/un.h>
 #endif
 
-/* ---- a state on two ranks: a piece each of one tensor, replicated ones, private ones ------------------------------------------------------ */
+/* ---- a state on two ranks: a piece each of one tensor, replicated ones, private ones ----------------------------- */
 enum { RANKS = 2, TENSORS = 5, SHARED = 4, LARGEST = 128 };
 static const struct { const char *name; dcp_dtype dtype; int ndim; int64_t shape[2]; size_t size; dcp_role role; } tensors_of[TENSORS] = {
-    { "layer/w", DCP_FP32, 2, { 8, 3 }, 96, DCP_ROLE_PARAMETER }, { "odd", DCP_UINT8, 1, { 65, 0 }, 65, DCP_ROLE_EXPERT },
+    { "layer/w", DCP_FP32, 2, { 8, 3 }, 96, DCP_ROLE_PARAMETER },
+        { "odd", DCP_UINT8, 1, { 65, 0 }, 65, DCP_ROLE_EXPERT },
     { "nibbles", DCP_INT4, 1, { 5, 0 }, 3, DCP_ROLE_OPTIMIZER },  { "none", DCP_BF16, 2, { 0, 3 }, 0, DCP_ROLE_ROUTER },
     { "own", DCP_INT16, 1, { 3, 0 }, 6, DCP_ROLE_PARAMETER }      /* private */
 };
 typedef struct state { uint8_t bytes[TENSORS][LARGEST]; dcp_tensor list[TENSORS]; } state;
 
-static uint8_t byte_of(int t, int rank, size_t i) { return (uint8_t)(i * 7 + (size_t)t * 31 + (t == TENSORS - 1 ? (size_t)rank * 11 : 0) + 1); }
+static uint8_t byte_of(int t, int rank, size_t i) {
+    return (uint8_t)(i * 7 + (size_t)t * 31 + (t == TENSORS - 1 ? (size_t)rank * 11 : 0) + 1);
+}
 static void state_make(state *s, int rank, int is_filled) {
     size_t i;
     int t;
     memset(s, 0, sizeof *s);
     for (t = 0; t < TENSORS; t++) {
         for (i = 0; i < tensors_of[t].size; i++) s->bytes[t][i] = (uint8_t)(is_filled ? byte_of(t, rank, i) : 0xA5);
-        s->list[t] = dcp_array(tensors_of[t].name, tensors_of[t].dtype, s->bytes[t], tensors_of[t].ndim, tensors_of[t].shape);
+        s->list[t] = dcp_array(tensors_of[t].name, tensors_of[t].dtype, s->bytes[t], tensors_of[t].ndim,
+                               tensors_of[t].shape);
         s->list[t].role = tensors_of[t].role;
         s->list[t].placement = t < SHARED ? DCP_PLACE_REPLICATED : DCP_PLACE_PRIVATE;
     }
@@ -54,8 +62,14 @@ static void state_cut(state *s, int rank) {
     dcp_piece(&s->list[0], tensors_of[0].shape, rank ? second : first);
 }
 
-/* ---- saved in every form ------------------------------------------------------------------------------------------------------------------- */
-typedef struct form { const char *name, *commit; dcp_layout layout; int yaml; dcp_checksum checksum; const char *type; } form;
+/* ---- saved in every form ----------------------------------------------------------------------------------------- */
+typedef struct form {
+    const char *name, *commit;
+    dcp_layout layout;
+    int yaml;
+    dcp_checksum checksum;
+    const char *type;
+} form;
 static const form forms[] = {
     { "sharded", "p.metadata.json", DCP_LAYOUT_SHARDED, 0, DCP_CHECKSUM_TREE, "metadata/json" },
     { "sharded flat", "p.metadata.json", DCP_LAYOUT_SHARDED, 0, DCP_CHECKSUM_FLAT, "metadata/json" },
@@ -64,7 +78,14 @@ static const form forms[] = {
     { "manifest yaml", "p.manifest.yaml", DCP_LAYOUT_MANIFEST, 1, DCP_CHECKSUM_TREE, "manifest/yaml" }
 };
 enum { FORMS = (int)(sizeof forms / sizeof forms[0]) };
-typedef struct saving { const form *f; dcp_storage *storage; const char *path; dcp_coordinator *coordinators[RANKS]; dcp_status status[RANKS]; dcp_error err[RANKS]; } saving;
+typedef struct saving {
+    const form *f;
+    dcp_storage *storage;
+    const char *path;
+    dcp_coordinator *coordinators[RANKS];
+    dcp_status status[RANKS];
+    dcp_error err[RANKS];
+} saving;
 typedef struct rank_thread { saving *v; int rank; dcpi_thread thread; } rank_thread;
 
 static void save_rank(void *argument) {
@@ -130,8 +151,9 @@ static void put(dcp_storage *storage, const char *key, const void *data, size_t 
     CHECK_OK_MESSAGE(dcp_storage_write_all(storage, key, data, size, &err), err.message);
 }
 
-/* ---- text, and the places in a document ----------------------------------------------------------------------------------------------------- */
-typedef struct place { char path[96]; size_t key, start, end; int is_member; } place;        /* of a value; the key's start; one of an array has none */
+/* ---- text, and the places in a document -------------------------------------------------------------------------- */
+/* of a value; the key's start; one of an array has none */
+typedef struct place { char path[96]; size_t key, start, end; int is_member; } place;
 typedef struct places { place list[600]; int count; } places;
 
 static place *places_add(places *p, const char *path, size_t key, size_t start, size_t end, int is_member) {
@@ -152,7 +174,8 @@ static size_t string_end(const char *t, size_t at) {    /* from its opening quot
     for (at++; t[at] != '"'; at++) at += t[at] == '\\';
     return at + 1;
 }
-/* All values of a document, the containers before what is in them. As written by dcp.h: no more than that is understood. Returns the value's end. */
+/* All values of a document, the containers before what is in them. As written by dcp.h: no more than that is
+ * understood. Returns the value's end. */
 static size_t scan_json(const char *t, size_t at, const char *path, size_t key, int is_member, places *out) {
     int mine = out->count, index = 0;
     size_t start = at;
@@ -166,7 +189,8 @@ static size_t scan_json(const char *t, size_t at, const char *path, size_t key, 
             size_t name = at, from = at;
             if (close == '}') {
                 size_t end = string_end(t, at);
-                (void)snprintf(below, sizeof below, "%s%s%.*s", path, path[0] ? "." : "", (int)(end - at - 2), t + at + 1);
+                (void)snprintf(below, sizeof below, "%s%s%.*s", path, path[0] ? "." : "", (int)(end - at - 2),
+                               t + at + 1);
                 from = skip_blank(t, end + 1);
             } else (void)snprintf(below, sizeof below, "%s[%d]", path, index);
             at = skip_blank(t, scan_json(t, from, below, name, close == '}', out));
@@ -212,7 +236,8 @@ static void scan_yaml(const char *t, places *out) {
             depth++;
         }
         colon = at + strcspn(t + at, ":");
-        (void)snprintf(path, sizeof path, "%.60s%s%.*s", levels[depth - 1].path, levels[depth - 1].path[0] ? "." : "", (int)(colon - at), t + at);
+        (void)snprintf(path, sizeof path, "%.60s%s%.*s", levels[depth - 1].path, levels[depth - 1].path[0] ? "." : "",
+                       (int)(colon - at), t + at);
         (void)snprintf(last, sizeof last, "%s", path);
         if (colon + 1 < end) {
             size_t value = colon + 2;
@@ -222,7 +247,7 @@ static void scan_yaml(const char *t, places *out) {
         at = end + (t[end] == '\n');
     }
 }
-static const char *last_name(const char *path) {        /* "size" of "shards[0].tensors[1].size" and of "shards[0].size[2]" */
+static const char *last_name(const char *path) {  /* "size" of "shards[0].tensors[1].size" and of "shards[0].size[2]" */
     const char *dot = strrchr(path, '.');
     return dot ? dot + 1 : path;
 }
@@ -232,7 +257,7 @@ static int is_named(const char *path, const char *name) {
     return strncmp(path, name, n) == 0 && (path[n] == '\0' || path[n] == '[');
 }
 
-/* ---- a document whose digest is good, and the file that it stands in -------------------------------------------------------------------------- */
+/* ---- a document whose digest is good, and the file that it stands in --------------------------------------------- */
 static void hex_of(const uint8_t digest[32], char to[65]) {
     int i;
     for (i = 0; i < 32; i++) (void)snprintf(to + 2 * i, 3, "%02x", digest[i]);
@@ -249,7 +274,8 @@ static void seal(text *t, const char *type) {
     sha_hex(t->data, t->size, body);
     length = snprintf(said, sizeof said, "dcp-integrity-v1\n%s\nsha256\n\n%u\n%s\n", type, (unsigned)t->size, body);
     sha_hex(said, (size_t)length, value);
-    text_say(t, strcmp(type, "manifest/yaml") == 0 ? "integrity: { algorithm: \"sha256\", value: \"" : ",\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \"");
+    text_say(t, strcmp(type, "manifest/yaml") == 0 ? "integrity: { algorithm: \"sha256\", value: \""
+             : ",\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \"");
     text_say(t, value);
     text_say(t, strcmp(type, "manifest/yaml") == 0 ? "\" }\n" : "\" }\n}\n");
 }
@@ -316,7 +342,8 @@ static void subject_make(subject *s, const form *f) {
         size = from + dcpi_load32((uint8_t *)file + 10);
     }
     text_add(&s->body, (char *)file + from, size - from);
-    for (next = s->body.data; (next = strstr(next, f->yaml ? "integrity: {" : ",\n  \"integrity\"")) != NULL; next++) tail = next;
+    for (next = s->body.data; (next = strstr(next, f->yaml ? "integrity: {" : ",\n  \"integrity\"")) != NULL; next++)
+        tail = next;
     CHECK(tail != NULL);
     s->body.size = (size_t)(tail - s->body.data);
     *tail = '\0';
@@ -378,13 +405,16 @@ static void subject_change(const subject *s, size_t start, size_t end, const cha
     text_free(&body);
 }
 
-/* ---- everything that a program may do with it -------------------------------------------------------------------------------------------------- */
+/* ---- everything that a program may do with it -------------------------------------------------------------------- */
 #define KIB ((int64_t)1024)
-/* Whether a terminal would take a character for an order: controls, and what turns the direction of writing or ends a line. */
+/* Whether a terminal would take a character for an order: controls, and what turns the direction of writing or ends a
+ * line. */
 static int is_order(const unsigned char *c, size_t n) {
-    unsigned code = n == 1 ? c[0] : n == 2 ? (c[0] & 31u) << 6 | (c[1] & 63u) : (c[0] & 15u) << 12 | (c[1] & 63u) << 6 | (c[2 * (n == 3)] & 63u);
+    unsigned code = n == 1 ? c[0] : n == 2 ? (c[0] & 31u) << 6 | (c[1] & 63u) : (c[0] & 15u) << 12 | (c[1] & 63u) << 6 |
+                    (c[2 * (n == 3)] & 63u);
     if (n == 4) return 0;
-    return code < 32 || (code >= 127 && code < 160) || (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+    return code < 32 || (code >= 127 && code < 160) || (code >= 0x2028 && code <= 0x202E) ||
+           (code >= 0x2066 && code <= 0x2069);
 }
 /* A message is there, is UTF-8, and writes nothing to a terminal but itself. */
 static void check_words(const char *words) {
@@ -413,7 +443,8 @@ static dcp_io the_io(dcp_storage *storage) {
     io.log = hear;
     return io;
 }
-/* What came of a checkpoint: the first error, or DCP_OK: then every tensor is what was saved, however it is asked for. */
+/* What came of a checkpoint: the first error, or DCP_OK: then every tensor is what was saved, however it is asked
+ * for. */
 typedef struct verdict { dcp_status status; dcp_error err; const char *call; } verdict;
 static dcp_status first_of(verdict *v, dcp_status status, const dcp_error *err, const char *call) {
     check_message(err, status);
@@ -450,7 +481,8 @@ static void use_tensors(dcp_checkpoint *c, verdict *v) {
     int t, rank;
     for (rank = 0; rank < RANKS; rank++) {
         state_make(&s, 0, 0);
-        if (first_of(v, dcp_read_rank(c, rank, &s.list[SHARED], 1, &err), &err, "read_rank") == DCP_OK) CHECK(is_saved(&s, SHARED, rank));
+        if (first_of(v, dcp_read_rank(c, rank, &s.list[SHARED], 1, &err), &err, "read_rank") == DCP_OK)
+            CHECK(is_saved(&s, SHARED, rank));
     }
     state_make(&s, 0, 1);
     for (t = 0; t < (int)dcp_tensor_count(c); t++) {
@@ -462,7 +494,8 @@ static void use_tensors(dcp_checkpoint *c, verdict *v) {
         while (k < TENSORS && strcmp(tensors_of[k].name, info->name) != 0) k++;
         if (dcp_map(c, info->name, &data, &size, &err) != DCP_OK) {
             check_message(&err, err.status);
-            if (err.status != DCP_E_UNSUPPORTED && err.status != DCP_E_MISMATCH) (void)first_of(v, err.status, &err, "map");
+            if (err.status != DCP_E_UNSUPPORTED && err.status != DCP_E_MISMATCH)
+                (void)first_of(v, err.status, &err, "map");
         } else if (k < SHARED) {
             CHECK(size == (size_t)info->size);
             if (size > 0 && size == tensors_of[k].size) CHECK(memcmp(data, s.bytes[k], size) == 0);
@@ -543,16 +576,19 @@ static verdict use_everything(const subject *s) {
     use_directory(s->storage, &v);
     if (s->f->layout == DCP_LAYOUT_MANIFEST) use_sync(s->storage, s->f->commit, &v);
     CHECK_INT(hungry_live(), live);
-    if (hungry.peak - from > 2048 * KIB || hungry.largest > 1024 * KIB) printf("%s: peak %ld largest %ld\n", v.call ? v.call : "", (long)(hungry.peak - from), (long)hungry.largest);
+    if (hungry.peak - from > 2048 * KIB || hungry.largest > 1024 * KIB)
+        printf("%s: peak %ld largest %ld\n", v.call ? v.call : "", (long)(hungry.peak - from), (long)hungry.largest);
     CHECK(hungry.peak - from <= 2048 * KIB && hungry.largest <= 1024 * KIB);       /* one buffer to hash a file with */
     return v;
 }
 
-/* ================================================================================================================================================
+/* =====================================================================================================================
  * 1. Every number of every document
- * ================================================================================================================================================ */
-/* What a number may become, made from what it is: v, and numbers that a reader of 31, 32, 53, 63 or 64 bits takes for v or for something small. */
-typedef struct number { char text[80]; int is_int; int64_t value; } number;         /* is_int: it is an integer of 64 bits, written as JSON does */
+ * ================================================================================================================== */
+/* What a number may become, made from what it is: v, and numbers that a reader of 31, 32, 53, 63 or 64 bits takes for v
+ * or for something small. */
+/* is_int: it is an integer of 64 bits, written as JSON does */
+typedef struct number { char text[80]; int is_int; int64_t value; } number;
 typedef struct numbers { number list[80]; int count; } numbers;
 static void numbers_add(numbers *n, const char *words, int is_int, int64_t value) {
     number *at = &n->list[n->count++];
@@ -567,9 +603,12 @@ static void numbers_add_int(numbers *n, int64_t value) {
 }
 static int64_t wrapped(int64_t v, uint64_t more) { return (int64_t)((uint64_t)v + more); }
 static void numbers_around(numbers *n, int64_t v) {
-    static const int64_t bounds[] = { 0, 1, 63, 64, 65, INT32_MAX, (int64_t)1 << 32, (int64_t)1 << 40, (int64_t)1 << 53, (int64_t)1 << 62, INT64_MAX - 1 };
-    static const char *const others[] = { "9223372036854775808", "9223372036854775809", "18446744073709551615", "18446744073709551616", "-9223372036854775809",
-        "340282366920938463463374607431768211456", "1e400", "0.5", "-0.5", "1e-3", "99999999999999999999999999999999999999999999999999", "\"1\"", "null",
+    static const int64_t bounds[] = { 0, 1, 63, 64, 65, INT32_MAX, (int64_t)1 << 32, (int64_t)1 << 40, (int64_t)1 << 53,
+                                      (int64_t)1 << 62, INT64_MAX - 1 };
+    static const char *const others[] = { "9223372036854775808", "9223372036854775809", "18446744073709551615",
+                                          "18446744073709551616", "-9223372036854775809",
+                                          "340282366920938463463374607431768211456", "1e400", "0.5", "-0.5", "1e-3",
+                                          "99999999999999999999999999999999999999999999999999", "\"1\"", "null",
         "true", "[]", "{}", "[1]" };
     static const char *const forms_of_it[] = { "%" PRId64 ".0", "%" PRId64 "e0", "%" PRId64 "0e-1", "%" PRId64 "E+0" };
     char words[80];
@@ -605,19 +644,25 @@ static int is_integer(const char *words, size_t length) {
     for (; i < length; i++) if (words[i] < '0' || words[i] > '9') return 0;
     return 1;
 }
-/* What other numbers a member may hold, for all that the rest of the document says, and how a wrong one comes out. Of members that are not
- * here: none, DCP_E_FORMAT. */
-typedef enum allowed { NO_OTHER, ANY, NOT_NEGATIVE, FROM_ONE, TO_ONE, BLOCKS, ALONE /* not negative; another entry may have it */ } allowed;
+/* What other numbers a member may hold, for all that the rest of the document says, and how a wrong one comes out. Of
+ * members that are not here: none, DCP_E_FORMAT. */
+typedef enum allowed {
+    NO_OTHER, ANY, NOT_NEGATIVE, FROM_ONE, TO_ONE, BLOCKS, ALONE /* not negative; another entry may have it */
+} allowed;
 typedef struct allowance { const char *path; allowed what; int statuses; } allowance;       /* path: how it ends */
 #define OR(status) (1 << (status))
 static const allowance allowances[] = {
-    { "sequence", NOT_NEGATIVE, 0 }, { "training.epoch", ANY, 0 }, { "training.step", ANY, 0 }, { "epoch", NOT_NEGATIVE, 0 }, { "step", NOT_NEGATIVE, 0 },
-    { "ddpRank", TO_ONE, 0 }, { "blockSize", BLOCKS, 0 }, { "block_size", BLOCKS, 0 }, { "version", NOT_NEGATIVE, 0 }, { "metadata_version", FROM_ONE, 0 },
+    { "sequence", NOT_NEGATIVE, 0 }, { "training.epoch", ANY, 0 }, { "training.step", ANY, 0 },
+        { "epoch", NOT_NEGATIVE, 0 }, { "step", NOT_NEGATIVE, 0 },
+    { "ddpRank", TO_ONE, 0 }, { "blockSize", BLOCKS, 0 }, { "block_size", BLOCKS, 0 }, { "version", NOT_NEGATIVE, 0 },
+    { "metadata_version", FROM_ONE, 0 },
     { "shard_count", ANY, 0 }, { "expert_key", NOT_NEGATIVE, 0 }, { "tier_id", ALONE, 0 }, { "layer", ALONE, 0 },
     /* the header, read before the rules are looked at, ends where the first of them says */
-    { "dataOffset", NO_OTHER, OR(DCP_E_CHECKSUM) | OR(DCP_E_INCOMPLETE) }, { "fileSize", NO_OTHER, OR(DCP_E_INCOMPLETE) },
+    { "dataOffset", NO_OTHER, OR(DCP_E_CHECKSUM) | OR(DCP_E_INCOMPLETE) },
+        { "fileSize", NO_OTHER, OR(DCP_E_INCOMPLETE) },
     /* a tensor of which a part is missing, or that is not the one that was wanted */
-    { "globalShape", NO_OTHER, OR(DCP_E_INCOMPLETE) | OR(DCP_E_MISMATCH) }, { "global_shape", NO_OTHER, OR(DCP_E_INCOMPLETE) | OR(DCP_E_MISMATCH) },
+    { "globalShape", NO_OTHER, OR(DCP_E_INCOMPLETE) | OR(DCP_E_MISMATCH) },
+        { "global_shape", NO_OTHER, OR(DCP_E_INCOMPLETE) | OR(DCP_E_MISMATCH) },
     /* in a manifest these may be absent, for which 0 and -1 stand */
     { "world_size", NO_OTHER, OR(DCP_E_INVALID) | OR(DCP_E_MISMATCH) }, { ".rank", NO_OTHER, OR(DCP_E_MISMATCH) }
 };
@@ -627,7 +672,8 @@ static const allowance *allowance_of(const char *path) {
     for (i = 0; i < DCPI_COUNT(allowances); i++) {
         size_t length = strlen(allowances[i].path);
         const char *end = path + from - length;
-        if (length <= from && memcmp(end, allowances[i].path, length) == 0 && (end == path || end[0] == '.' || end[-1] == '.')) return &allowances[i];
+        if (length <= from && memcmp(end, allowances[i].path, length) == 0 &&
+            (end == path || end[0] == '.' || end[-1] == '.')) return &allowances[i];
     }
     return &none;
 }
@@ -648,7 +694,8 @@ static int says_little(const subject *s, const place *at, int64_t value) {
     char tensor[96], *end;
     const char *name;
     int i;
-    if (is_named(at->path, "rank") || is_named(at->path, "world_size")) return s->f->layout == DCP_LAYOUT_MANIFEST || value == 0 || value == 1;
+    if (is_named(at->path, "rank") || is_named(at->path, "world_size"))
+        return s->f->layout == DCP_LAYOUT_MANIFEST || value == 0 || value == 1;
     if (is_named(at->path, "global_shape") && value == 0) return 1;
     (void)snprintf(tensor, sizeof tensor, "%s", at->path);
     end = strrchr(tensor, '.');
@@ -665,9 +712,11 @@ static long byte_said(const char *message) {
     const char *at = strstr(message, "(byte ");
     return at ? strtol(at + 6, NULL, 10) : -1;
 }
-/* Whether the words say where: the member, the one around it, a shard, a tensor, or what of a single file does not fit. */
+/* Whether the words say where: the member, the one around it, a shard, a tensor, or what of a single file does not
+ * fit. */
 static int says_where(const char *words, const char *path) {
-    static const char *const others[] = { "shards[", "tensor \"", "its data begins", "bytes follow", "its last region" };
+    static const char *const others[] = { "shards[", "tensor \"", "its data begins", "bytes follow",
+                                          "its last region" };
     char copy[96], *dot;
     size_t i;
     for (i = 0; i < DCPI_COUNT(others); i++) if (strstr(words, others[i])) return 1;
@@ -682,11 +731,15 @@ static int says_where(const char *words, const char *path) {
     }
     return 0;
 }
-static void check_refusal(const subject *s, const place *at, const verdict *v, size_t length, int is_syntax, int statuses) {
+static void check_refusal(const subject *s, const place *at, const verdict *v, size_t length, int is_syntax,
+                          int statuses) {
     const long byte = byte_said(v->err.message);
     const int is_there = byte >= (long)at->start && byte <= (long)(at->start + length);
-    const int is_said = v->status != DCP_E_FORMAT || (is_syntax ? is_there && says_where(v->err.message, at->path) : is_there || says_where(v->err.message, at->path));
-    if ((v->status != DCP_E_FORMAT && (statuses & OR(v->status)) == 0) || !is_said) printf("%s: %s: %s\n", v->call, dcp_status_name(v->status), v->err.message);
+    const int is_said = v->status != DCP_E_FORMAT || (is_syntax ? is_there &&
+                                                      says_where(v->err.message, at->path) : is_there ||
+                                                      says_where(v->err.message, at->path));
+    if ((v->status != DCP_E_FORMAT && (statuses & OR(v->status)) == 0) || !is_said)
+        printf("%s: %s: %s\n", v->call, dcp_status_name(v->status), v->err.message);
     CHECK(v->status == DCP_E_FORMAT || (statuses & OR(v->status)) != 0);
     CHECK(strstr(v->err.message, s->f->commit) != NULL || strstr(v->err.message, "tensor \"") != NULL);
     CHECK(is_said);
@@ -697,8 +750,10 @@ static void judge_number(const subject *s, const place *at, int64_t now, const n
     int wanted = n->is_int ? n->value == now ? 1 : may_be(a->what, n->value) : 0;
     int statuses = a->statuses;
     if (is_absent || (n->is_int && wanted == 0 && says_little(s, at, n->value))) wanted = -1;
-    if (is_seed) wanted = n->text[0] == '-' || strchr(n->text, 'e') || strchr(n->text, 'E') || strchr(n->text, '.') || strpbrk(n->text, "\"tn{[") ? 0
-                        : strtoull(n->text, NULL, 10) < UINT64_MAX || strcmp(n->text, "18446744073709551615") == 0;
+    if (is_seed)
+        wanted = n->text[0] == '-' || strchr(n->text, 'e') || strchr(n->text, 'E') || strchr(n->text, '.') ||
+                 strpbrk(n->text, "\"tn{[") ? 0 : strtoull(n->text, NULL, 10) < UINT64_MAX ||
+                 strcmp(n->text, "18446744073709551615") == 0;
     if (is_seed && is_absent) wanted = 1;
     if (is_absent || wanted < 0) statuses |= OR(DCP_E_MISMATCH) | OR(DCP_E_INVALID) | OR(DCP_E_INCOMPLETE);
     if (wanted >= 0 && (v->status == DCP_OK) != wanted) printf("%s: %s\n", v->call ? v->call : "", v->err.message);
@@ -724,7 +779,9 @@ static int is_first(const subject *s, int i) {
     return 1;
 }
 /* How many of several values to leave out: of the first of a kind none. */
-static int stride_of(const subject *s, int i) { return test_times(40) < 40 ? (is_first(s, i) ? 4 : 24) : is_first(s, i) ? 1 : 9; }
+static int stride_of(const subject *s, int i) {
+    return test_times(40) < 40 ? (is_first(s, i) ? 4 : 24) : is_first(s, i) ? 1 : 9;
+}
 
 static int each_number(const form *f) {
     subject s;
@@ -758,8 +815,9 @@ TEST(each_number_at_each_bound_single) { CHECK(each_number(&forms[2]) > test_tim
 TEST(each_number_at_each_bound_manifest) { CHECK(each_number(&forms[3]) > test_times(500)); }
 TEST(each_number_at_each_bound_manifest_yaml) { CHECK(each_number(&forms[4]) > test_times(500)); }
 
-/* ---- members that stand twice, values of another kind, strings -------------------------------------------------------------------------------- */
-static int is_free(const char *path) { return strstr(path, "ptimizerState.") || strstr(path, "optimizer_state."); }        /* a program's own JSON */
+/* ---- members that stand twice, values of another kind, strings --------------------------------------------------- */
+/* a program's own JSON */
+static int is_free(const char *path) { return strstr(path, "ptimizerState.") || strstr(path, "optimizer_state."); }
 
 TEST(each_member_twice) {
     int f, i;
@@ -791,7 +849,8 @@ TEST(each_member_twice) {
     }
 }
 static char kind_at(const char *words) {
-    if (strncmp(words, "null", 4) != 0 && strncmp(words, "true", 4) != 0 && words[0] >= 'a') return '"';     /* a plain scalar of YAML */
+    /* a plain scalar of YAML */
+    if (strncmp(words, "null", 4) != 0 && strncmp(words, "true", 4) != 0 && words[0] >= 'a') return '"';
     return strchr("\"[{nt", words[0]) ? words[0] : '0';
 }
 static void judge_kind(const subject *s, const place *at, char old, const char *words, const verdict *v) {
@@ -828,9 +887,12 @@ TEST(each_value_of_another_kind) {
 TEST(each_string_a_hostile_one) {
     static char longest[6000] = "\"";
     static const char *const values[] = {
-        "\"\"", "\"x\"", "\"\\u001b[2J\\u0007\"", "\"a\\nb\\tc\"", "\"\xE2\x80\xAE" "gnp.x\"", "\"a\xE2\x81\xA6z\"", "\"\\u0085\\u009b2J\"", "\"\\u2028\"", "\"\\u0000\"",
-        "\"\\ud800\"", "\"\xC0\xAF\"", "\"../../p\"", "\"/etc/passwd\"", "\"%s%n%s%n%s%n\"", "\"a\\\\b\"", "\"C:x\"", "\".\"", "\"..\"", "\"a//b\"", "\"p.metadata.json\"",
-        "\"p.checkpoint\"", "\"p.manifest.json\"", "\"p_shard_1.bin\"", "\"p_shard_0.bin/\"", "\"sha256-tree:\"", "\"18446744073709551616\"", "\"99999999999.0.0\"", longest
+        "\"\"", "\"x\"", "\"\\u001b[2J\\u0007\"", "\"a\\nb\\tc\"", "\"\xE2\x80\xAE" "gnp.x\"", "\"a\xE2\x81\xA6z\"",
+            "\"\\u0085\\u009b2J\"", "\"\\u2028\"", "\"\\u0000\"",
+        "\"\\ud800\"", "\"\xC0\xAF\"", "\"../../p\"", "\"/etc/passwd\"", "\"%s%n%s%n%s%n\"", "\"a\\\\b\"", "\"C:x\"",
+        "\".\"", "\"..\"", "\"a//b\"", "\"p.metadata.json\"",
+        "\"p.checkpoint\"", "\"p.manifest.json\"", "\"p_shard_1.bin\"", "\"p_shard_0.bin/\"", "\"sha256-tree:\"",
+        "\"18446744073709551616\"", "\"99999999999.0.0\"", longest
     };
     int f, i;
     size_t k;
@@ -851,7 +913,8 @@ TEST(each_string_a_hostile_one) {
                 subject_change(&s, at->start, at->end, values[k]);
                 v = use_everything(&s);
                 if (v.status != DCP_OK && !is_free(at->path))
-                    check_refusal(&s, at, &v, strlen(values[k]), 0, OR(DCP_E_MISMATCH) | OR(DCP_E_INCOMPLETE) | OR(DCP_E_CHECKSUM) | OR(DCP_E_VERSION));
+                    check_refusal(&s, at, &v, strlen(values[k]), 0, OR(DCP_E_MISMATCH) | OR(DCP_E_INCOMPLETE) |
+                                  OR(DCP_E_CHECKSUM) | OR(DCP_E_VERSION));
                 if (is_named(at->path, "filePath") || is_named(at->path, "path")) CHECK(v.status != DCP_OK);
                 if (k >= 8 && k <= 10) CHECK(v.status != DCP_OK);
             }
@@ -861,7 +924,8 @@ TEST(each_string_a_hostile_one) {
 }
 /* Keys too: a hostile one is unknown, or refused; its owner's member is missing. */
 TEST(each_key_a_hostile_one) {
-    static const char *const keys[] = { "\"\"", "\"\\u0000\"", "\"\xE2\x80\xAE\"", "\"\\u001b[31m\"", "\"%n\"", "\"\xFF\"" };
+    static const char *const keys[] = { "\"\"", "\"\\u0000\"", "\"\xE2\x80\xAE\"", "\"\\u001b[31m\"", "\"%n\"",
+                                        "\"\xFF\"" };
     int f, i;
     for (f = 0; f < FORMS - 1; f++) {
         subject s;
@@ -874,17 +938,17 @@ TEST(each_key_a_hostile_one) {
             doing("%s: the key of %s is %s", forms[f].name, at->path, keys[k]);
             subject_change(&s, at->key, string_end(s.body.data, at->key), keys[k]);
             v = use_everything(&s);
-            CHECK(v.status == DCP_OK || v.status == DCP_E_FORMAT || v.status == DCP_E_MISMATCH || v.status == DCP_E_INVALID || v.status == DCP_E_INCOMPLETE ||
-                  v.status == DCP_E_CHECKSUM);
+            CHECK(v.status == DCP_OK || v.status == DCP_E_FORMAT || v.status == DCP_E_MISMATCH ||
+                  v.status == DCP_E_INVALID || v.status == DCP_E_INCOMPLETE || v.status == DCP_E_CHECKSUM);
             if (k == 1 || k == 5) CHECK_INT(v.status, DCP_E_FORMAT);
         }
         subject_end(&s);
     }
 }
 
-/* ================================================================================================================================================
+/* =====================================================================================================================
  * 2. Documents whose members agree with each other, and lie
- * ================================================================================================================================================ */
+ * ================================================================================================================== */
 enum { CHANGES = 6 };
 typedef struct change { const char *path, *words; } change;
 typedef struct lie {
@@ -892,64 +956,109 @@ typedef struct lie {
     change changes[CHANGES];
     dcp_status status; const char *words;               /* DCP_OK: all is well */
 } lie;
-/* In form[0] and form[1] shard 0 has layer/w (60 bytes from 0), nibbles (3 from 64), none, own (6 from 128), and shard 1 layer/w (36), odd (65 from 64)
- * and own (6 from 192). */
+/* In form[0] and form[1] shard 0 has layer/w (60 bytes from 0), nibbles (3 from 64), none, own (6 from 128), and shard
+ * 1 layer/w (36), odd (65 from 64) and own (6 from 192). */
 #define N(i, member) "shards[0].tensors[" #i "]." member
 #define O(member) "shards[1].tensors[1]." member
 #define M(member) "shards[3]." member
 static const lie lies[] = {
     /* 3 times (2^64 + 65) / 3: the product wraps around to 65 */
-    { 1, "wrapping elements", { { O("shape"), "[3, 6148914691236517227]" }, { O("globalShape"), "[3, 6148914691236517227]" }, { O("globalOffset"), "[0, 0]" } }, DCP_E_FORMAT, "64 bits" },
-    { 3, "wrapping elements", { { M("shape"), "[3, 6148914691236517227]" }, { M("global_shape"), "[3, 6148914691236517227]" }, { M("global_offset"), "[0, 0]" } }, DCP_E_FORMAT, "64 bits" },
-    { 2, "wrapping elements", { { O("shape"), "[3, 6148914691236517227]" }, { O("globalShape"), "[3, 6148914691236517227]" }, { O("globalOffset"), "[0, 0]" } }, DCP_E_FORMAT, "64 bits" },
-    { 1, "wrapping in 8 dimensions", { { O("shape"), "[256, 256, 256, 256, 256, 256, 256, 256]" }, { O("globalShape"), "[256, 256, 256, 256, 256, 256, 256, 256]" },
-        { O("globalOffset"), "[0, 0, 0, 0, 0, 0, 0, 0]" } }, DCP_E_FORMAT, "64 bits" },
-    { 1, "wrapping to nothing", { { N(2, "shape"), "[4294967296, 4294967296]" }, { N(2, "globalShape"), "[4294967296, 4294967296]" } }, DCP_E_FORMAT, "64 bits" },
-    { 1, "an empty tensor whose strides do not fit", { { N(2, "shape"), "[0, 4611686018427387904, 4]" }, { N(2, "globalShape"), "[0, 4611686018427387904, 4]" },
-        { N(2, "globalOffset"), "[0, 0, 0]" } }, DCP_E_FORMAT, "64 bits" },
+    { 1, "wrapping elements", { { O("shape"), "[3, 6148914691236517227]" },
+                                { O("globalShape"), "[3, 6148914691236517227]" }, { O("globalOffset"), "[0, 0]" } },
+                                DCP_E_FORMAT, "64 bits" },
+    { 3, "wrapping elements", { { M("shape"), "[3, 6148914691236517227]" },
+                                { M("global_shape"), "[3, 6148914691236517227]" }, { M("global_offset"), "[0, 0]" } },
+                                DCP_E_FORMAT, "64 bits" },
+    { 2, "wrapping elements", { { O("shape"), "[3, 6148914691236517227]" },
+                                { O("globalShape"), "[3, 6148914691236517227]" }, { O("globalOffset"), "[0, 0]" } },
+                                DCP_E_FORMAT, "64 bits" },
+    { 1, "wrapping in 8 dimensions", { { O("shape"), "[256, 256, 256, 256, 256, 256, 256, 256]" },
+                                       { O("globalShape"), "[256, 256, 256, 256, 256, 256, 256, 256]" },
+                                       { O("globalOffset"), "[0, 0, 0, 0, 0, 0, 0, 0]" } }, DCP_E_FORMAT, "64 bits" },
+    { 1, "wrapping to nothing", { { N(2, "shape"), "[4294967296, 4294967296]" },
+                                  { N(2, "globalShape"), "[4294967296, 4294967296]" } }, DCP_E_FORMAT, "64 bits" },
+    { 1, "an empty tensor whose strides do not fit", { { N(2, "shape"), "[0, 4611686018427387904, 4]" },
+                                                       { N(2, "globalShape"), "[0, 4611686018427387904, 4]" },
+                                                       { N(2, "globalOffset"), "[0, 0, 0]" } }, DCP_E_FORMAT,
+                                                       "64 bits" },
     /* 2^62 + 15 elements of 4 bytes, 2^62 + 5 of 4 bits */
-    { 1, "wrapping bytes", { { N(0, "shape"), "[4611686018427387919]" }, { N(0, "globalShape"), "[4611686018427387919]" }, { N(0, "globalOffset"), "[0]" } }, DCP_E_FORMAT, "does not fit" },
-    { 0, "wrapping bits", { { N(1, "shape"), "[4611686018427387909]" }, { N(1, "globalShape"), "[4611686018427387909]" } }, DCP_E_FORMAT, "tensors[1].size" },
-    { 0, "a whole that wraps", { { N(1, "placement"), "\"sharded\"" }, { N(1, "shape"), "[5, 1]" }, { N(1, "globalShape"), "[4294967301, 4294967296]" }, { N(1, "globalOffset"), "[0, 0]" } },
-        DCP_E_FORMAT, "64 bits" },
+    { 1, "wrapping bytes", { { N(0, "shape"), "[4611686018427387919]" },
+                             { N(0, "globalShape"), "[4611686018427387919]" }, { N(0, "globalOffset"), "[0]" } },
+                             DCP_E_FORMAT, "does not fit" },
+    { 0, "wrapping bits", { { N(1, "shape"), "[4611686018427387909]" },
+                            { N(1, "globalShape"), "[4611686018427387909]" } }, DCP_E_FORMAT, "tensors[1].size" },
+    { 0, "a whole that wraps", { { N(1, "placement"), "\"sharded\"" }, { N(1, "shape"), "[5, 1]" },
+                                 { N(1, "globalShape"), "[4294967301, 4294967296]" },
+                                 { N(1, "globalOffset"), "[0, 0]" } }, DCP_E_FORMAT, "64 bits" },
     /* a box at the far end of a tensor of 2^63 - 1 bytes is one; the rest is missing */
-    { 0, "a corner of 2^63 bytes", { { O("placement"), "\"sharded\"" }, { O("globalShape"), "[9223372036854775807]" }, { O("globalOffset"), "[9223372036854775742]" } },
-        DCP_E_INCOMPLETE, "tensor \"odd\"" },
-    { 4, "a corner of 2^63 bytes", { { M("placement"), "sharded" }, { M("global_shape"), "[9223372036854775807]" }, { M("global_offset"), "[9223372036854775742]" } },
-        DCP_E_INCOMPLETE, "tensor \"odd\"" },
-    { 0, "one byte beyond that", { { O("placement"), "\"sharded\"" }, { O("globalShape"), "[9223372036854775807]" }, { O("globalOffset"), "[9223372036854775743]" } },
-        DCP_E_FORMAT, "shards[1].tensors[1].globalOffset" },
-    { 0, "a row too many in both", { { N(0, "globalShape"), "[9, 3]" }, { "shards[1].tensors[0].globalShape", "[9, 3]" } }, DCP_E_INCOMPLETE, "tensor \"layer/w\": nobody stored [8:9, 0:3]" },
-    { 0, "pieces that overlap", { { "shards[1].tensors[0].globalOffset", "[4, 0]" } }, DCP_E_FORMAT, "tensor \"layer/w\" overlap" },
-    { 0, "a type of another width", { { N(0, "dataType"), "\"fp64\"" } }, DCP_E_FORMAT, "tensors[0].size: 60 bytes, but 15 elements of fp64 have 120" },
+    { 0, "a corner of 2^63 bytes", { { O("placement"), "\"sharded\"" }, { O("globalShape"), "[9223372036854775807]" },
+                                     { O("globalOffset"), "[9223372036854775742]" } }, DCP_E_INCOMPLETE,
+                                     "tensor \"odd\"" },
+    { 4, "a corner of 2^63 bytes", { { M("placement"), "sharded" }, { M("global_shape"), "[9223372036854775807]" },
+                                     { M("global_offset"), "[9223372036854775742]" } }, DCP_E_INCOMPLETE,
+                                     "tensor \"odd\"" },
+    { 0, "one byte beyond that", { { O("placement"), "\"sharded\"" }, { O("globalShape"), "[9223372036854775807]" },
+                                   { O("globalOffset"), "[9223372036854775743]" } }, DCP_E_FORMAT,
+                                   "shards[1].tensors[1].globalOffset" },
+    { 0, "a row too many in both", { { N(0, "globalShape"), "[9, 3]" },
+                                     { "shards[1].tensors[0].globalShape", "[9, 3]" } }, DCP_E_INCOMPLETE,
+                                     "tensor \"layer/w\": nobody stored [8:9, 0:3]" },
+    { 0, "pieces that overlap", { { "shards[1].tensors[0].globalOffset", "[4, 0]" } }, DCP_E_FORMAT,
+      "tensor \"layer/w\" overlap" },
+    { 0, "a type of another width", { { N(0, "dataType"), "\"fp64\"" } }, DCP_E_FORMAT,
+      "tensors[0].size: 60 bytes, but 15 elements of fp64 have 120" },
     { 0, "a type of the same width", { { N(0, "dataType"), "\"int32\"" } }, DCP_E_FORMAT, "dataType" },
     { 0, "an alias", { { N(1, "offset"), "0" } }, DCP_E_FORMAT, "tensors[1].offset: 0 overlaps" },
     { 0, "another order", { { N(0, "offset"), "64" }, { N(1, "offset"), "0" } }, DCP_E_FORMAT, "tensors[1].offset" },
-    { 1, "an overlap of one byte", { { O("shape"), "[129]" }, { O("globalShape"), "[129]" }, { O("size"), "129" } }, DCP_E_FORMAT, "shards[1].tensors[2].offset: 192 overlaps" },
-    { 1, "no byte between", { { O("shape"), "[128]" }, { O("globalShape"), "[128]" }, { O("size"), "128" } }, DCP_E_MISMATCH, "tensor \"odd\" is stored with shape [128]" },
-    { 1, "the last tensor beyond the end", { { "shards[1].tensors[2].shape", "[4]" }, { "shards[1].tensors[2].globalShape", "[4]" }, { "shards[1].tensors[2].size", "8" } },
-        DCP_E_FORMAT, "beyond the shard's end" },
-    { 1, "and the file longer", { { "shards[1].tensors[2].shape", "[4]" }, { "shards[1].tensors[2].globalShape", "[4]" }, { "shards[1].tensors[2].size", "8" },
-        { "shards[1].fileSize", "200" } }, DCP_E_INCOMPLETE, "p_shard_1.bin" },
-    { 1, "by a terabyte", { { "shards[1].tensors[2].shape", "[1099511627776]" }, { "shards[1].tensors[2].globalShape", "[1099511627776]" }, { "shards[1].tensors[2].size", "2199023255552" },
-        { "shards[1].fileSize", "2199023255744" } }, DCP_E_INCOMPLETE, "p_shard_1.bin" },
-    { 1, "a tensor of 2^62 bytes", { { O("shape"), "[4611686018427387904]" }, { O("globalShape"), "[4611686018427387904]" }, { O("size"), "4611686018427387904" },
-        { "shards[1].tensors[2].offset", "4611686018427387968" }, { "shards[1].fileSize", "4611686018427387974" } }, DCP_E_INCOMPLETE, "p_shard_1.bin" },
-    { 1, "a wide hole", { { "shards[1].tensors[2].offset", "4194304" }, { "shards[1].fileSize", "4194310" } }, DCP_E_FORMAT, "gap" },
-    { 1, "a file twice", { { "shards[1].filePath", "\"p_shard_0.bin\"" } }, DCP_E_FORMAT, "shards[0] too, with another size or checksum" },
-    { 1, "files exchanged", { { "shards[0].filePath", "\"p_shard_1.bin\"" }, { "shards[1].filePath", "\"p_shard_0.bin\"" } }, DCP_E_INCOMPLETE, "p_shard_" },
-    { 0, "a flat checksum beside block digests", { { "shards[1].checksum", "\"1111111111111111111111111111111111111111111111111111111111111111\"" } }, DCP_E_FORMAT, "blockChecksums" },
+    { 1, "an overlap of one byte", { { O("shape"), "[129]" }, { O("globalShape"), "[129]" }, { O("size"), "129" } },
+      DCP_E_FORMAT, "shards[1].tensors[2].offset: 192 overlaps" },
+    { 1, "no byte between", { { O("shape"), "[128]" }, { O("globalShape"), "[128]" }, { O("size"), "128" } },
+      DCP_E_MISMATCH, "tensor \"odd\" is stored with shape [128]" },
+    { 1, "the last tensor beyond the end", { { "shards[1].tensors[2].shape", "[4]" },
+                                             { "shards[1].tensors[2].globalShape", "[4]" },
+                                             { "shards[1].tensors[2].size", "8" } }, DCP_E_FORMAT,
+                                             "beyond the shard's end" },
+    { 1, "and the file longer", { { "shards[1].tensors[2].shape", "[4]" },
+                                  { "shards[1].tensors[2].globalShape", "[4]" }, { "shards[1].tensors[2].size", "8" },
+                                  { "shards[1].fileSize", "200" } }, DCP_E_INCOMPLETE, "p_shard_1.bin" },
+    { 1, "by a terabyte", { { "shards[1].tensors[2].shape", "[1099511627776]" },
+                            { "shards[1].tensors[2].globalShape", "[1099511627776]" },
+                            { "shards[1].tensors[2].size", "2199023255552" },
+                            { "shards[1].fileSize", "2199023255744" } }, DCP_E_INCOMPLETE, "p_shard_1.bin" },
+    { 1, "a tensor of 2^62 bytes", { { O("shape"), "[4611686018427387904]" },
+                                     { O("globalShape"), "[4611686018427387904]" },
+                                     { O("size"), "4611686018427387904" },
+                                     { "shards[1].tensors[2].offset", "4611686018427387968" },
+                                     { "shards[1].fileSize", "4611686018427387974" } }, DCP_E_INCOMPLETE,
+                                     "p_shard_1.bin" },
+    { 1, "a wide hole", { { "shards[1].tensors[2].offset", "4194304" }, { "shards[1].fileSize", "4194310" } },
+      DCP_E_FORMAT, "gap" },
+    { 1, "a file twice", { { "shards[1].filePath", "\"p_shard_0.bin\"" } }, DCP_E_FORMAT,
+      "shards[0] too, with another size or checksum" },
+    { 1, "files exchanged", { { "shards[0].filePath", "\"p_shard_1.bin\"" },
+                              { "shards[1].filePath", "\"p_shard_0.bin\"" } }, DCP_E_INCOMPLETE, "p_shard_" },
+    { 0, "a flat checksum beside block digests",
+      { { "shards[1].checksum", "\"1111111111111111111111111111111111111111111111111111111111111111\"" } },
+      DCP_E_FORMAT, "blockChecksums" },
     { 0, "no checksum", { { "shards[1].checksum", "null" } }, DCP_OK, "" },
     { 2, "regions that are one", { { "shards[1].dataOffset", "4096" } }, DCP_E_FORMAT, "" },
     { 2, "a tensor in another region", { { O("offset"), "4160" } }, DCP_E_FORMAT, "shards[1].tensors[1].offset" },
-    { 2, "renamed by hand", { { "shards[0].filePath", "\"q.checkpoint\"" }, { "shards[1].filePath", "\"q.checkpoint\"" } }, DCP_OK, "" },
+    { 2, "renamed by hand", { { "shards[0].filePath", "\"q.checkpoint\"" },
+                              { "shards[1].filePath", "\"q.checkpoint\"" } }, DCP_OK, "" },
     { 2, "a name of another file", { { "shards[0].filePath", "\"q.checkpoint\"" } }, DCP_E_FORMAT, "filePath" },
-    { 3, "no global shape of a replica", { { "optim_state.shards[0].global_shape", "null" }, { "optim_state.shards[0].global_offset", "null" } }, DCP_OK, "" },
-    { 4, "no global shape of what is private", { { "shards[1].global_shape", "null" }, { "shards[1].global_offset", "null" } }, DCP_OK, "" },
-    { 3, "a shard of 2^62 bytes", { { M("shape"), "[4611686018427387904]" }, { M("global_shape"), "[4611686018427387904]" }, { M("size"), "4611686018427387904" } },
-        DCP_E_FORMAT, "block" },
-    { 3, "one of 2^62 bytes with a flat checksum", { { M("shape"), "[4611686018427387904]" }, { M("global_shape"), "[4611686018427387904]" }, { M("size"), "4611686018427387904" },
-        { M("block_size"), "null" }, { M("block_checksums"), "null" }, { M("checksum"), "\"1111111111111111111111111111111111111111111111111111111111111111\"" } },
+    { 3, "no global shape of a replica", { { "optim_state.shards[0].global_shape", "null" },
+                                           { "optim_state.shards[0].global_offset", "null" } }, DCP_OK, "" },
+    { 4, "no global shape of what is private", { { "shards[1].global_shape", "null" },
+                                                 { "shards[1].global_offset", "null" } }, DCP_OK, "" },
+    { 3, "a shard of 2^62 bytes", { { M("shape"), "[4611686018427387904]" },
+                                    { M("global_shape"), "[4611686018427387904]" },
+                                    { M("size"), "4611686018427387904" } }, DCP_E_FORMAT, "block" },
+    { 3, "one of 2^62 bytes with a flat checksum", { { M("shape"), "[4611686018427387904]" },
+                                                     { M("global_shape"), "[4611686018427387904]" },
+                                                     { M("size"), "4611686018427387904" }, { M("block_size"), "null" },
+                                                     { M("block_checksums"), "null" },
+                                                     { M("checksum"),
+                                                       "\"1111111111111111111111111111111111111111111111111111111111111111\"" } },
         DCP_E_INCOMPLETE, "experts/" },
     { 4, "tiers larger than anything", { { "tiers[0].size_budget", "\"9223372036854775807\"" } }, DCP_OK, "" },
     { 4, "and a byte larger", { { "tiers[0].size_budget", "\"9223372036854775808\"" } }, DCP_E_FORMAT, "size_budget" },
@@ -963,7 +1072,10 @@ static verdict use_lie(const subject *s, const lie *l) {
     const char *words[CHANGES];
     for (i = 0, c = 0; i < s->at.count; i++)            /* in the order of the document */
         for (k = 0; k < CHANGES && l->changes[k].path; k++)
-            if (strcmp(s->at.list[i].path, l->changes[k].path) == 0) { order[c] = &s->at.list[i]; words[c++] = l->changes[k].words; }
+            if (strcmp(s->at.list[i].path, l->changes[k].path) == 0) {
+                order[c] = &s->at.list[i];
+                words[c++] = l->changes[k].words;
+            }
     for (k = 0; k < CHANGES && l->changes[k].path; k++) (void)place_of(s, l->changes[k].path);
     for (i = 0, k = 0; k < c; k++) {
         text_add(&body, s->body.data + i, order[k]->start - (size_t)i);
@@ -987,7 +1099,8 @@ TEST(members_that_agree_and_lie) {
             if (lies[i].form != f) continue;
             doing("%s: %s", forms[f].name, lies[i].what);
             v = use_lie(&s, &lies[i]);
-            if (v.status != lies[i].status || !strstr(v.err.message, lies[i].words)) printf("%s: %s: %s\n", v.call ? v.call : "", dcp_status_name(v.status), v.err.message);
+            if (v.status != lies[i].status || !strstr(v.err.message, lies[i].words))
+                printf("%s: %s: %s\n", v.call ? v.call : "", dcp_status_name(v.status), v.err.message);
             CHECK_INT(v.status, lies[i].status);
             CHECK(strstr(v.err.message, lies[i].words) != NULL);
         }
@@ -995,7 +1108,8 @@ TEST(members_that_agree_and_lie) {
     }
 }
 
-/* A byte in a gap that the file's own checksum covers: what reads the tensors does not see it, what looks at every byte does. */
+/* A byte in a gap that the file's own checksum covers: what reads the tensors does not see it, what looks at every byte
+ * does. */
 TEST(gaps_that_are_not_zero_under_a_good_checksum) {
     subject s;
     text body = { NULL, 0, 0 };
@@ -1058,9 +1172,11 @@ TEST(nesting_ends_at_the_limit) {
         subject_end(&s);
     }
 }
-/* The header of a single file says again what its document says: any number of it, at any bound. Every 4 bytes are one, somewhere. */
+/* The header of a single file says again what its document says: any number of it, at any bound. Every 4 bytes are one,
+ * somewhere. */
 TEST(each_number_of_a_header) {
-    static const uint64_t bounds[] = { 0, 1, 0x7FFFFFFF, 0x80000000u, 0xFFFFFFFFu, (uint64_t)1 << 32, INT64_MAX, (uint64_t)1 << 63, UINT64_MAX };
+    static const uint64_t bounds[] = { 0, 1, 0x7FFFFFFF, 0x80000000u, 0xFFFFFFFFu, (uint64_t)1 << 32, INT64_MAX,
+                                       (uint64_t)1 << 63, UINT64_MAX };
     subject s;
     void *file;
     uint8_t kept[8], *bytes;
@@ -1077,7 +1193,8 @@ TEST(each_number_of_a_header) {
             dcp_checkpoint *c;
             dcp_open_desc desc = DCP_ZERO;
             dcp_error err;
-            for (width = k < 5 ? 4 : 8; width > 0; width--) bytes[at + width - 1] = (uint8_t)(bounds[k] >> 8 * (width - 1));
+            for (width = k < 5 ? 4 : 8; width > 0; width--)
+                bytes[at + width - 1] = (uint8_t)(bounds[k] >> 8 * (width - 1));
             doing("byte %d is %" PRIx64, (int)at, bounds[k]);
             if (memcmp(kept, bytes + at, 8) == 0) continue;
             put(s.storage, "p.checkpoint", bytes, size);
@@ -1096,12 +1213,12 @@ TEST(each_number_of_a_header) {
     subject_end(&s);
 }
 
-/* ================================================================================================================================================
+/* =====================================================================================================================
  * 3. Directories
- * ================================================================================================================================================ */
+ * ================================================================================================================== */
 #ifndef _WIN32
 #define ID "0123456789abcdef"
-typedef struct yard {                   /* a directory of checkpoints, and one outside with a file that must stay as it is */
+typedef struct yard {              /* a directory of checkpoints, and one outside with a file that must stay as it is */
     dcp_storage *storage;
     char dir[TEST_PATH], outside[TEST_PATH];
 } yard;
@@ -1233,7 +1350,8 @@ TEST(a_link_to_the_newest_is_in_nobodys_way) {
             CHECK_OK_MESSAGE(dcp_latest(&latest, &path, &err), err.message);
             CHECK_STR(path, forms[f].commit);
             dcp_free(path);
-            CHECK_OK_MESSAGE(remove_path(y.storage, "p", &err), err.message);       /* with the data: the link names nothing else */
+            /* with the data: the link names nothing else */
+            CHECK_OK_MESSAGE(remove_path(y.storage, "p", &err), err.message);
             CHECK(readlink(in_dir(y.dir, link), link, sizeof link) > 0);            /* still there: it is not ours */
             CHECK_INT(list_count(y.storage), 0);
             put(y.storage, "x_shard_0." ID ".bin", "left", 4);
@@ -1256,7 +1374,7 @@ TEST(what_a_linked_commit_file_may_name_stays) {
         save_form(&forms[f], y.storage, "p");
         (void)snprintf(other, sizeof other, "q%s", forms[f].commit + 1);
         if (forms[f].layout == DCP_LAYOUT_MANIFEST) save_form(&forms[f], y.storage, "q");   /* of the same files */
-        else {                                          /* the same document under another name: the files bear another prefix */
+        else {                                 /* the same document under another name: the files bear another prefix */
             void *data;
             size_t size;
             CHECK_OK(dcp_storage_read_all(y.storage, forms[f].commit, &data, &size, NULL));
@@ -1276,7 +1394,7 @@ TEST(what_a_linked_commit_file_may_name_stays) {
     }
 }
 
-/* ---- what stands in the place of a data file ---------------------------------------------------------------------------------------------------- */
+/* ---- what stands in the place of a data file --------------------------------------------------------------------- */
 typedef enum oddity { LINK, HARD_LINK, FIFO, DIRECTORY, SOCKET, DEVICE, ODDITIES } oddity;
 static const char *const oddity_names[] = { "a link", "a hard link", "a FIFO", "a directory", "a socket", "a device" };
 
@@ -1306,7 +1424,8 @@ static int make_oddity(const yard *y, oddity kind, const char *path) {
 #endif
     }
 }
-/* What somebody's file of another kind does to each call: an error that names it, at once; nothing outside is touched. */
+/* What somebody's file of another kind does to each call: an error that names it, at once; nothing outside is
+ * touched. */
 static void use_oddity(const yard *y, const form *f, const char *key, oddity kind) {
     struct stat before, now;
     verdict v;
@@ -1314,7 +1433,8 @@ static void use_oddity(const yard *y, const form *f, const char *key, oddity kin
     memset(&v, 0, sizeof v);
     CHECK_INT(lstat(in_dir(y->dir, key), &before), 0);
     use_load(y->storage, DCP_VERIFY_TOUCHED, &v);
-    CHECK(v.status == DCP_E_INVALID || v.status == DCP_E_INCOMPLETE || v.status == DCP_E_IO || v.status == DCP_E_UNSUPPORTED);
+    CHECK(v.status == DCP_E_INVALID || v.status == DCP_E_INCOMPLETE || v.status == DCP_E_IO ||
+          v.status == DCP_E_UNSUPPORTED);
     CHECK(strstr(v.err.message, key) != NULL);
     if (f->layout == DCP_LAYOUT_MANIFEST) use_sync(y->storage, f->commit, &v);
     CHECK_INT(list_count(y->storage), 1);
@@ -1327,10 +1447,12 @@ static void use_oddity(const yard *y, const form *f, const char *key, oddity kin
     check_precious(y, kind == HARD_LINK && lstat(in_dir(y->dir, key), &now) == 0 ? 2 : 1);
 }
 TEST(data_files_that_are_something_else) {
-    static const char *const keys[FORMS] = { "p_shard_1.bin", "p_shard_0.bin", "p.checkpoint", "experts/tier_1/group_0/expert_2.bin", "dense/layer/w_0_of_2.bin" };
+    static const char *const keys[FORMS] = { "p_shard_1.bin", "p_shard_0.bin", "p.checkpoint",
+                                             "experts/tier_1/group_0/expert_2.bin", "dense/layer/w_0_of_2.bin" };
     int f, kind;
     for (f = 0; f < FORMS; f++) {
-        if (forms[f].layout == DCP_LAYOUT_SINGLE) continue;             /* test_faults.c: commit_files_that_are_no_files_are_refused */
+        /* test_faults.c: commit_files_that_are_no_files_are_refused */
+        if (forms[f].layout == DCP_LAYOUT_SINGLE) continue;
         for (kind = 0; kind < ODDITIES; kind++) {
             yard y;
             yard_open(&y);
@@ -1352,7 +1474,8 @@ TEST(folders_that_are_links) {
     save_form(&forms[3], y.storage, "p");
     CHECK_INT(mkdir(in_dir(y.outside, "dense"), 0700), 0);
     CHECK_INT(rename(in_dir(y.dir, "dense/layer"), in_dir(y.outside, "dense/layer")), 0);
-    CHECK(rename(in_dir(y.dir, "dense"), in_dir(y.outside, "old")) == 0 && symlink(in_dir(y.outside, "dense"), in_dir(y.dir, "dense")) == 0);
+    CHECK(rename(in_dir(y.dir, "dense"), in_dir(y.outside, "old")) == 0 &&
+          symlink(in_dir(y.outside, "dense"), in_dir(y.dir, "dense")) == 0);
     CHECK(load_path(y.storage, "p", &err) != DCP_OK);
     CHECK(strstr(err.message, "dense/layer/w_0_of_2.bin") != NULL);
     CHECK_INT(sweep_all(y.storage), 0);
@@ -1364,7 +1487,7 @@ TEST(folders_that_are_links) {
     r.v = &v;
     save_rank(&r);
     CHECK(v.status[0] != DCP_OK && v.status[0] != DCP_E_UNKNOWN);
-    CHECK_INT(remove_path(y.storage, "p", &err), DCP_E_INVALID);        /* the files in that folder are not there for it */
+    CHECK_INT(remove_path(y.storage, "p", &err), DCP_E_INVALID);     /* the files in that folder are not there for it */
     CHECK(strstr(err.message, "dense/layer/w_") != NULL);
     CHECK_INT(is_there(y.storage, forms[3].commit), 0);
     CHECK_INT(access(in_dir(y.outside, "dense/layer/w_0_of_2.bin"), F_OK), 0);
@@ -1380,7 +1503,7 @@ TEST(folders_that_are_links) {
     yard_close(&y);
 }
 
-/* ---- files that change between two calls ------------------------------------------------------------------------------------------------------- */
+/* ---- files that change between two calls ------------------------------------------------------------------------- */
 typedef struct swap { const yard *y; const char *key; int64_t at, calls; int kind; } swap;
 static void swap_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
     swap *s = (swap *)user;
@@ -1395,7 +1518,8 @@ static void swap_hook(void *user, fault_kind kind, const char *key, int64_t call
         (void)mkfifo(in_dir(s->y->dir, s->key), 0600);
     }
 }
-/* At each call, before and after it, the file becomes another one of the same size, a link, or a FIFO: what is loaded is what was verified. */
+/* At each call, before and after it, the file becomes another one of the same size, a link, or a FIFO: what is loaded
+ * is what was verified. */
 TEST(files_that_are_exchanged_at_any_call) {
     static const char *const keys[2] = { "p_shard_0.bin", "dense/layer/w_0_of_2.bin" };
     int which, kind;
@@ -1415,7 +1539,8 @@ TEST(files_that_are_exchanged_at_any_call) {
                 save_form(&forms[which * 3], y.storage, "p");
                 memset(other, 0x5A, sizeof other);
                 put(y.storage, "other", other, which ? 60 : 134);
-                doing("%s becomes %s at call %d", keys[which], kind == 0 ? "another" : kind == 1 ? "a link" : "a FIFO", (int)s.at);
+                doing("%s becomes %s at call %d", keys[which], kind == 0 ? "another" : kind == 1 ? "a link" : "a FIFO",
+                      (int)s.at);
                 fault_open(&f, y.storage);
                 s.y = &y;
                 s.key = keys[which];
@@ -1429,7 +1554,9 @@ TEST(files_that_are_exchanged_at_any_call) {
                 desc.io = the_io(&f.storage);
                 if (first_of(&v, dcp_open(&desc, &c, &err), &err, "open") == DCP_OK) use_tensors(c, &v);
                 dcp_close(c);
-                if (v.status != DCP_OK) CHECK(v.status == DCP_E_CHECKSUM || v.status == DCP_E_INCOMPLETE || v.status == DCP_E_INVALID || v.status == DCP_E_IO);
+                if (v.status != DCP_OK)
+                    CHECK(v.status == DCP_E_CHECKSUM || v.status == DCP_E_INCOMPLETE || v.status == DCP_E_INVALID ||
+                          v.status == DCP_E_IO);
                 fault_close(&f);
                 check_precious(&y, 1);
                 yard_close(&y);
@@ -1492,11 +1619,13 @@ TEST(files_that_may_not_be_read) {
     dcp_storage_close(storage);
 }
 
-/* ---- many, and with strange names --------------------------------------------------------------------------------------------------------------- */
+/* ---- many, and with strange names -------------------------------------------------------------------------------- */
 /* Listed, swept over and reported without an order to a terminal. */
 TEST(names_that_turn_the_text_around) {
-    static const char *const names[] = { "a\xE2\x80\xAE" "nosj.atadatem.metadata.json", "\xE2\x81\xA6" "b.checkpoint", "c\xE2\x80\xA8" "d.manifest.yaml", "e\nf.metadata.json",
-        "g\x1b[2J.checkpoint", "h\xC2\x9B" "2J.metadata.json", "\xC3\xA4.manifest.json", "i\tj_shard_0." ID ".bin", "k\xE2\x80\xAEl_shard_0." ID ".bin" };
+    static const char *const names[] = { "a\xE2\x80\xAE" "nosj.atadatem.metadata.json", "\xE2\x81\xA6" "b.checkpoint",
+                                         "c\xE2\x80\xA8" "d.manifest.yaml", "e\nf.metadata.json", "g\x1b[2J.checkpoint",
+                                         "h\xC2\x9B" "2J.metadata.json", "\xC3\xA4.manifest.json", "i\tj_shard_0."
+                                         ID ".bin", "k\xE2\x80\xAEl_shard_0." ID ".bin" };
     yard y;
     dcp_error err;
     size_t i;
@@ -1516,12 +1645,15 @@ TEST(names_that_turn_the_text_around) {
     check_loads(y.storage, "p");
     yard_close(&y);
 }
-/* Files of other programs: their number costs time in proportion, and nothing else. Most of them are there only for who lists them. */
+/* Files of other programs: their number costs time in proportion, and nothing else. Most of them are there only for who
+ * lists them. */
 typedef struct crowd { dcp_storage storage, *inner; int count; } crowd;
 static crowd the_crowd;
-static dcp_status crowded_list(void *context, const char *directory, dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user,
-                               dcp_error *err) {
-    static const char *const patterns[] = { "%d.metadata.jsom", "p_%d.bin", "x%d_shard_0." ID ".bim", "%d.tmp", "p.metadata.json.%d" };
+static dcp_status crowded_list(void *context, const char *directory,
+                               dcp_status (*each)(void *user, const char *path, const dcp_object_info *info),
+                               void *user, dcp_error *err) {
+    static const char *const patterns[] = { "%d.metadata.jsom", "p_%d.bin", "x%d_shard_0." ID ".bim", "%d.tmp",
+                                            "p.metadata.json.%d" };
     dcp_object_info info = { 1, 1 };
     dcp_status status = the_crowd.inner->list(context, directory, each, user, err);
     char name[60];
@@ -1572,15 +1704,16 @@ TEST(a_hundred_thousand_foreign_entries) {
     hungry_watch();
     last = time_of_all(&the_crowd.storage);
     CHECK(hungry.peak - from <= 2048 * KIB);
-    if (last > 30 * first + 200000) printf("  %d entries take %d us, %d take %d us\n", many / 10, (int)first, many, (int)last);
+    if (last > 30 * first + 200000)
+        printf("  %d entries take %d us, %d take %d us\n", many / 10, (int)first, many, (int)last);
     CHECK(last <= 30 * first + 200000);
     yard_close(&y);
 }
 #endif
 
-/* ================================================================================================================================================
+/* =====================================================================================================================
  * 4. Memory that ends: what test_faults.c, test_pool_faults.c, test_async.c and test_rank_faults.c do not starve
- * ================================================================================================================================================ */
+ * ================================================================================================================== */
 /* There are "p" of each form, each in a storage of its own, and an empty storage for what the work makes. */
 typedef struct larder { dcp_storage *at[FORMS], *target; int f; } larder;
 typedef dcp_status (*larder_work)(larder *l, dcp_error *err);
@@ -1611,7 +1744,8 @@ static dcp_save_desc whole_save(state *s, const form *f, dcp_storage *storage, c
     desc.io.retry.attempts = 1;
     return desc;
 }
-static dcp_status open_larder(larder *l, const dcp_select *select, const dcp_source *source, dcp_storage *storage, dcp_checkpoint **c, dcp_error *err) {
+static dcp_status open_larder(larder *l, const dcp_select *select, const dcp_source *source, dcp_storage *storage,
+                              dcp_checkpoint **c, dcp_error *err) {
     dcp_open_desc desc = DCP_ZERO;
     dcp_status status;
     desc.path = "p";
@@ -1638,7 +1772,8 @@ static dcp_status work_saver(larder *l, dcp_error *err) {
     (void)dcp_saver_close(saver, NULL);                 /* wait has said it, or nothing began */
     return status;
 }
-static dcp_status work_load_pieces(larder *l, dcp_error *err) {         /* two ranks' pieces, by one; flat files are hashed, blocks verified */
+static dcp_status work_load_pieces(larder *l, dcp_error *err) {
+    /* two ranks' pieces, by one; flat files are hashed, blocks verified */
     dcp_load_desc desc;
     dcp_metadata *m;
     dcp_status status;
@@ -1652,7 +1787,8 @@ static dcp_status work_load_pieces(larder *l, dcp_error *err) {         /* two r
     dcp_metadata_free(m);
     return status;
 }
-static dcp_status work_strided(larder *l, dcp_error *err) {             /* a box of both pieces, into every second element; a private tensor */
+static dcp_status work_strided(larder *l, dcp_error *err) {
+    /* a box of both pieces, into every second element; a private tensor */
     const int64_t offset[2] = { 4, 1 }, shape[2] = { 3, 2 };
     float box[3][8] = {{0}};
     state s;
@@ -1666,7 +1802,8 @@ static dcp_status work_strided(larder *l, dcp_error *err) {             /* a box
     t.stride[1] = 2;
     if (!status) status = dcp_read(c, &t, 1, err);
     for (row = 0; row < 3 && !status; row++)
-        for (column = 0; column < 2; column++) CHECK(memcmp(&box[row][2 * column], s.bytes[0] + ((4 + row) * 3 + 1 + column) * 4, 4) == 0);
+        for (column = 0; column < 2; column++)
+            CHECK(memcmp(&box[row][2 * column], s.bytes[0] + ((4 + row) * 3 + 1 + column) * 4, 4) == 0);
     if (!status) status = dcp_read_rank(c, 1, &s.list[SHARED], 1, err);
     if (!status) CHECK(is_saved(&s, SHARED, 1));
     dcp_close(c);
@@ -1729,7 +1866,7 @@ static dcp_status work_fetch(larder *l, dcp_error *err) {               /* the d
     dcp_close(c);
     return status;
 }
-static dcp_status work_sync(larder *l, dcp_error *err) {                /* a dry run, a copy, and a look at every byte of it */
+static dcp_status work_sync(larder *l, dcp_error *err) {         /* a dry run, a copy, and a look at every byte of it */
     static const char *const tiers[1] = { "hot" };
     dcp_sync_desc desc = DCP_ZERO;
     dcp_sync_report report;
@@ -1777,7 +1914,7 @@ static dcp_status work_directory(larder *l, dcp_error *err) {
     dcp_removal_free(&removal);
     return status;
 }
-static dcp_status work_manifest(larder *l, dcp_error *err) {            /* read, changed, written in both syntaxes, signed */
+static dcp_status work_manifest(larder *l, dcp_error *err) {       /* read, changed, written in both syntaxes, signed */
     static const char key[] = "0123456789abcdef0123456789abcdef";
     dcp_signer signer = dcp_hmac_signer(key, sizeof key - 1, "k");
     dcp_manifest *m, *again = NULL;
@@ -1836,29 +1973,44 @@ static dcp_status work_group(larder *l, dcp_error *err) {
     }
     return status;
 }
-static dcp_status work_hostile(larder *l, dcp_error *err) {             /* what is wrong with it is told, or that there is no memory to find out */
+static dcp_status work_hostile(larder *l, dcp_error *err) {
+    /* what is wrong with it is told, or that there is no memory to find out */
     dcp_checkpoint *c;
     dcp_status status;
-    static const char words[] = "{\"version\": \"1.0.0\", \"worldSize\": -1, \"shards\": [{\"rank\": 7, \"filePath\": \"../x\", \"fileSize\": -3, \"tensors\": [{\"name\": \"a\\nb\", "
-                                "\"shape\": [-1, 9223372036854775807], \"dataType\": \"fp32\", \"offset\": -5, \"size\": 1}, {\"name\": \"\"}], \"checksum\": \"x\"}]}";
+    static const char words[] = "{\"version\": \"1.0.0\", \"worldSize\": -1, \"shards\": [{\"rank\": 7, \"filePath\": "
+                                "\"../x\", \"fileSize\": -3, \"tensors\": [{\"name\": \"a\\nb\", "
+                                "\"shape\": [-1, 9223372036854775807], \"dataType\": \"fp32\", \"offset\": -5, "
+                                "\"size\": 1}, {\"name\": \"\"}], \"checksum\": \"x\"}]}";
     CHECK(l->target != NULL);
     status = dcp_storage_write_all(l->target, "p.metadata.json", words, sizeof words - 1, err);
     if (!status) status = open_larder(l, NULL, NULL, l->target, &c, err);
     return status;
 }
 /* forms: which, as bits; other: a status that is as good as DCP_OK; commit: what the work commits in the target. */
-typedef struct starving { const char *name; larder_work work; int forms; dcp_status other; const char *made; int keeps; } starving;
+typedef struct starving {
+    const char *name;
+    larder_work work;
+    int forms;
+    dcp_status other;
+    const char *made;
+    int keeps;
+} starving;
 #define ALL_FORMS ((1 << FORMS) - 1)
 #define MANIFESTS (OR(3) | OR(4))
 static const starving workloads[] = {
     { "save", work_save, ALL_FORMS, DCP_OK, "made", 1 }, { "saver", work_saver, ALL_FORMS, DCP_OK, "made", 1 },
-    { "load of two ranks' pieces", work_load_pieces, ALL_FORMS, DCP_OK, NULL, 0 }, { "strided box, private tensor", work_strided, ALL_FORMS, DCP_OK, NULL, 0 },
-    { "select, find, verify", work_select, ALL_FORMS, DCP_OK, NULL, 0 }, { "prefetch, map, release", work_prefetch, ALL_FORMS, DCP_OK, NULL, 0 },
+    { "load of two ranks' pieces", work_load_pieces, ALL_FORMS, DCP_OK, NULL, 0 },
+    { "strided box, private tensor", work_strided, ALL_FORMS, DCP_OK, NULL, 0 },
+    { "select, find, verify", work_select, ALL_FORMS, DCP_OK, NULL, 0 },
+    { "prefetch, map, release", work_prefetch, ALL_FORMS, DCP_OK, NULL, 0 },
     { "fetch from a source", work_fetch, MANIFESTS, DCP_OK, NULL, 0 }, { "sync", work_sync, MANIFESTS, DCP_OK, "p", 1 },
-    { "latest, prune, sweep, dry", work_directory, ALL_FORMS, DCP_OK, NULL, 0 }, { "manifest, rewritten", work_manifest, MANIFESTS, DCP_OK, NULL, 1 },
-    { "objects", work_objects, 1, DCP_OK, NULL, 1 }, { "group", work_group, 1, DCP_OK, NULL, 0 }, { "hostile document", work_hostile, 1, DCP_E_FORMAT, NULL, 1 }
+    { "latest, prune, sweep, dry", work_directory, ALL_FORMS, DCP_OK, NULL, 0 },
+    { "manifest, rewritten", work_manifest, MANIFESTS, DCP_OK, NULL, 1 },
+    { "objects", work_objects, 1, DCP_OK, NULL, 1 }, { "group", work_group, 1, DCP_OK, NULL, 0 },
+    { "hostile document", work_hostile, 1, DCP_E_FORMAT, NULL, 1 }
 };
-/* What is there is whole; what is not there has left nothing behind that a sweep does not take. A sync that came first may have been done. */
+/* What is there is whole; what is not there has left nothing behind that a sweep does not take. A sync that came first
+ * may have been done. */
 static void judge_made(const larder *l, const starving *s, dcp_status status) {
     char commit[40];
     if (!s->made || status == DCP_E_UNKNOWN) return;
@@ -1891,7 +2043,8 @@ static int starve_once(larder *l, const starving *s, int64_t n, int for_ever) {
     tripped = hungry.tripped;
     hungry_fail(0, 0);
     check_message(&err, status);
-    CHECK(status == DCP_E_MEMORY || status == DCP_OK || status == s->other || (status == DCP_E_UNKNOWN && s->made && for_ever));
+    CHECK(status == DCP_E_MEMORY || status == DCP_OK || status == s->other ||
+          (status == DCP_E_UNKNOWN && s->made && for_ever));
     if (!tripped) CHECK_INT(status, s->other);
     if (status == DCP_E_MEMORY) CHECK(strstr(err.message, "memory") != NULL);
     if (!s->keeps) CHECK_INT(hungry_live(), live);
@@ -1935,9 +2088,15 @@ TEST(memory_ends_in_each_workload) {
     done_doing();
 }
 
-/* ---- the same on ranks that are threads: any request of any of them ----------------------------------------------------------------------------- */
+/* ---- the same on ranks that are threads: any request of any of them ---------------------------------------------- */
 enum { READERS = 3 };
-typedef struct reading { dcp_storage *storage; dcp_coordinator *ranks[READERS]; dcp_status status[READERS]; dcp_error err[READERS]; state got[READERS]; } reading;
+typedef struct reading {
+    dcp_storage *storage;
+    dcp_coordinator *ranks[READERS];
+    dcp_status status[READERS];
+    dcp_error err[READERS];
+    state got[READERS];
+} reading;
 typedef struct reader_thread { reading *v; int rank; dcpi_thread thread; } reader_thread;
 static void read_rank(void *argument) {
     const reader_thread *r = (const reader_thread *)argument;
@@ -1978,7 +2137,8 @@ static int read_on_ranks(dcp_storage *storage, int64_t n, int for_ever) {
     for (r = 0; r < READERS; r++) dcp_coordinator_close(v->ranks[r]);
     for (r = 0; r < READERS; r++) {
         check_message(&v->err[r], v->status[r]);
-        CHECK(v->status[r] == DCP_OK || v->status[r] == DCP_E_MEMORY || v->status[r] == DCP_E_COMM || v->status[r] == DCP_E_TIMEOUT || v->status[r] == DCP_E_UNKNOWN);
+        CHECK(v->status[r] == DCP_OK || v->status[r] == DCP_E_MEMORY || v->status[r] == DCP_E_COMM ||
+              v->status[r] == DCP_E_TIMEOUT || v->status[r] == DCP_E_UNKNOWN);
         if (v->status[r] == DCP_OK) CHECK(v->status[0] == DCP_OK || v->status[0] == DCP_E_UNKNOWN);       /* G5 */
         for (t = 0; t < SHARED && v->status[r] == DCP_OK; t++) CHECK(is_saved(&v->got[r], t, 0));
     }

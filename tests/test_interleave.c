@@ -1,34 +1,43 @@
-/* test_interleave.c - every interleaving of the storage calls of savers that overwrite one path, of a sweep, and of saves that are cancelled or
- * fail, each at every one of its calls: no checkpoint that is committed, or that a power cut would bring back, ever loses a file.
+/* test_interleave.c - every interleaving of the storage calls of savers that overwrite one path, of a sweep, and of
+ * saves that are cancelled or fail, each at every one of its calls: no checkpoint that is committed, or that a power
+ * cut would bring back, ever loses a file.
  *
- * An actor is one call of the library (a save, a sweep, a removal) on a storage that all actors share. Between two calls of the storage it sees
- * nothing of the others, so what it does next follows from the answers that it has had: clock, random numbers and threads are taken away
- * from it. So it is learnt like a machine: a `node` is what an actor has been answered so far, and the call that it makes then. To find out what
- * comes after a new answer, the library runs again, alone, gets the answers known from before and then the new one, and is stopped at its next call
- * by failing that one and all later ones. A run that makes another call than it made before with the same answers fails the test.
+ * An actor is one call of the library (a save, a sweep, a removal) on a storage that all actors share. Between two
+ * calls of the storage it sees nothing of the others, so what it does next follows from the answers that it has had:
+ * clock, random numbers and threads are taken away from it. So it is learnt like a machine: a `node` is what an actor
+ * has been answered so far, and the call that it makes then. To find out what comes after a new answer, the library
+ * runs again, alone, gets the answers known from before and then the new one, and is stopped at its next call by
+ * failing that one and all later ones. A run that makes another call than it made before with the same answers fails
+ * the test.
  *
- * A `world` is where each actor stands (its node, which says all that it has seen) and what the storage holds. The search goes through all worlds,
- * depth first: from each, every actor that has not ended makes its call, and what comes of it is looked at unless it has been seen. Names have the
- * save id of their actor and no other random part, so that equal worlds are equal. Nothing is sampled: complete means complete.
+ * A `world` is where each actor stands (its node, which says all that it has seen) and what the storage holds. The
+ * search goes through all worlds, depth first: from each, every actor that has not ended makes its call, and what comes
+ * of it is looked at unless it has been seen. Names have the save id of their actor and no other random part, so that
+ * equal worlds are equal. Nothing is sampled: complete means complete.
  *
- * Which calls are steps of the search: those that look at names or change them, or read a commit file: begin, publish, abort, open, stat, list,
- * remove, and sync_directory. Which are not, because they commute with every call of every other actor:
- *   - write: goes into a file that only its writer opens until it is published (the storage watches that nobody does), and whose size nobody asks for;
+ * Which calls are steps of the search: those that look at names or change them, or read a commit file: begin, publish,
+ * abort, open, stat, list, remove, and sync_directory. Which are not, because they commute with every call of every
+ * other actor:
+ *   - write: goes into a file that only its writer opens until it is published (the storage watches that nobody does),
+ *     and whose size nobody asks for;
  *   - read and close of an open file: what has been published is never written to again (the storage has no such call);
- *   - stat and open of the commit files of other layouts, if no actor of the scene makes them (a begin of such a name fails the test).
+ *   - stat and open of the commit files of other layouts, if no actor of the scene makes them (a begin of such a name
+ *     fails the test).
  *
- * The storage has locks, unless the scene says otherwise. Whoever asks for one that is held waits; a sweep does not. A scene may have holders `given
- * up`: at any instant, so many times, a lock is free though its holder lives, stands still and will go on, just as when it is taken over, or lost to a
- * server's lease. What the holder had noted stays. Not from one who removes: that it is not taken over is test_lock's.
- * Writing and syncing bytes cannot fail here, nor be torn: that is test_crash's. That a writer fails is a failure of its begin or of its publish.
+ * The storage has locks, unless the scene says otherwise. Whoever asks for one that is held waits; a sweep does not. A
+ * scene may have holders `given up`: at any instant, so many times, a lock is free though its holder lives, stands
+ * still and will go on, just as when it is taken over, or lost to a server's lease. What the holder had noted stays.
+ * Not from one who removes: that it is not taken over is test_lock's. Writing and syncing bytes cannot fail here, nor
+ * be torn: that is test_crash's. That a writer fails is a failure of its begin or of its publish.
  *
- * After every step: each commit file that may be there after a power cut (the last one that was synced, and all since) names files that are there
- * and, if it is the last, durable; loaded with and without verification it is all of one saver's tensors, byte for byte.
- * Whenever an actor ends: DCP_OK if and only if it has committed, and then what it displaced cannot come back; a failure only if it never showed.
- * When all have ended: one sweep leaves the last committed checkpoint and nothing else, and another save works.
+ * After every step: each commit file that may be there after a power cut (the last one that was synced, and all since)
+ * names files that are there and, if it is the last, durable; loaded with and without verification it is all of one
+ * saver's tensors, byte for byte. Whenever an actor ends: DCP_OK if and only if it has committed, and then what it
+ * displaced cannot come back; a failure only if it never showed. When all have ended: one sweep leaves the last
+ * committed checkpoint and nothing else, and another save works.
  *
- * DCP_TEST_INTERLEAVE=1: larger searches as well (`make soak-interleave`); 2: the largest, which take gigabytes of memory and many minutes.
- * DCP_TEST_VERBOSE=1: more figures. */
+ * DCP_TEST_INTERLEAVE=1: larger searches as well (`make soak-interleave`); 2: the largest, which take gigabytes of
+ * memory and many minutes. DCP_TEST_VERBOSE=1: more figures. */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
@@ -54,7 +63,10 @@ static long played_syscall(long number, ...);
 #include "doing.h"
 
 #if !defined(__linux__)
-int main(void) { puts("skipped test_interleave: takes the clock and the random numbers of Linux away\n0 passed, 0 failed, 1 skipped"); return 0; }
+int main(void) {
+    puts("skipped test_interleave: takes the clock and the random numbers of Linux away\n0 passed, 0 failed, 1 skipped");
+    return 0;
+}
 #else
 #include "crash_storage.h"
 
@@ -65,7 +77,7 @@ static void must(int is_right, const char *what) {
 }
 #define MUST(condition) must((condition) != 0, #condition)
 
-/* ---- texts, bytes and answers by number ------------------------------------------------------------------------------------------------- */
+/* ---- texts, bytes and answers by number -------------------------------------------------------------------------- */
 typedef struct item { char *bytes; size_t size; uint64_t hash; int value; } item;
 typedef struct table { item *items; int count; int *slots; int slot_count; } table;
 
@@ -76,7 +88,8 @@ static void table_grow(table *t) {
     t->slots = (int *)calloc((size_t)t->slot_count, sizeof *t->slots);
     MUST(t->slots);
     for (i = 0; i < t->count; i++) {
-        for (at = (int)(t->items[i].hash & (uint64_t)(t->slot_count - 1)); t->slots[at]; at = (at + 1) & (t->slot_count - 1)) continue;
+        for (at = (int)(t->items[i].hash & (uint64_t)(t->slot_count - 1)); t->slots[at];
+             at = (at + 1) & (t->slot_count - 1)) continue;
         t->slots[at] = i + 1;
     }
 }
@@ -107,49 +120,60 @@ static void table_free(table *t) {
     free(t->slots);
     memset(t, 0, sizeof *t);
 }
-static table names, blobs, answers, moves, listings;            /* moves: value is the node that comes of a node and an answer;
-                                                         * listings: a node that has been told less than all that was there, and all of it */
+static table names, blobs, answers, moves, listings;            /* moves: value is the node that comes of a node and an
+                                                         * answer; listings: a node that has been told less than all
+                                                         * that was there, and all of it */
 static int name_number(const char *name) { return table_number(&names, name, strlen(name), NULL); }
 static const char *name_text(int name) { return names.items[name].bytes; }
 
-/* ---- calls, and what the storage holds ---------------------------------------------------------------------------------------------------- */
-typedef enum call_kind { CALL_BEGIN, CALL_PUBLISH, CALL_ABORT, CALL_OPEN, CALL_STAT, CALL_LIST, CALL_REMOVE, CALL_SYNC, CALL_SEND, CALL_RECEIVE,
-               CALL_LOCK, CALL_NOTE, CALL_UNLOCK } call_kind;
-static const char *const call_names[] = { "begin", "publish", "abort", "open", "stat", "list", "remove", "sync", "send", "receive",
-                                         "lock", "note", "unlock" };
+/* ---- calls, and what the storage holds --------------------------------------------------------------------------- */
+typedef enum call_kind { CALL_BEGIN, CALL_PUBLISH, CALL_ABORT, CALL_OPEN, CALL_STAT, CALL_LIST, CALL_REMOVE, CALL_SYNC,
+                         CALL_SEND, CALL_RECEIVE, CALL_LOCK, CALL_NOTE, CALL_UNLOCK } call_kind;
+static const char *const call_names[] = { "begin", "publish", "abort", "open", "stat", "list", "remove", "sync", "send",
+                                          "receive", "lock", "note", "unlock" };
 typedef struct call { call_kind kind; int name, temporary, blob, replace; } call;
 
-enum { ACTORS = 8, ENTRIES = 40, COMMITS = 8, MAIL = 6, LOCKS = 3, BEING_WRITTEN = -1, NO_COMMIT = -2, NOBODY_HAS = -1, NO_NOTE = -1 };
+enum { ACTORS = 8, ENTRIES = 40, COMMITS = 8, MAIL = 6, LOCKS = 3, BEING_WRITTEN = -1, NO_COMMIT = -2, NOBODY_HAS = -1,
+       NO_NOTE = -1 };
 typedef struct entry { int name, blob; short is_old, is_durable; } entry;
-typedef struct padlock { int name, holder, note, is_own; } padlock;       /* is_own: the note is the holder's, or there is none */
+/* is_own: the note is the holder's, or there is none */
+typedef struct padlock { int name, holder, note, is_own; } padlock;
 typedef struct letter { int to, tag, blob; } letter;    /* tag: as a name */
 typedef struct world {
     int node[ACTORS];
     unsigned committed;                                 /* actors whose document has been at P, a bit each */
-    int last_turn, switches;                            /* bounded searches: whose step was the last; how often it changed without need */
-    int commit_count; int commits[COMMITS];             /* which documents (blobs, or none) may be at P after a power cut, the last one is there now */
-    int lock_count; padlock locks[LOCKS];               /* with a holder, or what one had noted from whom it was taken; sorted by name */
-    unsigned given_up; int give_ups;                    /* actors that have lost a lock, a bit each; how often that was */
-    int letter_count; letter letters[MAIL];             /* between the ranks of a save, sent and not received; sorted by receiver, the oldest first */
+    int last_turn, switches;          /* bounded searches: whose step was the last; how often it changed without need */
+    /* which documents (blobs, or none) may be at P after a power cut, the last one is there now */
+    int commit_count; int commits[COMMITS];
+    /* with a holder, or what one had noted from whom it was taken; sorted by name */
+    int lock_count; padlock locks[LOCKS];
+    unsigned given_up; int give_ups;                  /* actors that have lost a lock, a bit each; how often that was */
+    /* between the ranks of a save, sent and not received; sorted by receiver, the oldest first */
+    int letter_count; letter letters[MAIL];
     int count; entry entries[ENTRIES];                  /* sorted by name */
 } world;
 typedef enum fault { FINE, CANCEL, FAIL_BEFORE, FAIL_AFTER, NO_SPACE, FAULTS, GIVEN_UP = FAULTS } fault;
-static const char *const fault_names[] = { "", ", cancelled just before", ", fails with EIO", ", does it and says EIO", ", fails with ENOSPC", ": it is given up" };
+static const char *const fault_names[] = { "", ", cancelled just before", ", fails with EIO", ", does it and says EIO",
+                                           ", fails with ENOSPC", ": it is given up" };
 static const int fault_errno[] = { 0, 0, EIO, EIO, ENOSPC };
 
-enum { ANSWER_STATUS, ANSWER_ERRNO, ANSWER_CANCEL, ANSWER_ITEMS, ANSWER_MOST = ANSWER_ITEMS + 3 * ENTRIES };  /* an item: name, blob, is_old */
+/* an item: name, blob, is_old */
+enum { ANSWER_STATUS, ANSWER_ERRNO, ANSWER_CANCEL, ANSWER_ITEMS, ANSWER_MOST = ANSWER_ITEMS + 3 * ENTRIES };
 typedef struct answer { int count, values[ANSWER_MOST]; } answer;
 
 /* peer: 0, or of a save by two ranks: 1 for rank 0, whose rank 1 is the next actor, and -1 for that one */
 typedef enum act { NOBODY, SAVE, SWEEP, REMOVE } act;
-typedef enum harm { NONE, CANCELS, FAILS } harm;        /* may come to it once, at any call: a cancel; that, or a call that fails in any way */
-typedef struct actor { act what; harm harm; int peer, generation, is_other; } actor;     /* is_other: saves in the other layout */
+/* may come to it once, at any call: a cancel; that, or a call that fails in any way */
+typedef enum harm { NONE, CANCELS, FAILS } harm;
+/* is_other: saves in the other layout */
+typedef struct actor { act what; harm harm; int peer, generation, is_other; } actor;
 static actor cast[ACTORS];
 static int cast_count;
 static int lead_of(int who) { return cast[who].peer < 0 ? who - 1 : who; }
 
-static int commit_key, other_key;                       /* names of P's commit file, and of that in the other layout (-1: no actor makes it) */
-static int shards_tell;                                 /* whether savers may see no commit file, and then look for shard files */
+/* names of P's commit file, and of that in the other layout (-1: no actor makes it) */
+static int commit_key, other_key;
+static int shards_tell;                       /* whether savers may see no commit file, and then look for shard files */
 static int some_shard;                                  /* a name in place of any young shard file's in a listing */
 static int give_up_most, has_locks;                     /* of the scene */
 static int forbidden[4], forbidden_count;               /* P's commit files in other layouts: no actor makes them */
@@ -172,8 +196,8 @@ static void world_put(world *w, int name, int blob) {
     w->entries[at].name = name;
     w->entries[at].blob = blob;
 }
-/* The actor whose id is in the name of a temporary file; -1: it is none, or nobody's who is on. All of these are young: no listing tells of them,
- * but as shards to be. */
+/* The actor whose id is in the name of a temporary file; -1: it is none, or nobody's who is on. All of these are young:
+ * no listing tells of them, but as shards to be. */
 static int owner_of(int name) {
     const char *text = name_text(name), *id = strstr(text, "00000000000001.tmp");
     return id && id >= text + 2 && id[-2] == '0' && id[-1] >= '1' && id[-1] <= '9' ? id[-1] - '1' : -1;
@@ -213,12 +237,14 @@ static dcp_status world_look(const world *w, const call *c, answer *a) {
     const int at = world_find(w, c->name);
     if (at < 0) return DCP_E_NOT_FOUND;
     MUST(c->kind == CALL_STAT || w->entries[at].blob != BEING_WRITTEN);
-    answer_item(a, c->name, c->kind == CALL_OPEN ? w->entries[at].blob : size_of(&w->entries[at]), w->entries[at].is_old);
+    answer_item(a, c->name, c->kind == CALL_OPEN ? w->entries[at].blob : size_of(&w->entries[at]),
+                w->entries[at].is_old);
     return DCP_OK;
 }
-/* What an actor can make use of in a listing. A sweep's first one is for what is older than the grace time; whoever lists later, or is none, looks
- * for commit files and intents. Of the rest savers see, if they have seen no commit file, whether there is a shard file of P, or one to be.
- * That the library makes no use of more is watched: check_listings. */
+/* What an actor can make use of in a listing. A sweep's first one is for what is older than the grace time; whoever
+ * lists later, or is none, looks for commit files and intents. Of the rest savers see, if they have seen no commit
+ * file, whether there is a shard file of P, or one to be. That the library makes no use of more is watched:
+ * check_listings. */
 typedef enum listing { LIST_COMMITS, LIST_OLD, LIST_ALL } listing;
 static int is_telling(const entry *e, listing which) {
     const char *name = name_text(e->name);
@@ -334,16 +360,19 @@ static dcp_status world_do(world *w, const call *c, int actor, listing which, an
 /* One call of an actor, perhaps a faulty one. The number of the answer. */
 static int world_call(world *w, const call *c, int actor, fault f, listing which) {
     answer a;
-    MUST(actor < 0 || owner_of(c->name) < 0 || owner_of(c->name) == lead_of(actor) || c->kind == CALL_REMOVE);   /* which fences */
+    /* which fences */
+    MUST(actor < 0 || owner_of(c->name) < 0 || owner_of(c->name) == lead_of(actor) || c->kind == CALL_REMOVE);
     memset(&a, 0, sizeof a);
     a.count = ANSWER_ITEMS;
     a.values[ANSWER_CANCEL] = f == CANCEL;
     a.values[ANSWER_ERRNO] = fault_errno[f];
-    if (f == FAIL_AFTER && c->kind == CALL_LOCK) f = FAIL_BEFORE;       /* the contract: a failure holds nothing, and leaves the note as it was */
+    /* the contract: a failure holds nothing, and leaves the note as it was */
+    if (f == FAIL_AFTER && c->kind == CALL_LOCK) f = FAIL_BEFORE;
     if (f != FAIL_BEFORE && f != NO_SPACE) a.values[ANSWER_STATUS] = world_do(w, c, actor, which, &a);
     else if (c->kind == CALL_PUBLISH) world_forget(w, c->temporary);    /* the contract: it ends the object, on failure too */
-    if (fault_errno[f]) {                               /* what has left its temporary name may have been moved: as `local` says it */
-        a.values[ANSWER_STATUS] = f == FAIL_AFTER && c->kind == CALL_PUBLISH ? DCP_E_UNKNOWN : dcpi_os_status(fault_errno[f]);
+    if (fault_errno[f]) {                 /* what has left its temporary name may have been moved: as `local` says it */
+        a.values[ANSWER_STATUS] = f == FAIL_AFTER && c->kind == CALL_PUBLISH ? DCP_E_UNKNOWN
+                                  : dcpi_os_status(fault_errno[f]);
         a.count = ANSWER_ITEMS;
     }
     return table_number(&answers, a.values, (size_t)a.count * sizeof a.values[0], NULL);
@@ -351,19 +380,27 @@ static int world_call(world *w, const call *c, int actor, fault f, listing which
 static const int *answer_values(int number) { return (const int *)(const void *)answers.items[number].bytes; }
 static int answer_items(int number) { return (int)(answers.items[number].size / sizeof(int) - ANSWER_ITEMS) / 3; }
 
-/* ---- nodes: what an actor has been answered, and what it does then -------------------------------------------------------------------------- */
-typedef struct node { int actor, parent, answer; call next; int is_faulty, has_listed, has_ended; dcp_status status; int child; } node;  /* child: one that has been learnt, 0: none */
+/* ---- nodes: what an actor has been answered, and what it does then ----------------------------------------------- */
+/* child: one that has been learnt, 0: none */
+typedef struct node {
+    int actor, parent, answer;
+    call next;
+    int is_faulty, has_listed, has_ended;
+    dcp_status status;
+    int child;
+} node;
 static node *nodes;
 static int node_count;
 static dcp_layout the_layout;
 static int64_t library_runs;
 
-/* Who is on: an actor with answers from before, or (on NULL) one that works on a world of its own, with nobody beside. */
+/* Who is on: an actor with answers from before, or (on NULL) one that works on a world of its own, with nobody
+ * beside. */
 static struct {
     world *on;
-    const int *path; int length, at;                    /* nodes from the first one on; the call that comes next is path[at]'s */
+    const int *path; int length, at;           /* nodes from the first one on; the call that comes next is path[at]'s */
     int is_stopped, id, draws;
-    int instead_of, instead;                            /* check_listings: the node whose answer is another one, and which; 0: none */
+    int instead_of, instead;              /* check_listings: the node whose answer is another one, and which; 0: none */
     dcp_cancel cancel;
 } player;
 
@@ -373,7 +410,8 @@ static int played_clock(clockid_t clock, struct timespec *now) {        /* stand
     return 0;
 }
 static int played_sleep(const struct timespec *time, struct timespec *left) { (void)time; (void)left; return 0; }
-static long played_syscall(long number, ...) {          /* random bytes that tell who drew them, and the how manieth of his they are */
+static long played_syscall(long number, ...) {
+    /* random bytes that tell who drew them, and the how manieth of his they are */
     va_list arguments;
     unsigned char *bytes;
     size_t size, i;
@@ -388,7 +426,8 @@ static long played_syscall(long number, ...) {          /* random bytes that tel
     return (long)size;
 }
 static int same_call(const call *a, const call *b) {
-    return a->kind == b->kind && a->name == b->name && a->temporary == b->temporary && a->blob == b->blob && a->replace == b->replace;
+    return a->kind == b->kind && a->name == b->name && a->temporary == b->temporary && a->blob == b->blob &&
+           a->replace == b->replace;
 }
 /* The number of the answer; -1: the run ends here. */
 static int player_call(const call *c) {
@@ -414,11 +453,11 @@ static dcp_status player_status(int answered, const call *c, dcp_error *err) {
     if (answered < 0) return player_stop(err);
     values = answer_values(answered);
     if (values[ANSWER_STATUS] == DCP_OK) return DCP_OK;
-    return dcpi_fail_sys(err, (dcp_status)values[ANSWER_STATUS], values[ANSWER_ERRNO], "%s of \"%s\": %s", call_names[c->kind], name_text(c->name),
-                         dcp_status_name((dcp_status)values[ANSWER_STATUS]));
+    return dcpi_fail_sys(err, (dcp_status)values[ANSWER_STATUS], values[ANSWER_ERRNO], "%s of \"%s\": %s",
+                         call_names[c->kind], name_text(c->name), dcp_status_name((dcp_status)values[ANSWER_STATUS]));
 }
 
-/* ---- the storage of the library ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the storage of the library ---------------------------------------------------------------------------------- */
 typedef struct object { int name, temporary, blob; char *bytes; size_t size, capacity; } object;
 
 static call call_make(call_kind kind, const char *key) {
@@ -435,7 +474,8 @@ static void info_fill(const int *found, dcp_object_info *info) {        /* name,
     info->size = found[1];
     info->modified_ns = time_of(found[2]);
 }
-static dcp_status play_begin(void *context, const char *path, const char *temporary, int64_t size_hint, void **out, dcp_error *err) {
+static dcp_status play_begin(void *context, const char *path, const char *temporary, int64_t size_hint, void **out,
+                             dcp_error *err) {
     call c = call_make(CALL_BEGIN, path);
     object *o;
     dcp_status status;
@@ -450,7 +490,8 @@ static dcp_status play_begin(void *context, const char *path, const char *tempor
     *out = o;
     return DCP_OK;
 }
-static dcp_status play_write(void *context, void *object_, int64_t offset, const void *data, size_t size, dcp_error *err) {
+static dcp_status play_write(void *context, void *object_, int64_t offset, const void *data, size_t size,
+                             dcp_error *err) {
     object *o = (object *)object_;
     const size_t end = (size_t)offset + size;
     (void)context; (void)err;
@@ -512,7 +553,8 @@ static dcp_status play_open(void *context, const char *path, void **out, dcp_obj
 static dcp_status play_read(void *context, void *object_, int64_t offset, void *data, size_t size, dcp_error *err) {
     const item *bytes = &blobs.items[((object *)object_)->blob];
     (void)context;
-    if ((size_t)offset > bytes->size || size > bytes->size - (size_t)offset) return dcpi_fail(err, DCP_E_INCOMPLETE, "the file ends too early");
+    if ((size_t)offset > bytes->size || size > bytes->size - (size_t)offset)
+        return dcpi_fail(err, DCP_E_INCOMPLETE, "the file ends too early");
     if (size) memcpy(data, bytes->bytes + offset, size);
     return DCP_OK;
 }
@@ -528,8 +570,9 @@ static dcp_status play_stat(void *context, const char *path, dcp_object_info *in
     if (!status) info_fill(answer_values(answered) + ANSWER_ITEMS, info);
     return status;
 }
-static dcp_status play_list(void *context, const char *directory, dcp_status (*each)(void *user, const char *path, const dcp_object_info *info),
-                            void *user, dcp_error *err) {
+static dcp_status play_list(void *context, const char *directory,
+                            dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user,
+                            dcp_error *err) {
     const call c = call_make(CALL_LIST, directory);
     const int answered = player_call(&c);
     dcp_status status = player_status(answered, &c, err);
@@ -563,7 +606,8 @@ static dcp_status play_lock(void *context, const char *path, uint64_t *holder, c
     if (answered >= 0 && answer_values(answered)[ANSWER_STATUS] == DCP_PENDING) return DCP_PENDING;
     status = player_status(answered, &c, err);
     if (status) return status;
-    if (answer_items(answered)) (void)snprintf(note, DCP_LOCK_NOTE, "%s", name_text(answer_values(answered)[ANSWER_ITEMS]));
+    if (answer_items(answered))
+        (void)snprintf(note, DCP_LOCK_NOTE, "%s", name_text(answer_values(answered)[ANSWER_ITEMS]));
     o = (object *)calloc(1, sizeof *o);
     MUST(o);
     o->name = c.name;
@@ -583,19 +627,22 @@ static void play_unlock(void *context, void *lock) {
     (void)player_call(&c);
     object_free((object *)lock);
 }
-/* ---- the coordinator of a save by two ranks. A probe, which waits for nothing, finds nothing: the message is late. ---------------------------------- */
+/* ---- the coordinator of a save by two ranks. A probe, which waits for nothing, finds nothing: the message is
+ * late. */
 static call letter_call(call_kind kind, int tag) {
     char text[40];
     (void)snprintf(text, sizeof text, "a message, tag 0x%X", (unsigned)tag);
     return call_make(kind, text);
 }
-static dcp_status play_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+static dcp_status play_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                            dcp_error *err) {
     call c = letter_call(CALL_SEND, tag);
     (void)context; (void)to; (void)timeout_ms;
     c.blob = table_number(&blobs, data, size, NULL);
     return player_status(player_call(&c), &c, err);
 }
-static dcp_status play_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+static dcp_status play_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms,
+                               dcp_error *err) {
     const call c = letter_call(CALL_RECEIVE, tag);
     const item *bytes;
     dcp_status status;
@@ -623,7 +670,8 @@ static void coordinator_make(dcp_coordinator *c, int rank) {
 static dcp_storage the_storage;
 static void storage_make(dcp_storage *s) {
     memset(s, 0, sizeof *s);
-    s->flags = DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH | DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY;
+    s->flags = DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH |
+               DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY;
     s->begin = play_begin; s->write = play_write; s->commit = play_commit; s->abort = play_abort;
     s->open = play_open; s->read = play_read; s->close = play_close;
     s->stat = play_stat; s->list = play_list; s->remove = play_remove; s->sync_directory = play_sync;
@@ -632,7 +680,7 @@ static void storage_make(dcp_storage *s) {
     s->lock = play_lock; s->lock_note = play_lock_note; s->unlock = play_unlock;
 }
 
-/* ---- what the actors do ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- what the actors do ------------------------------------------------------------------------------------------ */
 enum { WIDE = 6, NARROW = 3 };
 static const char *const P = "x";
 
@@ -664,8 +712,12 @@ static dcp_status save_in(dcp_layout layout, int generation, int rank, dcp_cance
     desc.io.coordinator = &coordinator;
     return dcp_save(&desc, err);
 }
-static dcp_status save(int generation, int rank, dcp_cancel *cancel, dcp_error *err) { return save_in(the_layout, generation, rank, cancel, err); }
-static dcp_layout other_layout(void) { return the_layout == DCP_LAYOUT_SINGLE ? DCP_LAYOUT_SHARDED : DCP_LAYOUT_SINGLE; }
+static dcp_status save(int generation, int rank, dcp_cancel *cancel, dcp_error *err) {
+    return save_in(the_layout, generation, rank, cancel, err);
+}
+static dcp_layout other_layout(void) {
+    return the_layout == DCP_LAYOUT_SINGLE ? DCP_LAYOUT_SHARDED : DCP_LAYOUT_SINGLE;
+}
 static dcp_status sweep(int64_t grace_seconds, int plain_names, dcp_cancel *cancel, dcp_error *err) {
     dcp_sweep_desc desc = DCP_ZERO;
     desc.grace_seconds = grace_seconds;
@@ -683,7 +735,9 @@ static dcp_status removal(dcp_cancel *cancel, dcp_error *err) {
 }
 static dcp_status actor_run(const actor *a, dcp_error *err) {
     switch (a->what) {
-        case SAVE: return save_in(a->is_other ? other_layout() : the_layout, a->generation, a->peer ? a->peer < 0 : -1, &player.cancel, err);
+        case SAVE:
+            return save_in(a->is_other ? other_layout() : the_layout, a->generation, a->peer ? a->peer < 0 : -1,
+                           &player.cancel, err);
         case SWEEP: return sweep(0, 0, &player.cancel, err);
         default: return removal(&player.cancel, err);
     }
@@ -716,8 +770,8 @@ static void node_learn(int number) {
     nodes[number].has_ended = 1;
     nodes[number].status = status;
 }
-/* The library makes no more use of a listing than is_telling says: with all that was there in its place it makes the same calls to the end, and
- * returns the same. */
+/* The library makes no more use of a listing than is_telling says: with all that was there in its place it makes the
+ * same calls to the end, and returns the same. */
 static void check_listing(int number, int raw) {
     int leaf = number;
     while (nodes[leaf].child) leaf = nodes[leaf].child;
@@ -740,7 +794,9 @@ static int node_new(int who, int parent, int answered) {
     node_learn(node_count++);
     return node_count - 1;
 }
-static listing listing_of(int who, const node *n) { return cast[who].what == SWEEP && !n->has_listed ? LIST_OLD : LIST_COMMITS; }
+static listing listing_of(int who, const node *n) {
+    return cast[who].what == SWEEP && !n->has_listed ? LIST_OLD : LIST_COMMITS;
+}
 static int node_after(int number, int answered) {
     int key[2], is_new, move, next;
     key[0] = number;
@@ -748,19 +804,20 @@ static int node_after(int number, int answered) {
     move = table_number(&moves, key, sizeof key, &is_new);
     if (!is_new) return moves.items[move].value;
     next = node_new(nodes[number].actor, number, answered);
-    nodes[next].is_faulty = nodes[number].is_faulty || answer_values(answered)[ANSWER_CANCEL] || answer_values(answered)[ANSWER_ERRNO];
+    nodes[next].is_faulty = nodes[number].is_faulty || answer_values(answered)[ANSWER_CANCEL] ||
+                            answer_values(answered)[ANSWER_ERRNO];
     nodes[number].child = next;
     nodes[next].has_listed = nodes[number].has_listed || nodes[number].next.kind == CALL_LIST;
     moves.items[move].value = next;
     return next;
 }
 
-/* ---- what must hold ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- what must hold ---------------------------------------------------------------------------------------------- */
 enum { FILES = 4 };
 typedef struct document { int blob, count, names[FILES]; } document;    /* the files that a commit file names */
 static document documents[64];
 static int document_count;
-static table images;                                    /* a commit file and its files, blobs; value: whose generation they are, 0: nobody's */
+static table images;             /* a commit file and its files, blobs; value: whose generation they are, 0: nobody's */
 
 /* What failed, and the schedule that leads there. */
 typedef struct step { int actor; fault f; call made; } step;
@@ -780,10 +837,12 @@ TEST_NORETURN static void wrong(const world *w, const char *what, const char *de
     int i;
     for (i = 0; i < step_count; i++)
         printf("    %3d %s: %s %s%s\n", i, actor_name(steps[i].actor), call_names[steps[i].made.kind],
-               name_text(steps[i].made.kind == CALL_BEGIN || steps[i].made.kind == CALL_ABORT ? steps[i].made.temporary : steps[i].made.name),
+               name_text(steps[i].made.kind == CALL_BEGIN || steps[i].made.kind == CALL_ABORT ? steps[i].made.temporary
+                         : steps[i].made.name),
                fault_names[steps[i].f]);
     for (i = 0; i < cast_count; i++)
-        if (nodes[w->node[i]].has_ended) printf("    %s has returned %s\n", actor_name(i), dcp_status_name(nodes[w->node[i]].status));
+        if (nodes[w->node[i]].has_ended)
+            printf("    %s has returned %s\n", actor_name(i), dcp_status_name(nodes[w->node[i]].status));
     for (i = 0; i < w->count; i++) printf("    there is: %s\n", name_text(w->entries[i].name));
     (void)snprintf(text, sizeof text, " %.1000s", detail);
     test_fail(__FILE__, __LINE__, what, text);
@@ -818,7 +877,9 @@ static int load(dcp_verify_policy verify, dcp_error *err) {
     dcp_close(c);
     return status ? 0 : generation_of(w, b);
 }
-static int key_of(int blob) { return (blobs.items[blob].bytes[0] == '{') == (the_layout == DCP_LAYOUT_SHARDED) ? commit_key : other_key; }
+static int key_of(int blob) {
+    return (blobs.items[blob].bytes[0] == '{') == (the_layout == DCP_LAYOUT_SHARDED) ? commit_key : other_key;
+}
 static const document *document_of(int blob) {
     document *d;
     dcp_checkpoint *c;
@@ -855,7 +916,8 @@ static int generation_at(const world *w, int blob) {
     for (i = 0; i < d->count; i++) {
         const int at = world_find(w, d->names[i]);
         if (at < 0) wrong(w, "a checkpoint has lost a file:", name_text(d->names[i]));
-        if (!w->entries[at].is_durable) wrong(w, "a commit file names a file that a power cut may take:", name_text(d->names[i]));
+        if (!w->entries[at].is_durable)
+            wrong(w, "a commit file names a file that a power cut may take:", name_text(d->names[i]));
         key[1 + i] = w->entries[at].blob;
     }
     image = table_number(&images, key, (size_t)(1 + d->count) * sizeof key[0], &is_new);
@@ -866,8 +928,10 @@ static int generation_at(const world *w, int blob) {
     for (i = 0; i < d->count; i++) world_put(&alone, d->names[i], key[1 + i]);
     player_begin(&alone, 200);
     images.items[image].value = load(DCP_VERIFY_ALL, &err);
-    if (images.items[image].value == 0) wrong(w, "a committed checkpoint does not load as one save's tensors:", err.message);
-    if (load(DCP_VERIFY_NONE, &err) != images.items[image].value) wrong(w, "it does not load without verification:", err.message);
+    if (images.items[image].value == 0)
+        wrong(w, "a committed checkpoint does not load as one save's tensors:", err.message);
+    if (load(DCP_VERIFY_NONE, &err) != images.items[image].value)
+        wrong(w, "it does not load without verification:", err.message);
     return images.items[image].value;
 }
 static void check_world(const world *w) {
@@ -881,7 +945,8 @@ static void check_world(const world *w) {
 static int others_changed(const world *w, int who) {    /* the commit file */
     int i;
     if (w->given_up >> who & 1) return 1;               /* or keep it from doing so */
-    for (i = 0; i < cast_count; i++) if (lead_of(i) != lead_of(who) && (cast[i].what == REMOVE || (w->committed >> i & 1))) return 1;
+    for (i = 0; i < cast_count; i++)
+        if (lead_of(i) != lead_of(who) && (cast[i].what == REMOVE || (w->committed >> i & 1))) return 1;
     return 0;
 }
 static int is_faulty(const world *w, int who) {         /* it, or the other rank of its save */
@@ -900,16 +965,20 @@ static void check_verdict(const world *w, int who) {
     const node *n = &nodes[w->node[who]];
     const int has_committed = (int)(w->committed >> lead_of(who) & 1), other = who + cast[who].peer;
     int i;
-    if (!is_faulty(w, who) && n->status && (cast[who].what == SWEEP || (cast[who].what == SAVE && n->status != DCP_E_EXISTS) ||
-                                       (cast[who].what == REMOVE && n->status != DCP_E_NOT_FOUND && !(n->status == DCP_E_EXISTS && (w->given_up >> who & 1)))))
+    if (!is_faulty(w, who) && n->status && (cast[who].what == SWEEP ||
+                                            (cast[who].what == SAVE && n->status != DCP_E_EXISTS) ||
+                                            (cast[who].what == REMOVE && n->status != DCP_E_NOT_FOUND &&
+                                             !(n->status == DCP_E_EXISTS && (w->given_up >> who & 1)))))
         wrong(w, "an actor failed, though nothing of its own did:", actor_name(who));
     if (cast[who].what != SAVE) return;
     if (nodes[w->node[other]].has_ended && (n->status == DCP_OK) != (nodes[w->node[other]].status == DCP_OK) &&
         n->status != DCP_E_UNKNOWN && nodes[w->node[other]].status != DCP_E_UNKNOWN)
         wrong(w, "DCP_OK on one rank, a failure on the other:", actor_name(who));
-    if (!is_faulty(w, who) && n->status == DCP_E_EXISTS && !others_changed(w, who)) wrong(w, "displaced by nobody:", actor_name(who));
+    if (!is_faulty(w, who) && n->status == DCP_E_EXISTS && !others_changed(w, who))
+        wrong(w, "displaced by nobody:", actor_name(who));
     if (n->status == DCP_OK && !has_committed) wrong(w, "DCP_OK, but never committed:", actor_name(who));
-    if (n->status != DCP_OK && n->status != DCP_E_UNKNOWN && has_committed && !was_removed(w, who)) wrong(w, "it has failed, but its checkpoint was there:", actor_name(who));
+    if (n->status != DCP_OK && n->status != DCP_E_UNKNOWN && has_committed && !was_removed(w, who))
+        wrong(w, "it has failed, but its checkpoint was there:", actor_name(who));
     for (i = 1; i < w->commit_count && n->status == DCP_OK; i++)
         if (w->commits[i] != NO_COMMIT && generation_at(w, w->commits[i]) == cast[who].generation)
             wrong(w, "DCP_OK, but a power cut would bring back what it displaced:", actor_name(who));
@@ -920,27 +989,33 @@ static void check_end(const world *w) {
     world now = *w;
     dcp_error err;
     int i, k;
-    for (i = 0; i < w->lock_count; i++) if (w->locks[i].holder != NOBODY_HAS) wrong(w, "a lock is held by nobody who goes on:", name_text(w->locks[i].name));
+    for (i = 0; i < w->lock_count; i++)
+        if (w->locks[i].holder != NOBODY_HAS)
+            wrong(w, "a lock is held by nobody who goes on:", name_text(w->locks[i].name));
     player_begin(&now, 201);
     if (sweep(-1, 1, NULL, &err)) wrong(&now, "the last sweep fails:", err.message);
-    if (now.commits[now.commit_count - 1] != last || (generation && generation_at(&now, last) != generation)) wrong(&now, "the last sweep took a checkpoint", "");
+    if (now.commits[now.commit_count - 1] != last || (generation && generation_at(&now, last) != generation))
+        wrong(&now, "the last sweep took a checkpoint", "");
     for (i = 0; i < now.count; i++) {
         int is_named = is_commit(now.entries[i].name);
-        for (k = 0; generation && k < document_of(last)->count; k++) is_named |= document_of(last)->names[k] == now.entries[i].name;
+        for (k = 0; generation && k < document_of(last)->count; k++)
+            is_named |= document_of(last)->names[k] == now.entries[i].name;
         if (!is_named) wrong(&now, "left behind by the last sweep:", name_text(now.entries[i].name));
     }
     now = *w;                                           /* and without a sweep: */
     player_begin(&now, 202);
-    if (save_in(generation && key_of(last) == other_key ? other_layout() : the_layout, 99, -1, NULL, &err)) wrong(&now, "the next save fails:", err.message);
+    if (save_in(generation && key_of(last) == other_key ? other_layout() : the_layout, 99, -1, NULL, &err))
+        wrong(&now, "the next save fails:", err.message);
     check_world(&now);
-    if (generation_at(&now, now.commits[now.commit_count - 1]) != 99) wrong(&now, "the next save is not what is there", "");
+    if (generation_at(&now, now.commits[now.commit_count - 1]) != 99)
+        wrong(&now, "the next save is not what is there", "");
 }
 
-/* ---- the search ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the search -------------------------------------------------------------------------------------------------- */
 typedef struct search {
     crash_search seen, ends, outcomes;                  /* worlds; storages that nobody works on any more; verdicts */
     int64_t worlds, steps;
-    int bound;                                          /* switches away from an actor that could have gone on; -1: any number */
+    int bound;                                 /* switches away from an actor that could have gone on; -1: any number */
     int64_t verdicts[64];                               /* how often each status was returned */
 } search;
 
@@ -948,10 +1023,14 @@ static uint64_t hash_storage(const world *w) {
     return crash_hash((const char *)w->entries, (size_t)w->count * sizeof w->entries[0], 3) ^
            crash_hash((const char *)w->commits, (size_t)w->commit_count * sizeof w->commits[0], 4);
 }
-static uint64_t hash_letters(const world *w) { return crash_hash((const char *)w->letters, (size_t)w->letter_count * sizeof w->letters[0], 5); }
+static uint64_t hash_letters(const world *w) {
+    return crash_hash((const char *)w->letters, (size_t)w->letter_count * sizeof w->letters[0], 5);
+}
 static uint64_t hash_world(const world *w, const search *s) {
-    uint64_t hash = crash_hash((const char *)w->node, (size_t)cast_count * sizeof w->node[0], w->committed + ((uint64_t)w->given_up << 32));
-    hash = crash_mix(hash + crash_hash((const char *)w->locks, (size_t)w->lock_count * sizeof w->locks[0], (uint64_t)w->give_ups + 6));
+    uint64_t hash = crash_hash((const char *)w->node, (size_t)cast_count * sizeof w->node[0],
+                               w->committed + ((uint64_t)w->given_up << 32));
+    hash = crash_mix(hash + crash_hash((const char *)w->locks, (size_t)w->lock_count * sizeof w->locks[0],
+                                       (uint64_t)w->give_ups + 6));
     if (s->bound >= 0) hash = crash_mix(hash + (uint64_t)(w->last_turn * 1000 + w->switches));
     return crash_mix(hash + hash_storage(w) + 3 * hash_letters(w));
 }
@@ -976,8 +1055,8 @@ static void search_note_end(search *s, const world *w) {
 }
 static void search_from(search *s, const world *w);
 static int is_waiting(const world *w, int who);
-/* A save is about to publish its document: it replaces one if and only if there was one at its first look (a stat), and then it has seen the same one
- * each time when it read it (unless reading failed). */
+/* A save is about to publish its document: it replaces one if and only if there was one at its first look (a stat), and
+ * then it has seen the same one each time when it read it (unless reading failed). */
 static void check_commit(const world *w, int who, const call *c) {
     int was_there = 0, first = -1, last = -1, at;
     for (at = w->node[who]; nodes[at].parent >= 0; at = nodes[at].parent) {
@@ -989,10 +1068,12 @@ static void check_commit(const world *w, int who, const call *c) {
         first = values[ANSWER_STATUS] ? NO_COMMIT : values[ANSWER_ITEMS + 1];
         if (last == -1) last = first;
     }
-    if (has_locks && c->replace && last != w->commits[w->commit_count - 1] && world_find(w, c->temporary) >= 0 && !is_faulty(w, who))
-        wrong(w, "it replaces a checkpoint that came after its last look:", actor_name(who));
-    if (c->replace != was_there) wrong(w, "it replaces what it has not seen, or does not replace what it has:", actor_name(who));
-    if (was_there && first != last && !is_faulty(w, who)) wrong(w, "it replaces another checkpoint than the one that it found:", actor_name(who));
+    if (has_locks && c->replace && last != w->commits[w->commit_count - 1] && world_find(w, c->temporary) >= 0 &&
+        !is_faulty(w, who)) wrong(w, "it replaces a checkpoint that came after its last look:", actor_name(who));
+    if (c->replace != was_there)
+        wrong(w, "it replaces what it has not seen, or does not replace what it has:", actor_name(who));
+    if (was_there && first != last && !is_faulty(w, who))
+        wrong(w, "it replaces another checkpoint than the one that it found:", actor_name(who));
 }
 static void note_listing(world *w, int who, const call *c, fault f) {
     int key[2];
@@ -1013,7 +1094,8 @@ static void search_step(search *s, const world *from, int who, fault f) {
     w.node[who] = node_after(w.node[who], world_call(&w, &c, who, f, which));
     if (c.kind == CALL_LIST && (f == FINE || f == CANCEL)) note_listing(&w, who, &c, f);
     if (!is_private(&c)) {
-        w.switches += from->last_turn >= 0 && from->last_turn != who && !nodes[from->node[from->last_turn]].has_ended && !is_waiting(from, from->last_turn);
+        w.switches += from->last_turn >= 0 && from->last_turn != who && !nodes[from->node[from->last_turn]].has_ended &&
+            !is_waiting(from, from->last_turn);
         w.last_turn = who;
     }
     if (crash_is_new(&s->seen, hash_world(&w, s))) {
@@ -1028,7 +1110,8 @@ static int may_fault(const world *w, int who, fault f) {
     const node *n = &nodes[w->node[who]];
     if (f == FINE) return 1;
     if (cast[who].harm == NONE || is_faulty(w, who) || (cast[who].harm == CANCELS && f != CANCEL)) return 0;
-    return f == CANCEL || (n->next.kind != CALL_ABORT && n->next.kind != CALL_UNLOCK && n->next.kind != CALL_SEND && n->next.kind != CALL_RECEIVE);
+    return f == CANCEL || (n->next.kind != CALL_ABORT && n->next.kind != CALL_UNLOCK && n->next.kind != CALL_SEND &&
+                           n->next.kind != CALL_RECEIVE);
 }
 static void search_actor(search *s, const world *w, int who) {
     int f;
@@ -1063,7 +1146,8 @@ static void search_give_up(search *s, const world *from, int at) {
 static int is_free(const search *s, const world *w, int who) {          /* to make the next step */
     const int last = w->last_turn;
     if (nodes[w->node[who]].has_ended || is_waiting(w, who)) return 0;
-    return s->bound < 0 || w->switches < s->bound || last < 0 || last == who || nodes[w->node[last]].has_ended || is_waiting(w, last);
+    return s->bound < 0 || w->switches < s->bound || last < 0 || last == who || nodes[w->node[last]].has_ended ||
+           is_waiting(w, last);
 }
 static void search_from(search *s, const world *w) {
     int who, running = 0, going = 0, alone = -1;
@@ -1081,8 +1165,9 @@ static void search_from(search *s, const world *w) {
     for (who = 0; who < cast_count; who++) if (is_free(s, w, who)) search_actor(s, w, who);
 }
 
-/* ---- scenes ------------------------------------------------------------------------------------------------------------------------------------------ */
-/* start: 0, LITTERED; 1, NOTHING is there yet; 2, ALONE: a checkpoint and nothing that a listing would take for its files. bound: switches away from an actor that could go on; 0: any number */
+/* ---- scenes ------------------------------------------------------------------------------------------------------ */
+/* start: 0, LITTERED; 1, NOTHING is there yet; 2, ALONE: a checkpoint and nothing that a listing would take for its
+ * files. bound: switches away from an actor that could go on; 0: any number */
 enum { LITTERED, NOTHING, ALONE };
 typedef struct scene { const char *name; int start, bound; actor actors[ACTORS]; int give_ups, without_locks; } scene;
 
@@ -1115,8 +1200,11 @@ static void tables_end(void) {
     node_count = document_count = 0;
     library_runs = library_loads = 0;
 }
-static void put_litter(world *w, const char *name) { world_put(w, name_number(name), table_number(&blobs, "litter", 6, NULL)); }
-/* A checkpoint of generation 1, and what a save that was killed long ago left, all durable and older than a sweep's grace time. */
+static void put_litter(world *w, const char *name) {
+    world_put(w, name_number(name), table_number(&blobs, "litter", 6, NULL));
+}
+/* A checkpoint of generation 1, and what a save that was killed long ago left, all durable and older than a sweep's
+ * grace time. */
 static void scene_world(const scene *s, world *w) {
     dcp_error err;
     int i;
@@ -1146,8 +1234,9 @@ static void scene_cast(const scene *sc) {
 static int64_t all_worlds, all_runs;
 static void scene_report(const search *s, const char *what) {
     size_t i;
-    printf("# %s: %lld worlds, %lld steps, %lld outcomes, %lld storages at the end, %lld runs of the library\n", what, (long long)s->worlds,
-           (long long)s->steps, (long long)s->outcomes.seen_count, (long long)s->ends.seen_count, (long long)library_runs);
+    printf("# %s: %lld worlds, %lld steps, %lld outcomes, %lld storages at the end, %lld runs of the library\n", what,
+           (long long)s->worlds, (long long)s->steps, (long long)s->outcomes.seen_count, (long long)s->ends.seen_count,
+           (long long)library_runs);
     for (i = 0; getenv("DCP_TEST_VERBOSE") && i < DCPI_COUNT(s->verdicts); i++)
         if (s->verdicts[i]) printf("#     %s: %lld\n", dcp_status_name((dcp_status)i), (long long)s->verdicts[i]);
     all_worlds += s->worlds;
@@ -1158,7 +1247,8 @@ static void scene_run(const scene *sc, dcp_layout layout) {
     search s;
     world w;
     int i, has_other = 0;
-    (void)snprintf(what, sizeof what, "%s, %s%s", layout == DCP_LAYOUT_SINGLE ? "single file" : "sharded", sc->name, sc->bound ? ", bounded" : sc->without_locks ? ", without locks" : "");
+    (void)snprintf(what, sizeof what, "%s, %s%s", layout == DCP_LAYOUT_SINGLE ? "single file" : "sharded", sc->name,
+                   sc->bound ? ", bounded" : sc->without_locks ? ", without locks" : "");
     doing("%s", what);
     tables_end();                                       /* of a test that has failed */
     for (i = 0; i < ACTORS; i++) has_other |= sc->actors[i].is_other;
@@ -1180,7 +1270,8 @@ static void scene_run(const scene *sc, dcp_layout layout) {
     tables_end();
     done_doing();
 }
-/* In both layouts, but those with two ranks: the bytes of a single file's second rank go through the first one, who does all the calls. */
+/* In both layouts, but those with two ranks: the bytes of a single file's second rank go through the first one, who
+ * does all the calls. */
 static void scenes_run(const scene *scenes, size_t count) {
     size_t i;
     for (i = 0; i < count; i++) {
@@ -1201,22 +1292,28 @@ static int depth(void) { return getenv("DCP_TEST_INTERLEAVE") ? atoi(getenv("DCP
 
 TEST(two_at_a_time) {
     static const scene scenes[] = {
-        { "2 saves", 0, 0, { SAVER, SAVER }, 0, 0 }, { "a save and a sweep", 0, 0, { SAVER, SWEEPER }, 0, 0 }, { "2 sweeps", 0, 0, { SWEEPER, SWEEPER }, 0, 0 },
-        { "2 first saves", 1, 0, { SAVER, SAVER }, 0, 0 }, { "a save by 2 ranks that fails", 0, 0, { TWO_ABORTED }, 0, 0 },
+        { "2 saves", 0, 0, { SAVER, SAVER }, 0, 0 }, { "a save and a sweep", 0, 0, { SAVER, SWEEPER }, 0, 0 },
+            { "2 sweeps", 0, 0, { SWEEPER, SWEEPER }, 0, 0 },
+        { "2 first saves", 1, 0, { SAVER, SAVER }, 0, 0 }, { "a save by 2 ranks that fails", 0, 0, { TWO_ABORTED }, 0,
+                                                             0 },
         { "2 saves by 2 ranks", 0, 0, { TWO_RANKS, TWO_RANKS }, 0, 0 },
     };
     SCENES(scenes);
 }
 TEST(a_save_that_fails_anywhere_beside_another) {
     static const scene scenes[] = {
-        { "a save and one that fails", 0, 0, { SAVER, ABORTED }, 0, 0 }, { "a first save and one that fails", 1, 0, { SAVER, ABORTED }, 0, 0 },
-        { "a sweep and a save that fails", 0, 0, { SWEEPER, ABORTED }, 0, 0 }, { "2 saves that fail", 0, 0, { ABORTED, ABORTED }, 0, 0 },
-        { "2 first saves that fail", 1, 0, { ABORTED, ABORTED }, 0, 0 }, { "saves by 2 ranks, one of which fails", 0, 0, { TWO_RANKS, TWO_ABORTED }, 0, 0 },
+        { "a save and one that fails", 0, 0, { SAVER, ABORTED }, 0, 0 },
+            { "a first save and one that fails", 1, 0, { SAVER, ABORTED }, 0, 0 },
+        { "a sweep and a save that fails", 0, 0, { SWEEPER, ABORTED }, 0, 0 },
+        { "2 saves that fail", 0, 0, { ABORTED, ABORTED }, 0, 0 },
+        { "2 first saves that fail", 1, 0, { ABORTED, ABORTED }, 0, 0 }, { "saves by 2 ranks, one of which fails", 0, 0,
+                                                                           { TWO_RANKS, TWO_ABORTED }, 0, 0 },
     };
     SCENES(scenes);
 }
 TEST(three_saves_of_one_path) {
-    static const scene scenes[] = { { "3 saves", 0, 0, { SAVER, SAVER, SAVER }, 0, 0 }, { "3 first saves", 1, 0, { SAVER, SAVER, SAVER }, 0, 0 } };
+    static const scene scenes[] = { { "3 saves", 0, 0, { SAVER, SAVER, SAVER }, 0, 0 },
+                                    { "3 first saves", 1, 0, { SAVER, SAVER, SAVER }, 0, 0 } };
     static const scene ranks = { "3 saves by 2 ranks", 0, 0, { TWO_RANKS, TWO_RANKS, TWO_RANKS }, 0, 0 };
     SCENES(scenes);
     if (!getenv("DCP_TEST_FEWER")) scene_run(&ranks, DCP_LAYOUT_SHARDED);
@@ -1236,28 +1333,35 @@ TEST(three_saves_one_of_which_is_cancelled) {
 }
 TEST(a_removal_beside_saves) {
     static const scene scenes[] = {
-        { "a save and a removal", 0, 0, { SAVER, REMOVER }, 0, 0 }, { "a save that fails and a removal", 0, 0, { ABORTED, REMOVER }, 0, 0 },
+        { "a save and a removal", 0, 0, { SAVER, REMOVER }, 0, 0 },
+            { "a save that fails and a removal", 0, 0, { ABORTED, REMOVER }, 0, 0 },
         { "a first save that fails and a removal", 1, 0, { ABORTED, REMOVER }, 0, 0 },
     };
     static const scene three[] = { { "2 saves and a removal", 0, 0, { SAVER, SAVER, REMOVER }, 0, 0 } };
     /* once all is gone, a first save may use a plain name again */
     static const scene again[] = { { "a save and 2 removals", ALONE, 0, { SAVER, REMOVER, REMOVER }, 0, 0 } };
     static const scene soak_again[] = { { "2 saves and a removal, alone", ALONE, 0, { SAVER, SAVER, REMOVER }, 0, 0 },
-                                        { "2 saves and 2 removals", ALONE, 2, { SAVER, SAVER, REMOVER, REMOVER }, 0, 0 },
-                                        { "a save, a removal and a sweep, alone", ALONE, 0, { SAVER, REMOVER, SWEEPER }, 0, 0 } };
+                                        { "2 saves and 2 removals", ALONE, 2, { SAVER, SAVER, REMOVER, REMOVER }, 0,
+                                          0 },
+                                        { "a save, a removal and a sweep, alone", ALONE, 0, { SAVER, REMOVER, SWEEPER },
+                                          0, 0 } };
     static const scene soak[] = { { "a save, one that fails and a removal", 0, 0, { SAVER, ABORTED, REMOVER }, 0, 0 },
                                   { "a save, a removal and a sweep", 0, 0, { SAVER, REMOVER, SWEEPER }, 0, 0 } };
-    /* a first save whose rename fails, perhaps after all, while its checkpoint is removed and another first save takes the plain names */
-    static const scene first = { "2 first saves, one of which fails, and a removal", 1, 0, { ABORTED, SAVER, REMOVER }, 0, 0 };
+    /* a first save whose rename fails, perhaps after all, while its checkpoint is removed and another first save takes
+     * the plain names */
+    static const scene first = { "2 first saves, one of which fails, and a removal", 1, 0, { ABORTED, SAVER, REMOVER },
+                                 0, 0 };
     SCENES(scenes);
     if (!getenv("DCP_TEST_FEWER")) { SCENES(three); SCENES(again); scene_run(&first, DCP_LAYOUT_SHARDED); }
     if (depth() >= 1) { SCENES(soak); SCENES(soak_again); }
 }
 TEST(three_saves_one_of_which_fails_and_a_sweep) {
-    static const scene bounded = { "2 saves, one that fails and a sweep", 0, 1, { SAVER, SAVER, ABORTED, SWEEPER }, 0, 0 };
+    static const scene bounded = { "2 saves, one that fails and a sweep", 0, 1, { SAVER, SAVER, ABORTED, SWEEPER }, 0,
+                                   0 };
     static const scene soak[] = { { "a save, one that fails and a sweep", 0, 0, { SAVER, ABORTED, SWEEPER }, 0, 0 } };
     static const scene large[] = { { "3 saves and a sweep", 0, 0, { SAVER, SAVER, SAVER, SWEEPER }, 0, 0 },
-                                   { "2 saves, one that fails and a sweep", 0, 2, { SAVER, SAVER, ABORTED, SWEEPER }, 0, 0 } };
+                                   { "2 saves, one that fails and a sweep", 0, 2, { SAVER, SAVER, ABORTED, SWEEPER }, 0,
+                                     0 } };
     if (getenv("DCP_TEST_FEWER")) SKIP("runs where the counts are full");
     scene_run(&bounded, DCP_LAYOUT_SHARDED);
     if (depth() >= 1) SCENES(soak);
@@ -1266,9 +1370,12 @@ TEST(three_saves_one_of_which_fails_and_a_sweep) {
 
 TEST(a_holder_that_stands_still_at_each_call_and_wakes_at_each_later_one) {
     static const scene scenes[] = {
-        { "2 saves, a holder given up", 0, 0, { SAVER, SAVER }, 1, 0 }, { "2 first saves, a holder given up", 1, 0, { SAVER, SAVER }, 1, 0 },
-        { "2 saves, 2 holders given up", 0, 0, { SAVER, SAVER }, 2, 0 }, { "a save and a removal, a holder given up", ALONE, 0, { SAVER, REMOVER }, 2, 0 },
-        { "a save and a sweep, a holder given up", 0, 0, { SAVER, SWEEPER }, 1, 0 }, { "a save and one that fails, a holder given up", 0, 0, { SAVER, ABORTED }, 1, 0 },
+        { "2 saves, a holder given up", 0, 0, { SAVER, SAVER }, 1, 0 },
+            { "2 first saves, a holder given up", 1, 0, { SAVER, SAVER }, 1, 0 },
+        { "2 saves, 2 holders given up", 0, 0, { SAVER, SAVER }, 2, 0 }, { "a save and a removal, a holder given up",
+                                                                           ALONE, 0, { SAVER, REMOVER }, 2, 0 },
+        { "a save and a sweep, a holder given up", 0, 0, { SAVER, SWEEPER }, 1, 0 },
+        { "a save and one that fails, a holder given up", 0, 0, { SAVER, ABORTED }, 1, 0 },
         { "a first save and one that fails, a holder given up", 1, 0, { SAVER, ABORTED }, 1, 0 },
     };
     static const scene three[] = { { "3 saves, 2 holders given up", 0, 0, { SAVER, SAVER, SAVER }, 2, 0 } };
@@ -1276,12 +1383,14 @@ TEST(a_holder_that_stands_still_at_each_call_and_wakes_at_each_later_one) {
     if (!getenv("DCP_TEST_FEWER")) SCENES(three);
 }
 TEST(removals_whose_holder_stands_still) {
-    static const scene scenes[] = { { "a first save and 2 removals, a holder given up", ALONE, 0, { SAVER, REMOVER, REMOVER }, 1, 0 } };
+    static const scene scenes[] = { { "a first save and 2 removals, a holder given up", ALONE, 0,
+                                      { SAVER, REMOVER, REMOVER }, 1, 0 } };
     SCENES(scenes);
 }
 TEST(first_saves_in_two_layouts) {
     static const scene scenes[] = {
-        { "2 first saves in two layouts", NOTHING, 0, { SAVER, OTHER_SAVER }, 0, 0 }, { "2 first saves in two layouts, holders given up", NOTHING, 0, { SAVER, OTHER_SAVER }, 2, 0 },
+        { "2 first saves in two layouts", NOTHING, 0, { SAVER, OTHER_SAVER }, 0, 0 },
+            { "2 first saves in two layouts, holders given up", NOTHING, 0, { SAVER, OTHER_SAVER }, 2, 0 },
         { "3 first saves in two layouts, a holder given up", NOTHING, 0, { SAVER, OTHER_SAVER, OTHER_SAVER }, 1, 0 },
         { "a first save and one that fails in another layout", NOTHING, 0, { ABORTED, OTHER_SAVER }, 1, 0 },
         { "2 first saves in two layouts and a removal", NOTHING, 0, { SAVER, OTHER_SAVER, REMOVER }, 0, 0 },
@@ -1290,8 +1399,10 @@ TEST(first_saves_in_two_layouts) {
 }
 TEST(where_there_are_no_locks_no_file_is_lost_all_the_same) {
     static const scene scenes[] = {
-        { "2 saves", 0, 0, { SAVER, SAVER }, 0, 1 }, { "2 first saves", 1, 0, { SAVER, SAVER }, 0, 1 }, { "a save and a sweep", 0, 0, { SAVER, SWEEPER }, 0, 1 },
-        { "a save and one that fails", 0, 0, { SAVER, ABORTED }, 0, 1 }, { "3 saves", 0, 0, { SAVER, SAVER, SAVER }, 0, 1 },
+        { "2 saves", 0, 0, { SAVER, SAVER }, 0, 1 }, { "2 first saves", 1, 0, { SAVER, SAVER }, 0, 1 },
+            { "a save and a sweep", 0, 0, { SAVER, SWEEPER }, 0, 1 },
+        { "a save and one that fails", 0, 0, { SAVER, ABORTED }, 0, 1 }, { "3 saves", 0, 0, { SAVER, SAVER, SAVER }, 0,
+                                                                           1 },
     };
     SCENES(scenes);
 }
@@ -1308,7 +1419,8 @@ int main(void) {
     RUN(three_saves_one_of_which_is_cancelled);
     RUN(a_removal_beside_saves);
     RUN(three_saves_one_of_which_fails_and_a_sweep);
-    printf("%lld worlds, each one different, and %lld runs of the library to find out what its calls do in them\n", (long long)all_worlds, (long long)all_runs);
+    printf("%lld worlds, each one different, and %lld runs of the library to find out what its calls do in them\n",
+           (long long)all_worlds, (long long)all_runs);
     return test_finish();
 }
 #endif

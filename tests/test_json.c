@@ -4,7 +4,8 @@
 /* Every allocation can be made to fail, and blocks that are alive are counted. */
 static long alloc_countdown = -1;       /* so many succeed, then one fails; negative: none fails */
 static long alloc_live;
-static int alloc_arena = 1024 * 1024;   /* bytes of an arena's largest block; 1: each piece is an allocation, which can fail */
+/* bytes of an arena's largest block; 1: each piece is an allocation, which can fail */
+static int alloc_arena = 1024 * 1024;
 #define DCPI_ARENA_LARGEST alloc_arena
 static void *hook_malloc(size_t size);
 static void *hook_realloc(void *memory, size_t size);
@@ -43,8 +44,9 @@ static void hook_free(void *memory) {
     free(memory);
 }
 
-/* ---- helpers ----------------------------------------------------------------------------------------------------------------------- */
-typedef struct { char *bytes; size_t size; } blob;      /* of exactly its size, so that a sanitizer sees a byte read too many */
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
+/* of exactly its size, so that a sanitizer sees a byte read too many */
+typedef struct { char *bytes; size_t size; } blob;
 
 static blob blob_of(const char *bytes, size_t size) {
     blob b;
@@ -57,7 +59,7 @@ static blob blob_of(const char *bytes, size_t size) {
 static dcp_status parse_bytes(const char *text, size_t size, dcp_json **out, dcp_error *err) {
     blob b = blob_of(text, size);
     dcp_status status = dcp_json_parse(b.bytes, b.size, out, err);
-    free(b.bytes);                                      /* the text is the caller's again: the tree must not point into it */
+    free(b.bytes);                                 /* the text is the caller's again: the tree must not point into it */
     return status;
 }
 static dcp_json *parse(const char *text) {
@@ -81,7 +83,8 @@ static dcp_status skip_bytes(const char *text, size_t size, dcp_error *err) {
 static int same_int(const dcp_json *a, const dcp_json *b) {
     int64_t x = 0, y = 0;
     uint64_t u = 0, v = 0;
-    return dcp_json_int(a, &x) == dcp_json_int(b, &y) && x == y && dcp_json_uint(a, &u) == dcp_json_uint(b, &v) && u == v;
+    return dcp_json_int(a, &x) == dcp_json_int(b, &y) && x == y && dcp_json_uint(a, &u) == dcp_json_uint(b, &v) &&
+           u == v;
 }
 static int same_double(const dcp_json *a, const dcp_json *b) {
     double x, y;
@@ -152,7 +155,7 @@ static int skipped(const char *text, size_t size) {
     return status == DCP_OK;
 }
 
-/* ---- JSONTestSuite ------------------------------------------------------------------------------------------------------------------ */
+/* ---- JSONTestSuite ----------------------------------------------------------------------------------------------- */
 /* What RFC 8259 lets pass and we refuse: a key that stands twice, and NUL in a string. */
 static const char *const refused_on_purpose[] = {
     "y_object_duplicated_key.json", "y_object_duplicated_key_and_value.json",
@@ -160,7 +163,8 @@ static const char *const refused_on_purpose[] = {
 };
 /* What it leaves open, and we accept: numbers that become 0 or lose digits, like everywhere. */
 static const char *const accepted_on_purpose[] = {
-    "i_number_double_huge_neg_exp.json", "i_number_real_underflow.json", "i_number_too_big_neg_int.json", "i_number_too_big_pos_int.json",
+    "i_number_double_huge_neg_exp.json", "i_number_real_underflow.json", "i_number_too_big_neg_int.json",
+        "i_number_too_big_pos_int.json",
     "i_number_very_big_negative_int.json"
 };
 typedef struct { int y, n, i, y_refused, i_accepted; } suite_counts;
@@ -186,7 +190,7 @@ static void check_suite_file(const char *name, blob b, suite_counts *counts) {
     int wanted = name[0] == 'y' ? !is_listed(name, refused_on_purpose, 4) : is_listed(name, accepted_on_purpose, 5);
     if (ok != wanted) test_fail(__FILE__, __LINE__, name, ok ? " accepted" : " refused");
     if (name[0] != 'i' && skipped(b.bytes, b.size) != ok) test_fail(__FILE__, __LINE__, name, " skip and tree differ");
-    if (name[0] == 'i') (void)skipped(b.bytes, b.size);                 /* skipping does not care about a number's size */
+    if (name[0] == 'i') (void)skipped(b.bytes, b.size);               /* skipping does not care about a number's size */
     counts->y += name[0] == 'y';
     counts->y_refused += name[0] == 'y' && !ok;
     counts->n += name[0] == 'n';
@@ -204,7 +208,8 @@ static void suite_path(char path[1024], const char *folder, const char *name) {
     (void)snprintf(path, 1024, "%s/JSONTestSuite/%s/%s", base ? base : "../shared/data", folder, name);
 }
 /* One after the other; leaves the test if the folder is not there. The callback frees nothing. */
-static void suite_each(const char *folder, void (*check)(const char *name, blob b, suite_counts *counts), suite_counts *counts) {
+static void suite_each(const char *folder, void (*check)(const char *name, blob b, suite_counts *counts),
+                       suite_counts *counts) {
     char path[1024];
     struct dirent *entry;
     DIR *dir;
@@ -234,7 +239,8 @@ TEST(suite_parsing) {
 }
 /* Refused: a key twice, and the strings, which all hold NUL or a lone surrogate (escaped, or as three bytes). */
 static void check_transform_file(const char *name, blob b, suite_counts *counts) {
-    int ok = accepted(b.bytes, b.size), twice = strncmp(name, "object_same_key", 15) == 0, string = strncmp(name, "string_", 7) == 0;
+    int ok = accepted(b.bytes, b.size), twice = strncmp(name, "object_same_key", 15) == 0,
+             string = strncmp(name, "string_", 7) == 0;
     CHECK_INT(skipped(b.bytes, b.size), ok);
     if (ok != !(twice || string)) test_fail(__FILE__, __LINE__, name, ok ? " accepted" : " refused");
     counts->y += ok;
@@ -253,7 +259,7 @@ TEST(suite_parsing) { SKIP("no readdir here"); }
 TEST(suite_transform) { SKIP("no readdir here"); }
 #endif
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 static dcp_json *parse_one(const char *number, dcp_json_kind kind) {
     dcp_json *json = parse(number);
     CHECK_INT(dcp_json_kind_of(json), kind);
@@ -379,7 +385,8 @@ TEST(doubles_hard) {
     check_real_value("1e23", 1e23);
     check_real_value("8.5e22", 8.5e22);
     check_real_value("9007199254740993.0", 9007199254740992.0);
-    check_real_value("9007199254740993.00000000000000000000000000000000000000000000000000000000000001", 9007199254740994.0);
+    check_real_value("9007199254740993.00000000000000000000000000000000000000000000000000000000000001",
+                     9007199254740994.0);
     check_real_value("9007199254740995.0", 9007199254740996.0);
     check_real_value("1.7976931348623157e308", 1.7976931348623157e308);
     check_real_value("1.7976931348623158e308", 1.7976931348623157e308);
@@ -399,9 +406,11 @@ TEST(doubles_hard) {
     CHECK(!accepted("[1e99999999999999999999]", 24));
     CHECK(!accepted("1.7976931348623159e308", 22));
 }
-/* Digits of an odd 54-bit number times 2^exponent, exactly: halfway between two doubles. Returns the power of ten to write behind them. */
+/* Digits of an odd 54-bit number times 2^exponent, exactly: halfway between two doubles. Returns the power of ten to
+ * write behind them. */
 static int halfway_digits(uint64_t odd, int exponent, char *digits) {
-    int count = sprintf(digits, "%llu", (unsigned long long)odd), i, step = exponent < 0 ? 5 : 2, n = exponent < 0 ? -exponent : exponent;
+    int count = sprintf(digits, "%llu", (unsigned long long)odd), i, step = exponent < 0 ? 5 : 2, n = exponent < 0
+                ? -exponent : exponent;
     while (n-- > 0) {
         int carry = 0;
         for (i = count - 1; i >= 0; i--) {
@@ -434,7 +443,7 @@ static void check_halfway(uint64_t low, int exponent) {                  /* betw
     (void)snprintf(text, sizeof text, "%s.99999e%d", digits, power);
     check_real_value(text, below);
 }
-static void check_greatest(void) {                      /* halfway beyond the greatest double is refused, a little less is that */
+static void check_greatest(void) {            /* halfway beyond the greatest double is refused, a little less is that */
     char digits[1300], text[2600];
     size_t last;
     (void)halfway_digits(((uint64_t)1 << 54) - 1, 970, digits);
@@ -449,7 +458,8 @@ TEST(doubles_halfway) {
     int i;
     check_greatest();
     check_halfway(1, -1074);                            /* subnormal, 751 digits */
-    check_halfway(((uint64_t)1 << 52) - 1, -1074);      /* between the greatest subnormal and the least normal: 767 digits */
+    /* between the greatest subnormal and the least normal: 767 digits */
+    check_halfway(((uint64_t)1 << 52) - 1, -1074);
     check_halfway((uint64_t)1 << 52, -1074);
     check_halfway(((uint64_t)1 << 53) - 2, 971);
     for (i = 0; i < 60; i++) {
@@ -479,7 +489,8 @@ static void check_double_text(double value) {
     do (void)snprintf(shorter, sizeof shorter, "%.*e", precision++, value); while (strtod(shorter, NULL) != value);
     if (value != 0) {
         size_t digits = 0, i;
-        for (i = 0; text[i] && text[i] != 'e'; i++) digits += text[i] >= '0' && text[i] <= '9' && (digits > 0 || text[i] != '0');
+        for (i = 0; text[i] && text[i] != 'e'; i++)
+            digits += text[i] >= '0' && text[i] <= '9' && (digits > 0 || text[i] != '0');
         for (; i > 0 && (text[i - 1] == '0' || text[i - 1] == '.'); i--) digits -= text[i - 1] == '0';
         if (digits > (size_t)precision) test_fail(__FILE__, __LINE__, text, shorter);
     }
@@ -508,7 +519,8 @@ TEST(doubles_like_strtod) {
         if (i % 3 == 0 && strchr(text, '.')) text[strcspn(text, "e") - 1] = (char)('0' + test_random_below(10));
         want = strtod(text, NULL);
         ok = dcpi_double_parse(text, strlen(text), &got);
-        if (ok != dcpi_double_is_finite(want)) test_fail(__FILE__, __LINE__, text, " overflows in one, but not in the other");
+        if (ok != dcpi_double_is_finite(want))
+            test_fail(__FILE__, __LINE__, text, " overflows in one, but not in the other");
         if (ok && memcmp(&got, &want, sizeof got) != 0) test_fail(__FILE__, __LINE__, text, " is another double");
     }
 #endif
@@ -519,7 +531,8 @@ static void check_written(double value, const char *want) {
     CHECK_STR(text, want);
 }
 TEST(doubles_written) {
-    check_written(9.0000152587890625, "9.000015258789062");             /* 17 digits; of 16 both neighbours read back: the even one is it */
+    /* 17 digits; of 16 both neighbours read back: the even one is it */
+    check_written(9.0000152587890625, "9.000015258789062");
     check_written(9.0000457763671875, "9.000045776367188");
     check_written(0.0, "0.0");
     check_written(-0.0, "-0.0");
@@ -553,7 +566,8 @@ TEST(locale_comma) {
     double value = 0;
     dcp_json *json;
     size_t i;
-    for (i = 0; i < DCPI_COUNT(names); i++) if (setlocale(LC_ALL, names[i]) && localeconv()->decimal_point[0] == ',') break;
+    for (i = 0; i < DCPI_COUNT(names); i++)
+        if (setlocale(LC_ALL, names[i]) && localeconv()->decimal_point[0] == ',') break;
     if (i == DCPI_COUNT(names)) {
         (void)setlocale(LC_ALL, "C");
         if (test_is_slow()) SKIP("an emulated program does not find the locales of this machine");
@@ -572,7 +586,7 @@ TEST(locale_comma) {
     dcp_json_free(json);
 }
 
-/* ---- what is refused, and the words ------------------------------------------------------------------------------------------------- */
+/* ---- what is refused, and the words ------------------------------------------------------------------------------ */
 typedef struct { const char *text, *message; } refusal;
 static const refusal refusals[] = {
     { "", "line 1, column 1 (byte 0): expected a value, found the end" },
@@ -662,7 +676,8 @@ static void check_refusal(const char *text, size_t size, const char *message, in
 }
 TEST(refusals_with_place) {
     size_t i;
-    for (i = 0; i < DCPI_COUNT(refusals); i++) check_refusal(refusals[i].text, strlen(refusals[i].text), refusals[i].message, 1);
+    for (i = 0; i < DCPI_COUNT(refusals); i++)
+        check_refusal(refusals[i].text, strlen(refusals[i].text), refusals[i].message, 1);
     check_refusal("[1,2e400]", 9, "line 1, column 4 (byte 3): the number is beyond the doubles", 0);
     CHECK_INT(alloc_live, 0);
 }
@@ -696,7 +711,7 @@ TEST(refusals_long_number) {
 }
 /* The message shows a part of a long key, of whole characters. */
 TEST(refusals_long_key) {
-    static const char *const before[] = {"", "x", "xx"};                /* the cut falls between two characters, and into one */
+    static const char *const before[] = {"", "x", "xx"};        /* the cut falls between two characters, and into one */
     char key[400], text[1024];
     dcp_json *json;
     dcp_error err;
@@ -715,7 +730,8 @@ TEST(refusals_long_key) {
 }
 typedef struct { const char *text, *want; } string_case;
 static const string_case string_cases[] = {
-    { "\"\"", "" }, { "\"a\"", "a" }, { "\"abcdefgh\"", "abcdefgh" }, { "\"abcdefghi\"", "abcdefghi" }, { "\"\x7F\"", "\x7F" },
+    { "\"\"", "" }, { "\"a\"", "a" }, { "\"abcdefgh\"", "abcdefgh" }, { "\"abcdefghi\"", "abcdefghi" },
+        { "\"\x7F\"", "\x7F" },
     { "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\/\b\f\n\r\t" },
     { "\"\\u0041\\u00e9\\u20AC\\uD83D\\uDE00\"", "A\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80" },
     { "\"12345678\\n12345678\\\\\"", "12345678\n12345678\\" },
@@ -752,7 +768,7 @@ TEST(strings_every_byte) {
 }
 
 
-/* ---- members ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- members ----------------------------------------------------------------------------------------------------- */
 static int takes(const char *text) {
     size_t size = strlen(text);
     int ok = accepted(text, size);
@@ -771,7 +787,8 @@ TEST(duplicate_keys) {
     CHECK(takes("{\"a\":1,\"A\":2,\"aa\":3,\"\":4}"));
     CHECK(takes("{\"\xC3\xA9\":1,\"e\xCC\x81\":2}"));     /* the same to the eye only */
 }
-/* {"k0":0,...}: count members in a shuffled order, with their places as values; and one more by that name unless it is NULL. */
+/* {"k0":0,...}: count members in a shuffled order, with their places as values; and one more by that name unless it is
+ * NULL. */
 static blob many_members(int count, const char *last) {
     blob b;
     int i;
@@ -788,7 +805,8 @@ static blob many_members(int count, const char *last) {
 #ifndef __has_feature
 #define __has_feature(feature) 0
 #endif
-/* Whether this took less than a second of processor time, far below what quadratic code would; sanitizers and valgrind may take longer. */
+/* Whether this took less than a second of processor time, far below what quadratic code would; sanitizers and valgrind
+ * may take longer. */
 static int is_quick(clock_t start) {
     double limit = 1;
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer) || __has_feature(memory_sanitizer)
@@ -824,7 +842,8 @@ static void check_looked_up(dcp_json *json, int count) {
         CHECK(dcp_json_at(json, (size_t)place) == found);
         CHECK_STR(dcp_json_key(json, (size_t)place), key);
     }
-    CHECK(!dcp_json_get(json, "k") && !dcp_json_get(json, "") && !dcp_json_get(json, "z") && !dcp_json_get(json, "k20000"));
+    CHECK(!dcp_json_get(json, "k") && !dcp_json_get(json, "") && !dcp_json_get(json, "z") &&
+          !dcp_json_get(json, "k20000"));
 }
 TEST(members_looked_up) {
     static const int counts[] = { 0, 1, 2, 15, 16, 17, 18, 100, 20000 };
@@ -866,7 +885,7 @@ TEST(members_built_50000) {
     CHECK_INT(alloc_live, 0);
 }
 
-/* ---- depth, damage ------------------------------------------------------------------------------------------------------------------ */
+/* ---- depth, damage ----------------------------------------------------------------------------------------------- */
 static blob nested(int depth, char open, char close) {  /* close 0: never closed */
     blob b;
     int i;
@@ -900,7 +919,8 @@ TEST(depth_limit) {
 static const char rich[] =
     "{ \"name\": \"layers.0.wq\\n\\u00e9\\uD83D\\uDE00 \xE2\x82\xAC\", \"shape\": [4096, -1, 18446744073709551615],\n"
     "\t\"x\" : [1.5e-3, 0, -0.0, 1E+2, 123456789012345678901234567890], \"t\":true,\"f\":false,\"n\":null,\r\n"
-    "          \"deep\": {\"a\":[{\"b\":[[],{}]}], \"\": \"\"}, \"k1\":1,\"k2\":2,\"k3\":3,\"k4\":4,\"k5\":5,\"k6\":6,\"k7\":7,\"k8\":8,"
+    "          \"deep\": {\"a\":[{\"b\":[[],{}]}], \"\": \"\"}, "
+    "\"k1\":1,\"k2\":2,\"k3\":3,\"k4\":4,\"k5\":5,\"k6\":6,\"k7\":7,\"k8\":8,"
     "\"k9\":9,\"k10\":[],\"k11\":{},\"\\u006b\":0 }";
 
 TEST(damage_truncated) {
@@ -915,8 +935,8 @@ static void check_harmless(const char *text, size_t size) {
     else (void)skipped(text, size);
 }
 TEST(damage_mutated) {
-    static const unsigned char with[] = { 0, 1, '\n', ' ', '"', '\\', ',', ':', '{', '}', '[', ']', '0', '9', '-', '.', 'e', 'u', 'n',
-                                          0x7F, 0x80, 0xC3, 0xED, 0xFF };
+    static const unsigned char with[] = { 0, 1, '\n', ' ', '"', '\\', ',', ':', '{', '}', '[', ']', '0', '9', '-', '.',
+                                          'e', 'u', 'n', 0x7F, 0x80, 0xC3, 0xED, 0xFF };
     size_t size = sizeof rich - 1, at, i;
     char text[sizeof rich];
     for (at = 0; at < size; at++) {
@@ -946,7 +966,7 @@ TEST(damage_spliced) {                                  /* a part of it once mor
 }
 
 
-/* ---- tree: accessors, builder, writer ----------------------------------------------------------------------------------------------- */
+/* ---- tree: accessors, builder, writer ---------------------------------------------------------------------------- */
 TEST(accessors_of_null) {
     int64_t i = 7;
     uint64_t u = 7;
@@ -985,7 +1005,8 @@ TEST(accessors_chained) {
     CHECK(dcp_json_double(dcp_json_at(a, 2), &d) == DCP_OK && d == -5);
     CHECK(dcp_json_double(dcp_json_at(a, 3), &d) == DCP_OK && d == 2.5);
     CHECK_INT(dcp_json_double(dcp_json_at(a, 1), &d), DCP_E_MISMATCH);
-    CHECK(dcp_json_at(a, 4) && !dcp_json_at(a, 5) && !dcp_json_at(a, SIZE_MAX) && !dcp_json_key(a, 0) && !dcp_json_key(json, 1));
+    CHECK(dcp_json_at(a, 4) && !dcp_json_at(a, 5) && !dcp_json_at(a, SIZE_MAX) && !dcp_json_key(a, 0) &&
+          !dcp_json_key(json, 1));
     CHECK(!dcp_json_get(a, "a") && !dcp_json_get(json, NULL) && dcp_json_bool(a) == 0);
     dcp_json_free(json);
 }
@@ -995,8 +1016,9 @@ static dcp_json *build_rich(void) {                     /* NULL where anything f
     int ok, i;
     if (!root) return NULL;
     list = dcp_json_add_array(root, "list");
-    ok = list && dcp_json_add_int(list, NULL, INT64_MIN) && dcp_json_add_double(list, NULL, 0.1) && dcp_json_add_double(list, NULL, 3) &&
-         dcp_json_add_string(list, NULL, "\xC3\xA9 \"q\" \\ \n\x01") && dcp_json_add_bool(list, NULL, 5) && dcp_json_add_null(list, NULL) &&
+    ok = list && dcp_json_add_int(list, NULL, INT64_MIN) && dcp_json_add_double(list, NULL, 0.1) &&
+         dcp_json_add_double(list, NULL, 3) && dcp_json_add_string(list, NULL, "\xC3\xA9 \"q\" \\ \n\x01") &&
+         dcp_json_add_bool(list, NULL, 5) && dcp_json_add_null(list, NULL) &&
          dcp_json_add_array(list, NULL);
     inner = ok ? dcp_json_add_object(root, "") : NULL;
     ok = ok && inner && dcp_json_add_bool(inner, "no", 0) && dcp_json_add_object(inner, "empty");
@@ -1015,24 +1037,28 @@ TEST(builder) {
     check_round_trip(json, 2);
     check_round_trip(json, 2000000000);                 /* sillier than useful, but no overflow */
     check_round_trip(json, -3);
-    check_text(dcp_json_get(json, "list"), 0, "[-9223372036854775808,0.1,3.0,\"\xC3\xA9 \\\"q\\\" \\\\ \\n\\u0001\",true,null,[]]");
+    check_text(dcp_json_get(json, "list"), 0,
+               "[-9223372036854775808,0.1,3.0,\"\xC3\xA9 \\\"q\\\" \\\\ \\n\\u0001\",true,null,[]]");
     check_text(dcp_json_get(dcp_json_get(json, ""), "empty"), 2, "{}");
     dcp_json_free(json);
     CHECK_INT(alloc_live, 0);
 }
 TEST(builder_indent) {
     dcp_json *json = parse("{\"a\":[1,{\"b\":2.0},[]],\"c\":{},\"d\":\"\"}");
-    check_text(json, 2, "{\n  \"a\": [\n    1,\n    {\n      \"b\": 2.0\n    },\n    []\n  ],\n  \"c\": {},\n  \"d\": \"\"\n}");
+    check_text(json, 2,
+               "{\n  \"a\": [\n    1,\n    {\n      \"b\": 2.0\n    },\n    []\n  ],\n  \"c\": {},\n  \"d\": \"\"\n}");
     check_text(json, 1, "{\n \"a\": [\n  1,\n  {\n   \"b\": 2.0\n  },\n  []\n ],\n \"c\": {},\n \"d\": \"\"\n}");
     check_text(json, 0, "{\"a\":[1,{\"b\":2.0},[]],\"c\":{},\"d\":\"\"}");
     check_text(json, -1, "{\"a\":[1,{\"b\":2.0},[]],\"c\":{},\"d\":\"\"}");
     dcp_json_free(json);
 }
 TEST(builder_refuses) {
-    dcp_json *object = dcp_json_new_object(NULL), *array = dcp_json_new_array(NULL), *number = dcp_json_add_int(object, "n", 1);
+    dcp_json *object = dcp_json_new_object(NULL), *array = dcp_json_new_array(NULL),
+                       *number = dcp_json_add_int(object, "n", 1);
     CHECK(object && array && number);
     CHECK(!dcp_json_add_int(NULL, NULL, 1) && !dcp_json_add_string(NULL, "a", "b") && !dcp_json_add_object(NULL, NULL));
-    CHECK(!dcp_json_add_int(object, NULL, 1) && !dcp_json_add_int(array, "a", 1));      /* a key in an object, none in an array */
+    /* a key in an object, none in an array */
+    CHECK(!dcp_json_add_int(object, NULL, 1) && !dcp_json_add_int(array, "a", 1));
     CHECK(!dcp_json_add_int(number, "a", 1) && !dcp_json_add_int(number, NULL, 1));
     CHECK(!dcp_json_add_null(object, "n"));
     CHECK(!dcp_json_add_null(object, "\xFF") && !dcp_json_add_null(object, "\xED\xA0\x80"));
@@ -1099,7 +1125,7 @@ TEST(writer_buffer_edges) {
     CHECK_INT(alloc_live, 0);
 }
 
-/* ---- memory runs out --------------------------------------------------------------------------------------------------------------- */
+/* ---- memory runs out --------------------------------------------------------------------------------------------- */
 static void check_failing_parse(const char *text, size_t size) {
     long n;
     for (n = 0; ; n++) {
@@ -1141,7 +1167,7 @@ TEST(memory_fails_reading) {
     check_failing_parse(b.bytes, b.size);
     check_failing_skip(b.bytes, b.size);
     free(b.bytes);
-    b = many_members(20, NULL);                                         /* enough to be sorted, few enough to fail at each piece */
+    b = many_members(20, NULL);                              /* enough to be sorted, few enough to fail at each piece */
     alloc_arena = 1;
     check_failing_parse(rich, sizeof rich - 1);
     check_failing_skip(rich, sizeof rich - 1);
@@ -1251,8 +1277,13 @@ TEST(arena_text_is_packed) {
     CHECK_INT(alloc_live, 0);
 }
 
-/* ---- the pull reader with a schema --------------------------------------------------------------------------------------------------- */
-typedef struct { char name[64], type[16], raw[200]; int64_t shape[4], offset; double rate; int dims, flag, nulls, unknown; } record;
+/* ---- the pull reader with a schema ------------------------------------------------------------------------------- */
+typedef struct {
+    char name[64], type[16], raw[200];
+    int64_t shape[4], offset;
+    double rate;
+    int dims, flag, nulls, unknown;
+} record;
 enum { NAME, SHAPE, TYPE, OFFSET, RATE, FLAG, RAW };
 static const char *const record_names[] = { "name", "shape", "dataType", "offset", "rate", "flag", "raw" };
 
@@ -1277,7 +1308,8 @@ static int pull_member(dcpi_json_reader *r, int member, record *out) {
     if (r->status) return 0;
     switch (member) {
     case NAME:   if (!dcpi_json_string(r, &span)) return 0; keep(out->name, sizeof out->name, span); return 1;
-    case TYPE:   if (!dcpi_json_text(r, &text)) return 0; (void)snprintf(out->type, sizeof out->type, "%s", text); return 1;
+    case TYPE:
+        if (!dcpi_json_text(r, &text)) return 0; (void)snprintf(out->type, sizeof out->type, "%s", text); return 1;
     case RAW:    if (!dcpi_json_skip(r, &span)) return 0; keep(out->raw, sizeof out->raw, span); return 1;
     case SHAPE:  return pull_shape(r, out);
     case OFFSET: return dcpi_json_int64(r, &out->offset);
@@ -1310,18 +1342,20 @@ static void check_pulled(const char *text) {
     CHECK_STR(got.type, "bf16");
     CHECK_STR(got.raw, "{ \"x\" : [1, 2 ] }");
     CHECK_INT(got.dims, 2);
-    CHECK(got.shape[0] == 4096 && got.shape[1] == 8 && got.offset == INT64_C(33554432000) && got.rate == 0.25 && got.flag == 1);
+    CHECK(got.shape[0] == 4096 && got.shape[1] == 8 && got.offset == INT64_C(33554432000) && got.rate == 0.25 &&
+          got.flag == 1);
 }
 TEST(pull_in_any_order) {
     check_pulled("{\"name\":\"w.0\",\"shape\":[4096,8],\"dataType\":\"bf16\",\"offset\":33554432000,\"rate\":0.25,"
                  "\"flag\":true,\"raw\":{ \"x\" : [1, 2 ] }}");
-    check_pulled("{\"raw\":{ \"x\" : [1, 2 ] },\"flag\":true,\"rate\":25e-2,\"offset\":33554432000,\"dataType\":\"bf16\","
-                 "\"shape\":[4096,8],\"name\":\"w.0\"}");
-    check_pulled(" {\n  \"name\" : \"w\\u002e0\" ,\n  \"shape\"\t:\r\n[ 4096 , 8 ] , \"dataTyp\\u0065\": \"b\\u0066\\u00316\",\n"
-                 "          \"offset\":\n33554432000\n,"
+    check_pulled(
+            "{\"raw\":{ \"x\" : [1, 2 ] },\"flag\":true,\"rate\":25e-2,\"offset\":33554432000,\"dataType\":\"bf16\","
+            "\"shape\":[4096,8],\"name\":\"w.0\"}");
+    check_pulled(" {\n  \"name\" : \"w\\u002e0\" ,\n  \"shape\"\t:\r\n[ 4096 , 8 ] , \"dataTyp\\u0065\": "
+                 "\"b\\u0066\\u00316\",\n" "          \"offset\":\n33554432000\n,"
                  "\"rate\" :0.25, \"flag\": true,            \"raw\"       :  { \"x\" : [1, 2 ] }\n}\n\n");
-    check_pulled("{\"nam\":1,\"name\":\"w.0\",\"names\":2,\"shape\":[4096,8],\"\":0,\"dataType\":\"bf16\",\"offset\":33554432000,"
-                 "\"rate\":0.25,\"flag\":true,\"raw\":{ \"x\" : [1, 2 ] },\"ra\":[{}]}");
+    check_pulled(
+            "{\"nam\":1,\"name\":\"w.0\",\"names\":2,\"shape\":[4096,8],\"\":0,\"dataType\":\"bf16\",\"offset\":33554432000," "\"rate\":0.25,\"flag\":true,\"raw\":{ \"x\" : [1, 2 ] },\"ra\":[{}]}");
 }
 TEST(pull_nulls_and_unknown) {
     record got;
@@ -1398,12 +1432,15 @@ TEST(pull_after_failure) {
     int flag;
     const char *at, *copy;
     dcpi_json_begin(&r, text, sizeof text - 1, &arena, &err);
-    CHECK(dcpi_json_array(&r, &count) && dcpi_json_item(&r, &count) && dcpi_json_int64(&r, &value) && dcpi_json_item(&r, &count));
+    CHECK(dcpi_json_array(&r, &count) && dcpi_json_item(&r, &count) && dcpi_json_int64(&r, &value) &&
+          dcpi_json_item(&r, &count));
     CHECK(!dcpi_json_int64(&r, &value));
     CHECK_STR(err.message, "line 1, column 4 (byte 3): expected a number, found 'x'");
     r.at = at = strchr(text, '2');                      /* even where there would be one */
-    CHECK(!dcpi_json_int64(&r, &value) && !dcpi_json_real(&r, &real) && !dcpi_json_skip(&r, &span) && !dcpi_json_peek(&r));
-    CHECK(!dcpi_json_string(&r, &span) && !dcpi_json_text(&r, &copy) && !dcpi_json_boolean(&r, &flag) && !dcpi_json_null(&r));
+    CHECK(!dcpi_json_int64(&r, &value) && !dcpi_json_real(&r, &real) && !dcpi_json_skip(&r, &span) &&
+          !dcpi_json_peek(&r));
+    CHECK(!dcpi_json_string(&r, &span) && !dcpi_json_text(&r, &copy) && !dcpi_json_boolean(&r, &flag) &&
+          !dcpi_json_null(&r));
     CHECK(!dcpi_json_array(&r, &count) && !dcpi_json_item(&r, &count));
     CHECK(!dcpi_json_object_begin(&r, &o, NULL, 0) && !dcpi_json_member(&r, &o) && !dcpi_json_end(&r));
     CHECK(r.at == at && r.status == DCP_E_FORMAT);

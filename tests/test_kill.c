@@ -1,8 +1,9 @@
 /* test_kill.c - processes that are killed in the middle of a save or of a sync.
  *
- * A child saves, removes or syncs; SIGKILL takes it at a chosen point: before or after the n-th call on its storage, before or after the n-th system call that
- * changes something, or after some microseconds. Then the guarantees, in the parent: the old or the new checkpoint loads, byte for byte; what lies
- * about disturbs no save; and a sweep leaves exactly the files of the checkpoints that live. The other faults are in test_faults.c. */
+ * A child saves, removes or syncs; SIGKILL takes it at a chosen point: before or after the n-th call on its storage,
+ * before or after the n-th system call that changes something, or after some microseconds. Then the guarantees, in the
+ * parent: the old or the new checkpoint loads, byte for byte; what lies about disturbs no save; and a sweep leaves
+ * exactly the files of the checkpoints that live. The other faults are in test_faults.c. */
 #ifdef _WIN32
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -13,7 +14,7 @@ int main(void) {
     return test_finish();
 }
 #else
-/* ---- system calls, counted: the system's headers come first, so that only the library's calls are renamed ------------------------------- */
+/* ---- system calls, counted: the system's headers come first, so that only the library's calls are renamed -------- */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -36,7 +37,8 @@ static void system_step(void) {
 static int after_int(int result) { system_step(); return result; }
 static long after_long(long result) { system_step(); return result; }
 static ssize_t after_size(ssize_t result) { system_step(); return result; }
-static size_t part_of(size_t size) { return size > 256 ? size / 2 : size; }             /* a write may end in the middle at any time */
+/* a write may end in the middle at any time */
+static size_t part_of(size_t size) { return size > 256 ? size / 2 : size; }
 
 #define fdatasync(fd) (system_step(), after_int(fdatasync(fd)))
 #define fsync(fd) (system_step(), after_int(fsync(fd)))
@@ -63,7 +65,7 @@ static dcp_status save(dcp_storage *storage, dcp_layout layout, const char *path
     return generation_save(storage, layout, path, SIZE, number, err);
 }
 
-/* ---- a scene: what the child does, and what may be there afterwards -------------------------------------------------------------------- */
+/* ---- a scene: what the child does, and what may be there afterwards ---------------------------------------------- */
 typedef enum deed { OVERWRITE, NEXT_STEP, PRUNE, REMOVE, SYNC, DEEDS } deed;
 static const char *const deed_names[] = { "overwrite", "next step", "prune", "remove", "sync" };
 static const char *const layout_names[] = { "sharded", "single", "manifest" };
@@ -76,7 +78,8 @@ static int kills, sync_kills, manifest_kills;
 
 static void say(const scene *s, const char *how, int64_t point) {
     if (test_state.name != place) test_name = test_state.name;
-    (void)snprintf(place, sizeof place, "%s [%s, %s: %s %d]", test_name, deed_names[s->what], layout_names[s->layout], how, (int)point);
+    (void)snprintf(place, sizeof place, "%s [%s, %s: %s %d]", test_name, deed_names[s->what], layout_names[s->layout],
+                   how, (int)point);
     test_state.name = place;
 }
 static void said(void) { if (test_state.name == place) test_state.name = test_name; }
@@ -102,7 +105,8 @@ static dcp_status scene_run(const scene *s, dcp_storage *storage, dcp_error *err
     }
     return save(storage, s->layout, s->what == OVERWRITE ? "p" : "q", 2, err);
 }
-/* "p" of generation 1, overwritten once so that names with save ids are there; what removes finds "q", generation 2, too. */
+/* "p" of generation 1, overwritten once so that names with save ids are there; what removes finds "q", generation 2,
+ * too. */
 static void scene_set(scene *s) {
     dcp_error err;
     CHECK_OK_MESSAGE(save(s->storage, s->layout, "p", 3, &err), err.message);
@@ -129,7 +133,7 @@ static void scene_close(scene *s) {
     said();
 }
 
-/* ---- afterwards ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- afterwards -------------------------------------------------------------------------------------------------- */
 static void check_clean(const scene *s) {
     if (!nothing_else_is_there(s->storage)) CHECK_STR(generation_why, "");
 }
@@ -150,7 +154,8 @@ static void check_latest(const scene *s, int p, int q) {
 }
 static void check_survivors(const scene *s) {
     const int p = generation_at(s->storage, "p"), q = generation_at(s->storage, "q");
-    CHECK(p == 1 || ((s->what == OVERWRITE || s->what == SYNC) && p == 2) || ((s->what == PRUNE || s->what == REMOVE) && p == NONE));
+    CHECK(p == 1 || ((s->what == OVERWRITE || s->what == SYNC) && p == 2) ||
+          ((s->what == PRUNE || s->what == REMOVE) && p == NONE));
     CHECK(q == (s->what == OVERWRITE || s->what == SYNC ? NONE : 2) || (s->what == NEXT_STEP && q == NONE));
     check_latest(s, p, q);
 }
@@ -176,7 +181,7 @@ static void check_scene(scene *s, int64_t point) {
     scene_set(s);
 }
 
-/* ---- the child ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the child --------------------------------------------------------------------------------------------------- */
 typedef struct killer { int64_t die_at, points; } killer;
 static void kill_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
     killer *k = (killer *)user;
@@ -220,7 +225,7 @@ static pid_t start_child(const scene *s, int64_t die_in_call, int64_t die_in_sys
     CHECK(pid > 0);
     return pid;
 }
-/* ---- the points ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the points -------------------------------------------------------------------------------------------------- */
 static void kill_in_calls(deed what, dcp_layout layout, const char *dir, int in_system_calls) {
     scene s;
     int64_t point, step = layout == DCP_LAYOUT_MANIFEST && what != SYNC && !test_is_whole() ? 2 : 1;
@@ -284,7 +289,8 @@ TEST(killed_at_any_time) {
     int what, layout;
     for (what = 0; what < DEEDS; what++)
         for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++)
-            if (what != PRUNE && what != REMOVE && makes_sense(what, layout)) kill_in_time((deed)what, (dcp_layout)layout, test_dir());
+            if (what != PRUNE && what != REMOVE && makes_sense(what, layout))
+                kill_in_time((deed)what, (dcp_layout)layout, test_dir());
 }
 TEST(killed_often_enough) {
     const char *filter = getenv("DCP_TEST_FILTER");

@@ -1,9 +1,11 @@
-/* test_lock.c - the commit lock: programs that save to one path at once, and holders that are killed, or stand still and wake.
+/* test_lock.c - the commit lock: programs that save to one path at once, and holders that are killed, or stand still
+ * and wake.
  *
- * Racers are processes (or threads) that begin together and meet once more when each has looked what is there: exactly one commits, the others get
- * DCP_E_EXISTS, and nothing is left of them. Then one that is killed, or stopped, before and after each of its system calls, while another one saves:
- * what a killed one leaves keeps nobody waiting; what a stopped one held is taken over, and when it wakes it commits over nobody. Every interleaving
- * of the calls of the storage is in test_interleave.c. */
+ * Racers are processes (or threads) that begin together and meet once more when each has looked what is there: exactly
+ * one commits, the others get DCP_E_EXISTS, and nothing is left of them. Then one that is killed, or stopped, before
+ * and after each of its system calls, while another one saves: what a killed one leaves keeps nobody waiting; what a
+ * stopped one held is taken over, and when it wakes it commits over nobody. Every interleaving of the calls of the
+ * storage is in test_interleave.c. */
 #ifdef _WIN32
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -14,7 +16,7 @@ int main(void) {
     return test_finish();
 }
 #else
-/* ---- system calls, counted: the system's headers come first, so that only the library's calls are renamed ------------------------------- */
+/* ---- system calls, counted: the system's headers come first, so that only the library's calls are renamed -------- */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -31,10 +33,14 @@ int main(void) {
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Two steps a call: before it and after it, from when it is armed. At step `at` (0: never) the process gets `number`, or, if set, `happens` is called.
- * no_locks: what any lock says, 0: all is well;
+/* Two steps a call: before it and after it, from when it is armed. At step `at` (0: never) the process gets `number`,
+ * or, if set, `happens` is called. no_locks: what any lock says, 0: all is well;
  * no_ranges: a lock of a range is not known here. */
-static struct { int64_t steps, at; int number, is_armed, no_locks, no_ranges, locks /* refused */; void (*happens)(void); } calls;
+static struct {
+    int64_t steps, at;
+    int number, is_armed, no_locks, no_ranges, locks /* refused */;
+    void (*happens)(void);
+} calls;
 
 static void step(void) {
     if (!calls.is_armed || ++calls.steps != calls.at) return;
@@ -100,8 +106,15 @@ static void say(const char *test, const char *what, int64_t n) {
     test_state.name = place;
 }
 
-/* ---- racers --------------------------------------------------------------------------------------------------------------------------------- */
-typedef struct racer { dcp_storage *storage; dcp_layout layout; int generation, overwrite, timeout_ms; int ready, go; /* -1: it meets nobody */ uint32_t not_durable; dcp_error err; } racer;
+/* ---- racers ------------------------------------------------------------------------------------------------------ */
+typedef struct racer {
+    dcp_storage *storage;
+    dcp_layout layout;
+    int generation, overwrite, timeout_ms;
+    int ready, go;
+    /* -1: it meets nobody */ uint32_t not_durable;
+    dcp_error err;
+} racer;
 typedef struct meeting { const racer *r; int has_met; } meeting;
 
 /* When it has looked what is there, and before it writes anything that is to stay. */
@@ -175,7 +188,8 @@ static void check_race(dcp_storage *storage, const racer *racers, const dcp_stat
     }
     CHECK(winner >= 0);
     CHECK_INT(generation_at(storage, "p"), racers[winner].generation);
-    /* files of the pool stay while another manifest is being saved: whoever is the last to remove some leaves those to sweep */
+    /* files of the pool stay while another manifest is being saved: whoever is the last to remove some leaves those to
+     * sweep */
     for (i = 0; i < count; i++) if (racers[i].layout == DCP_LAYOUT_MANIFEST) CHECK_OK(generation_sweep(storage, NULL));
     if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
 }
@@ -232,8 +246,10 @@ TEST(processes_that_overwrite_one_path) {
     test_state.name = test;
 }
 TEST(first_saves_of_processes_in_two_layouts) {
-    static const struct { dcp_layout a, b; } pairs[] = { { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE }, { DCP_LAYOUT_SINGLE, DCP_LAYOUT_MANIFEST },
-                                                         { DCP_LAYOUT_MANIFEST, DCP_LAYOUT_SHARDED }, { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SHARDED } };
+    static const struct { dcp_layout a, b; } pairs[] = { { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE },
+                                                         { DCP_LAYOUT_SINGLE, DCP_LAYOUT_MANIFEST },
+                                                         { DCP_LAYOUT_MANIFEST, DCP_LAYOUT_SHARDED },
+                                                         { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SHARDED } };
     const char *test = test_state.name, *dir = test_ram_dir();
     dcp_storage *storage = local_at(dir);
     racer racers[MOST];
@@ -284,7 +300,8 @@ static void race_of_threads(dcp_storage *storage, const char *test, const char *
             say(test, what, layout * 1000 + round);
             if (round % 2) empty(storage);
             else if (round == 0 || generation_at(storage, "p") == 0) seed(storage, (dcp_layout)layout);
-            racers_set(racers, 3, (dcp_layout)layout, (dcp_layout)(round % 2 ? (layout + 1) % 3 : layout), round % 2 == 0);
+            racers_set(racers, 3, (dcp_layout)layout, (dcp_layout)(round % 2 ? (layout + 1) % 3 : layout),
+                       round % 2 == 0);
             race_threads(storage, racers, 3);
             if (round % 2) empty(storage);
         }
@@ -304,8 +321,16 @@ TEST(threads_that_save_to_one_path) {
 TEST(threads_that_save_to_one_path) { SKIP("built without threads"); }
 #endif
 
-/* ---- one process, stopped or killed at each of its system calls, and another one that saves meanwhile -------------------------------------------- */
-typedef struct victim { const char *dir; racer r; int64_t at; int number; pid_t child; int has_ended; dcp_status status; } victim;
+/* ---- one process, stopped or killed at each of its system calls, and another one that saves meanwhile ------------ */
+typedef struct victim {
+    const char *dir;
+    racer r;
+    int64_t at;
+    int number;
+    pid_t child;
+    int has_ended;
+    dcp_status status;
+} victim;
 
 static void victim_start(victim *v) {
     int state;
@@ -427,9 +452,11 @@ static void at_each_call(int (*happens_at)(const char *dir, dcp_layout layout, i
     test_state.name = test;
 }
 TEST(a_killed_holder_keeps_nobody_waiting) { at_each_call(killed_at, test_is_slow() || test_is_sanitized() ? 7 : 1); }
-TEST(a_stopped_holder_is_taken_over_and_commits_over_nobody) { at_each_call(stopped_at, test_is_slow() || test_is_sanitized() ? 7 : 1); }
+TEST(a_stopped_holder_is_taken_over_and_commits_over_nobody) {
+    at_each_call(stopped_at, test_is_slow() || test_is_sanitized() ? 7 : 1);
+}
 
-/* ---- the local storage's lock itself --------------------------------------------------------------------------------------------------------------- */
+/* ---- the local storage's lock itself ----------------------------------------------------------------------------- */
 static const char lock_key[] = "p.commit.lock";
 static dcp_status lock_of(dcp_storage *s, uint64_t *holder, char *note, void **lock) {
     dcp_error err;
@@ -501,7 +528,8 @@ TEST(a_lock_file_that_goes_at_any_call_locks_nothing) {
             if (between.a) dcpi_storage_unlock(storage, between.a);
             dcpi_storage_unlock(storage, between.c);
             memset(&calls, 0, sizeof calls);
-            CHECK_OK(generation_sweep(storage, NULL));  /* the file of a holder who lets go while the guard is held stays */
+            /* the file of a holder who lets go while the guard is held stays */
+            CHECK_OK(generation_sweep(storage, NULL));
             if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
         }
     CHECK(last > 10);
@@ -525,7 +553,7 @@ TEST(a_lock_that_was_taken_is_not_its_old_holder_s) {
     CHECK_INT(note_in(storage, a, "still there"), DCP_E_EXISTS);
     holder = 0;
     CHECK_INT(lock_of(storage, &holder, note, &c), DCP_PENDING);
-    CHECK_STR(note, "and then");                        /* until b has noted something, it is what is to be looked after */
+    CHECK_STR(note, "and then");                     /* until b has noted something, it is what is to be looked after */
     CHECK_OK(note_in(storage, b, "b"));
     dcpi_storage_unlock(storage, a);
     holder = 0;
@@ -560,7 +588,7 @@ TEST(a_note_stays_until_the_next_holder_sets_one) {
     dcp_storage_close(storage);
 }
 
-/* ---- what is done with the lock ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- what is done with the lock ---------------------------------------------------------------------------------- */
 static char order[4000];
 static void note_order(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
     const int is_commit = strncmp(key, "p.", 2) == 0 && dcpi_commit_kind_of(key) != NULL;
@@ -594,7 +622,8 @@ static void check_order(dcp_storage *storage, int is_removal, const char *want) 
 TEST(the_lock_is_held_from_the_look_to_the_sync_and_what_follows_it) {
     dcp_storage *storage = local_at(test_ram_dir());
     check_order(storage, 0, "begin lock lock_note stat stat stat stat commit sync_directory unlock ");
-    check_order(storage, 0, "begin lock lock_note stat stat stat stat open commit sync_directory lock_note remove unlock ");
+    check_order(storage, 0,
+                "begin lock lock_note stat stat stat stat open commit sync_directory lock_note remove unlock ");
     check_order(storage, 0, "begin lock lock_note stat stat stat stat open commit sync_directory unlock ");
     check_order(storage, 1, "lock lock_note open sync_directory stat remove sync_directory unlock ");
     dcp_storage_close(storage);
@@ -632,7 +661,7 @@ TEST(a_prune_leaves_what_was_saved_since_it_listed) {
     dcp_storage_close(storage);
 }
 
-/* ---- a storage that may replace what it publishes -------------------------------------------------------------------------------------------------------- */
+/* ---- a storage that may replace what it publishes ---------------------------------------------------------------- */
 static dcp_status (*exclusive_commit)(void *context, void *object, int replace, dcp_error *err);
 static dcp_status replacing_commit(void *context, void *object, int replace, dcp_error *err) {
     (void)replace;
@@ -643,7 +672,8 @@ static void rival_saves(void *user, fault_kind kind, const char *key, int64_t ca
     rival *r = (rival *)user;
     dcp_error err;
     (void)call;
-    if (kind != FAULT_BEGIN || is_done || r->has_saved || strncmp(key, "p.metadata", 10) == 0 || strncmp(key, "p.manifest.json", 15) == 0 || strstr(key, ".intent.")) return;
+    if (kind != FAULT_BEGIN || is_done || r->has_saved || strncmp(key, "p.metadata", 10) == 0 ||
+        strncmp(key, "p.manifest.json", 15) == 0 || strstr(key, ".intent.")) return;
     r->has_saved = 1;
     r->status = generation_save(r->storage, r->layout, "p", SIZE, 7, &err);
 }
@@ -677,7 +707,7 @@ TEST(where_publishing_may_replace_no_name_is_used_twice) {
         }
 }
 
-/* ---- where locks are not as they should be -------------------------------------------------------------------------------------------------------- */
+/* ---- where locks are not as they should be ----------------------------------------------------------------------- */
 static void save_and_remove(dcp_storage *storage, uint32_t not_durable) {
     dcp_remove_desc removal = DCP_ZERO;
     dcp_error err;
@@ -781,8 +811,10 @@ static int is_there(dcp_storage *storage, const char *path) {
     return exists;
 }
 TEST(what_a_lock_that_was_lost_names_is_removed_and_nothing_else) {
-    static const char *const foreign[] = { "p.metadata.json", "q.metadata.json.0123456789abcdef.tmp", "../p.metadata.json.0123456789abcdef.tmp", "p_shard_0.bin",
-                                           "p.metadata.json.0123456789abcdef.bin", "notes.txt", "p.metadata.json.x.0123456789abcdef.tmp", "" };
+    static const char *const foreign[] = { "p.metadata.json", "q.metadata.json.0123456789abcdef.tmp",
+                                           "../p.metadata.json.0123456789abcdef.tmp", "p_shard_0.bin",
+                                           "p.metadata.json.0123456789abcdef.bin", "notes.txt",
+                                           "p.metadata.json.x.0123456789abcdef.tmp", "" };
     dcp_storage *storage = local_at(test_ram_dir());
     dcp_error err;
     size_t i;
@@ -792,7 +824,8 @@ TEST(what_a_lock_that_was_lost_names_is_removed_and_nothing_else) {
     CHECK_OK_MESSAGE(successor_saves(storage, DCP_LAYOUT_SHARDED, 0, &err), err.message);
     CHECK(!is_there(storage, "p.metadata.json.0123456789abcdef.tmp"));
     for (i = 0; i < DCPI_COUNT(foreign); i++) {
-        if (foreign[i][0] && foreign[i][0] != '.' && !is_there(storage, foreign[i])) CHECK_OK(dcp_storage_write_all(storage, foreign[i], "x", 1, NULL));
+        if (foreign[i][0] && foreign[i][0] != '.' && !is_there(storage, foreign[i]))
+            CHECK_OK(dcp_storage_write_all(storage, foreign[i], "x", 1, NULL));
         put_lock(storage, foreign[i]);
         CHECK_OK_MESSAGE(successor_saves(storage, DCP_LAYOUT_SHARDED, 0, &err), err.message);
         CHECK(!is_there(storage, "p.commit.lock"));

@@ -1,6 +1,7 @@
-/* test_manifest.c - the chapter >>manifest: documents in JSON and YAML read, written, checked, damaged, signed, and made by hostile hands. */
+/* test_manifest.c - the chapter >>manifest: documents in JSON and YAML read, written, checked, damaged, signed, and
+ * made by hostile hands. */
 #define DCP_LIMIT_FINDINGS 100
-static int limit_tensors = 67108864, limit_shards = 1048576, limit_fields = 1048576;     /* few in limits_of_a_document */
+static int limit_tensors = 67108864, limit_shards = 1048576, limit_fields = 1048576;   /* few in limits_of_a_document */
 #define DCP_LIMIT_TENSORS limit_tensors
 #define DCP_LIMIT_SHARDS limit_shards
 #define DCP_LIMIT_FIELDS limit_fields
@@ -9,7 +10,7 @@ static long long limit_document = 1LL << 34;
 #include "counting_allocator.h"
 #include "text.h"
 
-/* ---- documents -------------------------------------------------------------------------------------------------------------------- */
+/* ---- documents --------------------------------------------------------------------------------------------------- */
 /* The example of SPEC-029, as it stands there. */
 static const char seed_yaml[] =
     "model_id: lite\xE2\x80\x91llm\xE2\x80\x91" "base\n"
@@ -47,19 +48,23 @@ static const char seed_yaml[] =
     "  path: router/state_0.bin\n"
     "metadata_version: 1\n";
 
-/* A document that has everything and keeps every rule. The digests were computed with Python's hashlib and hmac, by DESIGN 2.1 and 2.2. */
+/* A document that has everything and keeps every rule. The digests were computed with Python's hashlib and hmac, by
+ * DESIGN 2.1 and 2.2. */
 #define D1 "1111111111111111111111111111111111111111111111111111111111111111"
-#define T1 "sha256-tree:02d449a31fbb267c8f352e9968a79e3e5fc95c1bbeaa502fd6454ebde5a4bedc"     /* SHA-256 of D1 as bytes */
+#define T1 "sha256-tree:02d449a31fbb267c8f352e9968a79e3e5fc95c1bbeaa502fd6454ebde5a4bedc"   /* SHA-256 of D1 as bytes */
 #define FLAT "2222222222222222222222222222222222222222222222222222222222222222"
 #define PIECE(from) "\"global_shape\": [512, 8], \"global_offset\": [" from ", 0], \"placement\": \"sharded\", "
 #define GOLDEN_SHARDS \
     "    { \"path\": \"dense/wq_0_of_2.bin\", \"type\": \"dense\", \"tensor_name\": \"wq\",\n" \
-    "      \"shape\": [256, 8], \"dtype\": \"fp32\", \"tier_hint\": \"hot\", \"checksum\": \"" T1 "\", \"version\": 0, \"size\": 8192,\n" \
+    "      \"shape\": [256, 8], \"dtype\": \"fp32\", \"tier_hint\": \"hot\", \"checksum\": \"" \
+        T1 "\", \"version\": 0, \"size\": 8192,\n" \
     "      " PIECE("0") "\"rank\": 0, \"block_size\": 4194304, \"block_checksums\": [\"" D1 "\"] },\n" \
     "    { \"path\": \"dense/wq_1_of_2.v3.bin\", \"type\": \"dense\", \"tensor_name\": \"wq\",\n" \
-    "      \"shape\": [256, 8], \"dtype\": \"fp32\", \"tier_hint\": \"hot\", \"checksum\": \"" FLAT "\", \"version\": 3, \"size\": 8192,\n" \
+    "      \"shape\": [256, 8], \"dtype\": \"fp32\", \"tier_hint\": \"hot\", \"checksum\": \"" \
+        FLAT "\", \"version\": 3, \"size\": 8192,\n" \
     "      " PIECE("256") "\"rank\": 1 },\n" \
-    "    { \"path\": \"experts/tier_2/group_0/expert_1.up_0_of_1.bin\", \"type\": \"expert\", \"tensor_name\": \"up\", \"expert_key\": [2, 0, 1],\n" \
+    "    { \"path\": \"experts/tier_2/group_0/expert_1.up_0_of_1.bin\", \"type\": \"expert\", \"tensor_name\": \"up\", " \
+    "\"expert_key\": [2, 0, 1],\n" \
     "      \"shape\": [3], \"dtype\": \"int4\", \"tier_hint\": \"warm\", \"checksum\": \"" FLAT "\", \"version\": 0, \"size\": 2 }\n"
 static const char golden_json[] =
     "{\n"
@@ -90,8 +95,10 @@ static const char golden_json[] =
     "  \"metadata_version\": 1,\n"
     "  \"timestamp\": \"2026-11-20T12:00:00.123456Z\",\n"
     "  \"world_size\": 2,\n"
-    "  \"sharding\": { \"strategy\": \"fsdp\", \"shard_count\": 2, \"precision\": \"bf16\", \"strategy_specific_info\": {} },\n"
-    "  \"training\": { \"epoch\": 5, \"step\": 100, \"learning_rate\": 0.0003, \"optimizer_type\": \"adamw\", \"optimizer_state\": {\"b\": [0.9, 1e-8]} },\n"
+    "  \"sharding\": { \"strategy\": \"fsdp\", \"shard_count\": 2, \"precision\": \"bf16\", "
+    "\"strategy_specific_info\": {} },\n"
+    "  \"training\": { \"epoch\": 5, \"step\": 100, \"learning_rate\": 0.0003, \"optimizer_type\": \"adamw\", "
+    "\"optimizer_state\": {\"b\": [0.9, 1e-8]} },\n"
     "  \"custom_fields\": { \"git\": \"abc\", \"no\": \"1.0\", \"two words\": \"a\\nb\" }";
 static const char golden_yaml[] =
     "min_reader_version: 1\n"
@@ -202,7 +209,7 @@ static const char golden_yaml[] =
 #define YAML_CUT "9703"
 #define YAML_SIGNED_VALUE "71709473b9d1bf3b8f77e1a4cf3e60fb92e2d43ad2dcff4947be77c22eb18063"
 
-/* ---- helpers ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
 static dcp_error last;
 
 /* A body with a good tail of that type. */
@@ -227,7 +234,8 @@ static text replaced(const char *from, const char *find, const char *put) {
     text_add(&t, at + strlen(find), strlen(at + strlen(find)));
     return t;
 }
-/* Parses from an allocation of exactly that size, so that a sanitizer sees a byte read too many. NULL: refused, see `last`. */
+/* Parses from an allocation of exactly that size, so that a sanitizer sees a byte read too many. NULL: refused, see
+ * `last`. */
 static dcp_manifest *try_parse(const char *from, size_t size, const dcp_verifier *verifier) {
     char *copy = (char *)malloc(size ? size : 1);
     dcp_manifest *m;
@@ -236,7 +244,8 @@ static dcp_manifest *try_parse(const char *from, size_t size, const dcp_verifier
     if (size) memcpy(copy, from, size);
     status = dcpi_manifest_parse(copy, size, verifier, &m, &last);
     free(copy);
-    CHECK((status == DCP_OK) == (m != NULL) && (status == DCP_OK) == (last.message[0] == '\0') && status == last.status);
+    CHECK((status == DCP_OK) == (m != NULL) && (status == DCP_OK) == (last.message[0] == '\0') &&
+          status == last.status);
     return m;
 }
 static dcp_manifest *parse(const char *document) {
@@ -271,8 +280,8 @@ static void print_findings(const dcp_validation *v) {
 static void finds(const dcp_manifest *m, size_t errors, size_t warnings, const char *words) {
     dcp_validation v;
     dcp_status status = dcp_manifest_validate(m, &v);
-    if (v.error_count != errors || v.warning_count != warnings || !(has_finding(v.errors, v.error_count, words) || has_finding(v.warnings, v.warning_count,
-        words))) {
+    if (v.error_count != errors || v.warning_count != warnings || !(has_finding(v.errors, v.error_count, words) ||
+                                                                    has_finding(v.warnings, v.warning_count, words))) {
         if (errors + warnings > 0 || v.error_count + v.warning_count > 0) {
             printf("want %d errors, %d warnings, \"%s\"; found:\n", (int)errors, (int)warnings, words);
             print_findings(&v);
@@ -300,8 +309,8 @@ static void seed_change_finds(const char *find, const char *put, size_t errors, 
 /* A document that does not parse. */
 static void refuses(const char *document, dcp_status status, const char *words) {
     dcp_manifest *m = try_parse(document, strlen(document), NULL);
-    if (m || last.status != status || !strstr(last.message, words)) printf("want %s: %s\ngot %s: %s\n", dcp_status_name(status), words,
-        dcp_status_name(last.status), last.message);
+    if (m || last.status != status || !strstr(last.message, words))
+        printf("want %s: %s\ngot %s: %s\n", dcp_status_name(status), words, dcp_status_name(last.status), last.message);
     CHECK(m == NULL && last.status == status && strstr(last.message, words) != NULL);
 }
 static void change_refuses(int yaml, const char *find, const char *put, dcp_status status, const char *words) {
@@ -311,7 +320,7 @@ static void change_refuses(int yaml, const char *find, const char *put, dcp_stat
     free(sealed.data);
 }
 
-/* ---- the seed's example ----------------------------------------------------------------------------------------------------------- */
+/* ---- the seed's example ------------------------------------------------------------------------------------------ */
 TEST(seed_example_loads_as_it_stands) {
     dcp_manifest *m = parse(seed_yaml);
     CHECK_STR(m->model_id, "lite\xE2\x80\x91llm\xE2\x80\x91" "base");
@@ -334,7 +343,8 @@ TEST(seed_example_loads_as_it_stands) {
     CHECK_STR(m->shards[1].tier_hint, "warm");
     CHECK_STR(m->shards[0].checksum, "abc123");
     CHECK(m->shards[0].version == 1 && m->shards[1].version == 0);
-    CHECK(m->shards[0].size == -1 && m->shards[0].rank == -1 && m->shards[0].placement == NULL && m->shards[0].extra == NULL);
+    CHECK(m->shards[0].size == -1 && m->shards[0].rank == -1 && m->shards[0].placement == NULL &&
+          m->shards[0].extra == NULL);
     CHECK(m->optim_state.is_there && m->router_state.is_there);
     CHECK_STR(m->optim_state.path, "optim/state_0.bin");
     CHECK_STR(m->router_state.path, "router/state_0.bin");
@@ -364,11 +374,12 @@ TEST(seed_example_rewritten_in_either_syntax_says_the_same) {
     CHECK_INT(alloc_live, 0);
 }
 
-/* ---- written and read byte for byte ------------------------------------------------------------------------------------------------- */
+/* ---- written and read byte for byte ------------------------------------------------------------------------------ */
 TEST(golden_documents_are_written_byte_for_byte) {
     const dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026");
     static const char *const tails[2] = {JSON_TAIL(JSON_VALUE), YAML_TAIL(YAML_VALUE)};
-    static const char *const signed_tails[2] = {JSON_SIGNATURE(JSON_HMAC) JSON_TAIL(JSON_SIGNED_VALUE), YAML_SIGNATURE(YAML_HMAC) YAML_TAIL(YAML_SIGNED_VALUE)};
+    static const char *const signed_tails[2] = {JSON_SIGNATURE(JSON_HMAC) JSON_TAIL(JSON_SIGNED_VALUE),
+                                                YAML_SIGNATURE(YAML_HMAC) YAML_TAIL(YAML_SIGNED_VALUE)};
     int from, to;
     for (from = 0; from < 2; from++) {
         dcp_manifest *m = parse_sealed(golden(from), from);
@@ -409,20 +420,25 @@ TEST(golden_documents_are_parsed_field_by_field) {
         CHECK_STR(m->model_id, "lite-llm: base");
         CHECK(m->step == 9007199254740993 && m->epoch == 5 && m->min_reader_version == 1 && m->metadata_version == 1);
         CHECK(m->tier_count == 2 && m->tiers[0].budget_bytes == 40000000000 && m->tiers[1].budget_bytes == -1);
-        CHECK(m->shard_count == 3 && s[0].size == 8192 && s[1].version == 3 && s[0].rank == 0 && s[1].rank == 1 && s[2].rank == -1);
+        CHECK(m->shard_count == 3 && s[0].size == 8192 && s[1].version == 3 && s[0].rank == 0 && s[1].rank == 1 &&
+              s[2].rank == -1);
         CHECK(s[1].global_shape[0] == 512 && s[1].global_offset[0] == 256 && s[1].global_offset[1] == 0);
         CHECK_STR(s[1].placement, "sharded");
-        CHECK(s[0].block_size == 4194304 && s[0].block_count == 1 && s[0].block_checksums[31] == 0x11 && s[1].block_count == 0);
+        CHECK(s[0].block_size == 4194304 && s[0].block_count == 1 && s[0].block_checksums[31] == 0x11 &&
+              s[1].block_count == 0);
         CHECK(s[2].has_expert_key && s[2].expert_key[2] == 1 && s[2].size == 2);
-        CHECK(m->optim_state.shard_count == 1 && m->optim_state.shards[0].ndim == 0 && m->optim_state.shards[0].type == NULL);
-        CHECK(m->router_state.layer_count == 2 && m->router_state.layers[1].shard_count == 1 && m->router_state.path == NULL);
+        CHECK(m->optim_state.shard_count == 1 && m->optim_state.shards[0].ndim == 0 &&
+              m->optim_state.shards[0].type == NULL);
+        CHECK(m->router_state.layer_count == 2 && m->router_state.layers[1].shard_count == 1 &&
+              m->router_state.path == NULL);
         CHECK_OK(dcp_manifest_router_seed(m, 0, &seed));
         CHECK(seed == UINT64_MAX);
         CHECK_OK(dcp_manifest_router_seed(m, 7, &seed));
         CHECK_INT(seed, 42);
         CHECK_INT(dcp_manifest_router_seed(m, 1, &seed), DCP_E_NOT_FOUND);
         CHECK_STR(m->save_id, "9f86d081884c7d65");
-        CHECK(m->sequence == 12 && m->world_size == 2 && m->has_sharding && m->has_training && !m->is_foreign && m->is_yaml == yaml);
+        CHECK(m->sequence == 12 && m->world_size == 2 && m->has_sharding && m->has_training && !m->is_foreign &&
+              m->is_yaml == yaml);
         CHECK_STR(m->timestamp, "2026-11-20T12:00:00.123456Z");
         CHECK_STR(m->sharding.strategy, "fsdp");
         CHECK(m->sharding.shard_count == 2 && m->training.step == 100);
@@ -438,24 +454,29 @@ TEST(golden_documents_are_parsed_field_by_field) {
 }
 /* The quick reader and that of all JSON: the same document with its members in another order, and other white space. */
 TEST(members_may_stand_in_any_order) {
-    text t = seal_as("{\"shards\": [{\"version\": 4, \"path\": \"a\", \"size\": 8, \"shape\": [1,2], \"rank\": 3, \"expert_key\":[1,2,3], \"dtype\":\"fp32\","
-                     "\"type\":\"expert\"}], \"metadata_version\": 1", "manifest/json", NULL);
+    text t = seal_as("{\"shards\": [{\"version\": 4, \"path\": \"a\", \"size\": 8, \"shape\": [1,2], \"rank\": 3, "
+                     "\"expert_key\":[1,2,3], \"dtype\":\"fp32\"," "\"type\":\"expert\"}], \"metadata_version\": 1",
+                     "manifest/json", NULL);
     dcp_manifest *m = parse(t.data);
-    CHECK(m->shard_count == 1 && m->shards[0].version == 4 && m->shards[0].size == 8 && m->shards[0].rank == 3 && m->shards[0].ndim == 2);
+    CHECK(m->shard_count == 1 && m->shards[0].version == 4 && m->shards[0].size == 8 && m->shards[0].rank == 3 &&
+          m->shards[0].ndim == 2);
     CHECK(m->shards[0].has_expert_key && m->shards[0].expert_key[1] == 2);
     CHECK_STR(m->shards[0].type, "expert");
     dcp_manifest_free(m);
     free(t.data);
 }
 TEST(absent_and_null_are_the_same) {
-    dcp_manifest *m = parse("shards:\n  - path: a\n    type:\n    shape: null\n    checksum: ~\noptim_state:\nrouter_state: null\ntiers:\n");
+    dcp_manifest *m =
+        parse("shards:\n  - path: a\n    type:\n    shape: null\n    checksum: ~\noptim_state:\nrouter_state: "
+              "null\ntiers:\n");
     CHECK(m->shard_count == 1 && m->shards[0].type == NULL && m->shards[0].ndim == -1 && m->shards[0].checksum == NULL);
     CHECK(!m->optim_state.is_there && !m->router_state.is_there && m->tier_count == 0 && m->metadata_version == 0);
     dcp_manifest_free(m);
 }
 TEST(integers_may_have_underscores) {
-    static const char *const good[] = {"1_000", "0_1", "12_34_56", "9_223372036854775807"}, *const bad[] = {"_1", "1_", "1__0", "1_x", "-1_0", "\"5\"",
-        "9_223372036854775808", "1.5", "1e3", "''"};
+    static const char *const good[] = {"1_000", "0_1", "12_34_56", "9_223372036854775807"},
+                                      *const bad[] = {"_1", "1_", "1__0", "1_x", "-1_0", "\"5\"",
+                                                      "9_223372036854775808", "1.5", "1e3", "''"};
     char document[100];
     size_t i;
     int64_t want[] = {1000, 1, 123456, INT64_MAX};
@@ -476,12 +497,14 @@ TEST(integers_may_have_underscores) {
     }
 }
 
-/* ---- unknown members -------------------------------------------------------------------------------------------------------------- */
+/* ---- unknown members --------------------------------------------------------------------------------------------- */
 static const char unknown_json[] =
     "{ \"future\": {\"a\":[1, {\"b\":null}], \"c\": \"x\\ny\"}, \"also\": 1.5e999,\n"
     "  \"tiers\": [ {\"tier_id\": 1, \"name\": \"hot\", \"color\": \"red\"} ],\n"
-    "  \"shards\": [ {\"path\": \"a\", \"type\": \"dense\", \"tensor_name\": \"t\", \"shape\": [1], \"dtype\": \"fp32\", \"version\": 1, \"codec\": [\"z\", 3]} ],\n"
-    "  \"optim_state\": {\"path\": \"o\", \"kind\": \"adam\"}, \"router_state\": {\"path\": \"r\", \"noise\": {\"k\": true}},\n"
+    "  \"shards\": [ {\"path\": \"a\", \"type\": \"dense\", \"tensor_name\": \"t\", \"shape\": [1], \"dtype\": "
+    "\"fp32\", \"version\": 1, \"codec\": [\"z\", 3]} ],\n"
+    "  \"optim_state\": {\"path\": \"o\", \"kind\": \"adam\"}, \"router_state\": {\"path\": \"r\", \"noise\": {\"k\": "
+    "true}},\n"
     "  \"metadata_version\": 9 }";
 TEST(unknown_members_survive_every_rewrite_at_every_level) {
     static const char *const kept[2][7] = {
@@ -510,18 +533,20 @@ TEST(unknown_members_survive_every_rewrite_at_every_level) {
     CHECK_INT(alloc_live, 0);
 }
 TEST(unknown_members_of_additions_survive) {
-    text s = replaced(golden_json, "\"layer\": 7,", "\"layer\": 7, \"cold\": 3,");       /* a layer that has shards, and one that has none */
-    text t = replaced(s.data, "\"layer\": 0,", "\"layer\": 0, \"temp\": 2,"), u = replaced(t.data, "\"strategy\": \"fsdp\",",
-        "\"strategy\": \"fsdp\", \"mesh\": [2],");
-    text v = replaced(u.data, "\"learning_rate\"", "\"warmup\": 7, \"learning_rate\""), w = replaced(v.data, "\"tensor_name\": \"gate\",",
-        "\"tensor_name\": \"gate\", \"g\": {},");
+    /* a layer that has shards, and one that has none */
+    text s = replaced(golden_json, "\"layer\": 7,", "\"layer\": 7, \"cold\": 3,");
+    text t = replaced(s.data, "\"layer\": 0,", "\"layer\": 0, \"temp\": 2,"),
+             u = replaced(t.data, "\"strategy\": \"fsdp\",", "\"strategy\": \"fsdp\", \"mesh\": [2],");
+    text v = replaced(u.data, "\"learning_rate\"", "\"warmup\": 7, \"learning_rate\""),
+             w = replaced(v.data, "\"tensor_name\": \"gate\",", "\"tensor_name\": \"gate\", \"g\": {},");
     dcp_manifest *m = parse_sealed(w.data, 0);
     text yaml = write_as(m, 1, NULL), json;
     dcp_manifest *again = parse(yaml.data);
     finds(again, 0, 0, "");
     json = write_as(again, 0, NULL);
     CHECK_STR(again->router_state.layers[1].extra, "\"cold\": 3");
-    CHECK(strstr(json.data, "\"temp\": 2") && strstr(json.data, "\"cold\": 3") && strstr(json.data, "\"mesh\": [2]") && strstr(json.data, "\"warmup\": 7") && strstr(json.data, "\"g\": {}"));
+    CHECK(strstr(json.data, "\"temp\": 2") && strstr(json.data, "\"cold\": 3") && strstr(json.data, "\"mesh\": [2]") &&
+          strstr(json.data, "\"warmup\": 7") && strstr(json.data, "\"g\": {}"));
     CHECK_STR(again->router_state.layers[1].shards[0].extra, "\"g\": {}");
     dcp_manifest_free(m);
     dcp_manifest_free(again);
@@ -534,18 +559,22 @@ TEST(newer_versions) {
     dcp_manifest *m = parse("metadata_version: 2\nshards: []\n");
     finds(m, 0, 3, "metadata_version: 2 is newer");
     dcp_manifest_free(m);
-    refuses("min_reader_version: 2\nshards: 5\n", DCP_E_VERSION, "needs a reader of version 2; this program has version 1");
-    refuses("{\"shards\": {\"a\": 1}, \"min_reader_version\": 2}", DCP_E_VERSION, "min_reader_version: this manifest needs a reader of version 2");
+    refuses("min_reader_version: 2\nshards: 5\n", DCP_E_VERSION,
+            "needs a reader of version 2; this program has version 1");
+    refuses("{\"shards\": {\"a\": 1}, \"min_reader_version\": 2}", DCP_E_VERSION,
+            "min_reader_version: this manifest needs a reader of version 2");
     refuses("shards: 5\n", DCP_E_FORMAT, "shards: line 1, column 9 (byte 8): expected an array");
-    change_refuses(1, "min_reader_version: 1", "min_reader_version: 300", DCP_E_VERSION, "needs a reader of version 300");
+    change_refuses(1, "min_reader_version: 1", "min_reader_version: 300", DCP_E_VERSION,
+                   "needs a reader of version 300");
 }
 
-/* ---- rules ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- rules ------------------------------------------------------------------------------------------------------- */
 TEST(every_rule_of_the_document) {
     change_finds("\"epoch\": 5,\n  \"step\"", "\"epoch\": -1,\n  \"step\"", 1, 0, "epoch: must not be negative");
     change_finds("\"step\": 9007199254740993", "\"step\": -1", 1, 0, "step: must not be negative");
     change_finds("\"model_id\": \"lite-llm: base\",\n", "", 0, 1, "model_id: the model has no name");
-    change_finds("\"metadata_version\": 1", "\"metadata_version\": 0", 1, 0, "metadata_version: it is required and at least 1");
+    change_finds("\"metadata_version\": 1", "\"metadata_version\": 0", 1, 0,
+                 "metadata_version: it is required and at least 1");
     change_finds("\"metadata_version\": 1,\n", "", 1, 0, "metadata_version");
     change_finds("\"min_reader_version\": 1", "\"min_reader_version\": -1", 1, 0, "min_reader_version");
     change_finds("9f86d081884c7d65", "9F86d081884c7d65", 1, 0, "save_id");
@@ -555,7 +584,8 @@ TEST(every_rule_of_the_document) {
     change_finds("\"world_size\": 2", "\"world_size\": 1", 1, 0, "shards[1].rank: 1 is not below world_size");
     change_finds("\"rank\": 1", "\"rank\": -5", 1, 0, "shards[1].rank: must not be negative");
     change_finds("\"layer\": 7", "\"layer\": -7", 1, 0, "router_state.layers[1].layer: must not be negative");
-    change_finds("\"layer\": 7", "\"layer\": 0", 1, 0, "router_state.layers[1].layer: router_state.layers[0] has the same one");
+    change_finds("\"layer\": 7", "\"layer\": 0", 1, 0,
+                 "router_state.layers[1].layer: router_state.layers[0] has the same one");
     change_finds("\"optim/m_0_of_1.bin\"", "\"../state\"", 1, 0, "optim_state.path");
     seed_change_finds("metadata_version: 1", "metadata_version: -3", 1, 0, "metadata_version");
 }
@@ -564,7 +594,8 @@ TEST(every_rule_of_tiers) {
     change_finds("\"tier_id\": 2", "\"tier_id\": 1", 1, 0, "tiers[1].tier_id: tiers[0] has the same one");
     change_finds("\"name\": \"warm\"", "\"name\": \"hot\"", 1, 1, "tiers[1].name: tiers[0] has the same one");
     change_finds("\"name\": \"warm\"", "\"name\": \"\"", 1, 1, "tiers[1].name: a name is required");
-    change_finds("\"tier_hint\": \"warm\"", "\"tier_hint\": \"cold\"", 0, 1, "shards[2].tier_hint: there is no tier \"cold\"");
+    change_finds("\"tier_hint\": \"warm\"", "\"tier_hint\": \"cold\"", 0, 1,
+                 "shards[2].tier_hint: there is no tier \"cold\"");
     change_finds("\"tier_hint\": \"warm\"", "\"tier_hint\": \"2\"", 0, 0, "");
     change_finds("40GB", "40 giga", 1, 0, "tiers[0].size_budget: \"40 giga\" is not a number of bytes");
     change_finds("40GB", "-1", 1, 0, "tiers[0].size_budget");
@@ -573,11 +604,14 @@ TEST(every_rule_of_tiers) {
 }
 TEST(size_budgets) {
     static const struct { const char *text; int64_t bytes; } cases[] = {
-        {"40GB", 40000000000}, {"512MiB", 536870912}, {"0", 0}, {"1000", 1000}, {"1000B", 1000}, {"1 KB", 1000}, {"1kib", 1024}, {"10_000", 10000}, {"7TiB",
+        {"40GB", 40000000000}, {"512MiB", 536870912}, {"0", 0}, {"1000", 1000}, {"1000B", 1000}, {"1 KB", 1000},
+            {"1kib", 1024}, {"10_000", 10000}, {"7TiB",
         7696581394432},
-        {"1PB", 1000000000000000}, {"7EiB", 8070450532247928832}, {"8EiB", -1}, {"9223372036854775807", INT64_MAX}, {"9223372036854775808", -1},
+        {"1PB", 1000000000000000}, {"7EiB", 8070450532247928832}, {"8EiB", -1}, {"9223372036854775807", INT64_MAX},
+        {"9223372036854775808", -1},
         {"99999999999999999999", -1},
-        {"", -1}, {"GB", -1}, {"-5", -1}, {"+5", -1}, {"1.5GB", -1}, {"5G", -1}, {"5GBB", -1}, {"5XB", -1}, {"5 ", 5}, {"_5", -1}, {"5_", -1}, {"5__0", -1},
+        {"", -1}, {"GB", -1}, {"-5", -1}, {"+5", -1}, {"1.5GB", -1}, {"5G", -1}, {"5GBB", -1}, {"5XB", -1}, {"5 ", 5},
+        {"_5", -1}, {"5_", -1}, {"5__0", -1},
         {"5iB", -1}, {"0x10", -1}
     };
     size_t i;
@@ -594,11 +628,14 @@ TEST(size_budgets) {
 }
 TEST(every_rule_of_a_shard) {
     change_finds("dense/wq_0_of_2.bin", "", 1, 0, "shards[0].path: a file path is required");
-    change_finds("dense/wq_0_of_2.bin", "dense/victim.metadata.json", 1, 0, "shards[0].path: \"dense/victim.metadata.json\" has the name of a commit");
-    change_finds("dense/wq_0_of_2.bin", "x.COMMIT.LOCK", 1, 0, "shards[0].path: \"x.COMMIT.LOCK\" has the name of a commit file, a lock");
+    change_finds("dense/wq_0_of_2.bin", "dense/victim.metadata.json", 1, 0,
+                 "shards[0].path: \"dense/victim.metadata.json\" has the name of a commit");
+    change_finds("dense/wq_0_of_2.bin", "x.COMMIT.LOCK", 1, 0,
+                 "shards[0].path: \"x.COMMIT.LOCK\" has the name of a commit file, a lock");
     change_finds("dense/wq_0_of_2.bin", "x.checkpoint", 1, 0, "shards[0].path: \"x.checkpoint\" has the name");
     change_finds("dense/wq_0_of_2.bin", "dense/x.tmp", 1, 0, "shards[0].path: \"dense/x.tmp\" has the name");
-    change_finds("\"type\": \"dense\"", "\"type\": \"sparse\"", 1, 0, "shards[0].type: \"sparse\" is neither dense nor expert");
+    change_finds("\"type\": \"dense\"", "\"type\": \"sparse\"", 1, 0,
+                 "shards[0].type: \"sparse\" is neither dense nor expert");
     change_finds(", \"type\": \"dense\"", "", 1, 0, "shards[0].type: a type is required");
     change_finds(", \"tensor_name\": \"wq\"", "", 1, 0, "shards[0].tensor_name: a tensor_name is required");
     change_finds("\"tensor_name\": \"up\"", "\"tensor_name\": \"u\\u0001p\"", 1, 0, "shards[2].tensor_name");
@@ -607,29 +644,39 @@ TEST(every_rule_of_a_shard) {
     change_finds("\"type\": \"expert\"", "\"type\": \"dense\"", 1, 0, "shards[2].expert_key: a dense shard has none");
     change_finds("\"shape\": [3]", "\"shape\": [5]", 1, 0, "shards[2].size: 2 bytes, but 5 elements of int4 have 3");
     change_finds("\"shape\": [3]", "\"shape\": [-3]", 1, 0, "shards[2].shape: dimension 0 is negative");
-    change_finds("\"shape\": [3]", "\"shape\": [4611686018427387904, 4]", 1, 0, "shards[2].shape: the number of elements does not fit");
+    change_finds("\"shape\": [3]", "\"shape\": [4611686018427387904, 4]", 1, 0,
+                 "shards[2].shape: the number of elements does not fit");
     change_finds("      \"shape\": [3], ", "", 1, 0, "shards[2].shape: a shape is required");
     change_finds("\"dtype\": \"int4\", ", "", 1, 0, "shards[2].dtype: a data type is required");
     change_finds("\"dtype\": \"int4\"", "\"dtype\": \"int3\"", 0, 1, "shards[2].dtype: \"int3\" is unknown");
     change_finds(", \"size\": 2 }", " }", 1, 0, "shards[2].size: a size is required");
     change_finds("\"size\": 2 }", "\"size\": -7 }", 1, 0, "shards[2].size: must not be negative: -7");
     change_finds("\"version\": 3", "\"version\": -3", 1, 0, "shards[1].version: must not be negative");
-    change_finds("\"checksum\": \"" FLAT "\", \"version\": 3", "\"checksum\": \"abc123\", \"version\": 3", 1, 0, "shards[1].checksum: \"abc123\" is neither");
-    change_finds("\"checksum\": \"" FLAT "\", \"version\": 3", "\"version\": 3", 1, 0, "shards[1].checksum: there is none");
-    change_finds("\"checksum\": \"2222", "\"checksum\": \"ABCD", 1, 0, "shards[1].checksum: hex digits must be lower case");
+    change_finds("\"checksum\": \"" FLAT "\", \"version\": 3", "\"checksum\": \"abc123\", \"version\": 3", 1, 0,
+                 "shards[1].checksum: \"abc123\" is neither");
+    change_finds("\"checksum\": \"" FLAT "\", \"version\": 3", "\"version\": 3", 1, 0,
+                 "shards[1].checksum: there is none");
+    change_finds("\"checksum\": \"2222", "\"checksum\": \"ABCD", 1, 0,
+                 "shards[1].checksum: hex digits must be lower case");
     change_finds(T1, FLAT, 1, 0, "shards[0].block_checksums: block digests stand only beside");
-    change_finds("[\"" D1 "\"]", "[\"" FLAT "\"]", 1, 0, "shards[0].checksum: it is not the SHA-256 of the shard's block digests");
-    change_finds(", \"block_size\": 4194304, \"block_checksums\": [\"" D1 "\"]", "", 1, 0, "shards[0].block_checksums: block digests are required");
+    change_finds("[\"" D1 "\"]", "[\"" FLAT "\"]", 1, 0,
+                 "shards[0].checksum: it is not the SHA-256 of the shard's block digests");
+    change_finds(", \"block_size\": 4194304, \"block_checksums\": [\"" D1 "\"]", "", 1, 0,
+                 "shards[0].block_checksums: block digests are required");
     change_finds("\"block_size\": 4194304, ", "", 2, 0, "shards[0].block_size: a block size is required");
-    change_finds("\"block_size\": 4194304", "\"block_size\": 4194305", 1, 0, "shards[0].block_size: 4194305 is not a power of two");
-    change_finds("[\"" D1 "\"]", "[\"" D1 "\", \"" D1 "\"]", 2, 0, "shards[0].block_checksums: 2 digests, but 8192 bytes have 1 blocks");
+    change_finds("\"block_size\": 4194304", "\"block_size\": 4194305", 1, 0,
+                 "shards[0].block_size: 4194305 is not a power of two");
+    change_finds("[\"" D1 "\"]", "[\"" D1 "\", \"" D1 "\"]", 2, 0,
+                 "shards[0].block_checksums: 2 digests, but 8192 bytes have 1 blocks");
     change_finds("\"global_offset\": [256, 0]", "\"global_offset\": [257, 0]", 1, 0,
         "shards[1].global_offset: dimension 0: 256 elements from 257 on do not fit into global_shape's 512");
-    change_finds("\"global_offset\": [256, 0]", "\"global_offset\": [-1, 0]", 1, 0, "shards[1].global_offset: dimension 0 is negative");
+    change_finds("\"global_offset\": [256, 0]", "\"global_offset\": [-1, 0]", 1, 0,
+                 "shards[1].global_offset: dimension 0 is negative");
     change_finds("\"global_shape\": [512, 8], \"global_offset\": [256, 0], \"placement\": \"sharded\"",
         "\"global_shape\": [512, 8], \"global_offset\": [256, 0]", 2, 0,
                  "shards[1].placement: a placement is required beside global_shape");
-    change_finds("\"placement\": \"sharded\", \"rank\": 1", "\"placement\": \"scattered\", \"rank\": 1", 2, 0, "shards[1].placement: \"scattered\" is none of");
+    change_finds("\"placement\": \"sharded\", \"rank\": 1", "\"placement\": \"scattered\", \"rank\": 1", 2, 0,
+                 "shards[1].placement: \"scattered\" is none of");
     change_finds("\"placement\": \"sharded\", \"rank\": 1", "\"placement\": \"private\", \"rank\": 1", 2, 0,
         "shards[1].global_shape: a private tensor is whole");
     seed_change_finds("shape: [512, 1024]", "shape: [512, -1]", 1, 0, "shards[0].shape");
@@ -639,13 +686,14 @@ TEST(every_rule_of_a_shard) {
     seed_change_finds("expert_key: [2,0,1]", "expert_key: [2,0,-1]", 1, 0, "shards[1].expert_key");
 }
 TEST(paths_cannot_leave_the_directory) {
-    static const char *const bad[] = {"../a", "a/../b", "/a", "a//b", "a/", "./a", "a/.", "..", ".", "a\\\\b", "c:/a", "a\\u0000b", "a\\u0007b", "a\\u007fb",
-        "\\u0085", "a/..", "//", "a:b"};
+    static const char *const bad[] = {"../a", "a/../b", "/a", "a//b", "a/", "./a", "a/.", "..", ".", "a\\\\b", "c:/a",
+                                      "a\\u0000b", "a\\u0007b", "a\\u007fb", "\\u0085", "a/..", "//", "a:b"};
     char put[100];
     size_t i;
     for (i = 0; i < DCPI_COUNT(bad); i++) {
         (void)snprintf(put, sizeof put, "\"path\": \"%s\"", bad[i]);
-        if (strstr(bad[i], "u0000")) change_refuses(0, "\"path\": \"dense/wq_0_of_2.bin\"", put, DCP_E_FORMAT, "shards[0].path: line 13");
+        if (strstr(bad[i], "u0000"))
+            change_refuses(0, "\"path\": \"dense/wq_0_of_2.bin\"", put, DCP_E_FORMAT, "shards[0].path: line 13");
         else change_finds("\"path\": \"dense/wq_0_of_2.bin\"", put, 1, 0, "shards[0].path: \"");
         if (strstr(bad[i], "u0000")) continue;
         (void)snprintf(put, sizeof put, "\"path\": \"%s\", \"tensor_name\": \"m\"", bad[i]);
@@ -693,27 +741,33 @@ TEST(rules_of_shards_beside_each_other) {
                  "optim_state.shards[0].path: \"dense/wq_0_of_2.bin\" stands in shards[0] too");
     change_finds("router/gate_0_of_1.bin", "optim/m_0_of_1.bin", 1, 0,
         "router_state.layers[1].shards[0].path: \"optim/m_0_of_1.bin\" stands in optim_state.shards[0] too");
-    change_finds("\"global_shape\": [512, 8], \"global_offset\": [256, 0]", "\"global_shape\": [600, 8], \"global_offset\": [256, 0]", 1, 0,
+    change_finds("\"global_shape\": [512, 8], \"global_offset\": [256, 0]",
+                 "\"global_shape\": [600, 8], \"global_offset\": [256, 0]", 1, 0,
                  "shards[1].global_shape: shards[0] is a piece of the same tensor and has another one");
-    change_finds("\"dtype\": \"fp32\", \"tier_hint\": \"hot\", \"checksum\": \"2", "\"dtype\": \"int32\", \"tier_hint\": \"hot\", \"checksum\": \"2", 1, 0,
-        "shards[1].dtype: it is int32, and in shards[0] fp32");
-    change_finds("\"global_offset\": [256, 0]", "\"global_offset\": [0, 0]", 1, 0, "shards[1].global_offset: shards[0] is the same piece of the same tensor");
-    change_finds(",\n      \"global_shape\": [512, 8], \"global_offset\": [256, 0], \"placement\": \"sharded\"", "", 1, 0,
-        "shards[1].placement: it is absent, and in shards[0] sharded");
+    change_finds("\"dtype\": \"fp32\", \"tier_hint\": \"hot\", \"checksum\": \"2",
+                 "\"dtype\": \"int32\", \"tier_hint\": \"hot\", \"checksum\": \"2", 1, 0,
+                 "shards[1].dtype: it is int32, and in shards[0] fp32");
+    change_finds("\"global_offset\": [256, 0]", "\"global_offset\": [0, 0]", 1, 0,
+                 "shards[1].global_offset: shards[0] is the same piece of the same tensor");
+    change_finds(",\n      \"global_shape\": [512, 8], \"global_offset\": [256, 0], \"placement\": \"sharded\"", "", 1,
+                 0, "shards[1].placement: it is absent, and in shards[0] sharded");
     seed_change_finds("metadata_version", "zzz: 1\nmetadata_version", 0, 0, "");
     {                                                   /* the seed's own kind: pieces of which nothing is said */
         text t = replaced(seed_yaml, "  - path: experts",
-            "  - path: dense/layer_0/attention_q_0_1_of_2.bin\n    type: dense\n    tensor_name: attention_q\n    shape: [512, 1024]\n"
-                          "    dtype: bf16\n    version: 0\n  - path: experts");
+            "  - path: dense/layer_0/attention_q_0_1_of_2.bin\n    type: dense\n    tensor_name: attention_q\n    "
+            "shape: [512, 1024]\n" "    dtype: bf16\n    version: 0\n  - path: experts");
         dcp_manifest *m = parse(t.data);
-        finds(m, 0, 4, "shards[1].global_offset: shards[0] is a piece of the same tensor, and nothing says how the two fit together");
+        finds(m, 0, 4, "shards[1].global_offset: shards[0] is a piece of the same tensor, and nothing says how the two "
+                       "fit together");
         dcp_manifest_free(m);
         free(t.data);
     }
     {                                                   /* one file twice is fine if it is the same bytes */
         text t = replaced(golden_json, "\"path\": \"optim/m_0_of_1.bin\", \"tensor_name\": \"m\"",
             "\"path\": \"optim/m_0_of_1.bin\", \"tensor_name\": \"n\",\n        \"shape\": [], "
-                          "\"dtype\": \"fp64\", \"checksum\": \"" FLAT "\", \"version\": 1, \"size\": 8 },\n      { \"path\": \"optim/m_0_of_1.bin\", \"tensor_name\": \"m\"");
+                          "\"dtype\": \"fp64\", \"checksum\": \""
+                          FLAT "\", \"version\": 1, \"size\": 8 },\n      { \"path\": \"optim/m_0_of_1.bin\", "
+                               "\"tensor_name\": \"m\"");
         dcp_manifest *m = parse_sealed(t.data, 0);
         CHECK_INT(m->optim_state.shard_count, 2);
         finds(m, 0, 0, "");
@@ -741,19 +795,22 @@ TEST(all_errors_are_collected_and_counted) {
     CHECK_INT(alloc_live, 0);
 }
 
-/* ---- what does not parse ------------------------------------------------------------------------------------------------------------ */
+/* ---- what does not parse ----------------------------------------------------------------------------------------- */
 TEST(types_of_members_are_checked_with_their_place) {
     refuses("model_id: 5\n", DCP_E_FORMAT, "model_id: line 1, column 11 (byte 10): expected a string");
     refuses("epoch: 1\nstep: text\n", DCP_E_FORMAT, "step: line 2, column 7");
-    refuses("shards:\n  - path: a\n  - path: b\n    shape: [1, x]\n", DCP_E_FORMAT, "shards[1].shape: line 4, column 16");
-    refuses("{\"shards\": [{\"path\": \"a\", \"shape\": [1, 2.5]}]}", DCP_E_FORMAT, "shards[0].shape: line 1, column 40");
+    refuses("shards:\n  - path: a\n  - path: b\n    shape: [1, x]\n", DCP_E_FORMAT,
+            "shards[1].shape: line 4, column 16");
+    refuses("{\"shards\": [{\"path\": \"a\", \"shape\": [1, 2.5]}]}", DCP_E_FORMAT,
+            "shards[0].shape: line 1, column 40");
     refuses("shards:\n  - expert_key: [1, 2]\n", DCP_E_FORMAT, "shards[0].expert_key");
     refuses("shards:\n  - expert_key: [1, 2, 3, 4]\n", DCP_E_FORMAT, "shards[0].expert_key");
     refuses("shards:\n  - shape: [1, 1, 1, 1, 1, 1, 1, 1, 1]\n", DCP_E_FORMAT, "more than 8 dimensions");
     refuses("shards:\n  - shape: [1]\n    global_shape: [1, 2]\n", DCP_E_FORMAT, "shards[0].global_shape");
     refuses("shards:\n  - block_checksums: [\"12\"]\n", DCP_E_FORMAT, "shards[0].block_checksums: line 2");
     refuses("tiers:\n  - tier_id: 1\n  - tier_id: one\n", DCP_E_FORMAT, "tiers[1].tier_id: line 3, column 14");
-    refuses("router_state:\n  layers:\n    - seed: -1\n", DCP_E_FORMAT, "router_state.layers[0].seed: line 3, column 13");
+    refuses("router_state:\n  layers:\n    - seed: -1\n", DCP_E_FORMAT,
+            "router_state.layers[0].seed: line 3, column 13");
     refuses("router_state:\n  layers:\n    - seed: 18446744073709551616\n", DCP_E_FORMAT, "seed");
     refuses("optim_state:\n  shards:\n    - rank: 3000000000\n", DCP_E_FORMAT, "optim_state.shards[0].rank");
     refuses("step: 9223372036854775808\n", DCP_E_FORMAT, "does not fit 64 bits");
@@ -771,8 +828,10 @@ TEST(types_of_members_are_checked_with_their_place) {
 }
 /* The place in a message is that of the member, whatever list came before it. */
 TEST(a_place_does_not_outlive_its_list) {
-    static const char *const lists[] = {"tiers:\n  - tier_id: 1\n", "shards:\n  - path: a\n", "optim_state:\n  shards:\n    - path: a\n",
-                                        "router_state:\n  layers:\n    - layer: 1\n      shards:\n        - path: a\n", "training:\n  epoch: 1\n"};
+    static const char *const lists[] = {"tiers:\n  - tier_id: 1\n", "shards:\n  - path: a\n",
+                                        "optim_state:\n  shards:\n    - path: a\n",
+                                        "router_state:\n  layers:\n    - layer: 1\n      shards:\n        - path: a\n",
+                                        "training:\n  epoch: 1\n"};
     size_t i;
     for (i = 0; i < DCPI_COUNT(lists); i++) {
         text t = text_of(lists[i]);
@@ -781,10 +840,12 @@ TEST(a_place_does_not_outlive_its_list) {
         CHECK(strncmp(last.message, "step: line ", 11) == 0);
         free(t.data);
     }
-    refuses("router_state:\n  layers:\n    - layer: 1\n      shards:\n        - path: a\n      seed: x\n", DCP_E_FORMAT, "seed: line 6");
+    refuses("router_state:\n  layers:\n    - layer: 1\n      shards:\n        - path: a\n      seed: x\n", DCP_E_FORMAT,
+            "seed: line 6");
     CHECK(strncmp(last.message, "router_state.layers[0].seed: ", 29) == 0);
 }
-/* The quick way of reading what our writer writes must not be more lenient than the other: without any one of its marks a document is none. */
+/* The quick way of reading what our writer writes must not be more lenient than the other: without any one of its marks
+ * a document is none. */
 TEST(every_mark_is_needed) {
     char *body = (char *)malloc(sizeof golden_json);
     size_t i, removed = 0;
@@ -803,13 +864,14 @@ TEST(every_mark_is_needed) {
     free(body);
 }
 TEST(words_that_other_yaml_takes_for_booleans_are_strings) {
-    dcp_manifest *m = parse("model_id: no\nshards:\n  - path: on\n    checksum: off\n    tier_hint: y\n    tensor_name: yes\n");
+    dcp_manifest *m =
+        parse("model_id: no\nshards:\n  - path: on\n    checksum: off\n    tier_hint: y\n    tensor_name: yes\n");
     text t;
     CHECK_STR(m->model_id, "no");
     CHECK_STR(m->shards[0].path, "on");
     t = write_as(m, 1, NULL);
-    CHECK(strstr(t.data, "model_id: \"no\"\n") && strstr(t.data, "path: \"on\"\n") && strstr(t.data, "checksum: \"off\"\n") && strstr(t.data,
-        "tensor_name: \"yes\"\n"));
+    CHECK(strstr(t.data, "model_id: \"no\"\n") && strstr(t.data, "path: \"on\"\n") &&
+          strstr(t.data, "checksum: \"off\"\n") && strstr(t.data, "tensor_name: \"yes\"\n"));
     dcp_free(t.data);
     dcp_manifest_free(m);
     refuses("model_id: true\n", DCP_E_FORMAT, "model_id");
@@ -821,9 +883,11 @@ TEST(words_that_other_yaml_takes_for_booleans_are_strings) {
 /* Whatever text: what is written in either syntax is read back as it was. */
 TEST(any_text_comes_back) {
     static const char *const texts[] = {
-        "~", "null", "Null", "true", "FALSE", "No", "1", "-1", "1e5", "0x1f", ".5", ".inf", "1_000", "2026-11-20", "a: b", "a #b", "#a", "- a", "-", "?",
+        "~", "null", "Null", "true", "FALSE", "No", "1", "-1", "1e5", "0x1f", ".5", ".inf", "1_000", "2026-11-20",
+            "a: b", "a #b", "#a", "- a", "-", "?",
         "? a", ":", "a:", "&a", "*a",
-        "!a", "|", ">", "%", "@a", "`a", "'a'", "\"a\"", "a\"b", "a\\b", "a\nb", "a\tb", " a", "a ", "", "[a]", "{a}", "a, b", "\x01", "\x7F", "\xC2\x85",
+        "!a", "|", ">", "%", "@a", "`a", "'a'", "\"a\"", "a\"b", "a\\b", "a\nb", "a\tb", " a", "a ", "", "[a]", "{a}",
+        "a, b", "\x01", "\x7F", "\xC2\x85",
         "\xE2\x80\xA8", ("\xEF\xBB\xBF" "a"),
         "\xF0\x9F\x98\x80", "<<", "=", "a/b.c-d_e", "---", "...", "--- a", "y", "n"
     };
@@ -837,7 +901,8 @@ TEST(any_text_comes_back) {
             dcp_field field;
             text t;
             memset(&tier, 0, sizeof tier);
-            m.model_id = shard.path = shard.type = shard.tensor_name = shard.dtype = shard.tier_hint = shard.checksum = shard.placement = texts[i];
+            m.model_id = shard.path = shard.type = shard.tensor_name = shard.dtype = shard.tier_hint = shard.checksum =
+                shard.placement = texts[i];
             tier.tier.name = tier.tier.size_budget = tier.tier.placement_policy = field.key = field.value = texts[i];
             m.optim_state.path = texts[i];
             m.optim_state.is_there = 1;
@@ -903,11 +968,12 @@ TEST(what_cannot_be_written_is_refused_with_its_place) {
     CHECK_INT(alloc_live, 0);
 }
 
-/* ---- building --------------------------------------------------------------------------------------------------------------------- */
+/* ---- building ---------------------------------------------------------------------------------------------------- */
 /* What the golden document says, by calls. */
 static dcp_status build(dcp_manifest **out, dcp_error *err) {
-    static const uint8_t digest[32] = {0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11,
-                                       0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11};
+    static const uint8_t digest[32] = {0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11,
+                                       0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11,
+                                       0x11, 0x11, 0x11, 0x11, 0x11, 0x11};
     const dcp_tier hot = {1, "hot", "40GB", "prioritized"}, warm = {2, "warm", NULL, NULL};
     const uint64_t seeds[2] = {UINT64_MAX, 42};
     dcp_manifest_shard s;
@@ -918,24 +984,30 @@ static dcp_status build(dcp_manifest **out, dcp_error *err) {
     if (!status) status = dcp_manifest_add_tier(m, &hot, err);
     if (!status) status = dcp_manifest_add_tier(m, &warm, err);
     memset(&s, 0, sizeof s);
-    s.path = "dense/wq_0_of_2.bin"; s.type = "dense"; s.tensor_name = "wq"; s.ndim = 2; s.shape[0] = 256; s.shape[1] = 8; s.dtype = "fp32"; s.tier_hint = "hot";
-    s.checksum = T1; s.size = 8192; s.global_shape[0] = 512; s.global_shape[1] = 8; s.placement = "sharded"; s.block_size = 4194304;
+    s.path = "dense/wq_0_of_2.bin"; s.type = "dense"; s.tensor_name = "wq"; s.ndim = 2; s.shape[0] = 256;
+    s.shape[1] = 8; s.dtype = "fp32"; s.tier_hint = "hot";
+    s.checksum = T1; s.size = 8192; s.global_shape[0] = 512; s.global_shape[1] = 8; s.placement = "sharded";
+    s.block_size = 4194304;
     s.block_checksums = digest; s.block_count = 1;
     if (!status) status = dcp_manifest_add_shard(m, &s, err);
-    s.path = "dense/wq_1_of_2.v3.bin"; s.checksum = FLAT; s.version = 3; s.global_offset[0] = 256; s.rank = 1; s.block_size = 0; s.block_checksums = NULL;
+    s.path = "dense/wq_1_of_2.v3.bin"; s.checksum = FLAT; s.version = 3; s.global_offset[0] = 256; s.rank = 1;
+    s.block_size = 0; s.block_checksums = NULL;
     s.block_count = 0;
     if (!status) status = dcp_manifest_add_shard(m, &s, err);
     memset(&s, 0, sizeof s);
-    s.path = "experts/tier_2/group_0/expert_1.up_0_of_1.bin"; s.type = "expert"; s.tensor_name = "up"; s.has_expert_key = 1; s.expert_key[0] = 2;
+    s.path = "experts/tier_2/group_0/expert_1.up_0_of_1.bin"; s.type = "expert"; s.tensor_name = "up";
+    s.has_expert_key = 1; s.expert_key[0] = 2;
     s.expert_key[2] = 1;
     s.ndim = 1; s.shape[0] = 3; s.dtype = "int4"; s.tier_hint = "warm"; s.checksum = FLAT; s.size = 2; s.rank = -1;
     if (!status) status = dcp_manifest_add_shard(m, &s, err);
     memset(&s, 0, sizeof s);
-    s.path = "optim/m_0_of_1.bin"; s.tensor_name = "m"; s.dtype = "fp64"; s.checksum = FLAT; s.version = 1; s.size = 8; s.rank = -1;
+    s.path = "optim/m_0_of_1.bin"; s.tensor_name = "m"; s.dtype = "fp64"; s.checksum = FLAT; s.version = 1; s.size = 8;
+    s.rank = -1;
     if (!status) status = dcp_manifest_add_optimizer_shard(m, &s, err);
     if (!status) m->optim_state.path = "optim/m_0_of_1.bin";
     if (!status) status = dcp_manifest_add_router(m, 0, &seeds[0], NULL, err);
-    s.path = "router/gate_0_of_1.bin"; s.tensor_name = "gate"; s.ndim = 2; s.shape[1] = 4; s.dtype = "bf16"; s.version = 0; s.size = 0;
+    s.path = "router/gate_0_of_1.bin"; s.tensor_name = "gate"; s.ndim = 2; s.shape[1] = 4; s.dtype = "bf16";
+    s.version = 0; s.size = 0;
     if (!status) status = dcp_manifest_add_router(m, 7, NULL, &s, err);
     if (!status) status = dcp_manifest_add_router(m, 7, &seeds[1], NULL, err);
     if (!status) status = dcp_manifest_set_field(m, "git", "old", err);
@@ -950,7 +1022,8 @@ static dcp_status build(dcp_manifest **out, dcp_error *err) {
     m->save_id = "9f86d081884c7d65"; m->sequence = 12; m->timestamp = "2026-11-20T12:00:00.123456Z"; m->world_size = 2;
     m->has_sharding = m->has_training = 1;
     m->sharding.strategy = "fsdp"; m->sharding.shard_count = 2; m->sharding.precision = "bf16";
-    m->training.epoch = 5; m->training.step = 100; m->training.learning_rate = 0.0003; m->training.optimizer_type = "adamw";
+    m->training.epoch = 5; m->training.step = 100; m->training.learning_rate = 0.0003;
+    m->training.optimizer_type = "adamw";
     m->training.optimizer_state = "{\"b\": [0.9, 1e-8]}";
     return DCP_OK;
 }
@@ -1011,7 +1084,7 @@ TEST(arguments_that_are_missing_are_refused) {
     CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, NULL, &last), DCP_E_INVALID);
     CHECK_INT(dcp_manifest_parse("{}", 2, NULL, &last), DCP_E_INVALID);
     CHECK_INT(dcp_manifest_parse(NULL, 2, &parsed, &last), DCP_E_INVALID);
-    CHECK_INT(dcp_manifest_parse(NULL, 0, &parsed, NULL), DCP_E_FORMAT);        /* no bytes are a document that is none */
+    CHECK_INT(dcp_manifest_parse(NULL, 0, &parsed, NULL), DCP_E_FORMAT);      /* no bytes are a document that is none */
     CHECK(parsed == NULL);
     CHECK_INT(dcp_manifest_validate(m, NULL), DCP_E_INVALID);
     dcp_manifest_free(m);
@@ -1022,7 +1095,8 @@ TEST(arguments_that_are_missing_are_refused) {
     dcp_manifest_free(m);
     CHECK_INT(alloc_live, 0);
 }
-/* With limits that a test can reach: a program may set them, and then they hold in the builders, the parser and the check alike. */
+/* With limits that a test can reach: a program may set them, and then they hold in the builders, the parser and the
+ * check alike. */
 TEST(limits_of_a_document) {
     const dcp_tier tier = {9, "cold", NULL, NULL};
     dcp_manifest_shard shard;
@@ -1033,7 +1107,8 @@ TEST(limits_of_a_document) {
     limit_tensors = 3;
     CHECK_INT(dcp_manifest_add_shard(m, &shard, &last), DCP_E_LIMIT);
     CHECK(strstr(last.message, "more than 3 shards") && m->shard_count == 3);
-    finds(m, 1, 0, "shards: more than 3 shards (DCP_LIMIT_TENSORS)");   /* five, those of the optimizer and of the router too */
+    /* five, those of the optimizer and of the router too */
+    finds(m, 1, 0, "shards: more than 3 shards (DCP_LIMIT_TENSORS)");
     limit_tensors = 5;
     finds(m, 0, 0, "");
     limit_tensors = 67108864;
@@ -1045,7 +1120,7 @@ TEST(limits_of_a_document) {
     CHECK(strstr(last.message, "more than 2 tiers") && m->tier_count == 2);
     refuses(t.data, DCP_E_LIMIT, "more fields than DCP_LIMIT_FIELDS");
     limit_fields = 3;
-    limit_tensors = 7;                                                  /* 2 tiers, 3 shards, 1 of the optimizer, 2 layers, 1 of the router */
+    limit_tensors = 7;                            /* 2 tiers, 3 shards, 1 of the optimizer, 2 layers, 1 of the router */
     dcp_manifest_free(parse(t.data));
     limit_tensors = 6;
     refuses(t.data, DCP_E_LIMIT, "more tensors than DCP_LIMIT_TENSORS");
@@ -1075,17 +1150,21 @@ TEST(rules_of_structs) {
     m->model_id = ""; finds(m, 0, 1, "model_id: the model has no name");
     m->model_id = "\xFF"; finds(m, 1, 0, "model_id: not valid UTF-8"); m->model_id = "a";
     m->min_reader_version = 2; finds(m, 1, 0, "min_reader_version: 2 is not from 0 to 1"); m->min_reader_version = 1;
-    m->metadata_version = 0; finds(m, 0, 0, ""); m->metadata_version = 1;       /* absent in a struct: the writer's own */
-    m->training.learning_rate = HUGE_VAL; finds(m, 1, 0, "training.learning_rate: must be finite"); m->training.learning_rate = 1;
+    m->metadata_version = 0; finds(m, 0, 0, ""); m->metadata_version = 1;     /* absent in a struct: the writer's own */
+    m->training.learning_rate = HUGE_VAL; finds(m, 1, 0, "training.learning_rate: must be finite");
+    m->training.learning_rate = 1;
     m->sharding.strategy = "\xFF"; finds(m, 1, 0, "sharding.strategy: not valid UTF-8"); m->sharding.strategy = "fsdp";
-    m->sharding.precision = "\xFF"; finds(m, 1, 0, "sharding.precision: not valid UTF-8"); m->sharding.precision = "bf16";
+    m->sharding.precision = "\xFF"; finds(m, 1, 0, "sharding.precision: not valid UTF-8");
+    m->sharding.precision = "bf16";
     m->sharding.info = "[]"; finds(m, 1, 0, "sharding.strategy_specific_info"); m->sharding.info = NULL;
     m->sharding.extra = "\"a\""; finds(m, 1, 0, "sharding.extra"); m->sharding.extra = NULL;
-    m->training.optimizer_type = "\xFF"; finds(m, 1, 0, "training.optimizer_type: not valid UTF-8"); m->training.optimizer_type = "adamw";
+    m->training.optimizer_type = "\xFF"; finds(m, 1, 0, "training.optimizer_type: not valid UTF-8");
+    m->training.optimizer_type = "adamw";
     m->training.optimizer_state = "[]"; finds(m, 1, 0, "training.optimizer_state"); m->training.optimizer_state = NULL;
     m->training.extra = "\"a\""; finds(m, 1, 0, "training.extra"); m->training.extra = NULL;
     m->extra = "\"a\""; finds(m, 1, 0, "extra"); m->extra = NULL;
-    m->tiers[1].tier.placement_policy = "\xFF"; finds(m, 1, 0, "tiers[1].placement_policy: not valid UTF-8"); m->tiers[1].tier.placement_policy = NULL;
+    m->tiers[1].tier.placement_policy = "\xFF"; finds(m, 1, 0, "tiers[1].placement_policy: not valid UTF-8");
+    m->tiers[1].tier.placement_policy = NULL;
     tiers = m->tiers; m->tiers = NULL; finds(m, 1, 3, "tiers: the tiers are missing");
     m->tier_count = 0; finds(m, 0, 3, "there is no tier \"hot\""); m->tiers = tiers; m->tier_count = 2;
     shards = m->shards; m->shards = NULL; finds(m, 1, 0, "shards: the shards are missing"); m->shards = shards;
@@ -1100,9 +1179,11 @@ TEST(rules_of_structs) {
     {                                                   /* the first layer's shards are looked at too */
         dcp_manifest_layer *layers = m->router_state.layers;
         const dcp_manifest_layer saved[2] = {layers[0], layers[1]};
-        layers[0].shards = saved[1].shards; layers[0].shard_count = 1; layers[1].shards = NULL; layers[1].shard_count = 0;
+        layers[0].shards = saved[1].shards; layers[0].shard_count = 1; layers[1].shards = NULL;
+        layers[1].shard_count = 0;
         finds(m, 0, 0, "");
-        layers[0].shards[0].version = -1; finds(m, 1, 0, "router_state.layers[0].shards[0].version"); layers[0].shards[0].version = 0;
+        layers[0].shards[0].version = -1; finds(m, 1, 0, "router_state.layers[0].shards[0].version");
+        layers[0].shards[0].version = 0;
         layers[0] = saved[0]; layers[1] = saved[1];
     }
     m->router_state.extra = "\"a\"";                                    /* behind its layers, and told as its own */
@@ -1121,7 +1202,8 @@ TEST(rules_of_structs) {
     CHECK(strncmp(last.message, "optim_state.path: ", 18) == 0);
     m->optim_state.path = "optim/state_0.bin";
     m->router_state.path = "../x"; finds(m, 1, 0, "router_state.path: \"../x\""); m->router_state.path = NULL;
-    m->optim_state.path = "../x"; finds(m, 1, 0, "optim_state.path: \"../x\""); m->optim_state.path = "optim/state_0.bin";
+    m->optim_state.path = "../x"; finds(m, 1, 0, "optim_state.path: \"../x\"");
+    m->optim_state.path = "optim/state_0.bin";
     {                                                   /* behind the optimizer's state, and not of it */
         const size_t layers = m->router_state.layer_count;
         m->router_state.layer_count = 0; m->router_state.is_there = 0;
@@ -1137,8 +1219,10 @@ TEST(rules_of_structs) {
     s->block_size = -1; finds(m, 1, 0, "shards[1].block_size: must not be negative: -1"); s->block_size = 0;
     s->ndim = 9; finds(m, 2, 0, "shards[1].shape: 9 dimensions"); s->ndim = 2;
     s->dtype = NULL; finds(m, 2, 0, "shards[1].dtype: it is absent, and in shards[0] fp32"); s->dtype = "fp32";
-    shards[0].dtype = NULL; finds(m, 2, 0, "shards[1].dtype: it is fp32, and in shards[0] absent"); shards[0].dtype = "fp32";
-    s->ndim = 1; s->size = 1024; finds(m, 1, 0, "shards[1].global_shape: shards[0] is a piece of the same tensor and has another one");
+    shards[0].dtype = NULL; finds(m, 2, 0, "shards[1].dtype: it is fp32, and in shards[0] absent");
+    shards[0].dtype = "fp32";
+    s->ndim = 1; s->size = 1024;
+    finds(m, 1, 0, "shards[1].global_shape: shards[0] is a piece of the same tensor and has another one");
     s->ndim = 2; s->size = 8192;
     shards[0].block_checksums = NULL; finds(m, 1, 0, "shards[0].block_checksums");
     dcp_manifest_free(m);
@@ -1181,7 +1265,8 @@ TEST(shards_of_experts_and_layers) {
     memset(s.expert_key, 0, sizeof s.expert_key);
     CHECK_OK(dcp_manifest_add_shard(m, &s, &last));
     finds(m, 0, 0, "");
-    s.path = "optim/up_0_of_1.bin"; s.type = NULL; s.tier_hint = NULL;  /* the same name in another list is another tensor */
+    /* the same name in another list is another tensor */
+    s.path = "optim/up_0_of_1.bin"; s.type = NULL; s.tier_hint = NULL;
     CHECK_OK(dcp_manifest_add_optimizer_shard(m, &s, &last));
     finds(m, 0, 0, "");
     m->shards[3].expert_key[2] = 1;
@@ -1193,12 +1278,13 @@ TEST(shards_of_experts_and_layers) {
     s.tensor_name = "up"; s.ndim = 1; s.dtype = "int4";
     s.path = "router/gate_0_of_1.bin"; s.tensor_name = "bias"; s.size = 2;
     CHECK_OK(dcp_manifest_add_router(m, 9, NULL, &s, &last));
-    finds(m, 1, 0, "router_state.layers[2].shards[0].path: \"router/gate_0_of_1.bin\" stands in router_state.layers[1].shards[0] too");
+    finds(m, 1, 0, "router_state.layers[2].shards[0].path: \"router/gate_0_of_1.bin\" stands in "
+                   "router_state.layers[1].shards[0] too");
     dcp_manifest_free(m);
     CHECK_INT(alloc_live, 0);
 }
 
-/* ---- integrity and signatures ------------------------------------------------------------------------------------------------------- */
+/* ---- integrity and signatures ------------------------------------------------------------------------------------ */
 static int parses(const char *data, size_t size, const dcp_verifier *verifier) {
     dcp_manifest *m = try_parse(data, size, verifier);
     dcp_manifest_free(m);
@@ -1211,12 +1297,14 @@ TEST(every_bit_and_every_length_is_covered) {
     size_t i;
     for (yaml = 0; yaml < 2; yaml++) {
         for (is_signed = 0; is_signed < 2; is_signed++) {
-            text body = replaced(golden(yaml), "lite-llm", "x"), t = seal_as(body.data, type_of(yaml), is_signed ? &signer : NULL);
+            text body = replaced(golden(yaml), "lite-llm", "x"),
+                        t = seal_as(body.data, type_of(yaml), is_signed ? &signer : NULL);
             CHECK(parses(t.data, t.size, is_signed ? &verifier : NULL));
             for (i = 0; i < t.size; i++) {
                 for (bit = 0; bit < 8; bit++) {
                     t.data[i] = (char)(t.data[i] ^ 1 << bit);
-                    if (parses(t.data, t.size, is_signed ? &verifier : NULL)) printf("byte %d bit %d, yaml %d, signed %d\n", (int)i, bit, yaml, is_signed);
+                    if (parses(t.data, t.size, is_signed ? &verifier : NULL))
+                        printf("byte %d bit %d, yaml %d, signed %d\n", (int)i, bit, yaml, is_signed);
                     CHECK(last.status != DCP_OK);
                     if (is_signed) CHECK_INT(last.status, DCP_E_SIGNATURE);
                     t.data[i] = (char)(t.data[i] ^ 1 << bit);
@@ -1247,7 +1335,8 @@ TEST(additions_need_a_tail) {
     refuses("custom_fields: {}\n", DCP_E_CHECKSUM, "integrity");
     refuses("router_state: {layers: []}\n", DCP_E_CHECKSUM, "integrity");
     refuses("a: 1\nintegrity: { algorithm: \"sha256\", value: \"" D1 "\" }\n", DCP_E_CHECKSUM, "damaged or was edited");
-    refuses("a: 1 # integrity: { algorithm: \"sha256\", value: \"" D1 "\" }\nsave_id: x\n", DCP_E_CHECKSUM, "integrity");
+    refuses("a: 1 # integrity: { algorithm: \"sha256\", value: \"" D1 "\" }\nsave_id: x\n", DCP_E_CHECKSUM,
+            "integrity");
 }
 TEST(a_tail_inside_a_scalar_is_none) {
     text inner = seal_as("a: 'x\n", "manifest/yaml", NULL);
@@ -1258,30 +1347,35 @@ TEST(a_tail_inside_a_scalar_is_none) {
     CHECK(!parses(inner.data, inner.size, NULL));
     free(inner.data);
     inner = seal_as("a: 1\n# ", "manifest/yaml", NULL);
-    CHECK(parses(inner.data, inner.size, NULL));        /* a comment: then it is no tail, and the document a foreign one */
+    CHECK(parses(inner.data, inner.size, NULL));     /* a comment: then it is no tail, and the document a foreign one */
     free(inner.data);
 }
 TEST(signatures_fail_closed) {
-    const dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026"), other_signer = dcp_hmac_signer("fedcba9876543210", 16, "ops-2026");
+    const dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026"),
+                              other_signer = dcp_hmac_signer("fedcba9876543210", 16, "ops-2026");
     const dcp_verifier verifier = dcp_hmac_verifier(GOLDEN_KEY, 16);
     int yaml;
     for (yaml = 0; yaml < 2; yaml++) {
-        text good = seal_as(golden(yaml), type_of(yaml), &signer), bare = seal_as(golden(yaml), type_of(yaml), NULL), other = seal_as(golden(yaml),
-            type_of(yaml), &other_signer);
-        text wrong = seal_as(golden(yaml), yaml ? "other/yaml" : "metadata/json", &signer), foreign = text_of(seed_yaml);
+        text good = seal_as(golden(yaml), type_of(yaml), &signer), bare = seal_as(golden(yaml), type_of(yaml), NULL),
+                    other = seal_as(golden(yaml), type_of(yaml), &other_signer);
+        text wrong = seal_as(golden(yaml), yaml ? "other/yaml" : "metadata/json", &signer),
+                     foreign = text_of(seed_yaml);
         dcp_manifest *m = try_parse(good.data, good.size, &verifier);
         CHECK(m != NULL);
         CHECK_STR(m->signature_algorithm, "hmac-sha256");
         CHECK_STR(m->signature_key, "ops-2026");
         dcp_manifest_free(m);
         CHECK(parses(good.data, good.size, NULL));
-        CHECK(!parses(bare.data, bare.size, &verifier) && last.status == DCP_E_SIGNATURE && strstr(last.message, "not signed"));
-        CHECK(!parses(other.data, other.size, &verifier) && last.status == DCP_E_SIGNATURE && strstr(last.message, "another key"));
+        CHECK(!parses(bare.data, bare.size, &verifier) && last.status == DCP_E_SIGNATURE &&
+              strstr(last.message, "not signed"));
+        CHECK(!parses(other.data, other.size, &verifier) && last.status == DCP_E_SIGNATURE &&
+              strstr(last.message, "another key"));
         CHECK(!parses(wrong.data, wrong.size, &verifier) && last.status == DCP_E_SIGNATURE);
         CHECK(!parses(wrong.data, wrong.size, NULL) && last.status == DCP_E_CHECKSUM);
         CHECK(!parses(foreign.data, foreign.size, &verifier) && last.status == DCP_E_SIGNATURE);
         {                                               /* stripped, the digest made anew; downgraded; cut */
-            text cut = replaced(good.data, yaml ? "value: \"" YAML_CUT : "\"value\": \"" JSON_CUT, yaml ? "value: \"" : "\"value\": \"");
+            text cut = replaced(good.data, yaml ? "value: \"" YAML_CUT : "\"value\": \"" JSON_CUT,
+                                yaml ? "value: \"" : "\"value\": \"");
             text down = replaced(good.data, "hmac-sha256", "none");
             CHECK(!parses(cut.data, cut.size, &verifier) && last.status == DCP_E_SIGNATURE);
             CHECK(!parses(down.data, down.size, &verifier) && last.status == DCP_E_SIGNATURE);
@@ -1352,11 +1446,13 @@ TEST(what_is_signed_is_covered) {
     CHECK_INT(alloc_live, 0);
 }
 TEST(a_signature_out_of_its_place_is_none) {
-    const char *const members[2] = {"\"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"\", \"value\": \"" D1 "\" },\n  \"step\": 9",
+    const char *const members[2] = {"\"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"\", \"value\": \""
+                                    D1 "\" },\n  \"step\": 9",
                                     "signature: { algorithm: \"hmac-sha256\", key: \"\", value: \"" D1 "\" }\nstep: 9"};
     int yaml;
     for (yaml = 0; yaml < 2; yaml++)
-        change_refuses(yaml, yaml ? "step: 9" : "\"step\": 9", members[yaml], DCP_E_CHECKSUM, "signature member is not in its place");
+        change_refuses(yaml, yaml ? "step: 9" : "\"step\": 9", members[yaml], DCP_E_CHECKSUM,
+                       "signature member is not in its place");
 }
 /* A signed document cut down to its signature, with a digest that fits: what is left of it. */
 TEST(a_signature_of_another_algorithm_or_length_is_refused) {
@@ -1365,7 +1461,8 @@ TEST(a_signature_of_another_algorithm_or_length_is_refused) {
         {",\n  \"signature\": { \"algorithm\": \"none\", \"key\": \"\", \"value\": \"00\" }",
         ",\n  \"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"\", \"value\": \"00ff\" }",
          ",\n  \"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"\", \"value\": \"" D1 "\" }"},
-        {"signature: { algorithm: \"none\", key: \"\", value: \"00\" }\n", "signature: { algorithm: \"hmac-sha256\", key: \"\", value: \"00ff\" }\n",
+        {"signature: { algorithm: \"none\", key: \"\", value: \"00\" }\n",
+         "signature: { algorithm: \"hmac-sha256\", key: \"\", value: \"00ff\" }\n",
          "signature: { algorithm: \"hmac-sha256\", key: \"\", value: \"" D1 "\" }\n"}
     };
     static const char *const words[3] = {"is signed with none", "the signature has 2 bytes", "does not match"};
@@ -1384,15 +1481,16 @@ TEST(a_signature_of_another_algorithm_or_length_is_refused) {
     }
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 TEST(each_allocation_may_fail) {
     const dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026");
     const dcp_verifier verifier = dcp_hmac_verifier(GOLDEN_KEY, 16);
     int yaml;
     long n, done;
     for (yaml = 0; yaml < 2; yaml++) {
-        text t = replaced(golden(yaml), yaml ? "epoch: 5" : "\"epoch\": 5", yaml ? "epoch: 5\nxx: {a: b}" : "\"epoch\": 5, \"xx\": {\"a\": 1}"),
-            sealed = seal_as(t.data, type_of(yaml), &signer);
+        text t = replaced(golden(yaml), yaml ? "epoch: 5" : "\"epoch\": 5",
+                          yaml ? "epoch: 5\nxx: {a: b}" : "\"epoch\": 5, \"xx\": {\"a\": 1}"),
+                          sealed = seal_as(t.data, type_of(yaml), &signer);
         for (n = 0, done = 0; !done; n++) {
             dcp_manifest *m;
             dcp_validation v;
@@ -1470,13 +1568,14 @@ TEST(memory_is_in_proportion) {
     CHECK_INT(alloc_live, 0);
 }
 
-/* ---- mutations ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- mutations --------------------------------------------------------------------------------------------------- */
 TEST(mutations_do_no_harm) {
     static const char interesting[] = "\n\t :-?[]{},#&*!|>'\"%@`\\\r\0\xFF\xC3\x80<~.0x9-eE_";
     static char work[8000];
     int round, rounds = test_times(20000), i, accepted = 0;
     for (round = 0; round < rounds; round++) {
-        const char *from = round % 4 == 0 ? golden_json : round % 4 == 1 ? golden_yaml : round % 4 == 2 ? seed_yaml : unknown_json;
+        const char *from = round % 4 == 0 ? golden_json : round % 4 == 1 ? golden_yaml : round % 4 == 2 ? seed_yaml
+                           : unknown_json;
         size_t size = strlen(from);
         dcp_manifest *m;
         memcpy(work, from, size);
@@ -1500,7 +1599,7 @@ TEST(mutations_do_no_harm) {
                 size += n;
             }
         }
-        {                                               /* as it is, and with a good tail, which the parser behind it needs to be reached */
+        {                           /* as it is, and with a good tail, which the parser behind it needs to be reached */
             text sealed;
             int yaml = dcpi_manifest_is_yaml(work, size);
             work[size] = '\0';
@@ -1512,7 +1611,7 @@ TEST(mutations_do_no_harm) {
             m = try_parse(sealed.data, sealed.size, NULL);
             free(sealed.data);
         }
-        if (m) {                                        /* what is accepted can be checked, written in both syntaxes, and read again */
+        if (m) {                         /* what is accepted can be checked, written in both syntaxes, and read again */
             dcp_validation v;
             int yaml;
             (void)dcp_manifest_validate(m, &v);
@@ -1521,7 +1620,8 @@ TEST(mutations_do_no_harm) {
                 char *written;
                 size_t length;
                 dcp_status status = dcp_manifest_write(m, yaml, NULL, &written, &length, &last);
-                CHECK(status == DCP_OK || (status == DCP_E_INVALID && strstr(last.message, "must not be NULL")));      /* no path: an error */
+                /* no path: an error */
+                CHECK(status == DCP_OK || (status == DCP_E_INVALID && strstr(last.message, "must not be NULL")));
                 if (!status) CHECK(parses(written, length, NULL));
                 dcp_free(written);
             }
@@ -1533,8 +1633,9 @@ TEST(mutations_do_no_harm) {
     CHECK_INT(alloc_live, 0);
 }
 
-/* ---- file names --------------------------------------------------------------------------------------------------------------------- */
-static const char *file_name(dcp_role role, const char *tensor, int64_t index, int64_t count, int64_t version, const char *save_id, int with_hash) {
+/* ---- file names -------------------------------------------------------------------------------------------------- */
+static const char *file_name(dcp_role role, const char *tensor, int64_t index, int64_t count, int64_t version,
+                             const char *save_id, int with_hash) {
     static char name[DCPI_MANIFEST_NAME];
     static const int64_t key[3] = {2, 0, 1};
     dcpi_manifest_file file;
@@ -1553,20 +1654,28 @@ static const char *file_name(dcp_role role, const char *tensor, int64_t index, i
 }
 TEST(pool_file_names) {
     static const struct { dcpi_manifest_file file; const char *words; } bad[] = {
-        {{(dcp_role)9, "a", NULL, 0, 1, 0, NULL, 0}, "role 9 is none"}, {{DCP_ROLE_EXPERT, "a", NULL, 0, 1, 0, NULL, 0}, "needs its expert_key"},
-        {{DCP_ROLE_PARAMETER, NULL, NULL, 0, 1, 0, NULL, 0}, "a tensor name is needed"}, {{DCP_ROLE_ROUTER, "a\n", NULL, 0, 1, 0, NULL, 0}, "not valid"},
-        {{DCP_ROLE_PARAMETER, "a", NULL, -1, 1, 0, NULL, 0}, "must not be negative"}, {{DCP_ROLE_PARAMETER, "a", NULL, 0, 1, -1, NULL, 0}, "must not be"},
+        {{(dcp_role)9, "a", NULL, 0, 1, 0, NULL, 0}, "role 9 is none"}, {{DCP_ROLE_EXPERT, "a", NULL, 0, 1, 0, NULL, 0},
+                                                                         "needs its expert_key"},
+        {{DCP_ROLE_PARAMETER, NULL, NULL, 0, 1, 0, NULL, 0}, "a tensor name is needed"},
+        {{DCP_ROLE_ROUTER, "a\n", NULL, 0, 1, 0, NULL, 0}, "not valid"},
+        {{DCP_ROLE_PARAMETER, "a", NULL, -1, 1, 0, NULL, 0}, "must not be negative"},
+        {{DCP_ROLE_PARAMETER, "a", NULL, 0, 1, -1, NULL, 0}, "must not be"},
         {{DCP_ROLE_PARAMETER, "a", NULL, 0, 1, 0, "0123456789ABCDEF", 0}, "16 lower-case hex digits"}
     };
     char longest[1025], deep[600];
     size_t i;
-    CHECK_STR(file_name(DCP_ROLE_PARAMETER, "layer_0/attention_q_0", 0, 2, 0, NULL, 0), "dense/layer_0/attention_q_0_0_of_2.bin");
+    CHECK_STR(file_name(DCP_ROLE_PARAMETER, "layer_0/attention_q_0", 0, 2, 0, NULL, 0),
+              "dense/layer_0/attention_q_0_0_of_2.bin");
     CHECK_STR(file_name(DCP_ROLE_EXPERT, NULL, 0, 0, 0, NULL, 0), "experts/tier_2/group_0/expert_1.bin");
-    CHECK_STR(file_name(DCP_ROLE_EXPERT, "w1/a", 1, 4, 7, NULL, 0), "experts/tier_2/group_0/expert_1.w1/a_1_of_4.v7.bin");
-    CHECK_STR(file_name(DCP_ROLE_EXPERT, NULL, 0, 0, 3, "0123456789abcdef", 0), "experts/tier_2/group_0/expert_1.v3.0123456789abcdef.bin");
+    CHECK_STR(file_name(DCP_ROLE_EXPERT, "w1/a", 1, 4, 7, NULL, 0),
+              "experts/tier_2/group_0/expert_1.w1/a_1_of_4.v7.bin");
+    CHECK_STR(file_name(DCP_ROLE_EXPERT, NULL, 0, 0, 3, "0123456789abcdef", 0),
+              "experts/tier_2/group_0/expert_1.v3.0123456789abcdef.bin");
     CHECK_STR(file_name(DCP_ROLE_OPTIMIZER, "m", 0, 1, 1, NULL, 0), "optim/m_0_of_1.v1.bin");
-    CHECK_STR(file_name(DCP_ROLE_ROUTER, "gate", 0, 1, 0, "0123456789abcdef", 0), "router/gate_0_of_1.v0.0123456789abcdef.bin");
-    CHECK_STR(file_name(DCP_ROLE_PARAMETER, "a b%\xC3\xA9:*", 0, 1, 0, NULL, 0), "dense/a%20b%25%C3%A9%3A%2A_0_of_1.bin");
+    CHECK_STR(file_name(DCP_ROLE_ROUTER, "gate", 0, 1, 0, "0123456789abcdef", 0),
+              "router/gate_0_of_1.v0.0123456789abcdef.bin");
+    CHECK_STR(file_name(DCP_ROLE_PARAMETER, "a b%\xC3\xA9:*", 0, 1, 0, NULL, 0),
+              "dense/a%20b%25%C3%A9%3A%2A_0_of_1.bin");
     CHECK_STR(file_name(DCP_ROLE_PARAMETER, "../.x./..", 0, 1, 0, NULL, 0), "dense/%2E%2E/%2Ex%2E/%2E%2E_0_of_1.bin");
     CHECK_STR(file_name(DCP_ROLE_PARAMETER, "/a//b/", 0, 1, 0, NULL, 0), "dense/%2Fa%2F/b%2F_0_of_1.bin");
     CHECK_STR(file_name(DCP_ROLE_PARAMETER, "CON/nul.x/com1/com/LPT9/aux1/prn", 0, 1, 0, NULL, 0),
@@ -1583,7 +1692,8 @@ TEST(pool_file_names) {
     for (i = 0; i < 1024; i++) longest[i] = i % 7 == 6 ? '/' : i % 3 ? ' ' : 'a';
     longest[1023] = 'z';
     longest[1024] = '\0';
-    CHECK(strlen(file_name(DCP_ROLE_EXPERT, longest, INT64_MAX, INT64_MAX, INT64_MAX, "0123456789abcdef", 0)) < DCPI_MANIFEST_NAME - 1);
+    CHECK(strlen(file_name(DCP_ROLE_EXPERT, longest, INT64_MAX, INT64_MAX, INT64_MAX, "0123456789abcdef", 0)) <
+          DCPI_MANIFEST_NAME - 1);
     memset(deep, 'x', sizeof deep);
     deep[150] = '\0';
     CHECK_INT(strlen(file_name(DCP_ROLE_PARAMETER, deep, 0, 1, 0, NULL, 0)), 6 + 150 + 7 + 4);
@@ -1593,10 +1703,10 @@ TEST(pool_file_names) {
         memset(deep, 'x', sizeof deep);
         deep[i] = ' ';
         deep[151] = '\0';
-        CHECK(strstr(file_name(DCP_ROLE_PARAMETER, deep, 0, 1, 0, NULL, 0), "%-") == NULL && strstr(file_name(DCP_ROLE_PARAMETER, deep, 0, 1, 0, NULL, 0),
-            "%2-") == NULL);
+        CHECK(strstr(file_name(DCP_ROLE_PARAMETER, deep, 0, 1, 0, NULL, 0), "%-") == NULL &&
+              strstr(file_name(DCP_ROLE_PARAMETER, deep, 0, 1, 0, NULL, 0), "%2-") == NULL);
     }
-    for (i = 0; i < 2000; i++) {                        /* any name gives a path that a document may have; different ones, different paths */
+    for (i = 0; i < 2000; i++) {   /* any name gives a path that a document may have; different ones, different paths */
         char a[40], b[40], first[DCPI_MANIFEST_NAME];
         static const char letters[] = "aA./ :%\\.com1nul-_\x7F";
         size_t n = 1 + test_random_below(12), j;
@@ -1609,7 +1719,7 @@ TEST(pool_file_names) {
     }
 }
 
-/* ---- files -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 TEST(files_are_written_and_read) {
     const dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026");
     const dcp_verifier verifier = dcp_hmac_verifier(GOLDEN_KEY, 16);
@@ -1637,7 +1747,7 @@ TEST(files_are_written_and_read) {
     CHECK_INT(alloc_live, 0);
 }
 
-/* ---- size ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- size -------------------------------------------------------------------------------------------------------- */
 static dcp_status many_shards(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
     static char path[64];
     if (i == *(const size_t *)user) return dcpi_fail(err, DCP_E_IO, "the source failed");

@@ -1,6 +1,7 @@
-/* test_meta.c - the chapters >>integrity and >>meta: documents written, read, checked, damaged, signed, and made by hostile hands. */
+/* test_meta.c - the chapters >>integrity and >>meta: documents written, read, checked, damaged, signed, and made by
+ * hostile hands. */
 #define DCP_LIMIT_FINDINGS 100
-static int limit_tensors = 67108864, limit_shards = 1048576, limit_fields = 1048576;     /* few in limits_of_a_document */
+static int limit_tensors = 67108864, limit_shards = 1048576, limit_fields = 1048576;   /* few in limits_of_a_document */
 #define DCP_LIMIT_TENSORS limit_tensors
 #define DCP_LIMIT_SHARDS limit_shards
 #define DCP_LIMIT_FIELDS limit_fields
@@ -9,12 +10,12 @@ static long long limit_document = 1LL << 34;
 #include "counting_allocator.h"
 #include "text.h"
 
-/* ---- a document that keeps every rule ---------------------------------------------------------------------------------------- */
+/* ---- a document that keeps every rule ---------------------------------------------------------------------------- */
 /* The digests were computed with Python's hashlib: T and V of DESIGN 2.2, H with the key below. */
 #define D1 "1111111111111111111111111111111111111111111111111111111111111111"
 #define D2 "2222222222222222222222222222222222222222222222222222222222222222"
 #define D3 "3333333333333333333333333333333333333333333333333333333333333333"
-#define TREE_0 "5189c77d29fe5d546a045ec46986852785fea5c13ac7da9c115ff5fb6edf817c"     /* SHA-256 of D1 and D2 as bytes */
+#define TREE_0 "5189c77d29fe5d546a045ec46986852785fea5c13ac7da9c115ff5fb6edf817c"    /* SHA-256 of D1 and D2 as bytes */
 #define TREE_1 "deb0e38ced1e41de6f92e70e80c418d2d356afaaa99e26f5939dbc7d3ef4772a"     /* of D3 */
 static const char golden_body[] =
     "{\n"
@@ -24,7 +25,8 @@ static const char golden_body[] =
     "  \"ddpRank\": 0,\n"
     "  \"saveId\": \"9f86d081884c7d65\",\n"
     "  \"sequence\": 12,\n"
-    "  \"sharding\": { \"strategy\": \"fsdp\", \"shardCount\": 2, \"precision\": \"bf16\", \"strategySpecificInfo\": {} },\n"
+    "  \"sharding\": { \"strategy\": \"fsdp\", \"shardCount\": 2, \"precision\": \"bf16\", \"strategySpecificInfo\": "
+    "{} },\n"
     "  \"shards\": [\n"
     "    {\n"
     "      \"rank\": 0,\n"
@@ -55,7 +57,8 @@ static const char golden_body[] =
     "      \"checksum\": \"sha256-tree:" TREE_1 "\"\n"
     "    }\n"
     "  ],\n"
-    "  \"training\": { \"epoch\": 5, \"step\": 100, \"learningRate\": 0.0003, \"optimizerType\": \"adamw\", \"optimizerState\": {} },\n"
+    "  \"training\": { \"epoch\": 5, \"step\": 100, \"learningRate\": 0.0003, \"optimizerType\": \"adamw\", "
+    "\"optimizerState\": {} },\n"
     "  \"customFields\": { \"git\": \"abc123\", \"note\": \"two\\nlines\" }";
 
 #define GOLDEN_VALUE "0dbff8984375708d15c138b8123d8db47986ff29f33a00ac04593fbcb629af66"
@@ -109,7 +112,8 @@ static void check_fails(const char *document, size_t size, dcp_status expected, 
     dcp_metadata *m = (dcp_metadata *)&m;
     dcp_error err;
     dcp_status status = dcp_metadata_parse(document, size, &m, &err);
-    if (status != expected || !contains(err.message, words)) printf("  got %s: %s\n", dcp_status_name(status), err.message);
+    if (status != expected || !contains(err.message, words))
+        printf("  got %s: %s\n", dcp_status_name(status), err.message);
     CHECK_INT(status, expected);
     CHECK_INT(err.status, expected);
     CHECK(contains(err.message, words));
@@ -138,7 +142,7 @@ static text write_text(const dcp_metadata *m, const dcp_signer *signer) {
     return t;
 }
 
-/* ---- >>integrity ------------------------------------------------------------------------------------------------------------- */
+/* ---- >>integrity ------------------------------------------------------------------------------------------------- */
 static dcp_status check_document(const dcp_metadata *m, const char *path, dcp_error *e) {
     dcp_validation found;
     dcp_status status = dcpi_meta_check(m, path, &found, e);
@@ -180,7 +184,8 @@ static void check_signature(text t, const dcp_verifier *verifier, dcp_status exp
     dcp_metadata *m;
     dcp_error err;
     dcp_status status = dcpi_meta_parse(t.data, t.size, DCPI_TYPE_METADATA, verifier, &m, &err);
-    if (status != expected || !contains(err.message, words)) printf("  got %s: %s\n", dcp_status_name(status), err.message);
+    if (status != expected || !contains(err.message, words))
+        printf("  got %s: %s\n", dcp_status_name(status), err.message);
     CHECK_INT(status, expected);
     CHECK(contains(err.message, words));
     CHECK((m != NULL) == (expected == DCP_OK));
@@ -200,10 +205,12 @@ TEST(signatures) {
     check_signature(seal_as(golden_body, DCPI_TYPE_METADATA, &signer), &verifier, DCP_OK, "");
     check_signature(seal_as(golden_body, DCPI_TYPE_METADATA, &signer), NULL, DCP_OK, "");
     check_signature(seal_as(golden_body, DCPI_TYPE_METADATA, &signer), &wrong, DCP_E_SIGNATURE, "does not match");
-    check_signature(seal(golden_body), &verifier, DCP_E_SIGNATURE, "not signed");                                   /* stripped */
+    check_signature(seal(golden_body), &verifier, DCP_E_SIGNATURE, "not signed");                         /* stripped */
     check_signature(literal(golden_body, "\n}\n"), &verifier, DCP_E_SIGNATURE, "does not end in an integrity member");
-    check_signature(seal_as(golden_body, DCPI_TYPE_CHECKPOINT, &signer), &verifier, DCP_E_SIGNATURE, "of type checkpoint/json");
-    check_signature(seal_as(golden_body, "manifest/json", &signer), &verifier, DCP_E_SIGNATURE, "of type manifest/json");
+    check_signature(seal_as(golden_body, DCPI_TYPE_CHECKPOINT, &signer), &verifier, DCP_E_SIGNATURE,
+                    "of type checkpoint/json");
+    check_signature(seal_as(golden_body, "manifest/json", &signer), &verifier, DCP_E_SIGNATURE,
+                    "of type manifest/json");
     t = seal_as(golden_body, DCPI_TYPE_METADATA, &signer);
     t.data[--t.size] = '\0';
     check_signature(t, &verifier, DCP_E_SIGNATURE, "cut short");
@@ -220,7 +227,8 @@ TEST(signatures) {
     t = literal(golden_body, ",\n  \"signature\": { \"algorithm\": \"none\", \"key\": \"\", \"value\": \"00\" }");
     check_signature(seal(t.data), &verifier, DCP_E_SIGNATURE, "signed with none");
     free(t.data);
-    t = literal(golden_body, ",\n  \"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"\", \"value\": \"00\" }");
+    t = literal(golden_body,
+                ",\n  \"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"\", \"value\": \"00\" }");
     check_signature(seal(t.data), &verifier, DCP_E_SIGNATURE, "has 1 bytes");
     free(t.data);
     /* truncated to nothing, or with upper-case digits: then it is no signature member, and no good document either */
@@ -246,8 +254,8 @@ static dcp_status toy_sign(void *context, const void *message, size_t size, uint
     memset(signature + 32, 0xA5, 1000 - 32);
     return dcpi_succeed(err);
 }
-static dcp_status toy_verify(void *context, const char *key_id, const void *message, size_t size, const uint8_t *signature,
-                             dcp_error *err) {
+static dcp_status toy_verify(void *context, const char *key_id, const void *message, size_t size,
+                             const uint8_t *signature, dcp_error *err) {
     uint8_t digest[32];
     CHECK_STR(key_id, (const char *)context);
     dcp_sha256(message, size, digest);
@@ -258,7 +266,8 @@ static dcp_status one_byte_sign(void *context, const void *data, size_t size, ui
     signature[0] = 0x5A;
     return dcpi_succeed(err);
 }
-static dcp_status one_byte_verify(void *context, const char *key_id, const void *data, size_t size, const uint8_t *signature, dcp_error *err) {
+static dcp_status one_byte_verify(void *context, const char *key_id, const void *data, size_t size,
+                                  const uint8_t *signature, dcp_error *err) {
     (void)context; (void)key_id; (void)data; (void)size;
     return signature[0] == 0x5A ? dcpi_succeed(err) : dcpi_fail(err, DCP_E_SIGNATURE, "another byte");
 }
@@ -287,7 +296,8 @@ TEST(custom_signers) {
     signer.size = 0;
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "signer.size is 0"));
-    signer.size = 1; signer.algorithm = "a"; signer.sign = one_byte_sign; verifier.algorithm = "a"; verifier.size = 1; verifier.verify = one_byte_verify;
+    signer.size = 1; signer.algorithm = "a"; signer.sign = one_byte_sign; verifier.algorithm = "a"; verifier.size = 1;
+    verifier.verify = one_byte_verify;
     check_signature(write_text(m, &signer), &verifier, DCP_OK, "");     /* the shortest there may be */
     signer.size = 32; signer.algorithm = "";
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
@@ -303,7 +313,7 @@ TEST(custom_signers) {
         hmac = dcp_hmac_verifier(GOLDEN_KEY, 16);
         check_signature(t, &hmac, DCP_OK, "");
     }
-    signer.algorithm = "hmac-sha512";                                   /* without a callback there is but one algorithm */
+    signer.algorithm = "hmac-sha512";                                /* without a callback there is but one algorithm */
     CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "without a callback the algorithm is hmac-sha256 with 32 bytes"));
     signer.algorithm = "hmac-sha256"; signer.size = 16;
@@ -322,14 +332,14 @@ TEST(custom_signers) {
     dcp_metadata_free(m);
 }
 
-/* ---- >>meta: types, names, times --------------------------------------------------------------------------------------------- */
+/* ---- >>meta: types, names, times --------------------------------------------------------------------------------- */
 TEST(data_types) {
     static const char *const aliases[][2] = {
         {"float32", "fp32"}, {"F32", "fp32"}, {"torch.float32", "fp32"}, {"bfloat16", "bf16"}, {"BF16", "bf16"}, {"I64",
                                                                                                                   "int64"}, {"double",
                                                                                                                              "fp64"},
-        {"half", "fp16"}, {"F8_E4M3", "fp8_e4m3"}, {"float8_e5m2", "fp8_e5m2"}, {"U8", "uint8"}, {"BOOL", "bool"}, {"C64",
-                                                                                                                    "complex64"}, {"INT4",
+        {"half", "fp16"}, {"F8_E4M3", "fp8_e4m3"}, {"float8_e5m2", "fp8_e5m2"}, {"U8", "uint8"}, {"BOOL", "bool"},
+        {"C64", "complex64"}, {"INT4",
                                                                                                                                    "int4"}
     };
     static const int bits[] = {32, 64, 16, 16, 8, 8, 64, 32, 16, 8, 64, 32, 16, 8, 8, 64, 128, 4, 4, 4};
@@ -359,8 +369,8 @@ TEST(data_types) {
 }
 TEST(names_and_keys) {
     static const char *const good[] = {"a", "a/b", "a b", ".a", "a..b", "...", "\xC3\xA4/x.bin", "a.", "-", "~"};
-    static const char *const bad[] = {"", "/a", "a/", "a//b", ".", "..", "a/../b", "a/.", "./a", "a\\b", "C:", "a:b", "a\nb", "a\x7F",
-                                      "\xC2\x85", "\xFF", "\xC3"};
+    static const char *const bad[] = {"", "/a", "a/", "a//b", ".", "..", "a/../b", "a/.", "./a", "a\\b", "C:", "a:b",
+                                      "a\nb", "a\x7F", "\xC2\x85", "\xFF", "\xC3"};
     char name[32];
     dcp_error err;
     size_t i;
@@ -380,18 +390,22 @@ TEST(names_and_keys) {
 }
 TEST(times) {
     static const struct { const char *text; int64_t seconds; int nanoseconds; } good[] = {
-        {"1970-01-01T00:00:00Z", 0, 0}, {"2024-02-29T23:59:59.1Z", 1709251199, 100000000}, {"2000-03-01T00:00:00.123456789", 951868800,
-                                                                                            123456789},
-        {"2024-01-01T00:00:00.1234567Z", 1704067200, 123456700}, {"2024-01-01T01:30:00+01:30", 1704067200, 0}, {"2023-12-31T23:00:00-01:00",
-                                                                                                                1704067200, 0},
-        {"1969-12-31T23:59:59Z", -1, 0}, {"0001-01-01T00:00:00Z", -62135596800, 0}, {"9999-12-31T23:59:59Z", 253402300799, 0}
+        {"1970-01-01T00:00:00Z", 0, 0}, {"2024-02-29T23:59:59.1Z", 1709251199, 100000000},
+            {"2000-03-01T00:00:00.123456789", 951868800, 123456789},
+        {"2024-01-01T00:00:00.1234567Z", 1704067200, 123456700}, {"2024-01-01T01:30:00+01:30", 1704067200, 0},
+        {"2023-12-31T23:00:00-01:00", 1704067200, 0},
+        {"1969-12-31T23:59:59Z", -1, 0}, {"0001-01-01T00:00:00Z", -62135596800, 0},
+        {"9999-12-31T23:59:59Z", 253402300799, 0}
     };
     static const char *const bad[] = {
-        "", "now", "2024-13-01T00:00:00Z", "2024-00-01T00:00:00Z", "2023-02-29T00:00:00Z", "2100-02-29T00:00:00Z", "2024-01-32T00:00:00Z",
-        "2024-01-01T24:00:00Z", "2024-01-01T00:60:00Z", "2024-01-01T00:00:60Z", "2024-01-01 00:00:00Z", "2024-01-01T00:00:00.Z",
+        "", "now", "2024-13-01T00:00:00Z", "2024-00-01T00:00:00Z", "2023-02-29T00:00:00Z", "2100-02-29T00:00:00Z",
+            "2024-01-32T00:00:00Z",
+        "2024-01-01T24:00:00Z", "2024-01-01T00:60:00Z", "2024-01-01T00:00:60Z", "2024-01-01 00:00:00Z",
+        "2024-01-01T00:00:00.Z",
         "2024-01-01T00:00:00.1234567890Z",
         "2024-01-01T00:00:00ZZ", "2024-01-01T00:00:00+1:00", "2024-01-01T00:00:00+24:00", "2024-01-01T00:00:00+01:00x",
-        "24-01-01T00:00:00Z", "2024-01-01T00:00", "2024-01-01T00:00:00 01:00", "2024-01-01T00:00:00+01:60", "2024-01-01T00:00:00./Z",
+        "24-01-01T00:00:00Z", "2024-01-01T00:00", "2024-01-01T00:00:00 01:00", "2024-01-01T00:00:00+01:60",
+        "2024-01-01T00:00:00./Z",
         "2024-01-01T00:00:00+01:-1", "2024-01-01T00:00:00+-1:00"
     };
     char written[DCPI_TIME_TEXT];
@@ -417,7 +431,7 @@ TEST(times) {
     CHECK_STR(written, "1970-01-01T00:00:00.000000Z");
 }
 
-/* ---- >>meta: the seed's testing requirements --------------------------------------------------------------------------------- */
+/* ---- >>meta: the seed's testing requirements --------------------------------------------------------------------- */
 static void add_shard(dcp_metadata *m, int rank) {
     dcp_shard_metadata shard = DCP_ZERO;
     dcp_tensor_metadata tensor = DCP_ZERO;
@@ -425,7 +439,8 @@ static void add_shard(dcp_metadata *m, int rank) {
     dcp_error err;
     (void)snprintf(path, sizeof path, "model_shard_%d.bin", rank);
     shard.rank = rank; shard.file_path = path; shard.file_size = 1024; shard.checksum = D1;
-    tensor.name = "weight"; tensor.ndim = 2; tensor.shape[0] = 16; tensor.shape[1] = 16; tensor.data_type = "fp32"; tensor.size = 1024;
+    tensor.name = "weight"; tensor.ndim = 2; tensor.shape[0] = 16; tensor.shape[1] = 16; tensor.data_type = "fp32";
+    tensor.size = 1024;
     shard.tensors = &tensor; shard.tensor_count = 1;
     CHECK_OK_MESSAGE(dcp_metadata_add_shard(m, &shard, &err), err.message);
 }
@@ -480,7 +495,8 @@ static void check_warning(const dcp_metadata *m, const char *path, const char *w
     CHECK(found(v.warnings, v.warning_count, path, words));
     dcp_validation_free(&v);
 }
-static int same_double(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }     /* not ==: x87 compares with more bits */
+/* not ==: x87 compares with more bits */
+static int same_double(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
 
 TEST(seed_serialization_roundtrip) {
     dcp_metadata *m = built(), *n;
@@ -568,7 +584,7 @@ TEST(seed_custom_fields_persistence) {
     dcp_metadata_free(n);
 }
 
-/* ---- >>meta: writing and parsing --------------------------------------------------------------------------------------------- */
+/* ---- >>meta: writing and parsing --------------------------------------------------------------------------------- */
 TEST(golden_document_is_written_byte_for_byte) {
     dcp_metadata *m = golden();
     dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026");
@@ -610,7 +626,8 @@ TEST(golden_document_is_parsed_field_by_field) {
     CHECK_INT(t->ndim, 2);
     CHECK(t->shape[0] == 256 && t->shape[1] == 8 && t->shape[2] == 0);
     CHECK_STR(t->data_type, "fp32");
-    CHECK(t->global_shape[0] == 512 && t->global_shape[1] == 8 && t->global_offset[0] == 256 && t->global_offset[1] == 0);
+    CHECK(t->global_shape[0] == 512 && t->global_shape[1] == 8 && t->global_offset[0] == 256 &&
+          t->global_offset[1] == 0);
     CHECK_STR(t->placement, "sharded");
     CHECK_INT(t->block_size, 4194304);
     CHECK_INT(t->block_count, 1);
@@ -629,12 +646,14 @@ TEST(golden_document_is_parsed_field_by_field) {
     CHECK_STR(dcp_field_find(m, "note"), "two\nlines");
     dcp_metadata_free(m);
 }
-/* Tensors as we write them are read by a shorter way; the same document, spaced in another way, is not, and means the same. */
+/* Tensors as we write them are read by a shorter way; the same document, spaced in another way, is not, and means the
+ * same. */
 TEST(both_ways_of_reading_a_tensor_agree) {
     static const char *const spaced[][2] = {
         {"{ \"name\": \"layers.0.wq\"", "{\"name\":\"layers.0.wq\""},
         {"{ \"name\": \"step\", \"shape\": []", "{ \"shape\": [ ], \"name\": \"ste\\u0070\""},
-        {"\"size\": 0,\n          ", "\"size\": -0, "}, {"\"placement\": \"private\", ", "\"placement\": \"private\",\t"},
+        {"\"size\": 0,\n          ", "\"size\": -0, "}, {"\"placement\": \"private\", ",
+                                                         "\"placement\": \"private\",\t"},
         {"[512, 8]", "[512,8]"}, {"[256, 0]", "[256 , 0]"}
     };
     text t = literal(golden_body, ""), next, wanted = seal(golden_body), got;
@@ -653,7 +672,8 @@ TEST(both_ways_of_reading_a_tensor_agree) {
     free(t.data);
     free(wanted.data);
 }
-/* The quick way of reading what our writer writes must not be more lenient than the other: without any one of its marks a document is none. */
+/* The quick way of reading what our writer writes must not be more lenient than the other: without any one of its marks
+ * a document is none. */
 TEST(every_mark_is_needed) {
     char *body = (char *)malloc(sizeof golden_body);
     size_t i, removed = 0;
@@ -670,9 +690,12 @@ TEST(every_mark_is_needed) {
 }
 TEST(the_place_of_an_error_is_that_of_its_member) {
     static const struct { const char *find, *put, *place; } cases[] = {
-        {"\"worldSize\": 2", "\"worldSize\": \"x\"", "worldSize: line 4"}, {"\"rank\": 1", "\"rank\": \"x\"", "shards[1].rank: line "},
-        {"\"name\": \"step\"", "\"name\": 5", "shards[0].tensors[1].name: line "}, {"\"epoch\": 5", "\"epoch\": {}", "training.epoch: line "},
-        {"\"shardCount\": 2", "\"shardCount\": []", "sharding.shardCount: line "}, {"\"git\": \"abc123\"", "\"git\": 5", "customFields: line "}
+        {"\"worldSize\": 2", "\"worldSize\": \"x\"", "worldSize: line 4"},
+            {"\"rank\": 1", "\"rank\": \"x\"", "shards[1].rank: line "},
+        {"\"name\": \"step\"", "\"name\": 5", "shards[0].tensors[1].name: line "},
+        {"\"epoch\": 5", "\"epoch\": {}", "training.epoch: line "},
+        {"\"shardCount\": 2", "\"shardCount\": []", "sharding.shardCount: line "},
+        {"\"git\": \"abc123\"", "\"git\": 5", "customFields: line "}
     };
     size_t i;
     for (i = 0; i < DCPI_COUNT(cases); i++) {
@@ -745,7 +768,8 @@ TEST(what_is_signed_is_covered) {
 }
 TEST(unknown_members_are_kept_at_every_level) {
     static const char *const places[][2] = {
-        {"\"version\": ", "\"x\\u0041\": [1, {\"y\": \"\\n\"}], \"version\": "}, {"\"strategy\": ", "\"x\": 1, \"strategy\": "},
+        {"\"version\": ", "\"x\\u0041\": [1, {\"y\": \"\\n\"}], \"version\": "},
+            {"\"strategy\": ", "\"x\": 1, \"strategy\": "},
         {"\"rank\": 0", "\"x\": {}, \"w\": null, \"rank\": 0"},
         {"\"name\": \"step\"", "\"x\": -1.5e999, \"name\": \"step\""}, {"\"epoch\": 5", "\"x\": true, \"epoch\": 5"}
     };
@@ -782,16 +806,17 @@ static void check_write_fails(const dcp_metadata *m, const char *words) {
     size_t size = 1;
     dcp_error err;
     dcp_status status = dcp_metadata_write(m, &written, &size, &err);
-    if (status != DCP_E_INVALID || !contains(err.message, words)) printf("  got %s: %s\n", dcp_status_name(status), err.message);
+    if (status != DCP_E_INVALID || !contains(err.message, words))
+        printf("  got %s: %s\n", dcp_status_name(status), err.message);
     CHECK_INT(status, DCP_E_INVALID);
     CHECK(contains(err.message, words));
     CHECK(written == NULL && size == 0);
 }
 TEST(text_of_the_program_is_checked_before_it_is_written) {
-    static const char *const objects[] = {"", "[]", "{", "{}}", "{} x", "{\"a\":01}", "{\"a\":1,\"a\":2}", "{\"\xFF\":1}", "{\"a\":\"\n\"}",
-                                          "null"};
-    static const char *const members[] = {"", "1", "\"a\"", "\"a\":", "\"a\":1,", "\"a\":1}, {\"b\":2", "\"a\":1,\"a\":2", "\"\xC0\":1",
-                                          "a:1"};
+    static const char *const objects[] = {"", "[]", "{", "{}}", "{} x", "{\"a\":01}", "{\"a\":1,\"a\":2}",
+                                          "{\"\xFF\":1}", "{\"a\":\"\n\"}", "null"};
+    static const char *const members[] = {"", "1", "\"a\"", "\"a\":", "\"a\":1,", "\"a\":1}, {\"b\":2",
+                                          "\"a\":1,\"a\":2", "\"\xC0\":1", "a:1"};
     dcp_metadata *m = built();
     char deep[300];
     size_t i;
@@ -826,7 +851,7 @@ TEST(text_of_the_program_is_checked_before_it_is_written) {
         check_error(m, "training.extra", "");
         m->training.extra = NULL;
     }
-    m->extra = "\"integrity\": 1";                                      /* a known member does not come in through `extra` */
+    m->extra = "\"integrity\": 1";                                 /* a known member does not come in through `extra` */
     check_write_fails(m, "extra");
     m->extra = "\"s\\u0068ards\": []";
     check_write_fails(m, "extra");
@@ -834,7 +859,7 @@ TEST(text_of_the_program_is_checked_before_it_is_written) {
     m->shards[0].tensors[0].extra = "\"name\": \"b\"";
     check_write_fails(m, "extra");
     m->shards[0].tensors[0].extra = NULL;
-    for (i = 0; i < 6; i++) {                                           /* what is nested too deep for a reader is not written */
+    for (i = 0; i < 6; i++) {                                  /* what is nested too deep for a reader is not written */
         size_t depth = 58 + i;
         memcpy(deep, "\"d\": ", 5);
         memset(deep + 5, '[', depth);
@@ -887,7 +912,8 @@ TEST(minimum_and_defaults) {
     check_valid(n, 0);
     CHECK(contains(t.data, "\"tensors\": [],"));
     CHECK(contains(t.data, "\"customFields\": {}"));
-    CHECK(!contains(t.data, "saveId") && !contains(t.data, "training") && !contains(t.data, "sequence") && !contains(t.data, "dataOffset"));
+    CHECK(!contains(t.data, "saveId") && !contains(t.data, "training") && !contains(t.data, "sequence") &&
+          !contains(t.data, "dataOffset"));
     free(t.data);
     dcp_metadata_free(n);
     dcp_metadata_free(&m);                                              /* filled by hand: nothing happens */
@@ -928,7 +954,7 @@ TEST(arguments_that_are_missing_are_refused) {
     CHECK_INT(dcp_metadata_write(m, &written, NULL, &err), DCP_E_INVALID);
     CHECK_INT(dcp_metadata_parse("{}", 2, NULL, &err), DCP_E_INVALID);
     CHECK_INT(dcp_metadata_parse(NULL, 2, &parsed, &err), DCP_E_INVALID);
-    CHECK_INT(dcp_metadata_parse(NULL, 0, &parsed, &err), DCP_E_FORMAT);        /* no bytes are a document that is none */
+    CHECK_INT(dcp_metadata_parse(NULL, 0, &parsed, &err), DCP_E_FORMAT);      /* no bytes are a document that is none */
     CHECK(parsed == NULL);
     CHECK_INT(dcp_metadata_validate(m, NULL), DCP_E_INVALID);
     memset(&v, 0xAA, sizeof v);
@@ -955,7 +981,8 @@ TEST(arguments_that_are_missing_are_refused) {
     CHECK(dcp_field_find(m, NULL) == NULL);
     dcp_metadata_free(m);
 }
-/* With limits that a test can reach: a program may set them, and then they hold in the builders, the parser and the check alike. */
+/* With limits that a test can reach: a program may set them, and then they hold in the builders, the parser and the
+ * check alike. */
 TEST(limits_of_a_document) {
     dcp_metadata *m = built();
     dcp_tensor_metadata tensor = DCP_ZERO;
@@ -1058,7 +1085,7 @@ TEST(what_an_open_would_refuse_is_not_committed) {
     }
 }
 
-/* ---- >>meta: every rule, violated one at a time ------------------------------------------------------------------------------ */
+/* ---- >>meta: every rule, violated one at a time ------------------------------------------------------------------ */
 typedef struct rule { const char *find, *put, *path, *words; } rule;
 
 TEST(every_rule_of_the_format) {
@@ -1093,9 +1120,11 @@ TEST(every_rule_of_the_format) {
         {"\"step_100_shard_0.bin\"", "\"a.manifest.json\"", "shards[0].filePath: ", "name of a commit file"},
         {"\"step_100_shard_0.bin\"", "\"a.manifest.YAML. .\"", "shards[0].filePath: ", "name of a commit file"},
         {"\"step_100_shard_0.bin\"", "\"a.commit.lock\"", "shards[0].filePath: ", "a lock"},
-        {"\"step_100_shard_0.bin\"", "\"a.manifest.0123456789abcdef.intent.tmp\"", "shards[0].filePath: ", "a temporary file"},
+        {"\"step_100_shard_0.bin\"", "\"a.manifest.0123456789abcdef.intent.tmp\"", "shards[0].filePath: ",
+         "a temporary file"},
         {"\"step_100_shard_0.bin\"", "\"a.tmp\"", "shards[0].filePath: ", "a temporary file"},
-        {"\"step_100_shard_0.bin\"", "\"step_100_shard_1.bin\"", "shards[1].filePath: ", "shards[0] too, with another size or checksum"},
+        {"\"step_100_shard_0.bin\"", "\"step_100_shard_1.bin\"", "shards[1].filePath: ",
+         "shards[0] too, with another size or checksum"},
         {"\"fileSize\": 8200", "\"fileSize\": -1", "shards[0].fileSize: ", "negative"},
         {"\"fileSize\": 8200", "\"fileSize\": 8199", "shards[0].tensors[1].offset: ", "beyond the shard's end"},
         {"\"fileSize\": 8200", "\"fileSize\": 8201", "shards[0].fileSize: 8201 bytes", "the last tensor ends at 8200"},
@@ -1110,43 +1139,57 @@ TEST(every_rule_of_the_format) {
         {"\"name\": \"none\"", "\"name\": \"layers.0.wq\"", "shards[1].tensors[1].placement: ", "another piece"},
         {"\"shape\": [256, 8]", "\"shape\": [-256, 8]", "shards[0].tensors[0].shape: ", "dimension 0 is negative"},
         {"\"shape\": [256, 8]", "\"shape\": [4611686018427387904, 8]", "shards[0].tensors[0].shape: ", "64 bits"},
-        {"\"shape\": [256, 8]", "\"shape\": [1152921504606846976, 4]", "shards[0].tensors[0].shape: ", "bytes does not fit"},
-        {"\"shape\": [256, 8]", "\"shape\": [255, 8]", "shards[0].tensors[0].size: ", "2040 elements of fp32 have 8160"},
+        {"\"shape\": [256, 8]", "\"shape\": [1152921504606846976, 4]", "shards[0].tensors[0].shape: ",
+         "bytes does not fit"},
+        {"\"shape\": [256, 8]", "\"shape\": [255, 8]", "shards[0].tensors[0].size: ",
+         "2040 elements of fp32 have 8160"},
         {"\"dataType\": \"int64\"", "\"dataType\": \"\"", "shards[0].tensors[1].dataType: ", "required"},
         {"\"dataType\": \"int64\"", "\"dataType\": null", "shards[0].tensors[1].dataType: ", "required"},
         {"\"dataType\": \"int64\"", "\"dataType\": \"a\\u0001\"", "shards[0].tensors[1].dataType: ", "printable"},
-        {"\"dataType\": \"int64\", \"offset\": 8192, \"size\": 8,", "\"dataType\": \"int8\", \"offset\": 8256, \"size\": 1,",
-         "shards[0].tensors[1].offset: ", "beyond the shard's end"},
-        {"\"offset\": 8192, \"size\": 8,", "\"offset\": -64, \"size\": 8,", "shards[0].tensors[1].offset: ", "negative"},
-        {"\"offset\": 8192, \"size\": 8,", "\"offset\": 8128, \"size\": 8,", "shards[0].tensors[1].offset: ", "overlaps"},
-        {"\"offset\": 8192, \"size\": 8,", "\"offset\": 8193, \"size\": 8,", "shards[0].tensors[1].offset: ", "multiple of 64"},
-        {"\"offset\": 8192, \"size\": 8,", "\"offset\": 9223372036854775807, \"size\": 8,", "shards[0].tensors[1].offset: ", "64 bits"},
+        {"\"dataType\": \"int64\", \"offset\": 8192, \"size\": 8,",
+         "\"dataType\": \"int8\", \"offset\": 8256, \"size\": 1,", "shards[0].tensors[1].offset: ",
+         "beyond the shard's end"},
+        {"\"offset\": 8192, \"size\": 8,", "\"offset\": -64, \"size\": 8,", "shards[0].tensors[1].offset: ",
+         "negative"},
+        {"\"offset\": 8192, \"size\": 8,", "\"offset\": 8128, \"size\": 8,", "shards[0].tensors[1].offset: ",
+         "overlaps"},
+        {"\"offset\": 8192, \"size\": 8,", "\"offset\": 8193, \"size\": 8,", "shards[0].tensors[1].offset: ",
+         "multiple of 64"},
+        {"\"offset\": 8192, \"size\": 8,", "\"offset\": 9223372036854775807, \"size\": 8,",
+         "shards[0].tensors[1].offset: ", "64 bits"},
         {"\"offset\": 8192, \"size\": 8,", "\"offset\": 2105344, \"size\": 8,", "shards[0].tensors[1].offset: ", "gap"},
-        {"\"offset\": 0, \"size\": 8192,", "\"offset\": 16384, \"size\": 8192,", "shards[0].tensors[1].offset: ", "order of their offsets"},
+        {"\"offset\": 0, \"size\": 8192,", "\"offset\": 16384, \"size\": 8192,", "shards[0].tensors[1].offset: ",
+         "order of their offsets"},
         {"\"offset\": 0, \"size\": 8192,", "\"offset\": 0, \"size\": -1,", "shards[0].tensors[0].size: ", "negative"},
-        {"\"globalShape\": [512, 8], \"globalOffset\": [256, 0]", "\"globalShape\": [512, 8], \"globalOffset\": [257, 0]",
-         "shards[1].tensors[0].globalOffset: ", "dimension 0"},
-        {"\"globalShape\": [512, 8], \"globalOffset\": [256, 0]", "\"globalShape\": [512, -8], \"globalOffset\": [256, 0]",
-         "shards[1].tensors[0].globalShape: ", "negative"},
-        {"\"globalShape\": [512, 8], \"globalOffset\": [256, 0]", "\"globalShape\": [512, 8], \"globalOffset\": [-1, 0]",
-         "shards[1].tensors[0].globalOffset: ", "negative"},
-        {"\"globalShape\": [512, 8], \"globalOffset\": [256, 0]", "\"globalShape\": [513, 8], \"globalOffset\": [256, 0]",
-         "shards[1].tensors[0].globalShape: ", "another piece"},
-        {"\"globalShape\": [0, 3]", "\"globalShape\": [4611686018427387904, 3]", "shards[1].tensors[1].globalShape: ", "64 bits"},
-        {"\"placement\": \"sharded\"", "\"placement\": \"spread\"", "shards[0].tensors[0].placement: ", "none of sharded"},
+        {"\"globalShape\": [512, 8], \"globalOffset\": [256, 0]",
+         "\"globalShape\": [512, 8], \"globalOffset\": [257, 0]", "shards[1].tensors[0].globalOffset: ", "dimension 0"},
+        {"\"globalShape\": [512, 8], \"globalOffset\": [256, 0]",
+         "\"globalShape\": [512, -8], \"globalOffset\": [256, 0]", "shards[1].tensors[0].globalShape: ", "negative"},
+        {"\"globalShape\": [512, 8], \"globalOffset\": [256, 0]",
+         "\"globalShape\": [512, 8], \"globalOffset\": [-1, 0]", "shards[1].tensors[0].globalOffset: ", "negative"},
+        {"\"globalShape\": [512, 8], \"globalOffset\": [256, 0]",
+         "\"globalShape\": [513, 8], \"globalOffset\": [256, 0]", "shards[1].tensors[0].globalShape: ",
+         "another piece"},
+        {"\"globalShape\": [0, 3]", "\"globalShape\": [4611686018427387904, 3]", "shards[1].tensors[1].globalShape: ",
+         "64 bits"},
+        {"\"placement\": \"sharded\"", "\"placement\": \"spread\"", "shards[0].tensors[0].placement: ",
+         "none of sharded"},
         {"\"placement\": \"sharded\", ", "", "shards[0].tensors[0].placement: ", "required"},
-        {"\"placement\": \"sharded\"", "\"placement\": \"replicated\"", "shards[1].tensors[0].placement: ", "another piece"},
+        {"\"placement\": \"sharded\"", "\"placement\": \"replicated\"", "shards[1].tensors[0].placement: ",
+         "another piece"},
         {"\"blockSize\": 4194304", "\"blockSize\": 131072", "shards[0].tensors[0].blockSize: ", "power of two"},
         {"\"blockSize\": 4194304", "\"blockSize\": 4194305", "shards[0].tensors[0].blockSize: ", "power of two"},
         {"\"blockSize\": 4194304", "\"blockSize\": 2147483648", "shards[0].tensors[0].blockSize: ", "power of two"},
         {"\"blockSize\": 4194304", "\"blockSize\": -4194304", "shards[0].tensors[0].blockSize: ", "power of two"},
         {"\"blockSize\": 4194304, ", "", "shards[0].tensors[0].blockSize: ", "required"},
-        {"\"blockChecksums\": [\"" D1 "\"]", "\"blockChecksums\": []", "shards[0].tensors[0].blockChecksums: ", "0 digests"},
-        {"\"blockChecksums\": [\"" D1 "\"]", "\"blockChecksums\": [\"" D1 "\", \"" D1 "\"]", "shards[0].tensors[0].blockChecksums: ",
-         "2 digests"},
+        {"\"blockChecksums\": [\"" D1 "\"]", "\"blockChecksums\": []", "shards[0].tensors[0].blockChecksums: ",
+         "0 digests"},
+        {"\"blockChecksums\": [\"" D1 "\"]", "\"blockChecksums\": [\"" D1 "\", \"" D1 "\"]",
+         "shards[0].tensors[0].blockChecksums: ", "2 digests"},
         {"\"blockSize\": 4194304, \"blockChecksums\": [\"" D1 "\"]", "\"blockSize\": 0, \"blockChecksums\": []",
          "shards[0].tensors[0].blockChecksums: ", "required"},
-        {"\"fileSize\": 8200", "\"fileSize\": 8200, \"dataOffset\": 4096", "shards[1].dataOffset: ", "all shards have one"}
+        {"\"fileSize\": 8200", "\"fileSize\": 8200, \"dataOffset\": 4096", "shards[1].dataOffset: ",
+         "all shards have one"}
     };
     size_t i;
     for (i = 0; i < DCPI_COUNT(rules); i++) {
@@ -1159,7 +1202,8 @@ TEST(every_rule_of_the_format) {
 }
 TEST(rules_that_only_warn) {
     static const rule rules[] = {
-        {"\"checksum\": \"sha256-tree:" TREE_0 "\"", "\"checksum\": null", "shards[0].checksum: ", "shard 0 is missing its checksum"},
+        {"\"checksum\": \"sha256-tree:" TREE_0 "\"", "\"checksum\": null", "shards[0].checksum: ",
+         "shard 0 is missing its checksum"},
         {"\"dataType\": \"int64\"", "\"dataType\": \"nf4\"", "shards[0].tensors[1].dataType: ", "unknown"},
         {"\"strategy\": \"fsdp\", ", "", "sharding.strategy: ", "no strategy"}
     };
@@ -1179,13 +1223,14 @@ TEST(rules_of_structs) {
     dcp_field twice[2], saved;
     memset(longer, 'a', sizeof longer);
     longer[sizeof longer - 1] = '\0';
-    m->shards[0].file_path = longer; check_error(m, "shards[0].filePath", "longer"); m->shards[0].file_path = "step_100_shard_0.bin";
+    m->shards[0].file_path = longer; check_error(m, "shards[0].filePath", "longer");
+    m->shards[0].file_path = "step_100_shard_0.bin";
     longer[DCP_LIMIT_NAME + 1] = '\0';
     t->name = longer; check_error(m, "shards[0].tensors[0].name", "at most 1024"); t->name = "layers.0.wq";
     t->ndim = 9; check_error(m, "shards[0].tensors[0].shape", "9 dimensions");
     t->ndim = -1; check_error(m, "shards[0].tensors[0].shape", "-1 dimensions"); t->ndim = 2;
     t->ndim = 3; t->shape[0] = 0; t->shape[1] = INT64_MAX / 2; t->shape[2] = 4;
-    check_error(m, "shards[0].tensors[0].shape", "64 bits");            /* an empty tensor whose strides would not fit */
+    check_error(m, "shards[0].tensors[0].shape", "64 bits");           /* an empty tensor whose strides would not fit */
     t->ndim = 2; t->shape[0] = 256; t->shape[1] = 8; t->shape[2] = 0;
     t->block_checksums = NULL; check_error(m, "shards[0].tensors[0].blockChecksums",
                                            "missing"); t->block_checksums = m->shards[1].tensors[0].block_checksums;
@@ -1199,8 +1244,9 @@ TEST(rules_of_structs) {
     twice[0] = twice[1] = saved;
     m->fields = twice; check_error(m, "customFields", "\"git\" stands there twice");
     m->fields = NULL; check_error(m, "customFields", "the fields are missing");
-    m->shards[1].file_path = m->shards[0].file_path;                    /* two errors: the second one is not of a shard */
-    check_error(m, "shards[1].filePath", "another size or checksum"); check_error(m, "customFields", "the fields are missing");
+    m->shards[1].file_path = m->shards[0].file_path;                  /* two errors: the second one is not of a shard */
+    check_error(m, "shards[1].filePath", "another size or checksum");
+    check_error(m, "customFields", "the fields are missing");
     m->fields = twice; m->field_count = 1;
     m->shard_count = 1; m->shards[0].tensors[0].ndim = 9;               /* one shard alone is looked at as well */
     check_error(m, "shards[0].tensors[0].shape", "9 dimensions"); m->shard_count = 2; m->shards[0].tensors[0].ndim = 2;
@@ -1208,7 +1254,7 @@ TEST(rules_of_structs) {
     m->shards = NULL; check_error(m, "shards", "at least one shard is required");
     dcp_metadata_free(m);
     m = golden();
-    m->version = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.00"; check_error(m, "version", "not a version");      /* 32 characters */
+    m->version = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.00"; check_error(m, "version", "not a version");     /* 32 characters */
     m->version = "1x0"; check_error(m, "version", "not a version");
     m->version = "1.0.0-rc"; check_error(m, "version", "not a version"); m->version = "1.0.0";
     m->sharding.precision = "\xFF"; check_error(m, "sharding.precision", "UTF-8"); m->sharding.precision = "bf16";
@@ -1217,7 +1263,8 @@ TEST(rules_of_structs) {
     check_error(m, "shards[0].checksum", "64 hex digits");
     dcp_metadata_free(m);
 }
-/* What a struct of a program may have wrong, that a document cannot: the writer refuses it rather than to write nonsense. */
+/* What a struct of a program may have wrong, that a document cannot: the writer refuses it rather than to write
+ * nonsense. */
 TEST(structs_that_cannot_be_written) {
     dcp_metadata *m = golden();
     dcp_tensor_metadata *t = &m->shards[0].tensors[0];
@@ -1225,8 +1272,9 @@ TEST(structs_that_cannot_be_written) {
     t->ndim = -1; check_write_fails(m, "shards[0].tensors[0].shape"); t->ndim = 2;
     t->block_checksums = NULL; check_write_fails(m, "shards[0].tensors[0].blockChecksums");
     t->block_checksums = m->shards[1].tensors[0].block_checksums;
-    m->training.optimizer_state = "[]"; check_write_fails(m, "training.optimizerState"); m->training.optimizer_state = NULL;
-    m->sharding.strategy = NULL;                                        /* absent: nothing is written of it, and a reader says so */
+    m->training.optimizer_state = "[]"; check_write_fails(m, "training.optimizerState");
+    m->training.optimizer_state = NULL;
+    m->sharding.strategy = NULL;                            /* absent: nothing is written of it, and a reader says so */
     written = write_text(m, NULL);
     CHECK(!contains(written.data, "strategy\""));
     free(written.data);
@@ -1303,7 +1351,7 @@ TEST(a_name_stands_once_in_a_shard_or_at_several_places) {
         memcpy(c->global_shape, c->shape, sizeof c->shape);
         b->global_offset[0] = 0;
         b->name = "another";
-        check_valid(m, 0);                                              /* what is private to a rank is that rank's own affair */
+        check_valid(m, 0);                                     /* what is private to a rank is that rank's own affair */
     }
     dcp_metadata_free(m);
 }
@@ -1313,17 +1361,20 @@ TEST(regions_of_a_single_file) {
     m->shards[0].data_offset = 4096; m->shards[0].tensors[0].offset = 4096;
     m->shards[1].data_offset = 8192; m->shards[1].tensors[0].offset = 8192;
     check_valid(m, 0);
-    m->shards[1].tensors[0].offset = 4096; check_error(m, "shards[1].tensors[0].offset", "overlaps"); m->shards[1].tensors[0].offset = 8192;
+    m->shards[1].tensors[0].offset = 4096; check_error(m, "shards[1].tensors[0].offset", "overlaps");
+    m->shards[1].tensors[0].offset = 8192;
     m->shards[1].data_offset = 8193; check_error(m, "shards[1].dataOffset", "multiple of 4096");
     m->shards[1].data_offset = 4096; check_error(m, "shards[1].dataOffset", "overlaps the region");
     m->shards[1].data_offset = 0; check_error(m, "shards[1].dataOffset", "all shards have one");
     m->shards[1].data_offset = -4096; check_error(m, "shards[1].dataOffset", "all shards have one");
-    m->shards[1].data_offset = INT64_MAX - 4095; m->shards[1].file_size = 8192; check_error(m, "shards[1].fileSize", "64 bits");
+    m->shards[1].data_offset = INT64_MAX - 4095; m->shards[1].file_size = 8192;
+    check_error(m, "shards[1].fileSize", "64 bits");
     m->shards[1].data_offset = 8192; m->shards[1].file_size = 1024;
     m->shards[1].file_path = "b.checkpoint"; check_error(m, "shards[1].filePath", "single file");
     m->shards[1].file_path = m->shards[0].file_path;
-    m->save_id = "9f86d081884c7d65";                                    /* of ours: a gap is never more than an alignment needs */
-    m->shards[1].data_offset = 2105344; check_error(m, "shards[1].dataOffset", "the gap before it, 2100224 bytes, is larger than any alignment needs");
+    m->save_id = "9f86d081884c7d65";                          /* of ours: a gap is never more than an alignment needs */
+    m->shards[1].data_offset = 2105344;
+    check_error(m, "shards[1].dataOffset", "the gap before it, 2100224 bytes, is larger than any alignment needs");
     dcp_metadata_free(m);
 }
 TEST(findings_are_bounded_and_counted) {
@@ -1363,7 +1414,7 @@ TEST(findings_are_bounded_and_counted) {
     dcp_metadata_free(m);
 }
 
-/* ---- documents of the seed's own code ---------------------------------------------------------------------------------------- */
+/* ---- documents of the seed's own code ---------------------------------------------------------------------------- */
 /* As System.Text.Json prints a CheckpointMetadata with WriteIndented and camelCase. */
 static const char foreign[] =
     "{\r\n"
@@ -1437,7 +1488,7 @@ TEST(documents_of_the_seed_load_with_warnings) {
     CHECK_STR(dcp_field_find(m, "k"), "v'");
     check_warning(m, "shards[1].checksum", "missing");
     check_warning(m, "shards[0].tensors[1].offset", "order");
-    t = write_text(m, NULL);                                            /* a rewrite makes it ours, and it still passes */
+    t = write_text(m, NULL);                                          /* a rewrite makes it ours, and it still passes */
     n = parse(t.data);
     CHECK(!n->is_foreign);
     check_warning(n, "shards[1].checksum", "missing");
@@ -1448,7 +1499,8 @@ TEST(documents_of_the_seed_load_with_warnings) {
 }
 TEST(a_document_with_an_addition_needs_its_tail) {
     static const char *const additions[] = {
-        "\"saveId\": \"9f86d081884c7d65\", ", "\"sequence\": 1, ", "\"signature\": null, ", "\"integrity\": {}, ", "\"integrity\": null, ",
+        "\"saveId\": \"9f86d081884c7d65\", ", "\"sequence\": 1, ", "\"signature\": null, ", "\"integrity\": {}, ",
+            "\"integrity\": null, ",
         "\"saveId\": null, "
     };
     static const char *const of_tensors[] = {
@@ -1478,7 +1530,7 @@ TEST(a_document_with_an_addition_needs_its_tail) {
     free(t.data);
 }
 
-/* ---- damage ------------------------------------------------------------------------------------------------------------------ */
+/* ---- damage ------------------------------------------------------------------------------------------------------ */
 TEST(every_flipped_bit_is_detected) {
     text t = seal(golden_body);
     size_t i;
@@ -1501,7 +1553,7 @@ TEST(every_truncation_and_extension_is_detected) {
     dcp_error err;
     size_t i;
     for (i = 0; i < t.size; i++) {
-        char *exact = (char *)malloc(i ? i : 1);                        /* so that a sanitizer sees a read beyond the end */
+        char *exact = (char *)malloc(i ? i : 1);                    /* so that a sanitizer sees a read beyond the end */
         CHECK(exact != NULL);
         memcpy(exact, t.data, i);
         CHECK(dcp_metadata_parse(exact, i, &m, &err) != DCP_OK && m == NULL);
@@ -1516,7 +1568,8 @@ TEST(newer_versions_are_refused) {
     check_change_fails("\"version\": \"1.0.0\"", "\"version\": \"2.0.0\"", DCP_E_VERSION, "2.0.0");
     check_change_fails("\"version\": \"1.0.0\"", "\"version\": \"99999999999999999999\"", DCP_E_VERSION, "999");
     check_change_fails("\"ddpRank\"", "\"minReaderVersion\": \"2\", \"ddpRank\"", DCP_E_VERSION, "minReaderVersion");
-    check_change_fails("\"ddpRank\"", "\"min_reader_version\": \"2.1\", \"ddpRank\"", DCP_E_VERSION, "min_reader_version");
+    check_change_fails("\"ddpRank\"", "\"min_reader_version\": \"2.1\", \"ddpRank\"", DCP_E_VERSION,
+                       "min_reader_version");
     t = replaced(golden_body, "\"ddpRank\"", "\"minReaderVersion\": \"1.0.0\", \"ddpRank\"");
     {
         dcp_metadata *m = parse_sealed(t.data);
@@ -1559,7 +1612,8 @@ TEST(wrong_types_and_limits_name_the_place) {
         {"\"shards\": [", "\"shards\": [null,", DCP_E_FORMAT, "shards[0]"}
     };
     size_t i;
-    for (i = 0; i < DCPI_COUNT(cases); i++) check_change_fails(cases[i].find, cases[i].put, cases[i].status, cases[i].words);
+    for (i = 0; i < DCPI_COUNT(cases); i++)
+        check_change_fails(cases[i].find, cases[i].put, cases[i].status, cases[i].words);
     check_body_fails("[1", DCP_E_FORMAT, "");
     check_fails("", 0, DCP_E_FORMAT, "");
     check_fails("null", 4, DCP_E_FORMAT, "");
@@ -1587,7 +1641,8 @@ static void check_density(const char *before, const char *entry, const char *aft
     status = dcp_metadata_parse(t.data, t.size, &m, &err);
     if (status != expected) printf("  %s: %s\n", entry, err.message);
     CHECK_INT(status, expected);
-    if ((alloc_peak - at) / t.size >= 20) printf("  %s: %d times the document\n", entry, (int)((alloc_peak - at) / t.size));
+    if ((alloc_peak - at) / t.size >= 20)
+        printf("  %s: %d times the document\n", entry, (int)((alloc_peak - at) / t.size));
     CHECK((alloc_peak - at) / t.size < 20);
     dcp_metadata_free(m);
     free(t.data);
@@ -1604,7 +1659,8 @@ TEST(memory_is_proportional_to_the_bytes) {
 TEST(every_allocation_can_fail) {
     dcp_signer signer = dcp_hmac_signer(GOLDEN_KEY, 16, "ops-2026");
     dcp_verifier verifier = dcp_hmac_verifier(GOLDEN_KEY, 16);
-    text t = replaced(golden_body, "\"rank\": 0", "\"x\": 1, \"rank\": 0"), sealed = seal_as(t.data, DCPI_TYPE_METADATA, &signer);
+    text t = replaced(golden_body, "\"rank\": 0", "\"x\": 1, \"rank\": 0"),
+             sealed = seal_as(t.data, DCPI_TYPE_METADATA, &signer);
     size_t live = alloc_live;
     long n;
     int done = 0;
@@ -1644,7 +1700,8 @@ TEST(every_allocation_can_fail) {
 }
 /* Tensors that do not stand in the order of their offsets are sorted for the check. */
 TEST(every_allocation_of_a_check_can_fail) {
-    text t = replaced(foreign, "\"tensors\": [],", "\"tensors\": [{\"name\": \"x\", \"size\": 0}, {\"name\": \"y\", \"size\": 0}],");
+    text t = replaced(foreign, "\"tensors\": [],",
+                      "\"tensors\": [{\"name\": \"x\", \"size\": 0}, {\"name\": \"y\", \"size\": 0}],");
     dcp_metadata *m;
     const size_t live = alloc_live;
     dcp_validation v;
@@ -1708,7 +1765,7 @@ TEST(every_allocation_of_a_builder_can_fail) {
     dcp_metadata_free(from);
 }
 
-/* ---- size and speed ---------------------------------------------------------------------------------------------------------- */
+/* ---- size and speed ---------------------------------------------------------------------------------------------- */
 typedef struct many { dcp_metadata head; size_t count; uint8_t digest[32]; int with_digests; char name[64]; } many;
 
 static dcp_status many_shard(void *user, size_t s, dcp_shard_metadata *out, dcp_error *err) {
@@ -1756,7 +1813,8 @@ static void measure_many(size_t count, int with_digests, int rounds) {
     user.head.timestamp = "2026-11-20T12:00:00.123456Z";
     user.count = count;
     user.with_digests = with_digests;
-    source.head = &user.head; source.shard_count = 1; source.user = &user; source.shard = many_shard; source.tensor = many_tensor;
+    source.head = &user.head; source.shard_count = 1; source.user = &user; source.shard = many_shard;
+    source.tensor = many_tensor;
     CHECK_OK(dcpi_meta_emit(&source, DCPI_TYPE_METADATA, NULL, dcpi_buffer_sink, &buffer, &bytes, &err));
     CHECK_INT(bytes, buffer.size);
     for (round = 0; round < rounds; round++) {
@@ -1785,8 +1843,9 @@ static void measure_many(size_t count, int with_digests, int rounds) {
         CHECK_INT(bytes, buffer.size);
         dcp_metadata_free(m);
     }
-    printf("  %u tensors, %.1f MB: parse %.2f GB/s, memory %.1f x, validate %.3f s, write %.2f GB/s, count %.2f GB/s\n", (unsigned)count,
-           (double)buffer.size / 1e6, (double)buffer.size / 1e9 / parsed, peak, validated, (double)buffer.size / 1e9 / wrote,
+    printf("  %u tensors, %.1f MB: parse %.2f GB/s, memory %.1f x, validate %.3f s, write %.2f GB/s, count %.2f GB/s\n",
+           (unsigned)count, (double)buffer.size / 1e6, (double)buffer.size / 1e9 / parsed, peak, validated,
+           (double)buffer.size / 1e9 / wrote,
            (double)buffer.size / 1e9 / counted);
     CHECK(parsed < 30 && wrote < 30 && validated < 30);
     dcpi_buffer_free(&buffer);
@@ -1796,7 +1855,8 @@ TEST(a_million_tensors) {
     measure_many((size_t)test_times(100000), 0, 3);
     if (test_is_slow() || test_is_sanitized()) return;                  /* a hundred thousand take the same ways */
     measure_many(1000000, 0, 1);
-    if (sizeof(void *) > 4) measure_many(1000000, 1, 1);                   /* it would not fit in 32 bits: document, structs and a copy */
+    /* it would not fit in 32 bits: document, structs and a copy */
+    if (sizeof(void *) > 4) measure_many(1000000, 1, 1);
 }
 
 int main(void) {

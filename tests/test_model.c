@@ -1,14 +1,16 @@
 /* test_model.c - random programs over the whole library, beside a model of what a directory of checkpoints is.
  *
- * A program is a list of steps (model_program.h): saves of all layouts, on ranks, in the background, by several at once; loads; whatever removes,
- * copies or moves; what other programs put there; and all that goes wrong. model_calls.h runs a step, model_oracle.h has what must hold after it:
- * exactly the model's checkpoints are there and load byte for byte, whatever else is there is as it was, every call says what its comment lists,
- * nothing is left over, no wait is longer than it may be. A program that fails is made smaller while it fails in the same way, and printed; it
- * belongs into tests/regress/model.h, which is replayed here.
+ * A program is a list of steps (model_program.h): saves of all layouts, on ranks, in the background, by several at
+ * once; loads; whatever removes, copies or moves; what other programs put there; and all that goes wrong. model_calls.h
+ * runs a step, model_oracle.h has what must hold after it: exactly the model's checkpoints are there and load byte for
+ * byte, whatever else is there is as it was, every call says what its comment lists, nothing is left over, no wait is
+ * longer than it may be. A program that fails is made smaller while it fails in the same way, and printed; it belongs
+ * into tests/regress/model.h, which is replayed here.
  *
- *     DCP_TEST_SEED=7 DCP_TEST_FILTER=ranks build/plain/test_model      the same programs again (in one thread: exactly)
- *     DCP_MODEL_SECONDS=60                                              of processor time, for each family of programs
- *     DCP_MODEL_PROGRAM=1234567 DCP_TEST_FILTER=ranks                   one program, by the seed that a failure names */
+ *     DCP_TEST_SEED=7 DCP_TEST_FILTER=ranks build/plain/test_model      the same programs again (in one thread:
+ *     exactly) DCP_MODEL_SECONDS=60                                              of processor time, for each family of
+ *     programs DCP_MODEL_PROGRAM=1234567 DCP_TEST_FILTER=ranks                   one program, by the seed that a
+ *     failure names */
 #if defined(_WIN32)
 #include <stdio.h>
 int main(void) { puts("skipped test_model: needs fork\n0 passed, 0 failed, 1 skipped"); return 0; }
@@ -26,13 +28,16 @@ int main(void) { puts("skipped test_model: needs threads\n0 passed, 0 failed, 1 
 #include "model_oracle.h"
 #include <sys/resource.h>
 
-/* ---- a group: the steps that run at the same time ------------------------------------------------------------------------------------------ */
+/* ---- a group: the steps that run at the same time ---------------------------------------------------------------- */
 typedef struct model_group { int count; model_op *op[MODEL_OPS]; unsigned want[MODEL_OPS]; } model_group;
 
 static int model_is_save(const model_op *op) {
-    return op->step.kind == MODEL_SAVE || op->step.kind == MODEL_BEGIN || op->step.kind == MODEL_CONVERT || op->step.kind == MODEL_SYNC;
+    return op->step.kind == MODEL_SAVE || op->step.kind == MODEL_BEGIN || op->step.kind == MODEL_CONVERT ||
+           op->step.kind == MODEL_SYNC;
 }
-static int model_is_removal(const model_op *op) { return op->step.kind == MODEL_REMOVE || op->step.kind == MODEL_PRUNE; }
+static int model_is_removal(const model_op *op) {
+    return op->step.kind == MODEL_REMOVE || op->step.kind == MODEL_PRUNE;
+}
 
 /* What it saves is a new generation; what it loads is what the model has there; what it converts, both. */
 static void model_choose_state(model_world *w, const model_step *s, model_state *state) {
@@ -47,7 +52,8 @@ static void model_choose_state(model_world *w, const model_step *s, model_state 
         state->world = s->ranks ? s->ranks : 1;
     } else if (s->kind == MODEL_CONVERT) {              /* what belongs to single ranks is left out */
         for (i = 0; state->tensors[i]; i++)
-            if (state->world == 1 || !model_is_private(model_tensor_kind_of(state->tensors[i]), state->world)) state->tensors[kept++] = state->tensors[i];
+            if (state->world == 1 || !model_is_private(model_tensor_kind_of(state->tensors[i]), state->world))
+                state->tensors[kept++] = state->tensors[i];
         state->tensors[kept] = '\0';
         state->world = 1;
     } else return;
@@ -61,9 +67,12 @@ static model_op *model_op_make(model_world *w, const model_step *step) {
     int r;
     if (s.kind == MODEL_SWEEP && (w->pending_count || s.at_once)) s.grace = 0;  /* a save that is swept may fail */
     if (w->pending_count) s.memory_at = 0;              /* it would be missing there */
-    if (s.lacks || s.kind == MODEL_SYNC || s.kind == MODEL_BEGIN || s.call || s.cancel_at || s.kill_at || s.stop_at) s.system = 0;
-    if (s.kind == MODEL_LOAD && model_place_find(w, s.path) && model_is_hurt(w, model_place_find(w, s.path))) s.verify %= DCP_VERIFY_NONE;
-    if (s.kind == MODEL_PRUNE && w->damage_count && w->pending_count == 0) {            /* as in another process than the one that saved */
+    if (s.lacks || s.kind == MODEL_SYNC || s.kind == MODEL_BEGIN || s.call || s.cancel_at || s.kill_at || s.stop_at)
+        s.system = 0;
+    if (s.kind == MODEL_LOAD && model_place_find(w, s.path) && model_is_hurt(w, model_place_find(w, s.path)))
+        s.verify %= DCP_VERIFY_NONE;
+    if (s.kind == MODEL_PRUNE && w->damage_count && w->pending_count == 0) {
+        /* as in another process than the one that saved */
         dcpi_mutex_lock(&dcpi_proven.lock);
         memset(dcpi_proven.keys, 0, sizeof dcpi_proven.keys);
         dcpi_mutex_unlock(&dcpi_proven.lock);
@@ -71,12 +80,14 @@ static model_op *model_op_make(model_world *w, const model_step *step) {
     model_choose_state(w, &s, &state);
     op = model_op_open(&s, &state, w->base, w->storage, &w->outcomes[w->outcome_count++ % (4 * MODEL_OPS)]);
     if (s.by_file && model_place_find(w, s.path) && model_place_find(w, s.path)->is_there)
-        (void)snprintf(op->suffix, sizeof op->suffix, "%s", dcpi_commit_kind_of(model_place_find(w, s.path)->commit)->suffix);
+        (void)snprintf(op->suffix, sizeof op->suffix, "%s",
+                       dcpi_commit_kind_of(model_place_find(w, s.path)->commit)->suffix);
     for (r = 0; r < op->ranks; r++) {
         if (s.kind == MODEL_SAVE || s.kind == MODEL_BEGIN) {
             model_pieces_make(&op->pieces[r], &op->state, r, op->ranks);
             model_pieces_fill(&op->pieces[r]);
-        } else if (s.kind == MODEL_LOAD || s.kind == MODEL_MAP || s.kind == MODEL_CONVERT) model_pieces_want(&op->pieces[r], &op->state, r, op->ranks);
+        } else if (s.kind == MODEL_LOAD || s.kind == MODEL_MAP || s.kind == MODEL_CONVERT)
+            model_pieces_want(&op->pieces[r], &op->state, r, op->ranks);
     }
     if (s.kind != MODEL_BEGIN) model_coordinators_open(op);
     return op;
@@ -119,12 +130,13 @@ static void model_group_run(model_world *w, model_group *g) {
     }
 }
 
-/* ---- what has come of it -------------------------------------------------------------------------------------------------------------------- */
+/* ---- what has come of it ----------------------------------------------------------------------------------------- */
 typedef enum model_end { END_DONE, END_FAILED, END_UNKNOWN } model_end;
 static model_end model_end_of(const model_op *op) {
     if (!op->out->is_over || op->is_stopped) return END_UNKNOWN;
     if (model_verdict(op) == DCP_OK) return END_DONE;
-    if (model_is_removal(op) && model_verdict(op) != DCP_E_NOT_FOUND) return END_UNKNOWN;       /* perhaps it went that far */
+    /* perhaps it went that far */
+    if (model_is_removal(op) && model_verdict(op) != DCP_E_NOT_FOUND) return END_UNKNOWN;
     return model_verdict(op) == DCP_E_UNKNOWN ? END_UNKNOWN : END_FAILED;
 }
 /* Whether it touches the place, and may put this generation there. */
@@ -133,7 +145,8 @@ static int model_may_be(const model_op *op, const char *path, int generation) {
     return model_is_save(op) && strcmp(model_target(op, target), path) == 0 && op->state.number == generation;
 }
 static int model_may_remove(const model_op *op, const char *path) {
-    return (op->step.kind == MODEL_REMOVE && strcmp(op->step.path, path) == 0) || (op->step.kind == MODEL_PRUNE && model_is_in(path, op->step.path));
+    return (op->step.kind == MODEL_REMOVE && strcmp(op->step.path, path) == 0) ||
+           (op->step.kind == MODEL_PRUNE && model_is_in(path, op->step.path));
 }
 /* Of an operation whose verdict is still to come: what else writes or removes at its place meanwhile. */
 static void model_note_rivals(const model_group *g, model_op *op) {
@@ -143,7 +156,8 @@ static void model_note_rivals(const model_group *g, model_op *op) {
     for (i = 0; i < g->count; i++) {
         const model_op *other = g->op[i];
         const int removes = model_may_remove(other, path);
-        if (other == op || model_end_of(other) == END_FAILED || (!removes && !model_may_be(other, path, other->state.number))) continue;
+        if (other == op || model_end_of(other) == END_FAILED ||
+            (!removes && !model_may_be(other, path, other->state.number))) continue;
         op->has_rivals = 1;
         op->has_removals |= removes;
     }
@@ -178,7 +192,10 @@ static int model_settle(model_world *w, const model_group *g, const char *path) 
         char target[MODEL_PATH];
         if (model_may_remove(op, path)) { removed += end != END_FAILED; legal |= generation == 0; }
         if (!model_is_save(op) || strcmp(model_target(op, target), path) != 0) continue;
-        if (end == END_DONE && op->is_late && op->has_rivals) { legal |= generation == op->state.number || generation == old; continue; }
+        if (end == END_DONE && op->is_late && op->has_rivals) {
+            legal |= generation == op->state.number || generation == old;
+            continue;
+        }
         saved += end == END_DONE;
         unknown += end == END_UNKNOWN;
         if (end != END_FAILED) legal |= generation == op->state.number;
@@ -191,38 +208,48 @@ static int model_settle(model_world *w, const model_group *g, const char *path) 
         return model_fail(w, "a checkpoint does not open", "%s: %s", path, sight.err.message);
     }
     for (j = 0; j < w->pending_count; j++) model_note_rivals(g, w->pending[j]);
-    if (!legal) return model_fail(w, generation == 0 ? "a checkpoint is gone" : "another generation", "%s has generation %d; before, it was %d%s", path,
-                                  generation, old, saved ? ", and a save said DCP_OK" : "");
+    if (!legal)
+        return model_fail(w, generation == 0 ? "a checkpoint is gone" : "another generation",
+                          "%s has generation %d; before, it was %d%s", path, generation, old, saved
+                          ? ", and a save said DCP_OK" : "");
     for (i = 0; i < g->count; i++) {                    /* G2: who has not seen the other's commit may not replace it */
         const model_op *op = g->op[i];
-        if (!model_may_be(op, path, op->state.number) || model_end_of(op) != END_DONE || op->step.kind == MODEL_SYNC || removed) continue;
+        if (!model_may_be(op, path, op->state.number) || model_end_of(op) != END_DONE || op->step.kind == MODEL_SYNC ||
+            removed) continue;
         for (j = 0; j < i; j++)
-            if (model_may_be(g->op[j], path, g->op[j]->state.number) && model_end_of(g->op[j]) == END_DONE && g->op[j]->step.kind != MODEL_SYNC &&
-                g->op[j]->out->report.sequence == op->out->report.sequence)
-                return model_fail(w, "a lost update", "%s: two saves say DCP_OK, both with sequence %d", path, (int)op->out->report.sequence);
+            if (model_may_be(g->op[j], path, g->op[j]->state.number) && model_end_of(g->op[j]) == END_DONE &&
+                g->op[j]->step.kind != MODEL_SYNC && g->op[j]->out->report.sequence == op->out->report.sequence)
+                return model_fail(w, "a lost update", "%s: two saves say DCP_OK, both with sequence %d", path,
+                                  (int)op->out->report.sequence);
         for (j = 0; j < w->pending_count; j++)
-            if (model_may_be(w->pending[j], path, w->pending[j]->state.number) && !w->pending[j]->has_removals && !op->has_removals &&
-                w->pending[j]->out->report.sequence == op->out->report.sequence)
+            if (model_may_be(w->pending[j], path, w->pending[j]->state.number) && !w->pending[j]->has_removals &&
+                !op->has_removals && w->pending[j]->out->report.sequence == op->out->report.sequence)
                 w->pending[j]->is_lost = 1;
     }
     for (i = 0; i < w->pending_count; i++)
         if (generation && model_may_be(w->pending[i], path, generation)) w->pending[i]->was_seen = 1;
     if (saved && !removed && unknown == 0 && sight.sequence != highest && g->count > 1 && generation != 0) {
         for (i = 0; i < g->count; i++) if (g->op[i]->step.kind == MODEL_SYNC) break;
-        if (i == g->count) return model_fail(w, "a lost update", "%s has sequence %d; a save of %d said DCP_OK", path, (int)sight.sequence, (int)highest);
+        if (i == g->count)
+            return model_fail(w, "a lost update", "%s has sequence %d; a save of %d said DCP_OK", path,
+                              (int)sight.sequence, (int)highest);
     }
-    if (old && generation != old && model_is_hurt(w, p)) w->is_dirty = 1;       /* what a damaged document named, nobody knows */
+    /* what a damaged document named, nobody knows */
+    if (old && generation != old && model_is_hurt(w, p)) w->is_dirty = 1;
     model_place_take(w, p, &sight);
-    for (i = 0; i < g->count && p->is_there; i++) if (model_may_be(g->op[i], path, generation) && model_is_save(g->op[i]) && g->op[i]->step.kind != MODEL_SYNC) p->is_signed = g->op[i]->step.sign;
+    for (i = 0; i < g->count && p->is_there; i++)
+        if (model_may_be(g->op[i], path, generation) && model_is_save(g->op[i]) && g->op[i]->step.kind != MODEL_SYNC)
+            p->is_signed = g->op[i]->step.sign;
     return 1;
 }
 
-/* ---- what the model expects of numbers and of a prune, where nothing disturbs ------------------------------------------------------------------ */
+/* ---- what the model expects of numbers and of a prune, where nothing disturbs ------------------------------------ */
 static int64_t model_next_sequence(const model_world *w, const char *directory) {
     int64_t highest = 0;
     int i;
     for (i = 0; i < w->place_count; i++)
-        if (w->place[i].is_there && model_is_in(w->place[i].path, directory) && w->place[i].sequence > highest) highest = w->place[i].sequence;
+        if (w->place[i].is_there && model_is_in(w->place[i].path, directory) && w->place[i].sequence > highest)
+            highest = w->place[i].sequence;
     return highest + 1;
 }
 /* The k newest of those that load. */
@@ -231,18 +258,24 @@ static int model_is_kept(const model_world *w, const model_place *p, const model
     if (s->every && p->step >= 0 && p->step % s->every == 0) return 1;
     for (i = 0; i < w->place_count; i++) {
         const model_place *q = &w->place[i];
-        newer += q->is_there && q != p && model_is_in(q->path, s->path) && !model_is_hurt(w, q) && model_compare(q, p) > 0;
+        newer += q->is_there && q != p && model_is_in(q->path, s->path) && !model_is_hurt(w, q) &&
+            model_compare(q, p) > 0;
     }
     return newer < (s->keep > 1 ? s->keep : 1);
 }
-typedef struct model_before { int64_t sequence; char kept[MODEL_PLACES], gone[MODEL_PLACES]; int was_dirty; } model_before;
+typedef struct model_before {
+    int64_t sequence;
+    char kept[MODEL_PLACES], gone[MODEL_PLACES];
+    int was_dirty;
+} model_before;
 static void model_look_ahead(const model_world *w, const model_op *op, model_before *b) {
     char directory[MODEL_PATH], target[MODEL_PATH];
     int i;
     memset(b, 0, sizeof *b);
     b->was_dirty = w->is_dirty;
     model_directory_of(model_target(op, target), directory);
-    if (model_is_save(op) && op->step.kind != MODEL_SYNC && !model_has_damage_in(w, directory)) b->sequence = model_next_sequence(w, directory);
+    if (model_is_save(op) && op->step.kind != MODEL_SYNC && !model_has_damage_in(w, directory))
+        b->sequence = model_next_sequence(w, directory);
     for (i = 0; i < w->place_count && op->step.kind == MODEL_PRUNE; i++) {
         const model_place *p = &w->place[i];
         if (!p->is_there || !model_is_in(p->path, op->step.path) || model_is_hurt(w, p)) continue;
@@ -253,8 +286,10 @@ static void model_look_ahead(const model_world *w, const model_op *op, model_bef
 static int model_check_prune(model_world *w, const model_before *b, int is_done) {
     int i;
     for (i = 0; i < MODEL_PLACES; i++) {
-        if (b->kept[i] && !w->place[i].is_there) return model_fail(w, "pruned too much", "%s is gone", w->place[i].path);
-        if (is_done && b->gone[i] && w->place[i].is_there) return model_fail(w, "pruned too little", "%s is still there", w->place[i].path);
+        if (b->kept[i] && !w->place[i].is_there)
+            return model_fail(w, "pruned too much", "%s is gone", w->place[i].path);
+        if (is_done && b->gone[i] && w->place[i].is_there)
+            return model_fail(w, "pruned too little", "%s is still there", w->place[i].path);
     }
     return 1;
 }
@@ -263,13 +298,14 @@ static int model_check_sequence(model_world *w, const model_op *op, const model_
     int i;
     model_directory_of(model_target(op, target), directory);
     if (b->sequence == 0 || op->out->report.sequence == b->sequence) return 1;
-    for (i = 0; i < w->stranger_count && op->out->report.sequence > b->sequence; i++)           /* who knows what number it has */
+    /* who knows what number it has */
+    for (i = 0; i < w->stranger_count && op->out->report.sequence > b->sequence; i++)
         if (w->stranger[i].is_secret && model_is_in(w->stranger[i].path, directory)) return 1;
-    return model_fail(w, "another sequence number", "%s has %d; the highest of the directory and 1 is %d", op->step.path,
-                      (int)op->out->report.sequence, (int)b->sequence);
+    return model_fail(w, "another sequence number", "%s has %d; the highest of the directory and 1 is %d",
+                      op->step.path, (int)op->out->report.sequence, (int)b->sequence);
 }
 
-/* ---- what may lie about ------------------------------------------------------------------------------------------------------------------- */
+/* ---- what may lie about ------------------------------------------------------------------------------------------ */
 static int model_leaves_files(const model_world *w, const model_op *op) {
     const model_step *s = &op->step;
     const dcp_status verdict = model_verdict(op);
@@ -277,20 +313,25 @@ static int model_leaves_files(const model_world *w, const model_op *op) {
     char directory[MODEL_PATH], target[MODEL_PATH];
     model_directory_of(model_target(op, target), directory);
     if (!op->out->is_over || verdict == DCP_E_UNKNOWN || s->dead_at || op->is_stopped) return 1;
-    if (s->call && op->out->faults && (s->fault == FAULT_ANY || s->fault >= FAULT_OPEN || s->how != FAULT_BEFORE || may_remove || verdict == DCP_OK)) return 1;
+    if (s->call && op->out->faults && (s->fault == FAULT_ANY || s->fault >= FAULT_OPEN || s->how != FAULT_BEFORE ||
+                                       may_remove || verdict == DCP_OK)) return 1;
     if (s->memory_at && (verdict == DCP_OK || may_remove)) return 1;
     if ((s->cancel_at || s->deadline_ms || s->arrives_at) && may_remove) return 1;
     if (s->kind == MODEL_SYNC || s->lacks) return 1;
     if (may_remove && verdict != DCP_OK) return 1;
-    return (may_remove || s->overwrite) && (model_has_broken_in(w, directory) || model_has_damage_in(w, directory) || model_has_broken_in(w, s->path));
+    return (may_remove || s->overwrite) && (model_has_broken_in(w, directory) || model_has_damage_in(w, directory) ||
+                                            model_has_broken_in(w, s->path));
 }
-/* A live rank takes back what it made when it knows that the save has failed, whatever has become of the others (G9). */
+/* A live rank takes back what it made when it knows that the save has failed, whatever has become of the others
+ * (G9). */
 static int model_check_taken_back(model_world *w, const model_op *op) {
     char shard[MODEL_PATH + 40];
     const char *last = strrchr(op->step.path, '/');
     int r;
-    if (op->step.kind != MODEL_SAVE || !op->step.dead_at || op->step.layout != DCP_LAYOUT_SHARDED || w->pending_count) return 1;
-    for (r = 0; r < op->ranks; r++) if (!model_is_dead(op, r) && (op->out->status[r] == DCP_OK || op->out->status[r] == DCP_E_UNKNOWN)) return 1;
+    if (op->step.kind != MODEL_SAVE || !op->step.dead_at || op->step.layout != DCP_LAYOUT_SHARDED || w->pending_count)
+        return 1;
+    for (r = 0; r < op->ranks; r++)
+        if (!model_is_dead(op, r) && (op->out->status[r] == DCP_OK || op->out->status[r] == DCP_E_UNKNOWN)) return 1;
     for (r = 0; r < op->ranks; r++) {
         const model_file *f;
         if (model_is_dead(op, r)) continue;
@@ -303,7 +344,8 @@ static int model_check_taken_back(model_world *w, const model_op *op) {
     return 1;
 }
 static int model_is_ours_to_sweep(const char *name, int plain) {
-    return dcpi_is_temporary(name) || dcpi_is_intent(name) || dcpi_is_shard_name(name, plain) || dcpi_is_pool_name(name, plain);
+    return dcpi_is_temporary(name) || dcpi_is_intent(name) || dcpi_is_shard_name(name, plain) ||
+           dcpi_is_pool_name(name, plain);
 }
 /* Of the pool, or on its way there. */
 static int model_is_pool_file(const char *name) {
@@ -312,7 +354,8 @@ static int model_is_pool_file(const char *name) {
     (void)snprintf(final_name, sizeof final_name, "%.*s", (int)(length ? length : strlen(name)), name);
     return dcpi_is_pool_name(final_name, 1);
 }
-/* Nothing is left of what nobody names, in the directory and in its pool, unless the pool is a directory of checkpoints itself. */
+/* Nothing is left of what nobody names, in the directory and in its pool, unless the pool is a directory of checkpoints
+ * itself. */
 static int model_check_swept(model_world *w, const char *directory, int plain) {
     const size_t n = strlen(directory);
     const int is_broken = model_has_broken_in(w, directory);
@@ -323,14 +366,16 @@ static int model_check_swept(model_world *w, const char *directory, int plain) {
         f = &w->tree.file[i];
         if (f->type != 'f' || !model_is_below(f->path, directory) || model_is_explained(w, f)) continue;
         name = f->path + n + (n > 0);
-        if ((strchr(name, '/') && (model_is_owned(w, f) || !model_is_pool_file(name))) || !model_is_ours_to_sweep(name, plain)) continue;
+        if ((strchr(name, '/') && (model_is_owned(w, f) || !model_is_pool_file(name))) ||
+            !model_is_ours_to_sweep(name, plain)) continue;
         if (is_broken && !dcpi_is_temporary(name) && !dcpi_is_intent(name)) continue;
         return model_fail(w, "a sweep leaves a file", "%s", f->path);
     }
     return 1;
 }
 
-/* ---- strangers that a call may take along: commit files that are whole checkpoints, and plain shard names, which anybody may use ------------------ */
+/* ---- strangers that a call may take along: commit files that are whole checkpoints, and plain shard names, which
+ * anybody may use ------------------ */
 static void model_forget_strangers(model_world *w, const model_op *op) {
     int i, kept = 0;
     for (i = 0; i < w->stranger_count; i++) {
@@ -338,14 +383,15 @@ static void model_forget_strangers(model_world *w, const model_op *op) {
         int may_go = 0;
         if (op->step.kind == MODEL_SWEEP && op->step.plain) may_go = s->what == FOREIGN_PLAIN_SHARD;
         if (model_is_removal(op)) may_go = (s->is_commit && s->is_valid) || dcpi_ends_with(s->path, "seed_shard_0.bin");
-        if (model_is_save(op) && op->step.overwrite) may_go = s == model_stranger_at(w, op->step.path) || dcpi_ends_with(s->path, "seed_shard_0.bin");
+        if (model_is_save(op) && op->step.overwrite)
+            may_go = s == model_stranger_at(w, op->step.path) || dcpi_ends_with(s->path, "seed_shard_0.bin");
         if (may_go && model_digest(w, s->path) != s->digest) continue;
         memmove(&w->stranger[kept++], s, sizeof *s);
     }
     w->stranger_count = kept;
 }
 
-/* ---- one group, judged ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- one group, judged ------------------------------------------------------------------------------------------- */
 static void model_keep_pending(model_world *w, model_op *op) {
     if (w->pending_count == MODEL_OPS) abort();
     w->pending[w->pending_count++] = op;
@@ -360,7 +406,8 @@ static int model_group_settle(model_world *w, const model_group *g) {
     int i, j, n = w->place_count;
     for (i = 0; i < g->count; i++) {
         const char *target = model_target(g->op[i], path);
-        if (target[0] && (model_is_save(g->op[i]) || model_place_find(w, target)) && !model_stranger_at(w, target) && !model_settle(w, g, target)) return 0;
+        if (target[0] && (model_is_save(g->op[i]) || model_place_find(w, target)) && !model_stranger_at(w, target) &&
+            !model_settle(w, g, target)) return 0;
         for (j = 0; j < n && g->op[i]->step.kind == MODEL_PRUNE; j++)
             if (model_is_in(w->place[j].path, g->op[i]->step.path) && !model_settle(w, g, w->place[j].path)) return 0;
     }
@@ -371,14 +418,17 @@ static int model_lists_of(model_world *w, const model_op *op) {
     char directory[MODEL_PATH], target[MODEL_PATH];
     model_directory_of(model_target(op, target), directory);
     if (target[0] && !model_check_list(w, directory)) return 0;
-    if (op->step.kind == MODEL_PRUNE || op->step.kind == MODEL_SWEEP || op->step.kind == MODEL_LATEST) return model_check_list(w, op->step.path);
+    if (op->step.kind == MODEL_PRUNE || op->step.kind == MODEL_SWEEP || op->step.kind == MODEL_LATEST)
+        return model_check_list(w, op->step.path);
     return 1;
 }
 /* With others about it may also meet what they do. */
 static unsigned model_want(model_world *w, const model_op *op, int is_alone) {
     unsigned want = model_expects(w, op);
     if (model_is_disturbed(op)) return want | model_listed(op);
-    if (!is_alone) want |= model_listed(op) & ~(MODEL_S(E_MEMORY) | MODEL_S(E_TIMEOUT) | MODEL_S(E_COMM) | MODEL_S(E_SPACE) | MODEL_S(E_CANCELLED) | MODEL_S(E_CHECKSUM) | MODEL_S(E_FORMAT));
+    if (!is_alone)
+        want |= model_listed(op) & ~(MODEL_S(E_MEMORY) | MODEL_S(E_TIMEOUT) | MODEL_S(E_COMM) | MODEL_S(E_SPACE) |
+                                     MODEL_S(E_CANCELLED) | MODEL_S(E_CHECKSUM) | MODEL_S(E_FORMAT));
     if (op->step.retry_ms) want |= model_listed(op) & ~MODEL_S(E_TIMEOUT);
     return want;
 }
@@ -387,7 +437,8 @@ static int model_group_judge(model_world *w, model_group *g, const model_before 
     int i;
     for (i = 0; i < g->count; i++) {
         model_op *op = g->op[i];
-        if (model_leaves_files(w, op) || (!is_alone && (model_is_removal(op) || op->step.layout == DCP_LAYOUT_MANIFEST))) w->is_dirty = 1;
+        if (model_leaves_files(w, op) ||
+            (!is_alone && (model_is_removal(op) || op->step.layout == DCP_LAYOUT_MANIFEST))) w->is_dirty = 1;
         if (op->out->is_over && !op->is_stopped && !model_judge_call(w, op, g->want[i])) return 0;
         model_forget_strangers(w, op);
     }
@@ -395,15 +446,17 @@ static int model_group_judge(model_world *w, model_group *g, const model_before 
     if (is_alone && g->op[0]->out->is_over) {
         const model_op *op = g->op[0];
         const int is_done = model_verdict(op) == DCP_OK && !model_is_disturbed(op);
-        if (model_is_save(op) && is_done && op->step.kind != MODEL_SYNC && !model_stranger_at(w, op->step.path) && !model_check_sequence(w, op, before)) return 0;
+        if (model_is_save(op) && is_done && op->step.kind != MODEL_SYNC && !model_stranger_at(w, op->step.path) &&
+            !model_check_sequence(w, op, before)) return 0;
         if (op->step.kind == MODEL_PRUNE && !model_check_prune(w, before, is_done)) return 0;
         if (op->step.kind == MODEL_LATEST && is_done && !op->step.verifier &&
-            !model_check_latest(w, op->step.path, model_verdict(op), op->out->path, op->out->err[0].message, op->step.verify)) return 0;
+            !model_check_latest(w, op->step.path, model_verdict(op), op->out->path, op->out->err[0].message,
+                                op->step.verify)) return 0;
     }
     if (!model_check_all(w, 0)) return 0;
     if (is_alone && !model_check_taken_back(w, g->op[0])) return 0;
-    if (is_alone && g->op[0]->step.kind == MODEL_SWEEP && g->op[0]->step.grace < 0 && !g->op[0]->step.dry && g->op[0]->out->is_over &&
-        model_verdict(g->op[0]) == DCP_OK) {
+    if (is_alone && g->op[0]->step.kind == MODEL_SWEEP && g->op[0]->step.grace < 0 && !g->op[0]->step.dry &&
+        g->op[0]->out->is_over && model_verdict(g->op[0]) == DCP_OK) {
         if (!model_check_swept(w, g->op[0]->step.path, g->op[0]->step.plain)) return 0;
         if (w->is_dirty && w->pending_count == 0 && !model_unexplained(w, 1)) w->is_dirty = 0;
     }
@@ -434,7 +487,7 @@ static int model_run_group(model_world *w, const model_step *steps, int count) {
     return is_fine;
 }
 
-/* ---- savers ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- savers ------------------------------------------------------------------------------------------------------ */
 /* The verdict of the slot's save has come. */
 static int model_slot_end(model_world *w, model_slot *slot) {
     model_op *op = slot->op;
@@ -451,7 +504,9 @@ static int model_slot_end(model_world *w, model_slot *slot) {
     if (model_leaves_files(w, op) || op->step.layout == DCP_LAYOUT_MANIFEST) w->is_dirty = 1;
     is_fine = model_judge_call(w, op, want);
     if (is_fine && model_verdict(op) == DCP_OK && op->is_lost && !op->was_seen && !op->has_removals)
-        is_fine = model_fail(w, "a lost update", "%s: the save in the background says DCP_OK, and so did another with its sequence", op->step.path);
+        is_fine = model_fail(w, "a lost update",
+                             "%s: the save in the background says DCP_OK, and so did another with its sequence",
+                             op->step.path);
     is_fine = is_fine && model_group_settle(w, &g) && model_check_all(w, 0);
     model_op_close(op);
     return is_fine;
@@ -479,7 +534,8 @@ static int model_slot_call(model_world *w, model_slot *slot, model_kind kind) {
         slot->op->out->status[r] = out.status[r];
         slot->op->out->err[r] = out.err[r];
     }
-    if (kind == MODEL_WAIT && pending) is_fine = model_fail(w, "took too long", "dcp_save_wait is pending after %d ms", (int)out.took_ms);
+    if (kind == MODEL_WAIT && pending)
+        is_fine = model_fail(w, "took too long", "dcp_save_wait is pending after %d ms", (int)out.took_ms);
     model_op_close(op);
     if (is_fine && slot->op && !pending && kind != MODEL_CLOSE) is_fine = model_slot_end(w, slot);
     return is_fine;
@@ -517,10 +573,11 @@ static int model_begin(model_world *w, const model_step *step) {
     model_op *op;
     unsigned want;
     int r;
-    begin.arrives_at = begin.dead_at = begin.other_world = begin.kill_at = begin.stop_at = begin.process = begin.kill_us = 0;
+    begin.arrives_at = begin.dead_at = begin.other_world = begin.kill_at = begin.stop_at = begin.process =
+        begin.kill_us = 0;
     if (slot->op && !model_slot_call(w, slot, MODEL_WAIT)) return 0;
-    if (slot->ranks && (s->ranks != begin.ranks || s->shy != begin.shy || s->refuse != begin.refuse || s->snapshot != begin.snapshot) &&
-        !model_slot_close(w, slot)) return 0;
+    if (slot->ranks && (s->ranks != begin.ranks || s->shy != begin.shy || s->refuse != begin.refuse ||
+                        s->snapshot != begin.snapshot) && !model_slot_close(w, slot)) return 0;
     if (slot->ranks == 0 && !model_slot_open(w, slot, &begin)) return 0;
     op = model_op_make(w, &begin);
     want = model_want(w, op, w->pending_count == 0);
@@ -531,7 +588,7 @@ static int model_begin(model_world *w, const model_step *step) {
     g.op[0] = op;
     g.want[0] = want;
     model_op_run(op);
-    if (model_verdict(op) == DCP_OK) {                  /* it has begun; how it ends is not known yet, but to ranks that failed */
+    if (model_verdict(op) == DCP_OK) {        /* it has begun; how it ends is not known yet, but to ranks that failed */
         for (r = 0; r < op->ranks; r++) {
             if (op->out->status[r]) op->is_resolved |= 1 << r;
             if (!model_judge_rank(w, op, r)) return 0;
@@ -548,7 +605,7 @@ static int model_begin(model_world *w, const model_step *step) {
     return model_check_all(w, 0);
 }
 
-/* ---- the other steps --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the other steps --------------------------------------------------------------------------------------------- */
 static int model_wake(model_world *w) {
     model_op *op = NULL;
     model_group g;
@@ -566,7 +623,9 @@ static int model_wake(model_world *w) {
     g.op[0] = op;
     is_fine = !op->out->is_over || model_judge_call(w, op, model_listed(op));
     if (is_fine && op->out->is_over && model_verdict(op) == DCP_OK && op->is_lost && !op->was_seen && !op->has_removals)
-        is_fine = model_fail(w, "a lost update", "%s: a save that had stood still says DCP_OK, and so did another with its sequence", op->step.path);
+        is_fine = model_fail(w, "a lost update",
+                             "%s: a save that had stood still says DCP_OK, and so did another with its sequence",
+                             op->step.path);
     is_fine = is_fine && model_group_settle(w, &g) && model_check_all(w, 0);
     model_op_close(op);
     return is_fine;
@@ -581,9 +640,11 @@ static int model_rename(model_world *w, const model_step *s) {
     char from[TEST_PATH + MODEL_KEY], to[TEST_PATH + MODEL_KEY];
     int i, j;
     const model_file *f = model_tree_find(&w->tree, s->path);
-    if (!f || f->type != 'd' || w->pending_count || model_is_below(s->to, s->path) || model_tree_find(&w->tree, s->to)) return 1;
+    if (!f || f->type != 'd' || w->pending_count || model_is_below(s->to, s->path) || model_tree_find(&w->tree, s->to))
+        return 1;
     for (i = 0; i < w->place_count; i++)                /* a path that the model knows already, or that is too long */
-        if (model_is_below(w->place[i].path, s->to) || strlen(w->place[i].path) + strlen(s->to) > MODEL_PATH - 2) return 1;
+        if (model_is_below(w->place[i].path, s->to) || strlen(w->place[i].path) + strlen(s->to) > MODEL_PATH - 2)
+            return 1;
     model_full(w, s->path, from);
     model_full(w, s->to, to);
     model_make_directories(w, s->to);
@@ -592,7 +653,8 @@ static int model_rename(model_world *w, const model_step *s) {
         model_place *p = &w->place[i];
         if (!model_is_below(p->path, s->path)) {        /* a manifest of a directory above may have lost its pool */
             for (j = 0; j < p->own_count && p->is_there; j++)
-                if (model_is_below(p->own[j], s->path) && !model_tree_find(&w->tree, s->to) && w->damage_count < MODEL_FILES / 4) {
+                if (model_is_below(p->own[j], s->path) && !model_tree_find(&w->tree, s->to) &&
+                    w->damage_count < MODEL_FILES / 4) {
                     model_damage *damage = &w->damage[w->damage_count++];
                     (void)snprintf(damage->path, sizeof damage->path, "%s", p->own[j]);
                     damage->inode = 0;
@@ -605,8 +667,9 @@ static int model_rename(model_world *w, const model_step *s) {
         model_rename_in(p->commit, sizeof p->commit, s->path, s->to);
         for (j = 0; j < p->own_count; j++) model_rename_in(p->own[j], sizeof p->own[j], s->path, s->to);
     }
-    for (i = 0; i < w->stranger_count; i++) model_rename_in(w->stranger[i].path, sizeof w->stranger[i].path, s->path, s->to);
-    for (i = 0, j = w->damage_count; i < j; i++) {      /* a file that was gone is so for both, who stays and who moves */
+    for (i = 0; i < w->stranger_count; i++)
+        model_rename_in(w->stranger[i].path, sizeof w->stranger[i].path, s->path, s->to);
+    for (i = 0, j = w->damage_count; i < j; i++) {    /* a file that was gone is so for both, who stays and who moves */
         if (w->damage[i].inode == 0 && w->damage_count < MODEL_FILES / 4) w->damage[w->damage_count++] = w->damage[i];
         model_rename_in(w->damage[i].path, sizeof w->damage[i].path, s->path, s->to);
     }
@@ -633,7 +696,10 @@ static int model_harm(model_world *w, const model_step *s) {
     damage->inode = s->kind == MODEL_LOSE ? 0 : f->inode;
     damage->is_cut = s->kind != MODEL_FLIP;
     if (s->kind == MODEL_LOSE) { if (unlink(full)) abort(); return model_check_all(w, 0); }
-    if (s->kind == MODEL_CUT) { if (truncate(full, (off_t)(f->size - 1 - s->nth % f->size))) abort(); return model_check_all(w, 0); }
+    if (s->kind == MODEL_CUT) {
+        if (truncate(full, (off_t)(f->size - 1 - s->nth % f->size))) abort();
+        return model_check_all(w, 0);
+    }
     fd = open(full, O_RDWR);
     if (fd < 0 || pread(fd, &byte, 1, (off_t)(s->nth % f->size)) != 1) abort();
     byte = (unsigned char)(byte ^ (1 << s->nth % 8));
@@ -654,7 +720,8 @@ static int model_check_stranger(model_world *w, const char *directory, int what)
     char path[MODEL_KEY];
     dcp_status status;
     if (what != FOREIGN_PARTS && what != FOREIGN_UNCOVERED) return 1;
-    (void)snprintf(path, sizeof path, "%s%s%s", directory, directory[0] ? "/" : "", what == FOREIGN_PARTS ? "parts.manifest.json" : "uncovered.metadata.json");
+    (void)snprintf(path, sizeof path, "%s%s%s", directory, directory[0] ? "/" : "",
+                   what == FOREIGN_PARTS ? "parts.manifest.json" : "uncovered.metadata.json");
     if (!model_stranger_find(w, path)) return 1;
     desc.path = path;
     desc.io.storage = w->storage;
@@ -663,7 +730,8 @@ static int model_check_stranger(model_world *w, const char *directory, int what)
     if (!status && what == FOREIGN_PARTS) status = dcp_read(c, &t, 1, &err);
     dcp_close(c);
     if (status) return 1;
-    return model_fail(w, what == FOREIGN_PARTS ? "part of a tensor is loaded for the whole" : "a signed document without digests is accepted", "%s", path);
+    return model_fail(w, what == FOREIGN_PARTS ? "part of a tensor is loaded for the whole"
+                      : "a signed document without digests is accepted", "%s", path);
 }
 static int model_run_foreign(model_world *w, const model_step *s) {
     const int before = w->stranger_count;
@@ -696,7 +764,8 @@ static int model_run_step(model_world *w, const model_program *p, int *at) {
     }
     while (p->step[end - 1].at_once && end < p->count && end - *at < 5) {       /* those that can be */
         const model_kind kind = p->step[end].kind;
-        if (kind == MODEL_BEGIN || (kind > MODEL_BEGIN && kind < MODEL_LOAD) || (kind >= MODEL_RENAME && kind <= MODEL_WAKE)) break;
+        if (kind == MODEL_BEGIN || (kind > MODEL_BEGIN && kind < MODEL_LOAD) ||
+            (kind >= MODEL_RENAME && kind <= MODEL_WAKE)) break;
         end++;
     }
     i = *at;
@@ -704,7 +773,7 @@ static int model_run_step(model_world *w, const model_program *p, int *at) {
     return model_run_group(w, s, end - i);
 }
 
-/* ---- a program ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a program --------------------------------------------------------------------------------------------------- */
 /* Everybody has gone, and all directories are swept: nothing is left but the checkpoints and what is foreign. */
 static int model_finish(model_world *w) {
     dcp_error err;
@@ -717,7 +786,7 @@ static int model_finish(model_world *w) {
     }
     for (i = 0; i < 2; i++) if (!model_slot_close(w, &w->slot[i])) return 0;
     if (!model_check_all(w, 1)) return 0;
-    for (turn = 0; turn < 3; turn++)                    /* a killed save's files make a pool's folder a directory until they go */
+    for (turn = 0; turn < 3; turn++)          /* a killed save's files make a pool's folder a directory until they go */
         for (i = -1; i < w->tree.count; i++) {
             dcp_sweep_desc desc = DCP_ZERO;
             if (i >= 0 && w->tree.file[i].type != 'd') continue;
@@ -725,10 +794,12 @@ static int model_finish(model_world *w) {
             desc.grace_seconds = -1;
             desc.plain_names = turn > 0;
             desc.io.storage = w->storage;
-            if (dcp_sweep(&desc, NULL, &err)) return model_fail(w, "a sweep fails", "of \"%s\": %s", desc.directory, err.message);
+            if (dcp_sweep(&desc, NULL, &err))
+                return model_fail(w, "a sweep fails", "of \"%s\": %s", desc.directory, err.message);
         }
     for (i = 0; i < w->stranger_count; i++)
-        if (w->stranger[i].what == FOREIGN_PLAIN_SHARD || dcpi_ends_with(w->stranger[i].path, "seed_shard_0.bin")) w->stranger[i].digest = model_digest(w, w->stranger[i].path);
+        if (w->stranger[i].what == FOREIGN_PLAIN_SHARD || dcpi_ends_with(w->stranger[i].path, "seed_shard_0.bin"))
+            w->stranger[i].digest = model_digest(w, w->stranger[i].path);
     model_tree_scan(&w->tree, w->base);
     if (!model_check_all(w, 1) || !model_check_swept(w, "", 1)) return 0;
     for (i = 0; i < w->tree.count; i++)
@@ -737,13 +808,17 @@ static int model_finish(model_world *w) {
 }
 static void model_world_close(model_world *w) {
     int i;
-    for (i = 0; i < w->pending_count; i++) if (w->pending[i]->is_stopped) { (void)kill(w->pending[i]->pid, SIGKILL); (void)waitpid(w->pending[i]->pid, NULL, 0); }
+    for (i = 0; i < w->pending_count; i++) if (w->pending[i]->is_stopped) {
+        (void)kill(w->pending[i]->pid, SIGKILL);
+        (void)waitpid(w->pending[i]->pid, NULL, 0);
+    }
     dcp_storage_close(w->storage);
     test_rm_rf(w->base);
     (void)munmap(w->outcomes, 4 * MODEL_OPS * sizeof *w->outcomes);
     free(w);
 }
-/* 1: all held. Else the label and what is wrong, and the step at which it was found. After a failure this process is not fit for another program. */
+/* 1: all held. Else the label and what is wrong, and the step at which it was found. After a failure this process is
+ * not fit for another program. */
 static int model_run(const model_program *p, const char *dir, char label[80], char *why, size_t why_size, int *step) {
     model_world *w = (model_world *)calloc(1, sizeof *w);
     const int64_t live = hungry.live;
@@ -754,7 +829,8 @@ static int model_run(const model_program *p, const char *dir, char label[80], ch
     model_now = w;
     model_state_of = model_world_state;
     (void)snprintf(w->base, sizeof w->base, "%s/m%d_%d", dir, (int)getpid(), ++count);
-    w->outcomes = (model_outcome *)mmap(NULL, 4 * MODEL_OPS * sizeof *w->outcomes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    w->outcomes = (model_outcome *)mmap(NULL, 4 * MODEL_OPS * sizeof *w->outcomes, PROT_READ | PROT_WRITE,
+                                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if ((void *)w->outcomes == MAP_FAILED || dcp_storage_local(w->base, &w->storage, &err)) abort();
     for (at = 0; at < p->count && is_fine; at++) { *step = at; is_fine = model_run_step(w, p, &at); }
     if (is_fine) { *step = p->count; is_fine = model_finish(w); }
@@ -769,11 +845,18 @@ static int model_run(const model_program *p, const char *dir, char label[80], ch
     return is_fine;
 }
 
-/* ---- programs run in a process of their own, so that a crash or a wait without end is a failure like others --------------------------------------- */
-typedef struct model_report { volatile int64_t programs; uint64_t seed; model_program program; int has_failed, step; char label[80], why[1500]; } model_report;
+/* ---- programs run in a process of their own, so that a crash or a wait without end is a failure like others ------ */
+typedef struct model_report {
+    volatile int64_t programs;
+    uint64_t seed;
+    model_program program;
+    int has_failed, step;
+    char label[80], why[1500];
+} model_report;
 static model_report *model_shared(void) {
     static model_report *shared;
-    if (!shared) shared = (model_report *)mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (!shared)
+        shared = (model_report *)mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if ((void *)shared == MAP_FAILED) abort();
     return shared;
 }
@@ -781,7 +864,8 @@ static model_report *model_shared(void) {
 static void model_show_stacks(pid_t pid) {
     char command[300];
     if (!getenv("DCP_MODEL_STACKS")) return;
-    (void)snprintf(command, sizeof command, "for p in %d $(pgrep -P %d); do echo \"process $p\"; gdb -p $p -batch -ex 'thread apply all bt 16' "
+    (void)snprintf(command, sizeof command,
+                   "for p in %d $(pgrep -P %d); do echo \"process $p\"; gdb -p $p -batch -ex 'thread apply all bt 16' "
                    "2>/dev/null | grep '^#\\|^Thread' | cut -c 1-150; done", (int)pid, (int)pid);
     (void)fflush(stdout);
     if (system(command) != 0) printf("no stacks\n");
@@ -824,8 +908,14 @@ static int model_try(const model_program *p, const char *dir, char label[80]) {
     return model_await(pid, r, test_is_sanitized() ? 120 : 40, label);
 }
 
-/* ---- made smaller ---------------------------------------------------------------------------------------------------------------------------------- */
-typedef struct model_shrinking { const char *dir; char label[80]; int times; int64_t until; model_program best; } model_shrinking;
+/* ---- made smaller ------------------------------------------------------------------------------------------------ */
+typedef struct model_shrinking {
+    const char *dir;
+    char label[80];
+    int times;
+    int64_t until;
+    model_program best;
+} model_shrinking;
 static int model_still_fails(model_shrinking *s, const model_program *p) {
     char label[80];
     int i;
@@ -881,26 +971,30 @@ static void model_shrink(model_shrinking *s) {
         for (at = 0; at < s->best.count; at++) smaller |= model_shrink_step(s, at);
     }
 }
-/* It has failed so; makes it smaller, and says it all. 0: it does not fail again, with more time for everything: it was the machine. */
-static int model_explain(const char *dir, model_family family, uint64_t seed, const model_program *p, const char *label, const char *why, int step) {
+/* It has failed so; makes it smaller, and says it all. 0: it does not fail again, with more time for everything: it was
+ * the machine. */
+static int model_explain(const char *dir, model_family family, uint64_t seed, const model_program *p, const char *label,
+                         const char *why, int step) {
     model_shrinking s;
     char now[80], name[80];
     model_report *r = model_shared();
     int i, failed = 0;
     const int shrink_s = getenv("DCP_MODEL_SHRINK") ? atoi(getenv("DCP_MODEL_SHRINK")) : 30;
-    const int is_a_wait = strstr(label, "TIMEOUT") != NULL || strcmp(label, "took too long") == 0 || strcmp(label, "hangs") == 0;
+    const int is_a_wait = strstr(label, "TIMEOUT") != NULL || strcmp(label, "took too long") == 0 ||
+                          strcmp(label, "hangs") == 0;
     memset(&s, 0, sizeof s);
     s.dir = dir;
     s.best = *p;
     (void)snprintf(s.label, sizeof s.label, "%s", label);
     if (is_a_wait) model_time_scale = 4;
-    for (i = 0; i < (is_a_wait ? 3 : shrink_s ? 20 : 0) && failed < 3; i++) failed += !model_try(p, dir, now) && strcmp(now, label) == 0;
+    for (i = 0; i < (is_a_wait ? 3 : shrink_s ? 20 : 0) && failed < 3; i++)
+        failed += !model_try(p, dir, now) && strcmp(now, label) == 0;
     if (is_a_wait && failed == 0) { model_time_scale = 1; return 0; }
     s.times = failed == 3 && i == 3 ? 1 : failed ? 1 + 3 * i / failed : 0;
     s.until = dcpi_os_monotonic_ms() + shrink_s * 1000;
     if (failed && shrink_s) model_shrink(&s);
-    printf("/* %s: %s [step %d of program %llu of the family %s; failed %d times of %d again] */\n", label, why, step + 1,
-           (unsigned long long)seed, model_family_names[family], failed, i);
+    printf("/* %s: %s [step %d of program %llu of the family %s; failed %d times of %d again] */\n", label, why,
+           step + 1, (unsigned long long)seed, model_family_names[family], failed, i);
     for (i = 0; i < 10 * s.times; i++) if (!model_try(&s.best, dir, now) && strcmp(now, label) == 0) break;
     if (failed && i < 10 * s.times) printf("/* made smaller: %s [step %d] */\n", r->why, r->step + 1);
     (void)snprintf(name, sizeof name, "program_%llu", (unsigned long long)seed);
@@ -909,7 +1003,7 @@ static int model_explain(const char *dir, model_family family, uint64_t seed, co
     return 1;
 }
 
-/* ---- programs that have found something ---------------------------------------------------------------------------------------------------------------- */
+/* ---- programs that have found something -------------------------------------------------------------------------- */
 #define STEP(name, ...) { .kind = MODEL_##name, __VA_ARGS__ }
 #define PROGRAM(name, ...) static const model_step model_of_##name[] = { __VA_ARGS__ };
 #include "regress/model.h"
@@ -943,11 +1037,12 @@ TEST(programs_that_have_found_something) {
     }
 }
 
-/* ---- the tests --------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the tests --------------------------------------------------------------------------------------------------- */
 static double model_processor(int who) {
     struct rusage usage;
     (void)getrusage(who, &usage);
-    return (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    return (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 /* Runs programs until the time is over: of processor, or of the clock where they mostly wait. */
 static void model_child(const char *dir, model_family family, uint64_t seed, double seconds) {
@@ -968,7 +1063,8 @@ static void model_family_holds(model_family family, double share) {
     const int limit_s = test_is_sanitized() ? 120 : 40;
     model_report *r = model_shared();
     const char *minutes = getenv("DCP_MODEL_MINUTES");  /* of all families together */
-    double left = minutes ? atof(minutes) * 60 / (FAMILY_SLOW + 1) : seconds ? atof(seconds) : share * (getenv("DCP_TEST_FEWER") ? 0.3 : 1);
+    double left = minutes ? atof(minutes) * 60 / (FAMILY_SLOW + 1) : seconds
+                  ? atof(seconds) : share * (getenv("DCP_TEST_FEWER") ? 0.3 : 1);
     uint64_t seed = test_random();
     char label[80];
     int flakes = 0;
@@ -995,7 +1091,8 @@ static void model_family_holds(model_family family, double share) {
             (void)snprintf(text, sizeof text, "a program of %s: %s", model_family_names[family], label);
             test_fail(__FILE__, __LINE__, text, "");
         }
-        printf("note: %s: %s, once and not again [step %d of program %llu]\n", label, failed.why, failed.step + 1, (unsigned long long)failed.seed);
+        printf("note: %s: %s, once and not again [step %d of program %llu]\n", label, failed.why, failed.step + 1,
+               (unsigned long long)failed.seed);
         (void)fflush(stdout);
         if (++flakes == 3) break;
         seed++;
@@ -1012,7 +1109,8 @@ TEST(programs_that_are_slow) { model_family_holds(FAMILY_SLOW, 8); }
 
 int main(void) {
     /* The same programs in each `make test`; others in test-all and the soak. */
-    if (!test_is_whole() && !getenv("DCP_MODEL_SECONDS") && !getenv("DCP_MODEL_MINUTES")) (void)setenv("DCP_TEST_SEED", "2026", 0);
+    if (!test_is_whole() && !getenv("DCP_MODEL_SECONDS") && !getenv("DCP_MODEL_MINUTES"))
+        (void)setenv("DCP_TEST_SEED", "2026", 0);
     RUN(programs_that_have_found_something);
     RUN(programs_of_one_process);
     RUN(programs_beside_foreign_files);

@@ -1,7 +1,7 @@
 /* test_platform.c - every line of the contract in >>platform, on the system the test runs on.
  *
- * White-box: it calls the dcpi_ functions themselves, and pushes them onto the ways that a good machine does not take (direct I/O refused
- * in the middle, no openat2, no exclusive rename, a full disk, a failed sync). */
+ * White-box: it calls the dcpi_ functions themselves, and pushes them onto the ways that a good machine does not take
+ * (direct I/O refused in the middle, no openat2, no exclusive rename, a full disk, a failed sync). */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
@@ -20,7 +20,7 @@
 #define MIB ((size_t)1024 * 1024)
 #define STATUS(sys) dcpi_os_status(sys)
 
-/* ---- helpers ----------------------------------------------------------------------------------------------------------------- */
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
 static dcpi_base open_base(const char *path) {
     dcpi_base base;
     CHECK_INT(dcpi_os_base_open(path, 0, &base), 0);
@@ -78,7 +78,7 @@ static void remove_directory(dcpi_base *base, const char *key) {        /* where
 }
 #endif
 
-/* ---- the machine ------------------------------------------------------------------------------------------------------------- */
+/* ---- the machine ------------------------------------------------------------------------------------------------- */
 TEST(clocks) {
     const int64_t start = dcpi_os_monotonic_ms();
     int64_t before = start, slept;
@@ -161,15 +161,19 @@ TEST(errors_have_words_and_statuses) {
     CHECK_INT(STATUS(ELOOP), DCP_E_INVALID);
     CHECK_INT(STATUS(EMFILE), DCP_E_IO);
     CHECK_INT(STATUS(EACCES), DCP_E_IO);
-    CHECK(dcpi_os_is_transient(EAGAIN) && dcpi_os_is_transient(ESTALE) && dcpi_os_is_transient(EIO) && dcpi_os_is_transient(ETIMEDOUT));
-    CHECK(!dcpi_os_is_transient(ENOSPC) && !dcpi_os_is_transient(EDQUOT) && !dcpi_os_is_transient(EROFS) && !dcpi_os_is_transient(EACCES));
+    CHECK(dcpi_os_is_transient(EAGAIN) && dcpi_os_is_transient(ESTALE) && dcpi_os_is_transient(EIO) &&
+          dcpi_os_is_transient(ETIMEDOUT));
+    CHECK(!dcpi_os_is_transient(ENOSPC) && !dcpi_os_is_transient(EDQUOT) && !dcpi_os_is_transient(EROFS) &&
+          !dcpi_os_is_transient(EACCES));
 #endif
 }
 
 TEST(separators_of_paths) {
     static const struct { const char *path; size_t at; int anywhere, windows; } cases[] = {
-        { "a/.", 0, 0, 0 }, { "a/.", 1, 1, 1 }, { "a/.", 2, 0, 0 }, { "a/.", 3, 0, 0 }, { "/", 0, 1, 1 }, { "a\\b", 1, 0, 1 },
-        { "a:b", 1, 0, 1 }, { "Z:", 1, 0, 1 }, { "a:b:c", 3, 0, 0 }, { "aa:b", 2, 0, 0 }, { ":a", 0, 0, 0 }, { "1:a", 1, 0, 0 },
+        { "a/.", 0, 0, 0 }, { "a/.", 1, 1, 1 }, { "a/.", 2, 0, 0 }, { "a/.", 3, 0, 0 }, { "/", 0, 1, 1 },
+            { "a\\b", 1, 0, 1 },
+        { "a:b", 1, 0, 1 }, { "Z:", 1, 0, 1 }, { "a:b:c", 3, 0, 0 }, { "aa:b", 2, 0, 0 }, { ":a", 0, 0, 0 },
+        { "1:a", 1, 0, 0 },
         { "@:a", 1, 0, 0 }, { "x/a:b", 3, 0, 0 },
     };
     size_t i;
@@ -182,7 +186,7 @@ TEST(separators_of_paths) {
     }
 }
 
-/* ---- base and directories ---------------------------------------------------------------------------------------------------- */
+/* ---- base and directories ---------------------------------------------------------------------------------------- */
 TEST(base_open_makes_parents) {
     const char *root = test_dir();
     char path[TEST_PATH + 64];
@@ -233,21 +237,22 @@ TEST(directories) {
     dcpi_os_base_close(&base);
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 TEST(create_is_exclusive_and_makes_parents) {
     dcpi_base base = open_base(test_dir());
     dcpi_file file;
     put(&base, "p/q/file", "first");
     CHECK_INT(STATUS(dcpi_os_create(&base, "p/q/file", 0, 0, &file)), DCP_E_EXISTS);
     CHECK_INT(STATUS(dcpi_os_create(&base, "p/q/file", 0, 64 * 1024 * 1024, &file)), DCP_E_EXISTS);
-    CHECK_INT(dcpi_os_close(&file), 0);                         /* a failed create leaves something that can be closed */
+    CHECK_INT(dcpi_os_close(&file), 0);                        /* a failed create leaves something that can be closed */
     check_holds(&base, "p/q/file", "first");
     CHECK_INT(STATUS(dcpi_os_create(&base, "p/q", 0, 0, &file)), DCP_E_EXISTS);
     CHECK(dcpi_os_create(&base, "p/q/file/below", 0, 0, &file) != 0);
     dcpi_os_base_close(&base);
 }
 TEST(names_beyond_ascii) {
-    static const char folder[] = "\xC3\xBC\xE6\xBC\xA2\xF0\x9F\x98\x80", file[] = "\xC3\xBC\xE6\xBC\xA2\xF0\x9F\x98\x80/\xC3\xA4.bin";
+    static const char folder[] = "\xC3\xBC\xE6\xBC\xA2\xF0\x9F\x98\x80",
+                                 file[] = "\xC3\xBC\xE6\xBC\xA2\xF0\x9F\x98\x80/\xC3\xA4.bin";
     dcpi_base base = open_base(test_dir());
     put(&base, file, "utf-8");
     check_holds(&base, file, "utf-8");
@@ -258,7 +263,8 @@ TEST(names_beyond_ascii) {
 #endif
     dcpi_os_base_close(&base);
 }
-/* Writes `size` bytes in pieces of `piece` from memory that starts `shift` bytes behind a page, then reads them back in one go. */
+/* Writes `size` bytes in pieces of `piece` from memory that starts `shift` bytes behind a page, then reads them back in
+ * one go. */
 static void write_and_compare(dcpi_base *base, size_t size, size_t piece, size_t shift, int64_t hint) {
     unsigned char *pages = (unsigned char *)dcpi_os_pages(size + 8192);
     dcp_object_info info;
@@ -296,7 +302,7 @@ static void write_all_sizes(const char *path) {
         write_and_compare(&base, big, 4 * MIB, 16, (int64_t)big);       /* memory that direct I/O does not take */
         write_and_compare(&base, big, 16 * MIB, 0, 0);                  /* buffered, in one call */
     }
-    write_and_compare(&base, 70 * MIB + 5, 3 * MIB + 1, 0, 0);          /* buffered, over several windows of write-behind */
+    write_and_compare(&base, 70 * MIB + 5, 3 * MIB + 1, 0, 0);      /* buffered, over several windows of write-behind */
     dcpi_os_base_close(&base);
 }
 TEST(all_sizes_on_disk) { write_all_sizes(test_dir()); }
@@ -414,7 +420,7 @@ TEST(remove_files) {
     dcpi_os_base_close(&base);
 }
 
-/* ---- publishing -------------------------------------------------------------------------------------------------------------- */
+/* ---- publishing -------------------------------------------------------------------------------------------------- */
 TEST(publish_files) {
     dcpi_base base = open_base(test_dir());
     put(&base, "d/new.tmp", "new");
@@ -514,7 +520,7 @@ TEST(one_publisher_wins) {
 }
 #endif
 
-/* ---- listing ----------------------------------------------------------------------------------------------------------------- */
+/* ---- listing ----------------------------------------------------------------------------------------------------- */
 typedef struct listing { int count, stop_after; int64_t bytes; } listing;
 
 static int list_one(void *user, const char *name, const dcp_object_info *info) {
@@ -555,7 +561,7 @@ TEST(list_regular_files) {
     dcpi_os_base_close(&base);
 }
 
-/* ---- threads ----------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 #if DCPI_THREADS
 typedef struct part_writer {
     dcpi_thread thread;
@@ -647,7 +653,8 @@ TEST(mutex_condition_thread) {
     CHECK_INT(dcpi_cond_init(&with.cond), 0);
     for (i = 0; i < 4; i++) CHECK_INT(dcpi_thread_start(&threads[i], count_up, &with), 0);
     dcpi_mutex_lock(&with.mutex);
-    while (with.value < 4000 && dcpi_os_monotonic_ms() - start < 60000) dcpi_cond_wait_ms(&with.cond, &with.mutex, 10000);
+    while (with.value < 4000 && dcpi_os_monotonic_ms() - start < 60000)
+        dcpi_cond_wait_ms(&with.cond, &with.mutex, 10000);
     dcpi_mutex_unlock(&with.mutex);
     for (i = 0; i < 4; i++) dcpi_thread_join(&threads[i]);
     CHECK_INT(with.value, 4000);
@@ -700,7 +707,7 @@ TEST(no_threads) {
 }
 #endif
 
-/* ---- ways a good machine does not take --------------------------------------------------------------------------------------- */
+/* ---- ways a good machine does not take --------------------------------------------------------------------------- */
 TEST(a_failed_sync_is_final) {
     dcpi_base base = open_base(test_dir());
     dcpi_file file;
@@ -731,8 +738,9 @@ TEST(a_failed_sync_is_final) {
 }
 #ifdef _WIN32
 TEST(names_that_windows_cannot_keep) {
-    static const char *const names[] = {"con", "CON.bin", "nul", "NUL .txt", "com1", "LPT9.x", "COM\xC2\xB9", "conout$", "d/aux/x", "a:b",
-                                        "a|b", "a?", "a*", "a<b", "a\\b", "trailing.", "trailing ", "d./x", "tab\t", "bad\xFFutf8", "a//b"};
+    static const char *const names[] = {"con", "CON.bin", "nul", "NUL .txt", "com1", "LPT9.x", "COM\xC2\xB9", "conout$",
+                                        "d/aux/x", "a:b", "a|b", "a?", "a*", "a<b", "a\\b", "trailing.", "trailing ",
+                                        "d./x", "tab\t", "bad\xFFutf8", "a//b"};
     static const char *const fine[] = {"console", "com", "com10", "nullify.bin", ".hidden", "a b", "lpt"};
     dcpi_base base = open_base(test_dir());
     dcpi_file file;
@@ -933,7 +941,7 @@ TEST(publish_by_link) {
 }
 TEST(file_times_of_any_century) {
     dcpi_base base = open_base(test_dir());
-    static const int64_t seconds[] = {-100, 0, 4102444800, 9000000000, 15000000000};    /* 1969, 1970, 2100, 2255, 2445 */
+    static const int64_t seconds[] = {-100, 0, 4102444800, 9000000000, 15000000000};  /* 1969, 1970, 2100, 2255, 2445 */
     struct timespec times[2];
     dcp_object_info info;
     struct stat st;
@@ -946,7 +954,8 @@ TEST(file_times_of_any_century) {
         CHECK_INT(utimensat(base.fd, "file", times, 0), 0);
         CHECK_INT(dcpi_os_stat_at(base.fd, "file", &st), 0);
         CHECK_INT(dcpi_os_stat(&base, "file", &info), 0);
-        if ((int64_t)st.st_mtime == seconds[i] && seconds[i] < 9223372035) CHECK_INT(info.modified_ns, seconds[i] * 1000000000 + 5);
+        if ((int64_t)st.st_mtime == seconds[i] && seconds[i] < 9223372035)
+            CHECK_INT(info.modified_ns, seconds[i] * 1000000000 + 5);
         if ((int64_t)st.st_mtime == seconds[i] && seconds[i] > 9223372036) CHECK_INT(info.modified_ns, INT64_MAX);
     }
     dcpi_os_base_close(&base);
@@ -954,7 +963,8 @@ TEST(file_times_of_any_century) {
 #endif
 
 #ifdef __linux__
-/* A descriptor that answers every write with EINVAL stands in for a file system that accepts O_DIRECT and then refuses to write. */
+/* A descriptor that answers every write with EINVAL stands in for a file system that accepts O_DIRECT and then refuses
+ * to write. */
 TEST(direct_io_refused_at_the_first_write) {
     const size_t size = 8 * MIB + 4096 + 17;
     dcpi_base base = open_base(test_dir());
@@ -986,7 +996,8 @@ TEST(direct_io_refused_at_the_first_write) {
     dcpi_os_pages_free(pages, size);
     dcpi_os_base_close(&base);
 }
-/* A page of the kernel's clock data: a program can read it, and a direct write cannot pin it (EFAULT). NULL: there is none here. */
+/* A page of the kernel's clock data: a program can read it, and a direct write cannot pin it (EFAULT). NULL: there is
+ * none here. */
 static const void *page_that_cannot_be_pinned(int direct, int plain) {
     char line[400];
     unsigned long at = 0, end = 0;
@@ -1049,7 +1060,7 @@ TEST(direct_io_of_real_hardware) {
     CHECK_INT(dcpi_os_direct_part(&file, 0, pages + 1, 8192), 0);
     CHECK_INT(dcpi_os_write(&file, 0, pages, size), 0);
     CHECK_INT(file.buffered, 0);
-    file.direct_align = 1;                                      /* now misaligned bytes go direct: the kernel takes them, or says EINVAL */
+    file.direct_align = 1;                   /* now misaligned bytes go direct: the kernel takes them, or says EINVAL */
     CHECK_INT(dcpi_os_write(&file, 7, pages, 1000), 0);
     CHECK_INT(dcpi_os_close(&file), 0);
     CHECK_INT(dcpi_os_open(&base, "data", &file, &info), 0);
@@ -1069,7 +1080,7 @@ TEST(a_full_disk) {
     int64_t bytes_free = 0;
     dcpi_file file;
     if (!mounted) SKIP("may not mount a small tmpfs");
-    CHECK_INT(umount2(root, MNT_DETACH), 0);                    /* it lives on under base, and is gone when that is closed or we die */
+    CHECK_INT(umount2(root, MNT_DETACH), 0);     /* it lives on under base, and is gone when that is closed or we die */
     CHECK(bytes != NULL);
     CHECK_INT(dcpi_os_space(&base, "", &bytes_free), 0);
     CHECK(bytes_free > 0 && bytes_free <= 1024 * 1024);
@@ -1136,7 +1147,7 @@ TEST(a_file_size_limit) {
 }
 #endif
 
-/* ---- locks --------------------------------------------------------------------------------------------------------------------- */
+/* ---- locks ------------------------------------------------------------------------------------------------------- */
 TEST(a_byte_of_a_lock_file_is_one_holder_s) {
     dcpi_base base = open_base(test_dir());
     const int64_t beyond = (int64_t)1 << 30;

@@ -1,4 +1,5 @@
-/* test_pool.c: checkpoints in the manifest layout: their files, versions, tiers; selection, other sources, lazy loads, sync. */
+/* test_pool.c: checkpoints in the manifest layout: their files, versions, tiers; selection, other sources, lazy loads,
+ * sync. */
 static int grace_seconds = 86400;       /* none in a_save_that_takes_too_long_gives_up */
 #define DCP_GRACE_SECONDS grace_seconds
 #define DCP_IMPLEMENTATION
@@ -9,7 +10,7 @@ static int grace_seconds = 86400;       /* none in a_save_that_takes_too_long_gi
 #include <utime.h>
 #endif
 
-/* ---- a small model: two dense layers, four experts in two tiers, optimizer and router state -------------------------------------------- */
+/* ---- a small model: two dense layers, four experts in two tiers, optimizer and router state ---------------------- */
 enum { DENSE = 2, EXPERTS = 4, TENSORS = 10, LENGTH = 96 };
 typedef struct model { float values[TENSORS][LENGTH]; dcp_tensor list[TENSORS]; } model;
 static const dcp_tier tiers[2] = { { 1, "hot", "40GB", "prioritized" }, { 2, "warm", "200GB", "lru" } };
@@ -20,8 +21,8 @@ static void model_fill(model *m, int t, int generation) {
     for (i = 0; i < LENGTH; i++) m->values[t][i] = (float)(1000 * generation + 10 * t) + (float)i / 128;
 }
 static void model_make(model *m, int generation) {
-    static const char *const names[TENSORS] = { "layer_0/attention_q", "layer_0/mlp", "expert_a", "expert_b", "expert_c", "expert_d", "adam/m",
-                                                "adam/v", "router_0", "router_1" };
+    static const char *const names[TENSORS] = { "layer_0/attention_q", "layer_0/mlp", "expert_a", "expert_b",
+                                                "expert_c", "expert_d", "adam/m", "adam/v", "router_0", "router_1" };
     const int64_t shape[2] = { 8, LENGTH / 8 };
     int t;
     memset(m, 0, sizeof *m);
@@ -126,7 +127,7 @@ static dcp_status count_one(void *user, const char *path, const dcp_object_info 
     return DCP_OK;
 }
 
-/* ---- files, documents ------------------------------------------------------------------------------------------------------------------ */
+/* ---- files, documents -------------------------------------------------------------------------------------------- */
 static const char *const files[TENSORS] = {
     "dense/layer_0/attention_q_0_of_1.bin", "dense/layer_0/mlp_0_of_1.bin",
     "experts/tier_1/group_0/expert_0.bin", "experts/tier_1/group_0/expert_1.bin",
@@ -298,7 +299,8 @@ TEST(names_that_differ_by_case_get_files_of_their_own) {
     dcp_storage_close(storage);
 }
 
-/* Paths of the system, as a program gives them: beyond ASCII, and longer than the 260 characters that Windows has without further ado. */
+/* Paths of the system, as a program gives them: beyond ASCII, and longer than the 260 characters that Windows has
+ * without further ado. */
 static void save_and_load_at(model *m, const char *path, dcp_layout layout) {
     dcp_save_desc desc = saving(m, NULL, path, 1);
     dcp_checkpoint *c;
@@ -323,7 +325,8 @@ static void save_and_load_at(model *m, const char *path, dcp_layout layout) {
     dcp_close(c);
 }
 TEST(paths_may_be_long_and_beyond_ascii) {
-    static const char part[] = "/Gr\xC3\xBC\xC3\x9F" "e \xE6\xBC\xA2\xE5\xAD\x97 \xF0\x9F\x98\x80 and more than sixty characters, so that it takes but a few";
+    static const char part[] = "/Gr\xC3\xBC\xC3\x9F" "e \xE6\xBC\xA2\xE5\xAD\x97 \xF0\x9F\x98\x80 and more than sixty "
+                                                     "characters, so that it takes but a few";
     static const char *const names[] = { "\xC3\xA4 sharded", "\xE6\xBC\xA2 single", "\xF0\x9F\x98\x80 manifest" };
     char directory[TEST_PATH], path[TEST_PATH + 64];
     dcp_list_desc list = DCP_ZERO;
@@ -354,7 +357,7 @@ TEST(paths_may_be_long_and_beyond_ascii) {
     dcp_free(entries);
 }
 
-/* ---- versions: what is unchanged is kept ----------------------------------------------------------------------------------------------- */
+/* ---- versions: what is unchanged is kept ------------------------------------------------------------------------- */
 TEST(unchanged_files_are_kept_and_changed_ones_get_a_version) {
     dcp_storage *storage = in_memory();
     model one, two, three;
@@ -379,7 +382,8 @@ TEST(unchanged_files_are_kept_and_changed_ones_get_a_version) {
     check_loads(storage, "s2", &two);
     check_loads(storage, "s3", &three);
     c = open_at(storage, "s3", NULL);
-    for (i = 0; i < TENSORS; i++) CHECK_INT(dcp_tensor_find(c, three.list[i].name)->version, i == 3 ? 2 : i == 7 ? 1 : 0);
+    for (i = 0; i < TENSORS; i++)
+        CHECK_INT(dcp_tensor_find(c, three.list[i].name)->version, i == 3 ? 2 : i == 7 ? 1 : 0);
     dcp_close(c);
     dcp_storage_close(storage);
 }
@@ -496,7 +500,7 @@ TEST(an_overwritten_manifest_leaves_what_others_name) {
     dcp_storage_close(storage);
 }
 
-/* ---- removal: what a manifest names stays ------------------------------------------------------------------------------------------------ */
+/* ---- removal: what a manifest names stays ------------------------------------------------------------------------ */
 static void sweep_at(dcp_storage *storage, int64_t grace, int plain, size_t expected) {
     dcp_sweep_desc desc = DCP_ZERO;
     dcp_removal removal;
@@ -604,9 +608,12 @@ TEST(an_intent_of_a_time_to_come_stops_nothing_for_ever) {
 #endif
 }
 TEST(sweep_takes_what_a_killed_save_left_in_the_folders) {
-    static const char *const left[] = { "dense/layer_0/x_0_of_1.v3.0123456789abcdef.bin", "dense/layer_0/x_0_of_1.bin.0123456789abcdef.tmp",
-                                        "experts/tier_0/group_3/expert_7.v1.0123456789abcdef.bin", "p.manifest.0123456789abcdef.intent.tmp" };
-    static const char *const others[] = { "dense/notes.bin", "dense/x.v3.0123456789abcdef.bin", "data/x_0_of_1.v3.0123456789abcdef.bin",
+    static const char *const left[] = { "dense/layer_0/x_0_of_1.v3.0123456789abcdef.bin",
+                                        "dense/layer_0/x_0_of_1.bin.0123456789abcdef.tmp",
+                                        "experts/tier_0/group_3/expert_7.v1.0123456789abcdef.bin",
+                                        "p.manifest.0123456789abcdef.intent.tmp" };
+    static const char *const others[] = { "dense/notes.bin", "dense/x.v3.0123456789abcdef.bin",
+                                          "data/x_0_of_1.v3.0123456789abcdef.bin",
                                           "dense/x_0_of_1.v.0123456789abcdef.bin", "optim/state_0.bin" };
     dcp_storage *storage = in_memory();
     model m;
@@ -641,7 +648,7 @@ TEST(sweep_finds_the_folders_on_a_disk) {
     dcp_storage_close(storage);
 }
 
-/* ---- selection --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- selection --------------------------------------------------------------------------------------------------- */
 static size_t selected(dcp_storage *storage, const dcp_select *select) {
     dcp_checkpoint *c = open_at(storage, "s1", NULL), *part = open_at(storage, "s1", select);
     const dcp_tensor_info **found;
@@ -737,7 +744,7 @@ TEST(files_of_tiers_that_are_not_selected_need_not_be_there) {
     dcp_storage_close(storage);
 }
 
-/* ---- other sources ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- other sources ----------------------------------------------------------------------------------------------- */
 static void copy_all(dcp_storage *from, dcp_storage *to) {
     int i;
     for (i = 0; i < TENSORS; i++) {
@@ -794,7 +801,9 @@ static void fetched_from_elsewhere(dcp_checksum checksum, dcp_verify_policy veri
     dcp_storage_close(good);
     dcp_storage_close(bad);
 }
-TEST(what_is_missing_or_damaged_is_fetched_from_a_source) { fetched_from_elsewhere(DCP_CHECKSUM_TREE, DCP_VERIFY_TOUCHED); }
+TEST(what_is_missing_or_damaged_is_fetched_from_a_source) {
+    fetched_from_elsewhere(DCP_CHECKSUM_TREE, DCP_VERIFY_TOUCHED);
+}
 TEST(flat_checksums_are_fetched_from_a_source_too) { fetched_from_elsewhere(DCP_CHECKSUM_FLAT, DCP_VERIFY_TOUCHED); }
 
 TEST(sources_that_cannot_be_used) {
@@ -816,7 +825,7 @@ TEST(sources_that_cannot_be_used) {
     desc.sources = &source;
     (void)snprintf(nowhere, sizeof nowhere, "%s/nowhere", dir);
     source.directory = nowhere;
-    CHECK_OK_MESSAGE(dcp_open(&desc, &c, &err), err.message);           /* one that is not there cannot help, and does no harm */
+    CHECK_OK_MESSAGE(dcp_open(&desc, &c, &err), err.message);  /* one that is not there cannot help, and does no harm */
     CHECK_OK(dcp_verify(c, &err));
     dcp_close(c);
     source.storage = storage;
@@ -875,9 +884,14 @@ TEST(what_cannot_be_opened_or_selected) {
     dcp_storage_close(storage);
 }
 
-/* ---- what happens beside a save, between its data and its commit ----------------------------------------------------------------------- */
+/* ---- what happens beside a save, between its data and its commit ------------------------------------------------- */
 /* When the file `after` has its name, `key` becomes `text`, or goes (NULL), or time passes (no key). */
-typedef struct meddler { dcp_storage *storage; const char *after, *key, *text; int is_done; dcp_status status; } meddler;
+typedef struct meddler {
+    dcp_storage *storage;
+    const char *after, *key, *text;
+    int is_done;
+    dcp_status status;
+} meddler;
 
 static void meddle(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
     meddler *m = (meddler *)user;
@@ -919,15 +933,19 @@ static void check_meddled(dcp_layout layout, const char *key, const char *text, 
     dcp_storage_close(beside.storage);
 }
 TEST(files_that_change_before_the_commit_are_found) {
-    check_meddled(DCP_LAYOUT_MANIFEST, files[3], "short", DCP_E_INCOMPLETE, "expert_1.bin has 5 bytes, not the 384 that it was saved with");
+    check_meddled(DCP_LAYOUT_MANIFEST, files[3], "short", DCP_E_INCOMPLETE,
+                  "expert_1.bin has 5 bytes, not the 384 that it was saved with");
     check_meddled(DCP_LAYOUT_MANIFEST, files[3], NULL, DCP_E_INCOMPLETE, "expert_1.bin");
     check_meddled(DCP_LAYOUT_SHARDED, "s2_shard_0.bin", "short", DCP_E_INCOMPLETE, "s2_shard_0.bin");
     check_meddled(DCP_LAYOUT_SHARDED, "s2_shard_0.bin", NULL, DCP_E_INCOMPLETE, "s2_shard_0.bin");
 }
 TEST(a_commit_in_another_layout_meanwhile_is_not_joined) {
-    check_meddled(DCP_LAYOUT_MANIFEST, "s2.metadata.json", "somebody else's", DCP_E_EXISTS, "in another layout: s2.metadata.json");
-    check_meddled(DCP_LAYOUT_MANIFEST, "s2.checkpoint", "somebody else's", DCP_E_EXISTS, "in another layout: s2.checkpoint");
-    check_meddled(DCP_LAYOUT_SHARDED, "s2.manifest.yaml", "somebody else's", DCP_E_EXISTS, "in another layout: s2.manifest.yaml");
+    check_meddled(DCP_LAYOUT_MANIFEST, "s2.metadata.json", "somebody else's", DCP_E_EXISTS,
+                  "in another layout: s2.metadata.json");
+    check_meddled(DCP_LAYOUT_MANIFEST, "s2.checkpoint", "somebody else's", DCP_E_EXISTS,
+                  "in another layout: s2.checkpoint");
+    check_meddled(DCP_LAYOUT_SHARDED, "s2.manifest.yaml", "somebody else's", DCP_E_EXISTS,
+                  "in another layout: s2.manifest.yaml");
 }
 TEST(a_save_that_takes_too_long_gives_up) {
     grace_seconds = 0;
@@ -935,7 +953,7 @@ TEST(a_save_that_takes_too_long_gives_up) {
     grace_seconds = 86400;
 }
 
-/* ---- lazy ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- lazy -------------------------------------------------------------------------------------------------------- */
 TEST(opening_touches_no_file_and_a_map_touches_one) {
     dcp_storage *storage = in_memory();
     dcp_checkpoint *c;
@@ -957,7 +975,7 @@ TEST(opening_touches_no_file_and_a_map_touches_one) {
     CHECK(memcmp(again, m.values[0], sizeof m.values[0]) == 0);          /* mapped twice, released once */
     dcp_release(c, "layer_0/attention_q");
     flip(storage, files[0], 9);
-    dcp_close(c);                                       /* an open one may still have the file open that is replaced now */
+    dcp_close(c);                                    /* an open one may still have the file open that is replaced now */
     c = open_at(storage, "s1", NULL);
     CHECK_INT(dcp_map(c, "layer_0/attention_q", &data, &size, &err), DCP_E_CHECKSUM);
     dcp_release(c, "layer_0/attention_q");
@@ -978,7 +996,8 @@ static void map_often(void *user) {
         int t;
         state = state * 6364136223846793005u + 1442695040888963407u;
         t = (int)((state >> 33) % TENSORS);
-        if (dcp_map(p->c, p->m->list[t].name, &data, &size, NULL) != DCP_OK || memcmp(data, p->m->values[t], size) != 0) p->wrong++;
+        if (dcp_map(p->c, p->m->list[t].name, &data, &size, NULL) != DCP_OK || memcmp(data, p->m->values[t], size) != 0)
+            p->wrong++;
         dcp_release(p->c, p->m->list[t].name);
     }
 }
@@ -989,7 +1008,8 @@ static void map_one(void *user) {
     for (i = 0; i < 500; i++) {
         const void *data;
         size_t size;
-        if (dcp_map(p->c, p->m->list[0].name, &data, &size, NULL) != DCP_OK || !data || memcmp(data, p->m->values[0], size) != 0) p->wrong++;
+        if (dcp_map(p->c, p->m->list[0].name, &data, &size, NULL) != DCP_OK || !data ||
+            memcmp(data, p->m->values[0], size) != 0) p->wrong++;
         dcp_release(p->c, p->m->list[0].name);
     }
 }
@@ -1073,7 +1093,7 @@ TEST(prefetch_is_bounded_and_reports_what_it_met) {
     select.name_pattern = "expert_*";
     CHECK_OK(dcp_prefetch(c, &select, 2 * (int64_t)sizeof m.values[0], &err));
     CHECK_OK_MESSAGE(dcp_prefetch_wait(c, 0, &err), err.message);
-    flip(storage, files[2], 1);                         /* what was brought stays as it is; what was not is looked at now */
+    flip(storage, files[2], 1);                     /* what was brought stays as it is; what was not is looked at now */
     CHECK_OK_MESSAGE(dcp_map(c, "expert_a", &data, &size, &err), err.message);
     CHECK(memcmp(data, m.values[2], size) == 0);
     flip(storage, files[5], 1);
@@ -1084,7 +1104,7 @@ TEST(prefetch_is_bounded_and_reports_what_it_met) {
     dcp_storage_close(storage);
 }
 
-/* ---- sync: a local copy ----------------------------------------------------------------------------------------------------------------- */
+/* ---- sync: a local copy ------------------------------------------------------------------------------------------ */
 static dcp_sync_report synced;
 static dcp_status sync_to(dcp_storage *from, dcp_storage *to, dcp_sync_desc *given, dcp_error *err) {
     dcp_sync_desc desc = DCP_ZERO;
@@ -1136,7 +1156,8 @@ TEST(sync_copies_what_is_missing_stale_or_corrupt) {
     dcp_storage_close(from);
     dcp_storage_close(to);
 }
-/* The copy's manifest is there, and then the sync is cancelled: it has happened, and what only the old copy named goes. */
+/* The copy's manifest is there, and then the sync is cancelled: it has happened, and what only the old copy named
+ * goes. */
 static dcp_cancel too_late;
 static void cancel_after_the_commit(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
     (void)user; (void)call;

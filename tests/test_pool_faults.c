@@ -1,13 +1,13 @@
-/* test_pool_faults.c - what becomes of the pool of files that manifests share when others remove, save and sync beside a save, and when
- * memory and storages fail.
+/* test_pool_faults.c - what becomes of the pool of files that manifests share when others remove, save and sync beside
+ * a save, and when memory and storages fail.
  *
- * Whatever happens, each manifest that is there must load, every file of it, with the bytes of its own step; a save that says DCP_OK must be
- * one of them; and a sweep must leave what they name, and nothing else. */
+ * Whatever happens, each manifest that is there must load, every file of it, with the bytes of its own step; a save
+ * that says DCP_OK must be one of them; and a sweep must leave what they name, and nothing else. */
 #include "failing_allocator.h"
 #include "doing.h"
 #include "fault_storage.h"
 
-/* ---- a state: some tensors change with each generation, some with every second one, one never -------------------------------------------- */
+/* ---- a state: some tensors change with each generation, some with every second one, one never -------------------- */
 enum { TENSORS = 6, PIECES = 7, LENGTH = 24, EMPTY = 5 };
 static const char *const names[TENSORS] = { "layer/w", "layer/b", "expert", "adam/m", "router", "nothing" };
 typedef struct state { uint8_t bytes[TENSORS][LENGTH]; dcp_tensor list[PIECES]; } state;
@@ -19,14 +19,17 @@ static int generation_of(int t, int generation) {
 }
 static void state_bytes(state *s, int generation) {
     int t, i;
-    for (t = 0; t < TENSORS; t++) for (i = 0; i < LENGTH; i++) s->bytes[t][i] = (uint8_t)(generation_of(t, generation) * 37 + t * 11 + i);
+    for (t = 0; t < TENSORS; t++)
+        for (i = 0; i < LENGTH; i++) s->bytes[t][i] = (uint8_t)(generation_of(t, generation) * 37 + t * 11 + i);
 }
 static void state_make(state *s, int generation) {      /* "layer/b" is two pieces */
-    const int64_t shape[1] = { LENGTH }, half[1] = { LENGTH / 2 }, none[1] = { 0 }, whole[1] = { LENGTH }, offsets[2][1] = { { 0 }, { LENGTH / 2 } };
+    const int64_t shape[1] = { LENGTH }, half[1] = { LENGTH / 2 }, none[1] = { 0 }, whole[1] = { LENGTH },
+                             offsets[2][1] = { { 0 }, { LENGTH / 2 } };
     int t;
     memset(s, 0, sizeof *s);
     state_bytes(s, generation);
-    for (t = 0; t < TENSORS; t++) s->list[t] = dcp_array(names[t], DCP_UINT8, s->bytes[t], 1, t == EMPTY ? none : shape);
+    for (t = 0; t < TENSORS; t++)
+        s->list[t] = dcp_array(names[t], DCP_UINT8, s->bytes[t], 1, t == EMPTY ? none : shape);
     s->list[1] = dcp_array(names[1], DCP_UINT8, s->bytes[1], 1, half);
     s->list[TENSORS] = dcp_array(names[1], DCP_UINT8, s->bytes[1] + LENGTH / 2, 1, half);
     dcp_piece(&s->list[1], whole, offsets[0]);
@@ -41,15 +44,16 @@ static int state_is(const state *got, int generation) {
     return memcmp(got->bytes, want.bytes, EMPTY * sizeof want.bytes[0]) == 0;
 }
 
-/* ---- saving and loading ---------------------------------------------------------------------------------------------------------------- */
+/* ---- saving and loading ------------------------------------------------------------------------------------------ */
 typedef struct form { const char *name; int yaml, is_signed; dcp_checksum checksum; } form;
-static const form forms[] = { { "json", 0, 0, DCP_CHECKSUM_TREE }, { "yaml signed", 1, 1, DCP_CHECKSUM_TREE }, { "json flat", 0, 0, DCP_CHECKSUM_FLAT } };
+static const form forms[] = { { "json", 0, 0, DCP_CHECKSUM_TREE }, { "yaml signed", 1, 1, DCP_CHECKSUM_TREE },
+                              { "json flat", 0, 0, DCP_CHECKSUM_FLAT } };
 #define FORMS ((int)DCPI_COUNT(forms))
 static const form *the_form = &forms[0];
 static dcp_cancel *the_cancel;
 static const char hmac_key[] = "0123456789abcdef0123456789abcdef";
 
-static int the_timeout_ms;              /* of acts within acts: who has the commit lock stands still meanwhile; 0: the default */
+static int the_timeout_ms;     /* of acts within acts: who has the commit lock stands still meanwhile; 0: the default */
 static void io_make(dcp_io *io, dcp_storage *storage) {
     io->storage = storage;
     io->timeout_ms = the_timeout_ms;
@@ -115,7 +119,7 @@ static int generation_at(dcp_storage *storage, const char *path) {      /* negat
 }
 #define NONE (-(int)DCP_E_NOT_FOUND)
 
-/* ---- what a storage holds ---------------------------------------------------------------------------------------------------------------- */
+/* ---- what a storage holds ---------------------------------------------------------------------------------------- */
 #define FILES 200
 typedef struct files { int count; char key[FILES][160]; } files;
 typedef struct folders { int count; char key[FILES][160]; } folders;
@@ -199,7 +203,8 @@ static void check_clean_after_sweep(dcp_storage *storage) {
         if (!is_commit(now.key[i])) continue;
         CHECK_OK_MESSAGE(open_at(storage, now.key[i], &c, &err), err.message);
         m = dcp_metadata_of(c);
-        for (k = 0; k < m->shard_count; k++) if (!has(&named, m->shards[k].file_path)) CHECK_OK(note_file(&named, m->shards[k].file_path, NULL));
+        for (k = 0; k < m->shard_count; k++)
+            if (!has(&named, m->shards[k].file_path)) CHECK_OK(note_file(&named, m->shards[k].file_path, NULL));
         dcp_close(c);
         CHECK_OK(note_file(&named, now.key[i], NULL));
     }
@@ -231,11 +236,12 @@ static dcp_storage *on_disk(void) {
     return storage;
 }
 
-/* ---- acts: what one process does to a directory with "a" (generation 1) and "b" (2) ------------------------------------------------------ */
-typedef enum act { SAVE_C, OVERWRITE_B, OVERWRITE_A, SYNC_B, SYNC_C, PRUNE, REMOVE_A, REMOVE_B, SWEEP, SWEEP_ALL, REMOVE_B_SWEEP_ALL, SAVE_D, SAVE_D_REMOVE_B,
-                   ACTS } act;
-static const char *const act_names[] = { "save c", "overwrite b", "overwrite a", "sync b", "sync c", "prune", "remove a", "remove b", "sweep", "sweep all",
-                                         "remove b, sweep all", "save d", "save d, remove b" };
+/* ---- acts: what one process does to a directory with "a" (generation 1) and "b" (2) ------------------------------ */
+typedef enum act { SAVE_C, OVERWRITE_B, OVERWRITE_A, SYNC_B, SYNC_C, PRUNE, REMOVE_A, REMOVE_B, SWEEP, SWEEP_ALL,
+                   REMOVE_B_SWEEP_ALL, SAVE_D, SAVE_D_REMOVE_B, ACTS } act;
+static const char *const act_names[] = { "save c", "overwrite b", "overwrite a", "sync b", "sync c", "prune",
+                                         "remove a", "remove b", "sweep", "sweep all", "remove b, sweep all", "save d",
+                                         "save d, remove b" };
 static dcp_storage *sync_source;        /* has "a" and "b" too, but has gone on: "b" is of generation 6, "c" of 7 */
 
 static dcp_status remove_at(dcp_storage *storage, const char *path, dcp_error *err) {
@@ -295,11 +301,19 @@ static void source_make(void) {
 }
 /* What may come of an act beside which others worked: it succeeds, or says that somebody was in its way. */
 static int is_clean(dcp_status status) {
-    return status == DCP_OK || status == DCP_E_EXISTS || status == DCP_E_INCOMPLETE || status == DCP_E_NOT_FOUND || status == DCP_E_CHECKSUM;
+    return status == DCP_OK || status == DCP_E_EXISTS || status == DCP_E_INCOMPLETE || status == DCP_E_NOT_FOUND ||
+           status == DCP_E_CHECKSUM;
 }
 
-/* ---- an act with another whole one at each of its calls ---------------------------------------------------------------------------------- */
-typedef struct between { act what; int64_t at, calls; dcp_storage *storage; struct between *inner; dcp_status status; int ran; } between;
+/* ---- an act with another whole one at each of its calls ---------------------------------------------------------- */
+typedef struct between {
+    act what;
+    int64_t at, calls;
+    dcp_storage *storage;
+    struct between *inner;
+    dcp_status status;
+    int ran;
+} between;
 
 static void between_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
     between *b = (between *)user;
@@ -329,20 +343,23 @@ static dcp_status run_with(act what, between *b, dcp_error *err) {
     return status;
 }
 static int is_swept(dcp_status status, const dcp_error *err) { return status == DCP_E_IO && err->sys == ENOENT; }
-/* A sweep that leaves no time takes the temporary files of whatever is under way, where they can be seen; in memory there are none. */
+/* A sweep that leaves no time takes the temporary files of whatever is under way, where they can be seen; in memory
+ * there are none. */
 static int is_ruthless(act what) { return what == SWEEP_ALL || what == REMOVE_B_SWEEP_ALL; }
 static int is_first_save(act what) { return what == SAVE_C || what == SAVE_D || what == SAVE_D_REMOVE_B; }
 static void judge(dcp_storage *storage, act what, act beside, dcp_status status, const dcp_error *err) {
     const int c = generation_at(storage, "c");
-    /* its temporary file was swept, so the rename says that it is not there; what it was to replace is gone, or never was: whether it had happened
-     * cannot be told */
-    const int is_untold = status == DCP_E_UNKNOWN && ((what == OVERWRITE_B && beside == REMOVE_B_SWEEP_ALL) || (is_first_save(what) && is_ruthless(beside)));
+    /* its temporary file was swept, so the rename says that it is not there; what it was to replace is gone, or never
+     * was: whether it had happened cannot be told */
+    const int is_untold = status == DCP_E_UNKNOWN && ((what == OVERWRITE_B && beside == REMOVE_B_SWEEP_ALL) ||
+                                                      (is_first_save(what) && is_ruthless(beside)));
     if (!is_clean(status) && !is_untold && !(is_ruthless(beside) && is_swept(status, err))) CHECK_OK_MESSAGE(status,
         err->message);
     (void)check_all_load(storage);
-    if (what == SAVE_C && !(beside == SYNC_C && c == 7)) CHECK_INT(c, status == DCP_OK || beside == SAVE_C ? 3 : NONE);    /* a sync replaces */
-    if (what == OVERWRITE_B && status == DCP_OK && beside != REMOVE_B && beside != PRUNE && beside != REMOVE_B_SWEEP_ALL && beside != SAVE_D_REMOVE_B &&
-        beside != SYNC_B)
+    /* a sync replaces */
+    if (what == SAVE_C && !(beside == SYNC_C && c == 7)) CHECK_INT(c, status == DCP_OK || beside == SAVE_C ? 3 : NONE);
+    if (what == OVERWRITE_B && status == DCP_OK && beside != REMOVE_B && beside != PRUNE &&
+        beside != REMOVE_B_SWEEP_ALL && beside != SAVE_D_REMOVE_B && beside != SYNC_B)
         CHECK_INT(generation_at(storage, "b"), 4);
     check_clean_after_sweep(storage);
 }
@@ -411,12 +428,14 @@ static void three(act first, act second, act third, int one_in) {
             inner.what = third;
             inner.at = m;
             scene_set(storage);
-            doing("%s, at call %d %s, at its call %d %s", act_names[first], (int)n, act_names[second], (int)m, act_names[third]);
+            doing("%s, at call %d %s, at its call %d %s", act_names[first], (int)n, act_names[second], (int)m,
+                  act_names[third]);
             status = run_with(first, &outer, &err);
             if (!is_clean(status)) CHECK_OK_MESSAGE(status, err.message);
             if (!is_clean(outer.status)) CHECK_OK(outer.status);
             (void)check_all_load(storage);
-            if (second == SAVE_C && outer.ran && outer.status == DCP_OK && first != PRUNE) CHECK_INT(generation_at(storage, "c"), 3);
+            if (second == SAVE_C && outer.ran && outer.status == DCP_OK && first != PRUNE)
+                CHECK_INT(generation_at(storage, "c"), 3);
             rounds++;
             ran = inner.ran;
         }
@@ -436,17 +455,25 @@ TEST(a_removal_around_a_save_around_a_removal) {
     dcp_storage_close(sync_source);
 }
 
-/* ---- acts that take turns -------------------------------------------------------------------------------------------------------------------
+/* ---- acts that take turns -------------------------------------------------------------------------------------------
  * Each act in a thread of its own, but only one at a time goes on: the schedule says who, and for how many calls. */
 #if !DCP_NO_THREADS
 enum { ACTORS = 3, TURNS = 40 };
 typedef struct stage {
     dcpi_mutex lock; dcpi_cond changed;
     int actors, turn; int64_t left;                     /* whose turn it is, and for how many calls more */
-    int order[TURNS]; int64_t calls[TURNS]; int turns, at;      /* the schedule; after it, one after the other to the end */
+    int order[TURNS]; int64_t calls[TURNS]; int turns, at;  /* the schedule; after it, one after the other to the end */
     int ended[ACTORS]; int64_t made[ACTORS];
 } stage;
-typedef struct actor { stage *on; int number; act what; fault_storage f; dcpi_thread thread; dcp_status status; dcp_error err; } actor;
+typedef struct actor {
+    stage *on;
+    int number;
+    act what;
+    fault_storage f;
+    dcpi_thread thread;
+    dcp_status status;
+    dcp_error err;
+} actor;
 
 static void stage_next(stage *s) {                      /* under the lock */
     int k;
@@ -466,7 +493,8 @@ static void stage_wait(stage *s, int number) {
     while (s->turn != number) dcpi_cond_wait_ms(&s->changed, &s->lock, 1000);
     dcpi_mutex_unlock(&s->lock);
 }
-static void actor_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {     /* before each call */
+static void actor_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    /* before each call */
     actor *a = (actor *)user;
     stage *s = a->on;
     (void)kind; (void)key; (void)call;
@@ -514,7 +542,7 @@ static void perform(stage *s, actor *actors, int count, dcp_storage *storage) {
     dcpi_mutex_destroy(&s->lock);
     for (k = 0; k < count; k++) has_ruthless |= is_ruthless(actors[k].what);
     for (k = 0; k < count; k++) {
-        if (actors[k].status == DCP_E_UNKNOWN && has_ruthless) continue;        /* as in judge: a temporary file was swept */
+        if (actors[k].status == DCP_E_UNKNOWN && has_ruthless) continue;   /* as in judge: a temporary file was swept */
         if (has_ruthless && is_swept(actors[k].status, &actors[k].err)) continue;
         if (!is_clean(actors[k].status)) CHECK_OK_MESSAGE(actors[k].status, actors[k].err.message);
     }
@@ -571,7 +599,8 @@ TEST(three_of_all_acts_in_random_turns) {
         memset(actors, 0, sizeof actors);
         scene_set(storage);
         for (k = 0; k < ACTORS; k++) actors[k].what = k == 0 ? SAVE_C : (act)test_random_below(ACTS);
-        if (is_ruthless(actors[1].what) || is_ruthless(actors[2].what)) actors[1].what = SAVE_D;    /* it breaks the lock of whoever removes */
+        /* it breaks the lock of whoever removes */
+        if (is_ruthless(actors[1].what) || is_ruthless(actors[2].what)) actors[1].what = SAVE_D;
         s.turns = 2 + (int)test_random_below(TURNS - 2);
         for (k = 0; k < s.turns; k++) {
             s.order[k] = (int)test_random_below(ACTORS);
@@ -587,11 +616,13 @@ TEST(three_of_all_acts_in_random_turns) {
 }
 #endif
 
-/* ---- storages and memory that fail, cancels ------------------------------------------------------------------------------------------------ */
+/* ---- storages and memory that fail, cancels ---------------------------------------------------------------------- */
 typedef struct fault_way { const char *name; int sys; fault_how how; int64_t times; } fault_way;
 static const fault_way ways[] = {
-    { "EIO once", EIO, FAULT_BEFORE, 1 }, { "EIO once, after doing it", EIO, FAULT_AFTER, 1 }, { "EIO for ever", EIO, FAULT_BEFORE, INT64_MAX },
-    { "ENOSPC once", ENOSPC, FAULT_BEFORE, 1 }, { "ENOSPC, after doing it", ENOSPC, FAULT_AFTER, 1 }, { "EIO once, and litter", EIO, FAULT_LITTERS, 1 }
+    { "EIO once", EIO, FAULT_BEFORE, 1 }, { "EIO once, after doing it", EIO, FAULT_AFTER, 1 },
+        { "EIO for ever", EIO, FAULT_BEFORE, INT64_MAX },
+    { "ENOSPC once", ENOSPC, FAULT_BEFORE, 1 }, { "ENOSPC, after doing it", ENOSPC, FAULT_AFTER, 1 },
+    { "EIO once, and litter", EIO, FAULT_LITTERS, 1 }
 };
 /* What the act leaves is all that it wanted, or what was there before; what lies about goes with a sweep. */
 static void judge_alone(dcp_storage *storage, act what, dcp_status status, const files *before, int is_tidy) {
@@ -633,14 +664,16 @@ static int64_t storage_fails_in(dcp_storage *storage, act what, const fault_way 
         if (!fails) CHECK_OK_MESSAGE(status, err.message);
         CHECK(status == DCP_OK || status == DCP_E_UNKNOWN || status == (way->sys == ENOSPC ? DCP_E_SPACE : DCP_E_IO));
         judge_alone(storage, what, status, &before,
-                    is_save(what) && status != DCP_OK && status != DCP_E_UNKNOWN && way->times == 1 && way->how == FAULT_BEFORE);
+                    is_save(what) && status != DCP_OK && status != DCP_E_UNKNOWN && way->times == 1 &&
+                    way->how == FAULT_BEFORE);
     }
     done_doing();
     return n;
 }
 static const act alone[] = { SAVE_C, OVERWRITE_B, SYNC_B, PRUNE, REMOVE_B, SWEEP_ALL };
 TEST(storage_fails_at_each_call) {
-    static const fault_kind writing[] = { FAULT_BEGIN, FAULT_WRITE, FAULT_COMMIT, FAULT_SYNC_DIRECTORY };       /* what can run out of space */
+    /* what can run out of space */
+    static const fault_kind writing[] = { FAULT_BEGIN, FAULT_WRITE, FAULT_COMMIT, FAULT_SYNC_DIRECTORY };
     dcp_storage *storage = in_memory();
     size_t i, k, way;
     int form_index;
@@ -650,9 +683,11 @@ TEST(storage_fails_at_each_call) {
         for (way = 0; way < DCPI_COUNT(ways); way++)
             for (i = 0; i < DCPI_COUNT(alone); i++) {
                 if (form_index > 0 && !is_save(alone[i])) continue;
-                if (form_index > 0 && (way + (size_t)form_index) % 2 && !test_is_whole()) continue;       /* each way in some form besides the first */
+                /* each way in some form besides the first */
+                if (form_index > 0 && (way + (size_t)form_index) % 2 && !test_is_whole()) continue;
                 if (ways[way].sys != ENOSPC) CHECK(storage_fails_in(storage, alone[i], &ways[way], FAULT_ANY) > 20);
-                for (k = 0; k < DCPI_COUNT(writing) && ways[way].sys == ENOSPC; k++) (void)storage_fails_in(storage, alone[i], &ways[way], writing[k]);
+                for (k = 0; k < DCPI_COUNT(writing) && ways[way].sys == ENOSPC; k++)
+                    (void)storage_fails_in(storage, alone[i], &ways[way], writing[k]);
             }
         dcp_storage_close(sync_source);
     }
@@ -751,8 +786,10 @@ TEST(cancelled_at_each_call) {
     dcp_storage_close(storage);
 }
 
-/* ---- damage -------------------------------------------------------------------------------------------------------------------------------- */
-static void put(dcp_storage *storage, const char *key, const void *data, size_t size) { CHECK_OK(dcp_storage_write_all(storage, key, data, size, NULL)); }
+/* ---- damage ------------------------------------------------------------------------------------------------------ */
+static void put(dcp_storage *storage, const char *key, const void *data, size_t size) {
+    CHECK_OK(dcp_storage_write_all(storage, key, data, size, NULL));
+}
 
 static void damage_file(dcp_storage *storage, const char *path, const char *key) {
     void *data;
@@ -795,9 +832,16 @@ TEST(every_bit_and_every_length_of_every_file) {
     the_form = &forms[0];
 }
 
-/* ---- readers beside a writer --------------------------------------------------------------------------------------------------------------- */
+/* ---- readers beside a writer ------------------------------------------------------------------------------------- */
 #if !DCP_NO_THREADS
-typedef struct reader { dcp_storage *storage; dcpi_thread thread; volatile int stop; int loads, mixtures; dcp_error err; dcp_status status; } reader;
+typedef struct reader {
+    dcp_storage *storage;
+    dcpi_thread thread;
+    volatile int stop;
+    int loads, mixtures;
+    dcp_error err;
+    dcp_status status;
+} reader;
 static void read_often(void *user) {
     reader *r = (reader *)user;
     while (!dcpi_flag_get(&r->stop)) {
@@ -843,11 +887,13 @@ TEST(readers_never_see_a_mixture) {
     dcp_storage_close(r.storage);
 }
 
-/* ---- many ranks: each save changes what some of them have ---------------------------------------------------------------------------------- */
+/* ---- many ranks: each save changes what some of them have -------------------------------------------------------- */
 enum { RANKS = 4, SAVES = 5 };
-typedef struct rank_of_job { dcp_storage *storage; dcp_coordinator *coordinator; dcpi_thread thread; int rank, ranks, step, is_load; dcp_status status;
+typedef struct rank_of_job { dcp_storage *storage; dcp_coordinator *coordinator; dcpi_thread thread; int rank, ranks,
+                             step, is_load; dcp_status status;
                              dcp_error err; dcp_save_report report; int wrong; } rank_of_job;
-/* A replicated, a private and a sharded tensor. The replicated one changes with every second step, a rank's own ones when the step is its turn. */
+/* A replicated, a private and a sharded tensor. The replicated one changes with every second step, a rank's own ones
+ * when the step is its turn. */
 static int changed_at(int what, int rank, int step) {
     if (what == 0) return step - step % 2;
     for (; step > 0; step--) if (step % RANKS == rank) return step;
@@ -856,7 +902,8 @@ static int changed_at(int what, int rank, int step) {
 static void rank_fill(uint8_t bytes[3][LENGTH], int rank, int step) {
     int what, i;
     for (what = 0; what < 3; what++)
-        for (i = 0; i < LENGTH; i++) bytes[what][i] = (uint8_t)(changed_at(what, rank, step) * 29 + (what ? rank * 53 : 0) + what * 7 + i);
+        for (i = 0; i < LENGTH; i++)
+            bytes[what][i] = (uint8_t)(changed_at(what, rank, step) * 29 + (what ? rank * 53 : 0) + what * 7 + i);
 }
 static void rank_run(void *user) {
     rank_of_job *r = (rank_of_job *)user;
@@ -869,7 +916,8 @@ static void rank_run(void *user) {
     rank_fill(want, r->rank, r->step);
     memset(bytes, 0, sizeof bytes);
     if (!r->is_load) memcpy(bytes, want, sizeof bytes);
-    for (what = 0; what < 3; what++) list[what] = dcp_array(what == 0 ? "shared" : what == 1 ? "own" : "cut", DCP_UINT8, bytes[what], 1, shape);
+    for (what = 0; what < 3; what++)
+        list[what] = dcp_array(what == 0 ? "shared" : what == 1 ? "own" : "cut", DCP_UINT8, bytes[what], 1, shape);
     list[0].placement = DCP_PLACE_REPLICATED;
     list[1].placement = DCP_PLACE_PRIVATE;
     dcp_piece(&list[2], whole, offset);
@@ -929,7 +977,8 @@ TEST(ranks_keep_what_they_did_not_change) {
                 ranks_run(jobs, storage, ranks, step, 0);
                 for (r = 0; r < ranks; r++) reused += jobs[r].report.bytes_reused;
                 for (r = 0; r < ranks && step > 0; r++)
-                    for (what = r ? 1 : 0; what < 3; what++) kept += changed_at(what, r, step) == changed_at(what, r, step - 1) ? LENGTH : 0;
+                    for (what = r ? 1 : 0; what < 3; what++)
+                        kept += changed_at(what, r, step) == changed_at(what, r, step - 1) ? LENGTH : 0;
                 CHECK_INT(reused, kept);
             }
             for (step = 0; step < SAVES; step++) ranks_run(jobs, storage, ranks, step, 1);

@@ -1,8 +1,9 @@
 /* test_rank_faults.c: saves and loads over many ranks when something goes wrong on some of them.
  *
- * One rank fails, disagrees, dies, stops, is slow, has no memory; messages are late or lost; others save, sweep and read meanwhile. Each time:
- * every rank that lives returns in time, never DCP_OK beside a failure (G5, G6); the old checkpoint or the new one loads wholly (G1, G2);
- * the next save works, and nothing is left that dcp_sweep does not remove (G9). Ranks are threads, or processes that are killed and stopped. */
+ * One rank fails, disagrees, dies, stops, is slow, has no memory; messages are late or lost; others save, sweep and
+ * read meanwhile. Each time: every rank that lives returns in time, never DCP_OK beside a failure (G5, G6); the old
+ * checkpoint or the new one loads wholly (G1, G2); the next save works, and nothing is left that dcp_sweep does not
+ * remove (G9). Ranks are threads, or processes that are killed and stopped. */
 #include <stddef.h>
 static void *hungry_malloc(size_t size);
 static void *hungry_realloc(void *memory, size_t size);
@@ -19,13 +20,16 @@ static void hungry_free(void *memory);
 static void *hungry_malloc(size_t size) { return malloc(size); }
 static void *hungry_realloc(void *memory, size_t size) { return realloc(memory, size); }
 static void hungry_free(void *memory) { free(memory); }
-int main(void) { puts("skipped test_rank_faults: needs threads and processes that can be stopped\n0 passed, 0 failed, 1 skipped"); return 0; }
+int main(void) {
+    puts("skipped test_rank_faults: needs threads and processes that can be stopped\n0 passed, 0 failed, 1 skipped");
+    return 0;
+}
 #else
 #include "fault_storage.h"
 #include "fault_coordinator.h"
 #include "process_group.h"
 
-/* ---- memory: counts what lives, and fails for one thread when told ---------------------------------------------------------------------- */
+/* ---- memory: counts what lives, and fails for one thread when told ----------------------------------------------- */
 typedef struct hunger { int who; pthread_t thread; int64_t calls, fail_at; int tripped; } hunger;
 static pthread_mutex_t hungry_lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t hungry_live;             /* blocks */
@@ -64,13 +68,15 @@ static int64_t hungry_count(void) {
     return live;
 }
 
-/* ---- what is saved: a generation fills all tensors of all ranks with values that only it has --------------------------------------------- */
+/* ---- what is saved: a generation fills all tensors of all ranks with values that only it has --------------------- */
 enum { RANKS = 8, BIG = 16384, SMALL = 300 };           /* elements of a rank's part of "w"; of "b" and "p" */
 static const char *const P = "run/x";
 
 static uint32_t value_w(uint32_t gen, int64_t i) { return gen * 1000003u + (uint32_t)i; }
 static uint32_t value_b(uint32_t gen, int64_t i) { return gen * 7919u + (uint32_t)i * 3u; }
-static uint32_t value_p(uint32_t gen, int rank, int64_t i) { return gen * 104729u + (uint32_t)rank * 1000u + (uint32_t)i; }
+static uint32_t value_p(uint32_t gen, int rank, int64_t i) {
+    return gen * 104729u + (uint32_t)rank * 1000u + (uint32_t)i;
+}
 
 typedef struct state { uint32_t w[BIG], b[SMALL], p[SMALL]; dcp_tensor tensors[4]; } state;
 /* Rank threads must not longjmp: what cannot fail here ends the program. */
@@ -93,7 +99,7 @@ static state *state_make(uint32_t gen, int rank, int ranks) {
     return s;
 }
 
-/* ---- a job: n ranks, each a thread, that run one function --------------------------------------------------------------------------------- */
+/* ---- a job: n ranks, each a thread, that run one function -------------------------------------------------------- */
 typedef struct job job;
 typedef void (*rank_fn)(job *j, int rank);
 struct job {
@@ -144,7 +150,8 @@ static void job_storage(job *j, dcp_storage *storage) {
     int r;
     for (r = 0; r < RANKS; r++) j->storage[r] = storage;
 }
-static dcp_status rank_save(const dcp_save_desc *common, dcp_storage *storage, dcp_coordinator *c, uint32_t gen, job *j, dcp_error *err) {
+static dcp_status rank_save(const dcp_save_desc *common, dcp_storage *storage, dcp_coordinator *c, uint32_t gen, job *j,
+                            dcp_error *err) {
     dcp_save_desc desc = *common;
     const int rank = c ? c->rank : 0, ranks = c ? c->world_size : 1;
     state *s = state_make(gen, rank, ranks);
@@ -169,8 +176,8 @@ static void check_all_at(const job *j, dcp_status expected, const char *words, i
     int r;
     for (r = 0; r < j->ranks; r++) {
         if (j->status[r] == expected && (!words || strstr(j->err[r].message, words))) continue;
-        (void)snprintf(text, sizeof text, "rank %d of %d: got %s \"%s\", want %s with \"%s\"", r, j->ranks, dcp_status_name(j->status[r]),
-                       j->err[r].message, dcp_status_name(expected), words ? words : "");
+        (void)snprintf(text, sizeof text, "rank %d of %d: got %s \"%s\", want %s with \"%s\"", r, j->ranks,
+                       dcp_status_name(j->status[r]), j->err[r].message, dcp_status_name(expected), words ? words : "");
         test_fail(__FILE__, line, text, "");
     }
 }
@@ -180,16 +187,18 @@ static void check_quick_at(const job *j, int64_t most_ms, int line) {
     int r;
     for (r = 0; r < j->ranks; r++) {
         if (j->took_ms[r] <= most_ms) continue;
-        (void)snprintf(text, sizeof text, "rank %d took %lld ms, at most %lld are allowed", r, (long long)j->took_ms[r], (long long)most_ms);
+        (void)snprintf(text, sizeof text, "rank %d took %lld ms, at most %lld are allowed", r, (long long)j->took_ms[r],
+                       (long long)most_ms);
         test_fail(__FILE__, line, text, "");
     }
 }
 static int slowness(void) { return test_is_sanitized() ? 4 : 1; }
 #define check_quick(j, most_ms) check_quick_at(j, (int64_t)(most_ms) * slowness(), __LINE__)
 
-/* ---- what is there ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- what is there ----------------------------------------------------------------------------------------------- */
 /* One rank reads all of the checkpoint: which generation it is, 0 if the bytes are of more than one, or wrong. */
-static dcp_status load_gen(dcp_storage *storage, const char *path, dcp_verify_policy verify, uint32_t *gen, dcp_error *err) {
+static dcp_status load_gen(dcp_storage *storage, const char *path, dcp_verify_policy verify, uint32_t *gen,
+                           dcp_error *err) {
     dcp_open_desc desc = DCP_ZERO;
     dcp_checkpoint *c;
     dcp_tensor w = DCP_ZERO, b = DCP_ZERO, p = DCP_ZERO;
@@ -308,11 +317,15 @@ static void job_goes_on(job *j, dcp_storage *storage, uint32_t gen) {
     check_clean(storage, j->ranks, j->desc.layout);
 }
 
-/* ---- one rank alone fails ------------------------------------------------------------------------------------------------------------------ */
-typedef enum ill { ILL_TENSOR, ILL_OPTION, ILL_SPACE, ILL_ACCESS, ILL_READ_ONLY, ILL_IO, ILL_COMMIT, ILL_CANCELLED, ILL_CANCELLED_LATE, ILL_LATE, ILLS } ill;
+/* ---- one rank alone fails ---------------------------------------------------------------------------------------- */
+typedef enum ill {
+    ILL_TENSOR, ILL_OPTION, ILL_SPACE, ILL_ACCESS, ILL_READ_ONLY, ILL_IO, ILL_COMMIT, ILL_CANCELLED, ILL_CANCELLED_LATE,
+        ILL_LATE, ILLS
+} ill;
 typedef struct illness { ill what; int who; dcp_cancel cancel; } illness;
-static const char *const ill_names[] = { "a bad tensor", "a bad option", "no space", "no access", "read-only", "I/O errors", "no commit", "cancelled",
-                                         "cancelled while writing", "a missed deadline" };
+static const char *const ill_names[] = { "a bad tensor", "a bad option", "no space", "no access", "read-only",
+                                         "I/O errors", "no commit", "cancelled", "cancelled while writing",
+                                         "a missed deadline" };
 static const int ill_errno[] = { 0, 0, ENOSPC, EACCES, EROFS, EIO, EIO, 0, 0, 0 };
 static void ill_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
     illness *i = (illness *)user;
@@ -350,7 +363,9 @@ static void ill_case(dcp_layout layout, ill what, int who) {
     i.who = who;
     if (what == ILL_CANCELLED) dcp_cancel_request(&i.cancel);
     fault_open(&faulty, storage);
-    if (ill_errno[what]) fault_set(&faulty, what == ILL_COMMIT ? FAULT_COMMIT : what == ILL_ACCESS ? FAULT_BEGIN : FAULT_WRITE, 1, 1000000, ill_errno[what]);
+    if (ill_errno[what])
+        fault_set(&faulty, what == ILL_COMMIT ? FAULT_COMMIT : what == ILL_ACCESS ? FAULT_BEGIN : FAULT_WRITE, 1,
+                  1000000, ill_errno[what]);
     faulty.hook = ill_hook;
     faulty.user = &i;
     j.storage[who] = &faulty.storage;
@@ -375,14 +390,15 @@ TEST(one_rank_that_fails_is_everyones_failure) {
     for (l = 0; l < DCPI_COUNT(layouts); l++)
         for (what = 0; what < ILLS; what++)
             for (who = 0; who < 4; who += who ? 2 : 1) {
-                if (layouts[l] == DCP_LAYOUT_SINGLE && who > 0 && (ill_errno[what] || what == ILL_LATE || what == ILL_CANCELLED_LATE)) continue;
+                if (layouts[l] == DCP_LAYOUT_SINGLE && who > 0 && (ill_errno[what] || what == ILL_LATE ||
+                                                                   what == ILL_CANCELLED_LATE)) continue;
                 ill_case(layouts[l], (ill)what, who);
             }
     done_doing();
 }
 
-/* A rank may fail after its part of a round, while rank 0 is still at work with what the rank has sent: here it is cancelled at
- * each call of rank 0's storage. */
+/* A rank may fail after its part of a round, while rank 0 is still at work with what the rank has sent: here it is
+ * cancelled at each call of rank 0's storage. */
 typedef struct late_cancel { dcp_cancel cancel; int at, calls, rank; } late_cancel;
 static void late_cancel_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
     late_cancel *c = (late_cancel *)user;
@@ -440,15 +456,18 @@ TEST(a_rank_that_fails_after_its_part_of_a_round_is_heard) {
     done_doing();
 }
 
-/* ---- ranks that disagree ------------------------------------------------------------------------------------------------------------------- */
-typedef enum other { OTHER_PATH, OTHER_LAYOUT, OTHER_CHECKSUM, OTHER_ALIGNMENT, OTHER_OVERWRITE, OTHER_HOLES, OTHERS } other;
+/* ---- ranks that disagree ----------------------------------------------------------------------------------------- */
+typedef enum other {
+    OTHER_PATH, OTHER_LAYOUT, OTHER_CHECKSUM, OTHER_ALIGNMENT, OTHER_OVERWRITE, OTHER_HOLES, OTHERS
+} other;
 static void other_twist(job *j, int rank, dcp_save_desc *desc, state *s) {
     const int *what = (const int *)j->user;             /* what, who */
     (void)s;
     if (rank != what[1]) return;
     switch (what[0]) {
         case OTHER_PATH: desc->path = "run/y"; break;
-        case OTHER_LAYOUT: desc->layout = desc->layout == DCP_LAYOUT_SINGLE ? DCP_LAYOUT_SHARDED : DCP_LAYOUT_SINGLE; break;
+        case OTHER_LAYOUT:
+            desc->layout = desc->layout == DCP_LAYOUT_SINGLE ? DCP_LAYOUT_SHARDED : DCP_LAYOUT_SINGLE; break;
         case OTHER_CHECKSUM: desc->checksum = DCP_CHECKSUM_FLAT; break;
         case OTHER_ALIGNMENT: desc->alignment = 4096; break;
         case OTHER_OVERWRITE: desc->overwrite = 0; break;
@@ -530,10 +549,10 @@ TEST(tensors_that_no_rank_counts_are_found) {
 }
 
 /* Calls that ranks may mix up. */
-typedef enum call { CALL_SAVE, CALL_LOAD, CALL_LOAD_OTHER, CALL_OPEN, CALL_LATEST, CALL_LATEST_OTHER, CALL_SWEEP, CALL_SWEEP_DRY, CALL_PRUNE, CALL_REMOVE,
-                    CALL_REMOVE_OTHER, CALLS } call;
-static const char *const call_names[] = { "save", "load", "load another", "open", "latest", "latest elsewhere", "sweep", "sweep dry", "prune", "remove",
-                                          "remove another" };
+typedef enum call { CALL_SAVE, CALL_LOAD, CALL_LOAD_OTHER, CALL_OPEN, CALL_LATEST, CALL_LATEST_OTHER, CALL_SWEEP,
+                    CALL_SWEEP_DRY, CALL_PRUNE, CALL_REMOVE, CALL_REMOVE_OTHER, CALLS } call;
+static const char *const call_names[] = { "save", "load", "load another", "open", "latest", "latest elsewhere", "sweep",
+                                          "sweep dry", "prune", "remove", "remove another" };
 static dcp_status call_load(const dcp_io *io, const char *path, dcp_error *err) {
     dcp_load_desc desc = DCP_ZERO;
     desc.path = path;
@@ -632,7 +651,8 @@ TEST(ranks_in_different_reads_are_a_mismatch) {
     for (what[0] = 0; what[0] < 6; what[0]++)
         for (what[1] = 0; what[1] < 6; what[1]++)
             for (what[2] = 0; what[2] < 3 && what[0] != what[1]; what[2]++) {
-                const int both_read = (what[0] == 0 || what[0] == 1) && (what[1] == 0 || what[1] == 1);         /* of any rank's tensors */
+                /* of any rank's tensors */
+                const int both_read = (what[0] == 0 || what[0] == 1) && (what[1] == 0 || what[1] == 1);
                 const int bad = what[0] == 2 || what[0] == 3 || what[1] == 2 || what[1] == 3;
                 doing("calls %d, and %d of rank %d", what[0], what[1], what[2]);
                 job_run(&j, mixed_read);
@@ -669,11 +689,16 @@ TEST(ranks_in_different_calls_are_a_mismatch) {
     done_doing();
 }
 
-/* ---- tensors that do not fit together ------------------------------------------------------------------------------------------------------ */
-typedef enum unfit { UNFIT_TYPE, UNFIT_SHAPE, UNFIT_DIMS, UNFIT_REPLICA_SHAPE, UNFIT_PLACEMENT, UNFIT_OVERLAP, UNFIT_HOLE, UNFIT_TWICE, UNFITS } unfit;
+/* ---- tensors that do not fit together ---------------------------------------------------------------------------- */
+typedef enum unfit {
+    UNFIT_TYPE, UNFIT_SHAPE, UNFIT_DIMS, UNFIT_REPLICA_SHAPE, UNFIT_PLACEMENT, UNFIT_OVERLAP, UNFIT_HOLE, UNFIT_TWICE,
+        UNFITS
+} unfit;
 static const struct { dcp_status status; const char *tensor, *words; } unfit_results[] = {
-    { DCP_E_MISMATCH, "\"w\"", "data types" }, { DCP_E_MISMATCH, "\"w\"", "global shapes" }, { DCP_E_MISMATCH, "\"w\"", "numbers of dimensions" },
-    { DCP_E_MISMATCH, "\"b\"", "shapes" }, { DCP_E_MISMATCH, "\"p\"", "placements" }, { DCP_E_MISMATCH, "\"w\"", "overlap" },
+    { DCP_E_MISMATCH, "\"w\"", "data types" }, { DCP_E_MISMATCH, "\"w\"", "global shapes" },
+        { DCP_E_MISMATCH, "\"w\"", "numbers of dimensions" },
+    { DCP_E_MISMATCH, "\"b\"", "shapes" }, { DCP_E_MISMATCH, "\"p\"", "placements" },
+    { DCP_E_MISMATCH, "\"w\"", "overlap" },
     { DCP_E_INCOMPLETE, "\"w\"", "no piece holds" }, { DCP_E_INVALID, "\"w\"", "twice" } };
 static void unfit_twist(job *j, int rank, dcp_save_desc *desc, state *s) {
     const int *what = (const int *)j->user;             /* what, who */
@@ -725,7 +750,7 @@ TEST(tensors_that_do_not_fit_together_are_named_with_their_ranks) {
 #else
 #define NEEDS_FORK() ((void)0)
 #endif
-/* ---- ranks that are processes: one signals itself at a chosen point ------------------------------------------------------------------------ */
+/* ---- ranks that are processes: one signals itself at a chosen point ---------------------------------------------- */
 typedef enum blow_at { AT_CALL, AT_CALL_END, AT_SEND, AT_SEND_END } blow_at;
 typedef struct blow {
     int who, number;                    /* 0: not at all */
@@ -738,13 +763,15 @@ typedef struct blow {
     int64_t slow_ms; fault_kind slow_kind; int slow_who;    /* calls of this kind take so long on that rank */
 } blow;
 static struct { const blow *b; int rank, calls, sends, struck;
-    dcp_status (*send)(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err); } here;      /* of a child */
+    /* of a child */
+    dcp_status (*send)(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err);
+    } here;
 
 static void strike(int happens) {
     if (!happens || here.struck) return;
     here.struck = 1;
     (void)kill(getpid(), here.b->number);
-    dcpi_os_sleep_ms(50);                               /* a stop that one thread asks for reaches the others a little later */
+    dcpi_os_sleep_ms(50);                        /* a stop that one thread asks for reaches the others a little later */
 }
 static void blow_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
     const blow *b = here.b;
@@ -753,11 +780,14 @@ static void blow_hook(void *user, fault_kind kind, const char *key, int64_t call
     if (!b->number || here.rank != b->who) return;
     if (!is_done) here.calls++;
     if (b->key) strike(b->kind == kind && strstr(key, b->key) && (b->at == AT_CALL_END) == is_done);
-    else if (b->at == AT_CALL || b->at == AT_CALL_END) strike(here.calls == b->at_number && (b->at == AT_CALL_END) == is_done);
+    else if (b->at == AT_CALL || b->at == AT_CALL_END)
+        strike(here.calls == b->at_number && (b->at == AT_CALL_END) == is_done);
 }
-static dcp_status blow_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+static dcp_status blow_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                            dcp_error *err) {
     const blow *b = here.b;
-    const int mine = b->number && here.rank == b->who && size >= 4 && dcpi_load32((const uint8_t *)data) != DCPI_TEAM_ALIVE;
+    const int mine = b->number && here.rank == b->who && size >= 4 && dcpi_load32((const uint8_t *)data) !=
+                     DCPI_TEAM_ALIVE;
     dcp_status status;
     here.sends += mine;
     strike(mine && b->at == AT_SEND && here.sends == b->at_number);
@@ -796,7 +826,8 @@ static void check_verdicts_at(const process_group *g, unsigned except, int is_co
         const dcp_status status = g->shared->record[r].status;
         if (except >> r & 1) continue;
         if (status != DCP_E_UNKNOWN && (status == DCP_OK) != is_committed) fine = 0;
-        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "rank %d: %s %.150s; ", r, dcp_status_name(status), g->shared->record[r].err.message);
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "rank %d: %s %.150s; ", r,
+                       dcp_status_name(status), g->shared->record[r].err.message);
     }
     if (!fine) test_fail(__FILE__, line, is_committed ? "committed, but " : "not committed, but ", text);
 }
@@ -818,7 +849,8 @@ static void check_next_save(dcp_storage *storage, dcp_layout layout, int ranks, 
 static int is_there(dcp_storage *storage, dcp_layout layout) {
     int there = 0;
     dcp_error err;
-    CHECK_OK_MESSAGE(dcp_storage_exists(storage, layout == DCP_LAYOUT_SINGLE ? "run/x.checkpoint" : "run/x.metadata.json", &there, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_exists(storage, layout == DCP_LAYOUT_SINGLE ? "run/x.checkpoint"
+                                        : "run/x.metadata.json", &there, &err), err.message);
     return there;
 }
 /* Whether the point was reached. */
@@ -832,7 +864,8 @@ static int kill_case(dcp_layout layout, int has_old, int who, blow_at at, int at
     int reached;
     const char *dir = test_state.dir[0];
     test_rm_rf(dir);
-    doing("%s, %s, rank %d killed %s %d", layout_name(layout), has_old ? "overwrite" : "first save", who, at_names[at], at_number);
+    doing("%s, %s, rank %d killed %s %d", layout_name(layout), has_old ? "overwrite" : "first save", who, at_names[at],
+          at_number);
     CHECK_OK_MESSAGE(dcp_storage_local(dir, &storage, &err), err.message);
     if (has_old) check_next_save(storage, layout, 2, 1);
     memset(&b, 0, sizeof b);
@@ -868,12 +901,13 @@ TEST(a_rank_is_killed_at_every_point_of_a_save) {
     for (l = 0; l < 2; l++)
         for (who = 0; who < 3; who++)
             for (at = AT_CALL; at <= AT_SEND_END; at++)
-                for (n = 1; kill_case(layouts[l], (n + who) % 3 != 0, who, (blow_at)at, n); n += test_is_slow() ? 5 : 1 + l) cases++;
+                for (n = 1; kill_case(layouts[l], (n + who) % 3 != 0, who, (blow_at)at, n);
+                     n += test_is_slow() ? 5 : 1 + l) cases++;
     done_doing();
     CHECK(cases > (test_is_slow() ? 15 : 60));
 }
 
-/* ---- stopped ranks, and their return ------------------------------------------------------------------------------------------------------- */
+/* ---- stopped ranks, and their return ----------------------------------------------------------------------------- */
 enum { STOP_MS = 400 };                 /* io.timeout_ms of these jobs */
 /* What a machine that is busy may take longer. */
 static int64_t allowance(void) { return 400 * slowness(); }
@@ -888,7 +922,15 @@ static void await_stop(process_group *g, int who) {
     if (!WIFSTOPPED(g->exit_status[who])) g->pid[who] = 0;
     CHECK(WIFSTOPPED(g->exit_status[who]));
 }
-typedef struct stop { const char *label; int who; blow_at at; int at_number; fault_kind kind; const char *key; dcp_status others; } stop;
+typedef struct stop {
+    const char *label;
+    int who;
+    blow_at at;
+    int at_number;
+    fault_kind kind;
+    const char *key;
+    dcp_status others;
+} stop;
 static const stop stops[] = {
     { "before its arguments are checked", 1, AT_SEND, 1, FAULT_ANY, NULL, DCP_E_TIMEOUT },
     { "before its list", 2, AT_SEND, 2, FAULT_ANY, NULL, DCP_E_TIMEOUT },
@@ -930,9 +972,11 @@ static void stop_verdicts(const process_group *g, const stop *how, int64_t waite
     for (r = 0; r < 3; r++) {
         const process_record *record = &g->shared->record[r];
         if (r == how->who) continue;
-        if (record->status != how->others) test_fail(__FILE__, __LINE__, record->err.message, dcp_status_name(record->status));
+        if (record->status != how->others)
+            test_fail(__FILE__, __LINE__, record->err.message, dcp_status_name(record->status));
         if (how->others == DCP_OK) continue;
-        if (!strstr(record->err.message, word)) test_fail(__FILE__, __LINE__, record->err.message, " (does not name the rank)");
+        if (!strstr(record->err.message, word))
+            test_fail(__FILE__, __LINE__, record->err.message, " (does not name the rank)");
         CHECK_INT(record->err.rank, how->who);
     }
 }
@@ -1074,14 +1118,20 @@ TEST(who_lives_takes_back_plain_names) {
     done_doing();
 }
 
-/* ---- slow, but alive ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- slow, but alive --------------------------------------------------------------------------------------------- */
 static const struct { const char *label; dcp_layout layout; int who; fault_kind kind; int nth; } slows[] = {
-    { "a rank writes", DCP_LAYOUT_SHARDED, 1, FAULT_WRITE, 1 }, { "a rank publishes", DCP_LAYOUT_SHARDED, 2, FAULT_COMMIT, 1 },
-    { "rank 0 writes", DCP_LAYOUT_SHARDED, 0, FAULT_WRITE, 1 }, { "rank 0 commits", DCP_LAYOUT_SHARDED, 0, FAULT_COMMIT, 1 },
-    { "rank 0 prepares", DCP_LAYOUT_SHARDED, 0, FAULT_LIST, 1 }, { "rank 0 syncs", DCP_LAYOUT_SHARDED, 0, FAULT_SYNC_DIRECTORY, 1 },
-    { "rank 0 writes", DCP_LAYOUT_SINGLE, 0, FAULT_WRITE, 3 }, { "rank 0 commits", DCP_LAYOUT_SINGLE, 0, FAULT_COMMIT, 1 },
-    { "a rank begins", DCP_LAYOUT_SHARDED, 2, FAULT_BEGIN, 1 }, { "rank 0 begins", DCP_LAYOUT_SINGLE, 0, FAULT_BEGIN, 1 },
-    { "rank 0 removes", DCP_LAYOUT_SHARDED, 0, FAULT_REMOVE, 1 }, { "rank 0 counts the free space", DCP_LAYOUT_SHARDED, 0, FAULT_SPACE, 1 } };
+    { "a rank writes", DCP_LAYOUT_SHARDED, 1, FAULT_WRITE, 1 }, { "a rank publishes", DCP_LAYOUT_SHARDED, 2,
+                                                                  FAULT_COMMIT, 1 },
+    { "rank 0 writes", DCP_LAYOUT_SHARDED, 0, FAULT_WRITE, 1 }, { "rank 0 commits", DCP_LAYOUT_SHARDED, 0, FAULT_COMMIT,
+                                                                  1 },
+    { "rank 0 prepares", DCP_LAYOUT_SHARDED, 0, FAULT_LIST, 1 },
+    { "rank 0 syncs", DCP_LAYOUT_SHARDED, 0, FAULT_SYNC_DIRECTORY, 1 },
+    { "rank 0 writes", DCP_LAYOUT_SINGLE, 0, FAULT_WRITE, 3 }, { "rank 0 commits", DCP_LAYOUT_SINGLE, 0, FAULT_COMMIT,
+                                                                 1 },
+    { "a rank begins", DCP_LAYOUT_SHARDED, 2, FAULT_BEGIN, 1 }, { "rank 0 begins", DCP_LAYOUT_SINGLE, 0, FAULT_BEGIN,
+                                                                  1 },
+    { "rank 0 removes", DCP_LAYOUT_SHARDED, 0, FAULT_REMOVE, 1 }, { "rank 0 counts the free space", DCP_LAYOUT_SHARDED,
+                                                                    0, FAULT_SPACE, 1 } };
 typedef struct slow_plan { size_t which; int timeout_ms, calls; } slow_plan;
 enum { SLOW_TIMEOUT_MS = 100 };
 static void slow_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
@@ -1125,7 +1175,8 @@ static int slow_case(size_t which, int timeout_ms) {
 TEST(slow_ranks_that_live_succeed) {
     size_t i;
     (void)test_dir();
-    for (i = 0; i < DCPI_COUNT(slows); i++) {           /* a machine that is busy stops threads for a while too: then with more time */
+    for (i = 0; i < DCPI_COUNT(slows); i++) {
+        /* a machine that is busy stops threads for a while too: then with more time */
         int timeout_ms = SLOW_TIMEOUT_MS * slowness();
         while (!slow_case(i, timeout_ms)) timeout_ms *= 2;
     }
@@ -1333,14 +1384,21 @@ TEST(a_pause_between_attempts_ends_with_the_operation) {
     done_doing();
 }
 
-/* ---- messages that are late or lost -------------------------------------------------------------------------------------------------------- */
+/* ---- messages that are late or lost ------------------------------------------------------------------------------ */
 enum { LATE_JOBS = 25, LATE_TIMEOUT_MS = 60 };
-typedef struct late { uint64_t seed; int runs, done; int outcomes[DCP_E_UNKNOWN + 1]; char failure[900]; dcpi_thread thread; } late;
+typedef struct late {
+    uint64_t seed;
+    int runs, done;
+    int outcomes[DCP_E_UNKNOWN + 1];
+    char failure[900];
+    dcpi_thread thread;
+} late;
 static int late_says(late *t, uint64_t seed, const job *j, const char *what) {
     int r;
     (void)snprintf(t->failure, sizeof t->failure, "schedule %llu: %s;", (unsigned long long)seed, what);
     for (r = 0; r < j->ranks; r++)
-        (void)snprintf(t->failure + strlen(t->failure), sizeof t->failure - strlen(t->failure), " rank %d: %s %.200s", r, dcp_status_name(j->status[r]), j->err[r].message);
+        (void)snprintf(t->failure + strlen(t->failure), sizeof t->failure - strlen(t->failure), " rank %d: %s %.200s",
+                       r, dcp_status_name(j->status[r]), j->err[r].message);
     return 0;
 }
 static int late_judge(late *t, uint64_t seed, const job *j, uint32_t gen) {
@@ -1348,11 +1406,13 @@ static int late_judge(late *t, uint64_t seed, const job *j, uint32_t gen) {
     for (r = 0; r < j->ranks; r++) {
         t->outcomes[j->status[r]]++;
         if (j->took_ms[r] > 8000 * slowness()) return late_says(t, seed, j, "took too long");
-        if (j->status[r] != DCP_E_UNKNOWN && (j->status[r] == DCP_OK) != (gen == 2)) return late_says(t, seed, j, gen == 2 ? "committed" : "not committed");
+        if (j->status[r] != DCP_E_UNKNOWN && (j->status[r] == DCP_OK) != (gen == 2))
+            return late_says(t, seed, j, gen == 2 ? "committed" : "not committed");
     }
     return 1;
 }
-/* A save by three ranks whose messages are late, about as late as they may be, and perhaps lost; then one without faults; then loads likewise. */
+/* A save by three ranks whose messages are late, about as late as they may be, and perhaps lost; then one without
+ * faults; then loads likewise. */
 static void job_load_late(job *j, int rank);
 static int late_run(late *t, uint64_t seed) {
     fault_plan plans[3];
@@ -1375,17 +1435,20 @@ static int late_run(late *t, uint64_t seed) {
             plans[r].seed = state = state * 6364136223846793005u + 1442695040888963407u;
             plans[r].delay_percent = 2 + (int)(seed / 2 % 10);
             plans[r].delay_ms = LATE_TIMEOUT_MS * 3 / 2 * slowness();
-            plans[r].drop_percent = l == 0 ? (int)(seed / 4 % 3) * 2 : 0;       /* the gathered single file's bytes are not expected to get lost */
+            /* the gathered single file's bytes are not expected to get lost */
+            plans[r].drop_percent = l == 0 ? (int)(seed / 4 % 3) * 2 : 0;
             j.coordinators[r] = fault_wrap(j.coordinators[r], &plans[r]);
         }
         job_run(&j, job_save);
         if (load_gen(storage, P, DCP_VERIFY_ALL, &gen, NULL) || gen == 0) ok = late_says(t, seed, &j, "does not load");
         else if (j.gen == 2) ok = late_judge(t, seed, &j, gen);
-        else if (gen != j.gen || j.status[0] || j.status[1] || j.status[2]) ok = late_says(t, seed, &j, "a save without faults failed");
+        else if (gen != j.gen || j.status[0] || j.status[1] || j.status[2])
+            ok = late_says(t, seed, &j, "a save without faults failed");
         if (j.gen == 2 && ok) {
             job_run(&j, job_load_late);
             for (r = 0; r < 3 && ok; r++) if (j.status[r] && j.status[r] != DCP_E_UNKNOWN)
-                for (r = 0; r < 3 && ok; r++) if (j.status[r] == DCP_OK) ok = late_says(t, seed, &j, "a load that succeeded on some ranks");
+                for (r = 0; r < 3 && ok; r++)
+                    if (j.status[r] == DCP_OK) ok = late_says(t, seed, &j, "a load that succeeded on some ranks");
         }
         job_close(&j);
     }
@@ -1427,20 +1490,25 @@ TEST(late_and_lost_messages_never_split_the_verdict) {
     }
     free(all);
     if (text[0]) test_fail(__FILE__, __LINE__, text, "");
-    if (getenv("DCP_TEST_VERBOSE")) for (k = 0; k <= DCP_E_UNKNOWN; k++) if (outcomes[k]) printf("%s %d\n", dcp_status_name((dcp_status)k), outcomes[k]);
+    if (getenv("DCP_TEST_VERBOSE"))
+        for (k = 0; k <= DCP_E_UNKNOWN; k++)
+            if (outcomes[k]) printf("%s %d\n", dcp_status_name((dcp_status)k), outcomes[k]);
     CHECK(outcomes[DCP_OK] > 0 && outcomes[DCP_E_TIMEOUT] > 0);         /* the delays lie around the deadline */
 }
 
-/* ---- several savers of one path, and readers ----------------------------------------------------------------------------------------------- */
+/* ---- several savers of one path, and readers --------------------------------------------------------------------- */
 enum { SAVER_RANKS = 2 };
-typedef struct reader { int ranks, rest_ms; dcp_verify_policy verify; dcp_storage *storage; volatile int *stop; int loads, retries; uint32_t gens[RANKS], seen; char failure[700];
+typedef struct reader { int ranks,
+                        rest_ms; dcp_verify_policy verify; dcp_storage *storage; volatile int *stop; int loads, retries;
+                        uint32_t gens[RANKS], seen; char failure[700];
     dcpi_thread thread; job j; } reader;
 /* One rank's load of its part of "w" (of SAVER_RANKS parts) and of "b": they are of one generation. */
 static void reader_rank(job *j, int rank) {
     reader *t = (reader *)j->user;
     dcp_load_desc desc = DCP_ZERO;
     dcp_tensor tensors[2];
-    int64_t whole = (int64_t)BIG * SAVER_RANKS, at = whole * rank / j->ranks, n = whole * (rank + 1) / j->ranks - at, small = SMALL, i;
+    int64_t whole = (int64_t)BIG * SAVER_RANKS, at = whole * rank / j->ranks, n = whole * (rank + 1) / j->ranks - at,
+                    small = SMALL, i;
     uint32_t *w = (uint32_t *)must(calloc((size_t)n, sizeof *w)), b[SMALL], gen;
     memset(b, 0, sizeof b);
     tensors[0] = dcp_array("w", DCP_UINT32, w, 1, &n);
@@ -1472,15 +1540,20 @@ static void reader_main(void *argument) {
         t->loads++;
         if (t->rest_ms) dcpi_os_sleep_ms(t->rest_ms);
         for (r = 0; r < t->ranks; r++) {
-            if (t->j.status[r] != t->j.status[0]) (void)snprintf(t->failure, sizeof t->failure, "ranks disagree: %.300s, %.300s", t->j.err[0].message, t->j.err[r].message);
+            if (t->j.status[r] != t->j.status[0])
+                (void)snprintf(t->failure, sizeof t->failure, "ranks disagree: %.300s, %.300s", t->j.err[0].message,
+                               t->j.err[r].message);
             else if (t->j.status[r] == DCP_OK && (t->gens[r] == 0 || t->gens[r] != t->gens[0]))
-                (void)snprintf(t->failure, sizeof t->failure, "rank %d of %d read generation %u, rank 0 %u", r, t->ranks, t->gens[r], t->gens[0]);
+                (void)snprintf(t->failure, sizeof t->failure, "rank %d of %d read generation %u, rank 0 %u", r,
+                               t->ranks, t->gens[r], t->gens[0]);
             /* replaced more often than a load begins anew */
             else if (t->j.status[r] && t->j.status[r] != DCP_E_INCOMPLETE && t->j.status[r] != DCP_E_CHECKSUM)
-                (void)snprintf(t->failure, sizeof t->failure, "%s %.500s", dcp_status_name(t->j.status[r]), t->j.err[r].message);
+                (void)snprintf(t->failure, sizeof t->failure, "%s %.500s", dcp_status_name(t->j.status[r]),
+                               t->j.err[r].message);
         }
         t->retries += t->j.status[0] != DCP_OK;
-        if (t->j.status[0] == DCP_OK && t->gens[0] < t->seen && t->seen < 100000) (void)snprintf(t->failure, sizeof t->failure, "went back from %u to %u", t->seen, t->gens[0]);
+        if (t->j.status[0] == DCP_OK && t->gens[0] < t->seen && t->seen < 100000)
+            (void)snprintf(t->failure, sizeof t->failure, "went back from %u to %u", t->seen, t->gens[0]);
         if (t->j.status[0] == DCP_OK) t->seen = t->gens[0];
     }
     job_close(&t->j);
@@ -1507,13 +1580,19 @@ static void overwrite_and_read(dcp_layout layout, int times, int rest_ms) {
     for (n = 0; n < times; n++) {
         j.gen = (uint32_t)n + 2;
         job_run(&j, job_save);
-        if (j.status[0] || j.status[1]) { (void)snprintf(text, sizeof text, "save %d: %.500s", n, j.err[0].message); break; }
+        if (j.status[0] || j.status[1]) {
+            (void)snprintf(text, sizeof text, "save %d: %.500s", n, j.err[0].message);
+            break;
+        }
     }
     dcpi_flag_set(&stop, 1);
     for (i = 0; i < DCPI_COUNT(readers); i++) {
         dcpi_thread_join(&readers[i].thread);
-        if (readers[i].failure[0]) (void)snprintf(text, sizeof text, "%d ranks, verify %d: %.600s", readers[i].ranks, (int)readers[i].verify, readers[i].failure);
-        if (getenv("DCP_TEST_VERBOSE")) printf("%d ranks: %d loads, %d given up\n", readers[i].ranks, readers[i].loads, readers[i].retries);
+        if (readers[i].failure[0])
+            (void)snprintf(text, sizeof text, "%d ranks, verify %d: %.600s", readers[i].ranks, (int)readers[i].verify,
+                           readers[i].failure);
+        if (getenv("DCP_TEST_VERBOSE"))
+            printf("%d ranks: %d loads, %d given up\n", readers[i].ranks, readers[i].loads, readers[i].retries);
     }
     if (text[0]) test_fail(__FILE__, __LINE__, text, "");
     for (i = 0; i < DCPI_COUNT(readers); i++) CHECK(readers[i].loads > readers[i].retries);
@@ -1537,8 +1616,16 @@ TEST(readers_never_see_a_mixture_while_ranks_overwrite) {
     done_doing();
 }
 
-/* Three jobs overwrite one path at once; one of them may be cancelled; a storage that takes its time mixes their steps anew each time. */
-typedef struct saver { job j; fault_storage slow; uint64_t random; dcp_cancel cancel; int cancel_at, calls; dcpi_thread thread; } saver;
+/* Three jobs overwrite one path at once; one of them may be cancelled; a storage that takes its time mixes their steps
+ * anew each time. */
+typedef struct saver {
+    job j;
+    fault_storage slow;
+    uint64_t random;
+    dcp_cancel cancel;
+    int cancel_at, calls;
+    dcpi_thread thread;
+} saver;
 static void saver_hook(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
     saver *t = (saver *)user;
     (void)kind; (void)key; (void)call;
@@ -1553,7 +1640,8 @@ static void saver_main(void *argument) {
 static void check_saver(const saver *t, int line) {
     const dcp_status status = t->j.status[0];
     int r;
-    for (r = 1; r < t->j.ranks; r++) if (t->j.status[r] != status) test_fail(__FILE__, line, t->j.err[0].message, t->j.err[r].message);
+    for (r = 1; r < t->j.ranks; r++)
+        if (t->j.status[r] != status) test_fail(__FILE__, line, t->j.err[0].message, t->j.err[r].message);
     if (status && status != DCP_E_EXISTS && status != DCP_E_CANCELLED && status != DCP_E_NOT_FOUND)
         test_fail(__FILE__, line, t->j.err[0].message, dcp_status_name(status));
 }
@@ -1625,7 +1713,7 @@ TEST(three_savers_of_one_path_lose_no_file) {
     done_doing();
 }
 
-/* ---- loads of several ranks ----------------------------------------------------------------------------------------------------------------- */
+/* ---- loads of several ranks -------------------------------------------------------------------------------------- */
 /* Each of three ranks wants the part of "w" that the rank of its number saved, and nothing else. */
 static void load_part(job *j, int rank) {
     dcp_load_desc desc = DCP_ZERO;
@@ -1652,7 +1740,8 @@ static void load_part(job *j, int rank) {
     desc.io.retry.first_ms = 1;
     j->status[rank] = dcp_load(&desc, &j->err[rank]);
     for (i = 0; i < n && !j->status[rank]; i++)
-        if (w[i] != value_w(j->gen, at + i)) j->status[rank] = dcpi_fail(&j->err[rank], DCP_E_CHECKSUM, "test: wrong bytes");
+        if (w[i] != value_w(j->gen, at + i))
+            j->status[rank] = dcpi_fail(&j->err[rank], DCP_E_CHECKSUM, "test: wrong bytes");
     free(w);
 }
 /* One bit in the middle of the part of "w" that this rank saved. */
@@ -1669,7 +1758,8 @@ static void flip_bit(dcp_storage *storage, int rank) {
     desc.io.storage = storage;
     CHECK_OK_MESSAGE(dcp_open(&desc, &c, &err), err.message);
     shard = &dcp_metadata_of(c)->shards[rank];
-    for (i = 0; i < shard->tensor_count; i++) if (strcmp(shard->tensors[i].name, "w") == 0) offset = shard->tensors[i].offset;
+    for (i = 0; i < shard->tensor_count; i++)
+        if (strcmp(shard->tensors[i].name, "w") == 0) offset = shard->tensors[i].offset;
     (void)snprintf(path, sizeof path, "run/%s", shard->file_path);
     dcp_close(c);
     CHECK_OK_MESSAGE(dcp_storage_read_all(storage, path, &data, &size, &err), err.message);
@@ -1705,7 +1795,8 @@ TEST(damage_that_one_loading_rank_sees_is_everyones) {
     done_doing();
 }
 TEST(one_loading_rank_that_fails_is_everyones_failure) {
-    static const dcp_status results[] = { DCP_E_MISMATCH, DCP_E_MISMATCH, DCP_E_MISMATCH, DCP_E_INVALID, DCP_E_INVALID, DCP_E_INVALID };
+    static const dcp_status results[] = { DCP_E_MISMATCH, DCP_E_MISMATCH, DCP_E_MISMATCH, DCP_E_INVALID, DCP_E_INVALID,
+                                          DCP_E_INVALID };
     int what[2], k;
     dcp_storage *storage;
     fault_storage faulty;
@@ -1989,8 +2080,10 @@ static void load_rank(dcp_coordinator *c, process_record *out, void *user) {
 }
 TEST(a_load_beside_a_rank_that_stops_or_dies) {
     static const stop points[] = {
-        { "before it asks", 1, AT_SEND, 1, FAULT_ANY, NULL, DCP_E_TIMEOUT }, { "while it reads", 2, AT_CALL, 0, FAULT_READ, "_shard_", DCP_E_TIMEOUT },
-        { "while it finds the document", 0, AT_CALL, 0, FAULT_READ, "metadata", DCP_E_TIMEOUT }, { "while it tells the others", 0, AT_SEND, 3, FAULT_ANY, NULL, DCP_E_UNKNOWN } };
+        { "before it asks", 1, AT_SEND, 1, FAULT_ANY, NULL, DCP_E_TIMEOUT },
+            { "while it reads", 2, AT_CALL, 0, FAULT_READ, "_shard_", DCP_E_TIMEOUT },
+        { "while it finds the document", 0, AT_CALL, 0, FAULT_READ, "metadata", DCP_E_TIMEOUT },
+        { "while it tells the others", 0, AT_SEND, 3, FAULT_ANY, NULL, DCP_E_UNKNOWN } };
     size_t i;
     int kills, r;
     dcp_storage *storage;
@@ -2022,7 +2115,8 @@ TEST(a_load_beside_a_rank_that_stops_or_dies) {
             for (r = 0; r < 3; r++) {
                 const dcp_status status = g.shared->record[r].status;
                 if (r == how->who) continue;
-                if (status != (kills && how->others == DCP_E_TIMEOUT ? DCP_E_COMM : how->others)) test_fail(__FILE__, __LINE__, g.shared->record[r].err.message, dcp_status_name(status));
+                if (status != (kills && how->others == DCP_E_TIMEOUT ? DCP_E_COMM : how->others))
+                    test_fail(__FILE__, __LINE__, g.shared->record[r].err.message, dcp_status_name(status));
                 CHECK_INT(g.shared->record[r].err.rank, how->who);
             }
             if (!kills) {
@@ -2036,10 +2130,14 @@ TEST(a_load_beside_a_rank_that_stops_or_dies) {
     CHECK_INT(must_load(storage), 1);
     dcp_storage_close(storage);
 }
-/* Rank 0 has given the others up, has said so and is gone when they send their first message: it does not arrive, and they find rank 0's word in
- * the mail. */
-static struct { dcp_status (*send)(void *, int, int, const void *, size_t, int, dcp_error *); process_record *own; } hesitant;
-static dcp_status hesitant_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+/* Rank 0 has given the others up, has said so and is gone when they send their first message: it does not arrive, and
+ * they find rank 0's word in the mail. */
+static struct {
+    dcp_status (*send)(void *, int, int, const void *, size_t, int, dcp_error *);
+    process_record *own;
+} hesitant;
+static dcp_status hesitant_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                                dcp_error *err) {
     while (!dcpi_flag_get(&hesitant.own->stage)) dcpi_os_sleep_ms(1);
     return hesitant.send(context, to, tag, data, size, timeout_ms, err);
 }
@@ -2075,7 +2173,7 @@ TEST(the_word_of_a_rank_0_that_has_left_is_heard) {
     process_group_end(&g);
 }
 
-/* ---- no memory on one of two ranks ---------------------------------------------------------------------------------------------------------- */
+/* ---- no memory on one of two ranks ------------------------------------------------------------------------------- */
 static void hungry_save(job *j, int rank) {
     hunger *h = (hunger *)j->user;
     if (rank == h->who) {
@@ -2119,9 +2217,12 @@ static int hungry_case(dcp_storage *storage, dcp_layout layout, int is_load, int
     job_run(&j, hungry_save);
     hungry_one = NULL;
     check_quick(&j, 1500);
-    if (h.tripped && j.status[0] != DCP_OK && j.status[1] != DCP_OK) CHECK(j.status[0] == DCP_E_MEMORY || j.status[0] == DCP_E_UNKNOWN);
+    if (h.tripped && j.status[0] != DCP_OK && j.status[1] != DCP_OK)
+        CHECK(j.status[0] == DCP_E_MEMORY || j.status[0] == DCP_E_UNKNOWN);
     if (!h.tripped) check_all(&j, DCP_OK, "");
-    if (j.status[0] != j.status[1]) test_fail(__FILE__, __LINE__, j.err[0].message[0] ? j.err[0].message : j.err[1].message, " (the other rank differs)");
+    if (j.status[0] != j.status[1])
+        test_fail(__FILE__, __LINE__, j.err[0].message[0] ? j.err[0].message : j.err[1].message,
+                  " (the other rank differs)");
     now = must_load(storage);
     if (!is_load) CHECK_INT(now, j.status[0] == DCP_OK ? *gen + 1 : *gen);
     *gen = now;
@@ -2284,7 +2385,7 @@ TEST(no_memory_for_ever) {
     CHECK(cases > 1000 / step);
 }
 
-/* ---- the other collective calls: all ranks get the same ------------------------------------------------------------------------------------- */
+/* ---- the other collective calls: all ranks get the same ---------------------------------------------------------- */
 typedef struct together { char path[RANKS][200]; dcp_removal removed[RANKS]; int call; } together;
 static void together_call(job *j, int rank) {
     together *t = (together *)j->user;
@@ -2336,7 +2437,8 @@ static void together_call(job *j, int rank) {
         if (!*status) *status = dcp_read(c, &other, 1, err);
         if (!*status) *status = dcp_verify(c, err);
         for (i = 0; i < SMALL && !*status; i++)
-            if (p[i] != value_p(2, 1, i) || b[i] != value_b(2, i)) *status = dcpi_fail(err, DCP_E_CHECKSUM, "test: wrong bytes");
+            if (p[i] != value_p(2, 1, i) || b[i] != value_b(2, i))
+                *status = dcpi_fail(err, DCP_E_CHECKSUM, "test: wrong bytes");
         dcp_close(c);
     }
 }
@@ -2382,7 +2484,8 @@ TEST(all_ranks_get_the_same_from_every_call) {
         together_run(&j, &t, 0, DCP_OK, 0);
         CHECK_STR(t.path[0], "run/c3.metadata.json");
         together_run(&j, &t, 1, DCP_OK, 6);
-        CHECK_OK_MESSAGE(dcp_storage_write_all(storage, "run/c9_shard_0.0123456789abcdef.bin", "x", 1, &err), err.message);
+        CHECK_OK_MESSAGE(dcp_storage_write_all(storage, "run/c9_shard_0.0123456789abcdef.bin", "x", 1, &err),
+                         err.message);
         together_run(&j, &t, 2, DCP_OK, 1);
         together_run(&j, &t, 3, DCP_OK, 3);
         together_run(&j, &t, 3, DCP_E_NOT_FOUND, 0);

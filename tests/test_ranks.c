@@ -7,7 +7,7 @@
 int main(void) { puts("skipped test_ranks: built without threads\n0 passed, 0 failed, 1 skipped"); return 0; }
 #else
 
-/* ---- a job: n ranks that run one function --------------------------------------------------------------------------------------------- */
+/* ---- a job: n ranks that run one function ------------------------------------------------------------------------ */
 enum { RANKS = 17 };
 typedef struct job job;
 typedef void (*rank_fn)(job *j, int rank, dcp_coordinator *c);
@@ -51,21 +51,21 @@ static void check_all_at(const job *j, dcp_status expected, const char *words, i
     int r;
     for (r = 0; r < j->ranks; r++) {
         if (j->status[r] == expected && (!words || strstr(j->err[r].message, words))) continue;
-        (void)snprintf(text, sizeof text, "rank %d of %d: got %s \"%s\", want %s with \"%s\"", r, j->ranks, dcp_status_name(j->status[r]),
-                       j->err[r].message, dcp_status_name(expected), words ? words : "");
+        (void)snprintf(text, sizeof text, "rank %d of %d: got %s \"%s\", want %s with \"%s\"", r, j->ranks,
+                       dcp_status_name(j->status[r]), j->err[r].message, dcp_status_name(expected), words ? words : "");
         test_fail(__FILE__, line, text, "");
     }
 }
 #define check_all(j, expected, words) check_all_at(j, expected, words, __LINE__)
 
-/* ---- the property test: random tensors, grids, world sizes ---------------------------------------------------------------------------- */
+/* ---- the property test: random tensors, grids, world sizes ------------------------------------------------------- */
 enum { TENSORS = 6, PIECES = 8 };
 typedef struct whole {                                  /* one tensor of a case */
     char name[16];
     dcp_dtype dtype;
     int ndim, placement;                                /* dcp_placement */
     int64_t shape[DCP_MAX_DIMS];
-    uint8_t *bytes; size_t size;                        /* row-major; private ones: one after another for each saving rank */
+    uint8_t *bytes; size_t size;                   /* row-major; private ones: one after another for each saving rank */
 } whole;
 typedef struct piece { int64_t offset[DCP_MAX_DIMS], shape[DCP_MAX_DIMS]; int owner[2]; int owners; } piece;
 typedef struct cut { piece pieces[64]; int count; } cut;
@@ -144,10 +144,13 @@ static void make_cut(uint64_t *state, const whole *w, int ranks, cut *out) {
         out->count++;
     }
 }
-static int owns(const piece *p, int rank) { return (p->owners > 0 && p->owner[0] == rank) || (p->owners > 1 && p->owner[1] == rank); }
+static int owns(const piece *p, int rank) {
+    return (p->owners > 0 && p->owner[0] == rank) || (p->owners > 1 && p->owner[1] == rank);
+}
 static size_t width_of(const whole *w) { return (size_t)dcp_dtype_bits(w->dtype) / 8; }
 
-/* Copies between a box's memory (with the tensor's strides) and the whole, element by element: slow, and nothing of the library's. */
+/* Copies between a box's memory (with the tensor's strides) and the whole, element by element: slow, and nothing of the
+ * library's. */
 static void move_box(const whole *w, uint8_t *all, const dcp_tensor *t, int to_whole) {
     int64_t index[DCP_MAX_DIMS] = {0}, n = dcpi_box_elements(w->ndim, t->shape), i;
     size_t width = width_of(w);
@@ -182,9 +185,11 @@ static dcp_tensor make_box(uint64_t *state, const whole *w, const int64_t *offse
     return t;
 }
 static void make_world(world *w, uint64_t seed) {
-    static const dcp_dtype types[] = { DCP_FP32, DCP_FP64, DCP_FP16, DCP_BF16, DCP_FP8_E4M3, DCP_FP8_E5M2, DCP_INT64, DCP_INT32, DCP_INT16, DCP_INT8,
-                                       DCP_UINT64, DCP_UINT32, DCP_UINT16, DCP_UINT8, DCP_BOOL, DCP_COMPLEX64, DCP_COMPLEX128 };
-    static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SHARDED, DCP_LAYOUT_MANIFEST, DCP_LAYOUT_SINGLE };
+    static const dcp_dtype types[] = { DCP_FP32, DCP_FP64, DCP_FP16, DCP_BF16, DCP_FP8_E4M3, DCP_FP8_E5M2, DCP_INT64,
+                                       DCP_INT32, DCP_INT16, DCP_INT8, DCP_UINT64, DCP_UINT32, DCP_UINT16, DCP_UINT8,
+                                       DCP_BOOL, DCP_COMPLEX64, DCP_COMPLEX128 };
+    static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SHARDED, DCP_LAYOUT_MANIFEST,
+                                          DCP_LAYOUT_SINGLE };
     uint64_t state = seed;
     int i, d;
     memset(w, 0, sizeof *w);
@@ -208,12 +213,16 @@ static void make_world(world *w, uint64_t seed) {
         t->ndim = t->placement == DCP_PLACE_SHARDED ? 1 + below(&state, 4) : below(&state, 4);
         for (d = 0; d < t->ndim; d++) t->shape[d] = below(&state, 20) ? 1 + below(&state, t->ndim < 3 ? 23 : 7) : 0;
         elements = dcpi_box_elements(t->ndim, t->shape);
-        if (elements == 0 && t->placement == DCP_PLACE_SHARDED) { t->shape[0] = 3; for (d = 1; d < t->ndim; d++) t->shape[d] = 2; }
+        if (elements == 0 && t->placement == DCP_PLACE_SHARDED) {
+            t->shape[0] = 3;
+            for (d = 1; d < t->ndim; d++) t->shape[d] = 2;
+        }
         elements = dcpi_box_elements(t->ndim, t->shape);
         t->size = (size_t)elements * width_of(t);
         t->bytes = (uint8_t *)malloc(t->size * (t->placement == DCP_PLACE_PRIVATE ? 9 : 1) + 1);
         CHECK(t->bytes != NULL);
-        for (b = 0; b < t->size * (t->placement == DCP_PLACE_PRIVATE ? 9u : 1u); b++) t->bytes[b] = (uint8_t)mix(&state);
+        for (b = 0; b < t->size * (t->placement == DCP_PLACE_PRIVATE ? 9u : 1u); b++)
+            t->bytes[b] = (uint8_t)mix(&state);
         if (t->placement == DCP_PLACE_SHARDED) make_cut(&state, t, w->save_ranks, &w->saved[i]);
     }
 }
@@ -241,7 +250,8 @@ static void save_world(job *j, int rank, dcp_coordinator *c) {
             move_box(t, t->bytes, &list[n++], 0);
         }
         if (t->placement == DCP_PLACE_SHARDED) continue;
-        if (t->placement == DCP_PLACE_REPLICATED && rank > 0 && below(&state, 3) == 0) continue;       /* not every rank has it */
+        /* not every rank has it */
+        if (t->placement == DCP_PLACE_REPLICATED && rank > 0 && below(&state, 3) == 0) continue;
         list[n] = make_box(&state, t, NULL, t->shape);
         list[n].placement = (dcp_placement)t->placement;
         move_box(t, t->bytes + (t->placement == DCP_PLACE_PRIVATE ? (size_t)rank * t->size : 0), &list[n++], 0);
@@ -274,7 +284,8 @@ static void load_world(job *j, int rank, dcp_coordinator *c) {
         if (below(&state, 5) == 0) continue;            /* a rank need not want everything */
         for (d = 0; d < t->ndim; d++) {
             offset[d] = t->placement == DCP_PLACE_SHARDED ? below(&state, (int)t->shape[d] + 1) : 0;
-            shape[d] = t->placement == DCP_PLACE_SHARDED ? below(&state, (int)(t->shape[d] - offset[d]) + 1) : t->shape[d];
+            shape[d] = t->placement == DCP_PLACE_SHARDED ? below(&state, (int)(t->shape[d] - offset[d]) +
+                                                                 1) : t->shape[d];
         }
         which[n] = i;
         list[n++] = make_box(&state, t, t->placement == DCP_PLACE_SHARDED ? offset : NULL, shape);
@@ -308,7 +319,8 @@ static void property_case(uint64_t seed, const char *directory) {
     dcp_error err;
     memset(&j, 0, sizeof j);
     make_world(&w, seed);
-    if (getenv("DCP_TEST_VERBOSE")) printf("seed %llu: %d ranks save, %d load\n", (unsigned long long)seed, w.save_ranks, w.load_ranks);
+    if (getenv("DCP_TEST_VERBOSE"))
+        printf("seed %llu: %d ranks save, %d load\n", (unsigned long long)seed, w.save_ranks, w.load_ranks);
     j.user = &w;
     if (directory) {                                    /* there ranks may write one file at once */
         CHECK_OK_MESSAGE(dcp_storage_local(directory, &j.storage, &err), err.message);
@@ -429,7 +441,7 @@ TEST(ranks_without_rows) {
     }
 }
 
-/* ---- share_reads: one rank reads what several need ------------------------------------------------------------------------------------- */
+/* ---- share_reads: one rank reads what several need --------------------------------------------------------------- */
 typedef struct counting { dcp_storage *inner; dcpi_mutex lock; int64_t bytes_read; } counting;
 static dcp_status counting_read(void *context, void *object, int64_t offset, void *data, size_t size, dcp_error *err) {
     counting *c = (counting *)context;
@@ -516,7 +528,7 @@ TEST(shared_reads_read_the_file_once) {
     free(j.user);
 }
 
-/* ---- seed 003: whole shards dealt round robin ---------------------------------------------------------------------------------------- */
+/* ---- seed 003: whole shards dealt round robin -------------------------------------------------------------------- */
 static void save_private(job *j, int rank, dcp_coordinator *c) {
     int32_t mine[3] = {100 * rank, 100 * rank + 1, 100 * rank + 2};
     dcp_tensor t = dcp_bytes("state", mine, sizeof mine);
@@ -528,7 +540,8 @@ static void save_private(job *j, int rank, dcp_coordinator *c) {
     desc.io.coordinator = c;
     j->status[rank] = dcp_save(&desc, &j->err[rank]);
 }
-/* Each rank takes the shards that it owns; the calls are collective, so those with fewer shards read nothing in the last round. */
+/* Each rank takes the shards that it owns; the calls are collective, so those with fewer shards read nothing in the
+ * last round. */
 static void load_dealt(job *j, int rank, dcp_coordinator *c) {
     dcp_open_desc desc = DCP_ZERO;
     dcp_checkpoint *checkpoint;
@@ -577,22 +590,25 @@ TEST(whole_shards_are_dealt_round_robin) {
     for (i = 0; i < DCPI_COUNT(worlds); i++) {
         job_run(&j, worlds[i], load_dealt);
         check_all(&j, DCP_OK, NULL);
-        job_run(&j, worlds[i], load_private);           /* comes back by itself to as many ranks as saved it; else the message says what would work */
+        /* comes back by itself to as many ranks as saved it; else the message says what would work */
+        job_run(&j, worlds[i], load_private);
         if (worlds[i] == shards) check_all(&j, DCP_OK, NULL);
         else check_all(&j, DCP_E_MISMATCH, "dcp_read_rank");
     }
     dcp_storage_close(j.storage);
 }
 
-/* ---- a callback that fails without a word: its error is clear when it is called, so nothing unset is read ----------------------------------- */
+/* ---- a callback that fails without a word: its error is clear when it is called, so nothing unset is read -------- */
 typedef struct mute { dcp_coordinator *inner; int fails, calls, unclear; } mute;
-static dcp_status mute_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+static dcp_status mute_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                            dcp_error *err) {
     mute *m = (mute *)context;
     m->calls++;
     if (err->status != DCP_OK || err->sys != 0 || err->message[0] != '\0') m->unclear++;
     return m->fails ? DCP_E_IO : m->inner->send(m->inner->context, to, tag, data, size, timeout_ms, err);
 }
-static dcp_status mute_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+static dcp_status mute_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms,
+                               dcp_error *err) {
     dcp_coordinator *inner = ((mute *)context)->inner;
     return inner->receive(inner->context, from, tag, data, size, timeout_ms, err);
 }
@@ -635,14 +651,16 @@ TEST(a_send_that_fails_without_a_word) {
     dcp_storage_close(j.storage);
 }
 
-/* ---- rank 0 leaves as soon as it has given its verdict -------------------------------------------------------------------------------- */
+/* ---- rank 0 leaves as soon as it has given its verdict ----------------------------------------------------------- */
 typedef struct leaving { dcp_coordinator *inner; volatile int *has_left; } leaving;
-static dcp_status leaving_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err) {
+static dcp_status leaving_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                               dcp_error *err) {
     dcp_coordinator *inner = ((leaving *)context)->inner;
     return inner->send(inner->context, to, tag, data, size, timeout_ms, err);
 }
 /* Messages come when they are probed for, and one from rank 0 only when that has left or seems to wait for us. */
-static dcp_status leaving_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err) {
+static dcp_status leaving_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms,
+                                  dcp_error *err) {
     leaving *l = (leaving *)context;
     int waited = 0;
     dcp_status status;

@@ -9,7 +9,7 @@
 #define TEST_THREADS 0
 #endif
 
-/* ---- helpers ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
 typedef struct { uint8_t *bytes; size_t size; } blob;
 
 static enum dcpi_sha_kernel kernel_at(int i) { return (enum dcpi_sha_kernel)i; }
@@ -91,7 +91,8 @@ static char *read_data(const char *name) {              /* a text file of the da
     text[size] = '\0';
     return text;
 }
-/* Jobs of their own exact allocations, so that a sanitizer sees a byte read too many; digests are compared with the portable kernel's. */
+/* Jobs of their own exact allocations, so that a sanitizer sees a byte read too many; digests are compared with the
+ * portable kernel's. */
 typedef struct { dcpi_sha_job job[80]; uint8_t *memory[80], want[80][32], got[80][32]; size_t count; } job_set;
 
 static void add_job(job_set *set, size_t size) {
@@ -117,7 +118,7 @@ static void check_jobs(job_set *set) {
         plan = dcpi_sha_plan_for(kernel_at(k));
         check_plan(set, &plan);
         if (!plan.wide) continue;
-        plan.one = dcpi_sha_one_portable;               /* as on processors with wide vectors, but without SHA extensions */
+        plan.one = dcpi_sha_one_portable;           /* as on processors with wide vectors, but without SHA extensions */
         plan.pair = NULL;
         plan.wide_from = 1 + test_random_below(plan.lanes);
         check_plan(set, &plan);
@@ -125,7 +126,7 @@ static void check_jobs(job_set *set) {
     while (set->count > 0) free(set->memory[--set->count]);
 }
 
-/* ---- published vectors ------------------------------------------------------------------------------------------------------------- */
+/* ---- published vectors ------------------------------------------------------------------------------------------- */
 TEST(sha256_fips_180) {
     static const char *const two_blocks = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
     static uint8_t million[1000000];
@@ -217,7 +218,7 @@ TEST(sha256_cavp_monte_carlo) {
     free(text);
 }
 
-/* ---- HMAC -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- HMAC -------------------------------------------------------------------------------------------------------- */
 /* Not a JSON reader: the hex string of the next member of this name, after *at, which moves on. */
 static blob next_hex(const char **at, const char *member) {
     char quoted[40];
@@ -293,7 +294,7 @@ TEST(wipe_clears) {
     for (i = 1; i < 69; i++) CHECK(secret[i] == 0);
 }
 
-/* ---- kernels against each other ------------------------------------------------------------------------------------------------------ */
+/* ---- kernels against each other ---------------------------------------------------------------------------------- */
 TEST(kernels_every_length) {
     uint8_t want[32], *memory;
     size_t round;
@@ -324,7 +325,7 @@ TEST(many_lengths_equal) {
         check_jobs(&set);
     }
 }
-TEST(many_leaves_and_one_long) {                        /* the engine's case: leaves of 256 KiB, a shorter last one; and a giant */
+TEST(many_leaves_and_one_long) {             /* the engine's case: leaves of 256 KiB, a shorter last one; and a giant */
     static job_set set;
     size_t i;
     for (i = 0; i < 17; i++) add_job(&set, 262144);
@@ -338,7 +339,7 @@ TEST(many_without_jobs) {
     dcpi_sha_many(NULL, 0);
 }
 
-/* ---- the stream ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the stream -------------------------------------------------------------------------------------------------- */
 TEST(stream_cut_anywhere) {
     static uint8_t data[3000];
     size_t i;
@@ -370,7 +371,7 @@ TEST(length_counts_64_bits) {
     CHECK_INT(dcpi_sha_pad(tail, rest, 63), 2);
     CHECK_INT(dcpi_sha_pad(tail, rest, 64), 1);
 }
-TEST(stream_of_600_mib) {                               /* over 2^32 bits; the digest of 600 MiB of zeros is known from Python's hashlib */
+TEST(stream_of_600_mib) {            /* over 2^32 bits; the digest of 600 MiB of zeros is known from Python's hashlib */
     static const uint8_t zeros[1048576] = {0};
     dcpi_sha sha;
     uint8_t digest[32];
@@ -382,13 +383,13 @@ TEST(stream_of_600_mib) {                               /* over 2^32 bits; the d
     check_hex(digest, "987523e7780392e283b404990c4e84e580bc75c451138b0c86c4f81c296eeebe");
 }
 
-/* ---- choice -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- choice ------------------------------------------------------------------------------------------------------ */
 #if TEST_THREADS
 static void *hash_in_thread(void *digest) {
     dcp_sha256("abc", 3, (uint8_t *)digest);
     return NULL;
 }
-TEST(threads_choose_at_once) {                          /* runs first, while no kernel has been chosen; for the thread sanitizer */
+TEST(threads_choose_at_once) {               /* runs first, while no kernel has been chosen; for the thread sanitizer */
     pthread_t thread[4];
     uint8_t digest[4][32];
     int i;
@@ -407,12 +408,14 @@ TEST(choice_is_usable) {
     if (DCP_NO_SIMD) CHECK_INT(dcpi_sha_best(), DCPI_SHA_PORTABLE);
 }
 
-/* The compiler's own look at the processor: no kernel that it could run is left out, so all of them were compared above. */
+/* The compiler's own look at the processor: no kernel that it could run is left out, so all of them were compared
+ * above. */
 TEST(every_kernel_of_this_processor_is_usable) {
 #if defined(__x86_64__) && DCPI_GNUC && !DCP_NO_SIMD
     __builtin_cpu_init();
     CHECK_INT(usable(DCPI_SHA_AVX2), DCPI_SHA_AVX && __builtin_cpu_supports("avx2"));
-    CHECK_INT(usable(DCPI_SHA_AVX512), DCPI_SHA_AVX && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"));
+    CHECK_INT(usable(DCPI_SHA_AVX512), DCPI_SHA_AVX && __builtin_cpu_supports("avx512f") &&
+              __builtin_cpu_supports("avx512bw"));
 #endif
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && DCPI_GNUC && !DCP_NO_SIMD
     {   /* an emulator shows the file of the machine that it runs on */

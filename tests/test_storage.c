@@ -1,5 +1,5 @@
-/* test_storage.c - the storage interface: local files and memory behind one set of functions, providers by name, and what every operation
- * on whole objects promises. What holds for all storages is tested on both. */
+/* test_storage.c - the storage interface: local files and memory behind one set of functions, providers by name, and
+ * what every operation on whole objects promises. What holds for all storages is tested on both. */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
@@ -36,8 +36,8 @@ static void on_both(void (*body)(void)) {
 static void check_fails(dcp_status got, dcp_status want, const char *words, int line, const char *call) {
     char detail[900];
     if (got == want && err.status == want && strstr(err.message, words)) return;
-    (void)snprintf(detail, sizeof detail, " (got %s \"%s\", want %s with \"%s\")", dcp_status_name(got), got ? err.message : "",
-                   dcp_status_name(want), words);
+    (void)snprintf(detail, sizeof detail, " (got %s \"%s\", want %s with \"%s\")", dcp_status_name(got),
+                   got ? err.message : "", dcp_status_name(want), words);
     test_fail(__FILE__, line, call, detail);
 }
 static void put(const char *key, const char *text) {
@@ -64,7 +64,8 @@ static dcp_status list_one(void *user, const char *path, const dcp_object_info *
     dcp_object_info same;
     int i;
     if (l->count == 64) return DCP_E_LIMIT;
-    if (dcp_storage_info(s, path, &same, NULL) != DCP_OK || same.size != info->size) l->is_wrong = 1;     /* the storage may be used here */
+    /* the storage may be used here */
+    if (dcp_storage_info(s, path, &same, NULL) != DCP_OK || same.size != info->size) l->is_wrong = 1;
     l->keys[l->count] = (char *)malloc(strlen(path) + 1);
     if (!l->keys[l->count]) return DCP_E_MEMORY;
     memcpy(l->keys[l->count], path, strlen(path) + 1);
@@ -95,7 +96,7 @@ static uint8_t *pattern(size_t size) {
     return data;
 }
 
-/* ==== whole objects: seed 004 ========================================================================================================= */
+/* ==== whole objects: seed 004 ===================================================================================== */
 static void round_trip_body(void) {
     static const size_t sizes[] = { 0, 1, 4095, 4096, 4097, 1000000, (size_t)9 << 20, ((size_t)8 << 20) + 5 };
     size_t i, size;
@@ -161,7 +162,8 @@ static const char *additional(const char *key, const char *name) {
     size_t count, i;
     CHECK_OK_MESSAGE(dcp_storage_additional_info(s, key, &fields, &count, &err), err.message);
     value[0] = '\0';
-    for (i = 0; i < count; i++) if (strcmp(fields[i].key, name) == 0) (void)snprintf(value, sizeof value, "%s", fields[i].value);
+    for (i = 0; i < count; i++)
+        if (strcmp(fields[i].key, name) == 0) (void)snprintf(value, sizeof value, "%s", fields[i].value);
     dcp_free(fields);
     return value;
 }
@@ -278,7 +280,7 @@ static void delete_body(void) {
     CHECK(!is_there("a/b"));
     CHECK_FAILS(dcp_storage_delete(s, "", &err), DCP_E_INVALID, "");
     put("c/d", "text");
-    if (dir) CHECK(dcp_storage_delete(s, "c", &err) != DCP_OK);         /* a directory is not removed, nor is what is in it */
+    if (dir) CHECK(dcp_storage_delete(s, "c", &err) != DCP_OK);   /* a directory is not removed, nor is what is in it */
     check_text("c/d", "text");
 }
 TEST(delete_of_what_is_not_there_is_fine) { on_both(delete_body); }
@@ -315,10 +317,11 @@ TEST(arguments_that_are_missing_are_refused) {
     done();
 }
 
-/* ==== keys ============================================================================================================================ */
+/* ==== keys ======================================================================================================== */
 static void bad_key_body(void) {
     static const char *const bad[] = {
-        "", "/a", "a/", "a//b", ".", "..", "./a", "a/.", "../a", "a/..", "a/../b", "a\\b", "a:b", "C:/x", "nul\x01", "line\nbreak",
+        "", "/a", "a/", "a//b", ".", "..", "./a", "a/.", "../a", "a/..", "a/../b", "a\\b", "a:b", "C:/x", "nul\x01",
+            "line\nbreak",
         "tab\t", "del\x7f", "\xff", "cut \xe6\x9d", "\xc0\xaf", "\xed\xa0\x80", "c1 \xc2\x85", "//server/share"
     };
     size_t i, size;
@@ -338,7 +341,8 @@ TEST(bad_keys_are_refused) { on_both(bad_key_body); }
 
 static void good_key_body(void) {
     static const char *const good[] = {
-        "a", "...", "..a", "a..", ".hidden", "a b", " ", "-", "a/b/c", "%20", "a'b\"c", "\xe6\x9d\xb1", "\xc2\xa0", "~", "a*?<>|"
+        "a", "...", "..a", "a..", ".hidden", "a b", " ", "-", "a/b/c", "%20", "a'b\"c", "\xe6\x9d\xb1", "\xc2\xa0", "~",
+            "a*?<>|"
     };
     size_t i;
     for (i = 0; i < sizeof good / sizeof good[0]; i++) {
@@ -365,12 +369,13 @@ TEST(a_key_may_be_long) {
     check_text(key, "far down");
     memset(key, 'k', 300);
     key[300] = '\0';
-    CHECK(dcp_storage_write_all(s, key, "x", 1, &err) != DCP_OK);       /* longer than a file name can be: an error, no more */
+    /* longer than a file name can be: an error, no more */
+    CHECK(dcp_storage_write_all(s, key, "x", 1, &err) != DCP_OK);
     CHECK(err.message[0] != '\0');
     done();
 }
 
-/* ==== objects while they are made: begin, write, commit, abort ======================================================================== */
+/* ==== objects while they are made: begin, write, commit, abort ==================================================== */
 static void *begin(const char *key, const char *temporary, int64_t hint) {
     void *object;
     CHECK_OK_MESSAGE(dcpi_storage_begin(s, key, temporary, hint, &object, &err), err.message);
@@ -409,7 +414,8 @@ static void exclusive_body(void) {
 }
 TEST(publishing_without_replace_is_exclusive) { on_both(exclusive_body); }
 
-/* A server's answer gets lost: the file has left its temporary name, so it may have been seen, even if it is not there any more. */
+/* A server's answer gets lost: the file has left its temporary name, so it may have been seen, even if it is not there
+ * any more. */
 TEST(what_has_left_its_temporary_name_may_have_been_published) {
     static const int replace[] = { 0, 1 };
     size_t i;
@@ -489,7 +495,7 @@ static void hint_body(void) {                           /* a hint is a hint: les
 }
 TEST(the_size_is_that_of_what_was_written) { on_both(hint_body); }
 
-/* ==== reading ========================================================================================================================= */
+/* ==== reading ===================================================================================================== */
 static void *open_object(const char *key, dcp_object_info *info) {
     void *object;
     CHECK_OK_MESSAGE(dcpi_storage_open_object(s, key, &object, info, &err), err.message);
@@ -599,7 +605,7 @@ TEST(offsets_have_64_bits) {
     done();
 }
 
-/* ==== listing, directories ============================================================================================================ */
+/* ==== listing, directories ======================================================================================== */
 static dcp_status stop_at_second(void *user, const char *path, const dcp_object_info *info) {
     (void)path; (void)info;
     return ++*(int *)user == 2 ? DCP_E_LIMIT : DCP_OK;
@@ -616,7 +622,8 @@ static void listing_body(void) {
     put("c", "333");
     put("d/e", "4444");
     CHECK_STR(list(""), "a b c ");
-    CHECK_INT(s->list(s->context, "", stop_at_second, &count, &err), DCP_E_LIMIT);  /* what the callback says ends it and is returned */
+    /* what the callback says ends it and is returned */
+    CHECK_INT(s->list(s->context, "", stop_at_second, &count, &err), DCP_E_LIMIT);
     CHECK_INT(count, 2);
     count = 0;
     CHECK_OK(s->list(s->context, "", remove_it, &count, &err));
@@ -662,8 +669,9 @@ TEST(listing_what_is_no_directory) {
 TEST(local_storage_syncs_and_makes_directories) {
     int64_t available = -1;
     use_local();
-    CHECK_INT(s->flags & (DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH),
-              DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH);
+    CHECK_INT(s->flags & (DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_ATOMIC_REPLACE |
+                          DCP_STORAGE_EXCLUSIVE_PUBLISH), DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY |
+                          DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH);
     CHECK_OK_MESSAGE(s->sync_directory(s->context, "made/by/this", &err), err.message);
     CHECK_STR(list("made/by/this"), "");
     CHECK_OK_MESSAGE(s->sync_directory(s->context, "", &err), err.message);
@@ -671,7 +679,8 @@ TEST(local_storage_syncs_and_makes_directories) {
     CHECK(available > 0);
     done();
     use_memory();
-    CHECK_INT(s->flags & (DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY), 0);       /* what it cannot promise it does not claim */
+    /* what it cannot promise it does not claim */
+    CHECK_INT(s->flags & (DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY), 0);
     CHECK(s->flags & DCP_STORAGE_ATOMIC_REPLACE);
     done();
 }
@@ -690,7 +699,7 @@ TEST(a_base_directory_is_made_with_its_parents) {
     done();
 }
 
-/* ==== providers ======================================================================================================================= */
+/* ==== providers =================================================================================================== */
 static dcp_status open_provider(const char *name, const char *key, const char *value, dcp_storage **out) {
     dcp_storage_options options = DCP_ZERO;
     dcp_field setting;
@@ -758,7 +767,7 @@ TEST(a_provider_can_be_registered) {
     CHECK(s == NULL);
     CHECK_FAILS(open_provider("none", NULL, NULL, &s), DCP_E_UNSUPPORTED, "test-cloud");
     CHECK_OK(dcp_storage_register("test-silent", open_silently, &err));
-    CHECK_FAILS(open_provider("test-silent", NULL, NULL, &s), DCP_E_IO, "test-silent");       /* one that gives no reason */
+    CHECK_FAILS(open_provider("test-silent", NULL, NULL, &s), DCP_E_IO, "test-silent");   /* one that gives no reason */
     CHECK(s == NULL);
 }
 TEST(a_name_is_registered_once) {
@@ -848,7 +857,7 @@ TEST(permission_bits_of_a_checkpoint) {
 #endif
 }
 
-/* ==== threads ========================================================================================================================= */
+/* ==== threads ===================================================================================================== */
 #define WORKERS 4
 typedef struct worker { int number, ok; } worker;
 #ifdef _WIN32
@@ -870,7 +879,8 @@ static void work(void *argument) {                      /* its own objects, and 
         if (dcp_storage_read_all(s, key, &data, &size, NULL)) { w->ok = 0; break; }
         if (strcmp((const char *)data, text) != 0) w->ok = 0;
         dcp_free(data);
-        if (dcp_storage_write_all(s, "shared", text, strlen(text) + 1, NULL)) w->ok = w->ok && IS_WINDOWS;  /* which may refuse while another reads it */
+        /* which may refuse while another reads it */
+        if (dcp_storage_write_all(s, "shared", text, strlen(text) + 1, NULL)) w->ok = w->ok && IS_WINDOWS;
         if (dcp_storage_read_all(s, "shared", &data, &size, NULL)) { w->ok = 0; break; }
         if (strncmp((const char *)data, "worker ", 7) != 0 || size != strlen((const char *)data) + 1) w->ok = 0;
         dcp_free(data);
@@ -894,7 +904,7 @@ static void threads_body(void) {
 TEST(several_threads_use_one_storage) { on_both(threads_body); }
 
 static void *shared_object;
-static void write_part(void *argument) {                /* several threads write one object, where the storage's flags allow it */
+static void write_part(void *argument) {      /* several threads write one object, where the storage's flags allow it */
     static const char text[] = "0123456789abcdef";
     worker *w = (worker *)argument;
     int i;

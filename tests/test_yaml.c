@@ -1,4 +1,5 @@
-/* test_yaml.c - the chapter >>yaml: what it reads, what it refuses and by which name, and that the tree is the one that JSON gives. */
+/* test_yaml.c - the chapter >>yaml: what it reads, what it refuses and by which name, and that the tree is the one that
+ * JSON gives. */
 #include "counting_allocator.h"
 #if !defined(_WIN32)
 #include <dirent.h>
@@ -7,7 +8,7 @@
 #define HAS_DIRENT 0
 #endif
 
-/* ---- helpers ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
 static dcp_error last;
 /* Parses from an allocation of exactly that size, so that a sanitizer sees a byte read too many. */
 static dcp_json *yaml_of(const char *text, size_t size) {
@@ -26,7 +27,8 @@ static dcp_json *yaml_of(const char *text, size_t size) {
 static int same_tree(const dcp_json *a, const dcp_json *b) {
     size_t i;
     double x, y;
-    if (!dcp_json_double(a, &x) && !dcp_json_double(b, &y)) return !(x < y) && !(x > y);      /* 1.0 and 1 are one number to the suite */
+    /* 1.0 and 1 are one number to the suite */
+    if (!dcp_json_double(a, &x) && !dcp_json_double(b, &y)) return !(x < y) && !(x > y);
     if (dcp_json_kind_of(a) != dcp_json_kind_of(b) || dcp_json_count(a) != dcp_json_count(b)) return 0;
     if (dcp_json_kind_of(a) == DCP_JSON_BOOL) return dcp_json_bool(a) == dcp_json_bool(b);
     if (dcp_json_kind_of(a) == DCP_JSON_STRING) return strcmp(dcp_json_string(a, NULL), dcp_json_string(b, NULL)) == 0;
@@ -57,16 +59,19 @@ static void refuses_bytes(const char *yaml, size_t size, int line, int column, c
     CHECK(tree == NULL && strstr(last.message, place) == last.message && strstr(last.message, words) != NULL);
     CHECK_INT(last.status, DCP_E_FORMAT);
 }
-static void refuses(const char *yaml, int line, int column, const char *words) { refuses_bytes(yaml, strlen(yaml), line, column, words); }
+static void refuses(const char *yaml, int line, int column, const char *words) {
+    refuses_bytes(yaml, strlen(yaml), line, column, words);
+}
 
-/* ---- what is read ----------------------------------------------------------------------------------------------------------------- */
+/* ---- what is read ------------------------------------------------------------------------------------------------ */
 TEST(block_collections) {
     gives("a: 1\nb:\n  c: 2\n  d: 3\ne: 4\n", "{\"a\":1,\"b\":{\"c\":2,\"d\":3},\"e\":4}");
     gives("- 1\n- 2", "[1,2]");
     gives("a:\n- 1\n- 2\nb: 3", "{\"a\":[1,2],\"b\":3}");
     gives("a:\n  - 1\n  - 2\nb: 3", "{\"a\":[1,2],\"b\":3}");
     gives("- a: 1\n  b: 2\n- c: 3", "[{\"a\":1,\"b\":2},{\"c\":3}]");
-    gives("-   a: 1\n    b:\n    - x\n    - y\n-\n  c: 3\n- - 1\n  - - 2\n", "[{\"a\":1,\"b\":[\"x\",\"y\"]},{\"c\":3},[1,[2]]]");
+    gives("-   a: 1\n    b:\n    - x\n    - y\n-\n  c: 3\n- - 1\n  - - 2\n",
+          "[{\"a\":1,\"b\":[\"x\",\"y\"]},{\"c\":3},[1,[2]]]");
     gives("a:\nb:\n- \n-\nc: # nothing\n", "{\"a\":null,\"b\":[null,null],\"c\":null}");
     gives("\n# first\n---   # document\n  # and\n  a: 1\n  b: 2\n\n\n", "{\"a\":1,\"b\":2}");
     gives("text", "\"text\"");
@@ -78,7 +83,8 @@ TEST(flow_collections) {
     gives("[ ]", "[]");
     gives("a: {b: 1, c: [2, 3], \"d\":4, 'e' : 5, f}\n", "{\"a\":{\"b\":1,\"c\":[2,3],\"d\":4,\"e\":5,\"f\":null}}");
     gives("a: [1, 2,\n    3 ,   # three\n\n    {b:\n      4}, ]\nb: 5", "{\"a\":[1,2,3,{\"b\":4}],\"b\":5}");
-    gives("[a b, c d: e, \"f\": g, h: , -1, :x, a:b]", "[\"a b\",{\"c d\":\"e\"},{\"f\":\"g\"},{\"h\":null},-1,\":x\",\"a:b\"]");
+    gives("[a b, c d: e, \"f\": g, h: , -1, :x, a:b]",
+          "[\"a b\",{\"c d\":\"e\"},{\"f\":\"g\"},{\"h\":null},-1,\":x\",\"a:b\"]");
     gives("[{a: {}}, [[]], {b: []}]", "[{\"a\":{}},[[]],{\"b\":[]}]");
     gives("{a: b\n c, d: \"e\n f\"}", "{\"a\":\"b c\",\"d\":\"e f\"}");
 }
@@ -125,10 +131,11 @@ TEST(escapes) {
     refuses("\"\\ud800\\n0041\"", 1, 2, "a high surrogate without its low one");
     refuses("\"\\ud800\\ue000\"", 1, 2, "a high surrogate without its low one");
     refuses("\"\\ud800\\udc0x\"", 1, 8, "\\u needs 4 hexadecimal digits");
-    gives("\"\\ud800\\udc00\\udbff\\udfff\"", "\"\xF0\x90\x80\x80\xF4\x8F\xBF\xBF\"");       /* the first and the last of them */
+    /* the first and the last of them */
+    gives("\"\\ud800\\udc00\\udbff\\udfff\"", "\"\xF0\x90\x80\x80\xF4\x8F\xBF\xBF\"");
 }
 
-/* ---- what is refused, by its name ------------------------------------------------------------------------------------------------- */
+/* ---- what is refused, by its name -------------------------------------------------------------------------------- */
 TEST(constructs_are_refused_by_name) {
     refuses("a: &x 1\nb: 2", 1, 4, "anchors");
     refuses("a: 1\nb: *x", 2, 4, "aliases");
@@ -230,7 +237,7 @@ TEST(structure_is_refused) {
     refuses("a: 1\n- b", 2, 1, "");
 }
 
-/* ---- size and depth --------------------------------------------------------------------------------------------------------------- */
+/* ---- size and depth ---------------------------------------------------------------------------------------------- */
 static char *repeated(const char *text, size_t times, const char *end, size_t *size) {
     size_t n = strlen(text), i;
     char *all = (char *)malloc(n * times + strlen(end) + 1);
@@ -270,7 +277,8 @@ TEST(depth_is_limited) {
 /* Time grows with the text, memory with a small multiple of it, whatever the text is. */
 TEST(time_and_memory_are_bounded) {
     static const char *const parts[] = {
-        "\n", " \n", "# comment\n", "a\n", "a\n\n", "- \n", "-\n", "[], ", "a: ", "'", "''", "\"\\\n", "a\n# b\n", "{", "\\", "? ", "- - ", "\t", ": ", "\\a",
+        "\n", " \n", "# comment\n", "a\n", "a\n\n", "- \n", "-\n", "[], ", "a: ", "'", "''", "\"\\\n", "a\n# b\n", "{",
+            "\\", "? ", "- - ", "\t", ": ", "\\a",
         "[\n", "[a: ", ",", "&a ", "k: 'x\n  y'\n", "x \n  y\n"
     };
     static const char *const starts[] = {"", "a: ", "a: \"", "a: '", "[", "- ", "{a: ", "x:\n  "};
@@ -317,7 +325,7 @@ TEST(no_memory) {
     CHECK_INT(dcp_yaml_parse("a: [", 4, &tree, NULL), DCP_E_FORMAT);
 }
 
-/* ---- JSON is YAML ----------------------------------------------------------------------------------------------------------------- */
+/* ---- JSON is YAML ------------------------------------------------------------------------------------------------ */
 static void json_is_yaml(const char *text, size_t size, const char *name) {
     dcp_json *json, *yaml = yaml_of(text, size);
     dcp_error err;
@@ -330,7 +338,8 @@ static void json_is_yaml(const char *text, size_t size, const char *name) {
 }
 TEST(json_is_yaml_and_gives_the_same_tree) {
     static const char *const texts[] = {
-        "{\"a\":1,\"b\":[true,false,null,-1.5e3],\"c\":{\"d\":\"\\u00e9\\n\\/\\ud83d\\ude00\"}}", "{ \"a\" : { } , \"b\" : [ ] }", "[1,2.0,3e-5]", "\"x\"",
+        "{\"a\":1,\"b\":[true,false,null,-1.5e3],\"c\":{\"d\":\"\\u00e9\\n\\/\\ud83d\\ude00\"}}",
+            "{ \"a\" : { } , \"b\" : [ ] }", "[1,2.0,3e-5]", "\"x\"",
         "-0",
         "[18446744073709551616]", "{\n  \"shape\": [512, 1024],\n  \"k\": \"a: b # c\"\n}"
     };
@@ -338,10 +347,12 @@ TEST(json_is_yaml_and_gives_the_same_tree) {
     for (i = 0; i < DCPI_COUNT(texts); i++) json_is_yaml(texts[i], strlen(texts[i]), texts[i]);
 }
 
-/* ---- mutations -------------------------------------------------------------------------------------------------------------------- */
+/* ---- mutations --------------------------------------------------------------------------------------------------- */
 static const char seed_text[] =
-    "model_id: lite\xE2\x80\x91llm\xE2\x80\x91" "base\nepoch: 5\nstep: 10_000\ntiers:\n  - tier_id: 1\n    name: hot\n    size_budget: 40GB\n"
-    "shards:\n  - path: dense/layer_0/q_0_of_2.bin\n    shape: [512, 1024]\n    checksum: \"abc\\n123\"\n  - path: 'x''y'\n    expert_key: [2,\n      0,1]\n"
+    "model_id: lite\xE2\x80\x91llm\xE2\x80\x91"
+    "base\nepoch: 5\nstep: 10_000\ntiers:\n  - tier_id: 1\n    name: hot\n    size_budget: 40GB\n"
+    "shards:\n  - path: dense/layer_0/q_0_of_2.bin\n    shape: [512, 1024]\n    checksum: \"abc\\n123\"\n  - path: "
+    "'x''y'\n    expert_key: [2,\n      0,1]\n"
     "    note: several\n      lines # and\nstate: { a: b, \"c\": [d, e: f] }\n";
 TEST(mutations_do_no_harm) {
     static const char interesting[] = "\n\t :-?[]{},#&*!|>'\"%@`\\\r\0\xFF\xC3\x80<~.0x";
@@ -385,7 +396,7 @@ TEST(every_length_is_read_or_refused) {
     CHECK_INT(alloc_live, 0);
 }
 
-/* ---- yaml-test-suite -------------------------------------------------------------------------------------------------------------- */
+/* ---- yaml-test-suite --------------------------------------------------------------------------------------------- */
 #if HAS_DIRENT
 typedef struct suite_counts { int cases, must_fail, accepted, equal; } suite_counts;
 
@@ -404,14 +415,16 @@ static char *suite_read(const char *folder, const char *name, size_t *size) {   
 static void suite_case(const char *folder, suite_counts *counts) {
     size_t size, json_size, ignored;
     int line, column;
-    char *yaml = suite_read(folder, "in.yaml", &size), *json = suite_read(folder, "in.json", &json_size), *error = suite_read(folder, "error", &ignored);
+    char *yaml = suite_read(folder, "in.yaml", &size), *json = suite_read(folder, "in.json", &json_size),
+                 *error = suite_read(folder, "error", &ignored);
     if (yaml) {
         dcp_json *tree = yaml_of(yaml, size), *want = NULL;
         counts->cases++;
         counts->must_fail += error != NULL;
         counts->accepted += tree != NULL;
         if (error && tree) test_fail(__FILE__, __LINE__, folder, " must fail and is accepted");
-        if (!tree && sscanf(last.message, "line %d, column %d", &line, &column) != 2) test_fail(__FILE__, __LINE__, folder, last.message);
+        if (!tree && sscanf(last.message, "line %d, column %d", &line, &column) != 2)
+            test_fail(__FILE__, __LINE__, folder, last.message);
         if (!tree && !strstr(last.message, "): ")) test_fail(__FILE__, __LINE__, folder, last.message);
         if (tree && json) {
             CHECK_OK(dcp_json_parse(json, json_size, &want, &last));
@@ -445,7 +458,8 @@ TEST(yaml_test_suite) {
     memset(&counts, 0, sizeof counts);
     (void)snprintf(path, sizeof path, "%.900s/yaml-test-suite", base ? base : "../shared/data");
     suite_folder(path, 2, &counts);
-    if (counts.cases == 0) SKIP_MISSING("data", "yaml-test-suite not found, set DCP_TEST_DATA to the directory that holds it");
+    if (counts.cases == 0)
+        SKIP_MISSING("data", "yaml-test-suite not found, set DCP_TEST_DATA to the directory that holds it");
     CHECK_INT(counts.cases, 402);
     CHECK_INT(counts.must_fail, 94);
     CHECK(counts.equal >= 100);

@@ -2,11 +2,11 @@
 #ifndef DCP_TEST_TEXT_H
 #define DCP_TEST_TEXT_H
 
-typedef struct text { char *data; size_t size, capacity; } text;       /* NUL-terminated; NULL while nothing was added */
+typedef struct text { char *data; size_t size, capacity; } text;      /* NUL-terminated; NULL while nothing was added */
 static inline void text_add(text *t, const void *data, size_t size) {
     if (t->size + size + 1 > t->capacity) {
         t->capacity = t->size + size + 1;
-        if (t->capacity > 65536) t->capacity *= 2;      /* what is short is exact: sanitizers see what reads beyond it */
+        if (t->capacity > 65536) t->capacity *= 2;     /* what is short is exact: sanitizers see what reads beyond it */
         t->data = (char *)realloc(t->data, t->capacity);
         CHECK(t->data != NULL);
     }

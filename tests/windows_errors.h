@@ -1,4 +1,5 @@
-/* windows_errors.h - a storage's errors are those of its system: on Windows the counterparts of the ones that tests name. After dcp.h. */
+/* windows_errors.h - a storage's errors are those of its system: on Windows the counterparts of the ones that tests
+ * name. After dcp.h. */
 #if defined(_WIN32) && !defined(DCP_TESTS_WINDOWS_ERRORS_H)
 #define DCP_TESTS_WINDOWS_ERRORS_H
 #undef EIO

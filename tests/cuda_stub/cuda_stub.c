@@ -1,18 +1,24 @@
-/* cuda_stub.c - a stand-in for the CUDA runtime, for tests on machines without a GPU. It does what CUDA promises, and no more:
+/* cuda_stub.c - a stand-in for the CUDA runtime, for tests on machines without a GPU. It does what CUDA promises, and
+ * no more:
  *
- *   - Each stream is a thread that carries out its operations in order, each after a random delay (seeded): streams overtake each other, and
- *     nothing has happened yet when a call returns. The default stream waits for blocking streams and they for it, as in CUDA.
- *   - Memory of a device has an address that nobody can read or write (PROT_NONE): a host access is a crash. The bytes are elsewhere.
- *   - Pinned memory that a device copies into is filled with rubbish at the call, so what is read too early is wrong. What a device copies from
- *     is read when the operation is carried out, so what is overwritten too early is wrong. Ordinary memory is copied as CUDA does it: out of
- *     a device before the call returns, into a device from what it was at the call.
- *   - A wait for an event means the record that was current at the call. An event can only be recorded on a stream of its device.
+ *   - Each stream is a thread that carries out its operations in order, each after a random delay (seeded): streams
+ *     overtake each other, and nothing has happened yet when a call returns. The default stream waits for blocking
+ *     streams and they for it, as in CUDA.
+ *   - Memory of a device has an address that nobody can read or write (PROT_NONE): a host access is a crash. The bytes
+ *     are elsewhere.
+ *   - Pinned memory that a device copies into is filled with rubbish at the call, so what is read too early is wrong.
+ *     What a device copies from is read when the operation is carried out, so what is overwritten too early is wrong.
+ *     Ordinary memory is copied as CUDA does it: out of a device before the call returns, into a device from what it
+ *     was at the call.
+ *   - A wait for an event means the record that was current at the call. An event can only be recorded on a stream of
+ *     its device.
  *   - Calls make a context on the thread's current device, cudaSetDevice too (as since CUDA 12). The driver's contexts
  *     can be pushed and popped.
  *   - What is issued on a stream that is capturing a graph is not carried out; a stream that waits for such an event
  *     captures with it, and the capture fails at its end if it has not come back.
  *
- * POSIX threads. Memory of streams and events stays until the process ends, so that what refers to them is never lost. */
+ * POSIX threads. Memory of streams and events stays until the process ends, so that what refers to them is never
+ * lost. */
 #define _GNU_SOURCE
 #include "cuda_stub.h"
 #include <pthread.h>
@@ -72,14 +78,17 @@ static struct {
     int failing_async; cudaError_t failing_async_code;
     struct { char call[40]; long count; } calls[64]; int call_count;
     char violation[200];
-} stub = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .devices = 3, .max_pitch = 0x7FFFFFFF, .delay = 300 };
+} stub = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .devices = 3,
+           .max_pitch = 0x7FFFFFFF, .delay = 300 };
 static __thread int current_device;     /* as cudaSetDevice left it */
 static __thread int pushed[8], pushed_count;            /* contexts that the driver's API has made current instead */
 static __thread cudaError_t last_error;
 
 static int device_now(void) { return pushed_count ? pushed[pushed_count - 1] : current_device; }
 static cudaError_t say(cudaError_t code) { if (code != cudaSuccess) last_error = code; return code; }
-static void violated(const char *what) { if (!stub.violation[0]) (void)snprintf(stub.violation, sizeof stub.violation, "%s", what); }
+static void violated(const char *what) {
+    if (!stub.violation[0]) (void)snprintf(stub.violation, sizeof stub.violation, "%s", what);
+}
 
 /* ---- every call begins here: counted, made to fail; returns under the lock if it is to go on */
 static cudaError_t enter(const char *call, int makes_context) {
@@ -89,7 +98,8 @@ static cudaError_t enter(const char *call, int makes_context) {
     if (i == stub.call_count) (void)snprintf(stub.calls[stub.call_count++].call, sizeof stub.calls[0].call, "%s", call);
     stub.calls[i].count++;
     if (makes_context) stub.has_context[device_now()] = 1;
-    if (stub.stays == cudaSuccess && stub.failing.nth > 0 && strcmp(stub.failing.call, call) == 0 && --stub.failing.nth == 0) {
+    if (stub.stays == cudaSuccess && stub.failing.nth > 0 && strcmp(stub.failing.call, call) == 0 &&
+        --stub.failing.nth == 0) {
         const cudaError_t code = stub.failing.code;
         if (stub.failing.stays) stub.stays = code;
         pthread_mutex_unlock(&stub.lock);
@@ -127,8 +137,10 @@ static cudaError_t region_new(enum cudaMemoryType type, void **memory, size_t si
     void *user, *bytes = NULL;
     *memory = NULL;
     if (!r || size == 0) { free(r); return cudaErrorMemoryAllocation; }
-    user = mmap(NULL, size, type == cudaMemoryTypeDevice ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (type == cudaMemoryTypeDevice) bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    user = mmap(NULL, size, type == cudaMemoryTypeDevice ? PROT_NONE : PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (type == cudaMemoryTypeDevice)
+        bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (user == MAP_FAILED || bytes == MAP_FAILED) { free(r); return cudaErrorMemoryAllocation; }
     r->type = type;
     r->device = device_now();
@@ -187,7 +199,8 @@ static void carry_out(const stub_operation *o) {
     size_t row;
     if (o->kind == STUB_CALL) o->function(o->user);
     if (o->kind == STUB_SET) memset(o->to, o->value, o->width);
-    for (row = 0; o->kind == STUB_COPY && row < o->height; row++) memcpy(o->to + row * o->to_pitch, o->from + row * o->from_pitch, o->width);
+    for (row = 0; o->kind == STUB_COPY && row < o->height; row++)
+        memcpy(o->to + row * o->to_pitch, o->from + row * o->from_pitch, o->width);
 }
 static int is_ready(const stub_operation *o) {
     int i;
@@ -202,7 +215,8 @@ static void *stream_run(void *argument) {
         int i, is_dropped;
         if (!o && s->is_dying) break;
         if (!o || !is_ready(o)) { pthread_cond_wait(&stub.changed, &stub.lock); continue; }
-        if (stub.failing_async > 0 && o->kind == STUB_COPY && --stub.failing_async == 0) stub.stays = stub.failing_async_code;
+        if (stub.failing_async > 0 && o->kind == STUB_COPY && --stub.failing_async == 0)
+            stub.stays = stub.failing_async_code;
         is_dropped = stub.stays != cudaSuccess;
         if (!is_dropped) {
             const uint64_t delay = stub.delay ? random_of(&s->random) % stub.delay : 0;
@@ -261,7 +275,8 @@ static uint64_t issue(struct CUstream_st *s, stub_operation *o) {
     if (s->is_default)
         for (other = stub.streams; other; other = other->next)
             if (other != s && other->is_blocking && other->device == s->device) depend(o, other, other->issued);
-    if (s->is_blocking && !s->is_default && stub.defaults[s->device]) depend(o, stub.defaults[s->device], stub.defaults[s->device]->issued);
+    if (s->is_blocking && !s->is_default && stub.defaults[s->device])
+        depend(o, stub.defaults[s->device], stub.defaults[s->device]->issued);
     o->number = ++s->issued;
     for (i = 0; i < 2; i++) if (o->regions[i]) o->regions[i]->pending++;
     *s->last = o;
@@ -269,7 +284,9 @@ static uint64_t issue(struct CUstream_st *s, stub_operation *o) {
     pthread_cond_broadcast(&stub.changed);
     return o->number;
 }
-static void wait_for(struct CUstream_st *s, uint64_t number) { while (s->done < number) pthread_cond_wait(&stub.changed, &stub.lock); }
+static void wait_for(struct CUstream_st *s, uint64_t number) {
+    while (s->done < number) pthread_cond_wait(&stub.changed, &stub.lock);
+}
 static stub_operation *operation(stub_kind kind) {
     stub_operation *o = calloc(1, sizeof *o);
     if (!o) abort();
@@ -327,7 +344,8 @@ static const struct { cudaError_t code; const char *name, *text; } names[] = {
     { cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory" },
     { cudaErrorInvalidPitchValue, "cudaErrorInvalidPitchValue", "invalid pitch argument" },
     { cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy" },
-    { cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver", "CUDA driver version is insufficient for CUDA runtime version" },
+    { cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
+      "CUDA driver version is insufficient for CUDA runtime version" },
     { cudaErrorDevicesUnavailable, "cudaErrorDevicesUnavailable", "CUDA-capable device(s) is/are busy or unavailable" },
     { cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected" },
     { cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal" },
@@ -335,7 +353,8 @@ static const struct { cudaError_t code; const char *name, *text; } names[] = {
     { cudaErrorNotReady, "cudaErrorNotReady", "device not ready" },
     { cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered" },
     { cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure" },
-    { cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing" }
+    { cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
+      "operation not permitted when stream is capturing" }
 };
 const char *cudaGetErrorString(cudaError_t error) {
     size_t i;
@@ -371,8 +390,8 @@ static int context_pop(void **context) {
     else *context = (void *)(uintptr_t)(pushed[--pushed_count] + 1);
     return driver_call("cuCtxPopCurrent", -1, 0);
 }
-cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version, unsigned long long flags,
-                                             enum cudaDriverEntryPointQueryResult *result) {
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version,
+                                             unsigned long long flags, enum cudaDriverEntryPointQueryResult *result) {
     int (*retain)(void **, int) = context_retain, (*push)(void *) = context_push, (*pop)(void **) = context_pop;
     cudaError_t code = enter("cudaGetDriverEntryPointByVersion", 0);
     if (code != cudaSuccess) return code;
@@ -535,7 +554,9 @@ static cudaError_t allocate(const char *call, enum cudaMemoryType type, void **m
     cudaError_t code = enter(call, 1);
     return code != cudaSuccess ? code : leave(region_new(type, memory, size));
 }
-cudaError_t cudaMalloc(void **memory, size_t size) { return allocate("cudaMalloc", cudaMemoryTypeDevice, memory, size); }
+cudaError_t cudaMalloc(void **memory, size_t size) {
+    return allocate("cudaMalloc", cudaMemoryTypeDevice, memory, size);
+}
 cudaError_t cudaMallocManaged(void **memory, size_t size, unsigned flags) {
     (void)flags;
     return allocate("cudaMallocManaged", cudaMemoryTypeManaged, memory, size);
@@ -573,8 +594,8 @@ static int fits_kind(enum cudaMemcpyKind kind, const stub_region *to, const stub
     }
 }
 /* Under the lock. */
-static cudaError_t copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, enum cudaMemcpyKind kind,
-                        cudaStream_t stream) {
+static cudaError_t copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                        enum cudaMemcpyKind kind, cudaStream_t stream) {
     struct CUstream_st *s = stream_of(stream);
     const size_t to_size = to_pitch * (height - 1) + width, from_size = from_pitch * (height - 1) + width;
     stub_operation *o;
@@ -608,12 +629,12 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMe
     cudaError_t code = enter("cudaMemcpyAsync", 1);
     return code != cudaSuccess ? code : leave(copy(to, size, from, size, size, 1, kind, stream));
 }
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-                              enum cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                              size_t height, enum cudaMemcpyKind kind, cudaStream_t stream) {
     cudaError_t code = enter("cudaMemcpy2DAsync", 1);
     if (code != cudaSuccess) return code;
-    if (to_pitch > (size_t)stub.max_pitch || from_pitch > (size_t)stub.max_pitch || to_pitch < width || from_pitch < width)
-        return leave(cudaErrorInvalidPitchValue);
+    if (to_pitch > (size_t)stub.max_pitch || from_pitch > (size_t)stub.max_pitch || to_pitch < width ||
+        from_pitch < width) return leave(cudaErrorInvalidPitchValue);
     return leave(copy(to, to_pitch, from, from_pitch, width, height, kind, stream));
 }
 cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyKind kind) {

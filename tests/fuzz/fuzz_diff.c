@@ -1,11 +1,15 @@
-/* fuzz_diff.c - written and read again: whatever a parser accepts, its writer writes, and reading that gives the same. JSON, YAML and JSON, metadata,
- * manifests in both syntaxes. The first byte chooses; the rest is the document.
+/* fuzz_diff.c - written and read again: whatever a parser accepts, its writer writes, and reading that gives the same.
+ * JSON, YAML and JSON, metadata, manifests in both syntaxes. The first byte chooses; the rest is the document.
  *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz/fuzz_diff.c -o fuzz_diff && ./fuzz_diff -max_len=4096 tests/corpus/diff */
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz/fuzz_diff.c -o fuzz_diff && ./fuzz_diff
+ *     -max_len=4096 tests/corpus/diff */
 #include "fuzz.h"
 
-static const char *const diff_tokens[] = {"{", "}", "[", "]", ",", ":", "\"", "\\u0001", "\\n", "\\\"", "\\\\", "- ", ": ", "# ", "'", "\"\"", "null", "true", "1e308", "5e-324",
-    "0.1", "1e21", "123456789012345678", "\xC3\xA4", "\xE2\x80\xA8", "\xC2\x85", "\"extra\": 1,", "\"x\": {\"y\": [null, -0.0]},", "\"extra\": \"a: b # c\",", "\n  ", "~", "no"};
+static const char *const diff_tokens[] = {"{", "}", "[", "]", ",", ":", "\"", "\\u0001", "\\n", "\\\"", "\\\\", "- ",
+                                          ": ", "# ", "'", "\"\"", "null", "true", "1e308", "5e-324", "0.1", "1e21",
+                                          "123456789012345678", "\xC3\xA4", "\xE2\x80\xA8", "\xC2\x85", "\"extra\": 1,",
+                                          "\"x\": {\"y\": [null, -0.0]},", "\"extra\": \"a: b # c\",", "\n  ", "~",
+                                          "no"};
 
 typedef struct diff_text { char *data; size_t size; } diff_text;
 
@@ -46,7 +50,7 @@ static void diff_document(const char *data, size_t size, int yaml) {
     dcp_json_free(json);
 }
 
-/* ---- metadata: what is written the first time is written the second time too ----------------------------------------------------------- */
+/* ---- metadata: what is written the first time is written the second time too ------------------------------------- */
 static diff_text diff_write_metadata(const dcp_metadata *m, dcp_status *status) {
     diff_text text = {NULL, 0};
     dcp_error err;
@@ -67,7 +71,8 @@ static void diff_metadata(const char *data, size_t size) {
         FUZZ_CHECK(!same->is_foreign && same->shard_count == m->shard_count && same->field_count == m->field_count);
         again = diff_write_metadata(same, &status);
         FUZZ_CHECK(status == DCP_OK && fuzz_same_text(text.data, text.size, again.data, again.size));
-        if (dcp_metadata_validate(m, &found) == DCP_OK) {               /* what keeps the rules keeps them (else a default may have mended it) */
+        if (dcp_metadata_validate(m, &found) == DCP_OK) {
+            /* what keeps the rules keeps them (else a default may have mended it) */
             FUZZ_CHECK(dcp_metadata_validate(same, &found_again) == DCP_OK);
             dcp_validation_free(&found_again);
         }
@@ -82,7 +87,7 @@ static void diff_metadata(const char *data, size_t size) {
     dcp_metadata_free(m);
 }
 
-/* ---- manifests: the same through the other syntax -------------------------------------------------------------------------------------- */
+/* ---- manifests: the same through the other syntax ---------------------------------------------------------------- */
 static diff_text diff_write_manifest(const dcp_manifest *m, int yaml, dcp_status *status) {
     diff_text text = {NULL, 0};
     dcp_error err;
@@ -115,7 +120,8 @@ static void diff_manifest(const char *data, size_t size) {
         across = diff_write_manifest(same, !yaml, &status);
         FUZZ_CHECK(status == DCP_OK);
         other = diff_read_manifest(&across, !yaml);
-        FUZZ_CHECK(other->shard_count == same->shard_count && other->tier_count == same->tier_count && other->field_count == same->field_count);
+        FUZZ_CHECK(other->shard_count == same->shard_count && other->tier_count == same->tier_count &&
+                   other->field_count == same->field_count);
         dcp_free(across.data);
         dcp_manifest_free(other);
         dcp_manifest_free(same);
@@ -141,7 +147,8 @@ static size_t diff_repair(uint8_t *data, size_t size, size_t capacity, uint64_t 
     (void)how;
     if (size == 0 || data[0] % 4 < 2) return size;
     if (data[0] % 4 == 2) return 1 + fuzz_seal(data + 1, size - 1, capacity - 1, DCPI_TYPE_METADATA);
-    return 1 + fuzz_seal(data + 1, size - 1, capacity - 1, size > 1 && data[1] == '{' ? DCPI_TYPE_MANIFEST : DCPI_TYPE_MANIFEST_YAML);
+    return 1 + fuzz_seal(data + 1, size - 1, capacity - 1, size > 1 && data[1] == '{' ? DCPI_TYPE_MANIFEST
+                         : DCPI_TYPE_MANIFEST_YAML);
 }
 static const fuzz_target fuzz_diff = {"diff", diff_one, diff_repair, diff_tokens, FUZZ_COUNT(diff_tokens), 65536, 1000};
 FUZZ_ENTRY(fuzz_diff)

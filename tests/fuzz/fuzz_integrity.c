@@ -1,15 +1,20 @@
-/* fuzz_integrity.c - the chapters >>sha256 and >>integrity: SHA-256 in any pieces and by every kernel, HMAC, hex, the tree of block digests, and tails
- * of documents, each compared with the same computed in another way. The first byte chooses.
+/* fuzz_integrity.c - the chapters >>sha256 and >>integrity: SHA-256 in any pieces and by every kernel, HMAC, hex, the
+ * tree of block digests, and tails of documents, each compared with the same computed in another way. The first byte
+ * chooses.
  *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz/fuzz_integrity.c -o fuzz_integrity && ./fuzz_integrity -max_len=4096 tests/corpus/integrity */
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz/fuzz_integrity.c -o fuzz_integrity &&
+ *     ./fuzz_integrity -max_len=4096 tests/corpus/integrity */
 #include "fuzz.h"
 
-static const char *const integrity_tokens[] = {",\n  \"signature\": { \"algorithm\": \"", "\", \"key\": \"", "\", \"value\": \"", "\" }",
-    ",\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \"", "\" }\n}\n", "signature: { algorithm: \"", "\", key: \"", "\", value: \"", "\" }\n",
+static const char *const integrity_tokens[] = {",\n  \"signature\": { \"algorithm\": \"", "\", \"key\": \"",
+                                               "\", \"value\": \"", "\" }",
+                                               ",\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \"",
+                                               "\" }\n}\n", "signature: { algorithm: \"", "\", key: \"",
+                                               "\", value: \"", "\" }\n",
     "integrity: { algorithm: \"sha256\", value: \"", "hmac-sha256", "none", "k", "00", "ff", "\n", "}", "A",
     "0000000000000000000000000000000000000000000000000000000000000000", "abcdefabcdefabcdefabcdefabcdefabcdef"};
 
-/* ---- hashing ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- hashing ----------------------------------------------------------------------------------------------------- */
 static void integrity_pieces(const uint8_t *data, size_t size, size_t step) {
     uint8_t whole[32], pieces[32], halfway[32];
     dcpi_sha sha;
@@ -33,7 +38,8 @@ static void integrity_many(const uint8_t *data, size_t size) {
     uint8_t digests[MOST][32], wanted[MOST][32];
     size_t count = 0, at = 1, k, i;
     while (size > 0 && count < MOST && at < size) {
-        const size_t n = data[at - 1] * (size_t)(1 + data[0] % 3) < size - at ? data[at - 1] * (size_t)(1 + data[0] % 3) : size - at;
+        const size_t n = data[at - 1] * (size_t)(1 + data[0] % 3) < size - at ? data[at - 1] *
+                         (size_t)(1 + data[0] % 3) : size - at;
         jobs[count].data = data + at;
         jobs[count].size = n;
         jobs[count].digest = digests[count];
@@ -116,7 +122,7 @@ static void integrity_tree(const uint8_t *data, size_t size) {
     FUZZ_CHECK(dcpi_folding_is(&folding, checksum));
 }
 
-/* ---- tails ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- tails ------------------------------------------------------------------------------------------------------- */
 /* The document without its tail, and the tail made from what was read: the same bytes. */
 static void integrity_tail(const char *data, size_t size, const char *type, int is_signed) {
     const dcpi_tail_form *form = dcpi_tail_form_of(type);
@@ -140,8 +146,9 @@ static void integrity_tail(const char *data, size_t size, const char *type, int 
     length = snprintf(made, sizeof made, "%s%s%s", form->integrity_open, digits, form->integrity_close);
     FUZZ_CHECK(fuzz_same_text(made, (size_t)length, data + tail.body, size - tail.body));
     if (!tail.is_signed) return;
-    length = snprintf(made, sizeof made, "%s%s%s%s%s%.*s%s", form->signature_open, tail.algorithm, form->signature_key, tail.key, form->signature_value,
-                      (int)tail.signature_digits, tail.signature, form->signature_close);
+    length = snprintf(made, sizeof made, "%s%s%s%s%s%.*s%s", form->signature_open, tail.algorithm, form->signature_key,
+                      tail.key, form->signature_value, (int)tail.signature_digits, tail.signature,
+                      form->signature_close);
     FUZZ_CHECK(fuzz_same_text(made, (size_t)length, data + tail.signed_body, tail.body - tail.signed_body));
     if (!is_signed) return;
     FUZZ_CHECK(strcmp(tail.algorithm, "hmac-sha256") == 0 && tail.signature_digits == 64);
@@ -152,7 +159,8 @@ static void integrity_tail(const char *data, size_t size, const char *type, int 
     FUZZ_CHECK(memcmp(digits, tail.signature, 64) == 0);
 }
 static const char *integrity_type(uint8_t choice) {
-    static const char *const types[] = {DCPI_TYPE_METADATA, DCPI_TYPE_CHECKPOINT, DCPI_TYPE_MANIFEST, DCPI_TYPE_MANIFEST_YAML};
+    static const char *const types[] = {DCPI_TYPE_METADATA, DCPI_TYPE_CHECKPOINT, DCPI_TYPE_MANIFEST,
+                                        DCPI_TYPE_MANIFEST_YAML};
     return types[choice / 8 % 4];
 }
 static void integrity_one(const uint8_t *data, size_t size) {
@@ -172,7 +180,9 @@ static void integrity_one(const uint8_t *data, size_t size) {
 }
 static size_t integrity_repair(uint8_t *data, size_t size, size_t capacity, uint64_t how) {
     (void)how;
-    return size == 0 || data[0] % 8 < 4 ? size : 1 + fuzz_seal(data + 1, size - 1, capacity - 1, integrity_type(data[0]));
+    return size == 0 || data[0] % 8 < 4 ? size : 1 + fuzz_seal(data + 1, size - 1, capacity - 1,
+                                                               integrity_type(data[0]));
 }
-static const fuzz_target fuzz_integrity = {"integrity", integrity_one, integrity_repair, integrity_tokens, FUZZ_COUNT(integrity_tokens), 4096, 4};
+static const fuzz_target fuzz_integrity = {"integrity", integrity_one, integrity_repair, integrity_tokens,
+                                           FUZZ_COUNT(integrity_tokens), 4096, 4};
 FUZZ_ENTRY(fuzz_integrity)

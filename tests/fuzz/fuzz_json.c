@@ -1,14 +1,19 @@
-/* fuzz_json.c - the chapter >>json: any bytes as JSON; what is accepted is JSON by an independent reading of RFC 8259, and what is refused is not.
+/* fuzz_json.c - the chapter >>json: any bytes as JSON; what is accepted is JSON by an independent reading of RFC 8259,
+ * and what is refused is not.
  *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz/fuzz_json.c -o fuzz_json && ./fuzz_json -max_len=4096 tests/corpus/json */
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz/fuzz_json.c -o fuzz_json && ./fuzz_json
+ *     -max_len=4096 tests/corpus/json */
 #include "fuzz.h"
 
-static const char *const json_tokens[] = {"{", "}", "[", "]", ",", ":", "\"", "\\", "true", "false", "null", "\\u0000", "\\ud83d", "\\ude00", "\\u00e4", "\\n", "\\/",
-    "\"a\":", "{}", "[]", "[[[[[[[[[[[[[[[[", "]]]]]]]]]]]]]]]]", "{\"a\":{\"b\":", "1e", "-0", "0.", "1E+5", "\xC3\xA4", "\xF0\x9F\x98\x80", "\xED\xA0\x80",
+static const char *const json_tokens[] = {"{", "}", "[", "]", ",", ":", "\"", "\\", "true", "false", "null", "\\u0000",
+                                          "\\ud83d", "\\ude00", "\\u00e4", "\\n", "\\/", "\"a\":", "{}", "[]",
+                                          "[[[[[[[[[[[[[[[[", "]]]]]]]]]]]]]]]]", "{\"a\":{\"b\":", "1e", "-0", "0.",
+                                          "1E+5", "\xC3\xA4", "\xF0\x9F\x98\x80", "\xED\xA0\x80",
     "\xEF\xBB\xBF", "\x7F", "\xC2\x80", "\"\"", " ", "\n", "\r\n", "\t", "        "};
 
-/* ---- RFC 8259, read once more ---------------------------------------------------------------------------------------------------------- */
-typedef struct json_reading { const uint8_t *at, *end; int depth, deepest, is_odd; } json_reading;  /* is_odd: something that dcp.h refuses beyond the RFC */
+/* ---- RFC 8259, read once more ------------------------------------------------------------------------------------ */
+/* is_odd: something that dcp.h refuses beyond the RFC */
+typedef struct json_reading { const uint8_t *at, *end; int depth, deepest, is_odd; } json_reading;
 
 static int json_read_value(json_reading *r);
 
@@ -38,7 +43,8 @@ static int json_read_number(json_reading *r) {
 }
 /* The code point at r->at by the table of RFC 3629; 0: none. */
 static int json_read_utf8(json_reading *r) {
-    const size_t rest = (size_t)(r->end - r->at), n = *r->at < 0x80 ? 1 : *r->at < 0xC0 ? 0 : *r->at < 0xE0 ? 2 : *r->at < 0xF0 ? 3 : *r->at < 0xF8 ? 4 : 0;
+    const size_t rest = (size_t)(r->end - r->at), n = *r->at < 0x80 ? 1 : *r->at < 0xC0 ? 0 : *r->at < 0xE0 ? 2
+                        : *r->at < 0xF0 ? 3 : *r->at < 0xF8 ? 4 : 0;
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     uint32_t code;
     size_t i;
@@ -55,7 +61,8 @@ static int json_read_escape(json_reading *r) {
     if (r->at == r->end) return 0;
     if (*r->at != 'u') return *r->at && strchr("\"\\/bfnrt", *r->at++) != NULL;
     r->is_odd = 1;                                      /* a lone surrogate, NUL */
-    for (i = 0, r->at++; i < 4; i++, r->at++) if (r->at == r->end || !strchr("0123456789abcdefABCDEF", *r->at) || !*r->at) return 0;
+    for (i = 0, r->at++; i < 4; i++, r->at++)
+        if (r->at == r->end || !strchr("0123456789abcdefABCDEF", *r->at) || !*r->at) return 0;
     return 1;
 }
 static int json_read_string(json_reading *r) {
@@ -102,7 +109,7 @@ static int json_read_value(json_reading *r) {
     }
 }
 
-/* ---- the target ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the target -------------------------------------------------------------------------------------------------- */
 static void json_one(const uint8_t *data, size_t size) {
     json_reading r = {data, data + size, 0, 0, 0};
     const int is_value = json_read_value(&r);
@@ -115,7 +122,8 @@ static void json_one(const uint8_t *data, size_t size) {
     FUZZ_CHECK((status == DCP_OK) == (json != NULL));
     json_read_space(&r);
     if (is_value && r.at == r.end && !r.is_odd && r.deepest <= DCP_LIMIT_DEPTH) FUZZ_CHECK(status == DCP_OK);
-    if (!is_value || r.at != r.end || r.deepest > DCP_LIMIT_DEPTH) FUZZ_CHECK(status == DCP_E_FORMAT && dcpi_starts_with(err.message, "line "));
+    if (!is_value || r.at != r.end || r.deepest > DCP_LIMIT_DEPTH)
+        FUZZ_CHECK(status == DCP_E_FORMAT && dcpi_starts_with(err.message, "line "));
     if (json) FUZZ_CHECK(fuzz_walk(json, 0) <= size);
     dcp_json_free(json);
 }

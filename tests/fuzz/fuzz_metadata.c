@@ -1,19 +1,30 @@
-/* fuzz_metadata.c - the chapter >>meta: any bytes as a metadata document, of a checkpoint in several files or in one, signed or not.
+/* fuzz_metadata.c - the chapter >>meta: any bytes as a metadata document, of a checkpoint in several files or in one,
+ * signed or not.
  *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz/fuzz_metadata.c -o fuzz_metadata && ./fuzz_metadata -max_len=4096 tests/corpus/metadata */
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz/fuzz_metadata.c -o fuzz_metadata &&
+ *     ./fuzz_metadata -max_len=4096 tests/corpus/metadata */
 #include "fuzz.h"
 
 #define META_LITERAL(name) "\"" name "\": "
 static const char *const metadata_tokens[] = {
-    META_LITERAL("version"), META_LITERAL("timestamp"), META_LITERAL("worldSize"), META_LITERAL("ddpRank"), META_LITERAL("saveId"), META_LITERAL("sequence"),
-    META_LITERAL("sharding"), META_LITERAL("strategy"), META_LITERAL("shardCount"), META_LITERAL("precision"), META_LITERAL("strategySpecificInfo"), META_LITERAL("shards"),
-    META_LITERAL("rank"), META_LITERAL("filePath"), META_LITERAL("fileSize"), META_LITERAL("tensors"), META_LITERAL("name"), META_LITERAL("shape"), META_LITERAL("dataType"),
-    META_LITERAL("offset"), META_LITERAL("size"), META_LITERAL("globalShape"), META_LITERAL("globalOffset"), META_LITERAL("placement"), META_LITERAL("blockSize"),
-    META_LITERAL("blockChecksums"), META_LITERAL("checksum"), META_LITERAL("dataOffset"), META_LITERAL("training"), META_LITERAL("epoch"), META_LITERAL("step"),
-    META_LITERAL("learningRate"), META_LITERAL("optimizerType"), META_LITERAL("optimizerState"), META_LITERAL("customFields"), META_LITERAL("minReaderVersion"), META_LITERAL("x"),
-    "\"sharded\"", "\"replicated\"", "\"private\"", "\"fp32\"", "\"int4\"", "\"float32\"", "\"complex128\"", "\"e9\"", "\"2.0.0\"", "\"1.9.0\"", "\"2024-02-30T00:00:00Z\"",
-    "\"1969-12-31T23:59:59.999999999+23:59\"", "null", "{}", "[]", "[0]", "[0,0,0,0,0,0,0,0]", "[1,1,1,1,1,1,1,1,1]", "[{},{},{}]", ", ", "\n", "\"a\"", "\"../a\"", "\"a/b\"",
-    "\"sha256-tree:0000000000000000000000000000000000000000000000000000000000000000\"", "\"0000000000000000000000000000000000000000000000000000000000000000\"",
+    META_LITERAL("version"), META_LITERAL("timestamp"), META_LITERAL("worldSize"), META_LITERAL("ddpRank"),
+        META_LITERAL("saveId"), META_LITERAL("sequence"),
+    META_LITERAL("sharding"), META_LITERAL("strategy"), META_LITERAL("shardCount"), META_LITERAL("precision"),
+    META_LITERAL("strategySpecificInfo"), META_LITERAL("shards"),
+    META_LITERAL("rank"), META_LITERAL("filePath"), META_LITERAL("fileSize"), META_LITERAL("tensors"),
+    META_LITERAL("name"), META_LITERAL("shape"), META_LITERAL("dataType"),
+    META_LITERAL("offset"), META_LITERAL("size"), META_LITERAL("globalShape"), META_LITERAL("globalOffset"),
+    META_LITERAL("placement"), META_LITERAL("blockSize"),
+    META_LITERAL("blockChecksums"), META_LITERAL("checksum"), META_LITERAL("dataOffset"), META_LITERAL("training"),
+    META_LITERAL("epoch"), META_LITERAL("step"),
+    META_LITERAL("learningRate"), META_LITERAL("optimizerType"), META_LITERAL("optimizerState"),
+    META_LITERAL("customFields"), META_LITERAL("minReaderVersion"), META_LITERAL("x"),
+    "\"sharded\"", "\"replicated\"", "\"private\"", "\"fp32\"", "\"int4\"", "\"float32\"", "\"complex128\"", "\"e9\"",
+    "\"2.0.0\"", "\"1.9.0\"", "\"2024-02-30T00:00:00Z\"",
+    "\"1969-12-31T23:59:59.999999999+23:59\"", "null", "{}", "[]", "[0]", "[0,0,0,0,0,0,0,0]", "[1,1,1,1,1,1,1,1,1]",
+    "[{},{},{}]", ", ", "\n", "\"a\"", "\"../a\"", "\"a/b\"",
+    "\"sha256-tree:0000000000000000000000000000000000000000000000000000000000000000\"",
+    "\"0000000000000000000000000000000000000000000000000000000000000000\"",
     ",\n  \"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"k\", \"value\": \"00\" }"};
 
 static dcp_status metadata_count(void *user, const void *data, size_t size, dcp_error *err) {
@@ -38,8 +49,9 @@ static void metadata_use(const dcp_metadata *m) {
     FUZZ_CHECK(err.status == DCP_OK || status != DCP_OK);
     dcp_free(text);
     for (i = 0; i < m->field_count; i++) FUZZ_CHECK(dcp_field_find(m, m->fields[i].key) == m->fields[i].value);
-    dcpi_meta_source_of(m, &source);                    /* as the header of a single file: as many bytes as were counted */
-    if (dcpi_meta_emit(&source, DCPI_TYPE_CHECKPOINT, NULL, NULL, NULL, &json, &err) || dcpi_file_records_size(&source, &records, &err)) return;
+    dcpi_meta_source_of(m, &source);                 /* as the header of a single file: as many bytes as were counted */
+    if (dcpi_meta_emit(&source, DCPI_TYPE_CHECKPOINT, NULL, NULL, NULL, &json, &err) ||
+        dcpi_file_records_size(&source, &records, &err)) return;
     FUZZ_CHECK(dcpi_file_emit(&source, json, 0, NULL, metadata_count, &sum, &err) == DCP_OK && sum == json + records);
 }
 static dcp_status metadata_try(const char *data, size_t size, const char *type, int is_signed) {
@@ -63,7 +75,8 @@ static dcp_status metadata_try(const char *data, size_t size, const char *type, 
 static void metadata_one(const uint8_t *data, size_t size) {
     char *exact = fuzz_exact(data, size);
     const char *type = DCPI_TYPE_METADATA;
-    if (metadata_try(exact, size, type, 0) == DCP_E_CHECKSUM) (void)metadata_try(exact, size, type = DCPI_TYPE_CHECKPOINT, 0);
+    if (metadata_try(exact, size, type, 0) == DCP_E_CHECKSUM)
+        (void)metadata_try(exact, size, type = DCPI_TYPE_CHECKPOINT, 0);
     if (size % 8 == 0 || fuzz_is_there(data, size, "\"signature\"")) (void)metadata_try(exact, size, type, 1);
     free(exact);
 }
@@ -83,10 +96,12 @@ static size_t metadata_repair(uint8_t *data, size_t size, size_t capacity, uint6
             if (tensor->block_count) memcpy(digests + 32 * count, tensor->block_checksums, 32 * tensor->block_count);
             count += tensor->block_count;
         }
-        if (m->shards[s].checksum && dcpi_starts_with(m->shards[s].checksum, "sha256-tree:")) fuzz_put_tree(data, size, &at, digests, count);
+        if (m->shards[s].checksum && dcpi_starts_with(m->shards[s].checksum, "sha256-tree:"))
+            fuzz_put_tree(data, size, &at, digests, count);
     }
     dcp_metadata_free(m);
     return fuzz_seal(data, size, capacity, type);
 }
-static const fuzz_target fuzz_metadata = {"metadata", metadata_one, metadata_repair, metadata_tokens, FUZZ_COUNT(metadata_tokens), 262144, 400};
+static const fuzz_target fuzz_metadata = {"metadata", metadata_one, metadata_repair, metadata_tokens,
+                                          FUZZ_COUNT(metadata_tokens), 262144, 400};
 FUZZ_ENTRY(fuzz_metadata)

@@ -1,12 +1,19 @@
-/* fuzz_yaml.c - the chapter >>yaml: any bytes as YAML. What is accepted is a tree that JSON can say, what is refused is refused with its line.
+/* fuzz_yaml.c - the chapter >>yaml: any bytes as YAML. What is accepted is a tree that JSON can say, what is refused is
+ * refused with its line.
  *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz/fuzz_yaml.c -o fuzz_yaml && ./fuzz_yaml -max_len=4096 tests/corpus/yaml */
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz/fuzz_yaml.c -o fuzz_yaml && ./fuzz_yaml
+ *     -max_len=4096 tests/corpus/yaml */
 #include "fuzz.h"
 
-static const char *const yaml_tokens[] = {"- ", "-\n", ": ", ":\n", "? ", "|\n", ">\n", "&a ", "*a", "!t ", "!!str ", "%YAML 1.2\n", "---\n", "...\n", "<<: ", "# ", " #", "#",
-    "\"", "'", "''", "\\\n", "\\x41", "\\u00e4", "\\U0001F600", "\\ud83d\\ude00", "\\0", "\\N", "\\_", "\\L", "\\e", "[", "]", "{", "}", ",", ", ", "[[[[[[[[[[[[[[[[", "{a: {b: ",
-    "a: b\n", "- - - ", "\n  ", "\n    ", "\n", "\n\n", "\r\n", "\r", "\t", "  ", "0o17", "0x1F", "0b1", "1_000", ".inf", "-.INF", ".nan", "~", "null", "Null", "true", "yes", "no",
-    "on", "1e3", "+1", "-0", "0.5", ".5", "5.", "2026-11-20", "\xC3\xA4", "\xEF\xBB\xBF", "\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\x91", "\xED\xA0\x80", "\x7F", "@", "`", "\"a\": ",
+static const char *const yaml_tokens[] = {"- ", "-\n", ": ", ":\n", "? ", "|\n", ">\n", "&a ", "*a", "!t ", "!!str ",
+                                          "%YAML 1.2\n", "---\n", "...\n", "<<: ", "# ", " #", "#", "\"", "'", "''",
+                                          "\\\n", "\\x41", "\\u00e4", "\\U0001F600", "\\ud83d\\ude00", "\\0", "\\N",
+                                          "\\_", "\\L", "\\e", "[", "]", "{", "}", ",", ", ", "[[[[[[[[[[[[[[[[",
+                                          "{a: {b: ",
+    "a: b\n", "- - - ", "\n  ", "\n    ", "\n", "\n\n", "\r\n", "\r", "\t", "  ", "0o17", "0x1F", "0b1", "1_000",
+    ".inf", "-.INF", ".nan", "~", "null", "Null", "true", "yes", "no",
+    "on", "1e3", "+1", "-0", "0.5", ".5", "5.", "2026-11-20", "\xC3\xA4", "\xEF\xBB\xBF", "\xC2\x85", "\xE2\x80\xA8",
+    "\xE2\x80\x91", "\xED\xA0\x80", "\x7F", "@", "`", "\"a\": ",
     "'a': ", "\"\\\n  "};
 
 static void yaml_one(const uint8_t *data, size_t size) {

@@ -1,5 +1,5 @@
-/* regress/model.h - programs that have found something, replayed by test_model.c. Paste what a failure prints at the end, with a name that says
- * what was wrong. Included twice; see tests/model_program.h for the fields. */
+/* regress/model.h - programs that have found something, replayed by test_model.c. Paste what a failure prints at the
+ * end, with a name that says what was wrong. Included twice; see tests/model_program.h for the fields. */
 PROGRAM(a_sweep_takes_checkpoints_in_dense,
     STEP(SAVE, .path = "dense/a", .tensors = "r"),
     STEP(SAVE, .path = "runs/experts/b", .tensors = "r", .layout = DCP_LAYOUT_MANIFEST),
