@@ -49,7 +49,7 @@
  *                          >>config         limits and switches
  *   2 foundations          >>compiler >>core >>platform >>sha256 >>json >>yaml >>integrity
  *   3 model                >>boxes >>meta >>manifest >>file
- *   4 borders              >>storage >>coord >>index
+ *   4 borders              >>storage >>coord >>index >>refs
  *   5 the stories          >>stream >>save >>async >>load >>lazy
  *   6 end                  >>inspect >>sync >>end
  *
@@ -17243,9 +17243,12 @@ DCPDEF void dcp_warnings_of(const dcp_checkpoint *checkpoint, dcp_report *report
     if (checkpoint) dcpi_op_tell_warnings(&checkpoint->op, report);
 }
 
-
-/* ---- references: which data files the commit files of a directory name. Nothing that one of them names is ever
- * removed (G2). --------- */
+/* =====================================================================================================================
+ * >>refs        What may be removed (G2): the names in a directory, the order of its checkpoints, which files their
+ *               documents refer to, the intents of saves under way, and the lock of a prefix under which documents
+ *               are committed and removed.
+ * ================================================================================================================== */
+/* ---- lists of names ---------------------------------------------------------------------------------------------- */
 typedef struct dcpi_names { char **items; size_t count, capacity; } dcpi_names;
 
 static dcp_status dcpi_names_add(dcpi_names *names, const char *name, dcp_error *err) {
@@ -17316,8 +17319,6 @@ static dcp_status dcpi_names_sync(const dcpi_place *place, const dcpi_names *key
     dcpi_names_free(&directories);
     return status;
 }
-
-
 typedef struct dcpi_names_walk {
     const dcpi_place *place;
     dcpi_names *names;

@@ -66,12 +66,12 @@ def chapters_and_functions(text):
 
 
 def parses_or_commits(chapter, function):
-    return chapter in PARSE or (chapter in ('save', 'index') and bool(COMMIT.match(function)))
+    return chapter in PARSE or (chapter in ('save', 'index', 'refs') and bool(COMMIT.match(function)))
 
 
 def is_core(chapter, function):
     """Whether a line is of the code that the stricter goal is for."""
-    return parses_or_commits(chapter, function) or chapter in ('index', 'load') and bool(VERIFY.match(function))
+    return parses_or_commits(chapter, function) or chapter in ('index', 'refs', 'load') and bool(VERIFY.match(function))
 
 
 # ---- building, running, reading the counters -----------------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ SUITES = {
     'save': ['directory', 'pool', 'engine:another_layout', 'engine:overwrit', 'faults:rename', 'faults:not_as_it_was', 'crash:first_saves', 'crash:overwrites', 'ranks',
              'faults:storage_fails_in_saves', 'hostile:memory_ends'],
     'index': ['directory', 'pool', 'faults:rename', 'crash:first_saves', 'crash:removals', 'ranks', 'faults:storage_fails_in_saves'],
+    'refs': ['directory', 'pool', 'faults:rename', 'crash:first_saves', 'crash:removals', 'ranks', 'faults:storage_fails_in_saves'],
 }
 # Mutants that are no errors: (function, the line as it is, what it became, why nothing can tell them apart).
 EQUIVALENT = [
