@@ -147,12 +147,20 @@ def replacements_of_statements(code, returns_status):
         yield statement.start() + len(code) - len(code.lstrip()), len(code.rstrip()), ';'
 
 
-def mutations(line, returns_status, is_run):
-    """All mutants of a line. is_run(column): whether the suites ever ran what stands there, say the return of a guard."""
+def replacements_of_guards(code, before):
+    """A guard whose statement has a line of its own: the line before it ends with the parenthesis of its `if`."""
+    guard = re.match(r'\s*(return\b[^;]*|continue|break|goto \w+);', code)
+    if guard and re.search(r'\)\s*$', code_only(before)):
+        yield guard.start(1), guard.end(), ';'
+
+
+def mutations(line, before, returns_status, is_run):
+    """All mutants of a line; `before` it is another. is_run(column): whether the suites ever ran what stands there."""
     code, found = code_only(line), []
     if code.lstrip().startswith(('#', '*', 'static const', 'typedef')) or not code.strip():
         return []
-    for begin, end, new in [*replacements_of_tokens(code), *replacements_of_statements(code, returns_status)]:
+    for begin, end, new in [*replacements_of_tokens(code), *replacements_of_statements(code, returns_status),
+                            *replacements_of_guards(code, before)]:
         if not is_run(begin + 1):
             continue
         if new == 'NEGATED':
@@ -205,7 +213,7 @@ def draw(text, places, chance):
     seen = set()
     while True:
         place = chance.choice(places)
-        found = mutations(text[place.line - 1], place.returns_status, place.is_run)
+        found = mutations(text[place.line - 1], text[place.line - 2], place.returns_status, place.is_run)
         if not found:
             continue
         new = chance.choice(found)
