@@ -1959,6 +1959,85 @@ static void dcpi_store64(uint8_t *to, uint64_t v) {
     dcpi_store32(to + 4, (uint32_t)(v >> 32));
 }
 
+/* ---- messages: numbers, texts and bytes, appended to a buffer in the order in which they are read ---------------- */
+static void dcpi_put32(dcpi_buffer *to, uint32_t value) {
+    uint8_t bytes[4];
+    dcpi_store32(bytes, value);
+    dcpi_buffer_add(to, bytes, sizeof bytes);
+}
+static void dcpi_put64(dcpi_buffer *to, int64_t value) {
+    uint8_t bytes[8];
+    dcpi_store64(bytes, (uint64_t)value);
+    dcpi_buffer_add(to, bytes, sizeof bytes);
+}
+static void dcpi_put_number(dcpi_buffer *to, int64_t value) {           /* a varint, at least 0 */
+    uint64_t rest = (uint64_t)value;
+    uint8_t bytes[10];
+    size_t n = 0;
+    for (; rest >= 0x80; rest >>= 7) bytes[n++] = (uint8_t)(rest | 0x80);
+    bytes[n++] = (uint8_t)rest;
+    dcpi_buffer_add(to, bytes, n);
+}
+static void dcpi_put_text(dcpi_buffer *to, const char *text) { dcpi_buffer_add(to, text, strlen(text) + 1); }
+
+/* Reads them. After a read past the end `failed` is set and each read gives zeros, so a reader checks once, at the
+ * end. */
+typedef struct dcpi_wire { const uint8_t *at, *end; int failed; } dcpi_wire;
+
+static dcpi_wire dcpi_wire_open(const void *data, size_t size) {
+    dcpi_wire wire;
+    wire.at = (const uint8_t *)data;
+    wire.end = wire.at + size;
+    wire.failed = 0;
+    return wire;
+}
+static size_t dcpi_wire_left(const dcpi_wire *from) { return from->failed ? 0 : (size_t)(from->end - from->at); }
+static const uint8_t *dcpi_get(dcpi_wire *from, size_t size) {          /* in the message itself; NULL: failed */
+    const uint8_t *at = from->at;
+    if (from->failed || size > dcpi_wire_left(from)) from->failed = 1;
+    else from->at += size;
+    return from->failed ? NULL : at;
+}
+static void dcpi_get_bytes(dcpi_wire *from, void *to, size_t size) {
+    const uint8_t *at = dcpi_get(from, size);
+    if (at) memcpy(to, at, size);
+    else memset(to, 0, size);
+}
+static uint32_t dcpi_get32(dcpi_wire *from) {
+    uint8_t bytes[4];
+    dcpi_get_bytes(from, bytes, sizeof bytes);
+    return dcpi_load32(bytes);
+}
+static int64_t dcpi_get64(dcpi_wire *from) {
+    uint8_t bytes[8];
+    dcpi_get_bytes(from, bytes, sizeof bytes);
+    return (int64_t)dcpi_load64(bytes);
+}
+static int64_t dcpi_get_number(dcpi_wire *from) {
+    uint64_t value = 0;
+    int shift;
+    for (shift = 0; shift < 63; shift += 7) {
+        const uint8_t *byte = dcpi_get(from, 1);
+        if (!byte) return 0;
+        value |= (uint64_t)(*byte & 0x7F) << shift;
+        if (*byte < 0x80) return (int64_t)value;
+    }
+    from->failed = 1;
+    return 0;
+}
+static const char *dcpi_get_text(dcpi_wire *from) {                     /* in the message itself; never NULL */
+    const size_t left = dcpi_wire_left(from);
+    const uint8_t *text = from->at, *nul = left ? (const uint8_t *)memchr(text, 0, left) : NULL;
+    if (!nul) from->failed = 1;
+    else from->at = nul + 1;
+    return nul ? (const char *)text : "";
+}
+/* All has been read, and was there. */
+static dcp_status dcpi_wire_end(const dcpi_wire *from, const char *call, int rank, dcp_error *err) {
+    if (!from->failed && from->at == from->end) return DCP_OK;
+    return dcpi_fail(err, DCP_E_COMM, "%s: rank %d sent a message of another version of dcp.h", call, rank);
+}
+
 /* ---- sorting: pointers, stable, n log n whatever the input (a hostile file may choose it) ------------------------ */
 typedef int (*dcpi_compare)(const void *a, const void *b);
 
@@ -14030,6 +14109,21 @@ static dcp_status dcpi_coord_receive(dcp_coordinator *c, int *from, int tag, voi
     return DCP_PENDING;
 }
 
+/* An error in a message. It is put into memory that is there: what it tells may be that there is no more. */
+#define DCPI_ERROR_SIZE (3 * 4 + sizeof(dcp_error))
+static void dcpi_put_error(dcpi_buffer *to, const dcp_error *why) {
+    dcpi_put32(to, (uint32_t)why->status);
+    dcpi_put32(to, (uint32_t)why->sys);
+    dcpi_put32(to, (uint32_t)why->rank);
+    dcpi_put_text(to, why->message);
+}
+static void dcpi_get_error(dcpi_wire *from, dcp_error *why) {
+    const uint32_t status = dcpi_get32(from), sys = dcpi_get32(from), rank = dcpi_get32(from);
+    const int is_known = status > (uint32_t)DCP_PENDING && status <= (uint32_t)DCP_E_UNKNOWN;
+    (void)dcpi_fail_sys(why, is_known ? (dcp_status)status : DCP_E_COMM, (int)sys, "%s", dcpi_get_text(from));
+    why->rank = (int)rank;
+}
+
 /* ---- collectives: trees of messages (declared in >>api_plug) -------------------------------------------------------
  * Each rank has a place in a tree: (rank - base) mod world size, so the base has place 0. The parent of a place is the
  * place without its lowest set bit; its children are the place + 1, + 2, + 4, ... below that bit, and the child at
@@ -14054,7 +14148,7 @@ static dcp_status dcpi_coord_receive(dcp_coordinator *c, int *from, int tag, voi
 #endif
 #define DCPI_COORD_TIMEOUT 300000
 #define DCPI_WAVE_MAGIC 0x57504344u                     /* "DCPW" */
-#define DCPI_WAVE_HEADER 32
+#define DCPI_WAVE_HEADER 28
 
 enum { DCPI_WAVE_BARRIER = 1, DCPI_WAVE_BROADCAST, DCPI_WAVE_GATHER, DCPI_WAVE_ALLREDUCE, DCPI_WAVE_FAILURE };
 typedef struct dcpi_wave {
@@ -14071,40 +14165,29 @@ typedef struct dcpi_wave {
     int heard_from; uint32_t arrived;
     dcp_error *err, own;                       /* err: the caller's, or own if that is NULL: a FAILURE needs the text */
 } dcpi_wave;
-/* The header of each message: magic, kind, sequence, root, size (8 bytes), then of a FAILURE its status and rank; the
- * text follows. */
-typedef struct dcpi_wave_head {
-    uint32_t kind, sequence;
-    int root;
-    uint64_t size;
-    dcp_status status;
-    int rank;
-} dcpi_wave_head;
+/* The header of each message, after the magic number. Data follow, or of a FAILURE the error. */
+typedef struct dcpi_wave_head { uint32_t kind, sequence; int root; uint64_t size; int world_size; } dcpi_wave_head;
 
 static const char *dcpi_wave_name(uint32_t kind) {
     static const char *const names[] = { "?", "dcp_barrier", "dcp_broadcast", "dcp_gather", "dcp_allreduce", "?" };
     return names[kind <= DCPI_WAVE_FAILURE ? kind : 0];
 }
-static void dcpi_wave_write_head(const dcpi_wave *w, uint8_t head[DCPI_WAVE_HEADER]) {
-    memset(head, 0, DCPI_WAVE_HEADER);
-    dcpi_store32(head, DCPI_WAVE_MAGIC);
-    dcpi_store32(head + 4, (uint32_t)w->kind);
-    dcpi_store32(head + 8, w->sequence);
-    dcpi_store32(head + 12, (uint32_t)w->root);
-    dcpi_store64(head + 16, w->size);
-    dcpi_store32(head + 28, (uint32_t)w->c->world_size); /* of a FAILURE: its rank */
+static void dcpi_wave_put_head(const dcpi_wave *w, int kind, dcpi_buffer *to) {
+    dcpi_put32(to, DCPI_WAVE_MAGIC);
+    dcpi_put32(to, (uint32_t)kind);
+    dcpi_put32(to, w->sequence);
+    dcpi_put32(to, (uint32_t)w->root);
+    dcpi_put64(to, (int64_t)w->size);
+    dcpi_put32(to, (uint32_t)w->c->world_size);
 }
-static int dcpi_wave_read_head(const uint8_t *data, size_t size, dcpi_wave_head *head) {        /* 0: it is none */
-    uint32_t status;
-    if (size < DCPI_WAVE_HEADER || dcpi_load32(data) != DCPI_WAVE_MAGIC) return 0;
-    head->kind = dcpi_load32(data + 4);
-    head->sequence = dcpi_load32(data + 8);
-    head->root = (int)dcpi_load32(data + 12);
-    head->size = dcpi_load64(data + 16);
-    status = dcpi_load32(data + 24);
-    head->status = status <= DCP_E_UNKNOWN ? (dcp_status)status : DCP_E_COMM;
-    head->rank = (int)dcpi_load32(data + 28);
-    return 1;
+static int dcpi_wave_get_head(dcpi_wire *from, dcpi_wave_head *head) {  /* 0: this is none */
+    const uint32_t magic = dcpi_get32(from);
+    head->kind = dcpi_get32(from);
+    head->sequence = dcpi_get32(from);
+    head->root = (int)dcpi_get32(from);
+    head->size = (uint64_t)dcpi_get64(from);
+    head->world_size = (int)dcpi_get32(from);
+    return !from->failed && magic == DCPI_WAVE_MAGIC;
 }
 
 /* ---- the tree */
@@ -14149,19 +14232,13 @@ static int dcpi_wave_left(const dcpi_wave *w, int64_t limit) {
 
 /* ---- giving up: what went wrong is in w->err */
 /* Who sent the reason knows it. After a failed send the coordinator is broken, and the rest do nothing. */
-static void dcpi_wave_tell(dcpi_wave *w, int to, const uint8_t *message, size_t size) {
-    if (to == w->heard_from || to == w->c->rank) return;
-    (void)dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, message, size, 0, NULL);
-}
 static void dcpi_wave_tell_one(dcpi_wave *w, int to, const dcp_error *why) {
-    uint8_t message[DCPI_WAVE_HEADER + sizeof why->message];
-    const size_t size = DCPI_WAVE_HEADER + strlen(why->message);
-    dcpi_wave_write_head(w, message);
-    dcpi_store32(message + 4, DCPI_WAVE_FAILURE);
-    dcpi_store32(message + 24, (uint32_t)why->status);
-    dcpi_store32(message + 28, (uint32_t)why->rank);
-    memcpy(message + DCPI_WAVE_HEADER, why->message, size - DCPI_WAVE_HEADER);
-    dcpi_wave_tell(w, to, message, size);
+    char memory[DCPI_WAVE_HEADER + DCPI_ERROR_SIZE];
+    dcpi_buffer message = {memory, 0, sizeof memory, 0};
+    if (to == w->heard_from || to == w->c->rank) return;
+    dcpi_wave_put_head(w, DCPI_WAVE_FAILURE, &message);
+    dcpi_put_error(&message, why);
+    (void)dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, memory, message.size, 0, NULL);
 }
 static void dcpi_wave_tell_all(dcpi_wave *w, const dcp_error *why) {
     int k, distance;
@@ -14185,24 +14262,16 @@ static dcp_status dcpi_wave_end(dcpi_wave *w, dcp_status status) {
 }
 
 /* ---- one message */
-static dcp_status dcpi_wave_adopt(dcpi_wave *w, int from, const dcpi_wave_head *head, const uint8_t *text,
-                                  size_t size) {
-    const dcp_status status = head->status > DCP_PENDING ? head->status : DCP_E_COMM;
-    w->heard_from = from;
-    (void)dcpi_fail(w->err, status, "%.*s", (int)dcpi_min((int64_t)size, (int64_t)sizeof w->err->message),
-                    (const char *)text);
-    w->err->rank = head->rank;
-    return status;
-}
 static dcp_status dcpi_wave_look_around(dcpi_wave *w);
 
 /* Whether another rank makes this very call. */
 static dcp_status dcpi_wave_compare(dcpi_wave *w, int from, const dcpi_wave_head *head) {
     char worlds[80] = "";
     if (head->kind == (uint32_t)w->kind && head->sequence == w->sequence && head->root == w->root &&
-        head->size == w->size && head->rank == w->c->world_size) return DCP_OK;
-    if (head->rank != w->c->world_size)
-        (void)snprintf(worlds, sizeof worlds, ", and their world sizes are %d and %d", w->c->world_size, head->rank);
+        head->size == w->size && head->world_size == w->c->world_size) return DCP_OK;
+    if (head->world_size != w->c->world_size)
+        (void)snprintf(worlds, sizeof worlds, ", and their world sizes are %d and %d", w->c->world_size,
+                       head->world_size);
     (void)dcpi_fail(w->err, DCP_E_MISMATCH, "rank %d calls %s (root %d, %" PRIu64 " bytes, its collective call %" PRIu32
                     "), but rank %d %s (root %d, %" PRIu64 " bytes, its call %" PRIu32 ")%s: all ranks must make the "
                     "same calls in the same order", w->c->rank, dcpi_wave_name((uint32_t)w->kind), w->root, w->size,
@@ -14212,9 +14281,11 @@ static dcp_status dcpi_wave_compare(dcpi_wave *w, int from, const dcpi_wave_head
 }
 /* Whether a message belongs to this very call. */
 static dcp_status dcpi_wave_check(dcpi_wave *w, int from, const uint8_t *data, size_t size) {
+    dcpi_wire message = dcpi_wire_open(data, size);
     dcpi_wave_head head;
+    dcp_error why;
     dcp_status status;
-    if (!dcpi_wave_read_head(data, size, &head)) {
+    if (!dcpi_wave_get_head(&message, &head)) {
         status = dcpi_fail(w->err, DCP_E_COMM, "%s: rank %d got %" PRIu64
                            " bytes from rank %d that are no message of a collective: tag 0x%X "
                            "belongs to the library", dcpi_wave_name((uint32_t)w->kind), w->c->rank, (uint64_t)size,
@@ -14223,14 +14294,16 @@ static dcp_status dcpi_wave_check(dcpi_wave *w, int from, const uint8_t *data, s
         w->err->rank = from;
         return status;
     }
-    if (head.kind == DCPI_WAVE_FAILURE && head.rank == w->c->rank && head.status == DCP_E_TIMEOUT) {
+    if (head.kind != DCPI_WAVE_FAILURE) return dcpi_wave_compare(w, from, &head);
+    dcpi_get_error(&message, &why);
+    if (why.rank == w->c->rank && why.status == DCP_E_TIMEOUT) {
         if (w->looking) return DCP_OK;
         status = dcpi_wave_look_around(w);      /* this rank is missed, but here: perhaps since it makes another call */
         if (status) return status;
     }
-    if (head.kind == DCPI_WAVE_FAILURE)
-        return dcpi_wave_adopt(w, from, &head, data + DCPI_WAVE_HEADER, size - DCPI_WAVE_HEADER);
-    return dcpi_wave_compare(w, from, &head);
+    w->heard_from = from;
+    *w->err = why;
+    return why.status;
 }
 static dcp_status dcpi_wave_receive_one(dcpi_wave *w, int *from, int64_t limit, void **memory, size_t *size) {
     dcp_status status = dcpi_coord_receive(w->c, from, DCPI_TAG_COLLECTIVE, memory, size, dcpi_wave_left(w, limit),
@@ -14243,14 +14316,15 @@ static dcp_status dcpi_wave_receive_one(dcpi_wave *w, int *from, int64_t limit, 
 #define DCPI_WAVE_SLICE_MS 20
 static dcp_status dcpi_wave_await(dcpi_wave *w, int *from, int64_t limit, void **memory, size_t *size) {
     const int asked = *from;
-    uint8_t head[DCPI_WAVE_HEADER];
+    char bytes[DCPI_WAVE_HEADER];
+    dcpi_buffer head = {bytes, 0, sizeof bytes, 0};
     int64_t until = dcpi_min(w->is_here ? w->timeout_ms : w->timeout_ms / 2, limit);
     dcp_status status = dcpi_wave_receive_one(w, from, until, memory, size);
     if (status != DCP_PENDING || w->looking) return status;
     if (!w->is_here) {
-        dcpi_wave_write_head(w, head);
+        dcpi_wave_put_head(w, w->kind, &head);
         w->is_here = 1;
-        status = dcpi_coord_send(w->c, 0, DCPI_TAG_HERE, head, sizeof head, dcpi_wave_left(w, limit), w->err);
+        status = dcpi_coord_send(w->c, 0, DCPI_TAG_HERE, bytes, head.size, dcpi_wave_left(w, limit), w->err);
         if (status) return status;
         status = dcpi_wave_receive_one(w, from, dcpi_min(w->timeout_ms, limit), memory, size);
     }
@@ -14343,14 +14417,15 @@ static dcp_status dcpi_wave_read_here(dcpi_wave *w) {
     for (;;) {
         int from = DCP_ANY_RANK;
         dcpi_wave_head head;
+        dcpi_wire message;
         void *memory;
         size_t size;
         int is_now;
         dcp_status status = dcpi_coord_receive(w->c, &from, DCPI_TAG_HERE, &memory, &size, 0, w->err);
         if (status == DCP_PENDING) return dcpi_succeed(w->err);
         if (status) return status;
-        is_now = dcpi_wave_read_head((const uint8_t *)memory, size, &head) &&
-            (int32_t)(head.sequence - w->sequence) >= 0;
+        message = dcpi_wire_open(memory, size);
+        is_now = dcpi_wave_get_head(&message, &head) && (int32_t)(head.sequence - w->sequence) >= 0;
         dcpi_free(memory);
         if (!is_now) continue;
         status = dcpi_wave_compare(w, from, &head);
@@ -14411,19 +14486,21 @@ static dcp_status dcpi_wave_late_ranks(dcpi_wave *w, int64_t limit) {
 /* ---- streams: `size` bytes that both sides know, in as many messages as it takes, at least one */
 static dcp_status dcpi_wave_send(dcpi_wave *w, int to, const void *data, size_t size) {
     const size_t most = size < DCPI_COORD_PIECE ? size : DCPI_COORD_PIECE;
-    uint8_t *message = (uint8_t *)dcpi_alloc(DCPI_WAVE_HEADER + most, w->err);
+    dcpi_buffer message = {NULL, 0, DCPI_WAVE_HEADER + most, 0};
     size_t at = 0;
     dcp_status status;
-    if (!message) return DCP_E_MEMORY;
-    dcpi_wave_write_head(w, message);
+    message.data = (char *)dcpi_alloc(message.capacity, w->err);
+    if (!message.data) return DCP_E_MEMORY;
+    dcpi_wave_put_head(w, w->kind, &message);
     do {
         const size_t piece = size - at < most ? size - at : most;
-        if (piece) memcpy(message + DCPI_WAVE_HEADER, (const uint8_t *)data + at, piece);
-        status = dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, message, DCPI_WAVE_HEADER + piece,
+        message.size = DCPI_WAVE_HEADER;
+        if (piece) dcpi_buffer_add(&message, (const uint8_t *)data + at, piece);
+        status = dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, message.data, message.size,
                                  dcpi_wave_left(w, dcpi_wave_limit_data(w)), w->err);
         at += piece;
     } while (status == DCP_OK && at < size);
-    dcpi_free(message);
+    dcpi_buffer_free(&message);
     if (status) dcpi_fail_context(w->err, "%s: ", dcpi_wave_name((uint32_t)w->kind));
     return status;
 }
@@ -15068,8 +15145,7 @@ DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator) {
  * why). Meanwhile every rank shows that it lives, from the calling thread, at least each eighth of the timeout. With
  * one rank nothing is sent and every round is over at once.
  *
- *   message   kind, operation, step, call: 4 bytes each; then the body. Of OVER and FAILED: status, sys, rank, flags,
- *             the text.
+ *   message   kind, operation, step, call: 4 bytes each; then the body. Of OVER and FAILED: flags, the error.
  *
  * Operations are counted alike on all ranks, so what an earlier one left in the mail is known and dropped. */
 enum { DCPI_TEAM_UP = 1, DCPI_TEAM_FAILED, DCPI_TEAM_ALIVE, DCPI_TEAM_DOWN, DCPI_TEAM_OVER };
@@ -15185,6 +15261,10 @@ static dcp_status dcpi_team_receive(dcpi_team *t, int *from, int tag, uint8_t **
     return dcpi_team_comm_failed(t, status, err);
 }
 static dcpi_peer *dcpi_team_peer(dcpi_team *t, int rank) { return &t->peers[t->rank == 0 ? rank : 0]; }
+/* What follows the header of a message that has come, or of one that has been made. */
+static dcpi_wire dcpi_team_body(const void *message, size_t size) {
+    return dcpi_wire_open((const uint8_t *)message + DCPI_TEAM_HEADER, size - DCPI_TEAM_HEADER);
+}
 /* Polled: keeps a message that the coordinator would have to wait for, or that stands behind such a one.
  * dcpi_team_flush sends it. */
 static dcp_status dcpi_team_post(dcpi_team *t, int to, const uint8_t *message, size_t size, dcp_error *err) {
@@ -15237,24 +15317,18 @@ static int dcpi_team_short_timeout(const dcpi_op *op) {
 }
 /* FAILED and OVER. A rank that cannot be told will find out by the silence. */
 static void dcpi_team_send_error(dcpi_op *op, int to, uint32_t kind, const dcp_error *why, uint32_t flags) {
-    uint8_t message[2 * DCPI_TEAM_HEADER + sizeof why->message];
-    size_t length = strlen(why->message);
+    uint8_t message[DCPI_TEAM_HEADER + 4 + DCPI_ERROR_SIZE];
+    dcpi_buffer body = {(char *)message, DCPI_TEAM_HEADER, sizeof message, 0};
     dcp_error ignored;
-    dcpi_store32(message + 16, (uint32_t)why->status);
-    dcpi_store32(message + 20, (uint32_t)why->sys);
-    dcpi_store32(message + 24, (uint32_t)why->rank);
-    dcpi_store32(message + 28, flags);
-    memcpy(message + 32, why->message, length);
-    (void)dcpi_team_send(&op->team, to, kind, message, 32 + length, dcpi_team_short_timeout(op), &ignored);
+    dcpi_put32(&body, flags);
+    dcpi_put_error(&body, why);
+    (void)dcpi_team_send(&op->team, to, kind, message, body.size, dcpi_team_short_timeout(op), &ignored);
 }
-static void dcpi_team_read_error(const uint8_t *message, size_t size, dcp_error *out, uint32_t *flags) {
-    uint32_t status = size >= 32 ? dcpi_load32(message + 16) : 0;
-    if (status <= (uint32_t)DCP_PENDING || status > (uint32_t)DCP_E_UNKNOWN) status = (uint32_t)DCP_E_COMM;
-    (void)dcpi_fail(out, (dcp_status)status, "%.*s", size >= 32 ? (int)dcpi_min((int64_t)size - 32, 511) : 0,
-                    size >= 32 ? (const char *)message + 32 : "");
-    out->sys = size >= 32 ? (int)dcpi_load32(message + 20) : 0;
-    out->rank = size >= 32 ? (int)dcpi_load32(message + 24) : 0;
-    *flags = size >= 32 ? dcpi_load32(message + 28) : 0;
+static uint32_t dcpi_team_read_error(const uint8_t *message, size_t size, dcp_error *out) {     /* the flags */
+    dcpi_wire body = dcpi_team_body(message, size);
+    const uint32_t flags = dcpi_get32(&body);
+    dcpi_get_error(&body, out);
+    return flags;
 }
 /* What is at stake, and what to do. */
 static const char *dcpi_team_advice(const dcpi_team *t) {
@@ -15279,7 +15353,7 @@ static dcp_status dcpi_team_lost(dcpi_op *op, const dcp_error *why) {
 static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size) {
     dcpi_team *t = &op->team;
     dcpi_peer *peer = &t->peers[t->rank == 0 ? from : 0];
-    uint32_t kind = size >= DCPI_TEAM_HEADER ? dcpi_load32(message) : 0, flags = 0;
+    uint32_t kind = size >= DCPI_TEAM_HEADER ? dcpi_load32(message) : 0, flags;
     int32_t age = size >= DCPI_TEAM_HEADER ? (int32_t)(t->operation - dcpi_load32(message + 4)) : 0;
     const int is_round = kind == DCPI_TEAM_UP || kind == DCPI_TEAM_DOWN;
     dcp_error error;
@@ -15298,7 +15372,7 @@ static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size)
         return;
     }
     if (kind == DCPI_TEAM_OVER) {
-        dcpi_team_read_error(message, size, &error, &flags);
+        flags = dcpi_team_read_error(message, size, &error);
         if (flags & DCPI_OVER_BREAKS) t->is_broken = 1;
         t->is_again = (flags & DCPI_OVER_AGAIN) != 0;
         memset(&t->failure, 0, sizeof t->failure);      /* rank 0's word counts, whatever this rank thought */
@@ -15438,11 +15512,10 @@ static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) {
 /* ---- a round up */
 /* The failure of the lowest rank that reported one. */
 static dcp_status dcpi_team_lowest(const dcpi_team *t, dcp_error *err) {
-    uint32_t flags;
     int r;
     for (r = 1; r < t->peer_count && !t->peers[r].failure; r++) {}
     if (r == t->peer_count) return DCP_OK;
-    dcpi_team_read_error(t->peers[r].failure, t->peers[r].failure_size, err, &flags);
+    (void)dcpi_team_read_error(t->peers[r].failure, t->peers[r].failure_size, err);
     dcpi_fail_context(err, "rank %d: ", r);
     err->rank = r;
     return err->status;
@@ -15623,11 +15696,17 @@ typedef struct dcpi_hello { uint8_t digest[32], list; } dcpi_hello;
 static uint8_t dcpi_hello_list(const void *tensors, size_t count) {
     return (uint8_t)((tensors ? DCPI_LIST_IS_SET : 0) | (count > 0 ? DCPI_LIST_HAS_SOME : 0));
 }
+static dcpi_hello dcpi_hello_of(const dcpi_peer *peer) {                /* of another kind of message: zeros */
+    dcpi_wire body = dcpi_team_body(peer->message, peer->size);
+    dcpi_hello hello;
+    dcpi_get_bytes(&body, &hello, sizeof hello);
+    return hello;
+}
 /* Rank 0: tensors that no rank counts were forgotten; where another rank gives some, a rank may have none. */
 static dcp_status dcpi_hello_check_lists(const dcpi_team *t, const dcpi_hello *own, dcp_error *err) {
     int all = own->list, set = own->list & DCPI_LIST_IS_SET ? 0 : -1, r;
     for (r = 1; r < t->world_size; r++) {
-        const uint8_t list = t->peers[r].message[DCPI_TEAM_HEADER + sizeof own->digest];
+        const int list = dcpi_hello_of(&t->peers[r]).list;
         all |= list;
         if (set < 0 && (list & DCPI_LIST_IS_SET)) set = r;
     }
@@ -15642,9 +15721,8 @@ static dcp_status dcpi_hello_check_lists(const dcpi_team *t, const dcpi_hello *o
 static dcp_status dcpi_hello_compare(const dcpi_team *t, const dcpi_hello *own, const char *what, dcp_error *err) {
     int r;
     for (r = 1; r < t->world_size; r++) {
-        const dcpi_peer *peer = &t->peers[r];
-        if (peer->size == DCPI_TEAM_HEADER + sizeof *own &&
-            memcmp(peer->message + DCPI_TEAM_HEADER, own->digest, sizeof own->digest) == 0) continue;
+        const dcpi_hello other = dcpi_hello_of(&t->peers[r]);
+        if (memcmp(other.digest, own->digest, sizeof own->digest) == 0) continue;
         (void)dcpi_fail(err, DCP_E_MISMATCH, "ranks 0 and %d do not make the same call: %s", r, what);
         err->rank = r;
         return DCP_E_MISMATCH;
@@ -15657,8 +15735,7 @@ static dcp_status dcpi_hello_exchange(dcpi_op *op, dcp_status status, const dcpi
     dcpi_buffer message;
     memset(&message, 0, sizeof message);
     dcpi_team_message_start(&message);
-    dcpi_buffer_add(&message, own->digest, sizeof own->digest);
-    dcpi_buffer_add(&message, &own->list, 1);
+    dcpi_buffer_add(&message, own, sizeof *own);
     status = dcpi_team_up(op, status, &message, err);
     dcpi_buffer_free(&message);
     return status || op->team.rank != 0 ? status : dcpi_hello_compare(&op->team, own, what, err);
@@ -15672,10 +15749,11 @@ static dcp_status dcpi_hello_exchange(dcpi_op *op, dcp_status status, const dcpi
 static dcp_status dcpi_relay_send(dcpi_op *op, int to, uint8_t *message, uint32_t credits, int64_t offset, size_t size,
                                   dcp_error *err) {
     dcp_coordinator *c = op->team.coordinator;
+    dcpi_buffer head = {(char *)message, 0, DCPI_RELAY_HEADER, 0};
     dcp_status status;
-    dcpi_store32(message, op->team.operation);
-    dcpi_store32(message + 4, credits);
-    dcpi_store64(message + 8, (uint64_t)offset);
+    dcpi_put32(&head, op->team.operation);
+    dcpi_put32(&head, credits);
+    dcpi_put64(&head, offset);
     status = dcpi_coord_call_send(c, to, DCPI_TAG_DATA, message, DCPI_RELAY_HEADER + size, op->io.timeout_ms, err);
     if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
     if (!status) return DCP_OK;
@@ -17033,10 +17111,8 @@ static dcp_status dcpi_open_minimum_step(const dcp_checkpoint *c, const dcp_open
                      ": an older checkpoint stands in for a newer one?",
                      c->path, m->has_training ? m->training.step : (int64_t)-1, desc->minimum_step);
 }
-/* What rank 0 found, for the others: layout, size and time of the commit file (8 bytes each), the digest of the
- * document (32), the commit file's name with its NUL, and, unless it is a single file, which every rank has to open
- * anyway, the document. */
-#define DCPI_OPEN_HEAD (8 + 8 + 8 + 32)
+/* What rank 0 found, for the others: size and time of the commit file, the digest of the document, the commit file's
+ * name, and, unless it is a single file, which every rank has to open anyway, the document. */
 typedef struct dcpi_opening {
     dcp_checkpoint *checkpoint;
     const dcp_open_desc *desc;
@@ -17045,14 +17121,11 @@ typedef struct dcpi_opening {
 
 static dcp_status dcpi_open_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
     const dcpi_opening *o = (const dcpi_opening *)user;
-    uint8_t head[DCPI_OPEN_HEAD];
     (void)rank; (void)err;
-    dcpi_store64(head, (uint64_t)o->checkpoint->layout);
-    dcpi_store64(head + 8, (uint64_t)o->document.info.size);
-    dcpi_store64(head + 16, (uint64_t)o->document.info.modified_ns);
-    memcpy(head + 24, o->document.digest, 32);
-    dcpi_buffer_add(message, head, sizeof head);
-    dcpi_buffer_add(message, o->checkpoint->commit_name, strlen(o->checkpoint->commit_name) + 1);
+    dcpi_put64(message, o->document.info.size);
+    dcpi_put64(message, o->document.info.modified_ns);
+    dcpi_buffer_add(message, o->document.digest, 32);
+    dcpi_put_text(message, o->checkpoint->commit_name);
     if (o->document.text) dcpi_buffer_add(message, o->document.text, o->document.size);
     return DCP_OK;
 }
@@ -17063,25 +17136,26 @@ static dcp_status dcpi_open_read(dcpi_opening *o, const dcp_open_desc *desc, dcp
 }
 static dcp_status dcpi_open_take(dcpi_opening *o, const dcp_open_desc *desc, dcp_error *err) {
     dcp_checkpoint *c = o->checkpoint;
-    const dcpi_peer *lead = c->op.team.peers;
-    const uint8_t *head = lead->message + DCPI_TEAM_HEADER, *end = lead->message + lead->size, *nul;
-    dcp_status status;
-    nul = lead->size > DCPI_TEAM_HEADER + DCPI_OPEN_HEAD
-        ? (const uint8_t *)memchr(head + DCPI_OPEN_HEAD, 0, (size_t)(end - head) - DCPI_OPEN_HEAD) : NULL;
-    if (!nul) return dcpi_fail(err, DCP_E_COMM, "open: rank 0 sent a message of another version of dcp.h");
-    status = dcpi_open_names(c, (const char *)head + DCPI_OPEN_HEAD, err);
+    dcpi_wire body = dcpi_team_body(c->op.team.peers->message, c->op.team.peers->size);
+    const int64_t size = dcpi_get64(&body), modified_ns = dcpi_get64(&body);
+    const uint8_t *digest = dcpi_get(&body, 32);
+    const char *name = dcpi_get_text(&body);
+    const size_t left = dcpi_wire_left(&body);
+    const uint8_t *document = dcpi_get(&body, left);
+    dcp_status status = dcpi_wire_end(&body, "open", 0, err);
+    if (!status) status = dcpi_open_names(c, name, err);
     if (status) return status;
     if (c->layout == DCP_LAYOUT_SINGLE) status = dcpi_open_read(o, desc, err);
     else {
-        o->document.info.size = (int64_t)dcpi_load64(head + 8);
-        o->document.info.modified_ns = (int64_t)dcpi_load64(head + 16);
-        memcpy(o->document.digest, head + 24, 32);
-        o->document.text = (char *)(uintptr_t)(nul + 1);                /* the message's, for the parser only */
-        o->document.size = (size_t)(end - nul - 1);
+        o->document.info.size = size;
+        o->document.info.modified_ns = modified_ns;
+        memcpy(o->document.digest, digest, 32);
+        o->document.text = (char *)(uintptr_t)document;                 /* the message's, for the parser only */
+        o->document.size = left;
         status = dcpi_document_parse(NULL, c->layout, desc->verifier, &o->document, err);
         o->document.text = NULL;
     }
-    if (!status && memcmp(o->document.digest, head + 24, 32) != 0)
+    if (!status && memcmp(o->document.digest, digest, 32) != 0)
         status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s was replaced while it was opened", c->path);
     return status;
 }
@@ -22461,9 +22535,9 @@ static void dcpi_share_ask(const dcpi_load *l, dcpi_buffer *message) {
     for (i = 0; i < l->order_count; i++) {
         const dcpi_item *item = l->order[i];
         if (i > 0 && dcpi_share_is_same(l->order[i - 1], item)) continue;
-        dcpi_list_number(message, (uint64_t)item->shard);
-        dcpi_list_number(message, (uint64_t)item->at);
-        dcpi_list_number(message, (uint64_t)(item->end - item->begin));
+        dcpi_put_number(message, item->shard);
+        dcpi_put_number(message, item->at);
+        dcpi_put_number(message, item->end - item->begin);
     }
 }
 typedef struct dcpi_want { int64_t shard, at, size; int rank; } dcpi_want;   /* rank 0: one range that one rank reads */
@@ -22482,24 +22556,19 @@ static int dcpi_want_compare(const void *a_, const void *b_) {
     if (a->size != b->size) return a->size < b->size ? -1 : 1;
     return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
-static dcp_status dcpi_wants_read(dcpi_wants *w, int rank, const uint8_t *at, const uint8_t *end, dcp_error *err) {
-    while (at < end) {
+static dcp_status dcpi_wants_read(dcpi_wants *w, int rank, dcpi_wire list, dcp_error *err) {
+    while (dcpi_wire_left(&list) > 0) {
         void *memory = w->items;
         dcpi_want *want;
         if (!dcpi_grow(&memory, &w->capacity, w->count + 1, sizeof *w->items, err)) return DCP_E_MEMORY;
         w->items = (dcpi_want *)memory;
         want = &w->items[w->count++];
         want->rank = rank;
-        if (!dcpi_listed_number(&at, end, &want->shard) || !dcpi_listed_number(&at, end, &want->at) ||
-            !dcpi_listed_number(&at, end, &want->size)) return dcpi_fail(err, DCP_E_COMM, "load: rank %d sent a list "
-                                                                            "of another version of dcp.h", rank);
+        want->shard = dcpi_get_number(&list);
+        want->at = dcpi_get_number(&list);
+        want->size = dcpi_get_number(&list);
     }
-    return DCP_OK;
-}
-static void dcpi_wants_answer(dcpi_buffer *to, uint32_t value) {
-    uint8_t bytes[4];
-    dcpi_store32(bytes, value);
-    dcpi_buffer_add(to, bytes, sizeof bytes);
+    return dcpi_wire_end(&list, "load", rank, err);
 }
 /* One range, wanted by order[first..end): the rank that reads least so far reads it. */
 static void dcpi_wants_assign(dcpi_wants *w, size_t first, size_t end) {
@@ -22511,12 +22580,12 @@ static void dcpi_wants_assign(dcpi_wants *w, size_t first, size_t end) {
     w->load[best->rank] += best->size;
     for (i = first; i < end; i++) {
         const int rank = ((const dcpi_want *)w->order[i])->rank;
-        dcpi_wants_answer(&w->answers[rank], end - first == 1 ? 0 : 1 + (uint32_t)best->rank);
+        dcpi_put32(&w->answers[rank], end - first == 1 ? 0 : 1 + (uint32_t)best->rank);
         if (end - first == 1 || rank != best->rank) continue;
-        dcpi_wants_answer(&w->answers[rank], (uint32_t)(end - first - 1));
+        dcpi_put32(&w->answers[rank], (uint32_t)(end - first - 1));
         for (k = first; k < end; k++)
             if (((const dcpi_want *)w->order[k])->rank != rank)
-                dcpi_wants_answer(&w->answers[rank], (uint32_t)((const dcpi_want *)w->order[k])->rank);
+                dcpi_put32(&w->answers[rank], (uint32_t)((const dcpi_want *)w->order[k])->rank);
     }
 }
 static dcp_status dcpi_wants_plan(dcpi_wants *w, dcpi_op *op, const dcpi_buffer *own, dcp_error *err) {
@@ -22528,8 +22597,8 @@ static dcp_status dcpi_wants_plan(dcpi_wants *w, dcpi_op *op, const dcpi_buffer 
     w->answers = w->load ? (dcpi_buffer *)dcpi_alloc_array((size_t)t->world_size, sizeof *w->answers, err) : NULL;
     if (!w->answers) return DCP_E_MEMORY;
     for (r = 0; r < t->world_size && !status; r++) {
-        const uint8_t *message = r ? t->peers[r].message : (const uint8_t *)own->data;
-        status = dcpi_wants_read(w, r, message + DCPI_TEAM_HEADER, message + (r ? t->peers[r].size : own->size), err);
+        status = dcpi_wants_read(w, r, r ? dcpi_team_body(t->peers[r].message, t->peers[r].size)
+                                         : dcpi_team_body(own->data, own->size), err);
     }
     w->order = status ? NULL : (const void **)dcpi_alloc_array(w->count, sizeof *w->order, err);
     if (!status && !w->order) status = DCP_E_MEMORY;
@@ -22560,7 +22629,7 @@ static void dcpi_wants_free(dcpi_wants *w, int ranks) {
     dcpi_free((void *)w->order);
 }
 /* Sorts this rank's items by the answer: read alone, or shared. */
-static dcp_status dcpi_share_take(dcpi_load *l, const uint8_t *at, const uint8_t *end, dcp_error *err) {
+static dcp_status dcpi_share_take(dcpi_load *l, dcpi_wire plan, dcp_error *err) {
     size_t i, next, kept = 0, moved = 0;
     l->shared = (dcpi_shared *)dcpi_alloc_array(l->order_count, sizeof *l->shared, err);
     l->shared_items = l->shared ? (const dcpi_item **)dcpi_alloc_array(l->order_count, sizeof *l->shared_items,
@@ -22568,11 +22637,9 @@ static dcp_status dcpi_share_take(dcpi_load *l, const uint8_t *at, const uint8_t
     if (!l->shared_items) return DCP_E_MEMORY;
     for (i = 0; i < l->order_count; i = next) {
         dcpi_shared *shared = &l->shared[l->shared_count];
-        uint32_t answer;
+        uint32_t answer, others;
         for (next = i + 1; next < l->order_count && dcpi_share_is_same(l->order[i], l->order[next]);) next++;
-        if (end - at < 4) return dcpi_fail(err, DCP_E_COMM, "load: rank 0 sent an answer for another list");
-        answer = dcpi_load32(at);
-        at += 4;
+        answer = dcpi_get32(&plan);
         if (answer == 0) { for (; i < next; i++) l->order[kept++] = l->order[i]; continue; }
         shared->reader = (int)answer - 1;
         shared->items = l->shared_items + moved;
@@ -22580,14 +22647,13 @@ static dcp_status dcpi_share_take(dcpi_load *l, const uint8_t *at, const uint8_t
         for (; i < next; i++) l->shared_items[moved++] = l->order[i];
         l->shared_count++;
         if (shared->reader != l->op->team.rank) continue;
-        if (end - at < 4 || (int64_t)dcpi_load32(at) > (end - at - 4) / 4)
-            return dcpi_fail(err, DCP_E_COMM, "load: rank 0 sent an answer for another list");
-        shared->other_count = (int)dcpi_load32(at);
-        shared->others = at + 4;
-        at += 4 + 4 * (size_t)shared->other_count;
+        others = dcpi_get32(&plan);
+        plan.failed |= others >= (uint32_t)l->op->team.world_size;
+        shared->others = dcpi_get(&plan, 4 * (size_t)others);
+        shared->other_count = plan.failed ? 0 : (int)others;
     }
     l->order_count = kept;
-    return DCP_OK;
+    return dcpi_wire_end(&plan, "load", 0, err);
 }
 static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err) {
     dcpi_team *t = &l->op->team;
@@ -22604,13 +22670,13 @@ static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *er
     if (!status && t->rank != 0) {
         l->share_plan = t->peers[0].message;
         t->peers[0].message = NULL;
-        status = dcpi_share_take(l, l->share_plan + DCPI_TEAM_HEADER, l->share_plan + t->peers[0].size, err);
+        status = dcpi_share_take(l, dcpi_team_body(l->share_plan, t->peers[0].size), err);
     } else if (!status) {
         const size_t size = wants.answers[0].size;
         if (wants.answers[0].failed) status = dcpi_no_memory(err, size);
         l->share_plan = (uint8_t *)wants.answers[0].data;
         memset(&wants.answers[0], 0, sizeof wants.answers[0]);
-        if (!status) status = dcpi_share_take(l, l->share_plan, l->share_plan + size, err);
+        if (!status) status = dcpi_share_take(l, dcpi_wire_open(l->share_plan, size), err);
     }
     dcpi_wants_free(&wants, t->world_size);
     dcpi_buffer_free(&own);
@@ -24081,42 +24147,37 @@ static dcp_status dcpi_removal_take(dcp_removal *removal, const dcpi_place *plac
     return DCP_OK;
 }
 
-/* For the other ranks: bytes, checkpoints (8 bytes each), the paths, each with its NUL. */
+/* For the other ranks: bytes, checkpoints, the number of paths, the paths. */
 static dcp_status dcpi_removal_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
     const dcp_removal *removal = (const dcp_removal *)user;
-    uint8_t head[16];
     size_t i;
     (void)rank; (void)err;
-    dcpi_store64(head, (uint64_t)removal->bytes);
-    dcpi_store64(head + 8, (uint64_t)removal->checkpoints);
-    dcpi_buffer_add(message, head, sizeof head);
-    for (i = 0; i < removal->path_count; i++)
-        dcpi_buffer_add(message, removal->paths[i], strlen(removal->paths[i]) + 1);
+    dcpi_put64(message, removal->bytes);
+    dcpi_put64(message, (int64_t)removal->checkpoints);
+    dcpi_put64(message, (int64_t)removal->path_count);
+    for (i = 0; i < removal->path_count; i++) dcpi_put_text(message, removal->paths[i]);
     return DCP_OK;
 }
-static dcp_status dcpi_removal_paths(const char *at, const char *end, dcp_removal *removal, dcp_error *err) {
-    size_t count = 0;
-    const char *c;
-    for (c = at; c < end; c++) count += *c == '\0';
-    removal->paths = (char **)dcpi_alloc_array(count, sizeof *removal->paths, err);
-    if (!removal->paths) return DCP_E_MEMORY;
-    for (; at < end; at += strlen(at) + 1) {
-        removal->paths[removal->path_count] = dcpi_copy_text(at, err);
-        if (!removal->paths[removal->path_count]) return DCP_E_MEMORY;
-        removal->path_count++;
+static dcp_status dcpi_removal_read(dcpi_wire *body, dcp_removal *removal, dcp_error *err) {
+    size_t count;
+    removal->bytes = dcpi_get64(body);
+    removal->checkpoints = (size_t)dcpi_get64(body);
+    count = (size_t)dcpi_get64(body);
+    if (count > dcpi_wire_left(body)) body->failed = 1;
+    removal->paths = body->failed ? NULL : (char **)dcpi_alloc_array(count, sizeof *removal->paths, err);
+    while (removal->paths && removal->path_count < count) {
+        char *path = dcpi_copy_text(dcpi_get_text(body), err);
+        if (!path) return DCP_E_MEMORY;
+        removal->paths[removal->path_count++] = path;
     }
-    return DCP_OK;
+    return removal->paths || body->failed ? dcpi_wire_end(body, "removal", 0, err) : DCP_E_MEMORY;
 }
 /* The verdict is DCP_OK already, so nothing may fail any more: without memory for the paths there are none, and a
  * warning. */
 static void dcpi_removal_learn(dcpi_op *op, dcp_removal *removal) {
-    const uint8_t *message = op->team.peers[0].message;
-    const size_t size = op->team.peers[0].size, head = DCPI_TEAM_HEADER + 16;
+    dcpi_wire body = dcpi_team_body(op->team.peers[0].message, op->team.peers[0].size);
     dcp_error err;
-    if (size < head || (size > head && message[size - 1] != '\0')) return;
-    removal->bytes = (int64_t)dcpi_load64(message + DCPI_TEAM_HEADER);
-    removal->checkpoints = (size_t)dcpi_load64(message + DCPI_TEAM_HEADER + 8);
-    if (dcpi_removal_paths((const char *)message + head, (const char *)message + size, removal, &err) == DCP_OK) return;
+    if (dcpi_removal_read(&body, removal, &err) == DCP_OK) return;
     dcpi_op_log(op, DCP_LOG_WARNING, "the files are removed, but their list is not whole on rank %d: %s", op->team.rank,
                 err.message);
 }
