@@ -22,12 +22,16 @@ static void hungry_free(void *memory);
 #include "dcp.h"
 #include "test.h"
 
+#ifndef HUNGRY_POISON
+#define HUNGRY_POISON (-1)              /* what fresh memory is full of; negative: it is left as it comes */
+#endif
 #define HUNGRY_HEAD 16                  /* before each block: its size; keeps the alignment that malloc gives */
 static struct {
     dcpi_mutex lock;
     int64_t calls, live, bytes, peak, largest;          /* of blocks; `largest`: the greatest size that was asked for */
     int64_t fail_at; int for_ever, tripped;        /* the fail_at-th call fails (0: none), or that and all later ones */
-} hungry = { DCPI_MUTEX_INITIALIZER, 0, 0, 0, 0, 0, 0, 0, 0 };
+    int poison;
+} hungry = { DCPI_MUTEX_INITIALIZER, 0, 0, 0, 0, 0, 0, 0, 0, HUNGRY_POISON };
 
 static int hungry_refuses(size_t size) {                /* under the lock */
     hungry.calls++;
@@ -51,6 +55,7 @@ static void *hungry_realloc(void *memory, size_t size) {
     dcpi_mutex_unlock(&hungry.lock);
     if (!block) return NULL;
     memcpy(block, &size, sizeof size);
+    if (hungry.poison >= 0 && size > old_size) memset(block + HUNGRY_HEAD + old_size, hungry.poison, size - old_size);
     return block + HUNGRY_HEAD;
 }
 static void *hungry_malloc(size_t size) { return hungry_realloc(NULL, size); }

@@ -38,7 +38,7 @@ SUITES = {
     'meta': ['meta', 'manifest', 'pool', 'fuzz:every_input', 'hostile:each_number', 'hostile:memory_ends'],
     'manifest': ['manifest', 'pool', 'fuzz:every_input', 'hostile:each_number', 'hostile:memory_ends'],
     'file': ['file_format', 'directory', 'fuzz:every_input'],
-    'save': ['directory', 'pool', 'engine:another_layout', 'engine:overwrit', 'faults:rename', 'faults:not_as_it_was', 'crash:first_saves', 'crash:overwrites', 'ranks',
+    'save': ['directory', 'pool', 'documents:another_layout', 'documents:overwrit', 'faults:rename', 'faults:not_as_it_was', 'crash:first_saves', 'crash:overwrites', 'ranks',
              'faults:storage_fails_in_saves', 'hostile:memory_ends'],
     'index': ['directory', 'pool', 'faults:rename', 'crash:first_saves', 'crash:removals', 'ranks', 'faults:storage_fails_in_saves'],
     'refs': ['directory', 'pool', 'faults:rename', 'crash:first_saves', 'crash:removals', 'ranks', 'faults:storage_fails_in_saves'],

@@ -18,24 +18,45 @@
 # below eight minutes on two processors each suite runs plain, and elsewhere where that variant finds most for its time; `make test-all` leaves the
 # rest not out. What takes long in emulators and under sanitizers repeats less there (test_times, test_is_slow, test_is_sanitized in test.h).
 table() {
-    sed '/^#/d' <<'END'
+    # a line that is indented goes on with the one before it
+    awk '/^#/ { next } /^ / { line = line $0; next } { if (line) print line; line = $0 } END { print line }' <<'END'
 # variant   word      Debian package              suites
 plain       -         gcc                         all
-asan        asan      libasan8                    platform json sha256 meta manifest yaml file_format engine ~storage ~pool ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults ~golden ~model ~statuses ~lock
+asan        asan      libasan8
+            platform json sha256 meta manifest yaml file_format roundtrip slices buffers calls documents ~storage ~pool
+            ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults ~golden ~model
+            ~statuses ~lock
 asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz
 tsan0       clang     clang+libclang-rt-14-dev    pool ranks
-tsan        tsan      libtsan2                    ~ranks ~storage ~async ~coord ~pool ~engine ~faults ~rank_faults ~pool_faults ~golden ~model ~statuses ~lock
-msan        msan      clang+libclang-rt-14-dev    yaml ~file_format ~golden ~json ~meta ~manifest ~platform ~storage ~sha256 ~engine ~pool ~directory ~ranks ~async
-m32         m32       gcc-12-multilib             platform json sha256 meta manifest file_format storage pool ~engine ~yaml ~ranks ~directory ~coord ~async ~faults ~kill ~rank_faults ~crash ~pool_faults ~golden ~hostile ~fuzz ~lock
-windows     windows   gcc-mingw-w64-x86-64+wine64 platform storage pool ~engine ~json ~meta ~ranks ~sha256 ~file_format ~directory ~coord ~yaml ~manifest ~golden
-s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static    storage pool golden ~json ~meta ~file_format ~ranks ~sha256 ~yaml ~manifest ~fuzz
-aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static  storage ~sha256 ~file_format ~ranks ~pool ~golden
+tsan        tsan      libtsan2
+            ~ranks ~storage ~async ~coord ~pool ~roundtrip ~slices ~buffers ~calls ~documents ~faults ~rank_faults
+            ~pool_faults ~golden ~model ~statuses ~lock
+msan        msan      clang+libclang-rt-14-dev
+            yaml ~file_format ~golden ~json ~meta ~manifest ~platform ~storage ~sha256 ~roundtrip ~slices ~buffers
+            ~calls ~documents ~pool ~directory ~ranks ~async
+m32         m32       gcc-12-multilib
+            platform json sha256 meta manifest file_format storage pool ~roundtrip ~slices ~buffers ~calls ~documents
+            ~yaml ~ranks ~directory ~coord ~async ~faults ~kill ~rank_faults ~crash ~pool_faults ~golden ~hostile ~fuzz
+            ~lock
+windows     windows   gcc-mingw-w64-x86-64+wine64
+            platform storage pool ~roundtrip ~slices ~buffers ~calls ~documents ~json ~meta ~ranks ~sha256 ~file_format
+            ~directory ~coord ~yaml ~manifest ~golden
+s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static
+            storage pool golden ~json ~meta ~file_format ~ranks ~sha256 ~yaml ~manifest ~fuzz
+aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static
+            storage ~sha256 ~file_format ~ranks ~pool ~golden
 valgrind    valgrind  valgrind                    ~file_format ~meta ~pool ~async ~golden
-clang       clang     clang                       ~storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool ~async ~crash ~golden ~fuzz ~lock
-cxx         cxx       g++                         pool ~json ~storage ~platform ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~async ~crash ~golden ~statuses ~lock
-small       -         gcc                         statuses storage async ~engine ~sha256 ~pool ~golden
-musl        musl      musl-tools                  storage ~platform ~json ~sha256 ~meta ~file_format ~engine ~directory ~faults ~ranks ~coord ~pool ~crash ~golden ~lock
-tcc         tcc       tcc                         platform json storage ~sha256 ~directory ~yaml ~ranks ~meta ~pool golden
+clang       clang     clang
+            ~storage ~platform ~json ~sha256 ~meta ~file_format ~roundtrip ~slices ~buffers ~calls ~documents ~directory
+            ~faults ~ranks ~coord ~pool ~async ~crash ~golden ~fuzz ~lock
+cxx         cxx       g++
+            pool ~json ~storage ~platform ~sha256 ~meta ~file_format ~roundtrip ~slices ~buffers ~calls ~documents
+            ~directory ~faults ~ranks ~coord ~async ~crash ~golden ~statuses ~lock
+small       -         gcc statuses storage async ~roundtrip ~slices ~buffers ~calls ~documents ~sha256 ~pool ~golden
+musl        musl      musl-tools
+            storage ~platform ~json ~sha256 ~meta ~file_format ~roundtrip ~slices ~buffers ~calls ~documents ~directory
+            ~faults ~ranks ~coord ~pool ~crash ~golden ~lock
+tcc         tcc       tcc platform json storage ~sha256 ~directory ~yaml ~ranks ~meta ~pool golden
 END
 }
 
@@ -87,7 +108,7 @@ has_room() { [ "$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')" -gt
 # The same with a directory of its own for what it writes, in memory where it is not about disks.
 run_apart() {
     apart=/dev/shm
-    case $1/$2 in sh/* | plain/test_storage | plain/test_platform | plain/test_engine | plain/test_pool | plain/test_kill | plain/test_disasters)
+    case $1/$2 in sh/* | plain/test_storage | plain/test_platform | plain/test_roundtrip | plain/test_slices | plain/test_buffers | plain/test_calls | plain/test_documents | plain/test_pool | plain/test_kill | plain/test_disasters)
         apart=${TMPDIR:-/tmp} ;;
     esac
     if [ "$apart" = /dev/shm ] && ! has_room; then apart=${TMPDIR:-/tmp}; fi

@@ -384,19 +384,19 @@ in dcpi_pool_base_compare
 + if (MUTANT) return 0; if (is_private) return
 
 name the first part of a tensor is taken for the whole
-caught engine parts_of_which_nothing_says_how_they_fit
+caught documents parts_of_which_nothing_says_how_they_fit
 in dcpi_match_is_parts
 - if (c->pieces[stored->first].meta->placement)
 + if (MUTANT || c->pieces[stored->first].meta->placement)
 
 name parts of a tensor in a manifest are all of rank 0
-caught engine parts_of_which_nothing_says_how_they_fit
+caught documents parts_of_which_nothing_says_how_they_fit
 in dcpi_origin_number_parts
 - order[i]->rank = order[i - 1]->rank + 1
 + order[i]->rank = order[i - 1]->rank + !MUTANT
 
 name a signed document may name bytes without a digest
-caught engine a_signed_document_without_digests
+caught documents a_signed_document_without_digests
 in dcpi_meta_parse
 - if (status == DCP_OK && verifier)
 + if (status == DCP_OK && verifier && !MUTANT)
@@ -426,7 +426,7 @@ in dcpi_pool_write
 + if (s->files[i].base_path) status = dcpi_pool_keep(s, i, err); if (MUTANT && s->taken) s->taken(s->watcher, taken + s->placed[i].size);
 
 name tensors that no rank counts are saved as an empty checkpoint
-caught engine a_forgotten_tensor_count
+caught roundtrip a_forgotten_tensor_count
 in dcpi_hello_check_lists
 - if (set < 0 ||
 + if (MUTANT || set < 0 ||
