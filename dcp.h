@@ -1656,6 +1656,16 @@ static dcp_status dcpi_fail(dcp_error *err, dcp_status status, const char *forma
     va_end(arguments);
     return status;
 }
+/* About a rank. */
+static dcp_status dcpi_fail_of(dcp_error *err, int rank, dcp_status status, const char *format, ...) DCPI_PRINTF(4, 5);
+static dcp_status dcpi_fail_of(dcp_error *err, int rank, dcp_status status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    status = dcpi_fail_list(err, status, 0, format, arguments);
+    va_end(arguments);
+    if (err) err->rank = rank;
+    return status;
+}
 static dcp_status dcpi_fail_sys(dcp_error *err, dcp_status status, int sys, const char *format, ...) DCPI_PRINTF(4, 5);
 static dcp_status dcpi_fail_sys(dcp_error *err, dcp_status status, int sys, const char *format, ...) {
     va_list arguments;
@@ -6796,6 +6806,68 @@ DCPDEF dcp_status dcp_yaml_parse(const char *text, size_t size, dcp_json **out, 
  * found is the end of its outermost object. Nor can a YAML scalar or flow collection that has begun before that line
  * end in it, so there it is a member of the outermost map.
  * ================================================================================================================== */
+/* ---- digests of blocks (DESIGN 2.1): a block is cut into leaves, which are hashed many at once. Its digest is that of
+ * its leaves' digests, or its only leaf's own. */
+#define DCPI_LEAF ((int64_t)256 * 1024)
+#define DCPI_LEAVES 16                                  /* at once: no processor has more lanes */
+typedef struct dcpi_block { dcpi_sha sha; uint8_t first[32]; size_t leaves; } dcpi_block;
+
+static size_t dcpi_leaf_count(int64_t size) { return (size_t)((size + DCPI_LEAF - 1) / DCPI_LEAF); }
+/* The jobs that hash the leaves of `data`; returns their number. */
+static size_t dcpi_leaf_jobs(const uint8_t *data, size_t size, dcpi_sha_job *jobs, uint8_t (*digests)[32]) {
+    const size_t leaf = (size_t)DCPI_LEAF;
+    size_t count = 0, at;
+    for (at = 0; at < size; at += leaf, count++) {
+        jobs[count].data = data + at;
+        jobs[count].size = size - at < leaf ? size - at : leaf;
+        jobs[count].digest = digests[count];
+    }
+    return count;
+}
+static void dcpi_block_begin(dcpi_block *block) {
+    dcpi_sha_init(&block->sha);
+    block->leaves = 0;
+}
+static void dcpi_block_add_leaves(dcpi_block *block, uint8_t (*digests)[32], size_t count) {
+    if (block->leaves == 0 && count > 0) memcpy(block->first, digests[0], 32);
+    dcpi_sha_update(&block->sha, digests, count * 32);
+    block->leaves += count;
+}
+/* size: a multiple of a leaf, except at the block's end */
+static void dcpi_block_add(dcpi_block *block, const uint8_t *data, size_t size) {
+    const size_t most = DCPI_LEAVES * (size_t)DCPI_LEAF;
+    uint8_t digests[DCPI_LEAVES][32];
+    dcpi_sha_job jobs[DCPI_LEAVES];
+    size_t at, count;
+    for (at = 0; at < size; at += most) {
+        count = dcpi_leaf_jobs(data + at, size - at < most ? size - at : most, jobs, digests);
+        dcpi_sha_many(jobs, count);
+        dcpi_block_add_leaves(block, digests, count);
+    }
+}
+static void dcpi_block_end(dcpi_block *block, uint8_t digest[32]) {
+    if (block->leaves == 1) memcpy(digest, block->first, 32);
+    else dcpi_sha_final(&block->sha, digest);
+}
+
+/* ---- checksums of shards: "sha256-tree:" and 64 hex digits, of the digests of all blocks; or 64 hex digits, of the
+ * bytes */
+#define DCPI_CHECKSUM_TEXT 80                           /* more than the longest one, with its NUL */
+static const char dcpi_tree_prefix[] = "sha256-tree:";
+
+/* 0: not a checksum. *is_tree is set by the prefix alone. */
+static int dcpi_checksum_parse(const char *text, int *is_tree, uint8_t digest[32]) {
+    *is_tree = text && dcpi_starts_with(text, dcpi_tree_prefix);
+    if (*is_tree) text += sizeof dcpi_tree_prefix - 1;
+    return text && strlen(text) == 64 && dcpi_hex_decode(text, 64, digest);
+}
+static void dcpi_checksum_print(int is_tree, const uint8_t digest[32], char text[DCPI_CHECKSUM_TEXT]) {
+    const size_t prefix = is_tree ? sizeof dcpi_tree_prefix - 1 : 0;
+    memcpy(text, dcpi_tree_prefix, prefix);
+    dcpi_hex_encode(digest, 32, text + prefix);
+    text[prefix + 64] = '\0';
+}
+
 typedef struct dcpi_tail_form {         /* the literal parts of a tail, between what varies */
     const char *signature_open, *signature_key, *signature_value, *signature_close, *integrity_open, *integrity_close;
 } dcpi_tail_form;
@@ -8335,7 +8407,6 @@ DCPDEF void dcp_validation_free(dcp_validation *validation) {
 #define DCPI_META_NONE SIZE_MAX
 #define DCPI_META_GAP ((int64_t)2 * 1024 * 1024)        /* the largest alignment: gaps are smaller */
 #define DCPI_META_REGION 4096                           /* regions of a single file start at its multiples */
-static const char dcpi_tree_prefix[] = "sha256-tree:";
 
 typedef struct dcpi_member_words {       /* the members that have another name in a manifest */
     const char *type, *global_shape, *global_offset, *block_size, *block_checksums, *fields;
@@ -8642,22 +8713,18 @@ static void dcpi_check_no_blocks(dcpi_checker *c, const dcp_shard_metadata *shar
     }
 }
 static void dcpi_check_checksum(dcpi_checker *c, const dcp_shard_metadata *shard) {
-    const size_t prefix = sizeof dcpi_tree_prefix - 1;
     uint8_t stated[32], digest[32];
-    const char *digits = shard->checksum;
+    const char *text = shard->checksum;
     int is_tree;
-    if (!digits || digits[0] == '\0') {
+    if (!text || text[0] == '\0') {
         dcpi_check_warning(c, "checksum", "shard %d is missing its checksum", shard->rank);
         return;
     }
-    is_tree = dcpi_starts_with(digits, dcpi_tree_prefix);
-    if (is_tree) digits += prefix;
-    if (strlen(digits) != 64 || !dcpi_hex_decode(digits, 64, stated)) {
-        dcpi_check_error(c, "checksum", "\"%.96s\" is neither 64 hex digits nor sha256-tree: and 64 hex digits",
-                         shard->checksum);
+    if (!dcpi_checksum_parse(text, &is_tree, stated)) {
+        dcpi_check_error(c, "checksum", "\"%.96s\" is neither 64 hex digits nor sha256-tree: and 64 hex digits", text);
         return;
     }
-    if (c->is_ours && strpbrk(digits, "ABCDEF")) dcpi_check_error(c, "checksum", "hex digits must be lower case");
+    if (c->is_ours && strpbrk(text, "ABCDEF")) dcpi_check_error(c, "checksum", "hex digits must be lower case");
     if (!is_tree) { dcpi_check_no_blocks(c, shard); return; }
     if (dcpi_check_tree(c, shard, digest) && !dcpi_sha_equal(digest, stated, 32))
         dcpi_check_error(c, "checksum", "it is not the SHA-256 of the shard's block digests");
@@ -8673,10 +8740,9 @@ static void dcpi_cover_add(dcpi_cover *cover, int64_t size, int64_t block_size) 
 /* A flat checksum is of the whole file. That of a tree is of the blocks, and what is between them is zero. Without
  * one, the blocks are the whole file, or it is not covered. size -1: not known. */
 static int dcpi_cover_is_whole(const dcpi_cover *cover, const char *checksum, int64_t size) {
-    const int is_tree = checksum && dcpi_starts_with(checksum, dcpi_tree_prefix);
-    const char *digits = !checksum ? "" : is_tree ? checksum + sizeof dcpi_tree_prefix - 1 : checksum;
     uint8_t digest[32];
-    if (strlen(digits) == 64 && dcpi_hex_decode(digits, 64, digest)) return !is_tree || !cover->is_bare;
+    int is_tree;
+    if (dcpi_checksum_parse(checksum, &is_tree, digest)) return !is_tree || !cover->is_bare;
     return !cover->is_bare && size == cover->blocks;
 }
 static const char dcpi_cover_words[] =
@@ -11674,21 +11740,19 @@ static void dcpi_manifest_check_tree(dcpi_manifest_checker *k, const dcp_manifes
         dcpi_check_error(&k->c, "checksum", "it is not the SHA-256 of the shard's block digests");
 }
 static void dcpi_manifest_check_checksum(dcpi_manifest_checker *k, const dcp_manifest_shard *s) {
-    const char *digits = s->checksum;
+    const char *text = s->checksum;
     uint8_t stated[32];
     int is_tree;
-    if (!digits || digits[0] == '\0') {
+    if (!text || text[0] == '\0') {
         dcpi_check_strict(&k->c, "checksum", "there is none: the shard cannot be verified");
         return;
     }
-    is_tree = dcpi_starts_with(digits, dcpi_tree_prefix);
-    if (is_tree) digits += sizeof dcpi_tree_prefix - 1;
-    if (strlen(digits) != 64 || !dcpi_parse_digest(digits, stated)) {
+    if (!dcpi_checksum_parse(text, &is_tree, stated)) {
         dcpi_check_strict(&k->c, "checksum", "\"%.96s\" is neither 64 hex digits nor sha256-tree: and 64 hex digits; "
-                                             "reading the shard will fail", s->checksum);
+                                             "reading the shard will fail", text);
         return;
     }
-    if (k->c.is_ours && strpbrk(digits, "ABCDEF")) dcpi_check_error(&k->c, "checksum", "hex digits must be lower case");
+    if (k->c.is_ours && strpbrk(text, "ABCDEF")) dcpi_check_error(&k->c, "checksum", "hex digits must be lower case");
     if (is_tree) dcpi_manifest_check_tree(k, s, stated);
     else if (s->block_count > 0)
         dcpi_check_error(&k->c, "block_checksums",
@@ -14151,18 +14215,21 @@ static void dcpi_get_error(dcpi_wire *from, dcp_error *why) {
 #define DCPI_WAVE_HEADER 28
 
 enum { DCPI_WAVE_BARRIER = 1, DCPI_WAVE_BROADCAST, DCPI_WAVE_GATHER, DCPI_WAVE_ALLREDUCE, DCPI_WAVE_FAILURE };
+/* A child has the places from this rank's plus `distance` on, `count` of them, and has sent what it begins with. */
+typedef struct dcpi_child { int rank, distance, count, has_arrived; } dcpi_child;
 typedef struct dcpi_wave {
     dcp_coordinator *c;
+    const char *name;                                   /* of the call */
     int kind, root;
-    int base, place;                                    /* of the tree that is used just now */
-    /* is_here: rank 0 knows; here: on rank 0, NULL or who has said so */
+    int base, place, parent;                            /* in the tree that is used just now */
+    dcpi_child children[30]; int child_count;
+    /* is_here: rank 0 knows; here: who is, as far as this rank knows; NULL: not asked yet */
     int is_agreeing, is_here; uint8_t *here;
     int is_told;                                        /* everybody knows why this has ended */
     int timeout_ms; int64_t started_ms;
     uint32_t sequence; uint64_t size;                   /* size: what all ranks must agree on; 0 for a gather */
     int looking;                                        /* only for a better reason, after a wait has ended */
-    /* the rank whose FAILURE ended this, or -1; bit k: child k has sent what it begins with */
-    int heard_from; uint32_t arrived;
+    int heard_from;                                     /* the rank whose FAILURE ended this, or -1 */
     dcp_error *err, own;                       /* err: the caller's, or own if that is NULL: a FAILURE needs the text */
 } dcpi_wave;
 /* The header of each message, after the magic number. Data follow, or of a FAILURE the error. */
@@ -14180,7 +14247,7 @@ static void dcpi_wave_put_head(const dcpi_wave *w, int kind, dcpi_buffer *to) {
     dcpi_put64(to, (int64_t)w->size);
     dcpi_put32(to, (uint32_t)w->c->world_size);
 }
-static int dcpi_wave_get_head(dcpi_wire *from, dcpi_wave_head *head) {  /* 0: this is none */
+static int dcpi_wave_get_head(dcpi_wire *from, dcpi_wave_head *head) {  /* 0: not a message of a collective */
     const uint32_t magic = dcpi_get32(from);
     head->kind = dcpi_get32(from);
     head->sequence = dcpi_get32(from);
@@ -14194,15 +14261,22 @@ static int dcpi_wave_get_head(dcpi_wire *from, dcpi_wave_head *head) {  /* 0: th
 static int dcpi_wave_rank(const dcpi_wave *w, int place) {
     return (int)(((int64_t)place + w->base) % w->c->world_size);
 }
-static int dcpi_wave_parent(const dcpi_wave *w) { return dcpi_wave_rank(w, w->place & (w->place - 1)); }
-/* The distance to child k (0, 1, ...), or 0 if there is none. */
-static int dcpi_wave_child(const dcpi_wave *w, int k) {
-    const int lowest = w->place & -w->place;
-    if (k >= 30 || (w->place != 0 && 1 << k >= lowest)) return 0;
-    return 1 << k < w->c->world_size - w->place ? 1 << k : 0;
-}
-static int dcpi_wave_subtree(const dcpi_wave *w, int distance) {    /* ranks at and behind the child at that distance */
-    return (int)dcpi_min(distance, w->c->world_size - w->place - distance);
+/* Takes this rank's place in the tree of `base`. */
+static void dcpi_wave_stand(dcpi_wave *w, int base) {
+    const int ranks = w->c->world_size, place = (int)(((int64_t)w->c->rank - base + ranks) % ranks);
+    const int lowest = place & -place;
+    int distance;
+    w->base = base;
+    w->place = place;
+    w->parent = dcpi_wave_rank(w, place & (place - 1));
+    w->child_count = 0;
+    for (distance = 1; w->child_count < 30 && distance < ranks - place && (!place || distance < lowest); distance *= 2) {
+        dcpi_child *child = &w->children[w->child_count++];
+        child->rank = dcpi_wave_rank(w, place + distance);
+        child->distance = distance;
+        child->count = (int)dcpi_min(distance, ranks - place - distance);
+        child->has_arrived = 0;
+    }
 }
 static int dcpi_wave_levels(int ranks) {                                /* of a tree of so many ranks; 0 for one */
     int levels = 0;
@@ -14212,10 +14286,10 @@ static int dcpi_wave_levels(int ranks) {                                /* of a 
 
 /* ---- time: who is nearest to a missing rank gives up first and tells; the others wait a little longer for that
  * news */
-static int64_t dcpi_wave_limit_up(const dcpi_wave *w, int distance) {
-    /* of a wait for a child: up to 10 % for the levels behind it */
-    const int behind = dcpi_wave_levels(dcpi_wave_subtree(w, distance)), all = dcpi_wave_levels(w->c->world_size);
-    return w->timeout_ms + (int64_t)w->timeout_ms * behind / (10 * (int64_t)all);
+static int64_t dcpi_wave_limit_up(const dcpi_wave *w, const dcpi_child *child) {
+    /* of a wait for a child: up to 10 % for the levels below it */
+    const int below = dcpi_wave_levels(child->count), all = dcpi_wave_levels(w->c->world_size);
+    return w->timeout_ms + (int64_t)w->timeout_ms * below / (10 * (int64_t)all);
 }
 static int64_t dcpi_wave_limit_down(const dcpi_wave *w) {
     /* of a wait for the parent: 10 to 15 %, by its levels to the root */
@@ -14232,7 +14306,7 @@ static int dcpi_wave_left(const dcpi_wave *w, int64_t limit) {
 
 /* ---- giving up: what went wrong is in w->err */
 /* Who sent the reason knows it. After a failed send the coordinator is broken, and the rest do nothing. */
-static void dcpi_wave_tell_one(dcpi_wave *w, int to, const dcp_error *why) {
+static void dcpi_wave_tell(dcpi_wave *w, int to, const dcp_error *why) {
     char memory[DCPI_WAVE_HEADER + DCPI_ERROR_SIZE];
     dcpi_buffer message = {memory, 0, sizeof memory, 0};
     if (to == w->heard_from || to == w->c->rank) return;
@@ -14240,22 +14314,19 @@ static void dcpi_wave_tell_one(dcpi_wave *w, int to, const dcp_error *why) {
     dcpi_put_error(&message, why);
     (void)dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, memory, message.size, 0, NULL);
 }
-static void dcpi_wave_tell_all(dcpi_wave *w, const dcp_error *why) {
-    int k, distance;
-    if (w->place && dcpi_wave_parent(w) != why->rank) dcpi_wave_tell_one(w, dcpi_wave_parent(w), why);
-    for (k = 0; (distance = dcpi_wave_child(w, k)) != 0; k++)
-        if (dcpi_wave_rank(w, w->place + distance) != why->rank)
-            dcpi_wave_tell_one(w, dcpi_wave_rank(w, w->place + distance), why);
-    if (why->rank != w->c->rank) dcpi_wave_tell_one(w, why->rank, why);         /* it may be gone, or come back */
-}
 static dcp_status dcpi_wave_end(dcpi_wave *w, dcp_status status) {
+    const dcp_error *why = w->err;
+    int k;
     dcpi_free(w->here);
     w->here = NULL;
     if (status == DCP_OK) return dcpi_succeed(w->err);
     /* else the coordinator itself failed, and is not touched again */
     if (!dcpi_coord_broken(w->c) && !w->is_told) {
         if (status == DCP_E_MEMORY) w->err->rank = w->c->rank;
-        dcpi_wave_tell_all(w, w->err);
+        if (w->place && w->parent != why->rank) dcpi_wave_tell(w, w->parent, why);
+        for (k = 0; k < w->child_count; k++)
+            if (w->children[k].rank != why->rank) dcpi_wave_tell(w, w->children[k].rank, why);
+        dcpi_wave_tell(w, why->rank, why);              /* it may be gone, or come back */
     }
     dcpi_coord_break(w->c, status);
     return status;
@@ -14272,12 +14343,10 @@ static dcp_status dcpi_wave_compare(dcpi_wave *w, int from, const dcpi_wave_head
     if (head->world_size != w->c->world_size)
         (void)snprintf(worlds, sizeof worlds, ", and their world sizes are %d and %d", w->c->world_size,
                        head->world_size);
-    (void)dcpi_fail(w->err, DCP_E_MISMATCH, "rank %d calls %s (root %d, %" PRIu64 " bytes, its collective call %" PRIu32
-                    "), but rank %d %s (root %d, %" PRIu64 " bytes, its call %" PRIu32 ")%s: all ranks must make the "
-                    "same calls in the same order", w->c->rank, dcpi_wave_name((uint32_t)w->kind), w->root, w->size,
-                    w->sequence, from, dcpi_wave_name(head->kind), head->root, head->size, head->sequence, worlds);
-    w->err->rank = from;
-    return DCP_E_MISMATCH;
+    return dcpi_fail_of(w->err, from, DCP_E_MISMATCH, "rank %d calls %s (root %d, %" PRIu64 " bytes, its collective "
+                        "call %" PRIu32 "), but rank %d %s (root %d, %" PRIu64 " bytes, its call %" PRIu32 ")%s: all "
+                        "ranks must make the same calls in the same order", w->c->rank, w->name, w->root, w->size,
+                        w->sequence, from, dcpi_wave_name(head->kind), head->root, head->size, head->sequence, worlds);
 }
 /* Whether a message belongs to this very call. */
 static dcp_status dcpi_wave_check(dcpi_wave *w, int from, const uint8_t *data, size_t size) {
@@ -14285,15 +14354,10 @@ static dcp_status dcpi_wave_check(dcpi_wave *w, int from, const uint8_t *data, s
     dcpi_wave_head head;
     dcp_error why;
     dcp_status status;
-    if (!dcpi_wave_get_head(&message, &head)) {
-        status = dcpi_fail(w->err, DCP_E_COMM, "%s: rank %d got %" PRIu64
-                           " bytes from rank %d that are no message of a collective: tag 0x%X "
-                           "belongs to the library", dcpi_wave_name((uint32_t)w->kind), w->c->rank, (uint64_t)size,
-                           from,
-                           (unsigned)DCPI_TAG_COLLECTIVE);
-        w->err->rank = from;
-        return status;
-    }
+    if (!dcpi_wave_get_head(&message, &head))
+        return dcpi_fail_of(w->err, from, DCP_E_COMM, "%s: rank %d got %" PRIu64 " bytes from rank %d that are no "
+                            "message of a collective: tag 0x%X belongs to the library", w->name, w->c->rank,
+                            (uint64_t)size, from, (unsigned)DCPI_TAG_COLLECTIVE);
     if (head.kind != DCPI_WAVE_FAILURE) return dcpi_wave_compare(w, from, &head);
     dcpi_get_error(&message, &why);
     if (why.rank == w->c->rank && why.status == DCP_E_TIMEOUT) {
@@ -14308,7 +14372,7 @@ static dcp_status dcpi_wave_check(dcpi_wave *w, int from, const uint8_t *data, s
 static dcp_status dcpi_wave_receive_one(dcpi_wave *w, int *from, int64_t limit, void **memory, size_t *size) {
     dcp_status status = dcpi_coord_receive(w->c, from, DCPI_TAG_COLLECTIVE, memory, size, dcpi_wave_left(w, limit),
                                            w->err);
-    if (status != DCP_OK && status != DCP_PENDING) dcpi_fail_context(w->err, "%s: ", dcpi_wave_name((uint32_t)w->kind));
+    if (status != DCP_OK && status != DCP_PENDING) dcpi_fail_context(w->err, "%s: ", w->name);
     return status;
 }
 /* While the ranks agree, on another rank than 0: after half of the timeout it tells rank 0 that it is here; after all
@@ -14344,21 +14408,17 @@ static dcp_status dcpi_wave_take(dcpi_wave *w, int *from, int64_t limit, uint8_t
     dcp_status status;
     if (w->is_agreeing && w->c->rank != 0) status = dcpi_wave_await(w, from, limit, &memory, size);
     else status = dcpi_wave_receive_one(w, from, limit, &memory, size);
-    *data = NULL;
-    if (status == DCP_OK) status = dcpi_wave_check(w, *from, (const uint8_t *)memory, *size);
-    if (status) dcpi_free(memory);
-    else *data = (uint8_t *)memory;
+    *data = (uint8_t *)memory;
+    if (status == DCP_OK) status = dcpi_wave_check(w, *from, *data, *size);
+    if (status) { dcpi_free(memory); *data = NULL; }
     return status;
 }
 
 /* ---- who is missing */
 static dcp_status dcpi_wave_late(dcpi_wave *w, int rank, int64_t limit, const char *whom) {
-    const dcp_status status = dcpi_fail(w->err, DCP_E_TIMEOUT,
-                                        "%s: rank %d has waited %" PRId64 " ms for %s: does it run, and make the same "
-                                        "call? The coordinator is broken now: close it and open a new one, on all "
-                                        "ranks", dcpi_wave_name((uint32_t)w->kind), w->c->rank, limit, whom);
-    w->err->rank = rank;
-    return status;
+    return dcpi_fail_of(w->err, rank, DCP_E_TIMEOUT, "%s: rank %d has waited %" PRId64 " ms for %s: does it run, and "
+                        "make the same call? The coordinator is broken now: close it and open a new one, on all ranks",
+                        w->name, w->c->rank, limit, whom);
 }
 /* A wait has ended in vain. Marks the children whose message has come meanwhile; a message of a rank that made another
  * call, or that gave up, is the better reason. */
@@ -14366,15 +14426,14 @@ static dcp_status dcpi_wave_look_around(dcpi_wave *w) {
     int looks;
     w->looking = 1;
     for (looks = 0; looks < w->c->world_size; looks++) {
-        int from = DCP_ANY_RANK, k, distance;
+        int from = DCP_ANY_RANK, k;
         uint8_t *data;
         size_t size;
         dcp_status status = dcpi_wave_take(w, &from, 0, &data, &size);
         if (status == DCP_PENDING) break;
         if (status) return status;
         dcpi_free(data);
-        for (k = 0; (distance = dcpi_wave_child(w, k)) != 0; k++)
-            if (from == dcpi_wave_rank(w, w->place + distance)) w->arrived |= (uint32_t)1 << k;
+        for (k = 0; k < w->child_count; k++) w->children[k].has_arrived |= from == w->children[k].rank;
     }
     return DCP_OK;
 }
@@ -14382,36 +14441,13 @@ static dcp_status dcpi_wave_late_parent(dcpi_wave *w, int64_t limit) {
     char whom[80];
     const dcp_status status = dcpi_wave_look_around(w);
     if (status) return status;
-    (void)snprintf(whom, sizeof whom, "rank %d (or one that it waits for)", dcpi_wave_parent(w));
-    return dcpi_wave_late(w, dcpi_wave_parent(w), limit, whom);
+    (void)snprintf(whom, sizeof whom, "rank %d (or one that it waits for)", w->parent);
+    return dcpi_wave_late(w, w->parent, limit, whom);
 }
-static void dcpi_wave_name_child(const dcpi_wave *w, int distance, char *text, size_t capacity) {
-    const int first = dcpi_wave_rank(w, w->place + distance), count = dcpi_wave_subtree(w, distance);
-    const int second = (first + 1) % w->c->world_size, last = dcpi_wave_rank(w, w->place + distance + count - 1);
-    if (count == 1) (void)snprintf(text, capacity, "rank %d", first);
-    else if (count == 2) (void)snprintf(text, capacity, "rank %d (or rank %d behind it)", first, second);
-    else
-        (void)snprintf(text, capacity, "rank %d (or one of %d to %d behind it%s)", first, second, last,
-                       last < second ? ", counted round" : "");
+static dcp_status dcpi_wave_need_here(dcpi_wave *w) {
+    if (!w->here) w->here = (uint8_t *)dcpi_alloc_array((size_t)w->c->world_size, 1, w->err);
+    return w->here ? DCP_OK : DCP_E_MEMORY;
 }
-static dcp_status dcpi_wave_late_children(dcpi_wave *w, int64_t limit) {
-    const dcp_status status = dcpi_wave_look_around(w);
-    char whom[320];
-    size_t used = 0;
-    int k, distance, missing = -1;
-    if (status) return status;
-    whom[0] = '\0';
-    for (k = 0; (distance = dcpi_wave_child(w, k)) != 0; k++) {
-        if (w->arrived >> k & 1) continue;
-        if (missing >= 0) used += (size_t)snprintf(whom + used, sizeof whom - used, ", ");
-        else missing = dcpi_wave_rank(w, w->place + distance);
-        dcpi_wave_name_child(w, distance, whom + used, sizeof whom - used);
-        used += strlen(whom + used);
-        if (used + 70 > sizeof whom) break;
-    }
-    return dcpi_wave_late(w, missing, limit, missing >= 0 ? whom : "a message of a rank behind it");
-}
-
 /* Rank 0: who has said that it is here, in this call; what earlier calls left is dropped. */
 static dcp_status dcpi_wave_read_here(dcpi_wave *w) {
     for (;;) {
@@ -14429,22 +14465,13 @@ static dcp_status dcpi_wave_read_here(dcpi_wave *w) {
         dcpi_free(memory);
         if (!is_now) continue;
         status = dcpi_wave_compare(w, from, &head);
+        if (!status) status = dcpi_wave_need_here(w);
         if (status) return status;
-        if (!w->here) w->here = (uint8_t *)dcpi_alloc_array((size_t)w->c->world_size, 1, w->err);
-        if (!w->here) return DCP_E_MEMORY;
         w->here[from] = 1;
     }
 }
-/* Those whose subtree has arrived are here as well. */
-static void dcpi_wave_add_arrived(const dcpi_wave *w, uint8_t *here) {
-    int k, distance, i;
-    here[w->c->rank] = 1;
-    for (k = 0; (distance = dcpi_wave_child(w, k)) != 0; k++)
-        for (i = 0; (w->arrived >> k & 1) && i < dcpi_wave_subtree(w, distance); i++)
-            here[dcpi_wave_rank(w, w->place + distance + i)] = 1;
-}
 /* "rank 3", "ranks 1 and 3", "ranks 1, 3 to 7 and 9"; the number of ranks that are missing, and the first. */
-static int dcpi_wave_list_missing(const uint8_t *here, int ranks, int *first, char *text, size_t capacity) {
+static int dcpi_list_missing(const uint8_t *here, int ranks, int *first, char *text, size_t capacity) {
     int r, end, missing = 0, runs = 0, last = -1;
     size_t used;
     for (r = 0; r < ranks; r++) if (!here[r]) { missing++; if (r == 0 || here[r - 1]) last = r; }
@@ -14460,26 +14487,29 @@ static int dcpi_wave_list_missing(const uint8_t *here, int ranks, int *first, ch
     }
     return missing;
 }
-static void dcpi_wave_tell_everybody(dcpi_wave *w, const dcp_error *why) {
-    int r, is_here;
-    for (is_here = 1; is_here >= 0; is_here--)          /* who is missing, last: it may be gone, or come back */
-        for (r = 1; r < w->c->world_size; r++)
-            if (w->here[r] == is_here) dcpi_wave_tell_one(w, r, why);
-}
-/* Rank 0 has waited for a child in vain. */
-static dcp_status dcpi_wave_late_ranks(dcpi_wave *w, int64_t limit) {
-    char whom[300];
-    int first = 0;
+/* Has waited for a child in vain. Rank 0, while the ranks agree, knows who has said that it is here, and tells
+ * everybody who is missing. Others only know whose subtree has not come: one of those. */
+static dcp_status dcpi_wave_late_children(dcpi_wave *w, int64_t limit) {
+    const int is_lead = w->c->rank == 0 && w->is_agreeing;
+    char whom[300] = "one of ";
+    const size_t skipped = is_lead ? 0 : strlen(whom);
+    int first = w->c->rank, r, k, missing, is_here;
     dcp_status status = dcpi_wave_look_around(w);
-    if (!status) status = dcpi_wave_read_here(w);
-    if (!status && !w->here) w->here = (uint8_t *)dcpi_alloc_array((size_t)w->c->world_size, 1, w->err);
-    if (status || !w->here) return status ? status : DCP_E_MEMORY;
-    dcpi_wave_add_arrived(w, w->here);
-    if (dcpi_wave_list_missing(w->here, w->c->world_size, &first, whom, sizeof whom) == 0)
-        return dcpi_wave_late(w, dcpi_wave_rank(w, w->place + 1), limit, "messages on their way");
-    status = dcpi_wave_late(w, first, limit, whom);
-    dcpi_wave_tell_everybody(w, w->err);
-    w->is_told = 1;
+    if (!status && is_lead) status = dcpi_wave_read_here(w);
+    if (!status) status = dcpi_wave_need_here(w);
+    if (status) return status;
+    if (!is_lead) memset(w->here, 1, (size_t)w->c->world_size);
+    w->here[w->c->rank] = 1;
+    for (k = 0; k < w->child_count; k++)
+        for (r = 0; r < w->children[k].count && (!is_lead || w->children[k].has_arrived); r++)
+            w->here[dcpi_wave_rank(w, w->place + w->children[k].distance + r)] = w->children[k].has_arrived != 0;
+    missing = dcpi_list_missing(w->here, w->c->world_size, &first, whom + skipped, sizeof whom - skipped);
+    status = dcpi_wave_late(w, first, limit, missing == 0 ? "messages on their way" : missing == 1 ? whom + skipped
+                                                                                                  : whom);
+    for (is_here = 1; is_here >= 0 && is_lead && missing > 0; is_here--)
+        for (r = 1; r < w->c->world_size; r++)          /* who is missing, last: it may be gone, or come back */
+            if (w->here[r] == is_here) dcpi_wave_tell(w, r, w->err);
+    w->is_told = is_lead && missing > 0;
     return status;
 }
 
@@ -14501,47 +14531,51 @@ static dcp_status dcpi_wave_send(dcpi_wave *w, int to, const void *data, size_t 
         at += piece;
     } while (status == DCP_OK && at < size);
     dcpi_buffer_free(&message);
-    if (status) dcpi_fail_context(w->err, "%s: ", dcpi_wave_name((uint32_t)w->kind));
+    if (status) dcpi_fail_context(w->err, "%s: ", w->name);
     return status;
 }
-static dcp_status dcpi_wave_check_due(dcpi_wave *w, int from, uint64_t bytes, uint64_t due) {
-    dcp_status status;
-    if (bytes <= due && (bytes > 0 || due == 0)) return DCP_OK;
-    status = dcpi_fail(w->err, DCP_E_COMM, "%s: rank %d got %" PRIu64 " bytes from rank %d where %" PRIu64 " are due",
-                       dcpi_wave_name((uint32_t)w->kind), w->c->rank, bytes, from, due);
-    w->err->rank = from;
+static dcp_status dcpi_wave_send_down(dcpi_wave *w, const void *data, size_t size) {
+    dcp_status status = DCP_OK;
+    int k;
+    for (k = w->child_count; k-- > 0 && !status;)       /* the greatest subtree first: it has the longest way */
+        status = dcpi_wave_send(w, w->children[k].rank, data, size);
     return status;
+}
+/* One message of a stream of which `due` bytes are to come. */
+static dcp_status dcpi_wave_take_part(dcpi_wave *w, int from, int64_t limit, uint64_t due, uint8_t **message,
+                                      size_t *bytes) {
+    const dcp_status status = dcpi_wave_take(w, &from, limit, message, bytes);
+    if (status) return status;
+    *bytes -= DCPI_WAVE_HEADER;
+    if (*bytes <= due && (*bytes > 0 || due == 0)) return DCP_OK;
+    dcpi_free(*message);
+    return dcpi_fail_of(w->err, from, DCP_E_COMM, "%s: rank %d got %" PRIu64 " bytes from rank %d where %" PRIu64
+                        " are due", w->name, w->c->rank, (uint64_t)*bytes, from, due);
 }
 /* DCP_PENDING: not all within `limit` ms of the call's begin. */
 static dcp_status dcpi_wave_receive(dcpi_wave *w, int from, int64_t limit, void *data, size_t size) {
-    size_t at = 0;
+    size_t at = 0, bytes;
+    uint8_t *message;
     do {
-        uint8_t *message;
-        size_t bytes;
-        dcp_status status = dcpi_wave_take(w, &from, limit, &message, &bytes);
+        const dcp_status status = dcpi_wave_take_part(w, from, limit, size - at, &message, &bytes);
         if (status) return status;
-        bytes -= DCPI_WAVE_HEADER;
-        status = dcpi_wave_check_due(w, from, bytes, size - at);
-        if (status == DCP_OK && bytes) memcpy((uint8_t *)data + at, message + DCPI_WAVE_HEADER, bytes);
+        if (bytes) memcpy((uint8_t *)data + at, message + DCPI_WAVE_HEADER, bytes);
         dcpi_free(message);
-        if (status) return status;
         at += bytes;
     } while (at < size);
     return DCP_OK;
 }
 static dcp_status dcpi_wave_from_parent(dcpi_wave *w, void *data, size_t size) {
     const int64_t limit = dcpi_wave_limit_down(w);
-    const dcp_status status = dcpi_wave_receive(w, dcpi_wave_parent(w), limit, data, size);
+    const dcp_status status = dcpi_wave_receive(w, w->parent, limit, data, size);
     return status == DCP_PENDING ? dcpi_wave_late_parent(w, limit) : status;
 }
-static dcp_status dcpi_wave_from_child(dcpi_wave *w, int k, void *data, size_t size) {
-    const int distance = dcpi_wave_child(w, k);
-    const int is_lead = w->c->rank == 0 && w->is_agreeing;
+static dcp_status dcpi_wave_from_child(dcpi_wave *w, dcpi_child *child, void *data, size_t size) {
     /* another rank than 0 waits for rank 0's word, though it knows whom it misses */
-    const int64_t limit = !w->is_agreeing || is_lead ? dcpi_wave_limit_up(w, distance) : dcpi_wave_limit_down(w);
-    const dcp_status status = dcpi_wave_receive(w, dcpi_wave_rank(w, w->place + distance), limit, data, size);
-    if (status == DCP_PENDING) return is_lead ? dcpi_wave_late_ranks(w, limit) : dcpi_wave_late_children(w, limit);
-    w->arrived |= (uint32_t)1 << k;
+    const int64_t limit = w->is_agreeing && w->c->rank != 0 ? dcpi_wave_limit_down(w) : dcpi_wave_limit_up(w, child);
+    const dcp_status status = dcpi_wave_receive(w, child->rank, limit, data, size);
+    if (status == DCP_PENDING) return dcpi_wave_late_children(w, limit);
+    child->has_arrived = 1;
     return status;
 }
 
@@ -14553,21 +14587,22 @@ static dcp_status dcpi_wave_begin(dcpi_wave *w, dcp_coordinator *c, int kind, in
     dcp_status status;
     memset(w, 0, sizeof *w);
     w->err = err ? err : &w->own;
+    w->name = dcpi_wave_name((uint32_t)kind);
     if (timeout_ms < 0)
-        return dcpi_fail(err, DCP_E_INVALID, "%s: timeout_ms is negative (0 is the default of %d)",
-                         dcpi_wave_name((uint32_t)kind), DCPI_COORD_TIMEOUT);
+        return dcpi_fail(err, DCP_E_INVALID, "%s: timeout_ms is negative (0 is the default of %d)", w->name,
+                         DCPI_COORD_TIMEOUT);
     status = c ? dcpi_coord_check(c, err) : DCP_OK;
     if (status) return status;
     if (root < 0 || root >= ranks)
-        return dcpi_fail(err, DCP_E_INVALID, "%s: root is %d; with %d ranks it is 0 to %d",
-                         dcpi_wave_name((uint32_t)kind), root, ranks, ranks - 1);
+        return dcpi_fail(err, DCP_E_INVALID, "%s: root is %d; with %d ranks it is 0 to %d", w->name, root, ranks,
+                         ranks - 1);
     if (ranks == 1) return dcpi_succeed(err);
     status = dcpi_coord_check_broken(c, err);
     if (status) return status;
     w->c = c;
     w->kind = kind;
     w->root = root;
-    w->place = c->rank;                                 /* in the tree of rank 0 at first */
+    dcpi_wave_stand(w, 0);                              /* at first */
     w->is_agreeing = 1;
     w->timeout_ms = timeout_ms ? timeout_ms : DCPI_COORD_TIMEOUT;
     w->started_ms = dcpi_os_monotonic_ms();
@@ -14579,12 +14614,13 @@ static dcp_status dcpi_wave_begin(dcpi_wave *w, dcp_coordinator *c, int kind, in
 typedef void (*dcpi_reduce_fn)(void *inout, const void *in, size_t size, void *user);
 
 static dcp_status dcpi_wave_reduce(dcpi_wave *w, void *data, size_t size, dcpi_reduce_fn reduce, void *user) {
-    void *in = size && dcpi_wave_child(w, 0) ? dcpi_alloc(size, w->err) : NULL;
-    dcp_status status = size && dcpi_wave_child(w, 0) && !in ? DCP_E_MEMORY : DCP_OK;
+    const int needs_room = size && w->child_count;
+    void *in = needs_room ? dcpi_alloc(size, w->err) : NULL;
+    dcp_status status = needs_room && !in ? DCP_E_MEMORY : DCP_OK;
     int k;
     if (status == DCP_OK && w->c->rank == 0) status = dcpi_wave_read_here(w);
-    for (k = 0; status == DCP_OK && dcpi_wave_child(w, k); k++) {
-        status = dcpi_wave_from_child(w, k, in, size);
+    for (k = 0; status == DCP_OK && k < w->child_count; k++) {
+        status = dcpi_wave_from_child(w, &w->children[k], in, size);
         if (status == DCP_OK && reduce) reduce(data, in, size, user);
     }
     dcpi_free(in);
@@ -14593,23 +14629,16 @@ static dcp_status dcpi_wave_reduce(dcpi_wave *w, void *data, size_t size, dcpi_r
 /* A barrier is a reduction of nothing. */
 static dcp_status dcpi_wave_reduce_all(dcpi_wave *w, void *data, size_t size, dcpi_reduce_fn reduce, void *user) {
     dcp_status status = dcpi_wave_reduce(w, data, size, reduce, user);
-    int k;
-    if (status == DCP_OK && w->place) status = dcpi_wave_send(w, dcpi_wave_parent(w), data, size);
+    if (status == DCP_OK && w->place) status = dcpi_wave_send(w, w->parent, data, size);
     if (status == DCP_OK && w->place) status = dcpi_wave_from_parent(w, data, size);
-    for (k = 29; status == DCP_OK && k >= 0; k--)       /* the greatest subtree first: it has the longest way */
-        if (dcpi_wave_child(w, k))
-            status = dcpi_wave_send(w, dcpi_wave_rank(w, w->place + dcpi_wave_child(w, k)), data, size);
-    return status;
+    return status ? status : dcpi_wave_send_down(w, data, size);
 }
 /* All have called, and the same: now through the tree of the root. */
 static dcp_status dcpi_wave_agree(dcpi_wave *w) {
     const dcp_status status = dcpi_wave_reduce_all(w, NULL, 0, NULL, NULL);
-    if (status) return status;
-    w->is_agreeing = 0;
-    w->arrived = 0;
-    w->base = w->root;
-    w->place = (int)(((int64_t)w->c->rank - w->root + w->c->world_size) % w->c->world_size);
-    return DCP_OK;
+    w->is_agreeing = status != DCP_OK;
+    if (!status) dcpi_wave_stand(w, w->root);
+    return status;
 }
 DCPDEF dcp_status dcp_barrier(dcp_coordinator *coordinator, int timeout_ms, dcp_error *err) {
     dcpi_wave w;
@@ -14619,8 +14648,7 @@ DCPDEF dcp_status dcp_barrier(dcp_coordinator *coordinator, int timeout_ms, dcp_
 }
 DCPDEF dcp_status dcp_allreduce(dcp_coordinator *coordinator, void *data, size_t size,
                                 void (*reduce)(void *inout, const void *in, size_t size, void *user), void *user,
-                                int timeout_ms,
-                                dcp_error *err) {
+                                int timeout_ms, dcp_error *err) {
     dcpi_wave w;
     dcp_status status;
     if (!reduce) return dcpi_fail(err, DCP_E_INVALID, "dcp_allreduce: reduce is NULL");
@@ -14629,15 +14657,6 @@ DCPDEF dcp_status dcp_allreduce(dcp_coordinator *coordinator, void *data, size_t
     if (status || !w.c) return status;
     return dcpi_wave_end(&w, dcpi_wave_reduce_all(&w, data, size, reduce, user));
 }
-static dcp_status dcpi_wave_broadcast(dcpi_wave *w, void *data, size_t size) {
-    dcp_status status = dcpi_wave_agree(w);
-    int k;
-    if (status == DCP_OK && w->place) status = dcpi_wave_from_parent(w, data, size);
-    for (k = 29; status == DCP_OK && k >= 0; k--)
-        if (dcpi_wave_child(w, k)) status = dcpi_wave_send(w, dcpi_wave_rank(w, w->place + dcpi_wave_child(w, k)), data,
-                                                           size);
-    return status;
-}
 DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t size, int root, int timeout_ms,
                                 dcp_error *err) {
     dcpi_wave w;
@@ -14645,14 +14664,18 @@ DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t
     if (!data && size) return dcpi_fail(err, DCP_E_INVALID, "dcp_broadcast: data is NULL");
     status = dcpi_wave_begin(&w, coordinator, DCPI_WAVE_BROADCAST, root, size, timeout_ms, err);
     if (status || !w.c) return status;
-    return dcpi_wave_end(&w, dcpi_wave_broadcast(&w, data, size));
+    status = dcpi_wave_agree(&w);
+    if (status == DCP_OK && w.place) status = dcpi_wave_from_parent(&w, data, size);
+    if (status == DCP_OK) status = dcpi_wave_send_down(&w, data, size);
+    return dcpi_wave_end(&w, status);
 }
 /* ---- gather. list: the size of each rank's part in this subtree, 8 bytes each, this rank first */
+static uint64_t dcpi_list_size(const uint8_t *list, int place) { return dcpi_load64(list + 8 * (size_t)place); }
 static dcp_status dcpi_wave_gather_sizes(dcpi_wave *w, uint8_t *list) {
     dcp_status status = DCP_OK;
-    int k, distance;
-    for (k = 0; status == DCP_OK && (distance = dcpi_wave_child(w, k)) != 0; k++)
-        status = dcpi_wave_from_child(w, k, list + 8 * (size_t)distance, 8 * (size_t)dcpi_wave_subtree(w, distance));
+    dcpi_child *child = w->children;
+    for (; status == DCP_OK && child < w->children + w->child_count; child++)
+        status = dcpi_wave_from_child(w, child, list + 8 * (size_t)child->distance, 8 * (size_t)child->count);
     return status;
 }
 static dcp_status dcpi_wave_late_part(dcpi_wave *w, int from) {
@@ -14662,29 +14685,26 @@ static dcp_status dcpi_wave_late_part(dcpi_wave *w, int from) {
 }
 /* Passes a part on, message by message, so that no rank but the root holds more than its own data. */
 static dcp_status dcpi_wave_forward(dcpi_wave *w, int from, uint64_t left) {
-    while (left > 0) {
-        uint8_t *message;
-        size_t bytes;
-        dcp_status status = dcpi_wave_take(w, &from, dcpi_wave_limit_data(w), &message, &bytes);
-        if (status == DCP_PENDING) return dcpi_wave_late_part(w, from);
-        if (status) return status;
-        status = dcpi_wave_check_due(w, from, bytes - DCPI_WAVE_HEADER, left);
-        if (status == DCP_OK)
-            status = dcpi_coord_send(w->c, dcpi_wave_parent(w), DCPI_TAG_COLLECTIVE, message, bytes,
-                                     dcpi_wave_left(w, dcpi_wave_limit_data(w)), w->err);
+    const int64_t limit = dcpi_wave_limit_data(w);
+    dcp_status status = DCP_OK;
+    uint8_t *message;
+    size_t bytes;
+    for (; left > 0 && status == DCP_OK; left -= bytes) {
+        status = dcpi_wave_take_part(w, from, limit, left, &message, &bytes);
+        if (status) return status == DCP_PENDING ? dcpi_wave_late_part(w, from) : status;
+        status = dcpi_coord_send(w->c, w->parent, DCPI_TAG_COLLECTIVE, message, DCPI_WAVE_HEADER + bytes,
+                                 dcpi_wave_left(w, limit), w->err);
         dcpi_free(message);
-        if (status) return status;
-        left -= bytes - DCPI_WAVE_HEADER;
     }
-    return DCP_OK;
+    return status;
 }
 static dcp_status dcpi_wave_gather_up(dcpi_wave *w, const uint8_t *list, int count, const void *data, size_t size) {
-    dcp_status status = dcpi_wave_send(w, dcpi_wave_parent(w), list, 8 * (size_t)count);
-    int k, distance, i;
-    if (status == DCP_OK && size) status = dcpi_wave_send(w, dcpi_wave_parent(w), data, size);
-    for (k = 0; (distance = dcpi_wave_child(w, k)) != 0; k++)
-        for (i = distance; status == DCP_OK && i < distance + dcpi_wave_subtree(w, distance); i++)
-            status = dcpi_wave_forward(w, dcpi_wave_rank(w, w->place + distance), dcpi_load64(list + 8 * (size_t)i));
+    dcp_status status = dcpi_wave_send(w, w->parent, list, 8 * (size_t)count);
+    int k, i;
+    if (status == DCP_OK && size) status = dcpi_wave_send(w, w->parent, data, size);
+    for (k = 0; k < w->child_count; k++)
+        for (i = 0; status == DCP_OK && i < w->children[k].count; i++)
+            status = dcpi_wave_forward(w, w->children[k].rank, dcpi_list_size(list, w->children[k].distance + i));
     return status;
 }
 /* On the root: one allocation with the pointers and room for each part, and the sizes. list is in the order of
@@ -14696,16 +14716,14 @@ static dcp_status dcpi_gather_room(int ranks, int root, const uint8_t *list, voi
     if (!dcpi_align_up((int64_t)((uint64_t)ranks * sizeof(void *)), 16, &total)) return dcpi_no_memory(err, SIZE_MAX);
     at = total;
     for (place = 0; place < ranks; place++)
-        if (dcpi_load64(list + 8 * (size_t)place) > (uint64_t)INT64_MAX ||
-            !dcpi_align_up((int64_t)dcpi_load64(list + 8 * (size_t)place), 16, &size) ||
-            !dcpi_add(total, size, &total) ||
+        if (!dcpi_align_up((int64_t)dcpi_list_size(list, place), 16, &size) || !dcpi_add(total, size, &total) ||
             (int64_t)(size_t)total != total) return dcpi_no_memory(err, SIZE_MAX);
     *sizes = (size_t *)dcpi_alloc_array((size_t)ranks, sizeof **sizes, err);
     *parts = *sizes ? (void **)dcpi_alloc((size_t)total, err) : NULL;
     if (!*parts) return DCP_E_MEMORY;
     for (place = 0; place < ranks; place++) {
         const int rank = (int)(((int64_t)place + root) % ranks);
-        (*sizes)[rank] = (size_t)dcpi_load64(list + 8 * (size_t)place);
+        (*sizes)[rank] = (size_t)dcpi_list_size(list, place);
         (*parts)[rank] = (*sizes)[rank] ? (char *)*parts + (size_t)at : NULL;
         at += (int64_t)(((*sizes)[rank] + 15) & ~(size_t)15);
     }
@@ -14714,12 +14732,12 @@ static dcp_status dcpi_gather_room(int ranks, int root, const uint8_t *list, voi
 static dcp_status dcpi_wave_gather_in(dcpi_wave *w, const uint8_t *list, const void *data, void ***parts,
                                       size_t **sizes) {
     dcp_status status = dcpi_gather_room(w->c->world_size, w->root, list, parts, sizes, w->err);
-    int k, distance, place;
+    int k, i;
     if (status) return status;
     if ((*sizes)[w->root]) memcpy((*parts)[w->root], data, (*sizes)[w->root]);
-    for (k = 0; (distance = dcpi_wave_child(w, k)) != 0; k++)
-        for (place = distance; status == DCP_OK && place < distance + dcpi_wave_subtree(w, distance); place++) {
-            const int rank = dcpi_wave_rank(w, place), from = dcpi_wave_rank(w, distance);
+    for (k = 0; k < w->child_count; k++)
+        for (i = 0; status == DCP_OK && i < w->children[k].count; i++) {
+            const int rank = dcpi_wave_rank(w, w->children[k].distance + i), from = w->children[k].rank;
             if (!(*sizes)[rank]) continue;
             status = dcpi_wave_receive(w, from, dcpi_wave_limit_data(w), (*parts)[rank], (*sizes)[rank]);
             if (status == DCP_PENDING) status = dcpi_wave_late_part(w, from);
@@ -14728,12 +14746,10 @@ static dcp_status dcpi_wave_gather_in(dcpi_wave *w, const uint8_t *list, const v
 }
 static dcp_status dcpi_wave_gather(dcpi_wave *w, const void *data, size_t size, void ***parts, size_t **sizes) {
     uint8_t *list;
-    int lowest, behind, count;
+    int count = 1, k;
     dcp_status status = dcpi_wave_agree(w);
     if (status) return status;
-    lowest = w->place & -w->place;
-    behind = w->c->world_size - w->place;
-    count = w->place && lowest < behind ? lowest : behind;
+    for (k = 0; k < w->child_count; k++) count += w->children[k].count;
     list = (uint8_t *)dcpi_alloc_array((size_t)count, 8, w->err);
     if (!list) return DCP_E_MEMORY;
     dcpi_store64(list, size);
@@ -16022,7 +16038,6 @@ DCPDEF void dcp_cancel_request(dcp_cancel *cancel) { if (cancel) dcpi_flag_set(&
  * >>index       Open: find the commit file, read and check the document, and turn it, whatever its layout, into one
  *               index of pieces: tensor, box, file, byte range, digests. Load, verify and map know only that index.
  * ================================================================================================================== */
-#define DCPI_LEAF ((int64_t)256 * 1024)                 /* bytes hashed as one string (DESIGN 2.1) */
 #define DCPI_CHUNK ((int64_t)4 * 1024 * 1024)           /* bytes in one request to a storage, at most */
 #define DCPI_OPEN_FILES 8                               /* files kept open though nobody reads them just now */
 
@@ -18296,7 +18311,7 @@ typedef struct dcpi_stream {
     int writers, writers_limit, all_filled;
     int64_t bytes_written;
     /* fold: leaves into blocks, strictly in order, under crew.lock */
-    size_t fold_part; int64_t fold_at; dcpi_sha fold_sha, flat_sha;
+    size_t fold_part; int64_t fold_at; dcpi_block fold_block; dcpi_sha flat_sha;
 } dcpi_stream;
 
 /* ---- memory: buffers within the budget --------------------------------------------------------------------------- */
@@ -18357,31 +18372,22 @@ static dcp_status dcpi_tensor_fetch(dcpi_copies *copies, int64_t mark, const dcp
     dcpi_swap_bytes(to, (int64_t)size, dcpi_dtype_width(tensor->dtype));
     return DCP_OK;
 }
-static void dcpi_stream_add_leaves(dcpi_stream_buffer *b, size_t size) {
-    size_t at;
-    for (at = 0; at < size; at += (size_t)DCPI_LEAF) {
-        dcpi_sha_job *job = &b->jobs[b->leaf_count];
-        job->data = b->data + b->used + at;
-        job->size = (size_t)dcpi_min((int64_t)(size - at), DCPI_LEAF);
-        job->digest = b->leaves[b->leaf_count++];
-    }
-}
 /* As much of the current tensor as the buffer holds, in whole leaves; 0 bytes when it is full. */
 static dcp_status dcpi_stream_fill_part(dcpi_stream *t, int64_t number, size_t *added, dcp_error *err) {
     dcpi_stream_buffer *b = &t->buffers[number % t->buffer_count];
     const dcpi_stream_part *part = &t->parts[t->part];
     int64_t left = part->size - t->in_part, room = (int64_t)(t->capacity - b->used);
-    int64_t leaves = dcpi_min(room / DCPI_LEAF, (int64_t)(DCPI_STREAM_LEAVES - b->leaf_count));
-    int64_t size = left <= room && (left + DCPI_LEAF - 1) / DCPI_LEAF <=
-                   (int64_t)(DCPI_STREAM_LEAVES - b->leaf_count) ? left : leaves * DCPI_LEAF;
+    const size_t leaves = DCPI_STREAM_LEAVES - b->leaf_count;
+    int64_t size = dcpi_min(left, (int64_t)leaves * DCPI_LEAF);
     dcp_status status;
+    if (size > room) size = room / DCPI_LEAF * DCPI_LEAF;
     *added = 0;
     if (size == 0) return DCP_OK;
-    if (size > left) size = left;
     status = t->image ? DCP_OK : dcpi_tensor_fetch(&t->copies, number, part->tensor, t->in_part, b->data + b->used,
                                                    (size_t)size, err);
     if (status) return status;
-    dcpi_stream_add_leaves(b, (size_t)size);
+    b->leaf_count += dcpi_leaf_jobs(b->data + b->used, (size_t)size, b->jobs + b->leaf_count, b->leaves +
+                                    b->leaf_count);
     b->used += (size_t)size;
     t->in_part += size;
     *added = (size_t)size;
@@ -18437,24 +18443,18 @@ static dcp_status dcpi_stream_settle(dcpi_stream *t, int64_t number, int last, d
 }
 
 /* ---- hash and write ---------------------------------------------------------------------------------------------- */
-/* One leaf digest more: the block's own digest if it is the only leaf, else one string of the block's hash. */
-static void dcpi_stream_fold_leaf(dcpi_stream *t, const uint8_t *leaf) {
+/* The digest of the next leaf of the file. */
+static void dcpi_stream_fold(dcpi_stream *t, uint8_t (*leaf)[32]) {
     const dcpi_stream_part *part;
-    int64_t block, begin, end;
+    int64_t block;
     while (t->parts[t->fold_part].size == t->fold_at) { t->fold_part++; t->fold_at = 0; }  /* also past empty tensors */
     part = &t->parts[t->fold_part];
     block = t->fold_at / t->block_size;
-    begin = block * t->block_size;
-    end = dcpi_min(begin + t->block_size, part->size);
-    if (end - begin <= DCPI_LEAF) {
-        memcpy(part->digests[block], leaf, 32);
-        t->fold_at = end;
-        return;
-    }
-    if (t->fold_at == begin) dcpi_sha_init(&t->fold_sha);
-    dcpi_sha_update(&t->fold_sha, leaf, 32);
-    t->fold_at = dcpi_min(t->fold_at + DCPI_LEAF, end);
-    if (t->fold_at == end) dcpi_sha_final(&t->fold_sha, part->digests[block]);
+    if (t->fold_at % t->block_size == 0) dcpi_block_begin(&t->fold_block);
+    dcpi_block_add_leaves(&t->fold_block, leaf, 1);
+    t->fold_at = dcpi_min(t->fold_at + DCPI_LEAF, part->size);
+    if (t->fold_at % t->block_size == 0 || t->fold_at == part->size)
+        dcpi_block_end(&t->fold_block, part->digests[block]);
 }
 static void dcpi_stream_hash(dcpi_stream *t, dcpi_stream_buffer *b) {
     if (t->is_flat) dcpi_sha_update(&t->flat_sha, b->data + b->fresh, b->used - b->fresh);
@@ -18466,7 +18466,7 @@ static void dcpi_stream_hashed(dcpi_stream *t, dcpi_stream_buffer *b) {  /* unde
     while (t->folded < t->next_hash) {
         dcpi_stream_buffer *next = &t->buffers[t->folded % t->buffer_count];
         if (!next->hashed) break;
-        for (i = 0; i < next->leaf_count && !t->is_flat; i++) dcpi_stream_fold_leaf(t, next->leaves[i]);
+        for (i = 0; i < next->leaf_count && !t->is_flat; i++) dcpi_stream_fold(t, next->leaves + i);
         next->hashed = 2;                               /* folded: of no use to anybody any more */
         t->folded++;
     }
@@ -19791,13 +19791,8 @@ static void dcpi_pool_describe(const dcpi_save *s, const dcpi_entry *entry, cons
 }
 /* A checksum's 32 bytes; 0: it is none that this save can compare with. */
 static int dcpi_pool_checksum(const dcpi_save *s, const char *text, uint8_t digest[32]) {
-    static const char tree[] = "sha256-tree:";
-    if (!text) return 0;
-    if (s->desc->checksum == DCP_CHECKSUM_TREE) {
-        if (!dcpi_starts_with(text, tree)) return 0;
-        text += sizeof tree - 1;
-    }
-    return strlen(text) == 64 && dcpi_hex_decode(text, 64, digest);
+    int is_tree;
+    return dcpi_checksum_parse(text, &is_tree, digest) && is_tree == (s->desc->checksum == DCP_CHECKSUM_TREE);
 }
 static int dcpi_pool_is_alike(const dcpi_save *s, const dcp_manifest_shard *wanted, const dcp_manifest_shard *base) {
     uint8_t ignored[32];
@@ -20308,23 +20303,16 @@ static void dcpi_manifesto_free(dcpi_manifesto *m) {
     dcpi_free(m->layers);
 }
 static dcp_status dcpi_manifesto_shard(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
-    static const char tree[] = "sha256-tree:";
     dcpi_manifesto *m = (dcpi_manifesto *)user;
     const dcpi_save *s = m->save;
     const dcpi_entry *entry = &s->entries[m->order[i]];
     const dcpi_pooled *pooled = &s->pooled[m->order[i]];
-    char *digits = m->checksum;
     dcpi_listed record;
     (void)err;
     dcpi_entry_read(s, entry, &record);
     dcpi_pool_describe(s, entry, &record, out);
     dcpi_pool_path_of(s, pooled, m->path, sizeof m->path);
-    if (s->desc->checksum == DCP_CHECKSUM_TREE) {
-        memcpy(digits, tree, sizeof tree - 1);
-        digits += sizeof tree - 1;
-    }
-    dcpi_hex_encode(pooled->done + 1, 32, digits);
-    digits[64] = '\0';
+    dcpi_checksum_print(s->desc->checksum == DCP_CHECKSUM_TREE, pooled->done + 1, m->checksum);
     out->path = m->path;
     out->checksum = m->checksum;
     out->version = pooled->done[0] & DCPI_POOL_KEPT ? pooled->base->version : pooled->version;
@@ -20427,17 +20415,10 @@ static dcp_status dcpi_save_emit(const dcpi_save *s, dcpi_sink sink, void *user,
 }
 /* The checksum of a shard: over all block digests in document order, or the hash of the file. */
 static void dcpi_save_checksum(int is_flat, const uint8_t *digests, size_t count, const uint8_t *flat_digest,
-                               char text[80]) {
-    static const char tree[] = "sha256-tree:";
+                               char text[DCPI_CHECKSUM_TEXT]) {
     uint8_t digest[32];
-    if (is_flat) memcpy(digest, flat_digest, sizeof digest);
-    else {
-        dcp_sha256(digests, count * 32, digest);
-        memcpy(text, tree, sizeof tree - 1);
-        text += sizeof tree - 1;
-    }
-    dcpi_hex_encode(digest, sizeof digest, text);
-    text[64] = '\0';
+    if (!is_flat) dcp_sha256(digests, count * 32, digest);
+    dcpi_checksum_print(!is_flat, is_flat ? flat_digest : digest, text);
 }
 /* The document without its shards: what is wrong with the caller's texts shows now, not after the data has been
  * written. */
@@ -22741,27 +22722,31 @@ static dcp_status dcpi_item_failed(const dcpi_load *l, const dcpi_item *item, dc
     dcpi_fail_context(err, "shard %d, tensor \"%s\": ", shard->rank, item->piece ? item->piece->meta->name : "(gap)");
     return err->status;
 }
-static size_t dcpi_add_jobs(dcpi_reader *r, size_t count, const uint8_t *data, int64_t size) {
-    int64_t at;
-    for (at = 0; at < size; at += DCPI_LEAF, count++) {
-        r->jobs[count].data = data + at;
-        r->jobs[count].size = (size_t)dcpi_min(size - at, DCPI_LEAF);
-        r->jobs[count].digest = r->leaves[count];
-    }
-    return count;
+static int dcpi_is_zero(const uint8_t *data, int64_t size) {
+    int64_t i;
+    for (i = 0; i < size; i++) if (data[i]) return 0;
+    return 1;
 }
-static int64_t dcpi_leaf_count(int64_t size) { return (size + DCPI_LEAF - 1) / DCPI_LEAF; }
 static int dcpi_item_has_digest(const dcpi_load *l, const dcpi_item *item) {
     return l->check && item->piece && item->piece->meta->block_size > 0;
 }
-static const uint8_t *dcpi_item_digest(const dcpi_item *item) {
-    return item->piece->meta->block_checksums + 32 * (item->begin / item->piece->meta->block_size);
-}
-/* What has been hashed of an item is all of it now: `sha` of its leaves' digests, or its only leaf. */
-static int dcpi_item_is_right(const dcpi_reader *r, const dcpi_item *item, dcpi_sha *sha) {
+/* All leaves of the item are in the block. */
+static dcp_status dcpi_item_compare_digest(const dcpi_load *l, const dcpi_item *item, dcpi_block *block,
+                                           dcp_error *err) {
+    const dcp_tensor_metadata *meta = item->piece->meta;
     uint8_t digest[32];
-    dcpi_sha_final(sha, digest);
-    return dcpi_sha_equal(item->end - item->begin <= DCPI_LEAF ? r->leaves[0] : digest, dcpi_item_digest(item), 32);
+    dcpi_block_end(block, digest);
+    if (dcpi_sha_equal(digest, meta->block_checksums + 32 * (item->begin / meta->block_size), 32)) return DCP_OK;
+    return dcpi_item_corrupt(l, item, err);
+}
+/* Takes bytes [at, at + size) of the item in, part by part; with the last part its digest is known, and compared. */
+static dcp_status dcpi_item_verify(const dcpi_load *l, const dcpi_item *item, dcpi_block *block, int64_t at,
+                                   const uint8_t *data, int64_t size, dcp_error *err) {
+    if (!item->piece) return dcpi_is_zero(data, size) ? DCP_OK : dcpi_item_corrupt(l, item, err);
+    if (!dcpi_item_has_digest(l, item)) return DCP_OK;
+    if (at == item->begin) dcpi_block_begin(block);
+    dcpi_block_add(block, data, (size_t)size);
+    return at + size < item->end ? DCP_OK : dcpi_item_compare_digest(l, item, block, err);
 }
 /* Bytes of one number of the item, as far as their order counts. */
 static int dcpi_item_width(const dcpi_load *l, const dcpi_item *item) {
@@ -22807,21 +22792,19 @@ static uint8_t *dcpi_item_direct(const dcpi_load *l, const dcpi_item *item) {
         return NULL;
     return (uint8_t *)source->wanted->data + source->walk.memory_start + (item->begin - source->walk.file_start);
 }
-static int dcpi_is_zero(const uint8_t *data, int64_t size) {
-    int64_t i;
-    for (i = 0; i < size; i++) if (data[i]) return 0;
-    return 1;
+static dcp_status dcpi_read_bytes(const dcpi_load *l, const dcpi_data_file *file, int64_t at, uint8_t *to, int64_t size,
+                                  dcp_error *err) {
+    return dcpi_storage_read(dcpi_data_file_storage(l->checkpoint, file), file->key, file->object, at, to, (size_t)size,
+                             err);
 }
 /* One item of any size, chunk by chunk: read, hash, scatter; the digest is known, and compared, before its last chunk
  * is used. */
 static dcp_status dcpi_read_one(dcpi_reader *r, const dcpi_item *item, dcpi_data_file *file, dcp_error *err) {
     dcpi_load *l = r->l;
     uint8_t *direct = dcpi_item_direct(l, item);
-    int has_digest = dcpi_item_has_digest(l, item);
     int64_t at, n;
-    dcpi_sha sha;
-    dcp_status status = has_digest ? dcpi_reader_prepare_jobs(r, err) : DCP_OK;
-    dcpi_sha_init(&sha);
+    dcpi_block block;
+    dcp_status status = DCP_OK;
     for (at = item->begin; at < item->end && !status; at += n) {
         uint8_t *to = direct ? direct + (at - item->begin) : NULL;
         n = dcpi_min(item->end - at, (int64_t)l->chunk);
@@ -22830,17 +22813,12 @@ static dcp_status dcpi_read_one(dcpi_reader *r, const dcpi_item *item, dcpi_data
         status = dcpi_op_check_cancel(l->op, err);
         if (!status && dcpi_crew_is_stopped(&l->crew))
             status = dcpi_fail(err, DCP_E_CANCELLED, "stopped after another failure");
-        if (!status)
-            status = dcpi_storage_read(dcpi_data_file_storage(l->checkpoint, file), file->key, file->object,
-                                       item->at + (at - item->begin), to, (size_t)n, err);
-        if (!status && has_digest) {
-            dcpi_sha_many(r->jobs, dcpi_add_jobs(r, 0, to, n));
-            dcpi_sha_update(&sha, r->leaves, (size_t)dcpi_leaf_count(n) * 32);
-            if (at + n == item->end && !dcpi_item_is_right(r, item, &sha)) return dcpi_item_corrupt(l, item, err);
-        }
-        if (!status && !item->piece && !dcpi_is_zero(to, n)) return dcpi_item_corrupt(l, item, err);
-        if (!status && !direct) status = dcpi_item_scatter(r, item, at, at + n, to, err);
-        else if (!status) dcpi_swap_bytes(to, n, dcpi_dtype_width(l->sources[item->source].wanted->dtype));
+        if (!status) status = dcpi_read_bytes(l, file, item->at + (at - item->begin), to, n, err);
+        if (status) break;
+        status = dcpi_item_verify(l, item, &block, at, to, n, err);
+        if (status) return status;
+        if (!direct) status = dcpi_item_scatter(r, item, at, at + n, to, err);
+        else dcpi_swap_bytes(to, n, dcpi_item_width(l, item));
     }
     return status ? dcpi_item_failed(l, item, err) : DCP_OK;
 }
@@ -22848,39 +22826,40 @@ static dcp_status dcpi_read_one(dcpi_reader *r, const dcpi_item *item, dcpi_data
 static dcp_status dcpi_read_run(dcpi_reader *r, const dcpi_item **items, size_t count, dcpi_data_file *file,
                                 dcp_error *err) {
     dcpi_load *l = r->l;
-    int64_t base = items[0]->at;
-    size_t i, jobs = 0, leaf = 0, size = (size_t)(items[count - 1]->at + items[count - 1]->end -
-                                                  items[count - 1]->begin - base);
+    const int64_t base = items[0]->at;
+    const dcpi_item *last = items[count - 1];
+    size_t i, jobs = 0, leaf = 0;
     dcp_status status = dcpi_reader_turn(r, err);
     if (status) return status;
     status = dcpi_reader_prepare_jobs(r, err);
     if (!status) status = dcpi_op_check_cancel(l->op, err);
-    if (!status)
-        status = dcpi_storage_read(dcpi_data_file_storage(l->checkpoint, file), file->key, file->object, base,
-                                   r->buffer, size, err);
+    if (!status) status = dcpi_read_bytes(l, file, base, r->buffer, last->at + last->end - last->begin - base, err);
     if (status) return dcpi_item_failed(l, items[0], err);
     for (i = 0; i < count; i++)
-        if (dcpi_item_has_digest(l, items[i])) jobs = dcpi_add_jobs(r, jobs, r->buffer + (items[i]->at - base),
-                                                                    items[i]->end - items[i]->begin);
+        if (dcpi_item_has_digest(l, items[i]))
+            jobs += dcpi_leaf_jobs(r->buffer + (items[i]->at - base), (size_t)(items[i]->end - items[i]->begin),
+                                   r->jobs + jobs, r->leaves + jobs);
     dcpi_sha_many(r->jobs, jobs);
     for (i = 0; i < count && !status; i++) {
         const dcpi_item *item = items[i];
-        uint8_t *data = r->buffer + (item->at - base), digest[32];
-        size_t n = dcpi_item_has_digest(l, item) ? (size_t)dcpi_leaf_count(item->end - item->begin) : 0;
-        if (n > 1) dcp_sha256(r->leaves[leaf], n * 32, digest);
-        if (n > 0 && !dcpi_sha_equal(n > 1 ? digest : r->leaves[leaf], dcpi_item_digest(item), 32))
-            return dcpi_item_corrupt(l, item, err);
-        if (!item->piece && !dcpi_is_zero(data, item->end - item->begin)) return dcpi_item_corrupt(l, item, err);
-        leaf += n;
-        status = dcpi_item_scatter(r, item, item->begin, item->end, data, err);
+        const size_t leaves = dcpi_leaf_count(item->end - item->begin);
+        uint8_t *data = r->buffer + (item->at - base);
+        dcpi_block block;
+        if (dcpi_item_has_digest(l, item)) {
+            dcpi_block_begin(&block);
+            dcpi_block_add_leaves(&block, r->leaves + leaf, leaves);
+            leaf += leaves;
+            status = dcpi_item_compare_digest(l, item, &block, err);
+        } else status = dcpi_item_verify(l, item, &block, item->begin, data, item->end - item->begin, err);
+        if (!status) status = dcpi_item_scatter(r, item, item->begin, item->end, data, err);
     }
     return status;
 }
 /* How many of the items from order[first] on make one request: neighbours in one file, together within a buffer. */
 static size_t dcpi_run_length(const dcpi_load *l, size_t first) {
     const dcpi_item *start = l->order[first];
-    int64_t end = start->at + start->end - start->begin, leaves = dcpi_leaf_count(start->end - start->begin);
-    size_t n;
+    int64_t end = start->at + start->end - start->begin;
+    size_t n, leaves = dcpi_leaf_count(start->end - start->begin);
     for (n = 1; first + n < l->order_count; n++) {
         const dcpi_item *next = l->order[first + n];
         int64_t size = next->end - next->begin;
@@ -23041,7 +23020,10 @@ static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
 
 /* ---- flat checksums: the whole file, once per open, before anything of it is used -------------------------------- */
 static int dcpi_is_flat(const dcp_shard_metadata *shard) {
-    return shard->checksum && !dcpi_starts_with(shard->checksum, "sha256-tree:");
+    uint8_t digest[32];
+    int is_tree;
+    (void)dcpi_checksum_parse(shard->checksum, &is_tree, digest);
+    return shard->checksum && !is_tree;
 }
 
 static dcp_status dcpi_flat_hash(dcpi_op *op, dcp_storage *s, const dcpi_data_file *file, uint8_t *buffer,
@@ -23064,8 +23046,9 @@ static dcp_status dcpi_flat_hash(dcpi_op *op, dcp_storage *s, const dcpi_data_fi
 static dcp_status dcpi_flat_compare(const dcp_checkpoint *c, const dcpi_data_file *file, const uint8_t digest[32],
                                     dcp_error *err) {
     uint8_t wanted[32];
-    if (strlen(file->shard->checksum) == 64 && dcpi_hex_decode(file->shard->checksum, 64, wanted) &&
-        dcpi_sha_equal(wanted, digest, 32)) return DCP_OK;
+    int is_tree;
+    if (dcpi_checksum_parse(file->shard->checksum, &is_tree, wanted) && dcpi_sha_equal(wanted, digest, 32))
+        return DCP_OK;
     return dcpi_fail(err, DCP_E_CHECKSUM,
                      "%s%s (shard %d): the SHA-256 of the file is not the one that %s names: the file was damaged or "
                      "changed",
@@ -23162,12 +23145,10 @@ static dcp_status dcpi_shared_get(dcpi_load *l, const dcpi_shared *shared, int64
 static dcp_status dcpi_shared_read(dcpi_reader *r, const dcpi_shared *shared, uint8_t **message, dcp_error *err) {
     dcpi_load *l = r->l;
     const dcpi_item *item = shared->items[0];
-    const int has_digest = dcpi_item_has_digest(l, item);
     int64_t at, n;
     size_t i;
-    dcpi_sha sha;
-    dcp_status status = has_digest ? dcpi_reader_prepare_jobs(r, err) : DCP_OK;
-    dcpi_sha_init(&sha);
+    dcpi_block block;
+    dcp_status status = DCP_OK;
     for (at = item->begin; at < item->end && !status; at += n) {
         uint8_t *bytes;
         n = dcpi_min(item->end - at, (int64_t)DCPI_RELAY_CHUNK);
@@ -23176,11 +23157,8 @@ static dcp_status dcpi_shared_read(dcpi_reader *r, const dcpi_shared *shared, ui
         status = dcpi_shared_get(l, shared, item->at + (at - item->begin), (size_t)n, message, err);
         if (status) break;
         bytes = *message + DCPI_RELAY_HEADER;
-        if (has_digest) {
-            dcpi_sha_many(r->jobs, dcpi_add_jobs(r, 0, bytes, n));
-            dcpi_sha_update(&sha, r->leaves, (size_t)dcpi_leaf_count(n) * 32);
-            if (at + n == item->end && !dcpi_item_is_right(r, item, &sha)) return dcpi_item_corrupt(l, item, err);
-        }
+        status = dcpi_item_verify(l, item, &block, at, bytes, n, err);
+        if (status) return status;
         for (i = 0; i < shared->count && !status; i++) {
             status = dcpi_item_scatter(r, shared->items[i], at, at + n, bytes, err);
             if (DCPI_BIG_ENDIAN && !status) status = dcpi_copies_until(&r->copies, INT64_MAX, err);
@@ -23525,38 +23503,22 @@ static void dcpi_unmap_file(dcp_checkpoint *c, dcpi_data_file *file) {
 }
 static dcp_status dcpi_map_verify(dcp_checkpoint *c, const dcpi_piece *piece, const uint8_t *data, dcp_error *err) {
     const dcp_tensor_metadata *meta = piece->meta;
-    uint8_t digest[32], leaves[16][32];
-    dcpi_sha_job jobs[16];
+    dcp_status status = DCP_OK;
+    dcpi_block block;
     dcpi_load l;
     dcpi_item item;
-    int64_t at, leaf;
     memset(&l, 0, sizeof l);
     memset(&item, 0, sizeof item);
     l.checkpoint = c;
+    l.check = c->verify != DCP_VERIFY_NONE;
     item.piece = piece;
     item.shard = piece->shard;
-    if (c->verify == DCP_VERIFY_NONE || meta->block_size == 0) return DCP_OK;
-    for (item.begin = 0; item.begin < meta->size; item.begin = item.end) {
-        dcpi_sha sha;
+    for (; meta->block_size > 0 && item.end < meta->size && !status; item.begin = item.end) {
         item.end = dcpi_min(item.begin + meta->block_size, meta->size);
         item.at = meta->offset + item.begin;
-        dcpi_sha_init(&sha);
-        for (at = item.begin; at < item.end;) {
-            size_t n = 0;
-            for (; n < DCPI_COUNT(jobs) && at < item.end; n++, at += leaf) {
-                leaf = dcpi_min(DCPI_LEAF, item.end - at);
-                jobs[n].data = data + at;
-                jobs[n].size = (size_t)leaf;
-                jobs[n].digest = leaves[n];
-            }
-            dcpi_sha_many(jobs, n);
-            dcpi_sha_update(&sha, leaves, n * 32);
-        }
-        dcpi_sha_final(&sha, digest);
-        if (!dcpi_sha_equal(item.end - item.begin <= DCPI_LEAF ? leaves[0] : digest, dcpi_item_digest(&item), 32))
-            return dcpi_item_corrupt(&l, &item, err);
+        status = dcpi_item_verify(&l, &item, &block, item.begin, data + item.begin, item.end - item.begin, err);
     }
-    return DCP_OK;
+    return status;
 }
 /* Where there is nothing to map: read as dcp_read does. */
 static dcp_status dcpi_lazy_copy(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, dcpi_lazy *lazy,
@@ -24888,11 +24850,10 @@ typedef struct dcpi_sync {
 
 /* ---- hashing a file as its shard's checksum does ----------------------------------------------------------------- */
 typedef struct dcpi_folding {
-    int64_t block_size, in_block, block_left;
+    int64_t block_size, in_block, left;
     int is_flat;
-    dcpi_sha all, block;
-    uint8_t first[32];
-    int64_t left;
+    dcpi_sha all;
+    dcpi_block block;
 } dcpi_folding;
 
 static void dcpi_folding_begin(dcpi_folding *f, const dcp_shard_metadata *shard) {
@@ -24902,43 +24863,30 @@ static void dcpi_folding_begin(dcpi_folding *f, const dcp_shard_metadata *shard)
     if (f->block_size <= 0) f->block_size = DCPI_CHUNK;
     f->left = shard->file_size;
     dcpi_sha_init(&f->all);
-    dcpi_sha_init(&f->block);
-}
-static void dcpi_folding_leaf(dcpi_folding *f, const uint8_t leaf[32], int64_t size) {
-    uint8_t digest[32];
-    if (f->in_block == 0) memcpy(f->first, leaf, 32);
-    dcpi_sha_update(&f->block, leaf, 32);
-    f->in_block += size;
-    f->left -= size;
-    if (f->in_block < f->block_size && f->left > 0) return;
-    dcpi_sha_final(&f->block, digest);
-    dcpi_sha_update(&f->all, f->in_block <= DCPI_LEAF ? f->first : digest, 32);
-    dcpi_sha_init(&f->block);
-    f->in_block = 0;
 }
 /* size: a multiple of a leaf, but for the file's last bytes */
-static void dcpi_folding_add(dcpi_folding *f, const uint8_t *data, size_t size) {
-    dcpi_sha_job jobs[16];
-    uint8_t leaves[16][32];
-    size_t at = 0, n, i;
-    if (f->is_flat) { dcpi_sha_update(&f->all, data, size); return; }
-    while (at < size) {
-        for (n = 0; n < DCPI_COUNT(jobs) && at < size; n++, at += jobs[n - 1].size) {
-            jobs[n].data = data + at;
-            jobs[n].size = (size_t)dcpi_min((int64_t)(size - at), DCPI_LEAF);
-            jobs[n].digest = leaves[n];
-        }
-        dcpi_sha_many(jobs, n);
-        for (i = 0; i < n; i++) dcpi_folding_leaf(f, leaves[i], (int64_t)jobs[i].size);
+static void dcpi_folding_add(dcpi_folding *f, const uint8_t *data, int64_t size) {
+    uint8_t digest[32];
+    int64_t n;
+    if (f->is_flat) { dcpi_sha_update(&f->all, data, (size_t)size); return; }
+    for (; size > 0; data += n, size -= n) {
+        n = dcpi_min(size, f->block_size - f->in_block);
+        if (f->in_block == 0) dcpi_block_begin(&f->block);
+        dcpi_block_add(&f->block, data, (size_t)n);
+        f->in_block += n;
+        f->left -= n;
+        if (f->in_block < f->block_size && f->left > 0) continue;
+        dcpi_block_end(&f->block, digest);
+        dcpi_sha_update(&f->all, digest, sizeof digest);
+        f->in_block = 0;
     }
 }
 static int dcpi_folding_is(dcpi_folding *f, const char *checksum) {      /* no checksum: nothing to compare with */
     uint8_t digest[32], stated[32];
+    int is_tree;
     dcpi_sha_final(&f->all, digest);
     if (!checksum) return 1;
-    if (!f->is_flat) checksum += sizeof dcpi_tree_prefix - 1;
-    if (strlen(checksum) != 64 || !dcpi_hex_decode(checksum, 64, stated)) return 0;
-    return dcpi_sha_equal(digest, stated, sizeof digest);
+    return dcpi_checksum_parse(checksum, &is_tree, stated) && dcpi_sha_equal(digest, stated, sizeof digest);
 }
 
 /* ---- read -------------------------------------------------------------------------------------------------------- */
@@ -25117,7 +25065,7 @@ static dcp_status dcpi_sync_hash(dcpi_sync *y, const dcp_shard_metadata *shard, 
         n = dcpi_min(shard->file_size - at, (int64_t)y->capacity);
         status = dcpi_op_check(&y->op, err);
         if (!status) status = dcpi_storage_read(y->to.storage, key, object, at, y->buffer, (size_t)n, err);
-        if (!status) dcpi_folding_add(&folding, y->buffer, (size_t)n);
+        if (!status) dcpi_folding_add(&folding, y->buffer, n);
     }
     dcpi_storage_close_object(y->to.storage, object);
     *same = !status && dcpi_folding_is(&folding, shard->checksum);
@@ -25217,7 +25165,7 @@ static dcp_status dcpi_sync_stream(dcpi_sync *y, const dcp_shard_metadata *shard
         n = dcpi_min(shard->file_size - at, (int64_t)y->capacity);
         status = dcpi_op_check(&y->op, err);
         if (!status) status = dcpi_storage_read(y->from.storage, from_key, from, at, y->buffer, (size_t)n, err);
-        if (!status) dcpi_folding_add(&folding, y->buffer, (size_t)n);
+        if (!status) dcpi_folding_add(&folding, y->buffer, n);
         if (!status) status = dcpi_storage_write(y->to.storage, key, to, at, y->buffer, (size_t)n, err);
         dcpi_op_report(&y->op, y->report->bytes_copied + at + n, 0);
     }
