@@ -87,7 +87,7 @@ bench-gpu: build/bench_gpu              ## staging on a real GPU: rates beside p
 	@build/bench_gpu $(GPU)
 	@if python3 -c 'import torch' 2>/dev/null; then python3 tests/bench_torch.py $(GPU); else echo 'PyTorch is not there: not compared'; fi
 
-examples: $(EXAMPLES)                   ## build/examples/*
+examples: $(EXAMPLES) build/dcptool     ## build/examples/* and build/dcptool
 
 clean:                                  ## removes build/
 	rm -rf build
@@ -97,8 +97,12 @@ clean:                                  ## removes build/
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
 
-build/dcptool: examples/dcptool.c $(HEADERS) build/command/main
-	$(CC) $(CFLAGS) -I. $< -o $@ -lm -pthread
+TOOL := $(patsubst examples/dcptool/%.c,build/tool/%.o,$(wildcard examples/dcptool/*.c))
+build/dcptool: $(TOOL)
+	$(CC) $(CFLAGS) $^ -o $@ -lm -pthread
+build/tool/%.o: examples/dcptool/%.c dcp.h $(wildcard examples/dcptool/*.h) build/command/main
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -c $< -o $@
 
 # With the compiler of an MPI, where there is one.
 MPICC ?= mpicc

@@ -63,7 +63,7 @@ tool=${DCPTOOL:-}
 if [ -z "$tool" ]; then
     tool=$work/dcptool
     # shellcheck disable=SC2086
-    ${CC:-cc} ${CFLAGS:--O2} examples/dcptool.c -I. -o "$tool" -lm -pthread || stop "no dcptool"
+    ${CC:-cc} ${CFLAGS:--O2} examples/dcptool/*.c -I. -o "$tool" -lm -pthread || stop "no dcptool"
 fi
 # The model learns from the words in this repository: README.md and the comments of dcp.h.
 set -- --text dcp.h

@@ -98,12 +98,26 @@ if [ "$CC" = cc ] && have clang; then quick=clang; fi
 
 # Our own programs, as strictly as a user's build may be; the suites, the examples and those for MPI are watched where they are built.
 programs_without_warnings() {
-    for program in "$root"/tests/[!tmc]*.c "$root"/tests/make*.c "$root"/examples/dcptool.c; do
+    for program in "$root"/tests/[!tmc]*.c "$root"/tests/make*.c; do
         case $program in */bench_gpu.c) continue ;; esac      # test_cuda.sh does, with what it needs
         quiet "$quick" -std=c99 -fsyntax-only -Wall -Wextra -Werror -I"$root" "$program"
     done
 }
 t programs_without_warnings programs_without_warnings
+
+# dcptool as strictly as the library; dcp.c is the library, and watched above.
+tool_without_warnings() {
+    for compiler in gcc clang x86_64-w64-mingw32-gcc; do
+        have $compiler || continue
+        for std in c99 c11; do
+            for source in "$root"/examples/dcptool/*.c; do
+                case $source in */dcp.c) continue ;; esac
+                quiet $compiler -std=$std -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wvla -Wundef -Werror "$source"
+            done
+        done
+    done
+}
+t tool_without_warnings tool_without_warnings
 
 # ---- linking ----------------------------------------------------------------------------------------------------------------------------------
 # The implementation in a unit of C, compiled once for the tests that look at it.

@@ -103,6 +103,7 @@ help_overall() {
     for c in ls info verify diff extract convert sign sync latest prune sweep; do has "$out" "  $c "; done
     has "$out" "Exit codes:"
     has "$out" "Example:"
+    is "$(printf '%s\n' "$out" | awk 'length > 80 || / $/')" ""
     whole=$out
     run 0 help
     is "$out" "$whole"
@@ -118,6 +119,7 @@ help_commands() {
         has "$out" "dcptool $c"
         has "$out" "--json"
         is "$err" ""
+        is "$(printf '%s\n' "$out" | awk 'length > 80 || / $/')" ""
         whole=$out
         run 0 help "$c"
         is "$out" "$whole"
@@ -656,7 +658,7 @@ extract_big() {
 extract_boxes() {
     command -v "${CC:-cc}" >/dev/null 2>&1 || skip "no C compiler"
     # shellcheck disable=SC2086
-    ${CC:-cc} ${CFLAGS:--O1} -DTOOL_CHUNK=64 -I"$root" -o small "$root/examples/dcptool.c" -lm -pthread || fail "it does not compile"
+    ${CC:-cc} ${CFLAGS:--O1} -DTOOL_CHUNK=64 -I"$root" -o small "$root"/examples/dcptool/*.c -lm -pthread || fail "it does not compile"
     run 0 ls s/shapes
     lines "$out" 32
     for name in $(echo "$out" | sed 's/ .*//'); do
@@ -1043,7 +1045,7 @@ json.dump(j, open("foreign.metadata.json", "w"))' || fail "python"
     run 0 convert foreign odd/x --to manifest
     has "$err" '"tiers": [1] has another meaning'
     has "$err" '"path": "x" has another meaning'
-    has "$err" 'shards[0] has members that no other file takes over: "colour": "green"'
+    has "$err" 'shards[0] has members that cannot be carried over: "colour": "green"'
     grep -q '"odd": 1' odd/x.manifest.json || fail "lost"
     run 0 convert foreign odd/y --to single
     grep -aq '"tiers": \[1\]' odd/y.checkpoint || fail "lost"

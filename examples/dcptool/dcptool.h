@@ -1,0 +1,234 @@
+/* dcptool.h - what the files of dcptool share.
+ *
+ * dcptool lists, checks, compares, converts, signs and copies checkpoints, extracts tensors and tidies directories.
+ * It shows how far the public API goes: all of it is dcp.h, libc, and in system.c a little of the system.
+ *
+ * Each command is a file that reads from top to bottom: its help, its options, what it does. main.c lists them:
+ *     ls.c  info.c  verify.c  diff.c  extract.c  sign.c  sync.c  directory.c (latest, prune, sweep)
+ *     convert.c, with convert_manifest.c, convert_members.c and convert_windows.c
+ * They share arguments.c (the command line, help), output.c (messages, tables, progress), json.c, text.c (names and
+ * numbers as text), checkpoint.c (opening, pieces, reading in parts), memory.c and system.c. dcp.c is the library.
+ *
+ * Results go to standard output, messages and progress to standard error. Text from documents and paths is escaped, so
+ * that a terminal does not obey it.
+ *
+ * Build, in this directory: cc -O2 *.c -o dcptool -lm -pthread           Run: ./dcptool help
+ */
+#ifndef DCPTOOL_H
+#define DCPTOOL_H
+#include "../../dcp.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#ifndef TOOL_CHUNK
+#define TOOL_CHUNK ((int64_t)32 * 1024 * 1024)          /* bytes of a tensor in memory at a time; tests make it tiny */
+#endif
+
+#if defined(__MINGW32__) && !defined(__clang__)
+#define TOOL_PRINTF(format_at, first_at) __attribute__((format(gnu_printf, format_at, first_at)))
+#elif defined(__GNUC__)
+#define TOOL_PRINTF(format_at, first_at) __attribute__((format(printf, format_at, first_at)))
+#else
+#define TOOL_PRINTF(format_at, first_at)
+#endif
+
+/* Exit codes: 1 says that the answer is no (corrupt, different, nothing found), 3 that there is no answer. */
+enum { TOOL_FINE, TOOL_NO, TOOL_USAGE, TOOL_TROUBLE };
+
+/* A bit for each option, so that a command can say which it takes. */
+enum {
+    TOOL_HELP = 1 << 0, TOOL_QUIET = 1 << 1, TOOL_JSON = 1 << 2, TOOL_KEY_FILE = 1 << 3,
+    TOOL_VERBOSE = 1 << 4, TOOL_DRY_RUN = 1 << 5, TOOL_FORCE = 1 << 6, TOOL_TIER = 1 << 7, TOOL_MINIMUM_STEP = 1 << 8,
+    TOOL_OUTPUT = 1 << 9, TOOL_RAW = 1 << 10, TOOL_NPY = 1 << 11, TOOL_RANK = 1 << 12,
+    TOOL_KEEP = 1 << 13, TOOL_KEEP_EVERY = 1 << 14, TOOL_GRACE = 1 << 15, TOOL_PLAIN_NAMES = 1 << 16,
+    TOOL_TO = 1 << 17, TOOL_MEMORY = 1 << 18, TOOL_FLAT = 1 << 19, TOOL_ONE_RANK = 1 << 20,
+    TOOL_SIGN_KEY_FILE = 1 << 21, TOOL_KEY_ID = 1 << 22, TOOL_FULL = 1 << 23
+};
+
+typedef struct tool_state tool_state;
+
+typedef struct tool_command {
+    const char *name;
+    int (*run)(tool_state *t);
+    int least, most;                                    /* operands; most -1: any number */
+    unsigned required, options;                         /* besides --help, --quiet, --json and --key-file */
+    const char *operands, *summary, *help;
+} tool_command;
+
+typedef struct tool_key { unsigned char bytes[4096]; size_t size; } tool_key;
+
+enum tool_show { TOOL_SHOW_NOTHING, TOOL_SHOW_BAR, TOOL_SHOW_LINES };
+
+typedef struct tool_progress {
+    enum tool_show mode;
+    int64_t done, total;                                /* of a loop around library calls; total 0: the library's own */
+    time_t last_line;
+    int is_drawn;
+} tool_progress;
+
+/* One run of one command. */
+struct tool_state {
+    const tool_command *command;
+    char **operands;
+    int operand_count;
+    unsigned options;                                   /* those given; the values of those that have one: */
+    const char *output, *key_file, *sign_key_file, *key_id;
+    const struct tool_target *to;
+    int64_t rank, keep, keep_every, grace_seconds, minimum_step, memory;
+    const char *tiers[64];
+    size_t tier_count;
+    tool_key key, sign_key;
+    dcp_verifier hmac;
+    const dcp_verifier *verifier;                       /* NULL without --key-file */
+    dcp_select select;                                  /* what --tier means */
+    dcp_io io;
+    int has_colour, json_depth, json_has_items;
+    tool_progress progress;
+};
+
+/* main.c */
+extern const tool_command *const tool_commands[];       /* NULL ends it */
+extern const tool_command tool_ls, tool_info, tool_verify, tool_diff, tool_extract, tool_convert, tool_sign, tool_sync,
+                          tool_latest, tool_prune, tool_sweep;
+extern dcp_cancel tool_interrupted;                     /* global, because a signal handler sets it */
+
+/* arguments.c */
+int tool_parse(tool_state *t, int count, char **arguments);
+void tool_print_overview(FILE *file);
+void tool_print_help(const tool_command *c);
+int tool_usage(const tool_command *c, const char *format, ...) TOOL_PRINTF(2, 3);  /* c NULL: no command is known yet */
+
+/* output.c: results are silent with --json, notes with --quiet */
+void tool_print(tool_state *t, const char *format, ...) TOOL_PRINTF(2, 3);
+void tool_note(tool_state *t, const char *format, ...) TOOL_PRINTF(2, 3);
+void tool_say(const tool_command *c, const char *text); /* to standard error, a line: "dcptool verify: ..." */
+int tool_code_of(dcp_status status);
+int tool_fail(tool_state *t, const dcp_error *err);     /* reports it; returns the exit code */
+int tool_trouble(tool_state *t, dcp_status status, const char *format, ...) TOOL_PRINTF(3, 4);
+dcp_status tool_error(dcp_error *err, dcp_status status, const char *format, ...) TOOL_PRINTF(3, 4);
+int32_t tool_utf8_at(const unsigned char *p, int *length);
+int tool_is_unsafe(int32_t code_point);
+
+#define TOOL_RED "\x1b[31m"
+#define TOOL_GREEN "\x1b[32m"
+#define TOOL_PLAIN "\x1b[0m"
+const char *tool_paint(const tool_state *t, const char *colour);        /* "" where there are no colours */
+
+typedef struct tool_table {
+    tool_state *t;
+    const char *align;                                  /* l or r for each column */
+    char **cells;
+    size_t count, capacity;
+} tool_table;
+tool_table tool_table_begin(tool_state *t, const char *align);
+void tool_table_add(tool_table *table, const char *format, ...) TOOL_PRINTF(2, 3);
+void tool_table_end(tool_table *table);                 /* prints it in columns */
+
+void tool_on_progress(void *user, const dcp_progress *p);
+void tool_progress_clear(tool_state *t);
+
+/* json.c: one object, written as it comes; all silent without --json */
+void tool_json_begin(tool_state *t);
+void tool_json_end(tool_state *t);
+void tool_json_open(tool_state *t, const char *key, char bracket);      /* key NULL: an item of an array */
+void tool_json_close(tool_state *t, char bracket);
+void tool_json_text(tool_state *t, const char *key, const char *text);  /* NULL: null */
+void tool_json_number(tool_state *t, const char *key, int64_t number);
+void tool_json_optional(tool_state *t, const char *key, int64_t number);        /* negative: null */
+void tool_json_count(tool_state *t, const char *key, size_t count);
+void tool_json_double(tool_state *t, const char *key, double number);
+void tool_json_flag(tool_state *t, const char *key, int flag);
+void tool_json_raw(tool_state *t, const char *key, const char *value);
+void tool_json_object(tool_state *t, const char *key, const char *value);       /* as a document has it; NULL: {} */
+void tool_json_shape(tool_state *t, const char *key, int ndim, const int64_t *shape);
+
+/* text.c */
+enum { TOOL_SHAPE = 192, TOOL_NUMBER = 32 };            /* characters */
+const char *tool_dtype_text(const dcp_tensor_info *info);
+const char *tool_placement_name(dcp_placement placement);
+const char *tool_role_name(dcp_role role);
+const char *tool_layout_name(dcp_layout layout);
+char *tool_shape_text(int ndim, const int64_t *shape, char text[TOOL_SHAPE]);
+char *tool_double_text(double value, char text[TOOL_NUMBER]);
+char *tool_bytes_text(double bytes, char text[TOOL_NUMBER]);
+const char *tool_plural(int64_t count);
+const char *tool_or(const char *text, const char *otherwise);           /* text, unless it is NULL */
+typedef struct tool_target { const char *name; dcp_layout layout; int is_yaml; } tool_target;
+const tool_target *tool_target_named(const char *name);                /* as --to takes it; NULL: there is none */
+int tool_glob_matches(const char *glob, const char *text);
+const char *tool_base_name(const char *path);
+const char *tool_without_path(const char *message, const char *path);
+
+/* memory.c */
+void *tool_new(size_t count, size_t size);              /* zeroed; lives until the command ends; never NULL */
+char *tool_text_of(const char *text, size_t length);    /* likewise */
+void *tool_need(void *memory);                          /* ends the program where it is NULL */
+void tool_free_all(void);
+typedef struct tool_buffer { unsigned char *bytes; int64_t capacity; } tool_buffer;
+dcp_status tool_buffer_fit(tool_buffer *b, int64_t size, dcp_error *err);       /* loses what is in it */
+
+/* checkpoint.c */
+int tool_read_keys(tool_state *t);
+dcp_open_desc tool_opening(const tool_state *t, const char *path);
+int tool_open_with(tool_state *t, const dcp_open_desc *desc, dcp_checkpoint **out);
+int tool_open(tool_state *t, const char *path, dcp_checkpoint **out);
+int tool_need_directory(tool_state *t, const char *path);
+size_t tool_tier_of(const dcp_manifest *m, const char *hint);           /* an index; the count: none */
+const dcp_training *tool_training_of(const dcp_checkpoint *c);          /* NULL: it says nothing */
+
+typedef struct tool_piece {
+    const dcp_tensor_info *info;                        /* NULL: --tier left it out */
+    const dcp_tensor_metadata *meta;
+    const dcp_shard_metadata *shard;
+    const dcp_manifest_shard *file;                     /* of a manifest, else NULL */
+    size_t order;                                       /* in the document */
+} tool_piece;
+typedef struct tool_pieces { tool_piece *items; size_t count; } tool_pieces;    /* by name, offset and rank */
+tool_pieces tool_pieces_of(const dcp_checkpoint *c);
+tool_pieces tool_pieces_named(tool_pieces all, const char *name);
+
+/* What can be read as one array: a tensor, a box of one, or what one rank stored of a private one. */
+typedef struct tool_part {
+    const dcp_tensor_info *info;
+    int64_t rank;                                       /* -1: not of one rank */
+    int ndim;
+    const int64_t *shape, *offset, *whole;              /* it begins at offset of an array of shape whole */
+    int64_t size;
+} tool_part;
+tool_part tool_part_whole(const dcp_tensor_info *info);
+tool_part tool_part_of_rank(const tool_piece *piece);
+tool_part tool_part_of_piece(const tool_piece *piece);
+
+/* A part cut into boxes of at most `limit` bytes, each a run of bytes in row-major order. */
+typedef struct tool_boxes {
+    const tool_part *part;
+    int bits, split, is_whole;              /* a box has one index of each dimension before split, `step` of that one */
+    int64_t step, offset[DCP_MAX_DIMS], shape[DCP_MAX_DIMS];
+    int64_t largest, at, size;                          /* bytes: of the largest box; where this one begins; of it */
+} tool_boxes;
+tool_boxes tool_boxes_of(const tool_part *part, int64_t limit);
+int tool_boxes_next(tool_boxes *b);                     /* 0: that was the last */
+void tool_boxes_seek(tool_boxes *b, int64_t at);        /* to the box that holds byte `at` of the part */
+dcp_status tool_boxes_read(const tool_boxes *b, dcp_checkpoint *c, void *data, dcp_error *err);
+
+/* system.c */
+enum tool_kind { TOOL_NONE, TOOL_FILE, TOOL_DIRECTORY, TOOL_OTHER };
+enum tool_kind tool_kind_of(const char *path);
+int tool_is_separator(char c);
+int tool_is_terminal(int descriptor);
+void tool_binary_stdout(void);
+unsigned tool_process_id(void);
+FILE *tool_open_for_reading(const char *path);
+char **tool_prepare_process(int *argc, char **argv);
+typedef struct tool_thread tool_thread;
+tool_thread *tool_thread_start(void (*body)(void *), void *argument);   /* NULL: the system has no more */
+void tool_thread_join(tool_thread *thread);
+typedef struct tool_lock tool_lock;
+tool_lock *tool_lock_new(void);
+void tool_lock_take(tool_lock *lock);
+void tool_lock_give(tool_lock *lock);
+void tool_lock_free(tool_lock *lock);
+#endif

@@ -1,0 +1,250 @@
+/* extract.c - dcptool extract: one tensor, as a file. */
+#include "dcptool.h"
+#include <errno.h>
+
+static int run(tool_state *t);
+
+const tool_command tool_extract = {
+    "extract", run, 2, 2, 0, TOOL_OUTPUT | TOOL_RAW | TOOL_NPY | TOOL_RANK | TOOL_FORCE, "PATH NAME",
+    "write one tensor to a file",
+    "Writes tensor NAME as .npy (numpy.load reads it), or with --raw only its bytes,\n"
+    "row-major and little-endian. Without -o the file is named after the tensor, in\n"
+    "the current directory. It appears whole or not at all, and replaces nothing\n"
+    "without --force. What goes to standard output with -o - may end early; then the\n"
+    "exit code says so.\n"
+    "\n"
+    "Exit codes: 0 written, 1 no such tensor or corrupt,\n"
+    "            2 usage, or .npy has no such type, 3 could not read or write\n"
+    "Example:    dcptool extract runs/a/step_100 layers.0.wq -o wq.npy\n"
+};
+
+typedef struct extraction {
+    dcp_checkpoint *c;
+    tool_part part;
+    char output[600];
+    char header[512];                                   /* of .npy; 0 bytes with --raw */
+    size_t header_size;
+} extraction;
+
+/* Where the bytes go: standard output, or an object of the library's storage, which writes under a temporary name,
+ * publishes it whole, durably and without replacing, and leaves nothing when it fails. */
+typedef struct sink { dcp_storage *storage; void *object; int64_t at; } sink;
+
+static int choose_part(tool_state *t, extraction *e);
+static int make_header(tool_state *t, extraction *e);
+static int choose_output(tool_state *t, extraction *e);
+static dcp_status sink_open(sink *s, const char *path, int64_t size, dcp_error *err);
+static dcp_status copy_part(tool_state *t, const extraction *e, sink *s, dcp_error *err);
+static dcp_status sink_close(sink *s, dcp_status status, int replace, dcp_error *err);
+static void report(tool_state *t, const extraction *e);
+
+static int run(tool_state *t) {
+    const int to_stdout = t->output && strcmp(t->output, "-") == 0;
+    extraction e = DCP_ZERO;
+    sink s = DCP_ZERO;
+    dcp_error err;
+    dcp_status status;
+    int code;
+    if ((t->options & TOOL_RAW) && (t->options & TOOL_NPY))
+        return tool_usage(t->command, "--raw and --npy exclude each other");
+    if (to_stdout && (t->options & TOOL_JSON))
+        return tool_usage(t->command, "--json and -o - both write to standard output");
+    if (to_stdout && tool_is_terminal(1))
+        return tool_usage(t->command, "standard output is a terminal; redirect it or give -o FILE");
+    code = tool_open(t, t->operands[0], &e.c);
+    if (!code) code = choose_part(t, &e);
+    if (!code && !(t->options & TOOL_RAW)) code = make_header(t, &e);
+    if (!code) code = choose_output(t, &e);
+    if (!code) {
+        status = sink_open(&s, e.output, e.part.size + (int64_t)e.header_size, &err);
+        if (!status) status = copy_part(t, &e, &s, &err);
+        status = sink_close(&s, status, (t->options & TOOL_FORCE) != 0, &err);
+        if (status) code = tool_fail(t, &err);
+        else if (!to_stdout) report(t, &e);
+        if (status == DCP_E_MISMATCH && e.part.info->placement == DCP_PLACE_PRIVATE)
+            tool_note(t, "--rank N takes what rank N stored");
+    }
+    dcp_close(e.c);
+    return code;
+}
+
+/* ---- what is extracted ------------------------------------------------------------------------------------------- */
+/* The tensor, or with --rank one rank's. A private one can do without --rank if all ranks stored the same. */
+static int choose_part(tool_state *t, extraction *e) {
+    const char *path = dcp_path_of(e->c), *name = t->operands[1];
+    const dcp_tensor_info *info = dcp_tensor_find(e->c, name);
+    tool_pieces pieces;
+    size_t i;
+    if (!info)
+        return tool_trouble(t, DCP_E_MISMATCH, "%s has no tensor \"%s\"; dcptool ls lists those it has", path, name);
+    e->part = tool_part_whole(info);
+    if (!(t->options & TOOL_RANK)) return TOOL_FINE;
+    if (info->placement != DCP_PLACE_PRIVATE)
+        return tool_trouble(t, DCP_E_INVALID, "tensor \"%s\" of %s is %s, not private to ranks: omit --rank", name,
+                            path, tool_placement_name(info->placement));
+    pieces = tool_pieces_named(tool_pieces_of(e->c), name);
+    for (i = 0; i < pieces.count; i++) {
+        if (pieces.items[i].shard->rank != t->rank) continue;
+        e->part = tool_part_of_rank(&pieces.items[i]);
+        return TOOL_FINE;
+    }
+    return tool_trouble(t, DCP_E_MISMATCH, "rank %" PRId64 " stored no tensor \"%s\" in %s", t->rank, name, path);
+}
+
+static const char *npy_type(dcp_dtype dtype) {
+    switch (dtype) {
+    case DCP_FP16: return "<f2";        case DCP_FP32: return "<f4";        case DCP_FP64: return "<f8";
+    case DCP_INT8: return "|i1";        case DCP_INT16: return "<i2";
+    case DCP_INT32: return "<i4";       case DCP_INT64: return "<i8";
+    case DCP_UINT8: return "|u1";       case DCP_UINT16: return "<u2";
+    case DCP_UINT32: return "<u4";      case DCP_UINT64: return "<u8";
+    case DCP_BOOL: return "|b1";        case DCP_COMPLEX64: return "<c8";   case DCP_COMPLEX128: return "<c16";
+    default: return NULL;               /* numpy has no bf16, fp8, or types of 4 bits */
+    }
+}
+
+/* Magic, version 1.0, length as uint16, and a Python dict padded with spaces, so that the data starts at a multiple of
+ * 64. */
+static int make_header(tool_state *t, extraction *e) {
+    const dcp_tensor_info *info = e->part.info;
+    const char *type = npy_type(info->dtype);
+    char shape[TOOL_SHAPE];
+    size_t length;
+    if (!type)
+        return tool_trouble(t, DCP_E_INVALID, "tensor \"%s\" of %s is %s, a type that .npy does not have; --raw writes "
+                            "its bytes", info->name, dcp_path_of(e->c), tool_dtype_text(info));
+    tool_shape_text(e->part.ndim, e->part.shape, shape);        /* in brackets */
+    memset(e->header, ' ', sizeof e->header);
+    memcpy(e->header, "\x93NUMPY\x01\x00", 8);
+    length = 10 + (size_t)snprintf(e->header + 10, sizeof e->header - 10,
+                                   "{'descr': '%s', 'fortran_order': False, 'shape': (%.*s%s), }", type,
+                                   (int)strlen(shape) - 2, shape + 1, e->part.ndim == 1 ? "," : "");
+    e->header_size = (length + 1 + 63) / 64 * 64;
+    e->header[length] = ' ';
+    e->header[e->header_size - 1] = '\n';
+    e->header[8] = (char)((e->header_size - 10) & 0xFF);
+    e->header[9] = (char)((e->header_size - 10) >> 8);
+    return TOOL_FINE;
+}
+
+/* The tensor's name as the name of a file; not hidden, and not like an option. */
+static void name_output(extraction *e, const char *extension) {
+    const char *p;
+    char *out = e->output;
+    for (p = e->part.info->name; *p && out < e->output + 200; p++) {
+        int is_plain = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
+        if (out > e->output && (*p == '.' || *p == '-')) is_plain = 1;
+        *out++ = is_plain ? *p : '_';
+    }
+    if (e->part.rank >= 0) out += snprintf(out, 32, ".rank%" PRId64, e->part.rank);
+    snprintf(out, 8, "%s", extension);
+}
+
+static int choose_output(tool_state *t, extraction *e) {
+    enum tool_kind kind;
+    if (t->output && strlen(t->output) >= sizeof e->output)
+        return tool_trouble(t, DCP_E_INVALID, "the path of the output is too long");
+    if (t->output) snprintf(e->output, sizeof e->output, "%s", t->output);
+    else name_output(e, (t->options & TOOL_RAW) ? ".bin" : ".npy");
+    if (strcmp(e->output, "-") == 0) return TOOL_FINE;
+    kind = tool_kind_of(e->output);
+    if (kind == TOOL_DIRECTORY || kind == TOOL_OTHER)
+        return tool_trouble(t, DCP_E_INVALID, "%s is not a regular file; -o - writes to standard output", e->output);
+    if (kind == TOOL_FILE && !(t->options & TOOL_FORCE))
+        return tool_trouble(t, DCP_E_EXISTS, "%s already exists; --force replaces it", e->output);
+    return TOOL_FINE;
+}
+
+/* ---- the sink ---------------------------------------------------------------------------------------------------- */
+static dcp_status sink_open(sink *s, const char *path, int64_t size, dcp_error *err) {
+    const char *name = tool_base_name(path);
+    char directory[600], temporary[700];
+    dcp_status status;
+    int attempt;
+    if (strcmp(path, "-") == 0) {
+        tool_binary_stdout();
+        return DCP_OK;
+    }
+    snprintf(directory, sizeof directory, "%.*s", (int)(name - path), path);
+    if (directory[0] == '\0') snprintf(directory, sizeof directory, ".");
+    if (tool_kind_of(directory) != TOOL_DIRECTORY)      /* the storage would create it; a typing error should not */
+        return tool_error(err, DCP_E_NOT_FOUND, "there is no directory %s for %s", directory, name);
+    status = dcp_storage_local(directory, &s->storage, err);
+    for (attempt = 0; !status && !s->object; attempt++) {
+        snprintf(temporary, sizeof temporary, "%s.dcptool-%u-%d.tmp", name, tool_process_id(), attempt);
+        status = s->storage->begin(s->storage->context, name, temporary, size, &s->object, err);
+        if (status) s->object = NULL;
+        if (status == DCP_E_EXISTS && attempt < 9) status = DCP_OK;     /* left by one that was killed */
+    }
+    return status;
+}
+
+static dcp_status sink_write(sink *s, const void *data, size_t size, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    if (s->storage) status = s->storage->write(s->storage->context, s->object, s->at, data, size, err);
+    else if (fwrite(data, 1, size, stdout) != size)
+        status = tool_error(err, DCP_E_IO, "cannot write to standard output: %s", strerror(errno));
+    s->at += (int64_t)size;
+    return status;
+}
+
+static dcp_status sink_close(sink *s, dcp_status status, int replace, dcp_error *err) {
+    if (s->object && status) s->storage->abort(s->storage->context, s->object);
+    else if (s->object) status = s->storage->commit(s->storage->context, s->object, replace, err);
+    dcp_storage_close(s->storage);
+    return status;
+}
+
+/* ---- the bytes --------------------------------------------------------------------------------------------------- */
+/* Files are little-endian and memory is the machine's; each component of a complex number is a number. */
+static void to_little_endian(dcp_dtype dtype, unsigned char *data, int64_t size) {
+    const uint16_t one = 1;
+    int width = dcp_dtype_bits(dtype) / 8, i;
+    int64_t at;
+    if (*(const unsigned char *)&one == 1) return;
+    if (dtype == DCP_COMPLEX64 || dtype == DCP_COMPLEX128) width /= 2;
+    for (at = 0; at < size && width > 1; at += width) {
+        for (i = 0; i < width / 2; i++) {
+            unsigned char byte = data[at + i];
+            data[at + i] = data[at + width - 1 - i];
+            data[at + width - 1 - i] = byte;
+        }
+    }
+}
+
+static dcp_status copy_part(tool_state *t, const extraction *e, sink *s, dcp_error *err) {
+    tool_boxes b = tool_boxes_of(&e->part, TOOL_CHUNK);
+    tool_buffer buffer = DCP_ZERO;
+    dcp_status status = tool_buffer_fit(&buffer, b.largest, err);
+    if (!status) status = sink_write(s, e->header, e->header_size, err);
+    t->progress.total = e->part.size;
+    while (!status && tool_boxes_next(&b)) {
+        t->progress.done = b.at;
+        status = tool_boxes_read(&b, e->c, buffer.bytes, err);
+        if (status) break;
+        to_little_endian(e->part.info->dtype, buffer.bytes, b.size);
+        status = sink_write(s, buffer.bytes, (size_t)b.size, err);
+    }
+    t->progress.total = 0;
+    free(buffer.bytes);
+    return status;
+}
+
+static void report(tool_state *t, const extraction *e) {
+    const tool_part *p = &e->part;
+    const int64_t bytes = p->size + (int64_t)e->header_size;
+    char shape[TOOL_SHAPE];
+    tool_json_begin(t);
+    tool_json_text(t, "path", dcp_path_of(e->c));
+    tool_json_text(t, "tensor", p->info->name);
+    tool_json_text(t, "dtype", tool_dtype_text(p->info));
+    tool_json_shape(t, "shape", p->ndim, p->shape);
+    tool_json_text(t, "file", e->output);
+    tool_json_text(t, "format", (t->options & TOOL_RAW) ? "raw" : "npy");
+    tool_json_count(t, "data_offset", e->header_size);
+    tool_json_number(t, "bytes", bytes);
+    tool_json_end(t);
+    if (t->options & TOOL_JSON) return;
+    tool_note(t, "wrote %s: \"%s\", %s %s, %" PRId64 " bytes", e->output, p->info->name, tool_dtype_text(p->info),
+              tool_shape_text(p->ndim, p->shape, shape), bytes);
+}

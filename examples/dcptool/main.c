@@ -1,0 +1,106 @@
+/* main.c - the commands, and what every run of one does. */
+#include "dcptool.h"
+#include <errno.h>
+#include <signal.h>
+
+const tool_command *const tool_commands[] = {
+    &tool_ls, &tool_info, &tool_verify, &tool_diff, &tool_extract, &tool_convert, &tool_sign, &tool_sync, &tool_latest,
+    &tool_prune, &tool_sweep, NULL
+};
+
+dcp_cancel tool_interrupted;
+
+static int run(int count, char **arguments);
+static int finish(int code);
+static void on_signal(int number);
+
+int main(int argc, char **argv) {
+    argv = tool_prepare_process(&argc, argv);
+    /* what whoever started us ignores (nohup, &) stays ignored */
+    if (signal(SIGINT, SIG_IGN) != SIG_IGN) signal(SIGINT, on_signal);
+    if (signal(SIGTERM, SIG_IGN) != SIG_IGN) signal(SIGTERM, on_signal);
+#ifdef SIGPIPE
+    signal(SIGPIPE, SIG_IGN);                           /* so that a closed pipe is an error like any other */
+#endif
+    return finish(run(argc > 0 ? argc - 1 : 0, argv + 1));
+}
+
+static void on_signal(int number) {
+    dcp_cancel_request(&tool_interrupted);
+    signal(number, SIG_DFL);                            /* a second one ends the program at once */
+}
+
+static void on_log(void *user, dcp_log_level level, const char *message) {
+    if (level > DCP_LOG_WARNING) return;
+    tool_note((tool_state *)user, "%s%s", level == DCP_LOG_WARNING ? "warning: " : "", message);
+}
+
+static int prepare(tool_state *t) {
+    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    const int has_terminal = term && term[0] && strcmp(term, "dumb") != 0;
+    t->has_colour = has_terminal && tool_is_terminal(1) && !(no_color && no_color[0]);
+    t->progress.last_line = time(NULL);
+    if (t->options & TOOL_QUIET) t->progress.mode = TOOL_SHOW_NOTHING;
+    else t->progress.mode = has_terminal && tool_is_terminal(2) ? TOOL_SHOW_BAR : TOOL_SHOW_LINES;
+    t->io.cancel = &tool_interrupted;
+    t->io.progress = tool_on_progress;
+    t->io.progress_user = t;
+    t->io.log = on_log;
+    t->io.log_user = t;
+    t->select.tiers = t->tiers;
+    t->select.tier_count = t->tier_count;
+    return tool_read_keys(t);
+}
+
+static const tool_command *find_command(const char *name) {
+    const tool_command *const *c = tool_commands;
+    while (*c && strcmp((*c)->name, name) != 0) c++;
+    return *c;
+}
+
+static int help(int count, char **arguments) {
+    const tool_command *c = count > 0 ? find_command(arguments[0]) : NULL;
+    if (count == 0) tool_print_overview(stdout);
+    else if (count > 1) return tool_usage(NULL, "help takes the name of one command");
+    else if (!c) return tool_usage(NULL, "unknown command '%s'", arguments[0]);
+    else tool_print_help(c);
+    return TOOL_FINE;
+}
+
+static int run(int count, char **arguments) {
+    const char *name = count > 0 ? arguments[0] : "";
+    tool_state t = DCP_ZERO;
+    int code;
+    if (count == 0) {
+        tool_print_overview(stderr);
+        return TOOL_USAGE;
+    }
+    if (strcmp(name, "help") == 0) return help(count - 1, arguments + 1);
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return help(0, NULL);
+    if (strcmp(name, "--version") == 0) {
+        printf("dcptool %s (dcp.h %s, writes format %s)\n", DCP_VERSION, dcp_version(), DCP_FORMAT_VERSION);
+        return TOOL_FINE;
+    }
+    t.command = find_command(name);
+    if (!t.command) return tool_usage(NULL, "unknown %s '%s'", name[0] == '-' ? "option" : "command", name);
+    code = tool_parse(&t, count - 1, arguments + 1);
+    if (!code && (t.options & TOOL_HELP)) {
+        tool_print_help(t.command);
+        return TOOL_FINE;
+    }
+    if (!code) code = prepare(&t);
+    if (!code) code = t.command->run(&t);
+    tool_progress_clear(&t);
+    tool_free_all();
+    return code;
+}
+
+/* A full disk or a closed pipe shows when the last bytes go out; results that nobody received are no success. */
+static int finish(int code) {
+    int failed = ferror(stdout);
+    errno = 0;
+    if (fclose(stdout) == 0 && !failed) return code;
+    fprintf(stderr, "dcptool: cannot write to standard output: %s\n",
+            errno ? strerror(errno) : "an earlier write failed");
+    return TOOL_TROUBLE;
+}

@@ -1,0 +1,140 @@
+/* system.c - what differs between systems: terminals, kinds of files, threads and locks. */
+#ifndef _WIN32
+#define _POSIX_C_SOURCE 200809L
+#define _FILE_OFFSET_BITS 64
+#endif
+#include "dcptool.h"
+
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#define NOMINMAX
+#include <windows.h>
+#include <fcntl.h>
+#include <io.h>
+#include <process.h>
+#include <shellapi.h>
+
+struct tool_thread { HANDLE handle; void (*body)(void *); void *argument; };
+struct tool_lock { CRITICAL_SECTION section; };
+
+static unsigned __stdcall thread_main(void *argument) {
+    tool_thread *t = argument;
+    t->body(t->argument);
+    return 0;
+}
+
+tool_thread *tool_thread_start(void (*body)(void *), void *argument) {
+    tool_thread *t = tool_new(1, sizeof *t);
+    t->body = body;
+    t->argument = argument;
+    t->handle = (HANDLE)_beginthreadex(NULL, 0, thread_main, t, 0, NULL);
+    return t->handle ? t : NULL;
+}
+
+void tool_thread_join(tool_thread *t) {
+    (void)WaitForSingleObject(t->handle, INFINITE);
+    (void)CloseHandle(t->handle);
+}
+
+tool_lock *tool_lock_new(void) {
+    tool_lock *l = tool_new(1, sizeof *l);
+    InitializeCriticalSection(&l->section);
+    return l;
+}
+
+void tool_lock_take(tool_lock *l) { EnterCriticalSection(&l->section); }
+void tool_lock_give(tool_lock *l) { LeaveCriticalSection(&l->section); }
+void tool_lock_free(tool_lock *l) { DeleteCriticalSection(&l->section); }
+
+static wchar_t *to_wide(const char *text) {
+    int length = MultiByteToWideChar(CP_UTF8, 0, text, -1, NULL, 0);
+    wchar_t *wide = tool_new((size_t)length + 1, sizeof *wide);
+    MultiByteToWideChar(CP_UTF8, 0, text, -1, wide, length);
+    return wide;
+}
+
+enum tool_kind tool_kind_of(const char *path) {
+    DWORD attributes = GetFileAttributesW(to_wide(path));
+    if (attributes == INVALID_FILE_ATTRIBUTES) return TOOL_NONE;
+    return (attributes & FILE_ATTRIBUTE_DIRECTORY) ? TOOL_DIRECTORY : TOOL_FILE;
+}
+
+int tool_is_separator(char c) { return c == '/' || c == '\\' || c == ':'; }
+int tool_is_terminal(int descriptor) { return _isatty(descriptor) != 0; }
+void tool_binary_stdout(void) { (void)_setmode(1, _O_BINARY); }
+unsigned tool_process_id(void) { return (unsigned)_getpid(); }
+FILE *tool_open_for_reading(const char *path) { return _wfopen(to_wide(path), L"rb"); }
+
+/* The arguments in UTF-8, as the library takes paths. */
+char **tool_prepare_process(int *argc, char **argv) {
+    int count, i;
+    wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), &count);
+    char **arguments;
+    if (!wide) return argv;
+    arguments = tool_new((size_t)count + 1, sizeof *arguments);
+    for (i = 0; i < count; i++) {
+        int length = WideCharToMultiByte(CP_UTF8, 0, wide[i], -1, NULL, 0, NULL, NULL);
+        arguments[i] = tool_new((size_t)length + 1, 1);
+        WideCharToMultiByte(CP_UTF8, 0, wide[i], -1, arguments[i], length, NULL, NULL);
+    }
+    LocalFree(wide);
+    *argc = count;
+    return arguments;
+}
+#else
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct tool_thread { pthread_t handle; void (*body)(void *); void *argument; };
+struct tool_lock { pthread_mutex_t mutex; };
+
+static void *thread_main(void *argument) {
+    tool_thread *t = argument;
+    t->body(t->argument);
+    return NULL;
+}
+
+tool_thread *tool_thread_start(void (*body)(void *), void *argument) {
+    tool_thread *t = tool_new(1, sizeof *t);
+    t->body = body;
+    t->argument = argument;
+    return pthread_create(&t->handle, NULL, thread_main, t) == 0 ? t : NULL;
+}
+
+void tool_thread_join(tool_thread *t) { (void)pthread_join(t->handle, NULL); }
+
+tool_lock *tool_lock_new(void) {
+    tool_lock *l = tool_new(1, sizeof *l);
+    if (pthread_mutex_init(&l->mutex, NULL) != 0) tool_need(NULL);
+    return l;
+}
+
+void tool_lock_take(tool_lock *l) { (void)pthread_mutex_lock(&l->mutex); }
+void tool_lock_give(tool_lock *l) { (void)pthread_mutex_unlock(&l->mutex); }
+void tool_lock_free(tool_lock *l) { (void)pthread_mutex_destroy(&l->mutex); }
+
+enum tool_kind tool_kind_of(const char *path) {
+    struct stat info;
+    if (stat(path, &info) != 0) return TOOL_NONE;
+    return S_ISDIR(info.st_mode) ? TOOL_DIRECTORY : S_ISREG(info.st_mode) ? TOOL_FILE : TOOL_OTHER;
+}
+
+int tool_is_separator(char c) { return c == '/'; }
+int tool_is_terminal(int descriptor) { return isatty(descriptor); }
+void tool_binary_stdout(void) {}
+unsigned tool_process_id(void) { return (unsigned)getpid(); }
+FILE *tool_open_for_reading(const char *path) { return fopen(path, "rb"); }
+
+/* If a standard descriptor is closed, the next file gets its number, and our messages. What we open in its place fails
+ * when it is used. */
+char **tool_prepare_process(int *argc, char **argv) {
+    int descriptor;
+    (void)argc;
+    for (descriptor = 0; descriptor < 3; descriptor++)
+        if (fcntl(descriptor, F_GETFD) < 0 && open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY) != descriptor)
+            exit(TOOL_TROUBLE);
+    return argv;
+}
+#endif
