@@ -65,6 +65,9 @@ coverage:                               ## which lines and branches of dcp.h the
 mutants:                                ## small errors put into the parsers and the commit, one at a time: the suites must notice; MUTANTS=n, SEED=n
 	@MUTANTS='$(MUTANTS)' SEED='$(SEED)' SHOW='$(SHOW)' CHAPTERS='$(CHAPTERS)' python3 tests/mutants.py
 
+mutants-model:                          ## fixes taken out one by one: random programs must find each, in SECONDS=300 of processor
+	@MODEL=$(or $(SECONDS),300) MAKE='$(MAKE)' sh tests/test_mutants.sh
+
 fuzz:                                   ## fuzzes every reader of hostile bytes with libFuzzer (clang); MINUTES=60 TARGETS="json yaml" for others than 10 and all; RUNS=10000000: executions
 	@MINUTES='$(MINUTES)' RUNS='$(RUNS)' TARGETS='$(TARGETS)' sh tests/fuzz/run.sh
 
@@ -92,7 +95,7 @@ examples: $(EXAMPLES) build/dcptool     ## build/examples/* and build/dcptool
 clean:                                  ## removes build/
 	rm -rf build
 
-.PHONY: all help test test-all analyze matrix fuzz coverage mutants test-gpu soak soak-crash soak-interleave soak-power soak-calls soak-cycles soak-model demo demo-mpi bench \
+.PHONY: all help test test-all analyze matrix fuzz coverage mutants mutants-model test-gpu soak soak-crash soak-interleave soak-power soak-calls soak-cycles soak-model demo demo-mpi bench \
     bench-scale bench-gpu examples clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays

@@ -10090,8 +10090,8 @@ static int dcpi_parse_value(dcpi_parser *p, const dcpi_member *member, void *rec
     case DCPI_KIND_INTEGRITY:     return dcpi_json_skip(&p->json, NULL);
     case DCPI_KIND_TIERS: case DCPI_KIND_POOL: case DCPI_KIND_OPTIMIZER: case DCPI_KIND_ROUTER: case DCPI_KIND_LAYERS:
     case DCPI_KIND_READER: case DCPI_KIND_EXPERT_KEY: case DCPI_KIND_BUDGET: case DCPI_KIND_SEED:
-    case DCPI_KIND_DIGESTS: case DCPI_KIND_SHARDING: case DCPI_KIND_TRAINING: case DCPI_KIND_FIELDS: case DCPI_KIND_SHARDS:
-    case DCPI_KIND_TENSORS: break;
+    case DCPI_KIND_DIGESTS: case DCPI_KIND_SHARDING: case DCPI_KIND_TRAINING: case DCPI_KIND_FIELDS:
+    case DCPI_KIND_SHARDS: case DCPI_KIND_TENSORS: break;
     }
     if (!metadata) return p->of_manifest(p, member, record);
     switch (member->kind) {
@@ -14270,7 +14270,8 @@ static void dcpi_wave_stand(dcpi_wave *w, int base) {
     w->place = place;
     w->parent = dcpi_wave_rank(w, place & (place - 1));
     w->child_count = 0;
-    for (distance = 1; w->child_count < 30 && distance < ranks - place && (!place || distance < lowest); distance *= 2) {
+    for (distance = 1; w->child_count < 30 && distance < ranks - place && (!place || distance < lowest);
+         distance *= 2) {
         dcpi_child *child = &w->children[w->child_count++];
         child->rank = dcpi_wave_rank(w, place + distance);
         child->distance = distance;
@@ -17637,11 +17638,19 @@ static dcp_status dcpi_links_look(void *user, const char *key, const dcp_object_
                 "cannot tell which files %s names: it is a symbolic link to what is not in this directory", name);
     return DCP_OK;
 }
+/* A document that was listed and could not be read: removed meanwhile, so that it names nothing any more? A server that
+ * says so once by mistake must not cost a checkpoint: it is asked again. */
+static int dcpi_commit_has_gone(const dcpi_place *place, const char *commit, dcp_status status) {
+    dcp_object_info info;
+    char *key = status == DCP_E_NOT_FOUND ? dcpi_place_key(place, commit, NULL) : NULL;
+    const int has_gone = key && dcpi_storage_stat(place->storage, key, &info, NULL) == DCP_E_NOT_FOUND;
+    dcpi_free(key);
+    return has_gone;
+}
 /* What all commit files of the directory but `going` (sorted; NULL: none) name, sorted. *unread counts those that could
  * not be read and verified, and links that one may have left when it was moved: what they name is not known. */
 static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const dcpi_names *going,
-                                    const dcp_verifier *verifier, dcpi_names *refs, int *unread,
-                                    dcp_error *err) {
+                                    const dcp_verifier *verifier, dcpi_names *refs, int *unread, dcp_error *err) {
     dcpi_names commits;
     dcpi_links links;
     dcp_status status = dcpi_names_list(place, 1, &commits, err);
@@ -17658,7 +17667,7 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
         status = dcpi_document_read(op, place, commits.items[i], verifier, &document, err);
         if (dcpi_ends_all(status)) break;
         if (status) {
-            if (status != DCP_E_NOT_FOUND) {            /* removed meanwhile: names nothing any more */
+            if (!dcpi_commit_has_gone(place, commits.items[i], status)) {
                 ++*unread;
                 dcpi_op_log(op, DCP_LOG_WARNING, "cannot tell which files %s names: %s", commits.items[i],
                             err->message);
@@ -17728,17 +17737,36 @@ static dcpi_age dcpi_age_of(int64_t now_ns, int64_t grace_seconds) {
 static int dcpi_age_protects(const dcpi_age *age, int64_t modified_ns) {
     return modified_ns > age->before_ns && modified_ns <= age->after_ns;
 }
-typedef struct dcpi_intents { const dcpi_place *place; const char *own; dcpi_buffer times; } dcpi_intents;
+typedef struct dcpi_intents {
+    const dcpi_place *place;
+    const char *own;
+    dcpi_names keys;
+    dcpi_buffer times;
+} dcpi_intents;
 static dcp_status dcpi_intents_look(void *user, const char *key, const dcp_object_info *info) {
     dcpi_intents *intents = (dcpi_intents *)user;
     const char *name = dcpi_place_name(intents->place, key);
-    if (dcpi_is_intent(name) && !(intents->own && strstr(name, intents->own)))
-        dcpi_buffer_add(&intents->times, &info->modified_ns, sizeof info->modified_ns);
-    return DCP_OK;
+    if (!dcpi_is_intent(name) || (intents->own && strstr(name, intents->own))) return DCP_OK;
+    dcpi_buffer_add(&intents->times, &info->modified_ns, sizeof info->modified_ns);
+    return dcpi_names_add(&intents->keys, key, NULL);
 }
-/* own: the save id of the save that asks; NULL: none */
+/* Of a sync, which takes nothing back. What cannot be read counts as a save's. */
+static int dcpi_intent_is_of_sync(const dcpi_op *op, const dcpi_place *place, const char *key) {
+    dcp_json *json = NULL;
+    void *text = NULL;
+    size_t size = 0;
+    int is_sync = 0;
+    if (dcp_storage_read_all_io(place->storage, key, &text, &size, &op->io, NULL) == DCP_OK &&
+        dcp_json_parse((const char *)text, size, &json, NULL) == DCP_OK)
+        is_sync = dcp_json_get(json, "copyOf") != NULL;
+    dcp_json_free(json);
+    dcp_free(text);
+    return is_sync;
+}
+/* own: the save id of the save that asks; NULL: none. saves_only: only those who may yet take back what they have
+ * published count. */
 static dcp_status dcpi_intents_pending(dcpi_op *op, const dcpi_place *place, int64_t grace_seconds, const char *own,
-                                       int *pending, dcp_error *err) {
+                                       int saves_only, int *pending, dcp_error *err) {
     dcpi_intents intents;
     dcpi_age age;
     int64_t now_ns = 0, modified_ns;
@@ -17750,28 +17778,33 @@ static dcp_status dcpi_intents_pending(dcpi_op *op, const dcpi_place *place, int
     *pending = 0;
     status = dcpi_storage_list(place->storage, place->directory, dcpi_intents_look, &intents, err);
     if (!status && intents.times.failed) status = dcpi_no_memory(err, intents.times.size);
-    if (!status && intents.times.size > 0) status = dcpi_place_now(op, place, &now_ns, err);
+    if (!status && intents.keys.count > 0) status = dcpi_place_now(op, place, &now_ns, err);
     age = dcpi_age_of(now_ns, grace_seconds);
-    for (i = 0; i < intents.times.size && !status; i += sizeof modified_ns) {
-        memcpy(&modified_ns, intents.times.data + i, sizeof modified_ns);
-        *pending |= dcpi_age_protects(&age, modified_ns);
+    for (i = 0; i < intents.keys.count && !status && !*pending; i++) {
+        memcpy(&modified_ns, intents.times.data + i * sizeof modified_ns, sizeof modified_ns);
+        if (!dcpi_age_protects(&age, modified_ns)) continue;
+        *pending = !saves_only || !dcpi_intent_is_of_sync(op, place, intents.keys.items[i]);
     }
     dcpi_buffer_free(&intents.times);
+    dcpi_names_free(&intents.keys);
     if (*pending)
         dcpi_op_log(op, DCP_LOG_INFO,
                     "a manifest is being saved in \"%s\": the files that manifests share are left to sweep",
                     place->shown);
     return status;
 }
-/* *key is set even after a failure, if there was memory for it: the intent may be there all the same. */
+/* role: what `base`, whose save id is base_id, is to the new manifest: its "base", of which it may keep files, or what
+ * it is a "copyOf". *key is set even after a failure, if there was memory for it: the intent may be there all the
+ * same. */
 static dcp_status dcpi_intent_publish(dcpi_op *op, const dcpi_place *place, const char *prefix, const char *id,
-                                      const char *base, const char *base_id, char **key, dcp_error *err) {
+                                      const char *role, const char *base, const char *base_id, char **key,
+                                      dcp_error *err) {
     const size_t size = strlen(prefix) + 64;
     char *name = (char *)dcpi_alloc(size, err), *text = NULL;
     dcp_json *json = name ? dcp_json_new_object(err) : NULL;
     size_t length = 0;
     dcp_status status = json ? DCP_OK : DCP_E_MEMORY;
-    if (!status && (!dcp_json_add_string(json, "base", base) || !dcp_json_add_string(json, "saveId", base_id)))
+    if (!status && (!dcp_json_add_string(json, role, base) || !dcp_json_add_string(json, "saveId", base_id)))
         status = dcpi_no_memory(err, 64);
     if (!status) status = dcp_json_write(json, 0, &text, &length, err);
     if (name) (void)snprintf(name, size, "%s.manifest.%s.intent.tmp", prefix, id);
@@ -18075,7 +18108,7 @@ static dcp_status dcpi_refs_settle(dcpi_op *op, const dcpi_place *place, const d
     for (round = 0; round < 8 && !status; round++) {
         status = dcpi_commits_digest(place, before, err);
         if (!status) status = dcpi_refs_collect(op, place, going, verifier, refs, unread, err);
-        if (!status) status = dcpi_intents_pending(op, place, grace_seconds, own, pending, err);
+        if (!status) status = dcpi_intents_pending(op, place, grace_seconds, own, 0, pending, err);
         if (!status) status = dcpi_commits_digest(place, after, err);
         if (!status && (*pending || memcmp(before, after, sizeof before) == 0)) return DCP_OK;
         dcpi_names_free(refs);
@@ -18983,7 +19016,7 @@ static dcp_status dcpi_pool_base_find(dcpi_save *s, dcp_error *err) {
         }
     }
     if (!status)
-        status = dcpi_intent_publish(&s->op, &s->place, s->place.name, s->report.save_id, name ? name : "",
+        status = dcpi_intent_publish(&s->op, &s->place, s->place.name, s->report.save_id, "base", name ? name : "",
                                      s->base.metadata && s->base.metadata->save_id ? s->base.metadata->save_id : "",
                                      &s->intent_key, err);
     if (!status && s->base.manifest) {
@@ -24843,6 +24876,7 @@ typedef struct dcpi_sync {
     uint8_t commits[32];                                /* which ones those are */
     int unread;                                       /* how many of them cannot be read: what they name is not known */
     uint8_t *states;                                    /* for each of document.origins: DCPI_SYNC_ */
+    int64_t *found_ns;                                  /* likewise: the age of a file that no manifest there names; 0 */
     int64_t *tier_bytes;
     dcpi_names displaced, files;                      /* files: keys of those that the copy's manifest will name here */
     uint8_t *buffer; size_t capacity;
@@ -24951,7 +24985,7 @@ static dcp_status dcpi_sync_announce(dcpi_sync *y, dcp_error *err) {
     if (!y->prefix) return DCP_E_MEMORY;
     status = dcpi_sync_check_kinds(y, err);
     if (status || y->desc->dry_run) return status;
-    return dcpi_intent_publish(&y->op, &y->to, y->prefix, y->report->save_id, y->commit_name,
+    return dcpi_intent_publish(&y->op, &y->to, y->prefix, y->report->save_id, "copyOf", y->commit_name,
                                m->save_id ? m->save_id : "", &y->intent_key, err);
 }
 /* What the copy's own manifest says of its files; a copy that cannot be read says nothing, and every file there is
@@ -25095,6 +25129,7 @@ static dcp_status dcpi_sync_compare(dcpi_sync *y, const dcp_shard_metadata *shar
     dcpi_free(from_key);
     return status == DCP_E_NOT_FOUND || status == DCP_E_INCOMPLETE ? dcpi_succeed(err) : status;
 }
+static int64_t dcpi_sync_age(const dcp_object_info *info) { return info->modified_ns ? info->modified_ns : -1; }
 static dcp_status dcpi_sync_look(dcpi_sync *y, size_t index, uint8_t *state, dcp_error *err) {
     const dcpi_origin *origin = &y->document.origins[index];
     const dcp_shard_metadata *shard = &y->document.metadata->shards[index];
@@ -25114,6 +25149,8 @@ static dcp_status dcpi_sync_look(dcpi_sync *y, size_t index, uint8_t *state, dcp
         else status = dcpi_sync_compare(y, shard, key, &same, err);
         if (!same) *state = (stale ? DCPI_SYNC_STALE : DCPI_SYNC_CORRUPT) | DCPI_SYNC_IS_THERE;
     }
+    if (*state == DCPI_SYNC_THERE && dcpi_sync_named(y, shard) != DCPI_SYNC_SAME)
+        y->found_ns[index] = dcpi_sync_age(&info);
     if (!status) status = dcpi_names_add(&y->files, key, err);
     dcpi_free(key);
     return status;
@@ -25126,7 +25163,8 @@ static dcp_status dcpi_sync_decide(dcpi_sync *y, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t i;
     y->states = (uint8_t *)dcpi_alloc_array(all->shard_count, 1, err);
-    y->tier_bytes = y->states ? (int64_t *)dcpi_alloc_array(m->tier_count, sizeof *y->tier_bytes, err) : NULL;
+    if (y->states) y->found_ns = (int64_t *)dcpi_alloc_array(all->shard_count, sizeof *y->found_ns, err);
+    if (y->found_ns) y->tier_bytes = (int64_t *)dcpi_alloc_array(m->tier_count, sizeof *y->tier_bytes, err);
     if (!y->tier_bytes) return DCP_E_MEMORY;
     for (i = 0; i < y->desc->tier_count; i++)
         if (!dcpi_tier_exists(m, y->desc->tiers[i]))
@@ -25245,7 +25283,7 @@ static dcp_status dcpi_sync_may_take(dcpi_sync *y, const dcp_shard_metadata *sha
                                             "directory of its own, or remove that one first", y->to.shown,
                                             shard->file_path);
     if (y->unread == 0)
-        status = dcpi_intents_pending(&y->op, &y->to, DCP_GRACE_SECONDS, y->report->save_id, &pending, err);
+        status = dcpi_intents_pending(&y->op, &y->to, DCP_GRACE_SECONDS, y->report->save_id, 0, &pending, err);
     if (!status && y->unread == 0 && !pending) {
         status = dcpi_commits_digest(&y->to, now, err);
         pending = memcmp(now, y->commits, sizeof now) != 0;
@@ -25257,9 +25295,12 @@ static dcp_status dcpi_sync_may_take(dcpi_sync *y, const dcp_shard_metadata *sha
 }
 /* A name where nothing was is taken without replacing; if somebody was faster, or a lost answer was ours, the same
  * bytes are as good. */
-static dcp_status dcpi_sync_copy_file(dcpi_sync *y, const dcp_shard_metadata *shard, int is_there, dcp_error *err) {
+static dcp_status dcpi_sync_copy_file(dcpi_sync *y, size_t index, dcp_error *err) {
+    const dcp_shard_metadata *shard = &y->document.metadata->shards[index];
+    const int is_there = (y->states[index] & DCPI_SYNC_IS_THERE) != 0;
     dcp_status status = dcpi_sync_may_take(y, shard, is_there, err);
     int attempt = 0, same = 0;
+    dcp_object_info info;
     char *key;
     if (status || y->desc->dry_run) return status;
     do status = dcpi_sync_copy_once(y, shard, attempt, is_there, err);
@@ -25267,7 +25308,9 @@ static dcp_status dcpi_sync_copy_file(dcpi_sync *y, const dcp_shard_metadata *sh
     if (status) status = err->status;
     if (status != DCP_E_EXISTS) return status;
     key = dcpi_place_key(&y->to, shard->file_path, err);
-    status = key ? dcpi_sync_hash(y, shard, key, &same, err) : DCP_E_MEMORY;
+    status = key ? dcpi_storage_stat(y->to.storage, key, &info, err) : DCP_E_MEMORY;
+    if (!status) y->found_ns[index] = dcpi_sync_age(&info);
+    if (!status) status = dcpi_sync_hash(y, shard, key, &same, err);
     if (!status && !same)
         status = dcpi_fail(err, DCP_E_EXISTS, "somebody has put %s%s there meanwhile, with other bytes; sync again",
                            y->to.shown, shard->file_path);
@@ -25284,7 +25327,7 @@ static dcp_status dcpi_sync_copy(dcpi_sync *y, dcp_error *err) {
         const int state = y->states[i] & ~DCPI_SYNC_IS_THERE;
         if (state < DCPI_SYNC_MISSING) continue;
         ++*counts[state];
-        status = dcpi_sync_copy_file(y, &all->shards[i], (y->states[i] & DCPI_SYNC_IS_THERE) != 0, err);
+        status = dcpi_sync_copy_file(y, i, err);
         if (status || y->desc->dry_run) continue;
         y->report->copied++;
         y->report->bytes_copied += all->shards[i].file_size;
@@ -25293,10 +25336,24 @@ static dcp_status dcpi_sync_copy(dcpi_sync *y, dcp_error *err) {
 }
 
 /* ---- commit ------------------------------------------------------------------------------------------------------ */
-/* Every file that was found or copied is there. */
+/* A file that was found and that no manifest names may be that of a save under way, which takes it back if it fails. */
+static dcp_status dcpi_sync_check_found(dcpi_sync *y, dcp_error *err) {
+    const dcp_metadata *all = y->document.metadata;
+    int pending = 0;
+    size_t i = 0;
+    dcp_status status;
+    while (i < all->shard_count && y->found_ns[i] == 0) i++;
+    if (i == all->shard_count) return DCP_OK;
+    status = dcpi_intents_pending(&y->op, &y->to, DCP_GRACE_SECONDS, y->report->save_id, 1, &pending, err);
+    if (status || !pending) return status;
+    return dcpi_fail(err, DCP_E_EXISTS,
+                     "%s%s may be a file of a checkpoint that is being saved there; sync again later", y->to.shown,
+                     all->shards[i].file_path);
+}
+/* Every file that was found or copied is there; what was found is still the same. */
 static dcp_status dcpi_sync_check_all(dcpi_sync *y, dcp_error *err) {
     const dcp_metadata *all = y->document.metadata;
-    dcp_status status = DCP_OK;
+    dcp_status status = dcpi_sync_check_found(y, err);
     size_t i;
     for (i = 0; i < all->shard_count && !status; i++) {
         const dcp_shard_metadata *shard = &all->shards[i];
@@ -25307,11 +25364,24 @@ static dcp_status dcpi_sync_check_all(dcpi_sync *y, dcp_error *err) {
         key = dcpi_place_key(&y->to, shard->file_path, err);
         status = key ? dcpi_storage_stat(y->to.storage, key, &info, err) : DCP_E_MEMORY;
         dcpi_free(key);
-        if (status == DCP_E_NOT_FOUND || (!status && info.size != shard->file_size))
+        if (status == DCP_E_NOT_FOUND || (!status && (info.size != shard->file_size ||
+                                                      (y->found_ns[i] && y->found_ns[i] != dcpi_sync_age(&info)))))
             status = dcpi_fail(err, DCP_E_INCOMPLETE, "somebody has removed %s%s during the sync; sync again",
                                y->to.shown, shard->file_path);
     }
     return status;
+}
+/* A copy onto itself that has been saved since it was read as the source would bring the older manifest back. Whether
+ * two places are one cannot be seen, but then both have the same now, and the lock that is held is that of both. */
+static dcp_status dcpi_sync_check_self(dcpi_sync *y, const uint8_t now[32], dcp_error *err) {
+    uint8_t source[32];
+    dcp_status status = dcpi_document_digest(&y->op, &y->from, y->commit_name, source, err);
+    if (dcpi_is_trouble(status)) return status;
+    if (memcmp(source, now, sizeof source) != 0 || memcmp(now, y->document.digest, sizeof source) == 0)
+        return dcpi_succeed(err);
+    return dcpi_fail(err, DCP_E_EXISTS,
+                     "%s%s has been saved since it was read, and is what the copy has now; sync again", y->from.shown,
+                     y->commit_name);
 }
 /* The copy's manifest is still the one that was read, or that of an attempt before whose answer was lost; and no sweep
  * has come in between. */
@@ -25322,7 +25392,8 @@ static dcp_status dcpi_sync_last_look(dcpi_sync *y, dcp_error *err) {
     if (memcmp(now, y->own.digest, sizeof now) != 0 && memcmp(now, y->document.digest, sizeof now) != 0)
         return dcpi_fail(err, DCP_E_EXISTS, "somebody has saved or removed %s%s during the sync; sync again",
                          y->to.shown, y->commit_name);
-    status = dcpi_sync_check_kinds(y, err);
+    status = y->own.metadata ? dcpi_sync_check_self(y, now, err) : dcpi_succeed(err);
+    if (!status) status = dcpi_sync_check_kinds(y, err);
     return status ? status : dcpi_intent_check(&y->to, y->intent_key, err);
 }
 /* After a rename that reported an error: the copy's manifest may be the new one all the same. */
@@ -25392,6 +25463,7 @@ static void dcpi_sync_free(dcpi_sync *y) {
     dcpi_free((void *)y->own_order);
     dcpi_free((void *)y->own_paths);
     dcpi_free(y->states);
+    dcpi_free(y->found_ns);
     dcpi_free(y->tier_bytes);
     dcpi_free(y->buffer);
     dcpi_free(y->commit_name);

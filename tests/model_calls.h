@@ -431,6 +431,11 @@ static void *model_rank_run(void *user) {
     out->status[r->rank] = model_do(r->op, r->rank, &out->err[r->rank]);
     return NULL;
 }
+static void model_count_faults(model_op *op) {          /* again when a save in the background has ended */
+    int r;
+    op->out->faults = 0;
+    for (r = 0; r < op->ranks; r++) op->out->faults += (int)op->disk[r].fault.failed + op->plan[r].failed;
+}
 static void model_op_run(model_op *op) {
     pthread_t threads[MODEL_RANKS];
     model_rank ranks[MODEL_RANKS];
@@ -446,7 +451,7 @@ static void model_op_run(model_op *op) {
     if (op->step.memory_at) hungry_fail(0, 0);
     op->out->took_ms = dcpi_os_monotonic_ms() - began;
     op->out->peak = hungry.peak;
-    for (r = 0; r < op->ranks; r++) op->out->faults += (int)op->disk[r].fault.failed + op->plan[r].failed;
+    model_count_faults(op);
     dcpi_flag_set(&op->out->is_over, 1);
 }
 static void *model_op_thread(void *user) { model_op_run((model_op *)user); return NULL; }

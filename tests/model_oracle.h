@@ -416,9 +416,10 @@ static unsigned model_expects(model_world *w, const model_op *op) {
     const model_place *p = model_place_find(w, s->path);
     char target[MODEL_PATH];
     const int is_of_directory = s->kind == MODEL_LATEST || s->kind == MODEL_PRUNE || s->kind == MODEL_SWEEP;
-    if (is_of_directory ? model_is_no_directory(w, s->path) : model_is_under_file(w, s->path) ||
-        model_is_under_file(w, model_target(op, target))) return model_listed(op) & ~(
-                MODEL_S(OK) | (s->kind == MODEL_REMOVE ? 0 : MODEL_S(E_NOT_FOUND)));
+    if (is_of_directory ? model_is_no_directory(w, s->path) : model_is_under_file(w, s->path))
+        return model_listed(op) & ~(MODEL_S(OK) | (s->kind == MODEL_REMOVE ? 0 : MODEL_S(E_NOT_FOUND)));
+    if (model_is_under_file(w, model_target(op, target)))           /* the source is looked at first */
+        return model_listed(op) & ~(MODEL_S(OK) | (p && p->is_there ? MODEL_S(E_NOT_FOUND) : 0));
     switch (s->kind) {
     case MODEL_SAVE: case MODEL_BEGIN: return model_expects_save(w, op, s->path);
     case MODEL_LOAD: case MODEL_MAP: return model_expects_load(w, op);

@@ -1197,6 +1197,32 @@ TEST(storage_fails_beside_workers) {
     free(bytes);
 }
 
+/* A server that says once that something is not there, by mistake: no checkpoint is swept for that. */
+TEST(what_is_missed_once_is_not_swept) {
+    int form, fails;
+    int64_t n;
+    for (form = 0; form < 4; form++) {
+        world w;
+        world_make_faulty(&w, &forms[form], 0);
+        for (n = 1, fails = 1; fails; n++) {
+            dcp_error err;
+            dcp_status status;
+            doing("%s, call %d", w.f->name, (int)n);
+            world_fill(&w);
+            fault_set(&faulty, FAULT_ANY, n, 1, ENOENT);
+            status = sweep_all(w.use, NULL, &err);
+            fails = faulty.failed > 0;
+            fault_reset(&faulty);
+            if (status != DCP_OK && status != DCP_E_IO && status != DCP_E_NOT_FOUND)
+                CHECK_OK_MESSAGE(status, err.message);
+            check_clean_after_sweep(w.storage, 3);
+        }
+        CHECK(n > 10);
+        world_end_faulty(&w);
+    }
+    done();
+}
+
 /* ---- what exactly is retried, and what is not -------------------------------------------------------------------- */
 /* One save of "fresh" with a fault, and what it came to. */
 static dcp_status faulty_save(world *w, fault_kind kind, int64_t n, int64_t times, int sys, fault_how how,
@@ -3405,6 +3431,7 @@ int main(void) {
     RUN(memory_fails_beside_workers);
     RUN(storage_fails_in_saves);
     RUN(storage_fails_beside_workers);
+    RUN(what_is_missed_once_is_not_swept);
     RUN(transient_errors_are_retried_into_new_files);
     RUN(other_errors_are_not_retried);
     RUN(retries_can_be_switched_off);

@@ -500,6 +500,7 @@ static int model_slot_end(model_world *w, model_slot *slot) {
     g.count = 1;
     g.op[0] = op;
     op->is_late = 1;
+    model_count_faults(op);
     want = model_want(w, op, 0);
     if (model_leaves_files(w, op) || op->step.layout == DCP_LAYOUT_MANIFEST) w->is_dirty = 1;
     is_fine = model_judge_call(w, op, want);
@@ -1094,7 +1095,7 @@ static void model_family_holds(model_family family, double share) {
         printf("note: %s: %s, once and not again [step %d of program %llu]\n", label, failed.why, failed.step + 1,
                (unsigned long long)failed.seed);
         (void)fflush(stdout);
-        if (++flakes == 3) break;
+        if (++flakes == (minutes ? 100 : 3)) break;
         seed++;
     }
     printf("note: %s: %d programs\n", model_family_names[family], (int)r->programs);

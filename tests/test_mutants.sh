@@ -16,7 +16,8 @@ tab=$(printf '\t')
 ok() { passed=$((passed + 1)) && echo "ok $1"; }
 bad() { failed=$((failed + 1)) && echo "FAILED $1"; }
 
-# Of each mutant: `name` what is wrong, `caught` by which suite and which of its tests; then, for each place, `in` which function (its definition, by
+# Of each mutant: `name` what is wrong, `caught` by which suite and which of its tests, and which family of test_model's
+# random programs must find it too (MODEL=300: that is tried instead, for 300 s of processor each); then, for each place, `in` which function (its definition, by
 # name), `-` a part of a line there, the first that has it, and `+` what it becomes. MUTANT: whether this one is chosen.
 mutants() {
     cat <<'END'
@@ -201,7 +202,7 @@ name intents are looked for before the document is gone
 caught crash a_removal_that_began_before
 in dcpi_remove_files
 - has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST;
-+ has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST; if (MUTANT) (void)dcpi_intents_pending(op, place, DCP_GRACE_SECONDS, NULL, &pending, err);
++ has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST; if (MUTANT) (void)dcpi_intents_pending(op, place, DCP_GRACE_SECONDS, NULL, 0, &pending, err);
 in dcpi_remove_files
 - if (!status && has_pool && data->count > 0)
 + if (!status && !MUTANT && has_pool && data->count > 0)
@@ -255,7 +256,7 @@ in dcpi_save_survey
 + s->plain_names = MUTANT ||
 
 name a checkpoint takes along whatever its document names
-caught directory nothing_goes_because
+caught directory nothing_goes_because foreign
 in dcpi_names_add_data
 - if (dcpi_is_data_of(commit, path))
 + if (MUTANT || dcpi_is_data_of(commit, path))
@@ -273,7 +274,7 @@ in dcpi_own_strike
 + if (status || !is_own || MUTANT) continue;
 
 name a sweep goes into directories of checkpoints
-caught directory sweep_leaves_directories
+caught directory sweep_leaves_directories foreign
 in dcpi_sweep_pool
 - if (!status) status = dcpi_own_directory(
 + if (!status && !MUTANT) status = dcpi_own_directory(
@@ -297,7 +298,7 @@ in dcpi_check_path
 + else if (!MUTANT && dcpi_is_reserved(path, is_single))
 
 name a save counts on what a document claims that is not intact
-caught directory what_is_not_intact
+caught directory what_is_not_intact foreign
 in dcpi_survey_ask
 - if (!status) return DCP_OK;
 + if (!status || MUTANT) return DCP_OK;
@@ -309,13 +310,13 @@ in dcpi_claim_json
 + if (!goes_on || r.status) claim = MUTANT ? 0 : DCPI_CLAIM_UNKNOWN;
 
 name what claims no number is the newest
-caught directory the_order_does_not_depend
+caught directory the_order_does_not_depend foreign
 in dcpi_latest_ask
 - if (c->number != DCPI_CLAIM_UNKNOWN) continue;
 + if (MUTANT || c->number != DCPI_CLAIM_UNKNOWN) continue;
 
 name the first sequence in the text is the number
-caught directory the_order_does_not_depend
+caught directory the_order_does_not_depend foreign
 in dcpi_claim_json
 - dcpi_json_begin(&r, text, size, &arena, &ignored);
 + if (MUTANT) return dcpi_mutant_scan(text, size); dcpi_json_begin(&r, text, size, &arena, &ignored);
@@ -369,7 +370,7 @@ in dcpi_commit_make
 + if (!MUTANT) status = dcpi_document_accept(s->kind
 
 name pieces without elements are judged by their offset alone
-caught ranks ranks_without_rows
+caught ranks ranks_without_rows on_ranks
 in dcpi_manifest_same_piece
 - if (!dcpi_manifest_is_empty(x) &&
 + if (MUTANT || !dcpi_manifest_is_empty(x) &&
@@ -414,19 +415,19 @@ in dcpi_emit_covered
 + if (MUTANT || !e->is_signed ||
 
 name begin returns before a manifest save has read the tensors that are not copied
-caught async what_is_beyond_the_budget
+caught async what_is_beyond_the_budget in_the_background
 in dcpi_async_snapshot
 - if (dcpi_save_is_manifest(s)) *must_take =
 + if (dcpi_save_is_manifest(s)) *must_take = MUTANT ? 0 :
 
 name a manifest save says that a tensor has been read when it has only been hashed
-caught async nothing_is_read_after_begin
+caught async nothing_is_read_after_begin in_the_background
 in dcpi_pool_write
 - if (s->files[i].base_path) status = dcpi_pool_keep(s, i, err);
 + if (s->files[i].base_path) status = dcpi_pool_keep(s, i, err); if (MUTANT && s->taken) s->taken(s->watcher, taken + s->placed[i].size);
 
 name tensors that no rank counts are saved as an empty checkpoint
-caught roundtrip a_forgotten_tensor_count
+caught roundtrip a_forgotten_tensor_count one_process
 in dcpi_hello_check_lists
 - if (set < 0 ||
 + if (MUTANT || set < 0 ||
@@ -438,13 +439,13 @@ in dcpi_hello_check_lists
 + if (!MUTANT && set < 0 && (list & DCPI_LIST_IS_SET)) set = r;
 
 name no commit lock
-caught interleave first_saves_in_two_layouts
+caught interleave first_saves_in_two_layouts at_once
 in dcpi_lock_take
 - status = lock->key ? dcpi_lock_ask(
 + if (MUTANT) { lock->is_missing = 1; return DCP_OK; } status = lock->key ? dcpi_lock_ask(
 
 name overwrites without the lock
-caught interleave two_at_a_time
+caught interleave two_at_a_time at_once
 in dcpi_commit_lock
 - dcp_status status = dcpi_lock_take(
 + dcp_status status = MUTANT ? (lock->is_missing = 1, DCP_OK) : dcpi_lock_take(
@@ -471,7 +472,7 @@ in dcpi_commit_run
 + if (!status && !MUTANT) status = dcpi_commit_last_look(s, err);
 
 name no look at other layouts
-caught interleave first_saves_in_two_layouts
+caught interleave first_saves_in_two_layouts at_once
 in dcpi_commit_last_look
 - if (!status) status = dcpi_commit_find(
 + if (!status && !MUTANT) status = dcpi_commit_find(
@@ -566,6 +567,102 @@ in dcpi_pool_listen
 - || !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH);
 + || (!MUTANT && !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH));
 
+name a path through a file is a first start
+caught calls a_path_through_a_file one_process
+in dcpi_storage_absent
+- if (status != DCP_E_NOT_FOUND ||
++ if (MUTANT || status != DCP_E_NOT_FOUND ||
+
+name a last word that is on its way is taken for one that was not sent
+caught rank_faults a_send_that_fails_and_arrives with_faults
+in dcpi_team_lost
+- if ((t->is_promised || t->has_said_all) &&
++ if ((t->is_promised || (t->has_said_all && !MUTANT)) &&
+
+name who waits for a rank that has died seems to have stood still
+caught rank_faults who_lives_takes_back with_faults
+in dcpi_team_tick
+- dcpi_op_note_time(op);
++ if (!MUTANT) dcpi_op_note_time(op);
+
+name a failure that nobody asked for is forgotten
+caught async a_verdict_that_nobody_fetched in_the_background
+in dcpi_async_take_verdict
+- return saver->state == DCPI_ASYNC_DONE ?
++ return !MUTANT && saver->state == DCPI_ASYNC_DONE ?
+
+name a cancel after the commit ends the tidying up
+caught async a_cancel_after_the_commit with_faults
+in dcpi_commit_run
+- s->op.is_committed = !status;
++ s->op.is_committed = !status && !MUTANT;
+
+name ranks of different worlds may meet
+caught rank_faults another_world_size on_ranks
+in dcpi_team_begin
+- c ? (uint64_t)c->world_size : 1
++ c && !MUTANT ? (uint64_t)c->world_size : 1
+
+name the root of a collective is not compared
+caught coord different_calls_are_a_mismatch are_slow
+in dcpi_wave_compare
+- head->root == w->root &&
++ (head->root == w->root || MUTANT) &&
+
+name a pause of a load shows no life
+caught rank_faults pauses_between_attempts_show are_slow
+in dcpi_op_pause
+- crew ? dcpi_op_check_cancel(op, err)
++ crew || MUTANT ? dcpi_op_check_cancel(op, err)
+
+name numbers that are skipped may be beyond the doubles
+caught roundtrip what_no_document_can_say one_process
+in dcpi_json_skip
+- r->finite ?
++ r->finite && !MUTANT ?
+
+name a file of nothing is read to its end
+caught faults large_files_that_are_no_metadata foreign
+in dcpi_sense_of
+- size_t i;
++ size_t i; if (MUTANT) return size;
+
+name nothing is set aside for a last word without memory
+caught rank_faults no_memory_for_ever with_faults
+in dcpi_spare_use
+- if (!letter ||
++ if (MUTANT || !letter ||
+
+name a file of a time to come is young for ever
+caught pool an_intent_of_a_time_to_come
+in dcpi_age_protects
+- && modified_ns <= age->after_ns;
++ && (MUTANT || modified_ns <= age->after_ns);
+
+name what a callback returns is passed on
+caught calls what_a_callback_returns
+in dcpi_callback_status
+- (by->may_be >> number & 1) ?
++ (MUTANT || (by->may_be >> number & 1)) ?
+
+name a sync counts on what a save under way may take back
+caught pool_faults a_sync_does_not_count_on
+in dcpi_sync_check_found
+- if (status || !pending) return status;
++ if (status || !pending || MUTANT) return status;
+
+name a sync onto itself brings back what it read first
+caught pool_faults a_sync_onto_itself
+in dcpi_sync_check_self
+- if (memcmp(source, now, sizeof source) != 0 ||
++ if (MUTANT || memcmp(source, now, sizeof source) != 0 ||
+
+name a document that is missed once names nothing
+caught faults what_is_missed_once
+in dcpi_commit_has_gone
+- key && dcpi_storage_stat(
++ key && MUTANT ? 1 : key && dcpi_storage_stat(
+
 name a rank's failure takes the place of what it has sent
 caught rank_faults a_rank_that_fails_after_its_part
 in dcpi_team_take
@@ -627,11 +724,14 @@ static void dcpi_mutant_now(const dcpi_save *s) {
 END
 # $work/dcp.h, and $work/list: number, suite, tests, name; a line `misses` for a patch that does not apply
 mutants >"$work/mutants"
-awk -v list="$work/list" -v prelude="$work/prelude" -v helpers="$work/helpers" '
+awk -v model="${MODEL:-}" -v list="$work/list" -v prelude="$work/prelude" -v helpers="$work/helpers" '
     function insert(file,   line) { while ((getline line <file) > 0) print line }
     function whole(text) { gsub(/MUTANT/, "dcpi_mutant(" n ")", text); return text }
     FNR == NR && /^name /   { name = substr($0, 6); n++ }
-    FNR == NR && /^caught / { print n "\t" $2 "\t" $3 "\t" name >list }
+    FNR == NR && /^caught / {
+        if (model == "") print n "\t" $2 "\t" $3 "\t" name >list
+        else if (NF == 4) print n "\tmodel\t" $4 "\t" name >list
+    }
     FNR == NR && /^in /     { k++; fn[k] = $2; of[k] = name }
     FNR == NR && /^- /      { old[k] = substr($0, 3) }
     FNR == NR && /^\+ /     { new[k] = whole(substr($0, 3)) }
@@ -664,6 +764,10 @@ grep -v '^misses' "$work/list" | grep -F -e "${1:-$tab}" >"$work/chosen"
 run() {
     DCP_MUTANT=$1 DCP_TEST_CRASH_STATES=0 DCP_TEST_FILTER=$3 DCP_TEST_STATUSES= "$work/test_$2" >"$work/log" 2>&1 </dev/null
 }
+if [ -n "${MODEL:-}" ]; then
+    DCP_MODEL_SECONDS=$MODEL DCP_MODEL_SHRINK=0 DCP_TEST_TIMEOUT=0
+    export DCP_MODEL_SECONDS DCP_MODEL_SHRINK DCP_TEST_TIMEOUT
+fi
 for suite in $(cut -f 2 "$work/chosen" | sort -u); do
     # shellcheck disable=SC2086
     if ! $CC -O0 -w -DDCP_STATIC -I"$work" -I. "tests/test_$suite.c" -o "$work/test_$suite" -lm -pthread 2>"$work/errors"; then
@@ -672,7 +776,7 @@ for suite in $(cut -f 2 "$work/chosen" | sort -u); do
     fi
 done
 # Nothing chosen: nothing is wrong.
-for pair in $(cut -f 2,3 "$work/chosen" | tr '\t' : | sort -u); do
+for pair in $([ -n "${MODEL:-}" ] || cut -f 2,3 "$work/chosen" | tr '\t' : | sort -u); do
     suite=${pair%%:*} tests=${pair#*:}
     if run 0 "$suite" "$tests" && grep -q '^ok ' "$work/log"; then continue; fi
     tail -n 3 "$work/log"

@@ -238,10 +238,10 @@ static dcp_storage *on_disk(void) {
 
 /* ---- acts: what one process does to a directory with "a" (generation 1) and "b" (2) ------------------------------ */
 typedef enum act { SAVE_C, OVERWRITE_B, OVERWRITE_A, SYNC_B, SYNC_C, PRUNE, REMOVE_A, REMOVE_B, SWEEP, SWEEP_ALL,
-                   REMOVE_B_SWEEP_ALL, SAVE_D, SAVE_D_REMOVE_B, ACTS } act;
+                   REMOVE_B_SWEEP_ALL, SAVE_D, SAVE_D_REMOVE_B, FAIL_C, ACTS } act;
 static const char *const act_names[] = { "save c", "overwrite b", "overwrite a", "sync b", "sync c", "prune",
                                          "remove a", "remove b", "sweep", "sweep all", "remove b, sweep all", "save d",
-                                         "save d, remove b" };
+                                         "save d, remove b", "fail to save c" };
 static dcp_storage *sync_source;        /* has "a" and "b" too, but has gone on: "b" is of generation 6, "c" of 7 */
 
 static dcp_status remove_at(dcp_storage *storage, const char *path, dcp_error *err) {
@@ -265,6 +265,17 @@ static dcp_status prune(dcp_storage *storage, dcp_error *err) {
     io_make(&desc.io, storage);
     return dcp_prune(&desc, NULL, err);
 }
+/* Its files may be those of the c that is synced. */
+static dcp_status fail_to_save(dcp_storage *storage, const char *path, int generation, dcp_error *err) {
+    fault_storage f;
+    dcp_status status;
+    fault_open(&f, storage);
+    fault_set(&f, FAULT_LOCK, 1, INT64_MAX / 2, EIO);
+    status = save(&f.storage, path, generation, 0, err);
+    fault_close(&f);
+    CHECK(status != DCP_OK);
+    return status == DCP_E_IO ? dcpi_succeed(err) : status;
+}
 static dcp_status act_run(act what, dcp_storage *storage, dcp_error *err) {
     dcp_status status;
     switch (what) {
@@ -272,6 +283,7 @@ static dcp_status act_run(act what, dcp_storage *storage, dcp_error *err) {
         case OVERWRITE_B: return save(storage, "b", 4, 1, err);
         case OVERWRITE_A: return save(storage, "a", 4, 1, err);
         case SYNC_B: return sync_at(storage, "b", err);
+        case FAIL_C: return fail_to_save(storage, "c", 7, err);
         case SYNC_C: return sync_at(storage, "c", err);
         case PRUNE: return prune(storage, err);
         case REMOVE_A: return remove_at(storage, "a", err);
@@ -405,6 +417,45 @@ static void each_pair(int form_index, int one_in) {
     printf("# %s: %d rounds\n", forms[form_index].name, (int)(rounds / step));
 }
 TEST(each_act_at_each_call_of_each_other_one) { each_pair(0, 10); }
+/* A sync whose source is the copy itself, with a save of that path in between: the save stays. */
+TEST(a_sync_onto_itself_brings_nothing_back) {
+    dcp_storage *storage = in_memory();
+    between b;
+    int64_t at, in_between = 0;
+    the_form = &forms[0];
+    memset(&b, 0, sizeof b);
+    b.ran = 1;
+    for (at = 1; b.ran; at++) {
+        dcp_status status;
+        dcp_error err;
+        memset(&b, 0, sizeof b);
+        b.what = OVERWRITE_B;
+        b.at = at;
+        b.storage = storage;
+        scene_set(storage);
+        sync_source = storage;
+        doing("overwrite b at call %d", (int)at);
+        status = run_with(SYNC_B, &b, &err);
+        if (!is_clean(status)) CHECK_OK_MESSAGE(status, err.message);
+        if (b.ran && b.status == DCP_OK) {
+            CHECK_INT(generation_at(storage, "b"), 4);
+            in_between++;
+        }
+        check_clean_after_sweep(storage);
+    }
+    done_doing();
+    CHECK(in_between > 10);
+    dcp_storage_close(storage);
+}
+/* A sync finds a file that it wants, of a save that fails afterwards. */
+TEST(a_sync_does_not_count_on_what_a_save_may_take_back) {
+    dcp_storage *memory = in_memory();
+    the_form = &forms[0];
+    source_make();
+    CHECK(each_call(memory, FAIL_C, SYNC_C, 1) > 10);
+    dcp_storage_close(sync_source);
+    dcp_storage_close(memory);
+}
 TEST(the_same_with_signed_yaml) { each_pair(1, 100); }
 
 /* Three at once: at each call of the first the second begins, and at each of its calls the third one runs. */
@@ -993,6 +1044,8 @@ TEST(ranks_keep_what_they_did_not_change) {
 
 int main(void) {
     RUN(each_act_at_each_call_of_each_other_one);
+    RUN(a_sync_onto_itself_brings_nothing_back);
+    RUN(a_sync_does_not_count_on_what_a_save_may_take_back);
     RUN(the_same_with_signed_yaml);
     RUN(a_removal_around_a_save_around_a_removal);
 #if !DCP_NO_THREADS

@@ -115,3 +115,22 @@ PROGRAM(a_live_rank_leaves_its_file_when_another_dies,
     STEP(SAVE, .path = "step_1", .tensors = "s", .ranks = 3, .rank = 0, .dead_at = 20, .timeout_ms = 300))
 PROGRAM(an_error_is_that_of_the_status,
     STEP(LOAD, .path = "experts/tier_0/group_1/a", .memory_at = 6, .for_ever = 1, .ranks = 5))
+PROGRAM(what_is_not_there_goes_below_a_file,
+    STEP(SAVE, .path = "step_1"),
+    STEP(SYNC, .path = "experts/a", .to = "step_1_shard_0.bin"),
+    STEP(CONVERT, .path = "dense/a", .to = "step_1_shard_0.bin/a"))
+PROGRAM(a_rename_that_happened_and_says_it_may_not,
+    STEP(BEGIN, .path = "b", .call = 1, .times = 1, .sys = 1, .fault = FAULT_COMMIT, .how = FAULT_AFTER))
+PROGRAM(a_sync_counts_on_files_of_a_save_that_fails,
+    STEP(SAVE, .path = "step_1", .tensors = "F", .layout = DCP_LAYOUT_MANIFEST),
+    STEP(BEGIN, .path = "runs/b", .tensors = "F", .layout = DCP_LAYOUT_MANIFEST),
+    STEP(SAVE, .path = "runs/b"),
+    STEP(SYNC, .path = "step_1", .to = "runs"))
+PROGRAM(a_sync_onto_itself_brings_back_the_older_one,
+    STEP(BEGIN, .path = "a_shard_0", .layout = DCP_LAYOUT_MANIFEST),
+    STEP(BEGIN, .path = "a_shard_0", .layout = DCP_LAYOUT_MANIFEST, .overwrite = 1, .slot = 1),
+    STEP(SYNC, .path = "a_shard_0"),
+    STEP(BEGIN, .path = "a_shard_0", .layout = DCP_LAYOUT_MANIFEST, .overwrite = 1))
+PROGRAM(a_server_that_says_once_that_a_document_is_not_there,
+    STEP(SAVE, .path = "runs/a"),
+    STEP(SWEEP, .path = "runs", .call = 23, .times = 1, .sys = 2, .fault = FAULT_ANY, .grace = -1, .plain = 1))
