@@ -71,7 +71,7 @@ mutants-model:                          ## fixes taken out one by one: random pr
 fuzz:                                   ## fuzzes every reader of hostile bytes with libFuzzer (clang); MINUTES=60 TARGETS="json yaml" for others than 10 and all; RUNS=10000000: executions
 	@MINUTES='$(MINUTES)' RUNS='$(RUNS)' TARGETS='$(TARGETS)' sh tests/fuzz/run.sh
 
-demo: build/dcptool                     ## trains a small language model on 4 ranks, kills it in saves, goes on with 3 and 6; checks that nothing is lost
+demo: build/dcptool                     ## trains a small language model on 4 ranks, kills it in saves, resumes with 3 and 6; checks that nothing is lost
 	@DCPTOOL=build/dcptool sh examples/demo.sh
 
 demo-mpi: build/dcptool                 ## the same with processes of MPI (Open MPI or MPICH), under mpirun

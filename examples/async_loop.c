@@ -2,9 +2,9 @@
  *
  * The same loop twice: with dcp_save, and with a dcp_saver, whose dcp_save_begin copies the tensors and leaves
  * the writing to a thread of its own. The loop changes its model right after begin, as a training step does; what
- * is stored is the model as it was. A save that is still running when the next is due is waited for (DCP_BUSY_WAIT;
- * with DCP_BUSY_REFUSE that save is left out). Prints what a step loses to its save. Not shown: many ranks, where
- * poll drives the save if the coordinator is not thread-safe (see >>api_save in dcp.h), and tensors of a GPU.
+ * is stored is the model as it was. If a save is still running when the next is due, begin waits for it (DCP_BUSY_WAIT;
+ * with DCP_BUSY_REFUSE the next is skipped). Prints how long a save holds up its step. Does not show many ranks, where
+ * poll drives the save if the coordinator is not thread-safe (see >>api_save in dcp.h), or tensors of a GPU.
  *
  * Build: cc -O2 async_loop.c -I.. -lm -pthread       Run: ./a.out [directory]
  */
@@ -31,7 +31,7 @@ static double now_ms(void) {
 static void train_one_step(int step) {
     for (int i = 0; i < WEIGHTS; i++) weights[i] = (float)step + (float)(i % 1000) / 1024;
 }
-/* What the steps that save lose to it, on average. saver NULL: dcp_save. */
+/* Returns how long a save holds up its step, on average. saver NULL: dcp_save. */
 static double run(const char *directory, dcp_saver *saver) {
     const int64_t shape = WEIGHTS;
     dcp_tensor tensor = dcp_array("weights", DCP_FP32, weights, 1, &shape);
@@ -66,7 +66,8 @@ int main(int argc, char **argv) {
     check(dcp_saver_open(NULL, &saver, &err), "open");
     double sync_ms = run(directory, NULL), async_ms = run(directory, saver);
     check(dcp_saver_close(saver, &err), "close");
-    printf("a step that saves 32 MiB loses %.1f ms with dcp_save, %.1f ms with dcp_save_begin\n", sync_ms, async_ms);
+    printf("a save of 32 MiB holds up its step for %.1f ms with dcp_save, %.1f ms with dcp_save_begin\n", sync_ms,
+           async_ms);
 
     for (int step = EVERY; step <= STEPS; step += EVERY) {      /* each as it was when it was saved */
         snprintf(path, sizeof path, "%s/async/step_%d", directory, step);
@@ -83,6 +84,6 @@ int main(int argc, char **argv) {
                 return 1;
             }
     }
-    printf("proved: %d checkpoints hold their own step, though the loop went on at once\n", STEPS / EVERY);
+    printf("proved: %d checkpoints hold their own step, though the loop did not wait\n", STEPS / EVERY);
     return 0;
 }

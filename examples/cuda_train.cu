@@ -1,10 +1,10 @@
-/* cuda_train.cu - a small network trained on a GPU, saved while it trains; killed and started again it ends with the
+/* cuda_train.cu - a small network trained on a GPU, saved while it trains; killed and started again, it ends with the
  * same bits.
  *
  *     nvcc -O2 cuda_train.cu -I.. -o cuda_train -Xcompiler -pthread
  *     ./cuda_train run 2000                   # trains to step 2000, a checkpoint every 100 steps
- *     ./cuda_train twice 2000 1234            # ends itself by SIGKILL after step 1234
- *     ./cuda_train twice 2000                 # goes on from step 1200: the last line is the same as that of the first
+ *     ./cuda_train twice 2000 1234            # kills itself after step 1234
+ *     ./cuda_train twice 2000                 # resumes from step 1200: its last line is that of the first run
  *
  * Every sum runs in a fixed order in one thread, without atomic additions, and the samples depend on the step alone:
  * that is what makes runs identical. Weights and momentum stay on the GPU; dcp_cuda.h copies them out while they are
@@ -14,8 +14,8 @@
 #include "dcp.h"
 #include <signal.h>
 
-enum { HIDDEN = 256, BATCH = 512, W1 = 0, B1 = 2 * HIDDEN, W2 = 3 * HIDDEN, B2 = 4 * HIDDEN, PARAMETERS = 4 * HIDDEN +
-       1, EVERY = 100 };
+enum { HIDDEN = 256, BATCH = 512, EVERY = 100 };
+enum { W1 = 0, B1 = 2 * HIDDEN, W2 = 3 * HIDDEN, B2 = 4 * HIDDEN, PARAMETERS = 4 * HIDDEN + 1 };
 
 __device__ static float noise(unsigned a, unsigned b) {                 /* from -1 to 1, the same in each run */
     unsigned x = a * 0x9e3779b9u ^ b * 0x85ebca6bu;
@@ -49,8 +49,8 @@ __global__ static void backward(const float *p, const float *x, const float *h, 
     if (i >= PARAMETERS) return;
     for (unsigned b = 0; b < BATCH; b++) {
         float hidden = h[b * HIDDEN + j], inner = error[b] * p[W2 + j] * (1 - hidden * hidden);
-        sum += i < W1 + HIDDEN ? inner * x[2 * b] : i < B1 ? inner * x[2 * b + 1] : i < W2 ? inner : i < B2
-            ? error[b] * hidden : error[b];
+        sum += i < W1 + HIDDEN ? inner * x[2 * b] : i < B1 ? inner * x[2 * b + 1]
+             : i < W2 ? inner : i < B2 ? error[b] * hidden : error[b];
     }
     gradient[i] = sum / BATCH;
 }
@@ -94,7 +94,7 @@ int main(int argc, char **argv) {
                               dcp_array("b1", DCP_FP32, p + B1, 1, shape_b1),
                               dcp_array("w2", DCP_FP32, p + W2, 1, shape_b1), dcp_scalar("b2", DCP_FP32, p + B2),
                               dcp_array("momentum", DCP_FP32, momentum, 1, shape_all),
-        dcp_scalar("step", DCP_INT64, &step) };                      /* the last one is host memory: they go together */
+                              dcp_scalar("step", DCP_INT64, &step) };     /* host memory may be in the same save */
     for (int i = 0; i < 5; i++) tensors[i].device = gpu;
 
     char *newest = NULL;

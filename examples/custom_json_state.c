@@ -1,9 +1,9 @@
-/* custom_json_state.c - state that is no array: nested settings, lists, names.
+/* custom_json_state.c - state that is not an array: nested settings, lists, names.
  *
  * Shows the three places for it: optimizer_state of dcp_training and info of dcp_sharding take any JSON
  * object, here built and read with the dcp_json functions, and the fields of a save are plain text under
  * keys. All of it is in the checkpoint's document, covered by its checksum, readable with any JSON tool.
- * Does not show big state: what has more than some kilobytes is better a tensor (dcp_bytes).
+ * Does not show big state: more than a few kilobytes are better stored as a tensor (dcp_bytes).
  *
  * Build: cc -O2 custom_json_state.c -I.. -lm -pthread Run: ./a.out [directory]
  */
@@ -34,7 +34,7 @@ static char *optimizer_state(void) {    /* {"betas": [0.9, 0.999], "groups": [{"
         dcp_json_add_string(group, "name", i == 0 ? "decay" : "no \"decay\"");
         dcp_json_add_bool(group, "frozen", i == 1);
     }
-    require(dcp_json_add_int(root, "samplesSeen", INT64_C(9007199254740993)) != NULL, "the tree is whole");
+    require(dcp_json_add_int(root, "samplesSeen", INT64_C(9007199254740993)) != NULL, "the tree is complete");
     check(dcp_json_write(root, 0, &text, &size, &err), "write");
     dcp_json_free(root);
     return text;
@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
     training.optimizer_type = "adamw";
     training.optimizer_state = text;
     sharding.strategy = "fsdp";
-    sharding.info = "{\"zeroStage\": 3, \"offload\": null}";            /* text will do where it is short */
+    sharding.info = "{\"zeroStage\": 3, \"offload\": null}";            /* short text can be written by hand */
     save.path = open.path = path; save.io.log = open.io.log = dcp_log_stderr;
     save.tensors = &tensor;
     save.tensor_count = 1;

@@ -17,7 +17,7 @@ static void scramble(char *out, const char *bytes, int64_t at, size_t size) {
     for (size_t i = 0; i < size; i++) out[i] = (char)(bytes[i] ^ "open sesame"[((uint64_t)at + i) % 11]);
 }
 static dcp_status write_at(void *c, void *o, int64_t at, const void *data, size_t size, dcp_error *err) {
-    char part[16384];                                                  /* the caller's stay as they are */
+    char part[16384];                                                  /* the caller's bytes stay unchanged */
     dcp_status status = DCP_OK;
     for (size_t done = 0, n; done < size && status == DCP_OK; done += n) {
         n = size - done < sizeof part ? size - done : sizeof part;

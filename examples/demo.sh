@@ -1,14 +1,15 @@
 #!/bin/sh
 # demo.sh - the main job on real input: train a small language model on 4 ranks, kill it in the middle of saves,
-# go on with 3 ranks and then with 6, and show that nothing was lost, not one bit. Run by `make demo` and
+# resume with 3 ranks and then with 6, and show that not one bit was lost. Run by `make demo` and
 # `make demo-mpi`, or by hand: sh examples/demo.sh [--mpi] [work directory].
 #
 # --mpi           the ranks are processes of MPI, started by mpirun; otherwise threads of one process
 # CC, CFLAGS      compiler and flags (default: cc -O2)
 # MPICC, MPIRUN   default: mpicc, mpirun; of the same MPI
-# DCPTOOL         a dcptool that is built already; otherwise it is built here
+# DCPTOOL         an existing dcptool; otherwise it is built here
 #
-# Needs a C compiler and a POSIX shell; Open MPI or MPICH for --mpi. Everything is written below the work directory (default: build/demo).
+# Needs a C compiler and a POSIX shell; Open MPI or MPICH for --mpi. Everything is written below the work directory
+# (default: build/demo).
 # The last line says how many claims held; the exit status is 1 if one did not.
 
 mpi=
@@ -41,12 +42,12 @@ less_than() { awk -v a="$1" -v b="$2" -v f="$3" 'BEGIN { exit !(a != "" && a + 0
 
 started=$(date +%s)
 rm -rf "$work/run_whole" "$work/run_killed" "$work/damaged_copy"
-mkdir -p "$work" || stop "cannot make $work"
+mkdir -p "$work" || stop "cannot create $work"
 
 if [ -n "$mpi" ]; then
     for command in "$MPICC" "$MPIRUN"; do
         command -v "$command" >/dev/null 2>&1 ||
-            stop "$command is not there; install openmpi-bin and libopenmpi-dev, or mpich and libmpich-dev"
+            stop "$command is missing; install openmpi-bin and libopenmpi-dev, or mpich and libmpich-dev"
     done
 fi
 
@@ -77,8 +78,8 @@ train() {               # train DIRECTORY RANKS ARGUMENT...
         "$work/demo_charlm" train --dir "$directory" --steps $steps --save-every $every --ranks "$ranks" "$@"
     fi
 }
-# train_and_kill DIRECTORY RANKS SAVE ARGUMENT...: killed in the middle of that save. The program sees to that itself,
-# but with MPI, where it is a rank that dies: then it is seen here whether the save was done before, and the next is tried.
+# train_and_kill DIRECTORY RANKS SAVE ARGUMENT...: killed in the middle of that save. The program takes care of that
+# itself, except with MPI, where a rank dies: then we look whether the save was done before that, and try the next.
 train_and_kill() {
     directory=$1 ranks=$2 save=$3; shift 3
     if [ -z "$mpi" ]; then train "$directory" "$ranks" "$@" --kill-in-save "$save"; return; fi
@@ -98,7 +99,7 @@ train_and_kill() {
     return 1
 }
 
-say "1. a run that nobody disturbs: 4 ranks, $steps steps, a checkpoint every $every"
+say "1. an undisturbed run: 4 ranks, $steps steps, a checkpoint every $every"
 train "$work/run_whole" 4 "$@" | tee "$work/whole.log"
 
 say "2. the same run, killed by SIGKILL in the middle of its third save"
@@ -107,21 +108,21 @@ claim "SIGKILL came in the middle of a save (its temporary file is there)" has_f
 newest=$("$tool" latest "$work/run_killed")
 printf 'dcptool latest: %s\n' "$newest"
 killed_at=$(sed -n 's/^killed by SIGKILL in the save of step \([0-9]*\).*/\1/p' "$work/killed.log")
-claim "the newest valid checkpoint is the one before" contains "$newest" \
+claim "the newest valid checkpoint is the previous one" contains "$newest" \
     "$(printf step_%06d $((killed_at - every)))"
 claim "and every byte of it verifies" "$tool" verify -q "$newest"
 
-say "3. it goes on with 3 ranks, is killed in its sixth save, and goes on to its end with 6"
+say "3. it resumes with 3 ranks, is killed in its sixth save, and resumes with 6 to its end"
 train_and_kill "$work/run_killed" 3 6 "$@" | tee -a "$work/killed.log"
 train "$work/run_killed" 6 "$@" | tee -a "$work/killed.log"
-claim "it was killed twice, and went on from the save before each time" same_text "2 2" "$(
+claim "it was killed twice, and each time resumed from the previous save" same_text "2 2" "$(
     awk -v every=$every '
     /^killed/ { kills++; at = $9 + 0 }
     /^resumed/ && $4 + every == at { resumed++; at = 0 }
     END { print kills, resumed }' "$work/killed.log")"
 claim "4 ranks saved what 3 resumed, 3 ranks what 6 resumed" same_text "4 on 3, 3 on 6, " "$(
     sed -n 's/^resumed .* saved by \([0-9]*\), on \([0-9]*\) ranks$/\1 on \2, /p' "$work/killed.log" | tr -d '\n')"
-claim "all $steps losses are the same as in the run that nobody disturbed" \
+claim "all $steps losses are the same as in the undisturbed run" \
     cmp "$work/run_whole/losses.txt" "$work/run_killed/losses.txt"
 claim "so are the final parameters, bit for bit (SHA-256)" same_text \
     "$(value_of "$work/whole.log" 'parameters sha256')" "$(value_of "$work/killed.log" 'parameters sha256')"
@@ -135,7 +136,7 @@ for checkpoint in "$work/run_killed"/step_*.metadata.json; do
     claim "verified: $(basename "$checkpoint")" "$tool" verify "$checkpoint"
 done
 
-say "5. what the kills left behind, and how it goes away"
+say "5. what the kills left, and sweep"
 find "$work/run_killed" -name '*.tmp' -exec ls -l {} \;
 "$tool" sweep --grace 0 --plain-names "$work/run_killed"
 claim "sweep removed all temporary files that the kills left" not has_file "$work/run_killed" '*.tmp'
@@ -152,7 +153,7 @@ byte=$(od -An -tu1 -j $offset -N 1 "$shard" | tr -d ' ')
 printf "\\$(printf %03o $((byte ^ 16)))" | dd of="$shard" bs=1 seek=$offset conv=notrunc 2>/dev/null
 printf 'bit 4 of byte %s of %s: %s became %s\n' $offset "$(basename "$shard")" "$byte" $((byte ^ 16))
 claim "dcptool verify finds it" not "$tool" verify "$work/damaged_copy/$last"
-claim "a run that would go on from it stops and says so" not train "$work/damaged_copy" 4 "$@"
+claim "a run that would resume from it stops and says so" not train "$work/damaged_copy" 4 "$@"
 rm -rf "$work/damaged_copy"
 
 say "7. what the model writes, after $steps steps"

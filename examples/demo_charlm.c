@@ -3,9 +3,9 @@
  *
  * Shows dcp.h in its main job: every rank has the parameters (DCP_PLACE_REPLICATED: stored once), and its own
  * part of both moments of Adam (dcp_piece: sharded); with the random numbers, the step and all losses so far
- * they are one checkpoint every few steps. A run starts where dcp_latest says, on as many ranks as there are.
+ * they are one checkpoint every few steps. A run resumes where dcp_latest says, on as many ranks as there are.
  * Each rank computes its part of the batch; what the samples contribute to the gradient goes to all, and the
- * owner of a parameter adds it up in the order of the samples, whoever computed them. So every sum has one
+ * owner of a parameter sums it in the order of the samples, whoever computed them. So every sum has one
  * order, and all parameters are the same bit for bit on 1, 3, 4 or 6 ranks, interrupted or not.
  * The ranks are threads of this process (dcp_thread_group_open) or, built with -DDCP_MPI, processes of MPI.
  * `--kill-in-save N` sends a real SIGKILL as soon as a temporary file of the N-th save appears: to a fork that
@@ -74,7 +74,7 @@ static options chosen;
 static text words;
 static int bar_wanted, colour_wanted;
 
-static void die(const char *what, const char *why) {    /* the first thread that gets here speaks for all */
+static void die(const char *what, const char *why) {    /* only the first thread prints */
     static pthread_mutex_t last_words = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&last_words);
     fprintf(stderr, "%sdemo_charlm: %s: %s\n", bar_wanted ? "\r\033[K" : "", what, why);
@@ -88,14 +88,14 @@ static int64_t part_start(int64_t total, int index, int count) { return total * 
 
 static rank *rank_new(dcp_coordinator *ranks) {
     rank *r = (rank *)calloc(1, sizeof *r);
-    if (!r) die("memory", "there is none");
+    if (!r) die("memory", "there is not enough");
     r->ranks = ranks;
     r->index = ranks ? ranks->rank : 0;
     r->count = ranks ? ranks->world_size : 1;
     r->first = part_start(WEIGHTS, r->index, r->count);
     r->end = part_start(WEIGHTS, r->index + 1, r->count);
     r->mean = (float *)calloc(3 * (size_t)(r->end - r->first), sizeof(float));
-    if (!r->mean) die("memory", "there is none");
+    if (!r->mean) die("memory", "there is not enough");
     r->square = r->mean + (r->end - r->first);
     r->gradient = r->square + (r->end - r->first);
     return r;
@@ -318,8 +318,9 @@ static void list_state(tensor_list *list, rank *r, const int64_t *losses) {     
     dcp_piece(&t[4], whole, &r->first);
     list->count = PARTS + 5;
 }
-static dcp_io io_of(const rank *r) {                        /* every call of the library is one of all ranks */
+static dcp_io io_of(const rank *r) {                        /* all ranks make every call together */
     dcp_io io = DCP_ZERO;
+    if (r->index == 0) io.log = dcp_log_stderr;             /* one rank's warnings are enough */
     io.coordinator = r->ranks;
     io.timeout_ms = PATIENCE_MS;
     return io;
@@ -343,7 +344,6 @@ static void save_checkpoint(rank *r, const options *o, const text *t) {
     training.optimizer_type = "adam";
     training.optimizer_state = adam_state;
     save.path = path;
-    save.io.log = dcp_log_stderr;
     save.tensors = list.tensors;
     save.tensor_count = list.count;
     save.training = &training;
@@ -352,13 +352,12 @@ static void save_checkpoint(rank *r, const options *o, const text *t) {
     save.io = io_of(r);
     check(r, dcp_save(&save, &r->err), "save");
     prune.directory = o->directory;
-    prune.io.log = dcp_log_stderr;
     prune.keep_last = KEEP;
     prune.io = io_of(r);
     check(r, dcp_prune(&prune, NULL, &r->err), "prune");
 }
 
-/* Goes on from the newest valid checkpoint, whatever number of ranks saved it; only DCP_E_NOT_FOUND means a
+/* Resumes from the newest valid checkpoint, whatever number of ranks saved it; only DCP_E_NOT_FOUND means a
  * fresh start. */
 static void resume(rank *r, const options *o, const text *t) {
     dcp_latest_desc latest = DCP_ZERO;
@@ -368,7 +367,6 @@ static void resume(rank *r, const options *o, const text *t) {
     char *path;
 
     latest.directory = o->directory;
-    latest.io.log = dcp_log_stderr;
     latest.io = io_of(r);
     dcp_status status = dcp_latest(&latest, &path, &r->err);
     if (status == DCP_E_NOT_FOUND) {
@@ -379,13 +377,12 @@ static void resume(rank *r, const options *o, const text *t) {
     }
     check(r, status, "looking for the latest checkpoint");
     open.path = path;
-    open.io.log = dcp_log_stderr;
     open.io = io_of(r);
     check(r, dcp_open(&open, &checkpoint, &r->err), "open");
     const dcp_tensor_info *losses = dcp_tensor_find(checkpoint, "losses");
     const char *sha256 = dcp_field_find(dcp_metadata_of(checkpoint), "textSha256");
     if (!losses || losses->ndim != 1 || losses->shape[0] > MOST_STEPS || !sha256)
-        die(path, "is not of this program");
+        die(path, "was not saved by this program");
     if (strcmp(sha256, t->sha256) != 0) die(path, "was trained on another text; use an empty --dir");
     list_state(&list, r, &losses->shape[0]);
     check(r, dcp_read(checkpoint, list.tensors, list.count, &r->err), "read");
@@ -416,7 +413,7 @@ static void write_losses(const rank *r, const options *o) { /* nine digits are e
     char path[600];
     snprintf(path, sizeof path, "%s/losses.txt", o->directory);
     FILE *file = fopen(path, "wb");
-    if (!file) die(path, "cannot be made");
+    if (!file) die(path, "cannot be created");
     for (int64_t i = 0; i < r->step; i++) fprintf(file, "%lld %.9g\n", (long long)i + 1, (double)r->losses[i]);
     if (fclose(file) != 0) die(path, "cannot be written");
 }
@@ -471,7 +468,7 @@ static void nap(void) {
 }
 
 #ifdef DCP_MPI
-/* The last rank kills itself: as soon as there are bytes of the N-th save. mpirun then ends the others. */
+/* The last rank kills itself as soon as there are bytes of the N-th save; mpirun then ends the others. */
 static void *watch(void *unused) {
     char prefix[40], name[256];
     (void)unused;
@@ -489,7 +486,7 @@ static int train_on_ranks(int argc, char **argv) {
     if (dcp_mpi_open(MPI_COMM_WORLD, &ranks, &err) != DCP_OK) die("MPI", err.message);
     rank *r = rank_new(ranks);
     if (chosen.kill_in_save > 0 && r->index == r->count - 1 && pthread_create(&watcher, NULL, watch, NULL) != 0)
-        die("thread", "cannot be made");
+        die("thread", "cannot be created");
     train(r, &chosen, &words);
     rank_free(r);
     if (dcp_barrier(ranks, PATIENCE_MS, &err) != DCP_OK) die("barrier", err.message);
@@ -509,7 +506,7 @@ static int train_here(void) {
     dcp_error err;
     if (dcp_thread_group_open(chosen.ranks, ranks, &err) != DCP_OK) die("ranks", err.message);
     for (int i = 0; i < chosen.ranks; i++)
-        if (pthread_create(&threads[i], NULL, train_as_thread, ranks[i]) != 0) die("thread", "cannot be made");
+        if (pthread_create(&threads[i], NULL, train_as_thread, ranks[i]) != 0) die("thread", "cannot be created");
     for (int i = 0; i < chosen.ranks; i++) pthread_join(threads[i], NULL);
     for (int i = 0; i < chosen.ranks; i++) dcp_coordinator_close(ranks[i]);
     return 0;
@@ -555,7 +552,7 @@ static int train_on_ranks(int argc, char **argv) {
 
 /* ---- sample -------------------------------------------------------------------------------------------- */
 
-static int sample(const options *o) {                       /* one rank, which loads the parameters alone */
+static int sample(const options *o) {                       /* one rank, which loads only the parameters */
     unsigned char window[CONTEXT];
     float hidden[HIDDEN], chances[SYMBOLS];
     char *path;

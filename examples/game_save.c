@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
     reload_world(entries[0].path);                                      /* the newest comes first */
     dcp_free(entries);
     if (saves != KEEP || memcmp(world, reloaded, sizeof world) != 0) {
-        fprintf(stderr, "it differs\n");
+        fprintf(stderr, "the world differs from what was saved\n");
         return 1;
     }
     printf("proved: %d saves kept, and all %d entities of the newest came back\n", (int)saves, ENTITIES);

@@ -3,8 +3,8 @@
  *
  * Shows DCP_LAYOUT_MANIFEST: a file for each tensor, in folders that say what it is; tiers, expert keys and the
  * router's seeds in the document; dcp_select, with which a node opens only its experts; a second save that writes only
- * what changed; dcp_sync, which copies to local disks only what is stale there. Does not show ranks, which all of this
- * works with, or lazy loads (dcp_map, dcp_prefetch).
+ * what changed; dcp_sync, which copies to local disks only what is stale there. Does not show ranks, with
+ * which all of this works, or lazy loads (dcp_map, dcp_prefetch).
  *
  * Build: cc -O2 moe_tiers.c -I.. -lm -pthread         Run: ./a.out [directory]
  */
@@ -61,7 +61,7 @@ static void save(const char *path, int64_t step) {
     desc.training = &training;
     desc.report = &report;
     check(dcp_save(&desc, &err), "save");
-    printf("step %" PRId64 ": %d tensors of %d bytes, %" PRId64 " bytes were there already\n", step, (int)ALL,
+    printf("step %" PRId64 ": %d tensors of %d bytes, %" PRId64 " bytes were already there\n", step, (int)ALL,
            (int)sizeof model[0], report.bytes_reused);
 }
 
@@ -82,7 +82,7 @@ static void load_group(const char *path) {
         describe(&wanted, at, loaded[at]);
         check(dcp_read(c, &wanted, 1, &err), "read");
         if (memcmp(loaded[at], model[at], sizeof model[at]) != 0) {
-            fprintf(stderr, "%s is another one\n", info->name);
+            fprintf(stderr, "%s differs from the model\n", info->name);
             exit(1);
         }
     }

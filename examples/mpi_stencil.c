@@ -1,8 +1,8 @@
-/* mpi_stencil.c - a 2-D heat equation over MPI that goes on from its checkpoint on another process grid.
+/* mpi_stencil.c - a 2-D heat equation over MPI that resumes from its checkpoint on another process grid.
  *
- * Shows a strided piece: a rank's block has a halo, and its interior is saved and loaded where it lies, without
- * a copy; the checkpoint holds the global field, so that any grid loads it. Every cell is computed alike on any
- * grid: with COMPARE, the directory of another run, the fields must be equal bit for bit.
+ * Shows a strided piece: a rank's block has a halo, and its interior is saved and loaded in place, without a
+ * copy; the checkpoint holds the global field, so that any grid loads it. Every cell is computed alike on any
+ * grid: with COMPARE, the directory of another run, both fields must be equal bit for bit.
  * Build: mpicc -O2 mpi_stencil.c -I.. -lm -pthread
  * Run:   mpirun -n 4 ./a.out DIRECTORY 2x2 STEPS [COMPARE]    then, say, mpirun -n 3 ./a.out DIRECTORY 1x3 ...
  */
@@ -15,7 +15,7 @@
 
 enum { ROWS = 120, COLUMNS = 90, SAVE_EVERY = 50 };
 typedef struct block {                      /* pitch: elements from row to row, the interior and a halo on both sides */
-    int64_t shape[2], offset[2], step, pitch;               /* the interior, and where it lies in the field */
+    int64_t shape[2], offset[2], step, pitch;               /* the interior, and where it is in the field */
     double *now, *next;
 } block;
 static const int64_t field_shape[] = {ROWS, COLUMNS};
@@ -26,7 +26,7 @@ static void check(dcp_status status, const char *what) {
     if (status == DCP_OK) return;
     fprintf(stderr, "%s: %s\n", what, err.message), MPI_Abort(MPI_COMM_WORLD, 1);
 }
-/* What a checkpoint holds: the interior in the midst of its halo, and the step, which all ranks share. */
+/* What a checkpoint holds: the interior inside its halo, and the step, which all ranks share. */
 static void list(block *b, dcp_tensor tensors[2]) {
     tensors[0] = dcp_array("temperature", DCP_FP64, b->now + b->pitch + 1, 2, b->shape);
     tensors[0].stride[0] = b->pitch, tensors[0].stride[1] = 1;

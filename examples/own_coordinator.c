@@ -1,8 +1,8 @@
 /* own_coordinator.c - a job that has no MPI: processes that talk through pipes save and load together.
  *
- * Shows all that a coordinator must have, send and receive, on any reliable streams: a message is a head and its
- * bytes; what comes in goes to a queue, where receive looks for its tag and sender; a rank that is gone is
- * DCP_E_COMM. Does not show how ranks find each other, or sends that take what comes in while they wait.
+ * Shows all that a coordinator must have, send and receive, on any reliable streams: a message is a header and its
+ * bytes; what arrives goes to a queue, where receive looks for its tag and sender; a rank that is gone is
+ * DCP_E_COMM. Does not show how ranks find each other, or sends that receive while they wait.
  * Build: cc -O2 own_coordinator.c -I.. -lm -pthread   Run: ./a.out [directory]   Needs POSIX.
  */
 #define DCP_IMPLEMENTATION
@@ -32,7 +32,7 @@ static dcp_status transfer(int fd, void *data, size_t size, int is_out, int64_t 
     for (size_t done = 0; done < size;) {
         struct pollfd ready = {fd, (short)(is_out ? POLLOUT : POLLIN), 0};
         if (poll(&ready, 1, left_until(end)) == 0) return DCP_E_TIMEOUT;
-        if (!ready.revents) continue;                                   /* a signal */
+        if (!ready.revents) continue;                                   /* interrupted by a signal */
         size_t room = size - done < PIPE_BUF || !is_out ? size - done : PIPE_BUF;      /* so that write does not wait */
         ssize_t n = is_out ? write(fd, (char *)data + done, room) : read(fd, (char *)data + done, room);
         if (n > 0) done += (size_t)n; else return DCP_E_COMM;
@@ -82,15 +82,15 @@ static void leave(void *c) {
 }
 static int run(job *j, const char *path, int is_save) {              /* a rank: its part of a vector, saved or loaded */
     static float part[SIZE];
-    const int64_t whole[] = {SIZE}, at[] = {SIZE * j->rank / j->count},
-                            count[] = {SIZE * (j->rank + 1) / j->count - at[0]};
+    const int64_t whole[] = {SIZE}, at[] = {SIZE * j->rank / j->count};
+    const int64_t count[] = {SIZE * (j->rank + 1) / j->count - at[0]};
     dcp_coordinator *c = (dcp_coordinator *)calloc(1, sizeof *c);       /* all other members are the library's */
     dcp_tensor t = dcp_array("vector", DCP_FP32, part, 1, count);
     dcp_save_desc save = DCP_ZERO; dcp_load_desc load = DCP_ZERO;
     dcp_error err; int wrong = 0;
     if (!c) return 1;
-    c->context = j, c->rank = j->rank, c->world_size = j->count, c->send = send_to, c->receive = receive,
-                 c->destroy = leave;
+    c->context = j, c->rank = j->rank, c->world_size = j->count;
+    c->send = send_to, c->receive = receive, c->destroy = leave;
     dcp_piece(&t, whole, at);
     for (int64_t i = 0; i < count[0] && is_save; i++) part[i] = (float)(at[0] + i);
     save.path = load.path = path, save.tensors = load.tensors = &t, save.tensor_count = load.tensor_count = 1;

@@ -1,9 +1,9 @@
-/* preempt.c - SIGTERM says that this machine goes away soon: one more save, with a deadline.
+/* preempt.c - SIGTERM says that this machine will be gone soon: one more save, with a deadline.
  *
  * The handler only cancels the save in the background that may be running (dcp_cancel_request may be called from a
- * handler); the loop sees it after its step, and saves once more with io.deadline_ms: all of it is durable by
- * then, or the save is given up, says how far it came, and leaves the checkpoint before as it was. This program sends
- * itself the signal, first with time enough, then with none. Not shown: several ranks; there all get the signal.
+ * handler); the loop sees that after its step, and saves once more with io.deadline_ms: the save is durable by then, or
+ * is abandoned, says how far it got, and leaves the previous checkpoint as it was. This program sends itself the
+ * signal, first with enough time, then with none. Does not show several ranks, which would all get the signal.
  *
  * Build: cc -O2 preempt.c -I.. -lm -pthread          Run: ./a.out [directory]
  */
@@ -16,7 +16,7 @@
 enum { CELLS = 4 * 1024 * 1024 };
 static double cells[CELLS];             /* 32 MiB: the state of a simulation */
 static int64_t step;
-static dcp_cancel leaving;              /* no longer zero: SIGTERM has come */
+static dcp_cancel leaving;              /* not zero: SIGTERM has come */
 static dcp_error err;
 
 static void on_term(int number) {
@@ -47,7 +47,7 @@ static dcp_status save_or_load(const char *path, dcp_saver *saver, int64_t deadl
     if (is_load) return dcp_load(&load, &err);
     return saver ? dcp_save_begin(saver, &save, &err) : dcp_save(&save, &err);
 }
-/* Until SIGTERM comes, after `steps` steps; what the last save said. */
+/* Runs until SIGTERM comes, after `steps` steps; returns the status of the last save. */
 static dcp_status run(const char *path, dcp_saver *saver, int steps, int64_t deadline_ms) {
     leaving.requested = 0;
     while (!leaving.requested) {
@@ -58,7 +58,7 @@ static dcp_status run(const char *path, dcp_saver *saver, int steps, int64_t dea
         }
         if (--steps == 0) raise(SIGTERM);
     }
-    dcp_status status = dcp_save_wait(saver, -1, &err); /* soon: it was cancelled, or is done */
+    dcp_status status = dcp_save_wait(saver, -1, &err); /* not long: it was cancelled, or is done */
     if (status != DCP_E_CANCELLED) check(status, "save in the background");
     return save_or_load(path, NULL, deadline_ms, 0);
 }
@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "one millisecond was enough? %s\n", err.message);
         return 1;
     }
-    printf("SIGTERM in step %lld: no time left; the save was given up\n", (long long)step);
+    printf("SIGTERM in step %lld: no time left; the save was abandoned\n", (long long)step);
     check(dcp_saver_close(saver, &err), "close");
 
     check(save_or_load(path, NULL, 0, 1), "load");
@@ -85,6 +85,6 @@ int main(int argc, char **argv) {
             fprintf(stderr, "cell %d is wrong\n", i);
             return 1;
         }
-    printf("proved: after a save that ran out of time, the checkpoint before it loads, whole\n");
+    printf("proved: after a save that ran out of time, the previous checkpoint loads, intact\n");
     return 0;
 }

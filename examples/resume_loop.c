@@ -1,8 +1,8 @@
-/* resume_loop.c - a training loop that can be stopped at any time and goes on where it was.
+/* resume_loop.c - a training loop that can be stopped at any time and resumes where it was.
  *
  * Shows the pattern: dcp_latest finds the newest valid checkpoint; DCP_E_NOT_FOUND, and nothing else, means
- * a fresh start; every other status is an error to look at, never a reason to start again from nothing. The
- * name of a save carries the step, dcp_training carries it for programs, dcp_prune keeps two. Each run does
+ * a fresh start; every other status is an error to look at, never a reason to start over. The name of a
+ * save has the step, dcp_training has it for programs, dcp_prune keeps two. Each run does
  * 30 more steps, so run it twice. Does not show a real model: see demo_charlm.c.
  *
  * Build: cc -O2 resume_loop.c -I.. -lm -pthread       Run: ./a.out [directory]
@@ -82,9 +82,9 @@ int main(int argc, char **argv) {
 
     while (never_stopped.step < m.step) train_one_step(&never_stopped);
     if (memcmp(&m, &never_stopped, sizeof m) != 0) {
-        fprintf(stderr, "it differs from one long run\n");
+        fprintf(stderr, "the model differs from one long run\n");
         return 1;
     }
-    printf("proved: at step %lld all is bit for bit as in a run that never stopped\n", (long long)m.step);
+    printf("proved: at step %lld everything is bit for bit as in a run that never stopped\n", (long long)m.step);
     return 0;
 }

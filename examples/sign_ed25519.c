@@ -1,11 +1,11 @@
 /* sign_ed25519.c - signs checkpoints with Ed25519, so that whoever loads them needs only a public key; OpenSSL
  * (libcrypto) does the cryptography.
  *
- * Shows dcp_signer and dcp_verifier: two callbacks over a few bytes, in which the digests of the document stand, and
- * through those every byte of the checkpoint. A manifest and a sharded checkpoint are signed, and loaded with the
- * public key alone; what somebody changed, stripped of its signature, signed with another key, or put back from an
- * older step is refused. Where the private key lives (a file, a hardware module, a signing service) is the callback's
- * business. Does not show HMAC, which is built in: dcp_hmac_signer.
+ * Shows dcp_signer and dcp_verifier: two callbacks over a few bytes, which have the digest of the document and so cover
+ * every byte of the checkpoint. A manifest and a sharded checkpoint are signed, and loaded with the public key alone;
+ * what somebody changed, stripped of its signature, signed with another key, or put back from an older step is refused.
+ * Where the private key lives (a file, a hardware module, a signing service) is the callback's business. Does not show
+ * HMAC, which is built in: dcp_hmac_signer.
  *
  * Build: cc -O2 sign_ed25519.c -I.. -lcrypto -lm -pthread     Run: ./a.out [directory]
  */
@@ -107,7 +107,7 @@ int main(int argc, char **argv) {
     expect(load(moe, &verifier, 101), DCP_E_SIGNATURE, "manifest of an older step");
 
     check(dcp_manifest_read_file(NULL, document, &verifier, &manifest, &err), "read");
-    manifest->shards[0].version++;                      /* somebody edits it: a digest of its own, but no signature */
+    manifest->shards[0].version++;                      /* somebody edits it: the digest is right, but not signed */
     check(dcp_manifest_write_file(NULL, document, manifest, NULL, &err), "write");
     expect(load(moe, &verifier, 0), DCP_E_SIGNATURE, "manifest, edited and stripped");
     check(dcp_manifest_write_file(NULL, document, manifest, &stranger, &err), "write");

@@ -2,8 +2,8 @@
  *
  * Shows DCP_LAYOUT_SINGLE (one file to copy, mail or put on a web server), dcp_open, which reads only the
  * document, and dcp_map, which hands out the verified bytes of one tensor as mapped pages: no copy, no
- * allocation, and the other tensors' bytes are never touched. Does not show tensors that lie in several
- * pieces: dcp_map refuses those, and dcp_read_new assembles them.
+ * allocation, and the other tensors' bytes are never touched. Does not show tensors in several pieces:
+ * dcp_map refuses those, and dcp_read_new assembles them.
  *
  * Build: cc -O2 single_file.c -I.. -lm -pthread       Run: ./a.out [directory]
  */
@@ -64,6 +64,6 @@ int main(int argc, char **argv) {
         fprintf(stderr, "the mapped bytes differ from what was saved\n");
         return 1;
     }
-    printf("proved: %d bytes of one tensor mapped from a single file, verified, and right\n", (int)size);
+    printf("proved: %d bytes of one tensor mapped from a single file, verified, and correct\n", (int)size);
     return 0;
 }

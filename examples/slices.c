@@ -1,7 +1,7 @@
 /* slices.c - a field that was saved in pieces, of which any box can be loaded.
  *
  * Shows dcp_piece: each tile of a simulation saves its part of one global 2-D field, straight out of memory
- * that has ghost cells around it (a stride says how far the rows are apart). The checkpoint holds the global
+ * that has ghost cells around it (a stride says how far apart the rows are). The checkpoint holds the global
  * field, so a reader may ask for any box, cut any way, or for the whole. Here one process holds all four
  * tiles; with several ranks each would pass its own. Does not show ranks: that needs a coordinator.
  *
@@ -77,6 +77,6 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%d elements are wrong\n", wrong);
         return 1;
     }
-    printf("proved: a box across four strided pieces, and the whole field, came back right\n");
+    printf("proved: a box across four strided pieces, and the whole field, came back correct\n");
     return 0;
 }
