@@ -604,10 +604,8 @@ static int usage(void) {
     return 2;
 }
 
-int main(int argc, char **argv) {
-    const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
-    options *o = &chosen;
-
+/* Returns 0 if they are wrong. */
+static int parse_options(options *o, int argc, char **argv) {
     o->prompt = "A checkpoint ";
     o->length = 400;
     o->steps = 800;
@@ -623,14 +621,19 @@ int main(int argc, char **argv) {
         else if (strcmp(name, "--save-every") == 0) o->save_every = atoi(value);
         else if (strcmp(name, "--ranks") == 0) o->ranks = atoi(value);
         else if (strcmp(name, "--kill-in-save") == 0) o->kill_in_save = atoi(value);
-        else return usage();
+        else return 0;
     }
-    if (argc < 4 || argc % 2 != 0 || !o->directory || o->ranks < 1 || o->ranks > MOST_RANKS) return usage();
-    if (o->steps < 1 || o->steps > MOST_STEPS || o->save_every < 1) return usage();
+    return argc >= 4 && argc % 2 == 0 && o->directory && o->ranks >= 1 && o->ranks <= MOST_RANKS && o->steps >= 1 &&
+           o->steps <= MOST_STEPS && o->save_every >= 1;
+}
+
+int main(int argc, char **argv) {
+    const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+    if (!parse_options(&chosen, argc, argv)) return usage();
     bar_wanted = isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
     colour_wanted = bar_wanted && !(no_colour && *no_colour);
-    if (strcmp(argv[1], "sample") == 0) return sample(o);
-    if (strcmp(argv[1], "train") != 0 || o->file_count == 0) return usage();
-    read_text(&words, o);
+    if (strcmp(argv[1], "sample") == 0) return sample(&chosen);
+    if (strcmp(argv[1], "train") != 0 || chosen.file_count == 0) return usage();
+    read_text(&words, &chosen);
     return train_on_ranks(argc, argv);
 }

@@ -112,7 +112,8 @@ tool_without_warnings() {
         for std in c99 c11; do
             for source in "$root"/examples/dcptool/*.c; do
                 case $source in */dcp.c) continue ;; esac
-                quiet $compiler -std=$std -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wvla -Wundef -Werror "$source"
+                quiet $compiler -std=$std -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion \
+                    -Wsign-conversion -Wvla -Wundef -Werror "$source"
             done
         done
     done

@@ -74,7 +74,7 @@ static void list_origin(tool_state *t, tool_table *lines, const dcp_tensor_info 
     tool_table_add(lines, "version %" PRId64, info->version);
 }
 
-static void list_tensor(tool_state *t, tool_table *lines, const dcp_tensor_info *info, tool_pieces pieces,
+static void list_tensor(tool_state *t, tool_table *lines, const dcp_tensor_info *info, tool_pieces all,
                         int is_manifest) {
     char shape[TOOL_SHAPE];
     size_t i;
@@ -93,6 +93,7 @@ static void list_tensor(tool_state *t, tool_table *lines, const dcp_tensor_info 
     tool_table_add(lines, "%d piece%s", info->piece_count, tool_plural(info->piece_count));
     if (is_manifest) list_origin(t, lines, info);
     if (t->options & TOOL_VERBOSE) {
+        const tool_pieces pieces = tool_pieces_named(all, info->name);
         tool_json_open(t, "piece_list", '[');
         for (i = 0; i < pieces.count; i++) list_piece(t, lines, &pieces.items[i]);
         tool_json_close(t, ']');
@@ -117,7 +118,7 @@ static int list_tensors(tool_state *t, const char *path, const char *glob) {
     for (i = 0; i < dcp_tensor_count(c); i++) {
         const dcp_tensor_info *info = dcp_tensor_at(c, i);
         if (glob && !tool_glob_matches(glob, info->name)) continue;
-        list_tensor(t, &lines, info, tool_pieces_named(all, info->name), is_manifest);
+        list_tensor(t, &lines, info, all, is_manifest);
         shown++;
     }
     tool_json_close(t, ']');
