@@ -1,9 +1,11 @@
-# Builds the command-line tool, the examples and the tests of dcp.h. A program that uses dcp.h needs none of this: copy dcp.h and include it.
+# Builds the command-line tool, the examples and the tests of dcp.h. A program that uses dcp.h needs none of this: copy
+# dcp.h and include it.
 #
 #     make                          build/dcptool
-#     make test                     every test that this machine can run; the last line is `N passed, N failed, N skipped`
-#     make test SUITES="json meta" VARIANTS="plain asan"        some of them; DCP_TEST_FILTER=text: only tests whose name contains it
-#     make CC=clang CFLAGS="-O3 -march=native"                  another compiler, other flags
+#     make help                     what else there is
+#     make test                     all tests that this machine can run; last `N passed, N failed, N skipped`
+#     make test SUITES="json meta" VARIANTS="plain asan" DCP_TEST_FILTER=text           some of them
+#     make CC=clang CFLAGS="-O3 -march=native"                                          another compiler, other flags
 #
 # Everything that is built goes below build/. Needs GNU make.
 
@@ -22,7 +24,8 @@ INTERLEAVE ?= 1
 POWER_CUTS ?= 200
 CYCLES ?= 10000
 
-EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c)) $(if $(shell command -v nvcc 2>/dev/null),build/examples/cuda_train)
+EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c)) \
+    $(if $(shell command -v nvcc 2>/dev/null),build/examples/cuda_train)
 # What a change makes everything stale; wildcard, so that a header that is not there is not missed.
 HEADERS := $(wildcard dcp*.h tests/*.h tests/regress/*.h)
 FUZZ := $(wildcard tests/fuzz/*)
@@ -30,73 +33,76 @@ FUZZ := $(wildcard tests/fuzz/*)
 all: build/dcptool                      ## build/dcptool, the command-line tool (the default)
 
 help:                                   ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf 'make %-10s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | \
+	    while IFS='	' read -r name text; do printf 'make %-15s %s\n' "$$name" "$$text"; done
 
-test:                                   ## all tests: needs a C compiler and make; what else is there is tested too
+test:                                   ## all tests that can run; needs a C compiler and make
 	@MAKE='$(MAKE)' SUITES='$(SUITES)' VARIANTS='$(VARIANTS)' sh tests/run.sh
 
 test-all:                               ## every suite in every variant that can run it: half an hour
 	@WHOLE=1 MAKE='$(MAKE)' SUITES='$(SUITES)' VARIANTS='$(VARIANTS)' sh tests/run.sh
 
-analyze:                                ## the headers under clang-tidy, cppcheck and gcc -fanalyzer: a minute or two; part of test-all
+analyze:                                ## the headers under clang-tidy, cppcheck, gcc -fanalyzer
 	@sh tests/test_analyzers.sh
 
-matrix:                                 ## test_golden.c with gcc and clang, -O0 to -O3 -march=native, C99 to C++17, each built and run: half an hour
+matrix:                                 ## test_golden.c by every compiler and language: half an hour
 	@sh tests/matrix.sh
 
-soak: soak-crash soak-interleave soak-power soak-calls soak-cycles soak-model   ## the six below, in depth: long runs
-soak-crash: build/plain/test_crash      ## 250,000 different disks after power cuts (CRASH_STATES=n for another number)
+soak: soak-crash soak-interleave soak-power soak-calls soak-cycles soak-model ## the six below, in depth: long runs
+soak-crash: build/plain/test_crash      ## disks after power cuts; CRASH_STATES=250000
 	@DCP_TEST_CRASH_STATES=$(CRASH_STATES) DCP_TEST_TIMEOUT=0 build/plain/test_crash
-soak-interleave: build/plain/test_interleave    ## more interleavings of saves, sweeps and removals; INTERLEAVE=2: the largest, with gigabytes of memory
+soak-interleave: build/plain/test_interleave ## more interleavings; INTERLEAVE=2: the largest, gigabytes
 	@DCP_TEST_INTERLEAVE=$(INTERLEAVE) DCP_TEST_TIMEOUT=0 build/plain/test_interleave
-soak-power: build/plain/test_disasters  ## power cuts of ext4 and xfs: each phase of each save and POWER_CUTS=200 random times; as root
+soak-power: build/plain/test_disasters  ## power cuts of ext4 and xfs; POWER_CUTS=200; as root
 	@DCP_TEST_POWER_CUTS=$(POWER_CUTS) DCP_TEST_TIMEOUT=0 DCP_TEST_FILTER=_on_ build/plain/test_disasters
-soak-calls: build/plain/test_disasters  ## each system call of saves, loads and sweeps fails in each way, and all limits; needs strace
+soak-calls: build/plain/test_disasters  ## each system call fails in each way; needs strace
 	@DCP_TEST_WHOLE=1 DCP_TEST_TIMEOUT=0 DCP_TEST_CYCLES=10 build/plain/test_disasters
-soak-cycles: build/plain/test_disasters ## CYCLES=10000 of save, kill and restore, and as many in one process that lives on
+soak-cycles: build/plain/test_disasters ## save, kill and restore; CYCLES=10000
 	@DCP_TEST_CYCLES=$(CYCLES) DCP_TEST_TIMEOUT=0 DCP_TEST_FILTER=cycles build/plain/test_disasters
 
-soak-model: build/plain/test_model      ## MINUTES=60 of random programs beside a model of a directory; DCP_TEST_FILTER=ranks: one family of them
+soak-model: build/plain/test_model      ## random programs beside a model; MINUTES=60
 	@DCP_MODEL_MINUTES=$(or $(MINUTES),60) DCP_TEST_TIMEOUT=0 build/plain/test_model
 
-coverage:                               ## which lines and branches of dcp.h the suites reach, by chapter; fails below the goals; SHOW=json: what is missed there
+coverage:                               ## lines and branches of dcp.h that tests reach; SHOW=json
 	@SHOW='$(SHOW)' SUITES='$(SUITES)' KEEP='$(KEEP)' python3 tests/coverage.py
 
-mutants:                                ## small errors put into the parsers and the commit, one at a time: the suites must notice; MUTANTS=n, SEED=n
+mutants:                                ## small errors that suites must notice; MUTANTS=300 SEED=n
 	@MUTANTS='$(MUTANTS)' SEED='$(SEED)' SHOW='$(SHOW)' CHAPTERS='$(CHAPTERS)' python3 tests/mutants.py
 
-mutants-model:                          ## fixes taken out one by one: random programs must find each, in SECONDS=300 of processor
+mutants-model:                          ## fixes taken out: random programs find each; SECONDS=300
 	@MODEL=$(or $(SECONDS),300) MAKE='$(MAKE)' sh tests/test_mutants.sh
 
-fuzz:                                   ## fuzzes every reader of hostile bytes with libFuzzer (clang); MINUTES=60 TARGETS="json yaml" for others than 10 and all; RUNS=10000000: executions
+fuzz:                                   ## libFuzzer; MINUTES=10 RUNS=n TARGETS="json yaml"
 	@MINUTES='$(MINUTES)' RUNS='$(RUNS)' TARGETS='$(TARGETS)' sh tests/fuzz/run.sh
 
-demo: build/dcptool                     ## trains a small language model on 4 ranks, kills it in saves, resumes with 3 and 6; checks that nothing is lost
+demo: build/dcptool                     ## trains on 4 ranks, killed in saves, resumes with 3 and 6
 	@DCPTOOL=build/dcptool sh examples/demo.sh
 
-demo-mpi: build/dcptool                 ## the same with processes of MPI (Open MPI or MPICH), under mpirun
+demo-mpi: build/dcptool                 ## the same with processes of MPI, under mpirun
 	@DCPTOOL=build/dcptool sh examples/demo.sh --mpi
 
-bench: build/bench                      ## speed and memory, beside what the machine could do at best; BENCH="--quick" for options
+bench: build/bench                      ## speed and memory; BENCH="--quick" for options
 	@build/bench $(BENCH)
 
-bench-scale: build/bench_scale          ## plans and documents of a thousand and of ten thousand ranks; SCALE="64x1000" for other sizes
+bench-scale: build/bench_scale          ## documents of 1,000 and 10,000 ranks; SCALE="64x1000"
 	@build/bench_scale $(SCALE)
 
-test-gpu:                               ## the suite of dcp_cuda.h on a real GPU; needs the CUDA toolkit
+test-gpu:                               ## the suite of dcp_cuda.h on a real GPU; needs CUDA
 	@sh tests/test_cuda.sh gpu
 
-bench-gpu: build/bench_gpu              ## staging on a real GPU: rates beside plain copies, and PyTorch's where it is there; GPU="8 /dev/shm": GiB, directory
+bench-gpu: build/bench_gpu              ## staging on a real GPU; GPU="8 /dev/shm": GiB, directory
 	@build/bench_gpu $(GPU)
-	@if python3 -c 'import torch' 2>/dev/null; then python3 tests/bench_torch.py $(GPU); else echo 'PyTorch is not there: not compared'; fi
+	@if python3 -c 'import torch' 2>/dev/null; then python3 tests/bench_torch.py $(GPU); \
+	else echo 'PyTorch is not there: not compared'; fi
 
 examples: $(EXAMPLES) build/dcptool     ## build/examples/* and build/dcptool
 
 clean:                                  ## removes build/
 	rm -rf build
 
-.PHONY: all help test test-all analyze matrix fuzz coverage mutants mutants-model test-gpu soak soak-crash soak-interleave soak-power soak-calls soak-cycles soak-model demo demo-mpi bench \
-    bench-scale bench-gpu examples clean FORCE
+.PHONY: all help test test-all analyze matrix fuzz coverage mutants mutants-model test-gpu \
+    soak soak-crash soak-interleave soak-power soak-calls soak-cycles soak-model \
+    demo demo-mpi bench bench-scale bench-gpu examples clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
 
@@ -117,7 +123,8 @@ build/examples/mpi_stencil: examples/mpi_stencil.c $(HEADERS) build/command/main
 # With OpenSSL, where it is.
 build/examples/sign_ed25519: examples/sign_ed25519.c $(HEADERS) build/command/main
 	@mkdir -p $(@D)
-	@if printf '#include <openssl/evp.h>\nint main(void) { return EVP_PKEY_ED25519 == 0; }\n' | $(CC) -x c - -o $@.probe -lcrypto 2>/dev/null; then \
+	@if printf '#include <openssl/evp.h>\nint main(void) { return EVP_PKEY_ED25519 == 0; }\n' | \
+	    $(CC) -x c - -o $@.probe -lcrypto 2>/dev/null; then \
 	    rm -f $@.probe; set -x; $(CC) $(CFLAGS) -I. $< -o $@ -lcrypto -lm -pthread; \
 	else echo 'examples/sign_ed25519.c is left out: OpenSSL is not there (libssl-dev has it)'; fi
 
@@ -141,7 +148,8 @@ build/examples/cuda_train: examples/cuda_train.cu $(HEADERS) build/command/main
 build/bench: tests/bench.c $(HEADERS) build/command/main
 	@flags=; for library in "OPENSSL openssl/evp.h crypto" "CJSON cjson/cJSON.h cjson"; do \
 	    set -- $$library; \
-	    if printf '#include <%s>\nint main(void) { return 0; }\n' "$$2" | $(CC) -x c - -o build/bench.probe "-l$$3" 2>/dev/null; then \
+	    if printf '#include <%s>\nint main(void) { return 0; }\n' "$$2" | \
+	        $(CC) -x c - -o build/bench.probe "-l$$3" 2>/dev/null; then \
 	        flags="$$flags -DHAVE_$$1 -l$$3"; fi; \
 	done; rm -f build/bench.probe; set -x; $(CC) $(CFLAGS) -I. $< -o $@ $$flags -lm -pthread
 
@@ -149,19 +157,22 @@ build/bench: tests/bench.c $(HEADERS) build/command/main
 build/command/main: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CFLAGS)' >$@
 
-# ---- the tests: build/<variant>/test_x from tests/test_x.c ----------------------------------------------------------------------------------
-# tests/run.sh says which suites run in which variant, finds out which variants this machine has, and runs them. A command here is all but
-# the source and the output. `small` is a build for small machines: no threads, no kernels with machine instructions.
-M32 = $(or $(shell command -v gcc-12 >/dev/null 2>&1 && echo 'int main(void){return 0;}' | gcc-12 -m32 -x c - -o /dev/null 2>/dev/null && echo gcc-12),gcc)
+# ---- the tests: build/<variant>/test_x from tests/test_x.c -----------------------------------------------------------
+# tests/run.sh says which suites run in which variant, finds out which variants this machine has, and runs them. A
+# command here is all but the source and the output. `small` is a build for small machines: no threads, no kernels with
+# machine instructions.
+M32 = $(or $(shell command -v gcc-12 >/dev/null 2>&1 && echo 'int main(void){return 0;}' | \
+    gcc-12 -m32 -x c - -o /dev/null 2>/dev/null && echo gcc-12),gcc)
 # With DCP_STATIC the compiler leaves out what a suite does not call, which halves the time that all of this takes.
 command_plain    = $(CC) -std=c99 -Og -Wall -Wextra -DDCP_STATIC
-command_asan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
+command_asan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=address,undefined \
+    -fno-sanitize-recover=undefined -DDCP_STATIC
 # Not optimized, by clang: built in half the time, for suites that take less to run than to build.
 command_asan0    = clang -std=c99 -O0 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
 command_tsan0    = clang -std=c99 -O0 -g1 -fsanitize=thread -DDCP_STATIC
 command_tsan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=thread -DDCP_STATIC
-# Ends at the first byte that is used, or given to the system, without having been set. Off_t has 64 bits anyway; that of clang 14 knows what lstat
-# fills in, and of lstat64 it does not.
+# Ends at the first byte that is used, or given to the system, without having been set. Off_t has 64 bits anyway; that
+# of clang 14 knows what lstat fills in, and of lstat64 it does not.
 command_msan     = clang -std=c99 -O1 -g1 -fno-omit-frame-pointer -fsanitize=memory -DDCP_STATIC -D_FILE_OFFSET_BITS=32
 command_clang    = clang -std=c11 -O0 -DDCP_STATIC
 command_cxx      = $(CXX) -std=c++11 -O0 -x c++ -DDCP_STATIC
@@ -170,7 +181,8 @@ command_m32      = $(M32) -m32 -std=c99 -Og -isystem /usr/include/x86_64-linux-g
 command_valgrind = $(CC) -std=c99 -O1 -g1 -DDCP_STATIC
 command_musl     = musl-gcc -std=c99 -Og -static -DDCP_STATIC
 command_tcc      = tcc -DDCP_STATIC
-command_coverage = clang -std=c11 -O1 -DDCP_STATIC -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation
+command_coverage = clang -std=c11 -O1 -DDCP_STATIC -fprofile-instr-generate -fcoverage-mapping \
+    -mllvm -runtime-counter-relocation
 command_windows  = x86_64-w64-mingw32-gcc -std=c99 -Og -DDCP_STATIC
 command_s390x    = s390x-linux-gnu-gcc -std=c99 -Og -static -DDCP_STATIC
 command_aarch64  = aarch64-linux-gnu-gcc -std=c99 -Og -static -DDCP_STATIC
@@ -182,7 +194,8 @@ libraries_windows = -lm
 build/statuses.h: tests/statuses.awk dcp.h dcp_mpi.h dcp_cuda.h
 	@mkdir -p $(@D); awk -f $^ >$@
 
-# What the compiler says goes into a log, which run.sh shows if there is no program then. MinGW adds .exe by itself: the target is touched.
+# What the compiler says goes into a log, which run.sh shows if there is no program then. MinGW adds .exe by itself: the
+# target is touched.
 define variant
 build/command/$(1): FORCE
 	@mkdir -p $$(@D); echo '$$(command_$(1))' | cmp -s - $$@ || echo '$$(command_$(1))' >$$@
@@ -196,8 +209,10 @@ $(foreach name,$(BUILT_VARIANTS),$(eval $(call variant,$(name))))
 
 $(foreach name,$(BUILT_VARIANTS),build/$(name)/test_fuzz): $(FUZZ)
 
-# All of dcp.h, once for all the test scripts; the compiler is as strict as it can be, and may say nothing (test_build.sh looks at the log).
-command_object = $(CC) -std=c99 -O3 -g1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla -DDCP_IMPLEMENTATION
+# All of dcp.h, once for all the test scripts; the compiler is as strict as it can be, and may say nothing
+# (test_build.sh looks at the log).
+command_object = $(CC) -std=c99 -O3 -g1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla \
+    -DDCP_IMPLEMENTATION
 build/command/object: FORCE
 	@mkdir -p $(@D); echo '$(command_object)' | cmp -s - $@ || echo '$(command_object)' >$@
 build/dcp.o: dcp.h build/command/object
@@ -207,7 +222,8 @@ build/dcp.o: dcp.h build/command/object
 build/probe.c:
 	@mkdir -p $(@D); printf '#include <stdio.h>\nint main(void) { puts("works"); return 0; }\n' >$@
 
-# One suite in one variant: built, run and reported; or only built. run.sh asks for these, and reads the files that they leave.
+# One suite in one variant: built, run and reported; or only built. run.sh asks for these, and reads the files that they
+# leave.
 build/result/%: FORCE
 	@sh tests/run.sh run $(*D) $(*F)
 build/only/%: FORCE

@@ -1730,7 +1730,8 @@ static void remark_load(void) {                 /* figures of a machine that doe
     double load = 0;
     FILE *file = fopen("/proc/loadavg", "r");
     if (file && fscanf(file, "%lf", &load) == 1 && load > cores() * 0.75)
-        remark("load average %.1f at the start: other programs run on these %d cores; figures are too low, spreads wide", load, cores());
+        remark("load average %.1f at the start: other programs run on these %d cores; figures are too low, "
+               "spreads wide", load, cores());
     if (file) (void)fclose(file);
 }
 static void run_all(const char *program) {

@@ -1,4 +1,4 @@
-"""bench_torch.py [GIB [DIRECTORY]]: what PyTorch takes for the tensors of bench_gpu.c; run by `make bench-gpu` where torch can be imported."""
+"""bench_torch.py [GIB [DIRECTORY]]: what PyTorch takes for the tensors of bench_gpu.c; for `make bench-gpu`."""
 import os
 import sys
 import time
@@ -33,6 +33,7 @@ os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
 os.environ.setdefault("MASTER_PORT", "29511")
 dist.init_process_group("cpu:gloo,cuda:nccl", rank=0, world_size=1)
 for again in ("", " (again)"):
-    future = measured("torch.distributed.checkpoint.async_save, its stall" + again, lambda: dcp.async_save(tensors, checkpoint_id=path))
+    future = measured("torch.distributed.checkpoint.async_save, its stall" + again,
+                      lambda: dcp.async_save(tensors, checkpoint_id=path))
     measured("  and until it is written", future.result)
 dist.destroy_process_group()

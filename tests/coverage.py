@@ -2,21 +2,23 @@
 """coverage.py - which lines and branches of dcp.h the tests reach; `make coverage`.
 
     make coverage                       runs all suites, prints a table of the chapters of dcp.h; fails below the goals
-    make coverage SHOW="json save"      and what was not reached there: lines, and conditions that were never true or never false
+    make coverage SHOW="json save"      and what was not reached there: lines, and sides of conditions
     make coverage SHOW=strict           the same for all that the stricter goal is for
     make coverage SUITES="json meta"    only some suites (what the others found before is left out)
     make coverage KEEP=1                the table again, from the last runs
 
-Clang counts in the source (-fcoverage-mapping), each program keeps its counters in a file that it maps into memory: they are right also for
-children that are killed. Here the counters of all programs are added, by place in dcp.h. With DCP_STATIC a program has only what it calls, but the
-mapping names the rest too: what no program calls is not hidden. What the preprocessor leaves out here (Windows, other processors) does not count,
-and neither do conditions that are constant.
+Clang counts in the source (-fcoverage-mapping), each program keeps its counters in a file that it maps into memory:
+they are right also for children that are killed. Here the counters of all programs are added, by place in dcp.h. With
+DCP_STATIC a program has only what it calls, but the mapping names the rest too: what no program calls is not hidden.
+What the preprocessor leaves out here (Windows, other processors) does not count, and neither do conditions that are
+constant.
 
-The goals: every line and 95 % of the branches of the code that commits, parses and verifies, 90 % of both of all. That code is
+The goals: every line and 95 % of the branches of the code that commits, parses and verifies, 90 % of both of all. That
+code is
 
     parses    the chapters json, yaml, integrity, meta, manifest and file
-    commits   of save: from the ranks' acknowledgements to the end, and the check of the pool's files; of index: names and intents,
-              and the locks of removals
+    commits   of save: from the ranks' acknowledgements to the end, and the check of the pool's files; of index: names
+              and intents, and the locks of removals
     verifies  of index: what opens and checks a document; of load: the checks of what was read, and dcp_verify
 
 A branch is one direction of one condition: `a && b` has four."""
@@ -31,17 +33,21 @@ DIRECTORY = 'build/coverage'
 PARSE = ['json', 'yaml', 'integrity', 'meta', 'manifest', 'file']
 COMMIT = re.compile(r'(dcpi_)?((commit|done|finish|document_sink|names|intents?|removal)_\w+'
                     r'|save_(acknowledge|gathered|commit|tell|finish)|pool_check)$')
-VERIFY = re.compile(r'(dcpi_|dcp_)?((document|open|verify|flat|item|select)_\w+|load_verdict|load_was_replaced|load_check_exact|verify)$')
+VERIFY = re.compile(r'(dcpi_|dcp_)?((document|open|verify|flat|item|select)_\w+'
+                    r'|load_verdict|load_was_replaced|load_check_exact|verify)$')
 GOALS = [('parse, commit, verify', 100, 95), ('all', 90, 90)]
 
-# Lines that no test reaches, with the reason: (function, what the line has, why). A line that is reached after all, or is not there, is an error.
+# Lines that no test reaches, with the reason: (function, what the line has, why). A line that is reached after all, or
+# is not there, is an error.
 ALLOWED = [
     ('dcpi_parse_value', 'default: ', 'every kind of member has its case: for compilers that warn without'),
     ('dcpi_manifest_parse_value', 'default: ', 'the same'),
-    ('dcpi_manifest_file_name', "name[0] = '\\0';\n    return", 'the parts of a name are bounded, and test_manifest has the longest: for who changes one'),
+    ('dcpi_manifest_file_name', "name[0] = '\\0';\n    return",
+     'the parts of a name are bounded, and test_manifest has the longest: for who changes one'),
     ('dcpi_manifest_file_name', 'the file name does not fit', 'the same'),
     ('dcpi_select_is_tier', 'return 0;', 'tiers that the manifest does not have are refused before'),
-    ('dcpi_pool_check', 'kept a file that the base does not have', 'a rank that says so runs another program than this one'),
+    ('dcpi_pool_check', 'kept a file that the base does not have',
+     'a rank that says so runs another program than this one'),
     ('dcpi_done_take', 'wrote something else than was planned', 'the same'),
 ]
 
@@ -74,7 +80,7 @@ def is_core(chapter, function):
     return parses_or_commits(chapter, function) or chapter in ('index', 'refs', 'load') and bool(VERIFY.match(function))
 
 
-# ---- building, running, reading the counters -----------------------------------------------------------------------------------------------
+# ---- building, running, reading the counters -------------------------------------------------------------------------
 def run_suite(suite):
     """Builds and runs one suite; what went wrong, or None."""
     program = f'{DIRECTORY}/{suite}'
@@ -83,7 +89,8 @@ def run_suite(suite):
     profile = f'{program}.profraw'
     if os.path.exists(profile):
         os.remove(profile)
-    environment = {**os.environ, 'LLVM_PROFILE_FILE': '%c' + os.path.abspath(profile), 'DCP_TEST_FEWER': '1', 'DCP_TEST_SLOW': '1',
+    environment = {**os.environ, 'LLVM_PROFILE_FILE': '%c' + os.path.abspath(profile), 'DCP_TEST_FEWER': '1',
+                   'DCP_TEST_SLOW': '1',
                    'DCP_TEST_TIMEOUT': '0'}
     with open(f'{program}.out', 'w') as out:
         status = subprocess.run([program], stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment).returncode
@@ -97,14 +104,15 @@ def export(suite):
     """What llvm-cov knows of dcp.h from one suite."""
     program = f'{DIRECTORY}/{suite}'
     subprocess.run(['llvm-profdata', 'merge', '-sparse', f'{program}.profraw', '-o', f'{program}.profdata'], check=True)
-    found = subprocess.run(['llvm-cov', 'export', '--skip-expansions', '--skip-functions', f'--instr-profile={program}.profdata', program],
+    found = subprocess.run(['llvm-cov', 'export', '--skip-expansions', '--skip-functions',
+                            f'--instr-profile={program}.profdata', program],
                            check=True, capture_output=True).stdout
     return [file for file in json.loads(found)['data'][0]['files'] if os.path.basename(file['filename']) == 'dcp.h']
 
 
 def line_counts(segments):
-    """How often each line ran, by LLVM's own rule: the highest count of the regions that begin in it, or of the one that it lies in; None for
-    what the preprocessor left out."""
+    """How often each line ran, by LLVM's own rule: the highest count of the regions that begin in it, or of the one
+    that it lies in; None for what the preprocessor left out."""
     by_line = {}
     for segment in segments:
         by_line.setdefault(segment[0], []).append(segment)
@@ -122,8 +130,9 @@ def line_counts(segments):
 
 
 def add_up(suites):
-    """Counts by line, [times true, times false] by the place of a condition, and counts by the place where a region begins, over all suites. Of a
-    function that a program does not call its mapping has the body as one region: what the others left out in it is left out."""
+    """Counts by line, [times true, times false] by the place of a condition, and counts by the place where a region
+    begins, over all suites. Of a function that a program does not call its mapping has the body as one region: what the
+    others left out in it is left out."""
     lines, branches, regions, left_out = {}, {}, {}, set()
     with concurrent.futures.ThreadPoolExecutor(jobs()) as pool:
         for files in pool.map(export, suites):
@@ -147,7 +156,7 @@ def jobs():
     return int(os.environ.get('JOBS') or 2)
 
 
-# ---- the table --------------------------------------------------------------------------------------------------------------------------------
+# ---- the table -------------------------------------------------------------------------------------------------------
 class Sum:
     def __init__(self):
         self.lines = self.lines_hit = self.branches = self.branches_hit = 0
@@ -161,11 +170,13 @@ class Sum:
         self.branches_hit += (sides[0] > 0) + (sides[1] > 0)
 
     def percents(self):
-        return [100.0 * hit / of if of else 100.0 for hit, of in ((self.lines_hit, self.lines), (self.branches_hit, self.branches))]
+        pairs = (self.lines_hit, self.lines), (self.branches_hit, self.branches)
+        return [100.0 * hit / of if of else 100.0 for hit, of in pairs]
 
     def row(self, name):
         lines, branches = self.percents()
-        return f'{name:24} {self.lines_hit:6} of {self.lines:6} {lines:6.2f} %    {self.branches_hit:6} of {self.branches:6} {branches:6.2f} %'
+        return (f'{name:24} {self.lines_hit:6} of {self.lines:6} {lines:6.2f} %    '
+                f'{self.branches_hit:6} of {self.branches:6} {branches:6.2f} %')
 
 
 def allowed_lines(text, functions, lines):
@@ -173,7 +184,8 @@ def allowed_lines(text, functions, lines):
     found, complaints = set(), []
     for function, part, _ in ALLOWED:
         places = [n for n in range(1, len(text) + 1)
-                  if functions[n] == function and part in '\n'.join(text[n - 1:n + 1]) and part.split('\n')[0] in text[n - 1]]
+                  if functions[n] == function and part.split('\n')[0] in text[n - 1]
+                  and part in '\n'.join(text[n - 1:n + 1])]
         if not places:
             complaints.append(f'ALLOWED: no line of {function} has "{part}"')
         if any(lines.get(n, 0) > 0 for n in places):
@@ -183,7 +195,8 @@ def allowed_lines(text, functions, lines):
 
 
 def show(text, chosen, where, lines, branches):
-    """Lists what was not reached in the chapters and functions of `chosen`; `strict`: in all that the strict goal is for."""
+    """Lists what was not reached in the chapters and functions of `chosen`; `strict`: in all that the strict goal is
+    for."""
     chapters, functions = where
     missed = {}
     for line, count in lines.items():

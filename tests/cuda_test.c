@@ -26,7 +26,10 @@ static void *scarce(void *memory, size_t size) {
 
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
-#define CUDA_OK(call) do { cudaError_t code_ = (call); if (code_ != cudaSuccess) test_fail(__FILE__, __LINE__, #call, cudaGetErrorString(code_)); } while (0)
+#define CUDA_OK(call) do { \
+        cudaError_t code_ = (call); \
+        if (code_ != cudaSuccess) test_fail(__FILE__, __LINE__, #call, cudaGetErrorString(code_)); \
+    } while (0)
 #define CHECK_FAILS(call, wanted, words) do { \
         dcp_status failed_ = (call); \
         CHECK_STR(dcp_status_name(failed_), dcp_status_name(wanted)); \
@@ -1572,7 +1575,8 @@ TEST(the_host_cannot_touch_device_memory) {
 
 int main(void) {
     if (cudaGetDeviceCount(&device_count) != cudaSuccess || device_count == 0) {
-        puts("skipped cuda_test: no GPU can be reached from here (nvidia-smi lists them)\n0 passed, 0 failed, 1 skipped");
+        puts("skipped cuda_test: no GPU can be reached from here (nvidia-smi lists them)\n"
+             "0 passed, 0 failed, 1 skipped");
         return 0;
     }
     RUN(tensors_come_from_the_device_and_go_back);

@@ -1,6 +1,6 @@
 /* engine.h - what the suites of saving and loading share: an allocator that counts, a place to save to, descriptions of
- * saves, loads and opens with that place in them, and tensors whose bytes tell where they belong. The first include of a
- * suite. */
+ * saves, loads and opens with that place in them, and tensors whose bytes tell where they belong. The first include of
+ * a suite. */
 #ifndef DCP_TEST_ENGINE_H
 #define DCP_TEST_ENGINE_H
 #define HUNGRY_POISON 0xA5              /* what fresh memory is full of */
@@ -132,10 +132,11 @@ static inline void digest_block(const uint8_t *data, int64_t size, uint8_t diges
 /* C++ compilers warn of constants that no enumeration has. */
 static inline int impossible(int value) { return value; }
 
-/* ---- a matrix, each element of which says where it is ------------------------------------------------------------- */
+/* ---- a matrix, each element of which says where it is ------------------------------------------------------------ */
 #define ROWS 13
 #define COLUMNS 11
-static inline float element(int64_t row, int64_t column) { return (float)(row * 1000 + column); }   /* each says where it is */
+/* each says where it is */
+static inline float element(int64_t row, int64_t column) { return (float)(row * 1000 + column); }
 static inline void fill_matrix(float *data, const int64_t box[4]) {
     int64_t r, c;
     for (r = 0; r < box[2]; r++) for (c = 0; c < box[3]; c++) *data++ = element(box[0] + r, box[1] + c);
@@ -153,7 +154,8 @@ static inline void check_whole_matrix(const char *name) {
     load_from(name, &t, 1);
     CHECK(is_matrix(data, whole_matrix));
 }
-static inline void matrix_pieces(dcp_tensor *t, float (*data)[ROWS * COLUMNS], const int64_t (*boxes)[4], size_t count) {
+static inline void matrix_pieces(dcp_tensor *t, float (*data)[ROWS * COLUMNS], const int64_t (*boxes)[4],
+                                 size_t count) {
     size_t i;
     for (i = 0; i < count; i++) {
         fill_matrix(data[i], boxes[i]);

@@ -1,7 +1,8 @@
 # harness.sh - what the test scripts share; each sources it, with its own arguments, in the root of the repository.
 #
-# Sets root, filter (the first argument, or DCP_TEST_FILTER) and work, a directory of its own that goes with the script. A test is a command that
-# runs in a subshell in $work, and fails by its status; what it prints is the reason. A script may define `wanted`, `enter` or `fail` anew.
+# Sets root, filter (the first argument, or DCP_TEST_FILTER) and work, a directory of its own that goes with the script.
+# A test is a command that runs in a subshell in $work, and fails by its status; what it prints is the reason. A script
+# may define `wanted`, `enter` or `fail` anew.
 root=$(pwd)
 LC_ALL=C
 export LC_ALL
@@ -16,7 +17,9 @@ skip() { echo "$*"; exit 77; }
 have() { command -v "$1" >/dev/null 2>&1; }
 # missing COMMAND WORD PACKAGE: a skip, or a failure if DCP_REQUIRE has the word
 missing() {
-    case " $(echo "${DCP_REQUIRE:-}" | tr , ' ') " in *" $2 "*) fail "$1 is missing, and DCP_REQUIRE asks for $2; install $3" ;; esac
+    case " $(echo "${DCP_REQUIRE:-}" | tr , ' ') " in
+    *" $2 "*) fail "$1 is missing, and DCP_REQUIRE asks for $2; install $3" ;;
+    esac
     skip "$1 is missing; install $3"
 }
 # need COMMAND WORD PACKAGE
@@ -36,7 +39,10 @@ t() {
     esac
 }
 # object FILE: puts an object file with all of dcp.h there; make keeps one, since it takes most of a compiler's time
-object() { "${MAKE:-make}" -s -C "$root" build/dcp.o >log 2>&1 && cp "$root/build/dcp.o" "$1" || fail "dcp.h does not compile: $(cat log "$root/build/dcp.o.log")"; }
+object() {
+    "${MAKE:-make}" -s -C "$root" build/dcp.o >log 2>&1 && cp "$root/build/dcp.o" "$1" ||
+        fail "dcp.h does not compile: $(cat log "$root/build/dcp.o.log")"
+}
 finish() {
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" -eq 0 ]

@@ -1,11 +1,12 @@
 #!/bin/sh
-# matrix.sh - test_golden.c with every compiler, optimisation and language that dcp.h promises, each built and run: it saves, loads and compares every
-# layout, type and checksum with the golden files; and dcp.h by itself, as users build it, with all warnings. By hand (`make matrix`), for it takes
-# a long time.
+# matrix.sh - test_golden.c with every compiler, optimisation and language that dcp.h promises, each built and run: it
+# saves, loads and compares every layout, type and checksum with the golden files; and dcp.h by itself, as users build
+# it, with all warnings. By hand (`make matrix`), for it takes a long time.
 #
 #     sh tests/matrix.sh [text]                         only combinations whose name contains the text
 #
-# Prints `ok name`, `skipped name: why` or `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if any failed.
+# Prints `ok name`, `skipped name: why` or `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if
+# any failed.
 
 cd "$(dirname "$0")/.." || exit 1
 filter=${1:-}
@@ -21,20 +22,27 @@ one() {
     case $name in *"$filter"*) ;; *) return ;; esac
     compiler=$1 language=$2 standard=$3
     shift 3
-    if ! command -v "$compiler" >/dev/null 2>&1; then skipped=$((skipped + 1)) && echo "skipped $name: $compiler is missing"; return; fi
-    if "$compiler" -x "$language" "-std=$standard" -Wall -Wextra -Werror "$@" -DDCP_STATIC -I. tests/test_golden.c -o "$work/test" -lm -pthread >"$work/log" 2>&1 &&
+    if ! command -v "$compiler" >/dev/null 2>&1; then
+        skipped=$((skipped + 1)) && echo "skipped $name: $compiler is missing"; return
+    fi
+    if "$compiler" -x "$language" "-std=$standard" -Wall -Wextra -Werror "$@" -DDCP_STATIC -I. tests/test_golden.c \
+        -o "$work/test" -lm -pthread >"$work/log" 2>&1 &&
         "$work/test" >"$work/log" 2>&1; then passed=$((passed + 1)) && echo "ok $name"
     else failed=$((failed + 1)) && echo "FAILED $name: $(grep -v '^ok ' "$work/log" | head -n 3 | tr '\n' ' ')"; fi
 }
-# alone COMPILER LANGUAGE STANDARD FLAGS...: all of dcp.h in one object, with every function external, and nothing to say about it
+# alone COMPILER LANGUAGE STANDARD FLAGS...: all of dcp.h in one object, with every function external, and nothing to
+# say about it
 printf '#define DCP_IMPLEMENTATION\n#include "dcp.h"\n' >"$work/alone.c"
 alone() {
     name=alone$(echo "$*" | tr -d ' ')
     case $name in *"$filter"*) ;; *) return ;; esac
     compiler=$1 language=$2 standard=$3
     shift 3
-    if ! command -v "$compiler" >/dev/null 2>&1; then skipped=$((skipped + 1)) && echo "skipped $name: $compiler is missing"; return; fi
-    if "$compiler" -x "$language" "-std=$standard" -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla -Werror "$@" -I. \
+    if ! command -v "$compiler" >/dev/null 2>&1; then
+        skipped=$((skipped + 1)) && echo "skipped $name: $compiler is missing"; return
+    fi
+    if "$compiler" -x "$language" "-std=$standard" -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion \
+        -Wundef -Wvla -Werror "$@" -I. \
         -c "$work/alone.c" -o "$work/alone.o" >"$work/log" 2>&1; then passed=$((passed + 1)) && echo "ok $name"
     else failed=$((failed + 1)) && echo "FAILED $name: $(grep -m 3 -e error -e warning "$work/log" | tr '\n' ' ')"; fi
 }

@@ -296,8 +296,10 @@ static void model_put_seed(model_world *w, const char *directory) {
     model_hex("seedseed", 8, hex);
     (void)snprintf(text, sizeof text,
                    "{\"version\":\"1.0.0\",\"timestamp\":\"2025-01-01T00:00:00Z\",\"worldSize\":1,\"ddpRank\":0,"
-                   "\"sharding\":{\"strategy\":\"ddp\",\"shardCount\":1,\"precision\":\"fp32\"},\"shards\":[{\"rank\":0,\"filePath\":"
-                   "\"seed_shard_0.bin\",\"fileSize\":8,\"tensors\":[{\"name\":\"w\",\"shape\":[2],\"dataType\":\"fp32\",\"offset\":0,"
+                   "\"sharding\":{\"strategy\":\"ddp\",\"shardCount\":1,\"precision\":\"fp32\"},\"shards\":["
+                   "{\"rank\":0,\"filePath\":"
+                   "\"seed_shard_0.bin\",\"fileSize\":8,\"tensors\":[{\"name\":\"w\",\"shape\":[2],"
+                   "\"dataType\":\"fp32\",\"offset\":0,"
                    "\"size\":8}],\"checksum\":\"%s\"}]}", hex);
     (void)model_stranger_text(w, directory, "seed_shard_0.bin", "seedseed");
     s = model_stranger_text(w, directory, "seed.metadata.json", text);
@@ -310,9 +312,11 @@ static void model_put_parts(model_world *w, const char *directory) {
     model_hex("partpart", 8, hex);
     (void)snprintf(text, sizeof text,
                    "{\"model_id\":\"m\",\"epoch\":0,\"step\":1,\"tiers\":[],\"shards\":["
-                   "{\"path\":\"dense/w_1.bin\",\"type\":\"dense\",\"tensor_name\":\"w\",\"shape\":[2],\"dtype\":\"fp32\",\"checksum\":\"%s\","
+                   "{\"path\":\"dense/w_1.bin\",\"type\":\"dense\",\"tensor_name\":\"w\",\"shape\":[2],"
+                   "\"dtype\":\"fp32\",\"checksum\":\"%s\","
                    "\"version\":0},"
-                   "{\"path\":\"dense/w_2.bin\",\"type\":\"dense\",\"tensor_name\":\"w\",\"shape\":[2],\"dtype\":\"fp32\",\"checksum\":\"%s\","
+                   "{\"path\":\"dense/w_2.bin\",\"type\":\"dense\",\"tensor_name\":\"w\",\"shape\":[2],"
+                   "\"dtype\":\"fp32\",\"checksum\":\"%s\","
                    "\"version\":0}],\"metadata_version\":1}", hex, hex);
     (void)model_stranger_text(w, directory, "dense/w_1.bin", "partpart");
     (void)model_stranger_text(w, directory, "dense/w_2.bin", "partpart");

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""mutants.py - small errors put into the parsers and the commit code of dcp.h, one at a time: the suites must notice; `make mutants`.
+"""mutants.py - small errors put into the parsers and the commit code of dcp.h: the suites must notice; `make mutants`.
 
     make mutants                        300 mutants, drawn by chance; the seed is printed
     make mutants MUTANTS=50 SEED=7      so many, and drawn so
     make mutants SEED=7 SHOW=12,35      runs only these mutants of the seed, and prints what they are and who kills them
     make mutants CHAPTERS="json save"   only in these chapters
 
-A mutant changes one place of one line: a condition is negated, < becomes <= (and so on), + becomes -, && becomes ||, a number is one more or one
-less, a statement or a guard is dropped, `return x` of a function that returns a status becomes `return DCP_OK`. Drawn are only lines that the
-suites run, as `make coverage` found: its counters must be there. TinyCC builds a suite in a tenth of a second; the suites of a mutant's chapter run one after
-the other until one fails, crashes, or takes ten times as long as it should (of processor time: machines can be busy). A mutant that does not build is not one;
-another is drawn. At least 85 % must be killed."""
+A mutant changes one place of one line: a condition is negated, < becomes <= (and so on), + becomes -, && becomes ||, a
+number is one more or one less, a statement or a guard is dropped, `return x` of a function that returns a status
+becomes `return DCP_OK`. Drawn are only lines that the suites run, as `make coverage` found: its counters must be there.
+TinyCC builds a suite in a tenth of a second; the suites of a mutant's chapter run one after the other until one fails,
+crashes, or takes ten times as long as it should (of processor time: machines can be busy). A mutant that does not build
+is not one; another is drawn. At least 85 % must be killed."""
 import collections
 import concurrent.futures
 import functools
@@ -30,7 +31,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import coverage     # noqa: E402, the one of this directory
 
 GOAL = 85
-# The suites of a chapter, the one that finds most for its time first; with a colon: only the tests whose name contains the word behind it.
+# The suites of a chapter, the one that finds most for its time first; with a colon: only the tests whose name contains
+# the word behind it.
 SUITES = {
     'json': ['json', 'meta', 'manifest', 'fuzz:every_input'],
     'yaml': ['yaml', 'manifest', 'fuzz:every_input'],
@@ -38,22 +40,28 @@ SUITES = {
     'meta': ['meta', 'manifest', 'pool', 'fuzz:every_input', 'hostile:each_number', 'hostile:memory_ends'],
     'manifest': ['manifest', 'pool', 'fuzz:every_input', 'hostile:each_number', 'hostile:memory_ends'],
     'file': ['file_format', 'directory', 'fuzz:every_input'],
-    'save': ['directory', 'pool', 'documents:another_layout', 'documents:overwrit', 'faults:rename', 'faults:not_as_it_was', 'crash:first_saves', 'crash:overwrites', 'ranks',
+    'save': ['directory', 'pool', 'documents:another_layout', 'documents:overwrit', 'faults:rename',
+             'faults:not_as_it_was', 'crash:first_saves', 'crash:overwrites', 'ranks',
              'faults:storage_fails_in_saves', 'hostile:memory_ends'],
-    'index': ['directory', 'pool', 'faults:rename', 'crash:first_saves', 'crash:removals', 'ranks', 'faults:storage_fails_in_saves'],
-    'refs': ['directory', 'pool', 'faults:rename', 'crash:first_saves', 'crash:removals', 'ranks', 'faults:storage_fails_in_saves'],
+    'index': ['directory', 'pool', 'faults:rename', 'crash:first_saves', 'crash:removals', 'ranks',
+              'faults:storage_fails_in_saves'],
+    'refs': ['directory', 'pool', 'faults:rename', 'crash:first_saves', 'crash:removals', 'ranks',
+             'faults:storage_fails_in_saves'],
 }
 # Mutants that are no errors: (function, the line as it is, what it became, why nothing can tell them apart).
 EQUIVALENT = [
     ('dcpi_manifest_check_hint', 'k->tier_hint = s->tier_hint;', ';', 'remembered to be quicker'),
-    ('dcpi_manifest_quick_parts', 'return 0;', 'return 1;', 'what fails is memory; the reader has the status, and ends'),
-    ('dcpi_manifest_quick_placed', 'rank > INT_MAX', 'rank >= INT_MAX', 'the quick way gives up; the other reads the same'),
+    ('dcpi_manifest_quick_parts', 'return 0;', 'return 1;',
+     'what fails is memory; the reader has the status, and ends'),
+    ('dcpi_manifest_quick_placed', 'rank > INT_MAX', 'rank >= INT_MAX',
+     'the quick way gives up; the other reads the same'),
     ('dcpi_manifest_quick', 'memcmp(at, name, size) != 0', 'memcmp(at, name, size) != 1', 'the same'),
     ('dcpi_quick_tensor', 'q.end = p->json.end;', ';', 'the same'),
     ('dcpi_manifest_type', 'return 1; }', 'return 0; }', 'the same'),
     ('dcpi_quick_int', 'q->at = at;', ';', 'the same'),
     ('dcpi_quick_parts', '(!dcpi_parse_type(', '(!(!dcpi_parse_type(', 'the same'),
-    ('dcpi_json_sort_members', 'err)) return 0;', 'return 1;', 'what fails is memory; the reader has the status, and ends'),
+    ('dcpi_json_sort_members', 'err)) return 0;', 'return 1;',
+     'what fails is memory; the reader has the status, and ends'),
     ('dcpi_manifest_table_make', 'SIZE_MAX', '', 'more slots than addresses'),
     ('dcpi_manifest_table_make', 'slots < count', 'slots <= count', 'the second condition holds then'),
     ('dcpi_parse_tensors', 'return 0;', ';', 'the reader has the status, and ends'),
@@ -70,7 +78,8 @@ EQUIVALENT = [
     ('dcpi_yaml_same_list', 'y->at + 1', 'y->at - 1', 'the same'),
     ('dcpi_manifest_clear', 'memset(', ';', 'the other way of reading sets all that the quick one has set'),
     ('dcpi_double_text', '>> 52 ? 15', '>> 51 ? 15', 'where the search begins'),
-    ('dcpi_decimal_bits', 'dcpi_big_shift(&d->digits, 1);', ';', 'the last of 64 bits: where it is lost something remains, which rounds in the same way'),
+    ('dcpi_decimal_bits', 'dcpi_big_shift(&d->digits, 1);', ';',
+     'the last of 64 bits: where it is lost something remains, which rounds in the same way'),
     ('dcpi_quick_literal', 'q->at += size;', ';', 'the quick way gives up; the other reads the same'),
     ('dcpi_quick_int', 'return 1;', 'return 0;', 'likewise'),
     ('dcpi_quick_digests', 'q->at += 66;', 'q->at += 67;', 'likewise'),
@@ -95,7 +104,7 @@ EQUIVALENT = [
 ]
 
 
-# ---- operators: each gives (begin, end, replacement) for a line --------------------------------------------------------------------------------
+# ---- operators: each gives (begin, end, replacement) for a line ------------------------------------------------------
 def code_only(line):
     """The line with its strings, characters and comments blanked, at the same places."""
     blank = lambda match: ' ' * len(match.group(0))
@@ -114,8 +123,9 @@ def closing(code, at):
 
 def replacements_of_tokens(code):
     least = re.search(r'(\S+) ([<>]) (\S+) \? (\1 : \3|\3 : \1)', code)       # of two equal ones either will do
-    tokens = {' < ': ' <= ', ' <= ': ' < ', ' > ': ' >= ', ' >= ': ' > ', ' == ': ' != ', ' != ': ' == ', ' && ': ' || ', ' || ': ' && ',
-              ' + ': ' - ', ' - ': ' + ', ' += ': ' -= ', ' -= ': ' += ', '++': '--', ' & ': ' | ', ' | ': ' & ', ' << ': ' >> ', ' >> ': ' << '}
+    tokens = {' < ': ' <= ', ' <= ': ' < ', ' > ': ' >= ', ' >= ': ' > ', ' == ': ' != ', ' != ': ' == ',
+              ' && ': ' || ', ' || ': ' && ', ' & ': ' | ', ' | ': ' & ', ' << ': ' >> ', ' >> ': ' << ',
+              ' + ': ' - ', ' - ': ' + ', ' += ': ' -= ', ' -= ': ' += ', '++': '--'}
     for token, other in tokens.items():
         for match in re.finditer(re.escape(token), code):
             if not (least and least.start(2) == match.start() + 1 and other.strip() == token.strip() + '='):
@@ -143,7 +153,8 @@ def replacements_of_statements(code, returns_status):
         if returns_status and match.group(1).strip() not in ('DCP_OK', 'dcpi_succeed(err)'):        # which is DCP_OK
             yield match.start(), match.end(), 'return DCP_OK;'
     statement = re.match(r'\s*(\(void\))?[a-z*][\w.>\[\]*-]*(\(.*\)| [-+|&^]?= .*|\+\+|--);\s*$', code)
-    if statement and code.count('(') == code.count(')') and not re.match(r'\s*(return|if|for|while|else|do|case)\b', code):
+    is_other = re.match(r'\s*(return|if|for|while|else|do|case)\b', code)
+    if statement and code.count('(') == code.count(')') and not is_other:
         yield statement.start() + len(code) - len(code.lstrip()), len(code.rstrip()), ';'
 
 
@@ -169,7 +180,7 @@ def mutations(line, before, returns_status, is_run):
     return found
 
 
-# ---- drawing them ------------------------------------------------------------------------------------------------------------------------------
+# ---- drawing them ----------------------------------------------------------------------------------------------------
 Place = collections.namedtuple('Place', 'line chapter function returns_status is_run')
 
 
@@ -191,7 +202,8 @@ def of_other_compilers(text):
 def candidates(text):
     """The lines of the chapters, and what must be known of each."""
     chapters, functions = coverage.chapters_and_functions(text)
-    suites = sorted(name[:-8] for name in os.listdir(coverage.DIRECTORY) if name.endswith('.profraw')) if os.path.isdir(coverage.DIRECTORY) else []
+    files = os.listdir(coverage.DIRECTORY) if os.path.isdir(coverage.DIRECTORY) else []
+    suites = sorted(name[:-8] for name in files if name.endswith('.profraw'))
     if not suites:
         sys.exit('make coverage first: only lines that the suites run are changed')
     lines, _, regions = coverage.add_up(suites)
@@ -204,7 +216,8 @@ def candidates(text):
     def is_run(n, column):
         before = [count for begin, count in columns.get(n, []) if begin <= column]
         return (before[-1] if before else lines.get(n, 0)) > 0
-    return [Place(n, chapters[n], functions[n], functions[n] in statuses, functools.partial(is_run, n)) for n in range(1, len(text) + 1)
+    return [Place(n, chapters[n], functions[n], functions[n] in statuses, functools.partial(is_run, n))
+            for n in range(1, len(text) + 1)
             if functions[n] and n not in left_out and coverage.parses_or_commits(chapters[n], functions[n])]
 
 
@@ -226,7 +239,7 @@ def is_equivalent(function, old, new):
     return any(function == f and o in old and e in new for f, o, e, _ in EQUIVALENT)
 
 
-# ---- running a suite with a header ----------------------------------------------------------------------------------------------------------------
+# ---- running a suite with a header -----------------------------------------------------------------------------------
 class Runner:
     """A directory with a dcp.h of its own, for one mutant at a time."""
     limit = {}                              # seconds of processor time that a suite may take
@@ -244,7 +257,8 @@ class Runner:
 
     def build(self, suite):
         suite = suite.split(':')[0]
-        command = ['tcc', '-w', '-DDCP_STATIC', f'-I{self.work}', f'{self.work}/tests/test_{suite}.c', '-o', f'{self.work}/test_{suite}', '-lm', '-pthread']
+        command = ['tcc', '-w', '-DDCP_STATIC', f'-I{self.work}', f'{self.work}/tests/test_{suite}.c', '-o',
+                   f'{self.work}/test_{suite}', '-lm', '-pthread']
         return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
     def run(self, suite):
@@ -253,10 +267,14 @@ class Runner:
         program, _, words = suite.partition(':')
         home = tempfile.mkdtemp(dir=self.work)
         # `prlimit` rather than a function between fork and exec, which threads do not get on with.
-        command = ['nice', 'prlimit', f'--cpu={seconds}', f'--as={8 << 30}', '--core=0', f'--fsize={4 << 30}', f'{self.work}/test_{program}']
-        environment = {**os.environ, 'TMPDIR': home, 'DCP_TEST_FEWER': '1', 'DCP_TEST_SLOW': '1', 'DCP_TEST_CRASH_STATES': '0',
-                       'DCP_TEST_FILTER': words, 'DCP_TEST_TIMEOUT': '300', 'DCP_TEST_DATA': os.path.abspath(os.environ.get('DCP_TEST_DATA', '../shared/data'))}
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
+        command = ['nice', 'prlimit', f'--cpu={seconds}', f'--as={8 << 30}', '--core=0', f'--fsize={4 << 30}',
+                   f'{self.work}/test_{program}']
+        data = os.path.abspath(os.environ.get('DCP_TEST_DATA', '../shared/data'))
+        environment = {**os.environ, 'TMPDIR': home, 'DCP_TEST_FEWER': '1', 'DCP_TEST_SLOW': '1',
+                       'DCP_TEST_CRASH_STATES': '0', 'DCP_TEST_FILTER': words, 'DCP_TEST_TIMEOUT': '300',
+                       'DCP_TEST_DATA': data}
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, env=environment,
                                    text=True, errors='replace', start_new_session=True)
         why = None
         for line in process.stdout:
@@ -303,7 +321,8 @@ class Hunt:
         self.count = self.killed = self.equivalent = 0
 
     def next(self, runner):
-        """Writes the next mutant that builds; its number and what it is, or None after the last. One thread at a time: the seed says which come."""
+        """Writes the next mutant that builds; its number and what it is, or None after the last. One thread at a time:
+        the seed says which come."""
         with self.lock:
             while self.count < self.wanted:
                 n, chapter, function, new = next(self.drawn)
@@ -342,7 +361,8 @@ def main():
     places = [place for place in candidates(text) if place.chapter in chapters]
     hunt = Hunt(text, places, seed, wanted, shown)
     print(f'seed {seed}: {wanted} mutants of {len(places)} lines', flush=True)
-    with tempfile.TemporaryDirectory(prefix='dcp_mutants.', dir='/dev/shm' if os.access('/dev/shm', os.W_OK) else None) as work:
+    home = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix='dcp_mutants.', dir=home) as work:
         runners = [Runner(f'{work}/{i}') for i in range(coverage.jobs())]
         for runner in runners:
             runner.write(text)
@@ -352,7 +372,8 @@ def main():
             list(pool.map(hunt.work, runners))
     total = (len(shown) if shown else hunt.count) - hunt.equivalent
     percent = 100.0 * hunt.killed / max(1, total)
-    print(f'seed {seed}: {hunt.killed} of {total} mutants killed, {percent:.1f} %; {hunt.equivalent} more are equivalent; wanted are {GOAL} %')
+    print(f'seed {seed}: {hunt.killed} of {total} mutants killed, {percent:.1f} %; '
+          f'{hunt.equivalent} more are equivalent; wanted are {GOAL} %')
     return 0 if shown or percent >= GOAL else 1
 
 

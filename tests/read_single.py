@@ -3,10 +3,10 @@
 
     read_single.py P.checkpoint EXPECTED.json
 
-EXPECTED: {"tensors": {NAME: {"dataType": T, "shape": [...], "values": [...]}, ...}, "training": {...}, "customFields": {...}}; a complex number is
-[real, imaginary]. Checks the whole layout of the file besides: the records before the data say what the JSON says, gaps are zero, and
-nothing stands behind the last tensor. Exit status: 0 all is as expected, 1 something is not, 2 wrong usage.
-"""
+EXPECTED: {"tensors": {NAME: {"dataType": T, "shape": [...], "values": [...]}, ...}, "training": {...}, "customFields":
+{...}}; a complex number is [real, imaginary]. Checks the whole layout of the file besides: the records before the data
+say what the JSON says, gaps are zero, and nothing stands behind the last tensor. Exit status: 0 all is as expected, 1
+something is not, 2 wrong usage. """
 import json
 import struct
 import sys
@@ -27,7 +27,7 @@ def must(condition, what, *values):
         raise Wrong(what % values if values else what)
 
 
-# ---- the header ------------------------------------------------------------------------------------------------------------------------
+# ---- the header ------------------------------------------------------------------------------------------------------
 class Reader:
     """The file's bytes from the front, as .NET's BinaryReader takes them."""
 
@@ -75,11 +75,12 @@ def read_header(data):
     for shard in document["shards"]:
         records = [read_record(reader) for _ in range(reader.int32())]
         stored = [{key: tensor[key] for key in ("name", "dataType", "shape", "size")} for tensor in shard["tensors"]]
-        must(records == stored, "the records of shard %d are not those of the JSON: %s, %s", shard["rank"], records, stored)
+        must(records == stored, "the records of shard %d are not those of the JSON: %s, %s", shard["rank"], records,
+             stored)
     return document, reader.at
 
 
-# ---- the data --------------------------------------------------------------------------------------------------------------------------
+# ---- the data --------------------------------------------------------------------------------------------------------
 def nibbles(data, count, signed):
     values = [data[i // 2] >> i % 2 * 4 & 15 for i in range(count)]
     return [v - 16 if signed and v > 7 else v for v in values]
@@ -111,7 +112,8 @@ def read_tensors(data, document, header_end):
             count = 1
             for extent in tensor["shape"]:
                 count *= extent
-            tensors[name] = {"dataType": tensor["dataType"], "shape": tensor["shape"], "values": unpack(data[offset:offset + size], tensor["dataType"], count)}
+            tensors[name] = {"dataType": tensor["dataType"], "shape": tensor["shape"],
+                             "values": unpack(data[offset:offset + size], tensor["dataType"], count)}
             if size:
                 must(not any(data[end:offset]), "%s: the gap before it is not zero", name)
                 end = offset + size

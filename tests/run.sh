@@ -2,21 +2,27 @@
 # run.sh - what `make test` runs: finds out what this machine can test with, has make build and run it, and adds up.
 #
 #     make test                                         everything
-#     make test SUITES="json kill" VARIANTS="plain"     some of it; DCP_TEST_FILTER=text: only tests whose name contains it
+#     make test SUITES="json kill" VARIANTS="plain"     some of it
+#     make test DCP_TEST_FILTER=text                    only tests whose name contains the text
+
 #
-# A suite is tests/test_x.c or tests/test_x.sh; it prints `ok name`, `skipped name: why` or `FAILED name: why` for each test, and
-# `N passed, N failed, N skipped` last. Each is a job of make's; its output is in build/result/<variant>/test_x.log.
-# One that crashes, takes longer than the limit or prints no such last line counts as a failure.
+# A suite is tests/test_x.c or tests/test_x.sh; it prints `ok name`, `skipped name: why` or `FAILED name: why` for each
+# test, and `N passed, N failed, N skipped` last. Each is a job of make's; its output is in
+# build/result/<variant>/test_x.log. One that crashes, takes longer than the limit or prints no such last line counts as
+# a failure.
 #
 # DCP_REQUIRE      words of the table below, and of the suites; what is missing for one of them is a failure, not a skip
 # DCP_TEST_DATA    where the public test data is (default: ../shared/data)
-# DCP_TEST_LIMIT   seconds that a suite may take (default 900); DCP_TEST_TIMEOUT: that one test may take (default 300: machines can be busy)
-# JOBS             how many at a time (default: three more than there are processors: many suites wait more than they compute)
+# DCP_TEST_LIMIT   seconds that a suite may take (default 900); DCP_TEST_TIMEOUT: that one test may take (default 300:
+#                  machines can be busy)
+# JOBS             how many at a time (default: three more than there are processors: many suites wait more than they
+#                  compute)
 
-# ---- which suites run in which variant ------------------------------------------------------------------------------------------------------
+# ---- which suites run in which variant -------------------------------------------------------------------------------
 # `all`, or names; `~x`: x runs there only in `make test-all`. The commands are in the Makefile. To keep the whole
-# below eight minutes on two processors each suite runs plain, and elsewhere where that variant finds most for its time; `make test-all` leaves the
-# rest not out. What takes long in emulators and under sanitizers repeats less there (test_times, test_is_slow, test_is_sanitized in test.h).
+# below eight minutes on two processors each suite runs plain, and elsewhere where that variant finds most for its time;
+# `make test-all` leaves the rest not out. What takes long in emulators and under sanitizers repeats less there
+# (test_times, test_is_slow, test_is_sanitized in test.h).
 table() {
     # a line that is indented goes on with the one before it
     awk '/^#/ { next } /^ / { line = line $0; next } { if (line) print line; line = $0 } END { print line }' <<'END'
@@ -69,7 +75,7 @@ export LC_ALL
 export DCP_TEST_LIMIT="${DCP_TEST_LIMIT:-900}" DCP_TEST_TIMEOUT="${DCP_TEST_TIMEOUT:-300}"
 export ASAN_OPTIONS="${ASAN_OPTIONS:-allocator_may_return_null=1}" UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
 
-# ---- one suite in one variant: called by make -------------------------------------------------------------------------------------------------
+# ---- one suite in one variant: called by make ------------------------------------------------------------------------
 export WINEPREFIX="$root/build/wine" WINEDEBUG=-all WINEDLLOVERRIDES=mscoree,mshtml=
 of_wine() { PATH=$PATH:/usr/lib/wine command -v "$1" || echo "$1"; }      # Debian keeps its programs there
 # What comes before a program's name to run it.
@@ -91,9 +97,12 @@ program() {
 }
 # run_program VARIANT SUITE
 run_program() {
-    # The full counts are those of the plain variant; `make test-all` has them under sanitizers too. What takes ten times as long in an emulator is
-    # done even less there.
-    case $1${WHOLE:+-all} in plain* | sh* | asan*-all | tsan*-all | small-all) unset DCP_TEST_FEWER ;; *) export DCP_TEST_FEWER=1 ;; esac
+    # The full counts are those of the plain variant; `make test-all` has them under sanitizers too. What takes ten
+    # times as long in an emulator is done even less there.
+    case $1${WHOLE:+-all} in
+    plain* | sh* | asan*-all | tsan*-all | small-all) unset DCP_TEST_FEWER ;;
+    *) export DCP_TEST_FEWER=1 ;;
+    esac
     case $1 in valgrind | s390x | aarch64 | windows) export DCP_TEST_SLOW=1 ;; *) unset DCP_TEST_SLOW ;; esac
     if [ "$1" = windows ]; then export LC_ALL=C.UTF-8; fi               # wine keeps names in the locale's characters
     # The scripts compile much and compute little.
@@ -108,27 +117,33 @@ has_room() { [ "$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')" -gt
 # The same with a directory of its own for what it writes, in memory where it is not about disks.
 run_apart() {
     apart=/dev/shm
-    case $1/$2 in sh/* | plain/test_storage | plain/test_platform | plain/test_roundtrip | plain/test_slices | plain/test_buffers | plain/test_calls | plain/test_documents | plain/test_pool | plain/test_kill | plain/test_disasters)
-        apart=${TMPDIR:-/tmp} ;;
+    case $1/${2#test_} in
+    sh/* | plain/storage | plain/platform | plain/pool | plain/kill | plain/disasters | \
+        plain/roundtrip | plain/slices | plain/buffers | plain/calls | plain/documents) apart=${TMPDIR:-/tmp} ;;
     esac
     if [ "$apart" = /dev/shm ] && ! has_room; then apart=${TMPDIR:-/tmp}; fi
-    { [ -w "$apart" ] && apart=$(mktemp -d "$apart/dcp_suite.XXXXXX"); } || apart=$(mktemp -d "${TMPDIR:-/tmp}/dcp_suite.XXXXXX") || return
+    { [ -w "$apart" ] && apart=$(mktemp -d "$apart/dcp_suite.XXXXXX"); } ||
+        apart=$(mktemp -d "${TMPDIR:-/tmp}/dcp_suite.XXXXXX") || return
     chmod 755 "$apart"                                  # a test goes on as another user
     (TMPDIR=$apart && export TMPDIR && run_program "$@")
     status=$?
     rm -rf "$apart"
     return $status
 }
-# cpu_seconds FILE: sets cpu, the seconds of processor time that the children of this shell have had. In a pipe or $() they were another shell's.
+# cpu_seconds FILE: sets cpu, the seconds of processor time that the children of this shell have had. In a pipe or $()
+# they were another shell's.
 cpu_seconds() {
     times >"$1"
-    cpu=$(awk 'NR == 2 { for (i = 1; i < 3; i++) { split($i, t, /[ms]/); s += 60 * t[1] + t[2] } printf "%.1f", s }' "$1")
+    cpu=$(awk 'NR == 2 { for (i = 1; i < 3; i++) { split($i, t, /[ms]/); s += 60 * t[1] + t[2] }
+        printf "%.1f", s }' "$1")
 }
 
-# count LOG STATUS: sets passed, failed, skipped, why; what the suite says of itself holds only if its exit status agrees.
+# count LOG STATUS: sets passed, failed, skipped, why; what the suite says of itself holds only if its exit status
+# agrees.
 count() {
     why=
-    summary=$(tail -n 1 "$1" | tr -d '\r' | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
+    summary=$(tail -n 1 "$1" | tr -d '\r' |
+        sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
     set -- "$1" "$2" $summary
     if [ $# -eq 5 ]; then
         passed=$3 failed=$4 skipped=$5
@@ -185,10 +200,11 @@ run) run_suite "$2" "$3"; exit ;;
 build) build_suite "$2" "$3"; exit ;;
 esac
 
-# ---- what there is ----------------------------------------------------------------------------------------------------------------------------
+# ---- what there is ---------------------------------------------------------------------------------------------------
 passed=0 failed=0 skipped=0 skips= jobs=
 has_word() { case " $(echo "${DCP_REQUIRE:-}" | tr , ' ') " in *" $1 "*) ;; *) return 1 ;; esac; }
-selected() { [ -z "$1" ] || case " $1 " in *" $2 "*) ;; *) return 1 ;; esac; }     # selected LIST WORD: an empty list has all
+# selected LIST WORD: an empty list has all
+selected() { [ -z "$1" ] || case " $1 " in *" $2 "*) ;; *) return 1 ;; esac; }
 # missing VARIANT WORD WHY
 missing() {
     if has_word "$2"; then
@@ -203,7 +219,8 @@ missing() {
 # Whether the variant's compiler, libraries and runner work: its smallest program is built already.
 works() {
     [ "$1" != windows ] || wait "$wine"
-    (run_program "$1" probe) >"build/$1/probe.out" 2>"build/$1/probe.err" && [ "$(tr -d '\r' <"build/$1/probe.out")" = works ]
+    (run_program "$1" probe) >"build/$1/probe.out" 2>"build/$1/probe.err" &&
+        [ "$(tr -d '\r' <"build/$1/probe.out")" = works ]
 }
 
 # suites_of PATTERN...: the names of the suites
@@ -220,7 +237,7 @@ suites_of() {
     done
 }
 
-# ---- the jobs: build/result/<variant>/test_x to build and run, build/only/<variant>/test_x to build --------------------------------------------
+# ---- the jobs: build/result/<variant>/test_x to build and run, build/only/<variant>/test_x to build ------------------
 # add_jobs VARIANT WORD PACKAGES PATTERN...
 add_jobs() {
     variant=$1 word=$2 packages=$(echo "$3" | tr + ' ') goal=result
@@ -230,7 +247,8 @@ add_jobs() {
         return
     fi
     if ! works "$variant"; then
-        missing "$variant" "$word" "builds, but does not run here; install $packages ($(head -n 1 "build/$variant/probe.err"))"
+        missing "$variant" "$word" \
+            "builds, but does not run here; install $packages ($(head -n 1 "build/$variant/probe.err"))"
         case $variant in windows | s390x | aarch64) goal=only ;; *) return ;; esac
     fi
     for name in $(suites_of "$@"); do
@@ -244,10 +262,13 @@ add_scripts() {
         if [ -f "$path" ] && selected "$SUITES" "$name"; then jobs="$jobs build/result/sh/test_$name"; fi
     done
 }
-run_make() { "$MAKE" -k --no-print-directory -j "${JOBS:-$((3 + $(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)))}" "$@"; }
+run_make() {
+    "$MAKE" -k --no-print-directory -j "${JOBS:-$((3 + $(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)))}" "$@"
+}
 
-# One wineserver for all suites, started and ended here: what wine starts by itself outlives its program, holds the files that the program had
-# open (so nothing may read a pipe to its end that wine can write to), and several at once would make the prefix several times.
+# One wineserver for all suites, started and ended here: what wine starts by itself outlives its program, holds the
+# files that the program had open (so nothing may read a pipe to its end that wine can write to), and several at once
+# would make the prefix several times.
 wine_begin() {
     mkdir -p "$WINEPREFIX"
     {
@@ -261,7 +282,9 @@ SUITES=${SUITES:-} VARIANTS=${VARIANTS:-} begun=$(date +%s)
 rm -rf build/result
 mkdir -p build
 table >build/variants
-probes=$(while read -r variant rest; do ! selected "$VARIANTS" "$variant" || echo "build/$variant/probe"; done <build/variants)
+probes=$(while read -r variant rest; do
+    ! selected "$VARIANTS" "$variant" || echo "build/$variant/probe"
+done <build/variants)
 if selected "$VARIANTS" windows; then
     trap wine_end EXIT
     trap 'exit 1' HUP INT TERM
@@ -282,23 +305,26 @@ if [ "$VARIANTS" = sh ]; then add_scripts; fi
 # shellcheck disable=SC2086
 [ -z "$jobs" ] || run_make -O $jobs 2>build/make.log
 
-# ---- adding up --------------------------------------------------------------------------------------------------------------------------------
+# ---- adding up -------------------------------------------------------------------------------------------------------
 # Of each suite: variant, passed, failed, skipped, processor seconds.
 for job in $jobs; do
     job=build/result/${job#build/*/}
-    if [ -f "$job" ]; then cat "$job"; else echo "${job#build/result/} 0 1 0 0" | sed 's|/[^ ]*||' && echo "FAILED $job: nothing came of it" >&2; fi
+    if [ -f "$job" ]; then cat "$job"; else echo "${job#build/result/} 0 1 0 0" | sed 's|/[^ ]*||' &&
+        echo "FAILED $job: nothing came of it" >&2; fi
 done >build/result.txt
 echo
 awk '{ n[$1]++; p[$1] += $2; f[$1] += $3; s[$1] += $4; c[$1] += $5; if (!seen[$1]++) order[++k] = $1 }
     END { for (i = 1; i <= k; i++) { v = order[i]
-        printf "%-9s %3d suites: %5d passed, %d failed, %d skipped  (processor %.0f s)\n", v, n[v], p[v], f[v], s[v], c[v] } }' build/result.txt
-# Each status that a public comment lists was returned in some test, if all of them ran: lines `dcp_f DCP_E_IO`. Functions of the opt-in headers that
-# nothing called at all are those of suites that were skipped.
+        printf "%-9s %3d suites: %5d passed, %d failed, %d skipped  (processor %.0f s)\n",
+            v, n[v], p[v], f[v], s[v], c[v] } }' build/result.txt
+# Each status that a public comment lists was returned in some test, if all of them ran: lines `dcp_f DCP_E_IO`.
+# Functions of the opt-in headers that nothing called at all are those of suites that were skipped.
 if [ -z "$SUITES$VARIANTS${DCP_TEST_FILTER:-}" ]; then
     cat build/result/*/*.statuses | tr -d '\r' | sort -u >build/statuses.seen
     awk -v lines=1 -f tests/statuses.awk dcp.h dcp_mpi.h dcp_cuda.h >build/statuses.listed
     unseen=$(awk 'NR == FNR { seen[$0] = called[$1] = 1; next }
-        !($0 in seen) && (called[$1] || $1 !~ /^dcp_(mpi|cuda)_/) { printf "%s%s", comma, $0; comma = ", " }' build/statuses.seen build/statuses.listed)
+        !($0 in seen) && (called[$1] || $1 !~ /^dcp_(mpi|cuda)_/) { printf "%s%s", comma, $0; comma = ", " }' \
+        build/statuses.seen build/statuses.listed)
     if [ -z "$unseen" ] && [ -s build/statuses.listed ]; then passed=$((passed + 1)) && echo 'ok statuses'
     else failed=$((failed + 1)) && echo "FAILED statuses: listed in comments, and no test returns them: $unseen"; fi
 fi
@@ -307,7 +333,9 @@ skips=$skips$(cat build/result/*/*.log 2>/dev/null | sed -n 's/^skipped /    /p'
 failures=$(grep -h '^FAILED ' build/result/*/*.log /dev/null | sed 's/^/    /')
 [ -z "$failures" ] || printf 'failed:\n%s\n' "$failures"
 cpu_seconds build/times
-printf '%s s, processor %s s with building; the output of each suite is in build/result\n' $(($(date +%s) - begun)) "$cpu"
-set -- $(awk -v p="$passed" -v f="$failed" -v s="$skipped" '{ p += $2; f += $3; s += $4 } END { print p + 0, f + 0, s + 0 }' build/result.txt)
+printf '%s s, processor %s s with building; the output of each suite is in build/result\n' $(($(date +%s) - begun)) \
+    "$cpu"
+set -- $(awk -v p="$passed" -v f="$failed" -v s="$skipped" '{ p += $2; f += $3; s += $4 }
+    END { print p + 0, f + 0, s + 0 }' build/result.txt)
 echo "$1 passed, $2 failed, $3 skipped"
 [ "$2" -eq 0 ]

@@ -3,10 +3,10 @@
 #     awk -f tests/statuses.awk dcp.h dcp_mpi.h dcp_cuda.h >build/statuses.h
 #     awk -v lines=1 -f tests/statuses.awk ...          instead, lines such as `dcp_save DCP_E_IO`, for run.sh
 #
-# The comment at a public function that returns a dcp_status, before it or after it in its line, ends with the list of what it can return besides
-# DCP_OK: `Status: DCP_E_INVALID any words | (storage) | as dcp_open`. A word in parentheses is a group, which >>api_base defines in lines such as
-# `(storage)   DCP_E_IO | DCP_E_SPACE`; `as f` stands for all that f can return. A function without such a list is an error, as is one that
-# names what there is not.
+# The comment at a public function that returns a dcp_status, before it or after it in its line, ends with the list of
+# what it can return besides DCP_OK: `Status: DCP_E_INVALID any words | (storage) | as dcp_open`. A word in parentheses
+# is a group, which >>api_base defines in lines such as `(storage)   DCP_E_IO | DCP_E_SPACE`; `as f` stands for all that
+# f can return. A function without such a list is an error, as is one that names what there is not.
 
 function complain(what) {
     print FILENAME ":" FNR ": " what >"/dev/stderr"
@@ -17,13 +17,18 @@ function trim(text) {
     return text
 }
 
-# ---- reading: what is code and what is comment; a comment belongs to the code before it in its line, or else to what follows it ----------------
+# ---- reading ---------------------------------------------------------------------------------------------------------
+# What is code and what is comment: a comment belongs to the code before it in its line, or else to what follows it.
 FNR == 1 { is_public = 1; inside = 0; before = declaration = current = "" }
 /^#endif \/\* DCP_([A-Z]+_)?H \*\// { is_public = 0 }
 !is_public { next }
 
 /^typedef enum dcp_status/ { in_enum = 1 }
-in_enum && match($0, /^ +DCP_[A-Z_]+/) { name = trim(substr($0, 1, RLENGTH)); number[name] = statuses; names[statuses++] = name }
+in_enum && match($0, /^ +DCP_[A-Z_]+/) {
+    name = trim(substr($0, 1, RLENGTH))
+    number[name] = statuses
+    names[statuses++] = name
+}
 /^} dcp_status;/ { in_enum = 0 }
 
 # The lines of a group: its name, then its list, which goes on where lines are indented as far.
@@ -75,7 +80,7 @@ function comment_ends() {
     }
 }
 
-# ---- the lists ------------------------------------------------------------------------------------------------------------------------------
+# ---- the lists -------------------------------------------------------------------------------------------------------
 # Adds to listed[f, status] what the list says, and what it refers to.
 function add(f, list, place,    parts, n, i, item, word, j, inner) {
     n = split(list, parts, "|")
@@ -106,13 +111,15 @@ function list_of(f,    list) {
 function check_all(    i, f) {
     for (i = 0; i < count; i++) {
         f = functions[i]
-        if (list_of(f) == "") complain(where[f] ": the comment of " f " has no list of statuses: 'Status: DCP_E_INVALID | (storage)'")
+        if (list_of(f) == "")
+            complain(where[f] ": the comment of " f " has no list of statuses: 'Status: DCP_E_INVALID | (storage)'")
         else add(f, list_of(f), where[f] ": " f)
         listed[f, 0] = 1
     }
 }
 function print_lines(    i, j) {
-    for (i = 0; i < count; i++) for (j = 0; j < statuses; j++) if ((functions[i], j) in listed) print functions[i], names[j]
+    for (i = 0; i < count; i++)
+        for (j = 0; j < statuses; j++) if ((functions[i], j) in listed) print functions[i], names[j]
 }
 function print_header(    i, j, f, mask, last, guard) {
     print "/* Made by tests/statuses.awk from the comments of dcp.h: what each public function can return. */"

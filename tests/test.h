@@ -145,7 +145,8 @@ static inline int test_required(const char *feature) {
 #endif
 /* Whether a sanitizer is compiled in: it takes memory of its own, and several times as long. */
 static inline int test_is_sanitized(void) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || TEST_HAS(address_sanitizer) || TEST_HAS(thread_sanitizer) || TEST_HAS(memory_sanitizer)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    TEST_HAS(address_sanitizer) || TEST_HAS(thread_sanitizer) || TEST_HAS(memory_sanitizer)
     return 1;
 #else
     return 0;

@@ -7,6 +7,7 @@
 #include "failing_allocator.h"
 #include "fault_storage.h"
 #include "fault_coordinator.h"
+#include "rank_threads.h"
 #ifndef _WIN32
 #include "process_group.h"
 #endif
@@ -23,11 +24,6 @@ typedef struct state {
     uint32_t *same, *own;
 } state;
 
-/* Rank threads must not longjmp: what cannot fail here ends the program. */
-static void *must(void *memory) {
-    if (!memory) abort();
-    return memory;
-}
 static uint32_t value(uint32_t generation, int tensor, int64_t i) {
     return (generation * 2654435761u) ^ ((uint32_t)tensor * 40503u) ^ ((uint32_t)i * 2246822519u);
 }
@@ -1135,22 +1131,13 @@ struct job {
     dcp_status begun[RANKS], status[RANKS], closed[RANKS];
     dcp_error err[RANKS];
 };
-typedef struct rank_thread { job *j; int rank; dcpi_thread thread; } rank_thread;
-static void rank_main(void *argument) {
-    rank_thread *t = (rank_thread *)argument;
-    t->j->fn(t->j, t->rank);
+static void job_rank(void *user, int rank) {
+    job *j = (job *)user;
+    j->fn(j, rank);
 }
 static void job_run(job *j, rank_fn fn) {
-    rank_thread threads[RANKS];
-    int r;
-    memset(threads, 0, sizeof threads);
     j->fn = fn;
-    for (r = 0; r < j->ranks; r++) {
-        threads[r].j = j;
-        threads[r].rank = r;
-        if (dcpi_thread_start(&threads[r].thread, rank_main, &threads[r])) abort();
-    }
-    for (r = 0; r < j->ranks; r++) dcpi_thread_join(&threads[r].thread);
+    run_ranks(j->ranks, job_rank, j);
 }
 enum { BACKGROUND, POLLED, MIXED, MODES };     /* which ranks have a thread-safe coordinator: all, none, the odd ones */
 static void job_open(job *j, int ranks, int mode) {
@@ -1229,17 +1216,6 @@ static void rank_save(job *j, int rank) {
     j->status[rank] = j->begun[rank];
     j->err[rank] = begun;
 }
-static void check_all_at(const job *j, dcp_status expected, const char *words, int line) {
-    char text[900];
-    int r;
-    for (r = 0; r < j->ranks; r++) {
-        if (j->status[r] == expected && (!words || strstr(j->err[r].message, words))) continue;
-        (void)snprintf(text, sizeof text, "rank %d of %d: got %s \"%s\", want %s with \"%s\"", r, j->ranks,
-                       dcp_status_name(j->status[r]), j->err[r].message, dcp_status_name(expected), words ? words : "");
-        test_fail(__FILE__, line, text, "");
-    }
-}
-#define check_all(j, expected, words) check_all_at(j, expected, words, __LINE__)
 
 TEST(ranks_save_while_they_compute) {
     static const int sizes[] = { 1, 2, 3, 4 };

@@ -1,5 +1,5 @@
-/* test_calls.c - what a call is asked for: tensors that are there or not, exactness, a least step, a signature; progress,
- * a cancel, a deadline, a log, retries; and what it makes of whatever a callback returns. */
+/* test_calls.c - what a call is asked for: tensors that are there or not, exactness, a least step, a signature;
+ * progress, a cancel, a deadline, a log, retries; and what it makes of whatever a callback returns. */
 #include "engine.h"
 #include "watching_storage.h"
 #include "written_ranks.h"
@@ -546,7 +546,7 @@ TEST(a_read_that_fails_says_where) {
 }
 
 /* ==== minimum step, signatures ==================================================================================== */
-/* ---- what callbacks return: whatever it is, the caller gets a status that means what its name says ---- */
+/* ---- what callbacks return: whatever it is, the caller gets a status that means what its name says --------------- */
 static dcp_status odd_status;
 static const char *odd_words;           /* "": it gives no reason */
 static dcp_status odd_result(dcp_error *e) {

@@ -3,6 +3,7 @@
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
+#include "place.h"
 #ifndef _WIN32
 #include <sys/wait.h>
 #include <utime.h>
@@ -12,101 +13,6 @@
 #define ID "0123456789abcdef"
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static dcp_error err;
-static dcp_storage *store;              /* NULL: local files */
-static dcp_storage *files;              /* the same place as a storage */
-static const char *dir;                 /* of local files */
-static const char *sub = "";            /* the directory of the checkpoints in it, "" or with a slash at its end */
-
-static void use_local(void) {
-    dir = test_dir();
-    store = NULL;
-    CHECK_OK_MESSAGE(dcp_storage_local(dir, &files, &err), err.message);
-}
-static void use_memory(void) {
-    CHECK_OK_MESSAGE(dcp_storage_memory(&store, &err), err.message);
-    files = store;
-}
-static void done(void) {
-    dcp_storage_close(files);
-    files = store = NULL;
-}
-static void on_each(void (*body)(void)) {               /* local files, memory, and a subdirectory of each */
-    int i;
-    for (i = 0; i < 4; i++) {
-        sub = i < 2 ? "" : "runs/a b/";
-        if (i % 2) use_memory(); else use_local();
-        body();
-        done();
-        sub = "";
-    }
-}
-/* Texts that stay valid for fifteen more calls. */
-static char *fresh_text(void) {
-    static char text[16][TEST_PATH + 600];
-    static int turn;
-    return text[turn = (turn + 1) % 16];
-}
-#define TEXT_SIZE (TEST_PATH + 600)
-static const char *key_of(const char *name) {           /* in `files` */
-    char *to = fresh_text();
-    (void)snprintf(to, TEXT_SIZE, "%s%s", sub, name);
-    return to;
-}
-static const char *at(const char *name) {               /* for dcp_save and the others */
-    char *to = fresh_text();
-    if (store) (void)snprintf(to, TEXT_SIZE, "%s%s", sub, name);
-    else (void)snprintf(to, TEXT_SIZE, "%s/%s%s", dir, sub, name);
-    return to;
-}
-static const char *here(void) {                         /* the directory, for dcp_latest and the others */
-    char *to = fresh_text();
-    (void)snprintf(to, TEXT_SIZE, "%s%s%s", store ? "" : dir, store || sub[0] == '\0' ? "" : "/", sub);
-    if (sub[0] != '\0') to[strlen(to) - 1] = '\0';
-    return to;
-}
-static int is_there(const char *name) {
-    int exists = 0;
-    CHECK_OK_MESSAGE(dcp_storage_exists(files, key_of(name), &exists, &err), err.message);
-    return exists;
-}
-static void put(const char *name, const char *text) {
-    CHECK_OK_MESSAGE(dcp_storage_write_all(files, key_of(name), text, strlen(text), &err), err.message);
-}
-static void drop(const char *name) { CHECK_OK_MESSAGE(dcp_storage_delete(files, key_of(name), &err), err.message); }
-static void copy(const char *from, const char *to) {
-    void *data;
-    size_t size;
-    CHECK_OK_MESSAGE(dcp_storage_read_all(files, key_of(from), &data, &size, &err), err.message);
-    CHECK_OK_MESSAGE(dcp_storage_write_all(files, key_of(to), data, size, &err), err.message);
-    dcp_free(data);
-}
-static void poke(const char *name, size_t at, char value) {
-    void *data;
-    size_t size;
-    CHECK_OK_MESSAGE(dcp_storage_read_all(files, key_of(name), &data, &size, &err), err.message);
-    CHECK(at < size && ((char *)data)[at] != value);
-    ((char *)data)[at] = value;
-    CHECK_OK_MESSAGE(dcp_storage_write_all(files, key_of(name), data, size, &err), err.message);
-    dcp_free(data);
-}
-static void flip(const char *name, size_t byte) {
-    void *data;
-    size_t size;
-    CHECK_OK_MESSAGE(dcp_storage_read_all(files, key_of(name), &data, &size, &err), err.message);
-    CHECK(byte < size);
-    ((char *)data)[byte] ^= 4;
-    CHECK_OK_MESSAGE(dcp_storage_write_all(files, key_of(name), data, size, &err), err.message);
-    dcp_free(data);
-}
-#define CHECK_FAILS(call, want, words) check_fails(call, want, words, __LINE__, #call)
-static void check_fails(dcp_status got, dcp_status want, const char *words, int line, const char *call) {
-    char detail[900];
-    if (got == want && err.status == want && strstr(err.message, words)) return;
-    (void)snprintf(detail, sizeof detail, " (got %s \"%s\", want %s with \"%s\")", dcp_status_name(got),
-                   got ? err.message : "", dcp_status_name(want), words);
-    test_fail(__FILE__, line, call, detail);
-}
 typedef struct heard { char text[8000]; } heard;        /* what was logged */
 static heard log_text;
 static void hear(void *user, dcp_log_level level, const char *message) {
@@ -240,7 +146,7 @@ static void sequence_body(void) {
     CHECK_INT(save_as("d", 1, DCP_LAYOUT_SINGLE, 0, NULL).sequence, 4);
     rewrite("a", 1000000000000, -1, NULL);
     CHECK(save_as("e", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence == 1000000000001);
-    put("f.metadata.json", "{\n  \"sequence\": 99999999999999999999999999\n}");
+    put_text("f.metadata.json", "{\n  \"sequence\": 99999999999999999999999999\n}");
     CHECK(save_as("g", 1, DCP_LAYOUT_SHARDED, 0, NULL).sequence == 1000000000002);
 }
 TEST(sequence_numbers_count_up) { on_each(sequence_body); }
@@ -319,7 +225,7 @@ static void claims_of_a_number_body(void) {
     save("a", 1);
     for (i = 0; i < COUNT(texts); i++) {
         for (k = 0; k < COUNT(names); k++) {
-            put(names[k], texts[i]);
+            put_text(names[k], texts[i]);
             CHECK_INT(save_as("b", 2, k % 2 ? DCP_LAYOUT_MANIFEST : DCP_LAYOUT_SHARDED, 0, NULL).sequence, 2);
             CHECK_STR(latest(), k % 2 ? "b.manifest.json" : "b.metadata.json");
             CHECK_STR(first_listed(), k % 2 ? "b.manifest.json" : "b.metadata.json");
@@ -401,7 +307,7 @@ TEST(a_high_number_that_nobody_signed) {
     rewrite("x", INT64_C(1) << 60, -1, NULL);
     CHECK(save_as("b", 2, DCP_LAYOUT_SHARDED, 0, &signer).sequence == (INT64_C(1) << 60) + 1);
     drop("x.metadata.json");
-    put("y.metadata.json", "{\"sequence\": 9007199254740993}");
+    put_text("y.metadata.json", "{\"sequence\": 9007199254740993}");
     (void)save_as("c", 3, DCP_LAYOUT_SHARDED, 0, &signer);
     desc = looking();
     desc.verifier = &verifier;
@@ -426,8 +332,8 @@ static void latest_body(void) {
     save("c", 7);
     CHECK_STR(latest(), "c.metadata.json");
     save("deeper/d", 8);                                /* only what is directly there counts */
-    put("x.metadata.json." ID ".tmp", "{}");
-    put("notes.txt", "x");
+    put_text("x.metadata.json." ID ".tmp", "{}");
+    put_text("notes.txt", "x");
     CHECK_STR(latest(), "c.metadata.json");
     drop("c.metadata.json");
     CHECK_STR(latest(), "a.checkpoint");
@@ -504,11 +410,11 @@ static void skipping_body(void) {
     save("e", 5);
     flip("e.metadata.json", 700);                       /* corrupt */
     drop("d_shard_0.bin");                              /* incomplete */
-    put("c.checkpoint", "PCLM");
+    put_text("c.checkpoint", "PCLM");
     CHECK_STR(latest(), "b.metadata.json");
     CHECK(strstr(log_text.text, "skipped") && strstr(log_text.text, "e.metadata.json"));
     CHECK(strstr(log_text.text, "d_shard_0.bin") != NULL);
-    put("b_shard_0.bin", "short");
+    put_text("b_shard_0.bin", "short");
     CHECK_STR(latest(), "a.metadata.json");
     drop("a_shard_0.bin");
     CHECK_FAILS(try_latest(), DCP_E_CHECKSUM, "e.metadata.json");       /* none is valid: the newest one's error */
@@ -541,7 +447,7 @@ TEST(latest_returns_a_newer_format) { on_each(newer_body); }
 
 TEST(latest_returns_a_manifest_that_it_must_not_read) {
     use_memory();
-    put("a.manifest.json", "{\"min_reader_version\": 9, \"metadata_version\": 9}");
+    put_text("a.manifest.json", "{\"min_reader_version\": 9, \"metadata_version\": 9}");
     CHECK_FAILS(try_latest(), DCP_E_VERSION, "9");
     done();
 }
@@ -735,11 +641,11 @@ static void list_body(void) {
     save("d", 40);
     save("e", 50);
     flip("d.metadata.json", 700);
-    put("e_shard_0.bin", "short");
-    put("f.manifest.json", "{}");
-    put("g.txt", "x");
-    put(".metadata.json", "no name");
-    put(".checkpoint", "no name");
+    put_text("e_shard_0.bin", "short");
+    put_text("f.manifest.json", "{}");
+    put_text("g.txt", "x");
+    put_text(".metadata.json", "no name");
+    put_text(".checkpoint", "no name");
     count = list(DCP_VERIFY_TOUCHED, &e);
     CHECK_INT(count, 6);
     CHECK_STR(name_in(e[0].path), "e.metadata.json");
@@ -1269,7 +1175,7 @@ static const char *const strangers[] = {
 };
 static void put_all(const char *const *names, size_t count) {
     size_t i;
-    for (i = 0; i < count; i++) put(names[i], "left");
+    for (i = 0; i < count; i++) put_text(names[i], "left");
 }
 static int count_there(const char *const *names, size_t count) {
     int there = 0;
@@ -1290,7 +1196,7 @@ static void sweep_body(void) {
     (void)save_as("q", 2, DCP_LAYOUT_SHARDED, 0, NULL);
     (void)save_as("q", 3, DCP_LAYOUT_SHARDED, 1, NULL);                 /* its shard has an id in its name */
     put_zoo();
-    put("below/x.metadata.json." ID ".tmp", "left");
+    put_text("below/x.metadata.json." ID ".tmp", "left");
     CHECK_INT(sweep(0, 1), 0);                          /* all of it is younger than a day */
     CHECK_INT(sweep(3600, 1), 0);
     desc = sweeping(-1, 0);
@@ -1332,7 +1238,7 @@ static const char *const folders[] = { "dense", "experts", "optim", "router", "d
 static void put_in(const char *folder, const char *name) {
     char path[200];
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    put(path, "left");
+    put_text(path, "left");
 }
 static void save_in(const char *folder, const char *name, int64_t step, dcp_layout layout, int overwrite) {
     char path[200];
@@ -1357,7 +1263,7 @@ static void inner_body(void) {
         put_in(folders[i], "x.metadata.json." ID ".tmp");
         put_in(folders[i], "dense/old_0_of_1.v3." ID ".bin");
     }
-    put("dense_0/a_0_of_1.v3." ID ".bin", "not ours");
+    put_text("dense_0/a_0_of_1.v3." ID ".bin", "not ours");
     CHECK_INT(sweep(-1, 0), 0);
     CHECK_INT(sweep(-1, 1), 0);
     for (i = 0; i < COUNT(folders); i++) {
@@ -1386,8 +1292,8 @@ static void inner_first_body(void) {
     size_t i;
     for (i = 0; i < COUNT(begun); i++) {
         put_in("dense", begun[i]);
-        put("dense/experts/tier_0/group_0/expert_1.bin", "left");
-        put("dense/w_0_of_1.bin." ID ".tmp", "left");
+        put_text("dense/experts/tier_0/group_0/expert_1.bin", "left");
+        put_text("dense/w_0_of_1.bin." ID ".tmp", "left");
         CHECK_INT(sweep(-1, 1), 0);
         (void)snprintf(path, sizeof path, "dense/%s", begun[i]);
         drop(path);
@@ -1416,10 +1322,10 @@ static void sweep_unread_body(void) {
     write_newer("n.metadata.json", 1);
     check_only_temporary("n.metadata.json");
     drop("n.metadata.json");
-    put("m.manifest.yaml", "a: 1\n");
+    put_text("m.manifest.yaml", "a: 1\n");
     check_only_temporary("m.manifest.yaml");
     drop("m.manifest.yaml");
-    put("c.checkpoint", "");
+    put_text("c.checkpoint", "");
     check_only_temporary("c.checkpoint");
     drop("c.checkpoint");
     CHECK_INT(sweep(-1, 0), COUNT(lost_shards));
@@ -1497,7 +1403,7 @@ TEST(sweep_takes_only_regular_files) {
 #else
     struct stat info;
     use_local();
-    put("target", "text");
+    put_text("target", "text");
     CHECK_INT(symlink("target", at(leftovers[0])), 0);
     CHECK_INT(mkdir(at(leftovers[1]), 0700), 0);
     CHECK_INT(mkfifo(at(leftovers[2]), 0600), 0);

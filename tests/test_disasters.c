@@ -666,8 +666,8 @@ static void deeds(deed from, deed to, dcp_layout first, const char *calls, const
             deed_inject_all(&s, calls, how, count);
         }
 }
-#define WRITING "?write,pwrite64,fsync,fdatasync,?rename,?renameat,?renameat2,?link,linkat,?open,openat,openat2,close,?unlink,unlinkat,?mkdir,mkdirat," \
-                "ftruncate,fallocate"
+#define WRITING "?write,pwrite64,fsync,fdatasync,?rename,?renameat,?renameat2,?link,linkat,?open,openat,openat2," \
+                "close,?unlink,unlinkat,?mkdir,mkdirat,ftruncate,fallocate"
 TEST(system_calls_fail_in_saves) {
     static const char *const how[] = { "error=EIO", "error=EIO+", "error=ENOSPC", "error=EDQUOT", "error=EINTR",
                                        "error=EROFS" };

@@ -654,7 +654,7 @@ TEST(committed_names_stay_loadable) { on_local_and_memory(committed_names_body);
 #endif
 /* "w" in two parts, of which nothing says how they fit together, and "v" in one. */
 static void check_parts(const char *commit, const char *text) {
-    float got[4], parts[2][4] = { { 1, 1, 1, 1 }, { 2, 2, 2, 2 } };
+    float got[4] = {0}, parts[2][4] = { { 1, 1, 1, 1 }, { 2, 2, 2, 2 } };
     dcp_tensor t = vector("w", DCP_FP32, got, 4), v = vector("v", DCP_FP32, got, 4), fresh;
     dcp_checkpoint *c;
     int i;
@@ -696,7 +696,8 @@ static void parts_body(void) {
         "  - { path: x_shard_1.bin, type: dense, tensor_name: v, shape: [4], dtype: fp32 }\n"
         "metadata_version: 1\n";
 #define SHARD(rank, path, name) \
-        "{ \"rank\": " rank ", \"filePath\": \"" path "\", \"fileSize\": 16, \"tensors\": [ { \"name\": \"" name "\", " \
+        "{ \"rank\": " rank ", \"filePath\": \"" path "\", \"fileSize\": 16, " \
+        "\"tensors\": [ { \"name\": \"" name "\", " \
         "\"shape\": [4], \"dataType\": \"fp32\", \"offset\": 0, \"size\": 16 } ] }"
     static const char metadata[] =                      /* of one rank, which cannot have had them both */
         "{ \"version\": \"1.0.0\", \"timestamp\": \"2024-01-02T03:04:05Z\", \"worldSize\": 1, \"ddpRank\": 0,\n"

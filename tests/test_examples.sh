@@ -1,13 +1,15 @@
 #!/bin/sh
 # test_examples.sh - builds and runs every example and every code block of README.md, as a user would.
 #
-# Each example is built without a word from the compiler, runs in a directory of its own, must exit with 0 and end with a line
-# that says what was proven. The first one is built with the line that its head comment gives; the others share one implementation of dcp.h,
-# build/dcp.o, as the files of one program would, since that takes most of the compiler's time. A ```c block of README.md with a main is a
-# program and is run; any other block is compiled, at file scope or else inside a function that has the variables of the
-# README's first program (err, status, save, load, tensors) and what a `// needs: DECLARATIONS` comment in it asks for.
+# Each example is built without a word from the compiler, runs in a directory of its own, must exit with 0 and end with
+# a line that says what was proven. The first one is built with the line that its head comment gives; the others share
+# one implementation of dcp.h, build/dcp.o, as the files of one program would, since that takes most of the compiler's
+# time. A ```c block of README.md with a main is a program and is run; any other block is compiled, at file scope or
+# else inside a function that has the variables of the README's first program (err, status, save, load, tensors) and
+# what a `// needs: DECLARATIONS` comment in it asks for.
 #
-# CC, CFLAGS, CXX, CXXFLAGS   compilers and flags; default: clang (half the time; g++ reads all of them too) or cc, -O2; g++ -std=c++11
+# CC, CFLAGS, CXX, CXXFLAGS   compilers and flags; default: clang (half the time; g++ reads all of them too) or cc, -O2;
+# g++ -std=c++11
 # MPICC, MPIRUN               of one MPI; default: mpicc, mpirun
 # DCP_REQUIRE                 with the word cxx (mpi, cuda) in it, what is missing for that is a failure, not a skip
 # DCP_TEST_FILTER             only tests whose name contains this
@@ -40,7 +42,9 @@ first_of() { sed -n "/[^ ]/{p;q;}" "$1"; }
 # build NAME COMMAND...: reports and returns 1 unless it succeeds without a word
 build() {
     name=$1; shift
-    if ! "$@" >"$scratch/build.txt" 2>&1; then bad "$name" "does not build: $(grep -m 1 error "$scratch/build.txt" || first_of "$scratch/build.txt")"; return 1; fi
+    if ! "$@" >"$scratch/build.txt" 2>&1; then
+        bad "$name" "does not build: $(grep -m 1 error "$scratch/build.txt" || first_of "$scratch/build.txt")"; return 1
+    fi
     if [ -s "$scratch/build.txt" ]; then bad "$name" "compiler says: $(first_of "$scratch/build.txt")"; return 1; fi
 }
 # run_in NAME DIRECTORY PATTERN COMMAND...: must exit with 0, and its last line must match
@@ -73,7 +77,8 @@ compile_part() {
 # ---- the examples -----------------------------------------------------------------------------------------------
 
 build_of=compile
-for example in quickstart game_save single_file resume_loop slices custom_storage custom_json_state own_coordinator async_loop preempt moe_tiers; do
+for example in quickstart game_save single_file resume_loop slices custom_storage custom_json_state own_coordinator \
+    async_loop preempt moe_tiers; do
     source=$root/examples/$example.c program=$scratch/$example
     wanted "$example" || continue
     if [ ! -f "$source" ]; then bad "$example" "examples/$example.c is not there"; continue; fi
@@ -99,9 +104,12 @@ for example in quickstart game_save single_file resume_loop slices custom_storag
     elif ! run_in "$example" "$scratch/$example.d" '^proved: ' "$program"; then
         continue                                        # it must run again where it has run before
     fi
-    run_in "$example" "$scratch" '^proved: ' "$program" "$scratch/$example.e" || continue       # a directory of our choice
+    # a directory of our choice
+    run_in "$example" "$scratch" '^proved: ' "$program" "$scratch/$example.e" || continue
     for file in first out; do sed -i.with_times '/ ms /d' "$scratch/$file.txt"; done
-    if ! cmp -s "$scratch/first.txt" "$scratch/out.txt"; then bad "$example" "a fresh run prints something else"; continue; fi
+    if ! cmp -s "$scratch/first.txt" "$scratch/out.txt"; then
+        bad "$example" "a fresh run prints something else"; continue
+    fi
     if [ -z "$(ls "$scratch/$example.e")" ]; then bad "$example" "wrote nothing below its argument"; continue; fi
     ok "$example"
 done
@@ -110,9 +118,11 @@ if wanted demo_charlm && build demo_charlm compile_part "$root/examples/demo_cha
     # Two steps on 4 ranks, then two more on 3; the same four at once on 1; what comes out must be the same.
     set -- --text "$root/dcp.h" --save-every 2
     if run_in demo_charlm "$scratch/a" '^parameters sha256 ' "$scratch/demo_charlm" train --dir . --steps 2 "$@" &&
-        run_in demo_charlm "$scratch/a" '^parameters sha256 ' "$scratch/demo_charlm" train --dir . --steps 4 --ranks 3 "$@" &&
+        run_in demo_charlm "$scratch/a" '^parameters sha256 ' "$scratch/demo_charlm" train --dir . --steps 4 --ranks 3 \
+            "$@" &&
         cp "$scratch/out.txt" "$scratch/resumed.txt" &&
-        run_in demo_charlm "$scratch/b" '^parameters sha256 ' "$scratch/demo_charlm" train --dir . --steps 4 --ranks 1 "$@"; then
+        run_in demo_charlm "$scratch/b" '^parameters sha256 ' "$scratch/demo_charlm" train --dir . --steps 4 --ranks 1 \
+            "$@"; then
         if [ "$(tail -n 1 "$scratch/resumed.txt")" = "$(tail -n 1 "$scratch/out.txt")" ]; then ok demo_charlm
         else bad demo_charlm "the resumed run ends with other parameters"; fi
     fi
@@ -123,9 +133,11 @@ fi
 compile_crypto() { $CC $CFLAGS -Wall -Wextra "$1" -I"$root" -o "$2" -lcrypto -lm -pthread; }
 name=sign_ed25519 program=$scratch/sign_ed25519
 if wanted $name; then
-    if ! printf '#include <openssl/evp.h>\nint main(void) { return EVP_PKEY_ED25519 == 0; }\n' | $CC -x c - -o "$program.probe" -lcrypto 2>/dev/null; then
+    if ! printf '#include <openssl/evp.h>\nint main(void) { return EVP_PKEY_ED25519 == 0; }\n' |
+        $CC -x c - -o "$program.probe" -lcrypto 2>/dev/null; then
         missing $name openssl "OpenSSL is not there; install libssl-dev"
-    elif build $name compile_crypto "$root/examples/$name.c" "$program" && run_in $name "$program.d" '^proved: ' "$program" &&
+    elif build $name compile_crypto "$root/examples/$name.c" "$program" &&
+        run_in $name "$program.d" '^proved: ' "$program" &&
         run_in $name "$program.d" '^proved: ' "$program"; then
         refused=$(grep -c ': DCP_E_SIGNATURE$' "$scratch/out.txt") lines=$(wc -l <"$root/examples/$name.c")
         if [ "$refused" != 4 ]; then bad $name "refused $refused forgeries, not 4"
@@ -141,12 +153,17 @@ all_as_cxx() {
     $CXX $CXXFLAGS -Wall -Wextra -fsyntax-only "$scratch/all.cc" -I"$root"
 }
 if ! have "$CXX"; then
-    for name in quickstart_cxx examples_cxx; do ! wanted $name || missing $name cxx "no C++ compiler ($CXX); install g++"; done
+    for name in quickstart_cxx examples_cxx; do ! wanted $name ||
+        missing $name cxx "no C++ compiler ($CXX); install g++"; done
 else
     name=quickstart_cxx program=$scratch/quickstart_cxx
-    if wanted $name && build $name compile_cxx "$root/examples/quickstart.c" "$program" && run_in $name "$program.d" '^proved: ' "$program"; then ok $name; fi
+    if wanted $name && build $name compile_cxx "$root/examples/quickstart.c" "$program" &&
+        run_in $name "$program.d" '^proved: ' "$program"; then
+        ok $name
+    fi
     name=examples_cxx
-    set -- quickstart game_save single_file resume_loop slices custom_storage custom_json_state own_coordinator async_loop preempt moe_tiers demo_charlm
+    set -- quickstart game_save single_file resume_loop slices custom_storage custom_json_state own_coordinator \
+        async_loop preempt moe_tiers demo_charlm
     if wanted $name && {
         echo '#define DCP_IMPLEMENTATION'
         echo '#include "dcp.h"'
@@ -186,7 +203,8 @@ if wanted $name && mpi_is_there $name && build $name compile_demo_mpi "$root/exa
     if ranks "$name" 3 '^parameters sha256 ' "$program" train --steps 2 "$@" &&
         ranks "$name" 2 '^parameters sha256 ' "$program" train --steps 4 "$@"; then
         # The threads' four steps, if they were run, are these.
-        if [ ! -s "$scratch/resumed.txt" ] || [ "$(tail -n 1 "$scratch/resumed.txt")" = "$(tail -n 1 "$scratch/out.txt")" ]; then ok $name
+        if [ ! -s "$scratch/resumed.txt" ] ||
+            [ "$(tail -n 1 "$scratch/resumed.txt")" = "$(tail -n 1 "$scratch/out.txt")" ]; then ok $name
         else bad $name "processes of MPI end with other parameters than threads"; fi
     fi
 fi
@@ -206,7 +224,9 @@ else
         line=${block##*_} line=${line%.c} name=readme_line_$line
         wanted "$name" || continue
         if grep -q 'mpi' "$block"; then
-            if ! have "$MPICC"; then missing "$name" mpi "$MPICC is not there; install libopenmpi-dev or libmpich-dev"; continue; fi
+            if ! have "$MPICC"; then
+                missing "$name" mpi "$MPICC is not there; install libopenmpi-dev or libmpich-dev"; continue
+            fi
             build "$name" "$MPICC" -x c "$block" -I"$root" -c -o "$scratch/block.o" && ok "$name"
         elif grep -q 'cuda' "$block" && ! have nvcc; then
             missing "$name" cuda "nvcc is not there; install the CUDA toolkit"
@@ -234,7 +254,8 @@ else
             } >"$scratch/in_function.c"
             # shellcheck disable=SC2086
             if $CC $CFLAGS -w -I"$root" -c "$scratch/file_scope.c" -o "$scratch/block.o" >/dev/null 2>&1 ||
-                $CC $CFLAGS -w -I"$root" -c "$scratch/in_function.c" -o "$scratch/block.o" >"$scratch/build.txt" 2>&1; then
+                $CC $CFLAGS -w -I"$root" -c "$scratch/in_function.c" \
+                    -o "$scratch/block.o" >"$scratch/build.txt" 2>&1; then
                 ok "$name"
             else
                 bad "$name" "does not compile: $(grep -m 1 error "$scratch/build.txt")"

@@ -53,10 +53,18 @@ static void done(void) {
 #define GENERATIONS 8                   /* numbered from 1 */
 typedef struct state { unsigned char bytes[TENSORS][LARGEST]; } state;
 
-static const struct { const char *name; dcp_dtype dtype; int ndim; int64_t shape[2]; size_t size; } tensors_of[TENSORS] = {
-    { "layer.0/weight", DCP_FP32, 2, { 8, 9 }, 288 }, { "odd", DCP_UINT8, 1, { 77, 0 }, 77 },
-        { "steps", DCP_INT64, 0, { 0, 0 }, 8 },
-    { "layer.0/bias", DCP_FP64, 1, { 3, 0 }, 24 },    { "nothing", DCP_FP16, 2, { 0, 5 }, 0 },
+static const struct {
+    const char *name;
+    dcp_dtype dtype;
+    int ndim;
+    int64_t shape[2];
+    size_t size;
+} tensors_of[TENSORS] = {
+    { "layer.0/weight", DCP_FP32, 2, { 8, 9 }, 288 },
+    { "odd", DCP_UINT8, 1, { 77, 0 }, 77 },
+    { "steps", DCP_INT64, 0, { 0, 0 }, 8 },
+    { "layer.0/bias", DCP_FP64, 1, { 3, 0 }, 24 },
+    { "nothing", DCP_FP16, 2, { 0, 5 }, 0 },
     { "table", DCP_INT16, 2, { 6, 4 }, 48 }
 };
 static unsigned char byte_of(int generation, int tensor, size_t i) {
@@ -107,7 +115,7 @@ typedef struct form { const char *name; dcp_layout layout; dcp_checksum checksum
 static const form forms[] = {
     { "sharded", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, 0 }, { "single", DCP_LAYOUT_SINGLE, DCP_CHECKSUM_TREE, 0 },
     { "sharded flat", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_FLAT, 0 }, { "single flat", DCP_LAYOUT_SINGLE, DCP_CHECKSUM_FLAT,
-                                                                    0 },
+        0 },
     { "sharded signed", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, 1 },
     { "single signed", DCP_LAYOUT_SINGLE, DCP_CHECKSUM_TREE, 1 }
 };
@@ -3342,22 +3350,34 @@ TEST(a_promised_terabyte_ends_at_the_deadline) {
 
 /* ---- counts ------------------------------------------------------------------------------------------------------ */
 static const char *const monsters[] = {
-    "{\"version\":\"1.0.0\",\"worldSize\":2147483647,\"sharding\":{\"strategy\":\"fsdp\",\"shardCount\":2147483647},\"shards\":[]}",
-    "{\"version\":\"1.0.0\",\"worldSize\":9223372036854775807,\"sharding\":{\"strategy\":\"fsdp\",\"shardCount\":9223372036854775807},\"shards\":[]}",
-    "{\"version\":\"1.0.0\",\"worldSize\":1,\"sharding\":{\"strategy\":\"x\",\"shardCount\":1},\"shards\":[{\"rank\":2147483647,\"filePath\":\"p_shard_0.bin\","
+    "{\"version\":\"1.0.0\",\"worldSize\":2147483647,\"sharding\":{\"strategy\":\"fsdp\",\"shardCount\":2147483647},"
+    "\"shards\":[]}",
+    "{\"version\":\"1.0.0\",\"worldSize\":9223372036854775807,\"sharding\":{\"strategy\":\"fsdp\","
+    "\"shardCount\":9223372036854775807},\"shards\":[]}",
+    "{\"version\":\"1.0.0\",\"worldSize\":1,\"sharding\":{\"strategy\":\"x\",\"shardCount\":1},\"shards\":["
+    "{\"rank\":2147483647,\"filePath\":\"p_shard_0.bin\","
         "\"fileSize\":9223372036854775807,\"tensors\":[]}]}",
-    "{\"version\":\"1.0.0\",\"worldSize\":1,\"sharding\":{\"strategy\":\"x\",\"shardCount\":1},\"shards\":[{\"rank\":0,\"filePath\":\"p_shard_0.bin\",\"fileSize\":8,"
-        "\"tensors\":[{\"name\":\"a\",\"shape\":[9223372036854775807,9223372036854775807],\"dataType\":\"fp64\",\"offset\":0,\"size\":8}]}]}",
-    "{\"version\":\"1.0.0\",\"worldSize\":1,\"sharding\":{\"strategy\":\"x\",\"shardCount\":1},\"shards\":[{\"rank\":0,\"filePath\":\"p_shard_0.bin\","
-        "\"fileSize\":9223372036854775807,\"tensors\":[{\"name\":\"a\",\"shape\":[9223372036854775807],\"dataType\":\"uint8\",\"offset\":9223372036854775807,"
+    "{\"version\":\"1.0.0\",\"worldSize\":1,\"sharding\":{\"strategy\":\"x\",\"shardCount\":1},\"shards\":[{\"rank\":0,"
+    "\"filePath\":\"p_shard_0.bin\",\"fileSize\":8,"
+        "\"tensors\":[{\"name\":\"a\",\"shape\":[9223372036854775807,9223372036854775807],\"dataType\":\"fp64\","
+        "\"offset\":0,\"size\":8}]}]}",
+    "{\"version\":\"1.0.0\",\"worldSize\":1,\"sharding\":{\"strategy\":\"x\",\"shardCount\":1},\"shards\":[{\"rank\":0,"
+    "\"filePath\":\"p_shard_0.bin\","
+        "\"fileSize\":9223372036854775807,\"tensors\":[{\"name\":\"a\",\"shape\":[9223372036854775807],"
+        "\"dataType\":\"uint8\",\"offset\":9223372036854775807,"
         "\"size\":9223372036854775807}]}]}",
-    "{\"version\":\"1.0.0\",\"worldSize\":1,\"sharding\":{\"strategy\":\"x\",\"shardCount\":1},\"shards\":[{\"rank\":0,\"filePath\":\"p_shard_0.bin\","
-        "\"fileSize\":1152921504606846976,\"tensors\":[{\"name\":\"a\",\"shape\":[1152921504606846976],\"dataType\":\"uint8\",\"offset\":0,"
+    "{\"version\":\"1.0.0\",\"worldSize\":1,\"sharding\":{\"strategy\":\"x\",\"shardCount\":1},\"shards\":[{\"rank\":0,"
+    "\"filePath\":\"p_shard_0.bin\","
+        "\"fileSize\":1152921504606846976,\"tensors\":[{\"name\":\"a\",\"shape\":[1152921504606846976],"
+        "\"dataType\":\"uint8\",\"offset\":0,"
         "\"size\":1152921504606846976,\"blockSize\":262144,\"blockChecksums\":[]}]}]}",
-    "{\"version\":\"1.0.0\",\"worldSize\":1,\"sharding\":{\"strategy\":\"x\",\"shardCount\":1},\"shards\":[{\"rank\":0,\"filePath\":\"p_shard_0.bin\",\"fileSize\":8,"
-        "\"tensors\":[{\"name\":\"a\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],\"dataType\":\"fp64\",\"offset\":0,\"size\":8}]}]}",
+    "{\"version\":\"1.0.0\",\"worldSize\":1,\"sharding\":{\"strategy\":\"x\",\"shardCount\":1},\"shards\":[{\"rank\":0,"
+    "\"filePath\":\"p_shard_0.bin\",\"fileSize\":8,"
+        "\"tensors\":[{\"name\":\"a\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"
+        "\"dataType\":\"fp64\",\"offset\":0,\"size\":8}]}]}",
     "{\"version\":\"99999999999999999999.0.0\"}",
-    "{\"version\":\"1.0.0\",\"worldSize\":1e308,\"shards\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
+    "{\"version\":\"1.0.0\",\"worldSize\":1e308,\"shards\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
+    "[[[[[[[[[[[[[["
 };
 TEST(monstrous_counts_take_no_memory) {
     size_t i;

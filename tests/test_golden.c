@@ -20,6 +20,7 @@ static void fresh_free(void *memory);
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
+#include "rank_threads.h"
 
 static int fresh_byte = 0xA5;
 static void *fresh_realloc(void *memory, size_t size) {
@@ -45,11 +46,6 @@ static const struct { const char *directory, *digest_of_list; } folders[] = {
 
 static dcp_error err;
 #define OK(call) CHECK_OK_MESSAGE(call, err.message)
-/* Rank threads must not longjmp: what cannot fail here ends the program. */
-static void *must(void *memory) {
-    if (!memory) abort();
-    return memory;
-}
 
 /* ---- what tensors hold ------------------------------------------------------------------------------------------- */
 /* Of element k of the whole tensor; `salt` is the rank of a private one, or the generation of one that has changed. */
@@ -284,7 +280,8 @@ static const golden checkpoints[] = {
     { "manifest/signed", model_small, 1, DCP_LAYOUT_MANIFEST, DCP_CHECKSUM_TREE, SIGNED, 0 },
     { "manifest/signed_yaml", model_small, 1, DCP_LAYOUT_MANIFEST, DCP_CHECKSUM_TREE, SIGNED | YAML, 0 },
     { "manifest/flat", model_small, 1, DCP_LAYOUT_MANIFEST, DCP_CHECKSUM_FLAT, LATER, 0 },
-    { "large/blocks", model_large, 1, DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, LARGE, 262144 },      /* a digest for each leaf */
+    /* a digest for each leaf */
+    { "large/blocks", model_large, 1, DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, LARGE, 262144 },
     /* a digest of four leaves' */
     { "large/leaves", model_large, 1, DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, LARGE, 1048576 },
     { "large/flat", model_large, 1, DCP_LAYOUT_SHARDED, DCP_CHECKSUM_FLAT, LARGE, 0 },
@@ -355,29 +352,26 @@ static dcp_status save_rank(const golden *g, dcp_storage *storage, dcp_coordinat
 #if DCP_NO_THREADS
 static void save_ranks(const golden *g, dcp_storage *storage) { (void)g; (void)storage; SKIP("built without threads"); }
 #else
-typedef struct rank_thread {
-    const golden *g; dcp_storage *storage; dcp_coordinator *coordinator; int rank;
-    dcp_status status; dcp_error err; dcpi_thread thread;
-} rank_thread;
-static void rank_main(void *argument) {
-    rank_thread *t = (rank_thread *)argument;
-    t->status = save_rank(t->g, t->storage, t->coordinator, t->rank, (t->g->flags & LATER) != 0, &t->err);
+typedef struct job {
+    const golden *g; dcp_storage *storage; dcp_coordinator *coordinators[4];
+    int ranks; dcp_status status[4]; dcp_error err[4];
+} job;
+static void save_in_thread(void *user, int rank) {
+    job *j = (job *)user;
+    const int is_later = (j->g->flags & LATER) != 0;
+    j->status[rank] = save_rank(j->g, j->storage, j->coordinators[rank], rank, is_later, &j->err[rank]);
 }
 static void save_ranks(const golden *g, dcp_storage *storage) {
-    dcp_coordinator *coordinators[4];
-    rank_thread threads[4];
+    job j;
     int r;
-    OK(dcp_thread_group_open(g->ranks, coordinators, &err));
-    for (r = 0; r < g->ranks; r++) {
-        threads[r].g = g;
-        threads[r].storage = storage;
-        threads[r].coordinator = coordinators[r];
-        threads[r].rank = r;
-        CHECK_INT(dcpi_thread_start(&threads[r].thread, rank_main, &threads[r]), 0);
-    }
-    for (r = 0; r < g->ranks; r++) dcpi_thread_join(&threads[r].thread);
-    for (r = 0; r < g->ranks; r++) dcp_coordinator_close(coordinators[r]);
-    for (r = 0; r < g->ranks; r++) CHECK_OK_MESSAGE(threads[r].status, threads[r].err.message);
+    memset(&j, 0, sizeof j);
+    j.g = g;
+    j.storage = storage;
+    j.ranks = g->ranks;
+    OK(dcp_thread_group_open(g->ranks, j.coordinators, &err));
+    run_ranks(g->ranks, save_in_thread, &j);
+    for (r = 0; r < g->ranks; r++) dcp_coordinator_close(j.coordinators[r]);
+    check_all(&j, DCP_OK, "");
 }
 #endif
 /* Members that this version does not know, at every level. */

@@ -14,6 +14,7 @@
 #include "doing.h"
 #include "fault_storage.h"
 #include "text.h"
+#include "rank_threads.h"
 #ifndef _WIN32
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -21,10 +22,18 @@
 
 /* ---- a state on two ranks: a piece each of one tensor, replicated ones, private ones ----------------------------- */
 enum { RANKS = 2, TENSORS = 5, SHARED = 4, LARGEST = 128 };
-static const struct { const char *name; dcp_dtype dtype; int ndim; int64_t shape[2]; size_t size; dcp_role role; } tensors_of[TENSORS] = {
+static const struct {
+    const char *name;
+    dcp_dtype dtype;
+    int ndim;
+    int64_t shape[2];
+    size_t size;
+    dcp_role role;
+} tensors_of[TENSORS] = {
     { "layer/w", DCP_FP32, 2, { 8, 3 }, 96, DCP_ROLE_PARAMETER },
-        { "odd", DCP_UINT8, 1, { 65, 0 }, 65, DCP_ROLE_EXPERT },
-    { "nibbles", DCP_INT4, 1, { 5, 0 }, 3, DCP_ROLE_OPTIMIZER },  { "none", DCP_BF16, 2, { 0, 3 }, 0, DCP_ROLE_ROUTER },
+    { "odd", DCP_UINT8, 1, { 65, 0 }, 65, DCP_ROLE_EXPERT },
+    { "nibbles", DCP_INT4, 1, { 5, 0 }, 3, DCP_ROLE_OPTIMIZER },
+    { "none", DCP_BF16, 2, { 0, 3 }, 0, DCP_ROLE_ROUTER },
     { "own", DCP_INT16, 1, { 3, 0 }, 6, DCP_ROLE_PARAMETER }      /* private */
 };
 typedef struct state { uint8_t bytes[TENSORS][LARGEST]; dcp_tensor list[TENSORS]; } state;
@@ -82,23 +91,22 @@ typedef struct saving {
     const form *f;
     dcp_storage *storage;
     const char *path;
+    int ranks;
     dcp_coordinator *coordinators[RANKS];
     dcp_status status[RANKS];
     dcp_error err[RANKS];
 } saving;
-typedef struct rank_thread { saving *v; int rank; dcpi_thread thread; } rank_thread;
 
-static void save_rank(void *argument) {
+static void save_rank(void *user, int rank) {
     static const dcp_tier tiers[2] = { { 1, "hot", "40GB", "lru" }, { 2, "warm", NULL, NULL } };
     static const dcp_router_seed seeds[2] = { { 0, UINT64_MAX }, { 3, 9 } };
     static const dcp_field field = { "git", "abc123" };
-    const rank_thread *r = (const rank_thread *)argument;
-    saving *v = r->v;
+    saving *v = (saving *)user;
     dcp_save_desc desc = DCP_ZERO;
     dcp_training training = DCP_ZERO;
     state s;
-    state_make(&s, r->rank, 1);
-    state_cut(&s, r->rank);
+    state_make(&s, rank, 1);
+    state_cut(&s, rank);
     training.epoch = 5;
     training.step = 100;
     training.learning_rate = 0.5;
@@ -118,28 +126,22 @@ static void save_rank(void *argument) {
     desc.router_seed_count = v->f->layout == DCP_LAYOUT_MANIFEST ? 2 : 0;
     if (v->f->layout != DCP_LAYOUT_MANIFEST) s.list[1].tier = NULL;
     desc.io.storage = v->storage;
-    desc.io.coordinator = v->coordinators[r->rank];
-    v->status[r->rank] = dcp_save(&desc, &v->err[r->rank]);
+    desc.io.coordinator = v->coordinators[rank];
+    v->status[rank] = dcp_save(&desc, &v->err[rank]);
 }
 static void save_form(const form *f, dcp_storage *storage, const char *path) {
     saving v;
-    rank_thread threads[RANKS];
     dcp_error err;
     int r;
     memset(&v, 0, sizeof v);
-    memset(threads, 0, sizeof threads);
     v.f = f;
+    v.ranks = RANKS;
     v.storage = storage;
     v.path = path;
     CHECK_OK_MESSAGE(dcp_thread_group_open(RANKS, v.coordinators, &err), err.message);
-    for (r = 0; r < RANKS; r++) {
-        threads[r].v = &v;
-        threads[r].rank = r;
-        CHECK_INT(dcpi_thread_start(&threads[r].thread, save_rank, &threads[r]), 0);
-    }
-    for (r = 0; r < RANKS; r++) dcpi_thread_join(&threads[r].thread);
+    run_ranks(RANKS, save_rank, &v);
     for (r = 0; r < RANKS; r++) dcp_coordinator_close(v.coordinators[r]);
-    for (r = 0; r < RANKS; r++) CHECK_OK_MESSAGE(v.status[r], v.err[r].message);
+    check_all(&v, DCP_OK, "");
 }
 static dcp_storage *in_memory(void) {
     dcp_storage *storage;
@@ -964,45 +966,39 @@ typedef struct lie {
 static const lie lies[] = {
     /* 3 times (2^64 + 65) / 3: the product wraps around to 65 */
     { 1, "wrapping elements", { { O("shape"), "[3, 6148914691236517227]" },
-                                { O("globalShape"), "[3, 6148914691236517227]" }, { O("globalOffset"), "[0, 0]" } },
-                                DCP_E_FORMAT, "64 bits" },
+        { O("globalShape"), "[3, 6148914691236517227]" }, { O("globalOffset"), "[0, 0]" } }, DCP_E_FORMAT, "64 bits" },
     { 3, "wrapping elements", { { M("shape"), "[3, 6148914691236517227]" },
-                                { M("global_shape"), "[3, 6148914691236517227]" }, { M("global_offset"), "[0, 0]" } },
-                                DCP_E_FORMAT, "64 bits" },
+        { M("global_shape"), "[3, 6148914691236517227]" }, { M("global_offset"), "[0, 0]" } }, DCP_E_FORMAT,
+        "64 bits" },
     { 2, "wrapping elements", { { O("shape"), "[3, 6148914691236517227]" },
-                                { O("globalShape"), "[3, 6148914691236517227]" }, { O("globalOffset"), "[0, 0]" } },
-                                DCP_E_FORMAT, "64 bits" },
+        { O("globalShape"), "[3, 6148914691236517227]" }, { O("globalOffset"), "[0, 0]" } }, DCP_E_FORMAT, "64 bits" },
     { 1, "wrapping in 8 dimensions", { { O("shape"), "[256, 256, 256, 256, 256, 256, 256, 256]" },
-                                       { O("globalShape"), "[256, 256, 256, 256, 256, 256, 256, 256]" },
-                                       { O("globalOffset"), "[0, 0, 0, 0, 0, 0, 0, 0]" } }, DCP_E_FORMAT, "64 bits" },
+        { O("globalShape"), "[256, 256, 256, 256, 256, 256, 256, 256]" },
+        { O("globalOffset"), "[0, 0, 0, 0, 0, 0, 0, 0]" } }, DCP_E_FORMAT, "64 bits" },
     { 1, "wrapping to nothing", { { N(2, "shape"), "[4294967296, 4294967296]" },
-                                  { N(2, "globalShape"), "[4294967296, 4294967296]" } }, DCP_E_FORMAT, "64 bits" },
+        { N(2, "globalShape"), "[4294967296, 4294967296]" } }, DCP_E_FORMAT, "64 bits" },
     { 1, "an empty tensor whose strides do not fit", { { N(2, "shape"), "[0, 4611686018427387904, 4]" },
-                                                       { N(2, "globalShape"), "[0, 4611686018427387904, 4]" },
-                                                       { N(2, "globalOffset"), "[0, 0, 0]" } }, DCP_E_FORMAT,
-                                                       "64 bits" },
+        { N(2, "globalShape"), "[0, 4611686018427387904, 4]" }, { N(2, "globalOffset"), "[0, 0, 0]" } }, DCP_E_FORMAT,
+        "64 bits" },
     /* 2^62 + 15 elements of 4 bytes, 2^62 + 5 of 4 bits */
     { 1, "wrapping bytes", { { N(0, "shape"), "[4611686018427387919]" },
-                             { N(0, "globalShape"), "[4611686018427387919]" }, { N(0, "globalOffset"), "[0]" } },
-                             DCP_E_FORMAT, "does not fit" },
+        { N(0, "globalShape"), "[4611686018427387919]" }, { N(0, "globalOffset"), "[0]" } }, DCP_E_FORMAT,
+        "does not fit" },
     { 0, "wrapping bits", { { N(1, "shape"), "[4611686018427387909]" },
-                            { N(1, "globalShape"), "[4611686018427387909]" } }, DCP_E_FORMAT, "tensors[1].size" },
+        { N(1, "globalShape"), "[4611686018427387909]" } }, DCP_E_FORMAT, "tensors[1].size" },
     { 0, "a whole that wraps", { { N(1, "placement"), "\"sharded\"" }, { N(1, "shape"), "[5, 1]" },
-                                 { N(1, "globalShape"), "[4294967301, 4294967296]" },
-                                 { N(1, "globalOffset"), "[0, 0]" } }, DCP_E_FORMAT, "64 bits" },
+        { N(1, "globalShape"), "[4294967301, 4294967296]" }, { N(1, "globalOffset"), "[0, 0]" } }, DCP_E_FORMAT,
+        "64 bits" },
     /* a box at the far end of a tensor of 2^63 - 1 bytes is one; the rest is missing */
     { 0, "a corner of 2^63 bytes", { { O("placement"), "\"sharded\"" }, { O("globalShape"), "[9223372036854775807]" },
-                                     { O("globalOffset"), "[9223372036854775742]" } }, DCP_E_INCOMPLETE,
-                                     "tensor \"odd\"" },
+        { O("globalOffset"), "[9223372036854775742]" } }, DCP_E_INCOMPLETE, "tensor \"odd\"" },
     { 4, "a corner of 2^63 bytes", { { M("placement"), "sharded" }, { M("global_shape"), "[9223372036854775807]" },
-                                     { M("global_offset"), "[9223372036854775742]" } }, DCP_E_INCOMPLETE,
-                                     "tensor \"odd\"" },
+        { M("global_offset"), "[9223372036854775742]" } }, DCP_E_INCOMPLETE, "tensor \"odd\"" },
     { 0, "one byte beyond that", { { O("placement"), "\"sharded\"" }, { O("globalShape"), "[9223372036854775807]" },
-                                   { O("globalOffset"), "[9223372036854775743]" } }, DCP_E_FORMAT,
-                                   "shards[1].tensors[1].globalOffset" },
+        { O("globalOffset"), "[9223372036854775743]" } }, DCP_E_FORMAT, "shards[1].tensors[1].globalOffset" },
     { 0, "a row too many in both", { { N(0, "globalShape"), "[9, 3]" },
-                                     { "shards[1].tensors[0].globalShape", "[9, 3]" } }, DCP_E_INCOMPLETE,
-                                     "tensor \"layer/w\": nobody stored [8:9, 0:3]" },
+        { "shards[1].tensors[0].globalShape", "[9, 3]" } }, DCP_E_INCOMPLETE,
+        "tensor \"layer/w\": nobody stored [8:9, 0:3]" },
     { 0, "pieces that overlap", { { "shards[1].tensors[0].globalOffset", "[4, 0]" } }, DCP_E_FORMAT,
       "tensor \"layer/w\" overlap" },
     { 0, "a type of another width", { { N(0, "dataType"), "\"fp64\"" } }, DCP_E_FORMAT,
@@ -1015,28 +1011,24 @@ static const lie lies[] = {
     { 1, "no byte between", { { O("shape"), "[128]" }, { O("globalShape"), "[128]" }, { O("size"), "128" } },
       DCP_E_MISMATCH, "tensor \"odd\" is stored with shape [128]" },
     { 1, "the last tensor beyond the end", { { "shards[1].tensors[2].shape", "[4]" },
-                                             { "shards[1].tensors[2].globalShape", "[4]" },
-                                             { "shards[1].tensors[2].size", "8" } }, DCP_E_FORMAT,
-                                             "beyond the shard's end" },
+        { "shards[1].tensors[2].globalShape", "[4]" }, { "shards[1].tensors[2].size", "8" } }, DCP_E_FORMAT,
+        "beyond the shard's end" },
     { 1, "and the file longer", { { "shards[1].tensors[2].shape", "[4]" },
-                                  { "shards[1].tensors[2].globalShape", "[4]" }, { "shards[1].tensors[2].size", "8" },
-                                  { "shards[1].fileSize", "200" } }, DCP_E_INCOMPLETE, "p_shard_1.bin" },
+        { "shards[1].tensors[2].globalShape", "[4]" }, { "shards[1].tensors[2].size", "8" },
+        { "shards[1].fileSize", "200" } }, DCP_E_INCOMPLETE, "p_shard_1.bin" },
     { 1, "by a terabyte", { { "shards[1].tensors[2].shape", "[1099511627776]" },
-                            { "shards[1].tensors[2].globalShape", "[1099511627776]" },
-                            { "shards[1].tensors[2].size", "2199023255552" },
-                            { "shards[1].fileSize", "2199023255744" } }, DCP_E_INCOMPLETE, "p_shard_1.bin" },
+        { "shards[1].tensors[2].globalShape", "[1099511627776]" }, { "shards[1].tensors[2].size", "2199023255552" },
+        { "shards[1].fileSize", "2199023255744" } }, DCP_E_INCOMPLETE, "p_shard_1.bin" },
     { 1, "a tensor of 2^62 bytes", { { O("shape"), "[4611686018427387904]" },
-                                     { O("globalShape"), "[4611686018427387904]" },
-                                     { O("size"), "4611686018427387904" },
-                                     { "shards[1].tensors[2].offset", "4611686018427387968" },
-                                     { "shards[1].fileSize", "4611686018427387974" } }, DCP_E_INCOMPLETE,
-                                     "p_shard_1.bin" },
+        { O("globalShape"), "[4611686018427387904]" }, { O("size"), "4611686018427387904" },
+        { "shards[1].tensors[2].offset", "4611686018427387968" }, { "shards[1].fileSize", "4611686018427387974" } },
+        DCP_E_INCOMPLETE, "p_shard_1.bin" },
     { 1, "a wide hole", { { "shards[1].tensors[2].offset", "4194304" }, { "shards[1].fileSize", "4194310" } },
       DCP_E_FORMAT, "gap" },
     { 1, "a file twice", { { "shards[1].filePath", "\"p_shard_0.bin\"" } }, DCP_E_FORMAT,
       "shards[0] too, with another size or checksum" },
     { 1, "files exchanged", { { "shards[0].filePath", "\"p_shard_1.bin\"" },
-                              { "shards[1].filePath", "\"p_shard_0.bin\"" } }, DCP_E_INCOMPLETE, "p_shard_" },
+        { "shards[1].filePath", "\"p_shard_0.bin\"" } }, DCP_E_INCOMPLETE, "p_shard_" },
     { 0, "a flat checksum beside block digests",
       { { "shards[1].checksum", "\"1111111111111111111111111111111111111111111111111111111111111111\"" } },
       DCP_E_FORMAT, "blockChecksums" },
@@ -1044,22 +1036,19 @@ static const lie lies[] = {
     { 2, "regions that are one", { { "shards[1].dataOffset", "4096" } }, DCP_E_FORMAT, "" },
     { 2, "a tensor in another region", { { O("offset"), "4160" } }, DCP_E_FORMAT, "shards[1].tensors[1].offset" },
     { 2, "renamed by hand", { { "shards[0].filePath", "\"q.checkpoint\"" },
-                              { "shards[1].filePath", "\"q.checkpoint\"" } }, DCP_OK, "" },
+        { "shards[1].filePath", "\"q.checkpoint\"" } }, DCP_OK, "" },
     { 2, "a name of another file", { { "shards[0].filePath", "\"q.checkpoint\"" } }, DCP_E_FORMAT, "filePath" },
     { 3, "no global shape of a replica", { { "optim_state.shards[0].global_shape", "null" },
-                                           { "optim_state.shards[0].global_offset", "null" } }, DCP_OK, "" },
+        { "optim_state.shards[0].global_offset", "null" } }, DCP_OK, "" },
     { 4, "no global shape of what is private", { { "shards[1].global_shape", "null" },
-                                                 { "shards[1].global_offset", "null" } }, DCP_OK, "" },
+        { "shards[1].global_offset", "null" } }, DCP_OK, "" },
     { 3, "a shard of 2^62 bytes", { { M("shape"), "[4611686018427387904]" },
-                                    { M("global_shape"), "[4611686018427387904]" },
-                                    { M("size"), "4611686018427387904" } }, DCP_E_FORMAT, "block" },
+        { M("global_shape"), "[4611686018427387904]" }, { M("size"), "4611686018427387904" } }, DCP_E_FORMAT, "block" },
     { 3, "one of 2^62 bytes with a flat checksum", { { M("shape"), "[4611686018427387904]" },
-                                                     { M("global_shape"), "[4611686018427387904]" },
-                                                     { M("size"), "4611686018427387904" }, { M("block_size"), "null" },
-                                                     { M("block_checksums"), "null" },
-                                                     { M("checksum"),
-                                                       "\"1111111111111111111111111111111111111111111111111111111111111111\"" } },
-        DCP_E_INCOMPLETE, "experts/" },
+        { M("global_shape"), "[4611686018427387904]" }, { M("size"), "4611686018427387904" },
+        { M("block_size"), "null" }, { M("block_checksums"), "null" },
+        { M("checksum"), "\"1111111111111111111111111111111111111111111111111111111111111111\"" } }, DCP_E_INCOMPLETE,
+        "experts/" },
     { 4, "tiers larger than anything", { { "tiers[0].size_budget", "\"9223372036854775807\"" } }, DCP_OK, "" },
     { 4, "and a byte larger", { { "tiers[0].size_budget", "\"9223372036854775808\"" } }, DCP_E_FORMAT, "size_budget" },
     { 4, "exbibytes", { { "tiers[0].size_budget", "\"8EiB\"" } }, DCP_E_FORMAT, "size_budget" }
@@ -1469,7 +1458,6 @@ TEST(folders_that_are_links) {
     yard y;
     dcp_error err;
     saving v;
-    rank_thread r;
     yard_open(&y);
     save_form(&forms[3], y.storage, "p");
     CHECK_INT(mkdir(in_dir(y.outside, "dense"), 0700), 0);
@@ -1480,12 +1468,10 @@ TEST(folders_that_are_links) {
     CHECK(strstr(err.message, "dense/layer/w_0_of_2.bin") != NULL);
     CHECK_INT(sweep_all(y.storage), 0);
     memset(&v, 0, sizeof v);
-    memset(&r, 0, sizeof r);
     v.f = &forms[3];
     v.storage = y.storage;
     v.path = "q";
-    r.v = &v;
-    save_rank(&r);
+    save_rank(&v, 0);
     CHECK(v.status[0] != DCP_OK && v.status[0] != DCP_E_UNKNOWN);
     CHECK_INT(remove_path(y.storage, "p", &err), DCP_E_INVALID);     /* the files in that folder are not there for it */
     CHECK(strstr(err.message, "dense/layer/w_") != NULL);
@@ -2097,11 +2083,9 @@ typedef struct reading {
     dcp_error err[READERS];
     state got[READERS];
 } reading;
-typedef struct reader_thread { reading *v; int rank; dcpi_thread thread; } reader_thread;
-static void read_rank(void *argument) {
-    const reader_thread *r = (const reader_thread *)argument;
-    reading *v = r->v;
-    state *s = &v->got[r->rank];
+static void read_rank(void *user, int rank) {
+    reading *v = (reading *)user;
+    state *s = &v->got[rank];
     dcp_load_desc desc = DCP_ZERO;
     int t;
     state_make(s, 0, 0);
@@ -2111,27 +2095,20 @@ static void read_rank(void *argument) {
     desc.tensor_count = SHARED;
     desc.share_reads = 1;
     desc.io.storage = v->storage;
-    desc.io.coordinator = v->ranks[r->rank];
+    desc.io.coordinator = v->ranks[rank];
     desc.io.timeout_ms = 1000;
     desc.io.retry.attempts = 1;
-    v->status[r->rank] = dcp_load(&desc, &v->err[r->rank]);
+    v->status[rank] = dcp_load(&desc, &v->err[rank]);
 }
 static int read_on_ranks(dcp_storage *storage, int64_t n, int for_ever) {
     reading *v = (reading *)calloc(1, sizeof *v);
-    reader_thread threads[READERS];
     dcp_error err;
     int r, t, tripped;
     CHECK(v != NULL);
-    memset(threads, 0, sizeof threads);
     v->storage = storage;
     CHECK_OK_MESSAGE(dcp_thread_group_open(READERS, v->ranks, &err), err.message);
     hungry_fail(n, for_ever);
-    for (r = 0; r < READERS; r++) {
-        threads[r].v = v;
-        threads[r].rank = r;
-        CHECK_INT(dcpi_thread_start(&threads[r].thread, read_rank, &threads[r]), 0);
-    }
-    for (r = 0; r < READERS; r++) dcpi_thread_join(&threads[r].thread);
+    run_ranks(READERS, read_rank, v);
     tripped = hungry.tripped;
     hungry_fail(0, 0);
     for (r = 0; r < READERS; r++) dcp_coordinator_close(v->ranks[r]);

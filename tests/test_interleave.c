@@ -64,7 +64,8 @@ static long played_syscall(long number, ...);
 
 #if !defined(__linux__)
 int main(void) {
-    puts("skipped test_interleave: takes the clock and the random numbers of Linux away\n0 passed, 0 failed, 1 skipped");
+    puts("skipped test_interleave: takes the clock and the random numbers of Linux away\n"
+         "0 passed, 0 failed, 1 skipped");
     return 0;
 }
 #else
@@ -369,7 +370,7 @@ static int world_call(world *w, const call *c, int actor, fault f, listing which
     /* the contract: a failure holds nothing, and leaves the note as it was */
     if (f == FAIL_AFTER && c->kind == CALL_LOCK) f = FAIL_BEFORE;
     if (f != FAIL_BEFORE && f != NO_SPACE) a.values[ANSWER_STATUS] = world_do(w, c, actor, which, &a);
-    else if (c->kind == CALL_PUBLISH) world_forget(w, c->temporary);    /* the contract: it ends the object, on failure too */
+    else if (c->kind == CALL_PUBLISH) world_forget(w, c->temporary);    /* it ends the object, on failure too */
     if (fault_errno[f]) {                 /* what has left its temporary name may have been moved: as `local` says it */
         a.values[ANSWER_STATUS] = f == FAIL_AFTER && c->kind == CALL_PUBLISH ? DCP_E_UNKNOWN
                                   : dcpi_os_status(fault_errno[f]);
@@ -1292,22 +1293,23 @@ static int depth(void) { return getenv("DCP_TEST_INTERLEAVE") ? atoi(getenv("DCP
 
 TEST(two_at_a_time) {
     static const scene scenes[] = {
-        { "2 saves", 0, 0, { SAVER, SAVER }, 0, 0 }, { "a save and a sweep", 0, 0, { SAVER, SWEEPER }, 0, 0 },
-            { "2 sweeps", 0, 0, { SWEEPER, SWEEPER }, 0, 0 },
-        { "2 first saves", 1, 0, { SAVER, SAVER }, 0, 0 }, { "a save by 2 ranks that fails", 0, 0, { TWO_ABORTED }, 0,
-                                                             0 },
-        { "2 saves by 2 ranks", 0, 0, { TWO_RANKS, TWO_RANKS }, 0, 0 },
+        { "2 saves", 0, 0, { SAVER, SAVER }, 0, 0 },
+        { "a save and a sweep", 0, 0, { SAVER, SWEEPER }, 0, 0 },
+        { "2 sweeps", 0, 0, { SWEEPER, SWEEPER }, 0, 0 },
+        { "2 first saves", 1, 0, { SAVER, SAVER }, 0, 0 },
+        { "a save by 2 ranks that fails", 0, 0, { TWO_ABORTED }, 0, 0 },
+        { "2 saves by 2 ranks", 0, 0, { TWO_RANKS, TWO_RANKS }, 0, 0 }
     };
     SCENES(scenes);
 }
 TEST(a_save_that_fails_anywhere_beside_another) {
     static const scene scenes[] = {
         { "a save and one that fails", 0, 0, { SAVER, ABORTED }, 0, 0 },
-            { "a first save and one that fails", 1, 0, { SAVER, ABORTED }, 0, 0 },
+        { "a first save and one that fails", 1, 0, { SAVER, ABORTED }, 0, 0 },
         { "a sweep and a save that fails", 0, 0, { SWEEPER, ABORTED }, 0, 0 },
         { "2 saves that fail", 0, 0, { ABORTED, ABORTED }, 0, 0 },
-        { "2 first saves that fail", 1, 0, { ABORTED, ABORTED }, 0, 0 }, { "saves by 2 ranks, one of which fails", 0, 0,
-                                                                           { TWO_RANKS, TWO_ABORTED }, 0, 0 },
+        { "2 first saves that fail", 1, 0, { ABORTED, ABORTED }, 0, 0 },
+        { "saves by 2 ranks, one of which fails", 0, 0, { TWO_RANKS, TWO_ABORTED }, 0, 0 }
     };
     SCENES(scenes);
 }
@@ -1334,8 +1336,8 @@ TEST(three_saves_one_of_which_is_cancelled) {
 TEST(a_removal_beside_saves) {
     static const scene scenes[] = {
         { "a save and a removal", 0, 0, { SAVER, REMOVER }, 0, 0 },
-            { "a save that fails and a removal", 0, 0, { ABORTED, REMOVER }, 0, 0 },
-        { "a first save that fails and a removal", 1, 0, { ABORTED, REMOVER }, 0, 0 },
+        { "a save that fails and a removal", 0, 0, { ABORTED, REMOVER }, 0, 0 },
+        { "a first save that fails and a removal", 1, 0, { ABORTED, REMOVER }, 0, 0 }
     };
     static const scene three[] = { { "2 saves and a removal", 0, 0, { SAVER, SAVER, REMOVER }, 0, 0 } };
     /* once all is gone, a first save may use a plain name again */
@@ -1371,12 +1373,12 @@ TEST(three_saves_one_of_which_fails_and_a_sweep) {
 TEST(a_holder_that_stands_still_at_each_call_and_wakes_at_each_later_one) {
     static const scene scenes[] = {
         { "2 saves, a holder given up", 0, 0, { SAVER, SAVER }, 1, 0 },
-            { "2 first saves, a holder given up", 1, 0, { SAVER, SAVER }, 1, 0 },
-        { "2 saves, 2 holders given up", 0, 0, { SAVER, SAVER }, 2, 0 }, { "a save and a removal, a holder given up",
-                                                                           ALONE, 0, { SAVER, REMOVER }, 2, 0 },
+        { "2 first saves, a holder given up", 1, 0, { SAVER, SAVER }, 1, 0 },
+        { "2 saves, 2 holders given up", 0, 0, { SAVER, SAVER }, 2, 0 },
+        { "a save and a removal, a holder given up", ALONE, 0, { SAVER, REMOVER }, 2, 0 },
         { "a save and a sweep, a holder given up", 0, 0, { SAVER, SWEEPER }, 1, 0 },
         { "a save and one that fails, a holder given up", 0, 0, { SAVER, ABORTED }, 1, 0 },
-        { "a first save and one that fails, a holder given up", 1, 0, { SAVER, ABORTED }, 1, 0 },
+        { "a first save and one that fails, a holder given up", 1, 0, { SAVER, ABORTED }, 1, 0 }
     };
     static const scene three[] = { { "3 saves, 2 holders given up", 0, 0, { SAVER, SAVER, SAVER }, 2, 0 } };
     SCENES(scenes);
@@ -1390,19 +1392,20 @@ TEST(removals_whose_holder_stands_still) {
 TEST(first_saves_in_two_layouts) {
     static const scene scenes[] = {
         { "2 first saves in two layouts", NOTHING, 0, { SAVER, OTHER_SAVER }, 0, 0 },
-            { "2 first saves in two layouts, holders given up", NOTHING, 0, { SAVER, OTHER_SAVER }, 2, 0 },
+        { "2 first saves in two layouts, holders given up", NOTHING, 0, { SAVER, OTHER_SAVER }, 2, 0 },
         { "3 first saves in two layouts, a holder given up", NOTHING, 0, { SAVER, OTHER_SAVER, OTHER_SAVER }, 1, 0 },
         { "a first save and one that fails in another layout", NOTHING, 0, { ABORTED, OTHER_SAVER }, 1, 0 },
-        { "2 first saves in two layouts and a removal", NOTHING, 0, { SAVER, OTHER_SAVER, REMOVER }, 0, 0 },
+        { "2 first saves in two layouts and a removal", NOTHING, 0, { SAVER, OTHER_SAVER, REMOVER }, 0, 0 }
     };
     SCENES(scenes);
 }
 TEST(where_there_are_no_locks_no_file_is_lost_all_the_same) {
     static const scene scenes[] = {
-        { "2 saves", 0, 0, { SAVER, SAVER }, 0, 1 }, { "2 first saves", 1, 0, { SAVER, SAVER }, 0, 1 },
-            { "a save and a sweep", 0, 0, { SAVER, SWEEPER }, 0, 1 },
-        { "a save and one that fails", 0, 0, { SAVER, ABORTED }, 0, 1 }, { "3 saves", 0, 0, { SAVER, SAVER, SAVER }, 0,
-                                                                           1 },
+        { "2 saves", 0, 0, { SAVER, SAVER }, 0, 1 },
+        { "2 first saves", 1, 0, { SAVER, SAVER }, 0, 1 },
+        { "a save and a sweep", 0, 0, { SAVER, SWEEPER }, 0, 1 },
+        { "a save and one that fails", 0, 0, { SAVER, ABORTED }, 0, 1 },
+        { "3 saves", 0, 0, { SAVER, SAVER, SAVER }, 0, 1 }
     };
     SCENES(scenes);
 }

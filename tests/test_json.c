@@ -1355,7 +1355,8 @@ TEST(pull_in_any_order) {
                  "\"b\\u0066\\u00316\",\n" "          \"offset\":\n33554432000\n,"
                  "\"rate\" :0.25, \"flag\": true,            \"raw\"       :  { \"x\" : [1, 2 ] }\n}\n\n");
     check_pulled(
-            "{\"nam\":1,\"name\":\"w.0\",\"names\":2,\"shape\":[4096,8],\"\":0,\"dataType\":\"bf16\",\"offset\":33554432000," "\"rate\":0.25,\"flag\":true,\"raw\":{ \"x\" : [1, 2 ] },\"ra\":[{}]}");
+            "{\"nam\":1,\"name\":\"w.0\",\"names\":2,\"shape\":[4096,8],\"\":0,\"dataType\":\"bf16\","
+            "\"offset\":33554432000,\"rate\":0.25,\"flag\":true,\"raw\":{ \"x\" : [1, 2 ] },\"ra\":[{}]}");
 }
 TEST(pull_nulls_and_unknown) {
     record got;

@@ -428,7 +428,7 @@ static int stopped_at(const char *dir, dcp_layout layout, int is_first, int64_t 
     CHECK(status == DCP_OK || status == DCP_E_EXISTS);
     CHECK(v.status == DCP_OK || v.status == DCP_E_EXISTS);
     if (status) CHECK_OK(v.status);                     /* a holder that is not given up keeps what it has */
-    else if (before != VICTIM) CHECK_STR(dcp_status_name(v.status), "DCP_E_EXISTS");      /* or two have succeeded, and one is lost */
+    else if (before != VICTIM) CHECK_STR(dcp_status_name(v.status), "DCP_E_EXISTS");    /* or one of two is lost */
     else CHECK_OK(v.status);                            /* it had committed before */
     CHECK_INT(generation_at(storage, "p"), status ? VICTIM : SUCCESSOR);
     sweep_clean(storage, status ? VICTIM : SUCCESSOR);

@@ -63,9 +63,10 @@ static const char seed_yaml[] =
     "      \"shape\": [256, 8], \"dtype\": \"fp32\", \"tier_hint\": \"hot\", \"checksum\": \"" \
         FLAT "\", \"version\": 3, \"size\": 8192,\n" \
     "      " PIECE("256") "\"rank\": 1 },\n" \
-    "    { \"path\": \"experts/tier_2/group_0/expert_1.up_0_of_1.bin\", \"type\": \"expert\", \"tensor_name\": \"up\", " \
-    "\"expert_key\": [2, 0, 1],\n" \
-    "      \"shape\": [3], \"dtype\": \"int4\", \"tier_hint\": \"warm\", \"checksum\": \"" FLAT "\", \"version\": 0, \"size\": 2 }\n"
+    "    { \"path\": \"experts/tier_2/group_0/expert_1.up_0_of_1.bin\", \"type\": \"expert\", " \
+    "\"tensor_name\": \"up\", \"expert_key\": [2, 0, 1],\n" \
+    "      \"shape\": [3], \"dtype\": \"int4\", \"tier_hint\": \"warm\", \"checksum\": \"" FLAT "\", " \
+    "\"version\": 0, \"size\": 2 }\n"
 static const char golden_json[] =
     "{\n"
     "  \"min_reader_version\": 1,\n"
@@ -198,7 +199,8 @@ static const char golden_yaml[] =
 #define GOLDEN_KEY "0123456789abcdef"
 #define JSON_TAIL(value) ",\n  \"integrity\": { \"algorithm\": \"sha256\", \"value\": \"" value "\" }\n}\n"
 #define YAML_TAIL(value) "integrity: { algorithm: \"sha256\", value: \"" value "\" }\n"
-#define JSON_SIGNATURE(value) ",\n  \"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"ops-2026\", \"value\": \"" value "\" }"
+#define JSON_SIGNATURE(value) \
+    ",\n  \"signature\": { \"algorithm\": \"hmac-sha256\", \"key\": \"ops-2026\", \"value\": \"" value "\" }"
 #define YAML_SIGNATURE(value) "signature: { algorithm: \"hmac-sha256\", key: \"ops-2026\", value: \"" value "\" }\n"
 #define JSON_VALUE "3170f3ccc2890572e9aa3403216f4743af5c22b2e8fdfc588a52bd054d02b0d0"
 #define JSON_HMAC "50398b18644246f793f54e3b65f49d57e33799f4d29ce907d481ae4a6bb719e6"
@@ -1654,8 +1656,8 @@ static const char *file_name(dcp_role role, const char *tensor, int64_t index, i
 }
 TEST(pool_file_names) {
     static const struct { dcpi_manifest_file file; const char *words; } bad[] = {
-        {{(dcp_role)9, "a", NULL, 0, 1, 0, NULL, 0}, "role 9 is none"}, {{DCP_ROLE_EXPERT, "a", NULL, 0, 1, 0, NULL, 0},
-                                                                         "needs its expert_key"},
+        {{(dcp_role)9, "a", NULL, 0, 1, 0, NULL, 0}, "role 9 is none"},
+            {{DCP_ROLE_EXPERT, "a", NULL, 0, 1, 0, NULL, 0}, "needs its expert_key"},
         {{DCP_ROLE_PARAMETER, NULL, NULL, 0, 1, 0, NULL, 0}, "a tensor name is needed"},
         {{DCP_ROLE_ROUTER, "a\n", NULL, 0, 1, 0, NULL, 0}, "not valid"},
         {{DCP_ROLE_PARAMETER, "a", NULL, -1, 1, 0, NULL, 0}, "must not be negative"},

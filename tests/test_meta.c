@@ -335,12 +335,9 @@ TEST(custom_signers) {
 /* ---- >>meta: types, names, times --------------------------------------------------------------------------------- */
 TEST(data_types) {
     static const char *const aliases[][2] = {
-        {"float32", "fp32"}, {"F32", "fp32"}, {"torch.float32", "fp32"}, {"bfloat16", "bf16"}, {"BF16", "bf16"}, {"I64",
-                                                                                                                  "int64"}, {"double",
-                                                                                                                             "fp64"},
-        {"half", "fp16"}, {"F8_E4M3", "fp8_e4m3"}, {"float8_e5m2", "fp8_e5m2"}, {"U8", "uint8"}, {"BOOL", "bool"},
-        {"C64", "complex64"}, {"INT4",
-                                                                                                                                   "int4"}
+        {"float32", "fp32"}, {"F32", "fp32"}, {"torch.float32", "fp32"}, {"bfloat16", "bf16"}, {"BF16", "bf16"},
+        {"I64", "int64"}, {"double", "fp64"}, {"half", "fp16"}, {"F8_E4M3", "fp8_e4m3"}, {"float8_e5m2", "fp8_e5m2"},
+        {"U8", "uint8"}, {"BOOL", "bool"}, {"C64", "complex64"}, {"INT4", "int4"}
     };
     static const int bits[] = {32, 64, 16, 16, 8, 8, 64, 32, 16, 8, 64, 32, 16, 8, 8, 64, 128, 4, 4, 4};
     int64_t size;
@@ -653,7 +650,7 @@ TEST(both_ways_of_reading_a_tensor_agree) {
         {"{ \"name\": \"layers.0.wq\"", "{\"name\":\"layers.0.wq\""},
         {"{ \"name\": \"step\", \"shape\": []", "{ \"shape\": [ ], \"name\": \"ste\\u0070\""},
         {"\"size\": 0,\n          ", "\"size\": -0, "}, {"\"placement\": \"private\", ",
-                                                         "\"placement\": \"private\",\t"},
+            "\"placement\": \"private\",\t"},
         {"[512, 8]", "[512,8]"}, {"[256, 0]", "[256 , 0]"}
     };
     text t = literal(golden_body, ""), next, wanted = seal(golden_body), got;
@@ -755,7 +752,8 @@ static void check_covered(const char *from, const char *to) {
     free(body.data); free(t.data); free(again.data);
 }
 #define TREE_LINE ",\n      \"checksum\": \"sha256-tree:" TREE_0 "\""
-#define STEP_BLOCKS "\"globalOffset\": [], \"placement\": \"replicated\", \"blockSize\": 4194304, \"blockChecksums\": [\"" D2 "\"]"
+#define STEP_BLOCKS \
+    "\"globalOffset\": [], \"placement\": \"replicated\", \"blockSize\": 4194304, \"blockChecksums\": [\"" D2 "\"]"
 TEST(what_is_signed_is_covered) {
     check_covered("abc123", "abc123");
     check_covered(TREE_LINE, "");                       /* the blocks are the whole file */
@@ -1687,7 +1685,7 @@ TEST(every_allocation_can_fail) {
             dcp_validation_free(&v);
         }
         if (alloc_countdown >= 0) { CHECK_OK(status); done = 1; }
-        else CHECK(status == DCP_E_MEMORY || status == DCP_OK);         /* to give memory back may fail too, which harms nothing */
+        else CHECK(status == DCP_E_MEMORY || status == DCP_OK);         /* to give memory back may fail too: no harm */
         alloc_countdown = -1;
         alloc_arena = 1024 * 1024;
         dcp_free(written);

@@ -1,19 +1,22 @@
 #!/bin/sh
-# test_mpi.sh - dcp_mpi.h with Open MPI and MPICH, whichever are there: 1 to 8 ranks, stopped and killed ranks, large messages, C++, warnings;
-# mpi_coord.c is about the coordinator, mpi_checkpoint.c about saving and loading with it.
+# test_mpi.sh - dcp_mpi.h with Open MPI and MPICH, whichever are there: 1 to 8 ranks, stopped and killed ranks, large
+# messages, C++, warnings; mpi_coord.c is about the coordinator, mpi_checkpoint.c about saving and loading with it.
 #
 #     sh tests/test_mpi.sh [text]                       only tests whose name contains the text (or DCP_TEST_FILTER)
 #
-# What is missing is a skip, or a failure if DCP_REQUIRE has the word mpi. DCP_TEST_LARGE=1: a message of more than 2^31 bytes too (5 GiB of
-# memory). Prints `ok name`, `skipped name: why` or `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if any failed.
+# What is missing is a skip, or a failure if DCP_REQUIRE has the word mpi. DCP_TEST_LARGE=1: a message of more than 2^31
+# bytes too (5 GiB of memory). Prints `ok name`, `skipped name: why` or `FAILED name: why`; last `N passed, N failed, N
+# skipped`; exit status 1 if any failed.
 
 cd "$(dirname "$0")/.." || exit 1
 . tests/harness.sh
 wanted() { case $1 in *"$filter"* | *_compiles*) ;; *) return 1 ;; esac; }              # what is compiled may be needed
 # As root, more ranks than processors, and quietly.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_base_warn_component_unused=0
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
+    OMPI_MCA_btl_base_warn_component_unused=0
 export UCX_LOG_LEVEL="${UCX_LOG_LEVEL:-error}"
-export MPIR_CVAR_POLLS_BEFORE_YIELD=1                   # of MPICH, whose ranks spin while they wait: others have to work then
+# of MPICH, whose ranks spin while they wait: others have to work then
+export MPIR_CVAR_POLLS_BEFORE_YIELD=1
 
 # What a compiler wrapper adds: -isystem for the headers, so that their warnings are not ours; and what to link.
 includes() {
@@ -38,7 +41,8 @@ compiles() {
     shift 3
     # With DCP_STATIC what is not called is left out, which halves the time.
     # shellcheck disable=SC2046
-    "$@" -O0 -DDCP_STATIC -I"$root" $(includes "$mpi" $wrapper) "$root/tests/$source" -x none -o "$work/$mpi.$name" $(libraries "$mpi" $wrapper) -lm -pthread ||
+    "$@" -O0 -DDCP_STATIC -I"$root" $(includes "$mpi" $wrapper) "$root/tests/$source" -x none -o "$work/$mpi.$name" \
+        $(libraries "$mpi" $wrapper) -lm -pthread ||
         fail "$* does not compile $source"
 }
 # The header as programs include it: each way, each compiler, without a warning.
@@ -69,7 +73,8 @@ int main(void) { dcp_coordinator *c; return dcp_mpi_open(MPI_COMM_NULL, &c, NULL
         esac
         for file in $files; do
             # shellcheck disable=SC2046,SC2086
-            $compiler $warnings -fsyntax-only -I"$root" $(includes "$mpi" mpicc) $file.c || fail "$compiler warns about $file.c"
+            $compiler $warnings -fsyntax-only -I"$root" $(includes "$mpi" mpicc) $file.c ||
+                fail "$compiler warns about $file.c"
         done
     done
 }
@@ -94,10 +99,12 @@ END
     cp two_units "$mpi.two_units"
     runs "$mpi" two_units 2
 }
-# The example at the head of the header: what stands between the first and the last line of its code, without the saving.
+# The example at the head of the header: what stands between the first and the last line of its code, without the
+# saving.
 example() {
     mpi=$1
-    sed -n '/^ \*     #define DCP_IMPLEMENTATION/,/^ \*     }$/s/^ \*     //p' "$root/dcp_mpi.h" | sed 's|// save.io.*||' >example.c
+    sed -n '/^ \*     #define DCP_IMPLEMENTATION/,/^ \*     }$/s/^ \*     //p' "$root/dcp_mpi.h" |
+        sed 's|// save.io.*||' >example.c
     grep -q 'int main' example.c || fail "there is no example"
     "mpicc.$mpi" -O0 -DDCP_STATIC -I"$root" example.c -o "$mpi.example" -lm -pthread || fail "does not compile"
     launch "$mpi" example 3 || fail "does not run"
@@ -125,7 +132,8 @@ loads() {
     [ -d "$work/$1.saved.$4" ] || saves "$1" "$4" single
     runs "$1" checkpoint "$2" load "$work/$1.saved.$4" "$3"
 }
-# struck MPI RANKS LOW HIGH LAYOUT SIGNAL RANK CALL NTH WHEN [STATUS END]: a start that finds what the one before left, and ends in its save
+# struck MPI RANKS LOW HIGH LAYOUT SIGNAL RANK CALL NTH WHEN [STATUS END]: a start that finds what the one before left,
+# and ends in its save
 struck() { struck_in next "$@"; }
 # killed_in_background MPI RANKS LOW HIGH LAYOUT KILL RANK CALL NTH WHEN LEVEL
 killed_in_background() { struck_in background "$@"; }
@@ -142,7 +150,8 @@ struck_in() {
     KILL) grep -q "^killed $5\$" "$work/log" || fail "$n ranks, $*: nobody was killed: $(head -n 5 "$work/log")" ;;
     STOP)
         grep -q "^stopped $5\$" "$work/log" || fail "$n ranks, $*: nobody was stopped: $(head -n 5 "$work/log")"
-        [ "$(grep -c '^fine ' "$work/log")" -eq $((n - 1)) ] || fail "$n ranks, $*: not all others are fine: $(head -n 5 "$work/log")" ;;
+        [ "$(grep -c '^fine ' "$work/log")" -eq $((n - 1)) ] ||
+            fail "$n ranks, $*: not all others are fine: $(head -n 5 "$work/log")" ;;
     esac
 }
 # starts MPI RANKS LOW HIGH LAYOUT: one that is left alone
@@ -159,7 +168,8 @@ stopped_saves() {
     struck "$mpi" "$a" 1 1 sharded STOP $((a - 1)) write 1 before TIMEOUT abort
     struck "$mpi" "$b" 1 1 single STOP 0 list 1 before TIMEOUT exit
     struck "$mpi" "$a" 1 1 sharded STOP 0 commit 2 before UNKNOWN abort
-    starts "$mpi" "$b" 1 2 single       # Open MPI's abort may wake the stopped rank for an instant, in which it commits: that is what UNKNOWN means
+    # Open MPI's abort may wake the stopped rank for an instant, in which it commits: that is what UNKNOWN means
+    starts "$mpi" "$b" 1 2 single
 }
 # A rank is killed at some phase of a save, and mpirun kills the others. What was committed counts, and nothing else.
 killed_saves() {
@@ -216,7 +226,8 @@ for mpi in openmpi mpich; do
     small='-DDCP_MPI_CHUNK=1000 -DDCPI_COORD_PIECE=3000'
     if [ $has_cxx = 1 ]; then
         # shellcheck disable=SC2086
-        t ${mpi}_compiles_as_cxx_small_chunks compiles mpi_coord.c $mpi small_cxx $cxx -std=c++11 $warnings $small -x c++
+        t ${mpi}_compiles_as_cxx_small_chunks compiles mpi_coord.c $mpi small_cxx $cxx -std=c++11 $warnings $small \
+            -x c++
     else
         # shellcheck disable=SC2086
         t ${mpi}_compiles_small_chunks compiles mpi_coord.c $mpi small_cxx $cc -std=c99 $small

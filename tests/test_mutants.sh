@@ -1,7 +1,8 @@
 #!/bin/sh
-# test_mutants.sh: the test of the crash tests. A copy of dcp.h is broken in many ways, one rule of the protocol at a time; each time a test must
-# fail. One program holds all of them: a patch puts `dcpi_mutant(n)` where it breaks something, and DCP_MUTANT=n chooses it when the program runs.
-# A patch that no longer applies, exactly where it is meant to, is a failure: say it anew for the code as it is now.
+# test_mutants.sh: the test of the crash tests. A copy of dcp.h is broken in many ways, one rule of the protocol at a
+# time; each time a test must fail. One program holds all of them: a patch puts `dcpi_mutant(n)` where it breaks
+# something, and DCP_MUTANT=n chooses it when the program runs. A patch that no longer applies, exactly where it is
+# meant to, is a failure: say it anew for the code as it is now.
 #
 #     sh tests/test_mutants.sh [text]                   only mutants whose name contains the text
 cd "$(dirname "$0")/.." || exit 1
@@ -17,8 +18,9 @@ ok() { passed=$((passed + 1)) && echo "ok $1"; }
 bad() { failed=$((failed + 1)) && echo "FAILED $1"; }
 
 # Of each mutant: `name` what is wrong, `caught` by which suite and which of its tests, and which family of test_model's
-# random programs must find it too (MODEL=300: that is tried instead, for 300 s of processor each); then, for each place, `in` which function (its definition, by
-# name), `-` a part of a line there, the first that has it, and `+` what it becomes. MUTANT: whether this one is chosen.
+# random programs must find it too (MODEL=300: that is tried instead, for 300 s of processor each); then, for each
+# place, `in` which function (its definition, by name), `-` a part of a line there, the first that has it, and `+` what
+# it becomes. MUTANT: whether this one is chosen. More lines with `+` go on with the first.
 mutants() {
     cat <<'END'
 name no sync of the directory after the rename that commits
@@ -55,7 +57,8 @@ name the directories above one that was there are not synced
 caught crash processes_that_die
 in dcpi_save_prepare
 - status = dcpi_place_sync_all(&s->place, err);
-+ status = MUTANT && dcpi_mutant_is_there(&s->place) ? dcpi_place_sync(&s->place, err) : dcpi_place_sync_all(&s->place, err);
++ status = MUTANT && dcpi_mutant_is_there(&s->place) ? dcpi_place_sync(&s->place, err) :
++     dcpi_place_sync_all(&s->place, err);
 
 name a manifest's folders are not synced in those above them
 caught crash first_saves
@@ -103,7 +106,8 @@ name data removed before the document
 caught crash removals
 in dcpi_remove_note
 - if (!looked && goes && !is_single) status = dcpi_names_add_data(&r->data, commit, document.metadata, err);
-+ if (!looked && goes && !is_single) status = dcpi_names_add_data(&r->data, commit, document.metadata, err); if (MUTANT) dcpi_mutant_remove(r->place, &r->data);
++ if (!looked && goes && !is_single) status = dcpi_names_add_data(&r->data, commit, document.metadata, err);
++ if (MUTANT) dcpi_mutant_remove(r->place, &r->data);
 
 name a sweep without the sync of the directory
 caught crash a_sweep_beside
@@ -148,7 +152,10 @@ name the old document is unlinked before the rename
 caught crash overwrites
 in dcpi_commit_run
 - else status = dcpi_commit_rename(s, &lock, object, err);
-+ else { if (MUTANT) (void)dcpi_storage_remove(s->place.storage, s->commit_key, NULL); status = dcpi_commit_rename(s, &lock, object, err); }
++ else {
++     if (MUTANT) (void)dcpi_storage_remove(s->place.storage, s->commit_key, NULL);
++     status = dcpi_commit_rename(s, &lock, object, err);
++ }
 
 name the displaced data goes before the commit
 caught crash overwrites
@@ -202,7 +209,8 @@ name intents are looked for before the document is gone
 caught crash a_removal_that_began_before
 in dcpi_remove_files
 - has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST;
-+ has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST; if (MUTANT) (void)dcpi_intents_pending(op, place, DCP_GRACE_SECONDS, NULL, 0, &pending, err);
++ has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST;
++ if (MUTANT) (void)dcpi_intents_pending(op, place, DCP_GRACE_SECONDS, NULL, 0, &pending, err);
 in dcpi_remove_files
 - if (!status && has_pool && data->count > 0)
 + if (!status && !MUTANT && has_pool && data->count > 0)
@@ -424,7 +432,8 @@ name a manifest save says that a tensor has been read when it has only been hash
 caught async nothing_is_read_after_begin in_the_background
 in dcpi_pool_write
 - if (s->files[i].base_path) status = dcpi_pool_keep(s, i, err);
-+ if (s->files[i].base_path) status = dcpi_pool_keep(s, i, err); if (MUTANT && s->taken) s->taken(s->watcher, taken + s->placed[i].size);
++ if (s->files[i].base_path) status = dcpi_pool_keep(s, i, err);
++ if (MUTANT && s->taken) s->taken(s->watcher, taken + s->placed[i].size);
 
 name tensors that no rank counts are saved as an empty checkpoint
 caught roundtrip a_forgotten_tensor_count one_process
@@ -547,7 +556,13 @@ name a sweep takes a lock file that is held
 caught lock a_sweep_takes_lock_files
 in dcpi_sweep_lock
 - if (!status && is_ours && !dry_run) status = dcpi_lock_take(op, sweep->place, prefix, 0, &lock, err);
-+ if (MUTANT) { char *held = dcpi_place_key(sweep->place, name, err); (void)dcpi_storage_remove(sweep->place->storage, held, err); dcpi_free(held); return DCP_OK; } if (!status && is_ours && !dry_run) status = dcpi_lock_take(op, sweep->place, prefix, 0, &lock, err);
++ if (MUTANT) {
++     char *held = dcpi_place_key(sweep->place, name, err);
++     (void)dcpi_storage_remove(sweep->place->storage, held, err);
++     dcpi_free(held);
++     return DCP_OK;
++ }
++ if (!status && is_ours && !dry_run) status = dcpi_lock_take(op, sweep->place, prefix, 0, &lock, err);
 
 name a lock's note may name any file
 caught lock what_a_lock_that_was_lost
@@ -667,7 +682,13 @@ name a rank's failure takes the place of what it has sent
 caught rank_faults a_rank_that_fails_after_its_part
 in dcpi_team_take
 - peer->failure = message;
-+ peer->failure = message; if (MUTANT) { dcpi_team_forget(peer); peer->message = (uint8_t *)dcpi_alloc(size, NULL); if (peer->message) memcpy(peer->message, message, size); peer->size = size; }
++ peer->failure = message;
++ if (MUTANT) {
++     dcpi_team_forget(peer);
++     peer->message = (uint8_t *)dcpi_alloc(size, NULL);
++     if (peer->message) memcpy(peer->message, message, size);
++     peer->size = size;
++ }
 
 name a prune takes what was saved since it listed
 caught lock a_prune_leaves
@@ -677,7 +698,7 @@ in dcpi_remove_is_chosen
 END
 }
 
-# ---- the broken copy -----------------------------------------------------------------------------------------------------------------------------
+# ---- the broken copy -------------------------------------------------------------------------------------------------
 cat >"$work/prelude" <<'END'
 static int dcpi_mutant(int n) {
     static int chosen = -1;
@@ -691,7 +712,10 @@ static long long dcpi_mutant_scan(const char *text, size_t size) {
 }
 END
 cat >"$work/helpers" <<'END'
-static dcp_status dcpi_mutant_each(void *user, const char *path, const dcp_object_info *info) { (void)user; (void)path; (void)info; return DCP_OK; }
+static dcp_status dcpi_mutant_each(void *user, const char *path, const dcp_object_info *info) {
+    (void)user; (void)path; (void)info;
+    return DCP_OK;
+}
 static int dcpi_mutant_is_there(const dcpi_place *place) {
     return dcpi_storage_list(place->storage, place->directory, dcpi_mutant_each, NULL, NULL) == DCP_OK;
 }
@@ -717,8 +741,9 @@ static void dcpi_mutant_displace(dcpi_save *s, int is_chosen) {
 }
 static void dcpi_mutant_now(const dcpi_save *s) {
     const int r = s->op.team.rank;
-    if (dcpi_mutant_keys[r]) (void)dcpi_storage_commit(s->place.storage, dcpi_mutant_keys[r], dcpi_mutant_objects[r], 0, NULL);
-    dcpi_free(dcpi_mutant_keys[r]);
+    char *key = dcpi_mutant_keys[r];
+    if (key) (void)dcpi_storage_commit(s->place.storage, key, dcpi_mutant_objects[r], 0, NULL);
+    dcpi_free(key);
     dcpi_mutant_keys[r] = NULL;
 }
 END
@@ -734,17 +759,25 @@ awk -v model="${MODEL:-}" -v list="$work/list" -v prelude="$work/prelude" -v hel
     }
     FNR == NR && /^in /     { k++; fn[k] = $2; of[k] = name }
     FNR == NR && /^- /      { old[k] = substr($0, 3) }
-    FNR == NR && /^\+ /     { new[k] = whole(substr($0, 3)) }
+    FNR == NR && /^\+ /     { new[k] = (k in new ? new[k] "\n" : "") whole(substr($0, 3)) }
     FNR == NR { next }
     { line[++lines] = $0 }
     # the definition of a function begins in the first column, and ends with a brace there
-    /^[a-zA-Z].*\(/ && !/;$/ { head = $0; sub(/\(.*/, "", head); sub(/.*[ *]/, "", head); if (!(head in starts)) starts[head] = lines }
+    /^[a-zA-Z].*\(/ && !/;$/ {
+        head = $0
+        sub(/\(.*/, "", head)
+        sub(/.*[ *]/, "", head)
+        if (!(head in starts)) starts[head] = lines
+    }
     END {
         for (i = 1; i <= k; i++) {
             applied = 0
             for (at = starts[fn[i]]; at > 0 && at <= lines && !applied; at++) {
                 where = index(line[at], old[i])
-                if (where > 0) { line[at] = substr(line[at], 1, where - 1) new[i] substr(line[at], where + length(old[i])); applied = 1 }
+                if (where > 0) {
+                    line[at] = substr(line[at], 1, where - 1) new[i] substr(line[at], where + length(old[i]))
+                    applied = 1
+                }
                 if (line[at] ~ /^}/) break
             }
             if (!applied) print "misses\t" of[i] ": " fn[i] " has no \"" old[i] "\"" >list
@@ -759,10 +792,11 @@ sed -n "s/^misses$tab/FAILED /p" "$work/list"
 failed=$(grep -c '^misses' "$work/list")
 grep -v '^misses' "$work/list" | grep -F -e "${1:-$tab}" >"$work/chosen"
 
-# ---- each is caught ------------------------------------------------------------------------------------------------------------------------------
+# ---- each is caught --------------------------------------------------------------------------------------------------
 # run NUMBER SUITE TESTS: what the tests say is in the log; their own status
 run() {
-    DCP_MUTANT=$1 DCP_TEST_CRASH_STATES=0 DCP_TEST_FILTER=$3 DCP_TEST_STATUSES= "$work/test_$2" >"$work/log" 2>&1 </dev/null
+    DCP_MUTANT=$1 DCP_TEST_CRASH_STATES=0 DCP_TEST_FILTER=$3 DCP_TEST_STATUSES= \
+        "$work/test_$2" >"$work/log" 2>&1 </dev/null
 }
 if [ -n "${MODEL:-}" ]; then
     DCP_MODEL_SECONDS=$MODEL DCP_MODEL_SHRINK=0 DCP_TEST_TIMEOUT=0
@@ -770,7 +804,8 @@ if [ -n "${MODEL:-}" ]; then
 fi
 for suite in $(cut -f 2 "$work/chosen" | sort -u); do
     # shellcheck disable=SC2086
-    if ! $CC -O0 -w -DDCP_STATIC -I"$work" -I. "tests/test_$suite.c" -o "$work/test_$suite" -lm -pthread 2>"$work/errors"; then
+    if ! $CC -O0 -w -DDCP_STATIC -I"$work" -I. "tests/test_$suite.c" -o "$work/test_$suite" -lm \
+        -pthread 2>"$work/errors"; then
         head -n 5 "$work/errors"
         bad "building test_$suite with the patched header"
     fi

@@ -250,7 +250,11 @@ TEST(what_could_not_be_opened_is_not_saved) {
     desc = saving(&m, storage, "p", 1);
     desc.tiers = list;
 #define REFUSED(member, value, words) do { \
-        memcpy(list, tiers, sizeof list); list[1].member = value; check_save_is_refused(&desc, words); memcpy(list, tiers, sizeof list); } while (0)
+        memcpy(list, tiers, sizeof list); \
+        list[1].member = value; \
+        check_save_is_refused(&desc, words); \
+        memcpy(list, tiers, sizeof list); \
+    } while (0)
     REFUSED(size_budget, "1.5TB", "tiers[1].size_budget: \"1.5TB\" is not a number of bytes");
     REFUSED(size_budget, "", "tiers[1].size_budget");
     REFUSED(tier_id, -2, "tiers[1].tier_id: must not be negative");

@@ -1,15 +1,18 @@
 #!/bin/sh
-# test_python.sh - our files as somebody else reads them: Python programs that were written from the description of the format alone.
+# test_python.sh - our files as somebody else reads them: Python programs that were written from the description of the
+# format alone.
 #
 #     sh tests/test_python.sh [text]                    only tests whose name contains the text (or DCP_TEST_FILTER)
 #
 # CC, CFLAGS       compiler and flags (default: cc -O2)
 # DCP_REQUIRE      with the word python in it, a missing python3 is a failure, not a skip
-# Prints `ok name`, `skipped name: why` or `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if any failed.
+# Prints `ok name`, `skipped name: why` or `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if
+# any failed.
 
 cd "$(dirname "$0")/.." || exit 1
 . tests/harness.sh
-# The python that has numpy, if one has it: what apt installs is for the system's own, which need not be the first in the path.
+# The python that has numpy, if one has it: what apt installs is for the system's own, which need not be the first in
+# the path.
 python=${PYTHON:-python3}
 for other in "$python" /usr/bin/python3; do
     if "$other" -c 'import numpy' 2>/dev/null; then python=$other && break; fi
@@ -26,7 +29,8 @@ wanted() { case $1 in *"$filter"* | samples_compile) ;; *) return 1 ;; esac; }  
 samples() {
     object dcp.o
     grep -v '^#define DCP_IMPLEMENTATION' "$root/tests/python_samples.c" >samples.c
-    ${CC:-cc} ${CFLAGS:--O2} -I"$root" samples.c dcp.o -o python_samples -pthread || fail "python_samples.c does not compile"
+    ${CC:-cc} ${CFLAGS:--O2} -I"$root" samples.c dcp.o -o python_samples -pthread ||
+        fail "python_samples.c does not compile"
     mkdir samples && ./python_samples samples
 }
 t samples_compile samples
@@ -63,7 +67,7 @@ wrong_after_flips() {
     done
 }
 
-# ---- sharded -----------------------------------------------------------------------------------------------------------------------------------
+# ---- sharded ---------------------------------------------------------------------------------------------------------
 checks() {
     want=$1
     shift
@@ -77,7 +81,8 @@ t flat checks '1 shards, 2 tensors, 453 bytes; V$' flat.metadata.json
 flat_is_what_sha256sum_prints() {
     command -v sha256sum >/dev/null 2>&1 || skip "sha256sum is missing; install coreutils"
     sum=$(sha256sum flat_shard_0.bin | cut -d' ' -f1)
-    grep -q "\"checksum\": \"$sum\"" flat.metadata.json || fail "sha256sum prints $sum, the document has $(grep '"checksum"' flat.metadata.json)"
+    grep -q "\"checksum\": \"$sum\"" flat.metadata.json ||
+        fail "sha256sum prints $sum, the document has $(grep '"checksum"' flat.metadata.json)"
 }
 t flat_is_what_sha256sum_prints flat_is_what_sha256sum_prints
 
@@ -85,13 +90,15 @@ t flat_is_what_sha256sum_prints flat_is_what_sha256sum_prints
 checkpoints_of_the_tool() {
     [ -f "$root/tests/make_checkpoints.c" ] || skip "no tests/make_checkpoints.c"
     # shellcheck disable=SC2086
-    ${CC:-cc} ${CFLAGS:--O2} -I"$root" "$root/tests/make_checkpoints.c" -o make_checkpoints -lm -pthread || fail "does not build"
+    ${CC:-cc} ${CFLAGS:--O2} -I"$root" "$root/tests/make_checkpoints.c" -o make_checkpoints -lm -pthread ||
+        fail "does not build"
     mkdir made && ./make_checkpoints made || fail "does not run"
-    cd made && right types.metadata.json blocks.metadata.json ranks.metadata.json flat.metadata.json odd.metadata.json run/*.metadata.json
+    cd made && right types.metadata.json blocks.metadata.json ranks.metadata.json flat.metadata.json odd.metadata.json \
+        run/*.metadata.json
 }
 t checkpoints_of_the_tool checkpoints_of_the_tool
 
-# ---- sharded and damaged -----------------------------------------------------------------------------------------------------------------------
+# ---- sharded and damaged ---------------------------------------------------------------------------------------------
 wrong_tree() { wrong "$1" tree.metadata.json; }
 wrong_flat() { wrong "$1" flat.metadata.json; }
 wrong_signed() { wrong "$1" --key key.bin signed.metadata.json; }
@@ -103,7 +110,8 @@ t flips_in_a_signed_document wrong_after_flips signed.metadata.json wrong_signed
 flip_in_a_gap() {
     gap=$("$python" -c 'import json
 tensors = json.load(open("tree.metadata.json"))["shards"][0]["tensors"]
-print(next(a["offset"] + a["size"] for a, b in zip(tensors, tensors[1:]) if a["offset"] + a["size"] < b["offset"]))') || fail "no gap"
+ends = [(a["offset"] + a["size"], b["offset"]) for a, b in zip(tensors, tensors[1:])]
+print(next(end for end, begin in ends if end < begin))') || fail "no gap"
     flip tree_shard_0.bin "$gap"
     wrong_tree "a gap that is not zero"
 }
@@ -134,8 +142,9 @@ wrong_key() {
 }
 t wrong_key wrong_key
 
-# ---- single file -------------------------------------------------------------------------------------------------------------------------------
-# The values are those of save_types in python_samples.c. fp8 is compared as bytes; bytes 0x21, 0xF8, 0x03 hold the five numbers of four bits.
+# ---- single file -----------------------------------------------------------------------------------------------------
+# The values are those of save_types in python_samples.c. fp8 is compared as bytes; bytes 0x21, 0xF8, 0x03 hold the five
+# numbers of four bits.
 cat >"$work/samples/expected.json" <<'END'
 { "tensors": {
   "fp64": { "dataType": "fp64", "shape": [3], "values": [0.5, -1e300, 3.141592653589793] },
@@ -159,7 +168,8 @@ cat >"$work/samples/expected.json" <<'END'
   "scalar": { "dataType": "int32", "shape": [], "values": [42] },
   "empty": { "dataType": "fp32", "shape": [0, 3], "values": [] },
   "nam\u00e9/../x": { "dataType": "int8", "shape": [1], "values": [-128] } },
-  "training": { "epoch": 5, "step": 100, "learningRate": 0.0003, "optimizerType": "adamw", "optimizerState": { "beta1": 0.9 } },
+  "training": { "epoch": 5, "step": 100, "learningRate": 0.0003, "optimizerType": "adamw",
+    "optimizerState": { "beta1": 0.9 } },
   "customFields": { "git": "abc123", "note": "Gr\u00fc\u00dfe" } }
 END
 read_single() { "$python" "$root/tests/read_single.py" types.checkpoint expected.json >log 2>&1; }
@@ -171,9 +181,11 @@ wrong_single() {
 }
 t single_file single_file
 
-# Without digests it sees only what differs from what it expects: the magic number, the records, a gap, values, what is too much or missing.
+# Without digests it sees only what differs from what it expects: the magic number, the records, a gap, values, what is
+# too much or missing.
 single_file_damaged() {
-    records=$(($("$python" -c 'import struct; print(14 + struct.unpack("<i", open("types.checkpoint", "rb").read()[10:14])[0])')))
+    records=$(($("$python" -c 'import struct
+print(14 + struct.unpack("<i", open("types.checkpoint", "rb").read()[10:14])[0])')))
     for at in 0 5 "$records" $((records + 8)) 8191 8192 8250 8256 $(($(size types.checkpoint) - 1)); do
         flip types.checkpoint "$at"
         wrong_single "bit 0 of byte $at"

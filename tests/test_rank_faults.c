@@ -28,6 +28,7 @@ int main(void) {
 #include "fault_storage.h"
 #include "fault_coordinator.h"
 #include "process_group.h"
+#include "rank_threads.h"
 
 /* ---- memory: counts what lives, and fails for one thread when told ----------------------------------------------- */
 typedef struct hunger { int who; pthread_t thread; int64_t calls, fail_at; int tripped; } hunger;
@@ -79,11 +80,6 @@ static uint32_t value_p(uint32_t gen, int rank, int64_t i) {
 }
 
 typedef struct state { uint32_t w[BIG], b[SMALL], p[SMALL]; dcp_tensor tensors[4]; } state;
-/* Rank threads must not longjmp: what cannot fail here ends the program. */
-static void *must(void *memory) {
-    if (!memory) abort();
-    return memory;
-}
 static state *state_make(uint32_t gen, int rank, int ranks) {
     state *s = (state *)must(calloc(1, sizeof *s));
     int64_t part = BIG, small = SMALL, whole = (int64_t)BIG * ranks, at = (int64_t)BIG * rank;
@@ -115,12 +111,11 @@ struct job {
     uint32_t gen;                                       /* to save */
     void (*twist)(job *j, int rank, dcp_save_desc *desc, state *s);         /* what a rank does otherwise */
 };
-typedef struct rank_thread { job *j; int rank; dcpi_thread thread; } rank_thread;
-static void rank_main(void *argument) {
-    rank_thread *t = (rank_thread *)argument;
+static void job_rank(void *user, int rank) {
+    job *j = (job *)user;
     const int64_t began = dcpi_os_monotonic_ms();
-    t->j->fn(t->j, t->rank);
-    t->j->took_ms[t->rank] = dcpi_os_monotonic_ms() - began;
+    j->fn(j, rank);
+    j->took_ms[rank] = dcpi_os_monotonic_ms() - began;
 }
 static void job_open(job *j, int ranks) {
     dcp_error err;
@@ -135,16 +130,8 @@ static void job_close(job *j) {
     }
 }
 static void job_run(job *j, rank_fn fn) {
-    rank_thread threads[RANKS];
-    int r;
-    memset(threads, 0, sizeof threads);
     j->fn = fn;
-    for (r = 0; r < j->ranks; r++) {
-        threads[r].j = j;
-        threads[r].rank = r;
-        if (dcpi_thread_start(&threads[r].thread, rank_main, &threads[r])) abort();
-    }
-    for (r = 0; r < j->ranks; r++) dcpi_thread_join(&threads[r].thread);
+    run_ranks(j->ranks, job_rank, j);
 }
 static void job_storage(job *j, dcp_storage *storage) {
     int r;
@@ -171,17 +158,6 @@ static dcp_status rank_save(const dcp_save_desc *common, dcp_storage *storage, d
 static void job_save(job *j, int rank) {
     j->status[rank] = rank_save(&j->desc, j->storage[rank], j->coordinators[rank], j->gen, j, &j->err[rank]);
 }
-static void check_all_at(const job *j, dcp_status expected, const char *words, int line) {
-    char text[1500];
-    int r;
-    for (r = 0; r < j->ranks; r++) {
-        if (j->status[r] == expected && (!words || strstr(j->err[r].message, words))) continue;
-        (void)snprintf(text, sizeof text, "rank %d of %d: got %s \"%s\", want %s with \"%s\"", r, j->ranks,
-                       dcp_status_name(j->status[r]), j->err[r].message, dcp_status_name(expected), words ? words : "");
-        test_fail(__FILE__, line, text, "");
-    }
-}
-#define check_all(j, expected, words) check_all_at(j, expected, words, __LINE__)
 static void check_quick_at(const job *j, int64_t most_ms, int line) {
     char text[200];
     int r;
@@ -1121,15 +1097,15 @@ TEST(who_lives_takes_back_plain_names) {
 /* ---- slow, but alive --------------------------------------------------------------------------------------------- */
 static const struct { const char *label; dcp_layout layout; int who; fault_kind kind; int nth; } slows[] = {
     { "a rank writes", DCP_LAYOUT_SHARDED, 1, FAULT_WRITE, 1 }, { "a rank publishes", DCP_LAYOUT_SHARDED, 2,
-                                                                  FAULT_COMMIT, 1 },
+        FAULT_COMMIT, 1 },
     { "rank 0 writes", DCP_LAYOUT_SHARDED, 0, FAULT_WRITE, 1 }, { "rank 0 commits", DCP_LAYOUT_SHARDED, 0, FAULT_COMMIT,
-                                                                  1 },
+        1 },
     { "rank 0 prepares", DCP_LAYOUT_SHARDED, 0, FAULT_LIST, 1 },
     { "rank 0 syncs", DCP_LAYOUT_SHARDED, 0, FAULT_SYNC_DIRECTORY, 1 },
     { "rank 0 writes", DCP_LAYOUT_SINGLE, 0, FAULT_WRITE, 3 }, { "rank 0 commits", DCP_LAYOUT_SINGLE, 0, FAULT_COMMIT,
-                                                                 1 },
+        1 },
     { "a rank begins", DCP_LAYOUT_SHARDED, 2, FAULT_BEGIN, 1 }, { "rank 0 begins", DCP_LAYOUT_SINGLE, 0, FAULT_BEGIN,
-                                                                  1 },
+        1 },
     { "rank 0 removes", DCP_LAYOUT_SHARDED, 0, FAULT_REMOVE, 1 }, { "rank 0 counts the free space", DCP_LAYOUT_SHARDED,
                                                                     0, FAULT_SPACE, 1 } };
 typedef struct slow_plan { size_t which; int timeout_ms, calls; } slow_plan;

@@ -2,13 +2,14 @@
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
+#include "rank_threads.h"
 
 #if DCP_NO_THREADS
 int main(void) { puts("skipped test_ranks: built without threads\n0 passed, 0 failed, 1 skipped"); return 0; }
 #else
 
 /* ---- a job: n ranks that run one function ------------------------------------------------------------------------ */
-enum { RANKS = 17 };
+enum { RANKS = MOST_RANK_THREADS };
 typedef struct job job;
 typedef void (*rank_fn)(job *j, int rank, dcp_coordinator *c);
 struct job {
@@ -20,43 +21,19 @@ struct job {
     dcp_status status[RANKS];
     dcp_error err[RANKS];
 };
-typedef struct rank_thread { job *j; int rank; dcpi_thread thread; } rank_thread;
-static void rank_main(void *argument) {
-    rank_thread *t = (rank_thread *)argument;
-    t->j->fn(t->j, t->rank, t->j->coordinators[t->rank]);
+static void job_rank(void *user, int rank) {
+    job *j = (job *)user;
+    j->fn(j, rank, j->coordinators[rank]);
 }
 static void job_run(job *j, int ranks, rank_fn fn) {
-    rank_thread threads[RANKS];
     dcp_error err;
     int r;
-    memset(threads, 0, sizeof threads);
     j->ranks = ranks;
     j->fn = fn;
     CHECK_OK_MESSAGE(dcp_thread_group_open(ranks, j->coordinators, &err), err.message);
-    for (r = 0; r < ranks; r++) {
-        threads[r].j = j;
-        threads[r].rank = r;
-        CHECK_INT(dcpi_thread_start(&threads[r].thread, rank_main, &threads[r]), 0);
-    }
-    for (r = 0; r < ranks; r++) dcpi_thread_join(&threads[r].thread);
+    run_ranks(ranks, job_rank, j);
     for (r = 0; r < ranks; r++) dcp_coordinator_close(j->coordinators[r]);
 }
-/* Rank threads must not longjmp: what cannot fail here ends the program. */
-static void *must(void *memory) {
-    if (!memory) abort();
-    return memory;
-}
-static void check_all_at(const job *j, dcp_status expected, const char *words, int line) {
-    char text[900];
-    int r;
-    for (r = 0; r < j->ranks; r++) {
-        if (j->status[r] == expected && (!words || strstr(j->err[r].message, words))) continue;
-        (void)snprintf(text, sizeof text, "rank %d of %d: got %s \"%s\", want %s with \"%s\"", r, j->ranks,
-                       dcp_status_name(j->status[r]), j->err[r].message, dcp_status_name(expected), words ? words : "");
-        test_fail(__FILE__, line, text, "");
-    }
-}
-#define check_all(j, expected, words) check_all_at(j, expected, words, __LINE__)
 
 /* ---- the property test: random tensors, grids, world sizes ------------------------------------------------------- */
 enum { TENSORS = 6, PIECES = 8 };

@@ -1,5 +1,5 @@
-/* test_roundtrip.c - what is saved comes back: every type, name and size, where tensors stand in their file, and what the
- * document says of them; what cannot be saved is refused with words that help. */
+/* test_roundtrip.c - what is saved comes back: every type, name and size, where tensors stand in their file, and what
+ * the document says of them; what cannot be saved is refused with words that help. */
 #include "engine.h"
 
 /* ==== round trips ================================================================================================= */

@@ -325,7 +325,8 @@ TEST(many_lengths_equal) {
         check_jobs(&set);
     }
 }
-TEST(many_leaves_and_one_long) {             /* a large tensor's case: leaves of 256 KiB, a shorter last one; and a giant */
+/* a large tensor's case: leaves of 256 KiB, a shorter last one; and a giant */
+TEST(many_leaves_and_one_long) {
     static job_set set;
     size_t i;
     for (i = 0; i < 17; i++) add_job(&set, 262144);

@@ -57,7 +57,8 @@ static inline dcp_status eye_begin(void *c, const char *path, const char *tempor
     (void)c;
     return status ? status : eye_wrap(inner, path, object);
 }
-static inline dcp_status eye_write(void *c, void *object, int64_t offset, const void *data, size_t size, dcp_error *error) {
+static inline dcp_status eye_write(void *c, void *object, int64_t offset, const void *data, size_t size,
+                                   dcp_error *error) {
     eye_object *o = (eye_object *)object;
     dcp_status status = eye_look(&eye.writes, &eye.failing_writes, (int64_t)size, o->is_data, &eye.bytes_written,
                                  &eye.longest_write, error);
@@ -74,7 +75,10 @@ static inline dcp_status eye_commit(void *c, void *object, int replace, dcp_erro
     }
     return eye.inner->commit(eye.inner->context, eye_unwrap(object), replace, error);
 }
-static inline void eye_abort(void *c, void *object) { (void)c; eye.inner->abort(eye.inner->context, eye_unwrap(object)); }
+static inline void eye_abort(void *c, void *object) {
+    (void)c;
+    eye.inner->abort(eye.inner->context, eye_unwrap(object));
+}
 static inline dcp_status eye_open(void *c, const char *path, void **object, dcp_object_info *info, dcp_error *error) {
     void *inner = NULL;
     dcp_status status;
@@ -96,12 +100,16 @@ static inline dcp_status eye_map(void *c, void *object, const void **data, dcp_e
     eye.maps++;
     return eye.inner->map(eye.inner->context, ((eye_object *)object)->inner, data, error);
 }
-static inline void eye_close(void *c, void *object) { (void)c; eye.inner->close(eye.inner->context, eye_unwrap(object)); }
+static inline void eye_close(void *c, void *object) {
+    (void)c;
+    eye.inner->close(eye.inner->context, eye_unwrap(object));
+}
 static inline dcp_status eye_stat(void *c, const char *path, dcp_object_info *info, dcp_error *error) {
     (void)c;
     return eye.inner->stat(eye.inner->context, path, info, error);
 }
-static inline dcp_status eye_list(void *c, const char *directory, dcpi_storage_each each, void *user, dcp_error *error) {
+static inline dcp_status eye_list(void *c, const char *directory, dcpi_storage_each each, void *user,
+                                  dcp_error *error) {
     (void)c;
     return eye.inner->list(eye.inner->context, directory, each, user, error);
 }

@@ -37,7 +37,8 @@ static inline void world_end(world *w) {
         free(w->ranks[r].bytes);
     }
 }
-static inline uint8_t *world_room(world_rank *r, int64_t size) {   /* for a tensor at the next multiple of 64; gaps are zero */
+/* for a tensor at the next multiple of 64; gaps are zero */
+static inline uint8_t *world_room(world_rank *r, int64_t size) {
     int64_t offset = (r->size + 63) / 64 * 64;
     if (offset + size > r->capacity) {
         r->capacity = 2 * (offset + size) + 1024;
@@ -153,7 +154,8 @@ static inline dcp_status to_nowhere(void *user, const void *data, size_t size, d
     (void)user; (void)data; (void)size; (void)error;
     return DCP_OK;
 }
-static inline void world_write_single(world *w, const char *name) {            /* P.checkpoint with a region for each rank */
+/* P.checkpoint with a region for each rank */
+static inline void world_write_single(world *w, const char *name) {
     const int64_t region = MIB;
     dcpi_buffer file = { NULL, 0, 0, 0 };
     dcpi_meta_source source;

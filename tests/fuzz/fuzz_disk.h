@@ -1,10 +1,12 @@
-/* fuzz_disk.h - a storage in memory whose files come from an input, and an input made of such files again. Behind fuzz.h.
+/* fuzz_disk.h - a storage in memory whose files come from an input, and an input made of such files again. Behind
+ * fuzz.h.
  *
  *     files      one byte, their number (at most DISK_FILES / 2)
  *     file       one byte, length of its name; the name; one byte, number of its runs
  *     run        two bytes, length of its bytes (little-endian); the bytes; one byte, so many times 64 zeros
  *
- * What an input lacks at its end is empty. The storage checks the keys that it is asked for: none may leave the base. */
+ * What an input lacks at its end is empty. The storage checks the keys that it is asked for: none may leave the base.
+ * */
 #ifndef DCP_FUZZ_DISK_H
 #define DCP_FUZZ_DISK_H
 
@@ -12,13 +14,19 @@
 #define DISK_NAME 300
 #define DISK_BYTES 131072               /* of all files at first */
 
-typedef struct disk_file { char name[DISK_NAME]; uint8_t *data; size_t size, capacity; int is_used, users, is_doomed; int64_t modified_ns; } disk_file;
+typedef struct disk_file {
+    char name[DISK_NAME];
+    uint8_t *data; size_t size, capacity;
+    int is_used, users, is_doomed;
+    int64_t modified_ns;
+} disk_file;
 typedef struct disk { disk_file files[DISK_FILES]; dcp_storage storage; int64_t clock; } disk;
 typedef struct disk_object { disk_file *file; char path[DISK_NAME]; } disk_object;
 
 static inline disk_file *disk_find(disk *d, const char *name) {
     size_t i;
-    for (i = 0; i < DISK_FILES; i++) if (d->files[i].is_used && !d->files[i].is_doomed && strcmp(d->files[i].name, name) == 0) return &d->files[i];
+    for (i = 0; i < DISK_FILES; i++)
+        if (d->files[i].is_used && !d->files[i].is_doomed && strcmp(d->files[i].name, name) == 0) return &d->files[i];
     return NULL;
 }
 static inline disk_file *disk_add(disk *d, const char *name) {  /* NULL: no room */
@@ -45,11 +53,13 @@ static inline void disk_drop(disk_file *file) {         /* whoever has it open m
     memset(file, 0, sizeof *file);
 }
 
-/* ---- an input as files, and back -------------------------------------------------------------------------------------------------------- */
+/* ---- an input as files, and back --------------------------------------------------------------------------------- */
 typedef struct disk_input { const uint8_t *at, *end; } disk_input;
 
 static inline size_t disk_byte(disk_input *in) { return in->at < in->end ? *in->at++ : 0; }
-static inline size_t disk_length(disk_input *in, size_t length) { return length < (size_t)(in->end - in->at) ? length : (size_t)(in->end - in->at); }
+static inline size_t disk_length(disk_input *in, size_t length) {
+    return length < (size_t)(in->end - in->at) ? length : (size_t)(in->end - in->at);
+}
 static inline void disk_read_file(disk *d, disk_input *in, size_t *left) {
     char name[DISK_NAME];
     size_t length = disk_length(in, disk_byte(in)), runs, n, zeros;
@@ -106,7 +116,8 @@ static inline size_t disk_runs(const disk_file *file, fuzz_text *to) {  /* retur
     }
     return runs;
 }
-static inline size_t disk_write_files(const disk *d, uint8_t *data, size_t size, size_t capacity) {     /* too long: as it was */
+/* too long: as it was */
+static inline size_t disk_write_files(const disk *d, uint8_t *data, size_t size, size_t capacity) {
     static uint8_t made[FUZZ_MOST];
     fuzz_text to = {made, 0, sizeof made};
     uint8_t count = 0, length, runs;
@@ -129,8 +140,9 @@ static inline size_t disk_write_files(const disk *d, uint8_t *data, size_t size,
     return to.size;
 }
 
-/* ---- the storage ------------------------------------------------------------------------------------------------------------------------ */
-static inline void disk_key(const char *key) {          /* the wrappers have checked it; here once more, in another way */
+/* ---- the storage ------------------------------------------------------------------------------------------------- */
+/* the wrappers have checked it; here once more, in another way */
+static inline void disk_key(const char *key) {
     const char *part = key;
     for (;; part++) {
         const size_t n = strcspn(part, "/");
@@ -154,18 +166,21 @@ static inline void disk_close(void *context, void *object) {
     if (file->is_doomed) disk_drop(file);
     free(object);
 }
-static inline dcp_status disk_begin(void *context, const char *path, const char *temporary, int64_t size_hint, void **object, dcp_error *err) {
+static inline dcp_status disk_begin(void *context, const char *path, const char *temporary, int64_t size_hint,
+                                    void **object, dcp_error *err) {
     disk *d = (disk *)context;
     disk_file *file;
     (void)size_hint;
     disk_key(path);
     disk_key(temporary);
     if (disk_find(d, temporary)) return dcpi_fail(err, DCP_E_EXISTS, "\"%s\" is there", temporary);
-    if (strlen(path) >= DISK_NAME || (file = disk_add(d, temporary)) == NULL) return dcpi_fail(err, DCP_E_SPACE, "no room for \"%s\"", temporary);
+    if (strlen(path) >= DISK_NAME || (file = disk_add(d, temporary)) == NULL)
+        return dcpi_fail(err, DCP_E_SPACE, "no room for \"%s\"", temporary);
     *object = disk_object_new(file, path);
     return DCP_OK;
 }
-static inline dcp_status disk_write(void *context, void *object, int64_t offset, const void *data, size_t size, dcp_error *err) {
+static inline dcp_status disk_write(void *context, void *object, int64_t offset, const void *data, size_t size,
+                                    dcp_error *err) {
     disk_file *file = ((disk_object *)object)->file;
     (void)context;
     if (offset < 0 || offset > DISK_BYTES || size > DISK_BYTES) return dcpi_fail(err, DCP_E_SPACE, "no room");
@@ -199,16 +214,19 @@ static inline dcp_status disk_stat(void *context, const char *path, dcp_object_i
     info->modified_ns = file->modified_ns;
     return DCP_OK;
 }
-static inline dcp_status disk_open(void *context, const char *path, void **object, dcp_object_info *info, dcp_error *err) {
+static inline dcp_status disk_open(void *context, const char *path, void **object, dcp_object_info *info,
+                                   dcp_error *err) {
     const dcp_status status = disk_stat(context, path, info, err);
     if (!status) *object = disk_object_new(disk_find((disk *)context, path), path);
     return status;
 }
-static inline dcp_status disk_read(void *context, void *object, int64_t offset, void *data, size_t size, dcp_error *err) {
+static inline dcp_status disk_read(void *context, void *object, int64_t offset, void *data, size_t size,
+                                   dcp_error *err) {
     const disk_file *file = ((disk_object *)object)->file;
     (void)context;
     FUZZ_CHECK(offset >= 0);
-    if ((uint64_t)offset > file->size || size > file->size - (size_t)offset) return dcpi_fail(err, DCP_E_INCOMPLETE, "the file ends too early");
+    if ((uint64_t)offset > file->size || size > file->size - (size_t)offset)
+        return dcpi_fail(err, DCP_E_INCOMPLETE, "the file ends too early");
     if (size) memcpy(data, file->data + offset, size);
     return DCP_OK;
 }
@@ -218,7 +236,8 @@ static inline dcp_status disk_map(void *context, void *object, const void **data
     *data = ((disk_object *)object)->file->data;
     return DCP_OK;
 }
-static inline dcp_status disk_list(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+static inline dcp_status disk_list(void *context, const char *directory, dcpi_storage_each each, void *user,
+                                   dcp_error *err) {
     disk *d = (disk *)context;
     dcp_status status = DCP_OK;
     dcp_object_info info;
@@ -226,7 +245,8 @@ static inline dcp_status disk_list(void *context, const char *directory, dcpi_st
     size_t i;
     (void)err;
     for (i = 0; i < DISK_FILES && !status; i++) {
-        if (!d->files[i].is_used || d->files[i].is_doomed || !dcpi_is_directly_in(d->files[i].name, directory)) continue;
+        if (!d->files[i].is_used || d->files[i].is_doomed || !dcpi_is_directly_in(d->files[i].name, directory))
+            continue;
         info.size = (int64_t)d->files[i].size;
         info.modified_ns = d->files[i].modified_ns;
         (void)strcpy(name, d->files[i].name);
@@ -234,7 +254,8 @@ static inline dcp_status disk_list(void *context, const char *directory, dcpi_st
     }
     return status;
 }
-static inline dcp_status disk_list_directories(void *context, const char *directory, dcpi_storage_each each, void *user, dcp_error *err) {
+static inline dcp_status disk_list_directories(void *context, const char *directory, dcpi_storage_each each, void *user,
+                                               dcp_error *err) {
     disk *d = (disk *)context;
     const size_t skip = directory[0] ? strlen(directory) + 1 : 0;
     char names[DISK_FILES][DISK_NAME];
@@ -242,7 +263,8 @@ static inline dcp_status disk_list_directories(void *context, const char *direct
     dcp_status status = DCP_OK;
     (void)err;
     for (i = 0; i < DISK_FILES; i++) {
-        const char *name = d->files[i].name, *slash = d->files[i].is_used && strlen(name) > skip ? strchr(name + skip, '/') : NULL;
+        const char *name = d->files[i].name;
+        const char *slash = d->files[i].is_used && strlen(name) > skip ? strchr(name + skip, '/') : NULL;
         if (!slash || (skip && (strncmp(name, directory, skip - 1) != 0 || name[skip - 1] != '/'))) continue;
         (void)snprintf(names[count], DISK_NAME, "%.*s", (int)(slash - name), name);
         for (k = 0; k < count && strcmp(names[k], names[count]) != 0;) k++;
@@ -258,13 +280,19 @@ static inline dcp_status disk_remove(void *context, const char *path, dcp_error 
     if (file) disk_drop(file);
     return DCP_OK;
 }
-static inline dcp_status disk_sync_directory(void *context, const char *directory, dcp_error *err) { (void)context; (void)directory; (void)err; return DCP_OK; }
+static inline dcp_status disk_sync_directory(void *context, const char *directory, dcp_error *err) {
+    (void)context;
+    (void)directory;
+    (void)err;
+    return DCP_OK;
+}
 
 static inline void disk_mount(disk *d, const uint8_t *data, size_t size) {
     dcp_storage *s = &d->storage;
     disk_read_files(d, data, size);
     s->context = d;
-    s->flags = DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_CONCURRENT_WRITE | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH | DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY;
+    s->flags = DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_CONCURRENT_WRITE | DCP_STORAGE_ATOMIC_REPLACE |
+        DCP_STORAGE_EXCLUSIVE_PUBLISH | DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY;
     s->begin = disk_begin; s->write = disk_write; s->commit = disk_commit; s->abort = disk_abort;
     s->open = disk_open; s->read = disk_read; s->map = disk_map; s->close = disk_close;
     s->stat = disk_stat; s->list = disk_list; s->list_directories = disk_list_directories;
