@@ -18,7 +18,7 @@
 enum { MOST = 8, PATIENCE_MS = 10000, SIZE = 1000000 };
 typedef struct head { int64_t tag, size; } head;
 typedef struct message { struct message *next; int from; head h; void *data; } message;
-typedef struct job { int in[MOST], out[MOST], rank, count; message *queue; } job;    /* in -1: gone; oldest first */
+typedef struct job { int in[MOST], out[MOST], rank, count; message *queue; } job;    /* in -1: closed; oldest first */
 static int64_t now_ms(void) {
     struct timespec t;
     return clock_gettime(CLOCK_MONOTONIC, &t), (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;

@@ -28,7 +28,7 @@ static const option all_options[] = {
       "store all pieces as those of one rank; not possible with tensors that are private to several" },
     { TOOL_MINIMUM_STEP, 0, "minimum-step", "N", "refuse checkpoints of an earlier step" },
     { TOOL_SIGN_KEY_FILE, 0, "sign-key-file", "FILE", "sign the target: HMAC-SHA-256 with the bytes of FILE" },
-    { TOOL_KEY_ID, 0, "key-id", "ID", "the signing key's name, for whoever verifies: [A-Za-z0-9._-]" },
+    { TOOL_KEY_ID, 0, "key-id", "ID", "the signing key's name, for those who verify: [A-Za-z0-9._-]" },
     { TOOL_KEY_FILE, 0, "key-file", "FILE",
       "the HMAC-SHA-256 key: `sign` signs with it, other commands demand a signature made with it" },
     { TOOL_JSON, 0, "json", NULL, "print one JSON object" },

@@ -22,7 +22,7 @@ typedef struct convert_job {
     tool_state *t;
     dcp_checkpoint *c;                                  /* the source */
     const dcp_metadata *m;
-    const dcp_manifest *manifest;                       /* NULL: it is none */
+    const dcp_manifest *manifest;                       /* NULL: not a manifest */
     tool_pieces pieces;                                 /* those that are converted */
     int64_t bytes;                                      /* of all of them */
     int world;
@@ -59,7 +59,7 @@ typedef struct convert_job {
 
 void convert_take_manifest(convert_job *v);             /* from a source that is a manifest */
 void convert_take_kept(convert_job *v);                 /* from another source, that keeps what a manifest said */
-const char *convert_keep(const convert_job *v);         /* a member for a target that is none; NULL: nothing to keep */
+const char *convert_keep(const convert_job *v);         /* a member for other targets; NULL: nothing to keep */
 
 void convert_members(convert_job *v);
 const char *convert_next_member(const char **at);       /* of `"key": value, ...`; NULL: there is no other */

@@ -146,7 +146,7 @@ static const char *kept_members(const convert_job *v, const dcp_json *object, co
     return is_fine ? text : NULL;
 }
 
-/* A count; 0 where there is none. Returns 0 for something else. */
+/* Reads a count, 0 where it is missing; returns 0 if it is something else. */
 static int kept_count(const dcp_json *value, int64_t *out) {
     *out = 0;
     return !value || (dcp_json_int(value, out) == DCP_OK && *out >= 0);

@@ -157,7 +157,7 @@ char *tool_bytes_text(double bytes, char text[TOOL_NUMBER]);
 const char *tool_plural(int64_t count);
 const char *tool_or(const char *text, const char *otherwise);           /* text, unless it is NULL */
 typedef struct tool_target { const char *name; dcp_layout layout; int is_yaml; } tool_target;
-const tool_target *tool_target_named(const char *name);                /* as --to takes it; NULL: there is none */
+const tool_target *tool_target_named(const char *name);                /* as --to takes it; NULL: unknown */
 int tool_glob_matches(const char *glob, const char *text);
 const char *tool_base_name(const char *path);
 const char *tool_without_path(const char *message, const char *path);

@@ -16,7 +16,7 @@ static void on_signal(int number);
 
 int main(int argc, char **argv) {
     argv = tool_prepare_process(&argc, argv);
-    /* what whoever started us ignores (nohup, &) stays ignored */
+    /* signals that were ignored when we started (nohup, &) stay ignored */
     if (signal(SIGINT, SIG_IGN) != SIG_IGN) signal(SIGINT, on_signal);
     if (signal(SIGTERM, SIG_IGN) != SIG_IGN) signal(SIGTERM, on_signal);
 #ifdef SIGPIPE
@@ -95,7 +95,7 @@ static int run(int count, char **arguments) {
     return code;
 }
 
-/* A full disk or a closed pipe shows when the last bytes go out; results that nobody received are no success. */
+/* A full disk or a closed pipe shows when the last bytes go out; results that nobody received are a failure. */
 static int finish(int code) {
     int failed = ferror(stdout);
     errno = 0;

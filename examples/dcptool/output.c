@@ -107,7 +107,7 @@ int tool_code_of(dcp_status status) {
     case DCP_E_CHECKSUM: case DCP_E_SIGNATURE: case DCP_E_FORMAT: case DCP_E_INCOMPLETE: case DCP_E_MISMATCH:
         return TOOL_NO;
     case DCP_E_INVALID: return TOOL_USAGE;
-    default: return TOOL_TROUBLE;       /* missing, I/O, newer, beyond a limit, interrupted: nobody could look */
+    default: return TOOL_TROUBLE;       /* missing, I/O, newer, beyond a limit, interrupted: no answer */
     }
 }
 

@@ -6,7 +6,7 @@ static int run(tool_state *t);
 const tool_command tool_verify = {
     "verify", run, 1, -1, 0, TOOL_TIER | TOOL_MINIMUM_STEP, "PATH...", "check every byte of checkpoints",
     "Prints `OK path`, `BAD path: why` or, if it could not look, `ERROR path: why`;\n"
-    "with -q only BAD and ERROR. A PATH that is a directory stands for all\n"
+    "with -q only BAD and ERROR. A PATH that is a directory means all\n"
     "checkpoints in it.\n"
     "\n"
     "--tier checks only the files of that tier, for a copy that has only some tiers.\n"
