@@ -237,9 +237,12 @@ static int model_settle(model_world *w, const model_group *g, const char *path) 
     /* what a damaged document named, nobody knows */
     if (old && generation != old && model_is_hurt(w, p)) w->is_dirty = 1;
     model_place_take(w, p, &sight);
-    for (i = 0; i < g->count && p->is_there; i++)
-        if (model_may_be(g->op[i], path, generation) && model_is_save(g->op[i]) && g->op[i]->step.kind != MODEL_SYNC)
-            p->is_signed = g->op[i]->step.sign;
+    for (i = 0; i < g->count && p->is_there; i++) {
+        const model_op *op = g->op[i];
+        const model_place *source = op->step.kind == MODEL_SYNC ? model_place_find(w, op->step.path) : NULL;
+        if (!model_is_save(op) || !model_may_be(op, path, generation)) continue;
+        p->is_signed = source ? source->is_signed : op->step.sign;
+    }
     return 1;
 }
 

@@ -134,3 +134,8 @@ PROGRAM(a_sync_onto_itself_brings_back_the_older_one,
 PROGRAM(a_server_that_says_once_that_a_document_is_not_there,
     STEP(SAVE, .path = "runs/a"),
     STEP(SWEEP, .path = "runs", .call = 23, .times = 1, .sys = 2, .fault = FAULT_ANY, .grace = -1, .plain = 1))
+PROGRAM(a_signed_copy_of_an_unsigned_one,
+    STEP(SAVE, .path = "router/a", .layout = DCP_LAYOUT_MANIFEST),
+    STEP(SAVE, .path = "runs/runs/a", .layout = DCP_LAYOUT_MANIFEST, .sign = 1),
+    STEP(SYNC, .path = "router/a", .to = "runs/runs"),
+    STEP(LOAD, .path = "runs/runs/a", .verifier = 1))
