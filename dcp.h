@@ -2078,6 +2078,18 @@ static dcp_status dcpi_sort(const void **items, size_t count, dcpi_compare compa
     dcpi_free((void *)scratch);
     return DCP_OK;
 }
+/* Where `wanted` is in sorted items; count: it is not there. */
+static size_t dcpi_search(const void *const *items, size_t count, const void *wanted, dcpi_compare compare) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = compare(items[middle], wanted);
+        if (order == 0) return middle;
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return count;
+}
 
 /* =====================================================================================================================
  * >>platform    The contract first; then one complete POSIX block and one complete Windows block with the same
@@ -16698,14 +16710,16 @@ static const int64_t *dcpi_piece_whole(const dcp_tensor_metadata *meta) {
 static int dcpi_piece_is_whole(const dcp_tensor_metadata *meta) {
     return memcmp(meta->shape, dcpi_piece_whole(meta), sizeof meta->shape) == 0;
 }
+static int dcpi_box_compare(const int64_t a[DCP_MAX_DIMS], const int64_t b[DCP_MAX_DIMS]) {
+    int d;
+    for (d = 0; d < DCP_MAX_DIMS; d++) if (a[d] != b[d]) return a[d] < b[d] ? -1 : 1;
+    return 0;
+}
 static int dcpi_piece_compare(const void *a_, const void *b_) {
     const dcpi_piece *a = (const dcpi_piece *)a_, *b = (const dcpi_piece *)b_;
-    int order = strcmp(a->meta->name, b->meta->name), d;
-    if (order) return order;
-    for (d = 0; d < a->meta->ndim && d < b->meta->ndim; d++)
-        if (a->meta->global_offset[d] != b->meta->global_offset[d])
-            return a->meta->global_offset[d] < b->meta->global_offset[d] ? -1 : 1;
-    return a->shard < b->shard ? -1 : a->shard > b->shard;
+    int order = strcmp(a->meta->name, b->meta->name);
+    if (!order) order = dcpi_box_compare(a->meta->global_offset, b->meta->global_offset);
+    return order ? order : a->shard < b->shard ? -1 : a->shard > b->shard;
 }
 static dcp_status dcpi_index_pieces(dcp_checkpoint *c, dcp_error *err) {
     const dcp_metadata *m = c->metadata;
@@ -17362,15 +17376,8 @@ static dcp_status dcpi_names_sort(dcpi_names *names, dcp_error *err) {
     return dcpi_sort((const void **)(void *)names->items, names->count, dcpi_names_compare, err);
 }
 static int dcpi_names_has(const dcpi_names *names, const char *name) {  /* sorted */
-    size_t low = 0, high = names->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(names->items[middle], name);
-        if (order == 0) return 1;
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
-    return 0;
+    const void *const *items = (const void *const *)(void *)names->items;
+    return dcpi_search(items, names->count, name, dcpi_names_compare) < names->count;
 }
 static int dcpi_is_beside(const char *a, const char *b) {               /* in the same directory */
     const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
@@ -18625,8 +18632,9 @@ static dcp_status dcpi_stream_run(dcpi_stream *t, dcp_error *err) {
 }
 
 /* =====================================================================================================================
- * >>save        How a checkpoint comes to be (DESIGN 4). The stages, in the order in which they run; rank 0 alone does
- *               what is marked 0:
+ * >>save        How a checkpoint is made (DESIGN 4). The stages in the order in which they run; rank 0 alone does what
+ *               is marked 0, and what differs between the layouts is in a table (struct dcpi_layout). All of it comes
+ *               together at the end of this chapter: "the flow of a save".
  *
  *   check      the caller's arguments, alone                                  nothing outside this process is touched
  *                  up: what is to be saved where, the same on all ranks
@@ -18638,61 +18646,84 @@ static dcp_status dcpi_stream_run(dcpi_stream *t, dcp_error *err) {
  *                  down: each rank's part
  *   meet       the single file: who can write into it, and who sends its bytes to rank 0
  *   write      bytes to a temporary file, hashed as they pass; published      G2, G3
- *                  up: the shard is there, with these digests                 from here on a rank waits for the verdict
+ *                  up: the files are there, with these digests                from here on a rank waits for the verdict
  *                  (G5)
  *   commit   0 the document; the one rename that makes the checkpoint exist   G1
  *                  down: the verdict
  *   finish     what failed removes what it made; what an overwrite displaced goes       G9
  * ================================================================================================================== */
 typedef struct dcpi_save dcpi_save;
-static dcp_status dcpi_save_check(dcpi_save *s, dcp_error *err);
-static dcp_status dcpi_save_agree(dcpi_save *s, dcp_status status, dcp_error *err);
-static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err);
-static dcp_status dcpi_save_list(dcpi_save *s, dcp_error *err);
-static dcp_status dcpi_save_plan(dcpi_save *s, dcp_status status, dcp_error *err);
-static dcp_status dcpi_save_meet(dcpi_save *s, dcp_error *err);
-static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err);
-static dcp_status dcpi_save_commit(dcpi_save *s, dcp_status status, dcp_error *err);
-static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict);
 
-typedef struct dcpi_placed {                            /* one tensor that this rank writes */
-    const dcp_tensor *tensor;
-    int64_t offset, size;                             /* bytes; the offset from the first byte of the shard or region */
-    size_t first_block;                                 /* in dcpi_save.digests */
-} dcpi_placed;
 typedef struct dcpi_entry {                             /* rank 0: one piece of the checkpoint */
     const uint8_t *record;                              /* in the list of the rank that has it */
-    int64_t offset, size;                               /* as in dcpi_placed */
-    size_t first_block;
+    int64_t offset, size;                             /* bytes; the offset from the first byte of the shard or region */
+    size_t first_block;                                 /* in the digests of its rank */
     int rank, is_written;                               /* replicas are written by one rank */
 } dcpi_entry;
-typedef struct dcpi_pooled {                            /* rank 0, manifest layout: the file of one piece */
-    const char *stem;                                   /* its name without version, save id and ".bin" */
-    const dcp_manifest_shard *base;   /* the base's entry for the same piece, if its bytes may be the same; else NULL */
-    int64_t version;                                    /* of a new file */
-    uint32_t index, count;                              /* among the pieces of its tensor */
-    int form;                                           /* of the stem: DCPI_POOL_SHORT, ... */
-    const uint8_t *done;                                /* what its rank said of it: DCPI_POOL_DONE bytes */
-} dcpi_pooled;
-typedef struct dcpi_pool_file {               /* manifest layout: one piece that this rank writes, or finds unchanged */
-    const char *stem, *base_path;                       /* base_path NULL: it must be written */
-    int64_t version;
-    uint8_t base_checksum[32], checksum[32];
-    int is_kept, has_id;             /* out: the base's file holds the same; the new file has the save id in its name */
-} dcpi_pool_file;
 typedef struct dcpi_part {                              /* rank 0: one rank's share */
     uint8_t *list; size_t list_size;                    /* its message, owned */
     size_t first, count;                       /* its pieces in dcpi_save.entries; once planned, those that it writes */
     int64_t file_size, data_offset;                     /* data_offset: of its region in the single file, else 0 */
     size_t block_total;
     uint8_t *done; const uint8_t *digests;              /* its message when it had written, owned; the digests in it */
-    char checksum[80];
+    uint8_t checksum[32];
     int is_plain;                                       /* its file has the name without the save id */
     uint32_t way;                                       /* DCPI_REGION_: how its region gets into the single file */
 } dcpi_part;
 
+/* What differs between the layouts. NULL: nothing to do. */
+typedef struct dcpi_layout {
+    uint32_t storage_flags;                             /* what it needs of a storage, and the words for its lack */
+    const char *unsupported;
+    /* each piece has a file of its own, with a role, a tier and a version, that other checkpoints may name too */
+    int is_pool;
+    /* the file by which the other ranks see that they share rank 0's storage: its name before and after the save id */
+    const char *beacon[2];
+    dcp_status (*prepare)(dcpi_save *s, dcp_error *err);        /* 0: last; makes the beacon */
+    dcp_status (*plan)(dcpi_save *s, dcp_error *err);           /* 0: the pieces are dealt out */
+    void (*tell)(const dcpi_save *s, const dcpi_part *part, dcpi_buffer *message);         /* 0: at the end of a part */
+    dcp_status (*listen)(dcpi_save *s, dcpi_wire *from, dcp_error *err);
+    dcp_status (*meet)(dcpi_save *s, dcp_error *err);
+    dcp_status (*write)(dcpi_save *s, dcp_error *err);
+    void (*report)(const dcpi_save *s, dcpi_buffer *message);   /* at the end of this rank's word that it has written */
+    void (*learn)(dcpi_save *s, const dcpi_part *part, dcpi_wire *from);
+    dcp_status (*check)(dcpi_save *s, dcp_error *err);          /* 0: the files are there that the document will name */
+    /* 0: the document; sink NULL: as far as it is known before the tensors are written, only checked */
+    dcp_status (*emit)(const dcpi_save *s, dcpi_sink sink, void *user, dcp_error *err);
+    void (*take_back)(dcpi_save *s, int *only_ids);             /* before dcpi_save.published is removed */
+} dcpi_layout;
+
+typedef struct dcpi_single {                            /* of a save in the single-file layout */
+    int64_t json_size, size;                            /* rank 0: of the document, of the file */
+    int64_t region_end;                                 /* where the next rank's region starts */
+    void *region; uint32_t way;                   /* another rank: the file, if it can write to it; DCPI_REGION_ */
+} dcpi_single;
+typedef struct dcpi_pool_entry {                        /* rank 0: the file of one piece */
+    const char *stem;                                   /* its name without version, save id and ".bin" */
+    const dcp_manifest_shard *base;   /* the base's entry for the same piece, if its bytes may be the same; else NULL */
+    int64_t version;                                    /* of a new file */
+    int list; int64_t layer;                            /* of the document: 1 optimizer, 2 router, which has layers */
+    uint32_t index, count;                              /* among the pieces of its tensor */
+    int form;                                           /* of the stem: DCPI_POOL_SHORT, ... */
+    int is_kept, has_id; const uint8_t *checksum;       /* as its rank said */
+} dcpi_pool_entry;
+typedef struct dcpi_pool_file {                         /* one piece that this rank writes, or finds unchanged */
+    const char *stem, *base_path;                       /* base_path NULL: it must be written */
+    int64_t version;
+    const uint8_t *base_checksum; uint8_t checksum[32];
+    int is_kept, has_id;             /* out: the base's file holds the same; the new file has the save id in its name */
+} dcpi_pool_file;
+typedef struct dcpi_pool {                              /* of a save in the manifest layout */
+    dcpi_arena texts;
+    /* rank 0: the base, of which unchanged files are kept; its entries sorted, 0: nothing can be kept */
+    char *base_name; dcpi_document base; const dcpi_origin **base_order; size_t base_count;
+    dcpi_pool_entry *entries;                           /* rank 0, for each of dcpi_save.entries */
+    dcpi_pool_file *files;                              /* for each of dcpi_save.pieces */
+} dcpi_pool;
+
 struct dcpi_save {
     const dcp_save_desc *desc;
+    const dcpi_layout *layout;
     /* >>async, or NULL: what keeps this save from beginning, the failure of an earlier one; another thing that cancels;
      * who is told how far the tensors have been read (where in the file; with a manifest, how many bytes), and asked
      * whether they can be once more */
@@ -18709,69 +18740,34 @@ struct dcpi_save {
     int plain_names;                                    /* shards may have names without the save id */
     int displaces;                                      /* overwrite: a commit file was there in prepare */
     uint8_t displaced_digest[32];                       /* of its document */
+    int64_t displaced_sequence;                         /* -1: not known */
     dcpi_names displaced, displaced_plain;       /* the data files that it names; those whose names may be used again */
-    int is_taken_over;                                  /* another one has the commit lock now: L6 */
+    char *beacon_key;                                   /* rank 0, until the others have seen it; else NULL */
+    char *intent_key;                                   /* NULL: none */
+    int reuses, is_unproven;                   /* files of a base may be kept; nobody has looked at all bytes of them */
     int64_t alignment;
     /* list */
     dcpi_buffer list;
     /* plan: rank 0 */
     dcpi_part *parts;
     dcpi_entry *entries; size_t entry_count;
-    int64_t json_size;                                  /* of the single file's document */
     /* plan: each rank */
-    dcpi_placed *placed; size_t placed_count;           /* sorted by offset */
+    dcpi_stream_part *pieces; size_t piece_count;       /* that it writes, sorted by offset */
     int64_t block_size, file_size, data_offset;
-    int64_t region_end;                                 /* of the single file: where the next rank's region starts */
     uint8_t (*digests)[32]; size_t block_total;
+    dcpi_single single;
+    dcpi_pool pool;
     /* write */
-    char *shard_name;                    /* of the published shard file; of the commit file in the single-file layout */
-    char checksum[80];
+    uint8_t checksum[32];
     int64_t write_began_ms;
-    char *shard_key;                                    /* of the published shard file, NULL before that */
-    void *region_object; uint32_t region_way;          /* another rank than 0: the single file, if it can write to it */
-    void *single_object;                                /* the single file, open from write to commit */
-    /* manifest layout: the base, of which unchanged files are kept (rank 0); what becomes of each piece */
-    dcpi_arena texts;
-    char *beacon_key;                                   /* rank 0, until the others have seen it; else NULL */
-    char *intent_key;
-    int64_t displaced_sequence;                         /* -1: not known */
-    uint8_t digest[32];                                 /* of the document that is committed */
-    /* sorted; 0: nothing can be kept */
-    char *base_name; dcpi_document base; const dcpi_origin **base_order; size_t base_count;
-    dcpi_pooled *pooled;                                /* for each of entries */
-    dcpi_pool_file *files; dcpi_names published;             /* for each of placed; keys of what this rank has made */
+    dcpi_names published;                               /* keys of the files that this rank has made */
     /* commit */
     dcpi_buffer done;                                   /* this rank's word that it has written */
     char timestamp[DCPI_TIME_TEXT];
-    char *document_temporary;                           /* key of the temporary file that the rename takes */
+    char *document_temporary; void *document;    /* key of the file that the rename takes; that file while it is open */
+    uint8_t digest[32];                                 /* of the document */
+    int is_taken_over;                                  /* another one has the commit lock now: L6 */
 };
-
-/* The phases that are the caller's to wait for, with or without threads: from the arguments to each rank's part. */
-static dcp_status dcpi_save_start(dcpi_save *s, dcp_error *err) {
-    dcp_status status = dcpi_save_check(s, err);
-    status = dcpi_save_agree(s, status, err);
-    if (!status) status = dcpi_save_list(s, err);
-    status = dcpi_save_plan(s, status, err);
-    if (!status) status = dcpi_save_meet(s, err);
-    if (!status) dcpi_op_phase(&s->op, DCP_PHASE_WRITE, s->file_size);
-    return status;
-}
-DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err) {
-    dcp_error local;
-    dcpi_save s;
-    dcp_status status;
-    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "save: desc is NULL");
-    memset(&s, 0, sizeof s);
-    (void)dcpi_succeed(&local);
-    s.desc = desc;
-    status = dcpi_save_start(&s, &local);
-    if (!status) status = dcpi_save_write(&s, &local);
-    status = dcpi_save_commit(&s, status, &local);
-    status = dcpi_save_finish(&s, status);
-    if (!status) (void)dcpi_succeed(&local);
-    if (err) *err = local;
-    return status;
-}
 
 /* The report as far as it has come, to `out`, which may be NULL. */
 static void dcpi_save_tell_report(dcpi_save *s, dcp_save_report *out) {
@@ -18782,7 +18778,6 @@ static void dcpi_save_tell_report(dcpi_save *s, dcp_save_report *out) {
     memcpy(s->report.warning, warnings.warning, sizeof warnings.warning);
     if (out) *out = s->report;
 }
-static int dcpi_save_is_manifest(const dcpi_save *s) { return s->desc->layout == DCP_LAYOUT_MANIFEST; }
 
 /* ---- check: arguments -------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_save_check_fields(const dcp_save_desc *desc, dcp_error *err) {
@@ -18851,187 +18846,56 @@ static dcp_status dcpi_save_check_role(const dcp_tensor *t, dcp_error *err) {
         return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its tier has no valid name", t->name);
     return DCP_OK;
 }
-static dcp_status dcpi_save_check_extra(const dcp_save_desc *desc, const dcp_tensor *t, dcp_error *err) {
+static dcp_status dcpi_save_check_extra(const dcpi_save *s, const dcp_tensor *t, dcp_error *err) {
     const int list = t->role == DCP_ROLE_OPTIMIZER ? 1 : t->role == DCP_ROLE_ROUTER ? 2 : 0;
-    const dcpi_record *record = desc->layout == DCP_LAYOUT_MANIFEST ?
-        &dcpi_manifest_shard_records[list] : &dcpi_tensor_record;
+    const dcpi_record *record = s->layout->is_pool ? &dcpi_manifest_shard_records[list] : &dcpi_tensor_record;
     const dcp_status status = dcpi_text_check(t->extra, record->depth, record, 1, err);
     if (status) dcpi_fail_context(err, "tensor \"%s\": extra is not a JSON member list: ", t->name);
     return status;
 }
-static dcp_status dcpi_save_check_tensors(const dcp_save_desc *desc, dcp_error *err) {
+static dcp_status dcpi_save_check_placement(const dcp_tensor *t, dcp_error *err) {
+    const char *wrong = NULL;
+    if (t->placement == DCP_PLACE_SHARDED && !dcpi_has_global(t) && dcpi_box_elements(t->ndim, t->shape) > 0)
+        wrong = "placement is sharded, but global_shape is not set (dcp_piece sets it)";
+    if (t->placement == DCP_PLACE_PRIVATE && dcpi_has_global(t))
+        wrong = "placement is private, but global_shape is set: a private tensor is whole";
+    if (t->placement == DCP_PLACE_REPLICATED && memcmp(t->shape, dcpi_global_shape(t), sizeof t->shape) != 0)
+        wrong = "placement is replicated, but the piece is only a box of global_shape: that is sharded";
+    if (wrong) return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": %s", t->name, wrong);
+    if (dcpi_cuts_no_byte(t)) return DCP_OK;
+    return dcpi_fail(err, DCP_E_INVALID,
+                     "tensor \"%s\": the piece cuts a byte of the whole tensor, which holds two elements of %s",
+                     t->name, dcp_dtype_name(t->dtype));
+}
+static dcp_status dcpi_save_check_tensors(const dcpi_save *s, dcp_error *err) {
     size_t i;
-    for (i = 0; i < desc->tensor_count; i++) {
-        const dcp_tensor *t = &desc->tensors[i];
+    for (i = 0; i < s->desc->tensor_count; i++) {
+        const dcp_tensor *t = &s->desc->tensors[i];
         dcp_status status = dcpi_tensor_check(t, 1, err);
         if (!status) status = dcpi_tensor_check_data(t, err);
-        if (!status && desc->layout == DCP_LAYOUT_MANIFEST) status = dcpi_save_check_role(t, err);
-        if (!status && t->extra) status = dcpi_save_check_extra(desc, t, err);
+        if (!status && s->layout->is_pool) status = dcpi_save_check_role(t, err);
+        if (!status && t->extra) status = dcpi_save_check_extra(s, t, err);
         if (status) { dcpi_fail_context(err, "tensors[%" PRIu64 "]: ", (uint64_t)i); return status; }
-        if (t->placement == DCP_PLACE_SHARDED && !dcpi_has_global(t) && dcpi_box_elements(t->ndim, t->shape) > 0)
-            return dcpi_fail(err, DCP_E_INVALID,
-                             "tensor \"%s\": placement is sharded, but global_shape is not set (dcp_piece sets it)",
-                             t->name);
-        if (t->placement == DCP_PLACE_PRIVATE && dcpi_has_global(t))
-            return dcpi_fail(err, DCP_E_INVALID,
-                             "tensor \"%s\": placement is private, but global_shape is set: a private tensor is whole",
-                             t->name);
-        if (t->placement == DCP_PLACE_REPLICATED && memcmp(t->shape, dcpi_global_shape(t), sizeof t->shape) != 0)
-            return dcpi_fail(err, DCP_E_INVALID,
-                             "tensor \"%s\": placement is replicated, but the piece is only a box of global_shape: "
-                             "that is sharded",
-                    t->name);
-        if (!dcpi_cuts_no_byte(t))
-            return dcpi_fail(err, DCP_E_INVALID,
-                             "tensor \"%s\": the piece cuts a byte of the whole tensor, which holds two elements of %s",
-                             t->name,
-                    dcp_dtype_name(t->dtype));
+        status = dcpi_save_check_placement(t, err);
+        if (status) return status;
     }
     return DCP_OK;
 }
 static dcp_status dcpi_save_check(dcpi_save *s, dcp_error *err) {
+    const dcp_save_desc *desc = s->desc;
     dcp_error team;
-    dcp_status status = dcpi_op_begin(&s->op, &s->desc->io, err), joined = dcpi_team_begin(&s->op, "save", &team);
+    dcp_status status = dcpi_op_begin(&s->op, &desc->io, err), joined = dcpi_team_begin(&s->op, "save", &team);
     s->op.cancel_too = s->cancel_too;
+    s->alignment = desc->alignment ? (int64_t)desc->alignment : 64;
+    s->block_size = desc->block_size ? (int64_t)desc->block_size : DCPI_CHUNK;
     if (!status && joined) *err = team;
     if (!status) status = joined;
     if (s->earlier) { *err = *s->earlier; return s->earlier->status; }
-    if (!status) status = dcpi_save_check_options(s->desc, err);
-    if (!status) status = dcpi_save_check_fields(s->desc, err);
-    if (!status) status = dcpi_save_check_tensors(s->desc, err);
-    if (!status) status = dcpi_devices_begin(s->desc->tensors, s->desc->tensor_count, err);
-    s->alignment = s->desc->alignment ? (int64_t)s->desc->alignment : 64;
+    if (!status) status = dcpi_save_check_options(desc, err);
+    if (!status) status = dcpi_save_check_fields(desc, err);
+    if (!status) status = dcpi_save_check_tensors(s, err);
+    if (!status) status = dcpi_devices_begin(desc->tensors, desc->tensor_count, err);
     return status ? status : dcpi_op_check(&s->op, err);
-}
-
-/* ---- agree: all ranks want the same save; what rank 0 prepared --------------------------------------------------- */
-static void dcpi_agree_number(dcpi_sha *sha, uint64_t value) {
-    uint8_t bytes[8];
-    dcpi_store64(bytes, value);
-    dcpi_sha_update(sha, bytes, sizeof bytes);
-}
-static void dcpi_agree_digest(const dcpi_save *s, uint8_t digest[32]) {
-    const dcp_save_desc *d = s->desc;
-    dcpi_sha sha;
-    dcpi_sha_init(&sha);
-    dcpi_sha_update(&sha, "save", 4);
-    dcpi_sha_update(&sha, d->path, strlen(d->path));
-    dcpi_agree_number(&sha, (uint64_t)d->layout);
-    dcpi_agree_number(&sha, (uint64_t)d->checksum);
-    dcpi_agree_number(&sha, d->alignment);
-    dcpi_agree_number(&sha, d->block_size);
-    dcpi_agree_number(&sha, (uint64_t)((d->overwrite != 0) | (d->allow_holes != 0) << 1 | (d->unique_names != 0) << 2 |
-                                       (d->yaml != 0) << 3));
-    dcpi_sha_final(&sha, digest);
-}
-static dcp_status dcpi_agree_go(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
-    const dcpi_save *s = (const dcpi_save *)user;
-    uint8_t body[32] = {0};
-    (void)rank; (void)err;
-    memcpy(body, s->report.save_id, 16);
-    dcpi_store64(body + 16, (uint64_t)s->report.sequence);
-    body[24] = (uint8_t)s->plain_names;
-    dcpi_buffer_add(message, body, sizeof body);
-    return DCP_OK;
-}
-static dcp_status dcpi_agree_take(dcpi_save *s, dcp_error *err) {
-    const dcpi_peer *lead = s->op.team.peers;
-    const uint8_t *body = lead->message + DCPI_TEAM_HEADER;
-    if (lead->size != DCPI_TEAM_HEADER + 32)
-        return dcpi_fail(err, DCP_E_COMM, "save: rank 0 sent a message of another version of dcp.h");
-    memcpy(s->report.save_id, body, 16);
-    s->report.sequence = (int64_t)dcpi_load64(body + 16);
-    s->plain_names = body[24];
-    return DCP_OK;
-}
-static dcp_status dcpi_prepare_errand(void *save, dcp_error *err) { return dcpi_save_prepare((dcpi_save *)save, err); }
-
-static dcp_status dcpi_save_agree(dcpi_save *s, dcp_status status, dcp_error *err) {
-    dcpi_team *t = &s->op.team;
-    dcpi_hello hello;
-    memset(&hello, 0, sizeof hello);
-    if (!status) dcpi_agree_digest(s, hello.digest);
-    hello.list = dcpi_hello_list(s->desc->tensors, s->desc->tensor_count);
-    status = dcpi_hello_exchange(&s->op, status, &hello, "path, layout and options of a save must be equal", err);
-    dcpi_op_phase(&s->op, DCP_PHASE_PREPARE, 0);
-    if (!status && t->rank == 0) status = dcpi_op_errand(&s->op, dcpi_prepare_errand, s, err);
-    status = dcpi_team_down(&s->op, status, dcpi_agree_go, s, DCPI_DOWN_SAME, err);
-    if (!status && t->rank != 0) status = dcpi_agree_take(s, err);
-    return status;
-}
-
-/* ---- prepare, manifest layout: the base, whose unchanged files are kept (DESIGN 2.4) ----------------------------- */
-static int dcpi_pool_base_compare(const void *a_, const void *b_) {        /* which piece of which tensor an entry is */
-    const dcpi_origin *a = (const dcpi_origin *)a_, *b = (const dcpi_origin *)b_;
-    const dcp_manifest_shard *x = a->shard, *y = b->shard;
-    const int is_private = x->placement && strcmp(x->placement, "private") == 0;
-    int order = strcmp(x->tensor_name ? x->tensor_name : "", y->tensor_name ? y->tensor_name : ""), d;
-    if (order) return order;
-    if (a->role != b->role) return a->role < b->role ? -1 : 1;
-    if (a->layer != b->layer) return a->layer < b->layer ? -1 : 1;
-    for (d = 0; d < 3; d++)
-        if (x->expert_key[d] != y->expert_key[d]) return x->expert_key[d] < y->expert_key[d] ? -1 : 1;
-    for (d = 0; d < DCP_MAX_DIMS; d++)
-        if (x->global_offset[d] != y->global_offset[d]) return x->global_offset[d] < y->global_offset[d] ? -1 : 1;
-    if (is_private) return x->rank < y->rank ? -1 : x->rank > y->rank;
-    if (!dcpi_manifest_is_empty(x) || !dcpi_manifest_is_empty(y))
-        return dcpi_manifest_is_empty(y) - dcpi_manifest_is_empty(x);
-    for (d = 0; d < DCP_MAX_DIMS; d++) if (x->shape[d] != y->shape[d]) return x->shape[d] < y->shape[d] ? -1 : 1;
-    return 0;
-}
-/* The entry for that piece in a sorted list; NULL: there is none. */
-static const dcp_manifest_shard *dcpi_pool_base_search(const dcpi_origin *const *order, size_t count,
-                                                       const dcpi_origin *wanted) {
-    size_t low = 0, high = count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int compared = dcpi_pool_base_compare(order[middle], wanted);
-        if (compared == 0) return order[middle]->shard;
-        if (compared < 0) low = middle + 1;
-        else high = middle;
-    }
-    return NULL;
-}
-static dcp_status dcpi_pool_base_index(dcpi_save *s, dcp_error *err) {
-    const size_t count = s->base.metadata->shard_count;
-    size_t i;
-    s->base_order = (const dcpi_origin **)dcpi_alloc_array(count, sizeof *s->base_order, err);
-    if (!s->base_order) return DCP_E_MEMORY;
-    for (i = 0; i < count; i++) s->base_order[i] = &s->base.origins[i];
-    s->base_count = count;
-    return dcpi_sort((const void **)(void *)s->base_order, count, dcpi_pool_base_compare, err);
-}
-/* First the intent, then the base again: who removes files looks for intents after commit files are gone, so one of the
- * two sees the other. A base that is gone or another one by then is none. */
-static dcp_status dcpi_pool_base_find(dcpi_save *s, dcp_error *err) {
-    uint8_t now[32];
-    const char *name = s->base_name;
-    dcp_status status = DCP_OK;
-    if (name) {
-        status = dcpi_document_read(&s->op, &s->place, name, NULL, &s->base, err);
-        if (status && !dcpi_is_trouble(status)) {
-            dcpi_op_log(&s->op, DCP_LOG_WARNING,
-                        "every file is written anew, since the newest manifest cannot be read: %s", err->message);
-            status = dcpi_succeed(err);
-        }
-    }
-    if (!status)
-        status = dcpi_intent_publish(&s->op, &s->place, s->place.name, s->report.save_id, "base", name ? name : "",
-                                     s->base.metadata && s->base.metadata->save_id ? s->base.metadata->save_id : "",
-                                     &s->intent_key, err);
-    if (!status && s->base.manifest) {
-        status = dcpi_document_digest(&s->op, &s->place, name, now, err);
-        if (!status && memcmp(now, s->base.digest, sizeof now) == 0) status = dcpi_pool_base_index(s, err);
-        else if (!dcpi_is_trouble(status)) status = dcpi_succeed(err);
-    }
-    return status;
-}
-/* Where nobody asks for another size: the base's, so that digests can be compared. */
-static int64_t dcpi_pool_base_block_size(const dcpi_save *s) {
-    size_t i;
-    for (i = 0; i < s->base_count; i++)
-        if (s->base_order[i]->shard->block_size > 0) return s->base_order[i]->shard->block_size;
-    return DCPI_CHUNK;
 }
 
 /* ---- prepare: what is there, and what the new files are called --------------------------------------------------- */
@@ -19048,8 +18912,6 @@ static dcp_status dcpi_survey_one(void *user, const char *key, const dcp_object_
     if (dcpi_starts_with(name, survey->shard_prefix)) survey->has_shards = 1;
     return dcpi_commit_kind_of(name) ? dcpi_names_add(&survey->commits, name, survey->err) : DCP_OK;
 }
-/* Makes sure of a candidate's number; what is not intact has none. A document that this user may not read stops
- * nobody from saving: numbers leave room for the one that it may have. */
 #define DCPI_SURVEY_ROOM ((int64_t)1 << 20)
 static dcp_status dcpi_survey_ask(dcpi_save *s, dcpi_candidates *all, size_t at, int *dropped, int64_t *room,
                                   dcp_error *err) {
@@ -19078,7 +18940,7 @@ static dcp_status dcpi_survey_ask(dcpi_save *s, dcpi_candidates *all, size_t at,
 }
 /* 1 + the highest number; and the newest manifest, if this is to be one. */
 static dcp_status dcpi_survey_number(dcpi_save *s, dcpi_candidates *all, dcp_error *err) {
-    const int wants_base = dcpi_save_is_manifest(s);
+    const int wants_base = s->layout->is_pool;
     int64_t highest = 0, room = 0;
     int dropped;
     dcp_status status = DCP_OK;
@@ -19088,14 +18950,14 @@ static dcp_status dcpi_survey_number(dcpi_save *s, dcpi_candidates *all, dcp_err
     if (!status) status = dcpi_candidates_sort(all, err);
     for (i = 0; i < all->count && !status;) {
         const dcpi_candidate *c = all->order[i];
-        const int is_manifest = dcpi_commit_kind_of(c->name)->layout == DCP_LAYOUT_MANIFEST;
-        const int may_be_base = is_manifest && wants_base && !s->base_name;
+        const int may_be_base = wants_base && !s->pool.base_name &&
+                                dcpi_commit_kind_of(c->name)->layout == s->kind->layout;
         if (c->number <= highest && !may_be_base) { i++; continue; }
         status = dcpi_survey_ask(s, all, i, &dropped, &room, err);
         if (status || dropped) continue;
         highest = dcpi_max(highest, c->number);
-        if (may_be_base) s->base_name = dcpi_copy_text(c->name, err);
-        if (may_be_base && !s->base_name) status = DCP_E_MEMORY;
+        if (may_be_base) s->pool.base_name = dcpi_copy_text(c->name, err);
+        if (may_be_base && !s->pool.base_name) status = DCP_E_MEMORY;
         i++;
     }
     if (!status && highest == INT64_MAX)
@@ -19146,7 +19008,7 @@ static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
     memset(&own, 0, sizeof own);
     status = dcpi_names_add_data(&own, s->commit_name, document.metadata, err);
     for (i = 0; i < own.count && !status; i++) {
-        const int is_plain = !dcpi_save_is_manifest(s) && dcpi_removal_needs_lock(own.items[i]);
+        const int is_plain = !s->layout->is_pool && dcpi_removal_needs_lock(own.items[i]);
         status = dcpi_names_add(is_plain ? &s->displaced_plain : &s->displaced, own.items[i], err);
     }
     dcpi_names_free(&own);
@@ -19178,8 +19040,7 @@ static dcp_status dcpi_save_look_for_commit(dcpi_save *s, int *has_commit, dcp_e
 static dcp_status dcpi_save_place(dcpi_save *s, dcp_error *err) {
     const struct dcpi_commit_kind *given;
     dcp_status status = dcpi_place_open(&s->place, s->desc->io.storage, s->desc->path, 1, err);
-    s->kind = &dcpi_commit_kinds[s->desc->layout == DCP_LAYOUT_MANIFEST ? 2 + (s->desc->yaml != 0) : s->desc->layout ==
-                                 DCP_LAYOUT_SINGLE];
+    s->kind = &dcpi_commit_kinds[s->desc->layout + (s->layout->is_pool && s->desc->yaml)];
     if (status) return status;
     given = dcpi_commit_kind_of(s->place.name);
     if (given) s->place.name[strlen(s->place.name) - strlen(given->suffix)] = '\0';
@@ -19196,35 +19057,24 @@ static dcp_status dcpi_save_place(dcpi_save *s, dcp_error *err) {
     status = dcpi_place_report(&s->place, s->commit_name, s->report.path, err);
     if (status) return status;
     s->report.not_durable = ~s->place.storage->flags & DCPI_STORAGE_PROMISES;
-    if (s->kind->layout == DCP_LAYOUT_SINGLE && !(s->place.storage->flags & DCP_STORAGE_RANDOM_WRITE))
-        return dcpi_fail(err, DCP_E_UNSUPPORTED,
-                         "the single-file layout writes its header last, and this storage cannot write at an offset; "
-                         "use the sharded one");
+    if (s->layout->storage_flags & ~s->place.storage->flags)
+        return dcpi_fail(err, DCP_E_UNSUPPORTED, "%s", s->layout->unsupported);
     return DCP_OK;
 }
 /* ---- prepare: all ranks see one storage -----------------------------------------------------------------------------
  * Before anything is written the other ranks look for a file of rank 0's: a manifest's intent, else an empty one with
  * the name that a temporary file of the lock would have, which sweep knows. The regions of a single file can go through
  * rank 0, so that layout needs none. */
+static int dcpi_beacon_is_needed(const dcpi_save *s) { return s->op.team.world_size > 1 && s->layout->beacon[0]; }
 static char *dcpi_beacon_key(const dcpi_save *s, dcp_error *err) {
-    const int is_manifest = dcpi_save_is_manifest(s);
     const size_t size = strlen(s->place.name) + 64;
     char *key, *name = (char *)dcpi_alloc(size, err);
     if (!name) return NULL;
-    if (is_manifest) (void)snprintf(name, size, "%s.manifest.%s.intent.tmp", s->place.name, s->report.save_id);
-    else (void)snprintf(name, size, "%s%s.%s.tmp", s->place.name, dcpi_lock_suffix, s->report.save_id);
+    (void)snprintf(name, size, "%s%s%s%s", s->place.name, s->layout->beacon[0], s->report.save_id,
+                   s->layout->beacon[1]);
     key = dcpi_place_key(&s->place, name, err);
     dcpi_free(name);
     return key;
-}
-static int dcpi_beacon_is_needed(const dcpi_save *s) {
-    return s->op.team.world_size > 1 && s->kind->layout != DCP_LAYOUT_SINGLE;
-}
-static dcp_status dcpi_beacon_publish(dcpi_save *s, dcp_error *err) {
-    if (!dcpi_beacon_is_needed(s) || dcpi_save_is_manifest(s)) return DCP_OK;
-    s->beacon_key = dcpi_beacon_key(s, err);
-    if (!s->beacon_key) return DCP_E_MEMORY;
-    return dcpi_object_publish(&s->op, s->place.storage, s->beacon_key, "", 0, err);
 }
 static dcp_status dcpi_beacon_remove(void *save, dcp_error *err) {    /* rank 0, when all have looked, or nobody will */
     dcpi_save *s = (dcpi_save *)save;
@@ -19252,7 +19102,8 @@ static dcp_status dcpi_beacon_see(void *save, dcp_error *err) {
                      "storage that all ranks see (or use the single-file layout, whose bytes can go through rank 0)",
                      s->place.shown);
 }
-static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err) {
+static dcp_status dcpi_save_prepare(void *save, dcp_error *err) {
+    dcpi_save *s = (dcpi_save *)save;
     int has_commit = 0;
     dcp_status status = dcpi_random_id(s->report.save_id, err);
     dcpi_time_format(dcpi_os_wall_us(), s->timestamp);
@@ -19260,128 +19111,146 @@ static dcp_status dcpi_save_prepare(dcpi_save *s, dcp_error *err) {
     if (!status) status = dcpi_place_sync_all(&s->place, err);
     if (!status) status = dcpi_save_look_for_commit(s, &has_commit, err);
     if (!status) status = dcpi_save_survey(s, has_commit, err);
-    if (!status) status = dcpi_beacon_publish(s, err);
-    return status || !dcpi_save_is_manifest(s) ? status : dcpi_pool_base_find(s, err);
+    return status || !s->layout->prepare ? status : s->layout->prepare(s, err);
+}
+
+/* ---- agree: all ranks want the same save; what rank 0 prepared --------------------------------------------------- */
+static void dcpi_agree_digest(const dcp_save_desc *d, uint8_t digest[32]) {
+    const uint64_t options[] = {
+        (uint64_t)d->layout, (uint64_t)d->checksum, d->alignment, d->block_size, d->overwrite != 0, d->allow_holes != 0,
+        d->unique_names != 0, d->yaml != 0
+    };
+    uint8_t bytes[8 * DCPI_COUNT(options)];
+    dcpi_sha sha;
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(options); i++) dcpi_store64(bytes + 8 * i, options[i]);
+    dcpi_sha_init(&sha);
+    dcpi_sha_update(&sha, "save", 4);
+    dcpi_sha_update(&sha, d->path, strlen(d->path));
+    dcpi_sha_update(&sha, bytes, sizeof bytes);
+    dcpi_sha_final(&sha, digest);
+}
+static dcp_status dcpi_agree_tell(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
+    const dcpi_save *s = (const dcpi_save *)user;
+    (void)rank; (void)err;
+    dcpi_put_text(message, s->report.save_id);
+    dcpi_put64(message, s->report.sequence);
+    dcpi_put32(message, (uint32_t)s->plain_names);
+    return DCP_OK;
+}
+static dcp_status dcpi_agree_listen(dcpi_save *s, dcp_error *err) {
+    dcpi_wire from = dcpi_team_body(s->op.team.peers->message, s->op.team.peers->size);
+    (void)snprintf(s->report.save_id, sizeof s->report.save_id, "%s", dcpi_get_text(&from));
+    s->report.sequence = dcpi_get64(&from);
+    s->plain_names = dcpi_get32(&from) != 0;
+    return dcpi_wire_end(&from, "save", 0, err);
+}
+static dcp_status dcpi_save_agree(dcpi_save *s, dcp_status status, dcp_error *err) {
+    dcpi_team *t = &s->op.team;
+    dcpi_hello hello;
+    memset(&hello, 0, sizeof hello);
+    if (!status) dcpi_agree_digest(s->desc, hello.digest);
+    hello.list = dcpi_hello_list(s->desc->tensors, s->desc->tensor_count);
+    status = dcpi_hello_exchange(&s->op, status, &hello, "path, layout and options of a save must be equal", err);
+    dcpi_op_phase(&s->op, DCP_PHASE_PREPARE, 0);
+    if (!status && t->rank == 0) status = dcpi_op_errand(&s->op, dcpi_save_prepare, s, err);
+    status = dcpi_team_down(&s->op, status, dcpi_agree_tell, s, DCPI_DOWN_SAME, err);
+    return status || t->rank == 0 ? status : dcpi_agree_listen(s, err);
 }
 
 /* ---- list: this rank's pieces, as rank 0 gets them ------------------------------------------------------------------
- * count (8 bytes), then for each: type, dimensions, placement, what follows (1 byte each), name with its NUL, its
- * tier and its extra likewise, and as varints the expert key, the version, the shape, the global shape and offset. */
+ * Their number (8 bytes), then for each a record: type, dimensions, placement, what follows (1 byte each), name, tier
+ * and extra as texts, and as varints the expert key, the version, the shape, the global shape and offset. */
 enum {
-    DCPI_LISTED_GLOBAL = 1, DCPI_LISTED_ROLE = 2, DCPI_LISTED_ROLE_BITS = 12, DCPI_LISTED_TIER = 16,
-    DCPI_LISTED_VERSION = 32, DCPI_LISTED_EXTRA = 64
+    DCPI_RECORD_TYPE, DCPI_RECORD_DIMS, DCPI_RECORD_PLACEMENT, DCPI_RECORD_FLAGS, DCPI_RECORD_NAME,
+    DCPI_RECORD_GLOBAL = 1, DCPI_RECORD_ROLE = 2, DCPI_RECORD_ROLE_BITS = 12, DCPI_RECORD_TIER = 16,
+    DCPI_RECORD_VERSION = 32, DCPI_RECORD_EXTRA = 64
 };
-typedef struct dcpi_listed {
-    const char *name; dcp_dtype dtype; int ndim; dcp_placement placement; int has_global;
-    dcp_role role; const char *tier, *extra; int64_t expert_key[3], version;
-    int64_t shape[DCP_MAX_DIMS], global_shape[DCP_MAX_DIMS], global_offset[DCP_MAX_DIMS];
-} dcpi_listed;
-
-static void dcpi_list_number(dcpi_buffer *out, uint64_t value) {
-    uint8_t bytes[10];
-    size_t n = 0;
-    for (; value >= 0x80; value >>= 7) bytes[n++] = (uint8_t)(value | 0x80);
-    bytes[n++] = (uint8_t)value;
-    dcpi_buffer_add(out, bytes, n);
-}
-static dcp_placement dcpi_list_placement(const dcp_tensor *t, int world_size) {        /* what AUTO means */
+static dcp_placement dcpi_record_placement(const dcp_tensor *t, int world_size) {      /* what AUTO means */
     if (t->placement != DCP_PLACE_AUTO) return t->placement;
     if (dcpi_has_global(t)) return DCP_PLACE_SHARDED;
     return world_size == 1 ? DCP_PLACE_REPLICATED : DCP_PLACE_PRIVATE;
 }
-static void dcpi_list_piece(dcpi_buffer *out, const dcp_tensor *t, int world_size, int is_manifest) {
-    const dcp_placement placement = dcpi_list_placement(t, world_size);
-    const int has_global = dcpi_has_global(t);
+static void dcpi_record_put_numbers(dcpi_buffer *to, const int64_t *values, int count) {
+    int i;
+    for (i = 0; i < count; i++) dcpi_put_number(to, values[i]);
+}
+static void dcpi_record_get_numbers(dcpi_wire *from, int64_t *values, int count) {
+    int i;
+    for (i = 0; i < count; i++) values[i] = dcpi_get_number(from);
+}
+static void dcpi_record_put(dcpi_buffer *to, const dcp_tensor *t, int world_size, int is_pool) {
+    const int has_tier = is_pool && t->tier, has_version = is_pool && t->version, has_global = dcpi_has_global(t);
     uint8_t head[4];
-    int d;
-    head[0] = (uint8_t)t->dtype;
-    head[1] = (uint8_t)t->ndim;
-    head[2] = (uint8_t)placement;
-    head[3] = (uint8_t)has_global;
-    if (is_manifest) {
-        head[3] = (uint8_t)(has_global | DCPI_LISTED_ROLE | (int)t->role << 2 | (t->tier ? DCPI_LISTED_TIER : 0) |
-                            (t->version ? DCPI_LISTED_VERSION : 0));
+    head[DCPI_RECORD_TYPE] = (uint8_t)t->dtype;
+    head[DCPI_RECORD_DIMS] = (uint8_t)t->ndim;
+    head[DCPI_RECORD_PLACEMENT] = (uint8_t)dcpi_record_placement(t, world_size);
+    head[DCPI_RECORD_FLAGS] = (uint8_t)((has_global ? DCPI_RECORD_GLOBAL : 0) | (has_tier ? DCPI_RECORD_TIER : 0) |
+                                        (is_pool ? DCPI_RECORD_ROLE | (int)t->role << 2 : 0) |
+                                        (has_version ? DCPI_RECORD_VERSION : 0) | (t->extra ? DCPI_RECORD_EXTRA : 0));
+    dcpi_buffer_add(to, head, sizeof head);
+    dcpi_put_text(to, t->name);
+    if (has_tier) dcpi_put_text(to, t->tier);
+    if (t->extra) dcpi_put_text(to, t->extra);
+    if (is_pool) dcpi_record_put_numbers(to, t->expert_key, 3);
+    if (has_version) dcpi_put_number(to, t->version);
+    dcpi_record_put_numbers(to, t->shape, t->ndim);
+    if (!has_global) return;
+    dcpi_record_put_numbers(to, t->global_shape, t->ndim);
+    dcpi_record_put_numbers(to, t->global_offset, t->ndim);
+}
+/* A tensor without its data; its texts are in the message. */
+static void dcpi_record_get(dcpi_wire *from, dcp_tensor *out) {
+    const uint8_t *head = dcpi_get(from, DCPI_RECORD_NAME);
+    int flags;
+    memset(out, 0, sizeof *out);
+    out->name = "";
+    if (!head || head[0] == 0 || head[0] > DCP_OPAQUE || head[1] > DCP_MAX_DIMS || head[2] > DCP_PLACE_SHARDED ||
+        head[3] > 127) {
+        from->failed = 1;
+        return;
     }
-    if (t->extra) head[3] = (uint8_t)(head[3] | DCPI_LISTED_EXTRA);
-    dcpi_buffer_add(out, head, sizeof head);
-    dcpi_buffer_add(out, t->name, strlen(t->name) + 1);
-    if (head[3] & DCPI_LISTED_TIER) dcpi_buffer_add(out, t->tier, strlen(t->tier) + 1);
-    if (head[3] & DCPI_LISTED_EXTRA) dcpi_buffer_add(out, t->extra, strlen(t->extra) + 1);
-    for (d = 0; d < 3 && (head[3] & DCPI_LISTED_ROLE); d++) dcpi_list_number(out, (uint64_t)t->expert_key[d]);
-    if (head[3] & DCPI_LISTED_VERSION) dcpi_list_number(out, (uint64_t)t->version);
-    for (d = 0; d < t->ndim; d++) dcpi_list_number(out, (uint64_t)t->shape[d]);
-    for (d = 0; d < t->ndim && has_global; d++) dcpi_list_number(out, (uint64_t)t->global_shape[d]);
-    for (d = 0; d < t->ndim && has_global; d++) dcpi_list_number(out, (uint64_t)t->global_offset[d]);
+    flags = head[DCPI_RECORD_FLAGS];
+    out->dtype = (dcp_dtype)head[DCPI_RECORD_TYPE];
+    out->ndim = head[DCPI_RECORD_DIMS];
+    out->placement = (dcp_placement)head[DCPI_RECORD_PLACEMENT];
+    out->role = (dcp_role)((flags & DCPI_RECORD_ROLE_BITS) >> 2);
+    out->name = dcpi_get_text(from);
+    if (flags & DCPI_RECORD_TIER) out->tier = dcpi_get_text(from);
+    if (flags & DCPI_RECORD_EXTRA) out->extra = dcpi_get_text(from);
+    if (flags & DCPI_RECORD_ROLE) dcpi_record_get_numbers(from, out->expert_key, 3);
+    if (flags & DCPI_RECORD_VERSION) out->version = dcpi_get_number(from);
+    dcpi_record_get_numbers(from, out->shape, out->ndim);
+    if (!(flags & DCPI_RECORD_GLOBAL)) return;
+    dcpi_record_get_numbers(from, out->global_shape, out->ndim);
+    dcpi_record_get_numbers(from, out->global_offset, out->ndim);
 }
 static dcp_status dcpi_save_list(dcpi_save *s, dcp_error *err) {
     dcpi_team *t = &s->op.team;
-    uint8_t count[8];
     size_t i;
     dcp_status status = t->rank == 0 ? DCP_OK : dcpi_save_place(s, err);
     if (!status && t->rank != 0 && dcpi_beacon_is_needed(s)) status = dcpi_op_errand(&s->op, dcpi_beacon_see, s, err);
     dcpi_op_phase(&s->op, DCP_PHASE_PLAN, 0);
     if (status) return status;
     dcpi_team_message_start(&s->list);
-    dcpi_store64(count, (uint64_t)s->desc->tensor_count);
-    dcpi_buffer_add(&s->list, count, sizeof count);
+    dcpi_put64(&s->list, (int64_t)s->desc->tensor_count);
     for (i = 0; i < s->desc->tensor_count; i++)
-        dcpi_list_piece(&s->list, &s->desc->tensors[i], t->world_size, dcpi_save_is_manifest(s));
+        dcpi_record_put(&s->list, &s->desc->tensors[i], t->world_size, s->layout->is_pool);
     return s->list.failed ? dcpi_no_memory(err, s->list.size) : DCP_OK;
-}
-static int dcpi_listed_number(const uint8_t **at, const uint8_t *end, int64_t *out) {
-    uint64_t value = 0;
-    int shift;
-    for (shift = 0; *at < end && shift < 63; shift += 7) {
-        const uint8_t byte = *(*at)++;
-        value |= (uint64_t)(byte & 0x7F) << shift;
-        *out = (int64_t)value;
-        if (byte < 0x80) return 1;
-    }
-    return 0;
-}
-/* Where the next record starts; NULL: this is none. */
-static const uint8_t *dcpi_listed_read(const uint8_t *at, const uint8_t *end, dcpi_listed *out) {
-    const uint8_t *nul;
-    int d, flags;
-    memset(out, 0, sizeof *out);
-    if (end - at < 5 || at[0] == 0 || at[0] > DCP_OPAQUE || at[1] > DCP_MAX_DIMS || at[2] > DCP_PLACE_SHARDED ||
-        at[3] > 127)
-        return NULL;
-    out->dtype = (dcp_dtype)at[0];
-    out->ndim = at[1];
-    out->placement = (dcp_placement)at[2];
-    flags = at[3];
-    out->has_global = flags & DCPI_LISTED_GLOBAL;
-    out->role = (dcp_role)((flags & DCPI_LISTED_ROLE_BITS) >> 2);
-    out->name = (const char *)at + 4;
-    nul = (const uint8_t *)memchr(at + 4, 0, (size_t)(end - at - 4));
-    if (!nul) return NULL;
-    at = nul + 1;
-    if (flags & DCPI_LISTED_TIER) {
-        out->tier = (const char *)at;
-        nul = (const uint8_t *)memchr(at, 0, (size_t)(end - at));
-        if (!nul) return NULL;
-        at = nul + 1;
-    }
-    if (flags & DCPI_LISTED_EXTRA) {
-        out->extra = (const char *)at;
-        nul = (const uint8_t *)memchr(at, 0, (size_t)(end - at));
-        if (!nul) return NULL;
-        at = nul + 1;
-    }
-    for (d = 0; d < 3 && (flags & DCPI_LISTED_ROLE); d++)
-        if (!dcpi_listed_number(&at, end, &out->expert_key[d])) return NULL;
-    if ((flags & DCPI_LISTED_VERSION) && !dcpi_listed_number(&at, end, &out->version)) return NULL;
-    for (d = 0; d < out->ndim; d++) if (!dcpi_listed_number(&at, end, &out->shape[d])) return NULL;
-    memcpy(out->global_shape, out->shape, sizeof out->shape);
-    for (d = 0; d < out->ndim && out->has_global; d++)
-        if (!dcpi_listed_number(&at, end, &out->global_shape[d])) return NULL;
-    for (d = 0; d < out->ndim && out->has_global; d++)
-        if (!dcpi_listed_number(&at, end, &out->global_offset[d])) return NULL;
-    return at;
 }
 
 /* ---- plan: rank 0 has all lists ---------------------------------------------------------------------------------- */
+static dcpi_wire dcpi_part_list(const dcpi_part *part) {
+    return dcpi_team_body(part->list, part->list_size);
+}
+/* What is written there was read before: it is whole. */
+static void dcpi_entry_read(const dcpi_save *s, const dcpi_entry *entry, dcp_tensor *out) {
+    const dcpi_part *part = &s->parts[entry->rank];
+    dcpi_wire from = dcpi_wire_open(entry->record, (size_t)(part->list + part->list_size - entry->record));
+    dcpi_record_get(&from, out);
+}
+static const char *dcpi_entry_name(const dcpi_entry *entry) { return (const char *)entry->record + DCPI_RECORD_NAME; }
+
 static dcp_status dcpi_plan_take_lists(dcpi_save *s, dcp_error *err) {
     dcpi_team *t = &s->op.team;
     uint64_t total = 0;
@@ -19406,34 +19275,30 @@ static dcp_status dcpi_plan_take_lists(dcpi_save *s, dcp_error *err) {
 }
 static dcp_status dcpi_plan_read_list(dcpi_save *s, int rank, dcp_error *err) {
     dcpi_part *part = &s->parts[rank];
-    const uint8_t *at = part->list + DCPI_TEAM_HEADER + 8, *end = part->list + part->list_size;
+    dcpi_wire from = dcpi_part_list(part);
     size_t i;
     part->first = s->entry_count;
-    part->count = (size_t)dcpi_load64(part->list + DCPI_TEAM_HEADER);
-    for (i = 0; i < part->count; i++) {
+    part->count = (size_t)dcpi_get64(&from);
+    for (i = 0; i < part->count && !from.failed; i++) {
         dcpi_entry *entry = &s->entries[s->entry_count++];
-        dcpi_listed record;
-        entry->record = at;
+        dcp_tensor record;
+        entry->record = from.at;
         entry->rank = rank;
-        at = dcpi_listed_read(at, end, &record);
-        if (!at) return dcpi_fail(err, DCP_E_COMM, "save: rank %d sent a list of another version of dcp.h", rank);
-        if (!dcpi_mul(dcpi_box_elements(record.ndim, record.shape), dcp_dtype_bits(record.dtype), &entry->size))
+        dcpi_record_get(&from, &record);
+        if (!dcpi_dtype_size(record.dtype, dcpi_box_elements(record.ndim, record.shape), &entry->size))
             entry->size = INT64_MAX;
-        entry->size = entry->size / 8 + (entry->size % 8 != 0);
     }
-    return DCP_OK;
+    return dcpi_wire_end(&from, "save", rank, err);
 }
 
 /* Pieces of one name, found by its hash: chained in the order of ranks. There may be a thousand times as many pieces as
  * names. */
-/* first, last: entries, plus one */
 typedef struct dcpi_namesakes { uint64_t hash; size_t first, last, count; } dcpi_namesakes;
 typedef struct dcpi_grouping {
-    dcpi_namesakes *groups; size_t group_count, capacity;
+    dcpi_namesakes *groups; size_t group_count, capacity, largest;
     size_t *slots, mask;                                /* groups, plus one; 0: free. At most half of them are taken */
     size_t *next;                                       /* for each entry, plus one */
 } dcpi_grouping;
-
 static uint64_t dcpi_group_hash(const char *name) {     /* FNV-1a, mixed: names are ours, nobody attacks them */
     uint64_t h = 14695981039346656037u;
     for (; *name; name++) h = (h ^ (uint8_t)*name) * 1099511628211u;
@@ -19455,33 +19320,36 @@ static dcp_status dcpi_group_grow(dcpi_grouping *g, dcp_error *err) {
     }
     return DCP_OK;
 }
+static dcp_status dcpi_group_add(dcpi_grouping *g, const dcpi_entry *entries, size_t entry, dcp_error *err) {
+    const char *name = dcpi_entry_name(&entries[entry]);
+    const uint64_t hash = dcpi_group_hash(name);
+    dcpi_namesakes *group = NULL;
+    size_t at;
+    if (2 * g->group_count >= g->mask && dcpi_group_grow(g, err)) return DCP_E_MEMORY;
+    for (at = (size_t)hash & g->mask; g->slots[at]; at = (at + 1) & g->mask) {
+        group = &g->groups[g->slots[at] - 1];
+        if (group->hash == hash && strcmp(dcpi_entry_name(&entries[group->first - 1]), name) == 0) break;
+    }
+    if (g->slots[at]) g->next[group->last - 1] = entry + 1;
+    else {
+        g->slots[at] = g->group_count + 1;
+        group = &g->groups[g->group_count++];
+        group->hash = hash;
+        group->first = entry + 1;
+        group->count = 0;
+    }
+    group->last = entry + 1;
+    if (++group->count > g->largest) g->largest = group->count;
+    return DCP_OK;
+}
 static dcp_status dcpi_plan_group(const dcpi_save *s, dcpi_grouping *g, dcp_error *err) {
-    size_t i, at;
+    dcp_status status = DCP_OK;
+    size_t i;
     memset(g, 0, sizeof *g);
     g->next = (size_t *)dcpi_alloc_array(s->entry_count, sizeof *g->next, err);
     if (!g->next) return DCP_E_MEMORY;
-    for (i = 0; i < s->entry_count; i++) {
-        const char *name = (const char *)s->entries[i].record + 4;
-        const uint64_t hash = dcpi_group_hash(name);
-        dcpi_namesakes *group = NULL;
-        if (2 * g->group_count >= g->mask && dcpi_group_grow(g, err)) return DCP_E_MEMORY;
-        for (at = (size_t)hash & g->mask; g->slots[at]; at = (at + 1) & g->mask) {
-            group = &g->groups[g->slots[at] - 1];
-            if (group->hash == hash && strcmp((const char *)s->entries[group->first - 1].record + 4, name) == 0) break;
-        }
-        if (g->slots[at]) {
-            g->next[group->last - 1] = i + 1;
-        } else {
-            g->slots[at] = g->group_count + 1;
-            group = &g->groups[g->group_count++];
-            group->hash = hash;
-            group->first = i + 1;
-            group->count = 0;
-        }
-        group->count++;
-        group->last = i + 1;
-    }
-    return DCP_OK;
+    for (i = 0; i < s->entry_count && !status; i++) status = dcpi_group_add(g, s->entries, i, err);
+    return status;
 }
 static void dcpi_grouping_free(dcpi_grouping *g) {
     dcpi_free(g->groups);
@@ -19489,28 +19357,27 @@ static void dcpi_grouping_free(dcpi_grouping *g) {
     dcpi_free(g->next);
 }
 
-/* ---- plan: the pieces of one tensor fit together */
+/* ---- plan: the pieces of one tensor fit together ----------------------------------------------------------------- */
 /* one piece of the tensor that is looked at */
-typedef struct dcpi_fit { dcpi_listed record; size_t entry; int rank; } dcpi_fit;
+typedef struct dcpi_fit { int64_t offset[DCP_MAX_DIMS], shape[DCP_MAX_DIMS]; size_t entry; int rank; } dcpi_fit;
+/* all of them, in the order of ranks; what they have in common is in the first one's record */
+typedef struct dcpi_fits { dcp_tensor first; dcpi_fit *items, **order; size_t count; } dcpi_fits;
+typedef dcp_status (*dcpi_fits_fn)(dcpi_save *s, dcpi_fits *f, void *user, dcp_error *err);
 
 static int dcpi_fit_compare(const void *a_, const void *b_) {
     const dcpi_fit *a = (const dcpi_fit *)a_, *b = (const dcpi_fit *)b_;
-    int d;
-    for (d = 0; d < a->record.ndim; d++)
-        if (a->record.global_offset[d] != b->record.global_offset[d])
-            return a->record.global_offset[d] < b->record.global_offset[d] ? -1 : 1;
-    for (d = 0; d < a->record.ndim; d++)
-        if (a->record.shape[d] != b->record.shape[d]) return a->record.shape[d] < b->record.shape[d] ? -1 : 1;
-    return a->rank < b->rank ? -1 : a->rank > b->rank;
+    int order = dcpi_box_compare(a->offset, b->offset);
+    if (!order) order = dcpi_box_compare(a->shape, b->shape);
+    return order ? order : a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 static int dcpi_fit_same_offset(const dcpi_fit *a, const dcpi_fit *b) {
-    return memcmp(a->record.global_offset, b->record.global_offset, sizeof a->record.global_offset) == 0;
+    return memcmp(a->offset, b->offset, sizeof a->offset) == 0;
 }
 static int dcpi_fit_is_replica(const dcpi_fit *a, const dcpi_fit *b) {
-    return dcpi_fit_same_offset(a, b) && memcmp(a->record.shape, b->record.shape, sizeof a->record.shape) == 0;
+    return dcpi_fit_same_offset(a, b) && memcmp(a->shape, b->shape, sizeof a->shape) == 0;
 }
-static dcp_status dcpi_fit_agree(const dcpi_fit *a, const dcpi_fit *b, dcp_error *err) {
-    const dcpi_listed *x = &a->record, *y = &b->record;
+static dcp_status dcpi_fit_agree(const dcpi_fits *f, const dcp_tensor *y, int rank, dcp_error *err) {
+    const dcp_tensor *x = &f->first;
     const char *what = NULL;
     if (x->placement != y->placement) what = "placements";
     else if (x->role != y->role || memcmp(x->expert_key, y->expert_key, sizeof x->expert_key) != 0)
@@ -19519,66 +19386,100 @@ static dcp_status dcpi_fit_agree(const dcpi_fit *a, const dcpi_fit *b, dcp_error
     else if (x->placement == DCP_PLACE_PRIVATE) return DCP_OK;
     else if (x->dtype != y->dtype) what = "data types";
     else if (x->ndim != y->ndim) what = "numbers of dimensions";
-    else if (memcmp(x->global_shape, y->global_shape, sizeof x->global_shape) != 0) what = "global shapes";
+    else if (memcmp(dcpi_global_shape(x), dcpi_global_shape(y), sizeof x->global_shape) != 0) what = "global shapes";
     if (!what) return DCP_OK;
-    (void)dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": the pieces of rank %d and rank %d have different %s", x->name,
-                    a->rank, b->rank, what);
-    err->rank = b->rank;
-    return DCP_E_MISMATCH;
+    return dcpi_fail_of(err, rank, DCP_E_MISMATCH,
+                        "tensor \"%s\": the pieces of rank %d and rank %d have different %s", x->name,
+                        f->items[0].rank, rank, what);
 }
-static dcp_status dcpi_fit_twice(const dcpi_fit *fit, dcp_error *err) {
+static dcp_status dcpi_fit_twice(const dcpi_fits *f, const dcpi_fit *fit, dcp_error *err) {
     char text[160];
-    (void)dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\" is in the list of rank %d twice with the same global_offset %s",
-                    fit->record.name, fit->rank, dcpi_box_text(fit->record.ndim, fit->record.global_offset,
-                                                               fit->record.shape, text, sizeof text));
-    err->rank = fit->rank;
-    return DCP_E_INVALID;
+    return dcpi_fail_of(err, fit->rank, DCP_E_INVALID,
+                        "tensor \"%s\" is in the list of rank %d twice with the same global_offset %s", f->first.name,
+                        fit->rank, dcpi_box_text(f->first.ndim, fit->offset, fit->shape, text, sizeof text));
+}
+static dcp_status dcpi_fits_read(const dcpi_save *s, const dcpi_grouping *g, const dcpi_namesakes *group, dcpi_fits *f,
+                                 dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t at = group->first;
+    for (f->count = 0; f->count < group->count && !status; at = g->next[at - 1]) {
+        const dcpi_entry *entry = &s->entries[at - 1];
+        dcpi_fit *fit = &f->items[f->count];
+        dcp_tensor record;
+        dcpi_entry_read(s, entry, &record);
+        memcpy(fit->offset, record.global_offset, sizeof fit->offset);
+        memcpy(fit->shape, record.shape, sizeof fit->shape);
+        fit->entry = at - 1;
+        fit->rank = entry->rank;
+        f->order[f->count++] = fit;
+        if (f->count == 1) f->first = record;
+        else status = dcpi_fit_agree(f, &record, entry->rank, err);
+    }
+    return status;
+}
+/* Calls fn for each tensor. */
+static dcp_status dcpi_plan_each(dcpi_save *s, dcpi_fits_fn fn, void *user, dcp_error *err) {
+    dcpi_grouping g;
+    dcpi_fits f;
+    dcp_status status = dcpi_plan_group(s, &g, err);
+    size_t i;
+    f.items = status ? NULL : (dcpi_fit *)dcpi_alloc_array(g.largest, sizeof *f.items, err);
+    f.order = f.items ? (dcpi_fit **)dcpi_alloc_array(g.largest, sizeof *f.order, err) : NULL;
+    if (!status && !f.order) status = DCP_E_MEMORY;
+    for (i = 0; i < g.group_count && !status; i++) {
+        if ((i & 1023) == 1023) status = dcpi_op_check(&s->op, err);
+        if (!status) status = dcpi_fits_read(s, &g, &g.groups[i], &f, err);
+        if (!status) status = fn(s, &f, user, err);
+    }
+    dcpi_grouping_free(&g);
+    dcpi_free((void *)f.order);
+    dcpi_free(f.items);
+    return status;
+}
+static dcp_status dcpi_fits_overlap(const dcpi_fits *f, const dcpi_fit *a, const dcpi_fit *b, dcp_error *err) {
+    const int ndim = f->first.ndim;
+    char text[160], other[160];
+    return dcpi_fail_of(err, b->rank, DCP_E_MISMATCH,
+                        "tensor \"%s\": the pieces %s (rank %d) and %s (rank %d) overlap: save what each rank owns, "
+                        "without its halo; a load may ask for any box, halo included", f->first.name,
+                        dcpi_box_text(ndim, a->offset, a->shape, text, sizeof text), a->rank,
+                        dcpi_box_text(ndim, b->offset, b->shape, other, sizeof other), b->rank);
 }
 /* Distinct boxes, sorted: they do not overlap, and cover the tensor. */
-static dcp_status dcpi_fit_tile(const dcpi_save *s, dcpi_fit *const *fits, size_t count, dcp_error *err) {
-    const dcpi_listed *first = &fits[0]->record;
+static dcp_status dcpi_fits_tile(const dcpi_save *s, const dcpi_fits *f, dcp_error *err) {
+    const dcp_tensor *first = &f->first;
     const int64_t origin[DCP_MAX_DIMS] = {0};
-    char text[160], other[160];
+    char text[160];
     dcpi_tiling tiling;
     dcpi_tiles result;
-    dcpi_tile *tiles = (dcpi_tile *)dcpi_alloc_array(count, sizeof *tiles, err), **order;
+    dcpi_tile *tiles = (dcpi_tile *)dcpi_alloc_array(f->count, sizeof *tiles, err), **order;
     size_t i, n = 0;
     dcp_status status = DCP_OK;
-    order = tiles ? (dcpi_tile **)dcpi_alloc_array(count, sizeof *order, err) : NULL;
+    order = tiles ? (dcpi_tile **)dcpi_alloc_array(f->count, sizeof *order, err) : NULL;
     if (!order) { dcpi_free(tiles); return DCP_E_MEMORY; }
-    for (i = 0; i < count; i++) {
-        const dcpi_listed *record = &fits[i]->record;
-        if (dcpi_box_elements(record->ndim, record->shape) == 0 || (i > 0 && dcpi_fit_is_replica(fits[i - 1], fits[i])))
+    for (i = 0; i < f->count; i++) {
+        const dcpi_fit *fit = f->order[i];
+        if (dcpi_box_elements(first->ndim, fit->shape) == 0 || (i > 0 && dcpi_fit_is_replica(f->order[i - 1], fit)))
             continue;
-        tiles[n].offset = record->global_offset;
-        tiles[n].shape = record->shape;
+        tiles[n].offset = fit->offset;
+        tiles[n].shape = fit->shape;
         tiles[n].tag = i;
         order[n] = &tiles[n];
         n++;
     }
     result = dcpi_tiling_check(&tiling, first->ndim, order, n, origin, first->global_shape);
-    if (result == DCPI_TILES_NO_MEMORY) status = dcpi_no_memory(err, count * sizeof *tiles);
+    if (result == DCPI_TILES_NO_MEMORY) status = dcpi_no_memory(err, f->count * sizeof *tiles);
     if (result == DCPI_TILES_IRREGULAR)
         status = dcpi_fail(err, DCP_E_LIMIT, "tensor \"%s\": its %" PRIu64 " pieces are cut too irregularly to check",
-                           first->name, (uint64_t)count);
-    if (result == DCPI_TILES_OVERLAP) {
-        const dcpi_fit *a = fits[tiling.overlap[0]], *b = fits[tiling.overlap[1]];
-        status = dcpi_fail(err, DCP_E_MISMATCH,
-                           "tensor \"%s\": the pieces %s (rank %d) and %s (rank %d) overlap: save what each rank owns, "
-                           "without its halo; a load may ask for any box, halo included", first->name,
-                           dcpi_box_text(first->ndim, a->record.global_offset, a->record.shape, text, sizeof text),
-                           a->rank,
-                           dcpi_box_text(first->ndim, b->record.global_offset, b->record.shape, other, sizeof other),
-                           b->rank);
-        err->rank = b->rank;
-    }
+                           first->name, (uint64_t)f->count);
+    if (result == DCPI_TILES_OVERLAP)
+        status = dcpi_fits_overlap(f, f->order[tiling.overlap[0]], f->order[tiling.overlap[1]], err);
     if (result == DCPI_TILES_OK && tiling.has_hole && !s->desc->allow_holes)
         status = dcpi_fail(err, DCP_E_INCOMPLETE,
                            "%stensor \"%s\": no piece holds %s of its global shape (allow_holes permits that)",
                            s->desc->io.coordinator ? ""
-                           : "no coordinator was set (io.coordinator), so this process saves alone: ",
-                           first->name, dcpi_box_text(first->ndim, tiling.hole_offset, tiling.hole_shape, text,
-                                                      sizeof text));
+                           : "no coordinator was set (io.coordinator), so this process saves alone: ", first->name,
+                           dcpi_box_text(first->ndim, tiling.hole_offset, tiling.hole_shape, text, sizeof text));
     dcpi_free(order);
     dcpi_free(tiles);
     return status;
@@ -19591,7 +19492,10 @@ typedef struct dcpi_writers {
     size_t *members, member_count, member_capacity;     /* entries */
     dcpi_replicas *sets; size_t set_count, set_capacity;
 } dcpi_writers;
-
+static void dcpi_writers_load(dcpi_writers *w, dcpi_entry *entry) {     /* its rank writes it */
+    entry->is_written = 1;
+    if (!dcpi_add(w->load[entry->rank], entry->size, &w->load[entry->rank])) w->load[entry->rank] = INT64_MAX;
+}
 static dcp_status dcpi_writers_add(dcpi_writers *w, dcpi_fit *const *fits, size_t count, int64_t size, dcp_error *err) {
     void *members = w->members, *sets = w->sets;
     size_t i;
@@ -19606,60 +19510,29 @@ static dcp_status dcpi_writers_add(dcpi_writers *w, dcpi_fit *const *fits, size_
     for (i = 0; i < count; i++) w->members[w->member_count++] = fits[i]->entry;
     return DCP_OK;
 }
-static dcp_status dcpi_fit_writers(dcpi_save *s, dcpi_fit *const *fits, size_t count, dcpi_writers *w, dcp_error *err) {
+static dcp_status dcpi_fits_writers(dcpi_save *s, const dcpi_fits *f, dcpi_writers *w, dcp_error *err) {
+    const int is_private = f->first.placement == DCP_PLACE_PRIVATE;
     size_t i, end;
     dcp_status status = DCP_OK;
-    for (i = 0; i < count && !status; i = end) {
-        dcpi_entry *entry = &s->entries[fits[i]->entry];
-        for (end = i + 1; end < count && fits[i]->record.placement != DCP_PLACE_PRIVATE &&
-             dcpi_fit_is_replica(fits[i], fits[end]);) end++;
-        if (end - i > 1) {
-            status = dcpi_writers_add(w, fits + i, end - i, entry->size, err);
-        } else {
-            entry->is_written = 1;
-            if (!dcpi_add(w->load[entry->rank], entry->size, &w->load[entry->rank])) w->load[entry->rank] = INT64_MAX;
-        }
+    for (i = 0; i < f->count && !status; i = end) {
+        dcpi_entry *entry = &s->entries[f->order[i]->entry];
+        for (end = i + 1; end < f->count && !is_private && dcpi_fit_is_replica(f->order[i], f->order[end]);) end++;
+        if (end - i > 1) status = dcpi_writers_add(w, f->order + i, end - i, entry->size, err);
+        else dcpi_writers_load(w, entry);
     }
     return status;
 }
-static dcp_status dcpi_fit_check(const dcpi_save *s, dcpi_fit *fits, dcpi_fit **order, size_t count, dcp_error *err) {
-    const int is_private = fits[0].record.placement == DCP_PLACE_PRIVATE;
-    dcp_status status = DCP_OK;
+static dcp_status dcpi_plan_tensor(dcpi_save *s, dcpi_fits *f, void *writers, dcp_error *err) {
+    const int is_private = f->first.placement == DCP_PLACE_PRIVATE;
+    dcp_status status = is_private ? DCP_OK : dcpi_sort((const void **)(void *)f->order, f->count, dcpi_fit_compare,
+                                                        err);
     size_t i;
-    for (i = 1; i < count && !status; i++) {
-        status = dcpi_fit_agree(&fits[0], &fits[i], err);
-        if (!status && is_private && fits[i].rank == fits[i - 1].rank) status = dcpi_fit_twice(&fits[i], err);
-    }
-    if (status || is_private) return status;
-    status = dcpi_sort((const void **)order, count, dcpi_fit_compare, err);
-    for (i = 1; i < count && !status; i++)
-        if (order[i]->rank == order[i - 1]->rank && dcpi_fit_same_offset(order[i], order[i - 1]))
-            status = dcpi_fit_twice(order[i], err);
-    if (status || !fits[0].record.has_global) return status;
-    return dcpi_fit_tile(s, order, count, err);
-}
-static dcp_status dcpi_plan_tensor(dcpi_save *s, const dcpi_grouping *g, const dcpi_namesakes *group, dcpi_writers *w,
-                                   dcp_error *err) {
-    dcpi_fit one, *fits = &one, *only = &one, **order = &only;
-    dcp_status status = DCP_OK;
-    size_t i, at = group->first;
-    if (group->count > 1) {
-        fits = (dcpi_fit *)dcpi_alloc_array(group->count, sizeof *fits, err);
-        order = fits ? (dcpi_fit **)dcpi_alloc_array(group->count, sizeof *order, err) : NULL;
-        if (!order) { dcpi_free(fits); return DCP_E_MEMORY; }
-    }
-    for (i = 0; i < group->count; i++, at = g->next[at - 1]) {
-        const dcpi_entry *entry = &s->entries[at - 1];
-        const dcpi_part *part = &s->parts[entry->rank];
-        (void)dcpi_listed_read(entry->record, part->list + part->list_size, &fits[i].record);
-        fits[i].entry = at - 1;
-        fits[i].rank = entry->rank;
-        order[i] = &fits[i];
-    }
-    status = dcpi_fit_check(s, fits, order, group->count, err);
-    if (!status) status = dcpi_fit_writers(s, order, group->count, w, err);
-    if (fits != &one) { dcpi_free((void *)order); dcpi_free(fits); }
-    return status;
+    for (i = 1; i < f->count && !status; i++)
+        if (f->order[i]->rank == f->order[i - 1]->rank &&
+            (is_private || dcpi_fit_same_offset(f->order[i], f->order[i - 1])))
+            status = dcpi_fit_twice(f, f->order[i], err);
+    if (!status && !is_private && dcpi_has_global(&f->first)) status = dcpi_fits_tile(s, f, err);
+    return status ? status : dcpi_fits_writers(s, f, (dcpi_writers *)writers, err);
 }
 static int dcpi_replicas_compare(const void *a, const void *b) {
     /* the largest first: then the small ones even it out */
@@ -19681,26 +19554,18 @@ static dcp_status dcpi_plan_choose(dcpi_save *s, dcpi_writers *w, dcp_error *err
             dcpi_entry *other = &s->entries[w->members[set->first + m]];
             if (w->load[other->rank] < w->load[best->rank]) best = other;
         }
-        best->is_written = 1;
-        if (!dcpi_add(w->load[best->rank], best->size, &w->load[best->rank])) w->load[best->rank] = INT64_MAX;
+        dcpi_writers_load(w, best);
     }
     dcpi_free((void *)order);
     return status;
 }
 static dcp_status dcpi_plan_pieces(dcpi_save *s, dcp_error *err) {
-    dcpi_grouping g;
     dcpi_writers w;
     dcp_status status;
-    size_t i;
     memset(&w, 0, sizeof w);
     w.load = (int64_t *)dcpi_alloc_array((size_t)s->op.team.world_size, sizeof *w.load, err);
     if (!w.load) return DCP_E_MEMORY;
-    status = dcpi_plan_group(s, &g, err);
-    for (i = 0; i < g.group_count && !status; i++) {
-        if ((i & 1023) == 1023) status = dcpi_op_check(&s->op, err);
-        if (!status) status = dcpi_plan_tensor(s, &g, &g.groups[i], &w, err);
-    }
-    dcpi_grouping_free(&g);
+    status = dcpi_plan_each(s, dcpi_plan_tensor, &w, err);
     if (!status) status = dcpi_plan_choose(s, &w, err);
     dcpi_free(w.load);
     dcpi_free(w.members);
@@ -19708,18 +19573,17 @@ static dcp_status dcpi_plan_pieces(dcpi_save *s, dcp_error *err) {
     return status;
 }
 
-/* ---- plan: places in the files */
-/* The next aligned offset for a piece after `at`; `at` moves behind it. Rank 0 and the rank that writes count alike. In
- * the manifest layout each piece is a file of its own. */
+/* ---- plan: places in the files ----------------------------------------------------------------------------------- */
+/* The next aligned offset for a piece after `at`; `at` moves to its end. Rank 0 and the rank that writes count alike.
+ * In a pool each piece starts its file. */
 static int dcpi_plan_offset(const dcpi_save *s, int64_t size, int64_t *at, int64_t *offset) {
     *offset = 0;
-    if (dcpi_save_is_manifest(s)) return dcpi_add(*at, size, at);
+    if (s->layout->is_pool) return dcpi_add(*at, size, at);
     return dcpi_align_up(*at, s->alignment, offset) && dcpi_add(*offset, size, at);
 }
 static size_t dcpi_block_count(int64_t size, int64_t block_size) {
     return (size_t)(size / block_size + (size % block_size != 0));
 }
-
 /* Of each rank, only what it writes stays in `entries`, in its order, each with its offset. */
 static dcp_status dcpi_plan_offsets(dcpi_save *s, dcp_error *err) {
     size_t kept = 0, i;
@@ -19746,9 +19610,7 @@ static dcp_status dcpi_plan_offsets(dcpi_save *s, dcp_error *err) {
 static void dcpi_plan_blocks(dcpi_save *s) {
     int r;
     size_t i, total;
-    s->block_size = s->desc->block_size ? (int64_t)s->desc->block_size : DCPI_CHUNK;
-    if (!s->desc->block_size) s->block_size = dcpi_pool_base_block_size(s);
-    for (;;) {
+    for (;; s->block_size *= 2) {
         total = 0;
         for (r = 0; r < s->op.team.world_size; r++) {
             dcpi_part *part = &s->parts[r];
@@ -19760,8 +19622,7 @@ static void dcpi_plan_blocks(dcpi_save *s) {
             total += part->block_total;
         }
         if (s->desc->block_size || total < 1000000 || total <= s->entry_count ||
-            s->block_size >= (int64_t)(1024 * DCPI_MIB)) break;
-        s->block_size *= 2;
+            s->block_size >= (int64_t)(1024 * DCPI_MIB)) return;
     }
 }
 static dcp_status dcpi_plan_space(void *save, dcp_error *err) {
@@ -19773,15 +19634,13 @@ static dcp_status dcpi_plan_space(void *save, dcp_error *err) {
     for (r = 0; r < s->op.team.world_size; r++)
         if (!dcpi_add(needed, s->parts[r].file_size, &needed)) needed = INT64_MAX;
     /* how much of a base is unchanged, nobody knows yet */
-    if (needed <= available || s->base_count > 0) return DCP_OK;
+    if (needed <= available || s->reuses) return DCP_OK;
     return dcpi_fail(err, DCP_E_SPACE, "the tensors have %" PRId64 " bytes, but only %" PRId64
-                     " are free in \"%s\"; free some " "(dcp_prune, dcp_sweep) or save elsewhere", needed, available,
+                     " are free in \"%s\"; free some (dcp_prune, dcp_sweep) or save elsewhere", needed, available,
                      s->place.shown);
 }
-static dcp_status dcpi_plan_document(dcpi_save *s, dcp_error *err);
-static dcp_status dcpi_plan_pool(dcpi_save *s, dcp_error *err);
-static dcp_status dcpi_plan_single_header(dcpi_save *s, dcp_error *err);
-
+/* What is wrong with the caller's texts shows now, not after the data has been written. */
+static dcp_status dcpi_plan_document(dcpi_save *s, dcp_error *err) { return s->layout->emit(s, NULL, NULL, err); }
 static dcp_status dcpi_plan_all(dcpi_save *s, dcp_error *err) {
     int r;
     dcp_status status = dcpi_plan_take_lists(s, err);
@@ -19792,222 +19651,11 @@ static dcp_status dcpi_plan_all(dcpi_save *s, dcp_error *err) {
     dcpi_plan_blocks(s);
     status = dcpi_op_errand(&s->op, dcpi_plan_space, s, err);
     if (!status) status = dcpi_plan_document(s, err);
-    if (!status && s->kind->layout == DCP_LAYOUT_SINGLE) status = dcpi_plan_single_header(s, err);
-    if (!status && dcpi_save_is_manifest(s)) status = dcpi_plan_pool(s, err);
-    return status;
-}
-
-/* ---- plan, manifest layout: a file for each piece that is written ------------------------------------------------ */
-static const char *const dcpi_placement_words[] = { NULL, "replicated", "private", "sharded" };
-
-/* The document's entry for a piece, short of its file. */
-static void dcpi_pool_describe(const dcpi_save *s, const dcpi_entry *entry, const dcpi_listed *record,
-                               dcp_manifest_shard *out) {
-    memset(out, 0, sizeof *out);
-    out->type = record->role == DCP_ROLE_EXPERT ? "expert" : record->role == DCP_ROLE_PARAMETER ? "dense" : NULL;
-    out->tensor_name = record->name;
-    out->has_expert_key = record->role == DCP_ROLE_EXPERT;
-    if (out->has_expert_key) memcpy(out->expert_key, record->expert_key, sizeof out->expert_key);
-    out->ndim = record->ndim;
-    out->dtype = dcp_dtype_name(record->dtype);
-    out->tier_hint = record->tier;
-    out->size = entry->size;
-    out->placement = dcpi_placement_words[record->placement];
-    out->extra = record->extra;
-    out->rank = entry->rank;
-    memcpy(out->shape, record->shape, sizeof out->shape);
-    memcpy(out->global_shape, record->global_shape, sizeof out->global_shape);
-    memcpy(out->global_offset, record->global_offset, sizeof out->global_offset);
-    if (s->desc->checksum == DCP_CHECKSUM_FLAT) return;
-    out->block_size = s->block_size;
-    out->block_count = dcpi_block_count(entry->size, s->block_size);
-}
-/* A checksum's 32 bytes; 0: it is none that this save can compare with. */
-static int dcpi_pool_checksum(const dcpi_save *s, const char *text, uint8_t digest[32]) {
-    int is_tree;
-    return dcpi_checksum_parse(text, &is_tree, digest) && is_tree == (s->desc->checksum == DCP_CHECKSUM_TREE);
-}
-static int dcpi_pool_is_alike(const dcpi_save *s, const dcp_manifest_shard *wanted, const dcp_manifest_shard *base) {
-    uint8_t ignored[32];
-    return base->size == wanted->size && base->ndim == wanted->ndim &&
-           memcmp(base->shape, wanted->shape, sizeof base->shape) == 0 && base->dtype &&
-           strcmp(base->dtype, wanted->dtype) == 0 && base->block_size == wanted->block_size &&
-        dcpi_key_is_portable(base->path) &&
-        dcpi_pool_checksum(s, base->checksum, ignored);
-}
-/* The base's entry for the same piece: its file may be kept, and its version is the one before a new file's. */
-static void dcpi_pool_find_base(const dcpi_save *s, const dcpi_listed *record, const dcp_manifest_shard *wanted,
-                                dcpi_pooled *pooled) {
-    const dcp_manifest_shard *base;
-    dcpi_origin origin;
-    origin.shard = wanted;
-    origin.role = record->role;
-    origin.layer = record->role == DCP_ROLE_ROUTER ? record->expert_key[0] : -1;
-    base = dcpi_pool_base_search(s->base_order, s->base_count, &origin);
-    if (!base) return;
-    pooled->version = dcpi_max(pooled->version, base->version < INT64_MAX ? base->version + 1 : base->version);
-    if (dcpi_pool_is_alike(s, wanted, base)) pooled->base = base;
-}
-static dcp_status dcpi_pool_check_tier(const dcpi_save *s, const dcpi_listed *record, int rank, dcp_error *err) {
-    size_t i;
-    if (!record->tier) return DCP_OK;
-    for (i = 0; i < s->desc->tier_count; i++)
-        if (s->desc->tiers[i].name && strcmp(s->desc->tiers[i].name, record->tier) == 0) return DCP_OK;
-    (void)dcpi_fail(err, DCP_E_INVALID,
-                    "tensor \"%s\" of rank %d is of tier \"%s\", which is not among the save's tiers", record->name,
-                    rank, record->tier);
-    err->rank = rank;
-    return DCP_E_INVALID;
-}
-/* What a file is called grows only where two would be called the same: an expert's by the tensor's name, then any by a
- * hash. */
-enum { DCPI_POOL_SHORT, DCPI_POOL_NAMED, DCPI_POOL_HASHED };
-static dcp_status dcpi_pool_name(dcpi_save *s, size_t index, dcp_error *err) {
-    const dcpi_entry *entry = &s->entries[index];
-    const dcpi_part *part = &s->parts[entry->rank];
-    dcpi_pooled *pooled = &s->pooled[index];
-    char name[DCPI_MANIFEST_NAME];
-    dcpi_manifest_file file;
-    dcpi_listed record;
-    dcp_status status;
-    (void)dcpi_listed_read(entry->record, part->list + part->list_size, &record);
-    memset(&file, 0, sizeof file);
-    if (pooled->form == DCPI_POOL_SHORT && (record.role != DCP_ROLE_EXPERT || pooled->count > 1))
-        pooled->form = DCPI_POOL_NAMED;
-    file.role = record.role;
-    file.tensor_name = pooled->form == DCPI_POOL_SHORT ? NULL : record.name;
-    file.expert_key = record.expert_key;
-    file.index = pooled->index;
-    file.count = pooled->count;
-    file.with_hash = pooled->form == DCPI_POOL_HASHED;
-    status = dcpi_manifest_file_name(&file, name, err);
-    if (status) { dcpi_fail_context(err, "tensor \"%s\": ", record.name); return status; }
-    pooled->stem = dcpi_arena_text(&s->texts, name, strlen(name) - 4, err);     /* without .bin */
-    return pooled->stem ? DCP_OK : DCP_E_MEMORY;
-}
-static int dcpi_pool_stem_compare(const void *a_, const void *b_) {
-    /* file systems that ignore case take these for one */
-    const unsigned char *a = (const unsigned char *)((const dcpi_pooled *)a_)->stem,
-                             *b = (const unsigned char *)((const dcpi_pooled *)b_)->stem;
-    for (;; a++, b++) {
-        const int x = *a >= 'A' && *a <= 'Z' ? *a + 32 : *a, y = *b >= 'A' && *b <= 'Z' ? *b + 32 : *b;
-        if (x != y) return x < y ? -1 : 1;
-        if (x == 0) return 0;
-    }
-}
-static int dcpi_pool_collides(const dcpi_pooled *const *order, size_t count, size_t i) {
-    return (i > 0 && dcpi_pool_stem_compare(order[i - 1], order[i]) == 0) ||
-           (i + 1 < count && dcpi_pool_stem_compare(order[i], order[i + 1]) == 0);
-}
-static dcp_status dcpi_pool_name_all(dcpi_save *s, dcp_error *err) {
-    const dcpi_pooled **order = (const dcpi_pooled **)dcpi_alloc_array(s->entry_count, sizeof *order, err);
-    uint8_t *longer = order ? (uint8_t *)dcpi_alloc_array(s->entry_count, 1, err) : NULL;
-    int round, again = 1;
-    dcp_status status = longer ? DCP_OK : DCP_E_MEMORY;
-    size_t i;
-    for (i = 0; i < s->entry_count && !status; i++) status = dcpi_pool_name(s, i, err);
-    for (round = DCPI_POOL_SHORT; round < DCPI_POOL_HASHED && again && !status; round++) {
-        for (i = 0; i < s->entry_count; i++) order[i] = &s->pooled[i];
-        status = dcpi_sort((const void **)(void *)order, s->entry_count, dcpi_pool_stem_compare, err);
-        for (i = 0; i < s->entry_count && !status; i++)
-            longer[order[i] - s->pooled] = (uint8_t)dcpi_pool_collides(order, s->entry_count, i);
-        for (again = 0, i = 0; i < s->entry_count && !status; i++) {
-            if (!longer[i] || s->pooled[i].form == DCPI_POOL_HASHED) continue;
-            s->pooled[i].form++;
-            again = 1;
-            status = dcpi_pool_name(s, i, err);
-        }
-    }
-    dcpi_free(longer);
-    dcpi_free((void *)order);
-    return status;
-}
-/* The pieces of one tensor, counted in the order of their offsets, and the base's entries for them. */
-static dcp_status dcpi_pool_tensor(dcpi_save *s, const dcpi_grouping *g, const dcpi_namesakes *group, dcp_error *err) {
-    dcpi_fit *fits = (dcpi_fit *)dcpi_alloc_array(group->count, sizeof *fits, err);
-    dcpi_fit **order = fits ? (dcpi_fit **)dcpi_alloc_array(group->count, sizeof *order, err) : NULL;
-    dcp_status status = order ? DCP_OK : DCP_E_MEMORY;
-    size_t i, at = group->first;
-    for (i = 0; i < group->count && !status; i++, at = g->next[at - 1]) {
-        const dcpi_entry *entry = &s->entries[at - 1];
-        const dcpi_part *part = &s->parts[entry->rank];
-        (void)dcpi_listed_read(entry->record, part->list + part->list_size, &fits[i].record);
-        fits[i].entry = at - 1;
-        fits[i].rank = entry->rank;
-        order[i] = &fits[i];
-        status = dcpi_pool_check_tier(s, &fits[i].record, entry->rank, err);
-    }
-    if (!status) status = dcpi_sort((const void **)(void *)order, group->count, dcpi_fit_compare, err);
-    for (i = 0; i < group->count && !status; i++) {
-        dcpi_pooled *pooled = &s->pooled[order[i]->entry];
-        dcp_manifest_shard shard;
-        pooled->index = (uint32_t)i;
-        pooled->count = (uint32_t)group->count;
-        pooled->version = order[i]->record.version;
-        dcpi_pool_describe(s, &s->entries[order[i]->entry], &order[i]->record, &shard);
-        dcpi_pool_find_base(s, &order[i]->record, &shard, pooled);
-    }
-    dcpi_free((void *)order);
-    dcpi_free(fits);
-    return status;
-}
-static dcp_status dcpi_plan_pool(dcpi_save *s, dcp_error *err) {
-    dcpi_grouping g;
-    dcp_status status;
-    size_t i;
-    s->pooled = (dcpi_pooled *)dcpi_alloc_array(s->entry_count, sizeof *s->pooled, err);
-    if (!s->pooled) return DCP_E_MEMORY;
-    status = dcpi_plan_group(s, &g, err);
-    for (i = 0; i < g.group_count && !status; i++) {
-        if ((i & 1023) == 1023) status = dcpi_op_check(&s->op, err);
-        if (!status) status = dcpi_pool_tensor(s, &g, &g.groups[i], err);
-    }
-    dcpi_grouping_free(&g);
-    return status ? status : dcpi_pool_name_all(s, err);
-}
-/* What a rank must know of a file: the version of a new one (8 bytes), the base's checksum (32; zeros: none), and with
- * their NULs the base's path and the new stem. */
-static void dcpi_pool_tell(const dcpi_save *s, const dcpi_pooled *pooled, dcpi_buffer *message) {
-    const char *path = pooled->base ? pooled->base->path : "";
-    uint8_t head[8 + 32] = {0};
-    dcpi_store64(head, (uint64_t)pooled->version);
-    if (pooled->base) (void)dcpi_pool_checksum(s, pooled->base->checksum, head + 8);
-    dcpi_buffer_add(message, head, sizeof head);
-    dcpi_buffer_add(message, path, strlen(path) + 1);
-    dcpi_buffer_add(message, pooled->stem, strlen(pooled->stem) + 1);
-}
-static const char *dcpi_pool_text(const char **at, const char *end) {   /* NULL: there is none */
-    const char *text = *at, *nul = *at < end ? (const char *)memchr(*at, 0, (size_t)(end - *at)) : NULL;
-    if (nul) *at = nul + 1;
-    return nul ? text : NULL;
-}
-static dcp_status dcpi_pool_listen(dcpi_save *s, const uint8_t *body, size_t size, dcp_error *err) {
-    char *copy = (char *)dcpi_arena_alloc(&s->texts, size, err);
-    const char *at = copy, *end;
-    size_t i;
-    if (!copy) return DCP_E_MEMORY;
-    end = copy + size;
-    memcpy(copy, body, size);
-    s->files = (dcpi_pool_file *)dcpi_alloc_array(s->placed_count, sizeof *s->files, err);
-    if (!s->files) return DCP_E_MEMORY;
-    for (i = 0; i < s->placed_count; i++) {
-        dcpi_pool_file *file = &s->files[i];
-        if (end - at < 8 + 32) return dcpi_fail(err, DCP_E_COMM, "save: rank 0 sent a plan for another list");
-        file->version = (int64_t)dcpi_load64((const uint8_t *)at);
-        memcpy(file->base_checksum, at + 8, 32);
-        at += 8 + 32;
-        file->base_path = dcpi_pool_text(&at, end);
-        file->stem = file->base_path ? dcpi_pool_text(&at, end) : NULL;
-        if (!file->stem) return dcpi_fail(err, DCP_E_COMM, "save: rank 0 sent a plan for another list");
-        if (file->base_path[0] == '\0') file->base_path = NULL;
-        file->has_id = s->desc->unique_names || !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH);
-    }
-    return DCP_OK;
+    return status || !s->layout->plan ? status : s->layout->plan(s, err);
 }
 
 /* ---- plan: each rank's part: block size, offset of its region, where the next one starts (8 bytes each), and for each
- * piece of its list a bit: whether it writes it; in the manifest layout, then, of each that it writes, what
- * dcpi_pool_tell says */
+ * piece of its list a bit: whether it writes it; then what the layout tells ---------------------------------------- */
 static int64_t dcpi_region_end(const dcpi_save *s, int rank) {          /* of the last one: where its bytes end */
     if (rank + 1 < s->op.team.world_size) return s->parts[rank + 1].data_offset;
     return s->parts[rank].data_offset + s->parts[rank].file_size;
@@ -20015,88 +19663,63 @@ static int64_t dcpi_region_end(const dcpi_save *s, int rank) {          /* of th
 static dcp_status dcpi_part_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
     const dcpi_save *s = (const dcpi_save *)user;
     const dcpi_part *part = &s->parts[rank];
-    const uint8_t *at = part->list + DCPI_TEAM_HEADER + 8, *end = part->list + part->list_size;
-    size_t count = (size_t)dcpi_load64(part->list + DCPI_TEAM_HEADER), i, next = part->first;
-    uint8_t head[24], bits = 0;
-    dcpi_listed record;
+    dcpi_wire list = dcpi_part_list(part);
+    const size_t count = (size_t)dcpi_get64(&list), end = part->first + part->count;
+    size_t i, next = part->first;
+    uint8_t bits = 0;
+    dcp_tensor record;
     (void)err;
-    dcpi_store64(head, (uint64_t)s->block_size);
-    dcpi_store64(head + 8, (uint64_t)part->data_offset);
-    dcpi_store64(head + 16, (uint64_t)dcpi_region_end(s, rank));
-    dcpi_buffer_add(message, head, sizeof head);
+    dcpi_put64(message, s->block_size);
+    dcpi_put64(message, part->data_offset);
+    dcpi_put64(message, dcpi_region_end(s, rank));
     for (i = 0; i < count; i++) {
-        if (next < part->first + part->count && s->entries[next].record == at) {
+        if (next < end && s->entries[next].record == list.at) {
             bits = (uint8_t)(bits | 1 << i % 8);
             next++;
         }
-        if (i % 8 == 7 || i + 1 == count) {
-            dcpi_buffer_add(message, &bits, 1);
-            bits = 0;
-        }
-        at = dcpi_listed_read(at, end, &record);
+        dcpi_record_get(&list, &record);
+        if (i % 8 != 7 && i + 1 < count) continue;
+        dcpi_buffer_add(message, &bits, 1);
+        bits = 0;
     }
-    for (i = part->first; i < next && dcpi_save_is_manifest(s); i++) dcpi_pool_tell(s, &s->pooled[i], message);
+    if (s->layout->tell) s->layout->tell(s, part, message);
     return DCP_OK;
 }
-static dcp_status dcpi_part_take(dcpi_save *s, const uint8_t *body, size_t size, dcp_error *err) {
-    const size_t bits = 24 + (s->desc->tensor_count + 7) / 8;
+static dcp_status dcpi_part_place(dcpi_save *s, const uint8_t *bits, dcp_error *err) {
     int64_t at = 0;
-    size_t i;
-    if (size < bits || (size > bits && !dcpi_save_is_manifest(s)))
-        return dcpi_fail(err, DCP_E_COMM, "save: rank 0 sent a plan for another list");
-    s->block_size = (int64_t)dcpi_load64(body);
-    s->data_offset = (int64_t)dcpi_load64(body + 8);
-    s->region_end = (int64_t)dcpi_load64(body + 16);
-    s->placed = (dcpi_placed *)dcpi_alloc_array(s->desc->tensor_count, sizeof *s->placed, err);
-    if (!s->placed) return DCP_E_MEMORY;
+    size_t i, block = 0;
     for (i = 0; i < s->desc->tensor_count; i++) {
-        dcpi_placed *p = &s->placed[s->placed_count];
-        if (!(body[24 + i / 8] >> i % 8 & 1)) continue;
+        dcpi_stream_part *p = &s->pieces[s->piece_count];
+        if (!(bits[i / 8] >> i % 8 & 1)) continue;
         p->tensor = &s->desc->tensors[i];
         p->size = dcpi_tensor_bytes(p->tensor);
-        p->first_block = s->block_total;
         if (!dcpi_plan_offset(s, p->size, &at, &p->offset))
             return dcpi_fail(err, DCP_E_INVALID, "save: the tensors exceed 2^63 bytes");
         if (p->size > 0) s->file_size = at;
+        p->offset += s->data_offset;
         s->block_total += dcpi_block_count(p->size, s->block_size);
-        s->placed_count++;
+        s->piece_count++;
     }
     s->digests = (uint8_t (*)[32])dcpi_alloc_array(s->block_total, 32, err);
     if (!s->digests) return DCP_E_MEMORY;
-    return dcpi_save_is_manifest(s) ? dcpi_pool_listen(s, body + bits, size - bits, err) : DCP_OK;
+    for (i = 0; i < s->piece_count; i++) {
+        s->pieces[i].digests = s->digests + block;
+        block += dcpi_block_count(s->pieces[i].size, s->block_size);
+    }
+    return DCP_OK;
 }
-/* A begin may block for long too. */
-typedef struct dcpi_beginning {
-    const dcpi_save *save;
-    const char *key, *temporary;
-    int64_t size;
-    void *object;
-} dcpi_beginning;
-static dcp_status dcpi_save_begin_now(void *beginning, dcp_error *err) {
-    dcpi_beginning *b = (dcpi_beginning *)beginning;
-    return dcpi_storage_begin(b->save->place.storage, b->key, b->temporary, b->size, &b->object, err);
-}
-static dcp_status dcpi_save_begin_file(dcpi_save *s, const char *key, const char *temporary, int64_t size,
-                                       void **object, dcp_error *err) {
-    dcpi_beginning beginning;
+static dcp_status dcpi_part_take(dcpi_save *s, dcpi_wire from, dcp_error *err) {
+    const uint8_t *bits;
     dcp_status status;
-    beginning.save = s;
-    beginning.key = key;
-    beginning.temporary = temporary;
-    beginning.size = size;
-    beginning.object = NULL;
-    status = dcpi_op_errand(&s->op, dcpi_save_begin_now, &beginning, err);
-    *object = beginning.object;
-    return status;
-}
-/* The single file's temporary, under the name that all ranks can tell. */
-static dcp_status dcpi_single_begin(dcpi_save *s, int attempt, dcp_error *err) {
-    const dcpi_part *last = &s->parts[s->op.team.world_size - 1];
-    dcpi_free(s->document_temporary);
-    s->document_temporary = dcpi_temporary_name(s->commit_key, s->report.save_id, attempt, err);
-    if (!s->document_temporary) return DCP_E_MEMORY;
-    return dcpi_save_begin_file(s, s->commit_key, s->document_temporary, last->data_offset + last->file_size,
-                                &s->single_object, err);
+    s->block_size = dcpi_get64(&from);
+    s->data_offset = dcpi_get64(&from);
+    s->single.region_end = dcpi_get64(&from);
+    bits = dcpi_get(&from, (s->desc->tensor_count + 7) / 8);
+    if (from.failed) return dcpi_wire_end(&from, "save", 0, err);
+    s->pieces = (dcpi_stream_part *)dcpi_alloc_array(s->desc->tensor_count, sizeof *s->pieces, err);
+    status = s->pieces ? dcpi_part_place(s, bits, err) : DCP_E_MEMORY;
+    if (!status && s->layout->listen) status = s->layout->listen(s, &from, err);
+    return status ? status : dcpi_wire_end(&from, "save", 0, err);
 }
 static dcp_status dcpi_save_plan(dcpi_save *s, dcp_status status, dcp_error *err) {
     dcpi_team *t = &s->op.team;
@@ -20105,82 +19728,25 @@ static dcp_status dcpi_save_plan(dcpi_save *s, dcp_status status, dcp_error *err
     status = dcpi_team_up(&s->op, status, &s->list, err);
     if (!status && s->beacon_key) status = dcpi_op_errand(&s->op, dcpi_beacon_remove, s, err);
     if (!status && t->rank == 0) status = dcpi_plan_all(s, err);
-    /* others may join it then */
-    if (!status && t->rank == 0 && s->kind->layout == DCP_LAYOUT_SINGLE) status = dcpi_single_begin(s, 0, err);
     status = dcpi_team_down(&s->op, status, dcpi_part_make, s, 0, err);
     if (status) return status;
-    if (t->rank != 0)
-        return dcpi_part_take(s, t->peers[0].message + DCPI_TEAM_HEADER, t->peers[0].size - DCPI_TEAM_HEADER, err);
-    status = dcpi_part_make(s, 0, &own, err);
-    if (own.failed) status = dcpi_no_memory(err, own.size);
-    if (!status) status = dcpi_part_take(s, (const uint8_t *)own.data, own.size, err);
+    if (t->rank != 0) return dcpi_part_take(s, dcpi_team_body(t->peers->message, t->peers->size), err);
+    (void)dcpi_part_make(s, 0, &own, err);
+    status = own.failed ? dcpi_no_memory(err, own.size) : dcpi_part_take(s, dcpi_wire_open(own.data, own.size), err);
     dcpi_buffer_free(&own);
     return status;
 }
 
-/* ---- the document, streamed out of the plan ---------------------------------------------------------------------- */
-static dcp_status dcpi_save_shard_name(const dcpi_save *s, int rank, int is_plain, char *name, size_t capacity,
-                                       dcp_error *err) {
-    if (s->kind->layout != DCP_LAYOUT_SHARDED) {
-        /* of a manifest: for messages only, its files have names of their own */
-        (void)snprintf(name, capacity, "%s", s->commit_name);
-        return DCP_OK;
-    }
-    return dcp_shard_name(s->place.name, rank, is_plain ? NULL : s->report.save_id, name, capacity, err);
-}
-/* user: a dcpi_emission */
-typedef struct dcpi_emission {
-    const dcpi_save *save;
-    char name[DCP_LIMIT_PREFIX + 64];
-    dcpi_listed record;
-} dcpi_emission;
+/* ---- the document: what all layouts have in common --------------------------------------------------------------- */
+static const char *const dcpi_placement_words[] = { NULL, "replicated", "private", "sharded" };
 
-static dcp_status dcpi_save_emit_shard(void *user, size_t index, dcp_shard_metadata *out, dcp_error *err) {
-    dcpi_emission *e = (dcpi_emission *)user;
-    const dcpi_part *part = &e->save->parts[index];
-    dcp_status status = dcpi_save_shard_name(e->save, (int)index, part->is_plain, e->name, sizeof e->name, err);
-    memset(out, 0, sizeof *out);
-    out->rank = (int)index;
-    out->file_path = e->name;
-    out->file_size = part->file_size;
-    out->tensor_count = part->count;
-    out->checksum = part->checksum;
-    out->data_offset = part->data_offset;
-    return status;
-}
-static dcp_status dcpi_save_emit_tensor(void *user, size_t shard, size_t index, dcp_tensor_metadata *out,
-                                        dcp_error *err) {
-    dcpi_emission *e = (dcpi_emission *)user;
-    const dcpi_save *s = e->save;
-    const dcpi_part *part = &s->parts[shard];
-    const dcpi_entry *entry = &s->entries[part->first + index];
-    const dcpi_listed *record = &e->record;
-    (void)err;
-    (void)dcpi_listed_read(entry->record, part->list + part->list_size, &e->record);
-    memset(out, 0, sizeof *out);
-    out->name = record->name;
-    out->ndim = record->ndim;
-    out->data_type = dcp_dtype_name(record->dtype);
-    out->offset = part->data_offset + entry->offset;
-    out->size = entry->size;
-    out->placement = dcpi_placement_words[record->placement];
-    out->extra = record->extra;
-    memcpy(out->shape, record->shape, sizeof out->shape);
-    memcpy(out->global_shape, record->global_shape, sizeof out->global_shape);
-    memcpy(out->global_offset, record->global_offset, sizeof out->global_offset);
-    if (s->desc->checksum == DCP_CHECKSUM_FLAT) return DCP_OK;
-    out->block_size = s->block_size;
-    out->block_checksums = part->digests + 32 * entry->first_block;
-    out->block_count = dcpi_block_count(entry->size, s->block_size);
-    return DCP_OK;
-}
 /* What the sharding says where the caller does not: the type that most bytes have, and whether anything is cut. */
 static const char *dcpi_save_precision(const dcpi_save *s) {
     int64_t bytes[DCP_OPAQUE + 1] = {0};
     int best = DCP_FP32;
     size_t i;
     for (i = 0; i < s->entry_count; i++) {
-        const int dtype = s->entries[i].record[0];
+        const int dtype = s->entries[i].record[DCPI_RECORD_TYPE];
         if (!dcpi_add(bytes[dtype], s->entries[i].size, &bytes[dtype])) bytes[dtype] = INT64_MAX;
         if (bytes[dtype] > bytes[best]) best = dtype;
     }
@@ -20188,7 +19754,8 @@ static const char *dcpi_save_precision(const dcpi_save *s) {
 }
 static const char *dcpi_save_strategy(const dcpi_save *s) {
     size_t i;
-    for (i = 0; i < s->entry_count; i++) if (s->entries[i].record[2] == DCP_PLACE_SHARDED) return "sharded";
+    for (i = 0; i < s->entry_count; i++)
+        if (s->entries[i].record[DCPI_RECORD_PLACEMENT] == DCP_PLACE_SHARDED) return "sharded";
     return "none";
 }
 static void dcpi_save_head(const dcpi_save *s, dcp_metadata *head) {
@@ -20211,356 +19778,371 @@ static void dcpi_save_head(const dcpi_save *s, dcp_metadata *head) {
     head->field_count = s->desc->field_count;
     head->extra = s->desc->extra;
 }
-static void dcpi_save_source(const dcpi_save *s, dcpi_emission *e, dcp_metadata *head, dcpi_meta_source *source) {
-    dcpi_save_head(s, head);
-    e->save = s;
-    source->head = head;
-    source->shard_count = head->shard_count;
-    source->user = e;
-    source->shard = dcpi_save_emit_shard;
-    source->tensor = dcpi_save_emit_tensor;
-}
-#define DCPI_POOL_DONE (1 + 32)                /* what a rank says of a file: 1 kept, 2 has the save id; its checksum */
-enum { DCPI_POOL_KEPT = 1, DCPI_POOL_HAS_ID = 2 };
-
-static void dcpi_pool_path(const dcpi_save *s, const char *stem, int64_t version, int has_id, char *path,
-                           size_t capacity) {
-    if (has_id) (void)snprintf(path, capacity, "%s.v%" PRId64 ".%s.bin", stem, version, s->report.save_id);
-    else if (version > 0) (void)snprintf(path, capacity, "%s.v%" PRId64 ".bin", stem, version);
-    else (void)snprintf(path, capacity, "%s.bin", stem);
-}
-static void dcpi_pool_path_of(const dcpi_save *s, const dcpi_pooled *pooled, char *path, size_t capacity) {
-    if (pooled->done[0] & DCPI_POOL_KEPT) (void)snprintf(path, capacity, "%s", pooled->base->path);
-    else dcpi_pool_path(s, pooled->stem, pooled->version, pooled->done[0] & DCPI_POOL_HAS_ID, path, capacity);
-}
-
-/* ---- the manifest, streamed out of the plan ---------------------------------------------------------------------- */
-/* Its lists: entries in the order of ranks, first parameters and experts, then the optimizer's, then the router's,
- * layer by layer. */
-typedef struct dcpi_manifesto {
+#define DCPI_SHARD_NAME (DCP_LIMIT_PREFIX + 64)
+/* user: a dcpi_emission */
+typedef struct dcpi_emission {
     const dcpi_save *save;
-    size_t *order, counts[3];                           /* entries; how many of each of the three */
-    dcp_manifest_layer *layers; size_t layer_count;     /* of the router, sorted; `shard_count` are their entries */
-    char path[DCP_LIMIT_PATH + 64], checksum[80];       /* what the last shard's texts point to */
-} dcpi_manifesto;
+    char name[DCPI_SHARD_NAME], checksum[DCPI_CHECKSUM_TEXT];     /* what the last shard's texts point to */
+    dcp_tensor record;
+    dcp_metadata head;
+    dcpi_meta_source source;
+} dcpi_emission;
 
-static dcp_role dcpi_entry_role(const dcpi_entry *entry) {
-    return (dcp_role)((entry->record[3] & DCPI_LISTED_ROLE_BITS) >> 2);
-}
-static int dcpi_entry_list(const dcpi_entry *entry) {
-    const dcp_role role = dcpi_entry_role(entry);
-    return role == DCP_ROLE_ROUTER ? 2 : role == DCP_ROLE_OPTIMIZER ? 1 : 0;
-}
-static void dcpi_entry_read(const dcpi_save *s, const dcpi_entry *entry, dcpi_listed *record) {
-    const dcpi_part *part = &s->parts[entry->rank];
-    (void)dcpi_listed_read(entry->record, part->list + part->list_size, record);
-}
-typedef struct dcpi_layered { size_t entry; int64_t layer; } dcpi_layered;
-static int dcpi_layered_compare(const void *a_, const void *b_) {
-    const dcpi_layered *a = (const dcpi_layered *)a_, *b = (const dcpi_layered *)b_;
-    if (a->layer != b->layer) return a->layer < b->layer ? -1 : 1;
-    return a->entry < b->entry ? -1 : a->entry > b->entry;
-}
-static int dcpi_seed_compare(const void *a_, const void *b_) {
-    const dcp_router_seed *a = (const dcp_router_seed *)a_, *b = (const dcp_router_seed *)b_;
-    return a->layer < b->layer ? -1 : a->layer > b->layer;
-}
-/* The router's layers: those that have weights, and those that have a seed; both sorted. */
-static dcp_status dcpi_manifesto_merge(dcpi_manifesto *m, const dcpi_layered *const *items, size_t count,
-                                       const dcp_router_seed *const *seeds, size_t seed_count, dcp_error *err) {
-    size_t i = 0, k = 0;
-    m->layers = (dcp_manifest_layer *)dcpi_alloc_array(count + seed_count, sizeof *m->layers, err);
-    if (!m->layers) return DCP_E_MEMORY;
-    while (i < count || k < seed_count) {
-        dcp_manifest_layer *layer = &m->layers[m->layer_count++];
-        layer->layer = k == seed_count || (i < count && items[i]->layer < seeds[k]->layer) ? items[i]->layer
-                       : seeds[k]->layer;
-        for (; i < count && items[i]->layer == layer->layer; i++) layer->shard_count++;
-        if (k == seed_count || seeds[k]->layer != layer->layer) continue;
-        layer->has_seed = 1;
-        layer->seed = seeds[k]->seed;
-        if (m->save->desc->router_seed_extras)
-            layer->extra = m->save->desc->router_seed_extras[seeds[k] - m->save->desc->router_seeds];
-        k++;
-        if (k < seed_count && seeds[k]->layer == layer->layer)
-            return dcpi_fail(err, DCP_E_INVALID, "save: router_seeds has layer %" PRId64 " twice", layer->layer);
-    }
+static dcp_status dcpi_save_emit_shard(void *user, size_t index, dcp_shard_metadata *out, dcp_error *err) {
+    dcpi_emission *e = (dcpi_emission *)user;
+    const dcpi_part *part = &e->save->parts[index];
+    (void)err;
+    dcpi_checksum_print(e->save->desc->checksum == DCP_CHECKSUM_TREE, part->checksum, e->checksum);
+    memset(out, 0, sizeof *out);
+    out->rank = (int)index;
+    out->file_path = e->save->commit_name;
+    out->file_size = part->file_size;
+    out->tensor_count = part->count;
+    out->checksum = e->checksum;
+    out->data_offset = part->data_offset;
     return DCP_OK;
 }
-static dcp_status dcpi_manifesto_layers(dcpi_manifesto *m, dcp_error *err) {
-    const dcp_save_desc *desc = m->save->desc;
-    const size_t count = m->counts[2], first = m->counts[0] + m->counts[1];
-    dcpi_layered *items = (dcpi_layered *)dcpi_alloc_array(count, sizeof *items, err);
-    const void **order = items ? (const void **)dcpi_alloc_array(count, sizeof *order, err) : NULL;
-    const void **seeds = order ? (const void **)dcpi_alloc_array(desc->router_seed_count, sizeof *seeds, err) : NULL;
-    dcp_status status = seeds ? DCP_OK : DCP_E_MEMORY;
-    dcpi_listed record;
-    size_t i;
-    for (i = 0; i < count && !status; i++) {
-        items[i].entry = m->order[first + i];
-        dcpi_entry_read(m->save, &m->save->entries[items[i].entry], &record);
-        items[i].layer = record.expert_key[0];
-        order[i] = &items[i];
+static dcp_status dcpi_save_emit_tensor(void *user, size_t shard, size_t index, dcp_tensor_metadata *out,
+                                        dcp_error *err) {
+    dcpi_emission *e = (dcpi_emission *)user;
+    const dcpi_save *s = e->save;
+    const dcpi_part *part = &s->parts[shard];
+    const dcpi_entry *entry = &s->entries[part->first + index];
+    const dcp_tensor *record = &e->record;
+    (void)err;
+    dcpi_entry_read(s, entry, &e->record);
+    memset(out, 0, sizeof *out);
+    out->name = record->name;
+    out->ndim = record->ndim;
+    out->data_type = dcp_dtype_name(record->dtype);
+    out->offset = part->data_offset + entry->offset;
+    out->size = entry->size;
+    out->placement = dcpi_placement_words[record->placement];
+    out->extra = record->extra;
+    memcpy(out->shape, record->shape, sizeof out->shape);
+    memcpy(out->global_shape, dcpi_global_shape(record), sizeof out->global_shape);
+    memcpy(out->global_offset, record->global_offset, sizeof out->global_offset);
+    if (s->desc->checksum == DCP_CHECKSUM_FLAT) return DCP_OK;
+    out->block_size = s->block_size;
+    out->block_checksums = part->digests + 32 * entry->first_block;
+    out->block_count = dcpi_block_count(entry->size, s->block_size);
+    return DCP_OK;
+}
+static const dcpi_meta_source *dcpi_emission_begin(dcpi_emission *e, const dcpi_save *s) {
+    dcpi_save_head(s, &e->head);
+    e->save = s;
+    e->source.head = &e->head;
+    e->source.shard_count = e->head.shard_count;
+    e->source.user = e;
+    e->source.shard = dcpi_save_emit_shard;
+    e->source.tensor = dcpi_save_emit_tensor;
+    return &e->source;
+}
+
+/* ---- write: what all layouts have in common ---------------------------------------------------------------------- */
+/* A storage call that may block for long, made beside the calling thread: the other ranks must see that this one
+ * lives. */
+typedef enum dcpi_call_kind {
+    DCPI_CALL_BEGIN, DCPI_CALL_JOIN, DCPI_CALL_WRITE, DCPI_CALL_LEAVE, DCPI_CALL_COMMIT
+} dcpi_call_kind;
+typedef struct dcpi_call {
+    dcpi_call_kind kind;
+    dcp_storage *storage;
+    const char *key, *temporary;
+    void *object;                                       /* out, of begin and join */
+    int64_t at;                                         /* write: the offset; begin and join: the size */
+    const void *data; size_t size;
+} dcpi_call;
+static dcp_status dcpi_call_run(void *call, dcp_error *err) {
+    dcpi_call *c = (dcpi_call *)call;
+    switch (c->kind) {
+        case DCPI_CALL_BEGIN: return dcpi_storage_begin(c->storage, c->key, c->temporary, c->at, &c->object, err);
+        case DCPI_CALL_JOIN: return dcpi_storage_join(c->storage, c->key, c->temporary, c->at, &c->object, err);
+        case DCPI_CALL_WRITE:
+            return dcpi_storage_write(c->storage, c->key, c->object, c->at, c->data, c->size, err);
+        case DCPI_CALL_LEAVE: return dcpi_storage_leave(c->storage, c->key, c->object, err);
+        case DCPI_CALL_COMMIT: break;
     }
-    for (i = 0; i < desc->router_seed_count && !status; i++) seeds[i] = &desc->router_seeds[i];
-    if (!status) status = dcpi_sort(order, count, dcpi_layered_compare, err);
-    if (!status) status = dcpi_sort(seeds, desc->router_seed_count, dcpi_seed_compare, err);
-    if (!status)
-        status = dcpi_manifesto_merge(m, (const dcpi_layered *const *)order, count,
-                                      (const dcp_router_seed *const *)seeds, desc->router_seed_count, err);
-    for (i = 0; i < count && !status; i++) m->order[first + i] = ((const dcpi_layered *)order[i])->entry;
-    dcpi_free((void *)seeds);
-    dcpi_free((void *)order);
-    dcpi_free(items);
+    return dcpi_storage_commit(c->storage, c->key, c->object, 0, err);
+}
+static dcp_status dcpi_save_call(dcpi_save *s, dcpi_call_kind kind, const char *key, void *object, dcp_error *err) {
+    dcpi_call call;
+    memset(&call, 0, sizeof call);
+    call.kind = kind;
+    call.storage = s->place.storage;
+    call.key = key;
+    call.object = object;
+    return dcpi_op_errand(&s->op, dcpi_call_run, &call, err);
+}
+static dcp_status dcpi_save_open(dcpi_save *s, dcpi_call_kind kind, const char *key, const char *temporary,
+                                 int64_t size, void **object, dcp_error *err) {
+    dcpi_call call;
+    dcp_status status;
+    memset(&call, 0, sizeof call);
+    call.kind = kind;
+    call.storage = s->place.storage;
+    call.key = key;
+    call.temporary = temporary;
+    call.at = size;
+    status = dcpi_op_errand(&s->op, dcpi_call_run, &call, err);
+    *object = call.object;
     return status;
 }
-/* count: of entries; 0 for a look at all that is not a shard */
-static dcp_status dcpi_manifesto_begin(dcpi_manifesto *m, const dcpi_save *s, size_t count, dcp_error *err) {
-    size_t i, n = 0;
-    int list;
-    memset(m, 0, sizeof *m);
-    m->save = s;
-    m->order = (size_t *)dcpi_alloc_array(count, sizeof *m->order, err);
-    if (!m->order) return DCP_E_MEMORY;
-    for (list = 0; list < 3; list++) {
-        for (i = 0; i < count; i++) {
-            if (dcpi_entry_list(&s->entries[i]) != list) continue;
-            m->order[n++] = i;
-            m->counts[list]++;
+/* A stream of the pieces from `first` on; NULL: no memory. */
+static dcpi_stream *dcpi_save_stream(dcpi_save *s, size_t first, size_t count, int64_t size, dcp_error *err) {
+    dcpi_stream *t = (dcpi_stream *)dcpi_alloc_array(1, sizeof *t, err);
+    if (!t) return NULL;
+    t->op = &s->op;
+    t->storage = s->place.storage;
+    t->key = s->commit_key;
+    t->parts = s->pieces + first;
+    t->part_count = count;
+    t->start = s->data_offset;
+    t->end = s->data_offset + size;
+    t->block_size = s->block_size;
+    t->is_flat = s->desc->checksum == DCP_CHECKSUM_FLAT;
+    return t;
+}
+/* Of all pieces of this rank. */
+static dcpi_stream *dcpi_save_stream_all(dcpi_save *s, dcp_error *err) {
+    dcpi_stream *t = dcpi_save_stream(s, 0, s->piece_count, s->file_size, err);
+    if (!t) return NULL;
+    t->image = s->image;
+    t->taken = s->taken;
+    t->taken_user = s->watcher;
+    return t;
+}
+/* Runs and frees it; t NULL: there was no memory for it. Out: the checksum of its bytes. */
+static dcp_status dcpi_save_stream_run(dcpi_stream *t, uint8_t checksum[32], dcp_error *err) {
+    dcp_status status;
+    size_t i, blocks = 0;
+    if (!t) return DCP_E_MEMORY;
+    status = dcpi_stream_run(t, err);
+    for (i = 0; i < t->part_count; i++) blocks += dcpi_block_count(t->parts[i].size, t->block_size);
+    if (t->is_flat) memcpy(checksum, t->flat_digest, 32);
+    else dcp_sha256(t->part_count ? (const void *)t->parts[0].digests : "", blocks * 32, checksum);
+    dcpi_free(t);
+    return status;
+}
+/* A failed save has to remove what is published, even without memory: so the key is noted before, and taken out again
+ * if nothing came of it. has_id: the name has our save id. */
+static dcp_status dcpi_save_publish(dcpi_save *s, const char *key, void *object, int has_id, dcp_error *err) {
+    dcp_status status = dcpi_names_add(&s->published, key, err);
+    if (status) { dcpi_storage_abort(s->place.storage, object); return status; }
+    status = dcpi_save_call(s, DCPI_CALL_COMMIT, key, object, err);
+    if (!status) return DCP_OK;
+    /* it may have happened all the same: a name with our save id is nobody else's, so take it back */
+    if (has_id) (void)dcpi_storage_remove(s->place.storage, key, NULL);
+    dcpi_free(s->published.items[--s->published.count]);
+    return status;
+}
+/* One attempt at a file: a new temporary one, filled and published. */
+static dcp_status dcpi_save_write_file(dcpi_save *s, dcpi_stream *t, const char *path, int attempt, int has_id,
+                                       uint8_t checksum[32], dcp_error *err) {
+    const int64_t size = t ? t->end - t->start : 0;
+    char *key = dcpi_place_key(&s->place, path, err);
+    char *temporary = key ? dcpi_temporary_name(key, s->report.save_id, attempt, err) : NULL;
+    void *object = NULL;
+    dcp_status status = t && temporary ? dcpi_save_open(s, DCPI_CALL_BEGIN, key, temporary, size, &object, err)
+        : DCP_E_MEMORY;
+    if (!status) {
+        t->object = object;
+        t->key = key;
+        status = dcpi_save_stream_run(t, checksum, err);
+        if (status) dcpi_storage_abort(s->place.storage, object);
+        else status = dcpi_save_publish(s, key, object, has_id, err);
+    } else dcpi_free(t);
+    if (!status) s->report.bytes_written += size;
+    dcpi_free(temporary);
+    dcpi_free(key);
+    return status;
+}
+/* The names of this rank's files. */
+static dcp_status dcpi_save_sync_names(void *save, dcp_error *err) {
+    const dcpi_save *s = (const dcpi_save *)save;
+    return dcpi_names_sync(&s->place, &s->published, err);
+}
+/* Of one that can be tried again as a whole. */
+typedef dcp_status (*dcpi_write_once_fn)(dcpi_save *s, int attempt, dcp_error *err);
+static dcp_status dcpi_save_write_again(dcpi_save *s, dcpi_write_once_fn once, dcp_error *err) {
+    int attempt;
+    for (attempt = 0;; attempt++) {
+        int taken;
+        dcp_status status;
+        s->report.bytes_written = 0;
+        status = once(s, attempt, err);
+        taken = status == DCP_E_EXISTS && s->plain_names;  /* somebody made that file meanwhile: it is never replaced */
+        if (!status || s->published.count > 0) return status;
+        if (s->again && (taken || dcpi_storage_is_transient(err)) && !s->again(s->watcher)) {
+            dcpi_fail_context(err, "not tried again, since there is no copy of the tensors beyond snapshot_budget: ");
+            return status;
         }
+        if (!taken && !dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err)) return err->status;
+        s->plain_names = 0;
     }
-    return dcpi_manifesto_layers(m, err);
 }
-static void dcpi_manifesto_free(dcpi_manifesto *m) {
-    dcpi_free(m->order);
-    dcpi_free(m->layers);
-}
-static dcp_status dcpi_manifesto_shard(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
-    dcpi_manifesto *m = (dcpi_manifesto *)user;
-    const dcpi_save *s = m->save;
-    const dcpi_entry *entry = &s->entries[m->order[i]];
-    const dcpi_pooled *pooled = &s->pooled[m->order[i]];
-    dcpi_listed record;
-    (void)err;
-    dcpi_entry_read(s, entry, &record);
-    dcpi_pool_describe(s, entry, &record, out);
-    dcpi_pool_path_of(s, pooled, m->path, sizeof m->path);
-    dcpi_checksum_print(s->desc->checksum == DCP_CHECKSUM_TREE, pooled->done + 1, m->checksum);
-    out->path = m->path;
-    out->checksum = m->checksum;
-    out->version = pooled->done[0] & DCPI_POOL_KEPT ? pooled->base->version : pooled->version;
-    if (out->block_size) out->block_checksums = s->parts[entry->rank].digests + 32 * entry->first_block;
-    return DCP_OK;
-}
-static dcp_status dcpi_manifesto_optimizer(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
-    return dcpi_manifesto_shard(user, ((const dcpi_manifesto *)user)->counts[0] + i, out, err);
-}
-static dcp_status dcpi_manifesto_layer(void *user, size_t l, dcp_manifest_layer *out, dcp_error *err) {
-    (void)err;
-    *out = ((const dcpi_manifesto *)user)->layers[l];
-    return DCP_OK;
-}
-static dcp_status dcpi_manifesto_layer_shard(void *user, size_t l, size_t i, dcp_manifest_shard *out, dcp_error *err) {
-    const dcpi_manifesto *m = (const dcpi_manifesto *)user;
-    size_t first = m->counts[0] + m->counts[1], k;
-    for (k = 0; k < l; k++) first += m->layers[k].shard_count;
-    return dcpi_manifesto_shard(user, first + i, out, err);
-}
-static dcp_status dcpi_manifesto_head(const dcpi_save *s, const dcpi_manifesto *m, dcp_manifest *head, dcp_error *err) {
-    const dcp_save_desc *desc = s->desc;
-    dcp_metadata like;
-    size_t i;
-    dcpi_save_head(s, &like);
-    memset(head, 0, sizeof *head);
-    head->model_id = desc->model_id ? desc->model_id : s->place.name;
-    head->metadata_version = DCP_MANIFEST_VERSION;
-    head->save_id = like.save_id;
-    head->timestamp = like.timestamp;
-    head->sequence = like.sequence;
-    head->world_size = like.world_size;
-    head->sharding = like.sharding;
-    head->has_sharding = 1;
-    head->has_training = like.has_training;
-    head->training = like.training;
-    head->epoch = like.training.epoch;
-    head->step = like.training.step;
-    head->fields = like.fields;
-    head->field_count = like.field_count;
-    head->extra = like.extra;
-    head->optim_state.is_there = m->counts[1] > 0;
-    head->optim_state.extra = desc->optim_extra;
-    head->router_state.is_there = m->layer_count > 0;
-    head->router_state.extra = desc->router_extra;
-    head->tiers = (dcp_manifest_tier *)dcpi_alloc_array(desc->tier_count, sizeof *head->tiers, err);
-    if (!head->tiers) return DCP_E_MEMORY;
-    head->tier_count = desc->tier_count;
-    for (i = 0; i < desc->tier_count; i++) {
-        head->tiers[i].tier = desc->tiers[i];
-        if (desc->tier_extras) head->tiers[i].extra = desc->tier_extras[i];
-    }
-    return DCP_OK;
-}
-/* All that is not a shard: what an open would refuse is not saved. */
-static dcp_status dcpi_manifesto_check(const dcpi_manifesto *m, dcp_manifest *head, dcp_error *err) {
-    dcp_validation found;
-    dcp_status status;
-    head->router_state.layers = m->layers;
-    head->router_state.layer_count = m->layer_count;
-    status = dcp_manifest_validate(head, &found);
-    if (status == DCP_E_FORMAT) status = dcpi_fail(err, DCP_E_INVALID, "save: %s", found.errors[0]);
-    else if (status) (void)dcpi_fail(err, status, "save: out of memory while checking the document");
-    dcp_validation_free(&found);
+/* A file that the document will name is there, with its size. */
+static dcp_status dcpi_save_check_file(const dcpi_save *s, const char *path, int64_t size, int rank, dcp_error *err) {
+    dcp_object_info info;
+    char *key = dcpi_place_key(&s->place, path, err);
+    dcp_status status = key ? dcpi_storage_stat(s->place.storage, key, &info, err) : DCP_E_MEMORY;
+    dcpi_free(key);
+    if (status == DCP_E_NOT_FOUND) err->status = status = DCP_E_INCOMPLETE;
+    if (!status && info.size != size)
+        status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes, not the %" PRId64
+                           " that it was saved with", s->place.shown, path, info.size, size);
+    if (status) err->rank = rank;
     return status;
 }
-/* sink NULL: only to see whether it can be written */
-static dcp_status dcpi_save_emit_manifest(const dcpi_save *s, size_t count, dcpi_sink sink, void *user,
-                                          dcp_error *err) {
-    dcpi_manifesto m;
-    dcpi_manifest_source source;
-    dcp_manifest head;
-    dcp_status status = dcpi_manifesto_begin(&m, s, count, err);
-    head.tiers = NULL;
-    if (!status) status = dcpi_manifesto_head(s, &m, &head, err);
-    source.head = &head;
-    source.shard_count = m.counts[0];
-    source.optimizer_count = m.counts[1];
-    source.layer_count = m.layer_count;
-    source.user = &m;
-    source.shard = dcpi_manifesto_shard;
-    source.optimizer_shard = dcpi_manifesto_optimizer;
-    source.layer = dcpi_manifesto_layer;
-    source.layer_shard = dcpi_manifesto_layer_shard;
-    if (!status) status = dcpi_manifest_emit(&source, s->desc->yaml, s->desc->signer, sink, user, NULL, err);
-    if (!status && !sink) status = dcpi_manifesto_check(&m, &head, err);
-    dcpi_free(head.tiers);
-    dcpi_manifesto_free(&m);
-    return status;
+
+/* ---- the sharded layout: a file for each rank -------------------------------------------------------------------- */
+static dcp_status dcpi_shards_name(const dcpi_save *s, int rank, int is_plain, char *name, dcp_error *err) {
+    return dcp_shard_name(s->place.name, rank, is_plain ? NULL : s->report.save_id, name, DCPI_SHARD_NAME, err);
 }
-static dcp_status dcpi_save_emit(const dcpi_save *s, dcpi_sink sink, void *user, dcp_error *err) {
-    dcp_metadata head;
-    dcpi_meta_source source;
+static dcp_status dcpi_shards_emit_shard(void *user, size_t index, dcp_shard_metadata *out, dcp_error *err) {
+    dcpi_emission *e = (dcpi_emission *)user;
+    (void)dcpi_save_emit_shard(user, index, out, err);
+    out->file_path = e->name;
+    return dcpi_shards_name(e->save, (int)index, e->save->parts[index].is_plain, e->name, err);
+}
+static dcp_status dcpi_shards_emit(const dcpi_save *s, dcpi_sink sink, void *user, dcp_error *err) {
     dcpi_emission e;
-    dcpi_save_source(s, &e, &head, &source);
-    if (dcpi_save_is_manifest(s)) return dcpi_save_emit_manifest(s, s->entry_count, sink, user, err);
-    if (s->kind->layout == DCP_LAYOUT_SHARDED)
-        return dcpi_meta_emit(&source, "metadata/json", s->desc->signer, sink, user, NULL, err);
-    return dcpi_file_emit(&source, s->json_size, s->parts[0].data_offset, s->desc->signer, sink, user, err);
+    (void)dcpi_emission_begin(&e, s);
+    e.source.shard = dcpi_shards_emit_shard;
+    if (!sink) e.source.shard_count = 0;
+    return dcpi_meta_emit(&e.source, "metadata/json", s->desc->signer, sink, user, NULL, err);
 }
-/* The checksum of a shard: over all block digests in document order, or the hash of the file. */
-static void dcpi_save_checksum(int is_flat, const uint8_t *digests, size_t count, const uint8_t *flat_digest,
-                               char text[DCPI_CHECKSUM_TEXT]) {
-    uint8_t digest[32];
-    if (!is_flat) dcp_sha256(digests, count * 32, digest);
-    dcpi_checksum_print(!is_flat, is_flat ? flat_digest : digest, text);
+static dcp_status dcpi_shards_prepare(dcpi_save *s, dcp_error *err) {
+    if (!dcpi_beacon_is_needed(s)) return DCP_OK;
+    s->beacon_key = dcpi_beacon_key(s, err);
+    if (!s->beacon_key) return DCP_E_MEMORY;
+    return dcpi_object_publish(&s->op, s->place.storage, s->beacon_key, "", 0, err);
 }
-/* The document without its shards: what is wrong with the caller's texts shows now, not after the data has been
- * written. */
-static dcp_status dcpi_plan_document(dcpi_save *s, dcp_error *err) {
-    dcp_metadata head;
-    dcpi_meta_source source;
-    dcpi_emission e;
-    if (dcpi_save_is_manifest(s)) return dcpi_save_emit_manifest(s, 0, NULL, NULL, err);
-    dcpi_save_source(s, &e, &head, &source);
-    source.shard_count = 0;
-    return dcpi_meta_emit(&source, "metadata/json", s->desc->signer, NULL, NULL, NULL, err);
+static dcp_status dcpi_shards_write_once(dcpi_save *s, int attempt, dcp_error *err) {
+    char name[DCPI_SHARD_NAME];
+    dcp_status status = dcpi_shards_name(s, s->op.team.rank, s->plain_names, name, err);
+    if (!status)
+        status = dcpi_save_write_file(s, dcpi_save_stream_all(s, err), name, attempt, !s->plain_names, s->checksum,
+                                      err);
+    return status ? status : dcpi_op_errand(&s->op, dcpi_save_sync_names, s, err);
 }
-/* Regions one behind another, from `start` on. */
-static dcp_status dcpi_plan_regions(dcpi_save *s, int64_t start, int64_t alignment, dcp_error *err) {
-    int64_t at = start;
+static dcp_status dcpi_shards_write(dcpi_save *s, dcp_error *err) {
+    return dcpi_save_write_again(s, dcpi_shards_write_once, err);
+}
+static dcp_status dcpi_shards_check(dcpi_save *s, dcp_error *err) {
+    char name[DCPI_SHARD_NAME];
+    dcp_status status = DCP_OK;
     int r;
-    for (r = 0; r < s->op.team.world_size; r++)
-        if (!dcpi_align_up(at, alignment, &s->parts[r].data_offset) ||
-            !dcpi_add(s->parts[r].data_offset, s->parts[r].file_size,
-                      &at)) return dcpi_fail(err, DCP_E_INVALID, "save: the tensors exceed 2^63 bytes");
+    for (r = 0; r < s->op.team.world_size && !status; r++) {
+        status = dcpi_shards_name(s, r, s->parts[r].is_plain, name, err);
+        if (!status) status = dcpi_save_check_file(s, name, s->parts[r].file_size, r, err);
+    }
+    return status;
+}
+
+/* ---- the single file (seed 002) -------------------------------------------------------------------------------------
+ * Where the storage is shared, every rank writes its region into the file that rank 0 has begun, all at once. A rank
+ * that cannot (it says so when the ranks meet) sends its region to rank 0, one rank after the other, a chunk for each
+ * credit that rank 0 has given: so no more than DCPI_RELAY_AHEAD chunks are on the way, and memory stays bounded. */
+enum { DCPI_REGION_JOINED = 1, DCPI_REGION_RELAYED = 2 };
+#define DCPI_RELAY_AHEAD 4
+
+static dcp_status dcpi_single_emit(const dcpi_save *s, dcpi_sink sink, void *user, dcp_error *err) {
+    dcpi_emission e;
+    if (!sink) return dcpi_shards_emit(s, NULL, NULL, err);
+    return dcpi_file_emit(dcpi_emission_begin(&e, s), s->single.json_size, s->parts[0].data_offset, s->desc->signer,
+                          sink, user, err);
+}
+/* Regions one after the other, from `start` on. */
+static dcp_status dcpi_single_place(dcpi_save *s, int64_t start, int64_t alignment, dcp_error *err) {
+    int r;
+    s->single.size = start;
+    for (r = 0; r < s->op.team.world_size; r++) {
+        dcpi_part *part = &s->parts[r];
+        if (!dcpi_align_up(s->single.size, alignment, &part->data_offset) ||
+            !dcpi_add(part->data_offset, part->file_size, &s->single.size))
+            return dcpi_fail(err, DCP_E_INVALID, "save: the tensors exceed 2^63 bytes");
+    }
     return DCP_OK;
 }
-/* The single file's header stands before the data, and its size depends on the offsets in it: counted, with digests of
- * the right width, until the first region's offset no longer grows. */
-static dcp_status dcpi_plan_header_size(dcpi_save *s, dcp_error *err) {
+/* The header stands before the data, and its size depends on the offsets in it: counted, with digests of the right
+ * width, until the first region's offset no longer grows. */
+static dcp_status dcpi_single_size(dcpi_save *s, dcp_error *err) {
     const int64_t alignment = dcpi_max(s->alignment, DCPI_OS_DIRECT_ALIGN);
-    dcp_metadata head;
-    dcpi_meta_source source;
     dcpi_emission e;
+    const dcpi_meta_source *source = dcpi_emission_begin(&e, s);
     int64_t records, total, wanted, start = 0;
-    dcp_status status;
-    dcpi_save_source(s, &e, &head, &source);
-    status = dcpi_file_records_size(&source, &records, err);
+    dcp_status status = dcpi_file_records_size(source, &records, err);
     while (!status) {
-        status = dcpi_plan_regions(s, start, alignment, err);
+        status = dcpi_single_place(s, start, alignment, err);
         if (!status)
-            status = dcpi_meta_emit(&source, "checkpoint/json", s->desc->signer, NULL, NULL, &s->json_size, err);
+            status = dcpi_meta_emit(source, "checkpoint/json", s->desc->signer, NULL, NULL, &s->single.json_size, err);
         if (status) break;
-        if (s->json_size > INT32_MAX)
+        if (s->single.json_size > INT32_MAX)
             return dcpi_fail(err, DCP_E_LIMIT, "the single file's document would have %" PRId64
-                             " bytes, but its format ends at 2 GiB; " "use the sharded layout or a larger block_size",
-                             s->json_size);
-        if (!dcpi_add(records, s->json_size, &total) || !dcpi_align_up(total, alignment, &wanted))
+                             " bytes, but its format ends at 2 GiB; use the sharded layout or a larger block_size",
+                             s->single.json_size);
+        if (!dcpi_add(records, s->single.json_size, &total) || !dcpi_align_up(total, alignment, &wanted))
             return dcpi_fail(err, DCP_E_LIMIT, "the single file's header is too large");
         if (wanted <= start) break;
         start = wanted;
     }
     return status;
 }
-static dcp_status dcpi_plan_single_header(dcpi_save *s, dcp_error *err) {
-    const uint8_t no_digest[32] = {0};                  /* only the width of a digest counts */
+/* The file's temporary, under a name that all ranks can tell. */
+static dcp_status dcpi_single_begin(dcpi_save *s, int attempt, dcp_error *err) {
+    dcpi_free(s->document_temporary);
+    s->document_temporary = dcpi_temporary_name(s->commit_key, s->report.save_id, attempt, err);
+    if (!s->document_temporary) return DCP_E_MEMORY;
+    return dcpi_save_open(s, DCPI_CALL_BEGIN, s->commit_key, s->document_temporary, s->single.size, &s->document, err);
+}
+static dcp_status dcpi_single_plan(dcpi_save *s, dcp_error *err) {
     size_t most = 0;
     uint8_t *digests;
     dcp_status status;
     int r;
-    for (r = 0; r < s->op.team.world_size; r++) {
-        if (s->parts[r].block_total > most) most = s->parts[r].block_total;
-        dcpi_save_checksum(s->desc->checksum == DCP_CHECKSUM_FLAT, no_digest, 1, no_digest, s->parts[r].checksum);
-    }
-    digests = (uint8_t *)dcpi_alloc_array(most, 32, err);
+    for (r = 0; r < s->op.team.world_size; r++) if (s->parts[r].block_total > most) most = s->parts[r].block_total;
+    digests = (uint8_t *)dcpi_alloc_array(most, 32, err);       /* only their width counts */
     if (!digests) return DCP_E_MEMORY;
     for (r = 0; r < s->op.team.world_size; r++) s->parts[r].digests = digests;
-    status = dcpi_plan_header_size(s, err);
+    status = dcpi_single_size(s, err);
     dcpi_free(digests);
+    return status ? status : dcpi_single_begin(s, 0, err);      /* others may join it from now on */
+}
+static dcp_status dcpi_region_put(dcpi_save *s, void *object, int64_t offset, const void *data, size_t size,
+                                  dcp_error *err) {
+    dcpi_call call;
+    memset(&call, 0, sizeof call);
+    call.kind = DCPI_CALL_WRITE;
+    call.storage = s->place.storage;
+    call.key = s->commit_key;
+    call.object = object;
+    call.at = offset;
+    call.data = data;
+    call.size = size;
+    return dcpi_op_errand(&s->op, dcpi_call_run, &call, err);
+}
+/* The zeros between a region and the next are written by the one who writes the region, so that the file ends where its
+ * last region does, even if that is empty. */
+static dcp_status dcpi_region_gap(dcpi_save *s, int64_t from, int64_t to, void *object, dcp_error *err) {
+    uint8_t *zeros = to > from ? (uint8_t *)dcpi_alloc_array((size_t)(to - from), 1, err) : NULL;
+    dcp_status status;
+    if (to <= from) return DCP_OK;
+    if (!zeros) return DCP_E_MEMORY;
+    status = dcpi_region_put(s, object, from, zeros, (size_t)(to - from), err);
+    dcpi_free(zeros);
     return status;
 }
-
-/* ---- write ------------------------------------------------------------------------------------------------------- */
-static dcp_status dcpi_save_stream(dcpi_save *s, dcp_storage *storage, void *object, const char *key, int is_serial,
-                                   dcp_error *err) {
-    dcpi_stream *t = (dcpi_stream *)dcpi_alloc_array(1, sizeof *t, err);
-    dcpi_stream_part *parts = t ? (dcpi_stream_part *)dcpi_alloc_array(s->placed_count, sizeof *parts, err) : NULL;
-    dcp_status status = DCP_E_MEMORY;
-    size_t i;
-    for (i = 0; parts && i < s->placed_count; i++) {
-        parts[i].tensor = s->placed[i].tensor;
-        parts[i].offset = s->data_offset + s->placed[i].offset;
-        parts[i].size = s->placed[i].size;
-        parts[i].digests = s->digests + s->placed[i].first_block;
-    }
-    if (parts) {
-        t->op = &s->op;
-        t->storage = storage;
-        t->object = object;
-        t->key = key;
-        t->parts = parts;
-        t->part_count = s->placed_count;
-        t->start = s->data_offset;
-        t->end = s->data_offset + s->file_size;
-        t->block_size = s->block_size;
-        t->image = s->image;
-        t->is_flat = s->desc->checksum == DCP_CHECKSUM_FLAT;
-        t->is_serial = is_serial;
-        t->taken = s->taken;
-        t->taken_user = s->watcher;
-        status = dcpi_stream_run(t, err);
-        dcpi_save_checksum(t->is_flat, (const uint8_t *)s->digests, s->block_total, t->flat_digest, s->checksum);
-        s->report.bytes_written = t->bytes_written;
-    }
-    dcpi_free(parts);
-    dcpi_free(t);
-    return status;
+/* This rank's region, with the gap after it. */
+static dcp_status dcpi_region_write(dcpi_save *s, void *object, dcp_error *err) {
+    dcpi_stream *t = dcpi_save_stream_all(s, err);
+    dcp_status status;
+    if (t) t->object = object;
+    status = dcpi_save_stream_run(t, s->checksum, err);
+    if (status) return status;
+    s->report.bytes_written = s->file_size;
+    return dcpi_region_gap(s, s->data_offset + s->file_size, s->single.region_end, object, err);
 }
-
-/* ---- write: the single file (seed 002) ------------------------------------------------------------------------------
- * Where the storage is shared, every rank writes its region into the file that rank 0 has begun, all at once. A rank
- * that cannot (it says so when the ranks meet) sends its region to rank 0, one rank after the other, a chunk for each
- * credit that rank 0 has given: so no more than DCPI_RELAY_AHEAD chunks are on the way, and memory stays bounded. */
-#define DCPI_RELAY_AHEAD 4
 typedef struct dcpi_relay { dcpi_op *op; uint32_t credits; uint8_t *message; dcp_error failure; } dcpi_relay;
 
 /* The write function of the storage that a rank streams its region to. */
@@ -20586,64 +20168,11 @@ static dcp_status dcpi_relay_write(void *context, void *object, int64_t offset, 
     if (status) relay->failure = *err;
     return status;
 }
-/* A write may block for long, and the other ranks must see that this one lives. */
-typedef struct dcpi_region_chunk {
-    const dcpi_save *save;
-    void *object;
-    int64_t offset;
-    const void *data;
-    size_t size;
-} dcpi_region_chunk;
-static dcp_status dcpi_region_chunk_write(void *chunk, dcp_error *err) {
-    const dcpi_region_chunk *c = (const dcpi_region_chunk *)chunk;
-    return dcpi_storage_write(c->save->place.storage, c->save->commit_key, c->object, c->offset, c->data, c->size, err);
-}
-static dcp_status dcpi_region_put(dcpi_save *s, void *object, int64_t offset, const void *data, size_t size,
-                                  dcp_error *err) {
-    dcpi_region_chunk chunk;
-    chunk.save = s;
-    chunk.object = object;
-    chunk.offset = offset;
-    chunk.data = data;
-    chunk.size = size;
-    return dcpi_op_errand(&s->op, dcpi_region_chunk_write, &chunk, err);
-}
-/* The zeros between a region and the next are written by the one who writes the region, so that the file ends where its
- * last region does, even if that is empty. */
-static dcp_status dcpi_region_gap(dcpi_save *s, int64_t from, int64_t to, void *object, dcp_error *err) {
-    uint8_t *zeros = to > from ? (uint8_t *)dcpi_alloc_array((size_t)(to - from), 1, err) : NULL;
-    dcp_status status;
-    if (to <= from) return DCP_OK;
-    if (!zeros) return DCP_E_MEMORY;
-    status = dcpi_region_put(s, object, from, zeros, (size_t)(to - from), err);
-    dcpi_free(zeros);
-    return status;
-}
-enum { DCPI_REGION_JOINED = 1, DCPI_REGION_RELAYED = 2 };
-static dcp_status dcpi_region_announce(dcpi_save *s, uint32_t way, dcp_error *err) {
-    uint8_t message[DCPI_RELAY_HEADER];
-    return dcpi_relay_send(&s->op, 0, message, way, 0, 0, err);
-}
-typedef struct dcpi_leaving { dcpi_save *save; void *object; } dcpi_leaving;
-static dcp_status dcpi_region_leave(void *leaving, dcp_error *err) {
-    dcpi_leaving *l = (dcpi_leaving *)leaving;
-    return dcpi_storage_leave(l->save->place.storage, l->save->commit_key, l->object, err);
-}
-static dcp_status dcpi_region_write(dcpi_save *s, void *object, dcp_error *err) {
-    dcpi_leaving leaving;
-    dcp_error ignored;
-    dcp_status status, left;
-    leaving.save = s;
-    leaving.object = object;
-    status = dcpi_save_stream(s, s->place.storage, object, s->commit_key, 0, err);
-    if (!status) status = dcpi_region_gap(s, s->data_offset + s->file_size, s->region_end, object, err);
-    left = dcpi_op_errand(&s->op, dcpi_region_leave, &leaving, status ? &ignored : err);
-    return status ? status : left;
-}
 static dcp_status dcpi_region_relay(dcpi_save *s, dcp_error *err) {
     dcp_storage storage;
     dcpi_relay relay;
-    dcp_status status = DCP_E_MEMORY;
+    dcpi_stream *t = dcpi_save_stream_all(s, err);
+    dcp_status status;
     memset(&storage, 0, sizeof storage);
     memset(&relay, 0, sizeof relay);
     storage.context = &relay;
@@ -20651,39 +20180,41 @@ static dcp_status dcpi_region_relay(dcpi_save *s, dcp_error *err) {
     storage.write = dcpi_relay_write;
     relay.op = &s->op;
     relay.message = (uint8_t *)dcpi_alloc(DCPI_RELAY_HEADER + DCPI_RELAY_CHUNK, err);
-    if (relay.message) status = dcpi_save_stream(s, &storage, NULL, s->commit_key, 1, err);
+    if (!relay.message || !t) { dcpi_free(relay.message); dcpi_free(t); return DCP_E_MEMORY; }
+    t->storage = &storage;
+    t->is_serial = 1;
+    status = dcpi_save_stream_run(t, s->checksum, err);
     dcpi_free(relay.message);
+    if (!status) s->report.bytes_written = s->file_size;
     if (!status || !relay.failure.status) return status;
     *err = relay.failure;                               /* a rank's failure, which is none of a storage's */
     return err->status;
 }
 static dcp_status dcpi_region_own(dcpi_save *s, dcp_error *err) {       /* every rank but 0 */
-    void *object = s->region_object;
-    s->region_object = NULL;
-    return s->region_way == DCPI_REGION_RELAYED ? dcpi_region_relay(s, err) : dcpi_region_write(s, object, err);
-}
-typedef struct dcpi_joining { dcpi_save *save; char *temporary; } dcpi_joining;
-static dcp_status dcpi_region_open(void *joining, dcp_error *err) {
-    dcpi_joining *j = (dcpi_joining *)joining;
-    dcpi_save *s = j->save;
-    return dcpi_storage_join(s->place.storage, s->commit_key, j->temporary, s->file_size, &s->region_object, err);
+    void *object = s->single.region;
+    dcp_error ignored;
+    dcp_status status, left;
+    s->single.region = NULL;
+    if (s->single.way == DCPI_REGION_RELAYED) return dcpi_region_relay(s, err);
+    status = dcpi_region_write(s, object, err);
+    left = dcpi_save_call(s, DCPI_CALL_LEAVE, s->commit_key, object, status ? &ignored : err);
+    return status ? status : left;
 }
 static dcp_status dcpi_region_join(dcpi_save *s, dcp_error *err) {
-    dcpi_joining joining;
-    dcp_status status = DCP_E_UNSUPPORTED;
-    joining.save = s;
-    joining.temporary = dcpi_storage_can_join(s->place.storage)
+    uint8_t message[DCPI_RELAY_HEADER];
+    char *temporary = dcpi_storage_can_join(s->place.storage)
         ? dcpi_temporary_name(s->commit_key, s->report.save_id, 0, err) : NULL;
-    if (joining.temporary) status = dcpi_op_errand(&s->op, dcpi_region_open, &joining, err);
-    dcpi_free(joining.temporary);
-    s->region_way = status ? DCPI_REGION_RELAYED : DCPI_REGION_JOINED;
-    return dcpi_region_announce(s, s->region_way, err);
+    dcp_status status = DCP_E_UNSUPPORTED;
+    if (temporary)
+        status = dcpi_save_open(s, DCPI_CALL_JOIN, s->commit_key, temporary, s->file_size, &s->single.region, err);
+    dcpi_free(temporary);
+    s->single.way = status ? DCPI_REGION_RELAYED : DCPI_REGION_JOINED;
+    return dcpi_relay_send(&s->op, 0, message, s->single.way, 0, 0, err);
 }
-/* The single file: each rank tells rank 0 how its bytes get there. */
-static dcp_status dcpi_save_meet(dcpi_save *s, dcp_error *err) {
+/* Each rank tells rank 0 how its bytes get there. */
+static dcp_status dcpi_single_meet(dcpi_save *s, dcp_error *err) {
     dcp_status status = DCP_OK;
     int r;
-    if (s->kind->layout != DCP_LAYOUT_SINGLE) return DCP_OK;
     if (s->op.team.rank != 0) return dcpi_region_join(s, err);
     for (r = 1; r < s->op.team.world_size && !status; r++) {
         uint8_t *message = NULL;
@@ -20697,7 +20228,7 @@ static dcp_status dcpi_save_meet(dcpi_save *s, dcp_error *err) {
 /* Whether this rank's writing takes messages between the ranks. */
 static int dcpi_save_relays(const dcpi_save *s) {
     int r;
-    if (s->op.team.rank != 0) return s->region_way == DCPI_REGION_RELAYED;
+    if (s->op.team.rank != 0) return s->single.way == DCPI_REGION_RELAYED;
     for (r = 1; r < s->op.team.world_size; r++) if (s->parts[r].way == DCPI_REGION_RELAYED) return 1;
     return 0;
 }
@@ -20726,295 +20257,590 @@ static dcp_status dcpi_region_take(dcpi_save *s, int rank, void *object, dcp_err
     }
     return status ? status : dcpi_region_gap(s, end, dcpi_region_end(s, rank), object, err);
 }
-
-/* ---- write: one file */
-/* The file that holds this rank's bytes: the single file itself, or a shard file, plain or with the save id in its
- * name. */
-static dcp_status dcpi_save_name_shard(dcpi_save *s, dcp_error *err) {
-    char name[DCP_LIMIT_PREFIX + 64];
-    dcp_status status = dcpi_save_shard_name(s, s->op.team.rank, s->plain_names, name, sizeof name, err);
-    if (status) return status;
-    dcpi_free(s->shard_name);
-    s->shard_name = dcpi_copy_text(name, err);
-    return s->shard_name ? DCP_OK : DCP_E_MEMORY;
-}
-/* From here on a failed save has to remove the file, even without memory: so its key is kept. */
-typedef struct dcpi_publishing { dcpi_save *save; void *object; char **key; } dcpi_publishing;
-static dcp_status dcpi_save_publish(void *publishing, dcp_error *err) {
-    dcpi_publishing *p = (dcpi_publishing *)publishing;
-    dcpi_save *s = p->save;
-    dcp_status status = dcpi_storage_commit(s->place.storage, *p->key, p->object, 0, err);
-    /* it may have happened all the same: a name with our save id is nobody else's, so take it back */
-    if (status) {
-        if (!s->plain_names) (void)dcpi_storage_remove(s->place.storage, *p->key, NULL);
-        return status;
-    }
-    s->shard_key = *p->key;
-    *p->key = NULL;
-    return dcpi_place_sync(&s->place, err);
-}
-/* One attempt at this rank's shard: a new temporary file, filled and published. */
-static dcp_status dcpi_shard_write(dcpi_save *s, int attempt, dcp_error *err) {
-    char *key = dcpi_place_key(&s->place, s->shard_name, err);
-    char *temporary = key ? dcpi_temporary_name(key, s->report.save_id, attempt, err) : NULL;
-    dcpi_publishing publishing;
-    void *object = NULL;
-    dcp_status status = temporary ? dcpi_save_begin_file(s, key, temporary, s->file_size, &object, err) : DCP_E_MEMORY;
-    if (!status) {
-        status = dcpi_save_stream(s, s->place.storage, object, key, 0, err);
-        if (status) dcpi_storage_abort(s->place.storage, object);
-    }
-    if (!status) {
-        publishing.save = s;
-        publishing.object = object;
-        publishing.key = &key;
-        status = dcpi_op_errand(&s->op, dcpi_save_publish, &publishing, err);
-    }
-    dcpi_free(temporary);
-    dcpi_free(key);
-    return status;
-}
-/* Rank 0's attempt at the single file: its own region, and those that others cannot write; left open for the header. */
-static dcp_status dcpi_single_write(dcpi_save *s, int attempt, dcp_error *err) {
+/* Rank 0's attempt at the file: its own region, and those that others cannot write; left open for the header. */
+static dcp_status dcpi_single_write_once(dcpi_save *s, int attempt, dcp_error *err) {
     int r;
-    dcp_status status = s->single_object ? DCP_OK : dcpi_single_begin(s, attempt, err);
-    if (!status) status = dcpi_save_stream(s, s->place.storage, s->single_object, s->commit_key, 0, err);
-    if (!status) status = dcpi_region_gap(s, s->data_offset + s->file_size, s->region_end, s->single_object, err);
-    for (r = 1; r < s->op.team.world_size && !status; r++) status = dcpi_region_take(s, r, s->single_object, err);
-    if (status && s->single_object) {
-        dcpi_storage_abort(s->place.storage, s->single_object);
-        s->single_object = NULL;
+    dcp_status status = s->document ? DCP_OK : dcpi_single_begin(s, attempt, err);
+    if (!status) status = dcpi_region_write(s, s->document, err);
+    for (r = 1; r < s->op.team.world_size && !status; r++) status = dcpi_region_take(s, r, s->document, err);
+    if (!status) return DCP_OK;
+    dcpi_storage_abort(s->place.storage, s->document);
+    s->document = NULL;
+    return status;
+}
+static dcp_status dcpi_single_write(dcpi_save *s, dcp_error *err) {
+    if (s->op.team.rank != 0) return dcpi_region_own(s, err);
+    /* other ranks have sent their bytes: they cannot again */
+    if (s->op.team.world_size > 1) return dcpi_single_write_once(s, 0, err);
+    return dcpi_save_write_again(s, dcpi_single_write_once, err);
+}
+static void dcpi_single_take_back(dcpi_save *s, int *only_ids) {
+    dcp_error ignored;
+    (void)only_ids;
+    if (s->single.region) (void)dcpi_storage_leave(s->place.storage, s->commit_key, s->single.region, &ignored);
+}
+
+/* ---- the manifest layout: a file for each piece; unchanged ones are those of the base (DESIGN 2.4) --------------- */
+/* Which piece of which tensor an entry is. */
+static int dcpi_pool_base_compare(const void *a_, const void *b_) {
+    const dcpi_origin *a = (const dcpi_origin *)a_, *b = (const dcpi_origin *)b_;
+    const dcp_manifest_shard *x = a->shard, *y = b->shard;
+    const int is_private = x->placement && strcmp(x->placement, "private") == 0;
+    int order = strcmp(x->tensor_name ? x->tensor_name : "", y->tensor_name ? y->tensor_name : ""), d;
+    if (order) return order;
+    if (a->role != b->role) return a->role < b->role ? -1 : 1;
+    if (a->layer != b->layer) return a->layer < b->layer ? -1 : 1;
+    for (d = 0; d < 3; d++)
+        if (x->expert_key[d] != y->expert_key[d]) return x->expert_key[d] < y->expert_key[d] ? -1 : 1;
+    order = dcpi_box_compare(x->global_offset, y->global_offset);
+    if (order) return order;
+    if (is_private) return x->rank < y->rank ? -1 : x->rank > y->rank;
+    if (!dcpi_manifest_is_empty(x) || !dcpi_manifest_is_empty(y))
+        return dcpi_manifest_is_empty(y) - dcpi_manifest_is_empty(x);
+    return dcpi_box_compare(x->shape, y->shape);
+}
+/* The entry for that piece in a sorted list; NULL: there is none. */
+static const dcp_manifest_shard *dcpi_pool_base_search(const dcpi_origin *const *order, size_t count,
+                                                       const dcpi_origin *wanted) {
+    const size_t at = dcpi_search((const void *const *)(const void *)order, count, wanted, dcpi_pool_base_compare);
+    return at < count ? order[at]->shard : NULL;
+}
+/* The base's entries, sorted. Unless another block size is asked for it is theirs, so that digests can be compared. */
+static dcp_status dcpi_pool_base_index(dcpi_save *s, dcp_error *err) {
+    dcpi_pool *p = &s->pool;
+    const size_t count = p->base.metadata->shard_count;
+    size_t i;
+    dcp_status status;
+    p->base_order = (const dcpi_origin **)dcpi_alloc_array(count, sizeof *p->base_order, err);
+    if (!p->base_order) return DCP_E_MEMORY;
+    for (i = 0; i < count; i++) p->base_order[i] = &p->base.origins[i];
+    status = dcpi_sort((const void **)(void *)p->base_order, count, dcpi_pool_base_compare, err);
+    if (status) return status;
+    p->base_count = count;
+    for (i = 0; i < count && p->base_order[i]->shard->block_size <= 0;) i++;
+    if (i < count && !s->desc->block_size) s->block_size = p->base_order[i]->shard->block_size;
+    s->reuses = count > 0;
+    s->is_unproven = count > 0 && !dcpi_proven_has(&s->place, p->base_name, p->base.digest);
+    return DCP_OK;
+}
+/* First the intent, then the base again: who removes files looks for intents after commit files are gone, so one of the
+ * two sees the other. A base that is gone or another one by then is none. */
+static dcp_status dcpi_pool_prepare(dcpi_save *s, dcp_error *err) {
+    dcpi_document *base = &s->pool.base;
+    const char *name = s->pool.base_name;
+    uint8_t now[32];
+    dcp_status status = DCP_OK;
+    if (name) {
+        status = dcpi_document_read(&s->op, &s->place, name, NULL, base, err);
+        if (status && !dcpi_is_trouble(status)) {
+            dcpi_op_log(&s->op, DCP_LOG_WARNING,
+                        "every file is written anew, since the newest manifest cannot be read: %s", err->message);
+            status = dcpi_succeed(err);
+        }
+    }
+    if (!status)
+        status = dcpi_intent_publish(&s->op, &s->place, s->place.name, s->report.save_id, "base", name ? name : "",
+                                     base->metadata && base->metadata->save_id ? base->metadata->save_id : "",
+                                     &s->intent_key, err);
+    if (status || !base->manifest) return status;
+    status = dcpi_document_digest(&s->op, &s->place, name, now, err);
+    if (!status && memcmp(now, base->digest, sizeof now) == 0) return dcpi_pool_base_index(s, err);
+    return dcpi_is_trouble(status) ? status : dcpi_succeed(err);
+}
+/* The document's entry for a piece, short of its file. */
+static void dcpi_pool_describe(const dcpi_save *s, const dcpi_entry *entry, const dcp_tensor *record,
+                               dcp_manifest_shard *out) {
+    memset(out, 0, sizeof *out);
+    out->type = record->role == DCP_ROLE_EXPERT ? "expert" : record->role == DCP_ROLE_PARAMETER ? "dense" : NULL;
+    out->tensor_name = record->name;
+    out->has_expert_key = record->role == DCP_ROLE_EXPERT;
+    if (out->has_expert_key) memcpy(out->expert_key, record->expert_key, sizeof out->expert_key);
+    out->ndim = record->ndim;
+    out->dtype = dcp_dtype_name(record->dtype);
+    out->tier_hint = record->tier;
+    out->size = entry->size;
+    out->placement = dcpi_placement_words[record->placement];
+    out->extra = record->extra;
+    out->rank = entry->rank;
+    memcpy(out->shape, record->shape, sizeof out->shape);
+    memcpy(out->global_shape, dcpi_global_shape(record), sizeof out->global_shape);
+    memcpy(out->global_offset, record->global_offset, sizeof out->global_offset);
+    if (s->desc->checksum == DCP_CHECKSUM_FLAT) return;
+    out->block_size = s->block_size;
+    out->block_count = dcpi_block_count(entry->size, s->block_size);
+}
+/* A checksum's 32 bytes; 0: not one that this save can compare with. */
+static int dcpi_pool_checksum(const dcpi_save *s, const char *text, uint8_t digest[32]) {
+    int is_tree;
+    return dcpi_checksum_parse(text, &is_tree, digest) && is_tree == (s->desc->checksum == DCP_CHECKSUM_TREE);
+}
+static int dcpi_pool_is_alike(const dcpi_save *s, const dcp_manifest_shard *wanted, const dcp_manifest_shard *base) {
+    uint8_t ignored[32];
+    return base->size == wanted->size && base->ndim == wanted->ndim &&
+           memcmp(base->shape, wanted->shape, sizeof base->shape) == 0 && base->dtype &&
+           strcmp(base->dtype, wanted->dtype) == 0 && base->block_size == wanted->block_size &&
+        dcpi_key_is_portable(base->path) &&
+        dcpi_pool_checksum(s, base->checksum, ignored);
+}
+/* The base's entry for the same piece: its file may be kept, and its version is the one before a new file's. */
+static void dcpi_pool_find_base(const dcpi_save *s, const dcpi_origin *wanted, dcpi_pool_entry *p) {
+    const dcp_manifest_shard *base = dcpi_pool_base_search(s->pool.base_order, s->pool.base_count, wanted);
+    if (!base) return;
+    p->version = dcpi_max(p->version, base->version < INT64_MAX ? base->version + 1 : base->version);
+    if (dcpi_pool_is_alike(s, wanted->shard, base)) p->base = base;
+}
+static dcp_status dcpi_pool_check_tier(const dcpi_save *s, const dcp_tensor *record, int rank, dcp_error *err) {
+    size_t i;
+    if (!record->tier) return DCP_OK;
+    for (i = 0; i < s->desc->tier_count; i++)
+        if (s->desc->tiers[i].name && strcmp(s->desc->tiers[i].name, record->tier) == 0) return DCP_OK;
+    return dcpi_fail_of(err, rank, DCP_E_INVALID,
+                    "tensor \"%s\" of rank %d is of tier \"%s\", which is not among the save's tiers", record->name,
+                    rank, record->tier);
+}
+/* The pieces of one tensor, counted in the order of their offsets, and the base's entries for them. */
+static dcp_status dcpi_pool_tensor(dcpi_save *s, dcpi_fits *f, void *user, dcp_error *err) {
+    dcp_status status = dcpi_pool_check_tier(s, &f->first, f->items[0].rank, err);
+    size_t i;
+    (void)user;
+    if (!status) status = dcpi_sort((const void **)(void *)f->order, f->count, dcpi_fit_compare, err);
+    for (i = 0; i < f->count && !status; i++) {
+        const dcpi_entry *entry = &s->entries[f->order[i]->entry];
+        dcpi_pool_entry *p = &s->pool.entries[f->order[i]->entry];
+        dcp_manifest_shard shard;
+        dcp_tensor record;
+        dcpi_origin wanted;
+        dcpi_entry_read(s, entry, &record);
+        dcpi_pool_describe(s, entry, &record, &shard);
+        wanted.shard = &shard;
+        wanted.role = record.role;
+        wanted.layer = p->layer = record.role == DCP_ROLE_ROUTER ? record.expert_key[0] : -1;
+        p->list = record.role == DCP_ROLE_ROUTER ? 2 : record.role == DCP_ROLE_OPTIMIZER;
+        p->index = (uint32_t)i;
+        p->count = (uint32_t)f->count;
+        p->version = record.version;
+        dcpi_pool_find_base(s, &wanted, p);
     }
     return status;
 }
-/* ---- write, manifest layout: each piece is hashed first if the base may have it, and kept if it has -------------- */
-/* object NULL: only hashed */
-static dcp_status dcpi_pool_stream(dcpi_save *s, size_t index, void *object, const char *key, dcp_error *err) {
-    const dcpi_placed *placed = &s->placed[index];
-    dcpi_stream *t = (dcpi_stream *)dcpi_alloc_array(1, sizeof *t, err);
-    dcpi_stream_part part;
+/* What a file is called grows only where two would be called the same: an expert's by the tensor's name, then any by a
+ * hash. */
+enum { DCPI_POOL_SHORT, DCPI_POOL_NAMED, DCPI_POOL_HASHED };
+static dcp_status dcpi_pool_name(dcpi_save *s, size_t index, dcp_error *err) {
+    dcpi_pool_entry *p = &s->pool.entries[index];
+    char name[DCPI_MANIFEST_NAME];
+    dcpi_manifest_file file;
+    dcp_tensor record;
     dcp_status status;
-    if (!t) return DCP_E_MEMORY;
-    part.tensor = placed->tensor;
-    part.offset = 0;
-    part.size = placed->size;
-    part.digests = s->digests + placed->first_block;
-    t->op = &s->op;
-    t->storage = s->place.storage;
-    t->object = object;
-    t->is_hashed_only = object == NULL;
-    t->key = key;
-    t->parts = &part;
-    t->part_count = 1;
-    t->end = placed->size;
-    t->block_size = s->block_size;
-    t->is_flat = s->desc->checksum == DCP_CHECKSUM_FLAT;
-    t->done_before = s->report.bytes_written + s->report.bytes_reused;
-    status = dcpi_stream_run(t, err);
-    if (t->is_flat) memcpy(s->files[index].checksum, t->flat_digest, 32);
-    else dcp_sha256(part.digests, dcpi_block_count(placed->size, s->block_size) * 32, s->files[index].checksum);
-    dcpi_free(t);
+    dcpi_entry_read(s, &s->entries[index], &record);
+    memset(&file, 0, sizeof file);
+    if (p->form == DCPI_POOL_SHORT && (record.role != DCP_ROLE_EXPERT || p->count > 1)) p->form = DCPI_POOL_NAMED;
+    file.role = record.role;
+    file.tensor_name = p->form == DCPI_POOL_SHORT ? NULL : record.name;
+    file.expert_key = record.expert_key;
+    file.index = p->index;
+    file.count = p->count;
+    file.with_hash = p->form == DCPI_POOL_HASHED;
+    status = dcpi_manifest_file_name(&file, name, err);
+    if (status) { dcpi_fail_context(err, "tensor \"%s\": ", record.name); return status; }
+    p->stem = dcpi_arena_text(&s->pool.texts, name, strlen(name) - 4, err);     /* without .bin */
+    return p->stem ? DCP_OK : DCP_E_MEMORY;
+}
+static int dcpi_pool_stem_compare(const void *a_, const void *b_) {
+    /* file systems that ignore case take these for one */
+    const unsigned char *a = (const unsigned char *)((const dcpi_pool_entry *)a_)->stem,
+                             *b = (const unsigned char *)((const dcpi_pool_entry *)b_)->stem;
+    for (;; a++, b++) {
+        const int x = *a >= 'A' && *a <= 'Z' ? *a + 32 : *a, y = *b >= 'A' && *b <= 'Z' ? *b + 32 : *b;
+        if (x != y) return x < y ? -1 : 1;
+        if (x == 0) return 0;
+    }
+}
+static int dcpi_pool_collides(const dcpi_pool_entry *const *order, size_t count, size_t i) {
+    return (i > 0 && dcpi_pool_stem_compare(order[i - 1], order[i]) == 0) ||
+           (i + 1 < count && dcpi_pool_stem_compare(order[i], order[i + 1]) == 0);
+}
+static dcp_status dcpi_pool_name_all(dcpi_save *s, dcp_error *err) {
+    dcpi_pool_entry *entries = s->pool.entries;
+    const dcpi_pool_entry **order = (const dcpi_pool_entry **)dcpi_alloc_array(s->entry_count, sizeof *order, err);
+    uint8_t *longer = order ? (uint8_t *)dcpi_alloc_array(s->entry_count, 1, err) : NULL;
+    int round, again = 1;
+    dcp_status status = longer ? DCP_OK : DCP_E_MEMORY;
+    size_t i;
+    for (i = 0; i < s->entry_count && !status; i++) status = dcpi_pool_name(s, i, err);
+    for (round = DCPI_POOL_SHORT; round < DCPI_POOL_HASHED && again && !status; round++) {
+        for (i = 0; i < s->entry_count; i++) order[i] = &entries[i];
+        status = dcpi_sort((const void **)(void *)order, s->entry_count, dcpi_pool_stem_compare, err);
+        for (i = 0; i < s->entry_count && !status; i++)
+            longer[order[i] - entries] = (uint8_t)dcpi_pool_collides(order, s->entry_count, i);
+        for (again = 0, i = 0; i < s->entry_count && !status; i++) {
+            if (!longer[i] || entries[i].form == DCPI_POOL_HASHED) continue;
+            entries[i].form++;
+            again = 1;
+            status = dcpi_pool_name(s, i, err);
+        }
+    }
+    dcpi_free(longer);
+    dcpi_free((void *)order);
     return status;
+}
+static dcp_status dcpi_pool_plan(dcpi_save *s, dcp_error *err) {
+    dcp_status status;
+    s->pool.entries = (dcpi_pool_entry *)dcpi_alloc_array(s->entry_count, sizeof *s->pool.entries, err);
+    if (!s->pool.entries) return DCP_E_MEMORY;
+    status = dcpi_plan_each(s, dcpi_pool_tensor, NULL, err);
+    return status ? status : dcpi_pool_name_all(s, err);
+}
+/* What a rank must know of each file: the version of a new one (8 bytes), the base's checksum (32; zeros: none), the
+ * base's path and the new stem as texts. */
+static void dcpi_pool_tell(const dcpi_save *s, const dcpi_part *part, dcpi_buffer *message) {
+    size_t i;
+    for (i = part->first; i < part->first + part->count; i++) {
+        const dcpi_pool_entry *p = &s->pool.entries[i];
+        uint8_t checksum[32] = {0};
+        if (p->base) (void)dcpi_pool_checksum(s, p->base->checksum, checksum);
+        dcpi_put64(message, p->version);
+        dcpi_buffer_add(message, checksum, sizeof checksum);
+        dcpi_put_text(message, p->base ? p->base->path : "");
+        dcpi_put_text(message, p->stem);
+    }
+}
+static dcp_status dcpi_pool_listen(dcpi_save *s, dcpi_wire *from, dcp_error *err) {
+    const size_t size = dcpi_wire_left(from);
+    uint8_t *copy = (uint8_t *)dcpi_arena_alloc(&s->pool.texts, size ? size : 1, err);
+    size_t i;
+    s->pool.files = copy ? (dcpi_pool_file *)dcpi_alloc_array(s->piece_count, sizeof *s->pool.files, err) : NULL;
+    if (!s->pool.files) return DCP_E_MEMORY;
+    dcpi_get_bytes(from, copy, size);
+    *from = dcpi_wire_open(copy, size);
+    for (i = 0; i < s->piece_count; i++) {
+        dcpi_pool_file *file = &s->pool.files[i];
+        file->version = dcpi_get64(from);
+        file->base_checksum = dcpi_get(from, 32);
+        file->base_path = dcpi_get_text(from);
+        file->stem = dcpi_get_text(from);
+        if (file->base_path[0] == '\0') file->base_path = NULL;
+        file->has_id = s->desc->unique_names || !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH);
+    }
+    return DCP_OK;
+}
+static void dcpi_pool_path(const dcpi_save *s, const char *stem, int64_t version, int has_id, char *path,
+                           size_t capacity) {
+    if (has_id) (void)snprintf(path, capacity, "%s.v%" PRId64 ".%s.bin", stem, version, s->report.save_id);
+    else if (version > 0) (void)snprintf(path, capacity, "%s.v%" PRId64 ".bin", stem, version);
+    else (void)snprintf(path, capacity, "%s.bin", stem);
+}
+static void dcpi_pool_path_of(const dcpi_save *s, const dcpi_pool_entry *p, char *path, size_t capacity) {
+    if (p->is_kept) (void)snprintf(path, capacity, "%s", p->base->path);
+    else dcpi_pool_path(s, p->stem, p->version, p->has_id, path, capacity);
+}
+/* Each piece is hashed first if the base may have it, and kept if it has. */
+static dcpi_stream *dcpi_pool_stream(dcpi_save *s, size_t index, dcp_error *err) {
+    dcpi_stream *t = dcpi_save_stream(s, index, 1, s->pieces[index].size, err);
+    if (t) t->done_before = s->report.bytes_written + s->report.bytes_reused;
+    return t;
 }
 /* Whether the base's file has the same bytes, and is there. */
 static dcp_status dcpi_pool_keep(dcpi_save *s, size_t index, dcp_error *err) {
-    dcpi_pool_file *file = &s->files[index];
+    dcpi_pool_file *file = &s->pool.files[index];
+    dcpi_stream *t = dcpi_pool_stream(s, index, err);
     dcp_object_info info;
     char *key;
-    dcp_status status = dcpi_pool_stream(s, index, NULL, file->base_path, err);
+    dcp_status status;
+    if (t) { t->is_hashed_only = 1; t->key = file->base_path; }
+    status = dcpi_save_stream_run(t, file->checksum, err);
     if (status || memcmp(file->checksum, file->base_checksum, 32) != 0) return status;
     key = dcpi_place_key(&s->place, file->base_path, err);
     status = key ? dcpi_op_stat(&s->op, s->place.storage, key, &info, err) : DCP_E_MEMORY;
     dcpi_free(key);
-    file->is_kept = !status && info.size == s->placed[index].size;
+    file->is_kept = !status && info.size == s->pieces[index].size;
     if (file->is_kept) s->report.bytes_reused += info.size;
     return status == DCP_E_MEMORY ? status : dcpi_succeed(err);    /* one that cannot be looked at is as good as gone */
 }
-typedef struct dcpi_pooling { dcpi_save *save; const char *key; void *object; } dcpi_pooling;
-static dcp_status dcpi_pool_publish(void *pooling, dcp_error *err) {
-    dcpi_pooling *p = (dcpi_pooling *)pooling;
-    return dcpi_storage_commit(p->save->place.storage, p->key, p->object, 0, err);
-}
-/* A failed save has to remove what is published, even without memory: so the name is noted before, and struck out if
- * nothing came of it. */
-static dcp_status dcpi_pool_note(dcpi_save *s, const char *key, void *object, dcp_error *err) {
-    dcp_status status = dcpi_names_add(&s->published, key, err);
-    if (status) dcpi_storage_abort(s->place.storage, object);
-    return status;
-}
-static void dcpi_pool_strike_out(dcpi_save *s) { dcpi_free(s->published.items[--s->published.count]); }
-
-static dcp_status dcpi_pool_write_as(dcpi_save *s, size_t index, int attempt, const char *path, dcp_error *err) {
-    char *key = dcpi_place_key(&s->place, path, err), *temporary = key
-                ? dcpi_temporary_name(key, s->report.save_id, attempt, err) : NULL;
-    dcpi_pooling pooling;
-    void *object = NULL;
-    dcp_status status = temporary ? dcpi_save_begin_file(s, key, temporary, s->placed[index].size, &object,
-                                                         err) : DCP_E_MEMORY;
-    if (!status) {
-        status = dcpi_pool_stream(s, index, object, key, err);
-        if (status) dcpi_storage_abort(s->place.storage, object);
-        else status = dcpi_pool_note(s, key, object, err);
-    }
-    if (!status) {
-        pooling.save = s;
-        pooling.key = key;
-        pooling.object = object;
-        status = dcpi_op_errand(&s->op, dcpi_pool_publish, &pooling, err);
-        /* it may have happened all the same: a name with our save id is nobody else's, so take it back */
-        if (status && s->files[index].has_id) (void)dcpi_storage_remove(s->place.storage, key, NULL);
-        if (status) dcpi_pool_strike_out(s);
-    }
-    dcpi_free(temporary);
-    dcpi_free(key);
-    return status;
-}
 static dcp_status dcpi_pool_write_file(dcpi_save *s, size_t index, dcp_error *err) {
-    dcpi_pool_file *file = &s->files[index];
+    dcpi_pool_file *file = &s->pool.files[index];
     char path[DCP_LIMIT_PATH + 64];
     int attempt;
     for (attempt = 0;; attempt++) {
         dcp_status status;
         dcpi_pool_path(s, file->stem, file->version, file->has_id, path, sizeof path);
-        status = dcpi_pool_write_as(s, index, attempt, path, err);
-        if (!status) { s->report.bytes_written += s->placed[index].size; return DCP_OK; }
+        status = dcpi_save_write_file(s, dcpi_pool_stream(s, index, err), path, attempt, file->has_id, file->checksum,
+                                      err);
+        if (!status) return DCP_OK;
         /* whosever it is: never replaced, never taken for ours */
-        if (status == DCP_E_EXISTS && !file->has_id) { file->has_id = 1; continue; }
-        if (!dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err)) return err->status;
+        if (status == DCP_E_EXISTS && !file->has_id) file->has_id = 1;
+        else if (!dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err)) return err->status;
     }
-}
-/* The names of this rank's files. */
-static dcp_status dcpi_pool_sync(void *save, dcp_error *err) {
-    const dcpi_save *s = (const dcpi_save *)save;
-    return dcpi_names_sync(&s->place, &s->published, err);
 }
 static dcp_status dcpi_pool_write(dcpi_save *s, dcp_error *err) {
     dcp_status status = DCP_OK;
     int64_t taken = 0;
     size_t i;
-    for (i = 0; i < s->placed_count && !status; i++) {
-        if (s->files[i].base_path) status = dcpi_pool_keep(s, i, err);
-        if (!status && !s->files[i].is_kept) status = dcpi_pool_write_file(s, i, err);
+    for (i = 0; i < s->piece_count && !status; i++) {
+        if (s->pool.files[i].base_path) status = dcpi_pool_keep(s, i, err);
+        if (!status && !s->pool.files[i].is_kept) status = dcpi_pool_write_file(s, i, err);
         /* not while its file may be tried again, or written after it was hashed */
-        taken += s->placed[i].size;
+        taken += s->pieces[i].size;
         if (!status && s->taken) s->taken(s->watcher, taken);
     }
-    if (!status) status = dcpi_op_errand(&s->op, dcpi_pool_sync, s, err);
-    dcpi_op_report(&s->op, s->report.bytes_written + s->report.bytes_reused, 1);
-    return status;
+    return status ? status : dcpi_op_errand(&s->op, dcpi_save_sync_names, s, err);
 }
-/* A plain name may be somebody else's by now if this process stood still for long, or if somebody has swept with no
- * respect for saves under way: then it is left to sweep. One with our save id is ours. */
-static void dcpi_pool_take_back(dcpi_save *s, int only_ids) {
-    dcp_error ignored;
-    size_t i;
-    if (s->intent_key && dcpi_intent_check(&s->place, s->intent_key, &ignored) == DCP_E_INCOMPLETE) only_ids = 1;
-    for (i = 0; i < s->published.count; i++)
-        if ((!only_ids || strstr(s->published.items[i], s->report.save_id)) &&
-            dcpi_storage_remove(s->place.storage, s->published.items[i], &ignored)) dcpi_op_log(&s->op, DCP_LOG_WARNING,
-                    "the failed save left %s for sweep: %s", s->published.items[i], ignored.message);
-}
+enum { DCPI_POOL_KEPT = 1, DCPI_POOL_HAS_ID = 2 };              /* what a rank says of a file, with its checksum */
 static void dcpi_pool_report(const dcpi_save *s, dcpi_buffer *message) {
     size_t i;
-    for (i = 0; i < s->placed_count; i++) {
-        const uint8_t flags = (uint8_t)((s->files[i].is_kept ? DCPI_POOL_KEPT : 0) |
-                                        (s->files[i].has_id ? DCPI_POOL_HAS_ID : 0));
+    for (i = 0; i < s->piece_count; i++) {
+        const dcpi_pool_file *file = &s->pool.files[i];
+        const uint8_t flags = (uint8_t)((file->is_kept ? DCPI_POOL_KEPT : 0) | (file->has_id ? DCPI_POOL_HAS_ID : 0));
         dcpi_buffer_add(message, &flags, 1);
-        dcpi_buffer_add(message, s->files[i].checksum, 32);
+        dcpi_buffer_add(message, file->checksum, 32);
     }
 }
-static void dcpi_pool_learn(dcpi_save *s, const dcpi_part *part, const uint8_t *done) {
+static void dcpi_pool_learn(dcpi_save *s, const dcpi_part *part, dcpi_wire *from) {
     size_t i;
-    for (i = 0; i < part->count; i++, done += DCPI_POOL_DONE) s->pooled[part->first + i].done = done;
+    for (i = part->first; i < part->first + part->count; i++) {
+        dcpi_pool_entry *p = &s->pool.entries[i];
+        const uint8_t *flags = dcpi_get(from, 1);
+        p->checksum = dcpi_get(from, 32);
+        p->is_kept = flags && (*flags & DCPI_POOL_KEPT);
+        p->has_id = flags && (*flags & DCPI_POOL_HAS_ID);
+        if (p->is_kept && !p->base)                     /* a file that the base does not have */
+            from->failed = 1;
+    }
 }
-/* Every file that the manifest will name is there, with its size. */
 static dcp_status dcpi_pool_check(dcpi_save *s, dcp_error *err) {
     char path[DCP_LIMIT_PATH + 64];
     dcp_status status = DCP_OK;
     size_t i;
     for (i = 0; i < s->entry_count && !status; i++) {
-        dcp_object_info info;
-        char *key;
-        if ((i & 255) == 255 && (status = dcpi_op_check(&s->op, err)) != DCP_OK) return status;
-        if ((s->pooled[i].done[0] & DCPI_POOL_KEPT) && !s->pooled[i].base)
-            return dcpi_fail(err, DCP_E_COMM, "save: rank %d kept a file that the base does not have",
-                             s->entries[i].rank);
-        dcpi_pool_path_of(s, &s->pooled[i], path, sizeof path);
-        key = dcpi_place_key(&s->place, path, err);
-        status = key ? dcpi_storage_stat(s->place.storage, key, &info, err) : DCP_E_MEMORY;
-        dcpi_free(key);
-        if (status == DCP_E_NOT_FOUND) err->status = status = DCP_E_INCOMPLETE;
-        if (!status && info.size != s->entries[i].size)
-            status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes, not the %" PRId64
-                               " that it was saved with", s->place.shown, path, info.size, s->entries[i].size);
-        if (status) err->rank = s->entries[i].rank;
+        if ((i & 255) == 255) status = dcpi_op_check(&s->op, err);
+        if (status) break;
+        dcpi_pool_path_of(s, &s->pool.entries[i], path, sizeof path);
+        status = dcpi_save_check_file(s, path, s->entries[i].size, s->entries[i].rank, err);
     }
     return status;
 }
-static void dcpi_pool_free(dcpi_save *s) {
-    dcpi_names_free(&s->published);
-    dcpi_free((void *)s->base_order);
-    dcpi_document_free(&s->base);
-    dcpi_free(s->base_name);
-    dcpi_free(s->intent_key);
-    dcpi_free(s->pooled);
-    dcpi_free(s->files);
-    dcpi_arena_free(&s->texts);
+/* A plain name may be somebody else's by now if somebody has swept with no respect for saves under way. */
+static void dcpi_pool_take_back(dcpi_save *s, int *only_ids) {
+    dcp_error ignored;
+    if (s->intent_key && dcpi_intent_check(&s->place, s->intent_key, &ignored) == DCP_E_INCOMPLETE) *only_ids = 1;
 }
 
-static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err) {
-    const int is_single = s->kind->layout == DCP_LAYOUT_SINGLE;
-    dcp_status status = dcpi_save_name_shard(s, err);
-    int attempt;
-    s->write_began_ms = dcpi_os_monotonic_ms();
-    if (!status && dcpi_save_is_manifest(s)) return dcpi_pool_write(s, err);
-    if (!status && is_single && s->op.team.rank != 0) return dcpi_region_own(s, err);
-    for (attempt = 0; !status; attempt++) {
-        int taken;
-        status = is_single ? dcpi_single_write(s, attempt, err) : dcpi_shard_write(s, attempt, err);
-        taken = status == DCP_E_EXISTS && s->plain_names;  /* somebody made that file meanwhile: it is never replaced */
-        /* other ranks have sent their bytes */
-        if (!status || s->shard_key || (is_single && s->op.team.world_size > 1)) break;
-        if (s->again && (taken || dcpi_storage_is_transient(err)) && !s->again(s->watcher)) {
-            dcpi_fail_context(err, "not tried again, since there is no copy of the tensors beyond snapshot_budget: ");
-            break;
-        }
-        if (!taken && !dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err)) { status = err->status; break; }
-        s->plain_names = 0;
-        status = dcpi_save_name_shard(s, err);
+/* ---- the manifest layout: the document ------------------------------------------------------------------------------
+ * Its lists: entries in the order of ranks, first parameters and experts, then the optimizer's, then the router's,
+ * layer by layer. */
+typedef struct dcpi_pool_document {
+    const dcpi_save *save;
+    const dcpi_pool_entry **order; size_t counts[3];    /* how many of each of the three */
+    dcp_manifest_layer *layers; size_t layer_count;     /* of the router, sorted; `shard_count` are their entries */
+    char path[DCP_LIMIT_PATH + 64], checksum[DCPI_CHECKSUM_TEXT];       /* what the last shard's texts point to */
+} dcpi_pool_document;
+
+static int dcpi_pool_document_compare(const void *a_, const void *b_) {
+    const dcpi_pool_entry *a = (const dcpi_pool_entry *)a_, *b = (const dcpi_pool_entry *)b_;
+    if (a->list != b->list) return a->list < b->list ? -1 : 1;
+    if (a->layer != b->layer) return a->layer < b->layer ? -1 : 1;
+    return a < b ? -1 : a > b;
+}
+static int dcpi_seed_compare(const void *a_, const void *b_) {
+    const dcp_router_seed *a = (const dcp_router_seed *)a_, *b = (const dcp_router_seed *)b_;
+    return a->layer < b->layer ? -1 : a->layer > b->layer;
+}
+/* The router's layers: those that have weights, and those that have a seed; both sorted. */
+static dcp_status dcpi_pool_document_merge(dcpi_pool_document *d, const dcp_router_seed *const *seeds, dcp_error *err) {
+    const dcp_save_desc *desc = d->save->desc;
+    const dcpi_pool_entry *const *items = d->order + d->counts[0] + d->counts[1];
+    const size_t count = d->counts[2], seed_count = desc->router_seed_count;
+    size_t i = 0, k = 0;
+    d->layers = (dcp_manifest_layer *)dcpi_alloc_array(count + seed_count, sizeof *d->layers, err);
+    if (!d->layers) return DCP_E_MEMORY;
+    while (i < count || k < seed_count) {
+        dcp_manifest_layer *layer = &d->layers[d->layer_count++];
+        layer->layer = k == seed_count || (i < count && items[i]->layer < seeds[k]->layer) ? items[i]->layer
+                       : seeds[k]->layer;
+        for (; i < count && items[i]->layer == layer->layer; i++) layer->shard_count++;
+        if (k == seed_count || seeds[k]->layer != layer->layer) continue;
+        layer->has_seed = 1;
+        layer->seed = seeds[k]->seed;
+        if (desc->router_seed_extras) layer->extra = desc->router_seed_extras[seeds[k] - desc->router_seeds];
+        k++;
+        if (k < seed_count && seeds[k]->layer == layer->layer)
+            return dcpi_fail(err, DCP_E_INVALID, "save: router_seeds has layer %" PRId64 " twice", layer->layer);
     }
-    dcpi_op_report(&s->op, s->report.bytes_written, 1);
+    return DCP_OK;
+}
+static dcp_status dcpi_pool_document_layers(dcpi_pool_document *d, dcp_error *err) {
+    const dcp_save_desc *desc = d->save->desc;
+    const void **seeds = (const void **)dcpi_alloc_array(desc->router_seed_count, sizeof *seeds, err);
+    size_t i;
+    dcp_status status;
+    if (!seeds) return DCP_E_MEMORY;
+    for (i = 0; i < desc->router_seed_count; i++) seeds[i] = &desc->router_seeds[i];
+    status = dcpi_sort(seeds, desc->router_seed_count, dcpi_seed_compare, err);
+    if (!status) status = dcpi_pool_document_merge(d, (const dcp_router_seed *const *)seeds, err);
+    dcpi_free((void *)seeds);
     return status;
 }
+/* count: of entries; 0 for a look at all that is not a shard */
+static dcp_status dcpi_pool_document_begin(dcpi_pool_document *d, const dcpi_save *s, size_t count, dcp_error *err) {
+    dcp_status status;
+    size_t i;
+    memset(d, 0, sizeof *d);
+    d->save = s;
+    d->order = (const dcpi_pool_entry **)dcpi_alloc_array(count, sizeof *d->order, err);
+    if (!d->order) return DCP_E_MEMORY;
+    for (i = 0; i < count; i++) {
+        d->order[i] = &s->pool.entries[i];
+        d->counts[d->order[i]->list]++;
+    }
+    status = dcpi_sort((const void **)(void *)d->order, count, dcpi_pool_document_compare, err);
+    return status ? status : dcpi_pool_document_layers(d, err);
+}
+static dcp_status dcpi_pool_document_shard(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
+    dcpi_pool_document *d = (dcpi_pool_document *)user;
+    const dcpi_save *s = d->save;
+    const dcpi_pool_entry *p = d->order[i];
+    const dcpi_entry *entry = &s->entries[p - s->pool.entries];
+    dcp_tensor record;
+    (void)err;
+    dcpi_entry_read(s, entry, &record);
+    dcpi_pool_describe(s, entry, &record, out);
+    dcpi_pool_path_of(s, p, d->path, sizeof d->path);
+    dcpi_checksum_print(s->desc->checksum == DCP_CHECKSUM_TREE, p->checksum, d->checksum);
+    out->path = d->path;
+    out->checksum = d->checksum;
+    out->version = p->is_kept ? p->base->version : p->version;
+    if (out->block_size) out->block_checksums = s->parts[entry->rank].digests + 32 * entry->first_block;
+    return DCP_OK;
+}
+static dcp_status dcpi_pool_document_optimizer(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
+    return dcpi_pool_document_shard(user, ((const dcpi_pool_document *)user)->counts[0] + i, out, err);
+}
+static dcp_status dcpi_pool_document_layer(void *user, size_t l, dcp_manifest_layer *out, dcp_error *err) {
+    (void)err;
+    *out = ((const dcpi_pool_document *)user)->layers[l];
+    return DCP_OK;
+}
+static dcp_status dcpi_pool_document_layer_shard(void *user, size_t l, size_t i, dcp_manifest_shard *out,
+                                                 dcp_error *err) {
+    const dcpi_pool_document *d = (const dcpi_pool_document *)user;
+    size_t first = d->counts[0] + d->counts[1], k;
+    for (k = 0; k < l; k++) first += d->layers[k].shard_count;
+    return dcpi_pool_document_shard(user, first + i, out, err);
+}
+static dcp_status dcpi_pool_document_head(const dcpi_pool_document *d, dcp_manifest *head, dcp_error *err) {
+    const dcp_save_desc *desc = d->save->desc;
+    dcp_metadata like;
+    size_t i;
+    dcpi_save_head(d->save, &like);
+    memset(head, 0, sizeof *head);
+    head->model_id = desc->model_id ? desc->model_id : d->save->place.name;
+    head->metadata_version = DCP_MANIFEST_VERSION;
+    head->save_id = like.save_id;
+    head->timestamp = like.timestamp;
+    head->sequence = like.sequence;
+    head->world_size = like.world_size;
+    head->sharding = like.sharding;
+    head->has_sharding = 1;
+    head->has_training = like.has_training;
+    head->training = like.training;
+    head->epoch = like.training.epoch;
+    head->step = like.training.step;
+    head->fields = like.fields;
+    head->field_count = like.field_count;
+    head->extra = like.extra;
+    head->optim_state.is_there = d->counts[1] > 0;
+    head->optim_state.extra = desc->optim_extra;
+    head->router_state.is_there = d->layer_count > 0;
+    head->router_state.extra = desc->router_extra;
+    head->tiers = (dcp_manifest_tier *)dcpi_alloc_array(desc->tier_count, sizeof *head->tiers, err);
+    if (!head->tiers) return DCP_E_MEMORY;
+    head->tier_count = desc->tier_count;
+    for (i = 0; i < desc->tier_count; i++) {
+        head->tiers[i].tier = desc->tiers[i];
+        if (desc->tier_extras) head->tiers[i].extra = desc->tier_extras[i];
+    }
+    return DCP_OK;
+}
+/* All that is not a shard: what an open would refuse is not saved. */
+static dcp_status dcpi_pool_document_check(const dcpi_pool_document *d, dcp_manifest *head, dcp_error *err) {
+    dcp_validation found;
+    dcp_status status;
+    head->router_state.layers = d->layers;
+    head->router_state.layer_count = d->layer_count;
+    status = dcp_manifest_validate(head, &found);
+    if (status == DCP_E_FORMAT) status = dcpi_fail(err, DCP_E_INVALID, "save: %s", found.errors[0]);
+    else if (status) (void)dcpi_fail(err, status, "save: out of memory while checking the document");
+    dcp_validation_free(&found);
+    return status;
+}
+static dcp_status dcpi_pool_emit(const dcpi_save *s, dcpi_sink sink, void *user, dcp_error *err) {
+    dcpi_pool_document d;
+    dcpi_manifest_source source;
+    dcp_manifest head;
+    dcp_status status = dcpi_pool_document_begin(&d, s, sink ? s->entry_count : 0, err);
+    head.tiers = NULL;
+    if (!status) status = dcpi_pool_document_head(&d, &head, err);
+    source.head = &head;
+    source.shard_count = d.counts[0];
+    source.optimizer_count = d.counts[1];
+    source.layer_count = d.layer_count;
+    source.user = &d;
+    source.shard = dcpi_pool_document_shard;
+    source.optimizer_shard = dcpi_pool_document_optimizer;
+    source.layer = dcpi_pool_document_layer;
+    source.layer_shard = dcpi_pool_document_layer_shard;
+    if (!status) status = dcpi_manifest_emit(&source, s->desc->yaml, s->desc->signer, sink, user, NULL, err);
+    if (!status && !sink) status = dcpi_pool_document_check(&d, &head, err);
+    dcpi_free(head.tiers);
+    dcpi_free((void *)d.order);
+    dcpi_free(d.layers);
+    return status;
+}
+static void dcpi_pool_free(dcpi_pool *p) {
+    dcpi_free((void *)p->base_order);
+    dcpi_document_free(&p->base);
+    dcpi_free(p->base_name);
+    dcpi_free(p->entries);
+    dcpi_free(p->files);
+    dcpi_arena_free(&p->texts);
+}
 
-/* ---- acknowledge: every shard is there; from here on a rank waits for rank 0's verdict (G5) -------------------------
- * A rank's word: size of its shard, bytes written (8 bytes each), whether the name is plain (1), its checksum as text
- * (80), its digests. */
-#define DCPI_DONE_SIZE (8 + 8 + 1 + 80)
-static void dcpi_done_make(const dcpi_save *s, dcpi_buffer *message) {
-    uint8_t body[DCPI_DONE_SIZE];
-    dcpi_store64(body, (uint64_t)s->file_size);
-    dcpi_store64(body + 8, (uint64_t)s->report.bytes_written);
-    body[16] = (uint8_t)s->plain_names;
-    memcpy(body + 17, s->checksum, sizeof s->checksum);
-    dcpi_buffer_add(message, body, sizeof body);
+static const dcpi_layout dcpi_layouts[] = {             /* by dcp_layout */
+    { 0, NULL, 0, { ".commit.lock.", ".tmp" }, dcpi_shards_prepare, NULL, NULL, NULL, NULL, dcpi_shards_write, NULL,
+      NULL, dcpi_shards_check, dcpi_shards_emit, NULL },
+    { DCP_STORAGE_RANDOM_WRITE,
+      "the single-file layout writes its header last, and this storage cannot write at an offset; use the sharded one",
+      0, { NULL, NULL }, NULL, dcpi_single_plan, NULL, NULL, dcpi_single_meet, dcpi_single_write, NULL, NULL, NULL,
+      dcpi_single_emit, dcpi_single_take_back },
+    { 0, NULL, 1, { ".manifest.", ".intent.tmp" }, dcpi_pool_prepare, dcpi_pool_plan, dcpi_pool_tell, dcpi_pool_listen,
+      NULL, dcpi_pool_write, dcpi_pool_report, dcpi_pool_learn, dcpi_pool_check, dcpi_pool_emit, dcpi_pool_take_back }
+};
+
+/* ---- acknowledge: every file is there; from here on a rank waits for rank 0's verdict (G5) --------------------------
+ * A rank's word: size of its file or region, bytes written (8 bytes each), whether the name is plain (4), its checksum
+ * (32), its digests; then what the layout reports. */
+static void dcpi_done_put(const dcpi_save *s, dcpi_buffer *message) {
+    dcpi_put64(message, s->file_size);
+    dcpi_put64(message, s->report.bytes_written);
+    dcpi_put32(message, (uint32_t)s->plain_names);
+    dcpi_buffer_add(message, s->checksum, sizeof s->checksum);
     dcpi_buffer_add(message, s->digests, s->block_total * 32);
-    if (dcpi_save_is_manifest(s)) dcpi_pool_report(s, message);
+    if (s->layout->report) s->layout->report(s, message);
 }
 static dcp_status dcpi_done_take(dcpi_save *s, dcpi_part *part, int rank, uint8_t *message, size_t size,
                                  dcp_error *err) {
-    const uint8_t *body = message + DCPI_TEAM_HEADER;
-    const size_t blocks = part->block_total * 32, files = dcpi_save_is_manifest(s) ? part->count * DCPI_POOL_DONE : 0;
+    dcpi_wire from = dcpi_wire_open(message + DCPI_TEAM_HEADER, size - DCPI_TEAM_HEADER);
+    int64_t written;
     part->done = message;
-    if (size != DCPI_TEAM_HEADER + DCPI_DONE_SIZE + blocks + files || (int64_t)dcpi_load64(body) != part->file_size)
+    if (dcpi_get64(&from) != part->file_size)
         return dcpi_fail(err, DCP_E_COMM, "save: rank %d wrote something else than was planned", rank);
-    part->is_plain = body[16];
-    memcpy(part->checksum, body + 17, sizeof part->checksum);
-    part->checksum[sizeof part->checksum - 1] = '\0';
-    part->digests = body + DCPI_DONE_SIZE;
-    if (files) dcpi_pool_learn(s, part, part->digests + blocks);
-    if (rank > 0 && s->kind->layout != DCP_LAYOUT_SINGLE) s->report.bytes_written += (int64_t)dcpi_load64(body + 8);
-    return DCP_OK;
+    written = dcpi_get64(&from);
+    part->is_plain = dcpi_get32(&from) != 0;
+    dcpi_get_bytes(&from, part->checksum, sizeof part->checksum);
+    part->digests = dcpi_get(&from, part->block_total * 32);
+    if (s->layout->learn) s->layout->learn(s, part, &from);
+    if (rank > 0 && part->way != DCPI_REGION_RELAYED) s->report.bytes_written += written;
+    return dcpi_wire_end(&from, "save", rank, err);
 }
 /* DCP_PENDING on rank 0: dcpi_team_collect until it says something else. */
 static dcp_status dcpi_save_acknowledge(dcpi_save *s, dcp_status status, dcp_error *err) {
@@ -21023,7 +20849,7 @@ static dcp_status dcpi_save_acknowledge(dcpi_save *s, dcp_status status, dcp_err
     if (!status) status = dcpi_op_check_awake(&s->op, err);
     if (!status) {
         dcpi_team_message_start(&s->done);
-        dcpi_done_make(s, &s->done);
+        dcpi_done_put(s, &s->done);
         s->op.team.is_promised = !s->done.failed;       /* without memory for its word it has not given it */
     }
     return dcpi_team_up_begin(&s->op, status, &s->done, err);
@@ -21045,81 +20871,13 @@ static dcp_status dcpi_save_gathered(dcpi_save *s, dcp_status status, dcp_error 
     dcpi_op_phase(&s->op, DCP_PHASE_COMMIT, 0);
     return status;
 }
-
-/* ---- commit ------------------------------------------------------------------------------------------------------ */
-static dcp_status dcpi_save_tell(dcpi_save *s, dcp_status status, dcp_error *err);
-static dcp_status dcpi_commit_run(void *save, dcp_error *err);
-static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err);
-static dcp_status dcpi_commit_document(dcpi_save *s, void **object, dcp_error *err);
-static dcp_status dcpi_commit_lock(dcpi_save *s, dcpi_lock *lock, dcp_error *err);
-static dcp_status dcpi_commit_last_look(dcpi_save *s, dcp_error *err);
-/* Likewise: there was no document to rename, and another one has the lock now, who removed it (L3). A server may have
- * moved it and lost the answer: then somebody has replaced ours since, and its files go only when that is durable
- * (G2). */
-static int dcpi_commit_was_fenced(dcpi_save *s, dcpi_lock *lock, int may_have_been_there, const dcp_error *err) {
-    if (may_have_been_there && dcpi_os_status(err->sys) != DCP_E_NOT_FOUND) return 0;
-    s->is_taken_over = dcpi_lock_is_lost(&s->op, lock) && dcpi_place_sync(&s->place, NULL) == DCP_OK;
-    return s->is_taken_over;
-}
-static dcp_status dcpi_commit_rename(dcpi_save *s, dcpi_lock *lock, void *object, dcp_error *err);
-static dcp_status dcpi_commit_sync(dcpi_save *s, dcp_error *err);
-static void dcpi_commit_clean(dcpi_save *s, dcpi_lock *lock);
-
-static dcp_status dcpi_save_commit(dcpi_save *s, dcp_status status, dcp_error *err) {
-    status = dcpi_save_acknowledge(s, status, err);
-    while (status == DCP_PENDING) status = dcpi_team_collect(&s->op, DCPI_TEAM_SLICE_MS, err);
-    status = dcpi_save_gathered(s, status, err);
-    if (!status && s->op.team.rank == 0) status = dcpi_op_errand(&s->op, dcpi_commit_run, s, err);
-    status = dcpi_save_tell(s, status, err);
-    while (status == DCP_PENDING) status = dcpi_team_follow(&s->op, DCPI_TEAM_SLICE_MS, err);
-    return status;
-}
 /* Rank 0 tells the verdict; others: DCP_PENDING, and dcpi_team_follow until it says something else. */
 static dcp_status dcpi_save_tell(dcpi_save *s, dcp_status status, dcp_error *err) {
     dcpi_op_phase(&s->op, DCP_PHASE_FINISH, s->file_size);
     return dcpi_team_down_begin(&s->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
 }
-/* This save has written all of it, or kept files of a base of which that is known: it has not read those. */
-static int dcpi_commit_is_proven(const dcpi_save *s) {
-    return s->base_count == 0 || dcpi_proven_has(&s->place, s->base_name, s->base.digest);
-}
-/* G1, G3: check, write, lock, look, rename, sync the directory; nothing else here. Before the rename a failure leaves
- * what was there; from the rename on nothing is taken back, and what cannot be known is DCP_E_UNKNOWN. */
-static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
-    dcpi_save *s = (dcpi_save *)save;
-    dcpi_lock lock;
-    void *object = NULL;
-    dcp_status status = dcpi_commit_check(s, err);
-    memset(&lock, 0, sizeof lock);
-    if (!status) status = dcpi_commit_document(s, &object, err);
-    if (!status) status = dcpi_commit_lock(s, &lock, err);
-    if (!status) status = dcpi_commit_last_look(s, err);
-    if (status) dcpi_storage_abort(s->place.storage, object);
-    else status = dcpi_commit_rename(s, &lock, object, err);
-    if (!status) status = dcpi_commit_sync(s, err);
-    s->op.is_committed = !status;
-    if (!status && dcpi_commit_is_proven(s)) dcpi_proven_add(&s->place, s->commit_name, s->digest);
-    if (!status) dcpi_commit_clean(s, &lock);
-    dcpi_lock_release(&lock);
-    return status;
-}
-/* A shard is there, with its size. */
-static dcp_status dcpi_commit_check_shard(const dcpi_save *s, int rank, dcp_error *err) {
-    const dcpi_part *part = &s->parts[rank];
-    char name[DCP_LIMIT_PREFIX + 64], *key;
-    dcp_object_info info;
-    dcp_status status = dcpi_save_shard_name(s, rank, part->is_plain, name, sizeof name, err);
-    key = status ? NULL : dcpi_place_key(&s->place, name, err);
-    if (!key) return err->status;
-    status = dcpi_storage_stat(s->place.storage, key, &info, err);
-    dcpi_free(key);
-    if (status == DCP_E_NOT_FOUND) status = DCP_E_INCOMPLETE;
-    if (!status && info.size != part->file_size)
-        status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes just after %" PRId64
-                           " were written to it", s->place.shown, name, info.size, part->file_size);
-    if (status) { err->status = status; err->rank = rank; }
-    return status;
-}
+
+/* ---- commit ------------------------------------------------------------------------------------------------------ */
 static dcp_status dcpi_commit_check_time(dcpi_save *s, dcp_error *err) {
     dcp_status status = dcpi_op_check(&s->op, err);
     if (!status && dcpi_os_monotonic_ms() - s->write_began_ms > (int64_t)DCP_GRACE_SECONDS * 1000 / 2)
@@ -21131,23 +20889,15 @@ static dcp_status dcpi_commit_check_time(dcpi_save *s, dcp_error *err) {
 /* Everything that the commit file will name is there; no sweep may be after our files yet. */
 static dcp_status dcpi_commit_check(dcpi_save *s, dcp_error *err) {
     dcp_status status = dcpi_commit_check_time(s, err);
-    int r;
-    for (r = 0; r < s->op.team.world_size && !status && s->kind->layout == DCP_LAYOUT_SHARDED; r++)
-        status = dcpi_commit_check_shard(s, r, err);
-    if (!status && dcpi_save_is_manifest(s)) status = dcpi_pool_check(s, err);
-    return status;
+    return status || !s->layout->check ? status : s->layout->check(s, err);
 }
-
 /* The document's bytes; with the single file, all that stands before its data. What an open would refuse is not
  * committed. */
 static dcp_status dcpi_commit_make(dcpi_save *s, dcpi_buffer *bytes, dcp_error *err) {
-    const dcpi_part *last = &s->parts[s->op.team.world_size - 1];
-    const int is_single = s->kind->layout == DCP_LAYOUT_SINGLE;
-    dcp_status status = dcpi_save_emit(s, dcpi_buffer_sink, bytes, err);
+    dcp_status status = s->layout->emit(s, dcpi_buffer_sink, bytes, err);
     if (status) return status;
     status = dcpi_document_accept(s->kind->layout, s->commit_name, bytes->data, bytes->size,
-                                  is_single ? last->data_offset + last->file_size : (int64_t)bytes->size, s->digest,
-                                  err);
+                                  dcpi_max(s->single.size, (int64_t)bytes->size), s->digest, err);
     if (status == DCP_E_FORMAT || status == DCP_E_CHECKSUM || status == DCP_E_VERSION || status == DCP_E_INCOMPLETE)
         status = DCP_E_INVALID;
     if (status) {
@@ -21158,38 +20908,39 @@ static dcp_status dcpi_commit_make(dcpi_save *s, dcpi_buffer *bytes, dcp_error *
 }
 /* One attempt at the document, in a new temporary file; the single file has one already, and its header goes to the
  * front. */
-static dcp_status dcpi_commit_document_once(dcpi_save *s, int attempt, const dcpi_buffer *bytes, void **out,
-                                            dcp_error *err) {
+static dcp_status dcpi_commit_document_once(dcpi_save *s, int attempt, const dcpi_buffer *bytes, dcp_error *err) {
     dcp_storage *storage = s->place.storage;
-    void *object = s->single_object;
     dcp_status status = DCP_OK;
     size_t at, n;
-    s->single_object = NULL;
-    if (!object) {
+    if (!s->document) {
         dcpi_free(s->document_temporary);
         s->document_temporary = dcpi_temporary_name(s->commit_key, s->report.save_id, attempt, err);
         status = DCP_E_MEMORY;
         if (s->document_temporary)
-            status = dcpi_storage_begin(storage, s->commit_key, s->document_temporary, 0, &object, err);
+            status = dcpi_storage_begin(storage, s->commit_key, s->document_temporary, 0, &s->document, err);
     }
     for (at = 0; at < bytes->size && !status; at += n) {
         n = bytes->size - at < (size_t)DCPI_CHUNK ? bytes->size - at : (size_t)DCPI_CHUNK;
-        status = dcpi_storage_write(storage, s->commit_key, object, (int64_t)at, bytes->data + at, n, err);
+        status = dcpi_storage_write(storage, s->commit_key, s->document, (int64_t)at, bytes->data + at, n, err);
     }
-    if (status) dcpi_storage_abort(storage, object);
-    else *out = object;
     if (!status) s->report.bytes_written += (int64_t)bytes->size;
     return status;
 }
-static dcp_status dcpi_commit_document(dcpi_save *s, void **object, dcp_error *err) {
+static void dcpi_commit_abort(dcpi_save *s) {
+    dcpi_storage_abort(s->place.storage, s->document);
+    s->document = NULL;
+}
+static dcp_status dcpi_commit_document(dcpi_save *s, dcp_error *err) {
     /* the single file's bytes would have to be written again as well */
-    const int retries = s->single_object == NULL;
+    const int retries = s->document == NULL;
     dcpi_buffer bytes = {NULL, 0, 0, 0};
     dcp_status status = dcpi_commit_make(s, &bytes, err);
     int attempt;
     for (attempt = 0; !status; attempt++) {
-        status = dcpi_commit_document_once(s, attempt, &bytes, object, err);
-        if (!status || !retries) break;
+        status = dcpi_commit_document_once(s, attempt, &bytes, err);
+        if (!status) break;
+        dcpi_commit_abort(s);
+        if (!retries) break;
         status = dcpi_op_again(&s->op, attempt + 1, "writing the document", err) ? DCP_OK : err->status;
     }
     dcpi_buffer_free(&bytes);
@@ -21213,8 +20964,8 @@ static dcp_status dcpi_commit_is_same(dcpi_save *s, dcp_error *err) {
                      "%s was replaced by somebody else during this save; save again to replace that one",
                      s->report.path);
 }
-/* Nobody has committed at P meanwhile, in any layout; no deadline has passed while the lock was waited for; and, in the
- * manifest layout, no sweep has taken files in spite of the intent. */
+/* Nobody has committed at P meanwhile, in any layout; no deadline has passed while the lock was waited for; and no
+ * sweep has taken files in spite of the intent. */
 static dcp_status dcpi_commit_last_look(dcpi_save *s, dcp_error *err) {
     const struct dcpi_commit_kind *found[2] = { NULL, NULL };
     int count = 0, i;
@@ -21228,7 +20979,7 @@ static dcp_status dcpi_commit_last_look(dcpi_save *s, dcp_error *err) {
                                found[i] == s->kind ? "" : ", in another layout", s->place.shown, s->place.name,
                                found[i]->suffix);
     if (!status && s->displaces) status = dcpi_commit_is_same(s, err);
-    return status || !dcpi_save_is_manifest(s) ? status : dcpi_intent_check(&s->place, s->intent_key, err);
+    return status || !s->intent_key ? status : dcpi_intent_check(&s->place, s->intent_key, err);
 }
 /* After a rename that reported an error: is the commit file there ours? 1 yes, 0 no, -1 cannot be known. */
 static int dcpi_commit_is_ours(dcpi_save *s) {
@@ -21250,11 +21001,20 @@ static int dcpi_commit_is_as_before(dcpi_save *s, int may_have_been_there) {
         return !may_have_been_there && status == DCP_E_NOT_FOUND && dcpi_place_sync(&s->place, NULL) == DCP_OK;
     return !dcpi_is_trouble(status) && memcmp(now, s->displaced_digest, sizeof now) == 0;
 }
-static dcp_status dcpi_commit_rename(dcpi_save *s, dcpi_lock *lock, void *object, dcp_error *err) {
+/* Likewise: there was no document to rename, and another one has the lock now, who removed it (L3). A server may have
+ * moved it and lost the answer: then somebody has replaced ours since, and its files go only when that is durable
+ * (G2). */
+static int dcpi_commit_was_fenced(dcpi_save *s, dcpi_lock *lock, int may_have_been_there, const dcp_error *err) {
+    if (may_have_been_there && dcpi_os_status(err->sys) != DCP_E_NOT_FOUND) return 0;
+    s->is_taken_over = dcpi_lock_is_lost(&s->op, lock) && dcpi_place_sync(&s->place, NULL) == DCP_OK;
+    return s->is_taken_over;
+}
+static dcp_status dcpi_commit_rename(dcpi_save *s, dcpi_lock *lock, dcp_error *err) {
     int may_be_there, ours, removed;
-    const dcp_status status = dcpi_storage_publish(s->place.storage, s->commit_key, object, s->displaces, &may_be_there,
-                                                   err);
+    const dcp_status status = dcpi_storage_publish(s->place.storage, s->commit_key, s->document, s->displaces,
+                                                   &may_be_there, err);
     char reason[200];
+    s->document = NULL;
     if (!status) return DCP_OK;
     removed = dcpi_storage_remove(s->place.storage, s->document_temporary, NULL) == DCP_OK;
     ours = dcpi_commit_is_ours(s);
@@ -21268,7 +21028,6 @@ static dcp_status dcpi_commit_rename(dcpi_save *s, dcpi_lock *lock, void *object
                          s->report.path,
             s->report.save_id, reason);
 }
-
 static dcp_status dcpi_commit_sync(dcpi_save *s, dcp_error *err) {
     const dcp_status status = dcpi_place_sync(&s->place, err);
     if (!status) return DCP_OK;
@@ -21284,37 +21043,45 @@ static void dcpi_commit_clean(dcpi_save *s, dcpi_lock *lock) {
     if (dcpi_os_monotonic_ms() - lock->taken_ms > s->op.io.timeout_ms) return;
     dcpi_refs_remove_displaced(&s->op, &s->place, s->commit_name, NULL, 1, &s->displaced_plain);
 }
+/* G1, G3: check, write, lock, look, rename, sync the directory; nothing else here. Before the rename a failure leaves
+ * what was there; from the rename on nothing is taken back, and what cannot be known is DCP_E_UNKNOWN. */
+static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
+    dcpi_save *s = (dcpi_save *)save;
+    dcpi_lock lock;
+    dcp_status status = dcpi_commit_check(s, err);
+    memset(&lock, 0, sizeof lock);
+    if (!status) status = dcpi_commit_document(s, err);
+    if (!status) status = dcpi_commit_lock(s, &lock, err);
+    if (!status) status = dcpi_commit_last_look(s, err);
+    if (status) dcpi_commit_abort(s);
+    else status = dcpi_commit_rename(s, &lock, err);
+    if (!status) status = dcpi_commit_sync(s, err);
+    s->op.is_committed = !status;
+    if (!status && !s->is_unproven) dcpi_proven_add(&s->place, s->commit_name, s->digest);
+    if (!status) dcpi_commit_clean(s, &lock);
+    dcpi_lock_release(&lock);
+    return status;
+}
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
-/* A plain name may be somebody else's by now if this process stood still for long: then it is left to sweep. */
+/* A plain name may be somebody else's by now if this process stood still for long: then it is left to sweep. One with
+ * our save id is ours. */
 static void dcpi_finish_take_back(dcpi_save *s) {
     dcp_error ignored;
     int only_ids;
+    size_t i;
     dcpi_op_note_time(&s->op);
     only_ids = s->is_taken_over || s->op.longest_gap_ms > s->op.io.timeout_ms;
-    dcpi_storage_abort(s->place.storage, s->single_object);
-    if (s->region_object) (void)dcpi_storage_leave(s->place.storage, s->commit_key, s->region_object, &ignored);
-    dcpi_pool_take_back(s, only_ids);
-    if (!s->shard_key || (s->plain_names && only_ids)) return;
-    if (dcpi_storage_remove(s->place.storage, s->shard_key, &ignored))
-        dcpi_op_log(&s->op, DCP_LOG_WARNING, "the failed save left %s%s for sweep: %s", s->place.shown, s->shard_name,
-                    ignored.message);
+    dcpi_commit_abort(s);
+    if (s->layout->take_back) s->layout->take_back(s, &only_ids);
+    for (i = 0; i < s->published.count; i++)
+        if ((!only_ids || strstr(s->published.items[i], s->report.save_id)) &&
+            dcpi_storage_remove(s->place.storage, s->published.items[i], &ignored))
+            dcpi_op_log(&s->op, DCP_LOG_WARNING, "the failed save left %s for sweep: %s", s->published.items[i],
+                        ignored.message);
 }
-/* G9. A known failure removes what it made; UNKNOWN removes nothing; success removes what the displaced document named
- * and no document names any more. */
-static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
-    dcp_error ignored;
+static void dcpi_save_free(dcpi_save *s) {
     int r;
-    (void)dcpi_beacon_remove(s, &ignored);
-    if (verdict != DCP_OK && verdict != DCP_E_UNKNOWN) dcpi_finish_take_back(s);
-    dcpi_op_note_time(&s->op);
-    if (verdict == DCP_OK && s->displaced.count > 0 && s->op.longest_gap_ms <= s->op.io.timeout_ms)
-        dcpi_refs_remove_displaced(&s->op, &s->place, dcpi_save_is_manifest(s) ? NULL : s->commit_name,
-                                   dcpi_save_is_manifest(s) ? s->report.save_id : NULL, 0, &s->displaced);
-    if (verdict != DCP_E_UNKNOWN) dcpi_intent_remove(&s->op, &s->place, s->intent_key);
-    s->report.seconds = (double)(dcpi_os_monotonic_ms() - s->op.started_ms) / 1000.0;
-    if (verdict == DCP_OK) dcpi_op_report(&s->op, s->op.progress.bytes_total, 1);
-    dcpi_save_tell_report(s, s->desc->report);
     for (r = 0; s->parts && r < s->op.team.world_size; r++) {
         dcpi_free(s->parts[r].list);
         dcpi_free(s->parts[r].done);
@@ -21325,16 +21092,82 @@ static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
     dcpi_buffer_free(&s->list);
     dcpi_names_free(&s->displaced);
     dcpi_names_free(&s->displaced_plain);
-    dcpi_free(s->shard_name);
+    dcpi_names_free(&s->published);
     dcpi_free(s->commit_name);
-    dcpi_free(s->shard_key);
     dcpi_free(s->commit_key);
+    dcpi_free(s->intent_key);
     dcpi_free(s->document_temporary);
-    dcpi_free(s->placed);
+    dcpi_free(s->pieces);
     dcpi_free(s->digests);
-    dcpi_pool_free(s);
+    dcpi_pool_free(&s->pool);
     dcpi_place_close(&s->place);
+}
+/* G9. A known failure removes what it made; UNKNOWN removes nothing; success removes what the displaced document named
+ * and no document names any more. */
+static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
+    const int is_pool = s->layout->is_pool;
+    dcp_error ignored;
+    (void)dcpi_beacon_remove(s, &ignored);
+    if (verdict != DCP_OK && verdict != DCP_E_UNKNOWN) dcpi_finish_take_back(s);
+    dcpi_op_note_time(&s->op);
+    if (verdict == DCP_OK && s->displaced.count > 0 && s->op.longest_gap_ms <= s->op.io.timeout_ms)
+        dcpi_refs_remove_displaced(&s->op, &s->place, is_pool ? NULL : s->commit_name,
+                                   is_pool ? s->report.save_id : NULL, 0, &s->displaced);
+    if (verdict != DCP_E_UNKNOWN) dcpi_intent_remove(&s->op, &s->place, s->intent_key);
+    s->report.seconds = (double)(dcpi_os_monotonic_ms() - s->op.started_ms) / 1000.0;
+    if (verdict == DCP_OK) dcpi_op_report(&s->op, s->op.progress.bytes_total, 1);
+    dcpi_save_tell_report(s, s->desc->report);
+    dcpi_save_free(s);
     return verdict;
+}
+
+/* ---- the flow of a save ------------------------------------------------------------------------------------------ */
+static void dcpi_save_init(dcpi_save *s, const dcp_save_desc *desc) {
+    const size_t layout = (size_t)desc->layout;
+    memset(s, 0, sizeof *s);
+    s->desc = desc;
+    s->layout = &dcpi_layouts[layout < DCPI_COUNT(dcpi_layouts) ? layout : 0];  /* check refuses any other */
+}
+/* What the caller waits for in any case, with or without threads: from the arguments to each rank's part. */
+static dcp_status dcpi_save_start(dcpi_save *s, dcp_error *err) {
+    dcp_status status = dcpi_save_check(s, err);
+    status = dcpi_save_agree(s, status, err);           /* rank 0 prepares in it */
+    if (!status) status = dcpi_save_list(s, err);
+    status = dcpi_save_plan(s, status, err);
+    if (!status && s->layout->meet) status = s->layout->meet(s, err);
+    if (!status) dcpi_op_phase(&s->op, DCP_PHASE_WRITE, s->file_size);
+    return status;
+}
+static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err) {
+    dcp_status status;
+    s->write_began_ms = dcpi_os_monotonic_ms();
+    status = s->layout->write(s, err);
+    dcpi_op_report(&s->op, s->report.bytes_written + s->report.bytes_reused, 1);
+    return status;
+}
+static dcp_status dcpi_save_commit(dcpi_save *s, dcp_status status, dcp_error *err) {
+    status = dcpi_save_acknowledge(s, status, err);
+    while (status == DCP_PENDING) status = dcpi_team_collect(&s->op, DCPI_TEAM_SLICE_MS, err);
+    status = dcpi_save_gathered(s, status, err);
+    if (!status && s->op.team.rank == 0) status = dcpi_op_errand(&s->op, dcpi_commit_run, s, err);
+    status = dcpi_save_tell(s, status, err);
+    while (status == DCP_PENDING) status = dcpi_team_follow(&s->op, DCPI_TEAM_SLICE_MS, err);
+    return status;
+}
+DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err) {
+    dcp_error local;
+    dcpi_save s;
+    dcp_status status;
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "save: desc is NULL");
+    (void)dcpi_succeed(&local);
+    dcpi_save_init(&s, desc);
+    status = dcpi_save_start(&s, &local);
+    if (!status) status = dcpi_save_write(&s, &local);
+    status = dcpi_save_commit(&s, status, &local);
+    status = dcpi_save_finish(&s, status);
+    if (!status) (void)dcpi_succeed(&local);
+    if (err) *err = local;
+    return status;
 }
 
 /* =====================================================================================================================
@@ -21735,7 +21568,7 @@ static int dcpi_async_keep_tensors(dcp_saver *saver) {
     for (i = 0; i < s->desc->tensor_count; i++)
         if (!dcpi_async_keep_text(saver, &tensors[i].name) || !dcpi_async_keep_text(saver, &tensors[i].tier) ||
             !dcpi_async_keep_text(saver, &tensors[i].extra)) return 0;
-    for (i = 0; i < s->placed_count; i++) s->placed[i].tensor = tensors + (s->placed[i].tensor - before);
+    for (i = 0; i < s->piece_count; i++) s->pieces[i].tensor = tensors + (s->pieces[i].tensor - before);
     saver->kept.tensors = tensors;
     return 1;
 }
@@ -21816,14 +21649,14 @@ static dcpi_snapshot *dcpi_async_pool_for(dcp_saver *saver, const dcp_device *de
     return pool && (pool->is_refused || size > device->own_bytes - pool->used) ? dcpi_async_pool(
             saver, device, 0) : pool;
 }
-/* Each of placed[from..] has its place in a pool. 0: no memory. */
+/* Each of pieces[from..] has its place in a pool. 0: no memory. */
 static int dcpi_async_lay_out(dcp_saver *saver, size_t from, dcpi_kept *kept) {
     const dcpi_save *s = &saver->save;
     size_t i;
     for (i = 0; i < saver->pool_count; i++) saver->pools[i].used = 0;
-    for (i = from; i < s->placed_count; i++, kept++) {
-        const uint64_t size = ((uint64_t)s->placed[i].size + 63) & ~(uint64_t)63;
-        dcpi_snapshot *pool = dcpi_async_pool_for(saver, s->placed[i].tensor->device, size);
+    for (i = from; i < s->piece_count; i++, kept++) {
+        const uint64_t size = ((uint64_t)s->pieces[i].size + 63) & ~(uint64_t)63;
+        dcpi_snapshot *pool = dcpi_async_pool_for(saver, s->pieces[i].tensor->device, size);
         if (!pool || size > SIZE_MAX - pool->used) return 0;
         kept->pool = (size_t)(pool - saver->pools);
         kept->at = pool->used;
@@ -21837,12 +21670,13 @@ static void dcpi_async_arrange(dcp_saver *saver, size_t from, dcpi_kept *kept) {
     const dcpi_save *s = &saver->save;
     dcpi_snapshot *pool;
     size_t i;
-    if (DCPI_BIG_ENDIAN || from > 0 || s->placed_count == 0 || dcpi_save_is_manifest(s)) return;
-    for (i = 1; i < s->placed_count; i++) if (kept[i].pool != kept[0].pool) return;
+    if (DCPI_BIG_ENDIAN || from > 0 || s->piece_count == 0 || s->layout->is_pool) return;
+    for (i = 1; i < s->piece_count; i++) if (kept[i].pool != kept[0].pool) return;
     pool = &saver->pools[kept[0].pool];
     /* gaps cost memory too */
     if (pool->is_own || (uint64_t)s->file_size > (uint64_t)pool->used + DCPI_OS_DIRECT_ALIGN) return;
-    for (i = 0; i < s->placed_count; i++) kept[i].at = s->placed[i].size > 0 ? (size_t)s->placed[i].offset : 0;
+    for (i = 0; i < s->piece_count; i++)
+        kept[i].at = s->pieces[i].size > 0 ? (size_t)(s->pieces[i].offset - s->data_offset) : 0;
     if ((uint64_t)s->file_size > pool->used) pool->used = (size_t)s->file_size;
     saver->is_arranged = 1;
 }
@@ -21852,10 +21686,10 @@ static void dcpi_async_make_image(dcp_saver *saver, const dcpi_kept *kept) {
     int64_t at = 0;
     size_t i;
     if (!memory || (uintptr_t)memory % DCPI_OS_DIRECT_ALIGN != 0) return;
-    for (i = 0; i < s->placed_count; i++) {
-        if (s->placed[i].size == 0) continue;
-        memset(memory + at, 0, (size_t)(s->placed[i].offset - at));
-        at = s->placed[i].offset + s->placed[i].size;
+    for (i = 0; i < s->piece_count; i++) {
+        if (s->pieces[i].size == 0) continue;
+        memset(memory + at, 0, (size_t)(s->pieces[i].offset - s->data_offset - at));
+        at = s->pieces[i].offset - s->data_offset + s->pieces[i].size;
     }
     s->image = memory;
 }
@@ -21881,8 +21715,8 @@ static int dcpi_async_make_room(dcp_saver *saver, size_t from, dcpi_kept *kept) 
 static size_t dcpi_async_first_kept(const dcp_saver *saver) {
     const dcpi_save *s = &saver->save;
     uint64_t left = saver->desc.snapshot_budget ? saver->desc.snapshot_budget : UINT64_MAX;
-    size_t i = s->placed_count;
-    for (; i > 0 && (uint64_t)s->placed[i - 1].size <= left; i--) left -= (uint64_t)s->placed[i - 1].size;
+    size_t i = s->piece_count;
+    for (; i > 0 && (uint64_t)s->pieces[i - 1].size <= left; i--) left -= (uint64_t)s->pieces[i - 1].size;
     return i;
 }
 /* Host: packed row-major, in chunks between which cancel and deadline are looked at. Device: only begun; *ticket is to
@@ -21921,19 +21755,19 @@ static dcp_status dcpi_async_copied(dcp_tensor *tensor, const dcpi_snapshot *poo
     memset(tensor->stride, 0, sizeof tensor->stride);
     return status;
 }
-/* placed[from..], each to its place. Every ticket is waited for, whatever fails. */
+/* pieces[from..], each to its place. Every ticket is waited for, whatever fails. */
 static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from, dcpi_kept *kept) {
-    const size_t count = saver->save.placed_count - from;
+    const size_t count = saver->save.piece_count - from;
     dcp_status status = DCP_OK;
     size_t i, begun;
     for (begun = 0; begun < count; begun++) {
-        const dcpi_placed *p = &saver->save.placed[from + begun];
+        const dcpi_stream_part *p = &saver->save.pieces[from + begun];
         dcpi_kept *k = &kept[begun];
         status = dcpi_async_copy_one(saver, p->tensor, &saver->pools[k->pool], k->at, p->size, &k->ticket);
         if (status) break;
     }
     for (i = 0; i < begun; i++) {
-        const dcpi_placed *p = &saver->save.placed[from + i];
+        const dcpi_stream_part *p = &saver->save.pieces[from + i];
         dcp_tensor *tensor = (dcp_tensor *)(uintptr_t)p->tensor;                /* of saver->kept */
         dcp_error error;
         const dcp_status waited = dcpi_async_copied(tensor, &saver->pools[kept[i].pool], &kept[i], p->size, &error);
@@ -21945,18 +21779,18 @@ static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from, dcpi_kept *kept
 /* Copies what fits; *must_take: what dcpi_async_taken must have been told before the others are the caller's. */
 static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
     dcpi_save *s = &saver->save;
-    dcpi_kept *kept = (dcpi_kept *)dcpi_alloc_array(s->placed_count, sizeof *kept, NULL);
+    dcpi_kept *kept = (dcpi_kept *)dcpi_alloc_array(s->piece_count, sizeof *kept, NULL);
     size_t from = dcpi_async_first_kept(saver), i;
     dcp_status status;
     if (!kept || !dcpi_async_make_room(saver, from, kept)) {
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "no memory for a copy of the tensors: begin waits until they are written");
-        from = s->placed_count;
+        from = s->piece_count;
     }
     for (i = 0; i < from; i++) {
-        s->report.bytes_in_begin += s->placed[i].size;
-        if (s->placed[i].size > 0) *must_take = s->data_offset + s->placed[i].offset + s->placed[i].size;
+        s->report.bytes_in_begin += s->pieces[i].size;
+        if (s->pieces[i].size > 0) *must_take = s->pieces[i].offset + s->pieces[i].size;
     }
-    if (dcpi_save_is_manifest(s)) *must_take = s->report.bytes_in_begin;        /* as dcpi_pool_write tells it */
+    if (s->layout->is_pool) *must_take = s->report.bytes_in_begin;        /* as dcpi_pool_write tells it */
     if (*must_take > 0) s->plain_names = 0;    /* a plain name that is taken meanwhile would have to be written again */
     if (from == 0 && kept) dcpi_async_make_image(saver, kept);
     status = dcpi_async_copy(saver, from, kept);
@@ -22034,13 +21868,12 @@ static dcp_status dcpi_async_free(dcp_saver *saver, const dcp_io *io, dcp_error 
 }
 static void dcpi_async_prepare(dcp_saver *saver, const dcp_save_desc *desc) {
     dcpi_save *s = &saver->save;
-    memset(s, 0, sizeof *s);
+    dcpi_save_init(s, desc);
     (void)dcpi_succeed(&saver->err);
     dcpi_flag_set(&saver->cancel.requested, 0);
     saver->taken = 0;
     saver->is_released = saver->has_latest = 0;
     saver->shown_ms = dcpi_os_monotonic_ms() - 1000;
-    s->desc = desc;
     s->cancel_too = &saver->cancel;
     s->taken = dcpi_async_taken;
     s->again = dcpi_async_again;

@@ -115,14 +115,13 @@ static void encode(dcpi_save *s, figures *f, dcp_tensor *tensors, char (*names)[
     int64_t r, i;
     for (r = 0; r < f->ranks; r++) {
         dcpi_buffer list;
-        uint8_t count[8], *message;
+        uint8_t *message;
         memset(&list, 0, sizeof list);
         fill_tensors(tensors, names, f->tensors, f->ranks, r, f->ranks);
         begun = seconds();
         dcpi_team_message_start(&list);
-        dcpi_store64(count, (uint64_t)f->tensors);
-        dcpi_buffer_add(&list, count, sizeof count);
-        for (i = 0; i < f->tensors; i++) dcpi_list_piece(&list, &tensors[i], (int)f->ranks, 0);
+        dcpi_put64(&list, f->tensors);
+        for (i = 0; i < f->tensors; i++) dcpi_record_put(&list, &tensors[i], (int)f->ranks, 0);
         f->time[ENCODE] += seconds() - begun;
         message = (uint8_t *)must_have(count_alloc(list.size));         /* as a coordinator hands it over */
         memcpy(message, list.data, list.size);
@@ -169,15 +168,23 @@ static void acknowledge(dcpi_save *s, const figures *f) {
     size_t i;
     for (r = 0; r < f->ranks; r++) {
         dcpi_part *part = &s->parts[r];
-        size_t size = DCPI_TEAM_HEADER + DCPI_DONE_SIZE + 32 * part->block_total;
-        uint8_t *message = (uint8_t *)must_have(count_alloc(size)), *body = message + DCPI_TEAM_HEADER;
-        for (i = 0; i < size; i++)
-            message[i] = (uint8_t)((random = random * 6364136223846793005u + 1442695040888963407u) >> 56);
-        dcpi_store64(body, (uint64_t)part->file_size);
-        dcpi_store64(body + 8, (uint64_t)part->file_size);
-        body[16] = 0;
-        dcpi_save_checksum(0, body + DCPI_DONE_SIZE, part->block_total, NULL, (char *)body + 17);
-        must(dcpi_done_take(s, part, (int)r, message, size, &err), "take what a rank says");
+        dcpi_buffer word;
+        uint8_t digest[32], *message;
+        memset(&word, 0, sizeof word);
+        dcpi_team_message_start(&word);
+        dcpi_put64(&word, part->file_size);
+        dcpi_put64(&word, part->file_size);
+        dcpi_put32(&word, 0);
+        for (i = 0; i <= part->block_total; i++) {      /* the shard's checksum, then its blocks' */
+            size_t k;
+            for (k = 0; k < sizeof digest; k++)
+                digest[k] = (uint8_t)((random = random * 6364136223846793005u + 1442695040888963407u) >> 56);
+            dcpi_buffer_add(&word, digest, sizeof digest);
+        }
+        message = (uint8_t *)must_have(count_alloc(word.size));
+        memcpy(message, word.data, word.size);
+        must(dcpi_done_take(s, part, (int)r, message, word.size, &err), "take what a rank says");
+        dcpi_buffer_free(&word);
     }
 }
 static void save(figures *f, document *d, int keep, dcp_tensor *tensors, char (*names)[48]) {
@@ -188,8 +195,8 @@ static void save(figures *f, document *d, int keep, dcp_tensor *tensors, char (*
     double begun;
     dcpi_save s;
     int r;
-    memset(&s, 0, sizeof s);
-    s.desc = &desc;
+    dcpi_save_init(&s, &desc);
+    s.block_size = DCPI_CHUNK;
     must(dcpi_op_begin(&s.op, &desc.io, &err), "begin");
     s.op.team.world_size = (int)f->ranks;
     s.op.team.is_over = 1;                              /* nobody is there to talk to */
@@ -208,13 +215,13 @@ static void save(figures *f, document *d, int keep, dcp_tensor *tensors, char (*
     acknowledge(&s, f);
     most_held = held;
     begun = seconds();
-    must(dcpi_save_emit(&s, take_text, d, &err), "write the document");
+    must(s.layout->emit(&s, take_text, d, &err), "write the document");
     f->time[EMIT] = seconds() - begun;
     f->document = (int64_t)d->size;
     f->memory_save = most_held - before;
     d->size = 0;                      /* once more, to be parsed: fresh memory would have cost as much as the writing */
     d->keep = keep;
-    if (keep) must(dcpi_save_emit(&s, take_text, d, &err), "write the document again");
+    if (keep) must(s.layout->emit(&s, take_text, d, &err), "write the document again");
     for (r = 0; r < (int)f->ranks; r++) {
         count_free(s.parts[r].list);
         count_free(s.parts[r].done);

@@ -1298,7 +1298,7 @@ TEST(retries_can_be_switched_off) {
 /* Just before the commit the shards are looked at: one is gone, or of another size. */
 TEST(a_shard_that_is_not_as_it_was_written_is_not_committed) {
     static const char *const texts[] = { NULL, "cut short" },
-                                       *const words[] = { "fresh_shard_0.bin", "has 9 bytes just after" };
+                                       *const words[] = { "fresh_shard_0.bin", "has 9 bytes, not the" };
     size_t i;
     for (i = 0; i < DCPI_COUNT(texts); i++) {
         fault_spoiling s = { NULL, "fresh_shard_0", NULL };

@@ -31,9 +31,9 @@ in dcpi_commit_sync
 
 name no sync of the directory after a shard
 caught crash overwrites
-in dcpi_save_publish
-- return dcpi_place_sync(&s->place, err);
-+ return MUTANT ? DCP_OK : dcpi_place_sync(&s->place, err);
+in dcpi_shards_write_once
+- return status ? status : dcpi_op_errand(
++ return status || MUTANT ? status : dcpi_op_errand(
 
 name the directory itself is not made before those above it are synced
 caught crash first_saves
@@ -68,9 +68,9 @@ in dcpi_names_directories
 
 name a manifest's files are not synced by name
 caught crash first_saves
-in dcpi_pool_sync
-- return dcpi_names_sync(&s->place, &s->published, err);
-+ return MUTANT ? DCP_OK : dcpi_names_sync(&s->place, &s->published, err);
+in dcpi_pool_write
+- return status ? status : dcpi_op_errand(
++ return status || MUTANT ? status : dcpi_op_errand(
 
 name a copy's files are not synced by name
 caught crash syncs_of_a_copy
@@ -123,24 +123,24 @@ in dcpi_sweep_data
 
 name shards published over existing names, plain names reused
 caught crash overwrites
-in dcpi_save_publish
-- p->object, 0, err);
-+ p->object, MUTANT | 0, err);
+in dcpi_call_run
+- c->object, 0, err);
++ c->object, MUTANT | 0, err);
 in dcpi_save_survey
 - s->plain_names = !has_commit
 + s->plain_names = MUTANT || !has_commit
 
 name shards published over existing names
 caught crash saves_of_one_path
-in dcpi_save_publish
+in dcpi_call_run
 - | 0, err);
 + | MUTANT, err);
 
 name a first commit that replaces
 caught interleave where_there_are_no_locks
 in dcpi_commit_rename
-- object, s->displaces, &may_be_there,
-+ object, MUTANT || s->displaces, &may_be_there,
+- s->document, s->displaces
++ s->document, MUTANT || s->displaces
 
 name an overwrite that does not look again at what it displaces
 caught crash saves_of_one_path
@@ -151,17 +151,17 @@ in dcpi_commit_is_same
 name the old document is unlinked before the rename
 caught crash overwrites
 in dcpi_commit_run
-- else status = dcpi_commit_rename(s, &lock, object, err);
+- else status = dcpi_commit_rename(s, &lock, err);
 + else {
 +     if (MUTANT) (void)dcpi_storage_remove(s->place.storage, s->commit_key, NULL);
-+     status = dcpi_commit_rename(s, &lock, object, err);
++     status = dcpi_commit_rename(s, &lock, err);
 + }
 
 name the displaced data goes before the commit
 caught crash overwrites
 in dcpi_commit_run
-- status = dcpi_commit_rename(s, &lock, object, err);
-+ dcpi_mutant_displace(s, MUTANT); status = dcpi_commit_rename(s, &lock, object, err);
+- status = dcpi_commit_rename(s, &lock, err);
++ dcpi_mutant_displace(s, MUTANT); status = dcpi_commit_rename(s, &lock, err);
 
 name the document is written in place
 caught crash first_saves
@@ -172,14 +172,14 @@ in dcpi_commit_document_once
 name the commit does not wait for the other ranks' files
 caught crash first_saves
 in dcpi_save_publish
-- dcp_status status = dcpi_storage_commit(
-+ dcp_status status = MUTANT && s->op.team.rank > 0 ? dcpi_mutant_later(s, p->object, p->key) : dcpi_storage_commit(
+- status = dcpi_save_call(
++ status = MUTANT && s->op.team.rank > 0 ? dcpi_mutant_later(s, object, key) : dcpi_save_call(
 in dcpi_save_finish
-- int r;
-+ int r; if (MUTANT && s->op.team.rank > 0) dcpi_mutant_now(s);
-in dcpi_commit_check_shard
-- key = status ? NULL : dcpi_place_key(&s->place, name, err);
-+ if (MUTANT) return DCP_OK; key = status ? NULL : dcpi_place_key(&s->place, name, err);
+- dcp_error ignored;
++ dcp_error ignored; if (MUTANT && s->op.team.rank > 0) dcpi_mutant_now(s);
+in dcpi_save_check_file
+- dcp_object_info info;
++ dcp_object_info info; if (MUTANT) return DCP_OK;
 
 name UNKNOWN removes what it made
 caught crash unknown_removes_nothing
@@ -201,9 +201,9 @@ in dcpi_intent_publish
 
 name no second look at the base
 caught crash a_removal_that_takes_its_time
-in dcpi_pool_base_find
-- if (!status && memcmp(now, s->base.digest, sizeof now) == 0)
-+ if (MUTANT || (!status && memcmp(now, s->base.digest, sizeof now) == 0))
+in dcpi_pool_prepare
+- if (!status && memcmp(now, base->digest, sizeof now) == 0)
++ if (MUTANT || (!status && memcmp(now, base->digest, sizeof now) == 0))
 
 name intents are looked for before the document is gone
 caught crash a_removal_that_began_before
@@ -218,8 +218,8 @@ in dcpi_remove_files
 name kept files are not checked before the commit
 caught crash a_kept_file_that_goes
 in dcpi_commit_check
-- status = dcpi_pool_check(s, err);
-+ status = MUTANT ? DCP_OK : dcpi_pool_check(s, err);
+- return status || !s->layout->check ?
++ return status || MUTANT || !s->layout->check ?
 
 name a rank acknowledges after its own deadline
 caught crash a_rank_whose_deadline
@@ -361,9 +361,9 @@ in dcpi_proven_key
 
 name kept files of a manifest are what this process wrote
 caught directory prune_reads_once
-in dcpi_commit_is_proven
-- return s->base_count == 0 ||
-+ return MUTANT || s->base_count == 0 ||
+in dcpi_pool_base_index
+- s->is_unproven = count > 0 &&
++ s->is_unproven = !MUTANT && count > 0 &&
 
 name a damaged document is taken for a foreign one
 caught meta a_document_with_an_addition_needs_its_tail
@@ -425,15 +425,15 @@ in dcpi_emit_covered
 name begin returns before a manifest save has read the tensors that are not copied
 caught async what_is_beyond_the_budget in_the_background
 in dcpi_async_snapshot
-- if (dcpi_save_is_manifest(s)) *must_take =
-+ if (dcpi_save_is_manifest(s)) *must_take = MUTANT ? 0 :
+- if (s->layout->is_pool) *must_take =
++ if (s->layout->is_pool) *must_take = MUTANT ? 0 :
 
 name a manifest save says that a tensor has been read when it has only been hashed
 caught async nothing_is_read_after_begin in_the_background
 in dcpi_pool_write
-- if (s->files[i].base_path) status = dcpi_pool_keep(s, i, err);
-+ if (s->files[i].base_path) status = dcpi_pool_keep(s, i, err);
-+ if (MUTANT && s->taken) s->taken(s->watcher, taken + s->placed[i].size);
+- if (s->pool.files[i].base_path) status = dcpi_pool_keep(s, i, err);
++ if (s->pool.files[i].base_path) status = dcpi_pool_keep(s, i, err);
++ if (MUTANT && s->taken) s->taken(s->watcher, taken + s->pieces[i].size);
 
 name tensors that no rank counts are saved as an empty checkpoint
 caught roundtrip a_forgotten_tensor_count one_process
@@ -462,8 +462,8 @@ in dcpi_commit_lock
 name the lock is let go before the rename
 caught interleave first_saves_in_two_layouts
 in dcpi_commit_run
-- if (status) dcpi_storage_abort(
-+ if (MUTANT) dcpi_lock_release(&lock); if (status) dcpi_storage_abort(
+- if (status) dcpi_commit_abort(
++ if (MUTANT) dcpi_lock_release(&lock); if (status) dcpi_commit_abort(
 
 name the lock is let go before the directory's sync
 caught lock the_lock_is_held
@@ -720,10 +720,9 @@ static int dcpi_mutant_is_there(const dcpi_place *place) {
     return dcpi_storage_list(place->storage, place->directory, dcpi_mutant_each, NULL, NULL) == DCP_OK;
 }
 static void *dcpi_mutant_objects[64]; static char *dcpi_mutant_keys[64];
-static dcp_status dcpi_mutant_later(const dcpi_save *s, void *object, char **key) {
+static dcp_status dcpi_mutant_later(const dcpi_save *s, void *object, const char *key) {
     dcpi_mutant_objects[s->op.team.rank] = object;
-    dcpi_mutant_keys[s->op.team.rank] = *key;
-    *key = NULL;
+    dcpi_mutant_keys[s->op.team.rank] = dcpi_copy_text(key, NULL);
     return DCP_OK;
 }
 static void dcpi_mutant_remove(const dcpi_place *place, const dcpi_names *names) {
