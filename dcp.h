@@ -24709,7 +24709,7 @@ typedef struct dcpi_sync {
     uint8_t commits[32];                                /* which ones those are */
     int unread;                                       /* how many of them cannot be read: what they name is not known */
     uint8_t *states;                                    /* for each of document.origins: DCPI_SYNC_ */
-    int64_t *found_ns;                                  /* likewise: the age of a file that no manifest there names; 0 */
+    int64_t *found_ns;                                  /* likewise: the age of a file no manifest there names; 0 */
     int64_t *tier_bytes;
     dcpi_names displaced, files;                      /* files: keys of those that the copy's manifest will name here */
     uint8_t *buffer; size_t capacity;

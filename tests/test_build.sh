@@ -443,9 +443,10 @@ no_paths_of_one_machine() {
     [ -z "$found" ] || fail "$found"
 }
 clean_text() {
-    found=$(files | grep -E '\.(c|h|cc|cu|sh|py|md)$|^Makefile$|^\.ci/' | while read -r file; do
+    found=$(files | grep -E '\.(c|h|cc|cu|sh|py|awk|md)$|^Makefile$|^\.' | while read -r file; do
         awk -v name="$file" '/[ \t\r]$/ { print name ":" FNR ": white space at the end" }
-            /\t/ && name ~ /\.(c|h|sh|py)$/ { print name ":" FNR ": a tab" }' "$root/$file"
+            /\t/ && name ~ /\.(c|h|sh|py)$/ { print name ":" FNR ": a tab" }
+            length > 120 && !(/^\|/ && name ~ /\.md$/) { print name ":" FNR ": more than 120 columns" }' "$root/$file"
     done)
     [ -z "$found" ] || fail "$found"
 }

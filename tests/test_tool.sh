@@ -1,18 +1,21 @@
 #!/bin/sh
-# test_tool.sh - tests of build/dcptool, from the outside: commands, both layouts, --json, exit codes, messages, terminals and pipes.
+# test_tool.sh - tests of build/dcptool, from the outside: commands, both layouts, --json, exit codes, messages,
+# terminals and pipes.
 #
 #     DCPTOOL=build/dcptool sh tests/test_tool.sh [text]       only tests whose name contains the text
 #
-# Needs a C compiler ($CC, default cc) for make_checkpoints.c, which saves what is looked at (or $MAKE_CHECKPOINTS, built). python3 (for
-# JSON and terminals) and numpy are used where they are; missing they are a skip, or a failure if DCP_REQUIRE has the word python.
-# Prints `ok name`, `skipped name: why`, `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if any failed.
+# Needs a C compiler ($CC, default cc) for make_checkpoints.c, which saves what is looked at (or $MAKE_CHECKPOINTS,
+# built). python3 (for JSON and terminals) and numpy are used where they are; missing they are a skip, or a failure if
+# DCP_REQUIRE has the word python. Prints `ok name`, `skipped name: why`, `FAILED name: why`; last `N passed, N failed,
+# N skipped`; exit status 1 if any failed.
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 DCPTOOL=${DCPTOOL:-$root/build/dcptool}
 case $DCPTOOL in /*) ;; *) DCPTOOL=$(pwd)/$DCPTOOL ;; esac
 filter=${1:-}
 passed=0 failed=0 skipped=0
-# The python that has numpy, if one has it: what apt installs is for the system's own, which need not be the first in the path.
+# The python that has numpy, if one has it: what apt installs is for the system's own, which need not be the first in
+# the path.
 python=${PYTHON:-python3}
 for other in "$python" /usr/bin/python3; do
     if "$other" -c 'import numpy' 2>/dev/null; then python=$other && break; fi
@@ -25,8 +28,9 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/dcptool.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# ---- harness -----------------------------------------------------------------------------------------------------------------------------
-# A test is a function; it runs in a subshell with -e off, and ends with `fail why` or by returning. What it prints is the reason.
+# ---- harness ---------------------------------------------------------------------------------------------------------
+# A test is a function; it runs in a subshell with -e off, and ends with `fail why` or by returning. What it prints is
+# the reason.
 fail() { echo "$*" | tr '\n' ' '; exit 1; }
 skip() { echo "$*"; exit 77; }
 missing() {                         # word of DCP_REQUIRE, what is missing
@@ -80,9 +84,11 @@ def unique(pairs):
     return dict(pairs)
 with open(sys.argv[1], "rb") as f: j = json.loads(f.read().decode("utf-8"), object_pairs_hook=unique)
 assert isinstance(j, dict) and "command" in j, j
-assert eval("(" + sys.argv[2] + ")"), (sys.argv[2], j)' "$work/out" "$1" 2>"$work/json.err" || fail "$1: $(tail -c 500 "$work/json.err")"
+assert eval("(" + sys.argv[2] + ")"), (sys.argv[2], j)' "$work/out" "$1" 2>"$work/json.err" ||
+        fail "$1: $(tail -c 500 "$work/json.err")"
 }
-on_terminal() {                     # the tool's arguments; stdin, stdout and stderr are a terminal; out holds what it showed
+# the tool's arguments; stdin, stdout and stderr are a terminal; out holds what it showed
+on_terminal() {
     need_python
     out=$("$python" -c '
 import os, pty, sys
@@ -96,7 +102,7 @@ sys.exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 99)' "$DCPTOOL" "$@
     got=$?
 }
 
-# ---- usage -------------------------------------------------------------------------------------------------------------------------------
+# ---- usage -----------------------------------------------------------------------------------------------------------
 version() { run 0 --version; has "$out" "dcptool "; lines "$out" 1; is "$err" ""; }
 help_overall() {
     run 0 --help
@@ -181,7 +187,7 @@ options_anywhere() {
     has "$err" "-x"
 }
 
-# ---- ls ----------------------------------------------------------------------------------------------------------------------------------
+# ---- ls --------------------------------------------------------------------------------------------------------------
 ls_tensors() {
     for path in s/run/step_100 s/run/step_100.metadata.json s/one s/one.checkpoint; do
         run 0 ls "$path"
@@ -229,7 +235,8 @@ ls_glob() {
 ls_directory() {
     run 0 ls s/run
     lines "$out" 3
-    is "$(echo "$out" | sed -e 's/  .*//' -e 's/.*step_//' | tr '\n' ' ')" "300.metadata.json 200.metadata.json 100.metadata.json "
+    is "$(echo "$out" | sed -e 's/  .*//' -e 's/.*step_//' | tr '\n' ' ')" \
+        "300.metadata.json 200.metadata.json 100.metadata.json "
     has "$out" "sequence 3  step 300"
     has "$out" "valid"
     run 1 ls s/empty
@@ -239,7 +246,8 @@ ls_directory() {
 ls_directory_json() {
     run 0 ls --json s/run
     json '[c["step"] for c in j["checkpoints"]] == [300, 200, 100]'
-    json 'all(c["valid"] and c["status"] == "DCP_OK" and c["layout"] == "sharded" and c["bytes"] > 96 for c in j["checkpoints"])'
+    json 'all(c["valid"] and c["status"] == "DCP_OK" and c["layout"] == "sharded" and c["bytes"] > 96
+        for c in j["checkpoints"])'
     run 1 ls --json s/empty
     json 'j["checkpoints"] == []'
 }
@@ -255,7 +263,8 @@ ls_directory_damaged() {
     has "$(echo "$out" | grep step_100)" "step_100_shard_0.bin"
     has "$(echo "$out" | grep newer)" "not readable: "
     run 0 ls --json damaged
-    json 'sorted(c["status"] for c in j["checkpoints"]) == ["DCP_E_CHECKSUM", "DCP_E_INCOMPLETE", "DCP_E_VERSION", "DCP_OK"]'
+    json 'sorted(c["status"] for c in j["checkpoints"])
+        == ["DCP_E_CHECKSUM", "DCP_E_INCOMPLETE", "DCP_E_VERSION", "DCP_OK"]'
 }
 ls_json() {
     run 0 ls --json s/types
@@ -268,7 +277,7 @@ ls_json() {
     json 'j["layout"] == "single" and j["path"] == "s/one.checkpoint"'
 }
 
-# ---- info --------------------------------------------------------------------------------------------------------------------------------
+# ---- info ------------------------------------------------------------------------------------------------------------
 info_text() {
     for path in s/run/step_300 s/one; do
         run 0 info "$path"
@@ -289,15 +298,18 @@ info_text() {
 }
 info_json() {
     run 0 info --json s/run/step_300
-    json 'j["training"] == {"epoch": 3, "step": 300, "learning_rate": 0.0003, "optimizer_type": "adamw", "optimizer_state": {"beta1": 0.9}}'
+    json 'j["training"] == {"epoch": 3, "step": 300, "learning_rate": 0.0003, "optimizer_type": "adamw",
+        "optimizer_state": {"beta1": 0.9}}'
     json 'j["custom_fields"] == {"git": "abc123", "note": "Gr\u00fc\u00dfe"}'
-    json 'j["sequence"] == 3 and len(j["save_id"]) == 16 and j["world_size"] == 1 and j["tensors"] == 2 and j["bytes"] == 80'
+    json 'j["sequence"] == 3 and len(j["save_id"]) == 16 and j["world_size"] == 1 and j["tensors"] == 2
+        and j["bytes"] == 80'
     json 'j["shards"][0]["file"] == "step_300_shard_0.bin" and j["shards"][0]["checksum"].startswith("sha256-tree:")'
     json 'not j["foreign"] and j["signature"] is None'
     run 0 info --json s/one
     json 'j["layout"] == "single" and j["shards"][0]["data_offset"] == 4096'
     run 0 info --json s/ranks
-    json 'j["world_size"] == 2 and len(j["shards"]) == 2 and j["training"] is None and j["sharding"]["strategy"] == "fsdp"'
+    json 'j["world_size"] == 2 and len(j["shards"]) == 2 and j["training"] is None
+        and j["sharding"]["strategy"] == "fsdp"'
     run 0 info --json s/foreign
     json 'j["foreign"] and j["save_id"] is None'
 }
@@ -310,7 +322,8 @@ info_escapes() {
     has "$out" 'escape = \x1b[31mred\x1b[0m'
     has "$out" 'lines = one\ntwo\ttab'
     run 0 info --json s/odd
-    json 'j["custom_fields"] == {"escape": "\x1b[31mred\x1b[0m", "lines": "one\ntwo\ttab", "quote": "say \"hi\" \\ there",
+    json 'j["custom_fields"] == {"escape": "\x1b[31mred\x1b[0m", "lines": "one\ntwo\ttab",
+        "quote": "say \"hi\" \\ there",
                                  "c1": "\x9b2J", "turn": "\u202eabc"}'
 }
 path_escapes() {
@@ -327,7 +340,8 @@ foreign_with() {
     cp s/foreign_shard_0.bin "$1_shard_0.bin"
     training='{"epoch": 1, "step": 2, "learningRate": 0.5, "optimizerState": STATE}'
     sed "s/\"training\": null/\"training\": $training/;s/foreign_shard/$1_shard/" s/foreign.metadata.json |
-        awk -v state="$2" '{ i = index($0, "STATE"); if (i) $0 = substr($0, 1, i - 1) state substr($0, i + 5); print }' \
+        awk -v state="$2" '{ i = index($0, "STATE")
+            if (i) $0 = substr($0, 1, i - 1) state substr($0, i + 5); print }' \
         >"$1.metadata.json"
 }
 info_free_form() {
@@ -357,7 +371,7 @@ info_signature() {
     has "$err" "s/nokey.bin"
 }
 
-# ---- verify ------------------------------------------------------------------------------------------------------------------------------
+# ---- verify ----------------------------------------------------------------------------------------------------------
 verify_fine() {
     run 0 verify s/run/step_100 s/one s/flat s/ranks
     is "$out" "OK s/run/step_100
@@ -455,7 +469,7 @@ verify_key() {
     run 1 verify --key-file=s/key.bin s/one
 }
 
-# ---- diff --------------------------------------------------------------------------------------------------------------------------------
+# ---- diff ------------------------------------------------------------------------------------------------------------
 diff_same() {
     run 0 diff s/run/step_300 s/one
     is "$out" ""
@@ -470,7 +484,8 @@ same: w (by data)"
     run 0 diff s/ranks s/ranks
     run 0 diff s/unknown s/unknown
     run 0 diff --json s/run/step_300 s/one
-    json 'j["same"] and j["differences"] == [] and j["tensors_same"] == 2 and j["compared_by_digest"] == 2 and j["compared_by_data"] == 0'
+    json 'j["same"] and j["differences"] == [] and j["tensors_same"] == 2 and j["compared_by_digest"] == 2
+        and j["compared_by_data"] == 0'
 }
 # By digest, no data is read: the shard may be gone.
 diff_free_form() {
@@ -502,7 +517,8 @@ content: w: differs within bytes 0 to 47 of the piece of rank 0 (by digest)"
     has "$out" "content: w: differs first at byte 2 of 48 (by data)"
     hasnt "$out" "bias"
     run 1 diff --json s/run/step_100 s/run/step_200
-    json '[(d["kind"], d["name"]) for d in j["differences"]] == [("training", "epoch"), ("training", "step"), ("content", "w")]'
+    json '[(d["kind"], d["name"]) for d in j["differences"]]
+        == [("training", "epoch"), ("training", "step"), ("content", "w")]'
 }
 diff_structure() {
     run 1 diff s/run/step_300 s/other
@@ -523,7 +539,7 @@ diff_trouble() {
     json 'j["error"]["status"] == "DCP_E_VERSION"'
 }
 
-# ---- extract -----------------------------------------------------------------------------------------------------------------------------
+# ---- extract ---------------------------------------------------------------------------------------------------------
 extract_raw() {
     for path in s/run/step_300 s/one s/blocks s/flat; do
         run 0 extract "$path" w --raw -o w.raw --force
@@ -619,7 +635,8 @@ extract_npy_header() {
 }
 extract_json() {
     run 0 extract s/one w -o j.npy --force --json
-    json 'j["file"] == "j.npy" and j["bytes"] == 176 and j["data_offset"] == 128 and j["shape"] == [3, 4] and j["format"] == "npy"'
+    json 'j["file"] == "j.npy" and j["bytes"] == 176 and j["data_offset"] == 128 and j["shape"] == [3, 4]
+        and j["format"] == "npy"'
     is "$err" ""
 }
 extract_numpy() {
@@ -658,7 +675,8 @@ extract_big() {
 extract_boxes() {
     command -v "${CC:-cc}" >/dev/null 2>&1 || skip "no C compiler"
     # shellcheck disable=SC2086
-    ${CC:-cc} ${CFLAGS:--O1} -DTOOL_CHUNK=64 -I"$root" -o small "$root"/examples/dcptool/*.c -lm -pthread || fail "it does not compile"
+    ${CC:-cc} ${CFLAGS:--O1} -DTOOL_CHUNK=64 -I"$root" -o small "$root"/examples/dcptool/*.c -lm -pthread ||
+        fail "it does not compile"
     run 0 ls s/shapes
     lines "$out" 32
     for name in $(echo "$out" | sed 's/ .*//'); do
@@ -674,8 +692,9 @@ extract_memory() {
     need_python
     nm "$DCPTOOL" 2>/dev/null | grep -q __asan && skip "AddressSanitizer takes more memory"
     dd if=/dev/null of=huge_shard_0.bin bs=1 seek=1073741824 2>/dev/null || skip "no sparse files here"
-    sed -e 's/foreign_shard/huge_shard/' -e 's/"shape": \[2\]/"shape": [1073741824]/' -e 's/ize": 8/ize": 1073741824/g' \
-        -e 's/float32/uint8/' -e 's/"checksum": "[0-9a-f]*"/"checksum": null/' s/foreign.metadata.json >huge.metadata.json
+    sed -e 's/foreign_shard/huge_shard/' -e 's/"shape": \[2\]/"shape": [1073741824]/' \
+        -e 's/ize": 8/ize": 1073741824/g' -e 's/float32/uint8/' \
+        -e 's/"checksum": "[0-9a-f]*"/"checksum": null/' s/foreign.metadata.json >huge.metadata.json
     "$python" -c '
 import resource, subprocess, sys
 p = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)
@@ -691,7 +710,7 @@ assert peak < 200000, "%d KiB" % peak' "$DCPTOOL" extract -q huge t --raw -o - |
     rm huge_shard_0.bin
 }
 
-# ---- latest, prune, sweep ----------------------------------------------------------------------------------------------------------------
+# ---- latest, prune, sweep --------------------------------------------------------------------------------------------
 latest() {
     run 0 latest s/run
     is "$out" "s/run/step_300.metadata.json"
@@ -743,7 +762,8 @@ prune() {
 }
 sweep() {
     copy s/run old
-    temporary=step_400_shard_0.bin.0123456789abcdef.tmp orphan=step_400_shard_0.0123456789abcdef.bin plain=step_400_shard_0.bin
+    temporary=step_400_shard_0.bin.0123456789abcdef.tmp orphan=step_400_shard_0.0123456789abcdef.bin \
+        plain=step_400_shard_0.bin
     echo x >old/$temporary
     echo x >old/$orphan
     echo x >old/$plain
@@ -768,10 +788,11 @@ sweep() {
     run 0 verify -q old
 }
 
-# ---- manifests ---------------------------------------------------------------------------------------------------------------------------
+# ---- manifests -------------------------------------------------------------------------------------------------------
 manifest_ls() {
     run 0 ls s/moe
-    is "$(echo "$out" | sed -e 's/  .*//' -e 's/.*step_//' | tr '\n' ' ')" "300.manifest.json 200.manifest.yaml 100.manifest.json "
+    is "$(echo "$out" | sed -e 's/  .*//' -e 's/.*step_//' | tr '\n' ' ')" \
+        "300.manifest.json 200.manifest.yaml 100.manifest.json "
     has "$out" "manifest  sequence 2  step 200"
     for path in s/moe/step_200 s/moe/step_200.manifest.yaml; do
         run 0 ls "$path"
@@ -793,10 +814,12 @@ y       fp32  [8, 12]  384 bytes  replicated  1 piece  expert [2, 0, 7]  tier wa
     has "$err" "cold"
     run 3 ls --tier hot s/one
     run 0 ls --json -v s/moe/step_300
-    json '[(t["name"], t["role"], t["tier"], t["version"]) for t in j["tensors"]] == [("a", "dense", "hot", 0), ("adam/m", "optimizer", None, 0),
+    json '[(t["name"], t["role"], t["tier"], t["version"]) for t in j["tensors"]]
+        == [("a", "dense", "hot", 0), ("adam/m", "optimizer", None, 0),
           ("b", "dense", "hot", 1), ("r", "router", None, 0), ("x", "expert", "hot", 1), ("y", "expert", "warm", 0)]'
     json 'j["layout"] == "manifest" and j["tensors"][5]["expert_key"] == [2, 0, 7] and j["tensors"][3]["layer"] == 3'
-    json 'j["tensors"][4]["piece_list"][0]["version"] == 1 and j["tensors"][4]["piece_list"][0]["checksum"].startswith("sha256-tree:")'
+    json 'j["tensors"][4]["piece_list"][0]["version"] == 1
+        and j["tensors"][4]["piece_list"][0]["checksum"].startswith("sha256-tree:")'
 }
 manifest_info() {
     run 0 info s/moe/step_200
@@ -809,10 +832,12 @@ manifest_info() {
     has "$out" "router layer:  0, 0 files, seed 18446744073709551615"
     has "$out" "epoch 5, step 200"
     run 0 info --json s/moe/step_300
-    json 'j["manifest"]["format"] == "json" and j["manifest"]["files"] == {"dense": 2, "expert": 2, "optimizer": 1, "router": 1}'
+    json 'j["manifest"]["format"] == "json" and j["manifest"]["files"] == {"dense": 2, "expert": 2, "optimizer": 1,
+        "router": 1}'
     json '[(t["name"], t["tier_id"], t["budget_bytes"], t["files"], t["bytes"]) for t in j["manifest"]["tiers"]] ==
           [("hot", 1, 40000000000, 3, 1152), ("warm", 2, 200000000000, 1, 384)]'
-    json 'j["manifest"]["router_layers"] == [{"layer": 0, "seed": 18446744073709551615, "files": 0}, {"layer": 3, "seed": 5, "files": 1}]'
+    json 'j["manifest"]["router_layers"] == [{"layer": 0, "seed": 18446744073709551615, "files": 0},
+        {"layer": 3, "seed": 5, "files": 1}]'
     json 'j["custom_fields"] == {"git": "abc123"} and len(j["shards"]) == 6'
 }
 manifest_verify() {
@@ -863,7 +888,8 @@ manifest_directory() {
     run 0 prune moe --keep 1 --dry-run
     has "$out" "would remove moe/step_100.manifest.json"
     run 0 prune moe --keep 1
-    is "$(echo "$out" | sort | tr '\n' ' ')" "removed moe/dense/b_0_of_1.bin removed moe/experts/tier_1/group_0/expert_0.bin \
+    is "$(echo "$out" | sort | tr '\n' ' ')" \
+        "removed moe/dense/b_0_of_1.bin removed moe/experts/tier_1/group_0/expert_0.bin \
 removed moe/step_100.manifest.json removed moe/step_200.manifest.yaml "
     run 0 verify moe
     lines "$out" 1
@@ -914,7 +940,8 @@ router_state:
 metadata_version: 1
 END
     run 0 ls -q seed/lite
-    is "$out" "attention_q    bf16  [512, 1024]  1048576 bytes  replicated  1 piece  dense             tier hot   version 1
+    is "$out" \
+        "attention_q    bf16  [512, 1024]  1048576 bytes  replicated  1 piece  dense             tier hot   version 1
 experts/2/0/1  bf16  [4096, 512]  4194304 bytes  replicated  1 piece  expert [2, 0, 1]  tier warm  version 0"
     run 0 info -q seed/lite
     has "$out" "epoch 5, step 10000"
@@ -927,7 +954,8 @@ experts/2/0/1  bf16  [4096, 512]  4194304 bytes  replicated  1 piece  expert [2,
     run 1 convert seed/lite seed/out --to single
     absent seed/out.checkpoint
     # With checksums that are right.
-    sum=$(sha256sum <seed/dense/layer_0/attention_q_0_0_of_2.bin | cut -c 1-64) other=$(sha256sum <seed/experts/tier_2/group_0/expert_1.bin | cut -c 1-64)
+    sum=$(sha256sum <seed/dense/layer_0/attention_q_0_0_of_2.bin | cut -c 1-64) \
+        other=$(sha256sum <seed/experts/tier_2/group_0/expert_1.bin | cut -c 1-64)
     sed -i.old -e "s/abc123/$sum/" -e "s/def456/$other/" seed/lite.manifest.yaml
     run 1 verify seed/lite                              # the files of the states are part of it
     has "$out$err" "optim/state_0.bin"
@@ -942,7 +970,7 @@ experts/2/0/1  bf16  [4096, 512]  4194304 bytes  replicated  1 piece  expert [2,
     run 0 diff -q seed/lite seed/again
 }
 
-# ---- convert -----------------------------------------------------------------------------------------------------------------------------
+# ---- convert ---------------------------------------------------------------------------------------------------------
 convert_round_trips() {
     for to in sharded single manifest manifest-yaml; do
         run 0 convert s/moe/step_300 "via/$to/step_300" --to $to
@@ -953,7 +981,8 @@ convert_round_trips() {
         run 0 convert -q "via/$to/step_300" "back/$to/step_300" --to manifest
         run 0 diff s/moe/step_300 "back/$to/step_300"
         for f in s/moe back/$to; do
-            sed -e '/^  "\(save_id\|sequence\|timestamp\|integrity\)":/d' $f/step_300.manifest.json >"$(echo $f | tr / _).txt"
+            sed -e '/^  "\(save_id\|sequence\|timestamp\|integrity\)":/d' \
+                $f/step_300.manifest.json >"$(echo $f | tr / _).txt"
         done
         cmp s_moe.txt back_$to.txt || fail "by way of $to the manifest says something else"
         no_temporaries "via/$to"
@@ -979,7 +1008,8 @@ convert_keeps_ranks_and_types() {
     run 0 info back/single/flat
     has "$out" "$(sha256sum s/flat_shard_0.bin | cut -c 1-64)"
     run 0 convert --json -q s/ranks via/json --to manifest
-    json 'j["world_size"] == 2 and j["pieces"] == 6 and j["bytes"] == 80 and j["layout"] == "manifest" and len(j["save_id"]) == 16'
+    json 'j["world_size"] == 2 and j["pieces"] == 6 and j["bytes"] == 80 and j["layout"] == "manifest"
+        and len(j["save_id"]) == 16'
     run 0 convert -q --flat s/one via/flat --to sharded
     cmp via/flat_shard_0.bin s/flat_shard_0.bin || fail "--flat"
     run 0 convert -q s/moe/step_300 via/warm --to sharded --tier warm
@@ -1051,7 +1081,8 @@ json.dump(j, open("foreign.metadata.json", "w"))' || fail "python"
     grep -aq '"tiers": \[1\]' odd/y.checkpoint || fail "lost"
     state='"optim_state": {"path": "o.bin", "kind": "sgd"}, "metadata_version": 1'
     printf '{"model_id": "m", "epoch": 0, "step": 1, "shards": [%s], %s}\n' \
-        '{"path": "foreign_shard_0.bin", "type": "dense", "tensor_name": "w", "shape": [8], "dtype": "uint8"}' "$state" \
+        '{"path": "foreign_shard_0.bin", "type": "dense", "tensor_name": "w", "shape": [8], "dtype": "uint8"}' \
+            "$state" \
         >m.manifest.json
     printf x >o.bin
     run 0 convert m odd/z --to manifest-yaml
@@ -1117,7 +1148,8 @@ convert_refuses() {
 # What is kept of a manifest may have been edited, or made up.
 convert_hostile() {
     run 0 convert -q s/moe/step_300 kept --to sharded
-    for edit in 's/"role":"optimizer"/"role":"wizard"/' 's/"tensor":"a"/"tensor":"z"/' 's/"version":1/"version":-1/' 's/"key":\[2,0,7\]/"key":[2,0,-7]/' \
+    for edit in 's/"role":"optimizer"/"role":"wizard"/' 's/"tensor":"a"/"tensor":"z"/' 's/"version":1/"version":-1/' \
+        's/"key":\[2,0,7\]/"key":[2,0,-7]/' \
         's/"seed":"5"/"seed":"99999999999999999999"/' 's/"tier":"warm"/"tier":"cold"/' 's/"pieces":\[/"pieces":[{},/' \
         's/"manifest":{/"manifest":{"x":[[[]]],/'; do
         "$python" - kept.metadata.json "$edit" <<'END' || skip "no python"
@@ -1179,7 +1211,8 @@ import resource, subprocess, sys
 assert subprocess.call(sys.argv[1:]) == 0
 peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 peak = peak // 1024 if sys.platform == "darwin" else peak
-assert peak < 32000, "%d KiB" % peak' "$DCPTOOL" convert -q s/big memory/big --to $to --memory 16MiB || fail "$to: $(tail -n 1 "$work/trace")"
+assert peak < 32000, "%d KiB" % peak' "$DCPTOOL" convert -q s/big memory/big --to $to --memory 16MiB ||
+        fail "$to: $(tail -n 1 "$work/trace")"
         run 0 diff -q s/big memory/big
         rm -rf memory
     done
@@ -1191,7 +1224,8 @@ convert_killed() {
         "$DCPTOOL" convert -q s/big killed/big --to $to --memory 4MiB >/dev/null 2>&1 &
         pid=$!
         tries=0
-        until [ -n "$(find killed -name '*.tmp' -size +2000 2>/dev/null)" ] || [ $tries -gt 300 ] || ! kill -0 $pid 2>/dev/null; do
+        until [ -n "$(find killed -name '*.tmp' -size +2000 2>/dev/null)" ] || [ $tries -gt 300 ] ||
+            ! kill -0 $pid 2>/dev/null; do
             tries=$((tries + 1))
             sleep 0.02
         done
@@ -1213,7 +1247,8 @@ convert_interrupted() {
     "$DCPTOOL" convert -q s/big stopped/big --to sharded --memory 4MiB >/dev/null 2>"$work/err" &
     pid=$!
     tries=0
-    until [ -n "$(find stopped -name '*.tmp' 2>/dev/null)" ] || [ $tries -gt 300 ]; do tries=$((tries + 1)) && sleep 0.02; done
+    until [ -n "$(find stopped -name '*.tmp' 2>/dev/null)" ] || [ $tries -gt 300 ]; do tries=$((tries + 1)) &&
+        sleep 0.02; done
     kill -TERM $pid
     wait $pid
     is $? 3
@@ -1221,7 +1256,7 @@ convert_interrupted() {
     is "$(find stopped -type f)" ""
 }
 
-# ---- sign --------------------------------------------------------------------------------------------------------------------------------
+# ---- sign ------------------------------------------------------------------------------------------------------------
 sign() {
     copy s/moe moe
     cp s/ranks*.* moe
@@ -1268,7 +1303,8 @@ json.dump(j, open("foreign.metadata.json", "w"))' || fail "python"
     "$python" -c '
 import json
 j = json.load(open("foreign.metadata.json"))
-assert j["fromTheFuture"] == {"a": [1, 2]} and j["shards"][0]["colour"] == "green" and j["signature"]["algorithm"] == "hmac-sha256", j' \
+assert j["fromTheFuture"] == {"a": [1, 2]} and j["shards"][0]["colour"] == "green", j
+assert j["signature"]["algorithm"] == "hmac-sha256", j' \
         || fail "lost: $(cat foreign.metadata.json)"
     run 0 diff -q s/foreign foreign
 }
@@ -1334,7 +1370,7 @@ sign_refuses() {
     run 0 sign -q bad/step_300 --key-file s/key.bin
 }
 
-# ---- sync --------------------------------------------------------------------------------------------------------------------------------
+# ---- sync ------------------------------------------------------------------------------------------------------------
 sync_copy() {
     copy s/moe far && rm -rf near
     run 0 sync far/step_100 near
@@ -1355,7 +1391,8 @@ sync_copy() {
     # A newer manifest of the same name: what has a higher version is stale.
     run 0 convert -q --force s/moe/step_300 far/step_100 --to manifest
     run 0 sync --json far/step_100 near
-    json 'j["stale"] == 2 and j["copied"] == 2 and j["kept"] == 4 and j["bytes_copied"] == 768 and j["path"] == "near/step_100.manifest.json"'
+    json 'j["stale"] == 2 and j["copied"] == 2 and j["kept"] == 4 and j["bytes_copied"] == 768
+        and j["path"] == "near/step_100.manifest.json"'
     run 0 diff s/moe/step_300 near/step_100
     no_temporaries near
 }
@@ -1398,7 +1435,7 @@ sync_refuses() {
     json 'j["error"]["status"] == "DCP_E_INCOMPLETE" and j["missing"] >= 1'
 }
 
-# ---- exit codes --------------------------------------------------------------------------------------------------------------------------
+# ---- exit codes ------------------------------------------------------------------------------------------------------
 missing_checkpoint() {
     for c in ls info verify; do run 3 $c s/nothing; has "$out$err" "s/nothing"; done
     run 3 info --json s/nothing
@@ -1433,7 +1470,7 @@ unreadable() {
     has "$err" "step_200.metadata.json"
 }
 
-# ---- terminals, pipes, signals -----------------------------------------------------------------------------------------------------------
+# ---- terminals, pipes, signals ---------------------------------------------------------------------------------------
 no_bar_without_terminal() {
     TERM=xterm
     export TERM
@@ -1501,7 +1538,8 @@ closed_pipe() {
 }
 full_disk() {
     [ -c /dev/full ] || skip "no /dev/full here"
-    for c in "ls s/types" "info s/one" "verify --json s/one" "latest s/run" "extract -o - s/one w" "--help" "--version"; do
+    for c in "ls s/types" "info s/one" "verify --json s/one" "latest s/run" "extract -o - s/one w" "--help" \
+        "--version"; do
         # shellcheck disable=SC2086
         "$DCPTOOL" $c >/dev/full 2>"$work/err"
         is $? 3
@@ -1512,14 +1550,15 @@ interrupted() {
     mkfifo fifo || skip "no mkfifo"
     "$DCPTOOL" extract s/big a -o - >fifo 2>"$work/err" &
     pid=$!
-    { head -c 1 >/dev/null; kill -TERM $pid; cat >/dev/null; } <fifo       # it waits for us, with most of the first box unwritten
+    # it waits for us, with most of the first box unwritten
+    { head -c 1 >/dev/null; kill -TERM $pid; cat >/dev/null; } <fifo
     wait $pid
     is $? 3
     [ -s "$work/err" ] || fail "no message"
     rm fifo
 }
 
-# ---- all of them -------------------------------------------------------------------------------------------------------------------------
+# ---- all of them -----------------------------------------------------------------------------------------------------
 if [ ! -x "$DCPTOOL" ]; then
     echo "FAILED tool: $DCPTOOL is not there; make builds it"
     failed=1
@@ -1528,7 +1567,8 @@ fi
 if [ -z "${MAKE_CHECKPOINTS:-}" ]; then
     MAKE_CHECKPOINTS=$work/make_checkpoints
     # shellcheck disable=SC2086
-    if ! ${CC:-cc} ${CFLAGS:--O2} -I"$root" -o "$MAKE_CHECKPOINTS" "$root/tests/make_checkpoints.c" -lm -pthread 2>"$work/trace"; then
+    if ! ${CC:-cc} ${CFLAGS:--O2} -I"$root" -o "$MAKE_CHECKPOINTS" "$root/tests/make_checkpoints.c" -lm \
+        -pthread 2>"$work/trace"; then
         echo "FAILED build: $(head -c 500 "$work/trace")"
         failed=1
         summary
@@ -1545,9 +1585,11 @@ fi
 for name in version help_overall help_commands usage_command usage_options usage_operands options_anywhere \
     ls_tensors ls_pieces ls_glob ls_directory ls_directory_json ls_directory_damaged ls_json \
     info_text info_json info_escapes info_free_form path_escapes info_signature \
-    verify_fine verify_directory verify_flipped verify_names_tensor verify_flipped_single verify_length verify_missing verify_key \
+    verify_fine verify_directory verify_flipped verify_names_tensor verify_flipped_single verify_length verify_missing \
+        verify_key \
     diff_same diff_free_form diff_reads_no_data diff_content diff_structure diff_trouble \
-    extract_raw extract_default_names extract_no_overwrite extract_failures extract_corrupt extract_rank extract_npy_header extract_json \
+    extract_raw extract_default_names extract_no_overwrite extract_failures extract_corrupt extract_rank \
+        extract_npy_header extract_json \
     extract_numpy extract_big extract_boxes extract_memory latest latest_skips prune sweep \
     manifest_ls manifest_info manifest_verify manifest_diff manifest_directory manifest_of_the_seed \
     convert_round_trips convert_keeps_ranks_and_types convert_ranks_without_rows convert_keeps_unknown_members \
