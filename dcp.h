@@ -13735,6 +13735,12 @@ static char *dcpi_place_key(const dcpi_place *place, const char *name, dcp_error
     return key;
 }
 /* Its name again: keys in this directory less the directory. */
+static dcp_status dcpi_place_stat(const dcpi_place *place, const char *name, dcp_object_info *info, dcp_error *err) {
+    char *key = dcpi_place_key(place, name, err);
+    const dcp_status status = key ? dcpi_storage_stat(place->storage, key, info, err) : DCP_E_MEMORY;
+    dcpi_free(key);
+    return status;
+}
 static const char *dcpi_place_name(const dcpi_place *place, const char *key) {
     return place->directory[0] ? key + strlen(place->directory) + 1 : key;
 }
@@ -13800,6 +13806,17 @@ typedef struct dcpi_posted {
     size_t size;
     /* then the message */
 } dcpi_posted;
+/* What a rank may still do in an operation of several.
+ *
+ *   WORKS --> HAS_SAID_ALL --> IS_OVER       its last word is on its way: others may have DCP_OK by now
+ *     |                           ^
+ *     +-----> HAS_PROMISED -------+          has done its part of a save
+ *
+ * It may fail by itself until it has promised: then rank 0's word alone counts. Whoever loses rank 0 has failed while
+ * it works, and cannot know the outcome later (G5). When it is over, nothing is sent or awaited any more. */
+enum { DCPI_RANK_WORKS, DCPI_RANK_HAS_SAID_ALL, DCPI_RANK_HAS_PROMISED, DCPI_RANK_IS_OVER };
+enum { DCPI_AWAITS_NOTHING, DCPI_AWAITS_WORD, DCPI_AWAITS_VERDICT };    /* of rank 0 */
+
 typedef struct dcpi_team {                              /* the ranks of one operation, as one of them sees them */
     dcp_coordinator *coordinator;                       /* NULL: one rank */
     int rank, world_size;
@@ -13807,17 +13824,14 @@ typedef struct dcpi_team {                              /* the ranks of one oper
     uint32_t call;                               /* stands for what the ranks must have in common: see dcpi_team_same */
     dcpi_peer *peers; int peer_count;                   /* rank 0: all ranks; others: rank 0, */
     dcpi_peer lead;                                     /* in here, so that a rank without memory can say so */
+    uint8_t *here, lead_here;                           /* of each peer: what a message of missing ones needs */
     int64_t spoke_ms, listened_ms, first_failure_ms;
-    int is_promised;                     /* this rank has done its part: from here on rank 0's word alone counts (G5) */
-    int has_said_all;                                   /* its last word is on its way: others may have DCP_OK by now */
     const char *name;                                   /* of the call */
-    int is_over;                                        /* nothing is sent or awaited any more */
-    int is_following;                            /* awaits rank 0's word, and leaves in the mail what comes after it; */
-    /* may still fail by itself; that word is the verdict; this rank's own status */
-    int may_fail, is_last; dcp_status own;
+    int state;                                          /* DCPI_RANK_ */
+    int awaits; dcp_status own;                         /* DCPI_AWAITS_; what comes later stays in the mail */
     int is_polled;                                      /* driven by steps that wait for nobody (>>async): */
     dcpi_posted *outbox, **outbox_end; uint32_t flushes;        /* what the coordinator did not take at once */
-    int is_broken, is_again;                            /* see DCPI_OVER_ */
+    uint32_t over;                                      /* DCPI_OVER_ */
     int has_errand;                                 /* a thread of ours works on the operation beside the calling one */
     dcp_error failure;                                  /* what ended the operation, as far as this rank knows */
 } dcpi_team;
@@ -14101,10 +14115,8 @@ static dcp_status dcpi_coord_check(const dcp_coordinator *c, dcp_error *err) {
 static dcp_status dcpi_coord_check_broken(const dcp_coordinator *c, dcp_error *err) {
     dcp_status broken = dcpi_coord_broken(c);
     if (broken == DCP_OK) return DCP_OK;
-    (void)dcpi_fail(err, broken, "the coordinator broke earlier (%s) and cannot be used any more: close it and open a "
-                                 "new one, on all ranks", dcp_status_name(broken));
-    if (err) err->rank = c->rank;
-    return broken;
+    return dcpi_fail_of(err, c->rank, broken, "the coordinator broke earlier (%s) and cannot be used any more: close "
+                        "it and open a new one, on all ranks", dcp_status_name(broken));
 }
 /* What a callback's failure means: who and where come before its message, and after most failures nothing of it is
  * touched again. */
@@ -14126,23 +14138,46 @@ static dcp_status dcpi_coord_check_call(const dcp_coordinator *c, int peer, int 
     return DCP_OK;
 }
 /* The callbacks themselves; DCP_PENDING is what their contract says. */
-static dcp_status dcpi_coord_call_send(dcp_coordinator *c, int to, int tag, const void *data, size_t size,
-                                       int timeout_ms, dcp_error *err) {
+static dcp_status dcpi_coord_not_taken(int timeout_ms, dcp_error *err) {
+    return dcpi_fail(err, DCP_E_TIMEOUT, "not taken within %d ms", timeout_ms);
+}
+static dcp_status dcpi_coord_try_send(dcp_coordinator *c, int to, int tag, const void *data, size_t size,
+                                      int timeout_ms, dcp_error *err) {
     dcp_status status;
     (void)dcpi_succeed(err);
     status = c->send(c->context, to, tag, data, size, timeout_ms, err);
     if (status == DCP_PENDING) return status;
-    if (status == DCP_E_TIMEOUT && err && err->message[0] == '\0')
-        return dcpi_fail(err, status, "not taken within %d ms", timeout_ms);
+    if (status == DCP_E_TIMEOUT && err && err->message[0] == '\0') return dcpi_coord_not_taken(timeout_ms, err);
     return dcpi_callback_status(&dcpi_by_coordinator, status, err, "could not send");
 }
+static dcp_status dcpi_coord_call_send(dcp_coordinator *c, int to, int tag, const void *data, size_t size,
+                                       int timeout_ms, dcp_error *err) {
+    const dcp_status status = dcpi_coord_try_send(c, to, tag, data, size, timeout_ms, err);
+    return status == DCP_PENDING ? dcpi_coord_not_taken(timeout_ms, err) : status;
+}
+/* DCP_PENDING: nothing came. Only what the contract allows goes through; otherwise *data is NULL. */
 static dcp_status dcpi_coord_call_receive(dcp_coordinator *c, int *from, int tag, void **data, size_t *size,
                                           int timeout_ms, dcp_error *err) {
+    const int asked = *from;
     dcp_status status;
+    int who;
+    *data = NULL;
+    *size = 0;
     (void)dcpi_succeed(err);
     status = c->receive(c->context, from, tag, data, size, timeout_ms, err);
-    if (status == DCP_PENDING) return status;
-    return dcpi_callback_status(&dcpi_by_coordinator, status, err, "could not receive");
+    who = *from;
+    if (status == DCP_OK && who >= 0 && who < c->world_size && who != c->rank &&
+        (asked == DCP_ANY_RANK || who == asked) && (*data || *size == 0)) return dcpi_succeed(err);
+    *from = asked;
+    if (status == DCP_OK) dcpi_free(*data);
+    if (status == DCP_OK)
+        status = dcpi_fail_of(err, who, DCP_E_COMM, "its receive returned rank %d and %" PRIu64 " bytes%s, against its "
+                              "contract", who, (uint64_t)*size, *data ? "" : " at NULL");
+    else if (status != DCP_PENDING)
+        status = dcpi_callback_status(&dcpi_by_coordinator, status, err, "could not receive");
+    *data = NULL;
+    *size = 0;
+    return status;
 }
 /* timeout_ms: 0 (or less) is what can be done without waiting. */
 static dcp_status dcpi_coord_send(dcp_coordinator *c, int to, int tag, const void *data, size_t size, int timeout_ms,
@@ -14152,10 +14187,7 @@ static dcp_status dcpi_coord_send(dcp_coordinator *c, int to, int tag, const voi
     status = dcpi_coord_check_call(c, to, tag, err);
     if (status) return status;
     status = dcpi_coord_call_send(c, to, tag, data, size, timeout_ms > 0 ? timeout_ms : 0, err);
-    if (status == DCP_OK) return DCP_OK;
-    if (status == DCP_PENDING)
-        status = dcpi_fail(err, DCP_E_TIMEOUT, "not taken within %d ms", timeout_ms > 0 ? timeout_ms : 0);
-    return dcpi_coord_failed(c, status, "send to", to, tag, err);
+    return status ? dcpi_coord_failed(c, status, "send to", to, tag, err) : DCP_OK;
 }
 /* *from: a rank or DCP_ANY_RANK, then who it was. *data: dcpi_free it. DCP_PENDING: nothing came within timeout_ms; no
  * error, no message. */
@@ -14169,20 +14201,10 @@ static dcp_status dcpi_coord_receive(dcp_coordinator *c, int *from, int tag, voi
     status = dcpi_coord_check_call(c, asked == DCP_ANY_RANK ? (c->rank + 1) % c->world_size : asked, tag, err);
     if (status) return status;
     status = dcpi_coord_call_receive(c, from, tag, data, size, timeout_ms > 0 ? timeout_ms : 0, err);
-    if (status == DCP_OK && *from >= 0 && *from < c->world_size && *from != c->rank &&
-        (asked == DCP_ANY_RANK || *from == asked) && (*data || *size == 0)) return dcpi_succeed(err);
-    if (status == DCP_OK) {
-        if (*data) dcpi_free(*data);
-        status = dcpi_fail(err, DCP_E_COMM, "its receive returned rank %d and %" PRIu64
-                           " bytes%s, against its contract", *from, (uint64_t)*size, *data ? "" : " at NULL");
-    }
-    *from = asked;
-    *data = NULL;
-    *size = 0;
-    if (status != DCP_PENDING) return dcpi_coord_failed(c, status, "receive from", asked, tag, err);
+    if (status != DCP_OK && status != DCP_PENDING) return dcpi_coord_failed(c, status, "receive from", asked, tag, err);
     (void)dcpi_succeed(err);
-    if (err) err->status = DCP_PENDING;
-    return DCP_PENDING;
+    if (err) err->status = status;
+    return status;
 }
 
 /* An error in a message. It is put into memory that is there: what it tells may be that there is no more. */
@@ -14801,29 +14823,27 @@ DCPDEF dcp_status dcp_gather(dcp_coordinator *coordinator, const void *data, siz
 
 /* ---- thread group: n ranks in one process (declared in >>api_plug) --------------------------------------------------
  * Each rank has a mailbox with a lock of its own. A letter stands in two queues of it: of those with its tag from its
- * sender, and of those with its tag from anybody; a table finds a queue by both, so that taking one costs the same
- * however many wait. A queue is there as long as it has letters. A sender wakes the receivers of a mailbox only if one
- * of them waits for just this. */
+ * sender, and of those with its tag from anybody. A table finds the first letter of a queue by both, so that taking one
+ * costs the same however many wait. A sender wakes the receivers of a mailbox only if one of them waits for just this.
+ */
 typedef struct dcpi_letter dcpi_letter;
-/* from: or DCP_ANY_RANK */
-typedef struct dcpi_queue { struct dcpi_queue *next; int from, tag; dcpi_letter *first, *last; } dcpi_queue;
 struct dcpi_letter {
-    dcpi_letter *next[2], *previous[2];                 /* in the queue of its sender, and in that of anybody */
-    dcpi_queue *queue[2];
-    int from; void *data; size_t size;
+    /* [0]: in the queue of its sender, [1]: in that of anybody. Of the first one of a queue: the last one, and the first
+     * one of another queue in the same chain of the table */
+    dcpi_letter *next[2], *previous[2], *last[2], *chain[2];
+    int from, tag; void *data; size_t size;
 };
 typedef struct dcpi_waiter { struct dcpi_waiter *next; int from, tag; } dcpi_waiter;
-/* Without memory a verdict arrives all the same, so that nobody has to leave what it made: each mailbox has room set
+/* Without memory a verdict arrives all the same, so that nobody has to leave what it made: each mailbox has a letter set
  * aside for one message, of DCPI_SPARE_MOST bytes at most. Signs of life, which are shorter than all else, do not get
  * it. */
 #define DCPI_SPARE_LEAST 17
 #define DCPI_SPARE_MOST 1024
-typedef struct dcpi_spare { dcpi_letter *letter; void *data; dcpi_queue *queues[2]; } dcpi_spare;
+#define DCPI_QUEUES 256                                 /* a power of two: the chains of a thousand senders are short */
 typedef struct dcpi_mailbox {
     dcpi_mutex lock; dcpi_cond arrived;
-    dcpi_queue **table; size_t buckets, queues;         /* buckets: a power of two, or 0 at first */
+    dcpi_letter *table[2][DCPI_QUEUES], *spare;
     dcpi_waiter *waiters;
-    dcpi_spare spare;
     volatile int closed;                                /* set under the lock, looked at by all */
 } dcpi_mailbox;
 /* lock: of `open` */
@@ -14831,116 +14851,37 @@ typedef struct dcpi_group { int ranks, ready, open; dcpi_mutex lock; dcpi_mailbo
 typedef struct dcpi_seat { dcpi_group *group; int rank; } dcpi_seat;
 
 /* ---- queues; under the mailbox's lock */
-static size_t dcpi_queue_bucket(size_t buckets, int from, int tag) {
+/* Where the table, or a chain, has the first letter of a queue, or would have it. */
+static dcpi_letter **dcpi_queue_first(dcpi_mailbox *m, int from, int tag) {
+    const int which = from == DCP_ANY_RANK;
     const uint32_t mixed = ((uint32_t)from * 0x9E3779B1u) ^ ((uint32_t)tag * 0x85EBCA6Bu);
-    return (size_t)(mixed ^ mixed >> 15) & (buckets - 1);
+    dcpi_letter **first = &m->table[which][(mixed ^ mixed >> 15) & (DCPI_QUEUES - 1)];
+    while (*first && ((*first)->tag != tag || (!which && (*first)->from != from))) first = &(*first)->chain[which];
+    return first;
 }
-static dcpi_queue *dcpi_queue_find(const dcpi_mailbox *m, int from, int tag) {
-    dcpi_queue *queue = m->buckets ? m->table[dcpi_queue_bucket(m->buckets, from, tag)] : NULL;
-    while (queue && (queue->from != from || queue->tag != tag)) queue = queue->next;
-    return queue;
+static dcpi_letter **dcpi_letter_queue(dcpi_mailbox *m, const dcpi_letter *letter, int which) {
+    return dcpi_queue_first(m, which ? DCP_ANY_RANK : letter->from, letter->tag);
 }
-static dcp_status dcpi_queue_room(dcpi_mailbox *m, dcp_error *err) {
-    const size_t buckets = m->buckets ? 2 * m->buckets : 16;
-    dcpi_queue **table;
-    size_t i;
-    if (m->queues < m->buckets) return DCP_OK;
-    table = (dcpi_queue **)dcpi_alloc_array(buckets, sizeof *table, err);
-    if (!table) return m->buckets ? dcpi_succeed(err) : DCP_E_MEMORY;           /* longer chains do as well */
-    for (i = 0; i < m->buckets; i++)
-        while (m->table[i]) {
-            dcpi_queue *queue = m->table[i];
-            const size_t to = dcpi_queue_bucket(buckets, queue->from, queue->tag);
-            m->table[i] = queue->next;
-            queue->next = table[to];
-            table[to] = queue;
-        }
-    dcpi_free(m->table);
-    m->table = table;
-    m->buckets = buckets;
-    return DCP_OK;
-}
-/* Made if need be, of *spare where there is no memory; spare may be NULL. NULL sets err. */
-static dcpi_queue *dcpi_queue_get(dcpi_mailbox *m, int from, int tag, dcpi_queue **spare, dcp_error *err) {
-    dcpi_queue *queue = dcpi_queue_find(m, from, tag);
-    size_t bucket;
-    if (queue) return queue;
-    if (dcpi_queue_room(m, err)) return NULL;
-    queue = (dcpi_queue *)dcpi_alloc_array(1, sizeof *queue, err);
-    if (!queue && spare && *spare) {
-        queue = *spare;
-        *spare = NULL;
-    }
-    if (!queue) return NULL;
-    queue->from = from;
-    queue->tag = tag;
-    bucket = dcpi_queue_bucket(m->buckets, from, tag);
-    queue->next = m->table[bucket];
-    m->table[bucket] = queue;
-    m->queues++;
-    return queue;
-}
-static void dcpi_queue_drop_empty(dcpi_mailbox *m, dcpi_queue *queue) {
-    dcpi_queue **link;
-    if (queue->first) return;
-    link = &m->table[dcpi_queue_bucket(m->buckets, queue->from, queue->tag)];
-    while (*link != queue) link = &(*link)->next;
-    *link = queue->next;
-    m->queues--;
-    dcpi_free(queue);
-}
-static void dcpi_letter_append(dcpi_letter *letter, dcpi_queue *queue, int which) {
-    letter->queue[which] = queue;
-    letter->previous[which] = queue->last;
-    if (queue->last) queue->last->next[which] = letter;
-    else queue->first = letter;
-    queue->last = letter;
+static void dcpi_letter_put(dcpi_mailbox *m, dcpi_letter *letter, int which) {
+    dcpi_letter **first = dcpi_letter_queue(m, letter, which);
+    if (*first) {
+        letter->previous[which] = (*first)->last[which];
+        letter->previous[which]->next[which] = letter;
+    } else *first = letter;
+    (*first)->last[which] = letter;
 }
 static void dcpi_letter_take(dcpi_mailbox *m, dcpi_letter *letter, int which) {
-    dcpi_queue *queue = letter->queue[which];
+    dcpi_letter **first = dcpi_letter_queue(m, letter, which);
     dcpi_letter *next = letter->next[which], *previous = letter->previous[which];
     if (next) next->previous[which] = previous;
-    else queue->last = previous;
+    else (*first)->last[which] = previous;
     if (previous) previous->next[which] = next;
-    else queue->first = next;
-    dcpi_queue_drop_empty(m, queue);
-}
-static dcp_status dcpi_letter_put(dcpi_mailbox *m, dcpi_letter *letter, int tag, int may_use_spare, dcp_error *err) {
-    dcpi_queue **spare = m->spare.queues, *own, *any;
-    own = dcpi_queue_get(m, letter->from, tag, may_use_spare ? &spare[0] : NULL, err);
-    any = own ? dcpi_queue_get(m, DCP_ANY_RANK, tag, may_use_spare ? &spare[1] : NULL, err) : NULL;
-    if (!any) {
-        if (own) dcpi_queue_drop_empty(m, own);
-        return DCP_E_MEMORY;
+    else {
+        *first = next ? next : letter->chain[which];
+        if (!next) return;
+        next->last[which] = letter->last[which];
+        next->chain[which] = letter->chain[which];
     }
-    dcpi_letter_append(letter, own, 0);
-    dcpi_letter_append(letter, any, 1);
-    return DCP_OK;
-}
-
-/* ---- what is set aside; under the mailbox's lock */
-static int dcpi_spare_fill(dcpi_spare *spare) {         /* as far as there is memory; whether it is all there */
-    size_t i;
-    if (!spare->letter) spare->letter = (dcpi_letter *)dcpi_alloc_array(1, sizeof *spare->letter, NULL);
-    if (!spare->data) spare->data = dcpi_alloc(DCPI_SPARE_MOST, NULL);
-    for (i = 0; i < 2; i++)
-        if (!spare->queues[i]) spare->queues[i] = (dcpi_queue *)dcpi_alloc_array(1, sizeof *spare->queues[i], NULL);
-    return spare->letter && spare->data && spare->queues[0] && spare->queues[1];
-}
-static void dcpi_spare_free(dcpi_spare *spare) {
-    dcpi_free(spare->letter);
-    dcpi_free(spare->data);
-    dcpi_free(spare->queues[0]);
-    dcpi_free(spare->queues[1]);
-    memset(spare, 0, sizeof *spare);
-}
-static dcpi_letter *dcpi_spare_use(dcpi_spare *spare) { /* NULL: it is in use already */
-    dcpi_letter *letter = spare->letter;
-    if (!letter || !spare->data) return NULL;
-    letter->data = spare->data;
-    spare->letter = NULL;
-    spare->data = NULL;
-    return letter;
 }
 
 /* ---- send and receive */
@@ -14957,23 +14898,27 @@ static dcpi_letter *dcpi_letter_new(size_t size, dcp_error *err) {
     dcpi_free(letter);
     return NULL;
 }
+static dcp_status dcpi_seat_closed(int rank, dcp_error *err) {
+    return dcpi_fail(err, DCP_E_COMM, "rank %d of the thread group has been closed", rank);
+}
 /* Under the lock; *letter NULL: of what is set aside. Who failed has the letter still. */
 static dcp_status dcpi_seat_post(const dcpi_seat *seat, int to, int tag, dcpi_letter **letter, const void *data,
-                                 size_t size,
-                                 dcp_error *err) {
+                                 size_t size, dcp_error *err) {
     dcpi_mailbox *m = &seat->group->mailboxes[to];
-    const int may_use_spare = size >= DCPI_SPARE_LEAST && size <= DCPI_SPARE_MOST;
     const dcpi_waiter *waiter;
-    dcp_status status;
-    if (m->closed) return dcpi_fail(err, DCP_E_COMM, "rank %d of the thread group has been closed", to);
-    if (!*letter && may_use_spare) *letter = dcpi_spare_use(&m->spare);
+    if (m->closed) return dcpi_seat_closed(to, err);
+    if (!*letter && size >= DCPI_SPARE_LEAST && size <= DCPI_SPARE_MOST) {
+        *letter = m->spare;
+        m->spare = NULL;
+    }
     if (!*letter) return dcpi_no_memory(err, size);
     (*letter)->from = seat->rank;
+    (*letter)->tag = tag;
     (*letter)->size = size;
     if (size) memcpy((*letter)->data, data, size);
-    status = dcpi_letter_put(m, *letter, tag, may_use_spare, err);
-    if (status) return status;
-    (void)dcpi_spare_fill(&m->spare);
+    dcpi_letter_put(m, *letter, 0);
+    dcpi_letter_put(m, *letter, 1);
+    if (!m->spare) m->spare = dcpi_letter_new(DCPI_SPARE_MOST, NULL);
     for (waiter = m->waiters; waiter; waiter = waiter->next)
         if (waiter->tag == tag && (waiter->from == seat->rank || waiter->from == DCP_ANY_RANK)) break;
     if (waiter) dcpi_cond_wake_all(&m->arrived);
@@ -15005,8 +14950,7 @@ static int dcpi_seat_is_left(const dcpi_seat *seat, int from) {
     return 1;
 }
 static dcpi_letter *dcpi_seat_take(dcpi_mailbox *m, int from, int tag) {                      /* under the lock */
-    const dcpi_queue *queue = dcpi_queue_find(m, from, tag);
-    dcpi_letter *letter = queue ? queue->first : NULL;
+    dcpi_letter *letter = *dcpi_queue_first(m, from, tag);
     if (!letter) return NULL;
     dcpi_letter_take(m, letter, 0);
     dcpi_letter_take(m, letter, 1);
@@ -15021,11 +14965,9 @@ static dcp_status dcpi_seat_await(const dcpi_seat *seat, int from, int tag, int 
     int64_t left = timeout_ms;
     while ((*letter = dcpi_seat_take(m, from, tag)) == NULL) {
         dcpi_waiter self, **link;
-        if (dcpi_seat_is_left(seat, from))
-            return from == DCP_ANY_RANK ? dcpi_fail(err, DCP_E_COMM,
-                                                    "all other ranks of the thread group have been closed") : dcpi_fail(
-                                                            err, DCP_E_COMM,
-                                                            "rank %d of the thread group has been closed", from);
+        if (dcpi_seat_is_left(seat, from) && from == DCP_ANY_RANK)
+            return dcpi_fail(err, DCP_E_COMM, "all other ranks of the thread group have been closed");
+        if (dcpi_seat_is_left(seat, from)) return dcpi_seat_closed(from, err);
         if (left <= 0) return DCP_PENDING;
         self.from = from;
         self.tag = tag;
@@ -15058,12 +15000,10 @@ static dcp_status dcpi_seat_receive(void *context, int *from, int tag, void **da
 /* ---- opening and closing */
 static void dcpi_mailbox_empty(dcpi_mailbox *m) {       /* under the lock */
     size_t i;
-    for (i = 0; i < m->buckets; i++)
-        while (m->table[i]) dcpi_letter_free(dcpi_seat_take(m, m->table[i]->from, m->table[i]->tag));
-    dcpi_free(m->table);
-    dcpi_spare_free(&m->spare);
-    m->table = NULL;
-    m->buckets = 0;
+    for (i = 0; i < DCPI_QUEUES; i++)
+        while (m->table[1][i]) dcpi_letter_free(dcpi_seat_take(m, DCP_ANY_RANK, m->table[1][i]->tag));
+    dcpi_letter_free(m->spare);
+    m->spare = NULL;
 }
 static void dcpi_group_free(dcpi_group *group) {
     int i;
@@ -15111,7 +15051,8 @@ static dcpi_group *dcpi_group_make(int ranks, dcp_error *err) {
         dcpi_mailbox *m = &group->mailboxes[group->ready];
         const int has_lock = dcpi_mutex_init(&m->lock) == 0;
         if (has_lock && dcpi_cond_init(&m->arrived) == 0) {
-            if (dcpi_queue_room(m, err) == DCP_OK && dcpi_spare_fill(&m->spare)) continue;
+            m->spare = dcpi_letter_new(DCPI_SPARE_MOST, err);
+            if (m->spare) continue;
             dcpi_mailbox_empty(m);
             dcpi_cond_destroy(&m->arrived);
         }
@@ -15187,9 +15128,10 @@ enum { DCPI_DOWN_LAST = 1, DCPI_DOWN_SAME = 2 };        /* success is the verdic
 
 static dcp_status dcpi_team_failed(dcpi_team *t, const dcp_error *why, int is_over) {
     if (t->failure.status == DCP_OK) t->failure = *why;
-    if (is_over) t->is_over = 1;
+    if (is_over) t->state = DCPI_RANK_IS_OVER;
     return t->failure.status;
 }
+static int dcpi_team_is_over(const dcpi_team *t) { return t->state == DCPI_RANK_IS_OVER; }
 static dcp_status dcpi_team_failure(const dcpi_team *t, dcp_error *err) {
     if (err && t->failure.status) *err = t->failure;
     return t->failure.status;
@@ -15225,8 +15167,10 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     t->rank = c->rank;
     t->world_size = c->world_size;
     t->peer_count = t->rank == 0 ? t->world_size : 1;
-    t->peers = t->rank == 0 ? (dcpi_peer *)dcpi_alloc_array((size_t)t->peer_count, sizeof *t->peers, err) : &t->lead;
+    t->peers = t->rank == 0 ? (dcpi_peer *)dcpi_alloc_array((size_t)t->peer_count, sizeof *t->peers + 1, err)
+                            : &t->lead;
     if (!t->peers) t->peer_count = 0;
+    else t->here = t->rank == 0 ? (uint8_t *)(t->peers + t->peer_count) : &t->lead_here;
     for (r = 0; r < t->peer_count; r++) t->peers[r].heard_ms = now;
     t->spoke_ms = now;
     return t->peers ? DCP_OK : DCP_E_MEMORY;
@@ -15252,7 +15196,7 @@ static void dcpi_team_end(dcpi_op *op) {
     if (t->peers != &t->lead) dcpi_free(t->peers);
     t->peers = NULL;
     t->peer_count = 0;
-    if (t->coordinator && t->is_broken)
+    if (t->coordinator && (t->over & DCPI_OVER_BREAKS))
         dcpi_coord_break(t->coordinator, t->failure.status ? t->failure.status : DCP_E_COMM);
     t->coordinator = NULL;
     t->world_size = 1;
@@ -15261,32 +15205,19 @@ static void dcpi_team_end(dcpi_op *op) {
 /* ---- one message */
 /* What a callback's failure means here: the others are still told, and then the coordinator is of no use any more. */
 static dcp_status dcpi_team_comm_failed(dcpi_team *t, dcp_status status, dcp_error *err) {
-    t->is_broken = 1;
+    t->over |= DCPI_OVER_BREAKS;
     return err->status == status ? status : dcpi_fail(err, status, "%s", dcp_status_name(status));
 }
 /* One message; *from: a rank or DCP_ANY_RANK, then who it was. DCP_PENDING: none came within wait_ms. */
 static dcp_status dcpi_team_receive(dcpi_team *t, int *from, int tag, uint8_t **data, size_t *size, int wait_ms,
                                     dcp_error *err) {
-    const int asked = *from;
-    void *memory = NULL;
-    dcp_status status;
-    *size = 0;
-    status = dcpi_coord_call_receive(t->coordinator, from, tag, &memory, size, wait_ms, err);
+    void *memory;
+    dcp_status status = dcpi_coord_call_receive(t->coordinator, from, tag, &memory, size, wait_ms, err);
     *data = (uint8_t *)memory;
-    if (status == DCP_PENDING) return status;
-    if (status == DCP_OK && memory && *from >= 0 && *from < t->world_size && *from != t->rank &&
-        (asked == DCP_ANY_RANK || *from == asked)) return DCP_OK;
-    if (status == DCP_OK) {
-        dcpi_free(memory);
-        if (*from >= t->world_size)
-            status = dcpi_fail(err, DCP_E_MISMATCH,
-                               "rank %d is in this call, but the world size of rank %d is %d: it is the same on "
-                               "all ranks", *from, t->rank, t->world_size);
-        else status = dcpi_fail(err, DCP_E_COMM, "the coordinator's receive gave an empty message, or one from rank %d",
-                                *from);
-        err->rank = *from;
-    }
-    *data = NULL;
+    if (status == DCP_OK || status == DCP_PENDING) return status;
+    if (status == DCP_E_COMM && err->rank >= t->world_size)
+        status = dcpi_fail_of(err, err->rank, DCP_E_MISMATCH, "rank %d is in this call, but the world size of rank %d "
+                              "is %d: it is the same on all ranks", err->rank, t->rank, t->world_size);
     return dcpi_team_comm_failed(t, status, err);
 }
 static dcpi_peer *dcpi_team_peer(dcpi_team *t, int rank) { return &t->peers[t->rank == 0 ? rank : 0]; }
@@ -15310,36 +15241,37 @@ static dcp_status dcpi_team_post(dcpi_team *t, int to, const uint8_t *message, s
     dcpi_team_peer(t, to)->posted++;
     return DCP_OK;
 }
+static dcp_status dcpi_team_send_failed(dcpi_team *t, int to, dcp_status status, dcp_error *err) {
+    status = dcpi_team_comm_failed(t, status, err);
+    dcpi_fail_context(err, "rank %d could not be told anything: ", to);
+    err->rank = to;
+    return status;
+}
 /* `message` has room for the header before its body. */
 static dcp_status dcpi_team_send(dcpi_team *t, int to, uint32_t kind, uint8_t *message, size_t size, int timeout_ms,
                                  dcp_error *err) {
+    dcpi_buffer head = {(char *)message, 0, DCPI_TEAM_HEADER, 0};
     dcp_status status;
     int attempt;
-    memset(message, 0, DCPI_TEAM_HEADER);
-    dcpi_store32(message, kind);
-    dcpi_store32(message + 4, t->operation);
-    dcpi_store32(message + 8, t->step);
-    dcpi_store32(message + 12, t->call);
-    if (t->is_polled) timeout_ms = 0;
+    dcpi_put32(&head, kind);
+    dcpi_put32(&head, t->operation);
+    dcpi_put32(&head, t->step);
+    dcpi_put32(&head, t->call);
     for (attempt = 1; ; attempt++) {                    /* without memory it is not sent, but the others wait for it */
         status = DCP_PENDING;
         (void)dcpi_succeed(err);
-        if (!t->is_polled || dcpi_team_peer(t, to)->posted == 0)
+        if (!t->is_polled)
             status = dcpi_coord_call_send(t->coordinator, to, DCPI_TAG_OPERATION, message, size, timeout_ms, err);
-        if (status == DCP_PENDING && t->is_polled) status = dcpi_team_post(t, to, message, size, err);
+        else if (dcpi_team_peer(t, to)->posted == 0)
+            status = dcpi_coord_try_send(t->coordinator, to, DCPI_TAG_OPERATION, message, size, 0, err);
+        if (status == DCP_PENDING) status = dcpi_team_post(t, to, message, size, err);
         if (status != DCP_E_MEMORY || attempt == 5) break;
         dcpi_os_sleep_ms(10 * attempt);
     }
-    if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
     if (status == DCP_E_MEMORY && kind == DCPI_TEAM_ALIVE) return status;       /* the next one may have more luck */
-    if (status) {
-        status = dcpi_team_comm_failed(t, status, err);
-        dcpi_fail_context(err, "rank %d could not be told anything: ", to);
-        err->rank = to;
-    } else {
-        t->spoke_ms = dcpi_os_monotonic_ms();
-    }
-    return status;
+    if (status) return dcpi_team_send_failed(t, to, status, err);
+    t->spoke_ms = dcpi_os_monotonic_ms();
+    return DCP_OK;
 }
 static int dcpi_team_short_timeout(const dcpi_op *op) {
     return (int)dcpi_max(1, dcpi_min(1000, op->io.timeout_ms / 8));
@@ -15370,59 +15302,52 @@ static const char *dcpi_team_advice(const dcpi_team *t) {
 static dcp_status dcpi_team_lost(dcpi_op *op, const dcp_error *why) {
     dcpi_team *t = &op->team;
     dcp_error error = *why;
-    t->is_broken = 1;
-    if ((t->is_promised || t->has_said_all) && t->rank != 0) {
+    t->over |= DCPI_OVER_BREAKS;
+    if (t->state >= DCPI_RANK_HAS_SAID_ALL && t->rank != 0)
         (void)dcpi_fail(&error, DCP_E_UNKNOWN,
                         "rank 0 was lost after this rank had done its part of the %s: whether it succeeded on the "
                         "others is not known; %s: %.200s", t->name, dcpi_team_advice(t), why->message);
-        error.rank = 0;
-    }
     return dcpi_team_failed(t, &error, t->rank != 0);
 }
 static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size) {
     dcpi_team *t = &op->team;
     dcpi_peer *peer = &t->peers[t->rank == 0 ? from : 0];
-    uint32_t kind = size >= DCPI_TEAM_HEADER ? dcpi_load32(message) : 0, flags;
-    int32_t age = size >= DCPI_TEAM_HEADER ? (int32_t)(t->operation - dcpi_load32(message + 4)) : 0;
+    dcpi_wire head = dcpi_wire_open(message, size);
+    const uint32_t kind = dcpi_get32(&head), operation = dcpi_get32(&head), step = dcpi_get32(&head);
+    const uint32_t call = dcpi_get32(&head);
+    const int32_t age = head.failed ? 0 : (int32_t)(t->operation - operation);
     const int is_round = kind == DCPI_TEAM_UP || kind == DCPI_TEAM_DOWN;
     dcp_error error;
     if (age > 0) { dcpi_free(message); return; }        /* what an earlier operation left */
     peer->heard_ms = dcpi_os_monotonic_ms();
-    if (age < 0 || kind < DCPI_TEAM_UP || kind > DCPI_TEAM_OVER || (is_round && dcpi_load32(message + 12) != t->call)) {
-        (void)dcpi_fail(&error, DCP_E_MISMATCH,
-                        "ranks %d and %d are in different calls, or their arguments or world sizes "
-                        "differ (%d here): all ranks make the same calls in the same order", t->rank, from,
-                            t->world_size);
-        error.rank = from;
+    if (head.failed || age < 0 || kind < DCPI_TEAM_UP || kind > DCPI_TEAM_OVER || (is_round && call != t->call)) {
+        (void)dcpi_fail_of(&error, from, DCP_E_MISMATCH, "ranks %d and %d are in different calls, or their arguments "
+                           "or world sizes differ (%d here): all ranks make the same calls in the same order", t->rank,
+                           from, t->world_size);
         /* rank 0 has ended this operation, and this rank has not heard how */
         if (age < 0 && t->rank != 0) (void)dcpi_team_lost(op, &error);
         else (void)dcpi_team_failed(t, &error, 0);
-        dcpi_free(message);
-        return;
-    }
-    if (kind == DCPI_TEAM_OVER) {
-        flags = dcpi_team_read_error(message, size, &error);
-        if (flags & DCPI_OVER_BREAKS) t->is_broken = 1;
-        t->is_again = (flags & DCPI_OVER_AGAIN) != 0;
+    } else if (kind == DCPI_TEAM_OVER) {
+        t->over |= dcpi_team_read_error(message, size, &error);
         memset(&t->failure, 0, sizeof t->failure);      /* rank 0's word counts, whatever this rank thought */
         (void)dcpi_team_failed(t, &error, 1);
+    } else if (is_round) {
+        dcpi_team_forget(peer);
+        peer->message = message;
+        peer->size = size;
+        return;
     } else if (kind == DCPI_TEAM_FAILED) {              /* what it said before stays: somebody may be reading it */
         dcpi_free(peer->failure);
         peer->failure = message;
         peer->failure_size = size;
         if (t->first_failure_ms == 0) t->first_failure_ms = peer->heard_ms;
         return;
-    }
-    if (kind == DCPI_TEAM_ALIVE && !dcpi_peer_has_spoken(peer) && (int32_t)(dcpi_load32(message + 8) - t->step) > 0) {
-        (void)dcpi_fail(&error, DCP_E_COMM,
-                        "a message from rank %d was lost on the way: it is further than it has said", from);
-        error.rank = from;
+    } else if (!dcpi_peer_has_spoken(peer) && (int32_t)(step - t->step) > 0) {
+        (void)dcpi_fail_of(&error, from, DCP_E_COMM,
+                           "a message from rank %d was lost on the way: it is further than it has said", from);
         (void)dcpi_team_lost(op, &error);
     }
-    if (!is_round) { dcpi_free(message); return; }
-    dcpi_team_forget(peer);
-    peer->message = message;
-    peer->size = size;
+    dcpi_free(message);
 }
 /* Takes in one message, if one comes within wait_ms; 0: none came. */
 static int dcpi_team_listen(dcpi_op *op, int wait_ms) {
@@ -15436,16 +15361,19 @@ static int dcpi_team_listen(dcpi_op *op, int wait_ms) {
     else if (status != DCP_PENDING) (void)dcpi_team_lost(op, &error);
     return status == DCP_OK;
 }
-static int dcpi_team_has_word(const dcpi_team *t) { return t->is_following && t->peers[0].message; }
-/* All that has come, up to rank 0's word: after the verdict rank 0 may be gone, or in its next call. */
+/* Nothing more is to be read: it is over, or rank 0's word is here. After the verdict rank 0 may be gone, or in its
+ * next call. */
+static int dcpi_team_has_word(const dcpi_team *t) {
+    return dcpi_team_is_over(t) || (t->awaits && t->peers[0].message);
+}
 static void dcpi_team_read_mail(dcpi_op *op) {
-    while (!op->team.is_over && !dcpi_team_has_word(&op->team) && dcpi_team_listen(op, 0)) {}
+    while (!dcpi_team_has_word(&op->team) && dcpi_team_listen(op, 0)) {}
 }
 /* A rank takes no message. Rank 0 may have left because it is over, and its last word is in the mail then. */
 static void dcpi_team_unreachable(dcpi_op *op, const dcp_error *why) {
     dcpi_team *t = &op->team;
     if (t->rank != 0) dcpi_team_read_mail(op);
-    if (!t->is_over && !dcpi_team_has_word(t)) (void)dcpi_team_lost(op, why);
+    if (!dcpi_team_has_word(t)) (void)dcpi_team_lost(op, why);
 }
 
 /* ---- signs of life */
@@ -15468,22 +15396,17 @@ static void dcpi_team_show_life(dcpi_op *op, int64_t now) {
 static dcp_status dcpi_team_check_silence(dcpi_op *op, int64_t now) {
     dcpi_team *t = &op->team;
     const int64_t limit = t->rank == 0 ? op->io.timeout_ms : (int64_t)op->io.timeout_ms * 23 / 20;
-    char list[120] = "";
+    char list[200];
     dcp_error error;
-    int r, missing = 0, first = -1;
-    for (r = 0; r < t->peer_count; r++) {
-        size_t used = strlen(list);
-        if (r == t->rank || (t->rank == 0 && dcpi_peer_has_spoken(&t->peers[r])) || now - t->peers[r].heard_ms <= limit)
-            continue;
-        if (missing++ == 0) first = r;
-        if (used + 24 < sizeof list) (void)snprintf(list + used, sizeof list - used, "%s%d", used ? ", " : "", r);
-        else if (used + 6 < sizeof list) (void)snprintf(list + used, sizeof list - used, " ...");
-    }
+    int r, missing, first = 0;
+    for (r = 0; r < t->peer_count; r++)
+        t->here[r] = r == t->rank || (t->rank == 0 && dcpi_peer_has_spoken(&t->peers[r])) ||
+                     now - t->peers[r].heard_ms <= limit;
+    missing = dcpi_list_missing(t->here, t->peer_count, &first, list, sizeof list);
     if (missing == 0) return DCP_OK;
-    (void)dcpi_fail(&error, DCP_E_TIMEOUT, "no sign of life from %s %s for %" PRId64
-                    " ms (%d of %d ranks) in phase %s: stopped, dead or cut off", missing == 1 ? "rank" : "ranks", list,
-                    limit, missing, t->world_size, dcp_phase_name(op->progress.phase));
-    error.rank = first;
+    (void)dcpi_fail_of(&error, first, DCP_E_TIMEOUT, "no sign of life from %s for %" PRId64 " ms (%d of %d ranks) in "
+                       "phase %s: stopped, dead or cut off", list, limit, missing, t->world_size,
+                       dcp_phase_name(op->progress.phase));
     return dcpi_team_lost(op, &error);
 }
 /* Polled: sends what was posted, each rank's in order, as far as the coordinator takes it without waiting. What it does
@@ -15498,8 +15421,8 @@ static void dcpi_team_flush(dcpi_op *op) {
         dcp_status status = DCP_PENDING;
         (void)dcpi_succeed(&error);
         if (peer->stuck_at != t->flushes)
-            status = dcpi_coord_call_send(t->coordinator, posted->to, DCPI_TAG_OPERATION, posted + 1, posted->size, 0,
-                                          &error);
+            status = dcpi_coord_try_send(t->coordinator, posted->to, DCPI_TAG_OPERATION, posted + 1, posted->size, 0,
+                                         &error);
         if (status == DCP_PENDING) {
             peer->stuck_at = t->flushes;
             if (dcpi_os_monotonic_ms() - posted->since_ms <= op->io.timeout_ms) { link = &posted->next; continue; }
@@ -15508,10 +15431,8 @@ static void dcpi_team_flush(dcpi_op *op) {
         *link = posted->next;
         peer->posted--;
         if (status) {
-            (void)dcpi_team_comm_failed(t, status, &error);
-            dcpi_fail_context(&error, "rank %d could not be told anything: ", posted->to);
-            error.rank = posted->to;
-            if (t->is_over) dcpi_op_log(op, DCP_LOG_WARNING, "the operation is over, but %s", error.message);
+            (void)dcpi_team_send_failed(t, posted->to, status, &error);
+            if (dcpi_team_is_over(t)) dcpi_op_log(op, DCP_LOG_WARNING, "the operation is over, but %s", error.message);
             else dcpi_team_unreachable(op, &error);
         }
         dcpi_free(posted);
@@ -15525,14 +15446,14 @@ static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) {
     int64_t now;
     dcpi_op_note_time(op);
     if (t->outbox) dcpi_team_flush(op);
-    if (t->world_size == 1 || t->is_over || !t->peers) return dcpi_team_failure(t, err);
+    if (t->world_size == 1 || dcpi_team_is_over(t) || !t->peers) return dcpi_team_failure(t, err);
     now = dcpi_os_monotonic_ms();
     if (now == t->listened_ms) return dcpi_team_failure(t, err);
     t->listened_ms = now;
     dcpi_team_read_mail(op);                           /* first: one who was stopped for long finds the verdict there */
     if (dcpi_team_has_word(t)) return dcpi_team_failure(t, err);
-    if (!t->is_over) dcpi_team_show_life(op, now);
-    if (!t->is_over && (t->rank != 0 || !t->failure.status)) (void)dcpi_team_check_silence(op, now);
+    dcpi_team_show_life(op, now);
+    if (!dcpi_team_is_over(t) && (t->rank != 0 || !t->failure.status)) (void)dcpi_team_check_silence(op, now);
     if (!t->failure.status && t->first_failure_ms)
         return dcpi_fail(err, DCP_E_CANCELLED, "another rank failed");  /* rank 0: the next round finds out which */
     return dcpi_team_failure(t, err);
@@ -15571,7 +15492,7 @@ static dcp_status dcpi_team_collect(dcpi_op *op, int wait_ms, dcp_error *err) {
  * status. */
 static dcp_status dcpi_team_up_begin(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
     dcpi_team *t = &op->team;
-    if (t->world_size == 1 || t->is_over) return status;
+    if (t->world_size == 1 || dcpi_team_is_over(t)) return status;
     if (!status && message->failed) status = dcpi_no_memory(err, message->size);
     if (t->rank == 0) {
         if (status && !t->first_failure_ms) return status;
@@ -15606,10 +15527,9 @@ static void dcpi_team_message_start(dcpi_buffer *message) {
 }
 static void dcpi_team_tell_over(dcpi_op *op, const dcp_error *why) {
     dcpi_team *t = &op->team;
-    const uint32_t breaks = t->is_broken ? (uint32_t)DCPI_OVER_BREAKS : 0, again = t->is_again
-                            ? (uint32_t)DCPI_OVER_AGAIN : 0;
+    const uint32_t over = t->over;
     int r;
-    for (r = 1; r < t->world_size; r++) dcpi_team_send_error(op, r, DCPI_TEAM_OVER, why, breaks | again);
+    for (r = 1; r < t->world_size; r++) dcpi_team_send_error(op, r, DCPI_TEAM_OVER, why, over);
     (void)dcpi_team_failed(t, why, 1);
 }
 static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, int flags, dcp_error *err) {
@@ -15641,7 +15561,7 @@ static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, i
         t->peers[r].heard_ms = dcpi_os_monotonic_ms();
     }
     t->step++;
-    if (flags & DCPI_DOWN_LAST) t->is_over = 1;
+    if (flags & DCPI_DOWN_LAST) t->state = DCPI_RANK_IS_OVER;
     return status;
 }
 /* Waits for rank 0's word. Until its promise a rank may still fail by itself; then it says so, and waits for the word
@@ -15649,31 +15569,30 @@ static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, i
  * not hear it cannot know it (G5). */
 static void dcpi_team_follow_begin(dcpi_team *t, dcp_status own, int is_last) {
     t->own = own;
-    t->may_fail = !t->is_promised;
-    t->is_last = is_last;
     dcpi_team_forget(&t->peers[0]);
-    if (is_last && !own) t->is_promised = 1;
-    t->is_following = 1;
+    if (is_last && !own && t->state == DCPI_RANK_WORKS) t->state = DCPI_RANK_HAS_SAID_ALL;
+    t->awaits = is_last ? DCPI_AWAITS_VERDICT : DCPI_AWAITS_WORD;
 }
 /* One step, as dcpi_team_collect. */
 static dcp_status dcpi_team_follow(dcpi_op *op, int wait_ms, dcp_error *err) {
     dcpi_team *t = &op->team;
+    const int may_fail = t->state < DCPI_RANK_HAS_PROMISED && !t->own, is_last = t->awaits == DCPI_AWAITS_VERDICT;
     dcp_error error;
-    if (!t->is_over && !t->peers[0].message) {
-        const dcp_status status = !t->may_fail || t->own ? dcpi_team_tick(op, &error) : dcpi_op_check(op, &error);
-        if (status && !t->is_over && !t->own && !t->peers[0].message) {
+    if (!dcpi_team_has_word(t)) {
+        const dcp_status status = may_fail ? dcpi_op_check(op, &error) : dcpi_team_tick(op, &error);
+        if (status && !t->own && !dcpi_team_has_word(t)) {
             t->own = status;
             dcpi_team_send_error(op, 0, DCPI_TEAM_FAILED, &error, 0);
             if (err) *err = error;
         }
-        if (!t->is_over && !t->peers[0].message) (void)dcpi_team_listen(op, wait_ms);
+        if (!dcpi_team_has_word(t)) (void)dcpi_team_listen(op, wait_ms);
         return DCP_PENDING;
     }
-    t->is_following = 0;
+    t->awaits = DCPI_AWAITS_NOTHING;
     t->step++;
-    if (t->is_over) return dcpi_team_failure(t, err);
-    if (t->is_last) t->is_over = 1;
-    return t->is_last ? DCP_OK : t->own;
+    if (dcpi_team_is_over(t)) return dcpi_team_failure(t, err);
+    if (is_last) t->state = DCPI_RANK_IS_OVER;
+    return is_last ? DCP_OK : t->own;
 }
 /* Rank 0: with a failure in `status`, tells all that it is over; else sends each what `make` gives (NULL: nothing).
  * Others: DCP_PENDING, and dcpi_team_follow until it says something else; their body is in peers[0] then. */
@@ -15681,7 +15600,7 @@ static dcp_status dcpi_team_down_begin(dcpi_op *op, dcp_status status, dcpi_team
                                        dcp_error *err) {
     dcpi_team *t = &op->team;
     if (t->world_size == 1) return status;
-    if (t->is_over) return t->failure.status ? dcpi_team_failure(t, err) : status;
+    if (dcpi_team_is_over(t)) return t->failure.status ? dcpi_team_failure(t, err) : status;
     if (t->rank != 0) {
         if (!t->peers) return status;
         dcpi_team_follow_begin(t, status, (flags & DCPI_DOWN_LAST) != 0);
@@ -15707,7 +15626,7 @@ static dcp_status dcpi_team_done(dcpi_op *op, dcp_status status, dcp_error *err)
     dcpi_buffer message;
     memset(&message, 0, sizeof message);
     dcpi_team_message_start(&message);
-    if (!status) op->team.has_said_all = 1;
+    if (!status && op->team.state == DCPI_RANK_WORKS) op->team.state = DCPI_RANK_HAS_SAID_ALL;
     status = dcpi_team_up(op, status, &message, err);
     dcpi_buffer_free(&message);
     return status;
@@ -15740,11 +15659,8 @@ static dcp_status dcpi_hello_check_lists(const dcpi_team *t, const dcpi_hello *o
         if (set < 0 && (list & DCPI_LIST_IS_SET)) set = r;
     }
     if (set < 0 || (all & DCPI_LIST_HAS_SOME)) return DCP_OK;
-    (void)dcpi_fail(err, DCP_E_INVALID,
-                    "tensor_count is 0%s, but tensors is set: was it forgotten? (No tensors at all: tensors NULL)",
-                    t->world_size > 1 ? " on every rank" : "");
-    err->rank = set;
-    return DCP_E_INVALID;
+    return dcpi_fail_of(err, set, DCP_E_INVALID, "tensor_count is 0%s, but tensors is set: was it forgotten? (No "
+                        "tensors at all: tensors NULL)", t->world_size > 1 ? " on every rank" : "");
 }
 /* Rank 0: every rank said the same as this one. */
 static dcp_status dcpi_hello_compare(const dcpi_team *t, const dcpi_hello *own, const char *what, dcp_error *err) {
@@ -15752,9 +15668,7 @@ static dcp_status dcpi_hello_compare(const dcpi_team *t, const dcpi_hello *own, 
     for (r = 1; r < t->world_size; r++) {
         const dcpi_hello other = dcpi_hello_of(&t->peers[r]);
         if (memcmp(other.digest, own->digest, sizeof own->digest) == 0) continue;
-        (void)dcpi_fail(err, DCP_E_MISMATCH, "ranks 0 and %d do not make the same call: %s", r, what);
-        err->rank = r;
-        return DCP_E_MISMATCH;
+        return dcpi_fail_of(err, r, DCP_E_MISMATCH, "ranks 0 and %d do not make the same call: %s", r, what);
     }
     return dcpi_hello_check_lists(t, own, err);
 }
@@ -15784,7 +15698,6 @@ static dcp_status dcpi_relay_send(dcpi_op *op, int to, uint8_t *message, uint32_
     dcpi_put32(&head, credits);
     dcpi_put64(&head, offset);
     status = dcpi_coord_call_send(c, to, DCPI_TAG_DATA, message, DCPI_RELAY_HEADER + size, op->io.timeout_ms, err);
-    if (status == DCP_PENDING) status = DCP_E_TIMEOUT;
     if (!status) return DCP_OK;
     status = dcpi_team_comm_failed(&op->team, status, err);
     dcpi_fail_context(err, "tensor bytes could not be sent to rank %d: ", to);
@@ -15852,39 +15765,41 @@ static dcp_status dcpi_op_errand(dcpi_op *op, dcpi_errand_fn fn, void *argument,
 }
 
 /* A read by the calling thread, tried again where that may help: other ranks see meanwhile that this one lives. */
-typedef struct dcpi_one_read { dcp_storage *storage; const char *key; void *object; int64_t offset; void *data;
-                              size_t size; } dcpi_one_read;
-static dcp_status dcpi_one_read_run(void *read, dcp_error *err) {
-    const dcpi_one_read *r = (const dcpi_one_read *)read;
-    return dcpi_storage_read(r->storage, r->key, r->object, r->offset, r->data, r->size, err);
+typedef struct dcpi_one_call {
+    dcp_storage *storage;
+    const char *key;
+    void *object; int64_t offset; void *data; size_t size;
+    dcp_object_info *info;
+} dcpi_one_call;
+static dcp_status dcpi_one_read(void *call, dcp_error *err) {
+    const dcpi_one_call *c = (const dcpi_one_call *)call;
+    return dcpi_storage_read(c->storage, c->key, c->object, c->offset, c->data, c->size, err);
+}
+static dcp_status dcpi_one_stat(void *call, dcp_error *err) {
+    const dcpi_one_call *c = (const dcpi_one_call *)call;
+    return dcpi_storage_stat(c->storage, c->key, c->info, err);
 }
 static dcp_status dcpi_op_read(dcpi_op *op, dcp_storage *s, const char *key, void *object, int64_t offset, void *data,
                                size_t size, dcp_error *err) {
-    dcpi_one_read r;
+    dcpi_one_call call;
     int attempt = 0;
     dcp_status status;
-    r.storage = s;
-    r.key = key;
-    r.object = object;
-    r.offset = offset;
-    r.data = data;
-    r.size = size;
-    do status = dcpi_op_errand(op, dcpi_one_read_run, &r, err);
+    call.storage = s;
+    call.key = key;
+    call.object = object;
+    call.offset = offset;
+    call.data = data;
+    call.size = size;
+    do status = dcpi_op_errand(op, dcpi_one_read, &call, err);
     while (status && dcpi_op_again(op, ++attempt, "reading", err));
     return status ? err->status : DCP_OK;
 }
-
-typedef struct dcpi_one_stat { dcp_storage *storage; const char *key; dcp_object_info *info; } dcpi_one_stat;
-static dcp_status dcpi_one_stat_run(void *look, dcp_error *err) {
-    const dcpi_one_stat *l = (const dcpi_one_stat *)look;
-    return dcpi_storage_stat(l->storage, l->key, l->info, err);
-}
 static dcp_status dcpi_op_stat(dcpi_op *op, dcp_storage *s, const char *key, dcp_object_info *info, dcp_error *err) {
-    dcpi_one_stat look;
-    look.storage = s;
-    look.key = key;
-    look.info = info;
-    return dcpi_op_errand(op, dcpi_one_stat_run, &look, err);
+    dcpi_one_call call;
+    call.storage = s;
+    call.key = key;
+    call.info = info;
+    return dcpi_op_errand(op, dcpi_one_stat, &call, err);
 }
 
 /* ---- whole objects (declared in >>api_plug) ---------------------------------------------------------------------- */
@@ -18245,6 +18160,11 @@ static dcp_status dcpi_staging_make(dcpi_staging *s, const dcp_device *device, s
     if (!s->memory) s->memory = (uint8_t *)dcpi_alloc(size, err);
     return s->memory ? DCP_OK : DCP_E_MEMORY;
 }
+static void dcpi_staging_warn(dcpi_op *op, const char *direction, const dcp_error *refused) {
+    if (refused->status)
+        dcpi_op_log(op, DCP_LOG_WARNING, "copies %s the device go through ordinary memory, which is slower: %s",
+                    direction, refused->message);
+}
 static void dcpi_staging_free(dcpi_staging *s) {
     if (!s->memory) return;
     if (s->device) s->device->free_host(s->device->context, s->memory);
@@ -18380,9 +18300,7 @@ static dcp_status dcpi_stream_allocate(dcpi_stream *t, int workers, dcp_error *e
     for (i = 0; i < t->part_count && !device; i++) if (t->parts[i].size > 0) device = t->parts[i].tensor->device;
     status = dcpi_staging_make(&t->staging, device, each * (size_t)t->buffer_count + align, &refused, err);
     if (status) return status;
-    if (refused.status)
-        dcpi_op_log(t->op, DCP_LOG_WARNING, "copies from the device go through ordinary memory, which is slower: %s",
-                    refused.message);
+    dcpi_staging_warn(t->op, "from", &refused);
     for (i = 0; i < (size_t)t->buffer_count; i++) {
         uint8_t *at = t->staging.memory + i * each + (align - (size_t)((uintptr_t)t->staging.memory % align)) % align;
         t->buffers[i].data = at;
@@ -20850,7 +20768,8 @@ static dcp_status dcpi_save_acknowledge(dcpi_save *s, dcp_status status, dcp_err
     if (!status) {
         dcpi_team_message_start(&s->done);
         dcpi_done_put(s, &s->done);
-        s->op.team.is_promised = !s->done.failed;       /* without memory for its word it has not given it */
+        /* without memory for its word it has not given it */
+        if (!s->done.failed && !dcpi_team_is_over(&s->op.team)) s->op.team.state = DCPI_RANK_HAS_PROMISED;
     }
     return dcpi_team_up_begin(&s->op, status, &s->done, err);
 }
@@ -21923,7 +21842,7 @@ DCPDEF dcp_status dcp_save_begin(dcp_saver *saver, const dcp_save_desc *desc, dc
     s->earlier = earlier.status ? &earlier : NULL;      /* said as this rank's failure, so that it is the same on all */
     saver->status = dcpi_save_start(s, &saver->err);
     s->earlier = NULL;
-    if (!saver->status || (s->op.team.world_size > 1 && !s->op.team.is_over)) {
+    if (!saver->status || (s->op.team.world_size > 1 && !dcpi_team_is_over(&s->op.team))) {
         /* a failure that the others do not know yet is poll's */
         dcpi_async_go(saver, desc->report);
         return dcpi_succeed(err);
@@ -22057,19 +21976,32 @@ struct dcpi_load {
     dcp_error refused;                                  /* why the device gave no staging memory */
 };
 
+static dcpi_load dcpi_load_of(dcp_checkpoint *c, dcpi_op *op, int check) {
+    dcpi_load l;
+    memset(&l, 0, sizeof l);
+    l.checkpoint = c;
+    l.op = op;
+    l.check = check;
+    return l;
+}
+static void dcpi_load_free(dcpi_load *l) {
+    dcpi_free(l->shared);
+    dcpi_free((void *)l->shared_items);
+    dcpi_free(l->share_plan);
+    dcpi_free((void *)l->order);
+    dcpi_free(l->items);
+    dcpi_free(l->sources);
+}
 /* One read: tensors may be NULL with count 0. is_new: of one tensor, whose data is to be allocated. */
 static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tensors, size_t count, int rank, int is_new,
                                 dcp_error *err) {
     dcpi_load l;
     dcp_status status;
-    memset(&l, 0, sizeof l);
-    l.checkpoint = c;
-    l.op = op;
+    l = dcpi_load_of(c, op, c->verify != DCP_VERIFY_NONE);
     l.wanted = tensors;
     l.wanted_count = count;
     l.rank = rank;
     l.is_new = is_new;
-    l.check = c->verify != DCP_VERIFY_NONE;
     l.share = c->share_reads && op->team.world_size > 1;
     status = dcpi_load_match(&l, err);
     if (!status && is_new) status = dcpi_load_allocate(&l, err);
@@ -22077,12 +22009,7 @@ static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tens
     if (l.share) status = dcpi_load_share(&l, status, err);
     if (!status) status = dcpi_load_read(&l, err);
     if (!status) status = dcpi_load_read_shared(&l, err);
-    dcpi_free(l.shared);
-    dcpi_free((void *)l.shared_items);
-    dcpi_free(l.share_plan);
-    dcpi_free((void *)l.order);
-    dcpi_free(l.items);
-    dcpi_free(l.sources);
+    dcpi_load_free(&l);
     return status;
 }
 
@@ -22151,10 +22078,6 @@ static dcp_status dcpi_match_check(const dcp_tensor *t, const dcp_tensor_info *i
                          dcpi_shape_text(ndim, shape, stored, sizeof stored),
                          dcpi_shape_text(t->ndim, dcpi_global_shape(t), wanted, sizeof wanted));
     if (t->dtype != DCP_OPAQUE) return DCP_OK;
-    if (info->piece_count != 1 && !piece)
-        return dcpi_fail(err, DCP_E_UNSUPPORTED,
-                         "tensor \"%s\" has the unknown type %s and %d pieces, which cannot be put together", t->name,
-                         type, info->piece_count);
     if (memcmp(t->shape, shape, sizeof t->shape) != 0)
         return dcpi_fail(err, DCP_E_UNSUPPORTED, "tensor \"%s\" has the unknown type %s and can only be read whole",
                          t->name, type);
@@ -22219,44 +22142,49 @@ static dcp_status dcpi_match_covered(dcpi_load *l, const dcp_tensor *t, size_t f
                          dcpi_box_text(t->ndim, tiling.hole_offset, tiling.hole_shape, text, sizeof text));
     return DCP_OK;
 }
+/* The one piece that is all of a tensor; NULL: there is none. */
+static const dcpi_piece *dcpi_match_whole(const dcp_checkpoint *c, const dcpi_stored *stored) {
+    const dcpi_piece *piece = &c->pieces[stored->first];
+    return stored->info.piece_count == 1 && dcpi_piece_is_whole(piece->meta) ? piece : NULL;
+}
+static dcp_status dcpi_match_stored(dcpi_load *l, dcp_tensor *t, const dcpi_stored *stored, dcp_error *err) {
+    const dcpi_piece *private_piece = NULL, *piece;
+    const size_t first = l->source_count;
+    dcp_status status;
+    if (l->rank >= 0 && stored->info.placement == DCP_PLACE_SHARDED)
+        return dcpi_fail(err, DCP_E_MISMATCH,
+                         "tensor \"%s\" is sharded, not private: read it, or a box of it, with dcp_read", t->name);
+    if (stored->info.placement == DCP_PLACE_PRIVATE) {
+        private_piece = dcpi_match_private(l, stored, err);
+        if (!private_piece) return DCP_E_MISMATCH;
+        if (!dcpi_piece_is_whole(private_piece->meta))
+            return dcpi_fail(err, DCP_E_FORMAT, "%s: tensor \"%s\" is private, but its piece is not whole",
+                             l->checkpoint->path, t->name);
+    }
+    status = dcpi_match_check(t, &stored->info, private_piece, err);
+    if (status) return status;
+    piece = private_piece ? private_piece : dcpi_match_whole(l->checkpoint, stored);
+    if (t->dtype != DCP_OPAQUE && dcpi_tensor_bytes(t) == 0) return DCP_OK;
+    if (piece) return dcpi_match_add(l, t, piece, err);
+    if (t->dtype == DCP_OPAQUE)
+        return dcpi_fail(err, DCP_E_UNSUPPORTED,
+                         "tensor \"%s\" has the unknown type %s, and what is stored is not the whole of it", t->name,
+                         stored->info.dtype_name);
+    status = dcpi_match_sharded(l, t, stored, err);
+    return status ? status : dcpi_match_covered(l, t, first, err);
+}
 static dcp_status dcpi_match_one(dcpi_load *l, dcp_tensor *t, dcp_error *err) {
     const dcpi_stored *stored;
-    const dcpi_piece *piece = NULL;
-    size_t first = l->source_count;
     dcp_status status = dcpi_tensor_check(t, 0, err);
     if (!status && !l->is_new) status = dcpi_tensor_check_data(t, err);
     t->status = DCP_OK;
     if (status) return status;
     stored = dcpi_stored_find(l->checkpoint, t->name);
-    if (!stored && t->optional) { t->status = DCP_E_NOT_FOUND; return DCP_OK; }
-    if (!stored)
-        return dcpi_fail(err, DCP_E_MISMATCH,
-                         "tensor \"%s\" is not in %s, which has %" PRIu64 " others (set optional if it may be absent)",
-                         t->name,
-                l->checkpoint->path,
-                         (uint64_t)l->checkpoint->tensor_count);
-    if (l->rank >= 0 && stored->info.placement == DCP_PLACE_SHARDED)
-        return dcpi_fail(err, DCP_E_MISMATCH,
-                         "tensor \"%s\" is sharded, not private: read it, or a box of it, with dcp_read", t->name);
-    if (stored->info.placement == DCP_PLACE_PRIVATE) {
-        piece = dcpi_match_private(l, stored, err);
-        if (!piece) return DCP_E_MISMATCH;
-        if (!dcpi_piece_is_whole(piece->meta))
-            return dcpi_fail(err, DCP_E_FORMAT, "%s: tensor \"%s\" is private, but its piece is not whole",
-                             l->checkpoint->path, t->name);
-    }
-    status = dcpi_match_check(t, &stored->info, piece, err);
-    if (status) return status;
-    if (!piece && stored->info.piece_count == 1 && dcpi_piece_is_whole(l->checkpoint->pieces[stored->first].meta))
-        piece = &l->checkpoint->pieces[stored->first];
-    if (t->dtype != DCP_OPAQUE && dcpi_tensor_bytes(t) == 0) return DCP_OK;
-    if (t->dtype == DCP_OPAQUE && !piece)
-        return dcpi_fail(err, DCP_E_UNSUPPORTED,
-                         "tensor \"%s\" has the unknown type %s, and what is stored is not the whole of it", t->name,
-                         stored->info.dtype_name);
-    if (piece) return dcpi_match_add(l, t, piece, err);
-    status = dcpi_match_sharded(l, t, stored, err);
-    return status ? status : dcpi_match_covered(l, t, first, err);
+    if (stored) return dcpi_match_stored(l, t, stored, err);
+    if (t->optional) { t->status = DCP_E_NOT_FOUND; return DCP_OK; }
+    return dcpi_fail(err, DCP_E_MISMATCH,
+                     "tensor \"%s\" is not in %s, which has %" PRIu64 " others (set optional if it may be absent)",
+                     t->name, l->checkpoint->path, (uint64_t)l->checkpoint->tensor_count);
 }
 static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err) {
     size_t i;
@@ -22268,10 +22196,11 @@ static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err) {
     return dcpi_devices_begin(l->wanted, l->wanted_count, err);
 }
 
-static dcp_status dcpi_load_see(dcpi_load *l, int shard, dcp_error *err) {
+/* That a file is there, with its size. */
+static dcp_status dcpi_load_see(dcp_checkpoint *c, dcpi_op *op, int shard, dcp_error *err) {
     dcpi_data_file *file;
-    const dcp_status status = dcpi_data_file_see(l->checkpoint, l->op, shard, &file, err);
-    if (!status) dcpi_data_file_release(l->checkpoint, file);
+    const dcp_status status = dcpi_data_file_see(c, op, shard, &file, err);
+    if (!status) dcpi_data_file_release(c, file);
     return status;
 }
 /* A document may claim a tensor that no memory holds: nothing is allocated before each file with a part of it is there
@@ -22282,7 +22211,7 @@ static dcp_status dcpi_load_allocate(dcpi_load *l, dcp_error *err) {
     size_t i;
     for (i = 0; i < l->source_count && !status; i++)
         if (i == 0 || l->sources[i].piece->shard != l->sources[i - 1].piece->shard)
-            status = dcpi_load_see(l, l->sources[i].piece->shard, err);
+            status = dcpi_load_see(l->checkpoint, l->op, l->sources[i].piece->shard, err);
     if (status) return status;
     l->wanted->data = dcpi_alloc((size_t)stored->info.size, err);
     return l->wanted->data ? DCP_OK : DCP_E_MEMORY;
@@ -22315,18 +22244,18 @@ static dcp_status dcpi_plan_walk(dcpi_source *source, dcp_error *err) {
                      dcp_dtype_name(t->dtype));
 }
 static dcp_status dcpi_plan_add(dcpi_load *l, const dcpi_piece *piece, size_t source, int shard, int64_t begin,
-                                int64_t end, int64_t at, dcp_error *err) {
+                                int64_t end, dcp_error *err) {
+    dcpi_item item;
     void *memory = l->items;
-    dcpi_item *item;
-    if (!dcpi_grow(&memory, &l->item_capacity, l->item_count + 1, sizeof *l->items, err)) return DCP_E_MEMORY;
+    item.piece = piece;
+    item.source = source;
+    item.shard = shard;
+    item.begin = begin;
+    item.end = end;
+    item.at = begin + (piece ? piece->meta->offset : 0);
+    if (!dcpi_grow(&memory, &l->item_capacity, l->item_count + 1, sizeof item, err)) return DCP_E_MEMORY;
     l->items = (dcpi_item *)memory;
-    item = &l->items[l->item_count++];
-    item->piece = piece;
-    item->source = source;
-    item->shard = shard;
-    item->begin = begin;
-    item->end = end;
-    item->at = at;
+    l->items[l->item_count++] = item;
     return DCP_OK;
 }
 /* Whole blocks where their digests are checked, else just the range that is needed. */
@@ -22340,7 +22269,7 @@ static dcp_status dcpi_plan_items(dcpi_load *l, size_t source, dcp_error *err) {
         last = dcpi_min(begin + step, meta->size);
         if ((l->check && meta->block_size) || l->share) first = begin;  /* shared: all ranks cut alike */
         else (void)dcpi_walk_range(&from->walk, begin, last, &first, &last);
-        status = dcpi_plan_add(l, from->piece, source, from->piece->shard, first, last, meta->offset + first, err);
+        status = dcpi_plan_add(l, from->piece, source, from->piece->shard, first, last, err);
         begin += step;
     }
     return status;
@@ -22391,17 +22320,20 @@ typedef struct dcpi_want { int64_t shard, at, size; int rank; } dcpi_want;   /* 
 typedef struct dcpi_wants {
     dcpi_want *items;
     size_t count, capacity;
-    const void **order;
+    const dcpi_want **order;
     int64_t *load;
     dcpi_buffer *answers;
 } dcpi_wants;
 
-static int dcpi_want_compare(const void *a_, const void *b_) {
-    const dcpi_want *a = (const dcpi_want *)a_, *b = (const dcpi_want *)b_;
+static int dcpi_want_compare_range(const dcpi_want *a, const dcpi_want *b) {
     if (a->shard != b->shard) return a->shard < b->shard ? -1 : 1;
     if (a->at != b->at) return a->at < b->at ? -1 : 1;
-    if (a->size != b->size) return a->size < b->size ? -1 : 1;
-    return a->rank < b->rank ? -1 : a->rank > b->rank;
+    return a->size < b->size ? -1 : a->size > b->size;
+}
+static int dcpi_want_compare(const void *a_, const void *b_) {
+    const dcpi_want *a = (const dcpi_want *)a_, *b = (const dcpi_want *)b_;
+    const int order = dcpi_want_compare_range(a, b);
+    return order ? order : a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 static dcp_status dcpi_wants_read(dcpi_wants *w, int rank, dcpi_wire list, dcp_error *err) {
     while (dcpi_wire_left(&list) > 0) {
@@ -22419,21 +22351,18 @@ static dcp_status dcpi_wants_read(dcpi_wants *w, int rank, dcpi_wire list, dcp_e
 }
 /* One range, wanted by order[first..end): the rank that reads least so far reads it. */
 static void dcpi_wants_assign(dcpi_wants *w, size_t first, size_t end) {
-    const dcpi_want *best = (const dcpi_want *)w->order[first];
-    size_t i, k;
+    const uint32_t others = (uint32_t)(end - first - 1);
+    const dcpi_want *best = w->order[first];
+    dcpi_buffer *answer;
+    size_t i;
     for (i = first + 1; i < end; i++)
-        if (w->load[((const dcpi_want *)w->order[i])->rank] < w->load[best->rank])
-            best = (const dcpi_want *)w->order[i];
+        if (w->load[w->order[i]->rank] < w->load[best->rank]) best = w->order[i];
     w->load[best->rank] += best->size;
-    for (i = first; i < end; i++) {
-        const int rank = ((const dcpi_want *)w->order[i])->rank;
-        dcpi_put32(&w->answers[rank], end - first == 1 ? 0 : 1 + (uint32_t)best->rank);
-        if (end - first == 1 || rank != best->rank) continue;
-        dcpi_put32(&w->answers[rank], (uint32_t)(end - first - 1));
-        for (k = first; k < end; k++)
-            if (((const dcpi_want *)w->order[k])->rank != rank)
-                dcpi_put32(&w->answers[rank], (uint32_t)((const dcpi_want *)w->order[k])->rank);
-    }
+    for (i = first; i < end; i++)
+        dcpi_put32(&w->answers[w->order[i]->rank], others == 0 ? 0 : 1 + (uint32_t)best->rank);
+    answer = &w->answers[best->rank];
+    if (others > 0) dcpi_put32(answer, others);
+    for (i = first; i < end; i++) if (w->order[i] != best) dcpi_put32(answer, (uint32_t)w->order[i]->rank);
 }
 static dcp_status dcpi_wants_plan(dcpi_wants *w, dcpi_op *op, const dcpi_buffer *own, dcp_error *err) {
     const dcpi_team *t = &op->team;
@@ -22447,16 +22376,13 @@ static dcp_status dcpi_wants_plan(dcpi_wants *w, dcpi_op *op, const dcpi_buffer 
         status = dcpi_wants_read(w, r, r ? dcpi_team_body(t->peers[r].message, t->peers[r].size)
                                          : dcpi_team_body(own->data, own->size), err);
     }
-    w->order = status ? NULL : (const void **)dcpi_alloc_array(w->count, sizeof *w->order, err);
-    if (!status && !w->order) status = DCP_E_MEMORY;
-    for (i = 0; i < w->count && !status; i++) w->order[i] = &w->items[i];
-    if (!status) status = dcpi_sort(w->order, w->count, dcpi_want_compare, err);
+    if (status) return status;
+    w->order = (const dcpi_want **)dcpi_alloc_array(w->count, sizeof *w->order, err);
+    if (!w->order) return DCP_E_MEMORY;
+    for (i = 0; i < w->count; i++) w->order[i] = &w->items[i];
+    status = dcpi_sort((const void **)(void *)w->order, w->count, dcpi_want_compare, err);
     for (i = 0; i < w->count && !status; i = end) {
-        const dcpi_want *first = (const dcpi_want *)w->order[i];
-        for (end = i + 1; end < w->count; end++) {
-            const dcpi_want *other = (const dcpi_want *)w->order[end];
-            if (other->shard != first->shard || other->at != first->at || other->size != first->size) break;
-        }
+        for (end = i + 1; end < w->count && dcpi_want_compare_range(w->order[i], w->order[end]) == 0;) end++;
         dcpi_wants_assign(w, i, end);
     }
     return status;
@@ -22878,9 +22804,7 @@ static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
     if (l->repeated > 0)
         dcpi_op_log(l->op, DCP_LOG_WARNING, "%d reads failed and were tried again, the first one for: %s", l->repeated,
                     l->repeated_for.message);
-    if (l->refused.status)
-        dcpi_op_log(l->op, DCP_LOG_WARNING, "copies to the device go through ordinary memory, which is slower: %s",
-                    l->refused.message);
+    dcpi_staging_warn(l->op, "to", &l->refused);
     return dcpi_crew_close(&l->crew, err);
 }
 
@@ -23065,7 +22989,7 @@ static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) {
 /* ---- verify: every byte of every file ---------------------------------------------------------------------------- */
 /* Bytes that belong to no tensor must be zero. */
 static dcp_status dcpi_verify_plan_gap(dcpi_load *l, size_t shard, int64_t begin, int64_t end, dcp_error *err) {
-    return begin < end ? dcpi_plan_add(l, NULL, DCPI_NO_SOURCE, (int)shard, begin, end, begin, err) : DCP_OK;
+    return begin < end ? dcpi_plan_add(l, NULL, DCPI_NO_SOURCE, (int)shard, begin, end, err) : DCP_OK;
 }
 /* The blocks of its tensors that have digests; and what is between tensors, where other programs may have put
  * something. */
@@ -23081,7 +23005,7 @@ static dcp_status dcpi_verify_plan_shard(dcpi_load *l, size_t shard, const dcpi_
         if (has_zero_gaps) status = dcpi_verify_plan_gap(l, shard, at, t->offset, err);
         for (block = 0; t->block_size > 0 && block < t->size && !status; block += t->block_size)
             status = dcpi_plan_add(l, &pieces[i], DCPI_NO_SOURCE, (int)shard, block,
-                                   dcpi_min(block + t->block_size, t->size), t->offset + block, err);
+                                   dcpi_min(block + t->block_size, t->size), err);
         at = t->offset + t->size;
     }
     return status;
@@ -23104,7 +23028,6 @@ static dcp_status dcpi_verify_other(dcp_checkpoint *c, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t s;
     for (s = 0; s < c->metadata->shard_count && !status; s++) {
-        dcpi_data_file *file;
         if (!dcpi_verify_is_mine(c, s)) continue;
         if (dcpi_is_flat(&c->metadata->shards[s])) { status = dcpi_flat_check(c, &c->op, (int)s, 1, err); continue; }
         if (c->metadata->shards[s].file_size < 0)
@@ -23114,8 +23037,7 @@ static dcp_status dcpi_verify_other(dcp_checkpoint *c, dcp_error *err) {
         else if (dcpi_verify_is_unchecked(&c->metadata->shards[s]))
             dcpi_op_log(&c->op, DCP_LOG_WARNING, "shard %d has no checksum: only its size can be checked",
                         c->metadata->shards[s].rank);
-        status = dcpi_data_file_see(c, &c->op, (int)s, &file, err);
-        if (!status) dcpi_data_file_release(c, file);
+        status = dcpi_load_see(c, &c->op, (int)s, err);
     }
     return status;
 }
@@ -23127,10 +23049,7 @@ static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
     size_t s, t, n = 0;
     dcp_status status = dcpi_verify_other(c, err);
     if (status) return status;
-    memset(&l, 0, sizeof l);
-    l.checkpoint = c;
-    l.op = &c->op;
-    l.check = 1;
+    l = dcpi_load_of(c, &c->op, 1);
     pieces = (dcpi_piece *)dcpi_alloc_array(c->piece_count, sizeof *pieces, err);      /* in document order */
     if (!pieces) return DCP_E_MEMORY;
     for (s = 0; s < m->shard_count && !status; s++) {
@@ -23146,8 +23065,7 @@ static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
     }
     if (!status) status = dcpi_plan_sort(&l, err);
     if (!status) status = dcpi_load_read(&l, err);
-    dcpi_free((void *)l.order);
-    dcpi_free(l.items);
+    dcpi_load_free(&l);
     dcpi_free(pieces);
     return status;
 }
@@ -23223,16 +23141,24 @@ DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err) {
     if (!status) status = dcpi_verify_run(checkpoint, &local);
     return dcpi_report_error(dcpi_load_verdict(checkpoint, status, &local), &local, err);
 }
+/* A tensor that all fits into memory, as one. */
+static dcp_status dcpi_load_find(const dcp_checkpoint *c, const char *name, const dcpi_stored **out, dcp_error *err) {
+    const dcpi_stored *stored = *out = dcpi_stored_find(c, name);
+    if (!stored) return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s", name, c->path);
+    return (uint64_t)stored->info.size >= SIZE_MAX ? dcpi_no_memory(err, SIZE_MAX) : DCP_OK;
+}
+static dcp_tensor dcpi_load_whole(const dcpi_stored *stored, void *data) {
+    return dcp_array(stored->info.name, stored->info.dtype, data, stored->info.ndim, stored->info.shape);
+}
 DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp_tensor *out, dcp_error *err) {
     const dcpi_stored *stored;
     dcp_error local;
     dcp_status status;
     memset(out, 0, sizeof *out);
     if (!checkpoint || !name) return dcpi_fail(err, DCP_E_INVALID, "dcp_read_new: checkpoint or name is NULL");
-    stored = dcpi_stored_find(checkpoint, name);
-    if (!stored) return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s", name, checkpoint->path);
-    if ((uint64_t)stored->info.size >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
-    *out = dcp_array(stored->info.name, stored->info.dtype, NULL, stored->info.ndim, stored->info.shape);
+    status = dcpi_load_find(checkpoint, name, &stored, err);
+    if (status) return status;
+    *out = dcpi_load_whole(stored, NULL);
     status = dcpi_op_restart(&checkpoint->op, NULL, &local);
     if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, out, 1, -1, 1, &local);
     if (status) {
@@ -23293,9 +23219,9 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(c, err);
     if (!status) status = dcpi_load_run(c, &c->op, desc->tensors, desc->tensor_count, -1, 0, err);
     status = dcpi_team_done(&c->op, status, err);
-    if (c->op.team.rank == 0) c->op.team.is_again = dcpi_load_was_replaced(c, status);
+    if (c->op.team.rank == 0 && dcpi_load_was_replaced(c, status)) c->op.team.over |= DCPI_OVER_AGAIN;
     status = dcpi_team_down(&c->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
-    *replaced = c->op.team.is_again;
+    *replaced = (c->op.team.over & DCPI_OVER_AGAIN) != 0;
     dcpi_team_end(&c->op);
     dcpi_op_tell_warnings(&c->op, desc->report);
     if (!status && desc->metadata) {
@@ -23373,10 +23299,8 @@ static dcp_status dcpi_map_verify(dcp_checkpoint *c, const dcpi_piece *piece, co
     dcpi_block block;
     dcpi_load l;
     dcpi_item item;
-    memset(&l, 0, sizeof l);
     memset(&item, 0, sizeof item);
-    l.checkpoint = c;
-    l.check = c->verify != DCP_VERIFY_NONE;
+    l = dcpi_load_of(c, NULL, c->verify != DCP_VERIFY_NONE);
     item.piece = piece;
     item.shard = piece->shard;
     for (; meta->block_size > 0 && item.end < meta->size && !status; item.begin = item.end) {
@@ -23390,7 +23314,7 @@ static dcp_status dcpi_map_verify(dcp_checkpoint *c, const dcpi_piece *piece, co
 static dcp_status dcpi_lazy_copy(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, dcpi_lazy *lazy,
                                  dcp_error *err) {
     uint8_t *copy = (uint8_t *)dcpi_alloc((size_t)stored->info.size, err);
-    dcp_tensor t = dcp_array(stored->info.name, stored->info.dtype, copy, stored->info.ndim, stored->info.shape);
+    dcp_tensor t = dcpi_load_whole(stored, copy);
     dcp_status status = copy ? dcpi_load_run(c, op, &t, 1, -1, 0, err) : DCP_E_MEMORY;
     if (status) { dcpi_free(copy); return status; }
     lazy->copy = copy;
@@ -23467,17 +23391,18 @@ static dcp_status dcpi_lazy_get(dcp_checkpoint *c, const dcpi_stored *stored, in
     return status;
 }
 static dcp_status dcpi_lazy_find(dcp_checkpoint *c, const char *name, const dcpi_stored **out, dcp_error *err) {
-    const dcpi_stored *stored = dcpi_stored_find(c, name);
-    const dcp_tensor_metadata *piece = stored ? c->pieces[stored->first].meta : NULL;
-    if (!stored) return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s", name, c->path);
+    const dcpi_stored *stored;
+    const dcp_tensor_metadata *piece;
+    const dcp_status status = dcpi_load_find(c, name, out, err);
+    if (status) return status;
+    stored = *out;
+    piece = c->pieces[stored->first].meta;
     if (stored->info.piece_count != 1)
         return dcpi_fail(err, DCP_E_UNSUPPORTED,
                          "tensor \"%s\" is stored in %d pieces and cannot be mapped as one; use dcp_read_new", name,
                          stored->info.piece_count);
     if (piece->size != stored->info.size || (stored->info.dtype == DCP_OPAQUE && !dcpi_piece_is_whole(piece)))
         return dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": its one stored piece is not the whole of it", name);
-    if ((uint64_t)stored->info.size >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
-    *out = stored;
     return DCP_OK;
 }
 DCPDEF dcp_status dcp_map(dcp_checkpoint *checkpoint, const char *name, const void **data, size_t *size,
@@ -23578,13 +23503,17 @@ DCPDEF void dcp_close(dcp_checkpoint *checkpoint) {
  * ================================================================================================================== */
 
 /* ---- list -------------------------------------------------------------------------------------------------------- */
-/* One allocation holds the entries and their texts: a first pass collects, a second copies. */
-typedef struct dcpi_listing { dcp_list_entry *entries; size_t count, capacity; dcpi_arena texts; } dcpi_listing;
+typedef struct dcpi_listing { const dcp_list_entry **entries; size_t count, capacity; dcpi_arena arena; } dcpi_listing;
 
 static void dcpi_listing_free(dcpi_listing *listing) {
-    dcpi_free(listing->entries);
-    dcpi_arena_free(&listing->texts);
+    dcpi_free((void *)listing->entries);
+    dcpi_arena_free(&listing->arena);
     memset(listing, 0, sizeof *listing);
+}
+static const char *dcpi_text_or_empty(const char *text) { return text ? text : ""; }
+static const char *dcpi_listing_text(dcpi_listing *listing, const char *text, dcp_error *err) {  /* NULL: no memory */
+    text = dcpi_text_or_empty(text);
+    return dcpi_arena_text(&listing->arena, text, strlen(text), err);
 }
 static int dcpi_time_compare(const char *a, const char *b) {  /* as points in time; what is none comes first, as text */
     int64_t a_seconds = INT64_MIN, b_seconds = INT64_MIN;
@@ -23609,10 +23538,8 @@ static dcp_status dcpi_list_describe(dcpi_listing *listing, dcp_list_entry *entr
     entry->sequence = m->sequence;
     entry->epoch = m->has_training ? m->training.epoch : -1;
     entry->step = m->has_training ? m->training.step : -1;
-    entry->timestamp = dcpi_arena_text(&listing->texts, m->timestamp ? m->timestamp : "",
-                                       m->timestamp ? strlen(m->timestamp) : 0, err);
-    entry->save_id = dcpi_arena_text(&listing->texts, m->save_id ? m->save_id : "", m->save_id ? strlen(m->save_id) : 0,
-                                     err);
+    entry->timestamp = dcpi_listing_text(listing, m->timestamp, err);
+    entry->save_id = dcpi_listing_text(listing, m->save_id, err);
     if (!entry->timestamp || !entry->save_id) return DCP_E_MEMORY;
     entry->world_size = m->world_size;
     for (s = 0; s < m->shard_count; s++) {
@@ -23686,43 +23613,28 @@ static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing,
     if (dcpi_ends_all(status)) { if (err) *err = why; return status; }
     entry->status = status;
     entry->sys = why.sys;
-    entry->message = "";
-    if (status) entry->message = dcpi_arena_text(&listing->texts, why.message, strlen(why.message), err);
+    entry->message = dcpi_listing_text(listing, status ? why.message : "", err);
     return entry->message ? DCP_OK : DCP_E_MEMORY;
 }
 static dcp_status dcpi_list_add(const dcpi_list_order *o, dcpi_listing *listing, const char *name, dcp_error *err) {
     const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(name);
-    void *memory = listing->entries;
-    dcp_list_entry *entry;
-    size_t size = strlen(o->place->shown) + strlen(name) + 1;
-    char *path;
-    if (!dcpi_grow(&memory, &listing->capacity, listing->count + 1, sizeof *entry, err)) return DCP_E_MEMORY;
-    listing->entries = (dcp_list_entry *)memory;
-    entry = &listing->entries[listing->count];
-    memset(entry, 0, sizeof *entry);
-    path = (char *)dcpi_arena_alloc(&listing->texts, size, err);
-    if (!path) return DCP_E_MEMORY;
+    void *memory = (void *)listing->entries;
+    const size_t size = strlen(o->place->shown) + strlen(name) + 1;
+    dcp_list_entry *entry = (dcp_list_entry *)dcpi_arena_zero(&listing->arena, sizeof *entry, err);
+    char *path = entry ? (char *)dcpi_arena_alloc(&listing->arena, size, err) : NULL;
+    if (!path || !dcpi_grow(&memory, &listing->capacity, listing->count + 1, sizeof *listing->entries, err))
+        return DCP_E_MEMORY;
+    listing->entries = (const dcp_list_entry **)memory;
+    listing->entries[listing->count++] = entry;
     (void)snprintf(path, size, "%s%s", o->place->shown, name);
     entry->path = path;
     entry->layout = kind->layout;
     entry->step = entry->epoch = -1;
     entry->timestamp = entry->save_id = entry->message = "";
-    listing->count++;
     return dcpi_list_one(o, listing, entry, name, err);
 }
 static dcp_status dcpi_list_sort(dcpi_listing *listing, dcp_error *err) {
-    const dcp_list_entry **order = (const dcp_list_entry **)dcpi_alloc_array(listing->count, sizeof *order, err);
-    dcp_list_entry *sorted = order ? (dcp_list_entry *)dcpi_alloc_array(listing->count, sizeof *sorted, err) : NULL;
-    dcp_status status;
-    size_t i;
-    if (!sorted) { dcpi_free((void *)order); return DCP_E_MEMORY; }
-    for (i = 0; i < listing->count; i++) order[i] = &listing->entries[i];
-    status = dcpi_sort((const void **)order, listing->count, dcpi_list_compare, err);
-    for (i = 0; i < listing->count && !status; i++) sorted[i] = *order[i];
-    dcpi_free((void *)order);
-    dcpi_free(listing->entries);
-    listing->entries = sorted;
-    return status;
+    return dcpi_sort((const void **)(void *)listing->entries, listing->count, dcpi_list_compare, err);
 }
 static dcp_status dcpi_listing_make(const dcpi_list_order *o, dcpi_listing *listing, dcp_error *err) {
     dcpi_names names;
@@ -23742,11 +23654,12 @@ static const char *dcpi_list_pack(char **at, const char *text) {
     *at += size;
     return copy;
 }
+/* The caller's: one allocation holds the entries and their texts. */
 static dcp_status dcpi_listing_pack(const dcpi_listing *listing, dcp_list_entry **out, dcp_error *err) {
     size_t size = (listing->count ? listing->count : 1) * sizeof **out, i;
     char *at;
     for (i = 0; i < listing->count; i++) {
-        const dcp_list_entry *e = &listing->entries[i];
+        const dcp_list_entry *e = listing->entries[i];
         size += strlen(e->path) + strlen(e->timestamp) + strlen(e->save_id) + strlen(e->message) + 4;
     }
     *out = (dcp_list_entry *)dcpi_alloc(size, err);
@@ -23754,7 +23667,7 @@ static dcp_status dcpi_listing_pack(const dcpi_listing *listing, dcp_list_entry 
     at = (char *)(*out + listing->count);
     for (i = 0; i < listing->count; i++) {
         dcp_list_entry *e = &(*out)[i];
-        *e = listing->entries[i];
+        *e = *listing->entries[i];
         e->path = dcpi_list_pack(&at, e->path);
         e->timestamp = dcpi_list_pack(&at, e->timestamp);
         e->save_id = dcpi_list_pack(&at, e->save_id);
@@ -23767,7 +23680,17 @@ static dcp_status dcpi_directory_open(dcpi_op *op, dcpi_place *place, const char
     memset(place, 0, sizeof *place);
     if (status) return status;
     dcpi_op_phase(op, DCP_PHASE_OPEN, 0);
-    return dcpi_place_open_directory(place, op->io.storage, directory ? directory : "", 0, err);
+    return dcpi_place_open_directory(place, op->io.storage, dcpi_text_or_empty(directory), 0, err);
+}
+static dcpi_list_order dcpi_list_order_of(dcpi_op *op, const dcpi_place *place, dcp_verify_policy verify,
+                                          const dcp_verifier *verifier) {
+    dcpi_list_order o;
+    memset(&o, 0, sizeof o);
+    o.op = op;
+    o.place = place;
+    o.verify = verify;
+    o.verifier = verifier;
+    return o;
 }
 DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, size_t *count, dcp_error *err) {
     dcp_error local;
@@ -23780,11 +23703,7 @@ DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, 
     *count = 0;
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_list: desc is NULL");
     dcpi_report_clear(desc->report);
-    memset(&o, 0, sizeof o);
-    o.op = &op;
-    o.place = &place;
-    o.verify = desc->verify;
-    o.verifier = desc->verifier;
+    o = dcpi_list_order_of(&op, &place, desc->verify, desc->verifier);
     memset(&place, 0, sizeof place);
     status = dcpi_op_begin(&op, &desc->io, &local);
     if (!status) status = dcpi_directory_open(&op, &place, desc->directory, &local);
@@ -23822,9 +23741,10 @@ static dcp_status dcpi_latest_group(const dcpi_list_order *o, dcpi_candidate **g
     for (i = 0; i < count && !status; i++) status = dcpi_list_add(o, &listing, group[i]->name, err);
     if (!status) status = dcpi_list_sort(&listing, err);
     for (i = 0; i < listing.count && !status && !*path; i++) {
-        const dcp_list_entry *e = &listing.entries[i];
-        if (e->status == DCP_OK) { *path = dcpi_copy_text(e->path, err); if (!*path) status = DCP_E_MEMORY; break; }
-        status = dcpi_latest_skip(o, e->path + strlen(o->place->shown), e->status, e->sys, e->message, newest, err);
+        const dcp_list_entry *e = listing.entries[i];
+        if (e->status)
+            status = dcpi_latest_skip(o, e->path + strlen(o->place->shown), e->status, e->sys, e->message, newest, err);
+        else if ((*path = dcpi_copy_text(e->path, err)) == NULL) status = DCP_E_MEMORY;
     }
     dcpi_listing_free(&listing);
     return status;
@@ -23863,84 +23783,106 @@ static dcp_status dcpi_latest_search(const dcpi_list_order *o, const dcpi_names 
     return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint in \"%s\"",
                      o->place->shown[0] ? o->place->shown : ".");
 }
-/* ---- led calls: rank 0 works, all ranks learn the outcome */
-static dcp_status dcpi_led_begin(dcpi_op *op, const dcp_io *io, const char *call, const char *where, dcp_error *err) {
-    dcp_error team;
-    dcp_status status = dcpi_op_begin(op, io, err), joined = dcpi_team_begin(op, call, &team);
-    dcpi_team_same(&op->team, where, 0);
-    if (!status && joined) *err = team;
-    return status ? status : joined;
-}
-/* Rank 0's work, which may take long. */
-typedef struct dcpi_led { dcpi_op *op; const void *desc; void *out; } dcpi_led;
-static dcp_status dcpi_led_run(dcpi_op *op, dcpi_errand_fn fn, const void *desc, void *out, dcp_error *err) {
+/* ---- led calls: rank 0 works in a directory, and all ranks learn the outcome */
+typedef struct dcpi_led {
+    const char *call; const dcp_io *io; dcp_report *report;
+    const char *where; int is_path;                     /* a directory, or the path of a checkpoint */
+    uint64_t same;                                      /* what else is the same on all ranks */
+    const void *desc; void *out;
+    dcp_status (*work)(dcpi_op *op, dcpi_place *place, const void *desc, void *out, dcp_error *err);
+    dcpi_team_make make;                                /* what rank 0 tells the others of `out`, */
+    void (*take)(dcpi_op *op, void *out);               /* and what they make of it: it cannot fail */
+    dcpi_op op;
+} dcpi_led;
+
+static dcpi_led dcpi_led_of(const char *call, const dcp_io *io, dcp_report *report, const char *where,
+                            const void *desc,
+                            dcp_status (*work)(dcpi_op *, dcpi_place *, const void *, void *, dcp_error *)) {
     dcpi_led led;
-    led.op = op;
+    memset(&led, 0, sizeof led);
+    led.call = call;
+    led.io = io;
+    led.report = report;
+    led.where = where;
     led.desc = desc;
-    led.out = out;
-    return dcpi_op_errand(op, fn, &led, err);
+    led.work = work;
+    return led;
 }
-static int dcpi_led_is_mine(const dcpi_op *op) { return op->team.rank == 0; }
-static dcp_status dcpi_led_tell(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, dcp_error *err) {
-    return dcpi_team_down(op, status, make, user, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
+static dcp_status dcpi_led_work(void *led, dcp_error *err) {
+    dcpi_led *l = (dcpi_led *)led;
+    dcpi_place place;
+    dcp_status status;
+    memset(&place, 0, sizeof place);
+    if (l->is_path) {
+        status = dcpi_op_check(&l->op, err);
+        if (!status) status = dcpi_place_open(&place, l->io->storage, l->where, 0, err);
+    } else status = dcpi_directory_open(&l->op, &place, l->where, err);
+    if (status == DCP_E_NOT_FOUND && !l->is_path)
+        (void)dcpi_fail(err, status, "there is no checkpoint in \"%s\": no such directory",
+                        dcpi_text_or_empty(l->where));
+    if (!status) status = l->work(&l->op, &place, l->desc, l->out, err);
+    dcpi_place_close(&place);
+    return status;
+}
+/* argument: what is wrong with the arguments; its reason is in *err then. */
+static dcp_status dcpi_led_call(dcpi_led *l, dcp_status argument, dcp_error *err) {
+    dcpi_op *op = &l->op;
+    dcp_error local, team;
+    dcp_status status, joined;
+    dcpi_report_clear(l->report);
+    status = dcpi_op_begin(op, l->io, &local);
+    joined = dcpi_team_begin(op, l->call, &team);
+    dcpi_team_same(&op->team, l->where, l->same);
+    if (!status && joined) { status = joined; local = team; }
+    if (!status && argument) { status = argument; local = *err; }
+    status = dcpi_team_done(op, status, &local);
+    if (!status && op->team.rank == 0) status = dcpi_op_errand(op, dcpi_led_work, l, &local);
+    status = dcpi_team_down(op, status, l->make, l->out, DCPI_DOWN_LAST | DCPI_DOWN_SAME, &local);
+    if (!status && op->team.rank != 0) l->take(op, l->out);
+    dcpi_team_end(op);
+    dcpi_op_tell_warnings(op, l->report);
+    if (status) *err = local;
+    return status;
 }
 
-static dcp_status dcpi_latest_run(void *led, dcp_error *err) {
-    dcpi_op *op = ((dcpi_led *)led)->op;
-    const dcp_latest_desc *desc = (const dcp_latest_desc *)((dcpi_led *)led)->desc;
-    char **path = (char **)((dcpi_led *)led)->out;
-    dcpi_place place;
-    dcpi_list_order o;
+static dcp_status dcpi_latest_work(dcpi_op *op, dcpi_place *place, const void *latest, void *path, dcp_error *err) {
+    const dcp_latest_desc *desc = (const dcp_latest_desc *)latest;
+    dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
     dcpi_names names;
-    dcp_status status;
-    memset(&o, 0, sizeof o);
-    o.op = op;
-    o.place = &place;
-    o.verify = desc->verify;
-    o.verifier = desc->verifier;
+    dcp_status status = dcpi_names_list(place, 1, &names, err);
     o.minimum_step = desc->minimum_step;
-    status = dcpi_directory_open(op, &place, desc->directory, err);
-    if (status == DCP_E_NOT_FOUND)
-        (void)dcpi_fail(err, status, "there is no checkpoint in \"%s\": no such directory",
-                        desc->directory ? desc->directory : "");
-    if (!status) status = dcpi_names_list(&place, 1, &names, err);
-    if (!status) {
-        status = dcpi_latest_search(&o, &names, path, err);
-        dcpi_names_free(&names);
-    }
-    dcpi_place_close(&place);
+    if (status) return status;
+    status = dcpi_latest_search(&o, &names, (char **)path, err);
+    dcpi_names_free(&names);
     return status;
 }
 static dcp_status dcpi_latest_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
     char *const *path = (char *const *)user;
     (void)rank; (void)err;
-    dcpi_buffer_add(message, *path, strlen(*path) + 1);
+    dcpi_put_text(message, *path);
     return DCP_OK;
 }
-/* The verdict is DCP_OK already: nothing may fail any more, so the path takes over the message's memory. */
-static void dcpi_latest_take(dcpi_team *t, char **path) {
-    char *message = (char *)t->peers[0].message;
-    const size_t size = t->peers[0].size - DCPI_TEAM_HEADER;
-    t->peers[0].message = NULL;
-    memmove(message, message + DCPI_TEAM_HEADER, size);
-    message[size > 0 ? size - 1 : 0] = '\0';
-    *path = message;
+/* Without memory of its own: the path takes over the message's. */
+static void dcpi_latest_take(dcpi_op *op, void *path) {
+    dcpi_peer *lead = op->team.peers;
+    dcpi_wire body = dcpi_team_body(lead->message, lead->size);
+    const char *text = dcpi_get_text(&body);
+    *(char **)path = (char *)lead->message;
+    memmove(lead->message, text, strlen(text) + 1);
+    lead->message = NULL;
 }
 DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error *err) {
     dcp_error local;
-    dcpi_op op;
+    dcpi_led led;
     dcp_status status;
     *path = NULL;
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_latest: desc is NULL");
-    dcpi_report_clear(desc->report);
-    status = dcpi_led_begin(&op, &desc->io, "latest", desc->directory, &local);
-    dcpi_team_same(&op.team, NULL, (uint64_t)desc->verify);
-    status = dcpi_team_done(&op, status, &local);
-    if (!status && dcpi_led_is_mine(&op)) status = dcpi_led_run(&op, dcpi_latest_run, desc, path, &local);
-    status = dcpi_led_tell(&op, status, dcpi_latest_make, path, &local);
-    if (!status && !dcpi_led_is_mine(&op)) dcpi_latest_take(&op.team, path);
-    dcpi_team_end(&op);
-    dcpi_op_tell_warnings(&op, desc->report);
+    led = dcpi_led_of("latest", &desc->io, desc->report, desc->directory, desc, dcpi_latest_work);
+    led.same = (uint64_t)desc->verify;
+    led.out = path;
+    led.make = dcpi_latest_make;
+    led.take = dcpi_latest_take;
+    status = dcpi_led_call(&led, DCP_OK, &local);
     if (status) { dcp_free(*path); *path = NULL; }
     return dcpi_report_error(status, &local, err);
 }
@@ -24000,25 +23942,26 @@ static dcp_status dcpi_removal_read(dcpi_wire *body, dcp_removal *removal, dcp_e
     }
     return removal->paths || body->failed ? dcpi_wire_end(body, "removal", 0, err) : DCP_E_MEMORY;
 }
-/* The verdict is DCP_OK already, so nothing may fail any more: without memory for the paths there are none, and a
- * warning. */
-static void dcpi_removal_learn(dcpi_op *op, dcp_removal *removal) {
+/* Without memory for the paths there are none, and a warning. */
+static void dcpi_removal_learn(dcpi_op *op, void *removal) {
     dcpi_wire body = dcpi_team_body(op->team.peers[0].message, op->team.peers[0].size);
     dcp_error err;
-    if (dcpi_removal_read(&body, removal, &err) == DCP_OK) return;
+    if (dcpi_removal_read(&body, (dcp_removal *)removal, &err) == DCP_OK) return;
     dcpi_op_log(op, DCP_LOG_WARNING, "the files are removed, but their list is not whole on rank %d: %s", op->team.rank,
                 err.message);
 }
-/* What prune, remove and sweep have in common once their arguments are looked at: rank 0 works, and all ranks know what
- * went. */
-static dcp_status dcpi_removal_run(dcpi_op *op, dcp_status status, dcpi_errand_fn fn, const void *desc,
-                                   dcp_removal *removal, dcp_error *err) {
-    status = dcpi_team_done(op, status, err);
-    if (!status && dcpi_led_is_mine(op)) status = dcpi_led_run(op, fn, desc, removal, err);
-    status = dcpi_led_tell(op, status, dcpi_removal_make, removal, err);
-    if (!status && !dcpi_led_is_mine(op)) dcpi_removal_learn(op, removal);
-    dcpi_team_end(op);
-    return status;
+/* What prune, remove and sweep have in common. removal: where the caller wants it, or NULL. */
+static dcp_status dcpi_removal_call(dcpi_led *led, dcp_status argument, const dcp_error *why, dcp_removal *removal,
+                                    dcp_error *err) {
+    dcp_error local = *why;
+    dcp_removal unasked = DCP_ZERO;
+    dcp_status status;
+    led->out = removal ? removal : &unasked;
+    led->make = dcpi_removal_make;
+    led->take = dcpi_removal_learn;
+    status = dcpi_led_call(led, argument, &local);
+    dcp_removal_free(&unasked);
+    return dcpi_report_error(status, &local, err);
 }
 
 /* ---- prune and remove: commit files, directory sync, data that nobody names -------------------------------------- */
@@ -24059,10 +24002,10 @@ static int dcpi_remove_is_chosen(const dcpi_remover *r, const char *commit, cons
     size_t i;
     if (!r->chosen) return 1;
     for (i = 0; i < r->chosen->count; i++) {
-        const dcp_list_entry *e = &r->chosen->entries[i];
+        const dcp_list_entry *e = r->chosen->entries[i];
         if (strcmp(e->path + strlen(r->place->shown), commit) != 0) continue;
-        return e->sequence == m->sequence && strcmp(e->save_id, m->save_id ? m->save_id : "") == 0 &&
-               strcmp(e->timestamp, m->timestamp ? m->timestamp : "") == 0;
+        return e->sequence == m->sequence && strcmp(e->save_id, dcpi_text_or_empty(m->save_id)) == 0 &&
+               strcmp(e->timestamp, dcpi_text_or_empty(m->timestamp)) == 0;
     }
     return 0;
 }
@@ -24090,7 +24033,23 @@ static dcp_status dcpi_remove_note(dcpi_remover *r, const char *commit, dcp_erro
                     err->message);
     return status ? status : dcpi_succeed(err);
 }
-/* With the locks held: the commit files, then those of `data` that nobody names. */
+/* With the locks held. */
+static dcp_status dcpi_remove_commits(dcpi_remover *r, dcp_removal *removal, int *has_pool, dcp_error *err) {
+    const dcpi_place *place = r->place;
+    const dcpi_names *commits = &r->commits;
+    dcp_status status = DCP_OK;
+    size_t i;
+    /* what stays must be durable before what goes does: who saved it may have died between its rename and its sync
+     * (G1) */
+    if (!r->dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
+    for (i = 0; i < commits->count && !status; i++) {
+        *has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST;
+        status = dcpi_removal_take(removal, place, commits->items[i], r->dry_run, err);
+        if (!status) removal->checkpoints++;
+    }
+    return status || r->dry_run || commits->count == 0 ? status : dcpi_place_sync(place, err);
+}
+/* Then the files of `data` that nobody names. */
 static dcp_status dcpi_remove_files(dcpi_remover *r, dcp_removal *removal, dcp_error *err) {
     dcpi_op *op = r->op;
     const dcpi_place *place = r->place;
@@ -24104,15 +24063,7 @@ static dcp_status dcpi_remove_files(dcpi_remover *r, dcp_removal *removal, dcp_e
     size_t i;
     memset(&refs, 0, sizeof refs);
     memset(&lock, 0, sizeof lock);
-    /* what stays must be durable before what goes does: who saved it may have died between its rename and its sync
-     * (G1) */
-    if (!r->dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
-    for (i = 0; i < commits->count && !status; i++) {
-        has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST;
-        status = dcpi_removal_take(removal, place, commits->items[i], r->dry_run, err);
-        if (!status) removal->checkpoints++;
-    }
-    if (!status && !r->dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
+    status = dcpi_remove_commits(r, removal, &has_pool, err);
     if (!status && has_pool && data->count > 0 && !r->dry_run) {
         if (dcpi_pool_lock_take(op, place, &lock, &status, err)) dcpi_removal_present(place, data);
         else if (!status) dcpi_names_free(data);        /* nothing to do any more */
@@ -24173,7 +24124,7 @@ static dcp_status dcpi_prune_choose(const dcp_prune_desc *desc, const dcpi_place
     size_t i;
     dcp_status status = DCP_OK;
     for (i = 0; i < listing->count && !status; i++) {
-        const dcp_list_entry *e = &listing->entries[i];
+        const dcp_list_entry *e = listing->entries[i];
         if (e->status != DCP_OK) continue;
         if (kept++ < keep_last) continue;
         if (desc->keep_every > 0 && e->step >= 0 && e->step % desc->keep_every == 0) continue;
@@ -24193,65 +24144,52 @@ static dcp_status dcpi_prune_prove(const dcpi_list_order *order, const dcp_prune
     o.verify = DCP_VERIFY_ALL;
     o.trusts_proven = 1;
     for (i = 0; i < listing->count && kept < keep_last && !status; i++) {
-        dcp_list_entry *e = &listing->entries[i];
-        dcp_list_entry again = *e;
+        const dcp_list_entry *e = listing->entries[i];
+        dcp_list_entry *again = (dcp_list_entry *)dcpi_arena_alloc(&listing->arena, sizeof *again, err);
+        if (!again) return DCP_E_MEMORY;
+        *again = *e;
         if (e->status != DCP_OK) continue;
-        status = dcpi_list_one(&o, listing, &again, e->path + strlen(o.place->shown), err);
+        status = dcpi_list_one(&o, listing, again, e->path + strlen(o.place->shown), err);
         if (status) break;
-        e->status = again.status;
-        if (!e->status) kept++;
-        else dcpi_op_log(o.op, DCP_LOG_WARNING, "%s does not count as kept: %s", e->path, again.message);
+        listing->entries[i] = again;
+        if (!again->status) kept++;
+        else dcpi_op_log(o.op, DCP_LOG_WARNING, "%s does not count as kept: %s", e->path, again->message);
     }
     return status;
 }
-static dcp_status dcpi_prune_run(void *led, dcp_error *err) {
-    dcpi_op *op = ((dcpi_led *)led)->op;
-    const dcp_prune_desc *desc = (const dcp_prune_desc *)((dcpi_led *)led)->desc;
-    dcp_removal *removal = (dcp_removal *)((dcpi_led *)led)->out;
-    dcpi_place place;
-    dcpi_list_order o;
+static dcp_status dcpi_prune_work(dcpi_op *op, dcpi_place *place, const void *prune, void *removal, dcp_error *err) {
+    const dcp_prune_desc *desc = (const dcp_prune_desc *)prune;
+    const dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
     dcpi_listing listing;
     dcpi_names going;
     dcp_status status;
     memset(&going, 0, sizeof going);
-    memset(&listing, 0, sizeof listing);
-    memset(&o, 0, sizeof o);
-    o.op = op;
-    o.place = &place;
-    o.verify = desc->verify;
-    o.verifier = desc->verifier;
-    status = dcpi_directory_open(op, &place, desc->directory, err);
-    if (!status) status = dcpi_listing_make(&o, &listing, err);
-    if (!status) status = dcpi_prune_choose(desc, &place, &listing, &going, err);
+    status = dcpi_listing_make(&o, &listing, err);
+    if (!status) status = dcpi_prune_choose(desc, place, &listing, &going, err);
     if (!status && going.count > 0 && desc->verify == DCP_VERIFY_TOUCHED) {
         dcpi_names_free(&going);
         status = dcpi_prune_prove(&o, desc, &listing, err);
-        if (!status) status = dcpi_prune_choose(desc, &place, &listing, &going, err);
+        if (!status) status = dcpi_prune_choose(desc, place, &listing, &going, err);
     }
     if (!status) status = dcpi_names_sort(&going, err);
-    if (!status) status = dcpi_remove_checkpoints(op, &place, &going, desc->dry_run, &listing, removal, err);
+    if (!status)
+        status = dcpi_remove_checkpoints(op, place, &going, desc->dry_run, &listing, (dcp_removal *)removal, err);
     dcpi_names_free(&going);
     dcpi_listing_free(&listing);
-    dcpi_place_close(&place);
     return status;
 }
 DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dcp_error *err) {
-    dcp_error local;
-    dcp_removal unasked = DCP_ZERO, *out = removal ? removal : &unasked;
-    dcpi_op op;
-    dcp_status status;
-    memset(out, 0, sizeof *out);
+    dcp_status argument = DCP_OK;
+    dcp_error why;
+    dcpi_led led;
+    if (removal) memset(removal, 0, sizeof *removal);
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_prune: desc is NULL");
-    dcpi_report_clear(desc->report);
-    status = dcpi_led_begin(&op, &desc->io, "prune", desc->directory, &local);
-    dcpi_team_same(&op.team, NULL, ((uint64_t)desc->keep_last << 32) ^ (uint64_t)desc->keep_every ^ (uint64_t)(
-            desc->dry_run != 0) << 63);
-    if (!status && (desc->keep_last < 0 || desc->keep_every < 0))
-        status = dcpi_fail(&local, DCP_E_INVALID, "dcp_prune: keep_last and keep_every must not be negative");
-    status = dcpi_removal_run(&op, status, dcpi_prune_run, desc, out, &local);
-    dcpi_op_tell_warnings(&op, desc->report);
-    dcp_removal_free(&unasked);
-    return dcpi_report_error(status, &local, err);
+    led = dcpi_led_of("prune", &desc->io, desc->report, desc->directory, desc, dcpi_prune_work);
+    led.same = (uint64_t)desc->keep_last << 32 ^ (uint64_t)desc->keep_every ^ (uint64_t)(desc->dry_run != 0) << 63;
+    (void)dcpi_succeed(&why);
+    if (desc->keep_last < 0 || desc->keep_every < 0)
+        argument = dcpi_fail(&why, DCP_E_INVALID, "dcp_prune: keep_last and keep_every must not be negative");
+    return dcpi_removal_call(&led, argument, &why, removal, err);
 }
 /* The commit file or files that a path means, whatever state they are in. */
 static dcp_status dcpi_remove_find(const dcpi_place *place, dcpi_names *commits, dcp_error *err) {
@@ -24261,9 +24199,7 @@ static dcp_status dcpi_remove_find(const dcpi_place *place, dcpi_names *commits,
     char *name;
     dcp_status status;
     if (dcpi_commit_kind_of(place->name)) {
-        char *key = dcpi_place_key(place, place->name, err);
-        status = key ? dcpi_storage_stat(place->storage, key, &info, err) : DCP_E_MEMORY;
-        dcpi_free(key);
+        status = dcpi_place_stat(place, place->name, &info, err);
         if (status) return dcpi_storage_absent(status, err->sys, err);
         return dcpi_names_add(commits, place->name, err);
     }
@@ -24277,37 +24213,28 @@ static dcp_status dcpi_remove_find(const dcpi_place *place, dcpi_names *commits,
     }
     return status;
 }
-static dcp_status dcpi_remove_run(void *led, dcp_error *err) {
-    dcpi_op *op = ((dcpi_led *)led)->op;
-    const dcp_remove_desc *desc = (const dcp_remove_desc *)((dcpi_led *)led)->desc;
-    dcp_removal *removal = (dcp_removal *)((dcpi_led *)led)->out;
-    dcpi_place place;
+static dcp_status dcpi_remove_work(dcpi_op *op, dcpi_place *place, const void *desc, void *removal, dcp_error *err) {
     dcpi_names commits;
-    dcp_status status = dcpi_op_check(op, err);
-    memset(&place, 0, sizeof place);
+    dcp_status status;
+    (void)desc;
     memset(&commits, 0, sizeof commits);
-    if (!status) status = dcpi_place_open(&place, desc->io.storage, desc->path, 0, err);
-    if (!status) status = dcpi_remove_find(&place, &commits, err);
+    status = dcpi_remove_find(place, &commits, err);
     if (!status) status = dcpi_names_sort(&commits, err);
-    if (!status) status = dcpi_remove_checkpoints(op, &place, &commits, 0, NULL, removal, err);
+    if (!status) status = dcpi_remove_checkpoints(op, place, &commits, 0, NULL, (dcp_removal *)removal, err);
     dcpi_names_free(&commits);
-    dcpi_place_close(&place);
     return status;
 }
 DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, dcp_error *err) {
-    dcp_error local;
-    dcp_removal unasked = DCP_ZERO, *out = removal ? removal : &unasked;
-    dcpi_op op;
-    dcp_status status;
-    memset(out, 0, sizeof *out);
+    dcp_status argument = DCP_OK;
+    dcp_error why;
+    dcpi_led led;
+    if (removal) memset(removal, 0, sizeof *removal);
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_remove: desc is NULL");
-    dcpi_report_clear(desc->report);
-    status = dcpi_led_begin(&op, &desc->io, "remove", desc->path, &local);
-    if (!status && !desc->path) status = dcpi_fail(&local, DCP_E_INVALID, "dcp_remove: path is not set");
-    status = dcpi_removal_run(&op, status, dcpi_remove_run, desc, out, &local);
-    dcpi_op_tell_warnings(&op, desc->report);
-    dcp_removal_free(&unasked);
-    return dcpi_report_error(status, &local, err);
+    led = dcpi_led_of("remove", &desc->io, desc->report, desc->path, desc, dcpi_remove_work);
+    led.is_path = 1;
+    (void)dcpi_succeed(&why);
+    if (!desc->path) argument = dcpi_fail(&why, DCP_E_INVALID, "dcp_remove: path is not set");
+    return dcpi_removal_call(&led, argument, &why, removal, err);
 }
 
 /* ---- sweep: what killed saves left ------------------------------------------------------------------------------- */
@@ -24478,19 +24405,17 @@ static dcp_status dcpi_sweep_locks(dcpi_op *op, const dcpi_sweep *sweep, dcp_rem
  * stays. */
 static dcp_status dcpi_sweep_plain(dcpi_op *op, const dcpi_sweep *sweep, const char *name, dcp_removal *removal,
                                    dcp_error *err) {
-    char prefix[DCP_LIMIT_PREFIX + 1], *key;
+    char prefix[DCP_LIMIT_PREFIX + 1];
     dcp_object_info info;
     dcpi_lock lock;
     dcp_status status;
     if (!dcpi_sweep_prefix(name, prefix)) return dcpi_removal_take(removal, sweep->place, name, 0, err);
     status = dcpi_lock_take_to_remove(op, sweep->place, prefix, 0, &lock, err);
     if (status) return status == DCP_PENDING ? dcpi_succeed(err) : status;
-    key = dcpi_place_key(sweep->place, name, err);
-    status = key ? dcpi_storage_stat(sweep->place->storage, key, &info, err) : DCP_E_MEMORY;
+    status = dcpi_place_stat(sweep->place, name, &info, err);
     if (!status && !dcpi_age_protects(&sweep->age, info.modified_ns))
         status = dcpi_removal_take(removal, sweep->place, name, 0, err);
     else if (status == DCP_E_NOT_FOUND) status = dcpi_succeed(err);
-    dcpi_free(key);
     dcpi_lock_release(&lock);
     return status;
 }
@@ -24546,37 +24471,27 @@ static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *re
     if (!status && !sweep->desc->dry_run && removal->path_count > 0) status = dcpi_place_sync(sweep->place, err);
     return status;
 }
-static dcp_status dcpi_sweep_directory(void *led, dcp_error *err) {
-    dcpi_op *op = ((dcpi_led *)led)->op;
-    dcpi_place place;
+static dcp_status dcpi_sweep_work(dcpi_op *op, dcpi_place *place, const void *desc, void *removal, dcp_error *err) {
     dcpi_sweep sweep;
     dcp_status status;
     memset(&sweep, 0, sizeof sweep);
-    sweep.desc = (const dcp_sweep_desc *)((dcpi_led *)led)->desc;
-    sweep.place = &place;
-    status = dcpi_directory_open(op, &place, sweep.desc->directory, err);
-    if (!status) status = dcpi_sweep_run(op, &sweep, (dcp_removal *)((dcpi_led *)led)->out, err);
+    sweep.desc = (const dcp_sweep_desc *)desc;
+    sweep.place = place;
+    status = dcpi_sweep_run(op, &sweep, (dcp_removal *)removal, err);
     dcpi_names_free(&sweep.found);
     dcpi_names_free(&sweep.locks);
     dcpi_names_free(&sweep.folders);
-    dcpi_place_close(&place);
     return status;
 }
 DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err) {
-    dcp_error local;
-    dcp_removal unasked = DCP_ZERO, *out = removal ? removal : &unasked;
-    dcpi_op op;
-    dcp_status status;
-    memset(out, 0, sizeof *out);
+    dcp_error why;
+    dcpi_led led;
+    if (removal) memset(removal, 0, sizeof *removal);
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_sweep: desc is NULL");
-    dcpi_report_clear(desc->report);
-    status = dcpi_led_begin(&op, &desc->io, "sweep", desc->directory, &local);
-    dcpi_team_same(&op.team, NULL, ((uint64_t)desc->grace_seconds << 2) ^ (uint64_t)(desc->dry_run != 0) ^ (uint64_t)(
-            desc->plain_names != 0) << 1);
-    status = dcpi_removal_run(&op, status, dcpi_sweep_directory, desc, out, &local);
-    dcpi_op_tell_warnings(&op, desc->report);
-    dcp_removal_free(&unasked);
-    return dcpi_report_error(status, &local, err);
+    led = dcpi_led_of("sweep", &desc->io, desc->report, desc->directory, desc, dcpi_sweep_work);
+    led.same = (uint64_t)desc->grace_seconds << 2 ^ (uint64_t)(desc->plain_names != 0) << 1 ^ (desc->dry_run != 0);
+    (void)dcpi_succeed(&why);
+    return dcpi_removal_call(&led, DCP_OK, &why, removal, err);
 }
 
 /* ---- documents through a storage (declared in >>api_documents) --------------------------------------------------- */
@@ -24702,7 +24617,7 @@ typedef struct dcpi_sync {
     int has_committed;                                  /* the copy's manifest is the source's */
     dcpi_document document, own;                        /* the source's; what the copy has, metadata NULL: none */
     const dcpi_origin **own_order; size_t own_count;    /* by piece */
-    const char **own_paths;                             /* sorted */
+    dcpi_names own_paths;                               /* sorted */
     char *intent_key;                                   /* in the copy: nobody removes what this sync finds there */
     /* "path\nchecksum", and paths, that the manifests in the copy's directory name; sorted */
     dcpi_names named, named_paths;
@@ -24757,6 +24672,10 @@ static int dcpi_folding_is(dcpi_folding *f, const char *checksum) {      /* no c
 }
 
 /* ---- read -------------------------------------------------------------------------------------------------------- */
+static dcp_status dcpi_sync_absent(const dcpi_sync *y, const dcp_shard_metadata *shard, dcp_error *err) {
+    return dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s is not there, though its manifest names it", y->from.shown,
+                     shard->file_path);
+}
 /* What is but a path in the source's manifest has the size that its file has there. */
 static dcp_status dcpi_sync_sizes(dcpi_sync *y, dcp_error *err) {
     dcp_metadata *m = y->document.metadata;
@@ -24764,14 +24683,9 @@ static dcp_status dcpi_sync_sizes(dcpi_sync *y, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t i;
     for (i = 0; i < m->shard_count && !status; i++) {
-        char *key;
         if (m->shards[i].file_size >= 0) continue;
-        key = dcpi_place_key(&y->from, m->shards[i].file_path, err);
-        status = key ? dcpi_storage_stat(y->from.storage, key, &info, err) : DCP_E_MEMORY;
-        dcpi_free(key);
-        if (status == DCP_E_NOT_FOUND)
-            return dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s is not there, though its manifest names it", y->from.shown,
-                             m->shards[i].file_path);
+        status = dcpi_place_stat(&y->from, m->shards[i].file_path, &info, err);
+        if (status == DCP_E_NOT_FOUND) return dcpi_sync_absent(y, &m->shards[i], err);
         m->shards[i].file_size = info.size;
     }
     return status;
@@ -24796,8 +24710,6 @@ static dcp_status dcpi_sync_open(dcpi_sync *y, dcp_error *err) {
     if (!status) y->report->not_durable = ~y->to.storage->flags & DCPI_STORAGE_PROMISES;
     return status ? status : dcpi_place_sync_all(&y->to, err);
 }
-static int dcpi_sync_path_compare(const void *a, const void *b) { return strcmp((const char *)a, (const char *)b); }
-
 /* A copy that has another kind of commit file would have two, and neither would load. */
 static dcp_status dcpi_sync_check_kinds(const dcpi_sync *y, dcp_error *err) {
     const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(y->commit_name), *found[2] = { NULL, NULL };
@@ -24824,18 +24736,17 @@ static dcp_status dcpi_sync_announce(dcpi_sync *y, dcp_error *err) {
 /* What the copy's own manifest says of its files; a copy that cannot be read says nothing, and every file there is
  * looked at. */
 static dcp_status dcpi_sync_take_own(dcpi_sync *y, dcp_error *err) {
+    dcp_status status = DCP_OK;
     size_t i;
-    dcp_status status;
     y->own_count = y->own.metadata->shard_count;
     y->own_order = (const dcpi_origin **)dcpi_alloc_array(y->own_count, sizeof *y->own_order, err);
-    y->own_paths = y->own_order ? (const char **)dcpi_alloc_array(y->own_count, sizeof *y->own_paths, err) : NULL;
-    if (!y->own_paths) return DCP_E_MEMORY;
-    for (i = 0; i < y->own_count; i++) {
+    if (!y->own_order) return DCP_E_MEMORY;
+    for (i = 0; i < y->own_count && !status; i++) {
         y->own_order[i] = &y->own.origins[i];
-        y->own_paths[i] = y->own.origins[i].shard->path;
+        status = dcpi_names_add(&y->own_paths, y->own.origins[i].shard->path, err);
     }
-    status = dcpi_sort((const void **)(void *)y->own_order, y->own_count, dcpi_pool_base_compare, err);
-    return status ? status : dcpi_sort((const void **)(void *)y->own_paths, y->own_count, dcpi_sync_path_compare, err);
+    if (!status) status = dcpi_sort((const void **)(void *)y->own_order, y->own_count, dcpi_pool_base_compare, err);
+    return status ? status : dcpi_names_sort(&y->own_paths, err);
 }
 /* "path\nchecksum", whatever the case of its digits. */
 enum { DCPI_SYNC_LINE = DCP_LIMIT_PATH + 128 };
@@ -24917,25 +24828,36 @@ static int dcpi_sync_is_known(const dcpi_sync *y, const dcpi_origin *origin, int
                      !dcpi_same_word(own->checksum ? own->checksum : "", wanted->checksum ? wanted->checksum : ""));
     return own && !*stale && strcmp(own->path, wanted->path) == 0;
 }
-static dcp_status dcpi_sync_hash(dcpi_sync *y, const dcp_shard_metadata *shard, const char *key, int *same,
-                                 dcp_error *err) {
-    dcp_object_info info;
+/* Reads a whole file, and writes it to `to` unless that is NULL. *same: it is what the manifest says. */
+static dcp_status dcpi_sync_stream(dcpi_sync *y, const dcp_shard_metadata *shard, dcp_storage *storage,
+                                   const char *from_key, void *from, const char *key, void *to, int *same,
+                                   dcp_error *err) {
     dcpi_folding folding;
-    void *object;
     int64_t at, n;
-    dcp_status status = dcpi_storage_open_object(y->to.storage, key, &object, &info, err);
-    *same = 0;
-    if (status == DCP_E_NOT_FOUND) return dcpi_succeed(err);            /* removed since it was looked at */
-    if (status) return status;
+    dcp_status status = DCP_OK;
     dcpi_folding_begin(&folding, shard);
     for (at = 0; at < shard->file_size && !status; at += n) {
         n = dcpi_min(shard->file_size - at, (int64_t)y->capacity);
         status = dcpi_op_check(&y->op, err);
-        if (!status) status = dcpi_storage_read(y->to.storage, key, object, at, y->buffer, (size_t)n, err);
+        if (!status) status = dcpi_storage_read(storage, from_key, from, at, y->buffer, (size_t)n, err);
         if (!status) dcpi_folding_add(&folding, y->buffer, n);
+        if (!to) continue;
+        if (!status) status = dcpi_storage_write(y->to.storage, key, to, at, y->buffer, (size_t)n, err);
+        dcpi_op_report(&y->op, y->report->bytes_copied + at + n, 0);
     }
-    dcpi_storage_close_object(y->to.storage, object);
     *same = !status && dcpi_folding_is(&folding, shard->checksum);
+    return status;
+}
+static dcp_status dcpi_sync_hash(dcpi_sync *y, const dcp_shard_metadata *shard, const char *key, int *same,
+                                 dcp_error *err) {
+    dcp_object_info info;
+    void *object;
+    dcp_status status = dcpi_storage_open_object(y->to.storage, key, &object, &info, err);
+    *same = 0;
+    if (status == DCP_E_NOT_FOUND) return dcpi_succeed(err);            /* removed since it was looked at */
+    if (status) return status;
+    status = dcpi_sync_stream(y, shard, y->to.storage, key, object, NULL, NULL, same, err);
+    dcpi_storage_close_object(y->to.storage, object);
     return status == DCP_E_INCOMPLETE ? dcpi_succeed(err) : status;
 }
 /* A file without a checksum: its bytes, beside the source's. */
@@ -25026,26 +24948,6 @@ static dcp_status dcpi_sync_decide(dcpi_sync *y, dcp_error *err) {
 }
 
 /* ---- copy -------------------------------------------------------------------------------------------------------- */
-static dcp_status dcpi_sync_stream(dcpi_sync *y, const dcp_shard_metadata *shard, const char *from_key, void *from,
-                                   const char *key, void *to, dcp_error *err) {
-    dcpi_folding folding;
-    int64_t at, n;
-    dcp_status status = DCP_OK;
-    dcpi_folding_begin(&folding, shard);
-    for (at = 0; at < shard->file_size && !status; at += n) {
-        n = dcpi_min(shard->file_size - at, (int64_t)y->capacity);
-        status = dcpi_op_check(&y->op, err);
-        if (!status) status = dcpi_storage_read(y->from.storage, from_key, from, at, y->buffer, (size_t)n, err);
-        if (!status) dcpi_folding_add(&folding, y->buffer, n);
-        if (!status) status = dcpi_storage_write(y->to.storage, key, to, at, y->buffer, (size_t)n, err);
-        dcpi_op_report(&y->op, y->report->bytes_copied + at + n, 0);
-    }
-    if (!status && !dcpi_folding_is(&folding, shard->checksum))
-        status = dcpi_fail(err, DCP_E_CHECKSUM,
-                           "%s%s is not what its manifest says (checksum %s): the source is damaged", y->from.shown,
-                           shard->file_path, shard->checksum);
-    return status;
-}
 static dcp_status dcpi_sync_copy_once(dcpi_sync *y, const dcp_shard_metadata *shard, int attempt, int replace,
                                       dcp_error *err) {
     char *from_key = dcpi_place_key(&y->from, shard->file_path, err), *key = from_key
@@ -25053,17 +24955,20 @@ static dcp_status dcpi_sync_copy_once(dcpi_sync *y, const dcp_shard_metadata *sh
     char *temporary = key ? dcpi_temporary_name(key, y->report->save_id, attempt, err) : NULL;
     dcp_object_info info;
     void *from = NULL, *to = NULL;
+    int same;
     dcp_status status = temporary ? dcpi_storage_open_object(y->from.storage, from_key, &from, &info,
                                                              err) : DCP_E_MEMORY;
-    if (status == DCP_E_NOT_FOUND)
-        status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s is not there, though its manifest names it", y->from.shown,
-                           shard->file_path);
+    if (status == DCP_E_NOT_FOUND) status = dcpi_sync_absent(y, shard, err);
     if (!status && info.size != shard->file_size)
         status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes, but its manifest says %" PRId64,
                            y->from.shown, shard->file_path, info.size, shard->file_size);
     if (!status) status = dcpi_storage_begin(y->to.storage, key, temporary, shard->file_size, &to, err);
     if (!status) {
-        status = dcpi_sync_stream(y, shard, from_key, from, key, to, err);
+        status = dcpi_sync_stream(y, shard, y->from.storage, from_key, from, key, to, &same, err);
+        if (!status && !same)
+            status = dcpi_fail(err, DCP_E_CHECKSUM,
+                               "%s%s is not what its manifest says (checksum %s): the source is damaged", y->from.shown,
+                               shard->file_path, shard->checksum);
         if (status) dcpi_storage_abort(y->to.storage, to);
         else status = dcpi_storage_commit(y->to.storage, key, to, replace, err);
     }
@@ -25076,16 +24981,8 @@ static dcp_status dcpi_sync_copy_once(dcpi_sync *y, const dcp_shard_metadata *sh
 /* Whether what is there may be replaced at all: the pool's by its name, or the copy's, whose manifest names it. */
 static dcp_status dcpi_sync_is_ours(dcpi_sync *y, const char *path, int *is_ours, dcp_error *err) {
     dcpi_names names;
-    dcp_status status = DCP_OK;
-    size_t low = 0, high = y->own_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int order = strcmp(y->own_paths[middle], path);
-        if (order == 0) break;
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
-    *is_ours = low < high;
+    dcp_status status;
+    *is_ours = dcpi_names_has(&y->own_paths, path);
     if (*is_ours || !dcpi_is_data_of(y->commit_name, path)) return DCP_OK;
     memset(&names, 0, sizeof names);
     status = dcpi_names_add(&names, path, err);
@@ -25191,12 +25088,9 @@ static dcp_status dcpi_sync_check_all(dcpi_sync *y, dcp_error *err) {
     for (i = 0; i < all->shard_count && !status; i++) {
         const dcp_shard_metadata *shard = &all->shards[i];
         dcp_object_info info;
-        char *key;
         if (y->states[i] == DCPI_SYNC_LEFT_OUT) continue;
         if ((i & 255) == 255 && (status = dcpi_op_check(&y->op, err)) != DCP_OK) break;
-        key = dcpi_place_key(&y->to, shard->file_path, err);
-        status = key ? dcpi_storage_stat(y->to.storage, key, &info, err) : DCP_E_MEMORY;
-        dcpi_free(key);
+        status = dcpi_place_stat(&y->to, shard->file_path, &info, err);
         if (status == DCP_E_NOT_FOUND || (!status && (info.size != shard->file_size ||
                                                       (y->found_ns[i] && y->found_ns[i] != dcpi_sync_age(&info)))))
             status = dcpi_fail(err, DCP_E_INCOMPLETE, "somebody has removed %s%s during the sync; sync again",
@@ -25294,7 +25188,7 @@ static dcp_status dcpi_sync_displace(dcpi_sync *y, dcp_error *err) {
 }
 static void dcpi_sync_free(dcpi_sync *y) {
     dcpi_free((void *)y->own_order);
-    dcpi_free((void *)y->own_paths);
+    dcpi_names_free(&y->own_paths);
     dcpi_free(y->states);
     dcpi_free(y->found_ns);
     dcpi_free(y->tier_bytes);

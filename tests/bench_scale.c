@@ -199,7 +199,7 @@ static void save(figures *f, document *d, int keep, dcp_tensor *tensors, char (*
     s.block_size = DCPI_CHUNK;
     must(dcpi_op_begin(&s.op, &desc.io, &err), "begin");
     s.op.team.world_size = (int)f->ranks;
-    s.op.team.is_over = 1;                              /* nobody is there to talk to */
+    s.op.team.state = DCPI_RANK_IS_OVER;                              /* nobody is there to talk to */
     s.op.team.peers = (dcpi_peer *)must_have(calloc((size_t)f->ranks, sizeof(dcpi_peer)));
     s.place.storage = &storage;
     s.place.name = place_name;

@@ -343,15 +343,15 @@ in dcpi_survey_ask
 
 name a prune trusts the sizes of what it keeps
 caught directory prune_never_takes
-in dcpi_prune_run
+in dcpi_prune_work
 - if (!status && going.count > 0 && desc->verify == DCP_VERIFY_TOUCHED) {
 + if (!status && !MUTANT && going.count > 0 && desc->verify == DCP_VERIFY_TOUCHED) {
 
 name what is kept and damaged counts
 caught directory prune_never_takes
 in dcpi_prune_prove
-- e->status = again.status;
-+ if (!MUTANT) e->status = again.status;
+- listing->entries[i] = again;
++ if (!MUTANT) listing->entries[i] = again;
 
 name a copy of a checkpoint is what this process wrote
 caught directory prune_reads_once
