@@ -14828,15 +14828,15 @@ DCPDEF dcp_status dcp_gather(dcp_coordinator *coordinator, const void *data, siz
  */
 typedef struct dcpi_letter dcpi_letter;
 struct dcpi_letter {
-    /* [0]: in the queue of its sender, [1]: in that of anybody. Of the first one of a queue: the last one, and the first
-     * one of another queue in the same chain of the table */
+    /* [0]: in the queue of its sender, [1]: in that of anybody. Of the first one of a queue: the last one, and the
+     * first one of another queue in the same chain of the table */
     dcpi_letter *next[2], *previous[2], *last[2], *chain[2];
     int from, tag; void *data; size_t size;
 };
 typedef struct dcpi_waiter { struct dcpi_waiter *next; int from, tag; } dcpi_waiter;
-/* Without memory a verdict arrives all the same, so that nobody has to leave what it made: each mailbox has a letter set
- * aside for one message, of DCPI_SPARE_MOST bytes at most. Signs of life, which are shorter than all else, do not get
- * it. */
+/* Without memory a verdict arrives all the same, so that nobody has to leave what it made: each mailbox has a letter
+ * set aside for one message, of DCPI_SPARE_MOST bytes at most. Signs of life, which are shorter than all else, do not
+ * get it. */
 #define DCPI_SPARE_LEAST 17
 #define DCPI_SPARE_MOST 1024
 #define DCPI_QUEUES 256                                 /* a power of two: the chains of a thousand senders are short */
@@ -24047,7 +24047,8 @@ static dcp_status dcpi_remove_commits(dcpi_remover *r, dcp_removal *removal, int
         status = dcpi_removal_take(removal, place, commits->items[i], r->dry_run, err);
         if (!status) removal->checkpoints++;
     }
-    return status || r->dry_run || commits->count == 0 ? status : dcpi_place_sync(place, err);
+    if (!status && !r->dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
+    return status;
 }
 /* Then the files of `data` that nobody names. */
 static dcp_status dcpi_remove_files(dcpi_remover *r, dcp_removal *removal, dcp_error *err) {

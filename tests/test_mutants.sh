@@ -92,13 +92,13 @@ in dcpi_sync_publish
 
 name what stays is not made durable before a document is removed
 caught crash processes_that_die
-in dcpi_remove_files
+in dcpi_remove_commits
 - commits->count > 0) status = dcpi_place_sync(
 + commits->count > 0 && !MUTANT) status = dcpi_place_sync(
 
 name no sync of the directory between a document and its data
 caught crash removals
-in dcpi_remove_files
+in dcpi_remove_commits
 - commits->count > 0) status = dcpi_place_sync(
 + commits->count > 0 && !MUTANT) status = dcpi_place_sync(
 
@@ -208,9 +208,9 @@ in dcpi_pool_prepare
 name intents are looked for before the document is gone
 caught crash a_removal_that_began_before
 in dcpi_remove_files
-- has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST;
-+ has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST;
+- status = dcpi_remove_commits(
 + if (MUTANT) (void)dcpi_intents_pending(op, place, DCP_GRACE_SECONDS, NULL, 0, &pending, err);
++ status = dcpi_remove_commits(
 in dcpi_remove_files
 - if (!status && has_pool && data->count > 0)
 + if (!status && !MUTANT && has_pool && data->count > 0)
@@ -591,8 +591,8 @@ in dcpi_storage_absent
 name a last word that is on its way is taken for one that was not sent
 caught rank_faults a_send_that_fails_and_arrives with_faults
 in dcpi_team_lost
-- if ((t->is_promised || t->has_said_all) &&
-+ if ((t->is_promised || (t->has_said_all && !MUTANT)) &&
+- if (t->state >= DCPI_RANK_HAS_SAID_ALL &&
++ if (t->state >= (MUTANT ? DCPI_RANK_HAS_PROMISED : DCPI_RANK_HAS_SAID_ALL) &&
 
 name who waits for a rank that has died seems to have stood still
 caught rank_faults who_lives_takes_back with_faults
@@ -644,9 +644,9 @@ in dcpi_sense_of
 
 name nothing is set aside for a last word without memory
 caught rank_faults no_memory_for_ever with_faults
-in dcpi_spare_use
-- if (!letter ||
-+ if (MUTANT || !letter ||
+in dcpi_seat_post
+- if (!*letter &&
++ if (!MUTANT && !*letter &&
 
 name a file of a time to come is young for ever
 caught pool an_intent_of_a_time_to_come
