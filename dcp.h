@@ -5112,6 +5112,7 @@ typedef struct dcpi_json_reader {
 } dcpi_json_reader;
 typedef struct dcpi_json_object {                       /* one open object, on the caller's stack */
     const char *const *names; int name_count;           /* members that the schema knows, at most 64 */
+    size_t stride;                                      /* bytes from a name to the next: they may be in a table */
     uint64_t seen;
     int member;                                         /* the current one: index in names, or -1 */
     dcpi_json_span key; const char *key_at;             /* its key, unescaped; where it stands */
@@ -5203,7 +5204,6 @@ static uint64_t dcpi_json_specials(const char *eight) {
     backslash = v ^ (ones * '\\');
     return ((v - ones * 0x20) | (quote - ones) | (backslash - ones) | v) & high;
 }
-static int dcpi_json_is_special(const char *eight) { return dcpi_json_specials(eight) != 0; }
 /* The first byte from `at` on that is special, or the end. */
 static const char *dcpi_json_plain_end(const char *at, const char *end) {
     uint64_t found = 0;
@@ -5451,6 +5451,7 @@ static int dcpi_json_object_begin(dcpi_json_reader *r, dcpi_json_object *o, cons
     memset(o, 0, sizeof *o);
     o->names = names;
     o->name_count = name_count;
+    o->stride = sizeof *names;
     o->member = -1;
     o->first_key = r->key_count;
     return dcpi_json_enter(r, '{', "an object");
@@ -5502,8 +5503,12 @@ static int dcpi_json_check_unknown(dcpi_json_reader *r, const dcpi_json_object *
     return count <= 8 ? dcpi_json_few_differ(r, r->keys + o->first_key, count) : dcpi_json_many_differ(
             r, r->keys + o->first_key, count);
 }
+static const char *dcpi_json_name(const dcpi_json_object *o, int index) {
+    return *(const char *const *)(const void *)((const char *)o->names + (size_t)index * o->stride);
+}
 static int dcpi_json_known(const dcpi_json_object *o, const dcpi_json_span *key, int index) {
-    return strncmp(o->names[index], key->text, key->length) == 0 && o->names[index][key->length] == '\0';
+    const char *name = dcpi_json_name(o, index);
+    return strncmp(name, key->text, key->length) == 0 && name[key->length] == '\0';
 }
 static int dcpi_json_find_member(const dcpi_json_object *o) {
     int i, n = o->name_count;
@@ -5514,7 +5519,7 @@ static int dcpi_json_find_member(const dcpi_json_object *o) {
  * happened. */
 static int dcpi_json_next_member(dcpi_json_reader *r, dcpi_json_object *o) {
     int next = o->member + 1 < o->name_count ? o->member + 1 : 0;
-    const char *name = o->name_count > 0 ? o->names[next] : "", *at = r->at + 1;
+    const char *name = o->name_count > 0 ? dcpi_json_name(o, next) : "", *at = r->at + 1;
     while (at < r->end && *name && *at == *name) { at++; name++; }
     if (*name || at == r->end || *at != '"' || at == r->at + 1) return -1;
     o->key.text = r->at + 1;
@@ -6734,6 +6739,58 @@ static int dcpi_yaml_block_node(dcpi_yaml *y, int64_t parent, int has_tab) {
         return dcpi_yaml_line_end(y);
     }
     return dcpi_yaml_begins_plain(y, text, 0) ? dcpi_yaml_block_plain(y, parent, has_tab) : dcpi_yaml_refuse(y);
+}
+
+/* ---- what is written --------------------------------------------------------------------------------------------- */
+/* Text that every YAML reader takes for that string: a word of letters, digits and / _ . - that is no number, null or
+ * boolean, nor what YAML 1.1 had as such. */
+static int dcpi_yaml_is_safe(const char *text) {
+    static const char words[] = " null true false yes no on off y n ";
+    char word[10] = " ";
+    size_t i;
+    for (i = 0; text[i]; i++) {
+        const char c = text[i];
+        if (dcpi_yaml_is_word(c) ? i > 0 || c < '0' || c > '9' : i > 0 && (c == '.' || c == '-')) continue;
+        return 0;
+    }
+    if (i == 0 || i > 5) return i > 5;
+    memcpy(word + 1, text, i);
+    for (i = 1; word[i]; i++) if (word[i] >= 'A' && word[i] <= 'Z') word[i] = (char)(word[i] - 'A' + 'a');
+    word[i] = ' ';
+    return strstr(words, word) == NULL;
+}
+/* Copies a JSON value, on one line, which is YAML then. */
+static int dcpi_yaml_write_flow(dcpi_writer *w, dcpi_json_reader *r) {
+    const char c = dcpi_json_peek(r);
+    dcpi_json_object o;
+    dcpi_json_span span;
+    int64_t count;
+    int done;
+    if (c == '{') {
+        done = dcpi_json_object_begin(r, &o, NULL, 0);
+        while (done && dcpi_json_member(r, &o)) {
+            dcpi_write_text(w, o.count > 1 ? ", " : "{ ");
+            dcpi_write_string(w, o.key.text, o.key.length);
+            dcpi_write_text(w, ": ");
+            done = dcpi_yaml_write_flow(w, r);
+        }
+        dcpi_write_text(w, o.count > 1 ? " }" : "{}");
+    } else if (c == '[') {
+        done = dcpi_json_array(r, &count);
+        dcpi_write_text(w, "[");
+        while (done && dcpi_json_item(r, &count)) {
+            if (count > 1) dcpi_write_text(w, ", ");
+            done = dcpi_yaml_write_flow(w, r);
+        }
+        dcpi_write_text(w, "]");
+    } else if (c == '"') {
+        done = dcpi_json_string(r, &span);
+        if (done) dcpi_write_string(w, span.text, span.length);
+    } else {
+        done = dcpi_json_skip(r, &span);
+        if (done) dcpi_write_raw(w, span.text, span.length);
+    }
+    return done && !r->status;
 }
 
 /* ---- documents */
@@ -8160,52 +8217,327 @@ static int dcpi_time_parse(const char *text, int64_t *seconds, int *nanoseconds)
     return 1;
 }
 
-/* ---- building: a dcp_metadata that owns its memory --------------------------------------------------------------- */
-typedef struct dcpi_meta {
-    dcp_metadata metadata;              /* first: what the program holds */
+/* ---- versions, size budgets -------------------------------------------------------------------------------------- */
+/* "40GB", "512MiB", "1000", also "10_000 kb": GB is 10^9 bytes, GiB 2^30. -1: it is none, or beyond 64 bits. */
+static int64_t dcpi_manifest_budget(const char *text) {
+    static const char letters[] = "KMGTPE";
+    const char *letter;
+    int64_t value = 0, scale = 1;
+    int i, is_joint = 0, is_binary;
+    if (*text < '0' || *text > '9') return -1;
+    for (; (*text >= '0' && *text <= '9') || (*text == '_' && !is_joint); text++) {
+        is_joint = *text == '_';
+        if (!is_joint && (!dcpi_mul(value, 10, &value) || !dcpi_add(value, *text - '0', &value))) return -1;
+    }
+    if (is_joint) return -1;
+    while (*text == ' ') text++;
+    if (*text == '\0') return value;
+    letter = strchr(letters, *text >= 'a' && *text <= 'z' ? *text - 'a' + 'A' : *text);
+    is_binary = letter != NULL && (text[1] == 'i' || text[1] == 'I');
+    if (letter) text += 1 + is_binary;
+    if ((*text != 'B' && *text != 'b') || text[1] != '\0') return -1;
+    for (i = 0; letter && i <= (int)(letter - letters); i++)
+        if (!dcpi_mul(scale, is_binary ? 1024 : 1000, &scale)) return -1;
+    return dcpi_mul(value, scale, &value) ? value : -1;
+}
+/* The major number of a version such as "1.0.0"; -1: it is none. */
+static int64_t dcpi_version_major(const char *version) {
+    int64_t major = -1, part = 0;
+    const char *text = version;
+    if (strlen(version) > 31) return -1;
+    for (;;) {
+        if (*text < '0' || *text > '9') return -1;
+        for (part = 0; *text >= '0' && *text <= '9'; text++) part = dcpi_min(part * 10 + (*text - '0'), INT32_MAX);
+        if (major < 0) major = part;
+        if (*text == '\0') return major;
+        if (*text++ != '.') return -1;
+    }
+}
+static int dcpi_version_is_newer(const char *version) {
+    return dcpi_version_major(version) > dcpi_version_major(DCP_FORMAT_VERSION);
+}
+
+/* ---- the schema: one table a record says which members an object of a document has, and where they are in its struct.
+ * Reading, writing, copying and the checks that are the same for all go by these tables. >>manifest has its own. */
+typedef enum dcpi_kind {                /* of a member: what it is in the document, and in the struct */
+    DCPI_KIND_TEXT,                     /* const char *, in the arena */
+    DCPI_KIND_WORD,                     /* the same; one of few, which many records share */
+    DCPI_KIND_VERSION,                  /* the same; a newer one ends the parsing */
+    DCPI_KIND_BUDGET,                   /* the same; "40GB", or a number of bytes */
+    DCPI_KIND_OBJECT,                   /* the same: the JSON text of an object */
+    DCPI_KIND_INT, DCPI_KIND_INT64, DCPI_KIND_NUMBER,   /* int, int64_t, double */
+    DCPI_KIND_READER,                   /* int64_t; one beyond DCP_MANIFEST_VERSION ends the parsing */
+    DCPI_KIND_SEED,                     /* uint64_t */
+    DCPI_KIND_EXPERT_KEY,               /* int64_t[3] */
+    DCPI_KIND_SHAPE, DCPI_KIND_GLOBAL_SHAPE, DCPI_KIND_GLOBAL_OFFSET,   /* int64_t[ndim] */
+    DCPI_KIND_DIGESTS,                  /* const uint8_t *: 32 bytes each */
+    DCPI_KIND_FIELDS,                   /* dcp_field *: an object of strings */
+    DCPI_KIND_RECORD, DCPI_KIND_LIST,   /* a struct of another record; a list of them */
+    DCPI_KIND_SIGNATURE, DCPI_KIND_INTEGRITY            /* read before, as bytes */
+} dcpi_kind;
+enum {                                  /* of a member */
+    DCPI_ADDED = 1,                     /* to the seed's format */
+    DCPI_LINE = 2, DCPI_LINE_ONCE = 4,  /* written on a line of its own; if none has begun one */
+    DCPI_IF_SET = 8,                    /* absent: NULL, 0, or there are none */
+    DCPI_IF_KNOWN = 16,                 /* absent: -1 */
+    DCPI_IF_PLACED = 32, DCPI_IF_BLOCKS = 64, DCPI_IF_NUMBERED = 128,   /* a placement, block size, save id is there */
+    DCPI_IF = DCPI_IF_SET | DCPI_IF_KNOWN | DCPI_IF_PLACED | DCPI_IF_BLOCKS | DCPI_IF_NUMBERED,
+    DCPI_FREE_TEXT = 256,               /* may be any UTF-8 */
+    DCPI_NATURAL = 512                  /* must not be negative */
+};
+typedef struct dcpi_member {
+    const char *name[2];                /* in camelCase, or the only one; in snake_case, where both documents have it */
+    dcpi_kind kind; int flags;
+    size_t offset;
+    size_t extent;                      /* offset of the list's count, of ndim, of has_...; 0: none is needed */
+    const struct dcpi_record *record;   /* of the object, or of the list's items */
+} dcpi_member;
+/* where a record that is a piece of a tensor has what its members depend on */
+typedef struct dcpi_piece_form {
+    size_t name, ndim, placement, block_size, block_checksums, block_count;
+} dcpi_piece_form;
+typedef enum dcpi_limit { DCPI_LIMIT_SHARDS, DCPI_LIMIT_TENSORS, DCPI_LIMIT_FIELDS } dcpi_limit;
+typedef struct dcpi_record {
+    const dcpi_member *members; int count;              /* in the order in which they are written, at most 64 */
+    int dialect;                        /* which of the names */
+    int depth;                          /* arrays and objects around it */
+    size_t size, extra;                 /* bytes of the struct; offset of `extra` */
+    const dcpi_piece_form *piece;       /* NULL: it is no piece */
+    const char *items; dcpi_limit limit;                /* what a list of them has, in messages; how many at most */
+    void (*clear)(void *record);        /* makes an empty one; NULL: it is all zero */
+} dcpi_record;
+
+static const dcpi_member dcpi_sharding_members[] = {
+    {{"strategy", "strategy"}, DCPI_KIND_TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, offsetof(dcp_sharding, strategy), 0, NULL},
+    {{"shardCount", "shard_count"}, DCPI_KIND_INT64, 0, offsetof(dcp_sharding, shard_count), 0, NULL},
+    {{"precision", "precision"}, DCPI_KIND_TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, offsetof(dcp_sharding, precision), 0,
+     NULL},
+    {{"strategySpecificInfo", "strategy_specific_info"}, DCPI_KIND_OBJECT, 0, offsetof(dcp_sharding, info), 0, NULL}
+};
+static const dcpi_member dcpi_training_members[] = {
+    {{"epoch", "epoch"}, DCPI_KIND_INT64, 0, offsetof(dcp_training, epoch), 0, NULL},
+    {{"step", "step"}, DCPI_KIND_INT64, 0, offsetof(dcp_training, step), 0, NULL},
+    {{"learningRate", "learning_rate"}, DCPI_KIND_NUMBER, 0, offsetof(dcp_training, learning_rate), 0, NULL},
+    {{"optimizerType", "optimizer_type"}, DCPI_KIND_TEXT, DCPI_IF_SET | DCPI_FREE_TEXT,
+     offsetof(dcp_training, optimizer_type), 0, NULL},
+    {{"optimizerState", "optimizer_state"}, DCPI_KIND_OBJECT, 0, offsetof(dcp_training, optimizer_state), 0, NULL}
+};
+static const dcpi_member dcpi_tensor_members[] = {
+    {{"name"}, DCPI_KIND_TEXT, 0, offsetof(dcp_tensor_metadata, name), 0, NULL},
+    {{"shape"}, DCPI_KIND_SHAPE, 0, offsetof(dcp_tensor_metadata, shape), offsetof(dcp_tensor_metadata, ndim), NULL},
+    {{"dataType"}, DCPI_KIND_WORD, 0, offsetof(dcp_tensor_metadata, data_type), 0, NULL},
+    {{"offset"}, DCPI_KIND_INT64, 0, offsetof(dcp_tensor_metadata, offset), 0, NULL},
+    {{"size"}, DCPI_KIND_INT64, 0, offsetof(dcp_tensor_metadata, size), 0, NULL},
+    {{"globalShape"}, DCPI_KIND_GLOBAL_SHAPE, DCPI_ADDED | DCPI_LINE | DCPI_IF_PLACED,
+     offsetof(dcp_tensor_metadata, global_shape), offsetof(dcp_tensor_metadata, ndim), NULL},
+    {{"globalOffset"}, DCPI_KIND_GLOBAL_OFFSET, DCPI_ADDED | DCPI_IF_PLACED,
+     offsetof(dcp_tensor_metadata, global_offset), offsetof(dcp_tensor_metadata, ndim), NULL},
+    {{"placement"}, DCPI_KIND_WORD, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_tensor_metadata, placement), 0, NULL},
+    {{"blockSize"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_LINE_ONCE | DCPI_IF_SET,
+     offsetof(dcp_tensor_metadata, block_size), 0, NULL},
+    {{"blockChecksums"}, DCPI_KIND_DIGESTS, DCPI_ADDED | DCPI_IF_BLOCKS,
+     offsetof(dcp_tensor_metadata, block_checksums), offsetof(dcp_tensor_metadata, block_count), NULL}
+};
+static const dcpi_piece_form dcpi_tensor_form = {
+    offsetof(dcp_tensor_metadata, name), offsetof(dcp_tensor_metadata, ndim), offsetof(dcp_tensor_metadata, placement),
+    offsetof(dcp_tensor_metadata, block_size), offsetof(dcp_tensor_metadata, block_checksums),
+    offsetof(dcp_tensor_metadata, block_count)
+};
+static const dcpi_record dcpi_sharding_record = {
+    dcpi_sharding_members, (int)DCPI_COUNT(dcpi_sharding_members), 0, 1, sizeof(dcp_sharding),
+    offsetof(dcp_sharding, extra), NULL, NULL, DCPI_LIMIT_FIELDS, NULL
+};
+static const dcpi_record dcpi_training_record = {
+    dcpi_training_members, (int)DCPI_COUNT(dcpi_training_members), 0, 1, sizeof(dcp_training),
+    offsetof(dcp_training, extra), NULL, NULL, DCPI_LIMIT_FIELDS, NULL
+};
+static const dcpi_record dcpi_tensor_record = {
+    dcpi_tensor_members, (int)DCPI_COUNT(dcpi_tensor_members), 0, 4, sizeof(dcp_tensor_metadata),
+    offsetof(dcp_tensor_metadata, extra), &dcpi_tensor_form, "tensors", DCPI_LIMIT_TENSORS, NULL
+};
+static const dcpi_member dcpi_shard_members[] = {
+    {{"rank"}, DCPI_KIND_INT, 0, offsetof(dcp_shard_metadata, rank), 0, NULL},
+    {{"filePath"}, DCPI_KIND_TEXT, 0, offsetof(dcp_shard_metadata, file_path), 0, NULL},
+    {{"fileSize"}, DCPI_KIND_INT64, 0, offsetof(dcp_shard_metadata, file_size), 0, NULL},
+    {{"dataOffset"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_shard_metadata, data_offset), 0, NULL},
+    {{"tensors"}, DCPI_KIND_LIST, 0, offsetof(dcp_shard_metadata, tensors),
+     offsetof(dcp_shard_metadata, tensor_count), &dcpi_tensor_record},
+    {{"checksum"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_shard_metadata, checksum), 0, NULL}
+};
+static const dcpi_record dcpi_shard_record = {
+    dcpi_shard_members, (int)DCPI_COUNT(dcpi_shard_members), 0, 2, sizeof(dcp_shard_metadata),
+    offsetof(dcp_shard_metadata, extra), NULL, "shards", DCPI_LIMIT_SHARDS, NULL
+};
+static const dcpi_member dcpi_metadata_members[] = {
+    {{"version"}, DCPI_KIND_VERSION, 0, offsetof(dcp_metadata, version), 0, NULL},
+    {{"timestamp"}, DCPI_KIND_TEXT, 0, offsetof(dcp_metadata, timestamp), 0, NULL},
+    {{"worldSize"}, DCPI_KIND_INT, 0, offsetof(dcp_metadata, world_size), 0, NULL},
+    {{"ddpRank"}, DCPI_KIND_INT, 0, offsetof(dcp_metadata, ddp_rank), 0, NULL},
+    {{"saveId"}, DCPI_KIND_TEXT, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_metadata, save_id), 0, NULL},
+    {{"sequence"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_NUMBERED | DCPI_NATURAL, offsetof(dcp_metadata, sequence), 0,
+     NULL},
+    {{"sharding"}, DCPI_KIND_RECORD, 0, offsetof(dcp_metadata, sharding), 0, &dcpi_sharding_record},
+    {{"shards"}, DCPI_KIND_LIST, 0, offsetof(dcp_metadata, shards), offsetof(dcp_metadata, shard_count),
+     &dcpi_shard_record},
+    {{"training"}, DCPI_KIND_RECORD, DCPI_IF_SET, offsetof(dcp_metadata, training),
+     offsetof(dcp_metadata, has_training), &dcpi_training_record},
+    {{"customFields"}, DCPI_KIND_FIELDS, 0, offsetof(dcp_metadata, fields), offsetof(dcp_metadata, field_count), NULL},
+    {{"signature"}, DCPI_KIND_SIGNATURE, DCPI_ADDED, 0, 0, NULL},
+    {{"integrity"}, DCPI_KIND_INTEGRITY, DCPI_ADDED, 0, 0, NULL}
+};
+static const dcpi_record dcpi_metadata_record = {
+    dcpi_metadata_members, (int)DCPI_COUNT(dcpi_metadata_members), 0, 0, sizeof(dcp_metadata),
+    offsetof(dcp_metadata, extra), NULL, NULL, DCPI_LIMIT_FIELDS, NULL
+};
+
+/* -- what a table says of a struct -- */
+static const char *dcpi_text_at(const void *record, size_t offset) {
+    return *(const char *const *)(const void *)((const char *)record + offset);
+}
+static int dcpi_int_at(const void *record, size_t offset) {
+    return *(const int *)(const void *)((const char *)record + offset);
+}
+static int64_t dcpi_int64_at(const void *record, size_t offset) {
+    return *(const int64_t *)(const void *)((const char *)record + offset);
+}
+static size_t dcpi_count_at(const void *record, size_t offset) {
+    return *(const size_t *)(const void *)((const char *)record + offset);
+}
+/* A pointer of whatever type. */
+static const void *dcpi_pointer_at(const void *record, size_t offset) {
+    const void *pointer;
+    memcpy(&pointer, (const char *)record + offset, sizeof pointer);
+    return pointer;
+}
+static int dcpi_is_text(dcpi_kind kind) { return kind <= DCPI_KIND_OBJECT; }
+/* The name of the member of a kind that the record has once. */
+static const char *dcpi_name_of(const dcpi_record *record, dcpi_kind kind) {
+    int i = 0;
+    while (i + 1 < record->count && record->members[i].kind != kind) i++;
+    return record->members[i].name[record->dialect];
+}
+
+/* What says whether a member is there: its value, a count, a flag. */
+static int64_t dcpi_member_extent(const dcpi_member *member, const void *record) {
+    switch (member->kind) {
+    case DCPI_KIND_INT:        return dcpi_int_at(record, member->offset);
+    case DCPI_KIND_INT64: case DCPI_KIND_READER:
+        return dcpi_int64_at(record, member->offset);
+    case DCPI_KIND_LIST: case DCPI_KIND_FIELDS:
+        return dcpi_count_at(record, member->extent) > 0;
+    case DCPI_KIND_RECORD: case DCPI_KIND_SEED: case DCPI_KIND_EXPERT_KEY: case DCPI_KIND_SHAPE:
+        return member->extent == 0 || dcpi_int_at(record, member->extent);
+    default:                   return dcpi_pointer_at(record, member->offset) != NULL;
+    }
+}
+
+/* ---- building: a document that owns its memory ------------------------------------------------------------------- */
+/* What stands before the items of a list that is the document's. */
+typedef struct dcpi_items { struct dcpi_items *previous, *next; size_t capacity; } dcpi_items;
+#define DCPI_ITEMS_HEAD ((sizeof(dcpi_items) + 15) & ~(size_t)15)
+
+typedef struct dcpi_meta {              /* who owns a dcp_metadata or a dcp_manifest: its `internal` */
+    union { dcp_metadata metadata; dcp_manifest manifest; } document;   /* what the program holds */
     dcpi_arena arena;                   /* strings, digests */
+    dcpi_items *lists;                   /* all of them, also those in whose place the program has put its own */
     int is_parsed;                      /* absent members are missing, not defaults */
-    dcp_shard_metadata *shards; size_t shard_capacity;    /* = metadata.shards, unless the program has put in its own */
-    dcp_tensor_metadata **tensors;      /* per shard: = shards[s].tensors, unless ... */
-    size_t *tensor_capacities;
-    size_t owned_shards;                /* entries of the two arrays above */
-    dcp_field *fields; size_t field_capacity;
     /* what this document's texts belong to, if they are another's; NULL: none */
     void *kept; void (*free_kept)(void *kept);
 } dcpi_meta;
 
 static dcpi_meta *dcpi_meta_of(const dcp_metadata *metadata) { return (dcpi_meta *)metadata->internal; }
+static int dcpi_meta_is_parsed(const void *internal) { return internal && ((const dcpi_meta *)internal)->is_parsed; }
 
+static void dcpi_meta_free(dcpi_meta *meta) {
+    dcpi_items *list, *next;
+    if (!meta) return;                                                  /* filled by hand: nothing here is ours */
+    for (list = meta->lists; list; list = next) {
+        next = list->next;
+        dcpi_free(list);
+    }
+    dcpi_arena_free(&meta->arena);
+    if (meta->kept) meta->free_kept(meta->kept);
+    dcpi_free(meta);
+}
 DCPDEF dcp_status dcp_metadata_new(dcp_metadata **out, dcp_error *err) {
     dcpi_meta *meta;
     if (!out) return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_new: out must not be NULL");
     *out = NULL;
     meta = (dcpi_meta *)dcpi_alloc_array(1, sizeof *meta, err);
     if (!meta) return DCP_E_MEMORY;
-    meta->metadata.internal = meta;
-    *out = &meta->metadata;
+    meta->document.metadata.internal = meta;
+    *out = &meta->document.metadata;
     return dcpi_succeed(err);
 }
-DCPDEF void dcp_metadata_free(dcp_metadata *metadata) {
-    dcpi_meta *meta = metadata ? dcpi_meta_of(metadata) : NULL;
-    size_t s;
-    if (!meta) return;                                                  /* filled by hand: nothing here is ours */
-    for (s = 0; s < meta->owned_shards; s++) dcpi_free(meta->tensors[s]);
-    dcpi_free((void *)meta->tensors);
-    dcpi_free(meta->tensor_capacities);
-    dcpi_free(meta->shards);
-    dcpi_free(meta->fields);
-    dcpi_arena_free(&meta->arena);
-    if (meta->kept) meta->free_kept(meta->kept);
-    dcpi_free(meta);
+DCPDEF void dcp_metadata_free(dcp_metadata *metadata) { if (metadata) dcpi_meta_free(dcpi_meta_of(metadata)); }
+
+/* internal: of the document, or NULL with `document` NULL */
+static dcp_status dcpi_meta_builder(const void *document, const void *internal, const void *argument,
+                                    const char *function, dcp_error *err) {
+    if (!document || !argument) return dcpi_fail(err, DCP_E_INVALID, "%s: an argument is NULL", function);
+    if (internal) return DCP_OK;
+    return dcpi_fail(err, DCP_E_INVALID, "%s: this document was filled by hand; the builders need one of "
+                     "dcp_metadata_new or dcp_manifest_new", function);
 }
-static dcp_status dcpi_meta_builder(dcp_metadata *metadata, const void *argument, const char *function,
-                                    dcp_error *err) {
-    if (!metadata || !argument) return dcpi_fail(err, DCP_E_INVALID, "%s: an argument is NULL", function);
-    if (!dcpi_meta_of(metadata))
-        return dcpi_fail(err, DCP_E_INVALID,
-                         "%s: this dcp_metadata was filled by hand; the builders need one of dcp_metadata_new",
-                         function);
+/* A list with room for `capacity` items; list NULL: a new one. NULL: out of memory, nothing has changed. */
+static dcpi_items *dcpi_items_resize(dcpi_meta *meta, dcpi_items *list, size_t capacity, size_t size, dcp_error *err) {
+    dcpi_items *resized;
+    size_t bytes;
+    if (!dcpi_mul_size(capacity, size, &bytes) || !dcpi_add_size(bytes, DCPI_ITEMS_HEAD, &bytes)) bytes = SIZE_MAX;
+    resized = bytes < SIZE_MAX ? (dcpi_items *)DCP_REALLOC((void *)list, bytes) : NULL;
+    if (!resized) { (void)dcpi_no_memory(err, bytes); return NULL; }
+    if (!list) {
+        resized->previous = NULL;
+        resized->next = meta->lists;
+    }
+    resized->capacity = capacity;
+    if (resized->previous) resized->previous->next = resized;
+    else meta->lists = resized;
+    if (resized->next) resized->next->previous = resized;
+    return resized;
+}
+static dcpi_items *dcpi_items_of(const void *at) {        /* at: the document's pointer to the items */
+    char *items;
+    memcpy(&items, at, sizeof items);
+    return items ? (dcpi_items *)(void *)(items - DCPI_ITEMS_HEAD) : NULL;
+}
+static void dcpi_items_set(void *at, dcpi_items *list) {
+    char *items = (char *)list + DCPI_ITEMS_HEAD;
+    memcpy(at, &items, sizeof items);
+}
+/* Appends an item of zeros. NULL: out of memory. */
+static void *dcpi_items_grow(dcpi_meta *meta, void *at, size_t *count, size_t size, dcp_error *err) {
+    dcpi_items *list = dcpi_items_of(at);
+    const size_t capacity = list ? list->capacity : 0;
+    char *item;
+    if (*count >= capacity) {
+        list = dcpi_items_resize(meta, list, capacity + capacity / 2 + 8, size, err);
+        if (!list) return NULL;
+        dcpi_items_set(at, list);
+    }
+    item = (char *)list + DCPI_ITEMS_HEAD + (*count)++ * size;
+    memset(item, 0, size);
+    return item;
+}
+/* Gives back what a list has grown beyond its last item. */
+static void dcpi_items_trim(dcpi_meta *meta, void *at, size_t count, size_t size) {
+    dcpi_items *list = dcpi_items_of(at);
+    if (!list || count == 0 || count == list->capacity) return;
+    list = dcpi_items_resize(meta, list, count, size, NULL);
+    if (list) dcpi_items_set(at, list);                                  /* else it stays larger */
+}
+/* Appends an empty item of a record. */
+static dcp_status dcpi_items_add(dcpi_meta *meta, const dcpi_record *record, void *at, size_t *count, void **out,
+                                dcp_error *err) {
+    static const char *const names[] = {"SHARDS", "TENSORS", "FIELDS"};
+    const size_t limit = record->limit == DCPI_LIMIT_SHARDS ? (size_t)DCP_LIMIT_SHARDS :
+                         record->limit == DCPI_LIMIT_TENSORS ? (size_t)DCP_LIMIT_TENSORS : (size_t)DCP_LIMIT_FIELDS;
+    if (*count >= limit)
+        return dcpi_fail(err, DCP_E_LIMIT, "more than %d %s (DCP_LIMIT_%s)", (int)limit, record->items,
+                         names[record->limit]);
+    *out = dcpi_items_grow(meta, at, count, record->size, err);
+    if (!*out) return DCP_E_MEMORY;
+    if (record->clear) record->clear(*out);
     return DCP_OK;
 }
 /* Copies *text, if any, into the arena. 0: out of memory. */
@@ -8214,168 +8546,1209 @@ static int dcpi_meta_copy(dcpi_meta *meta, const char **text, dcp_error *err) {
     *text = dcpi_arena_text(&meta->arena, *text, strlen(*text), err);
     return *text != NULL;
 }
-DCPDEF dcp_status dcp_metadata_set_sharding(dcp_metadata *metadata, const dcp_sharding *sharding, dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, sharding, "dcp_metadata_set_sharding", err);
-    dcp_sharding copy;
-    dcpi_meta *meta;
+static int dcpi_meta_copy_digests(dcpi_meta *meta, const uint8_t **digests, size_t count, dcp_error *err) {
+    const uint8_t *from = *digests;
+    uint8_t *copy;
+    size_t bytes;
+    if (!from) return 1;
+    if (!dcpi_mul_size(count, 32, &bytes)) { (void)dcpi_no_memory(err, SIZE_MAX); return 0; }
+    copy = (uint8_t *)dcpi_arena_alloc(&meta->arena, bytes, err);
+    if (!copy) return 0;
+    memcpy(copy, from, bytes);
+    *digests = copy;
+    return 1;
+}
+/* Makes what a copied struct points to the document's own, but for lists and records in it. 0: out of memory. */
+static int dcpi_meta_own(dcpi_meta *meta, const dcpi_record *record, void *copy, dcp_error *err) {
+    char *at = (char *)copy;
+    int i, done = dcpi_meta_copy(meta, (const char **)(void *)(at + record->extra), err);
+    for (i = 0; i < record->count && done; i++) {
+        const dcpi_member *member = &record->members[i];
+        if (dcpi_is_text(member->kind)) done = dcpi_meta_copy(meta, (const char **)(void *)(at + member->offset), err);
+        else if (member->kind == DCPI_KIND_DIGESTS)
+            done = dcpi_meta_copy_digests(meta, (const uint8_t **)(void *)(at + member->offset),
+                                          dcpi_count_at(copy, member->extent), err);
+    }
+    return done;
+}
+/* Appends a copy of an item. */
+static dcp_status dcpi_items_append(dcpi_meta *meta, const dcpi_record *record, void *at, size_t *count,
+                                   const void *from, dcp_error *err) {
+    union { dcp_shard_metadata shard; dcp_tensor_metadata tensor; dcp_manifest_shard piece; dcp_manifest_tier tier;
+            } copy;
+    void *added;
+    dcp_status status;
+    memcpy(&copy, from, record->size);
+    if (!dcpi_meta_own(meta, record, &copy, err)) return DCP_E_MEMORY;
+    status = dcpi_items_add(meta, record, at, count, &added, err);
     if (status != DCP_OK) return status;
-    meta = dcpi_meta_of(metadata);
+    memcpy(added, &copy, record->size);
+    return dcpi_succeed(err);
+}
+DCPDEF dcp_status dcp_metadata_set_sharding(dcp_metadata *metadata, const dcp_sharding *sharding, dcp_error *err) {
+    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, sharding,
+                                         "dcp_metadata_set_sharding", err);
+    dcp_sharding copy;
+    if (status != DCP_OK) return status;
     copy = *sharding;
-    if (!dcpi_meta_copy(meta, &copy.strategy, err) || !dcpi_meta_copy(meta, &copy.precision, err) ||
-        !dcpi_meta_copy(meta, &copy.info, err) ||
-        !dcpi_meta_copy(meta, &copy.extra, err)) return DCP_E_MEMORY;
+    if (!dcpi_meta_own(dcpi_meta_of(metadata), &dcpi_sharding_record, &copy, err)) return DCP_E_MEMORY;
     metadata->sharding = copy;
     return dcpi_succeed(err);
 }
 DCPDEF dcp_status dcp_metadata_set_training(dcp_metadata *metadata, const dcp_training *training, dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, training, "dcp_metadata_set_training", err);
+    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, training,
+                                         "dcp_metadata_set_training", err);
     dcp_training copy;
-    dcpi_meta *meta;
     if (status != DCP_OK) return status;
-    meta = dcpi_meta_of(metadata);
     copy = *training;
-    if (!dcpi_meta_copy(meta, &copy.optimizer_type, err) || !dcpi_meta_copy(meta, &copy.optimizer_state, err) ||
-        !dcpi_meta_copy(meta, &copy.extra, err)) return DCP_E_MEMORY;
+    if (!dcpi_meta_own(dcpi_meta_of(metadata), &dcpi_training_record, &copy, err)) return DCP_E_MEMORY;
     metadata->training = copy;
     metadata->has_training = 1;
     return dcpi_succeed(err);
 }
-static size_t dcpi_meta_field(const dcp_metadata *metadata, const char *key) {     /* field_count: absent */
+static size_t dcpi_field_index(const dcp_field *fields, size_t count, const char *key) {    /* count: absent */
     size_t f;
-    for (f = 0; f < metadata->field_count; f++) if (dcpi_same_text(metadata->fields[f].key, key)) break;
+    for (f = 0; f < count; f++) if (dcpi_same_text(fields[f].key, key)) break;
     return f;
 }
 DCPDEF const char *dcp_field_find(const dcp_metadata *metadata, const char *key) {
     size_t f;
     if (!metadata || !key) return NULL;
-    f = dcpi_meta_field(metadata, key);
+    f = dcpi_field_index(metadata->fields, metadata->field_count, key);
     return f < metadata->field_count ? metadata->fields[f].value : NULL;
 }
-/* Appends a field whose text is the arena's already. */
-static dcp_status dcpi_meta_add_field(dcpi_meta *meta, const char *key, const char *value, dcp_error *err) {
-    dcp_metadata *metadata = &meta->metadata;
-    void *fields = meta->fields;
-    if (!dcpi_grow(&fields, &meta->field_capacity, metadata->field_count + 1, sizeof *meta->fields, err))
-        return DCP_E_MEMORY;
-    meta->fields = metadata->fields = (dcp_field *)fields;
-    metadata->fields[metadata->field_count].key = key;
-    metadata->fields[metadata->field_count].value = value;
-    metadata->field_count++;
-    return DCP_OK;
-}
-DCPDEF dcp_status dcp_metadata_set_field(dcp_metadata *metadata, const char *key, const char *value, dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, key, "dcp_metadata_set_field", err);
-    dcpi_meta *meta;
-    size_t f;
-    if (status != DCP_OK) return status;
-    meta = dcpi_meta_of(metadata);
-    f = dcpi_meta_field(metadata, key);
-    if (!value) {
-        if (f == metadata->field_count) return dcpi_succeed(err);
-        metadata->field_count--;
-        memmove(metadata->fields + f, metadata->fields + f + 1, (metadata->field_count - f) * sizeof *metadata->fields);
-        return dcpi_succeed(err);
+/* Sets, appends or, with value NULL, removes a field. */
+static dcp_status dcpi_field_set(dcpi_meta *meta, dcp_field **fields, size_t *count, const char *key,
+                                 const char *value, dcp_error *err) {
+    const size_t f = dcpi_field_index(*fields, *count, key);
+    dcp_field *added;
+    if (!value && f < *count) {
+        --*count;
+        memmove(*fields + f, *fields + f + 1, (*count - f) * sizeof **fields);
     }
+    if (!value) return dcpi_succeed(err);
     if (!dcpi_meta_copy(meta, &value, err)) return DCP_E_MEMORY;
-    if (f < metadata->field_count) {
-        metadata->fields[f].value = value;
+    if (f < *count) {
+        (*fields)[f].value = value;
         return dcpi_succeed(err);
     }
     if (!dcpi_meta_copy(meta, &key, err)) return DCP_E_MEMORY;
-    status = dcpi_meta_add_field(meta, key, value, err);
-    return status == DCP_OK ? dcpi_succeed(err) : status;
+    added = (dcp_field *)dcpi_items_grow(meta, fields, count, sizeof *added, err);
+    if (!added) return DCP_E_MEMORY;
+    added->key = key;
+    added->value = value;
+    return dcpi_succeed(err);
 }
-/* Room for one more shard, in all three arrays. */
-static dcp_status dcpi_meta_grow_shards(dcpi_meta *meta, dcp_error *err) {
-    size_t count = meta->owned_shards, old = meta->shard_capacity, shard_capacity = old, tensor_capacity = old,
-                   size_capacity = old;
-    void *shards = meta->shards, *tensors = (void *)meta->tensors, *sizes = meta->tensor_capacities;
-    int ok;
-    ok = dcpi_grow(&shards, &shard_capacity, count + 1, sizeof *meta->shards, err);
-    meta->shards = meta->metadata.shards = (dcp_shard_metadata *)shards;
-    ok = ok && dcpi_grow(&tensors, &tensor_capacity, count + 1, sizeof *meta->tensors, err);
-    meta->tensors = (dcp_tensor_metadata **)tensors;
-    ok = ok && dcpi_grow(&sizes, &size_capacity, count + 1, sizeof *meta->tensor_capacities, err);
-    meta->tensor_capacities = (size_t *)sizes;
-    if (!ok) return DCP_E_MEMORY;                     /* shard_capacity is set last: it is what all three surely hold */
-    meta->shard_capacity = shard_capacity;
-    return DCP_OK;
-}
-/* Appends an empty shard. */
-static dcp_status dcpi_meta_add_shard(dcpi_meta *meta, dcp_shard_metadata **out, dcp_error *err) {
-    dcp_metadata *metadata = &meta->metadata;
-    size_t s = metadata->shard_count;
-    if (s >= (size_t)DCP_LIMIT_SHARDS)
-        return dcpi_fail(err, DCP_E_LIMIT, "more than %d shards (DCP_LIMIT_SHARDS)", (int)DCP_LIMIT_SHARDS);
-    if (dcpi_meta_grow_shards(meta, err) != DCP_OK) return DCP_E_MEMORY;
-    memset(&metadata->shards[s], 0, sizeof metadata->shards[s]);
-    meta->tensors[s] = NULL;
-    meta->tensor_capacities[s] = 0;
-    meta->owned_shards = metadata->shard_count = s + 1;
-    *out = &metadata->shards[s];
-    return DCP_OK;
-}
-/* Appends an empty tensor to a shard. */
-static dcp_status dcpi_meta_add_tensor(dcpi_meta *meta, size_t s, dcp_tensor_metadata **out, dcp_error *err) {
-    dcp_shard_metadata *shard = &meta->metadata.shards[s];
-    void *tensors = meta->tensors[s];
-    if (shard->tensor_count >= (size_t)DCP_LIMIT_TENSORS)
-        return dcpi_fail(err, DCP_E_LIMIT, "more than %d tensors (DCP_LIMIT_TENSORS)", (int)DCP_LIMIT_TENSORS);
-    if (!dcpi_grow(&tensors, &meta->tensor_capacities[s], shard->tensor_count + 1, sizeof **out, err))
-        return DCP_E_MEMORY;
-    shard->tensors = meta->tensors[s] = (dcp_tensor_metadata *)tensors;
-    *out = &shard->tensors[shard->tensor_count++];
-    memset(*out, 0, sizeof **out);
-    return DCP_OK;
-}
-static dcp_status dcpi_meta_copy_tensor(dcpi_meta *meta, size_t s, const dcp_tensor_metadata *tensor, dcp_error *err) {
-    dcp_tensor_metadata copy = *tensor, *added;
-    uint8_t *digests;
-    size_t bytes;
-    if (!dcpi_meta_copy(meta, &copy.name, err) || !dcpi_meta_copy(meta, &copy.data_type, err) ||
-        !dcpi_meta_copy(meta, &copy.placement, err) ||
-        !dcpi_meta_copy(meta, &copy.extra, err)) return DCP_E_MEMORY;
-    if (copy.block_checksums) {
-        if (!dcpi_mul_size(copy.block_count, 32, &bytes)) return dcpi_no_memory(err, SIZE_MAX);
-        digests = (uint8_t *)dcpi_arena_alloc(&meta->arena, bytes, err);
-        if (!digests) return DCP_E_MEMORY;
-        memcpy(digests, copy.block_checksums, bytes);
-        copy.block_checksums = digests;
-    }
-    if (dcpi_meta_add_tensor(meta, s, &added, err) != DCP_OK) return err ? err->status : DCP_E_MEMORY;
-    *added = copy;
-    return DCP_OK;
+DCPDEF dcp_status dcp_metadata_set_field(dcp_metadata *metadata, const char *key, const char *value, dcp_error *err) {
+    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, key,
+                                         "dcp_metadata_set_field", err);
+    if (status != DCP_OK) return status;
+    return dcpi_field_set(dcpi_meta_of(metadata), &metadata->fields, &metadata->field_count, key, value, err);
 }
 DCPDEF dcp_status dcp_metadata_add_tensor(dcp_metadata *metadata, size_t shard_index, const dcp_tensor_metadata *tensor,
                                           dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, tensor, "dcp_metadata_add_tensor", err);
+    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, tensor,
+                                         "dcp_metadata_add_tensor", err);
+    dcp_shard_metadata *shard;
     if (status != DCP_OK) return status;
     if (shard_index >= metadata->shard_count)
         return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_add_tensor: shard_index is %" PRIu64 ", and there are %"
                          PRIu64 " shards", (uint64_t)shard_index, (uint64_t)metadata->shard_count);
-    status = dcpi_meta_copy_tensor(dcpi_meta_of(metadata), shard_index, tensor, err);
-    return status == DCP_OK ? dcpi_succeed(err) : status;
+    shard = &metadata->shards[shard_index];
+    return dcpi_items_append(dcpi_meta_of(metadata), &dcpi_tensor_record, &shard->tensors, &shard->tensor_count, tensor,
+                            err);
 }
 DCPDEF dcp_status dcp_metadata_add_shard(dcp_metadata *metadata, const dcp_shard_metadata *shard, dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, shard, "dcp_metadata_add_shard", err);
-    dcp_shard_metadata copy, *added;
-    dcpi_meta *meta;
+    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, shard,
+                                         "dcp_metadata_add_shard", err);
+    dcp_shard_metadata copy;
     size_t t;
     if (status != DCP_OK) return status;
-    meta = dcpi_meta_of(metadata);
     copy = *shard;
     copy.tensors = NULL;
     copy.tensor_count = 0;
-    if (!dcpi_meta_copy(meta, &copy.file_path, err) || !dcpi_meta_copy(meta, &copy.checksum, err) ||
-        !dcpi_meta_copy(meta, &copy.extra, err)) return DCP_E_MEMORY;
-    status = dcpi_meta_add_shard(meta, &added, err);
+    status = dcpi_items_append(dcpi_meta_of(metadata), &dcpi_shard_record, &metadata->shards, &metadata->shard_count,
+                              &copy, err);
     if (status != DCP_OK) return status;
-    *added = copy;
     for (t = 0; t < shard->tensor_count && status == DCP_OK; t++)
-        status = dcpi_meta_copy_tensor(meta, metadata->shard_count - 1, &shard->tensors[t], err);
-    if (status == DCP_OK) return dcpi_succeed(err);
-    metadata->shard_count--;                                            /* all of it or nothing */
+        status = dcp_metadata_add_tensor(metadata, metadata->shard_count - 1, &shard->tensors[t], err);
+    if (status != DCP_OK) metadata->shard_count--;                      /* all of it or nothing */
     return status;
+}
+
+/* ---- what digests cover: with a verifier, and when signing, every byte that a document names (DESIGN 2.6) */
+/* bytes of blocks; others have no digest of their own */
+typedef struct dcpi_cover { int64_t blocks; int is_bare; } dcpi_cover;
+
+static void dcpi_cover_add(dcpi_cover *cover, int64_t size, int64_t block_size) {
+    if (block_size <= 0) cover->is_bare |= size != 0;
+    else if (!dcpi_add(cover->blocks, size, &cover->blocks)) cover->is_bare = 1;
+}
+/* A flat checksum is of the whole file. That of a tree is of the blocks, and what is between them is zero. Without
+ * one, the blocks are the whole file, or it is not covered. size -1: not known. */
+static int dcpi_cover_is_whole(const dcpi_cover *cover, const char *checksum, int64_t size) {
+    uint8_t digest[32];
+    int is_tree;
+    if (dcpi_checksum_parse(checksum, &is_tree, digest)) return !is_tree || !cover->is_bare;
+    return !cover->is_bare && size == cover->blocks;
+}
+static const char dcpi_cover_words[] =
+    "not every byte of it is covered by a checksum or by block digests, so a signature would vouch for bytes that "
+    "anybody can change";
+
+/* ---- where something is in a document, for messages: "router_state.layers[3].shards[0].path" -------------------- */
+#define DCPI_META_NONE SIZE_MAX
+#define DCPI_WHERE_STEPS 3              /* router_state, a layer, a shard */
+typedef struct dcpi_where {
+    struct { const char *name; size_t index; } step[DCPI_WHERE_STEPS];  /* index DCPI_META_NONE: an object */
+    int depth;
+    const char *member;                 /* "": the object itself */
+} dcpi_where;
+
+static void dcpi_where_enter(dcpi_where *where, const char *name, size_t index) {
+    if (where->depth < DCPI_WHERE_STEPS) {
+        where->step[where->depth].name = name;
+        where->step[where->depth].index = index;
+    }
+    where->depth++;
+    where->member = "";
+}
+static void dcpi_where_text(const dcpi_where *where, char *text, size_t capacity) {
+    size_t used = 0;
+    int i;
+    text[0] = '\0';
+    for (i = 0; i < where->depth && i < DCPI_WHERE_STEPS; i++) {
+        const char *joint = used > 0 ? "." : "";
+        if (where->step[i].index == DCPI_META_NONE)
+            used += (size_t)snprintf(text + used, capacity - used, "%s%s", joint, where->step[i].name);
+        else
+            used += (size_t)snprintf(text + used, capacity - used, "%s%s[%" PRIu64 "]", joint, where->step[i].name,
+                                     (uint64_t)where->step[i].index);
+    }
+    (void)snprintf(text + used, capacity - used, "%s%s", used > 0 && where->member[0] != '\0' ? "." : "",
+                   where->member);
+}
+/* Puts it in front of a message. */
+static void dcpi_where_locate(const dcpi_where *where, dcp_error *err) {
+    char text[256];
+    dcpi_where_text(where, text, sizeof text);
+    if (text[0] != '\0') dcpi_fail_context(err, "%s: ", text);
+}
+
+/* ---- writing: by the schema, in one of three forms --------------------------------------------------------------- */
+typedef enum dcpi_form { DCPI_FORM_METADATA, DCPI_FORM_MANIFEST, DCPI_FORM_YAML } dcpi_form;
+/* What stands before the first member of an object, before the others, before one that begins a line; behind the last;
+ * and behind the last item of a list of such objects. */
+typedef struct dcpi_style { const char *first, *next, *line, *close, *list_close; } dcpi_style;
+static const dcpi_style dcpi_styles[3][6] = {           /* by the depth of the object */
+    {
+        {"{\n  ", ",\n  ", ",\n  ", "", ""},
+        {"{ ", ", ", ", ", " }", ""},
+        {"\n    {\n      ", ",\n      ", ",\n      ", "\n    }", "\n  ]"},
+        {"", "", "", "", ""},
+        {"\n        { ", ", ", ",\n          ", " }", "\n      ]"},
+        {"", "", "", "", ""}
+    }, {
+        {"{\n  ", ",\n  ", ",\n  ", "", ""},
+        {"{ ", ", ", ", ", " }", ""},
+        {"\n    { ", ", ", ",\n      ", " }", "\n  ]"},
+        {"\n      { ", ", ", ",\n        ", " }", "\n    ]"},
+        {"", "", "", "", ""},
+        {"\n          { ", ", ", ",\n            ", " }", "\n        ]"}
+    }, {
+        {"", "\n", "\n", "\n", ""},
+        {"\n  ", "\n  ", "\n  ", "", ""},
+        {"\n  - ", "\n    ", "\n    ", "", ""},
+        {"\n    - ", "\n      ", "\n      ", "", ""},
+        {"", "", "", "", ""},
+        {"\n        - ", "\n          ", "\n          ", "", ""}
+    }
+};
+/* What stands before the value of a member: separator and name. */
+typedef struct dcpi_label { char text[48]; size_t size; } dcpi_label;
+typedef struct dcpi_emitter {
+    dcpi_writer json;
+    char chunk[16384];
+    dcp_error *err;
+    dcpi_where where;                   /* what is being written */
+    dcpi_form form;
+    const dcpi_style *style;            /* of the object that is open */
+    int is_first, has_line;             /* nothing was written into it; some member has begun a line */
+    int is_parsed;                      /* the document was: its free-form texts are another writer's */
+    int is_signed, is_numbered;         /* it has a save id */
+    dcpi_cover cover;                   /* of the file that is described */
+    dcpi_label labels[16]; const dcpi_record *labelled;                 /* of the pieces, of which there are millions */
+    const void *source;
+    /* An item of a list; *out comes empty, and lives until the next call. */
+    dcp_status (*item)(const struct dcpi_emitter *e, const dcpi_record *record, size_t i, void *out);
+    /* Before and after a record: what only this document demands. */
+    dcp_status (*look)(struct dcpi_emitter *e, const dcpi_record *record, const void *data, int is_end);
+} dcpi_emitter;
+
+#define DCPI_LITERAL(text) text, sizeof(text) - 1
+#define DCPI_EMIT_RUN 1024              /* more than what is put down after one dcpi_emit_room: a name and a shape */
+
+/* Millions of tensors are written: short parts go down one after another, in room that was made for all of them. */
+static char *dcpi_emit_room(dcpi_emitter *e) {
+    if (e->json.capacity - e->json.used < DCPI_EMIT_RUN) dcpi_writer_flush(&e->json);
+    return e->json.buffer + e->json.used;
+}
+static void dcpi_emit_took(dcpi_emitter *e, const char *end) { e->json.used = (size_t)(end - e->json.buffer); }
+static char *dcpi_put(char *to, const char *text) {
+    while (*text) *to++ = *text++;
+    return to;
+}
+static char *dcpi_put_int(char *to, int64_t value) {
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value, scale;
+    size_t digits = 1, i;
+    if (value < 0) *to++ = '-';
+    for (scale = rest; scale >= 10; scale /= 10) digits++;
+    for (i = digits; i-- > 0; rest /= 10) to[i] = (char)('0' + rest % 10);
+    return to + digits;
+}
+static char *dcpi_put_numbers(char *to, const void *values, int count) {
+    int i;
+    *to++ = '[';
+    for (i = 0; i < count; i++) {
+        if (i > 0) { *to++ = ','; *to++ = ' '; }
+        to = dcpi_put_int(to, ((const int64_t *)values)[i]);
+    }
+    *to++ = ']';
+    return to;
+}
+/* Neither quotes, backslashes and control characters nor anything beyond ASCII. */
+static int dcpi_text_is_plain(const char *text, size_t length) {
+    return dcpi_json_plain_end(text, text + length) == text + length;
+}
+static dcp_status dcpi_emit_fail(dcpi_emitter *e, const char *what) {
+    if (e->json.status == DCP_OK) e->json.status = dcpi_fail(e->err, DCP_E_INVALID, "%s", what);
+    return e->json.status;
+}
+static dcp_status dcpi_emit_covered(dcpi_emitter *e, const char *checksum, int64_t size) {
+    if (!e->is_signed || e->json.status != DCP_OK || dcpi_cover_is_whole(&e->cover, checksum, size))
+        return e->json.status;
+    e->where.member = "checksum";
+    e->json.status = dcpi_fail(e->err, DCP_E_SIGNATURE, "the document cannot be signed: %s", dcpi_cover_words);
+    return e->json.status;
+}
+static void dcpi_emit_text(dcpi_emitter *e, const char *text) {
+    size_t length;
+    char *to;
+    if (e->json.status != DCP_OK) return;
+    if (!text) { (void)dcpi_emit_fail(e, "it must not be NULL"); return; }
+    length = strlen(text);
+    if (e->form == DCPI_FORM_YAML && dcpi_yaml_is_safe(text)) dcpi_write_raw(&e->json, text, length);
+    else if (length < DCPI_EMIT_RUN - 2 && dcpi_text_is_plain(text, length)) {
+        to = dcpi_emit_room(e);
+        *to = '"';
+        memcpy(to + 1, text, length);
+        to[length + 1] = '"';
+        dcpi_emit_took(e, to + length + 2);
+    } else if (dcpi_is_utf8(text)) dcpi_write_string(&e->json, text, length);
+    else (void)dcpi_emit_fail(e, "it is not valid UTF-8");
+}
+static void dcpi_emit_digests(dcpi_emitter *e, const uint8_t *digests, size_t count) {
+    size_t i;
+    dcpi_write_raw(&e->json, "[", 1);
+    for (i = 0; i < count; i++) {
+        char *to = dcpi_put(dcpi_emit_room(e), i > 0 ? ", \"" : "\"");
+        dcpi_hex_encode(digests + 32 * i, 32, to);
+        to[64] = '"';
+        dcpi_emit_took(e, to + 65);
+    }
+    dcpi_write_raw(&e->json, "]", 1);
+}
+/* What stands before a member. */
+static const char *dcpi_emit_separator(dcpi_emitter *e, int is_line) {
+    const char *separator = e->is_first ? e->style->first : is_line ? e->style->line : e->style->next;
+    e->is_first = 0;
+    return separator;
+}
+/* A member's name. has_lines: its value begins lines, where there are such, and in YAML no space is before it then. */
+static char *dcpi_put_name(char *to, dcpi_form form, const char *separator, const char *name, int has_lines) {
+    to = dcpi_put(to, separator);
+    if (form != DCPI_FORM_YAML) *to++ = '"';
+    to = dcpi_put(to, name);
+    if (form != DCPI_FORM_YAML) *to++ = '"';
+    *to++ = ':';
+    if (form != DCPI_FORM_YAML || !has_lines) *to++ = ' ';
+    return to;
+}
+static void dcpi_emit_name(dcpi_emitter *e, const char *separator, const char *name, int has_lines) {
+    dcpi_emit_took(e, dcpi_put_name(dcpi_emit_room(e), e->form, separator, name, has_lines));
+}
+/* The same for a piece's members, made once. */
+static void dcpi_emit_label(dcpi_emitter *e, const dcpi_record *record) {
+    const dcpi_style *style = &dcpi_styles[e->form][record->depth];
+    int i;
+    for (i = 0; i < record->count; i++) {
+        const dcpi_member *member = &record->members[i];
+        const char *separator = i == 0 ? style->first : member->flags & DCPI_LINE ? style->line : style->next;
+        dcpi_label *label = &e->labels[i];
+        label->size = (size_t)(dcpi_put_name(label->text, e->form, separator, member->name[record->dialect], 0) -
+                               label->text);
+    }
+    e->labelled = record;
+}
+static void dcpi_emit_begin(dcpi_emitter *e, int depth) {
+    e->style = &dcpi_styles[e->form][depth];
+    e->is_first = 1;
+    e->has_line = 0;
+}
+static void dcpi_emit_end(dcpi_emitter *e, const dcpi_style *outer) {
+    dcpi_write_text(&e->json, !e->is_first ? e->style->close : e->form == DCPI_FORM_YAML ? " {}" : "{}");
+    e->style = outer;
+    e->is_first = 0;
+}
+
+/* -- JSON text that a program has put in: checked as strictly as what is read, as deep as it will stand -- */
+typedef struct dcpi_text {
+    const dcpi_record *record;          /* the text is members that this record does not have; NULL: one object */
+    int depth;                          /* arrays and objects around it */
+    int is_given;         /* by a program, which dcp_json_parse must be able to read again; not by another's document */
+    dcpi_emitter *e;                    /* where it is written, as YAML; NULL: it is only checked */
+} dcpi_text;
+
+static int dcpi_record_begin(dcpi_json_reader *r, dcpi_json_object *o, const dcpi_record *record) {
+    const int done = dcpi_json_object_begin(r, o, &record->members->name[record->dialect], record->count);
+    o->stride = sizeof *record->members;
+    return done;
+}
+static int dcpi_text_members(dcpi_json_reader *r, const dcpi_text *text) {
+    dcpi_json_object o;
+    int done = dcpi_record_begin(r, &o, text->record);
+    while (done && dcpi_json_member(r, &o)) {
+        if (o.member >= 0)
+            return dcpi_json_fail(r, o.key_at, "\"%.*s\" is a field of its own", (int)o.key.length, o.key.text);
+        if (!text->e) { done = dcpi_json_skip(r, NULL); continue; }
+        dcpi_write_text(&text->e->json, dcpi_emit_separator(text->e, 0));
+        dcpi_write_string(&text->e->json, o.key.text, o.key.length);
+        dcpi_write_text(&text->e->json, ": ");
+        done = dcpi_yaml_write_flow(&text->e->json, r);
+    }
+    if (done && !r->status && o.count == 1) return dcpi_json_fail(r, r->at, "there is no member");
+    return done && !r->status;
+}
+static dcp_status dcpi_text_read(const char *string, const dcpi_text *text, dcp_error *err) {
+    dcpi_buffer braced = {NULL, 0, 0, 0};
+    dcpi_arena arena = {NULL};
+    dcpi_json_reader r;
+    int done;
+    if (text->record) dcpi_buffer_add(&braced, "{", 1);
+    dcpi_buffer_text(&braced, string);
+    if (text->record) dcpi_buffer_add(&braced, "}", 1);
+    if (braced.failed) { dcpi_buffer_free(&braced); return dcpi_no_memory(err, strlen(string)); }
+
+    dcpi_json_begin(&r, braced.data ? braced.data : "", braced.size, &arena, err);
+    r.depth = text->depth;
+    r.finite = text->is_given;
+    if (text->record) done = dcpi_text_members(&r, text);
+    else if (dcpi_json_peek(&r) != '{') done = dcpi_json_fail(&r, r.at, "expected an object");
+    else done = text->e ? dcpi_yaml_write_flow(&text->e->json, &r) : dcpi_json_skip(&r, NULL);
+    if (done) (void)dcpi_json_end(&r);
+    dcpi_json_close(&r);
+    dcpi_arena_free(&arena);
+    dcpi_buffer_free(&braced);
+    if (r.status != DCP_E_FORMAT) return r.status;
+    if (err) err->status = DCP_E_INVALID;                               /* it is an argument's text, not a file's */
+    return DCP_E_INVALID;
+}
+static dcp_status dcpi_text_check(const char *string, int depth, const dcpi_record *record, int is_given,
+                                  dcp_error *err) {
+    dcpi_text text;
+    text.record = record;
+    text.depth = depth;
+    text.is_given = is_given;
+    text.e = NULL;
+    return dcpi_text_read(string, &text, err);
+}
+/* The same, written. */
+static void dcpi_emit_json(dcpi_emitter *e, const char *string, int depth, const dcpi_record *record) {
+    dcp_error reason;
+    dcpi_text text;
+    if (e->json.status != DCP_OK) return;
+    text.record = record;
+    text.depth = depth;
+    text.is_given = !e->is_parsed;
+    text.e = e->form == DCPI_FORM_YAML ? e : NULL;
+    e->json.status = dcpi_text_read(string, &text, &reason);
+    if (e->json.status != DCP_OK) {
+        (void)dcpi_fail(e->err, e->json.status, "not a JSON %s: %s", record ? "member list" : "object", reason.message);
+        return;
+    }
+    if (text.e) return;
+    if (record) dcpi_write_text(&e->json, dcpi_emit_separator(e, e->form == DCPI_FORM_MANIFEST));
+    dcpi_write_text(&e->json, string);
+}
+
+/* -- records -- */
+static dcp_status dcpi_emit_record(dcpi_emitter *e, const dcpi_record *record, const void *data);
+
+static int dcpi_emit_has(const dcpi_emitter *e, const dcpi_record *record, const dcpi_member *member,
+                         const void *data) {
+    switch (member->flags & DCPI_IF) {
+    case DCPI_IF_SET:      return dcpi_member_extent(member, data) != 0;
+    case DCPI_IF_KNOWN:    return dcpi_member_extent(member, data) >= 0;
+    case DCPI_IF_PLACED:
+        return dcpi_text_at(data, record->piece->placement) && dcpi_int_at(data, record->piece->ndim) >= 0;
+    case DCPI_IF_BLOCKS:   return dcpi_int64_at(data, record->piece->block_size) != 0;
+    case DCPI_IF_NUMBERED: return e->is_numbered || dcpi_member_extent(member, data) != 0;
+    default:               return member->kind < DCPI_KIND_SIGNATURE;
+    }
+}
+static void dcpi_emit_fields(dcpi_emitter *e, const dcp_field *fields, size_t count) {
+    size_t f;
+    for (f = 0; f < count && e->json.status == DCP_OK; f++) {
+        dcpi_write_text(&e->json, dcpi_emit_separator(e, 0));
+        dcpi_emit_text(e, fields[f].key);
+        dcpi_write_text(&e->json, ": ");
+        dcpi_emit_text(e, fields[f].value);
+    }
+}
+static void dcpi_emit_list(dcpi_emitter *e, const dcpi_record *record, const char *name, size_t count) {
+    const dcpi_style *outer = e->style;
+    union { dcp_shard_metadata shard; dcp_tensor_metadata tensor; dcp_manifest_shard piece; dcp_manifest_tier tier;
+            dcp_manifest_layer layer; } item;
+    size_t i;
+    if (count == 0 || e->form != DCPI_FORM_YAML) dcpi_write_text(&e->json, count > 0 ? "[" : "[]");
+    for (i = 0; i < count && e->json.status == DCP_OK; i++) {           /* the source would clear its message */
+        dcpi_where_enter(&e->where, name, i);
+        memset(&item, 0, record->size);
+        if (record->clear) record->clear(&item);
+        e->json.status = e->item(e, record, i, &item);
+        if (i > 0 && e->form != DCPI_FORM_YAML) dcpi_write_text(&e->json, ",");
+        if (e->json.status == DCP_OK && dcpi_emit_record(e, record, &item) == DCP_OK) e->where.depth--;
+    }
+    if (count > 0) dcpi_write_text(&e->json, dcpi_styles[e->form][record->depth].list_close);
+    e->style = outer;
+    e->is_first = 0;
+}
+/* A member that is an object or a list. */
+static void dcpi_emit_part(dcpi_emitter *e, const dcpi_record *record, const dcpi_member *member, const char *data) {
+    const char *name = member->name[record->dialect];
+    const size_t count = member->kind == DCPI_KIND_RECORD ? 1 : dcpi_count_at(data, member->extent);
+    const dcpi_style *outer = e->style;
+    dcpi_emit_name(e, dcpi_emit_separator(e, 0), name, count > 0);
+    if (member->kind == DCPI_KIND_LIST) dcpi_emit_list(e, member->record, name, count);
+    else if (member->kind == DCPI_KIND_FIELDS) {
+        dcpi_emit_begin(e, record->depth + 1);
+        dcpi_emit_fields(e, (const dcp_field *)dcpi_pointer_at(data, member->offset), count);
+        dcpi_emit_end(e, outer);
+    } else {
+        dcpi_where_enter(&e->where, name, DCPI_META_NONE);
+        if (dcpi_emit_record(e, member->record, data + member->offset) == DCP_OK) e->where.depth--;
+    }
+}
+static void dcpi_emit_value(dcpi_emitter *e, const dcpi_record *record, const dcpi_member *member, const char *data) {
+    const char *at = data + member->offset, *text;
+    char *to = e->json.buffer + e->json.used;           /* room was made together with that for the name */
+    switch (member->kind) {
+    case DCPI_KIND_INT:      dcpi_emit_took(e, dcpi_put_int(to, dcpi_int_at(at, 0))); break;
+    case DCPI_KIND_INT64: case DCPI_KIND_READER:
+        dcpi_emit_took(e, dcpi_put_int(to, dcpi_int64_at(at, 0)));
+        break;
+    case DCPI_KIND_SEED:
+        dcpi_emit_took(e, to + snprintf(to, 24, "%" PRIu64, *(const uint64_t *)(const void *)at));
+        break;
+    case DCPI_KIND_EXPERT_KEY: dcpi_emit_took(e, dcpi_put_numbers(to, at, 3)); break;
+    case DCPI_KIND_SHAPE: case DCPI_KIND_GLOBAL_SHAPE: case DCPI_KIND_GLOBAL_OFFSET:
+        dcpi_emit_took(e, dcpi_put_numbers(to, at, dcpi_int_at(data, member->extent)));
+        break;
+    case DCPI_KIND_NUMBER:
+        if (dcpi_double_is_finite(*(const double *)(const void *)at))
+            dcpi_write_double(&e->json, *(const double *)(const void *)at);
+        else (void)dcpi_emit_fail(e, "it must be finite");
+        break;
+    case DCPI_KIND_DIGESTS:
+        dcpi_emit_digests(e, (const uint8_t *)dcpi_pointer_at(at, 0), dcpi_count_at(data, member->extent));
+        break;
+    case DCPI_KIND_OBJECT:
+        text = dcpi_text_at(at, 0);
+        dcpi_emit_json(e, text ? text : "{}", record->depth + 1, NULL);
+        break;
+    default: dcpi_emit_text(e, dcpi_text_at(at, 0)); break;
+    }
+}
+static dcp_status dcpi_emit_members(dcpi_emitter *e, const dcpi_record *record, const void *data) {
+    const char *extra = dcpi_text_at(data, record->extra);
+    int i, is_line;
+    if (record->piece && record != e->labelled) dcpi_emit_label(e, record);
+    for (i = 0; i < record->count && e->json.status == DCP_OK; i++) {
+        const dcpi_member *member = &record->members[i];
+        if (!dcpi_emit_has(e, record, member, data)) continue;
+        e->where.member = member->name[record->dialect];
+        if (member->kind >= DCPI_KIND_FIELDS) { dcpi_emit_part(e, record, member, (const char *)data); continue; }
+        is_line = (member->flags & DCPI_LINE) || ((member->flags & DCPI_LINE_ONCE) && !e->has_line);
+        e->has_line |= is_line;
+        if (record != e->labelled || (member->flags & DCPI_LINE_ONCE))
+            dcpi_emit_name(e, dcpi_emit_separator(e, is_line), member->name[record->dialect], 0);
+        else {
+            memcpy(dcpi_emit_room(e), e->labels[i].text, sizeof e->labels[i].text);
+            e->json.used += e->labels[i].size;
+            e->is_first = 0;
+        }
+        dcpi_emit_value(e, record, member, (const char *)data);
+    }
+    if (e->json.status != DCP_OK || !extra) return e->json.status;
+    e->where.member = "extra";                                          /* what the schema does not have (G12) */
+    dcpi_emit_json(e, extra, record->depth, record);
+    return e->json.status;
+}
+/* What would be read beyond its end. */
+static dcp_status dcpi_emit_check_piece(dcpi_emitter *e, const dcpi_record *record, const void *data) {
+    const dcpi_piece_form *piece = record->piece;
+    const int ndim = dcpi_int_at(data, piece->ndim);
+    const int is_whole = dcpi_count_at(data, piece->block_count) == 0 || dcpi_pointer_at(data, piece->block_checksums);
+    if (ndim >= (record->clear ? -1 : 0) && ndim <= DCP_MAX_DIMS && is_whole) return DCP_OK;
+    e->where.member = dcpi_name_of(record, is_whole ? DCPI_KIND_SHAPE : DCPI_KIND_DIGESTS);
+    return dcpi_emit_fail(e, is_whole ? "an impossible number of dimensions" : "it must not be NULL");
+}
+static dcp_status dcpi_emit_record(dcpi_emitter *e, const dcpi_record *record, const void *data) {
+    const dcpi_style *outer = e->style;
+    if (record->piece && dcpi_emit_check_piece(e, record, data) != DCP_OK) return e->json.status;
+    if (e->look(e, record, data, 0) != DCP_OK) return e->json.status;
+    dcpi_emit_begin(e, record->depth);
+    if (dcpi_emit_members(e, record, data) != DCP_OK) return e->json.status;
+    dcpi_emit_end(e, outer);
+    return e->look(e, record, data, 1);
+}
+/* Streams the whole document. sink NULL: only counts its bytes. bytes may be NULL. */
+static dcp_status dcpi_emit_document(dcpi_emitter *e, const char *type, const dcpi_record *record, const void *head,
+                                     const dcp_signer *signer, dcpi_sink sink, void *user, int64_t *bytes,
+                                     dcp_error *err) {
+    dcpi_integrity stream;
+    dcp_error failure;
+    dcp_status status;
+    if (bytes) *bytes = 0;
+    if (!err) err = &failure;                                           /* what went wrong is needed below */
+    status = dcpi_integrity_begin(&stream, type, signer, sink, user, err);
+    if (status != DCP_OK) return status;
+    e->is_signed = signer != NULL;
+    e->err = err;
+    e->style = NULL;
+    e->labelled = NULL;
+    e->where.depth = 0;
+    e->where.member = "";
+    dcpi_writer_begin(&e->json, e->chunk, sizeof e->chunk, dcpi_integrity_write, &stream, err);
+    status = dcpi_emit_record(e, record, head);
+    dcpi_writer_flush(&e->json);
+    if (status == DCP_OK) status = e->json.status;
+    if ((status == DCP_E_INVALID || status == DCP_E_SIGNATURE) && e->where.member[0] != '\0')
+        dcpi_where_locate(&e->where, err);
+    if (status == DCP_OK) status = dcpi_integrity_end(&stream, err);
+    if (status != DCP_OK) return status;
+    if (bytes) *bytes = stream.size;
+    return dcpi_succeed(err);
+}
+/* What has been written into a buffer, as the text that a caller gets. */
+static dcp_status dcpi_emit_give(dcp_status status, dcpi_buffer *buffer, char **text, size_t *size, dcp_error *err) {
+    if (status == DCP_OK) status = dcpi_buffer_sink(buffer, "", 1, err);
+    if (status != DCP_OK) { dcpi_buffer_free(buffer); return status; }
+    *text = buffer->data;
+    *size = buffer->size - 1;                                           /* a NUL follows, for those who print it */
+    return dcpi_succeed(err);
+}
+
+/* -- the metadata -- */
+/* Where a document's shards and tensors come from while it is written: the structs of a dcp_metadata, or a save's own
+ * compact lists, one at a time. What the functions hand out needs to live until the next call. */
+typedef struct dcpi_meta_source {
+    const dcp_metadata *head;           /* all but shards and shard_count */
+    size_t shard_count; void *user;
+    /* out comes zeroed; `tensors` is not used */
+    dcp_status (*shard)(void *user, size_t s, dcp_shard_metadata *out, dcp_error *err);
+    dcp_status (*tensor)(void *user, size_t s, size_t t, dcp_tensor_metadata *out, dcp_error *err);
+} dcpi_meta_source;
+
+static dcp_status dcpi_meta_source_shard(void *user, size_t s, dcp_shard_metadata *out, dcp_error *err) {
+    *out = ((const dcp_metadata *)user)->shards[s];
+    return dcpi_succeed(err);
+}
+static dcp_status dcpi_meta_source_tensor(void *user, size_t s, size_t t, dcp_tensor_metadata *out, dcp_error *err) {
+    *out = ((const dcp_metadata *)user)->shards[s].tensors[t];
+    return dcpi_succeed(err);
+}
+static void dcpi_meta_source_of(const dcp_metadata *metadata, dcpi_meta_source *out) {
+    out->head = metadata;
+    out->shard_count = metadata->shards ? metadata->shard_count : 0;
+    out->user = (void *)metadata;
+    out->shard = dcpi_meta_source_shard;
+    out->tensor = dcpi_meta_source_tensor;
+}
+static dcp_status dcpi_meta_item(const dcpi_emitter *e, const dcpi_record *record, size_t i, void *out) {
+    const dcpi_meta_source *source = (const dcpi_meta_source *)e->source;
+    if (record == &dcpi_shard_record) return source->shard(source->user, i, (dcp_shard_metadata *)out, e->err);
+    return source->tensor(source->user, e->where.step[0].index, i, (dcp_tensor_metadata *)out, e->err);
+}
+static dcp_status dcpi_meta_look(dcpi_emitter *e, const dcpi_record *record, const void *data, int is_end) {
+    const dcp_shard_metadata *shard = (const dcp_shard_metadata *)data;
+    const dcp_tensor_metadata *tensor = (const dcp_tensor_metadata *)data;
+    if (record == &dcpi_tensor_record && !is_end) dcpi_cover_add(&e->cover, tensor->size, tensor->block_size);
+    if (record != &dcpi_shard_record) return e->json.status;
+    if (is_end) return dcpi_emit_covered(e, shard->checksum, shard->file_size);
+    memset(&e->cover, 0, sizeof e->cover);
+    return e->json.status;
+}
+static dcp_status dcpi_meta_emit(const dcpi_meta_source *source, const char *type, const dcp_signer *signer,
+                                 dcpi_sink sink, void *user, int64_t *bytes, dcp_error *err) {
+    dcpi_emitter e;
+    dcp_metadata head = *source->head;
+    char now[DCPI_TIME_TEXT];
+    dcpi_time_format(dcpi_os_wall_us(), now);
+    if (!head.version) head.version = DCP_FORMAT_VERSION;
+    if (!head.timestamp) head.timestamp = now;
+    if (!head.save_id) head.sequence = 0;
+    if (!head.fields) head.field_count = 0;
+    head.shard_count = source->shard_count;
+    if (head.sharding.shard_count == 0) head.sharding.shard_count = (int64_t)source->shard_count;
+    /* "" is how a parsed one says that it is absent */
+    if (head.sharding.strategy && head.sharding.strategy[0] == '\0') head.sharding.strategy = NULL;
+    e.form = DCPI_FORM_METADATA;
+    e.source = source;
+    e.item = dcpi_meta_item;
+    e.look = dcpi_meta_look;
+    e.is_parsed = dcpi_meta_is_parsed(head.internal);
+    e.is_numbered = head.save_id != NULL;
+    return dcpi_emit_document(&e, type, &dcpi_metadata_record, &head, signer, sink, user, bytes, err);
+}
+DCPDEF dcp_status dcp_metadata_write_signed(const dcp_metadata *metadata, const dcp_signer *signer, char **text,
+                                            size_t *size, dcp_error *err) {
+    dcpi_buffer buffer = {NULL, 0, 0, 0};
+    dcpi_meta_source source;
+    dcp_status status;
+    if (text) *text = NULL;
+    if (size) *size = 0;
+    if (!metadata || !text || !size)
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_write: metadata, text and size must not be NULL");
+    dcpi_meta_source_of(metadata, &source);
+    status = dcpi_meta_emit(&source, DCPI_TYPE_METADATA, signer, dcpi_buffer_sink, &buffer, NULL, err);
+    return dcpi_emit_give(status, &buffer, text, size, err);
+}
+DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, char **text, size_t *size, dcp_error *err) {
+    return dcp_metadata_write_signed(metadata, NULL, text, size, err);
+}
+
+/* ---- parsing: straight into the structs, by the schema ----------------------------------------------------------- */
+/* objects of the schema that are open at once: a manifest, its router_state, a layer, a shard */
+#define DCPI_PARSE_LEVELS 4
+/* bytes that a shard or tensor has at least, on the average: real ones have three times as many */
+#define DCPI_PARSE_ENTRY 24
+
+typedef struct dcpi_parser {
+    dcpi_json_reader json;              /* its arena is the document's */
+    dcpi_meta *meta;
+    int is_manifest;                    /* integers may be 10_000, strings in YAML 1.2 */
+    size_t size, entries;               /* bytes of the document; shards and tensors so far */
+    dcpi_where where;                   /* what is being read */
+    int has_additions, has_signature, has_sharding;
+    const char *const *name;            /* of the piece that is read */
+    int ndim[3];                        /* of its shape, global shape and global offset; -1: absent */
+    dcpi_json_span words[8]; size_t word_count;         /* the last ones */
+    dcpi_buffer digests;
+    dcpi_buffer extra[DCPI_PARSE_LEVELS];       /* unknown members of the objects that are open */
+    int level;                          /* how many those are */
+} dcpi_parser;
+
+static int dcpi_parse_record(dcpi_parser *p, const dcpi_record *record, void *to);
+
+static int dcpi_parse_fail(dcpi_parser *p, const char *what) {
+    return dcpi_json_fail(&p->json, p->json.at, "%s", what);
+}
+static int dcpi_parse_failed(dcpi_parser *p, dcp_status status) {       /* the message is there already */
+    if (!p->json.status) p->json.status = status;
+    return 0;
+}
+static int dcpi_parse_limit(dcpi_parser *p, const char *what) {
+    return dcpi_parse_failed(p, dcpi_fail(p->json.err, DCP_E_LIMIT, "%s", what));
+}
+static int dcpi_parse_keep(dcpi_parser *p, const dcpi_json_span *text, const char **to) {
+    *to = dcpi_arena_text(p->json.arena, text->text, text->length, p->json.err);
+    return *to ? 1 : dcpi_json_no_memory(&p->json);
+}
+static int dcpi_parse_object_text(dcpi_parser *p, const char **to) {
+    dcpi_json_span raw;
+    if (dcpi_json_peek(&p->json) != '{') return dcpi_parse_fail(p, "expected an object");
+    return dcpi_json_skip(&p->json, &raw) && dcpi_parse_keep(p, &raw, to);
+}
+/* An integer; in a manifest, 10_000 too, which is a string in YAML 1.2. */
+static int dcpi_parse_int64(dcpi_parser *p, int64_t *to) {
+    dcpi_json_span text;
+    uint64_t value = 0;
+    size_t i;
+    int has_joint = 0;
+    if (!p->is_manifest || dcpi_json_peek(&p->json) != '"') return dcpi_json_int64(&p->json, to);
+    if (!dcpi_json_string(&p->json, &text)) return 0;
+    for (i = 0; i < text.length; i++) {
+        const unsigned digit = (unsigned)((unsigned char)text.text[i] - '0');
+        const int is_joint = text.text[i] == '_' && i > 0 && i + 1 < text.length && text.text[i - 1] != '_';
+        has_joint |= is_joint;
+        if (is_joint) continue;
+        if (digit > 9) break;
+        if (value > ((uint64_t)INT64_MAX - digit) / 10) return dcpi_parse_fail(p, "the integer does not fit 64 bits");
+        value = value * 10 + digit;
+    }
+    if (i < text.length || !has_joint) return dcpi_parse_fail(p, "expected an integer, found a string");
+    *to = (int64_t)value;
+    return 1;
+}
+static int dcpi_parse_int(dcpi_parser *p, int *to) {
+    int64_t value;
+    if (!dcpi_parse_int64(p, &value)) return 0;
+    if (value < INT_MIN || value > INT_MAX) return dcpi_parse_fail(p, "the number does not fit 32 bits");
+    *to = (int)value;
+    return 1;
+}
+/* A document of a newer major version is refused at once: what follows may mean something else. */
+static int dcpi_parse_version(dcpi_parser *p, const char **to) {
+    if (!dcpi_json_text(&p->json, to)) return 0;
+    if (!dcpi_version_is_newer(*to)) return 1;
+    return dcpi_parse_failed(p, dcpi_fail(p->json.err, DCP_E_VERSION,
+                                          "version %.64s is needed to read this document; this program knows "
+                                          DCP_FORMAT_VERSION, *to));
+}
+static int dcpi_parse_reader(dcpi_parser *p, int64_t *to) {
+    if (!dcpi_parse_int64(p, to)) return 0;
+    if (*to <= DCP_MANIFEST_VERSION) return 1;
+    return dcpi_parse_failed(p, dcpi_fail(p->json.err, DCP_E_VERSION, "this manifest needs a reader of version %" PRId64
+                                          "; this program has version %d", *to, DCP_MANIFEST_VERSION));
+}
+/* Words that stand in every tensor are kept once: data types, placements, tiers. */
+static int dcpi_parse_word(dcpi_parser *p, const dcpi_json_span *text, const char **to) {
+    dcpi_json_span *word;
+    size_t i;
+    for (i = 0; i < p->word_count && i < DCPI_COUNT(p->words); i++) {
+        if (p->words[i].length != text->length || memcmp(p->words[i].text, text->text, text->length) != 0) continue;
+        *to = p->words[i].text;
+        return 1;
+    }
+    if (!dcpi_parse_keep(p, text, to)) return 0;
+    word = &p->words[p->word_count++ % DCPI_COUNT(p->words)];
+    word->text = *to;
+    word->length = text->length;
+    return 1;
+}
+static int dcpi_parse_shape(dcpi_parser *p, int64_t *to, int *ndim) {
+    int64_t count;
+    *ndim = 0;
+    if (!dcpi_json_array(&p->json, &count)) return 0;
+    while (dcpi_json_item(&p->json, &count)) {
+        if (*ndim == DCP_MAX_DIMS)
+            return dcpi_json_fail(&p->json, p->json.at, "tensor \"%.200s\" has more than %d dimensions",
+                                  *p->name ? *p->name : "", DCP_MAX_DIMS);
+        if (!dcpi_parse_int64(p, &to[*ndim])) return 0;
+        (*ndim)++;
+    }
+    return p->json.status == DCP_OK;
+}
+static int dcpi_parse_expert_key(dcpi_parser *p, int64_t *to, int *has_key) {
+    int64_t count, key[3];
+    int i = 0;
+    if (!dcpi_json_array(&p->json, &count)) return 0;
+    for (; dcpi_json_item(&p->json, &count); i++)
+        if (i == 3 || !dcpi_parse_int64(p, &key[i]))
+            return p->json.status ? 0 : dcpi_parse_fail(p, "more than three numbers (tier, group, expert)");
+    if (p->json.status) return 0;
+    if (i < 3) return dcpi_parse_fail(p, "fewer than three numbers (tier, group, expert)");
+    memcpy(to, key, sizeof key);
+    *has_key = 1;
+    return 1;
+}
+static int dcpi_parse_budget(dcpi_parser *p, const char **to, int64_t *bytes) {     /* "40GB", or a number of bytes */
+    char digits[24];
+    dcpi_json_span span;
+    if (dcpi_json_peek(&p->json) == '"') {
+        if (!dcpi_json_text(&p->json, to)) return 0;
+    } else {
+        if (!dcpi_json_int64(&p->json, bytes)) return 0;
+        span.text = digits;
+        span.length = (size_t)snprintf(digits, sizeof digits, "%" PRId64, *bytes);
+        if (!dcpi_parse_keep(p, &span, to)) return 0;
+    }
+    *bytes = dcpi_manifest_budget(*to);
+    return 1;
+}
+static int dcpi_parse_seed(dcpi_parser *p, uint64_t *to, int *has_seed) {
+    dcpi_json_span span;
+    int is_integer;
+    if (!dcpi_json_number(&p->json, &span, &is_integer)) return 0;
+    if (!is_integer || span.text[0] == '-' || !dcpi_digits_value(span.text, span.length, to))
+        return dcpi_json_bad_number(&p->json, span, "expected a seed of 64 bits, not negative, found", "");
+    *has_seed = 1;
+    return 1;
+}
+static int dcpi_parse_digest(const char *digits, uint8_t digest[32]) {  /* 64 hex digits, without a branch for each */
+    uint8_t value[64], is_wrong = 0;
+    int i;
+    for (i = 0; i < 64; i++) {
+        uint8_t digit = (uint8_t)(digits[i] - '0'), letter = (uint8_t)((digits[i] | 0x20) - 'a');
+        value[i] = (uint8_t)(digit < 10 ? digit : letter + 10);
+        is_wrong = (uint8_t)(is_wrong | ((digit > 9) & (letter > 5)));
+    }
+    for (i = 0; i < 32; i++) digest[i] = (uint8_t)(value[2 * i] * 16 + value[2 * i + 1]);
+    return !is_wrong;
+}
+static int dcpi_parse_keep_digests(dcpi_parser *p, const uint8_t **to, size_t *count) {
+    const uint8_t *digests = (const uint8_t *)p->digests.data;
+    if (p->digests.failed) return dcpi_json_no_memory(&p->json);
+    if (p->digests.size == 0) return 1;
+    if (!dcpi_meta_copy_digests(p->meta, &digests, p->digests.size / 32, p->json.err))
+        return dcpi_json_no_memory(&p->json);
+    *to = digests;
+    *count = p->digests.size / 32;
+    return 1;
+}
+static int dcpi_parse_digests(dcpi_parser *p, const uint8_t **to, size_t *digests) {
+    dcpi_json_span text;
+    uint8_t digest[32];
+    int64_t count;
+    p->digests.size = 0;
+    if (!dcpi_json_array(&p->json, &count)) return 0;
+    while (dcpi_json_item(&p->json, &count)) {
+        if (!dcpi_json_string(&p->json, &text)) return 0;
+        if (text.length != 64 || !dcpi_parse_digest(text.text, digest))
+            return dcpi_parse_fail(p, "a digest has 64 hex digits");
+        dcpi_buffer_add(&p->digests, digest, sizeof digest);
+    }
+    return !p->json.status && dcpi_parse_keep_digests(p, to, digests);
+}
+static int dcpi_parse_field(dcpi_parser *p, const dcpi_json_span *span, dcp_field **fields, size_t *count) {
+    const char *value = "", *key;
+    dcp_field *field;
+    if (!dcpi_parse_keep(p, span, &key)) return 0;
+    if (*count >= (size_t)DCP_LIMIT_FIELDS) return dcpi_parse_limit(p, "more fields than DCP_LIMIT_FIELDS");
+    if (!dcpi_json_null(&p->json) && !dcpi_json_text(&p->json, &value)) return 0;
+    field = (dcp_field *)dcpi_items_grow(p->meta, fields, count, sizeof *field, p->json.err);
+    if (!field) return dcpi_json_no_memory(&p->json);
+    field->key = key;
+    field->value = value;
+    return 1;
+}
+static int dcpi_parse_fields(dcpi_parser *p, dcp_field **fields, size_t *count) {
+    dcpi_json_object o;
+    int done = dcpi_json_object_begin(&p->json, &o, NULL, 0);
+    while (done && dcpi_json_member(&p->json, &o)) done = dcpi_parse_field(p, &o.key, fields, count);
+    return done && !p->json.status;
+}
+
+/* -- a piece of a tensor as it is written, without unknown members, and as >>yaml makes it of YAML: read in a quarter
+ *    of the time. Members stand in the order of the schema, each may be absent; between them a comma and any white
+ *    space. Whatever else it is, the reader of all JSON takes it, from its first byte. */
+typedef struct dcpi_quick { const char *at, *end; } dcpi_quick;
+
+static int dcpi_quick_literal(dcpi_quick *q, const char *literal, size_t size) {
+    if ((size_t)(q->end - q->at) < size || memcmp(q->at, literal, size) != 0) return 0;
+    q->at += size;
+    return 1;
+}
+#define DCPI_QUICK_NAME 32              /* more than the longest name and what is beside it */
+static int dcpi_quick_name(dcpi_quick *q, char before, const char *name) {
+    const char *at = q->at;
+    if (at == q->end || *at++ != before) return 0;
+    while (at < q->end && (*at == ' ' || *at == '\n')) at++;
+    if (q->end - at < DCPI_QUICK_NAME || *at++ != '"') return 0;
+    for (; *name; at++, name++) if (*at != *name) return 0;
+    if (at[0] != '"' || at[1] != ':' || at[2] != ' ') return 0;
+    q->at = at + 3;
+    return 1;
+}
+static int dcpi_quick_text(dcpi_quick *q, dcpi_json_span *out) {        /* of plain characters only */
+    if (q->at == q->end || *q->at != '"') return 0;
+    out->text = q->at + 1;
+    q->at = dcpi_json_plain_end(out->text, q->end);
+    out->length = (size_t)(q->at - out->text);
+    return dcpi_quick_literal(q, "\"", 1);
+}
+static int dcpi_quick_int(dcpi_quick *q, int64_t *value) {              /* not negative, at most 18 digits */
+    const char *start = q->at, *at = start;
+    int64_t sum = 0;
+    while (at < q->end && *at >= '0' && *at <= '9' && at - start < 18) sum = sum * 10 + (*at++ - '0');
+    if (at == start || (*start == '0' && at - start > 1)) return 0;
+    *value = sum;
+    q->at = at;
+    return 1;
+}
+static int dcpi_quick_numbers(dcpi_quick *q, int64_t *values, int most, int *count) {
+    *count = 0;
+    if (!dcpi_quick_literal(q, "[", 1)) return 0;
+    if (dcpi_quick_literal(q, "]", 1)) return 1;
+    do {
+        if (*count == most || !dcpi_quick_int(q, &values[(*count)++])) return 0;
+    } while (dcpi_quick_literal(q, ", ", 2));
+    return dcpi_quick_literal(q, "]", 1);
+}
+static int dcpi_quick_digests(dcpi_parser *p, dcpi_quick *q) {
+    uint8_t digest[32];
+    if (!dcpi_quick_literal(q, "[", 1)) return 0;
+    if (dcpi_quick_literal(q, "]", 1)) return 1;
+    do {
+        if (q->end - q->at < 66 || q->at[0] != '"' || q->at[65] != '"' || !dcpi_parse_digest(q->at + 1, digest))
+            return 0;
+        q->at += 66;
+        dcpi_buffer_add(&p->digests, digest, sizeof digest);
+    } while (dcpi_quick_literal(q, ", ", 2));
+    return dcpi_quick_literal(q, "]", 1);
+}
+static int dcpi_quick_value(dcpi_parser *p, dcpi_quick *q, const dcpi_member *member, char *record) {
+    void *to = record + member->offset;
+    int *extent = (int *)(void *)(record + member->extent), count;
+    dcpi_json_span text;
+    int64_t value;
+    switch (member->kind) {
+    case DCPI_KIND_TEXT:  return dcpi_quick_text(q, &text) && dcpi_parse_keep(p, &text, (const char **)to);
+    case DCPI_KIND_WORD:  return dcpi_quick_text(q, &text) && dcpi_parse_word(p, &text, (const char **)to);
+    case DCPI_KIND_INT64: return dcpi_quick_int(q, (int64_t *)to);
+    case DCPI_KIND_INT:
+        if (!dcpi_quick_int(q, &value) || value > INT_MAX) return 0;
+        *(int *)to = (int)value;
+        return 1;
+    case DCPI_KIND_SHAPE: return dcpi_quick_numbers(q, (int64_t *)to, DCP_MAX_DIMS, extent);
+    case DCPI_KIND_GLOBAL_SHAPE: case DCPI_KIND_GLOBAL_OFFSET:
+        return dcpi_quick_numbers(q, (int64_t *)to, DCP_MAX_DIMS, &count) && count == *extent;
+    case DCPI_KIND_EXPERT_KEY:
+        *extent = 1;
+        return dcpi_quick_numbers(q, (int64_t *)to, 3, &count) && count == 3;
+    case DCPI_KIND_DIGESTS: return dcpi_quick_digests(p, q);
+    default: return 0;
+    }
+}
+/* 1: read. 0: it is written in another way, and nothing has happened; or there is no memory, which the status says. */
+static int dcpi_quick_piece(dcpi_parser *p, const dcpi_record *record, void *piece) {
+    char *to = (char *)piece, before = '{';
+    dcpi_quick q;
+    int i, flags = 0, done = 1;
+    q.at = p->json.at;
+    q.end = p->json.end;
+    p->digests.size = 0;
+    for (i = 0; i < record->count && done; i++) {
+        const dcpi_member *member = &record->members[i];
+        if (!dcpi_quick_name(&q, before, member->name[record->dialect])) continue;
+        done = dcpi_quick_value(p, &q, member, to);
+        flags |= member->flags;
+        before = ',';
+    }
+    while (q.at < q.end && (*q.at == ' ' || *q.at == '\n')) q.at++;
+    done = done && before == ',' && dcpi_quick_literal(&q, "}", 1);
+    if (!done) {
+        memset(piece, 0, record->size);
+        if (record->clear) record->clear(piece);
+        return 0;
+    }
+    if (!dcpi_parse_keep_digests(p, (const uint8_t **)(void *)(to + record->piece->block_checksums),
+                                 (size_t *)(void *)(to + record->piece->block_count))) return 0;
+    p->has_additions |= flags & DCPI_ADDED;
+    p->json.at = q.at;
+    return 1;
+}
+
+/* -- records and lists -- */
+static int dcpi_parse_piece(dcpi_parser *p, const dcpi_record *record, void *piece) {
+    int *ndim = (int *)(void *)((char *)piece + record->piece->ndim), i;
+    if (dcpi_quick_piece(p, record, piece)) return 1;
+    for (i = 0; i < 3; i++) p->ndim[i] = -1;
+    p->name = (const char *const *)(void *)((char *)piece + record->piece->name);
+    if (p->json.status || !dcpi_parse_record(p, record, piece)) return 0;
+    if (p->ndim[0] >= 0) *ndim = p->ndim[0];
+    for (i = 1; i < 3; i++) {
+        if (p->ndim[i] < 0 || p->ndim[i] == *ndim) continue;
+        p->where.member = dcpi_name_of(record, i == 1 ? DCPI_KIND_GLOBAL_SHAPE : DCPI_KIND_GLOBAL_OFFSET);
+        return dcpi_parse_fail(p, "its number of dimensions is not that of shape");
+    }
+    return 1;
+}
+/* One more item of a list. Each takes a struct, so there must not be more of them than the bytes of the document pay
+ * for (G8). */
+static int dcpi_parse_entry(dcpi_parser *p) {
+    p->entries++;
+    if (p->entries <= (size_t)DCP_LIMIT_FREE_ENTRIES || p->entries <= p->size / DCPI_PARSE_ENTRY) {
+        if (p->entries <= (size_t)DCP_LIMIT_TENSORS + (size_t)DCP_LIMIT_SHARDS) return 1;
+        return dcpi_parse_limit(p, "more tensors than DCP_LIMIT_TENSORS");
+    }
+    return dcpi_parse_limit(p, "more shards and tensors than a document of this size can describe");
+}
+static int dcpi_parse_list(dcpi_parser *p, const dcpi_record *record, const char *name, void *at, size_t *total) {
+    void *item = NULL;
+    dcp_status status;
+    int64_t count;
+    if (!dcpi_json_array(&p->json, &count)) return 0;
+    while (dcpi_json_item(&p->json, &count)) {
+        dcpi_where_enter(&p->where, name, (size_t)count - 1);
+        if (!dcpi_parse_entry(p)) return 0;
+        status = dcpi_items_add(p->meta, record, at, total, &item, p->json.err);
+        if (status != DCP_OK) return dcpi_parse_failed(p, status);
+        if (!(record->piece ? dcpi_parse_piece(p, record, item) : dcpi_parse_record(p, record, item))) return 0;
+        p->where.depth--;
+    }
+    if (p->json.status) return 0;
+    dcpi_items_trim(p->meta, at, *total, record->size);
+    return 1;
+}
+static int dcpi_parse_part(dcpi_parser *p, const dcpi_member *member, const char *name, char *record) {
+    void *to = record + member->offset;
+    size_t *count = (size_t *)(void *)(record + member->extent);
+    switch (member->kind) {
+    case DCPI_KIND_LIST:    return dcpi_parse_list(p, member->record, name, to, count);
+    case DCPI_KIND_FIELDS:  return dcpi_parse_fields(p, (dcp_field **)to, count);
+    case DCPI_KIND_DIGESTS: return dcpi_parse_digests(p, (const uint8_t **)to, count);
+    case DCPI_KIND_RECORD:
+        if (member->extent) *(int *)(void *)(record + member->extent) = 1;
+        p->has_sharding |= member->record == &dcpi_sharding_record;
+        dcpi_where_enter(&p->where, name, DCPI_META_NONE);
+        if (!dcpi_parse_record(p, member->record, to)) return 0;
+        p->where.depth--;
+        return 1;
+    case DCPI_KIND_SIGNATURE:
+        p->has_signature = 1;
+        return dcpi_json_skip(&p->json, NULL);
+    default:                return dcpi_json_skip(&p->json, NULL);
+    }
+}
+static int dcpi_parse_value(dcpi_parser *p, const dcpi_member *member, const char *name, char *record) {
+    void *to = record + member->offset, *extent = record + member->extent;
+    dcpi_json_span word;
+    switch (member->kind) {
+    case DCPI_KIND_TEXT:          return dcpi_json_text(&p->json, (const char **)to);
+    case DCPI_KIND_WORD:
+        return dcpi_json_string(&p->json, &word) && dcpi_parse_word(p, &word, (const char **)to);
+    case DCPI_KIND_VERSION:       return dcpi_parse_version(p, (const char **)to);
+    case DCPI_KIND_BUDGET:        return dcpi_parse_budget(p, (const char **)to, (int64_t *)extent);
+    case DCPI_KIND_OBJECT:        return dcpi_parse_object_text(p, (const char **)to);
+    case DCPI_KIND_INT:           return dcpi_parse_int(p, (int *)to);
+    case DCPI_KIND_INT64:         return dcpi_parse_int64(p, (int64_t *)to);
+    case DCPI_KIND_NUMBER:        return dcpi_json_real(&p->json, (double *)to);
+    case DCPI_KIND_READER:        return dcpi_parse_reader(p, (int64_t *)to);
+    case DCPI_KIND_SEED:          return dcpi_parse_seed(p, (uint64_t *)to, (int *)extent);
+    case DCPI_KIND_EXPERT_KEY:    return dcpi_parse_expert_key(p, (int64_t *)to, (int *)extent);
+    case DCPI_KIND_SHAPE: case DCPI_KIND_GLOBAL_SHAPE: case DCPI_KIND_GLOBAL_OFFSET:
+        return dcpi_parse_shape(p, (int64_t *)to, &p->ndim[member->kind - DCPI_KIND_SHAPE]);
+    default:                      return dcpi_parse_part(p, member, name, record);
+    }
+}
+static int dcpi_span_is(const dcpi_json_span *span, const char *word) {
+    return span->length == strlen(word) && memcmp(span->text, word, span->length) == 0;
+}
+/* A member that the schema does not have: its text is kept as it stands (G12). */
+static int dcpi_parse_unknown(dcpi_parser *p, dcpi_json_object *o) {
+    dcpi_buffer *extra = &p->extra[p->level - 1];
+    const char *version, *start = o->key_at;
+    int done;
+    p->where.member = "an unknown member";
+    if (p->level == 1 && dcpi_span_is(&o->key, "minReaderVersion")) p->where.member = "minReaderVersion";
+    if (p->level == 1 && dcpi_span_is(&o->key, "min_reader_version")) p->where.member = "min_reader_version";
+    if (dcpi_starts_with(p->where.member, "min") && dcpi_json_peek(&p->json) == '"')
+        done = dcpi_parse_version(p, &version);
+    else done = dcpi_json_skip(&p->json, NULL);
+    if (!done) return 0;
+    if (extra->size > 0) dcpi_buffer_text(extra, ", ");
+    dcpi_buffer_add(extra, start, (size_t)(p->json.at - start));
+    return extra->failed ? dcpi_json_no_memory(&p->json) : 1;
+}
+static int dcpi_parse_members(dcpi_parser *p, const dcpi_record *record, void *to) {
+    dcpi_json_object o;
+    int done = dcpi_record_begin(&p->json, &o, record);
+    while (done && dcpi_json_member(&p->json, &o)) {
+        const dcpi_member *member = &record->members[o.member >= 0 ? o.member : 0];
+        if (o.member < 0) { done = dcpi_parse_unknown(p, &o); continue; }
+        p->where.member = member->name[record->dialect];
+        p->has_additions |= member->flags & DCPI_ADDED;
+        done = dcpi_json_null(&p->json) ||                                      /* null: as if absent */
+               dcpi_parse_value(p, member, member->name[record->dialect], (char *)to);
+    }
+    return done && !p->json.status;
+}
+/* An object of the schema. */
+static int dcpi_parse_record(dcpi_parser *p, const dcpi_record *record, void *to) {
+    const char **kept = (const char **)(void *)((char *)to + record->extra);
+    dcpi_buffer *extra = &p->extra[p->level++];
+    dcpi_json_span text;
+    int done;
+    extra->size = 0;
+    done = dcpi_parse_members(p, record, to);
+    p->level--;
+    if (!done || extra->size == 0) return done;
+    text.text = extra->data;
+    text.length = extra->size;
+    return dcpi_parse_keep(p, &text, kept);
+}
+/* What the document says of itself against what was found in its bytes. */
+static dcp_status dcpi_parse_finish(dcpi_parser *p, const dcpi_tail *tail, const char **algorithm, const char **key,
+                                    dcp_error *err) {
+    if (!tail->present && p->has_additions)
+        return dcpi_fail(err, DCP_E_CHECKSUM,
+                         "the document is damaged: its last members are not the integrity member in its exact form");
+    if (tail->present && p->has_signature != tail->is_signed)
+        return dcpi_fail(err, DCP_E_CHECKSUM,
+                         "the document is damaged: its signature member is not in its place or not in its exact form");
+    if (!tail->is_signed) return DCP_OK;
+    *algorithm = tail->algorithm;
+    *key = tail->key;
+    return dcpi_meta_copy(p->meta, algorithm, err) && dcpi_meta_copy(p->meta, key, err) ? DCP_OK : DCP_E_MEMORY;
+}
+static void dcpi_parse_begin(dcpi_parser *p, dcpi_meta *meta, const char *text, size_t size, dcp_error *err) {
+    memset(p, 0, sizeof *p);
+    p->meta = meta;
+    p->size = size;
+    p->where.member = "";
+    meta->is_parsed = 1;
+    dcpi_json_begin(&p->json, text, size, &meta->arena, err);
+}
+static dcp_status dcpi_parse_document(dcpi_parser *p, const dcpi_record *record, void *to, dcp_error *err) {
+    int i;
+    if (dcpi_parse_record(p, record, to)) {
+        p->where.member = "";
+        (void)dcpi_json_end(&p->json);
+    }
+    dcpi_json_close(&p->json);
+    for (i = 0; i < DCPI_PARSE_LEVELS; i++) dcpi_buffer_free(&p->extra[i]);
+    dcpi_buffer_free(&p->digests);
+    if (p->json.status && p->json.status != DCP_E_MEMORY) dcpi_where_locate(&p->where, err);
+    return p->json.status;
+}
+
+/* -- the metadata -- */
+static dcp_status dcpi_meta_check_covered(const dcp_metadata *m, dcp_error *err) {
+    size_t s, t;
+    for (s = 0; s < m->shard_count; s++) {
+        const dcp_shard_metadata *shard = &m->shards[s];
+        dcpi_cover cover = {0, 0};
+        for (t = 0; t < shard->tensor_count; t++)
+            dcpi_cover_add(&cover, shard->tensors[t].size, shard->tensors[t].block_size);
+        if (dcpi_cover_is_whole(&cover, shard->checksum, shard->file_size)) continue;
+        return dcpi_fail(err, DCP_E_SIGNATURE,
+                         "shards[%" PRIu64 "].checksum: %s; it must not be loaded with a verifier",
+                         (uint64_t)s, dcpi_cover_words);
+    }
+    return DCP_OK;
+}
+/* Checks a document's integrity, then parses it. A verifier that is set must accept, and then each byte that it names
+ * is covered. What else its fields say is dcpi_meta_check's business. */
+static dcp_status dcpi_meta_parse(const char *text, size_t size, const char *type, const dcp_verifier *verifier,
+                                  dcp_metadata **out, dcp_error *err) {
+    const uint64_t bytes = size;
+    dcpi_parser p;
+    dcpi_tail tail;
+    dcp_metadata *m;
+    dcp_status status;
+    *out = NULL;
+    if (bytes > (uint64_t)DCP_LIMIT_DOCUMENT)
+        return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRIu64 " bytes (DCP_LIMIT_DOCUMENT)", bytes);
+    status = dcpi_integrity_check(type, text, size, verifier, &tail, err);
+    if (status == DCP_OK) status = dcp_metadata_new(&m, err);
+    if (status != DCP_OK) return status;
+    dcpi_parse_begin(&p, dcpi_meta_of(m), text, size, err);
+    status = dcpi_parse_document(&p, &dcpi_metadata_record, m, err);
+    if (status == DCP_OK) status = dcpi_parse_finish(&p, &tail, &m->signature_algorithm, &m->signature_key, err);
+    if (status == DCP_OK && verifier) status = dcpi_meta_check_covered(m, err);
+    if (status != DCP_OK) { dcp_metadata_free(m); return status; }
+    m->is_foreign = !tail.present;
+    if (p.has_sharding && !m->sharding.strategy) m->sharding.strategy = "";
+    *out = m;
+    return dcpi_succeed(err);
+}
+DCPDEF dcp_status dcp_metadata_parse(const char *text, size_t size, dcp_metadata **out, dcp_error *err) {
+    if (out) *out = NULL;
+    if (!out || (!text && size > 0))
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_parse: text and out must not be NULL");
+    return dcpi_meta_parse(text ? text : "", size, DCPI_TYPE_METADATA, NULL, out, err);
 }
 
 /* ---- findings: what a validation collects ------------------------------------------------------------------------ */
@@ -8416,7 +9789,6 @@ DCPDEF void dcp_validation_free(dcp_validation *validation) {
 
 /* ---- validation: every rule of the format. It reports and goes on, and assumes nothing of what another rule has found
  * wrong -- */
-#define DCPI_META_NONE SIZE_MAX
 #define DCPI_META_GAP ((int64_t)2 * 1024 * 1024)        /* the largest alignment: gaps are smaller */
 #define DCPI_META_REGION 4096                           /* regions of a single file start at its multiples */
 
@@ -8492,11 +9864,6 @@ static void dcpi_check_shown(dcpi_checker *c, const char *member, const char *na
     if (name && dcpi_has_orders(name))
         dcpi_check_doubt(c, member, "a character in it turns the direction of writing: it is shown as another name");
 }
-/* A NULL text is fine only where it stands for a default, which is: in a document that was built, not parsed. */
-static int dcpi_meta_is_parsed(const dcp_metadata *metadata) {
-    return metadata->internal && dcpi_meta_of(metadata)->is_parsed;
-}
-
 /* ---- one tensor */
 static dcp_dtype dcpi_check_type_of(dcpi_checker *c, const char *text) {
     if (text == c->type_text) return c->type;
@@ -8741,25 +10108,6 @@ static void dcpi_check_checksum(dcpi_checker *c, const dcp_shard_metadata *shard
     if (dcpi_check_tree(c, shard, digest) && !dcpi_sha_equal(digest, stated, 32))
         dcpi_check_error(c, "checksum", "it is not the SHA-256 of the shard's block digests");
 }
-/* ---- what digests cover: with a verifier, and when signing, every byte that a document names (DESIGN 2.6) */
-/* bytes of blocks; others have no digest of their own */
-typedef struct dcpi_cover { int64_t blocks; int is_bare; } dcpi_cover;
-
-static void dcpi_cover_add(dcpi_cover *cover, int64_t size, int64_t block_size) {
-    if (block_size <= 0) cover->is_bare |= size != 0;
-    else if (!dcpi_add(cover->blocks, size, &cover->blocks)) cover->is_bare = 1;
-}
-/* A flat checksum is of the whole file. That of a tree is of the blocks, and what is between them is zero. Without
- * one, the blocks are the whole file, or it is not covered. size -1: not known. */
-static int dcpi_cover_is_whole(const dcpi_cover *cover, const char *checksum, int64_t size) {
-    uint8_t digest[32];
-    int is_tree;
-    if (dcpi_checksum_parse(checksum, &is_tree, digest)) return !is_tree || !cover->is_bare;
-    return !cover->is_bare && size == cover->blocks;
-}
-static const char dcpi_cover_words[] =
-    "not every byte of it is covered by a checksum or by block digests, so a signature would vouch for bytes that "
-    "anybody can change";
 
 static void dcpi_check_path(dcpi_checker *c, const char *member, const char *path, int is_single) {
     if (!path || path[0] == '\0') dcpi_check_error(c, member, "a file path is required");
@@ -9023,22 +10371,6 @@ static void dcpi_check_names(dcpi_checker *c) {
 }
 
 /* ---- the document */
-/* The major number of a version such as "1.0.0"; -1: it is none. */
-static int64_t dcpi_version_major(const char *version) {
-    int64_t major = -1, part = 0;
-    const char *text = version;
-    if (strlen(version) > 31) return -1;
-    for (;;) {
-        if (*text < '0' || *text > '9') return -1;
-        for (part = 0; *text >= '0' && *text <= '9'; text++) part = dcpi_min(part * 10 + (*text - '0'), INT32_MAX);
-        if (major < 0) major = part;
-        if (*text == '\0') return major;
-        if (*text++ != '.') return -1;
-    }
-}
-static int dcpi_version_is_newer(const char *version) {
-    return dcpi_version_major(version) > dcpi_version_major(DCP_FORMAT_VERSION);
-}
 
 static void dcpi_check_head(dcpi_checker *c) {
     const dcp_metadata *m = c->metadata;
@@ -9126,192 +10458,7 @@ static void dcpi_check_more(dcpi_checker *c) {                          /* the l
     }
     if (failed) c->no_memory = 1;
 }
-/* The JSON text that a program has put into a built document. Defined with the writer, which refuses the same. */
-static void dcpi_check_texts(dcpi_checker *c);
-
-DCPDEF dcp_status dcp_metadata_validate(const dcp_metadata *metadata, dcp_validation *out) {
-    dcpi_checker c;
-    if (out) memset(out, 0, sizeof *out);
-    if (!metadata || !out) return DCP_E_INVALID;
-    memset(&c, 0, sizeof c);
-    c.say = &dcpi_check_metadata_words;
-    c.metadata = metadata;
-    c.out = out;
-    c.shard = c.tensor = DCPI_META_NONE;
-    c.is_parsed = dcpi_meta_is_parsed(metadata);
-    c.is_ours = metadata->save_id != NULL;
-    c.type = DCP_OPAQUE;
-    dcpi_check_head(&c);
-    dcpi_check_sharding(&c);
-    dcpi_check_shards(&c);
-    dcpi_check_fields(&c);
-    dcpi_check_texts(&c);
-    dcpi_check_more(&c);
-    if (c.no_memory) return DCP_E_MEMORY;
-    return out->error_count > 0 ? DCP_E_FORMAT : DCP_OK;
-}
-/* What a validation has found, for an operation that needs a good document: the first error, and how many more there
- * are. */
-static dcp_status dcpi_meta_checked(dcp_status status, const char *path, const dcp_validation *found, dcp_error *err) {
-    if (status == DCP_E_FORMAT && found->error_count > 1)
-        (void)dcpi_fail(err, status, "%s: %s (and %" PRIu64 " more errors)", path, found->errors[0],
-                        (uint64_t)(found->error_count - 1));
-    else if (status == DCP_E_FORMAT) (void)dcpi_fail(err, status, "%s: %s", path, found->errors[0]);
-    else if (status == DCP_E_MEMORY)
-        (void)dcpi_fail(err, status, "%s: out of memory while checking the document", path);
-    else if (status != DCP_OK) (void)dcpi_fail(err, status, "%s: there is no document to check", path);
-    else (void)dcpi_succeed(err);
-    return status;
-}
-/* Validates for such an operation; the warnings are in *found, which is freed in any case. */
-static dcp_status dcpi_meta_check(const dcp_metadata *metadata, const char *path, dcp_validation *found,
-                                  dcp_error *err) {
-    return dcpi_meta_checked(dcp_metadata_validate(metadata, found), path, found, err);
-}
-
-/* ---- the schema: which members each object has. Reading goes by these tables, and writing refuses an `extra` member
- * that is in them  */
-typedef enum dcpi_kind {                /* what is read, and into what */
-    DCPI_KIND_TEXT,                     /* const char * in the arena */
-    DCPI_KIND_VERSION,                  /* the same; a newer one ends the parsing */
-    DCPI_KIND_TYPE, DCPI_KIND_PLACEMENT,/* const char *, one of ours where it is known */
-    DCPI_KIND_INT, DCPI_KIND_INT64, DCPI_KIND_NUMBER,
-    DCPI_KIND_OBJECT,                   /* const char *: the text of an object */
-    DCPI_KIND_SHAPE, DCPI_KIND_GLOBAL_SHAPE, DCPI_KIND_GLOBAL_OFFSET, DCPI_KIND_DIGESTS,
-    DCPI_KIND_SHARDING, DCPI_KIND_TRAINING, DCPI_KIND_FIELDS, DCPI_KIND_SHARDS, DCPI_KIND_TENSORS,
-    DCPI_KIND_SIGNATURE, DCPI_KIND_INTEGRITY,           /* read before, as bytes */
-    DCPI_KIND_TIERS, DCPI_KIND_POOL, DCPI_KIND_OPTIMIZER, DCPI_KIND_ROUTER, DCPI_KIND_LAYERS, DCPI_KIND_READER,
-        DCPI_KIND_EXPERT_KEY,
-    DCPI_KIND_BUDGET, DCPI_KIND_SEED                    /* of a manifest */
-} dcpi_kind;
-/* addition: to the seed's format */
-typedef struct dcpi_member { dcpi_kind kind; size_t offset; int is_addition; } dcpi_member;
-typedef struct dcpi_record {
-    const char *path;                   /* of its members, in messages, before the name */
-    const char *const *names; const dcpi_member *members; int count;    /* in the same order, at most 64 */
-    size_t extra;                       /* offset of `extra` */
-    int depth;                          /* arrays and objects around it */
-} dcpi_record;
-
-static const char *const dcpi_top_names[] = {
-    "version", "timestamp", "worldSize", "ddpRank", "saveId", "sequence", "sharding", "shards", "training",
-        "customFields",
-    "signature", "integrity"
-};
-static const dcpi_member dcpi_top_members[] = {
-    {DCPI_KIND_VERSION, offsetof(dcp_metadata, version), 0},
-    {DCPI_KIND_TEXT, offsetof(dcp_metadata, timestamp), 0},
-    {DCPI_KIND_INT, offsetof(dcp_metadata, world_size), 0},
-    {DCPI_KIND_INT, offsetof(dcp_metadata, ddp_rank), 0},
-    {DCPI_KIND_TEXT, offsetof(dcp_metadata, save_id), 1},
-    {DCPI_KIND_INT64, offsetof(dcp_metadata, sequence), 1},
-    {DCPI_KIND_SHARDING, offsetof(dcp_metadata, sharding), 0},
-    {DCPI_KIND_SHARDS, 0, 0},
-    {DCPI_KIND_TRAINING, offsetof(dcp_metadata, training), 0},
-    {DCPI_KIND_FIELDS, 0, 0},
-    {DCPI_KIND_SIGNATURE, 0, 1},
-    {DCPI_KIND_INTEGRITY, 0, 1}
-};
-static const char *const dcpi_sharding_names[] = {
-    "strategy", "shardCount", "precision", "strategySpecificInfo"
-};
-static const dcpi_member dcpi_sharding_members[] = {
-    {DCPI_KIND_TEXT, offsetof(dcp_sharding, strategy), 0},
-    {DCPI_KIND_INT64, offsetof(dcp_sharding, shard_count), 0},
-    {DCPI_KIND_TEXT, offsetof(dcp_sharding, precision), 0},
-    {DCPI_KIND_OBJECT, offsetof(dcp_sharding, info), 0}
-};
-static const char *const dcpi_shard_names[] = {
-    "rank", "filePath", "fileSize", "dataOffset", "tensors", "checksum"
-};
-static const dcpi_member dcpi_shard_members[] = {
-    {DCPI_KIND_INT, offsetof(dcp_shard_metadata, rank), 0},
-    {DCPI_KIND_TEXT, offsetof(dcp_shard_metadata, file_path), 0},
-    {DCPI_KIND_INT64, offsetof(dcp_shard_metadata, file_size), 0},
-    {DCPI_KIND_INT64, offsetof(dcp_shard_metadata, data_offset), 1},
-    {DCPI_KIND_TENSORS, 0, 0},
-    {DCPI_KIND_TEXT, offsetof(dcp_shard_metadata, checksum), 0}
-};
-static const char *const dcpi_tensor_names[] = {
-    "name", "shape", "dataType", "offset", "size", "globalShape", "globalOffset", "placement", "blockSize",
-        "blockChecksums"
-};
-static const dcpi_member dcpi_tensor_members[] = {
-    {DCPI_KIND_TEXT, offsetof(dcp_tensor_metadata, name), 0},
-    {DCPI_KIND_SHAPE, offsetof(dcp_tensor_metadata, shape), 0},
-    {DCPI_KIND_TYPE, offsetof(dcp_tensor_metadata, data_type), 0},
-    {DCPI_KIND_INT64, offsetof(dcp_tensor_metadata, offset), 0},
-    {DCPI_KIND_INT64, offsetof(dcp_tensor_metadata, size), 0},
-    {DCPI_KIND_GLOBAL_SHAPE, offsetof(dcp_tensor_metadata, global_shape), 1},
-    {DCPI_KIND_GLOBAL_OFFSET, offsetof(dcp_tensor_metadata, global_offset), 1},
-    {DCPI_KIND_PLACEMENT, offsetof(dcp_tensor_metadata, placement), 1},
-    {DCPI_KIND_INT64, offsetof(dcp_tensor_metadata, block_size), 1},
-    {DCPI_KIND_DIGESTS, 0, 1}
-};
-static const char *const dcpi_training_names[] = {
-    "epoch", "step", "learningRate", "optimizerType", "optimizerState"
-};
-static const dcpi_member dcpi_training_members[] = {
-    {DCPI_KIND_INT64, offsetof(dcp_training, epoch), 0},
-    {DCPI_KIND_INT64, offsetof(dcp_training, step), 0},
-    {DCPI_KIND_NUMBER, offsetof(dcp_training, learning_rate), 0},
-    {DCPI_KIND_TEXT, offsetof(dcp_training, optimizer_type), 0},
-    {DCPI_KIND_OBJECT, offsetof(dcp_training, optimizer_state), 0}
-};
-static const dcpi_record dcpi_top_record = {"", dcpi_top_names, dcpi_top_members, (int)DCPI_COUNT(dcpi_top_members),
-                                               offsetof(dcp_metadata, extra), 0};
-static const dcpi_record dcpi_sharding_record = {"sharding.", dcpi_sharding_names, dcpi_sharding_members,
-                                                 (int)DCPI_COUNT(dcpi_sharding_members),
-                                               offsetof(dcp_sharding, extra), 1};
-static const dcpi_record dcpi_training_record = {"training.", dcpi_training_names, dcpi_training_members,
-                                                 (int)DCPI_COUNT(dcpi_training_members),
-                                               offsetof(dcp_training, extra), 1};
-static const dcpi_record dcpi_shard_record = {"", dcpi_shard_names, dcpi_shard_members,
-                                              (int)DCPI_COUNT(dcpi_shard_members), offsetof(dcp_shard_metadata, extra),
-                                              2};
-static const dcpi_record dcpi_tensor_record = {"", dcpi_tensor_names, dcpi_tensor_members,
-                                               (int)DCPI_COUNT(dcpi_tensor_members),
-                                               offsetof(dcp_tensor_metadata, extra), 4};
-
-/* ---- JSON text that a program has put in: checked as strictly as what is read, as deep as it will stand ---------- */
-/* `text` must be members that the record does not have. */
-static int dcpi_text_check_members(dcpi_json_reader *r, const dcpi_record *record) {
-    dcpi_json_object o;
-    int done = dcpi_json_object_begin(r, &o, record->names, record->count);
-    while (done && dcpi_json_member(r, &o)) {
-        if (o.member >= 0) return dcpi_json_fail(r, o.key_at, "\"%s\" is a field of its own", record->names[o.member]);
-        done = dcpi_json_skip(r, NULL);
-    }
-    if (done && !r->status && o.count == 1) return dcpi_json_fail(r, r->at, "there is no member");
-    return done && !r->status;
-}
-/* One object (record NULL), or members of the record's object. depth: arrays and objects around the text. */
-/* is_given: by a program, which dcp_json_parse must be able to read again; what another writer's document had is kept
- * as it was. */
-static dcp_status dcpi_text_check(const char *text, int depth, const dcpi_record *record, int is_given,
-                                  dcp_error *err) {
-    dcpi_buffer braced = {NULL, 0, 0, 0};
-    dcpi_arena arena = {NULL};
-    dcpi_json_reader r;
-    int done;
-    if (record) dcpi_buffer_add(&braced, "{", 1);
-    dcpi_buffer_text(&braced, text);
-    if (record) dcpi_buffer_add(&braced, "}", 1);
-    if (braced.failed) { dcpi_buffer_free(&braced); return dcpi_no_memory(err, strlen(text)); }
-
-    dcpi_json_begin(&r, braced.data ? braced.data : "", braced.size, &arena, err);
-    r.depth = depth;
-    r.finite = is_given;
-    if (record) done = dcpi_text_check_members(&r, record);
-    else done = dcpi_json_peek(&r) == '{' ? dcpi_json_skip(&r, NULL) : dcpi_json_fail(&r, r.at, "expected an object");
-    if (done) (void)dcpi_json_end(&r);
-    dcpi_json_close(&r);
-    dcpi_arena_free(&arena);
-    dcpi_buffer_free(&braced);
-    if (r.status != DCP_E_FORMAT) return r.status;
-    if (err) err->status = DCP_E_INVALID;                               /* it is an argument's text, not a file's */
-    return DCP_E_INVALID;
-}
+/* -- JSON text that a program has put into a built document: as strict as the writer -- */
 static void dcpi_check_text(dcpi_checker *c, const char *member, const char *text, int depth,
                             const dcpi_record *record) {
     dcp_error err;
@@ -9352,894 +10499,48 @@ static void dcpi_check_texts(dcpi_checker *c) {
         dcpi_check_words(c, "customFields", m->fields[i].key);
         dcpi_check_words(c, "customFields", m->fields[i].value);
     }
-    dcpi_check_text(c, "extra", m->extra, dcpi_top_record.depth, &dcpi_top_record);
+    dcpi_check_text(c, "extra", m->extra, dcpi_metadata_record.depth, &dcpi_metadata_record);
     for (i = 0; m->shards && i < m->shard_count; i++) dcpi_check_texts_of_shard(c, i);
 }
 
-/* A tensor as it is written, part by part. */
-#define DCPI_TENSOR_NAME "{ \"name\": "
-#define DCPI_TENSOR_SHAPE ", \"shape\": "
-#define DCPI_TENSOR_TYPE ", \"dataType\": "
-#define DCPI_TENSOR_OFFSET ", \"offset\": "
-#define DCPI_TENSOR_SIZE ", \"size\": "
-#define DCPI_TENSOR_GLOBAL_SHAPE ",\n          \"globalShape\": "
-#define DCPI_TENSOR_GLOBAL_OFFSET ", \"globalOffset\": "
-#define DCPI_TENSOR_PLACEMENT ", \"placement\": "
-#define DCPI_TENSOR_BLOCK_SIZE " \"blockSize\": "
-#define DCPI_TENSOR_BLOCKS ", \"blockChecksums\": "
-#define DCPI_TENSOR_END " }"
-
-/* ---- writing: one function per record, in the order of the schema ------------------------------------------------ */
-/* Where a document's shards and tensors come from while it is written: the structs of a dcp_metadata, or a save's own
- * compact lists, one at a time. What the functions hand out needs to live until the next call. */
-typedef struct dcpi_meta_source {
-    const dcp_metadata *head;           /* all but shards and shard_count */
-    size_t shard_count; void *user;
-    /* out comes zeroed; `tensors` is not used */
-    dcp_status (*shard)(void *user, size_t s, dcp_shard_metadata *out, dcp_error *err);
-    dcp_status (*tensor)(void *user, size_t s, size_t t, dcp_tensor_metadata *out, dcp_error *err);
-} dcpi_meta_source;
-
-static dcp_status dcpi_meta_source_shard(void *user, size_t s, dcp_shard_metadata *out, dcp_error *err) {
-    *out = ((const dcp_metadata *)user)->shards[s];
-    return dcpi_succeed(err);
-}
-static dcp_status dcpi_meta_source_tensor(void *user, size_t s, size_t t, dcp_tensor_metadata *out, dcp_error *err) {
-    *out = ((const dcp_metadata *)user)->shards[s].tensors[t];
-    return dcpi_succeed(err);
-}
-static void dcpi_meta_source_of(const dcp_metadata *metadata, dcpi_meta_source *out) {
-    out->head = metadata;
-    out->shard_count = metadata->shards ? metadata->shard_count : 0;
-    out->user = (void *)metadata;
-    out->shard = dcpi_meta_source_shard;
-    out->tensor = dcpi_meta_source_tensor;
-}
-
-typedef struct dcpi_emitter {
-    dcpi_writer json;
-    char chunk[16384];
-    const dcpi_meta_source *source;
-    dcp_error *err;
-    size_t shard, tensor;               /* what is being written, for messages; DCPI_META_NONE */
-    const char *member;
-    int is_parsed;                      /* the document was: its free-form texts are another writer's */
-    int is_signed; dcpi_cover cover;    /* cover: of the shard that is being written */
-} dcpi_emitter;
-
-#define DCPI_PUT(e, literal) dcpi_write_raw(&(e)->json, literal, sizeof(literal) - 1)
-#define DCPI_LITERAL(text) text, sizeof(text) - 1
-#define DCPI_EMIT_RUN 1024         /* more than what is put down after one dcpi_emit_room: two shapes and their names */
-
-/* Millions of tensors are written: short parts go down one after another, in room that was made for all of them. */
-static char *dcpi_emit_room(dcpi_emitter *e) {
-    if (e->json.capacity - e->json.used < DCPI_EMIT_RUN) dcpi_writer_flush(&e->json);
-    return e->json.buffer + e->json.used;
-}
-static void dcpi_emit_took(dcpi_emitter *e, const char *end) { e->json.used = (size_t)(end - e->json.buffer); }
-static char *dcpi_put(char *to, const char *text, size_t size) {
-    memcpy(to, text, size);
-    return to + size;
-}
-static char *dcpi_put_int(char *to, int64_t value) {
-    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value, scale;
-    size_t digits = 1, i;
-    if (value < 0) *to++ = '-';
-    for (scale = rest; scale >= 10; scale /= 10) digits++;
-    for (i = digits; i-- > 0; rest /= 10) to[i] = (char)('0' + rest % 10);
-    return to + digits;
-}
-static char *dcpi_put_numbers(char *to, const int64_t *values, int count) {
-    int i;
-    *to++ = '[';
-    for (i = 0; i < count; i++) {
-        if (i > 0) to = dcpi_put(to, DCPI_LITERAL(", "));
-        to = dcpi_put_int(to, values[i]);
-    }
-    *to++ = ']';
-    return to;
-}
-/* Neither quotes, backslashes and control characters nor anything beyond ASCII. */
-static int dcpi_text_is_plain(const char *text, size_t length) {
-    size_t i = 0;
-    for (; length - i >= 8; i += 8) if (dcpi_json_is_special(text + i)) return 0;
-    for (; i < length; i++)
-        if ((unsigned char)text[i] < 0x20 || (unsigned char)text[i] >= 0x80 || text[i] == '"' || text[i] == '\\')
-            return 0;
-    return 1;
-}
-static dcp_status dcpi_emit_fail(dcpi_emitter *e, const char *member, const char *what) {
-    e->member = member;
-    if (e->json.status == DCP_OK) e->json.status = dcpi_fail(e->err, DCP_E_INVALID, "%s", what);
-    return e->json.status;
-}
-static dcp_status dcpi_emit_covered(dcpi_emitter *e, const char *checksum, int64_t size) {
-    if (!e->is_signed || e->json.status != DCP_OK || dcpi_cover_is_whole(&e->cover, checksum, size))
-        return e->json.status;
-    e->member = "checksum";
-    e->json.status = dcpi_fail(e->err, DCP_E_SIGNATURE, "the document cannot be signed: %s", dcpi_cover_words);
-    return e->json.status;
-}
-static void dcpi_emit_text(dcpi_emitter *e, const char *member, const char *text) {
-    size_t length;
-    if (e->json.status != DCP_OK) return;
-    if (!text) { (void)dcpi_emit_fail(e, member, "it must not be NULL"); return; }
-    length = strlen(text);
-    if (!dcpi_text_is_plain(text, length)) {
-        if (dcpi_is_utf8(text)) dcpi_write_string(&e->json, text, length);
-        else (void)dcpi_emit_fail(e, member, "it is not valid UTF-8");
-        return;
-    }
-    DCPI_PUT(e, "\"");
-    dcpi_write_raw(&e->json, text, length);
-    DCPI_PUT(e, "\"");
-}
-static void dcpi_emit_json(dcpi_emitter *e, const char *member, const char *text, int depth,
-                           const dcpi_record *record) {
-    dcp_error reason;
-    if (e->json.status != DCP_OK) return;
-    e->json.status = dcpi_text_check(text, depth, record, !e->is_parsed, &reason);
-    e->member = member;
-    if (e->json.status == DCP_OK) dcpi_write_text(&e->json, text);
-    else
-        (void)dcpi_fail(e->err, e->json.status, "not a JSON %s: %s", record ? "member list" : "object", reason.message);
-}
-static void dcpi_emit_extra(dcpi_emitter *e, const char *between, const char *text, const char *member,
-                            const dcpi_record *record) {
-    if (!text) return;
-    dcpi_write_text(&e->json, between);
-    dcpi_emit_json(e, member, text, record->depth, record);
-}
-static void dcpi_emit_digests(dcpi_emitter *e, const uint8_t *digests, size_t count) {
-    size_t i;
-    DCPI_PUT(e, "[");
-    for (i = 0; i < count; i++) {
-        char *to = dcpi_emit_room(e);
-        to = i > 0 ? dcpi_put(to, DCPI_LITERAL(", \"")) : dcpi_put(to, DCPI_LITERAL("\""));
-        dcpi_hex_encode(digests + 32 * i, 32, to);
-        to[64] = '"';
-        dcpi_emit_took(e, to + 65);
-    }
-    DCPI_PUT(e, "]");
-}
-static void dcpi_emit_global(dcpi_emitter *e, const dcp_tensor_metadata *tensor) {
-    char *to = dcpi_emit_room(e);
-    to = dcpi_put(to, DCPI_LITERAL(DCPI_TENSOR_GLOBAL_SHAPE));
-    to = dcpi_put_numbers(to, tensor->global_shape, tensor->ndim);
-    to = dcpi_put(to, DCPI_LITERAL(DCPI_TENSOR_GLOBAL_OFFSET));
-    to = dcpi_put_numbers(to, tensor->global_offset, tensor->ndim);
-    to = dcpi_put(to, DCPI_LITERAL(DCPI_TENSOR_PLACEMENT));
-    dcpi_emit_took(e, to);
-    dcpi_emit_text(e, "placement", tensor->placement);
-}
-static void dcpi_emit_blocks(dcpi_emitter *e, const dcp_tensor_metadata *tensor) {
-    char *to = dcpi_emit_room(e);
-    to = dcpi_put(to, ",\n         ", tensor->placement ? 1 : 11);    /* on the second line, which a placement begins */
-    to = dcpi_put(to, DCPI_LITERAL(DCPI_TENSOR_BLOCK_SIZE));
-    to = dcpi_put_int(to, tensor->block_size);
-    to = dcpi_put(to, DCPI_LITERAL(DCPI_TENSOR_BLOCKS));
-    dcpi_emit_took(e, to);
-    dcpi_emit_digests(e, tensor->block_checksums, tensor->block_count);
-}
-static dcp_status dcpi_emit_tensor(dcpi_emitter *e, const dcp_tensor_metadata *tensor) {
-    char *to;
-    if (tensor->ndim < 0 || tensor->ndim > DCP_MAX_DIMS)
-        return dcpi_emit_fail(e, "shape", "an impossible number of dimensions");
-    if (tensor->block_count > 0 && !tensor->block_checksums)
-        return dcpi_emit_fail(e, "blockChecksums", "it must not be NULL");
-    dcpi_cover_add(&e->cover, tensor->size, tensor->block_size);
-    DCPI_PUT(e, DCPI_TENSOR_NAME);
-    dcpi_emit_text(e, "name", tensor->name);
-    to = dcpi_emit_room(e);
-    to = dcpi_put(to, DCPI_LITERAL(DCPI_TENSOR_SHAPE));
-    to = dcpi_put_numbers(to, tensor->shape, tensor->ndim);
-    to = dcpi_put(to, DCPI_LITERAL(DCPI_TENSOR_TYPE));
-    dcpi_emit_took(e, to);
-    dcpi_emit_text(e, "dataType", tensor->data_type);
-    to = dcpi_emit_room(e);
-    to = dcpi_put(to, DCPI_LITERAL(DCPI_TENSOR_OFFSET));
-    to = dcpi_put_int(to, tensor->offset);
-    to = dcpi_put(to, DCPI_LITERAL(DCPI_TENSOR_SIZE));
-    to = dcpi_put_int(to, tensor->size);
-    dcpi_emit_took(e, to);
-    if (tensor->placement) dcpi_emit_global(e, tensor);
-    if (tensor->block_size != 0) dcpi_emit_blocks(e, tensor);
-    dcpi_emit_extra(e, ", ", tensor->extra, "extra", &dcpi_tensor_record);
-    DCPI_PUT(e, DCPI_TENSOR_END);
-    return e->json.status;
-}
-static dcp_status dcpi_emit_tensors(dcpi_emitter *e, size_t count) {
-    const dcpi_meta_source *source = e->source;
-    dcp_tensor_metadata tensor;
-    dcp_status status;
-    size_t t;
-    if (count == 0) DCPI_PUT(e, "      \"tensors\": []");
-    if (count == 0 || e->json.status != DCP_OK) return e->json.status;
-    DCPI_PUT(e, "      \"tensors\": [\n        ");
-    for (t = 0; t < count; t++) {
-        if (t > 0) DCPI_PUT(e, ",\n        ");
-        e->tensor = t;
-        memset(&tensor, 0, sizeof tensor);
-        status = source->tensor(source->user, e->shard, t, &tensor, e->err);
-        if (status == DCP_OK) status = dcpi_emit_tensor(e, &tensor);
-        if (status != DCP_OK) return status;
-    }
-    e->tensor = DCPI_META_NONE;
-    DCPI_PUT(e, "\n      ]");
-    return e->json.status;
-}
-static dcp_status dcpi_emit_shard(dcpi_emitter *e, size_t s) {
-    dcp_shard_metadata shard;
-    dcp_status status;
-    memset(&shard, 0, sizeof shard);
-    memset(&e->cover, 0, sizeof e->cover);
-    e->shard = s;
-    status = e->source->shard(e->source->user, s, &shard, e->err);
-    if (status != DCP_OK) return status;
-    dcpi_write_text(&e->json, s > 0 ? ",\n    {\n      \"rank\": " : "\n    {\n      \"rank\": ");
-    dcpi_write_int(&e->json, shard.rank);
-    DCPI_PUT(e, ",\n      \"filePath\": ");
-    dcpi_emit_text(e, "filePath", shard.file_path);
-    DCPI_PUT(e, ",\n      \"fileSize\": ");
-    dcpi_write_int(&e->json, shard.file_size);
-    if (shard.data_offset != 0) {
-        DCPI_PUT(e, ",\n      \"dataOffset\": ");
-        dcpi_write_int(&e->json, shard.data_offset);
-    }
-    DCPI_PUT(e, ",\n");
-    status = dcpi_emit_tensors(e, shard.tensor_count);
-    if (status == DCP_OK) status = dcpi_emit_covered(e, shard.checksum, shard.file_size);
-    if (status != DCP_OK) return status;
-    if (shard.checksum) {
-        DCPI_PUT(e, ",\n      \"checksum\": ");
-        dcpi_emit_text(e, "checksum", shard.checksum);
-    }
-    dcpi_emit_extra(e, ",\n      ", shard.extra, "extra", &dcpi_shard_record);
-    DCPI_PUT(e, "\n    }");
-    return e->json.status;
-}
-static dcp_status dcpi_emit_shards(dcpi_emitter *e) {
-    dcp_status status = e->json.status;
-    size_t s = 0;
-    DCPI_PUT(e, "  \"shards\": [");
-    for (; s < e->source->shard_count && status == DCP_OK; s++) status = dcpi_emit_shard(e, s);
-    if (status != DCP_OK) return status;
-    e->shard = DCPI_META_NONE;
-    dcpi_write_text(&e->json, s > 0 ? "\n  ],\n" : "],\n");
-    return e->json.status;
-}
-static void dcpi_emit_sharding(dcpi_emitter *e) {
-    const dcp_sharding *sharding = &e->source->head->sharding;
-    DCPI_PUT(e, "  \"sharding\": { ");
-    if (sharding->strategy && sharding->strategy[0] != '\0') {       /* "" is how a parsed one says that it is absent */
-        DCPI_PUT(e, "\"strategy\": ");
-        dcpi_emit_text(e, "sharding.strategy", sharding->strategy);
-        DCPI_PUT(e, ", ");
-    }
-    DCPI_PUT(e, "\"shardCount\": ");
-    dcpi_write_int(&e->json, sharding->shard_count != 0 ? sharding->shard_count : (int64_t)e->source->shard_count);
-    if (sharding->precision) {
-        DCPI_PUT(e, ", \"precision\": ");
-        dcpi_emit_text(e, "sharding.precision", sharding->precision);
-    }
-    DCPI_PUT(e, ", \"strategySpecificInfo\": ");
-    dcpi_emit_json(e, "sharding.strategySpecificInfo", sharding->info ? sharding->info : "{}", 2, NULL);
-    dcpi_emit_extra(e, ", ", sharding->extra, "sharding.extra", &dcpi_sharding_record);
-    DCPI_PUT(e, " },\n");
-}
-static void dcpi_emit_training(dcpi_emitter *e) {
-    const dcp_training *training = &e->source->head->training;
-    if (!e->source->head->has_training) return;
-    if (!dcpi_double_is_finite(training->learning_rate)) {
-        (void)dcpi_emit_fail(e, "training.learningRate", "it must be finite");
-        return;
-    }
-    DCPI_PUT(e, "  \"training\": { \"epoch\": ");
-    dcpi_write_int(&e->json, training->epoch);
-    DCPI_PUT(e, ", \"step\": ");
-    dcpi_write_int(&e->json, training->step);
-    DCPI_PUT(e, ", \"learningRate\": ");
-    dcpi_write_double(&e->json, training->learning_rate);
-    if (training->optimizer_type) {
-        DCPI_PUT(e, ", \"optimizerType\": ");
-        dcpi_emit_text(e, "training.optimizerType", training->optimizer_type);
-    }
-    DCPI_PUT(e, ", \"optimizerState\": ");
-    dcpi_emit_json(e, "training.optimizerState", training->optimizer_state ? training->optimizer_state : "{}", 2, NULL);
-    dcpi_emit_extra(e, ", ", training->extra, "training.extra", &dcpi_training_record);
-    DCPI_PUT(e, " },\n");
-}
-static void dcpi_emit_fields(dcpi_emitter *e) {
-    const dcp_metadata *head = e->source->head;
-    size_t f;
-    DCPI_PUT(e, "  \"customFields\": {");
-    for (f = 0; f < head->field_count; f++) {
-        dcpi_write_text(&e->json, f > 0 ? ", " : " ");
-        dcpi_emit_text(e, "customFields", head->fields[f].key);
-        DCPI_PUT(e, ": ");
-        dcpi_emit_text(e, "customFields", head->fields[f].value);
-    }
-    dcpi_write_text(&e->json, head->field_count > 0 ? " }" : "}");
-}
-static void dcpi_emit_head(dcpi_emitter *e) {
-    const dcp_metadata *head = e->source->head;
-    char now[DCPI_TIME_TEXT];
-    DCPI_PUT(e, "{\n  \"version\": ");
-    dcpi_emit_text(e, "version", head->version ? head->version : DCP_FORMAT_VERSION);
-    if (!head->timestamp) dcpi_time_format(dcpi_os_wall_us(), now);
-    DCPI_PUT(e, ",\n  \"timestamp\": ");
-    dcpi_emit_text(e, "timestamp", head->timestamp ? head->timestamp : now);
-    DCPI_PUT(e, ",\n  \"worldSize\": ");
-    dcpi_write_int(&e->json, head->world_size);
-    DCPI_PUT(e, ",\n  \"ddpRank\": ");
-    dcpi_write_int(&e->json, head->ddp_rank);
-    if (head->save_id) {
-        DCPI_PUT(e, ",\n  \"saveId\": ");
-        dcpi_emit_text(e, "saveId", head->save_id);
-        DCPI_PUT(e, ",\n  \"sequence\": ");
-        dcpi_write_int(&e->json, head->sequence);
-    }
-    DCPI_PUT(e, ",\n");
-}
-/* The path of what a message is about, in front of it. */
-static void dcpi_meta_locate(dcp_error *err, size_t shard, size_t tensor, const char *member) {
-    const char *dot = member[0] != '\0' ? "." : "";
-    if (shard == DCPI_META_NONE) dcpi_fail_context(err, "%s%s", member, member[0] != '\0' ? ": " : "");
-    else if (tensor == DCPI_META_NONE)
-        dcpi_fail_context(err, "shards[%" PRIu64 "]%s%s: ", (uint64_t)shard, dot, member);
-    else
-        dcpi_fail_context(err, "shards[%" PRIu64 "].tensors[%" PRIu64 "]%s%s: ", (uint64_t)shard, (uint64_t)tensor, dot,
-                          member);
-}
-static dcp_status dcpi_emit_body(dcpi_emitter *e) {
-    dcp_status status;
-    dcpi_emit_head(e);
-    dcpi_emit_sharding(e);
-    status = dcpi_emit_shards(e);
-    if (status != DCP_OK) return status;
-    dcpi_emit_training(e);
-    dcpi_emit_fields(e);
-    dcpi_emit_extra(e, ",\n  ", e->source->head->extra, "extra", &dcpi_top_record);
-    dcpi_writer_flush(&e->json);
-    return e->json.status;
-}
-/* Streams the whole document. sink NULL: only counts its bytes. bytes may be NULL. */
-static dcp_status dcpi_meta_emit(const dcpi_meta_source *source, const char *type, const dcp_signer *signer,
-                                 dcpi_sink sink, void *user, int64_t *bytes, dcp_error *err) {
-    dcpi_emitter e;
-    dcpi_integrity stream;
-    dcp_error failure;
-    dcp_status status;
-    if (bytes) *bytes = 0;
-    if (!err) err = &failure;                                           /* what went wrong is needed below */
-    status = dcpi_integrity_begin(&stream, type, signer, sink, user, err);
-    if (status != DCP_OK) return status;
-    e.source = source;
-    e.is_parsed = dcpi_meta_is_parsed(source->head);
-    e.is_signed = signer != NULL;
-    e.err = err;
-    e.shard = e.tensor = DCPI_META_NONE;
-    e.member = "";
-    dcpi_writer_begin(&e.json, e.chunk, sizeof e.chunk, dcpi_integrity_write, &stream, err);
-    status = dcpi_emit_body(&e);
-    if ((status == DCP_E_INVALID || status == DCP_E_SIGNATURE) && e.member[0] != '\0')
-        dcpi_meta_locate(err, e.shard, e.tensor, e.member);
-    if (status == DCP_OK) status = dcpi_integrity_end(&stream, err);
-    if (status != DCP_OK) return status;
-    if (bytes) *bytes = stream.size;
-    return dcpi_succeed(err);
-}
-DCPDEF dcp_status dcp_metadata_write_signed(const dcp_metadata *metadata, const dcp_signer *signer, char **text,
-                                            size_t *size, dcp_error *err) {
-    dcpi_buffer buffer = {NULL, 0, 0, 0};
-    dcpi_meta_source source;
-    dcp_status status;
-    if (text) *text = NULL;
-    if (size) *size = 0;
-    if (!metadata || !text || !size)
-        return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_write: metadata, text and size must not be NULL");
-    dcpi_meta_source_of(metadata, &source);
-    status = dcpi_meta_emit(&source, DCPI_TYPE_METADATA, signer, dcpi_buffer_sink, &buffer, NULL, err);
-    if (status == DCP_OK) status = dcpi_buffer_sink(&buffer, "", 1, err);
-    if (status != DCP_OK) { dcpi_buffer_free(&buffer); return status; }
-    *text = buffer.data;
-    *size = buffer.size - 1;                                            /* a NUL follows, for those who print it */
-    return dcpi_succeed(err);
-}
-DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, char **text, size_t *size, dcp_error *err) {
-    return dcp_metadata_write_signed(metadata, NULL, text, size, err);
-}
-
-/* ---- parsing: straight into the structs, by the schema ----------------------------------------------------------- */
-/* objects of the schema that are open at once: a manifest, its router_state, a layer, a shard */
-#define DCPI_PARSE_LEVELS 4
-/* bytes that a shard or tensor has at least, on the average: real ones have three times as many */
-#define DCPI_PARSE_ENTRY 24
-
-typedef struct dcpi_parser {
-    dcpi_json_reader json;              /* its arena is the document's */
-    dcpi_meta *meta;
-    void *manifest;                     /* instead, if it is one: a dcpi_manifest_own, */
-    /* and who reads what only it has */
-    int (*of_manifest)(struct dcpi_parser *p, const dcpi_member *member, void *record);
-    const char *const *name;            /* of the tensor that is read */
-    size_t size, entries;               /* bytes of the document; shards and tensors so far */
-    size_t shard, tensor;               /* what is being read; DCPI_META_NONE */
-    const char *path, *member;          /* likewise, for messages */
-    char prefix[64];                 /* in a manifest: where the shards stand that are read: "router_state.layers[3]" */
-    int has_additions, has_signature, has_sharding;
-    int ndim[3];                        /* of the tensor: of shape, globalShape, globalOffset; -1: absent */
-    const char *type; size_t type_length;       /* the last data type */
-    dcpi_buffer digests;
-    dcpi_buffer extra[DCPI_PARSE_LEVELS];       /* unknown members of the objects that are open */
-    int level;                          /* how many those are */
-} dcpi_parser;
-
-static int dcpi_parse_record(dcpi_parser *p, const dcpi_record *record, void *to);
-
-static int dcpi_parse_fail(dcpi_parser *p, const char *what) {
-    return dcpi_json_fail(&p->json, p->json.at, "%s", what);
-}
-static int dcpi_parse_limit(dcpi_parser *p, const char *what) {
-    if (!p->json.status) p->json.status = dcpi_fail(p->json.err, DCP_E_LIMIT, "%s", what);
-    return 0;
-}
-static int dcpi_parse_failed(dcpi_parser *p, dcp_status status) {       /* the message is there already */
-    if (!p->json.status) p->json.status = status;
-    return 0;
-}
-static int dcpi_parse_object_text(dcpi_parser *p, const char **to) {
-    dcpi_json_span raw;
-    if (dcpi_json_peek(&p->json) != '{') return dcpi_parse_fail(p, "expected an object");
-    if (!dcpi_json_skip(&p->json, &raw)) return 0;
-    *to = dcpi_arena_text(p->json.arena, raw.text, raw.length, p->json.err);
-    return *to ? 1 : dcpi_json_no_memory(&p->json);
-}
-/* An integer; in a manifest, 10_000 too, which is a string in YAML 1.2. */
-static int dcpi_parse_int64(dcpi_parser *p, int64_t *to) {
-    dcpi_json_span text;
-    uint64_t value = 0;
-    size_t i;
-    int has_joint = 0;
-    if (!p->manifest || dcpi_json_peek(&p->json) != '"') return dcpi_json_int64(&p->json, to);
-    if (!dcpi_json_string(&p->json, &text)) return 0;
-    for (i = 0; i < text.length; i++) {
-        const unsigned digit = (unsigned)((unsigned char)text.text[i] - '0');
-        const int is_joint = text.text[i] == '_' && i > 0 && i + 1 < text.length && text.text[i - 1] != '_';
-        has_joint |= is_joint;
-        if (is_joint) continue;
-        if (digit > 9) break;
-        if (value > ((uint64_t)INT64_MAX - digit) / 10) return dcpi_parse_fail(p, "the integer does not fit 64 bits");
-        value = value * 10 + digit;
-    }
-    if (i < text.length || !has_joint) return dcpi_parse_fail(p, "expected an integer, found a string");
-    *to = (int64_t)value;
-    return 1;
-}
-static int dcpi_parse_int(dcpi_parser *p, int *to) {
-    int64_t value;
-    if (!dcpi_parse_int64(p, &value)) return 0;
-    if (value < INT_MIN || value > INT_MAX) return dcpi_parse_fail(p, "the number does not fit 32 bits");
-    *to = (int)value;
-    return 1;
-}
-/* A document of a newer major version is refused at once: what follows may mean something else. */
-static int dcpi_parse_version(dcpi_parser *p, const char **to) {
-    if (!dcpi_json_text(&p->json, to)) return 0;
-    if (!dcpi_version_is_newer(*to)) return 1;
-    return dcpi_parse_failed(p, dcpi_fail(p->json.err, DCP_E_VERSION,
-                                          "version %.64s is needed to read this document; this program knows "
-                                          DCP_FORMAT_VERSION, *to));
-}
-/* Words that stand in every tensor are kept once: a data type is mostly that of the tensor before, a placement one of
- * three. */
-static int dcpi_parse_type(dcpi_parser *p, const dcpi_json_span *text, const char **to) {
-    dcp_dtype exact;
-    if (!p->type || p->type_length != text->length || memcmp(p->type, text->text, text->length) != 0) {
-        exact = dcpi_dtype_exact(text->text, text->length);
-        p->type = exact != DCP_OPAQUE ? dcp_dtype_name(exact) : dcpi_arena_text(p->json.arena, text->text, text->length,
-                p->json.err);
-        p->type_length = text->length;
-        if (!p->type) return dcpi_json_no_memory(&p->json);
-    }
-    *to = p->type;
-    return 1;
-}
-static int dcpi_parse_placement(dcpi_parser *p, const dcpi_json_span *text, const char **to) {
-    static const char *const words[] = {"sharded", "replicated", "private"};
-    size_t i;
-    for (i = 0; i < DCPI_COUNT(words); i++) {
-        if (strlen(words[i]) != text->length || memcmp(words[i], text->text, text->length) != 0) continue;
-        *to = words[i];
-        return 1;
-    }
-    *to = dcpi_arena_text(p->json.arena, text->text, text->length, p->json.err);
-    return *to ? 1 : dcpi_json_no_memory(&p->json);
-}
-static int dcpi_parse_shape(dcpi_parser *p, int64_t *to, int *ndim) {
-    int64_t count;
-    *ndim = 0;
-    if (!dcpi_json_array(&p->json, &count)) return 0;
-    while (dcpi_json_item(&p->json, &count)) {
-        if (*ndim == DCP_MAX_DIMS)
-            return dcpi_json_fail(&p->json, p->json.at, "tensor \"%.200s\" has more than %d dimensions",
-                                  *p->name ? *p->name : "", DCP_MAX_DIMS);
-        if (!dcpi_parse_int64(p, &to[*ndim])) return 0;
-        (*ndim)++;
-    }
-    return p->json.status == DCP_OK;
-}
-static int dcpi_parse_digest(const char *digits, uint8_t digest[32]) {  /* 64 hex digits, without a branch for each */
-    uint8_t value[64], is_wrong = 0;
-    int i;
-    for (i = 0; i < 64; i++) {
-        uint8_t digit = (uint8_t)(digits[i] - '0'), letter = (uint8_t)((digits[i] | 0x20) - 'a');
-        value[i] = (uint8_t)(digit < 10 ? digit : letter + 10);
-        is_wrong = (uint8_t)(is_wrong | ((digit > 9) & (letter > 5)));
-    }
-    for (i = 0; i < 32; i++) digest[i] = (uint8_t)(value[2 * i] * 16 + value[2 * i + 1]);
-    return !is_wrong;
-}
-static int dcpi_parse_keep_digests(dcpi_parser *p, const uint8_t **to, size_t *count) {
-    uint8_t *copy;
-    if (p->digests.failed) return dcpi_json_no_memory(&p->json);
-    if (p->digests.size == 0) return 1;
-    copy = (uint8_t *)dcpi_arena_alloc(p->json.arena, p->digests.size, p->json.err);
-    if (!copy) return dcpi_json_no_memory(&p->json);
-    memcpy(copy, p->digests.data, p->digests.size);
-    *to = copy;
-    *count = p->digests.size / 32;
-    return 1;
-}
-static int dcpi_parse_digests(dcpi_parser *p, const uint8_t **to, size_t *digests) {
-    dcpi_json_span text;
-    uint8_t digest[32];
-    int64_t count;
-    p->digests.size = 0;
-    if (!dcpi_json_array(&p->json, &count)) return 0;
-    while (dcpi_json_item(&p->json, &count)) {
-        if (!dcpi_json_string(&p->json, &text)) return 0;
-        if (text.length != 64 || !dcpi_parse_digest(text.text, digest))
-            return dcpi_parse_fail(p, "a digest has 64 hex digits");
-        dcpi_buffer_add(&p->digests, digest, sizeof digest);
-    }
-    return !p->json.status && dcpi_parse_keep_digests(p, to, digests);
-}
-static int dcpi_parse_field(dcpi_parser *p, const dcpi_json_span *span) {
-    const char *value = "", *key = dcpi_arena_text(p->json.arena, span->text, span->length, p->json.err);
-    if (!key) return dcpi_json_no_memory(&p->json);
-    if (p->meta->metadata.field_count >= (size_t)DCP_LIMIT_FIELDS)
-        return dcpi_parse_limit(p, "more fields than DCP_LIMIT_FIELDS");
-    if (!dcpi_json_null(&p->json) && !dcpi_json_text(&p->json, &value)) return 0;
-    return dcpi_meta_add_field(p->meta, key, value, p->json.err) == DCP_OK ? 1 : dcpi_json_no_memory(&p->json);
-}
-static int dcpi_parse_fields(dcpi_parser *p) {
-    dcpi_json_object o;
-    int done = dcpi_json_object_begin(&p->json, &o, NULL, 0);
-    while (done && dcpi_json_member(&p->json, &o)) done = dcpi_parse_field(p, &o.key);
-    return done && !p->json.status;
-}
-/* One more shard or tensor. Each takes a struct, so there must not be more of them than the bytes of the document pay
- * for (G8). */
-static int dcpi_parse_entry(dcpi_parser *p) {
-    p->entries++;
-    if (p->entries <= (size_t)DCP_LIMIT_FREE_ENTRIES || p->entries <= p->size / DCPI_PARSE_ENTRY) {
-        if (p->entries <= (size_t)DCP_LIMIT_TENSORS + (size_t)DCP_LIMIT_SHARDS) return 1;
-        return dcpi_parse_limit(p, "more tensors than DCP_LIMIT_TENSORS");
-    }
-    return dcpi_parse_limit(p, "more shards and tensors than a document of this size can describe");
-}
-/* ---- a tensor exactly as dcpi_emit_tensor writes it, without unknown members: read in a quarter of the time. Whatever
- *      else it is, the reader of all JSON takes it, from its first byte. */
-typedef struct dcpi_quick { const char *at, *end; } dcpi_quick;
-
-static int dcpi_quick_literal(dcpi_quick *q, const char *literal, size_t size) {
-    if ((size_t)(q->end - q->at) < size || memcmp(q->at, literal, size) != 0) return 0;
-    q->at += size;
-    return 1;
-}
-static int dcpi_quick_text(dcpi_quick *q, dcpi_json_span *out) {        /* of plain characters only */
-    const char *at = q->at, *start;
-    if (at == q->end || *at++ != '"') return 0;
-    start = at;
-    while (q->end - at >= 8 && !dcpi_json_is_special(at)) at += 8;
-    while (at < q->end && (unsigned char)*at >= 0x20 && (unsigned char)*at < 0x80 && *at != '"' && *at != '\\') at++;
-    if (at == q->end || *at != '"') return 0;
-    out->text = start;
-    out->length = (size_t)(at - start);
-    q->at = at + 1;
-    return 1;
-}
-static int dcpi_quick_int(dcpi_quick *q, int64_t *value) {              /* not negative, at most 18 digits */
-    const char *start = q->at, *at = start;
-    int64_t sum = 0;
-    while (at < q->end && *at >= '0' && *at <= '9' && at - start < 18) sum = sum * 10 + (*at++ - '0');
-    if (at == start || (*start == '0' && at - start > 1)) return 0;
-    *value = sum;
-    q->at = at;
-    return 1;
-}
-static int dcpi_quick_numbers(dcpi_quick *q, int64_t *values, int *count) {
-    *count = 0;
-    if (!dcpi_quick_literal(q, "[", 1)) return 0;
-    if (dcpi_quick_literal(q, "]", 1)) return 1;
-    do {
-        if (*count == DCP_MAX_DIMS || !dcpi_quick_int(q, &values[(*count)++])) return 0;
-    } while (dcpi_quick_literal(q, ", ", 2));
-    return dcpi_quick_literal(q, "]", 1);
-}
-static int dcpi_quick_digests(dcpi_parser *p, dcpi_quick *q) {
-    uint8_t digest[32];
-    if (!dcpi_quick_literal(q, "[", 1)) return 0;
-    if (dcpi_quick_literal(q, "]", 1)) return 1;
-    do {
-        if (q->end - q->at < 66 || q->at[0] != '"' || q->at[65] != '"' || !dcpi_parse_digest(q->at + 1, digest))
-            return 0;
-        q->at += 66;
-        dcpi_buffer_add(&p->digests, digest, sizeof digest);
-    } while (dcpi_quick_literal(q, ", ", 2));
-    return dcpi_quick_literal(q, "]", 1);
-}
-static int dcpi_quick_global(dcpi_parser *p, dcpi_quick *q, dcp_tensor_metadata *tensor) {
-    dcpi_json_span placement;
-    int shape, offset;
-    if (!dcpi_quick_numbers(q, tensor->global_shape, &shape)) return 0;
-    if (!dcpi_quick_literal(q, DCPI_LITERAL(DCPI_TENSOR_GLOBAL_OFFSET)) ||
-        !dcpi_quick_numbers(q, tensor->global_offset, &offset)) return 0;
-    if (!dcpi_quick_literal(q, DCPI_LITERAL(DCPI_TENSOR_PLACEMENT)) || !dcpi_quick_text(q, &placement)) return 0;
-    return shape == tensor->ndim && offset == tensor->ndim && dcpi_parse_placement(p, &placement, &tensor->placement);
-}
-static int dcpi_quick_blocks(dcpi_parser *p, dcpi_quick *q, dcp_tensor_metadata *tensor) {
-    if (!dcpi_quick_int(q, &tensor->block_size) || !dcpi_quick_literal(q, DCPI_LITERAL(DCPI_TENSOR_BLOCKS))) return 0;
-    return dcpi_quick_digests(p, q);
-}
-static int dcpi_quick_parts(dcpi_parser *p, dcpi_quick *q, dcp_tensor_metadata *tensor, dcpi_json_span *name) {
-    dcpi_json_span type;
-    if (!dcpi_quick_literal(q, DCPI_LITERAL(DCPI_TENSOR_NAME)) || !dcpi_quick_text(q, name)) return 0;
-    if (!dcpi_quick_literal(q, DCPI_LITERAL(DCPI_TENSOR_SHAPE)) || !dcpi_quick_numbers(q, tensor->shape, &tensor->ndim))
-        return 0;
-    if (!dcpi_quick_literal(q, DCPI_LITERAL(DCPI_TENSOR_TYPE)) || !dcpi_quick_text(q, &type)) return 0;
-    if (!dcpi_quick_literal(q, DCPI_LITERAL(DCPI_TENSOR_OFFSET)) || !dcpi_quick_int(q, &tensor->offset)) return 0;
-    if (!dcpi_quick_literal(q, DCPI_LITERAL(DCPI_TENSOR_SIZE)) || !dcpi_quick_int(q, &tensor->size)) return 0;
-    if (!dcpi_parse_type(p, &type, &tensor->data_type)) return 0;
-    if (dcpi_quick_literal(q, DCPI_LITERAL(DCPI_TENSOR_GLOBAL_SHAPE)) && !dcpi_quick_global(p, q, tensor)) return 0;
-    if (dcpi_quick_literal(q, DCPI_LITERAL("," DCPI_TENSOR_BLOCK_SIZE)) && !dcpi_quick_blocks(p, q, tensor)) return 0;
-    return dcpi_quick_literal(q, DCPI_LITERAL(DCPI_TENSOR_END));
-}
-/* 1: read. 0: it is written in another way, and nothing has happened; or there is no memory, which the status says. */
-static int dcpi_quick_tensor(dcpi_parser *p, dcp_tensor_metadata *tensor) {
-    dcpi_json_span name;
-    dcpi_quick q;
-    q.at = p->json.at;
-    q.end = p->json.end;
-    p->digests.size = 0;
-    if (!dcpi_quick_parts(p, &q, tensor, &name)) { memset(tensor, 0, sizeof *tensor); return 0; }
-    tensor->name = dcpi_arena_text(p->json.arena, name.text, name.length, p->json.err);
-    if (!tensor->name || !dcpi_parse_keep_digests(p, &tensor->block_checksums, &tensor->block_count))
-        return dcpi_json_no_memory(&p->json);
-    p->has_additions |= tensor->placement != NULL || tensor->block_size != 0;
-    p->json.at = q.at;
-    return 1;
-}
-static int dcpi_parse_tensor(dcpi_parser *p) {
-    dcp_tensor_metadata *tensor = NULL;
-    dcp_status status;
-    int i;
-    if (!dcpi_parse_entry(p)) return 0;
-    status = dcpi_meta_add_tensor(p->meta, p->shard, &tensor, p->json.err);
-    if (status != DCP_OK) return dcpi_parse_failed(p, status);
-    if (dcpi_quick_tensor(p, tensor)) return 1;
-    for (i = 0; i < 3; i++) p->ndim[i] = -1;
-    p->name = &tensor->name;
-    if (p->json.status || !dcpi_parse_record(p, &dcpi_tensor_record, tensor)) return 0;
-    tensor->ndim = p->ndim[0] > 0 ? p->ndim[0] : 0;
-    for (i = 1; i < 3; i++) {
-        if (p->ndim[i] < 0 || p->ndim[i] == tensor->ndim) continue;
-        p->member = i == 1 ? "globalShape" : "globalOffset";
-        return dcpi_parse_fail(p, "its number of dimensions is not that of shape");
-    }
-    return 1;
-}
-/* Gives back what the array has grown beyond the shard's last tensor. */
-static void dcpi_parse_trim(dcpi_parser *p) {
-    dcp_shard_metadata *shard = &p->meta->metadata.shards[p->shard];
-    void *exact;
-    if (shard->tensor_count == 0 || shard->tensor_count == p->meta->tensor_capacities[p->shard]) return;
-    exact = DCP_REALLOC((void *)shard->tensors, shard->tensor_count * sizeof *shard->tensors);
-    if (!exact) return;                                                 /* then it stays larger */
-    shard->tensors = p->meta->tensors[p->shard] = (dcp_tensor_metadata *)exact;
-    p->meta->tensor_capacities[p->shard] = shard->tensor_count;
-}
-static int dcpi_parse_tensors(dcpi_parser *p) {
-    int64_t count;
-    if (!dcpi_json_array(&p->json, &count)) return 0;
-    while (dcpi_json_item(&p->json, &count)) {
-        p->tensor = (size_t)count - 1;
-        p->member = "";
-        if (!dcpi_parse_tensor(p)) return 0;
-    }
-    if (p->json.status) return 0;
-    p->tensor = DCPI_META_NONE;
-    dcpi_parse_trim(p);
-    return 1;
-}
-static int dcpi_parse_shards(dcpi_parser *p) {
-    dcp_shard_metadata *shard = NULL;
-    dcp_status status;
-    int64_t count;
-    if (!dcpi_json_array(&p->json, &count)) return 0;
-    while (dcpi_json_item(&p->json, &count)) {
-        p->shard = (size_t)count - 1;
-        p->member = "";
-        if (!dcpi_parse_entry(p)) return 0;
-        status = dcpi_meta_add_shard(p->meta, &shard, p->json.err);
-        if (status != DCP_OK) return dcpi_parse_failed(p, status);
-        if (!dcpi_parse_record(p, &dcpi_shard_record, shard)) return 0;
-    }
-    p->shard = DCPI_META_NONE;
-    return p->json.status == DCP_OK;
-}
-static int dcpi_parse_value(dcpi_parser *p, const dcpi_member *member, void *record) {
-    dcp_metadata *metadata = p->meta ? &p->meta->metadata : NULL;
-    dcp_tensor_metadata *tensor = (dcp_tensor_metadata *)record;
-    void *to = (char *)record + member->offset;
-    dcpi_json_span word;
-    switch (member->kind) {
-    case DCPI_KIND_TEXT:          return dcpi_json_text(&p->json, (const char **)to);
-    case DCPI_KIND_VERSION:       return dcpi_parse_version(p, (const char **)to);
-    case DCPI_KIND_TYPE:
-        return dcpi_json_string(&p->json, &word) && dcpi_parse_type(p, &word, (const char **)to);
-    case DCPI_KIND_PLACEMENT:
-        return dcpi_json_string(&p->json, &word) && dcpi_parse_placement(p, &word, (const char **)to);
-    case DCPI_KIND_INT:           return dcpi_parse_int(p, (int *)to);
-    case DCPI_KIND_INT64:         return dcpi_parse_int64(p, (int64_t *)to);
-    case DCPI_KIND_NUMBER:        return dcpi_json_real(&p->json, (double *)to);
-    case DCPI_KIND_OBJECT:        return dcpi_parse_object_text(p, (const char **)to);
-    case DCPI_KIND_SHAPE:         return dcpi_parse_shape(p, (int64_t *)to, &p->ndim[0]);
-    case DCPI_KIND_GLOBAL_SHAPE:  return dcpi_parse_shape(p, (int64_t *)to, &p->ndim[1]);
-    case DCPI_KIND_GLOBAL_OFFSET: return dcpi_parse_shape(p, (int64_t *)to, &p->ndim[2]);
-    case DCPI_KIND_SIGNATURE:     p->has_signature = 1; return dcpi_json_skip(&p->json, NULL);
-    case DCPI_KIND_INTEGRITY:     return dcpi_json_skip(&p->json, NULL);
-    case DCPI_KIND_TIERS: case DCPI_KIND_POOL: case DCPI_KIND_OPTIMIZER: case DCPI_KIND_ROUTER: case DCPI_KIND_LAYERS:
-    case DCPI_KIND_READER: case DCPI_KIND_EXPERT_KEY: case DCPI_KIND_BUDGET: case DCPI_KIND_SEED:
-    case DCPI_KIND_DIGESTS: case DCPI_KIND_SHARDING: case DCPI_KIND_TRAINING: case DCPI_KIND_FIELDS:
-    case DCPI_KIND_SHARDS: case DCPI_KIND_TENSORS: break;
-    }
-    if (!metadata) return p->of_manifest(p, member, record);
-    switch (member->kind) {
-    case DCPI_KIND_DIGESTS:       return dcpi_parse_digests(p, &tensor->block_checksums, &tensor->block_count);
-    case DCPI_KIND_SHARDING:
-        p->has_sharding = 1; return dcpi_parse_record(p, &dcpi_sharding_record, &metadata->sharding);
-    case DCPI_KIND_TRAINING:
-        metadata->has_training = 1; return dcpi_parse_record(p, &dcpi_training_record, &metadata->training);
-    case DCPI_KIND_FIELDS:        return dcpi_parse_fields(p);
-    case DCPI_KIND_SHARDS:        return dcpi_parse_shards(p);
-    case DCPI_KIND_TENSORS:       return dcpi_parse_tensors(p);
-    default:                      return 0;
-    }
-}
-static int dcpi_span_is(const dcpi_json_span *span, const char *word) {
-    return span->length == strlen(word) && memcmp(span->text, word, span->length) == 0;
-}
-/* A member that the schema does not have: its text is kept as it stands (G12). */
-static int dcpi_parse_unknown(dcpi_parser *p, dcpi_json_object *o) {
-    dcpi_buffer *extra = &p->extra[p->level - 1];
-    const char *version, *start = o->key_at;
-    int done;
-    p->member = "an unknown member";
-    if (p->level == 1 && dcpi_span_is(&o->key, "minReaderVersion")) p->member = "minReaderVersion";
-    if (p->level == 1 && dcpi_span_is(&o->key, "min_reader_version")) p->member = "min_reader_version";
-    if (dcpi_starts_with(p->member, "min")) {
-        done = dcpi_json_peek(&p->json) == '"' ? dcpi_parse_version(p, &version) : dcpi_json_skip(&p->json, NULL);
-    } else {
-        done = dcpi_json_skip(&p->json, NULL);
-    }
-    if (!done) return 0;
-    if (extra->size > 0) dcpi_buffer_text(extra, ", ");
-    dcpi_buffer_add(extra, start, (size_t)(p->json.at - start));
-    return extra->failed ? dcpi_json_no_memory(&p->json) : 1;
-}
-static int dcpi_parse_members(dcpi_parser *p, const dcpi_record *record, void *to) {
-    dcpi_json_object o;
-    int done = dcpi_json_object_begin(&p->json, &o, record->names, record->count);
-    while (done && dcpi_json_member(&p->json, &o)) {
-        const dcpi_member *member = &record->members[o.member >= 0 ? o.member : 0];
-        p->path = record->path;
-        if (o.member < 0) { done = dcpi_parse_unknown(p, &o); continue; }
-        p->member = record->names[o.member];
-        p->has_additions |= member->is_addition;
-        done = dcpi_json_null(&p->json) || dcpi_parse_value(p, member, to);     /* null: as if absent */
-    }
-    return done && !p->json.status;
-}
-/* An object of the schema. */
-static int dcpi_parse_record(dcpi_parser *p, const dcpi_record *record, void *to) {
-    const char **kept = (const char **)(void *)((char *)to + record->extra);
-    dcpi_buffer *extra = &p->extra[p->level++];
-    int done;
-    extra->size = 0;
-    done = dcpi_parse_members(p, record, to);
-    p->level--;
-    if (!done || extra->size == 0) return done;
-    *kept = dcpi_arena_text(p->json.arena, extra->data, extra->size, p->json.err);
-    return *kept ? 1 : dcpi_json_no_memory(&p->json);
-}
-/* What the document says of itself against what was found in its bytes. */
-static dcp_status dcpi_parse_finish(dcpi_parser *p, const dcpi_tail *tail, dcp_error *err) {
-    dcp_metadata *metadata = &p->meta->metadata;
-    if (!tail->present && p->has_additions)
-        return dcpi_fail(err, DCP_E_CHECKSUM,
-                         "the document is damaged: its last members are not the integrity member in its exact form");
-    if (tail->present && p->has_signature != tail->is_signed)
-        return dcpi_fail(err, DCP_E_CHECKSUM,
-                         "the document is damaged: its signature member is not in its place or not in its exact form");
-    if (p->has_sharding && !metadata->sharding.strategy) metadata->sharding.strategy = "";
-    metadata->is_foreign = !tail->present;
-    if (!tail->is_signed) return DCP_OK;
-    metadata->signature_algorithm = dcpi_arena_text(&p->meta->arena, tail->algorithm, strlen(tail->algorithm), err);
-    metadata->signature_key = dcpi_arena_text(&p->meta->arena, tail->key, strlen(tail->key), err);
-    return metadata->signature_algorithm && metadata->signature_key ? DCP_OK : DCP_E_MEMORY;
-}
-static dcp_status dcpi_parse_document(dcpi_parser *p, const dcpi_tail *tail, dcp_error *err) {
-    char member[64];
-    int i, done = dcpi_parse_record(p, &dcpi_top_record, &p->meta->metadata);
-    (void)snprintf(member, sizeof member, "%s%s", p->path, done ? "" : p->member);
-    if (done) (void)dcpi_json_end(&p->json);
-    dcpi_json_close(&p->json);
-    for (i = 0; i < DCPI_PARSE_LEVELS; i++) dcpi_buffer_free(&p->extra[i]);
-    dcpi_buffer_free(&p->digests);
-    if (!p->json.status) return dcpi_parse_finish(p, tail, err);
-    if (p->json.status != DCP_E_MEMORY) dcpi_meta_locate(err, p->shard, p->tensor, member);
-    return p->json.status;
-}
-static dcp_status dcpi_meta_check_covered(const dcp_metadata *m, dcp_error *err) {
-    size_t s, t;
-    for (s = 0; s < m->shard_count; s++) {
-        const dcp_shard_metadata *shard = &m->shards[s];
-        dcpi_cover cover = {0, 0};
-        for (t = 0; t < shard->tensor_count; t++)
-            dcpi_cover_add(&cover, shard->tensors[t].size, shard->tensors[t].block_size);
-        if (dcpi_cover_is_whole(&cover, shard->checksum, shard->file_size)) continue;
-        return dcpi_fail(err, DCP_E_SIGNATURE,
-                         "shards[%" PRIu64 "].checksum: %s; it must not be loaded with a verifier",
-                         (uint64_t)s, dcpi_cover_words);
-    }
-    return DCP_OK;
-}
-/* Checks a document's integrity, then parses it. A verifier that is set must accept, and then each byte that it names
- * is covered. What else its fields say is dcpi_meta_check's business. */
-static dcp_status dcpi_meta_parse(const char *text, size_t size, const char *type, const dcp_verifier *verifier,
-                                  dcp_metadata **out, dcp_error *err) {
-    const uint64_t bytes = size;
-    dcpi_parser p;
-    dcpi_tail tail;
-    dcp_metadata *metadata;
-    dcp_status status;
-    *out = NULL;
-    if (bytes > (uint64_t)DCP_LIMIT_DOCUMENT)
-        return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRIu64 " bytes (DCP_LIMIT_DOCUMENT)", bytes);
-    status = dcpi_integrity_check(type, text, size, verifier, &tail, err);
-    if (status == DCP_OK) status = dcp_metadata_new(&metadata, err);
-    if (status != DCP_OK) return status;
-
-    memset(&p, 0, sizeof p);
-    p.meta = dcpi_meta_of(metadata);
-    p.meta->is_parsed = 1;
-    p.size = size;
-    p.shard = p.tensor = DCPI_META_NONE;
-    p.path = p.member = "";
-    dcpi_json_begin(&p.json, text, size, &p.meta->arena, err);
-    status = dcpi_parse_document(&p, &tail, err);
-    if (status == DCP_OK && verifier) status = dcpi_meta_check_covered(metadata, err);
-    if (status != DCP_OK) { dcp_metadata_free(metadata); return status; }
-    *out = metadata;
-    return dcpi_succeed(err);
-}
-DCPDEF dcp_status dcp_metadata_parse(const char *text, size_t size, dcp_metadata **out, dcp_error *err) {
-    if (out) *out = NULL;
-    if (!out || (!text && size > 0))
-        return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_parse: text and out must not be NULL");
-    return dcpi_meta_parse(text ? text : "", size, DCPI_TYPE_METADATA, NULL, out, err);
+DCPDEF dcp_status dcp_metadata_validate(const dcp_metadata *metadata, dcp_validation *out) {
+    dcpi_checker c;
+    if (out) memset(out, 0, sizeof *out);
+    if (!metadata || !out) return DCP_E_INVALID;
+    memset(&c, 0, sizeof c);
+    c.say = &dcpi_check_metadata_words;
+    c.metadata = metadata;
+    c.out = out;
+    c.shard = c.tensor = DCPI_META_NONE;
+    c.is_parsed = dcpi_meta_is_parsed(metadata->internal);
+    c.is_ours = metadata->save_id != NULL;
+    c.type = DCP_OPAQUE;
+    dcpi_check_head(&c);
+    dcpi_check_sharding(&c);
+    dcpi_check_shards(&c);
+    dcpi_check_fields(&c);
+    dcpi_check_texts(&c);
+    dcpi_check_more(&c);
+    if (c.no_memory) return DCP_E_MEMORY;
+    return out->error_count > 0 ? DCP_E_FORMAT : DCP_OK;
+}
+/* What a validation has found, for an operation that needs a good document: the first error, and how many more there
+ * are. */
+static dcp_status dcpi_meta_checked(dcp_status status, const char *path, const dcp_validation *found, dcp_error *err) {
+    if (status == DCP_E_FORMAT && found->error_count > 1)
+        (void)dcpi_fail(err, status, "%s: %s (and %" PRIu64 " more errors)", path, found->errors[0],
+                        (uint64_t)(found->error_count - 1));
+    else if (status == DCP_E_FORMAT) (void)dcpi_fail(err, status, "%s: %s", path, found->errors[0]);
+    else if (status == DCP_E_MEMORY)
+        (void)dcpi_fail(err, status, "%s: out of memory while checking the document", path);
+    else if (status != DCP_OK) (void)dcpi_fail(err, status, "%s: there is no document to check", path);
+    else (void)dcpi_succeed(err);
+    return status;
+}
+/* Validates for such an operation; the warnings are in *found, which is freed in any case. */
+static dcp_status dcpi_meta_check(const dcp_metadata *metadata, const char *path, dcp_validation *found,
+                                  dcp_error *err) {
+    return dcpi_meta_checked(dcp_metadata_validate(metadata, found), path, found, err);
 }
 
 /* =====================================================================================================================
@@ -10251,230 +10552,207 @@ DCPDEF dcp_status dcp_metadata_parse(const char *text, size_t size, dcp_metadata
  * of punctuation. What a save writes need not be a dcp_manifest: a dcpi_manifest_source yields one shard at a time.
  * ================================================================================================================== */
 
-/* ---- building ---------------------------------------------------------------------------------------------------- */
-/* a list of shards that is ours */
-typedef struct dcpi_manifest_pool { dcp_manifest_shard *items; size_t capacity; } dcpi_manifest_pool;
-typedef struct dcpi_manifest_own {
-    dcp_manifest manifest;              /* first: what the program holds */
-    dcpi_arena arena;
-    int is_parsed;                      /* absent members are missing, not defaults */
-    dcpi_manifest_pool shards, optimizer;
-    dcp_manifest_layer *layers; size_t layer_capacity, owned_layers;
-    dcpi_manifest_pool *layer_shards;   /* one for each of them */
-    dcp_manifest_tier *tiers; size_t tier_capacity;
-    dcp_field *fields; size_t field_capacity;
-} dcpi_manifest_own;
+/* ---- the schema (see dcpi_member): in the order in which it is written. What tells checkpoints apart stands before
+ * what is long. */
+static void dcpi_manifest_clear(void *record) {
+    dcp_manifest_shard *shard = (dcp_manifest_shard *)record;
+    shard->ndim = shard->rank = -1;
+    shard->size = -1;
+}
+static void dcpi_manifest_clear_tier(void *record) { ((dcp_manifest_tier *)record)->budget_bytes = -1; }
 
-static dcpi_manifest_own *dcpi_manifest_of(const dcp_manifest *manifest) {
-    return (dcpi_manifest_own *)manifest->internal;
-}
-static int dcpi_manifest_is_parsed(const dcp_manifest *manifest) {
-    return manifest->internal && dcpi_manifest_of(manifest)->is_parsed;
-}
+#define DCPI_OF_TIER(member) offsetof(dcp_manifest_tier, tier) + offsetof(dcp_tier, member)
+static const dcpi_member dcpi_tier_members[] = {
+    {{"tier_id"}, DCPI_KIND_INT64, DCPI_NATURAL, DCPI_OF_TIER(tier_id), 0, NULL},
+    {{"name"}, DCPI_KIND_TEXT, DCPI_IF_SET, DCPI_OF_TIER(name), 0, NULL},
+    {{"size_budget"}, DCPI_KIND_BUDGET, DCPI_IF_SET, DCPI_OF_TIER(size_budget),
+     offsetof(dcp_manifest_tier, budget_bytes), NULL},
+    {{"placement_policy"}, DCPI_KIND_TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, DCPI_OF_TIER(placement_policy), 0, NULL}
+};
+static const dcpi_member dcpi_manifest_shard_members[] = {
+    {{"path"}, DCPI_KIND_TEXT, 0, offsetof(dcp_manifest_shard, path), 0, NULL},
+    {{"type"}, DCPI_KIND_WORD, DCPI_IF_SET, offsetof(dcp_manifest_shard, type), 0, NULL},
+    {{"tensor_name"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_shard, tensor_name), 0, NULL},
+    {{"expert_key"}, DCPI_KIND_EXPERT_KEY, DCPI_IF_SET, offsetof(dcp_manifest_shard, expert_key),
+     offsetof(dcp_manifest_shard, has_expert_key), NULL},
+    {{"shape"}, DCPI_KIND_SHAPE, DCPI_LINE | DCPI_IF_KNOWN, offsetof(dcp_manifest_shard, shape),
+     offsetof(dcp_manifest_shard, ndim), NULL},
+    {{"dtype"}, DCPI_KIND_WORD, DCPI_IF_SET, offsetof(dcp_manifest_shard, dtype), 0, NULL},
+    {{"tier_hint"}, DCPI_KIND_WORD, DCPI_IF_SET, offsetof(dcp_manifest_shard, tier_hint), 0, NULL},
+    {{"checksum"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_shard, checksum), 0, NULL},
+    {{"version"}, DCPI_KIND_INT64, 0, offsetof(dcp_manifest_shard, version), 0, NULL},
+    {{"size"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_KNOWN, offsetof(dcp_manifest_shard, size), 0, NULL},
+    {{"global_shape"}, DCPI_KIND_GLOBAL_SHAPE, DCPI_ADDED | DCPI_LINE | DCPI_IF_PLACED,
+     offsetof(dcp_manifest_shard, global_shape), offsetof(dcp_manifest_shard, ndim), NULL},
+    {{"global_offset"}, DCPI_KIND_GLOBAL_OFFSET, DCPI_ADDED | DCPI_IF_PLACED,
+     offsetof(dcp_manifest_shard, global_offset), offsetof(dcp_manifest_shard, ndim), NULL},
+    {{"placement"}, DCPI_KIND_WORD, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_shard, placement), 0, NULL},
+    {{"rank"}, DCPI_KIND_INT, DCPI_ADDED | DCPI_IF_KNOWN, offsetof(dcp_manifest_shard, rank), 0, NULL},
+    {{"block_size"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_shard, block_size), 0, NULL},
+    {{"block_checksums"}, DCPI_KIND_DIGESTS, DCPI_ADDED | DCPI_IF_BLOCKS,
+     offsetof(dcp_manifest_shard, block_checksums), offsetof(dcp_manifest_shard, block_count), NULL}
+};
+static const dcpi_piece_form dcpi_manifest_form = {
+    offsetof(dcp_manifest_shard, tensor_name), offsetof(dcp_manifest_shard, ndim),
+    offsetof(dcp_manifest_shard, placement), offsetof(dcp_manifest_shard, block_size),
+    offsetof(dcp_manifest_shard, block_checksums), offsetof(dcp_manifest_shard, block_count)
+};
+#define DCPI_MANIFEST_SHARD(depth) { \
+    dcpi_manifest_shard_members, (int)DCPI_COUNT(dcpi_manifest_shard_members), 0, depth, sizeof(dcp_manifest_shard), \
+    offsetof(dcp_manifest_shard, extra), &dcpi_manifest_form, "shards", DCPI_LIMIT_TENSORS, dcpi_manifest_clear }
+static const dcpi_record dcpi_manifest_shard_records[3] = {  /* in shards, in optim_state, in a layer of router_state */
+    DCPI_MANIFEST_SHARD(2), DCPI_MANIFEST_SHARD(3), DCPI_MANIFEST_SHARD(5)
+};
+static const dcpi_record dcpi_tier_record = {
+    dcpi_tier_members, (int)DCPI_COUNT(dcpi_tier_members), 0, 2, sizeof(dcp_manifest_tier),
+    offsetof(dcp_manifest_tier, extra), NULL, "tiers", DCPI_LIMIT_FIELDS, dcpi_manifest_clear_tier
+};
+static const dcpi_member dcpi_layer_members[] = {
+    {{"layer"}, DCPI_KIND_INT64, DCPI_NATURAL, offsetof(dcp_manifest_layer, layer), 0, NULL},
+    {{"seed"}, DCPI_KIND_SEED, DCPI_IF_SET, offsetof(dcp_manifest_layer, seed), offsetof(dcp_manifest_layer, has_seed),
+     NULL},
+    {{"shards"}, DCPI_KIND_LIST, DCPI_IF_SET, offsetof(dcp_manifest_layer, shards),
+     offsetof(dcp_manifest_layer, shard_count), &dcpi_manifest_shard_records[2]}
+};
+static const dcpi_record dcpi_layer_record = {
+    dcpi_layer_members, (int)DCPI_COUNT(dcpi_layer_members), 0, 3, sizeof(dcp_manifest_layer),
+    offsetof(dcp_manifest_layer, extra), NULL, "layers", DCPI_LIMIT_SHARDS, NULL
+};
+static const dcpi_member dcpi_optimizer_members[] = {
+    {{"path"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_state, path), 0, NULL},
+    {{"shards"}, DCPI_KIND_LIST, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_state, shards),
+     offsetof(dcp_manifest_state, shard_count), &dcpi_manifest_shard_records[1]}
+};
+static const dcpi_member dcpi_router_members[] = {
+    {{"path"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_state, path), 0, NULL},
+    {{"layers"}, DCPI_KIND_LIST, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_state, layers),
+     offsetof(dcp_manifest_state, layer_count), &dcpi_layer_record}
+};
+/* An object at depth 1. */
+#define DCPI_MANIFEST_PART(members, dialect, type) { \
+    members, (int)DCPI_COUNT(members), dialect, 1, sizeof(type), offsetof(type, extra), NULL, NULL, DCPI_LIMIT_FIELDS, \
+    NULL }
+static const dcpi_record dcpi_optimizer_record = DCPI_MANIFEST_PART(dcpi_optimizer_members, 0, dcp_manifest_state);
+static const dcpi_record dcpi_router_record = DCPI_MANIFEST_PART(dcpi_router_members, 0, dcp_manifest_state);
+static const dcpi_record dcpi_manifest_sharding_record = DCPI_MANIFEST_PART(dcpi_sharding_members, 1, dcp_sharding);
+static const dcpi_record dcpi_manifest_training_record = DCPI_MANIFEST_PART(dcpi_training_members, 1, dcp_training);
+static const dcpi_member dcpi_manifest_members[] = {
+    {{"min_reader_version"}, DCPI_KIND_READER, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, min_reader_version), 0,
+     NULL},
+    {{"model_id"}, DCPI_KIND_TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, offsetof(dcp_manifest, model_id), 0, NULL},
+    {{"epoch"}, DCPI_KIND_INT64, DCPI_NATURAL, offsetof(dcp_manifest, epoch), 0, NULL},
+    {{"step"}, DCPI_KIND_INT64, DCPI_NATURAL, offsetof(dcp_manifest, step), 0, NULL},
+    {{"save_id"}, DCPI_KIND_TEXT, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, save_id), 0, NULL},
+    {{"sequence"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_NUMBERED | DCPI_NATURAL, offsetof(dcp_manifest, sequence), 0,
+     NULL},
+    {{"tiers"}, DCPI_KIND_LIST, 0, offsetof(dcp_manifest, tiers), offsetof(dcp_manifest, tier_count),
+     &dcpi_tier_record},
+    {{"shards"}, DCPI_KIND_LIST, 0, offsetof(dcp_manifest, shards), offsetof(dcp_manifest, shard_count),
+     &dcpi_manifest_shard_records[0]},
+    {{"optim_state"}, DCPI_KIND_RECORD, DCPI_IF_SET, offsetof(dcp_manifest, optim_state),
+     offsetof(dcp_manifest, optim_state) + offsetof(dcp_manifest_state, is_there), &dcpi_optimizer_record},
+    {{"router_state"}, DCPI_KIND_RECORD, DCPI_IF_SET, offsetof(dcp_manifest, router_state),
+     offsetof(dcp_manifest, router_state) + offsetof(dcp_manifest_state, is_there), &dcpi_router_record},
+    {{"metadata_version"}, DCPI_KIND_INT64, 0, offsetof(dcp_manifest, metadata_version), 0, NULL},
+    {{"timestamp"}, DCPI_KIND_TEXT, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, timestamp), 0, NULL},
+    {{"world_size"}, DCPI_KIND_INT, DCPI_ADDED | DCPI_IF_SET | DCPI_NATURAL, offsetof(dcp_manifest, world_size), 0,
+     NULL},
+    {{"sharding"}, DCPI_KIND_RECORD, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, sharding),
+     offsetof(dcp_manifest, has_sharding), &dcpi_manifest_sharding_record},
+    {{"training"}, DCPI_KIND_RECORD, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, training),
+     offsetof(dcp_manifest, has_training), &dcpi_manifest_training_record},
+    {{"custom_fields"}, DCPI_KIND_FIELDS, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, fields),
+     offsetof(dcp_manifest, field_count), NULL},
+    {{"signature"}, DCPI_KIND_SIGNATURE, DCPI_ADDED, 0, 0, NULL},
+    {{"integrity"}, DCPI_KIND_INTEGRITY, DCPI_ADDED, 0, 0, NULL}
+};
+static const dcpi_record dcpi_manifest_record = {
+    dcpi_manifest_members, (int)DCPI_COUNT(dcpi_manifest_members), 0, 0, sizeof(dcp_manifest),
+    offsetof(dcp_manifest, extra), NULL, NULL, DCPI_LIMIT_FIELDS, NULL
+};
+
+/* ---- building ---------------------------------------------------------------------------------------------------- */
+static dcpi_meta *dcpi_manifest_of(const dcp_manifest *manifest) { return (dcpi_meta *)manifest->internal; }
 
 DCPDEF dcp_status dcp_manifest_new(dcp_manifest **out, dcp_error *err) {
-    dcpi_manifest_own *own;
+    dcpi_meta *meta;
     if (!out) return dcpi_fail(err, DCP_E_INVALID, "dcp_manifest_new: out must not be NULL");
     *out = NULL;
-    own = (dcpi_manifest_own *)dcpi_alloc_array(1, sizeof *own, err);
-    if (!own) return DCP_E_MEMORY;
-    own->manifest.internal = own;
-    own->manifest.metadata_version = DCP_MANIFEST_VERSION;
-    *out = &own->manifest;
+    meta = (dcpi_meta *)dcpi_alloc_array(1, sizeof *meta, err);
+    if (!meta) return DCP_E_MEMORY;
+    *out = &meta->document.manifest;
+    (*out)->internal = meta;
+    (*out)->metadata_version = DCP_MANIFEST_VERSION;
     return dcpi_succeed(err);
 }
-DCPDEF void dcp_manifest_free(dcp_manifest *manifest) {
-    dcpi_manifest_own *own = manifest ? dcpi_manifest_of(manifest) : NULL;
-    size_t l;
-    if (!own) return;                                                   /* filled by hand: nothing here is ours */
-    for (l = 0; l < own->owned_layers; l++) dcpi_free(own->layer_shards[l].items);
-    dcpi_free(own->layer_shards);
-    dcpi_free(own->layers);
-    dcpi_free(own->shards.items);
-    dcpi_free(own->optimizer.items);
-    dcpi_free(own->tiers);
-    dcpi_free(own->fields);
-    dcpi_arena_free(&own->arena);
-    dcpi_free(own);
-}
+DCPDEF void dcp_manifest_free(dcp_manifest *manifest) { if (manifest) dcpi_meta_free(dcpi_manifest_of(manifest)); }
+
 static dcp_status dcpi_manifest_builder(const dcp_manifest *manifest, const void *argument, const char *function,
                                         dcp_error *err) {
-    if (!manifest || !argument) return dcpi_fail(err, DCP_E_INVALID, "%s: an argument is NULL", function);
-    if (dcpi_manifest_of(manifest)) return DCP_OK;
-    return dcpi_fail(err, DCP_E_INVALID,
-                     "%s: this dcp_manifest was filled by hand; the builders need one of dcp_manifest_new", function);
-}
-static int dcpi_manifest_copy(dcpi_manifest_own *own, const char **text, dcp_error *err) {      /* 0: out of memory */
-    if (!*text) return 1;
-    *text = dcpi_arena_text(&own->arena, *text, strlen(*text), err);
-    return *text != NULL;
+    return dcpi_meta_builder(manifest, manifest ? manifest->internal : NULL, argument, function, err);
 }
 DCPDEF dcp_status dcp_manifest_set_model(dcp_manifest *manifest, const char *model_id, int64_t epoch, int64_t step,
                                          dcp_error *err) {
     dcp_status status = dcpi_manifest_builder(manifest, manifest, "dcp_manifest_set_model", err);
     if (status != DCP_OK) return status;
-    if (!dcpi_manifest_copy(dcpi_manifest_of(manifest), &model_id, err)) return DCP_E_MEMORY;
+    if (!dcpi_meta_copy(dcpi_manifest_of(manifest), &model_id, err)) return DCP_E_MEMORY;
     manifest->model_id = model_id;
     manifest->epoch = epoch;
     manifest->step = step;
     return dcpi_succeed(err);
 }
-
-/* -- size budgets -- */
-/* "40GB", "512MiB", "1000", also "10_000 kb": GB is 10^9 bytes, GiB 2^30. -1: it is none, or beyond 64 bits. */
-static int64_t dcpi_manifest_budget(const char *text) {
-    static const char letters[] = "KMGTPE";
-    const char *letter;
-    int64_t value = 0, scale = 1;
-    int i, is_joint = 0, is_binary;
-    if (*text < '0' || *text > '9') return -1;
-    for (; (*text >= '0' && *text <= '9') || (*text == '_' && !is_joint); text++) {
-        is_joint = *text == '_';
-        if (!is_joint && (!dcpi_mul(value, 10, &value) || !dcpi_add(value, *text - '0', &value))) return -1;
-    }
-    if (is_joint) return -1;
-    while (*text == ' ') text++;
-    if (*text == '\0') return value;
-    letter = strchr(letters, *text >= 'a' && *text <= 'z' ? *text - 'a' + 'A' : *text);
-    is_binary = letter != NULL && (text[1] == 'i' || text[1] == 'I');
-    if (letter) text += 1 + is_binary;
-    if ((*text != 'B' && *text != 'b') || text[1] != '\0') return -1;
-    for (i = 0; letter && i <= (int)(letter - letters); i++)
-        if (!dcpi_mul(scale, is_binary ? 1024 : 1000, &scale)) return -1;
-    return dcpi_mul(value, scale, &value) ? value : -1;
-}
-
-/* -- lists -- */
-static dcp_status dcpi_manifest_new_tier(dcpi_manifest_own *own, dcp_manifest_tier **out, dcp_error *err) {
-    dcp_manifest *m = &own->manifest;
-    void *tiers = own->tiers;
-    if (m->tier_count >= (size_t)DCP_LIMIT_FIELDS)
-        return dcpi_fail(err, DCP_E_LIMIT, "more than %d tiers (DCP_LIMIT_FIELDS)", (int)DCP_LIMIT_FIELDS);
-    if (!dcpi_grow(&tiers, &own->tier_capacity, m->tier_count + 1, sizeof *own->tiers, err)) return DCP_E_MEMORY;
-    own->tiers = m->tiers = (dcp_manifest_tier *)tiers;
-    *out = &own->tiers[m->tier_count++];
-    memset(*out, 0, sizeof **out);
-    (*out)->budget_bytes = -1;
-    return DCP_OK;
-}
 DCPDEF dcp_status dcp_manifest_add_tier(dcp_manifest *manifest, const dcp_tier *tier, dcp_error *err) {
     dcp_status status = dcpi_manifest_builder(manifest, tier, "dcp_manifest_add_tier", err);
-    dcpi_manifest_own *own;
-    dcp_manifest_tier *added = NULL;
-    dcp_tier copy;
+    dcp_manifest_tier added;
     if (status != DCP_OK) return status;
-    own = dcpi_manifest_of(manifest);
-    copy = *tier;
-    if (!dcpi_manifest_copy(own, &copy.name, err) || !dcpi_manifest_copy(own, &copy.size_budget, err) ||
-        !dcpi_manifest_copy(own, &copy.placement_policy, err)) return DCP_E_MEMORY;
-    status = dcpi_manifest_new_tier(own, &added, err);
-    if (status != DCP_OK) return status;
-    added->tier = copy;
-    if (copy.size_budget) added->budget_bytes = dcpi_manifest_budget(copy.size_budget);
-    return dcpi_succeed(err);
-}
-/* Appends an empty shard, in which what can be absent is so, to a list that is ours. */
-static dcp_status dcpi_manifest_new_shard(dcpi_manifest_pool *pool, dcp_manifest_shard **items, size_t *count,
-                                          dcp_manifest_shard **out, dcp_error *err) {
-    void *grown = pool->items;
-    if (*count >= (size_t)DCP_LIMIT_TENSORS)
-        return dcpi_fail(err, DCP_E_LIMIT, "more than %d shards (DCP_LIMIT_TENSORS)", (int)DCP_LIMIT_TENSORS);
-    if (!dcpi_grow(&grown, &pool->capacity, *count + 1, sizeof **out, err)) return DCP_E_MEMORY;
-    *items = pool->items = (dcp_manifest_shard *)grown;
-    *out = &pool->items[(*count)++];
-    memset(*out, 0, sizeof **out);
-    (*out)->ndim = (*out)->rank = -1;
-    (*out)->size = -1;
-    return DCP_OK;
-}
-static dcp_status dcpi_manifest_copy_shard(dcpi_manifest_own *own, dcpi_manifest_pool *pool, dcp_manifest_shard **items,
-                                           size_t *count, const dcp_manifest_shard *shard, dcp_error *err) {
-    dcp_manifest_shard copy = *shard, *added = NULL;
-    dcp_error failure;
-    dcp_status status;
-    uint8_t *digests;
-    size_t bytes;
-    if (!err) err = &failure;
-    if (!dcpi_manifest_copy(own, &copy.path, err) || !dcpi_manifest_copy(own, &copy.type, err) ||
-        !dcpi_manifest_copy(own, &copy.tensor_name, err) || !dcpi_manifest_copy(own, &copy.dtype, err) ||
-        !dcpi_manifest_copy(own, &copy.tier_hint, err) || !dcpi_manifest_copy(own, &copy.checksum, err) ||
-        !dcpi_manifest_copy(own, &copy.placement, err) ||
-        !dcpi_manifest_copy(own, &copy.extra, err)) return DCP_E_MEMORY;
-    if (copy.block_checksums) {
-        if (!dcpi_mul_size(copy.block_count, 32, &bytes)) return dcpi_no_memory(err, SIZE_MAX);
-        digests = (uint8_t *)dcpi_arena_alloc(&own->arena, bytes, err);
-        if (!digests) return DCP_E_MEMORY;
-        memcpy(digests, copy.block_checksums, bytes);
-        copy.block_checksums = digests;
-    }
-    status = dcpi_manifest_new_shard(pool, items, count, &added, err);
-    if (status != DCP_OK) return status;
-    *added = copy;
-    return dcpi_succeed(err);
+    added.tier = *tier;
+    added.budget_bytes = tier->size_budget ? dcpi_manifest_budget(tier->size_budget) : -1;
+    added.extra = NULL;
+    return dcpi_items_append(dcpi_manifest_of(manifest), &dcpi_tier_record, &manifest->tiers, &manifest->tier_count,
+                            &added, err);
 }
 DCPDEF dcp_status dcp_manifest_add_shard(dcp_manifest *manifest, const dcp_manifest_shard *shard, dcp_error *err) {
     dcp_status status = dcpi_manifest_builder(manifest, shard, "dcp_manifest_add_shard", err);
-    dcpi_manifest_own *own;
     if (status != DCP_OK) return status;
-    own = dcpi_manifest_of(manifest);
-    return dcpi_manifest_copy_shard(own, &own->shards, &manifest->shards, &manifest->shard_count, shard, err);
+    return dcpi_items_append(dcpi_manifest_of(manifest), &dcpi_manifest_shard_records[0], &manifest->shards,
+                            &manifest->shard_count, shard, err);
 }
 DCPDEF dcp_status dcp_manifest_add_optimizer_shard(dcp_manifest *manifest, const dcp_manifest_shard *shard,
                                                    dcp_error *err) {
     dcp_status status = dcpi_manifest_builder(manifest, shard, "dcp_manifest_add_optimizer_shard", err);
-    dcpi_manifest_own *own;
     dcp_manifest_state *state;
     if (status != DCP_OK) return status;
-    own = dcpi_manifest_of(manifest);
     state = &manifest->optim_state;
-    status = dcpi_manifest_copy_shard(own, &own->optimizer, &state->shards, &state->shard_count, shard, err);
+    status = dcpi_items_append(dcpi_manifest_of(manifest), &dcpi_manifest_shard_records[1], &state->shards,
+                              &state->shard_count, shard, err);
     if (status == DCP_OK) state->is_there = 1;
     return status;
-}
-/* Appends an empty layer; its lists are two arrays that grow together. */
-static dcp_status dcpi_manifest_new_layer(dcpi_manifest_own *own, dcp_manifest_layer **out, dcp_error *err) {
-    dcp_manifest_state *state = &own->manifest.router_state;
-    size_t old = own->layer_capacity, layer_capacity = old, shard_capacity = old;
-    void *layers = own->layers, *shards = own->layer_shards;
-    int ok;
-    if (state->layer_count >= (size_t)DCP_LIMIT_SHARDS)
-        return dcpi_fail(err, DCP_E_LIMIT, "more than %d layers (DCP_LIMIT_SHARDS)", (int)DCP_LIMIT_SHARDS);
-    ok = dcpi_grow(&layers, &layer_capacity, state->layer_count + 1, sizeof *own->layers, err);
-    own->layers = state->layers = (dcp_manifest_layer *)layers;
-    ok = ok && dcpi_grow(&shards, &shard_capacity, state->layer_count + 1, sizeof *own->layer_shards, err);
-    own->layer_shards = (dcpi_manifest_pool *)shards;
-    if (!ok) return DCP_E_MEMORY;                            /* the capacity is set last: it is what both surely hold */
-    own->layer_capacity = layer_capacity < shard_capacity ? layer_capacity : shard_capacity;
-    memset(&own->layer_shards[state->layer_count], 0, sizeof *own->layer_shards);
-    *out = &own->layers[state->layer_count++];
-    memset(*out, 0, sizeof **out);
-    own->owned_layers = state->layer_count;
-    state->is_there = 1;
-    return DCP_OK;
 }
 DCPDEF dcp_status dcp_manifest_add_router(dcp_manifest *manifest, int64_t layer, const uint64_t *seed,
                                           const dcp_manifest_shard *shard, dcp_error *err) {
     dcp_status status = dcpi_manifest_builder(manifest, manifest, "dcp_manifest_add_router", err);
-    dcpi_manifest_own *own;
     dcp_manifest_state *state;
     dcp_manifest_layer *at = NULL;
+    void *added;
     size_t l;
     if (status != DCP_OK) return status;
-    own = dcpi_manifest_of(manifest);
     state = &manifest->router_state;
     for (l = state->layer_count; l-- > 0 && !at;) if (state->layers[l].layer == layer) at = &state->layers[l];
     if (!at) {
-        status = dcpi_manifest_new_layer(own, &at, err);
+        status = dcpi_items_add(dcpi_manifest_of(manifest), &dcpi_layer_record, &state->layers, &state->layer_count,
+                               &added, err);
         if (status != DCP_OK) return status;
+        at = (dcp_manifest_layer *)added;
         at->layer = layer;
+        state->is_there = 1;
     }
     if (seed) {
         at->has_seed = 1;
         at->seed = *seed;
     }
     if (!shard) return dcpi_succeed(err);
-    return dcpi_manifest_copy_shard(own, &own->layer_shards[at - own->layers], &at->shards, &at->shard_count, shard,
-                                    err);
+    return dcpi_items_append(dcpi_manifest_of(manifest), &dcpi_manifest_shard_records[2], &at->shards, &at->shard_count,
+                            shard, err);
 }
 DCPDEF dcp_status dcp_manifest_router_seed(const dcp_manifest *manifest, int64_t layer, uint64_t *seed) {
     size_t l;
@@ -10488,147 +10766,15 @@ DCPDEF dcp_status dcp_manifest_router_seed(const dcp_manifest *manifest, int64_t
     }
     return DCP_E_NOT_FOUND;
 }
-/* Appends a field whose text is the arena's already. */
-static dcp_status dcpi_manifest_new_field(dcpi_manifest_own *own, const char *key, const char *value, dcp_error *err) {
-    dcp_manifest *m = &own->manifest;
-    void *fields = own->fields;
-    if (!dcpi_grow(&fields, &own->field_capacity, m->field_count + 1, sizeof *own->fields, err)) return DCP_E_MEMORY;
-    own->fields = m->fields = (dcp_field *)fields;
-    m->fields[m->field_count].key = key;
-    m->fields[m->field_count++].value = value;
-    return DCP_OK;
-}
 DCPDEF dcp_status dcp_manifest_set_field(dcp_manifest *manifest, const char *key, const char *value, dcp_error *err) {
     dcp_status status = dcpi_manifest_builder(manifest, key, "dcp_manifest_set_field", err);
-    dcpi_manifest_own *own;
-    size_t f;
     if (status != DCP_OK) return status;
-    own = dcpi_manifest_of(manifest);
-    for (f = 0; f < manifest->field_count; f++) if (dcpi_same_text(manifest->fields[f].key, key)) break;
-    if (!value) {
-        if (f == manifest->field_count) return dcpi_succeed(err);
-        manifest->field_count--;
-        memmove(manifest->fields + f, manifest->fields + f + 1, (manifest->field_count - f) * sizeof *manifest->fields);
-        return dcpi_succeed(err);
-    }
-    if (!dcpi_manifest_copy(own, &value, err)) return DCP_E_MEMORY;
-    if (f < manifest->field_count) {
-        manifest->fields[f].value = value;
-        return dcpi_succeed(err);
-    }
-    if (!dcpi_manifest_copy(own, &key, err)) return DCP_E_MEMORY;
-    status = dcpi_manifest_new_field(own, key, value, err);
-    return status == DCP_OK ? dcpi_succeed(err) : status;
+    return dcpi_field_set(dcpi_manifest_of(manifest), &manifest->fields, &manifest->field_count, key, value, err);
 }
 
-/* ---- the schema (see dcpi_record) -------------------------------------------------------------------------------- */
-static const char *const dcpi_manifest_names[] = {
-    "model_id", "epoch", "step", "tiers", "shards", "optim_state", "router_state", "metadata_version",
-        "min_reader_version", "save_id",
-    "sequence", "timestamp", "world_size", "sharding", "training", "custom_fields", "signature", "integrity"
-};
-static const dcpi_member dcpi_manifest_members[] = {
-    {DCPI_KIND_TEXT, offsetof(dcp_manifest, model_id), 0},
-    {DCPI_KIND_INT64, offsetof(dcp_manifest, epoch), 0},
-    {DCPI_KIND_INT64, offsetof(dcp_manifest, step), 0},
-    {DCPI_KIND_TIERS, 0, 0},
-    {DCPI_KIND_POOL, 0, 0},
-    {DCPI_KIND_OPTIMIZER, 0, 0},
-    {DCPI_KIND_ROUTER, 0, 0},
-    {DCPI_KIND_INT64, offsetof(dcp_manifest, metadata_version), 0},
-    {DCPI_KIND_READER, offsetof(dcp_manifest, min_reader_version), 1},
-    {DCPI_KIND_TEXT, offsetof(dcp_manifest, save_id), 1},
-    {DCPI_KIND_INT64, offsetof(dcp_manifest, sequence), 1},
-    {DCPI_KIND_TEXT, offsetof(dcp_manifest, timestamp), 1},
-    {DCPI_KIND_INT, offsetof(dcp_manifest, world_size), 1},
-    {DCPI_KIND_SHARDING, 0, 1},
-    {DCPI_KIND_TRAINING, 0, 1},
-    {DCPI_KIND_FIELDS, 0, 1},
-    {DCPI_KIND_SIGNATURE, 0, 1},
-    {DCPI_KIND_INTEGRITY, 0, 1}
-};
-static const char *const dcpi_manifest_tier_names[] = {"tier_id", "name", "size_budget", "placement_policy"};
-static const dcpi_member dcpi_manifest_tier_members[] = {
-    {DCPI_KIND_INT64, offsetof(dcp_manifest_tier, tier) + offsetof(dcp_tier, tier_id), 0},
-    {DCPI_KIND_TEXT, offsetof(dcp_manifest_tier, tier) + offsetof(dcp_tier, name), 0},
-    {DCPI_KIND_BUDGET, 0, 0},
-    {DCPI_KIND_TEXT, offsetof(dcp_manifest_tier, tier) + offsetof(dcp_tier, placement_policy), 0}
-};
-static const char *const dcpi_manifest_shard_names[] = {
-    "path", "type", "tensor_name", "expert_key", "shape", "dtype", "tier_hint", "checksum", "version", "size",
-        "global_shape",
-    "global_offset", "placement", "rank", "block_size", "block_checksums"
-};
-static const dcpi_member dcpi_manifest_shard_members[] = {
-    {DCPI_KIND_TEXT, offsetof(dcp_manifest_shard, path), 0},
-    {DCPI_KIND_TEXT, offsetof(dcp_manifest_shard, type), 0},
-    {DCPI_KIND_TEXT, offsetof(dcp_manifest_shard, tensor_name), 0},
-    {DCPI_KIND_EXPERT_KEY, 0, 0},
-    {DCPI_KIND_SHAPE, offsetof(dcp_manifest_shard, shape), 0},
-    {DCPI_KIND_TYPE, offsetof(dcp_manifest_shard, dtype), 0},
-    {DCPI_KIND_TEXT, offsetof(dcp_manifest_shard, tier_hint), 0},
-    {DCPI_KIND_TEXT, offsetof(dcp_manifest_shard, checksum), 0},
-    {DCPI_KIND_INT64, offsetof(dcp_manifest_shard, version), 0},
-    {DCPI_KIND_INT64, offsetof(dcp_manifest_shard, size), 1},
-    {DCPI_KIND_GLOBAL_SHAPE, offsetof(dcp_manifest_shard, global_shape), 1},
-    {DCPI_KIND_GLOBAL_OFFSET, offsetof(dcp_manifest_shard, global_offset), 1},
-    {DCPI_KIND_PLACEMENT, offsetof(dcp_manifest_shard, placement), 1},
-    {DCPI_KIND_INT, offsetof(dcp_manifest_shard, rank), 1},
-    {DCPI_KIND_INT64, offsetof(dcp_manifest_shard, block_size), 1},
-    {DCPI_KIND_DIGESTS, 0, 1}
-};
-static const char *const dcpi_manifest_optimizer_names[] = {"path", "shards"};
-static const dcpi_member dcpi_manifest_optimizer_members[] = {
-    {DCPI_KIND_TEXT, offsetof(dcp_manifest_state, path), 0},
-    {DCPI_KIND_POOL, 0, 1}
-};
-static const char *const dcpi_manifest_router_names[] = {"path", "layers"};
-static const dcpi_member dcpi_manifest_router_members[] = {
-    {DCPI_KIND_TEXT, offsetof(dcp_manifest_state, path), 0},
-    {DCPI_KIND_LAYERS, 0, 1}
-};
-static const char *const dcpi_manifest_layer_names[] = {"layer", "seed", "shards"};
-static const dcpi_member dcpi_manifest_layer_members[] = {
-    {DCPI_KIND_INT64, offsetof(dcp_manifest_layer, layer), 0},
-    {DCPI_KIND_SEED, 0, 0},
-    {DCPI_KIND_POOL, 0, 0}
-};
-static const char *const dcpi_manifest_sharding_names[] = {"strategy", "shard_count", "precision",
-                                                           "strategy_specific_info"};
-static const char *const dcpi_manifest_training_names[] = {"epoch", "step", "learning_rate", "optimizer_type",
-                                                           "optimizer_state"};
-
-static const dcpi_record dcpi_manifest_record = {"", dcpi_manifest_names, dcpi_manifest_members,
-                                                 (int)DCPI_COUNT(dcpi_manifest_members), offsetof(dcp_manifest, extra),
-                                                 0};
-static const dcpi_record dcpi_manifest_tier_record = {"", dcpi_manifest_tier_names, dcpi_manifest_tier_members,
-                                                      (int)DCPI_COUNT(dcpi_manifest_tier_members),
-                                                      offsetof(dcp_manifest_tier, extra), 2};
-static const dcpi_record dcpi_manifest_shard_records[3] = {  /* in shards, in optim_state, in a layer of router_state */
-    {"", dcpi_manifest_shard_names, dcpi_manifest_shard_members, (int)DCPI_COUNT(dcpi_manifest_shard_members),
-     offsetof(dcp_manifest_shard, extra), 2},
-    {"", dcpi_manifest_shard_names, dcpi_manifest_shard_members, (int)DCPI_COUNT(dcpi_manifest_shard_members),
-     offsetof(dcp_manifest_shard, extra), 3},
-    {"", dcpi_manifest_shard_names, dcpi_manifest_shard_members, (int)DCPI_COUNT(dcpi_manifest_shard_members),
-     offsetof(dcp_manifest_shard, extra), 5}
-};
-static const dcpi_record dcpi_manifest_optimizer_record = {"", dcpi_manifest_optimizer_names,
-                                                           dcpi_manifest_optimizer_members, 2,
-                                                           offsetof(dcp_manifest_state, extra), 1};
-static const dcpi_record dcpi_manifest_router_record = {"", dcpi_manifest_router_names, dcpi_manifest_router_members, 2,
-                                                        offsetof(dcp_manifest_state, extra), 1};
-static const dcpi_record dcpi_manifest_layer_record = {"", dcpi_manifest_layer_names, dcpi_manifest_layer_members, 3,
-                                                       offsetof(dcp_manifest_layer, extra), 3};
-static const dcpi_record dcpi_manifest_sharding_record = {"sharding.", dcpi_manifest_sharding_names,
-                                                          dcpi_sharding_members, (int)DCPI_COUNT(dcpi_sharding_members),
-                                                          offsetof(dcp_sharding, extra), 1};
-static const dcpi_record dcpi_manifest_training_record = {"training.", dcpi_manifest_training_names,
-                                                          dcpi_training_members, (int)DCPI_COUNT(dcpi_training_members),
-                                                          offsetof(dcp_training, extra), 1};
-
-/* ---- writing: one schema, two punctuations ----------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 /* Where a manifest's shards come from while it is written: the lists of a dcp_manifest, or a save's own, one at a time.
- * What the functions hand out needs to live until the next call. `out` comes as dcpi_manifest_new_shard makes it. */
+ * What the functions hand out needs to live until the next call. A shard comes as dcpi_manifest_clear makes it. */
 typedef struct dcpi_manifest_source {
     /* all but the lists of shards and of layers; optim_state.is_there and router_state.is_there count */
     const dcp_manifest *head;
@@ -10669,196 +10815,6 @@ static void dcpi_manifest_source_of(const dcp_manifest *manifest, dcpi_manifest_
     out->layer = dcpi_manifest_source_layer;
     out->layer_shard = dcpi_manifest_source_layer_shard;
 }
-
-/* What stands before the first member of an object, before the others, before one that begins a line anyhow; behind the
- * last; and behind the last item of a list of such objects. */
-typedef struct dcpi_manifest_style { const char *first, *next, *line, *close, *list_close; } dcpi_manifest_style;
-typedef enum dcpi_manifest_level {
-    DCPI_AT_TOP, DCPI_AT_ITEM, DCPI_AT_STATE, DCPI_AT_STATE_ITEM, DCPI_AT_LAYER_ITEM
-} dcpi_manifest_level;
-static const dcpi_manifest_style dcpi_manifest_styles[2][5] = {
-    {
-        {"{\n  ", ",\n  ", ",\n  ", "", ""},
-        {"\n    { ", ", ", ",\n      ", " }", "\n  ]"},
-        {"{ ", ", ", ", ", " }", ""},
-        {"\n      { ", ", ", ",\n        ", " }", "\n    ]"},
-        {"\n          { ", ", ", ",\n            ", " }", "\n        ]"}
-    }, {
-        {"", "\n", "\n", "\n", ""},
-        {"\n  - ", "\n    ", "\n    ", "", ""},
-        {"\n  ", "\n  ", "\n  ", "", ""},
-        {"\n    - ", "\n      ", "\n      ", "", ""},
-        {"\n        - ", "\n          ", "\n          ", "", ""}
-    }
-};
-typedef struct dcpi_manifest_emitter {
-    dcpi_emitter e;                     /* its source is not used; its member and shard are, for messages */
-    const dcpi_manifest_source *source;
-    int yaml;
-    const dcpi_manifest_style *style; int is_first;     /* of the object that is open; nothing was written into it */
-    char prefix[64];                    /* where that is: "router_state.layers[3]" */
-} dcpi_manifest_emitter;
-
-static void dcpi_manifest_begin(dcpi_manifest_emitter *m, dcpi_manifest_level level) {
-    m->style = &dcpi_manifest_styles[m->yaml][level];
-    m->is_first = 1;
-}
-static void dcpi_manifest_end(dcpi_manifest_emitter *m, dcpi_manifest_level level) {
-    const dcpi_manifest_style *style = &dcpi_manifest_styles[m->yaml][level];
-    dcpi_write_text(&m->e.json, m->is_first && m->style == style ? (m->yaml ? " {}" : "{}") : style->close);
-    m->is_first = 0;
-}
-/* A member's name. is_inline: its value follows on the line, and in YAML a space is before that. */
-static void dcpi_manifest_name(dcpi_manifest_emitter *m, const char *separator, const char *name, int is_inline) {
-    char *to = dcpi_emit_room(&m->e);
-    if (m->is_first) separator = m->style->first;
-    m->is_first = 0;
-    to = dcpi_put(to, separator, strlen(separator));
-    if (!m->yaml) *to++ = '"';
-    to = dcpi_put(to, name, strlen(name));
-    if (!m->yaml) *to++ = '"';
-    *to++ = ':';
-    if (is_inline || !m->yaml) *to++ = ' ';
-    dcpi_emit_took(&m->e, to);
-}
-static void dcpi_manifest_key(dcpi_manifest_emitter *m, const char *name) {
-    dcpi_manifest_name(m, m->style->next, name, 1);
-}
-
-/* Text that every YAML reader takes for that string: a word of letters, digits and / _ . - that is no number, null or
- * boolean, nor what YAML 1.1 had as such. */
-static int dcpi_manifest_is_plain(const char *text) {
-    static const char words[] = " null true false yes no on off y n ";
-    char word[10] = " ";
-    size_t i;
-    for (i = 0; text[i]; i++) {
-        const char c = text[i];
-        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '/') continue;
-        if (i > 0 && ((c >= '0' && c <= '9') || c == '.' || c == '-')) continue;
-        return 0;
-    }
-    if (i == 0 || i > 5) return i > 5;
-    memcpy(word + 1, text, i);
-    for (i = 1; word[i]; i++) if (word[i] >= 'A' && word[i] <= 'Z') word[i] = (char)(word[i] - 'A' + 'a');
-    word[i] = ' ';
-    return strstr(words, word) == NULL;
-}
-static void dcpi_manifest_value(dcpi_manifest_emitter *m, const char *member, const char *text) {
-    if (!m->yaml || !text || !dcpi_manifest_is_plain(text)) dcpi_emit_text(&m->e, member, text);
-    else dcpi_write_text(&m->e.json, text);
-}
-static void dcpi_manifest_text(dcpi_manifest_emitter *m, const char *name, const char *text) {  /* NULL: absent */
-    if (!text) return;
-    dcpi_manifest_key(m, name);
-    dcpi_manifest_value(m, name, text);
-}
-static void dcpi_manifest_int(dcpi_manifest_emitter *m, const char *name, int64_t value) {
-    char *to;
-    dcpi_manifest_key(m, name);
-    to = dcpi_emit_room(&m->e);
-    dcpi_emit_took(&m->e, dcpi_put_int(to, value));
-}
-static void dcpi_manifest_numbers(dcpi_manifest_emitter *m, const char *separator, const char *name,
-                                  const int64_t *values, int count) {
-    dcpi_manifest_name(m, separator, name, 1);
-    dcpi_emit_took(&m->e, dcpi_put_numbers(dcpi_emit_room(&m->e), values, count));
-}
-/* -- JSON text in YAML: on one line, which is YAML then -- */
-static int dcpi_manifest_flow(dcpi_writer *w, dcpi_json_reader *r);
-
-static int dcpi_manifest_flow_object(dcpi_writer *w, dcpi_json_reader *r) {
-    dcpi_json_object o;
-    int done = dcpi_json_object_begin(r, &o, NULL, 0);
-    dcpi_write_text(w, "{");
-    while (done && dcpi_json_member(r, &o)) {
-        dcpi_write_text(w, o.count > 1 ? ", " : " ");
-        dcpi_write_string(w, o.key.text, o.key.length);
-        dcpi_write_text(w, ": ");
-        done = dcpi_manifest_flow(w, r);
-    }
-    dcpi_write_text(w, o.count > 1 ? " }" : "}");
-    return done && !r->status;
-}
-static int dcpi_manifest_flow(dcpi_writer *w, dcpi_json_reader *r) {
-    dcpi_json_span span;
-    int64_t count;
-    const char c = dcpi_json_peek(r);
-    int done;
-    if (c == '{') return dcpi_manifest_flow_object(w, r);
-    if (c == '[') {
-        done = dcpi_json_array(r, &count);
-        dcpi_write_text(w, "[");
-        while (done && dcpi_json_item(r, &count)) {
-            if (count > 1) dcpi_write_text(w, ", ");
-            done = dcpi_manifest_flow(w, r);
-        }
-        dcpi_write_text(w, "]");
-        return done && !r->status;
-    }
-    if (c == '"') {
-        if (!dcpi_json_string(r, &span)) return 0;
-        dcpi_write_string(w, span.text, span.length);
-        return 1;
-    }
-    if (!dcpi_json_skip(r, &span)) return 0;
-    dcpi_write_raw(w, span.text, span.length);
-    return 1;
-}
-/* The value of `text`, or its members, each behind `separator`. It has been checked. */
-static dcp_status dcpi_manifest_reflow(dcpi_manifest_emitter *m, const char *text, const char *separator) {
-    dcpi_buffer braced = {NULL, 0, 0, 0};
-    dcpi_arena arena = {NULL};
-    dcpi_json_object o;
-    dcpi_json_reader r;
-    int done;
-    if (separator) dcpi_buffer_add(&braced, "{", 1);
-    dcpi_buffer_text(&braced, text);
-    if (separator) dcpi_buffer_add(&braced, "}", 1);
-    if (braced.failed) { dcpi_buffer_free(&braced); return dcpi_no_memory(m->e.err, strlen(text)); }
-    dcpi_json_begin(&r, braced.data, braced.size, &arena, m->e.err);
-    if (!separator) (void)dcpi_manifest_flow(&m->e.json, &r);
-    else {
-        done = dcpi_json_object_begin(&r, &o, NULL, 0);
-        while (done && dcpi_json_member(&r, &o)) {
-            dcpi_write_text(&m->e.json, m->is_first ? m->style->first : separator);
-            m->is_first = 0;
-            dcpi_write_string(&m->e.json, o.key.text, o.key.length);
-            dcpi_write_text(&m->e.json, ": ");
-            done = dcpi_manifest_flow(&m->e.json, &r);
-        }
-    }
-    dcpi_json_close(&r);
-    dcpi_arena_free(&arena);
-    dcpi_buffer_free(&braced);
-    return r.status;
-}
-static void dcpi_manifest_json(dcpi_manifest_emitter *m, const char *name, const char *member, const char *text) {
-    dcp_error reason;
-    dcpi_manifest_key(m, name);
-    if (!text) text = "{}";
-    if (!m->yaml) { dcpi_emit_json(&m->e, member, text, 2, NULL); return; }
-    if (m->e.json.status != DCP_OK) return;
-    m->e.json.status = dcpi_text_check(text, 2, NULL, !m->e.is_parsed, &reason);
-    m->e.member = member;
-    if (m->e.json.status == DCP_OK) m->e.json.status = dcpi_manifest_reflow(m, text, NULL);
-    else (void)dcpi_fail(m->e.err, m->e.json.status, "not a JSON object: %s", reason.message);
-}
-/* The members that the schema does not have (G12). */
-static void dcpi_manifest_extra(dcpi_manifest_emitter *m, const char *text, const char *member,
-                                const dcpi_record *record) {
-    dcp_error reason;
-    if (!text || m->e.json.status != DCP_OK) return;
-    if (!m->yaml) {
-        dcpi_emit_extra(&m->e, m->is_first ? m->style->first : m->style->line, text, member, record);
-        m->is_first = 0;
-        return;
-    }
-    m->e.json.status = dcpi_text_check(text, record->depth, record, !m->e.is_parsed, &reason);
-    m->e.member = member;
-    if (m->e.json.status == DCP_OK) m->e.json.status = dcpi_manifest_reflow(m, text, m->style->next);
-    else (void)dcpi_fail(m->e.err, m->e.json.status, "not a JSON member list: %s", reason.message);
-}
-
 /* What a shard's digests cover. Returns the bytes of its file, -1 if they are not known: absent, and no shape tells. */
 static int64_t dcpi_manifest_cover(const dcp_manifest_shard *s, dcpi_cover *cover) {
     int64_t size = s->size, elements = 1;
@@ -10892,298 +10848,49 @@ static const char *dcpi_manifest_bare_state(const dcp_manifest *m) {
     return dcpi_manifest_is_bare_path(m, m->router_state.path) ? "router_state.path" : NULL;
 }
 
-/* -- records, in the order of the schema -- */
-static dcp_status dcpi_manifest_emit_shard(dcpi_manifest_emitter *m, const dcp_manifest_shard *shard,
-                                           dcpi_manifest_level level, const dcpi_record *record) {
-    const int ndim = shard->ndim;
-    int64_t bytes;
-    if (ndim < -1 || ndim > DCP_MAX_DIMS) return dcpi_emit_fail(&m->e, "shape", "an impossible number of dimensions");
-    if (shard->block_count > 0 && !shard->block_checksums)
-        return dcpi_emit_fail(&m->e, "block_checksums", "it must not be NULL");
-    if (!shard->path) return dcpi_emit_fail(&m->e, "path", "it must not be NULL");
-    bytes = dcpi_manifest_cover(shard, &m->e.cover);
-    if (dcpi_emit_covered(&m->e, shard->checksum, bytes) != DCP_OK) return m->e.json.status;
-    dcpi_manifest_begin(m, level);
-    dcpi_manifest_text(m, "path", shard->path);
-    dcpi_manifest_text(m, "type", shard->type);
-    dcpi_manifest_text(m, "tensor_name", shard->tensor_name);
-    if (shard->has_expert_key) dcpi_manifest_numbers(m, m->style->next, "expert_key", shard->expert_key, 3);
-    if (ndim >= 0) dcpi_manifest_numbers(m, m->style->line, "shape", shard->shape, ndim);
-    dcpi_manifest_text(m, "dtype", shard->dtype);
-    dcpi_manifest_text(m, "tier_hint", shard->tier_hint);
-    dcpi_manifest_text(m, "checksum", shard->checksum);
-    dcpi_manifest_int(m, "version", shard->version);
-    if (shard->size >= 0) dcpi_manifest_int(m, "size", shard->size);
-    if (shard->placement && ndim >= 0) {
-        dcpi_manifest_numbers(m, m->style->line, "global_shape", shard->global_shape, ndim);
-        dcpi_manifest_numbers(m, m->style->next, "global_offset", shard->global_offset, ndim);
+static dcp_status dcpi_manifest_item(const dcpi_emitter *e, const dcpi_record *record, size_t i, void *out) {
+    const dcpi_manifest_source *source = (const dcpi_manifest_source *)e->source;
+    dcp_manifest_shard *shard = (dcp_manifest_shard *)out;
+    if (record == &dcpi_tier_record) {
+        *(dcp_manifest_tier *)out = source->head->tiers[i];
+        return DCP_OK;
     }
-    dcpi_manifest_text(m, "placement", shard->placement);
-    if (shard->rank >= 0) dcpi_manifest_int(m, "rank", shard->rank);
-    if (shard->block_size != 0) {
-        dcpi_manifest_int(m, "block_size", shard->block_size);
-        dcpi_manifest_key(m, "block_checksums");
-        dcpi_emit_digests(&m->e, shard->block_checksums, shard->block_count);
-    }
-    dcpi_manifest_extra(m, shard->extra, "extra", record);
-    dcpi_manifest_end(m, level);
-    return m->e.json.status;
+    if (record == &dcpi_layer_record) return source->layer(source->user, i, (dcp_manifest_layer *)out, e->err);
+    if (record == &dcpi_manifest_shard_records[0]) return source->shard(source->user, i, shard, e->err);
+    if (record == &dcpi_manifest_shard_records[1]) return source->optimizer_shard(source->user, i, shard, e->err);
+    return source->layer_shard(source->user, e->where.step[1].index, i, shard, e->err);
 }
-/* A list of shards: of the document's (layer SIZE_MAX), of the optimizer, of a layer of the router. */
-static dcp_status dcpi_manifest_emit_shards(dcpi_manifest_emitter *m, dcpi_manifest_level level, size_t count,
-                                            size_t layer) {
-    const dcpi_manifest_source *source = m->source;
-    const dcpi_record *record = &dcpi_manifest_shard_records[level == DCPI_AT_ITEM ? 0 : level == DCPI_AT_STATE_ITEM ? 1
-                                                             : 2];
-    dcp_manifest_shard shard;
-    dcp_status status = m->e.json.status;
-    size_t i;
-    if (status != DCP_OK) return status;                /* the source would clear its message */
-    dcpi_manifest_name(m, m->style->next, "shards", count == 0);
-    if (count == 0 || !m->yaml) dcpi_write_text(&m->e.json, count > 0 ? "[" : "[]");
-    for (i = 0; i < count; i++) {
-        m->e.shard = i;
-        m->e.member = "";
-        memset(&shard, 0, sizeof shard);
-        shard.ndim = shard.rank = -1;
-        shard.size = -1;
-        if (level == DCPI_AT_ITEM) status = source->shard(source->user, i, &shard, m->e.err);
-        else if (level == DCPI_AT_STATE_ITEM) status = source->optimizer_shard(source->user, i, &shard, m->e.err);
-        else status = source->layer_shard(source->user, layer, i, &shard, m->e.err);
-        if (i > 0 && !m->yaml) dcpi_write_text(&m->e.json, ",");
-        if (status == DCP_OK) status = dcpi_manifest_emit_shard(m, &shard, level, record);
-        if (status != DCP_OK) return status;
-    }
-    m->e.shard = DCPI_META_NONE;
-    if (count > 0) dcpi_write_text(&m->e.json, dcpi_manifest_styles[m->yaml][level].list_close);
-    return m->e.json.status;
+static dcp_status dcpi_manifest_look(dcpi_emitter *e, const dcpi_record *record, const void *data, int is_end) {
+    const dcp_manifest_shard *shard = (const dcp_manifest_shard *)data;
+    if (!record->piece || is_end) return e->json.status;
+    return dcpi_emit_covered(e, shard->checksum, dcpi_manifest_cover(shard, &e->cover));
 }
-static dcp_status dcpi_manifest_emit_tiers(dcpi_manifest_emitter *m) {
-    const dcp_manifest *head = m->source->head;
-    size_t t, count = head->tiers ? head->tier_count : 0;
-    dcpi_manifest_name(m, m->style->line, "tiers", count == 0);
-    if (count == 0 || !m->yaml) dcpi_write_text(&m->e.json, count > 0 ? "[" : "[]");
-    for (t = 0; t < count && m->e.json.status == DCP_OK; t++) {
-        const dcp_manifest_tier *tier = &head->tiers[t];
-        (void)snprintf(m->prefix, sizeof m->prefix, "tiers[%" PRIu64 "]", (uint64_t)t);
-        if (t > 0 && !m->yaml) dcpi_write_text(&m->e.json, ",");
-        dcpi_manifest_begin(m, DCPI_AT_ITEM);
-        dcpi_manifest_int(m, "tier_id", tier->tier.tier_id);
-        dcpi_manifest_text(m, "name", tier->tier.name);
-        dcpi_manifest_text(m, "size_budget", tier->tier.size_budget);
-        dcpi_manifest_text(m, "placement_policy", tier->tier.placement_policy);
-        dcpi_manifest_extra(m, tier->extra, "extra", &dcpi_manifest_tier_record);
-        dcpi_manifest_end(m, DCPI_AT_ITEM);
-    }
-    if (m->e.json.status != DCP_OK) return m->e.json.status;
-    m->prefix[0] = '\0';
-    if (count > 0) dcpi_write_text(&m->e.json, dcpi_manifest_styles[m->yaml][DCPI_AT_ITEM].list_close);
-    dcpi_manifest_begin(m, DCPI_AT_TOP);
-    m->is_first = 0;
-    return m->e.json.status;
-}
-static dcp_status dcpi_manifest_emit_optimizer(dcpi_manifest_emitter *m) {
-    const dcp_manifest_state *state = &m->source->head->optim_state;
-    dcp_status status = m->e.json.status;
-    if (!state->is_there && m->source->optimizer_count == 0) return status;
-    (void)snprintf(m->prefix, sizeof m->prefix, "optim_state");
-    dcpi_manifest_name(m, m->style->line, "optim_state", 0);
-    dcpi_manifest_begin(m, DCPI_AT_STATE);
-    dcpi_manifest_text(m, "path", state->path);
-    if (m->source->optimizer_count > 0) {
-        status = dcpi_manifest_emit_shards(m, DCPI_AT_STATE_ITEM, m->source->optimizer_count, 0);
-        if (status != DCP_OK) return status;
-        dcpi_manifest_begin(m, DCPI_AT_STATE);
-        m->is_first = 0;
-    }
-    dcpi_manifest_extra(m, state->extra, "extra", &dcpi_manifest_optimizer_record);
-    dcpi_manifest_end(m, DCPI_AT_STATE);
-    if (m->e.json.status == DCP_OK) m->prefix[0] = '\0';
-    dcpi_manifest_begin(m, DCPI_AT_TOP);
-    m->is_first = 0;
-    return m->e.json.status;
-}
-static dcp_status dcpi_manifest_emit_layer(dcpi_manifest_emitter *m, size_t l) {
-    dcp_manifest_layer layer;
-    dcp_status status;
-    char digits[24];
-    memset(&layer, 0, sizeof layer);
-    (void)snprintf(m->prefix, sizeof m->prefix, "router_state.layers[%" PRIu64 "]", (uint64_t)l);
-    status = m->source->layer(m->source->user, l, &layer, m->e.err);
-    if (status != DCP_OK) return status;
-    if (l > 0 && !m->yaml) dcpi_write_text(&m->e.json, ",");
-    dcpi_manifest_begin(m, DCPI_AT_STATE_ITEM);
-    dcpi_manifest_int(m, "layer", layer.layer);
-    if (layer.has_seed) {
-        (void)snprintf(digits, sizeof digits, "%" PRIu64, layer.seed);
-        dcpi_manifest_key(m, "seed");
-        dcpi_write_text(&m->e.json, digits);
-    }
-    if (layer.shard_count > 0) {
-        status = dcpi_manifest_emit_shards(m, DCPI_AT_LAYER_ITEM, layer.shard_count, l);
-        if (status != DCP_OK) return status;
-        dcpi_manifest_begin(m, DCPI_AT_STATE_ITEM);
-        m->is_first = 0;
-    }
-    dcpi_manifest_extra(m, layer.extra, "extra", &dcpi_manifest_layer_record);
-    dcpi_manifest_end(m, DCPI_AT_STATE_ITEM);
-    return m->e.json.status;
-}
-static dcp_status dcpi_manifest_emit_router(dcpi_manifest_emitter *m) {
-    const dcp_manifest_state *state = &m->source->head->router_state;
-    dcp_status status = m->e.json.status;
-    size_t l;
-    if (!state->is_there && m->source->layer_count == 0) return status;
-    (void)snprintf(m->prefix, sizeof m->prefix, "router_state");
-    dcpi_manifest_name(m, m->style->line, "router_state", 0);
-    dcpi_manifest_begin(m, DCPI_AT_STATE);
-    dcpi_manifest_text(m, "path", state->path);
-    if (m->source->layer_count > 0) {
-        dcpi_manifest_name(m, m->style->line, "layers", 0);
-        if (!m->yaml) dcpi_write_text(&m->e.json, "[");
-        status = m->e.json.status;
-        for (l = 0; l < m->source->layer_count && status == DCP_OK; l++) status = dcpi_manifest_emit_layer(m, l);
-        if (status != DCP_OK) return status;
-        dcpi_write_text(&m->e.json, dcpi_manifest_styles[m->yaml][DCPI_AT_STATE_ITEM].list_close);
-        dcpi_manifest_begin(m, DCPI_AT_STATE);
-        m->is_first = 0;
-    }
-    (void)snprintf(m->prefix, sizeof m->prefix, "router_state");
-    dcpi_manifest_extra(m, state->extra, "extra", &dcpi_manifest_router_record);
-    dcpi_manifest_end(m, DCPI_AT_STATE);
-    if (m->e.json.status == DCP_OK) m->prefix[0] = '\0';
-    dcpi_manifest_begin(m, DCPI_AT_TOP);
-    m->is_first = 0;
-    return m->e.json.status;
-}
-static void dcpi_manifest_real(dcpi_manifest_emitter *m, const char *name, double value) {
-    dcpi_manifest_key(m, name);
-    dcpi_write_double(&m->e.json, value);
-}
-static void dcpi_manifest_emit_sharding(dcpi_manifest_emitter *m) {
-    const dcp_sharding *sharding = &m->source->head->sharding;
-    if (!m->source->head->has_sharding) return;
-    dcpi_manifest_name(m, m->style->line, "sharding", 0);
-    dcpi_manifest_begin(m, DCPI_AT_STATE);
-    dcpi_manifest_text(m, "strategy", sharding->strategy);
-    dcpi_manifest_int(m, "shard_count", sharding->shard_count);
-    dcpi_manifest_text(m, "precision", sharding->precision);
-    dcpi_manifest_json(m, "strategy_specific_info", "sharding.strategy_specific_info", sharding->info);
-    dcpi_manifest_extra(m, sharding->extra, "sharding.extra", &dcpi_manifest_sharding_record);
-    dcpi_manifest_end(m, DCPI_AT_STATE);
-    dcpi_manifest_begin(m, DCPI_AT_TOP);
-    m->is_first = 0;
-}
-static void dcpi_manifest_emit_training(dcpi_manifest_emitter *m) {
-    const dcp_training *training = &m->source->head->training;
-    if (!m->source->head->has_training) return;
-    if (!dcpi_double_is_finite(training->learning_rate)) {
-        (void)dcpi_emit_fail(&m->e, "training.learning_rate", "it must be finite");
-        return;
-    }
-    dcpi_manifest_name(m, m->style->line, "training", 0);
-    dcpi_manifest_begin(m, DCPI_AT_STATE);
-    dcpi_manifest_int(m, "epoch", training->epoch);
-    dcpi_manifest_int(m, "step", training->step);
-    dcpi_manifest_real(m, "learning_rate", training->learning_rate);
-    dcpi_manifest_text(m, "optimizer_type", training->optimizer_type);
-    dcpi_manifest_json(m, "optimizer_state", "training.optimizer_state", training->optimizer_state);
-    dcpi_manifest_extra(m, training->extra, "training.extra", &dcpi_manifest_training_record);
-    dcpi_manifest_end(m, DCPI_AT_STATE);
-    dcpi_manifest_begin(m, DCPI_AT_TOP);
-    m->is_first = 0;
-}
-static void dcpi_manifest_emit_fields(dcpi_manifest_emitter *m) {
-    const dcp_manifest *head = m->source->head;
-    size_t f;
-    if (!head->fields || head->field_count == 0) return;
-    dcpi_manifest_name(m, m->style->line, "custom_fields", 0);
-    dcpi_manifest_begin(m, DCPI_AT_STATE);
-    for (f = 0; f < head->field_count; f++) {
-        dcpi_write_text(&m->e.json, m->is_first ? m->style->first : m->style->next);
-        m->is_first = 0;
-        dcpi_manifest_value(m, "custom_fields", head->fields[f].key);
-        dcpi_write_text(&m->e.json, ": ");
-        dcpi_manifest_value(m, "custom_fields", head->fields[f].value);
-    }
-    dcpi_manifest_end(m, DCPI_AT_STATE);
-    dcpi_manifest_begin(m, DCPI_AT_TOP);
-    m->is_first = 0;
-}
-static dcp_status dcpi_manifest_emit_body(dcpi_manifest_emitter *m) {
-    const dcp_manifest *head = m->source->head;
-    const int is_parsed = m->e.is_parsed;
-    char now[DCPI_TIME_TEXT];
-    dcp_status status;
-    dcpi_manifest_begin(m, DCPI_AT_TOP);
-    if (head->min_reader_version != 0) dcpi_manifest_int(m, "min_reader_version", head->min_reader_version);
-    dcpi_manifest_text(m, "model_id", head->model_id);
-    dcpi_manifest_int(m, "epoch", head->epoch);
-    dcpi_manifest_int(m, "step", head->step);
-    /* before what is long: the order of checkpoints shows in the first bytes */
-    dcpi_manifest_text(m, "save_id", head->save_id);
-    if (head->save_id || head->sequence != 0) dcpi_manifest_int(m, "sequence", head->sequence);
-    status = dcpi_manifest_emit_tiers(m);
-    if (status == DCP_OK) status = dcpi_manifest_emit_shards(m, DCPI_AT_ITEM, m->source->shard_count, SIZE_MAX);
-    dcpi_manifest_begin(m, DCPI_AT_TOP);
-    m->is_first = 0;
-    if (status == DCP_OK) status = dcpi_manifest_emit_optimizer(m);
-    if (status == DCP_OK) status = dcpi_manifest_emit_router(m);
-    if (status != DCP_OK) return status;
-    dcpi_manifest_int(m, "metadata_version", head->metadata_version == 0 &&
-                      !is_parsed ? DCP_MANIFEST_VERSION : head->metadata_version);
-    if (!head->timestamp) dcpi_time_format(dcpi_os_wall_us(), now);
-    dcpi_manifest_text(m, "timestamp", head->timestamp ? head->timestamp : is_parsed ? NULL : now);
-    if (head->world_size != 0) dcpi_manifest_int(m, "world_size", head->world_size);
-    dcpi_manifest_emit_sharding(m);
-    dcpi_manifest_emit_training(m);
-    dcpi_manifest_emit_fields(m);
-    dcpi_manifest_extra(m, head->extra, "extra", &dcpi_manifest_record);
-    dcpi_write_text(&m->e.json, m->style->close);
-    dcpi_writer_flush(&m->e.json);
-    return m->e.json.status;
-}
-/* The path of what a message is about, in front of it. */
-static void dcpi_manifest_locate(dcp_error *err, const char *prefix, size_t shard, const char *member) {
-    const char *joint = prefix[0] != '\0' ? "." : "";
-    if (shard != DCPI_META_NONE)
-        dcpi_fail_context(err, "%s%sshards[%" PRIu64 "]%s%s: ", prefix, joint, (uint64_t)shard,
-                          member[0] != '\0' ? "." : "", member);
-    else if (prefix[0] != '\0' || member[0] != '\0')
-        dcpi_fail_context(err, "%s%s%s: ", prefix, member[0] != '\0' ? joint : "", member);
-}
-/* Streams the whole document. sink NULL: only counts its bytes. bytes may be NULL. */
 static dcp_status dcpi_manifest_emit(const dcpi_manifest_source *source, int yaml, const dcp_signer *signer,
                                      dcpi_sink sink, void *user, int64_t *bytes, dcp_error *err) {
-    dcpi_manifest_emitter m;
-    dcpi_integrity stream;
-    dcp_error failure;
-    const char *bare;
-    dcp_status status;
+    const char *bare = signer ? dcpi_manifest_bare_state(source->head) : NULL;
+    dcpi_emitter e;
+    dcp_manifest head = *source->head;
+    char now[DCPI_TIME_TEXT];
     if (bytes) *bytes = 0;
-    if (!err) err = &failure;                                           /* what went wrong is needed below */
-    status = dcpi_integrity_begin(&stream, yaml ? DCPI_TYPE_MANIFEST_YAML : DCPI_TYPE_MANIFEST, signer, sink, user,
-                                  err);
-    if (status != DCP_OK) return status;
-    m.source = source;
-    m.yaml = yaml != 0;
-    m.prefix[0] = '\0';
-    m.e.source = NULL;
-    m.e.is_parsed = dcpi_manifest_is_parsed(source->head);
-    m.e.is_signed = signer != NULL;
-    bare = signer ? dcpi_manifest_bare_state(source->head) : NULL;
     if (bare) return dcpi_fail(err, DCP_E_SIGNATURE, "%s: the document cannot be signed: %s", bare, dcpi_cover_words);
-    m.e.err = err;
-    m.e.shard = m.e.tensor = DCPI_META_NONE;
-    m.e.member = "";
-    dcpi_writer_begin(&m.e.json, m.e.chunk, sizeof m.e.chunk, dcpi_integrity_write, &stream, err);
-    status = dcpi_manifest_emit_body(&m);
-    if ((status == DCP_E_INVALID || status == DCP_E_SIGNATURE) && m.e.member[0] != '\0')
-        dcpi_manifest_locate(err, m.prefix, m.e.shard, m.e.member);
-    if (status == DCP_OK) status = dcpi_integrity_end(&stream, err);
-    if (status != DCP_OK) return status;
-    if (bytes) *bytes = stream.size;
-    return dcpi_succeed(err);
+    e.form = yaml ? DCPI_FORM_YAML : DCPI_FORM_MANIFEST;
+    e.source = source;
+    e.item = dcpi_manifest_item;
+    e.look = dcpi_manifest_look;
+    e.is_parsed = dcpi_meta_is_parsed(head.internal);
+    e.is_numbered = head.save_id != NULL;
+    dcpi_time_format(dcpi_os_wall_us(), now);
+    if (!e.is_parsed && !head.timestamp) head.timestamp = now;
+    if (!e.is_parsed && head.metadata_version == 0) head.metadata_version = DCP_MANIFEST_VERSION;
+    if (!head.fields) head.field_count = 0;
+    if (!head.tiers) head.tier_count = 0;
+    head.shard_count = source->shard_count;
+    head.optim_state.shard_count = source->optimizer_count;
+    head.optim_state.is_there |= source->optimizer_count > 0;
+    head.router_state.layer_count = source->layer_count;
+    head.router_state.is_there |= source->layer_count > 0;
+    return dcpi_emit_document(&e, yaml ? DCPI_TYPE_MANIFEST_YAML : DCPI_TYPE_MANIFEST, &dcpi_manifest_record, &head,
+                              signer, sink, user, bytes, err);
 }
 DCPDEF dcp_status dcp_manifest_write(const dcp_manifest *manifest, int yaml, const dcp_signer *signer, char **text,
                                      size_t *size, dcp_error *err) {
@@ -11196,288 +10903,10 @@ DCPDEF dcp_status dcp_manifest_write(const dcp_manifest *manifest, int yaml, con
         return dcpi_fail(err, DCP_E_INVALID, "dcp_manifest_write: manifest, text and size must not be NULL");
     dcpi_manifest_source_of(manifest, &source);
     status = dcpi_manifest_emit(&source, yaml, signer, dcpi_buffer_sink, &buffer, NULL, err);
-    if (status == DCP_OK) status = dcpi_buffer_sink(&buffer, "", 1, err);
-    if (status != DCP_OK) { dcpi_buffer_free(&buffer); return status; }
-    *text = buffer.data;
-    *size = buffer.size - 1;                                            /* a NUL follows, for those who print it */
-    return dcpi_succeed(err);
+    return dcpi_emit_give(status, &buffer, text, size, err);
 }
 
-/* ---- parsing: straight into the structs, by the schema; the parser of >>meta, with readers for what only a manifest
- * has ------------- */
-/* A shard as dcpi_manifest_emit_shard writes it in JSON, without unknown members, and as >>yaml makes it of YAML: read
- * in a fraction of the time. Members stand in the order of the schema, each may be absent; between them a comma and any
- * white space. */
-static int dcpi_manifest_quick(dcpi_quick *q, const char *name, size_t size) {
-    const char *at = q->at;
-    if (at == q->end || *at++ != ',') return 0;
-    while (at < q->end && (*at == ' ' || *at == '\n')) at++;
-    if ((size_t)(q->end - at) < size || memcmp(at, name, size) != 0) return 0;
-    q->at = at + size;
-    return 1;
-}
-#define DCPI_MANIFEST_QUICK(q, name) dcpi_manifest_quick(q, DCPI_LITERAL("\"" name "\": "))
-/* Words that are few: the two types. */
-static int dcpi_manifest_type(dcpi_parser *p, const dcpi_json_span *span, const char **to) {
-    static const char *const words[] = {"dense", "expert"};
-    size_t i;
-    for (i = 0; i < DCPI_COUNT(words); i++)
-        if (dcpi_span_is(span, words[i])) { *to = words[i]; return 1; }
-    *to = dcpi_arena_text(p->json.arena, span->text, span->length, p->json.err);
-    return *to ? 1 : dcpi_json_no_memory(&p->json);
-}
-/* Tiers are defined before the shards that name them, as a rule: then the name is that text. */
-static int dcpi_manifest_tier_name(dcpi_parser *p, const dcpi_json_span *span, const char **to) {
-    const dcp_manifest *m = &((dcpi_manifest_own *)p->manifest)->manifest;
-    size_t t;
-    for (t = 0; t < m->tier_count && t < 16; t++)
-        if (m->tiers[t].tier.name && dcpi_span_is(span, m->tiers[t].tier.name)) {
-            *to = m->tiers[t].tier.name;
-            return 1;
-        }
-    *to = dcpi_arena_text(p->json.arena, span->text, span->length, p->json.err);
-    return *to ? 1 : dcpi_json_no_memory(&p->json);
-}
-static int dcpi_manifest_quick_text(dcpi_parser *p, dcpi_quick *q, const char **to) {
-    dcpi_json_span span;
-    if (!dcpi_quick_text(q, &span)) return 0;
-    *to = dcpi_arena_text(p->json.arena, span.text, span.length, p->json.err);
-    return *to ? 1 : dcpi_json_no_memory(&p->json);
-}
-static int dcpi_manifest_quick_global(dcpi_quick *q, dcp_manifest_shard *shard) {
-    int count;
-    if (!dcpi_quick_numbers(q, shard->global_shape, &count) || count != shard->ndim) return 0;
-    if (!DCPI_MANIFEST_QUICK(q, "global_offset")) return 1;
-    return dcpi_quick_numbers(q, shard->global_offset, &count) && count == shard->ndim;
-}
-/* From `size` on. */
-static int dcpi_manifest_quick_placed(dcpi_parser *p, dcpi_quick *q, dcp_manifest_shard *shard) {
-    const char *start = q->at;
-    dcpi_json_span span;
-    int64_t rank;
-    if (DCPI_MANIFEST_QUICK(q, "size") && !dcpi_quick_int(q, &shard->size)) return 0;
-    if (DCPI_MANIFEST_QUICK(q, "global_shape") && !dcpi_manifest_quick_global(q, shard)) return 0;
-    if (DCPI_MANIFEST_QUICK(q, "placement") && !(dcpi_quick_text(q, &span) &&
-                                                 dcpi_parse_placement(p, &span, &shard->placement))) return 0;
-    if (DCPI_MANIFEST_QUICK(q, "rank")) {
-        if (!dcpi_quick_int(q, &rank) || rank > INT_MAX) return 0;
-        shard->rank = (int)rank;
-    }
-    if (DCPI_MANIFEST_QUICK(q, "block_size") && !dcpi_quick_int(q, &shard->block_size)) return 0;
-    if (DCPI_MANIFEST_QUICK(q, "block_checksums") && !dcpi_quick_digests(p, q)) return 0;
-    p->has_additions |= q->at > start;               /* all of these are */
-    while (q->at < q->end && (*q->at == ' ' || *q->at == '\n')) q->at++;
-    return dcpi_quick_literal(q, "}", 1);
-}
-static int dcpi_manifest_quick_parts(dcpi_parser *p, dcpi_quick *q, dcp_manifest_shard *shard) {
-    dcpi_json_span span;
-    int count;
-    if (!dcpi_quick_literal(q, DCPI_LITERAL("{ \"path\": ")) || !dcpi_manifest_quick_text(p, q, &shard->path)) return 0;
-    if (DCPI_MANIFEST_QUICK(q, "type") && !(dcpi_quick_text(q, &span) && dcpi_manifest_type(p, &span, &shard->type)))
-        return 0;
-    if (DCPI_MANIFEST_QUICK(q, "tensor_name") && !dcpi_manifest_quick_text(p, q, &shard->tensor_name)) return 0;
-    if (DCPI_MANIFEST_QUICK(q, "expert_key")) {
-        int64_t key[DCP_MAX_DIMS];
-        if (!dcpi_quick_numbers(q, key, &count) || count != 3) return 0;
-        memcpy(shard->expert_key, key, sizeof shard->expert_key);
-        shard->has_expert_key = 1;
-    }
-    if (DCPI_MANIFEST_QUICK(q, "shape") && !dcpi_quick_numbers(q, shard->shape, &shard->ndim)) return 0;
-    if (DCPI_MANIFEST_QUICK(q, "dtype") && !(dcpi_quick_text(q, &span) && dcpi_parse_type(p, &span, &shard->dtype)))
-        return 0;
-    if (DCPI_MANIFEST_QUICK(q, "tier_hint") && !(dcpi_quick_text(q, &span) &&
-                                                 dcpi_manifest_tier_name(p, &span, &shard->tier_hint))) return 0;
-    if (DCPI_MANIFEST_QUICK(q, "checksum") && !dcpi_manifest_quick_text(p, q, &shard->checksum)) return 0;
-    if (DCPI_MANIFEST_QUICK(q, "version") && !dcpi_quick_int(q, &shard->version)) return 0;
-    return dcpi_manifest_quick_placed(p, q, shard);
-}
-static void dcpi_manifest_clear(dcp_manifest_shard *shard) {
-    memset(shard, 0, sizeof *shard);
-    shard->ndim = shard->rank = -1;
-    shard->size = -1;
-}
-/* 1: read. 0: it is written in another way, and nothing has happened; or there is no memory, which the status says. */
-static int dcpi_manifest_quick_shard(dcpi_parser *p, dcp_manifest_shard *shard) {
-    dcpi_quick q;
-    q.at = p->json.at;
-    q.end = p->json.end;
-    p->digests.size = 0;
-    if (!dcpi_manifest_quick_parts(p, &q, shard)) { dcpi_manifest_clear(shard); return 0; }
-    if (!dcpi_parse_keep_digests(p, &shard->block_checksums, &shard->block_count)) return 0;
-    p->json.at = q.at;
-    return 1;
-}
-static int dcpi_manifest_parse_shard(dcpi_parser *p, dcp_manifest_shard *shard) {
-    int i;
-    if (dcpi_manifest_quick_shard(p, shard)) return 1;
-    for (i = 0; i < 3; i++) p->ndim[i] = -1;
-    p->name = &shard->tensor_name;
-    if (p->json.status || !dcpi_parse_record(p, &dcpi_manifest_shard_records[0], shard)) return 0;
-    shard->ndim = p->ndim[0];
-    for (i = 1; i < 3; i++) {
-        if (p->ndim[i] < 0 || p->ndim[i] == shard->ndim) continue;
-        p->member = i == 1 ? "global_shape" : "global_offset";
-        return dcpi_parse_fail(p, "its number of dimensions is not that of shape");
-    }
-    return 1;
-}
-static int dcpi_manifest_parse_pool(dcpi_parser *p, dcpi_manifest_pool *pool, dcp_manifest_shard **items,
-                                    size_t *shards) {
-    dcp_manifest_shard *shard = NULL;
-    dcp_status status;
-    int64_t count;
-    void *exact;
-    if (!dcpi_json_array(&p->json, &count)) return 0;
-    while (dcpi_json_item(&p->json, &count)) {
-        p->shard = (size_t)count - 1;
-        p->member = "";
-        if (!dcpi_parse_entry(p)) return 0;
-        status = dcpi_manifest_new_shard(pool, items, shards, &shard, p->json.err);
-        if (status != DCP_OK) return dcpi_parse_failed(p, status);
-        if (!dcpi_manifest_parse_shard(p, shard)) return 0;
-    }
-    if (p->json.status) return 0;
-    p->shard = DCPI_META_NONE;
-    if (*shards == 0 || *shards == pool->capacity) return 1;
-    exact = DCP_REALLOC((void *)pool->items, *shards * sizeof **items);   /* what the list has grown beyond its last */
-    if (!exact) return 1;
-    *items = pool->items = (dcp_manifest_shard *)exact;
-    pool->capacity = *shards;
-    return 1;
-}
-static int dcpi_manifest_parse_tiers(dcpi_parser *p, dcpi_manifest_own *own) {
-    dcp_manifest_tier *tier = NULL;
-    dcp_status status;
-    int64_t count;
-    if (!dcpi_json_array(&p->json, &count)) return 0;
-    while (dcpi_json_item(&p->json, &count)) {
-        (void)snprintf(p->prefix, sizeof p->prefix, "tiers[%" PRId64 "]", count - 1);
-        if (!dcpi_parse_entry(p)) return 0;
-        status = dcpi_manifest_new_tier(own, &tier, p->json.err);
-        if (status != DCP_OK) return dcpi_parse_failed(p, status);
-        if (!dcpi_parse_record(p, &dcpi_manifest_tier_record, tier)) return 0;
-    }
-    if (p->json.status) return 0;
-    p->prefix[0] = '\0';
-    return 1;
-}
-static int dcpi_manifest_parse_layers(dcpi_parser *p, dcpi_manifest_own *own) {
-    dcp_manifest_layer *layer = NULL;
-    dcp_status status;
-    int64_t count;
-    if (!dcpi_json_array(&p->json, &count)) return 0;
-    while (dcpi_json_item(&p->json, &count)) {
-        (void)snprintf(p->prefix, sizeof p->prefix, "router_state.layers[%" PRId64 "]", count - 1);
-        if (!dcpi_parse_entry(p)) return 0;
-        status = dcpi_manifest_new_layer(own, &layer, p->json.err);
-        if (status != DCP_OK) return dcpi_parse_failed(p, status);
-        if (!dcpi_parse_record(p, &dcpi_manifest_layer_record, layer)) return 0;
-    }
-    if (p->json.status) return 0;
-    (void)snprintf(p->prefix, sizeof p->prefix, "router_state");
-    return 1;
-}
-static int dcpi_manifest_parse_state(dcpi_parser *p, const dcpi_record *record, dcp_manifest_state *state,
-                                     const char *name) {
-    state->is_there = 1;
-    (void)snprintf(p->prefix, sizeof p->prefix, "%s", name);
-    p->member = "";
-    if (!dcpi_parse_record(p, record, state)) return 0;
-    p->prefix[0] = '\0';
-    return 1;
-}
-static int dcpi_manifest_parse_field(dcpi_parser *p, dcpi_manifest_own *own, const dcpi_json_span *span) {
-    const char *value = "", *key = dcpi_arena_text(p->json.arena, span->text, span->length, p->json.err);
-    if (!key) return dcpi_json_no_memory(&p->json);
-    if (own->manifest.field_count >= (size_t)DCP_LIMIT_FIELDS)
-        return dcpi_parse_limit(p, "more fields than DCP_LIMIT_FIELDS");
-    if (!dcpi_json_null(&p->json) && !dcpi_json_text(&p->json, &value)) return 0;
-    return dcpi_manifest_new_field(own, key, value, p->json.err) == DCP_OK ? 1 : dcpi_json_no_memory(&p->json);
-}
-static int dcpi_manifest_parse_fields(dcpi_parser *p, dcpi_manifest_own *own) {
-    dcpi_json_object o;
-    int done = dcpi_json_object_begin(&p->json, &o, NULL, 0);
-    while (done && dcpi_json_member(&p->json, &o)) done = dcpi_manifest_parse_field(p, own, &o.key);
-    return done && !p->json.status;
-}
-/* Refused at once: what follows may mean something else. */
-static int dcpi_manifest_parse_reader(dcpi_parser *p, dcp_manifest *manifest) {
-    if (!dcpi_parse_int64(p, &manifest->min_reader_version)) return 0;
-    if (manifest->min_reader_version <= DCP_MANIFEST_VERSION) return 1;
-    return dcpi_parse_failed(p, dcpi_fail(p->json.err, DCP_E_VERSION, "this manifest needs a reader of version %" PRId64
-                                          "; this program has version %d", manifest->min_reader_version,
-                                          DCP_MANIFEST_VERSION));
-}
-static int dcpi_manifest_parse_key(dcpi_parser *p, dcp_manifest_shard *shard) {
-    int64_t count, key[3];
-    int i = 0;
-    if (!dcpi_json_array(&p->json, &count)) return 0;
-    for (; dcpi_json_item(&p->json, &count); i++)
-        if (i == 3 || !dcpi_parse_int64(p, &key[i]))
-            return p->json.status ? 0 : dcpi_parse_fail(p, "more than three numbers (tier, group, expert)");
-    if (p->json.status) return 0;
-    if (i < 3) return dcpi_parse_fail(p, "fewer than three numbers (tier, group, expert)");
-    memcpy(shard->expert_key, key, sizeof key);
-    shard->has_expert_key = 1;
-    return 1;
-}
-static int dcpi_manifest_parse_budget(dcpi_parser *p, dcp_manifest_tier *tier) {      /* "40GB", or a number of bytes */
-    char digits[24];
-    int64_t bytes;
-    if (dcpi_json_peek(&p->json) == '"') {
-        if (!dcpi_json_text(&p->json, &tier->tier.size_budget)) return 0;
-    } else {
-        if (!dcpi_json_int64(&p->json, &bytes)) return 0;
-        (void)snprintf(digits, sizeof digits, "%" PRId64, bytes);
-        tier->tier.size_budget = dcpi_arena_text(p->json.arena, digits, strlen(digits), p->json.err);
-        if (!tier->tier.size_budget) return dcpi_json_no_memory(&p->json);
-    }
-    tier->budget_bytes = dcpi_manifest_budget(tier->tier.size_budget);
-    return 1;
-}
-static int dcpi_manifest_parse_seed(dcpi_parser *p, dcp_manifest_layer *layer) {
-    dcpi_json_span span;
-    int is_integer;
-    if (!dcpi_json_number(&p->json, &span, &is_integer)) return 0;
-    if (!is_integer || span.text[0] == '-' || !dcpi_digits_value(span.text, span.length, &layer->seed))
-        return dcpi_json_bad_number(&p->json, span, "expected a seed of 64 bits, not negative, found", "");
-    layer->has_seed = 1;
-    return 1;
-}
-static int dcpi_manifest_parse_shards(dcpi_parser *p, dcpi_manifest_own *own, void *record) {
-    /* of the record that has this list */
-    dcp_manifest *m = &own->manifest;
-    dcp_manifest_layer *layer = (dcp_manifest_layer *)record;
-    if (record == m) return dcpi_manifest_parse_pool(p, &own->shards, &m->shards, &m->shard_count);
-    if (record == &m->optim_state)
-        return dcpi_manifest_parse_pool(p, &own->optimizer, &m->optim_state.shards, &m->optim_state.shard_count);
-    return dcpi_manifest_parse_pool(p, &own->layer_shards[layer - own->layers], &layer->shards, &layer->shard_count);
-}
-static int dcpi_manifest_parse_value(dcpi_parser *p, const dcpi_member *member, void *record) {
-    dcpi_manifest_own *own = (dcpi_manifest_own *)p->manifest;
-    dcp_manifest *m = &own->manifest;
-    dcp_manifest_shard *shard = (dcp_manifest_shard *)record;
-    switch (member->kind) {
-    case DCPI_KIND_TIERS:      return dcpi_manifest_parse_tiers(p, own);
-    case DCPI_KIND_POOL:       return dcpi_manifest_parse_shards(p, own, record);
-    case DCPI_KIND_OPTIMIZER:
-        return dcpi_manifest_parse_state(p, &dcpi_manifest_optimizer_record, &m->optim_state, "optim_state");
-    case DCPI_KIND_ROUTER:
-        return dcpi_manifest_parse_state(p, &dcpi_manifest_router_record, &m->router_state, "router_state");
-    case DCPI_KIND_LAYERS:     return dcpi_manifest_parse_layers(p, own);
-    case DCPI_KIND_READER:     return dcpi_manifest_parse_reader(p, m);
-    case DCPI_KIND_EXPERT_KEY: return dcpi_manifest_parse_key(p, shard);
-    case DCPI_KIND_BUDGET:     return dcpi_manifest_parse_budget(p, (dcp_manifest_tier *)record);
-    case DCPI_KIND_SEED:       return dcpi_manifest_parse_seed(p, (dcp_manifest_layer *)record);
-    case DCPI_KIND_DIGESTS:    return dcpi_parse_digests(p, &shard->block_checksums, &shard->block_count);
-    case DCPI_KIND_SHARDING:
-        m->has_sharding = 1; return dcpi_parse_record(p, &dcpi_manifest_sharding_record, &m->sharding);
-    case DCPI_KIND_TRAINING:
-        m->has_training = 1; return dcpi_parse_record(p, &dcpi_manifest_training_record, &m->training);
-    case DCPI_KIND_FIELDS:     return dcpi_manifest_parse_fields(p, own);
-    default:                   return 0;
-    }
-}
+/* ---- parsing ----------------------------------------------------------------------------------------------------- */
 /* A document that is not understood may be one that says that it needs a newer reader, further down. */
 static dcp_status dcpi_manifest_is_newer(const dcpi_parser *p, dcp_error *err) {
     static const char *const names[] = {"min_reader_version"};
@@ -11498,58 +10927,28 @@ static dcp_status dcpi_manifest_is_newer(const dcpi_parser *p, dcp_error *err) {
     return dcpi_fail(err, DCP_E_VERSION, "min_reader_version: this manifest needs a reader of version %" PRId64
                      "; this program has version %d", version, DCP_MANIFEST_VERSION);
 }
-/* What the document says of itself against what was found in its bytes. */
-static dcp_status dcpi_manifest_parse_finish(dcpi_parser *p, const dcpi_tail *tail, dcp_manifest *manifest,
-                                             dcp_error *err) {
-    if (!tail->present && p->has_additions)
-        return dcpi_fail(err, DCP_E_CHECKSUM,
-                         "the document is damaged: its last members are not the integrity member in its exact form");
-    if (tail->present && p->has_signature != tail->is_signed)
-        return dcpi_fail(err, DCP_E_CHECKSUM,
-                         "the document is damaged: its signature member is not in its place or not in its exact form");
-    manifest->is_foreign = !tail->present;
-    if (!tail->is_signed) return DCP_OK;
-    manifest->signature_algorithm = dcpi_arena_text(p->json.arena, tail->algorithm, strlen(tail->algorithm), err);
-    manifest->signature_key = dcpi_arena_text(p->json.arena, tail->key, strlen(tail->key), err);
-    return manifest->signature_algorithm && manifest->signature_key ? DCP_OK : DCP_E_MEMORY;
-}
-static dcp_status dcpi_manifest_parse_document(dcpi_parser *p, const dcpi_tail *tail, dcp_manifest *manifest,
-                                               dcp_error *err) {
-    char member[64];
-    int i, done = dcpi_parse_record(p, &dcpi_manifest_record, manifest);
-    (void)snprintf(member, sizeof member, "%s%s", p->path, done ? "" : p->member);
-    if (done) (void)dcpi_json_end(&p->json);
-    dcpi_json_close(&p->json);
-    for (i = 0; i < DCPI_PARSE_LEVELS; i++) dcpi_buffer_free(&p->extra[i]);
-    dcpi_buffer_free(&p->digests);
-    if (!p->json.status) return dcpi_manifest_parse_finish(p, tail, manifest, err);
-    if (p->json.status != DCP_E_MEMORY) dcpi_manifest_locate(err, p->prefix, p->shard, member);
-    return p->json.status == DCP_E_FORMAT ? dcpi_manifest_is_newer(p, err) : p->json.status;
-}
 /* JSON text, which in YAML's case was made of it, into a new manifest. */
 static dcp_status dcpi_manifest_parse_text(const char *text, size_t size, dcpi_yaml *yaml, const dcpi_tail *tail,
                                            dcp_manifest **out, dcp_error *err) {
     dcpi_parser p;
-    dcp_manifest *manifest;
-    dcp_status status = dcp_manifest_new(&manifest, err);
+    dcp_manifest *m;
+    dcp_status status = dcp_manifest_new(&m, err);
     if (status != DCP_OK) return status;
-    memset(&p, 0, sizeof p);
-    p.manifest = dcpi_manifest_of(manifest);
-    p.of_manifest = dcpi_manifest_parse_value;
-    dcpi_manifest_of(manifest)->is_parsed = 1;
-    manifest->is_yaml = yaml != NULL;
-    manifest->metadata_version = 0;
-    p.size = yaml ? (size_t)(yaml->end - yaml->start) : size;
-    p.shard = p.tensor = DCPI_META_NONE;
-    p.path = p.member = "";
-    dcpi_json_begin(&p.json, text, size, &dcpi_manifest_of(manifest)->arena, err);
+    dcpi_parse_begin(&p, dcpi_manifest_of(m), text, size, err);
+    p.is_manifest = 1;
+    m->metadata_version = 0;
     if (yaml) {
+        p.size = (size_t)(yaml->end - yaml->start);
         p.json.place = dcpi_yaml_place;
         p.json.place_user = yaml;
     }
-    status = dcpi_manifest_parse_document(&p, tail, manifest, err);
-    if (status != DCP_OK) { dcp_manifest_free(manifest); return status; }
-    *out = manifest;
+    status = dcpi_parse_document(&p, &dcpi_manifest_record, m, err);
+    if (status == DCP_E_FORMAT) status = dcpi_manifest_is_newer(&p, err);
+    if (status == DCP_OK) status = dcpi_parse_finish(&p, tail, &m->signature_algorithm, &m->signature_key, err);
+    if (status != DCP_OK) { dcp_manifest_free(m); return status; }
+    m->is_foreign = !tail->present;
+    m->is_yaml = yaml != NULL;
+    *out = m;
     return dcpi_succeed(err);
 }
 static int dcpi_manifest_is_yaml(const char *text, size_t size) {       /* the first thing in it is not '{' */
@@ -11623,6 +11022,7 @@ DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest
         return dcpi_fail(err, DCP_E_INVALID, "dcp_manifest_parse: text and out must not be NULL");
     return dcpi_manifest_parse(text ? text : "", size, NULL, out, err);
 }
+
 
 /* ---- validation: every rule. It reports and goes on, like that of the metadata, whose rules for a tensor are used
  * here ------------------- */
@@ -12016,7 +11416,7 @@ static void dcpi_manifest_check_tiers(dcpi_manifest_checker *k) {
                              tier->size_budget);
         if (tier->placement_policy && !dcpi_is_utf8(tier->placement_policy))
             dcpi_check_error(&k->c, "placement_policy", "not valid UTF-8");
-        dcpi_check_text(&k->c, "extra", m->tiers[t].extra, dcpi_manifest_tier_record.depth, &dcpi_manifest_tier_record);
+        dcpi_check_text(&k->c, "extra", m->tiers[t].extra, dcpi_tier_record.depth, &dcpi_tier_record);
     }
     k->c.prefix[0] = '\0';
     dcpi_manifest_check_unique(k, "tiers", m->tiers, m->tier_count, sizeof *m->tiers, dcpi_manifest_by_id, "tier_id");
@@ -12037,8 +11437,8 @@ static void dcpi_manifest_check_layers(dcpi_manifest_checker *k) {
         (void)snprintf(k->c.prefix, sizeof k->c.prefix, "router_state.layers[%" PRIu64 "]", (uint64_t)l);
         if (state->layers[l].layer < 0)
             dcpi_check_error(&k->c, "layer", "must not be negative: %" PRId64, state->layers[l].layer);
-        dcpi_check_text(&k->c, "extra", state->layers[l].extra, dcpi_manifest_layer_record.depth,
-                        &dcpi_manifest_layer_record);
+        dcpi_check_text(&k->c, "extra", state->layers[l].extra, dcpi_layer_record.depth,
+                        &dcpi_layer_record);
     }
     k->c.prefix[0] = '\0';
     dcpi_manifest_check_unique(k, "router_state.layers", state->layers, state->layer_count, sizeof *state->layers,
@@ -12146,14 +11546,14 @@ DCPDEF dcp_status dcp_manifest_validate(const dcp_manifest *manifest, dcp_valida
     k.c.metadata = &k.common;
     k.c.out = out;
     k.c.shard = k.c.tensor = DCPI_META_NONE;
-    k.c.is_parsed = dcpi_manifest_is_parsed(manifest);
+    k.c.is_parsed = dcpi_meta_is_parsed(manifest->internal);
     k.c.is_ours = manifest->save_id != NULL;
     k.c.type = DCP_OPAQUE;
     if (dcpi_os_random(k.key, sizeof k.key) != 0) k.key[0] = k.key[1] = (uint64_t)dcpi_os_wall_us();
     dcpi_manifest_check_head(&k);
     dcpi_manifest_check_tiers(&k);
-    dcpi_manifest_check_state(&k, &manifest->optim_state, "optim_state", &dcpi_manifest_optimizer_record);
-    dcpi_manifest_check_state(&k, &manifest->router_state, "router_state", &dcpi_manifest_router_record);
+    dcpi_manifest_check_state(&k, &manifest->optim_state, "optim_state", &dcpi_optimizer_record);
+    dcpi_manifest_check_state(&k, &manifest->router_state, "router_state", &dcpi_router_record);
     dcpi_manifest_check_layers(&k);
     dcpi_manifest_check_shards(&k);
     dcpi_manifest_check_texts(&k);
