@@ -2091,6 +2091,84 @@ static size_t dcpi_search(const void *const *items, size_t count, const void *wa
     return count;
 }
 
+/* ---- sets: open addressing. Somebody may have made things that collide, so the hash has a random key: SipHash-1-3 */
+static uint64_t dcpi_sip_rotate(uint64_t v, int bits) { return (v << bits) | (v >> (64 - bits)); }
+static void dcpi_sip_round(uint64_t v[4]) {
+    v[0] += v[1]; v[1] = dcpi_sip_rotate(v[1], 13); v[1] ^= v[0]; v[0] = dcpi_sip_rotate(v[0], 32);
+    v[2] += v[3]; v[3] = dcpi_sip_rotate(v[3], 16); v[3] ^= v[2];
+    v[0] += v[3]; v[3] = dcpi_sip_rotate(v[3], 21); v[3] ^= v[0];
+    v[2] += v[1]; v[1] = dcpi_sip_rotate(v[1], 17); v[1] ^= v[2]; v[2] = dcpi_sip_rotate(v[2], 32);
+}
+static uint64_t dcpi_sip_hash(const uint64_t key[2], const void *data, size_t size) {
+    const char *text = (const char *)data;
+    uint64_t v[4], word;
+    size_t i;
+    v[0] = key[0] ^ 0x736f6d6570736575u; v[1] = key[1] ^ 0x646f72616e646f6du;
+    v[2] = key[0] ^ 0x6c7967656e657261u; v[3] = key[1] ^ 0x7465646279746573u;
+    for (i = 0; size - i >= 8; i += 8) {
+        memcpy(&word, text + i, 8);                         /* in any byte order: the value never leaves this process */
+        v[3] ^= word; dcpi_sip_round(v); v[0] ^= word;
+    }
+    word = 0;
+    memcpy(&word, text + i, size - i);
+    word ^= (uint64_t)size << 56;
+    v[3] ^= word; dcpi_sip_round(v); v[0] ^= word;
+    v[2] ^= 0xFF;
+    dcpi_sip_round(v); dcpi_sip_round(v); dcpi_sip_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+typedef struct dcpi_set_item { const void *item; uint32_t group, tag; } dcpi_set_item;      /* item NULL: free */
+typedef struct dcpi_set { dcpi_set_item *slots; size_t mask; volatile uint32_t looked_at; } dcpi_set;
+typedef struct dcpi_set_rule {
+    uint64_t (*hash)(const void *user, const void *item);               /* 0: this one is left out */
+    int (*is_same)(const dcpi_set_item *a, const dcpi_set_item *b);
+    void (*found)(void *user, dcpi_set_item *old, const dcpi_set_item *item, size_t index);     /* may replace *old */
+} dcpi_set_rule;
+
+static int dcpi_set_make(dcpi_set *set, size_t count) {                 /* 0: out of memory */
+    size_t slots = 16;
+    while (slots < count || slots - count < slots / 2) {                /* at most half of the slots are taken */
+        if (slots > SIZE_MAX / 2 / sizeof *set->slots) return 0;
+        slots *= 2;
+    }
+    set->mask = slots - 1;
+    set->slots = (dcpi_set_item *)dcpi_alloc_array(slots, sizeof *set->slots, NULL);
+    return set->slots != NULL;
+}
+static void dcpi_set_add(dcpi_set *set, const dcpi_set_rule *rule, void *user, uint64_t hash, dcpi_set_item *item,
+                         size_t index) {
+    size_t at = (size_t)hash & set->mask;
+    item->tag = (uint32_t)(hash >> 32);
+    for (; set->slots[at].item; at = (at + 1) & set->mask) {
+        if (set->slots[at].tag != item->tag || !rule->is_same(&set->slots[at], item)) continue;
+        rule->found(user, &set->slots[at], item, index);
+        return;
+    }
+    set->slots[at] = *item;
+}
+/* Adds an array of items. The set is larger than a cache, and a slot is anywhere in it. So items are taken 32 at a
+ * time: all their slots are looked at, which the processor does at once, and then used. */
+static void dcpi_set_add_all(dcpi_set *set, const dcpi_set_rule *rule, void *user, const void *items, size_t count,
+                             size_t size, size_t group) {
+    const char *first = (const char *)items;
+    uint64_t hash[32];
+    uint32_t looked_at = 0;
+    size_t from, end, i;
+    dcpi_set_item item;
+    item.group = (uint32_t)group;
+    for (from = 0; from < count; from = end) {
+        end = count - from < DCPI_COUNT(hash) ? count : from + DCPI_COUNT(hash);
+        for (i = from; i < end; i++) hash[i - from] = rule->hash(user, first + i * size);
+        for (i = from; i < end; i++) looked_at |= set->slots[(size_t)hash[i - from] & set->mask].tag;
+        for (i = from; i < end; i++) {
+            item.item = first + i * size;
+            if (hash[i - from] != 0) dcpi_set_add(set, rule, user, hash[i - from], &item, i);
+        }
+    }
+    set->looked_at = looked_at;                         /* kept, or a compiler drops the looking */
+}
+
 /* =====================================================================================================================
  * >>platform    The contract first; then one complete POSIX block and one complete Windows block with the same
  *               functions.
@@ -8662,16 +8740,19 @@ DCPDEF dcp_status dcp_metadata_add_shard(dcp_metadata *metadata, const dcp_shard
     dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, shard,
                                          "dcp_metadata_add_shard", err);
     dcp_shard_metadata copy;
-    size_t t;
+    size_t t, count;
+    const dcp_tensor_metadata *tensors;
     if (status != DCP_OK) return status;
-    copy = *shard;
+    copy = *shard;                                                      /* which may be one of this document */
+    tensors = copy.tensors;
+    count = copy.tensor_count;
     copy.tensors = NULL;
     copy.tensor_count = 0;
     status = dcpi_items_append(dcpi_meta_of(metadata), &dcpi_shard_record, &metadata->shards, &metadata->shard_count,
                               &copy, err);
     if (status != DCP_OK) return status;
-    for (t = 0; t < shard->tensor_count && status == DCP_OK; t++)
-        status = dcp_metadata_add_tensor(metadata, metadata->shard_count - 1, &shard->tensors[t], err);
+    for (t = 0; t < count && status == DCP_OK; t++)
+        status = dcp_metadata_add_tensor(metadata, metadata->shard_count - 1, &tensors[t], err);
     if (status != DCP_OK) metadata->shard_count--;                      /* all of it or nothing */
     return status;
 }
@@ -9793,39 +9874,43 @@ DCPDEF void dcp_validation_free(dcp_validation *validation) {
 #define DCPI_META_REGION 4096                           /* regions of a single file start at its multiples */
 
 typedef struct dcpi_member_words {       /* the members that have another name in a manifest */
-    const char *type, *global_shape, *global_offset, *block_size, *block_checksums, *fields;
+    const char *type, *global_shape, *global_offset, *block_size, *block_checksums;
 } dcpi_member_words;
 static const dcpi_member_words dcpi_check_metadata_words = {"dataType", "globalShape", "globalOffset", "blockSize",
-                                                            "blockChecksums", "customFields"};
+                                                            "blockChecksums"};
 
 typedef struct dcpi_checker {
     const dcpi_member_words *say;
-    char prefix[64];     /* where the shards or members stand that are looked at: "router_state.layers[3]"; mostly "" */
-    const dcp_metadata *metadata;
+    const dcp_metadata *metadata;       /* NULL: it is a manifest */
     dcp_validation *out;
-    size_t shard, tensor;               /* what is looked at; DCPI_META_NONE: the whole document, the whole shard */
+    dcpi_where where;                   /* what is looked at */
     int is_parsed;                      /* not built: absent members are missing, not defaults */
     int is_ours;         /* a save of ours wrote it (it has a save id): the rules that only our writer keeps hold too */
     int is_single;                      /* one file: the shards are regions of it */
     int no_memory;
+    int has_repeats;                    /* a name is there more than once in the shard that is looked at */
+    uint64_t key[2];                    /* of the hashes */
     size_t more_errors, more_warnings;  /* beyond DCP_LIMIT_FINDINGS */
     const char *type_text; dcp_dtype type;      /* the data type looked up last: mostly they are all the same */
 } dcpi_checker;
 
+/* Looks at an item of a list, or with DCPI_META_NONE at an object, in what `depth` others lead to. */
+static void dcpi_check_at(dcpi_checker *c, int depth, const char *name, size_t index) {
+    c->where.depth = depth;
+    dcpi_where_enter(&c->where, name, index);
+}
 static void dcpi_check_report(dcpi_checker *c, int is_error, const char *member, const char *format,
                               va_list arguments) {
-    size_t *count = is_error ? &c->out->error_count : &c->out->warning_count, used = 0;
+    size_t *count = is_error ? &c->out->error_count : &c->out->warning_count, used;
     char message[768];
     if (*count >= (size_t)DCP_LIMIT_FINDINGS) {
         if (is_error) c->more_errors++; else c->more_warnings++;
         return;
     }
-    used += (size_t)snprintf(message, sizeof c->prefix, "%s", c->prefix);
-    if (c->shard != DCPI_META_NONE)
-        used += (size_t)snprintf(message + used, 64, "%sshards[%" PRIu64 "]", used > 0 ? "." : "", (uint64_t)c->shard);
-    if (c->tensor != DCPI_META_NONE)
-        used += (size_t)snprintf(message + used, 64, ".tensors[%" PRIu64 "]", (uint64_t)c->tensor);
-    used += (size_t)snprintf(message + used, 128, "%s%s: ", used > 0 && member[0] != '\0' ? "." : "", member);
+    c->where.member = member;
+    dcpi_where_text(&c->where, message, 256);
+    used = strlen(message);
+    used += (size_t)snprintf(message + used, 4, ": ");
     (void)vsnprintf(message + used, sizeof message - used, format, arguments);
     dcpi_message_clean(message, sizeof message);
     if (dcpi_validation_add(is_error ? &c->out->errors : &c->out->warnings, count, message) != DCP_OK) c->no_memory = 1;
@@ -10006,11 +10091,11 @@ static dcp_status dcpi_check_offset_order(dcpi_checker *c, const dcp_shard_metad
     *out = NULL;
     for (t = 1; t < shard->tensor_count; t++) if (shard->tensors[t].offset < shard->tensors[t - 1].offset) break;
     if (t >= shard->tensor_count) return DCP_OK;
-    c->tensor = t;
+    dcpi_check_at(c, 1, "tensors", t);
     dcpi_check_strict(c, "offset", "%" PRId64
                       " is before that of the tensor before it: tensors stand in the order of their offsets",
                       shard->tensors[t].offset);
-    c->tensor = DCPI_META_NONE;
+    c->where.depth = 1;
     order = (const dcp_tensor_metadata **)dcpi_alloc_array(shard->tensor_count, sizeof *order, NULL);
     if (!order) return DCP_E_MEMORY;
     for (t = 0; t < shard->tensor_count; t++) order[t] = &shard->tensors[t];
@@ -10050,13 +10135,13 @@ static void dcpi_check_places(dcpi_checker *c, const dcp_shard_metadata *shard) 
     if (dcpi_check_offset_order(c, shard, &order) != DCP_OK) { c->no_memory = 1; return; }
     for (t = 0; t < shard->tensor_count; t++) {
         const dcp_tensor_metadata *tensor = order ? order[t] : &shard->tensors[t];
-        c->tensor = (size_t)(tensor - shard->tensors);
+        dcpi_check_at(c, 1, "tensors", (size_t)(tensor - shard->tensors));
         dcpi_check_place(c, tensor, before, region_end);
         if (tensor->offset < 0 || tensor->size < 0 || !dcpi_add(tensor->offset, tensor->size, &end)) continue;
         if (tensor->size > 0) before = dcpi_max(before, end);
         last = dcpi_max(last, end);                       /* as before, or the aligned offset of an empty last tensor */
     }
-    c->tensor = DCPI_META_NONE;
+    c->where.depth = 1;
     dcpi_free((void *)order);
     if (c->is_ours && region_end != before && region_end != last)
         dcpi_check_error(c, "fileSize", "%" PRId64 " bytes, but the last tensor ends at %" PRId64, shard->file_size,
@@ -10070,9 +10155,9 @@ static int dcpi_check_tree(dcpi_checker *c, const dcp_shard_metadata *shard, uin
     for (t = 0; t < shard->tensor_count; t++) {
         const dcp_tensor_metadata *tensor = &shard->tensors[t];
         if (tensor->size > 0 && tensor->block_size == 0) {
-            c->tensor = t;
+            dcpi_check_at(c, 1, "tensors", t);
             dcpi_check_error(c, "blockChecksums", "block digests are required with a sha256-tree checksum");
-            c->tensor = DCPI_META_NONE;
+            c->where.depth = 1;
             return 0;
         }
         if (tensor->block_count > 0 && !tensor->block_checksums) return 0;
@@ -10085,9 +10170,9 @@ static void dcpi_check_no_blocks(dcpi_checker *c, const dcp_shard_metadata *shar
     size_t t;
     for (t = 0; t < shard->tensor_count; t++) {
         if (shard->tensors[t].block_count == 0) continue;
-        c->tensor = t;
+        dcpi_check_at(c, 1, "tensors", t);
         dcpi_check_error(c, "blockChecksums", "block digests stand only beside a sha256-tree checksum of the shard");
-        c->tensor = DCPI_META_NONE;
+        c->where.depth = 1;
         return;
     }
 }
@@ -10132,10 +10217,10 @@ static void dcpi_check_shard(dcpi_checker *c, const dcp_shard_metadata *shard) {
         return;
     }
     for (t = 0; t < shard->tensor_count; t++) {
-        c->tensor = t;
+        dcpi_check_at(c, 1, "tensors", t);
         dcpi_check_tensor(c, &shard->tensors[t]);
     }
-    c->tensor = DCPI_META_NONE;
+    c->where.depth = 1;
     dcpi_check_places(c, shard);
     dcpi_check_checksum(c, shard);
 }
@@ -10148,14 +10233,14 @@ static void dcpi_check_ranks(dcpi_checker *c) {
     if (!seen) { c->no_memory = 1; return; }
     for (s = 0; s < m->shard_count; s++) {
         int rank = m->shards[s].rank;
-        c->shard = s;
+        dcpi_check_at(c, 0, "shards", s);
         if (rank < 0 || (size_t)rank >= m->shard_count)
             dcpi_check_error(c, "rank", "%d is not from 0 to %" PRIu64 ", the number of shards less one", rank,
                              (uint64_t)(m->shard_count - 1));
         else if (seen[rank]) dcpi_check_error(c, "rank", "%d stands there twice", rank);
         else seen[rank] = 1;
     }
-    c->shard = DCPI_META_NONE;
+    c->where.depth = 0;
     dcpi_free(seen);
 }
 static int dcpi_check_by_path(const void *a, const void *b) {
@@ -10175,11 +10260,11 @@ static void dcpi_check_paths(dcpi_checker *c) {
         const dcp_shard_metadata *a = order[s - 1], *b = order[s];
         if (strcmp(a->file_path, b->file_path) != 0) continue;
         if (a->file_size == b->file_size && dcpi_same_text(a->checksum, b->checksum)) continue;
-        c->shard = (size_t)(b - m->shards);
+        dcpi_check_at(c, 0, "shards", (size_t)(b - m->shards));
         dcpi_check_error(c, "filePath", "\"%.200s\" stands in shards[%" PRIu64 "] too, with another size or checksum",
                          b->file_path, (uint64_t)(a - m->shards));
     }
-    c->shard = DCPI_META_NONE;
+    c->where.depth = 0;
     dcpi_free((void *)order);
 }
 /* A single file: regions that follow each other, all in the one file. */
@@ -10189,7 +10274,7 @@ static void dcpi_check_regions(dcpi_checker *c) {
     size_t s;
     for (s = 0; s < m->shard_count; s++) {
         const dcp_shard_metadata *shard = &m->shards[s];
-        c->shard = s;
+        dcpi_check_at(c, 0, "shards", s);
         if (shard->data_offset <= 0) {
             dcpi_check_error(c, "dataOffset", "all shards have one, or none has");
             continue;
@@ -10210,68 +10295,10 @@ static void dcpi_check_regions(dcpi_checker *c) {
             end = INT64_MAX;
         }
     }
-    c->shard = DCPI_META_NONE;
+    c->where.depth = 0;
 }
 
-/* ---- tensors beside each other: a table by name. Somebody may have made names that collide, so the hash has a random
- * key: SipHash-1-3 */
-/* tensor NULL: free */
-typedef struct dcpi_name_slot { const dcp_tensor_metadata *tensor; uint32_t shard, tag; } dcpi_name_slot;
-typedef struct dcpi_name_table {
-    dcpi_name_slot *slots;
-    size_t mask;
-    uint64_t key[2];
-    volatile uint32_t looked_at;
-} dcpi_name_table;
-
-static uint64_t dcpi_sip_rotate(uint64_t v, int bits) { return (v << bits) | (v >> (64 - bits)); }
-static void dcpi_sip_round(uint64_t v[4]) {
-    v[0] += v[1]; v[1] = dcpi_sip_rotate(v[1], 13); v[1] ^= v[0]; v[0] = dcpi_sip_rotate(v[0], 32);
-    v[2] += v[3]; v[3] = dcpi_sip_rotate(v[3], 16); v[3] ^= v[2];
-    v[0] += v[3]; v[3] = dcpi_sip_rotate(v[3], 21); v[3] ^= v[0];
-    v[2] += v[1]; v[1] = dcpi_sip_rotate(v[1], 17); v[1] ^= v[2]; v[2] = dcpi_sip_rotate(v[2], 32);
-}
-static uint64_t dcpi_sip_hash(const uint64_t key[2], const char *text, size_t size) {
-    uint64_t v[4], word;
-    size_t i;
-    v[0] = key[0] ^ 0x736f6d6570736575u; v[1] = key[1] ^ 0x646f72616e646f6du;
-    v[2] = key[0] ^ 0x6c7967656e657261u; v[3] = key[1] ^ 0x7465646279746573u;
-    for (i = 0; size - i >= 8; i += 8) {
-        memcpy(&word, text + i, 8);                         /* in any byte order: the value never leaves this process */
-        v[3] ^= word; dcpi_sip_round(v); v[0] ^= word;
-    }
-    word = 0;
-    memcpy(&word, text + i, size - i);
-    word ^= (uint64_t)size << 56;
-    v[3] ^= word; dcpi_sip_round(v); v[0] ^= word;
-    v[2] ^= 0xFF;
-    dcpi_sip_round(v); dcpi_sip_round(v); dcpi_sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-static int dcpi_name_table_make(dcpi_name_table *table, size_t count) {
-    size_t slots = 16;
-    while (slots < count || slots - count < slots / 2) {                /* at most half of the slots are taken */
-        if (slots > SIZE_MAX / 2 / sizeof *table->slots) return 0;
-        slots *= 2;
-    }
-    if (dcpi_os_random(table->key, sizeof table->key) != 0) table->key[0] = table->key[1] = (uint64_t)dcpi_os_wall_us();
-    table->mask = slots - 1;
-    table->slots = (dcpi_name_slot *)dcpi_alloc_array(slots, sizeof *table->slots, NULL);
-    return table->slots != NULL;
-}
-static uint64_t dcpi_name_table_hash(const dcpi_name_table *table,
-                                     const char *name) { return dcpi_sip_hash(table->key, name, strlen(name)); }
-
-/* The slot of a name: with the tensor that stands there, or a free one. */
-static dcpi_name_slot *dcpi_name_table_find(dcpi_name_table *table, const char *name, uint64_t hash) {
-    size_t at = (size_t)hash & table->mask;
-    for (;; at = (at + 1) & table->mask) {
-        dcpi_name_slot *slot = &table->slots[at];
-        if (slot->tensor && (slot->tag != (uint32_t)(hash >> 32) || strcmp(slot->tensor->name, name) != 0)) continue;
-        slot->tag = (uint32_t)(hash >> 32);
-        return slot;
-    }
-}
+/* ---- tensors beside each other */
 static int dcpi_check_same_type(const char *a, const char *b) {
     if (dcpi_same_text(a, b)) return 1;
     return a && b && dcp_dtype_parse(a) != DCP_OPAQUE && dcp_dtype_parse(a) == dcp_dtype_parse(b);
@@ -10311,53 +10338,34 @@ static void dcpi_check_repeats(dcpi_checker *c, const dcp_shard_metadata *shard)
     if (dcpi_sort((const void **)order, count, dcpi_check_by_piece, NULL) != DCP_OK) c->no_memory = 1;
     for (t = 1; t < count && !c->no_memory; t++) {
         if (dcpi_check_by_piece(order[t - 1], order[t]) != 0) continue;
-        c->tensor = (size_t)(order[t] - shard->tensors);
+        dcpi_check_at(c, 1, "tensors", (size_t)(order[t] - shard->tensors));
         dcpi_check_error(c, "name", "\"%.200s\" stands in tensors[%" PRIu64 "] too, at the same place", order[t]->name,
                          (uint64_t)(order[t - 1] - shard->tensors));
     }
-    c->tensor = DCPI_META_NONE;
+    c->where.depth = 1;
     dcpi_free((void *)order);
 }
-/* One tensor against those before it; 1: its name has stood in this shard already. */
-static int dcpi_check_name_of(dcpi_checker *c, dcpi_name_table *table, const dcp_tensor_metadata *tensor,
-                              uint64_t hash) {
-    dcpi_name_slot *slot = dcpi_name_table_find(table, tensor->name, hash);
-    int repeats = 0;
-    if (slot->tensor) {
-        dcpi_check_agreement(c, slot->tensor, tensor);
-        repeats = slot->shard == (uint32_t)c->shard;
-    }
-    slot->tensor = tensor;
-    slot->shard = (uint32_t)c->shard;
-    return repeats;
+static uint64_t dcpi_check_hash(const dcpi_checker *c, const void *data, size_t size) {
+    return dcpi_sip_hash(c->key, data, size) | 1u << 31;
 }
-/* The table is larger than a cache, and a slot is anywhere in it. So names are taken 32 at a time: all their slots are
- * looked at, which the processor does at once, and then used. */
-static void dcpi_check_names_of(dcpi_checker *c, dcpi_name_table *table, size_t s) {
-    const dcp_shard_metadata *shard = &c->metadata->shards[s];
-    size_t count = shard->tensors ? shard->tensor_count : 0, from, t;
-    uint64_t hash[32];
-    uint32_t looked_at = 0;
-    int repeats = 0;
-    c->shard = s;
-    for (from = 0; from < count; from += DCPI_COUNT(hash)) {
-        size_t end = count - from < DCPI_COUNT(hash) ? count : from + DCPI_COUNT(hash);
-        for (t = from; t < end; t++)
-            hash[t - from] = shard->tensors[t].name ? dcpi_name_table_hash(table, shard->tensors[t].name) : 0;
-        for (t = from; t < end; t++) looked_at |= table->slots[(size_t)hash[t - from] & table->mask].tag;
-        for (t = from; t < end; t++) {
-            c->tensor = t;
-            if (shard->tensors[t].name) repeats |= dcpi_check_name_of(c, table, &shard->tensors[t], hash[t - from]);
-        }
-    }
-    c->tensor = DCPI_META_NONE;
-    table->looked_at = looked_at;                                       /* kept, or a compiler drops the looking */
-    if (repeats) dcpi_check_repeats(c, shard);
-    c->shard = DCPI_META_NONE;
+static uint64_t dcpi_check_name_hash(const void *user, const void *item) {
+    const char *name = ((const dcp_tensor_metadata *)item)->name;
+    return name ? dcpi_check_hash((const dcpi_checker *)user, name, strlen(name)) : 0;
+}
+static int dcpi_check_same_name(const dcpi_set_item *a, const dcpi_set_item *b) {
+    return strcmp(((const dcp_tensor_metadata *)a->item)->name, ((const dcp_tensor_metadata *)b->item)->name) == 0;
+}
+static void dcpi_check_name(void *user, dcpi_set_item *old, const dcpi_set_item *item, size_t index) {
+    dcpi_checker *c = (dcpi_checker *)user;
+    dcpi_check_at(c, 1, "tensors", index);
+    dcpi_check_agreement(c, (const dcp_tensor_metadata *)old->item, (const dcp_tensor_metadata *)item->item);
+    c->has_repeats |= old->group == item->group;
+    *old = *item;
 }
 static void dcpi_check_names(dcpi_checker *c) {
+    static const dcpi_set_rule names = {dcpi_check_name_hash, dcpi_check_same_name, dcpi_check_name};
     const dcp_metadata *m = c->metadata;
-    dcpi_name_table table;
+    dcpi_set set;
     size_t count = 0, s;
     for (s = 0; s < m->shard_count; s++)
         if (m->shards[s].tensors && !dcpi_add_size(count, m->shards[s].tensor_count, &count)) count = SIZE_MAX;
@@ -10365,34 +10373,43 @@ static void dcpi_check_names(dcpi_checker *c) {
         dcpi_check_error(c, "shards", "more than %d tensors (DCP_LIMIT_TENSORS)", (int)DCP_LIMIT_TENSORS);
         return;
     }
-    if (!dcpi_name_table_make(&table, count)) { c->no_memory = 1; return; }
-    for (s = 0; s < m->shard_count; s++) dcpi_check_names_of(c, &table, s);
-    dcpi_free(table.slots);
+    if (!dcpi_set_make(&set, count)) { c->no_memory = 1; return; }
+    for (s = 0; s < m->shard_count; s++) {
+        const dcp_shard_metadata *shard = &m->shards[s];
+        dcpi_check_at(c, 0, "shards", s);
+        c->has_repeats = 0;
+        dcpi_set_add_all(&set, &names, c, shard->tensors, shard->tensors ? shard->tensor_count : 0,
+                         sizeof *shard->tensors, s);
+        c->where.depth = 1;
+        if (c->has_repeats) dcpi_check_repeats(c, shard);
+    }
+    c->where.depth = 0;
+    dcpi_free(set.slots);
 }
 
 /* ---- the document */
 
-static void dcpi_check_head(dcpi_checker *c) {
-    const dcp_metadata *m = c->metadata;
+static void dcpi_check_save(dcpi_checker *c, const char *name, const char *save_id, const char *timestamp) {
     int64_t seconds;
     int nanoseconds;
+    if (timestamp && !dcpi_time_parse(timestamp, &seconds, &nanoseconds))
+        dcpi_check_error(c, "timestamp", "\"%.64s\" is not a time such as 2026-11-20T12:00:00.123456Z", timestamp);
+    if (save_id && !dcpi_is_save_id(save_id))
+        dcpi_check_error(c, name, "\"%.64s\" is not 16 lower-case hex digits", save_id);
+}
+static void dcpi_check_head(dcpi_checker *c) {
+    const dcp_metadata *m = c->metadata;
     if (m->version ? m->version[0] == '\0' : c->is_parsed) dcpi_check_error(c, "version", "a version is required");
     else if (m->version && dcpi_version_major(m->version) < 0)
         dcpi_check_error(c, "version", "\"%.64s\" is not a version such as " DCP_FORMAT_VERSION, m->version);
     else if (m->version && dcpi_version_is_newer(m->version))
         dcpi_check_error(c, "version", "\"%s\" is newer than this program, which knows " DCP_FORMAT_VERSION,
                          m->version);
-    if (!m->timestamp) { if (c->is_parsed) dcpi_check_strict(c, "timestamp", "a timestamp is required"); }
-    else if (!dcpi_time_parse(m->timestamp, &seconds, &nanoseconds))
-        dcpi_check_error(c, "timestamp", "\"%.64s\" is not a time such as 2026-11-20T12:00:00.123456Z", m->timestamp);
+    if (!m->timestamp && c->is_parsed) dcpi_check_strict(c, "timestamp", "a timestamp is required");
     if (m->world_size < 1) dcpi_check_strict(c, "worldSize", "must be at least 1: %d", m->world_size);
     if (m->ddp_rank < 0 || (m->world_size >= 1 && m->ddp_rank >= m->world_size))
         dcpi_check_strict(c, "ddpRank", "%d is not from 0 to the world size less one", m->ddp_rank);
-    if (m->save_id && !dcpi_is_save_id(m->save_id))
-        dcpi_check_error(c, "saveId", "\"%.64s\" is not 16 lower-case hex digits", m->save_id);
-    if (m->sequence < 0) dcpi_check_error(c, "sequence", "must not be negative: %" PRId64, m->sequence);
-    if (m->has_training && !dcpi_double_is_finite(m->training.learning_rate))
-        dcpi_check_error(c, "training.learningRate", "must be finite");
+    dcpi_check_save(c, "saveId", m->save_id, m->timestamp);
 }
 static void dcpi_check_sharding(dcpi_checker *c) {
     const dcp_metadata *m = c->metadata;
@@ -10412,35 +10429,16 @@ static int dcpi_check_by_key(const void *a, const void *b) {
     return strcmp(((const dcp_field *)a)->key, ((const dcp_field *)b)->key);
 }
 
-static void dcpi_check_fields(dcpi_checker *c) {
-    const dcp_metadata *m = c->metadata;
-    const dcp_field **order;
-    size_t count = 0, f;
-    if (m->field_count > 0 && !m->fields) { dcpi_check_error(c, c->say->fields, "the fields are missing"); return; }
-    order = (const dcp_field **)dcpi_alloc_array(m->field_count, sizeof *order, NULL);
-    if (!order) { c->no_memory = 1; return; }
-    for (f = 0; f < m->field_count; f++) {
-        if (m->fields[f].key && m->fields[f].value) order[count++] = &m->fields[f];
-        else
-            dcpi_check_error(c, c->say->fields, "field %" PRIu64 " has no %s", (uint64_t)f,
-                             m->fields[f].key ? "value" : "key");
-    }
-    if (dcpi_sort((const void **)order, count, dcpi_check_by_key, NULL) != DCP_OK) c->no_memory = 1;
-    for (f = 1; f < count && !c->no_memory; f++)
-        if (strcmp(order[f - 1]->key, order[f]->key) == 0)
-            dcpi_check_error(c, c->say->fields, "the key \"%.200s\" stands there twice", order[f]->key);
-    dcpi_free((void *)order);
-}
 static void dcpi_check_shards(dcpi_checker *c) {
     const dcp_metadata *m = c->metadata;
     size_t s;
     if (m->shard_count == 0 || !m->shards) return;
     for (s = 0; s < m->shard_count; s++) {
-        c->shard = s;
+        dcpi_check_at(c, 0, "shards", s);
         dcpi_check_shard(c, &m->shards[s]);
         if (m->shards[s].data_offset != 0) c->is_single = 1;
     }
-    c->shard = DCPI_META_NONE;
+    c->where.depth = 0;
     dcpi_check_ranks(c);
     dcpi_check_names(c);
     if (c->is_single) dcpi_check_regions(c); else dcpi_check_paths(c);
@@ -10470,59 +10468,91 @@ static void dcpi_check_text(dcpi_checker *c, const char *member, const char *tex
 static void dcpi_check_words(dcpi_checker *c, const char *member, const char *text) {
     if (text && !dcpi_is_utf8(text)) dcpi_check_error(c, member, "not valid UTF-8");
 }
-static void dcpi_check_texts_of_shard(dcpi_checker *c, size_t s) {
-    const dcp_shard_metadata *shard = &c->metadata->shards[s];
-    size_t t;
-    c->shard = s;
-    dcpi_check_text(c, "extra", shard->extra, dcpi_shard_record.depth, &dcpi_shard_record);
-    for (t = 0; shard->tensors && t < shard->tensor_count; t++) {
-        if (!shard->tensors[t].extra) continue;
-        c->tensor = t;
-        dcpi_check_text(c, "extra", shard->tensors[t].extra, dcpi_tensor_record.depth, &dcpi_tensor_record);
-        c->tensor = DCPI_META_NONE;
+static void dcpi_check_fields(dcpi_checker *c, const char *name, const dcp_field *fields, size_t field_count) {
+    const dcp_field **order;
+    size_t count = 0, f;
+    if (field_count > 0 && !fields) { dcpi_check_error(c, name, "the fields are missing"); return; }
+    order = (const dcp_field **)dcpi_alloc_array(field_count, sizeof *order, NULL);
+    if (!order) { c->no_memory = 1; return; }
+    for (f = 0; f < field_count; f++) {
+        dcpi_check_words(c, name, fields[f].key);
+        dcpi_check_words(c, name, fields[f].value);
+        if (fields[f].key && fields[f].value) order[count++] = &fields[f];
+        else dcpi_check_error(c, name, "field %" PRIu64 " has no %s", (uint64_t)f, fields[f].key ? "value" : "key");
     }
-    c->shard = DCPI_META_NONE;
+    if (dcpi_sort((const void **)order, count, dcpi_check_by_key, NULL) != DCP_OK) c->no_memory = 1;
+    for (f = 1; f < count && !c->no_memory; f++)
+        if (strcmp(order[f - 1]->key, order[f]->key) == 0)
+            dcpi_check_error(c, name, "the key \"%.200s\" stands there twice", order[f]->key);
+    dcpi_free((void *)order);
 }
-static void dcpi_check_texts(dcpi_checker *c) {
-    const dcp_metadata *m = c->metadata;
-    size_t i;
-    dcpi_check_words(c, "sharding.strategy", m->sharding.strategy);
-    dcpi_check_words(c, "sharding.precision", m->sharding.precision);
-    dcpi_check_text(c, "sharding.strategySpecificInfo", m->sharding.info, 2, NULL);
-    dcpi_check_text(c, "sharding.extra", m->sharding.extra, dcpi_sharding_record.depth, &dcpi_sharding_record);
-    if (m->has_training) {
-        dcpi_check_words(c, "training.optimizerType", m->training.optimizer_type);
-        dcpi_check_text(c, "training.optimizerState", m->training.optimizer_state, 2, NULL);
-        dcpi_check_text(c, "training.extra", m->training.extra, dcpi_training_record.depth, &dcpi_training_record);
-    }
-    for (i = 0; m->fields && i < m->field_count; i++) {
-        dcpi_check_words(c, "customFields", m->fields[i].key);
-        dcpi_check_words(c, "customFields", m->fields[i].value);
-    }
-    dcpi_check_text(c, "extra", m->extra, dcpi_metadata_record.depth, &dcpi_metadata_record);
-    for (i = 0; m->shards && i < m->shard_count; i++) dcpi_check_texts_of_shard(c, i);
-}
+/* What is the same for all records: texts are UTF-8, JSON is JSON, numbers that count are not negative. */
+static void dcpi_check_record(dcpi_checker *c, const dcpi_record *record, const void *data);
 
+static void dcpi_check_list(dcpi_checker *c, const dcpi_record *record, const char *name, const void *items,
+                            size_t count) {
+    size_t i;
+    for (i = 0; items && i < count; i++) {
+        const char *item = (const char *)items + i * record->size;
+        if (record->piece && !dcpi_text_at(item, record->extra)) continue;      /* all else there has its own rules */
+        dcpi_where_enter(&c->where, name, i);
+        dcpi_check_record(c, record, item);
+        c->where.depth--;
+    }
+}
+static void dcpi_check_member(dcpi_checker *c, const dcpi_record *record, const dcpi_member *member, const char *data) {
+    const char *name = member->name[record->dialect];
+    if (member->kind == DCPI_KIND_FIELDS)
+        dcpi_check_fields(c, name, (const dcp_field *)dcpi_pointer_at(data, member->offset),
+                          dcpi_count_at(data, member->extent));
+    else if (member->kind == DCPI_KIND_LIST)
+        dcpi_check_list(c, member->record, name, dcpi_pointer_at(data, member->offset),
+                        dcpi_count_at(data, member->extent));
+    else if (member->kind == DCPI_KIND_RECORD && dcpi_member_extent(member, data)) {
+        dcpi_where_enter(&c->where, name, DCPI_META_NONE);
+        dcpi_check_record(c, member->record, data + member->offset);
+        c->where.depth--;
+    } else if (member->kind == DCPI_KIND_OBJECT)
+        dcpi_check_text(c, name, dcpi_text_at(data, member->offset), record->depth + 1, NULL);
+    else if (member->kind == DCPI_KIND_NUMBER) {
+        if (!dcpi_double_is_finite(*(const double *)(const void *)(data + member->offset)))
+            dcpi_check_error(c, name, "must be finite");
+    } else if (member->flags & DCPI_FREE_TEXT) dcpi_check_words(c, name, dcpi_text_at(data, member->offset));
+    else if ((member->flags & DCPI_NATURAL) && dcpi_member_extent(member, data) < 0)
+        dcpi_check_error(c, name, "must not be negative: %" PRId64, dcpi_member_extent(member, data));
+}
+static void dcpi_check_record(dcpi_checker *c, const dcpi_record *record, const void *data) {
+    int i;
+    dcpi_check_text(c, "extra", dcpi_text_at(data, record->extra), record->depth, record);
+    for (i = 0; i < record->count && !record->piece; i++)
+        dcpi_check_member(c, record, &record->members[i], (const char *)data);
+}
+static void dcpi_check_begin(dcpi_checker *c, const dcpi_member_words *say, const void *internal, const char *save_id,
+                             dcp_validation *out) {
+    memset(c, 0, sizeof *c);
+    c->say = say;
+    c->out = out;
+    c->is_parsed = dcpi_meta_is_parsed(internal);
+    c->is_ours = save_id != NULL;
+    c->type = DCP_OPAQUE;
+    if (dcpi_os_random(c->key, sizeof c->key) != 0) c->key[0] = c->key[1] = (uint64_t)dcpi_os_wall_us();
+}
+static dcp_status dcpi_check_end(dcpi_checker *c) {
+    dcpi_check_more(c);
+    if (c->no_memory) return DCP_E_MEMORY;
+    return c->out->error_count > 0 ? DCP_E_FORMAT : DCP_OK;
+}
 DCPDEF dcp_status dcp_metadata_validate(const dcp_metadata *metadata, dcp_validation *out) {
     dcpi_checker c;
     if (out) memset(out, 0, sizeof *out);
     if (!metadata || !out) return DCP_E_INVALID;
-    memset(&c, 0, sizeof c);
-    c.say = &dcpi_check_metadata_words;
+    dcpi_check_begin(&c, &dcpi_check_metadata_words, metadata->internal, metadata->save_id, out);
     c.metadata = metadata;
-    c.out = out;
-    c.shard = c.tensor = DCPI_META_NONE;
-    c.is_parsed = dcpi_meta_is_parsed(metadata->internal);
-    c.is_ours = metadata->save_id != NULL;
-    c.type = DCP_OPAQUE;
+    dcpi_check_record(&c, &dcpi_metadata_record, metadata);
     dcpi_check_head(&c);
     dcpi_check_sharding(&c);
     dcpi_check_shards(&c);
-    dcpi_check_fields(&c);
-    dcpi_check_texts(&c);
-    dcpi_check_more(&c);
-    if (c.no_memory) return DCP_E_MEMORY;
-    return out->error_count > 0 ? DCP_E_FORMAT : DCP_OK;
+    return dcpi_check_end(&c);
 }
 /* What a validation has found, for an operation that needs a good document: the first error, and how many more there
  * are. */
@@ -11027,76 +11057,38 @@ DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest
 /* ---- validation: every rule. It reports and goes on, like that of the metadata, whose rules for a tensor are used
  * here ------------------- */
 static const dcpi_member_words dcpi_check_manifest_words = {"dtype", "global_shape", "global_offset", "block_size",
-                                                            "block_checksums", "custom_fields"};
+                                                            "block_checksums"};
 
-/* A shard of one of the lists, by its number over all of them. */
-typedef struct dcpi_manifest_list {
-    const dcp_manifest_shard *shards;
-    size_t first, count;
-    int64_t layer;
-} dcpi_manifest_list;
+typedef struct dcpi_manifest_list { const dcp_manifest_shard *shards; size_t count; int64_t layer; } dcpi_manifest_list;
 #define DCPI_MANIFEST_SHARDS (-1)       /* instead of a layer: the document's own list, and that of optim_state */
 #define DCPI_MANIFEST_OPTIMIZER (-2)
-typedef struct dcpi_manifest_slot { uint32_t shard, tag; } dcpi_manifest_slot;      /* shard: its number + 1; 0: free */
-typedef struct dcpi_manifest_table {
-    dcpi_manifest_slot *slots;
-    size_t mask;
-    volatile uint32_t looked_at;
-} dcpi_manifest_table;
 
 typedef struct dcpi_manifest_checker {
-    dcpi_checker c;                     /* its metadata holds what the two documents have in common */
-    dcp_metadata common;
+    dcpi_checker c;
     const dcp_manifest *manifest;
     dcpi_manifest_list *lists; size_t list_count, shard_count;          /* of all lists */
     const char *tier_hint; int hint_is_known;           /* the one looked up last */
-    uint64_t key[2];                    /* of the hashes */
 } dcpi_manifest_checker;
 
-/* Says where: "shards[3]", "router_state.layers[1].shards[0]". */
-static void dcpi_manifest_look_at(dcpi_manifest_checker *k, size_t list, size_t shard) {
-    if (k->lists[list].layer == DCPI_MANIFEST_SHARDS) k->c.prefix[0] = '\0';
-    else if (k->lists[list].layer == DCPI_MANIFEST_OPTIMIZER)
-        (void)snprintf(k->c.prefix, sizeof k->c.prefix, "optim_state");
-    else (void)snprintf(k->c.prefix, sizeof k->c.prefix, "router_state.layers[%" PRId64 "]", k->lists[list].layer);
-    k->c.shard = shard;
-}
-static void dcpi_manifest_look_away(dcpi_manifest_checker *k) {
-    k->c.prefix[0] = '\0';
-    k->c.shard = DCPI_META_NONE;
+/* "shards[3]", "router_state.layers[1].shards[0]" */
+static void dcpi_manifest_where(const dcpi_manifest_list *list, size_t shard, dcpi_where *where) {
+    where->depth = 0;
+    if (list->layer == DCPI_MANIFEST_OPTIMIZER) dcpi_where_enter(where, "optim_state", DCPI_META_NONE);
+    if (list->layer >= 0) {
+        dcpi_where_enter(where, "router_state", DCPI_META_NONE);
+        dcpi_where_enter(where, "layers", (size_t)list->layer);
+    }
+    dcpi_where_enter(where, "shards", shard);
 }
 static void dcpi_manifest_add_list(dcpi_manifest_checker *k, const dcp_manifest_shard *shards, size_t count,
                                    int64_t layer) {
     dcpi_manifest_list *list = &k->lists[k->list_count];
     if (!shards) return;
     list->shards = shards;
-    list->first = k->shard_count;
     list->count = count;
     list->layer = layer;
     k->shard_count += count;
     k->list_count++;
-}
-/* The list of a shard's number. */
-static size_t dcpi_manifest_list_of(const dcpi_manifest_checker *k, size_t number) {
-    size_t low = 0, high = k->list_count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (k->lists[middle].first <= number) low = middle;
-        else high = middle;
-    }
-    return low;
-}
-static const dcp_manifest_shard *dcpi_manifest_shard_of(const dcpi_manifest_checker *k, size_t number) {
-    const dcpi_manifest_list *list = &k->lists[dcpi_manifest_list_of(k, number)];
-    return &list->shards[number - list->first];
-}
-static const char *dcpi_manifest_place(const dcpi_manifest_checker *k, size_t number, char text[80]) {
-    const dcpi_manifest_list *list = &k->lists[dcpi_manifest_list_of(k, number)];
-    const uint64_t i = (uint64_t)(number - list->first);
-    if (list->layer == DCPI_MANIFEST_SHARDS) (void)snprintf(text, 80, "shards[%" PRIu64 "]", i);
-    else if (list->layer == DCPI_MANIFEST_OPTIMIZER) (void)snprintf(text, 80, "optim_state.shards[%" PRIu64 "]", i);
-    else (void)snprintf(text, 80, "router_state.layers[%" PRId64 "].shards[%" PRIu64 "]", list->layer, i);
-    return text;
 }
 
 /* -- one shard -- */
@@ -11223,111 +11215,77 @@ static void dcpi_manifest_check_shard(dcpi_manifest_checker *k, const dcp_manife
         dcpi_check_error(&k->c, "rank", "%d is not below world_size, which is %d", s->rank, k->manifest->world_size);
 }
 
-/* -- shards beside each other: tables by a hash with a random key, whatever a hostile file has in it -- */
-static int dcpi_manifest_table_make(dcpi_manifest_table *table, size_t count) {
-    size_t slots = 16;
-    while (slots < count || slots - count < slots / 2) {                /* at most half of the slots are taken */
-        if (slots > SIZE_MAX / 2 / sizeof *table->slots) return 0;
-        slots *= 2;
-    }
-    table->mask = slots - 1;
-    table->slots = (dcpi_manifest_slot *)dcpi_alloc_array(slots, sizeof *table->slots, NULL);
-    return table->slots != NULL;
+/* -- shards beside each other: what two of them may have in common, and what must hold then. The first stands for
+ *    all. */
+static uint64_t dcpi_manifest_hash(const void *user, const void *data, size_t size) {
+    return dcpi_check_hash(&((const dcpi_manifest_checker *)user)->c, data, size);
 }
-typedef struct dcpi_manifest_relation {  /* what two shards may have in common, and what must hold for them then */
-    uint64_t (*hash)(const dcpi_manifest_checker *k, size_t number);    /* 0: this one has it with none */
-    int (*is_same)(const dcpi_manifest_checker *k, size_t a, size_t b);
-    void (*check)(dcpi_manifest_checker *k, size_t a, size_t b);        /* b is what is looked at */
-} dcpi_manifest_relation;
-
-static void dcpi_manifest_relate_one(dcpi_manifest_checker *k, dcpi_manifest_table *table,
-                                     const dcpi_manifest_relation *relation, size_t number, uint64_t hash) {
-    const uint32_t tag = (uint32_t)(hash >> 32);
-    size_t at = (size_t)hash & table->mask, list;
-    for (; table->slots[at].shard != 0; at = (at + 1) & table->mask) {
-        const size_t other = table->slots[at].shard - 1;
-        if (table->slots[at].tag != tag || !relation->is_same(k, other, number)) continue;
-        list = dcpi_manifest_list_of(k, number);
-        dcpi_manifest_look_at(k, list, number - k->lists[list].first);
-        relation->check(k, other, number);
-        dcpi_manifest_look_away(k);
-        return;                                                         /* the first of them stands for all */
-    }
-    table->slots[at].shard = (uint32_t)number + 1;
-    table->slots[at].tag = tag;
+static const dcp_manifest_shard *dcpi_manifest_shard_of(const dcpi_set_item *item) {
+    return (const dcp_manifest_shard *)item->item;
 }
-/* The slots are anywhere in memory. So shards are taken 32 at a time: all their slots are looked at, which the
- * processor does at once. */
-static void dcpi_manifest_relate(dcpi_manifest_checker *k, const dcpi_manifest_relation *relation) {
-    dcpi_manifest_table table;
-    uint64_t hash[32];
-    uint32_t looked_at = 0;
-    size_t from, i, end;
-    if (!dcpi_manifest_table_make(&table, k->shard_count)) { k->c.no_memory = 1; return; }
-    for (from = 0; from < k->shard_count; from = end) {
-        end = k->shard_count - from < DCPI_COUNT(hash) ? k->shard_count : from + DCPI_COUNT(hash);
-        for (i = from; i < end; i++) hash[i - from] = relation->hash(k, i);
-        for (i = from; i < end; i++) looked_at |= table.slots[(size_t)hash[i - from] & table.mask].tag;
-        for (i = from; i < end; i++)
-            if (hash[i - from] != 0) dcpi_manifest_relate_one(k, &table, relation, i, hash[i - from]);
-    }
-    table.looked_at = looked_at;                                        /* kept, or a compiler drops the looking */
-    dcpi_free(table.slots);
-}
-static uint64_t dcpi_manifest_hash(const dcpi_manifest_checker *k, const char *text, size_t size) {
-    return dcpi_sip_hash(k->key, text, size) | 1u << 31;
+/* Looks at the second, and says where the first is. */
+static dcpi_checker *dcpi_manifest_meet(dcpi_manifest_checker *k, const dcpi_set_item *old, const dcpi_set_item *item,
+                                        size_t index, char place[128]) {
+    const dcpi_manifest_list *list = &k->lists[old->group];
+    dcpi_where where;
+    dcpi_manifest_where(list, (size_t)(dcpi_manifest_shard_of(old) - list->shards), &where);
+    dcpi_where_text(&where, place, 128);
+    dcpi_manifest_where(&k->lists[item->group], index, &k->c.where);
+    return &k->c;
 }
 
 /* -- one file may stand in several shards only if it is the same bytes each time */
-static uint64_t dcpi_manifest_path_hash(const dcpi_manifest_checker *k, size_t number) {
-    const char *path = dcpi_manifest_shard_of(k, number)->path;
-    return path ? dcpi_manifest_hash(k, path, strlen(path)) : 0;
+static uint64_t dcpi_manifest_path_hash(const void *user, const void *item) {
+    const char *path = ((const dcp_manifest_shard *)item)->path;
+    return path ? dcpi_manifest_hash(user, path, strlen(path)) : 0;
 }
-static int dcpi_manifest_same_path(const dcpi_manifest_checker *k, size_t a, size_t b) {
-    return dcpi_same_text(dcpi_manifest_shard_of(k, a)->path, dcpi_manifest_shard_of(k, b)->path);
+static int dcpi_manifest_same_path(const dcpi_set_item *a, const dcpi_set_item *b) {
+    return dcpi_same_text(dcpi_manifest_shard_of(a)->path, dcpi_manifest_shard_of(b)->path);
 }
-static void dcpi_manifest_check_paths(dcpi_manifest_checker *k, size_t a, size_t b) {
-    const dcp_manifest_shard *x = dcpi_manifest_shard_of(k, a), *y = dcpi_manifest_shard_of(k, b);
-    char place[80];
+static void dcpi_manifest_check_paths(void *user, dcpi_set_item *a, const dcpi_set_item *b, size_t index) {
+    const dcp_manifest_shard *x = dcpi_manifest_shard_of(a), *y = dcpi_manifest_shard_of(b);
+    dcpi_checker *c;
+    char place[128];
     if (x->size == y->size && dcpi_same_text(x->checksum, y->checksum)) return;
-    dcpi_check_error(&k->c, "path", "\"%.200s\" stands in %s too, with another size or checksum", y->path,
-                     dcpi_manifest_place(k, a, place));
+    c = dcpi_manifest_meet((dcpi_manifest_checker *)user, a, b, index, place);
+    dcpi_check_error(c, "path", "\"%.200s\" stands in %s too, with another size or checksum", y->path, place);
 }
 /* -- pieces of one tensor agree: the same name and key, in the same list (a layer of the router is one) */
-static uint64_t dcpi_manifest_tensor_hash(const dcpi_manifest_checker *k, size_t number) {
-    const dcp_manifest_shard *s = dcpi_manifest_shard_of(k, number);
+static uint64_t dcpi_manifest_tensor_hash(const void *user, const void *item) {
+    const dcp_manifest_shard *s = (const dcp_manifest_shard *)item;
     uint64_t hash = 1;
     if (!s->tensor_name && !s->has_expert_key) return 0;
-    if (s->has_expert_key) hash = dcpi_manifest_hash(k, (const char *)s->expert_key, sizeof s->expert_key) * 3;
-    return s->tensor_name ? hash + dcpi_manifest_hash(k, s->tensor_name, strlen(s->tensor_name)) : hash;
+    if (s->has_expert_key) hash = dcpi_manifest_hash(user, s->expert_key, sizeof s->expert_key) * 3;
+    return s->tensor_name ? hash + dcpi_manifest_hash(user, s->tensor_name, strlen(s->tensor_name)) : hash;
 }
-static int dcpi_manifest_same_tensor(const dcpi_manifest_checker *k, size_t a, size_t b) {
-    const dcp_manifest_shard *x = dcpi_manifest_shard_of(k, a), *y = dcpi_manifest_shard_of(k, b);
-    if (dcpi_manifest_list_of(k, a) != dcpi_manifest_list_of(k, b) || !dcpi_same_text(x->tensor_name, y->tensor_name))
+static int dcpi_manifest_same_tensor(const dcpi_set_item *a, const dcpi_set_item *b) {
+    const dcp_manifest_shard *x = dcpi_manifest_shard_of(a), *y = dcpi_manifest_shard_of(b);
+    if (a->group != b->group || !dcpi_same_text(x->tensor_name, y->tensor_name))
         return 0;
     return x->has_expert_key == y->has_expert_key && (!x->has_expert_key ||
                                                       memcmp(x->expert_key, y->expert_key, sizeof x->expert_key) == 0);
 }
-static void dcpi_manifest_check_tensors(dcpi_manifest_checker *k, size_t a, size_t b) {
-    const dcp_manifest_shard *x = dcpi_manifest_shard_of(k, a), *y = dcpi_manifest_shard_of(k, b);
-    char place[80];
-    (void)dcpi_manifest_place(k, a, place);
+static void dcpi_manifest_check_tensors(void *user, dcpi_set_item *a, const dcpi_set_item *b, size_t index) {
+    const dcp_manifest_shard *x = dcpi_manifest_shard_of(a), *y = dcpi_manifest_shard_of(b);
+    dcpi_checker *c;
+    char place[128];
+    c = dcpi_manifest_meet((dcpi_manifest_checker *)user, a, b, index, place);
     if (!dcpi_same_text(x->placement, y->placement)) {
-        dcpi_check_error(&k->c, "placement", "it is %.32s, and in %s %.32s, which is a piece of the same tensor",
+        dcpi_check_error(c, "placement", "it is %.32s, and in %s %.32s, which is a piece of the same tensor",
                          y->placement ? y->placement : "absent", place, x->placement ? x->placement : "absent");
         return;
     }
     if (!y->placement) {
-        dcpi_check_warning(&k->c, "global_offset",
+        dcpi_check_warning(c, "global_offset",
                            "%s is a piece of the same tensor, and nothing says how the two fit together", place);
         return;
     }
     if (strcmp(y->placement, "private") == 0) return;
     if (!dcpi_check_same_type(x->dtype, y->dtype))
-        dcpi_check_error(&k->c, "dtype", "it is %.32s, and in %s %.32s, which is a piece of the same tensor",
+        dcpi_check_error(c, "dtype", "it is %.32s, and in %s %.32s, which is a piece of the same tensor",
                          y->dtype ? y->dtype : "absent", place, x->dtype ? x->dtype : "absent");
     if (x->ndim != y->ndim || memcmp(x->global_shape, y->global_shape, sizeof x->global_shape) != 0)
-        dcpi_check_error(&k->c, "global_shape", "%s is a piece of the same tensor and has another one", place);
+        dcpi_check_error(c, "global_shape", "%s is a piece of the same tensor and has another one", place);
 }
 /* -- and none of them stands twice: at one place, and private ones of one rank. One without elements takes no place:
  *    where it starts, others of other shapes may start too, which every even split over more ranks than rows has. */
@@ -11336,9 +11294,9 @@ static int dcpi_manifest_is_empty(const dcp_manifest_shard *s) {
     for (d = 0; d < s->ndim && d < DCP_MAX_DIMS; d++) if (s->shape[d] == 0) return 1;
     return 0;
 }
-static uint64_t dcpi_manifest_piece_hash(const dcpi_manifest_checker *k, size_t number) {
-    const dcp_manifest_shard *s = dcpi_manifest_shard_of(k, number);
-    const uint64_t tensor = s->placement ? dcpi_manifest_tensor_hash(k, number) : 0;
+static uint64_t dcpi_manifest_piece_hash(const void *user, const void *item) {
+    const dcp_manifest_shard *s = (const dcp_manifest_shard *)item;
+    const uint64_t tensor = s->placement ? dcpi_manifest_tensor_hash(user, item) : 0;
     const size_t ndim = s->ndim < 0 || s->ndim > DCP_MAX_DIMS ? 0 : (size_t)s->ndim;
     const int is_private = s->placement && strcmp(s->placement, "private") == 0;
     int64_t words[2 * DCP_MAX_DIMS + 1];
@@ -11351,21 +11309,21 @@ static uint64_t dcpi_manifest_piece_hash(const dcpi_manifest_checker *k, size_t 
         memcpy(words + count, s->shape, ndim * sizeof *words);
         count += ndim;
     }
-    return tensor * 3 + dcpi_manifest_hash(k, (const char *)words, count * sizeof *words);
+    return tensor * 3 + dcpi_manifest_hash(user, words, count * sizeof *words);
 }
-static int dcpi_manifest_same_piece(const dcpi_manifest_checker *k, size_t a, size_t b) {
-    const dcp_manifest_shard *x = dcpi_manifest_shard_of(k, a), *y = dcpi_manifest_shard_of(k, b);
-    if (!dcpi_manifest_same_tensor(k, a, b) || !dcpi_same_text(x->placement, y->placement)) return 0;
+static int dcpi_manifest_same_piece(const dcpi_set_item *a, const dcpi_set_item *b) {
+    const dcp_manifest_shard *x = dcpi_manifest_shard_of(a), *y = dcpi_manifest_shard_of(b);
+    if (!dcpi_manifest_same_tensor(a, b) || !dcpi_same_text(x->placement, y->placement)) return 0;
     if (memcmp(x->global_offset, y->global_offset, sizeof x->global_offset) != 0) return 0;
     if (strcmp(y->placement, "private") == 0) return x->rank == y->rank;
     if (!dcpi_manifest_is_empty(x) && !dcpi_manifest_is_empty(y)) return 1;
     return memcmp(x->shape, y->shape, sizeof x->shape) == 0;
 }
-static void dcpi_manifest_check_pieces(dcpi_manifest_checker *k, size_t a, size_t b) {
-    char place[80];
-    (void)b;
-    dcpi_check_error(&k->c, "global_offset", "%s is the same piece of the same tensor",
-                     dcpi_manifest_place(k, a, place));
+static void dcpi_manifest_check_pieces(void *user, dcpi_set_item *a, const dcpi_set_item *b, size_t index) {
+    dcpi_checker *c;
+    char place[128];
+    c = dcpi_manifest_meet((dcpi_manifest_checker *)user, a, b, index, place);
+    dcpi_check_error(c, "global_offset", "%s is the same piece of the same tensor", place);
 }
 
 /* -- the document -- */
@@ -11391,12 +11349,11 @@ static void dcpi_manifest_check_unique(dcpi_manifest_checker *k, const char *lis
     if (dcpi_sort(order, count, compare, NULL) != DCP_OK) k->c.no_memory = 1;
     for (i = 1; i < count && !k->c.no_memory; i++) {
         if (compare(order[i - 1], order[i]) != 0) continue;
-        (void)snprintf(k->c.prefix, sizeof k->c.prefix, "%s[%" PRIu64 "]", list,
-                       (uint64_t)(size_t)((const char *)order[i] - (const char *)items) / stride);
+        dcpi_check_at(&k->c, 0, list, (size_t)((const char *)order[i] - (const char *)items) / stride);
         dcpi_check_error(&k->c, member, "%s[%" PRIu64 "] has the same one", list,
                          (uint64_t)(size_t)((const char *)order[i - 1] - (const char *)items) / stride);
     }
-    k->c.prefix[0] = '\0';
+    k->c.where.depth = 0;
     dcpi_free((void *)order);
 }
 static void dcpi_manifest_check_tiers(dcpi_manifest_checker *k) {
@@ -11405,8 +11362,7 @@ static void dcpi_manifest_check_tiers(dcpi_manifest_checker *k) {
     if (!m->tiers) { if (m->tier_count > 0) dcpi_check_error(&k->c, "tiers", "the tiers are missing"); return; }
     for (t = 0; t < m->tier_count; t++) {
         const dcp_tier *tier = &m->tiers[t].tier;
-        (void)snprintf(k->c.prefix, sizeof k->c.prefix, "tiers[%" PRIu64 "]", (uint64_t)t);
-        if (tier->tier_id < 0) dcpi_check_error(&k->c, "tier_id", "must not be negative: %" PRId64, tier->tier_id);
+        dcpi_check_at(&k->c, 0, "tiers", t);
         if (!tier->name || !dcpi_is_name(tier->name, DCP_LIMIT_NAME))
             dcpi_check_error(&k->c, "name", "a name is required, UTF-8 without control characters");
         else dcpi_check_shown(&k->c, "name", tier->name);
@@ -11414,45 +11370,23 @@ static void dcpi_manifest_check_tiers(dcpi_manifest_checker *k) {
             dcpi_check_error(&k->c, "size_budget",
                              "\"%.64s\" is not a number of bytes below 2^63, such as 40GB, 512MiB or 1000",
                              tier->size_budget);
-        if (tier->placement_policy && !dcpi_is_utf8(tier->placement_policy))
-            dcpi_check_error(&k->c, "placement_policy", "not valid UTF-8");
-        dcpi_check_text(&k->c, "extra", m->tiers[t].extra, dcpi_tier_record.depth, &dcpi_tier_record);
     }
-    k->c.prefix[0] = '\0';
+    k->c.where.depth = 0;
     dcpi_manifest_check_unique(k, "tiers", m->tiers, m->tier_count, sizeof *m->tiers, dcpi_manifest_by_id, "tier_id");
     dcpi_manifest_check_unique(k, "tiers", m->tiers, m->tier_count, sizeof *m->tiers, dcpi_manifest_by_name, "name");
 }
-static void dcpi_manifest_check_state(dcpi_manifest_checker *k, const dcp_manifest_state *state, const char *name,
-                                      const dcpi_record *record) {
-    (void)snprintf(k->c.prefix, sizeof k->c.prefix, "%s", name);
+static void dcpi_manifest_check_state(dcpi_manifest_checker *k, const dcp_manifest_state *state, const char *name) {
+    dcpi_check_at(&k->c, 0, name, DCPI_META_NONE);
     if (state->path) dcpi_check_path(&k->c, "path", state->path, 0);
-    dcpi_check_text(&k->c, "extra", state->extra, record->depth, record);
-    k->c.prefix[0] = '\0';
-}
-static void dcpi_manifest_check_layers(dcpi_manifest_checker *k) {
-    const dcp_manifest_state *state = &k->manifest->router_state;
-    size_t l;
-    if (!state->layers) return;
-    for (l = 0; l < state->layer_count; l++) {
-        (void)snprintf(k->c.prefix, sizeof k->c.prefix, "router_state.layers[%" PRIu64 "]", (uint64_t)l);
-        if (state->layers[l].layer < 0)
-            dcpi_check_error(&k->c, "layer", "must not be negative: %" PRId64, state->layers[l].layer);
-        dcpi_check_text(&k->c, "extra", state->layers[l].extra, dcpi_layer_record.depth,
-                        &dcpi_layer_record);
-    }
-    k->c.prefix[0] = '\0';
-    dcpi_manifest_check_unique(k, "router_state.layers", state->layers, state->layer_count, sizeof *state->layers,
-                               dcpi_manifest_by_layer, "layer");
+    k->c.where.depth = 0;
+    if (state->layers)
+        dcpi_manifest_check_unique(k, "router_state.layers", state->layers, state->layer_count, sizeof *state->layers,
+                                   dcpi_manifest_by_layer, "layer");
 }
 static void dcpi_manifest_check_head(dcpi_manifest_checker *k) {
     const dcp_manifest *m = k->manifest;
     const int is_parsed = k->c.is_parsed;
-    int64_t seconds;
-    int nanoseconds;
     if (!m->model_id || m->model_id[0] == '\0') dcpi_check_warning(&k->c, "model_id", "the model has no name");
-    else if (!dcpi_is_utf8(m->model_id)) dcpi_check_error(&k->c, "model_id", "not valid UTF-8");
-    if (m->epoch < 0) dcpi_check_error(&k->c, "epoch", "must not be negative: %" PRId64, m->epoch);
-    if (m->step < 0) dcpi_check_error(&k->c, "step", "must not be negative: %" PRId64, m->step);
     if (m->metadata_version < 0 || (m->metadata_version == 0 && is_parsed))
         dcpi_check_error(&k->c, "metadata_version", "it is required and at least 1: %" PRId64, m->metadata_version);
     else if (m->metadata_version > DCP_MANIFEST_VERSION)
@@ -11462,58 +11396,31 @@ static void dcpi_manifest_check_head(dcpi_manifest_checker *k) {
     if (m->min_reader_version < 0 || m->min_reader_version > DCP_MANIFEST_VERSION)
         dcpi_check_error(&k->c, "min_reader_version", "%" PRId64 " is not from 0 to %d, which this program has",
                          m->min_reader_version, DCP_MANIFEST_VERSION);
-    if (m->save_id && !dcpi_is_save_id(m->save_id))
-        dcpi_check_error(&k->c, "save_id", "\"%.64s\" is not 16 lower-case hex digits", m->save_id);
-    if (m->sequence < 0) dcpi_check_error(&k->c, "sequence", "must not be negative: %" PRId64, m->sequence);
-    if (m->timestamp && !dcpi_time_parse(m->timestamp, &seconds, &nanoseconds))
-        dcpi_check_error(&k->c, "timestamp", "\"%.64s\" is not a time such as 2026-11-20T12:00:00.123456Z",
-                         m->timestamp);
-    if (m->world_size < 0) dcpi_check_error(&k->c, "world_size", "must not be negative: %d", m->world_size);
+    dcpi_check_save(&k->c, "save_id", m->save_id, m->timestamp);
 }
-static void dcpi_manifest_check_texts(dcpi_manifest_checker *k) {
-    const dcp_manifest *m = k->manifest;
-    size_t f;
-    if (m->has_sharding) {
-        dcpi_check_words(&k->c, "sharding.strategy", m->sharding.strategy);
-        dcpi_check_words(&k->c, "sharding.precision", m->sharding.precision);
-        dcpi_check_text(&k->c, "sharding.strategy_specific_info", m->sharding.info, 2, NULL);
-        dcpi_check_text(&k->c, "sharding.extra", m->sharding.extra, 1, &dcpi_manifest_sharding_record);
-    }
-    if (m->has_training) {
-        if (!dcpi_double_is_finite(m->training.learning_rate))
-            dcpi_check_error(&k->c, "training.learning_rate", "must be finite");
-        dcpi_check_words(&k->c, "training.optimizer_type", m->training.optimizer_type);
-        dcpi_check_text(&k->c, "training.optimizer_state", m->training.optimizer_state, 2, NULL);
-        dcpi_check_text(&k->c, "training.extra", m->training.extra, 1, &dcpi_manifest_training_record);
-    }
-    dcpi_check_text(&k->c, "extra", m->extra, 0, &dcpi_manifest_record);
-    k->common.fields = m->fields;
-    k->common.field_count = m->field_count;
-    dcpi_check_fields(&k->c);
-    for (f = 0; m->fields && f < m->field_count; f++) {
-        dcpi_check_words(&k->c, "custom_fields", m->fields[f].key);
-        dcpi_check_words(&k->c, "custom_fields", m->fields[f].value);
-    }
-}
-static void dcpi_manifest_check_list(dcpi_manifest_checker *k, size_t list) {
-    const dcpi_manifest_list *l = &k->lists[list];
-    const dcpi_record *record = &dcpi_manifest_shard_records[l->layer == DCPI_MANIFEST_SHARDS ? 0 : l->layer ==
-                                                             DCPI_MANIFEST_OPTIMIZER ? 1 : 2];
+static void dcpi_manifest_check_list(dcpi_manifest_checker *k, const dcpi_manifest_list *list) {
     size_t i;
-    dcpi_manifest_look_at(k, list, 0);
-    for (i = 0; i < l->count; i++) {
-        k->c.shard = i;
-        dcpi_manifest_check_shard(k, &l->shards[i], l->layer == DCPI_MANIFEST_SHARDS);
-        if (l->shards[i].extra) dcpi_check_text(&k->c, "extra", l->shards[i].extra, record->depth, record);
+    for (i = 0; i < list->count; i++) {
+        dcpi_manifest_where(list, i, &k->c.where);
+        dcpi_manifest_check_shard(k, &list->shards[i], list->layer == DCPI_MANIFEST_SHARDS);
     }
-    dcpi_manifest_look_away(k);
+    k->c.where.depth = 0;
+}
+static void dcpi_manifest_relate(dcpi_manifest_checker *k, const dcpi_set_rule *rule) {
+    dcpi_set set;
+    size_t l;
+    if (!dcpi_set_make(&set, k->shard_count)) { k->c.no_memory = 1; return; }
+    for (l = 0; l < k->list_count; l++)
+        dcpi_set_add_all(&set, rule, k, k->lists[l].shards, k->lists[l].count, sizeof *k->lists[l].shards, l);
+    k->c.where.depth = 0;
+    dcpi_free(set.slots);
 }
 static void dcpi_manifest_check_shards(dcpi_manifest_checker *k) {
-    static const dcpi_manifest_relation paths = {dcpi_manifest_path_hash, dcpi_manifest_same_path,
+    static const dcpi_set_rule paths = {dcpi_manifest_path_hash, dcpi_manifest_same_path,
                                                  dcpi_manifest_check_paths};
-    static const dcpi_manifest_relation tensors = {dcpi_manifest_tensor_hash, dcpi_manifest_same_tensor,
+    static const dcpi_set_rule tensors = {dcpi_manifest_tensor_hash, dcpi_manifest_same_tensor,
                                                    dcpi_manifest_check_tensors};
-    static const dcpi_manifest_relation pieces = {dcpi_manifest_piece_hash, dcpi_manifest_same_piece,
+    static const dcpi_set_rule pieces = {dcpi_manifest_piece_hash, dcpi_manifest_same_piece,
                                                   dcpi_manifest_check_pieces};
     const dcp_manifest *m = k->manifest;
     const dcp_manifest_state *router = &m->router_state;
@@ -11524,7 +11431,7 @@ static void dcpi_manifest_check_shards(dcpi_manifest_checker *k) {
     dcpi_manifest_add_list(k, m->optim_state.shards, m->optim_state.shard_count, DCPI_MANIFEST_OPTIMIZER);
     for (l = 0; l < layers; l++)
         dcpi_manifest_add_list(k, router->layers[l].shards, router->layers[l].shard_count, (int64_t)l);
-    for (l = 0; l < k->list_count; l++) dcpi_manifest_check_list(k, l);
+    for (l = 0; l < k->list_count; l++) dcpi_manifest_check_list(k, &k->lists[l]);
     if (!m->shards && m->shard_count > 0) dcpi_check_error(&k->c, "shards", "the shards are missing");
     else if (k->shard_count == 0) dcpi_check_warning(&k->c, "shards", "there is no shard");
     else if (k->shard_count > (size_t)DCP_LIMIT_TENSORS)
@@ -11538,28 +11445,21 @@ static void dcpi_manifest_check_shards(dcpi_manifest_checker *k) {
 }
 DCPDEF dcp_status dcp_manifest_validate(const dcp_manifest *manifest, dcp_validation *out) {
     dcpi_manifest_checker k;
+    dcp_manifest all;
     if (out) memset(out, 0, sizeof *out);
     if (!manifest || !out) return DCP_E_INVALID;
     memset(&k, 0, sizeof k);
+    dcpi_check_begin(&k.c, &dcpi_check_manifest_words, manifest->internal, manifest->save_id, out);
     k.manifest = manifest;
-    k.c.say = &dcpi_check_manifest_words;
-    k.c.metadata = &k.common;
-    k.c.out = out;
-    k.c.shard = k.c.tensor = DCPI_META_NONE;
-    k.c.is_parsed = dcpi_meta_is_parsed(manifest->internal);
-    k.c.is_ours = manifest->save_id != NULL;
-    k.c.type = DCP_OPAQUE;
-    if (dcpi_os_random(k.key, sizeof k.key) != 0) k.key[0] = k.key[1] = (uint64_t)dcpi_os_wall_us();
+    all = *manifest;
+    all.optim_state.is_there = all.router_state.is_there = 1;           /* what is in them counts in any case */
+    dcpi_check_record(&k.c, &dcpi_manifest_record, &all);
     dcpi_manifest_check_head(&k);
     dcpi_manifest_check_tiers(&k);
-    dcpi_manifest_check_state(&k, &manifest->optim_state, "optim_state", &dcpi_optimizer_record);
-    dcpi_manifest_check_state(&k, &manifest->router_state, "router_state", &dcpi_router_record);
-    dcpi_manifest_check_layers(&k);
+    dcpi_manifest_check_state(&k, &manifest->optim_state, "optim_state");
+    dcpi_manifest_check_state(&k, &manifest->router_state, "router_state");
     dcpi_manifest_check_shards(&k);
-    dcpi_manifest_check_texts(&k);
-    dcpi_check_more(&k.c);
-    if (k.c.no_memory) return DCP_E_MEMORY;
-    return out->error_count > 0 ? DCP_E_FORMAT : DCP_OK;
+    return dcpi_check_end(&k.c);
 }
 /* Validates for an operation that needs a good document: as dcpi_meta_check. */
 static dcp_status dcpi_manifest_check(const dcp_manifest *manifest, const char *path, dcp_validation *found,
