@@ -15331,6 +15331,12 @@ static char *dcpi_commit_name(const char *prefix, const struct dcpi_commit_kind 
     if (name) (void)snprintf(name, size, "%s%s", prefix, kind->suffix);
     return name;
 }
+static dcp_status dcpi_place_remove(const dcpi_place *place, const char *name, dcp_error *err) {
+    char *key = dcpi_place_key(place, name, err);
+    const dcp_status status = key ? dcpi_storage_remove(place->storage, key, err) : DCP_E_MEMORY;
+    dcpi_free(key);
+    return status;
+}
 /* The commit files that a prefix has: their number; the first one's kind, and the second's. */
 static dcp_status dcpi_commit_find(const dcpi_place *place, const char *prefix, const struct dcpi_commit_kind *found[2],
                                    int *count, dcp_error *err) {
@@ -15338,13 +15344,10 @@ static dcp_status dcpi_commit_find(const dcpi_place *place, const char *prefix, 
     *count = 0;
     for (i = 0; i < DCPI_COUNT(dcpi_commit_kinds); i++) {
         dcp_object_info info;
-        char *name = dcpi_commit_name(prefix, &dcpi_commit_kinds[i], err), *key = name
-                     ? dcpi_place_key(place, name, err) : NULL;
         dcp_error local;
-        dcp_status status = key ? dcpi_storage_stat(place->storage, key, &info, &local)
-            : dcpi_no_memory(&local, strlen(prefix) + 32);
+        char *name = dcpi_commit_name(prefix, &dcpi_commit_kinds[i], &local);
+        dcp_status status = name ? dcpi_place_stat(place, name, &info, &local) : DCP_E_MEMORY;
         dcpi_free(name);
-        dcpi_free(key);
         status = dcpi_storage_absent(status, local.sys, &local);
         if (status == DCP_E_NOT_FOUND) continue;
         if (status) { if (err) *err = local; return status; }
@@ -15410,11 +15413,6 @@ static dcp_status dcpi_reading_read(void *user, int64_t offset, void *data, size
         return dcpi_fail(err, DCP_E_INCOMPLETE, "the header ends at byte %" PRIu64, (uint64_t)r->count);
     memcpy(data, r->bytes + offset, size);
     return dcpi_succeed(err);
-}
-static dcp_status dcpi_document_limit(int64_t size, dcp_error *err) {
-    if (size <= (int64_t)DCP_LIMIT_DOCUMENT) return DCP_OK;
-    return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRId64 " bytes; DCP_LIMIT_DOCUMENT is %" PRId64, size,
-                     (int64_t)DCP_LIMIT_DOCUMENT);
 }
 /* A file may be large without having anything in it, or be something else. So a document is read in growing pieces,
  * and before there is memory for more, what has been read must look like one. The parser still has to read it. */
@@ -15504,31 +15502,24 @@ static dcp_status dcpi_document_take(dcpi_op *op, dcpi_reading *r, int64_t offse
     out->text[at] = '\0';
     return DCP_OK;
 }
-/* The document's bytes as they stand in its file, and their digest. */
-static dcp_status dcpi_document_fetch_json(dcpi_op *op, dcpi_reading *r, dcp_layout layout,
-                                           const dcp_verifier *verifier,
-                                           dcpi_document *out, dcp_error *err) {
-    const dcp_status status = dcpi_document_limit(out->info.size, err);
-    return status ? status : dcpi_document_take(op, r, 0, out->info.size, layout == DCP_LAYOUT_MANIFEST, verifier,
-                                                out, err);
+/* Where the document is in its file. */
+static dcp_status dcpi_document_range(dcpi_reading *r, dcp_layout layout, int64_t file_size, int64_t *offset,
+                                      int64_t *size, dcp_error *err) {
+    *offset = 0;
+    *size = file_size;
+    if (layout == DCP_LAYOUT_SINGLE) {
+        uint8_t head[4096];
+        const size_t count = (size_t)dcpi_min(file_size, (int64_t)sizeof head);
+        char version[32];
+        dcp_status status = dcpi_reading_read(r, 0, head, count, err);
+        if (!status) status = dcpi_file_prefix(head, count, file_size, offset, size, version, err);
+        if (status) return status;
+    }
+    if (*size <= (int64_t)DCP_LIMIT_DOCUMENT) return DCP_OK;
+    return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRId64 " bytes; DCP_LIMIT_DOCUMENT is %" PRId64, *size,
+                     (int64_t)DCP_LIMIT_DOCUMENT);
 }
-static dcp_status dcpi_document_find_single(dcpi_reading *r, int64_t size, int64_t *json_offset, int64_t *json_size,
-                                            dcp_error *err) {
-    uint8_t head[4096];
-    const int64_t head_size = dcpi_min(size, (int64_t)sizeof head);
-    char version[32];
-    dcp_status status = dcpi_reading_read(r, 0, head, (size_t)head_size, err);
-    if (!status) status = dcpi_file_prefix(head, (size_t)head_size, size, json_offset, json_size, version, err);
-    return status ? status : dcpi_document_limit(*json_size, err);
-}
-static dcp_status dcpi_document_fetch_single(dcpi_op *op, dcpi_reading *r, const dcp_verifier *verifier,
-                                             dcpi_document *out,
-                                             dcp_error *err) {
-    int64_t offset = 0, size = 0;
-    const dcp_status status = dcpi_document_find_single(r, out->info.size, &offset, &size, err);
-    return status ? status : dcpi_document_take(op, r, offset, size, 0, verifier, out, err);
-}
-/* In the place of its digest, of what is no document and was not read whole: enough to tell it from another file. */
+/* Instead of its digest, of what is not a document and was not read whole: enough to tell it from another file. */
 static void dcpi_document_mark(dcpi_document *out) {
     dcpi_sha sha;
     dcpi_sha_init(&sha);
@@ -15539,9 +15530,10 @@ static void dcpi_document_mark(dcpi_document *out) {
 }
 static dcp_status dcpi_document_fetch(dcpi_op *op, dcpi_reading *r, dcp_layout layout, const dcp_verifier *verifier,
                                       dcpi_document *out, dcp_error *err) {
-    dcp_status status;
-    if (layout == DCP_LAYOUT_SINGLE) status = dcpi_document_fetch_single(op, r, verifier, out, err);
-    else status = dcpi_document_fetch_json(op, r, layout, verifier, out, err);
+    int64_t offset, size;
+    dcp_status status = dcpi_document_range(r, layout, out->info.size, &offset, &size, err);
+    if (!status)
+        status = dcpi_document_take(op, r, offset, size, layout == DCP_LAYOUT_MANIFEST, verifier, out, err);
     if (!status) dcp_sha256(out->text, out->size, out->digest);
     else if (out->text && !dcpi_is_trouble(status)) dcpi_document_mark(out);
     return status;
@@ -15587,31 +15579,26 @@ static dcp_status dcpi_origin_describe(dcpi_meta *meta, const dcp_manifest_shard
     memcpy(tensor->global_offset, from->global_offset, sizeof tensor->global_offset);
     return DCP_OK;
 }
+static void dcpi_origin_add(dcpi_origin *out, size_t *count, const dcp_manifest_shard *shard, dcp_role role,
+                            int64_t layer) {
+    const size_t n = (*count)++;
+    if (!out) return;
+    out[n].shard = shard;
+    out[n].role = role;
+    out[n].layer = layer;
+}
 /* All entries that name a file with a tensor in it. Returns their number; out: may be NULL. */
 static size_t dcpi_origin_list(const dcp_manifest *m, dcpi_origin *out) {
     const dcp_manifest_state *const states[2] = { &m->optim_state, &m->router_state };
     size_t n = 0, i, k, e;
-    for (i = 0; i < m->shard_count; i++, n++) {
-        if (!out) continue;
-        out[n].shard = &m->shards[i];
-        out[n].role = m->shards[i].has_expert_key ? DCP_ROLE_EXPERT : DCP_ROLE_PARAMETER;
-        out[n].layer = -1;
-    }
+    for (i = 0; i < m->shard_count; i++)
+        dcpi_origin_add(out, &n, &m->shards[i], m->shards[i].has_expert_key ? DCP_ROLE_EXPERT : DCP_ROLE_PARAMETER, -1);
     for (k = 0; k < 2; k++) {
-        for (i = 0; i < states[k]->shard_count; i++, n++) {
-            if (!out) continue;
-            out[n].shard = &states[k]->shards[i];
-            out[n].role = k ? DCP_ROLE_ROUTER : DCP_ROLE_OPTIMIZER;
-            out[n].layer = -1;
-        }
-        for (i = 0; i < states[k]->layer_count; i++) {
-            for (e = 0; e < states[k]->layers[i].shard_count; e++, n++) {
-                if (!out) continue;
-                out[n].shard = &states[k]->layers[i].shards[e];
-                out[n].role = DCP_ROLE_ROUTER;
-                out[n].layer = states[k]->layers[i].layer;
-            }
-        }
+        for (i = 0; i < states[k]->shard_count; i++)
+            dcpi_origin_add(out, &n, &states[k]->shards[i], k ? DCP_ROLE_ROUTER : DCP_ROLE_OPTIMIZER, -1);
+        for (i = 0; i < states[k]->layer_count; i++)
+            for (e = 0; e < states[k]->layers[i].shard_count; e++)
+                dcpi_origin_add(out, &n, &states[k]->layers[i].shards[e], DCP_ROLE_ROUTER, states[k]->layers[i].layer);
     }
     return n;
 }
@@ -15626,11 +15613,8 @@ static size_t dcpi_origin_list_states(const dcp_manifest *m, dcp_manifest_shard 
             shards[n].path = states[k]->path;
             shards[n].ndim = shards[n].rank = -1;
             shards[n].size = -1;
-            out[n].shard = &shards[n];
-            out[n].role = k ? DCP_ROLE_ROUTER : DCP_ROLE_OPTIMIZER;
-            out[n].layer = -1;
         }
-        n++;
+        dcpi_origin_add(out, &n, out ? &shards[n] : NULL, k ? DCP_ROLE_ROUTER : DCP_ROLE_OPTIMIZER, -1);
     }
     return n;
 }
@@ -15710,19 +15694,17 @@ static dcp_status dcpi_document_from_manifest(dcp_manifest *manifest, dcpi_docum
     out->origins = origins;
     return status;
 }
-static dcp_status dcpi_document_parse_manifest(const char *text, size_t size, const dcp_verifier *verifier,
-                                               dcpi_document *out, dcp_error *err) {
-    dcp_manifest *manifest;
-    dcp_status status = dcpi_manifest_parse(text, size, verifier, &manifest, err);
-    return status ? status : dcpi_document_from_manifest(manifest, out, err);
-}
 /* Parsed; of the single file every byte before the data is compared with what the JSON says must stand there. */
 static dcp_status dcpi_document_parse(dcpi_reading *r, dcp_layout layout, const dcp_verifier *verifier,
                                       dcpi_document *out, dcp_error *err) {
     const int is_single = layout == DCP_LAYOUT_SINGLE;
+    dcp_manifest *manifest;
     dcp_status status;
-    if (layout == DCP_LAYOUT_MANIFEST) return dcpi_document_parse_manifest(out->text, out->size, verifier, out, err);
-    status = dcpi_meta_parse(out->text, out->size, is_single ? "checkpoint/json" : "metadata/json", verifier,
+    if (layout == DCP_LAYOUT_MANIFEST) {
+        status = dcpi_manifest_parse(out->text, out->size, verifier, &manifest, err);
+        return status ? status : dcpi_document_from_manifest(manifest, out, err);
+    }
+    status = dcpi_meta_parse(out->text, out->size, is_single ? DCPI_TYPE_CHECKPOINT : DCPI_TYPE_METADATA, verifier,
                              &out->metadata, err);
     if (status || !is_single) return status;
     return dcpi_file_check(out->metadata, out->text, out->size, dcpi_reading_read, r, out->info.size, err);
@@ -15755,9 +15737,9 @@ static dcp_status dcpi_document_check(dcpi_op *op, const dcpi_place *place, cons
 /* Would an open accept this commit file? For one who is about to write it: by the very same functions. bytes: the
  * document, or all of a single file that stands before its data, of which there will be file_size bytes with it. */
 static dcp_status dcpi_document_accept(dcp_layout layout, const char *name, char *bytes, size_t count,
-                                       int64_t file_size,
-                                       uint8_t digest[32], dcp_error *err) {
+                                       int64_t file_size, uint8_t digest[32], dcp_error *err) {
     const int is_single = layout == DCP_LAYOUT_SINGLE;
+    int64_t offset, size;
     dcp_validation found;
     dcpi_document document;
     dcpi_reading r;
@@ -15768,13 +15750,14 @@ static dcp_status dcpi_document_accept(dcp_layout layout, const char *name, char
     r.bytes = bytes;
     r.count = count;
     document.info.size = file_size;
-    if (is_single) status = dcpi_document_fetch_single(NULL, &r, NULL, &document, err);
-    else status = dcpi_document_limit((int64_t)count, err);
-    if (!is_single) {
+    if (is_single) status = dcpi_document_fetch(NULL, &r, layout, NULL, &document, err);
+    else {
+        status = dcpi_document_range(&r, layout, file_size, &offset, &size, err);
         document.text = bytes;
         document.size = count;
+        if (!status) dcp_sha256(bytes, count, document.digest);
     }
-    if (!status) dcp_sha256(document.text, document.size, digest);
+    memcpy(digest, document.digest, 32);
     if (!status) status = dcpi_document_parse(&r, layout, NULL, &document, err);
     if (!status) status = dcpi_document_validate(&document, name, &found, err);
     dcp_validation_free(&found);
@@ -15833,26 +15816,34 @@ static int64_t dcpi_document_newer(dcp_layout layout, const dcp_verifier *verifi
     claim = is_yaml ? dcpi_claim_yaml(text, size) : dcpi_claim_json(text, size);
     return claim == DCPI_CLAIM_UNKNOWN ? -1 : claim;
 }
-static dcp_status dcpi_document_read_once(dcpi_op *op, const dcpi_place *place, const char *name,
-                                          const dcp_verifier *verifier,
-                                          dcpi_document *out, void **object, dcp_error *err) {
+static dcp_status dcpi_document_judge(dcpi_op *op, const dcpi_place *place, const char *name, dcpi_reading *r,
+                                      dcp_layout layout, const dcp_verifier *verifier, dcp_status status,
+                                      dcpi_document *out, dcp_error *err) {
+    if (!status) status = dcpi_document_parse(r, layout, verifier, out, err);
+    if (status) dcpi_fail_context(err, "%s%s: ", place->shown, name);
+    else status = dcpi_document_check(op, place, name, out, err);
+    out->newer = status == DCP_E_VERSION ? dcpi_document_newer(layout, verifier, out->text, out->size) : -1;
+    return status;
+}
+/* is_whole 0: only its digest. */
+static dcp_status dcpi_document_read_once(dcpi_op *op, const dcpi_place *place, const char *name, int is_whole,
+                                          const dcp_verifier *verifier, dcpi_document *out, void **object,
+                                          dcp_error *err) {
     const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(name);
+    const dcp_layout layout = kind ? kind->layout : DCP_LAYOUT_SHARDED;
     dcpi_reading r;
     char *key = dcpi_place_key(place, name, err);
     dcp_status status;
     memset(out, 0, sizeof *out);
+    memset(&r, 0, sizeof r);
     if (!key) return DCP_E_MEMORY;
     r.storage = place->storage;
     r.key = key;
     status = dcpi_storage_open_object(r.storage, key, &r.object, &out->info, err);
-    if (status && err) status = dcpi_storage_absent(status, err->sys, err);
+    if (status && is_whole) status = dcpi_storage_absent(status, err->sys, err);
     if (!status) {
-        const dcp_layout layout = kind ? kind->layout : DCP_LAYOUT_SHARDED;
         status = dcpi_document_fetch(op, &r, layout, verifier, out, err);
-        if (!status) status = dcpi_document_parse(&r, layout, verifier, out, err);
-        if (status) dcpi_fail_context(err, "%s%s: ", place->shown, name);
-        else status = dcpi_document_check(op, place, name, out, err);
-        out->newer = status == DCP_E_VERSION ? dcpi_document_newer(layout, verifier, out->text, out->size) : -1;
+        if (is_whole) status = dcpi_document_judge(op, place, name, &r, layout, verifier, status, out, err);
         if (object && !status) *object = r.object;
         else dcpi_storage_close_object(r.storage, r.object);
     }
@@ -15860,19 +15851,23 @@ static dcp_status dcpi_document_read_once(dcpi_op *op, const dcpi_place *place, 
     dcpi_free(key);
     return status;
 }
-/* Reads, checks, parses and validates. What a message says of the file is put before it here. `object`, if given, gets
- * the open file: its bytes are those that were checked, even if the file is replaced now. */
-static dcp_status dcpi_document_read_from(dcpi_op *op, const dcpi_place *place, const char *name,
-                                          const dcp_verifier *verifier,
-                                          dcpi_document *out, void **object, dcp_error *err) {
+static dcp_status dcpi_document_try(dcpi_op *op, const dcpi_place *place, const char *name, int is_whole,
+                                    const dcp_verifier *verifier, dcpi_document *out, void **object, dcp_error *err) {
     dcp_error local;
     int attempt = 0;
     dcp_status status;
-    do status = dcpi_document_read_once(op, place, name, verifier, out, object, &local);
+    do status = dcpi_document_read_once(op, place, name, is_whole, verifier, out, object, &local);
     while (status && dcpi_op_again(op, ++attempt, "reading a document", &local));
     if (!status) return dcpi_succeed(err);
     if (err) *err = local;
     return local.status;
+}
+/* Reads, checks, parses and validates. What a message says of the file is put before it here. `object`, if given, gets
+ * the open file: its bytes are those that were checked, even if the file is replaced now. */
+static dcp_status dcpi_document_read_from(dcpi_op *op, const dcpi_place *place, const char *name,
+                                          const dcp_verifier *verifier, dcpi_document *out, void **object,
+                                          dcp_error *err) {
+    return dcpi_document_try(op, place, name, 1, verifier, out, object, err);
 }
 static dcp_status dcpi_document_read(dcpi_op *op, const dcpi_place *place, const char *name,
                                      const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
@@ -15881,40 +15876,14 @@ static dcp_status dcpi_document_read(dcpi_op *op, const dcpi_place *place, const
     out->text = NULL;
     return status;
 }
-static dcp_status dcpi_document_digest_once(dcpi_op *op, const dcpi_place *place, const char *name, uint8_t digest[32],
-                                            dcp_error *err) {
-    const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(name);
-    dcpi_document document;
-    dcpi_reading r;
-    char *key = dcpi_place_key(place, name, err);
-    dcp_status status;
-    memset(&document, 0, sizeof document);
-    memset(&r, 0, sizeof r);
-    memset(digest, 0, 32);
-    if (!key) return DCP_E_MEMORY;
-    r.storage = place->storage;
-    r.key = key;
-    status = dcpi_storage_open_object(r.storage, key, &r.object, &document.info, err);
-    if (!status) {
-        status = dcpi_document_fetch(op, &r, kind ? kind->layout : DCP_LAYOUT_SHARDED, NULL, &document, err);
-        memcpy(digest, document.digest, 32);
-        dcpi_storage_close_object(r.storage, r.object);
-    }
-    dcpi_document_free(&document);
-    dcpi_free(key);
-    return status;
-}
 /* Only what a commit file's document is, not what it says: enough to see whether it is still the same one. */
 static dcp_status dcpi_document_digest(dcpi_op *op, const dcpi_place *place, const char *name, uint8_t digest[32],
                                        dcp_error *err) {
-    dcp_error local;
-    int attempt = 0;
-    dcp_status status;
-    do status = dcpi_document_digest_once(op, place, name, digest, &local);
-    while (status && dcpi_op_again(op, ++attempt, "reading a document", &local));
-    if (!status) return dcpi_succeed(err);
-    if (err) *err = local;
-    return local.status;
+    dcpi_document document;
+    const dcp_status status = dcpi_document_try(op, place, name, 0, NULL, &document, NULL, err);
+    memcpy(digest, document.digest, 32);
+    dcpi_document_free(&document);
+    return status;
 }
 
 /* ---- the index --------------------------------------------------------------------------------------------------- */
@@ -16135,7 +16104,7 @@ static dcp_status dcpi_index_files(dcp_checkpoint *c, const dcp_object_info *inf
     for (s = 0; s < m->shard_count; s++) {
         c->files[s].shard = &m->shards[s];
         c->files[s].object_size = m->shards[s].file_size;
-        if (c->layout != DCP_LAYOUT_SINGLE) continue;
+        if (!c->single) continue;
         c->files[s].object_size = info->size;
         c->files[s].info = *info;
         c->files[s].object = c->single;
@@ -16199,7 +16168,7 @@ static dcp_status dcpi_data_file_open_at(dcp_checkpoint *c, dcpi_data_file *f, d
 }
 /* From now on the file is looked for in the next of the sources; 0: there is no other. */
 static int dcpi_data_file_next(dcp_checkpoint *c, dcpi_data_file *f, const dcp_error *why) {
-    if (f->place >= c->source_count || c->layout == DCP_LAYOUT_SINGLE || dcpi_is_trouble(why->status)) return 0;
+    if (f->place >= c->source_count || c->single || dcpi_is_trouble(why->status)) return 0;
     dcpi_op_log(&c->op, DCP_LOG_WARNING, "%s; it is fetched from %s", why->message, c->sources[f->place].shown);
     dcpi_free(f->key);
     f->key = NULL;
@@ -16232,7 +16201,7 @@ static dcp_status dcpi_data_file_acquire(dcp_checkpoint *c, int shard, dcpi_data
     dcpi_data_file *f = &c->files[shard];
     dcp_status status = DCP_OK;
     *out = NULL;
-    if (c->layout == DCP_LAYOUT_SINGLE && f->shard->data_offset == 0)
+    if (c->single && f->shard->data_offset == 0)
         return dcpi_fail(err, DCP_E_INCOMPLETE,
                          "%s holds no data, only the description of shard %d: its data were stored elsewhere", c->path,
                          f->shard->rank);
@@ -16864,10 +16833,8 @@ static dcp_status dcpi_links_look(void *user, const char *key, const dcp_object_
  * says so once by mistake must not cost a checkpoint: it is asked again. */
 static int dcpi_commit_has_gone(const dcpi_place *place, const char *commit, dcp_status status) {
     dcp_object_info info;
-    char *key = status == DCP_E_NOT_FOUND ? dcpi_place_key(place, commit, NULL) : NULL;
-    const int has_gone = key && dcpi_storage_stat(place->storage, key, &info, NULL) == DCP_E_NOT_FOUND;
-    dcpi_free(key);
-    return has_gone;
+    dcp_error ignored;
+    return status == DCP_E_NOT_FOUND && dcpi_place_stat(place, commit, &info, &ignored) == DCP_E_NOT_FOUND;
 }
 /* What all commit files of the directory but `going` (sorted; NULL: none) name, sorted. *unread counts those that could
  * not be read and verified, and links that one may have left when it was moved: what they name is not known. */
@@ -17109,15 +17076,11 @@ static int dcpi_lock_names_document(const char *note, const char *prefix) {
 /* L3. The removed file's writer finds out when it renames it. */
 static dcp_status dcpi_lock_fence(dcpi_op *op, const dcpi_place *place, const char *prefix, const char *note,
                                   dcp_error *err) {
-    char *key;
     int attempt = 0;
     dcp_status status;
     if (!dcpi_lock_names_document(note, prefix)) return DCP_OK;
-    key = dcpi_place_key(place, note, err);
-    if (!key) return DCP_E_MEMORY;
-    do status = dcpi_storage_remove(place->storage, key, err);
+    do status = dcpi_place_remove(place, note, err);
     while (status && dcpi_op_again(op, ++attempt, "removing the document of a save that was given up", err));
-    dcpi_free(key);
     return status;
 }
 typedef struct dcpi_lock_watch {
@@ -17256,11 +17219,9 @@ static void dcpi_removal_present(const dcpi_place *place, dcpi_names *names) {
     for (i = 0; i < names->count; i++) {
         dcp_object_info info;
         dcp_error ignored;
-        char *key = dcpi_place_key(place, names->items[i], &ignored);
-        const dcp_status status = key ? dcpi_storage_stat(place->storage, key, &info, &ignored) : DCP_E_NOT_FOUND;
-        if (status == DCP_E_NOT_FOUND) dcpi_free(names->items[i]);
+        const dcp_status status = dcpi_place_stat(place, names->items[i], &info, &ignored);
+        if (status == DCP_E_NOT_FOUND || status == DCP_E_MEMORY) dcpi_free(names->items[i]);
         else names->items[count++] = names->items[i];
-        dcpi_free(key);
     }
     names->count = count;
 }
@@ -17375,12 +17336,9 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
     else status = dcpi_refs_collect(op, place, own ? &known : NULL, NULL, &refs, &unread, &err);
     for (i = 0; i < data->count && !status && !unread && !pending; i++) {
         const char *name = data->items[i];
-        char *key = NULL;
-        if (!is_locked && dcpi_removal_needs_lock(name)) continue;
-        if (dcpi_refs_may_go(&refs, name)) key = dcpi_place_key(place, name, &err);
-        if (key && dcpi_storage_remove(place->storage, key, &err))
+        if ((!is_locked && dcpi_removal_needs_lock(name)) || !dcpi_refs_may_go(&refs, name)) continue;
+        if (dcpi_place_remove(place, name, &err))
             dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", name, err.message);
-        dcpi_free(key);
     }
     if (status) dcpi_op_log(op, DCP_LOG_WARNING, "the replaced checkpoint's files are left for sweep: %s", err.message);
     else dcpi_names_free(&refs);
@@ -19202,9 +19160,7 @@ static dcp_status dcpi_save_write_again(dcpi_save *s, dcpi_write_once_fn once, d
 /* A file that the document will name is there, with its size. */
 static dcp_status dcpi_save_check_file(const dcpi_save *s, const char *path, int64_t size, int rank, dcp_error *err) {
     dcp_object_info info;
-    char *key = dcpi_place_key(&s->place, path, err);
-    dcp_status status = key ? dcpi_storage_stat(s->place.storage, key, &info, err) : DCP_E_MEMORY;
-    dcpi_free(key);
+    dcp_status status = dcpi_place_stat(&s->place, path, &info, err);
     if (status == DCP_E_NOT_FOUND) err->status = status = DCP_E_INCOMPLETE;
     if (!status && info.size != size)
         status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes, not the %" PRId64
@@ -20441,7 +20397,7 @@ struct dcp_saver {
     dcp_saver_desc desc;
     dcpi_async_state state;
     dcpi_thread thread; int has_thread;
-    dcp_save_desc kept; dcpi_arena texts; dcp_signer signer;          /* of the caller's desc, what later phases need */
+    dcp_save_desc kept; dcpi_arena texts;               /* of the caller's desc, what later phases need */
     /* is_arranged: the copies lie as in the file */
     dcpi_snapshot *pools; size_t pool_count, pool_capacity; int is_arranged;
     dcp_progress_fn progress; void *progress_user; int64_t shown_ms;    /* the caller's */
@@ -20461,8 +20417,6 @@ struct dcp_saver {
     /* any thread */
     dcp_cancel cancel;
 };
-static void dcpi_async_drive(dcp_saver *saver, int wait_ms);
-
 /* What is wrong with a saver, NULL: nothing. */
 static const char *dcpi_async_check(dcp_saver *saver) {
     const dcpi_async_state state = saver->state;
@@ -20711,84 +20665,49 @@ static dcp_status dcpi_async_take_verdict(dcp_saver *saver, dcp_error *err) {
 }
 
 /* ---- begin: what is kept of the desc ----------------------------------------------------------------------------- */
-/* A copy of *text, if there is one, in its place. 0: no memory. */
-static int dcpi_async_keep_text(dcp_saver *saver, const char **text) {
-    if (!*text) return 1;
-    *text = dcpi_arena_text(&saver->texts, *text, strlen(*text), &saver->err);
-    return *text != NULL;
-}
-static void *dcpi_async_keep_bytes(dcp_saver *saver, const void *bytes, size_t count, size_t size) {
-    /* NULL: no memory */
-    void *copy;
-    if (count > SIZE_MAX / size) { (void)dcpi_no_memory(&saver->err, SIZE_MAX); return NULL; }
-    copy = dcpi_arena_alloc(&saver->texts, count ? count * size : 1, &saver->err);
-    if (copy && count) memcpy(copy, bytes, count * size);
-    return copy;
-}
-static int dcpi_async_keep_model(dcp_saver *saver) {
-    dcp_save_desc *d = &saver->kept;
-    dcp_training *training = d->training
-                             ? (dcp_training *)dcpi_async_keep_bytes(saver, d->training, 1, sizeof *training) : NULL;
-    dcp_sharding *sharding = d->sharding
-                             ? (dcp_sharding *)dcpi_async_keep_bytes(saver, d->sharding, 1, sizeof *sharding) : NULL;
-    if ((d->training && !training) || (d->sharding && !sharding)) return 0;
-    d->training = training;
-    d->sharding = sharding;
-    if (training && (!dcpi_async_keep_text(saver, &training->optimizer_type) ||
-                     !dcpi_async_keep_text(saver, &training->optimizer_state) ||
-                     !dcpi_async_keep_text(saver, &training->extra))) return 0;
-    return !sharding || (dcpi_async_keep_text(saver, &sharding->strategy) &&
-                         dcpi_async_keep_text(saver, &sharding->precision) &&
-                         dcpi_async_keep_text(saver, &sharding->info) && dcpi_async_keep_text(saver, &sharding->extra));
-}
-static int dcpi_async_keep_lists(dcp_saver *saver) {
-    dcp_save_desc *d = &saver->kept;
-    dcp_field *fields = (dcp_field *)dcpi_async_keep_bytes(saver, d->fields, d->field_count, sizeof *fields);
-    dcp_tier *tiers = (dcp_tier *)dcpi_async_keep_bytes(saver, d->tiers, d->tiers ? d->tier_count : 0, sizeof *tiers);
-    dcp_router_seed *seeds = (dcp_router_seed *)dcpi_async_keep_bytes(saver, d->router_seeds,
-                                                                      d->router_seeds ? d->router_seed_count : 0,
-                                                                      sizeof *seeds);
+/* Structs that are copied with the texts in them: their size, and where the texts are. */
+typedef struct dcpi_keep { size_t size, text_count, texts[5]; } dcpi_keep;
+static const dcpi_keep dcpi_keep_desc = { sizeof(dcp_save_desc), 5, {
+    offsetof(dcp_save_desc, path), offsetof(dcp_save_desc, model_id), offsetof(dcp_save_desc, extra),
+    offsetof(dcp_save_desc, optim_extra), offsetof(dcp_save_desc, router_extra) } };
+static const dcpi_keep dcpi_keep_training = { sizeof(dcp_training), 3, {
+    offsetof(dcp_training, optimizer_type), offsetof(dcp_training, optimizer_state), offsetof(dcp_training, extra) } };
+static const dcpi_keep dcpi_keep_sharding = { sizeof(dcp_sharding), 4, {
+    offsetof(dcp_sharding, strategy), offsetof(dcp_sharding, precision), offsetof(dcp_sharding, info),
+    offsetof(dcp_sharding, extra) } };
+static const dcpi_keep dcpi_keep_tensor = { sizeof(dcp_tensor), 3, {
+    offsetof(dcp_tensor, name), offsetof(dcp_tensor, tier), offsetof(dcp_tensor, extra) } };
+static const dcpi_keep dcpi_keep_tier = { sizeof(dcp_tier), 3, {
+    offsetof(dcp_tier, name), offsetof(dcp_tier, size_budget), offsetof(dcp_tier, placement_policy) } };
+static const dcpi_keep dcpi_keep_field = { sizeof(dcp_field), 2, {
+    offsetof(dcp_field, key), offsetof(dcp_field, value) } };
+static const dcpi_keep dcpi_keep_signer = { sizeof(dcp_signer), 2, {
+    offsetof(dcp_signer, algorithm), offsetof(dcp_signer, key_id) } };
+static const dcpi_keep dcpi_keep_seed = { sizeof(dcp_router_seed), 0, { 0 } };
+static const dcpi_keep dcpi_keep_text = { sizeof(const char *), 1, { 0 } };
+
+/* Each text of an item, if it is there, becomes a copy. 0: no memory. */
+static int dcpi_keep_texts(dcp_saver *saver, void *item, const dcpi_keep *keep) {
     size_t i;
-    if (!fields || !tiers || !seeds) return 0;
-    for (i = 0; i < d->field_count; i++)
-        if (!dcpi_async_keep_text(saver, &fields[i].key) || !dcpi_async_keep_text(saver, &fields[i].value)) return 0;
-    for (i = 0; d->tiers && i < d->tier_count; i++)
-        if (!dcpi_async_keep_text(saver, &tiers[i].name) || !dcpi_async_keep_text(saver, &tiers[i].size_budget) ||
-            !dcpi_async_keep_text(saver, &tiers[i].placement_policy)) return 0;
-    d->fields = fields;
-    if (d->tiers) d->tiers = tiers;
-    if (d->router_seeds) d->router_seeds = seeds;
+    for (i = 0; i < keep->text_count; i++) {
+        const char **text = (const char **)(void *)((char *)item + keep->texts[i]);
+        if (*text && !(*text = dcpi_arena_text(&saver->texts, *text, strlen(*text), &saver->err))) return 0;
+    }
     return 1;
 }
-/* A list of texts, each of which may be NULL, if there is one. */
-static int dcpi_async_keep_texts(dcp_saver *saver, const char *const **list, size_t count) {
-    const char **texts;
+/* list: a pointer to the pointer to the items, which may be NULL; it becomes one to a copy. */
+static int dcpi_keep_items(dcp_saver *saver, void *list, size_t count, const dcpi_keep *keep) {
+    const void *items;
+    char *copy;
     size_t i;
-    if (!*list) return 1;
-    texts = (const char **)dcpi_async_keep_bytes(saver, (const void *)*list, count, sizeof *texts);
-    for (i = 0; texts && i < count; i++) if (!dcpi_async_keep_text(saver, &texts[i])) return 0;
-    *list = texts;
-    return texts != NULL;
-}
-static int dcpi_async_keep_extras(dcp_saver *saver) {
-    dcp_save_desc *d = &saver->kept;
-    return dcpi_async_keep_text(saver, &d->extra) && dcpi_async_keep_text(saver, &d->optim_extra) &&
-           dcpi_async_keep_text(saver, &d->router_extra) &&
-           dcpi_async_keep_texts(saver, &d->tier_extras, d->tier_count) &&
-           dcpi_async_keep_texts(saver, &d->router_seed_extras, d->router_seed_count);
-}
-/* All tensors: later phases look at those that this rank writes; a layout may look at the others. */
-static int dcpi_async_keep_tensors(dcp_saver *saver) {
-    dcpi_save *s = &saver->save;
-    const dcp_tensor *before = s->desc->tensors;
-    dcp_tensor *tensors = (dcp_tensor *)dcpi_async_keep_bytes(saver, before, s->desc->tensor_count, sizeof *tensors);
-    size_t i;
-    if (!tensors) return 0;
-    for (i = 0; i < s->desc->tensor_count; i++)
-        if (!dcpi_async_keep_text(saver, &tensors[i].name) || !dcpi_async_keep_text(saver, &tensors[i].tier) ||
-            !dcpi_async_keep_text(saver, &tensors[i].extra)) return 0;
-    for (i = 0; i < s->piece_count; i++) s->pieces[i].tensor = tensors + (s->pieces[i].tensor - before);
-    saver->kept.tensors = tensors;
+    memcpy((void *)&items, list, sizeof items);
+    if (!items) return 1;
+    if (count > SIZE_MAX / keep->size) return 0;
+    copy = (char *)dcpi_arena_alloc(&saver->texts, count ? count * keep->size : 1, &saver->err);
+    if (!copy) return 0;
+    memcpy(copy, items, count * keep->size);
+    memcpy(list, (void *)&copy, sizeof copy);
+    for (i = 0; i < count; i++) if (!dcpi_keep_texts(saver, copy + i * keep->size, keep)) return 0;
     return 1;
 }
 /* From here on s->desc is ours. Without memory for that the save has failed, and nothing of the caller's is looked at
@@ -20796,23 +20715,29 @@ static int dcpi_async_keep_tensors(dcp_saver *saver) {
 static dcp_status dcpi_async_keep(dcp_saver *saver) {
     dcpi_save *s = &saver->save;
     dcp_save_desc *d = &saver->kept;
+    const dcp_tensor *before = s->desc->tensors;
     int is_kept;
+    size_t i;
     *d = *s->desc;
-    if (d->signer) saver->signer = *d->signer;
-    if (d->signer) d->signer = &saver->signer;
-    is_kept = dcpi_async_keep_text(saver, &d->path) && dcpi_async_keep_text(saver, &d->model_id) &&
-              dcpi_async_keep_model(saver) && dcpi_async_keep_lists(saver) && dcpi_async_keep_extras(saver) &&
-              dcpi_async_keep_tensors(saver);
-    if (is_kept && d->signer)
-        is_kept = dcpi_async_keep_text(saver, &saver->signer.algorithm) &&
-                  dcpi_async_keep_text(saver, &saver->signer.key_id);
+    /* all tensors: later phases look at those that this rank writes; a layout may look at the others */
+    is_kept = dcpi_keep_texts(saver, d, &dcpi_keep_desc) &&
+              dcpi_keep_items(saver, (void *)&d->training, 1, &dcpi_keep_training) &&
+              dcpi_keep_items(saver, (void *)&d->sharding, 1, &dcpi_keep_sharding) &&
+              dcpi_keep_items(saver, (void *)&d->fields, d->field_count, &dcpi_keep_field) &&
+              dcpi_keep_items(saver, (void *)&d->tiers, d->tier_count, &dcpi_keep_tier) &&
+              dcpi_keep_items(saver, (void *)&d->tier_extras, d->tier_count, &dcpi_keep_text) &&
+              dcpi_keep_items(saver, (void *)&d->router_seeds, d->router_seed_count, &dcpi_keep_seed) &&
+              dcpi_keep_items(saver, (void *)&d->router_seed_extras, d->router_seed_count, &dcpi_keep_text) &&
+              dcpi_keep_items(saver, (void *)&d->signer, 1, &dcpi_keep_signer) &&
+              dcpi_keep_items(saver, (void *)&d->tensors, d->tensor_count, &dcpi_keep_tensor);
+    for (i = 0; i < s->piece_count && is_kept; i++) s->pieces[i].tensor = d->tensors + (s->pieces[i].tensor - before);
     d->report = &saver->final;
     s->desc = d;
     s->op.io.progress = d->io.progress ? dcpi_async_note : NULL;
     s->op.io.progress_user = saver;
     saver->progress = d->io.progress;
     saver->progress_user = d->io.progress_user;
-    return is_kept ? DCP_OK : DCP_E_MEMORY;
+    return is_kept ? DCP_OK : dcpi_no_memory(&saver->err, 64);
 }
 
 /* ---- begin: the copy --------------------------------------------------------------------------------------------- */

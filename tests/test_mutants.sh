@@ -675,8 +675,8 @@ in dcpi_sync_check_self
 name a document that is missed once names nothing
 caught faults what_is_missed_once
 in dcpi_commit_has_gone
-- key && dcpi_storage_stat(
-+ key && MUTANT ? 1 : key && dcpi_storage_stat(
+- && dcpi_place_stat(
++ && MUTANT ? 1 : status == DCP_E_NOT_FOUND && dcpi_place_stat(
 
 name a rank's failure takes the place of what it has sent
 caught rank_faults a_rank_that_fails_after_its_part
