@@ -518,10 +518,9 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err);
 /* A save in the background: four lines make one of dcp_save.
  *
  *     dcp_saver_open(NULL, &saver, &err);              // once
- *     dcp_save_begin(saver, &desc, &err);              // where dcp_save was: the tensors are the program's again when
- *     it returns dcp_save_poll(saver, &err);                      // once a step: DCP_PENDING, and then, once, how it
- *     ended dcp_saver_close(saver, &err);                    // at the end: waits, and the last verdict if poll had
- *     none
+ *     dcp_save_begin(saver, &desc, &err);              // where dcp_save was; the tensors are yours when it returns
+ *     dcp_save_poll(saver, &err);                      // once a step: DCP_PENDING, and then, once, how it ended
+ *     dcp_saver_close(saver, &err);                    // at the end: waits, and the last verdict if poll had none
  *
  * One saver runs one save at a time, and keeps its memory from save to save. Two savers are independent of each other,
  * unless they have one coordinator (then the second save begins when the first one has ended).
@@ -8652,9 +8651,13 @@ static int dcpi_meta_own(dcpi_meta *meta, const dcpi_record *record, void *copy,
 /* Appends a copy of an item. */
 static dcp_status dcpi_items_append(dcpi_meta *meta, const dcpi_record *record, void *at, size_t *count,
                                    const void *from, dcp_error *err) {
-    union { dcp_shard_metadata shard; dcp_tensor_metadata tensor; dcp_manifest_shard piece; dcp_manifest_tier tier;
-            } copy;
-    void *added;
+    union {
+        dcp_shard_metadata shard;
+        dcp_tensor_metadata tensor;
+        dcp_manifest_shard piece;
+        dcp_manifest_tier tier;
+    } copy;
+    void *added = NULL;
     dcp_status status;
     memcpy(&copy, from, record->size);
     if (!dcpi_meta_own(meta, record, &copy, err)) return DCP_E_MEMORY;
@@ -18357,10 +18360,11 @@ static void dcpi_record_get_numbers(dcpi_wire *from, int64_t *values, int count)
 }
 static void dcpi_record_put(dcpi_buffer *to, const dcp_tensor *t, int world_size, int is_pool) {
     const int has_tier = is_pool && t->tier, has_version = is_pool && t->version, has_global = dcpi_has_global(t);
+    const dcp_placement placement = dcpi_record_placement(t, world_size);
     uint8_t head[4];
     head[DCPI_RECORD_TYPE] = (uint8_t)t->dtype;
     head[DCPI_RECORD_DIMS] = (uint8_t)t->ndim;
-    head[DCPI_RECORD_PLACEMENT] = (uint8_t)dcpi_record_placement(t, world_size);
+    head[DCPI_RECORD_PLACEMENT] = (uint8_t)placement;
     head[DCPI_RECORD_FLAGS] = (uint8_t)((has_global ? DCPI_RECORD_GLOBAL : 0) | (has_tier ? DCPI_RECORD_TIER : 0) |
                                         (is_pool ? DCPI_RECORD_ROLE | (int)t->role << 2 : 0) |
                                         (has_version ? DCPI_RECORD_VERSION : 0) | (t->extra ? DCPI_RECORD_EXTRA : 0));

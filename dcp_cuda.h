@@ -23,8 +23,11 @@
  *         // kernel<<<1024, 1024, 0, work>>>(weights);
  *         dcp_save_desc save = DCP_ZERO;
  *         save.path = "run/step_1"; save.tensors = &tensor; save.tensor_count = 1; save.overwrite = 1;
- *         if (dcp_cuda_wait_stream(gpu, work, &err) || dcp_save(&save, &err)) { fprintf(stderr, "%s\n", err.message);
- *         return 1; } cudaFree(weights);
+ *         if (dcp_cuda_wait_stream(gpu, work, &err) || dcp_save(&save, &err)) {
+ *             fprintf(stderr, "%s\n", err.message);
+ *             return 1;
+ *         }
+ *         cudaFree(weights);
  *         dcp_device_close(gpu);
  *         return 0;
  *     }

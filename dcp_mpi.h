@@ -13,11 +13,18 @@
  *         dcp_coordinator *ranks;
  *         dcp_error err;
  *         MPI_Init(&argc, &argv);
- *         if (dcp_mpi_open(MPI_COMM_WORLD, &ranks, &err)) { fprintf(stderr, "%s\n", err.message);
- *         MPI_Abort(MPI_COMM_WORLD, 1); } // save.io.coordinator = ranks; dcp_save(&save, &err); load.io.coordinator =
- *         ranks; dcp_load(&load, &err); ... if (dcp_barrier(ranks, 10000, &err)) { fprintf(stderr, "%s\n",
- *         err.message); MPI_Abort(MPI_COMM_WORLD, 1); } dcp_coordinator_close(ranks);                  // before
- *         MPI_Finalize return MPI_Finalize();
+ *         if (dcp_mpi_open(MPI_COMM_WORLD, &ranks, &err)) {
+ *             fprintf(stderr, "%s\n", err.message);
+ *             MPI_Abort(MPI_COMM_WORLD, 1);
+ *         }
+ *         // save.io.coordinator = ranks; dcp_save(&save, &err);
+ *         // load.io.coordinator = ranks; dcp_load(&load, &err); ...
+ *         if (dcp_barrier(ranks, 10000, &err)) {
+ *             fprintf(stderr, "%s\n", err.message);
+ *             MPI_Abort(MPI_COMM_WORLD, 1);
+ *         }
+ *         dcp_coordinator_close(ranks);                  // before MPI_Finalize
+ *         return MPI_Finalize();
  *     }
  *
  * How it behaves

@@ -11,8 +11,9 @@
  *     crash_settle(&disk);                           // all of that is durable; the log is empty
  *     desc.io.storage = &disk.storage;
  *     dcp_save(&desc, &err);                         // recorded
- *     crash_enumerate(&disk, &search, each, user);   // each(user, &state) for the disks that a cut may leave, after
- *     every operation crash_close(&disk);
+ *     crash_enumerate(&disk, &search, each, user);   // each(user, &state) for the disks that a cut may leave,
+ *                                                    // after every operation
+ *     crash_close(&disk);
  *
  * Its locks are files too: lock makes one, lock_note writes to it, unlock removes it. Nothing syncs them, so a cut
  * leaves or takes them as it likes; who holds one dies with the process. Another one waits, in real time, for as long

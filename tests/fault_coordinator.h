@@ -3,8 +3,8 @@
  *
  *     fault_plan plan = { 0 };
  *     plan.seed = test_random(); plan.delay_percent = 20; plan.delay_ms = 5; plan.drop_percent = 1;
- *     dcp_coordinator *c = fault_wrap(inner, &plan);     // owns inner; closing it closes both; the plan must outlive
- *     it ... plan.calls, plan.dropped, plan.after_failure ...
+ *     dcp_coordinator *c = fault_wrap(inner, &plan);     // owns inner and closes it; the plan must outlive it
+ *     ... plan.calls, plan.dropped, plan.after_failure ...
  *
  * The same seed gives a rank the same schedule, call by call. As thread-safe as what it wraps. After dcp.h with
  * DCP_IMPLEMENTATION. */

@@ -3,11 +3,10 @@
  *
  *     generation g;
  *     generation_make(&g, 60000, 7);                 // three tensors; the first has 60,000 bytes
- *     desc.tensors = g.list; ...                     // or generation_save(storage, DCP_LAYOUT_SHARDED, "p", 60000, 7,
- *     &err) generation_free(&g);
- *     generation_at(storage, "p")                    // 7; 0: there is none; -1: it is not whole, and generation_why
- *     says how nothing_else_is_there(storage)                 // false: a file that no checkpoint names, and
- *     generation_why says which
+ *     desc.tensors = g.list; ...                     // or generation_save(storage, layout, "p", 60000, 7, &err)
+ *     generation_free(&g);
+ *     generation_at(storage, "p")                    // 7; 0: there is none; -1: damaged, generation_why says how
+ *     nothing_else_is_there(storage)                 // 0: a file that no checkpoint names; generation_why says which
  *
  * Nothing here leaves by longjmp: it may be used in forked children and while something is mounted. */
 #ifndef DCP_TEST_GENERATIONS_H

@@ -1,12 +1,13 @@
 /* mpi_checkpoint.c - one rank of the tests of saving and loading that test_mpi.sh runs under mpirun:
  *
  *     mpi_checkpoint all DIR LEVEL                     saves, loads, failures of one rank; leaves step_4 (sharded) and
- *     step_5 (single) in DIR mpi_checkpoint load DIR LEVEL                    loads what `all` left, on any number of
- *     ranks mpi_checkpoint async DIR LEVEL                   saves in the background, polled once a step between
- *     collectives of the program's own mpi_checkpoint next DIR LOW HIGH LAYOUT          a program's start: the newest
- *     checkpoint, of generation LOW to HIGH (0: none), is loaded and
- *                                                      what killed saves left is swept; then the next generation is
- *                                                      saved
+ *                                                      step_5 (single) in DIR
+ *     mpi_checkpoint load DIR LEVEL                    loads what `all` left, on any number of ranks
+ *     mpi_checkpoint async DIR LEVEL                   saves in the background, polled once a step between collectives
+ *                                                      of the program's own
+ *     mpi_checkpoint next DIR LOW HIGH LAYOUT          a program's start: the newest checkpoint, of generation LOW to
+ *                                                      HIGH (0: none), is loaded and what killed saves left is swept;
+ *                                                      then the next generation is saved
  *     mpi_checkpoint next DIR LOW HIGH LAYOUT SIGNAL RANK CALL NTH before|after [STATUS END]
  *                                                      but in that save's NTH CALL (write, commit, list, stat, leave,
  *                                                      send) RANK gets STOP or KILL; the others must return STATUS in

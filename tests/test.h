@@ -23,15 +23,19 @@
  *
  *     SKIP("reason")                                 this test makes no sense here
  *     SKIP_MISSING("mpi", "install libopenmpi-dev")  something is not there: a skip, but a failure if DCP_REQUIRE has
- *     the word mpi test_random(), test_random_below(n)            the same numbers in each run with the same
- *     DCP_TEST_SEED, whatever the filter test_dir()                                     a new empty directory, removed
- *     when the test ends (kept if DCP_TEST_KEEP is set) test_ram_dir()                                 the same in
- *     memory, where there is such a directory test_times(n)                                  n, or a tenth of it where
- *     DCP_TEST_SLOW is set (under an emulator or valgrind) or DCP_TEST_FEWER (not plain) test_is_sampled()
- *     whether test_times does it less often: every third of a list will do test_is_slow(), test_is_sanitized()
- *     whether it is, and whether a sanitizer is compiled in test_is_whole()                                whether it
- *     is `make test-all`, in which nothing is left out for time test_rm_rf(path)                               removes
- *     a file or a directory with all that is in it; follows no links
+ *                                                    the word mpi
+ *     test_random(), test_random_below(n)            the same numbers in each run with the same DCP_TEST_SEED,
+ *                                                    whatever the filter
+ *     test_dir()                                     a new empty directory, removed when the test ends (kept if
+ *                                                    DCP_TEST_KEEP is set)
+ *     test_ram_dir()                                 the same in memory, where there is such a directory
+ *     test_times(n)                                  n, or a tenth of it where DCP_TEST_SLOW is set (under an emulator
+ *                                                    or valgrind) or DCP_TEST_FEWER (not plain)
+ *     test_is_sampled()                              whether test_times does it less often: a third of a list will do
+ *     test_is_slow(), test_is_sanitized()            whether it is, and whether a sanitizer is compiled in
+ *     test_is_whole()                                whether it is `make test-all`, which leaves nothing out
+ *     test_rm_rf(path)                               removes a file or a directory with all that is in it; follows no
+ *                                                    links
  *
  * Every call that a suite writes `dcp_f(...)` is checked against the list of statuses in the comment at dcp_f: see
  * statuses.h.

@@ -1309,7 +1309,9 @@ static int pull_member(dcpi_json_reader *r, int member, record *out) {
     switch (member) {
     case NAME:   if (!dcpi_json_string(r, &span)) return 0; keep(out->name, sizeof out->name, span); return 1;
     case TYPE:
-        if (!dcpi_json_text(r, &text)) return 0; (void)snprintf(out->type, sizeof out->type, "%s", text); return 1;
+        if (!dcpi_json_text(r, &text)) return 0;
+        (void)snprintf(out->type, sizeof out->type, "%s", text);
+        return 1;
     case RAW:    if (!dcpi_json_skip(r, &span)) return 0; keep(out->raw, sizeof out->raw, span); return 1;
     case SHAPE:  return pull_shape(r, out);
     case OFFSET: return dcpi_json_int64(r, &out->offset);

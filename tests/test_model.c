@@ -7,10 +7,9 @@
  * longer than it may be. A program that fails is made smaller while it fails in the same way, and printed; it belongs
  * into tests/regress/model.h, which is replayed here.
  *
- *     DCP_TEST_SEED=7 DCP_TEST_FILTER=ranks build/plain/test_model      the same programs again (in one thread:
- *     exactly) DCP_MODEL_SECONDS=60                                              of processor time, for each family of
- *     programs DCP_MODEL_PROGRAM=1234567 DCP_TEST_FILTER=ranks                   one program, by the seed that a
- *     failure names */
+ *     DCP_TEST_SEED=7 DCP_TEST_FILTER=ranks build/plain/test_model      the same programs (in one thread: exactly)
+ *     DCP_MODEL_SECONDS=60                                              of processor time, for each family
+ *     DCP_MODEL_PROGRAM=1234567 DCP_TEST_FILTER=ranks                   one program, by its seed */
 #if defined(_WIN32)
 #include <stdio.h>
 int main(void) { puts("skipped test_model: needs fork\n0 passed, 0 failed, 1 skipped"); return 0; }

@@ -583,7 +583,7 @@ in dcpi_pool_listen
 + || (!MUTANT && !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH));
 
 name a path through a file is a first start
-caught calls a_path_through_a_file one_process
+caught calls a_path_through_a_file
 in dcpi_storage_absent
 - if (status != DCP_E_NOT_FOUND ||
 + if (MUTANT || status != DCP_E_NOT_FOUND ||
@@ -601,7 +601,7 @@ in dcpi_team_tick
 + if (!MUTANT) dcpi_op_note_time(op);
 
 name a failure that nobody asked for is forgotten
-caught async a_verdict_that_nobody_fetched in_the_background
+caught async a_verdict_that_nobody_fetched
 in dcpi_async_take_verdict
 - return saver->state == DCPI_ASYNC_DONE ?
 + return !MUTANT && saver->state == DCPI_ASYNC_DONE ?
@@ -613,7 +613,7 @@ in dcpi_commit_run
 + s->op.is_committed = !status && !MUTANT;
 
 name ranks of different worlds may meet
-caught rank_faults another_world_size on_ranks
+caught rank_faults another_world_size
 in dcpi_team_begin
 - c ? (uint64_t)c->world_size : 1
 + c && !MUTANT ? (uint64_t)c->world_size : 1
@@ -624,14 +624,8 @@ in dcpi_wave_compare
 - head->root == w->root &&
 + (head->root == w->root || MUTANT) &&
 
-name a pause of a load shows no life
-caught rank_faults pauses_between_attempts_show are_slow
-in dcpi_op_pause
-- crew ? dcpi_op_check_cancel(op, err)
-+ crew || MUTANT ? dcpi_op_check_cancel(op, err)
-
 name numbers that are skipped may be beyond the doubles
-caught roundtrip what_no_document_can_say one_process
+caught roundtrip what_no_document_can_say
 in dcpi_json_skip
 - r->finite ?
 + r->finite && !MUTANT ?
@@ -641,12 +635,6 @@ caught faults large_files_that_are_no_metadata foreign
 in dcpi_sense_of
 - size_t i;
 + size_t i; if (MUTANT) return size;
-
-name nothing is set aside for a last word without memory
-caught rank_faults no_memory_for_ever with_faults
-in dcpi_seat_post
-- if (!*letter &&
-+ if (!MUTANT && !*letter &&
 
 name a file of a time to come is young for ever
 caught pool an_intent_of_a_time_to_come

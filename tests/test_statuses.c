@@ -428,6 +428,9 @@ static void check_error(dcp_status status, const dcp_error *err) {
     CHECK((status == DCP_OK || status == DCP_PENDING) == (err->message[0] == '\0'));
 }
 
+/* Where repetitions are fewer, each call fails with every third number, the next one with others. */
+static int is_tried(int64_t nth, int i) { return getenv("DCP_TEST_FEWER") == NULL || (nth + i) % 3 == 0; }
+
 /* ---- storages ---------------------------------------------------------------------------------------------------- */
 static int64_t fail_once(int o, int layout, int64_t nth, int64_t times, int number) {
     world w;
@@ -452,7 +455,8 @@ TEST(whatever_a_storage_returns) {
     for (o = 0; o < OPERATIONS; o++)
         for (layout = 0; layout < 3; layout++)
             for (nth = 1, failed = 1; failed > 0 && is_for(o, layout); nth++)
-                for (i = 0; i < NUMBERS && failed > 0; i++) failed = fail_once(o, layout, nth, 1, numbers[i]);
+                for (i = 0; i < NUMBERS && failed > 0; i++)
+                    if (is_tried(nth, i)) failed = fail_once(o, layout, nth, 1, numbers[i]);
 }
 TEST(whatever_a_storage_returns_from_then_on) {
     int o, layout, i;
@@ -460,7 +464,8 @@ TEST(whatever_a_storage_returns_from_then_on) {
     for (o = 0; o < OPERATIONS; o++)
         for (layout = 0; layout < 3; layout++)
             for (nth = 1, failed = 1; failed > 0 && is_for(o, layout); nth++)
-                for (i = 0; i < NUMBERS && failed > 0; i++) failed = fail_once(o, layout, nth, 1000000, numbers[i]);
+                for (i = 0; i < NUMBERS && failed > 0; i++)
+                    if (is_tried(nth, i)) failed = fail_once(o, layout, nth, 1000000, numbers[i]);
 }
 
 /* ---- coordinators ------------------------------------------------------------------------------------------------ */
