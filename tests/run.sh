@@ -29,10 +29,10 @@ table() {
 # variant   word      Debian package              suites
 plain       -         gcc                         all
 asan        asan      libasan8
-            platform json sha256 meta manifest yaml file_format ~roundtrip ~slices ~buffers ~calls ~documents ~storage
+            platform json sha256 meta manifest yaml file_format roundtrip slices buffers ~calls ~documents ~storage
             ~pool ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults ~golden
             ~model ~statuses ~lock
-asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz roundtrip slices buffers calls documents
+asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz calls documents
 tsan0       clang     clang+libclang-rt-14-dev    pool ranks
 tsan        tsan      libtsan2
             ~ranks ~storage ~async ~coord ~pool ~roundtrip ~slices ~buffers ~calls ~documents ~faults ~rank_faults
