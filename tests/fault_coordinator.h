@@ -18,6 +18,7 @@ typedef struct fault_plan {
     int drop_at;                        /* this send does so (1: the first) */
     int fail_percent, fail_at;          /* of all calls: so many, and this one (1: the first), fail with `failure` */
     dcp_status failure;                 /* 0: DCP_E_COMM */
+    int deaf_after;                     /* after this send (1: the first) each receive fails with `failure` */
     int lies_at;                        /* this send (1: the first) arrives, and fails with `failure` all the same */
     int reluctant_percent;              /* of sends that may not wait: so many are DCP_PENDING */
     int only_tag;                       /* 0: any */
@@ -41,7 +42,7 @@ static int fault_below(fault_context *f, int n) {           /* splitmix64, as in
 }
 static int fault_choose(fault_context *f, int tag, int is_send) {
     fault_plan *p = f->plan;
-    int wait = 0, what = FAULT_NONE;
+    int wait = 0, what = FAULT_NONE, is_deaf;
     dcpi_mutex_lock(&f->lock);
     if (p->failed) p->after_failure++;
     if (!p->only_tag || p->only_tag == tag) {
@@ -50,8 +51,9 @@ static int fault_choose(fault_context *f, int tag, int is_send) {
         const int drops = fault_below(f, 100) < p->drop_percent;
         p->calls++;
         p->sends += is_send;
+        is_deaf = !is_send && p->deaf_after && p->sends >= p->deaf_after;
         if (delays) { wait = 1 + fault_below(f, p->delay_ms); p->delayed++; }
-        if (fails || p->calls == p->fail_at) { what = FAULT_FAIL; p->failed++; }
+        if (fails || is_deaf || p->calls == p->fail_at) { what = FAULT_FAIL; p->failed++; }
         else if (is_send && (drops || p->sends == p->drop_at)) { what = FAULT_DROP; p->dropped++; }
         else if (is_send && p->sends == p->lies_at) { what = FAULT_LIE; p->failed++; }
     }

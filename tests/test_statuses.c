@@ -25,7 +25,8 @@ typedef struct world {
     dcp_layout layout;
     dcp_coordinator *coordinator;       /* of this rank, NULL: one */
     int64_t nth, times; int number;     /* what is to fail when the call that is tested begins; nth 0: nothing */
-    fault_plan *plan; int fail_at;      /* the same of this rank's coordinator, if it is the one */
+    /* the same of this rank's coordinator, if it is the one; deaf_after: all it receives after so many sends */
+    fault_plan *plan; int fail_at, deaf_after;
     int slow;                           /* each call of the storage then takes milliseconds */
     dcp_io io;
     float values[FLOATS];
@@ -83,7 +84,11 @@ static void slow_call(void *user, fault_kind kind, const char *path, int64_t cal
 }
 /* The call that is tested follows. */
 static void arm(world *w) {
-    if (w->plan) { w->plan->calls = 0; w->plan->fail_at = w->fail_at; }
+    if (w->plan) {
+        w->plan->calls = w->plan->sends = 0;
+        w->plan->fail_at = w->fail_at;
+        w->plan->deaf_after = w->deaf_after;
+    }
     if (w->nth == 0) fault_reset(&w->f);
     if (w->slow) w->f.hook = slow_call;
     if (w->nth == 0) return;
@@ -93,7 +98,7 @@ static void arm(world *w) {
 }
 static void disarm(world *w) {
     w->f.nth = 0;
-    if (w->plan) w->plan->fail_at = 0;
+    if (w->plan) w->plan->fail_at = w->plan->deaf_after = 0;
 }
 
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
@@ -501,13 +506,14 @@ static void rank_main(void *argument) {
     rank_of *rank = (rank_of *)argument;
     rank->status = rank->run(&rank->w);
 }
-/* Call `nth` of rank `who`'s coordinator fails. How many calls it had. */
-static int fail_rank(const char *name, operation run, int who, int nth, int number) {
+/* Call `nth` of rank `who`'s coordinator fails, or all that it receives after send `nth`. How many calls it had. */
+static int fail_rank(const char *name, operation run, int who, int nth, int is_deaf, int number) {
     dcp_coordinator *inner[RANKS];
     rank_of ranks[RANKS];
     world w;
     int r, calls;
-    doing("%s, rank %d, call %d of its coordinator returns %s", name, who, nth, status_text(number));
+    doing("%s, rank %d, %s %d of its coordinator returns %s", name, who, is_deaf ? "what comes after send" : "call", nth,
+          status_text(number));
     begin_world(&w, DCP_LAYOUT_SHARDED);
     memset(ranks, 0, sizeof ranks);
     CHECK_OK(dcp_thread_group_open(RANKS, inner, NULL));
@@ -516,7 +522,8 @@ static int fail_rank(const char *name, operation run, int who, int nth, int numb
         rank->w = w;
         if (r == who) {
             rank->w.plan = &rank->plan;
-            rank->w.fail_at = rank->plan.fail_at = nth;
+            rank->w.fail_at = rank->plan.fail_at = is_deaf ? 0 : nth;
+            rank->w.deaf_after = rank->plan.deaf_after = is_deaf ? nth : 0;
             rank->plan.failure = (dcp_status)number;
         }
         rank->w.f.storage.context = &w.f;
@@ -544,7 +551,15 @@ static void fail_ranks(const char *name, operation run) {
     int who, nth, i, calls = 1;
     for (who = 0; who < RANKS; who++)
         for (nth = 1, calls = 1; nth <= CALLS && nth <= calls; nth++)
-            for (i = nth > 2 ? NUMBERS - 1 : 0; i < NUMBERS; i++) calls = fail_rank(name, run, who, nth, numbers[i]);
+            for (i = nth > 2 ? NUMBERS - 1 : 0; i < NUMBERS; i++) calls = fail_rank(name, run, who, nth, 0, numbers[i]);
+}
+/* Its last word is one of the first few, and then it cannot know the verdict. */
+TEST(ranks_that_hear_nothing_more) {
+    size_t i;
+    int send;
+    for (i = 0; i < (size_t)OPERATIONS; i++)
+        for (send = 1; (operations[i].flags & COLLECTIVE) && send <= 4; send++)
+            (void)fail_rank(operations[i].name, operations[i].run, 1, send, 1, DCP_E_COMM);
 }
 TEST(whatever_a_coordinator_returns) {
     size_t i;
@@ -1241,6 +1256,7 @@ int main(void) {
     RUN(whatever_a_storage_returns_from_then_on);
 #if !DCP_NO_THREADS
     RUN(whatever_a_coordinator_returns);
+    RUN(ranks_that_hear_nothing_more);
     RUN(ranks_that_make_different_calls);
 #endif
     RUN(whatever_a_device_returns);
