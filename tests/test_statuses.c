@@ -512,7 +512,7 @@ static int fail_rank(const char *name, operation run, int who, int nth, int is_d
     rank_of ranks[RANKS];
     world w;
     int r, calls;
-    doing("%s, rank %d, %s %d of its coordinator returns %s", name, who, is_deaf ? "what comes after send" : "call", nth,
+    doing("%s, rank %d, %s %d of its coordinator returns %s", name, who, is_deaf ? "what follows send" : "call", nth,
           status_text(number));
     begin_world(&w, DCP_LAYOUT_SHARDED);
     memset(ranks, 0, sizeof ranks);
