@@ -22328,7 +22328,7 @@ DCPDEF dcp_status dcp_open(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_
     if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(*out, &local);
     if (*out) status = dcpi_load_verdict(*out, status, &local);
     if (*out) dcpi_op_tell_warnings(&(*out)->op, desc->report);
-    if (status) { dcp_close(*out); *out = NULL; }
+    if (status) { dcpi_checkpoint_free(*out); *out = NULL; }
     return dcpi_report_error(status, &local, err);
 }
 /* A document of other writers may have more shards, or parts of a tensor, than its world has ranks. -1: this rank's

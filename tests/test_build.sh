@@ -392,16 +392,42 @@ prefixes() {
         { before = $0 }' "$root/$1" | sort -u)
     [ -z "$names" ] || fail "macros without the prefix DCPI_: $names"
 }
-# A prototype lets code use what comes later: only inside its own chapter, so that each chapter rests on earlier ones.
+# Each chapter rests on earlier ones: it neither calls, names nor declares a function that a later one defines. Read
+# twice: the first time says which chapter is a function's home.
+cat >"$work/late.awk" <<'END'
+FNR == 1 { pass++; chapter = inside = comment = 0; head = "" }
+/^#if defined\(DCP_IMPLEMENTATION\) &&/ { inside = 1 }
+/^ \* >>/ { title[++chapter] = $2 }
+!inside { next }
+{
+    line = $0
+    gsub(/\\./, "", line); gsub(/"[^"]*"/, "", line)
+    if (comment && !sub(/^.*\*\//, "", line)) next
+    gsub(/\/\*([^*]|\*[^\/])*\*\//, "", line)
+    comment = sub(/\/\*.*/, "", line)
+}
+pass == 1 {
+    if (head != "" || line ~ /^(static|DCPI_INLINE|DCPDEF) .*dcpi?_[A-Za-z0-9_]*\(/) head = head line
+    if (head !~ /[{;]/) next
+    name = head; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name)
+    if (head ~ /^[^;]*\{/ && head !~ /^[^(]*=/ && !(name in home)) home[name] = chapter
+    head = ""
+}
+pass == 2 {
+    for (; match(line, /dcpi?_[A-Za-z0-9_]+/); line = substr(line, RSTART + RLENGTH)) {
+        name = substr(line, RSTART, RLENGTH)
+        if (name in home && home[name] > chapter) print name " of " title[home[name]] " is used in " title[chapter]
+    }
+}
+END
 chapters_rest_on_earlier_ones() {
-    late=$(awk '/^ \* >>/ { chapter = $2 }
-        /^(static|DCPI_INLINE) [^=]*dcpi_[a-z0-9_]*\(/ {
-            name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name)
-            if ($0 !~ /;[ \t]*(\/\*.*)?$/ || $0 ~ /\{/) defined[name] = chapter
-            else if (!(name in declared)) declared[name] = chapter }
-        END { for (name in declared) if (name in defined && defined[name] != declared[name])
-            print name " of " defined[name] " is declared in " declared[name] }' "$root/$1" | sort)
+    late=$(awk -f "$work/late.awk" "$root/$1" "$root/$1" | sort -u)
     [ -z "$late" ] || fail "$late"
+    # and it would see one
+    awk '/^ \* >>core /{ core = 1 } { print } core && /^ \* =.*\*\/$/ { core = 0
+            print "static void dcpi_early(void) { (void)dcp_json_free; }" }' "$root/$1" >late.h
+    [ "$(awk -f "$work/late.awk" late.h late.h)" = "dcp_json_free of >>json is used in >>core" ] ||
+        fail "it does not see what is used too early"
 }
 for header in dcp.h dcp_mpi.h dcp_cuda.h; do
     [ -f $header ] || continue
