@@ -17838,6 +17838,7 @@ typedef struct dcpi_entry {                             /* rank 0: one piece of 
     int64_t offset, size;                             /* bytes; the offset from the first byte of the shard or region */
     size_t first_block;                                 /* in the digests of its rank */
     int rank, is_written;                               /* replicas are written by one rank */
+    size_t next, is_later;              /* the next piece of the same tensor, 0: none; there is one before it */
 } dcpi_entry;
 typedef struct dcpi_part {                              /* rank 0: one rank's share */
     uint8_t *list; size_t list_size;                    /* its message, owned */
@@ -18471,70 +18472,32 @@ static dcp_status dcpi_plan_read_list(dcpi_save *s, int rank, dcp_error *err) {
     return dcpi_wire_end(&from, "save", rank, err);
 }
 
-/* Pieces of one name, found by its hash: chained in the order of ranks. There may be a thousand times as many pieces as
- * names. */
-typedef struct dcpi_namesakes { uint64_t hash; size_t first, last, count; } dcpi_namesakes;
-typedef struct dcpi_grouping {
-    dcpi_namesakes *groups; size_t group_count, capacity, largest;
-    size_t *slots, mask;                                /* groups, plus one; 0: free. At most half of them are taken */
-    size_t *next;                                       /* for each entry, plus one */
-} dcpi_grouping;
-static uint64_t dcpi_group_hash(const char *name) {     /* FNV-1a, mixed: names are ours, nobody attacks them */
+/* ---- plan: pieces of one name, chained in the order of ranks ----------------------------------------------------- */
+static uint64_t dcpi_entry_hash(const void *user, const void *entry) {  /* FNV-1a: names are ours, nobody attacks them */
+    const char *name = dcpi_entry_name((const dcpi_entry *)entry);
     uint64_t h = 14695981039346656037u;
+    (void)user;
     for (; *name; name++) h = (h ^ (uint8_t)*name) * 1099511628211u;
-    return h ^ h >> 29;
+    return (h ^ h >> 29) | 1u << 31;
 }
-static dcp_status dcpi_group_grow(dcpi_grouping *g, dcp_error *err) {
-    size_t size = g->slots ? 2 * (g->mask + 1) : 1024, i, at;
-    void *memory = g->groups;
-    size_t *slots = (size_t *)dcpi_alloc_array(size, sizeof *slots, err);
-    if (!slots) return DCP_E_MEMORY;
-    dcpi_free(g->slots);
-    g->slots = slots;
-    g->mask = size - 1;
-    if (!dcpi_grow(&memory, &g->capacity, size / 2, sizeof *g->groups, err)) return DCP_E_MEMORY;
-    g->groups = (dcpi_namesakes *)memory;
-    for (i = 0; i < g->group_count; i++) {
-        for (at = (size_t)g->groups[i].hash & g->mask; slots[at]; at = (at + 1) & g->mask) {}
-        slots[at] = i + 1;
-    }
-    return DCP_OK;
+static int dcpi_entry_same_name(const dcpi_set_item *a, const dcpi_set_item *b) {
+    return strcmp(dcpi_entry_name((const dcpi_entry *)a->item), dcpi_entry_name((const dcpi_entry *)b->item)) == 0;
 }
-static dcp_status dcpi_group_add(dcpi_grouping *g, const dcpi_entry *entries, size_t entry, dcp_error *err) {
-    const char *name = dcpi_entry_name(&entries[entry]);
-    const uint64_t hash = dcpi_group_hash(name);
-    dcpi_namesakes *group = NULL;
-    size_t at;
-    if (2 * g->group_count >= g->mask && dcpi_group_grow(g, err)) return DCP_E_MEMORY;
-    for (at = (size_t)hash & g->mask; g->slots[at]; at = (at + 1) & g->mask) {
-        group = &g->groups[g->slots[at] - 1];
-        if (group->hash == hash && strcmp(dcpi_entry_name(&entries[group->first - 1]), name) == 0) break;
-    }
-    if (g->slots[at]) g->next[group->last - 1] = entry + 1;
-    else {
-        g->slots[at] = g->group_count + 1;
-        group = &g->groups[g->group_count++];
-        group->hash = hash;
-        group->first = entry + 1;
-        group->count = 0;
-    }
-    group->last = entry + 1;
-    if (++group->count > g->largest) g->largest = group->count;
-    return DCP_OK;
+static void dcpi_entry_chain(void *user, dcpi_set_item *last, const dcpi_set_item *item, size_t index) {
+    dcpi_entry *entries = (dcpi_entry *)user;
+    entries[(const dcpi_entry *)last->item - entries].next = index;
+    entries[index].is_later = 1;
+    *last = *item;
 }
-static dcp_status dcpi_plan_group(const dcpi_save *s, dcpi_grouping *g, dcp_error *err) {
-    dcp_status status = DCP_OK;
+static dcp_status dcpi_plan_chain(dcpi_save *s, dcp_error *err) {
+    static const dcpi_set_rule rule = {dcpi_entry_hash, dcpi_entry_same_name, dcpi_entry_chain};
+    dcpi_set set;
     size_t i;
-    memset(g, 0, sizeof *g);
-    g->next = (size_t *)dcpi_alloc_array(s->entry_count, sizeof *g->next, err);
-    if (!g->next) return DCP_E_MEMORY;
-    for (i = 0; i < s->entry_count && !status; i++) status = dcpi_group_add(g, s->entries, i, err);
-    return status;
-}
-static void dcpi_grouping_free(dcpi_grouping *g) {
-    dcpi_free(g->groups);
-    dcpi_free(g->slots);
-    dcpi_free(g->next);
+    for (i = 0; i < s->entry_count; i++) s->entries[i].next = s->entries[i].is_later = 0;
+    if (!dcpi_set_make(&set, s->entry_count)) return dcpi_no_memory(err, s->entry_count * sizeof *set.slots);
+    dcpi_set_add_all(&set, &rule, s->entries, s->entries, s->entry_count, sizeof *s->entries, 0);
+    dcpi_free(set.slots);
+    return DCP_OK;
 }
 
 /* ---- plan: the pieces of one tensor fit together ----------------------------------------------------------------- */
@@ -18578,40 +18541,44 @@ static dcp_status dcpi_fit_twice(const dcpi_fits *f, const dcpi_fit *fit, dcp_er
                         "tensor \"%s\" is in the list of rank %d twice with the same global_offset %s", f->first.name,
                         fit->rank, dcpi_box_text(f->first.ndim, fit->offset, fit->shape, text, sizeof text));
 }
-static dcp_status dcpi_fits_read(const dcpi_save *s, const dcpi_grouping *g, const dcpi_namesakes *group, dcpi_fits *f,
-                                 dcp_error *err) {
+static dcp_status dcpi_fits_read(const dcpi_save *s, size_t first, dcpi_fits *f, dcp_error *err) {
     dcp_status status = DCP_OK;
-    size_t at = group->first;
-    for (f->count = 0; f->count < group->count && !status; at = g->next[at - 1]) {
-        const dcpi_entry *entry = &s->entries[at - 1];
+    size_t at = first;
+    f->count = 0;
+    do {
+        const dcpi_entry *entry = &s->entries[at];
         dcpi_fit *fit = &f->items[f->count];
         dcp_tensor record;
         dcpi_entry_read(s, entry, &record);
         memcpy(fit->offset, record.global_offset, sizeof fit->offset);
         memcpy(fit->shape, record.shape, sizeof fit->shape);
-        fit->entry = at - 1;
+        fit->entry = at;
         fit->rank = entry->rank;
         f->order[f->count++] = fit;
-        if (f->count == 1) f->first = record;
+        if (at == first) f->first = record;
         else status = dcpi_fit_agree(f, &record, entry->rank, err);
-    }
+        at = entry->next;
+    } while (at > 0 && !status);
     return status;
 }
 /* Calls fn for each tensor. */
 static dcp_status dcpi_plan_each(dcpi_save *s, dcpi_fits_fn fn, void *user, dcp_error *err) {
-    dcpi_grouping g;
     dcpi_fits f;
-    dcp_status status = dcpi_plan_group(s, &g, err);
-    size_t i;
-    f.items = status ? NULL : (dcpi_fit *)dcpi_alloc_array(g.largest, sizeof *f.items, err);
-    f.order = f.items ? (dcpi_fit **)dcpi_alloc_array(g.largest, sizeof *f.order, err) : NULL;
-    if (!status && !f.order) status = DCP_E_MEMORY;
-    for (i = 0; i < g.group_count && !status; i++) {
+    dcp_status status = dcpi_plan_chain(s, err);
+    size_t i, at, count, most = 0;
+    for (i = 0; i < s->entry_count && !status; i++) {
+        for (count = 1, at = i; !s->entries[i].is_later && (at = s->entries[at].next) > 0;) count++;
+        if (count > most) most = count;
+    }
+    f.items = status ? NULL : (dcpi_fit *)dcpi_alloc_array(most, sizeof *f.items, err);
+    f.order = f.items ? (dcpi_fit **)dcpi_alloc_array(most, sizeof *f.order, err) : NULL;
+    if (!f.order) status = DCP_E_MEMORY;
+    for (i = 0; i < s->entry_count && !status; i++) {
         if ((i & 1023) == 1023) status = dcpi_op_check(&s->op, err);
-        if (!status) status = dcpi_fits_read(s, &g, &g.groups[i], &f, err);
+        if (status || s->entries[i].is_later) continue;
+        status = dcpi_fits_read(s, i, &f, err);
         if (!status) status = fn(s, &f, user, err);
     }
-    dcpi_grouping_free(&g);
     dcpi_free((void *)f.order);
     dcpi_free(f.items);
     return status;
