@@ -1219,7 +1219,7 @@ DCPDEF void dcp_storage_close(dcp_storage *storage);
 enum { DCP_ANY_RANK = -1 };
 /* A coordinator carries messages between the ranks of a job. Rank, world size, send and receive are all that one must
  * have; what the library needs beyond that it builds of messages. In a program's own coordinator the other members are
- * zero.
+ * zero, and the struct may be a local variable: dcp_coordinator_close frees what the library keeps of it, not the struct.
  *
  *   - Messages from one rank to another with one tag arrive whole, once, and in the order in which they were sent;
  *     those with other tags may overtake them. Tags are 0 to 2^28 - 1; 0x0DC0000 to 0x0DC00FF are the library's. Any
@@ -1246,15 +1246,12 @@ struct dcp_coordinator {
     void *context; int rank, world_size; int thread_safe;
     dcp_status (*send)(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err);
     dcp_status (*receive)(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err);
-    /* frees the context; may be NULL. Waits for no other rank */
+    /* frees the context, and this struct where the context owns it; may be NULL. Waits for no other rank */
     void (*destroy)(void *context);
-    dcp_status broken;                  /* kept by the library, zero at first: what broke it */
-    uint32_t operations;                /* kept by the library: saves and loads so far, the same on all ranks */
-    uint32_t collectives;               /* kept by the library: calls of the four below so far, the same on all ranks */
-    /* kept by the library: waits for the save in the background that uses this coordinator */
-    void (*settle)(void *saver);
-    void *saver;
+    void *internal;                     /* kept by the library, NULL at first */
 };
+/* Local: 1 if a failure has broken it, so that no operation can succeed with it any more; else 0. */
+DCPDEF int dcp_coordinator_is_broken(const dcp_coordinator *coordinator);
 /* The four below are collective: all ranks call the same ones in the same order with the same root and size, each from
  * one thread at a time; a rank that does otherwise, with another root, or with another world size, is DCP_E_MISMATCH at
  * once, naming both calls: no data moves before all ranks have called the same. timeout_ms covers a whole call with its
@@ -1293,8 +1290,8 @@ DCPDEF dcp_status dcp_allreduce(dcp_coordinator *coordinator, void *data, size_t
  * DCP_E_COMM. DCP_NO_THREADS: DCP_E_UNSUPPORTED for more than one rank. Status: DCP_E_INVALID | DCP_E_MEMORY |
  * DCP_E_UNSUPPORTED a build without threads. */
 DCPDEF dcp_status dcp_thread_group_open(int world_size, dcp_coordinator **ranks, dcp_error *err);
-/* Destroys the context and frees the struct, which was made with DCP_MALLOC. Local: waits for nobody. No call may be
- * running in it. */
+/* Frees what the library keeps, and calls destroy, which frees the struct of a coordinator that the library opened. The
+ * struct of your own is yours. Local: waits for nobody. No call may be running in it. */
 DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator);
 
 /* Memory that the host cannot touch, or a producer of bytes. Copies are asynchronous; a copy that has been begun is
@@ -13121,7 +13118,7 @@ enum { DCPI_RANK_WORKS, DCPI_RANK_HAS_SAID_ALL, DCPI_RANK_HAS_PROMISED, DCPI_RAN
 enum { DCPI_AWAITS_NOTHING, DCPI_AWAITS_WORD, DCPI_AWAITS_VERDICT };    /* of rank 0 */
 
 typedef struct dcpi_team {                              /* the ranks of one operation, as one of them sees them */
-    dcp_coordinator *coordinator;                       /* NULL: one rank */
+    dcp_coordinator *coordinator; struct dcpi_coord *kept;      /* NULL: one rank, or no memory */
     int rank, world_size;
     uint32_t operation, step;         /* of this coordinator; of this operation: what has been sent up or down so far */
     uint32_t call;                               /* stands for what the ranks must have in common: see dcpi_team_same */
@@ -13395,13 +13392,44 @@ static int dcpi_op_again(dcpi_op *op, int attempt, const char *what, dcp_error *
 
 typedef char dcpi_status_is_an_int[sizeof(dcp_status) == sizeof(int) ? 1 : -1];
 
-/* Several threads may use a thread-safe coordinator, so what broke it is read and set as a flag. */
-static dcp_status dcpi_coord_broken(const dcp_coordinator *c) {
-    const int broken = dcpi_flag_get((const volatile int *)(const volatile void *)&c->broken);
+/* What the library keeps of a coordinator. Its counters are the same on all ranks. */
+typedef struct dcpi_coord {
+    volatile int broken;                                /* a dcp_status; a flag, since several threads may look at it */
+    uint32_t operations, collectives;                   /* calls so far: saves, loads and their like; the four */
+    void (*settle)(void *saver); void *saver;           /* waits for the save in the background that uses it */
+} dcpi_coord;
+static dcpi_mutex dcpi_coord_lock = DCPI_MUTEX_INITIALIZER;             /* of `internal` */
+/* Of each coordinator that there was no memory for: a rank that does not count its calls can take part in none. */
+static dcpi_coord dcpi_coord_lost = { DCP_E_MEMORY, 0, 0, NULL, NULL };
+
+static dcpi_coord *dcpi_coord_kept(const dcp_coordinator *c) {          /* NULL: never used */
+    dcpi_coord *kept;
+    dcpi_mutex_lock(&dcpi_coord_lock);
+    kept = (dcpi_coord *)c->internal;
+    dcpi_mutex_unlock(&dcpi_coord_lock);
+    return kept;
+}
+/* Makes it at first use. Without memory it is `poor`: NULL, until this rank has told the others so. */
+static dcpi_coord *dcpi_coord_keep(dcp_coordinator *c, dcpi_coord *poor, dcp_error *err) {
+    dcpi_coord *kept;
+    dcpi_mutex_lock(&dcpi_coord_lock);
+    if (!c->internal) c->internal = dcpi_alloc_array(1, sizeof *kept, err);
+    if (!c->internal) c->internal = poor;
+    kept = (dcpi_coord *)c->internal;
+    dcpi_mutex_unlock(&dcpi_coord_lock);
+    return kept;
+}
+static dcp_status dcpi_coord_status(const dcp_coordinator *c) {
+    const dcpi_coord *kept = dcpi_coord_kept(c);
+    const int broken = kept ? dcpi_flag_get(&kept->broken) : DCP_OK;
     return (dcp_status)broken;
 }
+DCPDEF int dcp_coordinator_is_broken(const dcp_coordinator *coordinator) {
+    return coordinator && dcpi_coord_status(coordinator) != DCP_OK;
+}
 static void dcpi_coord_break(dcp_coordinator *c, dcp_status status) {
-    dcpi_flag_set((volatile int *)(volatile void *)&c->broken, (int)status);
+    dcpi_coord *kept = dcpi_coord_keep(c, &dcpi_coord_lost, NULL);
+    if (kept != &dcpi_coord_lost) dcpi_flag_set(&kept->broken, (int)status);
 }
 static dcp_status dcpi_coord_check(const dcp_coordinator *c, dcp_error *err) {
     if (c->world_size < 1)
@@ -13416,7 +13444,7 @@ static dcp_status dcpi_coord_check(const dcp_coordinator *c, dcp_error *err) {
     return DCP_OK;
 }
 static dcp_status dcpi_coord_check_broken(const dcp_coordinator *c, dcp_error *err) {
-    dcp_status broken = dcpi_coord_broken(c);
+    dcp_status broken = dcpi_coord_status(c);
     if (broken == DCP_OK) return DCP_OK;
     return dcpi_fail_of(err, c->rank, broken, "the coordinator broke earlier (%s) and cannot be used any more: close "
                         "it and open a new one, on all ranks", dcp_status_name(broken));
@@ -13659,7 +13687,7 @@ static dcp_status dcpi_wave_end(dcpi_wave *w, dcp_status status) {
     w->here = NULL;
     if (status == DCP_OK) return dcpi_succeed(w->err);
     /* else the coordinator itself failed, and is not touched again */
-    if (!dcpi_coord_broken(w->c) && !w->is_told) {
+    if (!dcpi_coord_status(w->c) && !w->is_told) {
         if (status == DCP_E_MEMORY) w->err->rank = w->c->rank;
         if (w->place && w->parent != why->rank) dcpi_wave_tell(w, w->parent, why);
         for (k = 0; k < w->child_count; k++)
@@ -13922,6 +13950,7 @@ static dcp_status dcpi_wave_from_child(dcpi_wave *w, dcpi_child *child, void *da
 static dcp_status dcpi_wave_begin(dcpi_wave *w, dcp_coordinator *c, int kind, int root, size_t size, int timeout_ms,
                                   dcp_error *err) {
     const int ranks = c ? c->world_size : 1;
+    dcpi_coord *kept;
     dcp_status status;
     memset(w, 0, sizeof *w);
     w->err = err ? err : &w->own;
@@ -13944,9 +13973,11 @@ static dcp_status dcpi_wave_begin(dcpi_wave *w, dcp_coordinator *c, int kind, in
     w->is_agreeing = 1;
     w->timeout_ms = timeout_ms ? timeout_ms : DCPI_COORD_TIMEOUT;
     w->started_ms = dcpi_os_monotonic_ms();
-    w->sequence = c->collectives++;
     w->size = size;
     w->heard_from = -1;
+    kept = dcpi_coord_keep(c, NULL, w->err);
+    if (!kept) return dcpi_wave_end(w, DCP_E_MEMORY);
+    w->sequence = kept->collectives++;
     return dcpi_succeed(err);
 }
 typedef void (*dcpi_reduce_fn)(void *inout, const void *in, size_t size, void *user);
@@ -14151,7 +14182,7 @@ typedef struct dcpi_mailbox {
 } dcpi_mailbox;
 /* lock: of `open` */
 typedef struct dcpi_group { int ranks, ready, open; dcpi_mutex lock; dcpi_mailbox *mailboxes; } dcpi_group;
-typedef struct dcpi_seat { dcpi_group *group; int rank; } dcpi_seat;
+typedef struct dcpi_seat { dcpi_group *group; int rank; dcp_coordinator coordinator; } dcpi_seat;
 
 /* ---- queues; under the mailbox's lock */
 /* Where the table, or a chain, has the first letter of a queue, or would have it. */
@@ -14368,8 +14399,9 @@ static dcpi_group *dcpi_group_make(int ranks, dcp_error *err) {
 }
 static dcp_coordinator *dcpi_seat_make(dcpi_group *group, int rank, dcp_error *err) {
     dcpi_seat *seat = (dcpi_seat *)dcpi_alloc_array(1, sizeof *seat, err);
-    dcp_coordinator *c = seat ? (dcp_coordinator *)dcpi_alloc_array(1, sizeof *c, err) : NULL;
-    if (!c) { dcpi_free(seat); return NULL; }
+    dcp_coordinator *c;
+    if (!seat) return NULL;
+    c = &seat->coordinator;
     seat->group = group;
     seat->rank = rank;
     c->context = seat;
@@ -14407,9 +14439,11 @@ DCPDEF dcp_status dcp_thread_group_open(int world_size, dcp_coordinator **ranks,
     return DCP_E_MEMORY;
 }
 DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator) {
+    dcpi_coord *kept;
     if (!coordinator) return;
+    kept = dcpi_coord_kept(coordinator);
     if (coordinator->destroy) coordinator->destroy(coordinator->context);
-    dcpi_free(coordinator);
+    if (kept != &dcpi_coord_lost) dcpi_free(kept);
 }
 
 /* ---- ranks: the messages of one operation (DESIGN 4) ----------------------------------------------------------------
@@ -14453,6 +14487,7 @@ static void dcpi_team_same(dcpi_team *t, const char *text, uint64_t number) {
 static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err) {
     dcpi_team *t = &op->team;
     dcp_coordinator *c = op->io.coordinator;
+    dcpi_coord *kept = c ? dcpi_coord_kept(c) : NULL;
     int64_t now = dcpi_os_monotonic_ms();
     dcp_status status;
     int r;
@@ -14461,12 +14496,15 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     t->name = call;
     dcpi_team_same(t, call, c ? (uint64_t)c->world_size : 1);           /* ranks of another world do not meet here */
     if (!c) return DCP_OK;
-    if (c->settle) c->settle(c->saver);               /* one operation at a time: a save in the background ends first */
+    /* one operation at a time: a save in the background ends first */
+    if (kept && kept->settle) kept->settle(kept->saver);
     status = dcpi_coord_check(c, err);
     if (!status) status = dcpi_coord_check_broken(c, err);
     if (status || c->world_size == 1) return status;
     t->coordinator = c;
-    t->operation = ++c->operations;
+    t->kept = dcpi_coord_keep(c, NULL, err);
+    t->operation = t->kept ? ++t->kept->operations : 1;
+    if (!t->kept) t->over = DCPI_OVER_BREAKS;
     t->rank = c->rank;
     t->world_size = c->world_size;
     t->peer_count = t->rank == 0 ? t->world_size : 1;
@@ -14476,7 +14514,7 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     else t->here = t->rank == 0 ? (uint8_t *)(t->peers + t->peer_count) : &t->lead_here;
     for (r = 0; r < t->peer_count; r++) t->peers[r].heard_ms = now;
     t->spoke_ms = now;
-    return t->peers ? DCP_OK : DCP_E_MEMORY;
+    return t->peers && t->kept ? DCP_OK : DCP_E_MEMORY;
 }
 static int dcpi_peer_has_spoken(const dcpi_peer *peer) { return peer->message || peer->failure; }
 static void dcpi_team_forget(dcpi_peer *peer) {
@@ -14640,6 +14678,7 @@ static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size)
         peer->size = size;
         return;
     } else if (kind == DCPI_TEAM_FAILED) {              /* what it said before stays: somebody may be reading it */
+        t->over |= dcpi_team_read_error(message, size, &error);
         dcpi_free(peer->failure);
         peer->failure = message;
         peer->failure_size = size;
@@ -14802,7 +14841,7 @@ static dcp_status dcpi_team_up_begin(dcpi_op *op, dcp_status status, dcpi_buffer
         return t->peers ? DCP_PENDING : status;
     }
     if (status) {
-        dcpi_team_send_error(op, 0, DCPI_TEAM_FAILED, err, 0);
+        dcpi_team_send_error(op, 0, DCPI_TEAM_FAILED, err, op->team.over);
         t->step++;
         return status;
     }
@@ -14885,7 +14924,7 @@ static dcp_status dcpi_team_follow(dcpi_op *op, int wait_ms, dcp_error *err) {
         const dcp_status status = may_fail ? dcpi_op_check(op, &error) : dcpi_team_tick(op, &error);
         if (status && !t->own && !dcpi_team_has_word(t)) {
             t->own = status;
-            dcpi_team_send_error(op, 0, DCPI_TEAM_FAILED, &error, 0);
+            dcpi_team_send_error(op, 0, DCPI_TEAM_FAILED, &error, t->over);
             if (err) *err = error;
         }
         if (!dcpi_team_has_word(t)) (void)dcpi_team_listen(op, wait_ms);
@@ -20372,7 +20411,7 @@ struct dcp_saver {
     /* is_arranged: the copies lie as in the file */
     dcpi_snapshot *pools; size_t pool_count, pool_capacity; int is_arranged;
     dcp_progress_fn progress; void *progress_user; int64_t shown_ms;    /* the caller's */
-    dcp_coordinator *held;                              /* whose `settle` is ours */
+    dcpi_coord *held;                                   /* of a coordinator: its `settle` is ours */
     int64_t polled_ms;
     uint32_t begins;
     dcp_save_report report;
@@ -21001,7 +21040,7 @@ static int dcpi_async_can_leave(const dcpi_save *s) {
 
 static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
     dcpi_save *s = &saver->save;
-    dcp_coordinator *c = s->op.team.coordinator;
+    dcpi_coord *held = s->op.team.kept;
     const int writes_now = !saver->status && !dcpi_async_can_leave(s) && dcpi_save_relays(s);
     /* without a snapshot begin does not return before it has written */
     int64_t must_take = 0;
@@ -21012,7 +21051,7 @@ static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
     else if (!saver->status) s->report.bytes_in_begin = s->file_size;
     dcpi_save_tell_report(s, &saver->report);
     if (report) *report = saver->report;
-    if (c) { c->settle = dcpi_async_settle; c->saver = saver; saver->held = c; }
+    if (held) { held->settle = dcpi_async_settle; held->saver = saver; saver->held = held; }
     if (!saver->status && writes_now) saver->status = dcpi_save_write(s, &saver->err);
     must_tell = saver->status && s->op.team.rank == 0 && !dcpi_async_can_leave(s);
     saver->polled_ms = dcpi_os_monotonic_ms();

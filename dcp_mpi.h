@@ -408,7 +408,7 @@ static void dcpi_mpi_destroy(void *context) {
     dcpi_mpi *m = (dcpi_mpi *)context;
     int finalized = 1, under_way;
     if (MPI_Finalized(&finalized) != MPI_SUCCESS) finalized = 1;
-    if (finalized) return;                           /* too late for everything: the memory that MPI may know is left */
+    if (finalized) { DCP_FREE(m->coordinator); return; }     /* too late for MPI: the memory that it may know is left */
     under_way = !dcpi_mpi_reap(m);
     while (m->in) {
         dcpi_mpi_in *in = m->in;
@@ -418,7 +418,8 @@ static void dcpi_mpi_destroy(void *context) {
         if (done) dcpi_mpi_free_in(in);
         under_way |= !done;
     }
-    if (!under_way && !m->failed && m->coordinator->broken == DCP_OK) (void)MPI_Comm_free(&m->comm);
+    if (!under_way && !m->failed && !dcp_coordinator_is_broken(m->coordinator)) (void)MPI_Comm_free(&m->comm);
+    DCP_FREE(m->coordinator);
     if (!under_way) DCP_FREE(m);
 }
 static dcp_status dcpi_mpi_check(MPI_Comm comm, dcp_error *err) {

@@ -84,22 +84,20 @@ static int run(job *j, const char *path, int is_save) {              /* a rank: 
     static float part[SIZE];
     const int64_t whole[] = {SIZE}, at[] = {SIZE * j->rank / j->count};
     const int64_t count[] = {SIZE * (j->rank + 1) / j->count - at[0]};
-    dcp_coordinator *c = (dcp_coordinator *)calloc(1, sizeof *c);       /* all other members are the library's */
+    dcp_coordinator c = DCP_ZERO;                                       /* all other members are the library's */
     dcp_tensor t = dcp_array("vector", DCP_FP32, part, 1, count);
     dcp_save_desc save = DCP_ZERO; dcp_load_desc load = DCP_ZERO;
     dcp_error err; int wrong = 0;
-    if (!c) return 1;
-    c->context = j, c->rank = j->rank, c->world_size = j->count;
-    c->send = send_to, c->receive = receive, c->destroy = leave;
+    c.context = j, c.rank = j->rank, c.world_size = j->count, c.send = send_to, c.receive = receive, c.destroy = leave;
     dcp_piece(&t, whole, at);
     for (int64_t i = 0; i < count[0] && is_save; i++) part[i] = (float)(at[0] + i);
     save.path = load.path = path, save.tensors = load.tensors = &t, save.tensor_count = load.tensor_count = 1;
     save.io.log = load.io.log = dcp_log_stderr;
-    save.overwrite = 1, save.io.coordinator = load.io.coordinator = c;
+    save.overwrite = 1, save.io.coordinator = load.io.coordinator = &c;
     if ((is_save ? dcp_save(&save, &err) : dcp_load(&load, &err)) != DCP_OK)
         wrong = fprintf(stderr, "%s\n", err.message);
     for (int64_t i = 0; i < count[0]; i++) wrong |= part[i] != (float)(at[0] + i);
-    return dcp_coordinator_close(c), wrong != 0;                        /* calls leave, frees c */
+    return dcp_coordinator_close(&c), wrong != 0;                       /* calls leave */
 }
 static int run_job(int count, const char *path, int is_save) {          /* so many processes; how many failed */
     int ends[MOST][MOST][2], failed = 0, how, a, b, r;                  /* ends[a][b]: of the pipe from a to b */

@@ -27,7 +27,7 @@ typedef struct fault_plan {
     int after_failure;                  /* calls after one that failed */
 } fault_plan;
 typedef struct fault_context {
-    dcp_coordinator *inner;
+    dcp_coordinator *inner, *self;
     fault_plan *plan;
     uint64_t random;
     dcpi_mutex lock;
@@ -91,6 +91,7 @@ static dcp_status fault_receive(void *context, int *from, int tag, void **data, 
 static void fault_destroy(void *context) {
     fault_context *f = (fault_context *)context;
     dcp_coordinator_close(f->inner);
+    dcp_free(f->self);
     dcpi_mutex_destroy(&f->lock);
     free(f);
 }
@@ -100,14 +101,15 @@ static inline dcp_coordinator *fault_wrap(dcp_coordinator *inner, fault_plan *pl
     if (!f || !c || dcpi_mutex_init(&f->lock)) abort();
     memset(c, 0, sizeof *c);
     f->inner = inner;
+    f->self = c;
     f->plan = plan;
     f->random = plan->seed + (uint64_t)inner->rank * 1000003u;
     c->context = f;
     c->rank = inner->rank;
     c->world_size = inner->world_size;
     c->thread_safe = inner->thread_safe;
-    c->operations = inner->operations;                  /* it may have been used already */
-    c->collectives = inner->collectives;
+    c->internal = inner->internal;                      /* it may have been used already */
+    inner->internal = NULL;
     c->send = fault_send;
     c->receive = fault_receive;
     c->destroy = fault_destroy;

@@ -206,7 +206,7 @@ static void run_stop(int stopped) {
         begun = now();
         EXPECT(dcp_barrier(c, 1000, &err) == DCP_E_TIMEOUT);
         EXPECT(now() - begun < 1.3);
-        EXPECT(err.rank == stopped && c->broken == DCP_E_TIMEOUT);
+        EXPECT(err.rank == stopped && dcpi_coord_status(c) == DCP_E_TIMEOUT);
         if (rank == (stopped + 1) % ranks) printf("rank %d: %s\n", rank, err.message);
         EXPECT(dcp_barrier(c, 60000, &err) == DCP_E_TIMEOUT);
         if (rank == (stopped + 1) % ranks) send_to_stopped(other, stopped);

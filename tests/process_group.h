@@ -65,7 +65,7 @@ typedef struct process_peer {
     process_letter *first, *last;
     char *rest; size_t rest_size, rest_at;                  /* of a frame that was sent without waiting */
 } process_peer;
-typedef struct process_context { int rank, n, turn; process_peer peer[PROCESS_MOST]; } process_context;
+typedef struct process_context { dcp_coordinator *self; int rank, n, turn; process_peer peer[PROCESS_MOST]; } process_context;
 
 static dcp_status process_error(dcp_error *err, dcp_status status, int sys, int rank, const char *text) {
     (void)dcpi_fail_sys(err, status, sys, "process group: rank %d: %s", rank, text);
@@ -261,6 +261,7 @@ static void process_destroy(void *context) {
         while (p->first) if (process_take(p, p->first->tag, &data, &size)) dcp_free(data);
         if (p->coming) { dcp_free(p->coming->data); free(p->coming); }
     }
+    dcp_free(g->self);
     free(g);
 }
 /* `fds`: the sockets to the others, which it takes over; -1 for itself. */
@@ -273,6 +274,7 @@ static dcp_coordinator *process_coordinator(int rank, int n, const int *fds) {
     g->rank = rank;
     g->n = n;
     for (i = 0; i < n; i++) g->peer[i].fd = fds[i];
+    g->self = c;
     c->context = g;
     c->rank = rank;
     c->world_size = n;

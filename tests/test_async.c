@@ -1707,7 +1707,7 @@ TEST(a_rank_that_does_not_poll_is_taken_for_dead) {
         if (who == 0 && j.status[0] == DCP_OK) must_hold(j.storage, "run/x", 1, 3);
         /* a plain name, which by then could have been another save's */
         if (who == 2) CHECK(count_files(j.storage, "run") <= 1);
-        for (r = 0; r < 3; r++) CHECK(j.c[r]->broken != DCP_OK || (who == 0 && r == 0));
+        for (r = 0; r < 3; r++) CHECK(dcpi_coord_status(j.c[r]) != DCP_OK || (who == 0 && r == 0));
         job_close(&j);
         dcp_storage_close(j.storage);
     }
@@ -1727,7 +1727,7 @@ TEST(any_allocation_fails_on_some_rank) {
             j.generation = 1;
             for (r = 0; r < 3; r++) CHECK_OK(dcp_saver_open(NULL, &j.saver[r], &err));
             hungry_fail(nth + (int64_t)test_random_below(7), 0);
-            for (r = 0; r < 3; r++) j.app[r]->broken = DCP_OK;
+            for (r = 0; r < 3; r++) dcpi_coord_break(j.app[r], DCP_OK);
             job_run(&j, rank_begin);
             hungry_fail(0, 0);
             job_run(&j, rank_steps);

@@ -179,8 +179,8 @@ TEST(trees_are_right_for_all_world_sizes_and_roots) {
         open_members(members, n, all_four);
         run_members(members, n);
         check_members(members, n);
-        CHECK_INT(members[0].c->collectives, n == 1 ? 0 : 5 * n);
-        CHECK_INT(members[0].c->broken, DCP_OK);
+        CHECK(n == 1 ? !members[0].c->internal : (int)dcpi_coord_kept(members[0].c)->collectives == 5 * n);
+        CHECK_OK(dcpi_coord_status(members[0].c));
         close_members(members, n);
     }
 }
@@ -264,8 +264,7 @@ TEST(wrong_arguments_are_found_before_anything_is_sent) {
     CHECK_INT(dcp_barrier(&c, 0, &err), DCP_E_INVALID);
     CHECK(strstr(err.message, "receive"));
     CHECK_INT(calls, 0);
-    CHECK_INT(c.broken, DCP_OK);
-    CHECK_INT(c.collectives, 0);
+    CHECK(!c.internal);
     CHECK_INT(dcp_thread_group_open(0, ranks, &err), DCP_E_INVALID);
     CHECK_INT(dcp_thread_group_open(2, NULL, &err), DCP_E_INVALID);
 }
@@ -312,7 +311,7 @@ TEST(a_failure_breaks_the_coordinator_and_it_is_not_touched_again) {
         CHECK_INT(dcpi_coord_send(&c, 6, 0x77, "x", 1, 10, &err), want);
         CHECK(err.status == want && err.rank == 6);
         CHECK(strstr(err.message, "rank 1 could not send to rank 6 (tag 0x77)"));
-        CHECK_INT(c.broken, want);
+        CHECK_INT(dcpi_coord_status(&c), want);
         CHECK_INT(o.calls, 1);
         o.status = DCP_OK;
         CHECK_INT(dcpi_coord_send(&c, 6, 0x77, "x", 1, 10, &err), want);
@@ -321,6 +320,8 @@ TEST(a_failure_breaks_the_coordinator_and_it_is_not_touched_again) {
         CHECK(data == NULL && size == 0);
         CHECK_INT(dcp_barrier(&c, 0, &err), want);
         CHECK_INT(o.calls, 1);
+        CHECK(dcp_coordinator_is_broken(&c));
+        dcp_coordinator_close(&c);                      /* the struct is ours */
     }
 }
 TEST(want_of_memory_and_wrong_arguments_do_not_break_it) {
@@ -339,7 +340,7 @@ TEST(want_of_memory_and_wrong_arguments_do_not_break_it) {
     CHECK_INT(dcpi_coord_send(&c, 6, 1 << 28, "x", 1, 10, &err), DCP_E_INVALID);
     CHECK_INT(dcpi_coord_send(&c, 6, -1, "x", 1, 10, &err), DCP_E_INVALID);
     CHECK_INT(o.calls, 3);
-    CHECK_INT(c.broken, DCP_OK);
+    CHECK_OK(dcpi_coord_status(&c));
 }
 TEST(nothing_there_is_no_error_and_a_receive_against_its_contract_is_one) {
     odd o;
@@ -351,21 +352,24 @@ TEST(nothing_there_is_no_error_and_a_receive_against_its_contract_is_one) {
     o.status = DCP_PENDING; o.data = &err; o.size = 3; o.from = 2;
     CHECK_INT(dcpi_coord_receive(&c, &from, 1, &data, &size, 0, &err), DCP_PENDING);
     CHECK(data == NULL && size == 0 && from == 4 && err.message[0] == '\0');
-    CHECK_INT(c.broken, DCP_OK);
+    CHECK_OK(dcpi_coord_status(&c));
     o.status = DCP_OK; o.data = NULL; o.size = 0; o.from = 4;
     CHECK_OK(dcpi_coord_receive(&c, &from, 1, &data, &size, 0, &err));
     o.from = 3;                                             /* not who was asked for */
     CHECK_INT(dcpi_coord_receive(&c, &from, 1, &data, &size, 0, &err), DCP_E_COMM);
     CHECK(from == 4 && strstr(err.message, "against its contract"));
+    dcp_coordinator_close(&c);
     c = odd_coordinator(&o);
     o.from = 2; o.size = 7;                                 /* bytes at NULL */
     from = DCP_ANY_RANK;
     CHECK_INT(dcpi_coord_receive(&c, &from, 1, &data, &size, 0, &err), DCP_E_COMM);
     CHECK_INT(from, DCP_ANY_RANK);
     CHECK_INT(size, 0);
+    dcp_coordinator_close(&c);
     c = odd_coordinator(&o);
     o.from = 8;                                             /* no rank at all */
     CHECK_INT(dcpi_coord_receive(&c, &from, 1, &data, &size, 0, &err), DCP_E_COMM);
+    dcp_coordinator_close(&c);
 }
 
 /* ---- a rank that does not come ----------------------------------------------------------------------------------- */
@@ -406,7 +410,7 @@ static void check_absence(const member *m, int n, int absent, int kind, int root
         if (m[i].status == DCP_OK) continue;
         CHECK_INT(m[i].status, DCP_E_TIMEOUT);
         CHECK(m[i].took_ms >= SHORT_MS / 2);              /* or a rank that began earlier has told it */
-        CHECK_INT(m[i].c->broken, DCP_E_TIMEOUT);
+        CHECK_INT(dcpi_coord_status(m[i].c), DCP_E_TIMEOUT);
         CHECK_INT(m[i].err.status, DCP_E_TIMEOUT);
         if (m[i].err.rank == absent) CHECK(strstr(m[i].err.message, name));
         named += m[i].err.rank == absent;
@@ -519,7 +523,7 @@ static void call_other(member *m) {
     case 1: m->status = dcp_broadcast(m->c, text, odd_one ? 7 : 8, 0, 3000, &m->err); break;
     case 2: m->status = odd_one ? call_kind(m, CALL_GATHER, 3000) : call_kind(m, CALL_REDUCE, 3000); break;
     case 3:
-        if (odd_one) m->c->collectives++;                   /* as if it had made a call of its own */
+        if (odd_one) dcpi_coord_kept(m->c)->collectives++;                   /* as if it had made a call of its own */
         m->status = dcp_barrier(m->c, 3000, &m->err);
         break;
     case 4: m->status = dcp_broadcast(m->c, text, 8, odd_one ? 1 : 0, 3000, &m->err); break;
@@ -562,7 +566,7 @@ TEST(different_calls_are_a_mismatch_that_names_both) {
             if (members[i].status != DCP_E_MISMATCH) continue;
             mismatches++;
             CHECK(strstr(members[i].err.message, words[kind][0]) && strstr(members[i].err.message, words[kind][1]));
-            CHECK_INT(members[i].c->broken, DCP_E_MISMATCH);
+            CHECK_INT(dcpi_coord_status(members[i].c), DCP_E_MISMATCH);
             CHECK(members[i].took_ms < 2000);
         }
         for (i = 0; i < 6; i++) if (members[i].status != DCP_E_MISMATCH) CHECK_STR(members[i].err.message, "");
@@ -862,7 +866,7 @@ static void faulty_rank(member *m) {
         int kind;
         for (kind = 0; kind < CALL_KINDS && m->status == DCP_OK; kind++) m->status = call_kind(m, kind, m->kind);
     }
-    EXPECT(m->status == m->c->broken);
+    EXPECT(m->status == dcpi_coord_status(m->c));
     EXPECT(m->status == m->err.status);
     EXPECT((m->status == DCP_OK) == (m->err.message[0] == '\0'));
     EXPECT(m->status == DCP_OK || dcp_barrier(m->c, 20000, NULL) == m->status);
@@ -1036,7 +1040,7 @@ static void process_large(dcp_coordinator *c, process_record *out, void *user) {
     if (c->rank == 1) dcpi_os_sleep_ms(60000);
     while (dcpi_flag_get(&out->stage) < 2) dcpi_os_sleep_ms(1);             /* until the other takes in nothing more */
     if (out->status == DCP_OK) out->number[1] = dcpi_coord_send(c, 1, 1, data, size, 300, &out->err);
-    c->broken = DCP_OK;                                   /* what the coordinator itself says of a stream that is cut */
+    dcpi_coord_break(c, DCP_OK);                          /* what the coordinator itself says of a stream that is cut */
     out->number[2] = dcpi_coord_send(c, 1, 1, data, 1, 300, NULL);
     free(data);
 }
@@ -1073,7 +1077,7 @@ static void process_last_words(dcp_coordinator *c, process_record *out, void *us
     from = DCP_ANY_RANK;
     out->number[0] = dcpi_coord_receive(c, &from, 1, &data, &size, 100, &out->err);
     from = 2;
-    out->number[1] = c->broken ? DCP_E_COMM : dcpi_coord_receive(c, &from, 1, &data, &size, 5000, NULL);
+    out->number[1] = dcpi_coord_status(c) ? DCP_E_COMM : dcpi_coord_receive(c, &from, 1, &data, &size, 5000, NULL);
 }
 TEST(last_words_come_before_the_end) {
     unsigned kill;

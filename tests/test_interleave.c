@@ -693,6 +693,7 @@ static dcp_status save_in(dcp_layout layout, int generation, int rank, dcp_cance
     dcp_coordinator coordinator;
     dcp_save_desc desc = DCP_ZERO;
     dcp_tensor tensors[2];
+    dcp_status status;
     int i;
     for (i = 0; i < WIDE; i++) w[i] = value_of(generation, 0, i);
     for (i = 0; i < NARROW; i++) b[i] = value_of(generation, 1, i);
@@ -711,7 +712,9 @@ static dcp_status save_in(dcp_layout layout, int generation, int rank, dcp_cance
     tensors[1].placement = DCP_PLACE_REPLICATED;
     coordinator_make(&coordinator, rank);
     desc.io.coordinator = &coordinator;
-    return dcp_save(&desc, err);
+    status = dcp_save(&desc, err);
+    dcp_coordinator_close(&coordinator);
+    return status;
 }
 static dcp_status save(int generation, int rank, dcp_cancel *cancel, dcp_error *err) {
     return save_in(the_layout, generation, rank, cancel, err);

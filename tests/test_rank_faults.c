@@ -2228,6 +2228,52 @@ TEST(no_memory_on_one_rank) {
     CHECK(cases > 150);
     CHECK_INT(hungry_count(), live);
 }
+/* What the library keeps of a coordinator is made in its first call: without it no rank can count calls as the others
+ * do, and the coordinator is broken on all. */
+static void hungry_barrier(job *j, int rank) {
+    hunger *h = (hunger *)j->user;
+    if (rank == h->who) {
+        (void)pthread_mutex_lock(&hungry_lock);
+        h->thread = pthread_self();
+        hungry_one = h;
+        (void)pthread_mutex_unlock(&hungry_lock);
+    }
+    j->status[rank] = dcp_barrier(j->coordinators[rank], 20000, &j->err[rank]);
+}
+TEST(no_memory_for_the_first_call_of_a_rank) {
+    int64_t live = hungry_count();
+    int who, kind, r;
+    for (who = 0; who < 3; who++)
+        for (kind = 0; kind < 3; kind++) {
+            dcp_storage *storage;
+            dcp_error err;
+            hunger h;
+            job j;
+            memset(&j, 0, sizeof j);
+            memset(&h, 0, sizeof h);
+            doing("%s, rank %d", kind == 0 ? "barrier" : kind == 1 ? "save" : "load", who);
+            CHECK_OK_MESSAGE(dcp_storage_memory(&storage, &err), err.message);
+            job_storage(&j, storage);
+            job_open(&j, 3);
+            h.fail_at = 1;
+            h.who = who;
+            j.user = &h;
+            j.gen = kind == 1;
+            job_run(&j, kind == 0 ? hungry_barrier : hungry_save);
+            hungry_one = NULL;
+            check_quick(&j, 1500);
+            CHECK(h.tripped);
+            check_all(&j, DCP_E_MEMORY, "memory");
+            for (r = 0; r < 3; r++) CHECK(dcp_coordinator_is_broken(j.coordinators[r]));
+            job_run(&j, hungry_barrier);
+            check_all(&j, DCP_E_MEMORY, "broke earlier");
+            hungry_one = NULL;
+            job_close(&j);
+            dcp_storage_close(storage);
+        }
+    done_doing();
+    CHECK_INT(hungry_count(), live);
+}
 
 /* Memory that ends for ever, in one process or in one of many: a save that fails takes back what it has published. Only
  * where rank 0 does not know
@@ -2508,6 +2554,7 @@ int main(void) {
     RUN(another_world_size_is_a_mismatch);
     RUN(the_word_of_a_rank_0_that_has_left_is_heard);
     RUN(no_memory_on_one_rank);
+    RUN(no_memory_for_the_first_call_of_a_rank);
     RUN(no_memory_for_ever);
     RUN(all_ranks_get_the_same_from_every_call);
     return test_finish();
