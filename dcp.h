@@ -1734,6 +1734,11 @@ static dcp_status dcpi_callback_status(const dcpi_callback *by, dcp_status statu
 static dcp_status dcpi_no_memory(dcp_error *err, size_t size) {
     return dcpi_fail(err, DCP_E_MEMORY, "out of memory: could not allocate %" PRIu64 " bytes", (uint64_t)size);
 }
+static dcp_status dcpi_report_error(dcp_status status, const dcp_error *local, dcp_error *err) {
+    if (err && status) *err = *local;
+    else if (err) (void)dcpi_succeed(err);
+    return status;
+}
 
 /* ---- memory: every allocation of the library goes through these four --------------------------------------------- */
 static void *dcpi_alloc(size_t size, dcp_error *err) {                  /* uninitialised; NULL sets err */
@@ -12967,6 +12972,12 @@ static char *dcpi_text_range(const char *text, size_t length, dcp_error *err) {
     copy[length] = '\0';
     return copy;
 }
+static char *dcpi_text_join(const char *a, const char *b, dcp_error *err) {
+    const size_t size = strlen(a) + strlen(b) + 1;
+    char *text = (char *)dcpi_alloc(size, err);
+    if (text) (void)snprintf(text, size, "%s%s", a, b);
+    return text;
+}
 /* directory: where the checkpoints are; with a storage a key, else an OS path that is opened (and, with `create`,
  * made). */
 static dcp_status dcpi_place_open_directory(dcpi_place *place, dcp_storage *storage, const char *directory, int create,
@@ -13040,6 +13051,30 @@ static dcp_status dcpi_place_stat(const dcpi_place *place, const char *name, dcp
     const dcp_status status = key ? dcpi_storage_stat(place->storage, key, info, err) : DCP_E_MEMORY;
     dcpi_free(key);
     return status;
+}
+/* An open file, with what calls on it need. All zero: none is open. */
+typedef struct dcpi_handle { dcp_storage *storage; char *key; void *object; dcp_object_info info; } dcpi_handle;
+
+static void dcpi_handle_close(dcpi_handle *h) {
+    if (h->object) dcpi_storage_close_object(h->storage, h->object);
+    dcpi_free(h->key);
+    memset(h, 0, sizeof *h);
+}
+/* key: taken over; NULL: no memory */
+static dcp_status dcpi_handle_open(dcp_storage *storage, char *key, dcpi_handle *h, dcp_error *err) {
+    dcp_status status = DCP_E_MEMORY;
+    memset(h, 0, sizeof *h);
+    h->storage = storage;
+    h->key = key;
+    if (key) status = dcpi_storage_open_object(storage, key, &h->object, &h->info, err);
+    if (status) dcpi_handle_close(h);
+    return status;
+}
+static dcp_status dcpi_place_open_file(const dcpi_place *place, const char *name, dcpi_handle *h, dcp_error *err) {
+    return dcpi_handle_open(place->storage, dcpi_place_key(place, name, err), h, err);
+}
+static dcp_status dcpi_handle_read(const dcpi_handle *h, int64_t offset, void *data, size_t size, dcp_error *err) {
+    return dcpi_storage_read(h->storage, h->key, h->object, offset, data, size, err);
 }
 static const char *dcpi_place_name(const dcpi_place *place, const char *key) {
     return place->directory[0] ? key + strlen(place->directory) + 1 : key;
@@ -15121,14 +15156,14 @@ static dcp_status dcpi_one_stat(void *call, dcp_error *err) {
     const dcpi_one_call *c = (const dcpi_one_call *)call;
     return dcpi_storage_stat(c->storage, c->key, c->info, err);
 }
-static dcp_status dcpi_op_read(dcpi_op *op, dcp_storage *s, const char *key, void *object, int64_t offset, void *data,
-                               size_t size, dcp_error *err) {
+static dcp_status dcpi_op_read(dcpi_op *op, const dcpi_handle *h, int64_t offset, void *data, size_t size,
+                               dcp_error *err) {
     dcpi_one_call call;
     int attempt = 0;
     dcp_status status;
-    call.storage = s;
-    call.key = key;
-    call.object = object;
+    call.storage = h->storage;
+    call.key = h->key;
+    call.object = h->object;
     call.offset = offset;
     call.data = data;
     call.size = size;
@@ -15324,10 +15359,9 @@ typedef struct dcpi_origin { const dcp_manifest_shard *shard; dcp_role role; int
 
 typedef struct dcpi_data_file {                         /* a shard's bytes: a file, or a region of the single file */
     const dcp_shard_metadata *shard;
-    char *key;                                          /* NULL until it is first opened */
     int64_t object_size;                                /* of the whole file, by the document */
-    void *object; dcp_object_info info;                 /* under the checkpoint's lock, like all below */
-    int users, mapped;                                  /* who reads it, and how many tensors of it are mapped */
+    dcpi_handle file;                                   /* under the checkpoint's lock, like all below */
+    int users, mapped;                                  /* who reads it (the single file: always), its mapped tensors */
     /* flat checksum: the file was hashed, when it had this time and its size */
     int is_checked; int64_t checked_modified_ns;
     size_t place;                               /* where it is looked for: 0 beside the document, n in sources[n - 1] */
@@ -15359,7 +15393,7 @@ struct dcp_checkpoint {
     uint8_t digest[32];                           /* of the document's bytes: to see whether it is still the same one */
     dcpi_piece *pieces; size_t piece_count;
     dcpi_stored *tensors; size_t tensor_count;          /* sorted by name */
-    void *single;                                       /* the single file, open; else NULL */
+    dcpi_handle single;                                 /* the single file, open; else none */
     dcpi_data_file *files; size_t file_count;           /* one for each shard of the document */
     dcpi_mutex lock; int has_lock, open_files;
     dcpi_lazy *lazy; dcpi_cond lazy_changed; int has_lazy_changed;      /* for each of tensors, once one was mapped */
@@ -15367,11 +15401,8 @@ struct dcp_checkpoint {
 };
 
 /* ---- commit files ------------------------------------------------------------------------------------------------ */
-static char *dcpi_commit_name(const char *prefix, const struct dcpi_commit_kind *kind, dcp_error *err) {
-    size_t size = strlen(prefix) + strlen(kind->suffix) + 1;
-    char *name = (char *)dcpi_alloc(size, err);
-    if (name) (void)snprintf(name, size, "%s%s", prefix, kind->suffix);
-    return name;
+static char *dcpi_commit_prefix(const char *name, dcp_error *err) {      /* of a commit file's name */
+    return dcpi_text_range(name, strlen(name) - strlen(dcpi_commit_kind_of(name)->suffix), err);
 }
 static dcp_status dcpi_place_remove(const dcpi_place *place, const char *name, dcp_error *err) {
     char *key = dcpi_place_key(place, name, err);
@@ -15387,7 +15418,7 @@ static dcp_status dcpi_commit_find(const dcpi_place *place, const char *prefix, 
     for (i = 0; i < DCPI_COUNT(dcpi_commit_kinds); i++) {
         dcp_object_info info;
         dcp_error local;
-        char *name = dcpi_commit_name(prefix, &dcpi_commit_kinds[i], &local);
+        char *name = dcpi_text_join(prefix, dcpi_commit_kinds[i].suffix, &local);
         dcp_status status = name ? dcpi_place_stat(place, name, &info, &local) : DCP_E_MEMORY;
         dcpi_free(name);
         status = dcpi_storage_absent(status, local.sys, &local);
@@ -15418,7 +15449,7 @@ static dcp_status dcpi_commit_meant(const dcpi_place *place, char **name, dcp_er
         return dcpi_fail(err, DCP_E_INVALID,
                          "\"%s%s\" has two commit files, %s%s and %s%s; give the path of the one that is meant",
                          place->shown, place->name, place->name, found[0]->suffix, place->name, found[1]->suffix);
-    *name = dcpi_commit_name(place->name, found[0], err);
+    *name = dcpi_text_join(place->name, found[0]->suffix, err);
     return *name ? DCP_OK : DCP_E_MEMORY;
 }
 
@@ -15443,14 +15474,19 @@ typedef struct dcpi_document {
     int64_t newer;
 } dcpi_document;
 
-/* A commit file, open; or, with storage NULL, the first bytes of one in memory: all that stand before the data. */
+/* Reading a document: from a commit file; or, with no file open, from the first bytes of one in memory, all that stand
+ * before the data. */
 typedef struct dcpi_reading {
-    dcp_storage *storage; const char *key; void *object;
-    const char *bytes; size_t count;
+    dcpi_op *op;                                        /* NULL: nobody can cancel */
+    const dcpi_place *place; const char *name;          /* where it is, for messages */
+    dcp_layout layout;
+    const dcp_verifier *verifier;
+    dcpi_handle file; const char *bytes; size_t count;
+    int64_t offset, size;                               /* of the document in it */
 } dcpi_reading;
 static dcp_status dcpi_reading_read(void *user, int64_t offset, void *data, size_t size, dcp_error *err) {
     dcpi_reading *r = (dcpi_reading *)user;
-    if (r->storage) return dcpi_storage_read(r->storage, r->key, r->object, offset, data, size, err);
+    if (r->file.object) return dcpi_handle_read(&r->file, offset, data, size, err);
     if (offset < 0 || (uint64_t)offset > r->count || size > r->count - (size_t)offset)
         return dcpi_fail(err, DCP_E_INCOMPLETE, "the header ends at byte %" PRIu64, (uint64_t)r->count);
     memcpy(data, r->bytes + offset, size);
@@ -15489,17 +15525,15 @@ static size_t dcpi_sense_of(dcpi_sense *s, const char *text, size_t size) {
     return i;
 }
 /* The byte at `bad` stands in no document: of one that was sealed it has been damaged. */
-static dcp_status dcpi_document_nonsense(dcpi_reading *r, int64_t offset, int64_t size, int is_yaml,
-                                         const dcp_verifier *verifier,
-                                         uint64_t bad, dcp_error *err) {
+static dcp_status dcpi_document_nonsense(dcpi_reading *r, int is_yaml, uint64_t bad, dcp_error *err) {
     char end[512];
     uint8_t value[32];
     dcpi_tail tail;
-    const size_t count = (size_t)dcpi_min(size, (int64_t)sizeof end);
-    const dcp_status status = dcpi_reading_read(r, offset + size - (int64_t)count, end, count, err);
+    const size_t count = (size_t)dcpi_min(r->size, (int64_t)sizeof end);
+    const dcp_status status = dcpi_reading_read(r, r->offset + r->size - (int64_t)count, end, count, err);
     if (status) return status;
     dcpi_tail_find(end, count, is_yaml ? &dcpi_tail_yaml : &dcpi_tail_json, &tail, value);
-    if (verifier)
+    if (r->verifier)
         return dcpi_fail(err, DCP_E_SIGNATURE,
                          "byte %" PRIu64 " is none of a document: damaged, or never one that was signed", bad);
     if (tail.present)
@@ -15516,49 +15550,46 @@ static dcp_status dcpi_document_grow(dcpi_document *out, size_t used, int64_t si
     out->text = text;
     return DCP_OK;
 }
-/* `size` bytes from `offset` on, and a NUL behind them. The caller frees out->text, whatever comes. op NULL: nobody
- * can cancel. */
-static dcp_status dcpi_document_take(dcpi_op *op, dcpi_reading *r, int64_t offset, int64_t size, int is_manifest,
-                                     const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
-    dcpi_sense sense;
+/* Its bytes, and a NUL after them. The caller frees out->text, whatever comes. */
+static dcp_status dcpi_document_take(dcpi_reading *r, dcpi_document *out, dcp_error *err) {
+    dcpi_sense sense = DCP_ZERO;
     size_t capacity = 0, at = 0, made = 0, n;
     dcp_status status = DCP_OK;
-    if (size < 0 || (uint64_t)size >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
-    memset(&sense, 0, sizeof sense);
+    if (r->size < 0 || (uint64_t)r->size >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
     do {
-        if (at > 0 && made == 0) sense.is_yaml = is_manifest && dcpi_manifest_is_yaml(out->text, at);
+        if (at > 0 && made == 0)
+            sense.is_yaml = r->layout == DCP_LAYOUT_MANIFEST && dcpi_manifest_is_yaml(out->text, at);
         if (at > 0) made += dcpi_sense_of(&sense, out->text + made, at - made);
         if (made < at) {
             out->size = at;
-            return dcpi_document_nonsense(r, offset, size, sense.is_yaml, verifier, (uint64_t)made, err);
+            return dcpi_document_nonsense(r, sense.is_yaml, (uint64_t)made, err);
         }
-        status = dcpi_document_grow(out, at, size, &capacity, err);
+        status = dcpi_document_grow(out, at, r->size, &capacity, err);
         for (; at < capacity && !status; at += n) {
             n = (size_t)dcpi_min((int64_t)(capacity - at), (int64_t)(4 * DCPI_MIB));
-            status = op ? dcpi_op_check(op, err) : DCP_OK;
-            if (!status) status = dcpi_reading_read(r, offset + (int64_t)at, out->text + at, n, err);
+            status = r->op ? dcpi_op_check(r->op, err) : DCP_OK;
+            if (!status) status = dcpi_reading_read(r, r->offset + (int64_t)at, out->text + at, n, err);
         }
-    } while (!status && (int64_t)at < size);
+    } while (!status && (int64_t)at < r->size);
     if (status) return status;
     out->size = at;
     out->text[at] = '\0';
     return DCP_OK;
 }
 /* Where the document is in its file. */
-static dcp_status dcpi_document_range(dcpi_reading *r, dcp_layout layout, int64_t file_size, int64_t *offset,
-                                      int64_t *size, dcp_error *err) {
-    *offset = 0;
-    *size = file_size;
-    if (layout == DCP_LAYOUT_SINGLE) {
+static dcp_status dcpi_document_range(dcpi_reading *r, int64_t file_size, dcp_error *err) {
+    r->offset = 0;
+    r->size = file_size;
+    if (r->layout == DCP_LAYOUT_SINGLE) {
         uint8_t head[4096];
         const size_t count = (size_t)dcpi_min(file_size, (int64_t)sizeof head);
         char version[32];
         dcp_status status = dcpi_reading_read(r, 0, head, count, err);
-        if (!status) status = dcpi_file_prefix(head, count, file_size, offset, size, version, err);
+        if (!status) status = dcpi_file_prefix(head, count, file_size, &r->offset, &r->size, version, err);
         if (status) return status;
     }
-    if (*size <= (int64_t)DCP_LIMIT_DOCUMENT) return DCP_OK;
-    return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRId64 " bytes; DCP_LIMIT_DOCUMENT is %" PRId64, *size,
+    if (r->size <= (int64_t)DCP_LIMIT_DOCUMENT) return DCP_OK;
+    return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRId64 " bytes; DCP_LIMIT_DOCUMENT is %" PRId64, r->size,
                      (int64_t)DCP_LIMIT_DOCUMENT);
 }
 /* Instead of its digest, of what is not a document and was not read whole: enough to tell it from another file. */
@@ -15570,12 +15601,9 @@ static void dcpi_document_mark(dcpi_document *out) {
     dcpi_sha_update(&sha, &out->info.modified_ns, sizeof out->info.modified_ns);
     dcpi_sha_final(&sha, out->digest);
 }
-static dcp_status dcpi_document_fetch(dcpi_op *op, dcpi_reading *r, dcp_layout layout, const dcp_verifier *verifier,
-                                      dcpi_document *out, dcp_error *err) {
-    int64_t offset, size;
-    dcp_status status = dcpi_document_range(r, layout, out->info.size, &offset, &size, err);
-    if (!status)
-        status = dcpi_document_take(op, r, offset, size, layout == DCP_LAYOUT_MANIFEST, verifier, out, err);
+static dcp_status dcpi_document_fetch(dcpi_reading *r, dcpi_document *out, dcp_error *err) {
+    dcp_status status = dcpi_document_range(r, out->info.size, err);
+    if (!status) status = dcpi_document_take(r, out, err);
     if (!status) dcp_sha256(out->text, out->size, out->digest);
     else if (out->text && !dcpi_is_trouble(status)) dcpi_document_mark(out);
     return status;
@@ -15599,26 +15627,23 @@ static int64_t dcpi_origin_size(const dcp_manifest_shard *shard) {
         if (shard->shape[d] < 0 || !dcpi_mul(elements, shard->shape[d], &elements)) return 0;
     return shard->dtype && dcpi_dtype_size(dcp_dtype_parse(shard->dtype), elements, &size) ? size : 0;
 }
+/* A seed's optimizer or router state may be just the path of a file that says nothing of tensors: a shard without any,
+ * whose size is not known (-1). */
 static dcp_status dcpi_origin_describe(dcpi_meta *meta, const dcp_manifest_shard *from, dcp_shard_metadata *shard,
                                        dcp_tensor_metadata *tensor, dcp_error *err) {
-    shard->rank = from->rank >= 0 ? from->rank : 0;
     shard->file_path = from->path;
+    shard->file_size = -1;
+    if (!from->tensor_name && !from->has_expert_key) return DCP_OK;
+    shard->rank = from->rank >= 0 ? from->rank : 0;
     shard->checksum = from->checksum;
     shard->tensors = tensor;
     shard->tensor_count = 1;
+    dcpi_manifest_as_tensor(from, tensor);
     tensor->name = dcpi_origin_name(meta, from, err);
     if (!tensor->name) return DCP_E_MEMORY;
-    tensor->ndim = from->ndim > 0 ? from->ndim : 0;
-    tensor->data_type = from->dtype ? from->dtype : "";
-    tensor->size = dcpi_origin_size(from);
-    shard->file_size = tensor->size;
-    tensor->placement = from->placement;
-    tensor->block_size = from->block_size;
-    tensor->block_checksums = from->block_checksums;
-    tensor->block_count = from->block_count;
-    memcpy(tensor->shape, from->shape, sizeof tensor->shape);
-    memcpy(tensor->global_shape, dcpi_manifest_whole(from), sizeof tensor->global_shape);
-    memcpy(tensor->global_offset, from->global_offset, sizeof tensor->global_offset);
+    if (tensor->ndim < 0) tensor->ndim = 0;
+    if (!tensor->data_type) tensor->data_type = "";
+    shard->file_size = tensor->size = dcpi_origin_size(from);
     return DCP_OK;
 }
 static void dcpi_origin_add(dcpi_origin *out, size_t *count, const dcp_manifest_shard *shard, dcp_role role,
@@ -15629,34 +15654,28 @@ static void dcpi_origin_add(dcpi_origin *out, size_t *count, const dcp_manifest_
     out[n].role = role;
     out[n].layer = layer;
 }
-/* All entries that name a file with a tensor in it. Returns their number; out: may be NULL. */
-static size_t dcpi_origin_list(const dcp_manifest *m, dcpi_origin *out) {
+/* All entries that name a file; those of states that are only a path come last, as states[0] and [1]. Returns their
+ * number. out NULL: only that. */
+static size_t dcpi_origin_list(const dcp_manifest *m, dcp_manifest_shard *paths, dcpi_origin *out) {
     const dcp_manifest_state *const states[2] = { &m->optim_state, &m->router_state };
+    static const dcp_role roles[2] = { DCP_ROLE_OPTIMIZER, DCP_ROLE_ROUTER };
     size_t n = 0, i, k, e;
     for (i = 0; i < m->shard_count; i++)
         dcpi_origin_add(out, &n, &m->shards[i], m->shards[i].has_expert_key ? DCP_ROLE_EXPERT : DCP_ROLE_PARAMETER, -1);
     for (k = 0; k < 2; k++) {
-        for (i = 0; i < states[k]->shard_count; i++)
-            dcpi_origin_add(out, &n, &states[k]->shards[i], k ? DCP_ROLE_ROUTER : DCP_ROLE_OPTIMIZER, -1);
+        for (i = 0; i < states[k]->shard_count; i++) dcpi_origin_add(out, &n, &states[k]->shards[i], roles[k], -1);
         for (i = 0; i < states[k]->layer_count; i++)
             for (e = 0; e < states[k]->layers[i].shard_count; e++)
                 dcpi_origin_add(out, &n, &states[k]->layers[i].shards[e], DCP_ROLE_ROUTER, states[k]->layers[i].layer);
     }
-    return n;
-}
-/* A seed's optimizer and router state may be just the path of a file that says nothing of tensors: behind the others,
- * a shard without any, whose size is not known (-1). Returns their number; out: may be NULL. */
-static size_t dcpi_origin_list_states(const dcp_manifest *m, dcp_manifest_shard *shards, dcpi_origin *out) {
-    const dcp_manifest_state *const states[2] = { &m->optim_state, &m->router_state };
-    size_t n = 0, k;
     for (k = 0; k < 2; k++) {
         if (!states[k]->path) continue;
         if (out) {
-            shards[n].path = states[k]->path;
-            shards[n].ndim = shards[n].rank = -1;
-            shards[n].size = -1;
+            paths[k].path = states[k]->path;
+            paths[k].ndim = paths[k].rank = -1;
+            paths[k].size = -1;
         }
-        dcpi_origin_add(out, &n, out ? &shards[n] : NULL, k ? DCP_ROLE_ROUTER : DCP_ROLE_OPTIMIZER, -1);
+        dcpi_origin_add(out, &n, &paths[k], roles[k], -1);
     }
     return n;
 }
@@ -15672,7 +15691,8 @@ static dcp_status dcpi_origin_number_parts(dcp_shard_metadata *shards, size_t co
     size_t i, n = 0;
     dcp_status status;
     if (!order) return DCP_E_MEMORY;
-    for (i = 0; i < count; i++) if (!shards[i].tensors->placement) order[n++] = &shards[i];
+    for (i = 0; i < count; i++)
+        if (shards[i].tensors && !shards[i].tensors->placement) order[n++] = &shards[i];
     status = dcpi_sort((const void **)(void *)order, n, dcpi_origin_compare_parts, err);
     for (i = 1; i < n && !status; i++) {
         if (strcmp(order[i]->tensors->name, order[i - 1]->tensors->name) != 0) continue;
@@ -15702,12 +15722,12 @@ static void dcpi_document_copy_head(dcp_metadata *to, const dcp_manifest *from) 
     to->is_foreign = from->is_foreign;
 }
 static dcp_status dcpi_document_from_manifest(dcp_manifest *manifest, dcpi_document *out, dcp_error *err) {
-    const size_t count = dcpi_origin_list(manifest, NULL), states = dcpi_origin_list_states(manifest, NULL, NULL);
+    const size_t count = dcpi_origin_list(manifest, NULL, NULL);
     dcpi_meta *meta;
     dcpi_origin *origins;
     dcp_shard_metadata *shards;
     dcp_tensor_metadata *tensors;
-    dcp_manifest_shard *files;
+    dcp_manifest_shard *paths;
     size_t i;
     dcp_status status = dcp_metadata_new(&out->metadata, err);
     if (status) { dcp_manifest_free(manifest); return status; }
@@ -15716,37 +15736,31 @@ static dcp_status dcpi_document_from_manifest(dcp_manifest *manifest, dcpi_docum
     meta->free_kept = dcpi_document_free_manifest;
     meta->is_parsed = 1;
     dcpi_document_copy_head(out->metadata, manifest);
-    origins = (dcpi_origin *)dcpi_arena_array(&meta->arena, count + states, sizeof *origins, err);
-    shards = origins ? (dcp_shard_metadata *)dcpi_arena_array(&meta->arena, count + states, sizeof *shards, err) : NULL;
+    origins = (dcpi_origin *)dcpi_arena_array(&meta->arena, count, sizeof *origins, err);
+    shards = origins ? (dcp_shard_metadata *)dcpi_arena_array(&meta->arena, count, sizeof *shards, err) : NULL;
     tensors = shards ? (dcp_tensor_metadata *)dcpi_arena_array(&meta->arena, count, sizeof *tensors, err) : NULL;
-    files = tensors ? (dcp_manifest_shard *)dcpi_arena_array(&meta->arena, states, sizeof *files, err) : NULL;
-    if (!files) return DCP_E_MEMORY;
-    (void)dcpi_origin_list(manifest, origins);
-    (void)dcpi_origin_list_states(manifest, files, origins + count);
+    paths = tensors ? (dcp_manifest_shard *)dcpi_arena_array(&meta->arena, 2, sizeof *paths, err) : NULL;
+    if (!paths) return DCP_E_MEMORY;
+    (void)dcpi_origin_list(manifest, paths, origins);
     for (i = 0; i < count && !status; i++)
         status = dcpi_origin_describe(meta, origins[i].shard, &shards[i], &tensors[i], err);
     if (!status) status = dcpi_origin_number_parts(shards, count, err);
-    for (i = 0; i < states; i++) {
-        shards[count + i].file_path = files[i].path;
-        shards[count + i].file_size = -1;
-    }
     out->metadata->shards = shards;
-    out->metadata->shard_count = count + states;
+    out->metadata->shard_count = count;
     out->manifest = manifest;
     out->origins = origins;
     return status;
 }
 /* Parsed; of the single file every byte before the data is compared with what the JSON says must stand there. */
-static dcp_status dcpi_document_parse(dcpi_reading *r, dcp_layout layout, const dcp_verifier *verifier,
-                                      dcpi_document *out, dcp_error *err) {
-    const int is_single = layout == DCP_LAYOUT_SINGLE;
+static dcp_status dcpi_document_parse(dcpi_reading *r, dcpi_document *out, dcp_error *err) {
+    const int is_single = r->layout == DCP_LAYOUT_SINGLE;
     dcp_manifest *manifest;
     dcp_status status;
-    if (layout == DCP_LAYOUT_MANIFEST) {
-        status = dcpi_manifest_parse(out->text, out->size, verifier, &manifest, err);
+    if (r->layout == DCP_LAYOUT_MANIFEST) {
+        status = dcpi_manifest_parse(out->text, out->size, r->verifier, &manifest, err);
         return status ? status : dcpi_document_from_manifest(manifest, out, err);
     }
-    status = dcpi_meta_parse(out->text, out->size, is_single ? DCPI_TYPE_CHECKPOINT : DCPI_TYPE_METADATA, verifier,
+    status = dcpi_meta_parse(out->text, out->size, is_single ? DCPI_TYPE_CHECKPOINT : DCPI_TYPE_METADATA, r->verifier,
                              &out->metadata, err);
     if (status || !is_single) return status;
     return dcpi_file_check(out->metadata, out->text, out->size, dcpi_reading_read, r, out->info.size, err);
@@ -15763,16 +15777,15 @@ static dcp_status dcpi_document_validate(const dcpi_document *document, const ch
     if (document->manifest) return dcpi_manifest_check(document->manifest, name, found, err);
     return dcpi_meta_check(document->metadata, name, found, err);
 }
-static dcp_status dcpi_document_check(dcpi_op *op, const dcpi_place *place, const char *name,
-                                      const dcpi_document *document, dcp_error *err) {
+static dcp_status dcpi_document_check(const dcpi_reading *r, const dcpi_document *document, dcp_error *err) {
     dcp_validation found;
     size_t i;
-    dcp_status status = dcpi_document_validate(document, name, &found, err);
-    if (!status && !dcpi_key_is_portable(name))
-        dcpi_op_log(op, DCP_LOG_WARNING, "%s%s: %s", place->shown, name, dcpi_portable_words);
-    if (status) dcpi_fail_context(err, "%s", place->shown);
+    dcp_status status = dcpi_document_validate(document, r->name, &found, err);
+    if (!status && !dcpi_key_is_portable(r->name))
+        dcpi_op_log(r->op, DCP_LOG_WARNING, "%s%s: %s", r->place->shown, r->name, dcpi_portable_words);
+    if (status) dcpi_fail_context(err, "%s", r->place->shown);
     for (i = 0; i < found.warning_count && !status; i++)
-        dcpi_op_log(op, DCP_LOG_WARNING, "%s%s: %s", place->shown, name, found.warnings[i]);
+        dcpi_op_log(r->op, DCP_LOG_WARNING, "%s%s: %s", r->place->shown, r->name, found.warnings[i]);
     dcp_validation_free(&found);
     return status;
 }
@@ -15780,30 +15793,26 @@ static dcp_status dcpi_document_check(dcpi_op *op, const dcpi_place *place, cons
  * document, or all of a single file that stands before its data, of which there will be file_size bytes with it. */
 static dcp_status dcpi_document_accept(dcp_layout layout, const char *name, char *bytes, size_t count,
                                        int64_t file_size, uint8_t digest[32], dcp_error *err) {
-    const int is_single = layout == DCP_LAYOUT_SINGLE;
-    int64_t offset, size;
-    dcp_validation found;
-    dcpi_document document;
-    dcpi_reading r;
+    dcp_validation found = DCP_ZERO;
+    dcpi_document document = DCP_ZERO;
+    dcpi_reading r = DCP_ZERO;
     dcp_status status;
-    memset(&document, 0, sizeof document);
-    memset(&found, 0, sizeof found);
-    memset(&r, 0, sizeof r);
+    r.layout = layout;
     r.bytes = bytes;
     r.count = count;
     document.info.size = file_size;
-    if (is_single) status = dcpi_document_fetch(NULL, &r, layout, NULL, &document, err);
+    if (layout == DCP_LAYOUT_SINGLE) status = dcpi_document_fetch(&r, &document, err);
     else {
-        status = dcpi_document_range(&r, layout, file_size, &offset, &size, err);
+        status = dcpi_document_range(&r, file_size, err);
         document.text = bytes;
         document.size = count;
         if (!status) dcp_sha256(bytes, count, document.digest);
     }
     memcpy(digest, document.digest, 32);
-    if (!status) status = dcpi_document_parse(&r, layout, NULL, &document, err);
+    if (!status) status = dcpi_document_parse(&r, &document, err);
     if (!status) status = dcpi_document_validate(&document, name, &found, err);
     dcp_validation_free(&found);
-    if (!is_single) document.text = NULL;
+    if (document.text == bytes) document.text = NULL;
     dcpi_document_free(&document);
     return status;
 }
@@ -15845,86 +15854,70 @@ static int64_t dcpi_claim_yaml(const char *text, size_t size) {
 }
 /* The number of a document of a newer version of the format: its other rules are not known here, but how it is sealed
  * is. -1: none. */
-static int64_t dcpi_document_newer(dcp_layout layout, const dcp_verifier *verifier, const char *text, size_t size) {
-    const int is_yaml = text && layout == DCP_LAYOUT_MANIFEST && dcpi_manifest_is_yaml(text, size);
-    const char *type = layout == DCP_LAYOUT_SINGLE    ? DCPI_TYPE_CHECKPOINT
-                       : layout == DCP_LAYOUT_SHARDED ? DCPI_TYPE_METADATA
-                       : is_yaml                      ? DCPI_TYPE_MANIFEST_YAML
-                                                      : DCPI_TYPE_MANIFEST;
+static int64_t dcpi_document_newer(const dcpi_reading *r, const char *text, size_t size) {
+    const int is_yaml = text && r->layout == DCP_LAYOUT_MANIFEST && dcpi_manifest_is_yaml(text, size);
+    const char *type = r->layout == DCP_LAYOUT_SINGLE    ? DCPI_TYPE_CHECKPOINT
+                       : r->layout == DCP_LAYOUT_SHARDED ? DCPI_TYPE_METADATA
+                       : is_yaml                         ? DCPI_TYPE_MANIFEST_YAML
+                                                         : DCPI_TYPE_MANIFEST;
     dcp_error ignored;
     dcpi_tail tail;
     int64_t claim;
-    if (!text || dcpi_integrity_check(type, text, size, verifier, &tail, &ignored) || !tail.present) return -1;
+    if (!text || dcpi_integrity_check(type, text, size, r->verifier, &tail, &ignored) || !tail.present) return -1;
     claim = is_yaml ? dcpi_claim_yaml(text, size) : dcpi_claim_json(text, size);
     return claim == DCPI_CLAIM_UNKNOWN ? -1 : claim;
 }
-static dcp_status dcpi_document_judge(dcpi_op *op, const dcpi_place *place, const char *name, dcpi_reading *r,
-                                      dcp_layout layout, const dcp_verifier *verifier, dcp_status status,
-                                      dcpi_document *out, dcp_error *err) {
-    if (!status) status = dcpi_document_parse(r, layout, verifier, out, err);
-    if (status) dcpi_fail_context(err, "%s%s: ", place->shown, name);
-    else status = dcpi_document_check(op, place, name, out, err);
-    out->newer = status == DCP_E_VERSION ? dcpi_document_newer(layout, verifier, out->text, out->size) : -1;
-    return status;
-}
-/* is_whole 0: only its digest. */
-static dcp_status dcpi_document_read_once(dcpi_op *op, const dcpi_place *place, const char *name, int is_whole,
-                                          const dcp_verifier *verifier, dcpi_document *out, void **object,
-                                          dcp_error *err) {
-    const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(name);
-    const dcp_layout layout = kind ? kind->layout : DCP_LAYOUT_SHARDED;
-    dcpi_reading r;
-    char *key = dcpi_place_key(place, name, err);
-    dcp_status status;
+/* What is wanted of a document. Whether it is a manifest its name says, where it is a commit file's. */
+enum { DCPI_READ_DIGEST = 1, DCPI_READ_TEXT = 2, DCPI_READ_MANIFEST = 4 };
+static dcp_status dcpi_document_read_once(dcpi_reading *r, int what, dcpi_document *out, dcp_error *err) {
+    dcp_status status = dcpi_place_open_file(r->place, r->name, &r->file, err);
     memset(out, 0, sizeof *out);
-    memset(&r, 0, sizeof r);
-    if (!key) return DCP_E_MEMORY;
-    r.storage = place->storage;
-    r.key = key;
-    status = dcpi_storage_open_object(r.storage, key, &r.object, &out->info, err);
-    if (status && is_whole) status = dcpi_storage_absent(status, err->sys, err);
-    if (!status) {
-        status = dcpi_document_fetch(op, &r, layout, verifier, out, err);
-        if (is_whole) status = dcpi_document_judge(op, place, name, &r, layout, verifier, status, out, err);
-        if (object && !status) *object = r.object;
-        else dcpi_storage_close_object(r.storage, r.object);
-    }
-    if (status) dcpi_document_free(out);
-    dcpi_free(key);
+    if (!(what & DCPI_READ_DIGEST)) status = dcpi_storage_absent(status, err->sys, err);
+    if (status) return status;
+    out->info = r->file.info;
+    status = dcpi_document_fetch(r, out, err);
+    if (what & DCPI_READ_DIGEST) return status;
+    if (!status) status = dcpi_document_parse(r, out, err);
+    if (status) dcpi_fail_context(err, "%s%s: ", r->place->shown, r->name);
+    else status = dcpi_document_check(r, out, err);
+    out->newer = status == DCP_E_VERSION ? dcpi_document_newer(r, out->text, out->size) : -1;
     return status;
 }
-static dcp_status dcpi_document_try(dcpi_op *op, const dcpi_place *place, const char *name, int is_whole,
-                                    const dcp_verifier *verifier, dcpi_document *out, void **object, dcp_error *err) {
-    dcp_error local;
-    int attempt = 0;
-    dcp_status status;
-    do status = dcpi_document_read_once(op, place, name, is_whole, verifier, out, object, &local);
-    while (status && dcpi_op_again(op, ++attempt, "reading a document", &local));
-    if (!status) return dcpi_succeed(err);
-    if (err) *err = local;
-    return local.status;
-}
-/* Reads, checks, parses and validates. What a message says of the file is put before it here. `object`, if given, gets
+/* Reads, checks, parses and validates. What a message says of the file is put before it here. `file`, if given, gets
  * the open file: its bytes are those that were checked, even if the file is replaced now. */
-static dcp_status dcpi_document_read_from(dcpi_op *op, const dcpi_place *place, const char *name,
-                                          const dcp_verifier *verifier, dcpi_document *out, void **object,
-                                          dcp_error *err) {
-    return dcpi_document_try(op, place, name, 1, verifier, out, object, err);
+static dcp_status dcpi_document_get(dcpi_op *op, const dcpi_place *place, const char *name, int what,
+                                    const dcp_verifier *verifier, dcpi_document *out, dcpi_handle *file,
+                                    dcp_error *err) {
+    const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(name);
+    dcpi_reading r = DCP_ZERO;
+    dcp_error local;
+    int attempt = 0, again;
+    dcp_status status;
+    r.op = op;
+    r.place = place;
+    r.name = name;
+    r.layout = what & DCPI_READ_MANIFEST ? DCP_LAYOUT_MANIFEST : kind ? kind->layout : DCP_LAYOUT_SHARDED;
+    r.verifier = verifier;
+    do {
+        status = dcpi_document_read_once(&r, what, out, &local);
+        if (file && !status) *file = r.file;
+        else dcpi_handle_close(&r.file);
+        if (status) dcpi_document_free(out);
+        again = status && dcpi_op_again(op, ++attempt, "reading a document", &local);
+    } while (again);
+    if (!(what & DCPI_READ_TEXT)) { dcpi_free(out->text); out->text = NULL; }
+    return dcpi_report_error(status ? local.status : DCP_OK, &local, err);
 }
 static dcp_status dcpi_document_read(dcpi_op *op, const dcpi_place *place, const char *name,
                                      const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
-    dcp_status status = dcpi_document_read_from(op, place, name, verifier, out, NULL, err);
-    dcpi_free(out->text);
-    out->text = NULL;
-    return status;
+    return dcpi_document_get(op, place, name, 0, verifier, out, NULL, err);
 }
 /* Only what a commit file's document is, not what it says: enough to see whether it is still the same one. */
 static dcp_status dcpi_document_digest(dcpi_op *op, const dcpi_place *place, const char *name, uint8_t digest[32],
                                        dcp_error *err) {
     dcpi_document document;
-    const dcp_status status = dcpi_document_try(op, place, name, 0, NULL, &document, NULL, err);
+    const dcp_status status = dcpi_document_get(op, place, name, DCPI_READ_DIGEST, NULL, &document, NULL, err);
     memcpy(digest, document.digest, 32);
-    dcpi_document_free(&document);
     return status;
 }
 
@@ -16137,7 +16130,7 @@ DCPDEF dcp_status dcp_find(const dcp_checkpoint *checkpoint, const dcp_select *s
 }
 /* All shards of a single file are read through the descriptor that its document came from: it never opens again, and
  * never closes before the end. */
-static dcp_status dcpi_index_files(dcp_checkpoint *c, const dcp_object_info *info, dcp_error *err) {
+static dcp_status dcpi_index_files(dcp_checkpoint *c, dcp_error *err) {
     const dcp_metadata *m = c->metadata;
     size_t s;
     c->files = (dcpi_data_file *)dcpi_alloc_array(m->shard_count, sizeof *c->files, err);
@@ -16146,12 +16139,10 @@ static dcp_status dcpi_index_files(dcp_checkpoint *c, const dcp_object_info *inf
     for (s = 0; s < m->shard_count; s++) {
         c->files[s].shard = &m->shards[s];
         c->files[s].object_size = m->shards[s].file_size;
-        if (!c->single) continue;
-        c->files[s].object_size = info->size;
-        c->files[s].info = *info;
-        c->files[s].object = c->single;
-        c->files[s].key = dcpi_place_key(&c->place, c->commit_name, err);
-        if (!c->files[s].key) return DCP_E_MEMORY;
+        if (!c->single.object) continue;
+        c->files[s].object_size = c->single.info.size;
+        c->files[s].file = c->single;
+        c->files[s].users = 1;
     }
     return DCP_OK;
 }
@@ -16168,52 +16159,35 @@ static const dcpi_stored *dcpi_stored_find(const dcp_checkpoint *c, const char *
 }
 
 /* ---- data files: opened when first read, closed when many are open; a file in use or mapped stays open ----------- */
-static const dcpi_place *dcpi_data_file_place(const dcp_checkpoint *c, const dcpi_data_file *f) {
-    return f->place ? &c->sources[f->place - 1] : &c->place;
-}
-static dcp_storage *dcpi_data_file_storage(const dcp_checkpoint *c, const dcpi_data_file *f) {
-    return dcpi_data_file_place(c, f)->storage;
-}
-
-static dcp_status dcpi_data_file_try(dcp_checkpoint *c, dcpi_data_file *f, char *key, dcp_error *err) {
-    dcp_status status = key ? dcpi_storage_open_object(dcpi_data_file_storage(c, f), key, &f->object, &f->info,
-                                                       err) : DCP_E_MEMORY;
-    if (status) { dcpi_free(key); return status; }
-    f->key = key;
-    return DCP_OK;
-}
 /* Where a seed's document may have meant its file: beside the document, at the storage's base, under the standard
  * name. */
 static dcp_status dcpi_data_file_find(dcp_checkpoint *c, dcpi_data_file *f, dcp_error *err) {
+    const dcpi_place *place = f->place ? &c->sources[f->place - 1] : &c->place;
     char name[DCP_LIMIT_PATH + 64];
     const char *given = f->shard->file_path;
-    dcp_status status = dcpi_data_file_try(c, f, dcpi_place_key(dcpi_data_file_place(c, f), given, err), err);
+    dcp_status status = dcpi_place_open_file(place, given, &f->file, err);
     if (status != DCP_E_NOT_FOUND || !c->metadata->is_foreign || f->place) return status;
-    status = dcpi_data_file_try(c, f, dcpi_copy_text(given, err), err);
+    status = dcpi_handle_open(place->storage, dcpi_copy_text(given, err), &f->file, err);
     if (status != DCP_E_NOT_FOUND) return status;
     status = dcp_shard_name(c->prefix, f->shard->rank, NULL, name, sizeof name, err);
-    return status ? status : dcpi_data_file_try(c, f, dcpi_place_key(&c->place, name, err), err);
+    return status ? status : dcpi_place_open_file(place, name, &f->file, err);
 }
 static dcp_status dcpi_data_file_open_at(dcp_checkpoint *c, dcpi_data_file *f, dcp_error *err) {
-    dcp_status status;
-    if (f->key) status = dcpi_storage_open_object(dcpi_data_file_storage(c, f), f->key, &f->object, &f->info, err);
-    else status = dcpi_data_file_find(c, f, err);
+    const dcp_status status = dcpi_data_file_find(c, f, err);
+    const int64_t size = f->file.info.size;
     if (status == DCP_E_NOT_FOUND)
         return dcpi_fail(err, DCP_E_INCOMPLETE, "%s names \"%s\" (shard %d), which is not there", c->path,
                          f->shard->file_path, f->shard->rank);
     if (status) { dcpi_fail_context(err, "shard %d: ", f->shard->rank); return status; }
-    if (f->info.size == f->object_size || f->object_size < 0) return DCP_OK;
-    dcpi_storage_close_object(dcpi_data_file_storage(c, f), f->object);
-    f->object = NULL;
+    if (size == f->object_size || f->object_size < 0) return DCP_OK;
+    dcpi_handle_close(&f->file);
     return dcpi_fail(err, DCP_E_INCOMPLETE, "\"%s\" (shard %d) has %" PRId64 " bytes, but %s says %" PRId64,
-                     f->shard->file_path, f->shard->rank, f->info.size, c->path, f->object_size);
+                     f->shard->file_path, f->shard->rank, size, c->path, f->object_size);
 }
 /* From now on the file is looked for in the next of the sources; 0: there is no other. */
 static int dcpi_data_file_next(dcp_checkpoint *c, dcpi_data_file *f, const dcp_error *why) {
-    if (f->place >= c->source_count || c->single || dcpi_is_trouble(why->status)) return 0;
+    if (f->place >= c->source_count || c->single.object || dcpi_is_trouble(why->status)) return 0;
     dcpi_op_log(&c->op, DCP_LOG_WARNING, "%s; it is fetched from %s", why->message, c->sources[f->place].shown);
-    dcpi_free(f->key);
-    f->key = NULL;
     f->place++;
     f->is_checked = 0;
     return 1;
@@ -16227,31 +16201,30 @@ static dcp_status dcpi_data_file_open(dcp_checkpoint *c, dcpi_data_file *f, dcp_
     return status;
 }
 static void dcpi_data_file_close(dcp_checkpoint *c, dcpi_data_file *f) {
-    dcpi_storage_close_object(dcpi_data_file_storage(c, f), f->object);
-    f->object = NULL;
+    dcpi_handle_close(&f->file);
     c->open_files--;
+}
+static void dcpi_data_file_close_idle(dcp_checkpoint *c, dcpi_data_file *f) {          /* under the lock */
+    if (f->file.object && f->users == 0 && !f->mapped) dcpi_data_file_close(c, f);
 }
 static void dcpi_data_files_trim(dcp_checkpoint *c) {                   /* under the lock */
     size_t s;
-    for (s = 0; s < c->file_count && c->open_files > DCPI_OPEN_FILES; s++) {
-        dcpi_data_file *f = &c->files[s];
-        if (f->object && f->object != c->single && f->users == 0 && !f->mapped) dcpi_data_file_close(c, f);
-    }
+    for (s = 0; s < c->file_count && c->open_files > DCPI_OPEN_FILES; s++) dcpi_data_file_close_idle(c, &c->files[s]);
 }
 /* Any thread. The file stays open until the matching release. */
 static dcp_status dcpi_data_file_acquire(dcp_checkpoint *c, int shard, dcpi_data_file **out, dcp_error *err) {
     dcpi_data_file *f = &c->files[shard];
     dcp_status status = DCP_OK;
     *out = NULL;
-    if (c->single && f->shard->data_offset == 0)
+    if (c->single.object && f->shard->data_offset == 0)
         return dcpi_fail(err, DCP_E_INCOMPLETE,
                          "%s holds no data, only the description of shard %d: its data were stored elsewhere", c->path,
                          f->shard->rank);
     dcpi_mutex_lock(&c->lock);
-    if (!f->object) {
+    if (!f->file.object) {
         if (c->open_files >= DCPI_OPEN_FILES) dcpi_data_files_trim(c);
         status = dcpi_data_file_open(c, f, err);
-        if (!status && f->checked_modified_ns != f->info.modified_ns) f->is_checked = 0;
+        if (!status && f->checked_modified_ns != f->file.info.modified_ns) f->is_checked = 0;
     }
     if (!status) { f->users++; *out = f; }
     dcpi_mutex_unlock(&c->lock);
@@ -16269,7 +16242,7 @@ static void dcpi_data_file_release(dcp_checkpoint *c, dcpi_data_file *f) {
 static void dcpi_data_file_give_up(dcp_checkpoint *c, dcpi_data_file *f) {
     dcpi_data_file_release(c, f);
     dcpi_mutex_lock(&c->lock);
-    if (f->object && f->object != c->single && f->users == 0 && !f->mapped) dcpi_data_file_close(c, f);
+    dcpi_data_file_close_idle(c, f);
     dcpi_mutex_unlock(&c->lock);
 }
 /* What a load tries again: transient errors, and files that a network file system does not show yet. */
@@ -16292,7 +16265,7 @@ static dcp_status dcpi_data_file_see(dcp_checkpoint *c, dcpi_op *op, int shard, 
     seeing.shard = shard;
     seeing.file = NULL;
     dcpi_mutex_lock(&c->lock);
-    is_open = c->files[shard].object != NULL;
+    is_open = c->files[shard].file.object != NULL;
     dcpi_mutex_unlock(&c->lock);
     do status = is_open ? dcpi_seeing_run(&seeing, &local) : dcpi_op_errand(op, dcpi_seeing_run, &seeing, &local);
     while (status && dcpi_op_retry(op, NULL, dcpi_data_file_may_come(&local), ++attempt, "opening a file", &local));
@@ -16339,15 +16312,12 @@ static dcp_status dcpi_open_check(const dcp_open_desc *desc, dcp_error *err) {
 }
 static dcp_status dcpi_open_names(dcp_checkpoint *c, const char *commit_name, dcp_error *err) {
     const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(commit_name);
-    size_t size = strlen(c->place.shown) + strlen(commit_name) + 1;
     if (!kind) return dcpi_fail(err, DCP_E_COMM, "open: \"%s\" is no name of a commit file", commit_name);
     c->layout = kind->layout;
     c->commit_name = dcpi_copy_text(commit_name, err);
-    c->prefix = dcpi_text_range(commit_name, strlen(commit_name) - strlen(kind->suffix), err);
-    c->path = (char *)dcpi_alloc(size, err);
-    if (!c->commit_name || !c->prefix || !c->path) return DCP_E_MEMORY;
-    (void)snprintf(c->path, size, "%s%s", c->place.shown, commit_name);
-    return DCP_OK;
+    c->prefix = dcpi_commit_prefix(commit_name, err);
+    c->path = dcpi_text_join(c->place.shown, commit_name, err);
+    return c->commit_name && c->prefix && c->path ? DCP_OK : DCP_E_MEMORY;
 }
 static dcp_status dcpi_open_find(dcp_checkpoint *c, dcp_error *err) {
     char *name;
@@ -16367,8 +16337,8 @@ static dcp_status dcpi_open_minimum_step(const dcp_checkpoint *c, const dcp_open
                      ": an older checkpoint stands in for a newer one?",
                      c->path, m->has_training ? m->training.step : (int64_t)-1, desc->minimum_step);
 }
-/* What rank 0 found, for the others: size and time of the commit file, the digest of the document, the commit file's
- * name, and, unless it is a single file, which every rank has to open anyway, the document. */
+/* What rank 0 found, for the others: the digest of the document, the commit file's name, and, unless it is a single
+ * file, which every rank has to open anyway, the document. */
 typedef struct dcpi_opening {
     dcp_checkpoint *checkpoint;
     const dcp_open_desc *desc;
@@ -16378,8 +16348,6 @@ typedef struct dcpi_opening {
 static dcp_status dcpi_open_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
     const dcpi_opening *o = (const dcpi_opening *)user;
     (void)rank; (void)err;
-    dcpi_put64(message, o->document.info.size);
-    dcpi_put64(message, o->document.info.modified_ns);
     dcpi_buffer_add(message, o->document.digest, 32);
     dcpi_put_text(message, o->checkpoint->commit_name);
     if (o->document.text) dcpi_buffer_add(message, o->document.text, o->document.size);
@@ -16387,13 +16355,13 @@ static dcp_status dcpi_open_make(void *user, int rank, dcpi_buffer *message, dcp
 }
 static dcp_status dcpi_open_read(dcpi_opening *o, const dcp_open_desc *desc, dcp_error *err) {
     dcp_checkpoint *c = o->checkpoint;
-    return dcpi_document_read_from(&c->op, &c->place, c->commit_name, desc->verifier, &o->document,
-                                   c->layout == DCP_LAYOUT_SINGLE ? &c->single : NULL, err);
+    return dcpi_document_get(&c->op, &c->place, c->commit_name, DCPI_READ_TEXT, desc->verifier, &o->document,
+                             c->layout == DCP_LAYOUT_SINGLE ? &c->single : NULL, err);
 }
 static dcp_status dcpi_open_take(dcpi_opening *o, const dcp_open_desc *desc, dcp_error *err) {
     dcp_checkpoint *c = o->checkpoint;
+    dcpi_reading r = DCP_ZERO;
     dcpi_wire body = dcpi_team_body(c->op.team.peers->message, c->op.team.peers->size);
-    const int64_t size = dcpi_get64(&body), modified_ns = dcpi_get64(&body);
     const uint8_t *digest = dcpi_get(&body, 32);
     const char *name = dcpi_get_text(&body);
     const size_t left = dcpi_wire_left(&body);
@@ -16403,12 +16371,12 @@ static dcp_status dcpi_open_take(dcpi_opening *o, const dcp_open_desc *desc, dcp
     if (status) return status;
     if (c->layout == DCP_LAYOUT_SINGLE) status = dcpi_open_read(o, desc, err);
     else {
-        o->document.info.size = size;
-        o->document.info.modified_ns = modified_ns;
         memcpy(o->document.digest, digest, 32);
         o->document.text = (char *)(uintptr_t)document;                 /* the message's, for the parser only */
         o->document.size = left;
-        status = dcpi_document_parse(NULL, c->layout, desc->verifier, &o->document, err);
+        r.layout = c->layout;
+        r.verifier = desc->verifier;
+        status = dcpi_document_parse(&r, &o->document, err);
         o->document.text = NULL;
     }
     if (!status && memcmp(o->document.digest, digest, 32) != 0)
@@ -16428,7 +16396,7 @@ static dcp_status dcpi_open_index(void *opening, dcp_error *err) {
     memcpy(c->digest, document->digest, sizeof c->digest);
     status = dcpi_open_minimum_step(c, desc, err);
     if (!status) status = dcpi_open_sources(c, desc, err);
-    if (!status) status = dcpi_index_files(c, &document->info, err);
+    if (!status) status = dcpi_index_files(c, err);
     if (!status) status = dcpi_index_pieces(c, err);
     if (!status) status = dcpi_index_tensors(c, err);
     return status ? status : dcpi_index_select(c, desc->select, err);
@@ -16531,11 +16499,8 @@ static dcp_status dcpi_open_phase(const dcp_open_desc *desc, const char *call, u
 static void dcpi_checkpoint_free(dcp_checkpoint *c) {
     size_t s;
     if (!c) return;
-    for (s = 0; s < c->file_count; s++) {
-        if (c->files[s].object && c->files[s].object != c->single) dcpi_data_file_close(c, &c->files[s]);
-        dcpi_free(c->files[s].key);
-    }
-    dcpi_storage_close_object(c->place.storage, c->single);
+    for (s = 0; s < c->file_count && !c->single.object; s++) dcpi_handle_close(&c->files[s].file);
+    dcpi_handle_close(&c->single);
     for (s = 0; c->lazy && s < c->tensor_count; s++) dcpi_free(c->lazy[s].copy);
     dcpi_free(c->lazy);
     if (c->has_lazy_changed) dcpi_cond_destroy(&c->lazy_changed);
@@ -18270,7 +18235,7 @@ static dcp_status dcpi_save_place(dcpi_save *s, dcp_error *err) {
     if (!dcpi_key_is_portable(s->place.name) || (s->place.directory[0] && !dcpi_key_is_portable(s->place.directory)))
         return dcpi_fail(err, DCP_E_INVALID, "save: \"%.200s\" is no name for a checkpoint: %s",
                          dcpi_key_is_portable(s->place.name) ? s->place.directory : s->place.name, dcpi_portable_words);
-    s->commit_name = dcpi_commit_name(s->place.name, s->kind, err);
+    s->commit_name = dcpi_text_join(s->place.name, s->kind->suffix, err);
     s->commit_key = s->commit_name ? dcpi_place_key(&s->place, s->commit_name, err) : NULL;
     if (!s->commit_key) return DCP_E_MEMORY;
     status = dcpi_place_report(&s->place, s->commit_name, s->report.path, err);
@@ -18512,7 +18477,8 @@ static dcp_status dcpi_plan_read_list(dcpi_save *s, int rank, dcp_error *err) {
 }
 
 /* ---- plan: pieces of one name, chained in the order of ranks ----------------------------------------------------- */
-static uint64_t dcpi_entry_hash(const void *user, const void *entry) {  /* FNV-1a: names are ours, nobody attacks them */
+static uint64_t dcpi_entry_hash(const void *user, const void *entry) {
+    /* FNV-1a: names are ours, nobody attacks them */
     const char *name = dcpi_entry_name((const dcpi_entry *)entry);
     uint64_t h = 14695981039346656037u;
     (void)user;
@@ -21819,11 +21785,6 @@ static uint8_t *dcpi_item_direct(const dcpi_load *l, const dcpi_item *item) {
         return NULL;
     return (uint8_t *)source->wanted->data + source->walk.memory_start + (item->begin - source->walk.file_start);
 }
-static dcp_status dcpi_read_bytes(const dcpi_load *l, const dcpi_data_file *file, int64_t at, uint8_t *to, int64_t size,
-                                  dcp_error *err) {
-    return dcpi_storage_read(dcpi_data_file_storage(l->checkpoint, file), file->key, file->object, at, to, (size_t)size,
-                             err);
-}
 /* One item of any size, chunk by chunk: read, hash, scatter; the digest is known, and compared, before its last chunk
  * is used. */
 static dcp_status dcpi_read_one(dcpi_reader *r, const dcpi_item *item, dcpi_data_file *file, dcp_error *err) {
@@ -21840,7 +21801,7 @@ static dcp_status dcpi_read_one(dcpi_reader *r, const dcpi_item *item, dcpi_data
         status = dcpi_op_check_cancel(l->op, err);
         if (!status && dcpi_crew_is_stopped(&l->crew))
             status = dcpi_fail(err, DCP_E_CANCELLED, "stopped after another failure");
-        if (!status) status = dcpi_read_bytes(l, file, item->at + (at - item->begin), to, n, err);
+        if (!status) status = dcpi_handle_read(&file->file, item->at + (at - item->begin), to, (size_t)n, err);
         if (status) break;
         status = dcpi_item_verify(l, item, &block, at, to, n, err);
         if (status) return status;
@@ -21853,14 +21814,14 @@ static dcp_status dcpi_read_one(dcpi_reader *r, const dcpi_item *item, dcpi_data
 static dcp_status dcpi_read_run(dcpi_reader *r, const dcpi_item **items, size_t count, dcpi_data_file *file,
                                 dcp_error *err) {
     dcpi_load *l = r->l;
-    const int64_t base = items[0]->at;
     const dcpi_item *last = items[count - 1];
+    const int64_t base = items[0]->at, size = last->at + last->end - last->begin - base;
     size_t i, jobs = 0, leaf = 0;
     dcp_status status = dcpi_reader_turn(r, err);
     if (status) return status;
     status = dcpi_reader_prepare_jobs(r, err);
     if (!status) status = dcpi_op_check_cancel(l->op, err);
-    if (!status) status = dcpi_read_bytes(l, file, base, r->buffer, last->at + last->end - last->begin - base, err);
+    if (!status) status = dcpi_handle_read(&file->file, base, r->buffer, (size_t)size, err);
     if (status) return dcpi_item_failed(l, items[0], err);
     for (i = 0; i < count; i++)
         if (dcpi_item_has_digest(l, items[i]))
@@ -21915,15 +21876,13 @@ static dcp_status dcpi_read_elsewhere(dcpi_reader *r, const dcpi_item **items, s
     dcpi_mutex_lock(&c->lock);
     other = *file;
     dcpi_mutex_unlock(&c->lock);
-    other.key = NULL;
-    other.object = NULL;
+    memset(&other.file, 0, sizeof other.file);
     while (status && dcpi_data_file_next(c, &other, err)) {
         status = dcpi_data_file_open_at(c, &other, err);
         if (status) continue;
         status = dcpi_read_file(r, items, count, &other, err);
-        dcpi_storage_close_object(dcpi_data_file_storage(c, &other), other.object);
+        dcpi_handle_close(&other.file);
     }
-    dcpi_free(other.key);
     return status;
 }
 static dcp_status dcpi_read_items(dcpi_reader *r, const dcpi_item **items, size_t count, dcp_error *err) {
@@ -22051,8 +22010,8 @@ static int dcpi_is_flat(const dcp_shard_metadata *shard) {
     return shard->checksum && !is_tree;
 }
 
-static dcp_status dcpi_flat_hash(dcpi_op *op, dcp_storage *s, const dcpi_data_file *file, uint8_t *buffer,
-                                 size_t capacity, uint8_t digest[32], dcp_error *err) {
+static dcp_status dcpi_flat_hash(dcpi_op *op, const dcpi_data_file *file, uint8_t *buffer, size_t capacity,
+                                 uint8_t digest[32], dcp_error *err) {
     int64_t at, n;
     dcpi_sha sha;
     dcp_status status = DCP_OK;
@@ -22060,8 +22019,8 @@ static dcp_status dcpi_flat_hash(dcpi_op *op, dcp_storage *s, const dcpi_data_fi
     for (at = 0; at < file->shard->file_size && !status; at += n) {
         n = dcpi_min(file->shard->file_size - at, (int64_t)capacity);
         status = dcpi_op_check(op, err);
-        if (!status) status = dcpi_op_read(op, s, file->key, file->object, file->shard->data_offset + at, buffer,
-                                           (size_t)n, err);
+        if (!status)
+            status = dcpi_op_read(op, &file->file, file->shard->data_offset + at, buffer, (size_t)n, err);
         if (!status) dcpi_sha_update(&sha, buffer, (size_t)n);
         dcpi_op_report(op, at + n, 0);
     }
@@ -22094,11 +22053,11 @@ static dcp_status dcpi_flat_check_once(dcp_checkpoint *c, dcpi_op *op, int shard
     if (!done && !buffer) status = DCP_E_MEMORY;
     if (buffer) {
         dcpi_op_phase(op, DCP_PHASE_VERIFY, file->shard->file_size);
-        status = dcpi_flat_hash(op, dcpi_data_file_storage(c, file), file, buffer, capacity, digest, err);
+        status = dcpi_flat_hash(op, file, buffer, capacity, digest, err);
         if (!status) status = dcpi_flat_compare(c, file, digest, err);
         dcpi_mutex_lock(&c->lock);
         file->is_checked = !status;
-        file->checked_modified_ns = file->info.modified_ns;
+        file->checked_modified_ns = file->file.info.modified_ns;
         dcpi_mutex_unlock(&c->lock);
     }
     dcpi_free(buffer);
@@ -22111,7 +22070,7 @@ static int dcpi_flat_next(dcp_checkpoint *c, int shard, const dcp_error *why) {
     int found = 0;
     dcpi_mutex_lock(&c->lock);
     if (why->status == DCP_E_CHECKSUM && file->users == 0 && !file->mapped && file->place < c->source_count) {
-        if (file->object) dcpi_data_file_close(c, file);
+        if (file->file.object) dcpi_data_file_close(c, file);
         found = dcpi_data_file_next(c, file, why);
     }
     dcpi_mutex_unlock(&c->lock);
@@ -22156,8 +22115,7 @@ static dcp_status dcpi_shared_get(dcpi_load *l, const dcpi_shared *shared, int64
     }
     status = dcpi_data_file_see(l->checkpoint, l->op, item->shard, &file, err);
     if (status) return status;
-    status = dcpi_op_read(l->op, dcpi_data_file_storage(l->checkpoint, file), file->key, file->object, at,
-                          *message + DCPI_RELAY_HEADER, size, err);
+    status = dcpi_op_read(l->op, &file->file, at, *message + DCPI_RELAY_HEADER, size, err);
     dcpi_data_file_release(l->checkpoint, file);
     for (i = 0; i < shared->other_count && !status; i++) {
         status = dcpi_op_check(l->op, err);
@@ -22312,11 +22270,6 @@ static dcp_status dcpi_op_restart(dcpi_op *op, const char *call, dcp_error *err)
     op->started_ms = op->phase_ms = op->checked_ms = dcpi_os_monotonic_ms();
     op->longest_gap_ms = 0;
     return call ? dcpi_team_begin(op, call, err) : DCP_OK;
-}
-static dcp_status dcpi_report_error(dcp_status status, const dcp_error *local, dcp_error *err) {
-    if (err && status) *err = *local;
-    else if (err) (void)dcpi_succeed(err);
-    return status;
 }
 /* Ends a collective call: the same verdict on all ranks. */
 static dcp_status dcpi_load_verdict(dcp_checkpoint *c, dcp_status status, dcp_error *err) {
@@ -22507,7 +22460,7 @@ static int dcpi_map_pays(int64_t file_size, int64_t size, uint64_t addresses) {
 /* *data NULL: it has to be read. */
 static dcp_status dcpi_map_file(dcp_checkpoint *c, const dcpi_piece *piece, dcpi_data_file *file, const uint8_t **data,
                                 dcp_error *err) {
-    dcp_storage *storage = dcpi_data_file_storage(c, file);
+    dcp_storage *storage = file->file.storage;
     const void *mapped = NULL;
     dcp_status status;
     *data = NULL;
@@ -22515,18 +22468,17 @@ static dcp_status dcpi_map_file(dcp_checkpoint *c, const dcpi_piece *piece, dcpi
         return DCP_OK;
     dcpi_mutex_lock(&c->lock);
     (void)dcpi_succeed(err);
-    status = storage->map(storage->context, file->object, &mapped, err);
+    status = storage->map(storage->context, file->file.object, &mapped, err);
     if (!status && mapped) file->mapped++;
     dcpi_mutex_unlock(&c->lock);
     if (status == DCP_E_UNSUPPORTED || status == DCP_E_MEMORY || (!status && !mapped)) return dcpi_succeed(err);
     if (!status) *data = (const uint8_t *)mapped + piece->meta->offset;
-    return dcpi_storage_result(&dcpi_by_reader, status, "map", file->key, err);
+    return dcpi_storage_result(&dcpi_by_reader, status, "map", file->file.key, err);
 }
 /* Under the lock. Its pages go when nobody else has it open. */
 static void dcpi_unmap_file(dcp_checkpoint *c, dcpi_data_file *file) {
     file->mapped--;
-    if (file->mapped == 0 && file->users == 0 && file->object && file->object != c->single)
-        dcpi_data_file_close(c, file);
+    dcpi_data_file_close_idle(c, file);
 }
 static dcp_status dcpi_map_verify(dcp_checkpoint *c, const dcpi_piece *piece, const uint8_t *data, dcp_error *err) {
     const dcp_tensor_metadata *meta = piece->meta;
@@ -23443,7 +23395,7 @@ static dcp_status dcpi_remove_find(const dcpi_place *place, dcpi_names *commits,
     if (!status && count == 0)
         status = dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\"", place->shown, place->name);
     for (i = 0; i < count && i < 2 && !status; i++) {
-        name = dcpi_commit_name(place->name, found[i], err);
+        name = dcpi_text_join(place->name, found[i]->suffix, err);
         status = name ? dcpi_names_add(commits, name, err) : DCP_E_MEMORY;
         dcpi_free(name);
     }
@@ -23739,19 +23691,23 @@ static dcp_status dcpi_file_place(dcp_storage *storage, const char *path, int cr
     if (!path) return dcpi_fail(err, DCP_E_INVALID, "path is NULL");
     return status ? status : dcpi_place_open(place, storage, path, create, err);
 }
-DCPDEF dcp_status dcp_metadata_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier,
-                                         dcp_metadata **out, dcp_error *err) {
+static dcp_status dcpi_document_file(dcp_storage *storage, const char *path, int what, const dcp_verifier *verifier,
+                                     dcpi_document *out, dcp_error *err) {
     dcp_error local;
     dcpi_op op;
     dcpi_place place;
-    dcpi_document document;
     dcp_status status = dcpi_file_place(storage, path, 0, &op, &place, &local);
-    *out = NULL;
-    memset(&document, 0, sizeof document);
-    if (!status) status = dcpi_document_read(&op, &place, place.name, verifier, &document, &local);
-    if (!status) *out = document.metadata;
+    memset(out, 0, sizeof *out);
+    if (!status) status = dcpi_document_get(&op, &place, place.name, what, verifier, out, NULL, &local);
     dcpi_place_close(&place);
     return dcpi_report_error(status, &local, err);
+}
+DCPDEF dcp_status dcp_metadata_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier,
+                                         dcp_metadata **out, dcp_error *err) {
+    dcpi_document document;
+    const dcp_status status = dcpi_document_file(storage, path, 0, verifier, &document, err);
+    *out = document.metadata;
+    return status;
 }
 /* Replaces a file, atomically and durably. */
 static dcp_status dcpi_file_publish(dcp_storage *storage, const char *path, const char *text, size_t size,
@@ -23776,46 +23732,16 @@ DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path
     dcpi_free(text);
     return dcpi_report_error(status, &local, err);
 }
-static dcp_status dcpi_manifest_file_read(dcpi_op *op, const dcpi_place *place, const char *key,
-                                          const dcp_verifier *verifier, dcp_manifest **out, dcp_error *err) {
-    dcp_validation found;
-    dcpi_document document;
-    dcpi_reading r;
-    size_t i;
-    dcp_status status;
-    memset(&document, 0, sizeof document);
-    memset(&r, 0, sizeof r);
-    r.storage = place->storage;
-    r.key = key;
-    status = dcpi_storage_open_object(place->storage, key, &r.object, &document.info, err);
-    if (status) return status;
-    status = dcpi_document_fetch(op, &r, DCP_LAYOUT_MANIFEST, verifier, &document, err);
-    dcpi_storage_close_object(place->storage, r.object);
-    if (!status) status = dcpi_manifest_parse(document.text, document.size, verifier, out, err);
-    dcpi_document_free(&document);
-    if (status) { dcpi_fail_context(err, "%s%s: ", place->shown, place->name); return status; }
-    status = dcpi_manifest_check(*out, place->name, &found, err);
-    for (i = 0; i < found.warning_count && !status; i++)
-        dcpi_op_log(op, DCP_LOG_WARNING, "%s%s: %s", place->shown, place->name, found.warnings[i]);
-    dcp_validation_free(&found);
-    if (!status) return status;
-    dcpi_fail_context(err, "%s", place->shown);
-    dcp_manifest_free(*out);
-    *out = NULL;
-    return status;
-}
 DCPDEF dcp_status dcp_manifest_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier,
                                          dcp_manifest **out, dcp_error *err) {
-    dcp_error local;
-    dcpi_op op;
-    dcpi_place place;
-    dcp_status status = dcpi_file_place(storage, path, 0, &op, &place, &local);
-    char *key = status ? NULL : dcpi_place_key(&place, place.name, &local);
+    dcpi_document document;
+    const dcp_status status = dcpi_document_file(storage, path, DCPI_READ_MANIFEST, verifier, &document, err);
     *out = NULL;
-    if (!status) status = key ? dcpi_manifest_file_read(&op, &place, key, verifier, out, &local) : DCP_E_MEMORY;
-    dcpi_free(key);
-    dcpi_place_close(&place);
-    return dcpi_report_error(status, &local, err);
+    if (status) return status;
+    *out = (dcp_manifest *)dcpi_meta_of(document.metadata)->kept;       /* out of what was made from it */
+    dcpi_meta_of(document.metadata)->kept = NULL;
+    dcp_metadata_free(document.metadata);
+    return status;
 }
 DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path, const dcp_manifest *manifest,
                                           const dcp_signer *signer, dcp_error *err) {
@@ -23934,7 +23860,7 @@ static dcp_status dcpi_sync_open(dcpi_sync *y, dcp_error *err) {
     if (dcpi_commit_kind_of(y->commit_name)->layout != DCP_LAYOUT_MANIFEST)
         return dcpi_fail(err, DCP_E_UNSUPPORTED, "sync: %s%s is no manifest; dcptool convert makes one of it",
                          y->from.shown, y->commit_name);
-    status = dcpi_document_read_from(&y->op, &y->from, y->commit_name, d->verifier, &y->document, NULL, err);
+    status = dcpi_document_get(&y->op, &y->from, y->commit_name, DCPI_READ_TEXT, d->verifier, &y->document, NULL, err);
     if (!status && d->minimum_step > 0 && y->document.manifest->step < d->minimum_step)
         status = dcpi_fail(err, d->verifier ? DCP_E_SIGNATURE : DCP_E_MISMATCH, "%s%s is of step %" PRId64
                            ", but minimum_step is %" PRId64, y->from.shown, y->commit_name, y->document.manifest->step,
