@@ -1,11 +1,12 @@
 #!/bin/sh
-# test_examples.sh - builds and runs every example and every code block of README.md, as a user would.
+# test_examples.sh - builds and runs every example and every code block of the documents (README.md and others), as a
+# user would.
 #
 # Each example is built without a word from the compiler, runs in a directory of its own, must exit with 0 and end with
 # a line that says what was proven. The first one is built with the line that its head comment gives; the others share
 # one implementation of dcp.h, build/dcp.o, as the files of one program would, since that takes most of the compiler's
-# time. A ```c block of README.md with a main is a program and is run; any other block is compiled, at file scope or
-# else inside a function that has the variables of the README's first program (err, status, save, load, tensors) and
+# time. A ```c block of a document with a main is a program and is run; any other block is compiled: alone if it has the
+# implementation, else at file scope or inside a function that has the variables err, status, save, load, tensors, and
 # what a `// needs: DECLARATIONS` comment in it asks for.
 #
 # CC, CFLAGS, CXX, CXXFLAGS   compilers and flags; default: clang (half the time; g++ reads all of them too) or cc, -O2;
@@ -209,59 +210,88 @@ if wanted $name && mpi_is_there $name && build $name compile_demo_mpi "$root/exa
     fi
 fi
 
-# ---- the code blocks of README.md -------------------------------------------------------------------------------
+# ---- the code blocks of the documents ----------------------------------------------------------------------------
 
-if [ ! -f README.md ]; then
-    wanted readme && missing readme readme "there is no README.md"
-else
-    # README.md, line N: the block goes to block_N.c
+# a_block FILE NAME: compiles the block in the file, and runs it if it is a program
+a_block() {
+    block=$1 name=$2
+    if grep -q 'DCP_MPI' "$block"; then
+        if ! have "$MPICC"; then
+            missing "$name" mpi "$MPICC is not there; install libopenmpi-dev or libmpich-dev"
+        elif build "$name" "$MPICC" -x c "$block" -I"$root" -c -o "$scratch/block.o"; then ok "$name"; fi
+    elif grep -q 'DCP_CUDA' "$block"; then
+        if ! have nvcc; then missing "$name" cuda "nvcc is not there; install the CUDA toolkit"
+        elif build "$name" nvcc -x cu "$block" -I"$root" -c -o "$scratch/block.o"; then ok "$name"; fi
+    elif grep -q '[ \t*]main *(' "$block"; then
+        build "$name" compile "$block" "$scratch/block" &&
+            run_in "$name" "$scratch/$name.d" '' "$scratch/block" && ok "$name"
+    elif grep -q 'DCP_IMPLEMENTATION' "$block"; then
+        # shellcheck disable=SC2086
+        if build "$name" $CC $CFLAGS -Wall -Wextra -I"$root" -c "$block" -o "$scratch/block.o"; then ok "$name"; fi
+    else
+        needs=$(sed -n 's|^.*// needs: *||p' "$block")
+        { echo '#include "dcp.h"'; printf '%s\n' "$needs"; cat "$block"; } >"$scratch/file_scope.c"
+        {
+            echo '#include "dcp.h"'
+            echo '#include <stdio.h>'
+            grep '^#' "$block"
+            echo 'int block(void);'
+            echo 'int block(void) {'
+            echo 'dcp_error err; dcp_status status = DCP_OK; dcp_tensor tensors[1] = {DCP_ZERO};'
+            echo 'dcp_save_desc save = DCP_ZERO; dcp_load_desc load = DCP_ZERO;'
+            printf '%s\n{\n' "$needs"
+            grep -v '^#' "$block"
+            printf '}\nreturn (int)status;\n}\n'
+        } >"$scratch/in_function.c"
+        # shellcheck disable=SC2086
+        if $CC $CFLAGS -w -I"$root" -fsyntax-only "$scratch/in_function.c" >"$scratch/build.txt" 2>&1 ||
+            $CC $CFLAGS -w -I"$root" -fsyntax-only "$scratch/file_scope.c" >/dev/null 2>&1; then
+            ok "$name"
+        else
+            bad "$name" "does not compile: $(grep -m 1 error "$scratch/build.txt")"
+        fi
+    fi
+}
+# examples/README.md, line N: the test examples_readme_line_N
+for document in README.md examples/*.md examples/*/*.md tests/*.md; do
+    if [ ! -f "$document" ]; then bad "$document" "is not there"; continue; fi
+    prefix=$(echo "${document%.md}" | tr '/A-Z' '_a-z')
+    rm -f "$scratch"/block_*.c
     awk -v to="$scratch/block_" '
         !inside && /^```c($|[ \t])/ { inside = 1; file = to NR ".c"; printf "" > file; next }
         inside && /^```/ { inside = 0; close(file); next }
-        inside { print > file }' README.md
+        inside { print > file }' "$document"
     for block in "$scratch"/block_*.c; do
         [ -f "$block" ] || continue
-        line=${block##*_} line=${line%.c} name=readme_line_$line
-        wanted "$name" || continue
-        if grep -q 'mpi' "$block"; then
-            if ! have "$MPICC"; then
-                missing "$name" mpi "$MPICC is not there; install libopenmpi-dev or libmpich-dev"; continue
-            fi
-            build "$name" "$MPICC" -x c "$block" -I"$root" -c -o "$scratch/block.o" && ok "$name"
-        elif grep -q 'cuda' "$block" && ! have nvcc; then
-            missing "$name" cuda "nvcc is not there; install the CUDA toolkit"
-        elif grep -q 'cuda' "$block"; then
-            build "$name" nvcc -x cu "$block" -I"$root" -c -o "$scratch/block.o" && ok "$name"
-        elif grep -q '[ \t*]main *(' "$block"; then
-            grep -q 'DCP_IMPLEMENTATION' "$block" || { echo '#define DCP_IMPLEMENTATION'; cat "$block"; } >"$block.x"
-            [ -s "$block.x" ] && mv "$block.x" "$block"
-            build "$name" compile "$block" "$scratch/block" || continue
-            if run_in "$name" "$scratch/$name.d" '' "$scratch/block"; then ok "$name"; fi
-        else
-            needs=$(sed -n 's|^.*// needs: *||p' "$block")
-            { echo '#include "dcp.h"'; printf '%s\n' "$needs"; cat "$block"; } >"$scratch/file_scope.c"
-            {
-                echo '#include "dcp.h"'
-                echo '#include <stdio.h>'
-                grep '^#' "$block"
-                echo 'int block(void);'
-                echo 'int block(void) {'
-                echo 'dcp_error err; dcp_status status = DCP_OK; dcp_tensor tensors[1] = {DCP_ZERO};'
-                echo 'dcp_save_desc save = DCP_ZERO; dcp_load_desc load = DCP_ZERO;'
-                printf '%s\n{\n' "$needs"
-                grep -v '^#' "$block"
-                printf '}\nreturn (int)status;\n}\n'
-            } >"$scratch/in_function.c"
-            # shellcheck disable=SC2086
-            if $CC $CFLAGS -w -I"$root" -c "$scratch/file_scope.c" -o "$scratch/block.o" >/dev/null 2>&1 ||
-                $CC $CFLAGS -w -I"$root" -c "$scratch/in_function.c" \
-                    -o "$scratch/block.o" >"$scratch/build.txt" 2>&1; then
-                ok "$name"
-            else
-                bad "$name" "does not compile: $(grep -m 1 error "$scratch/build.txt")"
-            fi
-        fi
+        line=${block##*_} line=${line%.c}
+        if wanted "${prefix}_line_$line"; then a_block "$block" "${prefix}_line_$line"; fi
     done
+done
+# What readers see in a narrow window, and the length of the first thing that they read.
+lines_of_code() {
+    long=$(awk '/^```c/ { code = 1; next } /^```/ { code = 0 } code && length > 90 { print FILENAME ":" FNR }' \
+        README.md examples/*.md)
+    [ -z "$long" ] || { echo "more than 90 columns: $long"; return 1; }
+    [ "$(wc -c <README.md)" -le 14000 ] || { echo "README.md has more than 14,000 bytes"; return 1; }
+}
+if wanted readme_size; then
+    if why=$(lines_of_code); then ok readme_size; else bad readme_size "$why"; fi
+fi
+# A link leads to a file of the repository, and to a heading in it.
+links() {
+    for document in README.md examples/*.md examples/*/*.md tests/*.md; do
+        grep -o ']([^)]*)' "$document" | sed 's/^](//; s/)$//' | grep -v '^http' | while read -r link; do
+            target=$(dirname "$document")/${link%%#*}
+            [ -n "${link%%#*}" ] || target=$document
+            if [ ! -f "$target" ]; then echo "$document: $link"; continue; fi
+            case $link in *'#'*) sed -n 's/^#* //p' "$target" | tr 'A-Z ' 'a-z-' | grep -qx "${link#*#}" ||
+                echo "$document: $link" ;; esac
+        done
+    done
+}
+if wanted links; then
+    lost=$(links)
+    if [ -z "$lost" ]; then ok links; else bad links "lead nowhere: $(echo "$lost" | tr '\n' ' ')"; fi
 fi
 
 echo "$passed passed, $failed failed, $skipped skipped"
