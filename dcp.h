@@ -16472,23 +16472,21 @@ static dcp_status dcpi_open_together(dcp_checkpoint *c, const dcp_open_desc *des
  * is set even after a failure then, if there was memory for it. */
 static dcp_status dcpi_open_phase(const dcp_open_desc *desc, const char *call, uint8_t list, dcp_checkpoint **out,
                                   dcp_error *err) {
-    dcp_error team;
-    dcpi_op op;
-    dcp_status status = dcpi_op_begin(&op, &desc->io, err), joined = dcpi_team_begin(&op, call, &team);
-    dcp_checkpoint *c = (dcp_checkpoint *)dcpi_alloc_array(1, sizeof *c, &team);
+    dcp_error team, memory;
+    dcp_checkpoint *c = (dcp_checkpoint *)dcpi_alloc_array(1, sizeof *c, &memory);
+    dcpi_op without, *op = c ? &c->op : &without;                       /* points into itself: it is never copied */
+    dcp_status status = dcpi_op_begin(op, &desc->io, err), joined = dcpi_team_begin(op, call, &team);
     *out = c;
     if (!status && joined) *err = team;
     if (!status) status = joined;
     if (!status) status = dcpi_open_check(desc, err);
     if (!c) {
-        if (!status) { *err = team; status = team.status; }
-        status = dcpi_team_verdict(&op, status, err);           /* everyone's, as in *err */
-        dcpi_team_end(&op);
-        dcpi_op_tell_warnings(&op, desc->report);
+        if (!status) { *err = memory; status = memory.status; }
+        status = dcpi_team_verdict(op, status, err);            /* everyone's, as in *err */
+        dcpi_team_end(op);
+        dcpi_op_tell_warnings(op, desc->report);
         return status;
     }
-    c->op = op;
-    if (c->op.team.peers == &op.team.lead) c->op.team.peers = &c->op.team.lead;
     c->verify = desc->verify;
     c->share_reads = dcpi_open_shares(desc);
     if (!status && dcpi_mutex_init(&c->lock)) status = dcpi_no_memory(err, sizeof c->lock);
