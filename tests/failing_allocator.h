@@ -87,6 +87,18 @@ static inline int64_t hungry_live(void) {               /* blocks */
     return live;
 }
 /* From now on `peak` and `largest` are those of what follows. */
-static inline void hungry_watch(void) { hungry.peak = hungry.bytes; hungry.largest = 0; }
+static inline void hungry_watch(void) {
+    dcpi_mutex_lock(&hungry.lock);
+    hungry.peak = hungry.bytes;
+    hungry.largest = 0;
+    dcpi_mutex_unlock(&hungry.lock);
+}
+static inline int64_t hungry_peak(void) {               /* bytes */
+    int64_t peak;
+    dcpi_mutex_lock(&hungry.lock);
+    peak = hungry.peak;
+    dcpi_mutex_unlock(&hungry.lock);
+    return peak;
+}
 
 #endif

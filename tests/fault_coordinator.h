@@ -23,7 +23,8 @@ typedef struct fault_plan {
     int reluctant_percent;              /* of sends that may not wait: so many are DCP_PENDING */
     int only_tag;                       /* 0: any */
     volatile int dead;                  /* set by the test: from then on every call fails, and nothing is sent */
-    int calls, sends, delayed, dropped, failed;             /* what happened */
+    int calls, sends, delayed, dropped;                     /* what happened */
+    volatile int failed;                /* of them; with dcpi_flag_get while calls may run */
     int after_failure;                  /* calls after one that failed */
 } fault_plan;
 typedef struct fault_context {
@@ -53,9 +54,9 @@ static int fault_choose(fault_context *f, int tag, int is_send) {
         p->sends += is_send;
         is_deaf = !is_send && p->deaf_after && p->sends >= p->deaf_after;
         if (delays) { wait = 1 + fault_below(f, p->delay_ms); p->delayed++; }
-        if (fails || is_deaf || p->calls == p->fail_at) { what = FAULT_FAIL; p->failed++; }
+        if (fails || is_deaf || p->calls == p->fail_at) { what = FAULT_FAIL; dcpi_flag_set(&p->failed, p->failed + 1); }
         else if (is_send && (drops || p->sends == p->drop_at)) { what = FAULT_DROP; p->dropped++; }
-        else if (is_send && p->sends == p->lies_at) { what = FAULT_LIE; p->failed++; }
+        else if (is_send && p->sends == p->lies_at) { what = FAULT_LIE; dcpi_flag_set(&p->failed, p->failed + 1); }
     }
     if (dcpi_flag_get(&p->dead)) what = FAULT_FAIL;
     dcpi_mutex_unlock(&f->lock);

@@ -89,6 +89,13 @@ static inline fault_call fault_enter(void *context, fault_kind kind, const char 
     dcpi_mutex_unlock(&call.f->lock);
     return call;
 }
+static inline int64_t fault_failures(fault_storage *f) {
+    int64_t failed;
+    dcpi_mutex_lock(&f->lock);
+    failed = f->failed;
+    dcpi_mutex_unlock(&f->lock);
+    return failed;
+}
 /* Whether the real thing is to be done. */
 static inline int fault_does(const fault_call *call) {
     return !call->fails || call->f->how == FAULT_AFTER || call->f->sys == FAULT_SHORT;

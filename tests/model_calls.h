@@ -21,7 +21,12 @@ typedef struct model_outcome {          /* in memory that processes share */
 } model_outcome;
 
 typedef struct model_op model_op;
-typedef struct model_disk { fault_storage fault; model_op *op; int rank, slept; int64_t steps; } model_disk;
+typedef struct model_disk {
+    fault_storage fault;
+    model_op *op;
+    int rank, slept, cancel_at;         /* the step's, which the oracle changes when a program cancels */
+    int64_t steps;
+} model_disk;
 struct model_op {
     model_step step;
     model_state state;                  /* what it saves, or what it expects to load */
@@ -62,7 +67,7 @@ static void model_hook(void *user, fault_kind kind, const char *key, int64_t cal
     if (disk->rank != s->rank) return;
     if (at == s->kill_at) (void)kill(getpid(), SIGKILL);
     if (at == s->stop_at) (void)raise(SIGSTOP);
-    if (at == s->cancel_at) dcp_cancel_request(&disk->op->cancel);
+    if (at == disk->cancel_at) dcp_cancel_request(&disk->op->cancel);
     if (at == s->dead_at) model_die(disk);
     if (s->slow_ms == 0 || disk->slept || is_done || (int)kind != s->slow) return;
     disk->slept = 1;
@@ -86,6 +91,7 @@ static void model_disk_open(model_op *op, int rank) {
     fault_open(f, op->storage);
     disk->op = op;
     disk->rank = rank;
+    disk->cancel_at = s->cancel_at;
     f->hook = model_hook;
     f->user = disk;
     f->storage.open = model_open_secret;
@@ -219,12 +225,14 @@ static dcp_status model_convert(model_op *op, dcp_error *err) {
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 static void model_say(model_outcome *out, const char *format, ...) DCPI_PRINTF(2, 3);
+static dcpi_mutex model_saying = DCPI_MUTEX_INITIALIZER;      /* an outcome is of several threads */
 static void model_say(model_outcome *out, const char *format, ...) {
     va_list arguments;
-    if (out->wrong[0]) return;
+    dcpi_mutex_lock(&model_saying);
     va_start(arguments, format);
-    (void)vsnprintf(out->wrong, sizeof out->wrong, format, arguments);
+    if (!out->wrong[0]) (void)vsnprintf(out->wrong, sizeof out->wrong, format, arguments);
     va_end(arguments);
+    dcpi_mutex_unlock(&model_saying);
 }
 static int model_generation_of(const dcp_metadata *m) {
     const char *text = m ? dcp_field_find(m, "generation") : NULL;
@@ -303,8 +311,10 @@ static void model_map_one(model_mapping *m, const model_piece *p) {
     } else if (status == DCP_OK) {
         model_say(m->op->out, "dcp_map of %s: %u bytes", p->name, (unsigned)size);
     } else if (status != DCP_E_UNSUPPORTED) {
+        dcpi_mutex_lock(&model_saying);
         m->op->out->status[0] = status;
         m->op->out->err[0] = err;
+        dcpi_mutex_unlock(&model_saying);
     }
     if (status == DCP_OK) dcp_release(m->checkpoint, p->name);
 }
@@ -434,14 +444,15 @@ static void *model_rank_run(void *user) {
 static void model_count_faults(model_op *op) {          /* again when a save in the background has ended */
     int r;
     op->out->faults = 0;
-    for (r = 0; r < op->ranks; r++) op->out->faults += (int)op->disk[r].fault.failed + op->plan[r].failed;
+    for (r = 0; r < op->ranks; r++)
+        op->out->faults += (int)fault_failures(&op->disk[r].fault) + dcpi_flag_get(&op->plan[r].failed);
 }
 static void model_op_run(model_op *op) {
     pthread_t threads[MODEL_RANKS];
     model_rank ranks[MODEL_RANKS];
     const int64_t began = dcpi_os_monotonic_ms();
     int r;
-    hungry.peak = hungry.bytes;
+    hungry_watch();
     if (op->step.memory_at) hungry_fail(op->step.memory_at, op->step.for_ever);
     for (r = 0; r < op->ranks; r++) { ranks[r].op = op; ranks[r].rank = r; }
     if (op->ranks == 1) (void)model_rank_run(&ranks[0]);
@@ -450,7 +461,7 @@ static void model_op_run(model_op *op) {
     for (r = 0; r < op->ranks && op->ranks > 1; r++) (void)pthread_join(threads[r], NULL);
     if (op->step.memory_at) hungry_fail(0, 0);
     op->out->took_ms = dcpi_os_monotonic_ms() - began;
-    op->out->peak = hungry.peak;
+    op->out->peak = hungry_peak();
     model_count_faults(op);
     dcpi_flag_set(&op->out->is_over, 1);
 }
@@ -461,7 +472,6 @@ static void model_op_child(model_op *op) {
 #ifdef __linux__
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
-    if (dcpi_mutex_init(&hungry.lock)) _exit(70);       /* a thread of the parent may have held it */
     if (dcp_storage_local(op->base, &op->storage, &err)) _exit(70);
     for (r = 0; r < op->ranks; r++) op->disk[r].fault.inner = op->storage;
     model_op_run(op);

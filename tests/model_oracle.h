@@ -453,14 +453,14 @@ static dcp_status model_verdict(const model_op *op) {
     dcp_status verdict = op->out->status[0];
     int r;
     for (r = 0; r < op->ranks; r++) {
-        if (op->step.dead_at && op->plan[op->step.rank].dead && r == op->step.rank) continue;
+        if (op->step.dead_at && dcpi_flag_get(&op->plan[op->step.rank].dead) && r == op->step.rank) continue;
         if (op->out->status[r] == DCP_OK) return DCP_OK;
         if (op->out->status[r] == DCP_E_UNKNOWN) verdict = DCP_E_UNKNOWN;
     }
     return verdict;
 }
 static int model_is_dead(const model_op *op, int rank) {
-    return op->step.dead_at && rank == op->step.rank && op->plan[rank].dead;
+    return op->step.dead_at && rank == op->step.rank && dcpi_flag_get(&op->plan[rank].dead);
 }
 static int model_judge_rank(model_world *w, const model_op *op, int r) {
     const model_outcome *out = op->out;
