@@ -66,6 +66,17 @@ in dcpi_names_directories
 - status = dcpi_names_add(directories, key, err);
 + status = dcpi_names_add(directories, key, err); if (MUTANT) break;
 
+name a load copies its operation, which points into itself
+caught ranks whole_shards
+in dcpi_open_phase
+- dcpi_op without, *op = c ? &c->op : &without;
++ dcpi_op without, *op = c && !MUTANT ? &c->op : &without;
+in dcpi_open_phase
+- c->verify = desc->verify;
++ if (MUTANT) c->op = without;
++ if (MUTANT && c->op.team.peers == &without.team.lead) c->op.team.peers = &c->op.team.lead;
++ c->verify = desc->verify;
+
 name a manifest's files are not synced by name
 caught crash first_saves
 in dcpi_pool_write
