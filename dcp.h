@@ -13127,6 +13127,100 @@ static char *dcpi_temporary_name(const char *final_name, const char *id, int att
  * ================================================================================================================== */
 #define DCPI_MAX_WORKERS 16
 
+/* ---- crew: threads that run one function until the work is done, while the calling thread watches ---------------- */
+typedef struct dcpi_crew {
+    dcpi_mutex lock; dcpi_cond changed;     /* `changed` wakes everybody: any state below, or the owner's own, is new */
+    dcpi_thread threads[DCPI_MAX_WORKERS]; int count;   /* calling thread only */
+    int running;                                        /* workers that have not returned */
+    int stop;                                          /* set with the first error: finish what is in hand and return */
+    dcp_error error;
+} dcpi_crew;
+
+static dcp_status dcpi_crew_open(dcpi_crew *crew, dcp_error *err) {
+    memset(crew, 0, sizeof *crew);
+    if (dcpi_mutex_init(&crew->lock)) return dcpi_no_memory(err, sizeof crew->lock);
+    if (dcpi_cond_init(&crew->changed)) {
+        dcpi_mutex_destroy(&crew->lock);
+        return dcpi_no_memory(err, sizeof crew->changed);
+    }
+    return DCP_OK;
+}
+/* Starts up to `wanted` workers; crew->count tells how many there are: 0 means that the calling thread does the work
+ * itself. */
+static void dcpi_crew_start(dcpi_crew *crew, int wanted, dcpi_thread_fn fn, void *argument) {
+    dcpi_mutex_lock(&crew->lock);
+    while (DCPI_THREADS && crew->count < wanted && dcpi_thread_start(&crew->threads[crew->count], fn, argument) == 0) {
+        crew->count++;
+        crew->running++;
+    }
+    dcpi_mutex_unlock(&crew->lock);
+}
+static void dcpi_crew_fail(dcpi_crew *crew, const dcp_error *err) {     /* under the lock; the first error stays */
+    if (!crew->stop) crew->error = *err;
+    crew->stop = 1;
+    dcpi_cond_wake_all(&crew->changed);
+}
+static int dcpi_crew_is_stopped(dcpi_crew *crew) {                      /* any thread, not under the lock */
+    int stop;
+    dcpi_mutex_lock(&crew->lock);
+    stop = crew->stop;
+    dcpi_mutex_unlock(&crew->lock);
+    return stop;
+}
+static void dcpi_crew_leave(dcpi_crew *crew) {                          /* a worker's last act, under the lock */
+    crew->running--;
+    dcpi_cond_wake_all(&crew->changed);
+}
+static dcp_status dcpi_crew_close(dcpi_crew *crew, dcp_error *err) {
+    int i;
+    for (i = 0; i < crew->count; i++) dcpi_thread_join(&crew->threads[i]);
+    dcpi_cond_destroy(&crew->changed);
+    dcpi_mutex_destroy(&crew->lock);
+    if (!crew->stop) return DCP_OK;
+    if (err) *err = crew->error;
+    return crew->error.status;
+}
+
+/* ---- errand: what may block for long, in a crew of one, while the thread that speaks for the operation shows life -- */
+typedef dcp_status (*dcpi_errand_fn)(void *argument, dcp_error *err);
+typedef struct dcpi_errand { dcpi_crew crew; dcpi_errand_fn fn; void *argument; } dcpi_errand;
+
+static void dcpi_errand_run(void *argument) {
+    dcpi_errand *e = (dcpi_errand *)argument;
+    dcp_error error;
+    const dcp_status status = e->fn(e->argument, &error);
+    dcpi_mutex_lock(&e->crew.lock);
+    if (status) dcpi_crew_fail(&e->crew, &error);
+    dcpi_crew_leave(&e->crew);
+    dcpi_mutex_unlock(&e->crew.lock);
+}
+/* 0: there is no thread for it. */
+static int dcpi_errand_start(dcpi_errand *e, dcpi_errand_fn fn, void *argument) {
+    dcp_error ignored;
+    e->fn = fn;
+    e->argument = argument;
+    if (!DCPI_THREADS || dcpi_crew_open(&e->crew, &ignored)) return 0;
+    dcpi_crew_start(&e->crew, 1, dcpi_errand_run, e);
+    if (e->crew.count > 0) return 1;
+    (void)dcpi_crew_close(&e->crew, &ignored);
+    return 0;
+}
+static void dcpi_errand_stop(dcpi_errand *e, const dcp_error *why) {
+    dcpi_mutex_lock(&e->crew.lock);
+    dcpi_crew_fail(&e->crew, why);
+    dcpi_mutex_unlock(&e->crew.lock);
+}
+/* Whether it still runs; waits for its end for wait_ms at most. Then dcpi_crew_close gives its status. */
+static int dcpi_errand_is_running(dcpi_errand *e, int wait_ms) {
+    int is_running;
+    dcpi_mutex_lock(&e->crew.lock);
+    if (e->crew.running > 0 && wait_ms > 0) dcpi_cond_wait_ms(&e->crew.changed, &e->crew.lock, wait_ms);
+    is_running = e->crew.running > 0;
+    dcpi_mutex_unlock(&e->crew.lock);
+    return is_running;
+}
+
+/* ---- one operation --------------------------------------------------------------------------------------------------- */
 typedef struct dcpi_peer {
     int64_t heard_ms;                                   /* its last sign of life */
     uint8_t *message; size_t size;                      /* what it has said in this round, NULL: nothing yet */
@@ -13167,7 +13261,6 @@ typedef struct dcpi_team {                              /* the ranks of one oper
     int is_polled;                                      /* driven by steps that wait for nobody (>>async): */
     dcpi_posted *outbox, **outbox_end; uint32_t flushes;        /* what the coordinator did not take at once */
     uint32_t over;                                      /* DCPI_OVER_ */
-    int has_errand;                                 /* a thread of ours works on the operation beside the calling one */
     dcp_error failure;                                  /* what ended the operation, as far as this rank knows */
 } dcpi_team;
 
@@ -13179,9 +13272,8 @@ typedef struct dcpi_op {
     volatile int stood_still, looked_ms;
     const dcp_cancel *cancel_too;                       /* beside io.cancel; may be NULL */
     int is_committed;                                   /* what is left to do is tidying up: no cancel, no deadline */
-    int is_beside;                               /* works on another thread than the one that speaks for it (>>async) */
-    volatile int is_hopeless;                           /* set by that one: the operation has failed elsewhere */
-    dcp_progress progress;
+    dcpi_errand *apart;                          /* works on the operation, and another thread speaks for it; or NULL */
+    dcp_progress progress;                              /* bytes_done: under the lock of `apart`, if there is one */
     dcp_report warnings;                                /* under dcpi_warnings_lock */
     dcpi_team team;
 } dcpi_op;
@@ -13235,35 +13327,45 @@ static dcp_status dcpi_op_check_awake(const dcpi_op *op, dcp_error *err) {
     return dcpi_fail(err, DCP_E_TIMEOUT, "this rank stood still for more than %d ms: the others have given up by now",
                      op->io.timeout_ms);
 }
-/* Calling thread: whether the operation should end now. With several ranks it must be called often, since it shows that
- * this one lives. */
+/* Whether the operation should end now. On the thread that speaks for it, with several ranks, it must be called often,
+ * since it shows that this one lives. */
 static dcp_status dcpi_op_check(dcpi_op *op, dcp_error *err) {
     dcp_status status = dcpi_op_check_cancel(op, err);
-    const int is_silent = op->team.has_errand || op->is_beside;         /* another thread speaks for it */
     if (status) return status;
-    if (op->is_beside && dcpi_flag_get(&op->is_hopeless))
-        return dcpi_fail(err, DCP_E_CANCELLED, "the save has failed on another rank");
+    if (op->apart && dcpi_crew_is_stopped(&op->apart->crew))
+        return dcpi_fail(err, DCP_E_CANCELLED, "stopped after another failure");
     if (op->io.deadline_ms > 0 && !op->is_committed && dcpi_os_monotonic_ms() - op->started_ms > op->io.deadline_ms)
         return dcpi_fail(err, DCP_E_TIMEOUT, "the deadline of %" PRId64 " ms passed in phase %s, after %" PRId64 " of %"
                          PRId64 " bytes", op->io.deadline_ms,
                          dcp_phase_name(op->progress.phase), op->progress.bytes_done, op->progress.bytes_total);
-    return is_silent ? DCP_OK : dcpi_team_tick(op, err);
+    return op->apart ? DCP_OK : dcpi_team_tick(op, err);
 }
 /* Calling thread, while it waits for what cannot be broken off: this rank lives, whatever has become of the
  * operation. */
 static void dcpi_op_show_life(dcpi_op *op) {
     dcp_error ignored;
-    if (op->team.has_errand || op->is_beside) return;
+    if (op->apart) return;
     dcpi_op_note_time(op);
     (void)dcpi_team_tick(op, &ignored);
 }
-static void dcpi_op_report(dcpi_op *op, int64_t done, int force) {       /* calling thread */
-    int64_t now = dcpi_os_monotonic_ms();
-    op->progress.bytes_done = done;
-    if (!op->io.progress || op->team.has_errand || (!force && now - op->reported_ms < 100)) return;
+/* The thread that speaks for the operation; of an errand it shows what that has noted so far. */
+static void dcpi_op_show(dcpi_op *op, int force) {
+    const int64_t now = dcpi_os_monotonic_ms();
+    dcp_progress progress;
+    if (!op->io.progress || (!force && now - op->reported_ms < 100)) return;
     op->reported_ms = now;
-    op->progress.bytes_per_second = now > op->phase_ms ? (double)done * 1000.0 / (double)(now - op->phase_ms) : 0.0;
-    op->io.progress(op->io.progress_user, &op->progress);
+    if (op->apart) dcpi_mutex_lock(&op->apart->crew.lock);
+    progress = op->progress;
+    if (op->apart) dcpi_mutex_unlock(&op->apart->crew.lock);
+    if (now > op->phase_ms)
+        progress.bytes_per_second = (double)progress.bytes_done * 1000.0 / (double)(now - op->phase_ms);
+    op->io.progress(op->io.progress_user, &progress);
+}
+static void dcpi_op_report(dcpi_op *op, int64_t done, int force) {
+    if (op->apart) dcpi_mutex_lock(&op->apart->crew.lock);
+    op->progress.bytes_done = done;
+    if (op->apart) dcpi_mutex_unlock(&op->apart->crew.lock);
+    else dcpi_op_show(op, force);
 }
 static void dcpi_op_phase(dcpi_op *op, dcp_phase phase, int64_t total) {
     op->progress.phase = phase;
@@ -13314,60 +13416,6 @@ DCPDEF void dcp_log_stderr(void *user, dcp_log_level level, const char *message)
 static int dcpi_op_threads(const dcpi_op *op, int worthwhile) {
     int wanted = op->io.threads ? op->io.threads : (int)dcpi_min(2 * (int64_t)dcpi_os_processors(), worthwhile);
     return (int)dcpi_min(wanted, DCPI_MAX_WORKERS);
-}
-
-/* ---- crew: threads that run one function until the work is done, while the calling thread watches ---------------- */
-typedef struct dcpi_crew {
-    dcpi_mutex lock; dcpi_cond changed;     /* `changed` wakes everybody: any state below, or the owner's own, is new */
-    dcpi_thread threads[DCPI_MAX_WORKERS]; int count;   /* calling thread only */
-    int running;                                        /* workers that have not returned */
-    int stop;                                          /* set with the first error: finish what is in hand and return */
-    dcp_error error;
-} dcpi_crew;
-
-static dcp_status dcpi_crew_open(dcpi_crew *crew, dcp_error *err) {
-    memset(crew, 0, sizeof *crew);
-    if (dcpi_mutex_init(&crew->lock)) return dcpi_no_memory(err, sizeof crew->lock);
-    if (dcpi_cond_init(&crew->changed)) {
-        dcpi_mutex_destroy(&crew->lock);
-        return dcpi_no_memory(err, sizeof crew->changed);
-    }
-    return DCP_OK;
-}
-/* Starts up to `wanted` workers; crew->count tells how many there are: 0 means that the calling thread does the work
- * itself. */
-static void dcpi_crew_start(dcpi_crew *crew, int wanted, dcpi_thread_fn fn, void *argument) {
-    dcpi_mutex_lock(&crew->lock);
-    while (DCPI_THREADS && crew->count < wanted && dcpi_thread_start(&crew->threads[crew->count], fn, argument) == 0) {
-        crew->count++;
-        crew->running++;
-    }
-    dcpi_mutex_unlock(&crew->lock);
-}
-static void dcpi_crew_fail(dcpi_crew *crew, const dcp_error *err) {     /* under the lock; the first error stays */
-    if (!crew->stop) crew->error = *err;
-    crew->stop = 1;
-    dcpi_cond_wake_all(&crew->changed);
-}
-static int dcpi_crew_is_stopped(dcpi_crew *crew) {                      /* any thread, not under the lock */
-    int stop;
-    dcpi_mutex_lock(&crew->lock);
-    stop = crew->stop;
-    dcpi_mutex_unlock(&crew->lock);
-    return stop;
-}
-static void dcpi_crew_leave(dcpi_crew *crew) {                          /* a worker's last act, under the lock */
-    crew->running--;
-    dcpi_cond_wake_all(&crew->changed);
-}
-static dcp_status dcpi_crew_close(dcpi_crew *crew, dcp_error *err) {
-    int i;
-    for (i = 0; i < crew->count; i++) dcpi_thread_join(&crew->threads[i]);
-    dcpi_cond_destroy(&crew->changed);
-    dcpi_mutex_destroy(&crew->lock);
-    if (!crew->stop) return DCP_OK;
-    if (err) *err = crew->error;
-    return crew->error.status;
 }
 
 /* ---- trying again: the one way for whatever a storage refused ---------------------------------------------------- */
@@ -15098,85 +15146,48 @@ static dcp_status dcpi_relay_receive(dcpi_op *op, int from, uint8_t **data, size
     }
 }
 
-/* ---- errands: a call that may block for long runs beside the calling thread, which goes on showing life */
-typedef dcp_status (*dcpi_errand_fn)(void *argument, dcp_error *err);
-typedef struct dcpi_errand {
-    dcpi_crew crew;
-    dcpi_errand_fn fn;
-    void *argument;
-    dcp_status status;
-    dcp_error error;
-} dcpi_errand;
-
-static void dcpi_errand_run(void *argument) {
-    dcpi_errand *e = (dcpi_errand *)argument;
-    e->status = e->fn(e->argument, &e->error);
-    dcpi_mutex_lock(&e->crew.lock);
-    dcpi_crew_leave(&e->crew);
-    dcpi_mutex_unlock(&e->crew.lock);
+/* ---- errands of an operation */
+/* No other rank waits for a sign of life from this thread. */
+static int dcpi_op_is_silent(const dcpi_op *op) { return op->team.world_size == 1 || op->apart; }
+/* 0: the errand is to be run here. */
+static int dcpi_op_start(dcpi_op *op, dcpi_errand *e, dcpi_errand_fn fn, void *argument) {
+    if (dcpi_op_is_silent(op)) return 0;
+    op->apart = e;
+    if (dcpi_errand_start(e, fn, argument)) return 1;
+    op->apart = NULL;
+    return 0;
+}
+static dcp_status dcpi_op_end(dcpi_op *op, dcp_error *err) {    /* when it has ended */
+    dcpi_crew *crew = &op->apart->crew;
+    op->apart = NULL;
+    return dcpi_crew_close(crew, err);
 }
 static dcp_status dcpi_op_errand(dcpi_op *op, dcpi_errand_fn fn, void *argument, dcp_error *err) {
     dcpi_errand e;
     dcp_error ignored;
-    if (op->team.world_size == 1 || !DCPI_THREADS || op->is_beside || op->team.has_errand) return fn(argument, err);
-    memset(&e, 0, sizeof e);
-    e.fn = fn;
-    e.argument = argument;
-    if (dcpi_crew_open(&e.crew, &ignored)) return fn(argument, err);
-    op->team.has_errand = 1;
-    dcpi_crew_start(&e.crew, 1, dcpi_errand_run, &e);
-    dcpi_mutex_lock(&e.crew.lock);
-    while (e.crew.running > 0) {
-        dcpi_cond_wait_ms(&e.crew.changed, &e.crew.lock, 20);
-        dcpi_mutex_unlock(&e.crew.lock);
-        (void)dcpi_team_tick(op, &ignored);          /* what it finds stays in the team, and is seen after the errand */
-        dcpi_mutex_lock(&e.crew.lock);
-    }
-    dcpi_mutex_unlock(&e.crew.lock);
-    op->team.has_errand = e.crew.count > 0;
-    (void)dcpi_crew_close(&e.crew, &ignored);
-    if (!op->team.has_errand) return fn(argument, err); /* there was no thread for it */
-    op->team.has_errand = 0;
-    if (e.status) *err = e.error;
-    return e.status;
+    if (!dcpi_op_start(op, &e, fn, argument)) return fn(argument, err);
+    while (dcpi_errand_is_running(&e, 20)) (void)dcpi_team_tick(op, &ignored);  /* what it finds stays in the team */
+    return dcpi_op_end(op, err);
 }
+/* Bytes of an open file, by the calling thread. */
+typedef struct dcpi_transfer { const dcpi_handle *file; int64_t offset; void *data; size_t size; } dcpi_transfer;
 
-/* A read by the calling thread, tried again where that may help: other ranks see meanwhile that this one lives. */
-typedef struct dcpi_one_call {
-    dcp_storage *storage;
-    const char *key;
-    void *object; int64_t offset; void *data; size_t size;
-    dcp_object_info *info;
-} dcpi_one_call;
-static dcp_status dcpi_one_read(void *call, dcp_error *err) {
-    const dcpi_one_call *c = (const dcpi_one_call *)call;
-    return dcpi_storage_read(c->storage, c->key, c->object, c->offset, c->data, c->size, err);
+static dcp_status dcpi_transfer_read(void *transfer, dcp_error *err) {
+    const dcpi_transfer *t = (const dcpi_transfer *)transfer;
+    return dcpi_handle_read(t->file, t->offset, t->data, t->size, err);
 }
-static dcp_status dcpi_one_stat(void *call, dcp_error *err) {
-    const dcpi_one_call *c = (const dcpi_one_call *)call;
-    return dcpi_storage_stat(c->storage, c->key, c->info, err);
+static dcp_status dcpi_transfer_write(void *transfer, dcp_error *err) {
+    const dcpi_transfer *t = (const dcpi_transfer *)transfer;
+    return dcpi_storage_write(t->file->storage, t->file->key, t->file->object, t->offset, t->data, t->size, err);
 }
-static dcp_status dcpi_op_read(dcpi_op *op, const dcpi_handle *h, int64_t offset, void *data, size_t size,
-                               dcp_error *err) {
-    dcpi_one_call call;
+static dcp_status dcpi_op_read(dcpi_op *op, const dcpi_handle *file, int64_t offset, void *data, size_t size,
+                               dcp_error *err) {                        /* tried again where that may help */
+    dcpi_transfer t = { file, offset, data, size };
     int attempt = 0;
     dcp_status status;
-    call.storage = h->storage;
-    call.key = h->key;
-    call.object = h->object;
-    call.offset = offset;
-    call.data = data;
-    call.size = size;
-    do status = dcpi_op_errand(op, dcpi_one_read, &call, err);
+    do status = dcpi_op_errand(op, dcpi_transfer_read, &t, err);
     while (status && dcpi_op_again(op, ++attempt, "reading", err));
     return status ? err->status : DCP_OK;
-}
-static dcp_status dcpi_op_stat(dcpi_op *op, dcp_storage *s, const char *key, dcp_object_info *info, dcp_error *err) {
-    dcpi_one_call call;
-    call.storage = s;
-    call.key = key;
-    call.info = info;
-    return dcpi_op_errand(op, dcpi_one_stat, &call, err);
 }
 
 /* ---- whole objects (declared in >>api_plug) ---------------------------------------------------------------------- */
@@ -17872,7 +17883,7 @@ typedef struct dcpi_layout {
     dcp_status (*check)(dcpi_save *s, dcp_error *err);          /* 0: the files are there that the document will name */
     /* 0: the document; sink NULL: as far as it is known before the tensors are written, only checked */
     dcp_status (*emit)(const dcpi_save *s, dcpi_sink sink, void *user, dcp_error *err);
-    void (*take_back)(dcpi_save *s, int *only_ids);             /* before dcpi_save.published is removed */
+    void (*take_back)(dcpi_save *s);                            /* before dcpi_save.published is removed */
 } dcpi_layout;
 
 typedef struct dcpi_single {                            /* of a save in the single-file layout */
@@ -17903,9 +17914,18 @@ typedef struct dcpi_pool {                              /* of a save in the mani
     dcpi_pool_file *files;                              /* for each of dcpi_save.pieces */
 } dcpi_pool;
 
+/* What comes next: see "the flow of a save". */
+typedef enum dcpi_stage {
+    DCPI_SAVE_IDLE, DCPI_SAVE_STARTED, DCPI_SAVE_WRITING, DCPI_SAVE_GATHERING, DCPI_SAVE_COMMITTING, DCPI_SAVE_TELLING,
+    DCPI_SAVE_FINISHING, DCPI_SAVE_ENDED
+} dcpi_stage;
+
 struct dcpi_save {
     const dcp_save_desc *desc;
     const dcpi_layout *layout;
+    dcpi_stage stage;
+    dcp_status status; dcp_error err;                   /* of the stages so far, then the verdict */
+    dcpi_errand errand;                                 /* does a stage that blocks, while dcpi_save.op.apart is set */
     /* >>async, or NULL: what keeps this save from beginning, the failure of an earlier one; another thing that cancels;
      * who is told how far the tensors have been read (where in the file; with a manifest, how many bytes), and asked
      * whether they can be once more */
@@ -17948,7 +17968,7 @@ struct dcpi_save {
     char timestamp[DCPI_TIME_TEXT];
     char *document_temporary; void *document;    /* key of the file that the rename takes; that file while it is open */
     uint8_t digest[32];                                 /* of the document */
-    int is_taken_over;                                  /* another one has the commit lock now: L6 */
+    int leaves_plain;            /* plain names may be somebody else's by now: they are left to sweep (L6) */
 };
 
 /* The report as far as it has come, to `out`, which may be NULL. */
@@ -18258,14 +18278,12 @@ static char *dcpi_beacon_key(const dcpi_save *s, dcp_error *err) {
     dcpi_free(name);
     return key;
 }
-static dcp_status dcpi_beacon_remove(void *save, dcp_error *err) {    /* rank 0, when all have looked, or nobody will */
-    dcpi_save *s = (dcpi_save *)save;
-    if (!s->beacon_key) return DCP_OK;
-    if (dcpi_storage_remove(s->place.storage, s->beacon_key, err))
-        dcpi_op_log(&s->op, DCP_LOG_WARNING, "left %s for sweep: %s", s->beacon_key, err->message);
+static void dcpi_beacon_remove(dcpi_save *s) {          /* rank 0, when all have looked, or nobody will */
+    dcp_error error;
+    if (s->beacon_key && dcpi_storage_remove(s->place.storage, s->beacon_key, &error))
+        dcpi_op_log(&s->op, DCP_LOG_WARNING, "left %s for sweep: %s", s->beacon_key, error.message);
     dcpi_free(s->beacon_key);
     s->beacon_key = NULL;
-    return DCP_OK;
 }
 /* Other ranks. A network file system may show a new file late, so it is looked for as often as io.retry allows. */
 static dcp_status dcpi_beacon_see(void *save, dcp_error *err) {
@@ -18775,8 +18793,7 @@ static void dcpi_plan_blocks(dcpi_save *s) {
             s->block_size >= (int64_t)(1024 * DCPI_MIB)) return;
     }
 }
-static dcp_status dcpi_plan_space(void *save, dcp_error *err) {
-    const dcpi_save *s = (const dcpi_save *)save;
+static dcp_status dcpi_plan_space(const dcpi_save *s, dcp_error *err) {
     int64_t needed = 0, available = 0;
     int r;
     if (!s->place.storage->space || s->place.storage->space(s->place.storage->context, s->place.directory, &available,
@@ -18789,18 +18806,19 @@ static dcp_status dcpi_plan_space(void *save, dcp_error *err) {
                      " are free in \"%s\"; free some (dcp_prune, dcp_sweep) or save elsewhere", needed, available,
                      s->place.shown);
 }
-/* What is wrong with the caller's texts shows now, not after the data has been written. */
-static dcp_status dcpi_plan_document(dcpi_save *s, dcp_error *err) { return s->layout->emit(s, NULL, NULL, err); }
-static dcp_status dcpi_plan_all(dcpi_save *s, dcp_error *err) {
+static dcp_status dcpi_plan_all(void *save, dcp_error *err) {
+    dcpi_save *s = (dcpi_save *)save;
     int r;
     dcp_status status = dcpi_plan_take_lists(s, err);
+    dcpi_beacon_remove(s);
     for (r = 0; r < s->op.team.world_size && !status; r++) status = dcpi_plan_read_list(s, r, err);
     if (!status) status = dcpi_plan_pieces(s, err);
     if (!status) status = dcpi_plan_offsets(s, err);
     if (status) return status;
     dcpi_plan_blocks(s);
-    status = dcpi_op_errand(&s->op, dcpi_plan_space, s, err);
-    if (!status) status = dcpi_plan_document(s, err);
+    status = dcpi_plan_space(s, err);
+    /* what is wrong with the caller's texts shows now, not after the data has been written */
+    if (!status) status = s->layout->emit(s, NULL, NULL, err);
     return status || !s->layout->plan ? status : s->layout->plan(s, err);
 }
 
@@ -18876,8 +18894,7 @@ static dcp_status dcpi_save_plan(dcpi_save *s, dcp_status status, dcp_error *err
     dcpi_buffer own;
     memset(&own, 0, sizeof own);
     status = dcpi_team_up(&s->op, status, &s->list, err);
-    if (!status && s->beacon_key) status = dcpi_op_errand(&s->op, dcpi_beacon_remove, s, err);
-    if (!status && t->rank == 0) status = dcpi_plan_all(s, err);
+    if (!status && t->rank == 0) status = dcpi_op_errand(&s->op, dcpi_plan_all, s, err);
     status = dcpi_team_down(&s->op, status, dcpi_part_make, s, 0, err);
     if (status) return status;
     if (t->rank != 0) return dcpi_part_take(s, dcpi_team_body(t->peers->message, t->peers->size), err);
@@ -18990,54 +19007,6 @@ static const dcpi_meta_source *dcpi_emission_begin(dcpi_emission *e, const dcpi_
 }
 
 /* ---- write: what all layouts have in common ---------------------------------------------------------------------- */
-/* A storage call that may block for long, made beside the calling thread: the other ranks must see that this one
- * lives. */
-typedef enum dcpi_call_kind {
-    DCPI_CALL_BEGIN, DCPI_CALL_JOIN, DCPI_CALL_WRITE, DCPI_CALL_LEAVE, DCPI_CALL_COMMIT
-} dcpi_call_kind;
-typedef struct dcpi_call {
-    dcpi_call_kind kind;
-    dcp_storage *storage;
-    const char *key, *temporary;
-    void *object;                                       /* out, of begin and join */
-    int64_t at;                                         /* write: the offset; begin and join: the size */
-    const void *data; size_t size;
-} dcpi_call;
-static dcp_status dcpi_call_run(void *call, dcp_error *err) {
-    dcpi_call *c = (dcpi_call *)call;
-    switch (c->kind) {
-        case DCPI_CALL_BEGIN: return dcpi_storage_begin(c->storage, c->key, c->temporary, c->at, &c->object, err);
-        case DCPI_CALL_JOIN: return dcpi_storage_join(c->storage, c->key, c->temporary, c->at, &c->object, err);
-        case DCPI_CALL_WRITE:
-            return dcpi_storage_write(c->storage, c->key, c->object, c->at, c->data, c->size, err);
-        case DCPI_CALL_LEAVE: return dcpi_storage_leave(c->storage, c->key, c->object, err);
-        case DCPI_CALL_COMMIT: break;
-    }
-    return dcpi_storage_commit(c->storage, c->key, c->object, 0, err);
-}
-static dcp_status dcpi_save_call(dcpi_save *s, dcpi_call_kind kind, const char *key, void *object, dcp_error *err) {
-    dcpi_call call;
-    memset(&call, 0, sizeof call);
-    call.kind = kind;
-    call.storage = s->place.storage;
-    call.key = key;
-    call.object = object;
-    return dcpi_op_errand(&s->op, dcpi_call_run, &call, err);
-}
-static dcp_status dcpi_save_open(dcpi_save *s, dcpi_call_kind kind, const char *key, const char *temporary,
-                                 int64_t size, void **object, dcp_error *err) {
-    dcpi_call call;
-    dcp_status status;
-    memset(&call, 0, sizeof call);
-    call.kind = kind;
-    call.storage = s->place.storage;
-    call.key = key;
-    call.temporary = temporary;
-    call.at = size;
-    status = dcpi_op_errand(&s->op, dcpi_call_run, &call, err);
-    *object = call.object;
-    return status;
-}
 /* A stream of the pieces from `first` on; NULL: no memory. */
 static dcpi_stream *dcpi_save_stream(dcpi_save *s, size_t first, size_t count, int64_t size, dcp_error *err) {
     dcpi_stream *t = (dcpi_stream *)dcpi_alloc_array(1, sizeof *t, err);
@@ -19079,7 +19048,7 @@ static dcp_status dcpi_save_stream_run(dcpi_stream *t, uint8_t checksum[32], dcp
 static dcp_status dcpi_save_publish(dcpi_save *s, const char *key, void *object, int has_id, dcp_error *err) {
     dcp_status status = dcpi_names_add(&s->published, key, err);
     if (status) { dcpi_storage_abort(s->place.storage, object); return status; }
-    status = dcpi_save_call(s, DCPI_CALL_COMMIT, key, object, err);
+    status = dcpi_storage_commit(s->place.storage, key, object, 0, err);
     if (!status) return DCP_OK;
     /* it may have happened all the same: a name with our save id is nobody else's, so take it back */
     if (has_id) (void)dcpi_storage_remove(s->place.storage, key, NULL);
@@ -19093,8 +19062,8 @@ static dcp_status dcpi_save_write_file(dcpi_save *s, dcpi_stream *t, const char 
     char *key = dcpi_place_key(&s->place, path, err);
     char *temporary = key ? dcpi_temporary_name(key, s->report.save_id, attempt, err) : NULL;
     void *object = NULL;
-    dcp_status status = t && temporary ? dcpi_save_open(s, DCPI_CALL_BEGIN, key, temporary, size, &object, err)
-        : DCP_E_MEMORY;
+    dcp_status status = t && temporary ? dcpi_storage_begin(s->place.storage, key, temporary, size, &object, err)
+                                       : DCP_E_MEMORY;
     if (!status) {
         t->object = object;
         t->key = key;
@@ -19106,11 +19075,6 @@ static dcp_status dcpi_save_write_file(dcpi_save *s, dcpi_stream *t, const char 
     dcpi_free(temporary);
     dcpi_free(key);
     return status;
-}
-/* The names of this rank's files. */
-static dcp_status dcpi_save_sync_names(void *save, dcp_error *err) {
-    const dcpi_save *s = (const dcpi_save *)save;
-    return dcpi_names_sync(&s->place, &s->published, err);
 }
 /* Of one that can be tried again as a whole. */
 typedef dcp_status (*dcpi_write_once_fn)(dcpi_save *s, int attempt, dcp_error *err);
@@ -19172,7 +19136,7 @@ static dcp_status dcpi_shards_write_once(dcpi_save *s, int attempt, dcp_error *e
     if (!status)
         status = dcpi_save_write_file(s, dcpi_save_stream_all(s, err), name, attempt, !s->plain_names, s->checksum,
                                       err);
-    return status ? status : dcpi_op_errand(&s->op, dcpi_save_sync_names, s, err);
+    return status ? status : dcpi_names_sync(&s->place, &s->published, err);
 }
 static dcp_status dcpi_shards_write(dcpi_save *s, dcp_error *err) {
     return dcpi_save_write_again(s, dcpi_shards_write_once, err);
@@ -19242,7 +19206,7 @@ static dcp_status dcpi_single_begin(dcpi_save *s, int attempt, dcp_error *err) {
     dcpi_free(s->document_temporary);
     s->document_temporary = dcpi_temporary_name(s->commit_key, s->report.save_id, attempt, err);
     if (!s->document_temporary) return DCP_E_MEMORY;
-    return dcpi_save_open(s, DCPI_CALL_BEGIN, s->commit_key, s->document_temporary, s->single.size, &s->document, err);
+    return dcpi_storage_begin(s->place.storage, s->commit_key, s->document_temporary, s->single.size, &s->document, err);
 }
 static dcp_status dcpi_single_plan(dcpi_save *s, dcp_error *err) {
     size_t most = 0;
@@ -19257,18 +19221,11 @@ static dcp_status dcpi_single_plan(dcpi_save *s, dcp_error *err) {
     dcpi_free(digests);
     return status ? status : dcpi_single_begin(s, 0, err);      /* others may join it from now on */
 }
-static dcp_status dcpi_region_put(dcpi_save *s, void *object, int64_t offset, const void *data, size_t size,
-                                  dcp_error *err) {
-    dcpi_call call;
-    memset(&call, 0, sizeof call);
-    call.kind = DCPI_CALL_WRITE;
-    call.storage = s->place.storage;
-    call.key = s->commit_key;
-    call.object = object;
-    call.at = offset;
-    call.data = data;
-    call.size = size;
-    return dcpi_op_errand(&s->op, dcpi_call_run, &call, err);
+/* By a rank whose writing takes messages as well; or in an errand, which has none of its own. */
+static dcp_status dcpi_region_put(dcpi_save *s, void *object, int64_t offset, void *data, size_t size, dcp_error *err) {
+    dcpi_handle file = { s->place.storage, s->commit_key, object, { 0, 0 } };
+    dcpi_transfer t = { &file, offset, data, size };
+    return dcpi_op_errand(&s->op, dcpi_transfer_write, &t, err);
 }
 /* The zeros between a region and the next are written by the one who writes the region, so that the file ends where its
  * last region does, even if that is empty. */
@@ -19345,25 +19302,28 @@ static dcp_status dcpi_region_own(dcpi_save *s, dcp_error *err) {       /* every
     s->single.region = NULL;
     if (s->single.way == DCPI_REGION_RELAYED) return dcpi_region_relay(s, err);
     status = dcpi_region_write(s, object, err);
-    left = dcpi_save_call(s, DCPI_CALL_LEAVE, s->commit_key, object, status ? &ignored : err);
+    left = dcpi_storage_leave(s->place.storage, s->commit_key, object, status ? &ignored : err);
     return status ? status : left;
 }
-static dcp_status dcpi_region_join(dcpi_save *s, dcp_error *err) {
-    uint8_t message[DCPI_RELAY_HEADER];
+static dcp_status dcpi_region_join(void *save, dcp_error *err) {
+    dcpi_save *s = (dcpi_save *)save;
     char *temporary = dcpi_storage_can_join(s->place.storage)
         ? dcpi_temporary_name(s->commit_key, s->report.save_id, 0, err) : NULL;
-    dcp_status status = DCP_E_UNSUPPORTED;
-    if (temporary)
-        status = dcpi_save_open(s, DCPI_CALL_JOIN, s->commit_key, temporary, s->file_size, &s->single.region, err);
+    const int has_joined = temporary && !dcpi_storage_join(s->place.storage, s->commit_key, temporary, s->file_size,
+                                                           &s->single.region, err);
+    s->single.way = has_joined ? DCPI_REGION_JOINED : DCPI_REGION_RELAYED;
     dcpi_free(temporary);
-    s->single.way = status ? DCPI_REGION_RELAYED : DCPI_REGION_JOINED;
-    return dcpi_relay_send(&s->op, 0, message, s->single.way, 0, 0, err);
+    return DCP_OK;
 }
 /* Each rank tells rank 0 how its bytes get there. */
 static dcp_status dcpi_single_meet(dcpi_save *s, dcp_error *err) {
+    uint8_t own[DCPI_RELAY_HEADER];
     dcp_status status = DCP_OK;
     int r;
-    if (s->op.team.rank != 0) return dcpi_region_join(s, err);
+    if (s->op.team.rank != 0) {
+        (void)dcpi_op_errand(&s->op, dcpi_region_join, s, err);
+        return dcpi_relay_send(&s->op, 0, own, s->single.way, 0, 0, err);
+    }
     for (r = 1; r < s->op.team.world_size && !status; r++) {
         uint8_t *message = NULL;
         size_t size;
@@ -19422,9 +19382,8 @@ static dcp_status dcpi_single_write(dcpi_save *s, dcp_error *err) {
     if (s->op.team.world_size > 1) return dcpi_single_write_once(s, 0, err);
     return dcpi_save_write_again(s, dcpi_single_write_once, err);
 }
-static void dcpi_single_take_back(dcpi_save *s, int *only_ids) {
+static void dcpi_single_take_back(dcpi_save *s) {
     dcp_error ignored;
-    (void)only_ids;
     if (s->single.region) (void)dcpi_storage_leave(s->place.storage, s->commit_key, s->single.region, &ignored);
 }
 
@@ -19699,7 +19658,7 @@ static dcp_status dcpi_pool_keep(dcpi_save *s, size_t index, dcp_error *err) {
     status = dcpi_save_stream_run(t, file->checksum, err);
     if (status || memcmp(file->checksum, file->base_checksum, 32) != 0) return status;
     key = dcpi_place_key(&s->place, file->base_path, err);
-    status = key ? dcpi_op_stat(&s->op, s->place.storage, key, &info, err) : DCP_E_MEMORY;
+    status = key ? dcpi_storage_stat(s->place.storage, key, &info, err) : DCP_E_MEMORY;
     dcpi_free(key);
     file->is_kept = !status && info.size == s->pieces[index].size;
     if (file->is_kept) s->report.bytes_reused += info.size;
@@ -19731,7 +19690,7 @@ static dcp_status dcpi_pool_write(dcpi_save *s, dcp_error *err) {
         taken += s->pieces[i].size;
         if (!status && s->taken) s->taken(s->watcher, taken);
     }
-    return status ? status : dcpi_op_errand(&s->op, dcpi_save_sync_names, s, err);
+    return status ? status : dcpi_names_sync(&s->place, &s->published, err);
 }
 enum { DCPI_POOL_KEPT = 1, DCPI_POOL_HAS_ID = 2 };              /* what a rank says of a file, with its checksum */
 static void dcpi_pool_report(const dcpi_save *s, dcpi_buffer *message) {
@@ -19768,9 +19727,9 @@ static dcp_status dcpi_pool_check(dcpi_save *s, dcp_error *err) {
     return status;
 }
 /* A plain name may be somebody else's by now if somebody has swept with no respect for saves under way. */
-static void dcpi_pool_take_back(dcpi_save *s, int *only_ids) {
+static void dcpi_pool_take_back(dcpi_save *s) {
     dcp_error ignored;
-    if (s->intent_key && dcpi_intent_check(&s->place, s->intent_key, &ignored) == DCP_E_INCOMPLETE) *only_ids = 1;
+    if (s->intent_key && dcpi_intent_check(&s->place, s->intent_key, &ignored) == DCP_E_INCOMPLETE) s->leaves_plain = 1;
 }
 
 /* ---- the manifest layout: the document ------------------------------------------------------------------------------
@@ -20155,8 +20114,9 @@ static int dcpi_commit_is_as_before(dcpi_save *s, int may_have_been_there) {
  * (G2). */
 static int dcpi_commit_was_fenced(dcpi_save *s, dcpi_lock *lock, int may_have_been_there, const dcp_error *err) {
     if (may_have_been_there && dcpi_os_status(err->sys) != DCP_E_NOT_FOUND) return 0;
-    s->is_taken_over = dcpi_lock_is_lost(&s->op, lock) && dcpi_place_sync(&s->place, NULL) == DCP_OK;
-    return s->is_taken_over;
+    if (!dcpi_lock_is_lost(&s->op, lock) || dcpi_place_sync(&s->place, NULL)) return 0;
+    s->leaves_plain = 1;
+    return 1;
 }
 static dcp_status dcpi_commit_rename(dcpi_save *s, dcpi_lock *lock, dcp_error *err) {
     int may_be_there, ours, removed;
@@ -20213,21 +20173,30 @@ static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
 }
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
-/* A plain name may be somebody else's by now if this process stood still for long: then it is left to sweep. One with
- * our save id is ours. */
 static void dcpi_finish_take_back(dcpi_save *s) {
-    dcp_error ignored;
-    int only_ids;
+    dcp_error error;
     size_t i;
-    dcpi_op_note_time(&s->op);
-    only_ids = s->is_taken_over || s->op.longest_gap_ms > s->op.io.timeout_ms;
     dcpi_commit_abort(s);
-    if (s->layout->take_back) s->layout->take_back(s, &only_ids);
+    if (s->layout->take_back) s->layout->take_back(s);
     for (i = 0; i < s->published.count; i++)
-        if ((!only_ids || strstr(s->published.items[i], s->report.save_id)) &&
-            dcpi_storage_remove(s->place.storage, s->published.items[i], &ignored))
+        if ((!s->leaves_plain || strstr(s->published.items[i], s->report.save_id)) &&
+            dcpi_storage_remove(s->place.storage, s->published.items[i], &error))
             dcpi_op_log(&s->op, DCP_LOG_WARNING, "the failed save left %s for sweep: %s", s->published.items[i],
-                        ignored.message);
+                        error.message);
+}
+/* G9. A known failure removes what it made; UNKNOWN removes nothing; success removes what the displaced document named
+ * and no document names any more. */
+static dcp_status dcpi_finish_run(void *save, dcp_error *err) {
+    dcpi_save *s = (dcpi_save *)save;
+    const int is_pool = s->layout->is_pool;
+    dcpi_beacon_remove(s);
+    if (s->status != DCP_OK && s->status != DCP_E_UNKNOWN) dcpi_finish_take_back(s);
+    if (s->status == DCP_OK && s->displaced.count > 0 && !s->leaves_plain)
+        dcpi_refs_remove_displaced(&s->op, &s->place, is_pool ? NULL : s->commit_name,
+                                   is_pool ? s->report.save_id : NULL, 0, &s->displaced);
+    if (s->status != DCP_E_UNKNOWN) dcpi_intent_remove(&s->op, &s->place, s->intent_key);
+    *err = s->err;
+    return s->status;
 }
 static void dcpi_save_free(dcpi_save *s) {
     int r;
@@ -20251,112 +20220,136 @@ static void dcpi_save_free(dcpi_save *s) {
     dcpi_pool_free(&s->pool);
     dcpi_place_close(&s->place);
 }
-/* G9. A known failure removes what it made; UNKNOWN removes nothing; success removes what the displaced document named
- * and no document names any more. */
-static dcp_status dcpi_save_finish(dcpi_save *s, dcp_status verdict) {
-    const int is_pool = s->layout->is_pool;
-    dcp_error ignored;
-    (void)dcpi_beacon_remove(s, &ignored);
-    if (verdict != DCP_OK && verdict != DCP_E_UNKNOWN) dcpi_finish_take_back(s);
-    dcpi_op_note_time(&s->op);
-    if (verdict == DCP_OK && s->displaced.count > 0 && s->op.longest_gap_ms <= s->op.io.timeout_ms)
-        dcpi_refs_remove_displaced(&s->op, &s->place, is_pool ? NULL : s->commit_name,
-                                   is_pool ? s->report.save_id : NULL, 0, &s->displaced);
-    if (verdict != DCP_E_UNKNOWN) dcpi_intent_remove(&s->op, &s->place, s->intent_key);
-    s->report.seconds = (double)(dcpi_os_monotonic_ms() - s->op.started_ms) / 1000.0;
-    if (verdict == DCP_OK) dcpi_op_report(&s->op, s->op.progress.bytes_total, 1);
-    dcpi_save_tell_report(s, s->desc->report);
-    dcpi_save_free(s);
-    return verdict;
-}
-
-/* ---- the flow of a save ------------------------------------------------------------------------------------------ */
+/* ---- the flow of a save ---------------------------------------------------------------------------------------------
+ * One thread drives a save, step by step: the caller's in dcp_save; in >>async one of ours, or the program's in its
+ * polls. It alone hears and tells the other ranks, shows life and progress. What blocks is an errand beside it, if
+ * there are other ranks to show life to; so a step waits for nobody longer than it is told.
+ *
+ *   STARTED      each rank has its part                                       dcpi_save_start
+ *   WRITING      this rank writes; then says that it has                      dcpi_save_write, dcpi_save_acknowledge
+ *   GATHERING    rank 0 hears all the others                                  dcpi_team_collect, dcpi_save_gathered
+ *   COMMITTING   rank 0 commits; then tells the verdict                       dcpi_commit_run, dcpi_save_tell
+ *   TELLING      the others hear it                                           dcpi_team_follow
+ *   FINISHING    what has to go is removed                                    dcpi_finish_run
+ *   ENDED        `status` is the verdict, the report is told, all is freed    dcpi_save_end
+ */
 static void dcpi_save_init(dcpi_save *s, const dcp_save_desc *desc) {
     const size_t layout = (size_t)desc->layout;
     memset(s, 0, sizeof *s);
     s->desc = desc;
     s->layout = &dcpi_layouts[layout < DCPI_COUNT(dcpi_layouts) ? layout : 0];  /* check refuses any other */
 }
-/* What the caller waits for in any case, with or without threads: from the arguments to each rank's part. */
-static dcp_status dcpi_save_start(dcpi_save *s, dcp_error *err) {
-    dcp_status status = dcpi_save_check(s, err);
-    status = dcpi_save_agree(s, status, err);           /* rank 0 prepares in it */
-    if (!status) status = dcpi_save_list(s, err);
-    status = dcpi_save_plan(s, status, err);
-    if (!status && s->layout->meet) status = s->layout->meet(s, err);
-    if (!status) dcpi_op_phase(&s->op, DCP_PHASE_WRITE, s->file_size);
-    return status;
+/* What the caller waits for in any case: from the arguments to each rank's part. */
+static void dcpi_save_start(dcpi_save *s) {
+    dcp_error *err = &s->err;
+    s->status = dcpi_save_check(s, err);
+    s->status = dcpi_save_agree(s, s->status, err);     /* rank 0 prepares in it */
+    if (!s->status) s->status = dcpi_save_list(s, err);
+    s->status = dcpi_save_plan(s, s->status, err);
+    if (!s->status && s->layout->meet) s->status = s->layout->meet(s, err);
+    if (!s->status) dcpi_op_phase(&s->op, DCP_PHASE_WRITE, s->file_size);
+    s->stage = DCPI_SAVE_STARTED;
 }
-static dcp_status dcpi_save_write(dcpi_save *s, dcp_error *err) {
+static dcp_status dcpi_save_write(void *save, dcp_error *err) {
+    dcpi_save *s = (dcpi_save *)save;
     dcp_status status;
     s->write_began_ms = dcpi_os_monotonic_ms();
     status = s->layout->write(s, err);
-    dcpi_op_report(&s->op, s->report.bytes_written + s->report.bytes_reused, 1);
+    if (s->taken) s->taken(s->watcher, INT64_MAX);
     return status;
 }
-static dcp_status dcpi_save_commit(dcpi_save *s, dcp_status status, dcp_error *err) {
-    status = dcpi_save_acknowledge(s, status, err);
-    while (status == DCP_PENDING) status = dcpi_team_collect(&s->op, DCPI_TEAM_SLICE_MS, err);
-    status = dcpi_save_gathered(s, status, err);
-    if (!status && s->op.team.rank == 0) status = dcpi_op_errand(&s->op, dcpi_commit_run, s, err);
-    status = dcpi_save_tell(s, status, err);
-    while (status == DCP_PENDING) status = dcpi_team_follow(&s->op, DCPI_TEAM_SLICE_MS, err);
-    return status;
+static void dcpi_save_enter(dcpi_save *s, dcpi_stage stage, dcpi_errand_fn work, int talks) {
+    s->stage = stage;
+    if (work && (talks || !dcpi_op_start(&s->op, &s->errand, work, s))) s->status = work(s, &s->err);
 }
+/* What has ended the save elsewhere stops writing; a commit is not disturbed. */
+static int dcpi_save_is_working(dcpi_save *s, int wait_ms) {
+    const int is_running = dcpi_errand_is_running(&s->errand, wait_ms);
+    dcp_error error;
+    if (dcpi_team_tick(&s->op, &error) && s->stage == DCPI_SAVE_WRITING) dcpi_errand_stop(&s->errand, &error);
+    if (is_running) dcpi_op_show(&s->op, 0);
+    else s->status = dcpi_op_end(&s->op, &s->err);
+    return is_running;
+}
+/* Collects or follows, twice: what the first step takes in, the second sees. */
+static int dcpi_save_has_heard(dcpi_save *s, dcp_status (*step)(dcpi_op *op, int wait_ms, dcp_error *err),
+                               int wait_ms) {
+    int i;
+    for (i = 0; i < 2 && s->status == DCP_PENDING; i++) s->status = step(&s->op, i ? 0 : wait_ms, &s->err);
+    return s->status != DCP_PENDING;
+}
+static int dcpi_save_has_told(dcpi_save *s, int wait_ms) {
+    if (!dcpi_save_has_heard(s, dcpi_team_follow, wait_ms)) return 0;
+    if (s->op.team.rank == 0) dcpi_team_flush(&s->op);
+    if (s->op.team.rank != 0 || !s->op.team.outbox) return 1;
+    dcpi_os_sleep_ms(wait_ms);
+    return 0;
+}
+static void dcpi_save_end(dcpi_save *s) {
+    if (!s->status) (void)dcpi_succeed(&s->err);
+    s->report.seconds = (double)(dcpi_os_monotonic_ms() - s->op.started_ms) / 1000.0;
+    if (!s->status) dcpi_op_report(&s->op, s->op.progress.bytes_total, 1);
+    dcpi_save_tell_report(s, s->desc->report);
+    dcpi_save_free(s);
+    s->stage = DCPI_SAVE_ENDED;
+}
+/* One line of the diagram, if its time has come. */
+static void dcpi_save_step(dcpi_save *s, int wait_ms) {
+    dcpi_op *op = &s->op;
+    if (op->apart && dcpi_save_is_working(s, wait_ms)) return;
+    switch (s->stage) {
+        case DCPI_SAVE_STARTED:
+            if (s->status) s->stage = DCPI_SAVE_WRITING;
+            else dcpi_save_enter(s, DCPI_SAVE_WRITING, dcpi_save_write, dcpi_save_relays(s));
+            break;
+        case DCPI_SAVE_WRITING:
+            if (op->progress.phase == DCP_PHASE_WRITE)
+                dcpi_op_report(op, s->report.bytes_written + s->report.bytes_reused, 1);
+            s->status = dcpi_save_acknowledge(s, s->status, &s->err);
+            s->stage = DCPI_SAVE_GATHERING;
+            break;
+        case DCPI_SAVE_GATHERING:
+            if (!dcpi_save_has_heard(s, dcpi_team_collect, wait_ms)) break;
+            s->status = dcpi_save_gathered(s, s->status, &s->err);
+            dcpi_save_enter(s, DCPI_SAVE_COMMITTING, s->status || op->team.rank ? NULL : dcpi_commit_run, 0);
+            break;
+        case DCPI_SAVE_COMMITTING:
+            s->status = dcpi_save_tell(s, s->status, &s->err);
+            s->stage = DCPI_SAVE_TELLING;
+            break;
+        case DCPI_SAVE_TELLING:
+            if (!dcpi_save_has_told(s, wait_ms)) break;
+            dcpi_op_note_time(op);                      /* after a long pause plain names may be somebody else's */
+            if (op->longest_gap_ms > op->io.timeout_ms) s->leaves_plain = 1;
+            dcpi_save_enter(s, DCPI_SAVE_FINISHING, dcpi_finish_run, 0);
+            break;
+        case DCPI_SAVE_FINISHING: dcpi_save_end(s); break;
+        case DCPI_SAVE_IDLE: case DCPI_SAVE_ENDED: break;
+    }
+}
+static void dcpi_save_drive(dcpi_save *s) { while (s->stage != DCPI_SAVE_ENDED) dcpi_save_step(s, DCPI_TEAM_SLICE_MS); }
+
 DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err) {
-    dcp_error local;
     dcpi_save s;
-    dcp_status status;
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "save: desc is NULL");
-    (void)dcpi_succeed(&local);
     dcpi_save_init(&s, desc);
-    status = dcpi_save_start(&s, &local);
-    if (!status) status = dcpi_save_write(&s, &local);
-    status = dcpi_save_commit(&s, status, &local);
-    status = dcpi_save_finish(&s, status);
-    if (!status) (void)dcpi_succeed(&local);
-    if (err) *err = local;
-    return status;
+    dcpi_save_start(&s);
+    dcpi_save_drive(&s);
+    if (err) *err = s.err;
+    return s.status;
 }
 
 /* =====================================================================================================================
- * >>async       A save in the background. It has no stages of its own: dcp_save_begin calls dcpi_save_start, as
- *               dcp_save does, copies the tensors,
- * and leaves the rest to a thread or to whoever polls.
+ * >>async       A save in the background: the stages of >>save, without dcp_save's thread. dcp_save_begin calls
+ *               dcpi_save_start, as dcp_save does, and copies the tensors, so that the caller's memory is the caller's
+ *               again. Then the save is driven
  *
- *   IDLE        nothing runs
- *    |  dcp_save_begin: dcpi_save_start; dcpi_async_keep, dcpi_async_snapshot: the caller's memory is the caller's
- *       again
- *    |
- *    +--> BACKGROUND   one rank, or a thread-safe coordinator: one thread does it all, as dcp_save does
- *    |         |           dcpi_save_write, dcpi_save_commit, dcpi_save_finish
- *    |         +------------------------------------------------------------------------------> DONE    dcpi_async_step
- *    |
- *    +--> WRITING      a thread writes; poll shows life (dcpi_async_tick)                dcpi_save_write
- *          |               dcpi_async_step: dcpi_save_acknowledge
- *         GATHERING    rank 0 hears all the others                                       dcpi_team_collect
- *          |   |           dcpi_async_step: dcpi_save_gathered
- *          |  COMMITTING   rank 0 alone: a thread commits; poll shows life               dcpi_commit_run
- *          |   |           dcpi_async_step: dcpi_save_tell
- *         TELLING      the others hear rank 0's verdict; what it has said leaves the outbox      dcpi_team_follow,
- *                      dcpi_team_flush
- *          |               dcpi_async_step
- *         FINISHING    a thread removes what has to go                                   dcpi_save_finish
- *          |               dcpi_async_step
- *         DONE         the verdict is known, and nobody has asked for it yet
- *          |               dcpi_async_answer, in poll and wait, else in begin and close
- *         IDLE
+ *   in the background   with one rank, or a thread-safe coordinator: by one thread of ours, to its end;
+ *   by polls            else, and where there is no thread: a step at a time, in begin, poll, wait and close.
  *
- * Between two arrows at most one thread works on the save, `is_running` tells, and until it has ended nothing of
- * `save`, `status` and `err` is the program's thread's but for what dcpi_team_tick touches. dcpi_async_check holds all
- * this against a saver.
+ * Until that thread has ended, `save` is its own but for what is under the lock. When the save has ended, its verdict
+ * stays until somebody asks (poll, wait, the next begin, close). dcpi_async_check holds all this against a saver.
  * ================================================================================================================== */
-typedef enum dcpi_async_state {
-    DCPI_ASYNC_IDLE, DCPI_ASYNC_BACKGROUND, DCPI_ASYNC_WRITING, DCPI_ASYNC_GATHERING, DCPI_ASYNC_COMMITTING,
-        DCPI_ASYNC_TELLING,
-    DCPI_ASYNC_FINISHING, DCPI_ASYNC_DONE
-} dcpi_async_state;
-
 typedef struct dcpi_snapshot {                      /* memory for copies of the tensors of one device, or of the host */
     const dcp_device *device; int is_own;               /* is_own: the device's memory, which the host does not touch */
     uint8_t *memory; size_t size, used;
@@ -20369,8 +20362,7 @@ typedef struct dcpi_kept { size_t pool, at; uint64_t ticket; } dcpi_kept;
 struct dcp_saver {
     /* the program's thread */
     dcp_saver_desc desc;
-    dcpi_async_state state;
-    dcpi_thread thread; int has_thread;
+    dcpi_errand background; int is_background;          /* drives `save` until it has ended */
     dcp_save_desc kept; dcpi_arena texts;               /* of the caller's desc, what later phases need */
     /* is_arranged: the copies lie as in the file */
     dcpi_snapshot *pools; size_t pool_count, pool_capacity; int is_arranged;
@@ -20379,37 +20371,31 @@ struct dcp_saver {
     int64_t polled_ms;
     uint32_t begins;
     dcp_save_report report;
-    /* whoever works: this thread, or the other one while it runs */
-    dcpi_save save;
-    dcp_status status; dcp_error err;                   /* of the stages so far, then the verdict */
-    dcp_save_report final;
+    dcpi_save save;                                     /* of the thread that drives it */
     /* under the lock */
     dcpi_mutex lock; dcpi_cond changed;
-    int is_running;
     int64_t taken; int is_released;     /* bytes of the file whose tensors are read; the rest is the caller's no more */
     dcp_progress latest; int has_latest;
     /* any thread */
     dcp_cancel cancel;
 };
+static int dcpi_async_is_busy(const dcp_saver *saver) {
+    return saver->is_background || (saver->save.stage != DCPI_SAVE_IDLE && saver->save.stage != DCPI_SAVE_ENDED);
+}
 /* What is wrong with a saver, NULL: nothing. */
-static const char *dcpi_async_check(dcp_saver *saver) {
-    const dcpi_async_state state = saver->state;
-    int is_running;
-    dcpi_mutex_lock(&saver->lock);
-    is_running = saver->is_running;
-    dcpi_mutex_unlock(&saver->lock);
-    if ((int)state < DCPI_ASYNC_IDLE || state > DCPI_ASYNC_DONE) return "its state is none";
-    if (is_running && !saver->has_thread) return "it works without a thread";
-    if (state == DCPI_ASYNC_IDLE || state == DCPI_ASYNC_DONE) {
-        if (saver->has_thread) return "a thread is left of a save that has ended";
+static const char *dcpi_async_check(const dcp_saver *saver) {
+    const dcpi_save *s = &saver->save;
+    if (saver->is_background) return NULL;
+    if ((int)s->stage < DCPI_SAVE_IDLE || s->stage > DCPI_SAVE_ENDED) return "its stage is none";
+    if (!dcpi_async_is_busy(saver)) {
+        if (s->op.apart) return "an errand is left of a save that has ended";
         if (saver->held) return "it holds a coordinator without a save";
-        if (saver->save.op.team.outbox) return "messages are left of a save that has ended";
-        return state == DCPI_ASYNC_DONE && saver->status == DCP_PENDING ? "it has ended without a verdict" : NULL;
+        if (s->op.team.outbox) return "messages are left of a save that has ended";
+        return s->stage == DCPI_SAVE_ENDED && s->status == DCP_PENDING ? "it has ended without a verdict" : NULL;
     }
-    if (state == DCPI_ASYNC_BACKGROUND) return saver->has_thread ? NULL : "it is left to a thread that is not there";
-    if (!saver->save.op.team.is_polled) return "it is driven by polls, and would wait in them";
-    if (state == DCPI_ASYNC_COMMITTING && saver->save.op.team.rank != 0) return "another rank than 0 commits";
-    if (!is_running && state != DCPI_ASYNC_GATHERING && state != DCPI_ASYNC_TELLING && saver->status == DCP_PENDING)
+    if (!s->op.team.is_polled) return "it is driven by polls, and would wait in them";
+    if (s->stage == DCPI_SAVE_COMMITTING && s->op.apart && s->op.team.rank != 0) return "another rank than 0 commits";
+    if (s->stage != DCPI_SAVE_GATHERING && s->stage != DCPI_SAVE_TELLING && s->status == DCP_PENDING)
         return "a stage has ended without a status";
     return NULL;
 }
@@ -20462,57 +20448,12 @@ static void dcpi_async_show(dcp_saver *saver, int is_last) {
     saver->progress(saver->progress_user, &progress);
 }
 
-/* ---- one stage at a time, in a thread ---------------------------------------------------------------------------- */
-static void dcpi_async_work(dcp_saver *saver) {
-    dcpi_save *s = &saver->save;
-    const dcpi_async_state state = saver->state;
-    if (state == DCPI_ASYNC_BACKGROUND || state == DCPI_ASYNC_WRITING) {
-        if (!saver->status) saver->status = dcpi_save_write(s, &saver->err);
-        dcpi_async_taken(saver, INT64_MAX);
-    }
-    if (state == DCPI_ASYNC_BACKGROUND) saver->status = dcpi_save_commit(s, saver->status, &saver->err);
-    if (state == DCPI_ASYNC_COMMITTING) saver->status = dcpi_commit_run(s, &saver->err);
-    if (state == DCPI_ASYNC_BACKGROUND || state == DCPI_ASYNC_FINISHING)
-        saver->status = dcpi_save_finish(s, saver->status);
+/* ---- driving ----------------------------------------------------------------------------------------------------- */
+static dcp_status dcpi_async_run(void *save, dcp_error *err) {
+    (void)err;
+    dcpi_save_drive((dcpi_save *)save);
+    return DCP_OK;
 }
-static void dcpi_async_main(void *argument) {
-    dcp_saver *saver = (dcp_saver *)argument;
-    dcpi_async_work(saver);
-    dcpi_mutex_lock(&saver->lock);
-    saver->is_running = 0;
-    dcpi_cond_wake_all(&saver->changed);
-    dcpi_mutex_unlock(&saver->lock);
-}
-/* Where there is no thread, the stage runs here and now; only what is all that is left to do is then left to polls. */
-static void dcpi_async_start(dcp_saver *saver, dcpi_async_state state) {
-    dcpi_op *op = &saver->save.op;
-    saver->state = state;
-    op->is_beside = state != DCPI_ASYNC_BACKGROUND;
-    op->team.is_polled = op->is_beside;
-    saver->is_running = 1;
-    saver->has_thread = DCPI_THREADS && dcpi_thread_start(&saver->thread, dcpi_async_main, saver) == 0;
-    if (saver->has_thread) return;
-    if (state == DCPI_ASYNC_BACKGROUND) saver->state = DCPI_ASYNC_WRITING;
-    op->is_beside = 0;
-    op->team.is_polled = 1;
-    dcpi_async_work(saver);
-    saver->is_running = 0;
-}
-/* Whether the thread works still; waits for its end for wait_ms at most. */
-static int dcpi_async_is_running(dcp_saver *saver, int wait_ms) {
-    int is_running;
-    dcpi_mutex_lock(&saver->lock);
-    if (saver->is_running && wait_ms > 0) dcpi_cond_wait_ms(&saver->changed, &saver->lock, wait_ms);
-    is_running = saver->is_running;
-    dcpi_mutex_unlock(&saver->lock);
-    if (is_running || !saver->has_thread) return is_running;
-    dcpi_thread_join(&saver->thread);
-    saver->has_thread = 0;
-    saver->save.op.is_beside = 0;
-    return 0;
-}
-
-/* ---- driven by polls --------------------------------------------------------------------------------------------- */
 /* The clock of silence runs while somebody looks at it: of a pause between two polls an eighth of the timeout
  * counts. */
 static void dcpi_async_look(dcp_saver *saver) {
@@ -20525,87 +20466,27 @@ static void dcpi_async_look(dcp_saver *saver) {
     op->checked_ms = now;
     dcpi_flag_set(&op->looked_ms, (int)(now - op->started_ms));
 }
-/* While a thread works. What has ended the save elsewhere stays in the team: writing goes no further then; a commit is
- * not disturbed. */
-static void dcpi_async_tick(dcp_saver *saver) {
+/* As far as it goes without waiting longer than wait_ms. */
+static void dcpi_async_drive(dcp_saver *saver, int wait_ms) {
+    dcpi_save *s = &saver->save;
     dcp_error ignored;
-    dcpi_async_look(saver);
-    if (dcpi_team_tick(&saver->save.op, &ignored) && saver->state == DCPI_ASYNC_WRITING)
-        dcpi_flag_set(&saver->save.op.is_hopeless, 1);
-}
-/* Writing that was stopped in that way has failed for the reason that the team knows. */
-static void dcpi_async_blame(dcp_saver *saver) {
-    const dcpi_team *t = &saver->save.op.team;
-    const int is_hopeless = dcpi_flag_get(&saver->save.op.is_hopeless);
-    dcpi_flag_set(&saver->save.op.is_hopeless, 0);
-    if (is_hopeless && saver->status == DCP_E_CANCELLED && t->failure.status)
-        saver->status = dcpi_team_failure(t, &saver->err);
-}
-static void dcpi_async_end(dcp_saver *saver) {
+    dcpi_stage before;
+    if (!dcpi_async_is_busy(saver)) return;
+    if (saver->is_background) {
+        if (dcpi_errand_is_running(&saver->background, wait_ms)) return;
+        (void)dcpi_crew_close(&saver->background.crew, &ignored);
+        saver->is_background = 0;
+    } else dcpi_async_look(saver);
+    do {
+        before = s->stage;
+        dcpi_save_step(s, wait_ms);
+        wait_ms = 0;
+    } while (s->stage != before);
+    if (s->stage != DCPI_SAVE_ENDED) return;
     if (saver->held) saver->held->settle = NULL;
     saver->held = NULL;
-    if (!saver->status) (void)dcpi_succeed(&saver->err);
-    saver->report = saver->final;
+    saver->report = s->report;
     dcpi_arena_free(&saver->texts);
-    saver->state = DCPI_ASYNC_DONE;
-}
-/* Collects or follows, twice: what the first step takes in, the second sees. */
-static int dcpi_async_is_heard(dcp_saver *saver, dcp_status (*step)(dcpi_op *op, int wait_ms, dcp_error *err),
-                               int wait_ms) {
-    int i;
-    dcpi_async_look(saver);
-    for (i = 0; i < 2 && saver->status == DCP_PENDING; i++)
-        saver->status = step(&saver->save.op, i ? 0 : wait_ms, &saver->err);
-    return saver->status != DCP_PENDING;
-}
-/* One arrow of the diagram, if its time has come. */
-static void dcpi_async_step(dcp_saver *saver, int wait_ms) {
-    dcpi_save *s = &saver->save;
-    if (dcpi_async_is_running(saver, wait_ms)) {
-        if (saver->state == DCPI_ASYNC_WRITING || saver->state == DCPI_ASYNC_COMMITTING) dcpi_async_tick(saver);
-        return;
-    }
-    switch (saver->state) {
-        case DCPI_ASYNC_WRITING:
-            dcpi_async_tick(saver);
-            dcpi_async_blame(saver);
-            saver->status = dcpi_save_acknowledge(s, saver->status, &saver->err);
-            saver->state = DCPI_ASYNC_GATHERING;
-            break;
-        case DCPI_ASYNC_GATHERING:
-            if (!dcpi_async_is_heard(saver, dcpi_team_collect, wait_ms)) break;
-            saver->status = dcpi_save_gathered(s, saver->status, &saver->err);
-            if (!saver->status && s->op.team.rank == 0) { dcpi_async_start(saver, DCPI_ASYNC_COMMITTING); break; }
-            saver->status = dcpi_save_tell(s, saver->status, &saver->err);
-            saver->state = DCPI_ASYNC_TELLING;
-            break;
-        case DCPI_ASYNC_COMMITTING:
-            dcpi_async_tick(saver);
-            saver->status = dcpi_save_tell(s, saver->status, &saver->err);
-            saver->state = DCPI_ASYNC_TELLING;
-            break;
-        case DCPI_ASYNC_TELLING:
-            if (!dcpi_async_is_heard(saver, dcpi_team_follow, wait_ms)) break;
-            if (s->op.team.outbox && s->op.team.rank == 0) dcpi_team_flush(&s->op);
-            if (s->op.team.outbox && s->op.team.rank == 0) break;
-            dcpi_async_start(saver, DCPI_ASYNC_FINISHING);
-            break;
-        case DCPI_ASYNC_BACKGROUND:
-        case DCPI_ASYNC_FINISHING: dcpi_async_end(saver); break;
-        case DCPI_ASYNC_IDLE:
-        case DCPI_ASYNC_DONE: break;
-    }
-}
-static void dcpi_async_drive(dcp_saver *saver, int wait_ms) {
-    dcpi_async_state before;
-    do {
-        before = saver->state;
-        dcpi_async_step(saver, wait_ms);
-        wait_ms = 0;
-    } while (saver->state != before);
-}
-static int dcpi_async_is_busy(const dcp_saver *saver) {
-    return saver->state != DCPI_ASYNC_IDLE && saver->state != DCPI_ASYNC_DONE;
 }
 /* Until the save has ended, or timeout_ms is over (negative: never). */
 static void dcpi_async_await(dcp_saver *saver, int timeout_ms) {
@@ -20626,16 +20507,20 @@ static dcp_status dcpi_async_pending(dcp_error *err) {  /* no failure, so no mes
     return DCP_PENDING;
 }
 static dcp_status dcpi_async_answer(dcp_saver *saver, dcp_error *err) {
-    dcpi_async_show(saver, saver->state == DCPI_ASYNC_DONE);
-    if (saver->state == DCPI_ASYNC_IDLE) return dcpi_succeed(err);
-    if (saver->state != DCPI_ASYNC_DONE) return dcpi_async_pending(err);
-    saver->state = DCPI_ASYNC_IDLE;
-    if (err) *err = saver->err;
-    return saver->status;
+    dcpi_save *s = &saver->save;
+    if (dcpi_async_is_busy(saver)) {
+        dcpi_async_show(saver, 0);
+        return dcpi_async_pending(err);
+    }
+    if (s->stage == DCPI_SAVE_IDLE) return dcpi_succeed(err);
+    dcpi_async_show(saver, 1);
+    s->stage = DCPI_SAVE_IDLE;
+    if (err) *err = s->err;
+    return s->status;
 }
 /* The verdict that nobody has asked for, if there is one. */
 static dcp_status dcpi_async_take_verdict(dcp_saver *saver, dcp_error *err) {
-    return saver->state == DCPI_ASYNC_DONE ? dcpi_async_answer(saver, err) : dcpi_succeed(err);
+    return dcpi_async_is_busy(saver) ? dcpi_succeed(err) : dcpi_async_answer(saver, err);
 }
 
 /* ---- begin: what is kept of the desc ----------------------------------------------------------------------------- */
@@ -20665,7 +20550,7 @@ static int dcpi_keep_texts(dcp_saver *saver, void *item, const dcpi_keep *keep) 
     size_t i;
     for (i = 0; i < keep->text_count; i++) {
         const char **text = (const char **)(void *)((char *)item + keep->texts[i]);
-        if (*text && !(*text = dcpi_arena_text(&saver->texts, *text, strlen(*text), &saver->err))) return 0;
+        if (*text && !(*text = dcpi_arena_text(&saver->texts, *text, strlen(*text), NULL))) return 0;
     }
     return 1;
 }
@@ -20677,7 +20562,7 @@ static int dcpi_keep_items(dcp_saver *saver, void *list, size_t count, const dcp
     memcpy((void *)&items, list, sizeof items);
     if (!items) return 1;
     if (count > SIZE_MAX / keep->size) return 0;
-    copy = (char *)dcpi_arena_alloc(&saver->texts, count ? count * keep->size : 1, &saver->err);
+    copy = (char *)dcpi_arena_alloc(&saver->texts, count ? count * keep->size : 1, NULL);
     if (!copy) return 0;
     memcpy(copy, items, count * keep->size);
     memcpy(list, (void *)&copy, sizeof copy);
@@ -20686,7 +20571,7 @@ static int dcpi_keep_items(dcp_saver *saver, void *list, size_t count, const dcp
 }
 /* From here on s->desc is ours. Without memory for that the save has failed, and nothing of the caller's is looked at
  * again. */
-static dcp_status dcpi_async_keep(dcp_saver *saver) {
+static void dcpi_async_keep(dcp_saver *saver) {
     dcpi_save *s = &saver->save;
     dcp_save_desc *d = &saver->kept;
     const dcp_tensor *before = s->desc->tensors;
@@ -20705,13 +20590,13 @@ static dcp_status dcpi_async_keep(dcp_saver *saver) {
               dcpi_keep_items(saver, (void *)&d->signer, 1, &dcpi_keep_signer) &&
               dcpi_keep_items(saver, (void *)&d->tensors, d->tensor_count, &dcpi_keep_tensor);
     for (i = 0; i < s->piece_count && is_kept; i++) s->pieces[i].tensor = d->tensors + (s->pieces[i].tensor - before);
-    d->report = &saver->final;
+    d->report = NULL;
     s->desc = d;
     s->op.io.progress = d->io.progress ? dcpi_async_note : NULL;
     s->op.io.progress_user = saver;
     saver->progress = d->io.progress;
     saver->progress_user = d->io.progress_user;
-    return is_kept ? DCP_OK : dcpi_no_memory(&saver->err, 64);
+    if (!is_kept && !s->status) s->status = dcpi_no_memory(&s->err, 64);
 }
 
 /* ---- begin: the copy --------------------------------------------------------------------------------------------- */
@@ -20841,22 +20726,23 @@ static size_t dcpi_async_first_kept(const dcp_saver *saver) {
  * be waited for. */
 static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor, const dcpi_snapshot *pool,
                                       size_t place, int64_t size, uint64_t *ticket) {
+    dcp_error *err = &saver->save.err;
     const dcp_device *device = tensor->device;
     uint8_t *to = pool->memory + place;
     int64_t at, n;
-    dcp_status status = dcpi_op_check(&saver->save.op, &saver->err);
+    dcp_status status = dcpi_op_check(&saver->save.op, err);
     if (status || size == 0) return status;
     if (device) {
-        (void)dcpi_succeed(&saver->err);
-        status = pool->is_own ? device->copy_own(device->context, to, tensor, (size_t)size, ticket, &saver->err)
-                              : device->copy_out(device->context, to, tensor, 0, (size_t)size, ticket, &saver->err);
-        return dcpi_copy_result(tensor, 0, status, &saver->err);
+        (void)dcpi_succeed(err);
+        status = pool->is_own ? device->copy_own(device->context, to, tensor, (size_t)size, ticket, err)
+                              : device->copy_out(device->context, to, tensor, 0, (size_t)size, ticket, err);
+        return dcpi_copy_result(tensor, 0, status, err);
     }
     for (at = 0; at < size && !status; at += n) {
         n = dcpi_min(size - at, DCPI_CHUNK);
-        status = dcpi_tensor_fetch(NULL, 0, tensor, at, to + at, (size_t)n, &saver->err);
+        status = dcpi_tensor_fetch(NULL, 0, tensor, at, to + at, (size_t)n, err);
         dcpi_swap_bytes(to + at, n, dcpi_dtype_width(tensor->dtype));   /* a copy of memory, not of the file */
-        if (!status) status = dcpi_op_check(&saver->save.op, &saver->err);
+        if (!status) status = dcpi_op_check(&saver->save.op, err);
     }
     return status;
 }
@@ -20889,46 +20775,43 @@ static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from, dcpi_kept *kept
         dcp_tensor *tensor = (dcp_tensor *)(uintptr_t)p->tensor;                /* of saver->kept */
         dcp_error error;
         const dcp_status waited = dcpi_async_copied(tensor, &saver->pools[kept[i].pool], &kept[i], p->size, &error);
-        if (waited && !status) saver->err = error;
+        if (waited && !status) saver->save.err = error;
         if (!status) status = waited;
     }
     return status;
 }
-/* Copies what fits; *must_take: what dcpi_async_taken must have been told before the others are the caller's. */
-static dcp_status dcpi_async_snapshot(dcp_saver *saver, int64_t *must_take) {
+/* Copies what fits; gives what dcpi_async_taken must have been told before the rest is the caller's. */
+static int64_t dcpi_async_snapshot(dcp_saver *saver) {
     dcpi_save *s = &saver->save;
     dcpi_kept *kept = (dcpi_kept *)dcpi_alloc_array(s->piece_count, sizeof *kept, NULL);
     size_t from = dcpi_async_first_kept(saver), i;
-    dcp_status status;
+    int64_t must_take = 0;
     if (!kept || !dcpi_async_make_room(saver, from, kept)) {
         dcpi_op_log(&s->op, DCP_LOG_WARNING, "no memory for a copy of the tensors: begin waits until they are written");
         from = s->piece_count;
     }
     for (i = 0; i < from; i++) {
         s->report.bytes_in_begin += s->pieces[i].size;
-        if (s->pieces[i].size > 0) *must_take = s->pieces[i].offset + s->pieces[i].size;
+        if (s->pieces[i].size > 0) must_take = s->pieces[i].offset + s->pieces[i].size;
     }
-    if (s->layout->is_pool) *must_take = s->report.bytes_in_begin;        /* as dcpi_pool_write tells it */
-    if (*must_take > 0) s->plain_names = 0;    /* a plain name that is taken meanwhile would have to be written again */
+    if (s->layout->is_pool) must_take = s->report.bytes_in_begin;       /* as dcpi_pool_write tells it */
+    if (must_take > 0) s->plain_names = 0;     /* a plain name that is taken meanwhile would have to be written again */
     if (from == 0 && kept) dcpi_async_make_image(saver, kept);
-    status = dcpi_async_copy(saver, from, kept);
+    s->status = dcpi_async_copy(saver, from, kept);
     dcpi_free(kept);
-    return status;
+    return s->status ? 0 : must_take;
 }
 /* Returns when the rest of the caller's memory has been read, or is not needed any more. */
 static void dcpi_async_await_taken(dcp_saver *saver, int64_t must_take) {
-    int is_there;
-    do {
+    int is_there = must_take == 0;
+    while (!is_there) {
         dcpi_mutex_lock(&saver->lock);
-        if (saver->is_running && saver->taken < must_take)
-            dcpi_cond_wait_ms(&saver->changed, &saver->lock, DCPI_TEAM_SLICE_MS);
-        is_there = !saver->is_running || saver->taken >= must_take;
-        if (is_there && must_take > 0) saver->is_released = 1;
+        if (saver->taken < must_take) dcpi_cond_wait_ms(&saver->changed, &saver->lock, DCPI_TEAM_SLICE_MS);
+        is_there = saver->is_released = saver->taken >= must_take;
         dcpi_mutex_unlock(&saver->lock);
-        if (is_there) break;
-        if (saver->state == DCPI_ASYNC_WRITING) dcpi_async_tick(saver);
+        dcpi_async_drive(saver, 0);
         dcpi_async_show(saver, 0);
-    } while (!is_there);
+    }
 }
 
 /* ---- begin ------------------------------------------------------------------------------------------------------- */
@@ -20987,7 +20870,6 @@ static dcp_status dcpi_async_free(dcp_saver *saver, const dcp_io *io, dcp_error 
 static void dcpi_async_prepare(dcp_saver *saver, const dcp_save_desc *desc) {
     dcpi_save *s = &saver->save;
     dcpi_save_init(s, desc);
-    (void)dcpi_succeed(&saver->err);
     dcpi_flag_set(&saver->cancel.requested, 0);
     saver->taken = 0;
     saver->is_released = saver->has_latest = 0;
@@ -20997,36 +20879,30 @@ static void dcpi_async_prepare(dcp_saver *saver, const dcp_save_desc *desc) {
     s->again = dcpi_async_again;
     s->watcher = saver;
 }
-/* Whether one thread can do all the rest, or the ranks' messages must be left to polls. */
-static int dcpi_async_can_leave(const dcpi_save *s) {
-    return s->op.team.world_size == 1 || s->op.team.coordinator->thread_safe;
-}
-
+/* The rest of the save is driven by a thread, or by polls. */
 static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
     dcpi_save *s = &saver->save;
-    dcpi_coord *held = s->op.team.kept;
-    const int writes_now = !saver->status && !dcpi_async_can_leave(s) && dcpi_save_relays(s);
-    /* without a snapshot begin does not return before it has written */
+    dcpi_team *t = &s->op.team;
+    const int is_left = t->world_size == 1 || t->coordinator->thread_safe;      /* no message is left to polls */
     int64_t must_take = 0;
-    int must_tell;
-    if (!saver->status) saver->status = dcpi_async_keep(saver);
-    else (void)dcpi_async_keep(saver);
-    if (!saver->status && DCPI_THREADS && !writes_now) saver->status = dcpi_async_snapshot(saver, &must_take);
-    else if (!saver->status) s->report.bytes_in_begin = s->file_size;
+    dcpi_async_keep(saver);
+    /* without a snapshot begin does not return before it has written: that takes messages, or there are no threads */
+    if (!s->status && DCPI_THREADS && (is_left || !dcpi_save_relays(s))) must_take = dcpi_async_snapshot(saver);
+    else if (!s->status) s->report.bytes_in_begin = s->file_size;
     dcpi_save_tell_report(s, &saver->report);
     if (report) *report = saver->report;
-    if (held) { held->settle = dcpi_async_settle; held->saver = saver; saver->held = held; }
-    if (!saver->status && writes_now) saver->status = dcpi_save_write(s, &saver->err);
-    must_tell = saver->status && s->op.team.rank == 0 && !dcpi_async_can_leave(s);
+    saver->held = t->kept;
+    if (saver->held) { saver->held->settle = dcpi_async_settle; saver->held->saver = saver; }
     saver->polled_ms = dcpi_os_monotonic_ms();
-    if (dcpi_async_can_leave(s)) dcpi_async_start(saver, DCPI_ASYNC_BACKGROUND);
-    else if (!saver->status && !writes_now) dcpi_async_start(saver, DCPI_ASYNC_WRITING);
-    else { s->op.team.is_polled = 1; saver->state = DCPI_ASYNC_WRITING; }
-    if (saver->state == DCPI_ASYNC_BACKGROUND || saver->has_thread) dcpi_async_await_taken(saver, must_take);
-    if (saver->state != DCPI_ASYNC_BACKGROUND) dcpi_async_drive(saver, 0);
-    /* rank 0, failed, perhaps before it could write: ranks that send it their bytes wait in begin to hear it, and hear
-     * it soon */
-    while (must_tell && saver->state == DCPI_ASYNC_GATHERING) dcpi_async_drive(saver, DCPI_TEAM_SLICE_MS);
+    saver->is_background = is_left && dcpi_errand_start(&saver->background, dcpi_async_run, s);
+    if (!saver->is_background) {
+        t->is_polled = 1;
+        dcpi_async_drive(saver, 0);
+        /* ranks that send rank 0 their bytes wait in begin: they hear soon that the save has failed */
+        while (t->rank == 0 && s->stage == DCPI_SAVE_GATHERING && t->first_failure_ms)
+            dcpi_async_drive(saver, DCPI_TEAM_SLICE_MS);
+    }
+    dcpi_async_await_taken(saver, must_take);
 }
 DCPDEF dcp_status dcp_save_begin(dcp_saver *saver, const dcp_save_desc *desc, dcp_error *err) {
     dcpi_save *s;
@@ -21039,18 +20915,18 @@ DCPDEF dcp_status dcp_save_begin(dcp_saver *saver, const dcp_save_desc *desc, dc
     s = &saver->save;
     dcpi_async_prepare(saver, desc);
     s->earlier = earlier.status ? &earlier : NULL;      /* said as this rank's failure, so that it is the same on all */
-    saver->status = dcpi_save_start(s, &saver->err);
+    dcpi_save_start(s);
     s->earlier = NULL;
-    if (!saver->status || (s->op.team.world_size > 1 && !dcpi_team_is_over(&s->op.team))) {
+    if (!s->status || (s->op.team.world_size > 1 && !dcpi_team_is_over(&s->op.team))) {
         /* a failure that the others do not know yet is poll's */
         dcpi_async_go(saver, desc->report);
         return dcpi_succeed(err);
     }
-    saver->status = dcpi_save_commit(s, saver->status, &saver->err);
-    saver->status = dcpi_save_finish(s, saver->status);
+    dcpi_save_drive(s);
+    s->stage = DCPI_SAVE_IDLE;
     if (!earlier.status) saver->report = s->report;     /* else it is that one's still */
-    if (err) *err = saver->err;
-    return saver->status;
+    if (err) *err = s->err;
+    return s->status;
 }
 
 /* ---- the other calls --------------------------------------------------------------------------------------------- */
@@ -22783,7 +22659,7 @@ static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing,
     open.io.coordinator = NULL;                         /* this rank looks alone */
     if (open.io.deadline_ms > 0)                        /* of all that is looked at together */
         open.io.deadline_ms = dcpi_max(1, open.io.deadline_ms - (dcpi_os_monotonic_ms() - o->op->started_ms));
-    if (o->op->team.has_errand) open.io.progress = NULL;                /* that is the calling thread's */
+    if (o->op->apart) open.io.progress = NULL;                /* that is the calling thread's */
     do {                                                /* replaced while it is looked at: look again */
         replaced = 0;
         entry->tensors = 0;
