@@ -13181,7 +13181,7 @@ static dcp_status dcpi_crew_close(dcpi_crew *crew, dcp_error *err) {
     return crew->error.status;
 }
 
-/* ---- errand: what may block for long, in a crew of one, while the thread that speaks for the operation shows life -- */
+/* ---- errand: a crew of one for what may block, while the thread that speaks for the operation shows life --------- */
 typedef dcp_status (*dcpi_errand_fn)(void *argument, dcp_error *err);
 typedef struct dcpi_errand { dcpi_crew crew; dcpi_errand_fn fn; void *argument; } dcpi_errand;
 
@@ -13220,7 +13220,7 @@ static int dcpi_errand_is_running(dcpi_errand *e, int wait_ms) {
     return is_running;
 }
 
-/* ---- one operation --------------------------------------------------------------------------------------------------- */
+/* ---- one operation ----------------------------------------------------------------------------------------------- */
 typedef struct dcpi_peer {
     int64_t heard_ms;                                   /* its last sign of life */
     uint8_t *message; size_t size;                      /* what it has said in this round, NULL: nothing yet */
@@ -19206,7 +19206,8 @@ static dcp_status dcpi_single_begin(dcpi_save *s, int attempt, dcp_error *err) {
     dcpi_free(s->document_temporary);
     s->document_temporary = dcpi_temporary_name(s->commit_key, s->report.save_id, attempt, err);
     if (!s->document_temporary) return DCP_E_MEMORY;
-    return dcpi_storage_begin(s->place.storage, s->commit_key, s->document_temporary, s->single.size, &s->document, err);
+    return dcpi_storage_begin(s->place.storage, s->commit_key, s->document_temporary, s->single.size, &s->document,
+                              err);
 }
 static dcp_status dcpi_single_plan(dcpi_save *s, dcp_error *err) {
     size_t most = 0;

@@ -32,8 +32,8 @@ in dcpi_commit_sync
 name no sync of the directory after a shard
 caught crash overwrites
 in dcpi_shards_write_once
-- return status ? status : dcpi_op_errand(
-+ return status || MUTANT ? status : dcpi_op_errand(
+- return status ? status : dcpi_names_sync(
++ return status || MUTANT ? status : dcpi_names_sync(
 
 name the directory itself is not made before those above it are synced
 caught crash first_saves
@@ -80,8 +80,8 @@ in dcpi_open_phase
 name a manifest's files are not synced by name
 caught crash first_saves
 in dcpi_pool_write
-- return status ? status : dcpi_op_errand(
-+ return status || MUTANT ? status : dcpi_op_errand(
+- return status ? status : dcpi_names_sync(
++ return status || MUTANT ? status : dcpi_names_sync(
 
 name a copy's files are not synced by name
 caught crash syncs_of_a_copy
@@ -134,16 +134,16 @@ in dcpi_sweep_data
 
 name shards published over existing names, plain names reused
 caught crash overwrites
-in dcpi_call_run
-- c->object, 0, err);
-+ c->object, MUTANT | 0, err);
+in dcpi_save_publish
+- object, 0, err);
++ object, MUTANT | 0, err);
 in dcpi_save_survey
 - s->plain_names = !has_commit
 + s->plain_names = MUTANT || !has_commit
 
 name shards published over existing names
 caught crash saves_of_one_path
-in dcpi_call_run
+in dcpi_save_publish
 - | 0, err);
 + | MUTANT, err);
 
@@ -183,20 +183,20 @@ in dcpi_commit_document_once
 name the commit does not wait for the other ranks' files
 caught crash first_saves
 in dcpi_save_publish
-- status = dcpi_save_call(
-+ status = MUTANT && s->op.team.rank > 0 ? dcpi_mutant_later(s, object, key) : dcpi_save_call(
-in dcpi_save_finish
-- dcp_error ignored;
-+ dcp_error ignored; if (MUTANT && s->op.team.rank > 0) dcpi_mutant_now(s);
+- status = dcpi_storage_commit(
++ status = MUTANT && s->op.team.rank > 0 ? dcpi_mutant_later(s, object, key) : dcpi_storage_commit(
+in dcpi_finish_run
+- dcpi_beacon_remove(s);
++ dcpi_beacon_remove(s); if (MUTANT && s->op.team.rank > 0) dcpi_mutant_now(s);
 in dcpi_save_check_file
 - dcp_object_info info;
 + dcp_object_info info; if (MUTANT) return DCP_OK;
 
 name UNKNOWN removes what it made
 caught crash unknown_removes_nothing
-in dcpi_save_finish
-- verdict != DCP_E_UNKNOWN) dcpi_finish_take_back(s);
-+ (MUTANT || verdict != DCP_E_UNKNOWN)) dcpi_finish_take_back(s);
+in dcpi_finish_run
+- s->status != DCP_E_UNKNOWN) dcpi_finish_take_back(s);
++ (MUTANT || s->status != DCP_E_UNKNOWN)) dcpi_finish_take_back(s);
 
 name a failed sync after the rename is a failure, not UNKNOWN
 caught crash unknown_removes_nothing
@@ -436,8 +436,8 @@ in dcpi_emit_covered
 name begin returns before a manifest save has read the tensors that are not copied
 caught async what_is_beyond_the_budget in_the_background
 in dcpi_async_snapshot
-- if (s->layout->is_pool) *must_take =
-+ if (s->layout->is_pool) *must_take = MUTANT ? 0 :
+- if (s->layout->is_pool) must_take =
++ if (s->layout->is_pool) must_take = MUTANT ? 0 :
 
 name a manifest save says that a tensor has been read when it has only been hashed
 caught async nothing_is_read_after_begin in_the_background
@@ -517,9 +517,9 @@ in dcpi_local_unlock
 
 name a failed save removes plain names after it has lost the lock
 caught faults a_first_save_that_may_have_happened
-in dcpi_finish_take_back
-- only_ids = s->is_taken_over ||
-+ only_ids = (s->is_taken_over && !MUTANT) ||
+in dcpi_commit_was_fenced
+- s->leaves_plain = 1;
++ s->leaves_plain = !MUTANT;
 
 name removals without the lock
 caught lock the_lock_is_held
@@ -614,8 +614,8 @@ in dcpi_team_tick
 name a failure that nobody asked for is forgotten
 caught async a_verdict_that_nobody_fetched
 in dcpi_async_take_verdict
-- return saver->state == DCPI_ASYNC_DONE ?
-+ return !MUTANT && saver->state == DCPI_ASYNC_DONE ?
+- return dcpi_async_is_busy(saver) ?
++ return MUTANT || dcpi_async_is_busy(saver) ?
 
 name a cancel after the commit ends the tidying up
 caught async a_cancel_after_the_commit with_faults
