@@ -4,6 +4,14 @@
  * read meanwhile. Each time: every rank that lives returns in time, never DCP_OK beside a failure (G5, G6); the old
  * checkpoint or the new one loads wholly (G1, G2); the next save works, and nothing is left that dcp_sweep does not
  * remove (G9). Ranks are threads, or processes that are killed and stopped. */
+#if !defined(_WIN32)
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE                     /* as dcp.h does, which is too late for it here */
+#endif
+#include <pthread.h>
+static int hungry_create(pthread_t *id, const pthread_attr_t *attributes, void *(*run)(void *), void *argument);
+#define pthread_create(id, attributes, run, argument) hungry_create(id, attributes, run, argument)
+#endif
 #include <stddef.h>
 static void *hungry_malloc(size_t size);
 static void *hungry_realloc(void *memory, size_t size);
@@ -30,18 +38,40 @@ int main(void) {
 #include "process_group.h"
 #include "rank_threads.h"
 
-/* ---- memory: counts what lives, and fails for one thread when told ----------------------------------------------- */
-typedef struct hunger { int who; pthread_t thread; int64_t calls, fail_at; int tripped; } hunger;
+/* ---- memory: counts what lives, and fails for one rank when told ------------------------------------------------- */
+typedef struct hunger { int who; int64_t calls, fail_at; int tripped; } hunger;
 static pthread_mutex_t hungry_lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t hungry_live;             /* blocks */
 static hunger *hungry_one;              /* NULL: nobody is */
 /* from this request on the whole process gets nothing any more; 0: it does */
 static int64_t starving_from, starving_calls;
 
+/* The thread of the hungry rank, and what that starts. */
+static __thread int hungry_here;
+typedef struct hungry_start { void *(*run)(void *); void *argument; int is_hungry; } hungry_start;
+static void *hungry_main(void *start) {
+    hungry_start s = *(hungry_start *)start;
+    free(start);
+    hungry_here = s.is_hungry;
+    return s.run(s.argument);
+}
+#undef pthread_create
+static int hungry_create(pthread_t *id, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {
+    hungry_start *s = (hungry_start *)malloc(sizeof *s);
+    int error;
+    if (!s) return ENOMEM;
+    s->run = run;
+    s->argument = argument;
+    s->is_hungry = hungry_here;
+    error = pthread_create(id, attributes, hungry_main, s);
+    if (error) free(s);
+    return error;
+}
+
 static int hungry_refuses(void) {       /* under the lock */
     hunger *h = hungry_one;
     if (starving_from && ++starving_calls >= starving_from) return 1;
-    if (!h || h->fail_at == 0 || !pthread_equal(pthread_self(), h->thread)) return 0;
+    if (!h || h->fail_at == 0 || !hungry_here) return 0;
     if (++h->calls != h->fail_at) return 0;
     return h->tripped = 1;
 }
@@ -2153,9 +2183,9 @@ TEST(the_word_of_a_rank_0_that_has_left_is_heard) {
 /* ---- no memory on one of two ranks ------------------------------------------------------------------------------- */
 static void hungry_save(job *j, int rank) {
     hunger *h = (hunger *)j->user;
-    if (rank == h->who) {
+    hungry_here = rank == h->who;
+    if (hungry_here) {
         (void)pthread_mutex_lock(&hungry_lock);
-        h->thread = pthread_self();
         hungry_one = h;
         (void)pthread_mutex_unlock(&hungry_lock);
     }
@@ -2232,9 +2262,9 @@ TEST(no_memory_on_one_rank) {
  * do, and the coordinator is broken on all. */
 static void hungry_barrier(job *j, int rank) {
     hunger *h = (hunger *)j->user;
-    if (rank == h->who) {
+    hungry_here = rank == h->who;
+    if (hungry_here) {
         (void)pthread_mutex_lock(&hungry_lock);
-        h->thread = pthread_self();
         hungry_one = h;
         (void)pthread_mutex_unlock(&hungry_lock);
     }
