@@ -15200,7 +15200,8 @@ static dcp_status dcpi_object_write_chunks(dcpi_op *op, dcp_storage *s, const ch
         status = dcpi_op_check(op, err);
         if (!status) status = dcpi_storage_write(s, path, object, (int64_t)at, data + at, n, err);
         at += n;
-        dcpi_op_report(op, (int64_t)at, at == size);
+        /* an object of the user's, not a document */
+        if (op->progress.phase == DCP_PHASE_WRITE) dcpi_op_report(op, (int64_t)at, at == size);
     }
     return status ? status : dcpi_op_check(op, err);
 }
@@ -17852,6 +17853,7 @@ typedef struct dcpi_entry {                             /* rank 0: one piece of 
     size_t first_block;                                 /* in the digests of its rank */
     int rank, is_written;                               /* replicas are written by one rank */
     size_t next, is_later;              /* the next piece of the same tensor, 0: none; there is one before it */
+    struct dcpi_entry *replica;                         /* the next equal box, NULL: none; while writers are chosen */
 } dcpi_entry;
 typedef struct dcpi_part {                              /* rank 0: one rank's share */
     uint8_t *list; size_t list_size;                    /* its message, owned */
@@ -17883,7 +17885,6 @@ typedef struct dcpi_layout {
     dcp_status (*check)(dcpi_save *s, dcp_error *err);          /* 0: the files are there that the document will name */
     /* 0: the document; sink NULL: as far as it is known before the tensors are written, only checked */
     dcp_status (*emit)(const dcpi_save *s, dcpi_sink sink, void *user, dcp_error *err);
-    void (*take_back)(dcpi_save *s);                            /* before dcpi_save.published is removed */
 } dcpi_layout;
 
 typedef struct dcpi_single {                            /* of a save in the single-file layout */
@@ -18654,41 +18655,24 @@ static dcp_status dcpi_fits_tile(const dcpi_save *s, const dcpi_fits *f, dcp_err
 }
 
 /* Equal boxes on several ranks: one of them writes. */
-typedef struct dcpi_replicas { size_t first, count; int64_t size; } dcpi_replicas;     /* in dcpi_writers.members */
 typedef struct dcpi_writers {
     int64_t *load;                                      /* bytes that each rank writes so far */
-    size_t *members, member_count, member_capacity;     /* entries */
-    dcpi_replicas *sets; size_t set_count, set_capacity;
+    const void **sets; size_t set_count;                /* of replicas: the first entry of each */
 } dcpi_writers;
 static void dcpi_writers_load(dcpi_writers *w, dcpi_entry *entry) {     /* its rank writes it */
     entry->is_written = 1;
     if (!dcpi_add(w->load[entry->rank], entry->size, &w->load[entry->rank])) w->load[entry->rank] = INT64_MAX;
 }
-static dcp_status dcpi_writers_add(dcpi_writers *w, dcpi_fit *const *fits, size_t count, int64_t size, dcp_error *err) {
-    void *members = w->members, *sets = w->sets;
-    size_t i;
-    if (!dcpi_grow(&members, &w->member_capacity, w->member_count + count, sizeof *w->members, err))
-        return DCP_E_MEMORY;
-    w->members = (size_t *)members;
-    if (!dcpi_grow(&sets, &w->set_capacity, w->set_count + 1, sizeof *w->sets, err)) return DCP_E_MEMORY;
-    w->sets = (dcpi_replicas *)sets;
-    w->sets[w->set_count].first = w->member_count;
-    w->sets[w->set_count].count = count;
-    w->sets[w->set_count++].size = size;
-    for (i = 0; i < count; i++) w->members[w->member_count++] = fits[i]->entry;
-    return DCP_OK;
-}
-static dcp_status dcpi_fits_writers(dcpi_save *s, const dcpi_fits *f, dcpi_writers *w, dcp_error *err) {
+static void dcpi_fits_writers(dcpi_save *s, const dcpi_fits *f, dcpi_writers *w) {
     const int is_private = f->first.placement == DCP_PLACE_PRIVATE;
     size_t i, end;
-    dcp_status status = DCP_OK;
-    for (i = 0; i < f->count && !status; i = end) {
+    for (i = 0; i < f->count; i = end) {
         dcpi_entry *entry = &s->entries[f->order[i]->entry];
-        for (end = i + 1; end < f->count && !is_private && dcpi_fit_is_replica(f->order[i], f->order[end]);) end++;
-        if (end - i > 1) status = dcpi_writers_add(w, f->order + i, end - i, entry->size, err);
+        for (end = i + 1; end < f->count && !is_private && dcpi_fit_is_replica(f->order[i], f->order[end]); end++)
+            s->entries[f->order[end - 1]->entry].replica = &s->entries[f->order[end]->entry];
+        if (entry->replica) w->sets[w->set_count++] = entry;
         else dcpi_writers_load(w, entry);
     }
-    return status;
 }
 static dcp_status dcpi_plan_tensor(dcpi_save *s, dcpi_fits *f, void *writers, dcp_error *err) {
     const int is_private = f->first.placement == DCP_PLACE_PRIVATE;
@@ -18700,44 +18684,36 @@ static dcp_status dcpi_plan_tensor(dcpi_save *s, dcpi_fits *f, void *writers, dc
             (is_private || dcpi_fit_same_offset(f->order[i], f->order[i - 1])))
             status = dcpi_fit_twice(f, f->order[i], err);
     if (!status && !is_private && dcpi_has_global(&f->first)) status = dcpi_fits_tile(s, f, err);
-    return status ? status : dcpi_fits_writers(s, f, (dcpi_writers *)writers, err);
+    if (!status) dcpi_fits_writers(s, f, (dcpi_writers *)writers);
+    return status;
 }
 static int dcpi_replicas_compare(const void *a, const void *b) {
     /* the largest first: then the small ones even it out */
-    int64_t x = ((const dcpi_replicas *)a)->size, y = ((const dcpi_replicas *)b)->size;
+    const int64_t x = ((const dcpi_entry *)a)->size, y = ((const dcpi_entry *)b)->size;
     return x > y ? -1 : x < y;
 }
 /* Each goes to the rank that has least to write among those that hold it. */
-static dcp_status dcpi_plan_choose(dcpi_save *s, dcpi_writers *w, dcp_error *err) {
-    const void **order = (const void **)dcpi_alloc_array(w->set_count, sizeof *order, err);
-    dcp_status status;
-    size_t i, m;
-    if (!order) return DCP_E_MEMORY;
-    for (i = 0; i < w->set_count; i++) order[i] = &w->sets[i];
-    status = dcpi_sort(order, w->set_count, dcpi_replicas_compare, err);
+static dcp_status dcpi_plan_choose(dcpi_writers *w, dcp_error *err) {
+    const dcp_status status = dcpi_sort(w->sets, w->set_count, dcpi_replicas_compare, err);
+    size_t i;
     for (i = 0; i < w->set_count && !status; i++) {
-        const dcpi_replicas *set = (const dcpi_replicas *)order[i];
-        dcpi_entry *best = &s->entries[w->members[set->first]];
-        for (m = 1; m < set->count; m++) {
-            dcpi_entry *other = &s->entries[w->members[set->first + m]];
+        dcpi_entry *best = (dcpi_entry *)(uintptr_t)w->sets[i], *other;
+        for (other = best->replica; other; other = other->replica)
             if (w->load[other->rank] < w->load[best->rank]) best = other;
-        }
         dcpi_writers_load(w, best);
     }
-    dcpi_free((void *)order);
     return status;
 }
 static dcp_status dcpi_plan_pieces(dcpi_save *s, dcp_error *err) {
     dcpi_writers w;
-    dcp_status status;
+    dcp_status status = DCP_E_MEMORY;
     memset(&w, 0, sizeof w);
     w.load = (int64_t *)dcpi_alloc_array((size_t)s->op.team.world_size, sizeof *w.load, err);
-    if (!w.load) return DCP_E_MEMORY;
-    status = dcpi_plan_each(s, dcpi_plan_tensor, &w, err);
-    if (!status) status = dcpi_plan_choose(s, &w, err);
+    w.sets = w.load ? (const void **)dcpi_alloc_array(s->entry_count / 2, sizeof *w.sets, err) : NULL;
+    if (w.sets) status = dcpi_plan_each(s, dcpi_plan_tensor, &w, err);
+    if (!status) status = dcpi_plan_choose(&w, err);
     dcpi_free(w.load);
-    dcpi_free(w.members);
-    dcpi_free(w.sets);
+    dcpi_free((void *)w.sets);
     return status;
 }
 
@@ -18955,19 +18931,21 @@ typedef struct dcpi_emission {
     dcpi_meta_source source;
 } dcpi_emission;
 
+static dcp_status dcpi_shards_name(const dcpi_save *s, int rank, int is_plain, char *name, dcp_error *err) {
+    return dcp_shard_name(s->place.name, rank, is_plain ? NULL : s->report.save_id, name, DCPI_SHARD_NAME, err);
+}
 static dcp_status dcpi_save_emit_shard(void *user, size_t index, dcp_shard_metadata *out, dcp_error *err) {
     dcpi_emission *e = (dcpi_emission *)user;
     const dcpi_part *part = &e->save->parts[index];
-    (void)err;
     dcpi_checksum_print(e->save->desc->checksum == DCP_CHECKSUM_TREE, part->checksum, e->checksum);
     memset(out, 0, sizeof *out);
     out->rank = (int)index;
-    out->file_path = e->save->commit_name;
+    out->file_path = e->save->desc->layout == DCP_LAYOUT_SHARDED ? e->name : e->save->commit_name;
     out->file_size = part->file_size;
     out->tensor_count = part->count;
     out->checksum = e->checksum;
     out->data_offset = part->data_offset;
-    return DCP_OK;
+    return dcpi_shards_name(e->save, out->rank, part->is_plain, e->name, err);
 }
 static dcp_status dcpi_save_emit_tensor(void *user, size_t shard, size_t index, dcp_tensor_metadata *out,
                                         dcp_error *err) {
@@ -19108,19 +19086,9 @@ static dcp_status dcpi_save_check_file(const dcpi_save *s, const char *path, int
 }
 
 /* ---- the sharded layout: a file for each rank -------------------------------------------------------------------- */
-static dcp_status dcpi_shards_name(const dcpi_save *s, int rank, int is_plain, char *name, dcp_error *err) {
-    return dcp_shard_name(s->place.name, rank, is_plain ? NULL : s->report.save_id, name, DCPI_SHARD_NAME, err);
-}
-static dcp_status dcpi_shards_emit_shard(void *user, size_t index, dcp_shard_metadata *out, dcp_error *err) {
-    dcpi_emission *e = (dcpi_emission *)user;
-    (void)dcpi_save_emit_shard(user, index, out, err);
-    out->file_path = e->name;
-    return dcpi_shards_name(e->save, (int)index, e->save->parts[index].is_plain, e->name, err);
-}
 static dcp_status dcpi_shards_emit(const dcpi_save *s, dcpi_sink sink, void *user, dcp_error *err) {
     dcpi_emission e;
     (void)dcpi_emission_begin(&e, s);
-    e.source.shard = dcpi_shards_emit_shard;
     if (!sink) e.source.shard_count = 0;
     return dcpi_meta_emit(&e.source, "metadata/json", s->desc->signer, sink, user, NULL, err);
 }
@@ -19201,13 +19169,12 @@ static dcp_status dcpi_single_size(dcpi_save *s, dcp_error *err) {
     }
     return status;
 }
-/* The file's temporary, under a name that all ranks can tell. */
-static dcp_status dcpi_single_begin(dcpi_save *s, int attempt, dcp_error *err) {
+/* A temporary file that the rename will take, under a name that all ranks can tell. */
+static dcp_status dcpi_document_begin(dcpi_save *s, int attempt, int64_t size, dcp_error *err) {
     dcpi_free(s->document_temporary);
     s->document_temporary = dcpi_temporary_name(s->commit_key, s->report.save_id, attempt, err);
     if (!s->document_temporary) return DCP_E_MEMORY;
-    return dcpi_storage_begin(s->place.storage, s->commit_key, s->document_temporary, s->single.size, &s->document,
-                              err);
+    return dcpi_storage_begin(s->place.storage, s->commit_key, s->document_temporary, size, &s->document, err);
 }
 static dcp_status dcpi_single_plan(dcpi_save *s, dcp_error *err) {
     size_t most = 0;
@@ -19220,7 +19187,7 @@ static dcp_status dcpi_single_plan(dcpi_save *s, dcp_error *err) {
     for (r = 0; r < s->op.team.world_size; r++) s->parts[r].digests = digests;
     status = dcpi_single_size(s, err);
     dcpi_free(digests);
-    return status ? status : dcpi_single_begin(s, 0, err);      /* others may join it from now on */
+    return status ? status : dcpi_document_begin(s, 0, s->single.size, err);     /* others may join it from now on */
 }
 /* By a rank whose writing takes messages as well; or in an errand, which has none of its own. */
 static dcp_status dcpi_region_put(dcpi_save *s, void *object, int64_t offset, void *data, size_t size, dcp_error *err) {
@@ -19369,7 +19336,7 @@ static dcp_status dcpi_region_take(dcpi_save *s, int rank, void *object, dcp_err
 /* Rank 0's attempt at the file: its own region, and those that others cannot write; left open for the header. */
 static dcp_status dcpi_single_write_once(dcpi_save *s, int attempt, dcp_error *err) {
     int r;
-    dcp_status status = s->document ? DCP_OK : dcpi_single_begin(s, attempt, err);
+    dcp_status status = s->document ? DCP_OK : dcpi_document_begin(s, attempt, s->single.size, err);
     if (!status) status = dcpi_region_write(s, s->document, err);
     for (r = 1; r < s->op.team.world_size && !status; r++) status = dcpi_region_take(s, r, s->document, err);
     if (!status) return DCP_OK;
@@ -19382,10 +19349,6 @@ static dcp_status dcpi_single_write(dcpi_save *s, dcp_error *err) {
     /* other ranks have sent their bytes: they cannot again */
     if (s->op.team.world_size > 1) return dcpi_single_write_once(s, 0, err);
     return dcpi_save_write_again(s, dcpi_single_write_once, err);
-}
-static void dcpi_single_take_back(dcpi_save *s) {
-    dcp_error ignored;
-    if (s->single.region) (void)dcpi_storage_leave(s->place.storage, s->commit_key, s->single.region, &ignored);
 }
 
 /* ---- the manifest layout: a file for each piece; unchanged ones are those of the base (DESIGN 2.4) --------------- */
@@ -19727,11 +19690,6 @@ static dcp_status dcpi_pool_check(dcpi_save *s, dcp_error *err) {
     }
     return status;
 }
-/* A plain name may be somebody else's by now if somebody has swept with no respect for saves under way. */
-static void dcpi_pool_take_back(dcpi_save *s) {
-    dcp_error ignored;
-    if (s->intent_key && dcpi_intent_check(&s->place, s->intent_key, &ignored) == DCP_E_INCOMPLETE) s->leaves_plain = 1;
-}
 
 /* ---- the manifest layout: the document ------------------------------------------------------------------------------
  * Its lists: entries in the order of ranks, first parameters and experts, then the optimizer's, then the router's,
@@ -19915,13 +19873,13 @@ static void dcpi_pool_free(dcpi_pool *p) {
 
 static const dcpi_layout dcpi_layouts[] = {             /* by dcp_layout */
     { 0, NULL, 0, { ".commit.lock.", ".tmp" }, dcpi_shards_prepare, NULL, NULL, NULL, NULL, dcpi_shards_write, NULL,
-      NULL, dcpi_shards_check, dcpi_shards_emit, NULL },
+      NULL, dcpi_shards_check, dcpi_shards_emit },
     { DCP_STORAGE_RANDOM_WRITE,
       "the single-file layout writes its header last, and this storage cannot write at an offset; use the sharded one",
       0, { NULL, NULL }, NULL, dcpi_single_plan, NULL, NULL, dcpi_single_meet, dcpi_single_write, NULL, NULL, NULL,
-      dcpi_single_emit, dcpi_single_take_back },
+      dcpi_single_emit },
     { 0, NULL, 1, { ".manifest.", ".intent.tmp" }, dcpi_pool_prepare, dcpi_pool_plan, dcpi_pool_tell, dcpi_pool_listen,
-      NULL, dcpi_pool_write, dcpi_pool_report, dcpi_pool_learn, dcpi_pool_check, dcpi_pool_emit, dcpi_pool_take_back }
+      NULL, dcpi_pool_write, dcpi_pool_report, dcpi_pool_learn, dcpi_pool_check, dcpi_pool_emit }
 };
 
 /* ---- acknowledge: every file is there; from here on a rank waits for rank 0's verdict (G5) --------------------------
@@ -20018,20 +19976,10 @@ static dcp_status dcpi_commit_make(dcpi_save *s, dcpi_buffer *bytes, dcp_error *
 /* One attempt at the document, in a new temporary file; the single file has one already, and its header goes to the
  * front. */
 static dcp_status dcpi_commit_document_once(dcpi_save *s, int attempt, const dcpi_buffer *bytes, dcp_error *err) {
-    dcp_storage *storage = s->place.storage;
-    dcp_status status = DCP_OK;
-    size_t at, n;
-    if (!s->document) {
-        dcpi_free(s->document_temporary);
-        s->document_temporary = dcpi_temporary_name(s->commit_key, s->report.save_id, attempt, err);
-        status = DCP_E_MEMORY;
-        if (s->document_temporary)
-            status = dcpi_storage_begin(storage, s->commit_key, s->document_temporary, 0, &s->document, err);
-    }
-    for (at = 0; at < bytes->size && !status; at += n) {
-        n = bytes->size - at < (size_t)DCPI_CHUNK ? bytes->size - at : (size_t)DCPI_CHUNK;
-        status = dcpi_storage_write(storage, s->commit_key, s->document, (int64_t)at, bytes->data + at, n, err);
-    }
+    dcp_status status = s->document ? DCP_OK : dcpi_document_begin(s, attempt, 0, err);
+    if (!status)
+        status = dcpi_object_write_chunks(&s->op, s->place.storage, s->commit_key, s->document, bytes->data,
+                                          bytes->size, err);
     if (!status) s->report.bytes_written += (int64_t)bytes->size;
     return status;
 }
@@ -20178,7 +20126,9 @@ static void dcpi_finish_take_back(dcpi_save *s) {
     dcp_error error;
     size_t i;
     dcpi_commit_abort(s);
-    if (s->layout->take_back) s->layout->take_back(s);
+    if (s->single.region) (void)dcpi_storage_leave(s->place.storage, s->commit_key, s->single.region, &error);
+    /* somebody has swept with no respect for saves under way */
+    if (s->intent_key && dcpi_intent_check(&s->place, s->intent_key, &error) == DCP_E_INCOMPLETE) s->leaves_plain = 1;
     for (i = 0; i < s->published.count; i++)
         if ((!s->leaves_plain || strstr(s->published.items[i], s->report.save_id)) &&
             dcpi_storage_remove(s->place.storage, s->published.items[i], &error))

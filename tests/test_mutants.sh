@@ -176,7 +176,7 @@ in dcpi_commit_run
 
 name the document is written in place
 caught crash first_saves
-in dcpi_commit_document_once
+in dcpi_document_begin
 - s->document_temporary = dcpi_temporary_name(
 + s->document_temporary = MUTANT ? dcpi_copy_text(s->commit_key, err) : dcpi_temporary_name(
 
