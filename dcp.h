@@ -1219,7 +1219,8 @@ DCPDEF void dcp_storage_close(dcp_storage *storage);
 enum { DCP_ANY_RANK = -1 };
 /* A coordinator carries messages between the ranks of a job. Rank, world size, send and receive are all that one must
  * have; what the library needs beyond that it builds of messages. In a program's own coordinator the other members are
- * zero, and the struct may be a local variable: dcp_coordinator_close frees what the library keeps of it, not the struct.
+ * zero, and the struct may be a local variable: dcp_coordinator_close frees what the library keeps of it, and not the
+ * struct.
  *
  *   - Messages from one rank to another with one tag arrive whole, once, and in the order in which they were sent;
  *     those with other tags may overtake them. Tags are 0 to 2^28 - 1; 0x0DC0000 to 0x0DC00FF are the library's. Any
@@ -13221,6 +13222,19 @@ static int dcpi_errand_is_running(dcpi_errand *e, int wait_ms) {
 }
 
 /* ---- one operation ----------------------------------------------------------------------------------------------- */
+/* What each message begins with: see "messages" below. */
+typedef enum dcpi_message_kind {
+    DCPI_MESSAGE_UP = 1, DCPI_MESSAGE_DOWN,             /* rounds of an operation: to rank 0, and from it */
+    DCPI_MESSAGE_BYTES,                                 /* between any two ranks */
+    DCPI_MESSAGE_ALIVE, DCPI_MESSAGE_FAILED, DCPI_MESSAGE_OVER
+} dcpi_message_kind;
+typedef struct dcpi_head {
+    uint32_t kind, number, step;
+    int world_size, root;                               /* root: -1 if the call has none */
+    uint64_t same;                                      /* of a collective its size, else a digest of its arguments */
+    char call[16];
+} dcpi_head;
+
 typedef struct dcpi_peer {
     int64_t heard_ms;                                   /* its last sign of life */
     uint8_t *message; size_t size;                      /* what it has said in this round, NULL: nothing yet */
@@ -13249,13 +13263,11 @@ enum { DCPI_AWAITS_NOTHING, DCPI_AWAITS_WORD, DCPI_AWAITS_VERDICT };    /* of ra
 typedef struct dcpi_team {                              /* the ranks of one operation, as one of them sees them */
     dcp_coordinator *coordinator; struct dcpi_coord *kept;      /* NULL: one rank, or no memory */
     int rank, world_size;
-    uint32_t operation, step;         /* of this coordinator; of this operation: what has been sent up or down so far */
-    uint32_t call;                               /* stands for what the ranks must have in common: see dcpi_team_same */
+    dcpi_head head;                                     /* of its messages; `step` counts rounds up and down */
     dcpi_peer *peers; int peer_count;                   /* rank 0: all ranks; others: rank 0, */
     dcpi_peer lead;                                     /* in here, so that a rank without memory can say so */
     uint8_t *here, lead_here;                           /* of each peer: what a message of missing ones needs */
     int64_t spoke_ms, listened_ms, first_failure_ms;
-    const char *name;                                   /* of the call */
     int state;                                          /* DCPI_RANK_ */
     int awaits; dcp_status own;                         /* DCPI_AWAITS_; what comes later stays in the mail */
     int is_polled;                                      /* driven by steps that wait for nobody (>>async): */
@@ -13621,19 +13633,94 @@ static dcp_status dcpi_coord_receive(dcp_coordinator *c, int *from, int tag, voi
     return status;
 }
 
-/* An error in a message. It is put into memory that is there: what it tells may be that there is no more. */
-#define DCPI_ERROR_SIZE (3 * 4 + sizeof(dcp_error))
-static void dcpi_put_error(dcpi_buffer *to, const dcp_error *why) {
-    dcpi_put32(to, (uint32_t)why->status);
-    dcpi_put32(to, (uint32_t)why->sys);
-    dcpi_put32(to, (uint32_t)why->rank);
-    dcpi_put_text(to, why->message);
+/* ---- messages: the one form of all that the library sends -----------------------------------------------------------
+ * A message begins with a header: what it is, and which call it belongs to. Each tag counts its calls for itself, alike
+ * on all ranks: so what an earlier call left in the mail is known, and so are ranks that make different calls.
+ *
+ *   version 4, kind 4, number of the call 4, step in it 4, world size 4, root 4, what is the same on all ranks 8,
+ *   name of the call 16; then the body. Of FAILED and OVER: flags 4, the error. */
+#define DCPI_MESSAGE_VERSION 0x31504344u                /* "DCP1": the last digit counts what other versions send */
+#define DCPI_MESSAGE_HEADER 48
+#define DCPI_ERROR_SIZE (4 * 4 + sizeof(dcp_error))
+
+static dcpi_head dcpi_head_of(const dcp_coordinator *c, const char *call, int root) {
+    dcpi_head head;
+    memset(&head, 0, sizeof head);
+    head.world_size = c ? c->world_size : 1;
+    head.root = root;
+    (void)snprintf(head.call, sizeof head.call, "%s", call);
+    return head;
 }
-static void dcpi_get_error(dcpi_wire *from, dcp_error *why) {
-    const uint32_t status = dcpi_get32(from), sys = dcpi_get32(from), rank = dcpi_get32(from);
+static void dcpi_head_put(const dcpi_head *head, dcpi_message_kind kind, void *message) {
+    dcpi_buffer to = {(char *)message, 0, DCPI_MESSAGE_HEADER, 0};
+    dcpi_put32(&to, DCPI_MESSAGE_VERSION);
+    dcpi_put32(&to, (uint32_t)kind);
+    dcpi_put32(&to, head->number);
+    dcpi_put32(&to, head->step);
+    dcpi_put32(&to, (uint32_t)head->world_size);
+    dcpi_put32(&to, (uint32_t)head->root);
+    dcpi_put64(&to, (int64_t)head->same);
+    dcpi_buffer_add(&to, head->call, sizeof head->call);
+}
+/* What follows the header of a message that has come, or of one that has been made. */
+static dcpi_wire dcpi_message_body(const void *message, size_t size) {
+    return dcpi_wire_open((const uint8_t *)message + DCPI_MESSAGE_HEADER, size - DCPI_MESSAGE_HEADER);
+}
+static dcp_status dcpi_head_get(dcpi_head *head, int from, const void *message, size_t size, dcp_error *err) {
+    dcpi_wire in = dcpi_wire_open(message, size);
+    const uint32_t version = dcpi_get32(&in);
+    head->kind = dcpi_get32(&in);
+    head->number = dcpi_get32(&in);
+    head->step = dcpi_get32(&in);
+    head->world_size = (int)dcpi_get32(&in);
+    head->root = (int)dcpi_get32(&in);
+    head->same = (uint64_t)dcpi_get64(&in);
+    dcpi_get_bytes(&in, head->call, sizeof head->call);
+    head->call[sizeof head->call - 1] = '\0';
+    if (!in.failed && version == DCPI_MESSAGE_VERSION && head->kind - 1 < DCPI_MESSAGE_OVER) return DCP_OK;
+    if ((version ^ DCPI_MESSAGE_VERSION) << 8 == 0 && version != DCPI_MESSAGE_VERSION)
+        return dcpi_fail_of(err, from, DCP_E_MISMATCH, "rank %d runs another version of dcp.h", from);
+    return dcpi_fail_of(err, from, DCP_E_COMM, "%" PRIu64 " bytes from rank %d are no message of the library, though "
+                        "their tag is its own", (uint64_t)size, from);
+}
+static void dcpi_head_describe(const dcpi_head *head, char *text, size_t size) {
+    if (head->root < 0) (void)snprintf(text, size, "%s (call %" PRIu32 ")", head->call, head->number);
+    else (void)snprintf(text, size, "%s (root %d, %" PRIu64 " bytes, call %" PRIu32 ")", head->call, head->root,
+                        head->same, head->number);
+}
+/* Whether another rank makes this very call. */
+static dcp_status dcpi_head_compare(const dcpi_head *own, int rank, const dcpi_head *head, int from, dcp_error *err) {
+    char here[100], there[100], worlds[80] = "";
+    if (head->number == own->number && head->root == own->root && head->same == own->same &&
+        head->world_size == own->world_size && strcmp(head->call, own->call) == 0) return DCP_OK;
+    dcpi_head_describe(own, here, sizeof here);
+    dcpi_head_describe(head, there, sizeof there);
+    if (head->world_size != own->world_size)
+        (void)snprintf(worlds, sizeof worlds, ", and their world sizes are %d and %d", own->world_size,
+                       head->world_size);
+    return dcpi_fail_of(err, from, DCP_E_MISMATCH, "rank %d calls %s, but rank %d %s%s: all ranks must make the same "
+                        "calls in the same order, with the same arguments", rank, here, from, there, worlds);
+}
+/* Makes a message of an error in memory that is there: what it tells may be that there is no more. */
+static size_t dcpi_message_error(const dcpi_head *head, dcpi_message_kind kind, uint32_t flags, const dcp_error *why,
+                                 uint8_t message[DCPI_MESSAGE_HEADER + DCPI_ERROR_SIZE]) {
+    dcpi_buffer body = {(char *)message, DCPI_MESSAGE_HEADER, DCPI_MESSAGE_HEADER + DCPI_ERROR_SIZE, 0};
+    dcpi_head_put(head, kind, message);
+    dcpi_put32(&body, flags);
+    dcpi_put32(&body, (uint32_t)why->status);
+    dcpi_put32(&body, (uint32_t)why->sys);
+    dcpi_put32(&body, (uint32_t)why->rank);
+    dcpi_put_text(&body, why->message);
+    return body.size;
+}
+static uint32_t dcpi_message_read_error(const void *message, size_t size, dcp_error *why) {     /* the flags */
+    dcpi_wire body = dcpi_message_body(message, size);
+    const uint32_t flags = dcpi_get32(&body), status = dcpi_get32(&body), sys = dcpi_get32(&body);
+    const uint32_t rank = dcpi_get32(&body);
     const int is_known = status > (uint32_t)DCP_PENDING && status <= (uint32_t)DCP_E_UNKNOWN;
-    (void)dcpi_fail_sys(why, is_known ? (dcp_status)status : DCP_E_COMM, (int)sys, "%s", dcpi_get_text(from));
+    (void)dcpi_fail_sys(why, is_known ? (dcp_status)status : DCP_E_COMM, (int)sys, "%s", dcpi_get_text(&body));
     why->rank = (int)rank;
+    return flags;
 }
 
 /* ---- collectives: trees of messages (declared in >>api_plug) -------------------------------------------------------
@@ -13659,51 +13746,22 @@ static void dcpi_get_error(dcpi_wire *from, dcp_error *why) {
 #define DCPI_COORD_PIECE DCPI_MIB
 #endif
 #define DCPI_COORD_TIMEOUT 300000
-#define DCPI_WAVE_MAGIC 0x57504344u                     /* "DCPW" */
-#define DCPI_WAVE_HEADER 28
 
-enum { DCPI_WAVE_BARRIER = 1, DCPI_WAVE_BROADCAST, DCPI_WAVE_GATHER, DCPI_WAVE_ALLREDUCE, DCPI_WAVE_FAILURE };
 /* A child has the places from this rank's plus `distance` on, `count` of them, and has sent what it begins with. */
 typedef struct dcpi_child { int rank, distance, count, has_arrived; } dcpi_child;
 typedef struct dcpi_wave {
     dcp_coordinator *c;
-    const char *name;                                   /* of the call */
-    int kind, root;
+    dcpi_head head;                                     /* of its messages; `same`: 0 for a gather */
     int base, place, parent;                            /* in the tree that is used just now */
     dcpi_child children[30]; int child_count;
     /* is_here: rank 0 knows; here: who is, as far as this rank knows; NULL: not asked yet */
     int is_agreeing, is_here; uint8_t *here;
     int is_told;                                        /* everybody knows why this has ended */
     int timeout_ms; int64_t started_ms;
-    uint32_t sequence; uint64_t size;                   /* size: what all ranks must agree on; 0 for a gather */
     int looking;                                        /* only for a better reason, after a wait has ended */
     int heard_from;                                     /* the rank whose FAILURE ended this, or -1 */
     dcp_error *err, own;                       /* err: the caller's, or own if that is NULL: a FAILURE needs the text */
 } dcpi_wave;
-/* The header of each message, after the magic number. Data follow, or of a FAILURE the error. */
-typedef struct dcpi_wave_head { uint32_t kind, sequence; int root; uint64_t size; int world_size; } dcpi_wave_head;
-
-static const char *dcpi_wave_name(uint32_t kind) {
-    static const char *const names[] = { "?", "dcp_barrier", "dcp_broadcast", "dcp_gather", "dcp_allreduce", "?" };
-    return names[kind <= DCPI_WAVE_FAILURE ? kind : 0];
-}
-static void dcpi_wave_put_head(const dcpi_wave *w, int kind, dcpi_buffer *to) {
-    dcpi_put32(to, DCPI_WAVE_MAGIC);
-    dcpi_put32(to, (uint32_t)kind);
-    dcpi_put32(to, w->sequence);
-    dcpi_put32(to, (uint32_t)w->root);
-    dcpi_put64(to, (int64_t)w->size);
-    dcpi_put32(to, (uint32_t)w->c->world_size);
-}
-static int dcpi_wave_get_head(dcpi_wire *from, dcpi_wave_head *head) {  /* 0: not a message of a collective */
-    const uint32_t magic = dcpi_get32(from);
-    head->kind = dcpi_get32(from);
-    head->sequence = dcpi_get32(from);
-    head->root = (int)dcpi_get32(from);
-    head->size = (uint64_t)dcpi_get64(from);
-    head->world_size = (int)dcpi_get32(from);
-    return !from->failed && magic == DCPI_WAVE_MAGIC;
-}
 
 /* ---- the tree */
 static int dcpi_wave_rank(const dcpi_wave *w, int place) {
@@ -13756,12 +13814,10 @@ static int dcpi_wave_left(const dcpi_wave *w, int64_t limit) {
 /* ---- giving up: what went wrong is in w->err */
 /* Who sent the reason knows it. After a failed send the coordinator is broken, and the rest do nothing. */
 static void dcpi_wave_tell(dcpi_wave *w, int to, const dcp_error *why) {
-    char memory[DCPI_WAVE_HEADER + DCPI_ERROR_SIZE];
-    dcpi_buffer message = {memory, 0, sizeof memory, 0};
+    uint8_t message[DCPI_MESSAGE_HEADER + DCPI_ERROR_SIZE];
     if (to == w->heard_from || to == w->c->rank) return;
-    dcpi_wave_put_head(w, DCPI_WAVE_FAILURE, &message);
-    dcpi_put_error(&message, why);
-    (void)dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, memory, message.size, 0, NULL);
+    (void)dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, message,
+                          dcpi_message_error(&w->head, DCPI_MESSAGE_FAILED, 0, why, message), 0, NULL);
 }
 static dcp_status dcpi_wave_end(dcpi_wave *w, dcp_status status) {
     const dcp_error *why = w->err;
@@ -13784,31 +13840,14 @@ static dcp_status dcpi_wave_end(dcpi_wave *w, dcp_status status) {
 /* ---- one message */
 static dcp_status dcpi_wave_look_around(dcpi_wave *w);
 
-/* Whether another rank makes this very call. */
-static dcp_status dcpi_wave_compare(dcpi_wave *w, int from, const dcpi_wave_head *head) {
-    char worlds[80] = "";
-    if (head->kind == (uint32_t)w->kind && head->sequence == w->sequence && head->root == w->root &&
-        head->size == w->size && head->world_size == w->c->world_size) return DCP_OK;
-    if (head->world_size != w->c->world_size)
-        (void)snprintf(worlds, sizeof worlds, ", and their world sizes are %d and %d", w->c->world_size,
-                       head->world_size);
-    return dcpi_fail_of(w->err, from, DCP_E_MISMATCH, "rank %d calls %s (root %d, %" PRIu64 " bytes, its collective "
-                        "call %" PRIu32 "), but rank %d %s (root %d, %" PRIu64 " bytes, its call %" PRIu32 ")%s: all "
-                        "ranks must make the same calls in the same order", w->c->rank, w->name, w->root, w->size,
-                        w->sequence, from, dcpi_wave_name(head->kind), head->root, head->size, head->sequence, worlds);
-}
 /* Whether a message belongs to this very call. */
 static dcp_status dcpi_wave_check(dcpi_wave *w, int from, const uint8_t *data, size_t size) {
-    dcpi_wire message = dcpi_wire_open(data, size);
-    dcpi_wave_head head;
+    dcpi_head head;
     dcp_error why;
-    dcp_status status;
-    if (!dcpi_wave_get_head(&message, &head))
-        return dcpi_fail_of(w->err, from, DCP_E_COMM, "%s: rank %d got %" PRIu64 " bytes from rank %d that are no "
-                            "message of a collective: tag 0x%X belongs to the library", w->name, w->c->rank,
-                            (uint64_t)size, from, (unsigned)DCPI_TAG_COLLECTIVE);
-    if (head.kind != DCPI_WAVE_FAILURE) return dcpi_wave_compare(w, from, &head);
-    dcpi_get_error(&message, &why);
+    dcp_status status = dcpi_head_get(&head, from, data, size, w->err);
+    if (status || head.kind != DCPI_MESSAGE_FAILED)
+        return status ? status : dcpi_head_compare(&w->head, w->c->rank, &head, from, w->err);
+    (void)dcpi_message_read_error(data, size, &why);
     if (why.rank == w->c->rank && why.status == DCP_E_TIMEOUT) {
         if (w->looking) return DCP_OK;
         status = dcpi_wave_look_around(w);      /* this rank is missed, but here: perhaps since it makes another call */
@@ -13821,28 +13860,26 @@ static dcp_status dcpi_wave_check(dcpi_wave *w, int from, const uint8_t *data, s
 static dcp_status dcpi_wave_receive_one(dcpi_wave *w, int *from, int64_t limit, void **memory, size_t *size) {
     dcp_status status = dcpi_coord_receive(w->c, from, DCPI_TAG_COLLECTIVE, memory, size, dcpi_wave_left(w, limit),
                                            w->err);
-    if (status != DCP_OK && status != DCP_PENDING) dcpi_fail_context(w->err, "%s: ", w->name);
+    if (status != DCP_OK && status != DCP_PENDING) dcpi_fail_context(w->err, "%s: ", w->head.call);
     return status;
 }
 /* While the ranks agree, on another rank than 0: after half of the timeout it tells rank 0 that it is here; after all
  * of it rank 0's word may come instead, from itself. */
-#define DCPI_WAVE_SLICE_MS 20
 static dcp_status dcpi_wave_await(dcpi_wave *w, int *from, int64_t limit, void **memory, size_t *size) {
     const int asked = *from;
-    char bytes[DCPI_WAVE_HEADER];
-    dcpi_buffer head = {bytes, 0, sizeof bytes, 0};
+    uint8_t here[DCPI_MESSAGE_HEADER];
     int64_t until = dcpi_min(w->is_here ? w->timeout_ms : w->timeout_ms / 2, limit);
     dcp_status status = dcpi_wave_receive_one(w, from, until, memory, size);
     if (status != DCP_PENDING || w->looking) return status;
     if (!w->is_here) {
-        dcpi_wave_put_head(w, w->kind, &head);
+        dcpi_head_put(&w->head, DCPI_MESSAGE_ALIVE, here);
         w->is_here = 1;
-        status = dcpi_coord_send(w->c, 0, DCPI_TAG_HERE, bytes, head.size, dcpi_wave_left(w, limit), w->err);
+        status = dcpi_coord_send(w->c, 0, DCPI_TAG_HERE, here, sizeof here, dcpi_wave_left(w, limit), w->err);
         if (status) return status;
         status = dcpi_wave_receive_one(w, from, dcpi_min(w->timeout_ms, limit), memory, size);
     }
     while (status == DCP_PENDING && dcpi_wave_left(w, limit) > 0) {
-        until = dcpi_min(limit, dcpi_os_monotonic_ms() - w->started_ms + DCPI_WAVE_SLICE_MS);
+        until = dcpi_min(limit, dcpi_os_monotonic_ms() - w->started_ms + DCPI_PAUSE_SLICE_MS);
         *from = asked;
         status = dcpi_wave_receive_one(w, from, asked == 0 ? limit : until, memory, size);
         if (status != DCP_PENDING || asked == 0) break;
@@ -13867,7 +13904,7 @@ static dcp_status dcpi_wave_take(dcpi_wave *w, int *from, int64_t limit, uint8_t
 static dcp_status dcpi_wave_late(dcpi_wave *w, int rank, int64_t limit, const char *whom) {
     return dcpi_fail_of(w->err, rank, DCP_E_TIMEOUT, "%s: rank %d has waited %" PRId64 " ms for %s: does it run, and "
                         "make the same call? The coordinator is broken now: close it and open a new one, on all ranks",
-                        w->name, w->c->rank, limit, whom);
+                        w->head.call, w->c->rank, limit, whom);
 }
 /* A wait has ended in vain. Marks the children whose message has come meanwhile; a message of a rank that made another
  * call, or that gave up, is the better reason. */
@@ -13901,19 +13938,16 @@ static dcp_status dcpi_wave_need_here(dcpi_wave *w) {
 static dcp_status dcpi_wave_read_here(dcpi_wave *w) {
     for (;;) {
         int from = DCP_ANY_RANK;
-        dcpi_wave_head head;
-        dcpi_wire message;
+        dcpi_head head;
         void *memory;
         size_t size;
-        int is_now;
         dcp_status status = dcpi_coord_receive(w->c, &from, DCPI_TAG_HERE, &memory, &size, 0, w->err);
         if (status == DCP_PENDING) return dcpi_succeed(w->err);
         if (status) return status;
-        message = dcpi_wire_open(memory, size);
-        is_now = dcpi_wave_get_head(&message, &head) && (int32_t)(head.sequence - w->sequence) >= 0;
+        status = dcpi_head_get(&head, from, memory, size, w->err);
         dcpi_free(memory);
-        if (!is_now) continue;
-        status = dcpi_wave_compare(w, from, &head);
+        if (!status && (int32_t)(head.number - w->head.number) < 0) continue;
+        if (!status) status = dcpi_head_compare(&w->head, w->c->rank, &head, from, w->err);
         if (!status) status = dcpi_wave_need_here(w);
         if (status) return status;
         w->here[from] = 1;
@@ -13965,22 +13999,22 @@ static dcp_status dcpi_wave_late_children(dcpi_wave *w, int64_t limit) {
 /* ---- streams: `size` bytes that both sides know, in as many messages as it takes, at least one */
 static dcp_status dcpi_wave_send(dcpi_wave *w, int to, const void *data, size_t size) {
     const size_t most = size < DCPI_COORD_PIECE ? size : DCPI_COORD_PIECE;
-    dcpi_buffer message = {NULL, 0, DCPI_WAVE_HEADER + most, 0};
+    dcpi_buffer message = {NULL, 0, DCPI_MESSAGE_HEADER + most, 0};
     size_t at = 0;
     dcp_status status;
     message.data = (char *)dcpi_alloc(message.capacity, w->err);
     if (!message.data) return DCP_E_MEMORY;
-    dcpi_wave_put_head(w, w->kind, &message);
+    dcpi_head_put(&w->head, DCPI_MESSAGE_BYTES, message.data);
     do {
         const size_t piece = size - at < most ? size - at : most;
-        message.size = DCPI_WAVE_HEADER;
+        message.size = DCPI_MESSAGE_HEADER;
         if (piece) dcpi_buffer_add(&message, (const uint8_t *)data + at, piece);
         status = dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, message.data, message.size,
                                  dcpi_wave_left(w, dcpi_wave_limit_data(w)), w->err);
         at += piece;
     } while (status == DCP_OK && at < size);
     dcpi_buffer_free(&message);
-    if (status) dcpi_fail_context(w->err, "%s: ", w->name);
+    if (status) dcpi_fail_context(w->err, "%s: ", w->head.call);
     return status;
 }
 static dcp_status dcpi_wave_send_down(dcpi_wave *w, const void *data, size_t size) {
@@ -13995,11 +14029,11 @@ static dcp_status dcpi_wave_take_part(dcpi_wave *w, int from, int64_t limit, uin
                                       size_t *bytes) {
     const dcp_status status = dcpi_wave_take(w, &from, limit, message, bytes);
     if (status) return status;
-    *bytes -= DCPI_WAVE_HEADER;
+    *bytes -= DCPI_MESSAGE_HEADER;
     if (*bytes <= due && (*bytes > 0 || due == 0)) return DCP_OK;
     dcpi_free(*message);
     return dcpi_fail_of(w->err, from, DCP_E_COMM, "%s: rank %d got %" PRIu64 " bytes from rank %d where %" PRIu64
-                        " are due", w->name, w->c->rank, (uint64_t)*bytes, from, due);
+                        " are due", w->head.call, w->c->rank, (uint64_t)*bytes, from, due);
 }
 /* DCP_PENDING: not all within `limit` ms of the call's begin. */
 static dcp_status dcpi_wave_receive(dcpi_wave *w, int from, int64_t limit, void *data, size_t size) {
@@ -14008,7 +14042,7 @@ static dcp_status dcpi_wave_receive(dcpi_wave *w, int from, int64_t limit, void 
     do {
         const dcp_status status = dcpi_wave_take_part(w, from, limit, size - at, &message, &bytes);
         if (status) return status;
-        if (bytes) memcpy((uint8_t *)data + at, message + DCPI_WAVE_HEADER, bytes);
+        if (bytes) memcpy((uint8_t *)data + at, message + DCPI_MESSAGE_HEADER, bytes);
         dcpi_free(message);
         at += bytes;
     } while (at < size);
@@ -14030,37 +14064,35 @@ static dcp_status dcpi_wave_from_child(dcpi_wave *w, dcpi_child *child, void *da
 
 /* ---- the four */
 /* w->c is NULL on success if there is nobody to exchange anything with. */
-static dcp_status dcpi_wave_begin(dcpi_wave *w, dcp_coordinator *c, int kind, int root, size_t size, int timeout_ms,
-                                  dcp_error *err) {
+static dcp_status dcpi_wave_begin(dcpi_wave *w, dcp_coordinator *c, const char *call, int root, size_t size,
+                                  int timeout_ms, dcp_error *err) {
     const int ranks = c ? c->world_size : 1;
     dcpi_coord *kept;
     dcp_status status;
     memset(w, 0, sizeof *w);
     w->err = err ? err : &w->own;
-    w->name = dcpi_wave_name((uint32_t)kind);
+    w->head = dcpi_head_of(c, call, root);
+    w->head.same = size;
     if (timeout_ms < 0)
-        return dcpi_fail(err, DCP_E_INVALID, "%s: timeout_ms is negative (0 is the default of %d)", w->name,
+        return dcpi_fail(err, DCP_E_INVALID, "%s: timeout_ms is negative (0 is the default of %d)", w->head.call,
                          DCPI_COORD_TIMEOUT);
     status = c ? dcpi_coord_check(c, err) : DCP_OK;
     if (status) return status;
     if (root < 0 || root >= ranks)
-        return dcpi_fail(err, DCP_E_INVALID, "%s: root is %d; with %d ranks it is 0 to %d", w->name, root, ranks,
+        return dcpi_fail(err, DCP_E_INVALID, "%s: root is %d; with %d ranks it is 0 to %d", w->head.call, root, ranks,
                          ranks - 1);
     if (ranks == 1) return dcpi_succeed(err);
     status = dcpi_coord_check_broken(c, err);
     if (status) return status;
     w->c = c;
-    w->kind = kind;
-    w->root = root;
     dcpi_wave_stand(w, 0);                              /* at first */
     w->is_agreeing = 1;
     w->timeout_ms = timeout_ms ? timeout_ms : DCPI_COORD_TIMEOUT;
     w->started_ms = dcpi_os_monotonic_ms();
-    w->size = size;
     w->heard_from = -1;
     kept = dcpi_coord_keep(c, NULL, w->err);
     if (!kept) return dcpi_wave_end(w, DCP_E_MEMORY);
-    w->sequence = kept->collectives++;
+    w->head.number = kept->collectives++;
     return dcpi_succeed(err);
 }
 typedef void (*dcpi_reduce_fn)(void *inout, const void *in, size_t size, void *user);
@@ -14089,12 +14121,12 @@ static dcp_status dcpi_wave_reduce_all(dcpi_wave *w, void *data, size_t size, dc
 static dcp_status dcpi_wave_agree(dcpi_wave *w) {
     const dcp_status status = dcpi_wave_reduce_all(w, NULL, 0, NULL, NULL);
     w->is_agreeing = status != DCP_OK;
-    if (!status) dcpi_wave_stand(w, w->root);
+    if (!status) dcpi_wave_stand(w, w->head.root);
     return status;
 }
 DCPDEF dcp_status dcp_barrier(dcp_coordinator *coordinator, int timeout_ms, dcp_error *err) {
     dcpi_wave w;
-    dcp_status status = dcpi_wave_begin(&w, coordinator, DCPI_WAVE_BARRIER, 0, 0, timeout_ms, err);
+    dcp_status status = dcpi_wave_begin(&w, coordinator, "dcp_barrier", 0, 0, timeout_ms, err);
     if (status || !w.c) return status;
     return dcpi_wave_end(&w, dcpi_wave_reduce_all(&w, NULL, 0, NULL, NULL));
 }
@@ -14105,7 +14137,7 @@ DCPDEF dcp_status dcp_allreduce(dcp_coordinator *coordinator, void *data, size_t
     dcp_status status;
     if (!reduce) return dcpi_fail(err, DCP_E_INVALID, "dcp_allreduce: reduce is NULL");
     if (!data && size) return dcpi_fail(err, DCP_E_INVALID, "dcp_allreduce: data is NULL");
-    status = dcpi_wave_begin(&w, coordinator, DCPI_WAVE_ALLREDUCE, 0, size, timeout_ms, err);
+    status = dcpi_wave_begin(&w, coordinator, "dcp_allreduce", 0, size, timeout_ms, err);
     if (status || !w.c) return status;
     return dcpi_wave_end(&w, dcpi_wave_reduce_all(&w, data, size, reduce, user));
 }
@@ -14114,7 +14146,7 @@ DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t
     dcpi_wave w;
     dcp_status status;
     if (!data && size) return dcpi_fail(err, DCP_E_INVALID, "dcp_broadcast: data is NULL");
-    status = dcpi_wave_begin(&w, coordinator, DCPI_WAVE_BROADCAST, root, size, timeout_ms, err);
+    status = dcpi_wave_begin(&w, coordinator, "dcp_broadcast", root, size, timeout_ms, err);
     if (status || !w.c) return status;
     status = dcpi_wave_agree(&w);
     if (status == DCP_OK && w.place) status = dcpi_wave_from_parent(&w, data, size);
@@ -14144,7 +14176,7 @@ static dcp_status dcpi_wave_forward(dcpi_wave *w, int from, uint64_t left) {
     for (; left > 0 && status == DCP_OK; left -= bytes) {
         status = dcpi_wave_take_part(w, from, limit, left, &message, &bytes);
         if (status) return status == DCP_PENDING ? dcpi_wave_late_part(w, from) : status;
-        status = dcpi_coord_send(w->c, w->parent, DCPI_TAG_COLLECTIVE, message, DCPI_WAVE_HEADER + bytes,
+        status = dcpi_coord_send(w->c, w->parent, DCPI_TAG_COLLECTIVE, message, DCPI_MESSAGE_HEADER + bytes,
                                  dcpi_wave_left(w, limit), w->err);
         dcpi_free(message);
     }
@@ -14183,10 +14215,10 @@ static dcp_status dcpi_gather_room(int ranks, int root, const uint8_t *list, voi
 }
 static dcp_status dcpi_wave_gather_in(dcpi_wave *w, const uint8_t *list, const void *data, void ***parts,
                                       size_t **sizes) {
-    dcp_status status = dcpi_gather_room(w->c->world_size, w->root, list, parts, sizes, w->err);
+    dcp_status status = dcpi_gather_room(w->c->world_size, w->head.root, list, parts, sizes, w->err);
     int k, i;
     if (status) return status;
-    if ((*sizes)[w->root]) memcpy((*parts)[w->root], data, (*sizes)[w->root]);
+    if ((*sizes)[w->head.root]) memcpy((*parts)[w->head.root], data, (*sizes)[w->head.root]);
     for (k = 0; k < w->child_count; k++)
         for (i = 0; status == DCP_OK && i < w->children[k].count; i++) {
             const int rank = dcpi_wave_rank(w, w->children[k].distance + i), from = w->children[k].rank;
@@ -14228,7 +14260,7 @@ DCPDEF dcp_status dcp_gather(dcp_coordinator *coordinator, const void *data, siz
     if (!data && size) return dcpi_fail(err, DCP_E_INVALID, "dcp_gather: data is NULL");
     if ((!parts || !sizes) && (!coordinator || coordinator->rank == root))
         return dcpi_fail(err, DCP_E_INVALID, "dcp_gather: parts and sizes must not be NULL on the root");
-    status = dcpi_wave_begin(&w, coordinator, DCPI_WAVE_GATHER, root, 0, timeout_ms, err);
+    status = dcpi_wave_begin(&w, coordinator, "dcp_gather", root, 0, timeout_ms, err);
     if (status) return status;
     if (w.c) status = dcpi_wave_end(&w, dcpi_wave_gather(&w, data, size, parts, sizes));
     else status = dcpi_gather_alone(data, size, parts, sizes, err);
@@ -14254,7 +14286,7 @@ typedef struct dcpi_waiter { struct dcpi_waiter *next; int from, tag; } dcpi_wai
 /* Without memory a verdict arrives all the same, so that nobody has to leave what it made: each mailbox has a letter
  * set aside for one message, of DCPI_SPARE_MOST bytes at most. Signs of life, which are shorter than all else, do not
  * get it. */
-#define DCPI_SPARE_LEAST 17
+#define DCPI_SPARE_LEAST (DCPI_MESSAGE_HEADER + 1)
 #define DCPI_SPARE_MOST 1024
 #define DCPI_QUEUES 256                                 /* a power of two: the chains of a thousand senders are short */
 typedef struct dcpi_mailbox {
@@ -14534,15 +14566,10 @@ DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator) {
  * it, or that it failed) and down (rank 0 tells each to go on, with what it needs, or that the operation is over, and
  * why). Meanwhile every rank shows that it lives, from the calling thread, at least each eighth of the timeout. With
  * one rank nothing is sent and every round is over at once.
- *
- *   message   kind, operation, step, call: 4 bytes each; then the body. Of OVER and FAILED: flags, the error.
- *
- * Operations are counted alike on all ranks, so what an earlier one left in the mail is known and dropped. */
-enum { DCPI_TEAM_UP = 1, DCPI_TEAM_FAILED, DCPI_TEAM_ALIVE, DCPI_TEAM_DOWN, DCPI_TEAM_OVER };
+ */
 /* the coordinator is of no use any more; the operation starts anew */
 enum { DCPI_OVER_BREAKS = 1, DCPI_OVER_AGAIN = 2 };
 enum { DCPI_DOWN_LAST = 1, DCPI_DOWN_SAME = 2 };        /* success is the verdict; every rank gets the same */
-#define DCPI_TEAM_HEADER 16
 #define DCPI_TEAM_SLICE_MS 20                           /* between two looks at cancel and deadline */
 #define DCPI_TEAM_GRACE_MS 200                /* after the first failure, for others: the lowest rank's is everyone's */
 
@@ -14561,9 +14588,9 @@ static dcp_status dcpi_team_failure(const dcpi_team *t, dcp_error *err) {
 /* What all ranks must have in common: the name of the call, its arguments. It goes with every message of a round, and
  * where it differs the ranks are in different calls. */
 static void dcpi_team_same(dcpi_team *t, const char *text, uint64_t number) {
-    uint32_t h = t->call ^ (uint32_t)(number ^ number >> 32);
-    for (; text && *text; text++) h = (h ^ (uint8_t)*text) * 16777619u;
-    t->call = (h ^ h >> 15) * 0x2C1B3C6Du;
+    uint64_t h = t->head.same ^ number;
+    for (; text && *text; text++) h = (h ^ (uint8_t)*text) * 1099511628211u;
+    t->head.same = (h ^ h >> 32) * 0x9E3779B97F4A7C15u;
 }
 /* In every collective call, first of all and whatever its arguments are worth: so that no rank waits for one that has
  * returned. */
@@ -14576,8 +14603,7 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     int r;
     memset(t, 0, sizeof *t);
     t->world_size = 1;
-    t->name = call;
-    dcpi_team_same(t, call, c ? (uint64_t)c->world_size : 1);           /* ranks of another world do not meet here */
+    t->head = dcpi_head_of(c, call, -1);
     if (!c) return DCP_OK;
     /* one operation at a time: a save in the background ends first */
     if (kept && kept->settle) kept->settle(kept->saver);
@@ -14586,7 +14612,7 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     if (status || c->world_size == 1) return status;
     t->coordinator = c;
     t->kept = dcpi_coord_keep(c, NULL, err);
-    t->operation = t->kept ? ++t->kept->operations : 1;
+    t->head.number = t->kept ? ++t->kept->operations : 1;
     if (!t->kept) t->over = DCPI_OVER_BREAKS;
     t->rank = c->rank;
     t->world_size = c->world_size;
@@ -14645,10 +14671,6 @@ static dcp_status dcpi_team_receive(dcpi_team *t, int *from, int tag, uint8_t **
     return dcpi_team_comm_failed(t, status, err);
 }
 static dcpi_peer *dcpi_team_peer(dcpi_team *t, int rank) { return &t->peers[t->rank == 0 ? rank : 0]; }
-/* What follows the header of a message that has come, or of one that has been made. */
-static dcpi_wire dcpi_team_body(const void *message, size_t size) {
-    return dcpi_wire_open((const uint8_t *)message + DCPI_TEAM_HEADER, size - DCPI_TEAM_HEADER);
-}
 /* Polled: keeps a message that the coordinator would have to wait for, or that stands behind such a one.
  * dcpi_team_flush sends it. */
 static dcp_status dcpi_team_post(dcpi_team *t, int to, const uint8_t *message, size_t size, dcp_error *err) {
@@ -14672,15 +14694,11 @@ static dcp_status dcpi_team_send_failed(dcpi_team *t, int to, dcp_status status,
     return status;
 }
 /* `message` has room for the header before its body. */
-static dcp_status dcpi_team_send(dcpi_team *t, int to, uint32_t kind, uint8_t *message, size_t size, int timeout_ms,
-                                 dcp_error *err) {
-    dcpi_buffer head = {(char *)message, 0, DCPI_TEAM_HEADER, 0};
+static dcp_status dcpi_team_send(dcpi_team *t, int to, dcpi_message_kind kind, uint8_t *message, size_t size,
+                                 int timeout_ms, dcp_error *err) {
     dcp_status status;
     int attempt;
-    dcpi_put32(&head, kind);
-    dcpi_put32(&head, t->operation);
-    dcpi_put32(&head, t->step);
-    dcpi_put32(&head, t->call);
+    dcpi_head_put(&t->head, kind, message);
     for (attempt = 1; ; attempt++) {                    /* without memory it is not sent, but the others wait for it */
         status = DCP_PENDING;
         (void)dcpi_succeed(err);
@@ -14692,7 +14710,7 @@ static dcp_status dcpi_team_send(dcpi_team *t, int to, uint32_t kind, uint8_t *m
         if (status != DCP_E_MEMORY || attempt == 5) break;
         dcpi_os_sleep_ms(10 * attempt);
     }
-    if (status == DCP_E_MEMORY && kind == DCPI_TEAM_ALIVE) return status;       /* the next one may have more luck */
+    if (status == DCP_E_MEMORY && kind == DCPI_MESSAGE_ALIVE) return status;       /* the next one may have more luck */
     if (status) return dcpi_team_send_failed(t, to, status, err);
     t->spoke_ms = dcpi_os_monotonic_ms();
     return DCP_OK;
@@ -14701,24 +14719,16 @@ static int dcpi_team_short_timeout(const dcpi_op *op) {
     return (int)dcpi_max(1, dcpi_min(1000, op->io.timeout_ms / 8));
 }
 /* FAILED and OVER. A rank that cannot be told will find out by the silence. */
-static void dcpi_team_send_error(dcpi_op *op, int to, uint32_t kind, const dcp_error *why, uint32_t flags) {
-    uint8_t message[DCPI_TEAM_HEADER + 4 + DCPI_ERROR_SIZE];
-    dcpi_buffer body = {(char *)message, DCPI_TEAM_HEADER, sizeof message, 0};
+static void dcpi_team_send_error(dcpi_op *op, int to, dcpi_message_kind kind, const dcp_error *why, uint32_t flags) {
+    uint8_t message[DCPI_MESSAGE_HEADER + DCPI_ERROR_SIZE];
+    const size_t size = dcpi_message_error(&op->team.head, kind, flags, why, message);
     dcp_error ignored;
-    dcpi_put32(&body, flags);
-    dcpi_put_error(&body, why);
-    (void)dcpi_team_send(&op->team, to, kind, message, body.size, dcpi_team_short_timeout(op), &ignored);
-}
-static uint32_t dcpi_team_read_error(const uint8_t *message, size_t size, dcp_error *out) {     /* the flags */
-    dcpi_wire body = dcpi_team_body(message, size);
-    const uint32_t flags = dcpi_get32(&body);
-    dcpi_get_error(&body, out);
-    return flags;
+    (void)dcpi_team_send(&op->team, to, kind, message, size, dcpi_team_short_timeout(op), &ignored);
 }
 /* What is at stake, and what to do. */
 static const char *dcpi_team_advice(const dcpi_team *t) {
-    if (strcmp(t->name, "save") == 0) return "this rank removed nothing; open the checkpoint to see";
-    if (strcmp(t->name, "prune") == 0 || strcmp(t->name, "remove") == 0 || strcmp(t->name, "sweep") == 0)
+    if (strcmp(t->head.call, "save") == 0) return "this rank removed nothing; open the checkpoint to see";
+    if (strcmp(t->head.call, "prune") == 0 || strcmp(t->head.call, "remove") == 0 || strcmp(t->head.call, "sweep") == 0)
         return "rank 0 may have removed files; list the directory to see";
     return "nothing was written; do it again on all ranks";
 }
@@ -14730,29 +14740,26 @@ static dcp_status dcpi_team_lost(dcpi_op *op, const dcp_error *why) {
     if (t->state >= DCPI_RANK_HAS_SAID_ALL && t->rank != 0)
         (void)dcpi_fail(&error, DCP_E_UNKNOWN,
                         "rank 0 was lost after this rank had done its part of the %s: whether it succeeded on the "
-                        "others is not known; %s: %.200s", t->name, dcpi_team_advice(t), why->message);
+                        "others is not known; %s: %.200s", t->head.call, dcpi_team_advice(t), why->message);
     return dcpi_team_failed(t, &error, t->rank != 0);
 }
 static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size) {
     dcpi_team *t = &op->team;
     dcpi_peer *peer = &t->peers[t->rank == 0 ? from : 0];
-    dcpi_wire head = dcpi_wire_open(message, size);
-    const uint32_t kind = dcpi_get32(&head), operation = dcpi_get32(&head), step = dcpi_get32(&head);
-    const uint32_t call = dcpi_get32(&head);
-    const int32_t age = head.failed ? 0 : (int32_t)(t->operation - operation);
-    const int is_round = kind == DCPI_TEAM_UP || kind == DCPI_TEAM_DOWN;
     dcp_error error;
+    dcpi_head head;
+    dcp_status status = dcpi_head_get(&head, from, message, size, &error);
+    const int32_t age = status ? 0 : (int32_t)(t->head.number - head.number);
+    const int is_round = head.kind == DCPI_MESSAGE_UP || head.kind == DCPI_MESSAGE_DOWN;
     if (age > 0) { dcpi_free(message); return; }        /* what an earlier operation left */
     peer->heard_ms = dcpi_os_monotonic_ms();
-    if (head.failed || age < 0 || kind < DCPI_TEAM_UP || kind > DCPI_TEAM_OVER || (is_round && call != t->call)) {
-        (void)dcpi_fail_of(&error, from, DCP_E_MISMATCH, "ranks %d and %d are in different calls, or their arguments "
-                           "or world sizes differ (%d here): all ranks make the same calls in the same order", t->rank,
-                           from, t->world_size);
+    if (!status && (is_round || age < 0)) status = dcpi_head_compare(&t->head, t->rank, &head, from, &error);
+    if (status) {
         /* rank 0 has ended this operation, and this rank has not heard how */
         if (age < 0 && t->rank != 0) (void)dcpi_team_lost(op, &error);
         else (void)dcpi_team_failed(t, &error, 0);
-    } else if (kind == DCPI_TEAM_OVER) {
-        t->over |= dcpi_team_read_error(message, size, &error);
+    } else if (head.kind == DCPI_MESSAGE_OVER) {
+        t->over |= dcpi_message_read_error(message, size, &error);
         memset(&t->failure, 0, sizeof t->failure);      /* rank 0's word counts, whatever this rank thought */
         (void)dcpi_team_failed(t, &error, 1);
     } else if (is_round) {
@@ -14760,14 +14767,14 @@ static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size)
         peer->message = message;
         peer->size = size;
         return;
-    } else if (kind == DCPI_TEAM_FAILED) {              /* what it said before stays: somebody may be reading it */
-        t->over |= dcpi_team_read_error(message, size, &error);
+    } else if (head.kind == DCPI_MESSAGE_FAILED) {      /* what it said before stays: somebody may be reading it */
+        t->over |= dcpi_message_read_error(message, size, &error);
         dcpi_free(peer->failure);
         peer->failure = message;
         peer->failure_size = size;
         if (t->first_failure_ms == 0) t->first_failure_ms = peer->heard_ms;
         return;
-    } else if (!dcpi_peer_has_spoken(peer) && (int32_t)(step - t->step) > 0) {
+    } else if (!dcpi_peer_has_spoken(peer) && (int32_t)(head.step - t->head.step) > 0) {
         (void)dcpi_fail_of(&error, from, DCP_E_COMM,
                            "a message from rank %d was lost on the way: it is further than it has said", from);
         (void)dcpi_team_lost(op, &error);
@@ -14804,7 +14811,7 @@ static void dcpi_team_unreachable(dcpi_op *op, const dcp_error *why) {
 /* ---- signs of life */
 static void dcpi_team_show_life(dcpi_op *op, int64_t now) {
     dcpi_team *t = &op->team;
-    uint8_t message[DCPI_TEAM_HEADER];
+    uint8_t message[DCPI_MESSAGE_HEADER];
     dcp_error error;
     int to;
     if (now - t->spoke_ms < op->io.timeout_ms / 8) return;
@@ -14814,7 +14821,8 @@ static void dcpi_team_show_life(dcpi_op *op, int64_t now) {
         const int has_done = t->rank == 0 && dcpi_peer_has_spoken(&t->peers[to]);
         dcp_status status;
         if (to == t->rank || t->peers[to].posted > 0) continue;
-        status = dcpi_team_send(t, to, DCPI_TEAM_ALIVE, message, sizeof message, dcpi_team_short_timeout(op), &error);
+        status = dcpi_team_send(t, to, DCPI_MESSAGE_ALIVE, message, sizeof message, dcpi_team_short_timeout(op),
+                                &error);
         if (status && status != DCP_E_MEMORY && !has_done) dcpi_team_unreachable(op, &error);
     }
 }
@@ -14890,7 +14898,7 @@ static dcp_status dcpi_team_lowest(const dcpi_team *t, dcp_error *err) {
     int r;
     for (r = 1; r < t->peer_count && !t->peers[r].failure; r++) {}
     if (r == t->peer_count) return DCP_OK;
-    (void)dcpi_team_read_error(t->peers[r].failure, t->peers[r].failure_size, err);
+    (void)dcpi_message_read_error(t->peers[r].failure, t->peers[r].failure_size, err);
     dcpi_fail_context(err, "rank %d: ", r);
     err->rank = r;
     return err->status;
@@ -14910,7 +14918,7 @@ static dcp_status dcpi_team_collect(dcpi_op *op, int wait_ms, dcp_error *err) {
         if (!dcpi_team_has_all(t)) (void)dcpi_team_listen(op, wait_ms);
         return DCP_PENDING;
     }
-    t->step++;
+    t->head.step++;
     return t->first_failure_ms ? dcpi_team_lowest(t, err) : dcpi_team_failure(t, err);
 }
 /* Rank 0: DCP_PENDING, and dcpi_team_collect until it says something else. Other ranks: nothing to wait for, their own
@@ -14924,12 +14932,12 @@ static dcp_status dcpi_team_up_begin(dcpi_op *op, dcp_status status, dcpi_buffer
         return t->peers ? DCP_PENDING : status;
     }
     if (status) {
-        dcpi_team_send_error(op, 0, DCPI_TEAM_FAILED, err, op->team.over);
-        t->step++;
+        dcpi_team_send_error(op, 0, DCPI_MESSAGE_FAILED, err, op->team.over);
+        t->head.step++;
         return status;
     }
-    status = dcpi_team_send(t, 0, DCPI_TEAM_UP, (uint8_t *)message->data, message->size, op->io.timeout_ms, err);
-    t->step++;
+    status = dcpi_team_send(t, 0, DCPI_MESSAGE_UP, (uint8_t *)message->data, message->size, op->io.timeout_ms, err);
+    t->head.step++;
     if (!status) return DCP_OK;
     dcpi_team_unreachable(op, err);
     return dcpi_team_failure(t, err);
@@ -14945,8 +14953,8 @@ static dcp_status dcpi_team_up(dcpi_op *op, dcp_status status, dcpi_buffer *mess
 /* ---- a round down */
 typedef dcp_status (*dcpi_team_make)(void *user, int rank, dcpi_buffer *message, dcp_error *err);
 
-static void dcpi_team_message_start(dcpi_buffer *message) {
-    static const uint8_t header[DCPI_TEAM_HEADER] = {0};
+static void dcpi_message_start(dcpi_buffer *message) {
+    static const uint8_t header[DCPI_MESSAGE_HEADER] = {0};
     message->size = 0;
     dcpi_buffer_add(message, header, sizeof header);
 }
@@ -14954,24 +14962,24 @@ static void dcpi_team_tell_over(dcpi_op *op, const dcp_error *why) {
     dcpi_team *t = &op->team;
     const uint32_t over = t->over;
     int r;
-    for (r = 1; r < t->world_size; r++) dcpi_team_send_error(op, r, DCPI_TEAM_OVER, why, over);
+    for (r = 1; r < t->world_size; r++) dcpi_team_send_error(op, r, DCPI_MESSAGE_OVER, why, over);
     (void)dcpi_team_failed(t, why, 1);
 }
 static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, int flags, dcp_error *err) {
     dcpi_team *t = &op->team;
-    uint8_t nothing[DCPI_TEAM_HEADER + 1] = {0};        /* a verdict needs no memory, and is no sign of life */
+    uint8_t nothing[DCPI_MESSAGE_HEADER + 1] = {0};        /* a verdict needs no memory, and is no sign of life */
     dcpi_buffer message;
     dcp_status status = DCP_OK;
     int r;
     memset(&message, 0, sizeof message);
     for (r = 1; r < t->world_size && !status; r++) {
         if (make && (r == 1 || !(flags & DCPI_DOWN_SAME))) {
-            dcpi_team_message_start(&message);
+            dcpi_message_start(&message);
             status = make(user, r, &message, err);
             if (!status && message.failed) status = dcpi_no_memory(err, message.size);
             if (status) break;
         }
-        status = dcpi_team_send(t, r, DCPI_TEAM_DOWN, make ? (uint8_t *)message.data : nothing,
+        status = dcpi_team_send(t, r, DCPI_MESSAGE_DOWN, make ? (uint8_t *)message.data : nothing,
                                 make ? message.size : sizeof nothing, op->io.timeout_ms, err);
         if ((flags & DCPI_DOWN_LAST) && status) {
             /* the verdict stands: that rank finds DCP_E_UNKNOWN, the others shall know */
@@ -14985,7 +14993,7 @@ static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, i
         dcpi_team_forget(&t->peers[r]);
         t->peers[r].heard_ms = dcpi_os_monotonic_ms();
     }
-    t->step++;
+    t->head.step++;
     if (flags & DCPI_DOWN_LAST) t->state = DCPI_RANK_IS_OVER;
     return status;
 }
@@ -15007,14 +15015,14 @@ static dcp_status dcpi_team_follow(dcpi_op *op, int wait_ms, dcp_error *err) {
         const dcp_status status = may_fail ? dcpi_op_check(op, &error) : dcpi_team_tick(op, &error);
         if (status && !t->own && !dcpi_team_has_word(t)) {
             t->own = status;
-            dcpi_team_send_error(op, 0, DCPI_TEAM_FAILED, &error, t->over);
+            dcpi_team_send_error(op, 0, DCPI_MESSAGE_FAILED, &error, t->over);
             if (err) *err = error;
         }
         if (!dcpi_team_has_word(t)) (void)dcpi_team_listen(op, wait_ms);
         return DCP_PENDING;
     }
     t->awaits = DCPI_AWAITS_NOTHING;
-    t->step++;
+    t->head.step++;
     if (dcpi_team_is_over(t)) return dcpi_team_failure(t, err);
     if (is_last) t->state = DCPI_RANK_IS_OVER;
     return is_last ? DCP_OK : t->own;
@@ -15050,7 +15058,7 @@ static dcp_status dcpi_team_down(dcpi_op *op, dcp_status status, dcpi_team_make 
 static dcp_status dcpi_team_done(dcpi_op *op, dcp_status status, dcp_error *err) {
     dcpi_buffer message;
     memset(&message, 0, sizeof message);
-    dcpi_team_message_start(&message);
+    dcpi_message_start(&message);
     if (!status && op->team.state == DCPI_RANK_WORKS) op->team.state = DCPI_RANK_HAS_SAID_ALL;
     status = dcpi_team_up(op, status, &message, err);
     dcpi_buffer_free(&message);
@@ -15070,7 +15078,7 @@ static uint8_t dcpi_hello_list(const void *tensors, size_t count) {
     return (uint8_t)((tensors ? DCPI_LIST_IS_SET : 0) | (count > 0 ? DCPI_LIST_HAS_SOME : 0));
 }
 static dcpi_hello dcpi_hello_of(const dcpi_peer *peer) {                /* of another kind of message: zeros */
-    dcpi_wire body = dcpi_team_body(peer->message, peer->size);
+    dcpi_wire body = dcpi_message_body(peer->message, peer->size);
     dcpi_hello hello;
     dcpi_get_bytes(&body, &hello, sizeof hello);
     return hello;
@@ -15102,26 +15110,29 @@ static dcp_status dcpi_hello_exchange(dcpi_op *op, dcp_status status, const dcpi
                                       dcp_error *err) {
     dcpi_buffer message;
     memset(&message, 0, sizeof message);
-    dcpi_team_message_start(&message);
+    dcpi_message_start(&message);
     dcpi_buffer_add(&message, own, sizeof *own);
     status = dcpi_team_up(op, status, &message, err);
     dcpi_buffer_free(&message);
     return status || op->team.rank != 0 ? status : dcpi_hello_compare(&op->team, own, what, err);
 }
 
-/* ---- tensor bytes from one rank to another: the operation (4 bytes), credits (4), offset in the file (8), at most
+/* ---- tensor bytes from one rank to another: after the header credits (4 bytes), offset in the file (8), at most
  * DCPI_RELAY_CHUNK bytes */
 #define DCPI_RELAY_CHUNK ((size_t)DCPI_MIB)
-#define DCPI_RELAY_HEADER 16
+#define DCPI_RELAY_HEADER (DCPI_MESSAGE_HEADER + 12)
+static uint32_t dcpi_relay_credits(const uint8_t *message) { return dcpi_load32(message + DCPI_MESSAGE_HEADER); }
+static int64_t dcpi_relay_offset(const uint8_t *message) {
+    return (int64_t)dcpi_load64(message + DCPI_MESSAGE_HEADER + 4);
+}
 
 static dcp_status dcpi_relay_send(dcpi_op *op, int to, uint8_t *message, uint32_t credits, int64_t offset, size_t size,
                                   dcp_error *err) {
     dcp_coordinator *c = op->team.coordinator;
-    dcpi_buffer head = {(char *)message, 0, DCPI_RELAY_HEADER, 0};
     dcp_status status;
-    dcpi_put32(&head, op->team.operation);
-    dcpi_put32(&head, credits);
-    dcpi_put64(&head, offset);
+    dcpi_head_put(&op->team.head, DCPI_MESSAGE_BYTES, message);
+    dcpi_store32(message + DCPI_MESSAGE_HEADER, credits);
+    dcpi_store64(message + DCPI_MESSAGE_HEADER + 4, (uint64_t)offset);
     status = dcpi_coord_call_send(c, to, DCPI_TAG_DATA, message, DCPI_RELAY_HEADER + size, op->io.timeout_ms, err);
     if (!status) return DCP_OK;
     status = dcpi_team_comm_failed(&op->team, status, err);
@@ -15132,6 +15143,7 @@ static dcp_status dcpi_relay_send(dcpi_op *op, int to, uint8_t *message, uint32_
 static dcp_status dcpi_relay_receive(dcpi_op *op, int from, uint8_t **data, size_t *size, dcp_error *err) {
     for (;;) {
         int who = from;
+        dcpi_head head;
         dcp_status status = dcpi_op_check(op, err);
         if (status) return status;
         status = dcpi_team_receive(&op->team, &who, DCPI_TAG_DATA, data, size, 20, err);
@@ -15140,9 +15152,11 @@ static dcp_status dcpi_relay_receive(dcpi_op *op, int from, uint8_t **data, size
             dcpi_fail_context(err, "tensor bytes could not be received from rank %d: ", from);
             return status;
         }
-        if (*size >= DCPI_RELAY_HEADER && dcpi_load32(*data) == op->team.operation) return DCP_OK;
+        status = dcpi_head_get(&head, from, *data, *size, err);
+        if (!status && *size >= DCPI_RELAY_HEADER && head.number == op->team.head.number) return DCP_OK;
         dcpi_free(*data);                               /* what an earlier operation left */
         *data = NULL;
+        if (status) return status;
     }
 }
 
@@ -16373,7 +16387,7 @@ static dcp_status dcpi_open_read(dcpi_opening *o, const dcp_open_desc *desc, dcp
 static dcp_status dcpi_open_take(dcpi_opening *o, const dcp_open_desc *desc, dcp_error *err) {
     dcp_checkpoint *c = o->checkpoint;
     dcpi_reading r = DCP_ZERO;
-    dcpi_wire body = dcpi_team_body(c->op.team.peers->message, c->op.team.peers->size);
+    dcpi_wire body = dcpi_message_body(c->op.team.peers->message, c->op.team.peers->size);
     const uint8_t *digest = dcpi_get(&body, 32);
     const char *name = dcpi_get_text(&body);
     const size_t left = dcpi_wire_left(&body);
@@ -18340,7 +18354,7 @@ static dcp_status dcpi_agree_tell(void *user, int rank, dcpi_buffer *message, dc
     return DCP_OK;
 }
 static dcp_status dcpi_agree_listen(dcpi_save *s, dcp_error *err) {
-    dcpi_wire from = dcpi_team_body(s->op.team.peers->message, s->op.team.peers->size);
+    dcpi_wire from = dcpi_message_body(s->op.team.peers->message, s->op.team.peers->size);
     (void)snprintf(s->report.save_id, sizeof s->report.save_id, "%s", dcpi_get_text(&from));
     s->report.sequence = dcpi_get64(&from);
     s->plain_names = dcpi_get32(&from) != 0;
@@ -18434,7 +18448,7 @@ static dcp_status dcpi_save_list(dcpi_save *s, dcp_error *err) {
     if (!status && t->rank != 0 && dcpi_beacon_is_needed(s)) status = dcpi_op_errand(&s->op, dcpi_beacon_see, s, err);
     dcpi_op_phase(&s->op, DCP_PHASE_PLAN, 0);
     if (status) return status;
-    dcpi_team_message_start(&s->list);
+    dcpi_message_start(&s->list);
     dcpi_put64(&s->list, (int64_t)s->desc->tensor_count);
     for (i = 0; i < s->desc->tensor_count; i++)
         dcpi_record_put(&s->list, &s->desc->tensors[i], t->world_size, s->layout->is_pool);
@@ -18443,7 +18457,7 @@ static dcp_status dcpi_save_list(dcpi_save *s, dcp_error *err) {
 
 /* ---- plan: rank 0 has all lists ---------------------------------------------------------------------------------- */
 static dcpi_wire dcpi_part_list(const dcpi_part *part) {
-    return dcpi_team_body(part->list, part->list_size);
+    return dcpi_message_body(part->list, part->list_size);
 }
 /* What is written there was read before: it is whole. */
 static void dcpi_entry_read(const dcpi_save *s, const dcpi_entry *entry, dcp_tensor *out) {
@@ -18465,9 +18479,9 @@ static dcp_status dcpi_plan_take_lists(dcpi_save *s, dcp_error *err) {
         part->list_size = r ? t->peers[r].size : s->list.size;
         if (r) t->peers[r].message = NULL;
         else memset(&s->list, 0, sizeof s->list);
-        if (part->list_size < DCPI_TEAM_HEADER + 8)
+        if (part->list_size < DCPI_MESSAGE_HEADER + 8)
             return dcpi_fail(err, DCP_E_COMM, "save: rank %d sent no list of its tensors", r);
-        total += dcpi_load64(part->list + DCPI_TEAM_HEADER);
+        total += dcpi_load64(part->list + DCPI_MESSAGE_HEADER);
         if (total > (uint64_t)DCP_LIMIT_TENSORS)
             return dcpi_fail(err, DCP_E_LIMIT, "save: the ranks have more than DCP_LIMIT_TENSORS (%" PRIu64 ") pieces",
                              (uint64_t)DCP_LIMIT_TENSORS);
@@ -18873,7 +18887,7 @@ static dcp_status dcpi_save_plan(dcpi_save *s, dcp_status status, dcp_error *err
     if (!status && t->rank == 0) status = dcpi_op_errand(&s->op, dcpi_plan_all, s, err);
     status = dcpi_team_down(&s->op, status, dcpi_part_make, s, 0, err);
     if (status) return status;
-    if (t->rank != 0) return dcpi_part_take(s, dcpi_team_body(t->peers->message, t->peers->size), err);
+    if (t->rank != 0) return dcpi_part_take(s, dcpi_message_body(t->peers->message, t->peers->size), err);
     (void)dcpi_part_make(s, 0, &own, err);
     status = own.failed ? dcpi_no_memory(err, own.size) : dcpi_part_take(s, dcpi_wire_open(own.data, own.size), err);
     dcpi_buffer_free(&own);
@@ -19231,7 +19245,7 @@ static dcp_status dcpi_relay_write(void *context, void *object, int64_t offset, 
             uint8_t *message;
             size_t length;
             status = dcpi_relay_receive(relay->op, 0, &message, &length, err);
-            if (!status) { relay->credits += dcpi_load32(message + 4); dcpi_free(message); }
+            if (!status) { relay->credits += dcpi_relay_credits(message); dcpi_free(message); }
         }
         if (status) break;
         relay->credits--;
@@ -19296,7 +19310,7 @@ static dcp_status dcpi_single_meet(dcpi_save *s, dcp_error *err) {
         uint8_t *message = NULL;
         size_t size;
         status = dcpi_relay_receive(&s->op, r, &message, &size, err);
-        if (!status) s->parts[r].way = dcpi_load32(message + 4);
+        if (!status) s->parts[r].way = dcpi_relay_credits(message);
         dcpi_free(message);
     }
     return status;
@@ -19321,7 +19335,7 @@ static dcp_status dcpi_region_take(dcpi_save *s, int rank, void *object, dcp_err
         status = dcpi_relay_receive(&s->op, rank, &message, &size, err);
         if (status) break;
         size -= DCPI_RELAY_HEADER;
-        if (size == 0 || (int64_t)size > end - at || (int64_t)dcpi_load64(message + 8) != at)
+        if (size == 0 || (int64_t)size > end - at || dcpi_relay_offset(message) != at)
             status = dcpi_fail(err, DCP_E_COMM, "rank %d sent other bytes of its tensors than those that come next",
                                rank);
         if (!status) status = dcpi_region_put(s, object, at, message + DCPI_RELAY_HEADER, size, err);
@@ -19895,7 +19909,7 @@ static void dcpi_done_put(const dcpi_save *s, dcpi_buffer *message) {
 }
 static dcp_status dcpi_done_take(dcpi_save *s, dcpi_part *part, int rank, uint8_t *message, size_t size,
                                  dcp_error *err) {
-    dcpi_wire from = dcpi_wire_open(message + DCPI_TEAM_HEADER, size - DCPI_TEAM_HEADER);
+    dcpi_wire from = dcpi_wire_open(message + DCPI_MESSAGE_HEADER, size - DCPI_MESSAGE_HEADER);
     int64_t written;
     part->done = message;
     if (dcpi_get64(&from) != part->file_size)
@@ -19914,7 +19928,7 @@ static dcp_status dcpi_save_acknowledge(dcpi_save *s, dcp_status status, dcp_err
     if (!status) status = dcpi_op_check(&s->op, err);
     if (!status) status = dcpi_op_check_awake(&s->op, err);
     if (!status) {
-        dcpi_team_message_start(&s->done);
+        dcpi_message_start(&s->done);
         dcpi_done_put(s, &s->done);
         /* without memory for its word it has not given it */
         if (!s->done.failed && !dcpi_team_is_over(&s->op.team)) s->op.team.state = DCPI_RANK_HAS_PROMISED;
@@ -21399,8 +21413,8 @@ static dcp_status dcpi_wants_plan(dcpi_wants *w, dcpi_op *op, const dcpi_buffer 
     w->answers = w->load ? (dcpi_buffer *)dcpi_alloc_array((size_t)t->world_size, sizeof *w->answers, err) : NULL;
     if (!w->answers) return DCP_E_MEMORY;
     for (r = 0; r < t->world_size && !status; r++) {
-        status = dcpi_wants_read(w, r, r ? dcpi_team_body(t->peers[r].message, t->peers[r].size)
-                                         : dcpi_team_body(own->data, own->size), err);
+        status = dcpi_wants_read(w, r, r ? dcpi_message_body(t->peers[r].message, t->peers[r].size)
+                                         : dcpi_message_body(own->data, own->size), err);
     }
     if (status) return status;
     w->order = (const dcpi_want **)dcpi_alloc_array(w->count, sizeof *w->order, err);
@@ -21460,7 +21474,7 @@ static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *er
     dcpi_buffer own;
     memset(&wants, 0, sizeof wants);
     memset(&own, 0, sizeof own);
-    dcpi_team_message_start(&own);
+    dcpi_message_start(&own);
     if (!status) dcpi_share_ask(l, &own);
     status = dcpi_team_up(l->op, status, &own, err);
     if (!status && own.failed) status = dcpi_no_memory(err, own.size);
@@ -21469,7 +21483,7 @@ static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *er
     if (!status && t->rank != 0) {
         l->share_plan = t->peers[0].message;
         t->peers[0].message = NULL;
-        status = dcpi_share_take(l, dcpi_team_body(l->share_plan, t->peers[0].size), err);
+        status = dcpi_share_take(l, dcpi_message_body(l->share_plan, t->peers[0].size), err);
     } else if (!status) {
         const size_t size = wants.answers[0].size;
         if (wants.answers[0].failed) status = dcpi_no_memory(err, size);
@@ -21933,7 +21947,7 @@ static dcp_status dcpi_shared_get(dcpi_load *l, const dcpi_shared *shared, int64
         dcpi_free(*message);
         *message = NULL;
         status = dcpi_relay_receive(l->op, shared->reader, message, &length, err);
-        if (!status && (length != DCPI_RELAY_HEADER + size || (int64_t)dcpi_load64(*message + 8) != at))
+        if (!status && (length != DCPI_RELAY_HEADER + size || dcpi_relay_offset(*message) != at))
             status = dcpi_fail(err, DCP_E_COMM, "rank %d sent other bytes than those that it reads for this rank",
                                shared->reader);
         return status;
@@ -22877,7 +22891,7 @@ static dcp_status dcpi_latest_make(void *user, int rank, dcpi_buffer *message, d
 /* Without memory of its own: the path takes over the message's. */
 static void dcpi_latest_take(dcpi_op *op, void *path) {
     dcpi_peer *lead = op->team.peers;
-    dcpi_wire body = dcpi_team_body(lead->message, lead->size);
+    dcpi_wire body = dcpi_message_body(lead->message, lead->size);
     const char *text = dcpi_get_text(&body);
     *(char **)path = (char *)lead->message;
     memmove(lead->message, text, strlen(text) + 1);
@@ -22956,7 +22970,7 @@ static dcp_status dcpi_removal_read(dcpi_wire *body, dcp_removal *removal, dcp_e
 }
 /* Without memory for the paths there are none, and a warning. */
 static void dcpi_removal_learn(dcpi_op *op, void *removal) {
-    dcpi_wire body = dcpi_team_body(op->team.peers[0].message, op->team.peers[0].size);
+    dcpi_wire body = dcpi_message_body(op->team.peers[0].message, op->team.peers[0].size);
     dcp_error err;
     if (dcpi_removal_read(&body, (dcp_removal *)removal, &err) == DCP_OK) return;
     dcpi_op_log(op, DCP_LOG_WARNING, "the files are removed, but their list is not whole on rank %d: %s", op->team.rank,

@@ -119,7 +119,7 @@ static void encode(dcpi_save *s, figures *f, dcp_tensor *tensors, char (*names)[
         memset(&list, 0, sizeof list);
         fill_tensors(tensors, names, f->tensors, f->ranks, r, f->ranks);
         begun = seconds();
-        dcpi_team_message_start(&list);
+        dcpi_message_start(&list);
         dcpi_put64(&list, f->tensors);
         for (i = 0; i < f->tensors; i++) dcpi_record_put(&list, &tensors[i], (int)f->ranks, 0);
         f->time[ENCODE] += seconds() - begun;
@@ -171,7 +171,7 @@ static void acknowledge(dcpi_save *s, const figures *f) {
         dcpi_buffer word;
         uint8_t digest[32], *message;
         memset(&word, 0, sizeof word);
-        dcpi_team_message_start(&word);
+        dcpi_message_start(&word);
         dcpi_put64(&word, part->file_size);
         dcpi_put64(&word, part->file_size);
         dcpi_put32(&word, 0);

@@ -463,18 +463,29 @@ TEST(the_message_lists_all_that_are_missing) {
         CHECK_INT(members[i].err.rank, 2);
     }
     close_members(members, 12);
-    open_members(members, 4, call_once);
-    for (i = 0; i < 4; i++) {
-        members[i].kind = CALL_BARRIER;
-        members[i].absent = i == 1 || i == 3 ? i : -1;
+}
+TEST(ranks_1_and_3_are_missing_and_nobody_else) {
+    static const int sizes[] = { 4, 6, 8, 12 };
+    size_t k;
+    NEED_THREADS();
+    for (k = 0; k < DCPI_COUNT(sizes); k++) {
+        member members[12];
+        int i;
+        open_members(members, sizes[k], call_once);
+        for (i = 0; i < sizes[k]; i++) {
+            members[i].kind = CALL_BARRIER;
+            members[i].absent = i == 1 || i == 3 ? i : -1;
+        }
+        run_members(members, sizes[k]);
+        for (i = 0; i < sizes[k]; i++) {
+            if (i == 1 || i == 3) continue;
+            CHECK_INT(members[i].status, DCP_E_TIMEOUT);
+            CHECK_INT(members[i].err.rank, 1);
+            CHECK(strstr(members[i].err.message, "rank 0 has waited") &&
+                  strstr(members[i].err.message, "for ranks 1 and 3:"));
+        }
+        close_members(members, sizes[k]);
     }
-    run_members(members, 4);
-    for (i = 0; i < 4; i += 2) {
-        CHECK_INT(members[i].status, DCP_E_TIMEOUT);
-        CHECK(strstr(members[i].err.message, "rank 0 has waited") &&
-              strstr(members[i].err.message, "for ranks 1 and 3:"));
-    }
-    close_members(members, 4);
 }
 
 /* Who waits for long tells rank 0 that it is here. If the call succeeds after all, that is in nobody's way. */
@@ -572,6 +583,30 @@ TEST(different_calls_are_a_mismatch_that_names_both) {
         for (i = 0; i < 6; i++) if (members[i].status != DCP_E_MISMATCH) CHECK_STR(members[i].err.message, "");
         CHECK_INT(mismatches, 6);
         close_members(members, 6);
+    }
+}
+TEST(another_version_is_found) {
+    static const int tags[] = { DCPI_TAG_COLLECTIVE, DCPI_TAG_OPERATION };
+    size_t i;
+    NEED_THREADS();
+    for (i = 0; i < 2; i++) {
+        dcp_coordinator *ranks[2];
+        dcp_error err;
+        dcp_save_desc save = DCP_ZERO;
+        uint8_t message[DCPI_MESSAGE_HEADER];
+        dcpi_head head;
+        CHECK_OK(dcp_thread_group_open(2, ranks, &err));
+        head = dcpi_head_of(ranks[1], i ? "save" : "dcp_barrier", i ? -1 : 0);
+        head.number = i ? 1 : 0;
+        dcpi_head_put(&head, DCPI_MESSAGE_BYTES, message);
+        message[3]++;                                       /* the last digit of the version */
+        CHECK_OK(dcpi_coord_send(ranks[1], 0, tags[i], message, sizeof message, 0, &err));
+        save.path = "nowhere/x";
+        save.io.coordinator = ranks[0];
+        CHECK_INT(i ? dcp_save(&save, &err) : dcp_barrier(ranks[0], 1000, &err), DCP_E_MISMATCH);
+        CHECK(strstr(err.message, "rank 1 runs another version of dcp.h") && err.rank == 1);
+        dcp_coordinator_close(ranks[0]);
+        dcp_coordinator_close(ranks[1]);
     }
 }
 TEST(a_stranger_on_the_tag_is_found) {
@@ -1104,8 +1139,10 @@ int main(void) {
     RUN(nothing_there_is_no_error_and_a_receive_against_its_contract_is_one);
     RUN(a_missing_rank_is_named_in_time);
     RUN(the_message_lists_all_that_are_missing);
+    RUN(ranks_1_and_3_are_missing_and_nobody_else);
     RUN(a_rank_that_is_late_but_comes_is_in_no_later_calls_way);
     RUN(different_calls_are_a_mismatch_that_names_both);
+    RUN(another_version_is_found);
     RUN(a_stranger_on_the_tag_is_found);
     RUN(messages_keep_their_order_by_sender_and_tag);
     RUN(ten_thousand_queued_messages_are_fast);

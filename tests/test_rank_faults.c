@@ -792,8 +792,8 @@ static void blow_hook(void *user, fault_kind kind, const char *key, int64_t call
 static dcp_status blow_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
                             dcp_error *err) {
     const blow *b = here.b;
-    const int mine = b->number && here.rank == b->who && size >= 4 && dcpi_load32((const uint8_t *)data) !=
-                     DCPI_TEAM_ALIVE;
+    const int mine = b->number && here.rank == b->who && size >= DCPI_MESSAGE_HEADER &&
+                     dcpi_load32((const uint8_t *)data + 4) != DCPI_MESSAGE_ALIVE;
     dcp_status status;
     here.sends += mine;
     strike(mine && b->at == AT_SEND && here.sends == b->at_number);
