@@ -13739,9 +13739,9 @@ static uint32_t dcpi_message_read_error(const void *message, size_t size, dcp_er
  *   gather       up:   the sizes of the subtree, then its data, part by part as it arrives
  *
  * A stream of bytes is cut into messages of a header and at most DCPI_COORD_PIECE bytes. A rank that gives up tells its
- * parent and children why (a message of kind FAILURE), and these theirs. A rank that has waited for half of the timeout
- * tells rank 0 that it is here (with a tag of its own, since rank 0 need not look); rank 0, which is the first to give
- * up, then knows who is missing, and tells everybody. */
+ * parent and children why (a message of kind FAILURE), and these theirs. A rank that has waited for long tells
+ * rank 0 that it is here (with a tag of its own, since rank 0 need not look); rank 0, which is the first to give up,
+ * then knows who is missing, and tells everybody. */
 #ifndef DCPI_COORD_PIECE
 #define DCPI_COORD_PIECE DCPI_MIB
 #endif
@@ -13863,12 +13863,14 @@ static dcp_status dcpi_wave_receive_one(dcpi_wave *w, int *from, int64_t limit, 
     if (status != DCP_OK && status != DCP_PENDING) dcpi_fail_context(w->err, "%s: ", w->head.call);
     return status;
 }
-/* While the ranks agree, on another rank than 0: after half of the timeout it tells rank 0 that it is here; after all
- * of it rank 0's word may come instead, from itself. */
+/* While the ranks agree, on another rank than 0: when it has waited for long it tells rank 0 that it is here; after all
+ * of the timeout rank 0's word may come instead, from itself. Rank 0 may have left if this one waits for its parent:
+ * then it tells later. */
 static dcp_status dcpi_wave_await(dcpi_wave *w, int *from, int64_t limit, void **memory, size_t *size) {
     const int asked = *from;
     uint8_t here[DCPI_MESSAGE_HEADER];
-    int64_t until = dcpi_min(w->is_here ? w->timeout_ms : w->timeout_ms / 2, limit);
+    const int late_ms = w->timeout_ms / (asked == w->parent ? 2 : 8);
+    int64_t until = dcpi_min(w->is_here ? w->timeout_ms : late_ms, limit);
     dcp_status status = dcpi_wave_receive_one(w, from, until, memory, size);
     if (status != DCP_PENDING || w->looking) return status;
     if (!w->is_here) {
