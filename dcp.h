@@ -8086,53 +8086,52 @@ static const struct dcpi_commit_kind { const char *suffix; dcp_layout layout; } 
     { ".metadata.json", DCP_LAYOUT_SHARDED }, { ".checkpoint", DCP_LAYOUT_SINGLE },
     { ".manifest.json", DCP_LAYOUT_MANIFEST }, { ".manifest.yaml", DCP_LAYOUT_MANIFEST }
 };
-/* The kind of commit file that a name is; NULL if it is none. */
-static const struct dcpi_commit_kind *dcpi_commit_kind_of(const char *name) {
-    size_t i;
-    for (i = 0; i < DCPI_COUNT(dcpi_commit_kinds); i++)
-        if (dcpi_ends_with(name, dcpi_commit_kinds[i].suffix) && strlen(name) > strlen(dcpi_commit_kinds[i].suffix))
-            return &dcpi_commit_kinds[i];
-    return NULL;
-}
 static size_t dcpi_trailing_digits(const char *name, size_t end) {
     size_t digits = 0;
     while (digits < end && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') digits++;
     return digits;
 }
+/* What of name[0..end) stands before `ending`, in bytes; 0: it does not end so, or is no longer. In `ending` # stands
+ * for decimal digits, @ for the digits of a rank, & for a save id. */
+static size_t dcpi_name_before(const char *name, size_t end, const char *ending) {
+    size_t i = strlen(ending), digits;
+    while (i-- > 0) {
+        if (ending[i] == '#' || ending[i] == '@') {
+            digits = dcpi_trailing_digits(name, end);
+            if (digits == 0 || (ending[i] == '@' && digits > 10)) return 0;
+            end -= digits;
+        } else if (ending[i] == '&') {
+            if (end < 16 || !dcpi_starts_with_id(name + end - 16)) return 0;
+            end -= 16;
+        } else if (end == 0 || name[--end] != ending[i]) return 0;
+    }
+    return end;
+}
+static int dcpi_name_ends(const char *name, const char *ending) {
+    return dcpi_name_before(name, strlen(name), ending) > 0;
+}
+/* The kind of commit file that a name is; NULL if it is none. */
+static const struct dcpi_commit_kind *dcpi_commit_kind_of(const char *name) {
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(dcpi_commit_kinds); i++)
+        if (dcpi_name_ends(name, dcpi_commit_kinds[i].suffix)) return &dcpi_commit_kinds[i];
+    return NULL;
+}
 /* How long the name is to which `.<16 hex>.tmp` or `.<16 hex>-<digits>.tmp` was added; 0: to none. */
 static size_t dcpi_temporary_of(const char *name) {
-    size_t end = strlen(name), digits;
-    if (end < 4 || strcmp(name + end - 4, ".tmp") != 0) return 0;
-    end -= 4;
-    digits = dcpi_trailing_digits(name, end);
-    if (digits > 0 && digits < end && name[end - digits - 1] == '-') end -= digits + 1;
-    return end > 17 && name[end - 17] == '.' && dcpi_starts_with_id(name + end - 16) ? end - 17 : 0;
+    const size_t end = strlen(name), length = dcpi_name_before(name, end, ".&.tmp");
+    return length > 0 ? length : dcpi_name_before(name, end, ".&-#.tmp");
 }
 static int dcpi_is_temporary(const char *name) { return dcpi_temporary_of(name) > 0; }
-
-static int dcpi_is_intent(const char *name) {
-    static const char middle[] = ".manifest.", end[] = ".intent.tmp";
-    const size_t size = strlen(name), tail = 16 + sizeof end - 1;
-    if (size < tail + sizeof middle || strcmp(name + size - (sizeof end - 1), end) != 0) return 0;
-    return dcpi_starts_with_id(name + size - tail) && memcmp(name + size - tail - (sizeof middle - 1), middle,
-                                                             sizeof middle - 1) == 0;
-}
+static int dcpi_is_intent(const char *name) { return dcpi_name_ends(name, ".manifest.&.intent.tmp"); }
 static const char dcpi_lock_suffix[] = ".commit.lock";
-static int dcpi_is_lock(const char *name) {
-    return dcpi_ends_with(name, dcpi_lock_suffix) && strlen(name) >= sizeof dcpi_lock_suffix;
-}
+static int dcpi_is_lock(const char *name) { return dcpi_name_ends(name, dcpi_lock_suffix); }
 
 /* The length of P in `<P>_shard_<rank>.<16 hex>.bin`, with `plain` in `<P>_shard_<rank>.bin` too; 0: it is no such
  * name. */
 static size_t dcpi_shard_prefix(const char *name, size_t end, int plain) {
-    size_t digits;
-    if (end < 4 || memcmp(name + end - 4, ".bin", 4) != 0) return 0;
-    end -= 4;
-    if (end > 17 && name[end - 17] == '.' && dcpi_starts_with_id(name + end - 16)) end -= 17;
-    else if (!plain) return 0;
-    digits = dcpi_trailing_digits(name, end);
-    end -= digits;
-    return digits > 0 && digits <= 10 && end > 7 && memcmp(name + end - 7, "_shard_", 7) == 0 ? end - 7 : 0;
+    const size_t length = dcpi_name_before(name, end, "_shard_@.&.bin");
+    return length > 0 || !plain ? length : dcpi_name_before(name, end, "_shard_@.bin");
 }
 static int dcpi_is_shard_name(const char *name, int plain) { return dcpi_shard_prefix(name, strlen(name), plain) > 0; }
 
@@ -8141,32 +8140,19 @@ static const char *const dcpi_pool_folders[] = { "dense", "experts", "optim", "r
 /* A file of a manifest: `<stem>.v<version>.<16 hex>.bin`; with `plain`, `<stem>.v<version>.bin` and `<stem>.bin` too.
  * The stem ends in `_<i>_of_<n>` or is `expert_<e>`, in one of the folders. */
 static int dcpi_is_pool_name(const char *path, int plain) {
-    size_t end = strlen(path), digits, i, has_id = 0;
-    for (i = 0; i < DCPI_COUNT(dcpi_pool_folders); i++) {
-        const size_t length = strlen(dcpi_pool_folders[i]);
-        if (strncmp(path, dcpi_pool_folders[i], length) == 0 && path[length] == '/') break;
-    }
-    if (i == DCPI_COUNT(dcpi_pool_folders) || end < 5 || strcmp(path + end - 4, ".bin") != 0) return 0;
-    end -= 4;
-    if (end > 17 && path[end - 17] == '.' && dcpi_starts_with_id(path + end - 16)) { end -= 17; has_id = 1; }
-    if (!has_id && !plain) return 0;
-    digits = dcpi_trailing_digits(path, end);
-    if (digits > 0 && end - digits >= 2 && memcmp(path + end - digits - 2, ".v", 2) == 0) end -= digits + 2;
-    else if (has_id) return 0;
-    digits = dcpi_trailing_digits(path, end);
-    if (digits == 0) return 0;
-    end -= digits;
-    if (end >= 8 && memcmp(path + end - 8, "/expert_", 8) == 0) return 1;
-    if (end < 4 || memcmp(path + end - 4, "_of_", 4) != 0) return 0;
-    digits = dcpi_trailing_digits(path, end - 4);
-    return digits > 0 && end - 4 > digits && path[end - 5 - digits] == '_';
+    static const char *const endings[] = { "_#_of_#.v#.&.bin", "/expert_#.v#.&.bin", "_#_of_#.v#.bin",
+                                           "/expert_#.v#.bin", "_#_of_#.bin", "/expert_#.bin" };
+    const size_t folder = strcspn(path, "/"), count = plain ? DCPI_COUNT(endings) : 2;
+    size_t i = 0, k = 0;
+    while (i < DCPI_COUNT(dcpi_pool_folders) && (strlen(dcpi_pool_folders[i]) != folder ||
+                                                 strncmp(path, dcpi_pool_folders[i], folder) != 0)) i++;
+    while (k < count && !dcpi_name_ends(path, endings[k])) k++;
+    return i < DCPI_COUNT(dcpi_pool_folders) && k < count && path[folder] == '/';
 }
 /* `optim/state_<n>.bin`, `router/state_<n>.bin`: the seed's names, which no save of ours makes. */
 static int dcpi_is_state_name(const char *path) {
-    const size_t start = dcpi_starts_with(path, "optim/state_") ? 12 : dcpi_starts_with(path, "router/state_") ? 13 : 0;
-    const size_t end = strlen(path);
-    return start > 0 && end > start + 4 && strcmp(path + end - 4, ".bin") == 0 &&
-           dcpi_trailing_digits(path, end - 4) == end - 4 - start;
+    const size_t folder = dcpi_name_before(path, strlen(path), "/state_#.bin");
+    return (folder == 5 && dcpi_starts_with(path, "optim")) || (folder == 6 && dcpi_starts_with(path, "router"));
 }
 /* Whether a file that this commit file names is the checkpoint's, or the pool's, and not something else that the
  * document lays claim to. A single file has all its data in itself. */
@@ -8179,14 +8165,14 @@ static int dcpi_is_data_of(const char *commit, const char *path) {
 }
 /* A name that only a directory of checkpoints has, and no folder of a pool. */
 static int dcpi_is_of_directory(const char *name) {
-    char final_name[2 * DCP_LIMIT_PREFIX];
-    const size_t length = dcpi_temporary_of(name);
-    if (dcpi_is_intent(name) || dcpi_is_lock(name) || dcpi_commit_kind_of(name) || dcpi_is_shard_name(name, 1))
-        return 1;
-    if (length == 0 || length >= sizeof final_name) return 0;
-    memcpy(final_name, name, length);
-    final_name[length] = '\0';
-    return dcpi_is_lock(final_name) || dcpi_commit_kind_of(final_name) || dcpi_is_shard_name(final_name, 1);
+    static const char *const endings[] = { ".metadata.json", ".checkpoint", ".manifest.json", ".manifest.yaml",
+                                           dcpi_lock_suffix, "_shard_@.bin", "_shard_@.&.bin" };
+    const size_t size = strlen(name), final_size = dcpi_temporary_of(name);
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(endings); i++)
+        if (dcpi_name_before(name, size, endings[i]) > 0 || dcpi_name_before(name, final_size, endings[i]) > 0)
+            return 1;
+    return dcpi_is_intent(name);
 }
 /* Names that no document may give its data, in whatever case: to many file systems it is all the same. */
 static int dcpi_is_reserved(const char *path, int is_single) {
