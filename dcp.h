@@ -48,7 +48,7 @@
  *                          >>api_plug       dcp_storage, dcp_coordinator, dcp_device, dcp_signer, dcp_verifier
  *                          >>config         limits and switches
  *   2 foundations          >>compiler >>core >>platform >>sha256 >>json >>yaml >>integrity
- *   3 model                >>boxes >>meta >>manifest >>file
+ *   3 model                >>boxes >>names >>schema >>meta >>manifest >>file
  *   4 borders              >>storage >>coord >>index >>refs
  *   5 the stories          >>stream >>save >>async >>load >>lazy
  *   6 end                  >>inspect >>sync >>end
@@ -1889,6 +1889,17 @@ static int dcpi_hex_decode(const char *text, size_t length, uint8_t *bytes) {   
     }
     return 1;
 }
+static int dcpi_hex_digest(const char *digits, uint8_t digest[32]) {  /* 64 hex digits, without a branch for each */
+    uint8_t value[64], is_wrong = 0;
+    int i;
+    for (i = 0; i < 64; i++) {
+        uint8_t digit = (uint8_t)(digits[i] - '0'), letter = (uint8_t)((digits[i] | 0x20) - 'a');
+        value[i] = (uint8_t)(digit < 10 ? digit : letter + 10);
+        is_wrong = (uint8_t)(is_wrong | ((digit > 9) & (letter > 5)));
+    }
+    for (i = 0; i < 32; i++) digest[i] = (uint8_t)(value[2 * i] * 16 + value[2 * i + 1]);
+    return !is_wrong;
+}
 /* Bytes of the UTF-8 character at text[0..length): 1 to 4, or 0 where it is none (overlong, surrogate, beyond U+10FFFF,
  * cut). */
 static size_t dcpi_utf8_length(const char *text, size_t length) {
@@ -1905,14 +1916,18 @@ static size_t dcpi_utf8_length(const char *text, size_t length) {
     if (s[0] == 0xF4 && s[1] > 0x8F) return 0;                          /* beyond U+10FFFF */
     return n;
 }
+/* A control character of ASCII or of Unicode's C1. */
+static int dcpi_is_control(const char *text) {
+    const unsigned char c = (unsigned char)text[0];
+    return c < 0x20 || c == 0x7F || (c == 0xC2 && (unsigned char)text[1] < 0xA0);
+}
 /* UTF-8 without control characters, of 1 to `limit` bytes: what a tensor's name may be. */
 static int dcpi_is_name(const char *text, size_t limit) {
     size_t length = strlen(text), i = 0;
     if (length == 0 || length > limit) return 0;
     while (i < length) {
-        size_t n = dcpi_utf8_length(text + i, length - i);
-        if (n == 0 || (unsigned char)text[i] < 0x20 || (unsigned char)text[i] == 0x7F) return 0;
-        if (n == 2 && (unsigned char)text[i] == 0xC2 && (unsigned char)text[i + 1] < 0xA0) return 0;   /* C1 controls */
+        const size_t n = (unsigned char)text[i] < 0x80 ? 1 : dcpi_utf8_length(text + i, length - i);
+        if (n == 0 || dcpi_is_control(text + i)) return 0;
         i += n;
     }
     return 1;
@@ -1927,12 +1942,11 @@ static int dcpi_part_is_device(const char *part, size_t length) {
     /* superscripts too */
     if (stem == 5 && (unsigned char)part[3] == 0xC2 && strchr("\xB9\xB2\xB3", part[4])) stem = 4;
     for (i = 0; i < DCPI_COUNT(names); i++) {
-        if (strlen(names[i]) != stem) continue;
         for (k = 0; k < stem; k++) {
             const char c = part[k] >= 'a' && part[k] <= 'z' ? (char)(part[k] - 'a' + 'A') : part[k];
             if (names[i][k] == '#' ? !((c >= '0' && c <= '9') || (unsigned char)c == 0xC2) : c != names[i][k]) break;
         }
-        if (k == stem) return 1;
+        if (k == stem && names[i][k] == '\0') return 1;
     }
     return 0;
 }
@@ -1940,12 +1954,16 @@ static int dcpi_part_is_device(const char *part, size_t length) {
 static int dcpi_part_is_portable(const char *part, size_t length) {
     size_t i;
     if (length == 0 || part[length - 1] == '.' || part[length - 1] == ' ') return 0;
-    for (i = 0; i < length; i++) if ((unsigned char)part[i] < 0x20 || strchr("<>:\"\\|?*", part[i])) return 0;
+    for (i = 0; i < length; i++) {
+        const char c = (char)(part[i] | 0x20);
+        if (!(c >= 'a' && c <= 'z') && ((unsigned char)part[i] < 0x20 || strchr("<>:\"\\|?*", part[i]))) return 0;
+    }
     return !dcpi_part_is_device(part, length);
 }
 /* Control characters, and those that turn the direction of writing: a name that has one is read as another one. */
 static int dcpi_has_orders(const char *text) {
-    for (; *text; text++) if (dcpi_terminal_order(text) > 0) return 1;
+    for (; *text; text++)
+        if (((unsigned char)*text < 0x20 || (unsigned char)*text >= 0x7F) && dcpi_terminal_order(text) > 0) return 1;
     return 0;
 }
 static int dcpi_starts_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
@@ -2124,7 +2142,7 @@ typedef struct dcpi_set_item { const void *item; uint32_t group, tag; } dcpi_set
 typedef struct dcpi_set { dcpi_set_item *slots; size_t mask; volatile uint32_t looked_at; } dcpi_set;
 typedef struct dcpi_set_rule {
     uint64_t (*hash)(const void *user, const void *item);               /* 0: this one is left out */
-    int (*is_same)(const dcpi_set_item *a, const dcpi_set_item *b);
+    int (*is_same)(const void *user, const dcpi_set_item *a, const dcpi_set_item *b);
     void (*found)(void *user, dcpi_set_item *old, const dcpi_set_item *item, size_t index);     /* may replace *old */
 } dcpi_set_rule;
 
@@ -2143,7 +2161,7 @@ static void dcpi_set_add(dcpi_set *set, const dcpi_set_rule *rule, void *user, u
     size_t at = (size_t)hash & set->mask;
     item->tag = (uint32_t)(hash >> 32);
     for (; set->slots[at].item; at = (at + 1) & set->mask) {
-        if (set->slots[at].tag != item->tag || !rule->is_same(&set->slots[at], item)) continue;
+        if (set->slots[at].tag != item->tag || !rule->is_same(user, &set->slots[at], item)) continue;
         rule->found(user, &set->slots[at], item, index);
         return;
     }
@@ -7008,7 +7026,7 @@ static const char dcpi_tree_prefix[] = "sha256-tree:";
 static int dcpi_checksum_parse(const char *text, int *is_tree, uint8_t digest[32]) {
     *is_tree = text && dcpi_starts_with(text, dcpi_tree_prefix);
     if (*is_tree) text += sizeof dcpi_tree_prefix - 1;
-    return text && strlen(text) == 64 && dcpi_hex_decode(text, 64, digest);
+    return text && strlen(text) == 64 && dcpi_hex_digest(text, digest);
 }
 static void dcpi_checksum_print(int is_tree, const uint8_t digest[32], char text[DCPI_CHECKSUM_TEXT]) {
     const size_t prefix = is_tree ? sizeof dcpi_tree_prefix - 1 : 0;
@@ -7994,13 +8012,7 @@ DCPDEF void dcp_piece(dcp_tensor *tensor, const int64_t *global_shape, const int
 }
 
 /* =====================================================================================================================
- * >>meta        The metadata document: names and times, building it in memory, every rule that it must keep, writing,
- *               parsing.
- *
- * One shape of data, dcp_metadata, stands between all of these. A parsed or built one owns its memory through
- * `internal` (a dcpi_meta); one that a program filled by hand owns nothing, and all functions but the builders and
- * dcp_metadata_free treat it alike. Parsing answers "is this a document", validation "does it keep the rules": a broken
- * document can be loaded and looked at, not used.
+ * >>names       Names of files and whose each is, times, versions: what their text alone says.
  * ================================================================================================================== */
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -8039,10 +8051,8 @@ static int dcpi_key_part_is_valid(const char *text, size_t length) {
     size_t i = 0;
     if (length == 0 || (length <= 2 && text[0] == '.' && text[length - 1] == '.')) return 0;
     while (i < length) {
-        size_t n = dcpi_utf8_length(text + i, length - i);
-        unsigned char c = (unsigned char)text[i];
-        if (n == 0 || c < 0x20 || c == 0x7F || c == '\\' || c == ':') return 0;
-        if (n == 2 && c == 0xC2 && (unsigned char)text[i + 1] < 0xA0) return 0;     /* C1 controls */
+        const size_t n = (unsigned char)text[i] < 0x80 ? 1 : dcpi_utf8_length(text + i, length - i);
+        if (n == 0 || dcpi_is_control(text + i) || text[i] == '\\' || text[i] == ':') return 0;
         i += n;
     }
     return 1;
@@ -8323,6 +8333,15 @@ static int dcpi_version_is_newer(const char *version) {
     return dcpi_version_major(version) > dcpi_version_major(DCP_FORMAT_VERSION);
 }
 
+/* =====================================================================================================================
+ * >>schema      What a document consists of: a table for each record. Reading, writing, copying and the rules that both
+ *               documents have go by these tables.
+ *
+ * One shape of data, dcp_metadata or dcp_manifest, stands between all of these. A parsed or built one owns its memory
+ * through `internal` (a dcpi_meta); one that a program filled by hand owns nothing, and all functions but the builders
+ * and those that free treat it alike. Parsing answers "is this a document", validation "does it keep the rules": a
+ * broken document can be loaded and looked at, not used.
+ * ================================================================================================================== */
 /* ---- the schema: one table a record says which members an object of a document has, and where they are in its struct.
  * Reading, writing, copying and the checks that are the same for all go by these tables. >>manifest has its own. */
 typedef enum dcpi_kind {                /* of a member: what it is in the document, and in the struct */
@@ -8456,6 +8475,125 @@ static const dcpi_record dcpi_metadata_record = {
     offsetof(dcp_metadata, extra), NULL, NULL, DCPI_LIMIT_FIELDS, NULL
 };
 
+
+/* -- the manifest: what tells checkpoints apart stands before what is long -- */
+static void dcpi_manifest_clear(void *record) {
+    dcp_manifest_shard *shard = (dcp_manifest_shard *)record;
+    shard->ndim = shard->rank = -1;
+    shard->size = -1;
+}
+static void dcpi_manifest_clear_tier(void *record) { ((dcp_manifest_tier *)record)->budget_bytes = -1; }
+
+#define DCPI_OF_TIER(member) offsetof(dcp_manifest_tier, tier) + offsetof(dcp_tier, member)
+static const dcpi_member dcpi_tier_members[] = {
+    {{"tier_id"}, DCPI_KIND_INT64, DCPI_NATURAL, DCPI_OF_TIER(tier_id), 0, NULL},
+    {{"name"}, DCPI_KIND_TEXT, DCPI_IF_SET, DCPI_OF_TIER(name), 0, NULL},
+    {{"size_budget"}, DCPI_KIND_BUDGET, DCPI_IF_SET, DCPI_OF_TIER(size_budget),
+     offsetof(dcp_manifest_tier, budget_bytes), NULL},
+    {{"placement_policy"}, DCPI_KIND_TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, DCPI_OF_TIER(placement_policy), 0, NULL}
+};
+static const dcpi_member dcpi_manifest_shard_members[] = {
+    {{"path"}, DCPI_KIND_TEXT, 0, offsetof(dcp_manifest_shard, path), 0, NULL},
+    {{"type"}, DCPI_KIND_WORD, DCPI_IF_SET, offsetof(dcp_manifest_shard, type), 0, NULL},
+    {{"tensor_name"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_shard, tensor_name), 0, NULL},
+    {{"expert_key"}, DCPI_KIND_EXPERT_KEY, DCPI_IF_SET, offsetof(dcp_manifest_shard, expert_key),
+     offsetof(dcp_manifest_shard, has_expert_key), NULL},
+    {{"shape"}, DCPI_KIND_SHAPE, DCPI_LINE | DCPI_IF_KNOWN, offsetof(dcp_manifest_shard, shape),
+     offsetof(dcp_manifest_shard, ndim), NULL},
+    {{"dtype"}, DCPI_KIND_WORD, DCPI_IF_SET, offsetof(dcp_manifest_shard, dtype), 0, NULL},
+    {{"tier_hint"}, DCPI_KIND_WORD, DCPI_IF_SET, offsetof(dcp_manifest_shard, tier_hint), 0, NULL},
+    {{"checksum"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_shard, checksum), 0, NULL},
+    {{"version"}, DCPI_KIND_INT64, 0, offsetof(dcp_manifest_shard, version), 0, NULL},
+    {{"size"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_KNOWN, offsetof(dcp_manifest_shard, size), 0, NULL},
+    {{"global_shape"}, DCPI_KIND_GLOBAL_SHAPE, DCPI_ADDED | DCPI_LINE | DCPI_IF_PLACED,
+     offsetof(dcp_manifest_shard, global_shape), offsetof(dcp_manifest_shard, ndim), NULL},
+    {{"global_offset"}, DCPI_KIND_GLOBAL_OFFSET, DCPI_ADDED | DCPI_IF_PLACED,
+     offsetof(dcp_manifest_shard, global_offset), offsetof(dcp_manifest_shard, ndim), NULL},
+    {{"placement"}, DCPI_KIND_WORD, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_shard, placement), 0, NULL},
+    {{"rank"}, DCPI_KIND_INT, DCPI_ADDED | DCPI_IF_KNOWN, offsetof(dcp_manifest_shard, rank), 0, NULL},
+    {{"block_size"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_shard, block_size), 0, NULL},
+    {{"block_checksums"}, DCPI_KIND_DIGESTS, DCPI_ADDED | DCPI_IF_BLOCKS,
+     offsetof(dcp_manifest_shard, block_checksums), offsetof(dcp_manifest_shard, block_count), NULL}
+};
+static const dcpi_piece_form dcpi_manifest_form = {
+    offsetof(dcp_manifest_shard, tensor_name), offsetof(dcp_manifest_shard, ndim),
+    offsetof(dcp_manifest_shard, placement), offsetof(dcp_manifest_shard, block_size),
+    offsetof(dcp_manifest_shard, block_checksums), offsetof(dcp_manifest_shard, block_count)
+};
+#define DCPI_MANIFEST_SHARD(depth) { \
+    dcpi_manifest_shard_members, (int)DCPI_COUNT(dcpi_manifest_shard_members), 0, depth, sizeof(dcp_manifest_shard), \
+    offsetof(dcp_manifest_shard, extra), &dcpi_manifest_form, "shards", DCPI_LIMIT_TENSORS, dcpi_manifest_clear }
+static const dcpi_record dcpi_manifest_shard_records[3] = {  /* in shards, in optim_state, in a layer of router_state */
+    DCPI_MANIFEST_SHARD(2), DCPI_MANIFEST_SHARD(3), DCPI_MANIFEST_SHARD(5)
+};
+static const dcpi_record dcpi_tier_record = {
+    dcpi_tier_members, (int)DCPI_COUNT(dcpi_tier_members), 0, 2, sizeof(dcp_manifest_tier),
+    offsetof(dcp_manifest_tier, extra), NULL, "tiers", DCPI_LIMIT_FIELDS, dcpi_manifest_clear_tier
+};
+static const dcpi_member dcpi_layer_members[] = {
+    {{"layer"}, DCPI_KIND_INT64, DCPI_NATURAL, offsetof(dcp_manifest_layer, layer), 0, NULL},
+    {{"seed"}, DCPI_KIND_SEED, DCPI_IF_SET, offsetof(dcp_manifest_layer, seed), offsetof(dcp_manifest_layer, has_seed),
+     NULL},
+    {{"shards"}, DCPI_KIND_LIST, DCPI_IF_SET, offsetof(dcp_manifest_layer, shards),
+     offsetof(dcp_manifest_layer, shard_count), &dcpi_manifest_shard_records[2]}
+};
+static const dcpi_record dcpi_layer_record = {
+    dcpi_layer_members, (int)DCPI_COUNT(dcpi_layer_members), 0, 3, sizeof(dcp_manifest_layer),
+    offsetof(dcp_manifest_layer, extra), NULL, "layers", DCPI_LIMIT_SHARDS, NULL
+};
+static const dcpi_member dcpi_optimizer_members[] = {
+    {{"path"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_state, path), 0, NULL},
+    {{"shards"}, DCPI_KIND_LIST, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_state, shards),
+     offsetof(dcp_manifest_state, shard_count), &dcpi_manifest_shard_records[1]}
+};
+static const dcpi_member dcpi_router_members[] = {
+    {{"path"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_state, path), 0, NULL},
+    {{"layers"}, DCPI_KIND_LIST, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_state, layers),
+     offsetof(dcp_manifest_state, layer_count), &dcpi_layer_record}
+};
+/* An object at depth 1. */
+#define DCPI_MANIFEST_PART(members, dialect, type) { \
+    members, (int)DCPI_COUNT(members), dialect, 1, sizeof(type), offsetof(type, extra), NULL, NULL, DCPI_LIMIT_FIELDS, \
+    NULL }
+static const dcpi_record dcpi_optimizer_record = DCPI_MANIFEST_PART(dcpi_optimizer_members, 0, dcp_manifest_state);
+static const dcpi_record dcpi_router_record = DCPI_MANIFEST_PART(dcpi_router_members, 0, dcp_manifest_state);
+static const dcpi_record dcpi_manifest_sharding_record = DCPI_MANIFEST_PART(dcpi_sharding_members, 1, dcp_sharding);
+static const dcpi_record dcpi_manifest_training_record = DCPI_MANIFEST_PART(dcpi_training_members, 1, dcp_training);
+static const dcpi_member dcpi_manifest_members[] = {
+    {{"min_reader_version"}, DCPI_KIND_READER, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, min_reader_version), 0,
+     NULL},
+    {{"model_id"}, DCPI_KIND_TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, offsetof(dcp_manifest, model_id), 0, NULL},
+    {{"epoch"}, DCPI_KIND_INT64, DCPI_NATURAL, offsetof(dcp_manifest, epoch), 0, NULL},
+    {{"step"}, DCPI_KIND_INT64, DCPI_NATURAL, offsetof(dcp_manifest, step), 0, NULL},
+    {{"save_id"}, DCPI_KIND_TEXT, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, save_id), 0, NULL},
+    {{"sequence"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_NUMBERED | DCPI_NATURAL, offsetof(dcp_manifest, sequence), 0,
+     NULL},
+    {{"tiers"}, DCPI_KIND_LIST, 0, offsetof(dcp_manifest, tiers), offsetof(dcp_manifest, tier_count),
+     &dcpi_tier_record},
+    {{"shards"}, DCPI_KIND_LIST, 0, offsetof(dcp_manifest, shards), offsetof(dcp_manifest, shard_count),
+     &dcpi_manifest_shard_records[0]},
+    {{"optim_state"}, DCPI_KIND_RECORD, DCPI_IF_SET, offsetof(dcp_manifest, optim_state),
+     offsetof(dcp_manifest, optim_state) + offsetof(dcp_manifest_state, is_there), &dcpi_optimizer_record},
+    {{"router_state"}, DCPI_KIND_RECORD, DCPI_IF_SET, offsetof(dcp_manifest, router_state),
+     offsetof(dcp_manifest, router_state) + offsetof(dcp_manifest_state, is_there), &dcpi_router_record},
+    {{"metadata_version"}, DCPI_KIND_INT64, 0, offsetof(dcp_manifest, metadata_version), 0, NULL},
+    {{"timestamp"}, DCPI_KIND_TEXT, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, timestamp), 0, NULL},
+    {{"world_size"}, DCPI_KIND_INT, DCPI_ADDED | DCPI_IF_SET | DCPI_NATURAL, offsetof(dcp_manifest, world_size), 0,
+     NULL},
+    {{"sharding"}, DCPI_KIND_RECORD, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, sharding),
+     offsetof(dcp_manifest, has_sharding), &dcpi_manifest_sharding_record},
+    {{"training"}, DCPI_KIND_RECORD, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, training),
+     offsetof(dcp_manifest, has_training), &dcpi_manifest_training_record},
+    {{"custom_fields"}, DCPI_KIND_FIELDS, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, fields),
+     offsetof(dcp_manifest, field_count), NULL},
+    {{"signature"}, DCPI_KIND_SIGNATURE, DCPI_ADDED, 0, 0, NULL},
+    {{"integrity"}, DCPI_KIND_INTEGRITY, DCPI_ADDED, 0, 0, NULL}
+};
+static const dcpi_record dcpi_manifest_record = {
+    dcpi_manifest_members, (int)DCPI_COUNT(dcpi_manifest_members), 0, 0, sizeof(dcp_manifest),
+    offsetof(dcp_manifest, extra), NULL, NULL, DCPI_LIMIT_FIELDS, NULL
+};
+
 /* -- what a table says of a struct -- */
 static const char *dcpi_text_at(const void *record, size_t offset) {
     return *(const char *const *)(const void *)((const char *)record + offset);
@@ -8511,7 +8649,6 @@ typedef struct dcpi_meta {              /* who owns a dcp_metadata or a dcp_mani
     void *kept; void (*free_kept)(void *kept);
 } dcpi_meta;
 
-static dcpi_meta *dcpi_meta_of(const dcp_metadata *metadata) { return (dcpi_meta *)metadata->internal; }
 static int dcpi_meta_is_parsed(const void *internal) { return internal && ((const dcpi_meta *)internal)->is_parsed; }
 
 static void dcpi_meta_free(dcpi_meta *meta) {
@@ -8525,18 +8662,6 @@ static void dcpi_meta_free(dcpi_meta *meta) {
     if (meta->kept) meta->free_kept(meta->kept);
     dcpi_free(meta);
 }
-DCPDEF dcp_status dcp_metadata_new(dcp_metadata **out, dcp_error *err) {
-    dcpi_meta *meta;
-    if (!out) return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_new: out must not be NULL");
-    *out = NULL;
-    meta = (dcpi_meta *)dcpi_alloc_array(1, sizeof *meta, err);
-    if (!meta) return DCP_E_MEMORY;
-    meta->document.metadata.internal = meta;
-    *out = &meta->document.metadata;
-    return dcpi_succeed(err);
-}
-DCPDEF void dcp_metadata_free(dcp_metadata *metadata) { if (metadata) dcpi_meta_free(dcpi_meta_of(metadata)); }
-
 /* internal: of the document, or NULL with `document` NULL */
 static dcp_status dcpi_meta_builder(const void *document, const void *internal, const void *argument,
                                     const char *function, dcp_error *err) {
@@ -8655,37 +8780,10 @@ static dcp_status dcpi_items_append(dcpi_meta *meta, const dcpi_record *record, 
     memcpy(added, &copy, record->size);
     return dcpi_succeed(err);
 }
-DCPDEF dcp_status dcp_metadata_set_sharding(dcp_metadata *metadata, const dcp_sharding *sharding, dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, sharding,
-                                         "dcp_metadata_set_sharding", err);
-    dcp_sharding copy;
-    if (status != DCP_OK) return status;
-    copy = *sharding;
-    if (!dcpi_meta_own(dcpi_meta_of(metadata), &dcpi_sharding_record, &copy, err)) return DCP_E_MEMORY;
-    metadata->sharding = copy;
-    return dcpi_succeed(err);
-}
-DCPDEF dcp_status dcp_metadata_set_training(dcp_metadata *metadata, const dcp_training *training, dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, training,
-                                         "dcp_metadata_set_training", err);
-    dcp_training copy;
-    if (status != DCP_OK) return status;
-    copy = *training;
-    if (!dcpi_meta_own(dcpi_meta_of(metadata), &dcpi_training_record, &copy, err)) return DCP_E_MEMORY;
-    metadata->training = copy;
-    metadata->has_training = 1;
-    return dcpi_succeed(err);
-}
 static size_t dcpi_field_index(const dcp_field *fields, size_t count, const char *key) {    /* count: absent */
     size_t f;
     for (f = 0; f < count; f++) if (dcpi_same_text(fields[f].key, key)) break;
     return f;
-}
-DCPDEF const char *dcp_field_find(const dcp_metadata *metadata, const char *key) {
-    size_t f;
-    if (!metadata || !key) return NULL;
-    f = dcpi_field_index(metadata->fields, metadata->field_count, key);
-    return f < metadata->field_count ? metadata->fields[f].value : NULL;
 }
 /* Sets, appends or, with value NULL, removes a field. */
 static dcp_status dcpi_field_set(dcpi_meta *meta, dcp_field **fields, size_t *count, const char *key,
@@ -8709,66 +8807,6 @@ static dcp_status dcpi_field_set(dcpi_meta *meta, dcp_field **fields, size_t *co
     added->value = value;
     return dcpi_succeed(err);
 }
-DCPDEF dcp_status dcp_metadata_set_field(dcp_metadata *metadata, const char *key, const char *value, dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, key,
-                                         "dcp_metadata_set_field", err);
-    if (status != DCP_OK) return status;
-    return dcpi_field_set(dcpi_meta_of(metadata), &metadata->fields, &metadata->field_count, key, value, err);
-}
-DCPDEF dcp_status dcp_metadata_add_tensor(dcp_metadata *metadata, size_t shard_index, const dcp_tensor_metadata *tensor,
-                                          dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, tensor,
-                                         "dcp_metadata_add_tensor", err);
-    dcp_shard_metadata *shard;
-    if (status != DCP_OK) return status;
-    if (shard_index >= metadata->shard_count)
-        return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_add_tensor: shard_index is %" PRIu64 ", and there are %"
-                         PRIu64 " shards", (uint64_t)shard_index, (uint64_t)metadata->shard_count);
-    shard = &metadata->shards[shard_index];
-    return dcpi_items_append(dcpi_meta_of(metadata), &dcpi_tensor_record, &shard->tensors, &shard->tensor_count, tensor,
-                            err);
-}
-DCPDEF dcp_status dcp_metadata_add_shard(dcp_metadata *metadata, const dcp_shard_metadata *shard, dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, shard,
-                                         "dcp_metadata_add_shard", err);
-    dcp_shard_metadata copy;
-    size_t t, count;
-    const dcp_tensor_metadata *tensors;
-    if (status != DCP_OK) return status;
-    copy = *shard;                                                      /* which may be one of this document */
-    tensors = copy.tensors;
-    count = copy.tensor_count;
-    copy.tensors = NULL;
-    copy.tensor_count = 0;
-    status = dcpi_items_append(dcpi_meta_of(metadata), &dcpi_shard_record, &metadata->shards, &metadata->shard_count,
-                              &copy, err);
-    if (status != DCP_OK) return status;
-    for (t = 0; t < count && status == DCP_OK; t++)
-        status = dcp_metadata_add_tensor(metadata, metadata->shard_count - 1, &tensors[t], err);
-    if (status != DCP_OK) metadata->shard_count--;                      /* all of it or nothing */
-    return status;
-}
-
-/* ---- what digests cover: with a verifier, and when signing, every byte that a document names (DESIGN 2.6) */
-/* bytes of blocks; others have no digest of their own */
-typedef struct dcpi_cover { int64_t blocks; int is_bare; } dcpi_cover;
-
-static void dcpi_cover_add(dcpi_cover *cover, int64_t size, int64_t block_size) {
-    if (block_size <= 0) cover->is_bare |= size != 0;
-    else if (!dcpi_add(cover->blocks, size, &cover->blocks)) cover->is_bare = 1;
-}
-/* A flat checksum is of the whole file. That of a tree is of the blocks, and what is between them is zero. Without
- * one, the blocks are the whole file, or it is not covered. size -1: not known. */
-static int dcpi_cover_is_whole(const dcpi_cover *cover, const char *checksum, int64_t size) {
-    uint8_t digest[32];
-    int is_tree;
-    if (dcpi_checksum_parse(checksum, &is_tree, digest)) return !is_tree || !cover->is_bare;
-    return !cover->is_bare && size == cover->blocks;
-}
-static const char dcpi_cover_words[] =
-    "not every byte of it is covered by a checksum or by block digests, so a signature would vouch for bytes that "
-    "anybody can change";
-
 /* ---- where something is in a document, for messages: "router_state.layers[3].shards[0].path" -------------------- */
 #define DCPI_META_NONE SIZE_MAX
 #define DCPI_WHERE_STEPS 3              /* router_state, a layer, a shard */
@@ -8806,6 +8844,197 @@ static void dcpi_where_locate(const dcpi_where *where, dcp_error *err) {
     char text[256];
     dcpi_where_text(where, text, sizeof text);
     if (text[0] != '\0') dcpi_fail_context(err, "%s: ", text);
+}
+
+/* ---- pieces of tensors, and the files that hold them, as both documents have them -------------------------------- */
+typedef struct dcpi_piece_view {
+    int is_file;                                                        /* else it is a part of one */
+    const char *path, *name, *type, *placement, *checksum;              /* NULL: absent */
+    const int64_t *key;                                                 /* of an expert; NULL: none */
+    int ndim, rank;
+    const int64_t *shape, *global_shape, *global_offset;
+    int64_t size, block_size;                                           /* size below 0: absent */
+    const uint8_t *digests; size_t block_count;
+} dcpi_piece_view;
+
+/* The shape of the whole: where global_shape is absent from a piece that is not sharded, the piece's own. */
+static const int64_t *dcpi_manifest_whole(const dcp_manifest_shard *s) {
+    const int ndim = s->ndim < 0 || s->ndim > DCP_MAX_DIMS ? 0 : s->ndim;
+    int d;
+    if (!s->placement || strcmp(s->placement, "sharded") == 0) return s->global_shape;
+    for (d = 0; d < ndim; d++) if (s->global_shape[d] != 0 || s->global_offset[d] != 0) return s->global_shape;
+    return s->shape;
+}
+static void dcpi_piece_of_tensor(const dcp_tensor_metadata *t, dcpi_piece_view *p) {
+    p->is_file = 0;
+    p->path = p->checksum = NULL;
+    p->name = t->name;
+    p->type = t->data_type;
+    p->placement = t->placement;
+    p->key = NULL;
+    p->ndim = t->ndim;
+    p->rank = -1;
+    p->shape = t->shape;
+    p->global_shape = t->global_shape;
+    p->global_offset = t->global_offset;
+    p->size = t->size;
+    p->block_size = t->block_size;
+    p->digests = t->block_checksums;
+    p->block_count = t->block_count;
+}
+static void dcpi_piece_of_shard(const dcp_manifest_shard *s, dcpi_piece_view *p) {
+    p->is_file = 1;
+    p->path = s->path;
+    p->checksum = s->checksum;
+    p->name = s->tensor_name;
+    p->type = s->dtype;
+    p->placement = s->placement;
+    p->key = s->has_expert_key ? s->expert_key : NULL;
+    p->ndim = s->ndim;
+    p->rank = s->rank;
+    p->shape = s->shape;
+    p->global_shape = dcpi_manifest_whole(s);
+    p->global_offset = s->global_offset;
+    p->size = s->size;
+    p->block_size = s->block_size;
+    p->digests = s->block_checksums;
+    p->block_count = s->block_count;
+}
+/* data: a dcp_tensor_metadata, dcp_manifest_shard or dcp_shard_metadata. */
+static void dcpi_piece_of(const dcpi_record *record, const void *data, dcpi_piece_view *p) {
+    const dcp_shard_metadata *file = (const dcp_shard_metadata *)data;
+    if (record == &dcpi_tensor_record) dcpi_piece_of_tensor((const dcp_tensor_metadata *)data, p);
+    else if (record->piece) dcpi_piece_of_shard((const dcp_manifest_shard *)data, p);
+    else {
+        memset(p, 0, sizeof *p);
+        p->is_file = 1;
+        p->path = file->file_path;
+        p->checksum = file->checksum;
+        p->size = file->file_size;
+    }
+}
+/* Elements of a shape; 0 if it is none. Dimensions of 0 must not hide that the others are too large: strides are made
+ * of them. */
+static int dcpi_shape_elements(int ndim, const int64_t *shape, int64_t *elements) {
+    int64_t count = 1, product = 1;
+    int d;
+    if (ndim < 0 || ndim > DCP_MAX_DIMS) return 0;
+    for (d = 0; d < ndim; d++) {
+        if (!dcpi_mul(product, dcpi_max(shape[d], 1), &product) || shape[d] < 0) return 0;
+        count *= shape[d];
+    }
+    *elements = count;
+    return 1;
+}
+/* Its bytes: where the size is absent, what the shape and the type make. -1: not known. */
+static int64_t dcpi_piece_bytes(const dcpi_piece_view *p) {
+    int64_t size = p->size, elements;
+    const dcp_dtype type = size < 0 ? dcp_dtype_parse(p->type) : DCP_OPAQUE;
+    if (type != DCP_OPAQUE && dcpi_shape_elements(p->ndim, p->shape, &elements) &&
+        !dcpi_dtype_size(type, elements, &size)) size = -1;
+    return dcpi_max(size, -1);
+}
+
+/* A document's lists of pieces, by number: the tensors of each shard, and last the shards, which are files; of a
+ * manifest the shards, those of optim_state, and those of each layer of router_state. */
+typedef struct dcpi_pieces {
+    const dcpi_record *record;
+    const char *items; size_t count;
+    dcpi_where where;                   /* of what the list belongs to */
+} dcpi_pieces;
+
+static void dcpi_pieces_set(dcpi_pieces *list, const dcpi_record *record, const void *items, size_t count) {
+    list->record = record;
+    list->items = (const char *)items;
+    list->count = items ? count : 0;
+}
+/* One of the two documents is NULL. 0: there are no more lists. */
+static int dcpi_pieces_at(const dcp_metadata *metadata, const dcp_manifest *manifest, size_t i, dcpi_pieces *out) {
+    const dcp_manifest_layer *layers;
+    memset(&out->where, 0, sizeof out->where);
+    if (metadata) {
+        const size_t count = metadata->shards ? metadata->shard_count : 0;
+        if (i > count) return 0;
+        if (i == count) { dcpi_pieces_set(out, &dcpi_shard_record, metadata->shards, count); return 1; }
+        dcpi_where_enter(&out->where, "shards", i);
+        dcpi_pieces_set(out, &dcpi_tensor_record, metadata->shards[i].tensors, metadata->shards[i].tensor_count);
+        return 1;
+    }
+    if (i == 0) dcpi_pieces_set(out, &dcpi_manifest_shard_records[0], manifest->shards, manifest->shard_count);
+    if (i == 1) {
+        dcpi_where_enter(&out->where, "optim_state", DCPI_META_NONE);
+        dcpi_pieces_set(out, &dcpi_manifest_shard_records[1], manifest->optim_state.shards,
+                        manifest->optim_state.shard_count);
+    }
+    if (i < 2) return 1;
+    layers = manifest->router_state.layers;
+    if (!layers || i - 2 >= manifest->router_state.layer_count) return 0;
+    dcpi_where_enter(&out->where, "router_state", DCPI_META_NONE);
+    dcpi_where_enter(&out->where, "layers", i - 2);
+    dcpi_pieces_set(out, &dcpi_manifest_shard_records[2], layers[i - 2].shards, layers[i - 2].shard_count);
+    return 1;
+}
+
+/* ---- what digests cover: with a verifier, and when signing, every byte that a document names (DESIGN 2.6) */
+/* bytes of blocks; others have no digest of their own */
+typedef struct dcpi_cover { int64_t blocks; int is_bare; } dcpi_cover;
+
+static void dcpi_cover_add(dcpi_cover *cover, const dcpi_piece_view *p) {
+    if (p->is_file) memset(cover, 0, sizeof *cover);
+    if (p->block_size <= 0) cover->is_bare |= dcpi_piece_bytes(p) != 0;
+    else if (!dcpi_add(cover->blocks, dcpi_piece_bytes(p), &cover->blocks)) cover->is_bare = 1;
+}
+/* A flat checksum is of the whole file. That of a tree is of the blocks, and what is between them is zero. Without
+ * one, the blocks are the whole file, or it is not covered. */
+static int dcpi_cover_is_whole(const dcpi_cover *cover, const dcpi_piece_view *file) {
+    uint8_t digest[32];
+    int is_tree;
+    if (dcpi_checksum_parse(file->checksum, &is_tree, digest)) return !is_tree || !cover->is_bare;
+    return !cover->is_bare && dcpi_piece_bytes(file) == cover->blocks;
+}
+static const char dcpi_cover_words[] =
+    "not every byte of it is covered by a checksum or by block digests, so a signature would vouch for bytes that "
+    "anybody can change";
+
+/* A state's file that only its path is known of: none of the shards is that file. */
+static int dcpi_manifest_is_bare_path(const dcp_manifest *m, const char *path) {
+    dcpi_pieces list;
+    size_t l, i;
+    for (l = 0; path && dcpi_pieces_at(NULL, m, l, &list); l++)
+        for (i = 0; i < list.count; i++)
+            if (dcpi_same_text(((const dcp_manifest_shard *)(const void *)list.items)[i].path, path)) return 0;
+    return path != NULL;
+}
+/* NULL: both are covered. Else the name of the one that is not. */
+static const char *dcpi_manifest_bare_state(const dcp_manifest *m) {
+    if (dcpi_manifest_is_bare_path(m, m->optim_state.path)) return "optim_state.path";
+    return dcpi_manifest_is_bare_path(m, m->router_state.path) ? "router_state.path" : NULL;
+}
+/* Whether a document that was parsed with a verifier may be used. */
+static dcp_status dcpi_cover_check(const dcp_metadata *metadata, const dcp_manifest *manifest, dcp_error *err) {
+    const char *bare = NULL;
+    dcpi_pieces list;
+    dcpi_piece_view p;
+    size_t l, i;
+    for (l = 0; !bare && dcpi_pieces_at(metadata, manifest, l, &list) && list.record != &dcpi_shard_record; l++) {
+        dcpi_cover cover = {0, 0};
+        for (i = 0; i < list.count && !bare; i++) {
+            dcpi_piece_of(list.record, list.items + i * list.record->size, &p);
+            dcpi_cover_add(&cover, &p);
+            if (!p.is_file || dcpi_cover_is_whole(&cover, &p)) continue;
+            dcpi_where_enter(&list.where, list.record->items, i);
+            bare = "checksum";
+        }
+        if (!metadata || bare) continue;
+        dcpi_piece_of(&dcpi_shard_record, &metadata->shards[l], &p);
+        if (!dcpi_cover_is_whole(&cover, &p)) bare = "checksum";
+    }
+    if (!bare && manifest) bare = dcpi_manifest_bare_state(manifest);
+    if (!bare) return DCP_OK;
+    (void)dcpi_fail(err, DCP_E_SIGNATURE, "%s; it must not be loaded with a verifier", dcpi_cover_words);
+    list.where.member = bare;
+    dcpi_where_locate(&list.where, err);
+    return DCP_E_SIGNATURE;
 }
 
 /* ---- writing: by the schema, in one of three forms --------------------------------------------------------------- */
@@ -8854,8 +9083,6 @@ typedef struct dcpi_emitter {
     const void *source;
     /* An item of a list; *out comes empty, and lives until the next call. */
     dcp_status (*item)(const struct dcpi_emitter *e, const dcpi_record *record, size_t i, void *out);
-    /* Before and after a record: what only this document demands. */
-    dcp_status (*look)(struct dcpi_emitter *e, const dcpi_record *record, const void *data, int is_end);
 } dcpi_emitter;
 
 #define DCPI_LITERAL(text) text, sizeof(text) - 1
@@ -8897,9 +9124,8 @@ static dcp_status dcpi_emit_fail(dcpi_emitter *e, const char *what) {
     if (e->json.status == DCP_OK) e->json.status = dcpi_fail(e->err, DCP_E_INVALID, "%s", what);
     return e->json.status;
 }
-static dcp_status dcpi_emit_covered(dcpi_emitter *e, const char *checksum, int64_t size) {
-    if (!e->is_signed || e->json.status != DCP_OK || dcpi_cover_is_whole(&e->cover, checksum, size))
-        return e->json.status;
+static dcp_status dcpi_emit_covered(dcpi_emitter *e, const dcpi_piece_view *file) {
+    if (!e->is_signed || e->json.status != DCP_OK || dcpi_cover_is_whole(&e->cover, file)) return e->json.status;
     e->where.member = "checksum";
     e->json.status = dcpi_fail(e->err, DCP_E_SIGNATURE, "the document cannot be signed: %s", dcpi_cover_words);
     return e->json.status;
@@ -9168,22 +9394,24 @@ static dcp_status dcpi_emit_members(dcpi_emitter *e, const dcpi_record *record, 
     return e->json.status;
 }
 /* What would be read beyond its end. */
-static dcp_status dcpi_emit_check_piece(dcpi_emitter *e, const dcpi_record *record, const void *data) {
-    const dcpi_piece_form *piece = record->piece;
-    const int ndim = dcpi_int_at(data, piece->ndim);
-    const int is_whole = dcpi_count_at(data, piece->block_count) == 0 || dcpi_pointer_at(data, piece->block_checksums);
-    if (ndim >= (record->clear ? -1 : 0) && ndim <= DCP_MAX_DIMS && is_whole) return DCP_OK;
+static dcp_status dcpi_emit_check_piece(dcpi_emitter *e, const dcpi_record *record, const dcpi_piece_view *p) {
+    const int is_whole = p->block_count == 0 || p->digests;
+    if (p->ndim >= (record->clear ? -1 : 0) && p->ndim <= DCP_MAX_DIMS && is_whole) return DCP_OK;
     e->where.member = dcpi_name_of(record, is_whole ? DCPI_KIND_SHAPE : DCPI_KIND_DIGESTS);
     return dcpi_emit_fail(e, is_whole ? "an impossible number of dimensions" : "it must not be NULL");
 }
 static dcp_status dcpi_emit_record(dcpi_emitter *e, const dcpi_record *record, const void *data) {
     const dcpi_style *outer = e->style;
-    if (record->piece && dcpi_emit_check_piece(e, record, data) != DCP_OK) return e->json.status;
-    if (e->look(e, record, data, 0) != DCP_OK) return e->json.status;
+    const int is_file = record == &dcpi_shard_record;
+    dcpi_piece_view p;
+    if (record->piece || is_file) dcpi_piece_of(record, data, &p);
+    if (record->piece && dcpi_emit_check_piece(e, record, &p) != DCP_OK) return e->json.status;
+    if (is_file) memset(&e->cover, 0, sizeof e->cover);
+    if (record->piece && e->is_signed) dcpi_cover_add(&e->cover, &p);
     dcpi_emit_begin(e, record->depth);
     if (dcpi_emit_members(e, record, data) != DCP_OK) return e->json.status;
     dcpi_emit_end(e, outer);
-    return e->look(e, record, data, 1);
+    return (record->piece || is_file) && p.is_file ? dcpi_emit_covered(e, &p) : e->json.status;
 }
 /* Streams the whole document. sink NULL: only counts its bytes. bytes may be NULL. */
 static dcp_status dcpi_emit_document(dcpi_emitter *e, const char *type, const dcpi_record *record, const void *head,
@@ -9220,85 +9448,6 @@ static dcp_status dcpi_emit_give(dcp_status status, dcpi_buffer *buffer, char **
     *text = buffer->data;
     *size = buffer->size - 1;                                           /* a NUL follows, for those who print it */
     return dcpi_succeed(err);
-}
-
-/* -- the metadata -- */
-/* Where a document's shards and tensors come from while it is written: the structs of a dcp_metadata, or a save's own
- * compact lists, one at a time. What the functions hand out needs to live until the next call. */
-typedef struct dcpi_meta_source {
-    const dcp_metadata *head;           /* all but shards and shard_count */
-    size_t shard_count; void *user;
-    /* out comes zeroed; `tensors` is not used */
-    dcp_status (*shard)(void *user, size_t s, dcp_shard_metadata *out, dcp_error *err);
-    dcp_status (*tensor)(void *user, size_t s, size_t t, dcp_tensor_metadata *out, dcp_error *err);
-} dcpi_meta_source;
-
-static dcp_status dcpi_meta_source_shard(void *user, size_t s, dcp_shard_metadata *out, dcp_error *err) {
-    *out = ((const dcp_metadata *)user)->shards[s];
-    return dcpi_succeed(err);
-}
-static dcp_status dcpi_meta_source_tensor(void *user, size_t s, size_t t, dcp_tensor_metadata *out, dcp_error *err) {
-    *out = ((const dcp_metadata *)user)->shards[s].tensors[t];
-    return dcpi_succeed(err);
-}
-static void dcpi_meta_source_of(const dcp_metadata *metadata, dcpi_meta_source *out) {
-    out->head = metadata;
-    out->shard_count = metadata->shards ? metadata->shard_count : 0;
-    out->user = (void *)metadata;
-    out->shard = dcpi_meta_source_shard;
-    out->tensor = dcpi_meta_source_tensor;
-}
-static dcp_status dcpi_meta_item(const dcpi_emitter *e, const dcpi_record *record, size_t i, void *out) {
-    const dcpi_meta_source *source = (const dcpi_meta_source *)e->source;
-    if (record == &dcpi_shard_record) return source->shard(source->user, i, (dcp_shard_metadata *)out, e->err);
-    return source->tensor(source->user, e->where.step[0].index, i, (dcp_tensor_metadata *)out, e->err);
-}
-static dcp_status dcpi_meta_look(dcpi_emitter *e, const dcpi_record *record, const void *data, int is_end) {
-    const dcp_shard_metadata *shard = (const dcp_shard_metadata *)data;
-    const dcp_tensor_metadata *tensor = (const dcp_tensor_metadata *)data;
-    if (record == &dcpi_tensor_record && !is_end) dcpi_cover_add(&e->cover, tensor->size, tensor->block_size);
-    if (record != &dcpi_shard_record) return e->json.status;
-    if (is_end) return dcpi_emit_covered(e, shard->checksum, shard->file_size);
-    memset(&e->cover, 0, sizeof e->cover);
-    return e->json.status;
-}
-static dcp_status dcpi_meta_emit(const dcpi_meta_source *source, const char *type, const dcp_signer *signer,
-                                 dcpi_sink sink, void *user, int64_t *bytes, dcp_error *err) {
-    dcpi_emitter e;
-    dcp_metadata head = *source->head;
-    char now[DCPI_TIME_TEXT];
-    dcpi_time_format(dcpi_os_wall_us(), now);
-    if (!head.version) head.version = DCP_FORMAT_VERSION;
-    if (!head.timestamp) head.timestamp = now;
-    if (!head.save_id) head.sequence = 0;
-    if (!head.fields) head.field_count = 0;
-    head.shard_count = source->shard_count;
-    if (head.sharding.shard_count == 0) head.sharding.shard_count = (int64_t)source->shard_count;
-    /* "" is how a parsed one says that it is absent */
-    if (head.sharding.strategy && head.sharding.strategy[0] == '\0') head.sharding.strategy = NULL;
-    e.form = DCPI_FORM_METADATA;
-    e.source = source;
-    e.item = dcpi_meta_item;
-    e.look = dcpi_meta_look;
-    e.is_parsed = dcpi_meta_is_parsed(head.internal);
-    e.is_numbered = head.save_id != NULL;
-    return dcpi_emit_document(&e, type, &dcpi_metadata_record, &head, signer, sink, user, bytes, err);
-}
-DCPDEF dcp_status dcp_metadata_write_signed(const dcp_metadata *metadata, const dcp_signer *signer, char **text,
-                                            size_t *size, dcp_error *err) {
-    dcpi_buffer buffer = {NULL, 0, 0, 0};
-    dcpi_meta_source source;
-    dcp_status status;
-    if (text) *text = NULL;
-    if (size) *size = 0;
-    if (!metadata || !text || !size)
-        return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_write: metadata, text and size must not be NULL");
-    dcpi_meta_source_of(metadata, &source);
-    status = dcpi_meta_emit(&source, DCPI_TYPE_METADATA, signer, dcpi_buffer_sink, &buffer, NULL, err);
-    return dcpi_emit_give(status, &buffer, text, size, err);
-}
-DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, char **text, size_t *size, dcp_error *err) {
-    return dcp_metadata_write_signed(metadata, NULL, text, size, err);
 }
 
 /* ---- parsing: straight into the structs, by the schema ----------------------------------------------------------- */
@@ -9449,17 +9598,6 @@ static int dcpi_parse_seed(dcpi_parser *p, uint64_t *to, int *has_seed) {
     *has_seed = 1;
     return 1;
 }
-static int dcpi_parse_digest(const char *digits, uint8_t digest[32]) {  /* 64 hex digits, without a branch for each */
-    uint8_t value[64], is_wrong = 0;
-    int i;
-    for (i = 0; i < 64; i++) {
-        uint8_t digit = (uint8_t)(digits[i] - '0'), letter = (uint8_t)((digits[i] | 0x20) - 'a');
-        value[i] = (uint8_t)(digit < 10 ? digit : letter + 10);
-        is_wrong = (uint8_t)(is_wrong | ((digit > 9) & (letter > 5)));
-    }
-    for (i = 0; i < 32; i++) digest[i] = (uint8_t)(value[2 * i] * 16 + value[2 * i + 1]);
-    return !is_wrong;
-}
 static int dcpi_parse_keep_digests(dcpi_parser *p, const uint8_t **to, size_t *count) {
     const uint8_t *digests = (const uint8_t *)p->digests.data;
     if (p->digests.failed) return dcpi_json_no_memory(&p->json);
@@ -9478,7 +9616,7 @@ static int dcpi_parse_digests(dcpi_parser *p, const uint8_t **to, size_t *digest
     if (!dcpi_json_array(&p->json, &count)) return 0;
     while (dcpi_json_item(&p->json, &count)) {
         if (!dcpi_json_string(&p->json, &text)) return 0;
-        if (text.length != 64 || !dcpi_parse_digest(text.text, digest))
+        if (text.length != 64 || !dcpi_hex_digest(text.text, digest))
             return dcpi_parse_fail(p, "a digest has 64 hex digits");
         dcpi_buffer_add(&p->digests, digest, sizeof digest);
     }
@@ -9554,7 +9692,7 @@ static int dcpi_quick_digests(dcpi_parser *p, dcpi_quick *q) {
     if (!dcpi_quick_literal(q, "[", 1)) return 0;
     if (dcpi_quick_literal(q, "]", 1)) return 1;
     do {
-        if (q->end - q->at < 66 || q->at[0] != '"' || q->at[65] != '"' || !dcpi_parse_digest(q->at + 1, digest))
+        if (q->end - q->at < 66 || q->at[0] != '"' || q->at[65] != '"' || !dcpi_hex_digest(q->at + 1, digest))
             return 0;
         q->at += 66;
         dcpi_buffer_add(&p->digests, digest, sizeof digest);
@@ -9777,53 +9915,6 @@ static dcp_status dcpi_parse_document(dcpi_parser *p, const dcpi_record *record,
     return p->json.status;
 }
 
-/* -- the metadata -- */
-static dcp_status dcpi_meta_check_covered(const dcp_metadata *m, dcp_error *err) {
-    size_t s, t;
-    for (s = 0; s < m->shard_count; s++) {
-        const dcp_shard_metadata *shard = &m->shards[s];
-        dcpi_cover cover = {0, 0};
-        for (t = 0; t < shard->tensor_count; t++)
-            dcpi_cover_add(&cover, shard->tensors[t].size, shard->tensors[t].block_size);
-        if (dcpi_cover_is_whole(&cover, shard->checksum, shard->file_size)) continue;
-        return dcpi_fail(err, DCP_E_SIGNATURE,
-                         "shards[%" PRIu64 "].checksum: %s; it must not be loaded with a verifier",
-                         (uint64_t)s, dcpi_cover_words);
-    }
-    return DCP_OK;
-}
-/* Checks a document's integrity, then parses it. A verifier that is set must accept, and then each byte that it names
- * is covered. What else its fields say is dcpi_meta_check's business. */
-static dcp_status dcpi_meta_parse(const char *text, size_t size, const char *type, const dcp_verifier *verifier,
-                                  dcp_metadata **out, dcp_error *err) {
-    const uint64_t bytes = size;
-    dcpi_parser p;
-    dcpi_tail tail;
-    dcp_metadata *m;
-    dcp_status status;
-    *out = NULL;
-    if (bytes > (uint64_t)DCP_LIMIT_DOCUMENT)
-        return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRIu64 " bytes (DCP_LIMIT_DOCUMENT)", bytes);
-    status = dcpi_integrity_check(type, text, size, verifier, &tail, err);
-    if (status == DCP_OK) status = dcp_metadata_new(&m, err);
-    if (status != DCP_OK) return status;
-    dcpi_parse_begin(&p, dcpi_meta_of(m), text, size, err);
-    status = dcpi_parse_document(&p, &dcpi_metadata_record, m, err);
-    if (status == DCP_OK) status = dcpi_parse_finish(&p, &tail, &m->signature_algorithm, &m->signature_key, err);
-    if (status == DCP_OK && verifier) status = dcpi_meta_check_covered(m, err);
-    if (status != DCP_OK) { dcp_metadata_free(m); return status; }
-    m->is_foreign = !tail.present;
-    if (p.has_sharding && !m->sharding.strategy) m->sharding.strategy = "";
-    *out = m;
-    return dcpi_succeed(err);
-}
-DCPDEF dcp_status dcp_metadata_parse(const char *text, size_t size, dcp_metadata **out, dcp_error *err) {
-    if (out) *out = NULL;
-    if (!out || (!text && size > 0))
-        return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_parse: text and out must not be NULL");
-    return dcpi_meta_parse(text ? text : "", size, DCPI_TYPE_METADATA, NULL, out, err);
-}
-
 /* ---- findings: what a validation collects ------------------------------------------------------------------------ */
 /* Appends a copy. The array has room for 8, 16, 32, ... texts, so its capacity follows from the count. */
 static dcp_status dcpi_validation_add(char ***list, size_t *count, const char *message) {
@@ -9861,29 +9952,24 @@ DCPDEF void dcp_validation_free(dcp_validation *validation) {
 }
 
 /* ---- validation: every rule of the format. It reports and goes on, and assumes nothing of what another rule has found
- * wrong -- */
+ * wrong. The rules that both documents have are here; members go by their names in camelCase. ---- */
 #define DCPI_META_GAP ((int64_t)2 * 1024 * 1024)        /* the largest alignment: gaps are smaller */
 #define DCPI_META_REGION 4096                           /* regions of a single file start at its multiples */
 
-typedef struct dcpi_member_words {       /* the members that have another name in a manifest */
-    const char *type, *global_shape, *global_offset, *block_size, *block_checksums;
-} dcpi_member_words;
-static const dcpi_member_words dcpi_check_metadata_words = {"dataType", "globalShape", "globalOffset", "blockSize",
-                                                            "blockChecksums"};
-
 typedef struct dcpi_checker {
-    const dcpi_member_words *say;
-    const dcp_metadata *metadata;       /* NULL: it is a manifest */
+    const dcp_metadata *metadata; const dcp_manifest *manifest;         /* one of them */
     dcp_validation *out;
     dcpi_where where;                   /* what is looked at */
     int is_parsed;                      /* not built: absent members are missing, not defaults */
     int is_ours;         /* a save of ours wrote it (it has a save id): the rules that only our writer keeps hold too */
     int is_single;                      /* one file: the shards are regions of it */
     int no_memory;
-    int has_repeats;                    /* a name is there more than once in the shard that is looked at */
     uint64_t key[2];                    /* of the hashes */
+    const dcpi_record *record; size_t list;     /* of the pieces that are hashed; which list */
+    int has_repeats;                    /* some list has two pieces of one tensor */
     size_t more_errors, more_warnings;  /* beyond DCP_LIMIT_FINDINGS */
     const char *type_text; dcp_dtype type;      /* the data type looked up last: mostly they are all the same */
+    const char *tier_hint; int hint_is_known;   /* the one looked up last */
 } dcpi_checker;
 
 /* Looks at an item of a list, or with DCPI_META_NONE at an object, in what `depth` others lead to. */
@@ -9893,18 +9979,25 @@ static void dcpi_check_at(dcpi_checker *c, int depth, const char *name, size_t i
 }
 static void dcpi_check_report(dcpi_checker *c, int is_error, const char *member, const char *format,
                               va_list arguments) {
-    size_t *count = is_error ? &c->out->error_count : &c->out->warning_count, used;
-    char message[768];
+    size_t *count = is_error ? &c->out->error_count : &c->out->warning_count, used = 0;
+    char message[768], name[64];
     if (*count >= (size_t)DCP_LIMIT_FINDINGS) {
         if (is_error) c->more_errors++; else c->more_warnings++;
         return;
     }
-    c->where.member = member;
+    for (; *member && used < sizeof name - 2; member++) {
+        const int is_word = c->manifest && *member >= 'A' && *member <= 'Z';
+        if (is_word) name[used++] = '_';
+        name[used++] = (char)(is_word ? *member - 'A' + 'a' : *member);
+    }
+    name[used] = '\0';
+    c->where.member = name;
     dcpi_where_text(&c->where, message, 256);
     used = strlen(message);
     used += (size_t)snprintf(message + used, 4, ": ");
     (void)vsnprintf(message + used, sizeof message - used, format, arguments);
     dcpi_message_clean(message, sizeof message);
+    c->where.member = "";
     if (dcpi_validation_add(is_error ? &c->out->errors : &c->out->warnings, count, message) != DCP_OK) c->no_memory = 1;
 }
 static void dcpi_check_error(dcpi_checker *c, const char *member, const char *format, ...) DCPI_PRINTF(3, 4);
@@ -9914,166 +10007,698 @@ static void dcpi_check_error(dcpi_checker *c, const char *member, const char *fo
     dcpi_check_report(c, 1, member, format, arguments);
     va_end(arguments);
 }
-static void dcpi_check_warning(dcpi_checker *c, const char *member, const char *format, ...) DCPI_PRINTF(3, 4);
-static void dcpi_check_warning(dcpi_checker *c, const char *member, const char *format, ...) {
+/* An error in some documents, a warning in others: those of other writers; those that are there already, since what is
+ * committed stays loadable. */
+static void dcpi_check_finding(dcpi_checker *c, int is_error, const char *member, const char *format,
+                               ...) DCPI_PRINTF(4, 5);
+static void dcpi_check_finding(dcpi_checker *c, int is_error, const char *member, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    dcpi_check_report(c, 0, member, format, arguments);
+    dcpi_check_report(c, is_error, member, format, arguments);
     va_end(arguments);
 }
-/* An error in a document of ours, a warning in one of other writers. */
-static void dcpi_check_strict(dcpi_checker *c, const char *member, const char *format, ...) DCPI_PRINTF(3, 4);
-static void dcpi_check_strict(dcpi_checker *c, const char *member, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    dcpi_check_report(c, c->is_ours, member, format, arguments);
-    va_end(arguments);
+static void dcpi_check_natural(dcpi_checker *c, const char *member, int64_t value) {
+    if (value < 0) dcpi_check_error(c, member, "must not be negative: %" PRId64, value);
 }
-/* An error in a document that is built, a warning in one that is there already: what is committed stays loadable. */
-static void dcpi_check_doubt(dcpi_checker *c, const char *member, const char *format, ...) DCPI_PRINTF(3, 4);
-static void dcpi_check_doubt(dcpi_checker *c, const char *member, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    dcpi_check_report(c, !c->is_parsed, member, format, arguments);
-    va_end(arguments);
+static void dcpi_check_name(dcpi_checker *c, const char *member, const char *name, int is_required) {
+    if (name ? !dcpi_is_name(name, DCP_LIMIT_NAME) : is_required)
+        dcpi_check_error(c, member, "a name is required, UTF-8 without control characters, of 1 to %d bytes",
+                         (int)DCP_LIMIT_NAME);
+    else if (name && dcpi_has_orders(name))
+        dcpi_check_finding(c, !c->is_parsed, member,
+                           "a character in it turns the direction of writing: it is shown as another name");
 }
-static void dcpi_check_shown(dcpi_checker *c, const char *member, const char *name) {
-    if (name && dcpi_has_orders(name))
-        dcpi_check_doubt(c, member, "a character in it turns the direction of writing: it is shown as another name");
+static void dcpi_check_path(dcpi_checker *c, const char *member, const char *path, int is_single) {
+    if (!path || path[0] == '\0') dcpi_check_error(c, member, "a file path is required");
+    else if (strlen(path) > (size_t)DCP_LIMIT_PATH)
+        dcpi_check_error(c, member, "longer than %d bytes", (int)DCP_LIMIT_PATH);
+    else if (!dcpi_key_is_valid(path))
+        dcpi_check_error(c, member,
+                         "\"%.200s\" is not a relative path that stays beside the document (parts joined by '/', none "
+                         "empty, \".\" or \"..\", no '\\', ':' or control characters)", path);
+    else if (dcpi_is_reserved(path, is_single))
+        dcpi_check_error(c, member, "\"%.200s\" has the name of a commit file, a lock or a temporary file, not of data",
+                         path);
+    else if (!dcpi_key_is_portable(path))
+        dcpi_check_finding(c, !c->is_parsed, member, "\"%.200s\": %s", path, dcpi_portable_words);
 }
-/* ---- one tensor */
+/* Of two items that are equal, the later one is told; `size`: bytes of an item. */
+static void dcpi_check_unique(dcpi_checker *c, const char *list, const void *items, size_t count, size_t size,
+                              dcpi_compare compare, const char *member) {
+    const void **order = (const void **)dcpi_alloc_array(count, sizeof *order, NULL);
+    const char *first = (const char *)items;
+    size_t i;
+    if (!order) { c->no_memory = 1; return; }
+    for (i = 0; i < count; i++) order[i] = first + i * size;
+    if (dcpi_sort(order, count, compare, NULL) != DCP_OK) c->no_memory = 1;
+    for (i = 1; i < count && !c->no_memory; i++) {
+        if (compare(order[i - 1], order[i]) != 0) continue;
+        dcpi_check_at(c, 0, list, (size_t)((const char *)order[i] - first) / size);
+        dcpi_check_error(c, member, "%s[%" PRIu64 "] has the same one", list,
+                         (uint64_t)((size_t)((const char *)order[i - 1] - first) / size));
+    }
+    c->where.depth = 0;
+    dcpi_free((void *)order);
+}
+/* Compares two texts, of which each may be NULL, or two numbers. */
+static int dcpi_compare_texts(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : ""); }
+static int dcpi_compare_numbers(int64_t a, int64_t b) { return a < b ? -1 : a > b; }
+
+/* ---- one piece of a tensor */
 static dcp_dtype dcpi_check_type_of(dcpi_checker *c, const char *text) {
     if (text == c->type_text) return c->type;
     c->type_text = text;
     c->type = dcp_dtype_parse(text);
     return c->type;
 }
-/* Elements of a shape; 0 if it is none. Dimensions of 0 must not hide that the others are too large: strides are made
- * of them. */
-static int dcpi_check_elements(int ndim, const int64_t *shape, int64_t *elements) {
-    int64_t count = 1, product = 1;
-    int d;
-    if (ndim < 0 || ndim > DCP_MAX_DIMS) return 0;
-    for (d = 0; d < ndim; d++) {
-        if (!dcpi_mul(product, dcpi_max(shape[d], 1), &product) || shape[d] < 0) return 0;
-        count *= shape[d];
-    }
-    *elements = count;
-    return 1;
+static void dcpi_check_type(dcpi_checker *c, const char *type) {
+    const char *member = c->manifest ? "dtype" : "dataType";
+    if (!type || type[0] == '\0') dcpi_check_error(c, member, "a data type is required");
+    else if (dcpi_check_type_of(c, type) != DCP_OPAQUE) return;
+    else if (!dcpi_is_name(type, DCP_LIMIT_NAME)) dcpi_check_error(c, member, "not a printable name");
+    else dcpi_check_finding(c, 0, member, "\"%.64s\" is unknown to this version; its size is not checked", type);
 }
-static void dcpi_check_shape(dcpi_checker *c, const dcp_tensor_metadata *tensor) {
+static void dcpi_check_shape(dcpi_checker *c, const dcpi_piece_view *p) {
+    const dcp_dtype type = dcpi_check_type_of(c, p->type);
     int64_t elements, size;
-    dcp_dtype type;
     int d;
-    if (tensor->ndim < 0 || tensor->ndim > DCP_MAX_DIMS) {
-        dcpi_check_error(c, "shape", "%d dimensions; 0 to %d are possible", tensor->ndim, DCP_MAX_DIMS);
+    if (p->ndim < 0 || p->ndim > DCP_MAX_DIMS) {
+        dcpi_check_error(c, "shape", "%d dimensions; 0 to %d are possible", p->ndim, DCP_MAX_DIMS);
         return;
     }
-    for (d = 0; d < tensor->ndim; d++)
-        if (tensor->shape[d] < 0) {
-            dcpi_check_error(c, "shape", "dimension %d is negative: %" PRId64, d, tensor->shape[d]);
+    for (d = 0; d < p->ndim; d++)
+        if (p->shape[d] < 0) {
+            dcpi_check_error(c, "shape", "dimension %d is negative: %" PRId64, d, p->shape[d]);
             return;
         }
-    if (!dcpi_check_elements(tensor->ndim, tensor->shape, &elements)) {
+    if (!dcpi_shape_elements(p->ndim, p->shape, &elements))
         dcpi_check_error(c, "shape", "the number of elements does not fit in 64 bits");
-        return;
-    }
-    type = dcpi_check_type_of(c, tensor->data_type);
-    if (type == DCP_OPAQUE || tensor->size < 0) return;
-    if (!dcpi_dtype_size(type, elements, &size)) {
+    else if (type == DCP_OPAQUE) return;
+    else if (!dcpi_dtype_size(type, elements, &size))
         dcpi_check_error(c, "shape", "the size in bytes does not fit in 64 bits");
-        return;
-    }
-    if (size != tensor->size)
-        dcpi_check_error(c, "size", "%" PRId64 " bytes, but %" PRId64 " elements of %s have %" PRId64, tensor->size,
-                         elements, tensor->data_type, size);
-}
-static void dcpi_check_type(dcpi_checker *c, const dcp_tensor_metadata *tensor) {
-    if (!tensor->data_type || tensor->data_type[0] == '\0') {
-        dcpi_check_error(c, c->say->type, "a data type is required");
-        return;
-    }
-    if (dcpi_check_type_of(c, tensor->data_type) != DCP_OPAQUE) return;
-    if (!dcpi_is_name(tensor->data_type, DCP_LIMIT_NAME)) {
-        dcpi_check_error(c, c->say->type, "not a printable name");
-        return;
-    }
-    dcpi_check_warning(c, c->say->type, "\"%.64s\" is unknown to this version; its size is not checked",
-                       tensor->data_type);
-}
-static int dcpi_check_is_placement(const char *text) {
-    return strcmp(text, "sharded") == 0 || strcmp(text, "replicated") == 0 || strcmp(text, "private") == 0;
+    else if (p->size >= 0 && size != p->size)
+        dcpi_check_error(c, "size", "%" PRId64 " bytes, but %" PRId64 " elements of %s have %" PRId64, p->size,
+                         elements, p->type, size);
 }
 /* One dimension of a piece in its whole. */
-static int dcpi_check_global(dcpi_checker *c, const dcp_tensor_metadata *tensor, int d) {
-    int64_t whole = tensor->global_shape[d], from = tensor->global_offset[d], count = tensor->shape[d], end;
-    if (whole < 0) dcpi_check_error(c, c->say->global_shape, "dimension %d is negative: %" PRId64, d, whole);
-    else if (from < 0) dcpi_check_error(c, c->say->global_offset, "dimension %d is negative: %" PRId64, d, from);
+static int dcpi_check_global(dcpi_checker *c, const dcpi_piece_view *p, int d) {
+    int64_t whole = p->global_shape[d], from = p->global_offset[d], count = p->shape[d], end;
+    if (whole < 0) dcpi_check_error(c, "globalShape", "dimension %d is negative: %" PRId64, d, whole);
+    else if (from < 0) dcpi_check_error(c, "globalOffset", "dimension %d is negative: %" PRId64, d, from);
     else if (count >= 0 && (!dcpi_add(from, count, &end) || end > whole))
-        dcpi_check_error(c, c->say->global_offset, "dimension %d: %" PRId64 " elements from %" PRId64
-                         " on do not fit into %s's %" PRId64, d, count, from, c->say->global_shape, whole);
+        dcpi_check_error(c, "globalOffset", "dimension %d: %" PRId64 " elements from %" PRId64
+                         " on do not fit into the whole's %" PRId64, d, count, from, whole);
     else return count >= 0;
     return 0;
 }
-static void dcpi_check_placement(dcpi_checker *c, const dcp_tensor_metadata *tensor) {
+static void dcpi_check_placement(dcpi_checker *c, const dcpi_piece_view *p) {
     int64_t elements;
-    int d, ndim = tensor->ndim < 0 || tensor->ndim > DCP_MAX_DIMS ? 0 : tensor->ndim;
-    if (!tensor->placement) {
+    int d, ndim = p->ndim < 0 || p->ndim > DCP_MAX_DIMS ? 0 : p->ndim;
+    if (!p->placement) {
         for (d = 0; d < ndim; d++) {
-            if (tensor->global_shape[d] == 0 && tensor->global_offset[d] == 0) continue;
-            dcpi_check_error(c, "placement", "a placement is required beside %s and %s", c->say->global_shape,
-                             c->say->global_offset);
+            if (p->global_shape[d] == 0 && p->global_offset[d] == 0) continue;
+            dcpi_check_error(c, "placement", "a placement is required beside the shape of the whole and the offset in "
+                                             "it");
             return;
         }
         return;
     }
-    if (!dcpi_check_is_placement(tensor->placement))
-        dcpi_check_error(c, "placement", "\"%.64s\" is none of sharded, replicated, private", tensor->placement);
-    for (d = 0; d < ndim; d++) if (!dcpi_check_global(c, tensor, d)) return;
-    if (!dcpi_check_elements(ndim, tensor->global_shape, &elements))
-        dcpi_check_error(c, c->say->global_shape, "the number of elements does not fit in 64 bits");
-    if (strcmp(tensor->placement, "private") == 0 && ndim > 0 && memcmp(tensor->shape, tensor->global_shape,
-                                                                        (size_t)ndim * sizeof tensor->shape[0]) != 0)
-        dcpi_check_error(c, c->say->global_shape, "a private tensor is whole: it must equal the shape");
+    if (strcmp(p->placement, "sharded") != 0 && strcmp(p->placement, "replicated") != 0 &&
+        strcmp(p->placement, "private") != 0)
+        dcpi_check_error(c, "placement", "\"%.64s\" is none of sharded, replicated, private", p->placement);
+    for (d = 0; d < ndim; d++) if (!dcpi_check_global(c, p, d)) return;
+    if (!dcpi_shape_elements(ndim, p->global_shape, &elements))
+        dcpi_check_error(c, "globalShape", "the number of elements does not fit in 64 bits");
+    if (strcmp(p->placement, "private") == 0 && ndim > 0 &&
+        memcmp(p->shape, p->global_shape, (size_t)ndim * sizeof *p->shape) != 0)
+        dcpi_check_error(c, "globalShape", "a private tensor is whole: it must equal the shape");
 }
-static void dcpi_check_blocks(dcpi_checker *c, const dcp_tensor_metadata *tensor) {
-    int64_t size = tensor->block_size, wanted;
+static void dcpi_check_blocks(dcpi_checker *c, const dcpi_piece_view *p) {
+    const int64_t size = p->block_size, bytes = dcpi_piece_bytes(p);
+    int64_t wanted;
     if (size == 0) {
-        if (tensor->block_count > 0)
-            dcpi_check_error(c, c->say->block_size, "a block size is required beside %s", c->say->block_checksums);
+        if (p->block_count > 0) dcpi_check_error(c, "blockSize", "a block size is required beside block digests");
         return;
     }
     if (size < 262144 || size > ((int64_t)1 << 30) || !dcpi_is_power_of_two((uint64_t)size)) {
-        dcpi_check_error(c, c->say->block_size, "%" PRId64 " is not a power of two from 256 KiB to 1 GiB", size);
+        dcpi_check_error(c, "blockSize", "%" PRId64 " is not a power of two from 256 KiB to 1 GiB", size);
         return;
     }
-    if (tensor->size < 0) return;
-    wanted = tensor->size / size + (tensor->size % size != 0);
-    if ((uint64_t)wanted != (uint64_t)tensor->block_count)
-        dcpi_check_error(c, c->say->block_checksums, "%" PRIu64 " digests, but %" PRId64 " bytes have %" PRId64
-                         " blocks of %" PRId64, (uint64_t)tensor->block_count,
-                         tensor->size, wanted, size);
-    else if (wanted > 0 && !tensor->block_checksums)
-        dcpi_check_error(c, c->say->block_checksums, "the digests are missing");
+    if (bytes < 0) return;
+    wanted = bytes / size + (bytes % size != 0);
+    if ((uint64_t)wanted != (uint64_t)p->block_count)
+        dcpi_check_error(c, "blockChecksums", "%" PRIu64 " digests, but %" PRId64 " bytes have %" PRId64
+                         " blocks of %" PRId64, (uint64_t)p->block_count, bytes, wanted, size);
+    else if (wanted > 0 && !p->digests) dcpi_check_error(c, "blockChecksums", "the digests are missing");
 }
-static void dcpi_check_tensor(dcpi_checker *c, const dcp_tensor_metadata *tensor) {
-    if (!tensor->name || tensor->name[0] == '\0') dcpi_check_error(c, "name", "a name is required");
-    else if (!dcpi_is_name(tensor->name, DCP_LIMIT_NAME))
-        dcpi_check_error(c, "name", "a name is UTF-8 without control characters, of at most %d bytes",
-                         (int)DCP_LIMIT_NAME);
-    else dcpi_check_shown(c, "name", tensor->name);
-    if (tensor->offset < 0) dcpi_check_error(c, "offset", "must not be negative: %" PRId64, tensor->offset);
-    if (tensor->size < 0) dcpi_check_error(c, "size", "must not be negative: %" PRId64, tensor->size);
-    dcpi_check_type(c, tensor);
-    dcpi_check_shape(c, tensor);
-    dcpi_check_placement(c, tensor);
-    dcpi_check_blocks(c, tensor);
+static void dcpi_check_piece(dcpi_checker *c, const dcpi_piece_view *p) {
+    dcpi_check_type(c, p->type);
+    dcpi_check_shape(c, p);
+    dcpi_check_placement(c, p);
+    dcpi_check_blocks(c, p);
 }
 
-/* ---- one shard */
+/* ---- the checksum of a file, and the block digests of its pieces, which are the file itself or parts of it */
+static void dcpi_check_digests(dcpi_checker *c, const dcpi_record *record, const void *items, size_t count,
+                               const uint8_t *tree) {
+    uint8_t digest[32];
+    dcpi_sha sha;
+    dcpi_piece_view p;
+    size_t i;
+    dcpi_sha_init(&sha);
+    for (i = 0; i < count; i++) {
+        dcpi_piece_of(record, (const char *)items + i * record->size, &p);
+        if (tree ? p.size > 0 && p.block_size == 0 : p.block_count > 0) {
+            if (!p.is_file) dcpi_check_at(c, c->where.depth, record->items, i);
+            dcpi_check_error(c, "blockChecksums", "block digests %s a sha256-tree checksum of the shard",
+                             tree ? "are required with" : "stand only beside");
+            if (!p.is_file) c->where.depth--;
+            return;
+        }
+        if (p.block_count > 0 && !p.digests) return;                    /* said already */
+        dcpi_sha_update(&sha, p.digests, p.block_count * 32);
+    }
+    dcpi_sha_final(&sha, digest);
+    if (tree && !dcpi_sha_equal(digest, tree, 32))
+        dcpi_check_error(c, "checksum", "it is not the SHA-256 of the shard's block digests");
+}
+static void dcpi_check_checksum(dcpi_checker *c, const char *text, const dcpi_record *record, const void *items,
+                                size_t count) {
+    uint8_t stated[32];
+    int is_tree;
+    if (!text || text[0] == '\0')
+        dcpi_check_finding(c, c->manifest && c->is_ours, "checksum", "shard %" PRIu64 " is missing its checksum",
+                           (uint64_t)c->where.step[c->where.depth - 1].index);
+    else if (!dcpi_checksum_parse(text, &is_tree, stated))
+        dcpi_check_finding(c, c->metadata || c->is_ours, "checksum",
+                           "\"%.96s\" is neither 64 hex digits nor sha256-tree: and 64 hex digits; reading the shard "
+                           "will fail", text);
+    else {
+        if (c->is_ours && strpbrk(text, "ABCDEF")) dcpi_check_error(c, "checksum", "hex digits must be lower case");
+        dcpi_check_digests(c, record, items, count, is_tree ? stated : NULL);
+    }
+}
+
+/* ---- pieces beside each other: what two of them may have in common, and what must hold then. The first stands for
+ *      all. */
+static uint64_t dcpi_check_hash(const dcpi_checker *c, const void *data, size_t size) {
+    return dcpi_sip_hash(c->key, data, size) | 1u << 31;
+}
+/* Looks at the second, and says where the first is. */
+static void dcpi_check_meet(dcpi_checker *c, const dcpi_set_item *old, const dcpi_set_item *item, size_t index,
+                            char place[128]) {
+    dcpi_pieces list;
+    (void)dcpi_pieces_at(c->metadata, c->manifest, old->group, &list);
+    dcpi_where_enter(&list.where, list.record->items,
+                     (size_t)((const char *)old->item - list.items) / list.record->size);
+    dcpi_where_text(&list.where, place, 128);
+    (void)dcpi_pieces_at(c->metadata, c->manifest, item->group, &list);
+    c->where = list.where;
+    dcpi_where_enter(&c->where, list.record->items, index);
+}
+
+/* -- one file may stand in several shards only if it is the same bytes each time */
+static uint64_t dcpi_check_path_hash(const void *user, const void *item) {
+    const dcpi_checker *c = (const dcpi_checker *)user;
+    dcpi_piece_view p;
+    dcpi_piece_of(c->record, item, &p);
+    return p.path ? dcpi_check_hash(c, p.path, strlen(p.path)) : 0;
+}
+static int dcpi_check_same_path(const void *user, const dcpi_set_item *a, const dcpi_set_item *b) {
+    const dcpi_checker *c = (const dcpi_checker *)user;
+    dcpi_piece_view x, y;
+    dcpi_piece_of(c->record, a->item, &x);
+    dcpi_piece_of(c->record, b->item, &y);
+    return dcpi_same_text(x.path, y.path);
+}
+static void dcpi_check_files(void *user, dcpi_set_item *a, const dcpi_set_item *b, size_t index) {
+    dcpi_checker *c = (dcpi_checker *)user;
+    dcpi_piece_view x, y;
+    char place[128];
+    dcpi_piece_of(c->record, a->item, &x);
+    dcpi_piece_of(c->record, b->item, &y);
+    if (x.size == y.size && dcpi_same_text(x.checksum, y.checksum)) return;
+    dcpi_check_meet(c, a, b, index, place);
+    dcpi_check_error(c, c->manifest ? "path" : "filePath",
+                     "\"%.200s\" stands in %s too, with another size or checksum", y.path, place);
+}
+/* -- pieces of one tensor agree: the same name and key; in a manifest, in the same list (a layer of the router is
+ *    one) */
+static uint64_t dcpi_check_tensor_hash(const void *user, const void *item) {
+    const dcpi_checker *c = (const dcpi_checker *)user;
+    uint64_t hash = c->manifest ? c->list + 1 : 1;
+    dcpi_piece_view p;
+    dcpi_piece_of(c->record, item, &p);
+    if (!p.name && !p.key) return 0;
+    if (p.key) hash += dcpi_check_hash(c, p.key, 3 * sizeof *p.key) * 3;
+    return p.name ? hash + dcpi_check_hash(c, p.name, strlen(p.name)) : hash;
+}
+static int dcpi_check_same_tensor(const void *user, const dcpi_set_item *a, const dcpi_set_item *b) {
+    const dcpi_checker *c = (const dcpi_checker *)user;
+    dcpi_piece_view x, y;
+    if (c->manifest && a->group != b->group) return 0;
+    dcpi_piece_of(c->record, a->item, &x);
+    dcpi_piece_of(c->record, b->item, &y);
+    if (!dcpi_same_text(x.name, y.name) || !x.key != !y.key) return 0;
+    return !x.key || memcmp(x.key, y.key, 3 * sizeof *x.key) == 0;
+}
+static int dcpi_check_same_type(const char *a, const char *b) {
+    if (dcpi_same_text(a, b)) return 1;
+    return dcp_dtype_parse(a) != DCP_OPAQUE && dcp_dtype_parse(a) == dcp_dtype_parse(b);
+}
+static const char *dcpi_check_shape_text(const dcpi_piece_view *p, char text[200]) {
+    return dcpi_shape_text((int)dcpi_min(dcpi_max(p->ndim, 0), DCP_MAX_DIMS), p->global_shape, text, 200);
+}
+/* What is private to a rank is that rank's own affair. */
+static void dcpi_check_tensors(void *user, dcpi_set_item *a, const dcpi_set_item *b, size_t index) {
+    dcpi_checker *c = (dcpi_checker *)user;
+    const char *member = "placement", *is, *was;
+    char place[128], shapes[2][200];
+    dcpi_piece_view x, y;
+    dcpi_piece_of(c->record, a->item, &x);
+    dcpi_piece_of(c->record, b->item, &y);
+    c->has_repeats |= a->group == b->group;
+    is = y.placement;
+    was = x.placement;
+    if (dcpi_same_text(was, is)) {
+        if (is ? strcmp(is, "private") == 0 : c->metadata != NULL) return;
+        member = "globalOffset";
+        if (is && !dcpi_check_same_type(x.type, y.type)) {
+            member = c->manifest ? "dtype" : "dataType";
+            is = y.type;
+            was = x.type;
+        } else if (is) {
+            if (x.ndim == y.ndim && (x.ndim <= 0 || x.ndim > DCP_MAX_DIMS || memcmp(
+                    x.global_shape, y.global_shape, (size_t)x.ndim * sizeof *x.shape) == 0)) return;
+            member = "globalShape";
+            is = dcpi_check_shape_text(&y, shapes[0]);
+            was = dcpi_check_shape_text(&x, shapes[1]);
+        }
+    }
+    dcpi_check_meet(c, a, b, index, place);
+    if (!y.placement && !x.placement)
+        dcpi_check_finding(c, 0, member, "%s is a piece of the same tensor, and nothing says how the two fit together",
+                           place);
+    else dcpi_check_error(c, member, "it is %.200s, and in %s %.200s, which is a piece of the same tensor",
+                          is ? is : "absent", place, was ? was : "absent");
+}
+/* -- and in one list none of them stands twice: at one place, and in a manifest private ones of one rank. There one
+ *    without elements takes no place: where it starts, others of other shapes may start too, which every even split
+ *    over more ranks than rows has. */
+static int dcpi_shape_is_empty(int ndim, const int64_t *shape) {
+    int d;
+    for (d = 0; d < ndim && d < DCP_MAX_DIMS; d++) if (shape[d] == 0) return 1;
+    return 0;
+}
+static uint64_t dcpi_check_piece_hash(const void *user, const void *item) {
+    const dcpi_checker *c = (const dcpi_checker *)user;
+    const uint64_t tensor = dcpi_check_tensor_hash(user, item);
+    int64_t words[2 * DCP_MAX_DIMS + 1];
+    size_t count, ndim;
+    int is_private;
+    dcpi_piece_view p;
+    dcpi_piece_of(c->record, item, &p);
+    if (tensor == 0 || (c->manifest && !p.placement)) return 0;
+    ndim = p.ndim < 0 || p.ndim > DCP_MAX_DIMS ? 0 : (size_t)p.ndim;
+    is_private = p.placement && strcmp(p.placement, "private") == 0;
+    memcpy(words, p.global_offset, ndim * sizeof *words);
+    count = ndim;
+    words[count++] = c->metadata ? (int64_t)c->list : is_private ? p.rank : -1;
+    /* else many empty ones at one place would be one long chain */
+    if (c->manifest && !is_private && dcpi_shape_is_empty(p.ndim, p.shape)) {
+        memcpy(words + count, p.shape, ndim * sizeof *words);
+        count += ndim;
+    }
+    return tensor * 3 + dcpi_check_hash(c, words, count * sizeof *words);
+}
+static int dcpi_check_same_piece(const void *user, const dcpi_set_item *a, const dcpi_set_item *b) {
+    const dcpi_checker *c = (const dcpi_checker *)user;
+    const size_t bytes = DCP_MAX_DIMS * sizeof(int64_t);
+    dcpi_piece_view x, y;
+    dcpi_piece_of(c->record, a->item, &x);
+    dcpi_piece_of(c->record, b->item, &y);
+    if (a->group != b->group || !dcpi_check_same_tensor(user, a, b)) return 0;
+    if (memcmp(x.global_offset, y.global_offset, bytes) != 0) return 0;
+    if (c->metadata) return 1;
+    if (!dcpi_same_text(x.placement, y.placement)) return 0;
+    if (strcmp(y.placement, "private") == 0) return x.rank == y.rank;
+    if (!dcpi_shape_is_empty(x.ndim, x.shape) && !dcpi_shape_is_empty(y.ndim, y.shape)) return 1;
+    return memcmp(x.shape, y.shape, bytes) == 0;
+}
+static void dcpi_check_pieces(void *user, dcpi_set_item *a, const dcpi_set_item *b, size_t index) {
+    dcpi_checker *c = (dcpi_checker *)user;
+    char place[128];
+    dcpi_check_meet(c, a, b, index, place);
+    dcpi_check_error(c, c->manifest ? "globalOffset" : "name", "%s is the same piece of the same tensor", place);
+}
+/* Looks for two items that are related, in all lists; is_files: of files, else of pieces. 0: there are too many. */
+static int dcpi_check_relate(dcpi_checker *c, const dcpi_set_rule *rule, int is_files) {
+    const dcpi_record *other = is_files ? &dcpi_tensor_record : &dcpi_shard_record;
+    const char *items = "";
+    dcpi_pieces list;
+    dcpi_set set;
+    size_t count = 0, l;
+    for (l = 0; dcpi_pieces_at(c->metadata, c->manifest, l, &list); l++) {
+        if (list.record == other) continue;
+        items = list.record->items;
+        if (!dcpi_add_size(count, list.count, &count)) count = SIZE_MAX;
+    }
+    if (!is_files && count > (size_t)DCP_LIMIT_TENSORS) {
+        dcpi_check_error(c, "shards", "more than %d %s (DCP_LIMIT_TENSORS)", (int)DCP_LIMIT_TENSORS, items);
+        return 0;
+    }
+    if (!dcpi_set_make(&set, count)) { c->no_memory = 1; return 0; }
+    for (l = 0; dcpi_pieces_at(c->metadata, c->manifest, l, &list); l++) {
+        if (list.record == other) continue;
+        c->record = list.record;
+        c->list = l;
+        dcpi_set_add_all(&set, rule, c, list.items, list.count, list.record->size, l);
+    }
+    c->where.depth = 0;
+    dcpi_free(set.slots);
+    return 1;
+}
+static void dcpi_check_relations(dcpi_checker *c) {
+    static const dcpi_set_rule files = {dcpi_check_path_hash, dcpi_check_same_path, dcpi_check_files};
+    static const dcpi_set_rule tensors = {dcpi_check_tensor_hash, dcpi_check_same_tensor, dcpi_check_tensors};
+    static const dcpi_set_rule pieces = {dcpi_check_piece_hash, dcpi_check_same_piece, dcpi_check_pieces};
+    if (!c->is_single && !dcpi_check_relate(c, &files, 1)) return;
+    if (dcpi_check_relate(c, &tensors, 0) && c->has_repeats) (void)dcpi_check_relate(c, &pieces, 0);
+}
+
+/* ---- what is the same for all records: texts are UTF-8, JSON is JSON, numbers that count are not negative */
+static int dcpi_check_by_key(const void *a, const void *b) {
+    return dcpi_compare_texts(((const dcp_field *)a)->key, ((const dcp_field *)b)->key);
+}
+/* JSON text that a program has put into a built document: as strict as the writer. */
+static void dcpi_check_text(dcpi_checker *c, const char *member, const char *text, int depth,
+                            const dcpi_record *record) {
+    dcp_error err;
+    dcp_status status = text ? dcpi_text_check(text, depth, record, !c->is_parsed, &err) : DCP_OK;
+    if (status == DCP_E_MEMORY) c->no_memory = 1;
+    else if (status != DCP_OK)
+        dcpi_check_error(c, member, "not a JSON %s: %s", record ? "member list" : "object", err.message);
+}
+static void dcpi_check_words(dcpi_checker *c, const char *member, const char *text) {
+    if (text && !dcpi_is_utf8(text)) dcpi_check_error(c, member, "not valid UTF-8");
+}
+static void dcpi_check_fields(dcpi_checker *c, const char *name, const dcp_field *fields, size_t count) {
+    size_t f;
+    if (count > 0 && !fields) { dcpi_check_error(c, name, "the fields are missing"); return; }
+    for (f = 0; f < count; f++) {
+        dcpi_check_words(c, name, fields[f].key);
+        dcpi_check_words(c, name, fields[f].value);
+        if (!fields[f].key || !fields[f].value)
+            dcpi_check_error(c, name, "field %" PRIu64 " has no %s", (uint64_t)f, fields[f].key ? "value" : "key");
+    }
+    dcpi_check_unique(c, name, fields, count, sizeof *fields, dcpi_check_by_key, "key");
+}
+
+static void dcpi_check_record(dcpi_checker *c, const dcpi_record *record, const void *data);
+
+static void dcpi_check_list(dcpi_checker *c, const dcpi_record *record, const char *name, const void *items,
+                            size_t count) {
+    size_t i;
+    for (i = 0; items && i < count; i++) {
+        const char *item = (const char *)items + i * record->size;
+        if (record->piece && !dcpi_text_at(item, record->extra)) continue;      /* all else there has its own rules */
+        dcpi_where_enter(&c->where, name, i);
+        dcpi_check_record(c, record, item);
+        c->where.depth--;
+    }
+}
+static void dcpi_check_member(dcpi_checker *c, const dcpi_record *record, const dcpi_member *member, const char *data) {
+    const char *name = member->name[record->dialect];
+    if (member->kind == DCPI_KIND_FIELDS)
+        dcpi_check_fields(c, name, (const dcp_field *)dcpi_pointer_at(data, member->offset),
+                          dcpi_count_at(data, member->extent));
+    else if (member->kind == DCPI_KIND_LIST)
+        dcpi_check_list(c, member->record, name, dcpi_pointer_at(data, member->offset),
+                        dcpi_count_at(data, member->extent));
+    else if (member->kind == DCPI_KIND_RECORD && dcpi_member_extent(member, data)) {
+        dcpi_where_enter(&c->where, name, DCPI_META_NONE);
+        dcpi_check_record(c, member->record, data + member->offset);
+        c->where.depth--;
+    } else if (member->kind == DCPI_KIND_OBJECT)
+        dcpi_check_text(c, name, dcpi_text_at(data, member->offset), record->depth + 1, NULL);
+    else if (member->kind == DCPI_KIND_NUMBER) {
+        if (!dcpi_double_is_finite(*(const double *)(const void *)(data + member->offset)))
+            dcpi_check_error(c, name, "must be finite");
+    } else if (member->flags & DCPI_FREE_TEXT) dcpi_check_words(c, name, dcpi_text_at(data, member->offset));
+    else if (member->flags & DCPI_NATURAL) dcpi_check_natural(c, name, dcpi_member_extent(member, data));
+}
+static void dcpi_check_record(dcpi_checker *c, const dcpi_record *record, const void *data) {
+    int i;
+    dcpi_check_text(c, "extra", dcpi_text_at(data, record->extra), record->depth, record);
+    for (i = 0; i < record->count && !record->piece; i++)
+        dcpi_check_member(c, record, &record->members[i], (const char *)data);
+}
+static void dcpi_check_save(dcpi_checker *c, const char *save_id, const char *timestamp) {
+    int64_t seconds;
+    int nanoseconds;
+    if (timestamp && !dcpi_time_parse(timestamp, &seconds, &nanoseconds))
+        dcpi_check_error(c, "timestamp", "\"%.64s\" is not a time such as 2026-11-20T12:00:00.123456Z", timestamp);
+    if (save_id && !dcpi_is_save_id(save_id))
+        dcpi_check_error(c, "saveId", "\"%.64s\" is not 16 lower-case hex digits", save_id);
+}
+static void dcpi_check_begin(dcpi_checker *c, const void *internal, const char *save_id,
+                             dcp_validation *out) {
+    memset(c, 0, sizeof *c);
+    c->out = out;
+    c->is_parsed = dcpi_meta_is_parsed(internal);
+    c->is_ours = save_id != NULL;
+    c->type = DCP_OPAQUE;
+    if (dcpi_os_random(c->key, sizeof c->key) != 0) c->key[0] = c->key[1] = (uint64_t)dcpi_os_wall_us();
+}
+static void dcpi_check_more(dcpi_checker *c) {                          /* the last line of a list that was cut */
+    char message[64];
+    int failed = 0;
+    if (c->more_errors > 0) {
+        (void)snprintf(message, sizeof message, "... and %" PRIu64 " more errors", (uint64_t)c->more_errors);
+        failed |= dcp_validation_error(c->out, message) != DCP_OK;
+    }
+    if (c->more_warnings > 0) {
+        (void)snprintf(message, sizeof message, "... and %" PRIu64 " more warnings", (uint64_t)c->more_warnings);
+        failed |= dcp_validation_warning(c->out, message) != DCP_OK;
+    }
+    if (failed) c->no_memory = 1;
+}
+static dcp_status dcpi_check_end(dcpi_checker *c) {
+    dcpi_check_more(c);
+    if (c->no_memory) return DCP_E_MEMORY;
+    return c->out->error_count > 0 ? DCP_E_FORMAT : DCP_OK;
+}
+
+/* What a validation has found, for an operation that needs a good document: the first error, and how many more there
+ * are. */
+static dcp_status dcpi_meta_checked(dcp_status status, const char *path, const dcp_validation *found, dcp_error *err) {
+    if (status == DCP_E_FORMAT && found->error_count > 1)
+        (void)dcpi_fail(err, status, "%s: %s (and %" PRIu64 " more errors)", path, found->errors[0],
+                        (uint64_t)(found->error_count - 1));
+    else if (status == DCP_E_FORMAT) (void)dcpi_fail(err, status, "%s: %s", path, found->errors[0]);
+    else if (status == DCP_E_MEMORY)
+        (void)dcpi_fail(err, status, "%s: out of memory while checking the document", path);
+    else if (status != DCP_OK) (void)dcpi_fail(err, status, "%s: there is no document to check", path);
+    else (void)dcpi_succeed(err);
+    return status;
+}
+
+/* =====================================================================================================================
+ * >>meta        The metadata: building it in memory, writing and parsing it, the rules that it alone has.
+ * ================================================================================================================== */
+/* ---- building ---------------------------------------------------------------------------------------------------- */
+static dcpi_meta *dcpi_meta_of(const dcp_metadata *metadata) { return (dcpi_meta *)metadata->internal; }
+DCPDEF dcp_status dcp_metadata_new(dcp_metadata **out, dcp_error *err) {
+    dcpi_meta *meta;
+    if (!out) return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_new: out must not be NULL");
+    *out = NULL;
+    meta = (dcpi_meta *)dcpi_alloc_array(1, sizeof *meta, err);
+    if (!meta) return DCP_E_MEMORY;
+    meta->document.metadata.internal = meta;
+    *out = &meta->document.metadata;
+    return dcpi_succeed(err);
+}
+DCPDEF void dcp_metadata_free(dcp_metadata *metadata) { if (metadata) dcpi_meta_free(dcpi_meta_of(metadata)); }
+DCPDEF dcp_status dcp_metadata_set_sharding(dcp_metadata *metadata, const dcp_sharding *sharding, dcp_error *err) {
+    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, sharding,
+                                         "dcp_metadata_set_sharding", err);
+    dcp_sharding copy;
+    if (status != DCP_OK) return status;
+    copy = *sharding;
+    if (!dcpi_meta_own(dcpi_meta_of(metadata), &dcpi_sharding_record, &copy, err)) return DCP_E_MEMORY;
+    metadata->sharding = copy;
+    return dcpi_succeed(err);
+}
+DCPDEF dcp_status dcp_metadata_set_training(dcp_metadata *metadata, const dcp_training *training, dcp_error *err) {
+    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, training,
+                                         "dcp_metadata_set_training", err);
+    dcp_training copy;
+    if (status != DCP_OK) return status;
+    copy = *training;
+    if (!dcpi_meta_own(dcpi_meta_of(metadata), &dcpi_training_record, &copy, err)) return DCP_E_MEMORY;
+    metadata->training = copy;
+    metadata->has_training = 1;
+    return dcpi_succeed(err);
+}
+DCPDEF const char *dcp_field_find(const dcp_metadata *metadata, const char *key) {
+    size_t f;
+    if (!metadata || !key) return NULL;
+    f = dcpi_field_index(metadata->fields, metadata->field_count, key);
+    return f < metadata->field_count ? metadata->fields[f].value : NULL;
+}
+DCPDEF dcp_status dcp_metadata_set_field(dcp_metadata *metadata, const char *key, const char *value, dcp_error *err) {
+    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, key,
+                                         "dcp_metadata_set_field", err);
+    if (status != DCP_OK) return status;
+    return dcpi_field_set(dcpi_meta_of(metadata), &metadata->fields, &metadata->field_count, key, value, err);
+}
+DCPDEF dcp_status dcp_metadata_add_tensor(dcp_metadata *metadata, size_t shard_index, const dcp_tensor_metadata *tensor,
+                                          dcp_error *err) {
+    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, tensor,
+                                         "dcp_metadata_add_tensor", err);
+    dcp_shard_metadata *shard;
+    if (status != DCP_OK) return status;
+    if (shard_index >= metadata->shard_count)
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_add_tensor: shard_index is %" PRIu64 ", and there are %"
+                         PRIu64 " shards", (uint64_t)shard_index, (uint64_t)metadata->shard_count);
+    shard = &metadata->shards[shard_index];
+    return dcpi_items_append(dcpi_meta_of(metadata), &dcpi_tensor_record, &shard->tensors, &shard->tensor_count, tensor,
+                            err);
+}
+DCPDEF dcp_status dcp_metadata_add_shard(dcp_metadata *metadata, const dcp_shard_metadata *shard, dcp_error *err) {
+    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, shard,
+                                         "dcp_metadata_add_shard", err);
+    dcp_shard_metadata copy;
+    size_t t, count;
+    const dcp_tensor_metadata *tensors;
+    if (status != DCP_OK) return status;
+    copy = *shard;                                                      /* which may be one of this document */
+    tensors = copy.tensors;
+    count = copy.tensor_count;
+    copy.tensors = NULL;
+    copy.tensor_count = 0;
+    status = dcpi_items_append(dcpi_meta_of(metadata), &dcpi_shard_record, &metadata->shards, &metadata->shard_count,
+                              &copy, err);
+    if (status != DCP_OK) return status;
+    for (t = 0; t < count && status == DCP_OK; t++)
+        status = dcp_metadata_add_tensor(metadata, metadata->shard_count - 1, &tensors[t], err);
+    if (status != DCP_OK) metadata->shard_count--;                      /* all of it or nothing */
+    return status;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+/* Where a document's shards and tensors come from while it is written: the structs of a dcp_metadata, or a save's own
+ * compact lists, one at a time. What the functions hand out needs to live until the next call. */
+typedef struct dcpi_meta_source {
+    const dcp_metadata *head;           /* all but shards and shard_count */
+    size_t shard_count; void *user;
+    /* out comes zeroed; `tensors` is not used */
+    dcp_status (*shard)(void *user, size_t s, dcp_shard_metadata *out, dcp_error *err);
+    dcp_status (*tensor)(void *user, size_t s, size_t t, dcp_tensor_metadata *out, dcp_error *err);
+} dcpi_meta_source;
+
+static dcp_status dcpi_meta_source_shard(void *user, size_t s, dcp_shard_metadata *out, dcp_error *err) {
+    *out = ((const dcp_metadata *)user)->shards[s];
+    return dcpi_succeed(err);
+}
+static dcp_status dcpi_meta_source_tensor(void *user, size_t s, size_t t, dcp_tensor_metadata *out, dcp_error *err) {
+    *out = ((const dcp_metadata *)user)->shards[s].tensors[t];
+    return dcpi_succeed(err);
+}
+static void dcpi_meta_source_of(const dcp_metadata *metadata, dcpi_meta_source *out) {
+    out->head = metadata;
+    out->shard_count = metadata->shards ? metadata->shard_count : 0;
+    out->user = (void *)metadata;
+    out->shard = dcpi_meta_source_shard;
+    out->tensor = dcpi_meta_source_tensor;
+}
+static dcp_status dcpi_meta_item(const dcpi_emitter *e, const dcpi_record *record, size_t i, void *out) {
+    const dcpi_meta_source *source = (const dcpi_meta_source *)e->source;
+    if (record == &dcpi_shard_record) return source->shard(source->user, i, (dcp_shard_metadata *)out, e->err);
+    return source->tensor(source->user, e->where.step[0].index, i, (dcp_tensor_metadata *)out, e->err);
+}
+static dcp_status dcpi_meta_emit(const dcpi_meta_source *source, const char *type, const dcp_signer *signer,
+                                 dcpi_sink sink, void *user, int64_t *bytes, dcp_error *err) {
+    dcpi_emitter e;
+    dcp_metadata head = *source->head;
+    char now[DCPI_TIME_TEXT];
+    dcpi_time_format(dcpi_os_wall_us(), now);
+    if (!head.version) head.version = DCP_FORMAT_VERSION;
+    if (!head.timestamp) head.timestamp = now;
+    if (!head.save_id) head.sequence = 0;
+    if (!head.fields) head.field_count = 0;
+    head.shard_count = source->shard_count;
+    if (head.sharding.shard_count == 0) head.sharding.shard_count = (int64_t)source->shard_count;
+    /* "" is how a parsed one says that it is absent */
+    if (head.sharding.strategy && head.sharding.strategy[0] == '\0') head.sharding.strategy = NULL;
+    e.form = DCPI_FORM_METADATA;
+    e.source = source;
+    e.item = dcpi_meta_item;
+    e.is_parsed = dcpi_meta_is_parsed(head.internal);
+    e.is_numbered = head.save_id != NULL;
+    return dcpi_emit_document(&e, type, &dcpi_metadata_record, &head, signer, sink, user, bytes, err);
+}
+DCPDEF dcp_status dcp_metadata_write_signed(const dcp_metadata *metadata, const dcp_signer *signer, char **text,
+                                            size_t *size, dcp_error *err) {
+    dcpi_buffer buffer = {NULL, 0, 0, 0};
+    dcpi_meta_source source;
+    dcp_status status;
+    if (text) *text = NULL;
+    if (size) *size = 0;
+    if (!metadata || !text || !size)
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_write: metadata, text and size must not be NULL");
+    dcpi_meta_source_of(metadata, &source);
+    status = dcpi_meta_emit(&source, DCPI_TYPE_METADATA, signer, dcpi_buffer_sink, &buffer, NULL, err);
+    return dcpi_emit_give(status, &buffer, text, size, err);
+}
+DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, char **text, size_t *size, dcp_error *err) {
+    return dcp_metadata_write_signed(metadata, NULL, text, size, err);
+}
+
+/* ---- parsing ----------------------------------------------------------------------------------------------------- */
+/* Checks a document's integrity, then parses it. A verifier that is set must accept, and then each byte that it names
+ * is covered. What else its fields say is dcpi_meta_check's business. */
+static dcp_status dcpi_meta_parse(const char *text, size_t size, const char *type, const dcp_verifier *verifier,
+                                  dcp_metadata **out, dcp_error *err) {
+    const uint64_t bytes = size;
+    dcpi_parser p;
+    dcpi_tail tail;
+    dcp_metadata *m;
+    dcp_status status;
+    *out = NULL;
+    if (bytes > (uint64_t)DCP_LIMIT_DOCUMENT)
+        return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRIu64 " bytes (DCP_LIMIT_DOCUMENT)", bytes);
+    status = dcpi_integrity_check(type, text, size, verifier, &tail, err);
+    if (status == DCP_OK) status = dcp_metadata_new(&m, err);
+    if (status != DCP_OK) return status;
+    dcpi_parse_begin(&p, dcpi_meta_of(m), text, size, err);
+    status = dcpi_parse_document(&p, &dcpi_metadata_record, m, err);
+    if (status == DCP_OK) status = dcpi_parse_finish(&p, &tail, &m->signature_algorithm, &m->signature_key, err);
+    if (status == DCP_OK && verifier) status = dcpi_cover_check(m, NULL, err);
+    if (status != DCP_OK) { dcp_metadata_free(m); return status; }
+    m->is_foreign = !tail.present;
+    if (p.has_sharding && !m->sharding.strategy) m->sharding.strategy = "";
+    *out = m;
+    return dcpi_succeed(err);
+}
+DCPDEF dcp_status dcp_metadata_parse(const char *text, size_t size, dcp_metadata **out, dcp_error *err) {
+    if (out) *out = NULL;
+    if (!out || (!text && size > 0))
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_parse: text and out must not be NULL");
+    return dcpi_meta_parse(text ? text : "", size, DCPI_TYPE_METADATA, NULL, out, err);
+}
+
+/* ---- validation: one tensor, one shard --------------------------------------------------------------------------- */
+static void dcpi_check_tensor(dcpi_checker *c, const dcp_tensor_metadata *tensor) {
+    dcpi_piece_view p;
+    dcpi_check_name(c, "name", tensor->name, 1);
+    dcpi_check_natural(c, "offset", tensor->offset);
+    dcpi_check_natural(c, "size", tensor->size);
+    dcpi_piece_of_tensor(tensor, &p);
+    dcpi_check_piece(c, &p);
+}
 static int dcpi_check_by_offset(const void *a, const void *b) {
-    const dcp_tensor_metadata *x = (const dcp_tensor_metadata *)a, *y = (const dcp_tensor_metadata *)b;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
+    return dcpi_compare_numbers(((const dcp_tensor_metadata *)a)->offset, ((const dcp_tensor_metadata *)b)->offset);
 }
 /* A shard's tensors in the order of their offsets: NULL where they stand so already, which our writer's always do. */
 static dcp_status dcpi_check_offset_order(dcpi_checker *c, const dcp_shard_metadata *shard,
@@ -10084,9 +10709,9 @@ static dcp_status dcpi_check_offset_order(dcpi_checker *c, const dcp_shard_metad
     for (t = 1; t < shard->tensor_count; t++) if (shard->tensors[t].offset < shard->tensors[t - 1].offset) break;
     if (t >= shard->tensor_count) return DCP_OK;
     dcpi_check_at(c, 1, "tensors", t);
-    dcpi_check_strict(c, "offset", "%" PRId64
-                      " is before that of the tensor before it: tensors stand in the order of their offsets",
-                      shard->tensors[t].offset);
+    dcpi_check_finding(c, c->is_ours, "offset", "%" PRId64
+                       " is before that of the tensor before it: tensors stand in the order of their offsets",
+                       shard->tensors[t].offset);
     c->where.depth = 1;
     order = (const dcp_tensor_metadata **)dcpi_alloc_array(shard->tensor_count, sizeof *order, NULL);
     if (!order) return DCP_E_MEMORY;
@@ -10139,71 +10764,14 @@ static void dcpi_check_places(dcpi_checker *c, const dcp_shard_metadata *shard) 
         dcpi_check_error(c, "fileSize", "%" PRId64 " bytes, but the last tensor ends at %" PRId64, shard->file_size,
                          before - region);
 }
-/* The digest over all block digests of a shard. 0: some are missing, which has been said. */
-static int dcpi_check_tree(dcpi_checker *c, const dcp_shard_metadata *shard, uint8_t digest[32]) {
-    dcpi_sha sha;
-    size_t t;
-    dcpi_sha_init(&sha);
-    for (t = 0; t < shard->tensor_count; t++) {
-        const dcp_tensor_metadata *tensor = &shard->tensors[t];
-        if (tensor->size > 0 && tensor->block_size == 0) {
-            dcpi_check_at(c, 1, "tensors", t);
-            dcpi_check_error(c, "blockChecksums", "block digests are required with a sha256-tree checksum");
-            c->where.depth = 1;
-            return 0;
-        }
-        if (tensor->block_count > 0 && !tensor->block_checksums) return 0;
-        dcpi_sha_update(&sha, tensor->block_checksums, tensor->block_count * 32);
-    }
-    dcpi_sha_final(&sha, digest);
-    return 1;
-}
-static void dcpi_check_no_blocks(dcpi_checker *c, const dcp_shard_metadata *shard) {
-    size_t t;
-    for (t = 0; t < shard->tensor_count; t++) {
-        if (shard->tensors[t].block_count == 0) continue;
-        dcpi_check_at(c, 1, "tensors", t);
-        dcpi_check_error(c, "blockChecksums", "block digests stand only beside a sha256-tree checksum of the shard");
-        c->where.depth = 1;
-        return;
-    }
-}
-static void dcpi_check_checksum(dcpi_checker *c, const dcp_shard_metadata *shard) {
-    uint8_t stated[32], digest[32];
-    const char *text = shard->checksum;
-    int is_tree;
-    if (!text || text[0] == '\0') {
-        dcpi_check_warning(c, "checksum", "shard %d is missing its checksum", shard->rank);
-        return;
-    }
-    if (!dcpi_checksum_parse(text, &is_tree, stated)) {
-        dcpi_check_error(c, "checksum", "\"%.96s\" is neither 64 hex digits nor sha256-tree: and 64 hex digits", text);
-        return;
-    }
-    if (c->is_ours && strpbrk(text, "ABCDEF")) dcpi_check_error(c, "checksum", "hex digits must be lower case");
-    if (!is_tree) { dcpi_check_no_blocks(c, shard); return; }
-    if (dcpi_check_tree(c, shard, digest) && !dcpi_sha_equal(digest, stated, 32))
-        dcpi_check_error(c, "checksum", "it is not the SHA-256 of the shard's block digests");
-}
-
-static void dcpi_check_path(dcpi_checker *c, const char *member, const char *path, int is_single) {
-    if (!path || path[0] == '\0') dcpi_check_error(c, member, "a file path is required");
-    else if (strlen(path) > (size_t)DCP_LIMIT_PATH)
-        dcpi_check_error(c, member, "longer than %d bytes", (int)DCP_LIMIT_PATH);
-    else if (!dcpi_key_is_valid(path))
-        dcpi_check_error(c, member,
-                         "\"%.200s\" is not a relative path that stays beside the document (parts joined by '/', none "
-                         "empty, \".\" or "
-                         "\"..\", no '\\', ':' or control characters)", path);
-    else if (dcpi_is_reserved(path, is_single))
-        dcpi_check_error(c, member, "\"%.200s\" has the name of a commit file, a lock or a temporary file, not of data",
-                         path);
-    else if (!dcpi_key_is_portable(path)) dcpi_check_doubt(c, member, "\"%.200s\": %s", path, dcpi_portable_words);
-}
 static void dcpi_check_shard(dcpi_checker *c, const dcp_shard_metadata *shard) {
+    const size_t shards = c->metadata->shard_count;
     size_t t;
+    if (shard->rank < 0 || (size_t)shard->rank >= shards)
+        dcpi_check_error(c, "rank", "%d is not from 0 to %" PRIu64 ", the number of shards less one", shard->rank,
+                         (uint64_t)(shards - 1));
     dcpi_check_path(c, "filePath", shard->file_path, shard->data_offset != 0);
-    if (shard->file_size < 0) dcpi_check_error(c, "fileSize", "must not be negative: %" PRId64, shard->file_size);
+    dcpi_check_natural(c, "fileSize", shard->file_size);
     if (shard->tensor_count > 0 && !shard->tensors) {
         dcpi_check_error(c, "tensors", "the tensors are missing");
         return;
@@ -10214,50 +10782,11 @@ static void dcpi_check_shard(dcpi_checker *c, const dcp_shard_metadata *shard) {
     }
     c->where.depth = 1;
     dcpi_check_places(c, shard);
-    dcpi_check_checksum(c, shard);
+    dcpi_check_checksum(c, shard->checksum, &dcpi_tensor_record, shard->tensors, shard->tensor_count);
 }
-
-/* ---- the shards beside each other */
-static void dcpi_check_ranks(dcpi_checker *c) {
-    const dcp_metadata *m = c->metadata;
-    uint8_t *seen = (uint8_t *)dcpi_alloc_array(m->shard_count, 1, NULL);
-    size_t s;
-    if (!seen) { c->no_memory = 1; return; }
-    for (s = 0; s < m->shard_count; s++) {
-        int rank = m->shards[s].rank;
-        dcpi_check_at(c, 0, "shards", s);
-        if (rank < 0 || (size_t)rank >= m->shard_count)
-            dcpi_check_error(c, "rank", "%d is not from 0 to %" PRIu64 ", the number of shards less one", rank,
-                             (uint64_t)(m->shard_count - 1));
-        else if (seen[rank]) dcpi_check_error(c, "rank", "%d stands there twice", rank);
-        else seen[rank] = 1;
-    }
-    c->where.depth = 0;
-    dcpi_free(seen);
-}
-static int dcpi_check_by_path(const void *a, const void *b) {
-    const dcp_shard_metadata *x = (const dcp_shard_metadata *)a, *y = (const dcp_shard_metadata *)b;
-    return strcmp(x->file_path, y->file_path);
-}
-/* One file may stand for several shards only if it is the same bytes each time. */
-static void dcpi_check_paths(dcpi_checker *c) {
-    const dcp_metadata *m = c->metadata;
-    const dcp_shard_metadata **order = (const dcp_shard_metadata **)dcpi_alloc_array(m->shard_count, sizeof *order,
-            NULL);
-    size_t count = 0, s;
-    if (!order) { c->no_memory = 1; return; }
-    for (s = 0; s < m->shard_count; s++) if (m->shards[s].file_path) order[count++] = &m->shards[s];
-    if (dcpi_sort((const void **)order, count, dcpi_check_by_path, NULL) != DCP_OK) c->no_memory = 1;
-    for (s = 1; s < count && !c->no_memory; s++) {
-        const dcp_shard_metadata *a = order[s - 1], *b = order[s];
-        if (strcmp(a->file_path, b->file_path) != 0) continue;
-        if (a->file_size == b->file_size && dcpi_same_text(a->checksum, b->checksum)) continue;
-        dcpi_check_at(c, 0, "shards", (size_t)(b - m->shards));
-        dcpi_check_error(c, "filePath", "\"%.200s\" stands in shards[%" PRIu64 "] too, with another size or checksum",
-                         b->file_path, (uint64_t)(a - m->shards));
-    }
-    c->where.depth = 0;
-    dcpi_free((void *)order);
+/* -- the document -- */
+static int dcpi_check_by_rank(const void *a, const void *b) {
+    return dcpi_compare_numbers(((const dcp_shard_metadata *)a)->rank, ((const dcp_shard_metadata *)b)->rank);
 }
 /* A single file: regions that follow each other, all in the one file. */
 static void dcpi_check_regions(dcpi_checker *c) {
@@ -10289,106 +10818,6 @@ static void dcpi_check_regions(dcpi_checker *c) {
     }
     c->where.depth = 0;
 }
-
-/* ---- tensors beside each other */
-static int dcpi_check_same_type(const char *a, const char *b) {
-    if (dcpi_same_text(a, b)) return 1;
-    return a && b && dcp_dtype_parse(a) != DCP_OPAQUE && dcp_dtype_parse(a) == dcp_dtype_parse(b);
-}
-/* Two pieces of one tensor. What is private to a rank is that rank's own affair. */
-static void dcpi_check_agreement(dcpi_checker *c, const dcp_tensor_metadata *a, const dcp_tensor_metadata *b) {
-    int d;
-    if (!dcpi_same_text(a->placement, b->placement)) {
-        dcpi_check_error(c, "placement", "another piece of \"%.200s\" is %.32s, this one %.32s", b->name,
-                         a->placement ? a->placement : "without placement",
-                         b->placement ? b->placement : "without");
-        return;
-    }
-    if (!b->placement || strcmp(b->placement, "private") == 0) return;
-    if (!dcpi_check_same_type(a->data_type, b->data_type))
-        dcpi_check_error(c, "dataType", "another piece of \"%.200s\" is %.32s, this one %.32s", b->name,
-                         a->data_type ? a->data_type : "?", b->data_type ? b->data_type : "?");
-    for (d = 0; a->ndim == b->ndim && d < DCP_MAX_DIMS && d < a->ndim; d++)
-        if (a->global_shape[d] != b->global_shape[d]) break;
-    if (a->ndim != b->ndim || (d < a->ndim && d < DCP_MAX_DIMS))
-        dcpi_check_error(c, "globalShape", "another piece of \"%.200s\" has another one", b->name);
-}
-static int dcpi_check_by_piece(const void *a, const void *b) {          /* by name, then by place */
-    const dcp_tensor_metadata *x = (const dcp_tensor_metadata *)a, *y = (const dcp_tensor_metadata *)b;
-    int order = strcmp(x->name, y->name), d;
-    for (d = 0; order == 0 && d < DCP_MAX_DIMS && d < x->ndim && d < y->ndim; d++)
-        if (x->global_offset[d] != y->global_offset[d]) order = x->global_offset[d] < y->global_offset[d] ? -1 : 1;
-    return order;
-}
-/* A shard in which a name stands more than once: then each time at another place. */
-static void dcpi_check_repeats(dcpi_checker *c, const dcp_shard_metadata *shard) {
-    const dcp_tensor_metadata **order = (const dcp_tensor_metadata **)dcpi_alloc_array(
-            shard->tensor_count, sizeof *order, NULL);
-    size_t count = 0, t;
-    if (!order) { c->no_memory = 1; return; }
-    for (t = 0; t < shard->tensor_count; t++) if (shard->tensors[t].name) order[count++] = &shard->tensors[t];
-    if (dcpi_sort((const void **)order, count, dcpi_check_by_piece, NULL) != DCP_OK) c->no_memory = 1;
-    for (t = 1; t < count && !c->no_memory; t++) {
-        if (dcpi_check_by_piece(order[t - 1], order[t]) != 0) continue;
-        dcpi_check_at(c, 1, "tensors", (size_t)(order[t] - shard->tensors));
-        dcpi_check_error(c, "name", "\"%.200s\" stands in tensors[%" PRIu64 "] too, at the same place", order[t]->name,
-                         (uint64_t)(order[t - 1] - shard->tensors));
-    }
-    c->where.depth = 1;
-    dcpi_free((void *)order);
-}
-static uint64_t dcpi_check_hash(const dcpi_checker *c, const void *data, size_t size) {
-    return dcpi_sip_hash(c->key, data, size) | 1u << 31;
-}
-static uint64_t dcpi_check_name_hash(const void *user, const void *item) {
-    const char *name = ((const dcp_tensor_metadata *)item)->name;
-    return name ? dcpi_check_hash((const dcpi_checker *)user, name, strlen(name)) : 0;
-}
-static int dcpi_check_same_name(const dcpi_set_item *a, const dcpi_set_item *b) {
-    return strcmp(((const dcp_tensor_metadata *)a->item)->name, ((const dcp_tensor_metadata *)b->item)->name) == 0;
-}
-static void dcpi_check_name(void *user, dcpi_set_item *old, const dcpi_set_item *item, size_t index) {
-    dcpi_checker *c = (dcpi_checker *)user;
-    dcpi_check_at(c, 1, "tensors", index);
-    dcpi_check_agreement(c, (const dcp_tensor_metadata *)old->item, (const dcp_tensor_metadata *)item->item);
-    c->has_repeats |= old->group == item->group;
-    *old = *item;
-}
-static void dcpi_check_names(dcpi_checker *c) {
-    static const dcpi_set_rule names = {dcpi_check_name_hash, dcpi_check_same_name, dcpi_check_name};
-    const dcp_metadata *m = c->metadata;
-    dcpi_set set;
-    size_t count = 0, s;
-    for (s = 0; s < m->shard_count; s++)
-        if (m->shards[s].tensors && !dcpi_add_size(count, m->shards[s].tensor_count, &count)) count = SIZE_MAX;
-    if (count > (size_t)DCP_LIMIT_TENSORS) {
-        dcpi_check_error(c, "shards", "more than %d tensors (DCP_LIMIT_TENSORS)", (int)DCP_LIMIT_TENSORS);
-        return;
-    }
-    if (!dcpi_set_make(&set, count)) { c->no_memory = 1; return; }
-    for (s = 0; s < m->shard_count; s++) {
-        const dcp_shard_metadata *shard = &m->shards[s];
-        dcpi_check_at(c, 0, "shards", s);
-        c->has_repeats = 0;
-        dcpi_set_add_all(&set, &names, c, shard->tensors, shard->tensors ? shard->tensor_count : 0,
-                         sizeof *shard->tensors, s);
-        c->where.depth = 1;
-        if (c->has_repeats) dcpi_check_repeats(c, shard);
-    }
-    c->where.depth = 0;
-    dcpi_free(set.slots);
-}
-
-/* ---- the document */
-
-static void dcpi_check_save(dcpi_checker *c, const char *name, const char *save_id, const char *timestamp) {
-    int64_t seconds;
-    int nanoseconds;
-    if (timestamp && !dcpi_time_parse(timestamp, &seconds, &nanoseconds))
-        dcpi_check_error(c, "timestamp", "\"%.64s\" is not a time such as 2026-11-20T12:00:00.123456Z", timestamp);
-    if (save_id && !dcpi_is_save_id(save_id))
-        dcpi_check_error(c, name, "\"%.64s\" is not 16 lower-case hex digits", save_id);
-}
 static void dcpi_check_head(dcpi_checker *c) {
     const dcp_metadata *m = c->metadata;
     if (m->version ? m->version[0] == '\0' : c->is_parsed) dcpi_check_error(c, "version", "a version is required");
@@ -10397,18 +10826,18 @@ static void dcpi_check_head(dcpi_checker *c) {
     else if (m->version && dcpi_version_is_newer(m->version))
         dcpi_check_error(c, "version", "\"%s\" is newer than this program, which knows " DCP_FORMAT_VERSION,
                          m->version);
-    if (!m->timestamp && c->is_parsed) dcpi_check_strict(c, "timestamp", "a timestamp is required");
-    if (m->world_size < 1) dcpi_check_strict(c, "worldSize", "must be at least 1: %d", m->world_size);
+    if (!m->timestamp && c->is_parsed) dcpi_check_finding(c, c->is_ours, "timestamp", "a timestamp is required");
+    if (m->world_size < 1) dcpi_check_finding(c, c->is_ours, "worldSize", "must be at least 1: %d", m->world_size);
     if (m->ddp_rank < 0 || (m->world_size >= 1 && m->ddp_rank >= m->world_size))
-        dcpi_check_strict(c, "ddpRank", "%d is not from 0 to the world size less one", m->ddp_rank);
-    dcpi_check_save(c, "saveId", m->save_id, m->timestamp);
+        dcpi_check_finding(c, c->is_ours, "ddpRank", "%d is not from 0 to the world size less one", m->ddp_rank);
+    dcpi_check_save(c, m->save_id, m->timestamp);
 }
 static void dcpi_check_sharding(dcpi_checker *c) {
     const dcp_metadata *m = c->metadata;
     int64_t expected = m->sharding.shard_count;
     int is_default = expected == 0 && !c->is_parsed;         /* the number of shards there are */
     if (!m->sharding.strategy) dcpi_check_error(c, "sharding", "sharding metadata is required");
-    else if (m->sharding.strategy[0] == '\0') dcpi_check_warning(c, "sharding.strategy", "no strategy is given");
+    else if (m->sharding.strategy[0] == '\0') dcpi_check_finding(c, 0, "sharding.strategy", "no strategy is given");
     if (m->shard_count == 0 || !m->shards) { dcpi_check_error(c, "shards", "at least one shard is required"); return; }
     if (is_default) expected = (int64_t)m->shard_count;
     if ((m->sharding.strategy || expected != 0) && (uint64_t)expected != (uint64_t)m->shard_count)
@@ -10417,10 +10846,6 @@ static void dcpi_check_sharding(dcpi_checker *c) {
     else if (c->is_ours && expected != m->world_size)
         dcpi_check_error(c, "sharding.shardCount", "%" PRId64 " shards, but worldSize is %d", expected, m->world_size);
 }
-static int dcpi_check_by_key(const void *a, const void *b) {
-    return strcmp(((const dcp_field *)a)->key, ((const dcp_field *)b)->key);
-}
-
 static void dcpi_check_shards(dcpi_checker *c) {
     const dcp_metadata *m = c->metadata;
     size_t s;
@@ -10431,133 +10856,21 @@ static void dcpi_check_shards(dcpi_checker *c) {
         if (m->shards[s].data_offset != 0) c->is_single = 1;
     }
     c->where.depth = 0;
-    dcpi_check_ranks(c);
-    dcpi_check_names(c);
-    if (c->is_single) dcpi_check_regions(c); else dcpi_check_paths(c);
-}
-static void dcpi_check_more(dcpi_checker *c) {                          /* the last line of a list that was cut */
-    char message[64];
-    int failed = 0;
-    if (c->more_errors > 0) {
-        (void)snprintf(message, sizeof message, "... and %" PRIu64 " more errors", (uint64_t)c->more_errors);
-        failed |= dcp_validation_error(c->out, message) != DCP_OK;
-    }
-    if (c->more_warnings > 0) {
-        (void)snprintf(message, sizeof message, "... and %" PRIu64 " more warnings", (uint64_t)c->more_warnings);
-        failed |= dcp_validation_warning(c->out, message) != DCP_OK;
-    }
-    if (failed) c->no_memory = 1;
-}
-/* -- JSON text that a program has put into a built document: as strict as the writer -- */
-static void dcpi_check_text(dcpi_checker *c, const char *member, const char *text, int depth,
-                            const dcpi_record *record) {
-    dcp_error err;
-    dcp_status status = text ? dcpi_text_check(text, depth, record, !c->is_parsed, &err) : DCP_OK;
-    if (status == DCP_E_MEMORY) c->no_memory = 1;
-    else if (status != DCP_OK)
-        dcpi_check_error(c, member, "not a JSON %s: %s", record ? "member list" : "object", err.message);
-}
-static void dcpi_check_words(dcpi_checker *c, const char *member, const char *text) {
-    if (text && !dcpi_is_utf8(text)) dcpi_check_error(c, member, "not valid UTF-8");
-}
-static void dcpi_check_fields(dcpi_checker *c, const char *name, const dcp_field *fields, size_t field_count) {
-    const dcp_field **order;
-    size_t count = 0, f;
-    if (field_count > 0 && !fields) { dcpi_check_error(c, name, "the fields are missing"); return; }
-    order = (const dcp_field **)dcpi_alloc_array(field_count, sizeof *order, NULL);
-    if (!order) { c->no_memory = 1; return; }
-    for (f = 0; f < field_count; f++) {
-        dcpi_check_words(c, name, fields[f].key);
-        dcpi_check_words(c, name, fields[f].value);
-        if (fields[f].key && fields[f].value) order[count++] = &fields[f];
-        else dcpi_check_error(c, name, "field %" PRIu64 " has no %s", (uint64_t)f, fields[f].key ? "value" : "key");
-    }
-    if (dcpi_sort((const void **)order, count, dcpi_check_by_key, NULL) != DCP_OK) c->no_memory = 1;
-    for (f = 1; f < count && !c->no_memory; f++)
-        if (strcmp(order[f - 1]->key, order[f]->key) == 0)
-            dcpi_check_error(c, name, "the key \"%.200s\" stands there twice", order[f]->key);
-    dcpi_free((void *)order);
-}
-/* What is the same for all records: texts are UTF-8, JSON is JSON, numbers that count are not negative. */
-static void dcpi_check_record(dcpi_checker *c, const dcpi_record *record, const void *data);
-
-static void dcpi_check_list(dcpi_checker *c, const dcpi_record *record, const char *name, const void *items,
-                            size_t count) {
-    size_t i;
-    for (i = 0; items && i < count; i++) {
-        const char *item = (const char *)items + i * record->size;
-        if (record->piece && !dcpi_text_at(item, record->extra)) continue;      /* all else there has its own rules */
-        dcpi_where_enter(&c->where, name, i);
-        dcpi_check_record(c, record, item);
-        c->where.depth--;
-    }
-}
-static void dcpi_check_member(dcpi_checker *c, const dcpi_record *record, const dcpi_member *member, const char *data) {
-    const char *name = member->name[record->dialect];
-    if (member->kind == DCPI_KIND_FIELDS)
-        dcpi_check_fields(c, name, (const dcp_field *)dcpi_pointer_at(data, member->offset),
-                          dcpi_count_at(data, member->extent));
-    else if (member->kind == DCPI_KIND_LIST)
-        dcpi_check_list(c, member->record, name, dcpi_pointer_at(data, member->offset),
-                        dcpi_count_at(data, member->extent));
-    else if (member->kind == DCPI_KIND_RECORD && dcpi_member_extent(member, data)) {
-        dcpi_where_enter(&c->where, name, DCPI_META_NONE);
-        dcpi_check_record(c, member->record, data + member->offset);
-        c->where.depth--;
-    } else if (member->kind == DCPI_KIND_OBJECT)
-        dcpi_check_text(c, name, dcpi_text_at(data, member->offset), record->depth + 1, NULL);
-    else if (member->kind == DCPI_KIND_NUMBER) {
-        if (!dcpi_double_is_finite(*(const double *)(const void *)(data + member->offset)))
-            dcpi_check_error(c, name, "must be finite");
-    } else if (member->flags & DCPI_FREE_TEXT) dcpi_check_words(c, name, dcpi_text_at(data, member->offset));
-    else if ((member->flags & DCPI_NATURAL) && dcpi_member_extent(member, data) < 0)
-        dcpi_check_error(c, name, "must not be negative: %" PRId64, dcpi_member_extent(member, data));
-}
-static void dcpi_check_record(dcpi_checker *c, const dcpi_record *record, const void *data) {
-    int i;
-    dcpi_check_text(c, "extra", dcpi_text_at(data, record->extra), record->depth, record);
-    for (i = 0; i < record->count && !record->piece; i++)
-        dcpi_check_member(c, record, &record->members[i], (const char *)data);
-}
-static void dcpi_check_begin(dcpi_checker *c, const dcpi_member_words *say, const void *internal, const char *save_id,
-                             dcp_validation *out) {
-    memset(c, 0, sizeof *c);
-    c->say = say;
-    c->out = out;
-    c->is_parsed = dcpi_meta_is_parsed(internal);
-    c->is_ours = save_id != NULL;
-    c->type = DCP_OPAQUE;
-    if (dcpi_os_random(c->key, sizeof c->key) != 0) c->key[0] = c->key[1] = (uint64_t)dcpi_os_wall_us();
-}
-static dcp_status dcpi_check_end(dcpi_checker *c) {
-    dcpi_check_more(c);
-    if (c->no_memory) return DCP_E_MEMORY;
-    return c->out->error_count > 0 ? DCP_E_FORMAT : DCP_OK;
+    dcpi_check_unique(c, "shards", m->shards, m->shard_count, sizeof *m->shards, dcpi_check_by_rank, "rank");
+    dcpi_check_relations(c);
+    if (c->is_single) dcpi_check_regions(c);
 }
 DCPDEF dcp_status dcp_metadata_validate(const dcp_metadata *metadata, dcp_validation *out) {
     dcpi_checker c;
     if (out) memset(out, 0, sizeof *out);
     if (!metadata || !out) return DCP_E_INVALID;
-    dcpi_check_begin(&c, &dcpi_check_metadata_words, metadata->internal, metadata->save_id, out);
+    dcpi_check_begin(&c, metadata->internal, metadata->save_id, out);
     c.metadata = metadata;
     dcpi_check_record(&c, &dcpi_metadata_record, metadata);
     dcpi_check_head(&c);
     dcpi_check_sharding(&c);
     dcpi_check_shards(&c);
     return dcpi_check_end(&c);
-}
-/* What a validation has found, for an operation that needs a good document: the first error, and how many more there
- * are. */
-static dcp_status dcpi_meta_checked(dcp_status status, const char *path, const dcp_validation *found, dcp_error *err) {
-    if (status == DCP_E_FORMAT && found->error_count > 1)
-        (void)dcpi_fail(err, status, "%s: %s (and %" PRIu64 " more errors)", path, found->errors[0],
-                        (uint64_t)(found->error_count - 1));
-    else if (status == DCP_E_FORMAT) (void)dcpi_fail(err, status, "%s: %s", path, found->errors[0]);
-    else if (status == DCP_E_MEMORY)
-        (void)dcpi_fail(err, status, "%s: out of memory while checking the document", path);
-    else if (status != DCP_OK) (void)dcpi_fail(err, status, "%s: there is no document to check", path);
-    else (void)dcpi_succeed(err);
-    return status;
 }
 /* Validates for such an operation; the warnings are in *found, which is freed in any case. */
 static dcp_status dcpi_meta_check(const dcp_metadata *metadata, const char *path, dcp_validation *found,
@@ -10573,125 +10886,6 @@ static dcp_status dcpi_meta_check(const dcp_metadata *metadata, const char *path
  * the JSON that >>yaml makes of it, so both syntaxes are one reader, and goes out through one writer that has two sets
  * of punctuation. What a save writes need not be a dcp_manifest: a dcpi_manifest_source yields one shard at a time.
  * ================================================================================================================== */
-
-/* ---- the schema (see dcpi_member): in the order in which it is written. What tells checkpoints apart stands before
- * what is long. */
-static void dcpi_manifest_clear(void *record) {
-    dcp_manifest_shard *shard = (dcp_manifest_shard *)record;
-    shard->ndim = shard->rank = -1;
-    shard->size = -1;
-}
-static void dcpi_manifest_clear_tier(void *record) { ((dcp_manifest_tier *)record)->budget_bytes = -1; }
-
-#define DCPI_OF_TIER(member) offsetof(dcp_manifest_tier, tier) + offsetof(dcp_tier, member)
-static const dcpi_member dcpi_tier_members[] = {
-    {{"tier_id"}, DCPI_KIND_INT64, DCPI_NATURAL, DCPI_OF_TIER(tier_id), 0, NULL},
-    {{"name"}, DCPI_KIND_TEXT, DCPI_IF_SET, DCPI_OF_TIER(name), 0, NULL},
-    {{"size_budget"}, DCPI_KIND_BUDGET, DCPI_IF_SET, DCPI_OF_TIER(size_budget),
-     offsetof(dcp_manifest_tier, budget_bytes), NULL},
-    {{"placement_policy"}, DCPI_KIND_TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, DCPI_OF_TIER(placement_policy), 0, NULL}
-};
-static const dcpi_member dcpi_manifest_shard_members[] = {
-    {{"path"}, DCPI_KIND_TEXT, 0, offsetof(dcp_manifest_shard, path), 0, NULL},
-    {{"type"}, DCPI_KIND_WORD, DCPI_IF_SET, offsetof(dcp_manifest_shard, type), 0, NULL},
-    {{"tensor_name"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_shard, tensor_name), 0, NULL},
-    {{"expert_key"}, DCPI_KIND_EXPERT_KEY, DCPI_IF_SET, offsetof(dcp_manifest_shard, expert_key),
-     offsetof(dcp_manifest_shard, has_expert_key), NULL},
-    {{"shape"}, DCPI_KIND_SHAPE, DCPI_LINE | DCPI_IF_KNOWN, offsetof(dcp_manifest_shard, shape),
-     offsetof(dcp_manifest_shard, ndim), NULL},
-    {{"dtype"}, DCPI_KIND_WORD, DCPI_IF_SET, offsetof(dcp_manifest_shard, dtype), 0, NULL},
-    {{"tier_hint"}, DCPI_KIND_WORD, DCPI_IF_SET, offsetof(dcp_manifest_shard, tier_hint), 0, NULL},
-    {{"checksum"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_shard, checksum), 0, NULL},
-    {{"version"}, DCPI_KIND_INT64, 0, offsetof(dcp_manifest_shard, version), 0, NULL},
-    {{"size"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_KNOWN, offsetof(dcp_manifest_shard, size), 0, NULL},
-    {{"global_shape"}, DCPI_KIND_GLOBAL_SHAPE, DCPI_ADDED | DCPI_LINE | DCPI_IF_PLACED,
-     offsetof(dcp_manifest_shard, global_shape), offsetof(dcp_manifest_shard, ndim), NULL},
-    {{"global_offset"}, DCPI_KIND_GLOBAL_OFFSET, DCPI_ADDED | DCPI_IF_PLACED,
-     offsetof(dcp_manifest_shard, global_offset), offsetof(dcp_manifest_shard, ndim), NULL},
-    {{"placement"}, DCPI_KIND_WORD, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_shard, placement), 0, NULL},
-    {{"rank"}, DCPI_KIND_INT, DCPI_ADDED | DCPI_IF_KNOWN, offsetof(dcp_manifest_shard, rank), 0, NULL},
-    {{"block_size"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_shard, block_size), 0, NULL},
-    {{"block_checksums"}, DCPI_KIND_DIGESTS, DCPI_ADDED | DCPI_IF_BLOCKS,
-     offsetof(dcp_manifest_shard, block_checksums), offsetof(dcp_manifest_shard, block_count), NULL}
-};
-static const dcpi_piece_form dcpi_manifest_form = {
-    offsetof(dcp_manifest_shard, tensor_name), offsetof(dcp_manifest_shard, ndim),
-    offsetof(dcp_manifest_shard, placement), offsetof(dcp_manifest_shard, block_size),
-    offsetof(dcp_manifest_shard, block_checksums), offsetof(dcp_manifest_shard, block_count)
-};
-#define DCPI_MANIFEST_SHARD(depth) { \
-    dcpi_manifest_shard_members, (int)DCPI_COUNT(dcpi_manifest_shard_members), 0, depth, sizeof(dcp_manifest_shard), \
-    offsetof(dcp_manifest_shard, extra), &dcpi_manifest_form, "shards", DCPI_LIMIT_TENSORS, dcpi_manifest_clear }
-static const dcpi_record dcpi_manifest_shard_records[3] = {  /* in shards, in optim_state, in a layer of router_state */
-    DCPI_MANIFEST_SHARD(2), DCPI_MANIFEST_SHARD(3), DCPI_MANIFEST_SHARD(5)
-};
-static const dcpi_record dcpi_tier_record = {
-    dcpi_tier_members, (int)DCPI_COUNT(dcpi_tier_members), 0, 2, sizeof(dcp_manifest_tier),
-    offsetof(dcp_manifest_tier, extra), NULL, "tiers", DCPI_LIMIT_FIELDS, dcpi_manifest_clear_tier
-};
-static const dcpi_member dcpi_layer_members[] = {
-    {{"layer"}, DCPI_KIND_INT64, DCPI_NATURAL, offsetof(dcp_manifest_layer, layer), 0, NULL},
-    {{"seed"}, DCPI_KIND_SEED, DCPI_IF_SET, offsetof(dcp_manifest_layer, seed), offsetof(dcp_manifest_layer, has_seed),
-     NULL},
-    {{"shards"}, DCPI_KIND_LIST, DCPI_IF_SET, offsetof(dcp_manifest_layer, shards),
-     offsetof(dcp_manifest_layer, shard_count), &dcpi_manifest_shard_records[2]}
-};
-static const dcpi_record dcpi_layer_record = {
-    dcpi_layer_members, (int)DCPI_COUNT(dcpi_layer_members), 0, 3, sizeof(dcp_manifest_layer),
-    offsetof(dcp_manifest_layer, extra), NULL, "layers", DCPI_LIMIT_SHARDS, NULL
-};
-static const dcpi_member dcpi_optimizer_members[] = {
-    {{"path"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_state, path), 0, NULL},
-    {{"shards"}, DCPI_KIND_LIST, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_state, shards),
-     offsetof(dcp_manifest_state, shard_count), &dcpi_manifest_shard_records[1]}
-};
-static const dcpi_member dcpi_router_members[] = {
-    {{"path"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_state, path), 0, NULL},
-    {{"layers"}, DCPI_KIND_LIST, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_state, layers),
-     offsetof(dcp_manifest_state, layer_count), &dcpi_layer_record}
-};
-/* An object at depth 1. */
-#define DCPI_MANIFEST_PART(members, dialect, type) { \
-    members, (int)DCPI_COUNT(members), dialect, 1, sizeof(type), offsetof(type, extra), NULL, NULL, DCPI_LIMIT_FIELDS, \
-    NULL }
-static const dcpi_record dcpi_optimizer_record = DCPI_MANIFEST_PART(dcpi_optimizer_members, 0, dcp_manifest_state);
-static const dcpi_record dcpi_router_record = DCPI_MANIFEST_PART(dcpi_router_members, 0, dcp_manifest_state);
-static const dcpi_record dcpi_manifest_sharding_record = DCPI_MANIFEST_PART(dcpi_sharding_members, 1, dcp_sharding);
-static const dcpi_record dcpi_manifest_training_record = DCPI_MANIFEST_PART(dcpi_training_members, 1, dcp_training);
-static const dcpi_member dcpi_manifest_members[] = {
-    {{"min_reader_version"}, DCPI_KIND_READER, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, min_reader_version), 0,
-     NULL},
-    {{"model_id"}, DCPI_KIND_TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, offsetof(dcp_manifest, model_id), 0, NULL},
-    {{"epoch"}, DCPI_KIND_INT64, DCPI_NATURAL, offsetof(dcp_manifest, epoch), 0, NULL},
-    {{"step"}, DCPI_KIND_INT64, DCPI_NATURAL, offsetof(dcp_manifest, step), 0, NULL},
-    {{"save_id"}, DCPI_KIND_TEXT, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, save_id), 0, NULL},
-    {{"sequence"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_NUMBERED | DCPI_NATURAL, offsetof(dcp_manifest, sequence), 0,
-     NULL},
-    {{"tiers"}, DCPI_KIND_LIST, 0, offsetof(dcp_manifest, tiers), offsetof(dcp_manifest, tier_count),
-     &dcpi_tier_record},
-    {{"shards"}, DCPI_KIND_LIST, 0, offsetof(dcp_manifest, shards), offsetof(dcp_manifest, shard_count),
-     &dcpi_manifest_shard_records[0]},
-    {{"optim_state"}, DCPI_KIND_RECORD, DCPI_IF_SET, offsetof(dcp_manifest, optim_state),
-     offsetof(dcp_manifest, optim_state) + offsetof(dcp_manifest_state, is_there), &dcpi_optimizer_record},
-    {{"router_state"}, DCPI_KIND_RECORD, DCPI_IF_SET, offsetof(dcp_manifest, router_state),
-     offsetof(dcp_manifest, router_state) + offsetof(dcp_manifest_state, is_there), &dcpi_router_record},
-    {{"metadata_version"}, DCPI_KIND_INT64, 0, offsetof(dcp_manifest, metadata_version), 0, NULL},
-    {{"timestamp"}, DCPI_KIND_TEXT, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, timestamp), 0, NULL},
-    {{"world_size"}, DCPI_KIND_INT, DCPI_ADDED | DCPI_IF_SET | DCPI_NATURAL, offsetof(dcp_manifest, world_size), 0,
-     NULL},
-    {{"sharding"}, DCPI_KIND_RECORD, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, sharding),
-     offsetof(dcp_manifest, has_sharding), &dcpi_manifest_sharding_record},
-    {{"training"}, DCPI_KIND_RECORD, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, training),
-     offsetof(dcp_manifest, has_training), &dcpi_manifest_training_record},
-    {{"custom_fields"}, DCPI_KIND_FIELDS, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, fields),
-     offsetof(dcp_manifest, field_count), NULL},
-    {{"signature"}, DCPI_KIND_SIGNATURE, DCPI_ADDED, 0, 0, NULL},
-    {{"integrity"}, DCPI_KIND_INTEGRITY, DCPI_ADDED, 0, 0, NULL}
-};
-static const dcpi_record dcpi_manifest_record = {
-    dcpi_manifest_members, (int)DCPI_COUNT(dcpi_manifest_members), 0, 0, sizeof(dcp_manifest),
-    offsetof(dcp_manifest, extra), NULL, NULL, DCPI_LIMIT_FIELDS, NULL
-};
 
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 static dcpi_meta *dcpi_manifest_of(const dcp_manifest *manifest) { return (dcpi_meta *)manifest->internal; }
@@ -10837,39 +11031,6 @@ static void dcpi_manifest_source_of(const dcp_manifest *manifest, dcpi_manifest_
     out->layer = dcpi_manifest_source_layer;
     out->layer_shard = dcpi_manifest_source_layer_shard;
 }
-/* What a shard's digests cover. Returns the bytes of its file, -1 if they are not known: absent, and no shape tells. */
-static int64_t dcpi_manifest_cover(const dcp_manifest_shard *s, dcpi_cover *cover) {
-    int64_t size = s->size, elements = 1;
-    int d, is_known = size >= 0 || (s->ndim >= 0 && s->dtype && dcp_dtype_parse(s->dtype) != DCP_OPAQUE);
-    for (d = 0; size < 0 && d < s->ndim && d < DCP_MAX_DIMS && is_known; d++)
-        is_known = s->shape[d] >= 0 && dcpi_mul(elements, s->shape[d], &elements);
-    if (size < 0 && is_known) is_known = dcpi_dtype_size(dcp_dtype_parse(s->dtype), elements, &size);
-    cover->blocks = 0;
-    cover->is_bare = 0;
-    dcpi_cover_add(cover, is_known ? size : -1, s->block_size);
-    return is_known ? size : -1;
-}
-/* A state's file that only its path is known of: none of the shards is that file. */
-static int dcpi_manifest_is_bare_path(const dcp_manifest *m, const char *path) {
-    const dcp_manifest_state *const states[2] = {&m->optim_state, &m->router_state};
-    size_t i, k, l;
-    if (!path) return 0;
-    for (i = 0; m->shards && i < m->shard_count; i++) if (dcpi_same_text(m->shards[i].path, path)) return 0;
-    for (k = 0; k < 2; k++) {
-        for (i = 0; states[k]->shards && i < states[k]->shard_count; i++)
-            if (dcpi_same_text(states[k]->shards[i].path, path)) return 0;
-        for (l = 0; states[k]->layers && l < states[k]->layer_count; l++)
-            for (i = 0; states[k]->layers[l].shards && i < states[k]->layers[l].shard_count; i++)
-                if (dcpi_same_text(states[k]->layers[l].shards[i].path, path)) return 0;
-    }
-    return 1;
-}
-/* NULL: both are. Else the name of the one that is not. */
-static const char *dcpi_manifest_bare_state(const dcp_manifest *m) {
-    if (dcpi_manifest_is_bare_path(m, m->optim_state.path)) return "optim_state.path";
-    return dcpi_manifest_is_bare_path(m, m->router_state.path) ? "router_state.path" : NULL;
-}
-
 static dcp_status dcpi_manifest_item(const dcpi_emitter *e, const dcpi_record *record, size_t i, void *out) {
     const dcpi_manifest_source *source = (const dcpi_manifest_source *)e->source;
     dcp_manifest_shard *shard = (dcp_manifest_shard *)out;
@@ -10882,11 +11043,6 @@ static dcp_status dcpi_manifest_item(const dcpi_emitter *e, const dcpi_record *r
     if (record == &dcpi_manifest_shard_records[1]) return source->optimizer_shard(source->user, i, shard, e->err);
     return source->layer_shard(source->user, e->where.step[1].index, i, shard, e->err);
 }
-static dcp_status dcpi_manifest_look(dcpi_emitter *e, const dcpi_record *record, const void *data, int is_end) {
-    const dcp_manifest_shard *shard = (const dcp_manifest_shard *)data;
-    if (!record->piece || is_end) return e->json.status;
-    return dcpi_emit_covered(e, shard->checksum, dcpi_manifest_cover(shard, &e->cover));
-}
 static dcp_status dcpi_manifest_emit(const dcpi_manifest_source *source, int yaml, const dcp_signer *signer,
                                      dcpi_sink sink, void *user, int64_t *bytes, dcp_error *err) {
     const char *bare = signer ? dcpi_manifest_bare_state(source->head) : NULL;
@@ -10898,7 +11054,6 @@ static dcp_status dcpi_manifest_emit(const dcpi_manifest_source *source, int yam
     e.form = yaml ? DCPI_FORM_YAML : DCPI_FORM_MANIFEST;
     e.source = source;
     e.item = dcpi_manifest_item;
-    e.look = dcpi_manifest_look;
     e.is_parsed = dcpi_meta_is_parsed(head.internal);
     e.is_numbered = head.save_id != NULL;
     dcpi_time_format(dcpi_os_wall_us(), now);
@@ -10978,41 +11133,6 @@ static int dcpi_manifest_is_yaml(const char *text, size_t size) {       /* the f
     while (i < size && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) i++;
     return i < size && text[i] != '{';
 }
-static dcp_status dcpi_manifest_cover_list(const dcp_manifest_shard *shards, size_t count, const char *prefix,
-                                           dcp_error *err) {
-    size_t i;
-    for (i = 0; i < count; i++) {
-        dcpi_cover cover;
-        const int64_t size = dcpi_manifest_cover(&shards[i], &cover);
-        if (dcpi_cover_is_whole(&cover, shards[i].checksum, size)) continue;
-        return dcpi_fail(err, DCP_E_SIGNATURE,
-                         "%sshards[%" PRIu64 "].checksum: %s; it must not be loaded with a verifier", prefix,
-                         (uint64_t)i, dcpi_cover_words);
-    }
-    return DCP_OK;
-}
-static dcp_status dcpi_manifest_check_covered(const dcp_manifest *m, dcp_error *err) {
-    const char *bare = dcpi_manifest_bare_state(m);
-    const dcp_manifest_state *router = &m->router_state;
-    char prefix[64];
-    size_t l;
-    dcp_status status = dcpi_manifest_cover_list(m->shards, m->shard_count, "", err);
-    if (!status)
-        status = dcpi_manifest_cover_list(m->optim_state.shards, m->optim_state.shard_count, "optim_state.", err);
-    for (l = 0; l < router->layer_count && !status; l++) {
-        (void)snprintf(prefix, sizeof prefix, "router_state.layers[%" PRIu64 "].", (uint64_t)l);
-        status = dcpi_manifest_cover_list(router->layers[l].shards, router->layers[l].shard_count, prefix, err);
-    }
-    if (status || !bare) return status;
-    return dcpi_fail(err, DCP_E_SIGNATURE, "%s: %s; it must not be loaded with a verifier", bare, dcpi_cover_words);
-}
-static dcp_status dcpi_manifest_parse_covered(const dcp_verifier *verifier, dcp_manifest **out, dcp_error *err) {
-    const dcp_status status = verifier ? dcpi_manifest_check_covered(*out, err) : DCP_OK;
-    if (status == DCP_OK) return DCP_OK;
-    dcp_manifest_free(*out);
-    *out = NULL;
-    return status;
-}
 /* Checks a document's integrity, then parses it. A verifier that is set must accept, and then each byte that it names
  * is covered. What else its fields say is dcpi_manifest_check's business. */
 static dcp_status dcpi_manifest_parse(const char *text, size_t size, const dcp_verifier *verifier, dcp_manifest **out,
@@ -11036,7 +11156,12 @@ static dcp_status dcpi_manifest_parse(const char *text, size_t size, const dcp_v
         if (status == DCP_OK) status = dcpi_manifest_parse_text(yaml.out.data, yaml.out.size, &yaml, &tail, out, err);
         dcpi_buffer_free(&yaml.out);
     }
-    return status == DCP_OK ? dcpi_manifest_parse_covered(verifier, out, err) : status;
+    if (status != DCP_OK) return status;
+    if (verifier) status = dcpi_cover_check(NULL, *out, err);
+    if (status == DCP_OK) return DCP_OK;
+    dcp_manifest_free(*out);
+    *out = NULL;
+    return status;
 }
 DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest **out, dcp_error *err) {
     if (out) *out = NULL;
@@ -11048,410 +11173,146 @@ DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest
 
 /* ---- validation: every rule. It reports and goes on, like that of the metadata, whose rules for a tensor are used
  * here ------------------- */
-static const dcpi_member_words dcpi_check_manifest_words = {"dtype", "global_shape", "global_offset", "block_size",
-                                                            "block_checksums"};
-
-typedef struct dcpi_manifest_list { const dcp_manifest_shard *shards; size_t count; int64_t layer; } dcpi_manifest_list;
-#define DCPI_MANIFEST_SHARDS (-1)       /* instead of a layer: the document's own list, and that of optim_state */
-#define DCPI_MANIFEST_OPTIMIZER (-2)
-
-typedef struct dcpi_manifest_checker {
-    dcpi_checker c;
-    const dcp_manifest *manifest;
-    dcpi_manifest_list *lists; size_t list_count, shard_count;          /* of all lists */
-    const char *tier_hint; int hint_is_known;           /* the one looked up last */
-} dcpi_manifest_checker;
-
-/* "shards[3]", "router_state.layers[1].shards[0]" */
-static void dcpi_manifest_where(const dcpi_manifest_list *list, size_t shard, dcpi_where *where) {
-    where->depth = 0;
-    if (list->layer == DCPI_MANIFEST_OPTIMIZER) dcpi_where_enter(where, "optim_state", DCPI_META_NONE);
-    if (list->layer >= 0) {
-        dcpi_where_enter(where, "router_state", DCPI_META_NONE);
-        dcpi_where_enter(where, "layers", (size_t)list->layer);
-    }
-    dcpi_where_enter(where, "shards", shard);
-}
-static void dcpi_manifest_add_list(dcpi_manifest_checker *k, const dcp_manifest_shard *shards, size_t count,
-                                   int64_t layer) {
-    dcpi_manifest_list *list = &k->lists[k->list_count];
-    if (!shards) return;
-    list->shards = shards;
-    list->count = count;
-    list->layer = layer;
-    k->shard_count += count;
-    k->list_count++;
-}
-
-/* -- one shard -- */
-static void dcpi_manifest_check_names(dcpi_manifest_checker *k, const dcp_manifest_shard *s, int is_parameter) {
+static void dcpi_manifest_check_names(dcpi_checker *c, const dcp_manifest_shard *s, int is_parameter) {
     const int is_expert = s->type && strcmp(s->type, "expert") == 0, is_dense = s->type &&
                           strcmp(s->type, "dense") == 0;
-    int i;
+    int i = 0;
     if (is_parameter && (!s->type || s->type[0] == '\0'))
-        dcpi_check_error(&k->c, "type", "a type is required: dense or expert");
+        dcpi_check_error(c, "type", "a type is required: dense or expert");
     else if (s->type && !is_expert && !is_dense)
-        dcpi_check_error(&k->c, "type", "\"%.64s\" is neither dense nor expert", s->type);
-    if (s->tensor_name && !dcpi_is_name(s->tensor_name, DCP_LIMIT_NAME))
-        dcpi_check_error(&k->c, "tensor_name", "a name is UTF-8 without control characters, of 1 to %d bytes",
-                         (int)DCP_LIMIT_NAME);
-    else dcpi_check_shown(&k->c, "tensor_name", s->tensor_name);
+        dcpi_check_error(c, "type", "\"%.64s\" is neither dense nor expert", s->type);
+    dcpi_check_name(c, "tensor_name", s->tensor_name, 0);
     if (is_expert && !s->has_expert_key)
-        dcpi_check_error(&k->c, "expert_key", "an expert needs its key: [tier, group, expert]");
+        dcpi_check_error(c, "expert_key", "an expert needs its key: [tier, group, expert]");
     else if (!s->tensor_name && !s->has_expert_key)
-        dcpi_check_error(&k->c, "tensor_name", "a tensor_name is required, or the expert_key of an expert");
-    if (is_dense && s->has_expert_key) dcpi_check_error(&k->c, "expert_key", "a dense shard has none");
-    for (i = 0; i < 3 && s->has_expert_key; i++)
-        if (s->expert_key[i] < 0) {
-            dcpi_check_error(&k->c, "expert_key", "must not be negative: %" PRId64, s->expert_key[i]);
-            break;
-        }
+        dcpi_check_error(c, "tensor_name", "a tensor_name is required, or the expert_key of an expert");
+    if (is_dense && s->has_expert_key) dcpi_check_error(c, "expert_key", "a dense shard has none");
+    while (i < 2 && s->expert_key[i] >= 0) i++;                         /* the first that is negative, if any */
+    if (s->has_expert_key) dcpi_check_natural(c, "expert_key", s->expert_key[i]);
 }
 /* A hint that names no tier misleads nobody about the bytes: a warning. A tier's number does as well as its name. */
-static void dcpi_manifest_check_hint(dcpi_manifest_checker *k, const dcp_manifest_shard *s) {
-    const dcp_manifest *m = k->manifest;
+static void dcpi_manifest_check_hint(dcpi_checker *c, const dcp_manifest_shard *s) {
+    const dcp_manifest *m = c->manifest;
     char id[24];
     size_t t;
     if (!s->tier_hint) return;
-    if (s->tier_hint != k->tier_hint) {
-        k->tier_hint = s->tier_hint;
-        k->hint_is_known = 0;
-        for (t = 0; m->tiers && t < m->tier_count && !k->hint_is_known; t++) {
+    if (s->tier_hint != c->tier_hint) {
+        c->tier_hint = s->tier_hint;
+        c->hint_is_known = 0;
+        for (t = 0; m->tiers && t < m->tier_count && !c->hint_is_known; t++) {
             (void)snprintf(id, sizeof id, "%" PRId64, m->tiers[t].tier.tier_id);
-            k->hint_is_known = dcpi_same_text(m->tiers[t].tier.name, s->tier_hint) || strcmp(id, s->tier_hint) == 0;
+            c->hint_is_known = dcpi_same_text(m->tiers[t].tier.name, s->tier_hint) || strcmp(id, s->tier_hint) == 0;
         }
     }
-    if (!k->hint_is_known)
-        dcpi_check_warning(&k->c, "tier_hint", "there is no tier \"%.64s\"; it is not found by its tier", s->tier_hint);
+    if (!c->hint_is_known)
+        dcpi_check_finding(c, 0, "tier_hint", "there is no tier \"%.64s\"; it is not found by its tier", s->tier_hint);
 }
-static void dcpi_manifest_check_tree(dcpi_manifest_checker *k, const dcp_manifest_shard *s, const uint8_t stated[32]) {
-    uint8_t digest[32];
-    if (s->size > 0 && s->block_size == 0) {
-        dcpi_check_error(&k->c, "block_checksums", "block digests are required with a sha256-tree checksum");
-        return;
-    }
-    if (s->block_count > 0 && !s->block_checksums) return;              /* said already */
-    dcp_sha256(s->block_count > 0 ? (const void *)s->block_checksums : "", s->block_count * 32, digest);
-    if (!dcpi_sha_equal(digest, stated, 32))
-        dcpi_check_error(&k->c, "checksum", "it is not the SHA-256 of the shard's block digests");
-}
-static void dcpi_manifest_check_checksum(dcpi_manifest_checker *k, const dcp_manifest_shard *s) {
-    const char *text = s->checksum;
-    uint8_t stated[32];
-    int is_tree;
-    if (!text || text[0] == '\0') {
-        dcpi_check_strict(&k->c, "checksum", "there is none: the shard cannot be verified");
-        return;
-    }
-    if (!dcpi_checksum_parse(text, &is_tree, stated)) {
-        dcpi_check_strict(&k->c, "checksum", "\"%.96s\" is neither 64 hex digits nor sha256-tree: and 64 hex digits; "
-                                             "reading the shard will fail", text);
-        return;
-    }
-    if (k->c.is_ours && strpbrk(text, "ABCDEF")) dcpi_check_error(&k->c, "checksum", "hex digits must be lower case");
-    if (is_tree) dcpi_manifest_check_tree(k, s, stated);
-    else if (s->block_count > 0)
-        dcpi_check_error(&k->c, "block_checksums",
-                         "block digests stand only beside a sha256-tree checksum of the shard");
-}
-/* The shape of the whole: where global_shape is absent from a piece that is not sharded, the piece's own. */
-static const int64_t *dcpi_manifest_whole(const dcp_manifest_shard *s) {
-    const int ndim = s->ndim < 0 || s->ndim > DCP_MAX_DIMS ? 0 : s->ndim;
-    int d;
-    if (!s->placement || strcmp(s->placement, "sharded") == 0) return s->global_shape;
-    for (d = 0; d < ndim; d++) if (s->global_shape[d] != 0 || s->global_offset[d] != 0) return s->global_shape;
-    return s->shape;
-}
-/* What a shard has in common with a tensor of the metadata. */
-static void dcpi_manifest_as_tensor(const dcp_manifest_shard *s, dcp_tensor_metadata *t) {
-    memset(t, 0, sizeof *t);
-    t->ndim = s->ndim;
-    memcpy(t->shape, s->shape, sizeof t->shape);
-    t->data_type = s->dtype;
-    t->size = s->size;
-    memcpy(t->global_shape, dcpi_manifest_whole(s), sizeof t->global_shape);
-    memcpy(t->global_offset, s->global_offset, sizeof t->global_offset);
-    t->placement = s->placement;
-    t->block_size = s->block_size;
-    t->block_checksums = s->block_checksums;
-    t->block_count = s->block_count;
-}
-static void dcpi_manifest_check_tensor(dcpi_manifest_checker *k, const dcp_manifest_shard *s, int is_parameter) {
-    dcp_tensor_metadata t;
-    int64_t elements;
-    dcp_dtype type;
-    if (s->size < -1) dcpi_check_error(&k->c, "size", "must not be negative: %" PRId64, s->size);
-    if (s->size == -1 && k->c.is_ours) dcpi_check_error(&k->c, "size", "a size is required");
-    if (s->block_size < 0) dcpi_check_error(&k->c, "block_size", "must not be negative: %" PRId64, s->block_size);
-    if (s->ndim == -1 && !s->dtype && !is_parameter) return;          /* optimizer or router state of no shape: bytes */
-    dcpi_manifest_as_tensor(s, &t);
-    dcpi_check_type(&k->c, &t);
-    if (s->ndim == -1) { dcpi_check_error(&k->c, "shape", "a shape is required"); return; }
-    if (t.size < 0 && dcpi_check_elements(t.ndim, t.shape, &elements)) {        /* absent: then what it must be */
-        type = t.data_type ? dcpi_check_type_of(&k->c, t.data_type) : DCP_OPAQUE;
-        if (type != DCP_OPAQUE && !dcpi_dtype_size(type, elements, &t.size)) t.size = 0;
-    }
-    if (t.data_type) dcpi_check_shape(&k->c, &t);
-    dcpi_check_placement(&k->c, &t);
-    if (s->block_size >= 0) dcpi_check_blocks(&k->c, &t);
-}
-static void dcpi_manifest_check_shard(dcpi_manifest_checker *k, const dcp_manifest_shard *s, int is_parameter) {
-    dcpi_check_path(&k->c, "path", s->path, 0);
-    dcpi_manifest_check_names(k, s, is_parameter);
-    dcpi_manifest_check_hint(k, s);
-    dcpi_manifest_check_tensor(k, s, is_parameter);
-    dcpi_manifest_check_checksum(k, s);
-    if (s->version < 0) dcpi_check_error(&k->c, "version", "must not be negative: %" PRId64, s->version);
-    if (s->rank < -1) dcpi_check_error(&k->c, "rank", "must not be negative: %d", s->rank);
-    else if (k->manifest->world_size > 0 && s->rank >= k->manifest->world_size)
-        dcpi_check_error(&k->c, "rank", "%d is not below world_size, which is %d", s->rank, k->manifest->world_size);
-}
-
-/* -- shards beside each other: what two of them may have in common, and what must hold then. The first stands for
- *    all. */
-static uint64_t dcpi_manifest_hash(const void *user, const void *data, size_t size) {
-    return dcpi_check_hash(&((const dcpi_manifest_checker *)user)->c, data, size);
-}
-static const dcp_manifest_shard *dcpi_manifest_shard_of(const dcpi_set_item *item) {
-    return (const dcp_manifest_shard *)item->item;
-}
-/* Looks at the second, and says where the first is. */
-static dcpi_checker *dcpi_manifest_meet(dcpi_manifest_checker *k, const dcpi_set_item *old, const dcpi_set_item *item,
-                                        size_t index, char place[128]) {
-    const dcpi_manifest_list *list = &k->lists[old->group];
-    dcpi_where where;
-    dcpi_manifest_where(list, (size_t)(dcpi_manifest_shard_of(old) - list->shards), &where);
-    dcpi_where_text(&where, place, 128);
-    dcpi_manifest_where(&k->lists[item->group], index, &k->c.where);
-    return &k->c;
-}
-
-/* -- one file may stand in several shards only if it is the same bytes each time */
-static uint64_t dcpi_manifest_path_hash(const void *user, const void *item) {
-    const char *path = ((const dcp_manifest_shard *)item)->path;
-    return path ? dcpi_manifest_hash(user, path, strlen(path)) : 0;
-}
-static int dcpi_manifest_same_path(const dcpi_set_item *a, const dcpi_set_item *b) {
-    return dcpi_same_text(dcpi_manifest_shard_of(a)->path, dcpi_manifest_shard_of(b)->path);
-}
-static void dcpi_manifest_check_paths(void *user, dcpi_set_item *a, const dcpi_set_item *b, size_t index) {
-    const dcp_manifest_shard *x = dcpi_manifest_shard_of(a), *y = dcpi_manifest_shard_of(b);
-    dcpi_checker *c;
-    char place[128];
-    if (x->size == y->size && dcpi_same_text(x->checksum, y->checksum)) return;
-    c = dcpi_manifest_meet((dcpi_manifest_checker *)user, a, b, index, place);
-    dcpi_check_error(c, "path", "\"%.200s\" stands in %s too, with another size or checksum", y->path, place);
-}
-/* -- pieces of one tensor agree: the same name and key, in the same list (a layer of the router is one) */
-static uint64_t dcpi_manifest_tensor_hash(const void *user, const void *item) {
-    const dcp_manifest_shard *s = (const dcp_manifest_shard *)item;
-    uint64_t hash = 1;
-    if (!s->tensor_name && !s->has_expert_key) return 0;
-    if (s->has_expert_key) hash = dcpi_manifest_hash(user, s->expert_key, sizeof s->expert_key) * 3;
-    return s->tensor_name ? hash + dcpi_manifest_hash(user, s->tensor_name, strlen(s->tensor_name)) : hash;
-}
-static int dcpi_manifest_same_tensor(const dcpi_set_item *a, const dcpi_set_item *b) {
-    const dcp_manifest_shard *x = dcpi_manifest_shard_of(a), *y = dcpi_manifest_shard_of(b);
-    if (a->group != b->group || !dcpi_same_text(x->tensor_name, y->tensor_name))
-        return 0;
-    return x->has_expert_key == y->has_expert_key && (!x->has_expert_key ||
-                                                      memcmp(x->expert_key, y->expert_key, sizeof x->expert_key) == 0);
-}
-static void dcpi_manifest_check_tensors(void *user, dcpi_set_item *a, const dcpi_set_item *b, size_t index) {
-    const dcp_manifest_shard *x = dcpi_manifest_shard_of(a), *y = dcpi_manifest_shard_of(b);
-    dcpi_checker *c;
-    char place[128];
-    c = dcpi_manifest_meet((dcpi_manifest_checker *)user, a, b, index, place);
-    if (!dcpi_same_text(x->placement, y->placement)) {
-        dcpi_check_error(c, "placement", "it is %.32s, and in %s %.32s, which is a piece of the same tensor",
-                         y->placement ? y->placement : "absent", place, x->placement ? x->placement : "absent");
-        return;
-    }
-    if (!y->placement) {
-        dcpi_check_warning(c, "global_offset",
-                           "%s is a piece of the same tensor, and nothing says how the two fit together", place);
-        return;
-    }
-    if (strcmp(y->placement, "private") == 0) return;
-    if (!dcpi_check_same_type(x->dtype, y->dtype))
-        dcpi_check_error(c, "dtype", "it is %.32s, and in %s %.32s, which is a piece of the same tensor",
-                         y->dtype ? y->dtype : "absent", place, x->dtype ? x->dtype : "absent");
-    if (x->ndim != y->ndim || memcmp(x->global_shape, y->global_shape, sizeof x->global_shape) != 0)
-        dcpi_check_error(c, "global_shape", "%s is a piece of the same tensor and has another one", place);
-}
-/* -- and none of them stands twice: at one place, and private ones of one rank. One without elements takes no place:
- *    where it starts, others of other shapes may start too, which every even split over more ranks than rows has. */
-static int dcpi_manifest_is_empty(const dcp_manifest_shard *s) {
-    int d;
-    for (d = 0; d < s->ndim && d < DCP_MAX_DIMS; d++) if (s->shape[d] == 0) return 1;
-    return 0;
-}
-static uint64_t dcpi_manifest_piece_hash(const void *user, const void *item) {
-    const dcp_manifest_shard *s = (const dcp_manifest_shard *)item;
-    const uint64_t tensor = s->placement ? dcpi_manifest_tensor_hash(user, item) : 0;
-    const size_t ndim = s->ndim < 0 || s->ndim > DCP_MAX_DIMS ? 0 : (size_t)s->ndim;
-    const int is_private = s->placement && strcmp(s->placement, "private") == 0;
-    int64_t words[2 * DCP_MAX_DIMS + 1];
-    size_t count = ndim;
-    if (tensor == 0) return 0;
-    memcpy(words, s->global_offset, ndim * sizeof *words);
-    words[count++] = is_private ? s->rank : -1;
-    /* else many empty ones at one place would be one long chain */
-    if (!is_private && dcpi_manifest_is_empty(s)) {
-        memcpy(words + count, s->shape, ndim * sizeof *words);
-        count += ndim;
-    }
-    return tensor * 3 + dcpi_manifest_hash(user, words, count * sizeof *words);
-}
-static int dcpi_manifest_same_piece(const dcpi_set_item *a, const dcpi_set_item *b) {
-    const dcp_manifest_shard *x = dcpi_manifest_shard_of(a), *y = dcpi_manifest_shard_of(b);
-    if (!dcpi_manifest_same_tensor(a, b) || !dcpi_same_text(x->placement, y->placement)) return 0;
-    if (memcmp(x->global_offset, y->global_offset, sizeof x->global_offset) != 0) return 0;
-    if (strcmp(y->placement, "private") == 0) return x->rank == y->rank;
-    if (!dcpi_manifest_is_empty(x) && !dcpi_manifest_is_empty(y)) return 1;
-    return memcmp(x->shape, y->shape, sizeof x->shape) == 0;
-}
-static void dcpi_manifest_check_pieces(void *user, dcpi_set_item *a, const dcpi_set_item *b, size_t index) {
-    dcpi_checker *c;
-    char place[128];
-    c = dcpi_manifest_meet((dcpi_manifest_checker *)user, a, b, index, place);
-    dcpi_check_error(c, "global_offset", "%s is the same piece of the same tensor", place);
+static void dcpi_manifest_check_shard(dcpi_checker *c, const dcpi_record *record, const dcp_manifest_shard *s) {
+    const int is_parameter = record == &dcpi_manifest_shard_records[0];
+    dcpi_piece_view p;
+    dcpi_piece_of_shard(s, &p);
+    dcpi_check_path(c, "path", s->path, 0);
+    dcpi_manifest_check_names(c, s, is_parameter);
+    dcpi_manifest_check_hint(c, s);
+    if (s->size == -1 && c->is_ours) dcpi_check_error(c, "size", "a size is required");
+    if (s->size != -1) dcpi_check_natural(c, "size", s->size);
+    if (s->ndim == -1 && (s->dtype || is_parameter)) {
+        dcpi_check_type(c, s->dtype);
+        dcpi_check_error(c, "shape", "a shape is required");
+    } else if (s->ndim != -1) dcpi_check_piece(c, &p);                  /* else state that is bytes */
+    dcpi_check_checksum(c, s->checksum, record, s, 1);
+    dcpi_check_natural(c, "version", s->version);
+    if (s->rank != -1) dcpi_check_natural(c, "rank", s->rank);
+    if (c->manifest->world_size > 0 && s->rank >= c->manifest->world_size)
+        dcpi_check_error(c, "rank", "%d is not below world_size, which is %d", s->rank, c->manifest->world_size);
 }
 
 /* -- the document -- */
 static int dcpi_manifest_by_id(const void *a, const void *b) {
-    int64_t x = ((const dcp_manifest_tier *)a)->tier.tier_id, y = ((const dcp_manifest_tier *)b)->tier.tier_id;
-    return x < y ? -1 : x > y;
+    return dcpi_compare_numbers(((const dcp_manifest_tier *)a)->tier.tier_id,
+                                ((const dcp_manifest_tier *)b)->tier.tier_id);
 }
 static int dcpi_manifest_by_name(const void *a, const void *b) {
-    const char *x = ((const dcp_manifest_tier *)a)->tier.name, *y = ((const dcp_manifest_tier *)b)->tier.name;
-    return strcmp(x ? x : "", y ? y : "");
+    return dcpi_compare_texts(((const dcp_manifest_tier *)a)->tier.name, ((const dcp_manifest_tier *)b)->tier.name);
 }
 static int dcpi_manifest_by_layer(const void *a, const void *b) {
-    int64_t x = ((const dcp_manifest_layer *)a)->layer, y = ((const dcp_manifest_layer *)b)->layer;
-    return x < y ? -1 : x > y;
+    return dcpi_compare_numbers(((const dcp_manifest_layer *)a)->layer, ((const dcp_manifest_layer *)b)->layer);
 }
-/* Which of two equal ones comes later is said; `stride` bytes lie between items. */
-static void dcpi_manifest_check_unique(dcpi_manifest_checker *k, const char *list, const void *items, size_t count,
-                                       size_t stride, dcpi_compare compare, const char *member) {
-    const void **order = (const void **)dcpi_alloc_array(count, sizeof *order, NULL);
-    size_t i;
-    if (!order) { k->c.no_memory = 1; return; }
-    for (i = 0; i < count; i++) order[i] = (const char *)items + i * stride;
-    if (dcpi_sort(order, count, compare, NULL) != DCP_OK) k->c.no_memory = 1;
-    for (i = 1; i < count && !k->c.no_memory; i++) {
-        if (compare(order[i - 1], order[i]) != 0) continue;
-        dcpi_check_at(&k->c, 0, list, (size_t)((const char *)order[i] - (const char *)items) / stride);
-        dcpi_check_error(&k->c, member, "%s[%" PRIu64 "] has the same one", list,
-                         (uint64_t)(size_t)((const char *)order[i - 1] - (const char *)items) / stride);
-    }
-    k->c.where.depth = 0;
-    dcpi_free((void *)order);
-}
-static void dcpi_manifest_check_tiers(dcpi_manifest_checker *k) {
-    const dcp_manifest *m = k->manifest;
+static void dcpi_manifest_check_tiers(dcpi_checker *c) {
+    const dcp_manifest *m = c->manifest;
     size_t t;
-    if (!m->tiers) { if (m->tier_count > 0) dcpi_check_error(&k->c, "tiers", "the tiers are missing"); return; }
+    if (!m->tiers) { if (m->tier_count > 0) dcpi_check_error(c, "tiers", "the tiers are missing"); return; }
     for (t = 0; t < m->tier_count; t++) {
         const dcp_tier *tier = &m->tiers[t].tier;
-        dcpi_check_at(&k->c, 0, "tiers", t);
-        if (!tier->name || !dcpi_is_name(tier->name, DCP_LIMIT_NAME))
-            dcpi_check_error(&k->c, "name", "a name is required, UTF-8 without control characters");
-        else dcpi_check_shown(&k->c, "name", tier->name);
+        dcpi_check_at(c, 0, "tiers", t);
+        dcpi_check_name(c, "name", tier->name, 1);
         if (tier->size_budget && dcpi_manifest_budget(tier->size_budget) < 0)
-            dcpi_check_error(&k->c, "size_budget",
+            dcpi_check_error(c, "size_budget",
                              "\"%.64s\" is not a number of bytes below 2^63, such as 40GB, 512MiB or 1000",
                              tier->size_budget);
     }
-    k->c.where.depth = 0;
-    dcpi_manifest_check_unique(k, "tiers", m->tiers, m->tier_count, sizeof *m->tiers, dcpi_manifest_by_id, "tier_id");
-    dcpi_manifest_check_unique(k, "tiers", m->tiers, m->tier_count, sizeof *m->tiers, dcpi_manifest_by_name, "name");
+    dcpi_check_unique(c, "tiers", m->tiers, m->tier_count, sizeof *m->tiers, dcpi_manifest_by_id, "tier_id");
+    dcpi_check_unique(c, "tiers", m->tiers, m->tier_count, sizeof *m->tiers, dcpi_manifest_by_name, "name");
 }
-static void dcpi_manifest_check_state(dcpi_manifest_checker *k, const dcp_manifest_state *state, const char *name) {
-    dcpi_check_at(&k->c, 0, name, DCPI_META_NONE);
-    if (state->path) dcpi_check_path(&k->c, "path", state->path, 0);
-    k->c.where.depth = 0;
-    if (state->layers)
-        dcpi_manifest_check_unique(k, "router_state.layers", state->layers, state->layer_count, sizeof *state->layers,
-                                   dcpi_manifest_by_layer, "layer");
+static void dcpi_manifest_check_states(dcpi_checker *c) {
+    const dcp_manifest_state *const states[] = {&c->manifest->optim_state, &c->manifest->router_state};
+    int i;
+    for (i = 0; i < 2; i++) {
+        dcpi_check_at(c, 0, i == 0 ? "optim_state" : "router_state", DCPI_META_NONE);
+        if (states[i]->path) dcpi_check_path(c, "path", states[i]->path, 0);
+    }
+    c->where.depth = 0;
+    if (states[1]->layers)
+        dcpi_check_unique(c, "router_state.layers", states[1]->layers, states[1]->layer_count,
+                          sizeof *states[1]->layers, dcpi_manifest_by_layer, "layer");
 }
-static void dcpi_manifest_check_head(dcpi_manifest_checker *k) {
-    const dcp_manifest *m = k->manifest;
-    const int is_parsed = k->c.is_parsed;
-    if (!m->model_id || m->model_id[0] == '\0') dcpi_check_warning(&k->c, "model_id", "the model has no name");
+static void dcpi_manifest_check_head(dcpi_checker *c) {
+    const dcp_manifest *m = c->manifest;
+    const int is_parsed = c->is_parsed;
+    if (!m->model_id || m->model_id[0] == '\0') dcpi_check_finding(c, 0, "model_id", "the model has no name");
     if (m->metadata_version < 0 || (m->metadata_version == 0 && is_parsed))
-        dcpi_check_error(&k->c, "metadata_version", "it is required and at least 1: %" PRId64, m->metadata_version);
+        dcpi_check_error(c, "metadata_version", "it is required and at least 1: %" PRId64, m->metadata_version);
     else if (m->metadata_version > DCP_MANIFEST_VERSION)
-        dcpi_check_warning(&k->c, "metadata_version", "%" PRId64
+        dcpi_check_finding(c, 0, "metadata_version", "%" PRId64
                            " is newer than this program, which knows %d; what is unknown to it is ignored",
                            m->metadata_version, DCP_MANIFEST_VERSION);
     if (m->min_reader_version < 0 || m->min_reader_version > DCP_MANIFEST_VERSION)
-        dcpi_check_error(&k->c, "min_reader_version", "%" PRId64 " is not from 0 to %d, which this program has",
+        dcpi_check_error(c, "min_reader_version", "%" PRId64 " is not from 0 to %d, which this program has",
                          m->min_reader_version, DCP_MANIFEST_VERSION);
-    dcpi_check_save(&k->c, "save_id", m->save_id, m->timestamp);
+    dcpi_check_save(c, m->save_id, m->timestamp);
 }
-static void dcpi_manifest_check_list(dcpi_manifest_checker *k, const dcpi_manifest_list *list) {
-    size_t i;
-    for (i = 0; i < list->count; i++) {
-        dcpi_manifest_where(list, i, &k->c.where);
-        dcpi_manifest_check_shard(k, &list->shards[i], list->layer == DCPI_MANIFEST_SHARDS);
+static void dcpi_manifest_check_shards(dcpi_checker *c) {
+    const dcp_manifest *m = c->manifest;
+    dcpi_pieces list;
+    size_t count = 0, l, i;
+    for (l = 0; dcpi_pieces_at(NULL, m, l, &list); l++) {
+        c->where = list.where;
+        count |= list.count;
+        for (i = 0; i < list.count; i++) {
+            dcpi_check_at(c, list.where.depth, "shards", i);
+            dcpi_manifest_check_shard(c, list.record, (const dcp_manifest_shard *)(const void *)list.items + i);
+        }
     }
-    k->c.where.depth = 0;
-}
-static void dcpi_manifest_relate(dcpi_manifest_checker *k, const dcpi_set_rule *rule) {
-    dcpi_set set;
-    size_t l;
-    if (!dcpi_set_make(&set, k->shard_count)) { k->c.no_memory = 1; return; }
-    for (l = 0; l < k->list_count; l++)
-        dcpi_set_add_all(&set, rule, k, k->lists[l].shards, k->lists[l].count, sizeof *k->lists[l].shards, l);
-    k->c.where.depth = 0;
-    dcpi_free(set.slots);
-}
-static void dcpi_manifest_check_shards(dcpi_manifest_checker *k) {
-    static const dcpi_set_rule paths = {dcpi_manifest_path_hash, dcpi_manifest_same_path,
-                                                 dcpi_manifest_check_paths};
-    static const dcpi_set_rule tensors = {dcpi_manifest_tensor_hash, dcpi_manifest_same_tensor,
-                                                   dcpi_manifest_check_tensors};
-    static const dcpi_set_rule pieces = {dcpi_manifest_piece_hash, dcpi_manifest_same_piece,
-                                                  dcpi_manifest_check_pieces};
-    const dcp_manifest *m = k->manifest;
-    const dcp_manifest_state *router = &m->router_state;
-    size_t l, layers = router->layers ? router->layer_count : 0;
-    k->lists = (dcpi_manifest_list *)dcpi_alloc_array(layers + 2, sizeof *k->lists, NULL);
-    if (!k->lists) { k->c.no_memory = 1; return; }
-    dcpi_manifest_add_list(k, m->shards, m->shard_count, DCPI_MANIFEST_SHARDS);
-    dcpi_manifest_add_list(k, m->optim_state.shards, m->optim_state.shard_count, DCPI_MANIFEST_OPTIMIZER);
-    for (l = 0; l < layers; l++)
-        dcpi_manifest_add_list(k, router->layers[l].shards, router->layers[l].shard_count, (int64_t)l);
-    for (l = 0; l < k->list_count; l++) dcpi_manifest_check_list(k, &k->lists[l]);
-    if (!m->shards && m->shard_count > 0) dcpi_check_error(&k->c, "shards", "the shards are missing");
-    else if (k->shard_count == 0) dcpi_check_warning(&k->c, "shards", "there is no shard");
-    else if (k->shard_count > (size_t)DCP_LIMIT_TENSORS)
-        dcpi_check_error(&k->c, "shards", "more than %d shards (DCP_LIMIT_TENSORS)", (int)DCP_LIMIT_TENSORS);
-    else {
-        dcpi_manifest_relate(k, &paths);
-        dcpi_manifest_relate(k, &tensors);
-        dcpi_manifest_relate(k, &pieces);
-    }
-    dcpi_free(k->lists);
+    c->where.depth = 0;
+    if (!m->shards && m->shard_count > 0) dcpi_check_error(c, "shards", "the shards are missing");
+    else if (count == 0) dcpi_check_finding(c, 0, "shards", "there is no shard");
+    else dcpi_check_relations(c);
 }
 DCPDEF dcp_status dcp_manifest_validate(const dcp_manifest *manifest, dcp_validation *out) {
-    dcpi_manifest_checker k;
+    dcpi_checker c;
     dcp_manifest all;
     if (out) memset(out, 0, sizeof *out);
     if (!manifest || !out) return DCP_E_INVALID;
-    memset(&k, 0, sizeof k);
-    dcpi_check_begin(&k.c, &dcpi_check_manifest_words, manifest->internal, manifest->save_id, out);
-    k.manifest = manifest;
+    dcpi_check_begin(&c, manifest->internal, manifest->save_id, out);
+    c.manifest = manifest;
     all = *manifest;
     all.optim_state.is_there = all.router_state.is_there = 1;           /* what is in them counts in any case */
-    dcpi_check_record(&k.c, &dcpi_manifest_record, &all);
-    dcpi_manifest_check_head(&k);
-    dcpi_manifest_check_tiers(&k);
-    dcpi_manifest_check_state(&k, &manifest->optim_state, "optim_state");
-    dcpi_manifest_check_state(&k, &manifest->router_state, "router_state");
-    dcpi_manifest_check_shards(&k);
-    return dcpi_check_end(&k.c);
+    dcpi_check_record(&c, &dcpi_manifest_record, &all);
+    dcpi_manifest_check_head(&c);
+    dcpi_manifest_check_tiers(&c);
+    dcpi_manifest_check_states(&c);
+    dcpi_manifest_check_shards(&c);
+    return dcpi_check_end(&c);
 }
 /* Validates for an operation that needs a good document: as dcpi_meta_check. */
 static dcp_status dcpi_manifest_check(const dcp_manifest *manifest, const char *path, dcp_validation *found,
@@ -19368,8 +19229,8 @@ static int dcpi_pool_base_compare(const void *a_, const void *b_) {
     order = dcpi_box_compare(x->global_offset, y->global_offset);
     if (order) return order;
     if (is_private) return x->rank < y->rank ? -1 : x->rank > y->rank;
-    if (!dcpi_manifest_is_empty(x) || !dcpi_manifest_is_empty(y))
-        return dcpi_manifest_is_empty(y) - dcpi_manifest_is_empty(x);
+    if (!dcpi_shape_is_empty(x->ndim, x->shape) || !dcpi_shape_is_empty(y->ndim, y->shape))
+        return dcpi_shape_is_empty(y->ndim, y->shape) - dcpi_shape_is_empty(x->ndim, x->shape);
     return dcpi_box_compare(x->shape, y->shape);
 }
 /* The entry for that piece in a sorted list; NULL: there is none. */

@@ -30,7 +30,7 @@ import subprocess
 import sys
 
 DIRECTORY = 'build/coverage'
-PARSE = ['json', 'yaml', 'integrity', 'meta', 'manifest', 'file']
+PARSE = ['json', 'yaml', 'integrity', 'names', 'schema', 'meta', 'manifest', 'file']
 COMMIT = re.compile(r'(dcpi_)?((commit|done|finish|document_sink|names|intents?|removal)_\w+'
                     r'|save_(acknowledge|gathered|commit|tell|finish)|pool_check)$')
 VERIFY = re.compile(r'(dcpi_|dcp_)?((document|open|verify|flat|item|select)_\w+'

@@ -37,6 +37,8 @@ SUITES = {
     'json': ['json', 'meta', 'manifest', 'fuzz:every_input'],
     'yaml': ['yaml', 'manifest', 'fuzz:every_input'],
     'integrity': ['meta', 'manifest', 'fuzz:every_input', 'hostile:memory_ends'],
+    'names': ['meta', 'manifest', 'pool', 'directory'],
+    'schema': ['meta', 'manifest', 'pool', 'fuzz:every_input', 'hostile:each_number', 'hostile:memory_ends'],
     'meta': ['meta', 'manifest', 'pool', 'fuzz:every_input', 'hostile:each_number', 'hostile:memory_ends'],
     'manifest': ['manifest', 'pool', 'fuzz:every_input', 'hostile:each_number', 'hostile:memory_ends'],
     'file': ['file_format', 'directory', 'fuzz:every_input'],

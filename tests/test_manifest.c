@@ -657,7 +657,7 @@ TEST(every_rule_of_a_shard) {
     change_finds("\"checksum\": \"" FLAT "\", \"version\": 3", "\"checksum\": \"abc123\", \"version\": 3", 1, 0,
                  "shards[1].checksum: \"abc123\" is neither");
     change_finds("\"checksum\": \"" FLAT "\", \"version\": 3", "\"version\": 3", 1, 0,
-                 "shards[1].checksum: there is none");
+                 "shards[1].checksum: shard 1 is missing its checksum");
     change_finds("\"checksum\": \"2222", "\"checksum\": \"ABCD", 1, 0,
                  "shards[1].checksum: hex digits must be lower case");
     change_finds(T1, FLAT, 1, 0, "shards[0].block_checksums: block digests stand only beside");
@@ -671,12 +671,12 @@ TEST(every_rule_of_a_shard) {
     change_finds("[\"" D1 "\"]", "[\"" D1 "\", \"" D1 "\"]", 2, 0,
                  "shards[0].block_checksums: 2 digests, but 8192 bytes have 1 blocks");
     change_finds("\"global_offset\": [256, 0]", "\"global_offset\": [257, 0]", 1, 0,
-        "shards[1].global_offset: dimension 0: 256 elements from 257 on do not fit into global_shape's 512");
+        "shards[1].global_offset: dimension 0: 256 elements from 257 on do not fit into the whole's 512");
     change_finds("\"global_offset\": [256, 0]", "\"global_offset\": [-1, 0]", 1, 0,
                  "shards[1].global_offset: dimension 0 is negative");
     change_finds("\"global_shape\": [512, 8], \"global_offset\": [256, 0], \"placement\": \"sharded\"",
         "\"global_shape\": [512, 8], \"global_offset\": [256, 0]", 2, 0,
-                 "shards[1].placement: a placement is required beside global_shape");
+                 "shards[1].placement: a placement is required beside the shape of the whole");
     change_finds("\"placement\": \"sharded\", \"rank\": 1", "\"placement\": \"scattered\", \"rank\": 1", 2, 0,
                  "shards[1].placement: \"scattered\" is none of");
     change_finds("\"placement\": \"sharded\", \"rank\": 1", "\"placement\": \"private\", \"rank\": 1", 2, 0,
@@ -745,7 +745,7 @@ TEST(rules_of_shards_beside_each_other) {
         "router_state.layers[1].shards[0].path: \"optim/m_0_of_1.bin\" stands in optim_state.shards[0] too");
     change_finds("\"global_shape\": [512, 8], \"global_offset\": [256, 0]",
                  "\"global_shape\": [600, 8], \"global_offset\": [256, 0]", 1, 0,
-                 "shards[1].global_shape: shards[0] is a piece of the same tensor and has another one");
+                 "shards[1].global_shape: it is [600, 8], and in shards[0] [512, 8]");
     change_finds("\"dtype\": \"fp32\", \"tier_hint\": \"hot\", \"checksum\": \"2",
                  "\"dtype\": \"int32\", \"tier_hint\": \"hot\", \"checksum\": \"2", 1, 0,
                  "shards[1].dtype: it is int32, and in shards[0] fp32");
@@ -1217,14 +1217,14 @@ TEST(rules_of_structs) {
     }
     s = &m->shards[1];
     s->type = ""; finds(m, 1, 0, "shards[1].type: a type is required"); s->type = "dense";
-    s->checksum = ""; finds(m, 1, 0, "shards[1].checksum: there is none"); s->checksum = FLAT;
-    s->block_size = -1; finds(m, 1, 0, "shards[1].block_size: must not be negative: -1"); s->block_size = 0;
+    s->checksum = ""; finds(m, 1, 0, "shards[1].checksum: shard 1 is missing its checksum"); s->checksum = FLAT;
+    s->block_size = -1; finds(m, 1, 0, "shards[1].block_size: -1 is not a power of two"); s->block_size = 0;
     s->ndim = 9; finds(m, 2, 0, "shards[1].shape: 9 dimensions"); s->ndim = 2;
     s->dtype = NULL; finds(m, 2, 0, "shards[1].dtype: it is absent, and in shards[0] fp32"); s->dtype = "fp32";
     shards[0].dtype = NULL; finds(m, 2, 0, "shards[1].dtype: it is fp32, and in shards[0] absent");
     shards[0].dtype = "fp32";
     s->ndim = 1; s->size = 1024;
-    finds(m, 1, 0, "shards[1].global_shape: shards[0] is a piece of the same tensor and has another one");
+    finds(m, 1, 0, "shards[1].global_shape: it is [512], and in shards[0] [512, 8]");
     s->ndim = 2; s->size = 8192;
     shards[0].block_checksums = NULL; finds(m, 1, 0, "shards[0].block_checksums");
     dcp_manifest_free(m);

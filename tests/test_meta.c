@@ -1103,7 +1103,7 @@ TEST(every_rule_of_the_format) {
         {"\"sharding\": {", "\"unknown\": {", "sharding: ", "required"},
         {"\"shardCount\": 2", "\"shardCount\": 3", "sharding.shardCount: shard count mismatch", "expected 3, found 2"},
         {"\"shardCount\": 2, ", "", "sharding.shardCount: shard count mismatch", "expected 0, found 2"},
-        {"\"rank\": 1", "\"rank\": 0", "shards[1].rank: ", "twice"},
+        {"\"rank\": 1", "\"rank\": 0", "shards[1].rank: ", "shards[0] has the same one"},
         {"\"rank\": 1", "\"rank\": 2", "shards[1].rank: ", "not from 0 to 1"},
         {"\"rank\": 1", "\"rank\": -1", "shards[1].rank: ", "not from 0 to 1"},
         {"\"step_100_shard_0.bin\"", "\"\"", "shards[0].filePath: ", "required"},
@@ -1134,7 +1134,8 @@ TEST(every_rule_of_the_format) {
         {"\"name\": \"step\"", "\"name\": \"\"", "shards[0].tensors[1].name: ", "required"},
         {"\"name\": \"step\"", "\"nom\": \"\"", "shards[0].tensors[1].name: ", "required"},
         {"\"name\": \"step\"", "\"name\": \"a\\nb\"", "shards[0].tensors[1].name: ", "control"},
-        {"\"name\": \"none\"", "\"name\": \"layers.0.wq\"", "shards[1].tensors[1].placement: ", "another piece"},
+        {"\"name\": \"none\"", "\"name\": \"layers.0.wq\"", "shards[1].tensors[1].placement: ",
+         "a piece of the same tensor"},
         {"\"shape\": [256, 8]", "\"shape\": [-256, 8]", "shards[0].tensors[0].shape: ", "dimension 0 is negative"},
         {"\"shape\": [256, 8]", "\"shape\": [4611686018427387904, 8]", "shards[0].tensors[0].shape: ", "64 bits"},
         {"\"shape\": [256, 8]", "\"shape\": [1152921504606846976, 4]", "shards[0].tensors[0].shape: ",
@@ -1167,14 +1168,14 @@ TEST(every_rule_of_the_format) {
          "\"globalShape\": [512, 8], \"globalOffset\": [-1, 0]", "shards[1].tensors[0].globalOffset: ", "negative"},
         {"\"globalShape\": [512, 8], \"globalOffset\": [256, 0]",
          "\"globalShape\": [513, 8], \"globalOffset\": [256, 0]", "shards[1].tensors[0].globalShape: ",
-         "another piece"},
+         "a piece of the same tensor"},
         {"\"globalShape\": [0, 3]", "\"globalShape\": [4611686018427387904, 3]", "shards[1].tensors[1].globalShape: ",
          "64 bits"},
         {"\"placement\": \"sharded\"", "\"placement\": \"spread\"", "shards[0].tensors[0].placement: ",
          "none of sharded"},
         {"\"placement\": \"sharded\", ", "", "shards[0].tensors[0].placement: ", "required"},
         {"\"placement\": \"sharded\"", "\"placement\": \"replicated\"", "shards[1].tensors[0].placement: ",
-         "another piece"},
+         "a piece of the same tensor"},
         {"\"blockSize\": 4194304", "\"blockSize\": 131072", "shards[0].tensors[0].blockSize: ", "power of two"},
         {"\"blockSize\": 4194304", "\"blockSize\": 4194305", "shards[0].tensors[0].blockSize: ", "power of two"},
         {"\"blockSize\": 4194304", "\"blockSize\": 2147483648", "shards[0].tensors[0].blockSize: ", "power of two"},
@@ -1224,7 +1225,7 @@ TEST(rules_of_structs) {
     m->shards[0].file_path = longer; check_error(m, "shards[0].filePath", "longer");
     m->shards[0].file_path = "step_100_shard_0.bin";
     longer[DCP_LIMIT_NAME + 1] = '\0';
-    t->name = longer; check_error(m, "shards[0].tensors[0].name", "at most 1024"); t->name = "layers.0.wq";
+    t->name = longer; check_error(m, "shards[0].tensors[0].name", "of 1 to 1024"); t->name = "layers.0.wq";
     t->ndim = 9; check_error(m, "shards[0].tensors[0].shape", "9 dimensions");
     t->ndim = -1; check_error(m, "shards[0].tensors[0].shape", "-1 dimensions"); t->ndim = 2;
     t->ndim = 3; t->shape[0] = 0; t->shape[1] = INT64_MAX / 2; t->shape[2] = 4;
@@ -1240,7 +1241,7 @@ TEST(rules_of_structs) {
     m->fields[0].value = NULL; check_error(m, "customFields", "no value");
     m->fields[0].key = NULL; check_error(m, "customFields", "no key"); m->fields[0] = saved;
     twice[0] = twice[1] = saved;
-    m->fields = twice; check_error(m, "customFields", "\"git\" stands there twice");
+    m->fields = twice; check_error(m, "customFields[1].key", "customFields[0] has the same one");
     m->fields = NULL; check_error(m, "customFields", "the fields are missing");
     m->shards[1].file_path = m->shards[0].file_path;                  /* two errors: the second one is not of a shard */
     check_error(m, "shards[1].filePath", "another size or checksum");
@@ -1318,29 +1319,29 @@ TEST(a_name_stands_once_in_a_shard_or_at_several_places) {
     tensor.offset = 1024;
     m->shards[0].file_size = 2048;
     CHECK_OK(dcp_metadata_add_tensor(m, 0, &tensor, &err));
-    check_error(m, "shards[0].tensors[1].name", "tensors[0] too, at the same place");
+    check_error(m, "shards[0].tensors[1].name", "shards[0].tensors[0] is the same piece");
     {
         dcp_tensor_metadata *a = &m->shards[0].tensors[0], *b = &m->shards[0].tensors[1], *c = &m->shards[1].tensors[0];
         a->placement = b->placement = c->placement = "sharded";
         a->global_shape[0] = b->global_shape[0] = c->global_shape[0] = 48;
         a->global_shape[1] = b->global_shape[1] = c->global_shape[1] = 16;
-        check_error(m, "shards[0].tensors[1].name", "at the same place");
+        check_error(m, "shards[0].tensors[1].name", "the same piece");
         b->global_offset[0] = 16;
         check_valid(m, 0);
         c->data_type = "F32";                                           /* an alias is the same type */
         check_valid(m, 0);
         c->data_type = "int32";
-        check_error(m, "shards[1].tensors[0].dataType", "another piece");
+        check_error(m, "shards[1].tensors[0].dataType", "a piece of the same tensor");
         c->data_type = NULL;
-        check_error(m, "shards[1].tensors[0].dataType", "is fp32, this one ?");
+        check_error(m, "shards[1].tensors[0].dataType", "it is absent, and in shards[0].tensors[0] fp32");
         a->data_type = b->data_type = NULL; c->data_type = "fp32";
-        check_error(m, "shards[1].tensors[0].dataType", "is ?, this one fp32");
+        check_error(m, "shards[1].tensors[0].dataType", "it is fp32, and in shards[0].tensors[0] absent");
         a->data_type = b->data_type = "fp32";
         c->placement = NULL;
-        check_error(m, "shards[1].tensors[0].placement", "is sharded, this one without");
+        check_error(m, "shards[1].tensors[0].placement", "it is absent, and in shards[0].tensors[0] sharded");
         c->placement = "sharded";
         c->ndim = 1; c->shape[0] = 256; c->global_shape[0] = 256;
-        check_error(m, "shards[1].tensors[0].globalShape", "another one");
+        check_error(m, "shards[1].tensors[0].globalShape", "it is [256], and in shards[0].tensors[0] [48, 16]");
         c->ndim = 2; c->shape[0] = 16; c->global_shape[0] = 48;
         a->placement = b->placement = c->placement = "private";
         check_error(m, "shards[0].tensors[0].globalShape", "a private tensor is whole");
