@@ -15493,19 +15493,25 @@ static const char *dcpi_origin_name(dcpi_meta *meta, const dcp_manifest_shard *s
                    shard->expert_key[1], shard->expert_key[2]);
     return dcpi_arena_text(&meta->arena, name, strlen(name), err);
 }
-/* The document may not have been validated yet: what makes no sense is 0 here, and an error there. */
-static int64_t dcpi_origin_size(const dcp_manifest_shard *shard) {
-    int64_t elements = 1, size = 0;
-    int d;
-    if (shard->size >= 0) return shard->size;
-    for (d = 0; d < shard->ndim; d++)
-        if (shard->shape[d] < 0 || !dcpi_mul(elements, shard->shape[d], &elements)) return 0;
-    return shard->dtype && dcpi_dtype_size(dcp_dtype_parse(shard->dtype), elements, &size) ? size : 0;
+/* What a shard has in common with a tensor of the metadata. */
+static void dcpi_manifest_as_tensor(const dcp_manifest_shard *s, dcp_tensor_metadata *t) {
+    memset(t, 0, sizeof *t);
+    t->ndim = s->ndim;
+    memcpy(t->shape, s->shape, sizeof t->shape);
+    t->data_type = s->dtype;
+    t->size = s->size;
+    memcpy(t->global_shape, dcpi_manifest_whole(s), sizeof t->global_shape);
+    memcpy(t->global_offset, s->global_offset, sizeof t->global_offset);
+    t->placement = s->placement;
+    t->block_size = s->block_size;
+    t->block_checksums = s->block_checksums;
+    t->block_count = s->block_count;
 }
-/* A seed's optimizer or router state may be just the path of a file that says nothing of tensors: a shard without any,
- * whose size is not known (-1). */
+/* The document may not have been validated yet. A seed's optimizer or router state may be just the path of a file that
+ * says nothing of tensors: a shard without any, whose size is not known (-1). */
 static dcp_status dcpi_origin_describe(dcpi_meta *meta, const dcp_manifest_shard *from, dcp_shard_metadata *shard,
                                        dcp_tensor_metadata *tensor, dcp_error *err) {
+    dcpi_piece_view p;
     shard->file_path = from->path;
     shard->file_size = -1;
     if (!from->tensor_name && !from->has_expert_key) return DCP_OK;
@@ -15518,7 +15524,8 @@ static dcp_status dcpi_origin_describe(dcpi_meta *meta, const dcp_manifest_shard
     if (!tensor->name) return DCP_E_MEMORY;
     if (tensor->ndim < 0) tensor->ndim = 0;
     if (!tensor->data_type) tensor->data_type = "";
-    shard->file_size = tensor->size = dcpi_origin_size(from);
+    dcpi_piece_of_tensor(tensor, &p);
+    shard->file_size = tensor->size = dcpi_max(dcpi_piece_bytes(&p), 0);    /* what makes no sense is an error there */
     return DCP_OK;
 }
 static void dcpi_origin_add(dcpi_origin *out, size_t *count, const dcp_manifest_shard *shard, dcp_role role,
@@ -18365,7 +18372,8 @@ static uint64_t dcpi_entry_hash(const void *user, const void *entry) {
     for (; *name; name++) h = (h ^ (uint8_t)*name) * 1099511628211u;
     return (h ^ h >> 29) | 1u << 31;
 }
-static int dcpi_entry_same_name(const dcpi_set_item *a, const dcpi_set_item *b) {
+static int dcpi_entry_same_name(const void *user, const dcpi_set_item *a, const dcpi_set_item *b) {
+    (void)user;
     return strcmp(dcpi_entry_name((const dcpi_entry *)a->item), dcpi_entry_name((const dcpi_entry *)b->item)) == 0;
 }
 static void dcpi_entry_chain(void *user, dcpi_set_item *last, const dcpi_set_item *item, size_t index) {
