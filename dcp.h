@@ -182,7 +182,7 @@
  *   - Statuses: the comment of each function ends with a list of what it can return besides DCP_OK. `as f`: what f can
  *     return. In such lists
  *       (storage)   DCP_E_INVALID an argument, a path that no storage can have, no regular file | DCP_E_MEMORY |
- *                   DCP_E_IO | DCP_E_SPACE | DCP_E_UNSUPPORTED the storage cannot do it
+ *                   DCP_E_IO | DCP_E_SPACE | DCP_E_DENIED | DCP_E_UNSUPPORTED the storage cannot do it
  *       (io)        (storage) | DCP_E_CANCELLED | DCP_E_TIMEOUT io.deadline_ms
  *       (ranks)     DCP_E_COMM the coordinator failed | DCP_E_TIMEOUT a rank fell silent | DCP_E_MISMATCH the ranks
  *                   make different calls
@@ -195,8 +195,8 @@
  *     are returned, and warnings counted in the reports. A report is written on every return, like an out pointer.
  *   - Sizes are bytes, shapes and strides elements, times milliseconds unless the name says otherwise. Text is UTF-8.
  * ================================================================================================================== */
-#define DCP_VERSION "0.1.0"
-#define DCP_VERSION_NUMBER 100          /* major * 10000 + minor * 100 + patch */
+#define DCP_VERSION "0.2.0"
+#define DCP_VERSION_NUMBER 200          /* major * 10000 + minor * 100 + patch */
 /* the `version` of the documents written; a reader refuses a greater major number */
 #define DCP_FORMAT_VERSION "1.0.0"
 
@@ -223,7 +223,7 @@ extern "C" {
 /* likewise: bytes of a commit file's path with its NUL; a longer one is DCP_E_LIMIT */
 #define DCP_PATH_SIZE 4097
 
-/* Does nothing. Its name has the version, dcp_abi_100 for instance, and every file that includes this header asks the
+/* Does nothing. Its name has the version, dcp_abi_200 for instance, and every file that includes this header asks the
  * linker for it: files and an implementation of different versions do not link, instead of reading each other's structs
  * wrongly. */
 #define DCPI_ABI_PASTE(prefix, version) prefix##version
@@ -274,13 +274,15 @@ typedef enum dcp_status {               /* the numbers are frozen; new ones are 
     DCP_E_UNSUPPORTED,                  /* valid, but not possible with this storage, layout or build */
     /* This rank cannot know how the call ended: a save may have been committed (nothing was removed; opening it tells),
      * a load, or whatever else rank 0 had the word on, may have succeeded on the other ranks. */
-    DCP_E_UNKNOWN
+    DCP_E_UNKNOWN,
+    DCP_E_DENIED                        /* this user may not: permissions, a storage that is read-only */
 } dcp_status;
 
 typedef struct dcp_error {              /* always written; message empty on DCP_OK; needs no initialisation */
     dcp_status status;
     int sys;                            /* errno or GetLastError() of the failed system call, 0 if there was none */
     int rank;                           /* where it happened */
+    int is_transient;                   /* the same call may succeed later: a busy server, a lost connection */
     char message[512];                  /* what failed, where (path, offset, tensor, rank), and what to do about it */
 } dcp_error;
 
@@ -1078,15 +1080,23 @@ DCPDEF dcp_status dcp_json_write(const dcp_json *json, int indent, char **text, 
  *
  * What they return: DCP_OK or a failure, with the reason in *err (which may be NULL, and is cleared before the call).
  * An operation ends with that failure if it is one that its kind may have, else with the last one here:
- *   storage       DCP_E_INVALID, _MEMORY, _SPACE, _UNSUPPORTED; DCP_E_NOT_FOUND that an object, when it is looked for,
- *                 is not there, DCP_E_INCOMPLETE that it is shorter than what is read; what commit, join and lock may
- *                 say besides stands there; DCP_E_IO
+ *   storage       DCP_E_INVALID, _MEMORY, _SPACE, _UNSUPPORTED, _DENIED; DCP_E_NOT_FOUND that an object, when it is
+ *                 looked for, is not there, DCP_E_INCOMPLETE that it is shorter than what is read; what commit, join,
+ *                 remove, lock and interrupt may say besides stands there; DCP_E_IO
  *   coordinator   DCP_E_INVALID, _MEMORY, _IO, _TIMEOUT, _CANCELLED, _UNSUPPORTED; DCP_E_COMM
  *   device        DCP_E_INVALID, _MEMORY, _IO, _TIMEOUT, _CANCELLED, _UNSUPPORTED; DCP_E_DEVICE
  *   signer        DCP_E_MEMORY, _IO, _TIMEOUT, _CANCELLED, _COMM, _DEVICE; DCP_E_SIGNATURE
  *   verifier      the same: with those six it could not look; DCP_E_SIGNATURE and any other: it does not accept
  * ================================================================================================================== */
-typedef struct dcp_object_info { int64_t size; int64_t modified_ns; /* since 1970-01-01T00:00:00Z */ } dcp_object_info;
+enum {
+    DCP_TOKEN_SIZE = 65,                /* bytes of a version token, its NUL included */
+    DCP_LOCK_NOTE = 256                 /* likewise of a lock's note */
+};
+typedef struct dcp_object_info {
+    int64_t size;
+    int64_t modified_ns;                /* since 1970-01-01T00:00:00Z */
+    char token[DCP_TOKEN_SIZE];         /* of this version of the object, an ETag for instance; "": there are none */
+} dcp_object_info;
 enum {                 /* what a storage can promise; what it lacks ends in dcp_save_report.not_durable or is refused */
     DCP_STORAGE_RANDOM_WRITE = 1,       /* write takes any offset; without it offsets only rise, without gaps */
     DCP_STORAGE_CONCURRENT_WRITE = 2,   /* several threads may write one object */
@@ -1099,69 +1109,105 @@ enum {                 /* what a storage can promise; what it lacks ends in dcp_
     DCP_STORAGE_SYNC_DIRECTORY = 32,    /* sync_directory makes the names durable */
     /* several ranks may write one object (join): a single file saved by all at once */
     DCP_STORAGE_SHARED_POSITIONAL_WRITE = 64,
-    DCP_STORAGE_COMMIT_LOCK = 128      /* lock, lock_note and unlock are there and keep two writers of one path apart */
+    DCP_STORAGE_COMMIT_LOCK = 128,     /* lock, lock_note and unlock are there and keep two writers of one path apart */
+    /* open, stat and list give tokens, and commit and remove compare them, atomically: two saves over one checkpoint
+     * are kept apart without a lock. Never in not_durable */
+    DCP_STORAGE_TOKENS = 256
 };
+/* Requests are structs so that later versions can add members; zero and NULL are as if they were not there. */
+typedef struct dcp_begin_request {
+    const char *path;
+    const char *temporary;              /* a free key, for the object until commit */
+    int64_t size_hint;                  /* the bytes that it will have; 0: not known */
+} dcp_begin_request;
+typedef struct dcp_commit_request {
+    int replace;                        /* 0: only if nothing is there */
+    const char *token;                  /* with replace, DCP_STORAGE_TOKENS: only if this version is; NULL: whichever */
+} dcp_commit_request;
+typedef struct dcp_batch_item {
+    const char *path;                                           /* stat, remove */
+    void *object; int64_t offset; void *data; size_t size;      /* read */
+    dcp_object_info info;                                       /* stat: out */
+    dcp_status status;                                          /* out, DCP_PENDING before */
+} dcp_batch_item;
+typedef enum dcp_batch_kind { DCP_BATCH_STAT, DCP_BATCH_READ, DCP_BATCH_REMOVE } dcp_batch_kind;
+typedef enum dcp_list_kind { DCP_LIST_OBJECTS, DCP_LIST_DIRECTORIES, DCP_LIST_LINKS } dcp_list_kind;
 /* A storage keeps objects under keys: parts of printable UTF-8 joined by '/', validated before any call. A NULL
  * function is "not supported" (begin, write, commit, abort, open, read, close, stat, list and remove are needed for
  * saving and sweeping). Calls come from several threads at once, for one object only those that its flags allow. On
- * failure a function fills err (status, sys, a message that names the key) and leaves no object behind. */
+ * failure a function fills err (status, sys, is_transient, a message that names the key) and leaves no object behind.
+ * What is optional, and what it gains:
+ *   request_size, parallel   few long requests, many at once
+ *   map                      dcp_map copies nothing
+ *   join, leave              ranks write one file together
+ *   batch                    one request for the files of a checkpoint, where each would be a round trip
+ *   DCP_STORAGE_TOKENS       an overwrite never replaces what another save has committed meanwhile
+ *   lock                     nor what it has committed in another layout; plain names can be used again
+ *   interrupt                cancel and deadline end calls that hang
+ * A storage that wraps another one and changes the bytes or names wraps batch and map too, or sets them to NULL. */
 struct dcp_storage {
     void *context; uint32_t flags;
-    /* a new object, invisible under `path` until commit; `temporary` is a free key for it meanwhile; missing
-     * directories are made */
-    dcp_status (*begin)(void *context, const char *path, const char *temporary, int64_t size_hint, void **object,
-                        dcp_error *err);
+    /* Writes and reads are of so many bytes at least, but for the last of an object, as far as io.memory_budget and
+     * very small tensors allow; up to 512 KiB more. 0: 4 MiB at most. And so many at once pay; 0: the library's
+     * choice. */
+    size_t request_size; int parallel;
+
+    /* ---- write. A new object, invisible under its path until commit; missing directories are made */
+    dcp_status (*begin)(void *context, const dcp_begin_request *request, void **object, dcp_error *err);
+    /* DCP_STORAGE_SHARED_POSITIONAL_WRITE: another rank's object, whose begin had the same names, to be written at
+     * other offsets at the same time. DCP_E_NOT_FOUND: not there, or not seen from here; then that rank gets the bytes
+     * as messages */
+    dcp_status (*join)(void *context, const dcp_begin_request *request, void **object, dcp_error *err);
     dcp_status (*write)(void *context, void *object, int64_t offset, const void *data, size_t size, dcp_error *err);
-    /* durable, then visible under path; without replace an existing path is DCP_E_EXISTS; ends the object, on failure
-     * too, and removes what begin made. A failure that may have made it visible all the same (an answer that was lost)
-     * is DCP_E_UNKNOWN */
-    dcp_status (*commit)(void *context, void *object, int replace, dcp_error *err);
+    /* makes durable what was written here; ends this object, on failure too; the one of begin goes on */
+    dcp_status (*leave)(void *context, void *object, dcp_error *err);
+    /* durable, then visible under path; DCP_E_EXISTS: what is there is not what the request asks for. Ends the object,
+     * on failure too, and removes what begin made. A failure that may have made it visible all the same (an answer that
+     * was lost) is DCP_E_UNKNOWN */
+    dcp_status (*commit)(void *context, void *object, const dcp_commit_request *request, dcp_error *err);
     /* ends the object and removes what begin made */
     void (*abort)(void *context, void *object);
+
+    /* ---- read */
     dcp_status (*open)(void *context, const char *path, void **object, dcp_object_info *info, dcp_error *err);
     /* exactly size bytes, or an error */
     dcp_status (*read)(void *context, void *object, int64_t offset, void *data, size_t size, dcp_error *err);
     /* the whole object, until close */
     dcp_status (*map)(void *context, void *object, const void **data, dcp_error *err);
     void (*close)(void *context, void *object);
+
+    /* ---- look */
     dcp_status (*stat)(void *context, const char *path, dcp_object_info *info, dcp_error *err);
-    /* objects directly in directory ("": the base), with their whole keys; each's failure ends it and is returned; each
-     * may call the storage again, so hold no lock */
-    dcp_status (*list)(void *context, const char *directory,
+    /* What is directly in directory ("": the base), with whole keys; info is NULL for all but objects. A storage that
+     * has no directories or links lists none: then sweep finds no files in the folders of manifests. A link is one that
+     * is not just another name of an object there: a commit file that was moved elsewhere may have left one, and while
+     * it is there nothing that it may name is removed. each's failure ends it and is returned; each may call the
+     * storage again, so hold no lock */
+    dcp_status (*list)(void *context, const char *directory, dcp_list_kind what,
                        dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user,
                        dcp_error *err);
-    dcp_status (*remove)(void *context, const char *path, dcp_error *err);            /* of what is not there: DCP_OK */
-    /* made if need be; its names are durable */
-    dcp_status (*sync_directory)(void *context, const char *directory, dcp_error *err);
     dcp_status (*space)(void *context, const char *directory, int64_t *bytes_free, dcp_error *err);
-    void (*destroy)(void *context);
     /* one allocation made with DCP_MALLOC: the array, then its text */
     dcp_status (*additional_info)(void *context, const char *path, dcp_field **fields, size_t *count, dcp_error *err);
-    /* DCP_STORAGE_SHARED_POSITIONAL_WRITE: another rank's object, whose begin had the same names, to be written at
-     * other offsets at the same time. DCP_E_NOT_FOUND: not there, or not seen from here; then that rank gets the bytes
-     * as messages */
-    dcp_status (*join)(void *context, const char *path, const char *temporary, int64_t size_hint, void **object,
-                       dcp_error *err);
-    /* makes durable what was written here; ends this object, on failure too; the one of begin goes on */
-    dcp_status (*leave)(void *context, void *object, dcp_error *err);
-    /* directories directly in directory, with their whole keys; info is NULL. NULL: sweep finds no files in the folders
-     * of manifests */
-    dcp_status (*list_directories)(void *context, const char *directory,
-                                   dcp_status (*each)(void *user, const char *path, const dcp_object_info *info),
-                                   void *user, dcp_error *err);
-    /* links directly in directory that are not just another name of an object there, with their whole keys; info is
-     * NULL. A commit file that was moved elsewhere may have left one: while it is there, nothing that it may name is
-     * removed. NULL: there are none */
-    dcp_status (*list_links)(void *context, const char *directory,
-                             dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user,
-                             dcp_error *err);
-    /* DCP_STORAGE_COMMIT_LOCK: a lock under a key that ends in ".commit.lock", of one holder at a time among all that
-     * use the storage; it is free when its holder's process has died. Never waits. note: DCP_LOCK_NOTE bytes, out, a
-     *   text. DCP_OK: *lock is the caller's. note: what the last holder had noted, if that one has not let go ("": it
+
+    /* ---- remove. Of what is not there: DCP_OK. token: only this version, else DCP_E_EXISTS; NULL: whichever */
+    dcp_status (*remove)(void *context, const char *path, const char *token, dcp_error *err);
+    /* made if need be; its names are durable */
+    dcp_status (*sync_directory)(void *context, const char *directory, dcp_error *err);
+
+    /* ---- many at once. It sets the status of those that it could answer: DCP_OK, or that a stat found nothing,
+     * DCP_E_NOT_FOUND. All that are left are asked for again, each alone, and fail there with a reason */
+    void (*batch)(void *context, dcp_batch_kind what, dcp_batch_item *items, size_t count);
+
+    /* ---- lock. DCP_STORAGE_COMMIT_LOCK: a lock under a key that ends in ".commit.lock", of one holder at a time among
+     * all that use the storage; it is free when its holder's process has died. Never waits. note: DCP_LOCK_NOTE bytes,
+     * out, a text.
+     *   DCP_OK: *lock is the caller's. note: what the last holder had noted, if that one has not let go ("": it
      *           has, or noted nothing): it died, or a server gave its lock away and it may not know. That stays noted
      *           until the new holder notes something else
      *   DCP_PENDING: somebody has it. note: what that one has noted. *holder: stands for that holder and note; 0:
-     *   cannot be told DCP_E_UNSUPPORTED: there are no locks there; the save goes on without, and its report says so
+     *           cannot be told
+     *   DCP_E_UNSUPPORTED: there are no locks there; the save goes on without, and its report says so
      * *holder, in: 0; or, from an earlier call, a holder that has been silent for long: the lock is taken from it, if
      * it still is that one. The caller then removes the temporary that it had noted: from then on a commit of that
      * object must fail */
@@ -1172,8 +1218,16 @@ struct dcp_storage {
     /* lets go, taken or not. Nothing of the lock is left, unless somebody has it, or the last note is another holder's
      * still */
     void (*unlock)(void *context, void *lock);
+
+    /* ---- rest. io.cancel is requested or io.deadline_ms has passed: calls in progress return soon, with
+     * DCP_E_CANCELLED; abort, close and unlock do their work all the same. Later calls are not affected. It is called
+     * from a thread that calls nothing else here, for the first time within 50 ms, then every 50 ms until what the
+     * operation has begun is to be removed or closed; then no more. Calls of other operations on the same storage that
+     * it ends are made again as after a transient error, so a storage that many share interrupts those that wait
+     * longest for a server, or has a context for each. Without threads (DCP_NO_THREADS) nobody calls it. */
+    void (*interrupt)(void *context);
+    void (*destroy)(void *context);
 };
-enum { DCP_LOCK_NOTE = 256 };           /* bytes of a lock's note, its NUL included */
 typedef struct dcp_storage_options {
     const char *provider;
     const dcp_field *settings;
@@ -1596,7 +1650,7 @@ DCPDEF const char *dcp_status_name(dcp_status status) {
             "DCP_E_EXISTS", "DCP_E_FORMAT", "DCP_E_VERSION",
         "DCP_E_CHECKSUM", "DCP_E_SIGNATURE", "DCP_E_MISMATCH", "DCP_E_INCOMPLETE", "DCP_E_LIMIT", "DCP_E_TIMEOUT",
         "DCP_E_CANCELLED", "DCP_E_COMM", "DCP_E_DEVICE",
-        "DCP_E_UNSUPPORTED", "DCP_E_UNKNOWN"
+        "DCP_E_UNSUPPORTED", "DCP_E_UNKNOWN", "DCP_E_DENIED"
     };
     return (int)status >= 0 && (size_t)status < DCPI_COUNT(names) ? names[status] : "DCP_E_?";
 }
@@ -1630,7 +1684,7 @@ static void dcpi_message_clean(char *message, size_t capacity) {
         for (n = dcpi_terminal_order(message + i); n > 0; n--) message[i + n - 1] = '?';
 }
 static dcp_status dcpi_succeed(dcp_error *err) {
-    if (err) { err->status = DCP_OK; err->sys = 0; err->rank = 0; err->message[0] = '\0'; }
+    if (err) { err->status = DCP_OK; err->sys = err->rank = err->is_transient = 0; err->message[0] = '\0'; }
     return DCP_OK;
 }
 static dcp_status dcpi_fail_list(dcp_error *err, dcp_status status, int sys, const char *format,
@@ -1639,7 +1693,7 @@ static dcp_status dcpi_fail_list(dcp_error *err, dcp_status status, int sys, con
     if (!err) return status;
     err->status = status;
     err->sys = sys;
-    err->rank = 0;
+    err->rank = err->is_transient = 0;
     (void)vsnprintf(err->message, sizeof err->message, format, arguments);
     err->message[sizeof err->message - 1] = '\0';
     dcpi_message_clean(err->message, sizeof err->message);
@@ -1696,7 +1750,8 @@ typedef struct dcpi_callback { const char *who; uint32_t may_be; dcp_status inst
                        DCPI_MAY(DCP_E_CANCELLED) | \
                        DCPI_MAY(DCP_E_COMM) | DCPI_MAY(DCP_E_DEVICE))
 #define DCPI_MAY_REFUSE (DCPI_MAY(DCP_E_INVALID) | DCPI_MAY(DCP_E_UNSUPPORTED))
-#define DCPI_MAY_STORE (DCPI_MAY_REFUSE | DCPI_MAY(DCP_E_MEMORY) | DCPI_MAY(DCP_E_IO) | DCPI_MAY(DCP_E_SPACE))
+#define DCPI_MAY_STORE (DCPI_MAY_REFUSE | DCPI_MAY(DCP_E_MEMORY) | DCPI_MAY(DCP_E_IO) | DCPI_MAY(DCP_E_SPACE) | \
+                        DCPI_MAY(DCP_E_DENIED))
 static const dcpi_callback dcpi_by_signer = { "the signer", DCPI_MAY_FAIL, DCP_E_SIGNATURE };
 static const dcpi_callback dcpi_by_verifier = { "the verifier", DCPI_MAY_FAIL, DCP_E_SIGNATURE };
 /* DCP_E_NOT_FOUND answers the question whether an object is there. Whoever writes it, or reads it after opening it, has
@@ -1718,7 +1773,7 @@ static dcp_status dcpi_callback_status(const dcpi_callback *by, dcp_status statu
                                        ...) DCPI_PRINTF(4, 5);
 static dcp_status dcpi_callback_status(const dcpi_callback *by, dcp_status status, dcp_error *err, const char *format,
                                        ...) {
-    const int number = (int)status, is_status = number > DCP_PENDING && number <= DCP_E_UNKNOWN;
+    const int number = (int)status, is_status = number > DCP_PENDING && number <= DCP_E_DENIED;
     const dcp_status means = is_status && (by->may_be >> number & 1) ? status : by->instead;
     char what[300];
     va_list arguments;
@@ -2294,7 +2349,6 @@ static void *dcpi_os_pages(size_t size);
 static void dcpi_os_pages_free(void *memory, size_t size);
 static dcp_status dcpi_os_status(int sys);
 static int dcpi_os_is_transient(int sys);              /* EAGAIN, EBUSY, ETIMEDOUT, ESTALE, EIO, EINTR and their like */
-static int dcpi_os_is_denied(int sys);                   /* EACCES, EPERM: not for this user */
 static int dcpi_os_is_no_directory(int sys);             /* ENOTDIR: a part of the path is a file */
 static void dcpi_os_message(int sys, char *text, size_t capacity);
 
@@ -2596,9 +2650,8 @@ static dcp_status dcpi_os_status(int sys) {    /* a chain, not a switch: some of
     if (sys == ENOMEM) return DCP_E_MEMORY;
     if (sys == ENOTSUP || sys == EOPNOTSUPP || sys == ENOSYS) return DCP_E_UNSUPPORTED;
     if (sys == EINVAL || sys == ELOOP) return DCP_E_INVALID;            /* not a regular file; a symbolic link */
-    return DCP_E_IO;
+    return sys == EACCES || sys == EPERM || sys == EROFS ? DCP_E_DENIED : DCP_E_IO;
 }
-static int dcpi_os_is_denied(int sys) { return sys == EACCES || sys == EPERM; }
 static int dcpi_os_is_no_directory(int sys) { return sys == ENOTDIR; }
 static int dcpi_os_is_transient(int sys) {
     static const int transient[] = {EAGAIN, EBUSY, ETIMEDOUT, ESTALE, EIO, EINTR, ENETDOWN, ENETUNREACH, ENETRESET,
@@ -3470,9 +3523,8 @@ static dcp_status dcpi_os_status(int sys) {
     if (dcpi_os_is_one_of(sys, memory, DCPI_COUNT(memory))) return DCP_E_MEMORY;
     if (dcpi_os_is_one_of(sys, unsupported, DCPI_COUNT(unsupported))) return DCP_E_UNSUPPORTED;
     if (dcpi_os_is_one_of(sys, invalid, DCPI_COUNT(invalid))) return DCP_E_INVALID;
-    return DCP_E_IO;
+    return sys == ERROR_ACCESS_DENIED || sys == ERROR_WRITE_PROTECT ? DCP_E_DENIED : DCP_E_IO;
 }
-static int dcpi_os_is_denied(int sys) { return sys == ERROR_ACCESS_DENIED; }
 static int dcpi_os_is_no_directory(int sys) { return sys == ERROR_DIRECTORY; }
 static int dcpi_os_is_transient(int sys) {
     /* sharing violations: virus scanners and indexers hold a new file for an instant */
@@ -11762,7 +11814,10 @@ static dcp_status dcpi_storage_lacks(const char *what, dcp_error *err) {
 }
 static dcp_status dcpi_storage_result(const dcpi_callback *by, dcp_status status, const char *what, const char *key,
                                       dcp_error *err) {
-    return dcpi_callback_status(by, status, err, "could not %s \"%s\"", what, key);
+    const int is_broken_off = status == DCP_E_CANCELLED;     /* what for, the operation that interrupted it knows */
+    status = dcpi_callback_status(by, status, err, "could not %s \"%s\"", what, key);
+    if (is_broken_off && err) err->is_transient = 1;
+    return status;
 }
 /* Where a part of a path is a file, no checkpoint is, and none can come to be: that is no "not there yet". */
 static dcp_status dcpi_storage_absent(dcp_status status, int sys, dcp_error *err) {
@@ -11777,6 +11832,7 @@ static dcp_status dcpi_storage_check_size(const dcp_object_info *info, const cha
 }
 static dcp_status dcpi_storage_begin(dcp_storage *s, const char *key, const char *temporary, int64_t size_hint,
                                      void **object, dcp_error *err) {
+    const dcp_begin_request request = { key, temporary, size_hint };
     dcp_status status;
     *object = NULL;
     (void)dcpi_succeed(err);
@@ -11784,8 +11840,7 @@ static dcp_status dcpi_storage_begin(dcp_storage *s, const char *key, const char
     status = dcpi_storage_key(key, err);
     if (!status) status = dcpi_storage_key(temporary, err);
     if (status) return status;
-    return dcpi_storage_result(&dcpi_by_writer, s->begin(s->context, key, temporary, size_hint, object, err), "create",
-                               key, err);
+    return dcpi_storage_result(&dcpi_by_writer, s->begin(s->context, &request, object, err), "create", key, err);
 }
 static dcp_status dcpi_storage_write(dcp_storage *s, const char *key, void *object, int64_t offset, const void *data,
                                      size_t size, dcp_error *err) {
@@ -11798,10 +11853,11 @@ static int dcpi_storage_can_join(const dcp_storage *s) {
 }
 static dcp_status dcpi_storage_join(dcp_storage *s, const char *key, const char *temporary, int64_t size_hint,
                                     void **object, dcp_error *err) {
+    const dcp_begin_request request = { key, temporary, size_hint };
     *object = NULL;
     (void)dcpi_succeed(err);
-    return dcpi_storage_result(&dcpi_by_writer, s->join(s->context, key, temporary, size_hint, object, err),
-                               "join in writing", key, err);
+    return dcpi_storage_result(&dcpi_by_writer, s->join(s->context, &request, object, err), "join in writing", key,
+                               err);
 }
 static dcp_status dcpi_storage_leave(dcp_storage *s, const char *key, void *object, dcp_error *err) {
     (void)dcpi_succeed(err);
@@ -11809,21 +11865,23 @@ static dcp_status dcpi_storage_leave(dcp_storage *s, const char *key, void *obje
 }
 /* *may_be_there: it failed, and may be visible all the same. The status is not DCP_E_UNKNOWN: that is for what the
  * checkpoint is. */
-static dcp_status dcpi_storage_publish(dcp_storage *s, const char *key, void *object, int replace, int *may_be_there,
-                                       dcp_error *err) {
+static dcp_status dcpi_storage_publish(dcp_storage *s, const char *key, void *object, const dcp_commit_request *how,
+                                       int *may_be_there, dcp_error *err) {
+    const dcpi_callback *by = how->replace && !how->token ? &dcpi_by_writer : &dcpi_by_publisher;
     dcp_status status;
     (void)dcpi_succeed(err);
-    status = s->commit(s->context, object, replace, err);
+    status = s->commit(s->context, object, how, err);
     *may_be_there = status == DCP_E_UNKNOWN;
     if (*may_be_there) {
         status = err && err->sys ? dcpi_os_status(err->sys) : DCP_E_IO;
         if (err && err->status == DCP_E_UNKNOWN) err->status = status;
     }
-    return dcpi_storage_result(replace ? &dcpi_by_writer : &dcpi_by_publisher, status, "publish", key, err);
+    return dcpi_storage_result(by, status, "publish", key, err);
 }
 static dcp_status dcpi_storage_commit(dcp_storage *s, const char *key, void *object, int replace, dcp_error *err) {
+    const dcp_commit_request how = { replace, NULL };
     int may_be_there;
-    return dcpi_storage_publish(s, key, object, replace, &may_be_there, err);
+    return dcpi_storage_publish(s, key, object, &how, &may_be_there, err);
 }
 static void dcpi_storage_abort(dcp_storage *s, void *object) { if (object) s->abort(s->context, object); }
 
@@ -11862,8 +11920,6 @@ static dcp_status dcpi_storage_stat(dcp_storage *s, const char *key, dcp_object_
     return status ? status : dcpi_storage_check_size(info, key, err);
 }
 typedef dcp_status (*dcpi_storage_each)(void *user, const char *path, const dcp_object_info *info);
-typedef dcp_status (*dcpi_storage_lists)(void *context, const char *directory, dcpi_storage_each each, void *user,
-                                         dcp_error *err);
 typedef struct dcpi_storage_walk { dcpi_storage_each each; void *user; dcp_status status; } dcpi_storage_walk;
 
 static dcp_status dcpi_storage_walk_one(void *user, const char *path, const dcp_object_info *info) {
@@ -11872,43 +11928,34 @@ static dcp_status dcpi_storage_walk_one(void *user, const char *path, const dcp_
     return walk->status;
 }
 /* A failure of `each` is the result, whatever the storage makes of it. */
-static dcp_status dcpi_storage_list_with(dcp_storage *s, dcpi_storage_lists list, const char *directory,
-                                         dcpi_storage_each each, void *user, dcp_error *err) {
+static dcp_status dcpi_storage_list(dcp_storage *s, const char *directory, dcp_list_kind what, dcpi_storage_each each,
+                                    void *user, dcp_error *err) {
     dcpi_storage_walk walk;
     dcp_status status;
     walk.each = each;
     walk.user = user;
     walk.status = DCP_OK;
-    if (directory[0] != '\0' && !dcpi_key_is_valid(directory)) return dcpi_storage_key(directory, err);
-    status = list(s->context, directory, dcpi_storage_walk_one, &walk, err);
-    return walk.status ? walk.status : dcpi_storage_result(&dcpi_by_finder, status, "list", directory, err);
-}
-static dcp_status dcpi_storage_list_directories(dcp_storage *s, const char *directory, dcpi_storage_each each,
-                                                void *user, dcp_error *err) {
-    (void)dcpi_succeed(err);
-    if (!s->list_directories) return DCP_OK;            /* none that anybody could see */
-    return dcpi_storage_list_with(s, s->list_directories, directory, each, user, err);
-}
-static dcp_status dcpi_storage_list_links(dcp_storage *s, const char *directory, dcpi_storage_each each, void *user,
-                                          dcp_error *err) {
-    (void)dcpi_succeed(err);
-    if (!s->list_links) return DCP_OK;
-    return dcpi_storage_list_with(s, s->list_links, directory, each, user, err);
-}
-static dcp_status dcpi_storage_list(dcp_storage *s, const char *directory, dcpi_storage_each each, void *user,
-                                    dcp_error *err) {
     (void)dcpi_succeed(err);
     if (!s->list) return dcpi_storage_lacks("listing a directory", err);
-    return dcpi_storage_list_with(s, s->list, directory, each, user, err);
+    if (directory[0] != '\0' && !dcpi_key_is_valid(directory)) return dcpi_storage_key(directory, err);
+    status = s->list(s->context, directory, what, dcpi_storage_walk_one, &walk, err);
+    return walk.status ? walk.status : dcpi_storage_result(&dcpi_by_finder, status, "list", directory, err);
 }
-static dcp_status dcpi_storage_remove(dcp_storage *s, const char *key, dcp_error *err) {
+/* token: only this version, else DCP_E_EXISTS; NULL or empty: whichever is there. */
+static dcp_status dcpi_storage_remove_version(dcp_storage *s, const char *key, const char *token, dcp_error *err) {
+    const int has_token = token && token[0] && (s->flags & DCP_STORAGE_TOKENS);
     dcp_status status;
     (void)dcpi_succeed(err);
     if (!s->remove) return dcpi_storage_lacks("removing", err);
     status = dcpi_storage_key(key, err);
     if (status) return status;
-    status = dcpi_storage_result(&dcpi_by_finder, s->remove(s->context, key, err), "remove", key, err);
+    status = s->remove(s->context, key, has_token ? token : NULL, err);
+    if (has_token && status == DCP_E_EXISTS) return dcpi_storage_result(&dcpi_by_publisher, status, "remove", key, err);
+    status = dcpi_storage_result(&dcpi_by_finder, status, "remove", key, err);
     return status == DCP_E_NOT_FOUND ? dcpi_succeed(err) : status;
+}
+static dcp_status dcpi_storage_remove(dcp_storage *s, const char *key, dcp_error *err) {
+    return dcpi_storage_remove_version(s, key, NULL, err);
 }
 /* A storage without the flag has nothing to sync; the save's report says so. */
 static dcp_status dcpi_storage_sync_directory(dcp_storage *s, const char *directory, dcp_error *err) {
@@ -11941,11 +11988,6 @@ static dcp_status dcpi_storage_lock_note(dcp_storage *s, const char *key, void *
                                  : dcpi_storage_result(&dcpi_by_publisher, status, "write to the lock", key, err);
 }
 static void dcpi_storage_unlock(dcp_storage *s, void *lock) { if (lock) s->unlock(s->context, lock); }
-/* Whether another attempt may help: the device, the network or the system said no, and not for want of space or
- * rights. */
-static int dcpi_storage_is_transient(const dcp_error *err) {
-    return err->status == DCP_E_IO && (err->sys == 0 || dcpi_os_is_transient(err->sys));
-}
 
 /* ---- local: a directory ------------------------------------------------------------------------------------------ */
 typedef struct dcpi_local { dcpi_base base; unsigned mode; char *path; } dcpi_local;
@@ -11959,8 +12001,10 @@ typedef struct dcpi_local_object {
 static dcp_status dcpi_local_fail(const dcpi_local *local, int sys, const char *what, const char *key, dcp_error *err) {
     char text[160];
     dcpi_os_message(sys, text, sizeof text);
-    return dcpi_fail_sys(err, dcpi_os_status(sys), sys == DCPI_OS_SHORT ? 0 : sys,
-                         "cannot %s \"%s\" in directory \"%s\": %s", what, key, local->path, text);
+    (void)dcpi_fail_sys(err, dcpi_os_status(sys), sys == DCPI_OS_SHORT ? 0 : sys,
+                        "cannot %s \"%s\" in directory \"%s\": %s", what, key, local->path, text);
+    if (err) err->is_transient = dcpi_os_is_transient(sys);
+    return dcpi_os_status(sys);
 }
 /* On a file that is open, "invalid argument" is the file system's oddity, not the caller's mistake. */
 static dcp_status dcpi_local_fail_io(const dcpi_local *local, int sys, const char *what, const char *key,
@@ -11990,19 +12034,24 @@ static dcpi_local_object *dcpi_local_object_new(const char *path, const char *te
     dcpi_local_object_free(object);
     return NULL;
 }
-static dcp_status dcpi_local_begin(void *context, const char *path, const char *temporary, int64_t size_hint,
-                                   void **out, dcp_error *err) {
+static dcp_status dcpi_local_create(void *context, const dcp_begin_request *request, int joins, void **out,
+                                    dcp_error *err) {
     dcpi_local *local = (dcpi_local *)context;
-    dcpi_local_object *object = dcpi_local_object_new(path, temporary, err);
+    const char *temporary = request->temporary;
+    dcpi_local_object *object = dcpi_local_object_new(request->path, temporary, err);
     int sys;
     if (!object) return DCP_E_MEMORY;
-    sys = dcpi_os_create(&local->base, temporary, local->mode, size_hint, &object->file);
-    if (sys) {
-        dcpi_local_object_free(object);
-        return dcpi_local_fail(local, sys, "create", temporary, err);
-    }
-    *out = object;
-    return DCP_OK;
+    if (joins) sys = dcpi_os_join(&local->base, temporary, request->size_hint, &object->file);
+    else sys = dcpi_os_create(&local->base, temporary, local->mode, request->size_hint, &object->file);
+    if (!sys) { *out = object; return DCP_OK; }
+    dcpi_local_object_free(object);
+    return dcpi_local_fail(local, sys, joins ? "join in writing" : "create", temporary, err);
+}
+static dcp_status dcpi_local_begin(void *context, const dcp_begin_request *request, void **out, dcp_error *err) {
+    return dcpi_local_create(context, request, 0, out, err);
+}
+static dcp_status dcpi_local_join(void *context, const dcp_begin_request *request, void **out, dcp_error *err) {
+    return dcpi_local_create(context, request, 1, out, err);
 }
 static dcp_status dcpi_local_write(void *context, void *object_, int64_t offset, const void *data, size_t size,
                                    dcp_error *err) {
@@ -12024,7 +12073,7 @@ static dcp_status dcpi_local_publish(dcpi_local *local, const dcpi_local_object 
     return DCP_E_UNKNOWN;
 }
 /* G3: bytes first, then the name. A file whose sync or close failed is removed, never used again. */
-static dcp_status dcpi_local_commit(void *context, void *object_, int replace, dcp_error *err) {
+static dcp_status dcpi_local_commit(void *context, void *object_, const dcp_commit_request *request, dcp_error *err) {
     dcpi_local *local = (dcpi_local *)context;
     dcpi_local_object *object = (dcpi_local_object *)object_;
     const int unsynced = dcpi_os_sync(&object->file), unclosed = dcpi_os_close(&object->file);
@@ -12033,23 +12082,9 @@ static dcp_status dcpi_local_commit(void *context, void *object_, int replace, d
         status = dcpi_local_fail_io(local, unsynced ? unsynced : unclosed, unsynced ? "sync" : "close", object->path,
                                     err);
         (void)dcpi_os_remove(&local->base, object->temporary);
-    } else status = dcpi_local_publish(local, object, replace, err);
+    } else status = dcpi_local_publish(local, object, request->replace, err);
     dcpi_local_object_free(object);
     return status;
-}
-static dcp_status dcpi_local_join(void *context, const char *path, const char *temporary, int64_t size_hint, void **out,
-                                  dcp_error *err) {
-    dcpi_local *local = (dcpi_local *)context;
-    dcpi_local_object *object = dcpi_local_object_new(path, temporary, err);
-    int sys;
-    if (!object) return DCP_E_MEMORY;
-    sys = dcpi_os_join(&local->base, temporary, size_hint, &object->file);
-    if (sys) {
-        dcpi_local_object_free(object);
-        return dcpi_local_fail(local, sys, "join in writing", temporary, err);
-    }
-    *out = object;
-    return DCP_OK;
 }
 static dcp_status dcpi_local_leave(void *context, void *object_, dcp_error *err) {
     dcpi_local_object *object = (dcpi_local_object *)object_;
@@ -12292,8 +12327,8 @@ static int dcpi_local_list_one(void *user, const char *name, const dcp_object_in
     else if (dcpi_key_is_valid(l->path.data)) l->status = l->each(l->user, l->path.data, info);
     return l->status != DCP_OK;
 }
-static dcp_status dcpi_local_walk(void *context, const char *directory, int what, dcpi_storage_each each, void *user,
-                                  dcp_error *err) {
+static dcp_status dcpi_local_list(void *context, const char *directory, dcp_list_kind what, dcpi_storage_each each,
+                                  void *user, dcp_error *err) {
     dcpi_local *local = (dcpi_local *)context;
     dcpi_local_listing l;
     int sys;
@@ -12301,27 +12336,16 @@ static dcp_status dcpi_local_walk(void *context, const char *directory, int what
     l.directory = directory;
     l.each = each;
     l.user = user;
-    sys = dcpi_os_list(&local->base, directory, what, dcpi_local_list_one, &l);
+    sys = dcpi_os_list(&local->base, directory, (int)what, dcpi_local_list_one, &l);
     dcpi_buffer_free(&l.path);
     if (l.status == DCP_E_MEMORY) return dcpi_no_memory(err, strlen(directory) + 256);
     if (l.status) return l.status;
     return sys ? dcpi_local_fail(local, sys, "list", directory, err) : DCP_OK;
 }
-static dcp_status dcpi_local_list(void *context, const char *directory, dcpi_storage_each each, void *user,
-                                  dcp_error *err) {
-    return dcpi_local_walk(context, directory, 0, each, user, err);
-}
-static dcp_status dcpi_local_list_directories(void *context, const char *directory, dcpi_storage_each each, void *user,
-                                              dcp_error *err) {
-    return dcpi_local_walk(context, directory, 1, each, user, err);
-}
-static dcp_status dcpi_local_list_links(void *context, const char *directory, dcpi_storage_each each, void *user,
-                                        dcp_error *err) {
-    return dcpi_local_walk(context, directory, 2, each, user, err);
-}
-static dcp_status dcpi_local_remove(void *context, const char *path, dcp_error *err) {
+static dcp_status dcpi_local_remove(void *context, const char *path, const char *token, dcp_error *err) {
     dcpi_local *local = (dcpi_local *)context;
     int sys = dcpi_os_remove(&local->base, path);
+    (void)token;
     if (!sys || dcpi_os_status(sys) == DCP_E_NOT_FOUND) return DCP_OK;
     return dcpi_local_fail(local, sys, "remove", path, err);
 }
@@ -12376,6 +12400,7 @@ static dcp_status dcpi_local_new(const char *path, unsigned mode, int create, dc
             char text[160];
             dcpi_os_message(sys, text, sizeof text);
             status = dcpi_fail_sys(err, dcpi_os_status(sys), sys, "cannot open the directory \"%s\": %s", path, text);
+            if (err) err->is_transient = dcpi_os_is_transient(sys);
             status = dcpi_storage_absent(status, sys, err);
             if (status == DCP_E_NOT_FOUND && create) status = DCP_E_IO;         /* it could not be made */
             if (err) err->status = status;
@@ -12390,25 +12415,34 @@ static dcp_status dcpi_local_new(const char *path, unsigned mode, int create, dc
     s->flags = DCP_STORAGE_SHARED_POSITIONAL_WRITE | DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_CONCURRENT_WRITE |
                DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH | DCP_STORAGE_SYNC |
                DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_COMMIT_LOCK;
-    s->lock = dcpi_local_lock_take; s->lock_note = dcpi_local_lock_note; s->unlock = dcpi_local_unlock;
-    s->begin = dcpi_local_begin;
-    s->join = dcpi_local_join;
-    s->leave = dcpi_local_leave; s->write = dcpi_local_write; s->commit = dcpi_local_commit;
-    s->abort = dcpi_local_abort;
+    s->begin = dcpi_local_begin; s->join = dcpi_local_join; s->write = dcpi_local_write; s->leave = dcpi_local_leave;
+    s->commit = dcpi_local_commit; s->abort = dcpi_local_abort;
     s->open = dcpi_local_open; s->read = dcpi_local_read; s->map = dcpi_local_map; s->close = dcpi_local_close;
-    s->stat = dcpi_local_stat; s->list = dcpi_local_list; s->list_directories = dcpi_local_list_directories;
-    s->list_links = dcpi_local_list_links;
+    s->stat = dcpi_local_stat; s->list = dcpi_local_list; s->space = dcpi_local_space;
+    s->additional_info = dcpi_local_additional;
     s->remove = dcpi_local_remove; s->sync_directory = dcpi_local_sync_directory;
-    s->space = dcpi_local_space; s->destroy = dcpi_local_destroy; s->additional_info = dcpi_local_additional;
+    s->lock = dcpi_local_lock_take; s->lock_note = dcpi_local_lock_note; s->unlock = dcpi_local_unlock;
+    s->destroy = dcpi_local_destroy;
     *out = s;
     return DCP_OK;
 }
 
 /* ---- memory: objects in a list; what is committed never changes, so readers hold it by a count ------------------- */
-typedef struct dcpi_blob { char *data; size_t size, capacity; int64_t modified_ns; int users; } dcpi_blob;
+typedef struct dcpi_blob {
+    char *data;
+    size_t size, capacity;
+    int64_t modified_ns;
+    uint64_t version;                                   /* all that are committed have different ones */
+    int users;
+} dcpi_blob;
 typedef struct dcpi_memory_entry { struct dcpi_memory_entry *next; char *path; dcpi_blob *blob; } dcpi_memory_entry;
 typedef struct dcpi_memory_lock { struct dcpi_memory_lock *next; char *path; } dcpi_memory_lock;
-typedef struct dcpi_memory { dcpi_mutex lock; dcpi_memory_entry *entries; dcpi_memory_lock *locks; } dcpi_memory;
+typedef struct dcpi_memory {
+    dcpi_mutex lock;
+    dcpi_memory_entry *entries;
+    dcpi_memory_lock *locks;
+    uint64_t versions;
+} dcpi_memory;
 typedef struct dcpi_memory_object { char *path; dcpi_blob *blob; } dcpi_memory_object;
 
 static void dcpi_blob_release(dcpi_blob *blob) {        /* under the lock */
@@ -12421,12 +12455,23 @@ static dcpi_memory_entry **dcpi_memory_find(dcpi_memory *memory, const char *pat
     while (*at && strcmp((*at)->path, path) != 0) at = &(*at)->next;
     return at;
 }
-static dcp_status dcpi_memory_begin(void *context, const char *path, const char *temporary, int64_t size_hint,
-                                    void **out, dcp_error *err) {
+static void dcpi_memory_info(const dcpi_blob *blob, dcp_object_info *info) {
+    info->size = (int64_t)blob->size;
+    info->modified_ns = blob->modified_ns;
+    (void)snprintf(info->token, sizeof info->token, "%" PRIu64, blob->version);
+}
+/* token NULL: whichever version */
+static int dcpi_memory_is_version(const dcpi_memory_entry *entry, const char *token) {
+    dcp_object_info info;
+    if (!token || !entry) return !token;
+    dcpi_memory_info(entry->blob, &info);
+    return strcmp(info.token, token) == 0;
+}
+static dcp_status dcpi_memory_begin(void *context, const dcp_begin_request *request, void **out, dcp_error *err) {
     dcpi_memory_object *object = (dcpi_memory_object *)dcpi_alloc_array(1, sizeof *object, err);
-    (void)context; (void)temporary; (void)size_hint;
+    (void)context;
     if (!object) return DCP_E_MEMORY;
-    object->path = dcpi_copy_text(path, err);
+    object->path = dcpi_copy_text(request->path, err);
     object->blob = object->path ? (dcpi_blob *)dcpi_alloc_array(1, sizeof *object->blob, err) : NULL;
     if (!object->blob) {
         dcpi_free(object->path);
@@ -12462,9 +12507,12 @@ static void dcpi_memory_abort(void *context, void *object_) {
     dcpi_free(object);
 }
 /* under the lock */
-static dcp_status dcpi_memory_publish(dcpi_memory *memory, dcpi_memory_object *object, int replace, dcp_error *err) {
+static dcp_status dcpi_memory_publish(dcpi_memory *memory, dcpi_memory_object *object,
+                                      const dcp_commit_request *request, dcp_error *err) {
     dcpi_memory_entry **at = dcpi_memory_find(memory, object->path);
-    if (*at && !replace) return dcpi_fail(err, DCP_E_EXISTS, "\"%s\" is there already", object->path);
+    if (*at && !request->replace) return dcpi_fail(err, DCP_E_EXISTS, "\"%s\" is there already", object->path);
+    if (request->replace && !dcpi_memory_is_version(*at, request->token))
+        return dcpi_fail(err, DCP_E_EXISTS, "\"%s\" is not the version that was to be replaced", object->path);
     if (!*at) {
         dcpi_memory_entry *entry = (dcpi_memory_entry *)dcpi_alloc_array(1, sizeof *entry, err);
         if (!entry) return DCP_E_MEMORY;
@@ -12475,15 +12523,16 @@ static dcp_status dcpi_memory_publish(dcpi_memory *memory, dcpi_memory_object *o
         dcpi_blob_release((*at)->blob);
     }
     object->blob->modified_ns = dcpi_os_wall_us() * 1000;
+    object->blob->version = ++memory->versions;
     (*at)->blob = object->blob;
     object->blob = NULL;
     return DCP_OK;
 }
-static dcp_status dcpi_memory_commit(void *context, void *object, int replace, dcp_error *err) {
+static dcp_status dcpi_memory_commit(void *context, void *object, const dcp_commit_request *request, dcp_error *err) {
     dcpi_memory *memory = (dcpi_memory *)context;
     dcp_status status;
     dcpi_mutex_lock(&memory->lock);
-    status = dcpi_memory_publish(memory, (dcpi_memory_object *)object, replace, err);
+    status = dcpi_memory_publish(memory, (dcpi_memory_object *)object, request, err);
     dcpi_mutex_unlock(&memory->lock);
     dcpi_memory_abort(context, object);                 /* frees what publish did not take */
     return status;
@@ -12498,8 +12547,7 @@ static dcp_status dcpi_memory_open(void *context, const char *path, void **out, 
     if (entry) {
         object->blob = entry->blob;
         object->blob->users++;
-        info->size = (int64_t)object->blob->size;
-        info->modified_ns = object->blob->modified_ns;
+        dcpi_memory_info(entry->blob, info);
     }
     dcpi_mutex_unlock(&memory->lock);
     if (!entry) {
@@ -12529,10 +12577,7 @@ static dcp_status dcpi_memory_stat(void *context, const char *path, dcp_object_i
     dcpi_memory_entry *entry;
     dcpi_mutex_lock(&memory->lock);
     entry = *dcpi_memory_find(memory, path);
-    if (entry) {
-        info->size = (int64_t)entry->blob->size;
-        info->modified_ns = entry->blob->modified_ns;
-    }
+    if (entry) dcpi_memory_info(entry->blob, info);
     dcpi_mutex_unlock(&memory->lock);
     return entry ? DCP_OK : dcpi_fail(err, DCP_E_NOT_FOUND, "there is no \"%s\" in this memory storage", path);
 }
@@ -12541,33 +12586,23 @@ static int dcpi_is_directly_in(const char *path, const char *directory) {
     if (n == 0) return strchr(path, '/') == NULL;
     return strncmp(path, directory, n) == 0 && path[n] == '/' && strchr(path + n + 1, '/') == NULL;
 }
-/* Calls back on a copy of the names, so that `each` may use the storage. */
-static dcp_status dcpi_memory_list(void *context, const char *directory, dcpi_storage_each each, void *user,
-                                   dcp_error *err) {
-    dcpi_memory *memory = (dcpi_memory *)context;
-    dcpi_memory_entry *entry;
-    dcpi_buffer names;
-    dcp_status status = DCP_OK;
-    size_t at;
-    memset(&names, 0, sizeof names);
-    dcpi_mutex_lock(&memory->lock);
-    for (entry = memory->entries; entry; entry = entry->next)
-        if (dcpi_is_directly_in(entry->path, directory)) dcpi_buffer_add(&names, entry->path, strlen(entry->path) + 1);
-    dcpi_mutex_unlock(&memory->lock);
-    if (names.failed) status = dcpi_no_memory(err, names.size);
-    for (at = 0; at < names.size && !status; at += strlen(names.data + at) + 1) {
-        dcp_object_info info;
-        if (dcpi_memory_stat(context, names.data + at, &info, NULL) == DCP_OK)
-            status = each(user, names.data + at, &info);
-    }
-    dcpi_buffer_free(&names);
-    return status;
-}
-/* Directories are what keys have before a '/'. */
-static dcp_status dcpi_memory_list_directories(void *context, const char *directory, dcpi_storage_each each, void *user,
-                                               dcp_error *err) {
-    dcpi_memory *memory = (dcpi_memory *)context;
+/* Directories are what keys have before a '/'. Under the lock; `names`, each with its NUL, gets every one once. */
+static void dcpi_memory_list_directory(const char *path, const char *directory, dcpi_buffer *names) {
     const size_t n = directory[0] ? strlen(directory) + 1 : 0;
+    const char *slash = n == 0 || (strncmp(path, directory, n - 1) == 0 && path[n - 1] == '/') ? strchr(path + n, '/')
+                                                                                               : NULL;
+    const size_t length = slash ? (size_t)(slash - path) : 0;
+    size_t at;
+    if (!slash) return;
+    for (at = 0; at < names->size; at += strlen(names->data + at) + 1)
+        if (strlen(names->data + at) == length && strncmp(names->data + at, path, length) == 0) return;
+    dcpi_buffer_add(names, path, length);
+    dcpi_buffer_add(names, "", 1);
+}
+/* Calls back on a copy of the names, so that `each` may use the storage. */
+static dcp_status dcpi_memory_list(void *context, const char *directory, dcp_list_kind what, dcpi_storage_each each,
+                                   void *user, dcp_error *err) {
+    dcpi_memory *memory = (dcpi_memory *)context;
     dcpi_memory_entry *entry;
     dcpi_buffer names;
     dcp_status status = DCP_OK;
@@ -12575,38 +12610,44 @@ static dcp_status dcpi_memory_list_directories(void *context, const char *direct
     memset(&names, 0, sizeof names);
     dcpi_mutex_lock(&memory->lock);
     for (entry = memory->entries; entry && !names.failed; entry = entry->next) {
-        const char *slash = NULL;
-        if (n == 0 || (strncmp(entry->path, directory, n - 1) == 0 && entry->path[n - 1] == '/'))
-            slash = strchr(entry->path + n, '/');
-        for (at = 0; slash && at < names.size; at += strlen(names.data + at) + 1)
-            if (strlen(names.data + at) == (size_t)(slash - entry->path) &&
-                strncmp(names.data + at, entry->path, (size_t)(slash - entry->path)) == 0) slash = NULL;
-        if (!slash) continue;
-        dcpi_buffer_add(&names, entry->path, (size_t)(slash - entry->path));
-        dcpi_buffer_add(&names, "", 1);
+        if (what == DCP_LIST_DIRECTORIES) dcpi_memory_list_directory(entry->path, directory, &names);
+        else if (what == DCP_LIST_OBJECTS && dcpi_is_directly_in(entry->path, directory))
+            dcpi_buffer_add(&names, entry->path, strlen(entry->path) + 1);
     }
     dcpi_mutex_unlock(&memory->lock);
     if (names.failed) status = dcpi_no_memory(err, names.size);
-    for (at = 0; at < names.size && !status; at += strlen(names.data + at) + 1)
-        status = each(user, names.data + at, NULL);
+    for (at = 0; at < names.size && !status; at += strlen(names.data + at) + 1) {
+        dcp_object_info info;
+        if (what == DCP_LIST_DIRECTORIES) status = each(user, names.data + at, NULL);
+        else if (dcpi_memory_stat(context, names.data + at, &info, NULL) == DCP_OK)
+            status = each(user, names.data + at, &info);
+    }
     dcpi_buffer_free(&names);
     return status;
 }
-static dcp_status dcpi_memory_remove(void *context, const char *path, dcp_error *err) {
+static dcp_status dcpi_memory_remove(void *context, const char *path, const char *token, dcp_error *err) {
     dcpi_memory *memory = (dcpi_memory *)context;
     dcpi_memory_entry **at, *entry;
-    (void)err;
+    int is_other;
     dcpi_mutex_lock(&memory->lock);
     at = dcpi_memory_find(memory, path);
     entry = *at;
-    if (entry) {
+    is_other = entry && !dcpi_memory_is_version(entry, token);
+    if (entry && !is_other) {
         *at = entry->next;
         dcpi_blob_release(entry->blob);
         dcpi_free(entry->path);
         dcpi_free(entry);
     }
     dcpi_mutex_unlock(&memory->lock);
-    return DCP_OK;
+    return is_other ? dcpi_fail(err, DCP_E_EXISTS, "\"%s\" is not the version that was to be removed", path) : DCP_OK;
+}
+static void dcpi_memory_batch(void *context, dcp_batch_kind what, dcp_batch_item *items, size_t count) {
+    for (; count > 0; count--, items++) {
+        if (what == DCP_BATCH_STAT) items->status = dcpi_memory_stat(context, items->path, &items->info, NULL);
+        else if (what == DCP_BATCH_REMOVE) items->status = dcpi_memory_remove(context, items->path, NULL, NULL);
+        else items->status = dcpi_memory_read(context, items->object, items->offset, items->data, items->size, NULL);
+    }
 }
 /* Among the threads of this process. One that stands still is never taken the lock from: they would all have to stop
  * for that. */
@@ -12647,7 +12688,7 @@ static void dcpi_memory_unlock(void *context, void *lock_) {
 }
 static void dcpi_memory_destroy(void *context) {
     dcpi_memory *memory = (dcpi_memory *)context;
-    while (memory->entries) (void)dcpi_memory_remove(memory, memory->entries->path, NULL);
+    while (memory->entries) (void)dcpi_memory_remove(memory, memory->entries->path, NULL, NULL);
     dcpi_mutex_destroy(&memory->lock);
     dcpi_free(memory);
 }
@@ -12663,13 +12704,14 @@ DCPDEF dcp_status dcp_storage_memory(dcp_storage **out, dcp_error *err) {
     }
     s->context = memory;
     s->flags = DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_ATOMIC_REPLACE | DCP_STORAGE_EXCLUSIVE_PUBLISH |
-               DCP_STORAGE_COMMIT_LOCK;
-    s->lock = dcpi_memory_lock_take; s->lock_note = dcpi_memory_lock_note; s->unlock = dcpi_memory_unlock;
+               DCP_STORAGE_COMMIT_LOCK | DCP_STORAGE_TOKENS;
     s->begin = dcpi_memory_begin; s->write = dcpi_memory_write; s->commit = dcpi_memory_commit;
     s->abort = dcpi_memory_abort;
     s->open = dcpi_memory_open; s->read = dcpi_memory_read; s->map = dcpi_memory_map; s->close = dcpi_memory_abort;
-    s->stat = dcpi_memory_stat; s->list = dcpi_memory_list; s->list_directories = dcpi_memory_list_directories;
-    s->remove = dcpi_memory_remove; s->destroy = dcpi_memory_destroy;
+    s->stat = dcpi_memory_stat; s->list = dcpi_memory_list; s->remove = dcpi_memory_remove;
+    s->batch = dcpi_memory_batch;
+    s->lock = dcpi_memory_lock_take; s->lock_note = dcpi_memory_lock_note; s->unlock = dcpi_memory_unlock;
+    s->destroy = dcpi_memory_destroy;
     *out = s;
     return dcpi_succeed(err);
 }
@@ -12892,6 +12934,10 @@ static char *dcpi_place_key(const dcpi_place *place, const char *name, dcp_error
     char *key = (char *)dcpi_alloc(size, err);
     if (key) (void)snprintf(key, size, "%s%s%s", place->directory, place->directory[0] ? "/" : "", name);
     return key;
+}
+static dcp_status dcpi_place_list(const dcpi_place *place, dcp_list_kind what, dcpi_storage_each each, void *user,
+                                  dcp_error *err) {
+    return dcpi_storage_list(place->storage, place->directory, what, each, user, err);
 }
 /* Its name again: keys in this directory less the directory. */
 static dcp_status dcpi_place_stat(const dcpi_place *place, const char *name, dcp_object_info *info, dcp_error *err) {
@@ -13321,7 +13367,7 @@ static int dcpi_op_retry(dcpi_op *op, dcpi_crew *crew, int may_help, int attempt
 }
 /* only transient errors */
 static int dcpi_op_again(dcpi_op *op, int attempt, const char *what, dcp_error *err) {
-    return dcpi_op_retry(op, NULL, dcpi_storage_is_transient(err), attempt, what, err);
+    return dcpi_op_retry(op, NULL, err->is_transient, attempt, what, err);
 }
 /* ---- ranks: everything that the library sends and receives goes through two wrappers, which know a broken coordinator
  * ------------------- */
@@ -13557,16 +13603,18 @@ static size_t dcpi_message_error(const dcpi_head *head, dcpi_message_kind kind, 
     dcpi_put32(&body, (uint32_t)why->status);
     dcpi_put32(&body, (uint32_t)why->sys);
     dcpi_put32(&body, (uint32_t)why->rank);
+    dcpi_put32(&body, why->is_transient != 0);
     dcpi_put_text(&body, why->message);
     return body.size;
 }
 static uint32_t dcpi_message_read_error(const void *message, size_t size, dcp_error *why) {     /* the flags */
     dcpi_wire body = dcpi_message_body(message, size);
     const uint32_t flags = dcpi_get32(&body), status = dcpi_get32(&body), sys = dcpi_get32(&body);
-    const uint32_t rank = dcpi_get32(&body);
-    const int is_known = status > (uint32_t)DCP_PENDING && status <= (uint32_t)DCP_E_UNKNOWN;
+    const uint32_t rank = dcpi_get32(&body), is_transient = dcpi_get32(&body);
+    const int is_known = status > (uint32_t)DCP_PENDING && status <= (uint32_t)DCP_E_DENIED;
     (void)dcpi_fail_sys(why, is_known ? (dcp_status)status : DCP_E_COMM, (int)sys, "%s", dcpi_get_text(&body));
     why->rank = (int)rank;
+    why->is_transient = is_transient != 0;
     return flags;
 }
 
@@ -15332,9 +15380,10 @@ static dcp_status dcpi_commit_meant(const dcpi_place *place, char **name, dcp_er
 static int dcpi_ends_all(dcp_status status) {
     return status == DCP_E_MEMORY || status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT;
 }
+static int dcpi_is_storage_error(dcp_status status) { return status == DCP_E_IO || status == DCP_E_DENIED; }
 /* Trouble of ours or of the storage, which says nothing about the document that was to be read. */
 static int dcpi_is_trouble(dcp_status status) {
-    return status == DCP_E_IO || status == DCP_E_SPACE || status == DCP_E_COMM || status == DCP_E_UNKNOWN ||
+    return dcpi_is_storage_error(status) || status == DCP_E_SPACE || status == DCP_E_COMM || status == DCP_E_UNKNOWN ||
            status == DCP_E_MEMORY || status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT || status == DCP_E_DEVICE;
 }
 
@@ -15794,12 +15843,14 @@ static dcp_status dcpi_document_read(dcpi_op *op, const dcpi_place *place, const
                                      const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
     return dcpi_document_get(op, place, name, 0, verifier, out, NULL, err);
 }
-/* Only what a commit file's document is, not what it says: enough to see whether it is still the same one. */
+/* Only what a commit file's document is, not what it says: enough to see whether it is still the same one. info may be
+ * NULL. */
 static dcp_status dcpi_document_digest(dcpi_op *op, const dcpi_place *place, const char *name, uint8_t digest[32],
-                                       dcp_error *err) {
+                                       dcp_object_info *info, dcp_error *err) {
     dcpi_document document;
     const dcp_status status = dcpi_document_get(op, place, name, DCPI_READ_DIGEST, NULL, &document, NULL, err);
     memcpy(digest, document.digest, 32);
+    if (info) *info = document.info;
     return status;
 }
 
@@ -16129,7 +16180,7 @@ static void dcpi_data_file_give_up(dcp_checkpoint *c, dcpi_data_file *f) {
 }
 /* What a load tries again: transient errors, and files that a network file system does not show yet. */
 static int dcpi_data_file_may_come(const dcp_error *err) {
-    return err->status == DCP_E_INCOMPLETE || dcpi_storage_is_transient(err);
+    return err->status == DCP_E_INCOMPLETE || err->is_transient;
 }
 
 /* Calling thread: as acquire, tried again, while other ranks see that this one lives. */
@@ -16509,7 +16560,7 @@ static dcp_status dcpi_names_list(const dcpi_place *place, int commits_only, dcp
     walk.names = names;
     walk.commits_only = commits_only;
     walk.err = err;
-    status = dcpi_storage_list(place->storage, place->directory, dcpi_names_walk_one, &walk, err);
+    status = dcpi_place_list(place, DCP_LIST_OBJECTS, dcpi_names_walk_one, &walk, err);
     status = dcpi_storage_absent(status, err->sys, err);
     if (!status) status = dcpi_names_sort(names, err);
     if (status) dcpi_names_free(names);
@@ -16582,7 +16633,7 @@ static dcp_status dcpi_candidate_claim(dcpi_op *op, const dcpi_place *place, int
     dcpi_free(key);
     c->is_sure = 0;
     c->number = DCPI_CLAIM_UNKNOWN;
-    if (tolerant && status == DCP_E_IO && dcpi_os_is_denied(err->sys)) return dcpi_succeed(err);
+    if (tolerant && status == DCP_E_DENIED) return dcpi_succeed(err);
     if (!status) c->number = count > 0 ? dcpi_claim_of(c->name, head, count, info.size) : 0;
     return status;
 }
@@ -16672,8 +16723,8 @@ static dcp_status dcpi_own_look(void *user, const char *key, const dcp_object_in
 static dcp_status dcpi_own_directory(const dcpi_place *place, const char *key, int *is_own, dcp_error *err) {
     dcp_status status;
     *is_own = 0;
-    status = dcpi_storage_list(place->storage, key, dcpi_own_look, is_own, err);
-    if (!status) status = dcpi_storage_list_links(place->storage, key, dcpi_own_look, is_own, err);
+    status = dcpi_storage_list(place->storage, key, DCP_LIST_OBJECTS, dcpi_own_look, is_own, err);
+    if (!status) status = dcpi_storage_list(place->storage, key, DCP_LIST_LINKS, dcpi_own_look, is_own, err);
     /* not there, or a link */
     return status == DCP_E_NOT_FOUND || status == DCP_E_INVALID ? dcpi_succeed(err) : status;
 }
@@ -16735,7 +16786,7 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
     links.op = op;
     links.place = place;
     links.commits = 0;
-    if (!status) status = dcpi_storage_list_links(place->storage, place->directory, dcpi_links_look, &links, err);
+    if (!status) status = dcpi_place_list(place, DCP_LIST_LINKS, dcpi_links_look, &links, err);
     *unread = links.commits;
     for (i = 0; i < commits.count && !status; i++) {
         dcpi_document document;
@@ -16852,7 +16903,7 @@ static dcp_status dcpi_intents_pending(dcpi_op *op, const dcpi_place *place, int
     intents.place = place;
     intents.own = own;
     *pending = 0;
-    status = dcpi_storage_list(place->storage, place->directory, dcpi_intents_look, &intents, err);
+    status = dcpi_place_list(place, DCP_LIST_OBJECTS, dcpi_intents_look, &intents, err);
     if (!status && intents.times.failed) status = dcpi_no_memory(err, intents.times.size);
     if (!status && intents.keys.count > 0) status = dcpi_place_now(op, place, &now_ns, err);
     age = dcpi_age_of(now_ns, grace_seconds);
@@ -17142,7 +17193,7 @@ static dcp_status dcpi_commits_look(void *user, const char *key, const dcp_objec
     dcp_status status;
     if (!dcpi_commit_kind_of(name) || strlen(name) > DCP_LIMIT_PREFIX + 40) return DCP_OK;
     status = dcpi_commits_ends(commits->place, key, digest, commits->err);
-    if (status && status != DCP_E_IO) return status;
+    if (status && !dcpi_is_storage_error(status)) return status;
     if (!status) dcpi_hex_encode(digest, sizeof digest, ends);
     (void)snprintf(line, sizeof line, "%s/%" PRId64 "/%" PRId64 "/%.64s", name, info->size, info->modified_ns, ends);
     return dcpi_names_add(&commits->names, line, commits->err);
@@ -17155,7 +17206,7 @@ static dcp_status dcpi_commits_digest(const dcpi_place *place, uint8_t digest[32
     memset(&commits, 0, sizeof commits);
     commits.place = place;
     commits.err = err;
-    status = dcpi_storage_list(place->storage, place->directory, dcpi_commits_look, &commits, err);
+    status = dcpi_place_list(place, DCP_LIST_OBJECTS, dcpi_commits_look, &commits, err);
     if (!status) status = dcpi_names_sort(&commits.names, err);
     dcpi_sha_init(&sha);
     for (i = 0; i < commits.names.count && !status; i++)
@@ -17813,6 +17864,7 @@ struct dcpi_save {
     int plain_names;                                    /* shards may have names without the save id */
     int displaces;                                      /* overwrite: a commit file was there in prepare */
     uint8_t displaced_digest[32];                       /* of its document */
+    char displaced_token[DCP_TOKEN_SIZE];               /* its version, when it was last seen to be the same */
     int64_t displaced_sequence;                         /* -1: not known */
     dcpi_names displaced, displaced_plain;       /* the data files that it names; those whose names may be used again */
     char *beacon_key;                                   /* rank 0, until the others have seen it; else NULL */
@@ -17998,10 +18050,10 @@ static dcp_status dcpi_survey_ask(dcpi_save *s, dcpi_candidates *all, size_t at,
     }
     for (tries = 0; tries < 2 && !c->is_sure; tries++) {                /* once may be an accident */
         status = dcpi_candidate_read(&s->op, &s->place, NULL, c, err);
-        if (status != DCP_E_IO || !dcpi_os_is_denied(err->sys)) break;
+        if (status != DCP_E_DENIED) break;
     }
     if (!status) return DCP_OK;
-    if (status == DCP_E_IO && dcpi_os_is_denied(err->sys)) {
+    if (status == DCP_E_DENIED) {
         *room = DCPI_SURVEY_ROOM;
         dcpi_op_log(&s->op, DCP_LOG_WARNING,
                     "%s%s may not be read: the new checkpoint's sequence number is one that is likely to be "
@@ -18052,7 +18104,7 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
     survey.shard_prefix = (char *)dcpi_alloc(size, err);
     if (!survey.shard_prefix) return DCP_E_MEMORY;
     (void)snprintf(survey.shard_prefix, size, "%s_shard_", s->place.name);
-    status = dcpi_storage_list(s->place.storage, s->place.directory, dcpi_survey_one, &survey, err);
+    status = dcpi_place_list(&s->place, DCP_LIST_OBJECTS, dcpi_survey_one, &survey, err);
     /* the storage makes its directories with their first files */
     if (status == DCP_E_NOT_FOUND) status = dcpi_succeed(err);
     if (!status) status = dcpi_candidates_make(&s->op, &s->place, &survey.commits, 1, &all, err);
@@ -18165,7 +18217,7 @@ static dcp_status dcpi_beacon_see(void *save, dcp_error *err) {
     dcp_status status;
     if (!key) return DCP_E_MEMORY;
     do status = dcpi_storage_stat(s->place.storage, key, &info, err);
-    while (status && dcpi_op_retry(&s->op, NULL, status == DCP_E_NOT_FOUND || dcpi_storage_is_transient(err), ++attempt,
+    while (status && dcpi_op_retry(&s->op, NULL, status == DCP_E_NOT_FOUND || err->is_transient, ++attempt,
                                    "looking for rank 0's file", err));
     dcpi_free(key);
     if (err->status != DCP_E_NOT_FOUND) return err->status;
@@ -18936,7 +18988,7 @@ static dcp_status dcpi_save_write_again(dcpi_save *s, dcpi_write_once_fn once, d
         status = once(s, attempt, err);
         taken = status == DCP_E_EXISTS && s->plain_names;  /* somebody made that file meanwhile: it is never replaced */
         if (!status || s->published.count > 0) return status;
-        if (s->again && (taken || dcpi_storage_is_transient(err)) && !s->again(s->watcher)) {
+        if (s->again && (taken || err->is_transient) && !s->again(s->watcher)) {
             dcpi_fail_context(err, "not tried again, since there is no copy of the tensors beyond snapshot_budget: ");
             return status;
         }
@@ -19285,7 +19337,7 @@ static dcp_status dcpi_pool_prepare(dcpi_save *s, dcp_error *err) {
                                      base->metadata && base->metadata->save_id ? base->metadata->save_id : "",
                                      &s->intent_key, err);
     if (status || !base->manifest) return status;
-    status = dcpi_document_digest(&s->op, &s->place, name, now, err);
+    status = dcpi_document_digest(&s->op, &s->place, name, now, NULL, err);
     if (!status && memcmp(now, base->digest, sizeof now) == 0) return dcpi_pool_base_index(s, err);
     return dcpi_is_trouble(status) ? status : dcpi_succeed(err);
 }
@@ -19885,8 +19937,10 @@ static dcp_status dcpi_commit_lock(dcpi_save *s, dcpi_lock *lock, dcp_error *err
 /* With overwrite: the commit file is the one that was found in prepare. */
 static dcp_status dcpi_commit_is_same(dcpi_save *s, dcp_error *err) {
     uint8_t now[32];
-    const dcp_status status = dcpi_document_digest(&s->op, &s->place, s->commit_name, now, err);
+    dcp_object_info info;
+    const dcp_status status = dcpi_document_digest(&s->op, &s->place, s->commit_name, now, &info, err);
     if (dcpi_is_trouble(status)) return status;
+    memcpy(s->displaced_token, info.token, sizeof s->displaced_token);
     if (memcmp(now, s->displaced_digest, sizeof now) == 0) return dcpi_succeed(err);
     return dcpi_fail(err, DCP_E_EXISTS,
                      "%s was replaced by somebody else during this save; save again to replace that one",
@@ -19924,7 +19978,7 @@ static int dcpi_commit_is_ours(dcpi_save *s) {
  * a storage may not have known. */
 static int dcpi_commit_is_as_before(dcpi_save *s, int may_have_been_there) {
     uint8_t now[32];
-    const dcp_status status = dcpi_document_digest(&s->op, &s->place, s->commit_name, now, NULL);
+    const dcp_status status = dcpi_document_digest(&s->op, &s->place, s->commit_name, now, NULL, NULL);
     if (!s->displaces)
         return !may_have_been_there && status == DCP_E_NOT_FOUND && dcpi_place_sync(&s->place, NULL) == DCP_OK;
     return !dcpi_is_trouble(status) && memcmp(now, s->displaced_digest, sizeof now) == 0;
@@ -19939,9 +19993,11 @@ static int dcpi_commit_was_fenced(dcpi_save *s, dcpi_lock *lock, int may_have_be
     return 1;
 }
 static dcp_status dcpi_commit_rename(dcpi_save *s, dcpi_lock *lock, dcp_error *err) {
+    const int has_token = (s->place.storage->flags & DCP_STORAGE_TOKENS) && s->displaced_token[0];
+    const dcp_commit_request how = { s->displaces, s->displaces && has_token ? s->displaced_token : NULL };
     int may_be_there, ours, removed;
-    const dcp_status status = dcpi_storage_publish(s->place.storage, s->commit_key, s->document, s->displaces,
-                                                   &may_be_there, err);
+    const dcp_status status = dcpi_storage_publish(s->place.storage, s->commit_key, s->document, &how, &may_be_there,
+                                                   err);
     char reason[200];
     s->document = NULL;
     if (!status) return DCP_OK;
@@ -22055,13 +22111,13 @@ DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp
 typedef struct dcpi_now { dcp_checkpoint *c; uint8_t digest[32]; } dcpi_now;
 static dcp_status dcpi_now_look(void *now, dcp_error *err) {
     dcpi_now *n = (dcpi_now *)now;
-    return dcpi_document_digest(&n->c->op, &n->c->place, n->c->commit_name, n->digest, err);
+    return dcpi_document_digest(&n->c->op, &n->c->place, n->c->commit_name, n->digest, NULL, err);
 }
 static int dcpi_load_was_replaced(dcp_checkpoint *c, dcp_status failure) {
     dcpi_now now;
     dcp_error ignored;
     dcp_status status;
-    if (failure != DCP_E_INCOMPLETE && failure != DCP_E_CHECKSUM && failure != DCP_E_IO) return 0;
+    if (failure != DCP_E_INCOMPLETE && failure != DCP_E_CHECKSUM && !dcpi_is_storage_error(failure)) return 0;
     if (!c->metadata) return 0;                         /* it was not opened yet */
     now.c = c;
     status = dcpi_op_errand(&c->op, dcpi_now_look, &now, &ignored);
@@ -22489,7 +22545,7 @@ static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing,
         status = dcpi_open_phase(&open, "open", 0, &c, &why);
         if (!status) status = dcpi_list_describe(listing, entry, c->metadata, &why);
         if (!status) status = dcpi_list_check_files(c, o->trusts_proven, &why);
-        if (c && status != DCP_E_IO) replaced = dcpi_load_was_replaced(c, status);
+        if (c && !dcpi_is_storage_error(status)) replaced = dcpi_load_was_replaced(c, status);
         dcp_close(c);
     } while (replaced && ++attempt < DCPI_LIST_ATTEMPTS);
     dcpi_free(key);
@@ -22606,7 +22662,7 @@ DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, 
 static dcp_status dcpi_latest_skip(const dcpi_list_order *o, const char *name, dcp_status status, int sys,
                                    const char *message,
                                    dcp_error *newest, dcp_error *err) {
-    if (status == DCP_E_IO || status == DCP_E_VERSION || status == DCP_E_UNSUPPORTED)
+    if (dcpi_is_storage_error(status) || status == DCP_E_VERSION || status == DCP_E_UNSUPPORTED)
         return dcpi_fail_sys(err, status, sys, "%s", message);
     if (status == DCP_E_NOT_FOUND) return dcpi_succeed(err);            /* removed since it was listed */
     if (newest->status == DCP_OK) (void)dcpi_fail_sys(newest, status, sys, "%s", message);
@@ -22642,7 +22698,7 @@ static dcp_status dcpi_latest_ask(const dcpi_list_order *o, dcpi_candidates *all
         if (c->number != DCPI_CLAIM_UNKNOWN) continue;
         status = dcpi_candidate_read(o->op, o->place, o->verifier, c, &why);
         if (!status) continue;
-        if (dcpi_is_trouble(status) && status != DCP_E_IO) { *err = why; return status; }
+        if (dcpi_is_trouble(status) && !dcpi_is_storage_error(status)) { *err = why; return status; }
         status = dcpi_latest_skip(o, c->name, status, why.sys, why.message, newest, err);
         dcpi_candidates_drop(all, i);
     }
@@ -22906,7 +22962,7 @@ static dcp_status dcpi_remove_note(dcpi_remover *r, const char *commit, dcp_erro
     if (r->chosen) goes = !looked && dcpi_remove_is_chosen(r, commit, document.metadata);
     if (!looked && goes && !is_single) status = dcpi_names_add_data(&r->data, commit, document.metadata, err);
     dcpi_document_free(&document);
-    if (looked == DCP_E_MEMORY || looked == DCP_E_IO) return looked;
+    if (looked == DCP_E_MEMORY || dcpi_is_storage_error(looked)) return looked;
     if (!status && goes) status = dcpi_names_add(&r->commits, commit, err);
     if (!goes)
         dcpi_op_log(r->op, DCP_LOG_WARNING, "%s stays: somebody has saved there since the checkpoints were listed",
@@ -23166,9 +23222,11 @@ static dcp_status dcpi_sweep_pool(dcpi_op *op, dcpi_sweep *sweep, dcp_error *err
         int is_own = 0;
         status = dcpi_op_check(op, err);
         if (!status) status = dcpi_own_directory(sweep->place, folder, &is_own, err);
-        if (!status && !is_own) status = dcpi_storage_list(sweep->place->storage, folder, dcpi_sweep_look, sweep, err);
         if (!status && !is_own)
-            status = dcpi_storage_list_directories(sweep->place->storage, folder, dcpi_sweep_folder, sweep, err);
+            status = dcpi_storage_list(sweep->place->storage, folder, DCP_LIST_OBJECTS, dcpi_sweep_look, sweep, err);
+        if (!status && !is_own)
+            status = dcpi_storage_list(sweep->place->storage, folder, DCP_LIST_DIRECTORIES, dcpi_sweep_folder, sweep,
+                                       err);
         /* not there, or a link: not ours */
         if (status == DCP_E_NOT_FOUND || status == DCP_E_INVALID) status = dcpi_succeed(err);
         dcpi_free(folder);
@@ -23225,7 +23283,7 @@ static dcp_status dcpi_sweep_temporaries_again(dcpi_op *op, const dcpi_sweep *sw
     status = dcpi_place_now(op, sweep->place, &now_ns, err);
     again.age = dcpi_age_of(now_ns, grace);
     if (!status)
-        status = dcpi_storage_list(sweep->place->storage, sweep->place->directory, dcpi_sweep_look, &again, err);
+        status = dcpi_place_list(sweep->place, DCP_LIST_OBJECTS, dcpi_sweep_look, &again, err);
     if (!status) status = dcpi_sweep_temporaries(op, &again, removal, err);
     dcpi_names_free(&again.found);
     dcpi_names_free(&again.locks);
@@ -23343,7 +23401,7 @@ static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *re
     if (!status && !sweep->desc->dry_run)
         sweep->has_lock = dcpi_pool_lock_take(op, sweep->place, &sweep->lock, &status, err);
     if (!status)
-        status = dcpi_storage_list(sweep->place->storage, sweep->place->directory, dcpi_sweep_look, sweep, err);
+        status = dcpi_place_list(sweep->place, DCP_LIST_OBJECTS, dcpi_sweep_look, sweep, err);
     if (!status) status = dcpi_sweep_pool(op, sweep, err);
     /* a commit file that is gone must stay gone before its data goes (G2) */
     if (!status) status = dcpi_place_sync(sweep->place, err);
@@ -23960,7 +24018,7 @@ static dcp_status dcpi_sync_check_all(dcpi_sync *y, dcp_error *err) {
  * two places are one cannot be seen, but then both have the same now, and the lock that is held is that of both. */
 static dcp_status dcpi_sync_check_self(dcpi_sync *y, const uint8_t now[32], dcp_error *err) {
     uint8_t source[32];
-    dcp_status status = dcpi_document_digest(&y->op, &y->from, y->commit_name, source, err);
+    dcp_status status = dcpi_document_digest(&y->op, &y->from, y->commit_name, source, NULL, err);
     if (dcpi_is_trouble(status)) return status;
     if (memcmp(source, now, sizeof source) != 0 || memcmp(now, y->document.digest, sizeof source) == 0)
         return dcpi_succeed(err);
@@ -23972,7 +24030,7 @@ static dcp_status dcpi_sync_check_self(dcpi_sync *y, const uint8_t now[32], dcp_
  * has come in between. */
 static dcp_status dcpi_sync_last_look(dcpi_sync *y, dcp_error *err) {
     uint8_t now[32];
-    dcp_status status = dcpi_document_digest(&y->op, &y->to, y->commit_name, now, err);
+    dcp_status status = dcpi_document_digest(&y->op, &y->to, y->commit_name, now, NULL, err);
     if (dcpi_is_trouble(status)) return status;
     if (memcmp(now, y->own.digest, sizeof now) != 0 && memcmp(now, y->document.digest, sizeof now) != 0)
         return dcpi_fail(err, DCP_E_EXISTS, "somebody has saved or removed %s%s during the sync; sync again",
@@ -23985,7 +24043,7 @@ static dcp_status dcpi_sync_last_look(dcpi_sync *y, dcp_error *err) {
 static dcp_status dcpi_sync_is_done(dcpi_sync *y, dcp_status status, dcp_error *err) {
     uint8_t now[32];
     dcp_error ignored;
-    const dcp_status looked = dcpi_document_digest(&y->op, &y->to, y->commit_name, now, &ignored);
+    const dcp_status looked = dcpi_document_digest(&y->op, &y->to, y->commit_name, now, NULL, &ignored);
     if (!looked && memcmp(now, y->document.digest, sizeof now) == 0) return dcpi_succeed(err);
     return status;
 }

@@ -216,17 +216,15 @@ static inline dcp_status crash_begin_locked(crash_disk *d, const char *temporary
     crash_add_name(d, temporary, *file);
     return DCP_OK;
 }
-static inline dcp_status crash_begin(void *context, const char *path, const char *temporary, int64_t size_hint,
-                                     void **out, dcp_error *err) {
+static inline dcp_status crash_begin(void *context, const dcp_begin_request *request, void **out, dcp_error *err) {
     crash_disk *d = (crash_disk *)context;
     int file = -1;
     dcp_status status;
-    (void)size_hint;
-    (void)crash_tell(d, "begin", temporary);
+    (void)crash_tell(d, "begin", request->temporary);
     dcpi_mutex_lock(&d->lock);
-    status = crash_begin_locked(d, temporary, &file, err);
+    status = crash_begin_locked(d, request->temporary, &file, err);
     dcpi_mutex_unlock(&d->lock);
-    if (!status) *out = crash_object_new(file, path, temporary);
+    if (!status) *out = crash_object_new(file, request->path, request->temporary);
     return status;
 }
 static inline dcp_status crash_write(void *context, void *object, int64_t offset, const void *data, size_t size,
@@ -271,11 +269,12 @@ static inline dcp_status crash_publish(crash_disk *d, const crash_object *object
     crash_add_name(d, object->path, object->file);
     return DCP_OK;
 }
-static inline dcp_status crash_commit(void *context, void *object, int replace, dcp_error *err) {
+static inline dcp_status crash_commit(void *context, void *object, const dcp_commit_request *request,
+                                      dcp_error *err) {
     crash_disk *d = (crash_disk *)context;
     dcp_status status;
     dcpi_mutex_lock(&d->lock);
-    status = crash_publish(d, (crash_object *)object, replace, err);
+    status = crash_publish(d, (crash_object *)object, request->replace, err);
     dcpi_mutex_unlock(&d->lock);
     crash_object_free((crash_object *)object);
     return status;
@@ -287,14 +286,13 @@ static inline void crash_abort(void *context, void *object) {
     dcpi_mutex_unlock(&d->lock);
     crash_object_free((crash_object *)object);
 }
-static inline dcp_status crash_join(void *context, const char *path, const char *temporary, int64_t size_hint,
-                                    void **out, dcp_error *err) {
+static inline dcp_status crash_join(void *context, const dcp_begin_request *request, void **out, dcp_error *err) {
     crash_disk *d = (crash_disk *)context;
+    const char *temporary = request->temporary;
     int at;
-    (void)size_hint;
     dcpi_mutex_lock(&d->lock);
     at = crash_find(d, temporary);
-    if (at >= 0) *out = crash_object_new(d->names[at].file, path, temporary);
+    if (at >= 0) *out = crash_object_new(d->names[at].file, request->path, temporary);
     dcpi_mutex_unlock(&d->lock);
     return at >= 0 ? DCP_OK : dcpi_fail(err, DCP_E_NOT_FOUND, "there is no \"%s\"", temporary);
 }
@@ -351,7 +349,7 @@ static inline dcp_status crash_stat(void *context, const char *path, dcp_object_
     return crash_look((crash_disk *)context, path, &file, info, err);
 }
 /* Copies of the names, so that `each` may use the storage. */
-static inline char **crash_list_names(crash_disk *d, const char *directory, int what, int *count) {
+static inline char **crash_list_names(crash_disk *d, const char *directory, dcp_list_kind what, int *count) {
     char **list = NULL;
     int i;
     *count = 0;
@@ -365,12 +363,15 @@ static inline char **crash_list_names(crash_disk *d, const char *directory, int 
     dcpi_mutex_unlock(&d->lock);
     return list;
 }
-static inline dcp_status crash_walk(crash_disk *d, const char *directory, int what, dcpi_storage_each each, void *user,
-                                    dcp_error *err) {
+static inline dcp_status crash_list(void *context, const char *directory, dcp_list_kind what, dcpi_storage_each each,
+                                    void *user, dcp_error *err) {
+    crash_disk *d = (crash_disk *)context;
     dcp_status status = DCP_OK;
-    dcp_object_info info;
+    dcp_object_info info = DCP_ZERO;
     int i, count = 0, file;
     char **list;
+    if (what == DCP_LIST_OBJECTS) (void)crash_tell(d, "list", directory);
+    if (what == DCP_LIST_LINKS) return DCP_OK;
     if (!crash_has_directory(d, directory))
         return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no directory \"%s\"", directory);
     list = crash_list_names(d, directory, what, &count);
@@ -382,18 +383,10 @@ static inline dcp_status crash_walk(crash_disk *d, const char *directory, int wh
     free(list);
     return status;
 }
-static inline dcp_status crash_list(void *context, const char *directory, dcpi_storage_each each, void *user,
-                                    dcp_error *err) {
-    (void)crash_tell((crash_disk *)context, "list", directory);
-    return crash_walk((crash_disk *)context, directory, 0, each, user, err);
-}
-static inline dcp_status crash_list_directories(void *context, const char *directory, dcpi_storage_each each,
-                                                void *user, dcp_error *err) {
-    return crash_walk((crash_disk *)context, directory, 1, each, user, err);
-}
-static inline dcp_status crash_remove(void *context, const char *path, dcp_error *err) {
+static inline dcp_status crash_remove(void *context, const char *path, const char *token, dcp_error *err) {
     crash_disk *d = (crash_disk *)context;
     int dead;
+    (void)token;
     (void)crash_tell(d, "remove", path);
     dcpi_mutex_lock(&d->lock);
     dead = crash_is_dead(d);
@@ -507,7 +500,7 @@ static inline void crash_open(crash_disk *d) {
     s->begin = crash_begin; s->write = crash_write; s->commit = crash_commit; s->abort = crash_abort;
     s->join = crash_join; s->leave = crash_leave;
     s->open = crash_open_object; s->read = crash_read; s->close = crash_close_object;
-    s->stat = crash_stat; s->list = crash_list; s->list_directories = crash_list_directories;
+    s->stat = crash_stat; s->list = crash_list; 
     s->remove = crash_remove; s->sync_directory = crash_sync_directory; s->space = crash_space;
 }
 static inline void crash_forget(crash_disk *d) {        /* the log, and what was there when it began */

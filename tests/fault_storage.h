@@ -109,6 +109,7 @@ static inline dcp_status fault_leave(fault_call *call, dcp_status status, dcp_er
         status = dcpi_fail_sys(err, call->f->says_status ? call->f->status : dcpi_os_status(call->f->sys), call->f->sys,
                                "injected: %s of \"%s\" fails with error %d", fault_kind_name(call->kind), call->key,
                                call->f->sys);
+        if (err) err->is_transient = dcpi_os_is_transient(call->f->sys);
     }
     dcpi_mutex_lock(&call->f->lock);
     fault_run_hook(call, 1);
@@ -124,17 +125,16 @@ static inline void fault_note_name(fault_storage *f, const char *temporary) {
     if (f->names < FAULT_NAMES) (void)snprintf(f->name[f->names++], sizeof f->name[0], "%s", temporary);
     dcpi_mutex_unlock(&f->lock);
 }
-static inline dcp_status fault_begin(void *context, const char *path, const char *temporary, int64_t size_hint,
-                                     void **out, dcp_error *err) {
-    fault_call call = fault_enter(context, FAULT_BEGIN, temporary);
+static inline dcp_status fault_begin(void *context, const dcp_begin_request *request, void **out, dcp_error *err) {
+    fault_call call = fault_enter(context, FAULT_BEGIN, request->temporary);
     fault_storage *f = call.f;
     fault_object *object = (fault_object *)calloc(1, sizeof *object);
     dcp_status status = DCP_OK;
     if (!object) abort();
-    fault_note_name(f, temporary);
-    (void)snprintf(object->path, sizeof object->path, "%s", path);
-    (void)snprintf(object->temporary, sizeof object->temporary, "%s", temporary);
-    if (fault_does(&call)) status = f->inner->begin(f->inner->context, path, temporary, size_hint, &object->inner, err);
+    fault_note_name(f, request->temporary);
+    (void)snprintf(object->path, sizeof object->path, "%s", request->path);
+    (void)snprintf(object->temporary, sizeof object->temporary, "%s", request->temporary);
+    if (fault_does(&call)) status = f->inner->begin(f->inner->context, request, &object->inner, err);
     /* the contract: none stays */
     if (call.fails && f->sys != FAULT_SHORT && status == DCP_OK && object->inner)
         f->inner->abort(f->inner->context, object->inner);
@@ -156,18 +156,21 @@ static inline dcp_status fault_write(void *context, void *object_, int64_t offse
 /* A file under the temporary's name, as one that could not be removed. */
 static inline void fault_litter(dcp_storage *inner, const char *temporary) {
     char aside[420];
+    const dcp_begin_request request = { temporary, aside, 0 };
+    const dcp_commit_request commit = { 0, NULL };
     void *object = NULL;
     (void)snprintf(aside, sizeof aside, "%s.aside", temporary);
-    if (inner->begin(inner->context, temporary, aside, 0, &object, NULL) != DCP_OK) return;
+    if (inner->begin(inner->context, &request, &object, NULL) != DCP_OK) return;
     (void)inner->write(inner->context, object, 0, "litter", 6, NULL);
-    (void)inner->commit(inner->context, object, 0, NULL);
+    (void)inner->commit(inner->context, object, &commit, NULL);
 }
-static inline dcp_status fault_commit(void *context, void *object_, int replace, dcp_error *err) {
+static inline dcp_status fault_commit(void *context, void *object_, const dcp_commit_request *request,
+                                      dcp_error *err) {
     fault_object *object = (fault_object *)object_;
     fault_call call = fault_enter(context, FAULT_COMMIT, object->path);
     dcp_storage *inner = call.f->inner;
     dcp_status status = DCP_OK;
-    if (fault_does(&call)) status = inner->commit(inner->context, object->inner, replace, err);
+    if (fault_does(&call)) status = inner->commit(inner->context, object->inner, request, err);
     else inner->abort(inner->context, object->inner);              /* the contract: it ends the object on failure too */
     if (call.fails && call.f->how == FAULT_LITTERS) fault_litter(inner, object->temporary);
     status = fault_leave(&call, status, err);
@@ -232,35 +235,18 @@ static inline dcp_status fault_stat(void *context, const char *path, dcp_object_
     if (call.fails && call.f->sys == FAULT_SHORT && info->size > 0) info->size--;
     return fault_leave(&call, status, err);
 }
-static inline dcp_status fault_list(void *context, const char *directory,
+static inline dcp_status fault_list(void *context, const char *directory, dcp_list_kind what,
                                     dcp_status (*each)(void *user, const char *path, const dcp_object_info *info),
                                     void *user, dcp_error *err) {
     fault_call call = fault_enter(context, FAULT_LIST, directory);
     dcp_status status = DCP_OK;
-    if (fault_does(&call)) status = call.f->inner->list(call.f->inner->context, directory, each, user, err);
+    if (fault_does(&call)) status = call.f->inner->list(call.f->inner->context, directory, what, each, user, err);
     return fault_leave(&call, status, err);
 }
-static inline dcp_status fault_list_directories(void *context, const char *directory,
-                                                dcp_status (*each)(void *user, const char *path,
-                                                                   const dcp_object_info *info), void *user,
-                                                                   dcp_error *err) {
-    fault_call call = fault_enter(context, FAULT_LIST, directory);
-    dcp_status status = DCP_OK;
-    if (fault_does(&call)) status = call.f->inner->list_directories(call.f->inner->context, directory, each, user, err);
-    return fault_leave(&call, status, err);
-}
-static inline dcp_status fault_list_links(void *context, const char *directory,
-                                          dcp_status (*each)(void *user, const char *path, const dcp_object_info *info),
-                                          void *user, dcp_error *err) {
-    fault_call call = fault_enter(context, FAULT_LIST, directory);
-    dcp_status status = DCP_OK;
-    if (fault_does(&call)) status = call.f->inner->list_links(call.f->inner->context, directory, each, user, err);
-    return fault_leave(&call, status, err);
-}
-static inline dcp_status fault_remove(void *context, const char *path, dcp_error *err) {
+static inline dcp_status fault_remove(void *context, const char *path, const char *token, dcp_error *err) {
     fault_call call = fault_enter(context, FAULT_REMOVE, path);
     dcp_status status = DCP_OK;
-    if (fault_does(&call)) status = call.f->inner->remove(call.f->inner->context, path, err);
+    if (fault_does(&call)) status = call.f->inner->remove(call.f->inner->context, path, token, err);
     return fault_leave(&call, status, err);
 }
 static inline dcp_status fault_sync_directory(void *context, const char *directory, dcp_error *err) {
@@ -347,8 +333,6 @@ static inline void fault_open(fault_storage *f, dcp_storage *inner) {
     s->begin = fault_begin; s->write = fault_write; s->commit = fault_commit; s->abort = fault_abort;
     s->open = fault_open_object; s->read = fault_read; s->close = fault_close_object;
     s->stat = fault_stat; s->list = fault_list; s->remove = fault_remove;
-    if (inner->list_directories) s->list_directories = fault_list_directories;
-    if (inner->list_links) s->list_links = fault_list_links;
     if (inner->map) s->map = fault_map;
     if (inner->sync_directory) s->sync_directory = fault_sync_directory;
     if (inner->space) s->space = fault_space;

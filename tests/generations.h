@@ -165,9 +165,9 @@ static inline dcp_status generation_note_file(void *user, const char *path, cons
 static inline dcp_status generation_note_below(void *user, const char *path, const dcp_object_info *info) {
     generation_files *files = (generation_files *)user;
     dcp_storage *s = files->storage;
-    dcp_status status = s->list(s->context, path, generation_note_file, files, NULL);
+    dcp_status status = s->list(s->context, path, DCP_LIST_OBJECTS, generation_note_file, files, NULL);
     (void)info;
-    if (!status) status = s->list_directories(s->context, path, generation_note_below, files, NULL);
+    if (!status) status = s->list(s->context, path, DCP_LIST_DIRECTORIES, generation_note_below, files, NULL);
     return status;
 }
 /* All files below the storage's base. */

@@ -74,14 +74,25 @@ static void model_hook(void *user, fault_kind kind, const char *key, int64_t cal
     dcpi_os_sleep_ms(s->slow_ms * model_time_scale);
 }
 /* An object store: what is published replaces whatever is there. */
-static dcp_status model_commit_replaces(void *context, void *object, int replace, dcp_error *err) {
-    (void)replace;
-    return fault_commit(context, object, 1, err);
+static dcp_status model_commit_replaces(void *context, void *object, const dcp_commit_request *request,
+                                        dcp_error *err) {
+    dcp_commit_request replacing = *request;
+    replacing.replace = 1;
+    return fault_commit(context, object, &replacing, err);
+}
+/* That cannot list these. */
+static dcp_status model_list_no_directories(void *context, const char *directory, dcp_list_kind what,
+                                            dcpi_storage_each each, void *user, dcp_error *err) {
+    return what == DCP_LIST_DIRECTORIES ? DCP_OK : fault_list(context, directory, what, each, user, err);
+}
+static dcp_status model_list_no_links(void *context, const char *directory, dcp_list_kind what, dcpi_storage_each each,
+                                      void *user, dcp_error *err) {
+    return what == DCP_LIST_LINKS ? DCP_OK : fault_list(context, directory, what, each, user, err);
 }
 static dcp_status model_open_secret(void *context, const char *path, void **out, dcp_object_info *info,
                                     dcp_error *err) {
     if (strstr(path, "secret."))
-        return dcpi_fail_sys(err, DCP_E_IO, EACCES, "\"%s\" may not be read", path);
+        return dcpi_fail_sys(err, DCP_E_DENIED, EACCES, "\"%s\" may not be read", path);
     return fault_open_object(context, path, out, info, err);
 }
 static void model_disk_open(model_op *op, int rank) {
@@ -97,8 +108,8 @@ static void model_disk_open(model_op *op, int rank) {
     f->storage.open = model_open_secret;
     if (s->lacks & DCP_STORAGE_EXCLUSIVE_PUBLISH) f->storage.commit = model_commit_replaces;
     f->storage.flags &= ~(uint32_t)(s->lacks & 127);
-    if (s->lacks & 128) f->storage.list_directories = NULL;
-    if (s->lacks & 256) f->storage.list_links = NULL;
+    if (s->lacks & 128) f->storage.list = model_list_no_directories;
+    if (s->lacks & 256) f->storage.list = model_list_no_links;
     if (s->call == 0 || rank != s->rank) return;
     f->kind = (fault_kind)s->fault;
     f->nth = s->call;

@@ -440,7 +440,7 @@ static unsigned model_expects(model_world *w, const model_op *op) {
         if (model_is_hurt(w, p)) return model_listed(op);
         p = model_place_find(w, model_target(op, target));
         /* it may own what is there */
-        if (model_has_secret_in(w, s->to)) return MODEL_S(OK) | MODEL_S(E_EXISTS) | MODEL_S(E_IO);
+        if (model_has_secret_in(w, s->to)) return MODEL_S(OK) | MODEL_S(E_EXISTS) | MODEL_S(E_DENIED);
         return MODEL_S(OK) | MODEL_S(E_EXISTS) | (p && model_is_hurt(w, p) ? model_listed(op) : 0);
     case MODEL_MEET: return s->what == s->odd ? MODEL_S(OK) : MODEL_S(E_MISMATCH);
     default: return model_listed(op);
@@ -466,7 +466,7 @@ static int model_judge_rank(model_world *w, const model_op *op, int r) {
     const model_outcome *out = op->out;
     const dcp_status status = out->status[r];
     char label[80];
-    if (status < 0 || status > DCP_E_UNKNOWN || !(model_listed(op) >> status & 1)) {
+    if (status < 0 || status > DCP_E_DENIED || !(model_listed(op) >> status & 1)) {
         (void)snprintf(label, sizeof label, "%s returns %s", model_kind_names[op->step.kind], dcp_status_name(status));
         return model_fail(w, label, "rank %d: %s, which its comment does not list: %s", r, dcp_status_name(status),
                           out->err[r].message);

@@ -266,7 +266,7 @@ static void check_clean(void) {
     }
     dcp_free(entries);
     EXPECT(dcp_barrier(all_ranks, 30000, &err) == DCP_OK);
-    EXPECT(storage->list(storage->context, "", count_file, &files, &err) == DCP_OK);
+    EXPECT(storage->list(storage->context, "", DCP_LIST_OBJECTS, count_file, &files, &err) == DCP_OK);
     if (files != wanted) printf("%d files, %d wanted\n", (int)files, (int)wanted);
     EXPECT(files == wanted);
     EXPECT(dcp_barrier(all_ranks, 30000, &err) == DCP_OK);
@@ -518,17 +518,17 @@ static dcp_status trap_write(void *context, void *object, int64_t offset, const 
     if (after) spring();
     return status;
 }
-static dcp_status trap_commit(void *context, void *object, int replace, dcp_error *e) {
+static dcp_status trap_commit(void *context, void *object, const dcp_commit_request *request, dcp_error *e) {
     const int after = trapped("commit");
-    const dcp_status status = trap.inner->commit(context, object, replace, e);
+    const dcp_status status = trap.inner->commit(context, object, request, e);
     if (after) spring();
     return status;
 }
-static dcp_status trap_list(void *context, const char *directory,
+static dcp_status trap_list(void *context, const char *directory, dcp_list_kind what,
                             dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user,
                             dcp_error *e) {
-    const int after = trapped("list");
-    const dcp_status status = trap.inner->list(context, directory, each, user, e);
+    const int after = what == DCP_LIST_OBJECTS && trapped("list");
+    const dcp_status status = trap.inner->list(context, directory, what, each, user, e);
     if (after) spring();
     return status;
 }

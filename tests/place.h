@@ -126,7 +126,8 @@ static inline dcp_status names_one(void *user, const char *path, const dcp_objec
 static inline int count_files(const char *directory) {
     names n;
     memset(&n, 0, sizeof n);
-    CHECK_OK_MESSAGE(files->list(files->context, key_of(directory), names_one, &n, &err), err.message);
+    CHECK_OK_MESSAGE(files->list(files->context, key_of(directory), DCP_LIST_OBJECTS, names_one, &n, &err),
+                     err.message);
     return n.count;
 }
 

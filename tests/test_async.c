@@ -122,7 +122,7 @@ static dcp_status count_one(void *user, const char *path, const dcp_object_info 
 }
 static int count_files(dcp_storage *storage, const char *directory) {
     int count = 0;
-    dcp_status status = storage->list(storage->context, directory, count_one, &count, NULL);
+    dcp_status status = storage->list(storage->context, directory, DCP_LIST_OBJECTS, count_one, &count, NULL);
     return status == DCP_E_NOT_FOUND ? 0 : count;
 }
 

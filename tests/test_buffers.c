@@ -95,11 +95,11 @@ static void wrong_close(void *context, void *object) {
     dcp_storage *inner = (dcp_storage *)context;
     inner->close(inner->context, object);
 }
-static dcp_status wrong_list(void *context, const char *directory,
+static dcp_status wrong_list(void *context, const char *directory, dcp_list_kind what,
                              dcp_status (*each)(void *, const char *, const dcp_object_info *),
                              void *user, dcp_error *e) {
     dcp_storage *inner = (dcp_storage *)context;
-    return inner->list(inner->context, directory, each, user, e);
+    return inner->list(inner->context, directory, what, each, user, e);
 }
 TEST(a_storage_that_gives_a_negative_size_is_an_io_error) {
     static const char *const names[] = { "sharded", "single", "manifest" };

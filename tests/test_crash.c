@@ -799,7 +799,7 @@ typedef struct slow_removal {
     dcpi_thread thread;
 } slow_removal;
 static slow_removal slow;
-static dcp_status slow_remove(void *context, const char *path, dcp_error *err) {
+static dcp_status slow_remove(void *context, const char *path, const char *token, dcp_error *err) {
     if (strstr(path, slow.words)) {
         dcpi_mutex_lock(&slow.lock);
         slow.is_waiting = 1;
@@ -807,7 +807,7 @@ static dcp_status slow_remove(void *context, const char *path, dcp_error *err) {
         while (!slow.may_go) dcpi_cond_wait_ms(&slow.changed, &slow.lock, 1000);
         dcpi_mutex_unlock(&slow.lock);
     }
-    return crash_remove(context, path, err);
+    return crash_remove(context, path, token, err);
 }
 static void slow_main(void *argument) {
     dcp_remove_desc desc = DCP_ZERO;

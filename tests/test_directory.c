@@ -475,13 +475,13 @@ static int denied_calls;
 static dcp_status denied_open(void *context, const char *path, void **object, dcp_object_info *info, dcp_error *error) {
     if (strstr(path, "foreign")) {
         denied_calls++;
-        return dcpi_fail_sys(error, DCP_E_IO, EACCES, "not for you");
+        return dcpi_fail_sys(error, DCP_E_DENIED, EACCES, "not for you");
     }
     return real_open(context, path, object, info, error);
 }
 static dcp_status denied_read(void *context, void *object, int64_t offset, void *data, size_t size, dcp_error *error) {
     (void)context; (void)object; (void)offset; (void)data; (void)size;
-    return dcpi_fail_sys(error, DCP_E_IO, EPERM, "not for you");
+    return dcpi_fail_sys(error, DCP_E_DENIED, EPERM, "not for you");
 }
 static void save_beside_denied(void) {
     static const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE, DCP_LAYOUT_MANIFEST };
@@ -505,7 +505,7 @@ static void save_beside_denied(void) {
         last = report.sequence;
         CHECK(strstr(log_text.text, "foreign.metadata.json") != NULL);
     }
-    CHECK_INT(try_latest(), DCP_E_IO);
+    CHECK_INT(try_latest(), DCP_E_DENIED);
 }
 TEST(a_document_that_may_not_be_read_stops_no_save) {
     use_memory();
@@ -521,7 +521,7 @@ TEST(a_document_that_may_not_be_read_stops_no_save) {
     drop("foreign.metadata.json");
     CHECK_STR(latest(), "s2.manifest.json");
     store->read = denied_read;                          /* where that is found out when it is read */
-    CHECK(try_latest() == DCP_E_IO);
+    CHECK(try_latest() == DCP_E_DENIED);
     done();
 }
 TEST(a_document_of_another_user_stops_no_save) {
@@ -1456,8 +1456,8 @@ TEST(sweep_arguments) {
 }
 /* A save that is running has files there that look like leftovers: with the usual grace time sweep lets it finish. */
 static int64_t swept;
-static dcp_status (*real_commit)(void *context, void *object, int replace, dcp_error *error);
-static dcp_status sweep_then_commit(void *context, void *object, int replace, dcp_error *error) {
+static dcp_status (*real_commit)(void *context, void *object, const dcp_commit_request *request, dcp_error *error);
+static dcp_status sweep_then_commit(void *context, void *object, const dcp_commit_request *request, dcp_error *error) {
     dcp_sweep_desc desc = DCP_ZERO;
     dcp_removal removal;
     dcp_storage plain = *store;
@@ -1466,7 +1466,7 @@ static dcp_status sweep_then_commit(void *context, void *object, int replace, dc
     desc.plain_names = 1;
     if (dcp_sweep(&desc, &removal, NULL) == DCP_OK) swept += (int64_t)removal.path_count + 1000;
     dcp_removal_free(&removal);
-    return real_commit(context, object, replace, error);
+    return real_commit(context, object, request, error);
 }
 TEST(sweep_beside_a_running_save) {
     use_memory();

@@ -635,7 +635,7 @@ static size_t count_files(const sums *s, dcp_storage *storage) {
         if (k < i) continue;
         (void)snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(s->line[i].name, '/') - s->line[i].name),
                        s->line[i].name);
-        OK(storage->list(storage->context, directory, count_one, &count, &err));
+        OK(storage->list(storage->context, directory, DCP_LIST_OBJECTS, count_one, &count, &err));
     }
     return count;
 }
@@ -756,7 +756,7 @@ static uint8_t *read_blanked(dcp_storage *storage, const char *name, size_t *siz
     (void)snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(name, '/') - name), name);
     memset(&s, 0, sizeof s);
     s.blanked = blanked;
-    OK(storage->list(storage->context, directory, search_one, &s, &err));
+    OK(storage->list(storage->context, directory, DCP_LIST_OBJECTS, search_one, &s, &err));
     SAME(s.found[0], "was not written");
     OK(dcp_storage_read_all(storage, s.found, &data, size, &err));
     *size = blank((uint8_t *)data, *size);

@@ -1635,16 +1635,16 @@ TEST(names_that_turn_the_text_around) {
  * lists them. */
 typedef struct crowd { dcp_storage storage, *inner; int count; } crowd;
 static crowd the_crowd;
-static dcp_status crowded_list(void *context, const char *directory,
+static dcp_status crowded_list(void *context, const char *directory, dcp_list_kind what,
                                dcp_status (*each)(void *user, const char *path, const dcp_object_info *info),
                                void *user, dcp_error *err) {
     static const char *const patterns[] = { "%d.metadata.jsom", "p_%d.bin", "x%d_shard_0." ID ".bim", "%d.tmp",
                                             "p.metadata.json.%d" };
-    dcp_object_info info = { 1, 1 };
-    dcp_status status = the_crowd.inner->list(context, directory, each, user, err);
+    dcp_object_info info = { 1, 1, "" };
+    dcp_status status = the_crowd.inner->list(context, directory, what, each, user, err);
     char name[60];
     int i;
-    for (i = 0; i < the_crowd.count && !status && directory[0] == '\0'; i++) {
+    for (i = 0; i < the_crowd.count && !status && !what && directory[0] == '\0'; i++) {
         (void)snprintf(name, sizeof name, patterns[i % (int)DCPI_COUNT(patterns)], i);
         status = each(user, name, &info);
     }
@@ -2035,7 +2035,7 @@ static int starve_once(larder *l, const starving *s, int64_t n, int for_ever) {
     if (status == DCP_E_MEMORY) CHECK(strstr(err.message, "memory") != NULL);
     if (!s->keeps) CHECK_INT(hungry_live(), live);
     judge_made(l, s, status);
-    CHECK_OK(l->target->list(l->target->context, "", count_one, &files, NULL));
+    CHECK_OK(l->target->list(l->target->context, "", DCP_LIST_OBJECTS, count_one, &files, NULL));
     dcp_storage_close(l->target);
     times_starved += tripped;
     return tripped;

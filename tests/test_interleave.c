@@ -475,13 +475,12 @@ static void info_fill(const int *found, dcp_object_info *info) {        /* name,
     info->size = found[1];
     info->modified_ns = time_of(found[2]);
 }
-static dcp_status play_begin(void *context, const char *path, const char *temporary, int64_t size_hint, void **out,
-                             dcp_error *err) {
-    call c = call_make(CALL_BEGIN, path);
+static dcp_status play_begin(void *context, const dcp_begin_request *request, void **out, dcp_error *err) {
+    call c = call_make(CALL_BEGIN, request->path);
     object *o;
     dcp_status status;
-    (void)context; (void)size_hint;
-    c.temporary = name_number(temporary);
+    (void)context;
+    c.temporary = name_number(request->temporary);
     status = player_status(player_call(&c), &c, err);
     if (status) return status;
     o = (object *)calloc(1, sizeof *o);
@@ -519,12 +518,12 @@ static call object_call(const object *o, call_kind kind) {
     c.blob = -1;
     return c;
 }
-static dcp_status play_commit(void *context, void *object_, int replace, dcp_error *err) {
+static dcp_status play_commit(void *context, void *object_, const dcp_commit_request *request, dcp_error *err) {
     object *o = (object *)object_;
     call c = object_call(o, CALL_PUBLISH);
     dcp_status status;
     (void)context;
-    c.replace = replace;
+    c.replace = request->replace;
     c.blob = table_number(&blobs, o->bytes, o->size, NULL);
     status = player_status(player_call(&c), &c, err);
     object_free(o);
@@ -571,25 +570,27 @@ static dcp_status play_stat(void *context, const char *path, dcp_object_info *in
     if (!status) info_fill(answer_values(answered) + ANSWER_ITEMS, info);
     return status;
 }
-static dcp_status play_list(void *context, const char *directory,
-                            dcp_status (*each)(void *user, const char *path, const dcp_object_info *info), void *user,
-                            dcp_error *err) {
-    const call c = call_make(CALL_LIST, directory);
-    const int answered = player_call(&c);
-    dcp_status status = player_status(answered, &c, err);
-    int i;
+static dcp_status play_list(void *context, const char *directory, dcp_list_kind what, dcpi_storage_each each,
+                            void *user, dcp_error *err) {
+    call c;
+    int answered, i;
+    dcp_status status;
     (void)context;
+    if (what != DCP_LIST_OBJECTS) return DCP_OK;
+    c = call_make(CALL_LIST, directory);
+    answered = player_call(&c);
+    status = player_status(answered, &c, err);
     for (i = 0; !status && i < answer_items(answered); i++) {
         const int *found = answer_values(answered) + ANSWER_ITEMS + 3 * i;
-        dcp_object_info info;
+        dcp_object_info info = DCP_ZERO;
         info_fill(found, &info);
         status = each(user, name_text(found[0]), &info);
     }
     return status;
 }
-static dcp_status play_remove(void *context, const char *path, dcp_error *err) {
+static dcp_status play_remove(void *context, const char *path, const char *token, dcp_error *err) {
     const call c = call_make(CALL_REMOVE, path);
-    (void)context;
+    (void)context; (void)token;
     return player_status(player_call(&c), &c, err);
 }
 static dcp_status play_sync(void *context, const char *directory, dcp_error *err) {

@@ -176,7 +176,7 @@ static void check_scene(scene *s, int64_t point) {
     sweep(s);
     check_clean(s);
     (void)snprintf(commit, sizeof commit, "q%s", suffixes[s->layout]);
-    CHECK(s->storage->remove(s->storage->context, commit, NULL) == DCP_OK);
+    CHECK(s->storage->remove(s->storage->context, commit, NULL, NULL) == DCP_OK);
     sweep(s);
     scene_set(s);
 }

@@ -662,10 +662,11 @@ TEST(a_prune_leaves_what_was_saved_since_it_listed) {
 }
 
 /* ---- a storage that may replace what it publishes ---------------------------------------------------------------- */
-static dcp_status (*exclusive_commit)(void *context, void *object, int replace, dcp_error *err);
-static dcp_status replacing_commit(void *context, void *object, int replace, dcp_error *err) {
-    (void)replace;
-    return exclusive_commit(context, object, 1, err);
+static dcp_status (*exclusive_commit)(void *context, void *object, const dcp_commit_request *request, dcp_error *err);
+static dcp_status replacing_commit(void *context, void *object, const dcp_commit_request *request, dcp_error *err) {
+    dcp_commit_request replacing = *request;
+    replacing.replace = 1;
+    return exclusive_commit(context, object, &replacing, err);
 }
 typedef struct rival { dcp_storage *storage; dcp_layout layout; int has_saved; dcp_status status; } rival;
 static void rival_saves(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {

@@ -1065,7 +1065,7 @@ TEST(what_an_open_would_refuse_is_not_committed) {
         int before = 0, after = 0;
         CHECK_OK(dcp_storage_memory(&storage, &err));
         CHECK_OK_MESSAGE(save_value(storage, forms[i].layout, forms[i].yaml, 1, 1, &err), err.message);
-        CHECK_OK(storage->list(storage->context, "p", count_object, &before, &err));
+        CHECK_OK(storage->list(storage->context, "p", DCP_LIST_OBJECTS, count_object, &before, &err));
         limit_fields = 1;
         CHECK_INT(save_value(storage, forms[i].layout, forms[i].yaml, 2, 2, &err), DCP_E_LIMIT);
         CHECK(contains(err.message, "nobody could open what would be committed") &&
@@ -1077,7 +1077,7 @@ TEST(what_an_open_would_refuse_is_not_committed) {
         CHECK(contains(err.message, "DCP_LIMIT_DOCUMENT"));
         limit_document = 1LL << 34;
         CHECK_INT(load_value(storage), 1);
-        CHECK_OK(storage->list(storage->context, "p", count_object, &after, &err));
+        CHECK_OK(storage->list(storage->context, "p", DCP_LIST_OBJECTS, count_object, &after, &err));
         CHECK_INT(after, before);                       /* G9 */
         dcp_storage_close(storage);
     }

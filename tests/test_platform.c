@@ -147,7 +147,7 @@ TEST(errors_have_words_and_statuses) {
     CHECK_INT(dcpi_os_is_transient(DCPI_OS_SHORT), 0);
 #ifdef _WIN32
     CHECK_INT(STATUS(ERROR_DISK_FULL), DCP_E_SPACE);
-    CHECK_INT(STATUS(ERROR_ACCESS_DENIED), DCP_E_IO);
+    CHECK_INT(STATUS(ERROR_ACCESS_DENIED), DCP_E_DENIED);
     CHECK_INT(dcpi_os_is_transient(ERROR_SHARING_VIOLATION), 1);
     CHECK_INT(dcpi_os_is_transient(ERROR_DISK_FULL), 0);
 #else
@@ -160,7 +160,9 @@ TEST(errors_have_words_and_statuses) {
     CHECK_INT(STATUS(ENOMEM), DCP_E_MEMORY);
     CHECK_INT(STATUS(ELOOP), DCP_E_INVALID);
     CHECK_INT(STATUS(EMFILE), DCP_E_IO);
-    CHECK_INT(STATUS(EACCES), DCP_E_IO);
+    CHECK_INT(STATUS(EACCES), DCP_E_DENIED);
+    CHECK_INT(STATUS(EPERM), DCP_E_DENIED);
+    CHECK_INT(STATUS(EROFS), DCP_E_DENIED);
     CHECK(dcpi_os_is_transient(EAGAIN) && dcpi_os_is_transient(ESTALE) && dcpi_os_is_transient(EIO) &&
           dcpi_os_is_transient(ETIMEDOUT));
     CHECK(!dcpi_os_is_transient(ENOSPC) && !dcpi_os_is_transient(EDQUOT) && !dcpi_os_is_transient(EROFS) &&

@@ -601,7 +601,7 @@ TEST(an_intent_of_a_time_to_come_stops_nothing_for_ever) {
     save_model(&m, storage, "s2", 2);
     removing.path = "s2";
     CHECK_OK_MESSAGE(dcp_remove(&removing, NULL, &err), err.message);
-    CHECK_OK(storage->list(storage->context, "dense/layer_0", count_one, &count, NULL));
+    CHECK_OK(storage->list(storage->context, "dense/layer_0", DCP_LIST_OBJECTS, count_one, &count, NULL));
     CHECK(count == 2 && is_there(storage, intent));     /* those of s1, from before */
     sweep_at(storage, INT64_MAX, 1, 0);
     (void)snprintf(path, sizeof path, "%s/%s", dir, lost);
@@ -647,7 +647,7 @@ TEST(sweep_finds_the_folders_on_a_disk) {
     sweep_at(storage, -1, 0, 1);
     CHECK_OK(dcp_storage_delete(storage, "s1.manifest.json", NULL));
     sweep_at(storage, -1, 1, TENSORS);
-    CHECK_OK(storage->list(storage->context, "dense/layer_0", count_one, &count, NULL));
+    CHECK_OK(storage->list(storage->context, "dense/layer_0", DCP_LIST_OBJECTS, count_one, &count, NULL));
     CHECK_INT(count, 0);
     dcp_storage_close(storage);
 }

@@ -140,8 +140,8 @@ static void list_all(dcp_storage *storage, files *f) {  /* all folders, sorted *
     while (todo.count > 0) {
         char at[160];
         (void)snprintf(at, sizeof at, "%s", todo.key[--todo.count]);
-        CHECK_OK(storage->list(storage->context, at, note_file, f, NULL));
-        CHECK_OK(storage->list_directories(storage->context, at, note_file, &todo, NULL));
+        CHECK_OK(storage->list(storage->context, at, DCP_LIST_OBJECTS, note_file, f, NULL));
+        CHECK_OK(storage->list(storage->context, at, DCP_LIST_DIRECTORIES, note_file, &todo, NULL));
     }
     qsort(f->key, (size_t)f->count, sizeof f->key[0], compare_keys);
 }
@@ -163,7 +163,7 @@ static void empty(dcp_storage *storage) {
     static files f;
     int i;
     list_all(storage, &f);
-    for (i = 0; i < f.count; i++) CHECK_OK(storage->remove(storage->context, f.key[i], NULL));
+    for (i = 0; i < f.count; i++) CHECK_OK(storage->remove(storage->context, f.key[i], NULL, NULL));
 }
 static dcp_status sweep(dcp_storage *storage, int64_t grace, dcp_error *err) {
     dcp_sweep_desc desc = DCP_ZERO;

@@ -262,7 +262,7 @@ static listing list_files(dcp_storage *storage) {
     listing l;
     dcp_error err;
     memset(&l, 0, sizeof l);
-    (void)storage->list(storage->context, "run", listing_add, &l, &err);
+    (void)storage->list(storage->context, "run", DCP_LIST_OBJECTS, listing_add, &l, &err);
     return l;
 }
 /* There is one checkpoint, and no file that it does not name. */
@@ -1064,7 +1064,7 @@ static int left_by_the_living(dcp_storage *storage, int who) {
         listing l;
         dcp_error err;
         memset(&l, 0, sizeof l);
-        (void)storage->list(storage->context, folders[k], listing_add, &l, &err);
+        (void)storage->list(storage->context, folders[k], DCP_LIST_OBJECTS, listing_add, &l, &err);
         for (i = 0; i < l.count; i++) {
             if (strstr(l.names[i], shard) || strstr(l.names[i], part) || strstr(l.names[i], "b_0_of_1")) continue;
             printf("    left: %s\n", l.names[i]);
@@ -1395,7 +1395,7 @@ enum { LATE_JOBS = 25, LATE_TIMEOUT_MS = 60 };
 typedef struct late {
     uint64_t seed;
     int runs, done;
-    int outcomes[DCP_E_UNKNOWN + 1];
+    int outcomes[DCP_E_DENIED + 1];
     char failure[900];
     dcpi_thread thread;
 } late;
@@ -1482,7 +1482,7 @@ TEST(late_and_lost_messages_never_split_the_verdict) {
     late *all = (late *)must(calloc(LATE_JOBS, sizeof *all));
     const int runs = test_times(test_is_sanitized() ? 100 : 500) / LATE_JOBS;
     const uint64_t seed = test_random() >> 1;
-    int i, k, outcomes[DCP_E_UNKNOWN + 1] = {0};
+    int i, k, outcomes[DCP_E_DENIED + 1] = {0};
     char text[900] = "";
     for (i = 0; i < LATE_JOBS; i++) {
         all[i].seed = seed + (uint64_t)i * 1000;
@@ -1492,12 +1492,12 @@ TEST(late_and_lost_messages_never_split_the_verdict) {
     for (i = 0; i < LATE_JOBS; i++) {
         dcpi_thread_join(&all[i].thread);
         if (all[i].failure[0]) (void)snprintf(text, sizeof text, "%s", all[i].failure);
-        for (k = 0; k <= DCP_E_UNKNOWN; k++) outcomes[k] += all[i].outcomes[k];
+        for (k = 0; k <= DCP_E_DENIED; k++) outcomes[k] += all[i].outcomes[k];
     }
     free(all);
     if (text[0]) test_fail(__FILE__, __LINE__, text, "");
     if (getenv("DCP_TEST_VERBOSE"))
-        for (k = 0; k <= DCP_E_UNKNOWN; k++)
+        for (k = 0; k <= DCP_E_DENIED; k++)
             if (outcomes[k]) printf("%s %d\n", dcp_status_name((dcp_status)k), outcomes[k]);
     CHECK(outcomes[DCP_OK] > 0 && outcomes[DCP_E_TIMEOUT] > 0);         /* the delays lie around the deadline */
 }
@@ -2317,7 +2317,7 @@ static int left_without_memory(dcp_storage *storage) {
         listing l;
         dcp_error err;
         memset(&l, 0, sizeof l);
-        (void)storage->list(storage->context, folders[k], listing_add, &l, &err);
+        (void)storage->list(storage->context, folders[k], DCP_LIST_OBJECTS, listing_add, &l, &err);
         for (i = 0; i < l.count; i++) {
             if (strstr(l.names[i], ".commit.lock")) continue;
             printf("    left: %s\n", l.names[i]);

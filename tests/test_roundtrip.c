@@ -575,7 +575,7 @@ TEST(long_paths_are_whole_in_the_report_or_refused) {
             if (extra) {
                 int files = 0;
                 CHECK(strstr(err.message, "4097") != NULL && strstr(err.message, "4096") != NULL);
-                CHECK_OK(storage->list(storage->context, "", count_object, &files, &err));
+                CHECK_OK(storage->list(storage->context, "", DCP_LIST_OBJECTS, count_object, &files, &err));
                 CHECK_INT(files, 0);
             } else {
                 CHECK_INT(strlen(report.path), DCP_LIMIT_PATH);

@@ -15,7 +15,7 @@ enum { FLOATS = 6, STEPS = 3 };
 static const int numbers[] = { DCP_PENDING, DCP_E_INVALID, DCP_E_MEMORY, DCP_E_IO, DCP_E_SPACE, DCP_E_NOT_FOUND,
                                DCP_E_EXISTS, DCP_E_FORMAT, DCP_E_VERSION, DCP_E_CHECKSUM, DCP_E_SIGNATURE,
                                DCP_E_MISMATCH, DCP_E_INCOMPLETE, DCP_E_LIMIT, DCP_E_TIMEOUT, DCP_E_CANCELLED,
-                               DCP_E_COMM, DCP_E_DEVICE, DCP_E_UNSUPPORTED, DCP_E_UNKNOWN, 99, -1 };
+                               DCP_E_COMM, DCP_E_DEVICE, DCP_E_UNSUPPORTED, DCP_E_UNKNOWN, DCP_E_DENIED, 99, -1 };
 enum { NUMBERS = (int)(sizeof numbers / sizeof numbers[0]) };
 
 /* ---- a directory of checkpoints in memory, behind a storage that fails ------------------------------------------- */
@@ -1209,7 +1209,7 @@ int mkdirat(int dir, const char *path, mode_t mode) {
 }
 TEST(a_directory_that_cannot_be_made) {
     static const struct { int sys; dcp_status wanted; } ways[] = {
-        { ENOSPC, DCP_E_SPACE }, { EDQUOT, DCP_E_SPACE }, { EIO, DCP_E_IO }, { EROFS, DCP_E_IO },
+        { ENOSPC, DCP_E_SPACE }, { EDQUOT, DCP_E_SPACE }, { EIO, DCP_E_IO }, { EROFS, DCP_E_DENIED },
             { ENOSYS, DCP_E_UNSUPPORTED }, { ENOENT, DCP_E_IO },
         { ENOTDIR, DCP_E_INVALID }, { ENOMEM, DCP_E_MEMORY }, { EINVAL, DCP_E_INVALID }
     };

@@ -39,7 +39,7 @@ static const char *list(const char *directory) {
     static listing l;
     int i;
     memset(&l, 0, sizeof l);
-    CHECK_OK_MESSAGE(files->list(files->context, directory, list_one, &l, &err), err.message);
+    CHECK_OK_MESSAGE(files->list(files->context, directory, DCP_LIST_OBJECTS, list_one, &l, &err), err.message);
     CHECK(!l.is_wrong);
     for (i = 0; i < l.count; i++) {
         (void)snprintf(l.text + strlen(l.text), sizeof l.text - strlen(l.text), "%s ", l.keys[i]);
@@ -341,6 +341,10 @@ static void *begin(const char *key, const char *temporary, int64_t hint) {
     CHECK_OK_MESSAGE(dcpi_storage_begin(files, key, temporary, hint, &object, &err), err.message);
     return object;
 }
+static dcp_status commit(void *object, int replace) {
+    const dcp_commit_request request = { replace, NULL };
+    return files->commit(files->context, object, &request, &err);
+}
 static void write_at(void *object, int64_t offset, const char *text) {
     CHECK_OK_MESSAGE(files->write(files->context, object, offset, text, strlen(text), &err), err.message);
 }
@@ -349,13 +353,13 @@ static void commit_body(void) {
     write_at(object, 0, "hello ");
     CHECK(!is_there("dir/a"));                          /* invisible until commit */
     write_at(object, 6, "world");
-    CHECK_OK_MESSAGE(files->commit(files->context, object, 0, &err), err.message);
+    CHECK_OK_MESSAGE(commit(object, 0), err.message);
     check_text("dir/a", "hello world");
     CHECK_STR(list("dir"), "dir/a ");
     object = begin("dir/a", "dir/a.0123456789abcdee.tmp", 100);
     write_at(object, 0, "new");
     check_text("dir/a", "hello world");
-    CHECK_OK_MESSAGE(files->commit(files->context, object, 1, &err), err.message);
+    CHECK_OK_MESSAGE(commit(object, 1), err.message);
     check_text("dir/a", "new");
     CHECK_STR(list("dir"), "dir/a ");
 }
@@ -365,9 +369,9 @@ static void exclusive_body(void) {
     void *first = begin("a", "a.1.tmp", 0), *second = begin("a", "a.2.tmp", 0);
     write_at(first, 0, "first");
     write_at(second, 0, "second");
-    CHECK_OK_MESSAGE(files->commit(files->context, first, 0, &err), err.message);
+    CHECK_OK_MESSAGE(commit(first, 0), err.message);
     memset(&err, 0, sizeof err);
-    CHECK_INT(files->commit(files->context, second, 0, &err), DCP_E_EXISTS);
+    CHECK_INT(commit(second, 0), DCP_E_EXISTS);
     CHECK(err.status == DCP_E_EXISTS && strstr(err.message, "a") != NULL);
     check_text("a", "first");
     CHECK_STR(list(""), "a ");                          /* a commit that fails removes what begin made */
@@ -377,23 +381,23 @@ TEST(publishing_without_replace_is_exclusive) { on_local_and_memory(exclusive_bo
 /* A server's answer gets lost: the file has left its temporary name, so it may have been seen, even if it is not there
  * any more. */
 TEST(what_has_left_its_temporary_name_may_have_been_published) {
-    static const int replace[] = { 0, 1 };
+    static const dcp_commit_request how[] = { { 0, NULL }, { 1, NULL } };
     size_t i;
 #ifdef _WIN32
     SKIP("an open file keeps its name here");
 #endif
     use_local();
-    for (i = 0; i < DCPI_COUNT(replace); i++) {
+    for (i = 0; i < DCPI_COUNT(how); i++) {
         void *object = begin("dir/a", "dir/a.1.tmp", 0);
         int may_be_there = -1;
         write_at(object, 0, "text");
-        CHECK_OK_MESSAGE(files->remove(files->context, "dir/a.1.tmp", &err), err.message);
-        CHECK_FAILS(dcpi_storage_publish(files, "dir/a", object, replace[i], &may_be_there, &err), DCP_E_IO,
+        CHECK_OK_MESSAGE(files->remove(files->context, "dir/a.1.tmp", NULL, &err), err.message);
+        CHECK_FAILS(dcpi_storage_publish(files, "dir/a", object, &how[i], &may_be_there, &err), DCP_E_IO,
                     "cannot publish \"dir/a\"");
         CHECK_INT(may_be_there, 1);
         object = begin("dir/a", "dir/a.1.tmp", 0);
-        CHECK_OK_MESSAGE(files->remove(files->context, "dir/a.1.tmp", &err), err.message);
-        CHECK_FAILS(files->commit(files->context, object, replace[i], &err), DCP_E_UNKNOWN, "dir/a");
+        CHECK_OK_MESSAGE(files->remove(files->context, "dir/a.1.tmp", NULL, &err), err.message);
+        CHECK_FAILS(files->commit(files->context, object, &how[i], &err), DCP_E_UNKNOWN, "dir/a");
     }
     CHECK_STR(list("dir"), "");
     done();
@@ -423,7 +427,7 @@ static void any_offset_body(void) {
     for (at = size - 100 * KIB; at >= 0; at -= 100 * KIB)
         CHECK_OK_MESSAGE(files->write(files->context, object, at, data + at, (size_t)(100 * KIB), &err), err.message);
     CHECK_OK_MESSAGE(files->write(files->context, object, 0, data, (size_t)(size % (100 * KIB)), &err), err.message);
-    CHECK_OK_MESSAGE(files->commit(files->context, object, 0, &err), err.message);
+    CHECK_OK_MESSAGE(commit(object, 0), err.message);
     CHECK_OK(dcp_storage_read_all(files, "a", &got, &got_size, &err));
     CHECK(got_size == (size_t)size && memcmp(got, data, got_size) == 0);
     dcp_free(got);
@@ -435,7 +439,7 @@ static void gap_body(void) {
     void *object = begin("a", "a.1.tmp", 0), *got;
     size_t size, i;
     write_at(object, 5000, "end");
-    CHECK_OK(files->commit(files->context, object, 0, &err));
+    CHECK_OK(commit(object, 0));
     CHECK_OK(dcp_storage_read_all(files, "a", &got, &size, &err));
     CHECK_INT(size, 5003);
     for (i = 0; i < 5000; i++) CHECK(((char *)got)[i] == 0);
@@ -446,11 +450,11 @@ TEST(what_is_not_written_is_zero) { on_local_and_memory(gap_body); }
 static void hint_body(void) {                           /* a hint is a hint: less or more may come */
     void *object = begin("less", "less.1.tmp", 10 * MIB);
     write_at(object, 0, "short");
-    CHECK_OK(files->commit(files->context, object, 0, &err));
+    CHECK_OK(commit(object, 0));
     check_text("less", "short");
     object = begin("more", "more.1.tmp", 1);
     write_at(object, 0, "longer than one byte");
-    CHECK_OK(files->commit(files->context, object, 0, &err));
+    CHECK_OK(commit(object, 0));
     check_text("more", "longer than one byte");
 }
 TEST(the_size_is_that_of_what_was_written) { on_local_and_memory(hint_body); }
@@ -551,7 +555,7 @@ TEST(offsets_have_64_bits) {
     object = begin("sparse", "sparse.1.tmp", 0);
     write_at(object, far_away, "far");
     write_at(object, 10, "near");
-    CHECK_OK_MESSAGE(files->commit(files->context, object, 0, &err), err.message);
+    CHECK_OK_MESSAGE(commit(object, 0), err.message);
     CHECK_OK(dcp_storage_info(files, "sparse", &info, &err));
     CHECK(info.size == far_away + 3);
     object = open_object("sparse", &info);
@@ -583,10 +587,10 @@ static void listing_body(void) {
     put_text("d/e", "4444");
     CHECK_STR(list(""), "a b c ");
     /* what the callback says ends it and is returned */
-    CHECK_INT(files->list(files->context, "", stop_at_second, &count, &err), DCP_E_LIMIT);
+    CHECK_INT(files->list(files->context, "", DCP_LIST_OBJECTS, stop_at_second, &count, &err), DCP_E_LIMIT);
     CHECK_INT(count, 2);
     count = 0;
-    CHECK_OK(files->list(files->context, "", remove_it, &count, &err));
+    CHECK_OK(files->list(files->context, "", DCP_LIST_OBJECTS, remove_it, &count, &err));
     CHECK_INT(count, 3);
     CHECK_STR(list(""), "");
     CHECK_STR(list("d"), "d/e ");
@@ -620,9 +624,11 @@ TEST(listing_shows_only_regular_files_with_possible_keys) {
 TEST(listing_what_is_no_directory) {
     int count = 0;
     use_local();
-    CHECK_FAILS(files->list(files->context, "none", stop_at_second, &count, &err), DCP_E_NOT_FOUND, "none");
-    CHECK_FAILS(dcpi_storage_list(files, "../x", stop_at_second, &count, &err), DCP_E_INVALID, "../x");
-    CHECK_FAILS(dcpi_storage_list(files, "x/", stop_at_second, &count, &err), DCP_E_INVALID, "x/");
+    CHECK_FAILS(files->list(files->context, "none", DCP_LIST_OBJECTS, stop_at_second, &count, &err), DCP_E_NOT_FOUND,
+                "none");
+    CHECK_FAILS(dcpi_storage_list(files, "../x", DCP_LIST_OBJECTS, stop_at_second, &count, &err), DCP_E_INVALID,
+                "../x");
+    CHECK_FAILS(dcpi_storage_list(files, "x/", DCP_LIST_OBJECTS, stop_at_second, &count, &err), DCP_E_INVALID, "x/");
     CHECK_INT(count, 0);
     done();
 }
@@ -888,7 +894,7 @@ TEST(several_threads_write_one_object) {
         else write_part(&workers[i]);
     }
     for (i = 0; i < started; i++) dcpi_thread_join(&threads[i]);
-    CHECK_OK(files->commit(files->context, shared_object, 0, &err));
+    CHECK_OK(commit(shared_object, 0));
     CHECK_OK(dcp_storage_read_all(files, "a", &data, &size, &err));
     CHECK_INT(size, WORKERS * 16000);
     for (at = 0; at < size; at += 16) CHECK(memcmp((char *)data + at, "0123456789abcdef", 16) == 0);

@@ -48,14 +48,16 @@ static inline dcp_status eye_look(int *calls, int *failing, int64_t size, int is
     if (is_data && *failing != 0) { --*failing; status = DCP_E_IO; }
     dcpi_mutex_unlock(&eye.lock);
     if (eye.delay_ms) dcpi_os_sleep_ms(eye.delay_ms);
-    return status ? dcpi_fail_sys(error, status, eye.sys, "the test says no") : DCP_OK;
+    if (!status) return DCP_OK;
+    (void)dcpi_fail_sys(error, status, eye.sys, "the test says no");
+    if (error) error->is_transient = dcpi_os_is_transient(eye.sys);
+    return status;
 }
-static inline dcp_status eye_begin(void *c, const char *path, const char *temporary, int64_t hint, void **object,
-                            dcp_error *error) {
+static inline dcp_status eye_begin(void *c, const dcp_begin_request *request, void **object, dcp_error *error) {
     void *inner = NULL;
-    dcp_status status = eye.inner->begin(eye.inner->context, path, temporary, hint, &inner, error);
+    dcp_status status = eye.inner->begin(eye.inner->context, request, &inner, error);
     (void)c;
-    return status ? status : eye_wrap(inner, path, object);
+    return status ? status : eye_wrap(inner, request->path, object);
 }
 static inline dcp_status eye_write(void *c, void *object, int64_t offset, const void *data, size_t size,
                                    dcp_error *error) {
@@ -65,7 +67,7 @@ static inline dcp_status eye_write(void *c, void *object, int64_t offset, const 
     (void)c;
     return status ? status : eye.inner->write(eye.inner->context, o->inner, offset, data, size, error);
 }
-static inline dcp_status eye_commit(void *c, void *object, int replace, dcp_error *error) {
+static inline dcp_status eye_commit(void *c, void *object, const dcp_commit_request *request, dcp_error *error) {
     const char *path = ((const eye_object *)object)->path;
     (void)c;
     if (eye.on_commit) eye.on_commit(path);
@@ -73,7 +75,7 @@ static inline dcp_status eye_commit(void *c, void *object, int replace, dcp_erro
         eye.taken_name = NULL;
         (void)dcp_storage_write_all(eye.inner, path, "taken", 5, NULL);
     }
-    return eye.inner->commit(eye.inner->context, eye_unwrap(object), replace, error);
+    return eye.inner->commit(eye.inner->context, eye_unwrap(object), request, error);
 }
 static inline void eye_abort(void *c, void *object) {
     (void)c;
@@ -108,14 +110,15 @@ static inline dcp_status eye_stat(void *c, const char *path, dcp_object_info *in
     (void)c;
     return eye.inner->stat(eye.inner->context, path, info, error);
 }
-static inline dcp_status eye_list(void *c, const char *directory, dcpi_storage_each each, void *user,
-                                  dcp_error *error) {
+static inline dcp_status eye_list(void *c, const char *directory, dcp_list_kind what, dcpi_storage_each each,
+                                  void *user, dcp_error *error) {
     (void)c;
-    return eye.inner->list(eye.inner->context, directory, each, user, error);
+    if (what != DCP_LIST_OBJECTS) return DCP_OK;
+    return eye.inner->list(eye.inner->context, directory, what, each, user, error);
 }
-static inline dcp_status eye_remove(void *c, const char *path, dcp_error *error) {
+static inline dcp_status eye_remove(void *c, const char *path, const char *token, dcp_error *error) {
     (void)c;
-    return eye.inner->remove(eye.inner->context, path, error);
+    return eye.inner->remove(eye.inner->context, path, token, error);
 }
 static inline dcp_status eye_sync(void *c, const char *directory, dcp_error *error) {
     (void)c;

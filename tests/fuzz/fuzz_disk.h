@@ -166,11 +166,10 @@ static inline void disk_close(void *context, void *object) {
     if (file->is_doomed) disk_drop(file);
     free(object);
 }
-static inline dcp_status disk_begin(void *context, const char *path, const char *temporary, int64_t size_hint,
-                                    void **object, dcp_error *err) {
+static inline dcp_status disk_begin(void *context, const dcp_begin_request *request, void **object, dcp_error *err) {
     disk *d = (disk *)context;
+    const char *path = request->path, *temporary = request->temporary;
     disk_file *file;
-    (void)size_hint;
     disk_key(path);
     disk_key(temporary);
     if (disk_find(d, temporary)) return dcpi_fail(err, DCP_E_EXISTS, "\"%s\" is there", temporary);
@@ -193,11 +192,12 @@ static inline void disk_abort(void *context, void *object) {
     disk_drop(file);
     disk_close(context, object);
 }
-static inline dcp_status disk_commit(void *context, void *object, int replace, dcp_error *err) {
+static inline dcp_status disk_commit(void *context, void *object, const dcp_commit_request *request,
+                                     dcp_error *err) {
     disk *d = (disk *)context;
     disk_object *o = (disk_object *)object;
     disk_file *old = disk_find(d, o->path);
-    if (old && old != o->file && !replace) {
+    if (old && old != o->file && !request->replace) {
         disk_abort(context, object);
         return dcpi_fail(err, DCP_E_EXISTS, "there is such an object already");
     }
@@ -236,14 +236,17 @@ static inline dcp_status disk_map(void *context, void *object, const void **data
     *data = ((disk_object *)object)->file->data;
     return DCP_OK;
 }
-static inline dcp_status disk_list(void *context, const char *directory, dcpi_storage_each each, void *user,
-                                   dcp_error *err) {
+static inline dcp_status disk_list_directories(void *context, const char *directory, dcpi_storage_each each, void *user,
+                                               dcp_error *err);
+static inline dcp_status disk_list(void *context, const char *directory, dcp_list_kind what, dcpi_storage_each each,
+                                   void *user, dcp_error *err) {
     disk *d = (disk *)context;
     dcp_status status = DCP_OK;
-    dcp_object_info info;
+    dcp_object_info info = DCP_ZERO;
     char name[DISK_NAME];
     size_t i;
-    (void)err;
+    if (what == DCP_LIST_LINKS) return DCP_OK;
+    if (what == DCP_LIST_DIRECTORIES) return disk_list_directories(context, directory, each, user, err);
     for (i = 0; i < DISK_FILES && !status; i++) {
         if (!d->files[i].is_used || d->files[i].is_doomed || !dcpi_is_directly_in(d->files[i].name, directory))
             continue;
@@ -273,9 +276,9 @@ static inline dcp_status disk_list_directories(void *context, const char *direct
     for (i = 0; i < count && !status; i++) status = each(user, names[i], NULL);
     return status;
 }
-static inline dcp_status disk_remove(void *context, const char *path, dcp_error *err) {
+static inline dcp_status disk_remove(void *context, const char *path, const char *token, dcp_error *err) {
     disk_file *file = disk_find((disk *)context, path);
-    (void)err;
+    (void)err; (void)token;
     disk_key(path);
     if (file) disk_drop(file);
     return DCP_OK;
@@ -295,7 +298,7 @@ static inline void disk_mount(disk *d, const uint8_t *data, size_t size) {
         DCP_STORAGE_EXCLUSIVE_PUBLISH | DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY;
     s->begin = disk_begin; s->write = disk_write; s->commit = disk_commit; s->abort = disk_abort;
     s->open = disk_open; s->read = disk_read; s->map = disk_map; s->close = disk_close;
-    s->stat = disk_stat; s->list = disk_list; s->list_directories = disk_list_directories;
+    s->stat = disk_stat; s->list = disk_list;
     s->remove = disk_remove; s->sync_directory = disk_sync_directory;
 }
 static inline void disk_unmount(disk *d) {
