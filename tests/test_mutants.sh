@@ -719,7 +719,7 @@ static dcp_status dcpi_mutant_each(void *user, const char *path, const dcp_objec
     return DCP_OK;
 }
 static int dcpi_mutant_is_there(const dcpi_place *place) {
-    return dcpi_storage_list(place->storage, place->directory, dcpi_mutant_each, NULL, NULL) == DCP_OK;
+    return dcpi_place_list(place, DCP_LIST_OBJECTS, dcpi_mutant_each, NULL, NULL) == DCP_OK;
 }
 static void *dcpi_mutant_objects[64]; static char *dcpi_mutant_keys[64];
 static dcp_status dcpi_mutant_later(const dcpi_save *s, void *object, const char *key) {
