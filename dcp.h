@@ -19114,7 +19114,7 @@ static dcp_status dcpi_single_plan(dcpi_save *s, dcp_error *err) {
 }
 /* By a rank whose writing takes messages as well; or in an errand, which has none of its own. */
 static dcp_status dcpi_region_put(dcpi_save *s, void *object, int64_t offset, void *data, size_t size, dcp_error *err) {
-    dcpi_handle file = { s->place.storage, s->commit_key, object, { 0, 0 } };
+    dcpi_handle file = { s->place.storage, s->commit_key, object, { 0, 0, "" } };
     dcpi_transfer t = { &file, offset, data, size };
     return dcpi_op_errand(&s->op, dcpi_transfer_write, &t, err);
 }

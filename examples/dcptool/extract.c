@@ -172,7 +172,8 @@ static dcp_status sink_open(sink *s, const char *path, int64_t size, dcp_error *
     status = dcp_storage_local(directory, &s->storage, err);
     for (attempt = 0; !status && !s->object; attempt++) {
         snprintf(temporary, sizeof temporary, "%s.dcptool-%u-%d.tmp", name, tool_process_id(), attempt);
-        status = s->storage->begin(s->storage->context, name, temporary, size, &s->object, err);
+        const dcp_begin_request request = { name, temporary, size };
+        status = s->storage->begin(s->storage->context, &request, &s->object, err);
         if (status) s->object = NULL;
         if (status == DCP_E_EXISTS && attempt < 9) status = DCP_OK;     /* left by one that was killed */
     }
@@ -189,8 +190,9 @@ static dcp_status sink_write(sink *s, const void *data, size_t size, dcp_error *
 }
 
 static dcp_status sink_close(sink *s, dcp_status status, int replace, dcp_error *err) {
+    const dcp_commit_request request = { replace, NULL };
     if (s->object && status) s->storage->abort(s->storage->context, s->object);
-    else if (s->object) status = s->storage->commit(s->storage->context, s->object, replace, err);
+    else if (s->object) status = s->storage->commit(s->storage->context, s->object, &request, err);
     dcp_storage_close(s->storage);
     return status;
 }
