@@ -162,6 +162,12 @@
 #endif
 #include <stddef.h>
 #include <stdint.h>
+#ifndef DCP_NO_MANIFEST
+#define DCP_NO_MANIFEST 0
+#endif
+#ifndef DCP_NO_RANKS
+#define DCP_NO_RANKS 0
+#endif
 
 /* =====================================================================================================================
  * >>api_base    Statuses, errors, ownership, and what every operation shares.
@@ -702,7 +708,9 @@ DCPDEF const dcp_training *dcp_training_of(const dcp_checkpoint *checkpoint);   
  * last), in the document's order; then, without tensors and with file_size -1, the files of states that are only a
  * path (the seed's form) */
 DCPDEF const dcp_metadata *dcp_metadata_of(const dcp_checkpoint *checkpoint);
+#if !DCP_NO_MANIFEST
 DCPDEF const dcp_manifest *dcp_manifest_of(const dcp_checkpoint *checkpoint);                 /* NULL: another layout */
+#endif
 /* The tensors that a selection means, by name; one allocation, dcp_free(*tensors). select NULL: all.
  * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_MISMATCH no such tier | DCP_E_UNSUPPORTED not a manifest. */
 DCPDEF dcp_status dcp_find(const dcp_checkpoint *checkpoint, const dcp_select *select, const dcp_tensor_info ***tensors,
@@ -791,6 +799,7 @@ typedef struct dcp_sweep_desc {
  * Status: as dcp_prune. */
 DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err);
 
+#if !DCP_NO_MANIFEST
 typedef struct dcp_sync_report {
     int64_t copied, bytes_copied;                       /* files that were missing, stale or corrupt */
     int64_t kept, bytes_kept;                           /* that were up to date */
@@ -824,6 +833,7 @@ typedef struct dcp_sync_desc {
  * source is missing or cut short | DCP_E_EXISTS another checkpoint beside the copy has a file of that name, or what is
  * there is not known to be a manifest's; somebody saves there | DCP_E_MISMATCH no such tier; minimum_step. */
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err);
+#endif
 
 typedef struct dcp_remove_desc {
     const char *path; dcp_io io;
@@ -986,6 +996,7 @@ struct dcp_manifest {
 /* the metadata_version that this version writes, and the min_reader_version that it reads */
 #define DCP_MANIFEST_VERSION 1
 
+#if !DCP_NO_MANIFEST
 /* Empty, to be built; dcp_manifest_free. Status: DCP_E_INVALID | DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_manifest_new(dcp_manifest **out, dcp_error *err);
 /* these copy. Status: DCP_E_INVALID | DCP_E_MEMORY. */
@@ -1024,6 +1035,7 @@ DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path
 /* Status: DCP_E_INVALID | DCP_E_NOT_FOUND no such layer, or no seed in it. */
 DCPDEF dcp_status dcp_manifest_router_seed(const dcp_manifest *manifest, int64_t layer, uint64_t *seed);
 DCPDEF void dcp_manifest_free(dcp_manifest *manifest);
+#endif
 
 DCPDEF void dcp_sha256(const void *data, size_t size, uint8_t digest[32]);
 DCPDEF void dcp_hmac_sha256(const void *key, size_t key_size, const void *data, size_t size, uint8_t digest[32]);
@@ -1038,11 +1050,13 @@ typedef enum dcp_json_kind { DCP_JSON_NULL, DCP_JSON_BOOL, DCP_JSON_INT, DCP_JSO
  * is the caller's again on return.
  * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_FORMAT. */
 DCPDEF dcp_status dcp_json_parse(const char *text, size_t size, dcp_json **out, dcp_error *err);
+#if !DCP_NO_MANIFEST
 /* The same tree from YAML: the subset that says what JSON can say. Refused by name: anchors, aliases, tags, merge keys,
  * directives, further documents, the end mark `...`, a value on the line of `---`, block scalars (| and >), tabs as
  * indentation, complex keys, duplicate keys. 0o17 and 0x1F are integers, as YAML 1.2 has them; `no`, `on` and 1_000 are
  * strings. Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_FORMAT. */
 DCPDEF dcp_status dcp_yaml_parse(const char *text, size_t size, dcp_json **out, dcp_error *err);
+#endif
 DCPDEF void dcp_json_free(dcp_json *root);
 DCPDEF dcp_json_kind dcp_json_kind_of(const dcp_json *json);                            /* DCP_JSON_NULL for NULL too */
 DCPDEF int dcp_json_bool(const dcp_json *json);                                                 /* 1 for true, else 0 */
@@ -1871,9 +1885,7 @@ static void *dcpi_arena_array(dcpi_arena *arena, size_t count, size_t size, dcp_
     return memory;
 }
 static void *dcpi_arena_zero(dcpi_arena *arena, size_t size, dcp_error *err) {
-    void *memory = dcpi_arena_alloc(arena, size, err);
-    if (memory) memset(memory, 0, size);
-    return memory;
+    return dcpi_arena_array(arena, 1, size, err);
 }
 static char *dcpi_arena_text(dcpi_arena *arena, const char *text, size_t length, dcp_error *err) {
     /* a copy that ends in NUL; packed */
@@ -6163,6 +6175,7 @@ DCPDEF dcp_status dcp_json_write(const dcp_json *json, int indent, char **text, 
  * then there is one reader. Should that one fail, the pass is made again up to where it stood, and tells the place in
  * the YAML text.
  * ================================================================================================================== */
+#if !DCP_NO_MANIFEST
 typedef struct dcpi_yaml {
     const char *start, *at, *end;
     const char *line;                                   /* where the line of `at` begins */
@@ -7002,6 +7015,11 @@ DCPDEF dcp_status dcp_yaml_parse(const char *text, size_t size, dcp_json **out, 
     dcpi_buffer_free(&y.out);
     return status;
 }
+#else
+/* What >>meta calls of it: nothing is written as YAML. */
+static int dcpi_yaml_is_safe(const char *text) { (void)text; return 0; }
+static int dcpi_yaml_write_flow(dcpi_writer *w, dcpi_json_reader *r) { (void)w; (void)r; return 0; }
+#endif /* !DCP_NO_MANIFEST */
 
 /* =====================================================================================================================
  * >>integrity   The last members of a document: its digest and, if it is signed, its signature.
@@ -10938,6 +10956,12 @@ static dcp_status dcpi_meta_check(const dcp_metadata *metadata, const char *path
  * the JSON that >>yaml makes of it, so both syntaxes are one reader, and goes out through one writer that has two sets
  * of punctuation. What a save writes need not be a dcp_manifest: a dcpi_manifest_source yields one shard at a time.
  * ================================================================================================================== */
+static int dcpi_manifest_is_yaml(const char *text, size_t size) {       /* the first thing in it is not '{' */
+    size_t i = 0;
+    while (i < size && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) i++;
+    return i < size && text[i] != '{';
+}
+#if !DCP_NO_MANIFEST
 
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 static dcpi_meta *dcpi_manifest_of(const dcp_manifest *manifest) { return (dcpi_meta *)manifest->internal; }
@@ -11179,11 +11203,6 @@ static dcp_status dcpi_manifest_parse_text(const char *text, size_t size, dcpi_y
     m->is_yaml = yaml != NULL;
     *out = m;
     return dcpi_succeed(err);
-}
-static int dcpi_manifest_is_yaml(const char *text, size_t size) {       /* the first thing in it is not '{' */
-    size_t i = 0;
-    while (i < size && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) i++;
-    return i < size && text[i] != '{';
 }
 /* Checks a document's integrity, then parses it. A verifier that is set must accept, and then each byte that it names
  * is covered. What else its fields say is dcpi_manifest_check's business. */
@@ -11470,6 +11489,8 @@ static dcp_status dcpi_manifest_file_name(const dcpi_manifest_file *file, char n
     name[0] = '\0';
     return dcpi_fail(err, DCP_E_INVALID, "the file name does not fit");
 }
+#endif /* !DCP_NO_MANIFEST */
+
 /* =====================================================================================================================
  * >>file        The header of a single file, P.checkpoint (MLCP): all that stands before the tensor bytes.
  *
@@ -15387,6 +15408,9 @@ static int dcpi_is_trouble(dcp_status status) {
            status == DCP_E_MEMORY || status == DCP_E_CANCELLED || status == DCP_E_TIMEOUT || status == DCP_E_DEVICE;
 }
 
+/* A document that this build cannot read, though it may be intact. */
+static int dcpi_is_beyond(dcp_status status) { return status == DCP_E_VERSION || status == DCP_E_UNSUPPORTED; }
+
 /* ---- documents: the bytes of one commit file, checked and parsed ------------------------------------------------- */
 typedef struct dcpi_document {
     dcp_metadata *metadata;
@@ -15394,7 +15418,7 @@ typedef struct dcpi_document {
     uint8_t digest[32];
     dcp_object_info info;                               /* of the commit file */
     char *text; size_t size;                            /* its bytes, kept where other ranks wait for them */
-    /* after DCP_E_VERSION: its sequence number if it is intact, else -1 */
+    /* after dcpi_is_beyond: its sequence number if it is intact, else -1 */
     int64_t newer;
 } dcpi_document;
 
@@ -15532,6 +15556,7 @@ static dcp_status dcpi_document_fetch(dcpi_reading *r, dcpi_document *out, dcp_e
     else if (out->text && !dcpi_is_trouble(status)) dcpi_document_mark(out);
     return status;
 }
+#if !DCP_NO_MANIFEST
 /* ---- the manifest as metadata: one shard for each file that it names, one tensor in each. The texts stay the
  * manifest's. */
 /* What an entry is called that has only an expert key. */
@@ -15682,15 +15707,31 @@ static dcp_status dcpi_document_from_manifest(dcp_manifest *manifest, dcpi_docum
     out->origins = origins;
     return status;
 }
+static dcp_status dcpi_document_parse_manifest(const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
+    dcp_manifest *manifest;
+    const dcp_status status = dcpi_manifest_parse(out->text, out->size, verifier, &manifest, err);
+    return status ? status : dcpi_document_from_manifest(manifest, out, err);
+}
+#else
+static dcp_status dcpi_document_parse_manifest(const dcp_verifier *verifier, dcpi_document *out, dcp_error *err) {
+    (void)verifier;
+    (void)out;
+    return dcpi_fail(err, DCP_E_UNSUPPORTED, "this build reads no manifests (DCP_NO_MANIFEST)");
+}
+static dcp_status dcpi_manifest_check(const dcp_manifest *manifest, const char *name, dcp_validation *found,
+                                      dcp_error *err) {
+    (void)manifest;
+    (void)name;
+    (void)found;
+    return dcpi_succeed(err);
+}
+#endif /* !DCP_NO_MANIFEST */
+
 /* Parsed; of the single file every byte before the data is compared with what the JSON says must stand there. */
 static dcp_status dcpi_document_parse(dcpi_reading *r, dcpi_document *out, dcp_error *err) {
     const int is_single = r->layout == DCP_LAYOUT_SINGLE;
-    dcp_manifest *manifest;
     dcp_status status;
-    if (r->layout == DCP_LAYOUT_MANIFEST) {
-        status = dcpi_manifest_parse(out->text, out->size, r->verifier, &manifest, err);
-        return status ? status : dcpi_document_from_manifest(manifest, out, err);
-    }
+    if (r->layout == DCP_LAYOUT_MANIFEST) return dcpi_document_parse_manifest(r->verifier, out, err);
     status = dcpi_meta_parse(out->text, out->size, is_single ? DCPI_TYPE_CHECKPOINT : DCPI_TYPE_METADATA, r->verifier,
                              &out->metadata, err);
     if (status || !is_single) return status;
@@ -15771,6 +15812,7 @@ static int64_t dcpi_claim_json(const char *text, size_t size) {
     dcpi_arena_free(&arena);
     return dcpi_max(claim, 0);
 }
+#if !DCP_NO_MANIFEST
 /* Of YAML, as many members as are whole: up to the last line that begins one. */
 static int64_t dcpi_claim_yaml(const char *text, size_t size) {
     dcpi_yaml yaml;
@@ -15783,8 +15825,11 @@ static int64_t dcpi_claim_yaml(const char *text, size_t size) {
     dcpi_buffer_free(&yaml.out);
     return claim > 0 ? claim : DCPI_CLAIM_UNKNOWN;      /* it may come later */
 }
-/* The number of a document of a newer version of the format: its other rules are not known here, but how it is sealed
- * is. -1: none. */
+#else
+static int64_t dcpi_claim_yaml(const char *text, size_t size) { (void)text; (void)size; return DCPI_CLAIM_UNKNOWN; }
+#endif /* !DCP_NO_MANIFEST */
+/* The number of a document of a newer version of the format, or of a layout that is left out of this build: its other
+ * rules are not known here, but how it is sealed is. -1: none. */
 static int64_t dcpi_document_newer(const dcpi_reading *r, const char *text, size_t size) {
     const int is_yaml = text && r->layout == DCP_LAYOUT_MANIFEST && dcpi_manifest_is_yaml(text, size);
     const char *type = r->layout == DCP_LAYOUT_SINGLE    ? DCPI_TYPE_CHECKPOINT
@@ -15811,7 +15856,7 @@ static dcp_status dcpi_document_read_once(dcpi_reading *r, int what, dcpi_docume
     if (!status) status = dcpi_document_parse(r, out, err);
     if (status) dcpi_fail_context(err, "%s%s: ", r->place->shown, r->name);
     else status = dcpi_document_check(r, out, err);
-    out->newer = status == DCP_E_VERSION ? dcpi_document_newer(r, out->text, out->size) : -1;
+    out->newer = dcpi_is_beyond(status) ? dcpi_document_newer(r, out->text, out->size) : -1;
     return status;
 }
 /* Reads, checks, parses and validates. What a message says of the file is put before it here. `file`, if given, gets
@@ -16461,7 +16506,9 @@ DCPDEF const dcp_metadata *dcp_metadata_of(const dcp_checkpoint *checkpoint) { r
 DCPDEF const dcp_training *dcp_training_of(const dcp_checkpoint *checkpoint) {
     return checkpoint->metadata->has_training ? &checkpoint->metadata->training : NULL;
 }
+#if !DCP_NO_MANIFEST
 DCPDEF const dcp_manifest *dcp_manifest_of(const dcp_checkpoint *checkpoint) { return checkpoint->manifest; }
+#endif
 DCPDEF const char *dcp_path_of(const dcp_checkpoint *checkpoint) { return checkpoint->path; }
 DCPDEF dcp_layout dcp_layout_of(const dcp_checkpoint *checkpoint) { return checkpoint->layout; }
 DCPDEF void dcp_warnings_of(const dcp_checkpoint *checkpoint, dcp_report *report) {
@@ -16645,7 +16692,7 @@ static dcp_status dcpi_candidate_read(dcpi_op *op, const dcpi_place *place, cons
                                       dcp_error *err) {
     dcpi_document document;
     dcp_status status = dcpi_document_read(op, place, c->name, verifier, &document, err);
-    c->is_sure = !status || (status == DCP_E_VERSION && document.newer >= 0);
+    c->is_sure = !status || (dcpi_is_beyond(status) && document.newer >= 0);
     if (c->is_sure) c->number = status ? document.newer : document.metadata->sequence;
     dcpi_document_free(&document);
     return c->is_sure ? dcpi_succeed(err) : status;
@@ -16920,6 +16967,7 @@ static dcp_status dcpi_intents_pending(dcpi_op *op, const dcpi_place *place, int
                     place->shown);
     return status;
 }
+#if !DCP_NO_MANIFEST
 /* role: what `base`, whose save id is base_id, is to the new manifest: its "base", of which it may keep files, or what
  * it is a "copyOf". *key is set even after a failure, if there was memory for it: the intent may be there all the
  * same. */
@@ -16942,6 +16990,7 @@ static dcp_status dcpi_intent_publish(dcpi_op *op, const dcpi_place *place, cons
     dcpi_free(name);
     return status;
 }
+#endif
 /* Still there? A sweep that leaves no time for saves takes it before it takes data, so a manifest whose intent is gone
  * must not be committed. */
 static dcp_status dcpi_intent_check(const dcpi_place *place, const char *key, dcp_error *err) {
@@ -17795,6 +17844,7 @@ typedef struct dcpi_layout {
     int is_pool;
     /* the file by which the other ranks see that they share rank 0's storage: its name before and after the save id */
     const char *beacon[2];
+    const dcpi_record *records;        /* of a piece's entry in the document; of a pool three, see dcpi_save_check_extra */
     dcp_status (*prepare)(dcpi_save *s, dcp_error *err);        /* 0: last; makes the beacon */
     dcp_status (*plan)(dcpi_save *s, dcp_error *err);           /* 0: the pieces are dealt out */
     void (*tell)(const dcpi_save *s, const dcpi_part *part, dcpi_buffer *message);         /* 0: at the end of a part */
@@ -17973,7 +18023,7 @@ static dcp_status dcpi_save_check_role(const dcp_tensor *t, dcp_error *err) {
 }
 static dcp_status dcpi_save_check_extra(const dcpi_save *s, const dcp_tensor *t, dcp_error *err) {
     const int list = t->role == DCP_ROLE_OPTIMIZER ? 1 : t->role == DCP_ROLE_ROUTER ? 2 : 0;
-    const dcpi_record *record = s->layout->is_pool ? &dcpi_manifest_shard_records[list] : &dcpi_tensor_record;
+    const dcpi_record *record = &s->layout->records[s->layout->is_pool ? list : 0];
     const dcp_status status = dcpi_text_check(t->extra, record->depth, record, 1, err);
     if (status) dcpi_fail_context(err, "tensor \"%s\": extra is not a JSON member list: ", t->name);
     return status;
@@ -18058,7 +18108,7 @@ static dcp_status dcpi_survey_ask(dcpi_save *s, dcpi_candidates *all, size_t at,
         dcpi_op_log(&s->op, DCP_LOG_WARNING,
                     "%s%s may not be read: the new checkpoint's sequence number is one that is likely to be "
                     "higher than its own: %s", s->place.shown, c->name, err->message);
-    } else if (dcpi_is_trouble(status)) return status;
+    } else if (dcpi_is_trouble(status) || status == DCP_E_UNSUPPORTED) return status;
     dcpi_candidates_drop(all, at);
     *dropped = 1;
     return dcpi_succeed(err);
@@ -19274,6 +19324,7 @@ static dcp_status dcpi_single_write(dcpi_save *s, dcp_error *err) {
     return dcpi_save_write_again(s, dcpi_single_write_once, err);
 }
 
+#if !DCP_NO_MANIFEST
 /* ---- the manifest layout: a file for each piece; unchanged ones are those of the base (DESIGN 2.4) --------------- */
 /* Which piece of which tensor an entry is. */
 static int dcpi_pool_base_compare(const void *a_, const void *b_) {
@@ -19785,6 +19836,7 @@ static dcp_status dcpi_pool_emit(const dcpi_save *s, dcpi_sink sink, void *user,
     dcpi_free(d.layers);
     return status;
 }
+#endif /* !DCP_NO_MANIFEST */
 static void dcpi_pool_free(dcpi_pool *p) {
     dcpi_free((void *)p->base_order);
     dcpi_document_free(&p->base);
@@ -19795,14 +19847,20 @@ static void dcpi_pool_free(dcpi_pool *p) {
 }
 
 static const dcpi_layout dcpi_layouts[] = {             /* by dcp_layout */
-    { 0, NULL, 0, { ".commit.lock.", ".tmp" }, dcpi_shards_prepare, NULL, NULL, NULL, NULL, dcpi_shards_write, NULL,
-      NULL, dcpi_shards_check, dcpi_shards_emit },
+    { 0, NULL, 0, { ".commit.lock.", ".tmp" }, &dcpi_tensor_record, dcpi_shards_prepare, NULL, NULL, NULL, NULL,
+      dcpi_shards_write, NULL, NULL, dcpi_shards_check, dcpi_shards_emit },
     { DCP_STORAGE_RANDOM_WRITE,
       "the single-file layout writes its header last, and this storage cannot write at an offset; use the sharded one",
-      0, { NULL, NULL }, NULL, dcpi_single_plan, NULL, NULL, dcpi_single_meet, dcpi_single_write, NULL, NULL, NULL,
-      dcpi_single_emit },
-    { 0, NULL, 1, { ".manifest.", ".intent.tmp" }, dcpi_pool_prepare, dcpi_pool_plan, dcpi_pool_tell, dcpi_pool_listen,
-      NULL, dcpi_pool_write, dcpi_pool_report, dcpi_pool_learn, dcpi_pool_check, dcpi_pool_emit }
+      0, { NULL, NULL }, &dcpi_tensor_record, NULL, dcpi_single_plan, NULL, NULL, dcpi_single_meet, dcpi_single_write,
+      NULL, NULL, NULL, dcpi_single_emit },
+#if !DCP_NO_MANIFEST
+    { 0, NULL, 1, { ".manifest.", ".intent.tmp" }, dcpi_manifest_shard_records, dcpi_pool_prepare, dcpi_pool_plan,
+      dcpi_pool_tell, dcpi_pool_listen, NULL, dcpi_pool_write, dcpi_pool_report, dcpi_pool_learn, dcpi_pool_check,
+      dcpi_pool_emit }
+#else
+    { ~(uint32_t)0, "this build saves no manifests (DCP_NO_MANIFEST)", 0, { NULL, NULL }, &dcpi_tensor_record, NULL,
+      NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+#endif
 };
 
 /* ---- acknowledge: every file is there; from here on a rank waits for rank 0's verdict (G5) --------------------------
@@ -22662,7 +22720,7 @@ DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, 
 static dcp_status dcpi_latest_skip(const dcpi_list_order *o, const char *name, dcp_status status, int sys,
                                    const char *message,
                                    dcp_error *newest, dcp_error *err) {
-    if (dcpi_is_storage_error(status) || status == DCP_E_VERSION || status == DCP_E_UNSUPPORTED)
+    if (dcpi_is_storage_error(status) || dcpi_is_beyond(status))
         return dcpi_fail_sys(err, status, sys, "%s", message);
     if (status == DCP_E_NOT_FOUND) return dcpi_succeed(err);            /* removed since it was listed */
     if (newest->status == DCP_OK) (void)dcpi_fail_sys(newest, status, sys, "%s", message);
@@ -23486,6 +23544,7 @@ DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path
     dcpi_free(text);
     return dcpi_report_error(status, &local, err);
 }
+#if !DCP_NO_MANIFEST
 DCPDEF dcp_status dcp_manifest_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier,
                                          dcp_manifest **out, dcp_error *err) {
     dcpi_document document;
@@ -23508,6 +23567,7 @@ DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path
     dcpi_free(text);
     return dcpi_report_error(status, &local, err);
 }
+#endif /* !DCP_NO_MANIFEST */
 
 /* =====================================================================================================================
  * >>sync        dcp_sync: brings a local copy of a manifest and its files up to date. The stages:
@@ -23522,6 +23582,7 @@ DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path
  *   commit     the source's document, byte for byte, by one rename: a sync that is killed before it leaves the old copy
  *              G1, G2
  * ================================================================================================================== */
+#if !DCP_NO_MANIFEST
 enum { DCPI_SYNC_LEFT_OUT, DCPI_SYNC_THERE, DCPI_SYNC_MISSING, DCPI_SYNC_STALE, DCPI_SYNC_CORRUPT,
        DCPI_SYNC_IS_THERE = 8 };
 typedef struct dcpi_sync {
@@ -24185,6 +24246,7 @@ DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
 #ifdef DCP_CUDA                         /* memory of NVIDIA GPUs; likewise */
 #include "dcp_cuda.h"
 #endif
+#endif /* !DCP_NO_MANIFEST */
 
 /* =====================================================================================================================
  * >>end         History and licence.
