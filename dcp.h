@@ -1321,6 +1321,7 @@ struct dcp_coordinator {
 };
 /* Local: 1 if a failure has broken it, so that no operation can succeed with it any more; else 0. */
 DCPDEF int dcp_coordinator_is_broken(const dcp_coordinator *coordinator);
+#if !DCP_NO_RANKS
 /* The four below are collective: all ranks call the same ones in the same order with the same root and size, each from
  * one thread at a time; a rank that does otherwise, with another root, or with another world size, is DCP_E_MISMATCH at
  * once, naming both calls: no data moves before all ranks have called the same. timeout_ms covers a whole call with its
@@ -1359,6 +1360,7 @@ DCPDEF dcp_status dcp_allreduce(dcp_coordinator *coordinator, void *data, size_t
  * DCP_E_COMM. DCP_NO_THREADS: DCP_E_UNSUPPORTED for more than one rank. Status: DCP_E_INVALID | DCP_E_MEMORY |
  * DCP_E_UNSUPPORTED a build without threads. */
 DCPDEF dcp_status dcp_thread_group_open(int world_size, dcp_coordinator **ranks, dcp_error *err);
+#endif
 /* Frees what the library keeps, and calls destroy, which frees the struct of a coordinator that the library opened. The
  * struct of your own is yours. Local: waits for nobody. No call may be running in it. */
 DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator);
@@ -1432,6 +1434,10 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
  *                         While a storage call blocks, a rank shows no sign of life then: io.timeout_ms must be longer
  *                         than any such call (G6)
  *   DCP_NO_SIMD 0|1       1: portable C only
+ *   DCP_NO_MANIFEST 0|1   1, in every file: no manifests, no YAML, no dcp_sync. A checkpoint in that layout is
+ *                         DCP_E_UNSUPPORTED, to save and to load. The functions that are left out are not declared
+ *   DCP_NO_RANKS 0|1      1, in every file: one process; no collectives, no thread groups. A coordinator of more than
+ *                         one rank is DCP_E_UNSUPPORTED
  *   DCP_MALLOC(size) DCP_REALLOC(memory, size) DCP_FREE(memory)     all three or none; thread-safe
  *   DCP_STATIC            public functions are static: a private copy in this file
  *   DCPDEF                linkage of the public functions, the same in all files. Not defined: extern, and hidden where
@@ -11869,9 +11875,7 @@ static dcp_status dcpi_storage_write(dcp_storage *s, const char *key, void *obje
     return dcpi_storage_result(&dcpi_by_writer, s->write(s->context, object, offset, data, size, err), "write", key,
                                err);
 }
-static int dcpi_storage_can_join(const dcp_storage *s) {
-    return (s->flags & DCP_STORAGE_SHARED_POSITIONAL_WRITE) && s->join && s->leave;
-}
+#if !DCP_NO_RANKS
 static dcp_status dcpi_storage_join(dcp_storage *s, const char *key, const char *temporary, int64_t size_hint,
                                     void **object, dcp_error *err) {
     const dcp_begin_request request = { key, temporary, size_hint };
@@ -11880,6 +11884,7 @@ static dcp_status dcpi_storage_join(dcp_storage *s, const char *key, const char 
     return dcpi_storage_result(&dcpi_by_writer, s->join(s->context, &request, object, err), "join in writing", key,
                                err);
 }
+#endif
 static dcp_status dcpi_storage_leave(dcp_storage *s, const char *key, void *object, dcp_error *err) {
     (void)dcpi_succeed(err);
     return dcpi_storage_result(&dcpi_by_writer, s->leave(s->context, object, err), "finish", key, err);
@@ -13398,6 +13403,8 @@ static int dcpi_op_again(dcpi_op *op, int attempt, const char *what, dcp_error *
 #define DCPI_TAG_SAVER      0x0DC0004                   /* whether a saver is busy */
 #define DCPI_TAG_HERE       0x0DC0005                   /* to rank 0: this rank waits in a collective call */
 #define DCPI_TAG_END        (1 << 28)
+#define DCPI_COORD_TIMEOUT 300000
+#define DCPI_MESSAGE_HEADER 48                          /* bytes before the body of a message */
 
 typedef char dcpi_status_is_an_int[sizeof(dcp_status) == sizeof(int) ? 1 : -1];
 
@@ -13418,16 +13425,6 @@ static dcpi_coord *dcpi_coord_kept(const dcp_coordinator *c) {          /* NULL:
     dcpi_mutex_unlock(&dcpi_coord_lock);
     return kept;
 }
-/* Makes it at first use. Without memory it is `poor`: NULL, until this rank has told the others so. */
-static dcpi_coord *dcpi_coord_keep(dcp_coordinator *c, dcpi_coord *poor, dcp_error *err) {
-    dcpi_coord *kept;
-    dcpi_mutex_lock(&dcpi_coord_lock);
-    if (!c->internal) c->internal = dcpi_alloc_array(1, sizeof *kept, err);
-    if (!c->internal) c->internal = poor;
-    kept = (dcpi_coord *)c->internal;
-    dcpi_mutex_unlock(&dcpi_coord_lock);
-    return kept;
-}
 static dcp_status dcpi_coord_status(const dcp_coordinator *c) {
     const dcpi_coord *kept = dcpi_coord_kept(c);
     const int broken = kept ? dcpi_flag_get(&kept->broken) : DCP_OK;
@@ -13436,9 +13433,12 @@ static dcp_status dcpi_coord_status(const dcp_coordinator *c) {
 DCPDEF int dcp_coordinator_is_broken(const dcp_coordinator *coordinator) {
     return coordinator && dcpi_coord_status(coordinator) != DCP_OK;
 }
-static void dcpi_coord_break(dcp_coordinator *c, dcp_status status) {
-    dcpi_coord *kept = dcpi_coord_keep(c, &dcpi_coord_lost, NULL);
-    if (kept != &dcpi_coord_lost) dcpi_flag_set(&kept->broken, (int)status);
+DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator) {
+    dcpi_coord *kept;
+    if (!coordinator) return;
+    kept = dcpi_coord_kept(coordinator);
+    if (coordinator->destroy) coordinator->destroy(coordinator->context);
+    if (kept != &dcpi_coord_lost) dcpi_free(kept);
 }
 static dcp_status dcpi_coord_check(const dcp_coordinator *c, dcp_error *err) {
     if (c->world_size < 1)
@@ -13450,7 +13450,35 @@ static dcp_status dcpi_coord_check(const dcp_coordinator *c, dcp_error *err) {
         return dcpi_fail(err, DCP_E_INVALID,
                          "the coordinator has no %s; both send and receive are needed with %d ranks", c->send
                          ? "receive" : "send", c->world_size);
+    if (DCP_NO_RANKS && c->world_size > 1)
+        return dcpi_fail(err, DCP_E_UNSUPPORTED, "the coordinator has %d ranks: this build has one (DCP_NO_RANKS)",
+                         c->world_size);
     return DCP_OK;
+}
+/* What follows the header of a message that has come, or of one that has been made. */
+static dcpi_wire dcpi_message_body(const void *message, size_t size) {
+    return dcpi_wire_open((const uint8_t *)message + DCPI_MESSAGE_HEADER, size - DCPI_MESSAGE_HEADER);
+}
+static void dcpi_message_start(dcpi_buffer *message) {
+    static const uint8_t header[DCPI_MESSAGE_HEADER] = {0};
+    message->size = 0;
+    dcpi_buffer_add(message, header, sizeof header);
+}
+
+#if !DCP_NO_RANKS
+/* Makes it at first use. Without memory it is `poor`: NULL, until this rank has told the others so. */
+static dcpi_coord *dcpi_coord_keep(dcp_coordinator *c, dcpi_coord *poor, dcp_error *err) {
+    dcpi_coord *kept;
+    dcpi_mutex_lock(&dcpi_coord_lock);
+    if (!c->internal) c->internal = dcpi_alloc_array(1, sizeof *kept, err);
+    if (!c->internal) c->internal = poor;
+    kept = (dcpi_coord *)c->internal;
+    dcpi_mutex_unlock(&dcpi_coord_lock);
+    return kept;
+}
+static void dcpi_coord_break(dcp_coordinator *c, dcp_status status) {
+    dcpi_coord *kept = dcpi_coord_keep(c, &dcpi_coord_lost, NULL);
+    if (kept != &dcpi_coord_lost) dcpi_flag_set(&kept->broken, (int)status);
 }
 static dcp_status dcpi_coord_check_broken(const dcp_coordinator *c, dcp_error *err) {
     dcp_status broken = dcpi_coord_status(c);
@@ -13554,7 +13582,6 @@ static dcp_status dcpi_coord_receive(dcp_coordinator *c, int *from, int tag, voi
  *   version 4, kind 4, number of the call 4, step in it 4, world size 4, root 4, what is the same on all ranks 8,
  *   name of the call 16; then the body. Of FAILED and OVER: flags 4, the error. */
 #define DCPI_MESSAGE_VERSION 0x31504344u                /* "DCP1": the last digit counts what other versions send */
-#define DCPI_MESSAGE_HEADER 48
 #define DCPI_ERROR_SIZE (4 * 4 + sizeof(dcp_error))
 
 static dcpi_head dcpi_head_of(const dcp_coordinator *c, const char *call, int root) {
@@ -13575,10 +13602,6 @@ static void dcpi_head_put(const dcpi_head *head, dcpi_message_kind kind, void *m
     dcpi_put32(&to, (uint32_t)head->root);
     dcpi_put64(&to, (int64_t)head->same);
     dcpi_buffer_add(&to, head->call, sizeof head->call);
-}
-/* What follows the header of a message that has come, or of one that has been made. */
-static dcpi_wire dcpi_message_body(const void *message, size_t size) {
-    return dcpi_wire_open((const uint8_t *)message + DCPI_MESSAGE_HEADER, size - DCPI_MESSAGE_HEADER);
 }
 static dcp_status dcpi_head_get(dcpi_head *head, int from, const void *message, size_t size, dcp_error *err) {
     dcpi_wire in = dcpi_wire_open(message, size);
@@ -13661,7 +13684,6 @@ static uint32_t dcpi_message_read_error(const void *message, size_t size, dcp_er
 #ifndef DCPI_COORD_PIECE
 #define DCPI_COORD_PIECE DCPI_MIB
 #endif
-#define DCPI_COORD_TIMEOUT 300000
 
 /* A child has the places from this rank's plus `distance` on, `count` of them, and has sent what it begins with. */
 typedef struct dcpi_child { int rank, distance, count, has_arrived; } dcpi_child;
@@ -14471,13 +14493,7 @@ DCPDEF dcp_status dcp_thread_group_open(int world_size, dcp_coordinator **ranks,
     }
     return DCP_E_MEMORY;
 }
-DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator) {
-    dcpi_coord *kept;
-    if (!coordinator) return;
-    kept = dcpi_coord_kept(coordinator);
-    if (coordinator->destroy) coordinator->destroy(coordinator->context);
-    if (kept != &dcpi_coord_lost) dcpi_free(kept);
-}
+#endif /* !DCP_NO_RANKS */
 
 /* ---- ranks: the messages of one operation (DESIGN 4) ----------------------------------------------------------------
  * Rank 0 leads. A round goes up (each rank tells rank 0 that it is ready for the next step, with what rank 0 needs for
@@ -14489,6 +14505,9 @@ DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator) {
 enum { DCPI_OVER_BREAKS = 1, DCPI_OVER_AGAIN = 2 };
 enum { DCPI_DOWN_LAST = 1, DCPI_DOWN_SAME = 2 };        /* success is the verdict; every rank gets the same */
 #define DCPI_TEAM_SLICE_MS 20                           /* between two looks at cancel and deadline */
+typedef dcp_status (*dcpi_team_make)(void *user, int rank, dcpi_buffer *message, dcp_error *err);
+
+#if !DCP_NO_RANKS
 #define DCPI_TEAM_GRACE_MS 200                /* after the first failure, for others: the lowest rank's is everyone's */
 
 static dcp_status dcpi_team_failed(dcpi_team *t, const dcp_error *why, int is_over) {
@@ -14869,13 +14888,7 @@ static dcp_status dcpi_team_up(dcpi_op *op, dcp_status status, dcpi_buffer *mess
 }
 
 /* ---- a round down */
-typedef dcp_status (*dcpi_team_make)(void *user, int rank, dcpi_buffer *message, dcp_error *err);
 
-static void dcpi_message_start(dcpi_buffer *message) {
-    static const uint8_t header[DCPI_MESSAGE_HEADER] = {0};
-    message->size = 0;
-    dcpi_buffer_add(message, header, sizeof header);
-}
 static void dcpi_team_tell_over(dcpi_op *op, const dcp_error *why) {
     dcpi_team *t = &op->team;
     const uint32_t over = t->over;
@@ -14972,6 +14985,86 @@ static dcp_status dcpi_team_down(dcpi_op *op, dcp_status status, dcpi_team_make 
     while (status == DCP_PENDING) status = dcpi_team_follow(op, DCPI_TEAM_SLICE_MS, err);
     return status;
 }
+/* ---- tensor bytes from one rank to another: after the header credits (4 bytes), offset in the file (8), at most
+ * DCPI_RELAY_CHUNK bytes */
+#define DCPI_RELAY_CHUNK ((size_t)DCPI_MIB)
+#define DCPI_RELAY_HEADER (DCPI_MESSAGE_HEADER + 12)
+static uint32_t dcpi_relay_credits(const uint8_t *message) { return dcpi_load32(message + DCPI_MESSAGE_HEADER); }
+static int64_t dcpi_relay_offset(const uint8_t *message) {
+    return (int64_t)dcpi_load64(message + DCPI_MESSAGE_HEADER + 4);
+}
+
+static dcp_status dcpi_relay_send(dcpi_op *op, int to, uint8_t *message, uint32_t credits, int64_t offset, size_t size,
+                                  dcp_error *err) {
+    dcp_coordinator *c = op->team.coordinator;
+    dcp_status status;
+    dcpi_head_put(&op->team.head, DCPI_MESSAGE_BYTES, message);
+    dcpi_store32(message + DCPI_MESSAGE_HEADER, credits);
+    dcpi_store64(message + DCPI_MESSAGE_HEADER + 4, (uint64_t)offset);
+    status = dcpi_coord_call_send(c, to, DCPI_TAG_DATA, message, DCPI_RELAY_HEADER + size, op->io.timeout_ms, err);
+    if (!status) return DCP_OK;
+    status = dcpi_team_comm_failed(&op->team, status, err);
+    dcpi_fail_context(err, "tensor bytes could not be sent to rank %d: ", to);
+    return status;
+}
+/* Waits for the next message of this operation; *data is the caller's. */
+static dcp_status dcpi_relay_receive(dcpi_op *op, int from, uint8_t **data, size_t *size, dcp_error *err) {
+    for (;;) {
+        int who = from;
+        dcpi_head head;
+        dcp_status status = dcpi_op_check(op, err);
+        if (status) return status;
+        status = dcpi_team_receive(&op->team, &who, DCPI_TAG_DATA, data, size, 20, err);
+        if (status == DCP_PENDING) continue;
+        if (status) {
+            dcpi_fail_context(err, "tensor bytes could not be received from rank %d: ", from);
+            return status;
+        }
+        status = dcpi_head_get(&head, from, *data, *size, err);
+        if (!status && *size >= DCPI_RELAY_HEADER && head.number == op->team.head.number) return DCP_OK;
+        dcpi_free(*data);                               /* what an earlier operation left */
+        *data = NULL;
+        if (status) return status;
+    }
+}
+#else
+/* One rank: nothing is sent, and every round is over at once. */
+static int dcpi_team_is_over(const dcpi_team *t) { (void)t; return 0; }
+static void dcpi_team_same(dcpi_team *t, const char *text, uint64_t number) { (void)t; (void)text; (void)number; }
+static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err) {
+    (void)call;
+    memset(&op->team, 0, sizeof op->team);
+    op->team.world_size = 1;
+    return op->io.coordinator ? dcpi_coord_check(op->io.coordinator, err) : DCP_OK;
+}
+static void dcpi_team_end(dcpi_op *op) { (void)op; }
+static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) { (void)err; dcpi_op_note_time(op); return DCP_OK; }
+static void dcpi_team_flush(dcpi_op *op) { (void)op; }
+static dcp_status dcpi_team_collect(dcpi_op *op, int wait_ms, dcp_error *err) {
+    (void)wait_ms;
+    return dcpi_op_check(op, err);
+}
+static dcp_status dcpi_team_follow(dcpi_op *op, int wait_ms, dcp_error *err) {
+    return dcpi_team_collect(op, wait_ms, err);
+}
+static dcp_status dcpi_team_up(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
+    (void)op; (void)message; (void)err;
+    return status;
+}
+static dcp_status dcpi_team_up_begin(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
+    return dcpi_team_up(op, status, message, err);
+}
+static dcp_status dcpi_team_down(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, int flags,
+                                 dcp_error *err) {
+    (void)op; (void)make; (void)user; (void)flags; (void)err;
+    return status;
+}
+static dcp_status dcpi_team_down_begin(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, int flags,
+                                       dcp_error *err) {
+    return dcpi_team_down(op, status, make, user, flags, err);
+}
+#endif /* !DCP_NO_RANKS */
+
 /* The last round up of a call: this rank has done its part, or has failed. */
 static dcp_status dcpi_team_done(dcpi_op *op, dcp_status status, dcp_error *err) {
     dcpi_buffer message;
@@ -15035,52 +15128,11 @@ static dcp_status dcpi_hello_exchange(dcpi_op *op, dcp_status status, const dcpi
     return status || op->team.rank != 0 ? status : dcpi_hello_compare(&op->team, own, what, err);
 }
 
-/* ---- tensor bytes from one rank to another: after the header credits (4 bytes), offset in the file (8), at most
- * DCPI_RELAY_CHUNK bytes */
-#define DCPI_RELAY_CHUNK ((size_t)DCPI_MIB)
-#define DCPI_RELAY_HEADER (DCPI_MESSAGE_HEADER + 12)
-static uint32_t dcpi_relay_credits(const uint8_t *message) { return dcpi_load32(message + DCPI_MESSAGE_HEADER); }
-static int64_t dcpi_relay_offset(const uint8_t *message) {
-    return (int64_t)dcpi_load64(message + DCPI_MESSAGE_HEADER + 4);
-}
-
-static dcp_status dcpi_relay_send(dcpi_op *op, int to, uint8_t *message, uint32_t credits, int64_t offset, size_t size,
-                                  dcp_error *err) {
-    dcp_coordinator *c = op->team.coordinator;
-    dcp_status status;
-    dcpi_head_put(&op->team.head, DCPI_MESSAGE_BYTES, message);
-    dcpi_store32(message + DCPI_MESSAGE_HEADER, credits);
-    dcpi_store64(message + DCPI_MESSAGE_HEADER + 4, (uint64_t)offset);
-    status = dcpi_coord_call_send(c, to, DCPI_TAG_DATA, message, DCPI_RELAY_HEADER + size, op->io.timeout_ms, err);
-    if (!status) return DCP_OK;
-    status = dcpi_team_comm_failed(&op->team, status, err);
-    dcpi_fail_context(err, "tensor bytes could not be sent to rank %d: ", to);
-    return status;
-}
-/* Waits for the next message of this operation; *data is the caller's. */
-static dcp_status dcpi_relay_receive(dcpi_op *op, int from, uint8_t **data, size_t *size, dcp_error *err) {
-    for (;;) {
-        int who = from;
-        dcpi_head head;
-        dcp_status status = dcpi_op_check(op, err);
-        if (status) return status;
-        status = dcpi_team_receive(&op->team, &who, DCPI_TAG_DATA, data, size, 20, err);
-        if (status == DCP_PENDING) continue;
-        if (status) {
-            dcpi_fail_context(err, "tensor bytes could not be received from rank %d: ", from);
-            return status;
-        }
-        status = dcpi_head_get(&head, from, *data, *size, err);
-        if (!status && *size >= DCPI_RELAY_HEADER && head.number == op->team.head.number) return DCP_OK;
-        dcpi_free(*data);                               /* what an earlier operation left */
-        *data = NULL;
-        if (status) return status;
-    }
-}
-
 /* ---- errands of an operation */
 /* No other rank waits for a sign of life from this thread. */
-static int dcpi_op_is_silent(const dcpi_op *op) { return op->team.world_size == 1 || op->apart; }
+static int dcpi_op_is_silent(const dcpi_op *op) {
+    return DCP_NO_RANKS || op->team.world_size == 1 || op->apart;
+}
 /* 0: the errand is to be run here. */
 static int dcpi_op_start(dcpi_op *op, dcpi_errand *e, dcpi_errand_fn fn, void *argument) {
     if (dcpi_op_is_silent(op)) return 0;
@@ -18240,7 +18292,9 @@ static dcp_status dcpi_save_place(dcpi_save *s, dcp_error *err) {
  * Before anything is written the other ranks look for a file of rank 0's: a manifest's intent, else an empty one with
  * the name that a temporary file of the lock would have, which sweep knows. The regions of a single file can go through
  * rank 0, so that layout needs none. */
-static int dcpi_beacon_is_needed(const dcpi_save *s) { return s->op.team.world_size > 1 && s->layout->beacon[0]; }
+static int dcpi_beacon_is_needed(const dcpi_save *s) {
+    return !DCP_NO_RANKS && s->op.team.world_size > 1 && s->layout->beacon[0];
+}
 static char *dcpi_beacon_key(const dcpi_save *s, dcp_error *err) {
     const size_t size = strlen(s->place.name) + 64;
     char *key, *name = (char *)dcpi_alloc(size, err);
@@ -19189,6 +19243,7 @@ static dcp_status dcpi_region_write(dcpi_save *s, void *object, dcp_error *err) 
     s->report.bytes_written = s->file_size;
     return dcpi_region_gap(s, s->data_offset + s->file_size, s->single.region_end, object, err);
 }
+#if !DCP_NO_RANKS
 typedef struct dcpi_relay { dcpi_op *op; uint32_t credits; uint8_t *message; dcp_error failure; } dcpi_relay;
 
 /* The write function of the storage that a rank streams its region to. */
@@ -19248,8 +19303,9 @@ static dcp_status dcpi_region_own(dcpi_save *s, dcp_error *err) {       /* every
 }
 static dcp_status dcpi_region_join(void *save, dcp_error *err) {
     dcpi_save *s = (dcpi_save *)save;
-    char *temporary = dcpi_storage_can_join(s->place.storage)
-        ? dcpi_temporary_name(s->commit_key, s->report.save_id, 0, err) : NULL;
+    const dcp_storage *storage = s->place.storage;
+    const int can_join = (storage->flags & DCP_STORAGE_SHARED_POSITIONAL_WRITE) && storage->join && storage->leave;
+    char *temporary = can_join ? dcpi_temporary_name(s->commit_key, s->report.save_id, 0, err) : NULL;
     const int has_joined = temporary && !dcpi_storage_join(s->place.storage, s->commit_key, temporary, s->file_size,
                                                            &s->single.region, err);
     s->single.way = has_joined ? DCPI_REGION_JOINED : DCPI_REGION_RELAYED;
@@ -19306,12 +19362,23 @@ static dcp_status dcpi_region_take(dcpi_save *s, int rank, void *object, dcp_err
     }
     return status ? status : dcpi_region_gap(s, end, dcpi_region_end(s, rank), object, err);
 }
+static dcp_status dcpi_region_take_all(dcpi_save *s, dcp_error *err) {
+    int r;
+    dcp_status status = DCP_OK;
+    for (r = 1; r < s->op.team.world_size && !status; r++) status = dcpi_region_take(s, r, s->document, err);
+    return status;
+}
+#else
+static dcp_status dcpi_single_meet(dcpi_save *s, dcp_error *err) { (void)s; (void)err; return DCP_OK; }
+static int dcpi_save_relays(const dcpi_save *s) { (void)s; return 0; }
+static dcp_status dcpi_region_own(dcpi_save *s, dcp_error *err) { return dcpi_single_meet(s, err); }
+static dcp_status dcpi_region_take_all(dcpi_save *s, dcp_error *err) { return dcpi_single_meet(s, err); }
+#endif /* !DCP_NO_RANKS */
 /* Rank 0's attempt at the file: its own region, and those that others cannot write; left open for the header. */
 static dcp_status dcpi_single_write_once(dcpi_save *s, int attempt, dcp_error *err) {
-    int r;
     dcp_status status = s->document ? DCP_OK : dcpi_document_begin(s, attempt, s->single.size, err);
     if (!status) status = dcpi_region_write(s, s->document, err);
-    for (r = 1; r < s->op.team.world_size && !status; r++) status = dcpi_region_take(s, r, s->document, err);
+    if (!status) status = dcpi_region_take_all(s, err);
     if (!status) return DCP_OK;
     dcpi_storage_abort(s->place.storage, s->document);
     s->document = NULL;
@@ -20751,6 +20818,7 @@ static void dcpi_async_await_taken(dcp_saver *saver, int64_t must_take) {
 }
 
 /* ---- begin ------------------------------------------------------------------------------------------------------- */
+#if !DCP_NO_RANKS
 /* Refusing is rank 0's word, so that it is the same on all ranks: one byte, and which begin it is about. */
 static dcp_status dcpi_async_tell_busy(dcp_coordinator *c, uint32_t number, int is_busy, int timeout_ms,
                                        dcp_error *err) {
@@ -20783,19 +20851,28 @@ static dcp_status dcpi_async_hear_busy(dcp_saver *saver, dcp_coordinator *c, int
     dcpi_free(word);
     return status;
 }
+static dcp_status dcpi_async_agree_busy(dcp_saver *saver, dcp_coordinator *c, int *is_busy, int timeout_ms,
+                                        dcp_error *err) {
+    if (saver->desc.when_busy != DCP_BUSY_REFUSE || !c || c->world_size <= 1 || dcpi_coord_check(c, err)) return DCP_OK;
+    if (c->rank == 0) return dcpi_async_tell_busy(c, saver->begins, *is_busy, timeout_ms, err);
+    return dcpi_async_hear_busy(saver, c, is_busy, timeout_ms, err);
+}
+#else
+static dcp_status dcpi_async_agree_busy(dcp_saver *saver, dcp_coordinator *c, int *is_busy, int timeout_ms,
+                                        dcp_error *err) {
+    (void)saver; (void)c; (void)is_busy; (void)timeout_ms; (void)err;
+    return DCP_OK;
+}
+#endif /* !DCP_NO_RANKS */
 /* The save before this one: waited for, or in the way (DCP_PENDING); *earlier: its verdict, if nobody has asked. */
 static dcp_status dcpi_async_free(dcp_saver *saver, const dcp_io *io, dcp_error *earlier, dcp_error *err) {
-    dcp_coordinator *c = io->coordinator;
     const int timeout_ms = io->timeout_ms > 0 ? io->timeout_ms : DCPI_COORD_TIMEOUT;
     int is_busy;
-    dcp_status status = DCP_OK;
+    dcp_status status;
     saver->begins++;
     dcpi_async_drive(saver, 0);
     is_busy = dcpi_async_is_busy(saver);
-    if (saver->desc.when_busy == DCP_BUSY_REFUSE && c && c->world_size > 1 && !dcpi_coord_check(c, err)) {
-        if (c->rank == 0) status = dcpi_async_tell_busy(c, saver->begins, is_busy, timeout_ms, err);
-        else status = dcpi_async_hear_busy(saver, c, &is_busy, timeout_ms, err);
-    }
+    status = dcpi_async_agree_busy(saver, io->coordinator, &is_busy, timeout_ms, err);
     if (status) return status;
     if (is_busy && saver->desc.when_busy == DCP_BUSY_REFUSE) return dcpi_async_pending(err);
     dcpi_async_await(saver, -1);                        /* refusing: rank 0 knows the verdict, so it is on its way */
@@ -21308,6 +21385,7 @@ static dcp_status dcpi_load_plan(dcpi_load *l, dcp_error *err) {
     return status ? status : dcpi_plan_sort(l, err);
 }
 
+#if !DCP_NO_RANKS
 /* ---- share: who reads what several ranks need -----------------------------------------------------------------------
  * Every rank tells rank 0 which ranges it reads: for each, in order, the shard, the offset in its file and the size, as
  * varints. Rank 0 answers for each, in the same order, 0: read it yourself; or 1 + the rank that reads it for all (4
@@ -21466,6 +21544,10 @@ static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *er
     dcpi_buffer_free(&own);
     return status;
 }
+
+#else
+static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err) { (void)l; (void)err; return status; }
+#endif /* !DCP_NO_RANKS */
 
 /* ---- read, verify, scatter: one worker --------------------------------------------------------------------------- */
 typedef struct dcpi_reader {
@@ -21906,6 +21988,7 @@ static dcp_status dcpi_flat_check_all(dcpi_load *l, dcp_error *err) {
     return DCP_OK;
 }
 
+#if !DCP_NO_RANKS
 /* ---- read: what several ranks need, one range after the other ---------------------------------------------------- */
 static dcp_status dcpi_shared_get(dcpi_load *l, const dcpi_shared *shared, int64_t at, size_t size, uint8_t **message,
                                   dcp_error *err) {
@@ -21988,6 +22071,10 @@ static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) {
     dcpi_free(message);
     return status;
 }
+
+#else
+static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) { (void)l; (void)err; return DCP_OK; }
+#endif /* !DCP_NO_RANKS */
 
 /* ---- verify: every byte of every file ---------------------------------------------------------------------------- */
 /* Bytes that belong to no tensor must be zero. */
