@@ -81,6 +81,9 @@ demo: build/dcptool                     ## trains on 4 ranks, killed in saves, r
 demo-mpi: build/dcptool                 ## the same with processes of MPI, under mpirun
 	@DCPTOOL=build/dcptool sh examples/demo.sh --mpi
 
+sizes:                                  ## what dcp.h and its switches cost: bytes, seconds to compile
+	@CC='$(CC)' sh tests/sizes.sh
+
 bench: build/bench                      ## speed and memory; BENCH="--quick" for options
 	@build/bench $(BENCH)
 
@@ -102,7 +105,7 @@ clean:                                  ## removes build/
 
 .PHONY: all help test test-all analyze matrix fuzz coverage mutants mutants-model test-gpu \
     soak soak-crash soak-interleave soak-power soak-calls soak-cycles soak-model \
-    demo demo-mpi bench bench-scale bench-gpu examples clean FORCE
+    demo demo-mpi sizes bench bench-scale bench-gpu examples clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
 

@@ -76,6 +76,30 @@ compile() {
 for compiler in gcc clang; do
     for standard in c99 c11 c17; do t "${compiler}_$standard" silent $compiler c $standard; done
 done
+# Each combination of the switches is read without a word.
+combinations() {
+    for m in '' -DDCP_NO_MANIFEST=1; do for r in '' -DDCP_NO_RANKS=1; do
+        for t in '' -DDCP_NO_THREADS=1; do for s in '' -DDCP_NO_SIMD=1; do echo "$m $r $t $s"; done; done
+    done; done
+}
+switches_without_warnings() {
+    need_compiler "$1"
+    combinations >combinations
+    while read -r flags; do
+        # shellcheck disable=SC2086
+        quiet "$1" -std=c99 $warnings $flags -fsyntax-only -I"$root" implementation.c
+    done <combinations
+}
+# switches_work SWITCH,SWITCH
+switches_work() {
+    flags=$(echo "-D$1" | sed 's/,/ -D/g')
+    # shellcheck disable=SC2086
+    quiet "$quick" -std=c99 -Wall -Wextra -Werror -DDCP_STATIC $flags -I"$root" "$root/tests/test_switches.c" \
+        -o switches_work -lm -pthread
+    (cd "$root" && DCP_TEST_FILTER='' "$work/switches_work") >out || fail "$(grep -m 1 FAILED out)"
+}
+[ -z "${WHOLE:-}" ] || t switches_gcc switches_without_warnings gcc
+t switches_clang switches_without_warnings clang
 # What an optimizer warns of besides, in all of dcp.h.
 optimized() {
     object optimized.o
@@ -111,6 +135,11 @@ t clang_everything everything
 # Where no optimizer is asked for, by clang if it is there: a third of the time.
 quick=$CC
 if [ "$CC" = cc ] && have clang; then quick=clang; fi
+
+for names in DCP_NO_MANIFEST=1 DCP_NO_RANKS=1 DCP_NO_MANIFEST=1,DCP_NO_RANKS=1 \
+    DCP_NO_MANIFEST=1,DCP_NO_RANKS=1,DCP_NO_THREADS=1,DCP_NO_SIMD=1; do
+    t "works_with_$names" switches_work $names
+done
 
 # Our own programs, as strictly as a user's build may be; the suites, the examples and those for MPI are watched where
 # they are built.
