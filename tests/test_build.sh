@@ -97,6 +97,10 @@ switches_work() {
     quiet "$quick" -std=c99 -Wall -Wextra -Werror -DDCP_STATIC $flags -I"$root" "$root/tests/test_switches.c" \
         -o switches_work -lm -pthread
     (cd "$root" && DCP_TEST_FILTER='' "$work/switches_work") >out || fail "$(grep -m 1 FAILED out)"
+    # shellcheck disable=SC2086
+    quiet "$quick" -std=c99 $flags -DDCP_IMPLEMENTATION -I"$root" -x c -c "$root/dcp.h" -o switched.o
+    names=$(nm switched.o | grep ' U dcp')
+    [ -z "$names" ] || fail "called, but left out: $names"
 }
 [ -z "${WHOLE:-}" ] || t switches_gcc switches_without_warnings gcc
 t switches_clang switches_without_warnings clang
