@@ -16067,16 +16067,18 @@ static int dcpi_tier_is(const dcp_tier *tier, const char *wanted) {
     (void)snprintf(id, sizeof id, "%" PRId64, tier->tier_id);
     return strcmp(id, wanted) == 0;
 }
-static int dcpi_select_is_tier(const dcp_manifest *m, const char *wanted, const dcp_tensor_info *info) {
+/* The tier of an entry: its hint's, else an expert's by its key; an index in the manifest's tiers, -1: none. */
+static int dcpi_tier_of(const dcp_manifest *m, const char *hint, int is_expert, int64_t expert_tier) {
     size_t i;
-    if (info->tier && strcmp(info->tier, wanted) == 0) return 1;
-    for (i = 0; m && i < m->tier_count; i++) {
+    for (i = 0; i < m->tier_count; i++) {
         const dcp_tier *tier = &m->tiers[i].tier;
-        if (!dcpi_tier_is(tier, wanted)) continue;
-        if (info->tier) return dcpi_tier_is(tier, info->tier);
-        return info->role == DCP_ROLE_EXPERT && info->expert_key[0] == tier->tier_id;
+        if (hint ? dcpi_tier_is(tier, hint) : is_expert && expert_tier == tier->tier_id) return (int)i;
     }
-    return 0;
+    return -1;
+}
+static int dcpi_select_is_tier(const dcp_manifest *m, const char *wanted, const dcp_tensor_info *info) {
+    const int tier = dcpi_tier_of(m, info->tier, info->role == DCP_ROLE_EXPERT, info->expert_key[0]);
+    return (info->tier && strcmp(info->tier, wanted) == 0) || (tier >= 0 && dcpi_tier_is(&m->tiers[tier].tier, wanted));
 }
 static int dcpi_select_has_key(const dcp_select *s, const dcp_tensor_info *info) {
     size_t i;
@@ -16359,13 +16361,13 @@ static dcp_status dcpi_open_find(dcp_checkpoint *c, dcp_error *err) {
     dcpi_free(name);
     return status;
 }
-static dcp_status dcpi_open_minimum_step(const dcp_checkpoint *c, const dcp_open_desc *desc, dcp_error *err) {
-    const dcp_metadata *m = c->metadata;
-    if (desc->minimum_step <= 0 || (m->has_training && m->training.step >= desc->minimum_step)) return DCP_OK;
-    return dcpi_fail(err, desc->verifier ? DCP_E_SIGNATURE : DCP_E_MISMATCH,
-                     "%s is of step %" PRId64 ", but minimum_step is %" PRId64
-                     ": an older checkpoint stands in for a newer one?",
-                     c->path, m->has_training ? m->training.step : (int64_t)-1, desc->minimum_step);
+static dcp_status dcpi_check_minimum_step(const dcp_metadata *m, const dcpi_place *place, const char *name,
+                                          int64_t minimum, const dcp_verifier *verifier, dcp_error *err) {
+    if (minimum <= 0 || (m->has_training && m->training.step >= minimum)) return DCP_OK;
+    return dcpi_fail(err, verifier ? DCP_E_SIGNATURE : DCP_E_MISMATCH,
+                     "%s%s is of step %" PRId64 ", but minimum_step is %" PRId64
+                     ": an older checkpoint stands in for a newer one?", place->shown, name,
+                     m->has_training ? m->training.step : (int64_t)-1, minimum);
 }
 /* What rank 0 found, for the others: the digest of the document, the commit file's name, and, unless it is a single
  * file, which every rank has to open anyway, the document. */
@@ -16424,7 +16426,7 @@ static dcp_status dcpi_open_index(void *opening, dcp_error *err) {
     c->origins = document->origins;
     document->metadata = NULL;
     memcpy(c->digest, document->digest, sizeof c->digest);
-    status = dcpi_open_minimum_step(c, desc, err);
+    status = dcpi_check_minimum_step(c->metadata, &c->place, c->commit_name, desc->minimum_step, desc->verifier, err);
     if (!status) status = dcpi_open_sources(c, desc, err);
     if (!status) status = dcpi_index_files(c, err);
     if (!status) status = dcpi_index_pieces(c, err);
@@ -21025,7 +21027,7 @@ typedef struct dcpi_source {                            /* a box that one wanted
     dcpi_walk walk;
 } dcpi_source;
 typedef struct dcpi_item {                 /* bytes of a piece to read: a block, or a part of one that needs no check */
-    const dcpi_piece *piece;                            /* NULL: a gap of the file, which must be zero */
+    const dcp_tensor_metadata *meta;                    /* the piece's; NULL: a gap of the file, which must be zero */
     size_t source;
     int shard;
     int64_t begin, end;                                 /* within the piece; of a gap: within the file */
@@ -21083,9 +21085,8 @@ static void dcpi_load_free(dcpi_load *l) {
 /* One read: tensors may be NULL with count 0. is_new: of one tensor, whose data is to be allocated. */
 static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tensors, size_t count, int rank, int is_new,
                                 dcp_error *err) {
-    dcpi_load l;
+    dcpi_load l = dcpi_load_of(c, op, c->verify != DCP_VERIFY_NONE);
     dcp_status status;
-    l = dcpi_load_of(c, op, c->verify != DCP_VERIFY_NONE);
     l.wanted = tensors;
     l.wanted_count = count;
     l.rank = rank;
@@ -21124,51 +21125,48 @@ static int dcpi_match_is_parts(const dcp_checkpoint *c, const dcpi_stored *store
     if (c->pieces[stored->first].meta->placement) return 0;
     return c->manifest || stored->info.piece_count > c->metadata->world_size;
 }
-/* The piece of a private tensor that is meant; NULL with an error that says what would work. */
-static const dcpi_piece *dcpi_match_private(const dcpi_load *l, const dcpi_stored *stored, dcp_error *err) {
+/* The piece of a private tensor that is meant, as a tensor of its own; else an error that says what would work. */
+static dcp_status dcpi_match_private(const dcpi_load *l, const dcpi_stored *stored, dcpi_stored *own, dcp_error *err) {
     const dcp_checkpoint *c = l->checkpoint;
     const dcpi_team *t = &c->op.team;
-    int rank = l->rank >= 0 ? l->rank : t->rank, i;
-    if (l->rank < 0 && dcpi_match_is_parts(c, stored)) {
-        (void)dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": %s lists %d parts of it, and does not say how they fit "
-                        "together (no global_shape); read each with dcp_read_rank, as of rank 0 to %d",
-                        stored->info.name, c->path, stored->info.piece_count, stored->info.piece_count - 1);
-        return NULL;
+    const int is_given = l->rank >= 0, rank = is_given ? l->rank : t->rank;
+    size_t at = stored->first, end = at + (size_t)stored->info.piece_count;
+    if (!is_given && dcpi_match_is_parts(c, stored))
+        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": %s lists %d parts of it, and does not say how they fit "
+                         "together (no global_shape); read each with dcp_read_rank, as of rank 0 to %d",
+                         stored->info.name, c->path, stored->info.piece_count, stored->info.piece_count - 1);
+    if (is_given || !dcpi_match_all_equal(c, stored)) {
+        if (!is_given && c->metadata->world_size != t->world_size) at = end;
+        while (at < end && c->metadata->shards[c->pieces[at].shard].rank != rank) at++;
     }
-    if (l->rank < 0 && dcpi_match_all_equal(c, stored)) return &c->pieces[stored->first];
-    for (i = 0; i < stored->info.piece_count && (l->rank >= 0 || c->metadata->world_size == t->world_size); i++)
-        if (c->metadata->shards[c->pieces[stored->first + (size_t)i].shard].rank == rank)
-            return &c->pieces[stored->first + (size_t)i];
-    if (l->rank >= 0)
-        (void)dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": rank %d stored none (%d ranks did)", stored->info.name,
-                        l->rank, stored->info.piece_count);
-    else
-        (void)dcpi_fail(err, DCP_E_MISMATCH,
-                        "tensor \"%s\" is private to each of the %d ranks that saved it, and they differ; read one "
-                        "with dcp_read_rank, or save it "
-                        "as DCP_PLACE_REPLICATED or with global_shape", stored->info.name, c->metadata->world_size);
-    return NULL;
-}
-/* piece: of a private tensor, which is that rank's own affair; NULL: all pieces agree, and `info` describes the
- * whole. */
-static dcp_status dcpi_match_check(const dcp_tensor *t, const dcp_tensor_info *info, const dcpi_piece *piece,
-                                   dcp_error *err) {
-    char wanted[200], stored[200];
-    const int64_t *shape = piece ? piece->meta->shape : info->shape;
-    const char *type = piece ? piece->meta->data_type : info->dtype_name;
-    int ndim = piece ? piece->meta->ndim : info->ndim;
-    if (t->dtype != dcp_dtype_parse(type))
+    if (at == end && is_given)
+        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": rank %d stored none (%d ranks did)", stored->info.name,
+                         rank, stored->info.piece_count);
+    if (at == end)
         return dcpi_fail(err, DCP_E_MISMATCH,
-                         "tensor \"%s\" is stored as %s, but wanted as %s; types are not converted", t->name, type,
-                         dcp_dtype_name(t->dtype));
-    if (t->ndim != ndim || memcmp(dcpi_global_shape(t), shape, sizeof t->shape) != 0)
+                         "tensor \"%s\" is private to each of the %d ranks that saved it, and they differ; read one "
+                         "with dcp_read_rank, or save it as DCP_PLACE_REPLICATED or with global_shape",
+                         stored->info.name, c->metadata->world_size);
+    own->first = at;
+    own->info.piece_count = 1;
+    dcpi_stored_fill(own, c->pieces);
+    if (dcpi_piece_is_whole(c->pieces[at].meta)) return DCP_OK;
+    return dcpi_fail(err, DCP_E_FORMAT, "%s: tensor \"%s\" is private, but its piece is not whole", c->path,
+                     stored->info.name);
+}
+static dcp_status dcpi_match_check(const dcp_tensor *t, const dcp_tensor_info *info, dcp_error *err) {
+    char wanted[200], stored[200];
+    if (t->dtype != info->dtype)
+        return dcpi_fail(err, DCP_E_MISMATCH,
+                         "tensor \"%s\" is stored as %s, but wanted as %s; types are not converted", t->name,
+                         info->dtype_name, dcp_dtype_name(t->dtype));
+    if (t->ndim != info->ndim || memcmp(dcpi_global_shape(t), info->shape, sizeof t->shape) != 0)
         return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is stored with shape %s, but wanted with %s", t->name,
-                         dcpi_shape_text(ndim, shape, stored, sizeof stored),
+                         dcpi_shape_text(info->ndim, info->shape, stored, sizeof stored),
                          dcpi_shape_text(t->ndim, dcpi_global_shape(t), wanted, sizeof wanted));
-    if (t->dtype != DCP_OPAQUE) return DCP_OK;
-    if (memcmp(t->shape, shape, sizeof t->shape) != 0)
+    if (t->dtype == DCP_OPAQUE && memcmp(t->shape, info->shape, sizeof t->shape) != 0)
         return dcpi_fail(err, DCP_E_UNSUPPORTED, "tensor \"%s\" has the unknown type %s and can only be read whole",
-                         t->name, type);
+                         t->name, info->dtype_name);
     return DCP_OK;
 }
 static dcp_status dcpi_match_add(dcpi_load *l, dcp_tensor *t, const dcpi_piece *piece, dcp_error *err) {
@@ -21236,24 +21234,21 @@ static const dcpi_piece *dcpi_match_whole(const dcp_checkpoint *c, const dcpi_st
     return stored->info.piece_count == 1 && dcpi_piece_is_whole(piece->meta) ? piece : NULL;
 }
 static dcp_status dcpi_match_stored(dcpi_load *l, dcp_tensor *t, const dcpi_stored *stored, dcp_error *err) {
-    const dcpi_piece *private_piece = NULL, *piece;
     const size_t first = l->source_count;
-    dcp_status status;
+    const dcpi_piece *whole;
+    dcpi_stored own = DCP_ZERO;
+    dcp_status status = DCP_OK;
     if (l->rank >= 0 && stored->info.placement == DCP_PLACE_SHARDED)
         return dcpi_fail(err, DCP_E_MISMATCH,
                          "tensor \"%s\" is sharded, not private: read it, or a box of it, with dcp_read", t->name);
     if (stored->info.placement == DCP_PLACE_PRIVATE) {
-        private_piece = dcpi_match_private(l, stored, err);
-        if (!private_piece) return DCP_E_MISMATCH;
-        if (!dcpi_piece_is_whole(private_piece->meta))
-            return dcpi_fail(err, DCP_E_FORMAT, "%s: tensor \"%s\" is private, but its piece is not whole",
-                             l->checkpoint->path, t->name);
+        status = dcpi_match_private(l, stored, &own, err);
+        stored = &own;
     }
-    status = dcpi_match_check(t, &stored->info, private_piece, err);
-    if (status) return status;
-    piece = private_piece ? private_piece : dcpi_match_whole(l->checkpoint, stored);
-    if (t->dtype != DCP_OPAQUE && dcpi_tensor_bytes(t) == 0) return DCP_OK;
-    if (piece) return dcpi_match_add(l, t, piece, err);
+    if (!status) status = dcpi_match_check(t, &stored->info, err);
+    if (status || (t->dtype != DCP_OPAQUE && dcpi_tensor_bytes(t) == 0)) return status;
+    whole = dcpi_match_whole(l->checkpoint, stored);
+    if (whole) return dcpi_match_add(l, t, whole, err);
     if (t->dtype == DCP_OPAQUE)
         return dcpi_fail(err, DCP_E_UNSUPPORTED,
                          "tensor \"%s\" has the unknown type %s, and what is stored is not the whole of it", t->name,
@@ -21331,16 +21326,16 @@ static dcp_status dcpi_plan_walk(dcpi_source *source, dcp_error *err) {
     return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": the box cuts a byte, which holds two elements of %s", t->name,
                      dcp_dtype_name(t->dtype));
 }
-static dcp_status dcpi_plan_add(dcpi_load *l, const dcpi_piece *piece, size_t source, int shard, int64_t begin,
+static dcp_status dcpi_plan_add(dcpi_load *l, const dcp_tensor_metadata *meta, size_t source, int shard, int64_t begin,
                                 int64_t end, dcp_error *err) {
     dcpi_item item;
     void *memory = l->items;
-    item.piece = piece;
+    item.meta = meta;
     item.source = source;
     item.shard = shard;
     item.begin = begin;
     item.end = end;
-    item.at = begin + (piece ? piece->meta->offset : 0);
+    item.at = begin + (meta ? meta->offset : 0);
     if (!dcpi_grow(&memory, &l->item_capacity, l->item_count + 1, sizeof item, err)) return DCP_E_MEMORY;
     l->items = (dcpi_item *)memory;
     l->items[l->item_count++] = item;
@@ -21357,7 +21352,7 @@ static dcp_status dcpi_plan_items(dcpi_load *l, size_t source, dcp_error *err) {
         last = dcpi_min(begin + step, meta->size);
         if ((l->check && meta->block_size) || l->share) first = begin;  /* shared: all ranks cut alike */
         else (void)dcpi_walk_range(&from->walk, begin, last, &first, &last);
-        status = dcpi_plan_add(l, from->piece, source, from->piece->shard, first, last, err);
+        status = dcpi_plan_add(l, meta, source, from->piece->shard, first, last, err);
         begin += step;
     }
     return status;
@@ -21519,10 +21514,8 @@ static dcp_status dcpi_share_take(dcpi_load *l, dcpi_wire plan, dcp_error *err) 
 }
 static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err) {
     dcpi_team *t = &l->op->team;
-    dcpi_wants wants;
-    dcpi_buffer own;
-    memset(&wants, 0, sizeof wants);
-    memset(&own, 0, sizeof own);
+    dcpi_wants wants = DCP_ZERO;
+    dcpi_buffer own = DCP_ZERO;
     dcpi_message_start(&own);
     if (!status) dcpi_share_ask(l, &own);
     status = dcpi_team_up(l->op, status, &own, err);
@@ -21590,7 +21583,7 @@ static void dcpi_reader_free(dcpi_reader *r) {
 }
 static dcp_status dcpi_item_corrupt(const dcpi_load *l, const dcpi_item *item, dcp_error *err) {
     const dcp_shard_metadata *shard = &l->checkpoint->metadata->shards[item->shard];
-    if (!item->piece)
+    if (!item->meta)
         return dcpi_fail(err, DCP_E_CHECKSUM,
                          "%s%s (shard %d): a byte between %" PRId64 " and %" PRId64
                          ", outside every tensor, is not zero: the file was changed",
@@ -21600,11 +21593,11 @@ static dcp_status dcpi_item_corrupt(const dcpi_load *l, const dcpi_item *item, d
                      "%s%s (shard %d), tensor \"%s\": bytes %" PRId64 " to %" PRId64
                      " of the file are not those that were saved; restore it from a copy, "
                      "or load another checkpoint", l->checkpoint->place.shown, shard->file_path, shard->rank,
-                     item->piece->meta->name, item->at, item->at + item->end - item->begin);
+                     item->meta->name, item->at, item->at + item->end - item->begin);
 }
 static dcp_status dcpi_item_failed(const dcpi_load *l, const dcpi_item *item, dcp_error *err) {
     const dcp_shard_metadata *shard = &l->checkpoint->metadata->shards[item->shard];
-    dcpi_fail_context(err, "shard %d, tensor \"%s\": ", shard->rank, item->piece ? item->piece->meta->name : "(gap)");
+    dcpi_fail_context(err, "shard %d, tensor \"%s\": ", shard->rank, item->meta ? item->meta->name : "(gap)");
     return err->status;
 }
 static int dcpi_is_zero(const uint8_t *data, int64_t size) {
@@ -21613,12 +21606,12 @@ static int dcpi_is_zero(const uint8_t *data, int64_t size) {
     return 1;
 }
 static int dcpi_item_has_digest(const dcpi_load *l, const dcpi_item *item) {
-    return l->check && item->piece && item->piece->meta->block_size > 0;
+    return l->check && item->meta && item->meta->block_size > 0;
 }
 /* All leaves of the item are in the block. */
 static dcp_status dcpi_item_compare_digest(const dcpi_load *l, const dcpi_item *item, dcpi_block *block,
                                            dcp_error *err) {
-    const dcp_tensor_metadata *meta = item->piece->meta;
+    const dcp_tensor_metadata *meta = item->meta;
     uint8_t digest[32];
     dcpi_block_end(block, digest);
     if (dcpi_sha_equal(digest, meta->block_checksums + 32 * (item->begin / meta->block_size), 32)) return DCP_OK;
@@ -21627,7 +21620,7 @@ static dcp_status dcpi_item_compare_digest(const dcpi_load *l, const dcpi_item *
 /* Takes bytes [at, at + size) of the item in, part by part; with the last part its digest is known, and compared. */
 static dcp_status dcpi_item_verify(const dcpi_load *l, const dcpi_item *item, dcpi_block *block, int64_t at,
                                    const uint8_t *data, int64_t size, dcp_error *err) {
-    if (!item->piece) return dcpi_is_zero(data, size) ? DCP_OK : dcpi_item_corrupt(l, item, err);
+    if (!item->meta) return dcpi_is_zero(data, size) ? DCP_OK : dcpi_item_corrupt(l, item, err);
     if (!dcpi_item_has_digest(l, item)) return DCP_OK;
     if (at == item->begin) dcpi_block_begin(block);
     dcpi_block_add(block, data, (size_t)size);
@@ -21827,8 +21820,7 @@ static void dcpi_reader_finish(dcpi_reader *r) {
     if (status) dcpi_crew_fail(&r->l->crew, &error);
 }
 static void dcpi_load_worker(void *argument) {
-    dcpi_reader r;
-    memset(&r, 0, sizeof r);
+    dcpi_reader r = DCP_ZERO;
     r.l = (dcpi_load *)argument;
     r.is_worker = 1;
     dcpi_mutex_lock(&r.l->crew.lock);
@@ -21843,9 +21835,8 @@ static dcp_status dcpi_flat_check_all(dcpi_load *l, dcp_error *err);
 
 /* Watches the crew; does the work itself where there is none. */
 static void dcpi_load_watch(dcpi_load *l) {
-    dcpi_reader own;
+    dcpi_reader own = DCP_ZERO;
     dcp_error error;
-    memset(&own, 0, sizeof own);
     own.l = l;
     dcpi_mutex_lock(&l->crew.lock);
     while (l->crew.count > 0 ? l->crew.running > 0 : !l->crew.stop && l->next < l->order_count) {
@@ -21902,6 +21893,11 @@ static int dcpi_is_flat(const dcp_shard_metadata *shard) {
     return shard->checksum && !is_tree;
 }
 
+static int dcpi_checksum_is(const char *checksum, const uint8_t digest[32]) {
+    uint8_t stated[32];
+    int is_tree;
+    return dcpi_checksum_parse(checksum, &is_tree, stated) && dcpi_sha_equal(stated, digest, 32);
+}
 static dcp_status dcpi_flat_hash(dcpi_op *op, const dcpi_data_file *file, uint8_t *buffer, size_t capacity,
                                  uint8_t digest[32], dcp_error *err) {
     int64_t at, n;
@@ -21921,10 +21917,7 @@ static dcp_status dcpi_flat_hash(dcpi_op *op, const dcpi_data_file *file, uint8_
 }
 static dcp_status dcpi_flat_compare(const dcp_checkpoint *c, const dcpi_data_file *file, const uint8_t digest[32],
                                     dcp_error *err) {
-    uint8_t wanted[32];
-    int is_tree;
-    if (dcpi_checksum_parse(file->shard->checksum, &is_tree, wanted) && dcpi_sha_equal(wanted, digest, 32))
-        return DCP_OK;
+    if (dcpi_checksum_is(file->shard->checksum, digest)) return DCP_OK;
     return dcpi_fail(err, DCP_E_CHECKSUM,
                      "%s%s (shard %d): the SHA-256 of the file is not the one that %s names: the file was damaged or "
                      "changed",
@@ -21968,24 +21961,22 @@ static int dcpi_flat_next(dcp_checkpoint *c, int shard, const dcp_error *why) {
     dcpi_mutex_unlock(&c->lock);
     return found;
 }
+/* Of a file that has a flat checksum. again: even if it was checked before. */
 static dcp_status dcpi_flat_check(dcp_checkpoint *c, dcpi_op *op, int shard, int again, dcp_error *err) {
     dcp_error local;
     dcp_status status;
+    if (!dcpi_is_flat(c->files[shard].shard)) return DCP_OK;
     do status = dcpi_flat_check_once(c, op, shard, again, &local); while (status && dcpi_flat_next(c, shard, &local));
     if (err) *err = local;
     return status;
 }
 static dcp_status dcpi_flat_check_all(dcpi_load *l, dcp_error *err) {
+    dcp_status status = DCP_OK;
     size_t i;
-    for (i = 0; i < l->order_count; i++) {
-        int shard = l->order[i]->shard;
-        dcp_status status = DCP_OK;
-        if (i > 0 && shard == l->order[i - 1]->shard) continue;
-        if (dcpi_is_flat(l->checkpoint->files[shard].shard))
-            status = dcpi_flat_check(l->checkpoint, l->op, shard, 0, err);
-        if (status) return status;
-    }
-    return DCP_OK;
+    for (i = 0; i < l->order_count && !status; i++)
+        if (i == 0 || l->order[i]->shard != l->order[i - 1]->shard)
+            status = dcpi_flat_check(l->checkpoint, l->op, l->order[i]->shard, 0, err);
+    return status;
 }
 
 #if !DCP_NO_RANKS
@@ -22047,10 +22038,9 @@ static dcp_status dcpi_shared_read(dcpi_reader *r, const dcpi_shared *shared, ui
 static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) {
     uint8_t *message = NULL;
     int64_t done = 0;
-    dcpi_reader r;
+    dcpi_reader r = DCP_ZERO;
     dcp_status status = DCP_OK;
     size_t i;
-    memset(&r, 0, sizeof r);
     r.l = l;
     for (i = 0; i < l->shared_count && !status; i++) {
         const dcpi_shared *shared = &l->shared[i];
@@ -22060,8 +22050,7 @@ static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) {
             message = (uint8_t *)dcpi_alloc(DCPI_RELAY_HEADER + DCPI_RELAY_CHUNK, err);
             if (!message) { status = DCP_E_MEMORY; break; }
         }
-        if (l->check && is_reader && dcpi_is_flat(l->checkpoint->files[shard].shard))
-            status = dcpi_flat_check(l->checkpoint, l->op, shard, 0, err);
+        if (l->check && is_reader) status = dcpi_flat_check(l->checkpoint, l->op, shard, 0, err);
         if (!status) status = dcpi_shared_read(&r, shared, &message, err);
         done += shared->items[0]->end - shared->items[0]->begin;
         dcpi_op_report(l->op, done, 0);
@@ -22083,7 +22072,7 @@ static dcp_status dcpi_verify_plan_gap(dcpi_load *l, size_t shard, int64_t begin
 }
 /* The blocks of its tensors that have digests; and what is between tensors, where other programs may have put
  * something. */
-static dcp_status dcpi_verify_plan_shard(dcpi_load *l, size_t shard, const dcpi_piece *pieces, dcp_error *err) {
+static dcp_status dcpi_verify_plan_shard(dcpi_load *l, size_t shard, dcp_error *err) {
     const dcp_shard_metadata *m = &l->checkpoint->metadata->shards[shard];
     const int has_zero_gaps = m->checksum && (!dcpi_is_flat(m) || !l->checkpoint->metadata->is_foreign);
     int64_t at = m->data_offset, block;
@@ -22094,8 +22083,8 @@ static dcp_status dcpi_verify_plan_shard(dcpi_load *l, size_t shard, const dcpi_
         if (t->size == 0) continue;
         if (has_zero_gaps) status = dcpi_verify_plan_gap(l, shard, at, t->offset, err);
         for (block = 0; t->block_size > 0 && block < t->size && !status; block += t->block_size)
-            status = dcpi_plan_add(l, &pieces[i], DCPI_NO_SOURCE, (int)shard, block,
-                                   dcpi_min(block + t->block_size, t->size), err);
+            status = dcpi_plan_add(l, t, DCPI_NO_SOURCE, (int)shard, block, dcpi_min(block + t->block_size, t->size),
+                                   err);
         at = t->offset + t->size;
     }
     return status;
@@ -22133,30 +22122,20 @@ static dcp_status dcpi_verify_other(dcp_checkpoint *c, dcp_error *err) {
 }
 
 static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
-    const dcp_metadata *m = c->metadata;
-    dcpi_load l;
-    dcpi_piece *pieces;
-    size_t s, t, n = 0;
+    const dcp_shard_metadata *shards = c->metadata->shards;
+    dcpi_load l = dcpi_load_of(c, &c->op, 1);
     dcp_status status = dcpi_verify_other(c, err);
-    if (status) return status;
-    l = dcpi_load_of(c, &c->op, 1);
-    pieces = (dcpi_piece *)dcpi_alloc_array(c->piece_count, sizeof *pieces, err);      /* in document order */
-    if (!pieces) return DCP_E_MEMORY;
-    for (s = 0; s < m->shard_count && !status; s++) {
-        for (t = 0; t < m->shards[s].tensor_count; t++) {
-            pieces[n + t].meta = &m->shards[s].tensors[t];
-            pieces[n + t].shard = (int)s;
-        }
-        if (s > 0 && c->layout == DCP_LAYOUT_SINGLE && dcpi_verify_is_mine(c, s))       /* between two regions */
-            status = dcpi_verify_plan_gap(&l, s, m->shards[s - 1].data_offset + m->shards[s - 1].file_size,
-                                          m->shards[s].data_offset, err);
-        if (!status && dcpi_verify_is_mine(c, s)) status = dcpi_verify_plan_shard(&l, s, pieces + n, err);
-        n += m->shards[s].tensor_count;
+    size_t s;
+    for (s = 0; s < c->metadata->shard_count && !status; s++) {
+        if (!dcpi_verify_is_mine(c, s)) continue;
+        if (s > 0 && c->layout == DCP_LAYOUT_SINGLE)    /* between two regions */
+            status = dcpi_verify_plan_gap(&l, s, shards[s - 1].data_offset + shards[s - 1].file_size,
+                                          shards[s].data_offset, err);
+        if (!status) status = dcpi_verify_plan_shard(&l, s, err);
     }
     if (!status) status = dcpi_plan_sort(&l, err);
     if (!status) status = dcpi_load_read(&l, err);
     dcpi_load_free(&l);
-    dcpi_free(pieces);
     return status;
 }
 
@@ -22269,11 +22248,10 @@ static int dcpi_load_was_replaced(dcp_checkpoint *c, dcp_status failure) {
     return !dcpi_is_trouble(status) && memcmp(now.digest, c->digest, sizeof now.digest) != 0;
 }
 static dcp_status dcpi_load_check_exact(const dcp_checkpoint *c, const dcp_load_desc *desc, dcp_error *err) {
-    dcpi_names names;
+    dcpi_names names = DCP_ZERO;
     dcp_status status = DCP_OK;
     size_t i;
     if (!desc->exact) return DCP_OK;
-    memset(&names, 0, sizeof names);
     for (i = 0; i < desc->tensor_count && !status; i++)
         if (desc->tensors[i].name) status = dcpi_names_add(&names, desc->tensors[i].name, err);
     if (!status) status = dcpi_names_sort(&names, err);
@@ -22285,10 +22263,9 @@ static dcp_status dcpi_load_check_exact(const dcp_checkpoint *c, const dcp_load_
     return status;
 }
 static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_error *err) {
-    dcp_open_desc open;
+    dcp_open_desc open = DCP_ZERO;
     dcp_checkpoint *c;
     dcp_status status;
-    memset(&open, 0, sizeof open);
     open.path = desc->path;
     open.verify = desc->verify;
     open.verifier = desc->verifier;
@@ -22379,13 +22356,11 @@ static void dcpi_unmap_file(dcp_checkpoint *c, dcpi_data_file *file) {
 }
 static dcp_status dcpi_map_verify(dcp_checkpoint *c, const dcpi_piece *piece, const uint8_t *data, dcp_error *err) {
     const dcp_tensor_metadata *meta = piece->meta;
+    const dcpi_load l = dcpi_load_of(c, NULL, c->verify != DCP_VERIFY_NONE);
     dcp_status status = DCP_OK;
     dcpi_block block;
-    dcpi_load l;
-    dcpi_item item;
-    memset(&item, 0, sizeof item);
-    l = dcpi_load_of(c, NULL, c->verify != DCP_VERIFY_NONE);
-    item.piece = piece;
+    dcpi_item item = DCP_ZERO;
+    item.meta = meta;
     item.shard = piece->shard;
     for (; meta->block_size > 0 && item.end < meta->size && !status; item.begin = item.end) {
         item.end = dcpi_min(item.begin + meta->block_size, meta->size);
@@ -22413,7 +22388,7 @@ static dcp_status dcpi_lazy_bring_by(dcp_checkpoint *c, dcpi_op *op, const dcpi_
     dcp_status status = dcpi_data_file_acquire(c, piece->shard, &file, err);
     if (status) return status;
     status = dcpi_map_file(c, piece, file, &data, err);
-    if (!status && data && c->verify != DCP_VERIFY_NONE && dcpi_is_flat(file->shard))
+    if (!status && data && c->verify != DCP_VERIFY_NONE)
         status = dcpi_flat_check(c, op, piece->shard, 0, err);
     if (!status && data) status = dcpi_map_verify(c, piece, data, err);
     dcpi_data_file_release(c, file);
@@ -22587,7 +22562,7 @@ DCPDEF void dcp_close(dcp_checkpoint *checkpoint) {
  * ================================================================================================================== */
 
 /* ---- list -------------------------------------------------------------------------------------------------------- */
-typedef struct dcpi_listing { const dcp_list_entry **entries; size_t count, capacity; dcpi_arena arena; } dcpi_listing;
+typedef struct dcpi_listing { dcp_list_entry **entries; size_t count, capacity; dcpi_arena arena; } dcpi_listing;
 
 static void dcpi_listing_free(dcpi_listing *listing) {
     dcpi_free((void *)listing->entries);
@@ -22708,7 +22683,7 @@ static dcp_status dcpi_list_add(const dcpi_list_order *o, dcpi_listing *listing,
     char *path = entry ? (char *)dcpi_arena_alloc(&listing->arena, size, err) : NULL;
     if (!path || !dcpi_grow(&memory, &listing->capacity, listing->count + 1, sizeof *listing->entries, err))
         return DCP_E_MEMORY;
-    listing->entries = (const dcp_list_entry **)memory;
+    listing->entries = (dcp_list_entry **)memory;
     listing->entries[listing->count++] = entry;
     (void)snprintf(path, size, "%s%s", o->place->shown, name);
     entry->path = path;
@@ -22731,74 +22706,129 @@ static dcp_status dcpi_listing_make(const dcpi_list_order *o, dcpi_listing *list
     if (status) dcpi_listing_free(listing);
     return status;
 }
-static const char *dcpi_list_pack(char **at, const char *text) {
-    size_t size = strlen(text) + 1;
-    char *copy = *at;
-    memcpy(copy, text, size);
-    *at += size;
-    return copy;
+/* Copies an entry's texts to `to` (NULL: nowhere); returns their size. */
+static size_t dcpi_list_pack(dcp_list_entry *entry, char *to) {
+    const char **const texts[] = { &entry->path, &entry->timestamp, &entry->save_id, &entry->message };
+    size_t used = 0, size, i;
+    for (i = 0; i < DCPI_COUNT(texts); i++, used += size) {
+        size = strlen(*texts[i]) + 1;
+        if (!to) continue;
+        memcpy(to + used, *texts[i], size);
+        *texts[i] = to + used;
+    }
+    return used;
 }
+typedef struct dcpi_listed { dcp_list_entry *entries; size_t count; } dcpi_listed;
 /* The caller's: one allocation holds the entries and their texts. */
-static dcp_status dcpi_listing_pack(const dcpi_listing *listing, dcp_list_entry **out, dcp_error *err) {
-    size_t size = (listing->count ? listing->count : 1) * sizeof **out, i;
+static dcp_status dcpi_listing_pack(const dcpi_listing *listing, dcpi_listed *out, dcp_error *err) {
+    size_t size = (listing->count ? listing->count : 1) * sizeof *out->entries, i;
     char *at;
+    for (i = 0; i < listing->count; i++) size += dcpi_list_pack(listing->entries[i], NULL);
+    out->entries = (dcp_list_entry *)dcpi_alloc(size, err);
+    if (!out->entries) return DCP_E_MEMORY;
+    at = (char *)(out->entries + listing->count);
     for (i = 0; i < listing->count; i++) {
-        const dcp_list_entry *e = listing->entries[i];
-        size += strlen(e->path) + strlen(e->timestamp) + strlen(e->save_id) + strlen(e->message) + 4;
+        out->entries[i] = *listing->entries[i];
+        at += dcpi_list_pack(&out->entries[i], at);
     }
-    *out = (dcp_list_entry *)dcpi_alloc(size, err);
-    if (!*out) return DCP_E_MEMORY;
-    at = (char *)(*out + listing->count);
-    for (i = 0; i < listing->count; i++) {
-        dcp_list_entry *e = &(*out)[i];
-        *e = *listing->entries[i];
-        e->path = dcpi_list_pack(&at, e->path);
-        e->timestamp = dcpi_list_pack(&at, e->timestamp);
-        e->save_id = dcpi_list_pack(&at, e->save_id);
-        e->message = dcpi_list_pack(&at, e->message);
-    }
+    out->count = listing->count;
     return DCP_OK;
-}
-static dcp_status dcpi_directory_open(dcpi_op *op, dcpi_place *place, const char *directory, dcp_error *err) {
-    dcp_status status = dcpi_op_check(op, err);
-    memset(place, 0, sizeof *place);
-    if (status) return status;
-    dcpi_op_phase(op, DCP_PHASE_OPEN, 0);
-    return dcpi_place_open_directory(place, op->io.storage, dcpi_text_or_empty(directory), 0, err);
 }
 static dcpi_list_order dcpi_list_order_of(dcpi_op *op, const dcpi_place *place, dcp_verify_policy verify,
                                           const dcp_verifier *verifier) {
-    dcpi_list_order o;
-    memset(&o, 0, sizeof o);
+    dcpi_list_order o = DCP_ZERO;
     o.op = op;
     o.place = place;
     o.verify = verify;
     o.verifier = verifier;
     return o;
 }
+
+/* ---- work in a directory: by this process, or led: rank 0 works, and all ranks learn the outcome ----------------- */
+typedef struct dcpi_led {
+    const char *call; const dcp_io *io; dcp_report *report;
+    const char *where; int is_path;                     /* a directory, or the path of a checkpoint */
+    uint64_t same;                                      /* what else is the same on all ranks */
+    const void *desc; void *out;
+    dcp_status (*work)(dcpi_op *op, dcpi_place *place, const void *desc, void *out, dcp_error *err);
+    dcpi_team_make make;                                /* what rank 0 tells the others of `out`, */
+    void (*take)(dcpi_op *op, void *out);               /* and what they make of it: it cannot fail */
+    dcpi_op op;
+} dcpi_led;
+
+static dcpi_led dcpi_led_of(const char *call, const dcp_io *io, dcp_report *report, const char *where,
+                            const void *desc,
+                            dcp_status (*work)(dcpi_op *, dcpi_place *, const void *, void *, dcp_error *)) {
+    dcpi_led led = DCP_ZERO;
+    led.call = call;
+    led.io = io;
+    led.report = report;
+    led.where = where;
+    led.desc = desc;
+    led.work = work;
+    return led;
+}
+static dcp_status dcpi_led_work(void *led, dcp_error *err) {
+    dcpi_led *l = (dcpi_led *)led;
+    const char *where = dcpi_text_or_empty(l->where);
+    dcpi_place place = DCP_ZERO;
+    dcp_status status = dcpi_op_check(&l->op, err);
+    if (!status && l->is_path) status = dcpi_place_open(&place, l->io->storage, where, 0, err);
+    else if (!status) {
+        dcpi_op_phase(&l->op, DCP_PHASE_OPEN, 0);
+        status = dcpi_place_open_directory(&place, l->io->storage, where, 0, err);
+        if (status == DCP_E_NOT_FOUND)
+            (void)dcpi_fail(err, status, "there is no checkpoint in \"%s\": no such directory", where);
+    }
+    if (!status) status = l->work(&l->op, &place, l->desc, l->out, err);
+    dcpi_place_close(&place);
+    return status;
+}
+/* argument: what is wrong with the arguments; its reason is in *err then. */
+static dcp_status dcpi_led_call(dcpi_led *l, dcp_status argument, dcp_error *err) {
+    dcpi_op *op = &l->op;
+    dcp_error local, team;
+    dcp_status status, joined;
+    dcpi_report_clear(l->report);
+    status = dcpi_op_begin(op, l->io, &local);
+    joined = dcpi_team_begin(op, l->call, &team);
+    dcpi_team_same(&op->team, l->where, l->same);
+    if (!status && joined) { status = joined; local = team; }
+    if (!status && argument) { status = argument; local = *err; }
+    status = dcpi_team_done(op, status, &local);
+    if (!status && op->team.rank == 0) status = dcpi_op_errand(op, dcpi_led_work, l, &local);
+    status = dcpi_team_down(op, status, l->make, l->out, DCPI_DOWN_LAST | DCPI_DOWN_SAME, &local);
+    if (!status && op->team.rank != 0) l->take(op, l->out);
+    dcpi_team_end(op);
+    dcpi_op_tell_warnings(op, l->report);
+    if (status) *err = local;
+    return status;
+}
+static dcp_status dcpi_list_work(dcpi_op *op, dcpi_place *place, const void *list, void *out, dcp_error *err) {
+    const dcp_list_desc *desc = (const dcp_list_desc *)list;
+    const dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
+    dcpi_listing listing;
+    dcp_status status = dcpi_listing_make(&o, &listing, err);
+    if (!status) status = dcpi_listing_pack(&listing, (dcpi_listed *)out, err);
+    dcpi_listing_free(&listing);
+    return status;
+}
 DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, size_t *count, dcp_error *err) {
     dcp_error local;
-    dcpi_op op;
-    dcpi_place place;
-    dcpi_list_order o;
-    dcpi_listing listing;
+    dcpi_led led;
+    dcpi_listed listed = DCP_ZERO;
     dcp_status status;
     *entries = NULL;
     *count = 0;
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_list: desc is NULL");
     dcpi_report_clear(desc->report);
-    o = dcpi_list_order_of(&op, &place, desc->verify, desc->verifier);
-    memset(&place, 0, sizeof place);
-    status = dcpi_op_begin(&op, &desc->io, &local);
-    if (!status) status = dcpi_directory_open(&op, &place, desc->directory, &local);
-    if (!status) status = dcpi_listing_make(&o, &listing, &local);
-    if (!status) {
-        status = dcpi_listing_pack(&listing, entries, &local);
-        if (!status) *count = listing.count;
-        dcpi_listing_free(&listing);
-    }
-    dcpi_place_close(&place);
-    dcpi_op_tell_warnings(&op, desc->report);
+    led = dcpi_led_of("list", &desc->io, desc->report, desc->directory, desc, dcpi_list_work);
+    led.out = &listed;
+    status = dcpi_op_begin(&led.op, &desc->io, &local);
+    if (!status) status = dcpi_led_work(&led, &local);
+    dcpi_op_tell_warnings(&led.op, desc->report);
+    *entries = listed.entries;
+    *count = listed.count;
     return dcpi_report_error(status, &local, err);
 }
 
@@ -22867,68 +22897,6 @@ static dcp_status dcpi_latest_search(const dcpi_list_order *o, const dcpi_names 
     return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint in \"%s\"",
                      o->place->shown[0] ? o->place->shown : ".");
 }
-/* ---- led calls: rank 0 works in a directory, and all ranks learn the outcome */
-typedef struct dcpi_led {
-    const char *call; const dcp_io *io; dcp_report *report;
-    const char *where; int is_path;                     /* a directory, or the path of a checkpoint */
-    uint64_t same;                                      /* what else is the same on all ranks */
-    const void *desc; void *out;
-    dcp_status (*work)(dcpi_op *op, dcpi_place *place, const void *desc, void *out, dcp_error *err);
-    dcpi_team_make make;                                /* what rank 0 tells the others of `out`, */
-    void (*take)(dcpi_op *op, void *out);               /* and what they make of it: it cannot fail */
-    dcpi_op op;
-} dcpi_led;
-
-static dcpi_led dcpi_led_of(const char *call, const dcp_io *io, dcp_report *report, const char *where,
-                            const void *desc,
-                            dcp_status (*work)(dcpi_op *, dcpi_place *, const void *, void *, dcp_error *)) {
-    dcpi_led led;
-    memset(&led, 0, sizeof led);
-    led.call = call;
-    led.io = io;
-    led.report = report;
-    led.where = where;
-    led.desc = desc;
-    led.work = work;
-    return led;
-}
-static dcp_status dcpi_led_work(void *led, dcp_error *err) {
-    dcpi_led *l = (dcpi_led *)led;
-    dcpi_place place;
-    dcp_status status;
-    memset(&place, 0, sizeof place);
-    if (l->is_path) {
-        status = dcpi_op_check(&l->op, err);
-        if (!status) status = dcpi_place_open(&place, l->io->storage, l->where, 0, err);
-    } else status = dcpi_directory_open(&l->op, &place, l->where, err);
-    if (status == DCP_E_NOT_FOUND && !l->is_path)
-        (void)dcpi_fail(err, status, "there is no checkpoint in \"%s\": no such directory",
-                        dcpi_text_or_empty(l->where));
-    if (!status) status = l->work(&l->op, &place, l->desc, l->out, err);
-    dcpi_place_close(&place);
-    return status;
-}
-/* argument: what is wrong with the arguments; its reason is in *err then. */
-static dcp_status dcpi_led_call(dcpi_led *l, dcp_status argument, dcp_error *err) {
-    dcpi_op *op = &l->op;
-    dcp_error local, team;
-    dcp_status status, joined;
-    dcpi_report_clear(l->report);
-    status = dcpi_op_begin(op, l->io, &local);
-    joined = dcpi_team_begin(op, l->call, &team);
-    dcpi_team_same(&op->team, l->where, l->same);
-    if (!status && joined) { status = joined; local = team; }
-    if (!status && argument) { status = argument; local = *err; }
-    status = dcpi_team_done(op, status, &local);
-    if (!status && op->team.rank == 0) status = dcpi_op_errand(op, dcpi_led_work, l, &local);
-    status = dcpi_team_down(op, status, l->make, l->out, DCPI_DOWN_LAST | DCPI_DOWN_SAME, &local);
-    if (!status && op->team.rank != 0) l->take(op, l->out);
-    dcpi_team_end(op);
-    dcpi_op_tell_warnings(op, l->report);
-    if (status) *err = local;
-    return status;
-}
-
 static dcp_status dcpi_latest_work(dcpi_op *op, dcpi_place *place, const void *latest, void *path, dcp_error *err) {
     const dcp_latest_desc *desc = (const dcp_latest_desc *)latest;
     dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
@@ -22984,19 +22952,16 @@ static dcp_status dcpi_removal_take(dcp_removal *removal, const dcpi_place *plac
                                     dcp_error *err) {
     dcp_object_info info;
     char **paths, *path;
-    size_t size = strlen(place->shown) + strlen(name) + 1;
-    char *key = dcpi_place_key(place, name, err);
-    dcp_status status = key ? dcpi_storage_stat(place->storage, key, &info, err) : DCP_E_MEMORY;
-    if (status == DCP_E_NOT_FOUND) { dcpi_free(key); return dcpi_succeed(err); }
-    if (!status && !dry_run) status = dcpi_storage_remove(place->storage, key, err);
-    dcpi_free(key);
+    dcp_status status = dcpi_place_stat(place, name, &info, err);
+    if (status == DCP_E_NOT_FOUND) return dcpi_succeed(err);
+    if (!status && !dry_run) status = dcpi_place_remove(place, name, err);
     if (status) return status;
     paths = (char **)DCP_REALLOC(removal->paths, (removal->path_count + 1) * sizeof *paths);
-    path = paths ? (char *)dcpi_alloc(size, err) : NULL;
-    if (paths) removal->paths = paths;
-    if (!path) return dcpi_no_memory(err, size);
-    (void)snprintf(path, size, "%s%s", place->shown, name);
-    removal->paths[removal->path_count++] = path;
+    if (!paths) return dcpi_no_memory(err, (removal->path_count + 1) * sizeof *paths);
+    removal->paths = paths;
+    path = dcpi_text_join(place->shown, name, err);
+    if (!path) return DCP_E_MEMORY;
+    paths[removal->path_count++] = path;
     removal->bytes += info.size;
     return DCP_OK;
 }
@@ -23057,19 +23022,26 @@ typedef struct dcpi_remover {
     /* prune: what was chosen. Where somebody is saving, or has saved since, the checkpoint stays. NULL: whatever is
      * there goes */
     const dcpi_listing *chosen;
+    dcp_removal *removal;
     dcpi_names commits, data, prefixes;                 /* that go; what they name; whose locks are held */
     dcpi_lock locks[DCPI_REMOVE_AT_ONCE];
 } dcpi_remover;
 
+/* The first bytes of a name as a prefix; 0: no checkpoint is called so. */
+static int dcpi_prefix_of(const char *name, size_t length, char prefix[DCP_LIMIT_PREFIX + 1]) {
+    if (length == 0 || length > DCP_LIMIT_PREFIX) return 0;
+    memcpy(prefix, name, length);
+    prefix[length] = '\0';
+    return 1;
+}
 /* The lock of that commit file's prefix, unless it is held already: a prefix may have two. DCP_PENDING: it stays, and
  * so does the commit file. */
 static dcp_status dcpi_remove_lock(dcpi_remover *r, const char *commit, dcp_error *err) {
-    char prefix[DCP_LIMIT_PATH + 1];
+    char prefix[DCP_LIMIT_PREFIX + 1];
     const size_t length = strlen(commit) - strlen(dcpi_commit_kind_of(commit)->suffix);
     size_t i;
     dcp_status status;
-    if (r->dry_run || length >= sizeof prefix) return DCP_OK;
-    (void)snprintf(prefix, sizeof prefix, "%.*s", (int)length, commit);
+    if (r->dry_run || !dcpi_prefix_of(commit, length, prefix)) return DCP_OK;
     for (i = 0; i < r->prefixes.count; i++) if (strcmp(r->prefixes.items[i], prefix) == 0) return DCP_OK;
     status = dcpi_lock_take_to_remove(r->op, r->place, prefix, 1, &r->locks[r->prefixes.count], err);
     if (status == DCP_E_EXISTS && r->chosen) {
@@ -23118,86 +23090,79 @@ static dcp_status dcpi_remove_note(dcpi_remover *r, const char *commit, dcp_erro
     return status ? status : dcpi_succeed(err);
 }
 /* With the locks held. */
-static dcp_status dcpi_remove_commits(dcpi_remover *r, dcp_removal *removal, int *has_pool, dcp_error *err) {
-    const dcpi_place *place = r->place;
+static dcp_status dcpi_remove_commits(dcpi_remover *r, int *has_pool, dcp_error *err) {
     const dcpi_names *commits = &r->commits;
     dcp_status status = DCP_OK;
     size_t i;
     /* what stays must be durable before what goes does: who saved it may have died between its rename and its sync
      * (G1) */
-    if (!r->dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
+    if (!r->dry_run && commits->count > 0) status = dcpi_place_sync(r->place, err);
     for (i = 0; i < commits->count && !status; i++) {
         *has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST;
-        status = dcpi_removal_take(removal, place, commits->items[i], r->dry_run, err);
-        if (!status) removal->checkpoints++;
+        status = dcpi_removal_take(r->removal, r->place, commits->items[i], r->dry_run, err);
+        if (!status) r->removal->checkpoints++;
     }
-    if (!status && !r->dry_run && commits->count > 0) status = dcpi_place_sync(place, err);
+    if (!status && !r->dry_run && commits->count > 0) status = dcpi_place_sync(r->place, err);
     return status;
 }
 /* Then the files of `data` that nobody names. */
-static dcp_status dcpi_remove_files(dcpi_remover *r, dcp_removal *removal, dcp_error *err) {
-    dcpi_op *op = r->op;
-    const dcpi_place *place = r->place;
+static dcp_status dcpi_remove_files(dcpi_remover *r, dcp_error *err) {
     /* those that are there again are other ones */
-    const dcpi_names *commits = &r->commits, *going = r->dry_run ? commits : NULL;
-    dcpi_names *data = &r->data;
-    dcpi_names refs;
-    dcpi_lock lock;
+    const dcpi_names *going = r->dry_run ? &r->commits : NULL;
+    dcpi_names *data = &r->data, refs = DCP_ZERO;
+    dcpi_lock lock = DCP_ZERO;
     int unread = 0, has_pool = 0, pending = 0;
-    dcp_status status = DCP_OK;
     size_t i;
-    memset(&refs, 0, sizeof refs);
-    memset(&lock, 0, sizeof lock);
-    status = dcpi_remove_commits(r, removal, &has_pool, err);
+    dcp_status status = dcpi_remove_commits(r, &has_pool, err);
     if (!status && has_pool && data->count > 0 && !r->dry_run) {
-        if (dcpi_pool_lock_take(op, place, &lock, &status, err)) dcpi_removal_present(place, data);
+        if (dcpi_pool_lock_take(r->op, r->place, &lock, &status, err)) dcpi_removal_present(r->place, data);
         else if (!status) dcpi_names_free(data);        /* nothing to do any more */
     }
     if (!status && has_pool && data->count > 0)
-        status = dcpi_refs_settle(op, place, going, NULL, DCP_GRACE_SECONDS, NULL, &refs, &unread, &pending, err);
-    else if (!status && data->count > 0) status = dcpi_refs_collect(op, place, going, NULL, &refs, &unread, err);
+        status = dcpi_refs_settle(r->op, r->place, going, NULL, DCP_GRACE_SECONDS, NULL, &refs, &unread, &pending, err);
+    else if (!status && data->count > 0) status = dcpi_refs_collect(r->op, r->place, going, NULL, &refs, &unread, err);
     if (unread > 0)
-        dcpi_op_log(op, DCP_LOG_WARNING, "%d commit files could not be read, so no data files were removed", unread);
+        dcpi_op_log(r->op, DCP_LOG_WARNING, "%d commit files could not be read, so no data files were removed", unread);
     if (!status) status = dcpi_names_sort(data, err);
     for (i = 0; i < data->count && !status && unread == 0 && !pending; i++) {
         if (i > 0 && strcmp(data->items[i], data->items[i - 1]) == 0) continue;         /* two of them shared it */
         if (dcpi_refs_may_go(&refs, data->items[i]))
-            status = dcpi_removal_take(removal, place, data->items[i], r->dry_run, err);
+            status = dcpi_removal_take(r->removal, r->place, data->items[i], r->dry_run, err);
     }
     dcpi_lock_release(&lock);
     dcpi_names_free(&refs);
     return status;
 }
 /* Some at a time, but for a dry run: the documents that stay are read once each time. */
-static dcp_status dcpi_remove_some(dcpi_remover *r, char *const *commits, size_t count, dcp_removal *removal,
-                                   dcp_error *err) {
+static dcp_status dcpi_remove_some(dcpi_remover *r, char *const *commits, size_t count, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t i;
     for (i = 0; i < count && !status; i++) status = dcpi_remove_note(r, commits[i], err);
     if (!status) status = dcpi_own_strike(r->op, r->place, &r->data, err);
-    if (!status) status = dcpi_remove_files(r, removal, err);
+    if (!status) status = dcpi_remove_files(r, err);
     for (i = 0; i < r->prefixes.count; i++) dcpi_lock_release(&r->locks[i]);
     dcpi_names_free(&r->prefixes);
     dcpi_names_free(&r->commits);
     dcpi_names_free(&r->data);
     return status;
 }
-/* commits: names of the commit files that go, sorted: all who remove ask for locks in one order, so none waits for
+/* commits: names of the commit files that go, sorted here: all who remove ask for locks in one order, so none waits for
  * ever. */
-static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, const dcpi_names *commits, int dry_run,
-                                          const dcpi_listing *chosen, dcp_removal *removal, dcp_error *err) {
+static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, dcpi_names *commits, int dry_run,
+                                          const dcpi_listing *chosen, void *removal, dcp_error *err) {
     dcpi_remover *r = (dcpi_remover *)dcpi_alloc_array(1, sizeof *r, err);
     const size_t most = dry_run ? SIZE_MAX : (size_t)DCPI_REMOVE_AT_ONCE;
     size_t at, n;
-    dcp_status status = r ? DCP_OK : DCP_E_MEMORY;
+    dcp_status status = r ? dcpi_names_sort(commits, err) : DCP_E_MEMORY;
     if (!r) return status;
     r->op = op;
     r->place = place;
     r->dry_run = dry_run;
     r->chosen = chosen;
+    r->removal = (dcp_removal *)removal;
     for (at = 0; at < commits->count && !status; at += n) {
         n = commits->count - at < most ? commits->count - at : most;
-        status = dcpi_remove_some(r, commits->items + at, n, removal, err);
+        status = dcpi_remove_some(r, commits->items + at, n, err);
     }
     dcpi_free(r);
     return status;
@@ -23229,16 +23194,12 @@ static dcp_status dcpi_prune_prove(const dcpi_list_order *order, const dcp_prune
     o.verify = DCP_VERIFY_ALL;
     o.trusts_proven = 1;
     for (i = 0; i < listing->count && kept < keep_last && !status; i++) {
-        const dcp_list_entry *e = listing->entries[i];
-        dcp_list_entry *again = (dcp_list_entry *)dcpi_arena_alloc(&listing->arena, sizeof *again, err);
-        if (!again) return DCP_E_MEMORY;
-        *again = *e;
+        dcp_list_entry *e = listing->entries[i];
         if (e->status != DCP_OK) continue;
-        status = dcpi_list_one(&o, listing, again, e->path + strlen(o.place->shown), err);
+        status = dcpi_list_one(&o, listing, e, e->path + strlen(o.place->shown), err);
         if (status) break;
-        listing->entries[i] = again;
-        if (!again->status) kept++;
-        else dcpi_op_log(o.op, DCP_LOG_WARNING, "%s does not count as kept: %s", e->path, again->message);
+        if (!e->status) kept++;
+        else dcpi_op_log(o.op, DCP_LOG_WARNING, "%s does not count as kept: %s", e->path, e->message);
     }
     return status;
 }
@@ -23246,19 +23207,15 @@ static dcp_status dcpi_prune_work(dcpi_op *op, dcpi_place *place, const void *pr
     const dcp_prune_desc *desc = (const dcp_prune_desc *)prune;
     const dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
     dcpi_listing listing;
-    dcpi_names going;
-    dcp_status status;
-    memset(&going, 0, sizeof going);
-    status = dcpi_listing_make(&o, &listing, err);
+    dcpi_names going = DCP_ZERO;
+    dcp_status status = dcpi_listing_make(&o, &listing, err);
     if (!status) status = dcpi_prune_choose(desc, place, &listing, &going, err);
     if (!status && going.count > 0 && desc->verify == DCP_VERIFY_TOUCHED) {
         dcpi_names_free(&going);
         status = dcpi_prune_prove(&o, desc, &listing, err);
         if (!status) status = dcpi_prune_choose(desc, place, &listing, &going, err);
     }
-    if (!status) status = dcpi_names_sort(&going, err);
-    if (!status)
-        status = dcpi_remove_checkpoints(op, place, &going, desc->dry_run, &listing, (dcp_removal *)removal, err);
+    if (!status) status = dcpi_remove_checkpoints(op, place, &going, desc->dry_run, &listing, removal, err);
     dcpi_names_free(&going);
     dcpi_listing_free(&listing);
     return status;
@@ -23299,13 +23256,10 @@ static dcp_status dcpi_remove_find(const dcpi_place *place, dcpi_names *commits,
     return status;
 }
 static dcp_status dcpi_remove_work(dcpi_op *op, dcpi_place *place, const void *desc, void *removal, dcp_error *err) {
-    dcpi_names commits;
-    dcp_status status;
+    dcpi_names commits = DCP_ZERO;
+    dcp_status status = dcpi_remove_find(place, &commits, err);
     (void)desc;
-    memset(&commits, 0, sizeof commits);
-    status = dcpi_remove_find(place, &commits, err);
-    if (!status) status = dcpi_names_sort(&commits, err);
-    if (!status) status = dcpi_remove_checkpoints(op, place, &commits, 0, NULL, (dcp_removal *)removal, err);
+    if (!status) status = dcpi_remove_checkpoints(op, place, &commits, 0, NULL, removal, err);
     dcpi_names_free(&commits);
     return status;
 }
@@ -23325,8 +23279,9 @@ DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, 
 /* ---- sweep: what killed saves left ------------------------------------------------------------------------------- */
 typedef struct dcpi_sweep {
     const dcp_sweep_desc *desc;
-    const dcpi_place *place;
-    dcpi_age age;
+    dcpi_op *op; const dcpi_place *place;
+    dcp_removal *removal;
+    int64_t grace; dcpi_age age;
     dcpi_lock lock; int has_lock;       /* of the pool; has_lock 0: somebody else has it, or nothing is to be removed */
     dcpi_names locks;                                   /* prefixes that have a lock file */
     dcpi_names found, folders;                          /* folders: still to be looked into */
@@ -23354,7 +23309,7 @@ static dcp_status dcpi_sweep_folder(void *user, const char *key, const dcp_objec
     return dcpi_names_add(&sweep->folders, key, sweep->err);
 }
 /* The folders of manifests, and all below them but directories of checkpoints. */
-static dcp_status dcpi_sweep_pool(dcpi_op *op, dcpi_sweep *sweep, dcp_error *err) {
+static dcp_status dcpi_sweep_pool(dcpi_sweep *sweep, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t i;
     for (i = 0; i < DCPI_COUNT(dcpi_pool_folders) && !status; i++) {
@@ -23365,7 +23320,7 @@ static dcp_status dcpi_sweep_pool(dcpi_op *op, dcpi_sweep *sweep, dcp_error *err
     while (sweep->folders.count > 0 && !status) {
         char *folder = sweep->folders.items[--sweep->folders.count];
         int is_own = 0;
-        status = dcpi_op_check(op, err);
+        status = dcpi_op_check(sweep->op, err);
         if (!status) status = dcpi_own_directory(sweep->place, folder, &is_own, err);
         if (!status && !is_own)
             status = dcpi_storage_list(sweep->place->storage, folder, DCP_LIST_OBJECTS, dcpi_sweep_look, sweep, err);
@@ -23379,12 +23334,7 @@ static dcp_status dcpi_sweep_pool(dcpi_op *op, dcpi_sweep *sweep, dcp_error *err
     return status;
 }
 static int dcpi_sweep_prefix(const char *shard_name, char prefix[DCP_LIMIT_PREFIX + 1]) {
-    /* 0: no checkpoint has such a name */
-    const size_t end = dcpi_shard_prefix(shard_name, strlen(shard_name), 1);
-    if (end == 0 || end > DCP_LIMIT_PREFIX) return 0;
-    memcpy(prefix, shard_name, end);
-    prefix[end] = '\0';
-    return 1;
+    return dcpi_prefix_of(shard_name, dcpi_shard_prefix(shard_name, strlen(shard_name), 1), prefix);
 }
 /* Counts the commit file that may name this shard file if it is there, but is none that a listing shows (a symbolic
  * link, say) or that can be looked at: what it names, nobody knows. */
@@ -23400,136 +23350,134 @@ static dcp_status dcpi_sweep_count_hidden(const dcpi_sweep *sweep, const char *s
     ++*unread;
     return dcpi_succeed(err);
 }
-static dcp_status dcpi_sweep_temporaries(dcpi_op *op, const dcpi_sweep *sweep, dcp_removal *removal, dcp_error *err) {
+static dcp_status dcpi_sweep_take(const dcpi_sweep *sweep, const char *name, int dry_run, dcp_error *err) {
+    return dcpi_removal_take(sweep->removal, sweep->place, name, dry_run, err);
+}
+static dcp_status dcpi_sweep_list(dcpi_sweep *sweep, dcp_error *err) {
+    int64_t now_ns = 0;
+    dcp_status status = dcpi_place_now(sweep->op, sweep->place, &now_ns, err);
+    sweep->age = dcpi_age_of(now_ns, sweep->grace);
+    sweep->err = err;
+    if (status) return status;
+    return dcpi_place_list(sweep->place, DCP_LIST_OBJECTS, dcpi_sweep_look, sweep, err);
+}
+static dcp_status dcpi_sweep_temporaries(const dcpi_sweep *sweep, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t i;
     for (i = 0; i < sweep->found.count && !status; i++) {
-        status = dcpi_op_check(op, err);
-        if (status || dcpi_sweep_is_data(sweep->found.items[i])) continue;
-        status = dcpi_removal_take(removal, sweep->place, sweep->found.items[i], sweep->desc->dry_run, err);
+        status = dcpi_op_check(sweep->op, err);
+        if (!status && !dcpi_sweep_is_data(sweep->found.items[i]))
+            status = dcpi_sweep_take(sweep, sweep->found.items[i], sweep->desc->dry_run, err);
     }
     return status;
 }
-
+static void dcpi_sweep_free(dcpi_sweep *sweep) {
+    dcpi_names_free(&sweep->found);
+    dcpi_names_free(&sweep->locks);
+    dcpi_names_free(&sweep->folders);
+}
 /* A save whose intent went looks for it between writing its document and the rename. It has looked too early, and its
  * document's temporary file is there by now, or it will look too late: so these files go once more. */
-static dcp_status dcpi_sweep_temporaries_again(dcpi_op *op, const dcpi_sweep *sweep, int64_t grace,
-                                               dcp_removal *removal, dcp_error *err) {
-    dcpi_sweep again;
-    int64_t now_ns = 0;
+static dcp_status dcpi_sweep_temporaries_again(const dcpi_sweep *sweep, dcp_error *err) {
+    dcpi_sweep again = DCP_ZERO;
     size_t i = 0;
     dcp_status status;
     while (i < sweep->found.count && !dcpi_is_intent(sweep->found.items[i])) i++;
     if (i == sweep->found.count || sweep->desc->dry_run) return DCP_OK;
-    memset(&again, 0, sizeof again);
     again.desc = sweep->desc;
+    again.op = sweep->op;
     again.place = sweep->place;
-    again.err = err;
-    status = dcpi_place_now(op, sweep->place, &now_ns, err);
-    again.age = dcpi_age_of(now_ns, grace);
-    if (!status)
-        status = dcpi_place_list(sweep->place, DCP_LIST_OBJECTS, dcpi_sweep_look, &again, err);
-    if (!status) status = dcpi_sweep_temporaries(op, &again, removal, err);
-    dcpi_names_free(&again.found);
-    dcpi_names_free(&again.locks);
+    again.removal = sweep->removal;
+    again.grace = sweep->grace;
+    status = dcpi_sweep_list(&again, err);
+    if (!status) status = dcpi_sweep_temporaries(&again, err);
+    dcpi_sweep_free(&again);
     return status;
 }
 /* Whether it has a lock's text, as far as a killed process came with it, or what a power cut leaves of it: nothing,
  * zeros, as many bytes of any kind. The name alone may be another program's. */
-static dcp_status dcpi_sweep_lock_text(const dcpi_sweep *sweep, const char *key, int *is_ours, dcp_error *err) {
-    dcp_storage *s = sweep->place->storage;
+static dcp_status dcpi_sweep_lock_text(const dcpi_sweep *sweep, const char *name, int *is_ours, dcp_error *err) {
     char text[DCPI_LOCK_TEXT] = { 0 };
-    dcp_object_info info;
-    void *object;
+    dcpi_handle file;
     size_t i, size;
-    dcp_status status = dcpi_storage_open_object(s, key, &object, &info, err);
+    dcp_status status = dcpi_place_open_file(sweep->place, name, &file, err);
     *is_ours = 0;
     if (status) return status;
-    size = (size_t)dcpi_max(0, dcpi_min(info.size, DCPI_LOCK_TEXT));
-    if (size > 0) status = dcpi_storage_read(s, key, object, 0, text, size, err);
-    dcpi_storage_close_object(s, object);
+    size = (size_t)dcpi_max(0, dcpi_min(file.info.size, DCPI_LOCK_TEXT));
+    if (size > 0) status = dcpi_handle_read(&file, 0, text, size, err);
     for (i = 0; i < size && text[i] == '\0'; i++) { }
-    *is_ours = i == size || info.size == DCPI_LOCK_TEXT ||
+    *is_ours = i == size || file.info.size == DCPI_LOCK_TEXT ||
                memcmp(text, dcpi_lock_words, (size_t)dcpi_min((int64_t)size, sizeof dcpi_lock_words - 1)) == 0;
+    dcpi_handle_close(&file);
     return status;
 }
 /* L7. One lock file, if nobody holds it: it goes when the lock is let go. */
-static dcp_status dcpi_sweep_lock(dcpi_op *op, const dcpi_sweep *sweep, const char *name, const char *prefix,
-                                  dcp_removal *removal, dcp_error *err) {
+static dcp_status dcpi_sweep_lock(const dcpi_sweep *sweep, const char *name, const char *prefix, dcp_error *err) {
     const int dry_run = sweep->desc->dry_run;
-    dcpi_lock lock;
-    char *key = dcpi_place_key(sweep->place, name, err);
+    dcpi_lock lock = DCP_ZERO;
     int is_ours = 0;
-    dcp_status status = key ? dcpi_sweep_lock_text(sweep, key, &is_ours, err) : DCP_E_MEMORY;
-    dcpi_free(key);
-    memset(&lock, 0, sizeof lock);
-    if (!status && is_ours && !dry_run) status = dcpi_lock_take(op, sweep->place, prefix, 0, &lock, err);
-    if (!status && is_ours && (dry_run || lock.held)) status = dcpi_removal_take(removal, sweep->place, name, 1, err);
+    dcp_status status = dcpi_sweep_lock_text(sweep, name, &is_ours, err);
+    if (!status && is_ours && !dry_run) status = dcpi_lock_take(sweep->op, sweep->place, prefix, 0, &lock, err);
+    if (!status && is_ours && (dry_run || lock.held)) status = dcpi_sweep_take(sweep, name, 1, err);
     dcpi_lock_release(&lock);
     if (status == DCP_OK || status == DCP_E_MEMORY) return status;
     if (status != DCP_E_NOT_FOUND && status != DCP_PENDING)
-        dcpi_op_log(op, DCP_LOG_WARNING, "%s stays: %s", name, err->message);
+        dcpi_op_log(sweep->op, DCP_LOG_WARNING, "%s stays: %s", name, err->message);
     return dcpi_succeed(err);
 }
-static dcp_status dcpi_sweep_locks(dcpi_op *op, const dcpi_sweep *sweep, dcp_removal *removal, dcp_error *err) {
+static dcp_status dcpi_sweep_locks(const dcpi_sweep *sweep, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t i;
     for (i = 0; i < sweep->locks.count && !status; i++) {
         const char *name = sweep->locks.items[i];
-        const size_t length = strlen(name) - (sizeof dcpi_lock_suffix - 1);
         char prefix[DCP_LIMIT_PREFIX + 1];
-        if (length >= sizeof prefix) continue;
-        memcpy(prefix, name, length);
-        prefix[length] = '\0';
-        status = dcpi_op_check(op, err);
+        if (!dcpi_prefix_of(name, strlen(name) - (sizeof dcpi_lock_suffix - 1), prefix)) continue;
+        status = dcpi_op_check(sweep->op, err);
         /* the one that this sweep has had */
         if (status || (sweep->has_lock && strcmp(prefix, dcpi_pool_lock) == 0)) continue;
-        status = dcpi_sweep_lock(op, sweep, name, prefix, removal, err);
+        status = dcpi_sweep_lock(sweep, name, prefix, err);
     }
     return status;
 }
 /* A plain name that no document names: with its lock held, it is still the old file, or it is a new one, which
  * stays. */
-static dcp_status dcpi_sweep_plain(dcpi_op *op, const dcpi_sweep *sweep, const char *name, dcp_removal *removal,
-                                   dcp_error *err) {
+static dcp_status dcpi_sweep_plain(const dcpi_sweep *sweep, const char *name, dcp_error *err) {
     char prefix[DCP_LIMIT_PREFIX + 1];
     dcp_object_info info;
     dcpi_lock lock;
     dcp_status status;
-    if (!dcpi_sweep_prefix(name, prefix)) return dcpi_removal_take(removal, sweep->place, name, 0, err);
-    status = dcpi_lock_take_to_remove(op, sweep->place, prefix, 0, &lock, err);
+    if (!dcpi_sweep_prefix(name, prefix)) return dcpi_sweep_take(sweep, name, 0, err);
+    status = dcpi_lock_take_to_remove(sweep->op, sweep->place, prefix, 0, &lock, err);
     if (status) return status == DCP_PENDING ? dcpi_succeed(err) : status;
     status = dcpi_place_stat(sweep->place, name, &info, err);
-    if (!status && !dcpi_age_protects(&sweep->age, info.modified_ns))
-        status = dcpi_removal_take(removal, sweep->place, name, 0, err);
+    if (!status && !dcpi_age_protects(&sweep->age, info.modified_ns)) status = dcpi_sweep_take(sweep, name, 0, err);
     else if (status == DCP_E_NOT_FOUND) status = dcpi_succeed(err);
     dcpi_lock_release(&lock);
     return status;
 }
-static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t grace, dcp_removal *removal,
-                                  dcp_error *err) {
+static dcp_status dcpi_sweep_data(const dcpi_sweep *sweep, dcp_error *err) {
     const int dry_run = sweep->desc->dry_run;
     dcpi_names refs;
     int unread = 0, pending = 0;
     size_t i;
-    dcp_status status = dcpi_refs_settle(op, sweep->place, NULL, sweep->desc->verifier, grace, NULL, &refs, &unread,
-                                         &pending, err);
+    dcp_status status = dcpi_refs_settle(sweep->op, sweep->place, NULL, sweep->desc->verifier, sweep->grace, NULL,
+                                         &refs, &unread, &pending, err);
     if (!sweep->has_lock && !dry_run) pending = 1;
     for (i = 0; i < sweep->found.count && !status; i++)
         if (dcpi_sweep_is_data(sweep->found.items[i]))
             status = dcpi_sweep_count_hidden(sweep, sweep->found.items[i], &unread, err);
     if (!status && unread > 0)
-        dcpi_op_log(op, DCP_LOG_WARNING,
+        dcpi_op_log(sweep->op, DCP_LOG_WARNING,
                     "%d commit files could not be read and verified: only temporary files are swept, since those may "
                     "name any data file",
                 unread);
     for (i = 0; i < sweep->found.count && !status && unread == 0; i++) {
         const char *name = sweep->found.items[i];
-        status = dcpi_op_check(op, err);
+        status = dcpi_op_check(sweep->op, err);
         if (status || !dcpi_sweep_is_data(name) || !dcpi_refs_may_go(&refs, name) ||
             (pending && dcpi_is_pool_name(name, 1))) continue;
-        if (!dry_run && dcpi_removal_needs_lock(name)) status = dcpi_sweep_plain(op, sweep, name, removal, err);
-        else status = dcpi_removal_take(removal, sweep->place, name, dry_run, err);
+        if (!dry_run && dcpi_removal_needs_lock(name)) status = dcpi_sweep_plain(sweep, name, err);
+        else status = dcpi_sweep_take(sweep, name, dry_run, err);
     }
     dcpi_names_free(&refs);
     return status;
@@ -23537,37 +23485,32 @@ static dcp_status dcpi_sweep_data(dcpi_op *op, const dcpi_sweep *sweep, int64_t 
 /* Candidates first, documents after them: a file that a save has just begun to name is too young to be a candidate.
  * Temporary files and intents before data: a save that is swept while it is under way then cannot commit any more, or
  * has committed, and its document shows. */
-static dcp_status dcpi_sweep_run(dcpi_op *op, dcpi_sweep *sweep, dcp_removal *removal, dcp_error *err) {
-    int64_t grace = sweep->desc->grace_seconds ? dcpi_max(sweep->desc->grace_seconds, 0) : (int64_t)DCP_GRACE_SECONDS,
-                    now_ns = 0;
-    dcp_status status = dcpi_place_now(op, sweep->place, &now_ns, err);
-    sweep->age = dcpi_age_of(now_ns, grace);
-    sweep->err = err;
-    if (!status && !sweep->desc->dry_run)
-        sweep->has_lock = dcpi_pool_lock_take(op, sweep->place, &sweep->lock, &status, err);
-    if (!status)
-        status = dcpi_place_list(sweep->place, DCP_LIST_OBJECTS, dcpi_sweep_look, sweep, err);
-    if (!status) status = dcpi_sweep_pool(op, sweep, err);
+static dcp_status dcpi_sweep_run(dcpi_sweep *sweep, dcp_error *err) {
+    const int dry_run = sweep->desc->dry_run;
+    dcp_status status = DCP_OK;
+    if (!dry_run) sweep->has_lock = dcpi_pool_lock_take(sweep->op, sweep->place, &sweep->lock, &status, err);
+    if (!status) status = dcpi_sweep_list(sweep, err);
+    if (!status) status = dcpi_sweep_pool(sweep, err);
     /* a commit file that is gone must stay gone before its data goes (G2) */
     if (!status) status = dcpi_place_sync(sweep->place, err);
-    if (!status) status = dcpi_sweep_temporaries(op, sweep, removal, err);
-    if (!status) status = dcpi_sweep_temporaries_again(op, sweep, grace, removal, err);
-    if (!status) status = dcpi_sweep_data(op, sweep, grace, removal, err);
+    if (!status) status = dcpi_sweep_temporaries(sweep, err);
+    if (!status) status = dcpi_sweep_temporaries_again(sweep, err);
+    if (!status) status = dcpi_sweep_data(sweep, err);
     dcpi_lock_release(&sweep->lock);
-    if (!status) status = dcpi_sweep_locks(op, sweep, removal, err);
-    if (!status && !sweep->desc->dry_run && removal->path_count > 0) status = dcpi_place_sync(sweep->place, err);
+    if (!status) status = dcpi_sweep_locks(sweep, err);
+    if (!status && !dry_run && sweep->removal->path_count > 0) status = dcpi_place_sync(sweep->place, err);
     return status;
 }
 static dcp_status dcpi_sweep_work(dcpi_op *op, dcpi_place *place, const void *desc, void *removal, dcp_error *err) {
-    dcpi_sweep sweep;
+    dcpi_sweep sweep = DCP_ZERO;
     dcp_status status;
-    memset(&sweep, 0, sizeof sweep);
     sweep.desc = (const dcp_sweep_desc *)desc;
+    sweep.op = op;
     sweep.place = place;
-    status = dcpi_sweep_run(op, &sweep, (dcp_removal *)removal, err);
-    dcpi_names_free(&sweep.found);
-    dcpi_names_free(&sweep.locks);
-    dcpi_names_free(&sweep.folders);
+    sweep.removal = (dcp_removal *)removal;
+    sweep.grace = sweep.desc->grace_seconds ? dcpi_max(sweep.desc->grace_seconds, 0) : (int64_t)DCP_GRACE_SECONDS;
+    status = dcpi_sweep_run(&sweep, err);
+    dcpi_sweep_free(&sweep);
     return status;
 }
 DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err) {
@@ -23683,8 +23626,7 @@ typedef struct dcpi_sync {
     const dcpi_origin **own_order; size_t own_count;    /* by piece */
     dcpi_names own_paths;                               /* sorted */
     char *intent_key;                                   /* in the copy: nobody removes what this sync finds there */
-    /* "path\nchecksum", and paths, that the manifests in the copy's directory name; sorted */
-    dcpi_names named, named_paths;
+    dcpi_names named;                   /* "path\nchecksum" that the manifests in the copy's directory name; sorted */
     uint8_t commits[32];                                /* which ones those are */
     int unread;                                       /* how many of them cannot be read: what they name is not known */
     uint8_t *states;                                    /* for each of document.origins: DCPI_SYNC_ */
@@ -23727,14 +23669,6 @@ static void dcpi_folding_add(dcpi_folding *f, const uint8_t *data, int64_t size)
         f->in_block = 0;
     }
 }
-static int dcpi_folding_is(dcpi_folding *f, const char *checksum) {      /* no checksum: nothing to compare with */
-    uint8_t digest[32], stated[32];
-    int is_tree;
-    dcpi_sha_final(&f->all, digest);
-    if (!checksum) return 1;
-    return dcpi_checksum_parse(checksum, &is_tree, stated) && dcpi_sha_equal(digest, stated, sizeof digest);
-}
-
 /* ---- read -------------------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_sync_absent(const dcpi_sync *y, const dcp_shard_metadata *shard, dcp_error *err) {
     return dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s is not there, though its manifest names it", y->from.shown,
@@ -23763,12 +23697,10 @@ static dcp_status dcpi_sync_open(dcpi_sync *y, dcp_error *err) {
         return dcpi_fail(err, DCP_E_UNSUPPORTED, "sync: %s%s is no manifest; dcptool convert makes one of it",
                          y->from.shown, y->commit_name);
     status = dcpi_document_get(&y->op, &y->from, y->commit_name, DCPI_READ_TEXT, d->verifier, &y->document, NULL, err);
-    if (!status && d->minimum_step > 0 && y->document.manifest->step < d->minimum_step)
-        status = dcpi_fail(err, d->verifier ? DCP_E_SIGNATURE : DCP_E_MISMATCH, "%s%s is of step %" PRId64
-                           ", but minimum_step is %" PRId64, y->from.shown, y->commit_name, y->document.manifest->step,
-                           d->minimum_step);
-    if (status) return status;
-    status = dcpi_sync_sizes(y, err);
+    if (!status)
+        status = dcpi_check_minimum_step(y->document.metadata, &y->from, y->commit_name, d->minimum_step, d->verifier,
+                                         err);
+    if (!status) status = dcpi_sync_sizes(y, err);
     if (!status) status = dcpi_place_open_directory(&y->to, d->target, d->directory ? d->directory : "", 1, err);
     if (!status) status = dcpi_place_report(&y->to, y->commit_name, y->report->path, err);
     if (!status) y->report->not_durable = ~y->to.storage->flags & DCPI_STORAGE_PROMISES;
@@ -23789,8 +23721,7 @@ static dcp_status dcpi_sync_check_kinds(const dcpi_sync *y, dcp_error *err) {
 static dcp_status dcpi_sync_announce(dcpi_sync *y, dcp_error *err) {
     const dcp_metadata *m = y->document.metadata;
     dcp_status status;
-    y->prefix = dcpi_text_range(y->commit_name, strlen(y->commit_name) -
-                                strlen(dcpi_commit_kind_of(y->commit_name)->suffix), err);
+    y->prefix = dcpi_commit_prefix(y->commit_name, err);
     if (!y->prefix) return DCP_E_MEMORY;
     status = dcpi_sync_check_kinds(y, err);
     if (status || y->desc->dry_run) return status;
@@ -23826,16 +23757,14 @@ static dcp_status dcpi_sync_add_named(dcpi_sync *y, const dcp_metadata *m, dcp_e
     for (i = 0; i < m->shard_count && !status; i++) {
         dcpi_sync_line(line, &m->shards[i]);
         status = dcpi_names_add(&y->named, line, err);
-        if (!status) status = dcpi_names_add(&y->named_paths, m->shards[i].file_path, err);
     }
     return status;
 }
 /* The checkpoints in the copy's directory, the copy among them: what they name must stay as it is. */
 static dcp_status dcpi_sync_read_named(dcpi_sync *y, dcp_error *err) {
-    dcpi_names commits;
+    dcpi_names commits = DCP_ZERO;
     dcp_status status = dcpi_commits_digest(&y->to, y->commits, err);
     size_t i;
-    memset(&commits, 0, sizeof commits);
     if (!status) status = dcpi_names_list(&y->to, 1, &commits, err);
     for (i = 0; i < commits.count && !status; i++) {
         const int is_own = strcmp(commits.items[i], y->commit_name) == 0;
@@ -23853,31 +23782,26 @@ static dcp_status dcpi_sync_read_named(dcpi_sync *y, dcp_error *err) {
     }
     dcpi_names_free(&commits);
     if (!status && y->own.metadata) status = dcpi_sync_take_own(y, err);
-    if (!status) status = dcpi_names_sort(&y->named, err);
-    return status ? status : dcpi_names_sort(&y->named_paths, err);
+    return status ? status : dcpi_names_sort(&y->named, err);
 }
 /* What the manifests in the copy's directory say of a path: nothing; that the file is as the source's is; or that it is
  * another. Two that disagree are wrong, one of them, and nobody knows which. */
 enum { DCPI_SYNC_UNNAMED, DCPI_SYNC_SAME, DCPI_SYNC_OTHER };
+static int dcpi_sync_compare_path(const void *line, const void *path) {
+    const size_t length = strlen((const char *)path);
+    const int order = strncmp((const char *)line, (const char *)path, length);
+    return order ? order : ((const char *)line)[length] != '\n';
+}
 static int dcpi_sync_named(const dcpi_sync *y, const dcp_shard_metadata *shard) {
+    const void *const *lines = (const void *const *)(void *)y->named.items;
     char line[DCPI_SYNC_LINE];
-    if (!dcpi_names_has(&y->named_paths, shard->file_path)) return DCPI_SYNC_UNNAMED;
+    if (dcpi_search(lines, y->named.count, shard->file_path, dcpi_sync_compare_path) == y->named.count)
+        return DCPI_SYNC_UNNAMED;
     dcpi_sync_line(line, shard);
     return dcpi_names_has(&y->named, line) ? DCPI_SYNC_SAME : DCPI_SYNC_OTHER;
 }
 
 /* ---- decide ------------------------------------------------------------------------------------------------------ */
-static int dcpi_sync_tier_of(const dcpi_sync *y, const dcp_manifest_shard *shard) {
-    /* index in the manifest's tiers; -1: none */
-    const dcp_manifest *m = y->document.manifest;
-    size_t i;
-    for (i = 0; i < m->tier_count; i++) {
-        const dcp_tier *tier = &m->tiers[i].tier;
-        if (shard->tier_hint ? dcpi_tier_is(tier, shard->tier_hint) : shard->has_expert_key &&
-            shard->expert_key[0] == tier->tier_id) return (int)i;
-    }
-    return -1;
-}
 static int dcpi_sync_is_wanted(const dcpi_sync *y, int tier) {
     size_t i;
     if (tier < 0 || y->desc->tier_count == 0) return 1;
@@ -23892,10 +23816,9 @@ static int dcpi_sync_is_known(const dcpi_sync *y, const dcpi_origin *origin, int
                      !dcpi_same_word(own->checksum ? own->checksum : "", wanted->checksum ? wanted->checksum : ""));
     return own && !*stale && strcmp(own->path, wanted->path) == 0;
 }
-/* Reads a whole file, and writes it to `to` unless that is NULL. *same: it is what the manifest says. */
-static dcp_status dcpi_sync_stream(dcpi_sync *y, const dcp_shard_metadata *shard, dcp_storage *storage,
-                                   const char *from_key, void *from, const char *key, void *to, int *same,
-                                   dcp_error *err) {
+/* Reads a whole file, hashed as its shard's checksum is, and writes it to `to` unless that is NULL. */
+static dcp_status dcpi_sync_stream(dcpi_sync *y, const dcp_shard_metadata *shard, const dcpi_handle *from,
+                                   const char *key, void *to, uint8_t digest[32], dcp_error *err) {
     dcpi_folding folding;
     int64_t at, n;
     dcp_status status = DCP_OK;
@@ -23903,73 +23826,55 @@ static dcp_status dcpi_sync_stream(dcpi_sync *y, const dcp_shard_metadata *shard
     for (at = 0; at < shard->file_size && !status; at += n) {
         n = dcpi_min(shard->file_size - at, (int64_t)y->capacity);
         status = dcpi_op_check(&y->op, err);
-        if (!status) status = dcpi_storage_read(storage, from_key, from, at, y->buffer, (size_t)n, err);
+        if (!status) status = dcpi_handle_read(from, at, y->buffer, (size_t)n, err);
         if (!status) dcpi_folding_add(&folding, y->buffer, n);
         if (!to) continue;
         if (!status) status = dcpi_storage_write(y->to.storage, key, to, at, y->buffer, (size_t)n, err);
         dcpi_op_report(&y->op, y->report->bytes_copied + at + n, 0);
     }
-    *same = !status && dcpi_folding_is(&folding, shard->checksum);
+    dcpi_sha_final(&folding.all, digest);
     return status;
 }
-static dcp_status dcpi_sync_hash(dcpi_sync *y, const dcp_shard_metadata *shard, const char *key, int *same,
-                                 dcp_error *err) {
-    dcp_object_info info;
-    void *object;
-    dcp_status status = dcpi_storage_open_object(y->to.storage, key, &object, &info, err);
-    *same = 0;
-    if (status == DCP_E_NOT_FOUND) return dcpi_succeed(err);            /* removed since it was looked at */
-    if (status) return status;
-    status = dcpi_sync_stream(y, shard, y->to.storage, key, object, NULL, NULL, same, err);
-    dcpi_storage_close_object(y->to.storage, object);
-    return status == DCP_E_INCOMPLETE ? dcpi_succeed(err) : status;
+static dcp_status dcpi_sync_digest(dcpi_sync *y, const dcpi_place *place, const dcp_shard_metadata *shard,
+                                   uint8_t digest[32], dcp_error *err) {
+    dcpi_handle file;
+    dcp_status status = dcpi_place_open_file(place, shard->file_path, &file, err);
+    if (!status) status = dcpi_sync_stream(y, shard, &file, NULL, NULL, digest, err);
+    dcpi_handle_close(&file);
+    return status;
 }
-/* A file without a checksum: its bytes, beside the source's. */
-static dcp_status dcpi_sync_compare(dcpi_sync *y, const dcp_shard_metadata *shard, const char *key, int *same,
-                                    dcp_error *err) {
-    const size_t half = y->capacity / 2;
-    char *from_key = dcpi_place_key(&y->from, shard->file_path, err);
-    dcp_object_info info;
-    void *from = NULL, *to = NULL;
-    int64_t at, n;
-    dcp_status status = from_key ? dcpi_storage_open_object(y->from.storage, from_key, &from, &info, err)
-        : DCP_E_MEMORY;
-    if (!status) status = dcpi_storage_open_object(y->to.storage, key, &to, &info, err);
-    *same = !status;
-    for (at = 0; at < shard->file_size && *same && !status; at += n) {
-        n = dcpi_min(shard->file_size - at, (int64_t)half);
-        status = dcpi_op_check(&y->op, err);
-        if (!status) status = dcpi_storage_read(y->from.storage, from_key, from, at, y->buffer, (size_t)n, err);
-        if (!status) status = dcpi_storage_read(y->to.storage, key, to, at, y->buffer + half, (size_t)n, err);
-        *same = !status && memcmp(y->buffer, y->buffer + half, (size_t)n) == 0;
+/* *same: the copy's file is what the manifest says, or, where that has no checksum, what the source's is. */
+static dcp_status dcpi_sync_is_same(dcpi_sync *y, const dcp_shard_metadata *shard, int *same, dcp_error *err) {
+    uint8_t mine[32], source[32];
+    dcp_status status = dcpi_sync_digest(y, &y->to, shard, mine, err);
+    *same = !status && shard->checksum && dcpi_checksum_is(shard->checksum, mine);
+    if (!status && !shard->checksum) {
+        status = dcpi_sync_digest(y, &y->from, shard, source, err);
+        *same = !status && memcmp(mine, source, sizeof mine) == 0;
     }
-    dcpi_storage_close_object(y->from.storage, from);
-    dcpi_storage_close_object(y->to.storage, to);
-    dcpi_free(from_key);
+    /* removed, or cut short, since it was looked at */
     return status == DCP_E_NOT_FOUND || status == DCP_E_INCOMPLETE ? dcpi_succeed(err) : status;
 }
 static int64_t dcpi_sync_age(const dcp_object_info *info) { return info->modified_ns ? info->modified_ns : -1; }
 static dcp_status dcpi_sync_look(dcpi_sync *y, size_t index, uint8_t *state, dcp_error *err) {
     const dcpi_origin *origin = &y->document.origins[index];
     const dcp_shard_metadata *shard = &y->document.metadata->shards[index];
+    const int is_named = dcpi_sync_named(y, shard) == DCPI_SYNC_SAME;
     dcp_object_info info;
     char *key = dcpi_place_key(&y->to, shard->file_path, err);
-    int stale, same, is_known = dcpi_sync_is_known(y, origin, &stale) && dcpi_sync_named(y, shard) == DCPI_SYNC_SAME;
+    int stale, is_known = dcpi_sync_is_known(y, origin, &stale) && is_named, same = 1;
     const int is_vouched = is_known && shard->checksum; /* else the copy's manifest says nothing of the content */
     dcp_status status = key ? dcpi_storage_stat(y->to.storage, key, &info, err) : DCP_E_MEMORY;
     *state = DCPI_SYNC_THERE;
     if (status == DCP_E_NOT_FOUND) {
         *state = stale ? DCPI_SYNC_STALE : DCPI_SYNC_MISSING;
         status = dcpi_succeed(err);
-    } else if (!status && info.size != shard->file_size)
-        *state = (stale ? DCPI_SYNC_STALE : DCPI_SYNC_CORRUPT) | DCPI_SYNC_IS_THERE;
-    else if (!status && (!is_vouched || y->desc->verify == DCP_VERIFY_ALL)) {
-        if (shard->checksum) status = dcpi_sync_hash(y, shard, key, &same, err);
-        else status = dcpi_sync_compare(y, shard, key, &same, err);
+    } else if (!status) {
+        if (info.size != shard->file_size) same = 0;
+        else if (!is_vouched || y->desc->verify == DCP_VERIFY_ALL) status = dcpi_sync_is_same(y, shard, &same, err);
         if (!same) *state = (stale ? DCPI_SYNC_STALE : DCPI_SYNC_CORRUPT) | DCPI_SYNC_IS_THERE;
+        else if (!is_named) y->found_ns[index] = dcpi_sync_age(&info);
     }
-    if (*state == DCPI_SYNC_THERE && dcpi_sync_named(y, shard) != DCPI_SYNC_SAME)
-        y->found_ns[index] = dcpi_sync_age(&info);
     if (!status) status = dcpi_names_add(&y->files, key, err);
     dcpi_free(key);
     return status;
@@ -23991,7 +23896,8 @@ static dcp_status dcpi_sync_decide(dcpi_sync *y, dcp_error *err) {
     dcpi_op_phase(&y->op, DCP_PHASE_PLAN, 0);
     for (i = 0; i < all->shard_count && !status; i++) {
         const int64_t size = all->shards[i].file_size;
-        const int tier = dcpi_sync_tier_of(y, y->document.origins[i].shard);
+        const dcp_manifest_shard *entry = y->document.origins[i].shard;
+        const int tier = dcpi_tier_of(m, entry->tier_hint, entry->has_expert_key, entry->expert_key[0]);
         const int64_t budget = tier < 0 ? -1 : m->tiers[tier].budget_bytes;
         if (!dcpi_sync_is_wanted(y, tier)) { y->report->not_selected++; continue; }
         if (budget >= 0 && (size > budget || y->tier_bytes[tier] > budget - size)) {
@@ -24014,41 +23920,37 @@ static dcp_status dcpi_sync_decide(dcpi_sync *y, dcp_error *err) {
 /* ---- copy -------------------------------------------------------------------------------------------------------- */
 static dcp_status dcpi_sync_copy_once(dcpi_sync *y, const dcp_shard_metadata *shard, int attempt, int replace,
                                       dcp_error *err) {
-    char *from_key = dcpi_place_key(&y->from, shard->file_path, err), *key = from_key
-                     ? dcpi_place_key(&y->to, shard->file_path, err) : NULL;
+    char *key = dcpi_place_key(&y->to, shard->file_path, err);
     char *temporary = key ? dcpi_temporary_name(key, y->report->save_id, attempt, err) : NULL;
-    dcp_object_info info;
-    void *from = NULL, *to = NULL;
-    int same;
-    dcp_status status = temporary ? dcpi_storage_open_object(y->from.storage, from_key, &from, &info,
-                                                             err) : DCP_E_MEMORY;
+    dcpi_handle from = DCP_ZERO;
+    void *to = NULL;
+    uint8_t digest[32];
+    dcp_status status = temporary ? dcpi_place_open_file(&y->from, shard->file_path, &from, err) : DCP_E_MEMORY;
     if (status == DCP_E_NOT_FOUND) status = dcpi_sync_absent(y, shard, err);
-    if (!status && info.size != shard->file_size)
+    if (!status && from.info.size != shard->file_size)
         status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes, but its manifest says %" PRId64,
-                           y->from.shown, shard->file_path, info.size, shard->file_size);
+                           y->from.shown, shard->file_path, from.info.size, shard->file_size);
     if (!status) status = dcpi_storage_begin(y->to.storage, key, temporary, shard->file_size, &to, err);
     if (!status) {
-        status = dcpi_sync_stream(y, shard, y->from.storage, from_key, from, key, to, &same, err);
-        if (!status && !same)
+        status = dcpi_sync_stream(y, shard, &from, key, to, digest, err);
+        if (!status && shard->checksum && !dcpi_checksum_is(shard->checksum, digest))
             status = dcpi_fail(err, DCP_E_CHECKSUM,
                                "%s%s is not what its manifest says (checksum %s): the source is damaged", y->from.shown,
                                shard->file_path, shard->checksum);
         if (status) dcpi_storage_abort(y->to.storage, to);
         else status = dcpi_storage_commit(y->to.storage, key, to, replace, err);
     }
-    if (from) dcpi_storage_close_object(y->from.storage, from);
+    dcpi_handle_close(&from);
     dcpi_free(temporary);
     dcpi_free(key);
-    dcpi_free(from_key);
     return status;
 }
 /* Whether what is there may be replaced at all: the pool's by its name, or the copy's, whose manifest names it. */
 static dcp_status dcpi_sync_is_ours(dcpi_sync *y, const char *path, int *is_ours, dcp_error *err) {
-    dcpi_names names;
+    dcpi_names names = DCP_ZERO;
     dcp_status status;
     *is_ours = dcpi_names_has(&y->own_paths, path);
     if (*is_ours || !dcpi_is_data_of(y->commit_name, path)) return DCP_OK;
-    memset(&names, 0, sizeof names);
     status = dcpi_names_add(&names, path, err);
     if (!status) status = dcpi_own_strike(&y->op, &y->to, &names, err);
     *is_ours = names.count > 0;
@@ -24095,21 +23997,17 @@ static dcp_status dcpi_sync_copy_file(dcpi_sync *y, size_t index, dcp_error *err
     dcp_status status = dcpi_sync_may_take(y, shard, is_there, err);
     int attempt = 0, same = 0;
     dcp_object_info info;
-    char *key;
     if (status || y->desc->dry_run) return status;
     do status = dcpi_sync_copy_once(y, shard, attempt, is_there, err);
     while (status && dcpi_op_again(&y->op, ++attempt, "copying a shard", err));
     if (status) status = err->status;
     if (status != DCP_E_EXISTS) return status;
-    key = dcpi_place_key(&y->to, shard->file_path, err);
-    status = key ? dcpi_storage_stat(y->to.storage, key, &info, err) : DCP_E_MEMORY;
+    status = dcpi_place_stat(&y->to, shard->file_path, &info, err);
     if (!status) y->found_ns[index] = dcpi_sync_age(&info);
-    if (!status) status = dcpi_sync_hash(y, shard, key, &same, err);
-    if (!status && !same)
-        status = dcpi_fail(err, DCP_E_EXISTS, "somebody has put %s%s there meanwhile, with other bytes; sync again",
-                           y->to.shown, shard->file_path);
-    dcpi_free(key);
-    return status;
+    if (!status) status = dcpi_sync_is_same(y, shard, &same, err);
+    if (status || same) return status;
+    return dcpi_fail(err, DCP_E_EXISTS, "somebody has put %s%s there meanwhile, with other bytes; sync again",
+                     y->to.shown, shard->file_path);
 }
 static dcp_status dcpi_sync_copy(dcpi_sync *y, dcp_error *err) {
     const dcp_metadata *all = y->document.metadata;
@@ -24166,10 +24064,14 @@ static dcp_status dcpi_sync_check_all(dcpi_sync *y, dcp_error *err) {
  * two places are one cannot be seen, but then both have the same now, and the lock that is held is that of both. */
 static dcp_status dcpi_sync_check_self(dcpi_sync *y, const uint8_t now[32], dcp_error *err) {
     uint8_t source[32];
-    dcp_status status = dcpi_document_digest(&y->op, &y->from, y->commit_name, source, NULL, err);
+    dcp_object_info info;
+    dcp_status status;
+    if (memcmp(now, y->document.digest, sizeof source) == 0) return dcpi_succeed(err);
+    status = dcpi_place_stat(&y->from, y->commit_name, &info, err);
+    if (!status && info.size != y->own.info.size) return dcpi_succeed(err);     /* without reading it */
+    if (!status) status = dcpi_document_digest(&y->op, &y->from, y->commit_name, source, NULL, err);
     if (dcpi_is_trouble(status)) return status;
-    if (memcmp(source, now, sizeof source) != 0 || memcmp(now, y->document.digest, sizeof source) == 0)
-        return dcpi_succeed(err);
+    if (status || memcmp(source, now, sizeof source) != 0) return dcpi_succeed(err);
     return dcpi_fail(err, DCP_E_EXISTS,
                      "%s%s has been saved since it was read, and is what the copy has now; sync again", y->from.shown,
                      y->commit_name);
@@ -24262,7 +24164,6 @@ static void dcpi_sync_free(dcpi_sync *y) {
     dcpi_intent_remove(&y->op, &y->to, y->intent_key);
     dcpi_free(y->intent_key);
     dcpi_names_free(&y->named);
-    dcpi_names_free(&y->named_paths);
     dcpi_names_free(&y->displaced);
     dcpi_names_free(&y->files);
     dcpi_document_free(&y->document);
@@ -24301,13 +24202,10 @@ static dcp_status dcpi_sync_check(const dcp_sync_desc *desc, dcp_error *err) {
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
     dcp_error local;
     dcp_sync_report unasked;
-    dcp_report warnings;
-    dcpi_sync y;
+    dcp_report warnings = DCP_ZERO;
+    dcpi_sync y = DCP_ZERO;
     dcp_status status;
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_sync: desc is NULL");
-    memset(&y, 0, sizeof y);
-    memset(&warnings, 0, sizeof warnings);
-    memset(&unasked, 0, sizeof unasked);
     y.desc = desc;
     y.report = desc->report ? desc->report : &unasked;
     memset(y.report, 0, sizeof *y.report);
