@@ -703,6 +703,12 @@ DCPDEF dcp_status dcp_prefetch_wait(dcp_checkpoint *checkpoint, int cancel, dcp_
 DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err);
 /* shards dealt round robin: shard_rank % world_size */
 DCPDEF int dcp_shard_owner(int shard_rank, int world_size);
+/* The bytes of dcp_metadata_of(checkpoint)->shards[shard_index] as they lie in its file, or in its region of the single
+ * file: for ranks that take whole shards, dealt by dcp_shard_owner, and know what is in them. Verified as dcp_read
+ * does, and so are the gaps; allocated, dcp_free(*data). Local: each rank may read another number of them.
+ * Status: (io) no such shard | DCP_E_CHECKSUM | DCP_E_INCOMPLETE. */
+DCPDEF dcp_status dcp_read_shard(dcp_checkpoint *checkpoint, size_t shard_index, void **data, size_t *size,
+                                 dcp_error *err);
 DCPDEF const dcp_training *dcp_training_of(const dcp_checkpoint *checkpoint);                 /* NULL: none was saved */
 /* of a manifest: the same, a shard for each file: of `shards`, of optim_state, of router_state (with its layers'
  * last), in the document's order; then, without tensors and with file_size -1, the files of states that are only a
@@ -1258,7 +1264,9 @@ DCPDEF dcp_status dcp_storage_register(const char *provider,
                                                           dcp_error *err), dcp_error *err);
 /* The directory is made, with its parents. Status: (storage). */
 DCPDEF dcp_status dcp_storage_local(const char *base_path, dcp_storage **out, dcp_error *err);
-/* Objects in this process's memory: tests, staging. Status: DCP_E_MEMORY. */
+/* Objects in this process's memory: tests, staging. A checkpoint to and from bytes in memory: save as DCP_LAYOUT_SINGLE
+ * at "x" of one and take dcp_storage_read_all(memory, "x.checkpoint", &bytes, &size, &err); give bytes to
+ * dcp_storage_write_all(memory, "x.checkpoint", bytes, size, &err) and load "x". Status: DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_storage_memory(dcp_storage **out, dcp_error *err);
 /* Replaces atomically, durably. Status: (storage). */
 DCPDEF dcp_status dcp_storage_write_all(dcp_storage *storage, const char *path, const void *data, size_t size,
@@ -21046,7 +21054,8 @@ struct dcpi_load {
     dcp_tensor *wanted; size_t wanted_count;
     int rank;                                           /* whose private tensors; -1: this rank's own */
     int is_new;                                         /* the one wanted tensor gets its memory here */
-    int check;                                          /* verify block digests */
+    int check;                                          /* verify block digests, and that gaps are zero */
+    uint8_t *image; int64_t image_at;           /* or NULL: where a whole shard goes, from that byte of its file on */
     dcpi_source *sources; size_t source_count, source_capacity;
     dcpi_item *items; size_t item_count, item_capacity;
     const dcpi_item **order; size_t order_count;        /* sorted; once shared, only what this rank reads for itself */
@@ -21608,6 +21617,18 @@ static int dcpi_is_zero(const uint8_t *data, int64_t size) {
 static int dcpi_item_has_digest(const dcpi_load *l, const dcpi_item *item) {
     return l->check && item->meta && item->meta->block_size > 0;
 }
+static int dcpi_is_flat(const dcp_shard_metadata *shard) {
+    uint8_t digest[32];
+    int is_tree;
+    (void)dcpi_checksum_parse(shard->checksum, &is_tree, digest);
+    return shard->checksum && !is_tree;
+}
+/* Of a single file all that is no tensor is zero; of others what a checksum of ours covers: another program may have
+ * put something into its own. */
+static int dcpi_has_zero_gaps(const dcp_checkpoint *c, int shard) {
+    const dcp_shard_metadata *m = &c->metadata->shards[shard];
+    return c->layout == DCP_LAYOUT_SINGLE || (m->checksum && (!dcpi_is_flat(m) || !c->metadata->is_foreign));
+}
 /* All leaves of the item are in the block. */
 static dcp_status dcpi_item_compare_digest(const dcpi_load *l, const dcpi_item *item, dcpi_block *block,
                                            dcp_error *err) {
@@ -21620,7 +21641,8 @@ static dcp_status dcpi_item_compare_digest(const dcpi_load *l, const dcpi_item *
 /* Takes bytes [at, at + size) of the item in, part by part; with the last part its digest is known, and compared. */
 static dcp_status dcpi_item_verify(const dcpi_load *l, const dcpi_item *item, dcpi_block *block, int64_t at,
                                    const uint8_t *data, int64_t size, dcp_error *err) {
-    if (!item->meta) return dcpi_is_zero(data, size) ? DCP_OK : dcpi_item_corrupt(l, item, err);
+    if (!item->meta && l->check && dcpi_has_zero_gaps(l->checkpoint, item->shard) && !dcpi_is_zero(data, size))
+        return dcpi_item_corrupt(l, item, err);
     if (!dcpi_item_has_digest(l, item)) return DCP_OK;
     if (at == item->begin) dcpi_block_begin(block);
     dcpi_block_add(block, data, (size_t)size);
@@ -21631,6 +21653,16 @@ static int dcpi_item_width(const dcpi_load *l, const dcpi_item *item) {
     const dcp_tensor *t = item->source == DCPI_NO_SOURCE ? NULL : l->sources[item->source].wanted;
     return !t || t->dtype == DCP_OPAQUE ? 1 : dcpi_dtype_width(t->dtype);
 }
+/* Where the item's bytes may be read straight to: a shard's image, or its wanted tensor's memory, if they are one run
+ * there; else NULL. */
+static uint8_t *dcpi_item_direct(const dcpi_load *l, const dcpi_item *item) {
+    const dcpi_source *source = item->source == DCPI_NO_SOURCE ? NULL : &l->sources[item->source];
+    if (l->image) return l->image + (item->at - l->image_at);
+    if (!source || source->wanted->device || !dcpi_walk_is_run(&source->walk)) return NULL;
+    if (item->begin < source->walk.file_start || item->end > source->walk.file_start + source->walk.count[0])
+        return NULL;
+    return (uint8_t *)source->wanted->data + source->walk.memory_start + (item->begin - source->walk.file_start);
+}
 /* Bytes [begin, end) of the item's piece are in `data`: into the wanted tensor with them. Copies to a device are only
  * begun here. */
 static dcp_status dcpi_item_scatter(dcpi_reader *r, const dcpi_item *item, int64_t begin, int64_t end, uint8_t *data,
@@ -21639,6 +21671,7 @@ static dcp_status dcpi_item_scatter(dcpi_reader *r, const dcpi_item *item, int64
     const dcpi_source *source;
     const dcp_tensor *t;
     int64_t first, last;
+    if (l->image) memcpy(dcpi_item_direct(l, item) + (begin - item->begin), data, (size_t)(end - begin));
     if (item->source == DCPI_NO_SOURCE) return DCP_OK;
     source = &l->sources[item->source];
     t = source->wanted;
@@ -21661,14 +21694,6 @@ static dcp_status dcpi_item_scatter(dcpi_reader *r, const dcpi_item *item, int64
         begin = last;
     }
     return DCP_OK;
-}
-/* Where the item's bytes may be read straight to: its wanted tensor's memory, if they are one run there; else NULL. */
-static uint8_t *dcpi_item_direct(const dcpi_load *l, const dcpi_item *item) {
-    const dcpi_source *source = item->source == DCPI_NO_SOURCE ? NULL : &l->sources[item->source];
-    if (!source || source->wanted->device || !dcpi_walk_is_run(&source->walk)) return NULL;
-    if (item->begin < source->walk.file_start || item->end > source->walk.file_start + source->walk.count[0])
-        return NULL;
-    return (uint8_t *)source->wanted->data + source->walk.memory_start + (item->begin - source->walk.file_start);
 }
 /* One item of any size, chunk by chunk: read, hash, scatter; the digest is known, and compared, before its last chunk
  * is used. */
@@ -21874,7 +21899,7 @@ static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
     l->chunk = (size_t)dcpi_min((int64_t)(share / (size_t)l->buffer_count / (size_t)DCPI_LEAF) * DCPI_LEAF, most);
     status = dcpi_crew_open(&l->crew, err);
     if (status) return status;
-    dcpi_op_phase(l->op, l->wanted_count ? DCP_PHASE_READ : DCP_PHASE_VERIFY, total);
+    dcpi_op_phase(l->op, l->wanted_count || l->image ? DCP_PHASE_READ : DCP_PHASE_VERIFY, total);
     dcpi_crew_start(&l->crew, workers, dcpi_load_worker, l);
     dcpi_load_watch(l);
     dcpi_op_report(l->op, l->bytes_done, 1);
@@ -21886,13 +21911,6 @@ static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
 }
 
 /* ---- flat checksums: the whole file, once per open, before anything of it is used -------------------------------- */
-static int dcpi_is_flat(const dcp_shard_metadata *shard) {
-    uint8_t digest[32];
-    int is_tree;
-    (void)dcpi_checksum_parse(shard->checksum, &is_tree, digest);
-    return shard->checksum && !is_tree;
-}
-
 static int dcpi_checksum_is(const char *checksum, const uint8_t digest[32]) {
     uint8_t stated[32];
     int is_tree;
@@ -22066,27 +22084,29 @@ static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) { (void)l;
 #endif /* !DCP_NO_RANKS */
 
 /* ---- verify: every byte of every file ---------------------------------------------------------------------------- */
-/* Bytes that belong to no tensor must be zero. */
-static dcp_status dcpi_verify_plan_gap(dcpi_load *l, size_t shard, int64_t begin, int64_t end, dcp_error *err) {
+/* Bytes that belong to no tensor. */
+static dcp_status dcpi_plan_gap(dcpi_load *l, size_t shard, int64_t begin, int64_t end, dcp_error *err) {
     return begin < end ? dcpi_plan_add(l, NULL, DCPI_NO_SOURCE, (int)shard, begin, end, err) : DCP_OK;
 }
-/* The blocks of its tensors that have digests; and what is between tensors, where other programs may have put
- * something. */
-static dcp_status dcpi_verify_plan_shard(dcpi_load *l, size_t shard, dcp_error *err) {
+/* The blocks of its tensors that have digests, and what is between tensors, where other programs may have put
+ * something; for its image all other bytes too. */
+static dcp_status dcpi_plan_shard(dcpi_load *l, size_t shard, dcp_error *err) {
     const dcp_shard_metadata *m = &l->checkpoint->metadata->shards[shard];
-    const int has_zero_gaps = m->checksum && (!dcpi_is_flat(m) || !l->checkpoint->metadata->is_foreign);
-    int64_t at = m->data_offset, block;
+    int64_t at = m->data_offset, block, step;
     dcp_status status = DCP_OK;
     size_t i;
     for (i = 0; i < m->tensor_count && !status; i++) {
         const dcp_tensor_metadata *t = &m->tensors[i];
         if (t->size == 0) continue;
-        if (has_zero_gaps) status = dcpi_verify_plan_gap(l, shard, at, t->offset, err);
-        for (block = 0; t->block_size > 0 && block < t->size && !status; block += t->block_size)
-            status = dcpi_plan_add(l, t, DCPI_NO_SOURCE, (int)shard, block, dcpi_min(block + t->block_size, t->size),
-                                   err);
+        if (l->image || dcpi_has_zero_gaps(l->checkpoint, (int)shard))
+            status = dcpi_plan_gap(l, shard, at, t->offset, err);
+        step = t->block_size > 0 ? t->block_size : l->image ? DCPI_CHUNK : 0;
+        for (block = 0; step > 0 && block < t->size && !status; block += step)
+            status = dcpi_plan_add(l, t, DCPI_NO_SOURCE, (int)shard, block, dcpi_min(block + step, t->size), err);
         at = t->offset + t->size;
     }
+    if (!status && (l->image || dcpi_has_zero_gaps(l->checkpoint, (int)shard)))        /* an empty tensor may be last */
+        status = dcpi_plan_gap(l, shard, at, m->data_offset + m->file_size, err);
     return status;
 }
 /* No digest says what some of its bytes should be. */
@@ -22129,9 +22149,9 @@ static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
     for (s = 0; s < c->metadata->shard_count && !status; s++) {
         if (!dcpi_verify_is_mine(c, s)) continue;
         if (s > 0 && c->layout == DCP_LAYOUT_SINGLE)    /* between two regions */
-            status = dcpi_verify_plan_gap(&l, s, shards[s - 1].data_offset + shards[s - 1].file_size,
-                                          shards[s].data_offset, err);
-        if (!status) status = dcpi_verify_plan_shard(&l, s, err);
+            status = dcpi_plan_gap(&l, s, shards[s - 1].data_offset + shards[s - 1].file_size, shards[s].data_offset,
+                                   err);
+        if (!status) status = dcpi_plan_shard(&l, s, err);
     }
     if (!status) status = dcpi_plan_sort(&l, err);
     if (!status) status = dcpi_load_read(&l, err);
@@ -22228,6 +22248,46 @@ DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp
     if (status) {
         dcpi_free(out->data);
         memset(out, 0, sizeof *out);
+    }
+    return dcpi_report_error(status, &local, err);
+}
+/* A document of other writers says little of a file's order: it is read as it is. */
+static dcp_status dcpi_shard_read(dcp_checkpoint *c, size_t shard, void **data, size_t *size, dcp_error *err) {
+    const dcp_shard_metadata *m = &c->metadata->shards[shard];
+    dcpi_load l = dcpi_load_of(c, &c->op, c->verify != DCP_VERIFY_NONE);
+    dcpi_data_file *file;
+    int64_t length;
+    dcp_status status = dcpi_data_file_see(c, &c->op, (int)shard, &file, err);  /* it is there, with its size (G8) */
+    if (status) return status;
+    length = m->file_size >= 0 ? m->file_size : file->file.info.size;
+    dcpi_data_file_release(c, file);
+    if ((uint64_t)length >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
+    *data = l.image = (uint8_t *)dcpi_alloc((size_t)length, err);
+    if (!l.image) return DCP_E_MEMORY;
+    *size = (size_t)length;
+    l.image_at = m->data_offset;
+    status = c->metadata->is_foreign ? dcpi_plan_gap(&l, shard, l.image_at, l.image_at + length, err)
+                                     : dcpi_plan_shard(&l, shard, err);
+    if (!status) status = dcpi_plan_sort(&l, err);
+    if (!status) status = dcpi_load_read(&l, err);
+    dcpi_load_free(&l);
+    return status;
+}
+DCPDEF dcp_status dcp_read_shard(dcp_checkpoint *checkpoint, size_t shard_index, void **data, size_t *size,
+                                 dcp_error *err) {
+    dcp_error local;
+    dcp_status status;
+    *data = NULL;
+    *size = 0;
+    if (!checkpoint || shard_index >= checkpoint->metadata->shard_count)
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_read_shard: checkpoint is NULL, or has no shard %" PRIu64,
+                         (uint64_t)shard_index);
+    status = dcpi_op_restart(&checkpoint->op, NULL, &local);
+    if (!status) status = dcpi_shard_read(checkpoint, shard_index, data, size, &local);
+    if (status) {
+        dcpi_free(*data);
+        *data = NULL;
+        *size = 0;
     }
     return dcpi_report_error(status, &local, err);
 }

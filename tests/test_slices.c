@@ -1173,6 +1173,84 @@ TEST(shards_are_dealt_round_robin) {
     CHECK_INT(dcp_shard_owner(2, 8), 2);
 }
 
+/* Each shard, whole: what lies in its file, or in its region of the single file. */
+static void check_shards(const char *name, dcp_status wanted) {
+    dcp_checkpoint *c = open_at(name);
+    const dcp_metadata *m = dcp_metadata_of(c);
+    void *data;
+    size_t i, size, file_size;
+    for (i = 0; i < m->shard_count; i++) {
+        const dcp_shard_metadata *shard = &m->shards[i];
+        uint8_t *file;
+        const dcp_status status = dcp_read_shard(c, i, &data, &size, &err);
+        CHECK_INT(status, wanted);
+        CHECK((data == NULL) == (status != DCP_OK));
+        if (status) { CHECK_INT(size, 0); continue; }
+        CHECK_INT(size, shard->file_size);
+        file = get(shard->file_path, &file_size);
+        CHECK(memcmp(data, file + shard->data_offset, size) == 0);
+        dcp_free(file);
+        dcp_free(data);
+    }
+    CHECK_FAILS(dcp_read_shard(c, m->shard_count, &data, &size, &err), DCP_E_INVALID, "no shard");
+    dcp_close(c);
+}
+static void whole_shards_body(void) {
+    enum { SMALL = 77, LARGE = 9 * MIB + 5 };
+    static const struct { const char *name, *file; dcp_layout layout; dcp_checksum checksum; } kinds[] = {
+        { "t", "t_shard_0.bin", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE },
+        { "f", "f_shard_0.bin", DCP_LAYOUT_SHARDED, DCP_CHECKSUM_FLAT },
+        { "s", "s.checkpoint", DCP_LAYOUT_SINGLE, DCP_CHECKSUM_TREE },
+        { "m", "dense/b_0_of_1.bin", DCP_LAYOUT_MANIFEST, DCP_CHECKSUM_TREE },
+    };
+    dcp_tensor t[4];
+    size_t i;
+    t[0] = vector("a", DCP_UINT8, filled(SMALL, 1), SMALL);
+    t[1] = vector("b", DCP_INT16, filled(2 * SMALL, 2), SMALL);
+    t[2] = vector("c", DCP_UINT8, filled(LARGE, 3), LARGE);
+    t[3] = vector("empty", DCP_FP32, NULL, 0);
+    for (i = 0; i < DCPI_COUNT(kinds); i++) {
+        dcp_save_desc desc = saving(kinds[i].name, t, 4);
+        desc.layout = kinds[i].layout;
+        desc.checksum = kinds[i].checksum;
+        save(&desc);
+        check_shards(kinds[i].name, DCP_OK);
+        if (kinds[i].layout == DCP_LAYOUT_MANIFEST) continue;
+        flip(kinds[i].file, size_of(kinds[i].file) - 7);        /* in "c" */
+        check_shards(kinds[i].name, DCP_E_CHECKSUM);
+        flip(kinds[i].file, size_of(kinds[i].file) - 7);
+        check_shards(kinds[i].name, DCP_OK);
+    }
+    flip("t_shard_0.bin", SMALL + 10);                  /* between "a" and "b" */
+    check_shards("t", DCP_E_CHECKSUM);
+    put("f_shard_0.bin", "short", 5);
+    check_shards("f", DCP_E_INCOMPLETE);
+    for (i = 0; i < 3; i++) free(t[i].data);
+}
+TEST(whole_shards_as_bytes) { on_local_and_memory(whole_shards_body); }
+
+/* Seed 002: a checkpoint to bytes in memory, and back, in another storage. */
+TEST(a_single_file_is_bytes_in_memory) {
+    float out[3] = { 1, 2, 3 }, in[3] = {0};
+    dcp_tensor t = vector("w", DCP_FP32, out, 3);
+    dcp_save_desc desc;
+    uint8_t *bytes;
+    size_t size;
+    use_memory();
+    desc = saving("x", &t, 1);
+    desc.layout = DCP_LAYOUT_SINGLE;
+    save(&desc);
+    bytes = get("x.checkpoint", &size);
+    done();
+    use_memory();
+    put("x.checkpoint", bytes, size);
+    t.data = in;
+    load_from("x", &t, 1);
+    CHECK(memcmp(in, out, sizeof in) == 0);
+    dcp_free(bytes);
+    done();
+}
+
 /* A document edited so that one tensor has a type which this version does not know. */
 static void save_unknown_type(void) {
     float a[4] = { 1, 2, 3, 4 };
@@ -1275,6 +1353,8 @@ int main(void) {
     RUN(private_tensors_of_several_ranks);
     RUN(a_private_tensor_comes_back_to_the_one_rank_that_there_is);
     RUN(shards_are_dealt_round_robin);
+    RUN(whole_shards_as_bytes);
+    RUN(a_single_file_is_bytes_in_memory);
     RUN(an_unknown_type_reads_whole_as_bytes);
     RUN(a_box_of_an_unknown_type_is_refused);
     return test_finish();

@@ -224,6 +224,16 @@ static dcp_status op_read_new(world *w) {
     dcp_close(c);
     return status;
 }
+static dcp_status op_read_shard(world *w) {
+    dcp_checkpoint *c;
+    void *data = NULL;
+    size_t size;
+    dcp_status status = open_unharmed(w, &c);
+    if (!status) status = dcp_read_shard(c, 0, &data, &size, &w->err);
+    dcp_free(data);
+    dcp_close(c);
+    return status;
+}
 static dcp_status op_map(world *w) {
     dcp_checkpoint *c;
     const void *data;
@@ -402,6 +412,7 @@ static const struct { const char *name; operation run; int flags; } operations[]
                                                               { "dcp_load of all bytes", op_load_all, HAS_IO },
     { "dcp_open", op_open, COLLECTIVE | HAS_IO }, { "dcp_read", op_read, COLLECTIVE },
     { "dcp_read_rank", op_read_rank, COLLECTIVE },
+    { "dcp_read_shard", op_read_shard, 0 },
     { "dcp_read_new", op_read_new, 0 }, { "dcp_map", op_map, 0 }, { "dcp_prefetch", op_prefetch, 0 },
     { "dcp_verify", op_verify, COLLECTIVE },
     { "dcp_latest", op_latest, COLLECTIVE | HAS_IO }, { "dcp_list", op_list, HAS_IO },
@@ -1085,6 +1096,7 @@ TEST(what_a_checkpoint_that_is_open_can_get) {
     dcp_cancel cancel = DCP_ZERO;
     dcp_tensor t;
     const void *data;
+    void *shard;
     size_t size;
     world w;
     begin_world(&w, DCP_LAYOUT_SHARDED);
@@ -1097,6 +1109,7 @@ TEST(what_a_checkpoint_that_is_open_can_get) {
     CHECK_INT(dcp_read(c, &w.tensor, 1, &w.err), DCP_E_CANCELLED);
     CHECK_INT(dcp_read_rank(c, 0, &w.tensor, 1, &w.err), DCP_E_CANCELLED);
     CHECK_INT(dcp_read_new(c, "t", &t, &w.err), DCP_E_CANCELLED);
+    CHECK_INT(dcp_read_shard(c, 0, &shard, &size, &w.err), DCP_E_CANCELLED);
     CHECK_INT(dcp_map(c, "t", &data, &size, &w.err), DCP_E_CANCELLED);
     CHECK_OK(dcp_prefetch(c, NULL, 0, &w.err));
     CHECK_INT(dcp_prefetch_wait(c, 0, &w.err), DCP_E_CANCELLED);
@@ -1117,6 +1130,7 @@ TEST(what_a_checkpoint_that_is_open_can_get_late) {
     dcp_save_desc d;
     dcp_tensor t;
     const void *data;
+    void *shard;
     size_t size;
     world w;
     int i, call;
@@ -1127,7 +1141,7 @@ TEST(what_a_checkpoint_that_is_open_can_get_late) {
     w.io.memory_budget = 1 << 20;
     w.io.deadline_ms = 400;
     w.f.storage.map = NULL;
-    for (call = 0; call < 3; call++) {
+    for (call = 0; call < 4; call++) {
         w.f.hook = NULL;
         for (i = 0; i < 50 && opened(&w, &c); i++) {}   /* on a machine that is busy */
         CHECK(c != NULL);
@@ -1138,6 +1152,7 @@ TEST(what_a_checkpoint_that_is_open_can_get_late) {
             CHECK_OK(dcp_prefetch(c, NULL, BIG, &w.err));
             CHECK_INT(dcp_prefetch_wait(c, 0, &w.err), DCP_E_TIMEOUT);
         }
+        if (call == 3) CHECK_INT(dcp_read_shard(c, 0, &shard, &size, &w.err), DCP_E_TIMEOUT);
         dcp_close(c);
     }
     end_world(&w);
