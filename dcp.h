@@ -8461,104 +8461,86 @@ typedef struct dcpi_member {
     size_t extent;                      /* offset of the list's count, of ndim, of has_...; 0: none is needed */
     const struct dcpi_record *record;   /* of the object, or of the list's items */
 } dcpi_member;
-/* where a record that is a piece of a tensor has what its members depend on */
-typedef struct dcpi_piece_form {
-    size_t name, ndim, placement, block_size, block_checksums, block_count;
-} dcpi_piece_form;
 typedef enum dcpi_limit { DCPI_LIMIT_SHARDS, DCPI_LIMIT_TENSORS, DCPI_LIMIT_FIELDS } dcpi_limit;
 typedef struct dcpi_record {
     const dcpi_member *members; int count;              /* in the order in which they are written, at most 64 */
     int dialect;                        /* which of the names */
     int depth;                          /* arrays and objects around it */
     size_t size, extra;                 /* bytes of the struct; offset of `extra` */
-    const dcpi_piece_form *piece;       /* NULL: it is no piece */
+    int is_piece;                       /* of a tensor: its last member are the digests of its blocks */
     const char *items; dcpi_limit limit;                /* what a list of them has, in messages; how many at most */
     void (*clear)(void *record);        /* makes an empty one; NULL: it is all zero */
 } dcpi_record;
 
+#define DCPI_MEMBER2(camel, snake, kind, flags, type, member) \
+    {{camel, snake}, DCPI_KIND_##kind, flags, offsetof(type, member), 0, NULL}
+#define DCPI_MEMBER(name, kind, flags, type, member) DCPI_MEMBER2(name, NULL, kind, flags, type, member)
+#define DCPI_MEMBER_OF(name, kind, flags, type, member, extent, record) \
+    {{name, NULL}, DCPI_KIND_##kind, flags, offsetof(type, member), offsetof(type, extent), record}
+#define DCPI_RECORD(members, dialect, depth, type, is_piece, items, limit, clear) \
+    {members, (int)DCPI_COUNT(members), dialect, depth, sizeof(type), offsetof(type, extra), is_piece, items, \
+     DCPI_LIMIT_##limit, clear}
+
 static const dcpi_member dcpi_sharding_members[] = {
-    {{"strategy", "strategy"}, DCPI_KIND_TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, offsetof(dcp_sharding, strategy), 0, NULL},
-    {{"shardCount", "shard_count"}, DCPI_KIND_INT64, 0, offsetof(dcp_sharding, shard_count), 0, NULL},
-    {{"precision", "precision"}, DCPI_KIND_TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, offsetof(dcp_sharding, precision), 0,
-     NULL},
-    {{"strategySpecificInfo", "strategy_specific_info"}, DCPI_KIND_OBJECT, 0, offsetof(dcp_sharding, info), 0, NULL}
+    DCPI_MEMBER2("strategy", "strategy", TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, dcp_sharding, strategy),
+    DCPI_MEMBER2("shardCount", "shard_count", INT64, 0, dcp_sharding, shard_count),
+    DCPI_MEMBER2("precision", "precision", TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, dcp_sharding, precision),
+    DCPI_MEMBER2("strategySpecificInfo", "strategy_specific_info", OBJECT, 0, dcp_sharding, info)
 };
 static const dcpi_member dcpi_training_members[] = {
-    {{"epoch", "epoch"}, DCPI_KIND_INT64, 0, offsetof(dcp_training, epoch), 0, NULL},
-    {{"step", "step"}, DCPI_KIND_INT64, 0, offsetof(dcp_training, step), 0, NULL},
-    {{"learningRate", "learning_rate"}, DCPI_KIND_NUMBER, 0, offsetof(dcp_training, learning_rate), 0, NULL},
-    {{"optimizerType", "optimizer_type"}, DCPI_KIND_TEXT, DCPI_IF_SET | DCPI_FREE_TEXT,
-     offsetof(dcp_training, optimizer_type), 0, NULL},
-    {{"optimizerState", "optimizer_state"}, DCPI_KIND_OBJECT, 0, offsetof(dcp_training, optimizer_state), 0, NULL}
+    DCPI_MEMBER2("epoch", "epoch", INT64, 0, dcp_training, epoch),
+    DCPI_MEMBER2("step", "step", INT64, 0, dcp_training, step),
+    DCPI_MEMBER2("learningRate", "learning_rate", NUMBER, 0, dcp_training, learning_rate),
+    DCPI_MEMBER2("optimizerType", "optimizer_type", TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, dcp_training, optimizer_type),
+    DCPI_MEMBER2("optimizerState", "optimizer_state", OBJECT, 0, dcp_training, optimizer_state)
 };
 static const dcpi_member dcpi_tensor_members[] = {
-    {{"name"}, DCPI_KIND_TEXT, 0, offsetof(dcp_tensor_metadata, name), 0, NULL},
-    {{"shape"}, DCPI_KIND_SHAPE, 0, offsetof(dcp_tensor_metadata, shape), offsetof(dcp_tensor_metadata, ndim), NULL},
-    {{"dataType"}, DCPI_KIND_WORD, 0, offsetof(dcp_tensor_metadata, data_type), 0, NULL},
-    {{"offset"}, DCPI_KIND_INT64, 0, offsetof(dcp_tensor_metadata, offset), 0, NULL},
-    {{"size"}, DCPI_KIND_INT64, 0, offsetof(dcp_tensor_metadata, size), 0, NULL},
-    {{"globalShape"}, DCPI_KIND_GLOBAL_SHAPE, DCPI_ADDED | DCPI_LINE | DCPI_IF_PLACED,
-     offsetof(dcp_tensor_metadata, global_shape), offsetof(dcp_tensor_metadata, ndim), NULL},
-    {{"globalOffset"}, DCPI_KIND_GLOBAL_OFFSET, DCPI_ADDED | DCPI_IF_PLACED,
-     offsetof(dcp_tensor_metadata, global_offset), offsetof(dcp_tensor_metadata, ndim), NULL},
-    {{"placement"}, DCPI_KIND_WORD, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_tensor_metadata, placement), 0, NULL},
-    {{"blockSize"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_LINE_ONCE | DCPI_IF_SET,
-     offsetof(dcp_tensor_metadata, block_size), 0, NULL},
-    {{"blockChecksums"}, DCPI_KIND_DIGESTS, DCPI_ADDED | DCPI_IF_BLOCKS,
-     offsetof(dcp_tensor_metadata, block_checksums), offsetof(dcp_tensor_metadata, block_count), NULL}
+    DCPI_MEMBER("name", TEXT, 0, dcp_tensor_metadata, name),
+    DCPI_MEMBER_OF("shape", SHAPE, 0, dcp_tensor_metadata, shape, ndim, NULL),
+    DCPI_MEMBER("dataType", WORD, 0, dcp_tensor_metadata, data_type),
+    DCPI_MEMBER("offset", INT64, 0, dcp_tensor_metadata, offset),
+    DCPI_MEMBER("size", INT64, 0, dcp_tensor_metadata, size),
+    DCPI_MEMBER_OF("globalShape", GLOBAL_SHAPE, DCPI_ADDED | DCPI_LINE | DCPI_IF_PLACED, dcp_tensor_metadata,
+        global_shape, ndim, NULL),
+    DCPI_MEMBER_OF("globalOffset", GLOBAL_OFFSET, DCPI_ADDED | DCPI_IF_PLACED, dcp_tensor_metadata, global_offset,
+        ndim, NULL),
+    DCPI_MEMBER("placement", WORD, DCPI_ADDED | DCPI_IF_SET, dcp_tensor_metadata, placement),
+    DCPI_MEMBER("blockSize", INT64, DCPI_ADDED | DCPI_LINE_ONCE | DCPI_IF_SET, dcp_tensor_metadata, block_size),
+    DCPI_MEMBER_OF("blockChecksums", DIGESTS, DCPI_ADDED | DCPI_IF_BLOCKS, dcp_tensor_metadata, block_checksums,
+        block_count, NULL)
 };
-static const dcpi_piece_form dcpi_tensor_form = {
-    offsetof(dcp_tensor_metadata, name), offsetof(dcp_tensor_metadata, ndim), offsetof(dcp_tensor_metadata, placement),
-    offsetof(dcp_tensor_metadata, block_size), offsetof(dcp_tensor_metadata, block_checksums),
-    offsetof(dcp_tensor_metadata, block_count)
-};
-static const dcpi_record dcpi_sharding_record = {
-    dcpi_sharding_members, (int)DCPI_COUNT(dcpi_sharding_members), 0, 1, sizeof(dcp_sharding),
-    offsetof(dcp_sharding, extra), NULL, NULL, DCPI_LIMIT_FIELDS, NULL
-};
-static const dcpi_record dcpi_training_record = {
-    dcpi_training_members, (int)DCPI_COUNT(dcpi_training_members), 0, 1, sizeof(dcp_training),
-    offsetof(dcp_training, extra), NULL, NULL, DCPI_LIMIT_FIELDS, NULL
-};
-static const dcpi_record dcpi_tensor_record = {
-    dcpi_tensor_members, (int)DCPI_COUNT(dcpi_tensor_members), 0, 4, sizeof(dcp_tensor_metadata),
-    offsetof(dcp_tensor_metadata, extra), &dcpi_tensor_form, "tensors", DCPI_LIMIT_TENSORS, NULL
-};
+static const dcpi_record dcpi_sharding_record =
+    DCPI_RECORD(dcpi_sharding_members, 0, 1, dcp_sharding, 0, NULL, FIELDS, NULL);
+static const dcpi_record dcpi_training_record =
+    DCPI_RECORD(dcpi_training_members, 0, 1, dcp_training, 0, NULL, FIELDS, NULL);
+static const dcpi_record dcpi_tensor_record =
+    DCPI_RECORD(dcpi_tensor_members, 0, 4, dcp_tensor_metadata, 1, "tensors", TENSORS, NULL);
 static const dcpi_member dcpi_shard_members[] = {
-    {{"rank"}, DCPI_KIND_INT, 0, offsetof(dcp_shard_metadata, rank), 0, NULL},
-    {{"filePath"}, DCPI_KIND_TEXT, 0, offsetof(dcp_shard_metadata, file_path), 0, NULL},
-    {{"fileSize"}, DCPI_KIND_INT64, 0, offsetof(dcp_shard_metadata, file_size), 0, NULL},
-    {{"dataOffset"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_shard_metadata, data_offset), 0, NULL},
-    {{"tensors"}, DCPI_KIND_LIST, 0, offsetof(dcp_shard_metadata, tensors),
-     offsetof(dcp_shard_metadata, tensor_count), &dcpi_tensor_record},
-    {{"checksum"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_shard_metadata, checksum), 0, NULL}
+    DCPI_MEMBER("rank", INT, 0, dcp_shard_metadata, rank),
+    DCPI_MEMBER("filePath", TEXT, 0, dcp_shard_metadata, file_path),
+    DCPI_MEMBER("fileSize", INT64, 0, dcp_shard_metadata, file_size),
+    DCPI_MEMBER("dataOffset", INT64, DCPI_ADDED | DCPI_IF_SET, dcp_shard_metadata, data_offset),
+    DCPI_MEMBER_OF("tensors", LIST, 0, dcp_shard_metadata, tensors, tensor_count, &dcpi_tensor_record),
+    DCPI_MEMBER("checksum", TEXT, DCPI_IF_SET, dcp_shard_metadata, checksum)
 };
-static const dcpi_record dcpi_shard_record = {
-    dcpi_shard_members, (int)DCPI_COUNT(dcpi_shard_members), 0, 2, sizeof(dcp_shard_metadata),
-    offsetof(dcp_shard_metadata, extra), NULL, "shards", DCPI_LIMIT_SHARDS, NULL
-};
+static const dcpi_record dcpi_shard_record =
+    DCPI_RECORD(dcpi_shard_members, 0, 2, dcp_shard_metadata, 0, "shards", SHARDS, NULL);
 static const dcpi_member dcpi_metadata_members[] = {
-    {{"version"}, DCPI_KIND_VERSION, 0, offsetof(dcp_metadata, version), 0, NULL},
-    {{"timestamp"}, DCPI_KIND_TEXT, 0, offsetof(dcp_metadata, timestamp), 0, NULL},
-    {{"worldSize"}, DCPI_KIND_INT, 0, offsetof(dcp_metadata, world_size), 0, NULL},
-    {{"ddpRank"}, DCPI_KIND_INT, 0, offsetof(dcp_metadata, ddp_rank), 0, NULL},
-    {{"saveId"}, DCPI_KIND_TEXT, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_metadata, save_id), 0, NULL},
-    {{"sequence"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_NUMBERED | DCPI_NATURAL, offsetof(dcp_metadata, sequence), 0,
-     NULL},
+    DCPI_MEMBER("version", VERSION, 0, dcp_metadata, version),
+    DCPI_MEMBER("timestamp", TEXT, 0, dcp_metadata, timestamp),
+    DCPI_MEMBER("worldSize", INT, 0, dcp_metadata, world_size),
+    DCPI_MEMBER("ddpRank", INT, 0, dcp_metadata, ddp_rank),
+    DCPI_MEMBER("saveId", TEXT, DCPI_ADDED | DCPI_IF_SET, dcp_metadata, save_id),
+    DCPI_MEMBER("sequence", INT64, DCPI_ADDED | DCPI_IF_NUMBERED | DCPI_NATURAL, dcp_metadata, sequence),
     {{"sharding"}, DCPI_KIND_RECORD, 0, offsetof(dcp_metadata, sharding), 0, &dcpi_sharding_record},
-    {{"shards"}, DCPI_KIND_LIST, 0, offsetof(dcp_metadata, shards), offsetof(dcp_metadata, shard_count),
-     &dcpi_shard_record},
-    {{"training"}, DCPI_KIND_RECORD, DCPI_IF_SET, offsetof(dcp_metadata, training),
-     offsetof(dcp_metadata, has_training), &dcpi_training_record},
-    {{"customFields"}, DCPI_KIND_FIELDS, 0, offsetof(dcp_metadata, fields), offsetof(dcp_metadata, field_count), NULL},
+    DCPI_MEMBER_OF("shards", LIST, 0, dcp_metadata, shards, shard_count, &dcpi_shard_record),
+    DCPI_MEMBER_OF("training", RECORD, DCPI_IF_SET, dcp_metadata, training, has_training, &dcpi_training_record),
+    DCPI_MEMBER_OF("customFields", FIELDS, 0, dcp_metadata, fields, field_count, NULL),
     {{"signature"}, DCPI_KIND_SIGNATURE, DCPI_ADDED, 0, 0, NULL},
     {{"integrity"}, DCPI_KIND_INTEGRITY, DCPI_ADDED, 0, 0, NULL}
 };
-static const dcpi_record dcpi_metadata_record = {
-    dcpi_metadata_members, (int)DCPI_COUNT(dcpi_metadata_members), 0, 0, sizeof(dcp_metadata),
-    offsetof(dcp_metadata, extra), NULL, NULL, DCPI_LIMIT_FIELDS, NULL
-};
-
+static const dcpi_record dcpi_metadata_record =
+    DCPI_RECORD(dcpi_metadata_members, 0, 0, dcp_metadata, 0, NULL, FIELDS, NULL);
 
 /* -- the manifest: what tells checkpoints apart stands before what is long -- */
 static void dcpi_manifest_clear(void *record) {
@@ -8568,115 +8550,92 @@ static void dcpi_manifest_clear(void *record) {
 }
 static void dcpi_manifest_clear_tier(void *record) { ((dcp_manifest_tier *)record)->budget_bytes = -1; }
 
-#define DCPI_OF_TIER(member) offsetof(dcp_manifest_tier, tier) + offsetof(dcp_tier, member)
 static const dcpi_member dcpi_tier_members[] = {
-    {{"tier_id"}, DCPI_KIND_INT64, DCPI_NATURAL, DCPI_OF_TIER(tier_id), 0, NULL},
-    {{"name"}, DCPI_KIND_TEXT, DCPI_IF_SET, DCPI_OF_TIER(name), 0, NULL},
-    {{"size_budget"}, DCPI_KIND_BUDGET, DCPI_IF_SET, DCPI_OF_TIER(size_budget),
-     offsetof(dcp_manifest_tier, budget_bytes), NULL},
-    {{"placement_policy"}, DCPI_KIND_TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, DCPI_OF_TIER(placement_policy), 0, NULL}
+    DCPI_MEMBER("tier_id", INT64, DCPI_NATURAL, dcp_manifest_tier, tier.tier_id),
+    DCPI_MEMBER("name", TEXT, DCPI_IF_SET, dcp_manifest_tier, tier.name),
+    DCPI_MEMBER_OF("size_budget", BUDGET, DCPI_IF_SET, dcp_manifest_tier, tier.size_budget, budget_bytes, NULL),
+    DCPI_MEMBER("placement_policy", TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, dcp_manifest_tier, tier.placement_policy)
 };
 static const dcpi_member dcpi_manifest_shard_members[] = {
-    {{"path"}, DCPI_KIND_TEXT, 0, offsetof(dcp_manifest_shard, path), 0, NULL},
-    {{"type"}, DCPI_KIND_WORD, DCPI_IF_SET, offsetof(dcp_manifest_shard, type), 0, NULL},
-    {{"tensor_name"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_shard, tensor_name), 0, NULL},
-    {{"expert_key"}, DCPI_KIND_EXPERT_KEY, DCPI_IF_SET, offsetof(dcp_manifest_shard, expert_key),
-     offsetof(dcp_manifest_shard, has_expert_key), NULL},
-    {{"shape"}, DCPI_KIND_SHAPE, DCPI_LINE | DCPI_IF_KNOWN, offsetof(dcp_manifest_shard, shape),
-     offsetof(dcp_manifest_shard, ndim), NULL},
-    {{"dtype"}, DCPI_KIND_WORD, DCPI_IF_SET, offsetof(dcp_manifest_shard, dtype), 0, NULL},
-    {{"tier_hint"}, DCPI_KIND_WORD, DCPI_IF_SET, offsetof(dcp_manifest_shard, tier_hint), 0, NULL},
-    {{"checksum"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_shard, checksum), 0, NULL},
-    {{"version"}, DCPI_KIND_INT64, 0, offsetof(dcp_manifest_shard, version), 0, NULL},
-    {{"size"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_KNOWN, offsetof(dcp_manifest_shard, size), 0, NULL},
-    {{"global_shape"}, DCPI_KIND_GLOBAL_SHAPE, DCPI_ADDED | DCPI_LINE | DCPI_IF_PLACED,
-     offsetof(dcp_manifest_shard, global_shape), offsetof(dcp_manifest_shard, ndim), NULL},
-    {{"global_offset"}, DCPI_KIND_GLOBAL_OFFSET, DCPI_ADDED | DCPI_IF_PLACED,
-     offsetof(dcp_manifest_shard, global_offset), offsetof(dcp_manifest_shard, ndim), NULL},
-    {{"placement"}, DCPI_KIND_WORD, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_shard, placement), 0, NULL},
-    {{"rank"}, DCPI_KIND_INT, DCPI_ADDED | DCPI_IF_KNOWN, offsetof(dcp_manifest_shard, rank), 0, NULL},
-    {{"block_size"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_shard, block_size), 0, NULL},
-    {{"block_checksums"}, DCPI_KIND_DIGESTS, DCPI_ADDED | DCPI_IF_BLOCKS,
-     offsetof(dcp_manifest_shard, block_checksums), offsetof(dcp_manifest_shard, block_count), NULL}
+    DCPI_MEMBER("path", TEXT, 0, dcp_manifest_shard, path),
+    DCPI_MEMBER("type", WORD, DCPI_IF_SET, dcp_manifest_shard, type),
+    DCPI_MEMBER("tensor_name", TEXT, DCPI_IF_SET, dcp_manifest_shard, tensor_name),
+    DCPI_MEMBER_OF("expert_key", EXPERT_KEY, DCPI_IF_SET, dcp_manifest_shard, expert_key, has_expert_key, NULL),
+    DCPI_MEMBER_OF("shape", SHAPE, DCPI_LINE | DCPI_IF_KNOWN, dcp_manifest_shard, shape, ndim, NULL),
+    DCPI_MEMBER("dtype", WORD, DCPI_IF_SET, dcp_manifest_shard, dtype),
+    DCPI_MEMBER("tier_hint", WORD, DCPI_IF_SET, dcp_manifest_shard, tier_hint),
+    DCPI_MEMBER("checksum", TEXT, DCPI_IF_SET, dcp_manifest_shard, checksum),
+    DCPI_MEMBER("version", INT64, 0, dcp_manifest_shard, version),
+    DCPI_MEMBER("size", INT64, DCPI_ADDED | DCPI_IF_KNOWN, dcp_manifest_shard, size),
+    DCPI_MEMBER_OF("global_shape", GLOBAL_SHAPE, DCPI_ADDED | DCPI_LINE | DCPI_IF_PLACED, dcp_manifest_shard,
+        global_shape, ndim, NULL),
+    DCPI_MEMBER_OF("global_offset", GLOBAL_OFFSET, DCPI_ADDED | DCPI_IF_PLACED, dcp_manifest_shard, global_offset,
+        ndim, NULL),
+    DCPI_MEMBER("placement", WORD, DCPI_ADDED | DCPI_IF_SET, dcp_manifest_shard, placement),
+    DCPI_MEMBER("rank", INT, DCPI_ADDED | DCPI_IF_KNOWN, dcp_manifest_shard, rank),
+    DCPI_MEMBER("block_size", INT64, DCPI_ADDED | DCPI_IF_SET, dcp_manifest_shard, block_size),
+    DCPI_MEMBER_OF("block_checksums", DIGESTS, DCPI_ADDED | DCPI_IF_BLOCKS, dcp_manifest_shard, block_checksums,
+        block_count, NULL)
 };
-static const dcpi_piece_form dcpi_manifest_form = {
-    offsetof(dcp_manifest_shard, tensor_name), offsetof(dcp_manifest_shard, ndim),
-    offsetof(dcp_manifest_shard, placement), offsetof(dcp_manifest_shard, block_size),
-    offsetof(dcp_manifest_shard, block_checksums), offsetof(dcp_manifest_shard, block_count)
-};
-#define DCPI_MANIFEST_SHARD(depth) { \
-    dcpi_manifest_shard_members, (int)DCPI_COUNT(dcpi_manifest_shard_members), 0, depth, sizeof(dcp_manifest_shard), \
-    offsetof(dcp_manifest_shard, extra), &dcpi_manifest_form, "shards", DCPI_LIMIT_TENSORS, dcpi_manifest_clear }
+#define DCPI_MANIFEST_SHARD(depth) \
+    DCPI_RECORD(dcpi_manifest_shard_members, 0, depth, dcp_manifest_shard, 1, "shards", TENSORS, dcpi_manifest_clear)
 static const dcpi_record dcpi_manifest_shard_records[3] = {  /* in shards, in optim_state, in a layer of router_state */
     DCPI_MANIFEST_SHARD(2), DCPI_MANIFEST_SHARD(3), DCPI_MANIFEST_SHARD(5)
 };
-static const dcpi_record dcpi_tier_record = {
-    dcpi_tier_members, (int)DCPI_COUNT(dcpi_tier_members), 0, 2, sizeof(dcp_manifest_tier),
-    offsetof(dcp_manifest_tier, extra), NULL, "tiers", DCPI_LIMIT_FIELDS, dcpi_manifest_clear_tier
-};
+static const dcpi_record dcpi_tier_record =
+    DCPI_RECORD(dcpi_tier_members, 0, 2, dcp_manifest_tier, 0, "tiers", FIELDS, dcpi_manifest_clear_tier);
 static const dcpi_member dcpi_layer_members[] = {
-    {{"layer"}, DCPI_KIND_INT64, DCPI_NATURAL, offsetof(dcp_manifest_layer, layer), 0, NULL},
-    {{"seed"}, DCPI_KIND_SEED, DCPI_IF_SET, offsetof(dcp_manifest_layer, seed), offsetof(dcp_manifest_layer, has_seed),
-     NULL},
-    {{"shards"}, DCPI_KIND_LIST, DCPI_IF_SET, offsetof(dcp_manifest_layer, shards),
-     offsetof(dcp_manifest_layer, shard_count), &dcpi_manifest_shard_records[2]}
+    DCPI_MEMBER("layer", INT64, DCPI_NATURAL, dcp_manifest_layer, layer),
+    DCPI_MEMBER_OF("seed", SEED, DCPI_IF_SET, dcp_manifest_layer, seed, has_seed, NULL),
+    DCPI_MEMBER_OF("shards", LIST, DCPI_IF_SET, dcp_manifest_layer, shards, shard_count,
+        &dcpi_manifest_shard_records[2])
 };
-static const dcpi_record dcpi_layer_record = {
-    dcpi_layer_members, (int)DCPI_COUNT(dcpi_layer_members), 0, 3, sizeof(dcp_manifest_layer),
-    offsetof(dcp_manifest_layer, extra), NULL, "layers", DCPI_LIMIT_SHARDS, NULL
-};
+static const dcpi_record dcpi_layer_record =
+    DCPI_RECORD(dcpi_layer_members, 0, 3, dcp_manifest_layer, 0, "layers", SHARDS, NULL);
 static const dcpi_member dcpi_optimizer_members[] = {
-    {{"path"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_state, path), 0, NULL},
-    {{"shards"}, DCPI_KIND_LIST, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_state, shards),
-     offsetof(dcp_manifest_state, shard_count), &dcpi_manifest_shard_records[1]}
+    DCPI_MEMBER("path", TEXT, DCPI_IF_SET, dcp_manifest_state, path),
+    DCPI_MEMBER_OF("shards", LIST, DCPI_ADDED | DCPI_IF_SET, dcp_manifest_state, shards, shard_count,
+        &dcpi_manifest_shard_records[1])
 };
 static const dcpi_member dcpi_router_members[] = {
-    {{"path"}, DCPI_KIND_TEXT, DCPI_IF_SET, offsetof(dcp_manifest_state, path), 0, NULL},
-    {{"layers"}, DCPI_KIND_LIST, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest_state, layers),
-     offsetof(dcp_manifest_state, layer_count), &dcpi_layer_record}
+    DCPI_MEMBER("path", TEXT, DCPI_IF_SET, dcp_manifest_state, path),
+    DCPI_MEMBER_OF("layers", LIST, DCPI_ADDED | DCPI_IF_SET, dcp_manifest_state, layers, layer_count,
+        &dcpi_layer_record)
 };
-/* An object at depth 1. */
-#define DCPI_MANIFEST_PART(members, dialect, type) { \
-    members, (int)DCPI_COUNT(members), dialect, 1, sizeof(type), offsetof(type, extra), NULL, NULL, DCPI_LIMIT_FIELDS, \
-    NULL }
-static const dcpi_record dcpi_optimizer_record = DCPI_MANIFEST_PART(dcpi_optimizer_members, 0, dcp_manifest_state);
-static const dcpi_record dcpi_router_record = DCPI_MANIFEST_PART(dcpi_router_members, 0, dcp_manifest_state);
-static const dcpi_record dcpi_manifest_sharding_record = DCPI_MANIFEST_PART(dcpi_sharding_members, 1, dcp_sharding);
-static const dcpi_record dcpi_manifest_training_record = DCPI_MANIFEST_PART(dcpi_training_members, 1, dcp_training);
+static const dcpi_record dcpi_optimizer_record =
+    DCPI_RECORD(dcpi_optimizer_members, 0, 1, dcp_manifest_state, 0, NULL, FIELDS, NULL);
+static const dcpi_record dcpi_router_record =
+    DCPI_RECORD(dcpi_router_members, 0, 1, dcp_manifest_state, 0, NULL, FIELDS, NULL);
+static const dcpi_record dcpi_manifest_sharding_record =
+    DCPI_RECORD(dcpi_sharding_members, 1, 1, dcp_sharding, 0, NULL, FIELDS, NULL);
+static const dcpi_record dcpi_manifest_training_record =
+    DCPI_RECORD(dcpi_training_members, 1, 1, dcp_training, 0, NULL, FIELDS, NULL);
 static const dcpi_member dcpi_manifest_members[] = {
-    {{"min_reader_version"}, DCPI_KIND_READER, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, min_reader_version), 0,
-     NULL},
-    {{"model_id"}, DCPI_KIND_TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, offsetof(dcp_manifest, model_id), 0, NULL},
-    {{"epoch"}, DCPI_KIND_INT64, DCPI_NATURAL, offsetof(dcp_manifest, epoch), 0, NULL},
-    {{"step"}, DCPI_KIND_INT64, DCPI_NATURAL, offsetof(dcp_manifest, step), 0, NULL},
-    {{"save_id"}, DCPI_KIND_TEXT, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, save_id), 0, NULL},
-    {{"sequence"}, DCPI_KIND_INT64, DCPI_ADDED | DCPI_IF_NUMBERED | DCPI_NATURAL, offsetof(dcp_manifest, sequence), 0,
-     NULL},
-    {{"tiers"}, DCPI_KIND_LIST, 0, offsetof(dcp_manifest, tiers), offsetof(dcp_manifest, tier_count),
-     &dcpi_tier_record},
-    {{"shards"}, DCPI_KIND_LIST, 0, offsetof(dcp_manifest, shards), offsetof(dcp_manifest, shard_count),
-     &dcpi_manifest_shard_records[0]},
-    {{"optim_state"}, DCPI_KIND_RECORD, DCPI_IF_SET, offsetof(dcp_manifest, optim_state),
-     offsetof(dcp_manifest, optim_state) + offsetof(dcp_manifest_state, is_there), &dcpi_optimizer_record},
-    {{"router_state"}, DCPI_KIND_RECORD, DCPI_IF_SET, offsetof(dcp_manifest, router_state),
-     offsetof(dcp_manifest, router_state) + offsetof(dcp_manifest_state, is_there), &dcpi_router_record},
-    {{"metadata_version"}, DCPI_KIND_INT64, 0, offsetof(dcp_manifest, metadata_version), 0, NULL},
-    {{"timestamp"}, DCPI_KIND_TEXT, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, timestamp), 0, NULL},
-    {{"world_size"}, DCPI_KIND_INT, DCPI_ADDED | DCPI_IF_SET | DCPI_NATURAL, offsetof(dcp_manifest, world_size), 0,
-     NULL},
-    {{"sharding"}, DCPI_KIND_RECORD, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, sharding),
-     offsetof(dcp_manifest, has_sharding), &dcpi_manifest_sharding_record},
-    {{"training"}, DCPI_KIND_RECORD, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, training),
-     offsetof(dcp_manifest, has_training), &dcpi_manifest_training_record},
-    {{"custom_fields"}, DCPI_KIND_FIELDS, DCPI_ADDED | DCPI_IF_SET, offsetof(dcp_manifest, fields),
-     offsetof(dcp_manifest, field_count), NULL},
+    DCPI_MEMBER("min_reader_version", READER, DCPI_ADDED | DCPI_IF_SET, dcp_manifest, min_reader_version),
+    DCPI_MEMBER("model_id", TEXT, DCPI_IF_SET | DCPI_FREE_TEXT, dcp_manifest, model_id),
+    DCPI_MEMBER("epoch", INT64, DCPI_NATURAL, dcp_manifest, epoch),
+    DCPI_MEMBER("step", INT64, DCPI_NATURAL, dcp_manifest, step),
+    DCPI_MEMBER("save_id", TEXT, DCPI_ADDED | DCPI_IF_SET, dcp_manifest, save_id),
+    DCPI_MEMBER("sequence", INT64, DCPI_ADDED | DCPI_IF_NUMBERED | DCPI_NATURAL, dcp_manifest, sequence),
+    DCPI_MEMBER_OF("tiers", LIST, 0, dcp_manifest, tiers, tier_count, &dcpi_tier_record),
+    DCPI_MEMBER_OF("shards", LIST, 0, dcp_manifest, shards, shard_count, &dcpi_manifest_shard_records[0]),
+    DCPI_MEMBER_OF("optim_state", RECORD, DCPI_IF_SET, dcp_manifest, optim_state, optim_state.is_there,
+        &dcpi_optimizer_record),
+    DCPI_MEMBER_OF("router_state", RECORD, DCPI_IF_SET, dcp_manifest, router_state, router_state.is_there,
+        &dcpi_router_record),
+    DCPI_MEMBER("metadata_version", INT64, 0, dcp_manifest, metadata_version),
+    DCPI_MEMBER("timestamp", TEXT, DCPI_ADDED | DCPI_IF_SET, dcp_manifest, timestamp),
+    DCPI_MEMBER("world_size", INT, DCPI_ADDED | DCPI_IF_SET | DCPI_NATURAL, dcp_manifest, world_size),
+    DCPI_MEMBER_OF("sharding", RECORD, DCPI_ADDED | DCPI_IF_SET, dcp_manifest, sharding, has_sharding,
+        &dcpi_manifest_sharding_record),
+    DCPI_MEMBER_OF("training", RECORD, DCPI_ADDED | DCPI_IF_SET, dcp_manifest, training, has_training,
+        &dcpi_manifest_training_record),
+    DCPI_MEMBER_OF("custom_fields", FIELDS, DCPI_ADDED | DCPI_IF_SET, dcp_manifest, fields, field_count, NULL),
     {{"signature"}, DCPI_KIND_SIGNATURE, DCPI_ADDED, 0, 0, NULL},
     {{"integrity"}, DCPI_KIND_INTEGRITY, DCPI_ADDED, 0, 0, NULL}
 };
-static const dcpi_record dcpi_manifest_record = {
-    dcpi_manifest_members, (int)DCPI_COUNT(dcpi_manifest_members), 0, 0, sizeof(dcp_manifest),
-    offsetof(dcp_manifest, extra), NULL, NULL, DCPI_LIMIT_FIELDS, NULL
-};
+static const dcpi_record dcpi_manifest_record =
+    DCPI_RECORD(dcpi_manifest_members, 0, 0, dcp_manifest, 0, NULL, FIELDS, NULL);
 
 /* -- what a table says of a struct -- */
 static const char *dcpi_text_at(const void *record, size_t offset) {
@@ -8988,7 +8947,7 @@ static void dcpi_piece_of_shard(const dcp_manifest_shard *s, dcpi_piece_view *p)
 static void dcpi_piece_of(const dcpi_record *record, const void *data, dcpi_piece_view *p) {
     const dcp_shard_metadata *file = (const dcp_shard_metadata *)data;
     if (record == &dcpi_tensor_record) dcpi_piece_of_tensor((const dcp_tensor_metadata *)data, p);
-    else if (record->piece) dcpi_piece_of_shard((const dcp_manifest_shard *)data, p);
+    else if (record->is_piece) dcpi_piece_of_shard((const dcp_manifest_shard *)data, p);
     else {
         memset(p, 0, sizeof *p);
         p->is_file = 1;
@@ -9162,6 +9121,7 @@ typedef struct dcpi_emitter {
     int is_first, has_line;             /* nothing was written into it; some member has begun a line */
     int is_parsed;                      /* the document was: its free-form texts are another writer's */
     int is_signed, is_numbered;         /* it has a save id */
+    dcpi_piece_view piece;              /* that is written */
     dcpi_cover cover;                   /* of the file that is described */
     dcpi_label labels[16]; const dcpi_record *labelled;                 /* of the pieces, of which there are millions */
     const void *source;
@@ -9367,14 +9327,13 @@ static void dcpi_emit_json(dcpi_emitter *e, const char *string, int depth, const
 /* -- records -- */
 static dcp_status dcpi_emit_record(dcpi_emitter *e, const dcpi_record *record, const void *data);
 
-static int dcpi_emit_has(const dcpi_emitter *e, const dcpi_record *record, const dcpi_member *member,
-                         const void *data) {
+static int dcpi_emit_has(const dcpi_emitter *e, const dcpi_member *member, const void *data) {
     switch (member->flags & DCPI_IF) {
     case DCPI_IF_SET:      return dcpi_member_extent(member, data) != 0;
     case DCPI_IF_KNOWN:    return dcpi_member_extent(member, data) >= 0;
     case DCPI_IF_PLACED:
-        return dcpi_text_at(data, record->piece->placement) && dcpi_int_at(data, record->piece->ndim) >= 0;
-    case DCPI_IF_BLOCKS:   return dcpi_int64_at(data, record->piece->block_size) != 0;
+        return e->piece.placement && e->piece.ndim >= 0;
+    case DCPI_IF_BLOCKS:   return e->piece.block_size != 0;
     case DCPI_IF_NUMBERED: return e->is_numbered || dcpi_member_extent(member, data) != 0;
     default:               return member->kind < DCPI_KIND_SIGNATURE;
     }
@@ -9455,10 +9414,10 @@ static void dcpi_emit_value(dcpi_emitter *e, const dcpi_record *record, const dc
 static dcp_status dcpi_emit_members(dcpi_emitter *e, const dcpi_record *record, const void *data) {
     const char *extra = dcpi_text_at(data, record->extra);
     int i, is_line;
-    if (record->piece && record != e->labelled) dcpi_emit_label(e, record);
+    if (record->is_piece && record != e->labelled) dcpi_emit_label(e, record);
     for (i = 0; i < record->count && e->json.status == DCP_OK; i++) {
         const dcpi_member *member = &record->members[i];
-        if (!dcpi_emit_has(e, record, member, data)) continue;
+        if (!dcpi_emit_has(e, member, data)) continue;
         e->where.member = member->name[record->dialect];
         if (member->kind >= DCPI_KIND_FIELDS) { dcpi_emit_part(e, record, member, (const char *)data); continue; }
         is_line = (member->flags & DCPI_LINE) || ((member->flags & DCPI_LINE_ONCE) && !e->has_line);
@@ -9487,15 +9446,20 @@ static dcp_status dcpi_emit_check_piece(dcpi_emitter *e, const dcpi_record *reco
 static dcp_status dcpi_emit_record(dcpi_emitter *e, const dcpi_record *record, const void *data) {
     const dcpi_style *outer = e->style;
     const int is_file = record == &dcpi_shard_record;
-    dcpi_piece_view p;
-    if (record->piece || is_file) dcpi_piece_of(record, data, &p);
-    if (record->piece && dcpi_emit_check_piece(e, record, &p) != DCP_OK) return e->json.status;
-    if (is_file) memset(&e->cover, 0, sizeof e->cover);
-    if (record->piece && e->is_signed) dcpi_cover_add(&e->cover, &p);
+    dcpi_piece_view file;
+    if (is_file) {
+        dcpi_piece_of(record, data, &file);
+        memset(&e->cover, 0, sizeof e->cover);
+    } else if (record->is_piece) {
+        dcpi_piece_of(record, data, &e->piece);
+        if (dcpi_emit_check_piece(e, record, &e->piece) != DCP_OK) return e->json.status;
+        if (e->is_signed) dcpi_cover_add(&e->cover, &e->piece);
+    }
     dcpi_emit_begin(e, record->depth);
     if (dcpi_emit_members(e, record, data) != DCP_OK) return e->json.status;
     dcpi_emit_end(e, outer);
-    return (record->piece || is_file) && p.is_file ? dcpi_emit_covered(e, &p) : e->json.status;
+    if (is_file) return dcpi_emit_covered(e, &file);
+    return record->is_piece && e->piece.is_file ? dcpi_emit_covered(e, &e->piece) : e->json.status;
 }
 /* Streams the whole document. sink NULL: only counts its bytes. bytes may be NULL. */
 static dcp_status dcpi_emit_document(dcpi_emitter *e, const char *type, const dcpi_record *record, const void *head,
@@ -9547,8 +9511,8 @@ typedef struct dcpi_parser {
     size_t size, entries;               /* bytes of the document; shards and tensors so far */
     dcpi_where where;                   /* what is being read */
     int has_additions, has_signature, has_sharding;
-    const char *const *name;            /* of the piece that is read */
-    int ndim[3];                        /* of its shape, global shape and global offset; -1: absent */
+    const dcpi_record *record; const void *piece;       /* that is read */
+    int ndim[3];                        /* of its shape, global shape and global offset; below 0: absent */
     dcpi_json_span words[8]; size_t word_count;         /* the last ones */
     dcpi_buffer digests;
     dcpi_buffer extra[DCPI_PARSE_LEVELS];       /* unknown members of the objects that are open */
@@ -9634,13 +9598,16 @@ static int dcpi_parse_word(dcpi_parser *p, const dcpi_json_span *text, const cha
     return 1;
 }
 static int dcpi_parse_shape(dcpi_parser *p, int64_t *to, int *ndim) {
+    dcpi_piece_view piece;
     int64_t count;
     *ndim = 0;
     if (!dcpi_json_array(&p->json, &count)) return 0;
     while (dcpi_json_item(&p->json, &count)) {
-        if (*ndim == DCP_MAX_DIMS)
+        if (*ndim == DCP_MAX_DIMS) {
+            dcpi_piece_of(p->record, p->piece, &piece);
             return dcpi_json_fail(&p->json, p->json.at, "tensor \"%.200s\" has more than %d dimensions",
-                                  *p->name ? *p->name : "", DCP_MAX_DIMS);
+                                  piece.name ? piece.name : "", DCP_MAX_DIMS);
+        }
         if (!dcpi_parse_int64(p, &to[*ndim])) return 0;
         (*ndim)++;
     }
@@ -9808,6 +9775,7 @@ static int dcpi_quick_value(dcpi_parser *p, dcpi_quick *q, const dcpi_member *me
 }
 /* 1: read. 0: it is written in another way, and nothing has happened; or there is no memory, which the status says. */
 static int dcpi_quick_piece(dcpi_parser *p, const dcpi_record *record, void *piece) {
+    const dcpi_member *last = &record->members[record->count - 1];
     char *to = (char *)piece, before = '{';
     dcpi_quick q;
     int i, flags = 0, done = 1;
@@ -9828,8 +9796,8 @@ static int dcpi_quick_piece(dcpi_parser *p, const dcpi_record *record, void *pie
         if (record->clear) record->clear(piece);
         return 0;
     }
-    if (!dcpi_parse_keep_digests(p, (const uint8_t **)(void *)(to + record->piece->block_checksums),
-                                 (size_t *)(void *)(to + record->piece->block_count))) return 0;
+    if (!dcpi_parse_keep_digests(p, (const uint8_t **)(void *)(to + last->offset),
+                                 (size_t *)(void *)(to + last->extent))) return 0;
     p->has_additions |= flags & DCPI_ADDED;
     p->json.at = q.at;
     return 1;
@@ -9837,14 +9805,15 @@ static int dcpi_quick_piece(dcpi_parser *p, const dcpi_record *record, void *pie
 
 /* -- records and lists -- */
 static int dcpi_parse_piece(dcpi_parser *p, const dcpi_record *record, void *piece) {
-    int *ndim = (int *)(void *)((char *)piece + record->piece->ndim), i;
+    int i;
     if (dcpi_quick_piece(p, record, piece)) return 1;
-    for (i = 0; i < 3; i++) p->ndim[i] = -1;
-    p->name = (const char *const *)(void *)((char *)piece + record->piece->name);
+    p->record = record;
+    p->piece = piece;
+    p->ndim[0] = record->clear ? -1 : 0;                /* an absent shape */
+    p->ndim[1] = p->ndim[2] = INT_MIN;
     if (p->json.status || !dcpi_parse_record(p, record, piece)) return 0;
-    if (p->ndim[0] >= 0) *ndim = p->ndim[0];
     for (i = 1; i < 3; i++) {
-        if (p->ndim[i] < 0 || p->ndim[i] == *ndim) continue;
+        if (p->ndim[i] < 0 || p->ndim[i] == p->ndim[0]) continue;
         p->where.member = dcpi_name_of(record, i == 1 ? DCPI_KIND_GLOBAL_SHAPE : DCPI_KIND_GLOBAL_OFFSET);
         return dcpi_parse_fail(p, "its number of dimensions is not that of shape");
     }
@@ -9870,7 +9839,7 @@ static int dcpi_parse_list(dcpi_parser *p, const dcpi_record *record, const char
         if (!dcpi_parse_entry(p)) return 0;
         status = dcpi_items_add(p->meta, record, at, total, &item, p->json.err);
         if (status != DCP_OK) return dcpi_parse_failed(p, status);
-        if (!(record->piece ? dcpi_parse_piece(p, record, item) : dcpi_parse_record(p, record, item))) return 0;
+        if (!(record->is_piece ? dcpi_parse_piece(p, record, item) : dcpi_parse_record(p, record, item))) return 0;
         p->where.depth--;
     }
     if (p->json.status) return 0;
@@ -9913,8 +9882,12 @@ static int dcpi_parse_value(dcpi_parser *p, const dcpi_member *member, const cha
     case DCPI_KIND_READER:        return dcpi_parse_reader(p, (int64_t *)to);
     case DCPI_KIND_SEED:          return dcpi_parse_seed(p, (uint64_t *)to, (int *)extent);
     case DCPI_KIND_EXPERT_KEY:    return dcpi_parse_expert_key(p, (int64_t *)to, (int *)extent);
-    case DCPI_KIND_SHAPE: case DCPI_KIND_GLOBAL_SHAPE: case DCPI_KIND_GLOBAL_OFFSET:
-        return dcpi_parse_shape(p, (int64_t *)to, &p->ndim[member->kind - DCPI_KIND_SHAPE]);
+    case DCPI_KIND_SHAPE:
+        if (!dcpi_parse_shape(p, (int64_t *)to, &p->ndim[0])) return 0;
+        *(int *)extent = p->ndim[0];
+        return 1;
+    case DCPI_KIND_GLOBAL_SHAPE:  return dcpi_parse_shape(p, (int64_t *)to, &p->ndim[1]);
+    case DCPI_KIND_GLOBAL_OFFSET: return dcpi_parse_shape(p, (int64_t *)to, &p->ndim[2]);
     default:                      return dcpi_parse_part(p, member, name, record);
     }
 }
@@ -10505,7 +10478,7 @@ static void dcpi_check_list(dcpi_checker *c, const dcpi_record *record, const ch
     size_t i;
     for (i = 0; items && i < count; i++) {
         const char *item = (const char *)items + i * record->size;
-        if (record->piece && !dcpi_text_at(item, record->extra)) continue;      /* all else there has its own rules */
+        if (record->is_piece && !dcpi_text_at(item, record->extra)) continue;   /* all else there has its own rules */
         dcpi_where_enter(&c->where, name, i);
         dcpi_check_record(c, record, item);
         c->where.depth--;
@@ -10534,7 +10507,7 @@ static void dcpi_check_member(dcpi_checker *c, const dcpi_record *record, const 
 static void dcpi_check_record(dcpi_checker *c, const dcpi_record *record, const void *data) {
     int i;
     dcpi_check_text(c, "extra", dcpi_text_at(data, record->extra), record->depth, record);
-    for (i = 0; i < record->count && !record->piece; i++)
+    for (i = 0; i < record->count && !record->is_piece; i++)
         dcpi_check_member(c, record, &record->members[i], (const char *)data);
 }
 static void dcpi_check_save(dcpi_checker *c, const char *save_id, const char *timestamp) {
