@@ -1022,7 +1022,7 @@ DCPDEF dcp_status dcp_manifest_add_router(dcp_manifest *manifest, int64_t layer,
 /* value NULL removes. Status: DCP_E_INVALID | DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_manifest_set_field(dcp_manifest *manifest, const char *key, const char *value, dcp_error *err);
 /* JSON or YAML, told apart by the first character: JSON begins with '{'. Checks the integrity member where there is
- * one. DCP_E_VERSION: min_reader_version is beyond this version.
+ * one. DCP_E_VERSION: min_reader_version is beyond this version. In YAML a checksum of digits needs no quotes.
  * Status: as dcp_metadata_parse. */
 DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest **out, dcp_error *err);
 /* with integrity; signer NULL: unsigned; dcp_free the text. Status: as dcp_metadata_write_signed. */
@@ -1254,7 +1254,7 @@ typedef struct dcp_storage_options {
     size_t setting_count;
 } dcp_storage_options;
 /* "local" {basePath; mode: octal permissions of new files, default 0666 less the umask}, "memory", and what was
- * registered (ASCII case does not matter). An unknown provider is DCP_E_UNSUPPORTED with the list of those there are;
+ * registered (ASCII case does not matter, in a setting's key neither). An unknown provider is DCP_E_UNSUPPORTED with the list of those there are;
  * an unknown setting is DCP_E_INVALID. Status: (storage) | DCP_E_NOT_FOUND. */
 DCPDEF dcp_status dcp_storage_open(const dcp_storage_options *options, dcp_storage **out, dcp_error *err);
 /* Makes a provider known to dcp_storage_open, for the life of the process. Any thread.
@@ -6196,6 +6196,7 @@ typedef struct dcpi_yaml {
     dcpi_buffer out;                                    /* the JSON text */
     size_t wanted; const char *found;                   /* where the value stands whose JSON text holds byte `wanted` */
     int depth;
+    int is_manifest;                                    /* `checksum: 0123` is text there */
     dcp_status status; dcp_error *err;
 } dcpi_yaml;
 
@@ -6519,6 +6520,13 @@ static void dcpi_yaml_put_string(dcpi_yaml *y, const char *text, const char *end
     dcpi_yaml_put_part(y, text, end);
     DCPI_YAML_PUT(y, "\"");
 }
+/* The digits of a manifest's checksum, which its writer forgot to quote: no number, in which zeros would be lost. */
+static int dcpi_yaml_is_checksum(const dcpi_yaml *y, const char *text, const char *end) {
+    static const char key[] = "\"checksum\": ";
+    const size_t size = sizeof key - 1;
+    return y->is_manifest && text < end && *text >= '0' && *text <= '9' && y->out.size >= size &&
+           memcmp(y->out.data + y->out.size - size, key, size) == 0;
+}
 /* A plain value, of which the first line is text..end, and y->at behind it: with the lines that continue it. Outside []
  * and {} what follows is a comment, or stands on a line of its own. */
 static int dcpi_yaml_plain_rest(dcpi_yaml *y, int64_t parent, int in_flow, int is_key, const char *text,
@@ -6540,7 +6548,8 @@ static int dcpi_yaml_plain_rest(dcpi_yaml *y, int64_t parent, int in_flow, int i
     }
     if (y->status) return 0;
     if (lines > 0) DCPI_YAML_PUT(y, "\"");
-    else if (is_key || !dcpi_yaml_put_resolved(y, text, end)) dcpi_yaml_put_string(y, text, end);
+    else if (is_key || dcpi_yaml_is_checksum(y, text, end) || !dcpi_yaml_put_resolved(y, text, end))
+        dcpi_yaml_put_string(y, text, end);
     return !y->status;
 }
 
@@ -6997,11 +7006,13 @@ static int dcpi_yaml_document(dcpi_yaml *y) {
     return dcpi_yaml_fail(y, y->at, "this line's indentation fits none of the lines above it");
 }
 /* The document as JSON text, in out, which is freed in any case. */
-static dcp_status dcpi_yaml_to_json(const char *text, size_t size, size_t wanted, dcpi_yaml *y, dcp_error *err) {
+static dcp_status dcpi_yaml_to_json(const char *text, size_t size, int is_manifest, size_t wanted, dcpi_yaml *y,
+                                    dcp_error *err) {
     void *memory = NULL;
     memset(y, 0, sizeof *y);
     y->start = y->at = y->line = y->found = text;
     y->end = text + size;
+    y->is_manifest = is_manifest;
     y->wanted = wanted;
     y->err = err;
     (void)dcpi_succeed(err);
@@ -7015,7 +7026,8 @@ static dcp_status dcpi_yaml_to_json(const char *text, size_t size, size_t wanted
 static void dcpi_yaml_place(void *user, size_t offset, dcpi_json_place *out) {
     const dcpi_yaml *made = (const dcpi_yaml *)user;
     dcpi_yaml again;
-    (void)dcpi_yaml_to_json(made->start, (size_t)(made->end - made->start), offset, &again, NULL);
+    (void)dcpi_yaml_to_json(made->start, (size_t)(made->end - made->start), made->is_manifest, offset, &again,
+                            NULL);
     dcpi_buffer_free(&again.out);
     dcpi_text_place(again.start, again.found, out);
 }
@@ -7024,7 +7036,7 @@ DCPDEF dcp_status dcp_yaml_parse(const char *text, size_t size, dcp_json **out, 
     dcp_status status;
     *out = NULL;
     if (!text) return dcpi_fail(err, DCP_E_INVALID, "dcp_yaml_parse: text is NULL");
-    status = dcpi_yaml_to_json(text, size, SIZE_MAX, &y, err);
+    status = dcpi_yaml_to_json(text, size, 0, SIZE_MAX, &y, err);
     if (!status) status = dcpi_json_tree(y.out.data, y.out.size, dcpi_yaml_place, &y, out, err);
     dcpi_buffer_free(&y.out);
     return status;
@@ -11210,7 +11222,7 @@ static dcp_status dcpi_manifest_parse(const char *text, size_t size, const dcp_v
     if (status != DCP_OK) return status;
     if (!is_yaml) status = dcpi_manifest_parse_text(text, size, NULL, &tail, out, err);
     else {
-        status = dcpi_yaml_to_json(text, size, SIZE_MAX, &yaml, err);
+        status = dcpi_yaml_to_json(text, size, 1, SIZE_MAX, &yaml, err);
         if (status == DCP_OK) status = dcpi_manifest_parse_text(yaml.out.data, yaml.out.size, &yaml, &tail, out, err);
         dcpi_buffer_free(&yaml.out);
     }
@@ -12742,7 +12754,7 @@ static int dcpi_same_word(const char *a, const char *b) {          /* ASCII case
 static const char *dcpi_setting(const dcp_storage_options *options, const char *key) {
     size_t i;
     for (i = 0; i < options->setting_count; i++)
-        if (dcpi_same_text(options->settings[i].key, key)) return options->settings[i].value;
+        if (options->settings[i].key && dcpi_same_word(options->settings[i].key, key)) return options->settings[i].value;
     return NULL;
 }
 static dcp_status dcpi_settings_known(const dcp_storage_options *options, const char *a, const char *b,
@@ -12750,7 +12762,7 @@ static dcp_status dcpi_settings_known(const dcp_storage_options *options, const 
     size_t i;
     for (i = 0; i < options->setting_count; i++) {
         const char *key = options->settings[i].key;
-        if (key && (dcpi_same_text(key, a) || dcpi_same_text(key, b))) continue;
+        if (key && ((a && dcpi_same_word(key, a)) || (b && dcpi_same_word(key, b)))) continue;
         return dcpi_fail(err, DCP_E_INVALID, "storage \"%s\" has no setting \"%s\"; %s%s%s%s", options->provider,
                          key ? key : "(null)", a ? "known: " : "it takes none", a ? a : "",
                          b ? ", " : "", b ? b : "");
@@ -15853,7 +15865,7 @@ static int64_t dcpi_claim_yaml(const char *text, size_t size) {
     int64_t claim = DCPI_CLAIM_UNKNOWN;
     while (size > 0 && (text[size - 1] != '\n' || text[size] == ' ' || text[size] == '-' || text[size] == '#')) size--;
     if (size == 0) return claim;
-    if (dcpi_yaml_to_json(text, size, SIZE_MAX, &yaml, &ignored) == DCP_OK)
+    if (dcpi_yaml_to_json(text, size, 1, SIZE_MAX, &yaml, &ignored) == DCP_OK)
         claim = dcpi_claim_json(yaml.out.data, yaml.out.size);
     dcpi_buffer_free(&yaml.out);
     return claim > 0 ? claim : DCPI_CLAIM_UNKNOWN;      /* it may come later */

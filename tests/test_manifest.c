@@ -356,6 +356,30 @@ TEST(seed_example_loads_as_it_stands) {
     dcp_manifest_free(m);
     CHECK_INT(alloc_live, 0);
 }
+/* Digits are text there, as they stand, quoted or not; elsewhere they stay numbers. */
+TEST(a_checksum_of_digits_needs_no_quotes) {
+    static const char *const digits[] = { "0123", "12", "1e5", "0x1F", "1.50",
+        "0123456789012345678901234567890123456789012345678901234567890123" };
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(digits); i++) {
+        char put[96];
+        text t;
+        dcp_manifest *m;
+        dcp_json *tree;
+        (void)snprintf(put, sizeof put, "checksum: %s # no quotes", digits[i]);
+        t = replaced(seed_yaml, "checksum: \"abc123\"", put);
+        m = parse(t.data);
+        CHECK_STR(m->shards[0].checksum, digits[i]);
+        CHECK_INT(m->shards[0].version, 1);
+        dcp_manifest_free(m);
+        CHECK_OK_MESSAGE(dcp_yaml_parse(put, strlen(put), &tree, &last), last.message);
+        CHECK(dcp_json_string(dcp_json_get(tree, "checksum"), NULL) == NULL);
+        dcp_json_free(tree);
+        free(t.data);
+    }
+    refuses("shards:\n  - { checksum: [0123] }\n", DCP_E_FORMAT, "shards[0].checksum: line 2, column 17");
+    CHECK_INT(alloc_live, 0);
+}
 TEST(seed_example_rewritten_in_either_syntax_says_the_same) {
     dcp_manifest *m = parse(seed_yaml), *again;
     int yaml, other;
@@ -1806,6 +1830,7 @@ TEST(a_source_is_streamed) {
 
 int main(void) {
     RUN(seed_example_loads_as_it_stands);
+    RUN(a_checksum_of_digits_needs_no_quotes);
     RUN(seed_example_rewritten_in_either_syntax_says_the_same);
     RUN(golden_documents_are_written_byte_for_byte);
     RUN(golden_documents_are_parsed_field_by_field);

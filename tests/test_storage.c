@@ -678,10 +678,11 @@ static dcp_status open_provider(const char *name, const char *key, const char *v
 }
 TEST(factory_opens_local_and_memory) {
     static const char *const names[] = { "local", "LOCAL", "Local" };
+    static const char *const keys[] = { "basePath", "basepath", "BASEPATH" };
     int i;
     dir = test_dir();
     for (i = 0; i < 3; i++) {
-        CHECK_OK_MESSAGE(open_provider(names[i], "basePath", dir, &files), err.message);
+        CHECK_OK_MESSAGE(open_provider(names[i], keys[i], dir, &files), err.message);
         put_text("a", names[i]);
         check_text("a", names[i]);
         done();
@@ -695,7 +696,7 @@ TEST(factory_opens_local_and_memory) {
 TEST(factory_refuses_unknown_settings) {
     CHECK_FAILS(open_provider("local", NULL, NULL, &files), DCP_E_INVALID, "basePath");
     CHECK(files == NULL);
-    CHECK_FAILS(open_provider("local", "basepath", "x", &files), DCP_E_INVALID, "basepath");
+    CHECK_FAILS(open_provider("local", "base_path", "x", &files), DCP_E_INVALID, "base_path");
     CHECK_FAILS(open_provider("memory", "basePath", "x", &files), DCP_E_INVALID, "basePath");
     CHECK_FAILS(open_provider(NULL, NULL, NULL, &files), DCP_E_INVALID, "provider");
     CHECK_FAILS(dcp_storage_open(NULL, &files, &err), DCP_E_INVALID, "provider");
