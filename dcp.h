@@ -1,4 +1,4 @@
-/* dcp.h - v0.1.0 - crash-safe, verifiable, reshardable checkpoints for C and C++ in one header - MIT or public domain,
+/* dcp.h - v0.2.0 - crash-safe, verifiable, reshardable checkpoints for C and C++ in one header - MIT or public domain,
  * at the end of this file
  *
  * >>about
@@ -589,7 +589,7 @@ DCPDEF dcp_status dcp_save_wait(dcp_saver *saver, int timeout_ms, dcp_error *err
 DCPDEF void dcp_save_cancel(dcp_saver *saver);
 /* Of the last save: when poll or wait has returned its verdict, all of it; before, what begin reported. Lives until the
  * next begin or close. */
-DCPDEF const dcp_save_report *dcp_report_of(const dcp_saver *saver);
+DCPDEF const dcp_save_report *dcp_saver_report(const dcp_saver *saver);
 /* Waits for the save that runs; collective where poll drives it. Returns the verdict of the last save, as dcp_save's,
  * if poll, wait and begin have not returned it, else DCP_OK. The saver is freed in any case. NULL is fine: DCP_OK.
  * Status: (io) | DCP_E_COMM | DCP_E_EXISTS | DCP_E_INCOMPLETE | DCP_E_DEVICE | DCP_E_SIGNATURE | DCP_E_UNKNOWN. */
@@ -645,7 +645,7 @@ typedef struct dcp_open_desc {
     /* asked in this order for a file that is missing or whose bytes are not those that were saved; none: such a file is
      * an error. They and what they point to live as long as the checkpoint. */
     const dcp_source *sources; size_t source_count;
-    dcp_report *report;                 /* out, may be NULL: of dcp_open itself; afterwards dcp_warnings_of */
+    dcp_report *report;                 /* out, may be NULL: of dcp_open itself; afterwards dcp_checkpoint_warnings */
 } dcp_open_desc;
 typedef struct dcp_tensor_info {
     const char *name;
@@ -661,11 +661,11 @@ typedef struct dcp_tensor_info {
  * Status: (io) as dcp_load; a selection that the checkpoint cannot have is DCP_E_UNSUPPORTED | (ranks) | (document) |
  * DCP_E_NOT_FOUND | DCP_E_MISMATCH no such tier; minimum_step | DCP_E_INCOMPLETE | DCP_E_UNKNOWN as dcp_load. */
 DCPDEF dcp_status dcp_open(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_error *err);
-DCPDEF size_t dcp_tensor_count(const dcp_checkpoint *checkpoint);
+DCPDEF size_t dcp_checkpoint_tensor_count(const dcp_checkpoint *checkpoint);
 /* sorted by name; NULL beyond the end */
-DCPDEF const dcp_tensor_info *dcp_tensor_at(const dcp_checkpoint *checkpoint, size_t index);
+DCPDEF const dcp_tensor_info *dcp_checkpoint_tensor(const dcp_checkpoint *checkpoint, size_t index);
 /* NULL: not stored */
-DCPDEF const dcp_tensor_info *dcp_tensor_find(const dcp_checkpoint *checkpoint, const char *name);
+DCPDEF const dcp_tensor_info *dcp_checkpoint_find(const dcp_checkpoint *checkpoint, const char *name);
 /* A file of the document that is not there is DCP_E_INCOMPLETE.
  * Status: (io) | (ranks) | DCP_E_CHECKSUM | DCP_E_MISMATCH no such tensor, other type or shape | DCP_E_INCOMPLETE |
  * DCP_E_DEVICE | DCP_E_FORMAT stored pieces overlap | DCP_E_LIMIT stored pieces are cut too irregularly to check |
@@ -693,7 +693,7 @@ DCPDEF dcp_status dcp_map(dcp_checkpoint *checkpoint, const char *name, const vo
 DCPDEF void dcp_release(dcp_checkpoint *checkpoint, const char *name);
 /* Brings the selected tensors (NULL: all) in the background, in the order of their names, so that dcp_map finds them
  * there, verified; ends before max_bytes would be exceeded (0: io.memory_budget). One at a time: a second call cancels
- * the first. Tensors of several pieces are left out. Local. Status: as dcp_find. */
+ * the first. Tensors of several pieces are left out. Local. Status: as dcp_checkpoint_select. */
 DCPDEF dcp_status dcp_prefetch(dcp_checkpoint *checkpoint, const dcp_select *select, int64_t max_bytes, dcp_error *err);
 /* Waits until it has ended, with `cancel` as soon as the tensor at hand is there; its first error, which dcp_map would
  * have had as well. Status: (io) | DCP_E_CHECKSUM | DCP_E_INCOMPLETE. */
@@ -703,28 +703,28 @@ DCPDEF dcp_status dcp_prefetch_wait(dcp_checkpoint *checkpoint, int cancel, dcp_
 DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err);
 /* shards dealt round robin: shard_rank % world_size */
 DCPDEF int dcp_shard_owner(int shard_rank, int world_size);
-/* The bytes of dcp_metadata_of(checkpoint)->shards[shard_index] as they lie in its file, or in its region of the single
- * file: for ranks that take whole shards, dealt by dcp_shard_owner, and know what is in them. Verified as dcp_read
- * does, and so are the gaps; allocated, dcp_free(*data). Local: each rank may read another number of them.
+/* The bytes of dcp_checkpoint_metadata(checkpoint)->shards[shard_index] as they lie in its file, or in its region of
+ * the single file: for ranks that take whole shards, dealt by dcp_shard_owner, and know what is in them. Verified as
+ * dcp_read does, and so are the gaps; allocated, dcp_free(*data). Local: each rank may read another number of them.
  * Status: (io) no such shard | DCP_E_CHECKSUM | DCP_E_INCOMPLETE. */
 DCPDEF dcp_status dcp_read_shard(dcp_checkpoint *checkpoint, size_t shard_index, void **data, size_t *size,
                                  dcp_error *err);
-DCPDEF const dcp_training *dcp_training_of(const dcp_checkpoint *checkpoint);                 /* NULL: none was saved */
+DCPDEF const dcp_training *dcp_checkpoint_training(const dcp_checkpoint *checkpoint);         /* NULL: none was saved */
 /* of a manifest: the same, a shard for each file: of `shards`, of optim_state, of router_state (with its layers'
  * last), in the document's order; then, without tensors and with file_size -1, the files of states that are only a
  * path (the seed's form) */
-DCPDEF const dcp_metadata *dcp_metadata_of(const dcp_checkpoint *checkpoint);
+DCPDEF const dcp_metadata *dcp_checkpoint_metadata(const dcp_checkpoint *checkpoint);
 #if !DCP_NO_MANIFEST
-DCPDEF const dcp_manifest *dcp_manifest_of(const dcp_checkpoint *checkpoint);                 /* NULL: another layout */
+DCPDEF const dcp_manifest *dcp_checkpoint_manifest(const dcp_checkpoint *checkpoint);         /* NULL: another layout */
 #endif
 /* The tensors that a selection means, by name; one allocation, dcp_free(*tensors). select NULL: all.
  * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_MISMATCH no such tier | DCP_E_UNSUPPORTED not a manifest. */
-DCPDEF dcp_status dcp_find(const dcp_checkpoint *checkpoint, const dcp_select *select, const dcp_tensor_info ***tensors,
-                           size_t *count, dcp_error *err);
+DCPDEF dcp_status dcp_checkpoint_select(const dcp_checkpoint *checkpoint, const dcp_select *select,
+                                        const dcp_tensor_info ***tensors, size_t *count, dcp_error *err);
 /* What open and the calls on the checkpoint since (read, verify, map, prefetch, ...) had to warn of. Any thread. */
-DCPDEF void dcp_warnings_of(const dcp_checkpoint *checkpoint, dcp_report *report);
-DCPDEF const char *dcp_path_of(const dcp_checkpoint *checkpoint);                               /* of the commit file */
-DCPDEF dcp_layout dcp_layout_of(const dcp_checkpoint *checkpoint);
+DCPDEF void dcp_checkpoint_warnings(const dcp_checkpoint *checkpoint, dcp_report *report);
+DCPDEF const char *dcp_checkpoint_path(const dcp_checkpoint *checkpoint);                       /* of the commit file */
+DCPDEF dcp_layout dcp_checkpoint_layout(const dcp_checkpoint *checkpoint);
 DCPDEF void dcp_close(dcp_checkpoint *checkpoint);
 
 /* ---- a directory of checkpoints: only commit files directly in `directory` count (NULL or "": the storage's base, or
@@ -919,7 +919,7 @@ DCPDEF dcp_status dcp_metadata_read_file(dcp_storage *storage, const char *path,
 /* Status: (storage) | (signer). */
 DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path, const dcp_metadata *metadata,
                                           const dcp_signer *signer, dcp_error *err);
-DCPDEF const char *dcp_field_find(const dcp_metadata *metadata, const char *key);               /* NULL: absent */
+DCPDEF const char *dcp_metadata_field(const dcp_metadata *metadata, const char *key);               /* NULL: absent */
 DCPDEF void dcp_metadata_free(dcp_metadata *metadata);
 
 typedef struct dcp_validation {
@@ -1288,7 +1288,7 @@ DCPDEF dcp_status dcp_storage_info(dcp_storage *storage, const char *path, dcp_o
 DCPDEF dcp_status dcp_storage_additional_info(dcp_storage *storage, const char *path, dcp_field **fields, size_t *count,
                                               dcp_error *err);
 /* Of what is not there: DCP_OK. Status: (storage). */
-DCPDEF dcp_status dcp_storage_delete(dcp_storage *storage, const char *path, dcp_error *err);
+DCPDEF dcp_status dcp_storage_remove(dcp_storage *storage, const char *path, dcp_error *err);
 /* destroys the context and frees the struct, which was made with DCP_MALLOC */
 DCPDEF void dcp_storage_close(dcp_storage *storage);
 
@@ -1429,6 +1429,21 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 
 #ifdef __cplusplus
 }
+#endif
+#if defined(DCP_OLD_NAMES) && DCP_OLD_NAMES             /* 0.1's names, in this version only */
+#define dcp_tensor_count dcp_checkpoint_tensor_count
+#define dcp_tensor_at dcp_checkpoint_tensor
+#define dcp_tensor_find dcp_checkpoint_find
+#define dcp_training_of dcp_checkpoint_training
+#define dcp_metadata_of dcp_checkpoint_metadata
+#define dcp_manifest_of dcp_checkpoint_manifest
+#define dcp_path_of dcp_checkpoint_path
+#define dcp_layout_of dcp_checkpoint_layout
+#define dcp_warnings_of dcp_checkpoint_warnings
+#define dcp_find dcp_checkpoint_select
+#define dcp_report_of dcp_saver_report
+#define dcp_storage_delete dcp_storage_remove
+#define dcp_field_find dcp_metadata_field
 #endif
 #endif /* DCP_H */
 
@@ -10609,7 +10624,7 @@ DCPDEF dcp_status dcp_metadata_set_training(dcp_metadata *metadata, const dcp_tr
     metadata->has_training = 1;
     return dcpi_succeed(err);
 }
-DCPDEF const char *dcp_field_find(const dcp_metadata *metadata, const char *key) {
+DCPDEF const char *dcp_metadata_field(const dcp_metadata *metadata, const char *key) {
     size_t f;
     if (!metadata || !key) return NULL;
     f = dcpi_field_index(metadata->fields, metadata->field_count, key);
@@ -15322,8 +15337,8 @@ DCPDEF dcp_status dcp_storage_additional_info(dcp_storage *storage, const char *
     status = storage->additional_info(storage->context, path, fields, count, err);
     return dcpi_storage_result(&dcpi_by_finder, status, "look at", path, err);
 }
-DCPDEF dcp_status dcp_storage_delete(dcp_storage *storage, const char *path, dcp_error *err) {
-    if (!storage) return dcpi_fail(err, DCP_E_INVALID, "dcp_storage_delete: storage is NULL");
+DCPDEF dcp_status dcp_storage_remove(dcp_storage *storage, const char *path, dcp_error *err) {
+    if (!storage) return dcpi_fail(err, DCP_E_INVALID, "dcp_storage_remove: storage is NULL");
     return dcpi_storage_remove(storage, path, err);
 }
 DCPDEF void dcp_cancel_request(dcp_cancel *cancel) { if (cancel) dcpi_flag_set(&cancel->requested, 1); }
@@ -16135,15 +16150,15 @@ static dcp_status dcpi_index_select(dcp_checkpoint *c, const dcp_select *s, dcp_
     c->tensor_count = kept;
     return DCP_OK;
 }
-DCPDEF dcp_status dcp_find(const dcp_checkpoint *checkpoint, const dcp_select *select, const dcp_tensor_info ***tensors,
-                           size_t *count, dcp_error *err) {
+DCPDEF dcp_status dcp_checkpoint_select(const dcp_checkpoint *checkpoint, const dcp_select *select,
+                                        const dcp_tensor_info ***tensors, size_t *count, dcp_error *err) {
     const dcp_checkpoint *c = checkpoint;
     dcp_status status;
     size_t i, n = 0;
-    if (!tensors || !count) return dcpi_fail(err, DCP_E_INVALID, "dcp_find: tensors or count is NULL");
+    if (!tensors || !count) return dcpi_fail(err, DCP_E_INVALID, "dcp_checkpoint_select: tensors or count is NULL");
     *tensors = NULL;
     *count = 0;
-    if (!c) return dcpi_fail(err, DCP_E_INVALID, "dcp_find: checkpoint is NULL");
+    if (!c) return dcpi_fail(err, DCP_E_INVALID, "dcp_checkpoint_select: checkpoint is NULL");
     status = dcpi_select_check(c, select, err);
     if (status) return status;
     *tensors = (const dcp_tensor_info **)dcpi_alloc_array(c->tensor_count, sizeof **tensors, err);
@@ -16541,24 +16556,24 @@ static void dcpi_checkpoint_free(dcp_checkpoint *c) {
     if (c->has_lock) dcpi_mutex_destroy(&c->lock);
     dcpi_free(c);
 }
-DCPDEF size_t dcp_tensor_count(const dcp_checkpoint *checkpoint) { return checkpoint->tensor_count; }
-DCPDEF const dcp_tensor_info *dcp_tensor_at(const dcp_checkpoint *checkpoint, size_t index) {
+DCPDEF size_t dcp_checkpoint_tensor_count(const dcp_checkpoint *checkpoint) { return checkpoint->tensor_count; }
+DCPDEF const dcp_tensor_info *dcp_checkpoint_tensor(const dcp_checkpoint *checkpoint, size_t index) {
     return index < checkpoint->tensor_count ? &checkpoint->tensors[index].info : NULL;
 }
-DCPDEF const dcp_tensor_info *dcp_tensor_find(const dcp_checkpoint *checkpoint, const char *name) {
+DCPDEF const dcp_tensor_info *dcp_checkpoint_find(const dcp_checkpoint *checkpoint, const char *name) {
     const dcpi_stored *stored = dcpi_stored_find(checkpoint, name);
     return stored ? &stored->info : NULL;
 }
-DCPDEF const dcp_metadata *dcp_metadata_of(const dcp_checkpoint *checkpoint) { return checkpoint->metadata; }
-DCPDEF const dcp_training *dcp_training_of(const dcp_checkpoint *checkpoint) {
+DCPDEF const dcp_metadata *dcp_checkpoint_metadata(const dcp_checkpoint *checkpoint) { return checkpoint->metadata; }
+DCPDEF const dcp_training *dcp_checkpoint_training(const dcp_checkpoint *checkpoint) {
     return checkpoint->metadata->has_training ? &checkpoint->metadata->training : NULL;
 }
 #if !DCP_NO_MANIFEST
-DCPDEF const dcp_manifest *dcp_manifest_of(const dcp_checkpoint *checkpoint) { return checkpoint->manifest; }
+DCPDEF const dcp_manifest *dcp_checkpoint_manifest(const dcp_checkpoint *checkpoint) { return checkpoint->manifest; }
 #endif
-DCPDEF const char *dcp_path_of(const dcp_checkpoint *checkpoint) { return checkpoint->path; }
-DCPDEF dcp_layout dcp_layout_of(const dcp_checkpoint *checkpoint) { return checkpoint->layout; }
-DCPDEF void dcp_warnings_of(const dcp_checkpoint *checkpoint, dcp_report *report) {
+DCPDEF const char *dcp_checkpoint_path(const dcp_checkpoint *checkpoint) { return checkpoint->path; }
+DCPDEF dcp_layout dcp_checkpoint_layout(const dcp_checkpoint *checkpoint) { return checkpoint->layout; }
+DCPDEF void dcp_checkpoint_warnings(const dcp_checkpoint *checkpoint, dcp_report *report) {
     dcpi_report_clear(report);
     if (checkpoint) dcpi_op_tell_warnings(&checkpoint->op, report);
 }
@@ -17891,7 +17906,7 @@ typedef struct dcpi_layout {
     int is_pool;
     /* the file by which the other ranks see that they share rank 0's storage: its name before and after the save id */
     const char *beacon[2];
-    const dcpi_record *records;        /* of a piece's entry in the document; of a pool three, see dcpi_save_check_extra */
+    const dcpi_record *records;         /* of a piece's entry in the document; of a pool three: dcpi_save_check_extra */
     dcp_status (*prepare)(dcpi_save *s, dcp_error *err);        /* 0: last; makes the beacon */
     dcp_status (*plan)(dcpi_save *s, dcp_error *err);           /* 0: the pieces are dealt out */
     void (*tell)(const dcpi_save *s, const dcpi_part *part, dcpi_buffer *message);         /* 0: at the end of a part */
@@ -20971,7 +20986,7 @@ DCPDEF dcp_status dcp_save_wait(dcp_saver *saver, int timeout_ms, dcp_error *err
 DCPDEF void dcp_save_cancel(dcp_saver *saver) {
     if (saver) dcp_cancel_request(&saver->cancel);
 }
-DCPDEF const dcp_save_report *dcp_report_of(const dcp_saver *saver) { return saver ? &saver->report : NULL; }
+DCPDEF const dcp_save_report *dcp_saver_report(const dcp_saver *saver) { return saver ? &saver->report : NULL; }
 
 DCPDEF dcp_status dcp_saver_close(dcp_saver *saver, dcp_error *err) {
     dcp_status status;
@@ -21533,7 +21548,10 @@ static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *er
 }
 
 #else
-static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err) { (void)l; (void)err; return status; }
+static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err) {
+    (void)l; (void)err;
+    return status;
+}
 #endif /* !DCP_NO_RANKS */
 
 /* ---- read, verify, scatter: one worker --------------------------------------------------------------------------- */
@@ -22582,7 +22600,7 @@ DCPDEF dcp_status dcp_prefetch(dcp_checkpoint *checkpoint, const dcp_select *sel
     p = (dcpi_prefetch *)dcpi_alloc_array(1, sizeof *p, err);
     if (!p) return DCP_E_MEMORY;
     p->limit = max_bytes ? max_bytes : (int64_t)c->op.io.memory_budget;
-    status = dcp_find(c, select, &p->tensors, &p->count, err);
+    status = dcp_checkpoint_select(c, select, &p->tensors, &p->count, err);
     if (status) { dcpi_free(p); return status; }
     c->prefetch = p;
     p->has_thread = DCPI_THREADS && dcpi_thread_start(&p->thread, dcpi_prefetch_run, c) == 0;
@@ -24286,7 +24304,7 @@ DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
  *                      the user's own; manifests in JSON and YAML with tiers, experts and versions, partial and lazy
  *                      loads, dcp_sync; saves in the background; GPUs (dcp_cuda.h)
  *              2026-11    dcp_saver_close returns the verdict that nobody has asked for, and so does
- *                      dcp_save_begin; warnings in all reports, dcp_report, dcp_warnings_of, dcp_log_stderr;
+ *                      dcp_save_begin; warnings in all reports, dcp_report, dcp_checkpoint_warnings, dcp_log_stderr;
  *                      paths in reports are whole (DCP_PATH_SIZE); dcp_save_desc.extra and its like, dcp_tensor.extra:
  *                      unknown members are carried from one layout to another
  *

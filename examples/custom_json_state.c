@@ -70,8 +70,8 @@ int main(int argc, char **argv) {
     dcp_free(text);
 
     check(dcp_open(&open, &checkpoint, &err), "open");
-    const char *state = dcp_training_of(checkpoint)->optimizer_state;
-    const char *note = dcp_field_find(dcp_metadata_of(checkpoint), "note");
+    const char *state = dcp_checkpoint_training(checkpoint)->optimizer_state;
+    const char *note = dcp_metadata_field(dcp_checkpoint_metadata(checkpoint), "note");
     int64_t seen = 0;
     dcp_json *root;
     check(dcp_json_parse(state, strlen(state), &root, &err), "parse");
@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
     require(name && strcmp(name, "no \"decay\"") == 0, "a name comes back");
     require(dcp_json_bool(dcp_json_get(group, "frozen")), "a flag comes back");
     require(note && strcmp(note, fields[1].value) == 0, "a field comes back");
-    require(strstr(dcp_metadata_of(checkpoint)->sharding.info, "zeroStage") != NULL, "info comes back");
+    require(strstr(dcp_checkpoint_metadata(checkpoint)->sharding.info, "zeroStage") != NULL, "info comes back");
     dcp_json_free(root);
     dcp_close(checkpoint);
     printf("proved: nested state, 64-bit integers and text fields came back\n");

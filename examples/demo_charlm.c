@@ -379,8 +379,8 @@ static void resume(rank *r, const options *o, const text *t) {
     open.path = path;
     open.io = io_of(r);
     check(r, dcp_open(&open, &checkpoint, &r->err), "open");
-    const dcp_tensor_info *losses = dcp_tensor_find(checkpoint, "losses");
-    const char *sha256 = dcp_field_find(dcp_metadata_of(checkpoint), "textSha256");
+    const dcp_tensor_info *losses = dcp_checkpoint_find(checkpoint, "losses");
+    const char *sha256 = dcp_metadata_field(dcp_checkpoint_metadata(checkpoint), "textSha256");
     if (!losses || losses->ndim != 1 || losses->shape[0] > MOST_STEPS || !sha256)
         die(path, "was not saved by this program");
     if (strcmp(sha256, t->sha256) != 0) die(path, "was trained on another text; use an empty --dir");
@@ -388,7 +388,7 @@ static void resume(rank *r, const options *o, const text *t) {
     check(r, dcp_read(checkpoint, list.tensors, list.count, &r->err), "read");
     if (r->index == 0)
         printf("resumed at step %lld from %s, saved by %d, on %d ranks\n", (long long)r->step, path,
-               (int)dcp_metadata_of(checkpoint)->world_size, r->count);
+               (int)dcp_checkpoint_metadata(checkpoint)->world_size, r->count);
     dcp_close(checkpoint);
     dcp_free(path);
 }

@@ -55,9 +55,9 @@ static void reload_world(const char *path) {
     dcp_checkpoint *checkpoint;
     open.path = path; open.io.log = dcp_log_stderr;
     check(dcp_open(&open, &checkpoint, &err), "open");
-    size_t count = dcp_tensor_count(checkpoint) < ENTITIES ? dcp_tensor_count(checkpoint) : (size_t)ENTITIES;
+    size_t all = dcp_checkpoint_tensor_count(checkpoint), count = all < ENTITIES ? all : (size_t)ENTITIES;
     for (size_t i = 0; i < count; i++) {                                /* sorted by name, as the world is */
-        const dcp_tensor_info *info = dcp_tensor_at(checkpoint, i);
+        const dcp_tensor_info *info = dcp_checkpoint_tensor(checkpoint, i);
         reloaded[i].count = info->ndim == 1 && info->shape[0] <= LONGEST ? info->shape[0] : 0;
         snprintf(reloaded[i].name, sizeof reloaded[i].name, "%s", info->name);
         tensors[i] = dcp_array(reloaded[i].name, DCP_INT32, reloaded[i].body, 1, &reloaded[i].count);

@@ -75,8 +75,8 @@ static void load_group(const char *path) {
     select.expert_keys = keys; select.expert_count = 1;
     desc.path = path; desc.select = &select; desc.io.log = dcp_log_stderr;
     check(dcp_open(&desc, &c, &err), "open");
-    for (size_t i = 0; i < dcp_tensor_count(c); i++) {
-        const dcp_tensor_info *info = dcp_tensor_at(c, i);
+    for (size_t i = 0; i < dcp_checkpoint_tensor_count(c); i++) {
+        const dcp_tensor_info *info = dcp_checkpoint_tensor(c, i);
         const int at = LAYERS + (int)info->expert_key[2];
         dcp_tensor wanted;
         describe(&wanted, at, loaded[at]);
@@ -86,9 +86,9 @@ static void load_group(const char *path) {
             exit(1);
         }
     }
-    check(dcp_manifest_router_seed(dcp_manifest_of(c), 1, &seed), "seed");
-    printf("group 1: %d experts of tier %s loaded, router seed %" PRIu64 "\n", (int)dcp_tensor_count(c),
-           dcp_tensor_at(c, 0)->tier, seed);
+    check(dcp_manifest_router_seed(dcp_checkpoint_manifest(c), 1, &seed), "seed");
+    printf("group 1: %d experts of tier %s loaded, router seed %" PRIu64 "\n", (int)dcp_checkpoint_tensor_count(c),
+           dcp_checkpoint_tensor(c, 0)->tier, seed);
     dcp_close(c);
 }
 

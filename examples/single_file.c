@@ -47,8 +47,8 @@ int main(int argc, char **argv) {
     open.path = path;
     open.io.log = dcp_log_stderr;
     check(dcp_open(&open, &checkpoint, &err), "open");
-    for (size_t i = 0; i < dcp_tensor_count(checkpoint); i++) {
-        const dcp_tensor_info *info = dcp_tensor_at(checkpoint, i);
+    for (size_t i = 0; i < dcp_checkpoint_tensor_count(checkpoint); i++) {
+        const dcp_tensor_info *info = dcp_checkpoint_tensor(checkpoint, i);
         printf("%-10s %s %lld x %lld, %lld bytes\n", info->name, info->dtype_name, (long long)info->shape[0],
                (long long)info->shape[1], (long long)info->size);
     }

@@ -83,8 +83,8 @@ static inline int generation_compare(const generation *got, int number, const ch
     return same ? number : generation_wrong(path, "is a mixture", "");
 }
 static inline int generation_read(dcp_checkpoint *c, const char *path) {
-    const dcp_tensor_info *large = dcp_tensor_find(c, "large");
-    const dcp_training *training = dcp_training_of(c);
+    const dcp_tensor_info *large = dcp_checkpoint_find(c, "large");
+    const dcp_training *training = dcp_checkpoint_training(c);
     generation g;
     dcp_error err;
     dcp_status status;
@@ -195,8 +195,8 @@ static inline int generation_files_use_commit(generation_files *files, const cha
     desc.path = path;
     desc.io.storage = files->storage;
     if (dcp_open(&desc, &c, &err) != DCP_OK) { (void)generation_wrong(path, "does not open", err.message); return 0; }
-    for (i = 0; i < dcp_metadata_of(c)->shard_count; i++)
-        generation_files_use(files, dcp_metadata_of(c)->shards[i].file_path);
+    for (i = 0; i < dcp_checkpoint_metadata(c)->shard_count; i++)
+        generation_files_use(files, dcp_checkpoint_metadata(c)->shards[i].file_path);
     dcp_close(c);
     generation_files_use(files, path);
     return 1;

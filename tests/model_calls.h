@@ -246,7 +246,7 @@ static void model_say(model_outcome *out, const char *format, ...) {
     dcpi_mutex_unlock(&model_saying);
 }
 static int model_generation_of(const dcp_metadata *m) {
-    const char *text = m ? dcp_field_find(m, "generation") : NULL;
+    const char *text = m ? dcp_metadata_field(m, "generation") : NULL;
     return text ? atoi(text) : 0;
 }
 /* The bytes that a piece has in another generation, whose tensors may be others: -1, where it has no such tensor. */
@@ -349,7 +349,7 @@ static dcp_status model_map(model_op *op, dcp_error *err) {
     desc.io = model_io(op, 0);
     status = dcp_open(&desc, &m.checkpoint, err);
     if (status) return status;
-    if (model_generation_of(dcp_metadata_of(m.checkpoint)) == op->state.number) {
+    if (model_generation_of(dcp_checkpoint_metadata(m.checkpoint)) == op->state.number) {
         (void)dcp_prefetch(m.checkpoint, NULL, 0, NULL);
         if (pthread_create(&other, NULL, model_map_all, &m)) abort();
         (void)model_map_all(&m);

@@ -70,15 +70,15 @@ static dcp_checkpoint *model_sight_open(model_world *w, const char *path, model_
     desc.io.retry.attempts = 1;
     out->status = dcp_open(&desc, &c, &out->err);
     if (out->status) return NULL;
-    m = dcp_metadata_of(c);
+    m = dcp_checkpoint_metadata(c);
     out->generation = model_generation_of(m);
-    out->layout = dcp_layout_of(c);
-    out->yaml = dcp_manifest_of(c) ? dcp_manifest_of(c)->is_yaml : 0;
+    out->layout = dcp_checkpoint_layout(c);
+    out->yaml = dcp_checkpoint_manifest(c) ? dcp_checkpoint_manifest(c)->is_yaml : 0;
     out->world = m->world_size;
     out->sequence = m->sequence;
-    out->step = dcp_training_of(c) ? dcp_training_of(c)->step : -1;
+    out->step = dcp_checkpoint_training(c) ? dcp_checkpoint_training(c)->step : -1;
     (void)snprintf(out->timestamp, sizeof out->timestamp, "%s", m->timestamp ? m->timestamp : "");
-    (void)snprintf(out->commit, sizeof out->commit, "%s", dcp_path_of(c));
+    (void)snprintf(out->commit, sizeof out->commit, "%s", dcp_checkpoint_path(c));
     model_directory_of(path, directory);
     for (i = 0; i < m->shard_count && out->layout != DCP_LAYOUT_SINGLE; i++) {
         name = m->shards[i].file_path;

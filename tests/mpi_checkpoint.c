@@ -200,8 +200,8 @@ static void load(const char *path, int generation, int share_reads) {
     open.io.coordinator = desc.io.coordinator = all_ranks;
     open.io.timeout_ms = desc.io.timeout_ms = 30000;
     EXPECT(dcp_open(&open, &c, &err) == DCP_OK);
-    EXPECT(dcp_training_of(c) && dcp_training_of(c)->step == generation);
-    saved = dcp_metadata_of(c)->world_size;
+    EXPECT(dcp_checkpoint_training(c) && dcp_checkpoint_training(c)->step == generation);
+    saved = dcp_checkpoint_metadata(c)->world_size;
     EXPECT(dcp_verify(c, &err) == DCP_OK);
     if (saved != ranks) load_dealt(c, generation, saved);
     dcp_close(c);
@@ -390,7 +390,7 @@ static void save_async(int generation, dcp_layout layout) {
     for (t = 0; t < TENSORS; t++) { memset(v.s.memory[t], 0x5A, v.s.size[t]); free(v.s.memory[t]); }
     memset(&v, 0x5A, sizeof v);
     EXPECT(program_steps(-1) == DCP_OK);
-    EXPECT(strcmp(dcp_report_of(saver)->save_id, begun.save_id) == 0);
+    EXPECT(strcmp(dcp_saver_report(saver)->save_id, begun.save_id) == 0);
     SAME(begun.save_id);
     load(path_of(generation), generation, generation % 2);
 }

@@ -89,7 +89,7 @@ static inline void put(const char *name, const void *data, size_t size) {
 }
 static inline void put_text(const char *name, const char *text) { put(name, text, strlen(text)); }
 static inline void drop(const char *name) {
-    CHECK_OK_MESSAGE(dcp_storage_delete(files, key_of(name), &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_remove(files, key_of(name), &err), err.message);
 }
 static inline void copy(const char *from, const char *to) {
     size_t size;

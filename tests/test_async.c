@@ -243,7 +243,7 @@ TEST(wrong_arguments) {
     CHECK_INT(dcp_save_begin(NULL, NULL, &err), DCP_E_INVALID);
     CHECK_INT(dcp_save_poll(NULL, &err), DCP_E_INVALID);
     CHECK_INT(dcp_save_wait(NULL, 1, NULL), DCP_E_INVALID);
-    CHECK(dcp_report_of(NULL) == NULL);
+    CHECK(dcp_saver_report(NULL) == NULL);
     dcp_save_cancel(NULL);
     CHECK_OK(dcp_saver_close(NULL, &err));
     bench_open(&b, NULL, NULL);
@@ -315,7 +315,7 @@ TEST(everything_of_the_desc_is_copied) {
     CHECK_INT(report.sequence, 1);
     CHECK(strstr(report.path, "all.metadata.json") != NULL);
     CHECK_INT(report.bytes_in_begin, DCPI_THREADS ? 0 : report.bytes_in_begin);
-    CHECK_STR(dcp_report_of(b.saver)->save_id, report.save_id);
+    CHECK_STR(dcp_saver_report(b.saver)->save_id, report.save_id);
     memset(texts, 'x', sizeof texts);
     memset(&training, 0x5A, sizeof training);
     memset(&sharding, 0x5A, sizeof sharding);
@@ -324,21 +324,21 @@ TEST(everything_of_the_desc_is_copied) {
     memset(&desc, 0x5A, sizeof desc);
     state_scribble(&b.s);
     CHECK_OK_MESSAGE(bench_wait(&b), b.err.message);
-    CHECK_STR(dcp_report_of(b.saver)->save_id, report.save_id);
-    CHECK(dcp_report_of(b.saver)->bytes_written >= 4 * (ROWS * COLUMNS + SAME + OWN));
-    CHECK(dcp_report_of(b.saver)->seconds >= 0.0);
+    CHECK_STR(dcp_saver_report(b.saver)->save_id, report.save_id);
+    CHECK(dcp_saver_report(b.saver)->bytes_written >= 4 * (ROWS * COLUMNS + SAME + OWN));
+    CHECK(dcp_saver_report(b.saver)->seconds >= 0.0);
     open.path = "run/all";
     open.verifier = &verifier;
     open.io.storage = b.storage;
     CHECK_OK_MESSAGE(dcp_open(&open, &c, &b.err), b.err.message);
-    CHECK_INT(dcp_training_of(c)->step, 99);
-    CHECK_STR(dcp_training_of(c)->optimizer_type, "adamw");
-    CHECK(strstr(dcp_training_of(c)->optimizer_state, "0.9") != NULL);
-    CHECK_STR(dcp_metadata_of(c)->sharding.strategy, "fsdp");
-    CHECK_STR(dcp_metadata_of(c)->sharding.precision, "bf16");
-    CHECK(strstr(dcp_metadata_of(c)->sharding.info, "degree") != NULL);
-    CHECK_STR(dcp_field_find(dcp_metadata_of(c), "git"), "abc123");
-    CHECK_STR(dcp_field_find(dcp_metadata_of(c), "host"), "n1");
+    CHECK_INT(dcp_checkpoint_training(c)->step, 99);
+    CHECK_STR(dcp_checkpoint_training(c)->optimizer_type, "adamw");
+    CHECK(strstr(dcp_checkpoint_training(c)->optimizer_state, "0.9") != NULL);
+    CHECK_STR(dcp_checkpoint_metadata(c)->sharding.strategy, "fsdp");
+    CHECK_STR(dcp_checkpoint_metadata(c)->sharding.precision, "bf16");
+    CHECK(strstr(dcp_checkpoint_metadata(c)->sharding.info, "degree") != NULL);
+    CHECK_STR(dcp_metadata_field(dcp_checkpoint_metadata(c), "git"), "abc123");
+    CHECK_STR(dcp_metadata_field(dcp_checkpoint_metadata(c), "host"), "n1");
     dcp_close(c);
     must_hold(b.storage, "run/all", 5, 1);
     bench_close(&b);
@@ -416,9 +416,9 @@ TEST(what_is_beyond_the_budget_is_written_in_begin) {
             CHECK_OK(bench_begin(&b, 4));
             state_free(&b.s);                           /* not a byte of it is looked at again */
             state_make(&b.s, 0, 1);
-            if (DCPI_THREADS) CHECK_INT(dcp_report_of(b.saver)->bytes_in_begin, in_begin);
+            if (DCPI_THREADS) CHECK_INT(dcp_saver_report(b.saver)->bytes_in_begin, in_begin);
             CHECK_OK_MESSAGE(bench_wait(&b), b.err.message);
-            if (DCPI_THREADS) CHECK_INT(dcp_report_of(b.saver)->bytes_in_begin, in_begin);
+            if (DCPI_THREADS) CHECK_INT(dcp_saver_report(b.saver)->bytes_in_begin, in_begin);
             must_hold(b.storage, b.desc.path, 4, 1);
         }
         CHECK_INT(count_files(b.storage, "run"), 4);
@@ -524,13 +524,13 @@ TEST(a_verdict_that_nobody_fetched_is_returned) {
             fault_set(&b.fault, FAULT_WRITE, first, 1000000, ENOSPC);
             CHECK_OK_MESSAGE(bench_begin(&b, 2), b.err.message);
             dcpi_async_await(b.saver, -1);
-            (void)snprintf(save_id, sizeof save_id, "%s", dcp_report_of(b.saver)->save_id);
+            (void)snprintf(save_id, sizeof save_id, "%s", dcp_saver_report(b.saver)->save_id);
             b.fault.nth = 0;
             b.desc.path = "run/z";
             CHECK_INT(bench_begin(&b, 3), DCP_E_SPACE);         /* that of the save before */
             CHECK_INT(b.err.status, DCP_E_SPACE);
             CHECK(strstr(b.err.message, "the save before") != NULL && strstr(b.err.message, "injected") != NULL);
-            CHECK_STR(dcp_report_of(b.saver)->save_id, save_id);
+            CHECK_STR(dcp_saver_report(b.saver)->save_id, save_id);
             CHECK_OK(dcp_save_wait(b.saver, -1, &b.err));       /* nothing runs, and it is said once */
             CHECK_INT(check_generation(b.storage, "run/z", 3, 1, &b.err), DCP_E_NOT_FOUND);
             CHECK_OK_MESSAGE(bench_begin(&b, 3), b.err.message);
@@ -563,7 +563,7 @@ TEST(warnings_are_in_the_report) {
             if (asynchronous) {
                 CHECK_OK(bench_begin(&b, 1));
                 CHECK_OK_MESSAGE(bench_wait(&b), b.err.message);
-                report = *dcp_report_of(b.saver);
+                report = *dcp_saver_report(b.saver);
             } else {
                 state_fill(&b.s, 1);
                 b.desc.tensors = b.s.tensors;
@@ -579,8 +579,8 @@ TEST(warnings_are_in_the_report) {
             b.desc.report = NULL;
             CHECK_OK(bench_begin(&b, 2));
             CHECK_OK_MESSAGE(bench_wait(&b), b.err.message);
-            CHECK_INT(dcp_report_of(b.saver)->warning_count, 0);
-            CHECK_STR(dcp_report_of(b.saver)->warning, "");
+            CHECK_INT(dcp_saver_report(b.saver)->warning_count, 0);
+            CHECK_STR(dcp_saver_report(b.saver)->warning, "");
             bench_close(&b);
             dcpi_mutex_destroy(&l.lock);
         }
@@ -1088,7 +1088,7 @@ TEST(tensors_of_a_device_are_kept_on_it) {
                 b.desc.overwrite = 1;
                 CHECK_OK_MESSAGE(odd_begin(&b, &d, 8), b.err.message);
                 CHECK_INT(d.own, (fits_big ? sizes[0] : 0) + (fits_same ? (sizes[1] + 63) / 64 * 64 : 0));
-                CHECK_INT(dcp_report_of(b.saver)->bytes_in_begin, 0);
+                CHECK_INT(dcp_saver_report(b.saver)->bytes_in_begin, 0);
                 status = bench_wait(&b);
                 CHECK(status == DCP_OK || (fail_at > 0 && status == DCP_E_DEVICE));
                 CHECK(status != DCP_OK || fail_at == 0 || fail_at > d.calls);

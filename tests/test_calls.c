@@ -690,8 +690,8 @@ static void signature_case(dcp_layout layout, const char *commit) {
     CHECK_FAILS(load_checked("signed", 0, &wrong), DCP_E_SIGNATURE, "");
     CHECK_FAILS(load_checked("unsigned", 0, &verifier), DCP_E_SIGNATURE, "");
     c = open_at("signed");
-    CHECK_STR(dcp_metadata_of(c)->signature_algorithm, "hmac-sha256");
-    CHECK_STR(dcp_metadata_of(c)->signature_key, "key-1");
+    CHECK_STR(dcp_checkpoint_metadata(c)->signature_algorithm, "hmac-sha256");
+    CHECK_STR(dcp_checkpoint_metadata(c)->signature_key, "key-1");
     dcp_close(c);
     desc.verifier = &verifier;
     desc.verify = DCP_VERIFY_NONE;

@@ -205,8 +205,8 @@ static int look(scene *s, crash_disk *d, const char *path) {
     if (status == DCP_E_NOT_FOUND) return 0;
     values_make(&got, s->layout, s->ranks, -1, 0);
     if (!status) status = dcp_verify(c, &err);
-    if (!status && !dcp_training_of(c)) status = dcpi_fail(&err, DCP_E_FORMAT, "no step");
-    if (!status) generation = (int)dcp_training_of(c)->step;
+    if (!status && !dcp_checkpoint_training(c)) status = dcpi_fail(&err, DCP_E_FORMAT, "no step");
+    if (!status) generation = (int)dcp_checkpoint_training(c)->step;
     if (!status) status = dcp_read(c, got.list, TENSORS, &err);
     dcp_close(c);
     if (status) { (void)wrong(s, "does not load", path, err.message); return -1; }
@@ -238,9 +238,9 @@ static dcp_status no_litter(scene *s, crash_disk *d) {
         open.io.storage = &d->storage;
         if (dcp_open(&open, &c, NULL) != DCP_OK) return wrong(s, "cannot be opened after the sweep", open.path, "");
         directory = crash_directory_of(open.path);
-        for (i = 0; i < dcp_metadata_of(c)->shard_count; i++) {
+        for (i = 0; i < dcp_checkpoint_metadata(c)->shard_count; i++) {
             (void)snprintf(file, sizeof file, "%s%s%s", directory, directory[0] ? "/" : "",
-                           dcp_metadata_of(c)->shards[i].file_path);
+                           dcp_checkpoint_metadata(c)->shards[i].file_path);
             at = crash_find(d, file);
             if (at >= 0) used[at] = 1;
         }
@@ -731,11 +731,11 @@ static void meanwhile(scene *s, moment *m, const char *call, const char *words, 
     s->disk.hook_user = m;
 }
 static int act_unlink(moment *m) {
-    CHECK_OK(dcp_storage_delete(&m->s->disk.storage, "runs/a/x.metadata.json", NULL));
+    CHECK_OK(dcp_storage_remove(&m->s->disk.storage, "runs/a/x.metadata.json", NULL));
     return 0;
 }
 static int act_delete_kept(moment *m) {
-    CHECK_OK(dcp_storage_delete(&m->s->disk.storage, "runs/a/dense/constant_0_of_1.bin", NULL));
+    CHECK_OK(dcp_storage_remove(&m->s->disk.storage, "runs/a/dense/constant_0_of_1.bin", NULL));
     return 0;
 }
 static int act_remove_x(moment *m) {

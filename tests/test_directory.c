@@ -857,7 +857,7 @@ static void prune_damaged_body(void) {
         CHECK_OK_MESSAGE(dcp_prune(&desc, NULL, &err), err.message);
         CHECK_STR(loading(), "");
         CHECK(is_there(commits[k]));
-        CHECK_OK_MESSAGE(dcp_storage_delete(files, key_of(commits[k]), &err), err.message);
+        CHECK_OK_MESSAGE(dcp_storage_remove(files, key_of(commits[k]), &err), err.message);
         drop(data[k]);
     }
 }
@@ -1575,14 +1575,14 @@ TEST(a_loads_warnings_are_in_the_report) {
     REPORT(0, "");
     CHECK_OK_MESSAGE(dcp_read_new(c, "data", &mine, &err), err.message);
     dcp_free(mine.data);
-    dcp_warnings_of(c, &report);
+    dcp_checkpoint_warnings(c, &report);
     REPORT(1, "fetched from");
     dcp_close(c);
     open.verify = DCP_VERIFY_ALL;
     CHECK_OK_MESSAGE(dcp_open(&open, &c, &err), err.message);
     REPORT(1, "fetched from");
     CHECK_OK_MESSAGE(dcp_verify(c, &err), err.message);
-    dcp_warnings_of(c, &report);
+    dcp_checkpoint_warnings(c, &report);
     REPORT(1, "fetched from");                          /* the file has been found by then */
     dcp_close(c);
     open.verify = DCP_VERIFY_TOUCHED;
@@ -1592,10 +1592,10 @@ TEST(a_loads_warnings_are_in_the_report) {
         size_t size;
         CHECK_OK_MESSAGE(dcp_map(c, "data", &bytes, &size, &err), err.message);
     }
-    dcp_warnings_of(c, &report);
+    dcp_checkpoint_warnings(c, &report);
     REPORT(1, "fetched from");
     dcp_close(c);
-    dcp_warnings_of(NULL, &report);
+    dcp_checkpoint_warnings(NULL, &report);
     REPORT(0, "");
     done();
 }
@@ -1661,7 +1661,8 @@ TEST(a_document_of_megabytes) {
             open.verifier = &verifier;
             open.io.storage = store;
             CHECK_OK_MESSAGE(dcp_open(&open, &c, &err), err.message);
-            CHECK(dcp_metadata_of(c)->field_count == 1 && strcmp(dcp_metadata_of(c)->fields[0].value, text) == 0);
+            CHECK(dcp_checkpoint_metadata(c)->field_count == 1 &&
+                  strcmp(dcp_checkpoint_metadata(c)->fields[0].value, text) == 0);
             dcp_close(c);
             free(text);
             poke(names[i], sizes[k] / 2, '\0');

@@ -22,8 +22,8 @@ static void report_body(void) {
     CHECK(report.bytes_reused == 0 && report.bytes_in_begin == 0 && report.seconds >= 0);
     CHECK_INT(report.not_durable, store ? DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY : 0);
     c = open_at("x");
-    CHECK_STR(dcp_metadata_of(c)->save_id, report.save_id);
-    CHECK_STR(dcp_path_of(c), report.path);
+    CHECK_STR(dcp_checkpoint_metadata(c)->save_id, report.save_id);
+    CHECK_STR(dcp_checkpoint_path(c), report.path);
     dcp_close(c);
     for (i = 2; i < 5; i++) {                        /* 1 + the highest that is there, whatever the checkpoint's name */
         char name[20];
@@ -491,10 +491,10 @@ static void seed_body(void) {
     check_floats("x", "w1", 7, 2.5f);
     verify_at("x");
     c = open_at("x");
-    CHECK_INT(dcp_metadata_of(c)->is_foreign, 1);
-    CHECK_INT(dcp_tensor_find(c, "w1")->dtype, DCP_FP32);
-    CHECK_INT(dcp_training_of(c)->step, 20);
-    CHECK_STR(dcp_field_find(dcp_metadata_of(c), "by"), "the seed");
+    CHECK_INT(dcp_checkpoint_metadata(c)->is_foreign, 1);
+    CHECK_INT(dcp_checkpoint_find(c, "w1")->dtype, DCP_FP32);
+    CHECK_INT(dcp_checkpoint_training(c)->step, 20);
+    CHECK_STR(dcp_metadata_field(dcp_checkpoint_metadata(c), "by"), "the seed");
     dcp_close(c);
     flip("x_shard_1.bin", 3);
     check_floats("x", "w0", 5, 1.5f);
@@ -666,7 +666,7 @@ static void check_parts(const char *commit, const char *text) {
     c = open_at("x");
     CHECK_FAILS(dcp_read(c, &t, 1, &err), DCP_E_MISMATCH, "2 parts");
     CHECK_FAILS(dcp_read_new(c, "w", &fresh, &err), DCP_E_MISMATCH, "2 parts");
-    CHECK_INT(dcp_tensor_find(c, "w")->piece_count, 2);
+    CHECK_INT(dcp_checkpoint_find(c, "w")->piece_count, 2);
     for (i = 0; i < 2; i++) {
         memset(got, 0, sizeof got);
         CHECK_OK_MESSAGE(dcp_read_rank(c, i, &t, 1, &err), err.message);
@@ -771,8 +771,8 @@ static void seed_single_body(void) {
         seed_end(&s);
         write_seed_single("x.checkpoint", s.text, "w", 5);
         c = open_at("x");
-        CHECK_INT(dcp_layout_of(c), DCP_LAYOUT_SINGLE);
-        CHECK_INT(dcp_tensor_find(c, "w")->size, 20);
+        CHECK_INT(dcp_checkpoint_layout(c), DCP_LAYOUT_SINGLE);
+        CHECK_INT(dcp_checkpoint_find(c, "w")->size, 20);
         CHECK_FAILS(dcp_read(c, &t, 1, &err), DCP_E_INCOMPLETE, "");
         CHECK_FAILS(dcp_map(c, "w", &data, &size, &err), DCP_E_INCOMPLETE, "");
         CHECK_FAILS(dcp_verify(c, &err), DCP_E_INCOMPLETE, "");
@@ -908,7 +908,7 @@ static void check_four(void) {
     CHECK_OK_MESSAGE(dcp_map(c, "own 3", &mapped, &size, &err), err.message);
     CHECK(size == 4 && *(const float *)mapped == 3);
     CHECK_FAILS(dcp_map(c, "m", &mapped, &size, &err), DCP_E_UNSUPPORTED, "4 pieces");
-    CHECK_INT(dcp_metadata_of(c)->world_size, 4);
+    CHECK_INT(dcp_checkpoint_metadata(c)->world_size, 4);
     dcp_close(c);
 }
 static void single_of_four_body(void) {
@@ -1140,16 +1140,16 @@ static void extras_case(dcp_layout layout, int yaml, int is_begun) {
     }
     load_from("x", t, 2);
     c = open_at("x");
-    m = dcp_manifest_of(c);
+    m = dcp_checkpoint_manifest(c);
     if (m) {
         CHECK_STR(m->extra, yaml ? "\"x\": { \"y\": [1, 2] }" : "\"x\": {\"y\": [1, 2]}");
         CHECK(strstr(m->shards[0].extra, "\"codec\"") && strstr(m->tiers[1].extra, "tape") && !m->tiers[0].extra);
         CHECK(strstr(m->optim_state.extra, "adam") && strstr(m->router_state.extra, "top_k") &&
               strstr(m->router_state.layers[0].extra, "0.50"));
     } else {
-        CHECK_STR(dcp_metadata_of(c)->extra, "\"x\": {\"y\": [1, 2]}");
-        CHECK_STR(dcp_metadata_of(c)->shards[0].tensors[0].extra, "\"codec\": 1e0");
-        CHECK(dcp_metadata_of(c)->shards[0].tensors[1].extra == NULL);
+        CHECK_STR(dcp_checkpoint_metadata(c)->extra, "\"x\": {\"y\": [1, 2]}");
+        CHECK_STR(dcp_checkpoint_metadata(c)->shards[0].tensors[0].extra, "\"codec\": 1e0");
+        CHECK(dcp_checkpoint_metadata(c)->shards[0].tensors[1].extra == NULL);
     }
     dcp_close(c);
     t[0].extra = layout == DCP_LAYOUT_MANIFEST ? "\"path\": 1" : "\"blockSize\": 1";

@@ -455,7 +455,7 @@ static dcp_status work_load_all(world *w, dcp_error *err) {
     status = dcp_load(&desc, err);
     CHECK((metadata == NULL) == (status != DCP_OK));
     if (!status) CHECK_INT(state_generation(&s, TENSORS), 1);
-    if (!status) CHECK_STR(dcp_field_find(metadata, "git"), "abc123");
+    if (!status) CHECK_STR(dcp_metadata_field(metadata, "git"), "abc123");
     dcp_metadata_free(metadata);
     return status;
 }
@@ -488,7 +488,7 @@ static dcp_status work_open_read(world *w, dcp_error *err) {
     if (status) return status;
     state_make(&s, 3);
     state_tensors(&s, list, TENSORS);
-    CHECK_INT(dcp_tensor_count(c), TENSORS);
+    CHECK_INT(dcp_checkpoint_tensor_count(c), TENSORS);
     status = dcp_read(c, list, TENSORS, err);
     if (!status) CHECK_INT(state_generation(&s, TENSORS), 1);
     if (!status) status = read_slice(c, err);
@@ -733,7 +733,7 @@ static dcp_status work_parse(world *w, dcp_error *err) {
     dcp_metadata *m;
     dcp_status status = dcp_metadata_parse(w->text, w->size, &m, err);
     CHECK((m == NULL) == (status != DCP_OK));
-    if (!status) CHECK_STR(dcp_field_find(m, "git"), "abc123");
+    if (!status) CHECK_STR(dcp_metadata_field(m, "git"), "abc123");
     dcp_metadata_free(m);
     return status;
 }
@@ -907,7 +907,7 @@ static dcp_status storage_tour(dcp_storage *s, dcp_error *err) {
     if (!status) status = dcp_storage_info(s, "dir/one", &info, err);
     if (!status) status = dcp_storage_additional_info(s, "dir/one", &fields, &count, err);
     dcp_free(fields);
-    if (!status) status = dcp_storage_delete(s, "dir/one", err);
+    if (!status) status = dcp_storage_remove(s, "dir/one", err);
     return status;
 }
 static dcp_status work_storage(world *w, dcp_error *err) {
@@ -925,7 +925,7 @@ static dcp_status work_storage(world *w, dcp_error *err) {
     CHECK((s == NULL) == (status != DCP_OK));
     if (status) return status;
     status = storage_tour(s, err);
-    if (status) { hungry_fail(0, 0); hungry.tripped = 1; CHECK_OK(dcp_storage_delete(s, "dir/one", NULL)); }
+    if (status) { hungry_fail(0, 0); hungry.tripped = 1; CHECK_OK(dcp_storage_remove(s, "dir/one", NULL)); }
     dcp_storage_close(s);
     return status;
 }
@@ -1853,7 +1853,7 @@ TEST(cancelled_by_the_progress_callback) {
             if (status) CHECK_INT(status, DCP_E_CANCELLED);
             if (status) check_unchanged(w.storage, &before);
             else
-                CHECK_OK_MESSAGE(dcp_storage_delete(w.storage, layout ? "large.checkpoint" : "large.metadata.json",
+                CHECK_OK_MESSAGE(dcp_storage_remove(w.storage, layout ? "large.checkpoint" : "large.metadata.json",
                                                     &err), err.message);
             if (!status) CHECK_OK(sweep_all(w.storage, NULL, NULL));
             if (!status) check_unchanged(w.storage, &before);
@@ -2252,7 +2252,7 @@ TEST(two_exchanged_shards_of_one_document_are_noticed) {
     CHECK(strstr(err.message, "\"x\"") != NULL);
     CHECK_INT(verify_at(storage, &forms[0], "p", &err), DCP_E_CHECKSUM);
     swap_objects(storage, "p_shard_0.bin", "p_shard_1.bin");
-    CHECK_OK(dcp_storage_delete(storage, "p_shard_1.bin", NULL));
+    CHECK_OK(dcp_storage_remove(storage, "p_shard_1.bin", NULL));
     CHECK_INT(load_two_rows(storage, got, &err), DCP_E_INCOMPLETE);
     CHECK(strstr(err.message, "p_shard_1.bin") != NULL);
     dcp_storage_close(storage);
@@ -2717,7 +2717,7 @@ TEST(a_tensor_that_changes_during_its_save_still_verifies) {
         io_make(&desc.io, storage);
         if (dcp_save(&desc, &err) == DCP_OK) (void)verify_at(storage, &forms[i % 4], "p", &err);
         if (err.status == DCP_OK)
-            (void)dcp_storage_delete(storage, desc.layout ? "p.checkpoint" : "p.metadata.json", NULL);
+            (void)dcp_storage_remove(storage, desc.layout ? "p.checkpoint" : "p.metadata.json", NULL);
     }
     dcpi_flag_set(&s.stop, 1);
     dcpi_thread_join(&thread);

@@ -392,7 +392,7 @@ static void save_one(const golden *g, dcp_storage *storage) {
     if (g->flags & REWRITTEN) rewrite(g, storage);
     if (!(g->flags & LARGE)) return;
     (void)snprintf(shard, sizeof shard, "%s_shard_0.bin", g->path);
-    OK(dcp_storage_delete(storage, shard, &err));
+    OK(dcp_storage_remove(storage, shard, &err));
 }
 static void save_all(dcp_storage *storage) {
     size_t i;
@@ -445,7 +445,7 @@ static void check_whole(dcp_checkpoint *c, const dcp_tensor *piece, uint64_t sal
     dcp_tensor t = dcp_array(piece->name, piece->dtype, NULL, piece->ndim,
                              piece->placement == DCP_PLACE_SHARDED ? piece->global_shape : piece->shape);
     const size_t size = span_of(&t) + 16;
-    const dcp_tensor_info *info = dcp_tensor_find(c, piece->name);
+    const dcp_tensor_info *info = dcp_checkpoint_find(c, piece->name);
     SAME(info && info->dtype == piece->dtype && info->ndim == piece->ndim && info->placement == piece->placement,
          piece->name);
     SAME(memcmp(info->shape, t.shape, sizeof t.shape) == 0, piece->name);
@@ -468,13 +468,13 @@ static void check_tensors(const golden *g, dcp_checkpoint *c) {
             check_piece(c, &l.tensor[i], rank);
             check_whole(c, &l.tensor[i], l.salt[i]);
         }
-        if (g->ranks == 1) CHECK_INT(dcp_tensor_count(c), l.count);
+        if (g->ranks == 1) CHECK_INT(dcp_checkpoint_tensor_count(c), l.count);
         release(&l);
     }
 }
 static void check_description(const golden *g, dcp_checkpoint *c) {
-    const dcp_metadata *m = dcp_metadata_of(c);
-    const dcp_training *training = dcp_training_of(c);
+    const dcp_metadata *m = dcp_checkpoint_metadata(c);
+    const dcp_training *training = dcp_checkpoint_training(c);
     size_t i;
     CHECK(m != NULL);
     CHECK_INT(m->world_size, g->ranks);
@@ -490,14 +490,14 @@ static void check_description(const golden *g, dcp_checkpoint *c) {
     CHECK_STR(m->sharding.precision, "mixed");
     CHECK(strstr(m->sharding.info, "\"degree\"") != NULL);
     CHECK_INT(m->field_count, DCPI_COUNT(fields));
-    for (i = 0; i < DCPI_COUNT(fields); i++) CHECK_STR(dcp_field_find(m, fields[i].key), fields[i].value);
+    for (i = 0; i < DCPI_COUNT(fields); i++) CHECK_STR(dcp_metadata_field(m, fields[i].key), fields[i].value);
     if (g->flags & REWRITTEN) {
         SAME(m->extra && m->sharding.extra && m->shards[0].extra && m->shards[0].tensors[0].extra, "unknown members");
         SAME(strstr(m->training.extra, "\"xxh3\": \"5f2b\"") && strstr(m->training.extra, "2.50"), "unknown members");
     }
 }
 static void check_router(const golden *g, dcp_checkpoint *c) {
-    const dcp_manifest *m = dcp_manifest_of(c);
+    const dcp_manifest *m = dcp_checkpoint_manifest(c);
     uint64_t seed = 0;
     if (g->model != model_experts) return;
     CHECK(m != NULL);
@@ -506,16 +506,16 @@ static void check_router(const golden *g, dcp_checkpoint *c) {
     CHECK_INT(m->tiers[1].budget_bytes, INT64_C(1500000000000));
     OK(dcp_manifest_router_seed(m, 0, &seed));
     SAME(seed == UINT64_MAX, "seed");
-    CHECK_INT(dcp_tensor_find(c, "y")->expert_key[2], 7);
-    CHECK_STR(dcp_tensor_find(c, "y")->tier, "warm");
-    CHECK_INT(dcp_tensor_find(c, "x")->version, g->flags & LATER ? 1 : 0);
-    CHECK_INT(dcp_tensor_find(c, "r")->role, DCP_ROLE_ROUTER);
+    CHECK_INT(dcp_checkpoint_find(c, "y")->expert_key[2], 7);
+    CHECK_STR(dcp_checkpoint_find(c, "y")->tier, "warm");
+    CHECK_INT(dcp_checkpoint_find(c, "x")->version, g->flags & LATER ? 1 : 0);
+    CHECK_INT(dcp_checkpoint_find(c, "r")->role, DCP_ROLE_ROUTER);
 }
 static void check_valid(const golden *g, dcp_checkpoint *c) {
     dcp_validation v;
     const dcp_status status = g->layout == DCP_LAYOUT_MANIFEST
-                              ? dcp_manifest_validate(dcp_manifest_of(c), &v) : dcp_metadata_validate(
-                                      dcp_metadata_of(c), &v);
+                              ? dcp_manifest_validate(dcp_checkpoint_manifest(c), &v) : dcp_metadata_validate(
+                                      dcp_checkpoint_metadata(c), &v);
     CHECK_OK_MESSAGE(status, v.error_count ? v.errors[0] : "");
     CHECK_INT(v.error_count + v.warning_count, 0);
     dcp_validation_free(&v);

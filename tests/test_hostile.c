@@ -487,8 +487,8 @@ static void use_tensors(dcp_checkpoint *c, verdict *v) {
             CHECK(is_saved(&s, SHARED, rank));
     }
     state_make(&s, 0, 1);
-    for (t = 0; t < (int)dcp_tensor_count(c); t++) {
-        const dcp_tensor_info *info = dcp_tensor_at(c, (size_t)t);
+    for (t = 0; t < (int)dcp_checkpoint_tensor_count(c); t++) {
+        const dcp_tensor_info *info = dcp_checkpoint_tensor(c, (size_t)t);
         const void *data;
         size_t size;
         dcp_tensor fresh;
@@ -1810,9 +1810,9 @@ static dcp_status work_select(larder *l, dcp_error *err) {
     all.tier_count = forms[l->f].layout == DCP_LAYOUT_MANIFEST;
     if (forms[l->f].layout != DCP_LAYOUT_MANIFEST) select.role_count = 0;
     status = open_larder(l, &select, NULL, NULL, &c, err);
-    if (!status) status = dcp_find(c, &all, &found, &count, err);
+    if (!status) status = dcp_checkpoint_select(c, &all, &found, &count, err);
     CHECK((found == NULL) == (status != DCP_OK));
-    if (!status) CHECK(count > 0 && dcp_tensor_find(c, "odd") != NULL);
+    if (!status) CHECK(count > 0 && dcp_checkpoint_find(c, "odd") != NULL);
     dcp_free((void *)found);
     if (!status) status = dcp_verify(c, err);
     dcp_close(c);

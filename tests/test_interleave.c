@@ -903,8 +903,8 @@ static const document *document_of(int blob) {
     memset(d, 0, sizeof *d);
     d->blob = blob;
     if (open_at(DCP_VERIFY_NONE, &c, &err)) wrong(&alone, "a document does not open:", err.message);
-    m = dcp_metadata_of(c);
-    for (k = 0; k < m->shard_count && dcp_layout_of(c) == DCP_LAYOUT_SHARDED; k++) {
+    m = dcp_checkpoint_metadata(c);
+    for (k = 0; k < m->shard_count && dcp_checkpoint_layout(c) == DCP_LAYOUT_SHARDED; k++) {
         MUST(d->count < FILES);
         d->names[d->count++] = name_number(m->shards[k].file_path);
     }

@@ -212,7 +212,7 @@ static void empty(dcp_storage *storage) {
     generation_files files;
     int i;
     generation_files_find(&files, storage);
-    for (i = 0; i < files.count; i++) CHECK_OK(dcp_storage_delete(storage, files.name[i], NULL));
+    for (i = 0; i < files.count; i++) CHECK_OK(dcp_storage_remove(storage, files.name[i], NULL));
     generation_files_free(&files);
 }
 static void seed(dcp_storage *storage, dcp_layout layout) {

@@ -571,11 +571,11 @@ TEST(seed_custom_fields_persistence) {
     t = write_text(m, NULL);
     n = parse(t.data);
     CHECK_INT(n->field_count, 3);
-    CHECK_STR(dcp_field_find(n, "framework"), "other");
-    CHECK_STR(dcp_field_find(n, "a\"\n\t\xC3\xA4"), "v\\\x01\xF0\x9F\x98\x80");
-    CHECK_STR(dcp_field_find(n, "empty"), "");
-    CHECK(dcp_field_find(n, "gone") == NULL);
-    CHECK(dcp_field_find(NULL, "gone") == NULL);
+    CHECK_STR(dcp_metadata_field(n, "framework"), "other");
+    CHECK_STR(dcp_metadata_field(n, "a\"\n\t\xC3\xA4"), "v\\\x01\xF0\x9F\x98\x80");
+    CHECK_STR(dcp_metadata_field(n, "empty"), "");
+    CHECK(dcp_metadata_field(n, "gone") == NULL);
+    CHECK(dcp_metadata_field(NULL, "gone") == NULL);
     free(t.data);
     dcp_metadata_free(m);
     dcp_metadata_free(n);
@@ -640,7 +640,7 @@ TEST(golden_document_is_parsed_field_by_field) {
     CHECK_STR(m->training.optimizer_type, "adamw");
     CHECK_STR(m->training.optimizer_state, "{}");
     CHECK_INT(m->field_count, 2);
-    CHECK_STR(dcp_field_find(m, "note"), "two\nlines");
+    CHECK_STR(dcp_metadata_field(m, "note"), "two\nlines");
     dcp_metadata_free(m);
 }
 /* Tensors as we write them are read by a shorter way; the same document, spaced in another way, is not, and means the
@@ -976,7 +976,7 @@ TEST(arguments_that_are_missing_are_refused) {
     CHECK_INT(dcp_shard_owner(5, 0), 0);
     CHECK_STR(dcp_layout_extension(DCP_LAYOUT_MANIFEST), ".manifest.json");
     CHECK(dcp_layout_extension((dcp_layout)9) == NULL);
-    CHECK(dcp_field_find(m, NULL) == NULL);
+    CHECK(dcp_metadata_field(m, NULL) == NULL);
     dcp_metadata_free(m);
 }
 /* With limits that a test can reach: a program may set them, and then they hold in the builders, the parser and the
@@ -1484,7 +1484,7 @@ TEST(documents_of_the_seed_load_with_warnings) {
     CHECK_STR(m->shards[0].tensors[0].data_type, "Float32");
     CHECK(m->shards[0].tensors[0].placement == NULL);
     CHECK(m->shards[1].checksum == NULL && m->sharding.precision == NULL && m->training.optimizer_type == NULL);
-    CHECK_STR(dcp_field_find(m, "k"), "v'");
+    CHECK_STR(dcp_metadata_field(m, "k"), "v'");
     check_warning(m, "shards[1].checksum", "missing");
     check_warning(m, "shards[0].tensors[1].offset", "order");
     t = write_text(m, NULL);                                          /* a rewrite makes it ours, and it still passes */
@@ -1756,7 +1756,7 @@ TEST(every_allocation_of_a_builder_can_fail) {
         alloc_arena = 1024 * 1024;
         CHECK_INT(status, done ? DCP_OK : DCP_E_MEMORY);
         CHECK_INT(err.status, status);
-        if (done) CHECK_STR(dcp_field_find(m, "git"), "new");
+        if (done) CHECK_STR(dcp_metadata_field(m, "git"), "new");
         dcp_metadata_free(m);
         CHECK_INT(alloc_live, live);
     }

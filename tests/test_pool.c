@@ -154,8 +154,8 @@ static void files_and_fields(int yaml) {
     check_loads(storage, "runs/s1", &m);
     check_loads(storage, report.path, &m);
     c = open_at(storage, "runs/s1", NULL);
-    CHECK_INT(dcp_layout_of(c), DCP_LAYOUT_MANIFEST);
-    manifest = dcp_manifest_of(c);
+    CHECK_INT(dcp_checkpoint_layout(c), DCP_LAYOUT_MANIFEST);
+    manifest = dcp_checkpoint_manifest(c);
     CHECK(manifest != NULL);
     CHECK_STR(manifest->model_id, "moe-small");
     CHECK_INT(manifest->epoch, 5);
@@ -171,18 +171,18 @@ static void files_and_fields(int yaml) {
     CHECK_OK(dcp_manifest_router_seed(manifest, 5, &seed));
     CHECK(seed == 9);
     CHECK_INT(dcp_manifest_router_seed(manifest, 2, &seed), DCP_E_NOT_FOUND);
-    CHECK_INT(dcp_training_of(c)->step, 100);
-    CHECK_INT(dcp_tensor_count(c), TENSORS);
-    info = dcp_tensor_find(c, "expert_c");
+    CHECK_INT(dcp_checkpoint_training(c)->step, 100);
+    CHECK_INT(dcp_checkpoint_tensor_count(c), TENSORS);
+    info = dcp_checkpoint_find(c, "expert_c");
     CHECK(info != NULL);
     CHECK_INT(info->role, DCP_ROLE_EXPERT);
     CHECK_STR(info->tier, "warm");
     CHECK_INT(info->expert_key[0], 2);
     CHECK_INT(info->expert_key[2], 2);
     CHECK_INT(info->version, 0);
-    CHECK_INT(dcp_tensor_find(c, "adam/v")->role, DCP_ROLE_OPTIMIZER);
-    CHECK_INT(dcp_tensor_find(c, "router_1")->role, DCP_ROLE_ROUTER);
-    CHECK_INT(dcp_tensor_find(c, "router_1")->expert_key[0], 1);
+    CHECK_INT(dcp_checkpoint_find(c, "adam/v")->role, DCP_ROLE_OPTIMIZER);
+    CHECK_INT(dcp_checkpoint_find(c, "router_1")->role, DCP_ROLE_ROUTER);
+    CHECK_INT(dcp_checkpoint_find(c, "router_1")->expert_key[0], 1);
     dcp_close(c);
     dcp_storage_close(storage);
 }
@@ -325,7 +325,7 @@ static void save_and_load_at(model *m, const char *path, dcp_layout layout) {
     check_loads(NULL, report.path, m);
     c = open_at(NULL, path, NULL);
     CHECK_OK_MESSAGE(dcp_verify(c, &err), err.message);
-    CHECK_STR(dcp_path_of(c), report.path);
+    CHECK_STR(dcp_checkpoint_path(c), report.path);
     dcp_close(c);
 }
 TEST(paths_may_be_long_and_beyond_ascii) {
@@ -387,7 +387,7 @@ TEST(unchanged_files_are_kept_and_changed_ones_get_a_version) {
     check_loads(storage, "s3", &three);
     c = open_at(storage, "s3", NULL);
     for (i = 0; i < TENSORS; i++)
-        CHECK_INT(dcp_tensor_find(c, three.list[i].name)->version, i == 3 ? 2 : i == 7 ? 1 : 0);
+        CHECK_INT(dcp_checkpoint_find(c, three.list[i].name)->version, i == 3 ? 2 : i == 7 ? 1 : 0);
     dcp_close(c);
     dcp_storage_close(storage);
 }
@@ -409,10 +409,10 @@ TEST(a_version_that_is_asked_for_is_the_least) {
     m.list[2].version = 9;                              /* unchanged: the file is kept, and its version */
     save_model(&m, storage, "s2", 2);
     c = open_at(storage, "s2", NULL);
-    CHECK_INT(dcp_tensor_find(c, m.list[0].name)->version, 8);
-    CHECK_INT(dcp_tensor_find(c, m.list[1].name)->version, 1);
-    CHECK_INT(dcp_tensor_find(c, m.list[2].name)->version, 0);
-    CHECK(dcp_tensor_find(c, m.list[3].name)->version == INT64_MAX);
+    CHECK_INT(dcp_checkpoint_find(c, m.list[0].name)->version, 8);
+    CHECK_INT(dcp_checkpoint_find(c, m.list[1].name)->version, 1);
+    CHECK_INT(dcp_checkpoint_find(c, m.list[2].name)->version, 0);
+    CHECK(dcp_checkpoint_find(c, m.list[3].name)->version == INT64_MAX);
     dcp_close(c);
     m.list[4].version = -1;
     desc = saving(&m, storage, "s3", 3);
@@ -458,7 +458,7 @@ TEST(a_kept_file_that_vanished_is_written_anew) {
     model m;
     model_make(&m, 1);
     save_model(&m, storage, "s1", 1);
-    CHECK_OK(dcp_storage_delete(storage, files[4], NULL));
+    CHECK_OK(dcp_storage_remove(storage, files[4], NULL));
     CHECK_OK(dcp_storage_write_all(storage, files[5], "short", 5, NULL));
     save_model(&m, storage, "s2", 2);
     CHECK_INT(report.bytes_reused, 8 * sizeof m.values[0]);
@@ -645,7 +645,7 @@ TEST(sweep_finds_the_folders_on_a_disk) {
     check_loads(storage, "s1", &m);
     CHECK_OK(dcp_storage_write_all(storage, "dense/a/b/c_0_of_1.v1.0123456789abcdef.bin", "x", 1, NULL));
     sweep_at(storage, -1, 0, 1);
-    CHECK_OK(dcp_storage_delete(storage, "s1.manifest.json", NULL));
+    CHECK_OK(dcp_storage_remove(storage, "s1.manifest.json", NULL));
     sweep_at(storage, -1, 1, TENSORS);
     CHECK_OK(storage->list(storage->context, "dense/layer_0", DCP_LIST_OBJECTS, count_one, &count, NULL));
     CHECK_INT(count, 0);
@@ -657,9 +657,9 @@ static size_t selected(dcp_storage *storage, const dcp_select *select) {
     dcp_checkpoint *c = open_at(storage, "s1", NULL), *part = open_at(storage, "s1", select);
     const dcp_tensor_info **found;
     size_t count, i;
-    CHECK_OK(dcp_find(c, select, &found, &count, NULL));
-    CHECK_INT(dcp_tensor_count(part), count);
-    for (i = 0; i < count; i++) CHECK_STR(dcp_tensor_at(part, i)->name, found[i]->name);
+    CHECK_OK(dcp_checkpoint_select(c, select, &found, &count, NULL));
+    CHECK_INT(dcp_checkpoint_tensor_count(part), count);
+    for (i = 0; i < count; i++) CHECK_STR(dcp_checkpoint_tensor(part, i)->name, found[i]->name);
     dcp_free((void *)found);
     dcp_close(part);
     dcp_close(c);
@@ -729,7 +729,7 @@ TEST(files_of_tiers_that_are_not_selected_need_not_be_there) {
     model m, got;
     model_make(&m, 1);
     save_model(&m, storage, "s1", 1);
-    CHECK_OK(dcp_storage_delete(storage, files[4], NULL));
+    CHECK_OK(dcp_storage_remove(storage, files[4], NULL));
     flip(storage, files[5], 3);
     select.tiers = hot; select.tier_count = 1;
     c = open_at(storage, "s1", &select);
@@ -778,11 +778,11 @@ static void fetched_from_elsewhere(dcp_checksum checksum, dcp_verify_policy veri
     CHECK_OK_MESSAGE(dcp_save(&save, &err), err.message);
     copy_all(storage, good);
     copy_all(storage, bad);
-    CHECK_OK(dcp_storage_delete(storage, files[0], NULL));
+    CHECK_OK(dcp_storage_remove(storage, files[0], NULL));
     flip(storage, files[1], 5);
     flip(bad, files[1], 6);
     CHECK_OK(dcp_storage_write_all(storage, files[2], "short", 5, NULL));
-    CHECK_OK(dcp_storage_delete(bad, files[2], NULL));
+    CHECK_OK(dcp_storage_remove(bad, files[2], NULL));
     desc.path = "s1";
     desc.verify = verify;
     desc.io.storage = storage;
@@ -904,7 +904,7 @@ static void meddle(void *user, fault_kind kind, const char *key, int64_t call, i
     if (kind != FAULT_COMMIT || !is_done || m->is_done || strcmp(key, m->after) != 0) return;
     m->is_done = 1;
     if (m->text) m->status = dcp_storage_write_all(m->storage, m->key, m->text, strlen(m->text), NULL);
-    else if (m->key) m->status = dcp_storage_delete(m->storage, m->key, NULL);
+    else if (m->key) m->status = dcp_storage_remove(m->storage, m->key, NULL);
     else while (dcpi_os_monotonic_ms() == begun) continue;
 }
 static void check_meddled(dcp_layout layout, const char *key, const char *text, dcp_status want, const char *words) {
@@ -968,7 +968,7 @@ TEST(opening_touches_no_file_and_a_map_touches_one) {
     int i;
     model_make(&m, 1);
     save_model(&m, storage, "s1", 1);
-    for (i = 1; i < TENSORS; i++) CHECK_OK(dcp_storage_delete(storage, files[i], NULL));
+    for (i = 1; i < TENSORS; i++) CHECK_OK(dcp_storage_remove(storage, files[i], NULL));
     c = open_at(storage, "s1", NULL);
     CHECK_OK_MESSAGE(dcp_map(c, "layer_0/attention_q", &data, &size, &err), err.message);
     CHECK(size == sizeof m.values[0] && memcmp(data, m.values[0], size) == 0);
@@ -1144,7 +1144,7 @@ TEST(sync_copies_what_is_missing_stale_or_corrupt) {
     save.overwrite = 1;
     CHECK_OK_MESSAGE(dcp_save(&save, &err), err.message);
     (void)snprintf(key, sizeof key, "nvme/%s", files[0]);
-    CHECK_OK(dcp_storage_delete(to, key, NULL));
+    CHECK_OK(dcp_storage_remove(to, key, NULL));
     (void)snprintf(key, sizeof key, "nvme/%s", files[7]);
     flip(to, key, 77);
     desc.dry_run = 1;
@@ -1310,8 +1310,8 @@ TEST(nothing_goes_because_a_manifest_lays_claim_to_it) {
             CHECK(how != 2 || !is_there(storage, "s1.manifest.json"));
             if (how == 2) removing.path = "s2";
             if (how > 0) CHECK_OK_MESSAGE(dcp_remove(&removing, NULL, &err), err.message);
-            CHECK_OK(dcp_storage_delete(storage, files[0], NULL));      /* nobody's since it was renamed */
-            CHECK_OK(dcp_storage_delete(storage, not_of_a_pool[i], NULL));
+            CHECK_OK(dcp_storage_remove(storage, files[0], NULL));      /* nobody's since it was renamed */
+            CHECK_OK(dcp_storage_remove(storage, not_of_a_pool[i], NULL));
         }
     }
     check_loads(storage, "dense/inner/q", &m);
@@ -1342,9 +1342,9 @@ TEST(sync_replaces_nothing_that_is_not_ours) {
         dcp_free(data);
         CHECK_INT(sync_to(from, to, NULL, &err), DCP_E_EXISTS);
         CHECK_STR(text_at(to, key), "mine");
-        CHECK_OK(dcp_storage_delete(to, "nvme/third.manifest.json", NULL));
+        CHECK_OK(dcp_storage_remove(to, "nvme/third.manifest.json", NULL));
         /* nothing is there: it comes, and then it is the copy's */
-        CHECK_OK(dcp_storage_delete(to, key, NULL));
+        CHECK_OK(dcp_storage_remove(to, key, NULL));
         CHECK_OK_MESSAGE(sync_to(from, to, NULL, &err), err.message);
         CHECK_OK(dcp_storage_write_all(to, key, "damaged", 7, NULL));
         CHECK_OK_MESSAGE(sync_to(from, to, NULL, &err), err.message);
@@ -1414,8 +1414,8 @@ TEST(the_files_of_a_seeds_states_belong_to_it) {
         CHECK_OK_MESSAGE(latest_in(from, "", &err), err.message);
         c = open_at(from, "s1", NULL);
         CHECK_OK_MESSAGE(dcp_verify(c, &err), err.message);
-        CHECK_INT(dcp_tensor_count(c), 2);
-        CHECK_OK(dcp_storage_delete(from, states[i], NULL));
+        CHECK_INT(dcp_checkpoint_tensor_count(c), 2);
+        CHECK_OK(dcp_storage_remove(from, states[i], NULL));
         CHECK_INT(latest_in(from, "", &err), DCP_E_INCOMPLETE);
         CHECK(strstr(err.message, states[i]) != NULL);
         dcp_close(c);
@@ -1435,7 +1435,7 @@ TEST(the_files_of_a_seeds_states_belong_to_it) {
     CHECK_OK_MESSAGE(latest_in(to, "nvme", &err), err.message);
     for (i = 0; i < 2; i++) {
         (void)snprintf(key, sizeof key, "nvme/%s", states[i]);
-        CHECK_OK(dcp_storage_delete(to, key, NULL));
+        CHECK_OK(dcp_storage_remove(to, key, NULL));
         CHECK_OK_MESSAGE(sync_to(from, to, NULL, &err), err.message);
         CHECK(synced.copied == 1 && synced.missing == 1 && is_there(to, key));
         flip(from, states[i], 3);                       /* no checksum tells damage there from a new state here */
@@ -1455,7 +1455,7 @@ TEST(the_files_of_a_seeds_states_belong_to_it) {
     }
     CHECK(!is_there(to, "nvme/dense/layer_0/attention_q_0_of_1.bin"));
     sweep_at(from, -1, 1, 0);
-    CHECK_OK(dcp_storage_delete(from, "s1.manifest.yaml", NULL));
+    CHECK_OK(dcp_storage_remove(from, "s1.manifest.yaml", NULL));
     sweep_at(from, -1, 0, 0);
     sweep_at(from, -1, 1, 2);                           /* what states are called, other programs may call theirs */
     dcp_storage_close(from);
@@ -1475,7 +1475,7 @@ TEST(sync_says_what_it_cannot_do) {
     save.layout = DCP_LAYOUT_SHARDED;
     CHECK_OK_MESSAGE(dcp_save(&save, &err), err.message);
     CHECK_INT(sync_to(from, to, NULL, &err), DCP_E_UNSUPPORTED);
-    CHECK_OK(dcp_storage_delete(from, "s1.metadata.json", NULL));
+    CHECK_OK(dcp_storage_remove(from, "s1.metadata.json", NULL));
     save_model(&m, from, "s1", 7);
     desc.verifier = &verifier;
     CHECK_INT(sync_to(from, to, &desc, &err), DCP_E_SIGNATURE);

@@ -108,7 +108,8 @@ static dcp_status load(dcp_storage *storage, const char *path, int *generation, 
     }
     status = dcp_read(c, whole, TENSORS, err);
     if (!status) status = dcp_verify(c, err);
-    if (!status && state_is(&s, (int)dcp_training_of(c)->step)) *generation = (int)dcp_training_of(c)->step;
+    if (!status && state_is(&s, (int)dcp_checkpoint_training(c)->step))
+        *generation = (int)dcp_checkpoint_training(c)->step;
     dcp_close(c);
     return status;
 }
@@ -202,7 +203,7 @@ static void check_clean_after_sweep(dcp_storage *storage) {
         const dcp_metadata *m;
         if (!is_commit(now.key[i])) continue;
         CHECK_OK_MESSAGE(open_at(storage, now.key[i], &c, &err), err.message);
-        m = dcp_metadata_of(c);
+        m = dcp_checkpoint_metadata(c);
         for (k = 0; k < m->shard_count; k++)
             if (!has(&named, m->shards[k].file_path)) CHECK_OK(note_file(&named, m->shards[k].file_path, NULL));
         dcp_close(c);

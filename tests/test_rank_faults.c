@@ -1763,7 +1763,7 @@ static void flip_bit(dcp_storage *storage, int rank) {
     desc.path = P;
     desc.io.storage = storage;
     CHECK_OK_MESSAGE(dcp_open(&desc, &c, &err), err.message);
-    shard = &dcp_metadata_of(c)->shards[rank];
+    shard = &dcp_checkpoint_metadata(c)->shards[rank];
     for (i = 0; i < shard->tensor_count; i++)
         if (strcmp(shard->tensors[i].name, "w") == 0) offset = shard->tensors[i].offset;
     (void)snprintf(path, sizeof path, "run/%s", shard->file_path);
@@ -1844,7 +1844,7 @@ TEST(one_loading_rank_that_fails_is_everyones_failure) {
         char path[40];
         doing("shard %d is gone", k);
         (void)snprintf(path, sizeof path, "run/x_shard_%d.bin", k);
-        CHECK_OK_MESSAGE(dcp_storage_delete(storage, path, &err), err.message);
+        CHECK_OK_MESSAGE(dcp_storage_remove(storage, path, &err), err.message);
         job_run(&j, load_part);
         check_all(&j, DCP_E_INCOMPLETE, path + 4);
         check_quick(&j, 1000);
@@ -2545,7 +2545,7 @@ TEST(all_ranks_get_the_same_from_every_call) {
         together_run(&j, &t, 0, DCP_OK, 0);
         CHECK_STR(t.path[worlds[i] - 1], "run/c2.metadata.json");
         together_run(&j, &t, 4, DCP_OK, 0);
-        CHECK_OK_MESSAGE(dcp_storage_delete(storage, "run/c2_shard_1.bin", &err), err.message);
+        CHECK_OK_MESSAGE(dcp_storage_remove(storage, "run/c2_shard_1.bin", &err), err.message);
         together_run(&j, &t, 4, DCP_E_INCOMPLETE, 0);
         together_run(&j, &t, 0, DCP_E_INCOMPLETE, 0);
         job_close(&j);

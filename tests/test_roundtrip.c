@@ -62,24 +62,24 @@ TEST(what_is_stored_is_described) {
     t[2] = dcp_scalar("m", DCP_COMPLEX128, data);
     save_as("x", t, 3);
     c = open_at("x");
-    CHECK_INT(dcp_tensor_count(c), 3);
-    CHECK_STR(dcp_tensor_at(c, 0)->name, "a");          /* sorted by name */
-    CHECK_STR(dcp_tensor_at(c, 1)->name, "m");
-    CHECK_STR(dcp_tensor_at(c, 2)->name, "z");
-    CHECK(dcp_tensor_at(c, 3) == NULL);
-    CHECK(dcp_tensor_find(c, "none") == NULL);
-    info = dcp_tensor_find(c, "z");
+    CHECK_INT(dcp_checkpoint_tensor_count(c), 3);
+    CHECK_STR(dcp_checkpoint_tensor(c, 0)->name, "a");          /* sorted by name */
+    CHECK_STR(dcp_checkpoint_tensor(c, 1)->name, "m");
+    CHECK_STR(dcp_checkpoint_tensor(c, 2)->name, "z");
+    CHECK(dcp_checkpoint_tensor(c, 3) == NULL);
+    CHECK(dcp_checkpoint_find(c, "none") == NULL);
+    info = dcp_checkpoint_find(c, "z");
     CHECK(info->dtype == DCP_BF16 && info->ndim == 3 && memcmp(info->shape, shape, sizeof shape) == 0 &&
           info->shape[3] == 0);
     CHECK_STR(info->dtype_name, "bf16");
     CHECK_INT(info->size, 48);
     CHECK_INT(info->piece_count, 1);
     CHECK_INT(info->placement, DCP_PLACE_REPLICATED);
-    CHECK_INT(dcp_tensor_find(c, "a")->size, 3);
-    CHECK_INT(dcp_tensor_find(c, "m")->ndim, 0);
-    CHECK_INT(dcp_tensor_find(c, "m")->size, 16);
-    CHECK_STR(dcp_path_of(c), "x.metadata.json");
-    CHECK_INT(dcp_layout_of(c), DCP_LAYOUT_SHARDED);
+    CHECK_INT(dcp_checkpoint_find(c, "a")->size, 3);
+    CHECK_INT(dcp_checkpoint_find(c, "m")->ndim, 0);
+    CHECK_INT(dcp_checkpoint_find(c, "m")->size, 16);
+    CHECK_STR(dcp_checkpoint_path(c), "x.metadata.json");
+    CHECK_INT(dcp_checkpoint_layout(c), DCP_LAYOUT_SHARDED);
     dcp_close(c);
     done();
 }
@@ -129,7 +129,7 @@ static void nothing_body(void) {
         desc.layout = layout ? DCP_LAYOUT_SINGLE : DCP_LAYOUT_SHARDED;
         save(&desc);
         c = open_at(layout ? "one" : "many");
-        CHECK_INT(dcp_tensor_count(c), 0);
+        CHECK_INT(dcp_checkpoint_tensor_count(c), 0);
         CHECK_OK_MESSAGE(dcp_read(c, NULL, 0, &err), err.message);
         CHECK_OK_MESSAGE(dcp_verify(c, &err), err.message);
         dcp_close(c);
@@ -339,7 +339,7 @@ static void large_body(void) {
     verify_at("large");
     large_case(DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, 64 << 20, 2 << 20, size);
     verify_at("large");
-    CHECK_OK(dcp_storage_delete(files, "large.metadata.json", &err));
+    CHECK_OK(dcp_storage_remove(files, "large.metadata.json", &err));
     large_case(DCP_LAYOUT_SINGLE, DCP_CHECKSUM_TREE, 0, 1 << 20, size);
     large_case(DCP_LAYOUT_SINGLE, DCP_CHECKSUM_FLAT, 0, 0, size);
     verify_at("large");
@@ -377,7 +377,7 @@ TEST(digests_are_those_of_the_format) {
     desc.block_size = 1 << 20;
     save(&desc);
     c = open_at("x");
-    document = dcp_metadata_of(c);
+    document = dcp_checkpoint_metadata(c);
     m = &document->shards[0].tensors[0];
     CHECK_INT(m->block_count, 6);
     CHECK_INT(m->block_size, MIB);
@@ -414,8 +414,8 @@ TEST(flat_checksum_is_what_sha256sum_prints) {
     dcpi_hex_encode(digest, 32, text);
     text[64] = '\0';
     c = open_at("x");
-    CHECK_STR(dcp_metadata_of(c)->shards[0].checksum, text);
-    CHECK_INT(dcp_metadata_of(c)->shards[0].tensors[0].block_count, 0);
+    CHECK_STR(dcp_checkpoint_metadata(c)->shards[0].checksum, text);
+    CHECK_INT(dcp_checkpoint_metadata(c)->shards[0].tensors[0].block_count, 0);
     dcp_close(c);
     dcp_free(file);
     done();
@@ -438,7 +438,7 @@ static void tiny_case(dcp_layout layout, int32_t *data, dcp_tensor *t, char (*la
     load_from("tiny", t, count);
     for (i = 0; i < count; i++) CHECK_INT(data[i], (int32_t)i * 7);
     verify_at("tiny");
-    CHECK_OK(dcp_storage_delete(files, layout ? "tiny.checkpoint" : "tiny.metadata.json", &err));
+    CHECK_OK(dcp_storage_remove(files, layout ? "tiny.checkpoint" : "tiny.metadata.json", &err));
 }
 static void tiny_body(void) {
     int32_t *data = (int32_t *)(void *)allocated(TINY * sizeof *data);
@@ -486,10 +486,10 @@ static void alignment_case(size_t alignment, dcp_layout layout, const dcp_tensor
     save(&desc);
     verify_at("x");
     c = open_at("x");
-    region = dcp_metadata_of(c)->shards[0].data_offset;
+    region = dcp_checkpoint_metadata(c)->shards[0].data_offset;
     CHECK(layout ? region > 0 && region % dcpi_max((int64_t)alignment, 4096) == 0 : region == 0);
     file = get(layout ? commit : "x_shard_0.bin", &size);
-    check_places(dcp_metadata_of(c), file, size, alignment ? (int64_t)alignment : 64);
+    check_places(dcp_checkpoint_metadata(c), file, size, alignment ? (int64_t)alignment : 64);
     dcp_free(file);
     dcp_close(c);
     drop(commit);
@@ -745,8 +745,8 @@ TEST(training_sharding_and_fields_come_back) {
         desc.field_count = 3;
         save(&desc);
         c = open_at(layout ? "one" : "many");
-        m = dcp_metadata_of(c);
-        CHECK(dcp_training_of(c) == &m->training);
+        m = dcp_checkpoint_metadata(c);
+        CHECK(dcp_checkpoint_training(c) == &m->training);
         CHECK(m->training.epoch == 5 && m->training.step == training.step &&
               m->training.learning_rate == training.learning_rate);
         CHECK_STR(m->training.optimizer_type, training.optimizer_type);
@@ -757,10 +757,10 @@ TEST(training_sharding_and_fields_come_back) {
         CHECK(strstr(m->sharding.info, "mesh") != NULL);
         CHECK_INT(m->sharding.shard_count, 1);
         CHECK_INT(m->field_count, 3);
-        CHECK_STR(dcp_field_find(m, "git"), "abc123");
-        CHECK_STR(dcp_field_find(m, ""), "");
-        CHECK_STR(dcp_field_find(m, fields[2].key), fields[2].value);
-        CHECK(dcp_field_find(m, "none") == NULL);
+        CHECK_STR(dcp_metadata_field(m, "git"), "abc123");
+        CHECK_STR(dcp_metadata_field(m, ""), "");
+        CHECK_STR(dcp_metadata_field(m, fields[2].key), fields[2].value);
+        CHECK(dcp_metadata_field(m, "none") == NULL);
         dcp_close(c);
     }
     done();
@@ -776,20 +776,20 @@ TEST(what_is_not_given_is_derived) {
     t[2] = vector("c", DCP_INT8, a, 3);
     save_as("x", t, 3);
     c = open_at("x");
-    CHECK(dcp_training_of(c) == NULL);
-    CHECK_STR(dcp_metadata_of(c)->sharding.strategy, "none");
-    CHECK_STR(dcp_metadata_of(c)->sharding.precision, "bf16");          /* the type that most bytes have */
-    CHECK_INT(dcp_metadata_of(c)->world_size, 1);
-    CHECK_INT(dcp_metadata_of(c)->ddp_rank, 0);
-    CHECK_STR(dcp_metadata_of(c)->version, DCP_FORMAT_VERSION);
-    CHECK_INT(dcp_metadata_of(c)->is_foreign, 0);
+    CHECK(dcp_checkpoint_training(c) == NULL);
+    CHECK_STR(dcp_checkpoint_metadata(c)->sharding.strategy, "none");
+    CHECK_STR(dcp_checkpoint_metadata(c)->sharding.precision, "bf16");          /* the type that most bytes have */
+    CHECK_INT(dcp_checkpoint_metadata(c)->world_size, 1);
+    CHECK_INT(dcp_checkpoint_metadata(c)->ddp_rank, 0);
+    CHECK_STR(dcp_checkpoint_metadata(c)->version, DCP_FORMAT_VERSION);
+    CHECK_INT(dcp_checkpoint_metadata(c)->is_foreign, 0);
     dcp_close(c);
     whole = 4;
     dcp_piece(&t[1], &whole, &offset);
     save_as("y", t, 3);
     c = open_at("y");
-    CHECK_STR(dcp_metadata_of(c)->sharding.strategy, "sharded");
-    CHECK_INT(dcp_tensor_find(c, "b")->placement, DCP_PLACE_SHARDED);
+    CHECK_STR(dcp_checkpoint_metadata(c)->sharding.strategy, "sharded");
+    CHECK_INT(dcp_checkpoint_find(c, "b")->placement, DCP_PLACE_SHARDED);
     dcp_close(c);
     done();
 }

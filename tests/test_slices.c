@@ -23,9 +23,9 @@ static void pieces_case(const char *name, const int64_t (*boxes)[4], size_t coun
     save(&desc);
     check_whole_matrix("single");
     c = open_at(name);
-    CHECK_INT(dcp_tensor_count(c), 1);
-    CHECK_INT(dcp_tensor_at(c, 0)->piece_count, count);
-    CHECK_INT(dcp_tensor_at(c, 0)->placement, DCP_PLACE_SHARDED);
+    CHECK_INT(dcp_checkpoint_tensor_count(c), 1);
+    CHECK_INT(dcp_checkpoint_tensor(c, 0)->piece_count, count);
+    CHECK_INT(dcp_checkpoint_tensor(c, 0)->placement, DCP_PLACE_SHARDED);
     dcp_close(c);
 }
 static const int64_t grid_boxes[6][4] = {
@@ -429,7 +429,7 @@ static void check_subject(const subject *s) {
     desc.verify = (dcp_verify_policy)test_random_below(3);
     desc.io.memory_budget = test_random_below(3) ? 0 : 1 << 20;
     c = open_with(&desc);
-    CHECK_INT(dcp_tensor_count(c), 1);
+    CHECK_INT(dcp_checkpoint_tensor_count(c), 1);
     for (i = 0; i < 4; i++) {
         random_box(s, &box);
         check_box(s, c, &box);
@@ -947,7 +947,7 @@ static void map_damage_body(void) {
     dcp_close(c);
     save_for_map(DCP_LAYOUT_SHARDED, DCP_CHECKSUM_FLAT);
     c = open_at("x");
-    flip(dcp_metadata_of(c)->shards[0].file_path, 4096 + 2 * MIB);
+    flip(dcp_checkpoint_metadata(c)->shards[0].file_path, 4096 + 2 * MIB);
     CHECK_FAILS(dcp_map(c, "small", &data, &size, &err), DCP_E_CHECKSUM, "SHA-256");
     dcp_close(c);
 }
@@ -998,7 +998,7 @@ static void map_often(void *argument) {
         dcp_error error;
         if (dcp_map(m->c, all[i % 3], &data, &size, &error) || size != sizes[i % 3] || !is_filled(data, size, 2))
             m->ok = 0;
-        if (dcp_tensor_find(m->c, all[i % 3]) == NULL) m->ok = 0;
+        if (dcp_checkpoint_find(m->c, all[i % 3]) == NULL) m->ok = 0;
         if (i % 3 == 1) m->last = data;
     }
 }
@@ -1110,9 +1110,9 @@ static void check_private(void) {
     int64_t bytes[3] = {0};
     dcp_checkpoint *c = open_at("x");
     dcp_tensor t = vector("same", DCP_FP32, got, 3);
-    CHECK_INT(dcp_tensor_find(c, "own")->placement, DCP_PLACE_PRIVATE);
-    CHECK_INT(dcp_tensor_find(c, "own")->size, 12);
-    CHECK_INT(dcp_tensor_find(c, "all")->placement, DCP_PLACE_REPLICATED);
+    CHECK_INT(dcp_checkpoint_find(c, "own")->placement, DCP_PLACE_PRIVATE);
+    CHECK_INT(dcp_checkpoint_find(c, "own")->size, 12);
+    CHECK_INT(dcp_checkpoint_find(c, "all")->placement, DCP_PLACE_REPLICATED);
     CHECK_OK_MESSAGE(dcp_read(c, &t, 1, &err), err.message);
     CHECK(got[0] == 1 && got[2] == 3);
     t = vector("own", DCP_FP32, got, 3);
@@ -1161,7 +1161,7 @@ TEST(a_private_tensor_comes_back_to_the_one_rank_that_there_is) {
     load_from("x", &t, 1);
     CHECK(in[0] == 1 && in[1] == 2);
     c = open_at("x");
-    CHECK_INT(dcp_tensor_find(c, "p")->placement, DCP_PLACE_PRIVATE);
+    CHECK_INT(dcp_checkpoint_find(c, "p")->placement, DCP_PLACE_PRIVATE);
     CHECK_OK_MESSAGE(dcp_read_rank(c, 0, &t, 1, &err), err.message);
     dcp_close(c);
     done();
@@ -1176,7 +1176,7 @@ TEST(shards_are_dealt_round_robin) {
 /* Each shard, whole: what lies in its file, or in its region of the single file. */
 static void check_shards(const char *name, dcp_status wanted) {
     dcp_checkpoint *c = open_at(name);
-    const dcp_metadata *m = dcp_metadata_of(c);
+    const dcp_metadata *m = dcp_checkpoint_metadata(c);
     void *data;
     size_t i, size, file_size;
     for (i = 0; i < m->shard_count; i++) {
@@ -1278,9 +1278,9 @@ static void opaque_body(void) {
     save_unknown_type();
     verify_at("x");
     c = open_at("x");
-    CHECK_INT(dcp_tensor_find(c, "q")->dtype, DCP_OPAQUE);
-    CHECK_STR(dcp_tensor_find(c, "q")->dtype_name, "fp6_e3m2");
-    CHECK_INT(dcp_tensor_find(c, "q")->size, 16);
+    CHECK_INT(dcp_checkpoint_find(c, "q")->dtype, DCP_OPAQUE);
+    CHECK_STR(dcp_checkpoint_find(c, "q")->dtype_name, "fp6_e3m2");
+    CHECK_INT(dcp_checkpoint_find(c, "q")->size, 16);
     memset(bytes, 0xEE, sizeof bytes);
     t = dcp_array("q", DCP_OPAQUE, bytes, 2, shape);
     CHECK_OK_MESSAGE(dcp_read(c, &t, 1, &err), err.message);

@@ -399,7 +399,7 @@ static dcp_status op_additional_info(world *w) {
 }
 static dcp_status op_delete(world *w) {
     arm(w);
-    return dcp_storage_delete(&w->f.storage, document_name(w), &w->err);
+    return dcp_storage_remove(&w->f.storage, document_name(w), &w->err);
 }
 
 enum { COLLECTIVE = 1, ANY_LAYOUT = 2, MANIFEST_ONLY = 4, HAS_IO = 8 };
@@ -425,7 +425,7 @@ static const struct { const char *name; operation run; int flags; } operations[]
     { "dcp_storage_read_all", op_read_all, ANY_LAYOUT }, { "dcp_storage_read_all_io", op_read_all_io,
         ANY_LAYOUT | HAS_IO },
     { "dcp_storage_exists", op_exists, ANY_LAYOUT }, { "dcp_storage_info", op_info, ANY_LAYOUT },
-    { "dcp_storage_additional_info", op_additional_info, ANY_LAYOUT }, { "dcp_storage_delete", op_delete, ANY_LAYOUT },
+    { "dcp_storage_additional_info", op_additional_info, ANY_LAYOUT }, { "dcp_storage_remove", op_delete, ANY_LAYOUT },
 };
 enum { OPERATIONS = (int)(sizeof operations / sizeof operations[0]) };
 
@@ -1079,11 +1079,11 @@ TEST(what_a_selection_can_get) {
         const dcp_status wanted = layout ? DCP_E_MISMATCH : DCP_E_UNSUPPORTED;
         begin_world(&w, (dcp_layout)layout);
         CHECK_OK(opened(&w, &c));
-        CHECK_INT(dcp_find(c, &select, &tensors, &count, &w.err), wanted);
+        CHECK_INT(dcp_checkpoint_select(c, &select, &tensors, &count, &w.err), wanted);
         CHECK_INT(dcp_prefetch(c, &select, 0, &w.err), wanted);
-        CHECK_INT(dcp_find(NULL, NULL, &tensors, &count, &w.err), DCP_E_INVALID);
+        CHECK_INT(dcp_checkpoint_select(NULL, NULL, &tensors, &count, &w.err), DCP_E_INVALID);
         hungry_fail(1, 1);
-        CHECK_INT(dcp_find(c, NULL, &tensors, &count, &w.err), DCP_E_MEMORY);
+        CHECK_INT(dcp_checkpoint_select(c, NULL, &tensors, &count, &w.err), DCP_E_MEMORY);
         hungry_fail(1, 1);
         CHECK_INT(dcp_prefetch(c, NULL, 0, &w.err), DCP_E_MEMORY);
         hungry_fail(0, 0);

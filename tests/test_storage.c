@@ -88,7 +88,7 @@ static void existence_body(void) {
     (void)dcp_storage_exists(files, "dir", &exists, &err);
     CHECK_INT(exists, 0);                               /* a directory is no object */
     exists = 7;
-    CHECK_OK(dcp_storage_delete(files, "a", &err));
+    CHECK_OK(dcp_storage_remove(files, "a", &err));
     CHECK(!is_there("a"));
     CHECK_FAILS(dcp_storage_exists(files, "../a", &exists, &err), DCP_E_INVALID, "../a");
     CHECK_INT(exists, 0);
@@ -146,7 +146,7 @@ static void nested_body(void) {
     CHECK_STR(list("a/b c"), "a/b c/g ");               /* only what is directly there, with whole keys */
     CHECK_STR(list("a"), "a/h ");
     CHECK_STR(list(""), "top ");
-    CHECK_OK(dcp_storage_delete(files, "a/b c/d.e/f", &err));
+    CHECK_OK(dcp_storage_remove(files, "a/b c/d.e/f", &err));
     CHECK_STR(list("a/b c/d.e"), "");
     put_text("gew\xc3\xb6lbe/\xf0\x9f\x8c\xb3", "tree");
     check_text("gew\xc3\xb6lbe/\xf0\x9f\x8c\xb3", "tree");
@@ -231,16 +231,16 @@ static void deadline_body(void) {
 TEST(a_deadline_ends_a_write) { on_local_and_memory(deadline_body); }
 
 static void delete_body(void) {
-    CHECK_OK_MESSAGE(dcp_storage_delete(files, "none", &err), err.message);
-    CHECK_OK_MESSAGE(dcp_storage_delete(files, "no/such/directory", &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_remove(files, "none", &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_remove(files, "no/such/directory", &err), err.message);
     put_text("a/b", "text");
-    CHECK_OK(dcp_storage_delete(files, "a/b", &err));
-    CHECK_OK(dcp_storage_delete(files, "a/b", &err));
+    CHECK_OK(dcp_storage_remove(files, "a/b", &err));
+    CHECK_OK(dcp_storage_remove(files, "a/b", &err));
     CHECK(!is_there("a/b"));
-    CHECK_FAILS(dcp_storage_delete(files, "", &err), DCP_E_INVALID, "");
+    CHECK_FAILS(dcp_storage_remove(files, "", &err), DCP_E_INVALID, "");
     put_text("c/d", "text");
     /* a directory is not removed, nor is what is in it */
-    if (store == NULL) CHECK(dcp_storage_delete(files, "c", &err) != DCP_OK);
+    if (store == NULL) CHECK(dcp_storage_remove(files, "c", &err) != DCP_OK);
     check_text("c/d", "text");
 }
 TEST(delete_of_what_is_not_there_is_fine) { on_local_and_memory(delete_body); }
@@ -268,7 +268,7 @@ TEST(arguments_that_are_missing_are_refused) {
     CHECK(data == NULL && size == 0);
     CHECK_FAILS(dcp_storage_read_all_io(files, "a", &data, &size, NULL, &err), DCP_E_INVALID, "NULL");
     CHECK_FAILS(dcp_storage_info(NULL, "a", &info, &err), DCP_E_INVALID, "NULL");
-    CHECK_FAILS(dcp_storage_delete(NULL, "a", &err), DCP_E_INVALID, "NULL");
+    CHECK_FAILS(dcp_storage_remove(NULL, "a", &err), DCP_E_INVALID, "NULL");
     CHECK_FAILS(dcp_storage_local(NULL, &none, &err), DCP_E_INVALID, "NULL");
     CHECK(none == NULL);
     CHECK_INT(dcp_storage_write_all(files, "../a", "x", 1, NULL), DCP_E_INVALID);       /* err may be NULL */
@@ -293,7 +293,7 @@ static void bad_key_body(void) {
         CHECK_FAILS(dcp_storage_read_all(files, bad[i], &data, &size, &err), DCP_E_INVALID, "not a valid path");
         CHECK_FAILS(dcp_storage_info(files, bad[i], &info, &err), DCP_E_INVALID, "not a valid path");
         CHECK_FAILS(dcp_storage_exists(files, bad[i], &exists, &err), DCP_E_INVALID, "not a valid path");
-        CHECK_FAILS(dcp_storage_delete(files, bad[i], &err), DCP_E_INVALID, "not a valid path");
+        CHECK_FAILS(dcp_storage_remove(files, bad[i], &err), DCP_E_INVALID, "not a valid path");
     }
     CHECK_STR(list(""), "");
 }
@@ -311,7 +311,7 @@ static void good_key_body(void) {
 #endif
         put_text(good[i], good[i]);
         check_text(good[i], good[i]);
-        CHECK_OK(dcp_storage_delete(files, good[i], &err));
+        CHECK_OK(dcp_storage_remove(files, good[i], &err));
     }
     CHECK_STR(list(""), "");
 }
@@ -515,7 +515,7 @@ static void replaced_body(void) {
 #endif
     CHECK_OK(files->read(files->context, object, 0, got, 3, &err));
     CHECK(memcmp(got, "old", 3) == 0);
-    CHECK_OK(dcp_storage_delete(files, "a", &err));
+    CHECK_OK(dcp_storage_remove(files, "a", &err));
     CHECK_OK(files->read(files->context, object, 0, got, 3, &err));
     CHECK(memcmp(got, "old", 3) == 0);
     files->close(files->context, object);
@@ -534,7 +534,7 @@ static void map_body(void) {
     CHECK(memcmp(mapped, data, 100000) == 0);
     CHECK_OK(files->map(files->context, object, &again, &err));
     CHECK(again == mapped);
-    CHECK_OK(dcp_storage_delete(files, "a", &err));
+    CHECK_OK(dcp_storage_remove(files, "a", &err));
     CHECK(memcmp(mapped, data, 100000) == 0);           /* until close */
     files->close(files->context, object);
     put_text("empty", "");
@@ -577,7 +577,7 @@ static dcp_status stop_at_second(void *user, const char *path, const dcp_object_
 static dcp_status remove_it(void *user, const char *path, const dcp_object_info *info) {
     (void)info;
     ++*(int *)user;
-    return dcp_storage_delete(files, path, NULL);
+    return dcp_storage_remove(files, path, NULL);
 }
 static void listing_body(void) {
     int count = 0;
@@ -851,7 +851,7 @@ static void work(void *argument) {                      /* its own objects, and 
         if (dcp_storage_read_all(files, "shared", &data, &size, NULL)) { w->ok = 0; break; }
         if (strncmp((const char *)data, "worker ", 7) != 0 || size != strlen((const char *)data) + 1) w->ok = 0;
         dcp_free(data);
-        if (i % 5 == 4 && dcp_storage_delete(files, key, NULL)) w->ok = 0;
+        if (i % 5 == 4 && dcp_storage_remove(files, key, NULL)) w->ok = 0;
     }
 }
 static void threads_body(void) {

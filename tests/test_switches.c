@@ -65,7 +65,7 @@ static int64_t sequence(const char *name) {
     int64_t number;
     desc.path = step(name);
     CHECK_OK_MESSAGE(dcp_open(&desc, &checkpoint, &err), err.message);
-    number = dcp_metadata_of(checkpoint)->sequence;
+    number = dcp_checkpoint_metadata(checkpoint)->sequence;
     dcp_close(checkpoint);
     return number;
 }
@@ -121,7 +121,7 @@ TEST(a_document) {
     CHECK_OK_MESSAGE(dcp_metadata_set_field(metadata, "key", "no", &err), err.message);
     CHECK_OK_MESSAGE(dcp_metadata_write(metadata, &text, &size, &err), err.message);
     CHECK_OK_MESSAGE(dcp_metadata_parse(text, size, &again, &err), err.message);
-    CHECK_STR(dcp_field_find(again, "key"), "no");
+    CHECK_STR(dcp_metadata_field(again, "key"), "no");
     dcp_free(text);
     dcp_metadata_free(again);
     dcp_metadata_free(metadata);

@@ -75,8 +75,8 @@ size_t tool_tier_of(const dcp_manifest *m, const char *hint) {
 
 /* A manifest always has an epoch and a step; if both are 0 and it says no more, it says nothing. */
 const dcp_training *tool_training_of(const dcp_checkpoint *c) {
-    const dcp_manifest *m = dcp_manifest_of(c);
-    return m && !m->has_training && m->epoch == 0 && m->step == 0 ? NULL : dcp_training_of(c);
+    const dcp_manifest *m = dcp_checkpoint_manifest(c);
+    return m && !m->has_training && m->epoch == 0 && m->step == 0 ? NULL : dcp_checkpoint_training(c);
 }
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
@@ -106,8 +106,8 @@ static size_t manifest_files(const dcp_manifest *m, const dcp_manifest_shard **o
 }
 
 tool_pieces tool_pieces_of(const dcp_checkpoint *c) {
-    const dcp_metadata *m = dcp_metadata_of(c);
-    const dcp_manifest *manifest = dcp_manifest_of(c);
+    const dcp_metadata *m = dcp_checkpoint_metadata(c);
+    const dcp_manifest *manifest = dcp_checkpoint_manifest(c);
     const dcp_manifest_shard **files = tool_new(m->shard_count + 1, sizeof *files);
     tool_pieces list = DCP_ZERO;
     size_t s, i, count = 0;
@@ -118,7 +118,7 @@ tool_pieces tool_pieces_of(const dcp_checkpoint *c) {
         for (i = 0; i < m->shards[s].tensor_count; i++) {
             tool_piece *p = &list.items[list.count];
             p->meta = &m->shards[s].tensors[i];
-            p->info = dcp_tensor_find(c, p->meta->name);
+            p->info = dcp_checkpoint_find(c, p->meta->name);
             p->shard = &m->shards[s];
             p->file = files[s];
             p->order = list.count++;

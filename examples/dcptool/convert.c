@@ -75,8 +75,8 @@ static int open_source(convert_job *v) {
     desc.io.progress = NULL;
     code = tool_open_with(v->t, &desc, &v->c);
     if (code) return code;
-    v->m = dcp_metadata_of(v->c);
-    v->manifest = dcp_manifest_of(v->c);
+    v->m = dcp_checkpoint_metadata(v->c);
+    v->manifest = dcp_checkpoint_manifest(v->c);
     return TOOL_FINE;
 }
 
@@ -98,7 +98,7 @@ static int has_no_place(const convert_job *v, const tool_piece *p) {
 
 static int check_piece(const convert_job *v, const tool_piece *p, const tool_piece *before) {
     const dcp_tensor_info *info = p->info;
-    const char *path = dcp_path_of(v->c);
+    const char *path = dcp_checkpoint_path(v->c);
     if (info->dtype == DCP_OPAQUE)
         return tool_trouble(v->t, DCP_E_UNSUPPORTED, "tensor \"%s\" of %s is of type %s, which this version does not "
                             "know and cannot write", info->name, path, info->dtype_name);
@@ -133,7 +133,7 @@ static int select_pieces(convert_job *v) {
     if (is_one) v->world = 1;
     if (v->world <= CONVERT_RANKS) return TOOL_FINE;
     return tool_trouble(v->t, DCP_E_LIMIT, "%s has %d ranks, and at most %d can be kept; --one-rank stores all pieces "
-                        "as those of one", dcp_path_of(v->c), v->world, (int)CONVERT_RANKS);
+                        "as those of one", dcp_checkpoint_path(v->c), v->world, (int)CONVERT_RANKS);
 }
 
 /* ---- the document ------------------------------------------------------------------------------------------------ */
@@ -300,7 +300,7 @@ static int report(convert_job *v) {
     const int64_t pieces = (int64_t)v->pieces.count;
     tool_state *t = v->t;
     tool_json_begin(t);
-    tool_json_text(t, "source", dcp_path_of(v->c));
+    tool_json_text(t, "source", dcp_checkpoint_path(v->c));
     tool_json_text(t, "target", v->report.path);
     tool_json_text(t, "layout", t->to->name);
     tool_json_text(t, "save_id", v->report.save_id);

@@ -35,7 +35,7 @@ static void take_origin(const convert_job *v, const tool_piece *p, convert_origi
     if (tier < m->tier_count) o->tier = m->tiers[tier].tier.name;
     else if (p->info->tier)
         tool_note(v->t, "warning: tensor \"%s\" is of tier \"%s\", which %s does not define: the tier is left out",
-                  p->info->name, p->info->tier, dcp_path_of(v->c));
+                  p->info->name, p->info->tier, dcp_checkpoint_path(v->c));
 }
 
 void convert_take_manifest(convert_job *v) {
@@ -55,7 +55,7 @@ void convert_take_manifest(convert_job *v) {
     for (i = 0; i < v->pieces.count; i++) take_origin(v, &v->pieces.items[i], &v->origins[i]);
     if ((optim->path && !optim->shard_count) || (router->path && !router->layer_count))
         tool_note(v->t, "warning: %s has optimizer or router state of which it only gives the path: that file is not "
-                  "converted", dcp_path_of(v->c));
+                  "converted", dcp_checkpoint_path(v->c));
 }
 
 /* ---- kept, as the member "manifest" of "sharding" ---------------------------------------------------------------- */
@@ -142,7 +142,8 @@ static const char *kept_members(const convert_job *v, const dcp_json *object, co
     const int is_fine = dcp_json_count(parsed) > 0;
     dcp_json_free(parsed);
     if (text && !is_fine)
-        tool_note(v->t, "warning: what %s keeps as \"%s\" is not a list of members: left out", dcp_path_of(v->c), key);
+        tool_note(v->t, "warning: what %s keeps as \"%s\" is not a list of members: left out",
+                  dcp_checkpoint_path(v->c), key);
     return is_fine ? text : NULL;
 }
 
@@ -211,7 +212,8 @@ void convert_take_kept(convert_job *v) {
     v->kept = parse_members(extra);
     manifest = dcp_json_get(v->kept, "manifest");
     if (!manifest || read_kept(v, manifest)) return;
-    tool_note(v->t, "warning: what %s keeps of a manifest does not fit its tensors: left out", dcp_path_of(v->c));
+    tool_note(v->t, "warning: what %s keeps of a manifest does not fit its tensors: left out",
+              dcp_checkpoint_path(v->c));
     v->tier_count = v->seed_count = 0;
     make_room(v, 0, 0);
 }

@@ -56,8 +56,8 @@ static int run(tool_state *t) {
 static int open_side(tool_state *t, const char *path, side *s) {
     int code = tool_open(t, path, &s->c);
     if (code) return code;
-    s->m = dcp_metadata_of(s->c);
-    s->manifest = dcp_manifest_of(s->c);
+    s->m = dcp_checkpoint_metadata(s->c);
+    s->manifest = dcp_checkpoint_manifest(s->c);
     s->pieces = tool_pieces_of(s->c);
     return TOOL_FINE;
 }
@@ -73,8 +73,8 @@ static int compare(comparison *k) {
     dcp_status status;
     int code = TOOL_FINE;
     tool_json_begin(t);
-    tool_json_text(t, "a", dcp_path_of(k->a.c));
-    tool_json_text(t, "b", dcp_path_of(k->b.c));
+    tool_json_text(t, "a", dcp_checkpoint_path(k->a.c));
+    tool_json_text(t, "b", dcp_checkpoint_path(k->b.c));
     tool_json_open(t, "differences", '[');
     compare_training(k);
     compare_manifests(k);
@@ -238,15 +238,15 @@ static dcp_status compare_content(comparison *k, const dcp_tensor_info *x, const
 
 /* Both are sorted by name. */
 static dcp_status compare_tensors(comparison *k, dcp_error *err) {
-    const dcp_tensor_info *x = dcp_tensor_at(k->a.c, 0), *y = dcp_tensor_at(k->b.c, 0);
+    const dcp_tensor_info *x = dcp_checkpoint_tensor(k->a.c, 0), *y = dcp_checkpoint_tensor(k->b.c, 0);
     size_t i = 0, j = 0;
     dcp_status status = DCP_OK;
     while (!status && (x || y)) {
         const int order = !x ? 1 : !y ? -1 : strcmp(x->name, y->name);
         if (tool_interrupted.requested) return tool_error(err, DCP_E_CANCELLED, "interrupted");
         status = compare_tensor(k, order <= 0 ? x : NULL, order >= 0 ? y : NULL, err);
-        if (order <= 0) x = dcp_tensor_at(k->a.c, ++i);
-        if (order >= 0) y = dcp_tensor_at(k->b.c, ++j);
+        if (order <= 0) x = dcp_checkpoint_tensor(k->a.c, ++i);
+        if (order >= 0) y = dcp_checkpoint_tensor(k->b.c, ++j);
     }
     return status;
 }

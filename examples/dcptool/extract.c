@@ -71,8 +71,8 @@ static int run(tool_state *t) {
 /* ---- what is extracted ------------------------------------------------------------------------------------------- */
 /* The tensor, or with --rank one rank's. A private one can do without --rank if all ranks stored the same. */
 static int choose_part(tool_state *t, extraction *e) {
-    const char *path = dcp_path_of(e->c), *name = t->operands[1];
-    const dcp_tensor_info *info = dcp_tensor_find(e->c, name);
+    const char *path = dcp_checkpoint_path(e->c), *name = t->operands[1];
+    const dcp_tensor_info *info = dcp_checkpoint_find(e->c, name);
     tool_pieces pieces;
     size_t i;
     if (!info)
@@ -112,7 +112,7 @@ static int make_header(tool_state *t, extraction *e) {
     size_t length;
     if (!type)
         return tool_trouble(t, DCP_E_INVALID, "tensor \"%s\" of %s is %s, a type that .npy does not have; --raw writes "
-                            "its bytes", info->name, dcp_path_of(e->c), tool_dtype_text(info));
+                            "its bytes", info->name, dcp_checkpoint_path(e->c), tool_dtype_text(info));
     tool_shape_text(e->part.ndim, e->part.shape, shape);        /* in brackets */
     memset(e->header, ' ', sizeof e->header);
     memcpy(e->header, "\x93NUMPY\x01\x00", 8);
@@ -237,7 +237,7 @@ static void report(tool_state *t, const extraction *e) {
     const int64_t bytes = p->size + (int64_t)e->header_size;
     char shape[TOOL_SHAPE];
     tool_json_begin(t);
-    tool_json_text(t, "path", dcp_path_of(e->c));
+    tool_json_text(t, "path", dcp_checkpoint_path(e->c));
     tool_json_text(t, "tensor", p->info->name);
     tool_json_text(t, "dtype", tool_dtype_text(p->info));
     tool_json_shape(t, "shape", p->ndim, p->shape);

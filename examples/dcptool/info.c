@@ -28,11 +28,11 @@ static int run(tool_state *t) {
     dcp_checkpoint *c;
     int code = tool_open(t, t->operands[0], &c);
     if (code) return code;
-    m = dcp_metadata_of(c);
+    m = dcp_checkpoint_metadata(c);
     tool_json_begin(t);
     show_head(t, c, m);
     show_training(t, m);
-    if (dcp_manifest_of(c)) show_manifest(t, c);
+    if (dcp_checkpoint_manifest(c)) show_manifest(t, c);
     show_shards(t, m);
     show_totals(t, c, m);
     show_signature(t, m);
@@ -48,10 +48,10 @@ static void show_text(tool_state *t, const char *label, const char *key, const c
 
 static void show_head(tool_state *t, const dcp_checkpoint *c, const dcp_metadata *m) {
     const dcp_sharding *s = &m->sharding;
-    show_text(t, "path:", "path", dcp_path_of(c));
-    tool_json_text(t, "layout", tool_layout_name(dcp_layout_of(c)));
+    show_text(t, "path:", "path", dcp_checkpoint_path(c));
+    tool_json_text(t, "layout", tool_layout_name(dcp_checkpoint_layout(c)));
     tool_json_flag(t, "foreign", m->is_foreign);
-    tool_print(t, "layout:        %s%s\n", tool_layout_name(dcp_layout_of(c)),
+    tool_print(t, "layout:        %s%s\n", tool_layout_name(dcp_checkpoint_layout(c)),
                m->is_foreign ? ", not written by dcp.h (no integrity)" : "");
     show_text(t, "version:", "version", m->version);
     show_text(t, "timestamp:", "timestamp", m->timestamp);
@@ -107,7 +107,7 @@ typedef struct sums {
 } sums;
 
 static sums sums_of(const dcp_checkpoint *c) {
-    const dcp_manifest *m = dcp_manifest_of(c);
+    const dcp_manifest *m = dcp_checkpoint_manifest(c);
     const tool_pieces pieces = tool_pieces_of(c);
     sums sum = DCP_ZERO;
     size_t i;
@@ -181,7 +181,7 @@ static void show_router(tool_state *t, const dcp_manifest *m) {
 }
 
 static void show_manifest(tool_state *t, const dcp_checkpoint *c) {
-    const dcp_manifest *m = dcp_manifest_of(c);
+    const dcp_manifest *m = dcp_checkpoint_manifest(c);
     const sums sum = sums_of(c);
     int role;
     tool_json_open(t, "manifest", '{');
@@ -234,7 +234,7 @@ static void show_shards(tool_state *t, const dcp_metadata *m) {
 }
 
 static void show_totals(tool_state *t, const dcp_checkpoint *c, const dcp_metadata *m) {
-    const int64_t tensors = (int64_t)dcp_tensor_count(c);
+    const int64_t tensors = (int64_t)dcp_checkpoint_tensor_count(c);
     int64_t pieces = 0, bytes = 0;
     size_t s, i;
     for (s = 0; s < m->shard_count; s++) {

@@ -108,15 +108,15 @@ static int list_tensors(tool_state *t, const char *path, const char *glob) {
     size_t i, shown = 0;
     int code = tool_open(t, path, &c), is_manifest;
     if (code) return code;
-    is_manifest = dcp_manifest_of(c) != NULL;
+    is_manifest = dcp_checkpoint_manifest(c) != NULL;
     lines = tool_table_begin(t, is_manifest ? "lllrlrlll" : "lllrlr");
     if (t->options & TOOL_VERBOSE) all = tool_pieces_of(c);
     tool_json_begin(t);
-    tool_json_text(t, "path", dcp_path_of(c));
-    tool_json_text(t, "layout", tool_layout_name(dcp_layout_of(c)));
+    tool_json_text(t, "path", dcp_checkpoint_path(c));
+    tool_json_text(t, "layout", tool_layout_name(dcp_checkpoint_layout(c)));
     tool_json_open(t, "tensors", '[');
-    for (i = 0; i < dcp_tensor_count(c); i++) {
-        const dcp_tensor_info *info = dcp_tensor_at(c, i);
+    for (i = 0; i < dcp_checkpoint_tensor_count(c); i++) {
+        const dcp_tensor_info *info = dcp_checkpoint_tensor(c, i);
         if (glob && !tool_glob_matches(glob, info->name)) continue;
         list_tensor(t, &lines, info, all, is_manifest);
         shown++;
@@ -124,7 +124,7 @@ static int list_tensors(tool_state *t, const char *path, const char *glob) {
     tool_json_close(t, ']');
     tool_json_end(t);
     tool_table_end(&lines);
-    if (shown == 0 && glob) tool_note(t, "no tensor of %s matches '%s'", dcp_path_of(c), glob);
+    if (shown == 0 && glob) tool_note(t, "no tensor of %s matches '%s'", dcp_checkpoint_path(c), glob);
     dcp_close(c);
     return shown || !glob ? TOOL_FINE : TOOL_NO;        /* a checkpoint without tensors is a fine one */
 }

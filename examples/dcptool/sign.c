@@ -33,9 +33,9 @@ static int run(tool_state *t) {
     t->verifier = NULL;
     code = tool_open(t, t->operands[0], &c);
     if (code) return code;
-    m = dcp_metadata_of(c);
-    layout = dcp_layout_of(c);
-    path = tool_text_of(dcp_path_of(c), strlen(dcp_path_of(c)));
+    m = dcp_checkpoint_metadata(c);
+    layout = dcp_checkpoint_layout(c);
+    path = tool_text_of(dcp_checkpoint_path(c), strlen(dcp_checkpoint_path(c)));
     key = tool_or(m->signature_key, "");
     if (m->signature_algorithm) replaced = tool_text_of(key, strlen(key));
     dcp_close(c);

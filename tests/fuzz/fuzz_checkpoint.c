@@ -23,10 +23,11 @@ static const size_t checkpoint_most = 1 << 20;          /* bytes of a tensor tha
 /* ---- what the digests say, computed from the files by the definition --------------------------------------------- */
 static const uint8_t *checkpoint_region(disk *d, const dcp_checkpoint *c, const dcp_shard_metadata *shard,
                                         size_t *size) {
-    const int is_single = dcp_layout_of(c) == DCP_LAYOUT_SINGLE;
-    const disk_file *file = disk_find(d, is_single ? dcp_path_of(c) : shard->file_path);
+    const int is_single = dcp_checkpoint_layout(c) == DCP_LAYOUT_SINGLE;
+    const disk_file *file = disk_find(d, is_single ? dcp_checkpoint_path(c) : shard->file_path);
     char name[DISK_NAME];
-    if (!file && dcp_metadata_of(c)->is_foreign && dcp_shard_name("P", shard->rank, NULL, name, sizeof name, NULL) ==
+    if (!file && dcp_checkpoint_metadata(c)->is_foreign &&
+        dcp_shard_name("P", shard->rank, NULL, name, sizeof name, NULL) ==
         DCP_OK) file = disk_find(d, name);
     *size = 0;
     if (!file || shard->file_size < 0 || shard->data_offset < 0) return NULL;
@@ -71,7 +72,7 @@ static int checkpoint_same(const uint8_t *stored, const void *memory, size_t siz
 /* data: what the library made of this tensor and called good. One stored piece is just that, or all pieces are good. */
 static void checkpoint_check_tensor(disk *d, const dcp_checkpoint *c, const dcp_tensor_info *info, const void *data,
                                     size_t size) {
-    const dcp_metadata *m = dcp_metadata_of(c);
+    const dcp_metadata *m = dcp_checkpoint_metadata(c);
     size_t s, t, pieces = 0, good = 0;
     FUZZ_CHECK((int64_t)size == info->size);
     for (s = 0; s < m->shard_count; s++) {
@@ -89,7 +90,7 @@ static void checkpoint_check_tensor(disk *d, const dcp_checkpoint *c, const dcp_
     FUZZ_CHECK(size == 0 || (pieces > 1 && good == pieces && info->placement == DCP_PLACE_SHARDED));
 }
 static void checkpoint_check_all(disk *d, const dcp_checkpoint *c) {
-    const dcp_metadata *m = dcp_metadata_of(c);
+    const dcp_metadata *m = dcp_checkpoint_metadata(c);
     size_t s, t, size;
     for (s = 0; s < m->shard_count; s++) {
         FUZZ_CHECK(checkpoint_region(d, c, &m->shards[s], &size) != NULL);
@@ -104,7 +105,7 @@ static void checkpoint_use_tensor(disk *d, dcp_checkpoint *c, const dcp_tensor_i
     dcp_tensor tensor;
     dcp_error err;
     size_t size = 1;
-    FUZZ_CHECK(dcp_tensor_find(c, info->name) == info && info->piece_count > 0 && info->size >= 0);
+    FUZZ_CHECK(dcp_checkpoint_find(c, info->name) == info && info->piece_count > 0 && info->size >= 0);
     fuzz_told(dcp_map(c, info->name, &data, &size, &err), &err);
     if (err.status == DCP_OK) {
         if (is_verified) checkpoint_check_tensor(d, c, info, data, size);
@@ -122,7 +123,7 @@ static void checkpoint_use_tensor(disk *d, dcp_checkpoint *c, const dcp_tensor_i
 }
 static void checkpoint_load_half(const dcp_open_desc *open, const dcp_checkpoint *c) {
     /* the upper half of the first tensor, without opening it before */
-    const dcp_tensor_info *info = dcp_tensor_at(c, 0);
+    const dcp_tensor_info *info = dcp_checkpoint_tensor(c, 0);
     dcp_load_desc desc = DCP_ZERO;
     dcp_tensor tensor;
     int64_t offset[DCP_MAX_DIMS] = {0};
@@ -155,8 +156,8 @@ static void checkpoint_use(disk *d, const char *path, const dcp_io *io, uint8_t 
     FUZZ_CHECK((err.status == DCP_OK) == (c != NULL));
     if (!c) return;
     if (desc.verify == DCP_VERIFY_ALL) checkpoint_check_all(d, c);
-    for (i = 0; i < dcp_tensor_count(c) && i < 8; i++)
-        checkpoint_use_tensor(d, c, dcp_tensor_at(c, i), desc.verify != DCP_VERIFY_NONE);
+    for (i = 0; i < dcp_checkpoint_tensor_count(c) && i < 8; i++)
+        checkpoint_use_tensor(d, c, dcp_checkpoint_tensor(c, i), desc.verify != DCP_VERIFY_NONE);
     fuzz_told(dcp_verify(c, &err), &err);
     if (err.status == DCP_OK) checkpoint_check_all(d, c);
     checkpoint_load_half(&desc, c);
@@ -199,8 +200,8 @@ static void checkpoint_sweep(disk *d, const dcp_io *io, uint8_t how) {
         open.path = d->files[i].name;
         open.io = *io;
         if (dcp_open(&open, &c, &err)) continue;
-        for (s = 0; s < dcp_metadata_of(c)->shard_count && present < 62; s++) {
-            const char *path = dcp_metadata_of(c)->shards[s].file_path;
+        for (s = 0; s < dcp_checkpoint_metadata(c)->shard_count && present < 62; s++) {
+            const char *path = dcp_checkpoint_metadata(c)->shards[s].file_path;
             if (disk_find(d, path)) (void)strcpy(named[present++], path);
         }
         (void)strcpy(named[present++], open.path);

@@ -48,7 +48,7 @@ static void metadata_use(const dcp_metadata *m) {
     FUZZ_CHECK(err.status != DCP_OK || strlen(text) == size);
     FUZZ_CHECK(err.status == DCP_OK || status != DCP_OK);
     dcp_free(text);
-    for (i = 0; i < m->field_count; i++) FUZZ_CHECK(dcp_field_find(m, m->fields[i].key) == m->fields[i].value);
+    for (i = 0; i < m->field_count; i++) FUZZ_CHECK(dcp_metadata_field(m, m->fields[i].key) == m->fields[i].value);
     dcpi_meta_source_of(m, &source);                 /* as the header of a single file: as many bytes as were counted */
     if (dcpi_meta_emit(&source, DCPI_TYPE_CHECKPOINT, NULL, NULL, NULL, &json, &err) ||
         dcpi_file_records_size(&source, &records, &err)) return;
