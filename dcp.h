@@ -5079,11 +5079,6 @@ static void dcpi_big_shift(dcpi_big *a, int bits) {     /* left */
     a->limb[limbs] <<= bits;
     if (a->limb[a->count]) a->count++;
 }
-static void dcpi_big_halve(dcpi_big *a) {
-    int i;
-    for (i = 0; i < a->count; i++) a->limb[i] = (a->limb[i] >> 1) | (i + 1 < a->count ? a->limb[i + 1] << 31 : 0);
-    if (a->count && a->limb[a->count - 1] == 0) a->count--;
-}
 static int dcpi_big_compare(const dcpi_big *a, const dcpi_big *b) {
     int i;
     if (a->count != b->count) return a->count < b->count ? -1 : 1;
@@ -5100,21 +5095,12 @@ static void dcpi_big_subtract(dcpi_big *a, const dcpi_big *b) {          /* a >=
     }
     while (a->count && a->limb[a->count - 1] == 0) a->count--;
 }
-/* The quotient, below 2^64; *a becomes the remainder. */
-static uint64_t dcpi_big_divide(dcpi_big *a, dcpi_big *b) {
-    int shift = dcpi_big_bits(a) - dcpi_big_bits(b);
-    uint64_t quotient = 0;
-    if (shift < 0) return 0;
-    dcpi_big_shift(b, shift);
-    for (; shift >= 0; shift--) {
-        quotient <<= 1;
-        if (dcpi_big_compare(a, b) >= 0) {
-            dcpi_big_subtract(a, b);
-            quotient |= 1;
-        }
-        if (shift > 0) dcpi_big_halve(b);
-    }
-    return quotient;
+/* The next digit of the quotient in this base: a becomes the remainder, times the base. */
+static unsigned dcpi_big_digit(dcpi_big *a, const dcpi_big *b, uint32_t base) {
+    unsigned digit = 0;
+    for (; dcpi_big_compare(a, b) >= 0; digit++) dcpi_big_subtract(a, b);
+    dcpi_big_multiply(a, base, 0);
+    return digit;
 }
 static double dcpi_double_of_bits(uint64_t bits) {
     double value;
@@ -5176,26 +5162,17 @@ static void dcpi_decimal_exponent(dcpi_decimal *d, const char *text, size_t leng
  * overflow. */
 static int dcpi_decimal_bits(dcpi_decimal *d, uint64_t *bits) {
     dcpi_big denominator;
-    uint64_t quotient;
+    uint64_t quotient = 0;
     int scale;
     *bits = 0;
     if (d->count == 0 || d->exponent + d->count < -330) return 1;
     if (d->exponent + d->count > 310) return 0;
     dcpi_big_set(&denominator, 1);
     dcpi_big_power10(d->exponent >= 0 ? &d->digits : &denominator, d->exponent >= 0 ? d->exponent : -d->exponent);
-    scale = 63 - (dcpi_big_bits(&d->digits) - dcpi_big_bits(&denominator));
-    dcpi_big_shift(scale >= 0 ? &d->digits : &denominator, scale >= 0 ? scale : -scale);
-    quotient = dcpi_big_divide(&d->digits, &denominator);
-    if (!(quotient >> 63)) {                            /* 63 bits: the last one comes out of the remainder */
-        dcpi_big_shift(&d->digits, 1);
-        scale++;
-        quotient <<= 1;
-        if (dcpi_big_compare(&d->digits, &denominator) >= 0) {
-            dcpi_big_subtract(&d->digits, &denominator);
-            quotient |= 1;
-        }
-    }
-    return dcpi_double_round(quotient, -scale, d->is_cut || d->digits.count > 0, bits);
+    scale = dcpi_big_bits(&d->digits) - dcpi_big_bits(&denominator);    /* then the quotient is below 2 */
+    dcpi_big_shift(scale >= 0 ? &denominator : &d->digits, scale >= 0 ? scale : -scale);
+    for (; !(quotient >> 63); scale--) quotient = quotient << 1 | dcpi_big_digit(&d->digits, &denominator, 2);
+    return dcpi_double_round(quotient, scale + 1, d->is_cut || d->digits.count > 0, bits);
 }
 /* text: a number of JSON's grammar. 0: beyond the doubles. */
 static int dcpi_double_parse(const char *text, size_t length, double *value) {
@@ -5214,7 +5191,7 @@ static int dcpi_double_parse(const char *text, size_t length, double *value) {
  * first. */
 static uint64_t dcpi_double_digits(double value, int digits, int *exponent) {
     uint64_t bits = dcpi_double_bits(value), mantissa = bits & (((uint64_t)1 << 52) - 1), quotient, limit = 1;
-    int power = (int)(bits >> 52 & 0x7FF), scale, i;
+    int power = (int)(bits >> 52 & 0x7FF), i;
     dcpi_big numerator, denominator;
     if (power) mantissa |= (uint64_t)1 << 52;
     else power = 1;
@@ -5226,14 +5203,13 @@ static uint64_t dcpi_double_digits(double value, int digits, int *exponent) {
     for (;; ++*exponent) {
         dcpi_big_set(&numerator, mantissa);
         dcpi_big_set(&denominator, 1);
-        scale = digits - 1 - *exponent;
-        dcpi_big_power10(scale >= 0 ? &numerator : &denominator, scale >= 0 ? scale : -scale);
+        dcpi_big_power10(*exponent < 0 ? &numerator : &denominator, *exponent < 0 ? -*exponent : *exponent);
         dcpi_big_shift(power >= 0 ? &numerator : &denominator, power >= 0 ? power : -power);
-        quotient = dcpi_big_divide(&numerator, &denominator);
+        for (quotient = 0, i = 1; i <= digits; i++)
+            quotient = quotient * 10 + dcpi_big_digit(&numerator, &denominator, i < digits ? 10 : 2);
         if (quotient >= limit) continue;                /* the estimate was one too low */
-        dcpi_big_shift(&numerator, 1);             /* twice the remainder against the denominator: round half to even */
-        scale = dcpi_big_compare(&numerator, &denominator);
-        if (scale > 0 || (scale == 0 && (quotient & 1))) quotient++;
+        i = dcpi_big_compare(&numerator, &denominator); /* twice the remainder: round half to even */
+        if (i > 0 || (i == 0 && (quotient & 1))) quotient++;
         if (quotient < limit) return quotient;          /* else 9...9 became 10...0: one digit more, so once again */
     }
 }
@@ -5310,19 +5286,25 @@ typedef struct dcpi_json_object {                       /* one open object, on t
     size_t first_key; int count;
 } dcpi_json_object;
 
+/* A reader's failure: where, and why. */
+static dcp_status dcpi_fail_at(dcp_error *err, const dcpi_json_place *place, const char *format,
+                               va_list arguments) DCPI_PRINTF(3, 0);
+static dcp_status dcpi_fail_at(dcp_error *err, const dcpi_json_place *place, const char *format, va_list arguments) {
+    char reason[300];
+    (void)vsnprintf(reason, sizeof reason, format, arguments);
+    return dcpi_fail(err, DCP_E_FORMAT, "line %" PRId64 ", column %" PRId64 " (byte %" PRId64 "): %s", place->line,
+                     place->column, place->byte, reason);
+}
 static int dcpi_json_fail(dcpi_json_reader *r, const char *at, const char *format, ...) DCPI_PRINTF(3, 4);
 static int dcpi_json_fail(dcpi_json_reader *r, const char *at, const char *format, ...) {       /* always 0 */
-    char reason[300];
     dcpi_json_place place;
     va_list arguments;
     if (r->status) return 0;
     if (r->place) r->place(r->place_user, (size_t)(at - r->start), &place);
     else dcpi_text_place(r->start, at, &place);
     va_start(arguments, format);
-    (void)vsnprintf(reason, sizeof reason, format, arguments);
+    r->status = dcpi_fail_at(r->err, &place, format, arguments);
     va_end(arguments);
-    r->status = dcpi_fail(r->err, DCP_E_FORMAT, "line %" PRId64 ", column %" PRId64 " (byte %" PRId64 "): %s",
-                          place.line, place.column, place.byte, reason);
     return 0;
 }
 static int dcpi_json_no_memory(dcpi_json_reader *r) {    /* whoever failed may have said how much it was */
@@ -5330,11 +5312,15 @@ static int dcpi_json_no_memory(dcpi_json_reader *r) {    /* whoever failed may h
     if (!r->status) r->status = DCP_E_MEMORY;
     return 0;
 }
-static const char *dcpi_json_found(const dcpi_json_reader *r, char text[16]) {     /* what stands there, for messages */
-    if (r->at == r->end) return "the end";
-    if (*r->at < 0x20 || *r->at >= 0x7F) (void)snprintf(text, 16, "byte 0x%02X", (unsigned)(unsigned char)*r->at);
-    else (void)snprintf(text, 16, "'%c'", *r->at);
+/* What stands there, for messages. */
+static const char *dcpi_text_found(const char *at, const char *end, char text[16]) {
+    if (at == end) return "the end";
+    if (*at < 0x20 || *at >= 0x7F) (void)snprintf(text, 16, "byte 0x%02X", (unsigned)(unsigned char)*at);
+    else (void)snprintf(text, 16, "'%c'", *at);
     return text;
+}
+static const char *dcpi_json_found(const dcpi_json_reader *r, char text[16]) {
+    return dcpi_text_found(r->at, r->end, text);
 }
 static void dcpi_json_begin(dcpi_json_reader *r, const char *text, size_t size, dcpi_arena *arena, dcp_error *err) {
     memset(r, 0, sizeof *r);
@@ -5828,12 +5814,17 @@ static void dcpi_write_raw(dcpi_writer *w, const char *text, size_t length) {
     w->used += length;
 }
 static void dcpi_write_text(dcpi_writer *w, const char *text) { dcpi_write_raw(w, text, strlen(text)); }
+static char *dcpi_put_int(char *to, int64_t value) {
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value, scale;
+    size_t digits = 1, i;
+    if (value < 0) *to++ = '-';
+    for (scale = rest; scale >= 10; scale /= 10) digits++;
+    for (i = digits; i-- > 0; rest /= 10) to[i] = (char)('0' + rest % 10);
+    return to + digits;
+}
 static void dcpi_write_int(dcpi_writer *w, int64_t value) {
-    char digits[24], *at = digits + sizeof digits;
-    uint64_t v = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    do { *--at = (char)('0' + v % 10); v /= 10; } while (v);
-    if (value < 0) *--at = '-';
-    dcpi_write_raw(w, at, (size_t)(digits + sizeof digits - at));
+    char digits[24];
+    dcpi_write_raw(w, digits, (size_t)(dcpi_put_int(digits, value) - digits));
 }
 static void dcpi_write_double(dcpi_writer *w, double value) {            /* finite */
     char text[32];
@@ -6217,29 +6208,19 @@ typedef struct dcpi_yaml {
 
 static int dcpi_yaml_fail(dcpi_yaml *y, const char *at, const char *format, ...) DCPI_PRINTF(3, 4);
 static int dcpi_yaml_fail(dcpi_yaml *y, const char *at, const char *format, ...) {      /* always 0 */
-    char reason[300];
     dcpi_json_place place;
     va_list arguments;
     if (y->status) return 0;
     dcpi_text_place(y->start, at, &place);
     va_start(arguments, format);
-    (void)vsnprintf(reason, sizeof reason, format, arguments);
+    y->status = dcpi_fail_at(y->err, &place, format, arguments);
     va_end(arguments);
-    y->status = dcpi_fail(y->err, DCP_E_FORMAT, "line %" PRId64 ", column %" PRId64 " (byte %" PRId64 "): %s",
-                          place.line, place.column, place.byte, reason);
     return 0;
 }
-/* what stands there, for messages */
-static const char *dcpi_yaml_shown(const dcpi_yaml *y, const char *at, char text[16]) {
-    if (at == y->end) return "the end";
-    if (*at == '\n' || *at == '\r') return "the end of the line";
-    if (*at < 0x20 || *at >= 0x7F) (void)snprintf(text, 16, "byte 0x%02X", (unsigned)(unsigned char)*at);
-    else (void)snprintf(text, 16, "'%c'", *at);
-    return text;
-}
 static int dcpi_yaml_unexpected(dcpi_yaml *y, const char *at, const char *where) {
+    const int is_break = at < y->end && (*at == '\n' || *at == '\r');
     char text[16];
-    return dcpi_yaml_fail(y, at, "%s %s", dcpi_yaml_shown(y, at, text), where);
+    return dcpi_yaml_fail(y, at, "%s %s", is_break ? "the end of the line" : dcpi_text_found(at, y->end, text), where);
 }
 /* a value or key begins */
 static void dcpi_yaml_note(dcpi_yaml *y) { if (y->out.size <= y->wanted) y->found = y->at; }
@@ -7203,20 +7184,16 @@ static int dcpi_is_key_char(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
            c == '-';
 }
-static int dcpi_is_algorithm(const char *text) {                        /* [a-z0-9-]{1,32} */
-    size_t length = strlen(text), i;
-    for (i = 0; i < length; i++) if (!dcpi_is_algorithm_char(text[i])) return 0;
-    return length >= 1 && length <= 32;
+static int dcpi_consists_of(const char *text, int (*is_kind)(char), size_t least, size_t most) {
+    size_t length = 0;
+    while (text[length] && is_kind(text[length])) length++;
+    return text[length] == '\0' && length >= least && length <= most;
 }
-static int dcpi_is_key_id(const char *text) {                           /* [A-Za-z0-9._-]{0,128} */
-    size_t length = strlen(text), i;
-    for (i = 0; i < length; i++) if (!dcpi_is_key_char(text[i])) return 0;
-    return length <= 128;
-}
+static int dcpi_is_lower_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 /* What a signer and a verifier have in common. built_in: HMAC with the key at context. */
 static dcp_status dcpi_signing_check(const char *what, int built_in, const void *context, size_t key_size,
                                      const char *algorithm, size_t size, dcp_error *err) {
-    if (!algorithm || !dcpi_is_algorithm(algorithm))
+    if (!algorithm || !dcpi_consists_of(algorithm, dcpi_is_algorithm_char, 1, 32))
         return dcpi_fail(err, DCP_E_INVALID, "%s.algorithm must be 1 to 32 of the characters a-z, 0-9 and '-'", what);
     if (size == 0 || size > DCP_LIMIT_SIGNATURE)
         return dcpi_fail(err, DCP_E_INVALID, "%s.size is %" PRIu64 ": a signature has 1 to %d bytes", what,
@@ -7237,7 +7214,7 @@ static dcp_status dcpi_signer_check(const dcp_signer *signer, dcp_error *err) {
     status = dcpi_signing_check("signer", signer->sign == NULL, signer->context, signer->key_size, signer->algorithm,
                                 signer->size, err);
     if (status != DCP_OK) return status;
-    if (signer->key_id && !dcpi_is_key_id(signer->key_id))
+    if (signer->key_id && !dcpi_consists_of(signer->key_id, dcpi_is_key_char, 0, 128))
         return dcpi_fail(err, DCP_E_INVALID,
                          "signer.key_id must be at most 128 of the characters A-Z, a-z, 0-9, '.', '_' and '-'");
     return dcpi_succeed(err);
@@ -7303,15 +7280,6 @@ static dcp_status dcpi_integrity_write(void *user, const void *data, size_t size
     dcpi_sha_update(&stream->sha, data, size);
     return stream->sink(stream->user, data, size, err);
 }
-static int64_t dcpi_integrity_tail_size(const char *type, const dcp_signer *signer) {
-    const dcpi_tail_form *form = dcpi_tail_form_of(type);
-    size_t size = strlen(form->integrity_open) + 64 + strlen(form->integrity_close);
-    if (!signer) return (int64_t)size;
-    size += strlen(form->signature_open) + strlen(signer->algorithm) + strlen(form->signature_key);
-    size += (signer->key_id ? strlen(signer->key_id) : 0) + strlen(form->signature_value);
-    size += 2 * signer->size + strlen(form->signature_close);
-    return (int64_t)size;
-}
 static dcp_status dcpi_integrity_make_signature(const dcpi_integrity *stream, uint8_t *signature, dcp_error *err) {
     const dcp_signer *signer = stream->signer;
     char text[DCPI_INTEGRITY_TEXT];
@@ -7342,8 +7310,9 @@ static dcp_status dcpi_integrity_write_signature(dcpi_integrity *stream, dcp_err
     signature = (uint8_t *)dcpi_alloc(3 * signer->size, err);
     if (!signature) return DCP_E_MEMORY;
     digits = (char *)signature + signer->size;
-    status = dcpi_integrity_make_signature(stream, signature, err);
+    status = stream->sink ? dcpi_integrity_make_signature(stream, signature, err) : DCP_OK;
     if (status != DCP_OK) { dcpi_free(signature); return status; }
+    if (!stream->sink) memset(signature, 0, signer->size);              /* only counted */
     dcpi_hex_encode(signature, signer->size, digits);
 
     dcpi_buffer_text(&member, form->signature_open);
@@ -7366,10 +7335,6 @@ static dcp_status dcpi_integrity_end(dcpi_integrity *stream, dcp_error *err) {
     uint8_t body[32], value[32];
     int length;
     dcp_status status;
-    if (!stream->sink) {
-        stream->size += dcpi_integrity_tail_size(stream->type, stream->signer);
-        return dcpi_succeed(err);
-    }
     if (stream->signer) {
         status = dcpi_integrity_write_signature(stream, err);
         if (status != DCP_OK) return status;
@@ -7380,11 +7345,10 @@ static dcp_status dcpi_integrity_end(dcpi_integrity *stream, dcp_error *err) {
     digits[64] = '\0';
     length = snprintf(member, sizeof member, "%s%s%s", form->integrity_open, digits, form->integrity_close);
     stream->size += length;
-    return stream->sink(stream->user, member, (size_t)length, err);
+    return stream->sink ? stream->sink(stream->user, member, (size_t)length, err) : dcpi_succeed(err);
 }
 
 /* ---- reading: the tail is read backwards ------------------------------------------------------------------------- */
-static int dcpi_is_lower_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
 /* If text[0..*end) ends in `literal`, *end moves before it. */
 static int dcpi_tail_literal(const char *text, size_t *end, const char *literal) {
@@ -7408,21 +7372,23 @@ static int dcpi_tail_open(const char *text, size_t *end, const dcpi_tail_form *f
     return dcpi_tail_literal(text, end, literal) && (form == &dcpi_tail_json || *end == 0 || text[*end - 1] == '\n');
 }
 static void dcpi_tail_find_signature(const char *text, const dcpi_tail_form *form, dcpi_tail *tail) {
-    size_t end = tail->body, digits, key, key_length, algorithm, algorithm_length;
+    static int (*const kinds[3])(char) = {dcpi_is_lower_hex, dcpi_is_key_char, dcpi_is_algorithm_char};
+    static const size_t most[3] = {2 * (size_t)DCP_LIMIT_SIGNATURE, 128, 32};
+    const char *const literals[3] = {form->signature_close, form->signature_value, form->signature_key};
+    size_t end = tail->body, start[3], length[3];
+    int i;
     tail->signed_body = tail->body;
-    if (!dcpi_tail_literal(text, &end, form->signature_close)) return;
-    digits = dcpi_tail_run(text, &end, dcpi_is_lower_hex, 2 * (size_t)DCP_LIMIT_SIGNATURE);
-    tail->signature = text + end;
-    if (digits == 0 || digits % 2 != 0 || !dcpi_tail_literal(text, &end, form->signature_value)) return;
-    key_length = dcpi_tail_run(text, &end, dcpi_is_key_char, 128);
-    key = end;
-    if (!dcpi_tail_literal(text, &end, form->signature_key)) return;
-    algorithm_length = dcpi_tail_run(text, &end, dcpi_is_algorithm_char, 32);
-    algorithm = end;
-    if (algorithm_length == 0 || !dcpi_tail_open(text, &end, form, form->signature_open)) return;
-    memcpy(tail->key, text + key, key_length);
-    memcpy(tail->algorithm, text + algorithm, algorithm_length);
-    tail->signature_digits = digits;
+    for (i = 0; i < 3; i++) {                           /* the value, the key, the algorithm */
+        if (!dcpi_tail_literal(text, &end, literals[i])) return;
+        length[i] = dcpi_tail_run(text, &end, kinds[i], most[i]);
+        start[i] = end;
+    }
+    if (length[0] == 0 || length[0] % 2 != 0 || length[2] == 0 ||
+        !dcpi_tail_open(text, &end, form, form->signature_open)) return;
+    memcpy(tail->key, text + start[1], length[1]);
+    memcpy(tail->algorithm, text + start[2], length[2]);
+    tail->signature = text + start[0];
+    tail->signature_digits = length[0];
     tail->signed_body = end;
     tail->is_signed = 1;
 }
@@ -7629,31 +7595,22 @@ static int dcpi_box_meet(int ndim, const int64_t *offset_a, const int64_t *shape
     }
     return 1;
 }
-/* "[0:4, 2:8]", for messages. */
+/* "[0:4, 2:8]", or without an offset "[4, 6]", for messages. */
 static const char *dcpi_box_text(int ndim, const int64_t *offset, const int64_t *shape, char *text, size_t capacity) {
-    size_t used = 0;
+    size_t used = (size_t)snprintf(text, capacity, "[");
     int d;
-    (void)snprintf(text, capacity, "[");
-    for (d = 0; d < ndim; d++) {
-        used = strlen(text);
-        (void)snprintf(text + used, capacity - used, "%s%" PRId64 ":%" PRId64, d ? ", " : "", offset[d],
-                       offset[d] + shape[d]);
+    for (d = 0; d < ndim && used < capacity; d++) {
+        if (d > 0) used += (size_t)snprintf(text + used, capacity - used, ", ");
+        if (offset && used < capacity)
+            used += (size_t)snprintf(text + used, capacity - used, "%" PRId64 ":", offset[d]);
+        if (used < capacity)
+            used += (size_t)snprintf(text + used, capacity - used, "%" PRId64, shape[d] + (offset ? offset[d] : 0));
     }
-    used = strlen(text);
-    (void)snprintf(text + used, capacity - used, "]");
+    if (used < capacity) (void)snprintf(text + used, capacity - used, "]");
     return text;
 }
 static const char *dcpi_shape_text(int ndim, const int64_t *shape, char *text, size_t capacity) {
-    size_t used = 0;
-    int d;
-    (void)snprintf(text, capacity, "[");
-    for (d = 0; d < ndim; d++) {
-        used = strlen(text);
-        (void)snprintf(text + used, capacity - used, "%s%" PRId64, d ? ", " : "", shape[d]);
-    }
-    used = strlen(text);
-    (void)snprintf(text + used, capacity - used, "]");
-    return text;
+    return dcpi_box_text(ndim, NULL, shape, text, capacity);
 }
 
 /* ---- tiling: do boxes cover a region exactly? -----------------------------------------------------------------------
@@ -9168,14 +9125,6 @@ static void dcpi_emit_took(dcpi_emitter *e, const char *end) { e->json.used = (s
 static char *dcpi_put(char *to, const char *text) {
     while (*text) *to++ = *text++;
     return to;
-}
-static char *dcpi_put_int(char *to, int64_t value) {
-    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value, scale;
-    size_t digits = 1, i;
-    if (value < 0) *to++ = '-';
-    for (scale = rest; scale >= 10; scale /= 10) digits++;
-    for (i = digits; i-- > 0; rest /= 10) to[i] = (char)('0' + rest % 10);
-    return to + digits;
 }
 static char *dcpi_put_numbers(char *to, const void *values, int count) {
     int i;
