@@ -23365,12 +23365,14 @@ static dcp_status dcpi_sweep_count_hidden(const dcpi_sweep *sweep, const char *s
 static dcp_status dcpi_sweep_take(const dcpi_sweep *sweep, const char *name, int dry_run, dcp_error *err) {
     return dcpi_removal_take(sweep->removal, sweep->place, name, dry_run, err);
 }
-static dcp_status dcpi_sweep_list(dcpi_sweep *sweep, dcp_error *err) {
+static dcp_status dcpi_sweep_clock(dcpi_sweep *sweep, dcp_error *err) {
     int64_t now_ns = 0;
-    dcp_status status = dcpi_place_now(sweep->op, sweep->place, &now_ns, err);
+    const dcp_status status = dcpi_place_now(sweep->op, sweep->place, &now_ns, err);
     sweep->age = dcpi_age_of(now_ns, sweep->grace);
     sweep->err = err;
-    if (status) return status;
+    return status;
+}
+static dcp_status dcpi_sweep_list(dcpi_sweep *sweep, dcp_error *err) {
     return dcpi_place_list(sweep->place, DCP_LIST_OBJECTS, dcpi_sweep_look, sweep, err);
 }
 static dcp_status dcpi_sweep_temporaries(const dcpi_sweep *sweep, dcp_error *err) {
@@ -23401,7 +23403,8 @@ static dcp_status dcpi_sweep_temporaries_again(const dcpi_sweep *sweep, dcp_erro
     again.place = sweep->place;
     again.removal = sweep->removal;
     again.grace = sweep->grace;
-    status = dcpi_sweep_list(&again, err);
+    status = dcpi_sweep_clock(&again, err);
+    if (!status) status = dcpi_sweep_list(&again, err);
     if (!status) status = dcpi_sweep_temporaries(&again, err);
     dcpi_sweep_free(&again);
     return status;
@@ -23499,8 +23502,9 @@ static dcp_status dcpi_sweep_data(const dcpi_sweep *sweep, dcp_error *err) {
  * has committed, and its document shows. */
 static dcp_status dcpi_sweep_run(dcpi_sweep *sweep, dcp_error *err) {
     const int dry_run = sweep->desc->dry_run;
-    dcp_status status = DCP_OK;
-    if (!dry_run) sweep->has_lock = dcpi_pool_lock_take(sweep->op, sweep->place, &sweep->lock, &status, err);
+    dcp_status status = dcpi_sweep_clock(sweep, err);   /* this makes the directory, if it is not there */
+    if (!status && !dry_run)
+        sweep->has_lock = dcpi_pool_lock_take(sweep->op, sweep->place, &sweep->lock, &status, err);
     if (!status) status = dcpi_sweep_list(sweep, err);
     if (!status) status = dcpi_sweep_pool(sweep, err);
     /* a commit file that is gone must stay gone before its data goes (G2) */
