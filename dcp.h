@@ -17795,7 +17795,7 @@ static dcp_status dcpi_stream_run(dcpi_stream *t, dcp_error *err) {
                        (t->storage->flags & DCP_STORAGE_RANDOM_WRITE) ? 2 : 1;
     dcpi_sha_init(&t->flat_sha);
     /* with other ranks waiting, a single slow write must not keep the calling thread from showing life */
-    if (t->is_serial || (t->buffer_count == 1 && t->op->team.world_size == 1)) workers = 0;
+    if (t->is_serial || (t->buffer_count == 1 && dcpi_op_is_silent(t->op))) workers = 0;
     else if (t->end - t->start <= DCPI_LEAF) workers = 1;                /* more would take longer to start */
     dcpi_crew_start(&t->crew, workers, dcpi_stream_worker, t);
     dcpi_stream_produce(t);
@@ -17843,7 +17843,7 @@ typedef struct dcpi_part {                              /* rank 0: one rank's sh
     size_t block_total;
     uint8_t *done; const uint8_t *digests;              /* its message when it had written, owned; the digests in it */
     uint8_t checksum[32];
-    int is_plain;                                       /* its file has the name without the save id */
+    int has_id;                                         /* the name of its file has the save id */
     uint32_t way;                                       /* DCPI_REGION_: how its region gets into the single file */
 } dcpi_part;
 
@@ -17922,7 +17922,7 @@ struct dcpi_save {
     dcpi_place place;
     const struct dcpi_commit_kind *kind;
     char *commit_name, *commit_key;
-    int plain_names;                                    /* shards may have names without the save id */
+    int has_id;                                         /* names of shards have the save id */
     int displaces;                                      /* overwrite: a commit file was there in prepare */
     uint8_t displaced_digest[32];                       /* of its document */
     char displaced_token[DCP_TOKEN_SIZE];               /* its version, when it was last seen to be the same */
@@ -18174,8 +18174,8 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
     dcpi_names_free(&survey.commits);
     dcpi_free(survey.shard_prefix);
     /* where publishing may replace, a plain name says nothing of whose file it is */
-    s->plain_names = !has_commit && !survey.has_shards && !s->desc->unique_names &&
-                     (s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH) != 0;
+    s->has_id = has_commit || survey.has_shards || s->desc->unique_names ||
+                !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH);
     return status;
 }
 static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
@@ -18321,14 +18321,14 @@ static dcp_status dcpi_agree_tell(void *user, int rank, dcpi_buffer *message, dc
     (void)rank; (void)err;
     dcpi_put_text(message, s->report.save_id);
     dcpi_put64(message, s->report.sequence);
-    dcpi_put32(message, (uint32_t)s->plain_names);
+    dcpi_put32(message, (uint32_t)s->has_id);
     return DCP_OK;
 }
 static dcp_status dcpi_agree_listen(dcpi_save *s, dcp_error *err) {
     dcpi_wire from = dcpi_message_body(s->op.team.peers->message, s->op.team.peers->size);
     (void)snprintf(s->report.save_id, sizeof s->report.save_id, "%s", dcpi_get_text(&from));
     s->report.sequence = dcpi_get64(&from);
-    s->plain_names = dcpi_get32(&from) != 0;
+    s->has_id = dcpi_get32(&from) != 0;
     return dcpi_wire_end(&from, "save", 0, err);
 }
 static dcp_status dcpi_save_agree(dcpi_save *s, dcp_status status, dcp_error *err) {
@@ -18917,8 +18917,8 @@ typedef struct dcpi_emission {
     dcpi_meta_source source;
 } dcpi_emission;
 
-static dcp_status dcpi_shards_name(const dcpi_save *s, int rank, int is_plain, char *name, dcp_error *err) {
-    return dcp_shard_name(s->place.name, rank, is_plain ? NULL : s->report.save_id, name, DCPI_SHARD_NAME, err);
+static dcp_status dcpi_shards_name(const dcpi_save *s, int rank, int has_id, char *name, dcp_error *err) {
+    return dcp_shard_name(s->place.name, rank, has_id ? s->report.save_id : NULL, name, DCPI_SHARD_NAME, err);
 }
 static dcp_status dcpi_save_emit_shard(void *user, size_t index, dcp_shard_metadata *out, dcp_error *err) {
     dcpi_emission *e = (dcpi_emission *)user;
@@ -18931,7 +18931,7 @@ static dcp_status dcpi_save_emit_shard(void *user, size_t index, dcp_shard_metad
     out->tensor_count = part->count;
     out->checksum = e->checksum;
     out->data_offset = part->data_offset;
-    return dcpi_shards_name(e->save, out->rank, part->is_plain, e->name, err);
+    return dcpi_shards_name(e->save, out->rank, part->has_id, e->name, err);
 }
 static dcp_status dcpi_save_emit_tensor(void *user, size_t shard, size_t index, dcp_tensor_metadata *out,
                                         dcp_error *err) {
@@ -18971,40 +18971,31 @@ static const dcpi_meta_source *dcpi_emission_begin(dcpi_emission *e, const dcpi_
 }
 
 /* ---- write: what all layouts have in common ---------------------------------------------------------------------- */
-/* A stream of the pieces from `first` on; NULL: no memory. */
-static dcpi_stream *dcpi_save_stream(dcpi_save *s, size_t first, size_t count, int64_t size, dcp_error *err) {
-    dcpi_stream *t = (dcpi_stream *)dcpi_alloc_array(1, sizeof *t, err);
-    if (!t) return NULL;
+/* A stream of this rank's pieces; in a pool, of one of them. */
+static void dcpi_save_stream(dcpi_save *s, size_t index, dcpi_stream *t) {
+    const int is_pool = s->layout->is_pool;
+    memset(t, 0, sizeof *t);
     t->op = &s->op;
     t->storage = s->place.storage;
     t->key = s->commit_key;
-    t->parts = s->pieces + first;
-    t->part_count = count;
+    t->parts = s->pieces + index;
+    t->part_count = is_pool ? 1 : s->piece_count;
     t->start = s->data_offset;
-    t->end = s->data_offset + size;
+    t->end = s->data_offset + (is_pool ? s->pieces[index].size : s->file_size);
     t->block_size = s->block_size;
-    t->is_flat = s->desc->checksum == DCP_CHECKSUM_FLAT;
-    return t;
-}
-/* Of all pieces of this rank. */
-static dcpi_stream *dcpi_save_stream_all(dcpi_save *s, dcp_error *err) {
-    dcpi_stream *t = dcpi_save_stream(s, 0, s->piece_count, s->file_size, err);
-    if (!t) return NULL;
     t->image = s->image;
-    t->taken = s->taken;
+    t->is_flat = s->desc->checksum == DCP_CHECKSUM_FLAT;
+    t->done_before = s->report.bytes_written + s->report.bytes_reused;
+    t->taken = is_pool ? NULL : s->taken;
     t->taken_user = s->watcher;
-    return t;
 }
-/* Runs and frees it; t NULL: there was no memory for it. Out: the checksum of its bytes. */
+/* Out: the checksum of its bytes. */
 static dcp_status dcpi_save_stream_run(dcpi_stream *t, uint8_t checksum[32], dcp_error *err) {
-    dcp_status status;
+    const dcp_status status = dcpi_stream_run(t, err);
     size_t i, blocks = 0;
-    if (!t) return DCP_E_MEMORY;
-    status = dcpi_stream_run(t, err);
     for (i = 0; i < t->part_count; i++) blocks += dcpi_block_count(t->parts[i].size, t->block_size);
     if (t->is_flat) memcpy(checksum, t->flat_digest, 32);
     else dcp_sha256(t->part_count ? (const void *)t->parts[0].digests : "", blocks * 32, checksum);
-    dcpi_free(t);
     return status;
 }
 /* A failed save has to remove what is published, even without memory: so the key is noted before, and taken out again
@@ -19020,44 +19011,48 @@ static dcp_status dcpi_save_publish(dcpi_save *s, const char *key, void *object,
     return status;
 }
 /* One attempt at a file: a new temporary one, filled and published. */
-static dcp_status dcpi_save_write_file(dcpi_save *s, dcpi_stream *t, const char *path, int attempt, int has_id,
+static dcp_status dcpi_save_write_file(dcpi_save *s, size_t index, const char *path, int attempt, int has_id,
                                        uint8_t checksum[32], dcp_error *err) {
-    const int64_t size = t ? t->end - t->start : 0;
     char *key = dcpi_place_key(&s->place, path, err);
     char *temporary = key ? dcpi_temporary_name(key, s->report.save_id, attempt, err) : NULL;
-    void *object = NULL;
-    dcp_status status = t && temporary ? dcpi_storage_begin(s->place.storage, key, temporary, size, &object, err)
-                                       : DCP_E_MEMORY;
+    dcp_status status = DCP_E_MEMORY;
+    dcpi_stream t;
+    dcpi_save_stream(s, index, &t);
+    t.key = key;
+    if (temporary) status = dcpi_storage_begin(t.storage, key, temporary, t.end - t.start, &t.object, err);
     if (!status) {
-        t->object = object;
-        t->key = key;
-        status = dcpi_save_stream_run(t, checksum, err);
-        if (status) dcpi_storage_abort(s->place.storage, object);
-        else status = dcpi_save_publish(s, key, object, has_id, err);
-    } else dcpi_free(t);
-    if (!status) s->report.bytes_written += size;
+        status = dcpi_save_stream_run(&t, checksum, err);
+        if (status) dcpi_storage_abort(t.storage, t.object);
+        else status = dcpi_save_publish(s, key, t.object, has_id, err);
+    }
+    if (!status) s->report.bytes_written += t.end - t.start;
     dcpi_free(temporary);
     dcpi_free(key);
     return status;
 }
-/* Of one that can be tried again as a whole. */
+/* Whether a file is tried again after `attempt` attempts, the last of which ended in *err; under a name with the save
+ * id where the plain one is taken: whosever that is, it is never replaced, never taken for ours. */
+static int dcpi_save_may_write_again(dcpi_save *s, int attempt, int *has_id, dcp_error *err) {
+    const int is_taken = err->status == DCP_E_EXISTS && !*has_id;
+    if (!is_taken && !err->is_transient) return 0;
+    /* in a pool nothing is the caller's again before its file is there */
+    if (s->again && !s->layout->is_pool && !s->again(s->watcher)) {
+        dcpi_fail_context(err, "not tried again, since there is no copy of the tensors beyond snapshot_budget: ");
+        return 0;
+    }
+    if (!is_taken) return dcpi_op_again(&s->op, attempt, "writing the tensors", err);
+    return *has_id = 1;
+}
+/* All that this rank writes, tried again as a whole. */
 typedef dcp_status (*dcpi_write_once_fn)(dcpi_save *s, int attempt, dcp_error *err);
 static dcp_status dcpi_save_write_again(dcpi_save *s, dcpi_write_once_fn once, dcp_error *err) {
-    int attempt;
-    for (attempt = 0;; attempt++) {
-        int taken;
-        dcp_status status;
+    int attempt = 0;
+    dcp_status status;
+    do {
         s->report.bytes_written = 0;
-        status = once(s, attempt, err);
-        taken = status == DCP_E_EXISTS && s->plain_names;  /* somebody made that file meanwhile: it is never replaced */
-        if (!status || s->published.count > 0) return status;
-        if (s->again && (taken || err->is_transient) && !s->again(s->watcher)) {
-            dcpi_fail_context(err, "not tried again, since there is no copy of the tensors beyond snapshot_budget: ");
-            return status;
-        }
-        if (!taken && !dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err)) return err->status;
-        s->plain_names = 0;
-    }
+        status = once(s, attempt++, err);
+    } while (status && s->published.count == 0 && dcpi_save_may_write_again(s, attempt, &s->has_id, err));
+    return status ? err->status : DCP_OK;
 }
 /* A file that the document will name is there, with its size. */
 static dcp_status dcpi_save_check_file(const dcpi_save *s, const char *path, int64_t size, int rank, dcp_error *err) {
@@ -19086,10 +19081,8 @@ static dcp_status dcpi_shards_prepare(dcpi_save *s, dcp_error *err) {
 }
 static dcp_status dcpi_shards_write_once(dcpi_save *s, int attempt, dcp_error *err) {
     char name[DCPI_SHARD_NAME];
-    dcp_status status = dcpi_shards_name(s, s->op.team.rank, s->plain_names, name, err);
-    if (!status)
-        status = dcpi_save_write_file(s, dcpi_save_stream_all(s, err), name, attempt, !s->plain_names, s->checksum,
-                                      err);
+    dcp_status status = dcpi_shards_name(s, s->op.team.rank, s->has_id, name, err);
+    if (!status) status = dcpi_save_write_file(s, 0, name, attempt, s->has_id, s->checksum, err);
     return status ? status : dcpi_names_sync(&s->place, &s->published, err);
 }
 static dcp_status dcpi_shards_write(dcpi_save *s, dcp_error *err) {
@@ -19100,7 +19093,7 @@ static dcp_status dcpi_shards_check(dcpi_save *s, dcp_error *err) {
     dcp_status status = DCP_OK;
     int r;
     for (r = 0; r < s->op.team.world_size && !status; r++) {
-        status = dcpi_shards_name(s, r, s->parts[r].is_plain, name, err);
+        status = dcpi_shards_name(s, r, s->parts[r].has_id, name, err);
         if (!status) status = dcpi_save_check_file(s, name, s->parts[r].file_size, r, err);
     }
     return status;
@@ -19194,10 +19187,11 @@ static dcp_status dcpi_region_gap(dcpi_save *s, int64_t from, int64_t to, void *
 }
 /* This rank's region, with the gap after it. */
 static dcp_status dcpi_region_write(dcpi_save *s, void *object, dcp_error *err) {
-    dcpi_stream *t = dcpi_save_stream_all(s, err);
+    dcpi_stream t;
     dcp_status status;
-    if (t) t->object = object;
-    status = dcpi_save_stream_run(t, s->checksum, err);
+    dcpi_save_stream(s, 0, &t);
+    t.object = object;
+    status = dcpi_save_stream_run(&t, s->checksum, err);
     if (status) return status;
     s->report.bytes_written = s->file_size;
     return dcpi_region_gap(s, s->data_offset + s->file_size, s->single.region_end, object, err);
@@ -19231,8 +19225,9 @@ static dcp_status dcpi_relay_write(void *context, void *object, int64_t offset, 
 static dcp_status dcpi_region_relay(dcpi_save *s, dcp_error *err) {
     dcp_storage storage;
     dcpi_relay relay;
-    dcpi_stream *t = dcpi_save_stream_all(s, err);
+    dcpi_stream t;
     dcp_status status;
+    dcpi_save_stream(s, 0, &t);
     memset(&storage, 0, sizeof storage);
     memset(&relay, 0, sizeof relay);
     storage.context = &relay;
@@ -19240,10 +19235,10 @@ static dcp_status dcpi_region_relay(dcpi_save *s, dcp_error *err) {
     storage.write = dcpi_relay_write;
     relay.op = &s->op;
     relay.message = (uint8_t *)dcpi_alloc(DCPI_RELAY_HEADER + DCPI_RELAY_CHUNK, err);
-    if (!relay.message || !t) { dcpi_free(relay.message); dcpi_free(t); return DCP_E_MEMORY; }
-    t->storage = &storage;
-    t->is_serial = 1;
-    status = dcpi_save_stream_run(t, s->checksum, err);
+    if (!relay.message) return DCP_E_MEMORY;
+    t.storage = &storage;
+    t.is_serial = 1;
+    status = dcpi_save_stream_run(&t, s->checksum, err);
     dcpi_free(relay.message);
     if (!status) s->report.bytes_written = s->file_size;
     if (!status || !relay.failure.status) return status;
@@ -19605,25 +19600,19 @@ static void dcpi_pool_path_of(const dcpi_save *s, const dcpi_pool_entry *p, char
     if (p->is_kept) (void)snprintf(path, capacity, "%s", p->base->path);
     else dcpi_pool_path(s, p->stem, p->version, p->has_id, path, capacity);
 }
-/* Each piece is hashed first if the base may have it, and kept if it has. */
-static dcpi_stream *dcpi_pool_stream(dcpi_save *s, size_t index, dcp_error *err) {
-    dcpi_stream *t = dcpi_save_stream(s, index, 1, s->pieces[index].size, err);
-    if (t) t->done_before = s->report.bytes_written + s->report.bytes_reused;
-    return t;
-}
-/* Whether the base's file has the same bytes, and is there. */
+/* Each piece is hashed first if the base may have it, and kept if it has: whether the base's file has the same bytes,
+ * and is there. */
 static dcp_status dcpi_pool_keep(dcpi_save *s, size_t index, dcp_error *err) {
     dcpi_pool_file *file = &s->pool.files[index];
-    dcpi_stream *t = dcpi_pool_stream(s, index, err);
+    dcpi_stream t;
     dcp_object_info info;
-    char *key;
     dcp_status status;
-    if (t) { t->is_hashed_only = 1; t->key = file->base_path; }
-    status = dcpi_save_stream_run(t, file->checksum, err);
+    dcpi_save_stream(s, index, &t);
+    t.is_hashed_only = 1;
+    t.key = file->base_path;
+    status = dcpi_save_stream_run(&t, file->checksum, err);
     if (status || memcmp(file->checksum, file->base_checksum, 32) != 0) return status;
-    key = dcpi_place_key(&s->place, file->base_path, err);
-    status = key ? dcpi_storage_stat(s->place.storage, key, &info, err) : DCP_E_MEMORY;
-    dcpi_free(key);
+    status = dcpi_place_stat(&s->place, file->base_path, &info, err);
     file->is_kept = !status && info.size == s->pieces[index].size;
     if (file->is_kept) s->report.bytes_reused += info.size;
     return status == DCP_E_MEMORY ? status : dcpi_succeed(err);    /* one that cannot be looked at is as good as gone */
@@ -19631,17 +19620,13 @@ static dcp_status dcpi_pool_keep(dcpi_save *s, size_t index, dcp_error *err) {
 static dcp_status dcpi_pool_write_file(dcpi_save *s, size_t index, dcp_error *err) {
     dcpi_pool_file *file = &s->pool.files[index];
     char path[DCP_LIMIT_PATH + 64];
-    int attempt;
-    for (attempt = 0;; attempt++) {
-        dcp_status status;
+    int attempt = 0;
+    dcp_status status;
+    do {
         dcpi_pool_path(s, file->stem, file->version, file->has_id, path, sizeof path);
-        status = dcpi_save_write_file(s, dcpi_pool_stream(s, index, err), path, attempt, file->has_id, file->checksum,
-                                      err);
-        if (!status) return DCP_OK;
-        /* whosever it is: never replaced, never taken for ours */
-        if (status == DCP_E_EXISTS && !file->has_id) file->has_id = 1;
-        else if (!dcpi_op_again(&s->op, attempt + 1, "writing the tensors", err)) return err->status;
-    }
+        status = dcpi_save_write_file(s, index, path, attempt++, file->has_id, file->checksum, err);
+    } while (status && dcpi_save_may_write_again(s, attempt, &file->has_id, err));
+    return status ? err->status : DCP_OK;
 }
 static dcp_status dcpi_pool_write(dcpi_save *s, dcp_error *err) {
     dcp_status status = DCP_OK;
@@ -19895,7 +19880,7 @@ static const dcpi_layout dcpi_layouts[] = {             /* by dcp_layout */
 static void dcpi_done_put(const dcpi_save *s, dcpi_buffer *message) {
     dcpi_put64(message, s->file_size);
     dcpi_put64(message, s->report.bytes_written);
-    dcpi_put32(message, (uint32_t)s->plain_names);
+    dcpi_put32(message, (uint32_t)s->has_id);
     dcpi_buffer_add(message, s->checksum, sizeof s->checksum);
     dcpi_buffer_add(message, s->digests, s->block_total * 32);
     if (s->layout->report) s->layout->report(s, message);
@@ -19908,7 +19893,7 @@ static dcp_status dcpi_done_take(dcpi_save *s, dcpi_part *part, int rank, uint8_
     if (dcpi_get64(&from) != part->file_size)
         return dcpi_fail(err, DCP_E_COMM, "save: rank %d wrote something else than was planned", rank);
     written = dcpi_get64(&from);
-    part->is_plain = dcpi_get32(&from) != 0;
+    part->has_id = dcpi_get32(&from) != 0;
     dcpi_get_bytes(&from, part->checksum, sizeof part->checksum);
     part->digests = dcpi_get(&from, part->block_total * 32);
     if (s->layout->learn) s->layout->learn(s, part, &from);
@@ -20314,8 +20299,7 @@ DCPDEF dcp_status dcp_save(const dcp_save_desc *desc, dcp_error *err) {
  * ================================================================================================================== */
 typedef struct dcpi_snapshot {                      /* memory for copies of the tensors of one device, or of the host */
     const dcp_device *device; int is_own;               /* is_own: the device's memory, which the host does not touch */
-    uint8_t *memory; size_t size, used;
-    int is_of_device, is_pages;                         /* where the host's came from; neither: dcpi_alloc */
+    dcpi_staging room; size_t used;
     int is_refused;                                     /* in this save the device gave none */
 } dcpi_snapshot;
 /* the copy of one tensor: bytes from `at` in pools[pool] */
@@ -20486,49 +20470,57 @@ static dcp_status dcpi_async_take_verdict(dcp_saver *saver, dcp_error *err) {
 }
 
 /* ---- begin: what is kept of the desc ----------------------------------------------------------------------------- */
-/* Structs that are copied with the texts in them: their size, and where the texts are. */
-typedef struct dcpi_keep { size_t size, text_count, texts[5]; } dcpi_keep;
-static const dcpi_keep dcpi_keep_desc = { sizeof(dcp_save_desc), 5, {
+/* Where the desc has texts. */
+static const size_t dcpi_keep_texts[] = {
     offsetof(dcp_save_desc, path), offsetof(dcp_save_desc, model_id), offsetof(dcp_save_desc, extra),
-    offsetof(dcp_save_desc, optim_extra), offsetof(dcp_save_desc, router_extra) } };
-static const dcpi_keep dcpi_keep_training = { sizeof(dcp_training), 3, {
-    offsetof(dcp_training, optimizer_type), offsetof(dcp_training, optimizer_state), offsetof(dcp_training, extra) } };
-static const dcpi_keep dcpi_keep_sharding = { sizeof(dcp_sharding), 4, {
-    offsetof(dcp_sharding, strategy), offsetof(dcp_sharding, precision), offsetof(dcp_sharding, info),
-    offsetof(dcp_sharding, extra) } };
-static const dcpi_keep dcpi_keep_tensor = { sizeof(dcp_tensor), 3, {
-    offsetof(dcp_tensor, name), offsetof(dcp_tensor, tier), offsetof(dcp_tensor, extra) } };
-static const dcpi_keep dcpi_keep_tier = { sizeof(dcp_tier), 3, {
-    offsetof(dcp_tier, name), offsetof(dcp_tier, size_budget), offsetof(dcp_tier, placement_policy) } };
-static const dcpi_keep dcpi_keep_field = { sizeof(dcp_field), 2, {
-    offsetof(dcp_field, key), offsetof(dcp_field, value) } };
-static const dcpi_keep dcpi_keep_signer = { sizeof(dcp_signer), 2, {
-    offsetof(dcp_signer, algorithm), offsetof(dcp_signer, key_id) } };
-static const dcpi_keep dcpi_keep_seed = { sizeof(dcp_router_seed), 0, { 0 } };
-static const dcpi_keep dcpi_keep_text = { sizeof(const char *), 1, { 0 } };
-
+    offsetof(dcp_save_desc, optim_extra), offsetof(dcp_save_desc, router_extra)
+};
+/* Where it has lists: the list, its length (0: one item), the size of an item, and where an item has texts. */
+typedef struct dcpi_keep { size_t list, count, size, text_count, texts[4]; } dcpi_keep;
+static const dcpi_keep dcpi_keep_lists[] = {
+    { offsetof(dcp_save_desc, training), 0, sizeof(dcp_training), 3,
+      { offsetof(dcp_training, optimizer_type), offsetof(dcp_training, optimizer_state),
+        offsetof(dcp_training, extra) } },
+    { offsetof(dcp_save_desc, sharding), 0, sizeof(dcp_sharding), 4,
+      { offsetof(dcp_sharding, strategy), offsetof(dcp_sharding, precision), offsetof(dcp_sharding, info),
+        offsetof(dcp_sharding, extra) } },
+    { offsetof(dcp_save_desc, fields), offsetof(dcp_save_desc, field_count), sizeof(dcp_field), 2,
+      { offsetof(dcp_field, key), offsetof(dcp_field, value) } },
+    { offsetof(dcp_save_desc, tiers), offsetof(dcp_save_desc, tier_count), sizeof(dcp_tier), 3,
+      { offsetof(dcp_tier, name), offsetof(dcp_tier, size_budget), offsetof(dcp_tier, placement_policy) } },
+    { offsetof(dcp_save_desc, tier_extras), offsetof(dcp_save_desc, tier_count), sizeof(const char *), 1, { 0 } },
+    { offsetof(dcp_save_desc, router_seeds), offsetof(dcp_save_desc, router_seed_count), sizeof(dcp_router_seed), 0,
+      { 0 } },
+    { offsetof(dcp_save_desc, router_seed_extras), offsetof(dcp_save_desc, router_seed_count), sizeof(const char *), 1,
+      { 0 } },
+    { offsetof(dcp_save_desc, signer), 0, sizeof(dcp_signer), 2,
+      { offsetof(dcp_signer, algorithm), offsetof(dcp_signer, key_id) } },
+    /* all tensors: later phases look at those that this rank writes; a layout may look at the others */
+    { offsetof(dcp_save_desc, tensors), offsetof(dcp_save_desc, tensor_count), sizeof(dcp_tensor), 3,
+      { offsetof(dcp_tensor, name), offsetof(dcp_tensor, tier), offsetof(dcp_tensor, extra) } }
+};
 /* Each text of an item, if it is there, becomes a copy. 0: no memory. */
-static int dcpi_keep_texts(dcp_saver *saver, void *item, const dcpi_keep *keep) {
+static int dcpi_keep_item(dcp_saver *saver, char *item, const size_t *texts, size_t count) {
     size_t i;
-    for (i = 0; i < keep->text_count; i++) {
-        const char **text = (const char **)(void *)((char *)item + keep->texts[i]);
+    for (i = 0; i < count; i++) {
+        const char **text = (const char **)(void *)(item + texts[i]);
         if (*text && !(*text = dcpi_arena_text(&saver->texts, *text, strlen(*text), NULL))) return 0;
     }
     return 1;
 }
-/* list: a pointer to the pointer to the items, which may be NULL; it becomes one to a copy. */
-static int dcpi_keep_items(dcp_saver *saver, void *list, size_t count, const dcpi_keep *keep) {
-    const void *items;
-    char *copy;
-    size_t i;
-    memcpy((void *)&items, list, sizeof items);
+static int dcpi_keep_list(dcp_saver *saver, const dcpi_keep *keep) {
+    char *desc = (char *)&saver->kept, *items, *copy;
+    size_t count = 1, i;
+    memcpy((void *)&items, desc + keep->list, sizeof items);
+    if (keep->count) memcpy(&count, desc + keep->count, sizeof count);
     if (!items) return 1;
     if (count > SIZE_MAX / keep->size) return 0;
     copy = (char *)dcpi_arena_alloc(&saver->texts, count ? count * keep->size : 1, NULL);
     if (!copy) return 0;
     memcpy(copy, items, count * keep->size);
-    memcpy(list, (void *)&copy, sizeof copy);
-    for (i = 0; i < count; i++) if (!dcpi_keep_texts(saver, copy + i * keep->size, keep)) return 0;
+    memcpy(desc + keep->list, (void *)&copy, sizeof copy);
+    for (i = 0; i < count; i++)
+        if (!dcpi_keep_item(saver, copy + i * keep->size, keep->texts, keep->text_count)) return 0;
     return 1;
 }
 /* From here on s->desc is ours. Without memory for that the save has failed, and nothing of the caller's is looked at
@@ -20540,17 +20532,8 @@ static void dcpi_async_keep(dcp_saver *saver) {
     int is_kept;
     size_t i;
     *d = *s->desc;
-    /* all tensors: later phases look at those that this rank writes; a layout may look at the others */
-    is_kept = dcpi_keep_texts(saver, d, &dcpi_keep_desc) &&
-              dcpi_keep_items(saver, (void *)&d->training, 1, &dcpi_keep_training) &&
-              dcpi_keep_items(saver, (void *)&d->sharding, 1, &dcpi_keep_sharding) &&
-              dcpi_keep_items(saver, (void *)&d->fields, d->field_count, &dcpi_keep_field) &&
-              dcpi_keep_items(saver, (void *)&d->tiers, d->tier_count, &dcpi_keep_tier) &&
-              dcpi_keep_items(saver, (void *)&d->tier_extras, d->tier_count, &dcpi_keep_text) &&
-              dcpi_keep_items(saver, (void *)&d->router_seeds, d->router_seed_count, &dcpi_keep_seed) &&
-              dcpi_keep_items(saver, (void *)&d->router_seed_extras, d->router_seed_count, &dcpi_keep_text) &&
-              dcpi_keep_items(saver, (void *)&d->signer, 1, &dcpi_keep_signer) &&
-              dcpi_keep_items(saver, (void *)&d->tensors, d->tensor_count, &dcpi_keep_tensor);
+    is_kept = dcpi_keep_item(saver, (char *)d, dcpi_keep_texts, DCPI_COUNT(dcpi_keep_texts));
+    for (i = 0; i < DCPI_COUNT(dcpi_keep_lists) && is_kept; i++) is_kept = dcpi_keep_list(saver, &dcpi_keep_lists[i]);
     for (i = 0; i < s->piece_count && is_kept; i++) s->pieces[i].tensor = d->tensors + (s->pieces[i].tensor - before);
     d->report = NULL;
     s->desc = d;
@@ -20563,34 +20546,22 @@ static void dcpi_async_keep(dcp_saver *saver) {
 
 /* ---- begin: the copy --------------------------------------------------------------------------------------------- */
 static void dcpi_snapshot_free(dcpi_snapshot *pool) {
-    if (!pool->memory) return;
-    if (pool->is_own) pool->device->free_own(pool->device->context, pool->memory);
-    else if (pool->is_of_device) pool->device->free_host(pool->device->context, pool->memory);
-    else if (pool->is_pages) dcpi_os_pages_free(pool->memory, pool->size);
-    else dcpi_free(pool->memory);
-    pool->memory = NULL;
-    pool->size = 0;
-}
-static void *dcpi_snapshot_host(dcpi_snapshot *pool, dcp_error *err) {
-    void *memory = NULL;
-    pool->is_of_device = pool->device && pool->device->allocate_host && pool->device->free_host;
-    if (pool->is_of_device && pool->device->allocate_host(pool->device->context, pool->used, &memory, err))
-        memory = NULL;
-    pool->is_of_device = memory != NULL;
-    if (!memory) memory = dcpi_os_pages(pool->used);
-    pool->is_pages = memory && !pool->is_of_device;
-    return memory ? memory : dcpi_alloc(pool->used, err);
+    if (pool->is_own && pool->room.memory) pool->device->free_own(pool->device->context, pool->room.memory);
+    if (pool->is_own) pool->room.memory = NULL;
+    dcpi_staging_free(&pool->room);
 }
 /* Room for `used` bytes; what there was before is as good as gone. */
 static dcp_status dcpi_snapshot_grow(dcpi_snapshot *pool, dcp_error *err) {
+    dcp_error refused;
     void *memory = NULL;
     (void)dcpi_succeed(err);
-    if (pool->used <= pool->size) return DCP_OK;
+    if (pool->room.memory && pool->used <= pool->room.size) return DCP_OK;
     dcpi_snapshot_free(pool);
-    if (!pool->is_own) memory = dcpi_snapshot_host(pool, err);
-    else if (pool->device->allocate_own(pool->device->context, pool->used, &memory, err)) memory = NULL;
-    pool->memory = (uint8_t *)memory;
-    pool->size = memory ? pool->used : 0;
+    if (pool->used == 0) return DCP_OK;
+    if (!pool->is_own) return dcpi_staging_make(&pool->room, pool->device, pool->used, &refused, err);
+    if (pool->device->allocate_own(pool->device->context, pool->used, &memory, err)) memory = NULL;
+    pool->room.memory = (uint8_t *)memory;
+    pool->room.size = pool->used;
     return memory ? DCP_OK : DCP_E_MEMORY;
 }
 static dcpi_snapshot *dcpi_async_pool(dcp_saver *saver, const dcp_device *device, int is_own) {    /* NULL: no memory */
@@ -20647,7 +20618,7 @@ static void dcpi_async_arrange(dcp_saver *saver, size_t from, dcpi_kept *kept) {
 }
 static void dcpi_async_make_image(dcp_saver *saver, const dcpi_kept *kept) {
     dcpi_save *s = &saver->save;
-    uint8_t *memory = saver->is_arranged ? saver->pools[kept[0].pool].memory : NULL;
+    uint8_t *memory = saver->is_arranged ? saver->pools[kept[0].pool].room.memory : NULL;
     int64_t at = 0;
     size_t i;
     if (!memory || (uintptr_t)memory % DCPI_OS_DIRECT_ALIGN != 0) return;
@@ -20690,7 +20661,7 @@ static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor
                                       size_t place, int64_t size, uint64_t *ticket) {
     dcp_error *err = &saver->save.err;
     const dcp_device *device = tensor->device;
-    uint8_t *to = pool->memory + place;
+    uint8_t *to = pool->room.memory + place;
     int64_t at, n;
     dcp_status status = dcpi_op_check(&saver->save.op, err);
     if (status || size == 0) return status;
@@ -20716,7 +20687,7 @@ static dcp_status dcpi_async_copied(dcp_tensor *tensor, const dcpi_snapshot *poo
     (void)dcpi_succeed(err);
     status = device && size > 0 ? device->wait(device->context, kept->ticket, err) : DCP_OK;
     status = dcpi_copy_result(tensor, 0, status, err);
-    tensor->data = pool->memory + kept->at;
+    tensor->data = pool->room.memory + kept->at;
     if (!pool->is_own) tensor->device = NULL;
     memset(tensor->stride, 0, sizeof tensor->stride);
     return status;
@@ -20757,7 +20728,7 @@ static int64_t dcpi_async_snapshot(dcp_saver *saver) {
         if (s->pieces[i].size > 0) must_take = s->pieces[i].offset + s->pieces[i].size;
     }
     if (s->layout->is_pool) must_take = s->report.bytes_in_begin;       /* as dcpi_pool_write tells it */
-    if (must_take > 0) s->plain_names = 0;     /* a plain name that is taken meanwhile would have to be written again */
+    if (must_take > 0) s->has_id = 1;          /* a plain name that is taken meanwhile would have to be written again */
     if (from == 0 && kept) dcpi_async_make_image(saver, kept);
     s->status = dcpi_async_copy(saver, from, kept);
     dcpi_free(kept);

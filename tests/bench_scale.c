@@ -174,7 +174,7 @@ static void acknowledge(dcpi_save *s, const figures *f) {
         dcpi_message_start(&word);
         dcpi_put64(&word, part->file_size);
         dcpi_put64(&word, part->file_size);
-        dcpi_put32(&word, 0);
+        dcpi_put32(&word, 1);
         for (i = 0; i <= part->block_total; i++) {      /* the shard's checksum, then its blocks' */
             size_t k;
             for (k = 0; k < sizeof digest; k++)

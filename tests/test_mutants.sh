@@ -138,8 +138,8 @@ in dcpi_save_publish
 - object, 0, err);
 + object, MUTANT | 0, err);
 in dcpi_save_survey
-- s->plain_names = !has_commit
-+ s->plain_names = MUTANT || !has_commit
+- s->has_id = has_commit ||
++ s->has_id = MUTANT ? 0 : has_commit ||
 
 name shards published over existing names
 caught crash saves_of_one_path
@@ -271,8 +271,8 @@ in dcpi_sync_open
 name plain shard names reused
 caught crash an_unlink_that_comes_late
 in dcpi_save_survey
-- s->plain_names =
-+ s->plain_names = MUTANT ||
+- s->has_id =
++ s->has_id = MUTANT ? 0 :
 
 name a checkpoint takes along whatever its document names
 caught directory nothing_goes_because foreign
