@@ -587,8 +587,8 @@ in dcpi_lock_fence
 name plain names where publishing may replace
 caught lock where_publishing_may_replace
 in dcpi_save_survey
-- (s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH) != 0;
-+ (MUTANT || (s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH) != 0);
+- !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH);
++ (!MUTANT && !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH));
 
 name a pool's plain names where publishing may replace
 caught lock where_publishing_may_replace
