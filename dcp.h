@@ -17970,8 +17970,6 @@ static dcp_status dcpi_save_check_fields(const dcp_save_desc *desc, dcp_error *e
     const dcp_field **order;
     dcp_status status = DCP_OK;
     size_t i;
-    if (desc->field_count > 0 && !desc->fields)
-        return dcpi_fail(err, DCP_E_INVALID, "save: field_count is set, but fields is NULL");
     order = (const dcp_field **)dcpi_alloc_array(desc->field_count, sizeof *order, err);
     if (!order) return DCP_E_MEMORY;
     for (i = 0; i < desc->field_count && !status; i++) {
@@ -17986,27 +17984,29 @@ static dcp_status dcpi_save_check_fields(const dcp_save_desc *desc, dcp_error *e
     dcpi_free((void *)order);
     return status;
 }
-static dcp_status dcpi_save_check_options(const dcp_save_desc *desc, dcp_error *err) {
-    if (!desc->path || desc->path[0] == '\0') return dcpi_fail(err, DCP_E_INVALID, "save: path is not set");
-    if (desc->tensor_count > 0 && !desc->tensors)
-        return dcpi_fail(err, DCP_E_INVALID, "save: tensor_count is %" PRIu64 ", but tensors is NULL",
-                         (uint64_t)desc->tensor_count);
-    if ((int)desc->layout < 0 || desc->layout > DCP_LAYOUT_MANIFEST)
-        return dcpi_fail(err, DCP_E_INVALID, "save: layout %d is none", (int)desc->layout);
-    if ((int)desc->checksum < 0 || desc->checksum > DCP_CHECKSUM_FLAT)
-        return dcpi_fail(err, DCP_E_INVALID, "save: checksum %d is none", (int)desc->checksum);
-    if (desc->alignment && (!dcpi_is_power_of_two(desc->alignment) || desc->alignment < 64 ||
-                            desc->alignment > 2 * DCPI_MIB))
-        return dcpi_fail(err, DCP_E_INVALID, "save: alignment must be a power of two from 64 to 2 MiB, or 0");
-    if (desc->block_size && (!dcpi_is_power_of_two(desc->block_size) || desc->block_size < 256 * DCPI_KIB ||
-                             desc->block_size > 1024 * DCPI_MIB))
-        return dcpi_fail(err, DCP_E_INVALID, "save: block_size must be a power of two from 256 KiB to 1 GiB, or 0");
-    if ((desc->tier_count > 0 && !desc->tiers) || (desc->router_seed_count > 0 && !desc->router_seeds))
-        return dcpi_fail(err, DCP_E_INVALID, "save: tier_count or router_seed_count is set, but the list is NULL");
-    if (desc->sharding && desc->sharding->shard_count != 0 &&
-        desc->sharding->shard_count != (desc->io.coordinator ? desc->io.coordinator->world_size : 1))
-        return dcpi_fail(err, DCP_E_INVALID, "save: sharding.shard_count is %" PRId64 "; it is 0 or the world size",
-                         desc->sharding->shard_count);
+static int dcpi_save_may_be_cut(uint64_t size, uint64_t least, uint64_t most) {        /* 0: the default */
+    return size == 0 || (dcpi_is_power_of_two(size) && size >= least && size <= most);
+}
+static dcp_status dcpi_save_check_options(const dcp_save_desc *d, dcp_error *err) {
+    const int64_t shards = d->sharding ? d->sharding->shard_count : 0;
+    const struct { int is_kept; const char *words; } rules[] = {
+        { d->path && d->path[0] != '\0', "path is not set" },
+        { d->tensors || d->tensor_count == 0, "tensor_count is set, but tensors is NULL" },
+        { d->fields || d->field_count == 0, "field_count is set, but fields is NULL" },
+        { d->tiers || d->tier_count == 0, "tier_count is set, but tiers is NULL" },
+        { d->router_seeds || d->router_seed_count == 0, "router_seed_count is set, but router_seeds is NULL" },
+        { (int)d->layout >= 0 && d->layout <= DCP_LAYOUT_MANIFEST, "layout is unknown" },
+        { (int)d->checksum >= 0 && d->checksum <= DCP_CHECKSUM_FLAT, "checksum is unknown" },
+        { dcpi_save_may_be_cut(d->alignment, 64, 2 * DCPI_MIB),
+          "alignment must be a power of two from 64 to 2 MiB, or 0" },
+        { dcpi_save_may_be_cut(d->block_size, 256 * DCPI_KIB, 1024 * DCPI_MIB),
+          "block_size must be a power of two from 256 KiB to 1 GiB, or 0" },
+        { shards == 0 || shards == (d->io.coordinator ? d->io.coordinator->world_size : 1),
+          "sharding.shard_count must be the world size, or 0" }
+    };
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(rules); i++)
+        if (!rules[i].is_kept) return dcpi_fail(err, DCP_E_INVALID, "save: %s", rules[i].words);
     return DCP_OK;
 }
 /* Types of 4 bits: a piece must start and end at a byte of the whole tensor, or nobody could put it there. */
@@ -18085,9 +18085,10 @@ static dcp_status dcpi_save_check(dcpi_save *s, dcp_error *err) {
 }
 
 /* ---- prepare: what is there, and what the new files are called --------------------------------------------------- */
+#define DCPI_SHARD_NAME (DCP_LIMIT_PREFIX + 64)          /* room for any name that starts with the checkpoint's */
 typedef struct dcpi_survey {
     const dcpi_place *place;
-    char *shard_prefix; int has_shards;                 /* whether there are files of that prefix */
+    char shard_prefix[DCPI_SHARD_NAME]; int has_shards; /* whether there are files of that prefix */
     dcpi_names commits;
     dcp_error *err;
 } dcpi_survey;
@@ -18156,15 +18157,12 @@ static dcp_status dcpi_survey_number(dcpi_save *s, dcpi_candidates *all, dcp_err
 static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err) {
     dcpi_survey survey;
     dcpi_candidates all;
-    size_t size = strlen(s->place.name) + sizeof "_shard_";
     dcp_status status;
     memset(&survey, 0, sizeof survey);
     memset(&all, 0, sizeof all);
     survey.place = &s->place;
     survey.err = err;
-    survey.shard_prefix = (char *)dcpi_alloc(size, err);
-    if (!survey.shard_prefix) return DCP_E_MEMORY;
-    (void)snprintf(survey.shard_prefix, size, "%s_shard_", s->place.name);
+    (void)snprintf(survey.shard_prefix, sizeof survey.shard_prefix, "%s_shard_", s->place.name);
     status = dcpi_place_list(&s->place, DCP_LIST_OBJECTS, dcpi_survey_one, &survey, err);
     /* the storage makes its directories with their first files */
     if (status == DCP_E_NOT_FOUND) status = dcpi_succeed(err);
@@ -18172,7 +18170,6 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
     if (!status) status = dcpi_survey_number(s, &all, err);
     dcpi_candidates_free(&all);
     dcpi_names_free(&survey.commits);
-    dcpi_free(survey.shard_prefix);
     /* where publishing may replace, a plain name says nothing of whose file it is */
     s->has_id = has_commit || survey.has_shards || s->desc->unique_names ||
                 !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH);
@@ -18255,14 +18252,10 @@ static int dcpi_beacon_is_needed(const dcpi_save *s) {
     return !DCP_NO_RANKS && s->op.team.world_size > 1 && s->layout->beacon[0];
 }
 static char *dcpi_beacon_key(const dcpi_save *s, dcp_error *err) {
-    const size_t size = strlen(s->place.name) + 64;
-    char *key, *name = (char *)dcpi_alloc(size, err);
-    if (!name) return NULL;
-    (void)snprintf(name, size, "%s%s%s%s", s->place.name, s->layout->beacon[0], s->report.save_id,
+    char name[DCPI_SHARD_NAME];
+    (void)snprintf(name, sizeof name, "%s%s%s%s", s->place.name, s->layout->beacon[0], s->report.save_id,
                    s->layout->beacon[1]);
-    key = dcpi_place_key(&s->place, name, err);
-    dcpi_free(name);
-    return key;
+    return dcpi_place_key(&s->place, name, err);
 }
 static void dcpi_beacon_remove(dcpi_save *s) {          /* rank 0, when all have looked, or nobody will */
     dcp_error error;
@@ -18510,9 +18503,14 @@ static dcp_status dcpi_plan_chain(dcpi_save *s, dcp_error *err) {
 
 /* ---- plan: the pieces of one tensor fit together ----------------------------------------------------------------- */
 /* one piece of the tensor that is looked at */
-typedef struct dcpi_fit { int64_t offset[DCP_MAX_DIMS], shape[DCP_MAX_DIMS]; size_t entry; int rank; } dcpi_fit;
+typedef struct dcpi_fit {
+    int64_t offset[DCP_MAX_DIMS], shape[DCP_MAX_DIMS];
+    dcpi_tile tile;
+    size_t entry;
+    int rank;
+} dcpi_fit;
 /* all of them, in the order of ranks; what they have in common is in the first one's record */
-typedef struct dcpi_fits { dcp_tensor first; dcpi_fit *items, **order; size_t count; } dcpi_fits;
+typedef struct dcpi_fits { dcp_tensor first; dcpi_fit *items, **order; dcpi_tile **tiles; size_t count; } dcpi_fits;
 typedef dcp_status (*dcpi_fits_fn)(dcpi_save *s, dcpi_fits *f, void *user, dcp_error *err);
 
 static int dcpi_fit_compare(const void *a_, const void *b_) {
@@ -18560,6 +18558,9 @@ static dcp_status dcpi_fits_read(const dcpi_save *s, size_t first, dcpi_fits *f,
         dcpi_entry_read(s, entry, &record);
         memcpy(fit->offset, record.global_offset, sizeof fit->offset);
         memcpy(fit->shape, record.shape, sizeof fit->shape);
+        fit->tile.offset = fit->offset;
+        fit->tile.shape = fit->shape;
+        fit->tile.tag = f->count;
         fit->entry = at;
         fit->rank = entry->rank;
         f->order[f->count++] = fit;
@@ -18580,13 +18581,15 @@ static dcp_status dcpi_plan_each(dcpi_save *s, dcpi_fits_fn fn, void *user, dcp_
     }
     f.items = status ? NULL : (dcpi_fit *)dcpi_alloc_array(most, sizeof *f.items, err);
     f.order = f.items ? (dcpi_fit **)dcpi_alloc_array(most, sizeof *f.order, err) : NULL;
-    if (!f.order) status = DCP_E_MEMORY;
+    f.tiles = f.order ? (dcpi_tile **)dcpi_alloc_array(most, sizeof *f.tiles, err) : NULL;
+    if (!f.tiles) status = DCP_E_MEMORY;
     for (i = 0; i < s->entry_count && !status; i++) {
         if ((i & 1023) == 1023) status = dcpi_op_check(&s->op, err);
         if (status || s->entries[i].is_later) continue;
         status = dcpi_fits_read(s, i, &f, err);
         if (!status) status = fn(s, &f, user, err);
     }
+    dcpi_free((void *)f.tiles);
     dcpi_free((void *)f.order);
     dcpi_free(f.items);
     return status;
@@ -18607,37 +18610,23 @@ static dcp_status dcpi_fits_tile(const dcpi_save *s, const dcpi_fits *f, dcp_err
     char text[160];
     dcpi_tiling tiling;
     dcpi_tiles result;
-    dcpi_tile *tiles = (dcpi_tile *)dcpi_alloc_array(f->count, sizeof *tiles, err), **order;
     size_t i, n = 0;
-    dcp_status status = DCP_OK;
-    order = tiles ? (dcpi_tile **)dcpi_alloc_array(f->count, sizeof *order, err) : NULL;
-    if (!order) { dcpi_free(tiles); return DCP_E_MEMORY; }
-    for (i = 0; i < f->count; i++) {
-        const dcpi_fit *fit = f->order[i];
-        if (dcpi_box_elements(first->ndim, fit->shape) == 0 || (i > 0 && dcpi_fit_is_replica(f->order[i - 1], fit)))
-            continue;
-        tiles[n].offset = fit->offset;
-        tiles[n].shape = fit->shape;
-        tiles[n].tag = i;
-        order[n] = &tiles[n];
-        n++;
-    }
-    result = dcpi_tiling_check(&tiling, first->ndim, order, n, origin, first->global_shape);
-    if (result == DCPI_TILES_NO_MEMORY) status = dcpi_no_memory(err, f->count * sizeof *tiles);
+    for (i = 0; i < f->count; i++)
+        if (dcpi_box_elements(first->ndim, f->order[i]->shape) > 0 &&
+            !(i > 0 && dcpi_fit_is_replica(f->order[i - 1], f->order[i]))) f->tiles[n++] = &f->order[i]->tile;
+    result = dcpi_tiling_check(&tiling, first->ndim, f->tiles, n, origin, first->global_shape);
+    if (result == DCPI_TILES_NO_MEMORY) return dcpi_no_memory(err, n * sizeof *f->tiles);
     if (result == DCPI_TILES_IRREGULAR)
-        status = dcpi_fail(err, DCP_E_LIMIT, "tensor \"%s\": its %" PRIu64 " pieces are cut too irregularly to check",
-                           first->name, (uint64_t)f->count);
+        return dcpi_fail(err, DCP_E_LIMIT, "tensor \"%s\": its %" PRIu64 " pieces are cut too irregularly to check",
+                         first->name, (uint64_t)f->count);
     if (result == DCPI_TILES_OVERLAP)
-        status = dcpi_fits_overlap(f, f->order[tiling.overlap[0]], f->order[tiling.overlap[1]], err);
-    if (result == DCPI_TILES_OK && tiling.has_hole && !s->desc->allow_holes)
-        status = dcpi_fail(err, DCP_E_INCOMPLETE,
-                           "%stensor \"%s\": no piece holds %s of its global shape (allow_holes permits that)",
-                           s->desc->io.coordinator ? ""
-                           : "no coordinator was set (io.coordinator), so this process saves alone: ", first->name,
-                           dcpi_box_text(first->ndim, tiling.hole_offset, tiling.hole_shape, text, sizeof text));
-    dcpi_free(order);
-    dcpi_free(tiles);
-    return status;
+        return dcpi_fits_overlap(f, &f->items[tiling.overlap[0]], &f->items[tiling.overlap[1]], err);
+    if (!tiling.has_hole || s->desc->allow_holes) return DCP_OK;
+    return dcpi_fail(err, DCP_E_INCOMPLETE,
+                     "%stensor \"%s\": no piece holds %s of its global shape (allow_holes permits that)",
+                     s->desc->io.coordinator ? ""
+                     : "no coordinator was set (io.coordinator), so this process saves alone: ", first->name,
+                     dcpi_box_text(first->ndim, tiling.hole_offset, tiling.hole_shape, text, sizeof text));
 }
 
 /* Equal boxes on several ranks: one of them writes. */
@@ -18907,7 +18896,6 @@ static void dcpi_save_head(const dcpi_save *s, dcp_metadata *head) {
     head->field_count = s->desc->field_count;
     head->extra = s->desc->extra;
 }
-#define DCPI_SHARD_NAME (DCP_LIMIT_PREFIX + 64)
 /* user: a dcpi_emission */
 typedef struct dcpi_emission {
     const dcpi_save *save;

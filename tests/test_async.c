@@ -1726,8 +1726,8 @@ TEST(any_allocation_fails_on_some_rank) {
             j.desc.io.timeout_ms = 5000;
             j.generation = 1;
             for (r = 0; r < 3; r++) CHECK_OK(dcp_saver_open(NULL, &j.saver[r], &err));
+            for (r = 0; r < 3; r++) dcpi_coord_break(j.app[r], DCP_OK);     /* the test's own have their memory */
             hungry_fail(nth + (int64_t)test_random_below(7), 0);
-            for (r = 0; r < 3; r++) dcpi_coord_break(j.app[r], DCP_OK);
             job_run(&j, rank_begin);
             hungry_fail(0, 0);
             job_run(&j, rank_steps);
