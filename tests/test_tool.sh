@@ -87,19 +87,24 @@ assert isinstance(j, dict) and "command" in j, j
 assert eval("(" + sys.argv[2] + ")"), (sys.argv[2], j)' "$work/out" "$1" 2>"$work/json.err" ||
         fail "$1: $(tail -c 500 "$work/json.err")"
 }
-# the tool's arguments; stdin, stdout and stderr are a terminal; out holds what it showed
+# the tool's arguments; stdin, stdout and stderr are a terminal of $columns; out holds what it showed
+columns=80
 on_terminal() {
     need_python
-    out=$("$python" -c '
-import os, pty, sys
-got = []
-def read(fd):
-    data = os.read(fd, 65536)
-    got.append(data)
-    return data
-status = pty.spawn(sys.argv[1:], read)
-sys.exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 99)' "$DCPTOOL" "$@" </dev/null)
+    out=$("$python" "$root/tests/terminal.py" "$columns" "${tool:-$DCPTOOL}" "$@" </dev/null)
     got=$?
+    out=$(printf '%s\n' "$out" | sed "s|$(printf '\\r')$||")
+}
+# A tool that holds 64 bytes of a tensor at a time and shows its bar at once.
+impatient_tool() {
+    command -v "${CC:-cc}" >/dev/null 2>&1 || skip "no C compiler"
+    [ ! -x "$work/small" ] || return 0
+    object=$root/build/tool/dcp.o
+    [ -f "$object" ] || object=$root/examples/dcptool/dcp.c
+    sources=$(ls "$root"/examples/dcptool/*.c | grep -v '/dcp\.c$')
+    # shellcheck disable=SC2086
+    ${CC:-cc} -O0 -DTOOL_CHUNK=64 -DTOOL_BAR_AFTER=0 -I"$root" -o "$work/small" $sources "$object" -lm -pthread ||
+        fail "it does not compile"
 }
 
 # ---- usage -----------------------------------------------------------------------------------------------------------
@@ -191,15 +196,19 @@ options_anywhere() {
 ls_tensors() {
     for path in s/run/step_100 s/run/step_100.metadata.json s/one s/one.checkpoint; do
         run 0 ls "$path"
-        is "$out" "bias  fp64  [4]     32 bytes  replicated  1 piece
-w     fp32  [3, 4]  48 bytes  replicated  1 piece"
+        is "$out" "NAME  TYPE  SHAPE   SIZE  PLACEMENT   PIECES
+bias  fp64  [4]     32 B  replicated       1
+w     fp32  [3, 4]  48 B  replicated       1
+2 tensors, 80 bytes"
         is "$err" ""
     done
 }
 ls_pieces() {
     run 0 ls s/ranks w
-    is "$out" "w  fp32  [4, 3]  48 bytes  sharded  2 pieces"
-    run 0 ls -v s/ranks w
+    is "$out" "NAME  TYPE  SHAPE   SIZE  PLACEMENT  PIECES
+w     fp32  [4, 3]  48 B  sharded         2
+1 tensor, 48 bytes"
+    run 0 ls -qv s/ranks w
     lines "$out" 3
     has "$out" "rank 1"
     has "$out" "at [2, 0]"
@@ -210,17 +219,17 @@ ls_pieces() {
           [(0, "ranks_shard_0.bin", 64, 8), (1, "ranks_shard_1.bin", 64, 8)]'
 }
 ls_glob() {
-    run 0 ls s/types 'type.int*'
+    run 0 ls -q s/types 'type.int*'
     lines "$out" 5
-    run 0 ls s/types 'type.?p[36]*'
+    run 0 ls -q s/types 'type.?p[36]*'
     lines "$out" 2
-    run 0 ls s/types 'type.[!a-t]*'
+    run 0 ls -q s/types 'type.[!a-t]*'
     lines "$out" 5
     has "$out" "type.uint8"
-    run 0 ls s/types '*a b*'
+    run 0 ls -q s/types '*a b*'
     lines "$out" 1
     run 0 ls s/types '*e*.*1*6*'
-    run 0 ls s/types scalar
+    run 0 ls -q s/types scalar
     lines "$out" 1
     run 1 ls s/types 'scala'
     is "$out" ""
@@ -228,17 +237,17 @@ ls_glob() {
     has "$err" "types.metadata.json"
     run 1 ls s/types '[s'
     run 1 ls s/types 'scalar?'
-    run 0 ls s/run '*_200*'
+    run 0 ls -q s/run '*_200.metadata*'
     lines "$out" 1
     run 1 ls s/run 'nothing*'
 }
 ls_directory() {
     run 0 ls s/run
-    lines "$out" 3
-    is "$(echo "$out" | sed -e 's/  .*//' -e 's/.*step_//' | tr '\n' ' ')" \
-        "300.metadata.json 200.metadata.json 100.metadata.json "
-    has "$out" "sequence 3  step 300"
-    has "$out" "valid"
+    lines "$out" 5
+    is "$(echo "$out" | sed -e 's/  .*//' -e 's/4\.[0-9]/4.X/' | tr '\n' ' ')" \
+        "NAME step_300 step_200 step_100 3 checkpoints, 4.X KiB "
+    has "$out" "step_300  sharded         3   300  "
+    has "$out" "complete"
     run 1 ls s/empty
     has "$err" "s/empty"
     is "$out" ""
@@ -246,7 +255,7 @@ ls_directory() {
 ls_directory_json() {
     run 0 ls --json s/run
     json '[c["step"] for c in j["checkpoints"]] == [300, 200, 100]'
-    json 'all(c["valid"] and c["status"] == "DCP_OK" and c["layout"] == "sharded" and c["bytes"] > 96
+    json 'all(c["complete"] and c["status"] == "DCP_OK" and c["layout"] == "sharded" and c["bytes"] > 96
         for c in j["checkpoints"])'
     run 1 ls --json s/empty
     json 'j["checkpoints"] == []'
@@ -257,11 +266,13 @@ ls_directory_damaged() {
     rm damaged/step_100_shard_0.bin
     cp s/newer/newer.metadata.json damaged
     run 0 ls damaged
-    lines "$out" 4
-    has "$(echo "$out" | grep step_300)" "  valid"
-    has "$(echo "$out" | grep step_200)" "not valid: "
+    lines "$out" 6
+    has "$(echo "$out" | grep step_300)" "  complete"
+    has "$(echo "$out" | grep step_200)" "  corrupt  "
+    has "$(echo "$out" | grep step_100)" "  incomplete  "
     has "$(echo "$out" | grep step_100)" "step_100_shard_0.bin"
-    has "$(echo "$out" | grep newer)" "not readable: "
+    has "$(echo "$out" | grep newer)" "  newer format  "
+    has "$out" "3 bad"
     run 0 ls --json damaged
     json 'sorted(c["status"] for c in j["checkpoints"])
         == ["DCP_E_CHECKSUM", "DCP_E_INCOMPLETE", "DCP_E_VERSION", "DCP_OK"]'
@@ -287,11 +298,14 @@ info_text() {
         has "$out" "git = abc123"
         has "$out" "world size:    1"
         has "$out" "sha256-tree:"
+        is "$(printf '%s\n' "$out" | grep -c '[0-9a-f]\{17\}')" 0
         has "$out" "2 tensors in 2 pieces, 80 bytes"
         has "$out" "signature:     none"
     done
     has "$out" "layout:        single"
     run 0 info s/flat
+    has "$out" "$(sha256sum s/flat_shard_0.bin | cut -c 1-8)"
+    run 0 info -v s/flat
     has "$out" "$(sha256sum s/flat_shard_0.bin | cut -c 1-64)"
     run 0 info s/foreign
     has "$out" "not written by dcp.h"
@@ -377,7 +391,8 @@ verify_fine() {
     is "$out" "OK s/run/step_100
 OK s/one
 OK s/flat
-OK s/ranks"
+OK s/ranks
+4 checkpoints, 304 bytes: 4 intact, 0 bad, 0 not readable"
     is "$err" ""
     run 0 verify s/foreign          # may warn
     is "$out" "OK s/foreign"
@@ -388,7 +403,7 @@ OK s/ranks"
 }
 verify_directory() {
     run 0 verify s/run
-    lines "$out" 3
+    lines "$out" 4
     run 1 verify s/empty
     has "$err" "s/empty"
     run 3 verify s/newer
@@ -403,7 +418,7 @@ verify_flipped() {
         has "$out" "BAD bad/step_200.metadata.json: "
         has "$out" "step_200_shard_0.bin"
         has "$out" "OK bad/step_300.metadata.json"
-        lines "$out" 3
+        lines "$out" 4
     done
     for at in 0 100 1000; do
         copy s/run bad
@@ -673,11 +688,8 @@ extract_big() {
 }
 # The same boxes in small: a tool that holds 64 bytes at a time against one that holds it all.
 extract_boxes() {
-    command -v "${CC:-cc}" >/dev/null 2>&1 || skip "no C compiler"
-    # shellcheck disable=SC2086
-    ${CC:-cc} ${CFLAGS:--O1} -DTOOL_CHUNK=64 -I"$root" -o small "$root"/examples/dcptool/*.c -lm -pthread ||
-        fail "it does not compile"
-    run 0 ls s/shapes
+    impatient_tool
+    run 0 ls -q s/shapes
     lines "$out" 32
     for name in $(echo "$out" | sed 's/ .*//'); do
         run 0 extract s/shapes "$name" --raw -q -o whole.raw --force
@@ -745,7 +757,7 @@ prune() {
     run 0 prune old --keep 1 --dry-run
     lines "$out" 4
     has "$out" "would remove old/step_100.metadata.json"
-    run 0 ls old
+    run 0 ls -q old
     lines "$out" 3
     run 0 prune old --keep 2 --json
     json 'j["checkpoints"] == 1 and sorted(j["removed"]) == ["old/step_100.metadata.json", "old/step_100_shard_0.bin"]'
@@ -791,24 +803,25 @@ sweep() {
 # ---- manifests -------------------------------------------------------------------------------------------------------
 manifest_ls() {
     run 0 ls s/moe
-    is "$(echo "$out" | sed -e 's/  .*//' -e 's/.*step_//' | tr '\n' ' ')" \
-        "300.manifest.json 200.manifest.yaml 100.manifest.json "
-    has "$out" "manifest  sequence 2  step 200"
+    is "$(echo "$out" | sed 's/  .*//' | tr '\n' ' ')" "NAME step_300 step_200 step_100 3 checkpoints, 17.6 KiB "
+    has "$out" "step_200  manifest         2   200  "
     for path in s/moe/step_200 s/moe/step_200.manifest.yaml; do
         run 0 ls "$path"
-        is "$out" "a       fp32  [8, 12]  384 bytes  replicated  1 piece  dense             tier hot   version 0
-adam/m  fp32  [8, 12]  384 bytes  replicated  1 piece  optimizer         no tier    version 0
-b       fp32  [8, 12]  384 bytes  replicated  1 piece  dense             tier hot   version 1
-r       fp32  [8, 12]  384 bytes  replicated  1 piece  router, layer 3   no tier    version 0
-x       fp32  [8, 12]  384 bytes  replicated  1 piece  expert [1, 0, 0]  tier hot   version 0
-y       fp32  [8, 12]  384 bytes  replicated  1 piece  expert [2, 0, 7]  tier warm  version 0"
+        is "$out" "NAME    TYPE  SHAPE     SIZE  PLACEMENT   PIECES  ROLE              TIER  VERSION
+a       fp32  [8, 12]  384 B  replicated       1  dense             hot         0
+adam/m  fp32  [8, 12]  384 B  replicated       1  optimizer                     0
+b       fp32  [8, 12]  384 B  replicated       1  dense             hot         1
+r       fp32  [8, 12]  384 B  replicated       1  router 3                      0
+x       fp32  [8, 12]  384 B  replicated       1  expert [1, 0, 0]  hot         0
+y       fp32  [8, 12]  384 B  replicated       1  expert [2, 0, 7]  warm        0
+6 tensors, 2.2 KiB"
         is "$err" ""
     done
     run 0 ls -v s/moe/step_300 x
     has "$out" "experts/tier_1/group_0/expert_0.v1.bin"
-    run 0 ls --tier warm s/moe/step_300
+    run 0 ls -q --tier warm s/moe/step_300
     lines "$out" 1
-    run 0 ls --tier 2 --tier hot s/moe/step_300
+    run 0 ls -q --tier 2 --tier hot s/moe/step_300
     lines "$out" 4
     run 1 ls --tier cold s/moe/step_300
     has "$err" "cold"
@@ -826,7 +839,9 @@ manifest_info() {
     has "$out" "layout:        manifest"
     has "$out" "model:         moe-small"
     has "$out" "manifest:      YAML, metadata_version 1"
-    has "$out" "hot        id 1  budget 40GB   3 files  1152 bytes  prioritized"
+    has "$out" "  hot         1  40GB        3  1.1 KiB  prioritized"
+    run 0 info --bytes s/moe/step_200
+    has "$out" "  hot         1  40GB        3  1152  prioritized"
     has "$out" "2 dense, 2 expert, 1 optimizer, 1 router"
     has "$out" "versions:      0 to 1"
     has "$out" "router layer:  0, 0 files, seed 18446744073709551615"
@@ -842,7 +857,7 @@ manifest_info() {
 }
 manifest_verify() {
     run 0 verify s/moe
-    lines "$out" 3
+    lines "$out" 4
     copy s/moe moe
     flip moe/experts/tier_2/group_0/expert_7.bin 100
     run 1 verify moe/step_300
@@ -941,8 +956,8 @@ metadata_version: 1
 END
     run 0 ls -q seed/lite
     is "$out" \
-        "attention_q    bf16  [512, 1024]  1048576 bytes  replicated  1 piece  dense             tier hot   version 1
-experts/2/0/1  bf16  [4096, 512]  4194304 bytes  replicated  1 piece  expert [2, 0, 1]  tier warm  version 0"
+        "attention_q    bf16  [512, 1024]  1.0 MiB  replicated  1  dense             hot   1
+experts/2/0/1  bf16  [4096, 512]  4.0 MiB  replicated  1  expert [2, 0, 1]  warm  0"
     run 0 info -q seed/lite
     has "$out" "epoch 5, step 10000"
     has "$out" "not written by dcp.h"
@@ -974,7 +989,7 @@ experts/2/0/1  bf16  [4096, 512]  4194304 bytes  replicated  1 piece  expert [2,
 convert_round_trips() {
     for to in sharded single manifest manifest-yaml; do
         run 0 convert s/moe/step_300 "via/$to/step_300" --to $to
-        has "$err" "6 pieces of 1 rank, 2304 bytes"
+        has "$err" "6 pieces of 1 rank, 2.2 KiB"
         is "$out" ""
         run 0 diff s/moe/step_300 "via/$to/step_300"
         run 0 verify -q "via/$to/step_300"
@@ -1005,7 +1020,7 @@ convert_keeps_ranks_and_types() {
     run 0 ls -v back/manifest/ranks
     is "$out" "$ranks"
     cmp s/flat_shard_0.bin back/manifest/flat_shard_0.bin || fail "other bytes"
-    run 0 info back/single/flat
+    run 0 info -v back/single/flat
     has "$out" "$(sha256sum s/flat_shard_0.bin | cut -c 1-64)"
     run 0 convert --json -q s/ranks via/json --to manifest
     json 'j["world_size"] == 2 and j["pieces"] == 6 and j["bytes"] == 80 and j["layout"] == "manifest"
@@ -1013,8 +1028,8 @@ convert_keeps_ranks_and_types() {
     run 0 convert -q --flat s/one via/flat --to sharded
     cmp via/flat_shard_0.bin s/flat_shard_0.bin || fail "--flat"
     run 0 convert -q s/moe/step_300 via/warm --to sharded --tier warm
-    run 0 ls via/warm
-    is "$out" "y  fp32  [8, 12]  384 bytes  replicated  1 piece"
+    run 0 ls -q via/warm
+    is "$out" "y  fp32  [8, 12]  384 B  replicated  1"
 }
 convert_ranks_without_rows() {
     for to in sharded single manifest manifest-yaml; do
@@ -1026,7 +1041,7 @@ convert_ranks_without_rows() {
         run 0 diff -q s/few_rows one_few/$to/w
     done
     run 0 ls -v few/manifest/w
-    has "$out" "4 pieces"
+    has "$out" "sharded         4"
     run 0 extract -q one_few/manifest/w w -o rows --raw
     is "$(od -An -tfF rows | tr -s ' \n' ' ')" " 0 1 2 3 4 5 "
 }
@@ -1374,12 +1389,12 @@ sign_refuses() {
 sync_copy() {
     copy s/moe far && rm -rf near
     run 0 sync far/step_100 near
-    has "$out" "copied:    6 files, 2304 bytes (6 missing, 0 stale, 0 corrupt)"
+    has "$out" "copied:    6 files, 2.2 KiB (6 missing, 0 stale, 0 corrupt)"
     has "$out" "near/step_100.manifest.json"
     run 0 verify near
     run 0 sync far/step_100 near
     has "$out" "copied:    0 files, 0 bytes"
-    has "$out" "kept:      6 files, 2304 bytes"
+    has "$out" "kept:      6 files, 2.2 KiB"
     flip near/dense/a_0_of_1.bin 7
     run 0 sync far/step_100 near
     has "$out" "copied:    0 files"
@@ -1479,15 +1494,23 @@ no_bar_without_terminal() {
     is "$out" "OK s/big"
 }
 bar_on_terminal() {
-    esc=$(printf '\033') cr=$(printf '\r')
-    TERM=xterm
+    impatient_tool
+    tool=$work/small esc=$(printf '\033') TERM=xterm
     export TERM
-    on_terminal verify s/big
-    is "$got" 0
-    has "$out" "$cr"
-    has "$out" "verify ["
+    for columns in 40 80 200; do
+        on_terminal verify s/big
+        is "$got" 0
+        has "$out" "verify ["
+        has "$out" "100%"
+        case $columns in 40) ;; 80 | 200) has "$out" "of 68.0 MiB"; has "$out" " left" ;; esac
+        # no line of the bar is longer than the terminal is wide
+        is "$(printf '%s' "$out" | tr '\r' '\n' | sed "s/$esc\[[0-9;]*[mK]//g" | awk -v c=$columns 'length > c')" ""
+    done
     on_terminal verify -q s/big
     hasnt "$out" "verify ["
+    on_terminal verify s/run                            # a name for each of a directory
+    has "$out" "step_300 ["
+    has "$out" "step_100 ["
     TERM=dumb
     on_terminal verify s/big
     hasnt "$out" "verify ["
@@ -1496,6 +1519,9 @@ bar_on_terminal() {
     on_terminal verify s/big
     hasnt "$out" "verify ["
     hasnt "$out" "$esc"
+    TERM=xterm tool=
+    on_terminal verify s/one                            # nothing within half a second
+    hasnt "$out" "verify ["
 }
 no_color() {
     green=$(printf '\033[32m')
@@ -1558,6 +1584,9 @@ interrupted() {
     rm fifo
 }
 
+# shellcheck source=tests/tool_look.sh
+. "$root/tests/tool_look.sh"
+
 # ---- all of them -----------------------------------------------------------------------------------------------------
 if [ ! -x "$DCPTOOL" ]; then
     echo "FAILED tool: $DCPTOOL is not there; make builds it"
@@ -1597,6 +1626,7 @@ for name in version help_overall help_commands usage_command usage_options usage
     convert_memory convert_killed convert_interrupted sign sign_covers_every_byte \
     sign_keeps_unknown_members sign_refuses sync_copy sync_tiers sync_refuses \
     missing_checkpoint newer_format corrupt_document unreadable \
+    look_of_tensors look_of_directory look_of_info look_fits sizes ls_verify \
     no_bar_without_terminal bar_on_terminal no_color no_bytes_on_terminal closed_pipe full_disk interrupted; do
     t "$name"
 done

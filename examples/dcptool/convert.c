@@ -299,6 +299,7 @@ static int save(convert_job *v) {
 static int report(convert_job *v) {
     const int64_t pieces = (int64_t)v->pieces.count;
     tool_state *t = v->t;
+    char size[TOOL_NUMBER];
     tool_json_begin(t);
     tool_json_text(t, "source", dcp_checkpoint_path(v->c));
     tool_json_text(t, "target", v->report.path);
@@ -311,7 +312,7 @@ static int report(convert_job *v) {
     tool_json_number(t, "bytes_reused", v->report.bytes_reused);
     tool_json_end(t);
     if (!(t->options & TOOL_JSON))
-        tool_note(t, "wrote %s: %" PRId64 " piece%s of %d rank%s, %" PRId64 " bytes", v->report.path, pieces,
-                  tool_plural(pieces), v->world, tool_plural(v->world), v->bytes);
+        tool_note(t, "wrote %s: %" PRId64 " piece%s of %d rank%s, %s", v->report.path, pieces, tool_plural(pieces),
+                  v->world, tool_plural(v->world), tool_size_text(t, v->bytes, size));
     return TOOL_FINE;
 }

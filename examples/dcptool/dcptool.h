@@ -6,8 +6,9 @@
  * Each command is a file that reads from top to bottom: its help, its options, what it does. main.c lists them:
  *     ls.c  info.c  verify.c  diff.c  extract.c  sign.c  sync.c  directory.c (latest, prune, sweep)
  *     convert.c, with convert_manifest.c, convert_members.c and convert_windows.c
- * They share arguments.c (the command line, help), output.c (messages, tables, progress), json.c, text.c (names and
- * numbers as text), checkpoint.c (opening, pieces, reading in parts), memory.c and system.c. dcp.c is the library.
+ * They share arguments.c (the command line), help.c (the options, and all that is said of them and of the commands),
+ * output.c (messages, results, the bar), table.c (listings), json.c, text.c (names and numbers as text), checkpoint.c
+ * (opening, pieces, reading in parts), memory.c and system.c. dcp.c is the library.
  *
  * Results go to standard output, messages and progress to standard error. Text from documents and paths is escaped, so
  * that a terminal does not obey it.
@@ -18,6 +19,7 @@
 #define DCPTOOL_H
 #include "../../dcp.h"
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,10 @@
 
 #ifndef TOOL_CHUNK
 #define TOOL_CHUNK ((int64_t)32 * 1024 * 1024)          /* bytes of a tensor in memory at a time; tests make it tiny */
+#endif
+
+#ifndef TOOL_BAR_AFTER
+#define TOOL_BAR_AFTER 0.5                              /* seconds; tests do not wait */
 #endif
 
 #if defined(__MINGW32__) && !defined(__clang__)
@@ -45,8 +51,13 @@ enum {
     TOOL_OUTPUT = 1 << 9, TOOL_RAW = 1 << 10, TOOL_NPY = 1 << 11, TOOL_RANK = 1 << 12,
     TOOL_KEEP = 1 << 13, TOOL_KEEP_EVERY = 1 << 14, TOOL_GRACE = 1 << 15, TOOL_PLAIN_NAMES = 1 << 16,
     TOOL_TO = 1 << 17, TOOL_MEMORY = 1 << 18, TOOL_FLAT = 1 << 19, TOOL_ONE_RANK = 1 << 20,
-    TOOL_SIGN_KEY_FILE = 1 << 21, TOOL_KEY_ID = 1 << 22, TOOL_FULL = 1 << 23
+    TOOL_SIGN_KEY_FILE = 1 << 21, TOOL_KEY_ID = 1 << 22, TOOL_FULL = 1 << 23, TOOL_BYTES = 1 << 24,
+    TOOL_VERIFY = 1 << 25,
+    TOOL_COMMON = TOOL_HELP | TOOL_QUIET | TOOL_JSON | TOOL_BYTES | TOOL_KEY_FILE       /* of every command */
 };
+
+typedef struct tool_option { unsigned bit; char letter; const char *name, *value, *help; } tool_option;
+
 
 typedef struct tool_state tool_state;
 
@@ -54,18 +65,17 @@ typedef struct tool_command {
     const char *name;
     int (*run)(tool_state *t);
     int least, most;                                    /* operands; most -1: any number */
-    unsigned required, options;                         /* besides --help, --quiet, --json and --key-file */
+    unsigned required, options;                         /* besides TOOL_COMMON */
     const char *operands, *summary, *help;
 } tool_command;
 
 typedef struct tool_key { unsigned char bytes[4096]; size_t size; } tool_key;
 
-enum tool_show { TOOL_SHOW_NOTHING, TOOL_SHOW_BAR, TOOL_SHOW_LINES };
-
 typedef struct tool_progress {
-    enum tool_show mode;
+    int width;                                          /* of the terminal; 0: no bar */
+    const char *name;                                   /* what is at work now; NULL: the command */
     int64_t done, total;                                /* of a loop around library calls; total 0: the library's own */
-    time_t last_line;
+    double begun;
     int is_drawn;
 } tool_progress;
 
@@ -85,6 +95,7 @@ struct tool_state {
     const dcp_verifier *verifier;                       /* NULL without --key-file */
     dcp_select select;                                  /* what --tier means */
     dcp_io io;
+    int width;                                          /* of the terminal; 0: standard output is none */
     int has_colour, json_depth, json_has_items;
     tool_progress progress;
 };
@@ -97,6 +108,11 @@ extern dcp_cancel tool_interrupted;                     /* global, because a sig
 
 /* arguments.c */
 int tool_parse(tool_state *t, int count, char **arguments);
+
+/* help.c */
+extern const tool_option tool_options[];                /* a name of NULL ends it */
+int tool_takes(const tool_command *c, const tool_option *o);
+int tool_unknown_option(const tool_command *c, const char *name);
 void tool_print_overview(FILE *file);
 void tool_print_help(const tool_command *c);
 int tool_usage(const tool_command *c, const char *format, ...) TOOL_PRINTF(2, 3);  /* c NULL: no command is known yet */
@@ -114,17 +130,41 @@ int tool_is_unsafe(int32_t code_point);
 
 #define TOOL_RED "\x1b[31m"
 #define TOOL_GREEN "\x1b[32m"
+#define TOOL_YELLOW "\x1b[33m"
+#define TOOL_BOLD "\x1b[1m"
 #define TOOL_PLAIN "\x1b[0m"
 const char *tool_paint(const tool_state *t, const char *colour);        /* "" where there are no colours */
+void tool_print_marked(tool_state *t, const char *colour, const char *mark, const char *format, ...)
+    TOOL_PRINTF(4, 5);                                  /* a line that begins with a coloured word */
+void tool_print_total(tool_state *t, const char *format, ...) TOOL_PRINTF(2, 3);        /* silent with --quiet too */
 
+char *tool_format(const char *format, va_list arguments);               /* in new memory */
+char *tool_escape(const char *text, size_t size);       /* likewise */
+int tool_columns(const char *text);                     /* that it takes on a terminal, escaped */
+const char *tool_cut(const char *text, int columns);    /* where the text has gone through that many */
+/* Breaks lines at spaces before `width` (0: never); `column` characters are already on the line. */
+void tool_put_wrapped(FILE *file, int column, int indent, int width, const char *text);
+
+/* table.c */
+typedef struct tool_column {
+    const char *title;
+    char kind;              /* l left, r right, m left and shortened in the middle, n left or below its row */
+    int spare;                                          /* where there is no room, the highest goes first; 0 stays */
+} tool_column;
+typedef struct tool_cell { char *text; const char *colour; size_t column; } tool_cell;
 typedef struct tool_table {
     tool_state *t;
-    const char *align;                                  /* l or r for each column */
-    char **cells;
+    const tool_column *columns;
+    size_t column_count, next;
+    tool_cell *cells;
     size_t count, capacity;
 } tool_table;
-tool_table tool_table_begin(tool_state *t, const char *align);
+enum { TOOL_COLUMNS = 16 };
+tool_table tool_table_begin(tool_state *t, const tool_column *columns, size_t count);
 void tool_table_add(tool_table *table, const char *format, ...) TOOL_PRINTF(2, 3);
+void tool_table_add_size(tool_table *table, int64_t bytes);
+void tool_table_paint(tool_table *table, const char *colour);           /* the cell that was added last */
+void tool_table_add_line(tool_table *table, const char *format, ...) TOOL_PRINTF(2, 3); /* below the last row */
 void tool_table_end(tool_table *table);                 /* prints it in columns */
 
 void tool_on_progress(void *user, const dcp_progress *p);
@@ -153,7 +193,11 @@ const char *tool_role_name(dcp_role role);
 const char *tool_layout_name(dcp_layout layout);
 char *tool_shape_text(int ndim, const int64_t *shape, char text[TOOL_SHAPE]);
 char *tool_double_text(double value, char text[TOOL_NUMBER]);
-char *tool_bytes_text(double bytes, char text[TOOL_NUMBER]);
+char *tool_bytes_text(double bytes, char text[TOOL_NUMBER]);            /* 2.1 GiB, 80 bytes */
+char *tool_size_text(const tool_state *t, int64_t bytes, char text[TOOL_NUMBER]);      /* exact with --bytes */
+char *tool_age_text(const char *timestamp, char text[TOOL_NUMBER]);     /* "" where the time is not known */
+char *tool_digest_text(const tool_state *t, const char *checksum, char text[TOOL_SHAPE]);       /* all of it with -v */
+char *tool_stem_text(const char *path);                 /* the name of a checkpoint, without directory and extension */
 const char *tool_plural(int64_t count);
 const char *tool_or(const char *text, const char *otherwise);           /* text, unless it is NULL */
 typedef struct tool_target { const char *name; dcp_layout layout; int is_yaml; } tool_target;
@@ -219,6 +263,9 @@ enum tool_kind { TOOL_NONE, TOOL_FILE, TOOL_DIRECTORY, TOOL_OTHER };
 enum tool_kind tool_kind_of(const char *path);
 int tool_is_separator(char c);
 int tool_is_terminal(int descriptor);
+int tool_terminal_width(int descriptor);                /* 0: it is no terminal */
+int tool_reader_is_gone(int descriptor);                /* of a pipe */
+double tool_seconds(void);
 void tool_binary_stdout(void);
 unsigned tool_process_id(void);
 FILE *tool_open_for_reading(const char *path);

@@ -6,21 +6,23 @@ static int run_prune(tool_state *t);
 static int run_sweep(tool_state *t);
 
 const tool_command tool_latest = {
-    "latest", run_latest, 1, 1, 0, TOOL_MINIMUM_STEP, "DIR", "print the path of the newest valid checkpoint",
+    "latest", run_latest, 1, 1, 0, TOOL_MINIMUM_STEP | TOOL_VERIFY, "DIR",
+    "print the path of the newest complete checkpoint",
     "Newest by sequence, step, time and name, as the documents say, never by file\n"
     "time. Corrupt and incomplete checkpoints are skipped with a warning; an I/O\n"
-    "error or a newer format ends the search, since it might hide the newest.\n"
+    "error or a newer format ends the search, since it might hide the newest. A\n"
+    "complete one has all its files, in their sizes; --verify reads every byte too.\n"
     "\n"
-    "Exit codes: 0 printed, 1 there is none (or none is valid), 2 usage,\n"
+    "Exit codes: 0 printed, 1 there is none (or none is complete), 2 usage,\n"
     "            3 could not look (no such directory, I/O, newer format)\n"
     "Example:    path=$(dcptool latest runs/a) && train --resume \"$path\"\n"
 };
 
 const tool_command tool_prune = {
     "prune", run_prune, 1, 1, TOOL_KEEP, TOOL_KEEP_EVERY | TOOL_DRY_RUN, "DIR", "remove old checkpoints",
-    "Keeps the newest N valid checkpoints and, with --keep-every K, those whose step\n"
-    "is a multiple of K. Corrupt checkpoints are left for a person to look at. Prints\n"
-    "the files that are removed, or with --dry-run would be.\n"
+    "Keeps the newest N complete checkpoints and, with --keep-every K, those whose\n"
+    "step is a multiple of K. Corrupt checkpoints are left for a person to look at.\n"
+    "Prints the files that are removed, or with --dry-run would be.\n"
     "\n"
     "Exit codes: 0 done, 1 a checkpoint that decides is corrupt, 2 usage,\n"
     "            3 could not look or remove\n"
@@ -47,6 +49,7 @@ static int run_latest(tool_state *t) {
     int code = tool_need_directory(t, t->operands[0]);
     if (code) return code;
     desc.directory = t->operands[0];
+    desc.verify = (t->options & TOOL_VERIFY) ? DCP_VERIFY_ALL : DCP_VERIFY_TOUCHED;
     desc.verifier = t->verifier;
     desc.minimum_step = t->minimum_step;
     desc.io = t->io;
@@ -68,6 +71,7 @@ static int run_latest(tool_state *t) {
 static int report_removal(tool_state *t, dcp_removal *removal, dcp_status status, const dcp_error *err) {
     const int is_dry = (t->options & TOOL_DRY_RUN) != 0;
     const char *removed = is_dry ? "would remove" : "removed";
+    char size[TOOL_NUMBER];
     int code = TOOL_FINE;
     size_t i;
     tool_json_begin(t);
@@ -82,8 +86,8 @@ static int report_removal(tool_state *t, dcp_removal *removal, dcp_status status
     }
     tool_json_close(t, ']');
     if (status) code = tool_fail(t, err);
-    else tool_note(t, "%s %" PRId64 " file%s, %" PRId64 " bytes", removed, (int64_t)removal->path_count,
-                   tool_plural((int64_t)removal->path_count), removal->bytes);
+    else tool_note(t, "%s %" PRId64 " file%s, %s", removed, (int64_t)removal->path_count,
+                   tool_plural((int64_t)removal->path_count), tool_size_text(t, removal->bytes, size));
     tool_json_end(t);
     dcp_removal_free(removal);
     return code;

@@ -235,7 +235,7 @@ static dcp_status copy_part(tool_state *t, const extraction *e, sink *s, dcp_err
 static void report(tool_state *t, const extraction *e) {
     const tool_part *p = &e->part;
     const int64_t bytes = p->size + (int64_t)e->header_size;
-    char shape[TOOL_SHAPE];
+    char shape[TOOL_SHAPE], size[TOOL_NUMBER];
     tool_json_begin(t);
     tool_json_text(t, "path", dcp_checkpoint_path(e->c));
     tool_json_text(t, "tensor", p->info->name);
@@ -247,6 +247,6 @@ static void report(tool_state *t, const extraction *e) {
     tool_json_number(t, "bytes", bytes);
     tool_json_end(t);
     if (t->options & TOOL_JSON) return;
-    tool_note(t, "wrote %s: \"%s\", %s %s, %" PRId64 " bytes", e->output, p->info->name, tool_dtype_text(p->info),
-              tool_shape_text(p->ndim, p->shape, shape), bytes);
+    tool_note(t, "wrote %s: \"%s\", %s %s, %s", e->output, p->info->name, tool_dtype_text(p->info),
+              tool_shape_text(p->ndim, p->shape, shape), tool_size_text(t, bytes, size));
 }

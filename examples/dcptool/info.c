@@ -4,12 +4,12 @@
 static int run(tool_state *t);
 
 const tool_command tool_info = {
-    "info", run, 1, 1, 0, 0, "PATH", "show what a checkpoint says about itself",
+    "info", run, 1, 1, 0, TOOL_VERBOSE, "PATH", "show what a checkpoint says about itself",
     "Version, time, save id, sequence, world size, sharding, training and custom\n"
     "fields; shards with file, size and checksum; totals; whether it is signed (with\n"
     "--key-file the signature has been accepted). Of a manifest also the model, what\n"
     "is in each tier, roles, versions of files and seeds of the router. Reads the\n"
-    "document only.\n"
+    "document only. -v shows digests whole.\n"
     "\n"
     "Exit codes: 0 shown, 1 the document is corrupt, 2 usage,\n"
     "            3 could not look (missing, I/O, newer format)\n"
@@ -41,35 +41,51 @@ static int run(tool_state *t) {
     return TOOL_FINE;
 }
 
+static void show(tool_state *t, const char *label, const char *format, ...) TOOL_PRINTF(3, 4);
+static void show(tool_state *t, const char *label, const char *format, ...) {
+    va_list arguments;
+    char mark[16], *text;
+    va_start(arguments, format);
+    text = tool_format(format, arguments);
+    va_end(arguments);
+    snprintf(mark, sizeof mark, text[0] ? "%-14s" : "%s", label);
+    tool_print_marked(t, "", mark, "%s", text);
+    free(text);
+}
+
 static void show_text(tool_state *t, const char *label, const char *key, const char *value) {
     tool_json_text(t, key, value);
-    tool_print(t, "%-14s %s\n", label, tool_or(value, "none"));
+    show(t, label, "%s", tool_or(value, "none"));
 }
 
 static void show_head(tool_state *t, const dcp_checkpoint *c, const dcp_metadata *m) {
     const dcp_sharding *s = &m->sharding;
+    char age[TOOL_NUMBER];
     show_text(t, "path:", "path", dcp_checkpoint_path(c));
     tool_json_text(t, "layout", tool_layout_name(dcp_checkpoint_layout(c)));
     tool_json_flag(t, "foreign", m->is_foreign);
-    tool_print(t, "layout:        %s%s\n", tool_layout_name(dcp_checkpoint_layout(c)),
+    show(t, "layout:", "%s%s", tool_layout_name(dcp_checkpoint_layout(c)),
                m->is_foreign ? ", not written by dcp.h (no integrity)" : "");
     show_text(t, "version:", "version", m->version);
-    show_text(t, "timestamp:", "timestamp", m->timestamp);
+    tool_json_text(t, "timestamp", m->timestamp);
+    tool_age_text(m->timestamp, age);
+    show(t, "timestamp:", "%s%s%s%s", tool_or(m->timestamp, "none"), age[0] ? " (" : "", age,
+         strcmp(age, "now") == 0 ? ")" : age[0] ? " old)" : "");
     show_text(t, "save id:", "save_id", m->save_id);
     tool_json_number(t, "sequence", m->sequence);
-    tool_print(t, "sequence:      %" PRId64 "\n", m->sequence);
+    show(t, "sequence:", "%" PRId64 "", m->sequence);
     tool_json_number(t, "world_size", m->world_size);
     tool_json_number(t, "ddp_rank", m->ddp_rank);
-    tool_print(t, "world size:    %d\n", m->world_size);
+    show(t, "world size:", "%d", m->world_size);
     tool_json_open(t, "sharding", '{');
     tool_json_text(t, "strategy", s->strategy);
     tool_json_number(t, "shard_count", s->shard_count);
     tool_json_text(t, "precision", s->precision);
     tool_json_object(t, "info", s->info);
     tool_json_close(t, '}');
-    tool_print(t, "sharding:      %s, %" PRId64 " shard%s, precision %s\n", tool_or(s->strategy, "none"),
+    show(t, "sharding:", "%s, %" PRId64 " shard%s, precision %s", tool_or(s->strategy, "none"),
                s->shard_count, tool_plural(s->shard_count), tool_or(s->precision, "not given"));
-    if (s->info && strcmp(s->info, "{}") != 0) tool_print(t, "sharding info: %s\n", s->info);
+    if (s->info && strcmp(s->info, "{}") != 0) show(t, "sharding info:", "%s", s->info);
 }
 
 static void show_training(tool_state *t, const dcp_metadata *m) {
@@ -85,13 +101,13 @@ static void show_training(tool_state *t, const dcp_metadata *m) {
         tool_json_text(t, "optimizer_type", training->optimizer_type);
         tool_json_object(t, "optimizer_state", training->optimizer_state);
         tool_json_close(t, '}');
-        tool_print(t, "training:      epoch %" PRId64 ", step %" PRId64 ", learning rate %s\n", training->epoch,
+        show(t, "training:", "epoch %" PRId64 ", step %" PRId64 ", learning rate %s", training->epoch,
                    training->step, tool_double_text(training->learning_rate, rate));
-        tool_print(t, "optimizer:     %s %s\n", tool_or(training->optimizer_type, "(none)"),
+        show(t, "optimizer:", "%s %s", tool_or(training->optimizer_type, "(none)"),
                    tool_or(training->optimizer_state, "{}"));
     }
     tool_json_open(t, "custom_fields", '{');
-    tool_print(t, "custom fields: %s\n", m->field_count ? "" : "none");
+    show(t, "custom fields:", "%s", m->field_count ? "" : "none");
     for (i = 0; i < m->field_count; i++) {
         tool_json_text(t, m->fields[i].key, m->fields[i].value);
         tool_print(t, "  %s = %s\n", m->fields[i].key, m->fields[i].value);
@@ -130,7 +146,11 @@ static sums sums_of(const dcp_checkpoint *c) {
 }
 
 static void show_tiers(tool_state *t, const dcp_manifest *m, const sums *sum) {
-    tool_table lines = tool_table_begin(t, "lllrrl");
+    static const tool_column columns[] = {
+        { "  TIER", 'm', 0 }, { "ID", 'r', 3 }, { "BUDGET", 'l', 2 }, { "FILES", 'r', 4 }, { "SIZE", 'r', 0 },
+        { "POLICY", 'l', 1 }
+    };
+    tool_table lines = tool_table_begin(t, columns, sizeof columns / sizeof columns[0]);
     size_t i;
     tool_json_open(t, "tiers", '[');
     for (i = 0; i < m->tier_count; i++) {
@@ -146,16 +166,16 @@ static void show_tiers(tool_state *t, const dcp_manifest *m, const sums *sum) {
         tool_json_close(t, '}');
     }
     tool_json_close(t, ']');
-    tool_print(t, "tiers:         %s\n", m->tier_count ? "" : "none");
+    show(t, "tiers:", "%s", m->tier_count ? "" : "none");
     for (i = 0; i <= m->tier_count; i++) {
         const dcp_tier *tier = i < m->tier_count ? &m->tiers[i].tier : NULL;
         if (!tier && sum->tier_files[i] == 0) continue;
         tool_table_add(&lines, "  %s", tier ? tier->name : "(no tier)");
-        if (tier) tool_table_add(&lines, "id %" PRId64, tier->tier_id);
+        if (tier) tool_table_add(&lines, "%" PRId64, tier->tier_id);
         else tool_table_add(&lines, "%s", "");
-        tool_table_add(&lines, "%s%s", tier ? "budget " : "", tier ? tool_or(tier->size_budget, "none") : "");
-        tool_table_add(&lines, "%" PRId64 " file%s", sum->tier_files[i], tool_plural(sum->tier_files[i]));
-        tool_table_add(&lines, "%" PRId64 " bytes", sum->tier_bytes[i]);
+        tool_table_add(&lines, "%s", tier ? tool_or(tier->size_budget, "none") : "");
+        tool_table_add(&lines, "%" PRId64, sum->tier_files[i]);
+        tool_table_add_size(&lines, sum->tier_bytes[i]);
         tool_table_add(&lines, "%s", tier ? tool_or(tier->placement_policy, "") : "");
     }
     tool_table_end(&lines);
@@ -174,7 +194,7 @@ static void show_router(tool_state *t, const dcp_manifest *m) {
         tool_json_raw(t, "seed", layer->has_seed ? seed : "null");
         tool_json_number(t, "files", files);
         tool_json_close(t, '}');
-        tool_print(t, "router layer:  %" PRId64 ", %" PRId64 " file%s, %s%s\n", layer->layer, files, tool_plural(files),
+        show(t, "router layer:", "%" PRId64 ", %" PRId64 " file%s, %s%s", layer->layer, files, tool_plural(files),
                    layer->has_seed ? "seed " : "no seed", layer->has_seed ? seed : "");
     }
     tool_json_close(t, ']');
@@ -188,27 +208,28 @@ static void show_manifest(tool_state *t, const dcp_checkpoint *c) {
     show_text(t, "model:", "model_id", m->model_id);
     tool_json_text(t, "format", m->is_yaml ? "yaml" : "json");
     tool_json_number(t, "metadata_version", m->metadata_version);
-    tool_print(t, "manifest:      %s, metadata_version %" PRId64 "\n", m->is_yaml ? "YAML" : "JSON",
+    show(t, "manifest:", "%s, metadata_version %" PRId64 "", m->is_yaml ? "YAML" : "JSON",
                m->metadata_version);
     show_tiers(t, m, &sum);
     tool_json_open(t, "files", '{');
-    tool_print(t, "files:         ");
-    for (role = 0; role < 4; role++) {
-        const char *name = tool_role_name((dcp_role)role);
-        tool_json_number(t, name, sum.role_files[role]);
-        tool_print(t, "%s%" PRId64 " %s%s", role ? ", " : "", sum.role_files[role], name, role == 3 ? "\n" : "");
-    }
+    for (role = 0; role < 4; role++) tool_json_number(t, tool_role_name((dcp_role)role), sum.role_files[role]);
     tool_json_close(t, '}');
+    show(t, "files:", "%" PRId64 " dense, %" PRId64 " expert, %" PRId64 " optimizer, %" PRId64 " router",
+         sum.role_files[0], sum.role_files[1], sum.role_files[2], sum.role_files[3]);
     tool_json_number(t, "oldest_version", sum.oldest);
     tool_json_number(t, "newest_version", sum.newest);
-    tool_print(t, "versions:      %" PRId64 " to %" PRId64 "\n", sum.oldest, sum.newest);
+    show(t, "versions:", "%" PRId64 " to %" PRId64 "", sum.oldest, sum.newest);
     show_router(t, m);
     tool_json_close(t, '}');
 }
 
 /* ---- shards, totals, signature ----------------------------------------------------------------------------------- */
 static void show_shards(tool_state *t, const dcp_metadata *m) {
-    tool_table lines = tool_table_begin(t, "lrlrl");
+    static const tool_column columns[] = {
+        { "  RANK", 'r', 0 }, { "SIZE", 'r', 0 }, { "FILE", 'm', 0 }, { "FROM BYTE", 'r', 2 }, { "CHECKSUM", 'l', 1 }
+    };
+    tool_table lines = tool_table_begin(t, columns, sizeof columns / sizeof columns[0]);
+    char digest[TOOL_SHAPE];
     size_t i;
     tool_json_open(t, "shards", '[');
     tool_print(t, "shards:\n");
@@ -222,12 +243,13 @@ static void show_shards(tool_state *t, const dcp_metadata *m) {
         tool_json_number(t, "data_offset", s->data_offset);
         tool_json_count(t, "tensors", s->tensor_count);
         tool_json_close(t, '}');
-        tool_table_add(&lines, "  rank %d", s->rank);
-        if (s->file_size < 0) tool_table_add(&lines, "of any size");
-        else tool_table_add(&lines, "%" PRId64 " bytes", s->file_size);
+        tool_table_add(&lines, "  %d", s->rank);
+        if (s->file_size < 0) tool_table_add(&lines, "any size");
+        else tool_table_add_size(&lines, s->file_size);
         tool_table_add(&lines, "%s", s->file_path);
-        tool_table_add(&lines, "from byte %" PRId64, s->data_offset);
-        tool_table_add(&lines, "%s", tool_or(s->checksum, "no checksum"));
+        tool_table_add(&lines, "%" PRId64, s->data_offset);
+        if (s->checksum) tool_table_add(&lines, "%s", tool_digest_text(t, s->checksum, digest));
+        else tool_table_add(&lines, "none");
     }
     tool_json_close(t, ']');
     tool_table_end(&lines);
@@ -236,6 +258,7 @@ static void show_shards(tool_state *t, const dcp_metadata *m) {
 static void show_totals(tool_state *t, const dcp_checkpoint *c, const dcp_metadata *m) {
     const int64_t tensors = (int64_t)dcp_checkpoint_tensor_count(c);
     int64_t pieces = 0, bytes = 0;
+    char size[TOOL_NUMBER];
     size_t s, i;
     for (s = 0; s < m->shard_count; s++) {
         pieces += (int64_t)m->shards[s].tensor_count;
@@ -244,8 +267,8 @@ static void show_totals(tool_state *t, const dcp_checkpoint *c, const dcp_metada
     tool_json_number(t, "tensors", tensors);
     tool_json_number(t, "pieces", pieces);
     tool_json_number(t, "bytes", bytes);
-    tool_print(t, "total:         %" PRId64 " tensor%s in %" PRId64 " piece%s, %" PRId64 " bytes\n", tensors,
-               tool_plural(tensors), pieces, tool_plural(pieces), bytes);
+    show(t, "total:", "%" PRId64 " tensor%s in %" PRId64 " piece%s, %s", tensors,
+               tool_plural(tensors), pieces, tool_plural(pieces), tool_size_text(t, bytes, size));
 }
 
 static void show_signature(tool_state *t, const dcp_metadata *m) {
@@ -258,6 +281,6 @@ static void show_signature(tool_state *t, const dcp_metadata *m) {
     tool_json_text(t, "key", m->signature_key);
     tool_json_flag(t, "accepted", t->verifier != NULL);
     tool_json_close(t, '}');
-    tool_print(t, "signature:     %s, key \"%s\", %s\n", m->signature_algorithm, tool_or(m->signature_key, ""),
+    show(t, "signature:", "%s, key \"%s\", %s", m->signature_algorithm, tool_or(m->signature_key, ""),
                t->verifier ? "accepted" : "not checked (--key-file checks it)");
 }

@@ -39,9 +39,9 @@ static int prepare(tool_state *t) {
     const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
     const int has_terminal = term && term[0] && strcmp(term, "dumb") != 0;
     t->has_colour = has_terminal && tool_is_terminal(1) && !(no_color && no_color[0]);
-    t->progress.last_line = time(NULL);
-    if (t->options & TOOL_QUIET) t->progress.mode = TOOL_SHOW_NOTHING;
-    else t->progress.mode = has_terminal && tool_is_terminal(2) ? TOOL_SHOW_BAR : TOOL_SHOW_LINES;
+    t->width = tool_terminal_width(1);
+    t->progress.begun = tool_seconds();
+    if (has_terminal && !(t->options & TOOL_QUIET)) t->progress.width = tool_terminal_width(2);
     t->io.cancel = &tool_interrupted;
     t->io.progress = tool_on_progress;
     t->io.progress_user = t;

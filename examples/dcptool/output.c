@@ -1,6 +1,5 @@
-/* output.c - messages, results for people, tables and progress. */
+/* output.c - messages, results for people, and the bar that shows progress. */
 #include "dcptool.h"
-#include <stdarg.h>
 
 /* ---- text, escaped ----------------------------------------------------------------------------------------------- */
 /* The code point at p and its length in bytes; -1 and 1 for a byte that is not UTF-8. */
@@ -25,35 +24,118 @@ int tool_is_unsafe(int32_t code) {
            (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
 }
 
-/* Writes `size` bytes of text, escaped, and returns their width in characters; file NULL: only the width. */
-static int escape_text(FILE *file, const char *text, size_t size) {
+char *tool_escape(const char *text, size_t size) {
     const unsigned char *p = (const unsigned char *)text, *end = p + size;
-    int width = 0, length, i;
+    char *escaped = size < SIZE_MAX / 4 ? malloc(4 * size + 1) : NULL, *out = tool_need(escaped);
+    int length, i;
     for (; p < end; p += length) {
-        int32_t code = tool_utf8_at(p, &length);
-        if (!tool_is_unsafe(code)) {
-            width++;
-            if (file) fwrite(p, 1, (size_t)length, file);
+        const int32_t code = tool_utf8_at(p, &length);
+        if (code >= 0 && !tool_is_unsafe(code)) {
+            memcpy(out, p, (size_t)length);
+            out += length;
         } else if (code == '\n' || code == '\t') {
-            width += 2;
-            if (file) fputs(code == '\n' ? "\\n" : "\\t", file);
-        } else {
-            for (i = 0; i < length; i++, width += 4) if (file) fprintf(file, "\\x%02x", p[i]);
-        }
+            *out++ = '\\';
+            *out++ = code == '\n' ? 'n' : 't';
+        } else for (i = 0; i < length; i++, out += 4) snprintf(out, 5, "\\x%02x", p[i]);
     }
-    return width;
+    *out = '\0';
+    return escaped;
 }
 
-/* A newline at the end is ours; all others are escaped. */
-static void put_text(FILE *file, const char *text) {
+/* Combining marks take no column, ideographs and the like two. */
+static int columns_of(int32_t code) {
+    static const struct { int32_t first, last; int columns; } ranges[] = {
+        { 0x0300, 0x036F, 0 }, { 0x1100, 0x115F, 2 }, { 0x200B, 0x200D, 0 }, { 0x2E80, 0xA4CF, 2 },
+        { 0xAC00, 0xD7A3, 2 }, { 0xF900, 0xFAFF, 2 }, { 0xFE00, 0xFE0F, 0 }, { 0xFE30, 0xFE6F, 2 },
+        { 0xFF00, 0xFF60, 2 }, { 0xFFE0, 0xFFE6, 2 }, { 0x1F300, 0x1F64F, 2 }, { 0x1F900, 0x1F9FF, 2 },
+        { 0x20000, 0x3FFFD, 2 }
+    };
+    size_t i;
+    for (i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
+        if (code >= ranges[i].first && code <= ranges[i].last) return ranges[i].columns;
+    return 1;
+}
+
+static const char *walk(const char *text, int columns, int *at) {
+    int length;
+    for (*at = 0; *text; text += length) {
+        const int next = *at + columns_of(tool_utf8_at((const unsigned char *)text, &length));
+        if (next > columns) break;
+        *at = next;
+    }
+    return text;
+}
+
+const char *tool_cut(const char *text, int columns) {
+    int at;
+    return walk(text, columns, &at);
+}
+
+int tool_columns(const char *text) {
+    int at;
+    walk(text, INT32_MAX / 2, &at);
+    return at;
+}
+
+/* Up to the next space outside brackets. */
+static int word_length(const char *text) {
+    int length = 0, depth = 0;
+    for (; text[length] && (depth > 0 || text[length] != ' '); length++)
+        depth += text[length] == '[' ? 1 : text[length] == ']' ? -1 : 0;
+    return depth > 0 ? (int)strcspn(text, " ") : length;
+}
+
+static int longest_word(const char *text) {
+    int longest = 0;
+    while (*text) {
+        const int length = word_length(text), columns = tool_columns(text) - tool_columns(text + length);
+        if (columns > longest) longest = columns;
+        text += length + (text[length] != '\0');
+    }
+    return longest;
+}
+
+void tool_put_wrapped(FILE *file, int column, int indent, int width, const char *text) {
+    while (*text) {
+        const int length = word_length(text), columns = tool_columns(text) - tool_columns(text + length);
+        if (width && column > indent && column + 1 + columns > width) {
+            fprintf(file, "\n%*s", indent - 1, "");
+            column = indent - 1;
+        }
+        fprintf(file, " %.*s", length, text);
+        column += 1 + columns;
+        text += length + (text[length] != '\0');
+    }
+    fputc('\n', file);
+}
+
+/* A newline at the end is ours; all others are escaped. Width 0: any. */
+static void put_text(FILE *file, const char *text, int width) {
     const size_t length = strlen(text);
     const int ends_line = length > 0 && text[length - 1] == '\n';
-    escape_text(file, text, length - (size_t)ends_line);
-    if (ends_line) fputc('\n', file);
+    char *escaped = tool_escape(text, length - (size_t)ends_line);
+    if (width && tool_columns(escaped) > width) {
+        const int first = word_length(escaped);
+        const char *rest = escaped + first + (escaped[first] == ' ');
+        tool_put_wrapped(file, fprintf(file, "%.*s", first, escaped), 4, width, rest);
+    } else fprintf(file, "%s%s", escaped, ends_line ? "\n" : "");
+    free(escaped);
 }
 
-/* Into new memory. */
-static char *format_text(const char *format, va_list arguments) {
+/* The text stays right of the mark, if there is room for its longest word. */
+static void put_marked(const tool_state *t, const char *colour, const char *mark, const char *text) {
+    char *escaped = tool_escape(text, strlen(text));
+    int column = (int)strlen(mark), indent = column + 1;
+    if (t->width && column + longest_word(escaped) >= t->width) {
+        indent = 4;
+        column = (int)strcspn(mark, ":") + 1;
+    }
+    printf("%s%.*s%s", tool_paint(t, colour), column, mark, tool_paint(t, colour[0] ? TOOL_PLAIN : ""));
+    tool_put_wrapped(stdout, column, indent, t->width, escaped);
+    free(escaped);
+}
+
+char *tool_format(const char *format, va_list arguments) {
     va_list again;
     size_t size;
     char *text;
@@ -68,15 +150,36 @@ static char *format_text(const char *format, va_list arguments) {
 }
 
 /* ---- results and messages ---------------------------------------------------------------------------------------- */
+static void print(tool_state *t, const char *format, va_list arguments) {
+    char *text = tool_format(format, arguments);
+    tool_progress_clear(t);
+    put_text(stdout, text, t->width);
+    free(text);
+}
+
 void tool_print(tool_state *t, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (!(t->options & TOOL_JSON)) print(t, format, arguments);
+    va_end(arguments);
+}
+
+void tool_print_total(tool_state *t, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (!(t->options & (TOOL_JSON | TOOL_QUIET))) print(t, format, arguments);
+    va_end(arguments);
+}
+
+void tool_print_marked(tool_state *t, const char *colour, const char *mark, const char *format, ...) {
     va_list arguments;
     char *text;
     if (t->options & TOOL_JSON) return;
-    tool_progress_clear(t);
     va_start(arguments, format);
-    text = format_text(format, arguments);
+    text = tool_format(format, arguments);
     va_end(arguments);
-    put_text(stdout, text);
+    tool_progress_clear(t);
+    put_marked(t, colour, mark, text);
     free(text);
 }
 
@@ -85,7 +188,7 @@ const char *tool_paint(const tool_state *t, const char *colour) { return t->has_
 void tool_say(const tool_command *c, const char *text) {
     fflush(stdout);
     fprintf(stderr, "dcptool%s%s: ", c ? " " : "", c ? c->name : "");
-    put_text(stderr, text);
+    put_text(stderr, text, 0);
     fputc('\n', stderr);
 }
 
@@ -95,7 +198,7 @@ void tool_note(tool_state *t, const char *format, ...) {
     if (t->options & TOOL_QUIET) return;
     tool_progress_clear(t);
     va_start(arguments, format);
-    text = format_text(format, arguments);
+    text = tool_format(format, arguments);
     va_end(arguments);
     tool_say(t->command, text);
     free(text);
@@ -149,50 +252,7 @@ int tool_trouble(tool_state *t, dcp_status status, const char *format, ...) {
     return tool_fail(t, &err);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
-tool_table tool_table_begin(tool_state *t, const char *align) {
-    tool_table table = DCP_ZERO;
-    table.t = t;
-    table.align = align;
-    return table;
-}
-
-void tool_table_add(tool_table *table, const char *format, ...) {
-    va_list arguments;
-    if (table->t->options & TOOL_JSON) return;
-    if (table->count == table->capacity) {
-        table->capacity = table->capacity ? 2 * table->capacity : 64;
-        if (table->capacity > SIZE_MAX / 2 / sizeof *table->cells) tool_need(NULL);
-        table->cells = tool_need(realloc(table->cells, table->capacity * sizeof *table->cells));
-    }
-    va_start(arguments, format);
-    table->cells[table->count++] = format_text(format, arguments);
-    va_end(arguments);
-}
-
-void tool_table_end(tool_table *table) {
-    const size_t columns = strlen(table->align);
-    int width[16] = { 0 };
-    size_t i;
-    tool_progress_clear(table->t);
-    for (i = 0; i < table->count; i++) {
-        const int cell = escape_text(NULL, table->cells[i], strlen(table->cells[i]));
-        if (cell > width[i % columns]) width[i % columns] = cell;
-    }
-    for (i = 0; i < table->count; i++) {
-        const char *cell = table->cells[i];
-        const size_t column = i % columns, length = strlen(cell);
-        const int is_last = column + 1 == columns, space = width[column] - escape_text(NULL, cell, length);
-        if (table->align[column] == 'r') printf("%*s", space, "");
-        escape_text(stdout, cell, length);
-        if (table->align[column] == 'l' && !is_last) printf("%*s", space, "");
-        fputs(is_last ? "\n" : "  ", stdout);
-        free(table->cells[i]);
-    }
-    free(table->cells);
-}
-
-/* ---- progress: a bar on a terminal, else a line now and then ----------------------------------------------------- */
+/* ---- the bar ----------------------------------------------------------------------------------------------------- */
 void tool_progress_clear(tool_state *t) {
     if (!t->progress.is_drawn) return;
     fputs("\r\x1b[K", stderr);
@@ -200,28 +260,48 @@ void tool_progress_clear(tool_state *t) {
     t->progress.is_drawn = 0;
 }
 
+static void duration_text(double seconds, char text[TOOL_NUMBER]) {
+    if (seconds < 100) snprintf(text, TOOL_NUMBER, "%.0f s", seconds);
+    else if (seconds < 6000) snprintf(text, TOOL_NUMBER, "%.0f min", seconds / 60);
+    else snprintf(text, TOOL_NUMBER, "%.0f h", seconds / 3600 < 1e6 ? seconds / 3600 : 1e6);
+}
+
+/* What is said to the right of the bar: as much as fits beside a name and a bar of ten. */
+static void describe(const dcp_progress *p, double done, double total, int room, char *text, size_t size) {
+    char done_text[TOOL_NUMBER], total_text[TOOL_NUMBER], rate[TOOL_NUMBER], left[TOOL_NUMBER] = "";
+    const int percent = (int)(done / total * 100);
+    tool_bytes_text(done, done_text);
+    tool_bytes_text(total, total_text);
+    tool_bytes_text(p->bytes_per_second, rate);
+    if (p->bytes_per_second > 0) duration_text((total - done) / p->bytes_per_second, left);
+    snprintf(text, size, "%3d%%  %s of %s  %s/s  %s left", percent, done_text, total_text, rate, left);
+    if ((int)strlen(text) <= room && left[0]) return;
+    snprintf(text, size, "%3d%%  %s/s  %s", percent, rate, left);
+    if ((int)strlen(text) > room || !left[0]) snprintf(text, size, "%3d%%", percent);
+}
+
 void tool_on_progress(void *user, const dcp_progress *p) {
-    static const char full[] = "####################", empty[] = "....................";
+    static const char full[] = "##############################", empty[] = "..............................";
     tool_state *t = user;
     tool_progress *whole = &t->progress;
     const double total = whole->total ? (double)whole->total : (double)p->bytes_total;
     const double sum = (double)p->bytes_done + (whole->total ? (double)whole->done : 0);
     const double done = sum < total ? sum : total;
-    char done_text[TOOL_NUMBER], total_text[TOOL_NUMBER], speed_text[TOOL_NUMBER];
-    int marks;
-    if (whole->mode == TOOL_SHOW_NOTHING || total <= 0) return;
-    marks = (int)(done / total * 20);
-    tool_bytes_text(done, done_text);
-    tool_bytes_text(total, total_text);
-    tool_bytes_text(p->bytes_per_second, speed_text);
-    if (whole->mode == TOOL_SHOW_BAR) {
-        fprintf(stderr, "\r%s [%.*s%.*s] %3.0f%%  %s of %s, %s/s\x1b[K", t->command->name, marks, full, 20 - marks,
-                empty, done / total * 100, done_text, total_text, speed_text);
+    char text[5 * TOOL_NUMBER], *name;
+    const char *cut;
+    int length, marks, bar;
+    if (!whole->width || total <= 0 || tool_seconds() - whole->begun < TOOL_BAR_AFTER) return;
+    name = tool_escape(tool_or(whole->name, t->command->name), strlen(tool_or(whole->name, t->command->name)));
+    cut = tool_cut(name, whole->width / 3);
+    length = tool_columns(name) - tool_columns(cut);
+    describe(p, done, total, whole->width - length - 15, text, sizeof text);
+    bar = whole->width - length - (int)strlen(text) - 5;
+    if (bar > (int)sizeof full - 1) bar = (int)sizeof full - 1;
+    marks = bar > 0 ? (int)(done / total * bar) : 0;
+    if (bar > 0) {
+        fprintf(stderr, "\r%.*s [%.*s%.*s] %s\x1b[K", (int)(cut - name), name, marks, full, bar - marks, empty, text);
         fflush(stderr);
         whole->is_drawn = 1;
-    } else if (time(NULL) - whole->last_line >= 10) {
-        fprintf(stderr, "dcptool %s: %.0f%%, %s of %s, %s/s\n", t->command->name, done / total * 100, done_text,
-                total_text, speed_text);
-        whole->last_line = time(NULL);
     }
+    free(name);
 }

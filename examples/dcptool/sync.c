@@ -67,14 +67,16 @@ static void report_json(tool_state *t, const dcp_sync_report *r, int is_dry) {
 }
 
 static void report_text(tool_state *t, const dcp_sync_report *r, int is_dry) {
+    char size[TOOL_NUMBER];
     const int64_t copied = is_dry ? r->missing + r->stale + r->corrupt : r->copied;
-    tool_print(t, "%-10s %" PRId64 " file%s, %" PRId64 " bytes (%" PRId64 " missing, %" PRId64 " stale, %" PRId64
-               " corrupt)\n", is_dry ? "to copy:" : "copied:", copied, tool_plural(copied),
-               is_dry ? r->bytes_to_copy : r->bytes_copied, r->missing, r->stale, r->corrupt);
-    tool_print(t, "kept:      %" PRId64 " file%s, %" PRId64 " bytes\n", r->kept, tool_plural(r->kept), r->bytes_kept);
+    tool_print(t, "%-10s %" PRId64 " file%s, %s (%" PRId64 " missing, %" PRId64 " stale, %" PRId64 " corrupt)\n",
+               is_dry ? "to copy:" : "copied:", copied, tool_plural(copied),
+               tool_size_text(t, is_dry ? r->bytes_to_copy : r->bytes_copied, size), r->missing, r->stale, r->corrupt);
+    tool_print(t, "kept:      %" PRId64 " file%s, %s\n", r->kept, tool_plural(r->kept),
+               tool_size_text(t, r->bytes_kept, size));
     if (r->left_out)
-        tool_print(t, "left out:  %" PRId64 " file%s, %" PRId64 " bytes, over a size_budget\n", r->left_out,
-                   tool_plural(r->left_out), r->bytes_left_out);
+        tool_print(t, "left out:  %" PRId64 " file%s, %s, over a size_budget\n", r->left_out, tool_plural(r->left_out),
+                   tool_size_text(t, r->bytes_left_out, size));
     if (r->not_selected)
         tool_print(t, "skipped:   %" PRId64 " file%s of other tiers\n", r->not_selected, tool_plural(r->not_selected));
     if (!is_dry) tool_print(t, "%s\n", r->path);

@@ -2,6 +2,7 @@
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
+#define _DARWIN_C_SOURCE 1
 #endif
 #include "dcptool.h"
 
@@ -61,6 +62,21 @@ enum tool_kind tool_kind_of(const char *path) {
 
 int tool_is_separator(char c) { return c == '/' || c == '\\' || c == ':'; }
 int tool_is_terminal(int descriptor) { return _isatty(descriptor) != 0; }
+double tool_seconds(void) { return (double)GetTickCount64() / 1000; }
+
+int tool_terminal_width(int descriptor) {
+    CONSOLE_SCREEN_BUFFER_INFO info;
+    if (!_isatty(descriptor)) return 0;
+    if (!GetConsoleScreenBufferInfo((HANDLE)_get_osfhandle(descriptor), &info)) return 80;
+    return info.srWindow.Right - info.srWindow.Left + 1;
+}
+
+int tool_reader_is_gone(int descriptor) {
+    DWORD count;
+    HANDLE pipe = (HANDLE)_get_osfhandle(descriptor);
+    return GetFileType(pipe) == FILE_TYPE_PIPE && !PeekNamedPipe(pipe, NULL, 0, NULL, &count, NULL) &&
+           GetLastError() != ERROR_ACCESS_DENIED;
+}
 void tool_binary_stdout(void) { (void)_setmode(1, _O_BINARY); }
 unsigned tool_process_id(void) { return (unsigned)_getpid(); }
 FILE *tool_open_for_reading(const char *path) { return _wfopen(to_wide(path), L"rb"); }
@@ -70,6 +86,7 @@ char **tool_prepare_process(int *argc, char **argv) {
     int count, i;
     wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), &count);
     char **arguments;
+    (void)SetConsoleOutputCP(CP_UTF8);
     if (!wide) return argv;
     arguments = tool_new((size_t)count + 1, sizeof *arguments);
     for (i = 0; i < count; i++) {
@@ -83,7 +100,9 @@ char **tool_prepare_process(int *argc, char **argv) {
 }
 #else
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -123,6 +142,27 @@ enum tool_kind tool_kind_of(const char *path) {
 
 int tool_is_separator(char c) { return c == '/'; }
 int tool_is_terminal(int descriptor) { return isatty(descriptor); }
+
+double tool_seconds(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+int tool_terminal_width(int descriptor) {
+    const char *columns = getenv("COLUMNS");
+    struct winsize size;
+    if (!isatty(descriptor)) return 0;
+    if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    return columns && atoi(columns) > 0 ? atoi(columns) : 80;
+}
+
+int tool_reader_is_gone(int descriptor) {
+    struct pollfd writer;
+    writer.fd = descriptor;
+    writer.events = POLLOUT;
+    return poll(&writer, 1, 0) == 1 && (writer.revents & POLLERR) != 0;
+}
 void tool_binary_stdout(void) {}
 unsigned tool_process_id(void) { return (unsigned)getpid(); }
 FILE *tool_open_for_reading(const char *path) { return fopen(path, "rb"); }

@@ -59,9 +59,72 @@ char *tool_double_text(double value, char text[TOOL_NUMBER]) {
 char *tool_bytes_text(double bytes, char text[TOOL_NUMBER]) {
     static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB", "PiB" };
     size_t unit = 0;
-    for (; bytes >= 1024 && unit + 1 < sizeof units / sizeof units[0]; unit++) bytes /= 1024;
+    for (; bytes >= 1023.95 && unit + 1 < sizeof units / sizeof units[0]; unit++) bytes /= 1024;
     snprintf(text, TOOL_NUMBER, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
     return text;
+}
+
+char *tool_size_text(const tool_state *t, int64_t bytes, char text[TOOL_NUMBER]) {
+    if (!(t->options & TOOL_BYTES)) tool_bytes_text((double)bytes, text);
+    else snprintf(text, TOOL_NUMBER, "%" PRId64 " bytes", bytes);
+    return text;
+}
+
+/* Seconds since 1970 of a time such as 2026-01-31T12:00:00Z; -1: it is none. */
+static int64_t seconds_of(const char *timestamp) {
+    int year, month, day, hour, minute, second, zone_hours = 0, zone_minutes = 0, length = 0;
+    const char *zone;
+    int64_t days;
+    if (sscanf(timestamp, "%4d-%2d-%2dT%2d:%2d:%2d%n", &year, &month, &day, &hour, &minute, &second, &length) != 6)
+        return -1;
+    zone = timestamp + length + strspn(timestamp + length, ".0123456789");
+    if (*zone == '+' || *zone == '-') {
+        if (sscanf(zone + 1, "%2d:%2d", &zone_hours, &zone_minutes) != 2) return -1;
+        if (*zone == '-') zone_hours = -zone_hours, zone_minutes = -zone_minutes;
+    }
+    if (year < 1970 || month < 1 || month > 12) return -1;
+    year -= month <= 2;                                 /* a year that ends with February */
+    days = (int64_t)year * 365 + year / 4 - year / 100 + year / 400 + (153 * ((month + 9) % 12) + 2) / 5 + day - 719469;
+    return days * 86400 + (hour - zone_hours) * 3600 + (minute - zone_minutes) * 60 + second;
+}
+
+char *tool_age_text(const char *timestamp, char text[TOOL_NUMBER]) {
+    static const struct { const char *name; int64_t seconds; } units[] = {
+        { "y", 31557600 }, { "mo", 2629800 }, { "d", 86400 }, { "h", 3600 }, { "min", 60 }, { "s", 1 }
+    };
+    const int64_t then = timestamp ? seconds_of(timestamp) : -1, age = (int64_t)time(NULL) - then;
+    size_t i = 0;
+    text[0] = '\0';
+    if (then < 0) return text;
+    if (age < -60) snprintf(text, TOOL_NUMBER, "%.10s", timestamp);     /* of another clock: the day */
+    else if (age < 1) snprintf(text, TOOL_NUMBER, "now");
+    else {
+        while (age < 2 * units[i].seconds && units[i].seconds > 1) i++;
+        snprintf(text, TOOL_NUMBER, "%" PRId64 " %s", age / units[i].seconds, units[i].name);
+    }
+    return text;
+}
+
+char *tool_digest_text(const tool_state *t, const char *checksum, char text[TOOL_SHAPE]) {
+    const char *digits = strchr(checksum, ':');
+    const size_t kept = (digits ? (size_t)(digits + 1 - checksum) : 0) + 8;
+    if ((t->options & TOOL_VERBOSE) || strlen(checksum) <= kept) snprintf(text, TOOL_SHAPE, "%s", checksum);
+    else snprintf(text, TOOL_SHAPE, "%.*s\xe2\x80\xa6", (int)kept, checksum);
+    return text;
+}
+
+char *tool_stem_text(const char *path) {
+    static const char *const extensions[] = {
+        ".metadata.json", ".manifest.json", ".manifest.yaml", ".checkpoint"
+    };
+    const char *name = tool_base_name(path);
+    const size_t length = strlen(name);
+    size_t i;
+    for (i = 0; i < sizeof extensions / sizeof extensions[0]; i++) {
+        const size_t size = strlen(extensions[i]);
+        if (length > size && strcmp(name + length - size, extensions[i]) == 0) return tool_text_of(name, length - size);
+    }
+    return tool_text_of(name, length);
 }
 
 const char *tool_plural(int64_t count) { return count == 1 ? "" : "s"; }
