@@ -13635,7 +13635,7 @@ static uint32_t dcpi_message_read_error(const void *message, size_t size, dcp_er
  *   gather       up:   the sizes of the subtree, then its data, part by part as it arrives
  *
  * A stream of bytes is cut into messages of a header and at most DCPI_COORD_PIECE bytes. A rank that gives up tells its
- * parent and children why (a message of kind FAILURE), and these theirs. A rank that has waited for long tells
+ * parent and children why (a message of kind FAILED), and these theirs. A rank that has waited for long tells
  * rank 0 that it is here (with a tag of its own, since rank 0 need not look); rank 0, which is the first to give up,
  * then knows who is missing, and tells everybody. */
 #ifndef DCPI_COORD_PIECE
@@ -13649,13 +13649,12 @@ typedef struct dcpi_wave {
     dcpi_head head;                                     /* of its messages; `same`: 0 for a gather */
     int base, place, parent;                            /* in the tree that is used just now */
     dcpi_child children[30]; int child_count;
-    /* is_here: rank 0 knows; here: who is, as far as this rank knows; NULL: not asked yet */
-    int is_agreeing, is_here; uint8_t *here;
+    int is_agreeing, is_here; uint8_t *here;            /* is_here: rank 0 knows; here: of rank 0, who is */
     int is_told;                                        /* everybody knows why this has ended */
     int timeout_ms; int64_t started_ms;
     int looking;                                        /* only for a better reason, after a wait has ended */
-    int heard_from;                                     /* the rank whose FAILURE ended this, or -1 */
-    dcp_error *err, own;                       /* err: the caller's, or own if that is NULL: a FAILURE needs the text */
+    int heard_from;                                     /* the rank whose FAILED ended this, or -1 */
+    dcp_error *err, own;                       /* err: the caller's, or own if that is NULL: a FAILED needs the text */
 } dcpi_wave;
 
 /* ---- the tree */
@@ -13762,34 +13761,33 @@ static dcp_status dcpi_wave_receive_one(dcpi_wave *w, int *from, int64_t limit, 
  * of the timeout rank 0's word may come instead, from itself. Rank 0 may have left if this one waits for its parent:
  * then it tells later. */
 static dcp_status dcpi_wave_await(dcpi_wave *w, int *from, int64_t limit, void **memory, size_t *size) {
-    const int asked = *from;
-    uint8_t here[DCPI_MESSAGE_HEADER];
-    const int late_ms = w->timeout_ms / (asked == w->parent ? 2 : 8);
-    int64_t until = dcpi_min(w->is_here ? w->timeout_ms : late_ms, limit);
-    dcp_status status = dcpi_wave_receive_one(w, from, until, memory, size);
-    if (status != DCP_PENDING || w->looking) return status;
-    if (!w->is_here) {
-        dcpi_head_put(&w->head, DCPI_MESSAGE_ALIVE, here);
-        w->is_here = 1;
-        status = dcpi_coord_send(w->c, 0, DCPI_TAG_HERE, here, sizeof here, dcpi_wave_left(w, limit), w->err);
-        if (status) return status;
-        status = dcpi_wave_receive_one(w, from, dcpi_min(w->timeout_ms, limit), memory, size);
-    }
-    while (status == DCP_PENDING && dcpi_wave_left(w, limit) > 0) {
-        until = dcpi_min(limit, dcpi_os_monotonic_ms() - w->started_ms + DCPI_PAUSE_SLICE_MS);
+    const int asked = *from, late_ms = w->timeout_ms / (asked == w->parent ? 2 : 8);
+    dcp_status status;
+    do {
+        const int64_t now = dcpi_os_monotonic_ms() - w->started_ms;
+        const int64_t until = now >= w->timeout_ms ? now + DCPI_PAUSE_SLICE_MS : w->is_here ? w->timeout_ms : late_ms;
         *from = asked;
-        status = dcpi_wave_receive_one(w, from, asked == 0 ? limit : until, memory, size);
-        if (status != DCP_PENDING || asked == 0) break;
-        *from = 0;
-        status = dcpi_wave_receive_one(w, from, 0, memory, size);
-    }
+        status = dcpi_wave_receive_one(w, from, dcpi_min(until, limit), memory, size);
+        if (status != DCP_PENDING) return status;
+        if (!w->is_here) {
+            uint8_t here[DCPI_MESSAGE_HEADER];
+            dcpi_head_put(&w->head, DCPI_MESSAGE_ALIVE, here);
+            w->is_here = 1;
+            status = dcpi_coord_send(w->c, 0, DCPI_TAG_HERE, here, sizeof here, dcpi_wave_left(w, limit), w->err);
+            if (status) return status;
+            status = DCP_PENDING;
+        } else if (now >= w->timeout_ms) {
+            *from = 0;
+            status = dcpi_wave_receive_one(w, from, 0, memory, size);
+        }
+    } while (status == DCP_PENDING && dcpi_wave_left(w, limit) > 0);
     return status;
 }
 /* DCP_PENDING: nothing within `limit` ms of the call's begin. *data: header and bytes, dcpi_free. */
 static dcp_status dcpi_wave_take(dcpi_wave *w, int *from, int64_t limit, uint8_t **data, size_t *size) {
     void *memory;
     dcp_status status;
-    if (w->is_agreeing && w->c->rank != 0) status = dcpi_wave_await(w, from, limit, &memory, size);
+    if (w->is_agreeing && w->c->rank != 0 && !w->looking) status = dcpi_wave_await(w, from, limit, &memory, size);
     else status = dcpi_wave_receive_one(w, from, limit, &memory, size);
     *data = (uint8_t *)memory;
     if (status == DCP_OK) status = dcpi_wave_check(w, *from, *data, *size);
@@ -13798,11 +13796,6 @@ static dcp_status dcpi_wave_take(dcpi_wave *w, int *from, int64_t limit, uint8_t
 }
 
 /* ---- who is missing */
-static dcp_status dcpi_wave_late(dcpi_wave *w, int rank, int64_t limit, const char *whom) {
-    return dcpi_fail_of(w->err, rank, DCP_E_TIMEOUT, "%s: rank %d has waited %" PRId64 " ms for %s: does it run, and "
-                        "make the same call? The coordinator is broken now: close it and open a new one, on all ranks",
-                        w->head.call, w->c->rank, limit, whom);
-}
 /* A wait has ended in vain. Marks the children whose message has come meanwhile; a message of a rank that made another
  * call, or that gave up, is the better reason. */
 static dcp_status dcpi_wave_look_around(dcpi_wave *w) {
@@ -13820,17 +13813,6 @@ static dcp_status dcpi_wave_look_around(dcpi_wave *w) {
     }
     return DCP_OK;
 }
-static dcp_status dcpi_wave_late_parent(dcpi_wave *w, int64_t limit) {
-    char whom[80];
-    const dcp_status status = dcpi_wave_look_around(w);
-    if (status) return status;
-    (void)snprintf(whom, sizeof whom, "rank %d (or one that it waits for)", w->parent);
-    return dcpi_wave_late(w, w->parent, limit, whom);
-}
-static dcp_status dcpi_wave_need_here(dcpi_wave *w) {
-    if (!w->here) w->here = (uint8_t *)dcpi_alloc_array((size_t)w->c->world_size, 1, w->err);
-    return w->here ? DCP_OK : DCP_E_MEMORY;
-}
 /* Rank 0: who has said that it is here, in this call; what earlier calls left is dropped. */
 static dcp_status dcpi_wave_read_here(dcpi_wave *w) {
     for (;;) {
@@ -13845,7 +13827,6 @@ static dcp_status dcpi_wave_read_here(dcpi_wave *w) {
         dcpi_free(memory);
         if (!status && (int32_t)(head.number - w->head.number) < 0) continue;
         if (!status) status = dcpi_head_compare(&w->head, w->c->rank, &head, from, w->err);
-        if (!status) status = dcpi_wave_need_here(w);
         if (status) return status;
         w->here[from] = 1;
     }
@@ -13867,29 +13848,34 @@ static int dcpi_list_missing(const uint8_t *here, int ranks, int *first, char *t
     }
     return missing;
 }
-/* Has waited for a child in vain. Rank 0, while the ranks agree, knows who has said that it is here, and tells
- * everybody who is missing. Others only know whose subtree has not come: one of those. */
-static dcp_status dcpi_wave_late_children(dcpi_wave *w, int64_t limit) {
-    const int is_lead = w->c->rank == 0 && w->is_agreeing;
-    char whom[300] = "one of ";
-    const size_t skipped = is_lead ? 0 : strlen(whom);
-    int first = w->c->rank, r, k, missing, is_here;
-    dcp_status status = dcpi_wave_look_around(w);
-    if (!status && is_lead) status = dcpi_wave_read_here(w);
-    if (!status) status = dcpi_wave_need_here(w);
+/* Rank 0, while the ranks agree: marks who has called, and names who has not. */
+static dcp_status dcpi_wave_list_missing(dcpi_wave *w, int *missing, int *first, char *text, size_t capacity) {
+    const dcpi_child *child = w->children;
+    const dcp_status status = dcpi_wave_read_here(w);
     if (status) return status;
-    if (!is_lead) memset(w->here, 1, (size_t)w->c->world_size);
-    w->here[w->c->rank] = 1;
-    for (k = 0; k < w->child_count; k++)
-        for (r = 0; r < w->children[k].count && (!is_lead || w->children[k].has_arrived); r++)
-            w->here[dcpi_wave_rank(w, w->place + w->children[k].distance + r)] = w->children[k].has_arrived != 0;
-    missing = dcpi_list_missing(w->here, w->c->world_size, &first, whom + skipped, sizeof whom - skipped);
-    status = dcpi_wave_late(w, first, limit, missing == 0 ? "messages on their way" : missing == 1 ? whom + skipped
-                                                                                                  : whom);
-    for (is_here = 1; is_here >= 0 && is_lead && missing > 0; is_here--)
+    w->here[0] = 1;
+    for (; child < w->children + w->child_count; child++)               /* base is 0: its places are ranks */
+        if (child->has_arrived) memset(w->here + child->rank, 1, (size_t)child->count);
+    *missing = dcpi_list_missing(w->here, w->c->world_size, first, text, capacity);
+    return DCP_OK;
+}
+/* Has waited for a message of `from` in vain. Rank 0, while the ranks agree, knows who has said that it is here, and
+ * tells everybody who is missing. Others only know for whom they wait. */
+static dcp_status dcpi_wave_late(dcpi_wave *w, int from, int64_t limit) {
+    const int is_lead = w->c->rank == 0 && w->is_agreeing;
+    char whom[300];
+    int first = from, missing = 0, is_here, r;
+    dcp_status status = dcpi_wave_look_around(w);
+    if (!status && is_lead) status = dcpi_wave_list_missing(w, &missing, &first, whom, sizeof whom);
+    if (status) return status;
+    if (missing == 0) (void)snprintf(whom, sizeof whom, "rank %d (or one that it waits for)", from);
+    status = dcpi_fail_of(w->err, first, DCP_E_TIMEOUT, "%s: rank %d has waited %" PRId64 " ms for %s: does it run, "
+                          "and make the same call? The coordinator is broken now: close it and open a new one, on all "
+                          "ranks", w->head.call, w->c->rank, limit, whom);
+    for (is_here = 1; is_here >= 0 && missing > 0; is_here--)
         for (r = 1; r < w->c->world_size; r++)          /* who is missing, last: it may be gone, or come back */
             if (w->here[r] == is_here) dcpi_wave_tell(w, r, w->err);
-    w->is_told = is_lead && missing > 0;
+    w->is_told = missing > 0;
     return status;
 }
 
@@ -13925,14 +13911,14 @@ static dcp_status dcpi_wave_send_down(dcpi_wave *w, const void *data, size_t siz
 static dcp_status dcpi_wave_take_part(dcpi_wave *w, int from, int64_t limit, uint64_t due, uint8_t **message,
                                       size_t *bytes) {
     const dcp_status status = dcpi_wave_take(w, &from, limit, message, bytes);
-    if (status) return status;
+    if (status) return status == DCP_PENDING ? dcpi_wave_late(w, from, limit) : status;
     *bytes -= DCPI_MESSAGE_HEADER;
     if (*bytes <= due && (*bytes > 0 || due == 0)) return DCP_OK;
     dcpi_free(*message);
     return dcpi_fail_of(w->err, from, DCP_E_COMM, "%s: rank %d got %" PRIu64 " bytes from rank %d where %" PRIu64
                         " are due", w->head.call, w->c->rank, (uint64_t)*bytes, from, due);
 }
-/* DCP_PENDING: not all within `limit` ms of the call's begin. */
+/* All of it, within `limit` ms of the call's begin. */
 static dcp_status dcpi_wave_receive(dcpi_wave *w, int from, int64_t limit, void *data, size_t size) {
     size_t at = 0, bytes;
     uint8_t *message;
@@ -13946,16 +13932,13 @@ static dcp_status dcpi_wave_receive(dcpi_wave *w, int from, int64_t limit, void 
     return DCP_OK;
 }
 static dcp_status dcpi_wave_from_parent(dcpi_wave *w, void *data, size_t size) {
-    const int64_t limit = dcpi_wave_limit_down(w);
-    const dcp_status status = dcpi_wave_receive(w, w->parent, limit, data, size);
-    return status == DCP_PENDING ? dcpi_wave_late_parent(w, limit) : status;
+    return dcpi_wave_receive(w, w->parent, dcpi_wave_limit_down(w), data, size);
 }
 static dcp_status dcpi_wave_from_child(dcpi_wave *w, dcpi_child *child, void *data, size_t size) {
     /* another rank than 0 waits for rank 0's word, though it knows whom it misses */
     const int64_t limit = w->is_agreeing && w->c->rank != 0 ? dcpi_wave_limit_down(w) : dcpi_wave_limit_up(w, child);
     const dcp_status status = dcpi_wave_receive(w, child->rank, limit, data, size);
-    if (status == DCP_PENDING) return dcpi_wave_late_children(w, limit);
-    child->has_arrived = 1;
+    child->has_arrived |= !status;
     return status;
 }
 
@@ -13988,9 +13971,9 @@ static dcp_status dcpi_wave_begin(dcpi_wave *w, dcp_coordinator *c, const char *
     w->started_ms = dcpi_os_monotonic_ms();
     w->heard_from = -1;
     kept = dcpi_coord_keep(c, NULL, w->err);
-    if (!kept) return dcpi_wave_end(w, DCP_E_MEMORY);
-    w->head.number = kept->collectives++;
-    return dcpi_succeed(err);
+    if (kept) w->head.number = kept->collectives++;
+    if (kept && c->rank == 0) w->here = (uint8_t *)dcpi_alloc_array((size_t)ranks, 1, w->err);
+    return kept && (w->here || c->rank != 0) ? dcpi_succeed(err) : dcpi_wave_end(w, DCP_E_MEMORY);
 }
 typedef void (*dcpi_reduce_fn)(void *inout, const void *in, size_t size, void *user);
 
@@ -14059,11 +14042,6 @@ static dcp_status dcpi_wave_gather_sizes(dcpi_wave *w, uint8_t *list) {
         status = dcpi_wave_from_child(w, child, list + 8 * (size_t)child->distance, 8 * (size_t)child->count);
     return status;
 }
-static dcp_status dcpi_wave_late_part(dcpi_wave *w, int from) {
-    char whom[80];
-    (void)snprintf(whom, sizeof whom, "the rest of the data from rank %d", from);
-    return dcpi_wave_late(w, from, dcpi_wave_limit_data(w), whom);
-}
 /* Passes a part on, message by message, so that no rank but the root holds more than its own data. */
 static dcp_status dcpi_wave_forward(dcpi_wave *w, int from, uint64_t left) {
     const int64_t limit = dcpi_wave_limit_data(w);
@@ -14072,7 +14050,7 @@ static dcp_status dcpi_wave_forward(dcpi_wave *w, int from, uint64_t left) {
     size_t bytes;
     for (; left > 0 && status == DCP_OK; left -= bytes) {
         status = dcpi_wave_take_part(w, from, limit, left, &message, &bytes);
-        if (status) return status == DCP_PENDING ? dcpi_wave_late_part(w, from) : status;
+        if (status) return status;
         status = dcpi_coord_send(w->c, w->parent, DCPI_TAG_COLLECTIVE, message, DCPI_MESSAGE_HEADER + bytes,
                                  dcpi_wave_left(w, limit), w->err);
         dcpi_free(message);
@@ -14121,7 +14099,6 @@ static dcp_status dcpi_wave_gather_in(dcpi_wave *w, const uint8_t *list, const v
             const int rank = dcpi_wave_rank(w, w->children[k].distance + i), from = w->children[k].rank;
             if (!(*sizes)[rank]) continue;
             status = dcpi_wave_receive(w, from, dcpi_wave_limit_data(w), (*parts)[rank], (*sizes)[rank]);
-            if (status == DCP_PENDING) status = dcpi_wave_late_part(w, from);
         }
     return status;
 }
@@ -14168,27 +14145,20 @@ DCPDEF dcp_status dcp_gather(dcp_coordinator *coordinator, const void *data, siz
 }
 
 /* ---- thread group: n ranks in one process (declared in >>api_plug) --------------------------------------------------
- * Each rank has a mailbox with a lock of its own. A letter stands in two queues of it: of those with its tag from its
- * sender, and of those with its tag from anybody. A table finds the first letter of a queue by both, so that taking one
- * costs the same however many wait. A sender wakes the receivers of a mailbox only if one of them waits for just this.
+ * Each rank has a mailbox with a lock of its own. Messages are queued by their tags, so that those with one tag are in
+ * nobody's way who waits for another. A sender wakes the receivers of a mailbox only if one of them waits for just this.
  */
-typedef struct dcpi_letter dcpi_letter;
-struct dcpi_letter {
-    /* [0]: in the queue of its sender, [1]: in that of anybody. Of the first one of a queue: the last one, and the
-     * first one of another queue in the same chain of the table */
-    dcpi_letter *next[2], *previous[2], *last[2], *chain[2];
-    int from, tag; void *data; size_t size;
-};
+typedef struct dcpi_letter { struct dcpi_letter *next; int from, tag; void *data; size_t size; } dcpi_letter;
 typedef struct dcpi_waiter { struct dcpi_waiter *next; int from, tag; } dcpi_waiter;
 /* Without memory a verdict arrives all the same, so that nobody has to leave what it made: each mailbox has a letter
  * set aside for one message, of DCPI_SPARE_MOST bytes at most. Signs of life, which are shorter than all else, do not
  * get it. */
 #define DCPI_SPARE_LEAST (DCPI_MESSAGE_HEADER + 1)
 #define DCPI_SPARE_MOST 1024
-#define DCPI_QUEUES 256                                 /* a power of two: the chains of a thousand senders are short */
+#define DCPI_QUEUES 256                                 /* a power of two */
 typedef struct dcpi_mailbox {
     dcpi_mutex lock; dcpi_cond arrived;
-    dcpi_letter *table[2][DCPI_QUEUES], *spare;
+    dcpi_letter *first[DCPI_QUEUES], **end[DCPI_QUEUES], *spare;         /* end: NULL at first */
     dcpi_waiter *waiters;
     volatile int closed;                                /* set under the lock, looked at by all */
 } dcpi_mailbox;
@@ -14197,37 +14167,23 @@ typedef struct dcpi_group { int ranks, ready, open; dcpi_mutex lock; dcpi_mailbo
 typedef struct dcpi_seat { dcpi_group *group; int rank; dcp_coordinator coordinator; } dcpi_seat;
 
 /* ---- queues; under the mailbox's lock */
-/* Where the table, or a chain, has the first letter of a queue, or would have it. */
-static dcpi_letter **dcpi_queue_first(dcpi_mailbox *m, int from, int tag) {
-    const int which = from == DCP_ANY_RANK;
-    const uint32_t mixed = ((uint32_t)from * 0x9E3779B1u) ^ ((uint32_t)tag * 0x85EBCA6Bu);
-    dcpi_letter **first = &m->table[which][(mixed ^ mixed >> 15) & (DCPI_QUEUES - 1)];
-    while (*first && ((*first)->tag != tag || (!which && (*first)->from != from))) first = &(*first)->chain[which];
-    return first;
+static int dcpi_mailbox_queue(int tag) { return (int)(((uint32_t)tag * 0x9E3779B1u) >> 16 & (DCPI_QUEUES - 1)); }
+static void dcpi_mailbox_put(dcpi_mailbox *m, dcpi_letter *letter) {
+    const int q = dcpi_mailbox_queue(letter->tag);
+    letter->next = NULL;
+    *(m->first[q] ? m->end[q] : &m->first[q]) = letter;
+    m->end[q] = &letter->next;
 }
-static dcpi_letter **dcpi_letter_queue(dcpi_mailbox *m, const dcpi_letter *letter, int which) {
-    return dcpi_queue_first(m, which ? DCP_ANY_RANK : letter->from, letter->tag);
-}
-static void dcpi_letter_put(dcpi_mailbox *m, dcpi_letter *letter, int which) {
-    dcpi_letter **first = dcpi_letter_queue(m, letter, which);
-    if (*first) {
-        letter->previous[which] = (*first)->last[which];
-        letter->previous[which]->next[which] = letter;
-    } else *first = letter;
-    (*first)->last[which] = letter;
-}
-static void dcpi_letter_take(dcpi_mailbox *m, dcpi_letter *letter, int which) {
-    dcpi_letter **first = dcpi_letter_queue(m, letter, which);
-    dcpi_letter *next = letter->next[which], *previous = letter->previous[which];
-    if (next) next->previous[which] = previous;
-    else (*first)->last[which] = previous;
-    if (previous) previous->next[which] = next;
-    else {
-        *first = next ? next : letter->chain[which];
-        if (!next) return;
-        next->last[which] = letter->last[which];
-        next->chain[which] = letter->chain[which];
-    }
+/* The oldest one with that tag from that rank, or from any; NULL: there is none. */
+static dcpi_letter *dcpi_mailbox_take(dcpi_mailbox *m, int from, int tag) {
+    const int q = dcpi_mailbox_queue(tag);
+    dcpi_letter **link = &m->first[q], *letter;
+    while ((letter = *link) != NULL && (letter->tag != tag || (from != DCP_ANY_RANK && letter->from != from)))
+        link = &letter->next;
+    if (!letter) return NULL;
+    *link = letter->next;
+    if (m->end[q] == &letter->next) m->end[q] = link;
+    return letter;
 }
 
 /* ---- send and receive */
@@ -14262,8 +14218,7 @@ static dcp_status dcpi_seat_post(const dcpi_seat *seat, int to, int tag, dcpi_le
     (*letter)->tag = tag;
     (*letter)->size = size;
     if (size) memcpy((*letter)->data, data, size);
-    dcpi_letter_put(m, *letter, 0);
-    dcpi_letter_put(m, *letter, 1);
+    dcpi_mailbox_put(m, *letter);
     if (!m->spare) m->spare = dcpi_letter_new(DCPI_SPARE_MOST, NULL);
     for (waiter = m->waiters; waiter; waiter = waiter->next)
         if (waiter->tag == tag && (waiter->from == seat->rank || waiter->from == DCP_ANY_RANK)) break;
@@ -14295,13 +14250,6 @@ static int dcpi_seat_is_left(const dcpi_seat *seat, int from) {
         if (rank != seat->rank && !dcpi_flag_get(&seat->group->mailboxes[rank].closed)) return 0;
     return 1;
 }
-static dcpi_letter *dcpi_seat_take(dcpi_mailbox *m, int from, int tag) {                      /* under the lock */
-    dcpi_letter *letter = *dcpi_queue_first(m, from, tag);
-    if (!letter) return NULL;
-    dcpi_letter_take(m, letter, 0);
-    dcpi_letter_take(m, letter, 1);
-    return letter;
-}
 /* A rank closes after its last message has been put here under our lock, so "no message, and closed" in this order is
  * the truth. */
 static dcp_status dcpi_seat_await(const dcpi_seat *seat, int from, int tag, int timeout_ms, dcpi_letter **letter,
@@ -14309,7 +14257,7 @@ static dcp_status dcpi_seat_await(const dcpi_seat *seat, int from, int tag, int 
     dcpi_mailbox *m = &seat->group->mailboxes[seat->rank];
     const int64_t until = timeout_ms > 0 ? dcpi_os_monotonic_ms() + timeout_ms : 0;
     int64_t left = timeout_ms;
-    while ((*letter = dcpi_seat_take(m, from, tag)) == NULL) {
+    while ((*letter = dcpi_mailbox_take(m, from, tag)) == NULL) {
         dcpi_waiter self, **link;
         if (dcpi_seat_is_left(seat, from) && from == DCP_ANY_RANK)
             return dcpi_fail(err, DCP_E_COMM, "all other ranks of the thread group have been closed");
@@ -14347,7 +14295,7 @@ static dcp_status dcpi_seat_receive(void *context, int *from, int tag, void **da
 static void dcpi_mailbox_empty(dcpi_mailbox *m) {       /* under the lock */
     size_t i;
     for (i = 0; i < DCPI_QUEUES; i++)
-        while (m->table[1][i]) dcpi_letter_free(dcpi_seat_take(m, DCP_ANY_RANK, m->table[1][i]->tag));
+        while (m->first[i]) dcpi_letter_free(dcpi_mailbox_take(m, DCP_ANY_RANK, m->first[i]->tag));
     dcpi_letter_free(m->spare);
     m->spare = NULL;
 }
