@@ -13112,7 +13112,7 @@ typedef struct dcpi_head {
 } dcpi_head;
 
 typedef struct dcpi_peer {
-    int64_t heard_ms;                                   /* its last sign of life */
+    int64_t heard_ms; uint8_t is_here;                  /* its last sign of life; it was not too long ago */
     uint8_t *message; size_t size;                      /* what it has said in this round, NULL: nothing yet */
     /* why it failed: it may say so after its part of the round; NULL: it did not */
     uint8_t *failure; size_t failure_size;
@@ -13142,7 +13142,6 @@ typedef struct dcpi_team {                              /* the ranks of one oper
     dcpi_head head;                                     /* of its messages; `step` counts rounds up and down */
     dcpi_peer *peers; int peer_count;                   /* rank 0: all ranks; others: rank 0, */
     dcpi_peer lead;                                     /* in here, so that a rank without memory can say so */
-    uint8_t *here, lead_here;                           /* of each peer: what a message of missing ones needs */
     int64_t spoke_ms, listened_ms, first_failure_ms;
     int state;                                          /* DCPI_RANK_ */
     int awaits; dcp_status own;                         /* DCPI_AWAITS_; what comes later stays in the mail */
@@ -13230,7 +13229,7 @@ static dcp_status dcpi_op_check(dcpi_op *op, dcp_error *err) {
 }
 /* Calling thread, while it waits for what cannot be broken off: this rank lives, whatever has become of the
  * operation. */
-static void dcpi_op_show_life(dcpi_op *op) {
+static void dcpi_op_heartbeat(dcpi_op *op) {
     dcp_error ignored;
     if (op->apart) return;
     dcpi_op_note_time(op);
@@ -13462,23 +13461,16 @@ static dcp_status dcpi_coord_check_call(const dcp_coordinator *c, int peer, int 
                          c->world_size, peer, tag);
     return DCP_OK;
 }
-/* The callbacks themselves; DCP_PENDING is what their contract says. */
-static dcp_status dcpi_coord_not_taken(int timeout_ms, dcp_error *err) {
-    return dcpi_fail(err, DCP_E_TIMEOUT, "not taken within %d ms", timeout_ms);
-}
-static dcp_status dcpi_coord_try_send(dcp_coordinator *c, int to, int tag, const void *data, size_t size,
-                                      int timeout_ms, dcp_error *err) {
+/* The callbacks themselves. DCP_PENDING: with timeout_ms 0 it would have to wait, and nothing of it has been sent. */
+static dcp_status dcpi_coord_call_send(dcp_coordinator *c, int to, int tag, const void *data, size_t size,
+                                       int timeout_ms, dcp_error *err) {
     dcp_status status;
     (void)dcpi_succeed(err);
     status = c->send(c->context, to, tag, data, size, timeout_ms, err);
-    if (status == DCP_PENDING) return status;
-    if (status == DCP_E_TIMEOUT && err && err->message[0] == '\0') return dcpi_coord_not_taken(timeout_ms, err);
+    if (status == DCP_PENDING && timeout_ms == 0) return status;
+    if (status == DCP_PENDING || (status == DCP_E_TIMEOUT && err && err->message[0] == '\0'))
+        return dcpi_fail(err, DCP_E_TIMEOUT, "not taken within %d ms", timeout_ms);
     return dcpi_callback_status(&dcpi_by_coordinator, status, err, "could not send");
-}
-static dcp_status dcpi_coord_call_send(dcp_coordinator *c, int to, int tag, const void *data, size_t size,
-                                       int timeout_ms, dcp_error *err) {
-    const dcp_status status = dcpi_coord_try_send(c, to, tag, data, size, timeout_ms, err);
-    return status == DCP_PENDING ? dcpi_coord_not_taken(timeout_ms, err) : status;
 }
 /* DCP_PENDING: nothing came. Only what the contract allows goes through; otherwise *data is NULL. */
 static dcp_status dcpi_coord_call_receive(dcp_coordinator *c, int *from, int tag, void **data, size_t *size,
@@ -13512,6 +13504,7 @@ static dcp_status dcpi_coord_send(dcp_coordinator *c, int to, int tag, const voi
     status = dcpi_coord_check_call(c, to, tag, err);
     if (status) return status;
     status = dcpi_coord_call_send(c, to, tag, data, size, timeout_ms > 0 ? timeout_ms : 0, err);
+    if (status == DCP_PENDING) status = dcpi_fail(err, DCP_E_TIMEOUT, "not taken without waiting");
     return status ? dcpi_coord_failed(c, status, "send to", to, tag, err) : DCP_OK;
 }
 /* *from: a rank or DCP_ANY_RANK, then who it was. *data: dcpi_free it. DCP_PENDING: nothing came within timeout_ms; no
@@ -13644,7 +13637,7 @@ static uint32_t dcpi_message_read_error(const void *message, size_t size, dcp_er
 
 /* A child has the places from this rank's plus `distance` on, `count` of them, and has sent what it begins with. */
 typedef struct dcpi_child { int rank, distance, count, has_arrived; } dcpi_child;
-typedef struct dcpi_wave {
+typedef struct dcpi_collective {
     dcp_coordinator *c;
     dcpi_head head;                                     /* of its messages; `same`: 0 for a gather */
     int base, place, parent;                            /* in the tree that is used just now */
@@ -13655,31 +13648,31 @@ typedef struct dcpi_wave {
     int looking;                                        /* only for a better reason, after a wait has ended */
     int heard_from;                                     /* the rank whose FAILED ended this, or -1 */
     dcp_error *err, own;                       /* err: the caller's, or own if that is NULL: a FAILED needs the text */
-} dcpi_wave;
+} dcpi_collective;
 
 /* ---- the tree */
-static int dcpi_wave_rank(const dcpi_wave *w, int place) {
+static int dcpi_collective_rank(const dcpi_collective *w, int place) {
     return (int)(((int64_t)place + w->base) % w->c->world_size);
 }
 /* Takes this rank's place in the tree of `base`. */
-static void dcpi_wave_stand(dcpi_wave *w, int base) {
+static void dcpi_collective_take_place(dcpi_collective *w, int base) {
     const int ranks = w->c->world_size, place = (int)(((int64_t)w->c->rank - base + ranks) % ranks);
     const int lowest = place & -place;
     int distance;
     w->base = base;
     w->place = place;
-    w->parent = dcpi_wave_rank(w, place & (place - 1));
+    w->parent = dcpi_collective_rank(w, place & (place - 1));
     w->child_count = 0;
     for (distance = 1; w->child_count < 30 && distance < ranks - place && (!place || distance < lowest);
          distance *= 2) {
         dcpi_child *child = &w->children[w->child_count++];
-        child->rank = dcpi_wave_rank(w, place + distance);
+        child->rank = dcpi_collective_rank(w, place + distance);
         child->distance = distance;
         child->count = (int)dcpi_min(distance, ranks - place - distance);
         child->has_arrived = 0;
     }
 }
-static int dcpi_wave_levels(int ranks) {                                /* of a tree of so many ranks; 0 for one */
+static int dcpi_collective_levels(int ranks) {                               /* of a tree of so many ranks; 0 for one */
     int levels = 0;
     while (levels < 30 && 1 << levels < ranks) levels++;
     return levels;
@@ -13687,33 +13680,35 @@ static int dcpi_wave_levels(int ranks) {                                /* of a 
 
 /* ---- time: who is nearest to a missing rank gives up first and tells; the others wait a little longer for that
  * news */
-static int64_t dcpi_wave_limit_up(const dcpi_wave *w, const dcpi_child *child) {
+static int64_t dcpi_collective_limit_up(const dcpi_collective *w, const dcpi_child *child) {
     /* of a wait for a child: up to 10 % for the levels below it */
-    const int below = dcpi_wave_levels(child->count), all = dcpi_wave_levels(w->c->world_size);
+    const int below = dcpi_collective_levels(child->count), all = dcpi_collective_levels(w->c->world_size);
     return w->timeout_ms + (int64_t)w->timeout_ms * below / (10 * (int64_t)all);
 }
-static int64_t dcpi_wave_limit_down(const dcpi_wave *w) {
+static int64_t dcpi_collective_limit_down(const dcpi_collective *w) {
     /* of a wait for the parent: 10 to 15 %, by its levels to the root */
-    const int all = dcpi_wave_levels(w->c->world_size);
+    const int all = dcpi_collective_levels(w->c->world_size);
     int above = 0, place;
     for (place = w->place; place; place &= place - 1) above++;
     return w->timeout_ms + (int64_t)w->timeout_ms * (2 * all + above) / (20 * (int64_t)all);
 }
-static int64_t dcpi_wave_limit_data(const dcpi_wave *w) { return w->timeout_ms + (int64_t)w->timeout_ms * 15 / 100; }
-static int dcpi_wave_left(const dcpi_wave *w, int64_t limit) {
+static int64_t dcpi_collective_limit_data(const dcpi_collective *w) {
+    return w->timeout_ms + (int64_t)w->timeout_ms * 15 / 100;
+}
+static int dcpi_collective_left(const dcpi_collective *w, int64_t limit) {
     const int64_t left = limit - (dcpi_os_monotonic_ms() - w->started_ms);
     return (int)dcpi_max(0, dcpi_min(left, INT_MAX));
 }
 
 /* ---- giving up: what went wrong is in w->err */
 /* Who sent the reason knows it. After a failed send the coordinator is broken, and the rest do nothing. */
-static void dcpi_wave_tell(dcpi_wave *w, int to, const dcp_error *why) {
+static void dcpi_collective_tell(dcpi_collective *w, int to, const dcp_error *why) {
     uint8_t message[DCPI_MESSAGE_HEADER + DCPI_ERROR_SIZE];
     if (to == w->heard_from || to == w->c->rank) return;
     (void)dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, message,
                           dcpi_message_error(&w->head, DCPI_MESSAGE_FAILED, 0, why, message), 0, NULL);
 }
-static dcp_status dcpi_wave_end(dcpi_wave *w, dcp_status status) {
+static dcp_status dcpi_collective_end(dcpi_collective *w, dcp_status status) {
     const dcp_error *why = w->err;
     int k;
     dcpi_free(w->here);
@@ -13722,20 +13717,20 @@ static dcp_status dcpi_wave_end(dcpi_wave *w, dcp_status status) {
     /* else the coordinator itself failed, and is not touched again */
     if (!dcpi_coord_status(w->c) && !w->is_told) {
         if (status == DCP_E_MEMORY) w->err->rank = w->c->rank;
-        if (w->place && w->parent != why->rank) dcpi_wave_tell(w, w->parent, why);
+        if (w->place && w->parent != why->rank) dcpi_collective_tell(w, w->parent, why);
         for (k = 0; k < w->child_count; k++)
-            if (w->children[k].rank != why->rank) dcpi_wave_tell(w, w->children[k].rank, why);
-        dcpi_wave_tell(w, why->rank, why);              /* it may be gone, or come back */
+            if (w->children[k].rank != why->rank) dcpi_collective_tell(w, w->children[k].rank, why);
+        dcpi_collective_tell(w, why->rank, why);              /* it may be gone, or come back */
     }
     dcpi_coord_break(w->c, status);
     return status;
 }
 
 /* ---- one message */
-static dcp_status dcpi_wave_look_around(dcpi_wave *w);
+static dcp_status dcpi_collective_look_around(dcpi_collective *w);
 
 /* Whether a message belongs to this very call. */
-static dcp_status dcpi_wave_check(dcpi_wave *w, int from, const uint8_t *data, size_t size) {
+static dcp_status dcpi_collective_check(dcpi_collective *w, int from, const uint8_t *data, size_t size) {
     dcpi_head head;
     dcp_error why;
     dcp_status status = dcpi_head_get(&head, from, data, size, w->err);
@@ -13744,15 +13739,17 @@ static dcp_status dcpi_wave_check(dcpi_wave *w, int from, const uint8_t *data, s
     (void)dcpi_message_read_error(data, size, &why);
     if (why.rank == w->c->rank && why.status == DCP_E_TIMEOUT) {
         if (w->looking) return DCP_OK;
-        status = dcpi_wave_look_around(w);      /* this rank is missed, but here: perhaps since it makes another call */
+        status = dcpi_collective_look_around(w);      /* it is missed, but here: perhaps it makes another call */
         if (status) return status;
     }
     w->heard_from = from;
     *w->err = why;
     return why.status;
 }
-static dcp_status dcpi_wave_receive_one(dcpi_wave *w, int *from, int64_t limit, void **memory, size_t *size) {
-    dcp_status status = dcpi_coord_receive(w->c, from, DCPI_TAG_COLLECTIVE, memory, size, dcpi_wave_left(w, limit),
+static dcp_status dcpi_collective_receive_one(dcpi_collective *w, int *from, int64_t limit, void **memory,
+                                              size_t *size) {
+    dcp_status status = dcpi_coord_receive(w->c, from, DCPI_TAG_COLLECTIVE, memory, size, dcpi_collective_left(w,
+                                                                                                               limit),
                                            w->err);
     if (status != DCP_OK && status != DCP_PENDING) dcpi_fail_context(w->err, "%s: ", w->head.call);
     return status;
@@ -13760,37 +13757,37 @@ static dcp_status dcpi_wave_receive_one(dcpi_wave *w, int *from, int64_t limit, 
 /* While the ranks agree, on another rank than 0: when it has waited for long it tells rank 0 that it is here; after all
  * of the timeout rank 0's word may come instead, from itself. Rank 0 may have left if this one waits for its parent:
  * then it tells later. */
-static dcp_status dcpi_wave_await(dcpi_wave *w, int *from, int64_t limit, void **memory, size_t *size) {
+static dcp_status dcpi_collective_await(dcpi_collective *w, int *from, int64_t limit, void **memory, size_t *size) {
     const int asked = *from, late_ms = w->timeout_ms / (asked == w->parent ? 2 : 8);
     dcp_status status;
     do {
         const int64_t now = dcpi_os_monotonic_ms() - w->started_ms;
         const int64_t until = now >= w->timeout_ms ? now + DCPI_PAUSE_SLICE_MS : w->is_here ? w->timeout_ms : late_ms;
         *from = asked;
-        status = dcpi_wave_receive_one(w, from, dcpi_min(until, limit), memory, size);
+        status = dcpi_collective_receive_one(w, from, dcpi_min(until, limit), memory, size);
         if (status != DCP_PENDING) return status;
         if (!w->is_here) {
             uint8_t here[DCPI_MESSAGE_HEADER];
             dcpi_head_put(&w->head, DCPI_MESSAGE_ALIVE, here);
             w->is_here = 1;
-            status = dcpi_coord_send(w->c, 0, DCPI_TAG_HERE, here, sizeof here, dcpi_wave_left(w, limit), w->err);
+            status = dcpi_coord_send(w->c, 0, DCPI_TAG_HERE, here, sizeof here, dcpi_collective_left(w, limit), w->err);
             if (status) return status;
             status = DCP_PENDING;
         } else if (now >= w->timeout_ms) {
             *from = 0;
-            status = dcpi_wave_receive_one(w, from, 0, memory, size);
+            status = dcpi_collective_receive_one(w, from, 0, memory, size);
         }
-    } while (status == DCP_PENDING && dcpi_wave_left(w, limit) > 0);
+    } while (status == DCP_PENDING && dcpi_collective_left(w, limit) > 0);
     return status;
 }
 /* DCP_PENDING: nothing within `limit` ms of the call's begin. *data: header and bytes, dcpi_free. */
-static dcp_status dcpi_wave_take(dcpi_wave *w, int *from, int64_t limit, uint8_t **data, size_t *size) {
+static dcp_status dcpi_collective_take(dcpi_collective *w, int *from, int64_t limit, uint8_t **data, size_t *size) {
     void *memory;
     dcp_status status;
-    if (w->is_agreeing && w->c->rank != 0 && !w->looking) status = dcpi_wave_await(w, from, limit, &memory, size);
-    else status = dcpi_wave_receive_one(w, from, limit, &memory, size);
+    if (w->is_agreeing && w->c->rank != 0 && !w->looking) status = dcpi_collective_await(w, from, limit, &memory, size);
+    else status = dcpi_collective_receive_one(w, from, limit, &memory, size);
     *data = (uint8_t *)memory;
-    if (status == DCP_OK) status = dcpi_wave_check(w, *from, *data, *size);
+    if (status == DCP_OK) status = dcpi_collective_check(w, *from, *data, *size);
     if (status) { dcpi_free(memory); *data = NULL; }
     return status;
 }
@@ -13798,14 +13795,14 @@ static dcp_status dcpi_wave_take(dcpi_wave *w, int *from, int64_t limit, uint8_t
 /* ---- who is missing */
 /* A wait has ended in vain. Marks the children whose message has come meanwhile; a message of a rank that made another
  * call, or that gave up, is the better reason. */
-static dcp_status dcpi_wave_look_around(dcpi_wave *w) {
+static dcp_status dcpi_collective_look_around(dcpi_collective *w) {
     int looks;
     w->looking = 1;
     for (looks = 0; looks < w->c->world_size; looks++) {
         int from = DCP_ANY_RANK, k;
         uint8_t *data;
         size_t size;
-        dcp_status status = dcpi_wave_take(w, &from, 0, &data, &size);
+        dcp_status status = dcpi_collective_take(w, &from, 0, &data, &size);
         if (status == DCP_PENDING) break;
         if (status) return status;
         dcpi_free(data);
@@ -13814,7 +13811,7 @@ static dcp_status dcpi_wave_look_around(dcpi_wave *w) {
     return DCP_OK;
 }
 /* Rank 0: who has said that it is here, in this call; what earlier calls left is dropped. */
-static dcp_status dcpi_wave_read_here(dcpi_wave *w) {
+static dcp_status dcpi_collective_read_here(dcpi_collective *w) {
     for (;;) {
         int from = DCP_ANY_RANK;
         dcpi_head head;
@@ -13831,15 +13828,21 @@ static dcp_status dcpi_wave_read_here(dcpi_wave *w) {
         w->here[from] = 1;
     }
 }
-/* "rank 3", "ranks 1 and 3", "ranks 1, 3 to 7 and 9"; the number of ranks that are missing, and the first. */
-static int dcpi_list_missing(const uint8_t *here, int ranks, int *first, char *text, size_t capacity) {
+/* "rank 3", "ranks 1 and 3", "ranks 1, 3 to 7 and 9"; the number of ranks that are missing, and the first. Each has a
+ * flag in here[rank * stride]. */
+static int dcpi_list_missing(const uint8_t *here, size_t stride, int ranks, int *first, char *text, size_t capacity) {
     int r, end, missing = 0, runs = 0, last = -1;
     size_t used;
-    for (r = 0; r < ranks; r++) if (!here[r]) { missing++; if (r == 0 || here[r - 1]) last = r; }
+    for (r = 0; r < ranks; r++) {
+        if (here[(size_t)r * stride]) continue;
+        missing++;
+        if (r == 0 || here[(size_t)(r - 1) * stride]) last = r;
+    }
     used = (size_t)snprintf(text, capacity, missing == 1 ? "rank" : "ranks");
     for (r = 0; r < ranks; r = end) {
-        for (end = r + 1; end < ranks && here[end] == here[r];) end++;
-        if (here[r]) continue;
+        const int is_here = here[(size_t)r * stride];
+        for (end = r + 1; end < ranks && here[(size_t)end * stride] == is_here;) end++;
+        if (is_here) continue;
         if (runs++ == 0) *first = r;
         if (used + 64 > capacity) { (void)snprintf(text + used, capacity - used, " and more"); break; }
         used += (size_t)snprintf(text + used, capacity - used, "%s%d", runs == 1 ? " " : r == last ? " and " : ", ", r);
@@ -13849,24 +13852,25 @@ static int dcpi_list_missing(const uint8_t *here, int ranks, int *first, char *t
     return missing;
 }
 /* Rank 0, while the ranks agree: marks who has called, and names who has not. */
-static dcp_status dcpi_wave_list_missing(dcpi_wave *w, int *missing, int *first, char *text, size_t capacity) {
+static dcp_status dcpi_collective_list_missing(dcpi_collective *w, int *missing, int *first, char *text,
+                                               size_t capacity) {
     const dcpi_child *child = w->children;
-    const dcp_status status = dcpi_wave_read_here(w);
+    const dcp_status status = dcpi_collective_read_here(w);
     if (status) return status;
     w->here[0] = 1;
     for (; child < w->children + w->child_count; child++)               /* base is 0: its places are ranks */
         if (child->has_arrived) memset(w->here + child->rank, 1, (size_t)child->count);
-    *missing = dcpi_list_missing(w->here, w->c->world_size, first, text, capacity);
+    *missing = dcpi_list_missing(w->here, 1, w->c->world_size, first, text, capacity);
     return DCP_OK;
 }
 /* Has waited for a message of `from` in vain. Rank 0, while the ranks agree, knows who has said that it is here, and
  * tells everybody who is missing. Others only know for whom they wait. */
-static dcp_status dcpi_wave_late(dcpi_wave *w, int from, int64_t limit) {
+static dcp_status dcpi_collective_late(dcpi_collective *w, int from, int64_t limit) {
     const int is_lead = w->c->rank == 0 && w->is_agreeing;
     char whom[300];
     int first = from, missing = 0, is_here, r;
-    dcp_status status = dcpi_wave_look_around(w);
-    if (!status && is_lead) status = dcpi_wave_list_missing(w, &missing, &first, whom, sizeof whom);
+    dcp_status status = dcpi_collective_look_around(w);
+    if (!status && is_lead) status = dcpi_collective_list_missing(w, &missing, &first, whom, sizeof whom);
     if (status) return status;
     if (missing == 0) (void)snprintf(whom, sizeof whom, "rank %d (or one that it waits for)", from);
     status = dcpi_fail_of(w->err, first, DCP_E_TIMEOUT, "%s: rank %d has waited %" PRId64 " ms for %s: does it run, "
@@ -13874,13 +13878,13 @@ static dcp_status dcpi_wave_late(dcpi_wave *w, int from, int64_t limit) {
                           "ranks", w->head.call, w->c->rank, limit, whom);
     for (is_here = 1; is_here >= 0 && missing > 0; is_here--)
         for (r = 1; r < w->c->world_size; r++)          /* who is missing, last: it may be gone, or come back */
-            if (w->here[r] == is_here) dcpi_wave_tell(w, r, w->err);
+            if (w->here[r] == is_here) dcpi_collective_tell(w, r, w->err);
     w->is_told = missing > 0;
     return status;
 }
 
 /* ---- streams: `size` bytes that both sides know, in as many messages as it takes, at least one */
-static dcp_status dcpi_wave_send(dcpi_wave *w, int to, const void *data, size_t size) {
+static dcp_status dcpi_collective_send(dcpi_collective *w, int to, const void *data, size_t size) {
     const size_t most = size < DCPI_COORD_PIECE ? size : DCPI_COORD_PIECE;
     dcpi_buffer message = {NULL, 0, DCPI_MESSAGE_HEADER + most, 0};
     size_t at = 0;
@@ -13893,25 +13897,26 @@ static dcp_status dcpi_wave_send(dcpi_wave *w, int to, const void *data, size_t 
         message.size = DCPI_MESSAGE_HEADER;
         if (piece) dcpi_buffer_add(&message, (const uint8_t *)data + at, piece);
         status = dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, message.data, message.size,
-                                 dcpi_wave_left(w, dcpi_wave_limit_data(w)), w->err);
+                                 dcpi_collective_left(w, dcpi_collective_limit_data(w)), w->err);
         at += piece;
     } while (status == DCP_OK && at < size);
     dcpi_buffer_free(&message);
     if (status) dcpi_fail_context(w->err, "%s: ", w->head.call);
     return status;
 }
-static dcp_status dcpi_wave_send_down(dcpi_wave *w, const void *data, size_t size) {
+static dcp_status dcpi_collective_send_down(dcpi_collective *w, const void *data, size_t size) {
     dcp_status status = DCP_OK;
     int k;
     for (k = w->child_count; k-- > 0 && !status;)       /* the greatest subtree first: it has the longest way */
-        status = dcpi_wave_send(w, w->children[k].rank, data, size);
+        status = dcpi_collective_send(w, w->children[k].rank, data, size);
     return status;
 }
 /* One message of a stream of which `due` bytes are to come. */
-static dcp_status dcpi_wave_take_part(dcpi_wave *w, int from, int64_t limit, uint64_t due, uint8_t **message,
-                                      size_t *bytes) {
-    const dcp_status status = dcpi_wave_take(w, &from, limit, message, bytes);
-    if (status) return status == DCP_PENDING ? dcpi_wave_late(w, from, limit) : status;
+static dcp_status dcpi_collective_take_part(dcpi_collective *w, int from, int64_t limit, uint64_t due,
+                                            uint8_t **message,
+                                            size_t *bytes) {
+    const dcp_status status = dcpi_collective_take(w, &from, limit, message, bytes);
+    if (status) return status == DCP_PENDING ? dcpi_collective_late(w, from, limit) : status;
     *bytes -= DCPI_MESSAGE_HEADER;
     if (*bytes <= due && (*bytes > 0 || due == 0)) return DCP_OK;
     dcpi_free(*message);
@@ -13919,11 +13924,11 @@ static dcp_status dcpi_wave_take_part(dcpi_wave *w, int from, int64_t limit, uin
                         " are due", w->head.call, w->c->rank, (uint64_t)*bytes, from, due);
 }
 /* All of it, within `limit` ms of the call's begin. */
-static dcp_status dcpi_wave_receive(dcpi_wave *w, int from, int64_t limit, void *data, size_t size) {
+static dcp_status dcpi_collective_receive(dcpi_collective *w, int from, int64_t limit, void *data, size_t size) {
     size_t at = 0, bytes;
     uint8_t *message;
     do {
-        const dcp_status status = dcpi_wave_take_part(w, from, limit, size - at, &message, &bytes);
+        const dcp_status status = dcpi_collective_take_part(w, from, limit, size - at, &message, &bytes);
         if (status) return status;
         if (bytes) memcpy((uint8_t *)data + at, message + DCPI_MESSAGE_HEADER, bytes);
         dcpi_free(message);
@@ -13931,21 +13936,22 @@ static dcp_status dcpi_wave_receive(dcpi_wave *w, int from, int64_t limit, void 
     } while (at < size);
     return DCP_OK;
 }
-static dcp_status dcpi_wave_from_parent(dcpi_wave *w, void *data, size_t size) {
-    return dcpi_wave_receive(w, w->parent, dcpi_wave_limit_down(w), data, size);
+static dcp_status dcpi_collective_from_parent(dcpi_collective *w, void *data, size_t size) {
+    return dcpi_collective_receive(w, w->parent, dcpi_collective_limit_down(w), data, size);
 }
-static dcp_status dcpi_wave_from_child(dcpi_wave *w, dcpi_child *child, void *data, size_t size) {
+static dcp_status dcpi_collective_from_child(dcpi_collective *w, dcpi_child *child, void *data, size_t size) {
     /* another rank than 0 waits for rank 0's word, though it knows whom it misses */
-    const int64_t limit = w->is_agreeing && w->c->rank != 0 ? dcpi_wave_limit_down(w) : dcpi_wave_limit_up(w, child);
-    const dcp_status status = dcpi_wave_receive(w, child->rank, limit, data, size);
+    const int awaits_word = w->is_agreeing && w->c->rank != 0;
+    const int64_t limit = awaits_word ? dcpi_collective_limit_down(w) : dcpi_collective_limit_up(w, child);
+    const dcp_status status = dcpi_collective_receive(w, child->rank, limit, data, size);
     child->has_arrived |= !status;
     return status;
 }
 
 /* ---- the four */
 /* w->c is NULL on success if there is nobody to exchange anything with. */
-static dcp_status dcpi_wave_begin(dcpi_wave *w, dcp_coordinator *c, const char *call, int root, size_t size,
-                                  int timeout_ms, dcp_error *err) {
+static dcp_status dcpi_collective_begin(dcpi_collective *w, dcp_coordinator *c, const char *call, int root, size_t size,
+                                        int timeout_ms, dcp_error *err) {
     const int ranks = c ? c->world_size : 1;
     dcpi_coord *kept;
     dcp_status status;
@@ -13965,7 +13971,7 @@ static dcp_status dcpi_wave_begin(dcpi_wave *w, dcp_coordinator *c, const char *
     status = dcpi_coord_check_broken(c, err);
     if (status) return status;
     w->c = c;
-    dcpi_wave_stand(w, 0);                              /* at first */
+    dcpi_collective_take_place(w, 0);                              /* at first */
     w->is_agreeing = 1;
     w->timeout_ms = timeout_ms ? timeout_ms : DCPI_COORD_TIMEOUT;
     w->started_ms = dcpi_os_monotonic_ms();
@@ -13973,97 +13979,100 @@ static dcp_status dcpi_wave_begin(dcpi_wave *w, dcp_coordinator *c, const char *
     kept = dcpi_coord_keep(c, NULL, w->err);
     if (kept) w->head.number = kept->collectives++;
     if (kept && c->rank == 0) w->here = (uint8_t *)dcpi_alloc_array((size_t)ranks, 1, w->err);
-    return kept && (w->here || c->rank != 0) ? dcpi_succeed(err) : dcpi_wave_end(w, DCP_E_MEMORY);
+    return kept && (w->here || c->rank != 0) ? dcpi_succeed(err) : dcpi_collective_end(w, DCP_E_MEMORY);
 }
 typedef void (*dcpi_reduce_fn)(void *inout, const void *in, size_t size, void *user);
 
-static dcp_status dcpi_wave_reduce(dcpi_wave *w, void *data, size_t size, dcpi_reduce_fn reduce, void *user) {
+static dcp_status dcpi_collective_reduce(dcpi_collective *w, void *data, size_t size, dcpi_reduce_fn reduce,
+                                         void *user) {
     const int needs_room = size && w->child_count;
     void *in = needs_room ? dcpi_alloc(size, w->err) : NULL;
     dcp_status status = needs_room && !in ? DCP_E_MEMORY : DCP_OK;
     int k;
-    if (status == DCP_OK && w->c->rank == 0) status = dcpi_wave_read_here(w);
+    if (status == DCP_OK && w->c->rank == 0) status = dcpi_collective_read_here(w);
     for (k = 0; status == DCP_OK && k < w->child_count; k++) {
-        status = dcpi_wave_from_child(w, &w->children[k], in, size);
+        status = dcpi_collective_from_child(w, &w->children[k], in, size);
         if (status == DCP_OK && reduce) reduce(data, in, size, user);
     }
     dcpi_free(in);
     return status;
 }
 /* A barrier is a reduction of nothing. */
-static dcp_status dcpi_wave_reduce_all(dcpi_wave *w, void *data, size_t size, dcpi_reduce_fn reduce, void *user) {
-    dcp_status status = dcpi_wave_reduce(w, data, size, reduce, user);
-    if (status == DCP_OK && w->place) status = dcpi_wave_send(w, w->parent, data, size);
-    if (status == DCP_OK && w->place) status = dcpi_wave_from_parent(w, data, size);
-    return status ? status : dcpi_wave_send_down(w, data, size);
+static dcp_status dcpi_collective_reduce_all(dcpi_collective *w, void *data, size_t size, dcpi_reduce_fn reduce,
+                                             void *user) {
+    dcp_status status = dcpi_collective_reduce(w, data, size, reduce, user);
+    if (status == DCP_OK && w->place) status = dcpi_collective_send(w, w->parent, data, size);
+    if (status == DCP_OK && w->place) status = dcpi_collective_from_parent(w, data, size);
+    return status ? status : dcpi_collective_send_down(w, data, size);
 }
 /* All have called, and the same: now through the tree of the root. */
-static dcp_status dcpi_wave_agree(dcpi_wave *w) {
-    const dcp_status status = dcpi_wave_reduce_all(w, NULL, 0, NULL, NULL);
+static dcp_status dcpi_collective_agree(dcpi_collective *w) {
+    const dcp_status status = dcpi_collective_reduce_all(w, NULL, 0, NULL, NULL);
     w->is_agreeing = status != DCP_OK;
-    if (!status) dcpi_wave_stand(w, w->head.root);
+    if (!status) dcpi_collective_take_place(w, w->head.root);
     return status;
 }
 DCPDEF dcp_status dcp_barrier(dcp_coordinator *coordinator, int timeout_ms, dcp_error *err) {
-    dcpi_wave w;
-    dcp_status status = dcpi_wave_begin(&w, coordinator, "dcp_barrier", 0, 0, timeout_ms, err);
+    dcpi_collective w;
+    dcp_status status = dcpi_collective_begin(&w, coordinator, "dcp_barrier", 0, 0, timeout_ms, err);
     if (status || !w.c) return status;
-    return dcpi_wave_end(&w, dcpi_wave_reduce_all(&w, NULL, 0, NULL, NULL));
+    return dcpi_collective_end(&w, dcpi_collective_reduce_all(&w, NULL, 0, NULL, NULL));
 }
 DCPDEF dcp_status dcp_allreduce(dcp_coordinator *coordinator, void *data, size_t size,
                                 void (*reduce)(void *inout, const void *in, size_t size, void *user), void *user,
                                 int timeout_ms, dcp_error *err) {
-    dcpi_wave w;
+    dcpi_collective w;
     dcp_status status;
     if (!reduce) return dcpi_fail(err, DCP_E_INVALID, "dcp_allreduce: reduce is NULL");
     if (!data && size) return dcpi_fail(err, DCP_E_INVALID, "dcp_allreduce: data is NULL");
-    status = dcpi_wave_begin(&w, coordinator, "dcp_allreduce", 0, size, timeout_ms, err);
+    status = dcpi_collective_begin(&w, coordinator, "dcp_allreduce", 0, size, timeout_ms, err);
     if (status || !w.c) return status;
-    return dcpi_wave_end(&w, dcpi_wave_reduce_all(&w, data, size, reduce, user));
+    return dcpi_collective_end(&w, dcpi_collective_reduce_all(&w, data, size, reduce, user));
 }
 DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t size, int root, int timeout_ms,
                                 dcp_error *err) {
-    dcpi_wave w;
+    dcpi_collective w;
     dcp_status status;
     if (!data && size) return dcpi_fail(err, DCP_E_INVALID, "dcp_broadcast: data is NULL");
-    status = dcpi_wave_begin(&w, coordinator, "dcp_broadcast", root, size, timeout_ms, err);
+    status = dcpi_collective_begin(&w, coordinator, "dcp_broadcast", root, size, timeout_ms, err);
     if (status || !w.c) return status;
-    status = dcpi_wave_agree(&w);
-    if (status == DCP_OK && w.place) status = dcpi_wave_from_parent(&w, data, size);
-    if (status == DCP_OK) status = dcpi_wave_send_down(&w, data, size);
-    return dcpi_wave_end(&w, status);
+    status = dcpi_collective_agree(&w);
+    if (status == DCP_OK && w.place) status = dcpi_collective_from_parent(&w, data, size);
+    if (status == DCP_OK) status = dcpi_collective_send_down(&w, data, size);
+    return dcpi_collective_end(&w, status);
 }
 /* ---- gather. list: the size of each rank's part in this subtree, 8 bytes each, this rank first */
 static uint64_t dcpi_list_size(const uint8_t *list, int place) { return dcpi_load64(list + 8 * (size_t)place); }
-static dcp_status dcpi_wave_gather_sizes(dcpi_wave *w, uint8_t *list) {
+static dcp_status dcpi_collective_gather_sizes(dcpi_collective *w, uint8_t *list) {
     dcp_status status = DCP_OK;
     dcpi_child *child = w->children;
     for (; status == DCP_OK && child < w->children + w->child_count; child++)
-        status = dcpi_wave_from_child(w, child, list + 8 * (size_t)child->distance, 8 * (size_t)child->count);
+        status = dcpi_collective_from_child(w, child, list + 8 * (size_t)child->distance, 8 * (size_t)child->count);
     return status;
 }
 /* Passes a part on, message by message, so that no rank but the root holds more than its own data. */
-static dcp_status dcpi_wave_forward(dcpi_wave *w, int from, uint64_t left) {
-    const int64_t limit = dcpi_wave_limit_data(w);
+static dcp_status dcpi_collective_forward(dcpi_collective *w, int from, uint64_t left) {
+    const int64_t limit = dcpi_collective_limit_data(w);
     dcp_status status = DCP_OK;
     uint8_t *message;
     size_t bytes;
     for (; left > 0 && status == DCP_OK; left -= bytes) {
-        status = dcpi_wave_take_part(w, from, limit, left, &message, &bytes);
+        status = dcpi_collective_take_part(w, from, limit, left, &message, &bytes);
         if (status) return status;
         status = dcpi_coord_send(w->c, w->parent, DCPI_TAG_COLLECTIVE, message, DCPI_MESSAGE_HEADER + bytes,
-                                 dcpi_wave_left(w, limit), w->err);
+                                 dcpi_collective_left(w, limit), w->err);
         dcpi_free(message);
     }
     return status;
 }
-static dcp_status dcpi_wave_gather_up(dcpi_wave *w, const uint8_t *list, int count, const void *data, size_t size) {
-    dcp_status status = dcpi_wave_send(w, w->parent, list, 8 * (size_t)count);
+static dcp_status dcpi_collective_gather_up(dcpi_collective *w, const uint8_t *list, int count, const void *data,
+                                            size_t size) {
+    dcp_status status = dcpi_collective_send(w, w->parent, list, 8 * (size_t)count);
     int k, i;
-    if (status == DCP_OK && size) status = dcpi_wave_send(w, w->parent, data, size);
+    if (status == DCP_OK && size) status = dcpi_collective_send(w, w->parent, data, size);
     for (k = 0; k < w->child_count; k++)
         for (i = 0; status == DCP_OK && i < w->children[k].count; i++)
-            status = dcpi_wave_forward(w, w->children[k].rank, dcpi_list_size(list, w->children[k].distance + i));
+            status = dcpi_collective_forward(w, w->children[k].rank, dcpi_list_size(list, w->children[k].distance + i));
     return status;
 }
 /* On the root: one allocation with the pointers and room for each part, and the sizes. list is in the order of
@@ -14088,32 +14097,33 @@ static dcp_status dcpi_gather_room(int ranks, int root, const uint8_t *list, voi
     }
     return DCP_OK;
 }
-static dcp_status dcpi_wave_gather_in(dcpi_wave *w, const uint8_t *list, const void *data, void ***parts,
-                                      size_t **sizes) {
+static dcp_status dcpi_collective_gather_in(dcpi_collective *w, const uint8_t *list, const void *data, void ***parts,
+                                            size_t **sizes) {
     dcp_status status = dcpi_gather_room(w->c->world_size, w->head.root, list, parts, sizes, w->err);
     int k, i;
     if (status) return status;
     if ((*sizes)[w->head.root]) memcpy((*parts)[w->head.root], data, (*sizes)[w->head.root]);
     for (k = 0; k < w->child_count; k++)
         for (i = 0; status == DCP_OK && i < w->children[k].count; i++) {
-            const int rank = dcpi_wave_rank(w, w->children[k].distance + i), from = w->children[k].rank;
+            const int rank = dcpi_collective_rank(w, w->children[k].distance + i), from = w->children[k].rank;
             if (!(*sizes)[rank]) continue;
-            status = dcpi_wave_receive(w, from, dcpi_wave_limit_data(w), (*parts)[rank], (*sizes)[rank]);
+            status = dcpi_collective_receive(w, from, dcpi_collective_limit_data(w), (*parts)[rank], (*sizes)[rank]);
         }
     return status;
 }
-static dcp_status dcpi_wave_gather(dcpi_wave *w, const void *data, size_t size, void ***parts, size_t **sizes) {
+static dcp_status dcpi_collective_gather(dcpi_collective *w, const void *data, size_t size, void ***parts,
+                                         size_t **sizes) {
     uint8_t *list;
     int count = 1, k;
-    dcp_status status = dcpi_wave_agree(w);
+    dcp_status status = dcpi_collective_agree(w);
     if (status) return status;
     for (k = 0; k < w->child_count; k++) count += w->children[k].count;
     list = (uint8_t *)dcpi_alloc_array((size_t)count, 8, w->err);
     if (!list) return DCP_E_MEMORY;
     dcpi_store64(list, size);
-    status = dcpi_wave_gather_sizes(w, list);
-    if (status == DCP_OK && w->place) status = dcpi_wave_gather_up(w, list, count, data, size);
-    else if (status == DCP_OK) status = dcpi_wave_gather_in(w, list, data, parts, sizes);
+    status = dcpi_collective_gather_sizes(w, list);
+    if (status == DCP_OK && w->place) status = dcpi_collective_gather_up(w, list, count, data, size);
+    else if (status == DCP_OK) status = dcpi_collective_gather_in(w, list, data, parts, sizes);
     dcpi_free(list);
     return status;
 }
@@ -14127,16 +14137,16 @@ static dcp_status dcpi_gather_alone(const void *data, size_t size, void ***parts
 }
 DCPDEF dcp_status dcp_gather(dcp_coordinator *coordinator, const void *data, size_t size, void ***parts, size_t **sizes,
                              int root, int timeout_ms, dcp_error *err) {
-    dcpi_wave w;
+    dcpi_collective w;
     dcp_status status;
     if (parts) *parts = NULL;
     if (sizes) *sizes = NULL;
     if (!data && size) return dcpi_fail(err, DCP_E_INVALID, "dcp_gather: data is NULL");
     if ((!parts || !sizes) && (!coordinator || coordinator->rank == root))
         return dcpi_fail(err, DCP_E_INVALID, "dcp_gather: parts and sizes must not be NULL on the root");
-    status = dcpi_wave_begin(&w, coordinator, "dcp_gather", root, 0, timeout_ms, err);
+    status = dcpi_collective_begin(&w, coordinator, "dcp_gather", root, 0, timeout_ms, err);
     if (status) return status;
-    if (w.c) status = dcpi_wave_end(&w, dcpi_wave_gather(&w, data, size, parts, sizes));
+    if (w.c) status = dcpi_collective_end(&w, dcpi_collective_gather(&w, data, size, parts, sizes));
     else status = dcpi_gather_alone(data, size, parts, sizes, err);
     if (status == DCP_OK) return DCP_OK;
     if (parts) { dcpi_free(*parts); *parts = NULL; }
@@ -14146,148 +14156,147 @@ DCPDEF dcp_status dcp_gather(dcp_coordinator *coordinator, const void *data, siz
 
 /* ---- thread group: n ranks in one process (declared in >>api_plug) --------------------------------------------------
  * Each rank has a mailbox with a lock of its own. Messages are queued by their tags, so that those with one tag are in
- * nobody's way who waits for another. A sender wakes the receivers of a mailbox only if one of them waits for just this.
- */
-typedef struct dcpi_letter { struct dcpi_letter *next; int from, tag; void *data; size_t size; } dcpi_letter;
+ * nobody's way who waits for another. A sender wakes the receivers of a mailbox only if one waits for just this. */
+typedef struct dcpi_mail { struct dcpi_mail *next; int from, tag; void *data; size_t size; } dcpi_mail;
 typedef struct dcpi_waiter { struct dcpi_waiter *next; int from, tag; } dcpi_waiter;
-/* Without memory a verdict arrives all the same, so that nobody has to leave what it made: each mailbox has a letter
- * set aside for one message, of DCPI_SPARE_MOST bytes at most. Signs of life, which are shorter than all else, do not
+/* Without memory a verdict arrives all the same, so that nobody has to leave what it made: each mailbox has room
+ * set aside for one, of DCPI_SPARE_MOST bytes at most. Signs of life, which are shorter than all else, do not
  * get it. */
 #define DCPI_SPARE_LEAST (DCPI_MESSAGE_HEADER + 1)
 #define DCPI_SPARE_MOST 1024
 #define DCPI_QUEUES 256                                 /* a power of two */
 typedef struct dcpi_mailbox {
     dcpi_mutex lock; dcpi_cond arrived;
-    dcpi_letter *first[DCPI_QUEUES], **end[DCPI_QUEUES], *spare;         /* end: NULL at first */
+    dcpi_mail *first[DCPI_QUEUES], **end[DCPI_QUEUES], *spare;         /* end: NULL at first */
     dcpi_waiter *waiters;
     volatile int closed;                                /* set under the lock, looked at by all */
 } dcpi_mailbox;
 /* lock: of `open` */
 typedef struct dcpi_group { int ranks, ready, open; dcpi_mutex lock; dcpi_mailbox *mailboxes; } dcpi_group;
-typedef struct dcpi_seat { dcpi_group *group; int rank; dcp_coordinator coordinator; } dcpi_seat;
+typedef struct dcpi_endpoint { dcpi_group *group; int rank; dcp_coordinator coordinator; } dcpi_endpoint;
 
 /* ---- queues; under the mailbox's lock */
 static int dcpi_mailbox_queue(int tag) { return (int)(((uint32_t)tag * 0x9E3779B1u) >> 16 & (DCPI_QUEUES - 1)); }
-static void dcpi_mailbox_put(dcpi_mailbox *m, dcpi_letter *letter) {
-    const int q = dcpi_mailbox_queue(letter->tag);
-    letter->next = NULL;
-    *(m->first[q] ? m->end[q] : &m->first[q]) = letter;
-    m->end[q] = &letter->next;
+static void dcpi_mailbox_put(dcpi_mailbox *m, dcpi_mail *mail) {
+    const int q = dcpi_mailbox_queue(mail->tag);
+    mail->next = NULL;
+    *(m->first[q] ? m->end[q] : &m->first[q]) = mail;
+    m->end[q] = &mail->next;
 }
 /* The oldest one with that tag from that rank, or from any; NULL: there is none. */
-static dcpi_letter *dcpi_mailbox_take(dcpi_mailbox *m, int from, int tag) {
+static dcpi_mail *dcpi_mailbox_take(dcpi_mailbox *m, int from, int tag) {
     const int q = dcpi_mailbox_queue(tag);
-    dcpi_letter **link = &m->first[q], *letter;
-    while ((letter = *link) != NULL && (letter->tag != tag || (from != DCP_ANY_RANK && letter->from != from)))
-        link = &letter->next;
-    if (!letter) return NULL;
-    *link = letter->next;
-    if (m->end[q] == &letter->next) m->end[q] = link;
-    return letter;
+    dcpi_mail **link = &m->first[q], *mail;
+    while ((mail = *link) != NULL && (mail->tag != tag || (from != DCP_ANY_RANK && mail->from != from)))
+        link = &mail->next;
+    if (!mail) return NULL;
+    *link = mail->next;
+    if (m->end[q] == &mail->next) m->end[q] = link;
+    return mail;
 }
 
 /* ---- send and receive */
-static void dcpi_letter_free(dcpi_letter *letter) {
-    if (letter) dcpi_free(letter->data);
-    dcpi_free(letter);
+static void dcpi_mail_free(dcpi_mail *mail) {
+    if (mail) dcpi_free(mail->data);
+    dcpi_free(mail);
 }
 /* With room for so many bytes; NULL: no memory. */
-static dcpi_letter *dcpi_letter_new(size_t size, dcp_error *err) {
-    dcpi_letter *letter = (dcpi_letter *)dcpi_alloc_array(1, sizeof *letter, err);
-    if (!letter) return NULL;
-    letter->data = size ? dcpi_alloc(size, err) : NULL;
-    if (letter->data || !size) return letter;
-    dcpi_free(letter);
+static dcpi_mail *dcpi_mail_new(size_t size, dcp_error *err) {
+    dcpi_mail *mail = (dcpi_mail *)dcpi_alloc_array(1, sizeof *mail, err);
+    if (!mail) return NULL;
+    mail->data = size ? dcpi_alloc(size, err) : NULL;
+    if (mail->data || !size) return mail;
+    dcpi_free(mail);
     return NULL;
 }
-static dcp_status dcpi_seat_closed(int rank, dcp_error *err) {
+static dcp_status dcpi_endpoint_closed(int rank, dcp_error *err) {
     return dcpi_fail(err, DCP_E_COMM, "rank %d of the thread group has been closed", rank);
 }
-/* Under the lock; *letter NULL: of what is set aside. Who failed has the letter still. */
-static dcp_status dcpi_seat_post(const dcpi_seat *seat, int to, int tag, dcpi_letter **letter, const void *data,
-                                 size_t size, dcp_error *err) {
-    dcpi_mailbox *m = &seat->group->mailboxes[to];
+/* Under the lock; *mail NULL: of what is set aside. Who failed has it still. */
+static dcp_status dcpi_endpoint_post(const dcpi_endpoint *self, int to, int tag, dcpi_mail **mail, const void *data,
+                                     size_t size, dcp_error *err) {
+    dcpi_mailbox *m = &self->group->mailboxes[to];
     const dcpi_waiter *waiter;
-    if (m->closed) return dcpi_seat_closed(to, err);
-    if (!*letter && size >= DCPI_SPARE_LEAST && size <= DCPI_SPARE_MOST) {
-        *letter = m->spare;
+    if (m->closed) return dcpi_endpoint_closed(to, err);
+    if (!*mail && size >= DCPI_SPARE_LEAST && size <= DCPI_SPARE_MOST) {
+        *mail = m->spare;
         m->spare = NULL;
     }
-    if (!*letter) return dcpi_no_memory(err, size);
-    (*letter)->from = seat->rank;
-    (*letter)->tag = tag;
-    (*letter)->size = size;
-    if (size) memcpy((*letter)->data, data, size);
-    dcpi_mailbox_put(m, *letter);
-    if (!m->spare) m->spare = dcpi_letter_new(DCPI_SPARE_MOST, NULL);
+    if (!*mail) return dcpi_no_memory(err, size);
+    (*mail)->from = self->rank;
+    (*mail)->tag = tag;
+    (*mail)->size = size;
+    if (size) memcpy((*mail)->data, data, size);
+    dcpi_mailbox_put(m, *mail);
+    if (!m->spare) m->spare = dcpi_mail_new(DCPI_SPARE_MOST, NULL);
     for (waiter = m->waiters; waiter; waiter = waiter->next)
-        if (waiter->tag == tag && (waiter->from == seat->rank || waiter->from == DCP_ANY_RANK)) break;
+        if (waiter->tag == tag && (waiter->from == self->rank || waiter->from == DCP_ANY_RANK)) break;
     if (waiter) dcpi_cond_wake_all(&m->arrived);
     return DCP_OK;
 }
-static dcp_status dcpi_seat_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
-                                 dcp_error *err) {
-    const dcpi_seat *seat = (const dcpi_seat *)context;
-    dcpi_letter *letter;
+static dcp_status dcpi_endpoint_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                                     dcp_error *err) {
+    const dcpi_endpoint *self = (const dcpi_endpoint *)context;
+    dcpi_mail *mail;
     dcp_status status;
     (void)timeout_ms;
-    if (to < 0 || to >= seat->group->ranks)             /* the world_size has been changed */
+    if (to < 0 || to >= self->group->ranks)             /* the world_size has been changed */
         return dcpi_fail(err, DCP_E_INVALID, "rank %d is none of the thread group, which has %d", to,
-                         seat->group->ranks);
-    letter = dcpi_letter_new(size, err);
-    dcpi_mutex_lock(&seat->group->mailboxes[to].lock);
-    status = dcpi_seat_post(seat, to, tag, &letter, data, size, err);
-    dcpi_mutex_unlock(&seat->group->mailboxes[to].lock);
-    if (status) dcpi_letter_free(letter);
+                         self->group->ranks);
+    mail = dcpi_mail_new(size, err);
+    dcpi_mutex_lock(&self->group->mailboxes[to].lock);
+    status = dcpi_endpoint_post(self, to, tag, &mail, data, size, err);
+    dcpi_mutex_unlock(&self->group->mailboxes[to].lock);
+    if (status) dcpi_mail_free(mail);
     return status;
 }
 /* Whether nothing can come any more: from that rank, or from any. */
-static int dcpi_seat_is_left(const dcpi_seat *seat, int from) {
+static int dcpi_endpoint_is_left(const dcpi_endpoint *self, int from) {
     int rank;
-    if (from >= seat->group->ranks) return 1;
-    if (from != DCP_ANY_RANK) return dcpi_flag_get(&seat->group->mailboxes[from].closed);
-    for (rank = 0; rank < seat->group->ranks; rank++)
-        if (rank != seat->rank && !dcpi_flag_get(&seat->group->mailboxes[rank].closed)) return 0;
+    if (from >= self->group->ranks) return 1;
+    if (from != DCP_ANY_RANK) return dcpi_flag_get(&self->group->mailboxes[from].closed);
+    for (rank = 0; rank < self->group->ranks; rank++)
+        if (rank != self->rank && !dcpi_flag_get(&self->group->mailboxes[rank].closed)) return 0;
     return 1;
 }
 /* A rank closes after its last message has been put here under our lock, so "no message, and closed" in this order is
  * the truth. */
-static dcp_status dcpi_seat_await(const dcpi_seat *seat, int from, int tag, int timeout_ms, dcpi_letter **letter,
-                                  dcp_error *err) {
-    dcpi_mailbox *m = &seat->group->mailboxes[seat->rank];
+static dcp_status dcpi_endpoint_await(const dcpi_endpoint *self, int from, int tag, int timeout_ms, dcpi_mail **mail,
+                                      dcp_error *err) {
+    dcpi_mailbox *m = &self->group->mailboxes[self->rank];
     const int64_t until = timeout_ms > 0 ? dcpi_os_monotonic_ms() + timeout_ms : 0;
     int64_t left = timeout_ms;
-    while ((*letter = dcpi_mailbox_take(m, from, tag)) == NULL) {
-        dcpi_waiter self, **link;
-        if (dcpi_seat_is_left(seat, from) && from == DCP_ANY_RANK)
+    while ((*mail = dcpi_mailbox_take(m, from, tag)) == NULL) {
+        dcpi_waiter waiter, **link;
+        if (dcpi_endpoint_is_left(self, from) && from == DCP_ANY_RANK)
             return dcpi_fail(err, DCP_E_COMM, "all other ranks of the thread group have been closed");
-        if (dcpi_seat_is_left(seat, from)) return dcpi_seat_closed(from, err);
+        if (dcpi_endpoint_is_left(self, from)) return dcpi_endpoint_closed(from, err);
         if (left <= 0) return DCP_PENDING;
-        self.from = from;
-        self.tag = tag;
-        self.next = m->waiters;
-        m->waiters = &self;
+        waiter.from = from;
+        waiter.tag = tag;
+        waiter.next = m->waiters;
+        m->waiters = &waiter;
         dcpi_cond_wait_ms(&m->arrived, &m->lock, (int)left);
-        for (link = &m->waiters; *link != &self; link = &(*link)->next) {}
-        *link = self.next;
+        for (link = &m->waiters; *link != &waiter; link = &(*link)->next) {}
+        *link = waiter.next;
         left = until - dcpi_os_monotonic_ms();
     }
     return DCP_OK;
 }
-static dcp_status dcpi_seat_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms,
-                                    dcp_error *err) {
-    const dcpi_seat *seat = (const dcpi_seat *)context;
-    dcpi_mailbox *m = &seat->group->mailboxes[seat->rank];
-    dcpi_letter *letter;
+static dcp_status dcpi_endpoint_receive(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms,
+                                        dcp_error *err) {
+    const dcpi_endpoint *self = (const dcpi_endpoint *)context;
+    dcpi_mailbox *m = &self->group->mailboxes[self->rank];
+    dcpi_mail *mail;
     dcp_status status;
     dcpi_mutex_lock(&m->lock);
-    status = dcpi_seat_await(seat, *from, tag, timeout_ms, &letter, err);
+    status = dcpi_endpoint_await(self, *from, tag, timeout_ms, &mail, err);
     dcpi_mutex_unlock(&m->lock);
     if (status) return status;
-    *from = letter->from;
-    *data = letter->data;
-    *size = letter->size;
-    dcpi_free(letter);
+    *from = mail->from;
+    *data = mail->data;
+    *size = mail->size;
+    dcpi_free(mail);
     return DCP_OK;
 }
 
@@ -14295,8 +14304,8 @@ static dcp_status dcpi_seat_receive(void *context, int *from, int tag, void **da
 static void dcpi_mailbox_empty(dcpi_mailbox *m) {       /* under the lock */
     size_t i;
     for (i = 0; i < DCPI_QUEUES; i++)
-        while (m->first[i]) dcpi_letter_free(dcpi_mailbox_take(m, DCP_ANY_RANK, m->first[i]->tag));
-    dcpi_letter_free(m->spare);
+        while (m->first[i]) dcpi_mail_free(dcpi_mailbox_take(m, DCP_ANY_RANK, m->first[i]->tag));
+    dcpi_mail_free(m->spare);
     m->spare = NULL;
 }
 static void dcpi_group_free(dcpi_group *group) {
@@ -14310,12 +14319,12 @@ static void dcpi_group_free(dcpi_group *group) {
     dcpi_free(group->mailboxes);
     dcpi_free(group);
 }
-static void dcpi_seat_destroy(void *context) {
-    dcpi_seat *seat = (dcpi_seat *)context;
-    dcpi_group *group = seat->group;
+static void dcpi_endpoint_destroy(void *context) {
+    dcpi_endpoint *self = (dcpi_endpoint *)context;
+    dcpi_group *group = self->group;
     int i, last;
     for (i = 0; i < group->ranks; i++) {                /* its own mailbox first, then all see that it is closed */
-        dcpi_mailbox *m = &group->mailboxes[(seat->rank + i) % group->ranks];
+        dcpi_mailbox *m = &group->mailboxes[(self->rank + i) % group->ranks];
         dcpi_mutex_lock(&m->lock);
         if (i == 0) {
             dcpi_flag_set(&m->closed, 1);
@@ -14328,7 +14337,7 @@ static void dcpi_seat_destroy(void *context) {
     last = --group->open == 0;
     dcpi_mutex_unlock(&group->lock);
     if (last) dcpi_group_free(group);
-    dcpi_free(seat);
+    dcpi_free(self);
 }
 static dcpi_group *dcpi_group_make(int ranks, dcp_error *err) {
     dcpi_group *group = (dcpi_group *)dcpi_alloc_array(1, sizeof *group, err);
@@ -14345,7 +14354,7 @@ static dcpi_group *dcpi_group_make(int ranks, dcp_error *err) {
         dcpi_mailbox *m = &group->mailboxes[group->ready];
         const int has_lock = dcpi_mutex_init(&m->lock) == 0;
         if (has_lock && dcpi_cond_init(&m->arrived) == 0) {
-            m->spare = dcpi_letter_new(DCPI_SPARE_MOST, err);
+            m->spare = dcpi_mail_new(DCPI_SPARE_MOST, err);
             if (m->spare) continue;
             dcpi_mailbox_empty(m);
             dcpi_cond_destroy(&m->arrived);
@@ -14357,20 +14366,20 @@ static dcpi_group *dcpi_group_make(int ranks, dcp_error *err) {
     }
     return group;
 }
-static dcp_coordinator *dcpi_seat_make(dcpi_group *group, int rank, dcp_error *err) {
-    dcpi_seat *seat = (dcpi_seat *)dcpi_alloc_array(1, sizeof *seat, err);
+static dcp_coordinator *dcpi_endpoint_make(dcpi_group *group, int rank, dcp_error *err) {
+    dcpi_endpoint *self = (dcpi_endpoint *)dcpi_alloc_array(1, sizeof *self, err);
     dcp_coordinator *c;
-    if (!seat) return NULL;
-    c = &seat->coordinator;
-    seat->group = group;
-    seat->rank = rank;
-    c->context = seat;
+    if (!self) return NULL;
+    c = &self->coordinator;
+    self->group = group;
+    self->rank = rank;
+    c->context = self;
     c->rank = rank;
     c->world_size = group->ranks;
     c->thread_safe = 1;
-    c->send = dcpi_seat_send;
-    c->receive = dcpi_seat_receive;
-    c->destroy = dcpi_seat_destroy;
+    c->send = dcpi_endpoint_send;
+    c->receive = dcpi_endpoint_receive;
+    c->destroy = dcpi_endpoint_destroy;
     return c;
 }
 DCPDEF dcp_status dcp_thread_group_open(int world_size, dcp_coordinator **ranks, dcp_error *err) {
@@ -14386,7 +14395,7 @@ DCPDEF dcp_status dcp_thread_group_open(int world_size, dcp_coordinator **ranks,
     group = dcpi_group_make(world_size, err);
     if (!group) return DCP_E_MEMORY;
     for (i = 0; i < world_size; i++) {
-        ranks[i] = dcpi_seat_make(group, i, err);
+        ranks[i] = dcpi_endpoint_make(group, i, err);
         if (!ranks[i]) break;
         group->open++;
     }
@@ -14459,10 +14468,9 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     t->rank = c->rank;
     t->world_size = c->world_size;
     t->peer_count = t->rank == 0 ? t->world_size : 1;
-    t->peers = t->rank == 0 ? (dcpi_peer *)dcpi_alloc_array((size_t)t->peer_count, sizeof *t->peers + 1, err)
+    t->peers = t->rank == 0 ? (dcpi_peer *)dcpi_alloc_array((size_t)t->peer_count, sizeof *t->peers, err)
                             : &t->lead;
     if (!t->peers) t->peer_count = 0;
-    else t->here = t->rank == 0 ? (uint8_t *)(t->peers + t->peer_count) : &t->lead_here;
     for (r = 0; r < t->peer_count; r++) t->peers[r].heard_ms = now;
     t->spoke_ms = now;
     return t->peers && t->kept ? DCP_OK : DCP_E_MEMORY;
@@ -14544,10 +14552,9 @@ static dcp_status dcpi_team_send(dcpi_team *t, int to, dcpi_message_kind kind, u
     for (attempt = 1; ; attempt++) {                    /* without memory it is not sent, but the others wait for it */
         status = DCP_PENDING;
         (void)dcpi_succeed(err);
-        if (!t->is_polled)
-            status = dcpi_coord_call_send(t->coordinator, to, DCPI_TAG_OPERATION, message, size, timeout_ms, err);
-        else if (dcpi_team_peer(t, to)->posted == 0)
-            status = dcpi_coord_try_send(t->coordinator, to, DCPI_TAG_OPERATION, message, size, 0, err);
+        if (!t->is_polled || dcpi_team_peer(t, to)->posted == 0)
+            status = dcpi_coord_call_send(t->coordinator, to, DCPI_TAG_OPERATION, message, size,
+                                          t->is_polled ? 0 : timeout_ms, err);
         if (status == DCP_PENDING) status = dcpi_team_post(t, to, message, size, err);
         if (status != DCP_E_MEMORY || attempt == 5) break;
         dcpi_os_sleep_ms(10 * attempt);
@@ -14651,7 +14658,7 @@ static void dcpi_team_unreachable(dcpi_op *op, const dcp_error *why) {
 }
 
 /* ---- signs of life */
-static void dcpi_team_show_life(dcpi_op *op, int64_t now) {
+static void dcpi_team_heartbeat(dcpi_op *op, int64_t now) {
     dcpi_team *t = &op->team;
     uint8_t message[DCPI_MESSAGE_HEADER];
     dcp_error error;
@@ -14675,9 +14682,9 @@ static dcp_status dcpi_team_check_silence(dcpi_op *op, int64_t now) {
     dcp_error error;
     int r, missing, first = 0;
     for (r = 0; r < t->peer_count; r++)
-        t->here[r] = r == t->rank || (t->rank == 0 && dcpi_peer_has_spoken(&t->peers[r])) ||
-                     now - t->peers[r].heard_ms <= limit;
-    missing = dcpi_list_missing(t->here, t->peer_count, &first, list, sizeof list);
+        t->peers[r].is_here = r == t->rank || (t->rank == 0 && dcpi_peer_has_spoken(&t->peers[r])) ||
+                              now - t->peers[r].heard_ms <= limit;
+    missing = dcpi_list_missing(&t->peers->is_here, sizeof *t->peers, t->peer_count, &first, list, sizeof list);
     if (missing == 0) return DCP_OK;
     (void)dcpi_fail_of(&error, first, DCP_E_TIMEOUT, "no sign of life from %s for %" PRId64 " ms (%d of %d ranks) in "
                        "phase %s: stopped, dead or cut off", list, limit, missing, t->world_size,
@@ -14696,7 +14703,7 @@ static void dcpi_team_flush(dcpi_op *op) {
         dcp_status status = DCP_PENDING;
         (void)dcpi_succeed(&error);
         if (peer->stuck_at != t->flushes)
-            status = dcpi_coord_try_send(t->coordinator, posted->to, DCPI_TAG_OPERATION, posted + 1, posted->size, 0,
+            status = dcpi_coord_call_send(t->coordinator, posted->to, DCPI_TAG_OPERATION, posted + 1, posted->size, 0,
                                          &error);
         if (status == DCP_PENDING) {
             peer->stuck_at = t->flushes;
@@ -14727,7 +14734,7 @@ static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) {
     t->listened_ms = now;
     dcpi_team_read_mail(op);                           /* first: one who was stopped for long finds the verdict there */
     if (dcpi_team_has_word(t)) return dcpi_team_failure(t, err);
-    dcpi_team_show_life(op, now);
+    dcpi_team_heartbeat(op, now);
     if (!dcpi_team_is_over(t) && (t->rank != 0 || !t->failure.status)) (void)dcpi_team_check_silence(op, now);
     if (!t->failure.status && t->first_failure_ms)
         return dcpi_fail(err, DCP_E_CANCELLED, "another rank failed");  /* rank 0: the next round finds out which */
@@ -14763,7 +14770,7 @@ static dcp_status dcpi_team_collect(dcpi_op *op, int wait_ms, dcp_error *err) {
     t->head.step++;
     return t->first_failure_ms ? dcpi_team_lowest(t, err) : dcpi_team_failure(t, err);
 }
-/* Rank 0: DCP_PENDING, and dcpi_team_collect until it says something else. Other ranks: nothing to wait for, their own
+/* Rank 0: DCP_PENDING, and dcpi_team_step until it says something else. Other ranks: nothing to wait for, their own
  * status. */
 static dcp_status dcpi_team_up_begin(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
     dcpi_team *t = &op->team;
@@ -14784,14 +14791,6 @@ static dcp_status dcpi_team_up_begin(dcpi_op *op, dcp_status status, dcpi_buffer
     dcpi_team_unreachable(op, err);
     return dcpi_team_failure(t, err);
 }
-/* Rank 0: everyone's bodies are in peers[r].message then; its own status, or the lowest failing rank's. Other ranks:
- * their own status. */
-static dcp_status dcpi_team_up(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
-    status = dcpi_team_up_begin(op, status, message, err);
-    while (status == DCP_PENDING) status = dcpi_team_collect(op, DCPI_TEAM_SLICE_MS, err);
-    return status;
-}
-
 /* ---- a round down */
 
 static void dcpi_team_tell_over(dcpi_op *op, const dcp_error *why) {
@@ -14835,14 +14834,7 @@ static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, i
 }
 /* Waits for rank 0's word. Until its promise a rank may still fail by itself; then it says so, and waits for the word
  * all the same. The last word is the verdict, though this rank may have failed meanwhile; and who has sent all and does
- * not hear it cannot know it (G5). */
-static void dcpi_team_follow_begin(dcpi_team *t, dcp_status own, int is_last) {
-    t->own = own;
-    dcpi_team_forget(&t->peers[0]);
-    if (is_last && !own && t->state == DCPI_RANK_WORKS) t->state = DCPI_RANK_HAS_SAID_ALL;
-    t->awaits = is_last ? DCPI_AWAITS_VERDICT : DCPI_AWAITS_WORD;
-}
-/* One step, as dcpi_team_collect. */
+ * not hear it cannot know it (G5). One step, as dcpi_team_collect. */
 static dcp_status dcpi_team_follow(dcpi_op *op, int wait_ms, dcp_error *err) {
     dcpi_team *t = &op->team;
     const int may_fail = t->state < DCPI_RANK_HAS_PROMISED && !t->own, is_last = t->awaits == DCPI_AWAITS_VERDICT;
@@ -14864,7 +14856,7 @@ static dcp_status dcpi_team_follow(dcpi_op *op, int wait_ms, dcp_error *err) {
     return is_last ? DCP_OK : t->own;
 }
 /* Rank 0: with a failure in `status`, tells all that it is over; else sends each what `make` gives (NULL: nothing).
- * Others: DCP_PENDING, and dcpi_team_follow until it says something else; their body is in peers[0] then. */
+ * Others: DCP_PENDING, and dcpi_team_step until it says something else; their body is in peers[0] then. */
 static dcp_status dcpi_team_down_begin(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, int flags,
                                        dcp_error *err) {
     dcpi_team *t = &op->team;
@@ -14872,7 +14864,10 @@ static dcp_status dcpi_team_down_begin(dcpi_op *op, dcp_status status, dcpi_team
     if (dcpi_team_is_over(t)) return t->failure.status ? dcpi_team_failure(t, err) : status;
     if (t->rank != 0) {
         if (!t->peers) return status;
-        dcpi_team_follow_begin(t, status, (flags & DCPI_DOWN_LAST) != 0);
+        dcpi_team_forget(&t->peers[0]);
+        t->own = status;
+        t->awaits = flags & DCPI_DOWN_LAST ? DCPI_AWAITS_VERDICT : DCPI_AWAITS_WORD;
+        if ((flags & DCPI_DOWN_LAST) && !status && t->state == DCPI_RANK_WORKS) t->state = DCPI_RANK_HAS_SAID_ALL;
         return DCP_PENDING;
     }
     /* the reason is another's */
@@ -14884,11 +14879,24 @@ static dcp_status dcpi_team_down_begin(dcpi_op *op, dcp_status status, dcpi_team
     dcpi_team_tell_over(op, err);
     return status;
 }
+
+/* ---- whole rounds */
+/* What a round that has begun waits for, for wait_ms at most. DCP_PENDING: there is another step. */
+static dcp_status dcpi_team_step(dcpi_op *op, int wait_ms, dcp_error *err) {
+    return op->team.rank == 0 ? dcpi_team_collect(op, wait_ms, err) : dcpi_team_follow(op, wait_ms, err);
+}
+static dcp_status dcpi_team_wait(dcpi_op *op, dcp_status status, dcp_error *err) {
+    while (status == DCP_PENDING) status = dcpi_team_step(op, DCPI_TEAM_SLICE_MS, err);
+    return status;
+}
+/* Rank 0: everyone's bodies are in peers[r].message then; its own status, or the lowest failing rank's. Other ranks:
+ * their own status. */
+static dcp_status dcpi_team_up(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
+    return dcpi_team_wait(op, dcpi_team_up_begin(op, status, message, err), err);
+}
 static dcp_status dcpi_team_down(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, int flags,
                                  dcp_error *err) {
-    status = dcpi_team_down_begin(op, status, make, user, flags, err);
-    while (status == DCP_PENDING) status = dcpi_team_follow(op, DCPI_TEAM_SLICE_MS, err);
-    return status;
+    return dcpi_team_wait(op, dcpi_team_down_begin(op, status, make, user, flags, err), err);
 }
 /* ---- tensor bytes from one rank to another: after the header credits (4 bytes), offset in the file (8), at most
  * DCPI_RELAY_CHUNK bytes */
@@ -17727,7 +17735,7 @@ static void dcpi_stream_produce(dcpi_stream *t) {
     while (t->crew.running > 0) {
         dcpi_cond_wait_ms(&t->crew.changed, &t->crew.lock, 100);
         dcpi_mutex_unlock(&t->crew.lock);
-        dcpi_op_show_life(t->op);
+        dcpi_op_heartbeat(t->op);
         dcpi_mutex_lock(&t->crew.lock);
     }
     dcpi_mutex_unlock(&t->crew.lock);
@@ -19836,7 +19844,7 @@ static dcp_status dcpi_done_take(dcpi_save *s, dcpi_part *part, int rank, uint8_
     if (rank > 0 && part->way != DCPI_REGION_RELAYED) s->report.bytes_written += written;
     return dcpi_wire_end(&from, "save", rank, err);
 }
-/* DCP_PENDING on rank 0: dcpi_team_collect until it says something else. */
+/* DCP_PENDING on rank 0: dcpi_team_step until it says something else. */
 static dcp_status dcpi_save_acknowledge(dcpi_save *s, dcp_status status, dcp_error *err) {
     dcpi_op_phase(&s->op, DCP_PHASE_GATHER, 0);
     if (!status) status = dcpi_op_check(&s->op, err);
@@ -19866,7 +19874,7 @@ static dcp_status dcpi_save_gathered(dcpi_save *s, dcp_status status, dcp_error 
     dcpi_op_phase(&s->op, DCP_PHASE_COMMIT, 0);
     return status;
 }
-/* Rank 0 tells the verdict; others: DCP_PENDING, and dcpi_team_follow until it says something else. */
+/* Rank 0 tells the verdict; others: DCP_PENDING, and dcpi_team_step until it says something else. */
 static dcp_status dcpi_save_tell(dcpi_save *s, dcp_status status, dcp_error *err) {
     dcpi_op_phase(&s->op, DCP_PHASE_FINISH, s->file_size);
     return dcpi_team_down_begin(&s->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
@@ -20110,9 +20118,9 @@ static void dcpi_save_free(dcpi_save *s) {
  *
  *   STARTED      each rank has its part                                       dcpi_save_start
  *   WRITING      this rank writes; then says that it has                      dcpi_save_write, dcpi_save_acknowledge
- *   GATHERING    rank 0 hears all the others                                  dcpi_team_collect, dcpi_save_gathered
+ *   GATHERING    rank 0 hears all the others                                  dcpi_team_step, dcpi_save_gathered
  *   COMMITTING   rank 0 commits; then tells the verdict                       dcpi_commit_run, dcpi_save_tell
- *   TELLING      the others hear it                                           dcpi_team_follow
+ *   TELLING      the others hear it                                           dcpi_team_step
  *   FINISHING    what has to go is removed                                    dcpi_finish_run
  *   ENDED        `status` is the verdict, the report is told, all is freed    dcpi_save_end
  */
@@ -20154,15 +20162,14 @@ static int dcpi_save_is_working(dcpi_save *s, int wait_ms) {
     else s->status = dcpi_op_end(&s->op, &s->err);
     return is_running;
 }
-/* Collects or follows, twice: what the first step takes in, the second sees. */
-static int dcpi_save_has_heard(dcpi_save *s, dcp_status (*step)(dcpi_op *op, int wait_ms, dcp_error *err),
-                               int wait_ms) {
+/* Two steps: what the first step takes in, the second sees. */
+static int dcpi_save_has_heard(dcpi_save *s, int wait_ms) {
     int i;
-    for (i = 0; i < 2 && s->status == DCP_PENDING; i++) s->status = step(&s->op, i ? 0 : wait_ms, &s->err);
+    for (i = 0; i < 2 && s->status == DCP_PENDING; i++) s->status = dcpi_team_step(&s->op, i ? 0 : wait_ms, &s->err);
     return s->status != DCP_PENDING;
 }
 static int dcpi_save_has_told(dcpi_save *s, int wait_ms) {
-    if (!dcpi_save_has_heard(s, dcpi_team_follow, wait_ms)) return 0;
+    if (!dcpi_save_has_heard(s, wait_ms)) return 0;
     if (s->op.team.rank == 0) dcpi_team_flush(&s->op);
     if (s->op.team.rank != 0 || !s->op.team.outbox) return 1;
     dcpi_os_sleep_ms(wait_ms);
@@ -20192,7 +20199,7 @@ static void dcpi_save_step(dcpi_save *s, int wait_ms) {
             s->stage = DCPI_SAVE_GATHERING;
             break;
         case DCPI_SAVE_GATHERING:
-            if (!dcpi_save_has_heard(s, dcpi_team_collect, wait_ms)) break;
+            if (!dcpi_save_has_heard(s, wait_ms)) break;
             s->status = dcpi_save_gathered(s, s->status, &s->err);
             dcpi_save_enter(s, DCPI_SAVE_COMMITTING, s->status || op->team.rank ? NULL : dcpi_commit_run, 0);
             break;
@@ -21729,7 +21736,7 @@ static void dcpi_load_watch(dcpi_load *l) {
         dcpi_mutex_unlock(&l->crew.lock);
         dcpi_op_report(l->op, done, 0);
         status = dcpi_op_check(l->op, &error);
-        if (status) dcpi_op_show_life(l->op);           /* a worker may be in a read that takes long */
+        if (status) dcpi_op_heartbeat(l->op);           /* a worker may be in a read that takes long */
         dcpi_mutex_lock(&l->crew.lock);
         if (status) dcpi_crew_fail(&l->crew, &error);
         if (l->crew.count > 0) { if (l->crew.running > 0) dcpi_cond_wait_ms(&l->crew.changed, &l->crew.lock, 100); }

@@ -2270,36 +2270,44 @@ static void hungry_barrier(job *j, int rank) {
     }
     j->status[rank] = dcp_barrier(j->coordinators[rank], 20000, &j->err[rank]);
 }
+/* Whether the coordinator is broken: on all ranks or on none. */
+static int hungry_first_call(int who, int kind, int fail_at) {
+    dcp_storage *storage;
+    dcp_error err;
+    hunger h;
+    job j;
+    int r, is_broken;
+    memset(&j, 0, sizeof j);
+    memset(&h, 0, sizeof h);
+    doing("%s, rank %d, allocation %d", kind == 0 ? "barrier" : kind == 1 ? "save" : "load", who, fail_at);
+    CHECK_OK_MESSAGE(dcp_storage_memory(&storage, &err), err.message);
+    job_storage(&j, storage);
+    job_open(&j, 3);
+    h.fail_at = fail_at;
+    h.who = who;
+    j.user = &h;
+    j.gen = kind == 1;
+    job_run(&j, kind == 0 ? hungry_barrier : hungry_save);
+    hungry_one = NULL;
+    check_quick(&j, 1500);
+    CHECK(h.tripped);
+    check_all(&j, DCP_E_MEMORY, "memory");
+    is_broken = dcp_coordinator_is_broken(j.coordinators[0]);
+    for (r = 1; r < 3; r++) CHECK_INT(dcp_coordinator_is_broken(j.coordinators[r]), is_broken);
+    h.who = -1;
+    job_run(&j, hungry_barrier);
+    check_all(&j, is_broken ? DCP_E_MEMORY : DCP_OK, is_broken ? "broke earlier" : "");
+    job_close(&j);
+    dcp_storage_close(storage);
+    return is_broken;
+}
 TEST(no_memory_for_the_first_call_of_a_rank) {
     int64_t live = hungry_count();
-    int who, kind, r;
+    int who, kind, n;
     for (who = 0; who < 3; who++)
         for (kind = 0; kind < 3; kind++) {
-            dcp_storage *storage;
-            dcp_error err;
-            hunger h;
-            job j;
-            memset(&j, 0, sizeof j);
-            memset(&h, 0, sizeof h);
-            doing("%s, rank %d", kind == 0 ? "barrier" : kind == 1 ? "save" : "load", who);
-            CHECK_OK_MESSAGE(dcp_storage_memory(&storage, &err), err.message);
-            job_storage(&j, storage);
-            job_open(&j, 3);
-            h.fail_at = 1;
-            h.who = who;
-            j.user = &h;
-            j.gen = kind == 1;
-            job_run(&j, kind == 0 ? hungry_barrier : hungry_save);
-            hungry_one = NULL;
-            check_quick(&j, 1500);
-            CHECK(h.tripped);
-            check_all(&j, DCP_E_MEMORY, "memory");
-            for (r = 0; r < 3; r++) CHECK(dcp_coordinator_is_broken(j.coordinators[r]));
-            job_run(&j, hungry_barrier);
-            check_all(&j, DCP_E_MEMORY, "broke earlier");
-            hungry_one = NULL;
-            job_close(&j);
-            dcp_storage_close(storage);
+            for (n = 1; n < 4 && !hungry_first_call(who, kind, n); n++) {}
+            CHECK(n < 4);
         }
     done_doing();
     CHECK_INT(hungry_count(), live);
