@@ -530,7 +530,8 @@ static void load_dealt(job *j, int rank, dcp_coordinator *c) {
     desc.io.storage = j->storage;
     desc.io.coordinator = c;
     j->status[rank] = dcp_open(&desc, &checkpoint, &j->err[rank]);
-    is_whole = !checkpoint || rank == 0 || lies_in(checkpoint->op.team.peers, checkpoint, sizeof *checkpoint);
+    is_whole = !checkpoint || !checkpoint->op.team.peers ||
+               lies_in(checkpoint->op.team.peers, checkpoint, sizeof *checkpoint);
     for (round = 0; j->status[rank] == DCP_OK && round * j->ranks < shards; round++) {
         const int shard = round * j->ranks + rank;
         int32_t got[3] = {0};
