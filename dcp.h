@@ -1240,11 +1240,12 @@ struct dcp_storage {
     void (*unlock)(void *context, void *lock);
 
     /* ---- rest. io.cancel is requested or io.deadline_ms has passed: calls in progress return soon, with
-     * DCP_E_CANCELLED; abort, close and unlock do their work all the same. Later calls are not affected. It is called
-     * from a thread that calls nothing else here, for the first time within 50 ms, then every 50 ms until what the
-     * operation has begun is to be removed or closed; then no more. Calls of other operations on the same storage that
-     * it ends are made again as after a transient error, so a storage that many share interrupts those that wait
-     * longest for a server, or has a context for each. Without threads (DCP_NO_THREADS) nobody calls it. */
+     * DCP_E_CANCELLED; abort, close, unlock and remove do their work all the same, and later calls are not affected. It
+     * is called from a thread of the operation that calls nothing else: for the first time within 50 ms, then every
+     * 50 ms, for calls may still begin, until the operation takes back what it has made, has committed, or ends; then
+     * no more. A call of another operation that it ends is made again, as after a transient error: a storage that many
+     * operations share has a context for each, or lets calls in progress go on that have just begun. With
+     * DCP_NO_THREADS nobody calls it. */
     void (*interrupt)(void *context);
     void (*destroy)(void *context);
 };
@@ -1280,7 +1281,7 @@ DCPDEF dcp_status dcp_storage_write_all_io(dcp_storage *storage, const char *pat
 /* Status: (io) | DCP_E_NOT_FOUND | DCP_E_INCOMPLETE. */
 DCPDEF dcp_status dcp_storage_read_all_io(dcp_storage *storage, const char *path, void **data, size_t *size,
                                           const dcp_io *io, dcp_error *err);
-/* Status: (storage). */
+/* A directory is no object: 0. Status: (storage). */
 DCPDEF dcp_status dcp_storage_exists(dcp_storage *storage, const char *path, int *exists, dcp_error *err);
 /* Status: (storage) | DCP_E_NOT_FOUND. */
 DCPDEF dcp_status dcp_storage_info(dcp_storage *storage, const char *path, dcp_object_info *info, dcp_error *err);
@@ -11785,6 +11786,14 @@ static dcp_status dcpi_file_check(const dcp_metadata *metadata, const char *json
 #define DCPI_STORAGE_PROMISES ((uint32_t)(DCP_STORAGE_SYNC | DCP_STORAGE_SYNC_DIRECTORY | DCP_STORAGE_ATOMIC_REPLACE | \
                                           DCP_STORAGE_EXCLUSIVE_PUBLISH | DCP_STORAGE_COMMIT_LOCK))
 
+#define DCPI_CHUNK ((int64_t)4 * 1024 * 1024)           /* bytes in one request, at most, without request_size */
+
+/* Bytes of a request: what is cut at leaves and at multiples of DCPI_OS_DIRECT_ALIGN has request_size all the same. */
+static int64_t dcpi_storage_request(const dcp_storage *s) {
+    const int64_t wanted = (int64_t)(s->request_size < (size_t)1 << 30 ? s->request_size : (size_t)1 << 30);
+    return wanted ? (wanted + DCPI_LEAF - 1) / DCPI_LEAF * DCPI_LEAF + DCPI_LEAF : DCPI_CHUNK;
+}
+
 /* ---- wrappers: keys are validated, outputs cleared, missing functions and silent failures turned into errors ----- */
 static dcp_status dcpi_storage_key(const char *key, dcp_error *err) {
     if (key && dcpi_key_is_valid(key)) return DCP_OK;
@@ -13158,7 +13167,8 @@ typedef struct dcpi_op {
     /* the same for other threads: a gap beyond the timeout; the last look, since the start */
     volatile int stood_still, looked_ms;
     const dcp_cancel *cancel_too;                       /* beside io.cancel; may be NULL */
-    int is_committed;                                   /* what is left to do is tidying up: no cancel, no deadline */
+    volatile int is_committed;                          /* what is left to do is tidying up: no cancel, no deadline */
+    struct dcpi_watch *watch; int is_watched;           /* while, and whether, its calls are interrupted */
     dcpi_errand *apart;                          /* works on the operation, and another thread speaks for it; or NULL */
     dcp_progress progress;                              /* bytes_done: under the lock of `apart`, if there is one */
     dcp_report warnings;                                /* under dcpi_warnings_lock */
@@ -13195,9 +13205,16 @@ static dcp_status dcpi_op_begin(dcpi_op *op, const dcp_io *io, dcp_error *err) {
     if (op->io.retry.max_ms <= 0) op->io.retry.max_ms = 2000;
     return dcpi_op_check_io(io, err);
 }
+/* Any thread: DCP_E_CANCELLED, DCP_E_TIMEOUT for the deadline, or DCP_OK: it goes on. */
+static dcp_status dcpi_op_ended(const dcpi_op *op) {
+    if (dcpi_flag_get(&op->is_committed)) return DCP_OK;
+    if ((op->io.cancel && dcpi_flag_get(&op->io.cancel->requested)) ||
+        (op->cancel_too && dcpi_flag_get(&op->cancel_too->requested))) return DCP_E_CANCELLED;
+    return op->io.deadline_ms > 0 && dcpi_os_monotonic_ms() - op->started_ms > op->io.deadline_ms ? DCP_E_TIMEOUT
+                                                                                                  : DCP_OK;
+}
 static dcp_status dcpi_op_check_cancel(const dcpi_op *op, dcp_error *err) {     /* any thread */
-    if (op->is_committed || (!(op->io.cancel && dcpi_flag_get(&op->io.cancel->requested)) &&
-                             !(op->cancel_too && dcpi_flag_get(&op->cancel_too->requested)))) return DCP_OK;
+    if (dcpi_op_ended(op) != DCP_E_CANCELLED) return DCP_OK;
     return dcpi_fail(err, DCP_E_CANCELLED, "cancelled in phase %s", dcp_phase_name(op->progress.phase));
 }
 static void dcpi_op_note_time(dcpi_op *op) {            /* calling thread */
@@ -13221,7 +13238,7 @@ static dcp_status dcpi_op_check(dcpi_op *op, dcp_error *err) {
     if (status) return status;
     if (op->apart && dcpi_crew_is_stopped(&op->apart->crew))
         return dcpi_fail(err, DCP_E_CANCELLED, "stopped after another failure");
-    if (op->io.deadline_ms > 0 && !op->is_committed && dcpi_os_monotonic_ms() - op->started_ms > op->io.deadline_ms)
+    if (dcpi_op_ended(op) == DCP_E_TIMEOUT)
         return dcpi_fail(err, DCP_E_TIMEOUT, "the deadline of %" PRId64 " ms passed in phase %s, after %" PRId64 " of %"
                          PRId64 " bytes", op->io.deadline_ms,
                          dcp_phase_name(op->progress.phase), op->progress.bytes_done, op->progress.bytes_total);
@@ -13298,12 +13315,71 @@ DCPDEF void dcp_log_stderr(void *user, dcp_log_level level, const char *message)
     (void)fprintf(stderr, "dcp: %s: %s\n", (unsigned)level < DCPI_COUNT(names) ? names[level] : "?",
                   message ? message : "");
 }
-/* Workers: what the caller asked for, else two for each processor (one computes while the other waits for the storage),
- * but no more than pay. */
-static int dcpi_op_threads(const dcpi_op *op, int worthwhile) {
-    int wanted = op->io.threads ? op->io.threads : (int)dcpi_min(2 * (int64_t)dcpi_os_processors(), worthwhile);
+/* ---- watch: a thread of its own, so that cancel and deadline reach calls of a storage that hang ------------------ */
+#define DCPI_WATCH_MS 50
+typedef struct dcpi_watch {
+    struct dcpi_watch *next;
+    const dcpi_op *op;
+    dcp_storage *storage;
+    dcpi_crew crew;
+} dcpi_watch;
+
+static void dcpi_watch_run(void *watch) {
+    dcpi_watch *w = (dcpi_watch *)watch;
+    dcpi_mutex_lock(&w->crew.lock);
+    while (!w->crew.stop) {
+        dcpi_mutex_unlock(&w->crew.lock);
+        if (dcpi_op_ended(w->op)) w->storage->interrupt(w->storage->context);
+        dcpi_mutex_lock(&w->crew.lock);
+        if (!w->crew.stop) dcpi_cond_wait_ms(&w->crew.changed, &w->crew.lock, DCPI_WATCH_MS);
+    }
+    dcpi_crew_leave(&w->crew);
+    dcpi_mutex_unlock(&w->crew.lock);
+}
+/* Without memory or a thread for it calls are not interrupted. */
+static void dcpi_op_watch(dcpi_op *op, dcp_storage *storage) {
+    dcp_error ignored;
+    dcpi_watch *w = storage && storage->interrupt ? (dcpi_watch *)dcpi_alloc_array(1, sizeof *w, &ignored) : NULL;
+    if (!w) return;
+    w->op = op;
+    w->storage = storage;
+    if (dcpi_crew_open(&w->crew, &ignored)) { dcpi_free(w); return; }
+    w->next = op->watch;
+    op->watch = w;
+    op->is_watched = 1;
+    dcpi_crew_start(&w->crew, 1, dcpi_watch_run, w);
+}
+/* Nothing is interrupted any more. */
+static void dcpi_op_unwatch(dcpi_op *op) {
+    const dcp_error over = DCP_ZERO;
+    dcp_error ignored;
+    while (op->watch) {
+        dcpi_watch *w = op->watch;
+        op->watch = w->next;
+        dcpi_mutex_lock(&w->crew.lock);
+        dcpi_crew_fail(&w->crew, &over);
+        dcpi_mutex_unlock(&w->crew.lock);
+        (void)dcpi_crew_close(&w->crew, &ignored);
+        dcpi_free(w);
+    }
+}
+/* What a call that was broken off ended with is not the reason: that is what it was interrupted for. */
+static dcp_status dcpi_op_reason(const dcpi_op *op, dcp_status status, dcp_error *err) {
+    const dcp_status ended = status == DCP_E_IO && op->is_watched && err->is_transient ? dcpi_op_ended(op) : DCP_OK;
+    if (!ended) return status;
+    return dcpi_fail(err, ended, "%s in phase %s, in a call of the storage",
+                     ended == DCP_E_CANCELLED ? "cancelled" : "the deadline passed",
+                     dcp_phase_name(op->progress.phase));
+}
+/* Workers: what the caller asked for, else one for each request that the storage says pays, and one that computes; else
+ * two for each processor (one computes while the other waits for the storage), but no more than pay. */
+static int dcpi_op_threads(const dcpi_op *op, const dcp_storage *s, int worthwhile) {
+    int wanted = op->io.threads;
+    if (!wanted && s->parallel > 0) wanted = (int)dcpi_min(s->parallel, DCPI_MAX_WORKERS) + 1;
+    if (!wanted) wanted = (int)dcpi_min(2 * (int64_t)dcpi_os_processors(), worthwhile);
     return (int)dcpi_min(wanted, DCPI_MAX_WORKERS);
 }
+
 
 /* ---- trying again: the one way for whatever a storage refused ---------------------------------------------------- */
 #define DCPI_PAUSE_SLICE_MS 20                          /* between two looks at cancel, deadline and the other ranks */
@@ -14452,6 +14528,7 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     int64_t now = dcpi_os_monotonic_ms();
     dcp_status status;
     int r;
+    dcpi_op_watch(op, op->io.storage);
     memset(t, 0, sizeof *t);
     t->world_size = 1;
     t->head = dcpi_head_of(c, call, -1);
@@ -14484,6 +14561,7 @@ static void dcpi_team_forget(dcpi_peer *peer) {
 static void dcpi_team_end(dcpi_op *op) {
     dcpi_team *t = &op->team;
     int r;
+    dcpi_op_unwatch(op);
     for (r = 0; r < t->peer_count; r++) {
         dcpi_team_forget(&t->peers[r]);
         dcpi_free(t->peers[r].failure);
@@ -14774,6 +14852,7 @@ static dcp_status dcpi_team_collect(dcpi_op *op, int wait_ms, dcp_error *err) {
  * status. */
 static dcp_status dcpi_team_up_begin(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
     dcpi_team *t = &op->team;
+    status = dcpi_op_reason(op, status, err);
     if (t->world_size == 1 || dcpi_team_is_over(t)) return status;
     if (!status && message->failed) status = dcpi_no_memory(err, message->size);
     if (t->rank == 0) {
@@ -14860,6 +14939,7 @@ static dcp_status dcpi_team_follow(dcpi_op *op, int wait_ms, dcp_error *err) {
 static dcp_status dcpi_team_down_begin(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, int flags,
                                        dcp_error *err) {
     dcpi_team *t = &op->team;
+    status = dcpi_op_reason(op, status, err);
     if (t->world_size == 1) return status;
     if (dcpi_team_is_over(t)) return t->failure.status ? dcpi_team_failure(t, err) : status;
     if (t->rank != 0) {
@@ -15093,7 +15173,7 @@ static dcp_status dcpi_object_write_chunks(dcpi_op *op, dcp_storage *s, const ch
     size_t at = 0;
     dcp_status status = DCP_OK;
     while (at < size && !status) {
-        size_t n = (size_t)dcpi_min((int64_t)(size - at), (int64_t)(4 * DCPI_MIB));
+        size_t n = (size_t)dcpi_min((int64_t)(size - at), dcpi_storage_request(s));
         status = dcpi_op_check(op, err);
         if (!status) status = dcpi_storage_write(s, path, object, (int64_t)at, data + at, n, err);
         at += n;
@@ -15150,19 +15230,27 @@ static dcp_status dcpi_object_sync_above(dcp_storage *s, const char *path, dcp_e
     dcpi_free(directory);
     return status;
 }
+static dcp_status dcpi_object_end(dcpi_op *op, dcp_status status, dcp_error *why, dcp_error *err) {
+    status = dcpi_op_reason(op, status, why);
+    dcpi_op_unwatch(op);
+    if (!status) return dcpi_succeed(err);
+    if (err) *err = *why;
+    return status;
+}
 DCPDEF dcp_status dcp_storage_write_all_io(dcp_storage *storage, const char *path, const void *data, size_t size,
                                            const dcp_io *io, dcp_error *err) {
     dcpi_op op;
+    dcp_error local;
     dcp_status status;
-    (void)dcpi_succeed(err);
     if (!storage || !path || !io || (!data && size))
         return dcpi_fail(err, DCP_E_INVALID, "dcp_storage_write_all: storage, path, io or data is NULL");
-    status = dcpi_op_begin(&op, io, err);
-    if (status) return status;
+    status = dcpi_op_begin(&op, io, &local);
+    dcpi_op_watch(&op, storage);
     dcpi_op_phase(&op, DCP_PHASE_WRITE, (int64_t)size);
-    status = dcpi_op_check(&op, err);
-    if (!status) status = dcpi_object_publish(&op, storage, path, data, size, err);
-    return status ? status : dcpi_object_sync_above(storage, path, err);
+    if (!status) status = dcpi_op_check(&op, &local);
+    if (!status) status = dcpi_object_publish(&op, storage, path, data, size, &local);
+    if (!status) status = dcpi_object_sync_above(storage, path, &local);
+    return dcpi_object_end(&op, status, &local, err);
 }
 /* The whole of an open object, its size known; a NUL behind it. */
 static dcp_status dcpi_object_read(dcpi_op *op, dcp_storage *s, const char *path, void *object, int64_t size,
@@ -15175,7 +15263,7 @@ static dcp_status dcpi_object_read(dcpi_op *op, dcp_storage *s, const char *path
     data = (char *)dcpi_alloc((size_t)size + 1, err);
     if (!data) return DCP_E_MEMORY;
     while (at < size && !status) {
-        int64_t n = dcpi_min(size - at, (int64_t)(4 * DCPI_MIB));
+        int64_t n = dcpi_min(size - at, dcpi_storage_request(s));
         status = dcpi_op_check(op, err);
         if (!status) status = dcpi_storage_read(s, path, object, at, data + at, (size_t)n, err);
         at += n;
@@ -15191,25 +15279,28 @@ DCPDEF dcp_status dcp_storage_read_all_io(dcp_storage *storage, const char *path
                                           const dcp_io *io, dcp_error *err) {
     dcpi_op op;
     dcp_object_info info;
-    void *object;
+    void *object = NULL;
     char *bytes = NULL;
+    dcp_error local;
     dcp_status status;
     *data = NULL;
     *size = 0;
-    (void)dcpi_succeed(err);
     if (!storage || !path || !io)
         return dcpi_fail(err, DCP_E_INVALID, "dcp_storage_read_all: storage, path or io is NULL");
-    status = dcpi_op_begin(&op, io, err);
-    if (!status) status = dcpi_op_check(&op, err);
-    if (!status) status = dcpi_storage_open_object(storage, path, &object, &info, err);
-    if (status) return status;
-    dcpi_op_phase(&op, DCP_PHASE_READ, info.size);
-    status = dcpi_object_read(&op, storage, path, object, info.size, &bytes, err);
-    dcpi_storage_close_object(storage, object);
-    if (status) return status;
-    *data = bytes;
-    *size = (size_t)info.size;
-    return DCP_OK;
+    status = dcpi_op_begin(&op, io, &local);
+    dcpi_op_watch(&op, storage);
+    if (!status) status = dcpi_op_check(&op, &local);
+    if (!status) status = dcpi_storage_open_object(storage, path, &object, &info, &local);
+    if (!status) {
+        dcpi_op_phase(&op, DCP_PHASE_READ, info.size);
+        status = dcpi_object_read(&op, storage, path, object, info.size, &bytes, &local);
+        dcpi_storage_close_object(storage, object);
+    }
+    if (!status) {
+        *data = bytes;
+        *size = (size_t)info.size;
+    }
+    return dcpi_object_end(&op, status, &local, err);
 }
 DCPDEF dcp_status dcp_storage_write_all(dcp_storage *storage, const char *path, const void *data, size_t size,
                                         dcp_error *err) {
@@ -15230,6 +15321,8 @@ DCPDEF dcp_status dcp_storage_exists(dcp_storage *storage, const char *path, int
     dcp_object_info info;
     dcp_status status = dcp_storage_info(storage, path, &info, err);
     *exists = status == DCP_OK;
+    /* a directory */
+    if (status == DCP_E_INVALID && storage && path && dcpi_key_is_valid(path)) status = DCP_E_NOT_FOUND;
     return status == DCP_E_NOT_FOUND ? dcpi_succeed(err) : status;
 }
 DCPDEF dcp_status dcp_storage_additional_info(dcp_storage *storage, const char *path, dcp_field **fields, size_t *count,
@@ -15252,7 +15345,6 @@ DCPDEF void dcp_cancel_request(dcp_cancel *cancel) { if (cancel) dcpi_flag_set(&
  * >>index       Open: find the commit file, read and check the document, and turn it, whatever its layout, into one
  *               index of pieces: tensor, box, file, byte range, digests. Load, verify and map know only that index.
  * ================================================================================================================== */
-#define DCPI_CHUNK ((int64_t)4 * 1024 * 1024)           /* bytes in one request to a storage, at most */
 #define DCPI_OPEN_FILES 8                               /* files kept open though nobody reads them just now */
 
 typedef struct dcpi_piece { const dcp_tensor_metadata *meta; int shard; } dcpi_piece;
@@ -17487,24 +17579,27 @@ typedef struct dcpi_stream {
 } dcpi_stream;
 
 /* ---- memory: buffers within the budget --------------------------------------------------------------------------- */
-/* One for each worker, one that is filled, and one that waits, as far as each can have a MiB of the budget. */
-static int dcpi_stream_buffers(int workers, size_t budget) {
+/* One for each worker, one that is filled, and one that waits, as far as each can have a MiB of the budget, or `each`,
+ * what the storage asks for (0: nothing). */
+static int dcpi_stream_buffers(int workers, size_t budget, size_t each) {
+    const int least = each ? 2 : DCPI_STREAM_BUFFERS;
     int count = workers < DCPI_STREAM_BUFFERS ? DCPI_STREAM_BUFFERS : workers + 2;
-    while (count > DCPI_STREAM_BUFFERS && budget / (size_t)count < DCPI_MIB + DCPI_MIB / 4) count--;
+    while (count > least && budget / (size_t)count < (each ? each : DCPI_MIB + DCPI_MIB / 4)) count--;
     return count;
 }
 static dcp_status dcpi_stream_allocate(dcpi_stream *t, int workers, dcp_error *err) {
     const size_t leaf_memory = DCPI_STREAM_LEAVES * (sizeof(dcpi_sha_job) + 32), align = DCPI_OS_DIRECT_ALIGN;
     size_t each, room, budget = t->op->io.memory_budget, i;
-    int64_t wanted = dcpi_max(t->end - t->start, 1);
+    const int64_t wanted = dcpi_max(t->end - t->start, 1), request = dcpi_storage_request(t->storage);
     const dcp_device *device = NULL;
     dcp_error refused;
     dcp_status status;
-    t->buffer_count = dcpi_stream_buffers(workers, budget);
+    t->buffer_count = dcpi_stream_buffers(workers, budget, t->storage->request_size ? (size_t)request + 2 * align +
+                                                                                      leaf_memory : 0);
     if (budget / (size_t)t->buffer_count < (size_t)DCPI_LEAF + 2 * align + leaf_memory) t->buffer_count = 2;
     t->capacity = (budget / (size_t)t->buffer_count - leaf_memory - 2 * align) / (size_t)DCPI_LEAF * (size_t)DCPI_LEAF;
-    t->capacity = (size_t)dcpi_min((int64_t)t->capacity, dcpi_min(DCPI_CHUNK,
-                                                                  (wanted + DCPI_LEAF - 1) / DCPI_LEAF * DCPI_LEAF));
+    t->capacity = (size_t)dcpi_min((int64_t)t->capacity,
+                                   dcpi_min(request, (wanted + DCPI_LEAF - 1) / DCPI_LEAF * DCPI_LEAF));
     t->buffer_count = (int)dcpi_min(t->buffer_count, (wanted + (int64_t)t->capacity - 1) / (int64_t)t->capacity);
     t->capacity += align;                               /* room for what is carried */
     room = t->image ? 0 : t->capacity;
@@ -17742,13 +17837,14 @@ static void dcpi_stream_produce(dcpi_stream *t) {
 }
 /* Writes the parts to the open object and fills in their digests. The object is neither committed nor aborted here. */
 static dcp_status dcpi_stream_run(dcpi_stream *t, dcp_error *err) {
-    int workers = dcpi_op_threads(t->op, 3);
+    int workers = dcpi_op_threads(t->op, t->storage, 3);
     dcp_status status = dcpi_stream_allocate(t, workers, err);
     if (!status) status = dcpi_crew_open(&t->crew, err);
     if (status) { dcpi_stream_free(t); return status; }
     t->filled_to = t->start;
     t->writers_limit = (t->storage->flags & DCP_STORAGE_CONCURRENT_WRITE) &&
                        (t->storage->flags & DCP_STORAGE_RANDOM_WRITE) ? 2 : 1;
+    if (t->writers_limit > 1 && t->storage->parallel > 0) t->writers_limit = t->storage->parallel;
     dcpi_sha_init(&t->flat_sha);
     /* with other ranks waiting, a single slow write must not keep the calling thread from showing life */
     if (t->is_serial || (t->buffer_count == 1 && dcpi_op_is_silent(t->op))) workers = 0;
@@ -18026,8 +18122,9 @@ static dcp_status dcpi_save_check_tensors(const dcpi_save *s, dcp_error *err) {
 static dcp_status dcpi_save_check(dcpi_save *s, dcp_error *err) {
     const dcp_save_desc *desc = s->desc;
     dcp_error team;
-    dcp_status status = dcpi_op_begin(&s->op, &desc->io, err), joined = dcpi_team_begin(&s->op, "save", &team);
+    dcp_status status = dcpi_op_begin(&s->op, &desc->io, err), joined;
     s->op.cancel_too = s->cancel_too;
+    joined = dcpi_team_begin(&s->op, "save", &team);
     s->alignment = desc->alignment ? (int64_t)desc->alignment : 64;
     s->block_size = desc->block_size ? (int64_t)desc->block_size : DCPI_CHUNK;
     if (!status && joined) *err = team;
@@ -20013,6 +20110,7 @@ static dcp_status dcpi_commit_rename(dcpi_save *s, dcpi_lock *lock, dcp_error *e
                                                    err);
     char reason[200];
     s->document = NULL;
+    dcpi_op_unwatch(&s->op);
     if (!status) return DCP_OK;
     removed = dcpi_storage_remove(s->place.storage, s->document_temporary, NULL) == DCP_OK;
     ours = dcpi_commit_is_ours(s);
@@ -20054,7 +20152,7 @@ static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
     if (status) dcpi_commit_abort(s);
     else status = dcpi_commit_rename(s, &lock, err);
     if (!status) status = dcpi_commit_sync(s, err);
-    s->op.is_committed = !status;
+    dcpi_flag_set(&s->op.is_committed, !status);
     if (!status && !s->is_unproven) dcpi_proven_add(&s->place, s->commit_name, s->digest);
     if (!status) dcpi_commit_clean(s, &lock);
     dcpi_lock_release(&lock);
@@ -20081,6 +20179,7 @@ static dcp_status dcpi_finish_run(void *save, dcp_error *err) {
     dcpi_save *s = (dcpi_save *)save;
     const int is_pool = s->layout->is_pool;
     dcpi_beacon_remove(s);
+    dcpi_op_unwatch(&s->op);
     if (s->status != DCP_OK && s->status != DCP_E_UNKNOWN) dcpi_finish_take_back(s);
     if (s->status == DCP_OK && s->displaced.count > 0 && !s->leaves_plain)
         dcpi_refs_remove_displaced(&s->op, &s->place, is_pool ? NULL : s->commit_name,
@@ -20927,6 +21026,7 @@ struct dcpi_load {
     const dcpi_item **shared_items;
     uint8_t *share_plan;                                /* rank 0's message, which `others` point into */
     size_t chunk;                                       /* bytes of a worker's buffer */
+    int64_t large;                                      /* items of so many bytes are read straight to their place */
     /* with a device a worker has two: one is read into while the other is copied from */
     const dcp_device *device; int buffer_count;
     /* shared, under crew.lock */
@@ -21630,12 +21730,12 @@ static size_t dcpi_run_length(const dcpi_load *l, size_t first) {
         if (next->shard != start->shard || next->at < end || next->at - end > DCPI_LOAD_GAP ||
             next->at + size - start->at > (int64_t)l->chunk) break;
         /* large ones go straight to their place */
-        if ((size >= DCPI_LEAF && dcpi_item_direct(l, next)) || leaves + dcpi_leaf_count(size) > DCPI_LOAD_LEAVES)
+        if ((size >= l->large && dcpi_item_direct(l, next)) || leaves + dcpi_leaf_count(size) > DCPI_LOAD_LEAVES)
             break;
         end = next->at + size;
         leaves += dcpi_leaf_count(size);
     }
-    if (start->end - start->begin >= DCPI_LEAF && dcpi_item_direct(l, start)) return 1;
+    if (start->end - start->begin >= l->large && dcpi_item_direct(l, start)) return 1;
     return n;
 }
 static dcp_status dcpi_read_file(dcpi_reader *r, const dcpi_item **items, size_t count, dcpi_data_file *file,
@@ -21746,7 +21846,9 @@ static void dcpi_load_watch(dcpi_load *l) {
     dcpi_mutex_unlock(&l->crew.lock);
 }
 static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
-    int workers = dcpi_op_threads(l->op, 4);
+    const dcp_storage *s = l->checkpoint->place.storage;
+    const int64_t request = dcpi_storage_request(s);
+    int workers = dcpi_op_threads(l->op, s, 4);
     int64_t total = 0, most;
     size_t i, share;
     dcp_status status = dcpi_op_check(l->op, err);
@@ -21757,11 +21859,13 @@ static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
         /* but a read that blocks must not keep this rank from showing life (G6) */
         workers = l->op->team.world_size > 1;
     workers = (int)dcpi_min(workers, (int64_t)(l->op->io.memory_budget / (512 * DCPI_KIB)));
+    while (s->request_size && workers > 2 && (int64_t)l->op->io.memory_budget / workers < request) workers--;
     share = l->op->io.memory_budget / (size_t)dcpi_max(workers, 1) - DCPI_LOAD_LEAVES * (sizeof(dcpi_sha_job) + 32);
     for (i = 0; i < l->wanted_count && !l->device; i++) l->device = l->wanted[i].device;
     l->buffer_count = l->device && share >= 2 * (size_t)DCPI_LEAF ? 2 : 1;
     /* a huge page takes longer to clear than little takes to read */
-    most = total <= 4 * DCPI_LEAF ? 4 * DCPI_LEAF : DCPI_CHUNK;
+    most = total <= 4 * DCPI_LEAF ? 4 * DCPI_LEAF : dcpi_max(request, DCPI_CHUNK);
+    l->large = s->request_size ? request : DCPI_LEAF;
     l->chunk = (size_t)dcpi_min((int64_t)(share / (size_t)l->buffer_count / (size_t)DCPI_LEAF) * DCPI_LEAF, most);
     status = dcpi_crew_open(&l->crew, err);
     if (status) return status;
@@ -24112,7 +24216,7 @@ static dcp_status dcpi_sync_run(dcpi_sync *y, dcp_error *err) {
     if (!status) status = dcpi_sync_copy(y, err);
     if (status || y->desc->dry_run) return status;
     status = dcpi_sync_commit(y, err);
-    y->op.is_committed = !status;
+    dcpi_flag_set(&y->op.is_committed, !status);
     return status ? status : dcpi_sync_displace(y, err);
 }
 static dcp_status dcpi_sync_check(const dcp_sync_desc *desc, dcp_error *err) {
@@ -24142,7 +24246,10 @@ DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
     status = dcpi_sync_check(desc, &local);
     if (!status) status = dcpi_op_begin(&y.op, &desc->io, &local);
     if (!status) status = dcpi_random_id(y.report->save_id, &local);
-    if (!status) status = dcpi_sync_run(&y, &local);
+    if (!status) dcpi_op_watch(&y.op, desc->source);
+    if (!status) dcpi_op_watch(&y.op, desc->target);
+    if (!status) status = dcpi_op_reason(&y.op, dcpi_sync_run(&y, &local), &local);
+    dcpi_op_unwatch(&y.op);
     dcpi_sync_free(&y);
     dcpi_op_tell_warnings(&y.op, &warnings);
     y.report->warning_count = warnings.warning_count;

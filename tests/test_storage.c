@@ -4,6 +4,7 @@
 #include "dcp.h"
 #include "test.h"
 #include "place.h"
+#include "storage_conformance.h"
 
 #define KIB ((int64_t)1024)
 #define MIB ((int64_t)1024 * 1024)
@@ -85,7 +86,7 @@ static void existence_body(void) {
     CHECK(!is_there("a/b") && !is_there("dir/a"));
     put_text("dir/b", "text");
     CHECK(is_there("dir/b") && !is_there("b"));
-    (void)dcp_storage_exists(files, "dir", &exists, &err);
+    CHECK_OK_MESSAGE(dcp_storage_exists(files, "dir", &exists, &err), err.message);
     CHECK_INT(exists, 0);                               /* a directory is no object */
     exists = 7;
     CHECK_OK(dcp_storage_remove(files, "a", &err));
@@ -904,6 +905,400 @@ TEST(several_threads_write_one_object) {
     done();
 }
 
+/* ==== any storage: tests/storage_conformance.h ==================================================================== */
+/* A bucket, as an object store has them: parts of an object are gathered and put as a whole, if a condition holds;
+ * every version has a tag. Nothing is renamed, locked or mapped. */
+typedef enum bucket_kind {
+    BUCKET_BEGIN, BUCKET_WRITE, BUCKET_COMMIT, BUCKET_READ, BUCKET_STAT, BUCKET_LIST, BUCKET_ANY
+} bucket_kind;
+typedef struct bucket_entry { char *key, *data; size_t size; int version; } bucket_entry;
+typedef struct bucket_object { char *key, *data; size_t size; int version; } bucket_object;
+typedef struct bucket {
+    dcp_storage storage;
+    dcpi_mutex lock; dcpi_cond changed;
+    bucket_entry entries[256]; int count, versions;
+    int batches, writes, short_writes, writing, most_writing;   /* calls; short: of less than request_size */
+    bucket_kind hangs; int interrupts, calls_left;              /* so many calls of this kind, then they wait */
+    void (*before_commit)(struct bucket *b, const char *key);
+} bucket;
+
+static bucket *the_bucket;
+static bucket_entry *bucket_find(bucket *b, const char *key) {
+    int i;
+    for (i = 0; i < b->count; i++) if (strcmp(b->entries[i].key, key) == 0) return &b->entries[i];
+    return NULL;
+}
+static int bucket_is_version(const bucket_entry *entry, const char *token) {
+    char tag[DCP_TOKEN_SIZE];
+    (void)snprintf(tag, sizeof tag, "\"tag-%d\"", entry ? entry->version : 0);
+    return !token || (entry && strcmp(tag, token) == 0);
+}
+static void bucket_info(size_t size, int version, dcp_object_info *info) {
+    info->size = (int64_t)size;
+    info->modified_ns = (int64_t)time(NULL) * 1000000000;
+    (void)snprintf(info->token, sizeof info->token, "\"tag-%d\"", version);
+}
+/* A call that gets no answer: until it is interrupted. */
+static dcp_status bucket_call(bucket *b, bucket_kind kind, dcp_error *error) {
+    dcp_status status = DCP_OK;
+    dcpi_mutex_lock(&b->lock);
+    if (b->hangs == kind && --b->calls_left < 0) {
+        const int before = b->interrupts;
+        while (b->interrupts == before) dcpi_cond_wait_ms(&b->changed, &b->lock, 1000);
+        status = DCP_E_CANCELLED;
+    }
+    dcpi_mutex_unlock(&b->lock);
+    return status ? dcpi_fail(error, status, "broken off") : DCP_OK;
+}
+static void bucket_interrupt(void *context) {
+    bucket *b = (bucket *)context;
+    dcpi_mutex_lock(&b->lock);
+    b->interrupts++;
+    dcpi_cond_wake_all(&b->changed);
+    dcpi_mutex_unlock(&b->lock);
+}
+static bucket_object *bucket_object_new(const char *key) {
+    bucket_object *o = (bucket_object *)calloc(1, sizeof *o);
+    if (!o || !(o->key = (char *)malloc(strlen(key) + 1))) abort();
+    (void)strcpy(o->key, key);
+    return o;
+}
+static void bucket_close(void *context, void *object) {
+    bucket_object *o = (bucket_object *)object;
+    (void)context;
+    free(o->key);
+    free(o->data);
+    free(o);
+}
+static dcp_status bucket_begin(void *context, const dcp_begin_request *request, void **object, dcp_error *error) {
+    const dcp_status status = bucket_call((bucket *)context, BUCKET_BEGIN, error);
+    if (!status) *object = bucket_object_new(request->path);
+    return status;
+}
+static dcp_status bucket_write(void *context, void *object, int64_t offset, const void *data, size_t size,
+                               dcp_error *error) {
+    bucket *b = (bucket *)context;
+    bucket_object *o = (bucket_object *)object;
+    const size_t end = (size_t)offset + size;
+    const dcp_status status = bucket_call(b, BUCKET_WRITE, error);
+    if (status) return status;
+    dcpi_mutex_lock(&b->lock);
+    b->writes++;
+    b->short_writes += size < b->storage.request_size;
+    if (++b->writing > b->most_writing) b->most_writing = b->writing;
+    if (end > o->size) {
+        o->data = (char *)realloc(o->data, end);
+        if (!o->data) abort();
+        memset(o->data + o->size, 0, end - o->size);
+        o->size = end;
+    }
+    if (size) memcpy(o->data + offset, data, size);
+    dcpi_mutex_unlock(&b->lock);
+    if (size > 1 << 20) dcpi_os_sleep_ms(150);          /* on its way */
+    dcpi_mutex_lock(&b->lock);
+    b->writing--;
+    dcpi_mutex_unlock(&b->lock);
+    return DCP_OK;
+}
+/* A conditional put. */
+static dcp_status bucket_commit(void *context, void *object, const dcp_commit_request *request, dcp_error *error) {
+    bucket *b = (bucket *)context;
+    bucket_object *o = (bucket_object *)object;
+    bucket_entry *entry;
+    dcp_status status = bucket_call(b, BUCKET_COMMIT, error);
+    if (b->before_commit) b->before_commit(b, o->key);
+    dcpi_mutex_lock(&b->lock);
+    entry = bucket_find(b, o->key);
+    if (!status && (request->replace ? !bucket_is_version(entry, request->token) : entry != NULL))
+        status = dcpi_fail(error, DCP_E_EXISTS, "precondition failed: \"%s\"", o->key);
+    if (!status && !entry && b->count == 256) abort();
+    if (!status) {
+        if (!entry) { entry = &b->entries[b->count++]; memset(entry, 0, sizeof *entry); }
+        free(entry->key);
+        free(entry->data);
+        entry->key = o->key;
+        entry->data = o->data;
+        entry->size = o->size;
+        entry->version = ++b->versions;
+        o->key = o->data = NULL;
+    }
+    dcpi_mutex_unlock(&b->lock);
+    bucket_close(context, object);
+    return status;
+}
+static dcp_status bucket_stat(void *context, const char *path, dcp_object_info *info, dcp_error *error) {
+    bucket *b = (bucket *)context;
+    bucket_entry *entry;
+    dcp_status status = bucket_call(b, BUCKET_STAT, error);
+    if (status) return status;
+    dcpi_mutex_lock(&b->lock);
+    entry = bucket_find(b, path);
+    if (entry) bucket_info(entry->size, entry->version, info);
+    dcpi_mutex_unlock(&b->lock);
+    return entry ? DCP_OK : dcpi_fail(error, DCP_E_NOT_FOUND, "no such key: \"%s\"", path);
+}
+static dcp_status bucket_open_object(void *context, const char *path, void **object, dcp_object_info *info,
+                                     dcp_error *error) {
+    bucket *b = (bucket *)context;
+    bucket_object *o = bucket_object_new(path);
+    bucket_entry *entry;
+    dcpi_mutex_lock(&b->lock);
+    entry = bucket_find(b, path);
+    if (entry) {
+        o->data = (char *)malloc(entry->size + 1);
+        if (!o->data) abort();
+        if (entry->size) memcpy(o->data, entry->data, entry->size);
+        o->size = entry->size;
+        bucket_info(entry->size, entry->version, info);
+        *object = o;
+    }
+    dcpi_mutex_unlock(&b->lock);
+    if (entry) return DCP_OK;
+    bucket_close(context, o);
+    return dcpi_fail(error, DCP_E_NOT_FOUND, "no such key: \"%s\"", path);
+}
+static dcp_status bucket_read(void *context, void *object, int64_t offset, void *data, size_t size, dcp_error *error) {
+    const bucket_object *o = (const bucket_object *)object;
+    const dcp_status status = bucket_call((bucket *)context, BUCKET_READ, error);
+    if (status) return status;
+    if ((uint64_t)offset > o->size || size > o->size - (size_t)offset)
+        return dcpi_fail(error, DCP_E_INCOMPLETE, "\"%s\" has no such range", o->key);
+    if (size) memcpy(data, o->data + offset, size);
+    return DCP_OK;
+}
+static dcp_status bucket_list(void *context, const char *directory, dcp_list_kind what, dcpi_storage_each each,
+                              void *user, dcp_error *error) {
+    bucket *b = (bucket *)context;
+    dcp_status status = bucket_call(b, BUCKET_LIST, error);
+    int i;
+    for (i = 0; i < b->count && !status && what == DCP_LIST_OBJECTS; i++) {
+        dcp_object_info info;
+        char key[400];
+        (void)snprintf(key, sizeof key, "%s", b->entries[i].key);
+        bucket_info(b->entries[i].size, b->entries[i].version, &info);
+        if (dcpi_is_directly_in(key, directory)) status = each(user, key, &info);
+    }
+    return status;
+}
+static dcp_status bucket_remove(void *context, const char *path, const char *token, dcp_error *error) {
+    bucket *b = (bucket *)context;
+    bucket_entry *entry;
+    int is_other;
+    dcpi_mutex_lock(&b->lock);
+    entry = bucket_find(b, path);
+    is_other = entry && !bucket_is_version(entry, token);
+    if (entry && !is_other) {
+        free(entry->key);
+        free(entry->data);
+        *entry = b->entries[--b->count];
+    }
+    dcpi_mutex_unlock(&b->lock);
+    return is_other ? dcpi_fail(error, DCP_E_EXISTS, "precondition failed: \"%s\"", path) : DCP_OK;
+}
+/* It answers for the first two, and never a read. */
+static void bucket_batch(void *context, dcp_batch_kind what, dcp_batch_item *items, size_t count) {
+    size_t i;
+    ((bucket *)context)->batches++;
+    for (i = 0; i < count && i < 2; i++) {
+        if (what == DCP_BATCH_STAT) items[i].status = bucket_stat(context, items[i].path, &items[i].info, NULL);
+        if (what == DCP_BATCH_REMOVE) items[i].status = bucket_remove(context, items[i].path, NULL, NULL);
+    }
+}
+static void bucket_destroy(void *context) {
+    bucket *b = (bucket *)context;
+    while (b->count > 0) (void)bucket_remove(context, b->entries[0].key, NULL, NULL);
+    dcpi_cond_destroy(&b->changed);
+    dcpi_mutex_destroy(&b->lock);
+}
+static dcp_storage *bucket_open(void *user) {
+    bucket *b = (bucket *)calloc(1, sizeof *b);         /* its first member is what dcp_storage_close frees */
+    dcp_storage *s = &b->storage;
+    (void)user;
+    if (dcpi_mutex_init(&b->lock) != 0 || dcpi_cond_init(&b->changed) != 0) abort();
+    b->hangs = BUCKET_ANY;
+    the_bucket = b;
+    s->context = b;
+    s->flags = DCP_STORAGE_RANDOM_WRITE | DCP_STORAGE_CONCURRENT_WRITE | DCP_STORAGE_ATOMIC_REPLACE |
+               DCP_STORAGE_EXCLUSIVE_PUBLISH | DCP_STORAGE_SYNC | DCP_STORAGE_TOKENS;
+    s->request_size = (size_t)5 << 20; s->parallel = 4;
+    s->begin = bucket_begin; s->write = bucket_write; s->commit = bucket_commit; s->abort = bucket_close;
+    s->open = bucket_open_object; s->read = bucket_read; s->close = bucket_close;
+    s->stat = bucket_stat; s->list = bucket_list; s->remove = bucket_remove; s->batch = bucket_batch;
+    s->interrupt = bucket_interrupt; s->destroy = bucket_destroy;
+    return s;
+}
+static dcp_storage *conforming_local(void *user) {
+    static int number;
+    dcp_storage *s = NULL;
+    char path[TEST_PATH + 20];
+    (void)user;
+    (void)snprintf(path, sizeof path, "%s/%d", dir, ++number);
+    return dcp_storage_local(path, &s, &err) == DCP_OK ? s : NULL;
+}
+static dcp_storage *conforming_memory(void *user) {
+    dcp_storage *s = NULL;
+    (void)user;
+    return dcp_storage_memory(&s, &err) == DCP_OK ? s : NULL;
+}
+static void conform(conformance_factory make) {
+    FILE *lines = tmpfile();
+    char line[300];
+    int failed;
+    CHECK(lines != NULL);
+    failed = storage_conformance(make, NULL, lines);
+    rewind(lines);
+    while (failed > 0 && fgets(line, sizeof line, lines))
+        if (strncmp(line, "FAILED", 6) == 0) (void)printf("  %s", line);
+    (void)fclose(lines);
+    CHECK_INT(failed, 0);
+}
+TEST(local_files_conform) { use_local(); conform(conforming_local); done(); }
+TEST(memory_conforms) { conform(conforming_memory); }
+TEST(a_bucket_without_rename_conforms) { conform(bucket_open); }
+
+/* ==== what the optional members gain ============================================================================== */
+static dcp_save_desc large_save(uint8_t *bytes, dcp_tensor *t, const char *path) {
+    dcp_save_desc desc = DCP_ZERO;
+    *t = dcp_bytes("large", bytes, (int64_t)40 << 20);
+    desc.path = path;
+    desc.tensors = t;
+    desc.tensor_count = 1;
+    desc.io.storage = store;
+    return desc;
+}
+TEST(requests_are_as_long_and_as_many_as_a_storage_wants) {
+    uint8_t *bytes = pattern((size_t)40 << 20), *back = (uint8_t *)calloc(40, 1 << 20);
+    dcp_load_desc load = DCP_ZERO;
+    dcp_save_desc save;
+    dcp_tensor t;
+    CHECK(back != NULL);
+    files = store = bucket_open(NULL);
+    save = large_save(bytes, &t, "p");
+    CHECK_OK_MESSAGE(dcp_save(&save, &err), err.message);
+    CHECK(the_bucket->writes <= 9 && the_bucket->short_writes <= 2);    /* the last of the shard, and the document */
+#if !(defined(DCP_NO_THREADS) && DCP_NO_THREADS)
+    CHECK(the_bucket->most_writing > 2);
+#endif
+    t.data = back;
+    load.path = "p";
+    load.tensors = &t;
+    load.tensor_count = 1;
+    load.io.storage = store;
+    load.io.memory_budget = (size_t)4 << 20;            /* it counts for more than what a storage wants */
+    CHECK_OK_MESSAGE(dcp_load(&load, &err), err.message);
+    CHECK(memcmp(bytes, back, (size_t)40 << 20) == 0);
+    save.io.memory_budget = (size_t)4 << 20;
+    save.overwrite = 1;
+    CHECK_OK_MESSAGE(dcp_save(&save, &err), err.message);
+    free(bytes);
+    free(back);
+    done();
+}
+/* Between the last look of a save and its commit another one commits: without a lock. */
+static int64_t rival_values, rival_overwrites;
+static dcp_status small_save(const char *path, int64_t value, int overwrite) {
+    dcp_tensor t = dcp_bytes("v", &value, (int64_t)sizeof value);
+    dcp_save_desc desc = DCP_ZERO;
+    desc.path = path;
+    desc.tensors = &t;
+    desc.tensor_count = 1;
+    desc.overwrite = overwrite;
+    desc.io.storage = store;
+    return dcp_save(&desc, &err);
+}
+static void rival_commits(bucket *b, const char *key) {
+    if (!strstr(key, ".metadata.json")) return;
+    b->before_commit = NULL;
+    CHECK_OK_MESSAGE(small_save("p", rival_values, (int)rival_overwrites), err.message);
+}
+static void check_value(int64_t value) {
+    int64_t got = 0;
+    dcp_tensor t = dcp_bytes("v", &got, (int64_t)sizeof got);
+    dcp_load_desc desc = DCP_ZERO;
+    desc.path = "p";
+    desc.tensors = &t;
+    desc.tensor_count = 1;
+    desc.io.storage = store;
+    CHECK_OK_MESSAGE(dcp_load(&desc, &err), err.message);
+    CHECK_INT(got, value);
+}
+TEST(tokens_keep_two_saves_apart_without_a_lock) {
+    files = store = bucket_open(NULL);
+    rival_values = 1;
+    rival_overwrites = 0;
+    the_bucket->before_commit = rival_commits;
+    CHECK_INT(small_save("p", 2, 0), DCP_E_EXISTS);     /* the first save of a path */
+    check_value(1);
+    rival_values = 3;
+    rival_overwrites = 1;
+    the_bucket->before_commit = rival_commits;
+    CHECK_INT(small_save("p", 4, 1), DCP_E_EXISTS);     /* an overwrite */
+    check_value(3);
+    CHECK_OK_MESSAGE(small_save("p", 5, 1), err.message);
+    check_value(5);
+    CHECK_INT(the_bucket->count, 2);                    /* the refused ones have left nothing */
+    done();
+}
+static void hang(bucket_kind kind, int calls) {
+    the_bucket->hangs = kind;
+    the_bucket->calls_left = calls;
+}
+typedef struct late_cancel { dcp_cancel cancel; dcpi_thread thread; } late_cancel;
+static void cancel_soon(void *argument) {
+    dcpi_os_sleep_ms(100);
+    dcp_cancel_request(&((late_cancel *)argument)->cancel);
+}
+TEST(cancel_and_deadline_end_calls_that_hang) {
+#if defined(DCP_NO_THREADS) && DCP_NO_THREADS
+    SKIP("needs threads");
+#else
+    static const bucket_kind kinds[] = { BUCKET_BEGIN, BUCKET_WRITE, BUCKET_COMMIT, BUCKET_STAT, BUCKET_LIST };
+    dcp_io io = DCP_ZERO;
+    late_cancel late;
+    void *data;
+    size_t i, size;
+    for (i = 0; i < DCPI_COUNT(kinds) * 2; i++) {
+        int64_t value = 7;
+        dcp_tensor t = dcp_bytes("v", &value, (int64_t)sizeof value);
+        dcp_save_desc desc = DCP_ZERO;
+        const int is_cancel = i % 2 == 1;
+        files = store = bucket_open(NULL);
+        desc.path = "p";
+        desc.tensors = &t;
+        desc.tensor_count = 1;
+        desc.io.storage = store;
+        memset(&late, 0, sizeof late);
+        if (is_cancel) desc.io.cancel = &late.cancel;
+        else desc.io.deadline_ms = 150;
+        if (is_cancel) CHECK_INT(dcpi_thread_start(&late.thread, cancel_soon, &late), 0);
+        hang(kinds[i / 2], 0);
+        CHECK_INT(dcp_save(&desc, &err), is_cancel ? DCP_E_CANCELLED : DCP_E_TIMEOUT);
+        CHECK(the_bucket->interrupts > 0);
+        if (is_cancel) dcpi_thread_join(&late.thread);
+        hang(BUCKET_ANY, 0);
+        CHECK_INT(the_bucket->count, 0);
+        done();
+    }
+    files = store = bucket_open(NULL);
+    CHECK_OK_MESSAGE(small_save("p", 1, 0), err.message);
+    hang(BUCKET_READ, 0);
+    io.storage = store;
+    io.deadline_ms = 100;
+    CHECK_FAILS(dcp_storage_read_all_io(store, "p.metadata.json", &data, &size, &io, &err), DCP_E_TIMEOUT, "deadline");
+    {
+        dcp_load_desc desc = DCP_ZERO;
+        desc.path = "p";
+        desc.io = io;
+        CHECK_FAILS(dcp_load(&desc, &err), DCP_E_TIMEOUT, "deadline");
+    }
+    hang(BUCKET_WRITE, 0);
+    CHECK_FAILS(dcp_storage_write_all_io(store, "x", "text", 4, &io, &err), DCP_E_TIMEOUT, "deadline");
+    hang(BUCKET_ANY, 0);
+    check_value(1);
+    done();
+#endif
+}
+
 int main(void) {
     RUN(write_and_read_roundtrip);
     RUN(file_existence_checks);
@@ -945,5 +1340,11 @@ int main(void) {
     RUN(permission_bits_of_a_checkpoint);
     RUN(several_threads_use_one_storage);
     RUN(several_threads_write_one_object);
+    RUN(local_files_conform);
+    RUN(memory_conforms);
+    RUN(a_bucket_without_rename_conforms);
+    RUN(requests_are_as_long_and_as_many_as_a_storage_wants);
+    RUN(tokens_keep_two_saves_apart_without_a_lock);
+    RUN(cancel_and_deadline_end_calls_that_hang);
     return test_finish();
 }
