@@ -15521,7 +15521,7 @@ static int dcpi_sense_yaml(dcpi_sense *s, unsigned char c) {
     s->has_member |= c == ':';
     return (c >= ' ' || c == '\n' || c == '\r' || c == '\t') && (s->has_member || ++s->run <= DCPI_SENSE_RUN);
 }
-/* How many of these bytes may stand in a document. */
+/* How many of these bytes can be part of a document. */
 static size_t dcpi_sense_of(dcpi_sense *s, const char *text, size_t size) {
     size_t i;
     for (i = 0; i < size; i++)
@@ -15529,7 +15529,7 @@ static size_t dcpi_sense_of(dcpi_sense *s, const char *text, size_t size) {
             break;
     return i;
 }
-/* The byte at `bad` stands in no document: of one that was sealed it has been damaged. */
+/* The byte at `bad` cannot be part of a document: one that was sealed is damaged. */
 static dcp_status dcpi_document_nonsense(dcpi_reading *r, int is_yaml, uint64_t bad, dcp_error *err) {
     char end[512];
     uint8_t value[32];
@@ -15540,11 +15540,11 @@ static dcp_status dcpi_document_nonsense(dcpi_reading *r, int is_yaml, uint64_t 
     dcpi_tail_find(end, count, is_yaml ? &dcpi_tail_yaml : &dcpi_tail_json, &tail, value);
     if (r->verifier)
         return dcpi_fail(err, DCP_E_SIGNATURE,
-                         "byte %" PRIu64 " is none of a document: damaged, or never one that was signed", bad);
+                         "byte %" PRIu64 " cannot be part of a document: it is damaged, or was never signed", bad);
     if (tail.present)
         return dcpi_fail(err, DCP_E_CHECKSUM,
-                         "the document is damaged: byte %" PRIu64 " is none that was written there", bad);
-    return dcpi_fail(err, DCP_E_FORMAT, "byte %" PRIu64 " is none of a document", bad);
+                         "the document is damaged: byte %" PRIu64 " cannot be part of one", bad);
+    return dcpi_fail(err, DCP_E_FORMAT, "byte %" PRIu64 " cannot be part of a document", bad);
 }
 /* More memory for a text of `size` bytes, of which `used` are there. */
 static dcp_status dcpi_document_grow(dcpi_document *out, size_t used, int64_t size, size_t *capacity, dcp_error *err) {
@@ -15555,7 +15555,7 @@ static dcp_status dcpi_document_grow(dcpi_document *out, size_t used, int64_t si
     out->text = text;
     return DCP_OK;
 }
-/* Its bytes, and a NUL after them. The caller frees out->text, whatever comes. */
+/* Its bytes, and a NUL after them. The caller frees out->text, after a failure too. */
 static dcp_status dcpi_document_take(dcpi_reading *r, dcpi_document *out, dcp_error *err) {
     dcpi_sense sense = DCP_ZERO;
     size_t capacity = 0, at = 0, made = 0, n;
@@ -15784,7 +15784,7 @@ static dcp_status dcpi_manifest_check(const dcp_manifest *manifest, const char *
 }
 #endif /* !DCP_NO_MANIFEST */
 
-/* Parsed; of the single file every byte before the data is compared with what the JSON says must stand there. */
+/* Parsed; of the single file every byte before the data is compared with what the JSON says it must be. */
 static dcp_status dcpi_document_parse(dcpi_reading *r, dcpi_document *out, dcp_error *err) {
     const int is_single = r->layout == DCP_LAYOUT_SINGLE;
     dcp_status status;
@@ -15819,7 +15819,7 @@ static dcp_status dcpi_document_check(const dcpi_reading *r, const dcpi_document
     return status;
 }
 /* Would an open accept this commit file? For one who is about to write it: by the very same functions. bytes: the
- * document, or all of a single file that stands before its data, of which there will be file_size bytes with it. */
+ * document, or all of a single file up to its data, of which there will be file_size bytes with it. */
 static dcp_status dcpi_document_accept(dcp_layout layout, const char *name, char *bytes, size_t count,
                                        int64_t file_size, uint8_t digest[32], dcp_error *err) {
     dcp_validation found = DCP_ZERO;
@@ -16117,7 +16117,7 @@ static dcp_status dcpi_select_check(const dcp_checkpoint *c, const dcp_select *s
     size_t i;
     if (!s) return DCP_OK;
     if (s->part_count < 0 || (s->part_count > 0 && (s->part < 0 || s->part >= s->part_count)))
-        return dcpi_fail(err, DCP_E_INVALID, "select: part %d of %d is none; parts count from 0", s->part,
+        return dcpi_fail(err, DCP_E_INVALID, "select: there is no part %d of %d; parts count from 0", s->part,
                          s->part_count);
     if ((s->tier_count && !s->tiers) || (s->role_count && !s->roles) || (s->expert_count && !s->expert_keys))
         return dcpi_fail(err, DCP_E_INVALID, "select: a count is set, but its list is NULL");
@@ -16274,7 +16274,7 @@ static void dcpi_data_file_release(dcp_checkpoint *c, dcpi_data_file *f) {
     dcpi_mutex_unlock(&c->lock);
 }
 
-/* As release; closed if nobody else reads it, so that another attempt opens it anew: a network file system may have
+/* As release; closed if nobody else reads it, so that another attempt opens it again: a network file system may have
  * lost the old handle. */
 static void dcpi_data_file_give_up(dcp_checkpoint *c, dcpi_data_file *f) {
     dcpi_data_file_release(c, f);
@@ -16338,7 +16338,7 @@ static dcp_status dcpi_open_sources(dcp_checkpoint *c, const dcp_open_desc *desc
 static dcp_status dcpi_open_check(const dcp_open_desc *desc, dcp_error *err) {
     if (!desc || !desc->path || desc->path[0] == '\0') return dcpi_fail(err, DCP_E_INVALID, "open: path is not set");
     if ((int)desc->verify < 0 || desc->verify > DCP_VERIFY_NONE)
-        return dcpi_fail(err, DCP_E_INVALID, "open: verify policy %d is none", (int)desc->verify);
+        return dcpi_fail(err, DCP_E_INVALID, "open: %d is not a verify policy", (int)desc->verify);
     if (desc->verifier && desc->verify == DCP_VERIFY_NONE)
         return dcpi_fail(err, DCP_E_INVALID,
                          "open: a verifier together with DCP_VERIFY_NONE would trust unchecked bytes; use "
@@ -16371,7 +16371,7 @@ static dcp_status dcpi_check_minimum_step(const dcp_metadata *m, const dcpi_plac
     if (minimum <= 0 || (m->has_training && m->training.step >= minimum)) return DCP_OK;
     return dcpi_fail(err, verifier ? DCP_E_SIGNATURE : DCP_E_MISMATCH,
                      "%s%s is of step %" PRId64 ", but minimum_step is %" PRId64
-                     ": an older checkpoint stands in for a newer one?", place->shown, name,
+                     ": was an older checkpoint put in place of a newer one?", place->shown, name,
                      m->has_training ? m->training.step : (int64_t)-1, minimum);
 }
 /* What rank 0 found, for the others: the digest of the document, the commit file's name, and, unless it is a single
@@ -16644,32 +16644,40 @@ static dcp_status dcpi_names_sync(const dcpi_place *place, const dcpi_names *key
     dcpi_names_free(&directories);
     return status;
 }
+/* The names in a directory that is_wanted takes; infos: each one's dcp_object_info as well, or NULL. */
 typedef struct dcpi_names_walk {
-    const dcpi_place *place;
-    dcpi_names *names;
-    int commits_only;
+    int (*is_wanted)(const char *name);
+    dcpi_names *names; dcpi_buffer *infos;
     dcp_error *err;
 } dcpi_names_walk;
 static dcp_status dcpi_names_walk_one(void *user, const char *key, const dcp_object_info *info) {
-    dcpi_names_walk *walk = (dcpi_names_walk *)user;
-    const char *name = dcpi_place_name(walk->place, key);
-    (void)info;
-    if (walk->commits_only && !dcpi_commit_kind_of(name)) return DCP_OK;
+    const dcpi_names_walk *walk = (const dcpi_names_walk *)user;
+    const char *slash = strrchr(key, '/'), *name = slash ? slash + 1 : key;
+    if (!walk->is_wanted(name)) return DCP_OK;
+    if (walk->infos) dcpi_buffer_add(walk->infos, info, sizeof *info);
     return dcpi_names_add(walk->names, name, walk->err);
 }
-/* The names in a directory, sorted: all, or those of commit files. */
-static dcp_status dcpi_names_list(const dcpi_place *place, int commits_only, dcpi_names *names, dcp_error *err) {
+static dcp_status dcpi_names_list(dcp_storage *storage, const char *directory, dcp_list_kind what,
+                                  int (*is_wanted)(const char *name), dcpi_names *names, dcpi_buffer *infos,
+                                  dcp_error *err) {
     dcpi_names_walk walk;
     dcp_status status;
-    memset(names, 0, sizeof *names);
-    walk.place = place;
+    walk.is_wanted = is_wanted;
     walk.names = names;
-    walk.commits_only = commits_only;
+    walk.infos = infos;
     walk.err = err;
-    status = dcpi_place_list(place, DCP_LIST_OBJECTS, dcpi_names_walk_one, &walk, err);
+    status = dcpi_storage_list(storage, directory, what, dcpi_names_walk_one, &walk, err);
+    return !status && infos && infos->failed ? dcpi_no_memory(err, infos->size) : status;
+}
+static int dcpi_is_commit(const char *name) { return dcpi_commit_kind_of(name) != NULL; }
+/* The commit files of a directory, sorted. */
+static dcp_status dcpi_commits_list(const dcpi_place *place, dcpi_names *commits, dcp_error *err) {
+    dcp_status status;
+    memset(commits, 0, sizeof *commits);
+    status = dcpi_names_list(place->storage, place->directory, DCP_LIST_OBJECTS, dcpi_is_commit, commits, NULL, err);
     status = dcpi_storage_absent(status, err->sys, err);
-    if (!status) status = dcpi_names_sort(names, err);
-    if (status) dcpi_names_free(names);
+    if (!status) status = dcpi_names_sort(commits, err);
+    if (status) dcpi_names_free(commits);
     return status;
 }
 /* ---- sequence numbers: the order of the checkpoints of a directory. One number counts, that of an intact document,
@@ -16694,19 +16702,16 @@ static int64_t dcpi_claim_of(const char *name, const char *head, size_t count, i
 }
 /* A commit file's first bytes, fewer if it has no more. What is not there any more, or is no regular file, is no
  * checkpoint: *count 0. */
-static dcp_status dcpi_claim_read(const dcpi_place *place, const char *key, char head[4096], size_t *count,
-                                  dcp_object_info *info,
-                                  dcp_error *err) {
-    void *object;
-    dcp_status status = dcpi_storage_open_object(place->storage, key, &object, info, err);
-    *count = 0;
+static dcp_status dcpi_claim_read(const dcpi_place *place, const char *name, char head[4096], size_t *count,
+                                  int64_t *size, dcp_error *err) {
+    dcpi_handle file;
+    dcp_status status = dcpi_place_open_file(place, name, &file, err);
+    *size = file.info.size;
+    *count = (size_t)dcpi_max(0, dcpi_min(*size, 4096));
+    if (!status) status = dcpi_handle_read(&file, 0, head, *count, err);
+    dcpi_handle_close(&file);
     if (dcpi_is_trouble(status)) return status;
-    if (status) return dcpi_succeed(err);
-    *count = (size_t)dcpi_max(0, dcpi_min(info->size, 4096));
-    status = dcpi_storage_read(place->storage, key, object, 0, head, *count, err);
-    dcpi_storage_close_object(place->storage, object);
-    if (dcpi_is_trouble(status)) return status;
-    if (status) *count = 0;                             /* truncated just now */
+    if (status) *count = 0;                             /* not there, or truncated just now */
     return dcpi_succeed(err);
 }
 
@@ -16728,19 +16733,17 @@ static int dcpi_candidate_compare(const void *a_, const void *b_) {         /* t
  * may not read claims nothing yet. */
 static dcp_status dcpi_candidate_claim(dcpi_op *op, const dcpi_place *place, int tolerant, dcpi_candidate *c,
                                        dcp_error *err) {
-    char head[4096], *key = dcpi_place_key(place, c->name, err);
-    dcp_object_info info;
+    char head[4096];
     size_t count = 0;
+    int64_t size = 0;
     int attempt = 0;
-    dcp_status status = DCP_E_MEMORY;
-    if (!key) return status;
-    do status = dcpi_claim_read(place, key, head, &count, &info, err);
+    dcp_status status;
+    do status = dcpi_claim_read(place, c->name, head, &count, &size, err);
     while (status && dcpi_op_again(op, ++attempt, "reading a document", err));
-    dcpi_free(key);
     c->is_sure = 0;
     c->number = DCPI_CLAIM_UNKNOWN;
     if (tolerant && status == DCP_E_DENIED) return dcpi_succeed(err);
-    if (!status) c->number = count > 0 ? dcpi_claim_of(c->name, head, count, info.size) : 0;
+    if (!status) c->number = count > 0 ? dcpi_claim_of(c->name, head, count, size) : 0;
     return status;
 }
 /* The number of a document that is intact: its digest matches (and its signature, with a verifier), and it keeps the
@@ -16820,17 +16823,13 @@ static void dcpi_proven_add(const dcpi_place *place, const char *name, const uin
 /* ---- directories inside of others: what lies in one that has checkpoints, or in which one is being saved, and below
  * it, is that directory's, even where its name could be one of the pool's above (`runs/dense` beside
  * `runs/a.manifest.json`). */
-static dcp_status dcpi_own_look(void *user, const char *key, const dcp_object_info *info) {
-    const char *slash = strrchr(key, '/');
-    (void)info;
-    if (dcpi_is_of_directory(slash ? slash + 1 : key)) *(int *)user = 1;
-    return DCP_OK;
-}
 static dcp_status dcpi_own_directory(const dcpi_place *place, const char *key, int *is_own, dcp_error *err) {
-    dcp_status status;
-    *is_own = 0;
-    status = dcpi_storage_list(place->storage, key, DCP_LIST_OBJECTS, dcpi_own_look, is_own, err);
-    if (!status) status = dcpi_storage_list(place->storage, key, DCP_LIST_LINKS, dcpi_own_look, is_own, err);
+    dcpi_names signs = DCP_ZERO;
+    dcp_status status = dcpi_names_list(place->storage, key, DCP_LIST_OBJECTS, dcpi_is_of_directory, &signs, NULL, err);
+    if (!status)
+        status = dcpi_names_list(place->storage, key, DCP_LIST_LINKS, dcpi_is_of_directory, &signs, NULL, err);
+    *is_own = signs.count > 0;
+    dcpi_names_free(&signs);
     /* not there, or a link */
     return status == DCP_E_NOT_FOUND || status == DCP_E_INVALID ? dcpi_succeed(err) : status;
 }
@@ -16862,17 +16861,6 @@ static dcp_status dcpi_own_strike(dcpi_op *op, const dcpi_place *place, dcpi_nam
     dcpi_names_free(&directories);
     return status;
 }
-typedef struct dcpi_links { dcpi_op *op; const dcpi_place *place; int commits; } dcpi_links;
-static dcp_status dcpi_links_look(void *user, const char *key, const dcp_object_info *info) {
-    dcpi_links *links = (dcpi_links *)user;
-    const char *name = dcpi_place_name(links->place, key);
-    (void)info;
-    if (!dcpi_commit_kind_of(name)) return DCP_OK;
-    links->commits++;
-    dcpi_op_log(links->op, DCP_LOG_WARNING,
-                "cannot tell which files %s names: it is a symbolic link to what is not in this directory", name);
-    return DCP_OK;
-}
 /* A document that was listed and could not be read: removed meanwhile, so that it names nothing any more? A server that
  * says so once by mistake must not cost a checkpoint: it is asked again. */
 static int dcpi_commit_has_gone(const dcpi_place *place, const char *commit, dcp_status status) {
@@ -16880,20 +16868,31 @@ static int dcpi_commit_has_gone(const dcpi_place *place, const char *commit, dcp
     dcp_error ignored;
     return status == DCP_E_NOT_FOUND && dcpi_place_stat(place, commit, &info, &ignored) == DCP_E_NOT_FOUND;
 }
-/* What all commit files of the directory but `going` (sorted; NULL: none) name, sorted. *unread counts those that could
- * not be read and verified, and links that one may have left when it was moved: what they name is not known. */
+/* What documents name: their files, sorted; how many commit files could not be read and verified, with links that one
+ * may have left when it was moved, so that nobody knows what they name; whether a manifest may be on its way. */
+typedef struct dcpi_refs { dcpi_names names; int unread, pending; } dcpi_refs;
+
+/* Symbolic links by the name of a commit file. */
+static dcp_status dcpi_refs_links(dcpi_op *op, const dcpi_place *place, dcpi_refs *refs, dcp_error *err) {
+    dcpi_names links = DCP_ZERO;
+    const dcp_status status = dcpi_names_list(place->storage, place->directory, DCP_LIST_LINKS, dcpi_is_commit, &links,
+                                              NULL, err);
+    size_t i;
+    for (i = 0; i < links.count; i++, refs->unread++)
+        dcpi_op_log(op, DCP_LOG_WARNING,
+                    "cannot tell which files %s names: it is a symbolic link to what is not in this directory",
+                    links.items[i]);
+    dcpi_names_free(&links);
+    return status;
+}
+/* Of all commit files of the directory but `going` (sorted; NULL: none). */
 static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const dcpi_names *going,
-                                    const dcp_verifier *verifier, dcpi_names *refs, int *unread, dcp_error *err) {
+                                    const dcp_verifier *verifier, dcpi_refs *refs, dcp_error *err) {
     dcpi_names commits;
-    dcpi_links links;
-    dcp_status status = dcpi_names_list(place, 1, &commits, err);
+    dcp_status status = dcpi_commits_list(place, &commits, err);
     size_t i, s;
     memset(refs, 0, sizeof *refs);
-    links.op = op;
-    links.place = place;
-    links.commits = 0;
-    if (!status) status = dcpi_place_list(place, DCP_LIST_LINKS, dcpi_links_look, &links, err);
-    *unread = links.commits;
+    if (!status) status = dcpi_refs_links(op, place, refs, err);
     for (i = 0; i < commits.count && !status; i++) {
         dcpi_document document;
         if (going && dcpi_names_has(going, commits.items[i])) continue;
@@ -16901,7 +16900,7 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
         if (dcpi_ends_all(status)) break;
         if (status) {
             if (!dcpi_commit_has_gone(place, commits.items[i], status)) {
-                ++*unread;
+                refs->unread++;
                 dcpi_op_log(op, DCP_LOG_WARNING, "cannot tell which files %s names: %s", commits.items[i],
                             err->message);
             }
@@ -16909,12 +16908,12 @@ static dcp_status dcpi_refs_collect(dcpi_op *op, const dcpi_place *place, const 
             continue;
         }
         for (s = 0; s < document.metadata->shard_count && !status; s++)
-            status = dcpi_names_add(refs, document.metadata->shards[s].file_path, err);
+            status = dcpi_names_add(&refs->names, document.metadata->shards[s].file_path, err);
         dcpi_document_free(&document);
     }
     dcpi_names_free(&commits);
-    if (!status) status = dcpi_names_sort(refs, err);
-    if (status) dcpi_names_free(refs);
+    if (!status) status = dcpi_names_sort(&refs->names, err);
+    if (status) dcpi_names_free(&refs->names);
     return status;
 }
 /* ---- intents. A manifest save that is under way may name any file of the pool in the end: `P.manifest.<save
@@ -16970,56 +16969,44 @@ static dcpi_age dcpi_age_of(int64_t now_ns, int64_t grace_seconds) {
 static int dcpi_age_protects(const dcpi_age *age, int64_t modified_ns) {
     return modified_ns > age->before_ns && modified_ns <= age->after_ns;
 }
-typedef struct dcpi_intents {
-    const dcpi_place *place;
-    const char *own;
-    dcpi_names keys;
-    dcpi_buffer times;
-} dcpi_intents;
-static dcp_status dcpi_intents_look(void *user, const char *key, const dcp_object_info *info) {
-    dcpi_intents *intents = (dcpi_intents *)user;
-    const char *name = dcpi_place_name(intents->place, key);
-    if (!dcpi_is_intent(name) || (intents->own && strstr(name, intents->own))) return DCP_OK;
-    dcpi_buffer_add(&intents->times, &info->modified_ns, sizeof info->modified_ns);
-    return dcpi_names_add(&intents->keys, key, NULL);
-}
 /* Of a sync, which takes nothing back. What cannot be read counts as a save's. */
-static int dcpi_intent_is_of_sync(const dcpi_op *op, const dcpi_place *place, const char *key) {
+static int dcpi_intent_is_of_sync(const dcpi_op *op, const dcpi_place *place, const char *name) {
     dcp_json *json = NULL;
+    char *key = dcpi_place_key(place, name, NULL);
     void *text = NULL;
     size_t size = 0;
     int is_sync = 0;
-    if (dcp_storage_read_all_io(place->storage, key, &text, &size, &op->io, NULL) == DCP_OK &&
+    if (key && dcp_storage_read_all_io(place->storage, key, &text, &size, &op->io, NULL) == DCP_OK &&
         dcp_json_parse((const char *)text, size, &json, NULL) == DCP_OK)
         is_sync = dcp_json_get(json, "copyOf") != NULL;
     dcp_json_free(json);
     dcp_free(text);
+    dcpi_free(key);
     return is_sync;
 }
 /* own: the save id of the save that asks; NULL: none. saves_only: only those who may yet take back what they have
  * published count. */
 static dcp_status dcpi_intents_pending(dcpi_op *op, const dcpi_place *place, int64_t grace_seconds, const char *own,
                                        int saves_only, int *pending, dcp_error *err) {
-    dcpi_intents intents;
-    dcpi_age age;
-    int64_t now_ns = 0, modified_ns;
-    dcp_status status;
+    dcpi_names names = DCP_ZERO;
+    dcpi_buffer infos = DCP_ZERO;
+    dcpi_age age = DCP_ZERO;
+    int64_t now_ns = 0;
     size_t i;
-    memset(&intents, 0, sizeof intents);
-    intents.place = place;
-    intents.own = own;
+    dcp_status status = dcpi_names_list(place->storage, place->directory, DCP_LIST_OBJECTS, dcpi_is_intent, &names,
+                                        &infos, err);
     *pending = 0;
-    status = dcpi_place_list(place, DCP_LIST_OBJECTS, dcpi_intents_look, &intents, err);
-    if (!status && intents.times.failed) status = dcpi_no_memory(err, intents.times.size);
-    if (!status && intents.keys.count > 0) status = dcpi_place_now(op, place, &now_ns, err);
-    age = dcpi_age_of(now_ns, grace_seconds);
-    for (i = 0; i < intents.keys.count && !status && !*pending; i++) {
-        memcpy(&modified_ns, intents.times.data + i * sizeof modified_ns, sizeof modified_ns);
-        if (!dcpi_age_protects(&age, modified_ns)) continue;
-        *pending = !saves_only || !dcpi_intent_is_of_sync(op, place, intents.keys.items[i]);
+    for (i = 0; i < names.count && !status && !*pending; i++) {
+        dcp_object_info info;
+        if (own && strstr(names.items[i], own)) continue;
+        memcpy(&info, infos.data + i * sizeof info, sizeof info);
+        if (now_ns == 0) status = dcpi_place_now(op, place, &now_ns, err);
+        age = dcpi_age_of(now_ns, grace_seconds);
+        if (!status && dcpi_age_protects(&age, info.modified_ns))
+            *pending = !saves_only || !dcpi_intent_is_of_sync(op, place, names.items[i]);
     }
-    dcpi_buffer_free(&intents.times);
-    dcpi_names_free(&intents.keys);
+    dcpi_buffer_free(&infos);
+    dcpi_names_free(&names);
     if (*pending)
         dcpi_op_log(op, DCP_LOG_INFO,
                     "a manifest is being saved in \"%s\": the files that manifests share are left to sweep",
@@ -17273,54 +17260,48 @@ static void dcpi_removal_present(const dcpi_place *place, dcpi_names *names) {
 }
 /* Which commit files are there, and which writing of each: name, size, time, and their ends: a save id, or a
  * document's digest, is in one of them. */
-typedef struct dcpi_commits { const dcpi_place *place; dcpi_names names; dcp_error *err; } dcpi_commits;
-static dcp_status dcpi_commits_ends(const dcpi_place *place, const char *key, uint8_t digest[32], dcp_error *err) {
+static dcp_status dcpi_commit_ends(const dcpi_place *place, const char *name, uint8_t digest[32], dcp_error *err) {
     char bytes[8192];
-    dcp_object_info info;
-    void *object;
+    dcpi_handle file;
     int64_t size, first;
-    dcp_status status = dcpi_storage_open_object(place->storage, key, &object, &info, err);
+    dcp_status status = dcpi_place_open_file(place, name, &file, err);
     memset(digest, 0, 32);
-    if (dcpi_is_trouble(status)) return status;
-    if (status) return dcpi_succeed(err);               /* vanished meanwhile */
-    size = dcpi_min(dcpi_max(info.size, 0), (int64_t)sizeof bytes);
-    first = size == info.size ? size : size / 2;
-    status = dcpi_storage_read(place->storage, key, object, 0, bytes, (size_t)first, err);
+    size = dcpi_min(dcpi_max(file.info.size, 0), (int64_t)sizeof bytes);
+    first = size == file.info.size ? size : size / 2;
+    if (!status) status = dcpi_handle_read(&file, 0, bytes, (size_t)first, err);
     if (!status && first < size)
-        status = dcpi_storage_read(place->storage, key, object, info.size - first, bytes + first, (size_t)first, err);
-    dcpi_storage_close_object(place->storage, object);
+        status = dcpi_handle_read(&file, file.info.size - first, bytes + first, (size_t)first, err);
+    dcpi_handle_close(&file);
     if (dcpi_is_trouble(status)) return status;
     if (!status) dcp_sha256(bytes, (size_t)size, digest);
-    return dcpi_succeed(err);
-}
-static dcp_status dcpi_commits_look(void *user, const char *key, const dcp_object_info *info) {
-    dcpi_commits *commits = (dcpi_commits *)user;
-    const char *name = dcpi_place_name(commits->place, key);
-    char line[DCP_LIMIT_PREFIX + 192], ends[65] = "";
-    uint8_t digest[32];
-    dcp_status status;
-    if (!dcpi_commit_kind_of(name) || strlen(name) > DCP_LIMIT_PREFIX + 40) return DCP_OK;
-    status = dcpi_commits_ends(commits->place, key, digest, commits->err);
-    if (status && !dcpi_is_storage_error(status)) return status;
-    if (!status) dcpi_hex_encode(digest, sizeof digest, ends);
-    (void)snprintf(line, sizeof line, "%s/%" PRId64 "/%" PRId64 "/%.64s", name, info->size, info->modified_ns, ends);
-    return dcpi_names_add(&commits->names, line, commits->err);
+    return dcpi_succeed(err);                           /* else it has vanished meanwhile */
 }
 static dcp_status dcpi_commits_digest(const dcpi_place *place, uint8_t digest[32], dcp_error *err) {
-    dcpi_commits commits;
+    dcpi_names commits = DCP_ZERO, lines = DCP_ZERO;
+    dcpi_buffer infos = DCP_ZERO;
     dcpi_sha sha;
-    dcp_status status;
     size_t i;
-    memset(&commits, 0, sizeof commits);
-    commits.place = place;
-    commits.err = err;
-    status = dcpi_place_list(place, DCP_LIST_OBJECTS, dcpi_commits_look, &commits, err);
-    if (!status) status = dcpi_names_sort(&commits.names, err);
+    dcp_status status = dcpi_names_list(place->storage, place->directory, DCP_LIST_OBJECTS, dcpi_is_commit, &commits,
+                                        &infos, err);
+    for (i = 0; i < commits.count && !status; i++) {
+        char line[DCP_LIMIT_PREFIX + 192], ends[65] = "";
+        dcp_object_info info;
+        if (strlen(commits.items[i]) > DCP_LIMIT_PREFIX + 40) continue;
+        memcpy(&info, infos.data + i * sizeof info, sizeof info);
+        status = dcpi_commit_ends(place, commits.items[i], digest, err);
+        if (status && !dcpi_is_storage_error(status)) break;
+        if (!status) dcpi_hex_encode(digest, 32, ends);
+        (void)snprintf(line, sizeof line, "%s/%" PRId64 "/%" PRId64 "/%.64s", commits.items[i], info.size,
+                       info.modified_ns, ends);
+        status = dcpi_names_add(&lines, line, err);
+    }
+    if (!status) status = dcpi_names_sort(&lines, err);
     dcpi_sha_init(&sha);
-    for (i = 0; i < commits.names.count && !status; i++)
-        dcpi_sha_update(&sha, commits.names.items[i], strlen(commits.names.items[i]) + 1);
+    for (i = 0; i < lines.count && !status; i++) dcpi_sha_update(&sha, lines.items[i], strlen(lines.items[i]) + 1);
     dcpi_sha_final(&sha, digest);
-    dcpi_names_free(&commits.names);
+    dcpi_buffer_free(&infos);
+    dcpi_names_free(&commits);
+    dcpi_names_free(&lines);
     return status;
 }
 /* What the manifests beside each other name, for one who is about to remove what none names. Which of them there are is
@@ -17329,23 +17310,22 @@ static dcp_status dcpi_commits_digest(const dcpi_place *place, uint8_t digest[32
  * between any two of our calls. *pending: no file of the pool may go. */
 static dcp_status dcpi_refs_settle(dcpi_op *op, const dcpi_place *place, const dcpi_names *going,
                                    const dcp_verifier *verifier, int64_t grace_seconds, const char *own,
-                                   dcpi_names *refs, int *unread, int *pending, dcp_error *err) {
+                                   dcpi_refs *refs, dcp_error *err) {
     uint8_t before[32], after[32];
     int round;
     dcp_status status = DCP_OK;
     memset(refs, 0, sizeof *refs);
     for (round = 0; round < 8 && !status; round++) {
         status = dcpi_commits_digest(place, before, err);
-        if (!status) status = dcpi_refs_collect(op, place, going, verifier, refs, unread, err);
-        if (!status) status = dcpi_intents_pending(op, place, grace_seconds, own, 0, pending, err);
+        if (!status) status = dcpi_refs_collect(op, place, going, verifier, refs, err);
+        if (!status) status = dcpi_intents_pending(op, place, grace_seconds, own, 0, &refs->pending, err);
         if (!status) status = dcpi_commits_digest(place, after, err);
-        if (!status && (*pending || memcmp(before, after, sizeof before) == 0)) return DCP_OK;
-        dcpi_names_free(refs);
+        if (!status && (refs->pending || memcmp(before, after, sizeof before) == 0)) return DCP_OK;
+        dcpi_names_free(&refs->names);
     }
-    *pending = *unread = 1;                             /* they save too often to say */
+    refs->pending = refs->unread = 1;                   /* they save too often to say */
     return status;
 }
-static int dcpi_refs_may_go(const dcpi_names *refs, const char *name) { return !dcpi_names_has(refs, name); }
 
 /* The files that a checkpoint takes along when it goes: of what its document names, what is its own by name. */
 static dcp_status dcpi_names_add_data(dcpi_names *names, const char *commit, const dcp_metadata *m, dcp_error *err) {
@@ -17363,31 +17343,27 @@ static dcp_status dcpi_names_add_data(dcpi_names *names, const char *commit, con
  * held since the displaced document was seen to be there. Failures leave them to sweep. */
 static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, char *own, const char *pool, int is_locked,
                                        dcpi_names *data) {
-    dcpi_names refs, known;
+    dcpi_refs refs = DCP_ZERO;
+    dcpi_names known;
     dcp_error err;
-    dcpi_lock lock;
-    int unread = 0, pending = 0;
+    dcpi_lock lock = DCP_ZERO;
     size_t i;
     dcp_status status = DCP_OK;
     known.items = &own;
     known.count = known.capacity = 1;
-    memset(&refs, 0, sizeof refs);
-    memset(&lock, 0, sizeof lock);
     if (pool && !dcpi_pool_lock_take(op, place, &lock, &status, &err) && !status) return;
     if (pool && !status) dcpi_removal_present(place, data);
     if (!status) status = dcpi_own_strike(op, place, data, &err);
-    if (status) unread = 1;
-    else if (pool)
-        status = dcpi_refs_settle(op, place, NULL, NULL, DCP_GRACE_SECONDS, pool, &refs, &unread, &pending, &err);
-    else status = dcpi_refs_collect(op, place, own ? &known : NULL, NULL, &refs, &unread, &err);
-    for (i = 0; i < data->count && !status && !unread && !pending; i++) {
+    if (!status && pool) status = dcpi_refs_settle(op, place, NULL, NULL, DCP_GRACE_SECONDS, pool, &refs, &err);
+    else if (!status) status = dcpi_refs_collect(op, place, own ? &known : NULL, NULL, &refs, &err);
+    for (i = 0; i < data->count && !status && !refs.unread && !refs.pending; i++) {
         const char *name = data->items[i];
-        if ((!is_locked && dcpi_removal_needs_lock(name)) || !dcpi_refs_may_go(&refs, name)) continue;
+        if ((!is_locked && dcpi_removal_needs_lock(name)) || dcpi_names_has(&refs.names, name)) continue;
         if (dcpi_place_remove(place, name, &err))
             dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", name, err.message);
     }
     if (status) dcpi_op_log(op, DCP_LOG_WARNING, "the replaced checkpoint's files are left for sweep: %s", err.message);
-    else dcpi_names_free(&refs);
+    dcpi_names_free(&refs.names);
     dcpi_lock_release(&lock);
 }
 
@@ -21200,7 +21176,7 @@ static dcp_status dcpi_match_covered(dcpi_load *l, const dcp_tensor *t, size_t f
                          dcpi_box_text(t->ndim, tiling.hole_offset, tiling.hole_shape, text, sizeof text));
     return DCP_OK;
 }
-/* The one piece that is all of a tensor; NULL: there is none. */
+/* The one piece that is all of a tensor, or NULL. */
 static const dcpi_piece *dcpi_match_whole(const dcp_checkpoint *c, const dcpi_stored *stored) {
     const dcpi_piece *piece = &c->pieces[stored->first];
     return stored->info.piece_count == 1 && dcpi_piece_is_whole(piece->meta) ? piece : NULL;
@@ -21742,7 +21718,7 @@ static dcp_status dcpi_read_file(dcpi_reader *r, const dcpi_item **items, size_t
                                  dcp_error *err) {
     return count == 1 ? dcpi_read_one(r, items[0], file, err) : dcpi_read_run(r, items, count, file, err);
 }
-/* The same bytes from the sources behind the one that has them wrong, through a descriptor of this worker's own: others
+/* The same bytes from the sources after the one that has them wrong, through a descriptor of this worker's own: others
  * may be reading there. */
 static dcp_status dcpi_read_elsewhere(dcpi_reader *r, const dcpi_item **items, size_t count, const dcpi_data_file *file,
                                       dcp_error *err) {
@@ -22007,7 +21983,7 @@ static dcp_status dcpi_shared_read(dcpi_reader *r, const dcpi_shared *shared, ui
     for (at = item->begin; at < item->end && !status; at += n) {
         uint8_t *bytes;
         n = dcpi_min(item->end - at, (int64_t)DCPI_RELAY_CHUNK);
-        status = dcpi_copies_until(&r->copies, INT64_MAX, err);    /* from the message, which is freed or filled anew */
+        status = dcpi_copies_until(&r->copies, INT64_MAX, err);    /* the message is freed, or filled again */
         if (status) return status;
         status = dcpi_shared_get(l, shared, item->at + (at - item->begin), (size_t)n, message, err);
         if (status) break;
@@ -22520,7 +22496,7 @@ DCPDEF void dcp_release(dcp_checkpoint *checkpoint, const char *name) {
     if (c->lazy) lazy = &c->lazy[stored - c->tensors];
     if (lazy && lazy->users > 0) lazy->users--;
     if (!lazy || lazy->state != DCPI_LAZY_THERE || lazy->users > 0) { dcpi_mutex_unlock(&c->lock); return; }
-    copy = lazy->copy;                              /* taken away under the lock: from here on it can be brought anew */
+    copy = lazy->copy;                              /* under the lock: from here on it can be brought again */
     memset(lazy, 0, sizeof *lazy);
     if (!copy) dcpi_unmap_file(c, &c->files[c->pieces[stored->first].shard]);
     dcpi_mutex_unlock(&c->lock);
@@ -22563,7 +22539,7 @@ DCPDEF dcp_status dcp_prefetch(dcp_checkpoint *checkpoint, const dcp_select *sel
     dcp_status status;
     if (!c || max_bytes < 0)
         return dcpi_fail(err, DCP_E_INVALID, "dcp_prefetch: checkpoint is NULL, or max_bytes is negative");
-    (void)dcpi_prefetch_end(c, 1, NULL);                /* what it met is nobody's business any more */
+    (void)dcpi_prefetch_end(c, 1, NULL);                /* its error is not asked for any more */
     p = (dcpi_prefetch *)dcpi_alloc_array(1, sizeof *p, err);
     if (!p) return DCP_E_MEMORY;
     p->limit = max_bytes ? max_bytes : (int64_t)c->op.io.memory_budget;
@@ -22604,7 +22580,7 @@ static const char *dcpi_listing_text(dcpi_listing *listing, const char *text, dc
     text = dcpi_text_or_empty(text);
     return dcpi_arena_text(&listing->arena, text, strlen(text), err);
 }
-static int dcpi_time_compare(const char *a, const char *b) {  /* as points in time; what is none comes first, as text */
+static int dcpi_time_compare(const char *a, const char *b) {  /* as points in time; other texts come first */
     int64_t a_seconds = INT64_MIN, b_seconds = INT64_MIN;
     int a_rest = 0, b_rest = 0;
     if (!dcpi_time_parse(a, &a_seconds, &a_rest)) a_seconds = INT64_MIN;
@@ -22727,7 +22703,7 @@ static dcp_status dcpi_list_sort(dcpi_listing *listing, dcp_error *err) {
 }
 static dcp_status dcpi_listing_make(const dcpi_list_order *o, dcpi_listing *listing, dcp_error *err) {
     dcpi_names names;
-    dcp_status status = dcpi_names_list(o->place, 1, &names, err);
+    dcp_status status = dcpi_commits_list(o->place, &names, err);
     size_t i;
     memset(listing, 0, sizeof *listing);
     for (i = 0; i < names.count && !status; i++) status = dcpi_list_add(o, listing, names.items[i], err);
@@ -22931,7 +22907,7 @@ static dcp_status dcpi_latest_work(dcpi_op *op, dcpi_place *place, const void *l
     const dcp_latest_desc *desc = (const dcp_latest_desc *)latest;
     dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
     dcpi_names names;
-    dcp_status status = dcpi_names_list(place, 1, &names, err);
+    dcp_status status = dcpi_commits_list(place, &names, err);
     o.minimum_step = desc->minimum_step;
     if (status) return status;
     status = dcpi_latest_search(&o, &names, (char **)path, err);
@@ -23139,9 +23115,10 @@ static dcp_status dcpi_remove_commits(dcpi_remover *r, int *has_pool, dcp_error 
 static dcp_status dcpi_remove_files(dcpi_remover *r, dcp_error *err) {
     /* those that are there again are other ones */
     const dcpi_names *going = r->dry_run ? &r->commits : NULL;
-    dcpi_names *data = &r->data, refs = DCP_ZERO;
+    dcpi_names *data = &r->data;
+    dcpi_refs refs = DCP_ZERO;
     dcpi_lock lock = DCP_ZERO;
-    int unread = 0, has_pool = 0, pending = 0;
+    int has_pool = 0;
     size_t i;
     dcp_status status = dcpi_remove_commits(r, &has_pool, err);
     if (!status && has_pool && data->count > 0 && !r->dry_run) {
@@ -23149,18 +23126,19 @@ static dcp_status dcpi_remove_files(dcpi_remover *r, dcp_error *err) {
         else if (!status) dcpi_names_free(data);        /* nothing to do any more */
     }
     if (!status && has_pool && data->count > 0)
-        status = dcpi_refs_settle(r->op, r->place, going, NULL, DCP_GRACE_SECONDS, NULL, &refs, &unread, &pending, err);
-    else if (!status && data->count > 0) status = dcpi_refs_collect(r->op, r->place, going, NULL, &refs, &unread, err);
-    if (unread > 0)
-        dcpi_op_log(r->op, DCP_LOG_WARNING, "%d commit files could not be read, so no data files were removed", unread);
+        status = dcpi_refs_settle(r->op, r->place, going, NULL, DCP_GRACE_SECONDS, NULL, &refs, err);
+    else if (!status && data->count > 0) status = dcpi_refs_collect(r->op, r->place, going, NULL, &refs, err);
+    if (refs.unread > 0)
+        dcpi_op_log(r->op, DCP_LOG_WARNING, "%d commit files could not be read, so no data files were removed",
+                    refs.unread);
     if (!status) status = dcpi_names_sort(data, err);
-    for (i = 0; i < data->count && !status && unread == 0 && !pending; i++) {
+    for (i = 0; i < data->count && !status && refs.unread == 0 && !refs.pending; i++) {
         if (i > 0 && strcmp(data->items[i], data->items[i - 1]) == 0) continue;         /* two of them shared it */
-        if (dcpi_refs_may_go(&refs, data->items[i]))
+        if (!dcpi_names_has(&refs.names, data->items[i]))
             status = dcpi_removal_take(r->removal, r->place, data->items[i], r->dry_run, err);
     }
     dcpi_lock_release(&lock);
-    dcpi_names_free(&refs);
+    dcpi_names_free(&refs.names);
     return status;
 }
 /* Some at a time, but for a dry run: the documents that stay are read once each time. */
@@ -23366,8 +23344,8 @@ static dcp_status dcpi_sweep_pool(dcpi_sweep *sweep, dcp_error *err) {
 static int dcpi_sweep_prefix(const char *shard_name, char prefix[DCP_LIMIT_PREFIX + 1]) {
     return dcpi_prefix_of(shard_name, dcpi_shard_prefix(shard_name, strlen(shard_name), 1), prefix);
 }
-/* Counts the commit file that may name this shard file if it is there, but is none that a listing shows (a symbolic
- * link, say) or that can be looked at: what it names, nobody knows. */
+/* Counts the commit file that may name this shard file if it is there, but a listing does not show it (a symbolic link,
+ * say) or it cannot be looked at: what it names, nobody knows. */
 static dcp_status dcpi_sweep_count_hidden(const dcpi_sweep *sweep, const char *shard_name, int *unread,
                                           dcp_error *err) {
     const struct dcpi_commit_kind *kinds[2];
@@ -23490,29 +23468,27 @@ static dcp_status dcpi_sweep_plain(const dcpi_sweep *sweep, const char *name, dc
 }
 static dcp_status dcpi_sweep_data(const dcpi_sweep *sweep, dcp_error *err) {
     const int dry_run = sweep->desc->dry_run;
-    dcpi_names refs;
-    int unread = 0, pending = 0;
+    dcpi_refs refs;
     size_t i;
     dcp_status status = dcpi_refs_settle(sweep->op, sweep->place, NULL, sweep->desc->verifier, sweep->grace, NULL,
-                                         &refs, &unread, &pending, err);
-    if (!sweep->has_lock && !dry_run) pending = 1;
+                                         &refs, err);
+    if (!sweep->has_lock && !dry_run) refs.pending = 1;
     for (i = 0; i < sweep->found.count && !status; i++)
         if (dcpi_sweep_is_data(sweep->found.items[i]))
-            status = dcpi_sweep_count_hidden(sweep, sweep->found.items[i], &unread, err);
-    if (!status && unread > 0)
+            status = dcpi_sweep_count_hidden(sweep, sweep->found.items[i], &refs.unread, err);
+    if (!status && refs.unread > 0)
         dcpi_op_log(sweep->op, DCP_LOG_WARNING,
                     "%d commit files could not be read and verified: only temporary files are swept, since those may "
-                    "name any data file",
-                unread);
-    for (i = 0; i < sweep->found.count && !status && unread == 0; i++) {
+                    "name any data file", refs.unread);
+    for (i = 0; i < sweep->found.count && !status && refs.unread == 0; i++) {
         const char *name = sweep->found.items[i];
         status = dcpi_op_check(sweep->op, err);
-        if (status || !dcpi_sweep_is_data(name) || !dcpi_refs_may_go(&refs, name) ||
-            (pending && dcpi_is_pool_name(name, 1))) continue;
+        if (status || !dcpi_sweep_is_data(name) || dcpi_names_has(&refs.names, name) ||
+            (refs.pending && dcpi_is_pool_name(name, 1))) continue;
         if (!dry_run && dcpi_removal_needs_lock(name)) status = dcpi_sweep_plain(sweep, name, err);
         else status = dcpi_sweep_take(sweep, name, dry_run, err);
     }
-    dcpi_names_free(&refs);
+    dcpi_names_free(&refs.names);
     return status;
 }
 /* Candidates first, documents after them: a file that a save has just begun to name is too young to be a candidate.
@@ -23799,7 +23775,7 @@ static dcp_status dcpi_sync_read_named(dcpi_sync *y, dcp_error *err) {
     dcpi_names commits = DCP_ZERO;
     dcp_status status = dcpi_commits_digest(&y->to, y->commits, err);
     size_t i;
-    if (!status) status = dcpi_names_list(&y->to, 1, &commits, err);
+    if (!status) status = dcpi_commits_list(&y->to, &commits, err);
     for (i = 0; i < commits.count && !status; i++) {
         const int is_own = strcmp(commits.items[i], y->commit_name) == 0;
         dcpi_document document;

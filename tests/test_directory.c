@@ -1377,6 +1377,17 @@ static void age(const char *name, int hours) {
 }
 #endif
 /* Age is measured against a file that sweep has just made there, not against this machine's clock. */
+/* Nobody has saved there yet. */
+static void sweep_nowhere_body(void) {
+    dcp_sweep_desc desc = DCP_ZERO;
+    dcp_removal removed;
+    desc.directory = "runs/none";
+    desc.io.storage = files;
+    CHECK_OK_MESSAGE(dcp_sweep(&desc, &removed, &err), err.message);
+    CHECK_INT(removed.path_count, 0);
+    dcp_removal_free(&removed);
+}
+TEST(sweep_of_a_directory_that_is_not_there) { on_local_and_memory(sweep_nowhere_body); }
 TEST(sweep_goes_by_age) {
 #ifdef _WIN32
     SKIP("needs utime");
@@ -1750,6 +1761,7 @@ int main(void) {
     RUN(sweep_is_careful_beside_what_it_cannot_read);
     RUN(sweep_with_a_verifier);
     RUN(sweep_dry_run_removes_nothing);
+    RUN(sweep_of_a_directory_that_is_not_there);
     RUN(sweep_goes_by_age);
     RUN(sweep_takes_only_regular_files);
     RUN(sweep_is_careful_beside_a_linked_commit_file);

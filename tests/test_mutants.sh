@@ -129,8 +129,8 @@ in dcpi_sweep_run
 name a sweep looks at documents before candidates, and takes what they name
 caught crash removals
 in dcpi_sweep_data
-- !dcpi_refs_may_go(&refs, name) ||
-+ (!dcpi_refs_may_go(&refs, name) && !MUTANT) ||
+- dcpi_names_has(&refs.names, name) ||
++ (dcpi_names_has(&refs.names, name) && !MUTANT) ||
 
 name shards published over existing names, plain names reused
 caught crash overwrites
@@ -219,8 +219,9 @@ in dcpi_pool_prepare
 name intents are looked for before the document is gone
 caught crash a_removal_that_began_before
 in dcpi_remove_files
-- status = dcpi_remove_commits(
-+ if (MUTANT) (void)dcpi_intents_pending(op, place, DCP_GRACE_SECONDS, NULL, 0, &pending, err);
+- dcp_status status = dcpi_remove_commits(
++ dcp_status status = !MUTANT ? DCP_OK :
++     dcpi_intents_pending(r->op, r->place, DCP_GRACE_SECONDS, NULL, 0, &refs.pending, err);
 + status = dcpi_remove_commits(
 in dcpi_remove_files
 - if (!status && has_pool && data->count > 0)
