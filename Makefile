@@ -171,7 +171,7 @@ command_plain    = $(CC) -std=c99 -Og -Wall -Wextra -DDCP_STATIC
 command_asan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=address,undefined \
     -fno-sanitize-recover=undefined -DDCP_STATIC
 # Not optimized, by clang: built in half the time, for suites that take less to run than to build.
-command_asan0    = clang -std=c99 -O0 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
+command_asan0    = clang -std=c99 -O0 -fsanitize=address,undefined -fno-sanitize-recover=undefined -DDCP_STATIC
 command_tsan0    = clang -std=c99 -O0 -g1 -fsanitize=thread -DDCP_STATIC
 command_tsan     = $(CC) -std=c99 -Og -g1 -fno-omit-frame-pointer -fsanitize=thread -DDCP_STATIC
 # Ends at the first byte that is used, or given to the system, without having been set. Off_t has 64 bits anyway; that
@@ -211,6 +211,25 @@ BUILT_VARIANTS := $(patsubst command_%,%,$(filter command_%,$(.VARIABLES)))
 $(foreach name,$(BUILT_VARIANTS),$(eval $(call variant,$(name))))
 
 $(foreach name,$(BUILT_VARIANTS),build/$(name)/test_fuzz): $(FUZZ)
+
+# The suites that share engine.h as one program, for a variant whose compiler takes longest for dcp.h.
+ENGINE := roundtrip slices buffers calls documents
+build/test_engine.c: Makefile
+	@mkdir -p $(@D); { for name in $(ENGINE); do \
+	    printf '#define main main_of_%s\n#include "../tests/test_%s.c"\n#undef main\n' $$name $$name; \
+	done; echo 'int main(void) { return 0$(foreach name,$(ENGINE), | main_of_$(name)()); }'; } >$@
+$(foreach name,$(BUILT_VARIANTS),build/$(name)/test_engine): $(ENGINE:%=tests/test_%.c) $(HEADERS) build/statuses.h
+
+# Suites that take less to run than to build: by clang, not optimized, in a quarter of the time; by CC in `make test-all`.
+QUICK := calls coord directory documents file_format fuzz golden json manifest platform pool storage yaml
+ifeq ($(WHOLE)$(filter-out default,$(origin CC)),)
+QUICK_CC := $(shell command -v clang 2>/dev/null)
+endif
+$(QUICK:%=build/plain/test_%): private command_plain = \
+    $(or $(QUICK_CC:%=clang -std=c99 -O0),$(CC) -std=c99 -Og) -Wall -Wextra -DDCP_STATIC
+$(QUICK:%=build/plain/test_%): build/command/quick
+build/command/quick: FORCE
+	@mkdir -p $(@D); echo '$(QUICK_CC)' | cmp -s - $@ || echo '$(QUICK_CC)' >$@
 
 # All of dcp.h, once for all the test scripts; the compiler is as strict as it can be, and may say nothing
 # (test_build.sh looks at the log).

@@ -19,20 +19,21 @@
 #                  compute)
 
 # ---- which suites run in which variant -------------------------------------------------------------------------------
-# `all`, or names; `~x`: x runs there only in `make test-all`. The commands are in the Makefile. To keep the whole
-# below eight minutes on two processors each suite runs plain, and elsewhere where that variant finds most for its time;
-# `make test-all` leaves the rest not out. What takes long in emulators and under sanitizers repeats less there
-# (test_times, test_is_slow, test_is_sanitized in test.h).
+# `all`, or names; `~x`: x runs there only in `make test-all`, or if SUITES and VARIANTS ask for it; `!x`: x runs there
+# only in `make test`. The commands are in the Makefile. To keep the whole below eight minutes on two processors each
+# suite runs plain, and elsewhere where that variant finds most for its time; `make test-all` runs the rest too. What
+# takes long in emulators and under sanitizers repeats less there (test_times, test_is_slow, test_is_sanitized in
+# test.h). `engine` is several suites as one program, which is built in the time of one.
 table() {
     # a line that is indented goes on with the one before it
     awk '/^#/ { next } /^ / { line = line $0; next } { if (line) print line; line = $0 } END { print line }' <<'END'
 # variant   word      Debian package              suites
 plain       -         gcc                         all
 asan        asan      libasan8
-            platform json sha256 meta manifest yaml file_format roundtrip slices buffers ~calls ~documents ~storage
-            ~pool ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults ~golden
+            platform json sha256 meta manifest yaml file_format !engine ~roundtrip ~slices ~buffers ~calls ~documents
+            ~storage ~pool ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults ~golden
             ~model ~statuses ~lock
-asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz calls documents
+asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz
 tsan0       clang     clang+libclang-rt-14-dev    pool ranks
 tsan        tsan      libtsan2
             ~ranks ~storage ~async ~coord ~pool ~roundtrip ~slices ~buffers ~calls ~documents ~faults ~rank_faults
@@ -225,12 +226,13 @@ works() {
 
 # suites_of PATTERN...: the names of the suites
 suites_of() {
-    for path in tests/test_*.c; do
+    for path in tests/test_*.c tests/test_engine.c; do
         name=${path#tests/test_} name=${name%.c} found=
         for pattern in "$@"; do
-            case $pattern in
-            all | "$name") found=$name ;;
-            "~$name") found=${WHOLE:+$name} ;;
+            case $pattern/${WHOLE:+whole} in
+            all/*) [ "$name" = engine ] || found=$name ;;
+            "$name"/* | "~$name"/whole | "!$name"/) found=$name ;;
+            "~$name"/) [ -z "$SUITES" ] || [ -z "$VARIANTS" ] || found=$name ;;
             esac
         done
         [ -z "$found" ] || echo "$found"

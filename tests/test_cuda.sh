@@ -204,7 +204,7 @@ END
         fail "ends otherwise: $(tail -n 1 twice.txt)"
 }
 t the_example_resumes_bit_for_bit emulated
-t without_warnings silent 'pulled_in alone first declared' 'pulled_in alone declared' "$stub"
+t without_warnings silent "pulled_in alone declared ${WHOLE:+first}" 'pulled_in alone declared' "$stub"
 t included_late_names_the_fix late
 t without_warnings_with_the_toolkit with_toolkit
 t stand_in_agrees_with_the_toolkit agrees

@@ -221,7 +221,11 @@ a_block() {
         elif build "$name" "$MPICC" -x c "$block" -I"$root" -c -o "$scratch/block.o"; then ok "$name"; fi
     elif grep -q 'DCP_CUDA' "$block"; then
         if ! have nvcc; then missing "$name" cuda "nvcc is not there; install the CUDA toolkit"
-        elif build "$name" nvcc -x cu "$block" -I"$root" -c -o "$scratch/block.o"; then ok "$name"; fi
+        else
+            # dcp.h as CUDA takes long; test_cuda.sh compiles it so
+            sed 's/^#define DCP_IMPLEMENTATION$/#define DCP_CUDA_IMPLEMENTATION/' "$block" >"$block.x"
+            build "$name" nvcc -x cu "$block.x" -I"$root" -c -o "$scratch/block.o" && ok "$name"
+        fi
     elif grep -q '[ \t*]main *(' "$block"; then
         build "$name" compile "$block" "$scratch/block" &&
             run_in "$name" "$scratch/$name.d" '' "$scratch/block" && ok "$name"

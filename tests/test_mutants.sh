@@ -812,8 +812,8 @@ for suite in $(cut -f 2 "$work/chosen" | sort -u); do
         bad "building test_$suite with the patched header"
     fi
 done
-# Nothing chosen: nothing is wrong.
-for pair in $([ -n "${MODEL:-}" ] || cut -f 2,3 "$work/chosen" | tr '\t' : | sort -u); do
+# Nothing chosen: nothing is wrong. In make test the suites themselves show that; who changes a patch runs its rows.
+for pair in $([ -n "${MODEL:-}" ] || [ -z "${1:-}${WHOLE:-}" ] || cut -f 2,3 "$work/chosen" | tr '\t' : | sort -u); do
     suite=${pair%%:*} tests=${pair#*:}
     if run 0 "$suite" "$tests" && grep -q '^ok ' "$work/log"; then continue; fi
     tail -n 3 "$work/log"

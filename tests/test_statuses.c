@@ -1267,8 +1267,10 @@ TEST(storages_without_memory_and_groups_without_threads) {
 }
 
 int main(void) {
-    RUN(whatever_a_storage_returns);
-    RUN(whatever_a_storage_returns_from_then_on);
+    if (!DCP_NO_THREADS || test_is_whole()) {          /* of what threads do not change, only in `make test-all` */
+        RUN(whatever_a_storage_returns);
+        RUN(whatever_a_storage_returns_from_then_on);
+    }
 #if !DCP_NO_THREADS
     RUN(whatever_a_coordinator_returns);
     RUN(ranks_that_hear_nothing_more);
