@@ -30,10 +30,10 @@ table() {
 # variant   word      Debian package              suites
 plain       -         gcc                         all
 asan        asan      libasan8
-            platform json sha256 meta manifest yaml file_format !engine ~roundtrip ~slices ~buffers ~calls ~documents
+            platform json sha256 ~meta manifest yaml file_format !engine ~roundtrip ~slices ~buffers ~calls ~documents
             ~storage ~pool ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash ~pool_faults ~golden
             ~model ~statuses ~lock
-asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz
+asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz meta
 tsan0       clang     clang+libclang-rt-14-dev    pool ranks
 tsan        tsan      libtsan2
             ~ranks ~storage ~async ~coord ~pool ~roundtrip ~slices ~buffers ~calls ~documents ~faults ~rank_faults
@@ -49,7 +49,7 @@ windows     windows   gcc-mingw-w64-x86-64+wine64
             platform storage pool ~roundtrip ~slices ~buffers ~calls ~documents ~json ~meta ~ranks ~sha256 ~file_format
             ~directory ~coord ~yaml ~manifest ~golden
 s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static
-            storage pool golden ~json ~meta ~file_format ~ranks ~sha256 ~yaml ~manifest ~fuzz
+            golden ~storage ~pool ~json ~meta ~file_format ~ranks ~sha256 ~yaml ~manifest ~fuzz
 aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static
             storage ~sha256 ~file_format ~ranks ~pool ~golden
 valgrind    valgrind  valgrind                    ~file_format ~meta ~pool ~async ~golden
@@ -59,7 +59,7 @@ clang       clang     clang
 cxx         cxx       g++
             pool ~json ~storage ~platform ~sha256 ~meta ~file_format ~roundtrip ~slices ~buffers ~calls ~documents
             ~directory ~faults ~ranks ~coord ~async ~crash ~golden ~statuses ~lock
-small       -         gcc statuses storage async ~roundtrip ~slices ~buffers ~calls ~documents ~sha256 ~pool ~golden
+small       -         gcc statuses async ~storage ~roundtrip ~slices ~buffers ~calls ~documents ~sha256 ~pool ~golden
 musl        musl      musl-tools
             storage ~platform ~json ~sha256 ~meta ~file_format ~roundtrip ~slices ~buffers ~calls ~documents ~directory
             ~faults ~ranks ~coord ~pool ~crash ~golden ~lock

@@ -1189,7 +1189,8 @@ static void rank_begin(job *j, int rank) {
     state_scribble(&s);
     state_free(&s);
 }
-/* Steps until all ranks know the verdict. The last one in common is that all do. */
+/* Steps, in which rank 0 computes for a millisecond, until all ranks know the result. The last one in common is that
+ * all do. */
 static void rank_steps(job *j, int rank) {
     int all = 0, step = 0, knows = 0;
     dcp_error ignored;
@@ -1200,7 +1201,7 @@ static void rank_steps(job *j, int rank) {
             rank_check(j->saver[rank]);
             knows = j->status[rank] != DCP_PENDING;
         }
-        if (j->pause_ms[rank]) dcpi_os_sleep_ms(j->pause_ms[rank]);
+        if (rank == 0 || j->pause_ms[rank] > 0) dcpi_os_sleep_ms(j->pause_ms[rank] > 0 ? j->pause_ms[rank] : 1);
         all = knows;
         if (dcp_allreduce(j->app[rank], &all, sizeof all, smaller, NULL, 60000, &ignored)) abort();
         step++;
