@@ -100,12 +100,22 @@ bench-gpu: build/bench_gpu              ## staging on a real GPU; GPU="8 /dev/sh
 
 examples: $(EXAMPLES) build/dcptool     ## build/examples/* and build/dcptool
 
+PREFIX ?= /usr/local
+MAN = $(DESTDIR)$(PREFIX)/share/man/man1
+COMPLETION = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+install: build/dcptool                  ## dcptool, its man page and completion, dcp.h; PREFIX=/usr/local
+	@mkdir -p '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(MAN)' '$(COMPLETION)'
+	cp build/dcptool '$(DESTDIR)$(PREFIX)/bin'
+	cp dcp.h dcp_mpi.h dcp_cuda.h '$(DESTDIR)$(PREFIX)/include'
+	build/dcptool help --man >'$(MAN)/dcptool.1'
+	build/dcptool help --bash >'$(COMPLETION)/dcptool'
+
 clean:                                  ## removes build/
 	rm -rf build
 
 .PHONY: all help test test-all analyze matrix fuzz coverage mutants mutants-model test-gpu \
     soak soak-crash soak-interleave soak-power soak-calls soak-cycles soak-model \
-    demo demo-mpi sizes bench bench-scale bench-gpu examples clean FORCE
+    demo demo-mpi sizes bench bench-scale bench-gpu examples install clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
 

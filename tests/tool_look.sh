@@ -197,3 +197,64 @@ ls_verify() {
     run 0 latest --verify bad
     is "$out" bad/step_100.metadata.json
 }
+
+# ^C ends a loop of the shell: the signal ends the tool, after it has cleaned up and said so.
+control_c() {
+    need_python
+    "$python" -c '
+import signal, subprocess, sys
+p = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+p.stdout.read(1)
+p.send_signal(signal.SIGINT)
+said = p.communicate()[1]
+assert p.returncode == -signal.SIGINT and said, (p.returncode, said)' "$DCPTOOL" extract s/big a -o - ||
+        fail "$(tail -n 1 "$work/trace")"
+}
+ls_of_other_files() {
+    run 2 ls s/run/step_100_shard_0.bin
+    has "$err" "the data of rank 0 of a checkpoint"
+    has "$err" "dcptool ls s/run/step_100"
+    printf '\020\0\0\0\0\0\0\0{"__metadata__":{}}' >model.safetensors
+    printf 'PK\003\004rest' >model.pt
+    printf 'GGUF' >model.gguf
+    : >nothing
+    echo text >notes.txt
+    for pair in "model.safetensors a safetensors file" "model.pt a zip archive, as torch.save" \
+        "model.gguf a GGUF file" "nothing an empty file" "notes.txt a file of another kind"; do
+        run 2 ls "${pair%% *}"
+        has "$err" "${pair%% *} is ${pair#* }"
+        run 2 info --json "${pair%% *}"
+        has "$out" DCP_E_INVALID
+    done
+    printf '{}' >broken.metadata.json                   # what has the name of a checkpoint is a corrupt one
+    run 1 ls broken.metadata.json
+    run 3 ls nowhere
+}
+manual() {
+    run 0 help --man
+    for c in ls info verify diff extract convert sign sync latest prune sweep; do has "$out" ".SS \"dcptool $c "; done
+    has "$out" '\fB\-\-minimum\-step\fR \fIN\fR'
+    command -v man >/dev/null 2>&1 || return 0
+    errors=$(man --warnings -l "$work/out" 2>&1 >/dev/null | grep -v locale)
+    is "$errors" ""
+}
+completion() {
+    run 0 help --bash
+    command -v bash >/dev/null 2>&1 || skip "no bash"
+    complete='. ./out; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _dcptool; echo "${COMPREPLY[@]}"'
+    is "$(bash -c "$complete" - dcptool lat)" latest
+    is "$(bash -c "$complete" - dcptool ls --ver)" "--verbose --verify"
+    is "$(bash -c "$complete" - dcptool convert --to manifest-)" manifest-yaml
+    is "$(bash -c "$complete" - dcptool extract s/one w -o wq)" ""
+}
+install_all() {
+    command -v make >/dev/null 2>&1 || skip "no make"
+    mkdir -p fake/build fake/examples
+    cp "$root/Makefile" "$root"/dcp*.h fake
+    cp "$DCPTOOL" fake/build/dcptool
+    make -s -C fake -o build/dcptool install DESTDIR="$work/there" PREFIX=/usr >make.log 2>&1 ||
+        fail "$(cat make.log)"
+    is "$(cd there/usr && find . -type f | sort | tr '\n' ' ')" "./bin/dcptool ./include/dcp.h ./include/dcp_cuda.h \
+./include/dcp_mpi.h ./share/bash-completion/completions/dcptool ./share/man/man1/dcptool.1 "
+}

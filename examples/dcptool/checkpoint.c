@@ -41,8 +41,11 @@ dcp_open_desc tool_opening(const tool_state *t, const char *path) {
 }
 
 int tool_open_with(tool_state *t, const dcp_open_desc *desc, dcp_checkpoint **out) {
+    const char *what;
     dcp_error err;
     if (dcp_open(desc, out, &err) == DCP_OK) return TOOL_FINE;
+    what = tool_what_is(desc->path);
+    if (what) return tool_trouble(t, DCP_E_INVALID, "%s is %s", desc->path, what);
     if (err.status != DCP_E_NOT_FOUND && err.status != DCP_E_INVALID) return tool_fail(t, &err);
     if (tool_kind_of(desc->path) != TOOL_DIRECTORY) return tool_fail(t, &err);
     return tool_trouble(t, DCP_E_INVALID, "%s is a directory; dcptool ls %s lists the checkpoints in it", desc->path,

@@ -42,11 +42,33 @@ static void list_tensors(convert_job *v);
 static int save(convert_job *v);
 static int report(convert_job *v);
 
+/* A target that looks like a file of another program's format is a mistake. */
+static int other_format(const char *target) {
+    static const char *const extensions[] = {
+        ".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".npz", ".npy", ".h5", ".hdf5", ".gguf", ".onnx", ".msgpack"
+    };
+    const size_t length = strlen(target);
+    size_t i;
+    for (i = 0; i < sizeof extensions / sizeof extensions[0]; i++) {
+        const size_t size = strlen(extensions[i]);
+        if (length > size && strcmp(target + length - size, extensions[i]) == 0) return 1;
+    }
+    return 0;
+}
+
+static const char *extension_of(const tool_target *to) {
+    if (to->layout == DCP_LAYOUT_SINGLE) return ".checkpoint";
+    return to->layout == DCP_LAYOUT_SHARDED ? ".metadata.json" : to->is_yaml ? ".manifest.yaml" : ".manifest.json";
+}
+
 static int run(tool_state *t) {
     convert_job v = DCP_ZERO;
     int code;
     if ((t->options & TOOL_KEY_ID) && !(t->options & TOOL_SIGN_KEY_FILE))
         return tool_usage(t->command, "--key-id names the key of --sign-key-file, which is missing");
+    if (other_format(t->operands[1]))
+        return tool_usage(t->command, "%s names a file of another format: --to %s writes %s%s", t->operands[1],
+                          t->to->name, t->operands[1], extension_of(t->to));
     if (t->memory == 0) t->memory = 64 << 20;
     v.t = t;
     code = open_source(&v);

@@ -7,8 +7,9 @@
  *     ls.c  info.c  verify.c  diff.c  extract.c  sign.c  sync.c  directory.c (latest, prune, sweep)
  *     convert.c, with convert_manifest.c, convert_members.c and convert_windows.c
  * They share arguments.c (the command line), help.c (the options, and all that is said of them and of the commands),
- * output.c (messages, results, the bar), table.c (listings), json.c, text.c (names and numbers as text), checkpoint.c
- * (opening, pieces, reading in parts), memory.c and system.c. dcp.c is the library.
+ * manual.c (man page, completion), output.c (messages, results, the bar), table.c (listings), json.c, text.c (names and
+ * numbers as text), checkpoint.c (opening, pieces, reading in parts), foreign.c (files of others), memory.c and
+ * system.c. dcp.c is the library.
  *
  * Results go to standard output, messages and progress to standard error. Text from documents and paths is escaped, so
  * that a terminal does not obey it.
@@ -113,9 +114,14 @@ int tool_parse(tool_state *t, int count, char **arguments);
 extern const tool_option tool_options[];                /* a name of NULL ends it */
 int tool_takes(const tool_command *c, const tool_option *o);
 int tool_unknown_option(const tool_command *c, const char *name);
+extern const char tool_examples[], tool_exit_codes[];
 void tool_print_overview(FILE *file);
 void tool_print_help(const tool_command *c);
 int tool_usage(const tool_command *c, const char *format, ...) TOOL_PRINTF(2, 3);  /* c NULL: no command is known yet */
+
+/* manual.c */
+void tool_print_manual(void);
+void tool_print_completion(void);
 
 /* output.c: results are silent with --json, notes with --quiet */
 void tool_print(tool_state *t, const char *format, ...) TOOL_PRINTF(2, 3);
@@ -205,6 +211,11 @@ const tool_target *tool_target_named(const char *name);                /* as --t
 int tool_glob_matches(const char *glob, const char *text);
 const char *tool_base_name(const char *path);
 const char *tool_without_path(const char *message, const char *path);
+
+const char *tool_in_our_words(const char *message);     /* with names of options for those of the library */
+
+/* foreign.c */
+const char *tool_what_is(const char *path);             /* of a file that has no name of a checkpoint's; else NULL */
 
 /* memory.c */
 void *tool_new(size_t count, size_t size);              /* zeroed; lives until the command ends; never NULL */

@@ -127,14 +127,18 @@ static int make_header(tool_state *t, extraction *e) {
     return TOOL_FINE;
 }
 
-/* The tensor's name as the name of a file; not hidden, and not like an option. */
+/* The tensor's name as the name of a file; not hidden, and not like an option. Letters of all languages stay. */
 static void name_output(extraction *e, const char *extension) {
-    const char *p;
+    const unsigned char *p = (const unsigned char *)e->part.info->name;
     char *out = e->output;
-    for (p = e->part.info->name; *p && out < e->output + 200; p++) {
+    int length;
+    for (; *p && out < e->output + 200; p += length) {
+        const int32_t code = tool_utf8_at(p, &length);
         int is_plain = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
         if (out > e->output && (*p == '.' || *p == '-')) is_plain = 1;
-        *out++ = is_plain ? *p : '_';
+        if (code >= 0xA0 && !tool_is_unsafe(code)) is_plain = 1;
+        memcpy(out, is_plain ? (const char *)p : "_", is_plain ? (size_t)length : 1);
+        out += is_plain ? length : 1;
     }
     if (e->part.rank >= 0) out += snprintf(out, 32, ".rank%" PRId64, e->part.rank);
     snprintf(out, 8, "%s", extension);
@@ -191,6 +195,8 @@ static dcp_status sink_write(sink *s, const void *data, size_t size, dcp_error *
 
 static dcp_status sink_close(sink *s, dcp_status status, int replace, dcp_error *err) {
     const dcp_commit_request request = { replace, NULL };
+    if (!s->storage && !status && fflush(stdout) != 0)
+        status = tool_error(err, DCP_E_IO, "cannot write to standard output: %s", strerror(errno));
     if (s->object && status) s->storage->abort(s->storage->context, s->object);
     else if (s->object) status = s->storage->commit(s->storage->context, s->object, &request, err);
     dcp_storage_close(s->storage);

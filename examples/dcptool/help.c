@@ -80,17 +80,23 @@ void tool_print_help(const tool_command *c) {
 }
 
 /* ---- of all ------------------------------------------------------------------------------------------------------ */
-static const char exit_codes[] =
+const char tool_examples[] =
+    "  dcptool ls runs/a                    # the checkpoints of a directory\n"
+    "  dcptool verify runs/a/step_100       # every byte of one of them\n"
+    "  dcptool diff runs/a/step_100 runs/a/step_200\n";
+
+const char tool_exit_codes[] =
     "Exit codes: 0 fine, 1 the answer is no (corrupt, different, nothing found),\n"
     "            2 usage, 3 could not look (missing, I/O, newer format)\n";
 
 void tool_print_overview(FILE *file) {
     const tool_command *const *c;
-    fprintf(file, "usage: dcptool COMMAND [OPTION]... PATH...\n\n");
+    fprintf(file, "Examples:\n%s\nusage: dcptool COMMAND [OPTION]... PATH...\n\n", tool_examples);
     for (c = tool_commands; *c; c++) fprintf(file, "  %-8s %s\n", (*c)->name, (*c)->summary);
     fprintf(file, "  %-8s %s\n", "help", "show this, or all about the command that it is given");
-    fprintf(file, "\nAll commands take --json, --bytes, -q and --help. `dcptool --version` prints the\nversion.\n%s"
-            "Example:    dcptool ls runs/a/step_100\n", exit_codes);
+    fprintf(file, "\nAll commands take --json, --bytes, -q and --help. `dcptool --version` prints the\n"
+            "version, `dcptool help --man` the man page, and `dcptool help --bash` what bash\n"
+            "needs to complete commands and options.\n\n%s", tool_exit_codes);
 }
 
 /* ---- what is wrong ----------------------------------------------------------------------------------------------- */

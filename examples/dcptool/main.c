@@ -9,12 +9,14 @@ const tool_command *const tool_commands[] = {
 };
 
 dcp_cancel tool_interrupted;
+static volatile sig_atomic_t caught;                    /* the signal that did, or 0 */
 
 static int run(int count, char **arguments);
 static int finish(int code);
 static void on_signal(int number);
 
 int main(int argc, char **argv) {
+    int code;
     argv = tool_prepare_process(&argc, argv);
     /* signals that were ignored when we started (nohup, &) stay ignored */
     if (signal(SIGINT, SIG_IGN) != SIG_IGN) signal(SIGINT, on_signal);
@@ -22,10 +24,17 @@ int main(int argc, char **argv) {
 #ifdef SIGPIPE
     signal(SIGPIPE, SIG_IGN);                           /* so that a closed pipe is an error like any other */
 #endif
-    return finish(run(argc > 0 ? argc - 1 : 0, argv + 1));
+    code = finish(run(argc > 0 ? argc - 1 : 0, argv + 1));
+    /* A shell ends its loop only if the signal ended us, which it does now that nothing is left behind. */
+    if (caught) {
+        signal(caught, SIG_DFL);
+        raise(caught);
+    }
+    return code;
 }
 
 static void on_signal(int number) {
+    caught = number;
     dcp_cancel_request(&tool_interrupted);
     signal(number, SIG_DFL);                            /* a second one ends the program at once */
 }
@@ -61,6 +70,8 @@ static const tool_command *find_command(const char *name) {
 static int help(int count, char **arguments) {
     const tool_command *c = count > 0 ? find_command(arguments[0]) : NULL;
     if (count == 0) tool_print_overview(stdout);
+    else if (count == 1 && strcmp(arguments[0], "--man") == 0) tool_print_manual();
+    else if (count == 1 && strcmp(arguments[0], "--bash") == 0) tool_print_completion();
     else if (count > 1) return tool_usage(NULL, "help takes the name of one command");
     else if (!c) return tool_usage(NULL, "unknown command '%s'", arguments[0]);
     else tool_print_help(c);
@@ -95,11 +106,13 @@ static int run(int count, char **arguments) {
     return code;
 }
 
-/* A full disk or a closed pipe shows when the last bytes go out; results that nobody received are a failure. */
+/* A full disk shows when the last bytes go out; results that nobody received are a failure. A reader that had enough
+ * of them (head) is not. */
 static int finish(int code) {
-    int failed = ferror(stdout);
+    const int failed = ferror(stdout), has_enough = tool_reader_is_gone(1);
     errno = 0;
     if (fclose(stdout) == 0 && !failed) return code;
+    if (has_enough || errno == EPIPE) return code;
     fprintf(stderr, "dcptool: cannot write to standard output: %s\n",
             errno ? strerror(errno) : "an earlier write failed");
     return TOOL_TROUBLE;

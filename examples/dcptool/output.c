@@ -217,12 +217,13 @@ int tool_code_of(dcp_status status) {
 /* With --json the object says it too, as its only content or, once it has begun, as one more member. */
 int tool_fail(tool_state *t, const dcp_error *err) {
     const int is_new = t->json_depth == 0;
+    const char *message = tool_in_our_words(err->message);
     tool_progress_clear(t);
-    tool_say(t->command, err->message);
+    tool_say(t->command, message);
     if (is_new) tool_json_begin(t);
     tool_json_open(t, "error", '{');
     tool_json_text(t, "status", dcp_status_name(err->status));
-    tool_json_text(t, "message", err->message);
+    tool_json_text(t, "message", message);
     tool_json_close(t, '}');
     if (is_new) tool_json_end(t);
     return tool_code_of(err->status);

@@ -148,6 +148,25 @@ const char *tool_without_path(const char *message, const char *path) {
     return message[length] == ':' && message[length + 1] == ' ' ? message + length + 2 : message;
 }
 
+const char *tool_in_our_words(const char *message) {
+    static const char *const words[][2] = {
+        { "set overwrite to replace it", "--force replaces it" },
+        { "overwrite replaces only", "--force replaces only" },
+        { "minimum_step is", "--minimum-step is" }
+    };
+    size_t i;
+    for (i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const char *found = strstr(message, words[i][0]);
+        const size_t size = strlen(message) + strlen(words[i][1]) + 1;
+        char *text;
+        if (!found) continue;
+        text = tool_new(size, 1);
+        snprintf(text, size, "%.*s%s%s", (int)(found - message), message, words[i][1], found + strlen(words[i][0]));
+        message = text;
+    }
+    return message;
+}
+
 /* A set such as [a-z] or [!0-9]; p is after the bracket. *past: what follows the set, NULL if it is not closed. */
 static int set_matches(const char *p, char c, const char **past) {
     int matches = 0, negated = *p == '!' || *p == '^', is_first = 1;

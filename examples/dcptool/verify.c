@@ -72,7 +72,7 @@ static void verify_path(tool_state *t, tally *sum, const char *path, int is_one_
     if (is_one_of_many) t->progress.name = tool_stem_text(path);
     if (!status) status = dcp_verify(c, &err);
     for (i = 0; !status && i < dcp_checkpoint_tensor_count(c); i++) sum->bytes += dcp_checkpoint_tensor(c, i)->size;
-    report(t, sum, path, status, err.message);
+    report(t, sum, path, status, tool_in_our_words(err.message));
     dcp_close(c);
 }
 
