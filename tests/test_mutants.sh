@@ -365,8 +365,9 @@ in dcpi_prune_work
 name what is kept and damaged counts
 caught directory prune_never_takes
 in dcpi_prune_prove
-- listing->entries[i] = again;
-+ if (!MUTANT) listing->entries[i] = again;
+- if (!e->status) kept++;
++ if (MUTANT) e->status = DCP_OK;
++ if (!e->status) kept++;
 
 name a copy of a checkpoint is what this process wrote
 caught directory prune_reads_once
@@ -570,14 +571,14 @@ in dcpi_local_unlock
 name a sweep takes a lock file that is held
 caught lock a_sweep_takes_lock_files
 in dcpi_sweep_lock
-- if (!status && is_ours && !dry_run) status = dcpi_lock_take(op, sweep->place, prefix, 0, &lock, err);
+- if (!status && is_ours && !dry_run) status = dcpi_lock_take(sweep->op, sweep->place, prefix, 0, &lock, err);
 + if (MUTANT) {
 +     char *held = dcpi_place_key(sweep->place, name, err);
 +     (void)dcpi_storage_remove(sweep->place->storage, held, err);
 +     dcpi_free(held);
 +     return DCP_OK;
 + }
-+ if (!status && is_ours && !dry_run) status = dcpi_lock_take(op, sweep->place, prefix, 0, &lock, err);
++ if (!status && is_ours && !dry_run) status = dcpi_lock_take(sweep->op, sweep->place, prefix, 0, &lock, err);
 
 name a lock's note may name any file
 caught lock what_a_lock_that_was_lost
@@ -672,8 +673,8 @@ in dcpi_sync_check_found
 name a sync onto itself brings back what it read first
 caught pool_faults a_sync_onto_itself
 in dcpi_sync_check_self
-- if (memcmp(source, now, sizeof source) != 0 ||
-+ if (MUTANT || memcmp(source, now, sizeof source) != 0 ||
+- if (status || memcmp(source, now, sizeof source) != 0)
++ if (MUTANT || status || memcmp(source, now, sizeof source) != 0)
 
 name a document that is missed once names nothing
 caught faults what_is_missed_once
