@@ -15401,6 +15401,34 @@ struct dcp_checkpoint {
     dcpi_prefetch *prefetch;
 };
 
+/* ---- lists of names ---------------------------------------------------------------------------------------------- */
+typedef struct dcpi_names { char **items; size_t count, capacity; } dcpi_names;
+
+static dcp_status dcpi_names_add(dcpi_names *names, const char *name, dcp_error *err) {
+    void *items = names->items;
+    char *copy;
+    if (!dcpi_grow(&items, &names->capacity, names->count + 1, sizeof *names->items, err)) return DCP_E_MEMORY;
+    names->items = (char **)items;
+    copy = dcpi_copy_text(name, err);
+    if (!copy) return DCP_E_MEMORY;
+    names->items[names->count++] = copy;
+    return DCP_OK;
+}
+static void dcpi_names_free(dcpi_names *names) {
+    size_t i;
+    for (i = 0; i < names->count; i++) dcpi_free(names->items[i]);
+    dcpi_free(names->items);
+    memset(names, 0, sizeof *names);
+}
+static int dcpi_names_compare(const void *a, const void *b) { return strcmp((const char *)a, (const char *)b); }
+static dcp_status dcpi_names_sort(dcpi_names *names, dcp_error *err) {
+    return dcpi_sort((const void **)(void *)names->items, names->count, dcpi_names_compare, err);
+}
+static int dcpi_names_has(const dcpi_names *names, const char *name) {  /* sorted */
+    const void *const *items = (const void *const *)(void *)names->items;
+    return dcpi_search(items, names->count, name, dcpi_names_compare) < names->count;
+}
+
 /* ---- commit files ------------------------------------------------------------------------------------------------ */
 static char *dcpi_commit_prefix(const char *name, dcp_error *err) {      /* of a commit file's name */
     return dcpi_text_range(name, strlen(name) - strlen(dcpi_commit_kind_of(name)->suffix), err);
@@ -15411,47 +15439,38 @@ static dcp_status dcpi_place_remove(const dcpi_place *place, const char *name, d
     dcpi_free(key);
     return status;
 }
-/* The commit files that a prefix has: their number; the first one's kind, and the second's. */
-static dcp_status dcpi_commit_find(const dcpi_place *place, const char *prefix, const struct dcpi_commit_kind *found[2],
-                                   int *count, dcp_error *err) {
+/* The commit files that a prefix has, by name. */
+static dcp_status dcpi_commit_find(const dcpi_place *place, const char *prefix, dcpi_names *found, dcp_error *err) {
     size_t i;
-    *count = 0;
     for (i = 0; i < DCPI_COUNT(dcpi_commit_kinds); i++) {
         dcp_object_info info;
         dcp_error local;
         char *name = dcpi_text_join(prefix, dcpi_commit_kinds[i].suffix, &local);
         dcp_status status = name ? dcpi_place_stat(place, name, &info, &local) : DCP_E_MEMORY;
-        dcpi_free(name);
         status = dcpi_storage_absent(status, local.sys, &local);
-        if (status == DCP_E_NOT_FOUND) continue;
-        if (status) { if (err) *err = local; return status; }
-        if (*count < 2) found[*count] = &dcpi_commit_kinds[i];
-        (*count)++;
+        if (!status) status = dcpi_names_add(found, name, &local);
+        dcpi_free(name);
+        if (status && status != DCP_E_NOT_FOUND) { if (err) *err = local; return status; }
     }
     return dcpi_succeed(err);
 }
 /* The commit file that the path means: itself, or the one that its prefix has. */
 static dcp_status dcpi_commit_meant(const dcpi_place *place, char **name, dcp_error *err) {
-    const struct dcpi_commit_kind *found[2] = { NULL, NULL };
-    int count;
-    dcp_status status;
+    dcpi_names found = DCP_ZERO;
+    dcp_status status = dcpi_commit_kind_of(place->name) ? dcpi_names_add(&found, place->name, err)
+                                                         : dcpi_commit_find(place, place->name, &found, err);
     *name = NULL;
-    if (dcpi_commit_kind_of(place->name)) {
-        *name = dcpi_copy_text(place->name, err);
-        return *name ? DCP_OK : DCP_E_MEMORY;
-    }
-    status = dcpi_commit_find(place, place->name, found, &count, err);
-    if (status) return status;
-    if (count == 0)
-        return dcpi_fail(err, DCP_E_NOT_FOUND,
-                         "there is no checkpoint \"%s%s\" (no %s.metadata.json, .checkpoint, .manifest.json or "
-                         ".manifest.yaml)", place->shown, place->name, place->name);
-    if (count > 1)
-        return dcpi_fail(err, DCP_E_INVALID,
-                         "\"%s%s\" has two commit files, %s%s and %s%s; give the path of the one that is meant",
-                         place->shown, place->name, place->name, found[0]->suffix, place->name, found[1]->suffix);
-    *name = dcpi_text_join(place->name, found[0]->suffix, err);
-    return *name ? DCP_OK : DCP_E_MEMORY;
+    if (!status && found.count == 0)
+        status = dcpi_fail(err, DCP_E_NOT_FOUND,
+                           "there is no checkpoint \"%s%s\" (no %s.metadata.json, .checkpoint, .manifest.json or "
+                           ".manifest.yaml)", place->shown, place->name, place->name);
+    if (!status && found.count > 1)
+        status = dcpi_fail(err, DCP_E_INVALID,
+                           "\"%s%s\" has two commit files, %s and %s; give the path of the one that is meant",
+                           place->shown, place->name, found.items[0], found.items[1]);
+    if (!status) *name = found.items[--found.count];
+    dcpi_names_free(&found);
+    return status;
 }
 
 /* What ends an operation that looks at many documents; others say something of one of them. */
@@ -16580,33 +16599,7 @@ DCPDEF void dcp_checkpoint_warnings(const dcp_checkpoint *checkpoint, dcp_report
  *               documents refer to, the intents of saves under way, and the lock of a prefix under which documents
  *               are committed and removed.
  * ================================================================================================================== */
-/* ---- lists of names ---------------------------------------------------------------------------------------------- */
-typedef struct dcpi_names { char **items; size_t count, capacity; } dcpi_names;
-
-static dcp_status dcpi_names_add(dcpi_names *names, const char *name, dcp_error *err) {
-    void *items = names->items;
-    char *copy;
-    if (!dcpi_grow(&items, &names->capacity, names->count + 1, sizeof *names->items, err)) return DCP_E_MEMORY;
-    names->items = (char **)items;
-    copy = dcpi_copy_text(name, err);
-    if (!copy) return DCP_E_MEMORY;
-    names->items[names->count++] = copy;
-    return DCP_OK;
-}
-static void dcpi_names_free(dcpi_names *names) {
-    size_t i;
-    for (i = 0; i < names->count; i++) dcpi_free(names->items[i]);
-    dcpi_free(names->items);
-    memset(names, 0, sizeof *names);
-}
-static int dcpi_names_compare(const void *a, const void *b) { return strcmp((const char *)a, (const char *)b); }
-static dcp_status dcpi_names_sort(dcpi_names *names, dcp_error *err) {
-    return dcpi_sort((const void **)(void *)names->items, names->count, dcpi_names_compare, err);
-}
-static int dcpi_names_has(const dcpi_names *names, const char *name) {  /* sorted */
-    const void *const *items = (const void *const *)(void *)names->items;
-    return dcpi_search(items, names->count, name, dcpi_names_compare) < names->count;
-}
+/* ---- lists of names: files, and the directories that they are in ------------------------------------------------- */
 static int dcpi_is_beside(const char *a, const char *b) {               /* in the same directory */
     const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
     if (!x || !y) return !x && !y;
@@ -18230,23 +18223,21 @@ static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
 /* The commit file that is there already: refused, or read, so that commit can see that it is still the same and finish
  * can clean up after it. */
 static dcp_status dcpi_save_look_for_commit(dcpi_save *s, int *has_commit, dcp_error *err) {
-    const struct dcpi_commit_kind *found[2] = { NULL, NULL };
-    int count;
-    dcp_status status = dcpi_commit_find(&s->place, s->place.name, found, &count, err);
-    *has_commit = !status && count > 0;
-    if (status || count == 0) return status;
-    if (!s->desc->overwrite)
-        return dcpi_fail(err, DCP_E_EXISTS,
-                         "there is a checkpoint already: %s%s%s (set overwrite to replace it, or use another path)",
-                         s->place.shown, s->place.name, found[0]->suffix);
-    if (count > 1 || found[0] != s->kind)
-        return dcpi_fail(err, DCP_E_EXISTS,
-                         "%s%s%s is there, a checkpoint in another layout; overwrite replaces only the same one: "
-                         "remove it first",
-                s->place.shown, s->place.name,
-                         found[found[0] == s->kind]->suffix);
-    s->displaces = 1;
-    return dcpi_save_note_displaced(s, err);
+    dcpi_names found = DCP_ZERO;
+    dcp_status status = dcpi_commit_find(&s->place, s->place.name, &found, err);
+    const char *first = found.count > 0 ? found.items[0] : "";
+    *has_commit = !status && found.count > 0;
+    if (*has_commit && !s->desc->overwrite)
+        status = dcpi_fail(err, DCP_E_EXISTS,
+                           "there is a checkpoint already: %s%s (set overwrite to replace it, or use another path)",
+                           s->place.shown, first);
+    else if (*has_commit && (found.count > 1 || strcmp(first, s->commit_name) != 0))
+        status = dcpi_fail(err, DCP_E_EXISTS,
+                           "%s%s is there, a checkpoint in another layout; overwrite replaces only the same one: "
+                           "remove it first", s->place.shown, found.items[strcmp(first, s->commit_name) == 0]);
+    else s->displaces = *has_commit;
+    dcpi_names_free(&found);
+    return status || !*has_commit ? status : dcpi_save_note_displaced(s, err);
 }
 /* Each rank: the place and the names in it. */
 static dcp_status dcpi_save_place(dcpi_save *s, dcp_error *err) {
@@ -20035,17 +20026,19 @@ static dcp_status dcpi_commit_is_same(dcpi_save *s, dcp_error *err) {
 /* Nobody has committed at P meanwhile, in any layout; no deadline has passed while the lock was waited for; and no
  * sweep has taken files in spite of the intent. */
 static dcp_status dcpi_commit_last_look(dcpi_save *s, dcp_error *err) {
-    const struct dcpi_commit_kind *found[2] = { NULL, NULL };
-    int count = 0, i;
+    dcpi_names found = DCP_ZERO;
+    size_t i;
     dcp_status status = dcpi_commit_check_time(s, err);
     /* the others may have saved again: that must not be displaced */
     if (!status) status = dcpi_op_check_awake(&s->op, err);
-    if (!status) status = dcpi_commit_find(&s->place, s->place.name, found, &count, err);
-    for (i = 0; i < count && i < 2 && !status; i++)
-        if (found[i] != s->kind || !s->displaces)
-            status = dcpi_fail(err, DCP_E_EXISTS, "another save has committed there meanwhile%s: %s%s%s",
-                               found[i] == s->kind ? "" : ", in another layout", s->place.shown, s->place.name,
-                               found[i]->suffix);
+    if (!status) status = dcpi_commit_find(&s->place, s->place.name, &found, err);
+    for (i = 0; i < found.count && !status; i++) {
+        const int is_ours = strcmp(found.items[i], s->commit_name) == 0;
+        if (!is_ours || !s->displaces)
+            status = dcpi_fail(err, DCP_E_EXISTS, "another save has committed there meanwhile%s: %s%s",
+                               is_ours ? "" : ", in another layout", s->place.shown, found.items[i]);
+    }
+    dcpi_names_free(&found);
     if (!status && s->displaces) status = dcpi_commit_is_same(s, err);
     return status || !s->intent_key ? status : dcpi_intent_check(&s->place, s->intent_key, err);
 }
@@ -23243,25 +23236,16 @@ DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dc
 }
 /* The commit file or files that a path means, whatever state they are in. */
 static dcp_status dcpi_remove_find(const dcpi_place *place, dcpi_names *commits, dcp_error *err) {
-    const struct dcpi_commit_kind *found[2] = { NULL, NULL };
     dcp_object_info info;
-    int count = 0, i;
-    char *name;
     dcp_status status;
     if (dcpi_commit_kind_of(place->name)) {
         status = dcpi_place_stat(place, place->name, &info, err);
         if (status) return dcpi_storage_absent(status, err->sys, err);
         return dcpi_names_add(commits, place->name, err);
     }
-    status = dcpi_commit_find(place, place->name, found, &count, err);
-    if (!status && count == 0)
-        status = dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\"", place->shown, place->name);
-    for (i = 0; i < count && i < 2 && !status; i++) {
-        name = dcpi_text_join(place->name, found[i]->suffix, err);
-        status = name ? dcpi_names_add(commits, name, err) : DCP_E_MEMORY;
-        dcpi_free(name);
-    }
-    return status;
+    status = dcpi_commit_find(place, place->name, commits, err);
+    if (status || commits->count > 0) return status;
+    return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\"", place->shown, place->name);
 }
 static dcp_status dcpi_remove_work(dcpi_op *op, dcpi_place *place, const void *desc, void *removal, dcp_error *err) {
     dcpi_names commits = DCP_ZERO;
@@ -23348,12 +23332,12 @@ static int dcpi_sweep_prefix(const char *shard_name, char prefix[DCP_LIMIT_PREFI
  * say) or it cannot be looked at: what it names, nobody knows. */
 static dcp_status dcpi_sweep_count_hidden(const dcpi_sweep *sweep, const char *shard_name, int *unread,
                                           dcp_error *err) {
-    const struct dcpi_commit_kind *kinds[2];
+    dcpi_names ignored = DCP_ZERO;
     char prefix[DCP_LIMIT_PREFIX + 1];
-    int count;
     dcp_status status;
     if (!dcpi_sweep_prefix(shard_name, prefix)) return DCP_OK;
-    status = dcpi_commit_find(sweep->place, prefix, kinds, &count, err);
+    status = dcpi_commit_find(sweep->place, prefix, &ignored, err);
+    dcpi_names_free(&ignored);
     if (status == DCP_OK || status == DCP_E_MEMORY) return status;
     ++*unread;
     return dcpi_succeed(err);
@@ -23718,14 +23702,15 @@ static dcp_status dcpi_sync_open(dcpi_sync *y, dcp_error *err) {
 }
 /* A copy that has another kind of commit file would have two, and neither would load. */
 static dcp_status dcpi_sync_check_kinds(const dcpi_sync *y, dcp_error *err) {
-    const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(y->commit_name), *found[2] = { NULL, NULL };
-    int count = 0, i;
-    dcp_status status = dcpi_commit_find(&y->to, y->prefix, found, &count, err);
-    for (i = 0; i < count && i < 2 && !status; i++)
-        if (found[i] != kind)
+    dcpi_names found = DCP_ZERO;
+    dcp_status status = dcpi_commit_find(&y->to, y->prefix, &found, err);
+    size_t i;
+    for (i = 0; i < found.count && !status; i++)
+        if (strcmp(found.items[i], y->commit_name) != 0)
             status = dcpi_fail(err, DCP_E_EXISTS,
-                               "%s%s%s is there, a checkpoint in another layout or syntax: remove it first",
-                               y->to.shown, y->prefix, found[i]->suffix);
+                               "%s%s is there, a checkpoint in another layout or syntax: remove it first", y->to.shown,
+                               found.items[i]);
+    dcpi_names_free(&found);
     return status;
 }
 static dcp_status dcpi_sync_announce(dcpi_sync *y, dcp_error *err) {

@@ -860,9 +860,9 @@ TEST(what_cannot_be_opened_or_selected) {
     check_not_opened(desc, DCP_E_INVALID, "path is not set");
     desc.path = "s1";
     desc.verify = (dcp_verify_policy)99;
-    check_not_opened(desc, DCP_E_INVALID, "verify policy 99 is none");
+    check_not_opened(desc, DCP_E_INVALID, "99 is not a verify policy");
     desc.verify = (dcp_verify_policy)-1;
-    check_not_opened(desc, DCP_E_INVALID, "is none");
+    check_not_opened(desc, DCP_E_INVALID, "is not a verify policy");
     desc.verify = DCP_VERIFY_TOUCHED;
     desc.select = &select;
     select.tier_count = 1;
@@ -879,12 +879,12 @@ TEST(what_cannot_be_opened_or_selected) {
     check_not_opened(desc, DCP_E_INVALID, "its list is NULL");
     select.expert_count = 0;
     select.part_count = -1;
-    check_not_opened(desc, DCP_E_INVALID, "part 0 of -1 is none");
+    check_not_opened(desc, DCP_E_INVALID, "there is no part 0 of -1");
     select.part_count = 2;
     select.part = 2;
-    check_not_opened(desc, DCP_E_INVALID, "part 2 of 2 is none");
+    check_not_opened(desc, DCP_E_INVALID, "there is no part 2 of 2");
     select.part = -1;
-    check_not_opened(desc, DCP_E_INVALID, "part -1 of 2 is none");
+    check_not_opened(desc, DCP_E_INVALID, "there is no part -1 of 2");
     dcp_storage_close(storage);
 }
 
