@@ -1255,8 +1255,8 @@ typedef struct dcp_storage_options {
     size_t setting_count;
 } dcp_storage_options;
 /* "local" {basePath; mode: octal permissions of new files, default 0666 less the umask}, "memory", and what was
- * registered (ASCII case does not matter, in a setting's key neither). An unknown provider is DCP_E_UNSUPPORTED with the list of those there are;
- * an unknown setting is DCP_E_INVALID. Status: (storage) | DCP_E_NOT_FOUND. */
+ * registered (ASCII case does not matter, in a setting's key neither). An unknown provider is DCP_E_UNSUPPORTED with
+ * the list of those there are; an unknown setting is DCP_E_INVALID. Status: (storage) | DCP_E_NOT_FOUND. */
 DCPDEF dcp_status dcp_storage_open(const dcp_storage_options *options, dcp_storage **out, dcp_error *err);
 /* Makes a provider known to dcp_storage_open, for the life of the process. Any thread.
  * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_EXISTS the name is taken. */
@@ -1405,6 +1405,14 @@ struct dcp_device {
      * the first copy: what copies have to wait for can be settled here. Once, unless a load starts again. A failure is
      * the operation's. */
     dcp_status (*begin)(void *context, dcp_error *err);
+    /* May be NULL. Once for each begin that succeeded, or would have been called, after the operation's last copy, when
+     * it failed too; of a save in the background on the thread that works for it. Memory may be freed later. */
+    void (*end)(void *context);
+    /* May be NULL: then the host hashes. SHA-256 of what copy_out copies, [offset, offset + size), of each 256 KiB from
+     * offset on and of the rest: digests[0], [1], ... A save begins it after that copy_out, and waits for it in the
+     * same way; the bytes must not change between the two, or the checkpoint does not load. */
+    dcp_status (*hash_leaves)(void *context, const dcp_tensor *tensor, int64_t offset, size_t size,
+                              uint8_t (*digests)[32], uint64_t *ticket, dcp_error *err);
 };
 /* destroys the context and frees the struct, which was made with DCP_MALLOC */
 DCPDEF void dcp_device_close(dcp_device *device);
@@ -12727,7 +12735,8 @@ static int dcpi_same_word(const char *a, const char *b) {          /* ASCII case
 static const char *dcpi_setting(const dcp_storage_options *options, const char *key) {
     size_t i;
     for (i = 0; i < options->setting_count; i++)
-        if (options->settings[i].key && dcpi_same_word(options->settings[i].key, key)) return options->settings[i].value;
+        if (options->settings[i].key && dcpi_same_word(options->settings[i].key, key))
+            return options->settings[i].value;
     return NULL;
 }
 static dcp_status dcpi_settings_known(const dcp_storage_options *options, const char *a, const char *b,
@@ -17380,39 +17389,50 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
  * to the start of the next one.
  * ================================================================================================================== */
 /* ---- devices: staging memory, and copies under way, which are waited for in the order in which they began -------- */
-static dcp_status dcpi_device_begin(const dcp_tensor *tensor, dcp_error *err) {
+/* The devices of an operation. Each is told once that it begins, and once that it ends. */
+typedef struct dcpi_devices { const dcp_device **items; size_t count, capacity; } dcpi_devices;
+
+static dcp_status dcpi_devices_add(dcpi_devices *devices, const dcp_tensor *tensor, dcp_error *err) {
     const dcp_device *device = tensor->device;
+    void *items = (void *)devices->items;
     dcp_status status;
+    size_t i;
+    for (i = 0; i < devices->count; i++) if (devices->items[i] == device) return DCP_OK;
+    if (!dcpi_grow(&items, &devices->capacity, devices->count + 1, sizeof *devices->items, err)) return DCP_E_MEMORY;
+    devices->items = (const dcp_device **)items;
     (void)dcpi_succeed(err);
-    status = dcpi_callback_status(&dcpi_by_device, device->begin(device->context, err), err, "could not begin");
+    status = device->begin ? device->begin(device->context, err) : DCP_OK;
+    status = dcpi_callback_status(&dcpi_by_device, status, err, "could not begin");
     if (status) dcpi_fail_context(err, "tensor \"%s\": ", tensor->name);
+    else devices->items[devices->count++] = device;
     return status;
 }
-/* An operation begins: each device of the tensors is told once (those beyond the first 32 perhaps more often). */
-static dcp_status dcpi_devices_begin(const dcp_tensor *tensors, size_t count, dcp_error *err) {
-    const dcp_device *seen[32];
-    size_t i, n, known = 0;
+static dcp_status dcpi_devices_begin(dcpi_devices *devices, const dcp_tensor *tensors, size_t count, dcp_error *err) {
     dcp_status status = DCP_OK;
-    for (i = 0; i < count && !status; i++) {
-        const dcp_device *device = tensors[i].device;
-        if (!device || !device->begin) continue;
-        for (n = 0; n < known && seen[n] != device; n++) {}
-        if (n < known) continue;
-        if (known < DCPI_COUNT(seen)) seen[known++] = device;
-        status = dcpi_device_begin(&tensors[i], err);
-    }
+    size_t i;
+    for (i = 0; i < count && !status; i++)
+        if (tensors[i].device) status = dcpi_devices_add(devices, &tensors[i], err);
     return status;
+}
+static void dcpi_devices_end(dcpi_devices *devices) {
+    for (; devices->count > 0; devices->count--) {
+        const dcp_device *device = devices->items[devices->count - 1];
+        if (device->end) device->end(device->context);
+    }
+    dcpi_free((void *)devices->items);
+    memset(devices, 0, sizeof *devices);
 }
 #define DCPI_COPIES 32                                  /* under way at once for one thread, at most */
 
 typedef struct dcpi_staging { uint8_t *memory; size_t size; int is_pages; const dcp_device *device; } dcpi_staging;
+typedef enum dcpi_copy_kind { DCPI_COPY_OUT, DCPI_COPY_IN, DCPI_COPY_HASH } dcpi_copy_kind;
 typedef struct dcpi_copying {
     const dcp_tensor *tensor;
     uint64_t ticket;
     uint8_t *host;
     size_t size;
     int64_t mark;
-    int is_in;
+    dcpi_copy_kind kind;
 } dcpi_copying;
 typedef struct dcpi_copies { dcpi_copying items[DCPI_COPIES]; size_t first, count; } dcpi_copies;     /* zero is none */
 
@@ -17446,8 +17466,9 @@ static void dcpi_staging_free(dcpi_staging *s) {
     memset(s, 0, sizeof *s);
 }
 /* What a copy, or the wait for it, returned. */
-static dcp_status dcpi_copy_result(const dcp_tensor *tensor, int is_in, dcp_status status, dcp_error *err) {
-    status = dcpi_callback_status(&dcpi_by_device, status, err, "could not copy %s it", is_in ? "to" : "from");
+static dcp_status dcpi_copy_result(const dcp_tensor *tensor, dcpi_copy_kind kind, dcp_status status, dcp_error *err) {
+    static const char *const words[] = { "copy from", "copy to", "hash" };
+    status = dcpi_callback_status(&dcpi_by_device, status, err, "could not %s it", words[kind]);
     if (status) dcpi_fail_context(err, "tensor \"%s\": ", tensor->name);
     return status;
 }
@@ -17459,9 +17480,10 @@ static dcp_status dcpi_copies_wait(dcpi_copies *c, dcp_error *err) {
     c->first = (c->first + 1) % DCPI_COPIES;
     c->count--;
     (void)dcpi_succeed(err);
-    status = dcpi_copy_result(copy->tensor, copy->is_in, device->wait(device->context, copy->ticket, err), err);
+    status = dcpi_copy_result(copy->tensor, copy->kind, device->wait(device->context, copy->ticket, err), err);
     if (status) return status;
-    if (!copy->is_in) dcpi_swap_bytes(copy->host, (int64_t)copy->size, dcpi_dtype_width(copy->tensor->dtype));
+    if (copy->kind == DCPI_COPY_OUT)
+        dcpi_swap_bytes(copy->host, (int64_t)copy->size, dcpi_dtype_width(copy->tensor->dtype));
     return DCP_OK;
 }
 /* Waits for all copies with marks up to `mark`. */
@@ -17475,10 +17497,10 @@ static void dcpi_copies_drain(dcpi_copies *c) {
     dcp_error ignored;
     while (c->count > 0) (void)dcpi_copies_wait(c, &ignored);
 }
-/* Begins a copy between host memory and bytes [offset, offset + size) of the piece; `mark` (which never falls) says of
- * what it is a part. */
-static dcp_status dcpi_copies_begin(dcpi_copies *c, const dcp_tensor *tensor, int is_in, int64_t offset, uint8_t *host,
-                                    size_t size, int64_t mark, dcp_error *err) {
+/* Begins a copy between host memory and bytes [offset, offset + size) of the piece, or puts the digests of their leaves
+ * there; `mark` (which never falls) says of what it is a part. */
+static dcp_status dcpi_copies_begin(dcpi_copies *c, const dcp_tensor *tensor, dcpi_copy_kind kind, int64_t offset,
+                                    uint8_t *host, size_t size, int64_t mark, dcp_error *err) {
     const dcp_device *device = tensor->device;
     dcpi_copying *copy;
     dcp_status status = c->count == DCPI_COPIES ? dcpi_copies_wait(c, err) : DCP_OK;
@@ -17489,11 +17511,14 @@ static dcp_status dcpi_copies_begin(dcpi_copies *c, const dcp_tensor *tensor, in
     copy->host = host;
     copy->size = size;
     copy->mark = mark;
-    copy->is_in = is_in;
+    copy->kind = kind;
     (void)dcpi_succeed(err);
-    if (is_in) status = device->copy_in(device->context, tensor, offset, host, size, &copy->ticket, err);
-    else status = device->copy_out(device->context, host, tensor, offset, size, &copy->ticket, err);
-    status = dcpi_copy_result(tensor, is_in, status, err);
+    if (kind == DCPI_COPY_IN) status = device->copy_in(device->context, tensor, offset, host, size, &copy->ticket, err);
+    else if (kind == DCPI_COPY_OUT)
+        status = device->copy_out(device->context, host, tensor, offset, size, &copy->ticket, err);
+    else status = device->hash_leaves(device->context, tensor, offset, size, (uint8_t (*)[32])(void *)host,
+                                      &copy->ticket, err);
+    status = dcpi_copy_result(tensor, kind, status, err);
     if (status) return status;
     c->count++;
     return DCP_OK;
@@ -17514,7 +17539,8 @@ typedef struct dcpi_stream_buffer {
     int64_t start;                                      /* of data[0] in the file, a multiple of 4,096 */
     /* data[fresh..used) are new bytes, the rest is carried; data[0..to_write) is written from here */
     size_t fresh, used, to_write;
-    dcpi_sha_job *jobs; uint8_t (*leaves)[32]; size_t leaf_count;
+    /* leaf_count digests, of which the jobs are to make job_count; the device makes the others */
+    dcpi_sha_job *jobs; uint8_t (*leaves)[32]; size_t leaf_count, job_count;
     int written, hashed;
 } dcpi_stream_buffer;
 
@@ -17598,7 +17624,7 @@ static dcp_status dcpi_tensor_fetch(dcpi_copies *copies, int64_t mark, const dcp
     const int64_t origin[DCP_MAX_DIMS] = {0};
     int64_t stride[DCP_MAX_DIMS];
     dcpi_walk walk;
-    if (tensor->device) return dcpi_copies_begin(copies, tensor, 0, from, to, size, mark, err);
+    if (tensor->device) return dcpi_copies_begin(copies, tensor, DCPI_COPY_OUT, from, to, size, mark, err);
     dcpi_effective_stride(tensor, stride);
     (void)dcpi_walk_make(&walk, tensor->ndim, dcp_dtype_bits(tensor->dtype), tensor->shape, tensor->shape, origin,
                          origin, stride);
@@ -17620,8 +17646,13 @@ static dcp_status dcpi_stream_fill_part(dcpi_stream *t, int64_t number, size_t *
     status = t->image ? DCP_OK : dcpi_tensor_fetch(&t->copies, number, part->tensor, t->in_part, b->data + b->used,
                                                    (size_t)size, err);
     if (status) return status;
-    b->leaf_count += dcpi_leaf_jobs(b->data + b->used, (size_t)size, b->jobs + b->leaf_count, b->leaves +
-                                    b->leaf_count);
+    if (!t->image && !t->is_flat && part->tensor->device && part->tensor->device->hash_leaves) {
+        status = dcpi_copies_begin(&t->copies, part->tensor, DCPI_COPY_HASH, t->in_part,
+                                   (uint8_t *)(b->leaves + b->leaf_count), (size_t)size, number, err);
+        if (status) return status;
+    } else b->job_count += dcpi_leaf_jobs(b->data + b->used, (size_t)size, b->jobs + b->job_count,
+                                          b->leaves + b->leaf_count);
+    b->leaf_count += dcpi_leaf_count(size);
     b->used += (size_t)size;
     t->in_part += size;
     *added = (size_t)size;
@@ -17640,7 +17671,7 @@ static dcp_status dcpi_stream_fill(dcpi_stream *t, int64_t number, int *last, dc
     b->start = t->filled_to - (int64_t)t->carried;
     if (t->image) b->data = t->image + (b->start - t->start);
     b->fresh = b->used = t->carried;
-    b->leaf_count = 0;
+    b->leaf_count = b->job_count = 0;
     b->written = b->hashed = 0;
     while (t->part < t->part_count && added > 0) {
         const dcpi_stream_part *part = &t->parts[t->part];
@@ -17692,7 +17723,7 @@ static void dcpi_stream_fold(dcpi_stream *t, uint8_t (*leaf)[32]) {
 }
 static void dcpi_stream_hash(dcpi_stream *t, dcpi_stream_buffer *b) {
     if (t->is_flat) dcpi_sha_update(&t->flat_sha, b->data + b->fresh, b->used - b->fresh);
-    else dcpi_sha_many(b->jobs, b->leaf_count);
+    else dcpi_sha_many(b->jobs, b->job_count);
 }
 static void dcpi_stream_hashed(dcpi_stream *t, dcpi_stream_buffer *b) {  /* under the lock */
     size_t i;
@@ -17926,6 +17957,7 @@ typedef enum dcpi_stage {
 
 struct dcpi_save {
     const dcp_save_desc *desc;
+    dcpi_devices devices;
     const dcpi_layout *layout;
     dcpi_stage stage;
     dcp_status status; dcp_error err;                   /* of the stages so far, then the verdict */
@@ -18102,7 +18134,7 @@ static dcp_status dcpi_save_check(dcpi_save *s, dcp_error *err) {
     if (!status) status = dcpi_save_check_options(desc, err);
     if (!status) status = dcpi_save_check_fields(desc, err);
     if (!status) status = dcpi_save_check_tensors(s, err);
-    if (!status) status = dcpi_devices_begin(desc->tensors, desc->tensor_count, err);
+    if (!status) status = dcpi_devices_begin(&s->devices, desc->tensors, desc->tensor_count, err);
     return status ? status : dcpi_op_check(&s->op, err);
 }
 
@@ -20163,6 +20195,7 @@ static void dcpi_save_free(dcpi_save *s) {
         dcpi_free(s->parts[r].list);
         dcpi_free(s->parts[r].done);
     }
+    dcpi_devices_end(&s->devices);
     dcpi_team_end(&s->op);
     dcpi_free(s->parts);
     dcpi_free(s->entries);
@@ -20680,7 +20713,7 @@ static dcp_status dcpi_async_copy_one(dcp_saver *saver, const dcp_tensor *tensor
         (void)dcpi_succeed(err);
         status = pool->is_own ? device->copy_own(device->context, to, tensor, (size_t)size, ticket, err)
                               : device->copy_out(device->context, to, tensor, 0, (size_t)size, ticket, err);
-        return dcpi_copy_result(tensor, 0, status, err);
+        return dcpi_copy_result(tensor, DCPI_COPY_OUT, status, err);
     }
     for (at = 0; at < size && !status; at += n) {
         n = dcpi_min(size - at, DCPI_CHUNK);
@@ -20697,7 +20730,7 @@ static dcp_status dcpi_async_copied(dcp_tensor *tensor, const dcpi_snapshot *poo
     dcp_status status;
     (void)dcpi_succeed(err);
     status = device && size > 0 ? device->wait(device->context, kept->ticket, err) : DCP_OK;
-    status = dcpi_copy_result(tensor, 0, status, err);
+    status = dcpi_copy_result(tensor, DCPI_COPY_OUT, status, err);
     tensor->data = pool->room.memory + kept->at;
     if (!pool->is_own) tensor->device = NULL;
     memset(tensor->stride, 0, sizeof tensor->stride);
@@ -20998,6 +21031,7 @@ struct dcpi_load {
     int64_t large;                                      /* items of so many bytes are read straight to their place */
     /* with a device a worker has two: one is read into while the other is copied from */
     const dcp_device *device; int buffer_count;
+    dcpi_devices devices;
     /* shared, under crew.lock */
     dcpi_crew crew;
     size_t next;
@@ -21016,6 +21050,7 @@ static dcpi_load dcpi_load_of(dcp_checkpoint *c, dcpi_op *op, int check) {
     return l;
 }
 static void dcpi_load_free(dcpi_load *l) {
+    dcpi_devices_end(&l->devices);
     dcpi_free(l->shared);
     dcpi_free((void *)l->shared_items);
     dcpi_free(l->share_plan);
@@ -21217,7 +21252,7 @@ static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err) {
         dcp_status status = dcpi_match_one(l, &l->wanted[i], err);
         if (status) return status;
     }
-    return dcpi_devices_begin(l->wanted, l->wanted_count, err);
+    return dcpi_devices_begin(&l->devices, l->wanted, l->wanted_count, err);
 }
 
 /* That a file is there, with its size. */
@@ -21622,8 +21657,8 @@ static dcp_status dcpi_item_scatter(dcpi_reader *r, const dcpi_item *item, int64
         dcp_status status;
         dcpi_step_to(&source->walk, dcpi_walk_seek(&source->walk, first, dcpi_walk_runs(&source->walk)), &step);
         last = dcpi_min(step.file + run, end);
-        status = dcpi_copies_begin(&r->copies, t, 1, step.memory + (first - step.file), data + (first - begin),
-                                   (size_t)(last - first), r->turn, err);
+        status = dcpi_copies_begin(&r->copies, t, DCPI_COPY_IN, step.memory + (first - step.file),
+                                   data + (first - begin), (size_t)(last - first), r->turn, err);
         if (status) return status;
         data += last - begin;
         begin = last;

@@ -589,6 +589,8 @@ TEST(as_many_threads_as_asked_for_have_something_to_do) {
 }
 TEST(the_buffers_of_a_save_stay_within_the_budget) {
     static const int64_t sizes[] = { 1, 300 * 1024, 1 << 20, 5 << 20, 100 << 20 };
+    static const size_t requests[] = { 0, 5 << 20, 40 << 20 };
+    dcp_storage storage;
     dcpi_stream *t = (dcpi_stream *)malloc(sizeof *t);
     dcpi_op op;
     dcp_io io = DCP_ZERO;
@@ -597,17 +599,20 @@ TEST(the_buffers_of_a_save_stay_within_the_budget) {
     CHECK(t != NULL);
     for (threads = 1; threads <= DCPI_MAX_WORKERS; threads++)
         for (mib = 1; mib <= 80; mib += mib < 20 ? 1 : 15)
-            for (i = 0; i < DCPI_COUNT(sizes); i++) {
+            for (i = 0; i < DCPI_COUNT(sizes) * DCPI_COUNT(requests); i++) {
+                memset(&storage, 0, sizeof storage);
+                storage.request_size = requests[i / DCPI_COUNT(sizes)];
                 io.memory_budget = (size_t)mib << 20;
                 CHECK_OK(dcpi_op_begin(&op, &io, &err));
                 memset(t, 0, sizeof *t);
                 t->op = &op;
-                t->end = sizes[i];
+                t->storage = &storage;
+                t->end = sizes[i % DCPI_COUNT(sizes)];
                 CHECK_OK_MESSAGE(dcpi_stream_allocate(t, threads, &err), err.message);
                 CHECK(t->staging.size <= io.memory_budget);
                 CHECK(t->buffer_count >= 1 && t->buffer_count <= DCPI_STREAM_MOST);
                 /* none for nothing */
-                CHECK((int64_t)(t->capacity - DCPI_OS_DIRECT_ALIGN) * (t->buffer_count - 1) < sizes[i]);
+                CHECK((int64_t)(t->capacity - DCPI_OS_DIRECT_ALIGN) * (t->buffer_count - 1) < t->end);
                 dcpi_stream_free(t);
             }
     free(t);
@@ -646,7 +651,11 @@ TEST(a_device_that_answers_oddly_is_a_device_error) {
     done();
 }
 /* Each operation tells a device that it begins: once, before the first copy, however many tensors are there. */
-static int begun;
+static int begun, ended;
+static void count_end(void *context) {
+    ended++;
+    CHECK(context != NULL && fake.next == fake.waited);
+}
 static dcp_status count_begin(void *context, dcp_error *error) {
     begun++;
     if (fake.next != fake.waited || !context) return dcpi_fail(error, DCP_E_DEVICE, "copies are under way");
@@ -664,14 +673,16 @@ TEST(a_device_is_told_that_an_operation_begins) {
     s = saving("x", t, 3);
     device->context = &begun;
     device->begin = count_begin;
+    device->end = count_end;
     t[0] = vector("a", DCP_FP32, a, 6);
     t[1] = vector("b", DCP_FP32, b, 6);
     t[2] = vector("c", DCP_FP32, c, 6);
     t[0].device = t[2].device = device;
     odd_status = DCP_OK;
-    begun = 0;
+    begun = ended = 0;
     save(&s);
     CHECK_INT(begun, 1);
+    CHECK_INT(ended, 1);
     load_from("x", t, 3);
     CHECK_INT(begun, 2);
     opened_x = open_at("x");
@@ -680,7 +691,14 @@ TEST(a_device_is_told_that_an_operation_begins) {
     CHECK_INT(begun, 2);
     CHECK_OK_MESSAGE(dcp_read(opened_x, t, 3, &err), err.message);
     CHECK_INT(begun, 3);
+    CHECK_INT(ended, 3);
     dcp_close(opened_x);
+    s.path = at("y");
+    fake.failing_outs = fake.failing_ins = 1;
+    CHECK_FAILS(dcp_save(&s, &err), DCP_E_DEVICE, "on fire");
+    CHECK_FAILS(try_load("x", t, 3), DCP_E_DEVICE, "on fire");
+    CHECK_INT(begun, 5);
+    CHECK_INT(ended, 5);                                /* when it failed too */
     odd_status = DCP_E_DEVICE;
     s.path = at("y");
     CHECK_FAILS(dcp_save(&s, &err), DCP_E_DEVICE, "\"a\": the device is asleep");
@@ -690,8 +708,79 @@ TEST(a_device_is_told_that_an_operation_begins) {
         CHECK_FAILS(dcp_save(&s, &err), DCP_E_DEVICE, "gave no reason");
         CHECK_FAILS(try_load("x", t, 3), DCP_E_DEVICE, "gave no reason");
     }
+    CHECK_INT(ended, 5);
     CHECK_INT(count_files(""), 2);
     done();
+}
+/* A device that hashes: what it says stands in the document, and the host hashes nothing of it. */
+static int hashed, hash_is_wrong;
+static dcp_status plain_out(void *context, void *host, const dcp_tensor *t, int64_t offset, size_t size,
+                            uint64_t *ticket, dcp_error *error) {
+    (void)context; (void)ticket; (void)error;
+    memcpy(host, (const uint8_t *)t->data + offset, size);
+    return DCP_OK;
+}
+static dcp_status plain_in(void *context, const dcp_tensor *t, int64_t offset, const void *host, size_t size,
+                           uint64_t *ticket, dcp_error *error) {
+    (void)context; (void)ticket; (void)error;
+    memcpy((uint8_t *)(uintptr_t)t->data + offset, host, size);
+    return DCP_OK;
+}
+static dcp_status plain_wait(void *context, uint64_t ticket, dcp_error *error) {
+    (void)context;
+    return ticket == 99 ? dcpi_fail(error, DCP_E_DEVICE, "the kernel has failed") : DCP_OK;
+}
+static dcp_status plain_hash(void *context, const dcp_tensor *t, int64_t offset, size_t size, uint8_t (*digests)[32],
+                             uint64_t *ticket, dcp_error *error) {
+    size_t at, n;
+    (void)context; (void)error;
+    CHECK_INT(offset % (256 * 1024), 0);
+    for (at = 0; at < size; at += n, hashed++) {
+        n = size - at < 256 * 1024 ? size - at : 256 * 1024;
+        dcp_sha256((const uint8_t *)t->data + offset + at, n, digests[at / (256 * 1024)]);
+        digests[at / (256 * 1024)][0] ^= (uint8_t)(hash_is_wrong == 1);
+    }
+    if (hash_is_wrong == 2) return dcpi_fail(error, DCP_E_DEVICE, "no such kernel");
+    *ticket = hash_is_wrong == 3 ? 99 : 0;
+    return DCP_OK;
+}
+TEST(a_device_may_hash) {
+    static const int64_t sizes[] = { 1, 256 * 1024, 9 * MIB + 5 };
+    static const dcp_checksum kinds[] = { DCP_CHECKSUM_TREE, DCP_CHECKSUM_FLAT };
+    uint8_t *bytes = (uint8_t *)malloc(9 * MIB + 5), *back = (uint8_t *)calloc(1, 9 * MIB + 5);
+    dcp_device device;
+    size_t i;
+    CHECK(bytes && back);
+    for (i = 0; i < 9 * MIB + 5; i++) bytes[i] = (uint8_t)(i * 7 + i / 1000);
+    memset(&device, 0, sizeof device);
+    device.copy_out = plain_out; device.copy_in = plain_in; device.wait = plain_wait; device.hash_leaves = plain_hash;
+    for (i = 0; i < 2 * DCPI_COUNT(sizes); i++) {
+        const int64_t size = sizes[i / 2];
+        dcp_tensor t[2];
+        dcp_save_desc s;
+        use_memory();
+        t[0] = dcp_bytes("a", bytes, size);
+        t[1] = dcp_bytes("b", bytes, 300 * 1024);       /* of the host */
+        t[0].device = &device;
+        s = saving("x", t, 2);
+        s.checksum = kinds[i % 2];
+        hashed = hash_is_wrong = 0;
+        save(&s);
+        CHECK_INT(hashed, i % 2 ? 0 : (size + 256 * 1024 - 1) / (256 * 1024));
+        t[0].data = back;
+        load_from("x", t, 2);
+        CHECK(memcmp(back, bytes, (size_t)size) == 0);
+        t[0].data = bytes;
+        s.overwrite = 1;
+        hash_is_wrong = 1;
+        save(&s);
+        if (i % 2 == 0) CHECK_FAILS(try_load("x", t, 2), DCP_E_CHECKSUM, "\"a\"");
+        for (hash_is_wrong = 2; hash_is_wrong <= 3 && i % 2 == 0; hash_is_wrong++)
+            CHECK_FAILS(dcp_save(&s, &err), DCP_E_DEVICE, hash_is_wrong == 2 ? "no such kernel" : "the kernel");
+        done();
+    }
+    free(bytes);
+    free(back);
 }
 /* From the device to the host, back to the device, whole and in boxes. io.threads = 1: this device is not for several
  * threads. */
@@ -940,6 +1029,7 @@ int main(void) {
     RUN(the_buffers_of_a_save_stay_within_the_budget);
     RUN(a_device_that_answers_oddly_is_a_device_error);
     RUN(a_device_is_told_that_an_operation_begins);
+    RUN(a_device_may_hash);
     RUN(a_device_is_copied_from_and_to);
     RUN(a_strided_device_tensor);
     RUN(a_large_device_tensor_in_pieces);
