@@ -150,8 +150,8 @@ in dcpi_save_publish
 name a first commit that replaces
 caught interleave where_there_are_no_locks
 in dcpi_commit_rename
-- s->document, s->displaces
-+ s->document, MUTANT || s->displaces
+- how = { s->displaces,
++ how = { MUTANT || s->displaces,
 
 name an overwrite that does not look again at what it displaces
 caught crash saves_of_one_path
