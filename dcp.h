@@ -20356,7 +20356,7 @@ struct dcp_saver {
     dcp_save_desc kept; dcpi_arena texts;               /* of the caller's desc, what later phases need */
     /* is_arranged: the copies lie as in the file */
     dcpi_snapshot *pools; size_t pool_count, pool_capacity; int is_arranged;
-    dcp_progress_fn progress; void *progress_user; int64_t shown_ms;    /* the caller's */
+    dcp_progress_fn progress; void *progress_user;      /* the caller's */
     dcpi_coord *held;                                   /* of a coordinator: its `settle` is ours */
     int64_t polled_ms;
     uint32_t begins;
@@ -20422,20 +20422,17 @@ static int dcpi_async_again(void *user) {               /* whether everything ca
     dcpi_mutex_unlock(&saver->lock);
     return may;
 }
-/* Program's thread: the caller's progress, at most ten times a second. */
-static void dcpi_async_show(dcp_saver *saver, int is_last) {
-    const int64_t now = dcpi_os_monotonic_ms();
+/* Program's thread: the caller's progress. */
+static void dcpi_async_show(dcp_saver *saver) {
     dcp_progress progress;
     int has;
-    if (!saver->progress || (!is_last && now - saver->shown_ms < 100)) return;
+    if (!saver->progress) return;
     dcpi_mutex_lock(&saver->lock);
     has = saver->has_latest;
     progress = saver->latest;
     saver->has_latest = 0;
     dcpi_mutex_unlock(&saver->lock);
-    if (!has) return;
-    saver->shown_ms = now;
-    saver->progress(saver->progress_user, &progress);
+    if (has) saver->progress(saver->progress_user, &progress);
 }
 
 /* ---- driving ----------------------------------------------------------------------------------------------------- */
@@ -20484,7 +20481,7 @@ static void dcpi_async_await(dcp_saver *saver, int timeout_ms) {
     int left = timeout_ms < 0 ? DCPI_TEAM_SLICE_MS : timeout_ms;
     while (dcpi_async_is_busy(saver)) {
         dcpi_async_drive(saver, (int)dcpi_min(left, DCPI_TEAM_SLICE_MS));
-        dcpi_async_show(saver, 0);
+        dcpi_async_show(saver);
         if (timeout_ms >= 0) left = (int)dcpi_max(0, timeout_ms - (dcpi_os_monotonic_ms() - began));
         if (left == 0) return;
     }
@@ -20496,21 +20493,15 @@ static dcp_status dcpi_async_pending(dcp_error *err) {  /* no failure, so no mes
     if (err) err->status = DCP_PENDING;
     return DCP_PENDING;
 }
+/* The verdict, once; DCP_OK where there is none. */
 static dcp_status dcpi_async_answer(dcp_saver *saver, dcp_error *err) {
     dcpi_save *s = &saver->save;
-    if (dcpi_async_is_busy(saver)) {
-        dcpi_async_show(saver, 0);
-        return dcpi_async_pending(err);
-    }
+    dcpi_async_show(saver);
+    if (dcpi_async_is_busy(saver)) return dcpi_async_pending(err);
     if (s->stage == DCPI_SAVE_IDLE) return dcpi_succeed(err);
-    dcpi_async_show(saver, 1);
     s->stage = DCPI_SAVE_IDLE;
     if (err) *err = s->err;
     return s->status;
-}
-/* The verdict that nobody has asked for, if there is one. */
-static dcp_status dcpi_async_take_verdict(dcp_saver *saver, dcp_error *err) {
-    return dcpi_async_is_busy(saver) ? dcpi_succeed(err) : dcpi_async_answer(saver, err);
 }
 
 /* ---- begin: what is kept of the desc ----------------------------------------------------------------------------- */
@@ -20787,7 +20778,7 @@ static void dcpi_async_await_taken(dcp_saver *saver, int64_t must_take) {
         is_there = saver->is_released = saver->taken >= must_take;
         dcpi_mutex_unlock(&saver->lock);
         dcpi_async_drive(saver, 0);
-        dcpi_async_show(saver, 0);
+        dcpi_async_show(saver);
     }
 }
 
@@ -20850,7 +20841,7 @@ static dcp_status dcpi_async_free(dcp_saver *saver, const dcp_io *io, dcp_error 
     if (status) return status;
     if (is_busy && saver->desc.when_busy == DCP_BUSY_REFUSE) return dcpi_async_pending(err);
     dcpi_async_await(saver, -1);                        /* refusing: rank 0 knows the verdict, so it is on its way */
-    if (dcpi_async_take_verdict(saver, earlier))
+    if (dcpi_async_answer(saver, earlier))
         dcpi_fail_context(earlier, "the save before this one failed, and nothing was begun: ");
     return DCP_OK;
 }
@@ -20860,7 +20851,6 @@ static void dcpi_async_prepare(dcp_saver *saver, const dcp_save_desc *desc) {
     dcpi_flag_set(&saver->cancel.requested, 0);
     saver->taken = 0;
     saver->is_released = saver->has_latest = 0;
-    saver->shown_ms = dcpi_os_monotonic_ms() - 1000;
     s->cancel_too = &saver->cancel;
     s->taken = dcpi_async_taken;
     s->again = dcpi_async_again;
@@ -20957,7 +20947,7 @@ DCPDEF dcp_status dcp_saver_close(dcp_saver *saver, dcp_error *err) {
     size_t i;
     if (!saver) return dcpi_succeed(err);
     dcpi_async_await(saver, -1);
-    status = dcpi_async_take_verdict(saver, err);
+    status = dcpi_async_answer(saver, err);
     for (i = 0; i < saver->pool_count; i++) dcpi_snapshot_free(&saver->pools[i]);
     dcpi_free(saver->pools);
     dcpi_arena_free(&saver->texts);

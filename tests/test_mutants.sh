@@ -618,9 +618,12 @@ in dcpi_team_tick
 
 name a failure that nobody asked for is forgotten
 caught async a_verdict_that_nobody_fetched
-in dcpi_async_take_verdict
-- return dcpi_async_is_busy(saver) ?
-+ return MUTANT || dcpi_async_is_busy(saver) ?
+in dcp_saver_close
+- status = dcpi_async_answer(
++ status = MUTANT ? dcpi_succeed(err) : dcpi_async_answer(
+in dcpi_async_free
+- if (dcpi_async_answer(
++ if (MUTANT) (void)dcpi_succeed(earlier); else if (dcpi_async_answer(
 
 name a cancel after the commit ends the tidying up
 caught async a_cancel_after_the_commit with_faults
