@@ -19188,6 +19188,10 @@ static dcp_status dcpi_single_size(dcpi_save *s, dcp_error *err) {
     }
     return status;
 }
+static void dcpi_document_abort(dcpi_save *s) {
+    dcpi_storage_abort(s->place.storage, s->document);
+    s->document = NULL;
+}
 /* A temporary file that the rename will take, under a name that all ranks can tell. */
 static dcp_status dcpi_document_begin(dcpi_save *s, int attempt, int64_t size, dcp_error *err) {
     dcpi_free(s->document_temporary);
@@ -19373,9 +19377,7 @@ static dcp_status dcpi_single_write_once(dcpi_save *s, int attempt, dcp_error *e
     dcp_status status = s->document ? DCP_OK : dcpi_document_begin(s, attempt, s->single.size, err);
     if (!status) status = dcpi_region_write(s, s->document, err);
     if (!status) status = dcpi_region_take_all(s, err);
-    if (!status) return DCP_OK;
-    dcpi_storage_abort(s->place.storage, s->document);
-    s->document = NULL;
+    if (status) dcpi_document_abort(s);
     return status;
 }
 static dcp_status dcpi_single_write(dcpi_save *s, dcp_error *err) {
@@ -19970,11 +19972,6 @@ static dcp_status dcpi_save_gathered(dcpi_save *s, dcp_status status, dcp_error 
     dcpi_op_phase(&s->op, DCP_PHASE_COMMIT, 0);
     return status;
 }
-/* Rank 0 tells the verdict; others: DCP_PENDING, and dcpi_team_step until it says something else. */
-static dcp_status dcpi_save_tell(dcpi_save *s, dcp_status status, dcp_error *err) {
-    dcpi_op_phase(&s->op, DCP_PHASE_FINISH, s->file_size);
-    return dcpi_team_down_begin(&s->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
-}
 
 /* ---- commit ------------------------------------------------------------------------------------------------------ */
 static dcp_status dcpi_commit_check_time(dcpi_save *s, dcp_error *err) {
@@ -20015,10 +20012,6 @@ static dcp_status dcpi_commit_document_once(dcpi_save *s, int attempt, const dcp
     if (!status) s->report.bytes_written += (int64_t)bytes->size;
     return status;
 }
-static void dcpi_commit_abort(dcpi_save *s) {
-    dcpi_storage_abort(s->place.storage, s->document);
-    s->document = NULL;
-}
 static dcp_status dcpi_commit_document(dcpi_save *s, dcp_error *err) {
     /* the single file's bytes would have to be written again as well */
     const int retries = s->document == NULL;
@@ -20028,7 +20021,7 @@ static dcp_status dcpi_commit_document(dcpi_save *s, dcp_error *err) {
     for (attempt = 0; !status; attempt++) {
         status = dcpi_commit_document_once(s, attempt, &bytes, err);
         if (!status) break;
-        dcpi_commit_abort(s);
+        dcpi_document_abort(s);
         if (!retries) break;
         status = dcpi_op_again(&s->op, attempt + 1, "writing the document", err) ? DCP_OK : err->status;
     }
@@ -20150,7 +20143,7 @@ static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
     if (!status) status = dcpi_commit_document(s, err);
     if (!status) status = dcpi_commit_lock(s, &lock, err);
     if (!status) status = dcpi_commit_last_look(s, err);
-    if (status) dcpi_commit_abort(s);
+    if (status) dcpi_document_abort(s);
     else status = dcpi_commit_rename(s, &lock, err);
     if (!status) status = dcpi_commit_sync(s, err);
     dcpi_flag_set(&s->op.is_committed, !status);
@@ -20164,7 +20157,7 @@ static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
 static void dcpi_finish_take_back(dcpi_save *s) {
     dcp_error error;
     size_t i;
-    dcpi_commit_abort(s);
+    dcpi_document_abort(s);
     if (s->single.region) (void)dcpi_storage_leave(s->place.storage, s->commit_key, s->single.region, &error);
     /* somebody has swept with no respect for saves under way */
     if (s->intent_key && dcpi_intent_check(&s->place, s->intent_key, &error) == DCP_E_INCOMPLETE) s->leaves_plain = 1;
@@ -20220,7 +20213,7 @@ static void dcpi_save_free(dcpi_save *s) {
  *   STARTED      each rank has its part                                       dcpi_save_start
  *   WRITING      this rank writes; then says that it has                      dcpi_save_write, dcpi_save_acknowledge
  *   GATHERING    rank 0 hears all the others                                  dcpi_team_step, dcpi_save_gathered
- *   COMMITTING   rank 0 commits; then tells the verdict                       dcpi_commit_run, dcpi_save_tell
+ *   COMMITTING   rank 0 commits; then tells the verdict                       dcpi_commit_run, dcpi_team_down_begin
  *   TELLING      the others hear it                                           dcpi_team_step
  *   FINISHING    what has to go is removed                                    dcpi_finish_run
  *   ENDED        `status` is the verdict, the report is told, all is freed    dcpi_save_end
@@ -20305,7 +20298,8 @@ static void dcpi_save_step(dcpi_save *s, int wait_ms) {
             dcpi_save_enter(s, DCPI_SAVE_COMMITTING, s->status || op->team.rank ? NULL : dcpi_commit_run, 0);
             break;
         case DCPI_SAVE_COMMITTING:
-            s->status = dcpi_save_tell(s, s->status, &s->err);
+            dcpi_op_phase(op, DCP_PHASE_FINISH, s->file_size);
+            s->status = dcpi_team_down_begin(op, s->status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, &s->err);
             s->stage = DCPI_SAVE_TELLING;
             break;
         case DCPI_SAVE_TELLING:

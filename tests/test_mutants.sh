@@ -478,8 +478,8 @@ in dcpi_commit_lock
 name the lock is let go before the rename
 caught interleave first_saves_in_two_layouts
 in dcpi_commit_run
-- if (status) dcpi_commit_abort(
-+ if (MUTANT) dcpi_lock_release(&lock); if (status) dcpi_commit_abort(
+- if (status) dcpi_document_abort(
++ if (MUTANT) dcpi_lock_release(&lock); if (status) dcpi_document_abort(
 
 name the lock is let go before the directory's sync
 caught lock the_lock_is_held
