@@ -628,8 +628,8 @@ in dcpi_async_free
 name a cancel after the commit ends the tidying up
 caught async a_cancel_after_the_commit with_faults
 in dcpi_commit_run
-- s->op.is_committed = !status;
-+ s->op.is_committed = !status && !MUTANT;
+- is_committed, !status);
++ is_committed, !status && !MUTANT);
 
 name ranks of different worlds may meet
 caught rank_faults another_world_size
