@@ -615,6 +615,39 @@ TEST(another_version_is_found) {
         dcp_coordinator_close(ranks[1]);
     }
 }
+/* Rank 0 may still be reading what the rank has sent. */
+TEST(a_failure_leaves_what_a_rank_has_sent) {
+    dcp_coordinator *ranks[2];
+    dcpi_op op[2];
+    dcpi_buffer part;
+    dcp_error err;
+    const dcpi_peer *peer;
+    int r;
+    NEED_THREADS();
+    CHECK_OK(dcp_thread_group_open(2, ranks, &err));
+    for (r = 0; r < 2; r++) {
+        dcp_io io = DCP_ZERO;
+        io.coordinator = ranks[r];
+        CHECK_OK(dcpi_op_begin(&op[r], &io, &err));
+        CHECK_OK(dcpi_team_begin(&op[r], "save", &err));
+    }
+    memset(&part, 0, sizeof part);
+    dcpi_message_start(&part);
+    dcpi_put_text(&part, "what it has");
+    CHECK_OK(dcpi_team_up(&op[1], DCP_OK, &part, &err));
+    (void)dcpi_fail_of(&err, 1, DCP_E_IO, "a full disk");
+    dcpi_team_send_error(&op[1], 0, DCPI_MESSAGE_FAILED, &err, 0);
+    dcpi_team_read_mail(&op[0]);
+    peer = &op[0].team.peers[1];
+    CHECK(peer->size == part.size && memcmp(peer->message, part.data, part.size) == 0);
+    CHECK_INT(dcpi_team_lowest(&op[0].team, &err), DCP_E_IO);
+    CHECK_STR(err.message, "rank 1: a full disk");
+    dcpi_buffer_free(&part);
+    for (r = 0; r < 2; r++) {
+        dcpi_team_end(&op[r]);
+        dcp_coordinator_close(ranks[r]);
+    }
+}
 TEST(a_stranger_on_the_tag_is_found) {
     dcp_coordinator *ranks[2];
     dcp_error err;
@@ -1149,6 +1182,7 @@ int main(void) {
     RUN(a_rank_that_is_late_but_comes_is_in_no_later_calls_way);
     RUN(different_calls_are_a_mismatch_that_names_both);
     RUN(another_version_is_found);
+    RUN(a_failure_leaves_what_a_rank_has_sent);
     RUN(a_stranger_on_the_tag_is_found);
     RUN(messages_keep_their_order_by_sender_and_tag);
     RUN(ten_thousand_queued_messages_are_fast);

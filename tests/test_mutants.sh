@@ -686,7 +686,7 @@ in dcpi_commit_has_gone
 + && MUTANT ? 1 : status == DCP_E_NOT_FOUND && dcpi_place_stat(
 
 name a rank's failure takes the place of what it has sent
-caught rank_faults a_rank_that_fails_after_its_part
+caught coord a_failure_leaves_what
 in dcpi_team_take
 - peer->failure = message;
 + peer->failure = message;
