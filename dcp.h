@@ -907,18 +907,18 @@ DCPDEF dcp_status dcp_metadata_add_tensor(dcp_metadata *metadata, size_t shard_i
  * document of ours whose integrity member is missing or wrong.
  * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_FORMAT | DCP_E_LIMIT | DCP_E_VERSION | DCP_E_CHECKSUM. */
 DCPDEF dcp_status dcp_metadata_parse(const char *text, size_t size, dcp_metadata **out, dcp_error *err);
-/* With integrity; dcp_free the text. Status: DCP_E_INVALID | DCP_E_MEMORY. */
-DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, char **text, size_t *size, dcp_error *err);
-/* Some bytes that have no digest are DCP_E_SIGNATURE. Status: DCP_E_INVALID | DCP_E_MEMORY | (signer). */
-DCPDEF dcp_status dcp_metadata_write_signed(const dcp_metadata *metadata, const dcp_signer *signer, char **text,
-                                            size_t *size, dcp_error *err);
+/* With integrity; dcp_free the text. signer NULL: unsigned; otherwise bytes that have no digest are DCP_E_SIGNATURE.
+ * Status: DCP_E_INVALID | DCP_E_MEMORY | (signer). */
+DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, const dcp_signer *signer, char **text, size_t *size,
+                                     dcp_error *err);
 /* The same through a storage (NULL: path is an OS path). A verifier that is set must accept. write_file replaces
- * atomically and durably. Status: (storage) | (document) | DCP_E_NOT_FOUND | DCP_E_INCOMPLETE. */
+ * atomically and durably. io: cancel, deadline, retry, log; NULL: the defaults.
+ * Status: (io) | (document) | DCP_E_NOT_FOUND | DCP_E_INCOMPLETE. */
 DCPDEF dcp_status dcp_metadata_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier,
-                                         dcp_metadata **out, dcp_error *err);
-/* Status: (storage) | (signer). */
+                                         const dcp_io *io, dcp_metadata **out, dcp_error *err);
+/* Status: (io) | (signer). */
 DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path, const dcp_metadata *metadata,
-                                          const dcp_signer *signer, dcp_error *err);
+                                          const dcp_signer *signer, const dcp_io *io, dcp_error *err);
 DCPDEF const char *dcp_metadata_field(const dcp_metadata *metadata, const char *key);               /* NULL: absent */
 DCPDEF void dcp_metadata_free(dcp_metadata *metadata);
 
@@ -1025,7 +1025,7 @@ DCPDEF dcp_status dcp_manifest_set_field(dcp_manifest *manifest, const char *key
  * one. DCP_E_VERSION: min_reader_version is beyond this version. In YAML a checksum of digits needs no quotes.
  * Status: as dcp_metadata_parse. */
 DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest **out, dcp_error *err);
-/* with integrity; signer NULL: unsigned; dcp_free the text. Status: as dcp_metadata_write_signed. */
+/* with integrity; signer NULL: unsigned; dcp_free the text. Status: as dcp_metadata_write. */
 DCPDEF dcp_status dcp_manifest_write(const dcp_manifest *manifest, int yaml, const dcp_signer *signer, char **text,
                                      size_t *size, dcp_error *err);
 /* As dcp_metadata_validate. Only warnings: a tier_hint that names no tier, a newer metadata_version, no model_id; and
@@ -1034,10 +1034,10 @@ DCPDEF dcp_status dcp_manifest_write(const dcp_manifest *manifest, int yaml, con
 DCPDEF dcp_status dcp_manifest_validate(const dcp_manifest *manifest, dcp_validation *out);
 /* Status: as dcp_metadata_read_file. */
 DCPDEF dcp_status dcp_manifest_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier,
-                                         dcp_manifest **out, dcp_error *err);
+                                         const dcp_io *io, dcp_manifest **out, dcp_error *err);
 /* YAML if path ends in .yaml or .yml. Status: as dcp_metadata_write_file. */
 DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path, const dcp_manifest *manifest,
-                                          const dcp_signer *signer, dcp_error *err);
+                                          const dcp_signer *signer, const dcp_io *io, dcp_error *err);
 /* Status: DCP_E_INVALID | DCP_E_NOT_FOUND no such layer, or no seed in it. */
 DCPDEF dcp_status dcp_manifest_router_seed(const dcp_manifest *manifest, int64_t layer, uint64_t *seed);
 DCPDEF void dcp_manifest_free(dcp_manifest *manifest);
@@ -1266,30 +1266,28 @@ DCPDEF dcp_status dcp_storage_register(const char *provider,
 /* The directory is made, with its parents. Status: (storage). */
 DCPDEF dcp_status dcp_storage_local(const char *base_path, dcp_storage **out, dcp_error *err);
 /* Objects in this process's memory: tests, staging. A checkpoint to and from bytes in memory: save as DCP_LAYOUT_SINGLE
- * at "x" of one and take dcp_storage_read_all(memory, "x.checkpoint", &bytes, &size, &err); give bytes to
- * dcp_storage_write_all(memory, "x.checkpoint", bytes, size, &err) and load "x". Status: DCP_E_MEMORY. */
+ * at "x" of one and take dcp_storage_read_all(memory, "x.checkpoint", &bytes, &size, NULL, &err); give bytes
+ * to dcp_storage_write_all(memory, "x.checkpoint", bytes, size, NULL, &err) and load "x". Status: DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_storage_memory(dcp_storage **out, dcp_error *err);
-/* Replaces atomically, durably. Status: (storage). */
+/* Objects, whole. io: cancel, deadline, retry, progress, log; NULL: the defaults.
+ *
+ * Replaces atomically, durably. Status: (io). */
 DCPDEF dcp_status dcp_storage_write_all(dcp_storage *storage, const char *path, const void *data, size_t size,
-                                        dcp_error *err);
-/* dcp_free; a NUL follows the last byte. Status: (storage) | DCP_E_NOT_FOUND | DCP_E_INCOMPLETE it became shorter. */
+                                        const dcp_io *io, dcp_error *err);
+/* dcp_free; a NUL follows the last byte. Status: (io) | DCP_E_NOT_FOUND | DCP_E_INCOMPLETE it became shorter. */
 DCPDEF dcp_status dcp_storage_read_all(dcp_storage *storage, const char *path, void **data, size_t *size,
-                                       dcp_error *err);
-/* With io's cancel, deadline, progress. Status: (io). */
-DCPDEF dcp_status dcp_storage_write_all_io(dcp_storage *storage, const char *path, const void *data, size_t size,
-                                           const dcp_io *io, dcp_error *err);
-/* Status: (io) | DCP_E_NOT_FOUND | DCP_E_INCOMPLETE. */
-DCPDEF dcp_status dcp_storage_read_all_io(dcp_storage *storage, const char *path, void **data, size_t *size,
-                                          const dcp_io *io, dcp_error *err);
-/* A directory is no object: 0. Status: (storage). */
-DCPDEF dcp_status dcp_storage_exists(dcp_storage *storage, const char *path, int *exists, dcp_error *err);
-/* Status: (storage) | DCP_E_NOT_FOUND. */
-DCPDEF dcp_status dcp_storage_info(dcp_storage *storage, const char *path, dcp_object_info *info, dcp_error *err);
-/* What else the storage knows ("mode", "links", ...); dcp_free(*fields). Status: (storage) | DCP_E_NOT_FOUND. */
+                                       const dcp_io *io, dcp_error *err);
+/* A directory is no object: 0. Status: (io). */
+DCPDEF dcp_status dcp_storage_exists(dcp_storage *storage, const char *path, int *exists, const dcp_io *io,
+                                     dcp_error *err);
+/* Status: (io) | DCP_E_NOT_FOUND. */
+DCPDEF dcp_status dcp_storage_info(dcp_storage *storage, const char *path, dcp_object_info *info, const dcp_io *io,
+                                   dcp_error *err);
+/* What else the storage knows ("mode", "links", ...); dcp_free(*fields). Status: (io) | DCP_E_NOT_FOUND. */
 DCPDEF dcp_status dcp_storage_additional_info(dcp_storage *storage, const char *path, dcp_field **fields, size_t *count,
-                                              dcp_error *err);
-/* Of what is not there: DCP_OK. Status: (storage). */
-DCPDEF dcp_status dcp_storage_remove(dcp_storage *storage, const char *path, dcp_error *err);
+                                              const dcp_io *io, dcp_error *err);
+/* Of what is not there: DCP_OK. Status: (io). */
+DCPDEF dcp_status dcp_storage_remove(dcp_storage *storage, const char *path, const dcp_io *io, dcp_error *err);
 /* destroys the context and frees the struct, which was made with DCP_MALLOC */
 DCPDEF void dcp_storage_close(dcp_storage *storage);
 
@@ -1438,21 +1436,6 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 
 #ifdef __cplusplus
 }
-#endif
-#if defined(DCP_OLD_NAMES) && DCP_OLD_NAMES             /* 0.1's names, in this version only */
-#define dcp_tensor_count dcp_checkpoint_tensor_count
-#define dcp_tensor_at dcp_checkpoint_tensor
-#define dcp_tensor_find dcp_checkpoint_find
-#define dcp_training_of dcp_checkpoint_training
-#define dcp_metadata_of dcp_checkpoint_metadata
-#define dcp_manifest_of dcp_checkpoint_manifest
-#define dcp_path_of dcp_checkpoint_path
-#define dcp_layout_of dcp_checkpoint_layout
-#define dcp_warnings_of dcp_checkpoint_warnings
-#define dcp_find dcp_checkpoint_select
-#define dcp_report_of dcp_saver_report
-#define dcp_storage_delete dcp_storage_remove
-#define dcp_field_find dcp_metadata_field
 #endif
 #endif /* DCP_H */
 
@@ -10680,8 +10663,8 @@ static dcp_status dcpi_meta_emit(const dcpi_meta_source *source, const char *typ
     e.is_numbered = head.save_id != NULL;
     return dcpi_emit_document(&e, type, &dcpi_metadata_record, &head, signer, sink, user, bytes, err);
 }
-DCPDEF dcp_status dcp_metadata_write_signed(const dcp_metadata *metadata, const dcp_signer *signer, char **text,
-                                            size_t *size, dcp_error *err) {
+DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, const dcp_signer *signer, char **text, size_t *size,
+                                     dcp_error *err) {
     dcpi_buffer buffer = {NULL, 0, 0, 0};
     dcpi_meta_source source;
     dcp_status status;
@@ -10692,9 +10675,6 @@ DCPDEF dcp_status dcp_metadata_write_signed(const dcp_metadata *metadata, const 
     dcpi_meta_source_of(metadata, &source);
     status = dcpi_meta_emit(&source, DCPI_TYPE_METADATA, signer, dcpi_buffer_sink, &buffer, NULL, err);
     return dcpi_emit_give(status, &buffer, text, size, err);
-}
-DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, char **text, size_t *size, dcp_error *err) {
-    return dcp_metadata_write_signed(metadata, NULL, text, size, err);
 }
 
 /* ---- parsing ----------------------------------------------------------------------------------------------------- */
@@ -15042,12 +15022,9 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
 static void dcpi_team_end(dcpi_op *op) { (void)op; }
 static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) { (void)err; dcpi_op_note_time(op); return DCP_OK; }
 static void dcpi_team_flush(dcpi_op *op) { (void)op; }
-static dcp_status dcpi_team_collect(dcpi_op *op, int wait_ms, dcp_error *err) {
+static dcp_status dcpi_team_step(dcpi_op *op, int wait_ms, dcp_error *err) {
     (void)wait_ms;
     return dcpi_op_check(op, err);
-}
-static dcp_status dcpi_team_follow(dcpi_op *op, int wait_ms, dcp_error *err) {
-    return dcpi_team_collect(op, wait_ms, err);
 }
 static dcp_status dcpi_team_up(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
     (void)op; (void)message; (void)err;
@@ -15239,24 +15216,28 @@ static dcp_status dcpi_object_sync_above(dcp_storage *s, const char *path, dcp_e
     dcpi_free(directory);
     return status;
 }
+/* The operation of a call on one object, alone: nothing is begun if it is to end already. */
+static dcp_status dcpi_object_begin(dcpi_op *op, dcp_storage *storage, const char *path, const dcp_io *io,
+                                    dcp_error *err) {
+    const dcp_io none = DCP_ZERO;
+    dcp_status status = dcpi_op_begin(op, io ? io : &none, err);
+    if (!storage || !path) return dcpi_fail(err, DCP_E_INVALID, "storage or path is NULL");
+    dcpi_op_watch(op, storage);
+    return status ? status : dcpi_op_check(op, err);
+}
 static dcp_status dcpi_object_end(dcpi_op *op, dcp_status status, dcp_error *why, dcp_error *err) {
     status = dcpi_op_reason(op, status, why);
     dcpi_op_unwatch(op);
-    if (!status) return dcpi_succeed(err);
-    if (err) *err = *why;
-    return status;
+    return dcpi_report_error(status, why, err);
 }
-DCPDEF dcp_status dcp_storage_write_all_io(dcp_storage *storage, const char *path, const void *data, size_t size,
-                                           const dcp_io *io, dcp_error *err) {
+DCPDEF dcp_status dcp_storage_write_all(dcp_storage *storage, const char *path, const void *data, size_t size,
+                                        const dcp_io *io, dcp_error *err) {
     dcpi_op op;
     dcp_error local;
     dcp_status status;
-    if (!storage || !path || !io || (!data && size))
-        return dcpi_fail(err, DCP_E_INVALID, "dcp_storage_write_all: storage, path, io or data is NULL");
-    status = dcpi_op_begin(&op, io, &local);
-    dcpi_op_watch(&op, storage);
+    if (!data && size) return dcpi_fail(err, DCP_E_INVALID, "dcp_storage_write_all: data is NULL");
+    status = dcpi_object_begin(&op, storage, path, io, &local);
     dcpi_op_phase(&op, DCP_PHASE_WRITE, (int64_t)size);
-    if (!status) status = dcpi_op_check(&op, &local);
     if (!status) status = dcpi_object_publish(&op, storage, path, data, size, &local);
     if (!status) status = dcpi_object_sync_above(storage, path, &local);
     return dcpi_object_end(&op, status, &local, err);
@@ -15284,8 +15265,8 @@ static dcp_status dcpi_object_read(dcpi_op *op, dcp_storage *s, const char *path
     else *out = data;
     return status;
 }
-DCPDEF dcp_status dcp_storage_read_all_io(dcp_storage *storage, const char *path, void **data, size_t *size,
-                                          const dcp_io *io, dcp_error *err) {
+DCPDEF dcp_status dcp_storage_read_all(dcp_storage *storage, const char *path, void **data, size_t *size,
+                                       const dcp_io *io, dcp_error *err) {
     dcpi_op op;
     dcp_object_info info;
     void *object = NULL;
@@ -15294,11 +15275,7 @@ DCPDEF dcp_status dcp_storage_read_all_io(dcp_storage *storage, const char *path
     dcp_status status;
     *data = NULL;
     *size = 0;
-    if (!storage || !path || !io)
-        return dcpi_fail(err, DCP_E_INVALID, "dcp_storage_read_all: storage, path or io is NULL");
-    status = dcpi_op_begin(&op, io, &local);
-    dcpi_op_watch(&op, storage);
-    if (!status) status = dcpi_op_check(&op, &local);
+    status = dcpi_object_begin(&op, storage, path, io, &local);
     if (!status) status = dcpi_storage_open_object(storage, path, &object, &info, &local);
     if (!status) {
         dcpi_op_phase(&op, DCP_PHASE_READ, info.size);
@@ -15311,42 +15288,49 @@ DCPDEF dcp_status dcp_storage_read_all_io(dcp_storage *storage, const char *path
     }
     return dcpi_object_end(&op, status, &local, err);
 }
-DCPDEF dcp_status dcp_storage_write_all(dcp_storage *storage, const char *path, const void *data, size_t size,
-                                        dcp_error *err) {
-    dcp_io io = DCP_ZERO;
-    return dcp_storage_write_all_io(storage, path, data, size, &io, err);
+/* exists: a directory is no object, and not there. */
+static dcp_status dcpi_object_look(dcp_storage *storage, const char *path, int exists, dcp_object_info *info,
+                                   const dcp_io *io, dcp_error *err) {
+    dcp_error local;
+    dcpi_op op;
+    dcp_status status = dcpi_object_begin(&op, storage, path, io, &local);
+    if (!status) {
+        status = dcpi_storage_stat(storage, path, info, &local);
+        if (status == DCP_E_INVALID && exists && dcpi_key_is_valid(path))
+            status = dcpi_fail(&local, DCP_E_NOT_FOUND, "%s is a directory", path);
+        if (!status) status = dcpi_op_check(&op, &local);
+    }
+    if (status) memset(info, 0, sizeof *info);
+    return dcpi_object_end(&op, status, &local, err);
 }
-DCPDEF dcp_status dcp_storage_read_all(dcp_storage *storage, const char *path, void **data, size_t *size,
-                                       dcp_error *err) {
-    dcp_io io = DCP_ZERO;
-    return dcp_storage_read_all_io(storage, path, data, size, &io, err);
+DCPDEF dcp_status dcp_storage_info(dcp_storage *storage, const char *path, dcp_object_info *info, const dcp_io *io,
+                                   dcp_error *err) {
+    return dcpi_object_look(storage, path, 0, info, io, err);
 }
-DCPDEF dcp_status dcp_storage_info(dcp_storage *storage, const char *path, dcp_object_info *info, dcp_error *err) {
-    if (storage) return dcpi_storage_stat(storage, path, info, err);
-    memset(info, 0, sizeof *info);
-    return dcpi_fail(err, DCP_E_INVALID, "dcp_storage_info: storage is NULL");
-}
-DCPDEF dcp_status dcp_storage_exists(dcp_storage *storage, const char *path, int *exists, dcp_error *err) {
+DCPDEF dcp_status dcp_storage_exists(dcp_storage *storage, const char *path, int *exists, const dcp_io *io,
+                                     dcp_error *err) {
     dcp_object_info info;
-    dcp_status status = dcp_storage_info(storage, path, &info, err);
+    const dcp_status status = dcpi_object_look(storage, path, 1, &info, io, err);
     *exists = status == DCP_OK;
-    /* a directory */
-    if (status == DCP_E_INVALID && storage && path && dcpi_key_is_valid(path)) status = DCP_E_NOT_FOUND;
     return status == DCP_E_NOT_FOUND ? dcpi_succeed(err) : status;
 }
 DCPDEF dcp_status dcp_storage_additional_info(dcp_storage *storage, const char *path, dcp_field **fields, size_t *count,
-                                              dcp_error *err) {
+                                              const dcp_io *io, dcp_error *err) {
     dcp_object_info info;
-    dcp_status status = dcp_storage_info(storage, path, &info, err);
+    dcp_status status = dcp_storage_info(storage, path, &info, io, err);
     *fields = NULL;
     *count = 0;
     if (status || !storage->additional_info) return status;             /* nothing to add is an empty list */
     status = storage->additional_info(storage->context, path, fields, count, err);
     return dcpi_storage_result(&dcpi_by_finder, status, "look at", path, err);
 }
-DCPDEF dcp_status dcp_storage_remove(dcp_storage *storage, const char *path, dcp_error *err) {
-    if (!storage) return dcpi_fail(err, DCP_E_INVALID, "dcp_storage_remove: storage is NULL");
-    return dcpi_storage_remove(storage, path, err);
+DCPDEF dcp_status dcp_storage_remove(dcp_storage *storage, const char *path, const dcp_io *io, dcp_error *err) {
+    dcp_error local;
+    dcpi_op op;
+    dcp_status status = dcpi_object_begin(&op, storage, path, io, &local);
+    if (!status) status = dcpi_storage_remove(storage, path, &local);
+    if (!status) status = dcpi_op_check(&op, &local);
+    return dcpi_object_end(&op, status, &local, err);
 }
 DCPDEF void dcp_cancel_request(dcp_cancel *cancel) { if (cancel) dcpi_flag_set(&cancel->requested, 1); }
 
@@ -16978,7 +16962,7 @@ static int dcpi_intent_is_of_sync(const dcpi_op *op, const dcpi_place *place, co
     void *text = NULL;
     size_t size = 0;
     int is_sync = 0;
-    if (key && dcp_storage_read_all_io(place->storage, key, &text, &size, &op->io, NULL) == DCP_OK &&
+    if (key && dcp_storage_read_all(place->storage, key, &text, &size, &op->io, NULL) == DCP_OK &&
         dcp_json_parse((const char *)text, size, &json, NULL) == DCP_OK)
         is_sync = dcp_json_get(json, "copyOf") != NULL;
     dcp_json_free(json);
@@ -23538,60 +23522,66 @@ DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dc
 }
 
 /* ---- documents through a storage (declared in >>api_documents) --------------------------------------------------- */
-static dcp_status dcpi_file_place(dcp_storage *storage, const char *path, int create, dcpi_op *op, dcpi_place *place,
-                                  dcp_error *err) {
-    dcp_io io = DCP_ZERO;
-    dcp_status status = dcpi_op_begin(op, &io, err);
+static dcp_status dcpi_file_place(dcp_storage *storage, const char *path, int create, const dcp_io *io, dcpi_op *op,
+                                  dcpi_place *place, dcp_error *err) {
+    const dcp_io none = DCP_ZERO;
+    dcp_status status = dcpi_op_begin(op, io ? io : &none, err);
     memset(place, 0, sizeof *place);
     if (!path) return dcpi_fail(err, DCP_E_INVALID, "path is NULL");
-    return status ? status : dcpi_place_open(place, storage, path, create, err);
+    if (!status) status = dcpi_op_check(op, err);
+    if (!status) status = dcpi_place_open(place, storage, path, create, err);
+    if (!status) dcpi_op_watch(op, place->storage);
+    return status;
+}
+static dcp_status dcpi_file_end(dcpi_op *op, dcpi_place *place, dcp_status status, dcp_error *why, dcp_error *err) {
+    status = dcpi_object_end(op, status, why, err);
+    dcpi_place_close(place);
+    return status;
 }
 static dcp_status dcpi_document_file(dcp_storage *storage, const char *path, int what, const dcp_verifier *verifier,
-                                     dcpi_document *out, dcp_error *err) {
+                                     const dcp_io *io, dcpi_document *out, dcp_error *err) {
     dcp_error local;
     dcpi_op op;
     dcpi_place place;
-    dcp_status status = dcpi_file_place(storage, path, 0, &op, &place, &local);
+    dcp_status status = dcpi_file_place(storage, path, 0, io, &op, &place, &local);
     memset(out, 0, sizeof *out);
     if (!status) status = dcpi_document_get(&op, &place, place.name, what, verifier, out, NULL, &local);
-    dcpi_place_close(&place);
-    return dcpi_report_error(status, &local, err);
+    return dcpi_file_end(&op, &place, status, &local, err);
 }
 DCPDEF dcp_status dcp_metadata_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier,
-                                         dcp_metadata **out, dcp_error *err) {
+                                         const dcp_io *io, dcp_metadata **out, dcp_error *err) {
     dcpi_document document;
-    const dcp_status status = dcpi_document_file(storage, path, 0, verifier, &document, err);
+    const dcp_status status = dcpi_document_file(storage, path, 0, verifier, io, &document, err);
     *out = document.metadata;
     return status;
 }
 /* Replaces a file, atomically and durably. */
 static dcp_status dcpi_file_publish(dcp_storage *storage, const char *path, const char *text, size_t size,
-                                    dcp_error *err) {
+                                    const dcp_io *io, dcp_error *err) {
     dcpi_op op;
     dcpi_place place;
-    dcp_status status = dcpi_file_place(storage, path, 1, &op, &place, err);
+    dcp_status status = dcpi_file_place(storage, path, 1, io, &op, &place, err);
     char *key = status ? NULL : dcpi_place_key(&place, place.name, err);
     if (!status) status = key ? dcpi_place_sync_all(&place, err) : DCP_E_MEMORY;
     if (!status) status = dcpi_object_publish(&op, place.storage, key, text, size, err);
     dcpi_free(key);
-    dcpi_place_close(&place);
-    return status;
+    return dcpi_file_end(&op, &place, status, err, err);
 }
 DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path, const dcp_metadata *metadata,
-                                          const dcp_signer *signer, dcp_error *err) {
+                                          const dcp_signer *signer, const dcp_io *io, dcp_error *err) {
     dcp_error local;
     char *text = NULL;
     size_t size;
-    dcp_status status = dcp_metadata_write_signed(metadata, signer, &text, &size, &local);
-    if (!status) status = dcpi_file_publish(storage, path, text, size, &local);
+    dcp_status status = dcp_metadata_write(metadata, signer, &text, &size, &local);
+    if (!status) status = dcpi_file_publish(storage, path, text, size, io, &local);
     dcpi_free(text);
     return dcpi_report_error(status, &local, err);
 }
 #if !DCP_NO_MANIFEST
 DCPDEF dcp_status dcp_manifest_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier,
-                                         dcp_manifest **out, dcp_error *err) {
+                                         const dcp_io *io, dcp_manifest **out, dcp_error *err) {
     dcpi_document document;
-    const dcp_status status = dcpi_document_file(storage, path, DCPI_READ_MANIFEST, verifier, &document, err);
+    const dcp_status status = dcpi_document_file(storage, path, DCPI_READ_MANIFEST, verifier, io, &document, err);
     *out = NULL;
     if (status) return status;
     *out = (dcp_manifest *)dcpi_meta_of(document.metadata)->kept;       /* out of what was made from it */
@@ -23600,13 +23590,13 @@ DCPDEF dcp_status dcp_manifest_read_file(dcp_storage *storage, const char *path,
     return status;
 }
 DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path, const dcp_manifest *manifest,
-                                          const dcp_signer *signer, dcp_error *err) {
+                                          const dcp_signer *signer, const dcp_io *io, dcp_error *err) {
     const int yaml = path && (dcpi_ends_with(path, ".yaml") || dcpi_ends_with(path, ".yml"));
     dcp_error local;
     char *text = NULL;
     size_t size;
     dcp_status status = dcp_manifest_write(manifest, yaml, signer, &text, &size, &local);
-    if (!status) status = dcpi_file_publish(storage, path, text, size, &local);
+    if (!status) status = dcpi_file_publish(storage, path, text, size, io, &local);
     dcpi_free(text);
     return dcpi_report_error(status, &local, err);
 }
@@ -24237,6 +24227,8 @@ DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
     return dcpi_report_error(status, &local, err);
 }
 
+#endif /* !DCP_NO_MANIFEST */
+
 #ifdef __cplusplus
 }
 #endif
@@ -24248,7 +24240,98 @@ DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
 #ifdef DCP_CUDA                         /* memory of NVIDIA GPUs; likewise */
 #include "dcp_cuda.h"
 #endif
-#endif /* !DCP_NO_MANIFEST */
+
+/* ---- the names of 0.1, for this version only: define DCP_OLD_NAMES as 1 in every file that uses them. Here at the end,
+ * since the implementation uses the new ones. ---- */
+#if defined(DCP_OLD_NAMES) && DCP_OLD_NAMES && !defined(DCPI_OLD)
+#if defined(__GNUC__) || defined(__clang__)
+#define DCPI_OLD static __attribute__((unused))
+#else
+#define DCPI_OLD static
+#endif
+DCPI_OLD dcp_status dcpi_old_write_all(dcp_storage *storage, const char *path, const void *data, size_t size,
+                                       dcp_error *err) {
+    return dcp_storage_write_all(storage, path, data, size, NULL, err);
+}
+DCPI_OLD dcp_status dcpi_old_write_all_io(dcp_storage *storage, const char *path, const void *data, size_t size,
+                                          const dcp_io *io, dcp_error *err) {
+    return dcp_storage_write_all(storage, path, data, size, io, err);
+}
+DCPI_OLD dcp_status dcpi_old_read_all(dcp_storage *storage, const char *path, void **data, size_t *size,
+                                      dcp_error *err) {
+    return dcp_storage_read_all(storage, path, data, size, NULL, err);
+}
+DCPI_OLD dcp_status dcpi_old_read_all_io(dcp_storage *storage, const char *path, void **data, size_t *size,
+                                         const dcp_io *io, dcp_error *err) {
+    return dcp_storage_read_all(storage, path, data, size, io, err);
+}
+DCPI_OLD dcp_status dcpi_old_exists(dcp_storage *storage, const char *path, int *exists, dcp_error *err) {
+    return dcp_storage_exists(storage, path, exists, NULL, err);
+}
+DCPI_OLD dcp_status dcpi_old_info(dcp_storage *storage, const char *path, dcp_object_info *info, dcp_error *err) {
+    return dcp_storage_info(storage, path, info, NULL, err);
+}
+DCPI_OLD dcp_status dcpi_old_additional_info(dcp_storage *storage, const char *path, dcp_field **fields, size_t *count,
+                                             dcp_error *err) {
+    return dcp_storage_additional_info(storage, path, fields, count, NULL, err);
+}
+DCPI_OLD dcp_status dcpi_old_delete(dcp_storage *storage, const char *path, dcp_error *err) {
+    return dcp_storage_remove(storage, path, NULL, err);
+}
+DCPI_OLD dcp_status dcpi_old_metadata_write(const dcp_metadata *metadata, char **text, size_t *size, dcp_error *err) {
+    return dcp_metadata_write(metadata, NULL, text, size, err);
+}
+DCPI_OLD dcp_status dcpi_old_metadata_write_signed(const dcp_metadata *metadata, const dcp_signer *signer, char **text,
+                                                   size_t *size, dcp_error *err) {
+    return dcp_metadata_write(metadata, signer, text, size, err);
+}
+DCPI_OLD dcp_status dcpi_old_metadata_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier,
+                                                dcp_metadata **out, dcp_error *err) {
+    return dcp_metadata_read_file(storage, path, verifier, NULL, out, err);
+}
+DCPI_OLD dcp_status dcpi_old_metadata_write_file(dcp_storage *storage, const char *path, const dcp_metadata *metadata,
+                                                 const dcp_signer *signer, dcp_error *err) {
+    return dcp_metadata_write_file(storage, path, metadata, signer, NULL, err);
+}
+DCPI_OLD void dcpi_old_saver_close(dcp_saver *saver) { (void)dcp_saver_close(saver, NULL); }
+#if !DCP_NO_MANIFEST
+DCPI_OLD dcp_status dcpi_old_manifest_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier,
+                                                dcp_manifest **out, dcp_error *err) {
+    return dcp_manifest_read_file(storage, path, verifier, NULL, out, err);
+}
+DCPI_OLD dcp_status dcpi_old_manifest_write_file(dcp_storage *storage, const char *path, const dcp_manifest *manifest,
+                                                 const dcp_signer *signer, dcp_error *err) {
+    return dcp_manifest_write_file(storage, path, manifest, signer, NULL, err);
+}
+#endif
+#define dcp_tensor_count dcp_checkpoint_tensor_count
+#define dcp_tensor_at dcp_checkpoint_tensor
+#define dcp_tensor_find dcp_checkpoint_find
+#define dcp_training_of dcp_checkpoint_training
+#define dcp_metadata_of dcp_checkpoint_metadata
+#define dcp_manifest_of dcp_checkpoint_manifest
+#define dcp_path_of dcp_checkpoint_path
+#define dcp_layout_of dcp_checkpoint_layout
+#define dcp_warnings_of dcp_checkpoint_warnings
+#define dcp_find dcp_checkpoint_select
+#define dcp_report_of dcp_saver_report
+#define dcp_field_find dcp_metadata_field
+#define dcp_storage_write_all dcpi_old_write_all
+#define dcp_storage_write_all_io dcpi_old_write_all_io
+#define dcp_storage_read_all dcpi_old_read_all
+#define dcp_storage_read_all_io dcpi_old_read_all_io
+#define dcp_storage_exists dcpi_old_exists
+#define dcp_storage_info dcpi_old_info
+#define dcp_storage_additional_info dcpi_old_additional_info
+#define dcp_storage_delete dcpi_old_delete
+#define dcp_saver_close dcpi_old_saver_close
+#define dcp_metadata_write dcpi_old_metadata_write
+#define dcp_metadata_write_signed dcpi_old_metadata_write_signed
+#define dcp_metadata_read_file dcpi_old_metadata_read_file
+#define dcp_metadata_write_file dcpi_old_metadata_write_file
+#define dcp_manifest_read_file dcpi_old_manifest_read_file
+#define dcp_manifest_write_file dcpi_old_manifest_write_file
+#endif
 
 /* =====================================================================================================================
  * >>end         History and licence.

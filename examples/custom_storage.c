@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
     if (status == DCP_OK) status = dcp_save(&save, &err);
     if (status == DCP_OK) status = dcp_load(&load, &err);
     if (status == DCP_OK) status = dcp_storage_local(base.value, &disk, &err);      /* without our storage */
-    if (status == DCP_OK) status = dcp_storage_read_all(disk, "custom_storage.metadata.json", &raw, &size, &err);
+    if (status == DCP_OK) status = dcp_storage_read_all(disk, "custom_storage.metadata.json", &raw, &size, NULL, &err);
     int same = status == DCP_OK && back == secret && memcmp(raw, "{", 1) != 0;
     dcp_free(raw);
     dcp_storage_close(disk);

@@ -106,11 +106,11 @@ int main(int argc, char **argv) {
     expect(load(moe, &verifier, 0), DCP_OK, "manifest, signed");
     expect(load(moe, &verifier, 101), DCP_E_SIGNATURE, "manifest of an older step");
 
-    check(dcp_manifest_read_file(NULL, document, &verifier, &manifest, &err), "read");
+    check(dcp_manifest_read_file(NULL, document, &verifier, NULL, &manifest, &err), "read");
     manifest->shards[0].version++;                      /* somebody edits it: the digest is right, but not signed */
-    check(dcp_manifest_write_file(NULL, document, manifest, NULL, &err), "write");
+    check(dcp_manifest_write_file(NULL, document, manifest, NULL, NULL, &err), "write");
     expect(load(moe, &verifier, 0), DCP_E_SIGNATURE, "manifest, edited and stripped");
-    check(dcp_manifest_write_file(NULL, document, manifest, &stranger, &err), "write");
+    check(dcp_manifest_write_file(NULL, document, manifest, &stranger, NULL, &err), "write");
     expect(load(moe, &verifier, 0), DCP_E_SIGNATURE, "manifest, signed by another key");
     dcp_manifest_free(manifest);
     save(sharded, DCP_LAYOUT_SHARDED, 100, NULL);

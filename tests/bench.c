@@ -1242,7 +1242,7 @@ static void json_make(void *argument) {
     m.sharding.precision = "bf16";
     m.shards = &shard;
     m.shard_count = 1;
-    must(dcp_metadata_write(&m, &text, &size, &err), &err, "dcp_metadata_write");
+    must(dcp_metadata_write(&m, NULL, &text, &size, &err), &err, "dcp_metadata_write");
     file = fopen(j->path, "wb");
     if (!file || fwrite(text, 1, size, file) != size || fclose(file) != 0) fail("%s: %s", j->path, strerror(errno));
     row_add(j->section, "size of the document", "MB", (double)size / 1e6);
@@ -1345,7 +1345,7 @@ static void json_ours_round(const json_plan *j, const char *text, size_t size) {
     row_add(j->section, json_parse, "MB/s", (double)size / parse / 1e6);
     row_add(j->section, json_both, "MB/s", (double)size / both / 1e6);
     t = now();
-    must(dcp_metadata_write(m, &written, &n, &err), &err, "dcp_metadata_write");
+    must(dcp_metadata_write(m, NULL, &written, &n, &err), &err, "dcp_metadata_write");
     row_add(j->section, json_write, "MB/s", (double)n / (now() - t) / 1e6);
     if (n != size || memcmp(text, written, n) != 0) fail("a document that was parsed and written is not the same");
     dcp_free(written);
@@ -1399,7 +1399,7 @@ static void json_memory(void *argument) {
         row_add(section, "extra memory of dcp_metadata_parse / document", "x",
                 (double)(peak_bytes() - before) / (double)size);
         before = peak_reset();
-        must(dcp_metadata_write(m, &written, &n, &err), &err, "dcp_metadata_write");
+        must(dcp_metadata_write(m, NULL, &written, &n, &err), &err, "dcp_metadata_write");
         row_add(section, "extra memory of dcp_metadata_write, text included / document", "x",
                 (double)(peak_bytes() - before) / (double)n);
     }

@@ -695,9 +695,9 @@ TEST(damaged_bytes_do_not_reach_the_device) {
     begin();
     gpu = opened(0);
     save_all(&t, 1, 0);
-    CHECK_OK_MESSAGE(dcp_storage_read_all(files, "x_shard_0.bin", &file, &file_size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_read_all(files, "x_shard_0.bin", &file, &file_size, NULL, &err), err.message);
     ((uint8_t *)file)[2 * MIB + 7] ^= 4;
-    CHECK_OK_MESSAGE(dcp_storage_write_all(files, "x_shard_0.bin", file, file_size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_write_all(files, "x_shard_0.bin", file, file_size, NULL, &err), err.message);
     dcp_free(file);
     t.data = on_device(0, nothing, size);
     t.device = gpu;

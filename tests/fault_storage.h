@@ -348,10 +348,11 @@ static inline void fault_spoil(void *user, fault_kind kind, const char *key, int
     dcp_error err;
     (void)call;
     if (kind != FAULT_STAT || is_done || !dcpi_starts_with(key, s->prefix)) return;
-    CHECK_OK_MESSAGE(dcp_storage_exists(s->storage, key, &exists, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_exists(s->storage, key, &exists, NULL, &err), err.message);
     if (!exists) return;
-    CHECK_OK_MESSAGE(dcp_storage_remove(s->storage, key, &err), err.message);
-    if (s->text) CHECK_OK_MESSAGE(dcp_storage_write_all(s->storage, key, s->text, strlen(s->text), &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_remove(s->storage, key, NULL, &err), err.message);
+    if (s->text) CHECK_OK_MESSAGE(dcp_storage_write_all(s->storage, key, s->text, strlen(s->text), NULL, &err),
+                                  err.message);
 }
 static inline void fault_close(fault_storage *f) { dcpi_mutex_destroy(&f->lock); }
 

@@ -399,7 +399,7 @@ static void build_ranks(const char *directory) {
     m->world_size = 2;
     check(dcp_metadata_set_sharding(m, &sharding, &err), "ranks");
     for (rank = 0; rank < 2; rank++) add_rank(m, directory, rank);
-    check(dcp_metadata_write_file(NULL, at(directory, "ranks.metadata.json"), m, NULL, &err), "ranks");
+    check(dcp_metadata_write_file(NULL, at(directory, "ranks.metadata.json"), m, NULL, NULL, &err), "ranks");
     dcp_metadata_free(m);
 }
 

@@ -69,27 +69,27 @@ static inline const char *here(void) {                  /* the directory, for dc
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 static inline int64_t size_of(const char *name) {       /* -1: it is not there */
     dcp_object_info info;
-    dcp_status status = dcp_storage_info(files, key_of(name), &info, &err);
+    dcp_status status = dcp_storage_info(files, key_of(name), &info, NULL, &err);
     if (status == DCP_E_NOT_FOUND) return -1;
     CHECK_OK_MESSAGE(status, err.message);
     return info.size;
 }
 static inline int is_there(const char *name) {
     int exists = 0;
-    CHECK_OK_MESSAGE(dcp_storage_exists(files, key_of(name), &exists, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_exists(files, key_of(name), &exists, NULL, &err), err.message);
     return exists;
 }
 static inline uint8_t *get(const char *name, size_t *size) {            /* dcp_free */
     void *data;
-    CHECK_OK_MESSAGE(dcp_storage_read_all(files, key_of(name), &data, size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_read_all(files, key_of(name), &data, size, NULL, &err), err.message);
     return (uint8_t *)data;
 }
 static inline void put(const char *name, const void *data, size_t size) {
-    CHECK_OK_MESSAGE(dcp_storage_write_all(files, key_of(name), data, size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_write_all(files, key_of(name), data, size, NULL, &err), err.message);
 }
 static inline void put_text(const char *name, const char *text) { put(name, text, strlen(text)); }
 static inline void drop(const char *name) {
-    CHECK_OK_MESSAGE(dcp_storage_remove(files, key_of(name), &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_remove(files, key_of(name), NULL, &err), err.message);
 }
 static inline void copy(const char *from, const char *to) {
     size_t size;

@@ -133,13 +133,13 @@ g yaml 'dcp_json *j; if (dcp_yaml_parse(argv[0], 5, &j, &err)) return 1; dcp_jso
 g metadata 'dcp_metadata *m; dcp_validation v; if (dcp_metadata_parse(argv[0], 5, &m, &err)) return 1;
     dcp_metadata_validate(m, &v); dcp_validation_free(&v); dcp_metadata_free(m);'
 g metadata_write 'dcp_metadata *m; char *text; size_t n; if (dcp_metadata_new(&m, &err)) return 1;
-    if (!dcp_metadata_write(m, &text, &n, &err)) dcp_free(text); dcp_metadata_free(m);'
+    if (!dcp_metadata_write(m, NULL, &text, &n, &err)) dcp_free(text); dcp_metadata_free(m);'
 g manifest 'dcp_manifest *m; dcp_validation v; if (dcp_manifest_parse(argv[0], 5, &m, &err)) return 1;
     dcp_manifest_validate(m, &v); dcp_validation_free(&v); dcp_manifest_free(m);'
 for what in 'storage_memory(' 'storage_local(argv[0], '; do
     g "${what%%(*}" "dcp_storage *s; void *data; size_t n; if (dcp_$what&s, &err)) return 1;
-        dcp_storage_write_all(s, argv[0], argv[0], 1, &err);
-        if (!dcp_storage_read_all(s, argv[0], &data, &n, &err)) dcp_free(data); dcp_storage_close(s);" \
+        dcp_storage_write_all(s, argv[0], argv[0], 1, NULL, &err);
+        if (!dcp_storage_read_all(s, argv[0], &data, &n, NULL, &err)) dcp_free(data); dcp_storage_close(s);" \
         -Wno-analyzer-null-dereference -Wno-analyzer-use-of-uninitialized-value
 done
 g coordination 'dcp_coordinator *c[2]; if (dcp_thread_group_open(2, c, &err)) return 1; dcp_barrier(c[0], 1, &err);

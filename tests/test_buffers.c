@@ -131,10 +131,12 @@ TEST(a_storage_that_gives_a_negative_size_is_an_io_error) {
         latest.io.storage = list.io.storage = store;
         CHECK_FAILS(try_load(names[i / 3], &t, 1), DCP_E_IO, "bytes, which cannot be");
         if (!wrong_stats) CHECK_FAILS(dcp_latest(&latest, &path, &err), DCP_E_IO, "bytes, which cannot be");
-        if (!wrong_stats) CHECK_FAILS(dcp_storage_read_all(store, "single.checkpoint", &data, &size, &err), DCP_E_IO,
+        if (!wrong_stats)
+            CHECK_FAILS(dcp_storage_read_all(store, "single.checkpoint", &data, &size, NULL, &err), DCP_E_IO,
                                       "bytes, which cannot be");
         if (!wrong_stats) continue;
-        CHECK_FAILS(dcp_storage_info(store, "single.checkpoint", &info, &err), DCP_E_IO, "bytes, which cannot be");
+        CHECK_FAILS(dcp_storage_info(store, "single.checkpoint", &info, NULL, &err), DCP_E_IO,
+                    "bytes, which cannot be");
         CHECK_OK_MESSAGE(dcp_list(&list, &entries, &count, &err), err.message);
         CHECK_INT(count, 3);
         dcp_free(entries);

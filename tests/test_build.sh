@@ -89,6 +89,10 @@ switches_without_warnings() {
         # shellcheck disable=SC2086
         quiet "$1" -std=c99 $warnings $flags -fsyntax-only -I"$root" implementation.c
     done <combinations
+    # shellcheck disable=SC2086
+    quiet "$1" -x c++ -std=c++11 $warnings -DDCP_NO_MANIFEST=1 -DDCP_NO_RANKS=1 -fsyntax-only -I"$root" implementation.c
+    # shellcheck disable=SC2086
+    quiet "$1" -std=c99 $warnings -DDCP_NO_MANIFEST=1 -DDCP_NO_RANKS=1 -fsyntax-only -I"$root" declarations.c
 }
 # switches_work SWITCH,SWITCH
 switches_work() {
@@ -143,6 +147,17 @@ if [ "$CC" = cc ] && have clang; then quick=clang; fi
 for names in DCP_NO_MANIFEST=1 DCP_NO_RANKS=1 DCP_NO_MANIFEST=1,DCP_NO_RANKS=1 \
     DCP_NO_MANIFEST=1,DCP_NO_RANKS=1,DCP_NO_THREADS=1,DCP_NO_SIMD=1; do
     t "works_with_$names" switches_work $names
+done
+
+# The examples of 0.1, as programs were written for it: with DCP_OLD_NAMES they work as they did.
+old_names() {
+    quiet "$quick" -std=c11 -Wall -Werror -DDCP_OLD_NAMES=1 -I"$root" "$root/tests/old_names/$1.c" -o old -lm -pthread
+    mkdir -p "old_$1.d"
+    ./old "old_$1.d" >out 2>&1 || fail "exit status $?: $(tail -n 3 out)"
+}
+for path in tests/old_names/*.c; do
+    name=${path##*/}
+    t "old_names_${name%.c}" old_names "${name%.c}"
 done
 
 # Our own programs, as strictly as a user's build may be; the suites, the examples and those for MPI are watched where
@@ -416,8 +431,10 @@ prefixes() {
         -e 's/^ *union \([A-Za-z_0-9]*\) {.*/\1/p' -e 's/^} \([A-Za-z_0-9]*\);.*/\1/p' "$root/$1" |
         grep -v -e '^dcpi_' -e '^dcp_' -e '^DCPI_' -e '^__attribute__$' -e '^$' | sort -u)
     [ -z "$names" ] || fail "without the prefix dcpi_: $names"
-    names=$(awk '/^ *# *define/ { name = $0; sub(/^ *# *define */, "", name); sub(/[^A-Za-z_0-9].*/, "", name)
-            if (name !~ /^(DCP_|DCPI_|DCPDEF$|_[A-Z_]*SOURCE$|_FILE_OFFSET_BITS$)/ &&
+    # Only with DCP_OLD_NAMES a macro has the name of a function.
+    names=$(awk '/^#if defined\(DCP_OLD_NAMES\)/ { old = 1 }
+        /^ *# *define/ { name = $0; sub(/^ *# *define */, "", name); sub(/[^A-Za-z_0-9].*/, "", name)
+            if (name !~ /^(DCP_|DCPI_|DCPDEF$|_[A-Z_]*SOURCE$|_FILE_OFFSET_BITS$)/ && !(old && name ~ /^dcp_/) &&
                 before !~ "^ *# *if.*def.*" name) print name }
         { before = $0 }' "$root/$1" | sort -u)
     [ -z "$names" ] || fail "macros without the prefix DCPI_: $names"

@@ -731,11 +731,11 @@ static void meanwhile(scene *s, moment *m, const char *call, const char *words, 
     s->disk.hook_user = m;
 }
 static int act_unlink(moment *m) {
-    CHECK_OK(dcp_storage_remove(&m->s->disk.storage, "runs/a/x.metadata.json", NULL));
+    CHECK_OK(dcp_storage_remove(&m->s->disk.storage, "runs/a/x.metadata.json", NULL, NULL));
     return 0;
 }
 static int act_delete_kept(moment *m) {
-    CHECK_OK(dcp_storage_remove(&m->s->disk.storage, "runs/a/dense/constant_0_of_1.bin", NULL));
+    CHECK_OK(dcp_storage_remove(&m->s->disk.storage, "runs/a/dense/constant_0_of_1.bin", NULL, NULL));
     return 0;
 }
 static int act_remove_x(moment *m) {
@@ -1037,9 +1037,9 @@ TEST(a_document_rewritten) {
     dcp_metadata *metadata;
     dcp_error err;
     scene_with_one(&s, "document written again", SHARDED, 1);
-    CHECK_OK_MESSAGE(dcp_metadata_read_file(&s.disk.storage, "runs/a/x.metadata.json", NULL, &metadata, &err),
+    CHECK_OK_MESSAGE(dcp_metadata_read_file(&s.disk.storage, "runs/a/x.metadata.json", NULL, NULL, &metadata, &err),
                      err.message);
-    CHECK_OK_MESSAGE(dcp_metadata_write_file(&s.disk.storage, "runs/a/x.metadata.json", metadata, NULL, &err),
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(&s.disk.storage, "runs/a/x.metadata.json", metadata, NULL, NULL, &err),
                      err.message);
     dcp_metadata_free(metadata);
     scene_run(&s);
@@ -1073,9 +1073,9 @@ TEST(whole_objects) {
     memset(&all, 0, sizeof all);
     all.expectation = object_expectation;
     crash_open(&disk);
-    CHECK_OK(dcp_storage_write_all(&disk.storage, "p/q/object", "old", 3, NULL));
+    CHECK_OK(dcp_storage_write_all(&disk.storage, "p/q/object", "old", 3, NULL, NULL));
     o.first_done = disk.op_count;
-    CHECK_OK(dcp_storage_write_all(&disk.storage, "p/q/object", "new bytes", 9, NULL));
+    CHECK_OK(dcp_storage_write_all(&disk.storage, "p/q/object", "new bytes", 9, NULL, NULL));
     o.second_done = disk.op_count;
     status = crash_enumerate(&disk, &all, check_object, &o);
     crash_search_end(&all);

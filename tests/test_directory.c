@@ -76,11 +76,11 @@ static void rewrite(const char *name, int64_t sequence, int64_t step, const char
     dcp_metadata *m;
     char key[300];
     (void)snprintf(key, sizeof key, "%s%s.metadata.json", sub, name);
-    CHECK_OK_MESSAGE(dcp_metadata_read_file(files, key, NULL, &m, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_read_file(files, key, NULL, NULL, &m, &err), err.message);
     if (sequence >= 0) m->sequence = sequence;
     if (step >= 0) m->training.step = step;
     if (timestamp) m->timestamp = timestamp;
-    CHECK_OK_MESSAGE(dcp_metadata_write_file(files, key, m, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(files, key, m, NULL, NULL, &err), err.message);
     dcp_metadata_free(m);
 }
 /* A document without its tail gets one: its integrity is right, whatever it says. */
@@ -95,7 +95,7 @@ static void put_sealed(const char *name, const char *text) {
     CHECK_OK(dcpi_integrity_begin(&stream, DCPI_TYPE_METADATA, NULL, seal_more, &out, &err));
     CHECK_OK(dcpi_integrity_write(&stream, text, strlen(text), &err));
     CHECK_OK(dcpi_integrity_end(&stream, &err));
-    CHECK_OK_MESSAGE(dcp_storage_write_all(files, key_of(name), out.data, out.size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_write_all(files, key_of(name), out.data, out.size, NULL, &err), err.message);
     dcpi_buffer_free(&out);
 }
 /* A commit file of another format version, intact otherwise. */
@@ -158,7 +158,7 @@ static void put_otherwise(const char *name, int64_t sequence, const char *first,
     size_t size;
     char *at, *end;
     (void)snprintf(key, sizeof key, "%s.metadata.json", name);
-    CHECK_OK_MESSAGE(dcp_storage_read_all(files, key_of(key), &data, &size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_read_all(files, key_of(key), &data, &size, NULL, &err), err.message);
     at = (char *)calloc(size + 1, 1);
     CHECK(at != NULL);
     memcpy(at, data, size);
@@ -857,7 +857,7 @@ static void prune_damaged_body(void) {
         CHECK_OK_MESSAGE(dcp_prune(&desc, NULL, &err), err.message);
         CHECK_STR(loading(), "");
         CHECK(is_there(commits[k]));
-        CHECK_OK_MESSAGE(dcp_storage_remove(files, key_of(commits[k]), &err), err.message);
+        CHECK_OK_MESSAGE(dcp_storage_remove(files, key_of(commits[k]), NULL, &err), err.message);
         drop(data[k]);
     }
 }
@@ -1106,9 +1106,9 @@ static void lay_claim(const char *path) {
     char key[300];
     (void)snprintf(key, sizeof key, "%sx.metadata.json", sub);
     save("x", 10);
-    CHECK_OK_MESSAGE(dcp_metadata_read_file(files, key, NULL, &m, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_read_file(files, key, NULL, NULL, &m, &err), err.message);
     m->shards[0].file_path = path;
-    CHECK_OK_MESSAGE(dcp_metadata_write_file(files, key, m, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(files, key, m, NULL, NULL, &err), err.message);
     dcp_metadata_free(m);
     drop("x_shard_0.bin");
     copy("kept_shard_0.bin", path);                     /* of the size that the document says */

@@ -559,7 +559,7 @@ static void deed_litter(dcp_storage *storage) {
     static const char *const names[] = { "p_shard_0.0123456789abcdef.bin", "p_shard_3.bin",
                                          "p.metadata.json.0123456789abcdef.tmp", "o_shard_1.fedcba9876543210.bin" };
     size_t i;
-    for (i = 0; i < DCPI_COUNT(names); i++) CHECK_OK(dcp_storage_write_all(storage, names[i], "litter", 6, NULL));
+    for (i = 0; i < DCPI_COUNT(names); i++) CHECK_OK(dcp_storage_write_all(storage, names[i], "litter", 6, NULL, NULL));
 }
 static void deed_set(deed_scene *s) {
     dcp_storage *storage;

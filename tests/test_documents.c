@@ -835,7 +835,7 @@ static void check_as_the_seed_reads(const char *name) {
     CHECK(memcmp(file, "\x50\x43\x4C\x4D", 4) == 0);
     CHECK_STR(read_text(&r, 1), "1.0.0");
     json = read_text(&r, 0);
-    CHECK_OK_MESSAGE(dcp_metadata_read_file(files, name, NULL, &m, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_read_file(files, name, NULL, NULL, &m, &err), err.message);
     CHECK(strstr(json, "\"version\": \"1.0.0\"") != NULL);
     for (s = 0; s < m->shard_count; s++) {
         CHECK_INT(read_number(&r, 4), m->shards[s].tensor_count);
@@ -921,7 +921,7 @@ static void single_of_four_body(void) {
     world_end(&w);
     check_as_the_seed_reads("x.checkpoint");
     check_four();
-    CHECK_OK(dcp_metadata_read_file(files, "x.checkpoint", NULL, &m, &err));
+    CHECK_OK(dcp_metadata_read_file(files, "x.checkpoint", NULL, NULL, &m, &err));
     flip("x.checkpoint", m->shards[2].tensors[1].offset + 1);
     t = dcp_scalar("own 2", DCP_FP32, &value);
     CHECK_FAILS(try_load("x", &t, 1), DCP_E_CHECKSUM, "(shard 2), tensor \"own 2\"");
@@ -1068,9 +1068,9 @@ TEST(one_file_for_two_ranks) {
     for (r = 0; r < 2; r++) world_add(&w, r, &t, "private");
     world_write(&w, "x");
     world_end(&w);
-    CHECK_OK(dcp_metadata_read_file(files, "x.metadata.json", NULL, &m, &err));
+    CHECK_OK(dcp_metadata_read_file(files, "x.metadata.json", NULL, NULL, &m, &err));
     m->shards[1].file_path = "x_shard_0.bin";
-    CHECK_OK(dcp_metadata_write_file(files, "x.metadata.json", m, NULL, &err));
+    CHECK_OK(dcp_metadata_write_file(files, "x.metadata.json", m, NULL, NULL, &err));
     dcp_metadata_free(m);
     drop("x_shard_1.bin");
     t.data = got;
@@ -1179,19 +1179,19 @@ TEST(unknown_members_are_ignored_and_kept) {
     dcp_metadata *m;
     use_memory();
     save_step("x", 3, DCP_LAYOUT_SHARDED, NULL);
-    CHECK_OK(dcp_metadata_read_file(files, "x.metadata.json", NULL, &m, &err));
+    CHECK_OK(dcp_metadata_read_file(files, "x.metadata.json", NULL, NULL, &m, &err));
     m->extra = "\"future\": { \"a\": [1, 2] }";
     m->shards[0].tensors[0].extra = "\"codec\": \"none\"";
-    CHECK_OK_MESSAGE(dcp_metadata_write_file(files, "x.metadata.json", m, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(files, "x.metadata.json", m, NULL, NULL, &err), err.message);
     dcp_metadata_free(m);
     CHECK_OK_MESSAGE(load_checked("x", 3, NULL), err.message);
-    CHECK_OK(dcp_metadata_read_file(files, "x.metadata.json", NULL, &m, &err));
+    CHECK_OK(dcp_metadata_read_file(files, "x.metadata.json", NULL, NULL, &m, &err));
     CHECK(strstr(m->extra, "future") && strstr(m->shards[0].tensors[0].extra, "codec"));
     m->version = "1.7.0";
-    CHECK_OK(dcp_metadata_write_file(files, "x.metadata.json", m, NULL, &err));
+    CHECK_OK(dcp_metadata_write_file(files, "x.metadata.json", m, NULL, NULL, &err));
     CHECK_OK_MESSAGE(load_checked("x", 3, NULL), err.message);
     m->version = "2.0.0";
-    CHECK(dcp_metadata_write_file(files, "x.metadata.json", m, NULL, &err) == DCP_E_INVALID ||
+    CHECK(dcp_metadata_write_file(files, "x.metadata.json", m, NULL, NULL, &err) == DCP_E_INVALID ||
           load_checked("x", 3, NULL) == DCP_E_VERSION);
     dcp_metadata_free(m);
     done();

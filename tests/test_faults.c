@@ -220,7 +220,7 @@ static void snapshot_take(dcp_storage *storage, snapshot *s) {
         void *data;
         size_t size, n = strlen(s->line[i]);
         uint8_t digest[32];
-        CHECK_OK(dcp_storage_read_all(storage, s->line[i], &data, &size, NULL));
+        CHECK_OK(dcp_storage_read_all(storage, s->line[i], &data, &size, NULL, NULL));
         dcp_sha256(data, size, digest);
         dcp_free(data);
         (void)snprintf(s->line[i] + n, sizeof s->line[0] - n, " %u %02x%02x%02x%02x\n", (unsigned)size, digest[0],
@@ -629,8 +629,8 @@ static void world_fill(world *w) {
     must_save(w->storage, w->f, "a", 1, 0);
     must_save(w->storage, w->f, "b", 2, 0);
     must_save(w->storage, w->f, "c", 3, 0);
-    CHECK_OK(dcp_storage_write_all(w->storage, "c_shard_0.0123456789abcdef.bin", "x", 1, NULL));
-    CHECK_OK(dcp_storage_write_all(w->storage, "c.metadata.json.0123456789abcdef-2.tmp", "x", 1, NULL));
+    CHECK_OK(dcp_storage_write_all(w->storage, "c_shard_0.0123456789abcdef.bin", "x", 1, NULL, NULL));
+    CHECK_OK(dcp_storage_write_all(w->storage, "c.metadata.json.0123456789abcdef-2.tmp", "x", 1, NULL, NULL));
     (void)snprintf(w->fresh, sizeof w->fresh, "%s%sc", w->dir, w->dir[0] ? "/" : "");
 }
 /* After part of a removal: each loads, or is gone; what is not named any more is only waiting for a sweep. */
@@ -741,11 +741,11 @@ static dcp_status work_write(world *w, dcp_error *err) {
     dcp_signer signer = dcp_hmac_signer(hmac_key, sizeof hmac_key - 1, "key-1");
     char *text;
     size_t size;
-    dcp_status status = dcp_metadata_write(w->metadata, &text, &size, err);
+    dcp_status status = dcp_metadata_write(w->metadata, NULL, &text, &size, err);
     CHECK((text == NULL) == (status != DCP_OK));
     dcp_free(text);
     if (status) return status;
-    status = dcp_metadata_write_signed(w->metadata, &signer, &text, &size, err);
+    status = dcp_metadata_write(w->metadata, &signer, &text, &size, err);
     CHECK((text == NULL) == (status != DCP_OK));
     dcp_free(text);
     return status;
@@ -805,7 +805,7 @@ static dcp_status work_build(world *w, dcp_error *err) {
     if (!status) status = dcp_metadata_set_field(m, "second", "x", err);
     if (!status) status = dcp_metadata_set_field(m, "key", NULL, err);
     if (!status) status = build_shards(m, err);
-    if (!status) status = dcp_metadata_write(m, &text, &size, err);
+    if (!status) status = dcp_metadata_write(m, NULL, &text, &size, err);
     if (!status) CHECK(strstr(text, "built_shard_0.bin") && strstr(text, "\"second\"") && !strstr(text, "another"));
     dcp_free(text);
     dcp_metadata_free(m);
@@ -816,7 +816,7 @@ static dcp_status work_read_file(world *w, dcp_error *err) {
     dcp_metadata *m;
     dcp_status status;
     (void)snprintf(path, sizeof path, "%s.metadata.json", w->old);
-    status = dcp_metadata_read_file(w->use, path, NULL, &m, err);
+    status = dcp_metadata_read_file(w->use, path, NULL, NULL, &m, err);
     CHECK((m == NULL) == (status != DCP_OK));
     dcp_metadata_free(m);
     return status;
@@ -824,7 +824,7 @@ static dcp_status work_read_file(world *w, dcp_error *err) {
 static dcp_status work_write_file(world *w, dcp_error *err) {
     char path[TEST_PATH + 40];
     (void)snprintf(path, sizeof path, "%s.metadata.json", w->fresh);
-    return dcp_metadata_write_file(w->use, path, w->metadata, NULL, err);
+    return dcp_metadata_write_file(w->use, path, w->metadata, NULL, NULL, err);
 }
 static dcp_status work_json_parse(world *w, dcp_error *err) {
     dcp_json *tree;
@@ -866,7 +866,7 @@ static dcp_status work_json_build(world *w, dcp_error *err) {
 /* The document of "old", as text and parsed. */
 static void world_document(world *w) {
     void *data;
-    CHECK_OK(dcp_storage_read_all(w->storage, "old.metadata.json", &data, &w->size, NULL));
+    CHECK_OK(dcp_storage_read_all(w->storage, "old.metadata.json", &data, &w->size, NULL, NULL));
     w->text = (char *)data;
     CHECK_OK(dcp_metadata_parse(w->text, w->size, &w->metadata, NULL));
     w->metadata->timestamp = "2026-01-02T03:04:05.000006Z";
@@ -898,16 +898,16 @@ static dcp_status storage_tour(dcp_storage *s, dcp_error *err) {
     void *data = NULL;
     size_t size, count;
     int exists;
-    dcp_status status = dcp_storage_write_all(s, "dir/one", "hello", 5, err);
-    if (!status) status = dcp_storage_write_all(s, "dir/one", "other", 5, err);
-    if (!status) status = dcp_storage_read_all(s, "dir/one", &data, &size, err);
+    dcp_status status = dcp_storage_write_all(s, "dir/one", "hello", 5, NULL, err);
+    if (!status) status = dcp_storage_write_all(s, "dir/one", "other", 5, NULL, err);
+    if (!status) status = dcp_storage_read_all(s, "dir/one", &data, &size, NULL, err);
     if (!status) CHECK(size == 5 && memcmp(data, "other", 6) == 0);
     dcp_free(data);
-    if (!status) status = dcp_storage_exists(s, "dir/one", &exists, err);
-    if (!status) status = dcp_storage_info(s, "dir/one", &info, err);
-    if (!status) status = dcp_storage_additional_info(s, "dir/one", &fields, &count, err);
+    if (!status) status = dcp_storage_exists(s, "dir/one", &exists, NULL, err);
+    if (!status) status = dcp_storage_info(s, "dir/one", &info, NULL, err);
+    if (!status) status = dcp_storage_additional_info(s, "dir/one", &fields, &count, NULL, err);
     dcp_free(fields);
-    if (!status) status = dcp_storage_remove(s, "dir/one", err);
+    if (!status) status = dcp_storage_remove(s, "dir/one", NULL, err);
     return status;
 }
 static dcp_status work_storage(world *w, dcp_error *err) {
@@ -925,7 +925,7 @@ static dcp_status work_storage(world *w, dcp_error *err) {
     CHECK((s == NULL) == (status != DCP_OK));
     if (status) return status;
     status = storage_tour(s, err);
-    if (status) { hungry_fail(0, 0); hungry.tripped = 1; CHECK_OK(dcp_storage_remove(s, "dir/one", NULL)); }
+    if (status) { hungry_fail(0, 0); hungry.tripped = 1; CHECK_OK(dcp_storage_remove(s, "dir/one", NULL, NULL)); }
     dcp_storage_close(s);
     return status;
 }
@@ -1371,7 +1371,7 @@ static void lose_the_answer(void *user, fault_kind kind, const char *key, int64_
     io_make(&desc.io, w->storage);
     desc.io.timeout_ms = 20;                            /* the saver stands still: its lock is taken */
     CHECK_OK_MESSAGE(dcp_remove(&desc, NULL, &err), err.message);
-    CHECK_OK_MESSAGE(dcp_storage_write_all(w->storage, "fresh_shard_0.bin", "another's", 9, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_write_all(w->storage, "fresh_shard_0.bin", "another's", 9, NULL, &err), err.message);
 }
 #endif
 TEST(a_first_save_that_may_have_happened_leaves_the_plain_names_alone) {
@@ -1854,7 +1854,7 @@ TEST(cancelled_by_the_progress_callback) {
             if (status) check_unchanged(w.storage, &before);
             else
                 CHECK_OK_MESSAGE(dcp_storage_remove(w.storage, layout ? "large.checkpoint" : "large.metadata.json",
-                                                    &err), err.message);
+                                                    NULL, &err), err.message);
             if (!status) CHECK_OK(sweep_all(w.storage, NULL, NULL));
             if (!status) check_unchanged(w.storage, &before);
         }
@@ -2088,12 +2088,12 @@ TEST(bits_in_files_are_covered) {
 /* ---- lengths, and files that belong elsewhere -------------------------------------------------------------------- */
 static void put(dcp_storage *storage, const char *key, const void *data, size_t size) {
     dcp_error err;
-    CHECK_OK_MESSAGE(dcp_storage_write_all(storage, key, data, size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_write_all(storage, key, data, size, NULL, &err), err.message);
 }
 static char *get(dcp_storage *storage, const char *key, size_t *size) {
     void *data;
     dcp_error err;
-    CHECK_OK_MESSAGE(dcp_storage_read_all(storage, key, &data, size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_read_all(storage, key, &data, size, NULL, &err), err.message);
     return (char *)data;
 }
 static void resize(dcp_storage *storage, const form *f, const char *key) {
@@ -2160,7 +2160,7 @@ TEST(a_stale_shard_is_noticed) {
         save_few(storage, &forms[i], "p", 1, 0, 0);
         stale = get(storage, "p_shard_0.bin", &size);
         save_few(storage, &forms[i], "p", 2, 0, 1);
-        CHECK_OK(dcp_metadata_read_file(storage, "p.metadata.json", NULL, &m, NULL));
+        CHECK_OK(dcp_metadata_read_file(storage, "p.metadata.json", NULL, NULL, &m, NULL));
         CHECK_INT(m->shards[0].file_size, size);
         put(storage, m->shards[0].file_path, stale, size);
         check_damage(storage, &forms[i], "p", 2, 0);
@@ -2224,7 +2224,7 @@ static void put_two_shards(dcp_storage *storage, unsigned char rows[2][ROW]) {
         put(storage, name, rows[rank], ROW);
         add_row(m, rank, rows[rank]);
     }
-    CHECK_OK_MESSAGE(dcp_metadata_write_file(storage, "p.metadata.json", m, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(storage, "p.metadata.json", m, NULL, NULL, &err), err.message);
     dcp_metadata_free(m);
 }
 static dcp_status load_two_rows(dcp_storage *storage, unsigned char *got, dcp_error *err) {
@@ -2252,7 +2252,7 @@ TEST(two_exchanged_shards_of_one_document_are_noticed) {
     CHECK(strstr(err.message, "\"x\"") != NULL);
     CHECK_INT(verify_at(storage, &forms[0], "p", &err), DCP_E_CHECKSUM);
     swap_objects(storage, "p_shard_0.bin", "p_shard_1.bin");
-    CHECK_OK(dcp_storage_remove(storage, "p_shard_1.bin", NULL));
+    CHECK_OK(dcp_storage_remove(storage, "p_shard_1.bin", NULL, NULL));
     CHECK_INT(load_two_rows(storage, got, &err), DCP_E_INCOMPLETE);
     CHECK(strstr(err.message, "p_shard_1.bin") != NULL);
     dcp_storage_close(storage);
@@ -2318,7 +2318,7 @@ TEST(a_stripped_tail_is_noticed) {
     memcpy(tail, "\n}\n", 4);
     CHECK_INT(parse_text(text, strlen(text), &is_foreign, &err), DCP_E_CHECKSUM);
     put(storage, "p.metadata.json", text, strlen(text));
-    CHECK_INT(dcp_metadata_read_file(storage, "p.metadata.json", &verifier, &m, &err), DCP_E_SIGNATURE);
+    CHECK_INT(dcp_metadata_read_file(storage, "p.metadata.json", &verifier, NULL, &m, &err), DCP_E_SIGNATURE);
     check_damage(storage, &forms[4], "p", 1, 0);
     check_damage(storage, &forms[0], "p", 1, 0);        /* and by a reader without the key */
     dcp_free(text);
@@ -2717,7 +2717,7 @@ TEST(a_tensor_that_changes_during_its_save_still_verifies) {
         io_make(&desc.io, storage);
         if (dcp_save(&desc, &err) == DCP_OK) (void)verify_at(storage, &forms[i % 4], "p", &err);
         if (err.status == DCP_OK)
-            (void)dcp_storage_remove(storage, desc.layout ? "p.checkpoint" : "p.metadata.json", NULL);
+            (void)dcp_storage_remove(storage, desc.layout ? "p.checkpoint" : "p.metadata.json", NULL, NULL);
     }
     dcpi_flag_set(&s.stop, 1);
     dcpi_thread_join(&thread);
@@ -2812,7 +2812,7 @@ static size_t length_of(const char *const *names, size_t count) {
 }
 static int is_there(dcp_storage *storage, const char *key) {
     int exists = -1;
-    CHECK_OK(dcp_storage_exists(storage, key, &exists, NULL));
+    CHECK_OK(dcp_storage_exists(storage, key, &exists, NULL, NULL));
     return exists;
 }
 static void check_there(dcp_storage *storage, const char *const *names, size_t count, int wanted) {
@@ -3099,10 +3099,10 @@ TEST(a_directory_on_the_way_that_is_a_link_is_not_followed) {
     dcp_error err;
     memset(rows, 5, sizeof rows);
     put_two_shards(storage, rows);
-    CHECK_OK(dcp_metadata_read_file(storage, "p.metadata.json", NULL, &m, NULL));
+    CHECK_OK(dcp_metadata_read_file(storage, "p.metadata.json", NULL, NULL, &m, NULL));
     m->shards[0].file_path = "sub/a.bin";
     m->shards[1].file_path = "sub/b.bin";
-    CHECK_OK_MESSAGE(dcp_metadata_write_file(storage, "p.metadata.json", m, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(storage, "p.metadata.json", m, NULL, NULL, &err), err.message);
     dcp_metadata_free(m);
     put(storage, "sub/a.bin", rows[0], ROW);
     put(storage, "sub/b.bin", rows[1], ROW);
@@ -3254,7 +3254,7 @@ static void check_garbage(const char *name, const char *head, char fill, const c
     CHECK_INT(open_garbage(storage, name, &err), wanted);
     CHECK(strstr(err.message, name) != NULL);
     if (strstr(name, ".metadata")) use_everything(storage, &forms[0], wanted, 1 * MIB + 64 * KIB);
-    if (strstr(name, ".manifest")) CHECK_INT(dcp_manifest_read_file(storage, name, NULL, &m, &err), wanted);
+    if (strstr(name, ".manifest")) CHECK_INT(dcp_manifest_read_file(storage, name, NULL, NULL, &m, &err), wanted);
     check_memory(1 * MIB + 64 * KIB);
     must_save(storage, &forms[0], "other", 1, 0);       /* beside it */
     check_memory(8 * MIB);
@@ -3322,7 +3322,7 @@ static void promise_terabyte(dcp_storage *storage) {
     m->world_size = 1;
     CHECK_OK(dcp_metadata_set_sharding(m, &sharding, NULL));
     CHECK_OK_MESSAGE(dcp_metadata_add_shard(m, &shard, &err), err.message);
-    CHECK_OK_MESSAGE(dcp_metadata_write_file(storage, "p.metadata.json", m, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(storage, "p.metadata.json", m, NULL, NULL, &err), err.message);
     dcp_metadata_free(m);
 }
 TEST(a_promised_terabyte_ends_at_the_deadline) {

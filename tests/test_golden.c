@@ -379,9 +379,9 @@ static void rewrite(const golden *g, dcp_storage *storage) {
     char path[200];
     dcp_metadata *m;
     (void)snprintf(path, sizeof path, "%s%s", g->path, extension_of(g));
-    OK(dcp_metadata_read_file(storage, path, NULL, &m, &err));
+    OK(dcp_metadata_read_file(storage, path, NULL, NULL, &m, &err));
     m->extra = m->sharding.extra = m->training.extra = m->shards[0].extra = m->shards[0].tensors[0].extra = extra;
-    OK(dcp_metadata_write_file(storage, path, m, NULL, &err));
+    OK(dcp_metadata_write_file(storage, path, m, NULL, NULL, &err));
     dcp_metadata_free(m);
 }
 static void save_one(const golden *g, dcp_storage *storage) {
@@ -392,7 +392,7 @@ static void save_one(const golden *g, dcp_storage *storage) {
     if (g->flags & REWRITTEN) rewrite(g, storage);
     if (!(g->flags & LARGE)) return;
     (void)snprintf(shard, sizeof shard, "%s_shard_0.bin", g->path);
-    OK(dcp_storage_remove(storage, shard, &err));
+    OK(dcp_storage_remove(storage, shard, NULL, &err));
 }
 static void save_all(dcp_storage *storage) {
     size_t i;
@@ -548,11 +548,11 @@ static void check_large(const char *directory) {
         const golden *g = &checkpoints[i];
         if (!(g->flags & LARGE)) continue;
         (void)snprintf(path, sizeof path, "%s%s", g->path, extension_of(g));
-        OK(dcp_storage_read_all(storage, path, &document, &size, &err));
-        OK(dcp_storage_write_all(memory, path, document, size, &err));
+        OK(dcp_storage_read_all(storage, path, &document, &size, NULL, &err));
+        OK(dcp_storage_write_all(memory, path, document, size, NULL, &err));
         dcp_free(document);
         (void)snprintf(path, sizeof path, "%s_shard_0.bin", g->path);
-        OK(dcp_storage_write_all(memory, path, file, LARGE_SIZE, &err));
+        OK(dcp_storage_write_all(memory, path, file, LARGE_SIZE, NULL, &err));
         check_reads(g, memory);
     }
     free(file);
@@ -603,7 +603,7 @@ static void sums_read(sums *s, dcp_storage *storage, char digest_of_list[65]) {
     size_t size;
     char *at;
     memset(s, 0, sizeof *s);
-    OK(dcp_storage_read_all(storage, "SHA256SUMS", &data, &size, &err));
+    OK(dcp_storage_read_all(storage, "SHA256SUMS", &data, &size, NULL, &err));
     dcp_sha256(data, size, digest);
     hex(digest, digest_of_list);
     s->text = (char *)must(calloc(1, size + 1));
@@ -650,7 +650,7 @@ static void check_frozen(const char *directory, const char *digest_of_list) {
         uint8_t digest[32];
         void *data;
         where = s.line[i].name;
-        OK(dcp_storage_read_all(storage, s.line[i].name, &data, &size, &err));
+        OK(dcp_storage_read_all(storage, s.line[i].name, &data, &size, NULL, &err));
         dcp_sha256(data, size, digest);
         dcp_free(data);
         hex(digest, text);
@@ -676,7 +676,7 @@ TEST(every_kernel_gives_the_listed_digests) {
     sums_read(&s, storage, text);
     for (i = 0; i < s.count; i++) {
         void *data;
-        OK(dcp_storage_read_all(storage, s.line[i].name, &data, &jobs[i].size, &err));
+        OK(dcp_storage_read_all(storage, s.line[i].name, &data, &jobs[i].size, NULL, &err));
         jobs[i].data = (const uint8_t *)data;
         jobs[i].digest = digests[i];
     }
@@ -758,7 +758,7 @@ static uint8_t *read_blanked(dcp_storage *storage, const char *name, size_t *siz
     s.blanked = blanked;
     OK(storage->list(storage->context, directory, DCP_LIST_OBJECTS, search_one, &s, &err));
     SAME(s.found[0], "was not written");
-    OK(dcp_storage_read_all(storage, s.found, &data, size, &err));
+    OK(dcp_storage_read_all(storage, s.found, &data, size, NULL, &err));
     *size = blank((uint8_t *)data, *size);
     return (uint8_t *)data;
 }
@@ -809,7 +809,7 @@ TEST(documents_written_again_are_the_same) {
         void *document;
         if (g->layout == DCP_LAYOUT_SINGLE || g->flags & SIGNED) continue;
         (void)snprintf(path, sizeof path, "%s%s", where = g->path, extension_of(g));
-        OK(dcp_storage_read_all(storage, path, &document, &size, &err));
+        OK(dcp_storage_read_all(storage, path, &document, &size, NULL, &err));
         if (g->layout == DCP_LAYOUT_MANIFEST) {
             dcp_manifest *m;
             OK(dcp_manifest_parse((const char *)document, size, &m, &err));
@@ -818,7 +818,7 @@ TEST(documents_written_again_are_the_same) {
         } else {
             dcp_metadata *m;
             OK(dcp_metadata_parse((const char *)document, size, &m, &err));
-            OK(dcp_metadata_write(m, &text, &text_size, &err));
+            OK(dcp_metadata_write(m, NULL, &text, &text_size, &err));
             dcp_metadata_free(m);
         }
         CHECK_INT(text_size, size);

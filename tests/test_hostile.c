@@ -150,7 +150,7 @@ static dcp_storage *in_memory(void) {
 }
 static void put(dcp_storage *storage, const char *key, const void *data, size_t size) {
     dcp_error err;
-    CHECK_OK_MESSAGE(dcp_storage_write_all(storage, key, data, size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_write_all(storage, key, data, size, NULL, &err), err.message);
 }
 
 /* ---- text, and the places in a document -------------------------------------------------------------------------- */
@@ -338,7 +338,7 @@ static void subject_make(subject *s, const form *f) {
     s->f = f;
     s->storage = in_memory();
     save_form(f, s->storage, "p");
-    CHECK_OK(dcp_storage_read_all(s->storage, f->commit, &file, &size, NULL));
+    CHECK_OK(dcp_storage_read_all(s->storage, f->commit, &file, &size, NULL, NULL));
     if (f->layout == DCP_LAYOUT_SINGLE) {
         from = 14;                                      /* magic, "1.0.0" and its length, the document's length */
         size = from + dcpi_load32((uint8_t *)file + 10);
@@ -357,7 +357,7 @@ static void subject_make(subject *s, const form *f) {
     }
     dcp_free(file);
     if (f->layout == DCP_LAYOUT_SINGLE) {
-        CHECK_OK(dcp_storage_read_all(s->storage, f->commit, &file, &size, NULL));
+        CHECK_OK(dcp_storage_read_all(s->storage, f->commit, &file, &size, NULL, NULL));
         text_add(&s->data, (char *)file + 4096, size - 4096);
         dcp_free(file);
     }
@@ -552,7 +552,7 @@ static void use_sync(dcp_storage *storage, const char *commit, verdict *v) {
     status = first_of(v, dcp_sync(&desc, &err), &err, "sync");
     if (status == DCP_OK) use_load(copy, DCP_VERIFY_ALL, v);
     else {                                              /* nothing of it has been committed */
-        CHECK_OK(dcp_storage_exists(copy, commit, &files, &err));
+        CHECK_OK(dcp_storage_exists(copy, commit, &files, NULL, &err));
         CHECK_INT(files, 0);
     }
     dcp_storage_close(copy);
@@ -1108,7 +1108,7 @@ TEST(gaps_that_are_not_zero_under_a_good_checksum) {
     size_t size;
     char digest[65];
     subject_make(&s, &forms[1]);
-    CHECK_OK(dcp_storage_read_all(s.storage, "p_shard_1.bin", &data, &size, NULL));
+    CHECK_OK(dcp_storage_read_all(s.storage, "p_shard_1.bin", &data, &size, NULL, NULL));
     CHECK_INT(size, 198);
     ((char *)data)[150] = 1;
     put(s.storage, "p_shard_1.bin", data, size);
@@ -1171,7 +1171,7 @@ TEST(each_number_of_a_header) {
     uint8_t kept[8], *bytes;
     size_t size, at, k, json_end, width;
     subject_make(&s, &forms[2]);
-    CHECK_OK(dcp_storage_read_all(s.storage, "p.checkpoint", &file, &size, NULL));
+    CHECK_OK(dcp_storage_read_all(s.storage, "p.checkpoint", &file, &size, NULL, NULL));
     bytes = (uint8_t *)file;
     json_end = 14 + dcpi_load32(bytes + 10);
     for (at = 0; at + 8 <= 4096; at++) {
@@ -1258,7 +1258,7 @@ static void yard_close(yard *y) {                       /* some tests have many 
 }
 static int is_there(dcp_storage *storage, const char *key) {
     int exists = -1;
-    CHECK_OK(dcp_storage_exists(storage, key, &exists, NULL));
+    CHECK_OK(dcp_storage_exists(storage, key, &exists, NULL, NULL));
     return exists;
 }
 static size_t sweep_all(dcp_storage *storage) {
@@ -1366,7 +1366,7 @@ TEST(what_a_linked_commit_file_may_name_stays) {
         else {                                 /* the same document under another name: the files bear another prefix */
             void *data;
             size_t size;
-            CHECK_OK(dcp_storage_read_all(y.storage, forms[f].commit, &data, &size, NULL));
+            CHECK_OK(dcp_storage_read_all(y.storage, forms[f].commit, &data, &size, NULL, NULL));
             put(y.storage, other, data, size);
             dcp_free(data);
         }
@@ -1910,7 +1910,7 @@ static dcp_status work_manifest(larder *l, dcp_error *err) {       /* read, chan
     const uint64_t seed = 5;
     uint64_t got = 0;
     dcp_validation found;
-    dcp_status status = dcp_manifest_read_file(l->at[l->f], forms[l->f].commit, NULL, &m, err);
+    dcp_status status = dcp_manifest_read_file(l->at[l->f], forms[l->f].commit, NULL, NULL, &m, err);
     CHECK((m == NULL) == (status != DCP_OK));
     if (status) return status;
     shard = m->shards[0];
@@ -1932,7 +1932,7 @@ static dcp_status work_manifest(larder *l, dcp_error *err) {       /* read, chan
     CHECK((words == NULL) == (status != DCP_OK));
     if (!status) status = dcp_manifest_parse(words, size, &again, err);
     if (!status) CHECK_INT(again->shard_count, m->shard_count);
-    if (!status) status = dcp_manifest_write_file(l->target, "other.manifest.yaml", m, &signer, err);
+    if (!status) status = dcp_manifest_write_file(l->target, "other.manifest.yaml", m, &signer, NULL, err);
     dcp_free(words);
     dcp_manifest_free(again);
     dcp_manifest_free(m);
@@ -1942,8 +1942,8 @@ static dcp_status work_objects(larder *l, dcp_error *err) {
     dcp_io io = the_io(NULL);
     void *data = NULL;
     size_t size;
-    dcp_status status = dcp_storage_write_all_io(l->target, "a/b", "hello", 5, &io, err);
-    if (!status) status = dcp_storage_read_all_io(l->target, "a/b", &data, &size, &io, err);
+    dcp_status status = dcp_storage_write_all(l->target, "a/b", "hello", 5, &io, err);
+    if (!status) status = dcp_storage_read_all(l->target, "a/b", &data, &size, &io, err);
     if (!status) CHECK(size == 5 && memcmp(data, "hello", 5) == 0);
     dcp_free(data);
     return status;
@@ -1968,7 +1968,7 @@ static dcp_status work_hostile(larder *l, dcp_error *err) {
                                 "\"shape\": [-1, 9223372036854775807], \"dataType\": \"fp32\", \"offset\": -5, "
                                 "\"size\": 1}, {\"name\": \"\"}], \"checksum\": \"x\"}]}";
     CHECK(l->target != NULL);
-    status = dcp_storage_write_all(l->target, "p.metadata.json", words, sizeof words - 1, err);
+    status = dcp_storage_write_all(l->target, "p.metadata.json", words, sizeof words - 1, NULL, err);
     if (!status) status = open_larder(l, NULL, NULL, l->target, &c, err);
     return status;
 }
@@ -2018,7 +2018,7 @@ static int starve_once(larder *l, const starving *s, int64_t n, int for_ever) {
     size_t size;
     l->target = in_memory();
     if (s->work == work_fetch) {
-        CHECK_OK(dcp_storage_read_all(l->at[l->f], forms[l->f].commit, &document, &size, &err));
+        CHECK_OK(dcp_storage_read_all(l->at[l->f], forms[l->f].commit, &document, &size, NULL, &err));
         put(l->target, forms[l->f].commit, document, size);
         dcp_free(document);
     }

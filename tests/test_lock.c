@@ -212,7 +212,7 @@ static void empty(dcp_storage *storage) {
     generation_files files;
     int i;
     generation_files_find(&files, storage);
-    for (i = 0; i < files.count; i++) CHECK_OK(dcp_storage_remove(storage, files.name[i], NULL));
+    for (i = 0; i < files.count; i++) CHECK_OK(dcp_storage_remove(storage, files.name[i], NULL, NULL));
     generation_files_free(&files);
 }
 static void seed(dcp_storage *storage, dcp_layout layout) {
@@ -804,11 +804,11 @@ static void put_lock(dcp_storage *storage, const char *note) {
     char text[DCPI_LOCK_TEXT + 1];
     const int used = snprintf(text, sizeof text, "%s7\n%s\n", dcpi_lock_words, note);
     memset(text + used, '\n', (size_t)(DCPI_LOCK_TEXT - used));
-    CHECK_OK(dcp_storage_write_all(storage, "p.commit.lock", text, DCPI_LOCK_TEXT, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, "p.commit.lock", text, DCPI_LOCK_TEXT, NULL, NULL));
 }
 static int is_there(dcp_storage *storage, const char *path) {
     int exists;
-    CHECK_OK(dcp_storage_exists(storage, path, &exists, NULL));
+    CHECK_OK(dcp_storage_exists(storage, path, &exists, NULL, NULL));
     return exists;
 }
 TEST(what_a_lock_that_was_lost_names_is_removed_and_nothing_else) {
@@ -820,13 +820,13 @@ TEST(what_a_lock_that_was_lost_names_is_removed_and_nothing_else) {
     dcp_error err;
     size_t i;
     seed(storage, DCP_LAYOUT_SHARDED);
-    CHECK_OK(dcp_storage_write_all(storage, "p.metadata.json.0123456789abcdef.tmp", "x", 1, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, "p.metadata.json.0123456789abcdef.tmp", "x", 1, NULL, NULL));
     put_lock(storage, "p.metadata.json.0123456789abcdef.tmp");
     CHECK_OK_MESSAGE(successor_saves(storage, DCP_LAYOUT_SHARDED, 0, &err), err.message);
     CHECK(!is_there(storage, "p.metadata.json.0123456789abcdef.tmp"));
     for (i = 0; i < DCPI_COUNT(foreign); i++) {
         if (foreign[i][0] && foreign[i][0] != '.' && !is_there(storage, foreign[i]))
-            CHECK_OK(dcp_storage_write_all(storage, foreign[i], "x", 1, NULL));
+            CHECK_OK(dcp_storage_write_all(storage, foreign[i], "x", 1, NULL, NULL));
         put_lock(storage, foreign[i]);
         CHECK_OK_MESSAGE(successor_saves(storage, DCP_LAYOUT_SHARDED, 0, &err), err.message);
         CHECK(!is_there(storage, "p.commit.lock"));
@@ -848,12 +848,12 @@ TEST(a_sweep_takes_lock_files_that_nobody_holds) {
     for (i = 0; i < DCPI_COUNT(texts); i++) {
         memset(text, 0, sizeof text);
         memcpy(text, texts[i], strlen(texts[i]));
-        CHECK_OK(dcp_storage_write_all(storage, "p.commit.lock", text, i ? sizeof text : 0, NULL));
-        CHECK_OK(dcp_storage_write_all(storage, "gone.commit.lock", text, i ? sizeof text : 0, NULL));
-        CHECK_OK(dcp_storage_write_all(storage, "dcp-pool.commit.lock", text, i ? sizeof text : 0, NULL));
+        CHECK_OK(dcp_storage_write_all(storage, "p.commit.lock", text, i ? sizeof text : 0, NULL, NULL));
+        CHECK_OK(dcp_storage_write_all(storage, "gone.commit.lock", text, i ? sizeof text : 0, NULL, NULL));
+        CHECK_OK(dcp_storage_write_all(storage, "dcp-pool.commit.lock", text, i ? sizeof text : 0, NULL, NULL));
         sweep_clean(storage, 1);
     }
-    CHECK_OK(dcp_storage_write_all(storage, "mine.commit.lock", "of another program", 18, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, "mine.commit.lock", "of another program", 18, NULL, NULL));
     child = hold(dir, "p.metadata.json.0123456789abcdef.tmp", done[0]);
     CHECK_OK(generation_sweep(storage, NULL));
     CHECK(is_there(storage, "p.commit.lock") && is_there(storage, "mine.commit.lock"));

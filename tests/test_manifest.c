@@ -1756,18 +1756,18 @@ TEST(files_are_written_and_read) {
     size_t i;
     for (i = 0; i < DCPI_COUNT(names); i++) {
         (void)snprintf(path, sizeof path, "%s/%s", dir, names[i]);
-        CHECK_OK_MESSAGE(dcp_manifest_write_file(NULL, path, m, &signer, &last), last.message);
-        CHECK_OK_MESSAGE(dcp_manifest_read_file(NULL, path, &verifier, &again, &last), last.message);
+        CHECK_OK_MESSAGE(dcp_manifest_write_file(NULL, path, m, &signer, NULL, &last), last.message);
+        CHECK_OK_MESSAGE(dcp_manifest_read_file(NULL, path, &verifier, NULL, &again, &last), last.message);
         CHECK(again->is_yaml == (i > 0) && again->shard_count == 3);
         dcp_manifest_free(again);
     }
     m->epoch = -1;
-    CHECK_OK(dcp_manifest_write_file(NULL, path, m, NULL, &last));
-    CHECK_INT(dcp_manifest_read_file(NULL, path, NULL, &again, &last), DCP_E_FORMAT);
+    CHECK_OK(dcp_manifest_write_file(NULL, path, m, NULL, NULL, &last));
+    CHECK_INT(dcp_manifest_read_file(NULL, path, NULL, NULL, &again, &last), DCP_E_FORMAT);
     CHECK(again == NULL && strstr(last.message, "c.yml: epoch: must not be negative: -1") != NULL);
-    CHECK_INT(dcp_manifest_read_file(NULL, path, &verifier, &again, &last), DCP_E_SIGNATURE);
+    CHECK_INT(dcp_manifest_read_file(NULL, path, &verifier, NULL, &again, &last), DCP_E_SIGNATURE);
     (void)snprintf(path, sizeof path, "%s/none.manifest.json", dir);
-    CHECK_INT(dcp_manifest_read_file(NULL, path, NULL, &again, &last), DCP_E_NOT_FOUND);
+    CHECK_INT(dcp_manifest_read_file(NULL, path, NULL, NULL, &again, &last), DCP_E_NOT_FOUND);
     CHECK(again == NULL);
     dcp_manifest_free(m);
     CHECK_INT(alloc_live, 0);

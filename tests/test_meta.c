@@ -142,7 +142,7 @@ static text write_text(const dcp_metadata *m, const dcp_signer *signer) {
     text t = { NULL, 0, 0 };
     char *written;
     dcp_error err;
-    CHECK_OK_MESSAGE(dcp_metadata_write_signed(m, signer, &written, &t.size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_write(m, signer, &written, &t.size, &err), err.message);
     CHECK_INT(strlen(written), t.size);
     t.size = 0;
     text_add(&t, written, strlen(written));
@@ -292,28 +292,28 @@ TEST(custom_signers) {
     check_signature(write_text(m, &signer), &verifier, DCP_OK, "");
     check_signature(write_text(m, &signer), &hmac, DCP_E_SIGNATURE, "signed with toy-1");
     signer.context = NULL;
-    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_DEVICE);
+    CHECK_INT(dcp_metadata_write(m, &signer, &written, &size, &err), DCP_E_DEVICE);
     CHECK(written == NULL && size == 0);
     CHECK_STR(err.message, "signing: the token is not there");
     signer.algorithm = "Toy";
-    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, &signer, &written, &size, &err), DCP_E_INVALID);
     signer.algorithm = "toy"; signer.key_id = "a b";
-    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, &signer, &written, &size, &err), DCP_E_INVALID);
     signer.key_id = NULL; signer.size = 65537;
-    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, &signer, &written, &size, &err), DCP_E_INVALID);
     signer.size = 0;
-    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "signer.size is 0"));
     signer.size = 1; signer.algorithm = "a"; signer.sign = one_byte_sign; verifier.algorithm = "a"; verifier.size = 1;
     verifier.verify = one_byte_verify;
     check_signature(write_text(m, &signer), &verifier, DCP_OK, "");     /* the shortest there may be */
     signer.size = 32; signer.algorithm = "";
-    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, &signer, &written, &size, &err), DCP_E_INVALID);
     signer.algorithm = "a23456789-123456789-123456789-123";
-    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "1 to 32 of the characters"));
     signer.algorithm = NULL;
-    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, &signer, &written, &size, &err), DCP_E_INVALID);
     signer = dcp_hmac_signer(GOLDEN_KEY, 16, NULL);                     /* without a key id: "" */
     {
         text t = write_text(m, &signer);
@@ -322,18 +322,18 @@ TEST(custom_signers) {
         check_signature(t, &hmac, DCP_OK, "");
     }
     signer.algorithm = "hmac-sha512";                                /* without a callback there is but one algorithm */
-    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "without a callback the algorithm is hmac-sha256 with 32 bytes"));
     signer.algorithm = "hmac-sha256"; signer.size = 16;
-    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, &signer, &written, &size, &err), DCP_E_INVALID);
     signer.size = 32; signer.context = NULL;
-    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "the key has 0 bytes"));
     signer = dcp_hmac_signer(GOLDEN_KEY, 15, NULL);                     /* one byte short of what is needed */
-    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "the key has 15 bytes; at least 16"));
     signer = dcp_hmac_signer("short", 5, NULL);
-    CHECK_INT(dcp_metadata_write_signed(m, &signer, &written, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, &signer, &written, &size, &err), DCP_E_INVALID);
     CHECK(contains(err.message, "at least 16"));
     hmac = dcp_hmac_verifier("short", 5);
     check_signature(write_text(m, NULL), &hmac, DCP_E_INVALID, "at least 16");
@@ -739,9 +739,9 @@ static void check_not_covered(const char *from, const char *to, const char *word
         CHECK_INT(dcpi_meta_parse(t.data, t.size, types[i], &verifier, &m, &err), DCP_E_SIGNATURE);
         CHECK(m == NULL && contains(err.message, words) && contains(err.message, "covered"));
         CHECK_OK(dcpi_meta_parse(t.data, t.size, types[i], NULL, &m, &err));
-        CHECK_INT(dcp_metadata_write_signed(m, &signer, &made, &size, &err), DCP_E_SIGNATURE);
+        CHECK_INT(dcp_metadata_write(m, &signer, &made, &size, &err), DCP_E_SIGNATURE);
         CHECK(made == NULL && contains(err.message, words) && contains(err.message, "cannot be signed"));
-        CHECK_OK(dcp_metadata_write(m, &made, &size, &err));
+        CHECK_OK(dcp_metadata_write(m, NULL, &made, &size, &err));
         dcp_free(made);
         dcp_metadata_free(m);
         free(t.data);
@@ -811,7 +811,7 @@ static void check_write_fails(const dcp_metadata *m, const char *words) {
     char *written = (char *)&m;
     size_t size = 1;
     dcp_error err;
-    dcp_status status = dcp_metadata_write(m, &written, &size, &err);
+    dcp_status status = dcp_metadata_write(m, NULL, &written, &size, &err);
     if (status != DCP_E_INVALID || !contains(err.message, words))
         printf("  got %s: %s\n", dcp_status_name(status), err.message);
     CHECK_INT(status, DCP_E_INVALID);
@@ -876,7 +876,7 @@ TEST(text_of_the_program_is_checked_before_it_is_written) {
             char *written;
             size_t size;
             dcp_metadata *n;
-            if (dcp_metadata_write(m, &written, &size, NULL) != DCP_OK) { CHECK(depth > 59 - 1); continue; }
+            if (dcp_metadata_write(m, NULL, &written, &size, NULL) != DCP_OK) { CHECK(depth > 59 - 1); continue; }
             CHECK_OK(dcp_metadata_parse(written, size, &n, NULL));
             dcp_metadata_free(n);
             dcp_free(written);
@@ -954,10 +954,10 @@ TEST(arguments_that_are_missing_are_refused) {
     dcp_error err;
     char *written = (char *)m, name[24];
     size_t size = 7;
-    CHECK_INT(dcp_metadata_write(NULL, &written, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(NULL, NULL, &written, &size, &err), DCP_E_INVALID);
     CHECK(written == NULL && size == 0 && contains(err.message, "metadata, text and size must not be NULL"));
-    CHECK_INT(dcp_metadata_write(m, NULL, &size, &err), DCP_E_INVALID);
-    CHECK_INT(dcp_metadata_write(m, &written, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, NULL, NULL, &size, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_metadata_write(m, NULL, &written, NULL, &err), DCP_E_INVALID);
     CHECK_INT(dcp_metadata_parse("{}", 2, NULL, &err), DCP_E_INVALID);
     CHECK_INT(dcp_metadata_parse(NULL, 2, &parsed, &err), DCP_E_INVALID);
     CHECK_INT(dcp_metadata_parse(NULL, 0, &parsed, &err), DCP_E_FORMAT);      /* no bytes are a document that is none */
@@ -1684,7 +1684,7 @@ TEST(every_allocation_can_fail) {
         if (status == DCP_OK) status = dcp_metadata_set_field(m, "new", "field", &err);
         if (status == DCP_OK) status = dcp_metadata_add_shard(m, &m->shards[0], &err);
         if (status == DCP_OK) {
-            status = dcp_metadata_write_signed(m, &signer, &written, &size, &err);
+            status = dcp_metadata_write(m, &signer, &written, &size, &err);
             CHECK((status == DCP_OK) == (written != NULL));
         }
         if (status == DCP_OK) {
@@ -1839,7 +1839,7 @@ static void measure_many(size_t count, int with_digests, int rounds) {
         CHECK_INT(v.error_count, 0);
         dcp_validation_free(&v);
         start = seconds_now();
-        CHECK_OK(dcp_metadata_write(m, &written, &size, &err));
+        CHECK_OK(dcp_metadata_write(m, NULL, &written, &size, &err));
         if (seconds_now() - start < wrote) wrote = seconds_now() - start;
         CHECK(size == buffer.size && memcmp(written, buffer.data, size) == 0);
         dcp_free(written);

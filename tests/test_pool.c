@@ -99,7 +99,7 @@ static dcp_storage *in_memory(void) {
 }
 static int is_there(dcp_storage *storage, const char *key) {
     int exists = 0;
-    CHECK_OK(dcp_storage_exists(storage, key, &exists, NULL));
+    CHECK_OK(dcp_storage_exists(storage, key, &exists, NULL, NULL));
     return exists;
 }
 static dcp_checkpoint *open_at(dcp_storage *storage, const char *path, const dcp_select *select) {
@@ -115,10 +115,10 @@ static dcp_checkpoint *open_at(dcp_storage *storage, const char *path, const dcp
 static void flip(dcp_storage *storage, const char *key, size_t at) {
     void *data;
     size_t size;
-    CHECK_OK(dcp_storage_read_all(storage, key, &data, &size, NULL));
+    CHECK_OK(dcp_storage_read_all(storage, key, &data, &size, NULL, NULL));
     CHECK(at < size);
     ((uint8_t *)data)[at] ^= 1;
-    CHECK_OK(dcp_storage_write_all(storage, key, data, size, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, key, data, size, NULL, NULL));
     dcp_free(data);
 }
 static dcp_status count_one(void *user, const char *path, const dcp_object_info *info) {
@@ -200,7 +200,7 @@ TEST(the_documents_of_a_save_validate_without_a_word) {
         dcp_error err;
         if (yaml) save_yaml(&m, storage, "b", 1);
         else save_model(&m, storage, "a", 1);
-        CHECK_OK_MESSAGE(dcp_manifest_read_file(storage, report.path, NULL, &manifest, &err), err.message);
+        CHECK_OK_MESSAGE(dcp_manifest_read_file(storage, report.path, NULL, NULL, &manifest, &err), err.message);
         CHECK_OK_MESSAGE(dcp_manifest_validate(manifest, &found), found.error_count ? found.errors[0] : "");
         CHECK_STR(found.warning_count ? found.warnings[0] : "", "");
         dcp_validation_free(&found);
@@ -447,7 +447,7 @@ TEST(a_second_save_of_which_one_percent_changed_writes_one_percent) {
     bytes[90 * SIZE + 5] ^= 1;
     desc.path = "b";
     CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
-    CHECK_OK(dcp_storage_info(storage, "b.manifest.json", &info, NULL));
+    CHECK_OK(dcp_storage_info(storage, "b.manifest.json", &info, NULL, NULL));
     CHECK_INT(report.bytes_reused, (MANY - 2) * SIZE);
     CHECK_INT(report.bytes_written - info.size, 2 * SIZE);
     free(bytes);
@@ -458,8 +458,8 @@ TEST(a_kept_file_that_vanished_is_written_anew) {
     model m;
     model_make(&m, 1);
     save_model(&m, storage, "s1", 1);
-    CHECK_OK(dcp_storage_remove(storage, files[4], NULL));
-    CHECK_OK(dcp_storage_write_all(storage, files[5], "short", 5, NULL));
+    CHECK_OK(dcp_storage_remove(storage, files[4], NULL, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, files[5], "short", 5, NULL, NULL));
     save_model(&m, storage, "s2", 2);
     CHECK_INT(report.bytes_reused, 8 * sizeof m.values[0]);
     check_loads(storage, "s2", &m);
@@ -471,10 +471,10 @@ TEST(names_that_are_taken_are_never_replaced) {
     void *data;
     size_t size;
     model_make(&m, 1);
-    CHECK_OK(dcp_storage_write_all(storage, files[0], "mine", 4, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, files[0], "mine", 4, NULL, NULL));
     save_model(&m, storage, "s1", 1);
     check_loads(storage, "s1", &m);
-    CHECK_OK(dcp_storage_read_all(storage, files[0], &data, &size, NULL));
+    CHECK_OK(dcp_storage_read_all(storage, files[0], &data, &size, NULL, NULL));
     CHECK_INT(size, 4);
     dcp_free(data);
     dcp_storage_close(storage);
@@ -557,7 +557,7 @@ TEST(nothing_of_the_pool_goes_while_a_manifest_is_being_saved) {
     dcp_error err;
     model_make(&m, 1);
     save_model(&m, storage, "s1", 1);
-    CHECK_OK(dcp_storage_write_all(storage, intent, "{}", 2, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, intent, "{}", 2, NULL, NULL));
     remove.path = "s1";
     remove.io.storage = storage;
     CHECK_OK_MESSAGE(dcp_remove(&remove, NULL, &err), err.message);
@@ -585,8 +585,8 @@ TEST(an_intent_of_a_time_to_come_stops_nothing_for_ever) {
     model m;
     model_make(&m, 1);
     CHECK_OK_MESSAGE(dcp_storage_local(dir, &storage, &err), err.message);
-    CHECK_OK(dcp_storage_write_all(storage, intent, "{}", 2, NULL));
-    CHECK_OK(dcp_storage_write_all(storage, lost, "left", 4, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, intent, "{}", 2, NULL, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, lost, "left", 4, NULL, NULL));
     (void)snprintf(path, sizeof path, "%s/%s", dir, intent);
     times.actime = times.modtime = time(NULL) + 3600;   /* a clock may be wrong by that much */
     CHECK_INT(utime(path, &times), 0);
@@ -624,12 +624,12 @@ TEST(sweep_takes_what_a_killed_save_left_in_the_folders) {
     size_t i;
     model_make(&m, 1);
     save_model(&m, storage, "s1", 1);
-    for (i = 0; i < DCPI_COUNT(left); i++) CHECK_OK(dcp_storage_write_all(storage, left[i], "x", 1, NULL));
-    for (i = 0; i < DCPI_COUNT(others); i++) CHECK_OK(dcp_storage_write_all(storage, others[i], "x", 1, NULL));
+    for (i = 0; i < DCPI_COUNT(left); i++) CHECK_OK(dcp_storage_write_all(storage, left[i], "x", 1, NULL, NULL));
+    for (i = 0; i < DCPI_COUNT(others); i++) CHECK_OK(dcp_storage_write_all(storage, others[i], "x", 1, NULL, NULL));
     sweep_at(storage, 3600, 1, 0);
     sweep_at(storage, -1, 0, DCPI_COUNT(left));
     for (i = 0; i < DCPI_COUNT(others); i++) CHECK(is_there(storage, others[i]));
-    CHECK_OK(dcp_storage_write_all(storage, "dense/layer_0/attention_q_0_of_1.v5.bin", "x", 1, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, "dense/layer_0/attention_q_0_of_1.v5.bin", "x", 1, NULL, NULL));
     sweep_at(storage, -1, 0, 0);
     sweep_at(storage, -1, 1, 1);
     check_loads(storage, "s1", &m);
@@ -643,9 +643,9 @@ TEST(sweep_finds_the_folders_on_a_disk) {
     model_make(&m, 1);
     save_model(&m, storage, "s1", 1);
     check_loads(storage, "s1", &m);
-    CHECK_OK(dcp_storage_write_all(storage, "dense/a/b/c_0_of_1.v1.0123456789abcdef.bin", "x", 1, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, "dense/a/b/c_0_of_1.v1.0123456789abcdef.bin", "x", 1, NULL, NULL));
     sweep_at(storage, -1, 0, 1);
-    CHECK_OK(dcp_storage_remove(storage, "s1.manifest.json", NULL));
+    CHECK_OK(dcp_storage_remove(storage, "s1.manifest.json", NULL, NULL));
     sweep_at(storage, -1, 1, TENSORS);
     CHECK_OK(storage->list(storage->context, "dense/layer_0", DCP_LIST_OBJECTS, count_one, &count, NULL));
     CHECK_INT(count, 0);
@@ -729,7 +729,7 @@ TEST(files_of_tiers_that_are_not_selected_need_not_be_there) {
     model m, got;
     model_make(&m, 1);
     save_model(&m, storage, "s1", 1);
-    CHECK_OK(dcp_storage_remove(storage, files[4], NULL));
+    CHECK_OK(dcp_storage_remove(storage, files[4], NULL, NULL));
     flip(storage, files[5], 3);
     select.tiers = hot; select.tier_count = 1;
     c = open_at(storage, "s1", &select);
@@ -754,8 +754,8 @@ static void copy_all(dcp_storage *from, dcp_storage *to) {
     for (i = 0; i < TENSORS; i++) {
         void *data;
         size_t size;
-        CHECK_OK(dcp_storage_read_all(from, files[i], &data, &size, NULL));
-        CHECK_OK(dcp_storage_write_all(to, files[i], data, size, NULL));
+        CHECK_OK(dcp_storage_read_all(from, files[i], &data, &size, NULL, NULL));
+        CHECK_OK(dcp_storage_write_all(to, files[i], data, size, NULL, NULL));
         dcp_free(data);
     }
 }
@@ -778,11 +778,11 @@ static void fetched_from_elsewhere(dcp_checksum checksum, dcp_verify_policy veri
     CHECK_OK_MESSAGE(dcp_save(&save, &err), err.message);
     copy_all(storage, good);
     copy_all(storage, bad);
-    CHECK_OK(dcp_storage_remove(storage, files[0], NULL));
+    CHECK_OK(dcp_storage_remove(storage, files[0], NULL, NULL));
     flip(storage, files[1], 5);
     flip(bad, files[1], 6);
-    CHECK_OK(dcp_storage_write_all(storage, files[2], "short", 5, NULL));
-    CHECK_OK(dcp_storage_remove(bad, files[2], NULL));
+    CHECK_OK(dcp_storage_write_all(storage, files[2], "short", 5, NULL, NULL));
+    CHECK_OK(dcp_storage_remove(bad, files[2], NULL, NULL));
     desc.path = "s1";
     desc.verify = verify;
     desc.io.storage = storage;
@@ -903,8 +903,8 @@ static void meddle(void *user, fault_kind kind, const char *key, int64_t call, i
     (void)call;
     if (kind != FAULT_COMMIT || !is_done || m->is_done || strcmp(key, m->after) != 0) return;
     m->is_done = 1;
-    if (m->text) m->status = dcp_storage_write_all(m->storage, m->key, m->text, strlen(m->text), NULL);
-    else if (m->key) m->status = dcp_storage_remove(m->storage, m->key, NULL);
+    if (m->text) m->status = dcp_storage_write_all(m->storage, m->key, m->text, strlen(m->text), NULL, NULL);
+    else if (m->key) m->status = dcp_storage_remove(m->storage, m->key, NULL, NULL);
     else while (dcpi_os_monotonic_ms() == begun) continue;
 }
 static void check_meddled(dcp_layout layout, const char *key, const char *text, dcp_status want, const char *words) {
@@ -968,7 +968,7 @@ TEST(opening_touches_no_file_and_a_map_touches_one) {
     int i;
     model_make(&m, 1);
     save_model(&m, storage, "s1", 1);
-    for (i = 1; i < TENSORS; i++) CHECK_OK(dcp_storage_remove(storage, files[i], NULL));
+    for (i = 1; i < TENSORS; i++) CHECK_OK(dcp_storage_remove(storage, files[i], NULL, NULL));
     c = open_at(storage, "s1", NULL);
     CHECK_OK_MESSAGE(dcp_map(c, "layer_0/attention_q", &data, &size, &err), err.message);
     CHECK(size == sizeof m.values[0] && memcmp(data, m.values[0], size) == 0);
@@ -1144,7 +1144,7 @@ TEST(sync_copies_what_is_missing_stale_or_corrupt) {
     save.overwrite = 1;
     CHECK_OK_MESSAGE(dcp_save(&save, &err), err.message);
     (void)snprintf(key, sizeof key, "nvme/%s", files[0]);
-    CHECK_OK(dcp_storage_remove(to, key, NULL));
+    CHECK_OK(dcp_storage_remove(to, key, NULL, NULL));
     (void)snprintf(key, sizeof key, "nvme/%s", files[7]);
     flip(to, key, 77);
     desc.dry_run = 1;
@@ -1255,12 +1255,12 @@ static void repath(dcp_storage *storage, const char *manifest, const char *from,
     dcp_error err;
     void *data;
     size_t size;
-    CHECK_OK(dcp_storage_read_all(storage, from, &data, &size, NULL));
-    CHECK_OK(dcp_storage_write_all(storage, to, data, size, NULL));
+    CHECK_OK(dcp_storage_read_all(storage, from, &data, &size, NULL, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, to, data, size, NULL, NULL));
     dcp_free(data);
-    CHECK_OK_MESSAGE(dcp_manifest_read_file(storage, manifest, NULL, &m, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_manifest_read_file(storage, manifest, NULL, NULL, &m, &err), err.message);
     m->shards[0].path = to;
-    CHECK_OK_MESSAGE(dcp_manifest_write_file(storage, manifest, m, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_manifest_write_file(storage, manifest, m, NULL, NULL, &err), err.message);
     dcp_manifest_free(m);
 }
 static const char *const not_of_a_pool[] = {
@@ -1272,7 +1272,7 @@ static const char *text_at(dcp_storage *storage, const char *key) {
     static char text[100];
     void *data;
     size_t size;
-    CHECK_OK(dcp_storage_read_all(storage, key, &data, &size, NULL));
+    CHECK_OK(dcp_storage_read_all(storage, key, &data, &size, NULL, NULL));
     (void)snprintf(text, sizeof text, "%.*s", (int)(size < 99 ? size : 99), (const char *)data);
     dcp_free(data);
     return text;
@@ -1310,8 +1310,8 @@ TEST(nothing_goes_because_a_manifest_lays_claim_to_it) {
             CHECK(how != 2 || !is_there(storage, "s1.manifest.json"));
             if (how == 2) removing.path = "s2";
             if (how > 0) CHECK_OK_MESSAGE(dcp_remove(&removing, NULL, &err), err.message);
-            CHECK_OK(dcp_storage_remove(storage, files[0], NULL));      /* nobody's since it was renamed */
-            CHECK_OK(dcp_storage_remove(storage, not_of_a_pool[i], NULL));
+            CHECK_OK(dcp_storage_remove(storage, files[0], NULL, NULL));      /* nobody's since it was renamed */
+            CHECK_OK(dcp_storage_remove(storage, not_of_a_pool[i], NULL, NULL));
         }
     }
     check_loads(storage, "dense/inner/q", &m);
@@ -1326,34 +1326,34 @@ TEST(sync_replaces_nothing_that_is_not_ours) {
     void *data;
     size_t size, i;
     model_make(&m, 1);
-    CHECK_OK(dcp_storage_write_all(to, "nvme/dense/inner/q.metadata.json", "{}", 2, NULL));
+    CHECK_OK(dcp_storage_write_all(to, "nvme/dense/inner/q.metadata.json", "{}", 2, NULL, NULL));
     for (i = 0; i < sizeof not_of_a_pool / sizeof *not_of_a_pool; i++) {
         const char *path = not_of_a_pool[i];
         (void)snprintf(key, sizeof key, "nvme/%s", path);
         save_model(&m, from, "s1", 1);
         repath(from, "s1.manifest.json", files[0], path);
-        CHECK_OK(dcp_storage_write_all(to, key, "mine", 4, NULL));
+        CHECK_OK(dcp_storage_write_all(to, key, "mine", 4, NULL, NULL));
         CHECK_INT(sync_to(from, to, NULL, &err), DCP_E_EXISTS);
         CHECK(strstr(err.message, path) != NULL);
         CHECK_STR(text_at(to, key), "mine");
         /* another manifest there says the same of it: whoever put that there */
-        CHECK_OK(dcp_storage_read_all(from, "s1.manifest.json", &data, &size, NULL));
-        CHECK_OK(dcp_storage_write_all(to, "nvme/third.manifest.json", data, size, NULL));
+        CHECK_OK(dcp_storage_read_all(from, "s1.manifest.json", &data, &size, NULL, NULL));
+        CHECK_OK(dcp_storage_write_all(to, "nvme/third.manifest.json", data, size, NULL, NULL));
         dcp_free(data);
         CHECK_INT(sync_to(from, to, NULL, &err), DCP_E_EXISTS);
         CHECK_STR(text_at(to, key), "mine");
-        CHECK_OK(dcp_storage_remove(to, "nvme/third.manifest.json", NULL));
+        CHECK_OK(dcp_storage_remove(to, "nvme/third.manifest.json", NULL, NULL));
         /* nothing is there: it comes, and then it is the copy's */
-        CHECK_OK(dcp_storage_remove(to, key, NULL));
+        CHECK_OK(dcp_storage_remove(to, key, NULL, NULL));
         CHECK_OK_MESSAGE(sync_to(from, to, NULL, &err), err.message);
-        CHECK_OK(dcp_storage_write_all(to, key, "damaged", 7, NULL));
+        CHECK_OK(dcp_storage_write_all(to, key, "damaged", 7, NULL, NULL));
         CHECK_OK_MESSAGE(sync_to(from, to, NULL, &err), err.message);
         check_loads(to, "nvme/s1", &m);
         dcp_storage_close(from);
         dcp_storage_close(to);
         from = in_memory();
         to = in_memory();
-        CHECK_OK(dcp_storage_write_all(to, "nvme/dense/inner/q.metadata.json", "{}", 2, NULL));
+        CHECK_OK(dcp_storage_write_all(to, "nvme/dense/inner/q.metadata.json", "{}", 2, NULL, NULL));
     }
     save_model(&m, from, "s1", 1);
     repath(from, "s1.manifest.json", files[0], "victim.metadata.json");
@@ -1374,7 +1374,7 @@ static void put_seed(dcp_storage *storage, const char *directory, const char *na
     for (i = 0; i < 4; i++) {
         memset(bytes, (int)i + 1, sizeof bytes);
         (void)snprintf(path, sizeof path, "%s%s", directory, paths[i]);
-        CHECK_OK(dcp_storage_write_all(storage, path, bytes, sizeof bytes, NULL));
+        CHECK_OK(dcp_storage_write_all(storage, path, bytes, sizeof bytes, NULL, NULL));
         dcp_sha256(bytes, sizeof bytes, digest);
         for (k = 0; k < 32 && i < 2; k++) (void)snprintf(hex[i] + 2 * k, 3, "%02X", digest[k]);
     }
@@ -1387,7 +1387,7 @@ static void put_seed(dcp_storage *storage, const char *directory, const char *na
                    "optim_state:\n  path: %s\nrouter_state:\n  path: %s\nmetadata_version: 1\n",
                    paths[0], hex[0], paths[1], hex[1], paths[2], paths[3]);
     (void)snprintf(path, sizeof path, "%s%s.manifest.yaml", directory, name);
-    CHECK_OK(dcp_storage_write_all(storage, path, text, strlen(text), NULL));
+    CHECK_OK(dcp_storage_write_all(storage, path, text, strlen(text), NULL, NULL));
 }
 static dcp_status latest_in(dcp_storage *storage, const char *directory, dcp_error *err) {
     dcp_latest_desc desc = DCP_ZERO;
@@ -1415,7 +1415,7 @@ TEST(the_files_of_a_seeds_states_belong_to_it) {
         c = open_at(from, "s1", NULL);
         CHECK_OK_MESSAGE(dcp_verify(c, &err), err.message);
         CHECK_INT(dcp_checkpoint_tensor_count(c), 2);
-        CHECK_OK(dcp_storage_remove(from, states[i], NULL));
+        CHECK_OK(dcp_storage_remove(from, states[i], NULL, NULL));
         CHECK_INT(latest_in(from, "", &err), DCP_E_INCOMPLETE);
         CHECK(strstr(err.message, states[i]) != NULL);
         dcp_close(c);
@@ -1435,7 +1435,7 @@ TEST(the_files_of_a_seeds_states_belong_to_it) {
     CHECK_OK_MESSAGE(latest_in(to, "nvme", &err), err.message);
     for (i = 0; i < 2; i++) {
         (void)snprintf(key, sizeof key, "nvme/%s", states[i]);
-        CHECK_OK(dcp_storage_remove(to, key, NULL));
+        CHECK_OK(dcp_storage_remove(to, key, NULL, NULL));
         CHECK_OK_MESSAGE(sync_to(from, to, NULL, &err), err.message);
         CHECK(synced.copied == 1 && synced.missing == 1 && is_there(to, key));
         flip(from, states[i], 3);                       /* no checksum tells damage there from a new state here */
@@ -1455,7 +1455,7 @@ TEST(the_files_of_a_seeds_states_belong_to_it) {
     }
     CHECK(!is_there(to, "nvme/dense/layer_0/attention_q_0_of_1.bin"));
     sweep_at(from, -1, 1, 0);
-    CHECK_OK(dcp_storage_remove(from, "s1.manifest.yaml", NULL));
+    CHECK_OK(dcp_storage_remove(from, "s1.manifest.yaml", NULL, NULL));
     sweep_at(from, -1, 0, 0);
     sweep_at(from, -1, 1, 2);                           /* what states are called, other programs may call theirs */
     dcp_storage_close(from);
@@ -1475,7 +1475,7 @@ TEST(sync_says_what_it_cannot_do) {
     save.layout = DCP_LAYOUT_SHARDED;
     CHECK_OK_MESSAGE(dcp_save(&save, &err), err.message);
     CHECK_INT(sync_to(from, to, NULL, &err), DCP_E_UNSUPPORTED);
-    CHECK_OK(dcp_storage_remove(from, "s1.metadata.json", NULL));
+    CHECK_OK(dcp_storage_remove(from, "s1.metadata.json", NULL, NULL));
     save_model(&m, from, "s1", 7);
     desc.verifier = &verifier;
     CHECK_INT(sync_to(from, to, &desc, &err), DCP_E_SIGNATURE);

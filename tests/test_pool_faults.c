@@ -840,7 +840,7 @@ TEST(cancelled_at_each_call) {
 
 /* ---- damage ------------------------------------------------------------------------------------------------------ */
 static void put(dcp_storage *storage, const char *key, const void *data, size_t size) {
-    CHECK_OK(dcp_storage_write_all(storage, key, data, size, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, key, data, size, NULL, NULL));
 }
 
 static void damage_file(dcp_storage *storage, const char *path, const char *key) {
@@ -848,7 +848,7 @@ static void damage_file(dcp_storage *storage, const char *path, const char *key)
     uint8_t *bytes;
     size_t size, i;
     int generation, bit;
-    CHECK_OK(dcp_storage_read_all(storage, key, &data, &size, NULL));
+    CHECK_OK(dcp_storage_read_all(storage, key, &data, &size, NULL, NULL));
     bytes = (uint8_t *)data;
     for (i = 0; i < size; i++) {
         for (bit = is_commit(key) ? (int)test_random_below(8) : 0; bit < 8; bit += is_commit(key) ? 8 : 1) {

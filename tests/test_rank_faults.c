@@ -856,7 +856,7 @@ static int is_there(dcp_storage *storage, dcp_layout layout) {
     int there = 0;
     dcp_error err;
     CHECK_OK_MESSAGE(dcp_storage_exists(storage, layout == DCP_LAYOUT_SINGLE ? "run/x.checkpoint"
-                                        : "run/x.metadata.json", &there, &err), err.message);
+                                        : "run/x.metadata.json", &there, NULL, &err), err.message);
     return there;
 }
 /* Whether the point was reached. */
@@ -1768,10 +1768,10 @@ static void flip_bit(dcp_storage *storage, int rank) {
         if (strcmp(shard->tensors[i].name, "w") == 0) offset = shard->tensors[i].offset;
     (void)snprintf(path, sizeof path, "run/%s", shard->file_path);
     dcp_close(c);
-    CHECK_OK_MESSAGE(dcp_storage_read_all(storage, path, &data, &size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_read_all(storage, path, &data, &size, NULL, &err), err.message);
     CHECK(offset >= 0 && offset + BIG * 2 < (int64_t)size);
     ((uint8_t *)data)[offset + BIG * 2] ^= 4;
-    CHECK_OK_MESSAGE(dcp_storage_write_all(storage, path, data, size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_write_all(storage, path, data, size, NULL, &err), err.message);
     dcp_free(data);
 }
 TEST(damage_that_one_loading_rank_sees_is_everyones) {
@@ -1844,7 +1844,7 @@ TEST(one_loading_rank_that_fails_is_everyones_failure) {
         char path[40];
         doing("shard %d is gone", k);
         (void)snprintf(path, sizeof path, "run/x_shard_%d.bin", k);
-        CHECK_OK_MESSAGE(dcp_storage_remove(storage, path, &err), err.message);
+        CHECK_OK_MESSAGE(dcp_storage_remove(storage, path, NULL, &err), err.message);
         job_run(&j, load_part);
         check_all(&j, DCP_E_INCOMPLETE, path + 4);
         check_quick(&j, 1000);
@@ -2545,7 +2545,7 @@ TEST(all_ranks_get_the_same_from_every_call) {
         together_run(&j, &t, 0, DCP_OK, 0);
         CHECK_STR(t.path[0], "run/c3.metadata.json");
         together_run(&j, &t, 1, DCP_OK, 6);
-        CHECK_OK_MESSAGE(dcp_storage_write_all(storage, "run/c9_shard_0.0123456789abcdef.bin", "x", 1, &err),
+        CHECK_OK_MESSAGE(dcp_storage_write_all(storage, "run/c9_shard_0.0123456789abcdef.bin", "x", 1, NULL, &err),
                          err.message);
         together_run(&j, &t, 2, DCP_OK, 1);
         together_run(&j, &t, 3, DCP_OK, 3);
@@ -2553,7 +2553,7 @@ TEST(all_ranks_get_the_same_from_every_call) {
         together_run(&j, &t, 0, DCP_OK, 0);
         CHECK_STR(t.path[worlds[i] - 1], "run/c2.metadata.json");
         together_run(&j, &t, 4, DCP_OK, 0);
-        CHECK_OK_MESSAGE(dcp_storage_remove(storage, "run/c2_shard_1.bin", &err), err.message);
+        CHECK_OK_MESSAGE(dcp_storage_remove(storage, "run/c2_shard_1.bin", NULL, &err), err.message);
         together_run(&j, &t, 4, DCP_E_INCOMPLETE, 0);
         together_run(&j, &t, 0, DCP_E_INCOMPLETE, 0);
         job_close(&j);

@@ -339,7 +339,7 @@ static void large_body(void) {
     verify_at("large");
     large_case(DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE, 64 << 20, 2 << 20, size);
     verify_at("large");
-    CHECK_OK(dcp_storage_remove(files, "large.metadata.json", &err));
+    CHECK_OK(dcp_storage_remove(files, "large.metadata.json", NULL, &err));
     large_case(DCP_LAYOUT_SINGLE, DCP_CHECKSUM_TREE, 0, 1 << 20, size);
     large_case(DCP_LAYOUT_SINGLE, DCP_CHECKSUM_FLAT, 0, 0, size);
     verify_at("large");
@@ -438,7 +438,7 @@ static void tiny_case(dcp_layout layout, int32_t *data, dcp_tensor *t, char (*la
     load_from("tiny", t, count);
     for (i = 0; i < count; i++) CHECK_INT(data[i], (int32_t)i * 7);
     verify_at("tiny");
-    CHECK_OK(dcp_storage_remove(files, layout ? "tiny.checkpoint" : "tiny.metadata.json", &err));
+    CHECK_OK(dcp_storage_remove(files, layout ? "tiny.checkpoint" : "tiny.metadata.json", NULL, &err));
 }
 static void tiny_body(void) {
     int32_t *data = (int32_t *)(void *)allocated(TINY * sizeof *data);

@@ -1260,9 +1260,9 @@ static void save_unknown_type(void) {
     t[0] = dcp_array("a", DCP_FP32, a, 2, shape);
     t[1] = dcp_array("q", DCP_FP32, a, 2, shape);
     save_as("x", t, 2);
-    CHECK_OK_MESSAGE(dcp_metadata_read_file(files, "x.metadata.json", NULL, &m, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_read_file(files, "x.metadata.json", NULL, NULL, &m, &err), err.message);
     m->shards[0].tensors[1].data_type = "fp6_e3m2";
-    CHECK_OK_MESSAGE(dcp_metadata_write_file(files, "x.metadata.json", m, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(files, "x.metadata.json", m, NULL, NULL, &err), err.message);
     dcp_metadata_free(m);
 }
 static void opaque_body(void) {

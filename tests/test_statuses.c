@@ -328,8 +328,8 @@ static dcp_status op_read_document(world *w) {
     dcp_status status;
     arm(w);
     if (w->layout == DCP_LAYOUT_MANIFEST)
-        status = dcp_manifest_read_file(&w->f.storage, document_name(w), NULL, &manifest, &w->err);
-    else status = dcp_metadata_read_file(&w->f.storage, document_name(w), NULL, &metadata, &w->err);
+        status = dcp_manifest_read_file(&w->f.storage, document_name(w), NULL, &w->io, &manifest, &w->err);
+    else status = dcp_metadata_read_file(&w->f.storage, document_name(w), NULL, &w->io, &metadata, &w->err);
     dcp_manifest_free(manifest);
     dcp_metadata_free(metadata);
     return status;
@@ -340,13 +340,13 @@ static dcp_status op_write_document(world *w) {
     dcp_status status;
     disarm(w);
     if (w->layout == DCP_LAYOUT_MANIFEST) {
-        CHECK_OK(dcp_manifest_read_file(w->memory, document_name(w), NULL, &manifest, NULL));
+        CHECK_OK(dcp_manifest_read_file(w->memory, document_name(w), NULL, NULL, &manifest, NULL));
         arm(w);
-        status = dcp_manifest_write_file(&w->f.storage, "a/b/x.manifest.yaml", manifest, NULL, &w->err);
+        status = dcp_manifest_write_file(&w->f.storage, "a/b/x.manifest.yaml", manifest, NULL, &w->io, &w->err);
     } else {
-        CHECK_OK(dcp_metadata_read_file(w->memory, document_name(w), NULL, &metadata, NULL));
+        CHECK_OK(dcp_metadata_read_file(w->memory, document_name(w), NULL, NULL, &metadata, NULL));
         arm(w);
-        status = dcp_metadata_write_file(&w->f.storage, "a/b/x.metadata.json", metadata, NULL, &w->err);
+        status = dcp_metadata_write_file(&w->f.storage, "a/b/x.metadata.json", metadata, NULL, &w->io, &w->err);
     }
     dcp_manifest_free(manifest);
     dcp_metadata_free(metadata);
@@ -354,18 +354,18 @@ static dcp_status op_write_document(world *w) {
 }
 static dcp_status op_write_all(world *w) {
     arm(w);
-    return dcp_storage_write_all(&w->f.storage, "a/b", "text", 4, &w->err);
+    return dcp_storage_write_all(&w->f.storage, "a/b", "text", 4, NULL, &w->err);
 }
 static dcp_status op_write_all_io(world *w) {
     arm(w);
-    return dcp_storage_write_all_io(&w->f.storage, "a/b", "text", 4, &w->io, &w->err);
+    return dcp_storage_write_all(&w->f.storage, "a/b", "text", 4, &w->io, &w->err);
 }
 static dcp_status op_read_all(world *w) {
     void *data;
     size_t size;
     dcp_status status;
     arm(w);
-    status = dcp_storage_read_all(&w->f.storage, document_name(w), &data, &size, &w->err);
+    status = dcp_storage_read_all(&w->f.storage, document_name(w), &data, &size, NULL, &w->err);
     dcp_free(data);
     return status;
 }
@@ -374,32 +374,32 @@ static dcp_status op_read_all_io(world *w) {
     size_t size;
     dcp_status status;
     arm(w);
-    status = dcp_storage_read_all_io(&w->f.storage, document_name(w), &data, &size, &w->io, &w->err);
+    status = dcp_storage_read_all(&w->f.storage, document_name(w), &data, &size, &w->io, &w->err);
     dcp_free(data);
     return status;
 }
 static dcp_status op_exists(world *w) {
     int exists;
     arm(w);
-    return dcp_storage_exists(&w->f.storage, document_name(w), &exists, &w->err);
+    return dcp_storage_exists(&w->f.storage, document_name(w), &exists, &w->io, &w->err);
 }
 static dcp_status op_info(world *w) {
     dcp_object_info info;
     arm(w);
-    return dcp_storage_info(&w->f.storage, document_name(w), &info, &w->err);
+    return dcp_storage_info(&w->f.storage, document_name(w), &info, &w->io, &w->err);
 }
 static dcp_status op_additional_info(world *w) {
     dcp_field *fields;
     size_t count;
     dcp_status status;
     arm(w);
-    status = dcp_storage_additional_info(&w->f.storage, document_name(w), &fields, &count, &w->err);
+    status = dcp_storage_additional_info(&w->f.storage, document_name(w), &fields, &count, &w->io, &w->err);
     dcp_free(fields);
     return status;
 }
 static dcp_status op_delete(world *w) {
     arm(w);
-    return dcp_storage_remove(&w->f.storage, document_name(w), &w->err);
+    return dcp_storage_remove(&w->f.storage, document_name(w), &w->io, &w->err);
 }
 
 enum { COLLECTIVE = 1, ANY_LAYOUT = 2, MANIFEST_ONLY = 4, HAS_IO = 8 };
@@ -419,13 +419,14 @@ static const struct { const char *name; operation run; int flags; } operations[]
     { "dcp_prune", op_prune, COLLECTIVE | HAS_IO },
     { "dcp_sweep", op_sweep, COLLECTIVE | HAS_IO }, { "dcp_remove", op_remove, COLLECTIVE | HAS_IO },
     { "dcp_sync from", op_sync_from, MANIFEST_ONLY | HAS_IO }, { "dcp_sync to", op_sync_to, MANIFEST_ONLY | HAS_IO },
-    { "reading a document", op_read_document, 0 }, { "writing a document", op_write_document, 0 },
-    { "dcp_storage_write_all", op_write_all, ANY_LAYOUT }, { "dcp_storage_write_all_io", op_write_all_io,
-        ANY_LAYOUT | HAS_IO },
-    { "dcp_storage_read_all", op_read_all, ANY_LAYOUT }, { "dcp_storage_read_all_io", op_read_all_io,
-        ANY_LAYOUT | HAS_IO },
-    { "dcp_storage_exists", op_exists, ANY_LAYOUT }, { "dcp_storage_info", op_info, ANY_LAYOUT },
-    { "dcp_storage_additional_info", op_additional_info, ANY_LAYOUT }, { "dcp_storage_remove", op_delete, ANY_LAYOUT },
+    { "reading a document", op_read_document, HAS_IO }, { "writing a document", op_write_document, HAS_IO },
+    { "dcp_storage_write_all", op_write_all, ANY_LAYOUT },
+    { "dcp_storage_write_all with io", op_write_all_io, ANY_LAYOUT | HAS_IO },
+    { "dcp_storage_read_all", op_read_all, ANY_LAYOUT },
+    { "dcp_storage_read_all with io", op_read_all_io, ANY_LAYOUT | HAS_IO },
+    { "dcp_storage_exists", op_exists, ANY_LAYOUT | HAS_IO }, { "dcp_storage_info", op_info, ANY_LAYOUT | HAS_IO },
+    { "dcp_storage_additional_info", op_additional_info, ANY_LAYOUT | HAS_IO },
+    { "dcp_storage_remove", op_delete, ANY_LAYOUT | HAS_IO },
 };
 enum { OPERATIONS = (int)(sizeof operations / sizeof operations[0]) };
 
@@ -747,18 +748,18 @@ static void sign_with(const odd_key *k) {
     (void)dcp_save_begin(saver, &d, NULL);
     (void)dcp_save_begin(saver, &d, NULL);
     check_error(dcp_saver_close(saver, &w.err), &w.err);                /* or close does */
-    CHECK_OK(dcp_manifest_read_file(w.memory, "runs/1.manifest.json", NULL, &manifest, NULL));
+    CHECK_OK(dcp_manifest_read_file(w.memory, "runs/1.manifest.json", NULL, NULL, &manifest, NULL));
     check_error(dcp_manifest_write(manifest, 0, &signer, &text, &size, &w.err), &w.err);
     dcp_free(text);
-    check_error(dcp_manifest_write_file(w.memory, "x.manifest.json", manifest, &signer, &w.err), &w.err);
+    check_error(dcp_manifest_write_file(w.memory, "x.manifest.json", manifest, &signer, NULL, &w.err), &w.err);
     dcp_manifest_free(manifest);
     w.layout = DCP_LAYOUT_SHARDED;
     d = save_desc(&w, "other/1");
     CHECK_OK(dcp_save(&d, NULL));
-    CHECK_OK(dcp_metadata_read_file(w.memory, "other/1.metadata.json", NULL, &metadata, NULL));
-    check_error(dcp_metadata_write_signed(metadata, &signer, &text, &size, &w.err), &w.err);
+    CHECK_OK(dcp_metadata_read_file(w.memory, "other/1.metadata.json", NULL, NULL, &metadata, NULL));
+    check_error(dcp_metadata_write(metadata, &signer, &text, &size, &w.err), &w.err);
     dcp_free(text);
-    check_error(dcp_metadata_write_file(w.memory, "x.metadata.json", metadata, &signer, &w.err), &w.err);
+    check_error(dcp_metadata_write_file(w.memory, "x.metadata.json", metadata, &signer, NULL, &w.err), &w.err);
     dcp_metadata_free(metadata);
     end_world(&w);
 }
@@ -809,11 +810,13 @@ static void verify_with(world *w, const dcp_verifier *verifier) {
         sync.path = "runs/3";
         sync.directory = "copy";
         check_error(dcp_sync(&sync, &w->err), &w->err);
-        check_error(dcp_manifest_read_file(w->memory, "runs/3.manifest.json", verifier, &manifest, &w->err), &w->err);
+        check_error(dcp_manifest_read_file(w->memory, "runs/3.manifest.json", verifier, NULL, &manifest, &w->err),
+                    &w->err);
         dcp_manifest_free(manifest);
     } else {
         dcp_metadata *metadata;
-        check_error(dcp_metadata_read_file(w->memory, "runs/3.metadata.json", verifier, &metadata, &w->err), &w->err);
+        check_error(dcp_metadata_read_file(w->memory, "runs/3.metadata.json", verifier, NULL, &metadata, &w->err),
+                    &w->err);
         dcp_metadata_free(metadata);
     }
 }
@@ -913,7 +916,7 @@ static char *damaged(const world *w, int damage, size_t *size) {
         *size = strlen(strcpy(text, damage == NO_JSON ? "{ \"version\": " : newer[w->layout]));
         return text;
     }
-    CHECK_OK(dcp_storage_read_all(w->memory, document_name(w), &data, size, NULL));
+    CHECK_OK(dcp_storage_read_all(w->memory, document_name(w), &data, size, NULL, NULL));
     memcpy(text, data, *size + 1);
     dcp_free(data);
     old = strstr(text, "\"shape\"");
@@ -936,7 +939,7 @@ TEST(documents_that_are_not_as_they_should_be) {
                 if (readers[o] == op_sync_from && layout != DCP_LAYOUT_MANIFEST) continue;
                 begin_world(&w, (dcp_layout)layout);
                 text = damaged(&w, damage, &size);
-                CHECK_OK(dcp_storage_write_all(w.memory, document_name(&w), text, size, NULL));
+                CHECK_OK(dcp_storage_write_all(w.memory, document_name(&w), text, size, NULL, NULL));
                 doing("reader %d, layout %d, damage %d", o, layout, damage);
                 status = readers[o](&w);
                 check_error(status, &w.err);
@@ -961,7 +964,7 @@ TEST(the_newest_ones_error_of_a_directory) {
         text = damaged(&w, damage, &size);
         for (i = 1; i <= STEPS; i++) {
             (void)snprintf(name, sizeof name, "runs/%d.manifest.json", i);
-            CHECK_OK(dcp_storage_write_all(w.memory, name, text, size, NULL));
+            CHECK_OK(dcp_storage_write_all(w.memory, name, text, size, NULL, NULL));
         }
         free(text);
         status = op_latest(&w);
@@ -1007,11 +1010,11 @@ static void write_pieces(dcp_storage *storage, const box *boxes, size_t count, i
     m->world_size = 1;
     CHECK_OK_MESSAGE(dcp_metadata_set_sharding(m, &sharding, &err), err.message);
     CHECK_OK_MESSAGE(dcp_metadata_add_shard(m, &shard, &err), err.message);
-    CHECK_OK_MESSAGE(dcp_metadata_write_file(storage, "x.metadata.json", m, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(storage, "x.metadata.json", m, NULL, NULL, &err), err.message);
     dcp_metadata_free(m);
     zeros = (char *)calloc(1, (size_t)shard.file_size);
     CHECK(zeros != NULL);
-    CHECK_OK(dcp_storage_write_all(storage, "x_shard_0.bin", zeros, (size_t)shard.file_size, NULL));
+    CHECK_OK(dcp_storage_write_all(storage, "x_shard_0.bin", zeros, (size_t)shard.file_size, NULL, NULL));
     free(zeros);
     free(pieces);
 }

@@ -12,7 +12,7 @@
 static void check_text(const char *key, const char *text) {
     void *data;
     size_t size;
-    CHECK_OK_MESSAGE(dcp_storage_read_all(files, key, &data, &size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_read_all(files, key, &data, &size, NULL, &err), err.message);
     CHECK_INT(size, strlen(text));
     CHECK_STR((const char *)data, text);                /* a NUL follows the last byte */
     dcp_free(data);
@@ -25,7 +25,7 @@ static dcp_status list_one(void *user, const char *path, const dcp_object_info *
     int i;
     if (l->count == 64) return DCP_E_LIMIT;
     /* the storage may be used here */
-    if (dcp_storage_info(files, path, &same, NULL) != DCP_OK || same.size != info->size) l->is_wrong = 1;
+    if (dcp_storage_info(files, path, &same, NULL, NULL) != DCP_OK || same.size != info->size) l->is_wrong = 1;
     l->keys[l->count] = (char *)malloc(strlen(path) + 1);
     if (!l->keys[l->count]) return DCP_E_MEMORY;
     memcpy(l->keys[l->count], path, strlen(path) + 1);
@@ -63,14 +63,14 @@ static void round_trip_body(void) {
     void *data;
     for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         uint8_t *out = pattern(sizes[i]);
-        CHECK_OK_MESSAGE(dcp_storage_write_all(files, "object", out, sizes[i], &err), err.message);
-        CHECK_OK_MESSAGE(dcp_storage_read_all(files, "object", &data, &size, &err), err.message);
+        CHECK_OK_MESSAGE(dcp_storage_write_all(files, "object", out, sizes[i], NULL, &err), err.message);
+        CHECK_OK_MESSAGE(dcp_storage_read_all(files, "object", &data, &size, NULL, &err), err.message);
         CHECK_INT(size, sizes[i]);
         CHECK(memcmp(data, out, size) == 0 && ((char *)data)[size] == '\0');
         dcp_free(data);
         free(out);
     }
-    CHECK_OK(dcp_storage_write_all(files, "nothing", NULL, 0, &err));
+    CHECK_OK(dcp_storage_write_all(files, "nothing", NULL, 0, NULL, &err));
     check_text("nothing", "");
 }
 TEST(write_and_read_roundtrip) { on_local_and_memory(round_trip_body); }
@@ -86,12 +86,12 @@ static void existence_body(void) {
     CHECK(!is_there("a/b") && !is_there("dir/a"));
     put_text("dir/b", "text");
     CHECK(is_there("dir/b") && !is_there("b"));
-    CHECK_OK_MESSAGE(dcp_storage_exists(files, "dir", &exists, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_exists(files, "dir", &exists, NULL, &err), err.message);
     CHECK_INT(exists, 0);                               /* a directory is no object */
     exists = 7;
-    CHECK_OK(dcp_storage_remove(files, "a", &err));
+    CHECK_OK(dcp_storage_remove(files, "a", NULL, &err));
     CHECK(!is_there("a"));
-    CHECK_FAILS(dcp_storage_exists(files, "../a", &exists, &err), DCP_E_INVALID, "../a");
+    CHECK_FAILS(dcp_storage_exists(files, "../a", &exists, NULL, &err), DCP_E_INVALID, "../a");
     CHECK_INT(exists, 0);
 }
 TEST(file_existence_checks) { on_local_and_memory(existence_body); }
@@ -102,15 +102,15 @@ static void metadata_body(void) {
     size_t count = 7;
     int64_t now = (int64_t)time(NULL);
     put_text("a", "12345");
-    CHECK_OK_MESSAGE(dcp_storage_info(files, "a", &info, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_info(files, "a", &info, NULL, &err), err.message);
     CHECK_INT(info.size, 5);
     CHECK(info.modified_ns / 1000000000 >= now - 10 && info.modified_ns / 1000000000 <= now + 10);
     memset(&info, 0x7F, sizeof info);
-    CHECK_FAILS(dcp_storage_info(files, "none", &info, &err), DCP_E_NOT_FOUND, "none");
+    CHECK_FAILS(dcp_storage_info(files, "none", &info, NULL, &err), DCP_E_NOT_FOUND, "none");
     CHECK(info.size == 0 && info.modified_ns == 0);
-    CHECK_FAILS(dcp_storage_additional_info(files, "none", &fields, &count, &err), DCP_E_NOT_FOUND, "none");
+    CHECK_FAILS(dcp_storage_additional_info(files, "none", &fields, &count, NULL, &err), DCP_E_NOT_FOUND, "none");
     CHECK(fields == NULL && count == 0);
-    CHECK_OK_MESSAGE(dcp_storage_additional_info(files, "a", &fields, &count, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_additional_info(files, "a", &fields, &count, NULL, &err), err.message);
     CHECK(store == NULL ? fields != NULL && count > 0 : fields == NULL && count == 0);
     dcp_free(fields);
 }
@@ -120,7 +120,7 @@ static const char *additional(const char *key, const char *name) {
     static char value[100];
     dcp_field *fields;
     size_t count, i;
-    CHECK_OK_MESSAGE(dcp_storage_additional_info(files, key, &fields, &count, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_additional_info(files, key, &fields, &count, NULL, &err), err.message);
     value[0] = '\0';
     for (i = 0; i < count; i++)
         if (strcmp(fields[i].key, name) == 0) (void)snprintf(value, sizeof value, "%s", fields[i].value);
@@ -147,7 +147,7 @@ static void nested_body(void) {
     CHECK_STR(list("a/b c"), "a/b c/g ");               /* only what is directly there, with whole keys */
     CHECK_STR(list("a"), "a/h ");
     CHECK_STR(list(""), "top ");
-    CHECK_OK(dcp_storage_remove(files, "a/b c/d.e/f", &err));
+    CHECK_OK(dcp_storage_remove(files, "a/b c/d.e/f", NULL, &err));
     CHECK_STR(list("a/b c/d.e"), "");
     put_text("gew\xc3\xb6lbe/\xf0\x9f\x8c\xb3", "tree");
     check_text("gew\xc3\xb6lbe/\xf0\x9f\x8c\xb3", "tree");
@@ -180,18 +180,18 @@ static void cancellation_body(void) {
     size_t got_size = 9;
     put_text("a", "before");
     dcp_cancel_request(&c.cancel);                      /* before it starts */
-    CHECK_FAILS(dcp_storage_write_all_io(files, "a", data, size, &io, &err), DCP_E_CANCELLED, "cancelled");
-    CHECK_FAILS(dcp_storage_read_all_io(files, "a", &got, &got_size, &io, &err), DCP_E_CANCELLED, "cancelled");
+    CHECK_FAILS(dcp_storage_write_all(files, "a", data, size, &io, &err), DCP_E_CANCELLED, "cancelled");
+    CHECK_FAILS(dcp_storage_read_all(files, "a", &got, &got_size, &io, &err), DCP_E_CANCELLED, "cancelled");
     CHECK(got == NULL && got_size == 0);
     CHECK_INT(c.most, 0);
     io = cancelling(&c, 1);                             /* in between */
-    CHECK_FAILS(dcp_storage_write_all_io(files, "a", data, size, &io, &err), DCP_E_CANCELLED, "cancelled");
+    CHECK_FAILS(dcp_storage_write_all(files, "a", data, size, &io, &err), DCP_E_CANCELLED, "cancelled");
     CHECK(c.most >= 1 && c.most < (int64_t)size);
     check_text("a", "before");
     CHECK_STR(list(""), "a ");
-    CHECK_OK_MESSAGE(dcp_storage_write_all(files, "a", data, size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_write_all(files, "a", data, size, NULL, &err), err.message);
     io = cancelling(&c, 1);
-    CHECK_FAILS(dcp_storage_read_all_io(files, "a", &got, &got_size, &io, &err), DCP_E_CANCELLED, "cancelled");
+    CHECK_FAILS(dcp_storage_read_all(files, "a", &got, &got_size, &io, &err), DCP_E_CANCELLED, "cancelled");
     CHECK(got == NULL && c.most >= 1 && c.most < (int64_t)size);
     free(data);
 }
@@ -204,10 +204,10 @@ static void progress_body(void) {
     dcp_io io = cancelling(&c, INT64_MAX);
     void *got;
     size_t got_size;
-    CHECK_OK_MESSAGE(dcp_storage_write_all_io(files, "a", data, size, &io, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_write_all(files, "a", data, size, &io, &err), err.message);
     CHECK(c.calls > 0 && c.most == (int64_t)size);
     c.most = 0;
-    CHECK_OK_MESSAGE(dcp_storage_read_all_io(files, "a", &got, &got_size, &io, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_read_all(files, "a", &got, &got_size, &io, &err), err.message);
     CHECK(c.most == (int64_t)size && got_size == size && memcmp(got, data, size) == 0);
     dcp_free(got);
     free(data);
@@ -222,26 +222,26 @@ static void deadline_body(void) {
     io.deadline_ms = 20;
     io.progress = slow_down;
     put_text("a", "before");
-    CHECK_FAILS(dcp_storage_write_all_io(files, "a", data, size, &io, &err), DCP_E_TIMEOUT, "deadline of 20 ms");
+    CHECK_FAILS(dcp_storage_write_all(files, "a", data, size, &io, &err), DCP_E_TIMEOUT, "deadline of 20 ms");
     check_text("a", "before");
     CHECK_STR(list(""), "a ");
     io.deadline_ms = -1;
-    CHECK_FAILS(dcp_storage_write_all_io(files, "a", data, size, &io, &err), DCP_E_INVALID, "deadline_ms");
+    CHECK_FAILS(dcp_storage_write_all(files, "a", data, size, &io, &err), DCP_E_INVALID, "deadline_ms");
     free(data);
 }
 TEST(a_deadline_ends_a_write) { on_local_and_memory(deadline_body); }
 
 static void delete_body(void) {
-    CHECK_OK_MESSAGE(dcp_storage_remove(files, "none", &err), err.message);
-    CHECK_OK_MESSAGE(dcp_storage_remove(files, "no/such/directory", &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_remove(files, "none", NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_storage_remove(files, "no/such/directory", NULL, &err), err.message);
     put_text("a/b", "text");
-    CHECK_OK(dcp_storage_remove(files, "a/b", &err));
-    CHECK_OK(dcp_storage_remove(files, "a/b", &err));
+    CHECK_OK(dcp_storage_remove(files, "a/b", NULL, &err));
+    CHECK_OK(dcp_storage_remove(files, "a/b", NULL, &err));
     CHECK(!is_there("a/b"));
-    CHECK_FAILS(dcp_storage_remove(files, "", &err), DCP_E_INVALID, "");
+    CHECK_FAILS(dcp_storage_remove(files, "", NULL, &err), DCP_E_INVALID, "");
     put_text("c/d", "text");
     /* a directory is not removed, nor is what is in it */
-    if (store == NULL) CHECK(dcp_storage_remove(files, "c", &err) != DCP_OK);
+    if (store == NULL) CHECK(dcp_storage_remove(files, "c", NULL, &err) != DCP_OK);
     check_text("c/d", "text");
 }
 TEST(delete_of_what_is_not_there_is_fine) { on_local_and_memory(delete_body); }
@@ -261,19 +261,17 @@ TEST(arguments_that_are_missing_are_refused) {
     dcp_object_info info;
     dcp_storage *none = (dcp_storage *)(void *)&io;
     use_memory();
-    CHECK_FAILS(dcp_storage_write_all(NULL, "a", "x", 1, &err), DCP_E_INVALID, "NULL");
-    CHECK_FAILS(dcp_storage_write_all(files, NULL, "x", 1, &err), DCP_E_INVALID, "NULL");
-    CHECK_FAILS(dcp_storage_write_all(files, "a", NULL, 1, &err), DCP_E_INVALID, "NULL");
-    CHECK_FAILS(dcp_storage_write_all_io(files, "a", "x", 1, NULL, &err), DCP_E_INVALID, "NULL");
-    CHECK_FAILS(dcp_storage_read_all(NULL, "a", &data, &size, &err), DCP_E_INVALID, "NULL");
+    CHECK_FAILS(dcp_storage_write_all(NULL, "a", "x", 1, NULL, &err), DCP_E_INVALID, "NULL");
+    CHECK_FAILS(dcp_storage_write_all(files, NULL, "x", 1, NULL, &err), DCP_E_INVALID, "NULL");
+    CHECK_FAILS(dcp_storage_write_all(files, "a", NULL, 1, NULL, &err), DCP_E_INVALID, "NULL");
+    CHECK_FAILS(dcp_storage_read_all(NULL, "a", &data, &size, NULL, &err), DCP_E_INVALID, "NULL");
     CHECK(data == NULL && size == 0);
-    CHECK_FAILS(dcp_storage_read_all_io(files, "a", &data, &size, NULL, &err), DCP_E_INVALID, "NULL");
-    CHECK_FAILS(dcp_storage_info(NULL, "a", &info, &err), DCP_E_INVALID, "NULL");
-    CHECK_FAILS(dcp_storage_remove(NULL, "a", &err), DCP_E_INVALID, "NULL");
+    CHECK_FAILS(dcp_storage_info(NULL, "a", &info, NULL, &err), DCP_E_INVALID, "NULL");
+    CHECK_FAILS(dcp_storage_remove(NULL, "a", NULL, &err), DCP_E_INVALID, "NULL");
     CHECK_FAILS(dcp_storage_local(NULL, &none, &err), DCP_E_INVALID, "NULL");
     CHECK(none == NULL);
-    CHECK_INT(dcp_storage_write_all(files, "../a", "x", 1, NULL), DCP_E_INVALID);       /* err may be NULL */
-    CHECK_OK(dcp_storage_write_all(files, "a", "x", 1, NULL));
+    CHECK_INT(dcp_storage_write_all(files, "../a", "x", 1, NULL, NULL), DCP_E_INVALID);       /* err may be NULL */
+    CHECK_OK(dcp_storage_write_all(files, "a", "x", 1, NULL, NULL));
     dcp_storage_close(NULL);
     done();
 }
@@ -290,11 +288,11 @@ static void bad_key_body(void) {
     dcp_object_info info;
     int exists;
     for (i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        CHECK_FAILS(dcp_storage_write_all(files, bad[i], "x", 1, &err), DCP_E_INVALID, "not a valid path");
-        CHECK_FAILS(dcp_storage_read_all(files, bad[i], &data, &size, &err), DCP_E_INVALID, "not a valid path");
-        CHECK_FAILS(dcp_storage_info(files, bad[i], &info, &err), DCP_E_INVALID, "not a valid path");
-        CHECK_FAILS(dcp_storage_exists(files, bad[i], &exists, &err), DCP_E_INVALID, "not a valid path");
-        CHECK_FAILS(dcp_storage_remove(files, bad[i], &err), DCP_E_INVALID, "not a valid path");
+        CHECK_FAILS(dcp_storage_write_all(files, bad[i], "x", 1, NULL, &err), DCP_E_INVALID, "not a valid path");
+        CHECK_FAILS(dcp_storage_read_all(files, bad[i], &data, &size, NULL, &err), DCP_E_INVALID, "not a valid path");
+        CHECK_FAILS(dcp_storage_info(files, bad[i], &info, NULL, &err), DCP_E_INVALID, "not a valid path");
+        CHECK_FAILS(dcp_storage_exists(files, bad[i], &exists, NULL, &err), DCP_E_INVALID, "not a valid path");
+        CHECK_FAILS(dcp_storage_remove(files, bad[i], NULL, &err), DCP_E_INVALID, "not a valid path");
     }
     CHECK_STR(list(""), "");
 }
@@ -312,7 +310,7 @@ static void good_key_body(void) {
 #endif
         put_text(good[i], good[i]);
         check_text(good[i], good[i]);
-        CHECK_OK(dcp_storage_remove(files, good[i], &err));
+        CHECK_OK(dcp_storage_remove(files, good[i], NULL, &err));
     }
     CHECK_STR(list(""), "");
 }
@@ -331,7 +329,7 @@ TEST(a_key_may_be_long) {
     memset(key, 'k', 300);
     key[300] = '\0';
     /* longer than a file name can be: an error, no more */
-    CHECK(dcp_storage_write_all(files, key, "x", 1, &err) != DCP_OK);
+    CHECK(dcp_storage_write_all(files, key, "x", 1, NULL, &err) != DCP_OK);
     CHECK(err.message[0] != '\0');
     done();
 }
@@ -429,7 +427,7 @@ static void any_offset_body(void) {
         CHECK_OK_MESSAGE(files->write(files->context, object, at, data + at, (size_t)(100 * KIB), &err), err.message);
     CHECK_OK_MESSAGE(files->write(files->context, object, 0, data, (size_t)(size % (100 * KIB)), &err), err.message);
     CHECK_OK_MESSAGE(commit(object, 0), err.message);
-    CHECK_OK(dcp_storage_read_all(files, "a", &got, &got_size, &err));
+    CHECK_OK(dcp_storage_read_all(files, "a", &got, &got_size, NULL, &err));
     CHECK(got_size == (size_t)size && memcmp(got, data, got_size) == 0);
     dcp_free(got);
     free(data);
@@ -441,7 +439,7 @@ static void gap_body(void) {
     size_t size, i;
     write_at(object, 5000, "end");
     CHECK_OK(commit(object, 0));
-    CHECK_OK(dcp_storage_read_all(files, "a", &got, &size, &err));
+    CHECK_OK(dcp_storage_read_all(files, "a", &got, &size, NULL, &err));
     CHECK_INT(size, 5003);
     for (i = 0; i < 5000; i++) CHECK(((char *)got)[i] == 0);
     dcp_free(got);
@@ -492,7 +490,8 @@ static void open_body(void) {
     size_t size = 1;
     CHECK_FAILS(dcpi_storage_open_object(files, "none", &object, &info, &err), DCP_E_NOT_FOUND, "none");
     CHECK(object == NULL);
-    CHECK_FAILS(dcp_storage_read_all(files, "no/such/thing", &data, &size, &err), DCP_E_NOT_FOUND, "no/such/thing");
+    CHECK_FAILS(dcp_storage_read_all(files, "no/such/thing", &data, &size, NULL, &err), DCP_E_NOT_FOUND,
+                "no/such/thing");
     CHECK(data == NULL && size == 0);
     put_text("dir/a", "text");
     CHECK(dcpi_storage_open_object(files, "dir", &object, &info, &err) != DCP_OK);      /* a directory is no object */
@@ -507,7 +506,7 @@ static void replaced_body(void) {
     put_text("a", "old");
     object = open_object("a", &info);
 #ifdef _WIN32
-    if (dcp_storage_write_all(files, "a", "new and longer", 14, &err)) {
+    if (dcp_storage_write_all(files, "a", "new and longer", 14, NULL, &err)) {
         files->close(files->context, object);
         SKIP("this Windows cannot replace an open file");
     }
@@ -516,7 +515,7 @@ static void replaced_body(void) {
 #endif
     CHECK_OK(files->read(files->context, object, 0, got, 3, &err));
     CHECK(memcmp(got, "old", 3) == 0);
-    CHECK_OK(dcp_storage_remove(files, "a", &err));
+    CHECK_OK(dcp_storage_remove(files, "a", NULL, &err));
     CHECK_OK(files->read(files->context, object, 0, got, 3, &err));
     CHECK(memcmp(got, "old", 3) == 0);
     files->close(files->context, object);
@@ -529,13 +528,13 @@ static void map_body(void) {
     uint8_t *data = pattern(100000);
     const void *mapped, *again;
     void *object;
-    CHECK_OK(dcp_storage_write_all(files, "a", data, 100000, &err));
+    CHECK_OK(dcp_storage_write_all(files, "a", data, 100000, NULL, &err));
     object = open_object("a", &info);
     CHECK_OK_MESSAGE(files->map(files->context, object, &mapped, &err), err.message);
     CHECK(memcmp(mapped, data, 100000) == 0);
     CHECK_OK(files->map(files->context, object, &again, &err));
     CHECK(again == mapped);
-    CHECK_OK(dcp_storage_remove(files, "a", &err));
+    CHECK_OK(dcp_storage_remove(files, "a", NULL, &err));
     CHECK(memcmp(mapped, data, 100000) == 0);           /* until close */
     files->close(files->context, object);
     put_text("empty", "");
@@ -557,7 +556,7 @@ TEST(offsets_have_64_bits) {
     write_at(object, far_away, "far");
     write_at(object, 10, "near");
     CHECK_OK_MESSAGE(commit(object, 0), err.message);
-    CHECK_OK(dcp_storage_info(files, "sparse", &info, &err));
+    CHECK_OK(dcp_storage_info(files, "sparse", &info, NULL, &err));
     CHECK(info.size == far_away + 3);
     object = open_object("sparse", &info);
     CHECK(info.size == far_away + 3);
@@ -578,7 +577,7 @@ static dcp_status stop_at_second(void *user, const char *path, const dcp_object_
 static dcp_status remove_it(void *user, const char *path, const dcp_object_info *info) {
     (void)info;
     ++*(int *)user;
-    return dcp_storage_remove(files, path, NULL);
+    return dcp_storage_remove(files, path, NULL, NULL);
 }
 static void listing_body(void) {
     int count = 0;
@@ -615,7 +614,7 @@ TEST(listing_shows_only_regular_files_with_possible_keys) {
     (void)snprintf(path, sizeof path, "%s/\xff", dir);
     file = fopen(path, "w");
     CHECK(!file || fclose(file) == 0);
-    CHECK(dcp_storage_write_all(files, "link/x", "x", 1, &err) != DCP_OK);
+    CHECK(dcp_storage_write_all(files, "link/x", "x", 1, NULL, &err) != DCP_OK);
 #else
     (void)path; (void)file;
 #endif
@@ -657,7 +656,7 @@ TEST(a_base_directory_is_made_with_its_parents) {
     use_local();
     (void)snprintf(path, sizeof path, "%s/a/b c/d", dir);
     CHECK_OK_MESSAGE(dcp_storage_local(path, &again, &err), err.message);
-    CHECK_OK(dcp_storage_write_all(again, "x", "y", 1, &err));
+    CHECK_OK(dcp_storage_write_all(again, "x", "y", 1, NULL, &err));
     dcp_storage_close(again);
     check_text("a/b c/d/x", "y");
     (void)snprintf(path, sizeof path, "%s/a/b c/d/x", dir);
@@ -843,16 +842,16 @@ static void work(void *argument) {                      /* its own objects, and 
     for (i = 0; i < 25 && w->ok; i++) {
         (void)snprintf(key, sizeof key, "t%d/k%d", w->number, i % 3);
         (void)snprintf(text, sizeof text, "worker %d, number %d", w->number, i);
-        if (dcp_storage_write_all(files, key, text, strlen(text) + 1, NULL)) w->ok = 0;
-        if (dcp_storage_read_all(files, key, &data, &size, NULL)) { w->ok = 0; break; }
+        if (dcp_storage_write_all(files, key, text, strlen(text) + 1, NULL, NULL)) w->ok = 0;
+        if (dcp_storage_read_all(files, key, &data, &size, NULL, NULL)) { w->ok = 0; break; }
         if (strcmp((const char *)data, text) != 0) w->ok = 0;
         dcp_free(data);
         /* which may refuse while another reads it */
-        if (dcp_storage_write_all(files, "shared", text, strlen(text) + 1, NULL)) w->ok = w->ok && IS_WINDOWS;
-        if (dcp_storage_read_all(files, "shared", &data, &size, NULL)) { w->ok = 0; break; }
+        if (dcp_storage_write_all(files, "shared", text, strlen(text) + 1, NULL, NULL)) w->ok = w->ok && IS_WINDOWS;
+        if (dcp_storage_read_all(files, "shared", &data, &size, NULL, NULL)) { w->ok = 0; break; }
         if (strncmp((const char *)data, "worker ", 7) != 0 || size != strlen((const char *)data) + 1) w->ok = 0;
         dcp_free(data);
-        if (i % 5 == 4 && dcp_storage_remove(files, key, NULL)) w->ok = 0;
+        if (i % 5 == 4 && dcp_storage_remove(files, key, NULL, NULL)) w->ok = 0;
     }
 }
 static void threads_body(void) {
@@ -897,7 +896,7 @@ TEST(several_threads_write_one_object) {
     }
     for (i = 0; i < started; i++) dcpi_thread_join(&threads[i]);
     CHECK_OK(commit(shared_object, 0));
-    CHECK_OK(dcp_storage_read_all(files, "a", &data, &size, &err));
+    CHECK_OK(dcp_storage_read_all(files, "a", &data, &size, NULL, &err));
     CHECK_INT(size, WORKERS * 16000);
     for (at = 0; at < size; at += 16) CHECK(memcmp((char *)data + at, "0123456789abcdef", 16) == 0);
     for (i = 0; i < WORKERS; i++) CHECK(workers[i].ok);

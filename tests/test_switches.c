@@ -119,7 +119,7 @@ TEST(a_document) {
     size_t size;
     CHECK_OK_MESSAGE(dcp_metadata_new(&metadata, &err), err.message);
     CHECK_OK_MESSAGE(dcp_metadata_set_field(metadata, "key", "no", &err), err.message);
-    CHECK_OK_MESSAGE(dcp_metadata_write(metadata, &text, &size, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_write(metadata, NULL, &text, &size, &err), err.message);
     CHECK_OK_MESSAGE(dcp_metadata_parse(text, size, &again, &err), err.message);
     CHECK_STR(dcp_metadata_field(again, "key"), "no");
     dcp_free(text);

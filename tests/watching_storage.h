@@ -73,7 +73,7 @@ static inline dcp_status eye_commit(void *c, void *object, const dcp_commit_requ
     if (eye.on_commit) eye.on_commit(path);
     if (eye.taken_name && strcmp(path, eye.taken_name) == 0) {
         eye.taken_name = NULL;
-        (void)dcp_storage_write_all(eye.inner, path, "taken", 5, NULL);
+        (void)dcp_storage_write_all(eye.inner, path, "taken", 5, NULL, NULL);
     }
     return eye.inner->commit(eye.inner->context, eye_unwrap(object), request, error);
 }

@@ -142,7 +142,7 @@ static inline void world_write(world *w, const char *name) {                   /
         put(file, w->ranks[r].bytes, (size_t)w->ranks[r].size);
     }
     (void)snprintf(file, sizeof file, "%s.metadata.json", name);
-    CHECK_OK_MESSAGE(dcp_metadata_write_file(files, file, m, NULL, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(files, file, m, NULL, NULL, &err), err.message);
     dcp_metadata_free(m);
 }
 static inline dcp_status to_buffer(void *user, const void *data, size_t size, dcp_error *error) {

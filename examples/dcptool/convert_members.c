@@ -42,7 +42,7 @@ static int is_written_to_metadata(level where, const char *member) {
     m.shard_count = 1;
     *(where == AT_ROOT ? &m.extra : where == AT_PIECE ? &tensor.extra
       : where == AT_SHARDING ? &m.sharding.extra : &m.training.extra) = member;
-    status = dcp_metadata_write(&m, &text, &size, NULL);
+    status = dcp_metadata_write(&m, NULL, &text, &size, NULL);
     dcp_free(text);
     return status == DCP_OK;
 }

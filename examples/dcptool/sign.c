@@ -59,11 +59,11 @@ static int sign_document(tool_state *t, const char *path, dcp_layout layout) {
     dcp_error err;
     dcp_status status;
     if (layout == DCP_LAYOUT_MANIFEST) {
-        status = dcp_manifest_read_file(NULL, path, NULL, &manifest, &err);
-        if (!status) status = dcp_manifest_write_file(NULL, path, manifest, &signer, &err);
+        status = dcp_manifest_read_file(NULL, path, NULL, NULL, &manifest, &err);
+        if (!status) status = dcp_manifest_write_file(NULL, path, manifest, &signer, NULL, &err);
     } else {
-        status = dcp_metadata_read_file(NULL, path, NULL, &metadata, &err);
-        if (!status) status = dcp_metadata_write_file(NULL, path, metadata, &signer, &err);
+        status = dcp_metadata_read_file(NULL, path, NULL, NULL, &metadata, &err);
+        if (!status) status = dcp_metadata_write_file(NULL, path, metadata, &signer, NULL, &err);
     }
     dcp_manifest_free(manifest);
     dcp_metadata_free(metadata);

@@ -54,7 +54,7 @@ static void diff_document(const char *data, size_t size, int yaml) {
 static diff_text diff_write_metadata(const dcp_metadata *m, dcp_status *status) {
     diff_text text = {NULL, 0};
     dcp_error err;
-    *status = dcp_metadata_write(m, &text.data, &text.size, &err);
+    *status = dcp_metadata_write(m, NULL, &text.data, &text.size, &err);
     fuzz_told(*status, &err);
     return text;
 }
