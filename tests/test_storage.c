@@ -1283,7 +1283,7 @@ TEST(cancel_and_deadline_end_calls_that_hang) {
     hang(BUCKET_READ, 0);
     io.storage = store;
     io.deadline_ms = 100;
-    CHECK_FAILS(dcp_storage_read_all_io(store, "p.metadata.json", &data, &size, &io, &err), DCP_E_TIMEOUT, "deadline");
+    CHECK_FAILS(dcp_storage_read_all(store, "p.metadata.json", &data, &size, &io, &err), DCP_E_TIMEOUT, "deadline");
     {
         dcp_load_desc desc = DCP_ZERO;
         desc.path = "p";
@@ -1291,7 +1291,7 @@ TEST(cancel_and_deadline_end_calls_that_hang) {
         CHECK_FAILS(dcp_load(&desc, &err), DCP_E_TIMEOUT, "deadline");
     }
     hang(BUCKET_WRITE, 0);
-    CHECK_FAILS(dcp_storage_write_all_io(store, "x", "text", 4, &io, &err), DCP_E_TIMEOUT, "deadline");
+    CHECK_FAILS(dcp_storage_write_all(store, "x", "text", 4, &io, &err), DCP_E_TIMEOUT, "deadline");
     hang(BUCKET_ANY, 0);
     check_value(1);
     done();
