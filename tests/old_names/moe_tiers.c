@@ -101,7 +101,8 @@ int main(int argc, char **argv) {
     snprintf(path, sizeof path, "%s/moe", argc > 1 ? argv[1] : ".");
     snprintf(copy, sizeof copy, "%s/local", argc > 1 ? argv[1] : ".");
     snprintf(local, sizeof local, "%s/moe", copy);
-    for (int i = 0; i < ALL; i++) for (int k = 0; k < WIDTH * WIDTH; k++) model[i][k / WIDTH][k % WIDTH] = (float)(i * 10000 + k);
+    for (int i = 0; i < ALL; i++)
+        for (int k = 0; k < WIDTH * WIDTH; k++) model[i][k / WIDTH][k % WIDTH] = (float)(i * 10000 + k);
     save(path, 100);
     load_group(path);
     update(path, copy);
