@@ -5385,16 +5385,6 @@ static const char *dcpi_json_plain_end(const char *at, const char *end) {
     while (at < end && (unsigned char)*at >= 0x20 && (unsigned char)*at < 0x80 && *at != '"' && *at != '\\') at++;
     return at;
 }
-static int dcpi_json_hex4(dcpi_json_reader *r, const char *at, unsigned *value) {
-    int i;
-    *value = 0;
-    for (i = 0; i < 4; i++) {
-        int digit = r->end - at > i ? dcpi_hex_value(at[i]) : -1;
-        if (digit < 0) return dcpi_json_fail(r, at, "\\u needs four hexadecimal digits");
-        *value = *value * 16 + (unsigned)digit;
-    }
-    return 1;
-}
 static size_t dcpi_utf8_encode(unsigned c, char *to) {
     if (c < 0x80) { to[0] = (char)c; return 1; }
     if (c < 0x800) { to[0] = (char)(0xC0 | c >> 6); to[1] = (char)(0x80 | (c & 63)); return 2; }
@@ -5408,29 +5398,45 @@ static size_t dcpi_utf8_encode(unsigned c, char *to) {
     to[2] = (char)(0x80 | (c >> 6 & 63)); to[3] = (char)(0x80 | (c & 63));
     return 4;
 }
-/* r->at is behind \u. Appends the character, of two escapes where it is a surrogate pair. */
-static int dcpi_json_unicode(dcpi_json_reader *r, char **to) {
-    unsigned c, low;
-    if (!dcpi_json_hex4(r, r->at, &c)) return 0;
-    if (c == 0) return dcpi_json_fail(r, r->at - 2, "the character NUL is not accepted in a string");
-    if (c >= 0xDC00 && c <= 0xDFFF) return dcpi_json_fail(r, r->at - 2, "a low surrogate without its high one");
-    r->at += 4;
+static int dcpi_hex_number(const char *at, const char *end, int digits, uint32_t *value) {
+    for (*value = 0; digits > 0; digits--, at++) {
+        const int digit = at < end ? dcpi_hex_value(*at) : -1;
+        if (digit < 0) return 0;
+        *value = *value << 4 | (uint32_t)digit;
+    }
+    return 1;
+}
+/* The character whose number follows at *at in so many digits, of two escapes where it is a surrogate pair: appended at
+ * *to, in at most 4 bytes. NULL; else why there is none. */
+static const char *dcpi_unicode_escape(const char **at, const char *end, int digits, char **to) {
+    uint32_t c, low;
+    if (!dcpi_hex_number(*at, end, digits, &c))
+        return digits == 2 ? "\\x needs two hexadecimal digits" : digits == 4 ? "\\u needs four hexadecimal digits" :
+               "\\U needs eight hexadecimal digits";
+    *at += digits;
+    if (c == 0) return "the character NUL is not accepted in a string";
+    if (c > 0x10FFFF) return "beyond the last character, U+10FFFF";
+    if (c >= 0xDC00 && c <= 0xDFFF) return "a low surrogate without its high one";
     if (c >= 0xD800 && c <= 0xDBFF) {
-        if (r->end - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u')
-            return dcpi_json_fail(r, r->at, "a high surrogate without its low one");
-        if (!dcpi_json_hex4(r, r->at + 2, &low)) return 0;
-        if (low < 0xDC00 || low > 0xDFFF) return dcpi_json_fail(r, r->at, "a high surrogate without its low one");
-        r->at += 6;
+        if (digits != 4 || end - *at < 6 || (*at)[0] != '\\' || (*at)[1] != 'u' ||
+            !dcpi_hex_number(*at + 2, end, 4, &low) || low < 0xDC00 || low > 0xDFFF)
+            return "a high surrogate without its low one";
+        *at += 6;
         c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
     }
-    *to += dcpi_utf8_encode(c, *to);
-    return 1;
+    *to += dcpi_utf8_encode((unsigned)c, *to);
+    return NULL;
 }
 static int dcpi_json_escape(dcpi_json_reader *r, char **to) {            /* r->at is behind the backslash */
     static const char from[] = "\"\\/bfnrt", what[] = "\"\\/\b\f\n\r\t";
     const char *found;
     if (r->at == r->end) return dcpi_json_fail(r, r->at, "the text ends inside a string");
-    if (*r->at == 'u') { r->at++; return dcpi_json_unicode(r, to); }
+    if (*r->at == 'u') {
+        const char *at = r->at + 1, *reason = dcpi_unicode_escape(&at, r->end, 4, to);
+        if (reason) return dcpi_json_fail(r, r->at - 1, "%s", reason);
+        r->at = at;
+        return 1;
+    }
     found = *r->at ? strchr(from, *r->at) : NULL;
     if (!found) return dcpi_json_fail(r, r->at - 1, "an escape that JSON does not have");
     *(*to)++ = what[found - from];
@@ -6564,35 +6570,13 @@ static int dcpi_yaml_single_quoted(dcpi_yaml *y, int64_t parent) {
         dcpi_yaml_put_breaks(y, breaks);
     }
 }
-static int dcpi_yaml_hex(dcpi_yaml *y, const char *at, int count, uint32_t *value) {
-    int i;
-    *value = 0;
-    for (i = 0; i < count; i++) {
-        int digit = y->end - at > i ? dcpi_hex_value(at[i]) : -1;
-        if (digit < 0) return dcpi_yaml_fail(y, at - 2, "\\%c needs %d hexadecimal digits", at[-1], count);
-        *value = *value << 4 | (uint32_t)digit;
-    }
-    return 1;
-}
 /* \x41, \u00e9, \U0001F600; a surrogate pair too, since JSON is written so. y->at is behind the letter. */
-static int dcpi_yaml_code_escape(dcpi_yaml *y, int count) {
-    const char *escape = y->at - 2;
-    uint32_t c, low;
-    char text[4];
-    if (!dcpi_yaml_hex(y, y->at, count, &c)) return 0;
-    y->at += count;
-    if (c == 0) return dcpi_yaml_fail(y, escape, "the character NUL is not accepted in a string");
-    if (c > 0x10FFFF) return dcpi_yaml_fail(y, escape, "beyond the last character, U+10FFFF");
-    if (c >= 0xDC00 && c <= 0xDFFF) return dcpi_yaml_fail(y, escape, "a low surrogate without its high one");
-    if (c >= 0xD800 && c <= 0xDBFF) {
-        if (count != 4 || y->end - y->at < 6 || y->at[0] != '\\' || y->at[1] != 'u')
-            return dcpi_yaml_fail(y, escape, "a high surrogate without its low one");
-        if (!dcpi_yaml_hex(y, y->at + 2, 4, &low)) return 0;
-        if (low < 0xDC00 || low > 0xDFFF) return dcpi_yaml_fail(y, escape, "a high surrogate without its low one");
-        y->at += 6;
-        c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
-    }
-    dcpi_yaml_put_part(y, text, text + dcpi_utf8_encode((unsigned)c, text));
+static int dcpi_yaml_code_escape(dcpi_yaml *y, int digits) {
+    const char *escape = y->at - 2, *reason;
+    char text[4], *end = text;
+    reason = dcpi_unicode_escape(&y->at, y->end, digits, &end);
+    if (reason) return dcpi_yaml_fail(y, escape, "%s", reason);
+    dcpi_yaml_put_part(y, text, end);
     return 1;
 }
 static int dcpi_yaml_escape(dcpi_yaml *y) {             /* y->at is behind the backslash, and no line break is there */
