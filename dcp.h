@@ -8630,8 +8630,6 @@ static int64_t dcpi_member_extent(const dcpi_member *member, const void *record)
     case DCPI_KIND_INT:        return dcpi_int_at(record, member->offset);
     case DCPI_KIND_INT64: case DCPI_KIND_READER:
         return dcpi_int64_at(record, member->offset);
-    case DCPI_KIND_LIST: case DCPI_KIND_FIELDS:
-        return dcpi_count_at(record, member->extent) > 0;
     case DCPI_KIND_RECORD: case DCPI_KIND_SEED: case DCPI_KIND_EXPERT_KEY: case DCPI_KIND_SHAPE:
         return member->extent == 0 || dcpi_int_at(record, member->extent);
     default:                   return dcpi_pointer_at(record, member->offset) != NULL;
@@ -9071,6 +9069,34 @@ static const dcpi_style dcpi_styles[3][6] = {           /* by the depth of the o
 };
 /* What stands before the value of a member: separator and name. */
 typedef struct dcpi_label { char text[48]; size_t size; } dcpi_label;
+/* A document that is written. Lists whose pointer is NULL in it, and their counts are not, come from `item`, one at a
+ * time: a save has compact ones of its own. What `item` hands out needs to live until the next call; *out comes as an
+ * empty record, `outer` is the index of the shard or layer that has the list. */
+typedef struct dcpi_content {
+    const dcp_metadata *metadata; const dcp_manifest *manifest;         /* one of them */
+    dcp_status (*item)(void *user, const dcpi_record *record, size_t outer, size_t i, void *out, dcp_error *err);
+    void *user;                         /* item NULL: such lists are empty */
+} dcpi_content;
+
+static dcpi_content dcpi_content_of(const dcp_metadata *metadata, const dcp_manifest *manifest) {
+    dcpi_content source;
+    source.metadata = metadata;
+    source.manifest = manifest;
+    source.item = NULL;
+    source.user = NULL;
+    return source;
+}
+static size_t dcpi_content_count(const dcpi_content *source, const void *items, size_t count) {
+    return items || source->item ? count : 0;
+}
+/* An item of a list, in place or in `room`; NULL: it failed, and err, which is not NULL, has the status. */
+static const void *dcpi_content_item(const dcpi_content *source, const dcpi_record *record, const void *items,
+                                    size_t outer, size_t i, void *room, dcp_error *err) {
+    if (items) return (const char *)items + i * record->size;
+    memset(room, 0, record->size);
+    if (record->clear) record->clear(room);
+    return source->item(source->user, record, outer, i, room, err) == DCP_OK ? room : NULL;
+}
 typedef struct dcpi_emitter {
     dcpi_writer json;
     char chunk[16384];
@@ -9084,9 +9110,7 @@ typedef struct dcpi_emitter {
     dcpi_piece_view piece;              /* that is written */
     dcpi_cover cover;                   /* of the file that is described */
     dcpi_label labels[16]; const dcpi_record *labelled;                 /* of the pieces, of which there are millions */
-    const void *source;
-    /* An item of a list; *out comes empty, and lives until the next call. */
-    dcp_status (*item)(const struct dcpi_emitter *e, const dcpi_record *record, size_t i, void *out);
+    const dcpi_content *source;
 } dcpi_emitter;
 
 #define DCPI_LITERAL(text) text, sizeof(text) - 1
@@ -9279,12 +9303,20 @@ static void dcpi_emit_json(dcpi_emitter *e, const char *string, int depth, const
 /* -- records -- */
 static dcp_status dcpi_emit_record(dcpi_emitter *e, const dcpi_record *record, const void *data);
 
+/* How many items a list has, or fields there are. */
+static size_t dcpi_emit_count(const dcpi_emitter *e, const dcpi_member *member, const char *data) {
+    const void *items = dcpi_pointer_at(data, member->offset);
+    if (member->kind == DCPI_KIND_FIELDS && !items) return 0;
+    return dcpi_content_count(e->source, items, dcpi_count_at(data, member->extent));
+}
 static int dcpi_emit_has(const dcpi_emitter *e, const dcpi_member *member, const void *data) {
     switch (member->flags & DCPI_IF) {
-    case DCPI_IF_SET:      return dcpi_member_extent(member, data) != 0;
+    case DCPI_IF_SET:
+        if (member->kind == DCPI_KIND_LIST || member->kind == DCPI_KIND_FIELDS)
+            return dcpi_emit_count(e, member, (const char *)data) > 0;
+        return dcpi_member_extent(member, data) != 0;
     case DCPI_IF_KNOWN:    return dcpi_member_extent(member, data) >= 0;
-    case DCPI_IF_PLACED:
-        return e->piece.placement && e->piece.ndim >= 0;
+    case DCPI_IF_PLACED:   return e->piece.placement && e->piece.ndim >= 0;
     case DCPI_IF_BLOCKS:   return e->piece.block_size != 0;
     case DCPI_IF_NUMBERED: return e->is_numbered || dcpi_member_extent(member, data) != 0;
     default:               return member->kind < DCPI_KIND_SIGNATURE;
@@ -9299,31 +9331,32 @@ static void dcpi_emit_fields(dcpi_emitter *e, const dcp_field *fields, size_t co
         dcpi_emit_text(e, fields[f].value);
     }
 }
-static void dcpi_emit_list(dcpi_emitter *e, const dcpi_record *record, const char *name, size_t count) {
+static void dcpi_emit_list(dcpi_emitter *e, const dcpi_record *record, const char *name, const void *items,
+                           size_t count) {
     const dcpi_style *outer = e->style;
-    union { dcp_shard_metadata shard; dcp_tensor_metadata tensor; dcp_manifest_shard piece; dcp_manifest_tier tier;
-            dcp_manifest_layer layer; } item;
+    const size_t index = e->where.depth > 0 ? e->where.step[e->where.depth - 1].index : 0;
+    union { dcp_shard_metadata shard; dcp_tensor_metadata tensor; dcp_manifest_shard piece; } room;
     size_t i;
     if (count == 0 || e->form != DCPI_FORM_YAML) dcpi_write_text(&e->json, count > 0 ? "[" : "[]");
     for (i = 0; i < count && e->json.status == DCP_OK; i++) {           /* the source would clear its message */
+        const void *item;
         dcpi_where_enter(&e->where, name, i);
-        memset(&item, 0, record->size);
-        if (record->clear) record->clear(&item);
-        e->json.status = e->item(e, record, i, &item);
+        item = dcpi_content_item(e->source, record, items, index, i, &room, e->err);
+        if (!item) { e->json.status = e->err->status; break; }
         if (i > 0 && e->form != DCPI_FORM_YAML) dcpi_write_text(&e->json, ",");
-        if (e->json.status == DCP_OK && dcpi_emit_record(e, record, &item) == DCP_OK) e->where.depth--;
+        if (dcpi_emit_record(e, record, item) == DCP_OK) e->where.depth--;
     }
     if (count > 0) dcpi_write_text(&e->json, dcpi_styles[e->form][record->depth].list_close);
     e->style = outer;
     e->is_first = 0;
 }
-/* A member that is an object or a list. */
 static void dcpi_emit_part(dcpi_emitter *e, const dcpi_record *record, const dcpi_member *member, const char *data) {
     const char *name = member->name[record->dialect];
-    const size_t count = member->kind == DCPI_KIND_RECORD ? 1 : dcpi_count_at(data, member->extent);
+    const size_t count = member->kind == DCPI_KIND_RECORD ? 1 : dcpi_emit_count(e, member, data);
     const dcpi_style *outer = e->style;
     dcpi_emit_name(e, dcpi_emit_separator(e, 0), name, count > 0);
-    if (member->kind == DCPI_KIND_LIST) dcpi_emit_list(e, member->record, name, count);
+    if (member->kind == DCPI_KIND_LIST)
+        dcpi_emit_list(e, member->record, name, dcpi_pointer_at(data, member->offset), count);
     else if (member->kind == DCPI_KIND_FIELDS) {
         dcpi_emit_begin(e, record->depth + 1);
         dcpi_emit_fields(e, (const dcp_field *)dcpi_pointer_at(data, member->offset), count);
@@ -10596,53 +10629,21 @@ DCPDEF dcp_status dcp_metadata_add_shard(dcp_metadata *metadata, const dcp_shard
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
-/* Where a document's shards and tensors come from while it is written: the structs of a dcp_metadata, or a save's own
- * compact lists, one at a time. What the functions hand out needs to live until the next call. */
-typedef struct dcpi_meta_source {
-    const dcp_metadata *head;           /* all but shards and shard_count */
-    size_t shard_count; void *user;
-    /* out comes zeroed; `tensors` is not used */
-    dcp_status (*shard)(void *user, size_t s, dcp_shard_metadata *out, dcp_error *err);
-    dcp_status (*tensor)(void *user, size_t s, size_t t, dcp_tensor_metadata *out, dcp_error *err);
-} dcpi_meta_source;
-
-static dcp_status dcpi_meta_source_shard(void *user, size_t s, dcp_shard_metadata *out, dcp_error *err) {
-    *out = ((const dcp_metadata *)user)->shards[s];
-    return dcpi_succeed(err);
-}
-static dcp_status dcpi_meta_source_tensor(void *user, size_t s, size_t t, dcp_tensor_metadata *out, dcp_error *err) {
-    *out = ((const dcp_metadata *)user)->shards[s].tensors[t];
-    return dcpi_succeed(err);
-}
-static void dcpi_meta_source_of(const dcp_metadata *metadata, dcpi_meta_source *out) {
-    out->head = metadata;
-    out->shard_count = metadata->shards ? metadata->shard_count : 0;
-    out->user = (void *)metadata;
-    out->shard = dcpi_meta_source_shard;
-    out->tensor = dcpi_meta_source_tensor;
-}
-static dcp_status dcpi_meta_item(const dcpi_emitter *e, const dcpi_record *record, size_t i, void *out) {
-    const dcpi_meta_source *source = (const dcpi_meta_source *)e->source;
-    if (record == &dcpi_shard_record) return source->shard(source->user, i, (dcp_shard_metadata *)out, e->err);
-    return source->tensor(source->user, e->where.step[0].index, i, (dcp_tensor_metadata *)out, e->err);
-}
-static dcp_status dcpi_meta_emit(const dcpi_meta_source *source, const char *type, const dcp_signer *signer,
+static dcp_status dcpi_meta_emit(const dcpi_content *source, const char *type, const dcp_signer *signer,
                                  dcpi_sink sink, void *user, int64_t *bytes, dcp_error *err) {
     dcpi_emitter e;
-    dcp_metadata head = *source->head;
+    dcp_metadata head = *source->metadata;
     char now[DCPI_TIME_TEXT];
     dcpi_time_format(dcpi_os_wall_us(), now);
     if (!head.version) head.version = DCP_FORMAT_VERSION;
     if (!head.timestamp) head.timestamp = now;
     if (!head.save_id) head.sequence = 0;
-    if (!head.fields) head.field_count = 0;
-    head.shard_count = source->shard_count;
-    if (head.sharding.shard_count == 0) head.sharding.shard_count = (int64_t)source->shard_count;
+    if (head.sharding.shard_count == 0)
+        head.sharding.shard_count = (int64_t)dcpi_content_count(source, head.shards, head.shard_count);
     /* "" is how a parsed one says that it is absent */
     if (head.sharding.strategy && head.sharding.strategy[0] == '\0') head.sharding.strategy = NULL;
     e.form = DCPI_FORM_METADATA;
     e.source = source;
-    e.item = dcpi_meta_item;
     e.is_parsed = dcpi_meta_is_parsed(head.internal);
     e.is_numbered = head.save_id != NULL;
     return dcpi_emit_document(&e, type, &dcpi_metadata_record, &head, signer, sink, user, bytes, err);
@@ -10650,13 +10651,13 @@ static dcp_status dcpi_meta_emit(const dcpi_meta_source *source, const char *typ
 DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, const dcp_signer *signer, char **text, size_t *size,
                                      dcp_error *err) {
     dcpi_buffer buffer = {NULL, 0, 0, 0};
-    dcpi_meta_source source;
+    dcpi_content source;
     dcp_status status;
     if (text) *text = NULL;
     if (size) *size = 0;
     if (!metadata || !text || !size)
         return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_write: metadata, text and size must not be NULL");
-    dcpi_meta_source_of(metadata, &source);
+    source = dcpi_content_of(metadata, NULL);
     status = dcpi_meta_emit(&source, DCPI_TYPE_METADATA, signer, dcpi_buffer_sink, &buffer, NULL, err);
     return dcpi_emit_give(status, &buffer, text, size, err);
 }
@@ -10890,7 +10891,7 @@ static dcp_status dcpi_meta_check(const dcp_metadata *metadata, const char *path
  *
  * One shape of data, dcp_manifest, and one schema, like >>meta, whose readers and rules are used here. YAML comes in as
  * the JSON that >>yaml makes of it, so both syntaxes are one reader, and goes out through one writer that has two sets
- * of punctuation. What a save writes need not be a dcp_manifest: a dcpi_manifest_source yields one shard at a time.
+ * of punctuation. What a save writes need not be a dcp_manifest: a dcpi_content yields one shard at a time.
  * ================================================================================================================== */
 static int dcpi_manifest_is_yaml(const char *text, size_t size) {       /* the first thing in it is not '{' */
     size_t i = 0;
@@ -11001,96 +11002,37 @@ DCPDEF dcp_status dcp_manifest_set_field(dcp_manifest *manifest, const char *key
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
-/* Where a manifest's shards come from while it is written: the lists of a dcp_manifest, or a save's own, one at a time.
- * What the functions hand out needs to live until the next call. A shard comes as dcpi_manifest_clear makes it. */
-typedef struct dcpi_manifest_source {
-    /* all but the lists of shards and of layers; optim_state.is_there and router_state.is_there count */
-    const dcp_manifest *head;
-    size_t shard_count, optimizer_count, layer_count; void *user;
-    dcp_status (*shard)(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err);
-    dcp_status (*optimizer_shard)(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err);
-    /* out comes zeroed; its `shards` is not used */
-    dcp_status (*layer)(void *user, size_t l, dcp_manifest_layer *out, dcp_error *err);
-    dcp_status (*layer_shard)(void *user, size_t l, size_t i, dcp_manifest_shard *out, dcp_error *err);
-} dcpi_manifest_source;
-
-static dcp_status dcpi_manifest_source_shard(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
-    *out = ((const dcp_manifest *)user)->shards[i];
-    return dcpi_succeed(err);
-}
-static dcp_status dcpi_manifest_source_optimizer(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
-    *out = ((const dcp_manifest *)user)->optim_state.shards[i];
-    return dcpi_succeed(err);
-}
-static dcp_status dcpi_manifest_source_layer(void *user, size_t l, dcp_manifest_layer *out, dcp_error *err) {
-    *out = ((const dcp_manifest *)user)->router_state.layers[l];
-    if (!out->shards) out->shard_count = 0;
-    return dcpi_succeed(err);
-}
-static dcp_status dcpi_manifest_source_layer_shard(void *user, size_t l, size_t i, dcp_manifest_shard *out,
-                                                   dcp_error *err) {
-    *out = ((const dcp_manifest *)user)->router_state.layers[l].shards[i];
-    return dcpi_succeed(err);
-}
-static void dcpi_manifest_source_of(const dcp_manifest *manifest, dcpi_manifest_source *out) {
-    out->head = manifest;
-    out->shard_count = manifest->shards ? manifest->shard_count : 0;
-    out->optimizer_count = manifest->optim_state.shards ? manifest->optim_state.shard_count : 0;
-    out->layer_count = manifest->router_state.layers ? manifest->router_state.layer_count : 0;
-    out->user = (void *)manifest;
-    out->shard = dcpi_manifest_source_shard;
-    out->optimizer_shard = dcpi_manifest_source_optimizer;
-    out->layer = dcpi_manifest_source_layer;
-    out->layer_shard = dcpi_manifest_source_layer_shard;
-}
-static dcp_status dcpi_manifest_item(const dcpi_emitter *e, const dcpi_record *record, size_t i, void *out) {
-    const dcpi_manifest_source *source = (const dcpi_manifest_source *)e->source;
-    dcp_manifest_shard *shard = (dcp_manifest_shard *)out;
-    if (record == &dcpi_tier_record) {
-        *(dcp_manifest_tier *)out = source->head->tiers[i];
-        return DCP_OK;
-    }
-    if (record == &dcpi_layer_record) return source->layer(source->user, i, (dcp_manifest_layer *)out, e->err);
-    if (record == &dcpi_manifest_shard_records[0]) return source->shard(source->user, i, shard, e->err);
-    if (record == &dcpi_manifest_shard_records[1]) return source->optimizer_shard(source->user, i, shard, e->err);
-    return source->layer_shard(source->user, e->where.step[1].index, i, shard, e->err);
-}
-static dcp_status dcpi_manifest_emit(const dcpi_manifest_source *source, int yaml, const dcp_signer *signer,
+static dcp_status dcpi_manifest_emit(const dcpi_content *source, int yaml, const dcp_signer *signer,
                                      dcpi_sink sink, void *user, int64_t *bytes, dcp_error *err) {
-    const char *bare = signer ? dcpi_manifest_bare_state(source->head) : NULL;
+    const char *bare = signer ? dcpi_manifest_bare_state(source->manifest) : NULL;
     dcpi_emitter e;
-    dcp_manifest head = *source->head;
+    dcp_manifest head = *source->manifest;
     char now[DCPI_TIME_TEXT];
     if (bytes) *bytes = 0;
     if (bare) return dcpi_fail(err, DCP_E_SIGNATURE, "%s: the document cannot be signed: %s", bare, dcpi_cover_words);
     e.form = yaml ? DCPI_FORM_YAML : DCPI_FORM_MANIFEST;
     e.source = source;
-    e.item = dcpi_manifest_item;
     e.is_parsed = dcpi_meta_is_parsed(head.internal);
     e.is_numbered = head.save_id != NULL;
     dcpi_time_format(dcpi_os_wall_us(), now);
     if (!e.is_parsed && !head.timestamp) head.timestamp = now;
     if (!e.is_parsed && head.metadata_version == 0) head.metadata_version = DCP_MANIFEST_VERSION;
-    if (!head.fields) head.field_count = 0;
-    if (!head.tiers) head.tier_count = 0;
-    head.shard_count = source->shard_count;
-    head.optim_state.shard_count = source->optimizer_count;
-    head.optim_state.is_there |= source->optimizer_count > 0;
-    head.router_state.layer_count = source->layer_count;
-    head.router_state.is_there |= source->layer_count > 0;
+    head.optim_state.is_there |= dcpi_content_count(source, head.optim_state.shards, head.optim_state.shard_count) > 0;
+    head.router_state.is_there |= dcpi_content_count(source, head.router_state.layers,
+                                                     head.router_state.layer_count) > 0;
     return dcpi_emit_document(&e, yaml ? DCPI_TYPE_MANIFEST_YAML : DCPI_TYPE_MANIFEST, &dcpi_manifest_record, &head,
                               signer, sink, user, bytes, err);
 }
 DCPDEF dcp_status dcp_manifest_write(const dcp_manifest *manifest, int yaml, const dcp_signer *signer, char **text,
                                      size_t *size, dcp_error *err) {
     dcpi_buffer buffer = {NULL, 0, 0, 0};
-    dcpi_manifest_source source;
+    dcpi_content source;
     dcp_status status;
     if (text) *text = NULL;
     if (size) *size = 0;
     if (!manifest || !text || !size)
         return dcpi_fail(err, DCP_E_INVALID, "dcp_manifest_write: manifest, text and size must not be NULL");
-    dcpi_manifest_source_of(manifest, &source);
+    source = dcpi_content_of(NULL, manifest);
     status = dcpi_manifest_emit(&source, yaml, signer, dcpi_buffer_sink, &buffer, NULL, err);
     return dcpi_emit_give(status, &buffer, text, size, err);
 }
@@ -11516,39 +11458,41 @@ static dcp_status dcpi_file_put_tensor(dcpi_file_out *out, const dcp_tensor_meta
     dcpi_file_put64(out, tensor->size);
     return out->status;
 }
-static dcp_status dcpi_file_put_shard(dcpi_file_out *out, const dcpi_meta_source *source, size_t s) {
-    dcp_shard_metadata shard;
-    dcp_tensor_metadata tensor;
+static dcp_status dcpi_file_put_shard(dcpi_file_out *out, const dcpi_content *source, size_t s) {
+    dcp_shard_metadata shard_room;
+    dcp_tensor_metadata tensor_room;
+    dcp_error failure, *err = out->err ? out->err : &failure;
+    const dcp_tensor_metadata *tensor;
+    const dcp_shard_metadata *shard = (const dcp_shard_metadata *)dcpi_content_item(
+        source, &dcpi_shard_record, source->metadata->shards, 0, s, &shard_room, err);
     size_t t;
-    dcp_status status;
-    memset(&shard, 0, sizeof shard);
-    status = source->shard(source->user, s, &shard, out->err);
-    if (status != DCP_OK) return status;
-    if (shard.tensor_count > (size_t)DCP_LIMIT_TENSORS)
-        return dcpi_fail(out->err, DCP_E_LIMIT, "more than %d tensors in a shard", (int)DCP_LIMIT_TENSORS);
-    dcpi_file_put32(out, (uint32_t)shard.tensor_count);
-    for (t = 0; t < shard.tensor_count && out->status == DCP_OK; t++) {
-        memset(&tensor, 0, sizeof tensor);
-        status = source->tensor(source->user, s, t, &tensor, out->err);
-        if (status == DCP_OK) status = dcpi_file_put_tensor(out, &tensor);
-        if (status != DCP_OK) return status;
+    dcp_status status = DCP_OK;
+    if (!shard) return err->status;
+    if (shard->tensor_count > (size_t)DCP_LIMIT_TENSORS)
+        return dcpi_fail(err, DCP_E_LIMIT, "more than %d tensors in a shard", (int)DCP_LIMIT_TENSORS);
+    dcpi_file_put32(out, (uint32_t)shard->tensor_count);
+    for (t = 0; t < shard->tensor_count && out->status == DCP_OK && status == DCP_OK; t++) {
+        tensor = (const dcp_tensor_metadata *)dcpi_content_item(source, &dcpi_tensor_record, shard->tensors, s, t,
+                                                               &tensor_room, err);
+        status = tensor ? dcpi_file_put_tensor(out, tensor) : err->status;
     }
-    return out->status;
+    return status == DCP_OK ? out->status : status;
 }
 /* Once something could not be put, the source is not asked any more: its success would wipe out the error. */
-static dcp_status dcpi_file_put_records(dcpi_file_out *out, const dcpi_meta_source *source) {
+static dcp_status dcpi_file_put_records(dcpi_file_out *out, const dcpi_content *source) {
+    const size_t count = dcpi_content_count(source, source->metadata->shards, source->metadata->shard_count);
     dcp_status status = out->status;
     size_t s;
-    for (s = 0; s < source->shard_count && status == DCP_OK; s++) status = dcpi_file_put_shard(out, source, s);
+    for (s = 0; s < count && status == DCP_OK; s++) status = dcpi_file_put_shard(out, source, s);
     return status;
 }
-static void dcpi_file_put_prefix(dcpi_file_out *out, const dcpi_meta_source *source, int64_t json_size) {
+static void dcpi_file_put_prefix(dcpi_file_out *out, const dcpi_content *source, int64_t json_size) {
     dcpi_file_put(out, dcpi_file_magic, sizeof dcpi_file_magic);
-    dcpi_file_put_string(out, source->head->version ? source->head->version : DCP_FORMAT_VERSION);
+    dcpi_file_put_string(out, source->metadata->version ? source->metadata->version : DCP_FORMAT_VERSION);
     dcpi_file_put32(out, (uint32_t)json_size);
 }
 /* Bytes of everything before the data but the document and the padding. */
-static dcp_status dcpi_file_records_size(const dcpi_meta_source *source, int64_t *size, dcp_error *err) {
+static dcp_status dcpi_file_records_size(const dcpi_content *source, int64_t *size, dcp_error *err) {
     dcpi_file_out out;
     dcp_status status;
     *size = 0;
@@ -11568,7 +11512,7 @@ static dcp_status dcpi_file_check_json_size(int64_t json_size, dcp_error *err) {
 }
 /* Writes everything before the data. json_size: of the document, as dcpi_meta_emit yields it. data_offset 0: no
  * padding. */
-static dcp_status dcpi_file_emit(const dcpi_meta_source *source, int64_t json_size, int64_t data_offset,
+static dcp_status dcpi_file_emit(const dcpi_content *source, int64_t json_size, int64_t data_offset,
                                  const dcp_signer *signer, dcpi_sink sink, void *user, dcp_error *err) {
     dcpi_file_out out;
     int64_t written = 0;
@@ -11723,7 +11667,7 @@ static dcp_status dcpi_file_check_end(const dcp_metadata *metadata, int64_t head
 static dcp_status dcpi_file_check(const dcp_metadata *metadata, const char *json, size_t json_size, dcpi_file_read read,
                                   void *user, int64_t file_size,
                                   dcp_error *err) {
-    dcpi_meta_source source;
+    const dcpi_content source = dcpi_content_of(metadata, NULL);
     dcpi_file_compare compare;
     dcpi_file_out out;
     int64_t data_offset = metadata->shard_count > 0 ? metadata->shards[0].data_offset : 0;
@@ -11734,7 +11678,6 @@ static dcp_status dcpi_file_check(const dcp_metadata *metadata, const char *json
     compare.offset = 0;
     compare.file_size = file_size;
     compare.is_foreign = metadata->is_foreign;
-    dcpi_meta_source_of(metadata, &source);
     dcpi_file_begin(&out, dcpi_file_compare_sink, &compare, err);
     dcpi_file_put_prefix(&out, &source, (int64_t)json_size);
     dcpi_file_put(&out, json, json_size);
@@ -18922,17 +18865,15 @@ typedef struct dcpi_emission {
     char name[DCPI_SHARD_NAME], checksum[DCPI_CHECKSUM_TEXT];     /* what the last shard's texts point to */
     dcp_tensor record;
     dcp_metadata head;
-    dcpi_meta_source source;
+    dcpi_content source;
 } dcpi_emission;
 
 static dcp_status dcpi_shards_name(const dcpi_save *s, int rank, int has_id, char *name, dcp_error *err) {
     return dcp_shard_name(s->place.name, rank, has_id ? s->report.save_id : NULL, name, DCPI_SHARD_NAME, err);
 }
-static dcp_status dcpi_save_emit_shard(void *user, size_t index, dcp_shard_metadata *out, dcp_error *err) {
-    dcpi_emission *e = (dcpi_emission *)user;
+static dcp_status dcpi_save_emit_shard(dcpi_emission *e, size_t index, dcp_shard_metadata *out, dcp_error *err) {
     const dcpi_part *part = &e->save->parts[index];
     dcpi_checksum_print(e->save->desc->checksum == DCP_CHECKSUM_TREE, part->checksum, e->checksum);
-    memset(out, 0, sizeof *out);
     out->rank = (int)index;
     out->file_path = e->save->desc->layout == DCP_LAYOUT_SHARDED ? e->name : e->save->commit_name;
     out->file_size = part->file_size;
@@ -18941,16 +18882,12 @@ static dcp_status dcpi_save_emit_shard(void *user, size_t index, dcp_shard_metad
     out->data_offset = part->data_offset;
     return dcpi_shards_name(e->save, out->rank, part->has_id, e->name, err);
 }
-static dcp_status dcpi_save_emit_tensor(void *user, size_t shard, size_t index, dcp_tensor_metadata *out,
-                                        dcp_error *err) {
-    dcpi_emission *e = (dcpi_emission *)user;
+static void dcpi_save_emit_tensor(dcpi_emission *e, size_t shard, size_t index, dcp_tensor_metadata *out) {
     const dcpi_save *s = e->save;
     const dcpi_part *part = &s->parts[shard];
     const dcpi_entry *entry = &s->entries[part->first + index];
     const dcp_tensor *record = &e->record;
-    (void)err;
     dcpi_entry_read(s, entry, &e->record);
-    memset(out, 0, sizeof *out);
     out->name = record->name;
     out->ndim = record->ndim;
     out->data_type = dcp_dtype_name(record->dtype);
@@ -18961,20 +18898,24 @@ static dcp_status dcpi_save_emit_tensor(void *user, size_t shard, size_t index, 
     memcpy(out->shape, record->shape, sizeof out->shape);
     memcpy(out->global_shape, dcpi_global_shape(record), sizeof out->global_shape);
     memcpy(out->global_offset, record->global_offset, sizeof out->global_offset);
-    if (s->desc->checksum == DCP_CHECKSUM_FLAT) return DCP_OK;
+    if (s->desc->checksum == DCP_CHECKSUM_FLAT) return;
     out->block_size = s->block_size;
     out->block_checksums = part->digests + 32 * entry->first_block;
     out->block_count = dcpi_block_count(entry->size, s->block_size);
+}
+static dcp_status dcpi_save_emit_item(void *user, const dcpi_record *record, size_t outer, size_t i, void *out,
+                                      dcp_error *err) {
+    dcpi_emission *e = (dcpi_emission *)user;
+    if (record == &dcpi_shard_record) return dcpi_save_emit_shard(e, i, (dcp_shard_metadata *)out, err);
+    dcpi_save_emit_tensor(e, outer, i, (dcp_tensor_metadata *)out);
     return DCP_OK;
 }
-static const dcpi_meta_source *dcpi_emission_begin(dcpi_emission *e, const dcpi_save *s) {
+static const dcpi_content *dcpi_emission_begin(dcpi_emission *e, const dcpi_save *s) {
     dcpi_save_head(s, &e->head);
     e->save = s;
-    e->source.head = &e->head;
-    e->source.shard_count = e->head.shard_count;
+    e->source = dcpi_content_of(&e->head, NULL);
+    e->source.item = dcpi_save_emit_item;
     e->source.user = e;
-    e->source.shard = dcpi_save_emit_shard;
-    e->source.tensor = dcpi_save_emit_tensor;
     return &e->source;
 }
 
@@ -19078,7 +19019,7 @@ static dcp_status dcpi_save_check_file(const dcpi_save *s, const char *path, int
 static dcp_status dcpi_shards_emit(const dcpi_save *s, dcpi_sink sink, void *user, dcp_error *err) {
     dcpi_emission e;
     (void)dcpi_emission_begin(&e, s);
-    if (!sink) e.source.shard_count = 0;
+    if (!sink) e.head.shard_count = 0;
     return dcpi_meta_emit(&e.source, "metadata/json", s->desc->signer, sink, user, NULL, err);
 }
 static dcp_status dcpi_shards_prepare(dcpi_save *s, dcp_error *err) {
@@ -19137,7 +19078,7 @@ static dcp_status dcpi_single_place(dcpi_save *s, int64_t start, int64_t alignme
 static dcp_status dcpi_single_size(dcpi_save *s, dcp_error *err) {
     const int64_t alignment = dcpi_max(s->alignment, DCPI_OS_DIRECT_ALIGN);
     dcpi_emission e;
-    const dcpi_meta_source *source = dcpi_emission_begin(&e, s);
+    const dcpi_content *source = dcpi_emission_begin(&e, s);
     int64_t records, total, wanted, start = 0;
     dcp_status status = dcpi_file_records_size(source, &records, err);
     while (!status) {
@@ -19756,13 +19697,21 @@ static dcp_status dcpi_pool_document_begin(dcpi_pool_document *d, const dcpi_sav
     status = dcpi_sort((const void **)(void *)d->order, count, dcpi_pool_document_compare, err);
     return status ? status : dcpi_pool_document_layers(d, err);
 }
-static dcp_status dcpi_pool_document_shard(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
+/* The first entry of a list; of those of the layers, of layer number `outer`. */
+static size_t dcpi_pool_document_first(const dcpi_pool_document *d, const dcpi_record *list, size_t outer) {
+    size_t first = list == &dcpi_manifest_shard_records[0] ? 0 : d->counts[0], k;
+    if (list != &dcpi_manifest_shard_records[2]) return first;
+    for (first += d->counts[1], k = 0; k < outer; k++) first += d->layers[k].shard_count;
+    return first;
+}
+static dcp_status dcpi_pool_document_item(void *user, const dcpi_record *list, size_t outer, size_t i, void *item,
+                                          dcp_error *err) {
     dcpi_pool_document *d = (dcpi_pool_document *)user;
+    dcp_manifest_shard *out = (dcp_manifest_shard *)item;
     const dcpi_save *s = d->save;
-    const dcpi_pool_entry *p = d->order[i];
+    const dcpi_pool_entry *p = d->order[i + dcpi_pool_document_first(d, list, outer)];
     const dcpi_entry *entry = &s->entries[p - s->pool.entries];
     dcp_tensor record;
-    (void)err;
     dcpi_entry_read(s, entry, &record);
     dcpi_pool_describe(s, entry, &record, out);
     dcpi_pool_path_of(s, p, d->path, sizeof d->path);
@@ -19771,22 +19720,7 @@ static dcp_status dcpi_pool_document_shard(void *user, size_t i, dcp_manifest_sh
     out->checksum = d->checksum;
     out->version = p->is_kept ? p->base->version : p->version;
     if (out->block_size) out->block_checksums = s->parts[entry->rank].digests + 32 * entry->first_block;
-    return DCP_OK;
-}
-static dcp_status dcpi_pool_document_optimizer(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
-    return dcpi_pool_document_shard(user, ((const dcpi_pool_document *)user)->counts[0] + i, out, err);
-}
-static dcp_status dcpi_pool_document_layer(void *user, size_t l, dcp_manifest_layer *out, dcp_error *err) {
-    (void)err;
-    *out = ((const dcpi_pool_document *)user)->layers[l];
-    return DCP_OK;
-}
-static dcp_status dcpi_pool_document_layer_shard(void *user, size_t l, size_t i, dcp_manifest_shard *out,
-                                                 dcp_error *err) {
-    const dcpi_pool_document *d = (const dcpi_pool_document *)user;
-    size_t first = d->counts[0] + d->counts[1], k;
-    for (k = 0; k < l; k++) first += d->layers[k].shard_count;
-    return dcpi_pool_document_shard(user, first + i, out, err);
+    return dcpi_succeed(err);
 }
 static dcp_status dcpi_pool_document_head(const dcpi_pool_document *d, dcp_manifest *head, dcp_error *err) {
     const dcp_save_desc *desc = d->save->desc;
@@ -19809,9 +19743,11 @@ static dcp_status dcpi_pool_document_head(const dcpi_pool_document *d, dcp_manif
     head->fields = like.fields;
     head->field_count = like.field_count;
     head->extra = like.extra;
-    head->optim_state.is_there = d->counts[1] > 0;
+    head->shard_count = d->counts[0];
+    head->optim_state.shard_count = d->counts[1];
     head->optim_state.extra = desc->optim_extra;
-    head->router_state.is_there = d->layer_count > 0;
+    head->router_state.layers = d->layers;
+    head->router_state.layer_count = d->layer_count;
     head->router_state.extra = desc->router_extra;
     head->tiers = (dcp_manifest_tier *)dcpi_alloc_array(desc->tier_count, sizeof *head->tiers, err);
     if (!head->tiers) return DCP_E_MEMORY;
@@ -19823,11 +19759,9 @@ static dcp_status dcpi_pool_document_head(const dcpi_pool_document *d, dcp_manif
     return DCP_OK;
 }
 /* All that is not a shard: what an open would refuse is not saved. */
-static dcp_status dcpi_pool_document_check(const dcpi_pool_document *d, dcp_manifest *head, dcp_error *err) {
+static dcp_status dcpi_pool_document_check(const dcp_manifest *head, dcp_error *err) {
     dcp_validation found;
     dcp_status status;
-    head->router_state.layers = d->layers;
-    head->router_state.layer_count = d->layer_count;
     status = dcp_manifest_validate(head, &found);
     if (status == DCP_E_FORMAT) status = dcpi_fail(err, DCP_E_INVALID, "save: %s", found.errors[0]);
     else if (status) (void)dcpi_fail(err, status, "save: out of memory while checking the document");
@@ -19836,22 +19770,16 @@ static dcp_status dcpi_pool_document_check(const dcpi_pool_document *d, dcp_mani
 }
 static dcp_status dcpi_pool_emit(const dcpi_save *s, dcpi_sink sink, void *user, dcp_error *err) {
     dcpi_pool_document d;
-    dcpi_manifest_source source;
+    dcpi_content source;
     dcp_manifest head;
     dcp_status status = dcpi_pool_document_begin(&d, s, sink ? s->entry_count : 0, err);
     head.tiers = NULL;
     if (!status) status = dcpi_pool_document_head(&d, &head, err);
-    source.head = &head;
-    source.shard_count = d.counts[0];
-    source.optimizer_count = d.counts[1];
-    source.layer_count = d.layer_count;
+    source = dcpi_content_of(NULL, &head);
+    source.item = dcpi_pool_document_item;
     source.user = &d;
-    source.shard = dcpi_pool_document_shard;
-    source.optimizer_shard = dcpi_pool_document_optimizer;
-    source.layer = dcpi_pool_document_layer;
-    source.layer_shard = dcpi_pool_document_layer_shard;
     if (!status) status = dcpi_manifest_emit(&source, s->desc->yaml, s->desc->signer, sink, user, NULL, err);
-    if (!status && !sink) status = dcpi_pool_document_check(&d, &head, err);
+    if (!status && !sink) status = dcpi_pool_document_check(&head, err);
     dcpi_free(head.tiers);
     dcpi_free((void *)d.order);
     dcpi_free(d.layers);

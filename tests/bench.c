@@ -1503,9 +1503,13 @@ static const char manifest_validate_row[] = "dcp_manifest_validate", manifest_sh
     "SHA-256 of the JSON document, which parse and write include";
 
 /* As a save streams them: nothing is held. */
-static dcp_status manifest_shard(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
+static dcp_status manifest_shard(void *user, const dcpi_record *list, size_t outer, size_t i, void *item,
+                                 dcp_error *err) {
     const manifest_digests *d = (const manifest_digests *)user;
+    dcp_manifest_shard *out = (dcp_manifest_shard *)item;
     static char path[96], name[64];
+    (void)list;
+    (void)outer;
     (void)snprintf(name, sizeof name, "layers.%u.attn.wq", (unsigned)i);
     (void)snprintf(path, sizeof path, "dense/%s_0_of_1.bin", name);
     out->path = path;
@@ -1545,7 +1549,7 @@ static void manifest_make_digests(manifest_digests *d) {
 static void manifest_make(const manifest_plan *p, int yaml, dcpi_buffer *out) {
     dcp_manifest head = DCP_ZERO;
     dcp_manifest_tier tiers[2];
-    dcpi_manifest_source source;
+    dcpi_content source;
     manifest_digests digests;
     dcp_error err;
     manifest_make_digests(&digests);
@@ -1558,11 +1562,10 @@ static void manifest_make(const manifest_plan *p, int yaml, dcpi_buffer *out) {
     head.world_size = 64;
     head.tiers = tiers;
     head.tier_count = 2;
-    memset(&source, 0, sizeof source);
-    source.head = &head;
-    source.shard_count = p->shards;
+    head.shard_count = p->shards;
+    source = dcpi_content_of(NULL, &head);
     source.user = &digests;
-    source.shard = manifest_shard;
+    source.item = manifest_shard;
     must(dcpi_manifest_emit(&source, yaml, NULL, dcpi_buffer_sink, out, NULL, &err), &err, "dcpi_manifest_emit");
     row_add(p->section, yaml ? "size of the YAML document" : "size of the JSON document", "MB",
             (double)out->size / 1e6);

@@ -75,11 +75,11 @@ static dcp_metadata *model(const char *odd_type) {
 }
 /* Puts the regions behind the header, as a save does: the offsets grow the document, until they no longer do. */
 static int64_t place(dcp_metadata *m, const dcp_signer *signer, int64_t *json_size) {
-    dcpi_meta_source source;
+    dcpi_content source;
     int64_t records, end, at = 0;
     dcp_error err;
     size_t s, t;
-    dcpi_meta_source_of(m, &source);
+    source = dcpi_content_of(m, NULL);
     CHECK_OK(dcpi_file_records_size(&source, &records, &err));
     for (;;) {
         CHECK_OK(dcpi_meta_emit(&source, DCPI_TYPE_CHECKPOINT, signer, NULL, NULL, json_size, &err));
@@ -96,12 +96,12 @@ static int64_t place(dcp_metadata *m, const dcp_signer *signer, int64_t *json_si
 }
 /* A whole file; its data bytes are 0xDA. */
 static bytes file_of(dcp_metadata *m, const dcp_signer *signer) {
-    dcpi_meta_source source;
+    dcpi_content source;
     bytes b = {NULL, 0};
     int64_t json_size, data_offset = place(m, signer, &json_size), end;
     const dcp_shard_metadata *last = &m->shards[m->shard_count - 1];
     dcp_error err;
-    dcpi_meta_source_of(m, &source);
+    source = dcpi_content_of(m, NULL);
     CHECK_OK_MESSAGE(dcpi_file_emit(&source, json_size, data_offset, signer, add_sink, &b, &err), err.message);
     CHECK_INT(b.size, data_offset);
     for (end = last->data_offset + last->file_size; (int64_t)b.size < end;) add(&b, "\xDA", 1);
@@ -155,7 +155,7 @@ TEST(header_bytes) {
     dcp_metadata *m;
     dcp_shard_metadata shard = DCP_ZERO;
     dcp_tensor_metadata t = DCP_ZERO;
-    dcpi_meta_source source;
+    dcpi_content source;
     bytes b = {NULL, 0}, json = {NULL, 0};
     int64_t json_size, records_size;
     uint8_t length[4];
@@ -167,7 +167,7 @@ TEST(header_bytes) {
     m->timestamp = "2026-11-20T12:00:00Z";
     t.name = "\xC3\xA4"; t.data_type = "fp32"; t.ndim = 2; t.shape[0] = 2; t.shape[1] = 259; t.size = 2072;
     CHECK_OK(dcp_metadata_add_tensor(m, 0, &t, &err));
-    dcpi_meta_source_of(m, &source);
+    source = dcpi_content_of(m, NULL);
     CHECK_OK(dcpi_meta_emit(&source, DCPI_TYPE_CHECKPOINT, NULL, add_sink, &json, &json_size, &err));
     CHECK_INT(json.size, json_size);
     CHECK_OK(dcpi_file_emit(&source, json_size, 8192, NULL, add_sink, &b, &err));
@@ -364,7 +364,7 @@ TEST(version_of_the_header_is_that_of_the_document) {
 TEST(padding_is_zero_and_short) {
     dcp_metadata *m = model("fp32");
     bytes b = file_of(m, NULL), header = {NULL, 0};
-    dcpi_meta_source source;
+    dcpi_content source;
     int64_t json_size, data_offset = m->shards[0].data_offset;
     dcp_error err;
     size_t s, t;
@@ -375,7 +375,7 @@ TEST(padding_is_zero_and_short) {
         m->shards[s].data_offset += 4194304;
         for (t = 0; t < m->shards[s].tensor_count; t++) m->shards[s].tensors[t].offset += 4194304;
     }
-    dcpi_meta_source_of(m, &source);
+    source = dcpi_content_of(m, NULL);
     CHECK_OK(dcpi_meta_emit(&source, DCPI_TYPE_CHECKPOINT, NULL, NULL, NULL, &json_size, &err));
     CHECK_OK(dcpi_file_emit(&source, json_size, m->shards[0].data_offset, NULL, add_sink, &header, &err));
     check_refused(&header, DCP_E_FORMAT, "its data begins at");
@@ -439,33 +439,35 @@ TEST(files_of_the_seed_without_data) {
 
 /* ---- what cannot be written -------------------------------------------------------------------------------------- */
 /* A source and a sink that fail in the n-th call. */
-typedef struct failing { dcpi_meta_source from; int calls, fails_at; } failing;
+typedef struct failing { const dcpi_content *from; int calls, fails_at; } failing;
 
 static dcp_status count_down(failing *f, dcp_error *err) {
     return f->calls++ == f->fails_at ? dcpi_fail(err, DCP_E_IO, "call %d fails", f->fails_at) : dcpi_succeed(err);
 }
-static dcp_status failing_shard(void *user, size_t s, dcp_shard_metadata *out, dcp_error *err) {
+static dcp_status failing_item(void *user, const dcpi_record *record, size_t s, size_t i, void *out, dcp_error *err) {
     failing *f = (failing *)user;
+    const dcp_shard_metadata *shards = f->from->metadata->shards;
     const dcp_status status = count_down(f, err);
-    return status ? status : f->from.shard(f->from.user, s, out, err);
-}
-static dcp_status failing_tensor(void *user, size_t s, size_t t, dcp_tensor_metadata *out, dcp_error *err) {
-    failing *f = (failing *)user;
-    const dcp_status status = count_down(f, err);
-    return status ? status : f->from.tensor(f->from.user, s, t, out, err);
+    if (status) return status;
+    if (record != &dcpi_shard_record) { *(dcp_tensor_metadata *)out = shards[s].tensors[i]; return DCP_OK; }
+    *(dcp_shard_metadata *)out = shards[i];
+    ((dcp_shard_metadata *)out)->tensors = NULL;                        /* asked for, one by one */
+    return DCP_OK;
 }
 static dcp_status failing_sink(void *user, const void *data, size_t size, dcp_error *err) {
     (void)data;
     (void)size;
     return count_down((failing *)user, err);
 }
-static void check_each_failure(const dcpi_meta_source *source, int64_t json_size, int64_t data_offset,
+static void check_each_failure(const dcpi_content *source, int64_t json_size, int64_t data_offset,
                                int of_the_sink) {
-    dcpi_meta_source failing_source = *source;
+    dcp_metadata head = *source->metadata;
+    dcpi_content failing_source = dcpi_content_of(&head, NULL);
     failing f;
     dcp_error err;
-    f.from = *source;
-    failing_source.user = &f; failing_source.shard = failing_shard; failing_source.tensor = failing_tensor;
+    f.from = source;
+    head.shards = NULL;
+    failing_source.user = &f; failing_source.item = failing_item;
     for (f.fails_at = 0;; f.fails_at++) {
         dcp_status status;
         f.calls = 0;
@@ -488,9 +490,9 @@ static void check_each_failure(const dcpi_meta_source *source, int64_t json_size
 }
 TEST(failures_end_the_writing_of_a_header) {
     dcp_metadata *m = model("fp32");
-    dcpi_meta_source source;
+    dcpi_content source;
     int64_t json_size, data_offset = place(m, NULL, &json_size);
-    dcpi_meta_source_of(m, &source);
+    source = dcpi_content_of(m, NULL);
     check_each_failure(&source, json_size, data_offset, 0);
     check_each_failure(&source, json_size, data_offset, 1);
     dcp_metadata_free(m);
@@ -498,11 +500,11 @@ TEST(failures_end_the_writing_of_a_header) {
 TEST(a_header_that_cannot_be_written) {
     dcp_metadata *m = model("fp32");
     dcp_tensor_metadata *t = &m->shards[0].tensors[1], saved = *t;
-    dcpi_meta_source source;
+    dcpi_content source;
     int64_t records, json_size, data_offset = place(m, NULL, &json_size);
     dcp_error err;
     saved = *t;
-    dcpi_meta_source_of(m, &source);
+    source = dcpi_content_of(m, NULL);
     CHECK_OK(dcpi_file_records_size(&source, &records, &err));
     t->name = NULL; CHECK_INT(dcpi_file_records_size(&source, &records, &err), DCP_E_INVALID); *t = saved;
     t->data_type = NULL; CHECK_INT(dcpi_file_records_size(&source, &records, &err), DCP_E_INVALID); *t = saved;

@@ -413,7 +413,7 @@ TEST(golden_documents_are_written_byte_for_byte) {
         for (to = 0; to < 2; to++) {
             text t = write_as(m, to, NULL), s = write_as(m, to, &signer), want = text_of(golden(to));
             const char *loose = strstr(t.data, "\"optimizer_state\": { \"b\"");
-            dcpi_manifest_source source;
+            dcpi_content source;
             int64_t bytes;
             if (from == 1 && to == 0) {                 /* free text is as it came: from YAML with spaces */
                 text spaced = replaced(golden_json, "{\"b\": [0.9, 1e-8]}", "{ \"b\": [0.9, 1e-8] }");
@@ -426,7 +426,7 @@ TEST(golden_documents_are_written_byte_for_byte) {
                 text_add(&want, signed_tails[to], strlen(signed_tails[to]));
                 CHECK_STR(s.data, want.data);
             }
-            dcpi_manifest_source_of(m, &source);
+            source = dcpi_content_of(NULL, m);
             CHECK_OK(dcpi_manifest_emit(&source, to, &signer, NULL, NULL, &bytes, &last));
             CHECK_INT(bytes, s.size);
             dcp_free(t.data);
@@ -1774,8 +1774,11 @@ TEST(files_are_written_and_read) {
 }
 
 /* ---- size -------------------------------------------------------------------------------------------------------- */
-static dcp_status many_shards(void *user, size_t i, dcp_manifest_shard *out, dcp_error *err) {
+static dcp_status many_shards(void *user, const dcpi_record *list, size_t outer, size_t i, void *item,
+                              dcp_error *err) {
     static char path[64];
+    dcp_manifest_shard *out = (dcp_manifest_shard *)item;
+    CHECK(list == &dcpi_manifest_shard_records[0] && outer == 0);
     if (i == *(const size_t *)user) return dcpi_fail(err, DCP_E_IO, "the source failed");
     (void)snprintf(path, sizeof path, "dense/t%u_0_of_1.bin", (unsigned)i);
     out->path = path;
@@ -1796,17 +1799,16 @@ static dcp_status count_sink(void *user, const void *data, size_t size, dcp_erro
 /* A save's source: nothing but one shard at a time is in memory; its failure is the writer's. */
 TEST(a_source_is_streamed) {
     dcp_manifest head = DCP_ZERO;
-    dcpi_manifest_source source;
+    dcpi_content source;
     int64_t taken = 0, bytes;
     size_t fail_at = SIZE_MAX;
     int yaml;
-    memset(&source, 0, sizeof source);
     head.model_id = "m";
     head.save_id = "9f86d081884c7d65";
-    source.head = &head;
-    source.shard_count = (size_t)test_times(20000);
+    head.shard_count = (size_t)test_times(20000);
+    source = dcpi_content_of(NULL, &head);
     source.user = &fail_at;
-    source.shard = many_shards;
+    source.item = many_shards;
     for (yaml = 0; yaml < 2; yaml++) {
         text t = { NULL, 0, 0 };
         dcp_manifest *m;
@@ -1816,7 +1818,7 @@ TEST(a_source_is_streamed) {
         CHECK(taken == bytes && alloc_peak == alloc_live);
         CHECK_OK(dcpi_manifest_emit(&source, yaml, NULL, text_sink, &t, NULL, &last));
         m = parse(t.data);
-        CHECK_INT(m->shard_count, source.shard_count);
+        CHECK_INT(m->shard_count, head.shard_count);
         finds(m, 0, 0, "");
         CHECK_INT(m->shards[77].size, 77);
         dcp_manifest_free(m);

@@ -1775,17 +1775,14 @@ TEST(every_allocation_of_a_builder_can_fail) {
 /* ---- size and speed ---------------------------------------------------------------------------------------------- */
 typedef struct many { dcp_metadata head; size_t count; uint8_t digest[32]; int with_digests; char name[64]; } many;
 
-static dcp_status many_shard(void *user, size_t s, dcp_shard_metadata *out, dcp_error *err) {
-    many *m = (many *)user;
+static dcp_status many_shard(const many *m, size_t s, dcp_shard_metadata *out, dcp_error *err) {
     out->rank = (int)s;
     out->file_path = "big_shard_0.bin";
     out->file_size = (int64_t)m->count * 64;
     out->tensor_count = m->count;
     return dcpi_succeed(err);
 }
-static dcp_status many_tensor(void *user, size_t s, size_t t, dcp_tensor_metadata *out, dcp_error *err) {
-    many *m = (many *)user;
-    (void)s;
+static dcp_status many_tensor(many *m, size_t t, dcp_tensor_metadata *out, dcp_error *err) {
     (void)snprintf(m->name, sizeof m->name, "layers.%u.attn.w%u", (unsigned)(t / 8), (unsigned)(t % 8));
     out->name = m->name;
     out->ndim = 2; out->shape[0] = 4; out->shape[1] = 4;
@@ -1800,10 +1797,15 @@ static dcp_status many_tensor(void *user, size_t s, size_t t, dcp_tensor_metadat
     out->block_count = 1;
     return dcpi_succeed(err);
 }
+static dcp_status many_items(void *user, const dcpi_record *record, size_t s, size_t i, void *out, dcp_error *err) {
+    CHECK(record == &dcpi_shard_record || s == 0);
+    if (record == &dcpi_shard_record) return many_shard((const many *)user, i, (dcp_shard_metadata *)out, err);
+    return many_tensor((many *)user, i, (dcp_tensor_metadata *)out, err);
+}
 static double seconds_now(void) { return (double)clock() / (double)CLOCKS_PER_SEC; }
 static void measure_many(size_t count, int with_digests, int rounds) {
     many user;
-    dcpi_meta_source source;
+    dcpi_content source;
     text t = { NULL, 0, 0 };
     dcpi_buffer buffer = {NULL, 0, 0, 0};
     dcp_metadata *m;
@@ -1820,8 +1822,9 @@ static void measure_many(size_t count, int with_digests, int rounds) {
     user.head.timestamp = "2026-11-20T12:00:00.123456Z";
     user.count = count;
     user.with_digests = with_digests;
-    source.head = &user.head; source.shard_count = 1; source.user = &user; source.shard = many_shard;
-    source.tensor = many_tensor;
+    user.head.shard_count = 1;
+    source = dcpi_content_of(&user.head, NULL);
+    source.item = many_items; source.user = &user;
     CHECK_OK(dcpi_meta_emit(&source, DCPI_TYPE_METADATA, NULL, dcpi_buffer_sink, &buffer, &bytes, &err));
     CHECK_INT(bytes, buffer.size);
     for (round = 0; round < rounds; round++) {
@@ -1843,7 +1846,7 @@ static void measure_many(size_t count, int with_digests, int rounds) {
         if (seconds_now() - start < wrote) wrote = seconds_now() - start;
         CHECK(size == buffer.size && memcmp(written, buffer.data, size) == 0);
         dcp_free(written);
-        dcpi_meta_source_of(m, &source);
+        source = dcpi_content_of(m, NULL);
         start = seconds_now();
         CHECK_OK(dcpi_meta_emit(&source, DCPI_TYPE_METADATA, NULL, NULL, NULL, &bytes, &err));
         if (seconds_now() - start < counted) counted = seconds_now() - start;

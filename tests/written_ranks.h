@@ -158,14 +158,14 @@ static inline dcp_status to_nowhere(void *user, const void *data, size_t size, d
 static inline void world_write_single(world *w, const char *name) {
     const int64_t region = MIB;
     dcpi_buffer file = { NULL, 0, 0, 0 };
-    dcpi_meta_source source;
+    dcpi_content source;
     dcp_metadata *m;
     char commit[300];
     int64_t json_size;
     int r;
     (void)snprintf(commit, sizeof commit, "%s.checkpoint", name);
     m = world_document(w, name, commit, region);
-    dcpi_meta_source_of(m, &source);
+    source = dcpi_content_of(m, NULL);
     CHECK_OK_MESSAGE(dcpi_meta_emit(&source, "checkpoint/json", NULL, to_nowhere, NULL, &json_size, &err), err.message);
     CHECK_OK_MESSAGE(dcpi_file_emit(&source, json_size, region, NULL, to_buffer, &file, &err), err.message);
     CHECK_INT(file.size, region);

@@ -279,7 +279,7 @@ static void checkpoint_put(disk_file *file, const fuzz_text *text) {
 }
 static void checkpoint_fix_metadata(disk *d, disk_file *file, fuzz_text *to, uint64_t how) {
     dcp_metadata *m;
-    dcpi_meta_source source;
+    dcpi_content source;
     dcp_error err;
     size_t s;
     disk_resize(file, file->size + 4096);
@@ -290,7 +290,7 @@ static void checkpoint_fix_metadata(disk *d, disk_file *file, fuzz_text *to, uin
         if (data && how % 2) m->shards[s].file_size = (int64_t)data->size;
         if (data) checkpoint_fix_shard(data, &m->shards[s]);
     }
-    dcpi_meta_source_of(m, &source);
+    source = dcpi_content_of(m, NULL);
     if (dcpi_meta_emit(&source, DCPI_TYPE_METADATA, NULL, fuzz_text_sink, to, NULL, &err) == DCP_OK)
         checkpoint_put(file, to);
     dcp_metadata_free(m);
@@ -299,7 +299,7 @@ static void checkpoint_fix_single(disk *d, disk_file *file, fuzz_text *to, uint6
     char version[DCPI_FILE_VERSION];
     int64_t json_at, json_size;
     dcp_metadata *m;
-    dcpi_meta_source source;
+    dcpi_content source;
     dcp_error err;
     size_t s, start;
     (void)d;
@@ -309,7 +309,7 @@ static void checkpoint_fix_single(disk *d, disk_file *file, fuzz_text *to, uint6
     if (dcpi_meta_parse((char *)file->data + json_at, (size_t)json_size, DCPI_TYPE_CHECKPOINT, NULL, &m, &err)) return;
     if (how % 2) m->version = NULL;
     for (s = 0; s < m->shard_count; s++) if (m->shards[s].data_offset >= 0) checkpoint_fix_shard(file, &m->shards[s]);
-    dcpi_meta_source_of(m, &source);
+    source = dcpi_content_of(m, NULL);
     start = m->shard_count > 0 && m->shards[0].data_offset > 0 ? (size_t)m->shards[0].data_offset : 0;
     if (start < file->size && dcpi_meta_emit(&source, DCPI_TYPE_CHECKPOINT, NULL, NULL, NULL, &json_size, &err) ==
         DCP_OK && dcpi_file_emit(&source, json_size, (int64_t)start, NULL, fuzz_text_sink, to, &err) == DCP_OK &&
@@ -339,7 +339,7 @@ static void checkpoint_fix_entries(disk *d, dcp_manifest_shard *shards, size_t c
 static void checkpoint_fix_manifest(disk *d, disk_file *file, fuzz_text *to, uint64_t how) {
     const int yaml = dcpi_ends_with(file->name, ".yaml");
     dcp_manifest *m;
-    dcpi_manifest_source source;
+    dcpi_content source;
     dcp_error err;
     size_t i;
     disk_resize(file, file->size + 4096);
@@ -350,7 +350,7 @@ static void checkpoint_fix_manifest(disk *d, disk_file *file, fuzz_text *to, uin
     checkpoint_fix_entries(d, m->optim_state.shards, m->optim_state.shard_count, how);
     for (i = 0; i < m->router_state.layer_count; i++)
         checkpoint_fix_entries(d, m->router_state.layers[i].shards, m->router_state.layers[i].shard_count, how);
-    dcpi_manifest_source_of(m, &source);
+    source = dcpi_content_of(NULL, m);
     if (dcpi_manifest_emit(&source, yaml, NULL, fuzz_text_sink, to, NULL, &err) == DCP_OK) checkpoint_put(file, to);
     dcp_manifest_free(m);
 }

@@ -34,7 +34,7 @@ static dcp_status metadata_count(void *user, const void *data, size_t size, dcp_
 }
 static void metadata_use(const dcp_metadata *m) {
     dcp_validation found;
-    dcpi_meta_source source;
+    dcpi_content source;
     dcp_error err;
     char *text = NULL;
     size_t size = 0, i;
@@ -49,7 +49,7 @@ static void metadata_use(const dcp_metadata *m) {
     FUZZ_CHECK(err.status == DCP_OK || status != DCP_OK);
     dcp_free(text);
     for (i = 0; i < m->field_count; i++) FUZZ_CHECK(dcp_metadata_field(m, m->fields[i].key) == m->fields[i].value);
-    dcpi_meta_source_of(m, &source);                 /* as the header of a single file: as many bytes as were counted */
+    source = dcpi_content_of(m, NULL);              /* as the header of a single file: as many bytes as were counted */
     if (dcpi_meta_emit(&source, DCPI_TYPE_CHECKPOINT, NULL, NULL, NULL, &json, &err) ||
         dcpi_file_records_size(&source, &records, &err)) return;
     FUZZ_CHECK(dcpi_file_emit(&source, json, 0, NULL, metadata_count, &sum, &err) == DCP_OK && sum == json + records);
