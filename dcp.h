@@ -16423,10 +16423,8 @@ static dcp_status dcpi_open_follow(void *opening, dcp_error *err) {
 static dcp_status dcpi_open_together(dcp_checkpoint *c, const dcp_open_desc *desc, uint8_t list, dcp_status status,
                                      dcp_error *err) {
     dcpi_team *t = &c->op.team;
-    dcpi_opening opening;
-    dcpi_hello hello;
-    memset(&opening, 0, sizeof opening);
-    memset(&hello, 0, sizeof hello);
+    dcpi_opening opening = DCP_ZERO;
+    dcpi_hello hello = DCP_ZERO;
     opening.checkpoint = c;
     opening.desc = desc;
     if (!status) dcpi_open_digest(desc, hello.digest);
@@ -17057,9 +17055,8 @@ static dcp_status dcpi_lock_pause(dcpi_op *op, const dcpi_lock_watch *w, dcp_err
 /* L4. DCP_PENDING: it is not to be had, and wait was 0. */
 static dcp_status dcpi_lock_ask(dcpi_op *op, const dcpi_place *place, const char *prefix, int wait, dcpi_lock *lock,
                                 char note[DCP_LOCK_NOTE], dcp_error *err) {
-    dcpi_lock_watch w;
+    dcpi_lock_watch w = DCP_ZERO;
     int attempt = 0;
-    memset(&w, 0, sizeof w);
     w.since_ms = dcpi_os_monotonic_ms();
     for (;;) {
         const int is_over = w.asked > 0 && dcpi_os_monotonic_ms() - w.since_ms >= op->io.timeout_ms;
@@ -20922,8 +20919,7 @@ struct dcpi_load {
 };
 
 static dcpi_load dcpi_load_of(dcp_checkpoint *c, dcpi_op *op, int check) {
-    dcpi_load l;
-    memset(&l, 0, sizeof l);
+    dcpi_load l = DCP_ZERO;
     l.checkpoint = c;
     l.op = op;
     l.check = check;
@@ -22553,7 +22549,7 @@ typedef struct dcpi_list_order {
 enum { DCPI_LIST_ATTEMPTS = 20 };
 static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing, dcp_list_entry *entry,
                                 const char *name, dcp_error *err) {
-    dcp_open_desc open;
+    dcp_open_desc open = DCP_ZERO;
     dcp_checkpoint *c;
     dcp_error why;
     dcp_status status;
@@ -22561,7 +22557,6 @@ static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing,
     dcp_object_info info;
     char *key = dcpi_place_key(o->place, name, err);
     if (!key) return DCP_E_MEMORY;
-    memset(&open, 0, sizeof open);
     open.path = key;
     open.verify = o->verify;
     open.verifier = o->verifier;
@@ -22667,6 +22662,7 @@ typedef struct dcpi_led {
     dcp_status (*work)(dcpi_op *op, dcpi_place *place, const void *desc, void *out, dcp_error *err);
     dcpi_team_make make;                                /* what rank 0 tells the others of `out`, */
     void (*take)(dcpi_op *op, void *out);               /* and what they make of it: it cannot fail */
+    dcp_error argument;                                 /* what is wrong with the arguments */
     dcpi_op op;
 } dcpi_led;
 
@@ -22698,8 +22694,7 @@ static dcp_status dcpi_led_work(void *led, dcp_error *err) {
     dcpi_place_close(&place);
     return status;
 }
-/* argument: what is wrong with the arguments; its reason is in *err then. */
-static dcp_status dcpi_led_call(dcpi_led *l, dcp_status argument, dcp_error *err) {
+static dcp_status dcpi_led_call(dcpi_led *l, dcp_error *err) {
     dcpi_op *op = &l->op;
     dcp_error local, team;
     dcp_status status, joined;
@@ -22708,15 +22703,14 @@ static dcp_status dcpi_led_call(dcpi_led *l, dcp_status argument, dcp_error *err
     joined = dcpi_team_begin(op, l->call, &team);
     dcpi_team_same(&op->team, l->where, l->same);
     if (!status && joined) { status = joined; local = team; }
-    if (!status && argument) { status = argument; local = *err; }
+    if (!status && l->argument.status) { status = l->argument.status; local = l->argument; }
     status = dcpi_team_done(op, status, &local);
     if (!status && op->team.rank == 0) status = dcpi_op_errand(op, dcpi_led_work, l, &local);
     status = dcpi_team_down(op, status, l->make, l->out, DCPI_DOWN_LAST | DCPI_DOWN_SAME, &local);
     if (!status && op->team.rank != 0) l->take(op, l->out);
     dcpi_team_end(op);
     dcpi_op_tell_warnings(op, l->report);
-    if (status) *err = local;
-    return status;
+    return dcpi_report_error(status, &local, err);
 }
 static dcp_status dcpi_list_work(dcpi_op *op, dcpi_place *place, const void *list, void *out, dcp_error *err) {
     const dcp_list_desc *desc = (const dcp_list_desc *)list;
@@ -22762,10 +22756,9 @@ static dcp_status dcpi_latest_skip(const dcpi_list_order *o, const char *name, d
  * one is found. */
 static dcp_status dcpi_latest_group(const dcpi_list_order *o, dcpi_candidate **group, size_t count, char **path,
                                     dcp_error *newest, dcp_error *err) {
-    dcpi_listing listing;
+    dcpi_listing listing = DCP_ZERO;
     dcp_status status = DCP_OK;
     size_t i;
-    memset(&listing, 0, sizeof listing);
     for (i = 0; i < count && !status; i++) status = dcpi_list_add(o, &listing, group[i]->name, err);
     if (!status) status = dcpi_list_sort(&listing, err);
     for (i = 0; i < listing.count && !status && !*path; i++) {
@@ -22838,7 +22831,6 @@ static void dcpi_latest_take(dcpi_op *op, void *path) {
     lead->message = NULL;
 }
 DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error *err) {
-    dcp_error local;
     dcpi_led led;
     dcp_status status;
     *path = NULL;
@@ -22848,9 +22840,9 @@ DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error
     led.out = path;
     led.make = dcpi_latest_make;
     led.take = dcpi_latest_take;
-    status = dcpi_led_call(&led, DCP_OK, &local);
+    status = dcpi_led_call(&led, err);
     if (status) { dcp_free(*path); *path = NULL; }
-    return dcpi_report_error(status, &local, err);
+    return status;
 }
 
 /* ---- what was removed -------------------------------------------------------------------------------------------- */
@@ -22914,17 +22906,15 @@ static void dcpi_removal_learn(dcpi_op *op, void *removal) {
                 err.message);
 }
 /* What prune, remove and sweep have in common. removal: where the caller wants it, or NULL. */
-static dcp_status dcpi_removal_call(dcpi_led *led, dcp_status argument, const dcp_error *why, dcp_removal *removal,
-                                    dcp_error *err) {
-    dcp_error local = *why;
+static dcp_status dcpi_removal_call(dcpi_led *led, dcp_removal *removal, dcp_error *err) {
     dcp_removal unasked = DCP_ZERO;
     dcp_status status;
     led->out = removal ? removal : &unasked;
     led->make = dcpi_removal_make;
     led->take = dcpi_removal_learn;
-    status = dcpi_led_call(led, argument, &local);
+    status = dcpi_led_call(led, err);
     dcp_removal_free(&unasked);
-    return dcpi_report_error(status, &local, err);
+    return status;
 }
 
 /* ---- prune and remove: commit files, directory sync, data that nobody names -------------------------------------- */
@@ -23137,17 +23127,14 @@ static dcp_status dcpi_prune_work(dcpi_op *op, dcpi_place *place, const void *pr
     return status;
 }
 DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dcp_error *err) {
-    dcp_status argument = DCP_OK;
-    dcp_error why;
     dcpi_led led;
     if (removal) memset(removal, 0, sizeof *removal);
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_prune: desc is NULL");
     led = dcpi_led_of("prune", &desc->io, desc->report, desc->directory, desc, dcpi_prune_work);
     led.same = (uint64_t)desc->keep_last << 32 ^ (uint64_t)desc->keep_every ^ (uint64_t)(desc->dry_run != 0) << 63;
-    (void)dcpi_succeed(&why);
     if (desc->keep_last < 0 || desc->keep_every < 0)
-        argument = dcpi_fail(&why, DCP_E_INVALID, "dcp_prune: keep_last and keep_every must not be negative");
-    return dcpi_removal_call(&led, argument, &why, removal, err);
+        (void)dcpi_fail(&led.argument, DCP_E_INVALID, "dcp_prune: keep_last and keep_every must not be negative");
+    return dcpi_removal_call(&led, removal, err);
 }
 /* The commit file or files that a path means, whatever state they are in. */
 static dcp_status dcpi_remove_find(const dcpi_place *place, dcpi_names *commits, dcp_error *err) {
@@ -23171,16 +23158,13 @@ static dcp_status dcpi_remove_work(dcpi_op *op, dcpi_place *place, const void *d
     return status;
 }
 DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, dcp_error *err) {
-    dcp_status argument = DCP_OK;
-    dcp_error why;
     dcpi_led led;
     if (removal) memset(removal, 0, sizeof *removal);
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_remove: desc is NULL");
     led = dcpi_led_of("remove", &desc->io, desc->report, desc->path, desc, dcpi_remove_work);
     led.is_path = 1;
-    (void)dcpi_succeed(&why);
-    if (!desc->path) argument = dcpi_fail(&why, DCP_E_INVALID, "dcp_remove: path is not set");
-    return dcpi_removal_call(&led, argument, &why, removal, err);
+    if (!desc->path) (void)dcpi_fail(&led.argument, DCP_E_INVALID, "dcp_remove: path is not set");
+    return dcpi_removal_call(&led, removal, err);
 }
 
 /* ---- sweep: what killed saves left ------------------------------------------------------------------------------- */
@@ -23423,14 +23407,12 @@ static dcp_status dcpi_sweep_work(dcpi_op *op, dcpi_place *place, const void *de
     return status;
 }
 DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err) {
-    dcp_error why;
     dcpi_led led;
     if (removal) memset(removal, 0, sizeof *removal);
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_sweep: desc is NULL");
     led = dcpi_led_of("sweep", &desc->io, desc->report, desc->directory, desc, dcpi_sweep_work);
     led.same = (uint64_t)desc->grace_seconds << 2 ^ (uint64_t)(desc->plain_names != 0) << 1 ^ (desc->dry_run != 0);
-    (void)dcpi_succeed(&why);
-    return dcpi_removal_call(&led, DCP_OK, &why, removal, err);
+    return dcpi_removal_call(&led, removal, err);
 }
 
 /* ---- documents through a storage (declared in >>api_documents) --------------------------------------------------- */
