@@ -3,14 +3,19 @@
  *
  * >>about
  *
- * Do this:
- *     #define DCP_IMPLEMENTATION
- * before you include this file in *one* C or C++ file, as the first include there:
+ * Put this in a file of its own, dcp.c, with nothing before it:
  *     #define DCP_IMPLEMENTATION
  *     #include "dcp.h"
- * Other files just include it; a program has one implementation, of the same version: two versions do not link
- * (>>config: DCP_NO_LINK_CHECK). Nothing else is needed but libc and its threads: cc program.c -pthread. C99, C11 and
- * C++11.
+ * That file alone takes seconds to compile; all others include dcp.h for its declarations. Nothing else is needed but
+ * libc and its threads: cc program.c dcp.c -pthread. C99, C11 and C++11. It can be in any file of yours instead, if it
+ * is the first include there.
+ *
+ * The functions are hidden where the compiler can (ELF, macOS): a shared library with a copy in it shows nothing of it,
+ * and several copies in a process do not mix. With -DDCPDEF=extern a shared library offers them to others. With
+ * DCP_STATIC beside DCP_IMPLEMENTATION they are private to that file, and what it does not call is left out. A program
+ * has one implementation otherwise, of the same version as the declarations: others do not link (DCP_NO_LINK_CHECK).
+ * DCP_NO_MANIFEST, DCP_NO_RANKS, DCP_NO_THREADS and DCP_NO_SIMD leave parts out: see >>config; `make sizes` says what
+ * each saves.
  *
  * Save and load, whole:
  *
@@ -44,8 +49,9 @@
  *                          >>api_load       dcp_load, dcp_open, dcp_read, dcp_map, dcp_verify; dcp_latest, dcp_list,
  *                                           dcp_prune, dcp_sweep, dcp_remove
  *                          >>api_documents  dcp_metadata_*, dcp_manifest_*, dcp_validation_*, dcp_json_*,
- *                          dcp_yaml_parse
+ *                                           dcp_yaml_parse
  *                          >>api_plug       dcp_storage, dcp_coordinator, dcp_device, dcp_signer, dcp_verifier
+ *                          >>history        what has changed, and the old names
  *                          >>config         limits and switches
  *   2 foundations          >>compiler >>core >>platform >>sha256 >>json >>yaml >>integrity
  *   3 model                >>boxes >>names >>schema >>meta >>manifest >>file
@@ -1434,6 +1440,31 @@ struct dcp_verifier {
 DCPDEF dcp_signer dcp_hmac_signer(const void *key, size_t key_size, const char *key_id);
 DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 
+/* =====================================================================================================================
+ * >>history     What has changed for programs.
+ *
+ *   0.2.0  2026-11  Names begin with what they are asked of; where the old ones are needed for a while, define
+ *                   DCP_OLD_NAMES as 1 in every file that uses them. The next version has them no more.
+ *
+ *     dcp_tensor_count, _at, _find     dcp_checkpoint_tensor_count, dcp_checkpoint_tensor, dcp_checkpoint_find
+ *     dcp_find                         dcp_checkpoint_select
+ *     dcp_training_of, metadata_of, manifest_of, path_of, layout_of, warnings_of
+ *                                      dcp_checkpoint_training, _metadata, _manifest, _path, _layout, _warnings
+ *     dcp_report_of                    dcp_saver_report
+ *     dcp_field_find                   dcp_metadata_field
+ *     dcp_storage_delete               dcp_storage_remove
+ *     dcp_storage_write_all_io, read_all_io     dcp_storage_write_all, read_all: they take an io, which may be NULL
+ *     dcp_metadata_write_signed        dcp_metadata_write: it takes a signer, which may be NULL
+ *     dcp_storage_exists, info, additional_info, remove, dcp_metadata_read_file, write_file, dcp_manifest_read_file,
+ *     write_file                       take an io too: cancel, deadline, retry
+ *
+ *     New: dcp_read_shard, dcp_coordinator_is_broken, dcp_storage.interrupt, DCP_NO_MANIFEST, DCP_NO_RANKS.
+ *     Another meaning, so that old programs have to be looked at: dcp_saver_close returns the verdict that nobody has
+ *     asked for (DCP_OLD_NAMES drops it), and so does dcp_save_begin. Another form, without an old name: the members of
+ *     dcp_storage, and what the library keeps in a dcp_coordinator (`internal`).
+ *
+ *   0.1.0  2026-11  The first version.
+ * ================================================================================================================== */
 #ifdef __cplusplus
 }
 #endif
@@ -24228,16 +24259,7 @@ DCPI_OLD dcp_status dcpi_old_manifest_write_file(dcp_storage *storage, const cha
 #endif
 
 /* =====================================================================================================================
- * >>end         History and licence.
- *
- *   0.1.0  2026-11-21  sharded and single-file layouts, verify, map, slices, latest, list, prune, sweep, remove; local
- *                      and memory storage; one process or many ranks: thread group, MPI (dcp_mpi.h), coordinators of
- *                      the user's own; manifests in JSON and YAML with tiers, experts and versions, partial and lazy
- *                      loads, dcp_sync; saves in the background; GPUs (dcp_cuda.h)
- *              2026-11    dcp_saver_close returns the verdict that nobody has asked for, and so does
- *                      dcp_save_begin; warnings in all reports, dcp_report, dcp_checkpoint_warnings, dcp_log_stderr;
- *                      paths in reports are whole (DCP_PATH_SIZE); dcp_save_desc.extra and its like, dcp_tensor.extra:
- *                      unknown members are carried from one layout to another
+ * >>end         Licence.
  *
  * ---------------------------------------------------------------------------------------------------------------------
  * This software is available under two licences; choose whichever you prefer.

@@ -516,7 +516,9 @@ no_paths_of_one_machine() {
     [ -z "$found" ] || fail "$found"
 }
 clean_text() {
-    found=$(files | grep -E '\.(c|h|cc|cu|sh|py|awk|md)$|^Makefile$|^\.' | while read -r file; do
+    # tests/old_names is as it was written for 0.1.
+    found=$(files | grep -E '\.(c|h|cc|cu|sh|py|awk|md)$|^Makefile$|^\.' | grep -v '^tests/old_names/' |
+        while read -r file; do
         awk -v name="$file" '/[ \t\r]$/ { print name ":" FNR ": white space at the end" }
             /\t/ && name ~ /\.(c|h|sh|py)$/ { print name ":" FNR ": a tab" }
             length > 120 && !(/^\|/ && name ~ /\.md$/) { print name ":" FNR ": more than 120 columns" }' "$root/$file"
