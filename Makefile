@@ -234,7 +234,7 @@ build/test_engine.c: Makefile
 	done; echo 'int main(void) { return 0$(foreach name,$(ENGINE), | main_of_$(name)()); }'; } >$@
 $(foreach name,$(BUILT_VARIANTS),build/$(name)/test_engine): $(ENGINE:%=tests/test_%.c) $(HEADERS) build/statuses.h
 
-# Suites that take less to run than to build: by clang, not optimized, in a quarter of the time; by CC in `make test-all`.
+# Suites that take less to run than to build: by clang, not optimized, in a quarter of the time; in test-all by CC.
 QUICK := calls coord directory documents file_format fuzz golden json manifest platform pool storage yaml
 ifeq ($(WHOLE)$(filter-out default,$(origin CC)),)
 QUICK_CC := $(shell command -v clang 2>/dev/null)

@@ -355,6 +355,20 @@ static void world_end(world *w) {
     dcp_storage_close(w->storage);
     done();
 }
+/* In a world of each of the first forms, on disk and in memory; what was allocated there is freed. */
+static void in_each_world(int count, void (*body)(world *w)) {
+    int i, where;
+    for (where = 0; where <= 1; where++) {
+        for (i = 0; i < count; i++) {
+            int64_t live = hungry.live;
+            world w;
+            world_make(&w, &forms[i], where);
+            body(&w);
+            world_end(&w);
+            CHECK_INT(hungry.live, live);
+        }
+    }
+}
 static void world_keeps_old(world *w, int generation) { CHECK_INT(generation_at(w->storage, w->f, "old"), generation); }
 
 /* One round: the work with the n-th allocation failing. Returns 0 when n was beyond the last one. */
@@ -530,38 +544,20 @@ static dcp_status work_verify(world *w, dcp_error *err) {
     return status;
 }
 
-TEST(memory_fails_in_saves) {
-    int i, where;
-    for (where = 0; where <= 1; where++) {
-        for (i = 0; i < FORMS; i++) {
-            int64_t live = hungry.live;
-            world w;
-            world_make(&w, &forms[i], where);
-            starve(&w, "save", work_save_new, judge_new);
-            starve(&w, "overwrite", work_overwrite, judge_overwrite);
-            world_end(&w);
-            CHECK_INT(hungry.live, live);
-        }
-    }
+static void memory_fails_in_saves_body(world *w) {
+    starve(w, "save", work_save_new, judge_new);
+    starve(w, "overwrite", work_overwrite, judge_overwrite);
 }
-TEST(memory_fails_in_loads) {
-    int i, where;
-    for (where = 0; where <= 1; where++) {
-        for (i = 0; i < FORMS; i++) {
-            int64_t live = hungry.live;
-            world w;
-            world_make(&w, &forms[i], where);
-            starve(&w, "load", work_load, judge_read);
-            starve(&w, "load everything", work_load_all, judge_read);
-            starve(&w, "open, read, slices", work_open_read, judge_read);
-            starve(&w, "read_new", work_read_new, judge_read);
-            starve(&w, "map", work_map, judge_read);
-            starve(&w, "verify", work_verify, judge_read);
-            world_end(&w);
-            CHECK_INT(hungry.live, live);
-        }
-    }
+TEST(memory_fails_in_saves) { in_each_world(FORMS, memory_fails_in_saves_body); }
+static void memory_fails_in_loads_body(world *w) {
+    starve(w, "load", work_load, judge_read);
+    starve(w, "load everything", work_load_all, judge_read);
+    starve(w, "open, read, slices", work_open_read, judge_read);
+    starve(w, "read_new", work_read_new, judge_read);
+    starve(w, "map", work_map, judge_read);
+    starve(w, "verify", work_verify, judge_read);
 }
+TEST(memory_fails_in_loads) { in_each_world(FORMS, memory_fails_in_loads_body); }
 
 /* ---- a directory of checkpoints ---------------------------------------------------------------------------------- */
 static dcp_status work_list(world *w, dcp_error *err) {
@@ -666,27 +662,18 @@ static void judge_sweep(world *w, dcp_status status, const snapshot *before) {
     check_clean_after_sweep(w->storage, 3);
     world_fill(w);
 }
-TEST(memory_fails_in_directories) {
-    int i, where;
-    for (where = 0; where <= 1; where++) {
-        for (i = 0; i < 2; i++) {                       /* sharded, single */
-            int64_t live = hungry.live;
-            world w;
-            /* directories on disk are the same in both layouts */
-            if (where == 0 && i == 1 && !test_is_whole()) continue;
-            world_make(&w, &forms[i], where);
-            world_fill(&w);
-            starve(&w, "list", work_list, judge_read);
-            starve(&w, "latest", work_latest, judge_read);
-            w.in_memory = 2;                            /* what is removed was alive */
-            starve(&w, "prune", work_prune, judge_prune);
-            starve(&w, "remove", work_remove, judge_remove);
-            starve(&w, "sweep", work_sweep, judge_sweep);
-            world_end(&w);
-            CHECK_INT(hungry.live, live);
-        }
-    }
+static void memory_fails_in_directories_body(world *w) {
+    /* directories on disk are the same in both layouts */
+    if (!w->in_memory && w->f == &forms[1] && !test_is_whole()) return;
+    world_fill(w);
+    starve(w, "list", work_list, judge_read);
+    starve(w, "latest", work_latest, judge_read);
+    w->in_memory = 2;                            /* what is removed was alive */
+    starve(w, "prune", work_prune, judge_prune);
+    starve(w, "remove", work_remove, judge_remove);
+    starve(w, "sweep", work_sweep, judge_sweep);
 }
+TEST(memory_fails_in_directories) { in_each_world(2, memory_fails_in_directories_body); }
 
 /* So many entries that their texts need a second block of memory, which a text between a path and its end asks for. */
 #define MANY 44
@@ -871,25 +858,18 @@ static void world_document(world *w) {
     CHECK_OK(dcp_metadata_parse(w->text, w->size, &w->metadata, NULL));
     w->metadata->timestamp = "2026-01-02T03:04:05.000006Z";
 }
-TEST(memory_fails_in_documents) {
-    int64_t live = hungry.live;
-    int where;
-    for (where = 0; where <= 1; where++) {
-        world w;
-        world_make(&w, &forms[0], where);
-        world_document(&w);
-        starve(&w, "parse", work_parse, judge_read);
-        starve(&w, "write", work_write, judge_read);
-        starve(&w, "validate", work_validate, judge_read);
-        starve(&w, "build", work_build, judge_read);
-        starve(&w, "read_file", work_read_file, judge_read);
-        starve(&w, "write_file", work_write_file, judge_file);
-        starve(&w, "json parse and write", work_json_parse, judge_read);
-        starve(&w, "json build", work_json_build, judge_read);
-        world_end(&w);
-        CHECK_INT(hungry.live, live);
-    }
+static void memory_fails_in_documents_body(world *w) {
+    world_document(w);
+    starve(w, "parse", work_parse, judge_read);
+    starve(w, "write", work_write, judge_read);
+    starve(w, "validate", work_validate, judge_read);
+    starve(w, "build", work_build, judge_read);
+    starve(w, "read_file", work_read_file, judge_read);
+    starve(w, "write_file", work_write_file, judge_file);
+    starve(w, "json parse and write", work_json_parse, judge_read);
+    starve(w, "json build", work_json_build, judge_read);
 }
+TEST(memory_fails_in_documents) { in_each_world(1, memory_fails_in_documents_body); }
 
 /* ---- storages ---------------------------------------------------------------------------------------------------- */
 static dcp_status storage_tour(dcp_storage *s, dcp_error *err) {
@@ -934,17 +914,11 @@ static dcp_status provider_never(const dcp_storage_options *options, dcp_storage
     *out = NULL;
     return dcpi_fail(err, DCP_E_UNSUPPORTED, "said by the test");
 }
+static void memory_fails_in_storages_body(world *w) { starve(w, "storage calls", work_storage, judge_read); }
 TEST(memory_fails_in_storages) {
     int64_t live = hungry.live;
     dcp_error err;
-    int where;
-    for (where = 0; where <= 1; where++) {
-        world w;
-        world_make(&w, &forms[0], where);
-        starve(&w, "storage calls", work_storage, judge_read);
-        world_end(&w);
-        CHECK_INT(hungry.live, live);
-    }
+    in_each_world(1, memory_fails_in_storages_body);
     hungry_fail(1, 1);
     CHECK_INT(dcp_storage_register("hungry-test", provider_never, &err), DCP_E_MEMORY);
     hungry_fail(0, 0);
@@ -1026,6 +1000,17 @@ static void world_make_faulty(world *w, const form *f, int is_in_memory) {
 static void world_end_faulty(world *w) {
     fault_close(&faulty);
     world_end(w);
+}
+static void in_each_faulty_world(int count, void (*body)(world *w)) {
+    int i, where;
+    for (where = 0; where <= 1; where++) {
+        for (i = 0; i < count; i++) {
+            world w;
+            world_make_faulty(&w, &forms[i], where);
+            body(&w);
+            world_end_faulty(&w);
+        }
+    }
 }
 
 typedef struct attempt {
@@ -1157,18 +1142,11 @@ static void judge_save(attempt *r, const char *path, int before, size_t checkpoi
 static void judge_save_new(attempt *r) { judge_save(r, "fresh", -(int)DCP_E_NOT_FOUND, 2); }
 static void judge_save_over(attempt *r) { judge_save(r, "old", 1, 1); }
 
-TEST(storage_fails_in_saves) {
-    int i, where;
-    for (where = 0; where <= 1; where++) {
-        for (i = 0; i < 4; i++) {
-            world w;
-            world_make_faulty(&w, &forms[i], where);
-            rounds(&w, "save", work_save_new, judge_save_new);
-            rounds(&w, "overwrite", work_overwrite, judge_save_over);
-            world_end_faulty(&w);
-        }
-    }
+static void storage_fails_in_saves_body(world *w) {
+    rounds(w, "save", work_save_new, judge_save_new);
+    rounds(w, "overwrite", work_overwrite, judge_save_over);
 }
+TEST(storage_fails_in_saves) { in_each_faulty_world(4, storage_fails_in_saves_body); }
 
 /* ---- with workers ------------------------------------------------------------------------------------------------ */
 static dcp_status large_faulty(world *w, unsigned char *bytes, int is_save, fault_kind kind, int64_t n, int sys,
@@ -1548,22 +1526,15 @@ static void judge_sweeping(attempt *r) {
     if (r->status) CHECK_INT(r->status, dcpi_os_status(r->way->sys));
     judge_sweep(r->w, DCP_E_IO, &r->before);
 }
-TEST(storage_fails_in_loads) {
-    int i, where;
-    for (where = 0; where <= 1; where++) {
-        for (i = 0; i < 4; i++) {
-            world w;
-            world_make_faulty(&w, &forms[i], where);
-            rounds(&w, "load", work_load, judge_reading);
-            rounds(&w, "load everything", work_load_all, judge_reading);
-            rounds(&w, "open, read, slices", work_open_read, judge_reading);
-            rounds(&w, "read_new", work_read_new, judge_reading);
-            rounds(&w, "map", work_map, judge_reading);
-            rounds(&w, "verify", work_verify, judge_reading);
-            world_end_faulty(&w);
-        }
-    }
+static void storage_fails_in_loads_body(world *w) {
+    rounds(w, "load", work_load, judge_reading);
+    rounds(w, "load everything", work_load_all, judge_reading);
+    rounds(w, "open, read, slices", work_open_read, judge_reading);
+    rounds(w, "read_new", work_read_new, judge_reading);
+    rounds(w, "map", work_map, judge_reading);
+    rounds(w, "verify", work_verify, judge_reading);
 }
+TEST(storage_fails_in_loads) { in_each_faulty_world(4, storage_fails_in_loads_body); }
 /* "Not there", said of anything but the checkpoint itself, is some other trouble: DCP_E_NOT_FOUND means a first start,
  * and nothing else. */
 /* the calls that may truly find that there is no checkpoint */
@@ -1613,22 +1584,15 @@ TEST(what_a_storage_does_not_find_is_no_first_start) {
         world_end_faulty(&w);
     }
 }
-TEST(storage_fails_in_directories) {
-    int i, where;
-    for (where = 0; where <= 1; where++) {
-        for (i = 0; i < 2; i++) {
-            world w;
-            world_make_faulty(&w, &forms[i], where);
-            world_fill(&w);
-            rounds(&w, "list", work_list, judge_reading);
-            rounds(&w, "latest", work_latest, judge_latest);
-            rounds(&w, "prune", work_prune, judge_pruning);
-            rounds(&w, "remove", work_remove, judge_removing);
-            rounds(&w, "sweep", work_sweep, judge_sweeping);
-            world_end_faulty(&w);
-        }
-    }
+static void storage_fails_in_directories_body(world *w) {
+    world_fill(w);
+    rounds(w, "list", work_list, judge_reading);
+    rounds(w, "latest", work_latest, judge_latest);
+    rounds(w, "prune", work_prune, judge_pruning);
+    rounds(w, "remove", work_remove, judge_removing);
+    rounds(w, "sweep", work_sweep, judge_sweeping);
 }
+TEST(storage_fails_in_directories) { in_each_faulty_world(2, storage_fails_in_directories_body); }
 
 /* ---- every instant ----------------------------------------------------------------------------------------------- */
 typedef struct instants { world *w; const char *path; int one, other; char wrong[300]; char trace[8192]; } instants;
@@ -1766,18 +1730,11 @@ static void cancel_other(world *w, const char *name, world_work work) {
     }
     done();
 }
-TEST(cancelled_in_every_call_of_a_save) {
-    int f, where;
-    for (where = 0; where <= 1; where++) {
-        for (f = 0; f < 4; f++) {
-            world w;
-            world_make_faulty(&w, &forms[f], where);
-            cancel_save(&w, "save", work_save_new, "fresh", 2);
-            cancel_save(&w, "overwrite", work_overwrite, "old", 1);
-            world_end_faulty(&w);
-        }
-    }
+static void cancelled_in_every_call_of_a_save_body(world *w) {
+    cancel_save(w, "save", work_save_new, "fresh", 2);
+    cancel_save(w, "overwrite", work_overwrite, "old", 1);
 }
+TEST(cancelled_in_every_call_of_a_save) { in_each_faulty_world(4, cancelled_in_every_call_of_a_save_body); }
 static dcp_status work_load_c(world *w, dcp_error *err) {
     int generation;
     dcp_status status = load(w->use, w->f, "c", &generation, err);
@@ -2435,6 +2392,18 @@ static void check_one_winner(dcp_storage *storage, const rival *a, const rival *
     CHECK_INT(generation_at(storage, winner->f, "p"), winner->generation);
     CHECK_OK_MESSAGE(verify_at(storage, winner->f, "p", &err), err.message);
 }
+static void on_each_storage(void (*body)(dcp_storage *storage, int f)) {
+    int where, f;
+    for (where = 0; where <= 1; where++) {
+        for (f = 0; f < 2; f++) {
+            dcp_storage *storage = where ? in_memory() : local_at(test_ram_dir());
+            doing("%s, where %d", forms[f].name, where);
+            body(storage, f);
+            dcp_storage_close(storage);
+            done();
+        }
+    }
+}
 TEST(two_threads_save_one_path) {
     int f, round_number, where;
     for (where = 0; where <= 1; where++) {
@@ -2577,99 +2546,75 @@ static void worker_make(worker *w, dcp_storage *storage, const form *f, const ch
     w->path = path;
     w->steps = steps;
 }
-TEST(two_paths_of_one_directory_do_not_disturb_each_other) {
-    int where, f;
-    for (where = 0; where <= 1; where++) {
-        for (f = 0; f < 2; f++) {
-            dcp_storage *storage = where ? in_memory() : local_at(test_ram_dir());
-            worker a, b;
-            dcpi_thread thread;
-            snapshot now;
-            doing("%s, where %d", forms[f].name, where);
-            worker_make(&a, storage, &forms[f], "a", 0);
-            worker_make(&b, storage, &forms[f], "b", 0);
-            CHECK_INT(dcpi_thread_start(&thread, work_often, &a), 0);
-            work_often(&b);
-            dcpi_thread_join(&thread);
-            CHECK_OK_MESSAGE(a.status, a.err.message);
-            CHECK_OK_MESSAGE(b.status, b.err.message);
-            CHECK_INT(generation_at(storage, &forms[f], "a"), 1 + (OFTEN - 1) % GENERATIONS);
-            CHECK_INT(generation_at(storage, &forms[f], "b"), 1 + (OFTEN - 1) % GENERATIONS);
-            snapshot_take(storage, &now);
-            CHECK_INT(now.count, f == 0 ? 4 : 2);       /* each cleaned up after itself, and not after the other */
-            dcp_storage_close(storage);
-            done();
-        }
-    }
+static void two_paths_of_one_directory_do_not_disturb_each_other_body(dcp_storage *storage, int f) {
+    worker a, b;
+    dcpi_thread thread;
+    snapshot now;
+    worker_make(&a, storage, &forms[f], "a", 0);
+    worker_make(&b, storage, &forms[f], "b", 0);
+    CHECK_INT(dcpi_thread_start(&thread, work_often, &a), 0);
+    work_often(&b);
+    dcpi_thread_join(&thread);
+    CHECK_OK_MESSAGE(a.status, a.err.message);
+    CHECK_OK_MESSAGE(b.status, b.err.message);
+    CHECK_INT(generation_at(storage, &forms[f], "a"), 1 + (OFTEN - 1) % GENERATIONS);
+    CHECK_INT(generation_at(storage, &forms[f], "b"), 1 + (OFTEN - 1) % GENERATIONS);
+    snapshot_take(storage, &now);
+    CHECK_INT(now.count, f == 0 ? 4 : 2);       /* each cleaned up after itself, and not after the other */
 }
-TEST(sweep_and_prune_beside_saves) {
-    int where, f;
-    for (where = 0; where <= 1; where++) {
-        for (f = 0; f < 2; f++) {
-            dcp_storage *storage = where ? in_memory() : local_at(test_ram_dir());
-            worker w;
-            dcpi_thread thread;
-            dcp_error err;
-            dcp_status status = DCP_OK;
-            doing("%s, where %d", forms[f].name, where);
-            worker_make(&w, storage, &forms[f], "s", 1);
-            CHECK_INT(dcpi_thread_start(&thread, work_often, &w), 0);
-            while (!dcpi_flag_get(&w.finished) && status == DCP_OK) {
-                dcp_sweep_desc sweep_desc = DCP_ZERO;
-                dcp_prune_desc prune_desc = DCP_ZERO;
-                io_make(&sweep_desc.io, storage);
-                io_make(&prune_desc.io, storage);
-                status = dcp_sweep(&sweep_desc, NULL, &err);
-                if (!status) status = dcp_prune(&prune_desc, NULL, &err);
-            }
-            dcpi_thread_join(&thread);
-            CHECK_OK_MESSAGE(w.status, w.err.message);
-            CHECK_OK_MESSAGE(status, err.message);
-            CHECK_INT(generation_at(storage, &forms[f], "s099"), 1 + 99 % GENERATIONS);
-            dcp_storage_close(storage);
-            done();
-        }
+TEST(two_paths_of_one_directory_do_not_disturb_each_other) { on_each_storage(two_paths_of_one_directory_do_not_disturb_each_other_body); }
+static void sweep_and_prune_beside_saves_body(dcp_storage *storage, int f) {
+    worker w;
+    dcpi_thread thread;
+    dcp_error err;
+    dcp_status status = DCP_OK;
+    worker_make(&w, storage, &forms[f], "s", 1);
+    CHECK_INT(dcpi_thread_start(&thread, work_often, &w), 0);
+    while (!dcpi_flag_get(&w.finished) && status == DCP_OK) {
+        dcp_sweep_desc sweep_desc = DCP_ZERO;
+        dcp_prune_desc prune_desc = DCP_ZERO;
+        io_make(&sweep_desc.io, storage);
+        io_make(&prune_desc.io, storage);
+        status = dcp_sweep(&sweep_desc, NULL, &err);
+        if (!status) status = dcp_prune(&prune_desc, NULL, &err);
     }
+    dcpi_thread_join(&thread);
+    CHECK_OK_MESSAGE(w.status, w.err.message);
+    CHECK_OK_MESSAGE(status, err.message);
+    CHECK_INT(generation_at(storage, &forms[f], "s099"), 1 + 99 % GENERATIONS);
 }
+TEST(sweep_and_prune_beside_saves) { on_each_storage(sweep_and_prune_beside_saves_body); }
 /* There is a checkpoint at every instant, so it is found at every instant. */
-TEST(latest_and_list_while_the_checkpoint_is_replaced) {
-    int where, f;
-    for (where = 0; where <= 1; where++) {
-        for (f = 0; f < 2; f++) {
-            dcp_storage *storage = where ? in_memory() : local_at(test_ram_dir());
-            worker w;
-            dcpi_thread thread;
-            dcp_error err;
-            dcp_status status = DCP_OK;
-            doing("%s, where %d", forms[f].name, where);
-            must_save(storage, &forms[f], "p", 1, 0);
-            worker_make(&w, storage, &forms[f], "p", 0);
-            CHECK_INT(dcpi_thread_start(&thread, work_often, &w), 0);
-            while (!dcpi_flag_get(&w.finished) && status == DCP_OK) {
-                dcp_latest_desc latest = DCP_ZERO;
-                dcp_list_desc list = DCP_ZERO;
-                dcp_list_entry *entries;
-                size_t count;
-                char *path;
-                io_make(&latest.io, storage);
-                io_make(&list.io, storage);
-                status = dcp_latest(&latest, &path, &err);
-                dcp_free(path);
-                if (!status) status = dcp_list(&list, &entries, &count, &err);
-                if (!status && count != 1)
-                    status = dcpi_fail(&err, DCP_E_NOT_FOUND, "the list has %d entries", (int)count);
-                if (!status && entries[0].status)
-                    status = dcpi_fail(&err, entries[0].status, "list: %s", entries[0].message);
-                if (!status) dcp_free(entries);
-            }
-            dcpi_thread_join(&thread);
-            CHECK_OK_MESSAGE(w.status, w.err.message);
-            CHECK_OK_MESSAGE(status, err.message);
-            dcp_storage_close(storage);
-            done();
-        }
+static void latest_and_list_while_the_checkpoint_is_replaced_body(dcp_storage *storage, int f) {
+    worker w;
+    dcpi_thread thread;
+    dcp_error err;
+    dcp_status status = DCP_OK;
+    must_save(storage, &forms[f], "p", 1, 0);
+    worker_make(&w, storage, &forms[f], "p", 0);
+    CHECK_INT(dcpi_thread_start(&thread, work_often, &w), 0);
+    while (!dcpi_flag_get(&w.finished) && status == DCP_OK) {
+        dcp_latest_desc latest = DCP_ZERO;
+        dcp_list_desc list = DCP_ZERO;
+        dcp_list_entry *entries;
+        size_t count;
+        char *path;
+        io_make(&latest.io, storage);
+        io_make(&list.io, storage);
+        status = dcp_latest(&latest, &path, &err);
+        dcp_free(path);
+        if (!status) status = dcp_list(&list, &entries, &count, &err);
+        if (!status && count != 1)
+            status = dcpi_fail(&err, DCP_E_NOT_FOUND, "the list has %d entries", (int)count);
+        if (!status && entries[0].status)
+            status = dcpi_fail(&err, entries[0].status, "list: %s", entries[0].message);
+        if (!status) dcp_free(entries);
     }
+    dcpi_thread_join(&thread);
+    CHECK_OK_MESSAGE(w.status, w.err.message);
+    CHECK_OK_MESSAGE(status, err.message);
 }
+TEST(latest_and_list_while_the_checkpoint_is_replaced) { on_each_storage(latest_and_list_while_the_checkpoint_is_replaced_body); }
 
 /* ---- a tensor that changes while it is saved --------------------------------------------------------------------- */
 typedef struct scribbler { volatile unsigned char *bytes; size_t size; volatile int stop; } scribbler;
