@@ -11895,6 +11895,20 @@ static dcp_status dcpi_storage_remove_version(dcp_storage *s, const char *key, c
 static dcp_status dcpi_storage_remove(dcp_storage *s, const char *key, dcp_error *err) {
     return dcpi_storage_remove_version(s, key, NULL, err);
 }
+/* Stats or removes many, in one call where the storage has one. Then dcpi_storage_answer tells of each. */
+static void dcpi_storage_batch(dcp_storage *s, dcp_batch_kind what, dcp_batch_item *items, size_t count) {
+    size_t i;
+    for (i = 0; i < count; i++) items[i].status = DCP_PENDING;
+    if (s->batch && count > 1) s->batch(s->context, what, items, count);
+}
+/* What was not answered, or oddly, is asked for alone, and fails there with its reason. */
+static dcp_status dcpi_storage_answer(dcp_storage *s, dcp_batch_kind what, dcp_batch_item *item, dcp_error *err) {
+    if (what == DCP_BATCH_STAT && item->status == DCP_E_NOT_FOUND)
+        return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no \"%s\"", item->path);
+    if (item->status == DCP_OK && item->info.size >= 0) return dcpi_succeed(err);
+    return what == DCP_BATCH_STAT ? dcpi_storage_stat(s, item->path, &item->info, err)
+                                  : dcpi_storage_remove(s, item->path, err);
+}
 /* A storage without the flag has nothing to sync; the save's report says so. */
 static dcp_status dcpi_storage_sync_directory(dcp_storage *s, const char *directory, dcp_error *err) {
     (void)dcpi_succeed(err);
@@ -12873,6 +12887,38 @@ static char *dcpi_place_key(const dcpi_place *place, const char *name, dcp_error
     char *key = (char *)dcpi_alloc(size, err);
     if (key) (void)snprintf(key, size, "%s%s%s", place->directory, place->directory[0] ? "/" : "", name);
     return key;
+}
+/* Some files of the place that are stated or removed together. */
+#define DCPI_BATCH 64
+typedef struct dcpi_batch {
+    const dcpi_place *place; dcp_batch_kind what;
+    dcp_batch_item items[DCPI_BATCH]; size_t count;
+} dcpi_batch;
+
+static dcpi_batch *dcpi_batch_new(const dcpi_place *place, dcp_batch_kind what, dcp_error *err) {
+    dcpi_batch *b = (dcpi_batch *)dcpi_alloc_array(1, sizeof *b, err);
+    if (!b) return NULL;
+    b->place = place;
+    b->what = what;
+    return b;
+}
+static void dcpi_batch_clear(dcpi_batch *b) {
+    while (b->count > 0) dcpi_free((void *)b->items[--b->count].path);
+}
+static void dcpi_batch_free(dcpi_batch *b) {
+    if (b) dcpi_batch_clear(b);
+    dcpi_free(b);
+}
+static dcp_status dcpi_batch_add(dcpi_batch *b, const char *name, dcp_error *err) {
+    char *key = dcpi_place_key(b->place, name, err);
+    if (!key) return DCP_E_MEMORY;
+    memset(&b->items[b->count], 0, sizeof b->items[0]);
+    b->items[b->count++].path = key;
+    return DCP_OK;
+}
+static void dcpi_batch_run(dcpi_batch *b) { dcpi_storage_batch(b->place->storage, b->what, b->items, b->count); }
+static dcp_status dcpi_batch_answer(dcpi_batch *b, size_t at, dcp_error *err) {
+    return dcpi_storage_answer(b->place->storage, b->what, &b->items[at], err);
 }
 static dcp_status dcpi_place_list(const dcpi_place *place, dcp_list_kind what, dcpi_storage_each each, void *user,
                                   dcp_error *err) {
@@ -17188,16 +17234,26 @@ static int dcpi_pool_lock_take(dcpi_op *op, const dcpi_place *place, dcpi_lock *
     return 0;
 }
 /* Strikes out what is not there any more. */
-static void dcpi_removal_present(const dcpi_place *place, dcpi_names *names) {
-    size_t i, count = 0;
-    for (i = 0; i < names->count; i++) {
-        dcp_object_info info;
-        dcp_error ignored;
-        const dcp_status status = dcpi_place_stat(place, names->items[i], &info, &ignored);
-        if (status == DCP_E_NOT_FOUND || status == DCP_E_MEMORY) dcpi_free(names->items[i]);
-        else names->items[count++] = names->items[i];
+static dcp_status dcpi_removal_present(const dcpi_place *place, dcpi_names *names, dcp_error *err) {
+    dcpi_batch *b = dcpi_batch_new(place, DCP_BATCH_STAT, err);
+    dcp_status status = b ? DCP_OK : DCP_E_MEMORY;
+    size_t at = 0, k, count = 0;
+    dcp_error ignored;
+    while (at < names->count && !status) {
+        dcpi_batch_clear(b);
+        for (k = at; k < names->count && b->count < DCPI_BATCH && !status; k++)
+            status = dcpi_batch_add(b, names->items[k], err);
+        if (status) break;
+        dcpi_batch_run(b);
+        for (k = 0; k < b->count; k++, at++) {
+            if (dcpi_batch_answer(b, k, &ignored) == DCP_E_NOT_FOUND) dcpi_free(names->items[at]);
+            else names->items[count++] = names->items[at];
+        }
     }
+    while (at < names->count) names->items[count++] = names->items[at++];
     names->count = count;
+    dcpi_batch_free(b);
+    return status;
 }
 /* Which commit files are there, and which writing of each: name, size, time, and their ends: a save id, or a
  * document's digest, is in one of them. */
@@ -17278,6 +17334,16 @@ static dcp_status dcpi_names_add_data(dcpi_names *names, const char *commit, con
     }
     return status;
 }
+static void dcpi_refs_remove(dcpi_op *op, dcpi_batch *gone) {
+    dcp_error err;
+    size_t i;
+    dcpi_batch_run(gone);
+    for (i = 0; i < gone->count; i++)
+        if (dcpi_batch_answer(gone, i, &err))
+            dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", dcpi_place_name(gone->place, gone->items[i].path),
+                        err.message);
+    dcpi_batch_clear(gone);
+}
 /* After an overwrite: removes the data files of the displaced document (`data`) that no other document names. own: the
  * new one's name, if it names only files of its own, so that it need not be read; NULL: it may name some of the same.
  * pool: the save id, if other manifests may come to name them; else NULL, and is_locked says whether the lock has been
@@ -17288,21 +17354,25 @@ static void dcpi_refs_remove_displaced(dcpi_op *op, const dcpi_place *place, cha
     dcpi_names known;
     dcp_error err;
     dcpi_lock lock = DCP_ZERO;
+    dcpi_batch *gone = NULL;
     size_t i;
     dcp_status status = DCP_OK;
     known.items = &own;
     known.count = known.capacity = 1;
     if (pool && !dcpi_pool_lock_take(op, place, &lock, &status, &err) && !status) return;
-    if (pool && !status) dcpi_removal_present(place, data);
+    if (pool && !status) status = dcpi_removal_present(place, data, &err);
     if (!status) status = dcpi_own_strike(op, place, data, &err);
     if (!status && pool) status = dcpi_refs_settle(op, place, NULL, NULL, DCP_GRACE_SECONDS, pool, &refs, &err);
     else if (!status) status = dcpi_refs_collect(op, place, own ? &known : NULL, NULL, &refs, &err);
-    for (i = 0; i < data->count && !status && !refs.unread && !refs.pending; i++) {
+    if (!status && !refs.unread && !refs.pending && !(gone = dcpi_batch_new(place, DCP_BATCH_REMOVE, &err)))
+        status = DCP_E_MEMORY;
+    for (i = 0; i < data->count && gone && !status; i++) {
         const char *name = data->items[i];
-        if ((!is_locked && dcpi_removal_needs_lock(name)) || dcpi_names_has(&refs.names, name)) continue;
-        if (dcpi_place_remove(place, name, &err))
-            dcpi_op_log(op, DCP_LOG_WARNING, "left %s for sweep: %s", name, err.message);
+        const int stays = (!is_locked && dcpi_removal_needs_lock(name)) || dcpi_names_has(&refs.names, name);
+        if (!stays) status = dcpi_batch_add(gone, name, &err);
+        if (gone->count == DCPI_BATCH || i + 1 == data->count) dcpi_refs_remove(op, gone);
     }
+    dcpi_batch_free(gone);
     if (status) dcpi_op_log(op, DCP_LOG_WARNING, "the replaced checkpoint's files are left for sweep: %s", err.message);
     dcpi_names_free(&refs.names);
     dcpi_lock_release(&lock);
@@ -19031,15 +19101,48 @@ static dcp_status dcpi_save_write_again(dcpi_save *s, dcpi_write_once_fn once, d
     } while (status && s->published.count == 0 && dcpi_save_may_write_again(s, attempt, &s->has_id, err));
     return status ? err->status : DCP_OK;
 }
-/* A file that the document will name is there, with its size. */
-static dcp_status dcpi_save_check_file(const dcpi_save *s, const char *path, int64_t size, int rank, dcp_error *err) {
-    dcp_object_info info;
-    dcp_status status = dcpi_place_stat(&s->place, path, &info, err);
-    if (status == DCP_E_NOT_FOUND) err->status = status = DCP_E_INCOMPLETE;
-    if (!status && info.size != size)
-        status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes, not the %" PRId64
-                           " that it was saved with", s->place.shown, path, info.size, size);
-    if (status) err->rank = rank;
+/* The files that the document will name are there, with their sizes; looked at some at a time. */
+typedef struct dcpi_checks { dcpi_batch *batch; int64_t sizes[DCPI_BATCH]; int ranks[DCPI_BATCH]; } dcpi_checks;
+static dcp_status dcpi_checks_run(dcpi_checks *c, dcp_error *err) {
+    dcpi_batch *b = c->batch;
+    dcp_status status = DCP_OK;
+    size_t i;
+    dcpi_batch_run(b);
+    for (i = 0; i < b->count && !status; i++) {
+        status = dcpi_batch_answer(b, i, err);
+        if (status == DCP_E_NOT_FOUND) err->status = status = DCP_E_INCOMPLETE;
+        if (!status && b->items[i].info.size != c->sizes[i])
+            status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes, not the %" PRId64
+                               " that it was saved with", b->place->shown, dcpi_place_name(b->place, b->items[i].path),
+                               b->items[i].info.size, c->sizes[i]);
+        if (status) err->rank = c->ranks[i];
+    }
+    dcpi_batch_clear(b);
+    return status;
+}
+static dcp_status dcpi_checks_add(dcpi_checks *c, const char *path, int64_t size, int rank, dcp_error *err) {
+    const size_t at = c->batch->count;
+    const dcp_status status = dcpi_batch_add(c->batch, path, err);
+    if (status) return status;
+    c->sizes[at] = size;
+    c->ranks[at] = rank;
+    return at + 1 < DCPI_BATCH ? DCP_OK : dcpi_checks_run(c, err);
+}
+/* one: the name of the file of part i, its size and its rank, added to the checks. */
+typedef dcp_status (*dcpi_check_one)(const dcpi_save *s, dcpi_checks *c, size_t i, dcp_error *err);
+static dcp_status dcpi_save_check_files(dcpi_save *s, dcpi_check_one one, size_t count, dcp_error *err) {
+    dcpi_checks *c = (dcpi_checks *)dcpi_alloc_array(1, sizeof *c, err);
+    dcp_status status = c ? DCP_OK : DCP_E_MEMORY;
+    size_t i;
+    if (c) c->batch = dcpi_batch_new(&s->place, DCP_BATCH_STAT, err);
+    if (c && !c->batch) status = DCP_E_MEMORY;
+    for (i = 0; i < count && !status; i++) {
+        if ((i & 255) == 255) status = dcpi_op_check(&s->op, err);
+        if (!status) status = one(s, c, i, err);
+    }
+    if (!status) status = dcpi_checks_run(c, err);
+    if (c) dcpi_batch_free(c->batch);
+    dcpi_free(c);
     return status;
 }
 
@@ -19065,15 +19168,13 @@ static dcp_status dcpi_shards_write_once(dcpi_save *s, int attempt, dcp_error *e
 static dcp_status dcpi_shards_write(dcpi_save *s, dcp_error *err) {
     return dcpi_save_write_again(s, dcpi_shards_write_once, err);
 }
-static dcp_status dcpi_shards_check(dcpi_save *s, dcp_error *err) {
+static dcp_status dcpi_shards_check_one(const dcpi_save *s, dcpi_checks *c, size_t i, dcp_error *err) {
     char name[DCPI_SHARD_NAME];
-    dcp_status status = DCP_OK;
-    int r;
-    for (r = 0; r < s->op.team.world_size && !status; r++) {
-        status = dcpi_shards_name(s, r, s->parts[r].has_id, name, err);
-        if (!status) status = dcpi_save_check_file(s, name, s->parts[r].file_size, r, err);
-    }
-    return status;
+    const dcp_status status = dcpi_shards_name(s, (int)i, s->parts[i].has_id, name, err);
+    return status ? status : dcpi_checks_add(c, name, s->parts[i].file_size, (int)i, err);
+}
+static dcp_status dcpi_shards_check(dcpi_save *s, dcp_error *err) {
+    return dcpi_save_check_files(s, dcpi_shards_check_one, (size_t)s->op.team.world_size, err);
 }
 
 /* ---- the single file (seed 002) -------------------------------------------------------------------------------------
@@ -19642,17 +19743,13 @@ static void dcpi_pool_learn(dcpi_save *s, const dcpi_part *part, dcpi_wire *from
             from->failed = 1;
     }
 }
-static dcp_status dcpi_pool_check(dcpi_save *s, dcp_error *err) {
+static dcp_status dcpi_pool_check_one(const dcpi_save *s, dcpi_checks *c, size_t i, dcp_error *err) {
     char path[DCP_LIMIT_PATH + 64];
-    dcp_status status = DCP_OK;
-    size_t i;
-    for (i = 0; i < s->entry_count && !status; i++) {
-        if ((i & 255) == 255) status = dcpi_op_check(&s->op, err);
-        if (status) break;
-        dcpi_pool_path_of(s, &s->pool.entries[i], path, sizeof path);
-        status = dcpi_save_check_file(s, path, s->entries[i].size, s->entries[i].rank, err);
-    }
-    return status;
+    dcpi_pool_path_of(s, &s->pool.entries[i], path, sizeof path);
+    return dcpi_checks_add(c, path, s->entries[i].size, s->entries[i].rank, err);
+}
+static dcp_status dcpi_pool_check(dcpi_save *s, dcp_error *err) {
+    return dcpi_save_check_files(s, dcpi_pool_check_one, s->entry_count, err);
 }
 
 /* ---- the manifest layout: the document ------------------------------------------------------------------------------
@@ -23051,7 +23148,8 @@ static dcp_status dcpi_remove_files(dcpi_remover *r, dcp_error *err) {
     size_t i;
     dcp_status status = dcpi_remove_commits(r, &has_pool, err);
     if (!status && has_pool && data->count > 0 && !r->dry_run) {
-        if (dcpi_pool_lock_take(r->op, r->place, &lock, &status, err)) dcpi_removal_present(r->place, data);
+        if (dcpi_pool_lock_take(r->op, r->place, &lock, &status, err))
+            status = dcpi_removal_present(r->place, data, err);
         else if (!status) dcpi_names_free(data);        /* nothing to do any more */
     }
     if (!status && has_pool && data->count > 0)

@@ -188,7 +188,7 @@ in dcpi_save_publish
 in dcpi_finish_run
 - dcpi_beacon_remove(s);
 + dcpi_beacon_remove(s); if (MUTANT && s->op.team.rank > 0) dcpi_mutant_now(s);
-in dcpi_save_check_file
+in dcpi_checks_run
 - dcp_object_info info;
 + dcp_object_info info; if (MUTANT) return DCP_OK;
 
