@@ -189,8 +189,8 @@ in dcpi_finish_run
 - dcpi_beacon_remove(s);
 + dcpi_beacon_remove(s); if (MUTANT && s->op.team.rank > 0) dcpi_mutant_now(s);
 in dcpi_checks_run
-- dcp_object_info info;
-+ dcp_object_info info; if (MUTANT) return DCP_OK;
+- dcpi_batch_run(b);
++ if (MUTANT) { dcpi_batch_clear(b); return DCP_OK; } dcpi_batch_run(b);
 
 name UNKNOWN removes what it made
 caught crash unknown_removes_nothing
