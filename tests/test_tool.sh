@@ -111,7 +111,7 @@ impatient_tool() {
 version() { run 0 --version; has "$out" "dcptool "; lines "$out" 1; is "$err" ""; }
 help_overall() {
     run 0 --help
-    for c in ls info verify diff extract convert sign sync latest prune sweep; do has "$out" "  $c "; done
+    for c in ls info verify stats diff extract convert sign sync latest prune sweep; do has "$out" "  $c "; done
     has "$out" "Exit codes:"
     is "$(printf '%s\n' "$out" | head -n 4 | grep -c '^  dcptool ')" 3
     is "$(printf '%s\n' "$out" | awk 'length > 80 || / $/')" ""
@@ -122,7 +122,7 @@ help_overall() {
     is "$err" ""
 }
 help_commands() {
-    for c in ls info verify diff extract convert sign sync latest prune sweep; do
+    for c in ls info verify stats diff extract convert sign sync latest prune sweep; do
         run 0 "$c" --help
         has "$out" "usage: dcptool $c"
         has "$out" "Exit codes:"
@@ -141,7 +141,7 @@ usage_command() {
     has "$err" "usage:"
     run 2 frobnicate
     has "$err" "'frobnicate'"
-    has "$err" "ls info verify diff extract convert sign sync latest prune sweep"
+    has "$err" "ls info verify stats diff extract convert sign sync latest prune sweep"
     is "$out" ""
     run 2 --frobnicate
     run 2 help frobnicate
@@ -1597,6 +1597,8 @@ interrupted() {
 
 # shellcheck source=tests/tool_look.sh
 . "$root/tests/tool_look.sh"
+# shellcheck source=tests/tool_numbers.sh
+. "$root/tests/tool_numbers.sh"
 
 # ---- all of them -----------------------------------------------------------------------------------------------------
 if [ ! -x "$DCPTOOL" ]; then
@@ -1639,6 +1641,7 @@ for name in version help_overall help_commands usage_command usage_options usage
     missing_checkpoint newer_format corrupt_document unreadable \
     look_of_tensors look_of_directory look_of_info look_fits sizes ls_verify \
     control_c ls_of_other_files manual completion install_all \
+    stats_types stats_look stats_fail_on stats_memory \
     no_bar_without_terminal bar_on_terminal no_color no_bytes_on_terminal closed_pipe full_disk interrupted; do
     t "$name"
 done

@@ -233,7 +233,9 @@ ls_of_other_files() {
 }
 manual() {
     run 0 help --man
-    for c in ls info verify diff extract convert sign sync latest prune sweep; do has "$out" ".SS \"dcptool $c "; done
+    for c in ls info verify stats diff extract convert sign sync latest prune sweep; do
+        has "$out" ".SS \"dcptool $c "
+    done
     has "$out" '\fB\-\-minimum\-step\fR \fIN\fR'
     command -v man >/dev/null 2>&1 || return 0
     errors=$(man --warnings -l "$work/out" 2>&1 >/dev/null | grep -v locale)

@@ -46,6 +46,17 @@ static int is_key_id(const char *text) {
     return text[0] && strlen(text) <= 128 && text[strspn(text, allowed)] == '\0';
 }
 
+static int parse_fail_on(const char *text, int *out) {
+    static const struct { const char *text; int bits; } lists[] = {
+        { "nan", TOOL_FAIL_NAN }, { "inf", TOOL_FAIL_INF }, { "nan,inf", TOOL_FAIL_NAN | TOOL_FAIL_INF },
+        { "inf,nan", TOOL_FAIL_NAN | TOOL_FAIL_INF }
+    };
+    size_t i;
+    for (i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        if (strcmp(lists[i].text, text) == 0) return *out |= lists[i].bits;
+    return 0;
+}
+
 static int set_text(const char **member, const char *value) {
     *member = value;
     return value[0] != '\0';
@@ -58,6 +69,7 @@ static int set_value(tool_state *t, unsigned bit, const char *value) {
     case TOOL_SIGN_KEY_FILE: return set_text(&t->sign_key_file, value);
     case TOOL_KEY_ID: return set_text(&t->key_id, value) && is_key_id(value);
     case TOOL_TO: return (t->to = tool_target_named(value)) != NULL;
+    case TOOL_FAIL_ON: return parse_fail_on(value, &t->fail_on);
     case TOOL_TIER:
         return t->tier_count < sizeof t->tiers / sizeof t->tiers[0] && set_text(&t->tiers[t->tier_count++], value);
     case TOOL_MINIMUM_STEP: return parse_count(value, INT64_MAX, &t->minimum_step);

@@ -5,11 +5,12 @@
  *
  * Each command is a file that reads from top to bottom: its help, its options, what it does. main.c lists them:
  *     ls.c  info.c  verify.c  diff.c  extract.c  sign.c  sync.c  directory.c (latest, prune, sweep)
+ *     stats.c, with sums.c
  *     convert.c, with convert_manifest.c, convert_members.c and convert_windows.c
  * They share arguments.c (the command line), help.c (the options, and all that is said of them and of the commands),
  * manual.c (man page, completion), output.c (messages, results, the bar), table.c (listings), json.c, text.c (names and
- * numbers as text), checkpoint.c (opening, pieces, reading in parts), foreign.c (files of others), memory.c and
- * system.c. dcp.c is the library.
+ * numbers as text), checkpoint.c (opening, pieces, reading in parts), numbers.c (elements as numbers),
+ * foreign.c (files of others), memory.c and system.c. dcp.c is the library.
  *
  * Results go to standard output, messages and progress to standard error. Text from documents and paths is escaped, so
  * that a terminal does not obey it.
@@ -53,9 +54,11 @@ enum {
     TOOL_KEEP = 1 << 13, TOOL_KEEP_EVERY = 1 << 14, TOOL_GRACE = 1 << 15, TOOL_PLAIN_NAMES = 1 << 16,
     TOOL_TO = 1 << 17, TOOL_MEMORY = 1 << 18, TOOL_FLAT = 1 << 19, TOOL_ONE_RANK = 1 << 20,
     TOOL_SIGN_KEY_FILE = 1 << 21, TOOL_KEY_ID = 1 << 22, TOOL_FULL = 1 << 23, TOOL_BYTES = 1 << 24,
-    TOOL_VERIFY = 1 << 25,
+    TOOL_VERIFY = 1 << 25, TOOL_FAIL_ON = 1 << 26,
     TOOL_COMMON = TOOL_HELP | TOOL_QUIET | TOOL_JSON | TOOL_BYTES | TOOL_KEY_FILE       /* of every command */
 };
+
+enum { TOOL_FAIL_NAN = 1, TOOL_FAIL_INF = 2 };
 
 typedef struct tool_option { unsigned bit; char letter; const char *name, *value, *help; } tool_option;
 
@@ -88,6 +91,7 @@ struct tool_state {
     unsigned options;                                   /* those given; the values of those that have one: */
     const char *output, *key_file, *sign_key_file, *key_id;
     const struct tool_target *to;
+    int fail_on;                                        /* TOOL_FAIL_ bits */
     int64_t rank, keep, keep_every, grace_seconds, minimum_step, memory;
     const char *tiers[64];
     size_t tier_count;
@@ -103,8 +107,8 @@ struct tool_state {
 
 /* main.c */
 extern const tool_command *const tool_commands[];       /* NULL ends it */
-extern const tool_command tool_ls, tool_info, tool_verify, tool_diff, tool_extract, tool_convert, tool_sign, tool_sync,
-                          tool_latest, tool_prune, tool_sweep;
+extern const tool_command tool_ls, tool_info, tool_verify, tool_stats, tool_diff, tool_extract, tool_convert, tool_sign,
+                          tool_sync, tool_latest, tool_prune, tool_sweep;
 extern dcp_cancel tool_interrupted;                     /* global, because a signal handler sets it */
 
 /* arguments.c */
@@ -217,6 +221,13 @@ const char *tool_in_our_words(const char *message);     /* with names of options
 /* foreign.c */
 const char *tool_what_is(const char *path);             /* of a file that has no name of a checkpoint's; else NULL */
 
+/* numbers.c */
+typedef struct tool_decoder { dcp_dtype dtype; double table[256]; } tool_decoder;
+tool_decoder tool_decoder_of(dcp_dtype dtype);
+int tool_numbers_each(dcp_dtype dtype);                 /* of an element */
+int64_t tool_numbers_in(dcp_dtype dtype, int64_t bytes);
+void tool_numbers(const tool_decoder *d, const unsigned char *data, int64_t at, int64_t count, double *out);
+
 /* memory.c */
 void *tool_new(size_t count, size_t size);              /* zeroed; lives until the command ends; never NULL */
 char *tool_text_of(const char *text, size_t length);    /* likewise */
@@ -277,6 +288,7 @@ int tool_is_terminal(int descriptor);
 int tool_terminal_width(int descriptor);                /* 0: it is no terminal */
 int tool_reader_is_gone(int descriptor);                /* of a pipe */
 double tool_seconds(void);
+int tool_processors(void);
 void tool_binary_stdout(void);
 unsigned tool_process_id(void);
 FILE *tool_open_for_reading(const char *path);

@@ -4,6 +4,7 @@
 const tool_option tool_options[] = {
     { TOOL_VERBOSE, 'v', "verbose", NULL, "say more" },
     { TOOL_VERIFY, 0, "verify", NULL, "read and check every byte" },
+    { TOOL_FAIL_ON, 0, "fail-on", "LIST", "exit with 1 if there are any: nan, inf, or nan,inf" },
     { TOOL_OUTPUT, 'o', "output", "FILE", "write to FILE; - is standard output" },
     { TOOL_NPY, 0, "npy", NULL, "write a .npy file (the default)" },
     { TOOL_RAW, 0, "raw", NULL, "write the tensor's bytes and nothing else" },

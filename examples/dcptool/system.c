@@ -25,16 +25,19 @@ static unsigned __stdcall thread_main(void *argument) {
 }
 
 tool_thread *tool_thread_start(void (*body)(void *), void *argument) {
-    tool_thread *t = tool_new(1, sizeof *t);
+    tool_thread *t = tool_need(calloc(1, sizeof *t));
     t->body = body;
     t->argument = argument;
     t->handle = (HANDLE)_beginthreadex(NULL, 0, thread_main, t, 0, NULL);
-    return t->handle ? t : NULL;
+    if (t->handle) return t;
+    free(t);
+    return NULL;
 }
 
 void tool_thread_join(tool_thread *t) {
     (void)WaitForSingleObject(t->handle, INFINITE);
     (void)CloseHandle(t->handle);
+    free(t);
 }
 
 tool_lock *tool_lock_new(void) {
@@ -63,6 +66,12 @@ enum tool_kind tool_kind_of(const char *path) {
 int tool_is_separator(char c) { return c == '/' || c == '\\' || c == ':'; }
 int tool_is_terminal(int descriptor) { return _isatty(descriptor) != 0; }
 double tool_seconds(void) { return (double)GetTickCount64() / 1000; }
+
+int tool_processors(void) {
+    SYSTEM_INFO info;
+    GetSystemInfo(&info);
+    return (int)info.dwNumberOfProcessors;
+}
 
 int tool_terminal_width(int descriptor) {
     CONSOLE_SCREEN_BUFFER_INFO info;
@@ -116,13 +125,18 @@ static void *thread_main(void *argument) {
 }
 
 tool_thread *tool_thread_start(void (*body)(void *), void *argument) {
-    tool_thread *t = tool_new(1, sizeof *t);
+    tool_thread *t = tool_need(calloc(1, sizeof *t));
     t->body = body;
     t->argument = argument;
-    return pthread_create(&t->handle, NULL, thread_main, t) == 0 ? t : NULL;
+    if (pthread_create(&t->handle, NULL, thread_main, t) == 0) return t;
+    free(t);
+    return NULL;
 }
 
-void tool_thread_join(tool_thread *t) { (void)pthread_join(t->handle, NULL); }
+void tool_thread_join(tool_thread *t) {
+    (void)pthread_join(t->handle, NULL);
+    free(t);
+}
 
 tool_lock *tool_lock_new(void) {
     tool_lock *l = tool_new(1, sizeof *l);
@@ -142,6 +156,11 @@ enum tool_kind tool_kind_of(const char *path) {
 
 int tool_is_separator(char c) { return c == '/'; }
 int tool_is_terminal(int descriptor) { return isatty(descriptor); }
+
+int tool_processors(void) {
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 1 && count < 10000 ? (int)count : 1;
+}
 
 double tool_seconds(void) {
     struct timespec now;
