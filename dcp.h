@@ -13704,13 +13704,42 @@ static uint32_t dcpi_message_read_error(const void *message, size_t size, dcp_er
 #define DCPI_COORD_PIECE DCPI_MIB
 #endif
 
+/* ---- the tree, as one rank sees it; for a collective, and for whatever else goes up or down between ranks */
 /* A child has the places from this rank's plus `distance` on, `count` of them, and has sent what it begins with. */
 typedef struct dcpi_child { int rank, distance, count, has_arrived; } dcpi_child;
+typedef struct dcpi_tree { int ranks, base, place, parent, child_count; dcpi_child children[30]; } dcpi_tree;
+
+static int dcpi_tree_rank(const dcpi_tree *tree, int place) {
+    return (int)(((int64_t)place + tree->base) % tree->ranks);
+}
+static dcpi_tree dcpi_tree_of(int rank, int ranks, int base) {
+    dcpi_tree tree;
+    const int place = (int)(((int64_t)rank - base + ranks) % ranks), lowest = place & -place;
+    int distance;
+    memset(&tree, 0, sizeof tree);
+    tree.ranks = ranks;
+    tree.base = base;
+    tree.place = place;
+    tree.parent = dcpi_tree_rank(&tree, place & (place - 1));
+    for (distance = 1; tree.child_count < 30 && distance < ranks - place && (!place || distance < lowest);
+         distance *= 2) {
+        dcpi_child *child = &tree.children[tree.child_count++];
+        child->rank = dcpi_tree_rank(&tree, place + distance);
+        child->distance = distance;
+        child->count = (int)dcpi_min(distance, ranks - place - distance);
+    }
+    return tree;
+}
+static int dcpi_tree_levels(int ranks) {                              /* of a tree of so many ranks; 0 for one */
+    int levels = 0;
+    while (levels < 30 && 1 << levels < ranks) levels++;
+    return levels;
+}
+
 typedef struct dcpi_collective {
     dcp_coordinator *c;
     dcpi_head head;                                     /* of its messages; `same`: 0 for a gather */
-    int base, place, parent;                            /* in the tree that is used just now */
-    dcpi_child children[30]; int child_count;
+    dcpi_tree tree;                                     /* that is used just now */
     int is_agreeing, is_here; uint8_t *here;            /* is_here: rank 0 knows; here: of rank 0, who is */
     int is_told;                                        /* everybody knows why this has ended */
     int timeout_ms; int64_t started_ms;
@@ -13719,46 +13748,18 @@ typedef struct dcpi_collective {
     dcp_error *err, own;                       /* err: the caller's, or own if that is NULL: a FAILED needs the text */
 } dcpi_collective;
 
-/* ---- the tree */
-static int dcpi_collective_rank(const dcpi_collective *w, int place) {
-    return (int)(((int64_t)place + w->base) % w->c->world_size);
-}
-/* Takes this rank's place in the tree of `base`. */
-static void dcpi_collective_take_place(dcpi_collective *w, int base) {
-    const int ranks = w->c->world_size, place = (int)(((int64_t)w->c->rank - base + ranks) % ranks);
-    const int lowest = place & -place;
-    int distance;
-    w->base = base;
-    w->place = place;
-    w->parent = dcpi_collective_rank(w, place & (place - 1));
-    w->child_count = 0;
-    for (distance = 1; w->child_count < 30 && distance < ranks - place && (!place || distance < lowest);
-         distance *= 2) {
-        dcpi_child *child = &w->children[w->child_count++];
-        child->rank = dcpi_collective_rank(w, place + distance);
-        child->distance = distance;
-        child->count = (int)dcpi_min(distance, ranks - place - distance);
-        child->has_arrived = 0;
-    }
-}
-static int dcpi_collective_levels(int ranks) {                               /* of a tree of so many ranks; 0 for one */
-    int levels = 0;
-    while (levels < 30 && 1 << levels < ranks) levels++;
-    return levels;
-}
-
 /* ---- time: who is nearest to a missing rank gives up first and tells; the others wait a little longer for that
  * news */
 static int64_t dcpi_collective_limit_up(const dcpi_collective *w, const dcpi_child *child) {
     /* of a wait for a child: up to 10 % for the levels below it */
-    const int below = dcpi_collective_levels(child->count), all = dcpi_collective_levels(w->c->world_size);
+    const int below = dcpi_tree_levels(child->count), all = dcpi_tree_levels(w->c->world_size);
     return w->timeout_ms + (int64_t)w->timeout_ms * below / (10 * (int64_t)all);
 }
 static int64_t dcpi_collective_limit_down(const dcpi_collective *w) {
     /* of a wait for the parent: 10 to 15 %, by its levels to the root */
-    const int all = dcpi_collective_levels(w->c->world_size);
+    const int all = dcpi_tree_levels(w->c->world_size);
     int above = 0, place;
-    for (place = w->place; place; place &= place - 1) above++;
+    for (place = w->tree.place; place; place &= place - 1) above++;
     return w->timeout_ms + (int64_t)w->timeout_ms * (2 * all + above) / (20 * (int64_t)all);
 }
 static int64_t dcpi_collective_limit_data(const dcpi_collective *w) {
@@ -13786,9 +13787,9 @@ static dcp_status dcpi_collective_end(dcpi_collective *w, dcp_status status) {
     /* else the coordinator itself failed, and is not touched again */
     if (!dcpi_coord_status(w->c) && !w->is_told) {
         if (status == DCP_E_MEMORY) w->err->rank = w->c->rank;
-        if (w->place && w->parent != why->rank) dcpi_collective_tell(w, w->parent, why);
-        for (k = 0; k < w->child_count; k++)
-            if (w->children[k].rank != why->rank) dcpi_collective_tell(w, w->children[k].rank, why);
+        if (w->tree.place && w->tree.parent != why->rank) dcpi_collective_tell(w, w->tree.parent, why);
+        for (k = 0; k < w->tree.child_count; k++)
+            if (w->tree.children[k].rank != why->rank) dcpi_collective_tell(w, w->tree.children[k].rank, why);
         dcpi_collective_tell(w, why->rank, why);              /* it may be gone, or come back */
     }
     dcpi_coord_break(w->c, status);
@@ -13827,7 +13828,7 @@ static dcp_status dcpi_collective_receive_one(dcpi_collective *w, int *from, int
  * of the timeout rank 0's word may come instead, from itself. Rank 0 may have left if this one waits for its parent:
  * then it tells later. */
 static dcp_status dcpi_collective_await(dcpi_collective *w, int *from, int64_t limit, void **memory, size_t *size) {
-    const int asked = *from, late_ms = w->timeout_ms / (asked == w->parent ? 2 : 8);
+    const int asked = *from, late_ms = w->timeout_ms / (asked == w->tree.parent ? 2 : 8);
     dcp_status status;
     do {
         const int64_t now = dcpi_os_monotonic_ms() - w->started_ms;
@@ -13875,7 +13876,7 @@ static dcp_status dcpi_collective_look_around(dcpi_collective *w) {
         if (status == DCP_PENDING) break;
         if (status) return status;
         dcpi_free(data);
-        for (k = 0; k < w->child_count; k++) w->children[k].has_arrived |= from == w->children[k].rank;
+        for (k = 0; k < w->tree.child_count; k++) w->tree.children[k].has_arrived |= from == w->tree.children[k].rank;
     }
     return DCP_OK;
 }
@@ -13923,11 +13924,11 @@ static int dcpi_list_missing(const uint8_t *here, size_t stride, int ranks, int 
 /* Rank 0, while the ranks agree: marks who has called, and names who has not. */
 static dcp_status dcpi_collective_list_missing(dcpi_collective *w, int *missing, int *first, char *text,
                                                size_t capacity) {
-    const dcpi_child *child = w->children;
+    const dcpi_child *child = w->tree.children;
     const dcp_status status = dcpi_collective_read_here(w);
     if (status) return status;
     w->here[0] = 1;
-    for (; child < w->children + w->child_count; child++)               /* base is 0: its places are ranks */
+    for (; child < w->tree.children + w->tree.child_count; child++)               /* base is 0: its places are ranks */
         if (child->has_arrived) memset(w->here + child->rank, 1, (size_t)child->count);
     *missing = dcpi_list_missing(w->here, 1, w->c->world_size, first, text, capacity);
     return DCP_OK;
@@ -13976,8 +13977,8 @@ static dcp_status dcpi_collective_send(dcpi_collective *w, int to, const void *d
 static dcp_status dcpi_collective_send_down(dcpi_collective *w, const void *data, size_t size) {
     dcp_status status = DCP_OK;
     int k;
-    for (k = w->child_count; k-- > 0 && !status;)       /* the greatest subtree first: it has the longest way */
-        status = dcpi_collective_send(w, w->children[k].rank, data, size);
+    for (k = w->tree.child_count; k-- > 0 && !status;)       /* the greatest subtree first: it has the longest way */
+        status = dcpi_collective_send(w, w->tree.children[k].rank, data, size);
     return status;
 }
 /* One message of a stream of which `due` bytes are to come. */
@@ -14006,7 +14007,7 @@ static dcp_status dcpi_collective_receive(dcpi_collective *w, int from, int64_t 
     return DCP_OK;
 }
 static dcp_status dcpi_collective_from_parent(dcpi_collective *w, void *data, size_t size) {
-    return dcpi_collective_receive(w, w->parent, dcpi_collective_limit_down(w), data, size);
+    return dcpi_collective_receive(w, w->tree.parent, dcpi_collective_limit_down(w), data, size);
 }
 static dcp_status dcpi_collective_from_child(dcpi_collective *w, dcpi_child *child, void *data, size_t size) {
     /* another rank than 0 waits for rank 0's word, though it knows whom it misses */
@@ -14040,7 +14041,7 @@ static dcp_status dcpi_collective_begin(dcpi_collective *w, dcp_coordinator *c, 
     status = dcpi_coord_check_broken(c, err);
     if (status) return status;
     w->c = c;
-    dcpi_collective_take_place(w, 0);                              /* at first */
+    w->tree = dcpi_tree_of(c->rank, ranks, 0);          /* at first */
     w->is_agreeing = 1;
     w->timeout_ms = timeout_ms ? timeout_ms : DCPI_COORD_TIMEOUT;
     w->started_ms = dcpi_os_monotonic_ms();
@@ -14054,13 +14055,13 @@ typedef void (*dcpi_reduce_fn)(void *inout, const void *in, size_t size, void *u
 
 static dcp_status dcpi_collective_reduce(dcpi_collective *w, void *data, size_t size, dcpi_reduce_fn reduce,
                                          void *user) {
-    const int needs_room = size && w->child_count;
+    const int needs_room = size && w->tree.child_count;
     void *in = needs_room ? dcpi_alloc(size, w->err) : NULL;
     dcp_status status = needs_room && !in ? DCP_E_MEMORY : DCP_OK;
     int k;
     if (status == DCP_OK && w->c->rank == 0) status = dcpi_collective_read_here(w);
-    for (k = 0; status == DCP_OK && k < w->child_count; k++) {
-        status = dcpi_collective_from_child(w, &w->children[k], in, size);
+    for (k = 0; status == DCP_OK && k < w->tree.child_count; k++) {
+        status = dcpi_collective_from_child(w, &w->tree.children[k], in, size);
         if (status == DCP_OK && reduce) reduce(data, in, size, user);
     }
     dcpi_free(in);
@@ -14070,15 +14071,15 @@ static dcp_status dcpi_collective_reduce(dcpi_collective *w, void *data, size_t 
 static dcp_status dcpi_collective_reduce_all(dcpi_collective *w, void *data, size_t size, dcpi_reduce_fn reduce,
                                              void *user) {
     dcp_status status = dcpi_collective_reduce(w, data, size, reduce, user);
-    if (status == DCP_OK && w->place) status = dcpi_collective_send(w, w->parent, data, size);
-    if (status == DCP_OK && w->place) status = dcpi_collective_from_parent(w, data, size);
+    if (status == DCP_OK && w->tree.place) status = dcpi_collective_send(w, w->tree.parent, data, size);
+    if (status == DCP_OK && w->tree.place) status = dcpi_collective_from_parent(w, data, size);
     return status ? status : dcpi_collective_send_down(w, data, size);
 }
 /* All have called, and the same: now through the tree of the root. */
 static dcp_status dcpi_collective_agree(dcpi_collective *w) {
     const dcp_status status = dcpi_collective_reduce_all(w, NULL, 0, NULL, NULL);
     w->is_agreeing = status != DCP_OK;
-    if (!status) dcpi_collective_take_place(w, w->head.root);
+    if (!status) w->tree = dcpi_tree_of(w->c->rank, w->c->world_size, w->head.root);
     return status;
 }
 DCPDEF dcp_status dcp_barrier(dcp_coordinator *coordinator, int timeout_ms, dcp_error *err) {
@@ -14106,7 +14107,7 @@ DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t
     status = dcpi_collective_begin(&w, coordinator, "dcp_broadcast", root, size, timeout_ms, err);
     if (status || !w.c) return status;
     status = dcpi_collective_agree(&w);
-    if (status == DCP_OK && w.place) status = dcpi_collective_from_parent(&w, data, size);
+    if (status == DCP_OK && w.tree.place) status = dcpi_collective_from_parent(&w, data, size);
     if (status == DCP_OK) status = dcpi_collective_send_down(&w, data, size);
     return dcpi_collective_end(&w, status);
 }
@@ -14114,8 +14115,8 @@ DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t
 static uint64_t dcpi_list_size(const uint8_t *list, int place) { return dcpi_load64(list + 8 * (size_t)place); }
 static dcp_status dcpi_collective_gather_sizes(dcpi_collective *w, uint8_t *list) {
     dcp_status status = DCP_OK;
-    dcpi_child *child = w->children;
-    for (; status == DCP_OK && child < w->children + w->child_count; child++)
+    dcpi_child *child = w->tree.children;
+    for (; status == DCP_OK && child < w->tree.children + w->tree.child_count; child++)
         status = dcpi_collective_from_child(w, child, list + 8 * (size_t)child->distance, 8 * (size_t)child->count);
     return status;
 }
@@ -14128,7 +14129,7 @@ static dcp_status dcpi_collective_forward(dcpi_collective *w, int from, uint64_t
     for (; left > 0 && status == DCP_OK; left -= bytes) {
         status = dcpi_collective_take_part(w, from, limit, left, &message, &bytes);
         if (status) return status;
-        status = dcpi_coord_send(w->c, w->parent, DCPI_TAG_COLLECTIVE, message, DCPI_MESSAGE_HEADER + bytes,
+        status = dcpi_coord_send(w->c, w->tree.parent, DCPI_TAG_COLLECTIVE, message, DCPI_MESSAGE_HEADER + bytes,
                                  dcpi_collective_left(w, limit), w->err);
         dcpi_free(message);
     }
@@ -14136,12 +14137,13 @@ static dcp_status dcpi_collective_forward(dcpi_collective *w, int from, uint64_t
 }
 static dcp_status dcpi_collective_gather_up(dcpi_collective *w, const uint8_t *list, int count, const void *data,
                                             size_t size) {
-    dcp_status status = dcpi_collective_send(w, w->parent, list, 8 * (size_t)count);
-    int k, i;
-    if (status == DCP_OK && size) status = dcpi_collective_send(w, w->parent, data, size);
-    for (k = 0; k < w->child_count; k++)
-        for (i = 0; status == DCP_OK && i < w->children[k].count; i++)
-            status = dcpi_collective_forward(w, w->children[k].rank, dcpi_list_size(list, w->children[k].distance + i));
+    dcp_status status = dcpi_collective_send(w, w->tree.parent, list, 8 * (size_t)count);
+    const dcpi_child *child = w->tree.children;
+    int i;
+    if (status == DCP_OK && size) status = dcpi_collective_send(w, w->tree.parent, data, size);
+    for (; child < w->tree.children + w->tree.child_count; child++)
+        for (i = child->distance; status == DCP_OK && i < child->distance + child->count; i++)
+            status = dcpi_collective_forward(w, child->rank, dcpi_list_size(list, i));
     return status;
 }
 /* On the root: one allocation with the pointers and room for each part, and the sizes. list is in the order of
@@ -14169,14 +14171,16 @@ static dcp_status dcpi_gather_room(int ranks, int root, const uint8_t *list, voi
 static dcp_status dcpi_collective_gather_in(dcpi_collective *w, const uint8_t *list, const void *data, void ***parts,
                                             size_t **sizes) {
     dcp_status status = dcpi_gather_room(w->c->world_size, w->head.root, list, parts, sizes, w->err);
-    int k, i;
+    const int64_t limit = dcpi_collective_limit_data(w);
+    const dcpi_child *child = w->tree.children;
+    int i;
     if (status) return status;
     if ((*sizes)[w->head.root]) memcpy((*parts)[w->head.root], data, (*sizes)[w->head.root]);
-    for (k = 0; k < w->child_count; k++)
-        for (i = 0; status == DCP_OK && i < w->children[k].count; i++) {
-            const int rank = dcpi_collective_rank(w, w->children[k].distance + i), from = w->children[k].rank;
+    for (; child < w->tree.children + w->tree.child_count; child++)
+        for (i = child->distance; status == DCP_OK && i < child->distance + child->count; i++) {
+            const int rank = dcpi_tree_rank(&w->tree, i);
             if (!(*sizes)[rank]) continue;
-            status = dcpi_collective_receive(w, from, dcpi_collective_limit_data(w), (*parts)[rank], (*sizes)[rank]);
+            status = dcpi_collective_receive(w, child->rank, limit, (*parts)[rank], (*sizes)[rank]);
         }
     return status;
 }
@@ -14186,12 +14190,12 @@ static dcp_status dcpi_collective_gather(dcpi_collective *w, const void *data, s
     int count = 1, k;
     dcp_status status = dcpi_collective_agree(w);
     if (status) return status;
-    for (k = 0; k < w->child_count; k++) count += w->children[k].count;
+    for (k = 0; k < w->tree.child_count; k++) count += w->tree.children[k].count;
     list = (uint8_t *)dcpi_alloc_array((size_t)count, 8, w->err);
     if (!list) return DCP_E_MEMORY;
     dcpi_store64(list, size);
     status = dcpi_collective_gather_sizes(w, list);
-    if (status == DCP_OK && w->place) status = dcpi_collective_gather_up(w, list, count, data, size);
+    if (status == DCP_OK && w->tree.place) status = dcpi_collective_gather_up(w, list, count, data, size);
     else if (status == DCP_OK) status = dcpi_collective_gather_in(w, list, data, parts, sizes);
     dcpi_free(list);
     return status;
