@@ -1380,9 +1380,9 @@ DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator);
 
 /* Memory that the host cannot touch, or a producer of bytes. Copies are asynchronous; a copy that has been begun is
  * waited for once, by the thread that began it, in the order in which that thread began its own. Several are under way
- * at once, and a load copies from several threads (io.threads = 1: from one). A wait that fails must leave no copy
- * behind that still touches the host's memory, and a copy that could not be begun must not be under way: the memory is
- * freed then. A failure is DCP_E_DEVICE with the reason in *err. */
+ * at once. A save copies from one thread, which may be one of the library's; a load from several (io.threads = 1: from
+ * one). A wait that fails must leave no copy behind that still touches the host's memory, and a copy that could not be
+ * begun must not be under way: the memory is freed then. A failure is DCP_E_DEVICE with the reason in *err. */
 struct dcp_device {
     void *context;
     /* staging memory that copies run fastest from; NULL, or a failure, which is logged: ordinary memory. Both or
