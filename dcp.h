@@ -20395,7 +20395,7 @@ static int dcpi_async_is_busy(const dcp_saver *saver) {
 static const char *dcpi_async_check(const dcp_saver *saver) {
     const dcpi_save *s = &saver->save;
     if (saver->is_background) return NULL;
-    if ((int)s->stage < DCPI_SAVE_IDLE || s->stage > DCPI_SAVE_ENDED) return "its stage is none";
+    if ((int)s->stage < DCPI_SAVE_IDLE || s->stage > DCPI_SAVE_ENDED) return "its stage is unknown";
     if (!dcpi_async_is_busy(saver)) {
         if (s->op.apart) return "an errand is left of a save that has ended";
         if (saver->held) return "it holds a coordinator without a save";
