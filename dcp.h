@@ -15393,7 +15393,7 @@ struct dcp_checkpoint {
     dcpi_place *sources; size_t source_count;           /* where else files are looked for */
     uint8_t *selected;       /* for each shard of the document: whether a selected tensor has pieces there; NULL: all */
     uint8_t digest[32];                           /* of the document's bytes: to see whether it is still the same one */
-    dcpi_piece *pieces; size_t piece_count;
+    dcpi_piece *unsorted; const dcpi_piece **pieces; size_t piece_count;    /* sorted by tensor, offset, shard */
     dcpi_stored *tensors; size_t tensor_count;          /* sorted by name */
     dcpi_handle single;                                 /* the single file, open; else none */
     dcpi_data_file *files; size_t file_count;           /* one for each shard of the document */
@@ -15997,36 +15997,44 @@ static int dcpi_piece_compare(const void *a_, const void *b_) {
 }
 static dcp_status dcpi_index_pieces(dcp_checkpoint *c, dcp_error *err) {
     const dcp_metadata *m = c->metadata;
-    const dcpi_piece **order;
-    dcpi_piece *unsorted;
-    dcp_status status;
     size_t s, t, n = 0;
     for (s = 0; s < m->shard_count; s++) c->piece_count += m->shards[s].tensor_count;
-    unsorted = (dcpi_piece *)dcpi_alloc_array(c->piece_count, sizeof *unsorted, err);
-    order = unsorted ? (const dcpi_piece **)dcpi_alloc_array(c->piece_count, sizeof *order, err) : NULL;
-    c->pieces = order ? (dcpi_piece *)dcpi_alloc_array(c->piece_count, sizeof *c->pieces, err) : NULL;
-    if (!c->pieces) { dcpi_free(unsorted); dcpi_free((void *)order); return DCP_E_MEMORY; }
+    c->unsorted = (dcpi_piece *)dcpi_alloc_array(c->piece_count, sizeof *c->unsorted, err);
+    if (c->unsorted) c->pieces = (const dcpi_piece **)dcpi_alloc_array(c->piece_count, sizeof *c->pieces, err);
+    if (!c->pieces) return DCP_E_MEMORY;
     for (s = 0; s < m->shard_count; s++) {
         for (t = 0; t < m->shards[s].tensor_count; t++, n++) {
-            unsorted[n].meta = &m->shards[s].tensors[t];
-            unsorted[n].shard = (int)s;
-            order[n] = &unsorted[n];
+            c->unsorted[n].meta = &m->shards[s].tensors[t];
+            c->unsorted[n].shard = (int)s;
+            c->pieces[n] = &c->unsorted[n];
         }
     }
-    status = dcpi_sort((const void **)order, n, dcpi_piece_compare, err);
-    for (n = 0; n < c->piece_count && !status; n++) c->pieces[n] = *order[n];
-    dcpi_free((void *)order);
-    dcpi_free(unsorted);
-    return status;
+    return dcpi_sort((const void **)(void *)c->pieces, n, dcpi_piece_compare, err);
 }
-static dcp_placement dcpi_stored_placement(const dcpi_stored *stored, const dcpi_piece *pieces) {
-    const char *word = pieces[stored->first].meta->placement;
+static dcp_placement dcpi_stored_placement(const dcpi_stored *stored, const char *word) {
     /* a seed's document: every rank wrote its own */
     if (!word) return stored->info.piece_count == 1 ? DCP_PLACE_REPLICATED : DCP_PLACE_PRIVATE;
     if (strcmp(word, "sharded") == 0) return DCP_PLACE_SHARDED;
     return strcmp(word, "private") == 0 ? DCP_PLACE_PRIVATE : DCP_PLACE_REPLICATED;
 }
-static void dcpi_stored_fill_origin(dcp_tensor_info *info, const dcpi_origin *origin) {
+/* The tensor of info.piece_count pieces from stored->first on. */
+static void dcpi_stored_fill(const dcp_checkpoint *c, dcpi_stored *stored) {
+    const dcpi_piece *const *pieces = &c->pieces[stored->first];
+    const dcp_tensor_metadata *meta = pieces[0]->meta;
+    const dcpi_origin *origin = c->origins ? &c->origins[pieces[0]->shard] : NULL;
+    dcp_tensor_info *info = &stored->info;
+    int i;
+    info->name = meta->name;
+    info->dtype = dcp_dtype_parse(meta->data_type);
+    info->dtype_name = meta->data_type;
+    info->ndim = meta->ndim;
+    info->placement = dcpi_stored_placement(stored, meta->placement);
+    memcpy(info->shape, info->placement == DCP_PLACE_PRIVATE ? meta->shape : dcpi_piece_whole(meta),
+           sizeof info->shape);
+    if (info->dtype == DCP_OPAQUE) info->size = meta->size;
+    else (void)dcpi_dtype_size(info->dtype, dcpi_box_elements(info->ndim, info->shape), &info->size);
+    for (i = 0; i < info->piece_count; i++)
+        stored->longest = dcpi_max(stored->longest, pieces[i]->meta->ndim ? pieces[i]->meta->shape[0] : 1);
     info->expert_key[0] = info->expert_key[1] = info->expert_key[2] = -1;
     if (!origin) return;
     info->role = origin->role;
@@ -16035,39 +16043,19 @@ static void dcpi_stored_fill_origin(dcp_tensor_info *info, const dcpi_origin *or
     if (origin->shard->has_expert_key) memcpy(info->expert_key, origin->shard->expert_key, sizeof info->expert_key);
     if (origin->role == DCP_ROLE_ROUTER) info->expert_key[0] = origin->layer;
 }
-static void dcpi_stored_fill(dcpi_stored *stored, const dcpi_piece *pieces) {
-    const dcp_tensor_metadata *meta = pieces[stored->first].meta;
-    dcp_tensor_info *info = &stored->info;
-    int i;
-    info->name = meta->name;
-    info->dtype = dcp_dtype_parse(meta->data_type);
-    info->dtype_name = meta->data_type;
-    info->ndim = meta->ndim;
-    info->placement = dcpi_stored_placement(stored, pieces);
-    memcpy(info->shape, info->placement == DCP_PLACE_PRIVATE ? meta->shape : dcpi_piece_whole(meta),
-           sizeof info->shape);
-    if (info->dtype == DCP_OPAQUE) info->size = meta->size;
-    else (void)dcpi_dtype_size(info->dtype, dcpi_box_elements(info->ndim, info->shape), &info->size);
-    for (i = 0; i < info->piece_count; i++)
-        stored->longest = dcpi_max(stored->longest, pieces[stored->first + (size_t)i].meta->ndim
-                                   ? pieces[stored->first + (size_t)i].meta->shape[0] : 1);
+static int dcpi_piece_is_first(const dcp_checkpoint *c, size_t i) {     /* of its tensor */
+    return i == 0 || strcmp(c->pieces[i]->meta->name, c->pieces[i - 1]->meta->name) != 0;
 }
 static dcp_status dcpi_index_tensors(dcp_checkpoint *c, dcp_error *err) {
     size_t i, n = 0;
-    for (i = 0; i < c->piece_count; i++)
-        if (i == 0 || strcmp(c->pieces[i].meta->name, c->pieces[i - 1].meta->name) != 0) n++;
+    for (i = 0; i < c->piece_count; i++) n += (size_t)dcpi_piece_is_first(c, i);
     c->tensors = (dcpi_stored *)dcpi_alloc_array(n, sizeof *c->tensors, err);
     if (!c->tensors) return DCP_E_MEMORY;
     for (i = 0; i < c->piece_count; i++) {
-        if (i == 0 || strcmp(c->pieces[i].meta->name, c->pieces[i - 1].meta->name) != 0)
-            c->tensors[c->tensor_count++].first = i;
+        if (dcpi_piece_is_first(c, i)) c->tensors[c->tensor_count++].first = i;
         c->tensors[c->tensor_count - 1].info.piece_count++;
     }
-    for (i = 0; i < c->tensor_count; i++) {
-        dcpi_stored_fill(&c->tensors[i], c->pieces);
-        dcpi_stored_fill_origin(&c->tensors[i].info,
-                                c->origins ? &c->origins[c->pieces[c->tensors[i].first].shard] : NULL);
-    }
+    for (i = 0; i < c->tensor_count; i++) dcpi_stored_fill(c, &c->tensors[i]);
     return DCP_OK;
 }
 
@@ -16161,7 +16149,7 @@ static dcp_status dcpi_index_select(dcp_checkpoint *c, const dcp_select *s, dcp_
     for (i = 0; i < c->tensor_count; i++) {
         const dcpi_stored *stored = &c->tensors[i];
         if (!dcpi_select_takes(c, s, &stored->info, i)) continue;
-        for (k = 0; k < stored->info.piece_count; k++) c->selected[c->pieces[stored->first + (size_t)k].shard] = 1;
+        for (k = 0; k < stored->info.piece_count; k++) c->selected[c->pieces[stored->first + (size_t)k]->shard] = 1;
         c->tensors[kept++] = *stored;
     }
     c->tensor_count = kept;
@@ -16561,7 +16549,8 @@ static void dcpi_checkpoint_free(dcp_checkpoint *c) {
     dcpi_free(c->sources);
     dcpi_free(c->selected);
     dcpi_free(c->files);
-    dcpi_free(c->pieces);
+    dcpi_free((void *)c->pieces);
+    dcpi_free(c->unsorted);
     dcpi_free(c->tensors);
     dcp_metadata_free(c->metadata);
     dcpi_free(c->commit_name);
@@ -21089,12 +21078,12 @@ static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tens
 /* ---- match ------------------------------------------------------------------------------------------------------- */
 /* Of a private tensor: are the pieces of all ranks one value? Then it loads everywhere. */
 static int dcpi_match_all_equal(const dcp_checkpoint *c, const dcpi_stored *stored) {
-    const dcpi_piece *first = &c->pieces[stored->first];
+    const dcpi_piece *const *pieces = &c->pieces[stored->first];
+    const dcp_tensor_metadata *a = pieces[0]->meta;
     int i;
-    if (stored->info.piece_count != c->metadata->world_size || first->meta->block_size == 0 || !first->meta->placement)
-        return 0;
+    if (stored->info.piece_count != c->metadata->world_size || a->block_size == 0 || !a->placement) return 0;
     for (i = 1; i < stored->info.piece_count; i++) {
-        const dcp_tensor_metadata *a = first->meta, *b = first[i].meta;
+        const dcp_tensor_metadata *b = pieces[i]->meta;
         if (dcp_dtype_parse(a->data_type) != dcp_dtype_parse(b->data_type)) return 0;
         if (a->size != b->size || a->ndim != b->ndim || a->block_size != b->block_size ||
             a->block_count != b->block_count) return 0;
@@ -21106,7 +21095,7 @@ static int dcpi_match_all_equal(const dcp_checkpoint *c, const dcpi_stored *stor
 /* Nothing says that each rank has one of them: a seed's document where they are as many as ranks at most is taken
  * so. */
 static int dcpi_match_is_parts(const dcp_checkpoint *c, const dcpi_stored *stored) {
-    if (c->pieces[stored->first].meta->placement) return 0;
+    if (c->pieces[stored->first]->meta->placement) return 0;
     return c->manifest || stored->info.piece_count > c->metadata->world_size;
 }
 /* The piece of a private tensor that is meant, as a tensor of its own; else an error that says what would work. */
@@ -21121,7 +21110,7 @@ static dcp_status dcpi_match_private(const dcpi_load *l, const dcpi_stored *stor
                          stored->info.name, c->path, stored->info.piece_count, stored->info.piece_count - 1);
     if (is_given || !dcpi_match_all_equal(c, stored)) {
         if (!is_given && c->metadata->world_size != t->world_size) at = end;
-        while (at < end && c->metadata->shards[c->pieces[at].shard].rank != rank) at++;
+        while (at < end && c->metadata->shards[c->pieces[at]->shard].rank != rank) at++;
     }
     if (at == end && is_given)
         return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": rank %d stored none (%d ranks did)", stored->info.name,
@@ -21133,8 +21122,8 @@ static dcp_status dcpi_match_private(const dcpi_load *l, const dcpi_stored *stor
                          stored->info.name, c->metadata->world_size);
     own->first = at;
     own->info.piece_count = 1;
-    dcpi_stored_fill(own, c->pieces);
-    if (dcpi_piece_is_whole(c->pieces[at].meta)) return DCP_OK;
+    dcpi_stored_fill(c, own);
+    if (dcpi_piece_is_whole(c->pieces[at]->meta)) return DCP_OK;
     return dcpi_fail(err, DCP_E_FORMAT, "%s: tensor \"%s\" is private, but its piece is not whole", c->path,
                      stored->info.name);
 }
@@ -21165,20 +21154,20 @@ static dcp_status dcpi_match_add(dcpi_load *l, dcp_tensor *t, const dcpi_piece *
 /* The pieces that meet the wanted box: those whose first dimension can reach it are found by search, then looked at one
  * by one. */
 static dcp_status dcpi_match_sharded(dcpi_load *l, dcp_tensor *t, const dcpi_stored *stored, dcp_error *err) {
-    const dcpi_piece *pieces = &l->checkpoint->pieces[stored->first];
+    const dcpi_piece *const *pieces = &l->checkpoint->pieces[stored->first];
     int64_t offset[DCP_MAX_DIMS], shape[DCP_MAX_DIMS];
     size_t low = 0, high = (size_t)stored->info.piece_count, i;
     while (t->ndim > 0 && low < high) {
         size_t middle = low + (high - low) / 2;
-        if (pieces[middle].meta->global_offset[0] > t->global_offset[0] - stored->longest) high = middle;
+        if (pieces[middle]->meta->global_offset[0] > t->global_offset[0] - stored->longest) high = middle;
         else low = middle + 1;
     }
     for (i = low; i < (size_t)stored->info.piece_count; i++) {
-        const dcp_tensor_metadata *meta = pieces[i].meta;
+        const dcp_tensor_metadata *meta = pieces[i]->meta;
         dcp_status status = DCP_OK;
         if (t->ndim > 0 && meta->global_offset[0] >= t->global_offset[0] + t->shape[0]) break;
         if (dcpi_box_meet(t->ndim, t->global_offset, t->shape, meta->global_offset, meta->shape, offset, shape))
-            status = dcpi_match_add(l, t, &pieces[i], err);
+            status = dcpi_match_add(l, t, pieces[i], err);
         if (status) return status;
     }
     return DCP_OK;
@@ -21214,7 +21203,7 @@ static dcp_status dcpi_match_covered(dcpi_load *l, const dcp_tensor *t, size_t f
 }
 /* The one piece that is all of a tensor, or NULL. */
 static const dcpi_piece *dcpi_match_whole(const dcp_checkpoint *c, const dcpi_stored *stored) {
-    const dcpi_piece *piece = &c->pieces[stored->first];
+    const dcpi_piece *piece = c->pieces[stored->first];
     return stored->info.piece_count == 1 && dcpi_piece_is_whole(piece->meta) ? piece : NULL;
 }
 static dcp_status dcpi_match_stored(dcpi_load *l, dcp_tensor *t, const dcpi_stored *stored, dcp_error *err) {
@@ -22424,7 +22413,7 @@ static dcp_status dcpi_lazy_copy(dcp_checkpoint *c, dcpi_op *op, const dcpi_stor
 }
 static dcp_status dcpi_lazy_bring_by(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, dcpi_lazy *lazy,
                                      dcp_error *err) {
-    const dcpi_piece *piece = &c->pieces[stored->first];
+    const dcpi_piece *piece = c->pieces[stored->first];
     dcpi_data_file *file;
     const uint8_t *data = NULL;
     dcp_status status = dcpi_data_file_acquire(c, piece->shard, &file, err);
@@ -22497,7 +22486,7 @@ static dcp_status dcpi_lazy_find(dcp_checkpoint *c, const char *name, const dcpi
     const dcp_status status = dcpi_load_find(c, name, out, err);
     if (status) return status;
     stored = *out;
-    piece = c->pieces[stored->first].meta;
+    piece = c->pieces[stored->first]->meta;
     if (stored->info.piece_count != 1)
         return dcpi_fail(err, DCP_E_UNSUPPORTED,
                          "tensor \"%s\" is stored in %d pieces and cannot be mapped as one; use dcp_read_new", name,
@@ -22534,7 +22523,7 @@ DCPDEF void dcp_release(dcp_checkpoint *checkpoint, const char *name) {
     if (!lazy || lazy->state != DCPI_LAZY_THERE || lazy->users > 0) { dcpi_mutex_unlock(&c->lock); return; }
     copy = lazy->copy;                              /* under the lock: from here on it can be brought again */
     memset(lazy, 0, sizeof *lazy);
-    if (!copy) dcpi_unmap_file(c, &c->files[c->pieces[stored->first].shard]);
+    if (!copy) dcpi_unmap_file(c, &c->files[c->pieces[stored->first]->shard]);
     dcpi_mutex_unlock(&c->lock);
     dcpi_free(copy);
 }
