@@ -854,8 +854,8 @@ typedef struct dcp_remove_desc {
 /* Removes one checkpoint: its commit file, then, durably after it, the files that only it names and whose names are
  * those of its own data. A file that a document merely lays claim to stays: another checkpoint's, another program's,
  * one in a directory below that has checkpoints of its own.
- * Status: (io) | (ranks) | DCP_E_NOT_FOUND no checkpoint | DCP_E_EXISTS another save is committing there, or took the
- * lock | DCP_E_UNKNOWN several ranks: rank 0 was lost while it removed. */
+ * Status: (io) | (ranks) | DCP_E_NOT_FOUND no checkpoint | DCP_E_EXISTS another save is committing there, has just
+ * done so, or took the lock | DCP_E_UNKNOWN several ranks: rank 0 was lost while it removed. */
 DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, dcp_error *err);
 
 /* =====================================================================================================================
@@ -15434,9 +15434,9 @@ static int dcpi_names_has(const dcpi_names *names, const char *name) {  /* sorte
 static char *dcpi_commit_prefix(const char *name, dcp_error *err) {      /* of a commit file's name */
     return dcpi_text_range(name, strlen(name) - strlen(dcpi_commit_kind_of(name)->suffix), err);
 }
-static dcp_status dcpi_place_remove(const dcpi_place *place, const char *name, dcp_error *err) {
+static dcp_status dcpi_place_remove(const dcpi_place *place, const char *name, const char *token, dcp_error *err) {
     char *key = dcpi_place_key(place, name, err);
-    const dcp_status status = key ? dcpi_storage_remove(place->storage, key, err) : DCP_E_MEMORY;
+    const dcp_status status = key ? dcpi_storage_remove_version(place->storage, key, token, err) : DCP_E_MEMORY;
     dcpi_free(key);
     return status;
 }
@@ -17093,7 +17093,7 @@ static dcp_status dcpi_lock_fence(dcpi_op *op, const dcpi_place *place, const ch
     int attempt = 0;
     dcp_status status;
     if (!dcpi_lock_names_document(note, prefix)) return DCP_OK;
-    do status = dcpi_place_remove(place, note, err);
+    do status = dcpi_place_remove(place, note, NULL, err);
     while (status && dcpi_op_again(op, ++attempt, "removing the document of a save that was given up", err));
     return status;
 }
@@ -22974,14 +22974,14 @@ DCPDEF void dcp_removal_free(dcp_removal *removal) {
     dcpi_free(removal->paths);
     memset(removal, 0, sizeof *removal);
 }
-/* Removes a file of the place (or, in a dry run, does not) and notes it. */
-static dcp_status dcpi_removal_take(dcp_removal *removal, const dcpi_place *place, const char *name, int dry_run,
-                                    dcp_error *err) {
+/* Removes a file of the place (or, in a dry run, does not) and notes it. token: only that version; NULL: whichever. */
+static dcp_status dcpi_removal_take(dcp_removal *removal, const dcpi_place *place, const char *name, const char *token,
+                                    int dry_run, dcp_error *err) {
     dcp_object_info info;
     char **paths, *path;
     dcp_status status = dcpi_place_stat(place, name, &info, err);
     if (status == DCP_E_NOT_FOUND) return dcpi_succeed(err);
-    if (!status && !dry_run) status = dcpi_place_remove(place, name, err);
+    if (!status && !dry_run) status = dcpi_place_remove(place, name, token, err);
     if (status) return status;
     paths = (char **)DCP_REALLOC(removal->paths, (removal->path_count + 1) * sizeof *paths);
     if (!paths) return dcpi_no_memory(err, (removal->path_count + 1) * sizeof *paths);
@@ -23050,6 +23050,7 @@ typedef struct dcpi_remover {
     dcp_removal *removal;
     dcpi_names commits, data, prefixes;                 /* that go; what they name; whose locks are held */
     dcpi_lock locks[DCPI_REMOVE_AT_ONCE];
+    char tokens[DCPI_REMOVE_AT_ONCE][DCP_TOKEN_SIZE];   /* of the commit files, as they were read; not in a dry run */
 } dcpi_remover;
 
 /* The first bytes of a name as a prefix; 0: no checkpoint is called so. */
@@ -23099,9 +23100,11 @@ static dcp_status dcpi_remove_note(dcpi_remover *r, const char *commit, dcp_erro
     dcp_status status = dcpi_op_check(r->op, err), looked;
     if (!status) status = dcpi_remove_lock(r, commit, err);
     if (status) return status == DCP_PENDING ? DCP_OK : status;
+    if (!r->dry_run) r->tokens[r->commits.count][0] = '\0';
     if (is_single && !r->chosen) return dcpi_names_add(&r->commits, commit, err);
     looked = dcpi_document_read(r->op, r->place, commit, NULL, &document, err);
     if (r->chosen) goes = !looked && dcpi_remove_is_chosen(r, commit, document.metadata);
+    if (!r->dry_run) memcpy(r->tokens[r->commits.count], document.info.token, DCP_TOKEN_SIZE);
     if (!looked && goes && !is_single) status = dcpi_names_add_data(&r->data, commit, document.metadata, err);
     dcpi_document_free(&document);
     if (looked == DCP_E_MEMORY || dcpi_is_storage_error(looked)) return looked;
@@ -23124,8 +23127,13 @@ static dcp_status dcpi_remove_commits(dcpi_remover *r, int *has_pool, dcp_error 
     if (!r->dry_run && commits->count > 0) status = dcpi_place_sync(r->place, err);
     for (i = 0; i < commits->count && !status; i++) {
         *has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST;
-        status = dcpi_removal_take(r->removal, r->place, commits->items[i], r->dry_run, err);
+        status = dcpi_removal_take(r->removal, r->place, commits->items[i], r->dry_run ? NULL : r->tokens[i],
+                                   r->dry_run, err);
         if (!status) r->removal->checkpoints++;
+        else if (status == DCP_E_EXISTS && r->chosen) {
+            dcpi_op_log(r->op, DCP_LOG_WARNING, "%s stays: %s", commits->items[i], err->message);
+            status = dcpi_succeed(err);
+        }
     }
     if (!status && !r->dry_run && commits->count > 0) status = dcpi_place_sync(r->place, err);
     return status;
@@ -23155,7 +23163,7 @@ static dcp_status dcpi_remove_files(dcpi_remover *r, dcp_error *err) {
     for (i = 0; i < data->count && !status && refs.unread == 0 && !refs.pending; i++) {
         if (i > 0 && strcmp(data->items[i], data->items[i - 1]) == 0) continue;         /* two of them shared it */
         if (!dcpi_names_has(&refs.names, data->items[i]))
-            status = dcpi_removal_take(r->removal, r->place, data->items[i], r->dry_run, err);
+            status = dcpi_removal_take(r->removal, r->place, data->items[i], NULL, r->dry_run, err);
     }
     dcpi_lock_release(&lock);
     dcpi_names_free(&refs.names);
@@ -23364,7 +23372,7 @@ static dcp_status dcpi_sweep_count_hidden(const dcpi_sweep *sweep, const char *s
     return dcpi_succeed(err);
 }
 static dcp_status dcpi_sweep_take(const dcpi_sweep *sweep, const char *name, int dry_run, dcp_error *err) {
-    return dcpi_removal_take(sweep->removal, sweep->place, name, dry_run, err);
+    return dcpi_removal_take(sweep->removal, sweep->place, name, NULL, dry_run, err);
 }
 static dcp_status dcpi_sweep_clock(dcpi_sweep *sweep, dcp_error *err) {
     int64_t now_ns = 0;

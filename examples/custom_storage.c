@@ -39,7 +39,8 @@ static dcp_status open_scrambled(const dcp_storage_options *options, dcp_storage
     plain = **out;
     (*out)->write = write_at;
     (*out)->read = read_at;
-    (*out)->map = NULL;                                 /* the pages of the file are not the plain bytes */
+    (*out)->map = NULL;                                 /* the pages of the file are not the plain bytes, */
+    (*out)->batch = NULL;                               /* nor would what it reads be */
     return DCP_OK;
 }
 

@@ -918,7 +918,7 @@ typedef struct bucket {
     bucket_entry entries[256]; int count, versions;
     int batches, writes, short_writes, writing, most_writing;   /* calls; short: of less than request_size */
     bucket_kind hangs; int interrupts, calls_left;              /* so many calls of this kind, then they wait */
-    void (*before_commit)(struct bucket *b, const char *key);
+    void (*before_commit)(struct bucket *b, const char *key), (*before_remove)(struct bucket *b, const char *key);
 } bucket;
 
 static bucket *the_bucket;
@@ -1083,6 +1083,7 @@ static dcp_status bucket_remove(void *context, const char *path, const char *tok
     bucket *b = (bucket *)context;
     bucket_entry *entry;
     int is_other;
+    if (b->before_remove) b->before_remove(b, path);
     dcpi_mutex_lock(&b->lock);
     entry = bucket_find(b, path);
     is_other = entry && !bucket_is_version(entry, token);
@@ -1207,7 +1208,7 @@ static dcp_status small_save(const char *path, int64_t value, int overwrite) {
 }
 static void rival_commits(bucket *b, const char *key) {
     if (!strstr(key, ".metadata.json")) return;
-    b->before_commit = NULL;
+    b->before_commit = b->before_remove = NULL;
     CHECK_OK_MESSAGE(small_save("p", rival_values, (int)rival_overwrites), err.message);
 }
 static void check_value(int64_t value) {
@@ -1236,6 +1237,30 @@ TEST(tokens_keep_two_saves_apart_without_a_lock) {
     CHECK_OK_MESSAGE(small_save("p", 5, 1), err.message);
     check_value(5);
     CHECK_INT(the_bucket->count, 2);                    /* the refused ones have left nothing */
+    done();
+}
+TEST(tokens_keep_a_removal_from_what_was_saved_meanwhile) {
+    dcp_remove_desc gone = DCP_ZERO;
+    dcp_prune_desc prune = DCP_ZERO;
+    dcp_removal removal;
+    files = store = bucket_open(NULL);
+    CHECK_OK_MESSAGE(small_save("p", 1, 0), err.message);
+    rival_values = 2;
+    rival_overwrites = 1;
+    the_bucket->before_remove = rival_commits;
+    gone.path = "p";
+    gone.io.storage = prune.io.storage = store;
+    CHECK_FAILS(dcp_remove(&gone, NULL, &err), DCP_E_EXISTS, "p.metadata.json");
+    check_value(2);
+    CHECK_OK_MESSAGE(small_save("q", 3, 0), err.message);
+    rival_values = 4;
+    the_bucket->before_remove = rival_commits;
+    prune.directory = "";
+    prune.keep_last = 1;
+    CHECK_OK_MESSAGE(dcp_prune(&prune, &removal, &err), err.message);
+    CHECK_INT(removal.checkpoints, 0);
+    dcp_removal_free(&removal);
+    check_value(4);
     done();
 }
 static void hang(bucket_kind kind, int calls) {
@@ -1344,6 +1369,7 @@ int main(void) {
     RUN(a_bucket_without_rename_conforms);
     RUN(requests_are_as_long_and_as_many_as_a_storage_wants);
     RUN(tokens_keep_two_saves_apart_without_a_lock);
+    RUN(tokens_keep_a_removal_from_what_was_saved_meanwhile);
     RUN(cancel_and_deadline_end_calls_that_hang);
     return test_finish();
 }
