@@ -48,8 +48,7 @@
  *                          >>api_save       dcp_save; dcp_saver_*, dcp_save_begin, dcp_save_poll, dcp_save_wait
  *                          >>api_load       dcp_load, dcp_open, dcp_read, dcp_map, dcp_verify; dcp_latest, dcp_list,
  *                                           dcp_prune, dcp_sweep, dcp_remove
- *                          >>api_documents  dcp_metadata_*, dcp_manifest_*, dcp_validation_*, dcp_json_*,
- *                                           dcp_yaml_parse
+ *                          >>api_documents  dcp_metadata_*, dcp_manifest_*, dcp_validation_*, dcp_json_*
  *                          >>api_plug       dcp_storage, dcp_coordinator, dcp_device, dcp_signer, dcp_verifier
  *                          >>history        what has changed, and the old names
  *                          >>config         limits and switches
@@ -1027,8 +1026,12 @@ DCPDEF dcp_status dcp_manifest_add_router(dcp_manifest *manifest, int64_t layer,
                                           const dcp_manifest_shard *shard, dcp_error *err);
 /* value NULL removes. Status: DCP_E_INVALID | DCP_E_MEMORY. */
 DCPDEF dcp_status dcp_manifest_set_field(dcp_manifest *manifest, const char *key, const char *value, dcp_error *err);
-/* JSON or YAML, told apart by the first character: JSON begins with '{'. Checks the integrity member where there is
- * one. DCP_E_VERSION: min_reader_version is beyond this version. In YAML a checksum of digits needs no quotes.
+/* JSON or YAML, told apart by the first character: JSON begins with '{'. Of YAML, what says what JSON can say; refused
+ * by name: anchors, aliases, tags, merge keys, directives, further documents, the end mark `...`, a value on the line
+ * of `---`, block scalars (| and >), tabs as indentation, complex keys, duplicate keys. 0o17 and 0x1F are integers, as
+ * YAML 1.2 has them; `no`, `on` and 1_000 are strings, and a checksum of digits needs no quotes.
+ *
+ * Checks the integrity member where there is one. DCP_E_VERSION: min_reader_version is beyond this version.
  * Status: as dcp_metadata_parse. */
 DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest **out, dcp_error *err);
 /* with integrity; signer NULL: unsigned; dcp_free the text. Status: as dcp_metadata_write. */
@@ -1062,13 +1065,6 @@ typedef enum dcp_json_kind { DCP_JSON_NULL, DCP_JSON_BOOL, DCP_JSON_INT, DCP_JSO
  * is the caller's again on return.
  * Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_FORMAT. */
 DCPDEF dcp_status dcp_json_parse(const char *text, size_t size, dcp_json **out, dcp_error *err);
-#if !DCP_NO_MANIFEST
-/* The same tree from YAML: the subset that says what JSON can say. Refused by name: anchors, aliases, tags, merge keys,
- * directives, further documents, the end mark `...`, a value on the line of `---`, block scalars (| and >), tabs as
- * indentation, complex keys, duplicate keys. 0o17 and 0x1F are integers, as YAML 1.2 has them; `no`, `on` and 1_000 are
- * strings. Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_FORMAT. */
-DCPDEF dcp_status dcp_yaml_parse(const char *text, size_t size, dcp_json **out, dcp_error *err);
-#endif
 DCPDEF void dcp_json_free(dcp_json *root);
 DCPDEF dcp_json_kind dcp_json_kind_of(const dcp_json *json);                            /* DCP_JSON_NULL for NULL too */
 DCPDEF int dcp_json_bool(const dcp_json *json);                                                 /* 1 for true, else 0 */
@@ -1458,6 +1454,7 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
  *     dcp_storage_exists, info, additional_info, remove, dcp_metadata_read_file, write_file, dcp_manifest_read_file,
  *     write_file                       take an io too: cancel, deadline, retry
  *
+ *     Gone: dcp_yaml_parse. YAML is read as manifests are, by dcp_manifest_parse.
  *     New: dcp_read_shard, dcp_coordinator_is_broken, dcp_storage.interrupt, DCP_NO_MANIFEST, DCP_NO_RANKS.
  *     Another meaning, so that old programs have to be looked at: dcp_saver_close returns the verdict that nobody has
  *     asked for (DCP_OLD_NAMES drops it), and so does dcp_save_begin. Another form, without an old name: the members of
@@ -7033,16 +7030,6 @@ static void dcpi_yaml_place(void *user, size_t offset, dcpi_json_place *out) {
                             NULL);
     dcpi_buffer_free(&again.out);
     dcpi_text_place(again.start, again.found, out);
-}
-DCPDEF dcp_status dcp_yaml_parse(const char *text, size_t size, dcp_json **out, dcp_error *err) {
-    dcpi_yaml y;
-    dcp_status status;
-    *out = NULL;
-    if (!text) return dcpi_fail(err, DCP_E_INVALID, "dcp_yaml_parse: text is NULL");
-    status = dcpi_yaml_to_json(text, size, 0, SIZE_MAX, &y, err);
-    if (!status) status = dcpi_json_tree(y.out.data, y.out.size, dcpi_yaml_place, &y, out, err);
-    dcpi_buffer_free(&y.out);
-    return status;
 }
 #else
 /* What >>meta calls of it: nothing is written as YAML. */
@@ -24265,8 +24252,8 @@ DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
 #include "dcp_cuda.h"
 #endif
 
-/* ---- the names of 0.1, for this version only: define DCP_OLD_NAMES as 1 in every file that uses them. Here at the end,
- * since the implementation uses the new ones. ---- */
+/* ---- the names of 0.1, for this version only: define DCP_OLD_NAMES as 1 in every file that uses them. Here at the
+ * end, since the implementation uses the new ones. ---- */
 #if defined(DCP_OLD_NAMES) && DCP_OLD_NAMES && !defined(DCPI_OLD)
 #if defined(__GNUC__) || defined(__clang__)
 #define DCPI_OLD static __attribute__((unused))

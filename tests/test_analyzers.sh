@@ -129,7 +129,7 @@ g json 'dcp_json *j; if (dcp_json_parse(argv[0], 5, &j, &err)) return 1; dcp_jso
 g json_write 'char *text; size_t n; dcp_json *j = dcp_json_new_object(&err); if (!j) return 1;
     dcp_json_add_string(j, "a", argv[0]);
     dcp_json_add_double(j, "d", argc); if (!dcp_json_write(j, 1, &text, &n, &err)) dcp_free(text); dcp_json_free(j);'
-g yaml 'dcp_json *j; if (dcp_yaml_parse(argv[0], 5, &j, &err)) return 1; dcp_json_free(j);'
+g yaml 'dcp_manifest *m; if (dcp_manifest_parse("a: [ 1 ]", 8, &m, &err)) return 1; dcp_manifest_free(m);'
 g metadata 'dcp_metadata *m; dcp_validation v; if (dcp_metadata_parse(argv[0], 5, &m, &err)) return 1;
     dcp_metadata_validate(m, &v); dcp_validation_free(&v); dcp_metadata_free(m);'
 g metadata_write 'dcp_metadata *m; char *text; size_t n; if (dcp_metadata_new(&m, &err)) return 1;

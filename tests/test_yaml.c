@@ -1,6 +1,7 @@
 /* test_yaml.c - the chapter >>yaml: what it reads, what it refuses and by which name, and that the tree is the one that
  * JSON gives. */
 #include "counting_allocator.h"
+#include "yaml_tree.h"
 #if !defined(_WIN32)
 #include <dirent.h>
 #define HAS_DIRENT 1
@@ -17,7 +18,7 @@ static dcp_json *yaml_of(const char *text, size_t size) {
     dcp_status status;
     CHECK(copy != NULL);
     if (size) memcpy(copy, text, size);
-    status = dcp_yaml_parse(copy, size, &json, &last);
+    status = yaml_tree(copy, size, &json, &last);
     CHECK((status == DCP_OK) == (json != NULL));
     CHECK((status == DCP_OK) == (last.message[0] == '\0'));
     CHECK(status == DCP_OK || status == last.status);
@@ -310,7 +311,7 @@ TEST(no_memory) {
     alloc_arena = 1;
     for (n = 0;; n++) {
         alloc_countdown = n;
-        if (dcp_yaml_parse(text, sizeof text - 1, &tree, &err) == DCP_OK && alloc_countdown > 0) break;
+        if (yaml_tree(text, sizeof text - 1, &tree, &err) == DCP_OK && alloc_countdown > 0) break;
         alloc_countdown = -1;
         if (tree) { dcp_json_free(tree); CHECK_INT(alloc_live, 0); continue; }     /* it goes on with less at once */
         CHECK_INT(err.status, DCP_E_MEMORY);
@@ -322,8 +323,7 @@ TEST(no_memory) {
     alloc_arena = 1024 * 1024;
     dcp_json_free(tree);
     CHECK_INT(alloc_live, 0);
-    CHECK_INT(dcp_yaml_parse(NULL, 0, &tree, &err), DCP_E_INVALID);
-    CHECK_INT(dcp_yaml_parse("a: [", 4, &tree, NULL), DCP_E_FORMAT);
+    CHECK_INT(yaml_tree("a: [", 4, &tree, NULL), DCP_E_FORMAT);
 }
 
 /* ---- JSON is YAML ------------------------------------------------------------------------------------------------ */

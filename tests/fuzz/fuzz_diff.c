@@ -4,6 +4,7 @@
  *     clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz/fuzz_diff.c -o fuzz_diff && ./fuzz_diff
  *     -max_len=4096 tests/corpus/diff */
 #include "fuzz.h"
+#include "../yaml_tree.h"
 
 static const char *const diff_tokens[] = {"{", "}", "[", "]", ",", ":", "\"", "\\u0001", "\\n", "\\\"", "\\\\", "- ",
                                           ": ", "# ", "'", "\"\"", "null", "true", "1e308", "5e-324", "0.1", "1e21",
@@ -16,7 +17,7 @@ typedef struct diff_text { char *data; size_t size; } diff_text;
 static dcp_json *diff_read(const char *text, size_t size, int yaml) {
     dcp_json *json;
     dcp_error err;
-    dcp_status status = yaml ? dcp_yaml_parse(text, size, &json, &err) : dcp_json_parse(text, size, &json, &err);
+    dcp_status status = yaml ? yaml_tree(text, size, &json, &err) : dcp_json_parse(text, size, &json, &err);
     FUZZ_CHECK(status == DCP_OK && json);
     return json;
 }
@@ -40,10 +41,10 @@ static void diff_tree(const dcp_json *json, int indent) {
 static void diff_document(const char *data, size_t size, int yaml) {
     dcp_json *json, *other;
     dcp_error err;
-    if ((yaml ? dcp_yaml_parse(data, size, &json, &err) : dcp_json_parse(data, size, &json, &err)) != DCP_OK) return;
+    if ((yaml ? yaml_tree(data, size, &json, &err) : dcp_json_parse(data, size, &json, &err)) != DCP_OK) return;
     diff_tree(json, 0);
     diff_tree(json, 2);
-    if (!yaml && dcp_yaml_parse(data, size, &other, &err) == DCP_OK) {  /* JSON is YAML, but for tabs */
+    if (!yaml && yaml_tree(data, size, &other, &err) == DCP_OK) {  /* JSON is YAML, but for tabs */
         FUZZ_CHECK(fuzz_same_tree(json, other));
         dcp_json_free(other);
     }

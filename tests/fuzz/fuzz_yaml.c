@@ -4,6 +4,7 @@
  *     clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz/fuzz_yaml.c -o fuzz_yaml && ./fuzz_yaml
  *     -max_len=4096 tests/corpus/yaml */
 #include "fuzz.h"
+#include "../yaml_tree.h"
 
 static const char *const yaml_tokens[] = {"- ", "-\n", ": ", ":\n", "? ", "|\n", ">\n", "&a ", "*a", "!t ", "!!str ",
                                           "%YAML 1.2\n", "---\n", "...\n", "<<: ", "# ", " #", "#", "\"", "'", "''",
@@ -20,7 +21,7 @@ static void yaml_one(const uint8_t *data, size_t size) {
     char *exact = fuzz_exact(data, size);
     dcp_json *json = (dcp_json *)&json;
     dcp_error err;
-    dcp_status status = dcp_yaml_parse(exact, size, &json, &err);
+    dcp_status status = yaml_tree(exact, size, &json, &err);
     free(exact);
     fuzz_told(status, &err);
     FUZZ_CHECK((status == DCP_OK) == (json != NULL));
