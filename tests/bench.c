@@ -1296,7 +1296,7 @@ static double yy_read(const char *text, size_t size, yyjson_doc **doc) {
     out = (yy_tensor *)calloc(yyjson_arr_size(tensors), sizeof *out);
     at = arena = (char *)malloc(size);
     if (!out || !arena || yyjson_arr_size(tensors) == 0) fail("yyjson failed");
-    yyjson_arr_foreach(tensors, i, n, item) if (!yy_copy_one(&out[i], item, &at)) fail("yyjson: a digest is none");
+    yyjson_arr_foreach(tensors, i, n, item) if (!yy_copy_one(&out[i], item, &at)) fail("yyjson: an invalid digest");
     free(arena);
     free(out);
     return now() - t;

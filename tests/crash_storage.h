@@ -500,7 +500,7 @@ static inline void crash_open(crash_disk *d) {
     s->begin = crash_begin; s->write = crash_write; s->commit = crash_commit; s->abort = crash_abort;
     s->join = crash_join; s->leave = crash_leave;
     s->open = crash_open_object; s->read = crash_read; s->close = crash_close_object;
-    s->stat = crash_stat; s->list = crash_list; 
+    s->stat = crash_stat; s->list = crash_list;
     s->remove = crash_remove; s->sync_directory = crash_sync_directory; s->space = crash_space;
 }
 static inline void crash_forget(crash_disk *d) {        /* the log, and what was there when it began */

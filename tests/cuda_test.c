@@ -1066,7 +1066,7 @@ static void several_in_the_background(int device, size_t snapshot_bytes) {
 TEST(in_the_background_through_pinned_memory) { several_in_the_background(0, no_own); }
 TEST(in_the_background_through_memory_of_the_device) { several_in_the_background(0, all_own); }
 TEST(in_the_background_through_both) { several_in_the_background(device_count > 1, some_own); }
-/* What the program does on its device when begin has returned is none of the save's business, told or not. */
+/* What the program does on its device after begin has returned does not concern the save, told or not. */
 static int may_go_on;
 static void CUDART_CB until_told(void *user) {
     (void)user;

@@ -240,7 +240,7 @@ static model_stranger *model_stranger_at(model_world *w, const char *prefix) {
                                                                0) return &w->stranger[i];
     return NULL;
 }
-/* Whether the directory has a commit file that is none, or is damaged. */
+/* Whether the directory has a commit file that is invalid or damaged. */
 static int model_has_broken_in(const model_world *w, const char *directory) {
     int i;
     for (i = 0; i < w->stranger_count; i++)

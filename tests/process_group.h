@@ -65,7 +65,11 @@ typedef struct process_peer {
     process_letter *first, *last;
     char *rest; size_t rest_size, rest_at;                  /* of a frame that was sent without waiting */
 } process_peer;
-typedef struct process_context { dcp_coordinator *self; int rank, n, turn; process_peer peer[PROCESS_MOST]; } process_context;
+typedef struct process_context {
+    dcp_coordinator *self;
+    int rank, n, turn;
+    process_peer peer[PROCESS_MOST];
+} process_context;
 
 static dcp_status process_error(dcp_error *err, dcp_status status, int sys, int rank, const char *text) {
     (void)dcpi_fail_sys(err, status, sys, "process group: rank %d: %s", rank, text);

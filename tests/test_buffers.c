@@ -619,7 +619,7 @@ TEST(the_buffers_of_a_save_stay_within_the_budget) {
             }
     free(t);
 }
-/* A device has no checkpoints to miss, and what is no status is none of ours to hand on. */
+/* A device has no checkpoints to miss, and what is no status is not passed on. */
 static dcp_status odd_status;
 static dcp_status odd_out(void *context, void *host, const dcp_tensor *t, int64_t offset, size_t size, uint64_t *ticket,
                           dcp_error *error) {

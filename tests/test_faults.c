@@ -2546,7 +2546,7 @@ static void worker_make(worker *w, dcp_storage *storage, const form *f, const ch
     w->path = path;
     w->steps = steps;
 }
-static void two_paths_of_one_directory_do_not_disturb_each_other_body(dcp_storage *storage, int f) {
+static void two_paths_body(dcp_storage *storage, int f) {
     worker a, b;
     dcpi_thread thread;
     snapshot now;
@@ -2562,7 +2562,7 @@ static void two_paths_of_one_directory_do_not_disturb_each_other_body(dcp_storag
     snapshot_take(storage, &now);
     CHECK_INT(now.count, f == 0 ? 4 : 2);       /* each cleaned up after itself, and not after the other */
 }
-TEST(two_paths_of_one_directory_do_not_disturb_each_other) { on_each_storage(two_paths_of_one_directory_do_not_disturb_each_other_body); }
+TEST(two_paths_of_one_directory_do_not_disturb_each_other) { on_each_storage(two_paths_body); }
 static void sweep_and_prune_beside_saves_body(dcp_storage *storage, int f) {
     worker w;
     dcpi_thread thread;
@@ -2585,7 +2585,7 @@ static void sweep_and_prune_beside_saves_body(dcp_storage *storage, int f) {
 }
 TEST(sweep_and_prune_beside_saves) { on_each_storage(sweep_and_prune_beside_saves_body); }
 /* There is a checkpoint at every instant, so it is found at every instant. */
-static void latest_and_list_while_the_checkpoint_is_replaced_body(dcp_storage *storage, int f) {
+static void replaced_body(dcp_storage *storage, int f) {
     worker w;
     dcpi_thread thread;
     dcp_error err;
@@ -2614,7 +2614,7 @@ static void latest_and_list_while_the_checkpoint_is_replaced_body(dcp_storage *s
     CHECK_OK_MESSAGE(w.status, w.err.message);
     CHECK_OK_MESSAGE(status, err.message);
 }
-TEST(latest_and_list_while_the_checkpoint_is_replaced) { on_each_storage(latest_and_list_while_the_checkpoint_is_replaced_body); }
+TEST(latest_and_list_while_the_checkpoint_is_replaced) { on_each_storage(replaced_body); }
 
 /* ---- a tensor that changes while it is saved --------------------------------------------------------------------- */
 typedef struct scribbler { volatile unsigned char *bytes; size_t size; volatile int stop; } scribbler;

@@ -1,4 +1,4 @@
-/* test_golden.c - checkpoints that are frozen for ever, in golden/<version of the folder>: every layout, data type,
+/* test_golden.c - checkpoints that are frozen, in golden/<version of the folder>: every layout, data type,
  * checksum and signature that the library could write when the folder was made. On every platform they are read byte
  * for byte, and what is saved now is the same but for its time and ids.
  *

@@ -9,7 +9,7 @@
  *    regions beyond the file's end.
  * 3. Directories: links, FIFOs, files that change between two calls, a hundred thousand entries, names that no terminal
  *    should see.
- * 4. Memory: each request of each workload fails, once and for ever. */
+ * 4. Memory: each request of each workload fails, once and from then on. */
 #include "failing_allocator.h"
 #include "doing.h"
 #include "fault_storage.h"
@@ -817,7 +817,7 @@ TEST(each_number_at_each_bound_single) { CHECK(each_number(&forms[2]) > test_tim
 TEST(each_number_at_each_bound_manifest) { CHECK(each_number(&forms[3]) > test_times(500)); }
 TEST(each_number_at_each_bound_manifest_yaml) { CHECK(each_number(&forms[4]) > test_times(500)); }
 
-/* ---- members that stand twice, values of another kind, strings --------------------------------------------------- */
+/* ---- duplicate members, values of another kind, strings --------------------------------------------------- */
 /* a program's own JSON */
 static int is_free(const char *path) { return strstr(path, "ptimizerState.") || strstr(path, "optimizer_state."); }
 

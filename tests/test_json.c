@@ -156,7 +156,7 @@ static int skipped(const char *text, size_t size) {
 }
 
 /* ---- JSONTestSuite ----------------------------------------------------------------------------------------------- */
-/* What RFC 8259 lets pass and we refuse: a key that stands twice, and NUL in a string. */
+/* What RFC 8259 lets pass and we refuse: a duplicate key, and NUL in a string. */
 static const char *const refused_on_purpose[] = {
     "y_object_duplicated_key.json", "y_object_duplicated_key_and_value.json",
     "y_object_escaped_null_in_key.json", "y_string_null_escape.json"
@@ -407,7 +407,7 @@ TEST(doubles_hard) {
     CHECK(!accepted("1.7976931348623159e308", 22));
 }
 /* Digits of an odd 54-bit number times 2^exponent, exactly: halfway between two doubles. Returns the power of ten to
- * write behind them. */
+ * write beyond them. */
 static int halfway_digits(uint64_t odd, int exponent, char *digits) {
     int count = sprintf(digits, "%llu", (unsigned long long)odd), i, step = exponent < 0 ? 5 : 2, n = exponent < 0
                 ? -exponent : exponent;

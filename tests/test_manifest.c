@@ -305,7 +305,7 @@ static void change_finds(const char *find, const char *put, size_t errors, size_
 static void seed_change_finds(const char *find, const char *put, size_t errors, size_t warnings, const char *words) {
     text t = replaced(seed_yaml, find, put);
     dcp_manifest *m = parse(t.data);
-    finds(m, errors, warnings + 2, words);              /* two checksums that are none */
+    finds(m, errors, warnings + 2, words);              /* two invalid checksums */
     dcp_manifest_free(m);
     free(t.data);
 }
@@ -1111,7 +1111,7 @@ TEST(arguments_that_are_missing_are_refused) {
     CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, NULL, &last), DCP_E_INVALID);
     CHECK_INT(dcp_manifest_parse("{}", 2, NULL, &last), DCP_E_INVALID);
     CHECK_INT(dcp_manifest_parse(NULL, 2, &parsed, &last), DCP_E_INVALID);
-    CHECK_INT(dcp_manifest_parse(NULL, 0, &parsed, NULL), DCP_E_FORMAT);      /* no bytes are a document that is none */
+    CHECK_INT(dcp_manifest_parse(NULL, 0, &parsed, NULL), DCP_E_FORMAT);      /* no bytes: not a document */
     CHECK(parsed == NULL);
     CHECK_INT(dcp_manifest_validate(m, NULL), DCP_E_INVALID);
     dcp_manifest_free(m);
@@ -1213,7 +1213,7 @@ TEST(rules_of_structs) {
         layers[0].shards[0].version = 0;
         layers[0] = saved[0]; layers[1] = saved[1];
     }
-    m->router_state.extra = "\"a\"";                                    /* behind its layers, and told as its own */
+    m->router_state.extra = "\"a\"";                                    /* after its layers, and reported as its own */
     CHECK_INT(dcp_manifest_write(m, 0, NULL, &written, &size, &last), DCP_E_INVALID);
     CHECK(strncmp(last.message, "router_state.extra: ", 20) == 0);
     m->router_state.extra = NULL;
@@ -1365,7 +1365,7 @@ TEST(additions_need_a_tail) {
     refuses("a: 1 # integrity: { algorithm: \"sha256\", value: \"" D1 "\" }\nsave_id: x\n", DCP_E_CHECKSUM,
             "integrity");
 }
-TEST(a_tail_inside_a_scalar_is_none) {
+TEST(a_tail_inside_a_scalar_does_not_count) {
     text inner = seal_as("a: 'x\n", "manifest/yaml", NULL);
     CHECK(!parses(inner.data, inner.size, NULL));
     CHECK_INT(last.status, DCP_E_FORMAT);
@@ -1626,7 +1626,7 @@ TEST(mutations_do_no_harm) {
                 size += n;
             }
         }
-        {                           /* as it is, and with a good tail, which the parser behind it needs to be reached */
+        {                           /* as it is, and with a good tail, without which the parser is not reached */
             text sealed;
             int yaml = dcpi_manifest_is_yaml(work, size);
             work[size] = '\0';
@@ -1865,7 +1865,7 @@ int main(void) {
     RUN(shards_of_experts_and_layers);
     RUN(every_bit_and_every_length_is_covered);
     RUN(additions_need_a_tail);
-    RUN(a_tail_inside_a_scalar_is_none);
+    RUN(a_tail_inside_a_scalar_does_not_count);
     RUN(signatures_fail_closed);
     RUN(what_is_signed_is_covered);
     RUN(a_signature_out_of_its_place_is_none);

@@ -960,7 +960,7 @@ TEST(arguments_that_are_missing_are_refused) {
     CHECK_INT(dcp_metadata_write(m, NULL, &written, NULL, &err), DCP_E_INVALID);
     CHECK_INT(dcp_metadata_parse("{}", 2, NULL, &err), DCP_E_INVALID);
     CHECK_INT(dcp_metadata_parse(NULL, 2, &parsed, &err), DCP_E_INVALID);
-    CHECK_INT(dcp_metadata_parse(NULL, 0, &parsed, &err), DCP_E_FORMAT);      /* no bytes are a document that is none */
+    CHECK_INT(dcp_metadata_parse(NULL, 0, &parsed, &err), DCP_E_FORMAT);      /* no bytes: not a document */
     CHECK(parsed == NULL);
     CHECK_INT(dcp_metadata_validate(m, NULL), DCP_E_INVALID);
     memset(&v, 0xAA, sizeof v);

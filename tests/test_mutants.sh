@@ -326,7 +326,7 @@ in dcpi_survey_ask
 - if (!status) return DCP_OK;
 + if (!status || MUTANT) return DCP_OK;
 
-name a number that is not in the first bytes is none
+name a number that is not in the first bytes is ignored
 caught directory the_number_of_a_manifest
 in dcpi_claim_json
 - if (!goes_on || r.status) claim = DCPI_CLAIM_UNKNOWN;
@@ -655,8 +655,8 @@ in dcpi_sense_of
 - size_t i;
 + size_t i; if (MUTANT) return size;
 
-name a file of a time to come is young for ever
-caught pool an_intent_of_a_time_to_come
+name a file with a time in the future is young forever
+caught pool an_intent_from_the_future
 in dcpi_age_protects
 - && modified_ns <= age->after_ns;
 + && (MUTANT || modified_ns <= age->after_ns);

@@ -568,8 +568,8 @@ TEST(nothing_of_the_pool_goes_while_a_manifest_is_being_saved) {
     sweep_at(storage, -1, 1, TENSORS);
     dcp_storage_close(storage);
 }
-/* What claims to be of a time to come is not kept for ever. */
-TEST(an_intent_of_a_time_to_come_stops_nothing_for_ever) {
+/* A file with a time in the future is not kept forever. */
+TEST(an_intent_from_the_future_expires) {
 #ifdef _WIN32
     SKIP("needs utime");
 #else
@@ -1509,7 +1509,7 @@ int main(void) {
     RUN(an_overwritten_manifest_leaves_what_others_name);
     RUN(prune_and_remove_know_what_manifests_share);
     RUN(nothing_of_the_pool_goes_while_a_manifest_is_being_saved);
-    RUN(an_intent_of_a_time_to_come_stops_nothing_for_ever);
+    RUN(an_intent_from_the_future_expires);
     RUN(sweep_takes_what_a_killed_save_left_in_the_folders);
     RUN(sweep_finds_the_folders_on_a_disk);
     RUN(tensors_are_selected_by_tier_role_key_name_part_and_predicate);

@@ -2313,7 +2313,7 @@ TEST(no_memory_for_the_first_call_of_a_rank) {
     CHECK_INT(hungry_count(), live);
 }
 
-/* Memory that ends for ever, in one process or in one of many: a save that fails takes back what it has published. Only
+/* Memory that fails from then on, in one process or in one of many: a save that fails takes back what it has published. Only
  * where rank 0 does not know
  * the outcome may a rank leave it (G5). */
 enum { STARVING_MS = 4000 };            /* io.timeout_ms: who stands still for so long leaves what has a plain name */
@@ -2431,7 +2431,7 @@ static int starving_processes(dcp_layout layout, int who, int64_t from) {
     dcp_storage_close(storage);
     return tripped;
 }
-TEST(no_memory_for_ever) {
+TEST(no_memory_from_then_on) {
     const int step = test_is_sampled() || test_is_sanitized() ? 11 : 3;
     int layout, who, cases = 0;
     int64_t from;
@@ -2593,7 +2593,7 @@ int main(void) {
     RUN(the_word_of_a_rank_0_that_has_left_is_heard);
     RUN(no_memory_on_one_rank);
     RUN(no_memory_for_the_first_call_of_a_rank);
-    RUN(no_memory_for_ever);
+    RUN(no_memory_from_then_on);
     RUN(all_ranks_get_the_same_from_every_call);
     return test_finish();
 }

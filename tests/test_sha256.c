@@ -29,7 +29,7 @@ static unsigned hex_digit(char c) {
     CHECK(at != NULL);
     return (unsigned)(at - digits);
 }
-/* The hex digits at text, up to the first character that is none. */
+/* The hex digits at text, up to the first other character. */
 static blob unhex(const char *text) {
     size_t size = strspn(text, "0123456789abcdef") / 2, i;
     blob b;

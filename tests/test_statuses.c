@@ -18,7 +18,7 @@ static const int numbers[] = { DCP_PENDING, DCP_E_INVALID, DCP_E_MEMORY, DCP_E_I
                                DCP_E_COMM, DCP_E_DEVICE, DCP_E_UNSUPPORTED, DCP_E_UNKNOWN, DCP_E_DENIED, 99, -1 };
 enum { NUMBERS = (int)(sizeof numbers / sizeof numbers[0]) };
 
-/* ---- a directory of checkpoints in memory, behind a storage that fails ------------------------------------------- */
+/* ---- a directory of checkpoints in memory, below a storage that fails ------------------------------------------- */
 typedef struct world {
     dcp_storage *memory;
     fault_storage f;

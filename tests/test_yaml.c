@@ -195,7 +195,7 @@ TEST(bytes_are_refused_by_name) {
     refuses("a: '\xF4\x90\x80\x80'", 1, 5, "not UTF-8");
     refuses("a: \xE2\x80", 1, 4, "not UTF-8");
 }
-TEST(keys_that_stand_twice) {
+TEST(duplicate_keys) {
     refuses("a: 1\nb: 2\na: 3", 3, 1, "\"a\" stands twice");
     refuses("x:\n  - k: 1\n    'k': 3", 3, 5, "\"k\" stands twice");
     refuses("{a: 1, \"a\": 2}", 1, 8, "\"a\" stands twice");
@@ -500,7 +500,7 @@ int main(void) {
     RUN(escapes);
     RUN(constructs_are_refused_by_name);
     RUN(bytes_are_refused_by_name);
-    RUN(keys_that_stand_twice);
+    RUN(duplicate_keys);
     RUN(structure_is_refused);
     RUN(depth_is_limited);
     RUN(time_and_memory_are_bounded);

@@ -249,7 +249,7 @@ static struct CUstream_st *stream_new(int is_blocking) {
     stub.streams = s;
     return s;
 }
-/* NULL if it is none; a null stream is the default one of the current device. */
+/* NULL if it is not a stream; a null stream is the default one of the current device. */
 static struct CUstream_st *stream_of(cudaStream_t stream) {
     struct CUstream_st *s;
     if (!stream) {

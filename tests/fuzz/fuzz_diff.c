@@ -73,7 +73,7 @@ static void diff_metadata(const char *data, size_t size) {
         again = diff_write_metadata(same, &status);
         FUZZ_CHECK(status == DCP_OK && fuzz_same_text(text.data, text.size, again.data, again.size));
         if (dcp_metadata_validate(m, &found) == DCP_OK) {
-            /* what keeps the rules keeps them (else a default may have mended it) */
+            /* what keeps the rules keeps them (else a default may have replaced it) */
             FUZZ_CHECK(dcp_metadata_validate(same, &found_again) == DCP_OK);
             dcp_validation_free(&found_again);
         }

@@ -81,7 +81,7 @@ static int json_read_members(json_reading *r, uint8_t close) {
         json_read_space(r);
         if (is_first && r->at < r->end && *r->at == close) break;
         if (close == '}') {
-            if (!is_first) r->is_odd = 1;               /* a key that stands twice */
+            if (!is_first) r->is_odd = 1;               /* a duplicate key */
             if (!json_read_string(r)) return 0;
             json_read_space(r);
             if (r->at == r->end || *r->at++ != ':') return 0;
