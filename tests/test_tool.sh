@@ -1641,7 +1641,7 @@ for name in version help_overall help_commands usage_command usage_options usage
     missing_checkpoint newer_format corrupt_document unreadable \
     look_of_tensors look_of_directory look_of_info look_fits sizes ls_verify \
     control_c ls_of_other_files manual completion install_all \
-    stats_types stats_look stats_fail_on stats_memory \
+    stats_types stats_look stats_fail_on stats_memory diff_values diff_says_how \
     no_bar_without_terminal bar_on_terminal no_color no_bytes_on_terminal closed_pipe full_disk interrupted; do
     t "$name"
 done

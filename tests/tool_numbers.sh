@@ -57,6 +57,20 @@ def write(name, whole):
                     "checksum": hashlib.sha256(whole).hexdigest(), "tensors": tensors}], "training": None},
         open("numbers/%s.metadata.json" % name, "w"))
 write("all", whole)
+# the same with NaN of other bits, one number a little more, one much more, one infinite, and a 64-bit integer by one
+at = {t["name"]: t["offset"] for t in tensors}
+other = bytearray(whole)
+def put(name, form, index, value):
+    struct.pack_into("<" + form, other, at[name] + struct.calcsize(form) * index, value)
+put("fp8_e4m3", "B", 0x7f, 0xff)
+put("fp16", "H", 0x7c01, 0x7e00)
+put("fp64", "d", 7, wave[7] + 1e-7)
+put("fp32", "f", 10, wave[10] + 50)
+put("fp32", "f", 20000, 1.0)
+put("complex64", "f", 9, 0.0)
+put("int64", "B", 8 * 31, 249)
+put("int4", "B", 3, 0x31)
+write("other", bytes(other))
 json.dump(expected, open("numbers/expected.json", "w"))
 END
 }
@@ -141,4 +155,59 @@ peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 peak = peak // 1024 if sys.platform == "darwin" else peak
 assert peak < 150000, "%d KiB" % peak' "$DCPTOOL" stats huge || fail "$(tail -n 1 "$work/trace")"
     rm huge_shard_0.bin
+}
+
+diff_values() {
+    make_numbers
+    impatient_tool
+    TERM=dumb
+    for tool in "$DCPTOOL" "$work/small"; do
+        "$tool" diff --json --values numbers/all numbers/other >out 2>err && fail "they are the same"
+        "$python" - <<'END' || fail "$tool: $(tail -n 1 "$work/trace")"
+import json, math
+j = json.load(open("out"))
+d = {x["name"]: x for x in j["differences"]}
+assert sorted(d) == ["complex64", "fp32", "fp64", "int4", "int64"], sorted(d)     # NaN is NaN, of whatever bits
+def is_(name, numbers, different, first, absolute, absolute_at):
+    x = d[name]
+    got = (x["numbers"], x["different"], x["first_at"], x["largest_absolute_at"])
+    assert got == (numbers, different, first, absolute_at), (name, got)
+    assert x["largest_absolute"] == absolute or math.isclose(x["largest_absolute"], absolute, rel_tol=1e-3), (name, x)
+is_("fp64", 20004, 1, [7], 1e-7, [7])
+is_("fp32", 20004, 2, [10], None, [20000])
+assert d["fp32"]["largest_relative"] is None
+is_("complex64", 20004, 1, [4], abs(1e3 * math.sin(9)), [4])
+is_("int64", 32, 1, [31], 1, [31])
+is_("int4", 33, 1, [6], 2, [6])
+assert d["int64"]["largest_relative"] < 1e-17 and d["complex64"]["largest_relative"] == 1
+END
+    done
+    run 1 diff --rtol 1e-9 --atol 60 numbers/all numbers/other
+    is "$(printf '%s\n' "$out" | cut -d ' ' -f 2 | tr '\n' ' ')" "complex64: fp32: "
+    has "$out" "1 of 20004 numbers differ, first at [20000]; at most by inf at [20000], relatively inf at [20000]"
+    run 0 diff -v --atol 1000 s/run/step_300 s/blocks
+    has "$out" "same: w (by value)"
+    run 1 diff --atol 100 s/run/step_100 s/run/step_200
+    hasnt "$out" content
+    run 1 diff --atol 99 s/run/step_100 s/run/step_200
+    has "$out" "12 of 12 numbers differ, first at [0, 0]; at most by 100 at [0, 0], relatively 0.5 at [0, 0]"
+    for bad in x -1 '' nan inf 1e 1e999; do run 2 diff --rtol "$bad" s/one s/one; done
+}
+diff_says_how() {
+    run 1 diff s/run/step_100 s/run/step_200
+    has "$err" "1 tensor is the same, 3 differences; by their digests alone, no data was read"
+    run 1 diff --values s/run/step_100 s/run/step_200
+    hasnt "$err" "digests alone"
+    run 0 diff s/run/step_300 s/one
+    has "$err" "2 tensors are the same, 0 differences; by their digests alone"
+    run 0 diff s/run/step_300 s/blocks
+    hasnt "$err" "digests alone"
+    run 0 diff -q s/run/step_300 s/one
+    is "$err" ""
+    copy s/run bad
+    rm bad/step_300_shard_0.bin
+    run 1 diff --values bad/step_300 s/run/step_100
+    has "$err" "step_300_shard_0.bin"
+    run 0 convert -q s/ranks other_ranks --to sharded
+    run 0 diff --values s/ranks other_ranks
 }

@@ -57,6 +57,12 @@ static int parse_fail_on(const char *text, int *out) {
     return 0;
 }
 
+static int parse_tolerance(const char *text, double *out) {
+    char *end;
+    *out = strtod(text, &end);
+    return text[0] && strchr("0123456789.", text[0]) && *end == '\0' && *out <= 1e300;
+}
+
 static int set_text(const char **member, const char *value) {
     *member = value;
     return value[0] != '\0';
@@ -70,6 +76,8 @@ static int set_value(tool_state *t, unsigned bit, const char *value) {
     case TOOL_KEY_ID: return set_text(&t->key_id, value) && is_key_id(value);
     case TOOL_TO: return (t->to = tool_target_named(value)) != NULL;
     case TOOL_FAIL_ON: return parse_fail_on(value, &t->fail_on);
+    case TOOL_RTOL: return parse_tolerance(value, &t->rtol);
+    case TOOL_ATOL: return parse_tolerance(value, &t->atol);
     case TOOL_TIER:
         return t->tier_count < sizeof t->tiers / sizeof t->tiers[0] && set_text(&t->tiers[t->tier_count++], value);
     case TOOL_MINIMUM_STEP: return parse_count(value, INT64_MAX, &t->minimum_step);

@@ -4,8 +4,8 @@
  * It shows how far the public API goes: all of it is dcp.h, libc, and in system.c a little of the system.
  *
  * Each command is a file that reads from top to bottom: its help, its options, what it does. main.c lists them:
- *     ls.c  info.c  verify.c  diff.c  extract.c  sign.c  sync.c  directory.c (latest, prune, sweep)
- *     stats.c, with sums.c
+ *     ls.c  info.c  verify.c  extract.c  sign.c  sync.c  directory.c (latest, prune, sweep)
+ *     stats.c, with sums.c; diff.c, with values.c
  *     convert.c, with convert_manifest.c, convert_members.c and convert_windows.c
  * They share arguments.c (the command line), help.c (the options, and all that is said of them and of the commands),
  * manual.c (man page, completion), output.c (messages, results, the bar), table.c (listings), json.c, text.c (names and
@@ -55,6 +55,7 @@ enum {
     TOOL_TO = 1 << 17, TOOL_MEMORY = 1 << 18, TOOL_FLAT = 1 << 19, TOOL_ONE_RANK = 1 << 20,
     TOOL_SIGN_KEY_FILE = 1 << 21, TOOL_KEY_ID = 1 << 22, TOOL_FULL = 1 << 23, TOOL_BYTES = 1 << 24,
     TOOL_VERIFY = 1 << 25, TOOL_FAIL_ON = 1 << 26,
+    TOOL_VALUES = 1 << 27, TOOL_RTOL = 1 << 28, TOOL_ATOL = 1 << 29,
     TOOL_COMMON = TOOL_HELP | TOOL_QUIET | TOOL_JSON | TOOL_BYTES | TOOL_KEY_FILE       /* of every command */
 };
 
@@ -92,6 +93,7 @@ struct tool_state {
     const char *output, *key_file, *sign_key_file, *key_id;
     const struct tool_target *to;
     int fail_on;                                        /* TOOL_FAIL_ bits */
+    double rtol, atol;
     int64_t rank, keep, keep_every, grace_seconds, minimum_step, memory;
     const char *tiers[64];
     size_t tier_count;
@@ -279,6 +281,16 @@ tool_boxes tool_boxes_of(const tool_part *part, int64_t limit);
 int tool_boxes_next(tool_boxes *b);                     /* 0: that was the last */
 void tool_boxes_seek(tool_boxes *b, int64_t at);        /* to the box that holds byte `at` of the part */
 dcp_status tool_boxes_read(const tool_boxes *b, dcp_checkpoint *c, void *data, dcp_error *err);
+
+/* values.c: places are counted in numbers */
+typedef struct tool_values {
+    int64_t count, different, first;
+    double absolute, relative;                          /* the largest differences */
+    int64_t absolute_at, relative_at;
+} tool_values;
+dcp_status tool_compare_values(tool_state *t, dcp_checkpoint *a, tool_buffer *x, dcp_checkpoint *b, tool_buffer *y,
+                               const tool_part *p, tool_values *v, dcp_error *err);
+char *tool_place_text(const tool_part *p, int64_t number, char text[TOOL_SHAPE]);
 
 /* system.c */
 enum tool_kind { TOOL_NONE, TOOL_FILE, TOOL_DIRECTORY, TOOL_OTHER };

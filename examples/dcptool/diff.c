@@ -4,7 +4,7 @@
 static int run(tool_state *t);
 
 const tool_command tool_diff = {
-    "diff", run, 2, 2, 0, TOOL_VERBOSE, "A B", "compare two checkpoints",
+    "diff", run, 2, 2, 0, TOOL_VERBOSE | TOOL_VALUES | TOOL_RTOL | TOOL_ATOL, "A B", "compare two checkpoints",
     "Tensors that only one has, different types, shapes and contents; training and\n"
     "custom fields; of two manifests also the model, tiers, roles, keys and router\n"
     "seeds, but not versions. The layout, and how tensors are cut into pieces, does\n"
@@ -12,11 +12,16 @@ const tool_command tool_diff = {
     "\n"
     "Where pieces are cut alike, their digests in the documents are compared and no\n"
     "data is read (`verify` proves that data and digests agree); otherwise both are\n"
-    "read. -v says how each tensor was compared.\n"
+    "read, up to the first difference. -v says how each tensor was compared.\n"
+    "\n"
+    "--values reads all of the tensors whose digests differ, and says how many\n"
+    "numbers do, where the first is, and how far they are apart at most, also in\n"
+    "relation to the larger one. With --rtol and --atol those that are close enough\n"
+    "are the same. NaN is the same as NaN, and a complex number is two.\n"
     "\n"
     "Exit codes: 0 same, 1 different (or one is corrupt), 2 usage,\n"
     "            3 could not look (missing, I/O, newer format)\n"
-    "Example:    dcptool diff runs/a/step_100 runs/b/step_100\n"
+    "Example:    dcptool diff runs/a/step_100 runs/b/step_100 --rtol 1e-5\n"
 };
 
 enum same { SAME, DIFFERENT, CANNOT_TELL };
@@ -33,6 +38,9 @@ typedef struct side {
 typedef struct comparison {
     tool_state *t;
     side a, b;
+    const tool_values *values;                          /* of the content that is reported; NULL: not known */
+    const tool_part *part;
+    int has_values;                                     /* --values, --rtol or --atol */
     int64_t differences, same, by_digest, by_data;
 } comparison;
 
@@ -43,6 +51,7 @@ static int run(tool_state *t) {
     comparison k = DCP_ZERO;
     int code;
     k.t = t;
+    k.has_values = (t->options & (TOOL_VALUES | TOOL_RTOL | TOOL_ATOL)) != 0;
     code = open_side(t, t->operands[0], &k.a);
     if (!code) code = open_side(t, t->operands[1], &k.b);
     if (!code) code = compare(&k);
@@ -67,6 +76,12 @@ static void compare_manifests(comparison *k);
 static void compare_fields(comparison *k);
 static dcp_status compare_tensors(comparison *k, dcp_error *err);
 
+static void say_how(const comparison *k) {
+    const char *alone = k->by_data || !k->by_digest ? "" : "; by their digests alone, no data was read";
+    tool_note(k->t, "%" PRId64 " tensor%s the same, %" PRId64 " difference%s%s", k->same,
+              k->same == 1 ? " is" : "s are", k->differences, tool_plural(k->differences), alone);
+}
+
 static int compare(comparison *k) {
     tool_state *t = k->t;
     dcp_error err;
@@ -86,11 +101,26 @@ static int compare(comparison *k) {
     tool_json_number(t, "compared_by_digest", k->by_digest);
     tool_json_number(t, "compared_by_data", k->by_data);
     if (status) code = tool_fail(t, &err);
+    else if (!(t->options & TOOL_JSON)) say_how(k);
     tool_json_end(t);
     return code ? code : k->differences ? TOOL_NO : TOOL_FINE;
 }
 
 /* ---- one difference ---------------------------------------------------------------------------------------------- */
+static void json_values(tool_state *t, const tool_part *p, const tool_values *v) {
+    char place[TOOL_SHAPE];
+    if (p->rank >= 0) tool_json_number(t, "rank", p->rank);
+    tool_json_number(t, "numbers", v->count);
+    tool_json_number(t, "different", v->different);
+    tool_json_raw(t, "first_at", tool_place_text(p, v->first, place));
+    if (v->absolute <= 1e308) tool_json_double(t, "largest_absolute", v->absolute);
+    else tool_json_raw(t, "largest_absolute", "null");  /* one is infinite, or NaN */
+    tool_json_raw(t, "largest_absolute_at", tool_place_text(p, v->absolute_at, place));
+    if (v->relative <= 1e308) tool_json_double(t, "largest_relative", v->relative);
+    else tool_json_raw(t, "largest_relative", "null");
+    tool_json_raw(t, "largest_relative_at", tool_place_text(p, v->relative_at, place));
+}
+
 /* a and b: what each side has; NULL where there is nothing to say. */
 static void report(comparison *k, const char *kind, const char *name, const char *a, const char *b,
                    const char *detail) {
@@ -102,6 +132,7 @@ static void report(comparison *k, const char *kind, const char *name, const char
     tool_json_text(t, "a", a);
     tool_json_text(t, "b", b);
     tool_json_text(t, "detail", detail);
+    if (k->values) json_values(t, k->part, k->values);
     tool_json_close(t, '}');
     if (a && b) tool_print(t, "%s: %s: %s in A, %s in B\n", kind, name, a, b);
     else if (a || b) {
@@ -285,6 +316,7 @@ static dcp_status compare_tensor(comparison *k, const dcp_tensor_info *x, const 
 /* ---- contents ---------------------------------------------------------------------------------------------------- */
 static enum same compare_digests(tool_pieces a, tool_pieces b, int by_rank, char detail[DETAIL]);
 static dcp_status compare_data(comparison *k, const tool_part *p, enum same *same, char detail[DETAIL], dcp_error *err);
+static dcp_status compare_numbers(comparison *k, const tool_part *p, enum same *same, dcp_error *err);
 static dcp_status compare_ranks(comparison *k, const dcp_tensor_info *info, tool_pieces a, tool_pieces b,
                                 dcp_error *err);
 
@@ -300,16 +332,42 @@ static dcp_status compare_content(comparison *k, const dcp_tensor_info *x, const
         return DCP_OK;
     }
     same = compare_digests(a, b, private_a && a.count > 1, detail);
-    if (same != CANNOT_TELL) {
+    if (same == SAME || (same == DIFFERENT && !k->has_values)) {
         k->by_digest++;
         report_content(k, x, same, "by digest", detail);
         return DCP_OK;
     }
     k->by_data++;
     if (private_a && private_b) return compare_ranks(k, x, a, b, err);
+    if (k->has_values && x->dtype != DCP_OPAQUE) return compare_numbers(k, &whole, &same, err);
     status = compare_data(k, &whole, &same, detail, err);
     if (!status) report_content(k, x, same, "by data", detail);
     return status;
+}
+
+/* As numbers; a part that differs is reported. */
+static dcp_status compare_numbers(comparison *k, const tool_part *p, enum same *same, dcp_error *err) {
+    char text[4 * DETAIL], of_rank[TOOL_NUMBER + 16] = "", first[TOOL_SHAPE], at[TOOL_SHAPE], also_at[TOOL_SHAPE];
+    tool_values v;
+    dcp_status status = tool_compare_values(k->t, k->a.c, &k->a.buffer, k->b.c, &k->b.buffer, p, &v, err);
+    if (status) return status;
+    *same = v.different ? DIFFERENT : SAME;
+    if (p->rank >= 0) snprintf(of_rank, sizeof of_rank, "of rank %" PRId64 " ", p->rank);
+    if (v.different == 0 && v.absolute > 0)
+        snprintf(text, sizeof text, "by value: at most %.4g apart", v.absolute);
+    else snprintf(text, sizeof text, "by value");
+    if (v.different == 0) {
+        if (p->rank < 0) report_content(k, p->info, SAME, text, NULL);
+        return DCP_OK;
+    }
+    snprintf(text, sizeof text, "%s%" PRId64 " of %" PRId64 " numbers differ, first at %s; at most by %.4g at %s, "
+             "relatively %.4g at %s", of_rank, v.different, v.count, tool_place_text(p, v.first, first), v.absolute,
+             tool_place_text(p, v.absolute_at, at), v.relative, tool_place_text(p, v.relative_at, also_at));
+    k->values = &v;
+    k->part = p;
+    report_content(k, p->info, DIFFERENT, NULL, text);
+    k->values = NULL;
+    return DCP_OK;
 }
 
 static int have_same_shape(const dcp_tensor_metadata *x, const dcp_tensor_metadata *y) {
@@ -369,6 +427,19 @@ static dcp_status compare_data(comparison *k, const tool_part *p, enum same *sam
     return status;
 }
 
+static dcp_status compare_rank_numbers(comparison *k, const dcp_tensor_info *info, tool_pieces a, dcp_error *err) {
+    enum same same, all = SAME;
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < a.count && !status; i++) {
+        const tool_part p = tool_part_of_rank(&a.items[i]);
+        status = compare_numbers(k, &p, &same, err);
+        if (!status && same == DIFFERENT) all = DIFFERENT;
+    }
+    if (!status && all == SAME) report_content(k, info, SAME, "by value", NULL);
+    return status;
+}
+
 /* What every rank stored of a tensor that is private in both. */
 static dcp_status compare_ranks(comparison *k, const dcp_tensor_info *info, tool_pieces a, tool_pieces b,
                                 dcp_error *err) {
@@ -384,6 +455,7 @@ static dcp_status compare_ranks(comparison *k, const dcp_tensor_info *info, tool
         report(k, "ranks", info->name, NULL, NULL, "it was stored by different ranks, or in different shapes");
         return DCP_OK;
     }
+    if (k->has_values && info->dtype != DCP_OPAQUE) return compare_rank_numbers(k, info, a, err);
     for (i = 0; i < a.count && same == SAME && !status; i++) {
         const tool_part p = tool_part_of_rank(&a.items[i]);
         status = compare_data(k, &p, &same, detail, err);
