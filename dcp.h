@@ -20779,14 +20779,19 @@ static void dcpi_async_await_taken(dcp_saver *saver, int64_t must_take) {
 
 /* ---- begin ------------------------------------------------------------------------------------------------------- */
 #if !DCP_NO_RANKS
-/* Refusing is rank 0's word, so that it is the same on all ranks: one byte, and which begin it is about. */
+/* Refusing is rank 0's word, so that it is the same on all ranks: DOWN is to go on, OVER to refuse. */
+static dcpi_head dcpi_async_head(const dcp_coordinator *c, uint32_t number) {
+    dcpi_head head = dcpi_head_of(c, "dcp_save_begin", -1);
+    head.number = number;
+    return head;
+}
 static dcp_status dcpi_async_tell_busy(dcp_coordinator *c, uint32_t number, int is_busy, int timeout_ms,
                                        dcp_error *err) {
-    uint8_t word[8];
+    const dcpi_head head = dcpi_async_head(c, number);
+    uint8_t word[DCPI_MESSAGE_HEADER];
     int r;
     dcp_status status = DCP_OK;
-    dcpi_store32(word, number);
-    dcpi_store32(word + 4, (uint32_t)is_busy);
+    dcpi_head_put(&head, is_busy ? DCPI_MESSAGE_OVER : DCPI_MESSAGE_DOWN, word);
     for (r = 1; r < c->world_size && !status; r++)
         status = dcpi_coord_send(c, r, DCPI_TAG_SAVER, word, sizeof word, timeout_ms, err);
     return status;
@@ -20794,6 +20799,8 @@ static dcp_status dcpi_async_tell_busy(dcp_coordinator *c, uint32_t number, int 
 static dcp_status dcpi_async_hear_busy(dcp_saver *saver, dcp_coordinator *c, int *is_busy, int timeout_ms,
                                        dcp_error *err) {
     const int64_t until = dcpi_os_monotonic_ms() + (int64_t)timeout_ms * 23 / 20;
+    const dcpi_head own = dcpi_async_head(c, saver->begins);
+    dcpi_head head;
     dcp_status status = DCP_PENDING;
     void *word = NULL;
     size_t size = 0;
@@ -20805,10 +20812,10 @@ static dcp_status dcpi_async_hear_busy(dcp_saver *saver, dcp_coordinator *c, int
     if (status == DCP_PENDING)
         return dcpi_fail(err, DCP_E_TIMEOUT, "rank 0 has not called dcp_save_begin within %d ms", timeout_ms);
     if (status) return status;
-    *is_busy = size == 8 && dcpi_load32((uint8_t *)word + 4) != 0;
-    if (size != 8 || dcpi_load32((uint8_t *)word) != saver->begins)
-        status = dcpi_fail(err, DCP_E_MISMATCH, "ranks 0 and %d are in different calls of dcp_save_begin", c->rank);
+    status = dcpi_head_get(&head, 0, word, size, err);
+    if (!status) status = dcpi_head_compare(&own, c->rank, &head, 0, err);
     dcpi_free(word);
+    *is_busy = head.kind == DCPI_MESSAGE_OVER;
     return status;
 }
 static dcp_status dcpi_async_agree_busy(dcp_saver *saver, dcp_coordinator *c, int *is_busy, int timeout_ms,
