@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh - what `make test` runs: finds out what this machine can test with, has make build and run it, and prints the sums.
+# run.sh - what `make test` runs: finds out what this machine can test with, has make build and run it, and sums up.
 #
 #     make test                                         everything
 #     make test SUITES="json kill" VARIANTS="plain"     some of it

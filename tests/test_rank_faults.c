@@ -2313,9 +2313,8 @@ TEST(no_memory_for_the_first_call_of_a_rank) {
     CHECK_INT(hungry_count(), live);
 }
 
-/* Memory that fails from then on, in one process or in one of many: a save that fails takes back what it has published. Only
- * where rank 0 does not know
- * the outcome may a rank leave it (G5). */
+/* Memory that fails from then on, in one process or in one of many: a save that fails takes back what it has published.
+ * Only where rank 0 does not know the outcome may a rank leave it (G5). */
 enum { STARVING_MS = 4000 };            /* io.timeout_ms: who stands still for so long leaves what has a plain name */
 static int left_without_memory(dcp_storage *storage) {
     static const char *const folders[] = { "run", "run/dense" };

@@ -133,8 +133,8 @@ static inline size_t fuzz_change(const fuzz_target *target, uint8_t *data, size_
     default: return target->token_count ? fuzz_put_token(target, data, size, capacity) : size;
     }
 }
-/* The mutator of libFuzzer and of the suite. Mostly the digests are made right afterwards, so that what comes after them
- * is reached. */
+/* The mutator of libFuzzer and of the suite. Mostly the digests are made right afterwards, so that what comes after
+ * them is reached. */
 static inline size_t fuzz_mutate(const fuzz_target *target, uint8_t *data, size_t size, size_t capacity,
                                  unsigned seed) {
     size_t rounds;
