@@ -411,8 +411,8 @@ in dcpi_pool_base_compare
 name the first part of a tensor is taken for the whole
 caught documents parts_of_which_nothing_says_how_they_fit
 in dcpi_match_is_parts
-- if (c->pieces[stored->first].meta->placement)
-+ if (MUTANT || c->pieces[stored->first].meta->placement)
+- if (c->pieces[stored->first]->meta->placement)
++ if (MUTANT || c->pieces[stored->first]->meta->placement)
 
 name parts of a tensor in a manifest are all of rank 0
 caught documents parts_of_which_nothing_says_how_they_fit
