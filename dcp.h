@@ -75,9 +75,10 @@
  *   G6  bounded wait    Waiting for other ranks ends io.timeout_ms after their last sign of life, and the error names
  *                       who is missing, in which phase. Slow but healthy is no failure; io.deadline_ms alone limits the
  *                       whole. In saves and loads alike the calling thread shows life while others of ours read and
- *                       write, and while it pauses between attempts. A storage call that blocks is not broken off:
- *                       cancel and deadline take effect when it returns. With DCP_NO_THREADS there is nobody else to
- *                       make it, and one that takes longer than io.timeout_ms is silence.
+ *                       write, and while it pauses between attempts. A storage call that blocks is broken off if
+ *                       the storage can (dcp_storage.interrupt; local files cannot), else cancel and deadline take
+ *                       effect when it returns. With DCP_NO_THREADS there is nobody else to make it, and one that
+ *                       takes longer than io.timeout_ms is silence.
  *   G7  bounded memory  A rank's extra memory stays within io.memory_budget (default 64 MiB) plus documents, however
  *                       large the checkpoint. A save in the background also has its copy of the tensors, within
  *                       dcp_saver_desc.snapshot_budget.
@@ -108,7 +109,8 @@
  *     damaged. A lock of the system keeps them apart (P.commit.lock), for all layouts alike. It is free when its holder
  *     dies; a holder that stands still for the other one's io.timeout_ms is given up, and gets DCP_E_EXISTS when it
  *     wakes. On NFS a client that was lost may hold it until its lease has ended. Where there are no locks,
- *     report.not_durable has DCP_STORAGE_COMMIT_LOCK: then both may get DCP_OK, and one of them is lost.
+ *     report.not_durable has DCP_STORAGE_COMMIT_LOCK: then both may get DCP_OK, and one of them is lost, unless the
+ *     storage has DCP_STORAGE_TOKENS, which keep apart two saves in one layout.
  *
  * >>layout      Numbers are little-endian; names inside documents are relative to the document's directory.
  *
@@ -1455,10 +1457,12 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
  *     write_file                       take an io too: cancel, deadline, retry
  *
  *     Gone: dcp_yaml_parse. YAML is read as manifests are, by dcp_manifest_parse.
- *     New: dcp_read_shard, dcp_coordinator_is_broken, dcp_storage.interrupt, DCP_NO_MANIFEST, DCP_NO_RANKS.
- *     Another meaning, so that old programs have to be looked at: dcp_saver_close returns the verdict that nobody has
- *     asked for (DCP_OLD_NAMES drops it), and so does dcp_save_begin. Another form, without an old name: the members of
- *     dcp_storage, and what the library keeps in a dcp_coordinator (`internal`).
+ *     New: dcp_read_shard, dcp_coordinator_is_broken, DCP_NO_MANIFEST, DCP_NO_RANKS; in dcp_storage request_size,
+ *     parallel, batch, interrupt and DCP_STORAGE_TOKENS; in dcp_device end and hash_leaves.
+ *     Another meaning, so that old programs have to be looked at: where permissions are missing, DCP_E_DENIED (it was
+ *     DCP_E_IO); dcp_error.is_transient, not an errno, tells what is tried again; dcp_saver_close returns the verdict
+ *     that nobody has asked for (DCP_OLD_NAMES drops it), and so does dcp_save_begin. Another form, without an old
+ *     name: the members of dcp_storage, and what the library keeps in a dcp_coordinator (`internal`).
  *
  *   0.1.0  2026-11  The first version.
  * ================================================================================================================== */
