@@ -5590,16 +5590,24 @@ static int dcpi_span_int64(dcpi_json_span span, int64_t *value) {
     *value = negative ? (int64_t)(0 - v) : (int64_t)v;
     return 1;
 }
+/* Digits of at most 18 places, with no zero before others, from *at on; *at moves behind them. 0: it is something else,
+ * or longer. */
+static int dcpi_short_digits(const char **at, const char *end, int64_t *value) {
+    const char *start = *at, *digits = start;
+    int64_t sum = 0;
+    while (digits < end && *digits >= '0' && *digits <= '9' && digits - start < 18) sum = sum * 10 + (*digits++ - '0');
+    if (digits == start || (*start == '0' && digits - start > 1)) return 0;
+    *value = sum;
+    *at = digits;
+    return 1;
+}
 /* A plain integer of at most 18 digits, with something behind it. 0: read it the long way; nothing has happened. */
 static int dcpi_json_short_int(dcpi_json_reader *r, int64_t *value) {
-    const char *at = r->at, *digits;
-    int64_t sum = 0;
-    int negative = *at == '-';
-    digits = at += negative;
-    while (at < r->end && *at >= '0' && *at <= '9' && at - digits < 18) sum = sum * 10 + (*at++ - '0');
-    if (at == digits || at == r->end || (*at >= '0' && *at <= '9') || *at == '.' || *at == 'e' || *at == 'E') return 0;
-    if (*digits == '0' && at - digits > 1) return 0;
-    *value = negative ? -sum : sum;
+    const int negative = *r->at == '-';
+    const char *at = r->at + negative;
+    if (!dcpi_short_digits(&at, r->end, value) || at == r->end || (*at >= '0' && *at <= '9') || *at == '.' ||
+        *at == 'e' || *at == 'E') return 0;
+    if (negative) *value = -*value;
     r->at = at;
     return 1;
 }
@@ -6387,6 +6395,15 @@ static int dcpi_yaml_refuse(dcpi_yaml *y) {
     }
 }
 
+static int dcpi_yaml_complex_key(dcpi_yaml *y, const char *at) {
+    return dcpi_yaml_fail(y, at, "complex keys ([...] or {...} before ':') are not accepted");
+}
+static int dcpi_yaml_is_merge(dcpi_yaml *y, const char *text, const char *end) {        /* and then it has failed */
+    if (end - text != 2 || memcmp(text, "<<", 2) != 0) return 0;
+    (void)dcpi_yaml_fail(y, text, "merge keys (<<) are not accepted");
+    return 1;
+}
+
 /* ---- plain scalars */
 static int dcpi_yaml_is_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '/';
@@ -6441,6 +6458,12 @@ static int dcpi_yaml_plain_line(dcpi_yaml *y, int in_flow, const char **end) {
     while (at > start && (at[-1] == ' ' || at[-1] == '\t')) at--;
     *end = at;
     return 1;
+}
+/* The first line of a plain scalar, or what else is there is refused. */
+static int dcpi_yaml_plain_begin(dcpi_yaml *y, int in_flow, const char **end) {
+    if (!dcpi_yaml_begins_plain(y, y->at, in_flow)) return dcpi_yaml_refuse(y);
+    dcpi_yaml_note(y);
+    return dcpi_yaml_plain_line(y, in_flow, end);
 }
 /* Over the line breaks behind a part of a scalar; they become one space, or one newline less than they are. Lines stand
  * deeper than `parent`. 0 with status OK: the plain scalar does not go on, and y->at is where the next line begins, or
@@ -6712,12 +6735,9 @@ static int dcpi_yaml_flow_key(dcpi_yaml *y, int64_t parent) {
     const char *text = y->at, *end;
     if (*text == '"' || *text == '\'') return dcpi_yaml_quoted(y, parent);
     if (*text == '[' || *text == '{')
-        return dcpi_yaml_fail(y, text, "complex keys ([...] or {...} before ':') are not accepted");
-    if (!dcpi_yaml_begins_plain(y, text, 1)) return dcpi_yaml_refuse(y);
-    dcpi_yaml_note(y);
-    if (!dcpi_yaml_plain_line(y, 1, &end)) return 0;
-    if (end - text == 2 && memcmp(text, "<<", 2) == 0)
-        return dcpi_yaml_fail(y, text, "merge keys (<<) are not accepted");
+        return dcpi_yaml_complex_key(y, text);
+    if (!dcpi_yaml_plain_begin(y, 1, &end)) return 0;
+    if (dcpi_yaml_is_merge(y, text, end)) return 0;
     return dcpi_yaml_plain_rest(y, parent, 1, 1, text, end);
 }
 /* The value behind a ':' in { } or [ ]; nothing is null. */
@@ -6747,14 +6767,13 @@ static int dcpi_yaml_flow_item(dcpi_yaml *y, int64_t parent) {
         dcpi_yaml_note(y);
         if (!dcpi_yaml_plain_line(y, 1, &end)) return 0;
         is_pair = dcpi_yaml_is_colon(y, y->at, 1);
-        if (is_pair && end - text == 2 && memcmp(text, "<<", 2) == 0)
-            return dcpi_yaml_fail(y, text, "merge keys (<<) are not accepted");
+        if (is_pair && dcpi_yaml_is_merge(y, text, end)) return 0;
         if (!dcpi_yaml_plain_rest(y, parent, 1, is_pair, text, end)) return 0;
     } else if (!dcpi_yaml_flow_node(y, parent)) return 0;
     if (!dcpi_yaml_flow_gap(y, parent)) return 0;
     if (*y->at != ':') return 1;
     if (*text == '[' || *text == '{')
-        return dcpi_yaml_fail(y, text, "complex keys ([...] or {...} before ':') are not accepted");
+        return dcpi_yaml_complex_key(y, text);
     if (y->line != line || !(is_pair || is_quoted))
         return dcpi_yaml_fail(y, y->at, "a key and its ':' inside [ ] must stand on one line");
     if (!dcpi_yaml_enter(y, text)) return 0;
@@ -6798,9 +6817,7 @@ static int dcpi_yaml_flow_node(dcpi_yaml *y, int64_t parent) {
     const char *text = y->at, *end;
     if (*text == '[' || *text == '{') return dcpi_yaml_flow_collection(y, parent);
     if (*text == '"' || *text == '\'') return dcpi_yaml_quoted(y, parent);
-    if (!dcpi_yaml_begins_plain(y, text, 1)) return dcpi_yaml_refuse(y);
-    dcpi_yaml_note(y);
-    return dcpi_yaml_plain_line(y, 1, &end) && dcpi_yaml_plain_rest(y, parent, 1, 0, text, end);
+    return dcpi_yaml_plain_begin(y, 1, &end) && dcpi_yaml_plain_rest(y, parent, 1, 0, text, end);
 }
 
 /* ---- block collections: what is deeper than `parent` belongs to it. Each reads up to what comes next in the document,
@@ -6812,9 +6829,7 @@ static int dcpi_yaml_inline_value(dcpi_yaml *y, int64_t parent) {
     const char *text = y->at, *end;
     if (*text == '"' || *text == '\'') return dcpi_yaml_quoted(y, parent) && dcpi_yaml_line_end(y);
     if (*text == '[' || *text == '{') return dcpi_yaml_flow_collection(y, parent) && dcpi_yaml_line_end(y);
-    if (!dcpi_yaml_begins_plain(y, text, 0)) return dcpi_yaml_refuse(y);
-    dcpi_yaml_note(y);
-    if (!dcpi_yaml_plain_line(y, 0, &end)) return 0;
+    if (!dcpi_yaml_plain_begin(y, 0, &end)) return 0;
     if (y->at < y->end && *y->at == ':')
         return dcpi_yaml_fail(y, y->at, "a second ': ' on this line; quote the value, or begin a line");
     return dcpi_yaml_plain_rest(y, parent, 0, 0, text, end) && dcpi_yaml_next(y);
@@ -6865,13 +6880,10 @@ static int dcpi_yaml_block_key(dcpi_yaml *y, int64_t column) {
         if (dcpi_yaml_is_colon(y, y->at, 0)) return 1;
         return dcpi_yaml_unexpected(y, y->at, "behind a key, where ':' and a space were expected");
     }
-    if (!dcpi_yaml_begins_plain(y, text, 0)) return dcpi_yaml_refuse(y);
-    dcpi_yaml_note(y);
-    if (!dcpi_yaml_plain_line(y, 0, &end)) return 0;
+    if (!dcpi_yaml_plain_begin(y, 0, &end)) return 0;
     if (y->at == y->end || *y->at != ':')
         return dcpi_yaml_fail(y, text, "expected a key and ':', like the lines before it");
-    if (end - text == 2 && memcmp(text, "<<", 2) == 0)
-        return dcpi_yaml_fail(y, text, "merge keys (<<) are not accepted");
+    if (dcpi_yaml_is_merge(y, text, end)) return 0;
     dcpi_yaml_put_string(y, text, end);
     return 1;
 }
@@ -6907,11 +6919,9 @@ static int dcpi_yaml_block_quoted(dcpi_yaml *y, int64_t parent, int has_tab) {
 static int dcpi_yaml_block_plain(dcpi_yaml *y, int64_t parent, int has_tab) {
     const size_t from = y->out.size;
     const char *text = y->at, *end;
-    dcpi_yaml_note(y);
-    if (!dcpi_yaml_plain_line(y, 0, &end)) return 0;
+    if (!dcpi_yaml_plain_begin(y, 0, &end)) return 0;
     if (y->at == y->end || *y->at != ':') return dcpi_yaml_plain_rest(y, parent, 0, 0, text, end) && dcpi_yaml_next(y);
-    if (end - text == 2 && memcmp(text, "<<", 2) == 0)
-        return dcpi_yaml_fail(y, text, "merge keys (<<) are not accepted");
+    if (dcpi_yaml_is_merge(y, text, end)) return 0;
     dcpi_yaml_put_string(y, text, end);
     return dcpi_yaml_map_begin(y, text, from, has_tab);
 }
@@ -6925,10 +6935,10 @@ static int dcpi_yaml_block_node(dcpi_yaml *y, int64_t parent, int has_tab) {
         if (!dcpi_yaml_flow_collection(y, parent)) return 0;
         dcpi_yaml_blanks(y);
         if (dcpi_yaml_is_colon(y, y->at, 0))
-            return dcpi_yaml_fail(y, text, "complex keys ([...] or {...} before ':') are not accepted");
+            return dcpi_yaml_complex_key(y, text);
         return dcpi_yaml_line_end(y);
     }
-    return dcpi_yaml_begins_plain(y, text, 0) ? dcpi_yaml_block_plain(y, parent, has_tab) : dcpi_yaml_refuse(y);
+    return dcpi_yaml_block_plain(y, parent, has_tab);
 }
 
 /* ---- what is written --------------------------------------------------------------------------------------------- */
@@ -8360,18 +8370,26 @@ static int dcpi_time_parse(const char *text, int64_t *seconds, int *nanoseconds)
 }
 
 /* ---- versions, size budgets -------------------------------------------------------------------------------------- */
+/* Digits that may be joined by single underscores, 10_000; returns what is behind them, NULL: there are none. *value -1:
+ * beyond 63 bits. */
+static const char *dcpi_joined_digits(const char *at, const char *end, int64_t *value) {
+    const char *digits = NULL;
+    for (*value = 0; at < end; at++) {
+        if (*at == '_' && digits == at && end - at > 1 && at[1] >= '0' && at[1] <= '9') continue;
+        if (*at < '0' || *at > '9') break;
+        if (*value < 0 || !dcpi_mul(*value, 10, value) || !dcpi_add(*value, *at - '0', value)) *value = -1;
+        digits = at + 1;
+    }
+    return digits;
+}
 /* "40GB", "512MiB", "1000", also "10_000 kb": GB is 10^9 bytes, GiB 2^30. -1: it is none, or beyond 64 bits. */
 static int64_t dcpi_manifest_budget(const char *text) {
     static const char letters[] = "KMGTPE";
     const char *letter;
-    int64_t value = 0, scale = 1;
-    int i, is_joint = 0, is_binary;
-    if (*text < '0' || *text > '9') return -1;
-    for (; (*text >= '0' && *text <= '9') || (*text == '_' && !is_joint); text++) {
-        is_joint = *text == '_';
-        if (!is_joint && (!dcpi_mul(value, 10, &value) || !dcpi_add(value, *text - '0', &value))) return -1;
-    }
-    if (is_joint) return -1;
+    int64_t value, scale = 1;
+    int i, is_binary;
+    text = dcpi_joined_digits(text, text + strlen(text), &value);
+    if (!text || value < 0) return -1;
     while (*text == ' ') text++;
     if (*text == '\0') return value;
     letter = strchr(letters, *text >= 'a' && *text <= 'z' ? *text - 'a' + 'A' : *text);
@@ -9550,22 +9568,14 @@ static int dcpi_parse_object_text(dcpi_parser *p, const char **to) {
 /* An integer; in a manifest, 10_000 too, which is a string in YAML 1.2. */
 static int dcpi_parse_int64(dcpi_parser *p, int64_t *to) {
     dcpi_json_span text;
-    uint64_t value = 0;
-    size_t i;
-    int has_joint = 0;
+    int64_t value;
     if (!p->is_manifest || dcpi_json_peek(&p->json) != '"') return dcpi_json_int64(&p->json, to);
     if (!dcpi_json_string(&p->json, &text)) return 0;
-    for (i = 0; i < text.length; i++) {
-        const unsigned digit = (unsigned)((unsigned char)text.text[i] - '0');
-        const int is_joint = text.text[i] == '_' && i > 0 && i + 1 < text.length && text.text[i - 1] != '_';
-        has_joint |= is_joint;
-        if (is_joint) continue;
-        if (digit > 9) break;
-        if (value > ((uint64_t)INT64_MAX - digit) / 10) return dcpi_parse_fail(p, "the integer does not fit 64 bits");
-        value = value * 10 + digit;
-    }
-    if (i < text.length || !has_joint) return dcpi_parse_fail(p, "expected an integer, found a string");
-    *to = (int64_t)value;
+    if (!memchr(text.text, '_', text.length) ||
+        dcpi_joined_digits(text.text, text.text + text.length, &value) != text.text + text.length)
+        return dcpi_parse_fail(p, "expected an integer, found a string");
+    if (value < 0) return dcpi_parse_fail(p, "the integer does not fit 64 bits");
+    *to = value;
     return 1;
 }
 static int dcpi_parse_int(dcpi_parser *p, int *to) {
@@ -9727,21 +9737,12 @@ static int dcpi_quick_text(dcpi_quick *q, dcpi_json_span *out) {        /* of pl
     out->length = (size_t)(q->at - out->text);
     return dcpi_quick_literal(q, "\"", 1);
 }
-static int dcpi_quick_int(dcpi_quick *q, int64_t *value) {              /* not negative, at most 18 digits */
-    const char *start = q->at, *at = start;
-    int64_t sum = 0;
-    while (at < q->end && *at >= '0' && *at <= '9' && at - start < 18) sum = sum * 10 + (*at++ - '0');
-    if (at == start || (*start == '0' && at - start > 1)) return 0;
-    *value = sum;
-    q->at = at;
-    return 1;
-}
 static int dcpi_quick_numbers(dcpi_quick *q, int64_t *values, int most, int *count) {
     *count = 0;
     if (!dcpi_quick_literal(q, "[", 1)) return 0;
     if (dcpi_quick_literal(q, "]", 1)) return 1;
     do {
-        if (*count == most || !dcpi_quick_int(q, &values[(*count)++])) return 0;
+        if (*count == most || !dcpi_short_digits(&q->at, q->end, &values[(*count)++])) return 0;
     } while (dcpi_quick_literal(q, ", ", 2));
     return dcpi_quick_literal(q, "]", 1);
 }
@@ -9765,9 +9766,9 @@ static int dcpi_quick_value(dcpi_parser *p, dcpi_quick *q, const dcpi_member *me
     switch (member->kind) {
     case DCPI_KIND_TEXT:  return dcpi_quick_text(q, &text) && dcpi_parse_keep(p, &text, (const char **)to);
     case DCPI_KIND_WORD:  return dcpi_quick_text(q, &text) && dcpi_parse_word(p, &text, (const char **)to);
-    case DCPI_KIND_INT64: return dcpi_quick_int(q, (int64_t *)to);
+    case DCPI_KIND_INT64: return dcpi_short_digits(&q->at, q->end, (int64_t *)to);
     case DCPI_KIND_INT:
-        if (!dcpi_quick_int(q, &value) || value > INT_MAX) return 0;
+        if (!dcpi_short_digits(&q->at, q->end, &value) || value > INT_MAX) return 0;
         *(int *)to = (int)value;
         return 1;
     case DCPI_KIND_SHAPE: return dcpi_quick_numbers(q, (int64_t *)to, DCP_MAX_DIMS, extent);
