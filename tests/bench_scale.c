@@ -251,7 +251,7 @@ static void load(figures *f, document *d, dcp_tensor *tensors, char (*names)[48]
     begun = seconds();
     must(dcpi_index_pieces(&c, &err), "index the pieces");
     must(dcpi_index_tensors(&c, &err), "index the tensors");
-    must(dcpi_index_files(&c, NULL, &err), "index the files");
+    must(dcpi_index_files(&c, &err), "index the files");
     f->time[INDEX] = seconds() - begun;
     f->memory_index = most_held - before - f->memory_document;
     if ((int64_t)c.piece_count != f->pieces || (int64_t)c.tensor_count != f->tensors) is_wrong = 1;
