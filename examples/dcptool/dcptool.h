@@ -5,7 +5,7 @@
  *
  * Each command is a file that reads from top to bottom: its help, its options, what it does. main.c lists them:
  *     ls.c  info.c  verify.c  extract.c  sign.c  sync.c  directory.c (latest, prune, sweep)
- *     stats.c, with sums.c; diff.c, with values.c
+ *     stats.c, with sums.c; diff.c, with diff_documents.c and values.c
  *     convert.c, with convert_manifest.c, convert_members.c and convert_windows.c
  * They share arguments.c (the command line), help.c (the options, and all that is said of them and of the commands),
  * manual.c (man page, completion), output.c (messages, results, the bar), table.c (listings), json.c, text.c (names and

@@ -1,5 +1,5 @@
 /* diff.c - dcptool diff: what is different in two checkpoints. */
-#include "dcptool.h"
+#include "diff.h"
 
 static int run(tool_state *t);
 
@@ -27,28 +27,11 @@ const tool_command tool_diff = {
 enum same { SAME, DIFFERENT, CANNOT_TELL };
 enum { DETAIL = 256 };                                  /* characters of what is different, and where */
 
-typedef struct side {
-    dcp_checkpoint *c;
-    const dcp_metadata *m;
-    const dcp_manifest *manifest;
-    tool_pieces pieces;
-    tool_buffer buffer;
-} side;
-
-typedef struct comparison {
-    tool_state *t;
-    side a, b;
-    const tool_values *values;                          /* of the content that is reported; NULL: not known */
-    const tool_part *part;
-    int has_values;                                     /* --values, --rtol or --atol */
-    int64_t differences, same, by_digest, by_data;
-} comparison;
-
-static int open_side(tool_state *t, const char *path, side *s);
-static int compare(comparison *k);
+static int open_side(tool_state *t, const char *path, diff_side *s);
+static int compare(diff_job *k);
 
 static int run(tool_state *t) {
-    comparison k = DCP_ZERO;
+    diff_job k = DCP_ZERO;
     int code;
     k.t = t;
     k.has_values = (t->options & (TOOL_VALUES | TOOL_RTOL | TOOL_ATOL)) != 0;
@@ -62,7 +45,7 @@ static int run(tool_state *t) {
     return code;
 }
 
-static int open_side(tool_state *t, const char *path, side *s) {
+static int open_side(tool_state *t, const char *path, diff_side *s) {
     int code = tool_open(t, path, &s->c);
     if (code) return code;
     s->m = dcp_checkpoint_metadata(s->c);
@@ -71,18 +54,15 @@ static int open_side(tool_state *t, const char *path, side *s) {
     return TOOL_FINE;
 }
 
-static void compare_training(comparison *k);
-static void compare_manifests(comparison *k);
-static void compare_fields(comparison *k);
-static dcp_status compare_tensors(comparison *k, dcp_error *err);
+static dcp_status compare_tensors(diff_job *k, dcp_error *err);
 
-static void say_how(const comparison *k) {
+static void say_how(const diff_job *k) {
     const char *alone = k->by_data || !k->by_digest ? "" : "; by their digests alone, no data was read";
     tool_note(k->t, "%" PRId64 " tensor%s the same, %" PRId64 " difference%s%s", k->same,
               k->same == 1 ? " is" : "s are", k->differences, tool_plural(k->differences), alone);
 }
 
-static int compare(comparison *k) {
+static int compare(diff_job *k) {
     tool_state *t = k->t;
     dcp_error err;
     dcp_status status;
@@ -91,9 +71,7 @@ static int compare(comparison *k) {
     tool_json_text(t, "a", dcp_checkpoint_path(k->a.c));
     tool_json_text(t, "b", dcp_checkpoint_path(k->b.c));
     tool_json_open(t, "differences", '[');
-    compare_training(k);
-    compare_manifests(k);
-    compare_fields(k);
+    diff_documents(k);
     status = compare_tensors(k, &err);
     tool_json_close(t, ']');
     tool_json_flag(t, "same", !status && k->differences == 0);
@@ -121,9 +99,8 @@ static void json_values(tool_state *t, const tool_part *p, const tool_values *v)
     tool_json_raw(t, "largest_relative_at", tool_place_text(p, v->relative_at, place));
 }
 
-/* a and b: what each side has; NULL where there is nothing to say. */
-static void report(comparison *k, const char *kind, const char *name, const char *a, const char *b,
-                   const char *detail) {
+void diff_report(diff_job *k, const char *kind, const char *name, const char *a, const char *b,
+                 const char *detail) {
     tool_state *t = k->t;
     k->differences++;
     tool_json_open(t, NULL, '{');
@@ -141,134 +118,20 @@ static void report(comparison *k, const char *kind, const char *name, const char
     } else tool_print(t, "%s: %s: %s\n", kind, name, detail);
 }
 
-static void report_content(comparison *k, const dcp_tensor_info *info, enum same same, const char *way,
+static void report_content(diff_job *k, const dcp_tensor_info *info, enum same same, const char *way,
                            const char *detail) {
-    if (same == DIFFERENT) report(k, "content", info->name, NULL, NULL, detail);
+    if (same == DIFFERENT) diff_report(k, "content", info->name, NULL, NULL, detail);
     if (same != SAME) return;
     k->same++;
     if (k->t->options & TOOL_VERBOSE) tool_print(k->t, "same: %s (%s)\n", info->name, way);
 }
 
-static void compare_text(comparison *k, const char *kind, const char *name, const char *a, const char *b) {
-    if (a == b || (a && b && strcmp(a, b) == 0)) return;
-    report(k, kind, name, tool_or(a, "nothing"), tool_or(b, "nothing"), NULL);
-}
-
-static void compare_number(comparison *k, const char *kind, const char *name, int64_t a, int64_t b) {
-    char text_a[TOOL_NUMBER], text_b[TOOL_NUMBER];
-    snprintf(text_a, sizeof text_a, "%" PRId64, a);
-    snprintf(text_b, sizeof text_b, "%" PRId64, b);
-    compare_text(k, kind, name, text_a, text_b);
-}
-
-/* Objects of JSON: white space outside of strings makes no difference. */
-static void compare_json(comparison *k, const char *kind, const char *name, const char *a, const char *b) {
-    const char *x = tool_or(a, "{}"), *y = tool_or(b, "{}");
-    int is_string = 0;
-    for (;; x++, y++) {
-        if (!is_string) {
-            x += strspn(x, " \t\r\n");
-            y += strspn(y, " \t\r\n");
-        }
-        if (*x != *y || *x == '\0') break;
-        if (*x == '"') is_string = !is_string;
-        if (*x != '\\') continue;
-        x++, y++;                                       /* an escape's second character, which may be a quote */
-        if (*x != *y || *x == '\0') break;
-    }
-    if (*x != *y) report(k, kind, name, tool_or(a, "{}"), tool_or(b, "{}"), NULL);
-}
-
-/* ---- documents --------------------------------------------------------------------------------------------------- */
-static void compare_training(comparison *k) {
-    const dcp_training *a = tool_training_of(k->a.c), *b = tool_training_of(k->b.c);
-    char rate_a[TOOL_NUMBER], rate_b[TOOL_NUMBER];
-    if (!a || !b) {
-        compare_text(k, "training", "metadata", a ? "present" : NULL, b ? "present" : NULL);
-        return;
-    }
-    compare_number(k, "training", "epoch", a->epoch, b->epoch);
-    compare_number(k, "training", "step", a->step, b->step);
-    compare_text(k, "training", "learning rate", tool_double_text(a->learning_rate, rate_a),
-                 tool_double_text(b->learning_rate, rate_b));
-    compare_text(k, "training", "optimizer type", a->optimizer_type, b->optimizer_type);
-    compare_json(k, "training", "optimizer state", a->optimizer_state, b->optimizer_state);
-}
-
-static int field_compare(const void *a, const void *b) {
-    return strcmp(((const dcp_field *)a)->key, ((const dcp_field *)b)->key);
-}
-
-static dcp_field *sorted_fields(const dcp_metadata *m) {
-    dcp_field *fields = tool_new(m->field_count + 1, sizeof *fields);
-    if (m->field_count) memcpy(fields, m->fields, m->field_count * sizeof *fields);
-    qsort(fields, m->field_count, sizeof *fields, field_compare);
-    return fields;
-}
-
-static void compare_fields(comparison *k) {
-    const dcp_field *a = sorted_fields(k->a.m), *b = sorted_fields(k->b.m);
-    const dcp_field *end_a = a + k->a.m->field_count, *end_b = b + k->b.m->field_count;
-    while (a < end_a || b < end_b) {
-        const int order = a == end_a ? 1 : b == end_b ? -1 : strcmp(a->key, b->key);
-        if (order < 0) report(k, "field", a->key, a->value, NULL, NULL);
-        else if (order > 0) report(k, "field", b->key, NULL, b->value, NULL);
-        else compare_text(k, "field", a->key, a->value, b->value);
-        a += order <= 0;
-        b += order >= 0;
-    }
-}
-
-static void compare_tiers(comparison *k, const dcp_manifest *a, const dcp_manifest *b) {
-    size_t i;
-    for (i = 0; i < a->tier_count || i < b->tier_count; i++) {
-        const dcp_tier *x = i < a->tier_count ? &a->tiers[i].tier : NULL;
-        const dcp_tier *y = i < b->tier_count ? &b->tiers[i].tier : NULL;
-        if (!x || !y) {
-            report(k, "tier", x ? x->name : y->name, x ? "" : NULL, y ? "" : NULL, NULL);
-            continue;
-        }
-        compare_text(k, "tier name", x->name, x->name, y->name);
-        compare_number(k, "tier id", x->name, x->tier_id, y->tier_id);
-        compare_text(k, "tier budget", x->name, x->size_budget, y->size_budget);
-        compare_text(k, "tier policy", x->name, x->placement_policy, y->placement_policy);
-    }
-}
-
-/* The seeds of a: with is_second only those of layers that b does not have. */
-static void compare_seeds(comparison *k, const dcp_manifest *a, const dcp_manifest *b, int is_second) {
-    char name[TOOL_NUMBER], text_a[TOOL_NUMBER], text_b[TOOL_NUMBER];
-    uint64_t x, y;
-    size_t i;
-    for (i = 0; i < a->router_state.layer_count; i++) {
-        const int64_t layer = a->router_state.layers[i].layer;
-        if (dcp_manifest_router_seed(a, layer, &x)) continue;
-        snprintf(name, sizeof name, "layer %" PRId64, layer);
-        snprintf(text_a, sizeof text_a, "%" PRIu64, x);
-        if (dcp_manifest_router_seed(b, layer, &y))
-            report(k, "router seed", name, is_second ? NULL : text_a, is_second ? text_a : NULL, NULL);
-        else if (!is_second) {
-            snprintf(text_b, sizeof text_b, "%" PRIu64, y);
-            compare_text(k, "router seed", name, text_a, text_b);
-        }
-    }
-}
-
-static void compare_manifests(comparison *k) {
-    const dcp_manifest *a = k->a.manifest, *b = k->b.manifest;
-    if (!a || !b) return;
-    compare_text(k, "model", "model_id", a->model_id, b->model_id);
-    compare_tiers(k, a, b);
-    compare_seeds(k, a, b, 0);
-    compare_seeds(k, b, a, 1);
-}
-
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
-static dcp_status compare_tensor(comparison *k, const dcp_tensor_info *x, const dcp_tensor_info *y, dcp_error *err);
-static dcp_status compare_content(comparison *k, const dcp_tensor_info *x, const dcp_tensor_info *y, dcp_error *err);
+static dcp_status compare_tensor(diff_job *k, const dcp_tensor_info *x, const dcp_tensor_info *y, dcp_error *err);
+static dcp_status compare_content(diff_job *k, const dcp_tensor_info *x, const dcp_tensor_info *y, dcp_error *err);
 
 /* Both are sorted by name. */
-static dcp_status compare_tensors(comparison *k, dcp_error *err) {
+static dcp_status compare_tensors(diff_job *k, dcp_error *err) {
     const dcp_tensor_info *x = dcp_checkpoint_tensor(k->a.c, 0), *y = dcp_checkpoint_tensor(k->b.c, 0);
     size_t i = 0, j = 0;
     dcp_status status = DCP_OK;
@@ -283,44 +146,44 @@ static dcp_status compare_tensors(comparison *k, dcp_error *err) {
 }
 
 /* What only manifests say of a tensor. */
-static void compare_origin(comparison *k, const dcp_tensor_info *x, const dcp_tensor_info *y) {
+static void compare_origin(diff_job *k, const dcp_tensor_info *x, const dcp_tensor_info *y) {
     char key_a[TOOL_SHAPE], key_b[TOOL_SHAPE];
     if (!k->a.manifest || !k->b.manifest) return;
-    compare_text(k, "role", x->name, tool_role_name(x->role), tool_role_name(y->role));
-    compare_text(k, "tier", x->name, tool_or(x->tier, "none"), tool_or(y->tier, "none"));
+    diff_text(k, "role", x->name, tool_role_name(x->role), tool_role_name(y->role));
+    diff_text(k, "tier", x->name, tool_or(x->tier, "none"), tool_or(y->tier, "none"));
     if (x->role == y->role)
-        compare_text(k, "key", x->name, tool_shape_text(3, x->expert_key, key_a),
-                     tool_shape_text(3, y->expert_key, key_b));
+        diff_text(k, "key", x->name, tool_shape_text(3, x->expert_key, key_a),
+                  tool_shape_text(3, y->expert_key, key_b));
 }
 
 /* x and y have one name; one of them may be NULL. */
-static dcp_status compare_tensor(comparison *k, const dcp_tensor_info *x, const dcp_tensor_info *y, dcp_error *err) {
+static dcp_status compare_tensor(diff_job *k, const dcp_tensor_info *x, const dcp_tensor_info *y, dcp_error *err) {
     char shape_a[TOOL_SHAPE], shape_b[TOOL_SHAPE], text[512];
     const dcp_tensor_info *one = x ? x : y;
     tool_shape_text(one->ndim, one->shape, shape_a);
     if (!x || !y) {
         snprintf(text, sizeof text, "%.200s %s", tool_dtype_text(one), shape_a);
-        report(k, "tensor", one->name, x ? text : NULL, y ? text : NULL, NULL);
+        diff_report(k, "tensor", one->name, x ? text : NULL, y ? text : NULL, NULL);
     } else if (strcmp(tool_dtype_text(x), tool_dtype_text(y)) != 0) {
-        compare_text(k, "type", x->name, tool_dtype_text(x), tool_dtype_text(y));
+        diff_text(k, "type", x->name, tool_dtype_text(x), tool_dtype_text(y));
     } else if (x->ndim != y->ndim || memcmp(x->shape, y->shape, sizeof x->shape) != 0) {
-        compare_text(k, "shape", x->name, shape_a, tool_shape_text(y->ndim, y->shape, shape_b));
+        diff_text(k, "shape", x->name, shape_a, tool_shape_text(y->ndim, y->shape, shape_b));
     } else {
         compare_origin(k, x, y);
         if (x->size == y->size) return compare_content(k, x, y, err);
-        compare_number(k, "bytes", x->name, x->size, y->size);          /* of an unknown type */
+        diff_number(k, "bytes", x->name, x->size, y->size);          /* of an unknown type */
     }
     return DCP_OK;
 }
 
 /* ---- contents ---------------------------------------------------------------------------------------------------- */
 static enum same compare_digests(tool_pieces a, tool_pieces b, int by_rank, char detail[DETAIL]);
-static dcp_status compare_data(comparison *k, const tool_part *p, enum same *same, char detail[DETAIL], dcp_error *err);
-static dcp_status compare_numbers(comparison *k, const tool_part *p, enum same *same, dcp_error *err);
-static dcp_status compare_ranks(comparison *k, const dcp_tensor_info *info, tool_pieces a, tool_pieces b,
+static dcp_status compare_data(diff_job *k, const tool_part *p, enum same *same, char detail[DETAIL], dcp_error *err);
+static dcp_status compare_numbers(diff_job *k, const tool_part *p, enum same *same, dcp_error *err);
+static dcp_status compare_ranks(diff_job *k, const dcp_tensor_info *info, tool_pieces a, tool_pieces b,
                                 dcp_error *err);
 
-static dcp_status compare_content(comparison *k, const dcp_tensor_info *x, const dcp_tensor_info *y, dcp_error *err) {
+static dcp_status compare_content(diff_job *k, const dcp_tensor_info *x, const dcp_tensor_info *y, dcp_error *err) {
     const tool_pieces a = tool_pieces_named(k->a.pieces, x->name), b = tool_pieces_named(k->b.pieces, y->name);
     const int private_a = x->placement == DCP_PLACE_PRIVATE, private_b = y->placement == DCP_PLACE_PRIVATE;
     const tool_part whole = tool_part_whole(x);
@@ -328,7 +191,7 @@ static dcp_status compare_content(comparison *k, const dcp_tensor_info *x, const
     enum same same;
     dcp_status status = DCP_OK;
     if (private_a != private_b && (a.count > 1 || b.count > 1)) {
-        compare_text(k, "placement", x->name, tool_placement_name(x->placement), tool_placement_name(y->placement));
+        diff_text(k, "placement", x->name, tool_placement_name(x->placement), tool_placement_name(y->placement));
         return DCP_OK;
     }
     same = compare_digests(a, b, private_a && a.count > 1, detail);
@@ -346,7 +209,7 @@ static dcp_status compare_content(comparison *k, const dcp_tensor_info *x, const
 }
 
 /* As numbers; a part that differs is reported. */
-static dcp_status compare_numbers(comparison *k, const tool_part *p, enum same *same, dcp_error *err) {
+static dcp_status compare_numbers(diff_job *k, const tool_part *p, enum same *same, dcp_error *err) {
     char text[4 * DETAIL], of_rank[TOOL_NUMBER + 16] = "", first[TOOL_SHAPE], at[TOOL_SHAPE], also_at[TOOL_SHAPE];
     tool_values v;
     dcp_status status = tool_compare_values(k->t, k->a.c, &k->a.buffer, k->b.c, &k->b.buffer, p, &v, err);
@@ -402,7 +265,7 @@ static enum same compare_digests(tool_pieces a, tool_pieces b, int by_rank, char
 }
 
 /* Reads both, box by box, up to the first difference. */
-static dcp_status compare_data(comparison *k, const tool_part *p, enum same *same, char detail[DETAIL],
+static dcp_status compare_data(diff_job *k, const tool_part *p, enum same *same, char detail[DETAIL],
                                dcp_error *err) {
     tool_boxes b = tool_boxes_of(p, TOOL_CHUNK);
     tool_progress *progress = &k->t->progress;
@@ -427,7 +290,7 @@ static dcp_status compare_data(comparison *k, const tool_part *p, enum same *sam
     return status;
 }
 
-static dcp_status compare_rank_numbers(comparison *k, const dcp_tensor_info *info, tool_pieces a, dcp_error *err) {
+static dcp_status compare_rank_numbers(diff_job *k, const dcp_tensor_info *info, tool_pieces a, dcp_error *err) {
     enum same same, all = SAME;
     dcp_status status = DCP_OK;
     size_t i;
@@ -441,7 +304,7 @@ static dcp_status compare_rank_numbers(comparison *k, const dcp_tensor_info *inf
 }
 
 /* What every rank stored of a tensor that is private in both. */
-static dcp_status compare_ranks(comparison *k, const dcp_tensor_info *info, tool_pieces a, tool_pieces b,
+static dcp_status compare_ranks(diff_job *k, const dcp_tensor_info *info, tool_pieces a, tool_pieces b,
                                 dcp_error *err) {
     char detail[DETAIL], with_rank[DETAIL + 32] = "";
     enum same same = SAME;
@@ -452,7 +315,7 @@ static dcp_status compare_ranks(comparison *k, const dcp_tensor_info *info, tool
         if (x->shard->rank != y->shard->rank || !have_same_shape(x->meta, y->meta)) break;
     }
     if (i < a.count || i < b.count) {
-        report(k, "ranks", info->name, NULL, NULL, "it was stored by different ranks, or in different shapes");
+        diff_report(k, "ranks", info->name, NULL, NULL, "it was stored by different ranks, or in different shapes");
         return DCP_OK;
     }
     if (k->has_values && info->dtype != DCP_OPAQUE) return compare_rank_numbers(k, info, a, err);

@@ -1,0 +1,30 @@
+/* diff.h - what the files of dcptool diff share. */
+#ifndef DCPTOOL_DIFF_H
+#define DCPTOOL_DIFF_H
+#include "dcptool.h"
+
+typedef struct diff_side {
+    dcp_checkpoint *c;
+    const dcp_metadata *m;
+    const dcp_manifest *manifest;
+    tool_pieces pieces;
+    tool_buffer buffer;
+} diff_side;
+
+typedef struct diff_job {
+    tool_state *t;
+    diff_side a, b;
+    const tool_values *values;                          /* of the content that is reported; NULL: not known */
+    const tool_part *part;
+    int has_values;                                     /* --values, --rtol or --atol */
+    int64_t differences, same, by_digest, by_data;
+} diff_job;
+
+/* a and b: what each side has; NULL where there is nothing to say. */
+void diff_report(diff_job *k, const char *kind, const char *name, const char *a, const char *b, const char *detail);
+
+/* diff_documents.c */
+void diff_text(diff_job *k, const char *kind, const char *name, const char *a, const char *b);
+void diff_number(diff_job *k, const char *kind, const char *name, int64_t a, int64_t b);
+void diff_documents(diff_job *k);
+#endif
