@@ -149,7 +149,7 @@ static void plan(dcpi_save *s, figures *f) {
     begun = seconds();
     must(dcpi_plan_offsets(s, &err), "plan the offsets");
     dcpi_plan_blocks(s);
-    must(dcpi_plan_document(s, &err), "plan the document");
+    must(s->layout->emit(s, NULL, NULL, &err), "plan the document");
     f->time[PLACES] = seconds() - begun;
     begun = seconds();
     for (r = 0; r < (int)f->ranks; r++) {
@@ -273,7 +273,6 @@ static void load(figures *f, document *d, dcp_tensor *tensors, char (*names)[48]
     dcpi_free(l.sources);
     dcpi_free(l.items);
     dcpi_free((void *)l.order);
-    for (i = 0; i < c.file_count; i++) dcpi_free(c.files[i].key);
     dcpi_free(c.files);
     dcpi_free(c.tensors);
     dcpi_free(c.pieces);
