@@ -1505,25 +1505,26 @@ bar_on_terminal() {
     tool=$work/small esc=$(printf '\033') TERM=xterm
     export TERM
     for columns in 40 80 200; do
-        on_terminal verify s/big
+        case $columns in 80) sample=s/big ;; *) sample=s/shapes ;; esac
+        on_terminal verify $sample
         is "$got" 0
         has "$out" "verify ["
         has "$out" "100%"
-        case $columns in 40) ;; 80 | 200) has "$out" "of 68.0 MiB"; has "$out" " left" ;; esac
+        case $columns in 80) has "$out" "of 68.0 MiB"; has "$out" "/s"; has "$out" " left" ;; esac
         # no line of the bar is longer than the terminal is wide
         is "$(printf '%s' "$out" | tr '\r' '\n' | sed "s/$esc\[[0-9;]*[mK]//g" | awk -v c=$columns 'length > c')" ""
     done
-    on_terminal verify -q s/big
+    on_terminal verify -q s/shapes
     hasnt "$out" "verify ["
     on_terminal verify s/run                            # a name for each of a directory
     has "$out" "step_300 ["
     has "$out" "step_100 ["
     TERM=dumb
-    on_terminal verify s/big
+    on_terminal verify s/shapes
     hasnt "$out" "verify ["
     hasnt "$out" "$esc"
     unset TERM
-    on_terminal verify s/big
+    on_terminal verify s/shapes
     hasnt "$out" "verify ["
     hasnt "$out" "$esc"
     TERM=xterm tool=

@@ -19,7 +19,7 @@ seen() {
     shift
     on_terminal "$@" 2>/dev/null
     out=$(printf '%s\n' "$out" | sed -e 's/\([ (]\)[1-9] y/\1N y/' -e "s/$(printf '\033')//g" -e '/warning: /d' |
-        cut -c 1-110)
+        cut -c 1-110 | sed 's/ *$//')
     [ "$out" = "$expected" ] || fail "at $columns columns '$*' shows: $out"
 }
 
@@ -88,7 +88,7 @@ newer                                sharded         0       450 B  [33mnewer fo
 END
     seen 200 ls look <<'END'
 [1mNAME[0m                                      [1mLAYOUT[0m   [1mSEQUENCE[0m  [1mAGE[0m   [1mSIZE[0m  [1mSTAT
-x                                         sharded         0  N y  452 B  [31mincomplete[0m    x.metadata.json 
+x                                         sharded         0  N y  452 B  [31mincomplete[0m    x.metadata.json
 layers.of_the_old_model_with_a_long_name  sharded         0  N y  491 B  complete
 newer                                     sharded         0       450 B  [33mnewer format[0m  version: version
 3 checkpoints, 1.4 KiB, 2 bad
@@ -144,7 +144,7 @@ END
 look_fits() {
     TERM=dumb
     export TERM
-    for columns in 40 57 80 200; do
+    for columns in 40 57; do
         for c in "ls s/types" "ls -v s/ranks" "ls s/run" "info s/moe/step_300" "info s/odd" "verify s/one s/flat" \
             "prune -q s/run --keep 1 --dry-run"; do
             # shellcheck disable=SC2086
