@@ -241,7 +241,6 @@ static void load(figures *f, document *d, dcp_tensor *tensors, char (*names)[48]
     double begun = seconds();
     dcp_checkpoint c;
     dcpi_load l;
-    size_t i;
     memset(&c, 0, sizeof c);
     memset(&l, 0, sizeof l);
     must(dcp_metadata_parse(d->text, d->size, &c.metadata, &err), "parse");
