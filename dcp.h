@@ -8370,8 +8370,8 @@ static int dcpi_time_parse(const char *text, int64_t *seconds, int *nanoseconds)
 }
 
 /* ---- versions, size budgets -------------------------------------------------------------------------------------- */
-/* Digits that may be joined by single underscores, 10_000; returns what is behind them, NULL: there are none. *value -1:
- * beyond 63 bits. */
+/* Digits that may be joined by single underscores, 10_000; returns what is behind them, NULL: there are none. *value
+ * becomes -1 beyond 63 bits. */
 static const char *dcpi_joined_digits(const char *at, const char *end, int64_t *value) {
     const char *digits = NULL;
     for (*value = 0; at < end; at++) {
