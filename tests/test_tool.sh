@@ -1,6 +1,7 @@
 #!/bin/sh
-# test_tool.sh - tests of build/dcptool, from the outside: commands, both layouts, --json, exit codes, messages,
-# terminals and pipes.
+# test_tool.sh - tests of build/dcptool, from the outside: commands, all layouts, --json, exit codes, messages,
+# terminals and pipes. What it shows is in tool_look.sh, its numbers (stats, diff by value) in tool_numbers.sh;
+# terminal.py is the terminal.
 #
 #     DCPTOOL=build/dcptool sh tests/test_tool.sh [text]       only tests whose name contains the text
 #
