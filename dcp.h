@@ -13324,7 +13324,9 @@ static void dcpi_watch_run(void *watch) {
 /* Without memory or a thread for it calls are not interrupted. */
 static void dcpi_op_watch(dcpi_op *op, dcp_storage *storage) {
     dcp_error ignored;
-    dcpi_watch *w = storage && storage->interrupt ? (dcpi_watch *)dcpi_alloc_array(1, sizeof *w, &ignored) : NULL;
+    dcpi_watch *w;
+    for (w = op->watch; w; w = w->next) if (w->storage == storage) return;
+    w = storage && storage->interrupt ? (dcpi_watch *)dcpi_alloc_array(1, sizeof *w, &ignored) : NULL;
     if (!w) return;
     w->op = op;
     w->storage = storage;
@@ -15014,12 +15016,13 @@ static dcp_status dcpi_relay_receive(dcpi_op *op, int from, uint8_t **data, size
 static int dcpi_team_is_over(const dcpi_team *t) { (void)t; return 0; }
 static void dcpi_team_same(dcpi_team *t, const char *text, uint64_t number) { (void)t; (void)text; (void)number; }
 static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err) {
+    dcpi_op_watch(op, op->io.storage);
     (void)call;
     memset(&op->team, 0, sizeof op->team);
     op->team.world_size = 1;
     return op->io.coordinator ? dcpi_coord_check(op->io.coordinator, err) : DCP_OK;
 }
-static void dcpi_team_end(dcpi_op *op) { (void)op; }
+static void dcpi_team_end(dcpi_op *op) { dcpi_op_unwatch(op); }
 static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) { (void)err; dcpi_op_note_time(op); return DCP_OK; }
 static void dcpi_team_flush(dcpi_op *op) { (void)op; }
 static dcp_status dcpi_team_step(dcpi_op *op, int wait_ms, dcp_error *err) {
@@ -16532,6 +16535,7 @@ static dcp_status dcpi_open_phase(const dcp_open_desc *desc, const char *call, u
 static void dcpi_checkpoint_free(dcp_checkpoint *c) {
     size_t s;
     if (!c) return;
+    dcpi_op_unwatch(&c->op);
     for (s = 0; s < c->file_count && !c->single.object; s++) dcpi_handle_close(&c->files[s].file);
     dcpi_handle_close(&c->single);
     for (s = 0; c->lazy && s < c->tensor_count; s++) dcpi_free(c->lazy[s].copy);

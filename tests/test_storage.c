@@ -993,7 +993,7 @@ static dcp_status bucket_write(void *context, void *object, int64_t offset, cons
     }
     if (size) memcpy(o->data + offset, data, size);
     dcpi_mutex_unlock(&b->lock);
-    if (size > 1 << 20) dcpi_os_sleep_ms(150);          /* on its way */
+    if (size > 1 << 20) dcpi_os_sleep_ms(400);          /* on its way */
     dcpi_mutex_lock(&b->lock);
     b->writing--;
     dcpi_mutex_unlock(&b->lock);
