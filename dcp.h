@@ -15030,16 +15030,16 @@ static dcp_status dcpi_team_step(dcpi_op *op, int wait_ms, dcp_error *err) {
     return dcpi_op_check(op, err);
 }
 static dcp_status dcpi_team_up(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
-    (void)op; (void)message; (void)err;
-    return status;
+    (void)message;
+    return dcpi_op_reason(op, status, err);
 }
 static dcp_status dcpi_team_up_begin(dcpi_op *op, dcp_status status, dcpi_buffer *message, dcp_error *err) {
     return dcpi_team_up(op, status, message, err);
 }
 static dcp_status dcpi_team_down(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, int flags,
                                  dcp_error *err) {
-    (void)op; (void)make; (void)user; (void)flags; (void)err;
-    return status;
+    (void)make; (void)user; (void)flags;
+    return dcpi_op_reason(op, status, err);
 }
 static dcp_status dcpi_team_down_begin(dcpi_op *op, dcp_status status, dcpi_team_make make, void *user, int flags,
                                        dcp_error *err) {
