@@ -23,8 +23,8 @@ kilobytes() {
 }
 seconds() {
     # the second line that `times` prints: 0m1.234000s 0m0.056000s, of the compiler
-    { compile -O1; times; } | awk 'NR == 2 { gsub(/s/, ""); split($1, user, "m"); split($2, system, "m")
-        printf "%5.1f", 60 * user[1] + user[2] + 60 * system[1] + system[2] }'
+    { compile -O1; times; } | awk 'NR == 2 { gsub(/s/, ""); split($1, user, "m"); split($2, kernel, "m")
+        printf "%5.1f", 60 * user[1] + user[2] + 60 * kernel[1] + kernel[2] }'
 }
 printf '%-64s %11s   %11s   %s\n' '' '-Os: kB' '-O2: kB' '-O1'
 printf '%-64s %5s %5s   %5s %5s   %s\n' switches code all code all seconds
