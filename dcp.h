@@ -5198,7 +5198,7 @@ static int dcpi_decimal_bits(dcpi_decimal *d, uint64_t *bits) {
     for (; !(quotient >> 63); scale--) quotient = quotient << 1 | dcpi_big_digit(&d->digits, &denominator, 2);
     return dcpi_double_round(quotient, scale + 1, d->is_cut || d->digits.count > 0, bits);
 }
-/* text: a number of JSON's grammar. 0: beyond the doubles. */
+/* text: a number of JSON's grammar. 0: out of range for a double. */
 static int dcpi_double_parse(const char *text, size_t length, double *value) {
     dcpi_decimal d;
     uint64_t bits;
@@ -5293,7 +5293,7 @@ typedef struct dcpi_json_span { const char *text; size_t length; } dcpi_json_spa
 typedef struct dcpi_json_reader {
     const char *start, *at, *end;
     dcpi_arena *arena;                                  /* for strings with escapes, and copies */
-    /* finite: numbers that are skipped must not be beyond the doubles either */
+    /* finite: numbers that are skipped must not be out of range for a double either */
     int depth, finite;
     dcp_status status;                                  /* the first failure; all later calls fail at once */
     dcp_error *err;
@@ -5354,7 +5354,7 @@ static void dcpi_json_begin(dcpi_json_reader *r, const char *text, size_t size, 
     r->err = err;
     (void)dcpi_succeed(err);
     if (size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
-        (void)dcpi_json_fail(r, text, "a byte order mark stands before the document; JSON has none");
+        (void)dcpi_json_fail(r, text, "the document starts with a byte order mark, which JSON does not allow");
 }
 static void dcpi_json_close(dcpi_json_reader *r) {
     dcpi_free(r->keys);
@@ -5628,7 +5628,7 @@ static int dcpi_json_real(dcpi_json_reader *r, double *value) {
     int is_integer;
     if (!dcpi_json_number(r, &span, &is_integer)) return 0;
     return dcpi_double_parse(span.text, span.length, value) ||
-           dcpi_json_bad_number(r, span, "the number", " is beyond the doubles");
+           dcpi_json_bad_number(r, span, "the number", " is out of range for a double");
 }
 
 /* -- objects and arrays -- */
@@ -5681,7 +5681,7 @@ static int dcpi_json_twice(dcpi_json_reader *r, const char *at, const dcpi_json_
     size_t shown = key->length < 100 ? key->length : 100;
     /* whole characters */
     while (shown > 0 && shown < key->length && ((unsigned char)key->text[shown] & 0xC0) == 0x80) shown--;
-    return dcpi_json_fail(r, at, "the member \"%.*s\" stands twice in this object", (int)shown, key->text);
+    return dcpi_json_fail(r, at, "duplicate key \"%.*s\" in this object", (int)shown, key->text);
 }
 /* Where a key stands: in the text, unless it has escapes; then where its object ends. */
 static const char *dcpi_json_key_place(const dcpi_json_reader *r, const dcpi_json_span *key) {
@@ -5710,7 +5710,7 @@ static int dcpi_json_many_differ(dcpi_json_reader *r, const dcpi_json_span *keys
     dcpi_free((void *)order);
     return r->status == DCP_OK;
 }
-/* At an object's end: none of its unknown members stands twice. */
+/* At an object's end: none of its unknown members is a duplicate. */
 static int dcpi_json_check_unknown(dcpi_json_reader *r, const dcpi_json_object *o) {
     size_t count = r->key_count - o->first_key;
     r->key_count = o->first_key;
@@ -5992,7 +5992,7 @@ static int dcpi_json_tree_number(dcpi_json_reader *r, dcp_json *node) {
     }
     node->kind = DCP_JSON_DOUBLE;
     if (!dcpi_double_parse(span.text, span.length, &real))
-        return dcpi_json_fail(r, span.text, "the number is beyond the doubles");
+        return dcpi_json_fail(r, span.text, "the number is out of range for a double");
     node->number = dcpi_double_bits(real);
     return 1;
 }
@@ -6322,10 +6322,10 @@ static int dcpi_yaml_character(dcpi_yaml *y, const char **at) {
     unsigned char c = (unsigned char)**at;
     size_t n = c < 0x80 ? 1 : dcpi_utf8_length(*at, (size_t)(y->end - *at));
     if (n == 0) return dcpi_yaml_fail(y, *at, "byte 0x%02X is not UTF-8", (unsigned)c);
-    if (c == '\r') return dcpi_yaml_fail(y, *at, "a carriage return without a newline behind it");
+    if (c == '\r') return dcpi_yaml_fail(y, *at, "a carriage return without a newline after it");
     if (c == 0) return dcpi_yaml_fail(y, *at, "the character NUL is not accepted");
     if (c < 0x20 && c != '\t')
-        return dcpi_yaml_fail(y, *at, "a control character (0x%02X); it can stand escaped in \"...\"", (unsigned)c);
+        return dcpi_yaml_fail(y, *at, "a control character (0x%02X); write it escaped in \"...\"", (unsigned)c);
     *at += n;
     return 1;
 }
@@ -6373,9 +6373,9 @@ static int dcpi_yaml_line_end(dcpi_yaml *y) {
     if (!dcpi_yaml_next(y)) return 0;
     if (y->at == y->end || y->line != line) return 1;
     if (*y->at == ':')
-        return dcpi_yaml_fail(y, y->at, "':' behind a value: a key stands on a line of its own and on one line, with a "
-                                        "space behind the ':'");
-    return dcpi_yaml_unexpected(y, y->at, "behind a value");
+        return dcpi_yaml_fail(y, y->at, "unexpected ':' after a value: a key starts a line and ends on it, with a "
+                                        "space after the ':'");
+    return dcpi_yaml_unexpected(y, y->at, "after a value");
 }
 /* What cannot begin a value, by its name. */
 static int dcpi_yaml_refuse(dcpi_yaml *y) {
@@ -6388,7 +6388,7 @@ static int dcpi_yaml_refuse(dcpi_yaml *y) {
     case '%': return dcpi_yaml_fail(y, y->at, "directives (%%...) are not accepted");
     case '?': return dcpi_yaml_fail(y, y->at, "complex keys (? ...) are not accepted");
     case ':': return dcpi_yaml_fail(y, y->at, "an empty key before ':'; write \"\"");
-    case '-': return dcpi_yaml_fail(y, y->at, "'-' begins an item of a block sequence, which cannot stand here");
+    case '-': return dcpi_yaml_fail(y, y->at, "'-' begins an item of a block sequence, which is not allowed here");
     case '@':
     case '`': return dcpi_yaml_fail(y, y->at, "'%c' is reserved and cannot begin a plain scalar; quote it", *y->at);
     default:  return dcpi_yaml_unexpected(y, y->at, "where a value was expected");
@@ -6586,8 +6586,8 @@ static int dcpi_yaml_plain_rest(dcpi_yaml *y, int64_t parent, int in_flow, int i
         if (in_flow && (dcpi_yaml_is_flow_mark(*part) || dcpi_yaml_is_colon(y, part, 1))) break;
         if (!dcpi_yaml_plain_line(y, in_flow, &part_end)) return 0;
         if (!in_flow && y->at < y->end && *y->at == ':')
-            return dcpi_yaml_fail(y, part, "a key that stands deeper than the value before it; indent it like the keys "
-                                           "before it, or quote the value");
+            return dcpi_yaml_fail(y, part, "a key that is indented more than the one before it; indent it like the "
+                                           "keys before it, or quote the value");
         if (lines++ == 0) {
             DCPI_YAML_PUT(y, "\"");
             dcpi_yaml_put_part(y, text, end);
@@ -6775,7 +6775,7 @@ static int dcpi_yaml_flow_item(dcpi_yaml *y, int64_t parent) {
     if (*text == '[' || *text == '{')
         return dcpi_yaml_complex_key(y, text);
     if (y->line != line || !(is_pair || is_quoted))
-        return dcpi_yaml_fail(y, y->at, "a key and its ':' inside [ ] must stand on one line");
+        return dcpi_yaml_fail(y, y->at, "a key and its ':' inside [ ] must be on one line");
     if (!dcpi_yaml_enter(y, text)) return 0;
     dcpi_yaml_open_before(y, from);
     if (!dcpi_yaml_flow_value(y, parent) || !dcpi_yaml_flow_gap(y, parent)) return 0;
@@ -6875,10 +6875,10 @@ static int dcpi_yaml_block_key(dcpi_yaml *y, int64_t column) {
     const char *text = y->at, *line = y->line, *end;
     if (*text == '"' || *text == '\'') {
         if (!dcpi_yaml_quoted(y, column - 1)) return 0;
-        if (y->line != line) return dcpi_yaml_fail(y, text, "a key must stand on one line");
+        if (y->line != line) return dcpi_yaml_fail(y, text, "a key must be on one line");
         dcpi_yaml_blanks(y);
         if (dcpi_yaml_is_colon(y, y->at, 0)) return 1;
-        return dcpi_yaml_unexpected(y, y->at, "behind a key, where ':' and a space were expected");
+        return dcpi_yaml_unexpected(y, y->at, "after a key, where ':' and a space were expected");
     }
     if (!dcpi_yaml_plain_begin(y, 0, &end)) return 0;
     if (y->at == y->end || *y->at != ':')
@@ -6996,7 +6996,7 @@ static int dcpi_yaml_write_flow(dcpi_writer *w, dcpi_json_reader *r) {
 /* ---- documents */
 static int dcpi_yaml_document(dcpi_yaml *y) {
     if (y->end - y->at >= 3 && memcmp(y->at, "\xEF\xBB\xBF", 3) == 0)
-        return dcpi_yaml_fail(y, y->at, "a byte order mark stands before the document; it is not accepted");
+        return dcpi_yaml_fail(y, y->at, "the document starts with a byte order mark, which is not accepted");
     if (!dcpi_yaml_is_marker(y, "---") && !dcpi_yaml_indent(y)) return 0;
     while (y->at < y->end && (*y->at == '#' || *y->at == ' ' || dcpi_yaml_is_break(y, y->at)) &&
            !dcpi_yaml_is_marker(y, "---")) {
@@ -8044,10 +8044,10 @@ static dcp_status dcpi_tensor_check(const dcp_tensor *t, int saving, dcp_error *
                          "writing (U+202E and its "
                          "like), so it is shown as another one", t->name);
     if (dcp_dtype_bits(t->dtype) == 0 && !(t->dtype == DCP_OPAQUE && !saving))
-        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": dtype %d is none that can be %s", t->name, (int)t->dtype,
+        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": dtype %d cannot be %s", t->name, (int)t->dtype,
                          saving ? "saved" : "wanted");
     if ((int)t->placement < 0 || t->placement > DCP_PLACE_SHARDED)
-        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": placement %d is none", t->name, (int)t->placement);
+        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": placement %d is out of range", t->name, (int)t->placement);
     status = dcpi_tensor_check_shape(t, err);
     if (!status && t->dtype != DCP_OPAQUE) status = dcpi_tensor_check_stride(t, err);
     if (status) return status;
@@ -10190,7 +10190,7 @@ static void dcpi_check_placement(dcpi_checker *c, const dcpi_piece_view *p) {
     }
     if (strcmp(p->placement, "sharded") != 0 && strcmp(p->placement, "replicated") != 0 &&
         strcmp(p->placement, "private") != 0)
-        dcpi_check_error(c, "placement", "\"%.64s\" is none of sharded, replicated, private", p->placement);
+        dcpi_check_error(c, "placement", "\"%.64s\" is not sharded, replicated or private", p->placement);
     for (d = 0; d < ndim; d++) if (!dcpi_check_global(c, p, d)) return;
     if (!dcpi_shape_elements(ndim, p->global_shape, &elements))
         dcpi_check_error(c, "globalShape", "the number of elements does not fit in 64 bits");
@@ -10305,7 +10305,7 @@ static void dcpi_check_files(void *user, dcpi_set_item *a, const dcpi_set_item *
     if (x.size == y.size && dcpi_same_text(x.checksum, y.checksum)) return;
     dcpi_check_meet(c, a, b, index, place);
     dcpi_check_error(c, c->manifest ? "path" : "filePath",
-                     "\"%.200s\" stands in %s too, with another size or checksum", y.path, place);
+                     "\"%.200s\" is also in %s, with another size or checksum", y.path, place);
 }
 /* -- pieces of one tensor agree: the same name and key; in a manifest, in the same list (a layer of the router is
  *    one) */
@@ -10367,7 +10367,7 @@ static void dcpi_check_tensors(void *user, dcpi_set_item *a, const dcpi_set_item
     else dcpi_check_error(c, member, "it is %.200s, and in %s %.200s, which is a piece of the same tensor",
                           is ? is : "absent", place, was ? was : "absent");
 }
-/* -- and in one list none of them stands twice: at one place, and in a manifest private ones of one rank. There one
+/* -- and in one list there is no duplicate: at one place, and in a manifest private ones of one rank. There one
  *    without elements takes no place: where it starts, others of other shapes may start too, which every even split
  *    over more ranks than rows has. */
 static int dcpi_shape_is_empty(int ndim, const int64_t *shape) {
@@ -11241,7 +11241,7 @@ static void dcpi_manifest_check_states(dcpi_checker *c) {
 static void dcpi_manifest_check_head(dcpi_checker *c) {
     const dcp_manifest *m = c->manifest;
     const int is_parsed = c->is_parsed;
-    if (!m->model_id || m->model_id[0] == '\0') dcpi_check_finding(c, 0, "model_id", "the model has no name");
+    if (!m->model_id || m->model_id[0] == '\0') dcpi_check_finding(c, 0, "model_id", "a model id is required");
     if (m->metadata_version < 0 || (m->metadata_version == 0 && is_parsed))
         dcpi_check_error(c, "metadata_version", "it is required and at least 1: %" PRId64, m->metadata_version);
     else if (m->metadata_version > DCP_MANIFEST_VERSION)
@@ -11365,7 +11365,7 @@ static dcp_status dcpi_manifest_file_name(const dcpi_manifest_file *file, char n
     int used;
     name[0] = '\0';
     if ((unsigned)file->role >= DCPI_COUNT(folders))
-        return dcpi_fail(err, DCP_E_INVALID, "role %d is none of dcp_role", (int)file->role);
+        return dcpi_fail(err, DCP_E_INVALID, "role %d is out of range", (int)file->role);
     if (is_expert && !file->expert_key) return dcpi_fail(err, DCP_E_INVALID, "an expert needs its expert_key");
     if (!file->tensor_name && !is_expert) return dcpi_fail(err, DCP_E_INVALID, "a tensor name is needed");
     if (file->tensor_name && !dcpi_is_name(file->tensor_name, DCP_LIMIT_NAME))
@@ -13213,7 +13213,7 @@ static void dcpi_op_note_time(dcpi_op *op) {            /* calling thread */
 static dcp_status dcpi_op_check_awake(const dcpi_op *op, dcp_error *err) {
     const int64_t gap = dcpi_os_monotonic_ms() - op->started_ms - dcpi_flag_get(&op->looked_ms);
     if (op->team.world_size == 1 || (gap <= op->io.timeout_ms && !dcpi_flag_get(&op->stood_still))) return DCP_OK;
-    return dcpi_fail(err, DCP_E_TIMEOUT, "this rank stood still for more than %d ms: the others have given up by now",
+    return dcpi_fail(err, DCP_E_TIMEOUT, "this rank was stopped for more than %d ms: the others have given up by now",
                      op->io.timeout_ms);
 }
 /* Whether the operation should end now. On the thread that speaks for it, with several ranks, it must be called often,
@@ -13630,8 +13630,8 @@ static dcp_status dcpi_head_get(dcpi_head *head, int from, const void *message, 
     if (!in.failed && version == DCPI_MESSAGE_VERSION && head->kind - 1 < DCPI_MESSAGE_OVER) return DCP_OK;
     if ((version ^ DCPI_MESSAGE_VERSION) << 8 == 0 && version != DCPI_MESSAGE_VERSION)
         return dcpi_fail_of(err, from, DCP_E_MISMATCH, "rank %d runs another version of dcp.h", from);
-    return dcpi_fail_of(err, from, DCP_E_COMM, "%" PRIu64 " bytes from rank %d are no message of the library, though "
-                        "their tag is its own", (uint64_t)size, from);
+    return dcpi_fail_of(err, from, DCP_E_COMM, "%" PRIu64 " bytes from rank %d are not a message of the library, "
+                        "though their tag is its own", (uint64_t)size, from);
 }
 static void dcpi_head_describe(const dcpi_head *head, char *text, size_t size) {
     if (head->root < 0) (void)snprintf(text, size, "%s (call %" PRIu32 ")", head->call, head->number);
@@ -14308,7 +14308,7 @@ static dcp_status dcpi_endpoint_send(void *context, int to, int tag, const void 
     dcp_status status;
     (void)timeout_ms;
     if (to < 0 || to >= self->group->ranks)             /* the world_size has been changed */
-        return dcpi_fail(err, DCP_E_INVALID, "rank %d is none of the thread group, which has %d", to,
+        return dcpi_fail(err, DCP_E_INVALID, "rank %d is out of range: the thread group has %d", to,
                          self->group->ranks);
     mail = dcpi_mail_new(size, err);
     dcpi_mutex_lock(&self->group->mailboxes[to].lock);
@@ -14755,7 +14755,7 @@ static dcp_status dcpi_team_check_silence(dcpi_op *op, int64_t now) {
                               now - t->peers[r].heard_ms <= limit;
     missing = dcpi_list_missing(&t->peers->is_here, sizeof *t->peers, t->peer_count, &first, list, sizeof list);
     if (missing == 0) return DCP_OK;
-    (void)dcpi_fail_of(&error, first, DCP_E_TIMEOUT, "no sign of life from %s for %" PRId64 " ms (%d of %d ranks) in "
+    (void)dcpi_fail_of(&error, first, DCP_E_TIMEOUT, "no heartbeat from %s for %" PRId64 " ms (%d of %d ranks) in "
                        "phase %s: stopped, dead or cut off", list, limit, missing, t->world_size,
                        dcp_phase_name(op->progress.phase));
     return dcpi_team_lost(op, &error);
@@ -16352,7 +16352,7 @@ static dcp_status dcpi_open_check(const dcp_open_desc *desc, dcp_error *err) {
 }
 static dcp_status dcpi_open_names(dcp_checkpoint *c, const char *commit_name, dcp_error *err) {
     const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(commit_name);
-    if (!kind) return dcpi_fail(err, DCP_E_COMM, "open: \"%s\" is no name of a commit file", commit_name);
+    if (!kind) return dcpi_fail(err, DCP_E_COMM, "open: \"%s\" is not the name of a commit file", commit_name);
     c->layout = kind->layout;
     c->commit_name = dcpi_copy_text(commit_name, err);
     c->prefix = dcpi_commit_prefix(commit_name, err);
@@ -17154,7 +17154,7 @@ static dcp_status dcpi_lock_note(dcpi_op *op, dcpi_lock *lock, const char *note,
         if (status == DCP_PENDING) {
             if (dcpi_os_monotonic_ms() - since > op->io.timeout_ms)
                 return dcpi_fail(err, DCP_E_TIMEOUT,
-                                 "\"%s\" could not be written to for %d ms: a process stands still in using it",
+                                 "\"%s\" could not be written to for %d ms: a process that uses it is stopped",
                                  lock->key, op->io.timeout_ms);
             status = dcpi_op_check(op, err);
             if (status) return status;
@@ -18073,7 +18073,7 @@ static int dcpi_cuts_no_byte(const dcp_tensor *t) {
 static dcp_status dcpi_save_check_role(const dcp_tensor *t, dcp_error *err) {
     int k;
     if ((int)t->role < 0 || t->role > DCP_ROLE_ROUTER)
-        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": role %d is none", t->name, (int)t->role);
+        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": role %d is out of range", t->name, (int)t->role);
     for (k = 0; k < 3; k++)
         if (t->expert_key[k] < 0)
             return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": expert_key[%d] is %" PRId64
@@ -18282,7 +18282,7 @@ static dcp_status dcpi_save_place(dcpi_save *s, dcp_error *err) {
                          "save: the last part of the path has 1 to %d bytes and no further commit suffix: \"%s\"",
                          (int)DCP_LIMIT_PREFIX, s->place.name);
     if (!dcpi_key_is_portable(s->place.name) || (s->place.directory[0] && !dcpi_key_is_portable(s->place.directory)))
-        return dcpi_fail(err, DCP_E_INVALID, "save: \"%.200s\" is no name for a checkpoint: %s",
+        return dcpi_fail(err, DCP_E_INVALID, "save: \"%.200s\" cannot be the name of a checkpoint: %s",
                          dcpi_key_is_portable(s->place.name) ? s->place.directory : s->place.name, dcpi_portable_words);
     s->commit_name = dcpi_text_join(s->place.name, s->kind->suffix, err);
     s->commit_key = s->commit_name ? dcpi_place_key(&s->place, s->commit_name, err) : NULL;
@@ -18594,7 +18594,7 @@ static dcp_status dcpi_fit_agree(const dcpi_fits *f, const dcp_tensor *y, int ra
 static dcp_status dcpi_fit_twice(const dcpi_fits *f, const dcpi_fit *fit, dcp_error *err) {
     char text[160];
     return dcpi_fail_of(err, fit->rank, DCP_E_INVALID,
-                        "tensor \"%s\" is in the list of rank %d twice with the same global_offset %s", f->first.name,
+                        "tensor \"%s\" is listed twice by rank %d, with the same global_offset %s", f->first.name,
                         fit->rank, dcpi_box_text(f->first.ndim, fit->offset, fit->shape, text, sizeof text));
 }
 static dcp_status dcpi_fits_read(const dcpi_save *s, size_t first, dcpi_fits *f, dcp_error *err) {
@@ -19780,7 +19780,7 @@ static dcp_status dcpi_pool_document_merge(dcpi_pool_document *d, const dcp_rout
         if (desc->router_seed_extras) layer->extra = desc->router_seed_extras[seeds[k] - desc->router_seeds];
         k++;
         if (k < seed_count && seeds[k]->layer == layer->layer)
-            return dcpi_fail(err, DCP_E_INVALID, "save: router_seeds has layer %" PRId64 " twice", layer->layer);
+            return dcpi_fail(err, DCP_E_INVALID, "save: router_seeds lists layer %" PRId64 " twice", layer->layer);
     }
     return DCP_OK;
 }
@@ -20055,7 +20055,7 @@ static dcp_status dcpi_commit_is_same(dcpi_save *s, dcp_error *err) {
     memcpy(s->displaced_token, info.token, sizeof s->displaced_token);
     if (memcmp(now, s->displaced_digest, sizeof now) == 0) return dcpi_succeed(err);
     return dcpi_fail(err, DCP_E_EXISTS,
-                     "%s was replaced by somebody else during this save; save again to replace that one",
+                     "%s was replaced by another program during this save; save again to replace that one",
                      s->report.path);
 }
 /* Nobody has committed at P meanwhile, in any layout; no deadline has passed while the lock was waited for; and no
@@ -20382,7 +20382,7 @@ static const char *dcpi_async_check(const dcp_saver *saver) {
     if (saver->is_background) return NULL;
     if ((int)s->stage < DCPI_SAVE_IDLE || s->stage > DCPI_SAVE_ENDED) return "its stage is unknown";
     if (!dcpi_async_is_busy(saver)) {
-        if (s->op.apart) return "an errand is left of a save that has ended";
+        if (s->op.apart) return "a call is left of a save that has ended";
         if (saver->held) return "it holds a coordinator without a save";
         if (s->op.team.outbox) return "messages are left of a save that has ended";
         return s->stage == DCPI_SAVE_ENDED && s->status == DCP_PENDING ? "it has ended without a verdict" : NULL;
@@ -20923,7 +20923,7 @@ DCPDEF dcp_status dcp_saver_open(const dcp_saver_desc *desc, dcp_saver **out, dc
     if (!out) return dcpi_fail(err, DCP_E_INVALID, "dcp_saver_open: out is NULL");
     *out = NULL;
     if (desc && ((int)desc->when_busy < DCP_BUSY_WAIT || desc->when_busy > DCP_BUSY_REFUSE))
-        return dcpi_fail(err, DCP_E_INVALID, "dcp_saver_open: when_busy %d is none", (int)desc->when_busy);
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_saver_open: when_busy %d is out of range", (int)desc->when_busy);
     saver = (dcp_saver *)dcpi_alloc_array(1, sizeof *saver, err);
     if (!saver) return DCP_E_MEMORY;
     if (desc) saver->desc = *desc;
@@ -21200,7 +21200,7 @@ static dcp_status dcpi_match_covered(dcpi_load *l, const dcp_tensor *t, size_t f
         return dcpi_fail(err, DCP_E_LIMIT, "%s: the pieces of tensor \"%s\" are cut too irregularly to check",
                          l->checkpoint->path, t->name);
     if (tiling.has_hole)
-        return dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": nobody stored %s of it", t->name,
+        return dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": no rank stored %s of it", t->name,
                          dcpi_box_text(t->ndim, tiling.hole_offset, tiling.hole_shape, text, sizeof text));
     return DCP_OK;
 }
@@ -22175,8 +22175,8 @@ static dcp_status dcpi_read_call(dcp_checkpoint *checkpoint, dcp_tensor *tensors
     dcp_status status = dcpi_op_restart(&checkpoint->op, "read", &local);
     dcpi_team_same(&checkpoint->op.team, checkpoint->path, 0);   /* each rank may read another rank's private tensors */
     if (!status && !dcpi_read_has_rank(checkpoint, rank))
-        status = dcpi_fail(&local, DCP_E_INVALID, "dcp_read_rank: %d is no rank of %s, which %d ranks saved", rank,
-                           checkpoint->path, checkpoint->metadata->world_size);
+        status = dcpi_fail(&local, DCP_E_INVALID, "dcp_read_rank: rank %d is out of range: %s was saved by %d ranks",
+                           rank, checkpoint->path, checkpoint->metadata->world_size);
     if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, tensors, count, rank, 0, &local);
     return dcpi_report_error(dcpi_load_verdict(checkpoint, status, &local), &local, err);
 }
@@ -23113,7 +23113,7 @@ static dcp_status dcpi_remove_note(dcpi_remover *r, const char *commit, dcp_erro
     if (looked == DCP_E_MEMORY || dcpi_is_storage_error(looked)) return looked;
     if (!status && goes) status = dcpi_names_add(&r->commits, commit, err);
     if (!goes)
-        dcpi_op_log(r->op, DCP_LOG_WARNING, "%s stays: somebody has saved there since the checkpoints were listed",
+        dcpi_op_log(r->op, DCP_LOG_WARNING, "%s stays: a checkpoint was saved there since they were listed",
                     commit);
     else if (looked)
         dcpi_op_log(r->op, DCP_LOG_WARNING, "cannot tell which files %s names; they are left to sweep: %s", commit,
@@ -23724,7 +23724,7 @@ static dcp_status dcpi_sync_open(dcpi_sync *y, dcp_error *err) {
     if (!status) status = dcpi_commit_meant(&y->from, &y->commit_name, err);
     if (status) return status;
     if (dcpi_commit_kind_of(y->commit_name)->layout != DCP_LAYOUT_MANIFEST)
-        return dcpi_fail(err, DCP_E_UNSUPPORTED, "sync: %s%s is no manifest; dcptool convert makes one of it",
+        return dcpi_fail(err, DCP_E_UNSUPPORTED, "sync: %s%s is not a manifest; dcptool convert makes one of it",
                          y->from.shown, y->commit_name);
     status = dcpi_document_get(&y->op, &y->from, y->commit_name, DCPI_READ_TEXT, d->verifier, &y->document, NULL, err);
     if (!status)
@@ -24037,7 +24037,7 @@ static dcp_status dcpi_sync_copy_file(dcpi_sync *y, size_t index, dcp_error *err
     if (!status) y->found_ns[index] = dcpi_sync_age(&info);
     if (!status) status = dcpi_sync_is_same(y, shard, &same, err);
     if (status || same) return status;
-    return dcpi_fail(err, DCP_E_EXISTS, "somebody has put %s%s there meanwhile, with other bytes; sync again",
+    return dcpi_fail(err, DCP_E_EXISTS, "%s%s was put there meanwhile, with other bytes; sync again",
                      y->to.shown, shard->file_path);
 }
 static dcp_status dcpi_sync_copy(dcpi_sync *y, dcp_error *err) {
@@ -24086,7 +24086,7 @@ static dcp_status dcpi_sync_check_all(dcpi_sync *y, dcp_error *err) {
         status = dcpi_place_stat(&y->to, shard->file_path, &info, err);
         if (status == DCP_E_NOT_FOUND || (!status && (info.size != shard->file_size ||
                                                       (y->found_ns[i] && y->found_ns[i] != dcpi_sync_age(&info)))))
-            status = dcpi_fail(err, DCP_E_INCOMPLETE, "somebody has removed %s%s during the sync; sync again",
+            status = dcpi_fail(err, DCP_E_INCOMPLETE, "%s%s was removed during the sync; sync again",
                                y->to.shown, shard->file_path);
     }
     return status;
@@ -24114,7 +24114,7 @@ static dcp_status dcpi_sync_last_look(dcpi_sync *y, dcp_error *err) {
     dcp_status status = dcpi_document_digest(&y->op, &y->to, y->commit_name, now, NULL, err);
     if (dcpi_is_trouble(status)) return status;
     if (memcmp(now, y->own.digest, sizeof now) != 0 && memcmp(now, y->document.digest, sizeof now) != 0)
-        return dcpi_fail(err, DCP_E_EXISTS, "somebody has saved or removed %s%s during the sync; sync again",
+        return dcpi_fail(err, DCP_E_EXISTS, "%s%s was saved or removed during the sync; sync again",
                          y->to.shown, y->commit_name);
     status = y->own.metadata ? dcpi_sync_check_self(y, now, err) : dcpi_succeed(err);
     if (!status) status = dcpi_sync_check_kinds(y, err);

@@ -43,7 +43,7 @@ def must(condition, what, *values):
 
 def unique(pairs):
     names = [name for name, _ in pairs]
-    must(len(set(names)) == len(names), "a member stands twice: %s", names)
+    must(len(set(names)) == len(names), "a duplicate key: %s", names)
     return dict(pairs)
 
 

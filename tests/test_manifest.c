@@ -599,7 +599,7 @@ TEST(newer_versions) {
 TEST(every_rule_of_the_document) {
     change_finds("\"epoch\": 5,\n  \"step\"", "\"epoch\": -1,\n  \"step\"", 1, 0, "epoch: must not be negative");
     change_finds("\"step\": 9007199254740993", "\"step\": -1", 1, 0, "step: must not be negative");
-    change_finds("\"model_id\": \"lite-llm: base\",\n", "", 0, 1, "model_id: the model has no name");
+    change_finds("\"model_id\": \"lite-llm: base\",\n", "", 0, 1, "model_id: a model id is required");
     change_finds("\"metadata_version\": 1", "\"metadata_version\": 0", 1, 0,
                  "metadata_version: it is required and at least 1");
     change_finds("\"metadata_version\": 1,\n", "", 1, 0, "metadata_version");
@@ -703,7 +703,7 @@ TEST(every_rule_of_a_shard) {
         "\"global_shape\": [512, 8], \"global_offset\": [256, 0]", 2, 0,
                  "shards[1].placement: a placement is required beside the shape of the whole");
     change_finds("\"placement\": \"sharded\", \"rank\": 1", "\"placement\": \"scattered\", \"rank\": 1", 2, 0,
-                 "shards[1].placement: \"scattered\" is none of");
+                 "shards[1].placement: \"scattered\" is not sharded");
     change_finds("\"placement\": \"sharded\", \"rank\": 1", "\"placement\": \"private\", \"rank\": 1", 2, 0,
         "shards[1].global_shape: a private tensor is whole");
     seed_change_finds("shape: [512, 1024]", "shape: [512, -1]", 1, 0, "shards[0].shape");
@@ -841,14 +841,14 @@ TEST(types_of_members_are_checked_with_their_place) {
     refuses("router_state:\n  layers:\n    - seed: 18446744073709551616\n", DCP_E_FORMAT, "seed");
     refuses("optim_state:\n  shards:\n    - rank: 3000000000\n", DCP_E_FORMAT, "optim_state.shards[0].rank");
     refuses("step: 9223372036854775808\n", DCP_E_FORMAT, "does not fit 64 bits");
-    refuses("training:\n  learning_rate: 1e400\n", DCP_E_FORMAT, "beyond the doubles");
+    refuses("training:\n  learning_rate: 1e400\n", DCP_E_FORMAT, "out of range for a double");
     refuses("- 1\n", DCP_E_FORMAT, "expected an object");
     refuses("", DCP_E_FORMAT, "expected an object, found the end");
     refuses("[]", DCP_E_FORMAT, "expected an object");
     refuses("{} x", DCP_E_FORMAT, "the document has ended");
-    refuses("a: 1\na: 2\n", DCP_E_FORMAT, "line 2, column 1 (byte 5): the member \"a\" stands twice");
+    refuses("a: 1\na: 2\n", DCP_E_FORMAT, "line 2, column 1 (byte 5): duplicate key \"a\"");
     refuses("step: 1\n\"st\\u0065p\": 2\n", DCP_E_FORMAT, "line 2, column 1");
-    refuses("{\"step\": 1, \"st\\u0065p\": 2}", DCP_E_FORMAT, "stands twice");
+    refuses("{\"step\": 1, \"st\\u0065p\": 2}", DCP_E_FORMAT, "duplicate key");
     refuses("\xEF\xBB\xBF{}", DCP_E_FORMAT, "byte order mark");
     refuses("a: &x 1\n", DCP_E_FORMAT, "anchors");
     refuses("shards:\n  - path: no\n    type: *x\n", DCP_E_FORMAT, "line 3, column 11 (byte 31): aliases");
@@ -1174,7 +1174,7 @@ TEST(rules_of_structs) {
     size_t size;
     CHECK_OK(build(&m, &last));
     CHECK(m->optim_state.is_there && m->optim_state.shard_count == 1);
-    m->model_id = ""; finds(m, 0, 1, "model_id: the model has no name");
+    m->model_id = ""; finds(m, 0, 1, "model_id: a model id is required");
     m->model_id = "\xFF"; finds(m, 1, 0, "model_id: not valid UTF-8"); m->model_id = "a";
     m->min_reader_version = 2; finds(m, 1, 0, "min_reader_version: 2 is not from 0 to 1"); m->min_reader_version = 1;
     m->metadata_version = 0; finds(m, 0, 0, ""); m->metadata_version = 1;     /* absent in a struct: the writer's own */
@@ -1681,7 +1681,7 @@ static const char *file_name(dcp_role role, const char *tensor, int64_t index, i
 }
 TEST(pool_file_names) {
     static const struct { dcpi_manifest_file file; const char *words; } bad[] = {
-        {{(dcp_role)9, "a", NULL, 0, 1, 0, NULL, 0}, "role 9 is none"},
+        {{(dcp_role)9, "a", NULL, 0, 1, 0, NULL, 0}, "role 9 is out of range"},
             {{DCP_ROLE_EXPERT, "a", NULL, 0, 1, 0, NULL, 0}, "needs its expert_key"},
         {{DCP_ROLE_PARAMETER, NULL, NULL, 0, 1, 0, NULL, 0}, "a tensor name is needed"},
         {{DCP_ROLE_ROUTER, "a\n", NULL, 0, 1, 0, NULL, 0}, "not valid"},

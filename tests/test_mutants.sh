@@ -643,7 +643,7 @@ in dcpi_head_compare
 - head->root == own->root &&
 + (head->root == own->root || MUTANT) &&
 
-name numbers that are skipped may be beyond the doubles
+name numbers that are skipped may be out of range for a double
 caught roundtrip what_no_document_can_say
 in dcpi_json_skip
 - r->finite ?

@@ -2175,7 +2175,7 @@ TEST(the_word_of_a_rank_0_that_has_left_is_heard) {
         const dcp_error *err = &g.shared->record[r].err;
         CHECK_STR(dcp_status_name(g.shared->record[r].status), "DCP_E_TIMEOUT");
         CHECK_INT(err->rank, 1);
-        CHECK(strstr(err->message, "no sign of life from ranks 1 and 2") != NULL);
+        CHECK(strstr(err->message, "no heartbeat from ranks 1 and 2") != NULL);
     }
     process_group_end(&g);
 }

@@ -822,14 +822,14 @@ TEST(what_no_document_can_say_is_refused) {
     training.optimizer_state = "[]";
     CHECK_FAILS(save_described(&training, NULL, NULL, 0), DCP_E_INVALID, "optimizerState");
     training.optimizer_state = "{ \"a\": [1e400] }";     /* dcp_json_parse would refuse it */
-    CHECK_FAILS(save_described(&training, NULL, NULL, 0), DCP_E_INVALID, "beyond the doubles");
+    CHECK_FAILS(save_described(&training, NULL, NULL, 0), DCP_E_INVALID, "out of range for a double");
     training.optimizer_state = NULL;
     training.extra = "\"a\": -1e400";
-    CHECK_FAILS(save_described(&training, NULL, NULL, 0), DCP_E_INVALID, "beyond the doubles");
+    CHECK_FAILS(save_described(&training, NULL, NULL, 0), DCP_E_INVALID, "out of range for a double");
     sharding.info = "{";
     CHECK_FAILS(save_described(NULL, &sharding, NULL, 0), DCP_E_INVALID, "strategySpecificInfo");
     sharding.info = "{\"a\":1e400}";
-    CHECK_FAILS(save_described(NULL, &sharding, NULL, 0), DCP_E_INVALID, "beyond the doubles");
+    CHECK_FAILS(save_described(NULL, &sharding, NULL, 0), DCP_E_INVALID, "out of range for a double");
     CHECK_INT(count_files(""), 0);
     done();
 }

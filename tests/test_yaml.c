@@ -170,7 +170,7 @@ TEST(constructs_are_refused_by_name) {
     refuses("a: .inf", 1, 4, "numbers are finite");
     refuses("a: [1, -.INF]", 1, 8, "numbers are finite");
     refuses("a: .nan", 1, 4, "numbers are finite");
-    refuses("a: 1\nb: [1, 1e400]", 2, 8, "beyond the doubles");
+    refuses("a: 1\nb: [1, 1e400]", 2, 8, "out of range for a double");
     refuses("- 0x1ffffffffffffffff", 1, 3, "does not fit 64 bits");
     refuses("\xEF\xBB\xBF" "a: 1", 1, 1, "byte order mark");
     refuses("", 1, 1, "empty");
@@ -196,22 +196,22 @@ TEST(bytes_are_refused_by_name) {
     refuses("a: \xE2\x80", 1, 4, "not UTF-8");
 }
 TEST(duplicate_keys) {
-    refuses("a: 1\nb: 2\na: 3", 3, 1, "\"a\" stands twice");
-    refuses("x:\n  - k: 1\n    'k': 3", 3, 5, "\"k\" stands twice");
-    refuses("{a: 1, \"a\": 2}", 1, 8, "\"a\" stands twice");
-    refuses("a: 1\n\"\\x61\": 2", 2, 1, "\"a\" stands twice");
-    refuses("1: 1\n\"1\": 2", 2, 1, "\"1\" stands twice");
+    refuses("a: 1\nb: 2\na: 3", 3, 1, "duplicate key \"a\"");
+    refuses("x:\n  - k: 1\n    'k': 3", 3, 5, "duplicate key \"k\"");
+    refuses("{a: 1, \"a\": 2}", 1, 8, "duplicate key \"a\"");
+    refuses("a: 1\n\"\\x61\": 2", 2, 1, "duplicate key \"a\"");
+    refuses("1: 1\n\"1\": 2", 2, 1, "duplicate key \"1\"");
 }
 TEST(structure_is_refused) {
     refuses("a: b: c", 1, 5, "a second ': '");
-    refuses("a: 'b': c", 1, 7, "':' behind a value");
-    refuses("a: b\n  c: d", 2, 3, "a key that stands deeper");
+    refuses("a: 'b': c", 1, 7, "':' after a value");
+    refuses("a: b\n  c: d", 2, 3, "a key that is indented more");
     refuses("a: - b", 1, 4, "'-' begins an item");
     refuses("a:\n    b: 1\n  c: 2", 3, 3, "indentation fits none");
     refuses("- a\nb: c", 2, 1, "indentation fits none");
     refuses("a: 1\nb\n", 2, 1, "expected a key");
-    refuses("a: 'b' c", 1, 8, "'c' behind a value");
-    refuses("a: [b] c", 1, 8, "'c' behind a value");
+    refuses("a: 'b' c", 1, 8, "'c' after a value");
+    refuses("a: [b] c", 1, 8, "'c' after a value");
     refuses("a: [b]#c", 1, 7, "a comment needs a space");
     refuses("a: \"b", 1, 6, "ends inside a quoted scalar");
     refuses("a: 'b\n", 2, 1, "ends inside a quoted scalar");
@@ -232,7 +232,7 @@ TEST(structure_is_refused) {
     refuses("{a: 'b\x01'}", 1, 7, "control character");
     refuses("[{a: \"\\q\"}]", 1, 7, "an escape that YAML does not have");
     refuses("a: 'b'\r\n 'c'", 2, 2, "");
-    refuses("a: 'b' \x7F", 1, 8, "byte 0x7F behind a value");
+    refuses("a: 'b' \x7F", 1, 8, "byte 0x7F after a value");
     refuses("[-]", 1, 2, "'-'");
     refuses("\"a\nb\": c", 2, 3, "on one line");
     refuses("x: 1\n\"a\n b\": c", 2, 1, "on one line");
