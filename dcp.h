@@ -1298,8 +1298,8 @@ DCPDEF void dcp_storage_close(dcp_storage *storage);
 enum { DCP_ANY_RANK = -1 };
 /* A coordinator carries messages between the ranks of a job. Rank, world size, send and receive are all that one must
  * have; what the library needs beyond that it builds of messages. In a program's own coordinator the other members are
- * zero, and the struct may be a local variable: dcp_coordinator_close frees what the library keeps of it, and not the
- * struct.
+ * zero, and the struct may be a local variable: dcp_coordinator_close calls `destroy`, if there is one, and frees
+ * nothing itself.
  *
  *   - Messages from one rank to another with one tag arrive whole, once, and in the order in which they were sent;
  *     those with other tags may overtake them. Tags are 0 to 2^28 - 1; 0x0DC0000 to 0x0DC00FF are the library's. Any
@@ -1322,13 +1322,19 @@ enum { DCP_ANY_RANK = -1 };
  *   - Threads: without `thread_safe` it is called only from the thread that calls the library. With it several may send
  *     and receive at once, each with tags of its own.
  *   - On failure fill err (status, sys, a message); err may be NULL. */
+/* What the library keeps of a coordinator. Its counters are the same on all ranks. */
+typedef struct dcp_coordinator_state {
+    volatile int broken;                                /* the dcp_status of a failure that broke it */
+    uint32_t operations, collectives;                   /* calls so far: saves, loads and their like; the four below */
+    void (*settle)(void *saver); void *saver;           /* waits for the save in the background that uses it */
+} dcp_coordinator_state;
 struct dcp_coordinator {
     void *context; int rank, world_size; int thread_safe;
     dcp_status (*send)(void *context, int to, int tag, const void *data, size_t size, int timeout_ms, dcp_error *err);
     dcp_status (*receive)(void *context, int *from, int tag, void **data, size_t *size, int timeout_ms, dcp_error *err);
     /* frees the context, and this struct where the context owns it; may be NULL. Waits for no other rank */
     void (*destroy)(void *context);
-    void *internal;                     /* kept by the library, NULL at first */
+    dcp_coordinator_state internal;     /* the library's; zero at first */
 };
 /* Local: 1 if a failure has broken it, so that no operation can succeed with it any more; else 0. */
 DCPDEF int dcp_coordinator_is_broken(const dcp_coordinator *coordinator);
@@ -1372,8 +1378,8 @@ DCPDEF dcp_status dcp_allreduce(dcp_coordinator *coordinator, void *data, size_t
  * DCP_E_UNSUPPORTED a build without threads. */
 DCPDEF dcp_status dcp_thread_group_open(int world_size, dcp_coordinator **ranks, dcp_error *err);
 #endif
-/* Frees what the library keeps, and calls destroy, which frees the struct of a coordinator that the library opened. The
- * struct of your own is yours. Local: waits for nobody. No call may be running in it. */
+/* Calls destroy, which frees the struct of a coordinator that the library opened; your own is yours. Local: waits for
+ * nobody. No call may be running in it. */
 DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator);
 
 /* Memory that the host cannot touch, or a producer of bytes. Copies are asynchronous; a copy that has been begun is
@@ -1462,7 +1468,8 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
  *     Another meaning, so that old programs have to be looked at: where permissions are missing, DCP_E_DENIED (it was
  *     DCP_E_IO); dcp_error.is_transient, not an errno, tells what is tried again; dcp_saver_close returns the verdict
  *     that nobody has asked for (DCP_OLD_NAMES drops it), and so does dcp_save_begin. Another form, without an old
- *     name: the members of dcp_storage, and what the library keeps in a dcp_coordinator (`internal`).
+ *     name: the members of dcp_storage, what the library keeps in a dcp_coordinator (`internal`), and
+ *     dcp_coordinator_close, which frees no struct of your own.
  *
  *   0.1.0  2026-11  The first version.
  * ================================================================================================================== */
@@ -3935,8 +3942,7 @@ static int dcpi_os_reserve(HANDLE handle, int64_t size) {
     return dcpi_os_status(error) == DCP_E_SPACE ? error : 0;
 }
 static HANDLE dcpi_os_create_new(const wchar_t *path) {
-    return CreateFileW(path, GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, CREATE_NEW,
-                       FILE_ATTRIBUTE_NORMAL, NULL);
+    return CreateFileW(path, GENERIC_WRITE, DCPI_OS_SHARE_ALL, NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
 }
 static int dcpi_os_make_parents(wchar_t *path, size_t start) {
     wchar_t *slash = wcsrchr(path, L'\\');
@@ -6373,7 +6379,7 @@ static int dcpi_yaml_line_end(dcpi_yaml *y) {
     if (!dcpi_yaml_next(y)) return 0;
     if (y->at == y->end || y->line != line) return 1;
     if (*y->at == ':')
-        return dcpi_yaml_fail(y, y->at, "unexpected ':' after a value: a key starts a line and ends on it, with a "
+        return dcpi_yaml_fail(y, y->at, "unexpected ':' after a value: a key must be on one line, with a "
                                         "space after the ':'");
     return dcpi_yaml_unexpected(y, y->at, "after a value");
 }
@@ -13131,7 +13137,7 @@ enum { DCPI_RANK_WORKS, DCPI_RANK_HAS_SAID_ALL, DCPI_RANK_HAS_PROMISED, DCPI_RAN
 enum { DCPI_AWAITS_NOTHING, DCPI_AWAITS_WORD, DCPI_AWAITS_VERDICT };    /* of rank 0 */
 
 typedef struct dcpi_team {                              /* the ranks of one operation, as one of them sees them */
-    dcp_coordinator *coordinator; struct dcpi_coord *kept;      /* NULL: one rank, or no memory */
+    dcp_coordinator *coordinator;                       /* NULL: one rank */
     int rank, world_size;
     dcpi_head head;                                     /* of its messages; `step` counts rounds up and down */
     dcpi_peer *peers; int peer_count;                   /* rank 0: all ranks; others: rank 0, */
@@ -13427,37 +13433,13 @@ static int dcpi_op_again(dcpi_op *op, int attempt, const char *what, dcp_error *
 
 typedef char dcpi_status_is_an_int[sizeof(dcp_status) == sizeof(int) ? 1 : -1];
 
-/* What the library keeps of a coordinator. Its counters are the same on all ranks. */
-typedef struct dcpi_coord {
-    volatile int broken;                                /* a dcp_status; a flag, since several threads may look at it */
-    uint32_t operations, collectives;                   /* calls so far: saves, loads and their like; the four */
-    void (*settle)(void *saver); void *saver;           /* waits for the save in the background that uses it */
-} dcpi_coord;
-static dcpi_mutex dcpi_coord_lock = DCPI_MUTEX_INITIALIZER;             /* of `internal` */
-/* Of each coordinator that there was no memory for: a rank that does not count its calls can take part in none. */
-static dcpi_coord dcpi_coord_lost = { DCP_E_MEMORY, 0, 0, NULL, NULL };
-
-static dcpi_coord *dcpi_coord_kept(const dcp_coordinator *c) {          /* NULL: never used */
-    dcpi_coord *kept;
-    dcpi_mutex_lock(&dcpi_coord_lock);
-    kept = (dcpi_coord *)c->internal;
-    dcpi_mutex_unlock(&dcpi_coord_lock);
-    return kept;
-}
-static dcp_status dcpi_coord_status(const dcp_coordinator *c) {
-    const dcpi_coord *kept = dcpi_coord_kept(c);
-    const int broken = kept ? dcpi_flag_get(&kept->broken) : DCP_OK;
-    return (dcp_status)broken;
-}
+/* Several threads may look. */
+static dcp_status dcpi_coord_status(const dcp_coordinator *c) { return (dcp_status)dcpi_flag_get(&c->internal.broken); }
 DCPDEF int dcp_coordinator_is_broken(const dcp_coordinator *coordinator) {
     return coordinator && dcpi_coord_status(coordinator) != DCP_OK;
 }
 DCPDEF void dcp_coordinator_close(dcp_coordinator *coordinator) {
-    dcpi_coord *kept;
-    if (!coordinator) return;
-    kept = dcpi_coord_kept(coordinator);
-    if (coordinator->destroy) coordinator->destroy(coordinator->context);
-    if (kept != &dcpi_coord_lost) dcpi_free(kept);
+    if (coordinator && coordinator->destroy) coordinator->destroy(coordinator->context);
 }
 static dcp_status dcpi_coord_check(const dcp_coordinator *c, dcp_error *err) {
     if (c->world_size < 1)
@@ -13485,20 +13467,7 @@ static void dcpi_message_start(dcpi_buffer *message) {
 }
 
 #if !DCP_NO_RANKS
-/* Makes it at first use. Without memory it is `poor`: NULL, until this rank has told the others so. */
-static dcpi_coord *dcpi_coord_keep(dcp_coordinator *c, dcpi_coord *poor, dcp_error *err) {
-    dcpi_coord *kept;
-    dcpi_mutex_lock(&dcpi_coord_lock);
-    if (!c->internal) c->internal = dcpi_alloc_array(1, sizeof *kept, err);
-    if (!c->internal) c->internal = poor;
-    kept = (dcpi_coord *)c->internal;
-    dcpi_mutex_unlock(&dcpi_coord_lock);
-    return kept;
-}
-static void dcpi_coord_break(dcp_coordinator *c, dcp_status status) {
-    dcpi_coord *kept = dcpi_coord_keep(c, &dcpi_coord_lost, NULL);
-    if (kept != &dcpi_coord_lost) dcpi_flag_set(&kept->broken, (int)status);
-}
+static void dcpi_coord_break(dcp_coordinator *c, dcp_status status) { dcpi_flag_set(&c->internal.broken, (int)status); }
 static dcp_status dcpi_coord_check_broken(const dcp_coordinator *c, dcp_error *err) {
     dcp_status broken = dcpi_coord_status(c);
     if (broken == DCP_OK) return DCP_OK;
@@ -14017,7 +13986,6 @@ static dcp_status dcpi_collective_from_child(dcpi_collective *w, dcpi_child *chi
 static dcp_status dcpi_collective_begin(dcpi_collective *w, dcp_coordinator *c, const char *call, int root, size_t size,
                                         int timeout_ms, dcp_error *err) {
     const int ranks = c ? c->world_size : 1;
-    dcpi_coord *kept;
     dcp_status status;
     memset(w, 0, sizeof *w);
     w->err = err ? err : &w->own;
@@ -14040,10 +14008,9 @@ static dcp_status dcpi_collective_begin(dcpi_collective *w, dcp_coordinator *c, 
     w->timeout_ms = timeout_ms ? timeout_ms : DCPI_COORD_TIMEOUT;
     w->started_ms = dcpi_os_monotonic_ms();
     w->heard_from = -1;
-    kept = dcpi_coord_keep(c, NULL, w->err);
-    if (kept) w->head.number = kept->collectives++;
-    if (kept && c->rank == 0) w->here = (uint8_t *)dcpi_alloc_array((size_t)ranks, 1, w->err);
-    return kept && (w->here || c->rank != 0) ? dcpi_succeed(err) : dcpi_collective_end(w, DCP_E_MEMORY);
+    w->head.number = c->internal.collectives++;
+    if (c->rank == 0) w->here = (uint8_t *)dcpi_alloc_array((size_t)ranks, 1, w->err);
+    return w->here || c->rank != 0 ? dcpi_succeed(err) : dcpi_collective_end(w, DCP_E_MEMORY);
 }
 typedef void (*dcpi_reduce_fn)(void *inout, const void *in, size_t size, void *user);
 
@@ -14515,7 +14482,6 @@ static void dcpi_team_same(dcpi_team *t, const char *text, uint64_t number) {
 static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err) {
     dcpi_team *t = &op->team;
     dcp_coordinator *c = op->io.coordinator;
-    dcpi_coord *kept = c ? dcpi_coord_kept(c) : NULL;
     int64_t now = dcpi_os_monotonic_ms();
     dcp_status status;
     int r;
@@ -14525,14 +14491,12 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     t->head = dcpi_head_of(c, call, -1);
     if (!c) return DCP_OK;
     /* one operation at a time: a save in the background ends first */
-    if (kept && kept->settle) kept->settle(kept->saver);
+    if (c->internal.settle) c->internal.settle(c->internal.saver);
     status = dcpi_coord_check(c, err);
     if (!status) status = dcpi_coord_check_broken(c, err);
     if (status || c->world_size == 1) return status;
     t->coordinator = c;
-    t->kept = dcpi_coord_keep(c, NULL, err);
-    t->head.number = t->kept ? ++t->kept->operations : 1;
-    if (!t->kept) t->over = DCPI_OVER_BREAKS;
+    t->head.number = ++c->internal.operations;
     t->rank = c->rank;
     t->world_size = c->world_size;
     t->peer_count = t->rank == 0 ? t->world_size : 1;
@@ -14541,7 +14505,7 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     if (!t->peers) t->peer_count = 0;
     for (r = 0; r < t->peer_count; r++) t->peers[r].heard_ms = now;
     t->spoke_ms = now;
-    return t->peers && t->kept ? DCP_OK : DCP_E_MEMORY;
+    return t->peers ? DCP_OK : DCP_E_MEMORY;
 }
 static int dcpi_peer_has_spoken(const dcpi_peer *peer) { return peer->message || peer->failure; }
 static void dcpi_team_forget(dcpi_peer *peer) {
@@ -15703,7 +15667,7 @@ static size_t dcpi_origin_list(const dcp_manifest *m, dcp_manifest_shard *paths,
             paths[k].ndim = paths[k].rank = -1;
             paths[k].size = -1;
         }
-        dcpi_origin_add(out, &n, &paths[k], roles[k], -1);
+        dcpi_origin_add(out, &n, out ? &paths[k] : NULL, roles[k], -1);
     }
     return n;
 }
@@ -20361,7 +20325,7 @@ struct dcp_saver {
     /* is_arranged: the copies lie as in the file */
     dcpi_snapshot *pools; size_t pool_count, pool_capacity; int is_arranged;
     dcp_progress_fn progress; void *progress_user;      /* the caller's */
-    dcpi_coord *held;                                   /* of a coordinator: its `settle` is ours */
+    dcp_coordinator *held;                              /* its `settle` is ours */
     int64_t polled_ms;
     uint32_t begins;
     dcp_save_report report;
@@ -20474,7 +20438,7 @@ static void dcpi_async_drive(dcp_saver *saver, int wait_ms) {
         wait_ms = 0;
     } while (s->stage != before);
     if (s->stage != DCPI_SAVE_ENDED) return;
-    if (saver->held) saver->held->settle = NULL;
+    if (saver->held) saver->held->internal.settle = NULL;
     saver->held = NULL;
     saver->report = s->report;
     dcpi_arena_free(&saver->texts);
@@ -20879,8 +20843,8 @@ static void dcpi_async_go(dcp_saver *saver, dcp_save_report *report) {
     else if (!s->status) s->report.bytes_in_begin = s->file_size;
     dcpi_save_tell_report(s, &saver->report);
     if (report) *report = saver->report;
-    saver->held = t->kept;
-    if (saver->held) { saver->held->settle = dcpi_async_settle; saver->held->saver = saver; }
+    saver->held = t->coordinator;
+    if (saver->held) { saver->held->internal.settle = dcpi_async_settle; saver->held->internal.saver = saver; }
     saver->polled_ms = dcpi_os_monotonic_ms();
     saver->is_background = is_left && dcpi_errand_start(&saver->background, dcpi_async_run, s);
     if (!saver->is_background) {

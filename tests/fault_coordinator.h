@@ -110,7 +110,7 @@ static inline dcp_coordinator *fault_wrap(dcp_coordinator *inner, fault_plan *pl
     c->world_size = inner->world_size;
     c->thread_safe = inner->thread_safe;
     c->internal = inner->internal;                      /* it may have been used already */
-    inner->internal = NULL;
+    memset(&inner->internal, 0, sizeof inner->internal);
     c->send = fault_send;
     c->receive = fault_receive;
     c->destroy = fault_destroy;

@@ -372,7 +372,7 @@ TEST(overwriting_what_somebody_else_has_just_overwritten) {
     (void)save_value("x", 1, 0, 0, DCP_LAYOUT_SHARDED);
     use_watch();
     happens_at_open("x.metadata.json", 3);  /* the displaced document, its sequence, then once more before the commit */
-    CHECK_FAILS(try_save("x", 1, DCP_LAYOUT_SHARDED), DCP_E_EXISTS, "somebody else");
+    CHECK_FAILS(try_save("x", 1, DCP_LAYOUT_SHARDED), DCP_E_EXISTS, "another program");
     CHECK_INT(meanwhile_left, 0);
     check_content("x", 99);
     CHECK_INT(count_files(""), 2);            /* the other one has removed the plain name, with the lock of that path */
@@ -672,7 +672,7 @@ static void check_parts(const char *commit, const char *text) {
         CHECK_OK_MESSAGE(dcp_read_rank(c, i, &t, 1, &err), err.message);
         CHECK(memcmp(got, parts[i], sizeof got) == 0);
     }
-    CHECK_FAILS(dcp_read_rank(c, 7, &t, 1, &err), DCP_E_INVALID, "7 is no rank");
+    CHECK_FAILS(dcp_read_rank(c, 7, &t, 1, &err), DCP_E_INVALID, "rank 7 is out of range");
     CHECK_OK_MESSAGE(dcp_read(c, &v, 1, &err), err.message);            /* of one part: it is the tensor */
     CHECK(memcmp(got, parts[1], sizeof got) == 0);
     dcp_close(c);

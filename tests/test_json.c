@@ -591,7 +591,7 @@ typedef struct { const char *text, *message; } refusal;
 static const refusal refusals[] = {
     { "", "line 1, column 1 (byte 0): expected a value, found the end" },
     { "  \n ", "line 2, column 2 (byte 4): expected a value, found the end" },
-    { "\xEF\xBB\xBF{}", "line 1, column 1 (byte 0): a byte order mark" },
+    { "\xEF\xBB\xBF{}", "line 1, column 1 (byte 0): the document starts with a byte order mark" },
     { "\xFF\xFE", "line 1, column 1 (byte 0): expected a value, found byte 0xFF" },
     { "tru", "line 1, column 1 (byte 0): expected a value, found 't'" },
     { "[nul]", "line 1, column 2 (byte 1): expected a value, found 'n'" },

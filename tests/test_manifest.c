@@ -763,11 +763,11 @@ TEST(names_that_some_system_cannot_have) {
 }
 TEST(rules_of_shards_beside_each_other) {
     change_finds("dense/wq_1_of_2.v3.bin", "dense/wq_0_of_2.bin", 1, 0,
-        "shards[1].path: \"dense/wq_0_of_2.bin\" stands in shards[0] too, with another size or checksum");
+        "shards[1].path: \"dense/wq_0_of_2.bin\" is also in shards[0], with another size or checksum");
     change_finds("optim/m_0_of_1.bin\", \"tensor", "dense/wq_0_of_2.bin\", \"tensor", 1, 0,
-                 "optim_state.shards[0].path: \"dense/wq_0_of_2.bin\" stands in shards[0] too");
+                 "optim_state.shards[0].path: \"dense/wq_0_of_2.bin\" is also in shards[0]");
     change_finds("router/gate_0_of_1.bin", "optim/m_0_of_1.bin", 1, 0,
-        "router_state.layers[1].shards[0].path: \"optim/m_0_of_1.bin\" stands in optim_state.shards[0] too");
+        "router_state.layers[1].shards[0].path: \"optim/m_0_of_1.bin\" is also in optim_state.shards[0]");
     change_finds("\"global_shape\": [512, 8], \"global_offset\": [256, 0]",
                  "\"global_shape\": [600, 8], \"global_offset\": [256, 0]", 1, 0,
                  "shards[1].global_shape: it is [600, 8], and in shards[0] [512, 8]");
@@ -1305,8 +1305,8 @@ TEST(shards_of_experts_and_layers) {
     s.tensor_name = "up"; s.ndim = 1; s.dtype = "int4";
     s.path = "router/gate_0_of_1.bin"; s.tensor_name = "bias"; s.size = 2;
     CHECK_OK(dcp_manifest_add_router(m, 9, NULL, &s, &last));
-    finds(m, 1, 0, "router_state.layers[2].shards[0].path: \"router/gate_0_of_1.bin\" stands in "
-                   "router_state.layers[1].shards[0] too");
+    finds(m, 1, 0, "router_state.layers[2].shards[0].path: \"router/gate_0_of_1.bin\" is also in "
+                   "router_state.layers[1].shards[0]");
     dcp_manifest_free(m);
     CHECK_INT(alloc_live, 0);
 }

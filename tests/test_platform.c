@@ -417,7 +417,11 @@ TEST(remove_files) {
     CHECK_INT(dcpi_os_remove(&base, "d/file"), 0);
     CHECK_INT(STATUS(dcpi_os_remove(&base, "d/file")), DCP_E_NOT_FOUND);
     CHECK_INT(STATUS(dcpi_os_remove(&base, "none/file")), DCP_E_NOT_FOUND);
-    CHECK_INT(STATUS(dcpi_os_remove(&base, "d")), DCP_E_IO);    /* a directory stays */
+#ifdef _WIN32
+    CHECK_INT(STATUS(dcpi_os_remove(&base, "d")), DCP_E_DENIED);        /* a directory stays */
+#else
+    CHECK_INT(STATUS(dcpi_os_remove(&base, "d")), DCP_E_IO);
+#endif
     CHECK_INT(dcpi_os_sync_directory(&base, "d"), 0);
     dcpi_os_base_close(&base);
 }

@@ -2258,61 +2258,6 @@ TEST(no_memory_on_one_rank) {
     CHECK(cases > 150);
     CHECK_INT(hungry_count(), live);
 }
-/* What the library keeps of a coordinator is made in its first call: without it no rank can count calls as the others
- * do, and the coordinator is broken on all. */
-static void hungry_barrier(job *j, int rank) {
-    hunger *h = (hunger *)j->user;
-    hungry_here = rank == h->who;
-    if (hungry_here) {
-        (void)pthread_mutex_lock(&hungry_lock);
-        hungry_one = h;
-        (void)pthread_mutex_unlock(&hungry_lock);
-    }
-    j->status[rank] = dcp_barrier(j->coordinators[rank], 20000, &j->err[rank]);
-}
-/* Whether the coordinator is broken: on all ranks or on none. */
-static int hungry_first_call(int who, int kind, int fail_at) {
-    dcp_storage *storage;
-    dcp_error err;
-    hunger h;
-    job j;
-    int r, is_broken;
-    memset(&j, 0, sizeof j);
-    memset(&h, 0, sizeof h);
-    doing("%s, rank %d, allocation %d", kind == 0 ? "barrier" : kind == 1 ? "save" : "load", who, fail_at);
-    CHECK_OK_MESSAGE(dcp_storage_memory(&storage, &err), err.message);
-    job_storage(&j, storage);
-    job_open(&j, 3);
-    h.fail_at = fail_at;
-    h.who = who;
-    j.user = &h;
-    j.gen = kind == 1;
-    job_run(&j, kind == 0 ? hungry_barrier : hungry_save);
-    hungry_one = NULL;
-    check_quick(&j, 1500);
-    CHECK(h.tripped);
-    check_all(&j, DCP_E_MEMORY, "memory");
-    is_broken = dcp_coordinator_is_broken(j.coordinators[0]);
-    for (r = 1; r < 3; r++) CHECK_INT(dcp_coordinator_is_broken(j.coordinators[r]), is_broken);
-    h.who = -1;
-    job_run(&j, hungry_barrier);
-    check_all(&j, is_broken ? DCP_E_MEMORY : DCP_OK, is_broken ? "broke earlier" : "");
-    job_close(&j);
-    dcp_storage_close(storage);
-    return is_broken;
-}
-TEST(no_memory_for_the_first_call_of_a_rank) {
-    int64_t live = hungry_count();
-    int who, kind, n;
-    for (who = 0; who < 3; who++)
-        for (kind = 0; kind < 3; kind++) {
-            for (n = 1; n < 4 && !hungry_first_call(who, kind, n); n++) {}
-            CHECK(n < 4);
-        }
-    done_doing();
-    CHECK_INT(hungry_count(), live);
-}
-
 /* Memory that fails from then on, in one process or in one of many: a save that fails takes back what it has published.
  * Only where rank 0 does not know the outcome may a rank leave it (G5). */
 enum { STARVING_MS = 4000 };            /* io.timeout_ms: who stands still for so long leaves what has a plain name */
@@ -2591,7 +2536,6 @@ int main(void) {
     RUN(another_world_size_is_a_mismatch);
     RUN(the_word_of_a_rank_0_that_has_left_is_heard);
     RUN(no_memory_on_one_rank);
-    RUN(no_memory_for_the_first_call_of_a_rank);
     RUN(no_memory_from_then_on);
     RUN(all_ranks_get_the_same_from_every_call);
     return test_finish();

@@ -251,11 +251,11 @@ static void unportable_body(void) {
             const char *name = turns ? turning[k - DCPI_COUNT(unportable)] : unportable[k];
             desc = saving(name, &t, 1);
             desc.layout = layouts[i];
-            CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "no name for a checkpoint");
+            CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "cannot be the name of a checkpoint");
             if (store) {                                /* there, directories are part of what is saved */
                 (void)snprintf(key, sizeof key, "%s/x", name);
                 desc.path = at(key);
-                CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "no name for a checkpoint");
+                CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "cannot be the name of a checkpoint");
             }
             if (!turns) continue;
             t.name = name;

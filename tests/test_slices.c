@@ -118,7 +118,7 @@ static void missing_part_body(void) {
     dcp_tensor t;
     CHECK_OK_MESSAGE(save_pieces(hole, 2, 1), err.message);
     t = dcp_array("m", DCP_FP32, data, 2, shape);
-    CHECK_FAILS(try_load("x", &t, 1), DCP_E_INCOMPLETE, "tensor \"m\": nobody stored [6:7, 0:11]");
+    CHECK_FAILS(try_load("x", &t, 1), DCP_E_INCOMPLETE, "tensor \"m\": no rank stored [6:7, 0:11]");
     t = block("m", data, across, ROWS, COLUMNS);
     CHECK_FAILS(try_load("x", &t, 1), DCP_E_INCOMPLETE, "[6:7, 3:5]");
     t = block("m", data, inside, ROWS, COLUMNS);
@@ -415,7 +415,7 @@ static void check_box(const subject *s, dcp_checkpoint *c, const part *box) {
         put_box(s, box->offset, box->shape, stride, expected + 61);
         CHECK_OK_MESSAGE(dcp_read(c, &t, 1, &err), err.message);
     } else {
-        CHECK_FAILS(dcp_read(c, &t, 1, &err), DCP_E_INCOMPLETE, "nobody stored");
+        CHECK_FAILS(dcp_read(c, &t, 1, &err), DCP_E_INCOMPLETE, "no rank stored");
     }
     CHECK(memcmp(memory, expected, bytes) == 0);       /* also that nothing is written when a hole is seen beforehand */
     free(memory);
