@@ -246,8 +246,8 @@ build/command/quick: FORCE
 	@mkdir -p $(@D); echo '$(QUICK_CC)' | cmp -s - $@ || echo '$(QUICK_CC)' >$@
 
 # All of dcp.h, once for the tool and all the test scripts; the compiler is as strict as it can be, and may say nothing
-# (test_build.sh looks at the log, and at what -O3 says in make test-all).
-command_object = $(CC) -std=c99 -O2 -g1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla \
+# (test_build.sh looks at the log).
+command_object = $(CC) -std=c99 -O3 -g1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla \
     -DDCP_IMPLEMENTATION
 build/command/object: FORCE
 	@mkdir -p $(@D); echo '$(command_object)' | cmp -s - $@ || echo '$(command_object)' >$@

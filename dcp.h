@@ -13433,8 +13433,10 @@ static int dcpi_op_again(dcpi_op *op, int attempt, const char *what, dcp_error *
 
 typedef char dcpi_status_is_an_int[sizeof(dcp_status) == sizeof(int) ? 1 : -1];
 
-/* Several threads may look. */
-static dcp_status dcpi_coord_status(const dcp_coordinator *c) { return (dcp_status)dcpi_flag_get(&c->internal.broken); }
+static dcp_status dcpi_coord_status(const dcp_coordinator *c) {         /* from several threads */
+    const int broken = dcpi_flag_get(&c->internal.broken);
+    return (dcp_status)broken;
+}
 DCPDEF int dcp_coordinator_is_broken(const dcp_coordinator *coordinator) {
     return coordinator && dcpi_coord_status(coordinator) != DCP_OK;
 }
