@@ -18776,7 +18776,7 @@ static dcp_status dcpi_plan_space(const dcpi_save *s, dcp_error *err) {
 static dcp_status dcpi_plan_all(void *save, dcp_error *err) {
     dcpi_save *s = (dcpi_save *)save;
     int r;
-    dcp_status status = dcpi_plan_take_lists(s, err);
+    dcp_status status = DCP_OK;
     dcpi_beacon_remove(s);
     for (r = 0; r < s->op.team.world_size && !status; r++) status = dcpi_plan_read_list(s, r, err);
     if (!status) status = dcpi_plan_pieces(s, err);
@@ -18861,6 +18861,7 @@ static dcp_status dcpi_save_plan(dcpi_save *s, dcp_status status, dcp_error *err
     dcpi_buffer own;
     memset(&own, 0, sizeof own);
     status = dcpi_team_up(&s->op, status, &s->list, err);
+    if (!status && t->rank == 0) status = dcpi_plan_take_lists(s, err); /* the mail is this thread's */
     if (!status && t->rank == 0) status = dcpi_op_errand(&s->op, dcpi_plan_all, s, err);
     status = dcpi_team_down(&s->op, status, dcpi_part_make, s, 0, err);
     if (status) return status;
@@ -22962,6 +22963,12 @@ static dcp_status dcpi_removal_take(dcp_removal *removal, const dcpi_place *plac
     return DCP_OK;
 }
 
+/* What is not found once the directory has been read is no answer to whether there is one, or a checkpoint. */
+static dcp_status dcpi_removal_vanished(dcp_status status, dcp_error *err) {
+    if (status != DCP_E_NOT_FOUND) return status;
+    return err->status = DCP_E_IO;
+}
+
 /* For the other ranks: bytes, checkpoints, the number of paths, the paths. */
 static dcp_status dcpi_removal_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
     const dcp_removal *removal = (const dcp_removal *)user;
@@ -23170,7 +23177,7 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
         status = dcpi_remove_some(r, commits->items + at, n, err);
     }
     dcpi_free(r);
-    return status;
+    return dcpi_removal_vanished(status, err);          /* the commit files were there */
 }
 /* Of the valid entries, newest first: which go. */
 static dcp_status dcpi_prune_choose(const dcp_prune_desc *desc, const dcpi_place *place, const dcpi_listing *listing,
@@ -23478,10 +23485,12 @@ static dcp_status dcpi_sweep_data(const dcpi_sweep *sweep, dcp_error *err) {
  * has committed, and its document shows. */
 static dcp_status dcpi_sweep_run(dcpi_sweep *sweep, dcp_error *err) {
     const int dry_run = sweep->desc->dry_run;
+    int was_listed;
     dcp_status status = dcpi_sweep_clock(sweep, err);   /* this makes the directory, if it is not there */
     if (!status && !dry_run)
         sweep->has_lock = dcpi_pool_lock_take(sweep->op, sweep->place, &sweep->lock, &status, err);
     if (!status) status = dcpi_sweep_list(sweep, err);
+    was_listed = !status;
     if (!status) status = dcpi_sweep_pool(sweep, err);
     /* a commit file that is gone must stay gone before its data goes (G2) */
     if (!status) status = dcpi_place_sync(sweep->place, err);
@@ -23491,7 +23500,7 @@ static dcp_status dcpi_sweep_run(dcpi_sweep *sweep, dcp_error *err) {
     dcpi_lock_release(&sweep->lock);
     if (!status) status = dcpi_sweep_locks(sweep, err);
     if (!status && !dry_run && sweep->removal->path_count > 0) status = dcpi_place_sync(sweep->place, err);
-    return status;
+    return was_listed ? dcpi_removal_vanished(status, err) : status;
 }
 static dcp_status dcpi_sweep_work(dcpi_op *op, dcpi_place *place, const void *desc, void *removal, dcp_error *err) {
     dcpi_sweep sweep = DCP_ZERO;

@@ -1539,29 +1539,35 @@ TEST(storage_fails_in_loads) { in_each_faulty_world(4, storage_fails_in_loads_bo
  * and nothing else. */
 /* the calls that may truly find that there is no checkpoint */
 enum { ASKS = 1 << FAULT_OPEN | 1 << FAULT_STAT | 1 << FAULT_LIST };
-static void never_absent(world *w, const char *name, world_work work, int but) {
+/* but: kinds of calls that may be believed; of what removes, only before it has removed anything. */
+static void never_absent(world *w, const char *name, world_work work, int but, int removes) {
     static const int errors[] = { ENOENT, ENOTDIR };
     size_t e;
     int kind;
     for (e = 0; e < DCPI_COUNT(errors); e++)
         for (kind = 0; kind < FAULT_ANY; kind++) {
             int64_t n, failed = 1;
-            if (kind == FAULT_ABORT || kind == FAULT_CLOSE || (but >> kind & 1)) continue;
+            const int may_be_absent = but >> kind & 1;
+            if (kind == FAULT_ABORT || kind == FAULT_CLOSE || (may_be_absent && !removes)) continue;
             for (n = 1; failed; n++) {
                 dcp_error err;
                 dcp_status status;
+                snapshot before;
                 doing("%s, %s: %s %d says %s", name, w->f->name, fault_kind_name((fault_kind)kind), (int)n, e
                       ? "ENOTDIR" : "ENOENT");
                 empty(w->storage);
                 must_save(w->storage, w->f, "old", 1, 0);
                 must_save(w->storage, w->f, "b", 1, 0);
                 must_save(w->storage, w->f, "c", 2, 0);
+                snapshot_take(w->storage, &before);
                 fault_set(&faulty, (fault_kind)kind, n, 1, errors[e]);
                 status = work(w, &err);
                 failed = faulty.failed;
                 fault_reset(&faulty);
                 check_error(status, &err);
-                CHECK(status != DCP_E_NOT_FOUND);
+                if (status != DCP_E_NOT_FOUND) continue;
+                CHECK(may_be_absent);
+                check_unchanged(w->storage, &before);
             }
         }
     done();
@@ -1571,16 +1577,18 @@ TEST(what_a_storage_does_not_find_is_no_first_start) {
     for (i = 0; i < 4; i++) {
         world w;
         world_make_faulty(&w, &forms[i], 1);
-        never_absent(&w, "save", work_save_new, 0);
-        never_absent(&w, "overwrite", work_overwrite, 0);
-        never_absent(&w, "load", work_load, ASKS);
-        never_absent(&w, "load everything", work_load_all, ASKS);
-        never_absent(&w, "map", work_map, ASKS);
-        never_absent(&w, "verify", work_verify, ASKS);
-        never_absent(&w, "latest", work_latest, ASKS);
-        never_absent(&w, "list", work_list, ASKS);
-        never_absent(&w, "prune", work_prune, ASKS);
-        never_absent(&w, "sweep", work_sweep, ASKS);
+        never_absent(&w, "save", work_save_new, 0, 0);
+        never_absent(&w, "overwrite", work_overwrite, 0, 0);
+        never_absent(&w, "load", work_load, ASKS, 0);
+        never_absent(&w, "load everything", work_load_all, ASKS, 0);
+        never_absent(&w, "map", work_map, ASKS, 0);
+        never_absent(&w, "verify", work_verify, ASKS, 0);
+        never_absent(&w, "latest", work_latest, ASKS, 0);
+        never_absent(&w, "list", work_list, ASKS, 0);
+        never_absent(&w, "prune", work_prune, ASKS, 1);
+        never_absent(&w, "sweep", work_sweep, ASKS, 1);
+        (void)snprintf(w.fresh, sizeof w.fresh, "%s%sc", w.dir, w.dir[0] ? "/" : "");
+        never_absent(&w, "remove", work_remove, ASKS, 1);
         world_end_faulty(&w);
     }
 }

@@ -66,6 +66,12 @@ in dcpi_names_directories
 - status = dcpi_names_add(directories, key, err);
 + status = dcpi_names_add(directories, key, err); if (MUTANT) break;
 
+name a remove says that there is none, of what it has removed
+caught faults does_not_find
+in dcpi_removal_vanished
+- if (status != DCP_E_NOT_FOUND) return status;
++ if (MUTANT || status != DCP_E_NOT_FOUND) return status;
+
 name a load copies its operation, which points into itself
 caught ranks whole_shards
 in dcpi_open_phase

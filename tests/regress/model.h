@@ -139,3 +139,6 @@ PROGRAM(a_signed_copy_of_an_unsigned_one,
     STEP(SAVE, .path = "runs/runs/a", .layout = DCP_LAYOUT_MANIFEST, .sign = 1),
     STEP(SYNC, .path = "router/a", .to = "runs/runs"),
     STEP(LOAD, .path = "runs/runs/a", .verifier = 1))
+PROGRAM(a_remove_that_says_that_there_is_none,
+    STEP(BEGIN, .path = "runs/b"),
+    STEP(REMOVE, .path = "runs/b", .call = 2, .times = 1, .sys = 2, .fault = FAULT_LIST))
