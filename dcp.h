@@ -20934,6 +20934,28 @@ DCPDEF dcp_status dcp_saver_close(dcp_saver *saver, dcp_error *err) {
     dcpi_free(saver);
     return status;
 }
+/* Whether a load may have failed since the commit file is another one than when it was opened. */
+typedef struct dcpi_now { dcp_checkpoint *c; uint8_t digest[32]; } dcpi_now;
+static dcp_status dcpi_now_look(void *now, dcp_error *err) {
+    dcpi_now *n = (dcpi_now *)now;
+    return dcpi_document_digest(&n->c->op, &n->c->place, n->c->commit_name, n->digest, NULL, err);
+}
+static int dcpi_load_was_replaced(dcp_checkpoint *c, dcp_status failure) {
+    dcpi_now now;
+    dcp_error ignored;
+    dcp_status status;
+    if (failure != DCP_E_INCOMPLETE && failure != DCP_E_CHECKSUM && !dcpi_is_storage_error(failure)) return 0;
+    if (!c->metadata) return 0;                         /* it was not opened yet */
+    now.c = c;
+    status = dcpi_op_errand(&c->op, dcpi_now_look, &now, &ignored);
+    return !dcpi_is_trouble(status) && memcmp(now.digest, c->digest, sizeof now.digest) != 0;
+}
+/* Rank 0, before it tells of a failure: all are to open the checkpoint again, if it was replaced. Later is too late: the
+ * others have returned. */
+static void dcpi_load_note_replaced(dcp_checkpoint *c, dcp_status status) {
+    dcpi_team *t = &c->op.team;
+    if (t->rank == 0 && !dcpi_team_is_over(t) && dcpi_load_was_replaced(c, status)) t->over |= DCPI_OVER_AGAIN;
+}
 
 /* =====================================================================================================================
  * >>load        How bytes come back (DESIGN 5). The stages, in the order in which they run:
@@ -21464,6 +21486,7 @@ static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *er
     status = dcpi_team_up(l->op, status, &own, err);
     if (!status && own.failed) status = dcpi_no_memory(err, own.size);
     if (!status && t->rank == 0) status = dcpi_wants_plan(&wants, l->op, &own, err);
+    dcpi_load_note_replaced(l->checkpoint, status);
     status = dcpi_team_down(l->op, status, dcpi_wants_make, &wants, 0, err);
     if (!status && t->rank != 0) {
         l->share_plan = t->peers[0].message;
@@ -22232,22 +22255,6 @@ DCPDEF dcp_status dcp_read_shard(dcp_checkpoint *checkpoint, size_t shard_index,
     }
     return dcpi_report_error(status, &local, err);
 }
-/* Whether a load may have failed since the commit file is another one than when it was opened. */
-typedef struct dcpi_now { dcp_checkpoint *c; uint8_t digest[32]; } dcpi_now;
-static dcp_status dcpi_now_look(void *now, dcp_error *err) {
-    dcpi_now *n = (dcpi_now *)now;
-    return dcpi_document_digest(&n->c->op, &n->c->place, n->c->commit_name, n->digest, NULL, err);
-}
-static int dcpi_load_was_replaced(dcp_checkpoint *c, dcp_status failure) {
-    dcpi_now now;
-    dcp_error ignored;
-    dcp_status status;
-    if (failure != DCP_E_INCOMPLETE && failure != DCP_E_CHECKSUM && !dcpi_is_storage_error(failure)) return 0;
-    if (!c->metadata) return 0;                         /* it was not opened yet */
-    now.c = c;
-    status = dcpi_op_errand(&c->op, dcpi_now_look, &now, &ignored);
-    return !dcpi_is_trouble(status) && memcmp(now.digest, c->digest, sizeof now.digest) != 0;
-}
 static dcp_status dcpi_load_check_exact(const dcp_checkpoint *c, const dcp_load_desc *desc, dcp_error *err) {
     dcpi_names names = DCP_ZERO;
     dcp_status status = DCP_OK;
@@ -22282,7 +22289,7 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(c, err);
     if (!status) status = dcpi_load_run(c, &c->op, desc->tensors, desc->tensor_count, -1, 0, err);
     status = dcpi_team_done(&c->op, status, err);
-    if (c->op.team.rank == 0 && dcpi_load_was_replaced(c, status)) c->op.team.over |= DCPI_OVER_AGAIN;
+    dcpi_load_note_replaced(c, status);
     status = dcpi_team_down(&c->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
     *replaced = (c->op.team.over & DCPI_OVER_AGAIN) != 0;
     dcpi_team_end(&c->op);

@@ -72,6 +72,15 @@ in dcpi_removal_vanished
 - if (status != DCP_E_NOT_FOUND) return status;
 + if (MUTANT || status != DCP_E_NOT_FOUND) return status;
 
+name rank 0 opens again what the others have given up
+caught ranks while_ranks_open_it
+in dcpi_load_share
+- dcpi_load_note_replaced(l->checkpoint, status);
++ if (!MUTANT) dcpi_load_note_replaced(l->checkpoint, status);
+in dcpi_load_note_replaced
+- !dcpi_team_is_over(t)
++ (MUTANT || !dcpi_team_is_over(t))
+
 name a load copies its operation, which points into itself
 caught ranks whole_shards
 in dcpi_open_phase

@@ -582,6 +582,51 @@ TEST(whole_shards_are_dealt_round_robin) {
     dcp_storage_close(j.storage);
 }
 
+/* ---- what rank 0 has found is gone when another rank looks: all of them open it again, or none ------------------- */
+static dcp_storage *meddled;
+static dcp_status open_too_late(void *context, const char *path, void **object, dcp_object_info *info, dcp_error *err) {
+    (void)meddled->remove(context, path, NULL, err);
+    return meddled->open(context, path, object, info, err);
+}
+static void load_too_late(job *j, int rank, dcp_coordinator *c) {
+    int32_t got[3] = {0};
+    dcp_tensor t = dcp_bytes("state", got, sizeof got);
+    dcp_load_desc desc = DCP_ZERO;
+    dcp_storage late = *j->storage;
+    late.open = open_too_late;
+    desc.path = "p/x";
+    desc.tensors = &t;
+    desc.tensor_count = 1;
+    desc.share_reads = *(int *)j->user;
+    desc.io.storage = rank == 1 ? &late : j->storage;
+    desc.io.coordinator = c;
+    desc.io.timeout_ms = 2000;
+    j->status[rank] = dcp_load(&desc, &j->err[rank]);
+}
+TEST(a_checkpoint_that_goes_while_ranks_open_it) {
+    dcp_error err;
+    int shares;
+    job j;
+    memset(&j, 0, sizeof j);
+    j.user = &shares;
+    CHECK_OK(dcp_storage_memory(&j.storage, &err));
+    meddled = j.storage;
+    for (shares = 0; shares < 2; shares++) {
+        int32_t state[3] = { 1, 2, 3 };
+        dcp_tensor t = dcp_bytes("state", state, sizeof state);
+        dcp_save_desc desc = DCP_ZERO;
+        desc.path = "p/x";
+        desc.layout = DCP_LAYOUT_SINGLE;
+        desc.tensors = &t;
+        desc.tensor_count = 1;
+        desc.io.storage = j.storage;
+        CHECK_OK(dcp_save(&desc, &err));
+        job_run(&j, 3, load_too_late);
+        check_all(&j, DCP_E_NOT_FOUND, NULL);
+    }
+    dcp_storage_close(j.storage);
+}
+
 /* ---- a callback that fails without a word: its error is clear when it is called, so nothing unset is read -------- */
 typedef struct mute { dcp_coordinator *inner; int fails, calls, unclear; } mute;
 static dcp_status mute_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
@@ -714,6 +759,7 @@ int main(void) {
     RUN(shared_reads_read_the_file_once);
     RUN(any_world_size_loads_what_any_saved);
     RUN(ranks_without_rows);
+    RUN(a_checkpoint_that_goes_while_ranks_open_it);
     RUN(a_send_that_fails_without_a_word);
     return test_finish();
 }
