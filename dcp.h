@@ -20950,8 +20950,8 @@ static int dcpi_load_was_replaced(dcp_checkpoint *c, dcp_status failure) {
     status = dcpi_op_errand(&c->op, dcpi_now_look, &now, &ignored);
     return !dcpi_is_trouble(status) && memcmp(now.digest, c->digest, sizeof now.digest) != 0;
 }
-/* Rank 0, before it tells of a failure: all are to open the checkpoint again, if it was replaced. Later is too late: the
- * others have returned. */
+/* Rank 0, before it tells of a failure: all are to open the checkpoint again, if it was replaced. Later is too late:
+ * the others have returned. */
 static void dcpi_load_note_replaced(dcp_checkpoint *c, dcp_status status) {
     dcpi_team *t = &c->op.team;
     if (t->rank == 0 && !dcpi_team_is_over(t) && dcpi_load_was_replaced(c, status)) t->over |= DCPI_OVER_AGAIN;
