@@ -10278,7 +10278,7 @@ static uint64_t dcpi_check_hash(const dcpi_checker *c, const void *data, size_t 
 /* Looks at the second, and says where the first is. */
 static void dcpi_check_meet(dcpi_checker *c, const dcpi_set_item *old, const dcpi_set_item *item, size_t index,
                             char place[128]) {
-    dcpi_pieces list;
+    dcpi_pieces list = DCP_ZERO;
     (void)dcpi_pieces_at(c->metadata, c->manifest, old->group, &list);
     dcpi_where_enter(&list.where, list.record->items,
                      (size_t)((const char *)old->item - list.items) / list.record->size);
