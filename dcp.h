@@ -299,7 +299,7 @@ typedef struct dcp_error {              /* always written; message empty on DCP_
     char message[512];                  /* what failed, where (path, offset, tensor, rank), and what to do about it */
 } dcp_error;
 
-DCPDEF const char *dcp_status_name(dcp_status status);  /* "DCP_E_CHECKSUM"; "DCP_E_?" for a number that is none */
+DCPDEF const char *dcp_status_name(dcp_status status);  /* "DCP_E_CHECKSUM"; "DCP_E_?" for an unknown number */
 DCPDEF const char *dcp_version(void);                   /* DCP_VERSION of the implementation that was compiled in */
 DCPDEF void dcp_free(void *memory);                     /* for everything that the library hands over and says so */
 
@@ -375,7 +375,7 @@ typedef enum dcp_dtype {
     DCP_FP4_E2M1, DCP_INT4, DCP_UINT4,
     DCP_OPAQUE                          /* read only: a type this version does not know; its bytes, whole */
 } dcp_dtype;
-DCPDEF const char *dcp_dtype_name(dcp_dtype dtype);     /* "bf16"; NULL for a number that is none */
+DCPDEF const char *dcp_dtype_name(dcp_dtype dtype);     /* "bf16"; NULL for an unknown number */
 /* our names and the usual aliases (float32, F32, bfloat16, I64, ...); else DCP_OPAQUE */
 DCPDEF dcp_dtype dcp_dtype_parse(const char *name);
 DCPDEF int dcp_dtype_bits(dcp_dtype dtype);             /* 4 to 128; 0 for DCP_OPAQUE */
@@ -1040,7 +1040,7 @@ DCPDEF dcp_status dcp_manifest_parse(const char *text, size_t size, dcp_manifest
 DCPDEF dcp_status dcp_manifest_write(const dcp_manifest *manifest, int yaml, const dcp_signer *signer, char **text,
                                      size_t *size, dcp_error *err);
 /* As dcp_metadata_validate. Only warnings: a tier_hint that names no tier, a newer metadata_version, no model_id; and
- * in a document without save_id, which other programs wrote, a checksum that is none, and pieces of one tensor of which
+ * in a document without save_id, which other programs wrote, an invalid checksum, and pieces of one tensor of which
  * nothing says how they fit together. Status: DCP_E_INVALID | DCP_E_MEMORY | DCP_E_FORMAT. */
 DCPDEF dcp_status dcp_manifest_validate(const dcp_manifest *manifest, dcp_validation *out);
 /* Status: as dcp_metadata_read_file. */
@@ -1735,7 +1735,7 @@ DCPDEF const char *dcp_phase_name(dcp_phase phase) {
 }
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
-/* Bytes of the character at text if a terminal may take it for an order: a control character, or one that ends a line
+/* Bytes of the character at text if a terminal might obey it: a control character, or one that ends a line
  * or turns the direction of writing (U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069); else 0. */
 static size_t dcpi_terminal_order(const char *text) {
     const unsigned char *c = (const unsigned char *)text;
@@ -2027,7 +2027,7 @@ static int dcpi_hex_digest(const char *digits, uint8_t digest[32]) {  /* 64 hex 
     for (i = 0; i < 32; i++) digest[i] = (uint8_t)(value[2 * i] * 16 + value[2 * i + 1]);
     return !is_wrong;
 }
-/* Bytes of the UTF-8 character at text[0..length): 1 to 4, or 0 where it is none (overlong, surrogate, beyond U+10FFFF,
+/* Bytes of the UTF-8 character at text[0..length): 1 to 4, or 0 if it is invalid (overlong, surrogate, beyond U+10FFFF,
  * cut). */
 static size_t dcpi_utf8_length(const char *text, size_t length) {
     const unsigned char *s = (const unsigned char *)text;
@@ -6502,7 +6502,7 @@ static const char *dcpi_yaml_digits(const char *at, const char *end) {
     while (at < end && *at >= '0' && *at <= '9') at++;
     return at;
 }
-/* 0o17, 0x1F: written in decimals. 1: done, 0: it is none; or it failed. */
+/* 0o17, 0x1F: written in decimals. 1: done; 0: another scalar, or it failed. */
 static int dcpi_yaml_put_radix(dcpi_yaml *y, const char *text, const char *end) {
     const unsigned shift = end - text > 2 && text[0] == '0' ? (text[1] == 'x' ? 4 : text[1] == 'o' ? 3 : 0) : 0;
     uint64_t value = 0;
@@ -8202,7 +8202,7 @@ static size_t dcpi_name_before(const char *name, size_t end, const char *ending)
 static int dcpi_name_ends(const char *name, const char *ending) {
     return dcpi_name_before(name, strlen(name), ending) > 0;
 }
-/* The kind of commit file that a name is; NULL if it is none. */
+/* The kind of commit file that a name is; NULL: not a commit file. */
 static const struct dcpi_commit_kind *dcpi_commit_kind_of(const char *name) {
     size_t i;
     for (i = 0; i < DCPI_COUNT(dcpi_commit_kinds); i++)
@@ -8356,7 +8356,7 @@ static int dcpi_time_zone(const char *text, int64_t *seconds) {        /* "Z", "
     *seconds = (hours * 60 + minutes) * (sign == '-' ? -60 : 60);
     return 1;
 }
-/* Reads an ISO 8601 time with 0 to 9 digits of a fraction. Seconds since 1970-01-01T00:00:00Z; 0: it is none. */
+/* Reads an ISO 8601 time with 0 to 9 digits of a fraction. Seconds since 1970-01-01T00:00:00Z; 0: invalid. */
 static int dcpi_time_parse(const char *text, int64_t *seconds, int *nanoseconds) {
     static const char before[6] = {'-', '-', 'T', ':', ':', '\0'};
     static const int digits[6] = {4, 2, 2, 2, 2, 2};
@@ -8388,7 +8388,7 @@ static const char *dcpi_joined_digits(const char *at, const char *end, int64_t *
     }
     return digits;
 }
-/* "40GB", "512MiB", "1000", also "10_000 kb": GB is 10^9 bytes, GiB 2^30. -1: it is none, or beyond 64 bits. */
+/* "40GB", "512MiB", "1000", also "10_000 kb": GB is 10^9 bytes, GiB 2^30. -1: invalid, or beyond 64 bits. */
 static int64_t dcpi_manifest_budget(const char *text) {
     static const char letters[] = "KMGTPE";
     const char *letter;
@@ -8406,7 +8406,7 @@ static int64_t dcpi_manifest_budget(const char *text) {
         if (!dcpi_mul(scale, is_binary ? 1024 : 1000, &scale)) return -1;
     return dcpi_mul(value, scale, &value) ? value : -1;
 }
-/* The major number of a version such as "1.0.0"; -1: it is none. */
+/* The major number of a version such as "1.0.0"; -1: invalid. */
 static int64_t dcpi_version_major(const char *version) {
     int64_t major = -1, part = 0;
     const char *text = version;
@@ -8960,7 +8960,7 @@ static void dcpi_piece_of(const dcpi_record *record, const void *data, dcpi_piec
         p->size = file->file_size;
     }
 }
-/* Elements of a shape; 0 if it is none. Dimensions of 0 must not hide that the others are too large: strides are made
+/* Elements of a shape; 0: invalid. Dimensions of 0 must not hide that the others are too large: strides are made
  * of them. */
 static int dcpi_shape_elements(int ndim, const int64_t *shape, int64_t *elements) {
     int64_t count = 1, product = 1;
@@ -14629,7 +14629,7 @@ static dcp_status dcpi_team_lost(dcpi_op *op, const dcp_error *why) {
 }
 static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size) {
     dcpi_team *t = &op->team;
-    dcpi_peer *peer = &t->peers[t->rank == 0 ? from : 0];
+    dcpi_peer *peer = dcpi_team_peer(t, from);
     dcp_error error;
     dcpi_head head;
     dcp_status status = dcpi_head_get(&head, from, message, size, &error);

@@ -123,7 +123,6 @@ static int generation_at(dcp_storage *storage, const char *path) {      /* negat
 /* ---- what a storage holds ---------------------------------------------------------------------------------------- */
 #define FILES 200
 typedef struct files { int count; char key[FILES][160]; } files;
-typedef struct folders { int count; char key[FILES][160]; } folders;
 
 static dcp_status note_file(void *user, const char *path, const dcp_object_info *info) {
     files *f = (files *)user;
@@ -134,15 +133,15 @@ static dcp_status note_file(void *user, const char *path, const dcp_object_info 
 }
 static int compare_keys(const void *a, const void *b) { return strcmp((const char *)a, (const char *)b); }
 static void list_all(dcp_storage *storage, files *f) {  /* all folders, sorted */
-    static files todo;
+    static files unlisted;
     memset(f, 0, sizeof *f);
-    todo.count = 1;
-    todo.key[0][0] = '\0';
-    while (todo.count > 0) {
+    unlisted.count = 1;
+    unlisted.key[0][0] = '\0';
+    while (unlisted.count > 0) {
         char at[160];
-        (void)snprintf(at, sizeof at, "%s", todo.key[--todo.count]);
+        (void)snprintf(at, sizeof at, "%s", unlisted.key[--unlisted.count]);
         CHECK_OK(storage->list(storage->context, at, DCP_LIST_OBJECTS, note_file, f, NULL));
-        CHECK_OK(storage->list(storage->context, at, DCP_LIST_DIRECTORIES, note_file, &todo, NULL));
+        CHECK_OK(storage->list(storage->context, at, DCP_LIST_DIRECTORIES, note_file, &unlisted, NULL));
     }
     qsort(f->key, (size_t)f->count, sizeof f->key[0], compare_keys);
 }
