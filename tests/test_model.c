@@ -69,12 +69,12 @@ static void model_choose_state(model_world *w, const model_step *s, model_state 
     state->number = w->state_count + 1;
     w->state[w->state_count++] = *state;
 }
-static model_op *model_op_make(model_world *w, const model_step *step) {
+static model_op *model_op_make(model_world *w, const model_step *step, int is_alone) {
     model_step s = *step;
     model_state state;
     model_op *op;
     int r;
-    if (s.kind == MODEL_SWEEP && (w->pending_count || s.at_once)) s.grace = 0;  /* a save that is swept may fail */
+    if (s.kind == MODEL_SWEEP && (w->pending_count || !is_alone)) s.grace = 0;  /* a save that is swept may fail */
     if (w->pending_count) s.memory_at = 0;              /* it would be missing there */
     if (w->pending_count && !MODEL_FORKS_BESIDE_THREADS) s.process = s.kill_at = s.kill_us = s.stop_at = 0;
     if (s.lacks || s.kind == MODEL_SYNC || s.kind == MODEL_BEGIN || s.call || s.cancel_at || s.kill_at || s.stop_at)
@@ -484,7 +484,7 @@ static int model_run_group(model_world *w, const model_step *steps, int count) {
     int i, is_fine, stops = w->pending_count;
     memset(&g, 0, sizeof g);
     for (i = 0; i < count; i++) {
-        model_op *op = model_op_make(w, &steps[i]);
+        model_op *op = model_op_make(w, &steps[i], count == 1);
         g.op[g.count++] = op;
         stops |= op->step.stop_at || op->step.kill_at;
     }
@@ -595,7 +595,7 @@ static int model_begin(model_world *w, const model_step *step) {
     if (slot->ranks && (s->ranks != begin.ranks || s->shy != begin.shy || s->refuse != begin.refuse ||
                         s->snapshot != begin.snapshot) && !model_slot_close(w, slot)) return 0;
     if (slot->ranks == 0 && !model_slot_open(w, slot, &begin)) return 0;
-    op = model_op_make(w, &begin);
+    op = model_op_make(w, &begin, 1);
     want = model_want(w, op, w->pending_count == 0);
     op->saver = slot->saver;
     for (r = 0; r < op->ranks; r++) op->coordinator[r] = slot->coordinator[r];
