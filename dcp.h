@@ -352,9 +352,9 @@ typedef struct dcp_io {                 /* what every operation shares; zero is 
     dcp_coordinator *coordinator;       /* NULL: one process */
     /* bytes a rank may hold beyond tensors and documents; 0: 64 MiB; below 1 MiB is DCP_E_INVALID */
     size_t memory_budget;
-    int threads;                        /* workers, at most 16;
-        0: as many as pay, at most 4. More hash at once then, in as
-                                         * many buffers as memory_budget has room for (a MiB each, better 4) */
+    /* workers, at most 16; 0: as many as pay, at most 4. More hash at once then, in as many buffers as memory_budget
+     * has room for (a MiB each, better 4) */
+    int threads;
     int timeout_ms;                     /* silence of another rank; 0: 300,000; negative is DCP_E_INVALID */
     int64_t deadline_ms;                /* the whole operation, from its call; 0: none */
     /* of transient storage errors; a file whose sync failed is never used again, a retry writes a new one */
@@ -971,8 +971,8 @@ typedef struct dcp_manifest_shard {     /* one file of the pool, and what it hol
 } dcp_manifest_shard;
 typedef struct dcp_manifest_tier {
     dcp_tier tier;
-    int64_t budget_bytes;
-    /* parsed size_budget; -1: none */ const char *extra;
+    int64_t budget_bytes;               /* parsed size_budget; -1: none */
+    const char *extra;
 } dcp_manifest_tier;
 typedef struct dcp_manifest_layer {     /* of the router: its weights, and the seed of its random choices */
     int64_t layer; int has_seed; uint64_t seed;
