@@ -68,7 +68,7 @@ static int set_text(const char **member, const char *value) {
     return value[0] != '\0';
 }
 
-static int set_value(tool_state *t, unsigned bit, const char *value) {
+static int set_value(tool_state *t, uint64_t bit, const char *value) {
     switch (bit) {
     case TOOL_OUTPUT: return set_text(&t->output, value);
     case TOOL_KEY_FILE: return set_text(&t->key_file, value);

@@ -47,22 +47,42 @@
 enum { TOOL_FINE, TOOL_NO, TOOL_USAGE, TOOL_TROUBLE };
 
 /* A bit for each option, so that a command can say which it takes. */
-enum {
-    TOOL_HELP = 1 << 0, TOOL_QUIET = 1 << 1, TOOL_JSON = 1 << 2, TOOL_KEY_FILE = 1 << 3,
-    TOOL_VERBOSE = 1 << 4, TOOL_DRY_RUN = 1 << 5, TOOL_FORCE = 1 << 6, TOOL_TIER = 1 << 7, TOOL_MINIMUM_STEP = 1 << 8,
-    TOOL_OUTPUT = 1 << 9, TOOL_RAW = 1 << 10, TOOL_NPY = 1 << 11, TOOL_RANK = 1 << 12,
-    TOOL_KEEP = 1 << 13, TOOL_KEEP_EVERY = 1 << 14, TOOL_GRACE = 1 << 15, TOOL_PLAIN_NAMES = 1 << 16,
-    TOOL_TO = 1 << 17, TOOL_MEMORY = 1 << 18, TOOL_FLAT = 1 << 19, TOOL_ONE_RANK = 1 << 20,
-    TOOL_SIGN_KEY_FILE = 1 << 21, TOOL_KEY_ID = 1 << 22, TOOL_FULL = 1 << 23, TOOL_BYTES = 1 << 24,
-    TOOL_VERIFY = 1 << 25, TOOL_FAIL_ON = 1 << 26,
-    TOOL_VALUES = 1 << 27, TOOL_RTOL = 1 << 28, TOOL_ATOL = 1 << 29,
-    TOOL_COMMON = TOOL_HELP | TOOL_QUIET | TOOL_JSON | TOOL_BYTES | TOOL_KEY_FILE       /* of every command */
-};
+#define TOOL_BIT(n) (UINT64_C(1) << (n))
+#define TOOL_HELP TOOL_BIT(0)
+#define TOOL_QUIET TOOL_BIT(1)
+#define TOOL_JSON TOOL_BIT(2)
+#define TOOL_BYTES TOOL_BIT(3)
+#define TOOL_KEY_FILE TOOL_BIT(4)
+#define TOOL_COMMON (TOOL_HELP | TOOL_QUIET | TOOL_JSON | TOOL_BYTES | TOOL_KEY_FILE)      /* of every command */
+#define TOOL_VERBOSE TOOL_BIT(5)
+#define TOOL_DRY_RUN TOOL_BIT(6)
+#define TOOL_FORCE TOOL_BIT(7)
+#define TOOL_TIER TOOL_BIT(8)
+#define TOOL_MINIMUM_STEP TOOL_BIT(9)
+#define TOOL_OUTPUT TOOL_BIT(10)
+#define TOOL_RAW TOOL_BIT(11)
+#define TOOL_NPY TOOL_BIT(12)
+#define TOOL_RANK TOOL_BIT(13)
+#define TOOL_KEEP TOOL_BIT(14)
+#define TOOL_KEEP_EVERY TOOL_BIT(15)
+#define TOOL_GRACE TOOL_BIT(16)
+#define TOOL_PLAIN_NAMES TOOL_BIT(17)
+#define TOOL_TO TOOL_BIT(18)
+#define TOOL_MEMORY TOOL_BIT(19)
+#define TOOL_FLAT TOOL_BIT(20)
+#define TOOL_ONE_RANK TOOL_BIT(21)
+#define TOOL_SIGN_KEY_FILE TOOL_BIT(22)
+#define TOOL_KEY_ID TOOL_BIT(23)
+#define TOOL_FULL TOOL_BIT(24)
+#define TOOL_VERIFY TOOL_BIT(25)
+#define TOOL_FAIL_ON TOOL_BIT(26)
+#define TOOL_VALUES TOOL_BIT(27)
+#define TOOL_RTOL TOOL_BIT(28)
+#define TOOL_ATOL TOOL_BIT(29)
 
 enum { TOOL_FAIL_NAN = 1, TOOL_FAIL_INF = 2 };
 
-typedef struct tool_option { unsigned bit; char letter; const char *name, *value, *help; } tool_option;
-
+typedef struct tool_option { uint64_t bit; char letter; const char *name, *value, *help; } tool_option;
 
 typedef struct tool_state tool_state;
 
@@ -70,7 +90,7 @@ typedef struct tool_command {
     const char *name;
     int (*run)(tool_state *t);
     int least, most;                                    /* operands; most -1: any number */
-    unsigned required, options;                         /* besides TOOL_COMMON */
+    uint64_t required, options;                         /* besides TOOL_COMMON */
     const char *operands, *summary, *help;
 } tool_command;
 
@@ -89,7 +109,7 @@ struct tool_state {
     const tool_command *command;
     char **operands;
     int operand_count;
-    unsigned options;                                   /* those given; the values of those that have one: */
+    uint64_t options;                                   /* those given; the values of those that have one: */
     const char *output, *key_file, *sign_key_file, *key_id;
     const struct tool_target *to;
     int fail_on;                                        /* TOOL_FAIL_ bits */
