@@ -55,8 +55,8 @@
  *   2 foundations          >>compiler >>core >>platform >>sha256 >>json >>yaml >>integrity
  *   3 model                >>boxes >>names >>schema >>meta >>manifest >>file
  *   4 borders              >>storage >>coord >>index >>refs
- *   5 the stories          >>stream >>save >>async >>load >>lazy
- *   6 end                  >>inspect >>sync >>end
+ *   5 the stories          >>stream >>load >>lazy >>inspect >>save >>async
+ *   6 end                  >>sync >>end
  *
  * >>guarantees  Code that upholds one cites its number.
  *
@@ -17822,6 +17822,2683 @@ static dcp_status dcpi_stream_run(dcpi_stream *t, dcp_error *err) {
 }
 
 /* =====================================================================================================================
+ * >>load        How bytes come back (DESIGN 5). The stages, in the order in which they run:
+ *
+ *   open       the document, checked: >>index
+ *   match      wanted tensors with stored ones: names, types, shapes, and which pieces hold them
+ *   plan       the boxes that a wanted tensor and its pieces share, and the byte ranges ("items") to read for them,
+ *              sorted by file and offset
+ *   share      several ranks, share_reads: who reads what several need, for all of them
+ *   read       a crew takes runs of neighbouring items; reads each with one request                G7: through bounded
+ *              buffers
+ *   verify     the blocks touched, before their bytes are used                                     G4
+ *   scatter    into memory, perhaps strided, or a device
+ * ================================================================================================================== */
+typedef struct dcpi_load dcpi_load;
+static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err);
+static dcp_status dcpi_load_allocate(dcpi_load *l, dcp_error *err);
+static dcp_status dcpi_load_plan(dcpi_load *l, dcp_error *err);
+static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err);
+static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err);
+static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err);
+
+#define DCPI_LOAD_LEAVES 1024                           /* leaves verified in one go, at most */
+/* between neighbours, read and thrown away, is cheaper than another request */
+#define DCPI_LOAD_GAP ((int64_t)64 * 1024)
+#define DCPI_NO_SOURCE SIZE_MAX                         /* an item that is only verified */
+
+typedef struct dcpi_source {                            /* a box that one wanted tensor gets from one piece */
+    dcp_tensor *wanted;
+    const dcpi_piece *piece;
+    dcpi_walk walk;
+} dcpi_source;
+typedef struct dcpi_item {                 /* bytes of a piece to read: a block, or a part of one that needs no check */
+    const dcp_tensor_metadata *meta;                    /* the piece's; NULL: a gap of the file, which must be zero */
+    size_t source;
+    int shard;
+    int64_t begin, end;                                 /* within the piece; of a gap: within the file */
+    int64_t at;                                         /* of `begin` in the file */
+} dcpi_item;
+
+typedef struct dcpi_shared {                            /* bytes that several ranks need; one reads them */
+    const dcpi_item **items; size_t count;              /* this rank's items with them */
+    int reader;
+    const uint8_t *others; int other_count;             /* the reader's: the ranks that get them, 4 bytes each */
+} dcpi_shared;
+
+struct dcpi_load {
+    dcp_checkpoint *checkpoint;
+    dcpi_op *op;
+    dcp_tensor *wanted; size_t wanted_count;
+    int rank;                                           /* whose private tensors; -1: this rank's own */
+    int is_new;                                         /* the one wanted tensor gets its memory here */
+    int check;                                          /* verify block digests, and that gaps are zero */
+    uint8_t *image; int64_t image_at;           /* or NULL: where a whole shard goes, from that byte of its file on */
+    dcpi_source *sources; size_t source_count, source_capacity;
+    dcpi_item *items; size_t item_count, item_capacity;
+    const dcpi_item **order; size_t order_count;        /* sorted; once shared, only what this rank reads for itself */
+    int share;
+    dcpi_shared *shared; size_t shared_count;           /* in the order that all ranks go through them */
+    const dcpi_item **shared_items;
+    uint8_t *share_plan;                                /* rank 0's message, which `others` point into */
+    size_t chunk;                                       /* bytes of a worker's buffer */
+    int64_t large;                                      /* items of so many bytes are read straight to their place */
+    /* with a device a worker has two: one is read into while the other is copied from */
+    const dcp_device *device; int buffer_count;
+    dcpi_devices devices;
+    /* shared, under crew.lock */
+    dcpi_crew crew;
+    size_t next;
+    int64_t bytes_done;
+    /* requests that failed and were tried again; what the first one met */
+    int repeated; dcp_error repeated_for;
+    dcp_error refused;                                  /* why the device gave no staging memory */
+};
+
+static dcpi_load dcpi_load_of(dcp_checkpoint *c, dcpi_op *op, int check) {
+    dcpi_load l = DCP_ZERO;
+    l.checkpoint = c;
+    l.op = op;
+    l.check = check;
+    return l;
+}
+static void dcpi_load_free(dcpi_load *l) {
+    dcpi_devices_end(&l->devices);
+    dcpi_free(l->shared);
+    dcpi_free((void *)l->shared_items);
+    dcpi_free(l->share_plan);
+    dcpi_free((void *)l->order);
+    dcpi_free(l->items);
+    dcpi_free(l->sources);
+}
+/* One read: tensors may be NULL with count 0. is_new: of one tensor, whose data is to be allocated. */
+static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tensors, size_t count, int rank, int is_new,
+                                dcp_error *err) {
+    dcpi_load l = dcpi_load_of(c, op, c->verify != DCP_VERIFY_NONE);
+    dcp_status status;
+    l.wanted = tensors;
+    l.wanted_count = count;
+    l.rank = rank;
+    l.is_new = is_new;
+    l.share = c->share_reads && op->team.world_size > 1;
+    status = dcpi_load_match(&l, err);
+    if (!status && is_new) status = dcpi_load_allocate(&l, err);
+    if (!status) status = dcpi_load_plan(&l, err);
+    if (l.share) status = dcpi_load_share(&l, status, err);
+    if (!status) status = dcpi_load_read(&l, err);
+    if (!status) status = dcpi_load_read_shared(&l, err);
+    dcpi_load_free(&l);
+    return status;
+}
+
+/* Whether a load may have failed since the commit file is another one than when it was opened. */
+typedef struct dcpi_now { dcp_checkpoint *c; uint8_t digest[32]; } dcpi_now;
+static dcp_status dcpi_now_look(void *now, dcp_error *err) {
+    dcpi_now *n = (dcpi_now *)now;
+    return dcpi_document_digest(&n->c->op, &n->c->place, n->c->commit_name, n->digest, NULL, err);
+}
+static int dcpi_load_was_replaced(dcp_checkpoint *c, dcp_status failure) {
+    dcpi_now now;
+    dcp_error ignored;
+    dcp_status status;
+    if (failure != DCP_E_INCOMPLETE && failure != DCP_E_CHECKSUM && !dcpi_is_storage_error(failure)) return 0;
+    if (!c->metadata) return 0;                         /* it was not opened yet */
+    now.c = c;
+    status = dcpi_op_errand(&c->op, dcpi_now_look, &now, &ignored);
+    return !dcpi_is_trouble(status) && memcmp(now.digest, c->digest, sizeof now.digest) != 0;
+}
+/* Rank 0, before it tells of a failure: all are to open the checkpoint again, if it was replaced. Later is too late:
+ * the others have returned. */
+static void dcpi_load_note_replaced(dcp_checkpoint *c, dcp_status status) {
+    dcpi_team *t = &c->op.team;
+    if (t->rank == 0 && !dcpi_team_is_over(t) && dcpi_load_was_replaced(c, status)) t->over |= DCPI_OVER_AGAIN;
+}
+
+/* ---- match ------------------------------------------------------------------------------------------------------- */
+/* Of a private tensor: are the pieces of all ranks one value? Then it loads everywhere. */
+static int dcpi_match_all_equal(const dcp_checkpoint *c, const dcpi_stored *stored) {
+    const dcpi_piece *const *pieces = &c->pieces[stored->first];
+    const dcp_tensor_metadata *a = pieces[0]->meta;
+    int i;
+    if (stored->info.piece_count != c->metadata->world_size || a->block_size == 0 || !a->placement) return 0;
+    for (i = 1; i < stored->info.piece_count; i++) {
+        const dcp_tensor_metadata *b = pieces[i]->meta;
+        if (dcp_dtype_parse(a->data_type) != dcp_dtype_parse(b->data_type)) return 0;
+        if (a->size != b->size || a->ndim != b->ndim || a->block_size != b->block_size ||
+            a->block_count != b->block_count) return 0;
+        if (memcmp(a->shape, b->shape, sizeof a->shape) != 0 ||
+            (a->block_count && memcmp(a->block_checksums, b->block_checksums, a->block_count * 32) != 0)) return 0;
+    }
+    return 1;
+}
+/* Nothing says that each rank has one of them: a seed's document where they are as many as ranks at most is taken
+ * so. */
+static int dcpi_match_is_parts(const dcp_checkpoint *c, const dcpi_stored *stored) {
+    if (c->pieces[stored->first]->meta->placement) return 0;
+    return c->manifest || stored->info.piece_count > c->metadata->world_size;
+}
+/* The piece of a private tensor that is meant, as a tensor of its own; else an error that says what would work. */
+static dcp_status dcpi_match_private(const dcpi_load *l, const dcpi_stored *stored, dcpi_stored *own, dcp_error *err) {
+    const dcp_checkpoint *c = l->checkpoint;
+    const dcpi_team *t = &c->op.team;
+    const int is_given = l->rank >= 0, rank = is_given ? l->rank : t->rank;
+    size_t at = stored->first, end = at + (size_t)stored->info.piece_count;
+    if (!is_given && dcpi_match_is_parts(c, stored))
+        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": %s lists %d parts of it, and does not say how they fit "
+                         "together (no global_shape); read each with dcp_read_rank, as of rank 0 to %d",
+                         stored->info.name, c->path, stored->info.piece_count, stored->info.piece_count - 1);
+    if (is_given || !dcpi_match_all_equal(c, stored)) {
+        if (!is_given && c->metadata->world_size != t->world_size) at = end;
+        while (at < end && c->metadata->shards[c->pieces[at]->shard].rank != rank) at++;
+    }
+    if (at == end && is_given)
+        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": rank %d stored none (%d ranks did)", stored->info.name,
+                         rank, stored->info.piece_count);
+    if (at == end)
+        return dcpi_fail(err, DCP_E_MISMATCH,
+                         "tensor \"%s\" is private to each of the %d ranks that saved it, and they differ; read one "
+                         "with dcp_read_rank, or save it as DCP_PLACE_REPLICATED or with global_shape",
+                         stored->info.name, c->metadata->world_size);
+    own->first = at;
+    own->info.piece_count = 1;
+    dcpi_stored_fill(c, own);
+    if (dcpi_piece_is_whole(c->pieces[at]->meta)) return DCP_OK;
+    return dcpi_fail(err, DCP_E_FORMAT, "%s: tensor \"%s\" is private, but its piece is not whole", c->path,
+                     stored->info.name);
+}
+static dcp_status dcpi_match_check(const dcp_tensor *t, const dcp_tensor_info *info, dcp_error *err) {
+    char wanted[200], stored[200];
+    if (t->dtype != info->dtype)
+        return dcpi_fail(err, DCP_E_MISMATCH,
+                         "tensor \"%s\" is stored as %s, but wanted as %s; types are not converted", t->name,
+                         info->dtype_name, dcp_dtype_name(t->dtype));
+    if (t->ndim != info->ndim || memcmp(dcpi_global_shape(t), info->shape, sizeof t->shape) != 0)
+        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is stored with shape %s, but wanted with %s", t->name,
+                         dcpi_shape_text(info->ndim, info->shape, stored, sizeof stored),
+                         dcpi_shape_text(t->ndim, dcpi_global_shape(t), wanted, sizeof wanted));
+    if (t->dtype == DCP_OPAQUE && memcmp(t->shape, info->shape, sizeof t->shape) != 0)
+        return dcpi_fail(err, DCP_E_UNSUPPORTED, "tensor \"%s\" has the unknown type %s and can only be read whole",
+                         t->name, info->dtype_name);
+    return DCP_OK;
+}
+static dcp_status dcpi_match_add(dcpi_load *l, dcp_tensor *t, const dcpi_piece *piece, dcp_error *err) {
+    void *memory = l->sources;
+    if (!dcpi_grow(&memory, &l->source_capacity, l->source_count + 1, sizeof *l->sources, err)) return DCP_E_MEMORY;
+    l->sources = (dcpi_source *)memory;
+    memset(&l->sources[l->source_count], 0, sizeof *l->sources);
+    l->sources[l->source_count].wanted = t;
+    l->sources[l->source_count++].piece = piece;
+    return DCP_OK;
+}
+/* The pieces that meet the wanted box: those whose first dimension can reach it are found by search, then looked at one
+ * by one. */
+static dcp_status dcpi_match_sharded(dcpi_load *l, dcp_tensor *t, const dcpi_stored *stored, dcp_error *err) {
+    const dcpi_piece *const *pieces = &l->checkpoint->pieces[stored->first];
+    int64_t offset[DCP_MAX_DIMS], shape[DCP_MAX_DIMS];
+    size_t low = 0, high = (size_t)stored->info.piece_count, i;
+    while (t->ndim > 0 && low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (pieces[middle]->meta->global_offset[0] > t->global_offset[0] - stored->longest) high = middle;
+        else low = middle + 1;
+    }
+    for (i = low; i < (size_t)stored->info.piece_count; i++) {
+        const dcp_tensor_metadata *meta = pieces[i]->meta;
+        dcp_status status = DCP_OK;
+        if (t->ndim > 0 && meta->global_offset[0] >= t->global_offset[0] + t->shape[0]) break;
+        if (dcpi_box_meet(t->ndim, t->global_offset, t->shape, meta->global_offset, meta->shape, offset, shape))
+            status = dcpi_match_add(l, t, pieces[i], err);
+        if (status) return status;
+    }
+    return DCP_OK;
+}
+/* That the sources found for a tensor, sources[first..], cover the wanted box, each element once. */
+static dcp_status dcpi_match_covered(dcpi_load *l, const dcp_tensor *t, size_t first, dcp_error *err) {
+    size_t count = l->source_count - first, i;
+    char text[200];
+    dcpi_tiling tiling;
+    dcpi_tile *tiles = (dcpi_tile *)dcpi_alloc_array(count, sizeof *tiles, err), **order;
+    dcpi_tiles result;
+    order = tiles ? (dcpi_tile **)dcpi_alloc_array(count, sizeof *order, err) : NULL;
+    if (!order) { dcpi_free(tiles); return DCP_E_MEMORY; }
+    for (i = 0; i < count; i++) {
+        tiles[i].offset = l->sources[first + i].piece->meta->global_offset;
+        tiles[i].shape = l->sources[first + i].piece->meta->shape;
+        tiles[i].tag = i;
+        order[i] = &tiles[i];
+    }
+    result = dcpi_tiling_check(&tiling, t->ndim, order, count, t->global_offset, t->shape);
+    dcpi_free(order);
+    dcpi_free(tiles);
+    if (result == DCPI_TILES_NO_MEMORY) return dcpi_no_memory(err, count * sizeof *tiles);
+    if (result == DCPI_TILES_OVERLAP)
+        return dcpi_fail(err, DCP_E_FORMAT, "%s: stored pieces of tensor \"%s\" overlap", l->checkpoint->path, t->name);
+    if (result == DCPI_TILES_IRREGULAR)
+        return dcpi_fail(err, DCP_E_LIMIT, "%s: the pieces of tensor \"%s\" are cut too irregularly to check",
+                         l->checkpoint->path, t->name);
+    if (tiling.has_hole)
+        return dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": no rank stored %s of it", t->name,
+                         dcpi_box_text(t->ndim, tiling.hole_offset, tiling.hole_shape, text, sizeof text));
+    return DCP_OK;
+}
+/* The one piece that is all of a tensor, or NULL. */
+static const dcpi_piece *dcpi_match_whole(const dcp_checkpoint *c, const dcpi_stored *stored) {
+    const dcpi_piece *piece = c->pieces[stored->first];
+    return stored->info.piece_count == 1 && dcpi_piece_is_whole(piece->meta) ? piece : NULL;
+}
+static dcp_status dcpi_match_stored(dcpi_load *l, dcp_tensor *t, const dcpi_stored *stored, dcp_error *err) {
+    const size_t first = l->source_count;
+    const dcpi_piece *whole;
+    dcpi_stored own = DCP_ZERO;
+    dcp_status status = DCP_OK;
+    if (l->rank >= 0 && stored->info.placement == DCP_PLACE_SHARDED)
+        return dcpi_fail(err, DCP_E_MISMATCH,
+                         "tensor \"%s\" is sharded, not private: read it, or a box of it, with dcp_read", t->name);
+    if (stored->info.placement == DCP_PLACE_PRIVATE) {
+        status = dcpi_match_private(l, stored, &own, err);
+        stored = &own;
+    }
+    if (!status) status = dcpi_match_check(t, &stored->info, err);
+    if (status || (t->dtype != DCP_OPAQUE && dcpi_tensor_bytes(t) == 0)) return status;
+    whole = dcpi_match_whole(l->checkpoint, stored);
+    if (whole) return dcpi_match_add(l, t, whole, err);
+    if (t->dtype == DCP_OPAQUE)
+        return dcpi_fail(err, DCP_E_UNSUPPORTED,
+                         "tensor \"%s\" has the unknown type %s, and what is stored is not the whole of it", t->name,
+                         stored->info.dtype_name);
+    status = dcpi_match_sharded(l, t, stored, err);
+    return status ? status : dcpi_match_covered(l, t, first, err);
+}
+static dcp_status dcpi_match_one(dcpi_load *l, dcp_tensor *t, dcp_error *err) {
+    const dcpi_stored *stored;
+    dcp_status status = dcpi_tensor_check(t, 0, err);
+    if (!status && !l->is_new) status = dcpi_tensor_check_data(t, err);
+    t->status = DCP_OK;
+    if (status) return status;
+    stored = dcpi_stored_find(l->checkpoint, t->name);
+    if (stored) return dcpi_match_stored(l, t, stored, err);
+    if (t->optional) { t->status = DCP_E_NOT_FOUND; return DCP_OK; }
+    return dcpi_fail(err, DCP_E_MISMATCH,
+                     "tensor \"%s\" is not in %s, which has %" PRIu64 " others (set optional if it may be absent)",
+                     t->name, l->checkpoint->path, (uint64_t)l->checkpoint->tensor_count);
+}
+static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err) {
+    size_t i;
+    if (l->wanted_count > 0 && !l->wanted) return dcpi_fail(err, DCP_E_INVALID, "read: tensors is NULL");
+    for (i = 0; i < l->wanted_count; i++) {
+        dcp_status status = dcpi_match_one(l, &l->wanted[i], err);
+        if (status) return status;
+    }
+    return dcpi_devices_begin(&l->devices, l->wanted, l->wanted_count, err);
+}
+
+/* That a file is there, with its size. */
+static dcp_status dcpi_load_see(dcp_checkpoint *c, dcpi_op *op, int shard, dcp_error *err) {
+    dcpi_data_file *file;
+    const dcp_status status = dcpi_data_file_see(c, op, shard, &file, err);
+    if (!status) dcpi_data_file_release(c, file);
+    return status;
+}
+/* A document may claim a tensor that no memory holds: nothing is allocated before each file with a part of it is there
+ * with its size, and the parts have been found to make the whole (G8). */
+static dcp_status dcpi_load_allocate(dcpi_load *l, dcp_error *err) {
+    const dcpi_stored *stored = dcpi_stored_find(l->checkpoint, l->wanted->name);
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < l->source_count && !status; i++)
+        if (i == 0 || l->sources[i].piece->shard != l->sources[i - 1].piece->shard)
+            status = dcpi_load_see(l->checkpoint, l->op, l->sources[i].piece->shard, err);
+    if (status) return status;
+    l->wanted->data = dcpi_alloc((size_t)stored->info.size, err);
+    return l->wanted->data ? DCP_OK : DCP_E_MEMORY;
+}
+
+/* ---- plan -------------------------------------------------------------------------------------------------------- */
+static dcp_status dcpi_plan_walk(dcpi_source *source, dcp_error *err) {
+    const dcp_tensor *t = source->wanted;
+    const dcp_tensor_metadata *meta = source->piece->meta;
+    int64_t offset[DCP_MAX_DIMS] = {0}, shape[DCP_MAX_DIMS] = {0}, in_piece[DCP_MAX_DIMS] = {0},
+                                   in_memory[DCP_MAX_DIMS] = {0}, stride[DCP_MAX_DIMS] = {0};
+    int d;
+    if (t->dtype == DCP_OPAQUE) {                       /* bytes, whole */
+        shape[0] = meta->size;
+        stride[0] = 1;
+        (void)dcpi_walk_make(&source->walk, 1, 8, shape, shape, in_piece, in_memory, stride);
+        return DCP_OK;
+    }
+    (void)dcpi_box_meet(t->ndim, t->global_offset, t->shape, meta->global_offset, meta->shape, offset, shape);
+    for (d = 0; d < t->ndim; d++) {
+        in_piece[d] = offset[d] - meta->global_offset[d];
+        in_memory[d] = offset[d] - t->global_offset[d];
+    }
+    /* a device is told offsets in the piece, and knows its strides */
+    if (t->device) dcpi_row_major(t->ndim, t->shape, stride);
+    else dcpi_effective_stride(t, stride);
+    if (dcpi_walk_make(&source->walk, t->ndim, dcp_dtype_bits(t->dtype), shape, meta->shape, in_piece, in_memory,
+                       stride)) return DCP_OK;
+    return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": the box cuts a byte, which holds two elements of %s", t->name,
+                     dcp_dtype_name(t->dtype));
+}
+static dcp_status dcpi_plan_add(dcpi_load *l, const dcp_tensor_metadata *meta, size_t source, int shard, int64_t begin,
+                                int64_t end, dcp_error *err) {
+    dcpi_item item;
+    void *memory = l->items;
+    item.meta = meta;
+    item.source = source;
+    item.shard = shard;
+    item.begin = begin;
+    item.end = end;
+    item.at = begin + (meta ? meta->offset : 0);
+    if (!dcpi_grow(&memory, &l->item_capacity, l->item_count + 1, sizeof item, err)) return DCP_E_MEMORY;
+    l->items = (dcpi_item *)memory;
+    l->items[l->item_count++] = item;
+    return DCP_OK;
+}
+/* Whole blocks where their digests are checked, else just the range that is needed. */
+static dcp_status dcpi_plan_items(dcpi_load *l, size_t source, dcp_error *err) {
+    const dcpi_source *from = &l->sources[source];
+    const dcp_tensor_metadata *meta = from->piece->meta;
+    int64_t step = l->check && meta->block_size ? meta->block_size : DCPI_CHUNK, begin = 0, first, last;
+    dcp_status status = DCP_OK;
+    while (!status && begin < meta->size && dcpi_walk_range(&from->walk, begin, meta->size, &first, &last)) {
+        begin = first / step * step;                    /* skips the blocks before the next byte that is wanted */
+        last = dcpi_min(begin + step, meta->size);
+        if ((l->check && meta->block_size) || l->share) first = begin;  /* shared: all ranks cut alike */
+        else (void)dcpi_walk_range(&from->walk, begin, last, &first, &last);
+        status = dcpi_plan_add(l, meta, source, from->piece->shard, first, last, err);
+        begin += step;
+    }
+    return status;
+}
+static int dcpi_item_compare(const void *a_, const void *b_) {
+    const dcpi_item *a = (const dcpi_item *)a_, *b = (const dcpi_item *)b_;
+    if (a->shard != b->shard) return a->shard < b->shard ? -1 : 1;
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+static dcp_status dcpi_plan_sort(dcpi_load *l, dcp_error *err) {
+    size_t i;
+    l->order = (const dcpi_item **)dcpi_alloc_array(l->item_count, sizeof *l->order, err);
+    if (!l->order) return DCP_E_MEMORY;
+    for (i = 0; i < l->item_count; i++) l->order[i] = &l->items[i];
+    l->order_count = l->item_count;
+    return dcpi_sort((const void **)l->order, l->order_count, dcpi_item_compare, err);
+}
+static dcp_status dcpi_load_plan(dcpi_load *l, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < l->source_count && !status; i++) {
+        status = dcpi_plan_walk(&l->sources[i], err);
+        if (!status) status = dcpi_plan_items(l, i, err);
+    }
+    return status ? status : dcpi_plan_sort(l, err);
+}
+
+#if !DCP_NO_RANKS
+/* ---- share: who reads what several ranks need -----------------------------------------------------------------------
+ * Every rank tells rank 0 which ranges it reads: for each, in order, the shard, the offset in its file and the size, as
+ * varints. Rank 0 answers for each, in the same order, 0: read it yourself; or 1 + the rank that reads it for all (4
+ * bytes each), and tells that rank the others. All go through the shared ranges in the order of files and offsets, so
+ * that nobody waits for one who waits for him. */
+static int dcpi_share_is_same(const dcpi_item *a, const dcpi_item *b) {
+    return a->shard == b->shard && a->at == b->at && a->end - a->begin == b->end - b->begin;
+}
+
+static void dcpi_share_ask(const dcpi_load *l, dcpi_buffer *message) {
+    size_t i;
+    for (i = 0; i < l->order_count; i++) {
+        const dcpi_item *item = l->order[i];
+        if (i > 0 && dcpi_share_is_same(l->order[i - 1], item)) continue;
+        dcpi_put_number(message, item->shard);
+        dcpi_put_number(message, item->at);
+        dcpi_put_number(message, item->end - item->begin);
+    }
+}
+typedef struct dcpi_want { int64_t shard, at, size; int rank; } dcpi_want;   /* rank 0: one range that one rank reads */
+typedef struct dcpi_wants {
+    dcpi_want *items;
+    size_t count, capacity;
+    const dcpi_want **order;
+    int64_t *load;
+    dcpi_buffer *answers;
+} dcpi_wants;
+
+static int dcpi_want_compare_range(const dcpi_want *a, const dcpi_want *b) {
+    if (a->shard != b->shard) return a->shard < b->shard ? -1 : 1;
+    if (a->at != b->at) return a->at < b->at ? -1 : 1;
+    return a->size < b->size ? -1 : a->size > b->size;
+}
+static int dcpi_want_compare(const void *a_, const void *b_) {
+    const dcpi_want *a = (const dcpi_want *)a_, *b = (const dcpi_want *)b_;
+    const int order = dcpi_want_compare_range(a, b);
+    return order ? order : a->rank < b->rank ? -1 : a->rank > b->rank;
+}
+static dcp_status dcpi_wants_read(dcpi_wants *w, int rank, dcpi_wire list, dcp_error *err) {
+    while (dcpi_wire_left(&list) > 0) {
+        void *memory = w->items;
+        dcpi_want *want;
+        if (!dcpi_grow(&memory, &w->capacity, w->count + 1, sizeof *w->items, err)) return DCP_E_MEMORY;
+        w->items = (dcpi_want *)memory;
+        want = &w->items[w->count++];
+        want->rank = rank;
+        want->shard = dcpi_get_number(&list);
+        want->at = dcpi_get_number(&list);
+        want->size = dcpi_get_number(&list);
+    }
+    return dcpi_wire_end(&list, "load", rank, err);
+}
+/* One range, wanted by order[first..end): the rank that reads least so far reads it. */
+static void dcpi_wants_assign(dcpi_wants *w, size_t first, size_t end) {
+    const uint32_t others = (uint32_t)(end - first - 1);
+    const dcpi_want *best = w->order[first];
+    dcpi_buffer *answer;
+    size_t i;
+    for (i = first + 1; i < end; i++)
+        if (w->load[w->order[i]->rank] < w->load[best->rank]) best = w->order[i];
+    w->load[best->rank] += best->size;
+    for (i = first; i < end; i++)
+        dcpi_put32(&w->answers[w->order[i]->rank], others == 0 ? 0 : 1 + (uint32_t)best->rank);
+    answer = &w->answers[best->rank];
+    if (others > 0) dcpi_put32(answer, others);
+    for (i = first; i < end; i++) if (w->order[i] != best) dcpi_put32(answer, (uint32_t)w->order[i]->rank);
+}
+static dcp_status dcpi_wants_plan(dcpi_wants *w, dcpi_op *op, const dcpi_buffer *own, dcp_error *err) {
+    const dcpi_team *t = &op->team;
+    dcp_status status = DCP_OK;
+    size_t i, end;
+    int r;
+    w->load = (int64_t *)dcpi_alloc_array((size_t)t->world_size, sizeof *w->load, err);
+    w->answers = w->load ? (dcpi_buffer *)dcpi_alloc_array((size_t)t->world_size, sizeof *w->answers, err) : NULL;
+    if (!w->answers) return DCP_E_MEMORY;
+    for (r = 0; r < t->world_size && !status; r++) {
+        status = dcpi_wants_read(w, r, r ? dcpi_message_body(t->peers[r].message, t->peers[r].size)
+                                         : dcpi_message_body(own->data, own->size), err);
+    }
+    if (status) return status;
+    w->order = (const dcpi_want **)dcpi_alloc_array(w->count, sizeof *w->order, err);
+    if (!w->order) return DCP_E_MEMORY;
+    for (i = 0; i < w->count; i++) w->order[i] = &w->items[i];
+    status = dcpi_sort((const void **)(void *)w->order, w->count, dcpi_want_compare, err);
+    for (i = 0; i < w->count && !status; i = end) {
+        for (end = i + 1; end < w->count && dcpi_want_compare_range(w->order[i], w->order[end]) == 0;) end++;
+        dcpi_wants_assign(w, i, end);
+    }
+    return status;
+}
+static dcp_status dcpi_wants_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
+    const dcpi_wants *w = (const dcpi_wants *)user;
+    if (w->answers[rank].failed) return dcpi_no_memory(err, w->answers[rank].size);
+    dcpi_buffer_add(message, w->answers[rank].data, w->answers[rank].size);
+    return DCP_OK;
+}
+static void dcpi_wants_free(dcpi_wants *w, int ranks) {
+    int r;
+    for (r = 0; w->answers && r < ranks; r++) dcpi_buffer_free(&w->answers[r]);
+    dcpi_free(w->answers);
+    dcpi_free(w->load);
+    dcpi_free(w->items);
+    dcpi_free((void *)w->order);
+}
+/* Sorts this rank's items by the answer: read alone, or shared. */
+static dcp_status dcpi_share_take(dcpi_load *l, dcpi_wire plan, dcp_error *err) {
+    size_t i, next, kept = 0, moved = 0;
+    l->shared = (dcpi_shared *)dcpi_alloc_array(l->order_count, sizeof *l->shared, err);
+    l->shared_items = l->shared ? (const dcpi_item **)dcpi_alloc_array(l->order_count, sizeof *l->shared_items,
+                                                                       err) : NULL;
+    if (!l->shared_items) return DCP_E_MEMORY;
+    for (i = 0; i < l->order_count; i = next) {
+        dcpi_shared *shared = &l->shared[l->shared_count];
+        uint32_t answer, others;
+        for (next = i + 1; next < l->order_count && dcpi_share_is_same(l->order[i], l->order[next]);) next++;
+        answer = dcpi_get32(&plan);
+        if (answer == 0) { for (; i < next; i++) l->order[kept++] = l->order[i]; continue; }
+        shared->reader = (int)answer - 1;
+        shared->items = l->shared_items + moved;
+        shared->count = next - i;
+        for (; i < next; i++) l->shared_items[moved++] = l->order[i];
+        l->shared_count++;
+        if (shared->reader != l->op->team.rank) continue;
+        others = dcpi_get32(&plan);
+        plan.failed |= others >= (uint32_t)l->op->team.world_size;
+        shared->others = dcpi_get(&plan, 4 * (size_t)others);
+        shared->other_count = plan.failed ? 0 : (int)others;
+    }
+    l->order_count = kept;
+    return dcpi_wire_end(&plan, "load", 0, err);
+}
+static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err) {
+    dcpi_team *t = &l->op->team;
+    dcpi_wants wants = DCP_ZERO;
+    dcpi_buffer own = DCP_ZERO;
+    dcpi_message_start(&own);
+    if (!status) dcpi_share_ask(l, &own);
+    status = dcpi_team_up(l->op, status, &own, err);
+    if (!status && own.failed) status = dcpi_no_memory(err, own.size);
+    if (!status && t->rank == 0) status = dcpi_wants_plan(&wants, l->op, &own, err);
+    dcpi_load_note_replaced(l->checkpoint, status);
+    status = dcpi_team_down(l->op, status, dcpi_wants_make, &wants, 0, err);
+    if (!status && t->rank != 0) {
+        l->share_plan = t->peers[0].message;
+        t->peers[0].message = NULL;
+        status = dcpi_share_take(l, dcpi_message_body(l->share_plan, t->peers[0].size), err);
+    } else if (!status) {
+        const size_t size = wants.answers[0].size;
+        if (wants.answers[0].failed) status = dcpi_no_memory(err, size);
+        l->share_plan = (uint8_t *)wants.answers[0].data;
+        memset(&wants.answers[0], 0, sizeof wants.answers[0]);
+        if (!status) status = dcpi_share_take(l, dcpi_wire_open(l->share_plan, size), err);
+    }
+    dcpi_wants_free(&wants, t->world_size);
+    dcpi_buffer_free(&own);
+    return status;
+}
+
+#else
+static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err) {
+    (void)l; (void)err;
+    return status;
+}
+#endif /* !DCP_NO_RANKS */
+
+/* ---- read, verify, scatter: one worker --------------------------------------------------------------------------- */
+typedef struct dcpi_reader {
+    dcpi_load *l;
+    int is_worker;                                      /* 0: the calling thread */
+    dcpi_staging staging;                        /* l->buffer_count buffers of l->chunk bytes, made when first needed */
+    uint8_t *buffer; int64_t turn;                      /* the current one */
+    dcpi_copies copies;                                 /* to devices; marked with the turn that they copy from */
+    dcpi_sha_job *jobs; uint8_t (*leaves)[32];
+} dcpi_reader;
+
+static dcp_status dcpi_reader_allocate(dcpi_reader *r, dcp_error *err) {
+    dcpi_load *l = r->l;
+    dcp_error refused;
+    dcp_status status = dcpi_staging_make(&r->staging, l->device, l->chunk * (size_t)l->buffer_count, &refused, err);
+    dcpi_mutex_lock(&l->crew.lock);
+    if (refused.status) l->refused = refused;
+    dcpi_mutex_unlock(&l->crew.lock);
+    return status;
+}
+/* The next buffer to read into: nothing is copied from it any more. */
+static dcp_status dcpi_reader_turn(dcpi_reader *r, dcp_error *err) {
+    dcp_status status = r->staging.memory ? DCP_OK : dcpi_reader_allocate(r, err);
+    if (status) return status;
+    r->turn++;
+    r->buffer = r->staging.memory + (size_t)(r->turn % r->l->buffer_count) * r->l->chunk;
+    return dcpi_copies_until(&r->copies, r->turn - r->l->buffer_count, err);
+}
+static dcp_status dcpi_reader_prepare_jobs(dcpi_reader *r, dcp_error *err) {
+    if (r->jobs) return DCP_OK;
+    r->leaves = (uint8_t (*)[32])dcpi_alloc(DCPI_LOAD_LEAVES * 32, err);
+    r->jobs = r->leaves ? (dcpi_sha_job *)dcpi_alloc(DCPI_LOAD_LEAVES * sizeof *r->jobs, err) : NULL;
+    return r->jobs ? DCP_OK : DCP_E_MEMORY;
+}
+static void dcpi_reader_free(dcpi_reader *r) {
+    dcpi_copies_drain(&r->copies);
+    dcpi_staging_free(&r->staging);
+    dcpi_free(r->jobs);
+    dcpi_free(r->leaves);
+}
+static dcp_status dcpi_item_corrupt(const dcpi_load *l, const dcpi_item *item, dcp_error *err) {
+    const dcp_shard_metadata *shard = &l->checkpoint->metadata->shards[item->shard];
+    if (!item->meta)
+        return dcpi_fail(err, DCP_E_CHECKSUM,
+                         "%s%s (shard %d): a byte between %" PRId64 " and %" PRId64
+                         ", outside every tensor, is not zero: the file was changed",
+                         l->checkpoint->place.shown, shard->file_path, shard->rank, item->at, item->at + item->end -
+                         item->begin);
+    return dcpi_fail(err, DCP_E_CHECKSUM,
+                     "%s%s (shard %d), tensor \"%s\": bytes %" PRId64 " to %" PRId64
+                     " of the file are not those that were saved; restore it from a copy, "
+                     "or load another checkpoint", l->checkpoint->place.shown, shard->file_path, shard->rank,
+                     item->meta->name, item->at, item->at + item->end - item->begin);
+}
+static dcp_status dcpi_item_failed(const dcpi_load *l, const dcpi_item *item, dcp_error *err) {
+    const dcp_shard_metadata *shard = &l->checkpoint->metadata->shards[item->shard];
+    dcpi_fail_context(err, "shard %d, tensor \"%s\": ", shard->rank, item->meta ? item->meta->name : "(gap)");
+    return err->status;
+}
+static int dcpi_is_zero(const uint8_t *data, int64_t size) {
+    int64_t i;
+    for (i = 0; i < size; i++) if (data[i]) return 0;
+    return 1;
+}
+static int dcpi_item_has_digest(const dcpi_load *l, const dcpi_item *item) {
+    return l->check && item->meta && item->meta->block_size > 0;
+}
+static int dcpi_is_flat(const dcp_shard_metadata *shard) {
+    uint8_t digest[32];
+    int is_tree;
+    (void)dcpi_checksum_parse(shard->checksum, &is_tree, digest);
+    return shard->checksum && !is_tree;
+}
+/* Of a single file all that is no tensor is zero; of others what a checksum of ours covers: another program may have
+ * put something into its own. */
+static int dcpi_has_zero_gaps(const dcp_checkpoint *c, int shard) {
+    const dcp_shard_metadata *m = &c->metadata->shards[shard];
+    return c->layout == DCP_LAYOUT_SINGLE || (m->checksum && (!dcpi_is_flat(m) || !c->metadata->is_foreign));
+}
+/* All leaves of the item are in the block. */
+static dcp_status dcpi_item_compare_digest(const dcpi_load *l, const dcpi_item *item, dcpi_block *block,
+                                           dcp_error *err) {
+    const dcp_tensor_metadata *meta = item->meta;
+    uint8_t digest[32];
+    dcpi_block_end(block, digest);
+    if (dcpi_sha_equal(digest, meta->block_checksums + 32 * (item->begin / meta->block_size), 32)) return DCP_OK;
+    return dcpi_item_corrupt(l, item, err);
+}
+/* Takes bytes [at, at + size) of the item in, part by part; with the last part its digest is known, and compared. */
+static dcp_status dcpi_item_verify(const dcpi_load *l, const dcpi_item *item, dcpi_block *block, int64_t at,
+                                   const uint8_t *data, int64_t size, dcp_error *err) {
+    if (!item->meta && l->check && dcpi_has_zero_gaps(l->checkpoint, item->shard) && !dcpi_is_zero(data, size))
+        return dcpi_item_corrupt(l, item, err);
+    if (!dcpi_item_has_digest(l, item)) return DCP_OK;
+    if (at == item->begin) dcpi_block_begin(block);
+    dcpi_block_add(block, data, (size_t)size);
+    return at + size < item->end ? DCP_OK : dcpi_item_compare_digest(l, item, block, err);
+}
+/* Bytes of one number of the item, as far as their order counts. */
+static int dcpi_item_width(const dcpi_load *l, const dcpi_item *item) {
+    const dcp_tensor *t = item->source == DCPI_NO_SOURCE ? NULL : l->sources[item->source].wanted;
+    return !t || t->dtype == DCP_OPAQUE ? 1 : dcpi_dtype_width(t->dtype);
+}
+/* Where the item's bytes may be read straight to: a shard's image, or its wanted tensor's memory, if they are one run
+ * there; else NULL. */
+static uint8_t *dcpi_item_direct(const dcpi_load *l, const dcpi_item *item) {
+    const dcpi_source *source = item->source == DCPI_NO_SOURCE ? NULL : &l->sources[item->source];
+    if (l->image) return l->image + (item->at - l->image_at);
+    if (!source || source->wanted->device || !dcpi_walk_is_run(&source->walk)) return NULL;
+    if (item->begin < source->walk.file_start || item->end > source->walk.file_start + source->walk.count[0])
+        return NULL;
+    return (uint8_t *)source->wanted->data + source->walk.memory_start + (item->begin - source->walk.file_start);
+}
+/* Bytes [begin, end) of the item's piece are in `data`: into the wanted tensor with them. Copies to a device are only
+ * begun here. */
+static dcp_status dcpi_item_scatter(dcpi_reader *r, const dcpi_item *item, int64_t begin, int64_t end, uint8_t *data,
+                                    dcp_error *err) {
+    const dcpi_load *l = r->l;
+    const dcpi_source *source;
+    const dcp_tensor *t;
+    int64_t first, last;
+    if (l->image) memcpy(dcpi_item_direct(l, item) + (begin - item->begin), data, (size_t)(end - begin));
+    if (item->source == DCPI_NO_SOURCE) return DCP_OK;
+    source = &l->sources[item->source];
+    t = source->wanted;
+    dcpi_swap_bytes(data, end - begin, dcpi_item_width(l, item));
+    if (!t->device) {
+        dcpi_walk_copy(&source->walk, begin, end, data, (uint8_t *)t->data, 1);
+        return DCP_OK;
+    }
+    while (dcpi_walk_range(&source->walk, begin, end, &first, &last)) {
+        /* a device takes runs of the wanted piece, row-major */
+        dcpi_step step;
+        int64_t run = source->walk.count[source->walk.ndim - 1];
+        dcp_status status;
+        dcpi_step_to(&source->walk, dcpi_walk_seek(&source->walk, first, dcpi_walk_runs(&source->walk)), &step);
+        last = dcpi_min(step.file + run, end);
+        status = dcpi_copies_begin(&r->copies, t, DCPI_COPY_IN, step.memory + (first - step.file),
+                                   data + (first - begin), (size_t)(last - first), r->turn, err);
+        if (status) return status;
+        data += last - begin;
+        begin = last;
+    }
+    return DCP_OK;
+}
+/* One item of any size, chunk by chunk: read, hash, scatter; the digest is known, and compared, before its last chunk
+ * is used. */
+static dcp_status dcpi_read_one(dcpi_reader *r, const dcpi_item *item, dcpi_data_file *file, dcp_error *err) {
+    dcpi_load *l = r->l;
+    uint8_t *direct = dcpi_item_direct(l, item);
+    int64_t at, n;
+    dcpi_block block;
+    dcp_status status = DCP_OK;
+    for (at = item->begin; at < item->end && !status; at += n) {
+        uint8_t *to = direct ? direct + (at - item->begin) : NULL;
+        n = dcpi_min(item->end - at, (int64_t)l->chunk);
+        if (!direct && (status = dcpi_reader_turn(r, err)) != DCP_OK) return status;
+        if (!direct) to = r->buffer;
+        status = dcpi_op_check_cancel(l->op, err);
+        if (!status && dcpi_crew_is_stopped(&l->crew))
+            status = dcpi_fail(err, DCP_E_CANCELLED, "stopped after another failure");
+        if (!status) status = dcpi_handle_read(&file->file, item->at + (at - item->begin), to, (size_t)n, err);
+        if (status) break;
+        status = dcpi_item_verify(l, item, &block, at, to, n, err);
+        if (status) return status;
+        if (!direct) status = dcpi_item_scatter(r, item, at, at + n, to, err);
+        else dcpi_swap_bytes(to, n, dcpi_item_width(l, item));
+    }
+    return status ? dcpi_item_failed(l, item, err) : DCP_OK;
+}
+/* Several neighbours with one request: read, hash all leaves at once, compare, scatter. */
+static dcp_status dcpi_read_run(dcpi_reader *r, const dcpi_item **items, size_t count, dcpi_data_file *file,
+                                dcp_error *err) {
+    dcpi_load *l = r->l;
+    const dcpi_item *last = items[count - 1];
+    const int64_t base = items[0]->at, size = last->at + last->end - last->begin - base;
+    size_t i, jobs = 0, leaf = 0;
+    dcp_status status = dcpi_reader_turn(r, err);
+    if (status) return status;
+    status = dcpi_reader_prepare_jobs(r, err);
+    if (!status) status = dcpi_op_check_cancel(l->op, err);
+    if (!status) status = dcpi_handle_read(&file->file, base, r->buffer, (size_t)size, err);
+    if (status) return dcpi_item_failed(l, items[0], err);
+    for (i = 0; i < count; i++)
+        if (dcpi_item_has_digest(l, items[i]))
+            jobs += dcpi_leaf_jobs(r->buffer + (items[i]->at - base), (size_t)(items[i]->end - items[i]->begin),
+                                   r->jobs + jobs, r->leaves + jobs);
+    dcpi_sha_many(r->jobs, jobs);
+    for (i = 0; i < count && !status; i++) {
+        const dcpi_item *item = items[i];
+        const size_t leaves = dcpi_leaf_count(item->end - item->begin);
+        uint8_t *data = r->buffer + (item->at - base);
+        dcpi_block block;
+        if (dcpi_item_has_digest(l, item)) {
+            dcpi_block_begin(&block);
+            dcpi_block_add_leaves(&block, r->leaves + leaf, leaves);
+            leaf += leaves;
+            status = dcpi_item_compare_digest(l, item, &block, err);
+        } else status = dcpi_item_verify(l, item, &block, item->begin, data, item->end - item->begin, err);
+        if (!status) status = dcpi_item_scatter(r, item, item->begin, item->end, data, err);
+    }
+    return status;
+}
+/* How many of the items from order[first] on make one request: neighbours in one file, together within a buffer. */
+static size_t dcpi_run_length(const dcpi_load *l, size_t first) {
+    const dcpi_item *start = l->order[first];
+    int64_t end = start->at + start->end - start->begin;
+    size_t n, leaves = dcpi_leaf_count(start->end - start->begin);
+    for (n = 1; first + n < l->order_count; n++) {
+        const dcpi_item *next = l->order[first + n];
+        int64_t size = next->end - next->begin;
+        if (next->shard != start->shard || next->at < end || next->at - end > DCPI_LOAD_GAP ||
+            next->at + size - start->at > (int64_t)l->chunk) break;
+        /* large ones go straight to their place */
+        if ((size >= l->large && dcpi_item_direct(l, next)) || leaves + dcpi_leaf_count(size) > DCPI_LOAD_LEAVES)
+            break;
+        end = next->at + size;
+        leaves += dcpi_leaf_count(size);
+    }
+    if (start->end - start->begin >= l->large && dcpi_item_direct(l, start)) return 1;
+    return n;
+}
+static dcp_status dcpi_read_file(dcpi_reader *r, const dcpi_item **items, size_t count, dcpi_data_file *file,
+                                 dcp_error *err) {
+    return count == 1 ? dcpi_read_one(r, items[0], file, err) : dcpi_read_run(r, items, count, file, err);
+}
+/* The same bytes from the sources after the one that has them wrong, through a descriptor of this worker's own: others
+ * may be reading there. */
+static dcp_status dcpi_read_elsewhere(dcpi_reader *r, const dcpi_item **items, size_t count, const dcpi_data_file *file,
+                                      dcp_error *err) {
+    dcp_checkpoint *c = r->l->checkpoint;
+    dcpi_data_file other;
+    dcp_status status = err->status;
+    dcpi_mutex_lock(&c->lock);
+    other = *file;
+    dcpi_mutex_unlock(&c->lock);
+    memset(&other.file, 0, sizeof other.file);
+    while (status && dcpi_data_file_next(c, &other, err)) {
+        status = dcpi_data_file_open_at(c, &other, err);
+        if (status) continue;
+        status = dcpi_read_file(r, items, count, &other, err);
+        dcpi_handle_close(&other.file);
+    }
+    return status;
+}
+static dcp_status dcpi_read_items(dcpi_reader *r, const dcpi_item **items, size_t count, dcp_error *err) {
+    dcpi_data_file *file;
+    dcp_status status = dcpi_data_file_acquire(r->l->checkpoint, items[0]->shard, &file, err);
+    if (status) return status;
+    status = dcpi_read_file(r, items, count, file, err);
+    if (status == DCP_E_CHECKSUM || status == DCP_E_INCOMPLETE)
+        status = dcpi_read_elsewhere(r, items, count, file, err);
+    if (status) dcpi_data_file_give_up(r->l->checkpoint, file);
+    else dcpi_data_file_release(r->l->checkpoint, file);
+    return status;
+}
+static int dcpi_read_again(dcpi_reader *r, int attempt, dcp_error *err) {
+    dcpi_load *l = r->l;
+    const dcp_error why = *err;
+    if (!dcpi_op_retry(l->op, r->is_worker ? &l->crew : NULL, dcpi_data_file_may_come(err), attempt, NULL, err))
+        return 0;
+    dcpi_mutex_lock(&l->crew.lock);
+    if (l->repeated++ == 0) l->repeated_for = why;
+    dcpi_mutex_unlock(&l->crew.lock);
+    return 1;
+}
+/* Takes the next run and reads it; 0 when there is none left. Called and returns under the lock. */
+static int dcpi_load_work(dcpi_reader *r) {
+    dcpi_load *l = r->l;
+    size_t first = l->next, count, i;
+    dcp_error error;
+    dcp_status status;
+    int attempt = 0;
+    if (first == l->order_count) return 0;
+    count = dcpi_run_length(l, first);
+    l->next += count;
+    dcpi_mutex_unlock(&l->crew.lock);
+    do status = dcpi_read_items(r, l->order + first, count, &error);
+    while (status && dcpi_read_again(r, ++attempt, &error));
+    dcpi_mutex_lock(&l->crew.lock);
+    for (i = first; i < first + count; i++) l->bytes_done += l->order[i]->end - l->order[i]->begin;
+    if (status) dcpi_crew_fail(&l->crew, &error);
+    return 1;
+}
+/* Under the lock: the last copies to devices have ended, or the first error is known. */
+static void dcpi_reader_finish(dcpi_reader *r) {
+    dcp_error error;
+    dcp_status status;
+    dcpi_mutex_unlock(&r->l->crew.lock);
+    status = dcpi_copies_until(&r->copies, INT64_MAX, &error);
+    dcpi_reader_free(r);
+    dcpi_mutex_lock(&r->l->crew.lock);
+    if (status) dcpi_crew_fail(&r->l->crew, &error);
+}
+static void dcpi_load_worker(void *argument) {
+    dcpi_reader r = DCP_ZERO;
+    r.l = (dcpi_load *)argument;
+    r.is_worker = 1;
+    dcpi_mutex_lock(&r.l->crew.lock);
+    while (!r.l->crew.stop && dcpi_load_work(&r)) {}
+    dcpi_reader_finish(&r);
+    dcpi_crew_leave(&r.l->crew);
+    dcpi_mutex_unlock(&r.l->crew.lock);
+}
+
+/* ---- read: driver ------------------------------------------------------------------------------------------------ */
+static dcp_status dcpi_flat_check_all(dcpi_load *l, dcp_error *err);
+
+/* Watches the crew; does the work itself where there is none. */
+static void dcpi_load_watch(dcpi_load *l) {
+    dcpi_reader own = DCP_ZERO;
+    dcp_error error;
+    own.l = l;
+    dcpi_mutex_lock(&l->crew.lock);
+    while (l->crew.count > 0 ? l->crew.running > 0 : !l->crew.stop && l->next < l->order_count) {
+        int64_t done = l->bytes_done;
+        dcp_status status;
+        dcpi_mutex_unlock(&l->crew.lock);
+        dcpi_op_report(l->op, done, 0);
+        status = dcpi_op_check(l->op, &error);
+        if (status) dcpi_op_heartbeat(l->op);           /* a worker may be in a read that takes long */
+        dcpi_mutex_lock(&l->crew.lock);
+        if (status) dcpi_crew_fail(&l->crew, &error);
+        if (l->crew.count > 0) { if (l->crew.running > 0) dcpi_cond_wait_ms(&l->crew.changed, &l->crew.lock, 100); }
+        else if (!status) (void)dcpi_load_work(&own);
+    }
+    dcpi_reader_finish(&own);
+    dcpi_mutex_unlock(&l->crew.lock);
+}
+static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
+    const dcp_storage *s = l->checkpoint->place.storage;
+    const int64_t request = dcpi_storage_request(s);
+    int workers = dcpi_op_threads(l->op, s, 4);
+    int64_t total = 0, most;
+    size_t i, share;
+    dcp_status status = dcpi_op_check(l->op, err);
+    for (i = 0; i < l->order_count; i++) total += l->order[i]->end - l->order[i]->begin;
+    if (!status && l->check) status = dcpi_flat_check_all(l, err);
+    if (status || l->order_count == 0) return status;
+    if (total < 2 * DCPI_CHUNK || l->order_count == 1)                   /* sooner done than started */
+        /* but a read that blocks must not keep this rank from showing life (G6) */
+        workers = l->op->team.world_size > 1;
+    workers = (int)dcpi_min(workers, (int64_t)(l->op->io.memory_budget / (512 * DCPI_KIB)));
+    while (s->request_size && workers > 2 && (int64_t)l->op->io.memory_budget / workers < request) workers--;
+    share = l->op->io.memory_budget / (size_t)dcpi_max(workers, 1) - DCPI_LOAD_LEAVES * (sizeof(dcpi_sha_job) + 32);
+    for (i = 0; i < l->wanted_count && !l->device; i++) l->device = l->wanted[i].device;
+    l->buffer_count = l->device && share >= 2 * (size_t)DCPI_LEAF ? 2 : 1;
+    /* a huge page takes longer to clear than little takes to read */
+    most = total <= 4 * DCPI_LEAF ? 4 * DCPI_LEAF : dcpi_max(request, DCPI_CHUNK);
+    l->large = s->request_size ? request : DCPI_LEAF;
+    l->chunk = (size_t)dcpi_min((int64_t)(share / (size_t)l->buffer_count / (size_t)DCPI_LEAF) * DCPI_LEAF, most);
+    status = dcpi_crew_open(&l->crew, err);
+    if (status) return status;
+    dcpi_op_phase(l->op, l->wanted_count || l->image ? DCP_PHASE_READ : DCP_PHASE_VERIFY, total);
+    dcpi_crew_start(&l->crew, workers, dcpi_load_worker, l);
+    dcpi_load_watch(l);
+    dcpi_op_report(l->op, l->bytes_done, 1);
+    if (l->repeated > 0)
+        dcpi_op_log(l->op, DCP_LOG_WARNING, "%d reads failed and were tried again, the first one for: %s", l->repeated,
+                    l->repeated_for.message);
+    dcpi_staging_warn(l->op, "to", &l->refused);
+    return dcpi_crew_close(&l->crew, err);
+}
+
+/* ---- flat checksums: the whole file, once per open, before anything of it is used -------------------------------- */
+static int dcpi_checksum_is(const char *checksum, const uint8_t digest[32]) {
+    uint8_t stated[32];
+    int is_tree;
+    return dcpi_checksum_parse(checksum, &is_tree, stated) && dcpi_sha_equal(stated, digest, 32);
+}
+static dcp_status dcpi_flat_hash(dcpi_op *op, const dcpi_data_file *file, uint8_t *buffer, size_t capacity,
+                                 uint8_t digest[32], dcp_error *err) {
+    int64_t at, n;
+    dcpi_sha sha;
+    dcp_status status = DCP_OK;
+    dcpi_sha_init(&sha);
+    for (at = 0; at < file->shard->file_size && !status; at += n) {
+        n = dcpi_min(file->shard->file_size - at, (int64_t)capacity);
+        status = dcpi_op_check(op, err);
+        if (!status)
+            status = dcpi_op_read(op, &file->file, file->shard->data_offset + at, buffer, (size_t)n, err);
+        if (!status) dcpi_sha_update(&sha, buffer, (size_t)n);
+        dcpi_op_report(op, at + n, 0);
+    }
+    dcpi_sha_final(&sha, digest);
+    return status;
+}
+static dcp_status dcpi_flat_compare(const dcp_checkpoint *c, const dcpi_data_file *file, const uint8_t digest[32],
+                                    dcp_error *err) {
+    if (dcpi_checksum_is(file->shard->checksum, digest)) return DCP_OK;
+    return dcpi_fail(err, DCP_E_CHECKSUM,
+                     "%s%s (shard %d): the SHA-256 of the file is not the one that %s names: the file was damaged or "
+                     "changed",
+            c->place.shown,
+                     file->shard->file_path, file->shard->rank, c->path);
+}
+static dcp_status dcpi_flat_check_once(dcp_checkpoint *c, dcpi_op *op, int shard, int again, dcp_error *err) {
+    const size_t capacity = 1 * DCPI_MIB - 64 * DCPI_KIB;
+    dcpi_data_file *file;
+    uint8_t *buffer, digest[32];
+    dcp_status status = dcpi_data_file_see(c, op, shard, &file, err);
+    int done;
+    if (status) return status;
+    dcpi_mutex_lock(&c->lock);
+    done = file->is_checked && !again;
+    dcpi_mutex_unlock(&c->lock);
+    buffer = done ? NULL : (uint8_t *)dcpi_alloc(capacity, err);
+    if (!done && !buffer) status = DCP_E_MEMORY;
+    if (buffer) {
+        dcpi_op_phase(op, DCP_PHASE_VERIFY, file->shard->file_size);
+        status = dcpi_flat_hash(op, file, buffer, capacity, digest, err);
+        if (!status) status = dcpi_flat_compare(c, file, digest, err);
+        dcpi_mutex_lock(&c->lock);
+        file->is_checked = !status;
+        file->checked_modified_ns = file->file.info.modified_ns;
+        dcpi_mutex_unlock(&c->lock);
+    }
+    dcpi_free(buffer);
+    dcpi_data_file_release(c, file);
+    return status;
+}
+/* A file that is wrong is looked for elsewhere, unless somebody reads it just now. */
+static int dcpi_flat_next(dcp_checkpoint *c, int shard, const dcp_error *why) {
+    dcpi_data_file *file = &c->files[shard];
+    int found = 0;
+    dcpi_mutex_lock(&c->lock);
+    if (why->status == DCP_E_CHECKSUM && file->users == 0 && !file->mapped && file->place < c->source_count) {
+        if (file->file.object) dcpi_data_file_close(c, file);
+        found = dcpi_data_file_next(c, file, why);
+    }
+    dcpi_mutex_unlock(&c->lock);
+    return found;
+}
+/* Of a file that has a flat checksum. again: even if it was checked before. */
+static dcp_status dcpi_flat_check(dcp_checkpoint *c, dcpi_op *op, int shard, int again, dcp_error *err) {
+    dcp_error local;
+    dcp_status status;
+    if (!dcpi_is_flat(c->files[shard].shard)) return DCP_OK;
+    do status = dcpi_flat_check_once(c, op, shard, again, &local); while (status && dcpi_flat_next(c, shard, &local));
+    if (err) *err = local;
+    return status;
+}
+static dcp_status dcpi_flat_check_all(dcpi_load *l, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < l->order_count && !status; i++)
+        if (i == 0 || l->order[i]->shard != l->order[i - 1]->shard)
+            status = dcpi_flat_check(l->checkpoint, l->op, l->order[i]->shard, 0, err);
+    return status;
+}
+
+#if !DCP_NO_RANKS
+/* ---- read: what several ranks need, one range after the other ---------------------------------------------------- */
+static dcp_status dcpi_shared_get(dcpi_load *l, const dcpi_shared *shared, int64_t at, size_t size, uint8_t **message,
+                                  dcp_error *err) {
+    const dcpi_item *item = shared->items[0];
+    dcpi_data_file *file;
+    size_t length;
+    int i;
+    dcp_status status;
+    if (shared->reader != l->op->team.rank) {
+        dcpi_free(*message);
+        *message = NULL;
+        status = dcpi_relay_receive(l->op, shared->reader, message, &length, err);
+        if (!status && (length != DCPI_RELAY_HEADER + size || dcpi_relay_offset(*message) != at))
+            status = dcpi_fail(err, DCP_E_COMM, "rank %d sent other bytes than those that it reads for this rank",
+                               shared->reader);
+        return status;
+    }
+    status = dcpi_data_file_see(l->checkpoint, l->op, item->shard, &file, err);
+    if (status) return status;
+    status = dcpi_op_read(l->op, &file->file, at, *message + DCPI_RELAY_HEADER, size, err);
+    dcpi_data_file_release(l->checkpoint, file);
+    for (i = 0; i < shared->other_count && !status; i++) {
+        status = dcpi_op_check(l->op, err);
+        if (!status)
+            status = dcpi_relay_send(l->op, (int)dcpi_load32(shared->others + 4 * i), *message, 0, at, size, err);
+    }
+    return status;
+}
+/* Every rank checks the digest itself: bytes that came over the wire are no better than those of a disk. */
+static dcp_status dcpi_shared_read(dcpi_reader *r, const dcpi_shared *shared, uint8_t **message, dcp_error *err) {
+    dcpi_load *l = r->l;
+    const dcpi_item *item = shared->items[0];
+    int64_t at, n;
+    size_t i;
+    dcpi_block block;
+    dcp_status status = DCP_OK;
+    for (at = item->begin; at < item->end && !status; at += n) {
+        uint8_t *bytes;
+        n = dcpi_min(item->end - at, (int64_t)DCPI_RELAY_CHUNK);
+        status = dcpi_copies_until(&r->copies, INT64_MAX, err);    /* the message is freed, or filled again */
+        if (status) return status;
+        status = dcpi_shared_get(l, shared, item->at + (at - item->begin), (size_t)n, message, err);
+        if (status) break;
+        bytes = *message + DCPI_RELAY_HEADER;
+        status = dcpi_item_verify(l, item, &block, at, bytes, n, err);
+        if (status) return status;
+        for (i = 0; i < shared->count && !status; i++) {
+            status = dcpi_item_scatter(r, shared->items[i], at, at + n, bytes, err);
+            if (DCPI_BIG_ENDIAN && !status) status = dcpi_copies_until(&r->copies, INT64_MAX, err);
+            /* on big-endian machines scatter has swapped them */
+            dcpi_swap_bytes(bytes, n, dcpi_item_width(l, shared->items[i]));
+        }
+    }
+    return status ? dcpi_item_failed(l, item, err) : DCP_OK;
+}
+static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) {
+    uint8_t *message = NULL;
+    int64_t done = 0;
+    dcpi_reader r = DCP_ZERO;
+    dcp_status status = DCP_OK;
+    size_t i;
+    r.l = l;
+    for (i = 0; i < l->shared_count && !status; i++) {
+        const dcpi_shared *shared = &l->shared[i];
+        const int shard = shared->items[0]->shard, is_reader = shared->reader == l->op->team.rank;
+        if (is_reader) {
+            dcpi_free(message);
+            message = (uint8_t *)dcpi_alloc(DCPI_RELAY_HEADER + DCPI_RELAY_CHUNK, err);
+            if (!message) { status = DCP_E_MEMORY; break; }
+        }
+        if (l->check && is_reader) status = dcpi_flat_check(l->checkpoint, l->op, shard, 0, err);
+        if (!status) status = dcpi_shared_read(&r, shared, &message, err);
+        done += shared->items[0]->end - shared->items[0]->begin;
+        dcpi_op_report(l->op, done, 0);
+    }
+    if (!status) status = dcpi_copies_until(&r.copies, INT64_MAX, err);
+    dcpi_reader_free(&r);
+    dcpi_free(message);
+    return status;
+}
+
+#else
+static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) { (void)l; (void)err; return DCP_OK; }
+#endif /* !DCP_NO_RANKS */
+
+/* ---- verify: every byte of every file ---------------------------------------------------------------------------- */
+/* Bytes that belong to no tensor. */
+static dcp_status dcpi_plan_gap(dcpi_load *l, size_t shard, int64_t begin, int64_t end, dcp_error *err) {
+    return begin < end ? dcpi_plan_add(l, NULL, DCPI_NO_SOURCE, (int)shard, begin, end, err) : DCP_OK;
+}
+/* The blocks of its tensors that have digests, and what is between tensors, where other programs may have put
+ * something; for its image all other bytes too. */
+static dcp_status dcpi_plan_shard(dcpi_load *l, size_t shard, dcp_error *err) {
+    const dcp_shard_metadata *m = &l->checkpoint->metadata->shards[shard];
+    int64_t at = m->data_offset, block, step;
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < m->tensor_count && !status; i++) {
+        const dcp_tensor_metadata *t = &m->tensors[i];
+        if (t->size == 0) continue;
+        if (l->image || dcpi_has_zero_gaps(l->checkpoint, (int)shard))
+            status = dcpi_plan_gap(l, shard, at, t->offset, err);
+        step = t->block_size > 0 ? t->block_size : l->image ? DCPI_CHUNK : 0;
+        for (block = 0; step > 0 && block < t->size && !status; block += step)
+            status = dcpi_plan_add(l, t, DCPI_NO_SOURCE, (int)shard, block, dcpi_min(block + step, t->size), err);
+        at = t->offset + t->size;
+    }
+    if (!status && (l->image || dcpi_has_zero_gaps(l->checkpoint, (int)shard)))        /* an empty tensor may be last */
+        status = dcpi_plan_gap(l, shard, at, m->data_offset + m->file_size, err);
+    return status;
+}
+/* No digest says what some of its bytes should be. */
+static int dcpi_verify_is_unchecked(const dcp_shard_metadata *shard) {
+    size_t i;
+    if (shard->checksum) return 0;
+    for (i = 0; i < shard->tensor_count; i++)
+        if (shard->tensors[i].size > 0 && shard->tensors[i].block_size == 0) return 1;
+    return shard->tensor_count == 0;
+}
+/* The ranks share the shards among them. */
+static int dcpi_verify_is_mine(const dcp_checkpoint *c, size_t shard) {
+    if (c->selected) return c->selected[shard];         /* each rank may have selected something else */
+    return dcp_shard_owner((int)shard, c->op.team.world_size) == c->op.team.rank;
+}
+/* The files without a tree digest are hashed whole; a file without any checksum (a seed's) has only its size. */
+static dcp_status dcpi_verify_other(dcp_checkpoint *c, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t s;
+    for (s = 0; s < c->metadata->shard_count && !status; s++) {
+        if (!dcpi_verify_is_mine(c, s)) continue;
+        if (dcpi_is_flat(&c->metadata->shards[s])) { status = dcpi_flat_check(c, &c->op, (int)s, 1, err); continue; }
+        if (c->metadata->shards[s].file_size < 0)
+            dcpi_op_log(&c->op, DCP_LOG_WARNING,
+                        "%s has neither size nor checksum: it can be seen that it is there, no more",
+                        c->metadata->shards[s].file_path);
+        else if (dcpi_verify_is_unchecked(&c->metadata->shards[s]))
+            dcpi_op_log(&c->op, DCP_LOG_WARNING, "shard %d has no checksum: only its size can be checked",
+                        c->metadata->shards[s].rank);
+        status = dcpi_load_see(c, &c->op, (int)s, err);
+    }
+    return status;
+}
+
+static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
+    const dcp_shard_metadata *shards = c->metadata->shards;
+    dcpi_load l = dcpi_load_of(c, &c->op, 1);
+    dcp_status status = dcpi_verify_other(c, err);
+    size_t s;
+    for (s = 0; s < c->metadata->shard_count && !status; s++) {
+        if (!dcpi_verify_is_mine(c, s)) continue;
+        if (s > 0 && c->layout == DCP_LAYOUT_SINGLE)    /* between two regions */
+            status = dcpi_plan_gap(&l, s, shards[s - 1].data_offset + shards[s - 1].file_size, shards[s].data_offset,
+                                   err);
+        if (!status) status = dcpi_plan_shard(&l, s, err);
+    }
+    if (!status) status = dcpi_plan_sort(&l, err);
+    if (!status) status = dcpi_load_read(&l, err);
+    dcpi_load_free(&l);
+    return status;
+}
+
+/* ---- the calls --------------------------------------------------------------------------------------------------- */
+/* Each call on a checkpoint is an operation with its own deadline; collective ones (`call` is set) are one of all
+ * ranks. */
+static dcp_status dcpi_op_restart(dcpi_op *op, const char *call, dcp_error *err) {
+    op->started_ms = op->phase_ms = op->checked_ms = dcpi_os_monotonic_ms();
+    op->longest_gap_ms = 0;
+    return call ? dcpi_team_begin(op, call, err) : DCP_OK;
+}
+/* Ends a collective call: the same verdict on all ranks. */
+static dcp_status dcpi_load_verdict(dcp_checkpoint *c, dcp_status status, dcp_error *err) {
+    status = dcpi_team_verdict(&c->op, status, err);
+    dcpi_team_end(&c->op);
+    return status;
+}
+DCPDEF dcp_status dcp_open(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_error *err) {
+    dcp_error local;
+    dcp_status status;
+    *out = NULL;
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "open: desc is NULL");
+    dcpi_report_clear(desc->report);
+    status = dcpi_open_phase(desc, "open", 0, out, &local);
+    if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(*out, &local);
+    if (*out) status = dcpi_load_verdict(*out, status, &local);
+    if (*out) dcpi_op_tell_warnings(&(*out)->op, desc->report);
+    if (status) { dcpi_checkpoint_free(*out); *out = NULL; }
+    return dcpi_report_error(status, &local, err);
+}
+/* A document of other writers may have more shards, or parts of a tensor, than its world has ranks. -1: this rank's
+ * own. */
+static int dcpi_read_has_rank(const dcp_checkpoint *c, int rank) {
+    const dcp_metadata *m = c->metadata;
+    size_t s = 0;
+    if (rank >= -1 && rank < m->world_size) return 1;
+    while (s < m->shard_count && m->shards[s].rank != rank) s++;
+    return s < m->shard_count;
+}
+static dcp_status dcpi_read_call(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, int rank,
+                                 dcp_error *err) {
+    dcp_error local;
+    dcp_status status = dcpi_op_restart(&checkpoint->op, "read", &local);
+    dcpi_team_same(&checkpoint->op.team, checkpoint->path, 0);   /* each rank may read another rank's private tensors */
+    if (!status && !dcpi_read_has_rank(checkpoint, rank))
+        status = dcpi_fail(&local, DCP_E_INVALID, "dcp_read_rank: rank %d is out of range: %s was saved by %d ranks",
+                           rank, checkpoint->path, checkpoint->metadata->world_size);
+    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, tensors, count, rank, 0, &local);
+    return dcpi_report_error(dcpi_load_verdict(checkpoint, status, &local), &local, err);
+}
+DCPDEF dcp_status dcp_read(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, dcp_error *err) {
+    if (!checkpoint) return dcpi_fail(err, DCP_E_INVALID, "dcp_read: checkpoint is NULL");
+    return dcpi_read_call(checkpoint, tensors, count, -1, err);
+}
+DCPDEF dcp_status dcp_read_rank(dcp_checkpoint *checkpoint, int shard_rank, dcp_tensor *tensors, size_t count,
+                                dcp_error *err) {
+    if (!checkpoint) return dcpi_fail(err, DCP_E_INVALID, "dcp_read_rank: checkpoint is NULL");
+    /* -1 is no rank here */
+    return dcpi_read_call(checkpoint, tensors, count, shard_rank == -1 ? INT_MAX : shard_rank, err);
+}
+DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err) {
+    dcp_error local;
+    dcp_status status;
+    if (!checkpoint) return dcpi_fail(err, DCP_E_INVALID, "dcp_verify: checkpoint is NULL");
+    status = dcpi_op_restart(&checkpoint->op, "verify", &local);
+    dcpi_team_same(&checkpoint->op.team, checkpoint->path, 0);
+    if (!status) status = dcpi_verify_run(checkpoint, &local);
+    return dcpi_report_error(dcpi_load_verdict(checkpoint, status, &local), &local, err);
+}
+/* A tensor that all fits into memory, as one. */
+static dcp_status dcpi_load_find(const dcp_checkpoint *c, const char *name, const dcpi_stored **out, dcp_error *err) {
+    const dcpi_stored *stored = *out = dcpi_stored_find(c, name);
+    if (!stored) return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s", name, c->path);
+    return (uint64_t)stored->info.size >= SIZE_MAX ? dcpi_no_memory(err, SIZE_MAX) : DCP_OK;
+}
+static dcp_tensor dcpi_load_whole(const dcpi_stored *stored, void *data) {
+    return dcp_array(stored->info.name, stored->info.dtype, data, stored->info.ndim, stored->info.shape);
+}
+DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp_tensor *out, dcp_error *err) {
+    const dcpi_stored *stored;
+    dcp_error local;
+    dcp_status status;
+    memset(out, 0, sizeof *out);
+    if (!checkpoint || !name) return dcpi_fail(err, DCP_E_INVALID, "dcp_read_new: checkpoint or name is NULL");
+    status = dcpi_load_find(checkpoint, name, &stored, err);
+    if (status) return status;
+    *out = dcpi_load_whole(stored, NULL);
+    status = dcpi_op_restart(&checkpoint->op, NULL, &local);
+    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, out, 1, -1, 1, &local);
+    if (status) {
+        dcpi_free(out->data);
+        memset(out, 0, sizeof *out);
+    }
+    return dcpi_report_error(status, &local, err);
+}
+/* A document of other writers says little of a file's order: it is read as it is. */
+static dcp_status dcpi_shard_read(dcp_checkpoint *c, size_t shard, void **data, size_t *size, dcp_error *err) {
+    const dcp_shard_metadata *m = &c->metadata->shards[shard];
+    dcpi_load l = dcpi_load_of(c, &c->op, c->verify != DCP_VERIFY_NONE);
+    dcpi_data_file *file;
+    int64_t length;
+    dcp_status status = dcpi_data_file_see(c, &c->op, (int)shard, &file, err);  /* it is there, with its size (G8) */
+    if (status) return status;
+    length = m->file_size >= 0 ? m->file_size : file->file.info.size;
+    dcpi_data_file_release(c, file);
+    if ((uint64_t)length >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
+    *data = l.image = (uint8_t *)dcpi_alloc((size_t)length, err);
+    if (!l.image) return DCP_E_MEMORY;
+    *size = (size_t)length;
+    l.image_at = m->data_offset;
+    status = c->metadata->is_foreign ? dcpi_plan_gap(&l, shard, l.image_at, l.image_at + length, err)
+                                     : dcpi_plan_shard(&l, shard, err);
+    if (!status) status = dcpi_plan_sort(&l, err);
+    if (!status) status = dcpi_load_read(&l, err);
+    dcpi_load_free(&l);
+    return status;
+}
+DCPDEF dcp_status dcp_read_shard(dcp_checkpoint *checkpoint, size_t shard_index, void **data, size_t *size,
+                                 dcp_error *err) {
+    dcp_error local;
+    dcp_status status;
+    *data = NULL;
+    *size = 0;
+    if (!checkpoint || shard_index >= checkpoint->metadata->shard_count)
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_read_shard: checkpoint is NULL, or has no shard %" PRIu64,
+                         (uint64_t)shard_index);
+    status = dcpi_op_restart(&checkpoint->op, NULL, &local);
+    if (!status) status = dcpi_shard_read(checkpoint, shard_index, data, size, &local);
+    if (status) {
+        dcpi_free(*data);
+        *data = NULL;
+        *size = 0;
+    }
+    return dcpi_report_error(status, &local, err);
+}
+static dcp_status dcpi_load_check_exact(const dcp_checkpoint *c, const dcp_load_desc *desc, dcp_error *err) {
+    dcpi_names names = DCP_ZERO;
+    dcp_status status = DCP_OK;
+    size_t i;
+    if (!desc->exact) return DCP_OK;
+    for (i = 0; i < desc->tensor_count && !status; i++)
+        if (desc->tensors[i].name) status = dcpi_names_add(&names, desc->tensors[i].name, err);
+    if (!status) status = dcpi_names_sort(&names, err);
+    for (i = 0; i < c->tensor_count && !status; i++)
+        if (!dcpi_names_has(&names, c->tensors[i].info.name))
+            status = dcpi_fail(err, DCP_E_MISMATCH, "%s holds tensor \"%s\", which is not wanted (and exact is set)",
+                               c->path, c->tensors[i].info.name);
+    dcpi_names_free(&names);
+    return status;
+}
+static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_error *err) {
+    dcp_open_desc open = DCP_ZERO;
+    dcp_checkpoint *c;
+    dcp_status status;
+    open.path = desc->path;
+    open.verify = desc->verify;
+    open.verifier = desc->verifier;
+    open.minimum_step = desc->minimum_step;
+    open.share_reads = desc->share_reads;
+    open.io = desc->io;
+    open.sources = desc->sources;
+    open.source_count = desc->source_count;
+    open.report = desc->report;
+    status = dcpi_open_phase(&open, "load", dcpi_hello_list(desc->tensors, desc->tensor_count), &c, err);
+    if (!c) return status;
+    if (!status) status = dcpi_load_check_exact(c, desc, err);
+    if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(c, err);
+    if (!status) status = dcpi_load_run(c, &c->op, desc->tensors, desc->tensor_count, -1, 0, err);
+    status = dcpi_team_done(&c->op, status, err);
+    dcpi_load_note_replaced(c, status);
+    status = dcpi_team_down(&c->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
+    *replaced = (c->op.team.over & DCPI_OVER_AGAIN) != 0;
+    dcpi_team_end(&c->op);
+    dcpi_op_tell_warnings(&c->op, desc->report);
+    if (!status && desc->metadata) {
+        *desc->metadata = c->metadata;      /* handed over; nothing of the checkpoint needs it any more but its files */
+        c->metadata = NULL;
+    }
+    dcpi_checkpoint_free(c);
+    return status;
+}
+enum { DCPI_LOAD_ATTEMPTS = 4 };
+DCPDEF dcp_status dcp_load(const dcp_load_desc *desc, dcp_error *err) {
+    dcp_error local;
+    int replaced = 1, attempt;
+    dcp_status status = DCP_OK;
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_load: desc is NULL");
+    if (desc->metadata) *desc->metadata = NULL;
+    dcpi_report_clear(desc->report);
+    for (attempt = 0; attempt < DCPI_LOAD_ATTEMPTS && replaced; attempt++) {
+        replaced = 0;
+        status = dcpi_load_once(desc, &replaced, &local);
+    }
+    if (status && replaced) {
+        dcp_error last = local;
+        (void)dcpi_fail(&local, status, "the checkpoint was replaced %d times while it was read (%.300s); load it "
+                                        "again when it is saved less often", DCPI_LOAD_ATTEMPTS, last.message);
+        local.sys = last.sys;
+        local.rank = last.rank;
+    }
+    return dcpi_report_error(status, &local, err);
+}
+
+/* =====================================================================================================================
+ * >>lazy        Tensors that come when they are touched: dcp_map, dcp_prefetch, dcp_release.
+ *
+ *                      dcp_map, prefetch                      it is there, verified
+ *        NOTHING ------------------------------> COMING -----------------------------> THERE
+ *           ^                                       |                                    |
+ *           +---------------------------------------+                                    |
+ *           |             it failed                                                      |
+ *           +----------------------------------------------------------------------------+
+ *                         dcp_release, as often as it was mapped; dcp_close
+ * ================================================================================================================== */
+/* A storage maps whole files. Where addresses are scarce, a small part of a large file is not worth that many of them:
+ * it is read. */
+static int dcpi_map_pays(int64_t file_size, int64_t size, uint64_t addresses) {
+    return (uint64_t)file_size <= addresses / 8 || file_size / 2 <= size;
+}
+/* *data NULL: it has to be read. */
+static dcp_status dcpi_map_file(dcp_checkpoint *c, const dcpi_piece *piece, dcpi_data_file *file, const uint8_t **data,
+                                dcp_error *err) {
+    dcp_storage *storage = file->file.storage;
+    const void *mapped = NULL;
+    dcp_status status;
+    *data = NULL;
+    if (!storage->map || DCPI_BIG_ENDIAN || !dcpi_map_pays(file->object_size, piece->meta->size, SIZE_MAX))
+        return DCP_OK;
+    dcpi_mutex_lock(&c->lock);
+    (void)dcpi_succeed(err);
+    status = storage->map(storage->context, file->file.object, &mapped, err);
+    if (!status && mapped) file->mapped++;
+    dcpi_mutex_unlock(&c->lock);
+    if (status == DCP_E_UNSUPPORTED || status == DCP_E_MEMORY || (!status && !mapped)) return dcpi_succeed(err);
+    if (!status) *data = (const uint8_t *)mapped + piece->meta->offset;
+    return dcpi_storage_result(&dcpi_by_reader, status, "map", file->file.key, err);
+}
+/* Under the lock. Its pages go when nobody else has it open. */
+static void dcpi_unmap_file(dcp_checkpoint *c, dcpi_data_file *file) {
+    file->mapped--;
+    dcpi_data_file_close_idle(c, file);
+}
+static dcp_status dcpi_map_verify(dcp_checkpoint *c, const dcpi_piece *piece, const uint8_t *data, dcp_error *err) {
+    const dcp_tensor_metadata *meta = piece->meta;
+    const dcpi_load l = dcpi_load_of(c, NULL, c->verify != DCP_VERIFY_NONE);
+    dcp_status status = DCP_OK;
+    dcpi_block block;
+    dcpi_item item = DCP_ZERO;
+    item.meta = meta;
+    item.shard = piece->shard;
+    for (; meta->block_size > 0 && item.end < meta->size && !status; item.begin = item.end) {
+        item.end = dcpi_min(item.begin + meta->block_size, meta->size);
+        item.at = meta->offset + item.begin;
+        status = dcpi_item_verify(&l, &item, &block, item.begin, data + item.begin, item.end - item.begin, err);
+    }
+    return status;
+}
+/* Where there is nothing to map: read as dcp_read does. */
+static dcp_status dcpi_lazy_copy(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, dcpi_lazy *lazy,
+                                 dcp_error *err) {
+    uint8_t *copy = (uint8_t *)dcpi_alloc((size_t)stored->info.size, err);
+    dcp_tensor t = dcpi_load_whole(stored, copy);
+    dcp_status status = copy ? dcpi_load_run(c, op, &t, 1, -1, 0, err) : DCP_E_MEMORY;
+    if (status) { dcpi_free(copy); return status; }
+    lazy->copy = copy;
+    lazy->data = copy;
+    return DCP_OK;
+}
+static dcp_status dcpi_lazy_bring_by(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, dcpi_lazy *lazy,
+                                     dcp_error *err) {
+    const dcpi_piece *piece = c->pieces[stored->first];
+    dcpi_data_file *file;
+    const uint8_t *data = NULL;
+    dcp_status status = dcpi_data_file_acquire(c, piece->shard, &file, err);
+    if (status) return status;
+    status = dcpi_map_file(c, piece, file, &data, err);
+    if (!status && data && c->verify != DCP_VERIFY_NONE)
+        status = dcpi_flat_check(c, op, piece->shard, 0, err);
+    if (!status && data) status = dcpi_map_verify(c, piece, data, err);
+    dcpi_data_file_release(c, file);
+    if (status && data) {
+        dcpi_mutex_lock(&c->lock);
+        dcpi_unmap_file(c, file);
+        dcpi_mutex_unlock(&c->lock);
+        data = NULL;
+        /* a copy, from where the bytes are right */
+        if (status == DCP_E_CHECKSUM && c->source_count > 0) status = DCP_OK;
+    }
+    if (status) return status;
+    if (!data) return dcpi_lazy_copy(c, op, stored, lazy, err);
+    lazy->data = data;
+    return DCP_OK;
+}
+/* Any thread, without the lock: this tensor is COMING, so nobody else does. */
+static dcp_status dcpi_lazy_bring(dcp_checkpoint *c, const dcpi_stored *stored, dcpi_lazy *lazy, dcp_error *err) {
+    dcpi_op op;                                         /* its own: other threads may map, or read, at the same time */
+    dcp_io io = c->op.io;
+    dcp_status status;
+    io.progress = NULL;
+    io.coordinator = NULL;
+    status = dcpi_op_begin(&op, &io, err);
+    if (!status) status = dcpi_lazy_bring_by(c, &op, stored, lazy, err);
+    dcpi_op_tell_warnings(&op, &c->op.warnings);
+    return status;
+}
+static dcp_status dcpi_lazy_begin(dcp_checkpoint *c, dcp_error *err) {  /* under the lock */
+    if (c->lazy) return DCP_OK;
+    if (!c->has_lazy_changed && dcpi_cond_init(&c->lazy_changed)) return dcpi_no_memory(err, sizeof c->lazy_changed);
+    c->has_lazy_changed = 1;
+    c->lazy = (dcpi_lazy *)dcpi_alloc_array(c->tensor_count, sizeof *c->lazy, err);
+    return c->lazy ? DCP_OK : DCP_E_MEMORY;
+}
+/* The tensor is there when this returns DCP_OK, and stays until it is released `users` times. */
+static dcp_status dcpi_lazy_get(dcp_checkpoint *c, const dcpi_stored *stored, int users, const uint8_t **data,
+                                dcp_error *err) {
+    dcpi_lazy *lazy;
+    dcp_status status;
+    dcpi_mutex_lock(&c->lock);
+    status = dcpi_lazy_begin(c, err);
+    if (status) { dcpi_mutex_unlock(&c->lock); return status; }
+    lazy = &c->lazy[stored - c->tensors];
+    while (lazy->state == DCPI_LAZY_COMING) dcpi_cond_wait_ms(&c->lazy_changed, &c->lock, 1000);
+    if (lazy->state == DCPI_LAZY_NOTHING) {
+        lazy->state = DCPI_LAZY_COMING;
+        dcpi_mutex_unlock(&c->lock);
+        status = dcpi_lazy_bring(c, stored, lazy, err);
+        dcpi_mutex_lock(&c->lock);
+        lazy->state = status ? DCPI_LAZY_NOTHING : DCPI_LAZY_THERE;
+        dcpi_cond_wake_all(&c->lazy_changed);
+    }
+    if (!status) {
+        lazy->users += users;
+        *data = lazy->data;
+    }
+    dcpi_mutex_unlock(&c->lock);
+    return status;
+}
+static dcp_status dcpi_lazy_find(dcp_checkpoint *c, const char *name, const dcpi_stored **out, dcp_error *err) {
+    const dcpi_stored *stored;
+    const dcp_tensor_metadata *piece;
+    const dcp_status status = dcpi_load_find(c, name, out, err);
+    if (status) return status;
+    stored = *out;
+    piece = c->pieces[stored->first]->meta;
+    if (stored->info.piece_count != 1)
+        return dcpi_fail(err, DCP_E_UNSUPPORTED,
+                         "tensor \"%s\" is stored in %d pieces and cannot be mapped as one; use dcp_read_new", name,
+                         stored->info.piece_count);
+    if (piece->size != stored->info.size || (stored->info.dtype == DCP_OPAQUE && !dcpi_piece_is_whole(piece)))
+        return dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": its one stored piece is not the whole of it", name);
+    return DCP_OK;
+}
+DCPDEF dcp_status dcp_map(dcp_checkpoint *checkpoint, const char *name, const void **data, size_t *size,
+                          dcp_error *err) {
+    const dcpi_stored *stored = NULL;
+    const uint8_t *bytes = NULL;
+    dcp_error local;
+    dcp_status status;
+    *data = NULL;
+    *size = 0;
+    if (!checkpoint || !name) return dcpi_fail(err, DCP_E_INVALID, "dcp_map: checkpoint or name is NULL");
+    status = dcpi_lazy_find(checkpoint, name, &stored, &local);
+    if (!status && stored->info.size > 0) status = dcpi_lazy_get(checkpoint, stored, 1, &bytes, &local);
+    if (status) return dcpi_report_error(status, &local, err);
+    *data = bytes;
+    *size = (size_t)stored->info.size;
+    return err ? dcpi_succeed(err) : DCP_OK;
+}
+DCPDEF void dcp_release(dcp_checkpoint *checkpoint, const char *name) {
+    dcp_checkpoint *c = checkpoint;
+    const dcpi_stored *stored = c && name ? dcpi_stored_find(c, name) : NULL;
+    dcpi_lazy *lazy = NULL;
+    uint8_t *copy;
+    if (!stored) return;
+    dcpi_mutex_lock(&c->lock);
+    if (c->lazy) lazy = &c->lazy[stored - c->tensors];
+    if (lazy && lazy->users > 0) lazy->users--;
+    if (!lazy || lazy->state != DCPI_LAZY_THERE || lazy->users > 0) { dcpi_mutex_unlock(&c->lock); return; }
+    copy = lazy->copy;                              /* under the lock: from here on it can be brought again */
+    memset(lazy, 0, sizeof *lazy);
+    if (!copy) dcpi_unmap_file(c, &c->files[c->pieces[stored->first]->shard]);
+    dcpi_mutex_unlock(&c->lock);
+    dcpi_free(copy);
+}
+
+/* ---- prefetch: one thread that maps one tensor after the other --------------------------------------------------- */
+static void dcpi_prefetch_run(void *checkpoint) {
+    dcp_checkpoint *c = (dcp_checkpoint *)checkpoint;
+    dcpi_prefetch *p = c->prefetch;
+    size_t i;
+    int64_t bytes = 0;
+    for (i = 0; i < p->count && !dcpi_flag_get(&p->stop); i++) {
+        const dcpi_stored *stored = NULL;
+        const uint8_t *data;
+        p->status = dcpi_lazy_find(c, p->tensors[i]->name, &stored, &p->error);
+        if (p->status == DCP_E_UNSUPPORTED) { p->status = DCP_OK; continue; }  /* of several pieces: read it */
+        if (!p->status && (!dcpi_add(bytes, stored->info.size, &bytes) || bytes > p->limit)) break;
+        if (!p->status && stored->info.size > 0) p->status = dcpi_lazy_get(c, stored, 0, &data, &p->error);
+        if (p->status) break;
+    }
+}
+static dcp_status dcpi_prefetch_end(dcp_checkpoint *c, int cancel, dcp_error *err) {
+    dcpi_prefetch *p = c->prefetch;
+    dcp_status status;
+    if (!p) return dcpi_succeed(err);
+    if (cancel) dcpi_flag_set(&p->stop, 1);
+    if (p->has_thread) dcpi_thread_join(&p->thread);
+    status = p->status;
+    if (status && err) *err = p->error;
+    dcpi_free((void *)p->tensors);
+    dcpi_free(p);
+    c->prefetch = NULL;
+    return status ? status : dcpi_succeed(err);
+}
+DCPDEF dcp_status dcp_prefetch(dcp_checkpoint *checkpoint, const dcp_select *select, int64_t max_bytes,
+                               dcp_error *err) {
+    dcp_checkpoint *c = checkpoint;
+    dcpi_prefetch *p;
+    dcp_status status;
+    if (!c || max_bytes < 0)
+        return dcpi_fail(err, DCP_E_INVALID, "dcp_prefetch: checkpoint is NULL, or max_bytes is negative");
+    (void)dcpi_prefetch_end(c, 1, NULL);                /* its error is not asked for any more */
+    p = (dcpi_prefetch *)dcpi_alloc_array(1, sizeof *p, err);
+    if (!p) return DCP_E_MEMORY;
+    p->limit = max_bytes ? max_bytes : (int64_t)c->op.io.memory_budget;
+    status = dcp_checkpoint_select(c, select, &p->tensors, &p->count, err);
+    if (status) { dcpi_free(p); return status; }
+    c->prefetch = p;
+    p->has_thread = DCPI_THREADS && dcpi_thread_start(&p->thread, dcpi_prefetch_run, c) == 0;
+    if (!p->has_thread) dcpi_prefetch_run(c);           /* no threads: in this call */
+    return dcpi_succeed(err);
+}
+DCPDEF dcp_status dcp_prefetch_wait(dcp_checkpoint *checkpoint, int cancel, dcp_error *err) {
+    if (!checkpoint) return dcpi_fail(err, DCP_E_INVALID, "dcp_prefetch_wait: checkpoint is NULL");
+    return dcpi_prefetch_end(checkpoint, cancel, err);
+}
+
+DCPDEF void dcp_close(dcp_checkpoint *checkpoint) {
+    if (!checkpoint) return;
+    (void)dcpi_prefetch_end(checkpoint, 1, NULL);
+    dcpi_checkpoint_free(checkpoint);
+}
+
+/* =====================================================================================================================
+ * >>inspect     A directory of checkpoints: list, latest, prune, sweep, remove. What removes takes commit files first,
+ *               syncs the directory, and only then takes data, so that a crash in between leaves files that no document
+ *               names, never a document that names missing files.
+ * ================================================================================================================== */
+
+/* ---- list -------------------------------------------------------------------------------------------------------- */
+typedef struct dcpi_listing { dcp_list_entry **entries; size_t count, capacity; dcpi_arena arena; } dcpi_listing;
+
+static void dcpi_listing_free(dcpi_listing *listing) {
+    dcpi_free((void *)listing->entries);
+    dcpi_arena_free(&listing->arena);
+    memset(listing, 0, sizeof *listing);
+}
+static const char *dcpi_text_or_empty(const char *text) { return text ? text : ""; }
+static const char *dcpi_listing_text(dcpi_listing *listing, const char *text, dcp_error *err) {  /* NULL: no memory */
+    text = dcpi_text_or_empty(text);
+    return dcpi_arena_text(&listing->arena, text, strlen(text), err);
+}
+static int dcpi_time_compare(const char *a, const char *b) {  /* as points in time; other texts come first */
+    int64_t a_seconds = INT64_MIN, b_seconds = INT64_MIN;
+    int a_rest = 0, b_rest = 0;
+    if (!dcpi_time_parse(a, &a_seconds, &a_rest)) a_seconds = INT64_MIN;
+    if (!dcpi_time_parse(b, &b_seconds, &b_rest)) b_seconds = INT64_MIN;
+    if (a_seconds != b_seconds) return a_seconds < b_seconds ? -1 : 1;
+    if (a_seconds != INT64_MIN) return a_rest < b_rest ? -1 : a_rest > b_rest;
+    return strcmp(a, b);
+}
+static int dcpi_list_compare(const void *a_, const void *b_) {     /* newest first: (sequence, step, timestamp, name) */
+    const dcp_list_entry *a = (const dcp_list_entry *)a_, *b = (const dcp_list_entry *)b_;
+    int order;
+    if (a->sequence != b->sequence) return a->sequence > b->sequence ? -1 : 1;
+    if (a->step != b->step) return a->step > b->step ? -1 : 1;
+    order = dcpi_time_compare(b->timestamp, a->timestamp);
+    return order ? order : strcmp(b->path, a->path);
+}
+static dcp_status dcpi_list_describe(dcpi_listing *listing, dcp_list_entry *entry, const dcp_metadata *m,
+                                     dcp_error *err) {
+    size_t s;
+    entry->sequence = m->sequence;
+    entry->epoch = m->has_training ? m->training.epoch : -1;
+    entry->step = m->has_training ? m->training.step : -1;
+    entry->timestamp = dcpi_listing_text(listing, m->timestamp, err);
+    entry->save_id = dcpi_listing_text(listing, m->save_id, err);
+    if (!entry->timestamp || !entry->save_id) return DCP_E_MEMORY;
+    entry->world_size = m->world_size;
+    for (s = 0; s < m->shard_count; s++) {
+        entry->tensors += (int64_t)m->shards[s].tensor_count;
+        if (entry->layout == DCP_LAYOUT_SINGLE || m->shards[s].file_size < 0) continue;
+        if (!dcpi_add(entry->bytes, m->shards[s].file_size, &entry->bytes)) entry->bytes = INT64_MAX;
+    }
+    return DCP_OK;
+}
+/* Valid: the document is intact and every file is there with its size; with DCP_VERIFY_ALL every byte is checked
+ * too. */
+static dcp_status dcpi_list_check_files(dcp_checkpoint *c, int trusts_proven, dcp_error *err) {
+    size_t s;
+    if (c->verify == DCP_VERIFY_ALL && !(trusts_proven && dcpi_proven_has(&c->place, c->commit_name, c->digest))) {
+        const dcp_status status = dcpi_verify_run(c, err);
+        if (!status) dcpi_proven_add(&c->place, c->commit_name, c->digest);
+        return status;
+    }
+    for (s = 0; s < c->metadata->shard_count; s++) {
+        dcpi_data_file *file;
+        int attempt = 0;
+        while (dcpi_data_file_acquire(c, (int)s, &file, err) != DCP_OK)
+            if (!dcpi_op_again(&c->op, ++attempt, "opening a file", err)) return err->status;
+        dcpi_data_file_release(c, file);
+    }
+    return DCP_OK;
+}
+typedef struct dcpi_list_order {
+    dcpi_op *op;
+    const dcpi_place *place;
+    dcp_verify_policy verify;
+    const dcp_verifier *verifier;
+    int64_t minimum_step;
+    int trusts_proven;                                  /* DCP_VERIFY_ALL reads only what is not known to be whole */
+} dcpi_list_order;
+
+/* Fills one entry: what its document says, and whether it is valid. The result is for what ends the listing itself. */
+enum { DCPI_LIST_ATTEMPTS = 20 };
+static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing, dcp_list_entry *entry,
+                                const char *name, dcp_error *err) {
+    dcp_open_desc open = DCP_ZERO;
+    dcp_checkpoint *c;
+    dcp_error why;
+    dcp_status status;
+    int replaced, attempt = 0;
+    dcp_object_info info;
+    char *key = dcpi_place_key(o->place, name, err);
+    if (!key) return DCP_E_MEMORY;
+    open.path = key;
+    open.verify = o->verify;
+    open.verifier = o->verifier;
+    open.minimum_step = o->minimum_step;
+    open.io = o->op->io;
+    open.io.storage = o->place->storage;
+    open.io.coordinator = NULL;                         /* this rank looks alone */
+    if (open.io.deadline_ms > 0)                        /* of all that is looked at together */
+        open.io.deadline_ms = dcpi_max(1, open.io.deadline_ms - (dcpi_os_monotonic_ms() - o->op->started_ms));
+    if (o->op->apart) open.io.progress = NULL;                /* that is the calling thread's */
+    do {                                                /* replaced while it is looked at: look again */
+        replaced = 0;
+        entry->tensors = 0;
+        entry->bytes = dcpi_storage_stat(o->place->storage, key, &info, NULL) == DCP_OK ? info.size : 0;
+        status = dcpi_open_phase(&open, "open", 0, &c, &why);
+        if (!status) status = dcpi_list_describe(listing, entry, c->metadata, &why);
+        if (!status) status = dcpi_list_check_files(c, o->trusts_proven, &why);
+        if (c && !dcpi_is_storage_error(status)) replaced = dcpi_load_was_replaced(c, status);
+        dcp_close(c);
+    } while (replaced && ++attempt < DCPI_LIST_ATTEMPTS);
+    dcpi_free(key);
+    if (dcpi_ends_all(status)) { if (err) *err = why; return status; }
+    entry->status = status;
+    entry->sys = why.sys;
+    entry->message = dcpi_listing_text(listing, status ? why.message : "", err);
+    return entry->message ? DCP_OK : DCP_E_MEMORY;
+}
+static dcp_status dcpi_list_add(const dcpi_list_order *o, dcpi_listing *listing, const char *name, dcp_error *err) {
+    const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(name);
+    void *memory = (void *)listing->entries;
+    const size_t size = strlen(o->place->shown) + strlen(name) + 1;
+    dcp_list_entry *entry = (dcp_list_entry *)dcpi_arena_zero(&listing->arena, sizeof *entry, err);
+    char *path = entry ? (char *)dcpi_arena_alloc(&listing->arena, size, err) : NULL;
+    if (!path || !dcpi_grow(&memory, &listing->capacity, listing->count + 1, sizeof *listing->entries, err))
+        return DCP_E_MEMORY;
+    listing->entries = (dcp_list_entry **)memory;
+    listing->entries[listing->count++] = entry;
+    (void)snprintf(path, size, "%s%s", o->place->shown, name);
+    entry->path = path;
+    entry->layout = kind->layout;
+    entry->step = entry->epoch = -1;
+    entry->timestamp = entry->save_id = entry->message = "";
+    return dcpi_list_one(o, listing, entry, name, err);
+}
+static dcp_status dcpi_list_sort(dcpi_listing *listing, dcp_error *err) {
+    return dcpi_sort((const void **)(void *)listing->entries, listing->count, dcpi_list_compare, err);
+}
+static dcp_status dcpi_listing_make(const dcpi_list_order *o, dcpi_listing *listing, dcp_error *err) {
+    dcpi_names names;
+    dcp_status status = dcpi_commits_list(o->place, &names, err);
+    size_t i;
+    memset(listing, 0, sizeof *listing);
+    for (i = 0; i < names.count && !status; i++) status = dcpi_list_add(o, listing, names.items[i], err);
+    dcpi_names_free(&names);
+    if (!status) status = dcpi_list_sort(listing, err);
+    if (status) dcpi_listing_free(listing);
+    return status;
+}
+/* Copies an entry's texts to `to` (NULL: nowhere); returns their size. */
+static size_t dcpi_list_pack(dcp_list_entry *entry, char *to) {
+    const char **const texts[] = { &entry->path, &entry->timestamp, &entry->save_id, &entry->message };
+    size_t used = 0, size, i;
+    for (i = 0; i < DCPI_COUNT(texts); i++, used += size) {
+        size = strlen(*texts[i]) + 1;
+        if (!to) continue;
+        memcpy(to + used, *texts[i], size);
+        *texts[i] = to + used;
+    }
+    return used;
+}
+typedef struct dcpi_listed { dcp_list_entry *entries; size_t count; } dcpi_listed;
+/* The caller's: one allocation holds the entries and their texts. */
+static dcp_status dcpi_listing_pack(const dcpi_listing *listing, dcpi_listed *out, dcp_error *err) {
+    size_t size = (listing->count ? listing->count : 1) * sizeof *out->entries, i;
+    char *at;
+    for (i = 0; i < listing->count; i++) size += dcpi_list_pack(listing->entries[i], NULL);
+    out->entries = (dcp_list_entry *)dcpi_alloc(size, err);
+    if (!out->entries) return DCP_E_MEMORY;
+    at = (char *)(out->entries + listing->count);
+    for (i = 0; i < listing->count; i++) {
+        out->entries[i] = *listing->entries[i];
+        at += dcpi_list_pack(&out->entries[i], at);
+    }
+    out->count = listing->count;
+    return DCP_OK;
+}
+static dcpi_list_order dcpi_list_order_of(dcpi_op *op, const dcpi_place *place, dcp_verify_policy verify,
+                                          const dcp_verifier *verifier) {
+    dcpi_list_order o = DCP_ZERO;
+    o.op = op;
+    o.place = place;
+    o.verify = verify;
+    o.verifier = verifier;
+    return o;
+}
+
+/* ---- work in a directory: by this process, or led: rank 0 works, and all ranks learn the outcome ----------------- */
+typedef struct dcpi_led {
+    const char *call; const dcp_io *io; dcp_report *report;
+    const char *where; int is_path;                     /* a directory, or the path of a checkpoint */
+    uint64_t same;                                      /* what else is the same on all ranks */
+    const void *desc; void *out;
+    dcp_status (*work)(dcpi_op *op, dcpi_place *place, const void *desc, void *out, dcp_error *err);
+    dcpi_team_make make;                                /* what rank 0 tells the others of `out`, */
+    void (*take)(dcpi_op *op, void *out);               /* and what they make of it: it cannot fail */
+    dcp_error argument;                                 /* what is wrong with the arguments */
+    dcpi_op op;
+} dcpi_led;
+
+static dcpi_led dcpi_led_of(const char *call, const dcp_io *io, dcp_report *report, const char *where,
+                            const void *desc,
+                            dcp_status (*work)(dcpi_op *, dcpi_place *, const void *, void *, dcp_error *)) {
+    dcpi_led led = DCP_ZERO;
+    led.call = call;
+    led.io = io;
+    led.report = report;
+    led.where = where;
+    led.desc = desc;
+    led.work = work;
+    return led;
+}
+static dcp_status dcpi_led_work(void *led, dcp_error *err) {
+    dcpi_led *l = (dcpi_led *)led;
+    const char *where = dcpi_text_or_empty(l->where);
+    dcpi_place place = DCP_ZERO;
+    dcp_status status = dcpi_op_check(&l->op, err);
+    if (!status && l->is_path) status = dcpi_place_open(&place, l->io->storage, where, 0, err);
+    else if (!status) {
+        dcpi_op_phase(&l->op, DCP_PHASE_OPEN, 0);
+        status = dcpi_place_open_directory(&place, l->io->storage, where, 0, err);
+        if (status == DCP_E_NOT_FOUND)
+            (void)dcpi_fail(err, status, "there is no checkpoint in \"%s\": no such directory", where);
+    }
+    if (!status) status = l->work(&l->op, &place, l->desc, l->out, err);
+    dcpi_place_close(&place);
+    return status;
+}
+static dcp_status dcpi_led_call(dcpi_led *l, dcp_error *err) {
+    dcpi_op *op = &l->op;
+    dcp_error local, team;
+    dcp_status status, joined;
+    dcpi_report_clear(l->report);
+    status = dcpi_op_begin(op, l->io, &local);
+    joined = dcpi_team_begin(op, l->call, &team);
+    dcpi_team_same(&op->team, l->where, l->same);
+    if (!status && joined) { status = joined; local = team; }
+    if (!status && l->argument.status) { status = l->argument.status; local = l->argument; }
+    status = dcpi_team_done(op, status, &local);
+    if (!status && op->team.rank == 0) status = dcpi_op_errand(op, dcpi_led_work, l, &local);
+    status = dcpi_team_down(op, status, l->make, l->out, DCPI_DOWN_LAST | DCPI_DOWN_SAME, &local);
+    if (!status && op->team.rank != 0) l->take(op, l->out);
+    dcpi_team_end(op);
+    dcpi_op_tell_warnings(op, l->report);
+    return dcpi_report_error(status, &local, err);
+}
+static dcp_status dcpi_list_work(dcpi_op *op, dcpi_place *place, const void *list, void *out, dcp_error *err) {
+    const dcp_list_desc *desc = (const dcp_list_desc *)list;
+    const dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
+    dcpi_listing listing;
+    dcp_status status = dcpi_listing_make(&o, &listing, err);
+    if (!status) status = dcpi_listing_pack(&listing, (dcpi_listed *)out, err);
+    dcpi_listing_free(&listing);
+    return status;
+}
+DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, size_t *count, dcp_error *err) {
+    dcp_error local;
+    dcpi_led led;
+    dcpi_listed listed = DCP_ZERO;
+    dcp_status status;
+    *entries = NULL;
+    *count = 0;
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_list: desc is NULL");
+    dcpi_report_clear(desc->report);
+    led = dcpi_led_of("list", &desc->io, desc->report, desc->directory, desc, dcpi_list_work);
+    led.out = &listed;
+    status = dcpi_op_begin(&led.op, &desc->io, &local);
+    if (!status) status = dcpi_led_work(&led, &local);
+    dcpi_op_tell_warnings(&led.op, desc->report);
+    *entries = listed.entries;
+    *count = listed.count;
+    return dcpi_report_error(status, &local, err);
+}
+
+/* ---- latest ------------------------------------------------------------------------------------------------------ */
+/* A candidate that is not valid: returned where it might be the newest, else skipped. */
+static dcp_status dcpi_latest_skip(const dcpi_list_order *o, const char *name, dcp_status status, int sys,
+                                   const char *message,
+                                   dcp_error *newest, dcp_error *err) {
+    if (dcpi_is_storage_error(status) || dcpi_is_beyond(status))
+        return dcpi_fail_sys(err, status, sys, "%s", message);
+    if (status == DCP_E_NOT_FOUND) return dcpi_succeed(err);            /* removed since it was listed */
+    if (newest->status == DCP_OK) (void)dcpi_fail_sys(newest, status, sys, "%s", message);
+    dcpi_op_log(o->op, DCP_LOG_WARNING, "skipped %s%s: %s", o->place->shown, name, message);
+    return dcpi_succeed(err);
+}
+/* Looks at one group of equal sequence numbers, the newest first: documents need to be read in full only until a valid
+ * one is found. */
+static dcp_status dcpi_latest_group(const dcpi_list_order *o, dcpi_candidate **group, size_t count, char **path,
+                                    dcp_error *newest, dcp_error *err) {
+    dcpi_listing listing = DCP_ZERO;
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < count && !status; i++) status = dcpi_list_add(o, &listing, group[i]->name, err);
+    if (!status) status = dcpi_list_sort(&listing, err);
+    for (i = 0; i < listing.count && !status && !*path; i++) {
+        const dcp_list_entry *e = listing.entries[i];
+        if (e->status)
+            status = dcpi_latest_skip(o, e->path + strlen(o->place->shown), e->status, e->sys, e->message, newest, err);
+        else if ((*path = dcpi_copy_text(e->path, err)) == NULL) status = DCP_E_MEMORY;
+    }
+    dcpi_listing_free(&listing);
+    return status;
+}
+/* Those that claim nothing get their number from the whole document. */
+static dcp_status dcpi_latest_ask(const dcpi_list_order *o, dcpi_candidates *all, dcp_error *newest, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = all->count; i-- > 0 && !status;) {
+        dcpi_candidate *c = all->order[i];
+        dcp_error why;
+        if (c->number != DCPI_CLAIM_UNKNOWN) continue;
+        status = dcpi_candidate_read(o->op, o->place, o->verifier, c, &why);
+        if (!status) continue;
+        if (dcpi_is_trouble(status) && !dcpi_is_storage_error(status)) { *err = why; return status; }
+        status = dcpi_latest_skip(o, c->name, status, why.sys, why.message, newest, err);
+        dcpi_candidates_drop(all, i);
+    }
+    return status ? status : dcpi_candidates_sort(all, err);
+}
+static dcp_status dcpi_latest_search(const dcpi_list_order *o, const dcpi_names *names, char **path, dcp_error *err) {
+    dcpi_candidates all;
+    dcp_error newest, other;
+    size_t i, end;
+    dcp_status status = dcpi_candidates_make(o->op, o->place, names, 0, &all, err);
+    (void)dcpi_succeed(&newest);
+    (void)dcpi_succeed(&other);
+    if (!status) status = dcpi_latest_ask(o, &all, &other, err);
+    for (i = 0; i < all.count && !status && !*path; i = end) {
+        for (end = i + 1; end < all.count && all.order[end]->number == all.order[i]->number;) end++;
+        status = dcpi_latest_group(o, all.order + i, end - i, path, &newest, err);
+    }
+    dcpi_candidates_free(&all);
+    if (status || *path) return status;
+    if (newest.status || other.status) { *err = newest.status ? newest : other; return err->status; }
+    return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint in \"%s\"",
+                     o->place->shown[0] ? o->place->shown : ".");
+}
+static dcp_status dcpi_latest_work(dcpi_op *op, dcpi_place *place, const void *latest, void *path, dcp_error *err) {
+    const dcp_latest_desc *desc = (const dcp_latest_desc *)latest;
+    dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
+    dcpi_names names;
+    dcp_status status = dcpi_commits_list(place, &names, err);
+    o.minimum_step = desc->minimum_step;
+    if (status) return status;
+    status = dcpi_latest_search(&o, &names, (char **)path, err);
+    dcpi_names_free(&names);
+    return status;
+}
+static dcp_status dcpi_latest_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
+    char *const *path = (char *const *)user;
+    (void)rank; (void)err;
+    dcpi_put_text(message, *path);
+    return DCP_OK;
+}
+/* Without memory of its own: the path takes over the message's. */
+static void dcpi_latest_take(dcpi_op *op, void *path) {
+    dcpi_peer *lead = op->team.peers;
+    dcpi_wire body = dcpi_message_body(lead->message, lead->size);
+    const char *text = dcpi_get_text(&body);
+    *(char **)path = (char *)lead->message;
+    memmove(lead->message, text, strlen(text) + 1);
+    lead->message = NULL;
+}
+DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error *err) {
+    dcpi_led led;
+    dcp_status status;
+    *path = NULL;
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_latest: desc is NULL");
+    led = dcpi_led_of("latest", &desc->io, desc->report, desc->directory, desc, dcpi_latest_work);
+    led.same = (uint64_t)desc->verify;
+    led.out = path;
+    led.make = dcpi_latest_make;
+    led.take = dcpi_latest_take;
+    status = dcpi_led_call(&led, err);
+    if (status) { dcp_free(*path); *path = NULL; }
+    return status;
+}
+
+/* ---- what was removed -------------------------------------------------------------------------------------------- */
+DCPDEF void dcp_removal_free(dcp_removal *removal) {
+    size_t i;
+    if (!removal) return;
+    for (i = 0; i < removal->path_count; i++) dcpi_free(removal->paths[i]);
+    dcpi_free(removal->paths);
+    memset(removal, 0, sizeof *removal);
+}
+/* Removes a file of the place (or, in a dry run, does not) and notes it. token: only that version; NULL: whichever. */
+static dcp_status dcpi_removal_take(dcp_removal *removal, const dcpi_place *place, const char *name, const char *token,
+                                    int dry_run, dcp_error *err) {
+    dcp_object_info info;
+    char **paths, *path;
+    dcp_status status = dcpi_place_stat(place, name, &info, err);
+    if (status == DCP_E_NOT_FOUND) return dcpi_succeed(err);
+    if (!status && !dry_run) status = dcpi_place_remove(place, name, token, err);
+    if (status) return status;
+    paths = (char **)DCP_REALLOC(removal->paths, (removal->path_count + 1) * sizeof *paths);
+    if (!paths) return dcpi_no_memory(err, (removal->path_count + 1) * sizeof *paths);
+    removal->paths = paths;
+    path = dcpi_text_join(place->shown, name, err);
+    if (!path) return DCP_E_MEMORY;
+    paths[removal->path_count++] = path;
+    removal->bytes += info.size;
+    return DCP_OK;
+}
+
+/* What is not found once the directory has been read is no answer to whether there is one, or a checkpoint. */
+static dcp_status dcpi_removal_vanished(dcp_status status, dcp_error *err) {
+    if (status != DCP_E_NOT_FOUND) return status;
+    return err->status = DCP_E_IO;
+}
+
+/* For the other ranks: bytes, checkpoints, the number of paths, the paths. */
+static dcp_status dcpi_removal_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
+    const dcp_removal *removal = (const dcp_removal *)user;
+    size_t i;
+    (void)rank; (void)err;
+    dcpi_put64(message, removal->bytes);
+    dcpi_put64(message, (int64_t)removal->checkpoints);
+    dcpi_put64(message, (int64_t)removal->path_count);
+    for (i = 0; i < removal->path_count; i++) dcpi_put_text(message, removal->paths[i]);
+    return DCP_OK;
+}
+static dcp_status dcpi_removal_read(dcpi_wire *body, dcp_removal *removal, dcp_error *err) {
+    size_t count;
+    removal->bytes = dcpi_get64(body);
+    removal->checkpoints = (size_t)dcpi_get64(body);
+    count = (size_t)dcpi_get64(body);
+    if (count > dcpi_wire_left(body)) body->failed = 1;
+    removal->paths = body->failed ? NULL : (char **)dcpi_alloc_array(count, sizeof *removal->paths, err);
+    while (removal->paths && removal->path_count < count) {
+        char *path = dcpi_copy_text(dcpi_get_text(body), err);
+        if (!path) return DCP_E_MEMORY;
+        removal->paths[removal->path_count++] = path;
+    }
+    return removal->paths || body->failed ? dcpi_wire_end(body, "removal", 0, err) : DCP_E_MEMORY;
+}
+/* Without memory for the paths there are none, and a warning. */
+static void dcpi_removal_learn(dcpi_op *op, void *removal) {
+    dcpi_wire body = dcpi_message_body(op->team.peers[0].message, op->team.peers[0].size);
+    dcp_error err;
+    if (dcpi_removal_read(&body, (dcp_removal *)removal, &err) == DCP_OK) return;
+    dcpi_op_log(op, DCP_LOG_WARNING, "the files are removed, but their list is not whole on rank %d: %s", op->team.rank,
+                err.message);
+}
+/* What prune, remove and sweep have in common. removal: where the caller wants it, or NULL. */
+static dcp_status dcpi_removal_call(dcpi_led *led, dcp_removal *removal, dcp_error *err) {
+    dcp_removal unasked = DCP_ZERO;
+    dcp_status status;
+    led->out = removal ? removal : &unasked;
+    led->make = dcpi_removal_make;
+    led->take = dcpi_removal_learn;
+    status = dcpi_led_call(led, err);
+    dcp_removal_free(&unasked);
+    return status;
+}
+
+/* ---- prune and remove: commit files, directory sync, data that nobody names -------------------------------------- */
+enum { DCPI_REMOVE_AT_ONCE = 128 };                 /* commit files that go together: each one's lock is an open file */
+typedef struct dcpi_remover {
+    dcpi_op *op;
+    const dcpi_place *place;
+    int dry_run;
+    /* prune: what was chosen. Where somebody is saving, or has saved since, the checkpoint stays. NULL: whatever is
+     * there goes */
+    const dcpi_listing *chosen;
+    dcp_removal *removal;
+    dcpi_names commits, data, prefixes;                 /* that go; what they name; whose locks are held */
+    dcpi_lock locks[DCPI_REMOVE_AT_ONCE];
+    char tokens[DCPI_REMOVE_AT_ONCE][DCP_TOKEN_SIZE];   /* of the commit files, as they were read; not in a dry run */
+} dcpi_remover;
+
+/* The first bytes of a name as a prefix; 0: no checkpoint is called so. */
+static int dcpi_prefix_of(const char *name, size_t length, char prefix[DCP_LIMIT_PREFIX + 1]) {
+    if (length == 0 || length > DCP_LIMIT_PREFIX) return 0;
+    memcpy(prefix, name, length);
+    prefix[length] = '\0';
+    return 1;
+}
+/* The lock of that commit file's prefix, unless it is held already: a prefix may have two. DCP_PENDING: it stays, and
+ * so does the commit file. */
+static dcp_status dcpi_remove_lock(dcpi_remover *r, const char *commit, dcp_error *err) {
+    char prefix[DCP_LIMIT_PREFIX + 1];
+    const size_t length = strlen(commit) - strlen(dcpi_commit_kind_of(commit)->suffix);
+    size_t i;
+    dcp_status status;
+    if (r->dry_run || !dcpi_prefix_of(commit, length, prefix)) return DCP_OK;
+    for (i = 0; i < r->prefixes.count; i++) if (strcmp(r->prefixes.items[i], prefix) == 0) return DCP_OK;
+    status = dcpi_lock_take_to_remove(r->op, r->place, prefix, 1, &r->locks[r->prefixes.count], err);
+    if (status == DCP_E_EXISTS && r->chosen) {
+        dcpi_op_log(r->op, DCP_LOG_WARNING, "%s stays: %s", commit, err->message);
+        (void)dcpi_succeed(err);
+        return DCP_PENDING;
+    }
+    if (status) return status;
+    status = dcpi_names_add(&r->prefixes, prefix, err);
+    if (status) dcpi_lock_release(&r->locks[r->prefixes.count]);
+    return status;
+}
+static int dcpi_remove_is_chosen(const dcpi_remover *r, const char *commit, const dcp_metadata *m) {
+    size_t i;
+    if (!r->chosen) return 1;
+    for (i = 0; i < r->chosen->count; i++) {
+        const dcp_list_entry *e = r->chosen->entries[i];
+        if (strcmp(e->path + strlen(r->place->shown), commit) != 0) continue;
+        return e->sequence == m->sequence && strcmp(e->save_id, dcpi_text_or_empty(m->save_id)) == 0 &&
+               strcmp(e->timestamp, dcpi_text_or_empty(m->timestamp)) == 0;
+    }
+    return 0;
+}
+/* A commit file that is about to go: what it names is added to data, with the lock held and while it can still be
+ * read. */
+static dcp_status dcpi_remove_note(dcpi_remover *r, const char *commit, dcp_error *err) {
+    const int is_single = dcpi_commit_kind_of(commit)->layout == DCP_LAYOUT_SINGLE;
+    dcpi_document document;
+    int goes = 1;
+    dcp_status status = dcpi_op_check(r->op, err), looked;
+    if (!status) status = dcpi_remove_lock(r, commit, err);
+    if (status) return status == DCP_PENDING ? DCP_OK : status;
+    if (!r->dry_run) r->tokens[r->commits.count][0] = '\0';
+    if (is_single && !r->chosen) return dcpi_names_add(&r->commits, commit, err);
+    looked = dcpi_document_read(r->op, r->place, commit, NULL, &document, err);
+    if (r->chosen) goes = !looked && dcpi_remove_is_chosen(r, commit, document.metadata);
+    if (!r->dry_run) memcpy(r->tokens[r->commits.count], document.info.token, DCP_TOKEN_SIZE);
+    if (!looked && goes && !is_single) status = dcpi_names_add_data(&r->data, commit, document.metadata, err);
+    dcpi_document_free(&document);
+    if (looked == DCP_E_MEMORY || dcpi_is_storage_error(looked)) return looked;
+    if (!status && goes) status = dcpi_names_add(&r->commits, commit, err);
+    if (!goes)
+        dcpi_op_log(r->op, DCP_LOG_WARNING, "%s stays: a checkpoint was saved there since they were listed",
+                    commit);
+    else if (looked)
+        dcpi_op_log(r->op, DCP_LOG_WARNING, "cannot tell which files %s names; they are left to sweep: %s", commit,
+                    err->message);
+    return status ? status : dcpi_succeed(err);
+}
+/* With the locks held. */
+static dcp_status dcpi_remove_commits(dcpi_remover *r, int *has_pool, dcp_error *err) {
+    const dcpi_names *commits = &r->commits;
+    dcp_status status = DCP_OK;
+    size_t i;
+    /* what stays must be durable before what goes does: who saved it may have died between its rename and its sync
+     * (G1) */
+    if (!r->dry_run && commits->count > 0) status = dcpi_place_sync(r->place, err);
+    for (i = 0; i < commits->count && !status; i++) {
+        *has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST;
+        status = dcpi_removal_take(r->removal, r->place, commits->items[i], r->dry_run ? NULL : r->tokens[i],
+                                   r->dry_run, err);
+        if (!status) r->removal->checkpoints++;
+        else if (status == DCP_E_EXISTS && r->chosen) {
+            dcpi_op_log(r->op, DCP_LOG_WARNING, "%s stays: %s", commits->items[i], err->message);
+            status = dcpi_succeed(err);
+        }
+    }
+    if (!status && !r->dry_run && commits->count > 0) status = dcpi_place_sync(r->place, err);
+    return status;
+}
+/* Then the files of `data` that nobody names. */
+static dcp_status dcpi_remove_files(dcpi_remover *r, dcp_error *err) {
+    /* those that are there again are other ones */
+    const dcpi_names *going = r->dry_run ? &r->commits : NULL;
+    dcpi_names *data = &r->data;
+    dcpi_refs refs = DCP_ZERO;
+    dcpi_lock lock = DCP_ZERO;
+    int has_pool = 0;
+    size_t i;
+    dcp_status status = dcpi_remove_commits(r, &has_pool, err);
+    if (!status && has_pool && data->count > 0 && !r->dry_run) {
+        if (dcpi_pool_lock_take(r->op, r->place, &lock, &status, err))
+            status = dcpi_removal_present(r->place, data, err);
+        else if (!status) dcpi_names_free(data);        /* nothing to do any more */
+    }
+    if (!status && has_pool && data->count > 0)
+        status = dcpi_refs_settle(r->op, r->place, going, NULL, DCP_GRACE_SECONDS, NULL, &refs, err);
+    else if (!status && data->count > 0) status = dcpi_refs_collect(r->op, r->place, going, NULL, &refs, err);
+    if (refs.unread > 0)
+        dcpi_op_log(r->op, DCP_LOG_WARNING, "%d commit files could not be read, so no data files were removed",
+                    refs.unread);
+    if (!status) status = dcpi_names_sort(data, err);
+    for (i = 0; i < data->count && !status && refs.unread == 0 && !refs.pending; i++) {
+        if (i > 0 && strcmp(data->items[i], data->items[i - 1]) == 0) continue;         /* two of them shared it */
+        if (!dcpi_names_has(&refs.names, data->items[i]))
+            status = dcpi_removal_take(r->removal, r->place, data->items[i], NULL, r->dry_run, err);
+    }
+    dcpi_lock_release(&lock);
+    dcpi_names_free(&refs.names);
+    return status;
+}
+/* Some at a time, but for a dry run: the documents that stay are read once each time. */
+static dcp_status dcpi_remove_some(dcpi_remover *r, char *const *commits, size_t count, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < count && !status; i++) status = dcpi_remove_note(r, commits[i], err);
+    if (!status) status = dcpi_own_strike(r->op, r->place, &r->data, err);
+    if (!status) status = dcpi_remove_files(r, err);
+    for (i = 0; i < r->prefixes.count; i++) dcpi_lock_release(&r->locks[i]);
+    dcpi_names_free(&r->prefixes);
+    dcpi_names_free(&r->commits);
+    dcpi_names_free(&r->data);
+    return status;
+}
+/* commits: names of the commit files that go, sorted here: all who remove ask for locks in one order, so none waits for
+ * ever. */
+static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, dcpi_names *commits, int dry_run,
+                                          const dcpi_listing *chosen, void *removal, dcp_error *err) {
+    dcpi_remover *r = (dcpi_remover *)dcpi_alloc_array(1, sizeof *r, err);
+    const size_t most = dry_run ? SIZE_MAX : (size_t)DCPI_REMOVE_AT_ONCE;
+    size_t at, n;
+    dcp_status status = r ? dcpi_names_sort(commits, err) : DCP_E_MEMORY;
+    if (!r) return status;
+    r->op = op;
+    r->place = place;
+    r->dry_run = dry_run;
+    r->chosen = chosen;
+    r->removal = (dcp_removal *)removal;
+    for (at = 0; at < commits->count && !status; at += n) {
+        n = commits->count - at < most ? commits->count - at : most;
+        status = dcpi_remove_some(r, commits->items + at, n, err);
+    }
+    dcpi_free(r);
+    return dcpi_removal_vanished(status, err);          /* the commit files were there */
+}
+/* Of the valid entries, newest first: which go. */
+static dcp_status dcpi_prune_choose(const dcp_prune_desc *desc, const dcpi_place *place, const dcpi_listing *listing,
+                                    dcpi_names *going, dcp_error *err) {
+    int kept = 0, keep_last = desc->keep_last > 0 ? desc->keep_last : 1;
+    size_t i;
+    dcp_status status = DCP_OK;
+    for (i = 0; i < listing->count && !status; i++) {
+        const dcp_list_entry *e = listing->entries[i];
+        if (e->status != DCP_OK) continue;
+        if (kept++ < keep_last) continue;
+        if (desc->keep_every > 0 && e->step >= 0 && e->step % desc->keep_every == 0) continue;
+        status = dcpi_names_add(going, e->path + strlen(place->shown), err);
+    }
+    return status;
+}
+/* Before anything older goes, what is kept instead has been read and verified once, or was written by this process.
+ * What turns out to be damaged is not kept instead of anything. */
+static dcp_status dcpi_prune_prove(const dcpi_list_order *order, const dcp_prune_desc *desc, dcpi_listing *listing,
+                                   dcp_error *err) {
+    const int keep_last = desc->keep_last > 0 ? desc->keep_last : 1;
+    dcpi_list_order o = *order;
+    dcp_status status = DCP_OK;
+    int kept = 0;
+    size_t i;
+    o.verify = DCP_VERIFY_ALL;
+    o.trusts_proven = 1;
+    for (i = 0; i < listing->count && kept < keep_last && !status; i++) {
+        dcp_list_entry *e = listing->entries[i];
+        if (e->status != DCP_OK) continue;
+        status = dcpi_list_one(&o, listing, e, e->path + strlen(o.place->shown), err);
+        if (status) break;
+        if (!e->status) kept++;
+        else dcpi_op_log(o.op, DCP_LOG_WARNING, "%s does not count as kept: %s", e->path, e->message);
+    }
+    return status;
+}
+static dcp_status dcpi_prune_work(dcpi_op *op, dcpi_place *place, const void *prune, void *removal, dcp_error *err) {
+    const dcp_prune_desc *desc = (const dcp_prune_desc *)prune;
+    const dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
+    dcpi_listing listing;
+    dcpi_names going = DCP_ZERO;
+    dcp_status status = dcpi_listing_make(&o, &listing, err);
+    if (!status) status = dcpi_prune_choose(desc, place, &listing, &going, err);
+    if (!status && going.count > 0 && desc->verify == DCP_VERIFY_TOUCHED) {
+        dcpi_names_free(&going);
+        status = dcpi_prune_prove(&o, desc, &listing, err);
+        if (!status) status = dcpi_prune_choose(desc, place, &listing, &going, err);
+    }
+    if (!status) status = dcpi_remove_checkpoints(op, place, &going, desc->dry_run, &listing, removal, err);
+    dcpi_names_free(&going);
+    dcpi_listing_free(&listing);
+    return status;
+}
+DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dcp_error *err) {
+    dcpi_led led;
+    if (removal) memset(removal, 0, sizeof *removal);
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_prune: desc is NULL");
+    led = dcpi_led_of("prune", &desc->io, desc->report, desc->directory, desc, dcpi_prune_work);
+    led.same = (uint64_t)desc->keep_last << 32 ^ (uint64_t)desc->keep_every ^ (uint64_t)(desc->dry_run != 0) << 63;
+    if (desc->keep_last < 0 || desc->keep_every < 0)
+        (void)dcpi_fail(&led.argument, DCP_E_INVALID, "dcp_prune: keep_last and keep_every must not be negative");
+    return dcpi_removal_call(&led, removal, err);
+}
+/* The commit file or files that a path means, whatever state they are in. */
+static dcp_status dcpi_remove_find(const dcpi_place *place, dcpi_names *commits, dcp_error *err) {
+    dcp_object_info info;
+    dcp_status status;
+    if (dcpi_commit_kind_of(place->name)) {
+        status = dcpi_place_stat(place, place->name, &info, err);
+        if (status) return dcpi_storage_absent(status, err->sys, err);
+        return dcpi_names_add(commits, place->name, err);
+    }
+    status = dcpi_commit_find(place, place->name, commits, err);
+    if (status || commits->count > 0) return status;
+    return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\"", place->shown, place->name);
+}
+static dcp_status dcpi_remove_work(dcpi_op *op, dcpi_place *place, const void *desc, void *removal, dcp_error *err) {
+    dcpi_names commits = DCP_ZERO;
+    dcp_status status = dcpi_remove_find(place, &commits, err);
+    (void)desc;
+    if (!status) status = dcpi_remove_checkpoints(op, place, &commits, 0, NULL, removal, err);
+    dcpi_names_free(&commits);
+    return status;
+}
+DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, dcp_error *err) {
+    dcpi_led led;
+    if (removal) memset(removal, 0, sizeof *removal);
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_remove: desc is NULL");
+    led = dcpi_led_of("remove", &desc->io, desc->report, desc->path, desc, dcpi_remove_work);
+    led.is_path = 1;
+    if (!desc->path) (void)dcpi_fail(&led.argument, DCP_E_INVALID, "dcp_remove: path is not set");
+    return dcpi_removal_call(&led, removal, err);
+}
+
+/* ---- sweep: what killed saves left ------------------------------------------------------------------------------- */
+typedef struct dcpi_sweep {
+    const dcp_sweep_desc *desc;
+    dcpi_op *op; const dcpi_place *place;
+    dcp_removal *removal;
+    int64_t grace; dcpi_age age;
+    dcpi_lock lock; int has_lock;       /* of the pool; has_lock 0: somebody else has it, or nothing is to be removed */
+    dcpi_names locks;                                   /* prefixes that have a lock file */
+    dcpi_names found, folders;                          /* folders: still to be looked into */
+    dcp_error *err;
+} dcpi_sweep;
+static int dcpi_sweep_is_data(const char *name) { return !dcpi_is_temporary(name) && !dcpi_is_intent(name); }
+
+/* Of a lock's file the age says nothing: whether somebody holds it does. */
+static int dcpi_sweep_is_lock(const dcpi_sweep *sweep, const char *name, const dcp_object_info *info) {
+    if (!dcpi_is_lock(name) || strchr(name, '/') || info->size > DCPI_LOCK_TEXT) return 0;
+    return !sweep->desc->dry_run || !dcpi_age_protects(&sweep->age, info->modified_ns);
+}
+static dcp_status dcpi_sweep_look(void *user, const char *key, const dcp_object_info *info) {
+    dcpi_sweep *sweep = (dcpi_sweep *)user;
+    const char *name = dcpi_place_name(sweep->place, key);
+    if (dcpi_sweep_is_lock(sweep, name, info)) return dcpi_names_add(&sweep->locks, name, sweep->err);
+    if (dcpi_age_protects(&sweep->age, info->modified_ns)) return DCP_OK;
+    if (dcpi_sweep_is_data(name) && !dcpi_is_pool_name(name, sweep->desc->plain_names) &&
+        (strchr(name, '/') || !dcpi_is_shard_name(name, sweep->desc->plain_names))) return DCP_OK;
+    return dcpi_names_add(&sweep->found, name, sweep->err);
+}
+static dcp_status dcpi_sweep_folder(void *user, const char *key, const dcp_object_info *info) {
+    dcpi_sweep *sweep = (dcpi_sweep *)user;
+    (void)info;
+    return dcpi_names_add(&sweep->folders, key, sweep->err);
+}
+/* The folders of manifests, and all below them but directories of checkpoints. */
+static dcp_status dcpi_sweep_pool(dcpi_sweep *sweep, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(dcpi_pool_folders) && !status; i++) {
+        char *key = dcpi_place_key(sweep->place, dcpi_pool_folders[i], err);
+        status = key ? dcpi_names_add(&sweep->folders, key, err) : DCP_E_MEMORY;
+        dcpi_free(key);
+    }
+    while (sweep->folders.count > 0 && !status) {
+        char *folder = sweep->folders.items[--sweep->folders.count];
+        int is_own = 0;
+        status = dcpi_op_check(sweep->op, err);
+        if (!status) status = dcpi_own_directory(sweep->place, folder, &is_own, err);
+        if (!status && !is_own)
+            status = dcpi_storage_list(sweep->place->storage, folder, DCP_LIST_OBJECTS, dcpi_sweep_look, sweep, err);
+        if (!status && !is_own)
+            status = dcpi_storage_list(sweep->place->storage, folder, DCP_LIST_DIRECTORIES, dcpi_sweep_folder, sweep,
+                                       err);
+        /* not there, or a link: not ours */
+        if (status == DCP_E_NOT_FOUND || status == DCP_E_INVALID) status = dcpi_succeed(err);
+        dcpi_free(folder);
+    }
+    return status;
+}
+static int dcpi_sweep_prefix(const char *shard_name, char prefix[DCP_LIMIT_PREFIX + 1]) {
+    return dcpi_prefix_of(shard_name, dcpi_shard_prefix(shard_name, strlen(shard_name), 1), prefix);
+}
+/* Counts the commit file that may name this shard file if it is there, but a listing does not show it (a symbolic link,
+ * say) or it cannot be looked at: what it names, nobody knows. */
+static dcp_status dcpi_sweep_count_hidden(const dcpi_sweep *sweep, const char *shard_name, int *unread,
+                                          dcp_error *err) {
+    dcpi_names ignored = DCP_ZERO;
+    char prefix[DCP_LIMIT_PREFIX + 1];
+    dcp_status status;
+    if (!dcpi_sweep_prefix(shard_name, prefix)) return DCP_OK;
+    status = dcpi_commit_find(sweep->place, prefix, &ignored, err);
+    dcpi_names_free(&ignored);
+    if (status == DCP_OK || status == DCP_E_MEMORY) return status;
+    ++*unread;
+    return dcpi_succeed(err);
+}
+static dcp_status dcpi_sweep_take(const dcpi_sweep *sweep, const char *name, int dry_run, dcp_error *err) {
+    return dcpi_removal_take(sweep->removal, sweep->place, name, NULL, dry_run, err);
+}
+static dcp_status dcpi_sweep_clock(dcpi_sweep *sweep, dcp_error *err) {
+    int64_t now_ns = 0;
+    const dcp_status status = dcpi_place_now(sweep->op, sweep->place, &now_ns, err);
+    sweep->age = dcpi_age_of(now_ns, sweep->grace);
+    sweep->err = err;
+    return status;
+}
+static dcp_status dcpi_sweep_list(dcpi_sweep *sweep, dcp_error *err) {
+    return dcpi_place_list(sweep->place, DCP_LIST_OBJECTS, dcpi_sweep_look, sweep, err);
+}
+static dcp_status dcpi_sweep_temporaries(const dcpi_sweep *sweep, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < sweep->found.count && !status; i++) {
+        status = dcpi_op_check(sweep->op, err);
+        if (!status && !dcpi_sweep_is_data(sweep->found.items[i]))
+            status = dcpi_sweep_take(sweep, sweep->found.items[i], sweep->desc->dry_run, err);
+    }
+    return status;
+}
+static void dcpi_sweep_free(dcpi_sweep *sweep) {
+    dcpi_names_free(&sweep->found);
+    dcpi_names_free(&sweep->locks);
+    dcpi_names_free(&sweep->folders);
+}
+/* A save whose intent went looks for it between writing its document and the rename. It has looked too early, and its
+ * document's temporary file is there by now, or it will look too late: so these files go once more. */
+static dcp_status dcpi_sweep_temporaries_again(const dcpi_sweep *sweep, dcp_error *err) {
+    dcpi_sweep again = DCP_ZERO;
+    size_t i = 0;
+    dcp_status status;
+    while (i < sweep->found.count && !dcpi_is_intent(sweep->found.items[i])) i++;
+    if (i == sweep->found.count || sweep->desc->dry_run) return DCP_OK;
+    again.desc = sweep->desc;
+    again.op = sweep->op;
+    again.place = sweep->place;
+    again.removal = sweep->removal;
+    again.grace = sweep->grace;
+    status = dcpi_sweep_clock(&again, err);
+    if (!status) status = dcpi_sweep_list(&again, err);
+    if (!status) status = dcpi_sweep_temporaries(&again, err);
+    dcpi_sweep_free(&again);
+    return status;
+}
+/* Whether it has a lock's text, as far as a killed process came with it, or what a power cut leaves of it: nothing,
+ * zeros, as many bytes of any kind. The name alone may be another program's. */
+static dcp_status dcpi_sweep_lock_text(const dcpi_sweep *sweep, const char *name, int *is_ours, dcp_error *err) {
+    char text[DCPI_LOCK_TEXT] = { 0 };
+    dcpi_handle file;
+    size_t i, size;
+    dcp_status status = dcpi_place_open_file(sweep->place, name, &file, err);
+    *is_ours = 0;
+    if (status) return status;
+    size = (size_t)dcpi_max(0, dcpi_min(file.info.size, DCPI_LOCK_TEXT));
+    if (size > 0) status = dcpi_handle_read(&file, 0, text, size, err);
+    for (i = 0; i < size && text[i] == '\0'; i++) { }
+    *is_ours = i == size || file.info.size == DCPI_LOCK_TEXT ||
+               memcmp(text, dcpi_lock_words, (size_t)dcpi_min((int64_t)size, sizeof dcpi_lock_words - 1)) == 0;
+    dcpi_handle_close(&file);
+    return status;
+}
+/* L7. One lock file, if nobody holds it: it goes when the lock is let go. */
+static dcp_status dcpi_sweep_lock(const dcpi_sweep *sweep, const char *name, const char *prefix, dcp_error *err) {
+    const int dry_run = sweep->desc->dry_run;
+    dcpi_lock lock = DCP_ZERO;
+    int is_ours = 0;
+    dcp_status status = dcpi_sweep_lock_text(sweep, name, &is_ours, err);
+    if (!status && is_ours && !dry_run) status = dcpi_lock_take(sweep->op, sweep->place, prefix, 0, &lock, err);
+    if (!status && is_ours && (dry_run || lock.held)) status = dcpi_sweep_take(sweep, name, 1, err);
+    dcpi_lock_release(&lock);
+    if (status == DCP_OK || status == DCP_E_MEMORY) return status;
+    if (status != DCP_E_NOT_FOUND && status != DCP_PENDING)
+        dcpi_op_log(sweep->op, DCP_LOG_WARNING, "%s stays: %s", name, err->message);
+    return dcpi_succeed(err);
+}
+static dcp_status dcpi_sweep_locks(const dcpi_sweep *sweep, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < sweep->locks.count && !status; i++) {
+        const char *name = sweep->locks.items[i];
+        char prefix[DCP_LIMIT_PREFIX + 1];
+        if (!dcpi_prefix_of(name, strlen(name) - (sizeof dcpi_lock_suffix - 1), prefix)) continue;
+        status = dcpi_op_check(sweep->op, err);
+        /* the one that this sweep has had */
+        if (status || (sweep->has_lock && strcmp(prefix, dcpi_pool_lock) == 0)) continue;
+        status = dcpi_sweep_lock(sweep, name, prefix, err);
+    }
+    return status;
+}
+/* A plain name that no document names: with its lock held, it is still the old file, or it is a new one, which
+ * stays. */
+static dcp_status dcpi_sweep_plain(const dcpi_sweep *sweep, const char *name, dcp_error *err) {
+    char prefix[DCP_LIMIT_PREFIX + 1];
+    dcp_object_info info;
+    dcpi_lock lock;
+    dcp_status status;
+    if (!dcpi_sweep_prefix(name, prefix)) return dcpi_sweep_take(sweep, name, 0, err);
+    status = dcpi_lock_take_to_remove(sweep->op, sweep->place, prefix, 0, &lock, err);
+    if (status) return status == DCP_PENDING ? dcpi_succeed(err) : status;
+    status = dcpi_place_stat(sweep->place, name, &info, err);
+    if (!status && !dcpi_age_protects(&sweep->age, info.modified_ns)) status = dcpi_sweep_take(sweep, name, 0, err);
+    else if (status == DCP_E_NOT_FOUND) status = dcpi_succeed(err);
+    dcpi_lock_release(&lock);
+    return status;
+}
+static dcp_status dcpi_sweep_data(const dcpi_sweep *sweep, dcp_error *err) {
+    const int dry_run = sweep->desc->dry_run;
+    dcpi_refs refs;
+    size_t i;
+    dcp_status status = dcpi_refs_settle(sweep->op, sweep->place, NULL, sweep->desc->verifier, sweep->grace, NULL,
+                                         &refs, err);
+    if (!sweep->has_lock && !dry_run) refs.pending = 1;
+    for (i = 0; i < sweep->found.count && !status; i++)
+        if (dcpi_sweep_is_data(sweep->found.items[i]))
+            status = dcpi_sweep_count_hidden(sweep, sweep->found.items[i], &refs.unread, err);
+    if (!status && refs.unread > 0)
+        dcpi_op_log(sweep->op, DCP_LOG_WARNING,
+                    "%d commit files could not be read and verified: only temporary files are swept, since those may "
+                    "name any data file", refs.unread);
+    for (i = 0; i < sweep->found.count && !status && refs.unread == 0; i++) {
+        const char *name = sweep->found.items[i];
+        status = dcpi_op_check(sweep->op, err);
+        if (status || !dcpi_sweep_is_data(name) || dcpi_names_has(&refs.names, name) ||
+            (refs.pending && dcpi_is_pool_name(name, 1))) continue;
+        if (!dry_run && dcpi_removal_needs_lock(name)) status = dcpi_sweep_plain(sweep, name, err);
+        else status = dcpi_sweep_take(sweep, name, dry_run, err);
+    }
+    dcpi_names_free(&refs.names);
+    return status;
+}
+/* Candidates first, documents after them: a file that a save has just begun to name is too young to be a candidate.
+ * Temporary files and intents before data: a save that is swept while it is under way then cannot commit any more, or
+ * has committed, and its document shows. */
+static dcp_status dcpi_sweep_run(dcpi_sweep *sweep, dcp_error *err) {
+    const int dry_run = sweep->desc->dry_run;
+    int was_listed;
+    dcp_status status = dcpi_sweep_clock(sweep, err);   /* this makes the directory, if it is not there */
+    if (!status && !dry_run)
+        sweep->has_lock = dcpi_pool_lock_take(sweep->op, sweep->place, &sweep->lock, &status, err);
+    if (!status) status = dcpi_sweep_list(sweep, err);
+    was_listed = !status;
+    if (!status) status = dcpi_sweep_pool(sweep, err);
+    /* a commit file that is gone must stay gone before its data goes (G2) */
+    if (!status) status = dcpi_place_sync(sweep->place, err);
+    if (!status) status = dcpi_sweep_temporaries(sweep, err);
+    if (!status) status = dcpi_sweep_temporaries_again(sweep, err);
+    if (!status) status = dcpi_sweep_data(sweep, err);
+    dcpi_lock_release(&sweep->lock);
+    if (!status) status = dcpi_sweep_locks(sweep, err);
+    if (!status && !dry_run && sweep->removal->path_count > 0) status = dcpi_place_sync(sweep->place, err);
+    return was_listed ? dcpi_removal_vanished(status, err) : status;
+}
+static dcp_status dcpi_sweep_work(dcpi_op *op, dcpi_place *place, const void *desc, void *removal, dcp_error *err) {
+    dcpi_sweep sweep = DCP_ZERO;
+    dcp_status status;
+    sweep.desc = (const dcp_sweep_desc *)desc;
+    sweep.op = op;
+    sweep.place = place;
+    sweep.removal = (dcp_removal *)removal;
+    sweep.grace = sweep.desc->grace_seconds ? dcpi_max(sweep.desc->grace_seconds, 0) : (int64_t)DCP_GRACE_SECONDS;
+    status = dcpi_sweep_run(&sweep, err);
+    dcpi_sweep_free(&sweep);
+    return status;
+}
+DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err) {
+    dcpi_led led;
+    if (removal) memset(removal, 0, sizeof *removal);
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_sweep: desc is NULL");
+    led = dcpi_led_of("sweep", &desc->io, desc->report, desc->directory, desc, dcpi_sweep_work);
+    led.same = (uint64_t)desc->grace_seconds << 2 ^ (uint64_t)(desc->plain_names != 0) << 1 ^ (desc->dry_run != 0);
+    return dcpi_removal_call(&led, removal, err);
+}
+
+/* ---- documents through a storage (declared in >>api_documents) --------------------------------------------------- */
+static dcp_status dcpi_file_place(dcp_storage *storage, const char *path, int create, const dcp_io *io, dcpi_op *op,
+                                  dcpi_place *place, dcp_error *err) {
+    const dcp_io none = DCP_ZERO;
+    dcp_status status = dcpi_op_begin(op, io ? io : &none, err);
+    memset(place, 0, sizeof *place);
+    if (!path) return dcpi_fail(err, DCP_E_INVALID, "path is NULL");
+    if (!status) status = dcpi_op_check(op, err);
+    if (!status) status = dcpi_place_open(place, storage, path, create, err);
+    if (!status) dcpi_op_watch(op, place->storage);
+    return status;
+}
+static dcp_status dcpi_file_end(dcpi_op *op, dcpi_place *place, dcp_status status, dcp_error *why, dcp_error *err) {
+    status = dcpi_object_end(op, status, why, err);
+    dcpi_place_close(place);
+    return status;
+}
+static dcp_status dcpi_document_file(dcp_storage *storage, const char *path, int what, const dcp_verifier *verifier,
+                                     const dcp_io *io, dcpi_document *out, dcp_error *err) {
+    dcp_error local;
+    dcpi_op op;
+    dcpi_place place;
+    dcp_status status = dcpi_file_place(storage, path, 0, io, &op, &place, &local);
+    memset(out, 0, sizeof *out);
+    if (!status) status = dcpi_document_get(&op, &place, place.name, what, verifier, out, NULL, &local);
+    return dcpi_file_end(&op, &place, status, &local, err);
+}
+DCPDEF dcp_status dcp_metadata_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier,
+                                         const dcp_io *io, dcp_metadata **out, dcp_error *err) {
+    dcpi_document document;
+    const dcp_status status = dcpi_document_file(storage, path, 0, verifier, io, &document, err);
+    *out = document.metadata;
+    return status;
+}
+/* Replaces a file, atomically and durably. */
+static dcp_status dcpi_file_publish(dcp_storage *storage, const char *path, const char *text, size_t size,
+                                    const dcp_io *io, dcp_error *err) {
+    dcpi_op op;
+    dcpi_place place;
+    dcp_status status = dcpi_file_place(storage, path, 1, io, &op, &place, err);
+    char *key = status ? NULL : dcpi_place_key(&place, place.name, err);
+    if (!status) status = key ? dcpi_place_sync_all(&place, err) : DCP_E_MEMORY;
+    if (!status) status = dcpi_object_publish(&op, place.storage, key, text, size, err);
+    dcpi_free(key);
+    return dcpi_file_end(&op, &place, status, err, err);
+}
+DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path, const dcp_metadata *metadata,
+                                          const dcp_signer *signer, const dcp_io *io, dcp_error *err) {
+    dcp_error local;
+    char *text = NULL;
+    size_t size;
+    dcp_status status = dcp_metadata_write(metadata, signer, &text, &size, &local);
+    if (!status) status = dcpi_file_publish(storage, path, text, size, io, &local);
+    dcpi_free(text);
+    return dcpi_report_error(status, &local, err);
+}
+#if !DCP_NO_MANIFEST
+DCPDEF dcp_status dcp_manifest_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier,
+                                         const dcp_io *io, dcp_manifest **out, dcp_error *err) {
+    dcpi_document document;
+    const dcp_status status = dcpi_document_file(storage, path, DCPI_READ_MANIFEST, verifier, io, &document, err);
+    *out = NULL;
+    if (status) return status;
+    *out = (dcp_manifest *)dcpi_meta_of(document.metadata)->kept;       /* out of what was made from it */
+    dcpi_meta_of(document.metadata)->kept = NULL;
+    dcp_metadata_free(document.metadata);
+    return status;
+}
+DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path, const dcp_manifest *manifest,
+                                          const dcp_signer *signer, const dcp_io *io, dcp_error *err) {
+    const int yaml = path && (dcpi_ends_with(path, ".yaml") || dcpi_ends_with(path, ".yml"));
+    dcp_error local;
+    char *text = NULL;
+    size_t size;
+    dcp_status status = dcp_manifest_write(manifest, yaml, signer, &text, &size, &local);
+    if (!status) status = dcpi_file_publish(storage, path, text, size, io, &local);
+    dcpi_free(text);
+    return dcpi_report_error(status, &local, err);
+}
+#endif /* !DCP_NO_MANIFEST */
+
+/* =====================================================================================================================
  * >>save        How a checkpoint is made (DESIGN 4). The stages in the order in which they run; rank 0 alone does what
  *               is marked 0, and what differs between the layouts is in a table (struct dcpi_layout). All of it comes
  *               together at the end of this chapter: "the flow of a save".
@@ -20934,2683 +23611,6 @@ DCPDEF dcp_status dcp_saver_close(dcp_saver *saver, dcp_error *err) {
     dcpi_free(saver);
     return status;
 }
-/* Whether a load may have failed since the commit file is another one than when it was opened. */
-typedef struct dcpi_now { dcp_checkpoint *c; uint8_t digest[32]; } dcpi_now;
-static dcp_status dcpi_now_look(void *now, dcp_error *err) {
-    dcpi_now *n = (dcpi_now *)now;
-    return dcpi_document_digest(&n->c->op, &n->c->place, n->c->commit_name, n->digest, NULL, err);
-}
-static int dcpi_load_was_replaced(dcp_checkpoint *c, dcp_status failure) {
-    dcpi_now now;
-    dcp_error ignored;
-    dcp_status status;
-    if (failure != DCP_E_INCOMPLETE && failure != DCP_E_CHECKSUM && !dcpi_is_storage_error(failure)) return 0;
-    if (!c->metadata) return 0;                         /* it was not opened yet */
-    now.c = c;
-    status = dcpi_op_errand(&c->op, dcpi_now_look, &now, &ignored);
-    return !dcpi_is_trouble(status) && memcmp(now.digest, c->digest, sizeof now.digest) != 0;
-}
-/* Rank 0, before it tells of a failure: all are to open the checkpoint again, if it was replaced. Later is too late:
- * the others have returned. */
-static void dcpi_load_note_replaced(dcp_checkpoint *c, dcp_status status) {
-    dcpi_team *t = &c->op.team;
-    if (t->rank == 0 && !dcpi_team_is_over(t) && dcpi_load_was_replaced(c, status)) t->over |= DCPI_OVER_AGAIN;
-}
-
-/* =====================================================================================================================
- * >>load        How bytes come back (DESIGN 5). The stages, in the order in which they run:
- *
- *   open       the document, checked: >>index
- *   match      wanted tensors with stored ones: names, types, shapes, and which pieces hold them
- *   plan       the boxes that a wanted tensor and its pieces share, and the byte ranges ("items") to read for them,
- *              sorted by file and offset
- *   share      several ranks, share_reads: who reads what several need, for all of them
- *   read       a crew takes runs of neighbouring items; reads each with one request                G7: through bounded
- *              buffers
- *   verify     the blocks touched, before their bytes are used                                     G4
- *   scatter    into memory, perhaps strided, or a device
- * ================================================================================================================== */
-typedef struct dcpi_load dcpi_load;
-static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err);
-static dcp_status dcpi_load_allocate(dcpi_load *l, dcp_error *err);
-static dcp_status dcpi_load_plan(dcpi_load *l, dcp_error *err);
-static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err);
-static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err);
-static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err);
-
-#define DCPI_LOAD_LEAVES 1024                           /* leaves verified in one go, at most */
-/* between neighbours, read and thrown away, is cheaper than another request */
-#define DCPI_LOAD_GAP ((int64_t)64 * 1024)
-#define DCPI_NO_SOURCE SIZE_MAX                         /* an item that is only verified */
-
-typedef struct dcpi_source {                            /* a box that one wanted tensor gets from one piece */
-    dcp_tensor *wanted;
-    const dcpi_piece *piece;
-    dcpi_walk walk;
-} dcpi_source;
-typedef struct dcpi_item {                 /* bytes of a piece to read: a block, or a part of one that needs no check */
-    const dcp_tensor_metadata *meta;                    /* the piece's; NULL: a gap of the file, which must be zero */
-    size_t source;
-    int shard;
-    int64_t begin, end;                                 /* within the piece; of a gap: within the file */
-    int64_t at;                                         /* of `begin` in the file */
-} dcpi_item;
-
-typedef struct dcpi_shared {                            /* bytes that several ranks need; one reads them */
-    const dcpi_item **items; size_t count;              /* this rank's items with them */
-    int reader;
-    const uint8_t *others; int other_count;             /* the reader's: the ranks that get them, 4 bytes each */
-} dcpi_shared;
-
-struct dcpi_load {
-    dcp_checkpoint *checkpoint;
-    dcpi_op *op;
-    dcp_tensor *wanted; size_t wanted_count;
-    int rank;                                           /* whose private tensors; -1: this rank's own */
-    int is_new;                                         /* the one wanted tensor gets its memory here */
-    int check;                                          /* verify block digests, and that gaps are zero */
-    uint8_t *image; int64_t image_at;           /* or NULL: where a whole shard goes, from that byte of its file on */
-    dcpi_source *sources; size_t source_count, source_capacity;
-    dcpi_item *items; size_t item_count, item_capacity;
-    const dcpi_item **order; size_t order_count;        /* sorted; once shared, only what this rank reads for itself */
-    int share;
-    dcpi_shared *shared; size_t shared_count;           /* in the order that all ranks go through them */
-    const dcpi_item **shared_items;
-    uint8_t *share_plan;                                /* rank 0's message, which `others` point into */
-    size_t chunk;                                       /* bytes of a worker's buffer */
-    int64_t large;                                      /* items of so many bytes are read straight to their place */
-    /* with a device a worker has two: one is read into while the other is copied from */
-    const dcp_device *device; int buffer_count;
-    dcpi_devices devices;
-    /* shared, under crew.lock */
-    dcpi_crew crew;
-    size_t next;
-    int64_t bytes_done;
-    /* requests that failed and were tried again; what the first one met */
-    int repeated; dcp_error repeated_for;
-    dcp_error refused;                                  /* why the device gave no staging memory */
-};
-
-static dcpi_load dcpi_load_of(dcp_checkpoint *c, dcpi_op *op, int check) {
-    dcpi_load l = DCP_ZERO;
-    l.checkpoint = c;
-    l.op = op;
-    l.check = check;
-    return l;
-}
-static void dcpi_load_free(dcpi_load *l) {
-    dcpi_devices_end(&l->devices);
-    dcpi_free(l->shared);
-    dcpi_free((void *)l->shared_items);
-    dcpi_free(l->share_plan);
-    dcpi_free((void *)l->order);
-    dcpi_free(l->items);
-    dcpi_free(l->sources);
-}
-/* One read: tensors may be NULL with count 0. is_new: of one tensor, whose data is to be allocated. */
-static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tensors, size_t count, int rank, int is_new,
-                                dcp_error *err) {
-    dcpi_load l = dcpi_load_of(c, op, c->verify != DCP_VERIFY_NONE);
-    dcp_status status;
-    l.wanted = tensors;
-    l.wanted_count = count;
-    l.rank = rank;
-    l.is_new = is_new;
-    l.share = c->share_reads && op->team.world_size > 1;
-    status = dcpi_load_match(&l, err);
-    if (!status && is_new) status = dcpi_load_allocate(&l, err);
-    if (!status) status = dcpi_load_plan(&l, err);
-    if (l.share) status = dcpi_load_share(&l, status, err);
-    if (!status) status = dcpi_load_read(&l, err);
-    if (!status) status = dcpi_load_read_shared(&l, err);
-    dcpi_load_free(&l);
-    return status;
-}
-
-/* ---- match ------------------------------------------------------------------------------------------------------- */
-/* Of a private tensor: are the pieces of all ranks one value? Then it loads everywhere. */
-static int dcpi_match_all_equal(const dcp_checkpoint *c, const dcpi_stored *stored) {
-    const dcpi_piece *const *pieces = &c->pieces[stored->first];
-    const dcp_tensor_metadata *a = pieces[0]->meta;
-    int i;
-    if (stored->info.piece_count != c->metadata->world_size || a->block_size == 0 || !a->placement) return 0;
-    for (i = 1; i < stored->info.piece_count; i++) {
-        const dcp_tensor_metadata *b = pieces[i]->meta;
-        if (dcp_dtype_parse(a->data_type) != dcp_dtype_parse(b->data_type)) return 0;
-        if (a->size != b->size || a->ndim != b->ndim || a->block_size != b->block_size ||
-            a->block_count != b->block_count) return 0;
-        if (memcmp(a->shape, b->shape, sizeof a->shape) != 0 ||
-            (a->block_count && memcmp(a->block_checksums, b->block_checksums, a->block_count * 32) != 0)) return 0;
-    }
-    return 1;
-}
-/* Nothing says that each rank has one of them: a seed's document where they are as many as ranks at most is taken
- * so. */
-static int dcpi_match_is_parts(const dcp_checkpoint *c, const dcpi_stored *stored) {
-    if (c->pieces[stored->first]->meta->placement) return 0;
-    return c->manifest || stored->info.piece_count > c->metadata->world_size;
-}
-/* The piece of a private tensor that is meant, as a tensor of its own; else an error that says what would work. */
-static dcp_status dcpi_match_private(const dcpi_load *l, const dcpi_stored *stored, dcpi_stored *own, dcp_error *err) {
-    const dcp_checkpoint *c = l->checkpoint;
-    const dcpi_team *t = &c->op.team;
-    const int is_given = l->rank >= 0, rank = is_given ? l->rank : t->rank;
-    size_t at = stored->first, end = at + (size_t)stored->info.piece_count;
-    if (!is_given && dcpi_match_is_parts(c, stored))
-        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": %s lists %d parts of it, and does not say how they fit "
-                         "together (no global_shape); read each with dcp_read_rank, as of rank 0 to %d",
-                         stored->info.name, c->path, stored->info.piece_count, stored->info.piece_count - 1);
-    if (is_given || !dcpi_match_all_equal(c, stored)) {
-        if (!is_given && c->metadata->world_size != t->world_size) at = end;
-        while (at < end && c->metadata->shards[c->pieces[at]->shard].rank != rank) at++;
-    }
-    if (at == end && is_given)
-        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\": rank %d stored none (%d ranks did)", stored->info.name,
-                         rank, stored->info.piece_count);
-    if (at == end)
-        return dcpi_fail(err, DCP_E_MISMATCH,
-                         "tensor \"%s\" is private to each of the %d ranks that saved it, and they differ; read one "
-                         "with dcp_read_rank, or save it as DCP_PLACE_REPLICATED or with global_shape",
-                         stored->info.name, c->metadata->world_size);
-    own->first = at;
-    own->info.piece_count = 1;
-    dcpi_stored_fill(c, own);
-    if (dcpi_piece_is_whole(c->pieces[at]->meta)) return DCP_OK;
-    return dcpi_fail(err, DCP_E_FORMAT, "%s: tensor \"%s\" is private, but its piece is not whole", c->path,
-                     stored->info.name);
-}
-static dcp_status dcpi_match_check(const dcp_tensor *t, const dcp_tensor_info *info, dcp_error *err) {
-    char wanted[200], stored[200];
-    if (t->dtype != info->dtype)
-        return dcpi_fail(err, DCP_E_MISMATCH,
-                         "tensor \"%s\" is stored as %s, but wanted as %s; types are not converted", t->name,
-                         info->dtype_name, dcp_dtype_name(t->dtype));
-    if (t->ndim != info->ndim || memcmp(dcpi_global_shape(t), info->shape, sizeof t->shape) != 0)
-        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is stored with shape %s, but wanted with %s", t->name,
-                         dcpi_shape_text(info->ndim, info->shape, stored, sizeof stored),
-                         dcpi_shape_text(t->ndim, dcpi_global_shape(t), wanted, sizeof wanted));
-    if (t->dtype == DCP_OPAQUE && memcmp(t->shape, info->shape, sizeof t->shape) != 0)
-        return dcpi_fail(err, DCP_E_UNSUPPORTED, "tensor \"%s\" has the unknown type %s and can only be read whole",
-                         t->name, info->dtype_name);
-    return DCP_OK;
-}
-static dcp_status dcpi_match_add(dcpi_load *l, dcp_tensor *t, const dcpi_piece *piece, dcp_error *err) {
-    void *memory = l->sources;
-    if (!dcpi_grow(&memory, &l->source_capacity, l->source_count + 1, sizeof *l->sources, err)) return DCP_E_MEMORY;
-    l->sources = (dcpi_source *)memory;
-    memset(&l->sources[l->source_count], 0, sizeof *l->sources);
-    l->sources[l->source_count].wanted = t;
-    l->sources[l->source_count++].piece = piece;
-    return DCP_OK;
-}
-/* The pieces that meet the wanted box: those whose first dimension can reach it are found by search, then looked at one
- * by one. */
-static dcp_status dcpi_match_sharded(dcpi_load *l, dcp_tensor *t, const dcpi_stored *stored, dcp_error *err) {
-    const dcpi_piece *const *pieces = &l->checkpoint->pieces[stored->first];
-    int64_t offset[DCP_MAX_DIMS], shape[DCP_MAX_DIMS];
-    size_t low = 0, high = (size_t)stored->info.piece_count, i;
-    while (t->ndim > 0 && low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (pieces[middle]->meta->global_offset[0] > t->global_offset[0] - stored->longest) high = middle;
-        else low = middle + 1;
-    }
-    for (i = low; i < (size_t)stored->info.piece_count; i++) {
-        const dcp_tensor_metadata *meta = pieces[i]->meta;
-        dcp_status status = DCP_OK;
-        if (t->ndim > 0 && meta->global_offset[0] >= t->global_offset[0] + t->shape[0]) break;
-        if (dcpi_box_meet(t->ndim, t->global_offset, t->shape, meta->global_offset, meta->shape, offset, shape))
-            status = dcpi_match_add(l, t, pieces[i], err);
-        if (status) return status;
-    }
-    return DCP_OK;
-}
-/* That the sources found for a tensor, sources[first..], cover the wanted box, each element once. */
-static dcp_status dcpi_match_covered(dcpi_load *l, const dcp_tensor *t, size_t first, dcp_error *err) {
-    size_t count = l->source_count - first, i;
-    char text[200];
-    dcpi_tiling tiling;
-    dcpi_tile *tiles = (dcpi_tile *)dcpi_alloc_array(count, sizeof *tiles, err), **order;
-    dcpi_tiles result;
-    order = tiles ? (dcpi_tile **)dcpi_alloc_array(count, sizeof *order, err) : NULL;
-    if (!order) { dcpi_free(tiles); return DCP_E_MEMORY; }
-    for (i = 0; i < count; i++) {
-        tiles[i].offset = l->sources[first + i].piece->meta->global_offset;
-        tiles[i].shape = l->sources[first + i].piece->meta->shape;
-        tiles[i].tag = i;
-        order[i] = &tiles[i];
-    }
-    result = dcpi_tiling_check(&tiling, t->ndim, order, count, t->global_offset, t->shape);
-    dcpi_free(order);
-    dcpi_free(tiles);
-    if (result == DCPI_TILES_NO_MEMORY) return dcpi_no_memory(err, count * sizeof *tiles);
-    if (result == DCPI_TILES_OVERLAP)
-        return dcpi_fail(err, DCP_E_FORMAT, "%s: stored pieces of tensor \"%s\" overlap", l->checkpoint->path, t->name);
-    if (result == DCPI_TILES_IRREGULAR)
-        return dcpi_fail(err, DCP_E_LIMIT, "%s: the pieces of tensor \"%s\" are cut too irregularly to check",
-                         l->checkpoint->path, t->name);
-    if (tiling.has_hole)
-        return dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": no rank stored %s of it", t->name,
-                         dcpi_box_text(t->ndim, tiling.hole_offset, tiling.hole_shape, text, sizeof text));
-    return DCP_OK;
-}
-/* The one piece that is all of a tensor, or NULL. */
-static const dcpi_piece *dcpi_match_whole(const dcp_checkpoint *c, const dcpi_stored *stored) {
-    const dcpi_piece *piece = c->pieces[stored->first];
-    return stored->info.piece_count == 1 && dcpi_piece_is_whole(piece->meta) ? piece : NULL;
-}
-static dcp_status dcpi_match_stored(dcpi_load *l, dcp_tensor *t, const dcpi_stored *stored, dcp_error *err) {
-    const size_t first = l->source_count;
-    const dcpi_piece *whole;
-    dcpi_stored own = DCP_ZERO;
-    dcp_status status = DCP_OK;
-    if (l->rank >= 0 && stored->info.placement == DCP_PLACE_SHARDED)
-        return dcpi_fail(err, DCP_E_MISMATCH,
-                         "tensor \"%s\" is sharded, not private: read it, or a box of it, with dcp_read", t->name);
-    if (stored->info.placement == DCP_PLACE_PRIVATE) {
-        status = dcpi_match_private(l, stored, &own, err);
-        stored = &own;
-    }
-    if (!status) status = dcpi_match_check(t, &stored->info, err);
-    if (status || (t->dtype != DCP_OPAQUE && dcpi_tensor_bytes(t) == 0)) return status;
-    whole = dcpi_match_whole(l->checkpoint, stored);
-    if (whole) return dcpi_match_add(l, t, whole, err);
-    if (t->dtype == DCP_OPAQUE)
-        return dcpi_fail(err, DCP_E_UNSUPPORTED,
-                         "tensor \"%s\" has the unknown type %s, and what is stored is not the whole of it", t->name,
-                         stored->info.dtype_name);
-    status = dcpi_match_sharded(l, t, stored, err);
-    return status ? status : dcpi_match_covered(l, t, first, err);
-}
-static dcp_status dcpi_match_one(dcpi_load *l, dcp_tensor *t, dcp_error *err) {
-    const dcpi_stored *stored;
-    dcp_status status = dcpi_tensor_check(t, 0, err);
-    if (!status && !l->is_new) status = dcpi_tensor_check_data(t, err);
-    t->status = DCP_OK;
-    if (status) return status;
-    stored = dcpi_stored_find(l->checkpoint, t->name);
-    if (stored) return dcpi_match_stored(l, t, stored, err);
-    if (t->optional) { t->status = DCP_E_NOT_FOUND; return DCP_OK; }
-    return dcpi_fail(err, DCP_E_MISMATCH,
-                     "tensor \"%s\" is not in %s, which has %" PRIu64 " others (set optional if it may be absent)",
-                     t->name, l->checkpoint->path, (uint64_t)l->checkpoint->tensor_count);
-}
-static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err) {
-    size_t i;
-    if (l->wanted_count > 0 && !l->wanted) return dcpi_fail(err, DCP_E_INVALID, "read: tensors is NULL");
-    for (i = 0; i < l->wanted_count; i++) {
-        dcp_status status = dcpi_match_one(l, &l->wanted[i], err);
-        if (status) return status;
-    }
-    return dcpi_devices_begin(&l->devices, l->wanted, l->wanted_count, err);
-}
-
-/* That a file is there, with its size. */
-static dcp_status dcpi_load_see(dcp_checkpoint *c, dcpi_op *op, int shard, dcp_error *err) {
-    dcpi_data_file *file;
-    const dcp_status status = dcpi_data_file_see(c, op, shard, &file, err);
-    if (!status) dcpi_data_file_release(c, file);
-    return status;
-}
-/* A document may claim a tensor that no memory holds: nothing is allocated before each file with a part of it is there
- * with its size, and the parts have been found to make the whole (G8). */
-static dcp_status dcpi_load_allocate(dcpi_load *l, dcp_error *err) {
-    const dcpi_stored *stored = dcpi_stored_find(l->checkpoint, l->wanted->name);
-    dcp_status status = DCP_OK;
-    size_t i;
-    for (i = 0; i < l->source_count && !status; i++)
-        if (i == 0 || l->sources[i].piece->shard != l->sources[i - 1].piece->shard)
-            status = dcpi_load_see(l->checkpoint, l->op, l->sources[i].piece->shard, err);
-    if (status) return status;
-    l->wanted->data = dcpi_alloc((size_t)stored->info.size, err);
-    return l->wanted->data ? DCP_OK : DCP_E_MEMORY;
-}
-
-/* ---- plan -------------------------------------------------------------------------------------------------------- */
-static dcp_status dcpi_plan_walk(dcpi_source *source, dcp_error *err) {
-    const dcp_tensor *t = source->wanted;
-    const dcp_tensor_metadata *meta = source->piece->meta;
-    int64_t offset[DCP_MAX_DIMS] = {0}, shape[DCP_MAX_DIMS] = {0}, in_piece[DCP_MAX_DIMS] = {0},
-                                   in_memory[DCP_MAX_DIMS] = {0}, stride[DCP_MAX_DIMS] = {0};
-    int d;
-    if (t->dtype == DCP_OPAQUE) {                       /* bytes, whole */
-        shape[0] = meta->size;
-        stride[0] = 1;
-        (void)dcpi_walk_make(&source->walk, 1, 8, shape, shape, in_piece, in_memory, stride);
-        return DCP_OK;
-    }
-    (void)dcpi_box_meet(t->ndim, t->global_offset, t->shape, meta->global_offset, meta->shape, offset, shape);
-    for (d = 0; d < t->ndim; d++) {
-        in_piece[d] = offset[d] - meta->global_offset[d];
-        in_memory[d] = offset[d] - t->global_offset[d];
-    }
-    /* a device is told offsets in the piece, and knows its strides */
-    if (t->device) dcpi_row_major(t->ndim, t->shape, stride);
-    else dcpi_effective_stride(t, stride);
-    if (dcpi_walk_make(&source->walk, t->ndim, dcp_dtype_bits(t->dtype), shape, meta->shape, in_piece, in_memory,
-                       stride)) return DCP_OK;
-    return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": the box cuts a byte, which holds two elements of %s", t->name,
-                     dcp_dtype_name(t->dtype));
-}
-static dcp_status dcpi_plan_add(dcpi_load *l, const dcp_tensor_metadata *meta, size_t source, int shard, int64_t begin,
-                                int64_t end, dcp_error *err) {
-    dcpi_item item;
-    void *memory = l->items;
-    item.meta = meta;
-    item.source = source;
-    item.shard = shard;
-    item.begin = begin;
-    item.end = end;
-    item.at = begin + (meta ? meta->offset : 0);
-    if (!dcpi_grow(&memory, &l->item_capacity, l->item_count + 1, sizeof item, err)) return DCP_E_MEMORY;
-    l->items = (dcpi_item *)memory;
-    l->items[l->item_count++] = item;
-    return DCP_OK;
-}
-/* Whole blocks where their digests are checked, else just the range that is needed. */
-static dcp_status dcpi_plan_items(dcpi_load *l, size_t source, dcp_error *err) {
-    const dcpi_source *from = &l->sources[source];
-    const dcp_tensor_metadata *meta = from->piece->meta;
-    int64_t step = l->check && meta->block_size ? meta->block_size : DCPI_CHUNK, begin = 0, first, last;
-    dcp_status status = DCP_OK;
-    while (!status && begin < meta->size && dcpi_walk_range(&from->walk, begin, meta->size, &first, &last)) {
-        begin = first / step * step;                    /* skips the blocks before the next byte that is wanted */
-        last = dcpi_min(begin + step, meta->size);
-        if ((l->check && meta->block_size) || l->share) first = begin;  /* shared: all ranks cut alike */
-        else (void)dcpi_walk_range(&from->walk, begin, last, &first, &last);
-        status = dcpi_plan_add(l, meta, source, from->piece->shard, first, last, err);
-        begin += step;
-    }
-    return status;
-}
-static int dcpi_item_compare(const void *a_, const void *b_) {
-    const dcpi_item *a = (const dcpi_item *)a_, *b = (const dcpi_item *)b_;
-    if (a->shard != b->shard) return a->shard < b->shard ? -1 : 1;
-    return a->at < b->at ? -1 : a->at > b->at;
-}
-static dcp_status dcpi_plan_sort(dcpi_load *l, dcp_error *err) {
-    size_t i;
-    l->order = (const dcpi_item **)dcpi_alloc_array(l->item_count, sizeof *l->order, err);
-    if (!l->order) return DCP_E_MEMORY;
-    for (i = 0; i < l->item_count; i++) l->order[i] = &l->items[i];
-    l->order_count = l->item_count;
-    return dcpi_sort((const void **)l->order, l->order_count, dcpi_item_compare, err);
-}
-static dcp_status dcpi_load_plan(dcpi_load *l, dcp_error *err) {
-    dcp_status status = DCP_OK;
-    size_t i;
-    for (i = 0; i < l->source_count && !status; i++) {
-        status = dcpi_plan_walk(&l->sources[i], err);
-        if (!status) status = dcpi_plan_items(l, i, err);
-    }
-    return status ? status : dcpi_plan_sort(l, err);
-}
-
-#if !DCP_NO_RANKS
-/* ---- share: who reads what several ranks need -----------------------------------------------------------------------
- * Every rank tells rank 0 which ranges it reads: for each, in order, the shard, the offset in its file and the size, as
- * varints. Rank 0 answers for each, in the same order, 0: read it yourself; or 1 + the rank that reads it for all (4
- * bytes each), and tells that rank the others. All go through the shared ranges in the order of files and offsets, so
- * that nobody waits for one who waits for him. */
-static int dcpi_share_is_same(const dcpi_item *a, const dcpi_item *b) {
-    return a->shard == b->shard && a->at == b->at && a->end - a->begin == b->end - b->begin;
-}
-
-static void dcpi_share_ask(const dcpi_load *l, dcpi_buffer *message) {
-    size_t i;
-    for (i = 0; i < l->order_count; i++) {
-        const dcpi_item *item = l->order[i];
-        if (i > 0 && dcpi_share_is_same(l->order[i - 1], item)) continue;
-        dcpi_put_number(message, item->shard);
-        dcpi_put_number(message, item->at);
-        dcpi_put_number(message, item->end - item->begin);
-    }
-}
-typedef struct dcpi_want { int64_t shard, at, size; int rank; } dcpi_want;   /* rank 0: one range that one rank reads */
-typedef struct dcpi_wants {
-    dcpi_want *items;
-    size_t count, capacity;
-    const dcpi_want **order;
-    int64_t *load;
-    dcpi_buffer *answers;
-} dcpi_wants;
-
-static int dcpi_want_compare_range(const dcpi_want *a, const dcpi_want *b) {
-    if (a->shard != b->shard) return a->shard < b->shard ? -1 : 1;
-    if (a->at != b->at) return a->at < b->at ? -1 : 1;
-    return a->size < b->size ? -1 : a->size > b->size;
-}
-static int dcpi_want_compare(const void *a_, const void *b_) {
-    const dcpi_want *a = (const dcpi_want *)a_, *b = (const dcpi_want *)b_;
-    const int order = dcpi_want_compare_range(a, b);
-    return order ? order : a->rank < b->rank ? -1 : a->rank > b->rank;
-}
-static dcp_status dcpi_wants_read(dcpi_wants *w, int rank, dcpi_wire list, dcp_error *err) {
-    while (dcpi_wire_left(&list) > 0) {
-        void *memory = w->items;
-        dcpi_want *want;
-        if (!dcpi_grow(&memory, &w->capacity, w->count + 1, sizeof *w->items, err)) return DCP_E_MEMORY;
-        w->items = (dcpi_want *)memory;
-        want = &w->items[w->count++];
-        want->rank = rank;
-        want->shard = dcpi_get_number(&list);
-        want->at = dcpi_get_number(&list);
-        want->size = dcpi_get_number(&list);
-    }
-    return dcpi_wire_end(&list, "load", rank, err);
-}
-/* One range, wanted by order[first..end): the rank that reads least so far reads it. */
-static void dcpi_wants_assign(dcpi_wants *w, size_t first, size_t end) {
-    const uint32_t others = (uint32_t)(end - first - 1);
-    const dcpi_want *best = w->order[first];
-    dcpi_buffer *answer;
-    size_t i;
-    for (i = first + 1; i < end; i++)
-        if (w->load[w->order[i]->rank] < w->load[best->rank]) best = w->order[i];
-    w->load[best->rank] += best->size;
-    for (i = first; i < end; i++)
-        dcpi_put32(&w->answers[w->order[i]->rank], others == 0 ? 0 : 1 + (uint32_t)best->rank);
-    answer = &w->answers[best->rank];
-    if (others > 0) dcpi_put32(answer, others);
-    for (i = first; i < end; i++) if (w->order[i] != best) dcpi_put32(answer, (uint32_t)w->order[i]->rank);
-}
-static dcp_status dcpi_wants_plan(dcpi_wants *w, dcpi_op *op, const dcpi_buffer *own, dcp_error *err) {
-    const dcpi_team *t = &op->team;
-    dcp_status status = DCP_OK;
-    size_t i, end;
-    int r;
-    w->load = (int64_t *)dcpi_alloc_array((size_t)t->world_size, sizeof *w->load, err);
-    w->answers = w->load ? (dcpi_buffer *)dcpi_alloc_array((size_t)t->world_size, sizeof *w->answers, err) : NULL;
-    if (!w->answers) return DCP_E_MEMORY;
-    for (r = 0; r < t->world_size && !status; r++) {
-        status = dcpi_wants_read(w, r, r ? dcpi_message_body(t->peers[r].message, t->peers[r].size)
-                                         : dcpi_message_body(own->data, own->size), err);
-    }
-    if (status) return status;
-    w->order = (const dcpi_want **)dcpi_alloc_array(w->count, sizeof *w->order, err);
-    if (!w->order) return DCP_E_MEMORY;
-    for (i = 0; i < w->count; i++) w->order[i] = &w->items[i];
-    status = dcpi_sort((const void **)(void *)w->order, w->count, dcpi_want_compare, err);
-    for (i = 0; i < w->count && !status; i = end) {
-        for (end = i + 1; end < w->count && dcpi_want_compare_range(w->order[i], w->order[end]) == 0;) end++;
-        dcpi_wants_assign(w, i, end);
-    }
-    return status;
-}
-static dcp_status dcpi_wants_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
-    const dcpi_wants *w = (const dcpi_wants *)user;
-    if (w->answers[rank].failed) return dcpi_no_memory(err, w->answers[rank].size);
-    dcpi_buffer_add(message, w->answers[rank].data, w->answers[rank].size);
-    return DCP_OK;
-}
-static void dcpi_wants_free(dcpi_wants *w, int ranks) {
-    int r;
-    for (r = 0; w->answers && r < ranks; r++) dcpi_buffer_free(&w->answers[r]);
-    dcpi_free(w->answers);
-    dcpi_free(w->load);
-    dcpi_free(w->items);
-    dcpi_free((void *)w->order);
-}
-/* Sorts this rank's items by the answer: read alone, or shared. */
-static dcp_status dcpi_share_take(dcpi_load *l, dcpi_wire plan, dcp_error *err) {
-    size_t i, next, kept = 0, moved = 0;
-    l->shared = (dcpi_shared *)dcpi_alloc_array(l->order_count, sizeof *l->shared, err);
-    l->shared_items = l->shared ? (const dcpi_item **)dcpi_alloc_array(l->order_count, sizeof *l->shared_items,
-                                                                       err) : NULL;
-    if (!l->shared_items) return DCP_E_MEMORY;
-    for (i = 0; i < l->order_count; i = next) {
-        dcpi_shared *shared = &l->shared[l->shared_count];
-        uint32_t answer, others;
-        for (next = i + 1; next < l->order_count && dcpi_share_is_same(l->order[i], l->order[next]);) next++;
-        answer = dcpi_get32(&plan);
-        if (answer == 0) { for (; i < next; i++) l->order[kept++] = l->order[i]; continue; }
-        shared->reader = (int)answer - 1;
-        shared->items = l->shared_items + moved;
-        shared->count = next - i;
-        for (; i < next; i++) l->shared_items[moved++] = l->order[i];
-        l->shared_count++;
-        if (shared->reader != l->op->team.rank) continue;
-        others = dcpi_get32(&plan);
-        plan.failed |= others >= (uint32_t)l->op->team.world_size;
-        shared->others = dcpi_get(&plan, 4 * (size_t)others);
-        shared->other_count = plan.failed ? 0 : (int)others;
-    }
-    l->order_count = kept;
-    return dcpi_wire_end(&plan, "load", 0, err);
-}
-static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err) {
-    dcpi_team *t = &l->op->team;
-    dcpi_wants wants = DCP_ZERO;
-    dcpi_buffer own = DCP_ZERO;
-    dcpi_message_start(&own);
-    if (!status) dcpi_share_ask(l, &own);
-    status = dcpi_team_up(l->op, status, &own, err);
-    if (!status && own.failed) status = dcpi_no_memory(err, own.size);
-    if (!status && t->rank == 0) status = dcpi_wants_plan(&wants, l->op, &own, err);
-    dcpi_load_note_replaced(l->checkpoint, status);
-    status = dcpi_team_down(l->op, status, dcpi_wants_make, &wants, 0, err);
-    if (!status && t->rank != 0) {
-        l->share_plan = t->peers[0].message;
-        t->peers[0].message = NULL;
-        status = dcpi_share_take(l, dcpi_message_body(l->share_plan, t->peers[0].size), err);
-    } else if (!status) {
-        const size_t size = wants.answers[0].size;
-        if (wants.answers[0].failed) status = dcpi_no_memory(err, size);
-        l->share_plan = (uint8_t *)wants.answers[0].data;
-        memset(&wants.answers[0], 0, sizeof wants.answers[0]);
-        if (!status) status = dcpi_share_take(l, dcpi_wire_open(l->share_plan, size), err);
-    }
-    dcpi_wants_free(&wants, t->world_size);
-    dcpi_buffer_free(&own);
-    return status;
-}
-
-#else
-static dcp_status dcpi_load_share(dcpi_load *l, dcp_status status, dcp_error *err) {
-    (void)l; (void)err;
-    return status;
-}
-#endif /* !DCP_NO_RANKS */
-
-/* ---- read, verify, scatter: one worker --------------------------------------------------------------------------- */
-typedef struct dcpi_reader {
-    dcpi_load *l;
-    int is_worker;                                      /* 0: the calling thread */
-    dcpi_staging staging;                        /* l->buffer_count buffers of l->chunk bytes, made when first needed */
-    uint8_t *buffer; int64_t turn;                      /* the current one */
-    dcpi_copies copies;                                 /* to devices; marked with the turn that they copy from */
-    dcpi_sha_job *jobs; uint8_t (*leaves)[32];
-} dcpi_reader;
-
-static dcp_status dcpi_reader_allocate(dcpi_reader *r, dcp_error *err) {
-    dcpi_load *l = r->l;
-    dcp_error refused;
-    dcp_status status = dcpi_staging_make(&r->staging, l->device, l->chunk * (size_t)l->buffer_count, &refused, err);
-    dcpi_mutex_lock(&l->crew.lock);
-    if (refused.status) l->refused = refused;
-    dcpi_mutex_unlock(&l->crew.lock);
-    return status;
-}
-/* The next buffer to read into: nothing is copied from it any more. */
-static dcp_status dcpi_reader_turn(dcpi_reader *r, dcp_error *err) {
-    dcp_status status = r->staging.memory ? DCP_OK : dcpi_reader_allocate(r, err);
-    if (status) return status;
-    r->turn++;
-    r->buffer = r->staging.memory + (size_t)(r->turn % r->l->buffer_count) * r->l->chunk;
-    return dcpi_copies_until(&r->copies, r->turn - r->l->buffer_count, err);
-}
-static dcp_status dcpi_reader_prepare_jobs(dcpi_reader *r, dcp_error *err) {
-    if (r->jobs) return DCP_OK;
-    r->leaves = (uint8_t (*)[32])dcpi_alloc(DCPI_LOAD_LEAVES * 32, err);
-    r->jobs = r->leaves ? (dcpi_sha_job *)dcpi_alloc(DCPI_LOAD_LEAVES * sizeof *r->jobs, err) : NULL;
-    return r->jobs ? DCP_OK : DCP_E_MEMORY;
-}
-static void dcpi_reader_free(dcpi_reader *r) {
-    dcpi_copies_drain(&r->copies);
-    dcpi_staging_free(&r->staging);
-    dcpi_free(r->jobs);
-    dcpi_free(r->leaves);
-}
-static dcp_status dcpi_item_corrupt(const dcpi_load *l, const dcpi_item *item, dcp_error *err) {
-    const dcp_shard_metadata *shard = &l->checkpoint->metadata->shards[item->shard];
-    if (!item->meta)
-        return dcpi_fail(err, DCP_E_CHECKSUM,
-                         "%s%s (shard %d): a byte between %" PRId64 " and %" PRId64
-                         ", outside every tensor, is not zero: the file was changed",
-                         l->checkpoint->place.shown, shard->file_path, shard->rank, item->at, item->at + item->end -
-                         item->begin);
-    return dcpi_fail(err, DCP_E_CHECKSUM,
-                     "%s%s (shard %d), tensor \"%s\": bytes %" PRId64 " to %" PRId64
-                     " of the file are not those that were saved; restore it from a copy, "
-                     "or load another checkpoint", l->checkpoint->place.shown, shard->file_path, shard->rank,
-                     item->meta->name, item->at, item->at + item->end - item->begin);
-}
-static dcp_status dcpi_item_failed(const dcpi_load *l, const dcpi_item *item, dcp_error *err) {
-    const dcp_shard_metadata *shard = &l->checkpoint->metadata->shards[item->shard];
-    dcpi_fail_context(err, "shard %d, tensor \"%s\": ", shard->rank, item->meta ? item->meta->name : "(gap)");
-    return err->status;
-}
-static int dcpi_is_zero(const uint8_t *data, int64_t size) {
-    int64_t i;
-    for (i = 0; i < size; i++) if (data[i]) return 0;
-    return 1;
-}
-static int dcpi_item_has_digest(const dcpi_load *l, const dcpi_item *item) {
-    return l->check && item->meta && item->meta->block_size > 0;
-}
-static int dcpi_is_flat(const dcp_shard_metadata *shard) {
-    uint8_t digest[32];
-    int is_tree;
-    (void)dcpi_checksum_parse(shard->checksum, &is_tree, digest);
-    return shard->checksum && !is_tree;
-}
-/* Of a single file all that is no tensor is zero; of others what a checksum of ours covers: another program may have
- * put something into its own. */
-static int dcpi_has_zero_gaps(const dcp_checkpoint *c, int shard) {
-    const dcp_shard_metadata *m = &c->metadata->shards[shard];
-    return c->layout == DCP_LAYOUT_SINGLE || (m->checksum && (!dcpi_is_flat(m) || !c->metadata->is_foreign));
-}
-/* All leaves of the item are in the block. */
-static dcp_status dcpi_item_compare_digest(const dcpi_load *l, const dcpi_item *item, dcpi_block *block,
-                                           dcp_error *err) {
-    const dcp_tensor_metadata *meta = item->meta;
-    uint8_t digest[32];
-    dcpi_block_end(block, digest);
-    if (dcpi_sha_equal(digest, meta->block_checksums + 32 * (item->begin / meta->block_size), 32)) return DCP_OK;
-    return dcpi_item_corrupt(l, item, err);
-}
-/* Takes bytes [at, at + size) of the item in, part by part; with the last part its digest is known, and compared. */
-static dcp_status dcpi_item_verify(const dcpi_load *l, const dcpi_item *item, dcpi_block *block, int64_t at,
-                                   const uint8_t *data, int64_t size, dcp_error *err) {
-    if (!item->meta && l->check && dcpi_has_zero_gaps(l->checkpoint, item->shard) && !dcpi_is_zero(data, size))
-        return dcpi_item_corrupt(l, item, err);
-    if (!dcpi_item_has_digest(l, item)) return DCP_OK;
-    if (at == item->begin) dcpi_block_begin(block);
-    dcpi_block_add(block, data, (size_t)size);
-    return at + size < item->end ? DCP_OK : dcpi_item_compare_digest(l, item, block, err);
-}
-/* Bytes of one number of the item, as far as their order counts. */
-static int dcpi_item_width(const dcpi_load *l, const dcpi_item *item) {
-    const dcp_tensor *t = item->source == DCPI_NO_SOURCE ? NULL : l->sources[item->source].wanted;
-    return !t || t->dtype == DCP_OPAQUE ? 1 : dcpi_dtype_width(t->dtype);
-}
-/* Where the item's bytes may be read straight to: a shard's image, or its wanted tensor's memory, if they are one run
- * there; else NULL. */
-static uint8_t *dcpi_item_direct(const dcpi_load *l, const dcpi_item *item) {
-    const dcpi_source *source = item->source == DCPI_NO_SOURCE ? NULL : &l->sources[item->source];
-    if (l->image) return l->image + (item->at - l->image_at);
-    if (!source || source->wanted->device || !dcpi_walk_is_run(&source->walk)) return NULL;
-    if (item->begin < source->walk.file_start || item->end > source->walk.file_start + source->walk.count[0])
-        return NULL;
-    return (uint8_t *)source->wanted->data + source->walk.memory_start + (item->begin - source->walk.file_start);
-}
-/* Bytes [begin, end) of the item's piece are in `data`: into the wanted tensor with them. Copies to a device are only
- * begun here. */
-static dcp_status dcpi_item_scatter(dcpi_reader *r, const dcpi_item *item, int64_t begin, int64_t end, uint8_t *data,
-                                    dcp_error *err) {
-    const dcpi_load *l = r->l;
-    const dcpi_source *source;
-    const dcp_tensor *t;
-    int64_t first, last;
-    if (l->image) memcpy(dcpi_item_direct(l, item) + (begin - item->begin), data, (size_t)(end - begin));
-    if (item->source == DCPI_NO_SOURCE) return DCP_OK;
-    source = &l->sources[item->source];
-    t = source->wanted;
-    dcpi_swap_bytes(data, end - begin, dcpi_item_width(l, item));
-    if (!t->device) {
-        dcpi_walk_copy(&source->walk, begin, end, data, (uint8_t *)t->data, 1);
-        return DCP_OK;
-    }
-    while (dcpi_walk_range(&source->walk, begin, end, &first, &last)) {
-        /* a device takes runs of the wanted piece, row-major */
-        dcpi_step step;
-        int64_t run = source->walk.count[source->walk.ndim - 1];
-        dcp_status status;
-        dcpi_step_to(&source->walk, dcpi_walk_seek(&source->walk, first, dcpi_walk_runs(&source->walk)), &step);
-        last = dcpi_min(step.file + run, end);
-        status = dcpi_copies_begin(&r->copies, t, DCPI_COPY_IN, step.memory + (first - step.file),
-                                   data + (first - begin), (size_t)(last - first), r->turn, err);
-        if (status) return status;
-        data += last - begin;
-        begin = last;
-    }
-    return DCP_OK;
-}
-/* One item of any size, chunk by chunk: read, hash, scatter; the digest is known, and compared, before its last chunk
- * is used. */
-static dcp_status dcpi_read_one(dcpi_reader *r, const dcpi_item *item, dcpi_data_file *file, dcp_error *err) {
-    dcpi_load *l = r->l;
-    uint8_t *direct = dcpi_item_direct(l, item);
-    int64_t at, n;
-    dcpi_block block;
-    dcp_status status = DCP_OK;
-    for (at = item->begin; at < item->end && !status; at += n) {
-        uint8_t *to = direct ? direct + (at - item->begin) : NULL;
-        n = dcpi_min(item->end - at, (int64_t)l->chunk);
-        if (!direct && (status = dcpi_reader_turn(r, err)) != DCP_OK) return status;
-        if (!direct) to = r->buffer;
-        status = dcpi_op_check_cancel(l->op, err);
-        if (!status && dcpi_crew_is_stopped(&l->crew))
-            status = dcpi_fail(err, DCP_E_CANCELLED, "stopped after another failure");
-        if (!status) status = dcpi_handle_read(&file->file, item->at + (at - item->begin), to, (size_t)n, err);
-        if (status) break;
-        status = dcpi_item_verify(l, item, &block, at, to, n, err);
-        if (status) return status;
-        if (!direct) status = dcpi_item_scatter(r, item, at, at + n, to, err);
-        else dcpi_swap_bytes(to, n, dcpi_item_width(l, item));
-    }
-    return status ? dcpi_item_failed(l, item, err) : DCP_OK;
-}
-/* Several neighbours with one request: read, hash all leaves at once, compare, scatter. */
-static dcp_status dcpi_read_run(dcpi_reader *r, const dcpi_item **items, size_t count, dcpi_data_file *file,
-                                dcp_error *err) {
-    dcpi_load *l = r->l;
-    const dcpi_item *last = items[count - 1];
-    const int64_t base = items[0]->at, size = last->at + last->end - last->begin - base;
-    size_t i, jobs = 0, leaf = 0;
-    dcp_status status = dcpi_reader_turn(r, err);
-    if (status) return status;
-    status = dcpi_reader_prepare_jobs(r, err);
-    if (!status) status = dcpi_op_check_cancel(l->op, err);
-    if (!status) status = dcpi_handle_read(&file->file, base, r->buffer, (size_t)size, err);
-    if (status) return dcpi_item_failed(l, items[0], err);
-    for (i = 0; i < count; i++)
-        if (dcpi_item_has_digest(l, items[i]))
-            jobs += dcpi_leaf_jobs(r->buffer + (items[i]->at - base), (size_t)(items[i]->end - items[i]->begin),
-                                   r->jobs + jobs, r->leaves + jobs);
-    dcpi_sha_many(r->jobs, jobs);
-    for (i = 0; i < count && !status; i++) {
-        const dcpi_item *item = items[i];
-        const size_t leaves = dcpi_leaf_count(item->end - item->begin);
-        uint8_t *data = r->buffer + (item->at - base);
-        dcpi_block block;
-        if (dcpi_item_has_digest(l, item)) {
-            dcpi_block_begin(&block);
-            dcpi_block_add_leaves(&block, r->leaves + leaf, leaves);
-            leaf += leaves;
-            status = dcpi_item_compare_digest(l, item, &block, err);
-        } else status = dcpi_item_verify(l, item, &block, item->begin, data, item->end - item->begin, err);
-        if (!status) status = dcpi_item_scatter(r, item, item->begin, item->end, data, err);
-    }
-    return status;
-}
-/* How many of the items from order[first] on make one request: neighbours in one file, together within a buffer. */
-static size_t dcpi_run_length(const dcpi_load *l, size_t first) {
-    const dcpi_item *start = l->order[first];
-    int64_t end = start->at + start->end - start->begin;
-    size_t n, leaves = dcpi_leaf_count(start->end - start->begin);
-    for (n = 1; first + n < l->order_count; n++) {
-        const dcpi_item *next = l->order[first + n];
-        int64_t size = next->end - next->begin;
-        if (next->shard != start->shard || next->at < end || next->at - end > DCPI_LOAD_GAP ||
-            next->at + size - start->at > (int64_t)l->chunk) break;
-        /* large ones go straight to their place */
-        if ((size >= l->large && dcpi_item_direct(l, next)) || leaves + dcpi_leaf_count(size) > DCPI_LOAD_LEAVES)
-            break;
-        end = next->at + size;
-        leaves += dcpi_leaf_count(size);
-    }
-    if (start->end - start->begin >= l->large && dcpi_item_direct(l, start)) return 1;
-    return n;
-}
-static dcp_status dcpi_read_file(dcpi_reader *r, const dcpi_item **items, size_t count, dcpi_data_file *file,
-                                 dcp_error *err) {
-    return count == 1 ? dcpi_read_one(r, items[0], file, err) : dcpi_read_run(r, items, count, file, err);
-}
-/* The same bytes from the sources after the one that has them wrong, through a descriptor of this worker's own: others
- * may be reading there. */
-static dcp_status dcpi_read_elsewhere(dcpi_reader *r, const dcpi_item **items, size_t count, const dcpi_data_file *file,
-                                      dcp_error *err) {
-    dcp_checkpoint *c = r->l->checkpoint;
-    dcpi_data_file other;
-    dcp_status status = err->status;
-    dcpi_mutex_lock(&c->lock);
-    other = *file;
-    dcpi_mutex_unlock(&c->lock);
-    memset(&other.file, 0, sizeof other.file);
-    while (status && dcpi_data_file_next(c, &other, err)) {
-        status = dcpi_data_file_open_at(c, &other, err);
-        if (status) continue;
-        status = dcpi_read_file(r, items, count, &other, err);
-        dcpi_handle_close(&other.file);
-    }
-    return status;
-}
-static dcp_status dcpi_read_items(dcpi_reader *r, const dcpi_item **items, size_t count, dcp_error *err) {
-    dcpi_data_file *file;
-    dcp_status status = dcpi_data_file_acquire(r->l->checkpoint, items[0]->shard, &file, err);
-    if (status) return status;
-    status = dcpi_read_file(r, items, count, file, err);
-    if (status == DCP_E_CHECKSUM || status == DCP_E_INCOMPLETE)
-        status = dcpi_read_elsewhere(r, items, count, file, err);
-    if (status) dcpi_data_file_give_up(r->l->checkpoint, file);
-    else dcpi_data_file_release(r->l->checkpoint, file);
-    return status;
-}
-static int dcpi_read_again(dcpi_reader *r, int attempt, dcp_error *err) {
-    dcpi_load *l = r->l;
-    const dcp_error why = *err;
-    if (!dcpi_op_retry(l->op, r->is_worker ? &l->crew : NULL, dcpi_data_file_may_come(err), attempt, NULL, err))
-        return 0;
-    dcpi_mutex_lock(&l->crew.lock);
-    if (l->repeated++ == 0) l->repeated_for = why;
-    dcpi_mutex_unlock(&l->crew.lock);
-    return 1;
-}
-/* Takes the next run and reads it; 0 when there is none left. Called and returns under the lock. */
-static int dcpi_load_work(dcpi_reader *r) {
-    dcpi_load *l = r->l;
-    size_t first = l->next, count, i;
-    dcp_error error;
-    dcp_status status;
-    int attempt = 0;
-    if (first == l->order_count) return 0;
-    count = dcpi_run_length(l, first);
-    l->next += count;
-    dcpi_mutex_unlock(&l->crew.lock);
-    do status = dcpi_read_items(r, l->order + first, count, &error);
-    while (status && dcpi_read_again(r, ++attempt, &error));
-    dcpi_mutex_lock(&l->crew.lock);
-    for (i = first; i < first + count; i++) l->bytes_done += l->order[i]->end - l->order[i]->begin;
-    if (status) dcpi_crew_fail(&l->crew, &error);
-    return 1;
-}
-/* Under the lock: the last copies to devices have ended, or the first error is known. */
-static void dcpi_reader_finish(dcpi_reader *r) {
-    dcp_error error;
-    dcp_status status;
-    dcpi_mutex_unlock(&r->l->crew.lock);
-    status = dcpi_copies_until(&r->copies, INT64_MAX, &error);
-    dcpi_reader_free(r);
-    dcpi_mutex_lock(&r->l->crew.lock);
-    if (status) dcpi_crew_fail(&r->l->crew, &error);
-}
-static void dcpi_load_worker(void *argument) {
-    dcpi_reader r = DCP_ZERO;
-    r.l = (dcpi_load *)argument;
-    r.is_worker = 1;
-    dcpi_mutex_lock(&r.l->crew.lock);
-    while (!r.l->crew.stop && dcpi_load_work(&r)) {}
-    dcpi_reader_finish(&r);
-    dcpi_crew_leave(&r.l->crew);
-    dcpi_mutex_unlock(&r.l->crew.lock);
-}
-
-/* ---- read: driver ------------------------------------------------------------------------------------------------ */
-static dcp_status dcpi_flat_check_all(dcpi_load *l, dcp_error *err);
-
-/* Watches the crew; does the work itself where there is none. */
-static void dcpi_load_watch(dcpi_load *l) {
-    dcpi_reader own = DCP_ZERO;
-    dcp_error error;
-    own.l = l;
-    dcpi_mutex_lock(&l->crew.lock);
-    while (l->crew.count > 0 ? l->crew.running > 0 : !l->crew.stop && l->next < l->order_count) {
-        int64_t done = l->bytes_done;
-        dcp_status status;
-        dcpi_mutex_unlock(&l->crew.lock);
-        dcpi_op_report(l->op, done, 0);
-        status = dcpi_op_check(l->op, &error);
-        if (status) dcpi_op_heartbeat(l->op);           /* a worker may be in a read that takes long */
-        dcpi_mutex_lock(&l->crew.lock);
-        if (status) dcpi_crew_fail(&l->crew, &error);
-        if (l->crew.count > 0) { if (l->crew.running > 0) dcpi_cond_wait_ms(&l->crew.changed, &l->crew.lock, 100); }
-        else if (!status) (void)dcpi_load_work(&own);
-    }
-    dcpi_reader_finish(&own);
-    dcpi_mutex_unlock(&l->crew.lock);
-}
-static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
-    const dcp_storage *s = l->checkpoint->place.storage;
-    const int64_t request = dcpi_storage_request(s);
-    int workers = dcpi_op_threads(l->op, s, 4);
-    int64_t total = 0, most;
-    size_t i, share;
-    dcp_status status = dcpi_op_check(l->op, err);
-    for (i = 0; i < l->order_count; i++) total += l->order[i]->end - l->order[i]->begin;
-    if (!status && l->check) status = dcpi_flat_check_all(l, err);
-    if (status || l->order_count == 0) return status;
-    if (total < 2 * DCPI_CHUNK || l->order_count == 1)                   /* sooner done than started */
-        /* but a read that blocks must not keep this rank from showing life (G6) */
-        workers = l->op->team.world_size > 1;
-    workers = (int)dcpi_min(workers, (int64_t)(l->op->io.memory_budget / (512 * DCPI_KIB)));
-    while (s->request_size && workers > 2 && (int64_t)l->op->io.memory_budget / workers < request) workers--;
-    share = l->op->io.memory_budget / (size_t)dcpi_max(workers, 1) - DCPI_LOAD_LEAVES * (sizeof(dcpi_sha_job) + 32);
-    for (i = 0; i < l->wanted_count && !l->device; i++) l->device = l->wanted[i].device;
-    l->buffer_count = l->device && share >= 2 * (size_t)DCPI_LEAF ? 2 : 1;
-    /* a huge page takes longer to clear than little takes to read */
-    most = total <= 4 * DCPI_LEAF ? 4 * DCPI_LEAF : dcpi_max(request, DCPI_CHUNK);
-    l->large = s->request_size ? request : DCPI_LEAF;
-    l->chunk = (size_t)dcpi_min((int64_t)(share / (size_t)l->buffer_count / (size_t)DCPI_LEAF) * DCPI_LEAF, most);
-    status = dcpi_crew_open(&l->crew, err);
-    if (status) return status;
-    dcpi_op_phase(l->op, l->wanted_count || l->image ? DCP_PHASE_READ : DCP_PHASE_VERIFY, total);
-    dcpi_crew_start(&l->crew, workers, dcpi_load_worker, l);
-    dcpi_load_watch(l);
-    dcpi_op_report(l->op, l->bytes_done, 1);
-    if (l->repeated > 0)
-        dcpi_op_log(l->op, DCP_LOG_WARNING, "%d reads failed and were tried again, the first one for: %s", l->repeated,
-                    l->repeated_for.message);
-    dcpi_staging_warn(l->op, "to", &l->refused);
-    return dcpi_crew_close(&l->crew, err);
-}
-
-/* ---- flat checksums: the whole file, once per open, before anything of it is used -------------------------------- */
-static int dcpi_checksum_is(const char *checksum, const uint8_t digest[32]) {
-    uint8_t stated[32];
-    int is_tree;
-    return dcpi_checksum_parse(checksum, &is_tree, stated) && dcpi_sha_equal(stated, digest, 32);
-}
-static dcp_status dcpi_flat_hash(dcpi_op *op, const dcpi_data_file *file, uint8_t *buffer, size_t capacity,
-                                 uint8_t digest[32], dcp_error *err) {
-    int64_t at, n;
-    dcpi_sha sha;
-    dcp_status status = DCP_OK;
-    dcpi_sha_init(&sha);
-    for (at = 0; at < file->shard->file_size && !status; at += n) {
-        n = dcpi_min(file->shard->file_size - at, (int64_t)capacity);
-        status = dcpi_op_check(op, err);
-        if (!status)
-            status = dcpi_op_read(op, &file->file, file->shard->data_offset + at, buffer, (size_t)n, err);
-        if (!status) dcpi_sha_update(&sha, buffer, (size_t)n);
-        dcpi_op_report(op, at + n, 0);
-    }
-    dcpi_sha_final(&sha, digest);
-    return status;
-}
-static dcp_status dcpi_flat_compare(const dcp_checkpoint *c, const dcpi_data_file *file, const uint8_t digest[32],
-                                    dcp_error *err) {
-    if (dcpi_checksum_is(file->shard->checksum, digest)) return DCP_OK;
-    return dcpi_fail(err, DCP_E_CHECKSUM,
-                     "%s%s (shard %d): the SHA-256 of the file is not the one that %s names: the file was damaged or "
-                     "changed",
-            c->place.shown,
-                     file->shard->file_path, file->shard->rank, c->path);
-}
-static dcp_status dcpi_flat_check_once(dcp_checkpoint *c, dcpi_op *op, int shard, int again, dcp_error *err) {
-    const size_t capacity = 1 * DCPI_MIB - 64 * DCPI_KIB;
-    dcpi_data_file *file;
-    uint8_t *buffer, digest[32];
-    dcp_status status = dcpi_data_file_see(c, op, shard, &file, err);
-    int done;
-    if (status) return status;
-    dcpi_mutex_lock(&c->lock);
-    done = file->is_checked && !again;
-    dcpi_mutex_unlock(&c->lock);
-    buffer = done ? NULL : (uint8_t *)dcpi_alloc(capacity, err);
-    if (!done && !buffer) status = DCP_E_MEMORY;
-    if (buffer) {
-        dcpi_op_phase(op, DCP_PHASE_VERIFY, file->shard->file_size);
-        status = dcpi_flat_hash(op, file, buffer, capacity, digest, err);
-        if (!status) status = dcpi_flat_compare(c, file, digest, err);
-        dcpi_mutex_lock(&c->lock);
-        file->is_checked = !status;
-        file->checked_modified_ns = file->file.info.modified_ns;
-        dcpi_mutex_unlock(&c->lock);
-    }
-    dcpi_free(buffer);
-    dcpi_data_file_release(c, file);
-    return status;
-}
-/* A file that is wrong is looked for elsewhere, unless somebody reads it just now. */
-static int dcpi_flat_next(dcp_checkpoint *c, int shard, const dcp_error *why) {
-    dcpi_data_file *file = &c->files[shard];
-    int found = 0;
-    dcpi_mutex_lock(&c->lock);
-    if (why->status == DCP_E_CHECKSUM && file->users == 0 && !file->mapped && file->place < c->source_count) {
-        if (file->file.object) dcpi_data_file_close(c, file);
-        found = dcpi_data_file_next(c, file, why);
-    }
-    dcpi_mutex_unlock(&c->lock);
-    return found;
-}
-/* Of a file that has a flat checksum. again: even if it was checked before. */
-static dcp_status dcpi_flat_check(dcp_checkpoint *c, dcpi_op *op, int shard, int again, dcp_error *err) {
-    dcp_error local;
-    dcp_status status;
-    if (!dcpi_is_flat(c->files[shard].shard)) return DCP_OK;
-    do status = dcpi_flat_check_once(c, op, shard, again, &local); while (status && dcpi_flat_next(c, shard, &local));
-    if (err) *err = local;
-    return status;
-}
-static dcp_status dcpi_flat_check_all(dcpi_load *l, dcp_error *err) {
-    dcp_status status = DCP_OK;
-    size_t i;
-    for (i = 0; i < l->order_count && !status; i++)
-        if (i == 0 || l->order[i]->shard != l->order[i - 1]->shard)
-            status = dcpi_flat_check(l->checkpoint, l->op, l->order[i]->shard, 0, err);
-    return status;
-}
-
-#if !DCP_NO_RANKS
-/* ---- read: what several ranks need, one range after the other ---------------------------------------------------- */
-static dcp_status dcpi_shared_get(dcpi_load *l, const dcpi_shared *shared, int64_t at, size_t size, uint8_t **message,
-                                  dcp_error *err) {
-    const dcpi_item *item = shared->items[0];
-    dcpi_data_file *file;
-    size_t length;
-    int i;
-    dcp_status status;
-    if (shared->reader != l->op->team.rank) {
-        dcpi_free(*message);
-        *message = NULL;
-        status = dcpi_relay_receive(l->op, shared->reader, message, &length, err);
-        if (!status && (length != DCPI_RELAY_HEADER + size || dcpi_relay_offset(*message) != at))
-            status = dcpi_fail(err, DCP_E_COMM, "rank %d sent other bytes than those that it reads for this rank",
-                               shared->reader);
-        return status;
-    }
-    status = dcpi_data_file_see(l->checkpoint, l->op, item->shard, &file, err);
-    if (status) return status;
-    status = dcpi_op_read(l->op, &file->file, at, *message + DCPI_RELAY_HEADER, size, err);
-    dcpi_data_file_release(l->checkpoint, file);
-    for (i = 0; i < shared->other_count && !status; i++) {
-        status = dcpi_op_check(l->op, err);
-        if (!status)
-            status = dcpi_relay_send(l->op, (int)dcpi_load32(shared->others + 4 * i), *message, 0, at, size, err);
-    }
-    return status;
-}
-/* Every rank checks the digest itself: bytes that came over the wire are no better than those of a disk. */
-static dcp_status dcpi_shared_read(dcpi_reader *r, const dcpi_shared *shared, uint8_t **message, dcp_error *err) {
-    dcpi_load *l = r->l;
-    const dcpi_item *item = shared->items[0];
-    int64_t at, n;
-    size_t i;
-    dcpi_block block;
-    dcp_status status = DCP_OK;
-    for (at = item->begin; at < item->end && !status; at += n) {
-        uint8_t *bytes;
-        n = dcpi_min(item->end - at, (int64_t)DCPI_RELAY_CHUNK);
-        status = dcpi_copies_until(&r->copies, INT64_MAX, err);    /* the message is freed, or filled again */
-        if (status) return status;
-        status = dcpi_shared_get(l, shared, item->at + (at - item->begin), (size_t)n, message, err);
-        if (status) break;
-        bytes = *message + DCPI_RELAY_HEADER;
-        status = dcpi_item_verify(l, item, &block, at, bytes, n, err);
-        if (status) return status;
-        for (i = 0; i < shared->count && !status; i++) {
-            status = dcpi_item_scatter(r, shared->items[i], at, at + n, bytes, err);
-            if (DCPI_BIG_ENDIAN && !status) status = dcpi_copies_until(&r->copies, INT64_MAX, err);
-            /* on big-endian machines scatter has swapped them */
-            dcpi_swap_bytes(bytes, n, dcpi_item_width(l, shared->items[i]));
-        }
-    }
-    return status ? dcpi_item_failed(l, item, err) : DCP_OK;
-}
-static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) {
-    uint8_t *message = NULL;
-    int64_t done = 0;
-    dcpi_reader r = DCP_ZERO;
-    dcp_status status = DCP_OK;
-    size_t i;
-    r.l = l;
-    for (i = 0; i < l->shared_count && !status; i++) {
-        const dcpi_shared *shared = &l->shared[i];
-        const int shard = shared->items[0]->shard, is_reader = shared->reader == l->op->team.rank;
-        if (is_reader) {
-            dcpi_free(message);
-            message = (uint8_t *)dcpi_alloc(DCPI_RELAY_HEADER + DCPI_RELAY_CHUNK, err);
-            if (!message) { status = DCP_E_MEMORY; break; }
-        }
-        if (l->check && is_reader) status = dcpi_flat_check(l->checkpoint, l->op, shard, 0, err);
-        if (!status) status = dcpi_shared_read(&r, shared, &message, err);
-        done += shared->items[0]->end - shared->items[0]->begin;
-        dcpi_op_report(l->op, done, 0);
-    }
-    if (!status) status = dcpi_copies_until(&r.copies, INT64_MAX, err);
-    dcpi_reader_free(&r);
-    dcpi_free(message);
-    return status;
-}
-
-#else
-static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) { (void)l; (void)err; return DCP_OK; }
-#endif /* !DCP_NO_RANKS */
-
-/* ---- verify: every byte of every file ---------------------------------------------------------------------------- */
-/* Bytes that belong to no tensor. */
-static dcp_status dcpi_plan_gap(dcpi_load *l, size_t shard, int64_t begin, int64_t end, dcp_error *err) {
-    return begin < end ? dcpi_plan_add(l, NULL, DCPI_NO_SOURCE, (int)shard, begin, end, err) : DCP_OK;
-}
-/* The blocks of its tensors that have digests, and what is between tensors, where other programs may have put
- * something; for its image all other bytes too. */
-static dcp_status dcpi_plan_shard(dcpi_load *l, size_t shard, dcp_error *err) {
-    const dcp_shard_metadata *m = &l->checkpoint->metadata->shards[shard];
-    int64_t at = m->data_offset, block, step;
-    dcp_status status = DCP_OK;
-    size_t i;
-    for (i = 0; i < m->tensor_count && !status; i++) {
-        const dcp_tensor_metadata *t = &m->tensors[i];
-        if (t->size == 0) continue;
-        if (l->image || dcpi_has_zero_gaps(l->checkpoint, (int)shard))
-            status = dcpi_plan_gap(l, shard, at, t->offset, err);
-        step = t->block_size > 0 ? t->block_size : l->image ? DCPI_CHUNK : 0;
-        for (block = 0; step > 0 && block < t->size && !status; block += step)
-            status = dcpi_plan_add(l, t, DCPI_NO_SOURCE, (int)shard, block, dcpi_min(block + step, t->size), err);
-        at = t->offset + t->size;
-    }
-    if (!status && (l->image || dcpi_has_zero_gaps(l->checkpoint, (int)shard)))        /* an empty tensor may be last */
-        status = dcpi_plan_gap(l, shard, at, m->data_offset + m->file_size, err);
-    return status;
-}
-/* No digest says what some of its bytes should be. */
-static int dcpi_verify_is_unchecked(const dcp_shard_metadata *shard) {
-    size_t i;
-    if (shard->checksum) return 0;
-    for (i = 0; i < shard->tensor_count; i++)
-        if (shard->tensors[i].size > 0 && shard->tensors[i].block_size == 0) return 1;
-    return shard->tensor_count == 0;
-}
-/* The ranks share the shards among them. */
-static int dcpi_verify_is_mine(const dcp_checkpoint *c, size_t shard) {
-    if (c->selected) return c->selected[shard];         /* each rank may have selected something else */
-    return dcp_shard_owner((int)shard, c->op.team.world_size) == c->op.team.rank;
-}
-/* The files without a tree digest are hashed whole; a file without any checksum (a seed's) has only its size. */
-static dcp_status dcpi_verify_other(dcp_checkpoint *c, dcp_error *err) {
-    dcp_status status = DCP_OK;
-    size_t s;
-    for (s = 0; s < c->metadata->shard_count && !status; s++) {
-        if (!dcpi_verify_is_mine(c, s)) continue;
-        if (dcpi_is_flat(&c->metadata->shards[s])) { status = dcpi_flat_check(c, &c->op, (int)s, 1, err); continue; }
-        if (c->metadata->shards[s].file_size < 0)
-            dcpi_op_log(&c->op, DCP_LOG_WARNING,
-                        "%s has neither size nor checksum: it can be seen that it is there, no more",
-                        c->metadata->shards[s].file_path);
-        else if (dcpi_verify_is_unchecked(&c->metadata->shards[s]))
-            dcpi_op_log(&c->op, DCP_LOG_WARNING, "shard %d has no checksum: only its size can be checked",
-                        c->metadata->shards[s].rank);
-        status = dcpi_load_see(c, &c->op, (int)s, err);
-    }
-    return status;
-}
-
-static dcp_status dcpi_verify_run(dcp_checkpoint *c, dcp_error *err) {
-    const dcp_shard_metadata *shards = c->metadata->shards;
-    dcpi_load l = dcpi_load_of(c, &c->op, 1);
-    dcp_status status = dcpi_verify_other(c, err);
-    size_t s;
-    for (s = 0; s < c->metadata->shard_count && !status; s++) {
-        if (!dcpi_verify_is_mine(c, s)) continue;
-        if (s > 0 && c->layout == DCP_LAYOUT_SINGLE)    /* between two regions */
-            status = dcpi_plan_gap(&l, s, shards[s - 1].data_offset + shards[s - 1].file_size, shards[s].data_offset,
-                                   err);
-        if (!status) status = dcpi_plan_shard(&l, s, err);
-    }
-    if (!status) status = dcpi_plan_sort(&l, err);
-    if (!status) status = dcpi_load_read(&l, err);
-    dcpi_load_free(&l);
-    return status;
-}
-
-/* ---- the calls --------------------------------------------------------------------------------------------------- */
-/* Each call on a checkpoint is an operation with its own deadline; collective ones (`call` is set) are one of all
- * ranks. */
-static dcp_status dcpi_op_restart(dcpi_op *op, const char *call, dcp_error *err) {
-    op->started_ms = op->phase_ms = op->checked_ms = dcpi_os_monotonic_ms();
-    op->longest_gap_ms = 0;
-    return call ? dcpi_team_begin(op, call, err) : DCP_OK;
-}
-/* Ends a collective call: the same verdict on all ranks. */
-static dcp_status dcpi_load_verdict(dcp_checkpoint *c, dcp_status status, dcp_error *err) {
-    status = dcpi_team_verdict(&c->op, status, err);
-    dcpi_team_end(&c->op);
-    return status;
-}
-DCPDEF dcp_status dcp_open(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_error *err) {
-    dcp_error local;
-    dcp_status status;
-    *out = NULL;
-    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "open: desc is NULL");
-    dcpi_report_clear(desc->report);
-    status = dcpi_open_phase(desc, "open", 0, out, &local);
-    if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(*out, &local);
-    if (*out) status = dcpi_load_verdict(*out, status, &local);
-    if (*out) dcpi_op_tell_warnings(&(*out)->op, desc->report);
-    if (status) { dcpi_checkpoint_free(*out); *out = NULL; }
-    return dcpi_report_error(status, &local, err);
-}
-/* A document of other writers may have more shards, or parts of a tensor, than its world has ranks. -1: this rank's
- * own. */
-static int dcpi_read_has_rank(const dcp_checkpoint *c, int rank) {
-    const dcp_metadata *m = c->metadata;
-    size_t s = 0;
-    if (rank >= -1 && rank < m->world_size) return 1;
-    while (s < m->shard_count && m->shards[s].rank != rank) s++;
-    return s < m->shard_count;
-}
-static dcp_status dcpi_read_call(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, int rank,
-                                 dcp_error *err) {
-    dcp_error local;
-    dcp_status status = dcpi_op_restart(&checkpoint->op, "read", &local);
-    dcpi_team_same(&checkpoint->op.team, checkpoint->path, 0);   /* each rank may read another rank's private tensors */
-    if (!status && !dcpi_read_has_rank(checkpoint, rank))
-        status = dcpi_fail(&local, DCP_E_INVALID, "dcp_read_rank: rank %d is out of range: %s was saved by %d ranks",
-                           rank, checkpoint->path, checkpoint->metadata->world_size);
-    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, tensors, count, rank, 0, &local);
-    return dcpi_report_error(dcpi_load_verdict(checkpoint, status, &local), &local, err);
-}
-DCPDEF dcp_status dcp_read(dcp_checkpoint *checkpoint, dcp_tensor *tensors, size_t count, dcp_error *err) {
-    if (!checkpoint) return dcpi_fail(err, DCP_E_INVALID, "dcp_read: checkpoint is NULL");
-    return dcpi_read_call(checkpoint, tensors, count, -1, err);
-}
-DCPDEF dcp_status dcp_read_rank(dcp_checkpoint *checkpoint, int shard_rank, dcp_tensor *tensors, size_t count,
-                                dcp_error *err) {
-    if (!checkpoint) return dcpi_fail(err, DCP_E_INVALID, "dcp_read_rank: checkpoint is NULL");
-    /* -1 is no rank here */
-    return dcpi_read_call(checkpoint, tensors, count, shard_rank == -1 ? INT_MAX : shard_rank, err);
-}
-DCPDEF dcp_status dcp_verify(dcp_checkpoint *checkpoint, dcp_error *err) {
-    dcp_error local;
-    dcp_status status;
-    if (!checkpoint) return dcpi_fail(err, DCP_E_INVALID, "dcp_verify: checkpoint is NULL");
-    status = dcpi_op_restart(&checkpoint->op, "verify", &local);
-    dcpi_team_same(&checkpoint->op.team, checkpoint->path, 0);
-    if (!status) status = dcpi_verify_run(checkpoint, &local);
-    return dcpi_report_error(dcpi_load_verdict(checkpoint, status, &local), &local, err);
-}
-/* A tensor that all fits into memory, as one. */
-static dcp_status dcpi_load_find(const dcp_checkpoint *c, const char *name, const dcpi_stored **out, dcp_error *err) {
-    const dcpi_stored *stored = *out = dcpi_stored_find(c, name);
-    if (!stored) return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s", name, c->path);
-    return (uint64_t)stored->info.size >= SIZE_MAX ? dcpi_no_memory(err, SIZE_MAX) : DCP_OK;
-}
-static dcp_tensor dcpi_load_whole(const dcpi_stored *stored, void *data) {
-    return dcp_array(stored->info.name, stored->info.dtype, data, stored->info.ndim, stored->info.shape);
-}
-DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp_tensor *out, dcp_error *err) {
-    const dcpi_stored *stored;
-    dcp_error local;
-    dcp_status status;
-    memset(out, 0, sizeof *out);
-    if (!checkpoint || !name) return dcpi_fail(err, DCP_E_INVALID, "dcp_read_new: checkpoint or name is NULL");
-    status = dcpi_load_find(checkpoint, name, &stored, err);
-    if (status) return status;
-    *out = dcpi_load_whole(stored, NULL);
-    status = dcpi_op_restart(&checkpoint->op, NULL, &local);
-    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, out, 1, -1, 1, &local);
-    if (status) {
-        dcpi_free(out->data);
-        memset(out, 0, sizeof *out);
-    }
-    return dcpi_report_error(status, &local, err);
-}
-/* A document of other writers says little of a file's order: it is read as it is. */
-static dcp_status dcpi_shard_read(dcp_checkpoint *c, size_t shard, void **data, size_t *size, dcp_error *err) {
-    const dcp_shard_metadata *m = &c->metadata->shards[shard];
-    dcpi_load l = dcpi_load_of(c, &c->op, c->verify != DCP_VERIFY_NONE);
-    dcpi_data_file *file;
-    int64_t length;
-    dcp_status status = dcpi_data_file_see(c, &c->op, (int)shard, &file, err);  /* it is there, with its size (G8) */
-    if (status) return status;
-    length = m->file_size >= 0 ? m->file_size : file->file.info.size;
-    dcpi_data_file_release(c, file);
-    if ((uint64_t)length >= SIZE_MAX) return dcpi_no_memory(err, SIZE_MAX);
-    *data = l.image = (uint8_t *)dcpi_alloc((size_t)length, err);
-    if (!l.image) return DCP_E_MEMORY;
-    *size = (size_t)length;
-    l.image_at = m->data_offset;
-    status = c->metadata->is_foreign ? dcpi_plan_gap(&l, shard, l.image_at, l.image_at + length, err)
-                                     : dcpi_plan_shard(&l, shard, err);
-    if (!status) status = dcpi_plan_sort(&l, err);
-    if (!status) status = dcpi_load_read(&l, err);
-    dcpi_load_free(&l);
-    return status;
-}
-DCPDEF dcp_status dcp_read_shard(dcp_checkpoint *checkpoint, size_t shard_index, void **data, size_t *size,
-                                 dcp_error *err) {
-    dcp_error local;
-    dcp_status status;
-    *data = NULL;
-    *size = 0;
-    if (!checkpoint || shard_index >= checkpoint->metadata->shard_count)
-        return dcpi_fail(err, DCP_E_INVALID, "dcp_read_shard: checkpoint is NULL, or has no shard %" PRIu64,
-                         (uint64_t)shard_index);
-    status = dcpi_op_restart(&checkpoint->op, NULL, &local);
-    if (!status) status = dcpi_shard_read(checkpoint, shard_index, data, size, &local);
-    if (status) {
-        dcpi_free(*data);
-        *data = NULL;
-        *size = 0;
-    }
-    return dcpi_report_error(status, &local, err);
-}
-static dcp_status dcpi_load_check_exact(const dcp_checkpoint *c, const dcp_load_desc *desc, dcp_error *err) {
-    dcpi_names names = DCP_ZERO;
-    dcp_status status = DCP_OK;
-    size_t i;
-    if (!desc->exact) return DCP_OK;
-    for (i = 0; i < desc->tensor_count && !status; i++)
-        if (desc->tensors[i].name) status = dcpi_names_add(&names, desc->tensors[i].name, err);
-    if (!status) status = dcpi_names_sort(&names, err);
-    for (i = 0; i < c->tensor_count && !status; i++)
-        if (!dcpi_names_has(&names, c->tensors[i].info.name))
-            status = dcpi_fail(err, DCP_E_MISMATCH, "%s holds tensor \"%s\", which is not wanted (and exact is set)",
-                               c->path, c->tensors[i].info.name);
-    dcpi_names_free(&names);
-    return status;
-}
-static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_error *err) {
-    dcp_open_desc open = DCP_ZERO;
-    dcp_checkpoint *c;
-    dcp_status status;
-    open.path = desc->path;
-    open.verify = desc->verify;
-    open.verifier = desc->verifier;
-    open.minimum_step = desc->minimum_step;
-    open.share_reads = desc->share_reads;
-    open.io = desc->io;
-    open.sources = desc->sources;
-    open.source_count = desc->source_count;
-    open.report = desc->report;
-    status = dcpi_open_phase(&open, "load", dcpi_hello_list(desc->tensors, desc->tensor_count), &c, err);
-    if (!c) return status;
-    if (!status) status = dcpi_load_check_exact(c, desc, err);
-    if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(c, err);
-    if (!status) status = dcpi_load_run(c, &c->op, desc->tensors, desc->tensor_count, -1, 0, err);
-    status = dcpi_team_done(&c->op, status, err);
-    dcpi_load_note_replaced(c, status);
-    status = dcpi_team_down(&c->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
-    *replaced = (c->op.team.over & DCPI_OVER_AGAIN) != 0;
-    dcpi_team_end(&c->op);
-    dcpi_op_tell_warnings(&c->op, desc->report);
-    if (!status && desc->metadata) {
-        *desc->metadata = c->metadata;      /* handed over; nothing of the checkpoint needs it any more but its files */
-        c->metadata = NULL;
-    }
-    dcpi_checkpoint_free(c);
-    return status;
-}
-enum { DCPI_LOAD_ATTEMPTS = 4 };
-DCPDEF dcp_status dcp_load(const dcp_load_desc *desc, dcp_error *err) {
-    dcp_error local;
-    int replaced = 1, attempt;
-    dcp_status status = DCP_OK;
-    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_load: desc is NULL");
-    if (desc->metadata) *desc->metadata = NULL;
-    dcpi_report_clear(desc->report);
-    for (attempt = 0; attempt < DCPI_LOAD_ATTEMPTS && replaced; attempt++) {
-        replaced = 0;
-        status = dcpi_load_once(desc, &replaced, &local);
-    }
-    if (status && replaced) {
-        dcp_error last = local;
-        (void)dcpi_fail(&local, status, "the checkpoint was replaced %d times while it was read (%.300s); load it "
-                                        "again when it is saved less often", DCPI_LOAD_ATTEMPTS, last.message);
-        local.sys = last.sys;
-        local.rank = last.rank;
-    }
-    return dcpi_report_error(status, &local, err);
-}
-
-/* =====================================================================================================================
- * >>lazy        Tensors that come when they are touched: dcp_map, dcp_prefetch, dcp_release.
- *
- *                      dcp_map, prefetch                      it is there, verified
- *        NOTHING ------------------------------> COMING -----------------------------> THERE
- *           ^                                       |                                    |
- *           +---------------------------------------+                                    |
- *           |             it failed                                                      |
- *           +----------------------------------------------------------------------------+
- *                         dcp_release, as often as it was mapped; dcp_close
- * ================================================================================================================== */
-/* A storage maps whole files. Where addresses are scarce, a small part of a large file is not worth that many of them:
- * it is read. */
-static int dcpi_map_pays(int64_t file_size, int64_t size, uint64_t addresses) {
-    return (uint64_t)file_size <= addresses / 8 || file_size / 2 <= size;
-}
-/* *data NULL: it has to be read. */
-static dcp_status dcpi_map_file(dcp_checkpoint *c, const dcpi_piece *piece, dcpi_data_file *file, const uint8_t **data,
-                                dcp_error *err) {
-    dcp_storage *storage = file->file.storage;
-    const void *mapped = NULL;
-    dcp_status status;
-    *data = NULL;
-    if (!storage->map || DCPI_BIG_ENDIAN || !dcpi_map_pays(file->object_size, piece->meta->size, SIZE_MAX))
-        return DCP_OK;
-    dcpi_mutex_lock(&c->lock);
-    (void)dcpi_succeed(err);
-    status = storage->map(storage->context, file->file.object, &mapped, err);
-    if (!status && mapped) file->mapped++;
-    dcpi_mutex_unlock(&c->lock);
-    if (status == DCP_E_UNSUPPORTED || status == DCP_E_MEMORY || (!status && !mapped)) return dcpi_succeed(err);
-    if (!status) *data = (const uint8_t *)mapped + piece->meta->offset;
-    return dcpi_storage_result(&dcpi_by_reader, status, "map", file->file.key, err);
-}
-/* Under the lock. Its pages go when nobody else has it open. */
-static void dcpi_unmap_file(dcp_checkpoint *c, dcpi_data_file *file) {
-    file->mapped--;
-    dcpi_data_file_close_idle(c, file);
-}
-static dcp_status dcpi_map_verify(dcp_checkpoint *c, const dcpi_piece *piece, const uint8_t *data, dcp_error *err) {
-    const dcp_tensor_metadata *meta = piece->meta;
-    const dcpi_load l = dcpi_load_of(c, NULL, c->verify != DCP_VERIFY_NONE);
-    dcp_status status = DCP_OK;
-    dcpi_block block;
-    dcpi_item item = DCP_ZERO;
-    item.meta = meta;
-    item.shard = piece->shard;
-    for (; meta->block_size > 0 && item.end < meta->size && !status; item.begin = item.end) {
-        item.end = dcpi_min(item.begin + meta->block_size, meta->size);
-        item.at = meta->offset + item.begin;
-        status = dcpi_item_verify(&l, &item, &block, item.begin, data + item.begin, item.end - item.begin, err);
-    }
-    return status;
-}
-/* Where there is nothing to map: read as dcp_read does. */
-static dcp_status dcpi_lazy_copy(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, dcpi_lazy *lazy,
-                                 dcp_error *err) {
-    uint8_t *copy = (uint8_t *)dcpi_alloc((size_t)stored->info.size, err);
-    dcp_tensor t = dcpi_load_whole(stored, copy);
-    dcp_status status = copy ? dcpi_load_run(c, op, &t, 1, -1, 0, err) : DCP_E_MEMORY;
-    if (status) { dcpi_free(copy); return status; }
-    lazy->copy = copy;
-    lazy->data = copy;
-    return DCP_OK;
-}
-static dcp_status dcpi_lazy_bring_by(dcp_checkpoint *c, dcpi_op *op, const dcpi_stored *stored, dcpi_lazy *lazy,
-                                     dcp_error *err) {
-    const dcpi_piece *piece = c->pieces[stored->first];
-    dcpi_data_file *file;
-    const uint8_t *data = NULL;
-    dcp_status status = dcpi_data_file_acquire(c, piece->shard, &file, err);
-    if (status) return status;
-    status = dcpi_map_file(c, piece, file, &data, err);
-    if (!status && data && c->verify != DCP_VERIFY_NONE)
-        status = dcpi_flat_check(c, op, piece->shard, 0, err);
-    if (!status && data) status = dcpi_map_verify(c, piece, data, err);
-    dcpi_data_file_release(c, file);
-    if (status && data) {
-        dcpi_mutex_lock(&c->lock);
-        dcpi_unmap_file(c, file);
-        dcpi_mutex_unlock(&c->lock);
-        data = NULL;
-        /* a copy, from where the bytes are right */
-        if (status == DCP_E_CHECKSUM && c->source_count > 0) status = DCP_OK;
-    }
-    if (status) return status;
-    if (!data) return dcpi_lazy_copy(c, op, stored, lazy, err);
-    lazy->data = data;
-    return DCP_OK;
-}
-/* Any thread, without the lock: this tensor is COMING, so nobody else does. */
-static dcp_status dcpi_lazy_bring(dcp_checkpoint *c, const dcpi_stored *stored, dcpi_lazy *lazy, dcp_error *err) {
-    dcpi_op op;                                         /* its own: other threads may map, or read, at the same time */
-    dcp_io io = c->op.io;
-    dcp_status status;
-    io.progress = NULL;
-    io.coordinator = NULL;
-    status = dcpi_op_begin(&op, &io, err);
-    if (!status) status = dcpi_lazy_bring_by(c, &op, stored, lazy, err);
-    dcpi_op_tell_warnings(&op, &c->op.warnings);
-    return status;
-}
-static dcp_status dcpi_lazy_begin(dcp_checkpoint *c, dcp_error *err) {  /* under the lock */
-    if (c->lazy) return DCP_OK;
-    if (!c->has_lazy_changed && dcpi_cond_init(&c->lazy_changed)) return dcpi_no_memory(err, sizeof c->lazy_changed);
-    c->has_lazy_changed = 1;
-    c->lazy = (dcpi_lazy *)dcpi_alloc_array(c->tensor_count, sizeof *c->lazy, err);
-    return c->lazy ? DCP_OK : DCP_E_MEMORY;
-}
-/* The tensor is there when this returns DCP_OK, and stays until it is released `users` times. */
-static dcp_status dcpi_lazy_get(dcp_checkpoint *c, const dcpi_stored *stored, int users, const uint8_t **data,
-                                dcp_error *err) {
-    dcpi_lazy *lazy;
-    dcp_status status;
-    dcpi_mutex_lock(&c->lock);
-    status = dcpi_lazy_begin(c, err);
-    if (status) { dcpi_mutex_unlock(&c->lock); return status; }
-    lazy = &c->lazy[stored - c->tensors];
-    while (lazy->state == DCPI_LAZY_COMING) dcpi_cond_wait_ms(&c->lazy_changed, &c->lock, 1000);
-    if (lazy->state == DCPI_LAZY_NOTHING) {
-        lazy->state = DCPI_LAZY_COMING;
-        dcpi_mutex_unlock(&c->lock);
-        status = dcpi_lazy_bring(c, stored, lazy, err);
-        dcpi_mutex_lock(&c->lock);
-        lazy->state = status ? DCPI_LAZY_NOTHING : DCPI_LAZY_THERE;
-        dcpi_cond_wake_all(&c->lazy_changed);
-    }
-    if (!status) {
-        lazy->users += users;
-        *data = lazy->data;
-    }
-    dcpi_mutex_unlock(&c->lock);
-    return status;
-}
-static dcp_status dcpi_lazy_find(dcp_checkpoint *c, const char *name, const dcpi_stored **out, dcp_error *err) {
-    const dcpi_stored *stored;
-    const dcp_tensor_metadata *piece;
-    const dcp_status status = dcpi_load_find(c, name, out, err);
-    if (status) return status;
-    stored = *out;
-    piece = c->pieces[stored->first]->meta;
-    if (stored->info.piece_count != 1)
-        return dcpi_fail(err, DCP_E_UNSUPPORTED,
-                         "tensor \"%s\" is stored in %d pieces and cannot be mapped as one; use dcp_read_new", name,
-                         stored->info.piece_count);
-    if (piece->size != stored->info.size || (stored->info.dtype == DCP_OPAQUE && !dcpi_piece_is_whole(piece)))
-        return dcpi_fail(err, DCP_E_INCOMPLETE, "tensor \"%s\": its one stored piece is not the whole of it", name);
-    return DCP_OK;
-}
-DCPDEF dcp_status dcp_map(dcp_checkpoint *checkpoint, const char *name, const void **data, size_t *size,
-                          dcp_error *err) {
-    const dcpi_stored *stored = NULL;
-    const uint8_t *bytes = NULL;
-    dcp_error local;
-    dcp_status status;
-    *data = NULL;
-    *size = 0;
-    if (!checkpoint || !name) return dcpi_fail(err, DCP_E_INVALID, "dcp_map: checkpoint or name is NULL");
-    status = dcpi_lazy_find(checkpoint, name, &stored, &local);
-    if (!status && stored->info.size > 0) status = dcpi_lazy_get(checkpoint, stored, 1, &bytes, &local);
-    if (status) return dcpi_report_error(status, &local, err);
-    *data = bytes;
-    *size = (size_t)stored->info.size;
-    return err ? dcpi_succeed(err) : DCP_OK;
-}
-DCPDEF void dcp_release(dcp_checkpoint *checkpoint, const char *name) {
-    dcp_checkpoint *c = checkpoint;
-    const dcpi_stored *stored = c && name ? dcpi_stored_find(c, name) : NULL;
-    dcpi_lazy *lazy = NULL;
-    uint8_t *copy;
-    if (!stored) return;
-    dcpi_mutex_lock(&c->lock);
-    if (c->lazy) lazy = &c->lazy[stored - c->tensors];
-    if (lazy && lazy->users > 0) lazy->users--;
-    if (!lazy || lazy->state != DCPI_LAZY_THERE || lazy->users > 0) { dcpi_mutex_unlock(&c->lock); return; }
-    copy = lazy->copy;                              /* under the lock: from here on it can be brought again */
-    memset(lazy, 0, sizeof *lazy);
-    if (!copy) dcpi_unmap_file(c, &c->files[c->pieces[stored->first]->shard]);
-    dcpi_mutex_unlock(&c->lock);
-    dcpi_free(copy);
-}
-
-/* ---- prefetch: one thread that maps one tensor after the other --------------------------------------------------- */
-static void dcpi_prefetch_run(void *checkpoint) {
-    dcp_checkpoint *c = (dcp_checkpoint *)checkpoint;
-    dcpi_prefetch *p = c->prefetch;
-    size_t i;
-    int64_t bytes = 0;
-    for (i = 0; i < p->count && !dcpi_flag_get(&p->stop); i++) {
-        const dcpi_stored *stored = NULL;
-        const uint8_t *data;
-        p->status = dcpi_lazy_find(c, p->tensors[i]->name, &stored, &p->error);
-        if (p->status == DCP_E_UNSUPPORTED) { p->status = DCP_OK; continue; }  /* of several pieces: read it */
-        if (!p->status && (!dcpi_add(bytes, stored->info.size, &bytes) || bytes > p->limit)) break;
-        if (!p->status && stored->info.size > 0) p->status = dcpi_lazy_get(c, stored, 0, &data, &p->error);
-        if (p->status) break;
-    }
-}
-static dcp_status dcpi_prefetch_end(dcp_checkpoint *c, int cancel, dcp_error *err) {
-    dcpi_prefetch *p = c->prefetch;
-    dcp_status status;
-    if (!p) return dcpi_succeed(err);
-    if (cancel) dcpi_flag_set(&p->stop, 1);
-    if (p->has_thread) dcpi_thread_join(&p->thread);
-    status = p->status;
-    if (status && err) *err = p->error;
-    dcpi_free((void *)p->tensors);
-    dcpi_free(p);
-    c->prefetch = NULL;
-    return status ? status : dcpi_succeed(err);
-}
-DCPDEF dcp_status dcp_prefetch(dcp_checkpoint *checkpoint, const dcp_select *select, int64_t max_bytes,
-                               dcp_error *err) {
-    dcp_checkpoint *c = checkpoint;
-    dcpi_prefetch *p;
-    dcp_status status;
-    if (!c || max_bytes < 0)
-        return dcpi_fail(err, DCP_E_INVALID, "dcp_prefetch: checkpoint is NULL, or max_bytes is negative");
-    (void)dcpi_prefetch_end(c, 1, NULL);                /* its error is not asked for any more */
-    p = (dcpi_prefetch *)dcpi_alloc_array(1, sizeof *p, err);
-    if (!p) return DCP_E_MEMORY;
-    p->limit = max_bytes ? max_bytes : (int64_t)c->op.io.memory_budget;
-    status = dcp_checkpoint_select(c, select, &p->tensors, &p->count, err);
-    if (status) { dcpi_free(p); return status; }
-    c->prefetch = p;
-    p->has_thread = DCPI_THREADS && dcpi_thread_start(&p->thread, dcpi_prefetch_run, c) == 0;
-    if (!p->has_thread) dcpi_prefetch_run(c);           /* no threads: in this call */
-    return dcpi_succeed(err);
-}
-DCPDEF dcp_status dcp_prefetch_wait(dcp_checkpoint *checkpoint, int cancel, dcp_error *err) {
-    if (!checkpoint) return dcpi_fail(err, DCP_E_INVALID, "dcp_prefetch_wait: checkpoint is NULL");
-    return dcpi_prefetch_end(checkpoint, cancel, err);
-}
-
-DCPDEF void dcp_close(dcp_checkpoint *checkpoint) {
-    if (!checkpoint) return;
-    (void)dcpi_prefetch_end(checkpoint, 1, NULL);
-    dcpi_checkpoint_free(checkpoint);
-}
-
-/* =====================================================================================================================
- * >>inspect     A directory of checkpoints: list, latest, prune, sweep, remove. What removes takes commit files first,
- *               syncs the directory, and only then takes data, so that a crash in between leaves files that no document
- *               names, never a document that names missing files.
- * ================================================================================================================== */
-
-/* ---- list -------------------------------------------------------------------------------------------------------- */
-typedef struct dcpi_listing { dcp_list_entry **entries; size_t count, capacity; dcpi_arena arena; } dcpi_listing;
-
-static void dcpi_listing_free(dcpi_listing *listing) {
-    dcpi_free((void *)listing->entries);
-    dcpi_arena_free(&listing->arena);
-    memset(listing, 0, sizeof *listing);
-}
-static const char *dcpi_text_or_empty(const char *text) { return text ? text : ""; }
-static const char *dcpi_listing_text(dcpi_listing *listing, const char *text, dcp_error *err) {  /* NULL: no memory */
-    text = dcpi_text_or_empty(text);
-    return dcpi_arena_text(&listing->arena, text, strlen(text), err);
-}
-static int dcpi_time_compare(const char *a, const char *b) {  /* as points in time; other texts come first */
-    int64_t a_seconds = INT64_MIN, b_seconds = INT64_MIN;
-    int a_rest = 0, b_rest = 0;
-    if (!dcpi_time_parse(a, &a_seconds, &a_rest)) a_seconds = INT64_MIN;
-    if (!dcpi_time_parse(b, &b_seconds, &b_rest)) b_seconds = INT64_MIN;
-    if (a_seconds != b_seconds) return a_seconds < b_seconds ? -1 : 1;
-    if (a_seconds != INT64_MIN) return a_rest < b_rest ? -1 : a_rest > b_rest;
-    return strcmp(a, b);
-}
-static int dcpi_list_compare(const void *a_, const void *b_) {     /* newest first: (sequence, step, timestamp, name) */
-    const dcp_list_entry *a = (const dcp_list_entry *)a_, *b = (const dcp_list_entry *)b_;
-    int order;
-    if (a->sequence != b->sequence) return a->sequence > b->sequence ? -1 : 1;
-    if (a->step != b->step) return a->step > b->step ? -1 : 1;
-    order = dcpi_time_compare(b->timestamp, a->timestamp);
-    return order ? order : strcmp(b->path, a->path);
-}
-static dcp_status dcpi_list_describe(dcpi_listing *listing, dcp_list_entry *entry, const dcp_metadata *m,
-                                     dcp_error *err) {
-    size_t s;
-    entry->sequence = m->sequence;
-    entry->epoch = m->has_training ? m->training.epoch : -1;
-    entry->step = m->has_training ? m->training.step : -1;
-    entry->timestamp = dcpi_listing_text(listing, m->timestamp, err);
-    entry->save_id = dcpi_listing_text(listing, m->save_id, err);
-    if (!entry->timestamp || !entry->save_id) return DCP_E_MEMORY;
-    entry->world_size = m->world_size;
-    for (s = 0; s < m->shard_count; s++) {
-        entry->tensors += (int64_t)m->shards[s].tensor_count;
-        if (entry->layout == DCP_LAYOUT_SINGLE || m->shards[s].file_size < 0) continue;
-        if (!dcpi_add(entry->bytes, m->shards[s].file_size, &entry->bytes)) entry->bytes = INT64_MAX;
-    }
-    return DCP_OK;
-}
-/* Valid: the document is intact and every file is there with its size; with DCP_VERIFY_ALL every byte is checked
- * too. */
-static dcp_status dcpi_list_check_files(dcp_checkpoint *c, int trusts_proven, dcp_error *err) {
-    size_t s;
-    if (c->verify == DCP_VERIFY_ALL && !(trusts_proven && dcpi_proven_has(&c->place, c->commit_name, c->digest))) {
-        const dcp_status status = dcpi_verify_run(c, err);
-        if (!status) dcpi_proven_add(&c->place, c->commit_name, c->digest);
-        return status;
-    }
-    for (s = 0; s < c->metadata->shard_count; s++) {
-        dcpi_data_file *file;
-        int attempt = 0;
-        while (dcpi_data_file_acquire(c, (int)s, &file, err) != DCP_OK)
-            if (!dcpi_op_again(&c->op, ++attempt, "opening a file", err)) return err->status;
-        dcpi_data_file_release(c, file);
-    }
-    return DCP_OK;
-}
-typedef struct dcpi_list_order {
-    dcpi_op *op;
-    const dcpi_place *place;
-    dcp_verify_policy verify;
-    const dcp_verifier *verifier;
-    int64_t minimum_step;
-    int trusts_proven;                                  /* DCP_VERIFY_ALL reads only what is not known to be whole */
-} dcpi_list_order;
-
-/* Fills one entry: what its document says, and whether it is valid. The result is for what ends the listing itself. */
-enum { DCPI_LIST_ATTEMPTS = 20 };
-static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing, dcp_list_entry *entry,
-                                const char *name, dcp_error *err) {
-    dcp_open_desc open = DCP_ZERO;
-    dcp_checkpoint *c;
-    dcp_error why;
-    dcp_status status;
-    int replaced, attempt = 0;
-    dcp_object_info info;
-    char *key = dcpi_place_key(o->place, name, err);
-    if (!key) return DCP_E_MEMORY;
-    open.path = key;
-    open.verify = o->verify;
-    open.verifier = o->verifier;
-    open.minimum_step = o->minimum_step;
-    open.io = o->op->io;
-    open.io.storage = o->place->storage;
-    open.io.coordinator = NULL;                         /* this rank looks alone */
-    if (open.io.deadline_ms > 0)                        /* of all that is looked at together */
-        open.io.deadline_ms = dcpi_max(1, open.io.deadline_ms - (dcpi_os_monotonic_ms() - o->op->started_ms));
-    if (o->op->apart) open.io.progress = NULL;                /* that is the calling thread's */
-    do {                                                /* replaced while it is looked at: look again */
-        replaced = 0;
-        entry->tensors = 0;
-        entry->bytes = dcpi_storage_stat(o->place->storage, key, &info, NULL) == DCP_OK ? info.size : 0;
-        status = dcpi_open_phase(&open, "open", 0, &c, &why);
-        if (!status) status = dcpi_list_describe(listing, entry, c->metadata, &why);
-        if (!status) status = dcpi_list_check_files(c, o->trusts_proven, &why);
-        if (c && !dcpi_is_storage_error(status)) replaced = dcpi_load_was_replaced(c, status);
-        dcp_close(c);
-    } while (replaced && ++attempt < DCPI_LIST_ATTEMPTS);
-    dcpi_free(key);
-    if (dcpi_ends_all(status)) { if (err) *err = why; return status; }
-    entry->status = status;
-    entry->sys = why.sys;
-    entry->message = dcpi_listing_text(listing, status ? why.message : "", err);
-    return entry->message ? DCP_OK : DCP_E_MEMORY;
-}
-static dcp_status dcpi_list_add(const dcpi_list_order *o, dcpi_listing *listing, const char *name, dcp_error *err) {
-    const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(name);
-    void *memory = (void *)listing->entries;
-    const size_t size = strlen(o->place->shown) + strlen(name) + 1;
-    dcp_list_entry *entry = (dcp_list_entry *)dcpi_arena_zero(&listing->arena, sizeof *entry, err);
-    char *path = entry ? (char *)dcpi_arena_alloc(&listing->arena, size, err) : NULL;
-    if (!path || !dcpi_grow(&memory, &listing->capacity, listing->count + 1, sizeof *listing->entries, err))
-        return DCP_E_MEMORY;
-    listing->entries = (dcp_list_entry **)memory;
-    listing->entries[listing->count++] = entry;
-    (void)snprintf(path, size, "%s%s", o->place->shown, name);
-    entry->path = path;
-    entry->layout = kind->layout;
-    entry->step = entry->epoch = -1;
-    entry->timestamp = entry->save_id = entry->message = "";
-    return dcpi_list_one(o, listing, entry, name, err);
-}
-static dcp_status dcpi_list_sort(dcpi_listing *listing, dcp_error *err) {
-    return dcpi_sort((const void **)(void *)listing->entries, listing->count, dcpi_list_compare, err);
-}
-static dcp_status dcpi_listing_make(const dcpi_list_order *o, dcpi_listing *listing, dcp_error *err) {
-    dcpi_names names;
-    dcp_status status = dcpi_commits_list(o->place, &names, err);
-    size_t i;
-    memset(listing, 0, sizeof *listing);
-    for (i = 0; i < names.count && !status; i++) status = dcpi_list_add(o, listing, names.items[i], err);
-    dcpi_names_free(&names);
-    if (!status) status = dcpi_list_sort(listing, err);
-    if (status) dcpi_listing_free(listing);
-    return status;
-}
-/* Copies an entry's texts to `to` (NULL: nowhere); returns their size. */
-static size_t dcpi_list_pack(dcp_list_entry *entry, char *to) {
-    const char **const texts[] = { &entry->path, &entry->timestamp, &entry->save_id, &entry->message };
-    size_t used = 0, size, i;
-    for (i = 0; i < DCPI_COUNT(texts); i++, used += size) {
-        size = strlen(*texts[i]) + 1;
-        if (!to) continue;
-        memcpy(to + used, *texts[i], size);
-        *texts[i] = to + used;
-    }
-    return used;
-}
-typedef struct dcpi_listed { dcp_list_entry *entries; size_t count; } dcpi_listed;
-/* The caller's: one allocation holds the entries and their texts. */
-static dcp_status dcpi_listing_pack(const dcpi_listing *listing, dcpi_listed *out, dcp_error *err) {
-    size_t size = (listing->count ? listing->count : 1) * sizeof *out->entries, i;
-    char *at;
-    for (i = 0; i < listing->count; i++) size += dcpi_list_pack(listing->entries[i], NULL);
-    out->entries = (dcp_list_entry *)dcpi_alloc(size, err);
-    if (!out->entries) return DCP_E_MEMORY;
-    at = (char *)(out->entries + listing->count);
-    for (i = 0; i < listing->count; i++) {
-        out->entries[i] = *listing->entries[i];
-        at += dcpi_list_pack(&out->entries[i], at);
-    }
-    out->count = listing->count;
-    return DCP_OK;
-}
-static dcpi_list_order dcpi_list_order_of(dcpi_op *op, const dcpi_place *place, dcp_verify_policy verify,
-                                          const dcp_verifier *verifier) {
-    dcpi_list_order o = DCP_ZERO;
-    o.op = op;
-    o.place = place;
-    o.verify = verify;
-    o.verifier = verifier;
-    return o;
-}
-
-/* ---- work in a directory: by this process, or led: rank 0 works, and all ranks learn the outcome ----------------- */
-typedef struct dcpi_led {
-    const char *call; const dcp_io *io; dcp_report *report;
-    const char *where; int is_path;                     /* a directory, or the path of a checkpoint */
-    uint64_t same;                                      /* what else is the same on all ranks */
-    const void *desc; void *out;
-    dcp_status (*work)(dcpi_op *op, dcpi_place *place, const void *desc, void *out, dcp_error *err);
-    dcpi_team_make make;                                /* what rank 0 tells the others of `out`, */
-    void (*take)(dcpi_op *op, void *out);               /* and what they make of it: it cannot fail */
-    dcp_error argument;                                 /* what is wrong with the arguments */
-    dcpi_op op;
-} dcpi_led;
-
-static dcpi_led dcpi_led_of(const char *call, const dcp_io *io, dcp_report *report, const char *where,
-                            const void *desc,
-                            dcp_status (*work)(dcpi_op *, dcpi_place *, const void *, void *, dcp_error *)) {
-    dcpi_led led = DCP_ZERO;
-    led.call = call;
-    led.io = io;
-    led.report = report;
-    led.where = where;
-    led.desc = desc;
-    led.work = work;
-    return led;
-}
-static dcp_status dcpi_led_work(void *led, dcp_error *err) {
-    dcpi_led *l = (dcpi_led *)led;
-    const char *where = dcpi_text_or_empty(l->where);
-    dcpi_place place = DCP_ZERO;
-    dcp_status status = dcpi_op_check(&l->op, err);
-    if (!status && l->is_path) status = dcpi_place_open(&place, l->io->storage, where, 0, err);
-    else if (!status) {
-        dcpi_op_phase(&l->op, DCP_PHASE_OPEN, 0);
-        status = dcpi_place_open_directory(&place, l->io->storage, where, 0, err);
-        if (status == DCP_E_NOT_FOUND)
-            (void)dcpi_fail(err, status, "there is no checkpoint in \"%s\": no such directory", where);
-    }
-    if (!status) status = l->work(&l->op, &place, l->desc, l->out, err);
-    dcpi_place_close(&place);
-    return status;
-}
-static dcp_status dcpi_led_call(dcpi_led *l, dcp_error *err) {
-    dcpi_op *op = &l->op;
-    dcp_error local, team;
-    dcp_status status, joined;
-    dcpi_report_clear(l->report);
-    status = dcpi_op_begin(op, l->io, &local);
-    joined = dcpi_team_begin(op, l->call, &team);
-    dcpi_team_same(&op->team, l->where, l->same);
-    if (!status && joined) { status = joined; local = team; }
-    if (!status && l->argument.status) { status = l->argument.status; local = l->argument; }
-    status = dcpi_team_done(op, status, &local);
-    if (!status && op->team.rank == 0) status = dcpi_op_errand(op, dcpi_led_work, l, &local);
-    status = dcpi_team_down(op, status, l->make, l->out, DCPI_DOWN_LAST | DCPI_DOWN_SAME, &local);
-    if (!status && op->team.rank != 0) l->take(op, l->out);
-    dcpi_team_end(op);
-    dcpi_op_tell_warnings(op, l->report);
-    return dcpi_report_error(status, &local, err);
-}
-static dcp_status dcpi_list_work(dcpi_op *op, dcpi_place *place, const void *list, void *out, dcp_error *err) {
-    const dcp_list_desc *desc = (const dcp_list_desc *)list;
-    const dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
-    dcpi_listing listing;
-    dcp_status status = dcpi_listing_make(&o, &listing, err);
-    if (!status) status = dcpi_listing_pack(&listing, (dcpi_listed *)out, err);
-    dcpi_listing_free(&listing);
-    return status;
-}
-DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, size_t *count, dcp_error *err) {
-    dcp_error local;
-    dcpi_led led;
-    dcpi_listed listed = DCP_ZERO;
-    dcp_status status;
-    *entries = NULL;
-    *count = 0;
-    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_list: desc is NULL");
-    dcpi_report_clear(desc->report);
-    led = dcpi_led_of("list", &desc->io, desc->report, desc->directory, desc, dcpi_list_work);
-    led.out = &listed;
-    status = dcpi_op_begin(&led.op, &desc->io, &local);
-    if (!status) status = dcpi_led_work(&led, &local);
-    dcpi_op_tell_warnings(&led.op, desc->report);
-    *entries = listed.entries;
-    *count = listed.count;
-    return dcpi_report_error(status, &local, err);
-}
-
-/* ---- latest ------------------------------------------------------------------------------------------------------ */
-/* A candidate that is not valid: returned where it might be the newest, else skipped. */
-static dcp_status dcpi_latest_skip(const dcpi_list_order *o, const char *name, dcp_status status, int sys,
-                                   const char *message,
-                                   dcp_error *newest, dcp_error *err) {
-    if (dcpi_is_storage_error(status) || dcpi_is_beyond(status))
-        return dcpi_fail_sys(err, status, sys, "%s", message);
-    if (status == DCP_E_NOT_FOUND) return dcpi_succeed(err);            /* removed since it was listed */
-    if (newest->status == DCP_OK) (void)dcpi_fail_sys(newest, status, sys, "%s", message);
-    dcpi_op_log(o->op, DCP_LOG_WARNING, "skipped %s%s: %s", o->place->shown, name, message);
-    return dcpi_succeed(err);
-}
-/* Looks at one group of equal sequence numbers, the newest first: documents need to be read in full only until a valid
- * one is found. */
-static dcp_status dcpi_latest_group(const dcpi_list_order *o, dcpi_candidate **group, size_t count, char **path,
-                                    dcp_error *newest, dcp_error *err) {
-    dcpi_listing listing = DCP_ZERO;
-    dcp_status status = DCP_OK;
-    size_t i;
-    for (i = 0; i < count && !status; i++) status = dcpi_list_add(o, &listing, group[i]->name, err);
-    if (!status) status = dcpi_list_sort(&listing, err);
-    for (i = 0; i < listing.count && !status && !*path; i++) {
-        const dcp_list_entry *e = listing.entries[i];
-        if (e->status)
-            status = dcpi_latest_skip(o, e->path + strlen(o->place->shown), e->status, e->sys, e->message, newest, err);
-        else if ((*path = dcpi_copy_text(e->path, err)) == NULL) status = DCP_E_MEMORY;
-    }
-    dcpi_listing_free(&listing);
-    return status;
-}
-/* Those that claim nothing get their number from the whole document. */
-static dcp_status dcpi_latest_ask(const dcpi_list_order *o, dcpi_candidates *all, dcp_error *newest, dcp_error *err) {
-    dcp_status status = DCP_OK;
-    size_t i;
-    for (i = all->count; i-- > 0 && !status;) {
-        dcpi_candidate *c = all->order[i];
-        dcp_error why;
-        if (c->number != DCPI_CLAIM_UNKNOWN) continue;
-        status = dcpi_candidate_read(o->op, o->place, o->verifier, c, &why);
-        if (!status) continue;
-        if (dcpi_is_trouble(status) && !dcpi_is_storage_error(status)) { *err = why; return status; }
-        status = dcpi_latest_skip(o, c->name, status, why.sys, why.message, newest, err);
-        dcpi_candidates_drop(all, i);
-    }
-    return status ? status : dcpi_candidates_sort(all, err);
-}
-static dcp_status dcpi_latest_search(const dcpi_list_order *o, const dcpi_names *names, char **path, dcp_error *err) {
-    dcpi_candidates all;
-    dcp_error newest, other;
-    size_t i, end;
-    dcp_status status = dcpi_candidates_make(o->op, o->place, names, 0, &all, err);
-    (void)dcpi_succeed(&newest);
-    (void)dcpi_succeed(&other);
-    if (!status) status = dcpi_latest_ask(o, &all, &other, err);
-    for (i = 0; i < all.count && !status && !*path; i = end) {
-        for (end = i + 1; end < all.count && all.order[end]->number == all.order[i]->number;) end++;
-        status = dcpi_latest_group(o, all.order + i, end - i, path, &newest, err);
-    }
-    dcpi_candidates_free(&all);
-    if (status || *path) return status;
-    if (newest.status || other.status) { *err = newest.status ? newest : other; return err->status; }
-    return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint in \"%s\"",
-                     o->place->shown[0] ? o->place->shown : ".");
-}
-static dcp_status dcpi_latest_work(dcpi_op *op, dcpi_place *place, const void *latest, void *path, dcp_error *err) {
-    const dcp_latest_desc *desc = (const dcp_latest_desc *)latest;
-    dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
-    dcpi_names names;
-    dcp_status status = dcpi_commits_list(place, &names, err);
-    o.minimum_step = desc->minimum_step;
-    if (status) return status;
-    status = dcpi_latest_search(&o, &names, (char **)path, err);
-    dcpi_names_free(&names);
-    return status;
-}
-static dcp_status dcpi_latest_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
-    char *const *path = (char *const *)user;
-    (void)rank; (void)err;
-    dcpi_put_text(message, *path);
-    return DCP_OK;
-}
-/* Without memory of its own: the path takes over the message's. */
-static void dcpi_latest_take(dcpi_op *op, void *path) {
-    dcpi_peer *lead = op->team.peers;
-    dcpi_wire body = dcpi_message_body(lead->message, lead->size);
-    const char *text = dcpi_get_text(&body);
-    *(char **)path = (char *)lead->message;
-    memmove(lead->message, text, strlen(text) + 1);
-    lead->message = NULL;
-}
-DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error *err) {
-    dcpi_led led;
-    dcp_status status;
-    *path = NULL;
-    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_latest: desc is NULL");
-    led = dcpi_led_of("latest", &desc->io, desc->report, desc->directory, desc, dcpi_latest_work);
-    led.same = (uint64_t)desc->verify;
-    led.out = path;
-    led.make = dcpi_latest_make;
-    led.take = dcpi_latest_take;
-    status = dcpi_led_call(&led, err);
-    if (status) { dcp_free(*path); *path = NULL; }
-    return status;
-}
-
-/* ---- what was removed -------------------------------------------------------------------------------------------- */
-DCPDEF void dcp_removal_free(dcp_removal *removal) {
-    size_t i;
-    if (!removal) return;
-    for (i = 0; i < removal->path_count; i++) dcpi_free(removal->paths[i]);
-    dcpi_free(removal->paths);
-    memset(removal, 0, sizeof *removal);
-}
-/* Removes a file of the place (or, in a dry run, does not) and notes it. token: only that version; NULL: whichever. */
-static dcp_status dcpi_removal_take(dcp_removal *removal, const dcpi_place *place, const char *name, const char *token,
-                                    int dry_run, dcp_error *err) {
-    dcp_object_info info;
-    char **paths, *path;
-    dcp_status status = dcpi_place_stat(place, name, &info, err);
-    if (status == DCP_E_NOT_FOUND) return dcpi_succeed(err);
-    if (!status && !dry_run) status = dcpi_place_remove(place, name, token, err);
-    if (status) return status;
-    paths = (char **)DCP_REALLOC(removal->paths, (removal->path_count + 1) * sizeof *paths);
-    if (!paths) return dcpi_no_memory(err, (removal->path_count + 1) * sizeof *paths);
-    removal->paths = paths;
-    path = dcpi_text_join(place->shown, name, err);
-    if (!path) return DCP_E_MEMORY;
-    paths[removal->path_count++] = path;
-    removal->bytes += info.size;
-    return DCP_OK;
-}
-
-/* What is not found once the directory has been read is no answer to whether there is one, or a checkpoint. */
-static dcp_status dcpi_removal_vanished(dcp_status status, dcp_error *err) {
-    if (status != DCP_E_NOT_FOUND) return status;
-    return err->status = DCP_E_IO;
-}
-
-/* For the other ranks: bytes, checkpoints, the number of paths, the paths. */
-static dcp_status dcpi_removal_make(void *user, int rank, dcpi_buffer *message, dcp_error *err) {
-    const dcp_removal *removal = (const dcp_removal *)user;
-    size_t i;
-    (void)rank; (void)err;
-    dcpi_put64(message, removal->bytes);
-    dcpi_put64(message, (int64_t)removal->checkpoints);
-    dcpi_put64(message, (int64_t)removal->path_count);
-    for (i = 0; i < removal->path_count; i++) dcpi_put_text(message, removal->paths[i]);
-    return DCP_OK;
-}
-static dcp_status dcpi_removal_read(dcpi_wire *body, dcp_removal *removal, dcp_error *err) {
-    size_t count;
-    removal->bytes = dcpi_get64(body);
-    removal->checkpoints = (size_t)dcpi_get64(body);
-    count = (size_t)dcpi_get64(body);
-    if (count > dcpi_wire_left(body)) body->failed = 1;
-    removal->paths = body->failed ? NULL : (char **)dcpi_alloc_array(count, sizeof *removal->paths, err);
-    while (removal->paths && removal->path_count < count) {
-        char *path = dcpi_copy_text(dcpi_get_text(body), err);
-        if (!path) return DCP_E_MEMORY;
-        removal->paths[removal->path_count++] = path;
-    }
-    return removal->paths || body->failed ? dcpi_wire_end(body, "removal", 0, err) : DCP_E_MEMORY;
-}
-/* Without memory for the paths there are none, and a warning. */
-static void dcpi_removal_learn(dcpi_op *op, void *removal) {
-    dcpi_wire body = dcpi_message_body(op->team.peers[0].message, op->team.peers[0].size);
-    dcp_error err;
-    if (dcpi_removal_read(&body, (dcp_removal *)removal, &err) == DCP_OK) return;
-    dcpi_op_log(op, DCP_LOG_WARNING, "the files are removed, but their list is not whole on rank %d: %s", op->team.rank,
-                err.message);
-}
-/* What prune, remove and sweep have in common. removal: where the caller wants it, or NULL. */
-static dcp_status dcpi_removal_call(dcpi_led *led, dcp_removal *removal, dcp_error *err) {
-    dcp_removal unasked = DCP_ZERO;
-    dcp_status status;
-    led->out = removal ? removal : &unasked;
-    led->make = dcpi_removal_make;
-    led->take = dcpi_removal_learn;
-    status = dcpi_led_call(led, err);
-    dcp_removal_free(&unasked);
-    return status;
-}
-
-/* ---- prune and remove: commit files, directory sync, data that nobody names -------------------------------------- */
-enum { DCPI_REMOVE_AT_ONCE = 128 };                 /* commit files that go together: each one's lock is an open file */
-typedef struct dcpi_remover {
-    dcpi_op *op;
-    const dcpi_place *place;
-    int dry_run;
-    /* prune: what was chosen. Where somebody is saving, or has saved since, the checkpoint stays. NULL: whatever is
-     * there goes */
-    const dcpi_listing *chosen;
-    dcp_removal *removal;
-    dcpi_names commits, data, prefixes;                 /* that go; what they name; whose locks are held */
-    dcpi_lock locks[DCPI_REMOVE_AT_ONCE];
-    char tokens[DCPI_REMOVE_AT_ONCE][DCP_TOKEN_SIZE];   /* of the commit files, as they were read; not in a dry run */
-} dcpi_remover;
-
-/* The first bytes of a name as a prefix; 0: no checkpoint is called so. */
-static int dcpi_prefix_of(const char *name, size_t length, char prefix[DCP_LIMIT_PREFIX + 1]) {
-    if (length == 0 || length > DCP_LIMIT_PREFIX) return 0;
-    memcpy(prefix, name, length);
-    prefix[length] = '\0';
-    return 1;
-}
-/* The lock of that commit file's prefix, unless it is held already: a prefix may have two. DCP_PENDING: it stays, and
- * so does the commit file. */
-static dcp_status dcpi_remove_lock(dcpi_remover *r, const char *commit, dcp_error *err) {
-    char prefix[DCP_LIMIT_PREFIX + 1];
-    const size_t length = strlen(commit) - strlen(dcpi_commit_kind_of(commit)->suffix);
-    size_t i;
-    dcp_status status;
-    if (r->dry_run || !dcpi_prefix_of(commit, length, prefix)) return DCP_OK;
-    for (i = 0; i < r->prefixes.count; i++) if (strcmp(r->prefixes.items[i], prefix) == 0) return DCP_OK;
-    status = dcpi_lock_take_to_remove(r->op, r->place, prefix, 1, &r->locks[r->prefixes.count], err);
-    if (status == DCP_E_EXISTS && r->chosen) {
-        dcpi_op_log(r->op, DCP_LOG_WARNING, "%s stays: %s", commit, err->message);
-        (void)dcpi_succeed(err);
-        return DCP_PENDING;
-    }
-    if (status) return status;
-    status = dcpi_names_add(&r->prefixes, prefix, err);
-    if (status) dcpi_lock_release(&r->locks[r->prefixes.count]);
-    return status;
-}
-static int dcpi_remove_is_chosen(const dcpi_remover *r, const char *commit, const dcp_metadata *m) {
-    size_t i;
-    if (!r->chosen) return 1;
-    for (i = 0; i < r->chosen->count; i++) {
-        const dcp_list_entry *e = r->chosen->entries[i];
-        if (strcmp(e->path + strlen(r->place->shown), commit) != 0) continue;
-        return e->sequence == m->sequence && strcmp(e->save_id, dcpi_text_or_empty(m->save_id)) == 0 &&
-               strcmp(e->timestamp, dcpi_text_or_empty(m->timestamp)) == 0;
-    }
-    return 0;
-}
-/* A commit file that is about to go: what it names is added to data, with the lock held and while it can still be
- * read. */
-static dcp_status dcpi_remove_note(dcpi_remover *r, const char *commit, dcp_error *err) {
-    const int is_single = dcpi_commit_kind_of(commit)->layout == DCP_LAYOUT_SINGLE;
-    dcpi_document document;
-    int goes = 1;
-    dcp_status status = dcpi_op_check(r->op, err), looked;
-    if (!status) status = dcpi_remove_lock(r, commit, err);
-    if (status) return status == DCP_PENDING ? DCP_OK : status;
-    if (!r->dry_run) r->tokens[r->commits.count][0] = '\0';
-    if (is_single && !r->chosen) return dcpi_names_add(&r->commits, commit, err);
-    looked = dcpi_document_read(r->op, r->place, commit, NULL, &document, err);
-    if (r->chosen) goes = !looked && dcpi_remove_is_chosen(r, commit, document.metadata);
-    if (!r->dry_run) memcpy(r->tokens[r->commits.count], document.info.token, DCP_TOKEN_SIZE);
-    if (!looked && goes && !is_single) status = dcpi_names_add_data(&r->data, commit, document.metadata, err);
-    dcpi_document_free(&document);
-    if (looked == DCP_E_MEMORY || dcpi_is_storage_error(looked)) return looked;
-    if (!status && goes) status = dcpi_names_add(&r->commits, commit, err);
-    if (!goes)
-        dcpi_op_log(r->op, DCP_LOG_WARNING, "%s stays: a checkpoint was saved there since they were listed",
-                    commit);
-    else if (looked)
-        dcpi_op_log(r->op, DCP_LOG_WARNING, "cannot tell which files %s names; they are left to sweep: %s", commit,
-                    err->message);
-    return status ? status : dcpi_succeed(err);
-}
-/* With the locks held. */
-static dcp_status dcpi_remove_commits(dcpi_remover *r, int *has_pool, dcp_error *err) {
-    const dcpi_names *commits = &r->commits;
-    dcp_status status = DCP_OK;
-    size_t i;
-    /* what stays must be durable before what goes does: who saved it may have died between its rename and its sync
-     * (G1) */
-    if (!r->dry_run && commits->count > 0) status = dcpi_place_sync(r->place, err);
-    for (i = 0; i < commits->count && !status; i++) {
-        *has_pool |= dcpi_commit_kind_of(commits->items[i])->layout == DCP_LAYOUT_MANIFEST;
-        status = dcpi_removal_take(r->removal, r->place, commits->items[i], r->dry_run ? NULL : r->tokens[i],
-                                   r->dry_run, err);
-        if (!status) r->removal->checkpoints++;
-        else if (status == DCP_E_EXISTS && r->chosen) {
-            dcpi_op_log(r->op, DCP_LOG_WARNING, "%s stays: %s", commits->items[i], err->message);
-            status = dcpi_succeed(err);
-        }
-    }
-    if (!status && !r->dry_run && commits->count > 0) status = dcpi_place_sync(r->place, err);
-    return status;
-}
-/* Then the files of `data` that nobody names. */
-static dcp_status dcpi_remove_files(dcpi_remover *r, dcp_error *err) {
-    /* those that are there again are other ones */
-    const dcpi_names *going = r->dry_run ? &r->commits : NULL;
-    dcpi_names *data = &r->data;
-    dcpi_refs refs = DCP_ZERO;
-    dcpi_lock lock = DCP_ZERO;
-    int has_pool = 0;
-    size_t i;
-    dcp_status status = dcpi_remove_commits(r, &has_pool, err);
-    if (!status && has_pool && data->count > 0 && !r->dry_run) {
-        if (dcpi_pool_lock_take(r->op, r->place, &lock, &status, err))
-            status = dcpi_removal_present(r->place, data, err);
-        else if (!status) dcpi_names_free(data);        /* nothing to do any more */
-    }
-    if (!status && has_pool && data->count > 0)
-        status = dcpi_refs_settle(r->op, r->place, going, NULL, DCP_GRACE_SECONDS, NULL, &refs, err);
-    else if (!status && data->count > 0) status = dcpi_refs_collect(r->op, r->place, going, NULL, &refs, err);
-    if (refs.unread > 0)
-        dcpi_op_log(r->op, DCP_LOG_WARNING, "%d commit files could not be read, so no data files were removed",
-                    refs.unread);
-    if (!status) status = dcpi_names_sort(data, err);
-    for (i = 0; i < data->count && !status && refs.unread == 0 && !refs.pending; i++) {
-        if (i > 0 && strcmp(data->items[i], data->items[i - 1]) == 0) continue;         /* two of them shared it */
-        if (!dcpi_names_has(&refs.names, data->items[i]))
-            status = dcpi_removal_take(r->removal, r->place, data->items[i], NULL, r->dry_run, err);
-    }
-    dcpi_lock_release(&lock);
-    dcpi_names_free(&refs.names);
-    return status;
-}
-/* Some at a time, but for a dry run: the documents that stay are read once each time. */
-static dcp_status dcpi_remove_some(dcpi_remover *r, char *const *commits, size_t count, dcp_error *err) {
-    dcp_status status = DCP_OK;
-    size_t i;
-    for (i = 0; i < count && !status; i++) status = dcpi_remove_note(r, commits[i], err);
-    if (!status) status = dcpi_own_strike(r->op, r->place, &r->data, err);
-    if (!status) status = dcpi_remove_files(r, err);
-    for (i = 0; i < r->prefixes.count; i++) dcpi_lock_release(&r->locks[i]);
-    dcpi_names_free(&r->prefixes);
-    dcpi_names_free(&r->commits);
-    dcpi_names_free(&r->data);
-    return status;
-}
-/* commits: names of the commit files that go, sorted here: all who remove ask for locks in one order, so none waits for
- * ever. */
-static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, dcpi_names *commits, int dry_run,
-                                          const dcpi_listing *chosen, void *removal, dcp_error *err) {
-    dcpi_remover *r = (dcpi_remover *)dcpi_alloc_array(1, sizeof *r, err);
-    const size_t most = dry_run ? SIZE_MAX : (size_t)DCPI_REMOVE_AT_ONCE;
-    size_t at, n;
-    dcp_status status = r ? dcpi_names_sort(commits, err) : DCP_E_MEMORY;
-    if (!r) return status;
-    r->op = op;
-    r->place = place;
-    r->dry_run = dry_run;
-    r->chosen = chosen;
-    r->removal = (dcp_removal *)removal;
-    for (at = 0; at < commits->count && !status; at += n) {
-        n = commits->count - at < most ? commits->count - at : most;
-        status = dcpi_remove_some(r, commits->items + at, n, err);
-    }
-    dcpi_free(r);
-    return dcpi_removal_vanished(status, err);          /* the commit files were there */
-}
-/* Of the valid entries, newest first: which go. */
-static dcp_status dcpi_prune_choose(const dcp_prune_desc *desc, const dcpi_place *place, const dcpi_listing *listing,
-                                    dcpi_names *going, dcp_error *err) {
-    int kept = 0, keep_last = desc->keep_last > 0 ? desc->keep_last : 1;
-    size_t i;
-    dcp_status status = DCP_OK;
-    for (i = 0; i < listing->count && !status; i++) {
-        const dcp_list_entry *e = listing->entries[i];
-        if (e->status != DCP_OK) continue;
-        if (kept++ < keep_last) continue;
-        if (desc->keep_every > 0 && e->step >= 0 && e->step % desc->keep_every == 0) continue;
-        status = dcpi_names_add(going, e->path + strlen(place->shown), err);
-    }
-    return status;
-}
-/* Before anything older goes, what is kept instead has been read and verified once, or was written by this process.
- * What turns out to be damaged is not kept instead of anything. */
-static dcp_status dcpi_prune_prove(const dcpi_list_order *order, const dcp_prune_desc *desc, dcpi_listing *listing,
-                                   dcp_error *err) {
-    const int keep_last = desc->keep_last > 0 ? desc->keep_last : 1;
-    dcpi_list_order o = *order;
-    dcp_status status = DCP_OK;
-    int kept = 0;
-    size_t i;
-    o.verify = DCP_VERIFY_ALL;
-    o.trusts_proven = 1;
-    for (i = 0; i < listing->count && kept < keep_last && !status; i++) {
-        dcp_list_entry *e = listing->entries[i];
-        if (e->status != DCP_OK) continue;
-        status = dcpi_list_one(&o, listing, e, e->path + strlen(o.place->shown), err);
-        if (status) break;
-        if (!e->status) kept++;
-        else dcpi_op_log(o.op, DCP_LOG_WARNING, "%s does not count as kept: %s", e->path, e->message);
-    }
-    return status;
-}
-static dcp_status dcpi_prune_work(dcpi_op *op, dcpi_place *place, const void *prune, void *removal, dcp_error *err) {
-    const dcp_prune_desc *desc = (const dcp_prune_desc *)prune;
-    const dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
-    dcpi_listing listing;
-    dcpi_names going = DCP_ZERO;
-    dcp_status status = dcpi_listing_make(&o, &listing, err);
-    if (!status) status = dcpi_prune_choose(desc, place, &listing, &going, err);
-    if (!status && going.count > 0 && desc->verify == DCP_VERIFY_TOUCHED) {
-        dcpi_names_free(&going);
-        status = dcpi_prune_prove(&o, desc, &listing, err);
-        if (!status) status = dcpi_prune_choose(desc, place, &listing, &going, err);
-    }
-    if (!status) status = dcpi_remove_checkpoints(op, place, &going, desc->dry_run, &listing, removal, err);
-    dcpi_names_free(&going);
-    dcpi_listing_free(&listing);
-    return status;
-}
-DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dcp_error *err) {
-    dcpi_led led;
-    if (removal) memset(removal, 0, sizeof *removal);
-    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_prune: desc is NULL");
-    led = dcpi_led_of("prune", &desc->io, desc->report, desc->directory, desc, dcpi_prune_work);
-    led.same = (uint64_t)desc->keep_last << 32 ^ (uint64_t)desc->keep_every ^ (uint64_t)(desc->dry_run != 0) << 63;
-    if (desc->keep_last < 0 || desc->keep_every < 0)
-        (void)dcpi_fail(&led.argument, DCP_E_INVALID, "dcp_prune: keep_last and keep_every must not be negative");
-    return dcpi_removal_call(&led, removal, err);
-}
-/* The commit file or files that a path means, whatever state they are in. */
-static dcp_status dcpi_remove_find(const dcpi_place *place, dcpi_names *commits, dcp_error *err) {
-    dcp_object_info info;
-    dcp_status status;
-    if (dcpi_commit_kind_of(place->name)) {
-        status = dcpi_place_stat(place, place->name, &info, err);
-        if (status) return dcpi_storage_absent(status, err->sys, err);
-        return dcpi_names_add(commits, place->name, err);
-    }
-    status = dcpi_commit_find(place, place->name, commits, err);
-    if (status || commits->count > 0) return status;
-    return dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint \"%s%s\"", place->shown, place->name);
-}
-static dcp_status dcpi_remove_work(dcpi_op *op, dcpi_place *place, const void *desc, void *removal, dcp_error *err) {
-    dcpi_names commits = DCP_ZERO;
-    dcp_status status = dcpi_remove_find(place, &commits, err);
-    (void)desc;
-    if (!status) status = dcpi_remove_checkpoints(op, place, &commits, 0, NULL, removal, err);
-    dcpi_names_free(&commits);
-    return status;
-}
-DCPDEF dcp_status dcp_remove(const dcp_remove_desc *desc, dcp_removal *removal, dcp_error *err) {
-    dcpi_led led;
-    if (removal) memset(removal, 0, sizeof *removal);
-    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_remove: desc is NULL");
-    led = dcpi_led_of("remove", &desc->io, desc->report, desc->path, desc, dcpi_remove_work);
-    led.is_path = 1;
-    if (!desc->path) (void)dcpi_fail(&led.argument, DCP_E_INVALID, "dcp_remove: path is not set");
-    return dcpi_removal_call(&led, removal, err);
-}
-
-/* ---- sweep: what killed saves left ------------------------------------------------------------------------------- */
-typedef struct dcpi_sweep {
-    const dcp_sweep_desc *desc;
-    dcpi_op *op; const dcpi_place *place;
-    dcp_removal *removal;
-    int64_t grace; dcpi_age age;
-    dcpi_lock lock; int has_lock;       /* of the pool; has_lock 0: somebody else has it, or nothing is to be removed */
-    dcpi_names locks;                                   /* prefixes that have a lock file */
-    dcpi_names found, folders;                          /* folders: still to be looked into */
-    dcp_error *err;
-} dcpi_sweep;
-static int dcpi_sweep_is_data(const char *name) { return !dcpi_is_temporary(name) && !dcpi_is_intent(name); }
-
-/* Of a lock's file the age says nothing: whether somebody holds it does. */
-static int dcpi_sweep_is_lock(const dcpi_sweep *sweep, const char *name, const dcp_object_info *info) {
-    if (!dcpi_is_lock(name) || strchr(name, '/') || info->size > DCPI_LOCK_TEXT) return 0;
-    return !sweep->desc->dry_run || !dcpi_age_protects(&sweep->age, info->modified_ns);
-}
-static dcp_status dcpi_sweep_look(void *user, const char *key, const dcp_object_info *info) {
-    dcpi_sweep *sweep = (dcpi_sweep *)user;
-    const char *name = dcpi_place_name(sweep->place, key);
-    if (dcpi_sweep_is_lock(sweep, name, info)) return dcpi_names_add(&sweep->locks, name, sweep->err);
-    if (dcpi_age_protects(&sweep->age, info->modified_ns)) return DCP_OK;
-    if (dcpi_sweep_is_data(name) && !dcpi_is_pool_name(name, sweep->desc->plain_names) &&
-        (strchr(name, '/') || !dcpi_is_shard_name(name, sweep->desc->plain_names))) return DCP_OK;
-    return dcpi_names_add(&sweep->found, name, sweep->err);
-}
-static dcp_status dcpi_sweep_folder(void *user, const char *key, const dcp_object_info *info) {
-    dcpi_sweep *sweep = (dcpi_sweep *)user;
-    (void)info;
-    return dcpi_names_add(&sweep->folders, key, sweep->err);
-}
-/* The folders of manifests, and all below them but directories of checkpoints. */
-static dcp_status dcpi_sweep_pool(dcpi_sweep *sweep, dcp_error *err) {
-    dcp_status status = DCP_OK;
-    size_t i;
-    for (i = 0; i < DCPI_COUNT(dcpi_pool_folders) && !status; i++) {
-        char *key = dcpi_place_key(sweep->place, dcpi_pool_folders[i], err);
-        status = key ? dcpi_names_add(&sweep->folders, key, err) : DCP_E_MEMORY;
-        dcpi_free(key);
-    }
-    while (sweep->folders.count > 0 && !status) {
-        char *folder = sweep->folders.items[--sweep->folders.count];
-        int is_own = 0;
-        status = dcpi_op_check(sweep->op, err);
-        if (!status) status = dcpi_own_directory(sweep->place, folder, &is_own, err);
-        if (!status && !is_own)
-            status = dcpi_storage_list(sweep->place->storage, folder, DCP_LIST_OBJECTS, dcpi_sweep_look, sweep, err);
-        if (!status && !is_own)
-            status = dcpi_storage_list(sweep->place->storage, folder, DCP_LIST_DIRECTORIES, dcpi_sweep_folder, sweep,
-                                       err);
-        /* not there, or a link: not ours */
-        if (status == DCP_E_NOT_FOUND || status == DCP_E_INVALID) status = dcpi_succeed(err);
-        dcpi_free(folder);
-    }
-    return status;
-}
-static int dcpi_sweep_prefix(const char *shard_name, char prefix[DCP_LIMIT_PREFIX + 1]) {
-    return dcpi_prefix_of(shard_name, dcpi_shard_prefix(shard_name, strlen(shard_name), 1), prefix);
-}
-/* Counts the commit file that may name this shard file if it is there, but a listing does not show it (a symbolic link,
- * say) or it cannot be looked at: what it names, nobody knows. */
-static dcp_status dcpi_sweep_count_hidden(const dcpi_sweep *sweep, const char *shard_name, int *unread,
-                                          dcp_error *err) {
-    dcpi_names ignored = DCP_ZERO;
-    char prefix[DCP_LIMIT_PREFIX + 1];
-    dcp_status status;
-    if (!dcpi_sweep_prefix(shard_name, prefix)) return DCP_OK;
-    status = dcpi_commit_find(sweep->place, prefix, &ignored, err);
-    dcpi_names_free(&ignored);
-    if (status == DCP_OK || status == DCP_E_MEMORY) return status;
-    ++*unread;
-    return dcpi_succeed(err);
-}
-static dcp_status dcpi_sweep_take(const dcpi_sweep *sweep, const char *name, int dry_run, dcp_error *err) {
-    return dcpi_removal_take(sweep->removal, sweep->place, name, NULL, dry_run, err);
-}
-static dcp_status dcpi_sweep_clock(dcpi_sweep *sweep, dcp_error *err) {
-    int64_t now_ns = 0;
-    const dcp_status status = dcpi_place_now(sweep->op, sweep->place, &now_ns, err);
-    sweep->age = dcpi_age_of(now_ns, sweep->grace);
-    sweep->err = err;
-    return status;
-}
-static dcp_status dcpi_sweep_list(dcpi_sweep *sweep, dcp_error *err) {
-    return dcpi_place_list(sweep->place, DCP_LIST_OBJECTS, dcpi_sweep_look, sweep, err);
-}
-static dcp_status dcpi_sweep_temporaries(const dcpi_sweep *sweep, dcp_error *err) {
-    dcp_status status = DCP_OK;
-    size_t i;
-    for (i = 0; i < sweep->found.count && !status; i++) {
-        status = dcpi_op_check(sweep->op, err);
-        if (!status && !dcpi_sweep_is_data(sweep->found.items[i]))
-            status = dcpi_sweep_take(sweep, sweep->found.items[i], sweep->desc->dry_run, err);
-    }
-    return status;
-}
-static void dcpi_sweep_free(dcpi_sweep *sweep) {
-    dcpi_names_free(&sweep->found);
-    dcpi_names_free(&sweep->locks);
-    dcpi_names_free(&sweep->folders);
-}
-/* A save whose intent went looks for it between writing its document and the rename. It has looked too early, and its
- * document's temporary file is there by now, or it will look too late: so these files go once more. */
-static dcp_status dcpi_sweep_temporaries_again(const dcpi_sweep *sweep, dcp_error *err) {
-    dcpi_sweep again = DCP_ZERO;
-    size_t i = 0;
-    dcp_status status;
-    while (i < sweep->found.count && !dcpi_is_intent(sweep->found.items[i])) i++;
-    if (i == sweep->found.count || sweep->desc->dry_run) return DCP_OK;
-    again.desc = sweep->desc;
-    again.op = sweep->op;
-    again.place = sweep->place;
-    again.removal = sweep->removal;
-    again.grace = sweep->grace;
-    status = dcpi_sweep_clock(&again, err);
-    if (!status) status = dcpi_sweep_list(&again, err);
-    if (!status) status = dcpi_sweep_temporaries(&again, err);
-    dcpi_sweep_free(&again);
-    return status;
-}
-/* Whether it has a lock's text, as far as a killed process came with it, or what a power cut leaves of it: nothing,
- * zeros, as many bytes of any kind. The name alone may be another program's. */
-static dcp_status dcpi_sweep_lock_text(const dcpi_sweep *sweep, const char *name, int *is_ours, dcp_error *err) {
-    char text[DCPI_LOCK_TEXT] = { 0 };
-    dcpi_handle file;
-    size_t i, size;
-    dcp_status status = dcpi_place_open_file(sweep->place, name, &file, err);
-    *is_ours = 0;
-    if (status) return status;
-    size = (size_t)dcpi_max(0, dcpi_min(file.info.size, DCPI_LOCK_TEXT));
-    if (size > 0) status = dcpi_handle_read(&file, 0, text, size, err);
-    for (i = 0; i < size && text[i] == '\0'; i++) { }
-    *is_ours = i == size || file.info.size == DCPI_LOCK_TEXT ||
-               memcmp(text, dcpi_lock_words, (size_t)dcpi_min((int64_t)size, sizeof dcpi_lock_words - 1)) == 0;
-    dcpi_handle_close(&file);
-    return status;
-}
-/* L7. One lock file, if nobody holds it: it goes when the lock is let go. */
-static dcp_status dcpi_sweep_lock(const dcpi_sweep *sweep, const char *name, const char *prefix, dcp_error *err) {
-    const int dry_run = sweep->desc->dry_run;
-    dcpi_lock lock = DCP_ZERO;
-    int is_ours = 0;
-    dcp_status status = dcpi_sweep_lock_text(sweep, name, &is_ours, err);
-    if (!status && is_ours && !dry_run) status = dcpi_lock_take(sweep->op, sweep->place, prefix, 0, &lock, err);
-    if (!status && is_ours && (dry_run || lock.held)) status = dcpi_sweep_take(sweep, name, 1, err);
-    dcpi_lock_release(&lock);
-    if (status == DCP_OK || status == DCP_E_MEMORY) return status;
-    if (status != DCP_E_NOT_FOUND && status != DCP_PENDING)
-        dcpi_op_log(sweep->op, DCP_LOG_WARNING, "%s stays: %s", name, err->message);
-    return dcpi_succeed(err);
-}
-static dcp_status dcpi_sweep_locks(const dcpi_sweep *sweep, dcp_error *err) {
-    dcp_status status = DCP_OK;
-    size_t i;
-    for (i = 0; i < sweep->locks.count && !status; i++) {
-        const char *name = sweep->locks.items[i];
-        char prefix[DCP_LIMIT_PREFIX + 1];
-        if (!dcpi_prefix_of(name, strlen(name) - (sizeof dcpi_lock_suffix - 1), prefix)) continue;
-        status = dcpi_op_check(sweep->op, err);
-        /* the one that this sweep has had */
-        if (status || (sweep->has_lock && strcmp(prefix, dcpi_pool_lock) == 0)) continue;
-        status = dcpi_sweep_lock(sweep, name, prefix, err);
-    }
-    return status;
-}
-/* A plain name that no document names: with its lock held, it is still the old file, or it is a new one, which
- * stays. */
-static dcp_status dcpi_sweep_plain(const dcpi_sweep *sweep, const char *name, dcp_error *err) {
-    char prefix[DCP_LIMIT_PREFIX + 1];
-    dcp_object_info info;
-    dcpi_lock lock;
-    dcp_status status;
-    if (!dcpi_sweep_prefix(name, prefix)) return dcpi_sweep_take(sweep, name, 0, err);
-    status = dcpi_lock_take_to_remove(sweep->op, sweep->place, prefix, 0, &lock, err);
-    if (status) return status == DCP_PENDING ? dcpi_succeed(err) : status;
-    status = dcpi_place_stat(sweep->place, name, &info, err);
-    if (!status && !dcpi_age_protects(&sweep->age, info.modified_ns)) status = dcpi_sweep_take(sweep, name, 0, err);
-    else if (status == DCP_E_NOT_FOUND) status = dcpi_succeed(err);
-    dcpi_lock_release(&lock);
-    return status;
-}
-static dcp_status dcpi_sweep_data(const dcpi_sweep *sweep, dcp_error *err) {
-    const int dry_run = sweep->desc->dry_run;
-    dcpi_refs refs;
-    size_t i;
-    dcp_status status = dcpi_refs_settle(sweep->op, sweep->place, NULL, sweep->desc->verifier, sweep->grace, NULL,
-                                         &refs, err);
-    if (!sweep->has_lock && !dry_run) refs.pending = 1;
-    for (i = 0; i < sweep->found.count && !status; i++)
-        if (dcpi_sweep_is_data(sweep->found.items[i]))
-            status = dcpi_sweep_count_hidden(sweep, sweep->found.items[i], &refs.unread, err);
-    if (!status && refs.unread > 0)
-        dcpi_op_log(sweep->op, DCP_LOG_WARNING,
-                    "%d commit files could not be read and verified: only temporary files are swept, since those may "
-                    "name any data file", refs.unread);
-    for (i = 0; i < sweep->found.count && !status && refs.unread == 0; i++) {
-        const char *name = sweep->found.items[i];
-        status = dcpi_op_check(sweep->op, err);
-        if (status || !dcpi_sweep_is_data(name) || dcpi_names_has(&refs.names, name) ||
-            (refs.pending && dcpi_is_pool_name(name, 1))) continue;
-        if (!dry_run && dcpi_removal_needs_lock(name)) status = dcpi_sweep_plain(sweep, name, err);
-        else status = dcpi_sweep_take(sweep, name, dry_run, err);
-    }
-    dcpi_names_free(&refs.names);
-    return status;
-}
-/* Candidates first, documents after them: a file that a save has just begun to name is too young to be a candidate.
- * Temporary files and intents before data: a save that is swept while it is under way then cannot commit any more, or
- * has committed, and its document shows. */
-static dcp_status dcpi_sweep_run(dcpi_sweep *sweep, dcp_error *err) {
-    const int dry_run = sweep->desc->dry_run;
-    int was_listed;
-    dcp_status status = dcpi_sweep_clock(sweep, err);   /* this makes the directory, if it is not there */
-    if (!status && !dry_run)
-        sweep->has_lock = dcpi_pool_lock_take(sweep->op, sweep->place, &sweep->lock, &status, err);
-    if (!status) status = dcpi_sweep_list(sweep, err);
-    was_listed = !status;
-    if (!status) status = dcpi_sweep_pool(sweep, err);
-    /* a commit file that is gone must stay gone before its data goes (G2) */
-    if (!status) status = dcpi_place_sync(sweep->place, err);
-    if (!status) status = dcpi_sweep_temporaries(sweep, err);
-    if (!status) status = dcpi_sweep_temporaries_again(sweep, err);
-    if (!status) status = dcpi_sweep_data(sweep, err);
-    dcpi_lock_release(&sweep->lock);
-    if (!status) status = dcpi_sweep_locks(sweep, err);
-    if (!status && !dry_run && sweep->removal->path_count > 0) status = dcpi_place_sync(sweep->place, err);
-    return was_listed ? dcpi_removal_vanished(status, err) : status;
-}
-static dcp_status dcpi_sweep_work(dcpi_op *op, dcpi_place *place, const void *desc, void *removal, dcp_error *err) {
-    dcpi_sweep sweep = DCP_ZERO;
-    dcp_status status;
-    sweep.desc = (const dcp_sweep_desc *)desc;
-    sweep.op = op;
-    sweep.place = place;
-    sweep.removal = (dcp_removal *)removal;
-    sweep.grace = sweep.desc->grace_seconds ? dcpi_max(sweep.desc->grace_seconds, 0) : (int64_t)DCP_GRACE_SECONDS;
-    status = dcpi_sweep_run(&sweep, err);
-    dcpi_sweep_free(&sweep);
-    return status;
-}
-DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err) {
-    dcpi_led led;
-    if (removal) memset(removal, 0, sizeof *removal);
-    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_sweep: desc is NULL");
-    led = dcpi_led_of("sweep", &desc->io, desc->report, desc->directory, desc, dcpi_sweep_work);
-    led.same = (uint64_t)desc->grace_seconds << 2 ^ (uint64_t)(desc->plain_names != 0) << 1 ^ (desc->dry_run != 0);
-    return dcpi_removal_call(&led, removal, err);
-}
-
-/* ---- documents through a storage (declared in >>api_documents) --------------------------------------------------- */
-static dcp_status dcpi_file_place(dcp_storage *storage, const char *path, int create, const dcp_io *io, dcpi_op *op,
-                                  dcpi_place *place, dcp_error *err) {
-    const dcp_io none = DCP_ZERO;
-    dcp_status status = dcpi_op_begin(op, io ? io : &none, err);
-    memset(place, 0, sizeof *place);
-    if (!path) return dcpi_fail(err, DCP_E_INVALID, "path is NULL");
-    if (!status) status = dcpi_op_check(op, err);
-    if (!status) status = dcpi_place_open(place, storage, path, create, err);
-    if (!status) dcpi_op_watch(op, place->storage);
-    return status;
-}
-static dcp_status dcpi_file_end(dcpi_op *op, dcpi_place *place, dcp_status status, dcp_error *why, dcp_error *err) {
-    status = dcpi_object_end(op, status, why, err);
-    dcpi_place_close(place);
-    return status;
-}
-static dcp_status dcpi_document_file(dcp_storage *storage, const char *path, int what, const dcp_verifier *verifier,
-                                     const dcp_io *io, dcpi_document *out, dcp_error *err) {
-    dcp_error local;
-    dcpi_op op;
-    dcpi_place place;
-    dcp_status status = dcpi_file_place(storage, path, 0, io, &op, &place, &local);
-    memset(out, 0, sizeof *out);
-    if (!status) status = dcpi_document_get(&op, &place, place.name, what, verifier, out, NULL, &local);
-    return dcpi_file_end(&op, &place, status, &local, err);
-}
-DCPDEF dcp_status dcp_metadata_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier,
-                                         const dcp_io *io, dcp_metadata **out, dcp_error *err) {
-    dcpi_document document;
-    const dcp_status status = dcpi_document_file(storage, path, 0, verifier, io, &document, err);
-    *out = document.metadata;
-    return status;
-}
-/* Replaces a file, atomically and durably. */
-static dcp_status dcpi_file_publish(dcp_storage *storage, const char *path, const char *text, size_t size,
-                                    const dcp_io *io, dcp_error *err) {
-    dcpi_op op;
-    dcpi_place place;
-    dcp_status status = dcpi_file_place(storage, path, 1, io, &op, &place, err);
-    char *key = status ? NULL : dcpi_place_key(&place, place.name, err);
-    if (!status) status = key ? dcpi_place_sync_all(&place, err) : DCP_E_MEMORY;
-    if (!status) status = dcpi_object_publish(&op, place.storage, key, text, size, err);
-    dcpi_free(key);
-    return dcpi_file_end(&op, &place, status, err, err);
-}
-DCPDEF dcp_status dcp_metadata_write_file(dcp_storage *storage, const char *path, const dcp_metadata *metadata,
-                                          const dcp_signer *signer, const dcp_io *io, dcp_error *err) {
-    dcp_error local;
-    char *text = NULL;
-    size_t size;
-    dcp_status status = dcp_metadata_write(metadata, signer, &text, &size, &local);
-    if (!status) status = dcpi_file_publish(storage, path, text, size, io, &local);
-    dcpi_free(text);
-    return dcpi_report_error(status, &local, err);
-}
-#if !DCP_NO_MANIFEST
-DCPDEF dcp_status dcp_manifest_read_file(dcp_storage *storage, const char *path, const dcp_verifier *verifier,
-                                         const dcp_io *io, dcp_manifest **out, dcp_error *err) {
-    dcpi_document document;
-    const dcp_status status = dcpi_document_file(storage, path, DCPI_READ_MANIFEST, verifier, io, &document, err);
-    *out = NULL;
-    if (status) return status;
-    *out = (dcp_manifest *)dcpi_meta_of(document.metadata)->kept;       /* out of what was made from it */
-    dcpi_meta_of(document.metadata)->kept = NULL;
-    dcp_metadata_free(document.metadata);
-    return status;
-}
-DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path, const dcp_manifest *manifest,
-                                          const dcp_signer *signer, const dcp_io *io, dcp_error *err) {
-    const int yaml = path && (dcpi_ends_with(path, ".yaml") || dcpi_ends_with(path, ".yml"));
-    dcp_error local;
-    char *text = NULL;
-    size_t size;
-    dcp_status status = dcp_manifest_write(manifest, yaml, signer, &text, &size, &local);
-    if (!status) status = dcpi_file_publish(storage, path, text, size, io, &local);
-    dcpi_free(text);
-    return dcpi_report_error(status, &local, err);
-}
-#endif /* !DCP_NO_MANIFEST */
-
 /* =====================================================================================================================
  * >>sync        dcp_sync: brings a local copy of a manifest and its files up to date. The stages:
  *
