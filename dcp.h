@@ -232,6 +232,13 @@ extern "C" {
 #else
 #define DCP_ZERO {0}
 #endif
+#if defined(__GNUC__) && defined(__MINGW32__)
+#define DCPI_PRINTF(text, first) __attribute__((__format__(gnu_printf, text, first)))
+#elif defined(__GNUC__) || defined(__clang__)
+#define DCPI_PRINTF(text, first) __attribute__((__format__(printf, text, first)))
+#else
+#define DCPI_PRINTF(text, first)
+#endif
 #define DCP_MAX_DIMS 8                  /* part of the ABI, not a switch; */
 /* likewise: bytes of a commit file's path with its NUL; a longer one is DCP_E_LIMIT */
 #define DCP_PATH_SIZE 4097
@@ -431,10 +438,23 @@ typedef struct dcp_tensor {
 
 DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data, int ndim, const int64_t *shape);
 DCPDEF dcp_tensor dcp_scalar(const char *name, dcp_dtype dtype, const void *data);
+/* one dimension */
+DCPDEF dcp_tensor dcp_vector(const char *name, dcp_dtype dtype, const void *data, size_t count);
 /* uint8, one dimension: any state that is bytes */
 DCPDEF dcp_tensor dcp_bytes(const char *name, const void *data, size_t size);
 /* both of tensor->ndim entries */
 DCPDEF void dcp_piece(dcp_tensor *tensor, const int64_t *global_shape, const int64_t *global_offset);
+/* Names made in a loop: dcp_name prints one as printf does, and it lives until dcp_names_free, which leaves the list
+ * empty, ready to be used again. Free it when the call that takes the tensors has returned, dcp_save_begin too.
+ * dcp_name returns NULL where there is no memory, or the format is wrong; a tensor without a name is DCP_E_INVALID.
+ *
+ *     dcp_names names = DCP_ZERO;
+ *     for (i = 0; i < n; i++)
+ *         tensors[i] = dcp_vector(dcp_name(&names, "layers.%d.bias", i), DCP_FP32, layers[i].bias, layers[i].width);
+ */
+typedef struct dcp_names { void *internal; } dcp_names;     /* zero is empty; used from one thread at a time */
+DCPDEF const char *dcp_name(dcp_names *names, const char *format, ...) DCPI_PRINTF(2, 3);
+DCPDEF void dcp_names_free(dcp_names *names);
 
 typedef struct dcp_training {
     int64_t epoch, step;
@@ -1447,6 +1467,8 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 /* =====================================================================================================================
  * >>history     What has changed for programs.
  *
+ *   0.3.0           New: dcp_vector, dcp_name.
+ *
  *   0.2.0  2026-11  Names begin with what they are asked of; where the old ones are needed for a while, define
  *                   DCP_OLD_NAMES as 1 in every file that uses them. The next version has them no more.
  *
@@ -1632,14 +1654,6 @@ typedef char dcpi_off_t_has_64_bits[sizeof(off_t) >= 8 ? 1 : -1];      /* fails?
 #define DCPI_BIG_ENDIAN (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
 #else
 #define DCPI_BIG_ENDIAN 0           /* every compiler that lacks the macro (MSVC, tcc) targets little-endian machines */
-#endif
-
-#if DCPI_GNUC && defined(__MINGW32__)
-#define DCPI_PRINTF(text, first) __attribute__((__format__(gnu_printf, text, first)))
-#elif DCPI_GNUC
-#define DCPI_PRINTF(text, first) __attribute__((__format__(printf, text, first)))
-#else
-#define DCPI_PRINTF(text, first)
 #endif
 
 #define DCPI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -8081,9 +8095,12 @@ DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data,
 DCPDEF dcp_tensor dcp_scalar(const char *name, dcp_dtype dtype, const void *data) {
     return dcp_array(name, dtype, data, 0, NULL);
 }
+DCPDEF dcp_tensor dcp_vector(const char *name, dcp_dtype dtype, const void *data, size_t count) {
+    const int64_t shape[] = { (int64_t)count };
+    return dcp_array(name, dtype, data, 1, shape);
+}
 DCPDEF dcp_tensor dcp_bytes(const char *name, const void *data, size_t size) {
-    const int64_t shape[] = { (int64_t)size };
-    return dcp_array(name, DCP_UINT8, data, 1, shape);
+    return dcp_vector(name, DCP_UINT8, data, size);
 }
 DCPDEF void dcp_piece(dcp_tensor *tensor, const int64_t *global_shape, const int64_t *global_offset) {
     int d;
@@ -8091,6 +8108,29 @@ DCPDEF void dcp_piece(dcp_tensor *tensor, const int64_t *global_shape, const int
         tensor->global_shape[d] = global_shape[d];
         tensor->global_offset[d] = global_offset[d];
     }
+}
+DCPDEF const char *dcp_name(dcp_names *names, const char *format, ...) {
+    dcpi_arena arena;
+    char *name = NULL;
+    va_list arguments, again;
+    int length;
+    arena.head = (dcpi_arena_block *)names->internal;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    length = vsnprintf(NULL, 0, format, arguments);
+    if (length >= 0) name = (char *)dcpi_arena_take(&arena, (size_t)length + 1, 1, NULL);
+    if (name) (void)vsnprintf(name, (size_t)length + 1, format, again);
+    va_end(again);
+    va_end(arguments);
+    names->internal = arena.head;
+    return name;
+}
+DCPDEF void dcp_names_free(dcp_names *names) {
+    dcpi_arena arena;
+    if (!names) return;
+    arena.head = (dcpi_arena_block *)names->internal;
+    dcpi_arena_free(&arena);
+    names->internal = NULL;
 }
 
 /* =====================================================================================================================

@@ -279,6 +279,72 @@ static void unportable_body(void) {
     }
 }
 TEST(names_that_some_system_cannot_have) { on_local_and_memory(unportable_body); }
+/* Names from a loop: each its own, whatever its length, until they are freed; a save in the background copies them. */
+static void printed_names_body(void) {
+    enum { COUNT = 300 };
+    static dcp_tensor t[COUNT];
+    static float out[COUNT], in[COUNT];
+    dcp_names names = DCP_ZERO;
+    dcp_saver *saver;
+    dcp_save_desc desc = saving("x", t, COUNT);
+    dcp_checkpoint *c;
+    int i, turn;
+    for (turn = 0; turn < 2; turn++) {
+        for (i = 0; i < COUNT; i++) {
+            out[i] = (float)(i + 1);
+            t[i] = dcp_vector(dcp_name(&names, "layers.%d.%0*d", i, i, 7), DCP_FP32, turn ? in + i : out + i, 1);
+        }
+        if (turn) load_from("x", t, COUNT);
+        else {
+            CHECK_OK(dcp_saver_open(NULL, &saver, &err));
+            CHECK_OK_MESSAGE(dcp_save_begin(saver, &desc, &err), err.message);
+            for (i = 0; i < COUNT; i++) memset((void *)(uintptr_t)t[i].name, 'x', strlen(t[i].name));
+            dcp_names_free(&names);
+            CHECK(names.internal == NULL);
+            CHECK_OK_MESSAGE(dcp_saver_close(saver, &err), err.message);
+        }
+    }
+    dcp_names_free(&names);
+    dcp_names_free(&names);
+    dcp_names_free(NULL);
+    CHECK(memcmp(out, in, sizeof out) == 0);
+    c = open_at("x");
+    CHECK(dcp_checkpoint_find(c, "layers.11.00000000007") != NULL);
+    dcp_close(c);
+}
+TEST(names_from_a_loop_are_each_its_own) { on_local_and_memory(printed_names_body); }
+TEST(a_name_without_memory_is_no_name) {
+    dcp_names names = DCP_ZERO;
+    float x = 1;
+    dcp_tensor t;
+    dcp_save_desc desc;
+    use_memory();
+    CHECK_STR(dcp_name(&names, "%s", ""), "");
+    hungry_fail(1, 1);
+    CHECK(dcp_name(&names, "%*d", 8000, 1) == NULL);
+    hungry_fail(0, 0);
+    t = dcp_vector(dcp_name(&names, "%*d", (int)DCP_LIMIT_NAME + 1, 1), DCP_FP32, &x, 1);
+    desc = saving("x", &t, 1);
+    CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "name");
+    dcp_names_free(&names);
+    done();
+}
+TEST(a_vector_has_one_dimension) {
+    const float x[3] = { 1, 2, 3 };
+    const dcp_tensor t = dcp_vector("v", DCP_FP32, x, 3), b = dcp_bytes("b", x, sizeof x);
+    dcp_tensor none = dcp_vector("v", DCP_FP32, NULL, 0), huge = dcp_vector("v", DCP_FP32, x, SIZE_MAX);
+    dcp_save_desc desc;
+    const int64_t shape[] = { 3 };
+    dcp_tensor same = dcp_array("v", DCP_FP32, x, 1, shape);
+    CHECK(memcmp(&t, &same, sizeof t) == 0);
+    CHECK(b.ndim == 1 && b.shape[0] == 12 && b.dtype == DCP_UINT8);
+    use_memory();
+    save_as("none", &none, 1);
+    load_from("none", &none, 1);
+    desc = saving("x", &huge, 1);
+    if (sizeof(size_t) == 8) CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "negative");
+    done();
+}
 TEST(bad_names_are_refused) {
     static char too_long[1026];
     static const char *const bad[] = { "", "a\nb", "tab\t", "\x7f", "\xff", "cut \xe6\x9d", "\xc2\x85",
@@ -844,6 +910,9 @@ int main(void) {
     RUN(a_checkpoint_of_zero_bytes);
     RUN(names_of_every_kind_round_trip);
     RUN(names_that_some_system_cannot_have);
+    RUN(names_from_a_loop_are_each_its_own);
+    RUN(a_name_without_memory_is_no_name);
+    RUN(a_vector_has_one_dimension);
     RUN(bad_names_are_refused);
     RUN(tensors_larger_than_every_buffer);
     RUN(block_sizes);
