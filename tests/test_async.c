@@ -850,6 +850,8 @@ TEST(begin_is_refused_while_one_runs) {
     CHECK_INT(b.err.status, DCP_PENDING);
     CHECK_STR(b.err.message, "");
     CHECK_INT(bench_begin(&b, 3), DCP_PENDING);
+    CHECK_INT(dcp_save_poll(b.saver, &b.err), DCP_PENDING);
+    CHECK_INT(dcp_save_wait(b.saver, 1, &b.err), DCP_PENDING);
     dcpi_flag_set(&is_held, 0);
     CHECK_OK(bench_wait(&b));
     CHECK_OK(bench_begin(&b, 4));
