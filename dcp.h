@@ -16908,7 +16908,7 @@ static dcp_status dcpi_place_now_once(dcpi_op *op, const dcpi_place *place, int6
                                       dcp_error *err) {
     char id[17], name[64], *key;
     dcp_object_info info;
-    dcp_status status = dcpi_random_id(id, err);
+    dcp_status removed, status = dcpi_random_id(id, err);
     if (status) return status;
     (void)snprintf(name, sizeof name, "dcp-sweep.%s.tmp", id);
     key = dcpi_place_key(place, name, err);
@@ -16921,11 +16921,12 @@ static dcp_status dcpi_place_now_once(dcpi_op *op, const dcpi_place *place, int6
         status = dcpi_fail(err, DCP_E_IO, "%s was removed as soon as it had been made", key);
     }
     if (!status) *now_ns = info.modified_ns;
-    (void)dcpi_storage_remove(place->storage, key, NULL);
+    removed = dcpi_storage_remove(place->storage, key, status ? NULL : err);
     dcpi_free(key);
-    return status;
+    return status ? status : removed;
 }
-/* The storage's own clock: the time of a file made there just now. */
+/* The storage's own clock: the time of a file made there just now, and removed: a failure of that is one, as with any
+ * other file that was to go. */
 static dcp_status dcpi_place_now(dcpi_op *op, const dcpi_place *place, int64_t *now_ns, dcp_error *err) {
     int swept = 1, tries;
     dcp_status status = DCP_OK;

@@ -369,6 +369,11 @@ static int model_is_pool_file(const char *name) {
     (void)snprintf(final_name, sizeof final_name, "%.*s", (int)(length ? length : strlen(name)), name);
     return dcpi_is_pool_name(final_name, 1);
 }
+/* Its storage has said that there is no such file, or directory, or that it has done what it has not: nothing that it
+ * asked for need have happened. */
+static int model_was_lied_to(const model_op *op) {
+    return op->step.call && op->out->faults && (op->step.sys == ENOENT || op->step.sys == 0);
+}
 /* Nothing is left of what nobody names, in the directory and in its pool, unless the pool is a directory of checkpoints
  * itself. */
 static int model_check_swept(model_world *w, const char *directory, int plain) {
@@ -471,7 +476,7 @@ static int model_group_judge(model_world *w, model_group *g, const model_before 
     if (!model_check_all(w, 0)) return 0;
     if (is_alone && !model_check_taken_back(w, g->op[0])) return 0;
     if (is_alone && g->op[0]->step.kind == MODEL_SWEEP && g->op[0]->step.grace < 0 && !g->op[0]->step.dry &&
-        g->op[0]->out->is_over && model_verdict(g->op[0]) == DCP_OK) {
+        g->op[0]->out->is_over && model_verdict(g->op[0]) == DCP_OK && !model_was_lied_to(g->op[0])) {
         if (!model_check_swept(w, g->op[0]->step.path, g->op[0]->step.plain)) return 0;
         if (w->is_dirty && w->pending_count == 0 && !model_unexplained(w, 1)) w->is_dirty = 0;
     }

@@ -142,3 +142,5 @@ PROGRAM(a_signed_copy_of_an_unsigned_one,
 PROGRAM(a_remove_that_says_that_there_is_none,
     STEP(BEGIN, .path = "runs/b"),
     STEP(REMOVE, .path = "runs/b", .call = 2, .times = 1, .sys = 2, .fault = FAULT_LIST))
+PROGRAM(a_sweep_leaves_its_own_file_and_says_that_all_is_well,
+    STEP(SWEEP, .path = "router", .call = 1, .times = 3, .sys = 5, .fault = FAULT_REMOVE, .grace = -1))
