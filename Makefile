@@ -24,7 +24,9 @@ INTERLEAVE ?= 1
 POWER_CUTS ?= 200
 CYCLES ?= 10000
 
-EXAMPLES := $(patsubst examples/%.c,build/examples/%,$(wildcard examples/*.c)) \
+# examples/x.c, and examples/topic/x.c: build/examples/topic/x
+EXAMPLES := $(patsubst examples/%.c,build/examples/%, \
+    $(filter-out examples/dcptool/%,$(wildcard examples/*.c examples/*/*.c))) \
     $(if $(shell command -v nvcc 2>/dev/null),build/examples/cuda_train)
 # What a change makes everything stale; wildcard, so that a header that is not there is not missed.
 HEADERS := $(wildcard dcp*.h tests/*.h tests/regress/*.h)
@@ -132,10 +134,11 @@ build/tool/%.o: examples/dcptool/%.c dcp.h $(wildcard examples/dcptool/*.h) buil
 
 # With the compiler of an MPI, where there is one.
 MPICC ?= mpicc
-build/examples/mpi_stencil: examples/mpi_stencil.c $(HEADERS) build/command/main
+OF_MPI := $(shell grep -l '^\#define DCP_MPI$$' examples/*.c examples/*/*.c)
+$(OF_MPI:examples/%.c=build/examples/%): build/examples/%: examples/%.c $(HEADERS) build/command/main
 	@mkdir -p $(@D)
 	@if command -v $(MPICC) >/dev/null 2>&1; then set -x; $(MPICC) $(CFLAGS) -I. $< -o $@ -lm -pthread; \
-	else echo 'examples/mpi_stencil.c is left out: $(MPICC) is not there (libopenmpi-dev or libmpich-dev has it)'; fi
+	else echo '$< is left out: $(MPICC) is not there (libopenmpi-dev or libmpich-dev has it)'; fi
 
 # With OpenSSL, where it is.
 build/examples/sign_ed25519: examples/sign_ed25519.c $(HEADERS) build/command/main

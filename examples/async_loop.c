@@ -6,7 +6,8 @@
  * with DCP_BUSY_REFUSE the next is skipped). Prints how long a save holds up its step. Does not show many ranks, where
  * poll drives the save if the coordinator is not thread-safe (see >>api_save in dcp.h), or tensors of a GPU.
  *
- * Build: cc -O2 async_loop.c -I.. -lm -pthread       Run: ./a.out [directory]
+ * Build: cc -O2 async_loop.c -I.. -o async_loop -lm -pthread
+ * Run:   ./async_loop [directory]      (default: checkpoints)
  */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -58,7 +59,7 @@ static double run(const char *directory, dcp_saver *saver) {
 }
 
 int main(int argc, char **argv) {
-    const char *base = argc > 1 ? argv[1] : ".";
+    const char *base = argc > 1 ? argv[1] : "checkpoints";
     char directory[400], path[512];
     const int64_t shape = WEIGHTS;
     dcp_saver *saver;

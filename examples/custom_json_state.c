@@ -4,8 +4,8 @@
  * object, here built and read with the dcp_json functions, and the fields of a save are plain text under
  * keys. All of it is in the checkpoint's document, covered by its checksum, readable with any JSON tool.
  * Does not show big state: more than a few kilobytes are better stored as a tensor (dcp_bytes).
- *
- * Build: cc -O2 custom_json_state.c -I.. -lm -pthread Run: ./a.out [directory]
+ * Build: cc -O2 custom_json_state.c -I.. -o custom_json_state -lm -pthread
+ * Run:   ./custom_json_state [directory]   (default: checkpoints)
  */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
     dcp_checkpoint *checkpoint;
     char path[512], *text = optimizer_state();
 
-    snprintf(path, sizeof path, "%s/custom_json_state", argc > 1 ? argv[1] : ".");
+    snprintf(path, sizeof path, "%s/custom_json_state", argc > 1 ? argv[1] : "checkpoints");
     training.step = 1200;
     training.optimizer_type = "adamw";
     training.optimizer_state = text;

@@ -4,7 +4,8 @@
  * commit, exclusive publishing, locks, errors): take a storage that keeps it, and change what is yours. XOR
  * hides nothing; a real cipher would take its place. Does not show a storage from the ground up.
  *
- * Build: cc -O2 custom_storage.c -I.. -lm -pthread    Run: ./a.out [directory]
+ * Build: cc -O2 custom_storage.c -I.. -o custom_storage -lm -pthread
+ * Run:   ./custom_storage [directory]   (default: checkpoints/scrambled)
  */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -47,7 +48,7 @@ static dcp_status open_scrambled(const dcp_storage_options *options, dcp_storage
 int main(int argc, char **argv) {
     double secret = 42.125, back = 0;
     dcp_tensor mine = dcp_scalar("secret", DCP_FP64, &secret), wanted = dcp_scalar("secret", DCP_FP64, &back);
-    const dcp_field base = {"basePath", argc > 1 ? argv[1] : "."};
+    const dcp_field base = {"basePath", argc > 1 ? argv[1] : "checkpoints/scrambled"};
     const dcp_storage_options options = {"Scrambled", &base, 1};        /* case does not matter */
     dcp_save_desc save = DCP_ZERO;
     dcp_load_desc load = DCP_ZERO;

@@ -12,10 +12,10 @@
  * trains or, with MPI, from the last rank to itself. Not a good model: one hidden layer reads 8 characters.
  * Needs POSIX. demo.sh runs it and judges the outcome.
  *
- * Build: cc -O2 demo_charlm.c -I.. -lm -pthread          (mpicc -DDCP_MPI -O2 demo_charlm.c -I.. -lm -pthread)
- * Run:   ./a.out train --dir D --text FILE [--text FILE...] --steps N --save-every K [--ranks R]
- *                      [--kill-in-save S]                (mpirun -n R ./a.out train ...)
- *        ./a.out sample --dir D [--length N] [--prompt TEXT]
+ * Build: cc -O2 demo_charlm.c -I.. -o demo_charlm -lm -pthread          (with MPI: mpicc -DDCP_MPI -O2 ...)
+ * Run:   ./demo_charlm train --dir D --text FILE [--text FILE...] --steps N --save-every K [--ranks R]
+ *                      [--kill-in-save S]                (mpirun -n R ./demo_charlm train ...)
+ *        ./demo_charlm sample --dir D [--length N] [--prompt TEXT]
  */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"                            /* with -DDCP_MPI, dcp_mpi.h too */

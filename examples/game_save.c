@@ -4,8 +4,8 @@
  * one atomic save, so no reload ever sees half of a minute. The reader asks the checkpoint what is in it and
  * reads everything with one call; dcp_prune keeps three saves. Does not show the compact way: where all
  * objects are alike, one array for each field is smaller and faster.
- *
- * Build: cc -O2 game_save.c -I.. -lm -pthread         Run: ./a.out [directory]
+ * Build: cc -O2 game_save.c -I.. -o game_save -lm -pthread
+ * Run:   ./game_save [directory]       (default: checkpoints)
  */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
     dcp_list_entry *entries;
     size_t saves;
 
-    snprintf(directory, sizeof directory, "%s/game_saves", argc > 1 ? argv[1] : ".");
+    snprintf(directory, sizeof directory, "%s/game_saves", argc > 1 ? argv[1] : "checkpoints");
     for (int i = 0; i < ENTITIES; i++) snprintf(world[i].name, sizeof world[i].name, "entity/%05d", i);
     for (int i = 0; i < ENTITIES; i++) world[i].count = 2;
     for (int minute = 1; minute <= MINUTES; minute++) { play_one_minute(); save_world(directory, minute); }

@@ -6,7 +6,8 @@
  * what changed; dcp_sync, which copies to local disks only what is stale there. Does not show ranks, with
  * which all of this works, or lazy loads (dcp_map, dcp_prefetch).
  *
- * Build: cc -O2 moe_tiers.c -I.. -lm -pthread         Run: ./a.out [directory]
+ * Build: cc -O2 moe_tiers.c -I.. -o moe_tiers -lm -pthread
+ * Run:   ./moe_tiers [directory]       (default: checkpoints)
  */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -106,8 +107,8 @@ int main(int argc, char **argv) {
     char path[512], copy[512], local[600];
     dcp_tensor wanted[ALL];
     dcp_load_desc load = DCP_ZERO;
-    snprintf(path, sizeof path, "%s/moe", argc > 1 ? argv[1] : ".");
-    snprintf(copy, sizeof copy, "%s/local", argc > 1 ? argv[1] : ".");
+    snprintf(path, sizeof path, "%s/moe", argc > 1 ? argv[1] : "checkpoints");
+    snprintf(copy, sizeof copy, "%s/local", argc > 1 ? argv[1] : "checkpoints");
     snprintf(local, sizeof local, "%s/moe", copy);
     for (int i = 0; i < ALL; i++)
         for (int k = 0; k < WIDTH * WIDTH; k++) model[i][k / WIDTH][k % WIDTH] = (float)(i * 10000 + k);

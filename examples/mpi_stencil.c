@@ -3,8 +3,8 @@
  * Shows a strided piece: a rank's block has a halo, and its interior is saved and loaded in place, without a
  * copy; the checkpoint holds the global field, so that any grid loads it. Every cell is computed alike on any
  * grid: with COMPARE, the directory of another run, both fields must be equal bit for bit.
- * Build: mpicc -O2 mpi_stencil.c -I.. -lm -pthread
- * Run:   mpirun -n 4 ./a.out DIRECTORY 2x2 STEPS [COMPARE]    then, say, mpirun -n 3 ./a.out DIRECTORY 1x3 ...
+ * Build: mpicc -O2 mpi_stencil.c -I.. -o mpi_stencil -lm -pthread
+ * Run:   mpirun -n 4 ./mpi_stencil checkpoints 2x2 STEPS [COMPARE]    then, say, on a grid of 1x3
  */
 #define DCP_IMPLEMENTATION
 #define DCP_MPI

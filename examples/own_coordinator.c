@@ -3,7 +3,8 @@
  * Shows all that a coordinator must have, send and receive, on any reliable streams: a message is a header and its
  * bytes; what arrives goes to a queue, where receive looks for its tag and sender; a rank that is gone is
  * DCP_E_COMM. Does not show how ranks find each other, or sends that receive while they wait.
- * Build: cc -O2 own_coordinator.c -I.. -lm -pthread   Run: ./a.out [directory]   Needs POSIX.
+ * Build: cc -O2 own_coordinator.c -I.. -o own_coordinator -lm -pthread
+ * Run:   ./own_coordinator [directory]   (default: checkpoints)   Needs POSIX.
  */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -118,7 +119,7 @@ static int run_job(int count, const char *path, int is_save) {          /* so ma
 int main(int argc, char **argv) {
     char path[512];
     signal(SIGPIPE, SIG_IGN);                                           /* writing to a rank that is gone: an error */
-    snprintf(path, sizeof path, "%s/own_coordinator", argc > 1 ? argv[1] : ".");
+    snprintf(path, sizeof path, "%s/own_coordinator", argc > 1 ? argv[1] : "checkpoints");
     if (run_job(4, path, 1) != 0 || run_job(3, path, 0) != 0) return 1;
     return printf("proved: 4 processes saved one checkpoint through pipes, and 3 loaded it\n") < 0;
 }

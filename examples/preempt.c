@@ -4,8 +4,8 @@
  * handler); the loop sees that after its step, and saves once more with io.deadline_ms: the save is durable by then, or
  * is abandoned, says how far it got, and leaves the previous checkpoint as it was. This program sends itself the
  * signal, first with enough time, then with none. Does not show several ranks, which would all get the signal.
- *
- * Build: cc -O2 preempt.c -I.. -lm -pthread          Run: ./a.out [directory]
+ * Build: cc -O2 preempt.c -I.. -o preempt -lm -pthread
+ * Run:   ./preempt [directory]         (default: checkpoints)
  */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -66,7 +66,7 @@ static dcp_status run(const char *path, dcp_saver *saver, int steps, int64_t dea
 int main(int argc, char **argv) {
     char path[500];
     dcp_saver *saver;
-    snprintf(path, sizeof path, "%s/preempt/state", argc > 1 ? argv[1] : ".");
+    snprintf(path, sizeof path, "%s/preempt/state", argc > 1 ? argv[1] : "checkpoints");
     signal(SIGTERM, on_term);
     check(dcp_saver_open(NULL, &saver, &err), "open");
 

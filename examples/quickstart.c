@@ -5,7 +5,8 @@
  * loadable until the new one is durable. Does not show steps and resuming (resume_loop.c), parts of arrays
  * (slices.c), or everything in one file (single_file.c).
  *
- * Build: cc -O2 quickstart.c -I.. -lm -pthread        Run: ./a.out [directory]
+ * Build: cc -O2 quickstart.c -I.. -o quickstart -lm -pthread
+ * Run:   ./quickstart [directory]      (default: checkpoints)
  */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -19,7 +20,7 @@ int main(int argc, char **argv) {
     char path[512];
     dcp_error err;
 
-    snprintf(path, sizeof path, "%s/quickstart", argc > 1 ? argv[1] : ".");
+    snprintf(path, sizeof path, "%s/quickstart", argc > 1 ? argv[1] : "checkpoints");
 
     dcp_tensor mine[] = {dcp_array("weights", DCP_FP32, weights, 2, weights_shape),
                          dcp_array("bias", DCP_FP64, bias, 1, bias_shape)};

@@ -4,8 +4,8 @@
  * a fresh start; every other status is an error to look at, never a reason to start over. The name of a
  * save has the step, dcp_training has it for programs, dcp_prune keeps two. Each run does
  * 30 more steps, so run it twice. Does not show a real model: see demo_charlm.c.
- *
- * Build: cc -O2 resume_loop.c -I.. -lm -pthread       Run: ./a.out [directory]
+ * Build: cc -O2 resume_loop.c -I.. -o resume_loop -lm -pthread
+ * Run:   ./resume_loop [directory]     (default: checkpoints)
  */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
     dcp_tensor tensors[] = {dcp_scalar("weight", DCP_FP64, &m.weight), dcp_scalar("bias", DCP_FP64, &m.bias),
                             dcp_array("velocity", DCP_FP64, m.velocity, 1, &two),
                             dcp_scalar("step", DCP_INT64, &m.step)};    /* the same list saves and loads */
-    snprintf(directory, sizeof directory, "%s/resume_loop", argc > 1 ? argv[1] : ".");
+    snprintf(directory, sizeof directory, "%s/resume_loop", argc > 1 ? argv[1] : "checkpoints");
 
     dcp_latest_desc latest = DCP_ZERO;
     latest.directory = directory;

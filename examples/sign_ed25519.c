@@ -7,7 +7,8 @@
  * Where the private key lives (a file, a hardware module, a signing service) is the callback's business. Does not show
  * HMAC, which is built in: dcp_hmac_signer.
  *
- * Build: cc -O2 sign_ed25519.c -I.. -lcrypto -lm -pthread     Run: ./a.out [directory]
+ * Build: cc -O2 sign_ed25519.c -I.. -o sign_ed25519 -lcrypto -lm -pthread
+ * Run:   ./sign_ed25519 [directory]    (default: checkpoints)
  */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -91,8 +92,8 @@ int main(int argc, char **argv) {
     EVP_PKEY *secret, *open, *other_secret, *other_open;
     dcp_manifest *manifest;
     char sharded[512], moe[512], document[600];
-    snprintf(sharded, sizeof sharded, "%s/signed", argc > 1 ? argv[1] : ".");
-    snprintf(moe, sizeof moe, "%s/signed_manifest", argc > 1 ? argv[1] : ".");
+    snprintf(sharded, sizeof sharded, "%s/signed", argc > 1 ? argv[1] : "checkpoints");
+    snprintf(moe, sizeof moe, "%s/signed_manifest", argc > 1 ? argv[1] : "checkpoints");
     snprintf(document, sizeof document, "%s.manifest.json", moe);
     make_keys(1, &secret, &open);
     make_keys(77, &other_secret, &other_open);

@@ -5,7 +5,8 @@
  * allocation, and the other tensors' bytes are never touched. Does not show tensors in several pieces:
  * dcp_map refuses those, and dcp_read_new assembles them.
  *
- * Build: cc -O2 single_file.c -I.. -lm -pthread       Run: ./a.out [directory]
+ * Build: cc -O2 single_file.c -I.. -o single_file -lm -pthread
+ * Run:   ./single_file [directory]     (default: checkpoints)
  */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -29,7 +30,7 @@ int main(int argc, char **argv) {
 
     for (int i = 0; i < WORDS * WIDTH; i++) embedding[i / WIDTH][i % WIDTH] = (float)(i % 1000) / 8;
     for (int i = 0; i < WIDTH * CLASSES; i++) head[i / CLASSES][i % CLASSES] = (float)i;
-    snprintf(path, sizeof path, "%s/single_file", argc > 1 ? argv[1] : ".");
+    snprintf(path, sizeof path, "%s/single_file", argc > 1 ? argv[1] : "checkpoints");
 
     dcp_tensor tensors[] = {dcp_array("embedding", DCP_FP32, embedding, 2, embedding_shape),
                             dcp_array("head", DCP_FP32, head, 2, head_shape)};

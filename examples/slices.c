@@ -5,7 +5,8 @@
  * field, so a reader may ask for any box, cut any way, or for the whole. Here one process holds all four
  * tiles; with several ranks each would pass its own. Does not show ranks: that needs a coordinator.
  *
- * Build: cc -O2 slices.c -I.. -lm -pthread            Run: ./a.out [directory]
+ * Build: cc -O2 slices.c -I.. -o slices -lm -pthread
+ * Run:   ./slices [directory]          (default: checkpoints)
  */
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
@@ -29,7 +30,7 @@ int main(int argc, char **argv) {
     static tile tiles[4];
     dcp_tensor pieces[4];
     char path[512];
-    snprintf(path, sizeof path, "%s/slices", argc > 1 ? argv[1] : ".");
+    snprintf(path, sizeof path, "%s/slices", argc > 1 ? argv[1] : "checkpoints");
 
     for (int t = 0; t < 4; t++) {
         const int64_t tile_shape[] = {TILE_ROWS, TILE_COLUMNS};

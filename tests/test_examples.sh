@@ -2,12 +2,13 @@
 # test_examples.sh - builds and runs every example and every code block of the documents (README.md and others), as a
 # user would.
 #
-# Each example is built without a word from the compiler, runs in a directory of its own, must exit with 0 and end with
-# a line that says what was proven. The first one is built with the line that its head comment gives; the others share
-# one implementation of dcp.h, build/dcp.o, as the files of one program would, since that takes most of the compiler's
-# time. A ```c block of a document with a main is a program and is run; any other block is compiled: alone if it has the
-# implementation, else at file scope or inside a function that has the variables err, status, save, load, tensors, and
-# what a `// needs: DECLARATIONS` comment in it asks for.
+# Each example is built without a word from the compiler, in a copy of examples/, by the very line that its head comment
+# gives, and run there; it must exit with 0, end with a line that says what was proven, and leave nothing that git would
+# take. Its `cc` is a script: the first example is built as it stands; the others share one implementation of dcp.h,
+# build/dcp.o, as the files of one program would, since that takes most of the compiler's time. A ```c block of a
+# document with a main is a program and is run; any other block is compiled: alone if it has the implementation, else at
+# file scope or inside a function that has the variables err, status, save, load, tensors, and what a `// needs:
+# DECLARATIONS` comment in it asks for.
 #
 # CC, CFLAGS, CXX, CXXFLAGS   compilers and flags; default: clang (half the time; g++ reads all of them too) or cc, -O2;
 # g++ -std=c++11
@@ -65,22 +66,53 @@ run_in() {
 # shellcheck disable=SC2086
 compile() { $CC $CFLAGS -Wall -Wextra "$1" -I"$root" -o "$2" -lm -pthread; }
 # shellcheck disable=SC2086
-compile_mpi() { $MPICC $CFLAGS "$1" -I"$root" -o "$2" -lm -pthread 2>&1 | grep -v 'mpi\.h'; [ -x "$2" ]; }
-# shellcheck disable=SC2086
 compile_cxx() { $CXX $CXXFLAGS -Wall -Wextra -x c++ "$1" -I"$root" -o "$2" -lm -pthread; }
-# compile_part SOURCE PROGRAM: a source that holds the implementation, with that of an object file in its place
-compile_part() {
-    sed 's/^#define DCP_IMPLEMENTATION.*//' "$1" >"$2.c"
-    # shellcheck disable=SC2086
-    $CC $CFLAGS -D_GNU_SOURCE -Wall -Wextra "$2.c" build/dcp.o -I"$root" -o "$2" -lm -pthread
-}
 
 # ---- the examples -----------------------------------------------------------------------------------------------
 
-build_of=compile
-for example in quickstart game_save single_file resume_loop slices custom_storage custom_json_state own_coordinator \
-    async_loop preempt moe_tiers; do
-    source=$root/examples/$example.c program=$scratch/$example
+# A copy of the tree, a repository where there is git, whose dcp.h is without the implementation. `cc` and `mpicc` are
+# the compilers under test, with what the implementation compiles to instead; or, with DCP_WHOLE, as a user has them.
+tree=$scratch/tree
+mkdir -p "$tree/bin" "$tree/examples"
+cp .gitignore dcp_mpi.h dcp_cuda.h "$tree"
+cp -R examples/* "$tree/examples"
+rm -rf "$tree/examples/checkpoints"
+cat >"$tree/dcp.h" <<END
+#ifdef DCP_IMPLEMENTATION
+#undef DCP_IMPLEMENTATION
+#define DCP_MPI_IMPLEMENTATION
+#endif
+#include "$root/dcp.h"
+END
+# as_user NAME COMPILER: the script tree/bin/NAME, which must not find itself
+as_user() {
+    compiler=$(command -v "${2%% *}") || return 0
+    case $2 in *' '*) compiler="$compiler ${2#* }" ;; esac
+    cat >"$tree/bin/$1" <<END
+#!/bin/sh
+if [ -n "\${DCP_WHOLE:-}" ]; then exec $compiler $CFLAGS -Wall -Wextra -I"$root" "\$@"; fi
+exec $compiler $CFLAGS -D_GNU_SOURCE -Wall -Wextra "\$@" "$root/build/dcp.o"
+END
+    chmod +x "$tree/bin/$1"
+}
+as_user cc "$CC"
+as_user mpicc "$MPICC"
+if have git; then (cd "$tree" && git init -q && git add -A) >/dev/null 2>&1; fi
+# What git would take besides what it has.
+untracked() { ! have git || (cd "$tree" && git status --porcelain | sed -n 's/^?? //p'); }
+# build_line SOURCE: what its head comment says
+build_line() { sed -n 's/^ \* Build: *\([^ ].*[^ ]\)  *(.*/\1/p; t; s/^ \* Build: *//p' "$1" | head -n 1; }
+# build_as_said SOURCE: in its directory, by its line
+build_as_said() {
+    line=$(build_line "$1")
+    [ -n "$line" ] || { echo "error: no line 'Build:' in the head of $1"; return 1; }
+    (cd "$(dirname "$1")" && PATH=$tree/bin:$PATH && export PATH && sh -c "$line")
+}
+
+for source in quickstart.c game_save.c single_file.c resume_loop.c slices.c custom_storage.c custom_json_state.c \
+    own_coordinator.c async_loop.c preempt.c moe_tiers.c; do
+    example=$(basename "$source" .c) source=$tree/examples/$source here=$tree/examples
+    program=./$example
     wanted "$example" || continue
     if [ ! -f "$source" ]; then bad "$example" "examples/$example.c is not there"; continue; fi
     lines=$(wc -l <"$source")
@@ -91,20 +123,24 @@ for example in quickstart game_save single_file resume_loop slices custom_storag
         bad "$example" "$((lines)) lines, not $least to $most"
         continue
     fi
-    build "$example" "$build_of" "$source" "$program" || continue
-    build_of=compile_part
-    run_in "$example" "$scratch/$example.d" '^proved: ' "$program" || continue
+    if [ $example = quickstart ] || [ -n "${WHOLE:-}" ]; then export DCP_WHOLE=1; fi
+    if ! build "$example" build_as_said "$source"; then unset DCP_WHOLE; continue; fi
+    unset DCP_WHOLE
+    run_in "$example" "$here" '^proved: ' "$program" || continue
     cp "$scratch/out.txt" "$scratch/first.txt"
     mkdir "$scratch/$example.e"
     if [ $example = resume_loop ]; then
-        run_in "$example" "$scratch/$example.d" 'at step 60 ' "$program" || continue
+        run_in "$example" "$here" 'at step 60 ' "$program" || continue
         if ! grep -q '^resumed at step 30$' "$scratch/out.txt"; then
             bad "$example" "the second run did not resume: $(first_of "$scratch/out.txt")"
             continue
         fi
-    elif ! run_in "$example" "$scratch/$example.d" '^proved: ' "$program"; then
+    elif ! run_in "$example" "$here" '^proved: ' "$program"; then
         continue                                        # it must run again where it has run before
     fi
+    left=$(untracked)
+    if [ -n "$left" ]; then bad "$example" "leaves what git would take: $left"; continue; fi
+    program=$here/$example
     # a directory of our choice
     run_in "$example" "$scratch" '^proved: ' "$program" "$scratch/$example.e" || continue
     for file in first out; do sed -i.with_times '/ ms /d' "$scratch/$file.txt"; done
@@ -115,7 +151,8 @@ for example in quickstart game_save single_file resume_loop slices custom_storag
     ok "$example"
 done
 
-if wanted demo_charlm && build demo_charlm compile_part "$root/examples/demo_charlm.c" "$scratch/demo_charlm"; then
+if wanted demo_charlm && build demo_charlm build_as_said "$tree/examples/demo_charlm.c"; then
+    cp "$tree/examples/demo_charlm" "$scratch"
     # Two steps on 4 ranks, then two more on 3; the same four at once on 1; what comes out must be the same.
     set -- --text "$root/dcp.h" --save-every 2
     if run_in demo_charlm "$scratch/a" '^parameters sha256 ' "$scratch/demo_charlm" train --dir . --steps 2 "$@" &&
@@ -129,17 +166,15 @@ if wanted demo_charlm && build demo_charlm compile_part "$root/examples/demo_cha
     fi
 fi
 
-# With OpenSSL: what the build line says besides.
-# shellcheck disable=SC2086
-compile_crypto() { $CC $CFLAGS -Wall -Wextra "$1" -I"$root" -o "$2" -lcrypto -lm -pthread; }
+# With OpenSSL.
 name=sign_ed25519 program=$scratch/sign_ed25519
 if wanted $name; then
     if ! printf '#include <openssl/evp.h>\nint main(void) { return EVP_PKEY_ED25519 == 0; }\n' |
         $CC -x c - -o "$program.probe" -lcrypto 2>/dev/null; then
         missing $name openssl "OpenSSL is not there; install libssl-dev"
-    elif build $name compile_crypto "$root/examples/$name.c" "$program" &&
-        run_in $name "$program.d" '^proved: ' "$program" &&
-        run_in $name "$program.d" '^proved: ' "$program"; then
+    elif build $name build_as_said "$tree/examples/$name.c" &&
+        run_in $name "$tree/examples" '^proved: ' ./$name &&
+        run_in $name "$tree/examples" '^proved: ' ./$name; then
         refused=$(grep -c ': DCP_E_SIGNATURE$' "$scratch/out.txt") lines=$(wc -l <"$root/examples/$name.c")
         if [ "$refused" != 4 ]; then bad $name "refused $refused forgeries, not 4"
         elif [ "$lines" -gt 130 ]; then bad $name "$((lines)) lines, not up to 130"
@@ -185,11 +220,11 @@ ranks() {
     name=$1 n=$2 pattern=$3; shift 3
     run_in "$name" "$scratch/$name.d" "$pattern" timeout -k 5 120 "$MPIRUN" -np "$n" "$@"
 }
-name=mpi_stencil program=$scratch/mpi_stencil
+name=mpi_stencil program=$tree/examples/mpi_stencil
 if wanted $name && mpi_is_there $name; then
     lines=$(wc -l <"$root/examples/mpi_stencil.c")
     if [ "$lines" -gt 130 ]; then bad $name "$((lines)) lines, not up to 130"
-    elif build $name compile_mpi "$root/examples/mpi_stencil.c" "$program" &&
+    elif build $name build_as_said "$program.c" &&
         ranks "$name" 4 '^step 300$' "$program" whole 2x2 300 &&
         ranks "$name" 4 '^step 150$' "$program" parts 2x2 150 &&
         ranks "$name" 3 '^proved: ' "$program" parts 1x3 300 whole; then
@@ -198,8 +233,11 @@ if wanted $name && mpi_is_there $name; then
     fi
 fi
 name=demo_charlm_mpi program=$scratch/demo_charlm_mpi
-compile_demo_mpi() { CFLAGS="$CFLAGS -DDCP_MPI" compile_mpi "$@"; }
-if wanted $name && mpi_is_there $name && build $name compile_demo_mpi "$root/examples/demo_charlm.c" "$program"; then
+compile_demo_mpi() {
+    (cd "$tree/examples" && PATH=$tree/bin:$PATH && export PATH &&
+        mpicc -DDCP_MPI demo_charlm.c -I.. -o "$1" -lm -pthread 2>&1 | grep -v 'mpi\.h'; [ -x "$1" ])
+}
+if wanted $name && mpi_is_there $name && build $name compile_demo_mpi "$program"; then
     set -- --dir . --text "$root/dcp.h" --save-every 2
     if ranks "$name" 3 '^parameters sha256 ' "$program" train --steps 2 "$@" &&
         ranks "$name" 2 '^parameters sha256 ' "$program" train --steps 4 "$@"; then
