@@ -1865,7 +1865,7 @@ static dcp_status dcpi_callback_status(const dcpi_callback *by, dcp_status statu
     const dcp_status means = is_status && (by->may_be >> number & 1) ? status : by->instead;
     char what[300];
     va_list arguments;
-    if (status == DCP_OK) return dcpi_succeed(err);
+    if (!status) return dcpi_succeed(err);
     if (!err) return means;
     if (err->status == status && err->message[0] != '\0') { err->status = means; return means; }
     va_start(arguments, format);
@@ -1899,6 +1899,8 @@ static void *dcpi_alloc_array(size_t count, size_t size, dcp_error *err) {
     if (memory) memset(memory, 0, total);
     return memory;
 }
+/* `count` zeroed items of a type. */
+#define DCPI_NEW(type, count, err) ((type *)dcpi_alloc_array((count), sizeof(type), (err)))
 /* Grows an array to hold at least `needed` items: by half again, so that a run of appends costs O(n). 0: out of memory,
  * array unchanged. */
 static int dcpi_grow(void **array, size_t *capacity, size_t needed, size_t item, dcp_error *err) {
@@ -2222,12 +2224,12 @@ static void dcpi_sort_merge(const void **items, const void **scratch, size_t low
     while (right < high) scratch[to++] = items[right++];
     memcpy(items + low, scratch + low, (high - low) * sizeof *items);
 }
-/* items: an array of count pointers to what compare compares. */
-static dcp_status dcpi_sort(const void **items, size_t count, dcpi_compare compare, dcp_error *err) {
-    const void **scratch;
+/* An array of count pointers to what compare compares. */
+static dcp_status dcpi_sort(void *array, size_t count, dcpi_compare compare, dcp_error *err) {
+    const void **items = (const void **)array, **scratch;
     size_t width, low;
     if (count < 2) return DCP_OK;
-    scratch = (const void **)dcpi_alloc_array(count, sizeof *scratch, err);
+    scratch = DCPI_NEW(const void *, count, err);
     if (!scratch) return DCP_E_MEMORY;
     for (width = 1; width < count; width *= 2) {
         for (low = 0; low + width < count; low += 2 * width) {
@@ -2239,8 +2241,9 @@ static dcp_status dcpi_sort(const void **items, size_t count, dcpi_compare compa
     dcpi_free((void *)scratch);
     return DCP_OK;
 }
-/* Where `wanted` is in sorted items; count: it is not there. */
-static size_t dcpi_search(const void *const *items, size_t count, const void *wanted, dcpi_compare compare) {
+/* Where `wanted` is in a sorted array; count: it is not there. */
+static size_t dcpi_search(const void *array, size_t count, const void *wanted, dcpi_compare compare) {
+    const void *const *items = (const void *const *)array;
     size_t low = 0, high = count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
@@ -2294,7 +2297,7 @@ static int dcpi_set_make(dcpi_set *set, size_t count) {                 /* 0: ou
         slots *= 2;
     }
     set->mask = slots - 1;
-    set->slots = (dcpi_set_item *)dcpi_alloc_array(slots, sizeof *set->slots, NULL);
+    set->slots = DCPI_NEW(dcpi_set_item, slots, NULL);
     return set->slots != NULL;
 }
 static void dcpi_set_add(dcpi_set *set, const dcpi_set_rule *rule, void *user, uint64_t hash, dcpi_set_item *item,
@@ -3460,9 +3463,8 @@ static int dcpi_os_lock_whole(dcpi_lock_file *file) {
  * do not know it say EINVAL. */
 static int dcpi_os_lock_call(int fd, int type, int64_t at, int64_t size) {
 #if defined(F_OFD_SETLK)
-    struct flock range;
+    struct flock range = DCP_ZERO;
     int result;
-    memset(&range, 0, sizeof range);
     range.l_type = (short)type;
     range.l_whence = SEEK_SET;
     range.l_start = (off_t)at;
@@ -3989,8 +3991,7 @@ static int dcpi_os_create(dcpi_base *base, const char *key, unsigned mode, int64
     return dcpi_os_path_done(path, error);
 }
 static OVERLAPPED dcpi_os_at(int64_t offset) {          /* on an ordinary handle: where this one call reads or writes */
-    OVERLAPPED at;
-    memset(&at, 0, sizeof at);
+    OVERLAPPED at = DCP_ZERO;
     at.Offset = (DWORD)((uint64_t)offset & 0xFFFFFFFFu);
     at.OffsetHigh = (DWORD)((uint64_t)offset >> 32);
     return at;
@@ -4050,9 +4051,8 @@ static void dcpi_os_fill_info(dcp_object_info *info, const BY_HANDLE_FILE_INFORM
     info->modified_ns = dcpi_os_since_1970(found->ftLastWriteTime, 100, 1);
 }
 static int dcpi_os_open(dcpi_base *base, const char *key, dcpi_file *out, dcp_object_info *info) {
-    BY_HANDLE_FILE_INFORMATION found;
+    BY_HANDLE_FILE_INFORMATION found = DCP_ZERO;
     int error;
-    memset(&found, 0, sizeof found);
     memset(info, 0, sizeof *info);
     dcpi_os_file_clear(out);
     error = dcpi_os_open_regular(base, key, GENERIC_READ, &out->handle, &found);
@@ -4221,7 +4221,7 @@ typedef struct dcpi_lock_file { HANDLE handle; int is_whole; } dcpi_lock_file;
 
 static int dcpi_os_lock_once(dcpi_base *base, const char *key, dcpi_lock_file *out) {
     const DWORD flags = FILE_FLAG_OPEN_REPARSE_POINT;
-    BY_HANDLE_FILE_INFORMATION found;
+    BY_HANDLE_FILE_INFORMATION found = DCP_ZERO;
     wchar_t *path;
     int error = dcpi_os_path(base, key, 0, &path);
     out->handle = INVALID_HANDLE_VALUE;
@@ -4229,7 +4229,6 @@ static int dcpi_os_lock_once(dcpi_base *base, const char *key, dcpi_lock_file *o
     if (error) return error;
     out->handle = CreateFileW(path, GENERIC_READ | GENERIC_WRITE, DCPI_OS_SHARE_ALL, NULL, OPEN_ALWAYS, flags, NULL);
     if (out->handle == INVALID_HANDLE_VALUE) return dcpi_os_path_done(path, dcpi_os_last());
-    memset(&found, 0, sizeof found);
     error = dcpi_os_check_regular(out->handle, &found);
     if (!error && (found.dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT) && dcpi_os_is_link(path))
         error = DCPI_OS_IS_LINK;
@@ -5718,7 +5717,7 @@ static int dcpi_json_few_differ(dcpi_json_reader *r, const dcpi_json_span *keys,
 }
 /* Sorted: a hostile file may have millions. */
 static int dcpi_json_many_differ(dcpi_json_reader *r, const dcpi_json_span *keys, size_t count) {
-    const void **order = (const void **)dcpi_alloc_array(count, sizeof *order, r->err);
+    const void **order = DCPI_NEW(const void *, count, r->err);
     size_t i;
     if (!order) return dcpi_json_no_memory(r);
     for (i = 0; i < count; i++) order[i] = &keys[i];
@@ -5927,7 +5926,7 @@ typedef struct dcpi_json_root { dcp_json json; dcpi_arena arena; } dcpi_json_roo
 #define DCPI_JSON_SORT_FROM 17
 
 static dcp_json *dcpi_json_root_new(dcp_json_kind kind, dcp_error *err) {
-    dcpi_json_root *root = (dcpi_json_root *)dcpi_alloc_array(1, sizeof *root, err);
+    dcpi_json_root *root = DCPI_NEW(dcpi_json_root, 1, err);
     if (!root) return NULL;
     root->json.kind = kind;
     root->json.arena = &root->arena;
@@ -5968,7 +5967,7 @@ static int dcpi_json_sort_members(dcp_json *object, dcp_error *err) {
     if (!object->sorted) return 0;
     object->sorted_count = 0;                           /* should the sort fail: order is lost, and nothing else */
     memcpy(object->sorted + done, object->items + done, (object->count - done) * sizeof *object->sorted);
-    if (dcpi_sort((const void **)object->sorted, object->count, dcpi_json_key_compare, err)) return 0;
+    if (dcpi_sort(object->sorted, object->count, dcpi_json_key_compare, err)) return 0;
     object->sorted_count = object->count;
     return 1;
 }
@@ -6218,14 +6217,13 @@ static dcp_status dcpi_buffer_sink(void *user, const void *data, size_t size, dc
 }
 DCPDEF dcp_status dcp_json_write(const dcp_json *json, int indent, char **text, size_t *size, dcp_error *err) {
     char chunk[1024];
-    dcpi_buffer out;
+    dcpi_buffer out = DCP_ZERO;
     dcpi_writer w;
     *text = NULL;
     if (size) *size = 0;
     (void)dcpi_succeed(err);
     if (indent > 1000) indent = 1000;                   /* times the depth, an int */
     if (!json) return dcpi_fail(err, DCP_E_INVALID, "dcp_json_write: json is NULL");
-    memset(&out, 0, sizeof out);
     dcpi_writer_begin(&w, chunk, sizeof chunk, dcpi_buffer_sink, &out, err);
     dcpi_json_write_value(&w, json, indent, 0);
     dcpi_write_raw(&w, "", 1);                          /* the NUL */
@@ -7189,8 +7187,7 @@ typedef struct dcpi_tail {
 
 /* ---- signers and verifiers --------------------------------------------------------------------------------------- */
 DCPDEF dcp_signer dcp_hmac_signer(const void *key, size_t key_size, const char *key_id) {
-    dcp_signer signer;
-    memset(&signer, 0, sizeof signer);
+    dcp_signer signer = DCP_ZERO;
     signer.context = (void *)key;
     signer.algorithm = dcpi_hmac_name;
     signer.key_id = key_id;
@@ -7199,8 +7196,7 @@ DCPDEF dcp_signer dcp_hmac_signer(const void *key, size_t key_size, const char *
     return signer;
 }
 DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size) {
-    dcp_verifier verifier;
-    memset(&verifier, 0, sizeof verifier);
+    dcp_verifier verifier = DCP_ZERO;
     verifier.context = (void *)key;
     verifier.algorithm = dcpi_hmac_name;
     verifier.size = 32;
@@ -7241,7 +7237,7 @@ static dcp_status dcpi_signer_check(const dcp_signer *signer, dcp_error *err) {
     if (!signer) return dcpi_succeed(err);
     status = dcpi_signing_check("signer", signer->sign == NULL, signer->context, signer->key_size, signer->algorithm,
                                 signer->size, err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     if (signer->key_id && !dcpi_consists_of(signer->key_id, dcpi_is_key_char, 0, 128))
         return dcpi_fail(err, DCP_E_INVALID,
                          "signer.key_id must be at most 128 of the characters A-Z, a-z, 0-9, '.', '_' and '-'");
@@ -7325,7 +7321,7 @@ static dcp_status dcpi_integrity_make_signature(const dcpi_integrity *stream, ui
     (void)dcpi_succeed(err);
     status = dcpi_callback_status(&dcpi_by_signer, signer->sign(signer->context, text, length, signature, err), err,
                                   "failed");
-    if (status != DCP_OK) dcpi_fail_context(err, "signing: ");
+    if (status) dcpi_fail_context(err, "signing: ");
     return status;
 }
 static dcp_status dcpi_integrity_write_signature(dcpi_integrity *stream, dcp_error *err) {
@@ -7339,7 +7335,7 @@ static dcp_status dcpi_integrity_write_signature(dcpi_integrity *stream, dcp_err
     if (!signature) return DCP_E_MEMORY;
     digits = (char *)signature + signer->size;
     status = stream->sink ? dcpi_integrity_make_signature(stream, signature, err) : DCP_OK;
-    if (status != DCP_OK) { dcpi_free(signature); return status; }
+    if (status) { dcpi_free(signature); return status; }
     if (!stream->sink) memset(signature, 0, signer->size);              /* only counted */
     dcpi_hex_encode(signature, signer->size, digits);
 
@@ -7365,7 +7361,7 @@ static dcp_status dcpi_integrity_end(dcpi_integrity *stream, dcp_error *err) {
     dcp_status status;
     if (stream->signer) {
         status = dcpi_integrity_write_signature(stream, err);
-        if (status != DCP_OK) return status;
+        if (status) return status;
     }
     dcpi_integrity_digest(&stream->sha, body);
     dcpi_integrity_value(stream->type, (uint64_t)stream->size, body, value);
@@ -7488,7 +7484,7 @@ static dcp_status dcpi_tail_verify(const char *type, const dcpi_tail *tail, cons
         status = dcpi_sha_equal(expected, signature, 32) ? DCP_OK : DCP_E_SIGNATURE;
     }
     dcpi_free(signature);
-    if (status == DCP_OK) return dcpi_succeed(err);
+    if (!status) return dcpi_succeed(err);
     /* it could not look, which says nothing about the document */
     if (status != DCP_E_SIGNATURE)
         return dcpi_fail_sys(err, status, reason.sys, "the %s signature (key \"%s\") could not be verified: %s",
@@ -7506,7 +7502,7 @@ static dcp_status dcpi_integrity_check(const char *type, const char *text, size_
     dcp_status status = dcpi_verifier_check(verifier, err);
     dcpi_sha sha;
     memset(tail, 0, sizeof *tail);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     dcpi_tail_find(text, size, dcpi_tail_form_of(type), tail, value);
     if (!tail->present) {
         if (!verifier) return dcpi_succeed(err);
@@ -7520,7 +7516,7 @@ static dcp_status dcpi_integrity_check(const char *type, const char *text, size_
     dcpi_integrity_digest(&sha, body);
 
     status = dcpi_tail_check_value(type, tail, body, value, verifier ? DCP_E_SIGNATURE : DCP_E_CHECKSUM, err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     if (!verifier) return dcpi_succeed(err);
     status = dcpi_tail_check_kind(tail, verifier, err);
     return status == DCP_OK ? dcpi_tail_verify(type, tail, signed_body, verifier, err) : status;
@@ -7693,7 +7689,7 @@ static dcpi_tiles dcpi_tile_cut_between(dcpi_tiling *t, dcpi_tile **tiles, size_
     size_t i, first = 0;
     int64_t end = low[d];
     for (i = 0; i < count; i++) tiles[i]->key = dcpi_max(tiles[i]->offset[d], low[d]);
-    if (dcpi_sort((const void **)tiles, count, dcpi_tile_compare, NULL)) return DCPI_TILES_NO_MEMORY;
+    if (dcpi_sort(tiles, count, dcpi_tile_compare, NULL)) return DCPI_TILES_NO_MEMORY;
     *cut = tiles[0]->key > low[d];
     for (i = 0; i < count && !*cut; i++) {
         if (i > 0 && tiles[i]->key >= end) *cut = 1;
@@ -7730,7 +7726,7 @@ static int64_t dcpi_tile_edge(dcpi_tile **tiles, size_t count, const int64_t *lo
 }
 static dcpi_tiles dcpi_tile_cut_through(dcpi_tiling *t, dcpi_tile **tiles, size_t count, const int64_t *low,
                                         const int64_t *high, int d, int64_t edge) {
-    dcpi_tile **side = (dcpi_tile **)dcpi_alloc_array(count, sizeof *side, NULL);
+    dcpi_tile **side = DCPI_NEW(dcpi_tile *, count, NULL);
     dcpi_tiles result = DCPI_TILES_NO_MEMORY;
     size_t i, n;
     if (!side) return result;
@@ -7756,7 +7752,7 @@ static dcpi_tiles dcpi_tile_region(dcpi_tiling *t, dcpi_tile **tiles, size_t cou
     for (d = t->ndim - 1; d >= 0 && !cut && !result; d--) {     /* no cut without straddlers: through the boxes, then */
         size_t i;
         for (i = 0; i < count; i++) tiles[i]->key = dcpi_max(tiles[i]->offset[d], low[d]);
-        if (dcpi_sort((const void **)tiles, count, dcpi_tile_compare, NULL)) result = DCPI_TILES_NO_MEMORY;
+        if (dcpi_sort(tiles, count, dcpi_tile_compare, NULL)) result = DCPI_TILES_NO_MEMORY;
         edge = dcpi_tile_edge(tiles, count, low, high, d);
         if (!result && edge > low[d]) { cut = 1; result = dcpi_tile_cut_through(t, tiles, count, low, high, d, edge); }
     }
@@ -8082,9 +8078,8 @@ static dcp_status dcpi_tensor_check_data(const dcp_tensor *t, dcp_error *err) {
 }
 
 DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data, int ndim, const int64_t *shape) {
-    dcp_tensor t;
+    dcp_tensor t = DCP_ZERO;
     int d;
-    memset(&t, 0, sizeof t);
     t.name = name;
     t.dtype = dtype;
     t.ndim = ndim;
@@ -8863,7 +8858,7 @@ static dcp_status dcpi_items_append(dcpi_meta *meta, const dcpi_record *record, 
     memcpy(&copy, from, record->size);
     if (!dcpi_meta_own(meta, record, &copy, err)) return DCP_E_MEMORY;
     status = dcpi_items_add(meta, record, at, count, &added, err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     memcpy(added, &copy, record->size);
     return dcpi_succeed(err);
 }
@@ -9542,7 +9537,7 @@ static dcp_status dcpi_emit_document(dcpi_emitter *e, const char *type, const dc
     if (bytes) *bytes = 0;
     if (!err) err = &failure;                                           /* what went wrong is needed below */
     status = dcpi_integrity_begin(&stream, type, signer, sink, user, err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     e->is_signed = signer != NULL;
     e->err = err;
     e->style = NULL;
@@ -9552,18 +9547,18 @@ static dcp_status dcpi_emit_document(dcpi_emitter *e, const char *type, const dc
     dcpi_writer_begin(&e->json, e->chunk, sizeof e->chunk, dcpi_integrity_write, &stream, err);
     status = dcpi_emit_record(e, record, head);
     dcpi_writer_flush(&e->json);
-    if (status == DCP_OK) status = e->json.status;
+    if (!status) status = e->json.status;
     if ((status == DCP_E_INVALID || status == DCP_E_SIGNATURE) && e->where.member[0] != '\0')
         dcpi_where_locate(&e->where, err);
-    if (status == DCP_OK) status = dcpi_integrity_end(&stream, err);
-    if (status != DCP_OK) return status;
+    if (!status) status = dcpi_integrity_end(&stream, err);
+    if (status) return status;
     if (bytes) *bytes = stream.size;
     return dcpi_succeed(err);
 }
 /* What has been written into a buffer, as the text that a caller gets. */
 static dcp_status dcpi_emit_give(dcp_status status, dcpi_buffer *buffer, char **text, size_t *size, dcp_error *err) {
-    if (status == DCP_OK) status = dcpi_buffer_sink(buffer, "", 1, err);
-    if (status != DCP_OK) { dcpi_buffer_free(buffer); return status; }
+    if (!status) status = dcpi_buffer_sink(buffer, "", 1, err);
+    if (status) { dcpi_buffer_free(buffer); return status; }
     *text = buffer->data;
     *size = buffer->size - 1;                                           /* a NUL follows, for those who print it */
     return dcpi_succeed(err);
@@ -9892,7 +9887,7 @@ static int dcpi_parse_list(dcpi_parser *p, const dcpi_record *record, const char
         dcpi_where_enter(&p->where, name, (size_t)count - 1);
         if (!dcpi_parse_entry(p)) return 0;
         status = dcpi_items_add(p->meta, record, at, total, &item, p->json.err);
-        if (status != DCP_OK) return dcpi_parse_failed(p, status);
+        if (status) return dcpi_parse_failed(p, status);
         if (!(record->is_piece ? dcpi_parse_piece(p, record, item) : dcpi_parse_record(p, record, item))) return 0;
         p->where.depth--;
     }
@@ -10156,7 +10151,7 @@ static void dcpi_check_path(dcpi_checker *c, const char *member, const char *pat
 /* Of two items that are equal, the later one is told; `size`: bytes of an item. */
 static void dcpi_check_unique(dcpi_checker *c, const char *list, const void *items, size_t count, size_t size,
                               dcpi_compare compare, const char *member) {
-    const void **order = (const void **)dcpi_alloc_array(count, sizeof *order, NULL);
+    const void **order = DCPI_NEW(const void *, count, NULL);
     const char *first = (const char *)items;
     size_t i;
     if (!order) { c->no_memory = 1; return; }
@@ -10507,7 +10502,7 @@ static void dcpi_check_text(dcpi_checker *c, const char *member, const char *tex
     dcp_error err;
     dcp_status status = text ? dcpi_text_check(text, depth, record, !c->is_parsed, &err) : DCP_OK;
     if (status == DCP_E_MEMORY) c->no_memory = 1;
-    else if (status != DCP_OK)
+    else if (status)
         dcpi_check_error(c, member, "not a JSON %s: %s", record ? "member list" : "object", err.message);
 }
 static void dcpi_check_words(dcpi_checker *c, const char *member, const char *text) {
@@ -10609,7 +10604,7 @@ static dcp_status dcpi_meta_checked(dcp_status status, const char *path, const d
     else if (status == DCP_E_FORMAT) (void)dcpi_fail(err, status, "%s: %s", path, found->errors[0]);
     else if (status == DCP_E_MEMORY)
         (void)dcpi_fail(err, status, "%s: out of memory while checking the document", path);
-    else if (status != DCP_OK) (void)dcpi_fail(err, status, "%s: there is no document to check", path);
+    else if (status) (void)dcpi_fail(err, status, "%s: there is no document to check", path);
     else (void)dcpi_succeed(err);
     return status;
 }
@@ -10623,7 +10618,7 @@ DCPDEF dcp_status dcp_metadata_new(dcp_metadata **out, dcp_error *err) {
     dcpi_meta *meta;
     if (!out) return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_new: out must not be NULL");
     *out = NULL;
-    meta = (dcpi_meta *)dcpi_alloc_array(1, sizeof *meta, err);
+    meta = DCPI_NEW(dcpi_meta, 1, err);
     if (!meta) return DCP_E_MEMORY;
     meta->document.metadata.internal = meta;
     *out = &meta->document.metadata;
@@ -10634,7 +10629,7 @@ DCPDEF dcp_status dcp_metadata_set_sharding(dcp_metadata *metadata, const dcp_sh
     dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, sharding,
                                          "dcp_metadata_set_sharding", err);
     dcp_sharding copy;
-    if (status != DCP_OK) return status;
+    if (status) return status;
     copy = *sharding;
     if (!dcpi_meta_own(dcpi_meta_of(metadata), &dcpi_sharding_record, &copy, err)) return DCP_E_MEMORY;
     metadata->sharding = copy;
@@ -10644,7 +10639,7 @@ DCPDEF dcp_status dcp_metadata_set_training(dcp_metadata *metadata, const dcp_tr
     dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, training,
                                          "dcp_metadata_set_training", err);
     dcp_training copy;
-    if (status != DCP_OK) return status;
+    if (status) return status;
     copy = *training;
     if (!dcpi_meta_own(dcpi_meta_of(metadata), &dcpi_training_record, &copy, err)) return DCP_E_MEMORY;
     metadata->training = copy;
@@ -10660,7 +10655,7 @@ DCPDEF const char *dcp_metadata_field(const dcp_metadata *metadata, const char *
 DCPDEF dcp_status dcp_metadata_set_field(dcp_metadata *metadata, const char *key, const char *value, dcp_error *err) {
     dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, key,
                                          "dcp_metadata_set_field", err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     return dcpi_field_set(dcpi_meta_of(metadata), &metadata->fields, &metadata->field_count, key, value, err);
 }
 DCPDEF dcp_status dcp_metadata_add_tensor(dcp_metadata *metadata, size_t shard_index, const dcp_tensor_metadata *tensor,
@@ -10668,7 +10663,7 @@ DCPDEF dcp_status dcp_metadata_add_tensor(dcp_metadata *metadata, size_t shard_i
     dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, tensor,
                                          "dcp_metadata_add_tensor", err);
     dcp_shard_metadata *shard;
-    if (status != DCP_OK) return status;
+    if (status) return status;
     if (shard_index >= metadata->shard_count)
         return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_add_tensor: shard_index is %" PRIu64 ", and there are %"
                          PRIu64 " shards", (uint64_t)shard_index, (uint64_t)metadata->shard_count);
@@ -10682,7 +10677,7 @@ DCPDEF dcp_status dcp_metadata_add_shard(dcp_metadata *metadata, const dcp_shard
     dcp_shard_metadata copy;
     size_t t, count;
     const dcp_tensor_metadata *tensors;
-    if (status != DCP_OK) return status;
+    if (status) return status;
     copy = *shard;                                                      /* which may be one of this document */
     tensors = copy.tensors;
     count = copy.tensor_count;
@@ -10690,10 +10685,10 @@ DCPDEF dcp_status dcp_metadata_add_shard(dcp_metadata *metadata, const dcp_shard
     copy.tensor_count = 0;
     status = dcpi_items_append(dcpi_meta_of(metadata), &dcpi_shard_record, &metadata->shards, &metadata->shard_count,
                               &copy, err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     for (t = 0; t < count && status == DCP_OK; t++)
         status = dcp_metadata_add_tensor(metadata, metadata->shard_count - 1, &tensors[t], err);
-    if (status != DCP_OK) metadata->shard_count--;                      /* all of it or nothing */
+    if (status) metadata->shard_count--;                      /* all of it or nothing */
     return status;
 }
 
@@ -10745,13 +10740,13 @@ static dcp_status dcpi_meta_parse(const char *text, size_t size, const char *typ
     if (bytes > (uint64_t)DCP_LIMIT_DOCUMENT)
         return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRIu64 " bytes (DCP_LIMIT_DOCUMENT)", bytes);
     status = dcpi_integrity_check(type, text, size, verifier, &tail, err);
-    if (status == DCP_OK) status = dcp_metadata_new(&m, err);
-    if (status != DCP_OK) return status;
+    if (!status) status = dcp_metadata_new(&m, err);
+    if (status) return status;
     dcpi_parse_begin(&p, dcpi_meta_of(m), text, size, err);
     status = dcpi_parse_document(&p, &dcpi_metadata_record, m, err);
-    if (status == DCP_OK) status = dcpi_parse_finish(&p, &tail, &m->signature_algorithm, &m->signature_key, err);
+    if (!status) status = dcpi_parse_finish(&p, &tail, &m->signature_algorithm, &m->signature_key, err);
     if (status == DCP_OK && verifier) status = dcpi_cover_check(m, NULL, err);
-    if (status != DCP_OK) { dcp_metadata_free(m); return status; }
+    if (status) { dcp_metadata_free(m); return status; }
     m->is_foreign = !tail.present;
     if (p.has_sharding && !m->sharding.strategy) m->sharding.strategy = "";
     *out = m;
@@ -10789,10 +10784,10 @@ static dcp_status dcpi_check_offset_order(dcpi_checker *c, const dcp_shard_metad
                        " is before that of the tensor before it: tensors stand in the order of their offsets",
                        shard->tensors[t].offset);
     c->where.depth = 1;
-    order = (const dcp_tensor_metadata **)dcpi_alloc_array(shard->tensor_count, sizeof *order, NULL);
+    order = DCPI_NEW(const dcp_tensor_metadata *, shard->tensor_count, NULL);
     if (!order) return DCP_E_MEMORY;
     for (t = 0; t < shard->tensor_count; t++) order[t] = &shard->tensors[t];
-    if (dcpi_sort((const void **)order, shard->tensor_count, dcpi_check_by_offset, NULL) == DCP_OK) {
+    if (dcpi_sort(order, shard->tensor_count, dcpi_check_by_offset, NULL) == DCP_OK) {
         *out = order;
         return DCP_OK;
     }
@@ -10976,7 +10971,7 @@ DCPDEF dcp_status dcp_manifest_new(dcp_manifest **out, dcp_error *err) {
     dcpi_meta *meta;
     if (!out) return dcpi_fail(err, DCP_E_INVALID, "dcp_manifest_new: out must not be NULL");
     *out = NULL;
-    meta = (dcpi_meta *)dcpi_alloc_array(1, sizeof *meta, err);
+    meta = DCPI_NEW(dcpi_meta, 1, err);
     if (!meta) return DCP_E_MEMORY;
     *out = &meta->document.manifest;
     (*out)->internal = meta;
@@ -10992,7 +10987,7 @@ static dcp_status dcpi_manifest_builder(const dcp_manifest *manifest, const void
 DCPDEF dcp_status dcp_manifest_set_model(dcp_manifest *manifest, const char *model_id, int64_t epoch, int64_t step,
                                          dcp_error *err) {
     dcp_status status = dcpi_manifest_builder(manifest, manifest, "dcp_manifest_set_model", err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     if (!dcpi_meta_copy(dcpi_manifest_of(manifest), &model_id, err)) return DCP_E_MEMORY;
     manifest->model_id = model_id;
     manifest->epoch = epoch;
@@ -11002,7 +10997,7 @@ DCPDEF dcp_status dcp_manifest_set_model(dcp_manifest *manifest, const char *mod
 DCPDEF dcp_status dcp_manifest_add_tier(dcp_manifest *manifest, const dcp_tier *tier, dcp_error *err) {
     dcp_status status = dcpi_manifest_builder(manifest, tier, "dcp_manifest_add_tier", err);
     dcp_manifest_tier added;
-    if (status != DCP_OK) return status;
+    if (status) return status;
     added.tier = *tier;
     added.budget_bytes = tier->size_budget ? dcpi_manifest_budget(tier->size_budget) : -1;
     added.extra = NULL;
@@ -11011,7 +11006,7 @@ DCPDEF dcp_status dcp_manifest_add_tier(dcp_manifest *manifest, const dcp_tier *
 }
 DCPDEF dcp_status dcp_manifest_add_shard(dcp_manifest *manifest, const dcp_manifest_shard *shard, dcp_error *err) {
     dcp_status status = dcpi_manifest_builder(manifest, shard, "dcp_manifest_add_shard", err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     return dcpi_items_append(dcpi_manifest_of(manifest), &dcpi_manifest_shard_records[0], &manifest->shards,
                             &manifest->shard_count, shard, err);
 }
@@ -11019,11 +11014,11 @@ DCPDEF dcp_status dcp_manifest_add_optimizer_shard(dcp_manifest *manifest, const
                                                    dcp_error *err) {
     dcp_status status = dcpi_manifest_builder(manifest, shard, "dcp_manifest_add_optimizer_shard", err);
     dcp_manifest_state *state;
-    if (status != DCP_OK) return status;
+    if (status) return status;
     state = &manifest->optim_state;
     status = dcpi_items_append(dcpi_manifest_of(manifest), &dcpi_manifest_shard_records[1], &state->shards,
                               &state->shard_count, shard, err);
-    if (status == DCP_OK) state->is_there = 1;
+    if (!status) state->is_there = 1;
     return status;
 }
 DCPDEF dcp_status dcp_manifest_add_router(dcp_manifest *manifest, int64_t layer, const uint64_t *seed,
@@ -11033,13 +11028,13 @@ DCPDEF dcp_status dcp_manifest_add_router(dcp_manifest *manifest, int64_t layer,
     dcp_manifest_layer *at = NULL;
     void *added;
     size_t l;
-    if (status != DCP_OK) return status;
+    if (status) return status;
     state = &manifest->router_state;
     for (l = state->layer_count; l-- > 0 && !at;) if (state->layers[l].layer == layer) at = &state->layers[l];
     if (!at) {
         status = dcpi_items_add(dcpi_manifest_of(manifest), &dcpi_layer_record, &state->layers, &state->layer_count,
                                &added, err);
-        if (status != DCP_OK) return status;
+        if (status) return status;
         at = (dcp_manifest_layer *)added;
         at->layer = layer;
         state->is_there = 1;
@@ -11066,7 +11061,7 @@ DCPDEF dcp_status dcp_manifest_router_seed(const dcp_manifest *manifest, int64_t
 }
 DCPDEF dcp_status dcp_manifest_set_field(dcp_manifest *manifest, const char *key, const char *value, dcp_error *err) {
     dcp_status status = dcpi_manifest_builder(manifest, key, "dcp_manifest_set_field", err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     return dcpi_field_set(dcpi_manifest_of(manifest), &manifest->fields, &manifest->field_count, key, value, err);
 }
 
@@ -11133,7 +11128,7 @@ static dcp_status dcpi_manifest_parse_text(const char *text, size_t size, dcpi_y
     dcpi_parser p;
     dcp_manifest *m;
     dcp_status status = dcp_manifest_new(&m, err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     dcpi_parse_begin(&p, dcpi_manifest_of(m), text, size, err);
     p.is_manifest = 1;
     m->metadata_version = 0;
@@ -11144,8 +11139,8 @@ static dcp_status dcpi_manifest_parse_text(const char *text, size_t size, dcpi_y
     }
     status = dcpi_parse_document(&p, &dcpi_manifest_record, m, err);
     if (status == DCP_E_FORMAT) status = dcpi_manifest_is_newer(&p, err);
-    if (status == DCP_OK) status = dcpi_parse_finish(&p, tail, &m->signature_algorithm, &m->signature_key, err);
-    if (status != DCP_OK) { dcp_manifest_free(m); return status; }
+    if (!status) status = dcpi_parse_finish(&p, tail, &m->signature_algorithm, &m->signature_key, err);
+    if (status) { dcp_manifest_free(m); return status; }
     m->is_foreign = !tail->present;
     m->is_yaml = yaml != NULL;
     *out = m;
@@ -11167,16 +11162,16 @@ static dcp_status dcpi_manifest_parse(const char *text, size_t size, const dcp_v
         return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRIu64 " bytes (DCP_LIMIT_DOCUMENT)", bytes);
     status = dcpi_integrity_check(is_yaml ? DCPI_TYPE_MANIFEST_YAML : DCPI_TYPE_MANIFEST, text, size, verifier, &tail,
                                   err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     if (!is_yaml) status = dcpi_manifest_parse_text(text, size, NULL, &tail, out, err);
     else {
         status = dcpi_yaml_to_json(text, size, 1, SIZE_MAX, &yaml, err);
-        if (status == DCP_OK) status = dcpi_manifest_parse_text(yaml.out.data, yaml.out.size, &yaml, &tail, out, err);
+        if (!status) status = dcpi_manifest_parse_text(yaml.out.data, yaml.out.size, &yaml, &tail, out, err);
         dcpi_buffer_free(&yaml.out);
     }
-    if (status != DCP_OK) return status;
+    if (status) return status;
     if (verifier) status = dcpi_cover_check(NULL, *out, err);
-    if (status == DCP_OK) return DCP_OK;
+    if (!status) return DCP_OK;
     dcp_manifest_free(*out);
     *out = NULL;
     return status;
@@ -11568,7 +11563,7 @@ static dcp_status dcpi_file_records_size(const dcpi_content *source, int64_t *si
     dcpi_file_begin(&out, NULL, NULL, err);
     dcpi_file_put_prefix(&out, source, 0);
     status = dcpi_file_put_records(&out, source);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     *size = out.size;
     return dcpi_succeed(err);
 }
@@ -11586,21 +11581,21 @@ static dcp_status dcpi_file_emit(const dcpi_content *source, int64_t json_size, 
     dcpi_file_out out;
     int64_t written = 0;
     dcp_status status = dcpi_file_check_json_size(json_size, err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     dcpi_file_begin(&out, sink, user, err);
     dcpi_file_put_prefix(&out, source, json_size);
     dcpi_file_flush(&out);
     if (out.status != DCP_OK) return out.status;
 
     status = dcpi_meta_emit(source, DCPI_TYPE_CHECKPOINT, signer, sink, user, &written, err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     if (written != json_size)
         return dcpi_fail(err, DCP_E_INVALID, "internal: the metadata document has %" PRId64 " bytes, %" PRId64
                          " were expected", written, json_size);
     out.size += written;
 
     status = dcpi_file_put_records(&out, source);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     if (data_offset > 0 && out.size > data_offset)
         return dcpi_fail(err, DCP_E_INVALID, "internal: the header has %" PRId64 " bytes, the data begins at %" PRId64,
                          out.size, data_offset);
@@ -11661,7 +11656,7 @@ static dcp_status dcpi_file_prefix(const uint8_t *bytes, size_t count, int64_t f
         return dcpi_fail(err, DCP_E_FORMAT,
                          "not a checkpoint file: magic number mismatch (it must begin with the bytes 50 43 4C 4D)");
     status = dcpi_file_read_version(bytes, count, &at, version, err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     if (count - at < 4)
         return dcpi_fail(err, DCP_E_FORMAT, "corrupted checkpoint file: it ends at byte %" PRIu64 ", inside its header",
                          (uint64_t)count);
@@ -11694,7 +11689,7 @@ static dcp_status dcpi_file_compare_some(dcpi_file_compare *compare, const uint8
         return dcpi_fail(err, DCP_E_INCOMPLETE, "the checkpoint file is cut short: it ends at byte %" PRId64
                          ", inside its header", compare->file_size);
     status = compare->read(compare->user, compare->offset, compare->bytes, size, err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     if (memcmp(expected, compare->bytes, size) != 0) {
         for (i = 0; expected[i] == compare->bytes[i];) i++;
         return dcpi_fail(err, compare->is_foreign ? DCP_E_FORMAT : DCP_E_CHECKSUM,
@@ -11710,7 +11705,7 @@ static dcp_status dcpi_file_compare_sink(void *user, const void *data, size_t si
     while (size > 0) {
         size_t n = size < sizeof compare->bytes ? size : sizeof compare->bytes;
         dcp_status status = dcpi_file_compare_some(compare, expected, n, err);
-        if (status != DCP_OK) return status;
+        if (status) return status;
         expected += n;
         size -= n;
     }
@@ -11741,7 +11736,7 @@ static dcp_status dcpi_file_check(const dcp_metadata *metadata, const char *json
     dcpi_file_out out;
     int64_t data_offset = metadata->shard_count > 0 ? metadata->shards[0].data_offset : 0;
     dcp_status status = dcpi_file_check_json_size((int64_t)json_size, err);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     compare.read = read;
     compare.user = user;
     compare.offset = 0;
@@ -11751,7 +11746,7 @@ static dcp_status dcpi_file_check(const dcp_metadata *metadata, const char *json
     dcpi_file_put_prefix(&out, &source, (int64_t)json_size);
     dcpi_file_put(&out, json, json_size);
     status = dcpi_file_put_records(&out, &source);
-    if (status != DCP_OK) return status;
+    if (status) return status;
     if (data_offset != 0 && (out.size > data_offset || data_offset - out.size >= DCPI_META_GAP))
         return dcpi_fail(err, DCP_E_FORMAT, "corrupted checkpoint file: its header has %" PRId64
                          " bytes, and its data begins at %" PRId64, out.size, data_offset);
@@ -12016,7 +12011,7 @@ static char *dcpi_copy_text(const char *text, dcp_error *err) {
     return copy;
 }
 static dcpi_local_object *dcpi_local_object_new(const char *path, const char *temporary, dcp_error *err) {
-    dcpi_local_object *object = (dcpi_local_object *)dcpi_alloc_array(1, sizeof *object, err);
+    dcpi_local_object *object = DCPI_NEW(dcpi_local_object, 1, err);
     if (!object) return NULL;
     object->path = dcpi_copy_text(path, err);
     object->temporary = object->path ? dcpi_copy_text(temporary, err) : NULL;
@@ -12244,7 +12239,7 @@ static void dcpi_local_lock_free(dcpi_local_lock *lock) {
 static dcp_status dcpi_local_lock_take(void *context, const char *path, uint64_t *holder, char *note, void **out,
                                        dcp_error *err) {
     dcpi_local *local = (dcpi_local *)context;
-    dcpi_local_lock *lock = (dcpi_local_lock *)dcpi_alloc_array(1, sizeof *lock, err);
+    dcpi_local_lock *lock = DCPI_NEW(dcpi_local_lock, 1, err);
     const uint64_t silent = *holder;
     int sys;
     *holder = 0;
@@ -12320,9 +12315,8 @@ static int dcpi_local_list_one(void *user, const char *name, const dcp_object_in
 static dcp_status dcpi_local_list(void *context, const char *directory, dcp_list_kind what, dcpi_storage_each each,
                                   void *user, dcp_error *err) {
     dcpi_local *local = (dcpi_local *)context;
-    dcpi_local_listing l;
+    dcpi_local_listing l = DCP_ZERO;
     int sys;
-    memset(&l, 0, sizeof l);
     l.directory = directory;
     l.each = each;
     l.user = user;
@@ -12358,7 +12352,7 @@ static dcp_status dcpi_local_additional(void *context, const char *path, dcp_fie
     int64_t links;
     uint64_t inode;
     int sys;
-    facts = (struct dcpi_local_facts *)dcpi_alloc_array(1, sizeof *facts, err);
+    facts = DCPI_NEW(struct dcpi_local_facts, 1, err);
     if (!facts) return DCP_E_MEMORY;
     sys = dcpi_os_additional(&local->base, path, facts->mode, &links, &inode);
     if (sys) { dcpi_free(facts); return dcpi_local_fail(local, sys, "look at", path, err); }
@@ -12378,8 +12372,8 @@ static void dcpi_local_destroy(void *context) {
     dcpi_free(local);
 }
 static dcp_status dcpi_local_new(const char *path, unsigned mode, int create, dcp_storage **out, dcp_error *err) {
-    dcpi_local *local = (dcpi_local *)dcpi_alloc_array(1, sizeof *local, err);
-    dcp_storage *s = local ? (dcp_storage *)dcpi_alloc_array(1, sizeof *s, err) : NULL;
+    dcpi_local *local = DCPI_NEW(dcpi_local, 1, err);
+    dcp_storage *s = local ? DCPI_NEW(dcp_storage, 1, err) : NULL;
     int sys = 0;
     *out = NULL;
     if (s) local->path = dcpi_copy_text(path[0] != '\0' ? path : ".", err);
@@ -12458,11 +12452,11 @@ static int dcpi_memory_is_version(const dcpi_memory_entry *entry, const char *to
     return strcmp(info.token, token) == 0;
 }
 static dcp_status dcpi_memory_begin(void *context, const dcp_begin_request *request, void **out, dcp_error *err) {
-    dcpi_memory_object *object = (dcpi_memory_object *)dcpi_alloc_array(1, sizeof *object, err);
+    dcpi_memory_object *object = DCPI_NEW(dcpi_memory_object, 1, err);
     (void)context;
     if (!object) return DCP_E_MEMORY;
     object->path = dcpi_copy_text(request->path, err);
-    object->blob = object->path ? (dcpi_blob *)dcpi_alloc_array(1, sizeof *object->blob, err) : NULL;
+    object->blob = object->path ? DCPI_NEW(dcpi_blob, 1, err) : NULL;
     if (!object->blob) {
         dcpi_free(object->path);
         dcpi_free(object);
@@ -12504,7 +12498,7 @@ static dcp_status dcpi_memory_publish(dcpi_memory *memory, dcpi_memory_object *o
     if (request->replace && !dcpi_memory_is_version(*at, request->token))
         return dcpi_fail(err, DCP_E_EXISTS, "\"%s\" is not the version that was to be replaced", object->path);
     if (!*at) {
-        dcpi_memory_entry *entry = (dcpi_memory_entry *)dcpi_alloc_array(1, sizeof *entry, err);
+        dcpi_memory_entry *entry = DCPI_NEW(dcpi_memory_entry, 1, err);
         if (!entry) return DCP_E_MEMORY;
         entry->path = object->path;
         object->path = NULL;
@@ -12529,7 +12523,7 @@ static dcp_status dcpi_memory_commit(void *context, void *object, const dcp_comm
 }
 static dcp_status dcpi_memory_open(void *context, const char *path, void **out, dcp_object_info *info, dcp_error *err) {
     dcpi_memory *memory = (dcpi_memory *)context;
-    dcpi_memory_object *object = (dcpi_memory_object *)dcpi_alloc_array(1, sizeof *object, err);
+    dcpi_memory_object *object = DCPI_NEW(dcpi_memory_object, 1, err);
     dcpi_memory_entry *entry;
     if (!object) return DCP_E_MEMORY;
     dcpi_mutex_lock(&memory->lock);
@@ -12594,10 +12588,9 @@ static dcp_status dcpi_memory_list(void *context, const char *directory, dcp_lis
                                    void *user, dcp_error *err) {
     dcpi_memory *memory = (dcpi_memory *)context;
     dcpi_memory_entry *entry;
-    dcpi_buffer names;
+    dcpi_buffer names = DCP_ZERO;
     dcp_status status = DCP_OK;
     size_t at;
-    memset(&names, 0, sizeof names);
     dcpi_mutex_lock(&memory->lock);
     for (entry = memory->entries; entry && !names.failed; entry = entry->next) {
         if (what == DCP_LIST_DIRECTORIES) dcpi_memory_list_directory(entry->path, directory, &names);
@@ -12644,7 +12637,7 @@ static void dcpi_memory_batch(void *context, dcp_batch_kind what, dcp_batch_item
 static dcp_status dcpi_memory_lock_take(void *context, const char *path, uint64_t *holder, char *note, void **out,
                                         dcp_error *err) {
     dcpi_memory *memory = (dcpi_memory *)context;
-    dcpi_memory_lock *lock = (dcpi_memory_lock *)dcpi_alloc_array(1, sizeof *lock, err), *other;
+    dcpi_memory_lock *lock = DCPI_NEW(dcpi_memory_lock, 1, err), *other;
     *holder = 0;
     note[0] = '\0';
     if (!lock) return DCP_E_MEMORY;
@@ -12683,8 +12676,8 @@ static void dcpi_memory_destroy(void *context) {
     dcpi_free(memory);
 }
 DCPDEF dcp_status dcp_storage_memory(dcp_storage **out, dcp_error *err) {
-    dcpi_memory *memory = (dcpi_memory *)dcpi_alloc_array(1, sizeof *memory, err);
-    dcp_storage *s = memory ? (dcp_storage *)dcpi_alloc_array(1, sizeof *s, err) : NULL;
+    dcpi_memory *memory = DCPI_NEW(dcpi_memory, 1, err);
+    dcp_storage *s = memory ? DCPI_NEW(dcp_storage, 1, err) : NULL;
     *out = NULL;
     if (!s) { dcpi_free(memory); return DCP_E_MEMORY; }
     if (dcpi_mutex_init(&memory->lock)) {
@@ -12803,7 +12796,7 @@ DCPDEF dcp_status dcp_storage_register(const char *provider, dcpi_provider_open 
                          "dcp_storage_register: a provider needs a name of 1 to 63 bytes and an open function");
     if (dcpi_provider_find(provider))
         return dcpi_fail(err, DCP_E_EXISTS, "storage provider \"%s\" is registered already", provider);
-    added = (dcpi_provider *)dcpi_alloc_array(1, sizeof *added, err);
+    added = DCPI_NEW(dcpi_provider, 1, err);
     if (!added) return DCP_E_MEMORY;
     (void)snprintf(added->name, sizeof added->name, "%s", provider);
     added->open = open;
@@ -12934,7 +12927,7 @@ typedef struct dcpi_batch {
 } dcpi_batch;
 
 static dcpi_batch *dcpi_batch_new(const dcpi_place *place, dcp_batch_kind what, dcp_error *err) {
-    dcpi_batch *b = (dcpi_batch *)dcpi_alloc_array(1, sizeof *b, err);
+    dcpi_batch *b = DCPI_NEW(dcpi_batch, 1, err);
     if (!b) return NULL;
     b->place = place;
     b->what = what;
@@ -13372,7 +13365,7 @@ static void dcpi_op_watch(dcpi_op *op, dcp_storage *storage) {
     dcp_error ignored;
     dcpi_watch *w;
     for (w = op->watch; w; w = w->next) if (w->storage == storage) return;
-    w = storage && storage->interrupt ? (dcpi_watch *)dcpi_alloc_array(1, sizeof *w, &ignored) : NULL;
+    w = storage && storage->interrupt ? DCPI_NEW(dcpi_watch, 1, &ignored) : NULL;
     if (!w) return;
     w->op = op;
     w->storage = storage;
@@ -13560,8 +13553,8 @@ static dcp_status dcpi_coord_call_receive(dcp_coordinator *c, int *from, int tag
     if (status == DCP_OK && who >= 0 && who < c->world_size && who != c->rank &&
         (asked == DCP_ANY_RANK || who == asked) && (*data || *size == 0)) return dcpi_succeed(err);
     *from = asked;
-    if (status == DCP_OK) dcpi_free(*data);
-    if (status == DCP_OK)
+    if (!status) dcpi_free(*data);
+    if (!status)
         status = dcpi_fail_of(err, who, DCP_E_COMM, "its receive returned rank %d and %" PRIu64 " bytes%s, against its "
                               "contract", who, (uint64_t)*size, *data ? "" : " at NULL");
     else if (status != DCP_PENDING)
@@ -13609,8 +13602,7 @@ static dcp_status dcpi_coord_receive(dcp_coordinator *c, int *from, int tag, voi
 #define DCPI_ERROR_SIZE (4 * 4 + sizeof(dcp_error))
 
 static dcpi_head dcpi_head_of(const dcp_coordinator *c, const char *call, int root) {
-    dcpi_head head;
-    memset(&head, 0, sizeof head);
+    dcpi_head head = DCP_ZERO;
     head.world_size = c ? c->world_size : 1;
     head.root = root;
     (void)snprintf(head.call, sizeof head.call, "%s", call);
@@ -13718,10 +13710,9 @@ static int dcpi_tree_rank(const dcpi_tree *tree, int place) {
     return (int)(((int64_t)place + tree->base) % tree->ranks);
 }
 static dcpi_tree dcpi_tree_of(int rank, int ranks, int base) {
-    dcpi_tree tree;
+    dcpi_tree tree = DCP_ZERO;
     const int place = (int)(((int64_t)rank - base + ranks) % ranks), lowest = place & -place;
     int distance;
-    memset(&tree, 0, sizeof tree);
     tree.ranks = ranks;
     tree.base = base;
     tree.place = place;
@@ -13788,7 +13779,7 @@ static dcp_status dcpi_collective_end(dcpi_collective *w, dcp_status status) {
     int k;
     dcpi_free(w->here);
     w->here = NULL;
-    if (status == DCP_OK) return dcpi_succeed(w->err);
+    if (!status) return dcpi_succeed(w->err);
     /* else the coordinator itself failed, and is not touched again */
     if (!dcpi_coord_status(w->c) && !w->is_told) {
         if (status == DCP_E_MEMORY) w->err->rank = w->c->rank;
@@ -13862,7 +13853,7 @@ static dcp_status dcpi_collective_take(dcpi_collective *w, int *from, int64_t li
     if (w->is_agreeing && w->c->rank != 0 && !w->looking) status = dcpi_collective_await(w, from, limit, &memory, size);
     else status = dcpi_collective_receive_one(w, from, limit, &memory, size);
     *data = (uint8_t *)memory;
-    if (status == DCP_OK) status = dcpi_collective_check(w, *from, *data, *size);
+    if (!status) status = dcpi_collective_check(w, *from, *data, *size);
     if (status) { dcpi_free(memory); *data = NULL; }
     return status;
 }
@@ -14051,7 +14042,7 @@ static dcp_status dcpi_collective_begin(dcpi_collective *w, dcp_coordinator *c, 
     w->started_ms = dcpi_os_monotonic_ms();
     w->heard_from = -1;
     w->head.number = c->internal.collectives++;
-    if (c->rank == 0) w->here = (uint8_t *)dcpi_alloc_array((size_t)ranks, 1, w->err);
+    if (c->rank == 0) w->here = DCPI_NEW(uint8_t, (size_t)ranks, w->err);
     return w->here || c->rank != 0 ? dcpi_succeed(err) : dcpi_collective_end(w, DCP_E_MEMORY);
 }
 typedef void (*dcpi_reduce_fn)(void *inout, const void *in, size_t size, void *user);
@@ -14111,7 +14102,7 @@ DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t
     if (status || !w.c) return status;
     status = dcpi_collective_agree(&w);
     if (status == DCP_OK && w.tree.place) status = dcpi_collective_from_parent(&w, data, size);
-    if (status == DCP_OK) status = dcpi_collective_send_down(&w, data, size);
+    if (!status) status = dcpi_collective_send_down(&w, data, size);
     return dcpi_collective_end(&w, status);
 }
 /* ---- gather. list: the size of each rank's part in this subtree, 8 bytes each, this rank first */
@@ -14160,7 +14151,7 @@ static dcp_status dcpi_gather_room(int ranks, int root, const uint8_t *list, voi
     for (place = 0; place < ranks; place++)
         if (!dcpi_align_up((int64_t)dcpi_list_size(list, place), 16, &size) || !dcpi_add(total, size, &total) ||
             (int64_t)(size_t)total != total) return dcpi_no_memory(err, SIZE_MAX);
-    *sizes = (size_t *)dcpi_alloc_array((size_t)ranks, sizeof **sizes, err);
+    *sizes = DCPI_NEW(size_t, (size_t)ranks, err);
     *parts = *sizes ? (void **)dcpi_alloc((size_t)total, err) : NULL;
     if (!*parts) return DCP_E_MEMORY;
     for (place = 0; place < ranks; place++) {
@@ -14199,7 +14190,7 @@ static dcp_status dcpi_collective_gather(dcpi_collective *w, const void *data, s
     dcpi_store64(list, size);
     status = dcpi_collective_gather_sizes(w, list);
     if (status == DCP_OK && w->tree.place) status = dcpi_collective_gather_up(w, list, count, data, size);
-    else if (status == DCP_OK) status = dcpi_collective_gather_in(w, list, data, parts, sizes);
+    else if (!status) status = dcpi_collective_gather_in(w, list, data, parts, sizes);
     dcpi_free(list);
     return status;
 }
@@ -14224,7 +14215,7 @@ DCPDEF dcp_status dcp_gather(dcp_coordinator *coordinator, const void *data, siz
     if (status) return status;
     if (w.c) status = dcpi_collective_end(&w, dcpi_collective_gather(&w, data, size, parts, sizes));
     else status = dcpi_gather_alone(data, size, parts, sizes, err);
-    if (status == DCP_OK) return DCP_OK;
+    if (!status) return DCP_OK;
     if (parts) { dcpi_free(*parts); *parts = NULL; }
     if (sizes) { dcpi_free(*sizes); *sizes = NULL; }
     return status;
@@ -14278,7 +14269,7 @@ static void dcpi_mail_free(dcpi_mail *mail) {
 }
 /* With room for so many bytes; NULL: no memory. */
 static dcpi_mail *dcpi_mail_new(size_t size, dcp_error *err) {
-    dcpi_mail *mail = (dcpi_mail *)dcpi_alloc_array(1, sizeof *mail, err);
+    dcpi_mail *mail = DCPI_NEW(dcpi_mail, 1, err);
     if (!mail) return NULL;
     mail->data = size ? dcpi_alloc(size, err) : NULL;
     if (mail->data || !size) return mail;
@@ -14416,10 +14407,10 @@ static void dcpi_endpoint_destroy(void *context) {
     dcpi_free(self);
 }
 static dcpi_group *dcpi_group_make(int ranks, dcp_error *err) {
-    dcpi_group *group = (dcpi_group *)dcpi_alloc_array(1, sizeof *group, err);
+    dcpi_group *group = DCPI_NEW(dcpi_group, 1, err);
     if (!group) return NULL;
     group->ranks = ranks;
-    group->mailboxes = (dcpi_mailbox *)dcpi_alloc_array((size_t)ranks, sizeof *group->mailboxes, err);
+    group->mailboxes = DCPI_NEW(dcpi_mailbox, (size_t)ranks, err);
     if (!group->mailboxes || dcpi_mutex_init(&group->lock)) {
         (void)dcpi_no_memory(err, (size_t)ranks * sizeof *group->mailboxes);
         dcpi_free(group->mailboxes);
@@ -14443,7 +14434,7 @@ static dcpi_group *dcpi_group_make(int ranks, dcp_error *err) {
     return group;
 }
 static dcp_coordinator *dcpi_endpoint_make(dcpi_group *group, int rank, dcp_error *err) {
-    dcpi_endpoint *self = (dcpi_endpoint *)dcpi_alloc_array(1, sizeof *self, err);
+    dcpi_endpoint *self = DCPI_NEW(dcpi_endpoint, 1, err);
     dcp_coordinator *c;
     if (!self) return NULL;
     c = &self->coordinator;
@@ -14542,7 +14533,7 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     t->rank = c->rank;
     t->world_size = c->world_size;
     t->peer_count = t->rank == 0 ? t->world_size : 1;
-    t->peers = t->rank == 0 ? (dcpi_peer *)dcpi_alloc_array((size_t)t->peer_count, sizeof *t->peers, err)
+    t->peers = t->rank == 0 ? DCPI_NEW(dcpi_peer, (size_t)t->peer_count, err)
                             : &t->lead;
     if (!t->peers) t->peer_count = 0;
     for (r = 0; r < t->peer_count; r++) t->peers[r].heard_ms = now;
@@ -14879,10 +14870,9 @@ static void dcpi_team_tell_over(dcpi_op *op, const dcp_error *why) {
 static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, int flags, dcp_error *err) {
     dcpi_team *t = &op->team;
     uint8_t nothing[DCPI_MESSAGE_HEADER + 1] = {0};        /* a verdict needs no memory, and is no sign of life */
-    dcpi_buffer message;
+    dcpi_buffer message = DCP_ZERO;
     dcp_status status = DCP_OK;
     int r;
-    memset(&message, 0, sizeof message);
     for (r = 1; r < t->world_size && !status; r++) {
         if (make && (r == 1 || !(flags & DCPI_DOWN_SAME))) {
             dcpi_message_start(&message);
@@ -15055,8 +15045,7 @@ static dcp_status dcpi_team_down_begin(dcpi_op *op, dcp_status status, dcpi_team
 
 /* The last round up of a call: this rank has done its part, or has failed. */
 static dcp_status dcpi_team_done(dcpi_op *op, dcp_status status, dcp_error *err) {
-    dcpi_buffer message;
-    memset(&message, 0, sizeof message);
+    dcpi_buffer message = DCP_ZERO;
     dcpi_message_start(&message);
     if (!status && op->team.state == DCPI_RANK_WORKS) op->team.state = DCPI_RANK_HAS_SAID_ALL;
     status = dcpi_team_up(op, status, &message, err);
@@ -15107,8 +15096,7 @@ static dcp_status dcpi_hello_compare(const dcpi_team *t, const dcpi_hello *own, 
 /* The first round up. Rank 0: DCP_OK when all ranks are ready and want the same. */
 static dcp_status dcpi_hello_exchange(dcpi_op *op, dcp_status status, const dcpi_hello *own, const char *what,
                                       dcp_error *err) {
-    dcpi_buffer message;
-    memset(&message, 0, sizeof message);
+    dcpi_buffer message = DCP_ZERO;
     dcpi_message_start(&message);
     dcpi_buffer_add(&message, own, sizeof *own);
     status = dcpi_team_up(op, status, &message, err);
@@ -15424,11 +15412,10 @@ static void dcpi_names_free(dcpi_names *names) {
 }
 static int dcpi_names_compare(const void *a, const void *b) { return strcmp((const char *)a, (const char *)b); }
 static dcp_status dcpi_names_sort(dcpi_names *names, dcp_error *err) {
-    return dcpi_sort((const void **)(void *)names->items, names->count, dcpi_names_compare, err);
+    return dcpi_sort(names->items, names->count, dcpi_names_compare, err);
 }
 static int dcpi_names_has(const dcpi_names *names, const char *name) {  /* sorted */
-    const void *const *items = (const void *const *)(void *)names->items;
-    return dcpi_search(items, names->count, name, dcpi_names_compare) < names->count;
+    return dcpi_search(names->items, names->count, name, dcpi_names_compare) < names->count;
 }
 
 /* ---- commit files ------------------------------------------------------------------------------------------------ */
@@ -15721,13 +15708,13 @@ static int dcpi_origin_compare_parts(const void *a, const void *b) {
     return order ? order : x < y ? -1 : x > y;
 }
 static dcp_status dcpi_origin_number_parts(dcp_shard_metadata *shards, size_t count, dcp_error *err) {
-    dcp_shard_metadata **order = (dcp_shard_metadata **)dcpi_alloc_array(count, sizeof *order, err);
+    dcp_shard_metadata **order = DCPI_NEW(dcp_shard_metadata *, count, err);
     size_t i, n = 0;
     dcp_status status;
     if (!order) return DCP_E_MEMORY;
     for (i = 0; i < count; i++)
         if (shards[i].tensors && !shards[i].tensors->placement) order[n++] = &shards[i];
-    status = dcpi_sort((const void **)(void *)order, n, dcpi_origin_compare_parts, err);
+    status = dcpi_sort(order, n, dcpi_origin_compare_parts, err);
     for (i = 1; i < n && !status; i++) {
         if (strcmp(order[i]->tensors->name, order[i - 1]->tensors->name) != 0) continue;
         if (i == 1 || strcmp(order[i - 1]->tensors->name, order[i - 2]->tensors->name) != 0) order[i - 1]->rank = 0;
@@ -16000,8 +15987,8 @@ static dcp_status dcpi_index_pieces(dcp_checkpoint *c, dcp_error *err) {
     const dcp_metadata *m = c->metadata;
     size_t s, t, n = 0;
     for (s = 0; s < m->shard_count; s++) c->piece_count += m->shards[s].tensor_count;
-    c->unsorted = (dcpi_piece *)dcpi_alloc_array(c->piece_count, sizeof *c->unsorted, err);
-    if (c->unsorted) c->pieces = (const dcpi_piece **)dcpi_alloc_array(c->piece_count, sizeof *c->pieces, err);
+    c->unsorted = DCPI_NEW(dcpi_piece, c->piece_count, err);
+    if (c->unsorted) c->pieces = DCPI_NEW(const dcpi_piece *, c->piece_count, err);
     if (!c->pieces) return DCP_E_MEMORY;
     for (s = 0; s < m->shard_count; s++) {
         for (t = 0; t < m->shards[s].tensor_count; t++, n++) {
@@ -16010,7 +15997,7 @@ static dcp_status dcpi_index_pieces(dcp_checkpoint *c, dcp_error *err) {
             c->pieces[n] = &c->unsorted[n];
         }
     }
-    return dcpi_sort((const void **)(void *)c->pieces, n, dcpi_piece_compare, err);
+    return dcpi_sort(c->pieces, n, dcpi_piece_compare, err);
 }
 static dcp_placement dcpi_stored_placement(const dcpi_stored *stored, const char *word) {
     /* a seed's document: every rank wrote its own */
@@ -16050,7 +16037,7 @@ static int dcpi_piece_is_first(const dcp_checkpoint *c, size_t i) {     /* of it
 static dcp_status dcpi_index_tensors(dcp_checkpoint *c, dcp_error *err) {
     size_t i, n = 0;
     for (i = 0; i < c->piece_count; i++) n += (size_t)dcpi_piece_is_first(c, i);
-    c->tensors = (dcpi_stored *)dcpi_alloc_array(n, sizeof *c->tensors, err);
+    c->tensors = DCPI_NEW(dcpi_stored, n, err);
     if (!c->tensors) return DCP_E_MEMORY;
     for (i = 0; i < c->piece_count; i++) {
         if (dcpi_piece_is_first(c, i)) c->tensors[c->tensor_count++].first = i;
@@ -16145,7 +16132,7 @@ static dcp_status dcpi_index_select(dcp_checkpoint *c, const dcp_select *s, dcp_
     int k;
     dcp_status status = dcpi_select_check(c, s, err);
     if (status || !s) return status;
-    c->selected = (uint8_t *)dcpi_alloc_array(c->file_count, 1, err);
+    c->selected = DCPI_NEW(uint8_t, c->file_count, err);
     if (!c->selected) return DCP_E_MEMORY;
     for (i = 0; i < c->tensor_count; i++) {
         const dcpi_stored *stored = &c->tensors[i];
@@ -16167,7 +16154,7 @@ DCPDEF dcp_status dcp_checkpoint_select(const dcp_checkpoint *checkpoint, const 
     if (!c) return dcpi_fail(err, DCP_E_INVALID, "dcp_checkpoint_select: checkpoint is NULL");
     status = dcpi_select_check(c, select, err);
     if (status) return status;
-    *tensors = (const dcp_tensor_info **)dcpi_alloc_array(c->tensor_count, sizeof **tensors, err);
+    *tensors = DCPI_NEW(const dcp_tensor_info *, c->tensor_count, err);
     if (!*tensors) return DCP_E_MEMORY;
     for (i = 0; i < c->tensor_count; i++)
         if (dcpi_select_takes(c, select, &c->tensors[i].info, i)) (*tensors)[n++] = &c->tensors[i].info;
@@ -16179,7 +16166,7 @@ DCPDEF dcp_status dcp_checkpoint_select(const dcp_checkpoint *checkpoint, const 
 static dcp_status dcpi_index_files(dcp_checkpoint *c, dcp_error *err) {
     const dcp_metadata *m = c->metadata;
     size_t s;
-    c->files = (dcpi_data_file *)dcpi_alloc_array(m->shard_count, sizeof *c->files, err);
+    c->files = DCPI_NEW(dcpi_data_file, m->shard_count, err);
     if (!c->files) return DCP_E_MEMORY;
     c->file_count = m->shard_count;
     for (s = 0; s < m->shard_count; s++) {
@@ -16325,7 +16312,7 @@ static dcp_status dcpi_data_file_see(dcp_checkpoint *c, dcpi_op *op, int shard, 
 static dcp_status dcpi_open_sources(dcp_checkpoint *c, const dcp_open_desc *desc, dcp_error *err) {
     size_t i;
     if (desc->source_count == 0) return DCP_OK;
-    c->sources = (dcpi_place *)dcpi_alloc_array(desc->source_count, sizeof *c->sources, err);
+    c->sources = DCPI_NEW(dcpi_place, desc->source_count, err);
     if (!c->sources) return DCP_E_MEMORY;
     for (i = 0; i < desc->source_count; i++) {
         const dcp_source *source = &desc->sources[i];
@@ -16517,7 +16504,7 @@ static dcp_status dcpi_open_together(dcp_checkpoint *c, const dcp_open_desc *des
 static dcp_status dcpi_open_phase(const dcp_open_desc *desc, const char *call, uint8_t list, dcp_checkpoint **out,
                                   dcp_error *err) {
     dcp_error team, memory;
-    dcp_checkpoint *c = (dcp_checkpoint *)dcpi_alloc_array(1, sizeof *c, &memory);
+    dcp_checkpoint *c = DCPI_NEW(dcp_checkpoint, 1, &memory);
     dcpi_op without, *op = c ? &c->op : &without;                       /* points into itself: it is never copied */
     dcp_status status = dcpi_op_begin(op, &desc->io, err), joined = dcpi_team_begin(op, call, &team);
     *out = c;
@@ -16747,8 +16734,8 @@ static dcp_status dcpi_candidates_make(dcpi_op *op, const dcpi_place *place, con
                                        dcpi_candidates *out, dcp_error *err) {
     dcp_status status = DCP_OK;
     memset(out, 0, sizeof *out);
-    out->items = (dcpi_candidate *)dcpi_alloc_array(names->count, sizeof *out->items, err);
-    out->order = out->items ? (dcpi_candidate **)dcpi_alloc_array(names->count, sizeof *out->order, err) : NULL;
+    out->items = DCPI_NEW(dcpi_candidate, names->count, err);
+    out->order = out->items ? DCPI_NEW(dcpi_candidate *, names->count, err) : NULL;
     if (!out->order) status = DCP_E_MEMORY;
     for (; out->count < names->count && !status; out->count++) {
         out->order[out->count] = &out->items[out->count];
@@ -16759,7 +16746,7 @@ static dcp_status dcpi_candidates_make(dcpi_op *op, const dcpi_place *place, con
     return status;
 }
 static dcp_status dcpi_candidates_sort(dcpi_candidates *c, dcp_error *err) {
-    return dcpi_sort((const void **)(void *)c->order, c->count, dcpi_candidate_compare, err);
+    return dcpi_sort(c->order, c->count, dcpi_candidate_compare, err);
 }
 static void dcpi_candidates_drop(dcpi_candidates *c, size_t at) {        /* out of the order; not its neighbours */
     c->count--;
@@ -18097,9 +18084,9 @@ static dcp_status dcpi_match_covered(dcpi_load *l, const dcp_tensor *t, size_t f
     size_t count = l->source_count - first, i;
     char text[200];
     dcpi_tiling tiling;
-    dcpi_tile *tiles = (dcpi_tile *)dcpi_alloc_array(count, sizeof *tiles, err), **order;
+    dcpi_tile *tiles = DCPI_NEW(dcpi_tile, count, err), **order;
     dcpi_tiles result;
-    order = tiles ? (dcpi_tile **)dcpi_alloc_array(count, sizeof *order, err) : NULL;
+    order = tiles ? DCPI_NEW(dcpi_tile *, count, err) : NULL;
     if (!order) { dcpi_free(tiles); return DCP_E_MEMORY; }
     for (i = 0; i < count; i++) {
         tiles[i].offset = l->sources[first + i].piece->meta->global_offset;
@@ -18257,11 +18244,11 @@ static int dcpi_item_compare(const void *a_, const void *b_) {
 }
 static dcp_status dcpi_plan_sort(dcpi_load *l, dcp_error *err) {
     size_t i;
-    l->order = (const dcpi_item **)dcpi_alloc_array(l->item_count, sizeof *l->order, err);
+    l->order = DCPI_NEW(const dcpi_item *, l->item_count, err);
     if (!l->order) return DCP_E_MEMORY;
     for (i = 0; i < l->item_count; i++) l->order[i] = &l->items[i];
     l->order_count = l->item_count;
-    return dcpi_sort((const void **)l->order, l->order_count, dcpi_item_compare, err);
+    return dcpi_sort(l->order, l->order_count, dcpi_item_compare, err);
 }
 static dcp_status dcpi_load_plan(dcpi_load *l, dcp_error *err) {
     dcp_status status = DCP_OK;
@@ -18346,18 +18333,18 @@ static dcp_status dcpi_wants_plan(dcpi_wants *w, dcpi_op *op, const dcpi_buffer 
     dcp_status status = DCP_OK;
     size_t i, end;
     int r;
-    w->load = (int64_t *)dcpi_alloc_array((size_t)t->world_size, sizeof *w->load, err);
-    w->answers = w->load ? (dcpi_buffer *)dcpi_alloc_array((size_t)t->world_size, sizeof *w->answers, err) : NULL;
+    w->load = DCPI_NEW(int64_t, (size_t)t->world_size, err);
+    w->answers = w->load ? DCPI_NEW(dcpi_buffer, (size_t)t->world_size, err) : NULL;
     if (!w->answers) return DCP_E_MEMORY;
     for (r = 0; r < t->world_size && !status; r++) {
         status = dcpi_wants_read(w, r, r ? dcpi_message_body(t->peers[r].message, t->peers[r].size)
                                          : dcpi_message_body(own->data, own->size), err);
     }
     if (status) return status;
-    w->order = (const dcpi_want **)dcpi_alloc_array(w->count, sizeof *w->order, err);
+    w->order = DCPI_NEW(const dcpi_want *, w->count, err);
     if (!w->order) return DCP_E_MEMORY;
     for (i = 0; i < w->count; i++) w->order[i] = &w->items[i];
-    status = dcpi_sort((const void **)(void *)w->order, w->count, dcpi_want_compare, err);
+    status = dcpi_sort(w->order, w->count, dcpi_want_compare, err);
     for (i = 0; i < w->count && !status; i = end) {
         for (end = i + 1; end < w->count && dcpi_want_compare_range(w->order[i], w->order[end]) == 0;) end++;
         dcpi_wants_assign(w, i, end);
@@ -18381,9 +18368,8 @@ static void dcpi_wants_free(dcpi_wants *w, int ranks) {
 /* Sorts this rank's items by the answer: read alone, or shared. */
 static dcp_status dcpi_share_take(dcpi_load *l, dcpi_wire plan, dcp_error *err) {
     size_t i, next, kept = 0, moved = 0;
-    l->shared = (dcpi_shared *)dcpi_alloc_array(l->order_count, sizeof *l->shared, err);
-    l->shared_items = l->shared ? (const dcpi_item **)dcpi_alloc_array(l->order_count, sizeof *l->shared_items,
-                                                                       err) : NULL;
+    l->shared = DCPI_NEW(dcpi_shared, l->order_count, err);
+    l->shared_items = l->shared ? DCPI_NEW(const dcpi_item *, l->order_count, err) : NULL;
     if (!l->shared_items) return DCP_E_MEMORY;
     for (i = 0; i < l->order_count; i = next) {
         dcpi_shared *shared = &l->shared[l->shared_count];
@@ -19357,7 +19343,7 @@ static dcp_status dcpi_lazy_begin(dcp_checkpoint *c, dcp_error *err) {  /* under
     if (c->lazy) return DCP_OK;
     if (!c->has_lazy_changed && dcpi_cond_init(&c->lazy_changed)) return dcpi_no_memory(err, sizeof c->lazy_changed);
     c->has_lazy_changed = 1;
-    c->lazy = (dcpi_lazy *)dcpi_alloc_array(c->tensor_count, sizeof *c->lazy, err);
+    c->lazy = DCPI_NEW(dcpi_lazy, c->tensor_count, err);
     return c->lazy ? DCP_OK : DCP_E_MEMORY;
 }
 /* The tensor is there when this returns DCP_OK, and stays until it is released `users` times. */
@@ -19470,7 +19456,7 @@ DCPDEF dcp_status dcp_prefetch(dcp_checkpoint *checkpoint, const dcp_select *sel
     if (!c || max_bytes < 0)
         return dcpi_fail(err, DCP_E_INVALID, "dcp_prefetch: checkpoint is NULL, or max_bytes is negative");
     (void)dcpi_prefetch_end(c, 1, NULL);                /* its error is not asked for any more */
-    p = (dcpi_prefetch *)dcpi_alloc_array(1, sizeof *p, err);
+    p = DCPI_NEW(dcpi_prefetch, 1, err);
     if (!p) return DCP_E_MEMORY;
     p->limit = max_bytes ? max_bytes : (int64_t)c->op.io.memory_budget;
     status = dcp_checkpoint_select(c, select, &p->tensors, &p->count, err);
@@ -19628,7 +19614,7 @@ static dcp_status dcpi_list_add(const dcpi_list_order *o, dcpi_listing *listing,
     return dcpi_list_one(o, listing, entry, name, err);
 }
 static dcp_status dcpi_list_sort(dcpi_listing *listing, dcp_error *err) {
-    return dcpi_sort((const void **)(void *)listing->entries, listing->count, dcpi_list_compare, err);
+    return dcpi_sort(listing->entries, listing->count, dcpi_list_compare, err);
 }
 static dcp_status dcpi_listing_make(const dcpi_list_order *o, dcpi_listing *listing, dcp_error *err) {
     dcpi_names names;
@@ -19921,7 +19907,7 @@ static dcp_status dcpi_removal_read(dcpi_wire *body, dcp_removal *removal, dcp_e
     removal->checkpoints = (size_t)dcpi_get64(body);
     count = (size_t)dcpi_get64(body);
     if (count > dcpi_wire_left(body)) body->failed = 1;
-    removal->paths = body->failed ? NULL : (char **)dcpi_alloc_array(count, sizeof *removal->paths, err);
+    removal->paths = body->failed ? NULL : DCPI_NEW(char *, count, err);
     while (removal->paths && removal->path_count < count) {
         char *path = dcpi_copy_text(dcpi_get_text(body), err);
         if (!path) return DCP_E_MEMORY;
@@ -20097,7 +20083,7 @@ static dcp_status dcpi_remove_some(dcpi_remover *r, char *const *commits, size_t
  * ever. */
 static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, dcpi_names *commits, int dry_run,
                                           const dcpi_listing *chosen, void *removal, dcp_error *err) {
-    dcpi_remover *r = (dcpi_remover *)dcpi_alloc_array(1, sizeof *r, err);
+    dcpi_remover *r = DCPI_NEW(dcpi_remover, 1, err);
     const size_t most = dry_run ? SIZE_MAX : (size_t)DCPI_REMOVE_AT_ONCE;
     size_t at, n;
     dcp_status status = r ? dcpi_names_sort(commits, err) : DCP_E_MEMORY;
@@ -20692,8 +20678,7 @@ struct dcpi_save {
 
 /* The report as far as it has come, to `out`, which may be NULL. */
 static void dcpi_save_tell_report(dcpi_save *s, dcp_save_report *out) {
-    dcp_report warnings;
-    memset(&warnings, 0, sizeof warnings);
+    dcp_report warnings = DCP_ZERO;
     dcpi_op_tell_warnings(&s->op, &warnings);
     s->report.warning_count = warnings.warning_count;
     memcpy(s->report.warning, warnings.warning, sizeof warnings.warning);
@@ -20705,14 +20690,14 @@ static dcp_status dcpi_save_check_fields(const dcp_save_desc *desc, dcp_error *e
     const dcp_field **order;
     dcp_status status = DCP_OK;
     size_t i;
-    order = (const dcp_field **)dcpi_alloc_array(desc->field_count, sizeof *order, err);
+    order = DCPI_NEW(const dcp_field *, desc->field_count, err);
     if (!order) return DCP_E_MEMORY;
     for (i = 0; i < desc->field_count && !status; i++) {
         order[i] = &desc->fields[i];
         if (!desc->fields[i].key || !desc->fields[i].value)
             status = dcpi_fail(err, DCP_E_INVALID, "save: fields[%" PRIu64 "] has no key or no value", (uint64_t)i);
     }
-    if (!status) status = dcpi_sort((const void **)order, desc->field_count, dcpi_check_by_key, err);
+    if (!status) status = dcpi_sort(order, desc->field_count, dcpi_check_by_key, err);
     for (i = 1; i < desc->field_count && !status; i++)
         if (strcmp(order[i - 1]->key, order[i]->key) == 0)
             status = dcpi_fail(err, DCP_E_INVALID, "save: two fields have the key \"%s\"", order[i]->key);
@@ -20891,11 +20876,9 @@ static dcp_status dcpi_survey_number(dcpi_save *s, dcpi_candidates *all, dcp_err
     return status;
 }
 static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err) {
-    dcpi_survey survey;
-    dcpi_candidates all;
+    dcpi_survey survey = DCP_ZERO;
+    dcpi_candidates all = DCP_ZERO;
     dcp_status status;
-    memset(&survey, 0, sizeof survey);
-    memset(&all, 0, sizeof all);
     survey.place = &s->place;
     survey.err = err;
     (void)snprintf(survey.shard_prefix, sizeof survey.shard_prefix, "%s_shard_", s->place.name);
@@ -20913,7 +20896,7 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
 }
 static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
     dcpi_document document;
-    dcpi_names own;
+    dcpi_names own = DCP_ZERO;
     size_t i;
     dcp_status status = dcpi_document_read(&s->op, &s->place, s->commit_name, NULL, &document, err);
     if (dcpi_is_trouble(status)) return status;
@@ -20924,7 +20907,6 @@ static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
                     "the checkpoint to be replaced is damaged; its data files will be left to sweep: %s", err->message);
         return dcpi_succeed(err);
     }
-    memset(&own, 0, sizeof own);
     status = dcpi_names_add_data(&own, s->commit_name, document.metadata, err);
     for (i = 0; i < own.count && !status; i++) {
         const int is_plain = !s->layout->is_pool && dcpi_removal_needs_lock(own.items[i]);
@@ -21060,8 +21042,7 @@ static dcp_status dcpi_agree_listen(dcpi_save *s, dcp_error *err) {
 }
 static dcp_status dcpi_save_agree(dcpi_save *s, dcp_status status, dcp_error *err) {
     dcpi_team *t = &s->op.team;
-    dcpi_hello hello;
-    memset(&hello, 0, sizeof hello);
+    dcpi_hello hello = DCP_ZERO;
     if (!status) dcpi_agree_digest(s->desc, hello.digest);
     hello.list = dcpi_hello_list(s->desc->tensors, s->desc->tensor_count);
     status = dcpi_hello_exchange(&s->op, status, &hello, "path, layout and options of a save must be equal", err);
@@ -21169,7 +21150,7 @@ static dcp_status dcpi_plan_take_lists(dcpi_save *s, dcp_error *err) {
     dcpi_team *t = &s->op.team;
     uint64_t total = 0;
     int r;
-    s->parts = (dcpi_part *)dcpi_alloc_array((size_t)t->world_size, sizeof *s->parts, err);
+    s->parts = DCPI_NEW(dcpi_part, (size_t)t->world_size, err);
     if (!s->parts) return DCP_E_MEMORY;
     for (r = 0; r < t->world_size; r++) {
         dcpi_part *part = &s->parts[r];
@@ -21184,7 +21165,7 @@ static dcp_status dcpi_plan_take_lists(dcpi_save *s, dcp_error *err) {
             return dcpi_fail(err, DCP_E_LIMIT, "save: the ranks have more than DCP_LIMIT_TENSORS (%" PRIu64 ") pieces",
                              (uint64_t)DCP_LIMIT_TENSORS);
     }
-    s->entries = (dcpi_entry *)dcpi_alloc_array((size_t)total, sizeof *s->entries, err);
+    s->entries = DCPI_NEW(dcpi_entry, (size_t)total, err);
     return s->entries ? DCP_OK : DCP_E_MEMORY;
 }
 static dcp_status dcpi_plan_read_list(dcpi_save *s, int rank, dcp_error *err) {
@@ -21313,9 +21294,9 @@ static dcp_status dcpi_plan_each(dcpi_save *s, dcpi_fits_fn fn, void *user, dcp_
         for (count = 1, at = i; !s->entries[i].is_later && (at = s->entries[at].next) > 0;) count++;
         if (count > most) most = count;
     }
-    f.items = status ? NULL : (dcpi_fit *)dcpi_alloc_array(most, sizeof *f.items, err);
-    f.order = f.items ? (dcpi_fit **)dcpi_alloc_array(most, sizeof *f.order, err) : NULL;
-    f.tiles = f.order ? (dcpi_tile **)dcpi_alloc_array(most, sizeof *f.tiles, err) : NULL;
+    f.items = status ? NULL : DCPI_NEW(dcpi_fit, most, err);
+    f.order = f.items ? DCPI_NEW(dcpi_fit *, most, err) : NULL;
+    f.tiles = f.order ? DCPI_NEW(dcpi_tile *, most, err) : NULL;
     if (!f.tiles) status = DCP_E_MEMORY;
     for (i = 0; i < s->entry_count && !status; i++) {
         if ((i & 1023) == 1023) status = dcpi_op_check(&s->op, err);
@@ -21385,8 +21366,7 @@ static void dcpi_fits_writers(dcpi_save *s, const dcpi_fits *f, dcpi_writers *w)
 }
 static dcp_status dcpi_plan_tensor(dcpi_save *s, dcpi_fits *f, void *writers, dcp_error *err) {
     const int is_private = f->first.placement == DCP_PLACE_PRIVATE;
-    dcp_status status = is_private ? DCP_OK : dcpi_sort((const void **)(void *)f->order, f->count, dcpi_fit_compare,
-                                                        err);
+    dcp_status status = is_private ? DCP_OK : dcpi_sort(f->order, f->count, dcpi_fit_compare, err);
     size_t i;
     for (i = 1; i < f->count && !status; i++)
         if (f->order[i]->rank == f->order[i - 1]->rank &&
@@ -21414,11 +21394,10 @@ static dcp_status dcpi_plan_choose(dcpi_writers *w, dcp_error *err) {
     return status;
 }
 static dcp_status dcpi_plan_pieces(dcpi_save *s, dcp_error *err) {
-    dcpi_writers w;
+    dcpi_writers w = DCP_ZERO;
     dcp_status status = DCP_E_MEMORY;
-    memset(&w, 0, sizeof w);
-    w.load = (int64_t *)dcpi_alloc_array((size_t)s->op.team.world_size, sizeof *w.load, err);
-    w.sets = w.load ? (const void **)dcpi_alloc_array(s->entry_count / 2, sizeof *w.sets, err) : NULL;
+    w.load = DCPI_NEW(int64_t, (size_t)s->op.team.world_size, err);
+    w.sets = w.load ? DCPI_NEW(const void *, s->entry_count / 2, err) : NULL;
     if (w.sets) status = dcpi_plan_each(s, dcpi_plan_tensor, &w, err);
     if (!status) status = dcpi_plan_choose(&w, err);
     dcpi_free(w.load);
@@ -21569,15 +21548,14 @@ static dcp_status dcpi_part_take(dcpi_save *s, dcpi_wire from, dcp_error *err) {
     s->single.region_end = dcpi_get64(&from);
     bits = dcpi_get(&from, (s->desc->tensor_count + 7) / 8);
     if (from.failed) return dcpi_wire_end(&from, "save", 0, err);
-    s->pieces = (dcpi_stream_part *)dcpi_alloc_array(s->desc->tensor_count, sizeof *s->pieces, err);
+    s->pieces = DCPI_NEW(dcpi_stream_part, s->desc->tensor_count, err);
     status = s->pieces ? dcpi_part_place(s, bits, err) : DCP_E_MEMORY;
     if (!status && s->layout->listen) status = s->layout->listen(s, &from, err);
     return status ? status : dcpi_wire_end(&from, "save", 0, err);
 }
 static dcp_status dcpi_save_plan(dcpi_save *s, dcp_status status, dcp_error *err) {
     dcpi_team *t = &s->op.team;
-    dcpi_buffer own;
-    memset(&own, 0, sizeof own);
+    dcpi_buffer own = DCP_ZERO;
     status = dcpi_team_up(&s->op, status, &s->list, err);
     if (!status && t->rank == 0) status = dcpi_plan_take_lists(s, err); /* the mail is this thread's */
     if (!status && t->rank == 0) status = dcpi_op_errand(&s->op, dcpi_plan_all, s, err);
@@ -21805,7 +21783,7 @@ static dcp_status dcpi_checks_add(dcpi_checks *c, const char *path, int64_t size
 /* one: the name of the file of part i, its size and its rank, added to the checks. */
 typedef dcp_status (*dcpi_check_one)(const dcpi_save *s, dcpi_checks *c, size_t i, dcp_error *err);
 static dcp_status dcpi_save_check_files(dcpi_save *s, dcpi_check_one one, size_t count, dcp_error *err) {
-    dcpi_checks *c = (dcpi_checks *)dcpi_alloc_array(1, sizeof *c, err);
+    dcpi_checks *c = DCPI_NEW(dcpi_checks, 1, err);
     dcp_status status = c ? DCP_OK : DCP_E_MEMORY;
     size_t i;
     if (c) c->batch = dcpi_batch_new(&s->place, DCP_BATCH_STAT, err);
@@ -21933,7 +21911,7 @@ static dcp_status dcpi_region_put(dcpi_save *s, void *object, int64_t offset, vo
 /* The zeros between a region and the next are written by the one who writes the region, so that the file ends where its
  * last region does, even if that is empty. */
 static dcp_status dcpi_region_gap(dcpi_save *s, int64_t from, int64_t to, void *object, dcp_error *err) {
-    uint8_t *zeros = to > from ? (uint8_t *)dcpi_alloc_array((size_t)(to - from), 1, err) : NULL;
+    uint8_t *zeros = to > from ? DCPI_NEW(uint8_t, (size_t)(to - from), err) : NULL;
     dcp_status status;
     if (to <= from) return DCP_OK;
     if (!zeros) return DCP_E_MEMORY;
@@ -21979,13 +21957,11 @@ static dcp_status dcpi_relay_write(void *context, void *object, int64_t offset, 
     return status;
 }
 static dcp_status dcpi_region_relay(dcpi_save *s, dcp_error *err) {
-    dcp_storage storage;
-    dcpi_relay relay;
+    dcp_storage storage = DCP_ZERO;
+    dcpi_relay relay = DCP_ZERO;
     dcpi_stream t;
     dcp_status status;
     dcpi_save_stream(s, 0, &t);
-    memset(&storage, 0, sizeof storage);
-    memset(&relay, 0, sizeof relay);
     storage.context = &relay;
     storage.flags = DCP_STORAGE_RANDOM_WRITE;
     storage.write = dcpi_relay_write;
@@ -22122,7 +22098,7 @@ static int dcpi_pool_base_compare(const void *a_, const void *b_) {
 /* The entry for that piece in a sorted list; NULL: there is none. */
 static const dcp_manifest_shard *dcpi_pool_base_search(const dcpi_origin *const *order, size_t count,
                                                        const dcpi_origin *wanted) {
-    const size_t at = dcpi_search((const void *const *)(const void *)order, count, wanted, dcpi_pool_base_compare);
+    const size_t at = dcpi_search(order, count, wanted, dcpi_pool_base_compare);
     return at < count ? order[at]->shard : NULL;
 }
 /* The base's entries, sorted. Unless another block size is asked for it is theirs, so that digests can be compared. */
@@ -22131,10 +22107,10 @@ static dcp_status dcpi_pool_base_index(dcpi_save *s, dcp_error *err) {
     const size_t count = p->base.metadata->shard_count;
     size_t i;
     dcp_status status;
-    p->base_order = (const dcpi_origin **)dcpi_alloc_array(count, sizeof *p->base_order, err);
+    p->base_order = DCPI_NEW(const dcpi_origin *, count, err);
     if (!p->base_order) return DCP_E_MEMORY;
     for (i = 0; i < count; i++) p->base_order[i] = &p->base.origins[i];
-    status = dcpi_sort((const void **)(void *)p->base_order, count, dcpi_pool_base_compare, err);
+    status = dcpi_sort(p->base_order, count, dcpi_pool_base_compare, err);
     if (status) return status;
     p->base_count = count;
     for (i = 0; i < count && p->base_order[i]->shard->block_size <= 0;) i++;
@@ -22223,7 +22199,7 @@ static dcp_status dcpi_pool_tensor(dcpi_save *s, dcpi_fits *f, void *user, dcp_e
     dcp_status status = dcpi_pool_check_tier(s, &f->first, f->items[0].rank, err);
     size_t i;
     (void)user;
-    if (!status) status = dcpi_sort((const void **)(void *)f->order, f->count, dcpi_fit_compare, err);
+    if (!status) status = dcpi_sort(f->order, f->count, dcpi_fit_compare, err);
     for (i = 0; i < f->count && !status; i++) {
         const dcpi_entry *entry = &s->entries[f->order[i]->entry];
         dcpi_pool_entry *p = &s->pool.entries[f->order[i]->entry];
@@ -22249,11 +22225,10 @@ enum { DCPI_POOL_SHORT, DCPI_POOL_NAMED, DCPI_POOL_HASHED };
 static dcp_status dcpi_pool_name(dcpi_save *s, size_t index, dcp_error *err) {
     dcpi_pool_entry *p = &s->pool.entries[index];
     char name[DCPI_MANIFEST_NAME];
-    dcpi_manifest_file file;
+    dcpi_manifest_file file = DCP_ZERO;
     dcp_tensor record;
     dcp_status status;
     dcpi_entry_read(s, &s->entries[index], &record);
-    memset(&file, 0, sizeof file);
     if (p->form == DCPI_POOL_SHORT && (record.role != DCP_ROLE_EXPERT || p->count > 1)) p->form = DCPI_POOL_NAMED;
     file.role = record.role;
     file.tensor_name = p->form == DCPI_POOL_SHORT ? NULL : record.name;
@@ -22282,15 +22257,15 @@ static int dcpi_pool_collides(const dcpi_pool_entry *const *order, size_t count,
 }
 static dcp_status dcpi_pool_name_all(dcpi_save *s, dcp_error *err) {
     dcpi_pool_entry *entries = s->pool.entries;
-    const dcpi_pool_entry **order = (const dcpi_pool_entry **)dcpi_alloc_array(s->entry_count, sizeof *order, err);
-    uint8_t *longer = order ? (uint8_t *)dcpi_alloc_array(s->entry_count, 1, err) : NULL;
+    const dcpi_pool_entry **order = DCPI_NEW(const dcpi_pool_entry *, s->entry_count, err);
+    uint8_t *longer = order ? DCPI_NEW(uint8_t, s->entry_count, err) : NULL;
     int round, again = 1;
     dcp_status status = longer ? DCP_OK : DCP_E_MEMORY;
     size_t i;
     for (i = 0; i < s->entry_count && !status; i++) status = dcpi_pool_name(s, i, err);
     for (round = DCPI_POOL_SHORT; round < DCPI_POOL_HASHED && again && !status; round++) {
         for (i = 0; i < s->entry_count; i++) order[i] = &entries[i];
-        status = dcpi_sort((const void **)(void *)order, s->entry_count, dcpi_pool_stem_compare, err);
+        status = dcpi_sort(order, s->entry_count, dcpi_pool_stem_compare, err);
         for (i = 0; i < s->entry_count && !status; i++)
             longer[order[i] - entries] = (uint8_t)dcpi_pool_collides(order, s->entry_count, i);
         for (again = 0, i = 0; i < s->entry_count && !status; i++) {
@@ -22306,7 +22281,7 @@ static dcp_status dcpi_pool_name_all(dcpi_save *s, dcp_error *err) {
 }
 static dcp_status dcpi_pool_plan(dcpi_save *s, dcp_error *err) {
     dcp_status status;
-    s->pool.entries = (dcpi_pool_entry *)dcpi_alloc_array(s->entry_count, sizeof *s->pool.entries, err);
+    s->pool.entries = DCPI_NEW(dcpi_pool_entry, s->entry_count, err);
     if (!s->pool.entries) return DCP_E_MEMORY;
     status = dcpi_plan_each(s, dcpi_pool_tensor, NULL, err);
     return status ? status : dcpi_pool_name_all(s, err);
@@ -22329,7 +22304,7 @@ static dcp_status dcpi_pool_listen(dcpi_save *s, dcpi_wire *from, dcp_error *err
     const size_t size = dcpi_wire_left(from);
     uint8_t *copy = (uint8_t *)dcpi_arena_alloc(&s->pool.texts, size ? size : 1, err);
     size_t i;
-    s->pool.files = copy ? (dcpi_pool_file *)dcpi_alloc_array(s->piece_count, sizeof *s->pool.files, err) : NULL;
+    s->pool.files = copy ? DCPI_NEW(dcpi_pool_file, s->piece_count, err) : NULL;
     if (!s->pool.files) return DCP_E_MEMORY;
     dcpi_get_bytes(from, copy, size);
     *from = dcpi_wire_open(copy, size);
@@ -22452,7 +22427,7 @@ static dcp_status dcpi_pool_document_merge(dcpi_pool_document *d, const dcp_rout
     const dcpi_pool_entry *const *items = d->order + d->counts[0] + d->counts[1];
     const size_t count = d->counts[2], seed_count = desc->router_seed_count;
     size_t i = 0, k = 0;
-    d->layers = (dcp_manifest_layer *)dcpi_alloc_array(count + seed_count, sizeof *d->layers, err);
+    d->layers = DCPI_NEW(dcp_manifest_layer, count + seed_count, err);
     if (!d->layers) return DCP_E_MEMORY;
     while (i < count || k < seed_count) {
         dcp_manifest_layer *layer = &d->layers[d->layer_count++];
@@ -22471,7 +22446,7 @@ static dcp_status dcpi_pool_document_merge(dcpi_pool_document *d, const dcp_rout
 }
 static dcp_status dcpi_pool_document_layers(dcpi_pool_document *d, dcp_error *err) {
     const dcp_save_desc *desc = d->save->desc;
-    const void **seeds = (const void **)dcpi_alloc_array(desc->router_seed_count, sizeof *seeds, err);
+    const void **seeds = DCPI_NEW(const void *, desc->router_seed_count, err);
     size_t i;
     dcp_status status;
     if (!seeds) return DCP_E_MEMORY;
@@ -22487,13 +22462,13 @@ static dcp_status dcpi_pool_document_begin(dcpi_pool_document *d, const dcpi_sav
     size_t i;
     memset(d, 0, sizeof *d);
     d->save = s;
-    d->order = (const dcpi_pool_entry **)dcpi_alloc_array(count, sizeof *d->order, err);
+    d->order = DCPI_NEW(const dcpi_pool_entry *, count, err);
     if (!d->order) return DCP_E_MEMORY;
     for (i = 0; i < count; i++) {
         d->order[i] = &s->pool.entries[i];
         d->counts[d->order[i]->list]++;
     }
-    status = dcpi_sort((const void **)(void *)d->order, count, dcpi_pool_document_compare, err);
+    status = dcpi_sort(d->order, count, dcpi_pool_document_compare, err);
     return status ? status : dcpi_pool_document_layers(d, err);
 }
 /* The first entry of a list; of those of the layers, of layer number `outer`. */
@@ -22548,7 +22523,7 @@ static dcp_status dcpi_pool_document_head(const dcpi_pool_document *d, dcp_manif
     head->router_state.layers = d->layers;
     head->router_state.layer_count = d->layer_count;
     head->router_state.extra = desc->router_extra;
-    head->tiers = (dcp_manifest_tier *)dcpi_alloc_array(desc->tier_count, sizeof *head->tiers, err);
+    head->tiers = DCPI_NEW(dcp_manifest_tier, desc->tier_count, err);
     if (!head->tiers) return DCP_E_MEMORY;
     head->tier_count = desc->tier_count;
     for (i = 0; i < desc->tier_count; i++) {
@@ -22832,9 +22807,8 @@ static void dcpi_commit_clean(dcpi_save *s, dcpi_lock *lock) {
  * what was there; from the rename on nothing is taken back, and what cannot be known is DCP_E_UNKNOWN. */
 static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
     dcpi_save *s = (dcpi_save *)save;
-    dcpi_lock lock;
+    dcpi_lock lock = DCP_ZERO;
     dcp_status status = dcpi_commit_check(s, err);
-    memset(&lock, 0, sizeof lock);
     if (!status) status = dcpi_commit_document(s, err);
     if (!status) status = dcpi_commit_lock(s, &lock, err);
     if (!status) status = dcpi_commit_last_look(s, err);
@@ -23440,7 +23414,7 @@ static dcp_status dcpi_async_copy(dcp_saver *saver, size_t from, dcpi_kept *kept
 /* Copies what fits; gives what dcpi_async_taken must have been told before the rest is the caller's. */
 static int64_t dcpi_async_snapshot(dcp_saver *saver) {
     dcpi_save *s = &saver->save;
-    dcpi_kept *kept = (dcpi_kept *)dcpi_alloc_array(s->piece_count, sizeof *kept, NULL);
+    dcpi_kept *kept = DCPI_NEW(dcpi_kept, s->piece_count, NULL);
     size_t from = dcpi_async_first_kept(saver), i;
     int64_t must_take = 0;
     if (!kept || !dcpi_async_make_room(saver, from, kept)) {
@@ -23609,7 +23583,7 @@ DCPDEF dcp_status dcp_saver_open(const dcp_saver_desc *desc, dcp_saver **out, dc
     *out = NULL;
     if (desc && ((int)desc->when_busy < DCP_BUSY_WAIT || desc->when_busy > DCP_BUSY_REFUSE))
         return dcpi_fail(err, DCP_E_INVALID, "dcp_saver_open: when_busy %d is out of range", (int)desc->when_busy);
-    saver = (dcp_saver *)dcpi_alloc_array(1, sizeof *saver, err);
+    saver = DCPI_NEW(dcp_saver, 1, err);
     if (!saver) return DCP_E_MEMORY;
     if (desc) saver->desc = *desc;
     if (dcpi_mutex_init(&saver->lock)) { dcpi_free(saver); return dcpi_no_memory(err, sizeof saver->lock); }
@@ -23788,13 +23762,13 @@ static dcp_status dcpi_sync_take_own(dcpi_sync *y, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t i;
     y->own_count = y->own.metadata->shard_count;
-    y->own_order = (const dcpi_origin **)dcpi_alloc_array(y->own_count, sizeof *y->own_order, err);
+    y->own_order = DCPI_NEW(const dcpi_origin *, y->own_count, err);
     if (!y->own_order) return DCP_E_MEMORY;
     for (i = 0; i < y->own_count && !status; i++) {
         y->own_order[i] = &y->own.origins[i];
         status = dcpi_names_add(&y->own_paths, y->own.origins[i].shard->path, err);
     }
-    if (!status) status = dcpi_sort((const void **)(void *)y->own_order, y->own_count, dcpi_pool_base_compare, err);
+    if (!status) status = dcpi_sort(y->own_order, y->own_count, dcpi_pool_base_compare, err);
     return status ? status : dcpi_names_sort(&y->own_paths, err);
 }
 /* "path\nchecksum", whatever the case of its digits. */
@@ -23940,9 +23914,9 @@ static dcp_status dcpi_sync_decide(dcpi_sync *y, dcp_error *err) {
     const dcp_metadata *all = y->document.metadata;
     dcp_status status = DCP_OK;
     size_t i;
-    y->states = (uint8_t *)dcpi_alloc_array(all->shard_count, 1, err);
-    if (y->states) y->found_ns = (int64_t *)dcpi_alloc_array(all->shard_count, sizeof *y->found_ns, err);
-    if (y->found_ns) y->tier_bytes = (int64_t *)dcpi_alloc_array(m->tier_count, sizeof *y->tier_bytes, err);
+    y->states = DCPI_NEW(uint8_t, all->shard_count, err);
+    if (y->states) y->found_ns = DCPI_NEW(int64_t, all->shard_count, err);
+    if (y->found_ns) y->tier_bytes = DCPI_NEW(int64_t, m->tier_count, err);
     if (!y->tier_bytes) return DCP_E_MEMORY;
     for (i = 0; i < y->desc->tier_count; i++)
         if (!dcpi_tier_exists(m, y->desc->tiers[i]))
