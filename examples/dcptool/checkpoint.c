@@ -152,8 +152,8 @@ static tool_part part_of(const dcp_tensor_info *info, int ndim, const int64_t *s
     tool_part p;
     p.info = info;
     p.rank = -1;
-    p.ndim = ndim;
-    p.shape = p.whole = shape;
+    p.ndim = p.shown_ndim = ndim;
+    p.shape = p.whole = p.shown = shape;
     p.offset = origin;
     p.size = size;
     return p;

@@ -4,13 +4,13 @@
  * It shows how far the public API goes: all of it is dcp.h, libc, and in system.c a little of the system.
  *
  * Each command is a file that reads from top to bottom: its help, its options, what it does. main.c lists them:
- *     ls.c  info.c  verify.c  extract.c  sign.c  sync.c  directory.c (latest, prune, sweep)
+ *     ls.c  info.c  verify.c  cat.c  extract.c  sign.c  sync.c  directory.c (latest, prune, sweep)
  *     stats.c, with sums.c; diff.c, with diff_documents.c and values.c
  *     convert.c, with convert_manifest.c, convert_members.c and convert_windows.c
  * They share arguments.c (the command line), help.c (the options, and all that is said of them and of the commands),
  * manual.c (man page, completion), output.c (messages, results, the bar), table.c (listings), json.c, text.c (names and
- * numbers as text), checkpoint.c (opening, pieces, reading in parts), numbers.c (elements as numbers),
- * foreign.c (files of others), memory.c and system.c. dcp.c is the library.
+ * numbers as text), checkpoint.c (opening, pieces, reading in parts), part.c (--rank, --slice), numbers.c (elements as
+ * numbers), foreign.c (files of others), memory.c and system.c. dcp.c is the library.
  *
  * Results go to standard output, messages and progress to standard error. Text from documents and paths is escaped, so
  * that a terminal does not obey it.
@@ -79,6 +79,7 @@ enum { TOOL_FINE, TOOL_NO, TOOL_USAGE, TOOL_TROUBLE };
 #define TOOL_VALUES TOOL_BIT(27)
 #define TOOL_RTOL TOOL_BIT(28)
 #define TOOL_ATOL TOOL_BIT(29)
+#define TOOL_SLICE TOOL_BIT(30)
 
 enum { TOOL_FAIL_NAN = 1, TOOL_FAIL_INF = 2 };
 
@@ -110,7 +111,7 @@ struct tool_state {
     char **operands;
     int operand_count;
     uint64_t options;                                   /* those given; the values of those that have one: */
-    const char *output, *key_file, *sign_key_file, *key_id;
+    const char *output, *key_file, *sign_key_file, *key_id, *slice;
     const struct tool_target *to;
     int fail_on;                                        /* TOOL_FAIL_ bits */
     double rtol, atol;
@@ -129,7 +130,7 @@ struct tool_state {
 
 /* main.c */
 extern const tool_command *const tool_commands[];       /* NULL ends it */
-extern const tool_command tool_ls, tool_info, tool_verify, tool_stats, tool_diff, tool_extract, tool_convert, tool_sign,
+extern const tool_command tool_ls, tool_info, tool_verify, tool_stats, tool_diff, tool_cat, tool_extract, tool_convert, tool_sign,
                           tool_sync, tool_latest, tool_prune, tool_sweep;
 extern dcp_cancel tool_interrupted;                     /* global, because a signal handler sets it */
 
@@ -284,11 +285,16 @@ typedef struct tool_part {
     int64_t rank;                                       /* -1: not of one rank */
     int ndim;
     const int64_t *shape, *offset, *whole;              /* it begins at offset of an array of shape whole */
+    int shown_ndim;                                     /* without the dimensions that a slice took an index of */
+    const int64_t *shown;
     int64_t size;
 } tool_part;
 tool_part tool_part_whole(const dcp_tensor_info *info);
 tool_part tool_part_of_rank(const tool_piece *piece);
 tool_part tool_part_of_piece(const tool_piece *piece);
+/* part.c: what of a tensor the options ask for; what reading it failed with, and a hint */
+int tool_part_chosen(tool_state *t, const dcp_checkpoint *c, const char *name, tool_part *part);
+int tool_part_failed(tool_state *t, const tool_part *part, const dcp_error *err);
 
 /* A part cut into boxes of at most `limit` bytes, each a run of bytes in row-major order. */
 typedef struct tool_boxes {

@@ -5,13 +5,17 @@
 static int run(tool_state *t);
 
 const tool_command tool_extract = {
-    "extract", run, 2, 2, 0, TOOL_OUTPUT | TOOL_RAW | TOOL_NPY | TOOL_RANK | TOOL_FORCE, "PATH NAME",
-    "write one tensor to a file",
+    "extract", run, 2, 2, 0, TOOL_OUTPUT | TOOL_RAW | TOOL_NPY | TOOL_RANK | TOOL_SLICE | TOOL_FORCE,
+    "PATH NAME", "write one tensor to a file",
     "Writes tensor NAME as .npy (numpy.load reads it), or with --raw only its bytes,\n"
     "row-major and little-endian. Without -o the file is named after the tensor, in\n"
     "the current directory. It appears whole or not at all, and replaces nothing\n"
     "without --force. What goes to standard output with -o - may end early; then the\n"
     "exit code says so.\n"
+    "\n"
+    "--slice 0:10,5 writes a part, and reads no more than it needs: for each\n"
+    "dimension start:stop or an index, which counts from the end if negative and\n"
+    "drops its dimension, as in numpy. Those that it does not name are whole.\n"
     "\n"
     "Exit codes: 0 written, 1 no such tensor or corrupt,\n"
     "            2 usage, or .npy has no such type, 3 could not read or write\n"
@@ -30,7 +34,6 @@ typedef struct extraction {
  * publishes it whole, durably and without replacing, and leaves nothing when it fails. */
 typedef struct sink { dcp_storage *storage; void *object; int64_t at; } sink;
 
-static int choose_part(tool_state *t, extraction *e);
 static int make_header(tool_state *t, extraction *e);
 static int choose_output(tool_state *t, extraction *e);
 static dcp_status sink_open(sink *s, const char *path, int64_t size, dcp_error *err);
@@ -52,45 +55,21 @@ static int run(tool_state *t) {
     if (to_stdout && tool_is_terminal(1))
         return tool_usage(t->command, "standard output is a terminal; redirect it or give -o FILE");
     code = tool_open(t, t->operands[0], &e.c);
-    if (!code) code = choose_part(t, &e);
+    if (!code) code = tool_part_chosen(t, e.c, t->operands[1], &e.part);
     if (!code && !(t->options & TOOL_RAW)) code = make_header(t, &e);
     if (!code) code = choose_output(t, &e);
     if (!code) {
         status = sink_open(&s, e.output, e.part.size + (int64_t)e.header_size, &err);
         if (!status) status = copy_part(t, &e, &s, &err);
         status = sink_close(&s, status, (t->options & TOOL_FORCE) != 0, &err);
-        if (status) code = tool_fail(t, &err);
+        if (status) code = tool_part_failed(t, &e.part, &err);
         else if (!to_stdout) report(t, &e);
-        if (status == DCP_E_MISMATCH && e.part.info->placement == DCP_PLACE_PRIVATE)
-            tool_note(t, "--rank N takes what rank N stored");
     }
     dcp_close(e.c);
     return code;
 }
 
-/* ---- what is extracted ------------------------------------------------------------------------------------------- */
-/* The tensor, or with --rank one rank's. A private one can do without --rank if all ranks stored the same. */
-static int choose_part(tool_state *t, extraction *e) {
-    const char *path = dcp_checkpoint_path(e->c), *name = t->operands[1];
-    const dcp_tensor_info *info = dcp_checkpoint_find(e->c, name);
-    tool_pieces pieces;
-    size_t i;
-    if (!info)
-        return tool_trouble(t, DCP_E_MISMATCH, "%s has no tensor \"%s\"; dcptool ls lists those it has", path, name);
-    e->part = tool_part_whole(info);
-    if (!(t->options & TOOL_RANK)) return TOOL_FINE;
-    if (info->placement != DCP_PLACE_PRIVATE)
-        return tool_trouble(t, DCP_E_INVALID, "tensor \"%s\" of %s is %s, not private to ranks: omit --rank", name,
-                            path, tool_placement_name(info->placement));
-    pieces = tool_pieces_named(tool_pieces_of(e->c), name);
-    for (i = 0; i < pieces.count; i++) {
-        if (pieces.items[i].shard->rank != t->rank) continue;
-        e->part = tool_part_of_rank(&pieces.items[i]);
-        return TOOL_FINE;
-    }
-    return tool_trouble(t, DCP_E_MISMATCH, "rank %" PRId64 " stored no tensor \"%s\" in %s", t->rank, name, path);
-}
-
+/* ---- the header -------------------------------------------------------------------------------------------------- */
 static const char *npy_type(dcp_dtype dtype) {
     switch (dtype) {
     case DCP_FP16: return "<f2";        case DCP_FP32: return "<f4";        case DCP_FP64: return "<f8";
@@ -113,12 +92,12 @@ static int make_header(tool_state *t, extraction *e) {
     if (!type)
         return tool_trouble(t, DCP_E_INVALID, "tensor \"%s\" of %s is %s, a type that .npy does not have; --raw writes "
                             "its bytes", info->name, dcp_checkpoint_path(e->c), tool_dtype_text(info));
-    tool_shape_text(e->part.ndim, e->part.shape, shape);        /* in brackets */
+    tool_shape_text(e->part.shown_ndim, e->part.shown, shape);  /* in brackets */
     memset(e->header, ' ', sizeof e->header);
     memcpy(e->header, "\x93NUMPY\x01\x00", 8);
     length = 10 + (size_t)snprintf(e->header + 10, sizeof e->header - 10,
                                    "{'descr': '%s', 'fortran_order': False, 'shape': (%.*s%s), }", type,
-                                   (int)strlen(shape) - 2, shape + 1, e->part.ndim == 1 ? "," : "");
+                                   (int)strlen(shape) - 2, shape + 1, e->part.shown_ndim == 1 ? "," : "");
     e->header_size = (length + 1 + 63) / 64 * 64;
     e->header[length] = ' ';
     e->header[e->header_size - 1] = '\n';
@@ -246,7 +225,7 @@ static void report(tool_state *t, const extraction *e) {
     tool_json_text(t, "path", dcp_checkpoint_path(e->c));
     tool_json_text(t, "tensor", p->info->name);
     tool_json_text(t, "dtype", tool_dtype_text(p->info));
-    tool_json_shape(t, "shape", p->ndim, p->shape);
+    tool_json_shape(t, "shape", p->shown_ndim, p->shown);
     tool_json_text(t, "file", e->output);
     tool_json_text(t, "format", (t->options & TOOL_RAW) ? "raw" : "npy");
     tool_json_count(t, "data_offset", e->header_size);
@@ -254,5 +233,5 @@ static void report(tool_state *t, const extraction *e) {
     tool_json_end(t);
     if (t->options & TOOL_JSON) return;
     tool_note(t, "wrote %s: \"%s\", %s %s, %s", e->output, p->info->name, tool_dtype_text(p->info),
-              tool_shape_text(p->ndim, p->shape, shape), tool_size_text(t, bytes, size));
+              tool_shape_text(p->shown_ndim, p->shown, shape), tool_size_text(t, bytes, size));
 }

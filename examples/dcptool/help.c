@@ -12,6 +12,7 @@ const tool_option tool_options[] = {
     { TOOL_NPY, 0, "npy", NULL, "write a .npy file (the default)" },
     { TOOL_RAW, 0, "raw", NULL, "write the tensor's bytes and nothing else" },
     { TOOL_RANK, 0, "rank", "N", "what rank N stored, of a tensor that is private to ranks" },
+    { TOOL_SLICE, 0, "slice", "PART", "only a part: 0:10,5 is elements 0 to 9 of dimension 0, of which each is element 5" },
     { TOOL_FORCE, 0, "force", NULL, "replace what exists" },
     { TOOL_KEEP, 0, "keep", "N", "how many of the newest checkpoints to keep, at least 1" },
     { TOOL_KEEP_EVERY, 0, "keep-every", "K", "also keep those whose step is a multiple of K" },
