@@ -7,10 +7,10 @@ static int run(tool_state *t);
 
 const tool_command tool_cat = {
     "cat", run, 2, 2, 0, TOOL_RANK | TOOL_SLICE, "PATH NAME", "print the numbers of a tensor",
-    "One line for each index but the last, and of a tensor with one dimension a line\n"
-    "for each number, as numpy.savetxt does; an empty line between matrices. Numbers\n"
-    "have as many digits as it takes to read them back. --json prints nested lists:\n"
-    "a complex number is a list of two, and what JSON has no number for is a text.\n"
+    "Each row is a line, with an empty line between matrices; of a tensor with one\n"
+    "dimension each number is a line, as with numpy.savetxt. Numbers have as many\n"
+    "digits as it takes to read them back. --json prints nested lists: a complex\n"
+    "number is a list of two, and what JSON has no number for is a string.\n"
     "\n"
     "--slice 0:10,5 prints a part, and reads no more than it needs: for each\n"
     "dimension start:stop or an index, which counts from the end if negative.\n"

@@ -130,8 +130,8 @@ struct tool_state {
 
 /* main.c */
 extern const tool_command *const tool_commands[];       /* NULL ends it */
-extern const tool_command tool_ls, tool_info, tool_verify, tool_stats, tool_diff, tool_cat, tool_extract, tool_convert, tool_sign,
-                          tool_sync, tool_latest, tool_prune, tool_sweep;
+extern const tool_command tool_ls, tool_info, tool_verify, tool_stats, tool_diff, tool_cat, tool_extract, tool_convert,
+                          tool_sign, tool_sync, tool_latest, tool_prune, tool_sweep;
 extern dcp_cancel tool_interrupted;                     /* global, because a signal handler sets it */
 
 /* arguments.c */
