@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Reads what bridge_samples.c wrote with examples/python/dcp.py, and compares each byte with the rule of its pattern.
+
+    bridge_check.py reads DIR             every checkpoint, whole, in slices, through the pool, the newest
+    bridge_check.py damage DIR            every kind of damage is found: flipped bits, cut files, missing files
+    bridge_check.py refuses               hostile documents, made here
+
+Prints what was compared; exit status 1, with a line that says what, if something is not as it should be.
+"""
+import hashlib
+import json
+import math
+import os
+import random
+import shutil
+import sys
+import tempfile
+import warnings
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "python"))
+sys.dont_write_bytecode = True
+import dcp                      # noqa: E402
+import numpy as np              # noqa: E402
+
+LAYOUTS = ("sharded", "single", "manifest", "yaml")
+SHAPES = {"big": [1500, 1024], "empty": [0, 3], "scalar": [], "one": [1], "many": [3, 5, 7, 11],
+          "layers.0/na\u00efve \"name\": #1": [1], "true": [1], "grid": [700, 300]}
+TYPES = {"big": "uint8", "empty": "fp32", "scalar": "int64", "one": "fp64", "many": "int16",
+         "layers.0/na\u00efve \"name\": #1": "fp32", "true": "fp32", "grid": "int32"}
+KEY = b"a key of thirty-two bytes, or so."[:32]
+
+
+def must(condition, what):
+    if not condition:
+        raise SystemExit("FAILED " + what)
+
+
+def pattern(name, dtype, shape):
+    """The bytes of a tensor of bridge_samples.c."""
+    count = math.prod(shape)
+    i = np.arange((count * dcp.BITS[dtype] + 7) // 8, dtype=np.uint64)
+    raw = name.encode()
+    values = (i * 131 + (i >> 8) * 7 + (i >> 16) * 5 + len(raw) * 17 + raw[0]).astype(np.uint8)
+    if dtype == "bool":
+        values &= 1
+    if dcp.BITS[dtype] == 4 and count % 2:
+        values[-1] &= 15
+    return values
+
+
+def bits_of(array, dtype):
+    """The stored bytes of an array that dcp.py returned."""
+    if dcp.BITS[dtype] != 4:
+        return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+    codes = array.view(np.uint8).reshape(-1) & 15
+    codes = np.append(codes, np.zeros(codes.size % 2, np.uint8))
+    return codes[0::2] | codes[1::2] << 4
+
+
+def expected():
+    return {**{"types/" + name: (name, [13] if bits == 4 else [3, 4]) for name, bits in dcp.BITS.items()},
+            **{name: (TYPES[name], SHAPES[name]) for name in SHAPES}}
+
+
+def index_of(shape, draw):
+    index = []
+    for extent in shape:
+        start, stop = sorted((draw.randint(0, extent), draw.randint(0, extent)))
+        index.append(draw.choice([slice(start, stop), slice(None), slice(None, None, -2), slice(start, stop, 3)]
+                                 + ([draw.randrange(-extent, extent)] if extent else [])))
+    if len(index) > 1 and draw.random() < 0.3:
+        index = index[:1] + [Ellipsis]
+    return tuple(index)
+
+
+def compare_slices(tensor, whole, draw, times):
+    for _ in range(times):
+        index = index_of(tensor.shape, draw)
+        part = tensor[index]
+        must(part.shape == whole[index].shape and part.tobytes() == whole[index].tobytes(),
+             "%s[%s]: %s" % (tensor.name, index, part.shape))
+
+
+def reads(directory):
+    draw = random.Random(int(os.environ.get("DCP_TEST_SEED", "2026")))
+    compared = 0
+    for layout in LAYOUTS:
+        for kind in ("tree", "flat", "signed"):
+            path = os.path.join(directory, layout, kind)
+            with dcp.open(path, key=KEY if kind == "signed" else None) as checkpoint:
+                must(set(checkpoint) == set(expected()), "%s: other names: %s" % (path, list(checkpoint)))
+                must((checkpoint.step, checkpoint.epoch) == (1000, 3), "%s: training" % path)
+                must(checkpoint.fields == {"git": "abc123", "note": "Gr\u00fc\u00dfe: #1"},
+                     "%s: fields: %s" % (path, checkpoint.fields))
+                state = checkpoint.load()
+                for name, (dtype, shape) in expected().items():
+                    must(list(checkpoint[name].shape) == shape and checkpoint[name].dtype == dtype, name)
+                    must(np.array_equal(bits_of(state[name], dtype), pattern(name, dtype, shape)),
+                         "%s: %s: other bytes" % (path, name))
+                    compared += checkpoint[name].nbytes
+            with dcp.open(path) as checkpoint:                      # nothing of it verified yet
+                for name in ("grid", "many", "big", "types/bf16", "types/int4", "types/fp8_e5m2"):
+                    compare_slices(checkpoint[name], state[name], draw, 40)
+            must(dcp.verify(path) > 0, path)
+            state["big"][...] = 0                                   # copy on write
+            must(dcp.load(path, "big")["big"].any(), "%s: writing to an array changed the file" % path)
+            must(sorted(dcp.load(path, ["types/i*", "one"])) == ["one"] + ["types/int" + bits for bits in
+                 ("16", "32", "4", "64", "8")], "%s: names by glob" % path)
+        must(dcp.latest(os.path.join(directory, layout)) == os.path.join(directory, layout, "signed"), "latest")
+    print("%d checkpoints, %d bytes compared" % (3 * len(LAYOUTS), compared))
+
+
+def is_damaged(path):
+    try:
+        dcp.verify(path)
+        return False
+    except dcp.Damaged:
+        return True
+
+
+def flip(path, at):
+    with open(path, "r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
+def damage(directory):
+    draw = random.Random(2026)
+    flips = 0
+    for layout in LAYOUTS:
+        for kind in ("tree", "flat"):
+            path = os.path.join(directory, layout, kind)
+            with dcp.open(path) as checkpoint:
+                files = {file.path: file for file in checkpoint._files}
+            data = sorted(files)
+            for name in [path + next(s for s in dcp.SUFFIXES if os.path.isfile(path + s))] + data[:3]:
+                size = os.path.getsize(name)
+                for at in {0, size - 1, size // 2, *(draw.randrange(size) for _ in range(12)),
+                           *(draw.randrange(min(size, 40000)) for _ in range(12))} if size else ():
+                    flip(name, at)
+                    must(is_damaged(path), "%s, byte %d of %d flipped: not seen" % (name, at, size))
+                    flip(name, at)
+                    flips += 1
+                os.rename(name, name + ".away")
+                shutil.copy(name + ".away", name)
+                with open(name, "ab") as file:
+                    file.write(b"x")
+                if name.endswith(".checkpoint") or name in data:
+                    must(is_damaged(path), "%s: a byte more: not seen" % name)
+                if size:
+                    os.truncate(name, size - 1)
+                    must(is_damaged(path), "%s: cut short: not seen" % name)
+                os.remove(name)
+                if name in data and not name.endswith(".checkpoint"):
+                    must(is_damaged(path), "%s: not there: not seen" % name)
+                os.rename(name + ".away", name)
+            must(not is_damaged(path), path)
+    print("%d flipped bits, each found" % flips)
+
+
+def written(directory, document):
+    with open(os.path.join(directory, "x.metadata.json"), "w") as file:
+        file.write(document if isinstance(document, str) else json.dumps(document))
+    return os.path.join(directory, "x")
+
+
+def refuses():
+    """What a document of another program may not make this reader do."""
+    with tempfile.TemporaryDirectory() as directory:
+        with open(os.path.join(directory, "secret"), "wb") as file:
+            file.write(b"12345678")
+        os.mkdir(os.path.join(directory, "in"))
+        with open(os.path.join(directory, "in", "x.bin"), "wb") as file:
+            file.write(b"12345678")
+        inside = os.path.join(directory, "in")
+
+        def document(**changes):
+            tensor = {"name": "t", "shape": [2], "dataType": "fp32", "offset": 0, "size": 8}
+            shard = {"rank": 0, "filePath": "x.bin", "fileSize": 8, "checksum": hashlib.sha256(b"12345678").hexdigest()}
+            tensor.update({key: value for key, value in changes.items() if key in tensor or key[0] == "g"})
+            shard.update({key: value for key, value in changes.items() if key in shard})
+            shard["tensors"] = [tensor]
+            return {"version": changes.get("version", "1.0.0"), "worldSize": 1, "shards": [shard]}
+
+        must(dcp.load(written(inside, document()))["t"].tobytes() == b"12345678", "a plain document loads")
+        hostile = [{"filePath": "../secret"}, {"filePath": "/etc/passwd"}, {"filePath": "a\\b"}, {"filePath": "c:x"},
+                   {"filePath": ""}, {"filePath": 7.5}, {"size": -8}, {"offset": -8}, {"offset": 1 << 62},
+                   {"size": 1 << 62}, {"shape": [1 << 40, 1 << 40]}, {"shape": [-2]}, {"shape": "2"},
+                   {"shape": [True, 2]},
+                   {"fileSize": 1 << 62, "offset": 1 << 61}, {"version": "2.0.0"}, {"checksum": "0" * 64},
+                   {"dataType": ""}, {"name": ""}, {"fileSize": -1}]
+        for changes in hostile:
+            try:
+                dcp.load(written(inside, document(**changes)))
+            except dcp.Error:
+                continue
+            must(False, "accepted: %s" % changes)
+        for text in ("", "[]", "{", '{"version": "1.0.0"}', '{"a": 1, "a": 2}', "[" * 100000, "\0",
+                     '{"version": "1.0.0", "saveId": "0123456789abcdef", "worldSize": 1, "shards": []}',
+                     '{"version": 1e999, "shards": 3}'):
+            try:
+                dcp.load(written(inside, text))
+            except dcp.Error:
+                continue
+            must(False, "accepted: %.40s" % text)
+        try:
+            dcp.load(os.path.join(directory, "none"))
+            must(False, "a checkpoint that is not there")
+        except dcp.NotFound:
+            pass
+        try:
+            dcp.load(written(inside, document()), key=b"key")
+            must(False, "an unsigned document with a key")
+        except dcp.SignatureError:
+            pass
+    print("%d hostile documents refused" % (len(hostile) + 9))
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    {"reads": reads, "damage": damage, "refuses": refuses}[sys.argv[1]](*sys.argv[2:])
