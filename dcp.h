@@ -320,6 +320,7 @@ typedef struct dcp_saver dcp_saver;
 typedef struct dcp_metadata dcp_metadata;
 typedef struct dcp_manifest dcp_manifest;
 typedef struct dcp_json dcp_json;
+typedef struct dcp_tensor_info dcp_tensor_info;
 
 typedef struct dcp_field { const char *key, *value; } dcp_field;
 
@@ -434,6 +435,10 @@ typedef struct dcp_tensor {
     int64_t version;
     /* save: members for the piece's entry in the document, as in dcp_save_desc.extra */
     const char *extra;
+    /* load: the name in the checkpoint, where that is another one (the tensor was renamed); NULL: name */
+    const char *stored_name;
+    /* load: what has its size in the checkpoint alone. See dcp_unsized. */
+    void *(*allocate)(void *user, const dcp_tensor_info *info); void *allocate_user;
 } dcp_tensor;
 
 DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data, int ndim, const int64_t *shape);
@@ -442,6 +447,19 @@ DCPDEF dcp_tensor dcp_scalar(const char *name, dcp_dtype dtype, const void *data
 DCPDEF dcp_tensor dcp_vector(const char *name, dcp_dtype dtype, const void *data, size_t count);
 /* uint8, one dimension: any state that is bytes */
 DCPDEF dcp_tensor dcp_bytes(const char *name, const void *data, size_t size);
+/* To load a whole tensor whose shape only the checkpoint knows: ndim and shape are out, and data is what `allocate`
+ * returns: room for info->size bytes of info->dtype, row-major; the rest of info is what is stored. It is called on the
+ * calling thread, once all else is known to fit, and again if the load starts again (dcp_load); the memory is the
+ * caller's in any case. NULL, unless info->size is 0, is DCP_E_MEMORY. It must not throw. For a std::vector:
+ *
+ *     void *grow(void *user, const dcp_tensor_info *info) {
+ *         std::vector<float> *v = static_cast<std::vector<float> *>(user);
+ *         try { v->resize((size_t)info->size / sizeof(float)); } catch (...) { return NULL; }
+ *         return v->data();
+ *     }
+ *     tensors[0] = dcp_unsized("positions", DCP_FP32, grow, &positions); */
+DCPDEF dcp_tensor dcp_unsized(const char *name, dcp_dtype dtype,
+                              void *(*allocate)(void *user, const dcp_tensor_info *info), void *user);
 /* both of tensor->ndim entries */
 DCPDEF void dcp_piece(dcp_tensor *tensor, const int64_t *global_shape, const int64_t *global_offset);
 /* Names made in a loop: dcp_name prints one as printf does, and it lives until dcp_names_free, which leaves the list
@@ -645,7 +663,8 @@ typedef struct dcp_load_desc {
 } dcp_load_desc;
 
 /* Loads the wanted tensors. DCP_E_NOT_FOUND says that there is no checkpoint at path, and nothing else, so a first
- * start can be told from trouble. A tensor that is not stored is DCP_E_MISMATCH unless optional. Without global_shape a
+ * start can be told from trouble. A tensor that is not stored is DCP_E_MISMATCH unless optional; the message, or for
+ * optional ones the report's warning, lists what was missing and what was there unasked. Without global_shape a
  * wanted tensor is the whole one, however it is stored. On an error the content of the destinations is unspecified. A
  * checkpoint that is overwritten while it is read is opened again, at most 3 times; then the error says so.
  * Status: (io) arguments; two commit files; a part of the path, or the commit file, is something else than a directory,
@@ -674,7 +693,7 @@ typedef struct dcp_open_desc {
     const dcp_source *sources; size_t source_count;
     dcp_report *report;                 /* out, may be NULL: of dcp_open itself; afterwards dcp_checkpoint_warnings */
 } dcp_open_desc;
-typedef struct dcp_tensor_info {
+struct dcp_tensor_info {
     const char *name;
     dcp_dtype dtype; const char *dtype_name;     /* as it stands in the document: for DCP_OPAQUE the only thing known */
     int ndim; int64_t shape[DCP_MAX_DIMS];          /* whole tensor: elements */
@@ -682,7 +701,7 @@ typedef struct dcp_tensor_info {
     dcp_placement placement; int piece_count;
     /* manifest layout: of the first piece; tier NULL: none; the key -1, -1, -1: none */
     dcp_role role; const char *tier; int64_t expert_key[3]; int64_t version;
-} dcp_tensor_info;
+};
 
 /* Reads and checks the document; no tensor bytes, but with DCP_VERIFY_ALL.
  * Status: (io) as dcp_load; a selection that the checkpoint cannot have is DCP_E_UNSUPPORTED | (ranks) | (document) |
@@ -1467,7 +1486,7 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 /* =====================================================================================================================
  * >>history     What has changed for programs.
  *
- *   0.3.0           New: dcp_vector, dcp_name.
+ *   0.3.0           New: dcp_vector, dcp_unsized, dcp_name; in dcp_tensor stored_name and allocate.
  *
  *   0.2.0  2026-11  Names begin with what they are asked of; where the old ones are needed for a while, define
  *                   DCP_OLD_NAMES as 1 in every file that uses them. The next version has them no more.
@@ -8096,6 +8115,13 @@ DCPDEF dcp_tensor dcp_vector(const char *name, dcp_dtype dtype, const void *data
 }
 DCPDEF dcp_tensor dcp_bytes(const char *name, const void *data, size_t size) {
     return dcp_vector(name, DCP_UINT8, data, size);
+}
+DCPDEF dcp_tensor dcp_unsized(const char *name, dcp_dtype dtype,
+                              void *(*allocate)(void *user, const dcp_tensor_info *info), void *user) {
+    dcp_tensor t = dcp_array(name, dtype, NULL, 0, NULL);
+    t.allocate = allocate;
+    t.allocate_user = user;
+    return t;
 }
 DCPDEF void dcp_piece(dcp_tensor *tensor, const int64_t *global_shape, const int64_t *global_offset) {
     int d;
@@ -17899,7 +17925,7 @@ struct dcpi_load {
     dcpi_op *op;
     dcp_tensor *wanted; size_t wanted_count;
     int rank;                                           /* whose private tensors; -1: this rank's own */
-    int is_new;                                         /* the one wanted tensor gets its memory here */
+    int exact;                                          /* what is stored and not wanted is an error */
     int check;                                          /* verify block digests, and that gaps are zero */
     uint8_t *image; int64_t image_at;           /* or NULL: where a whole shard goes, from that byte of its file on */
     dcpi_source *sources; size_t source_count, source_capacity;
@@ -17939,18 +17965,18 @@ static void dcpi_load_free(dcpi_load *l) {
     dcpi_free(l->items);
     dcpi_free(l->sources);
 }
-/* One read: tensors may be NULL with count 0. is_new: of one tensor, whose data is to be allocated. */
-static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tensors, size_t count, int rank, int is_new,
+/* One read: tensors may be NULL with count 0. */
+static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tensors, size_t count, int rank, int exact,
                                 dcp_error *err) {
     dcpi_load l = dcpi_load_of(c, op, c->verify != DCP_VERIFY_NONE);
     dcp_status status;
     l.wanted = tensors;
     l.wanted_count = count;
     l.rank = rank;
-    l.is_new = is_new;
+    l.exact = exact;
     l.share = c->share_reads && op->team.world_size > 1;
     status = dcpi_load_match(&l, err);
-    if (!status && is_new) status = dcpi_load_allocate(&l, err);
+    if (!status) status = dcpi_load_allocate(&l, err);
     if (!status) status = dcpi_load_plan(&l, err);
     if (l.share) status = dcpi_load_share(&l, status, err);
     if (!status) status = dcpi_load_read(&l, err);
@@ -17981,6 +18007,8 @@ static void dcpi_load_note_replaced(dcp_checkpoint *c, dcp_status status) {
     dcpi_team *t = &c->op.team;
     if (t->rank == 0 && !dcpi_team_is_over(t) && dcpi_load_was_replaced(c, status)) t->over |= DCPI_OVER_AGAIN;
 }
+
+static const char *dcpi_stored_name(const dcp_tensor *t) { return t->stored_name ? t->stored_name : t->name; }
 
 /* ---- match ------------------------------------------------------------------------------------------------------- */
 /* Of a private tensor: are the pieces of all ranks one value? Then it loads everywhere. */
@@ -18038,11 +18066,11 @@ static dcp_status dcpi_match_check(const dcp_tensor *t, const dcp_tensor_info *i
     char wanted[200], stored[200];
     if (t->dtype != info->dtype)
         return dcpi_fail(err, DCP_E_MISMATCH,
-                         "tensor \"%s\" is stored as %s, but wanted as %s; types are not converted", t->name,
-                         info->dtype_name, dcp_dtype_name(t->dtype));
+                         "tensor \"%s\" is stored as %s, but wanted as %s; types are not converted",
+                         dcpi_stored_name(t), info->dtype_name, dcp_dtype_name(t->dtype));
     if (t->ndim != info->ndim || memcmp(dcpi_global_shape(t), info->shape, sizeof t->shape) != 0)
-        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is stored with shape %s, but wanted with %s", t->name,
-                         dcpi_shape_text(info->ndim, info->shape, stored, sizeof stored),
+        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is stored with shape %s, but wanted with %s",
+                         dcpi_stored_name(t), dcpi_shape_text(info->ndim, info->shape, stored, sizeof stored),
                          dcpi_shape_text(t->ndim, dcpi_global_shape(t), wanted, sizeof wanted));
     if (t->dtype == DCP_OPAQUE && memcmp(t->shape, info->shape, sizeof t->shape) != 0)
         return dcpi_fail(err, DCP_E_UNSUPPORTED, "tensor \"%s\" has the unknown type %s and can only be read whole",
@@ -18125,6 +18153,10 @@ static dcp_status dcpi_match_stored(dcpi_load *l, dcp_tensor *t, const dcpi_stor
         status = dcpi_match_private(l, stored, &own, err);
         stored = &own;
     }
+    if (!status && t->allocate) {
+        t->ndim = stored->info.ndim;
+        memcpy(t->shape, stored->info.shape, sizeof t->shape);
+    }
     if (!status) status = dcpi_match_check(t, &stored->info, err);
     if (status || (t->dtype != DCP_OPAQUE && dcpi_tensor_bytes(t) == 0)) return status;
     whole = dcpi_match_whole(l->checkpoint, stored);
@@ -18136,27 +18168,114 @@ static dcp_status dcpi_match_stored(dcpi_load *l, dcp_tensor *t, const dcpi_stor
     status = dcpi_match_sharded(l, t, stored, err);
     return status ? status : dcpi_match_covered(l, t, first, err);
 }
+/* What has its shape from the checkpoint forgets that of an earlier load. */
+static dcp_status dcpi_match_unsized(dcp_tensor *t, dcp_error *err) {
+    int d;
+    for (d = 0; d < DCP_MAX_DIMS; d++)
+        if (t->global_shape[d] || t->global_offset[d] || t->stride[d])
+            return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": `allocate` is for a whole tensor, row-major: "
+                             "global_shape, global_offset and stride must be 0", t->name ? t->name : "");
+    t->ndim = 0;
+    memset(t->shape, 0, sizeof t->shape);
+    t->data = NULL;
+    return DCP_OK;
+}
 static dcp_status dcpi_match_one(dcpi_load *l, dcp_tensor *t, dcp_error *err) {
     const dcpi_stored *stored;
-    dcp_status status = dcpi_tensor_check(t, 0, err);
-    if (!status && !l->is_new) status = dcpi_tensor_check_data(t, err);
+    dcp_status status = t->allocate ? dcpi_match_unsized(t, err) : DCP_OK;
     t->status = DCP_OK;
+    if (!status) status = dcpi_tensor_check(t, 0, err);
+    if (!status && !t->allocate) status = dcpi_tensor_check_data(t, err);
+    if (!status && t->stored_name && !dcpi_is_name(t->stored_name, DCP_LIMIT_NAME))
+        status = dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": stored_name \"%.80s\" is no name of a tensor", t->name,
+                           t->stored_name);
     if (status) return status;
-    stored = dcpi_stored_find(l->checkpoint, t->name);
-    if (stored) return dcpi_match_stored(l, t, stored, err);
-    if (t->optional) { t->status = DCP_E_NOT_FOUND; return DCP_OK; }
-    return dcpi_fail(err, DCP_E_MISMATCH,
-                     "tensor \"%s\" is not in %s, which has %" PRIu64 " others (set optional if it may be absent)",
-                     t->name, l->checkpoint->path, (uint64_t)l->checkpoint->tensor_count);
+    stored = dcpi_stored_find(l->checkpoint, dcpi_stored_name(t));
+    if (stored) status = dcpi_match_stored(l, t, stored, err);
+    else if (t->optional) t->status = DCP_E_NOT_FOUND;
+    else status = dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is not in %s", dcpi_stored_name(t),
+                            l->checkpoint->path);
+    if (status && t->stored_name) dcpi_fail_context(err, "wanted as \"%.100s\": ", t->name);
+    return status;
+}
+
+/* ---- match: what was missing, and what was there unasked, in one message ----------------------------------------- */
+typedef struct dcpi_few { int64_t count; size_t used; char text[150]; } dcpi_few;    /* as many names as fit */
+typedef struct dcpi_differences { dcpi_few missing, unasked; } dcpi_differences;
+
+static void dcpi_few_add(dcpi_few *few, const char *name) {
+    const size_t most = sizeof few->text - sizeof ", ...";
+    const int length = snprintf(few->text + few->used, sizeof few->text - few->used, "%s\"%.40s%s\"",
+                                few->count ? ", " : "", name, strlen(name) > 40 ? "..." : "");
+    few->count++;
+    if (length > 0 && few->used + (size_t)length <= most) { few->used += (size_t)length; return; }
+    (void)snprintf(few->text + few->used, sizeof few->text - few->used, ", ...");
+}
+/* missing: of the required ones, or of the optional ones. */
+static dcp_status dcpi_differ(const dcpi_load *l, int optional, dcpi_differences *d, dcp_error *err) {
+    const dcp_checkpoint *c = l->checkpoint;
+    const char **names = (const char **)dcpi_alloc_array(l->wanted_count, sizeof *names, err);
+    dcp_status status;
+    size_t i, count = 0;
+    memset(d, 0, sizeof *d);
+    if (!names) return DCP_E_MEMORY;
+    for (i = 0; i < l->wanted_count; i++) {
+        const dcp_tensor *t = &l->wanted[i];
+        if (!t->name) continue;
+        names[count++] = dcpi_stored_name(t);
+        if (!t->optional == !optional && !dcpi_stored_find(c, dcpi_stored_name(t)))
+            dcpi_few_add(&d->missing, dcpi_stored_name(t));
+    }
+    status = dcpi_sort((const void **)(void *)names, count, dcpi_names_compare, err);
+    for (i = 0; i < c->tensor_count && !status; i++)
+        if (dcpi_search((const void *const *)(const void *)names, count, c->tensors[i].info.name,
+                        dcpi_names_compare) == count) dcpi_few_add(&d->unasked, c->tensors[i].info.name);
+    dcpi_free((void *)names);
+    return status;
+}
+static void dcpi_differ_text(const dcp_checkpoint *c, const dcpi_differences *d, char *text, size_t capacity) {
+    const char *path = strlen(c->path) > 120 ? c->commit_name : c->path;
+    const dcpi_few *m = &d->missing, *u = &d->unasked;
+    char missing[460] = "";
+    if (m->count == 1) (void)snprintf(missing, sizeof missing, "tensor %s is not in %s", m->text, path);
+    if (m->count > 1)
+        (void)snprintf(missing, sizeof missing, "%" PRId64 " tensors are not in %s: %s", m->count, path, m->text);
+    if (u->count == 0) (void)snprintf(text, capacity, "%s", missing);
+    else (void)snprintf(text, capacity, "%s%s%" PRId64 " of %s%s %s not wanted: %s", missing, m->count ? "; " : "",
+                        u->count, m->count ? "those there" : "the tensors in ", m->count ? "" : path,
+                        u->count == 1 ? "is" : "are", u->text);
+}
+/* Why the tensors do not match: a list of all that is missing comes before what is wrong with one. */
+static dcp_status dcpi_match_tell(const dcpi_load *l, dcp_status status, dcp_error *err) {
+    char text[800];
+    dcpi_differences d;
+    if (status != DCP_E_MISMATCH || dcpi_differ(l, 0, &d, NULL) || d.missing.count == 0) return status;
+    dcpi_differ_text(l->checkpoint, &d, text, sizeof text);
+    return dcpi_fail(err, status, "%s (optional: may be absent; stored_name: it was renamed)", text);
+}
+/* All match that must; a warning says which others are missing. */
+static dcp_status dcpi_match_rest(const dcpi_load *l, dcp_error *err) {
+    char text[800];
+    dcpi_differences d;
+    dcp_status status = DCP_OK;
+    size_t i = 0;
+    while (i < l->wanted_count && l->wanted[i].status == DCP_OK) i++;
+    if (i == l->wanted_count && !l->exact) return DCP_OK;
+    status = dcpi_differ(l, 1, &d, err);
+    if (status) return status;
+    dcpi_differ_text(l->checkpoint, &d, text, sizeof text);
+    if (l->exact && d.unasked.count) return dcpi_fail(err, DCP_E_MISMATCH, "%s (and exact is set)", text);
+    if (d.missing.count) dcpi_op_log(l->op, DCP_LOG_WARNING, "optional: %s", text);
+    return DCP_OK;
 }
 static dcp_status dcpi_load_match(dcpi_load *l, dcp_error *err) {
+    dcp_status status = DCP_OK;
     size_t i;
     if (l->wanted_count > 0 && !l->wanted) return dcpi_fail(err, DCP_E_INVALID, "read: tensors is NULL");
-    for (i = 0; i < l->wanted_count; i++) {
-        dcp_status status = dcpi_match_one(l, &l->wanted[i], err);
-        if (status) return status;
-    }
-    return dcpi_devices_begin(&l->devices, l->wanted, l->wanted_count, err);
+    for (i = 0; i < l->wanted_count && !status; i++) status = dcpi_match_one(l, &l->wanted[i], err);
+    if (status) return dcpi_match_tell(l, status, err);
+    status = dcpi_match_rest(l, err);
+    return status ? status : dcpi_devices_begin(&l->devices, l->wanted, l->wanted_count, err);
 }
 
 /* That a file is there, with its size. */
@@ -18166,18 +18285,34 @@ static dcp_status dcpi_load_see(dcp_checkpoint *c, dcpi_op *op, int shard, dcp_e
     if (!status) dcpi_data_file_release(c, file);
     return status;
 }
+/* Of a source's wanted tensor, whose pieces have been found to make the whole. */
+static dcp_status dcpi_allocate_one(const dcpi_load *l, dcp_tensor *t, dcp_error *err) {
+    dcp_tensor_info info = dcpi_stored_find(l->checkpoint, dcpi_stored_name(t))->info;
+    size_t i;
+    info.size = dcpi_tensor_bytes(t);
+    for (i = 0; t->dtype == DCP_OPAQUE && i < l->source_count; i++)     /* it has just one source */
+        if (l->sources[i].wanted == t) info.size = l->sources[i].piece->meta->size;
+    info.dtype = t->dtype;
+    info.ndim = t->ndim;
+    memcpy(info.shape, t->shape, sizeof info.shape);
+    if ((uint64_t)info.size < SIZE_MAX) t->data = t->allocate(t->allocate_user, &info);
+    if (t->data || info.size == 0) return DCP_OK;
+    return dcpi_fail(err, DCP_E_MEMORY, "tensor \"%s\": no memory for its %" PRId64 " bytes", t->name, info.size);
+}
 /* A document may claim a tensor that no memory holds: nothing is allocated before each file with a part of it is there
  * with its size, and the parts have been found to make the whole (G8). */
 static dcp_status dcpi_load_allocate(dcpi_load *l, dcp_error *err) {
-    const dcpi_stored *stored = dcpi_stored_find(l->checkpoint, l->wanted->name);
     dcp_status status = DCP_OK;
     size_t i;
-    for (i = 0; i < l->source_count && !status; i++)
-        if (i == 0 || l->sources[i].piece->shard != l->sources[i - 1].piece->shard)
-            status = dcpi_load_see(l->checkpoint, l->op, l->sources[i].piece->shard, err);
-    if (status) return status;
-    l->wanted->data = dcpi_alloc((size_t)stored->info.size, err);
-    return l->wanted->data ? DCP_OK : DCP_E_MEMORY;
+    for (i = 0; i < l->source_count && !status; i++) {
+        const dcpi_source *source = &l->sources[i];
+        if (source->wanted->allocate && (i == 0 || source[-1].wanted != source->wanted ||
+                                         source[-1].piece->shard != source->piece->shard))
+            status = dcpi_load_see(l->checkpoint, l->op, source->piece->shard, err);
+    }
+    for (i = 0; i < l->wanted_count && !status; i++)
+        if (l->wanted[i].allocate && l->wanted[i].status == DCP_OK) status = dcpi_allocate_one(l, &l->wanted[i], err);
+    return status;
 }
 
 /* ---- plan -------------------------------------------------------------------------------------------------------- */
@@ -19112,6 +19247,10 @@ static dcp_status dcpi_load_find(const dcp_checkpoint *c, const char *name, cons
 static dcp_tensor dcpi_load_whole(const dcpi_stored *stored, void *data) {
     return dcp_array(stored->info.name, stored->info.dtype, data, stored->info.ndim, stored->info.shape);
 }
+static void *dcpi_read_new_memory(void *user, const dcp_tensor_info *info) {
+    (void)user;
+    return dcpi_alloc((size_t)info->size, NULL);
+}
 DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp_tensor *out, dcp_error *err) {
     const dcpi_stored *stored;
     dcp_error local;
@@ -19120,9 +19259,10 @@ DCPDEF dcp_status dcp_read_new(dcp_checkpoint *checkpoint, const char *name, dcp
     if (!checkpoint || !name) return dcpi_fail(err, DCP_E_INVALID, "dcp_read_new: checkpoint or name is NULL");
     status = dcpi_load_find(checkpoint, name, &stored, err);
     if (status) return status;
-    *out = dcpi_load_whole(stored, NULL);
+    *out = dcp_unsized(stored->info.name, stored->info.dtype, dcpi_read_new_memory, NULL);
     status = dcpi_op_restart(&checkpoint->op, NULL, &local);
-    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, out, 1, -1, 1, &local);
+    if (!status) status = dcpi_load_run(checkpoint, &checkpoint->op, out, 1, -1, 0, &local);
+    out->allocate = NULL;
     if (status) {
         dcpi_free(out->data);
         memset(out, 0, sizeof *out);
@@ -19169,21 +19309,6 @@ DCPDEF dcp_status dcp_read_shard(dcp_checkpoint *checkpoint, size_t shard_index,
     }
     return dcpi_report_error(status, &local, err);
 }
-static dcp_status dcpi_load_check_exact(const dcp_checkpoint *c, const dcp_load_desc *desc, dcp_error *err) {
-    dcpi_names names = DCP_ZERO;
-    dcp_status status = DCP_OK;
-    size_t i;
-    if (!desc->exact) return DCP_OK;
-    for (i = 0; i < desc->tensor_count && !status; i++)
-        if (desc->tensors[i].name) status = dcpi_names_add(&names, desc->tensors[i].name, err);
-    if (!status) status = dcpi_names_sort(&names, err);
-    for (i = 0; i < c->tensor_count && !status; i++)
-        if (!dcpi_names_has(&names, c->tensors[i].info.name))
-            status = dcpi_fail(err, DCP_E_MISMATCH, "%s holds tensor \"%s\", which is not wanted (and exact is set)",
-                               c->path, c->tensors[i].info.name);
-    dcpi_names_free(&names);
-    return status;
-}
 static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_error *err) {
     dcp_open_desc open = DCP_ZERO;
     dcp_checkpoint *c;
@@ -19199,9 +19324,8 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     open.report = desc->report;
     status = dcpi_open_phase(&open, "load", dcpi_hello_list(desc->tensors, desc->tensor_count), &c, err);
     if (!c) return status;
-    if (!status) status = dcpi_load_check_exact(c, desc, err);
     if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(c, err);
-    if (!status) status = dcpi_load_run(c, &c->op, desc->tensors, desc->tensor_count, -1, 0, err);
+    if (!status) status = dcpi_load_run(c, &c->op, desc->tensors, desc->tensor_count, -1, desc->exact, err);
     status = dcpi_team_done(&c->op, status, err);
     dcpi_load_note_replaced(c, status);
     status = dcpi_team_down(&c->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);

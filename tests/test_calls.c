@@ -39,11 +39,84 @@ static void exact_body(void) {
     desc.exact = 1;
     CHECK_OK_MESSAGE(dcp_load(&desc, &err), err.message);
     desc.tensor_count = 1;
-    CHECK_FAILS(dcp_load(&desc, &err), DCP_E_MISMATCH, "\"a\", which is not wanted");
+    CHECK_FAILS(dcp_load(&desc, &err), DCP_E_MISMATCH, "1 of the tensors in ");
+    CHECK(strstr(err.message, " is not wanted: \"a\" (and exact is set)") != NULL);
     desc.exact = 0;
     CHECK_OK_MESSAGE(dcp_load(&desc, &err), err.message);
 }
 TEST(exact_finds_what_nobody_wants) { on_local_and_memory(exact_body); }
+
+/* One message for all of it, of bounded length; what is optional is a warning of the same words. */
+static void differences_body(void) {
+    static char labels[60][40];
+    float a[6] = {0}, many[60] = {0};
+    int64_t shape[2] = { 2, 3 };
+    dcp_tensor t[60];
+    dcp_load_desc desc;
+    dcp_report report;
+    size_t i;
+    save_two("x");                                      /* has "a" and "b" */
+    t[0] = dcp_array("a", DCP_BF16, a, 2, shape);       /* what is missing goes before what is of another type */
+    t[1] = vector("c", DCP_FP32, a, 4);
+    CHECK_FAILS(try_load("x", t, 2), DCP_E_MISMATCH, "tensor \"c\" is not in ");
+    CHECK(strstr(err.message, "x.metadata.json; 1 of those there is not wanted: \"b\" (optional: may") != NULL);
+    t[2] = vector("d", DCP_FP32, a, 4);
+    t[2].stored_name = "e";
+    CHECK_FAILS(try_load("x", t, 3), DCP_E_MISMATCH, "2 tensors are not in ");
+    CHECK(strstr(err.message, ": \"c\", \"e\"; 1 of those there is not wanted: \"b\" (") != NULL);
+    t[0].dtype = DCP_FP32;
+    t[1].optional = t[2].optional = 1;
+    desc = loading("x", t, 3);
+    desc.report = &report;
+    CHECK_OK_MESSAGE(dcp_load(&desc, &err), err.message);
+    CHECK_INT(report.warning_count, 1);
+    CHECK(strstr(report.warning, "optional: 2 tensors are not in ") == report.warning);
+    CHECK(strstr(report.warning, ": \"c\", \"e\"; 1 of those there is not wanted: \"b\"") != NULL);
+    desc.tensor_count = 1;                              /* what is there and not wanted is nothing to warn of */
+    CHECK_OK_MESSAGE(dcp_load(&desc, &err), err.message);
+    CHECK_INT(report.warning_count, 0);
+    for (i = 0; i < 60; i++) {
+        (void)snprintf(labels[i], sizeof labels[i], "a name of some length, number %d", (int)i);
+        t[i] = vector(labels[i], DCP_FP32, many + i, 1);
+    }
+    save_as("y", t, 60);
+    for (i = 0; i < 60; i++) labels[i][0] = '\xe4';     /* no UTF-8: an argument is wrong, nothing is missing */
+    CHECK_FAILS(try_load("y", t, 60), DCP_E_INVALID, "UTF-8");
+    for (i = 0; i < 60; i++) labels[i][0] = 'o';
+    CHECK_FAILS(try_load("y", t, 60), DCP_E_MISMATCH, "60 tensors are not in ");
+    CHECK(strstr(err.message, ", ...; 60 of those there are not wanted: \"a name") != NULL);
+    CHECK(strstr(err.message, "stored_name: it was renamed)") != NULL);
+}
+TEST(one_message_lists_what_is_missing_and_what_is_there) { on_local_and_memory(differences_body); }
+
+static void renamed_body(void) {
+    float a[6] = {0};
+    int64_t shape[2] = { 2, 3 }, b[4] = {0};
+    dcp_tensor t[2];
+    dcp_load_desc desc;
+    dcp_checkpoint *c;
+    save_two("x");
+    t[0] = dcp_array("weights", DCP_FP32, a, 2, shape);
+    t[0].stored_name = "a";
+    t[1] = vector("a", DCP_INT64, b, 4);                /* the names of two may be exchanged */
+    t[1].stored_name = "b";
+    desc = loading("x", t, 2);
+    desc.exact = 1;
+    CHECK_OK_MESSAGE(dcp_load(&desc, &err), err.message);
+    CHECK(a[5] == 6 && t[0].status == DCP_OK);
+    memset(a, 0, sizeof a);
+    c = open_at("x");
+    CHECK_OK_MESSAGE(dcp_read(c, t, 1, &err), err.message);
+    CHECK(a[5] == 6);
+    t[0].dtype = DCP_INT32;
+    CHECK_FAILS(dcp_read(c, t, 1, &err), DCP_E_MISMATCH, "wanted as \"weights\": tensor \"a\" is stored as fp32");
+    t[0].stored_name = "";
+    CHECK_FAILS(dcp_read(c, t, 1, &err), DCP_E_INVALID, "stored_name");
+    t[0].stored_name = "\x01";
+    CHECK_FAILS(dcp_read(c, t, 1, &err), DCP_E_INVALID, "stored_name");
+    dcp_close(c);
+}
+TEST(a_renamed_tensor_is_found_by_its_stored_name) { on_local_and_memory(renamed_body); }
 
 TEST(a_mismatch_says_what_is_stored_and_what_is_wanted) {
     float a[8] = {0};
@@ -755,6 +828,8 @@ TEST(a_signer_that_fails_leaves_nothing) {
 int main(void) {
     RUN(optional_and_missing_tensors);
     RUN(exact_finds_what_nobody_wants);
+    RUN(one_message_lists_what_is_missing_and_what_is_there);
+    RUN(a_renamed_tensor_is_found_by_its_stored_name);
     RUN(a_mismatch_says_what_is_stored_and_what_is_wanted);
     RUN(not_found_means_that_there_is_no_checkpoint);
     RUN(a_path_through_a_file_is_no_first_start);

@@ -1080,6 +1080,67 @@ static void read_new_body(void) {
 }
 TEST(read_new_allocates) { on_local_and_memory(read_new_body); }
 
+/* What allocates as a program does, and notes for what. */
+typedef struct grown { uint8_t *data; int64_t size, shape[DCP_MAX_DIMS]; int ndim, calls, refuses; } grown;
+static void *grow(void *user, const dcp_tensor_info *info) {
+    grown *g = (grown *)user;
+    g->calls++;
+    if (g->refuses) return NULL;
+    g->ndim = info->ndim;
+    memcpy(g->shape, info->shape, sizeof g->shape);
+    g->size = info->size;
+    free(g->data);
+    g->data = allocated((size_t)info->size);
+    return info->size ? g->data : NULL;
+}
+static void unsized_body(void) {
+    grown whole = DCP_ZERO, large = DCP_ZERO, empty = DCP_ZERO, scalar = DCP_ZERO, none = DCP_ZERO;
+    dcp_tensor t[4];
+    dcp_checkpoint *c;
+    CHECK_OK(save_pieces(pinwheel_boxes, 5, 0));
+    t[0] = dcp_unsized("m", DCP_FP32, grow, &whole);
+    load_from("x", t, 1);
+    CHECK(whole.calls == 1 && whole.size == ROWS * COLUMNS * 4 && whole.ndim == 2 && whole.shape[1] == COLUMNS);
+    CHECK(t[0].ndim == 2 && t[0].shape[0] == ROWS && t[0].data == whole.data);
+    CHECK(is_matrix((const float *)t[0].data, whole_matrix));
+    load_from("x", t, 1);
+    CHECK(whole.calls == 2 && is_matrix((const float *)whole.data, whole_matrix));
+    t[0].dtype = DCP_FP64;
+    CHECK_FAILS(try_load("x", t, 1), DCP_E_MISMATCH, "fp64");
+    t[0].dtype = DCP_FP32;
+    t[0].stride[0] = 12;
+    CHECK_FAILS(try_load("x", t, 1), DCP_E_INVALID, "allocate");
+    CHECK(whole.calls == 2);
+    free(whole.data);
+
+    save_for_map(DCP_LAYOUT_SHARDED, DCP_CHECKSUM_TREE);
+    t[0] = dcp_unsized("renamed", DCP_UINT8, grow, &large);
+    t[0].stored_name = "large";
+    t[1] = dcp_unsized("empty", DCP_FP32, grow, &empty);
+    t[2] = dcp_unsized("scalar", DCP_FP64, grow, &scalar);
+    t[3] = dcp_unsized("none", DCP_FP64, grow, &none);
+    t[3].optional = 1;
+    c = open_at("x");
+    t[1].dtype = dcp_checkpoint_find(c, "empty")->dtype;
+    t[2].dtype = dcp_checkpoint_find(c, "scalar")->dtype;
+    CHECK_OK_MESSAGE(dcp_read(c, t, 4, &err), err.message);
+    CHECK(large.size == 3 * 1024 * 1024 + 5 && is_filled(large.data, (size_t)large.size, 2));
+    CHECK(empty.calls == 1 && empty.size == 0 && t[1].ndim == 1 && t[1].data == NULL);
+    CHECK(scalar.ndim == 0 && is_filled(scalar.data, 8, 2));
+    CHECK(none.calls == 0 && t[3].status == DCP_E_NOT_FOUND);
+    scalar.refuses = 1;
+    CHECK_FAILS(dcp_read(c, t, 4, &err), DCP_E_MEMORY, "\"scalar\": no memory for its 8 bytes");
+    put(dcp_checkpoint_metadata(c)->shards[0].file_path, "short", 5);
+    dcp_close(c);
+    large.calls = 0;                                    /* nothing is asked for what is not there */
+    CHECK_FAILS(try_load("x", t, 1), DCP_E_INCOMPLETE, "x_shard_0.");
+    CHECK(large.calls == 0);
+    free(large.data);
+    free(empty.data);
+    free(scalar.data);
+}
+TEST(what_only_the_checkpoint_knows_the_size_of) { on_local_and_memory(unsized_body); }
+
 /* Three ranks: "same" is equal everywhere, "own" differs, "only" is rank 1's alone, "shape" has another shape and type
  * on each. */
 static void write_private(int is_single) {
@@ -1140,6 +1201,43 @@ static void check_private(void) {
     CHECK_FAILS(dcp_read_rank(c, 3, &t, 1, &err), DCP_E_INVALID, "3 ranks");
     dcp_close(c);
 }
+/* Of an unknown type too, where nothing but the document says how large it is. */
+static void private_size_body(void) {
+    static float out[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    grown g = DCP_ZERO;
+    dcp_tensor t;
+    dcp_checkpoint *c;
+    dcp_metadata *m;
+    world w;
+    int r;
+    world_begin(&w, 3);
+    for (r = 0; r < 3; r++) {
+        t = vector("own", DCP_FP32, out, 2 + 2 * r);
+        world_add(&w, r, &t, "private");
+    }
+    world_write(&w, "x");
+    world_end(&w);
+    t = dcp_unsized("own", DCP_FP32, grow, &g);
+    c = open_at("x");
+    for (r = 0; r < 3; r++) {
+        CHECK_OK_MESSAGE(dcp_read_rank(c, r, &t, 1, &err), err.message);
+        CHECK(g.size == 8 + 8 * r && t.shape[0] == 2 + 2 * r && memcmp(g.data, out, (size_t)g.size) == 0);
+    }
+    dcp_close(c);
+    CHECK_OK_MESSAGE(dcp_metadata_read_file(files, "x.metadata.json", NULL, NULL, &m, &err), err.message);
+    for (r = 0; r < 3; r++) m->shards[r].tensors[0].data_type = "fp6_e3m2";
+    CHECK_OK_MESSAGE(dcp_metadata_write_file(files, "x.metadata.json", m, NULL, NULL, &err), err.message);
+    dcp_metadata_free(m);
+    c = open_at("x");
+    t.dtype = DCP_OPAQUE;
+    for (r = 0; r < 3; r++) {
+        CHECK_OK_MESSAGE(dcp_read_rank(c, r, &t, 1, &err), err.message);
+        CHECK_INT(g.size, 8 + 8 * r);
+    }
+    dcp_close(c);
+    free(g.data);
+}
+TEST(a_private_tensor_has_the_size_that_its_rank_gave_it) { on_local_and_memory(private_size_body); }
 static void private_body(void) {
     write_private(0);
     check_private();
@@ -1350,6 +1448,8 @@ int main(void) {
     RUN(map_from_four_threads_at_once);
     RUN(map_beside_a_read);
     RUN(read_new_allocates);
+    RUN(what_only_the_checkpoint_knows_the_size_of);
+    RUN(a_private_tensor_has_the_size_that_its_rank_gave_it);
     RUN(private_tensors_of_several_ranks);
     RUN(a_private_tensor_comes_back_to_the_one_rank_that_there_is);
     RUN(shards_are_dealt_round_robin);
