@@ -102,22 +102,63 @@ bench-gpu: build/bench_gpu              ## staging on a real GPU; GPU="8 /dev/sh
 
 examples: $(EXAMPLES) build/dcptool     ## build/examples/* and build/dcptool
 
+# ---- what programs use that do not copy dcp.h ------------------------------------------------------------------------
+# Programs and library are of the same version, exactly: so is the name by which they ask for it.
+VERSION := $(shell sed -n 's/^\#define DCP_VERSION "\(.*\)"/\1/p' dcp.h)
+SHARED := libdcp.so.$(VERSION)
+lib: build/lib/libdcp.a build/lib/libdcp.so ## build/lib/libdcp.so, which exports dcp_*, and libdcp.a
+build/lib/dcp.o: examples/dcptool/dcp.c dcp.h build/command/main
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -fPIC -c $< -o $@
+build/lib/shared.o: examples/dcptool/dcp.c dcp.h build/command/main
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -fPIC '-DDCPDEF=extern __attribute__((visibility("default")))' -c $< -o $@
+build/lib/libdcp.a: build/lib/dcp.o
+	rm -f $@ && $(AR) rc $@ $<
+build/lib/libdcp.so: build/lib/shared.o
+	$(CC) $(CFLAGS) -shared -Wl,-soname,$(SHARED) -Wl,-z,defs $< -o build/lib/$(SHARED) -pthread
+	ln -sf $(SHARED) $@
+
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
 MAN = $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETION = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-install: build/dcptool                  ## dcptool, its man page and completion, dcp.h; PREFIX=/usr/local
-	@mkdir -p '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(MAN)' '$(COMPLETION)'
-	cp build/dcptool '$(DESTDIR)$(PREFIX)/bin'
-	cp dcp.h dcp_mpi.h dcp_cuda.h '$(DESTDIR)$(PREFIX)/include'
-	build/dcptool help --man >'$(MAN)/dcptool.1'
-	build/dcptool help --bash >'$(COMPLETION)/dcptool'
+CMAKE_FILES = $(DESTDIR)$(LIBDIR)/cmake/dcp
+PLACES = sed 's|@version@|$(VERSION)|; s|@prefix@|$(PREFIX)|; s|@libdir@|$(LIBDIR)|; s|@includedir@|$(INCLUDEDIR)|'
+install: build/dcptool lib              ## headers, libraries, dcptool, dcp.pc; PREFIX=/usr/local DESTDIR=
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(CMAKE_FILES)' \
+	    '$(MAN)' '$(COMPLETION)'
+	install -m 644 dcp.h dcp_mpi.h dcp_cuda.h '$(DESTDIR)$(INCLUDEDIR)'
+	install -m 644 build/lib/libdcp.a '$(DESTDIR)$(LIBDIR)'
+	install -m 755 build/lib/$(SHARED) '$(DESTDIR)$(LIBDIR)'
+	ln -sf $(SHARED) '$(DESTDIR)$(LIBDIR)/libdcp.so'
+	install -m 755 build/dcptool '$(DESTDIR)$(PREFIX)/bin'
+	build/dcptool help --man >build/dcptool.1 && install -m 644 build/dcptool.1 '$(MAN)'
+	build/dcptool help --bash >build/dcptool.bash && install -m 644 build/dcptool.bash '$(COMPLETION)/dcptool'
+	$(PLACES) examples/cmake/dcp.pc.in >build/dcp.pc && install -m 644 build/dcp.pc '$(DESTDIR)$(LIBDIR)/pkgconfig'
+	$(PLACES) examples/cmake/dcpConfig.cmake.in >build/dcpConfig.cmake
+	$(PLACES) examples/cmake/dcpConfigVersion.cmake.in >build/dcpConfigVersion.cmake
+	install -m 644 build/dcpConfig.cmake build/dcpConfigVersion.cmake '$(CMAKE_FILES)'
+
+# The same bytes from the same files, whoever makes it, where and when: sorted, owned by root, dated as the last commit
+# or as SOURCE_DATE_EPOCH says; outside a repository as dcp.h. Needs GNU tar.
+DIST := dcp-$(VERSION)
+dist:                                   ## build/dcp-<version>.tar.gz, the same bytes for the same files
+	@mkdir -p build
+	@{ git ls-files 2>/dev/null || find . -type f ! -path './build/*' | cut -c3-; } | \
+	    while read -r file; do [ ! -f "$$file" ] || echo "$$file"; done | LC_ALL=C sort >build/dist.txt
+	@date=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date -r dcp.h +%s)} && \
+	    tar -c --format=ustar --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw,a-s --mtime=@$$date \
+	    --transform='s|^|$(DIST)/|' -T build/dist.txt | gzip -9n >build/$(DIST).tar.gz
+	@echo build/$(DIST).tar.gz
 
 clean:                                  ## removes build/
 	rm -rf build
 
 .PHONY: all help test test-all analyze matrix fuzz coverage mutants mutants-model test-gpu \
     soak soak-crash soak-interleave soak-power soak-calls soak-cycles soak-model \
-    demo demo-mpi sizes bench bench-scale bench-gpu examples install clean FORCE
+    demo demo-mpi sizes bench bench-scale bench-gpu examples lib install dist clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:                             # what is built on the way stays
 
