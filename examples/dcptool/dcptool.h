@@ -10,7 +10,7 @@
  * They share arguments.c (the command line), help.c (the options, and all that is said of them and of the commands),
  * manual.c (man page, completion), output.c (messages, results, the bar), table.c (listings), json.c, text.c (names and
  * numbers as text), checkpoint.c (opening, pieces, reading in parts), part.c (--rank, --slice), numbers.c (elements as
- * numbers), foreign.c (files of others), memory.c and system.c. dcp.c is the library.
+ * numbers), sink.c (files that are written), foreign.c (files of others), memory.c and system.c. dcp.c is the library.
  *
  * Results go to standard output, messages and progress to standard error. Text from documents and paths is escaped, so
  * that a terminal does not obey it.
@@ -258,6 +258,14 @@ void *tool_need(void *memory);                          /* ends the program wher
 void tool_free_all(void);
 typedef struct tool_buffer { unsigned char *bytes; int64_t capacity; } tool_buffer;
 dcp_status tool_buffer_fit(tool_buffer *b, int64_t size, dcp_error *err);       /* loses what is in it */
+
+/* sink.c */
+typedef struct tool_sink tool_sink;
+int tool_check_output(tool_state *t, const char *path); /* that it can be written, and replaces nothing unasked */
+tool_sink *tool_sink_open(const char *path, int64_t size_hint);         /* "-": standard output; a failure is kept */
+dcp_status tool_sink_write(tool_sink *s, const void *data, size_t size);        /* the first failure so far */
+/* With a status other than DCP_OK nothing appears. Sets err if one of the sink's own calls failed. */
+dcp_status tool_sink_close(tool_sink *s, dcp_status status, int replace, dcp_error *err);
 
 /* checkpoint.c */
 int tool_read_keys(tool_state *t);

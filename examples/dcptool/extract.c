@@ -1,6 +1,5 @@
 /* extract.c - dcptool extract: one tensor, as a file. */
 #include "dcptool.h"
-#include <errno.h>
 
 static int run(tool_state *t);
 
@@ -30,21 +29,15 @@ typedef struct extraction {
     size_t header_size;
 } extraction;
 
-/* Where the bytes go: standard output, or an object of the library's storage, which writes under a temporary name,
- * publishes it whole, durably and without replacing, and leaves nothing when it fails. */
-typedef struct sink { dcp_storage *storage; void *object; int64_t at; } sink;
-
 static int make_header(tool_state *t, extraction *e);
 static int choose_output(tool_state *t, extraction *e);
-static dcp_status sink_open(sink *s, const char *path, int64_t size, dcp_error *err);
-static dcp_status copy_part(tool_state *t, const extraction *e, sink *s, dcp_error *err);
-static dcp_status sink_close(sink *s, dcp_status status, int replace, dcp_error *err);
+static dcp_status copy_part(tool_state *t, const extraction *e, tool_sink *s, dcp_error *err);
 static void report(tool_state *t, const extraction *e);
 
 static int run(tool_state *t) {
     const int to_stdout = t->output && strcmp(t->output, "-") == 0;
     extraction e = DCP_ZERO;
-    sink s = DCP_ZERO;
+    tool_sink *s;
     dcp_error err;
     dcp_status status;
     int code;
@@ -59,9 +52,9 @@ static int run(tool_state *t) {
     if (!code && !(t->options & TOOL_RAW)) code = make_header(t, &e);
     if (!code) code = choose_output(t, &e);
     if (!code) {
-        status = sink_open(&s, e.output, e.part.size + (int64_t)e.header_size, &err);
-        if (!status) status = copy_part(t, &e, &s, &err);
-        status = sink_close(&s, status, (t->options & TOOL_FORCE) != 0, &err);
+        s = tool_sink_open(e.output, e.part.size + (int64_t)e.header_size);
+        status = copy_part(t, &e, s, &err);
+        status = tool_sink_close(s, status, (t->options & TOOL_FORCE) != 0, &err);
         if (status) code = tool_part_failed(t, &e.part, &err);
         else if (!to_stdout) report(t, &e);
     }
@@ -124,62 +117,11 @@ static void name_output(extraction *e, const char *extension) {
 }
 
 static int choose_output(tool_state *t, extraction *e) {
-    enum tool_kind kind;
     if (t->output && strlen(t->output) >= sizeof e->output)
         return tool_trouble(t, DCP_E_INVALID, "the path of the output is too long");
     if (t->output) snprintf(e->output, sizeof e->output, "%s", t->output);
     else name_output(e, (t->options & TOOL_RAW) ? ".bin" : ".npy");
-    if (strcmp(e->output, "-") == 0) return TOOL_FINE;
-    kind = tool_kind_of(e->output);
-    if (kind == TOOL_DIRECTORY || kind == TOOL_OTHER)
-        return tool_trouble(t, DCP_E_INVALID, "%s is not a regular file; -o - writes to standard output", e->output);
-    if (kind == TOOL_FILE && !(t->options & TOOL_FORCE))
-        return tool_trouble(t, DCP_E_EXISTS, "%s already exists; --force replaces it", e->output);
-    return TOOL_FINE;
-}
-
-/* ---- the sink ---------------------------------------------------------------------------------------------------- */
-static dcp_status sink_open(sink *s, const char *path, int64_t size, dcp_error *err) {
-    const char *name = tool_base_name(path);
-    char directory[600], temporary[700];
-    dcp_status status;
-    int attempt;
-    if (strcmp(path, "-") == 0) {
-        tool_binary_stdout();
-        return DCP_OK;
-    }
-    snprintf(directory, sizeof directory, "%.*s", (int)(name - path), path);
-    if (directory[0] == '\0') snprintf(directory, sizeof directory, ".");
-    if (tool_kind_of(directory) != TOOL_DIRECTORY)      /* the storage would create it; a typing error should not */
-        return tool_error(err, DCP_E_NOT_FOUND, "there is no directory %s for %s", directory, name);
-    status = dcp_storage_local(directory, &s->storage, err);
-    for (attempt = 0; !status && !s->object; attempt++) {
-        snprintf(temporary, sizeof temporary, "%s.dcptool-%u-%d.tmp", name, tool_process_id(), attempt);
-        const dcp_begin_request request = { name, temporary, size };
-        status = s->storage->begin(s->storage->context, &request, &s->object, err);
-        if (status) s->object = NULL;
-        if (status == DCP_E_EXISTS && attempt < 9) status = DCP_OK;     /* left by one that was killed */
-    }
-    return status;
-}
-
-static dcp_status sink_write(sink *s, const void *data, size_t size, dcp_error *err) {
-    dcp_status status = DCP_OK;
-    if (s->storage) status = s->storage->write(s->storage->context, s->object, s->at, data, size, err);
-    else if (fwrite(data, 1, size, stdout) != size)
-        status = tool_error(err, DCP_E_IO, "cannot write to standard output: %s", strerror(errno));
-    s->at += (int64_t)size;
-    return status;
-}
-
-static dcp_status sink_close(sink *s, dcp_status status, int replace, dcp_error *err) {
-    const dcp_commit_request request = { replace, NULL };
-    if (!s->storage && !status && fflush(stdout) != 0)
-        status = tool_error(err, DCP_E_IO, "cannot write to standard output: %s", strerror(errno));
-    if (s->object && status) s->storage->abort(s->storage->context, s->object);
-    else if (s->object) status = s->storage->commit(s->storage->context, s->object, &request, err);
-    dcp_storage_close(s->storage);
-    return status;
+    return tool_check_output(t, e->output);
 }
 
 /* ---- the bytes --------------------------------------------------------------------------------------------------- */
@@ -199,18 +141,18 @@ static void to_little_endian(dcp_dtype dtype, unsigned char *data, int64_t size)
     }
 }
 
-static dcp_status copy_part(tool_state *t, const extraction *e, sink *s, dcp_error *err) {
+static dcp_status copy_part(tool_state *t, const extraction *e, tool_sink *s, dcp_error *err) {
     tool_boxes b = tool_boxes_of(&e->part, TOOL_CHUNK);
     tool_buffer buffer = DCP_ZERO;
-    dcp_status status = tool_buffer_fit(&buffer, b.largest, err);
-    if (!status) status = sink_write(s, e->header, e->header_size, err);
+    dcp_status status = tool_sink_write(s, e->header, e->header_size);
+    if (!status) status = tool_buffer_fit(&buffer, b.largest, err);
     t->progress.total = e->part.size;
     while (!status && tool_boxes_next(&b)) {
         t->progress.done = b.at;
         status = tool_boxes_read(&b, e->c, buffer.bytes, err);
         if (status) break;
         to_little_endian(e->part.info->dtype, buffer.bytes, b.size);
-        status = sink_write(s, buffer.bytes, (size_t)b.size, err);
+        status = tool_sink_write(s, buffer.bytes, (size_t)b.size);
     }
     t->progress.total = 0;
     free(buffer.bytes);
