@@ -1380,36 +1380,38 @@ DCPDEF int dcp_coordinator_is_broken(const dcp_coordinator *coordinator);
 #if !DCP_NO_RANKS
 /* The four below are collective: all ranks call the same ones in the same order with the same root and size, each from
  * one thread at a time; a rank that does otherwise, with another root, or with another world size, is DCP_E_MISMATCH at
- * once, naming both calls: no data moves before all ranks have called the same. timeout_ms covers a whole call with its
- * data (0: 300,000; negative is DCP_E_INVALID): when ranks are missing then, it is DCP_E_TIMEOUT, and the message lists
- * them. Ranks that wait for others on the way wait up to 15 % longer, so that the news of who is missing still reaches
- * them. A failure breaks the coordinator, unless it is an argument's (DCP_E_INVALID), and dcp_error.rank is the missing
- * or deviating rank. A rank that was too late for the others may still get DCP_OK, and hears of their failure in its
- * next call. A coordinator that is NULL or has one rank: nothing to wait for.
- *   DCP_E_INVALID | DCP_E_MISMATCH | DCP_E_TIMEOUT | DCP_E_COMM a rank died; the coordinator failed | DCP_E_MEMORY
+ * once, naming both calls: no data moves before all ranks have called the same. io may be NULL; of it count timeout_ms,
+ * deadline_ms and cancel. timeout_ms covers a whole call with its data: when ranks are missing then, it is
+ * DCP_E_TIMEOUT, and the message lists them. Ranks that wait for others on the way wait up to 15 % longer, so that the
+ * news of who is missing still reaches them. A cancel or a deadline ends the call of this rank, which tells the others;
+ * their deadlines and cancels are their own. A failure breaks the coordinator, unless it is an argument's
+ * (DCP_E_INVALID), and dcp_error.rank is the rank that is missing, deviates or was cancelled. A rank that was too late
+ * for the others may still get DCP_OK, and hears of their failure in its next call. A coordinator that is NULL or has
+ * one rank: nothing to wait for.
+ *   DCP_E_INVALID | DCP_E_MISMATCH | DCP_E_TIMEOUT | DCP_E_CANCELLED | DCP_E_COMM a rank died; the coordinator failed |
+ *   DCP_E_MEMORY
  *
  * No rank returns before all have called.
- * Status: DCP_E_INVALID | DCP_E_MEMORY | (ranks) | DCP_E_IO | DCP_E_CANCELLED | DCP_E_UNSUPPORTED whatever the
+ * Status: DCP_E_INVALID | DCP_E_MEMORY | (ranks) | DCP_E_CANCELLED | DCP_E_IO | DCP_E_UNSUPPORTED whatever the
  * coordinator says. */
-DCPDEF dcp_status dcp_barrier(dcp_coordinator *coordinator, int timeout_ms, dcp_error *err);
+DCPDEF dcp_status dcp_barrier(dcp_coordinator *coordinator, const dcp_io *io, dcp_error *err);
 /* `size` bytes at data, from the root to all; data may be NULL if size is 0. A rank returns when it has its data, and
  * has sent it to the ranks behind it in the tree. On failure the data is unspecified, but for the root's.
  * Status: as dcp_barrier. */
-DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t size, int root, int timeout_ms,
+DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t size, int root, const dcp_io *io,
                                 dcp_error *err);
 /* Each rank's `size` bytes, which may differ, to the root: (*parts)[rank] has (*sizes)[rank] bytes, aligned to 16, NULL
  * if there are none. One allocation each: dcp_free(*parts), dcp_free(*sizes). Elsewhere both are set to NULL (and parts
  * and sizes may be NULL). Status: as dcp_barrier. */
 DCPDEF dcp_status dcp_gather(dcp_coordinator *coordinator, const void *data, size_t size, void ***parts, size_t **sizes,
-                             int root, int timeout_ms, dcp_error *err);
+                             int root, const dcp_io *io, dcp_error *err);
 /* reduce(inout, in, size, user) combines inout = inout (+) in, and need not be commutative: inout is of lower ranks
  * than in. The grouping depends on the world size alone, not on who arrives first, so sums of floating point numbers
  * are the same in each run. All ranks get the result in data, as the same bytes. On failure the data is unspecified.
  * Status: as dcp_barrier. */
 DCPDEF dcp_status dcp_allreduce(dcp_coordinator *coordinator, void *data, size_t size,
                                 void (*reduce)(void *inout, const void *in, size_t size, void *user), void *user,
-                                int timeout_ms,
-                                dcp_error *err);
+                                const dcp_io *io, dcp_error *err);
 /* world_size ranks in one process, for tests and for programs with a thread for each device. Fills ranks[0] to
  * ranks[world_size - 1] (with NULL on failure); each is closed on its own, in any order. They are thread-safe, and copy
  * messages: a send never waits. Sending to a rank that has been closed, and waiting for one that left no message, is
@@ -1502,6 +1504,7 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
  *     dcp_metadata_write_signed        dcp_metadata_write: it takes a signer, which may be NULL
  *     dcp_storage_exists, info, additional_info, remove, dcp_metadata_read_file, write_file, dcp_manifest_read_file,
  *     write_file                       take an io too: cancel, deadline, retry
+ *     dcp_barrier, broadcast, gather, allreduce     take an io in place of timeout_ms
  *
  *     Gone: dcp_yaml_parse. YAML is read as manifests are, by dcp_manifest_parse.
  *     New: dcp_read_shard, dcp_coordinator_is_broken, DCP_NO_MANIFEST, DCP_NO_RANKS; in dcp_storage request_size,
@@ -13062,6 +13065,7 @@ static char *dcpi_temporary_name(const char *final_name, const char *id, int att
  *               ranks.
  * ================================================================================================================== */
 #define DCPI_MAX_WORKERS 16
+#define DCPI_TIMEOUT_MS 300000                          /* where none is given */
 
 /* ---- crew: threads that run one function until the work is done, while the calling thread watches ---------------- */
 typedef struct dcpi_crew {
@@ -13249,7 +13253,7 @@ static dcp_status dcpi_op_begin(dcpi_op *op, const dcp_io *io, dcp_error *err) {
     if (op->io.memory_budget == 0) op->io.memory_budget = 64 * DCPI_MIB;
     /* no bound: sums stay in range */
     if (op->io.memory_budget > SIZE_MAX / 4) op->io.memory_budget = SIZE_MAX / 4;
-    if (op->io.timeout_ms <= 0) op->io.timeout_ms = 300000;
+    if (op->io.timeout_ms <= 0) op->io.timeout_ms = DCPI_TIMEOUT_MS;
     if (op->io.retry.attempts <= 0) op->io.retry.attempts = 3;
     if (op->io.retry.first_ms <= 0) op->io.retry.first_ms = 50;
     if (op->io.retry.max_ms <= 0) op->io.retry.max_ms = 2000;
@@ -13487,7 +13491,6 @@ static int dcpi_op_again(dcpi_op *op, int attempt, const char *what, dcp_error *
 #define DCPI_TAG_SAVER      0x0DC0004                   /* whether a saver is busy */
 #define DCPI_TAG_HERE       0x0DC0005                   /* to rank 0: this rank waits in a collective call */
 #define DCPI_TAG_END        (1 << 28)
-#define DCPI_COORD_TIMEOUT 300000
 #define DCPI_MESSAGE_HEADER 48                          /* bytes before the body of a message */
 
 typedef char dcpi_status_is_an_int[sizeof(dcp_status) == sizeof(int) ? 1 : -1];
@@ -13764,7 +13767,7 @@ typedef struct dcpi_collective {
     dcpi_tree tree;                                     /* that is used just now */
     int is_agreeing, is_here; uint8_t *here;            /* is_here: rank 0 knows; here: of rank 0, who is */
     int is_told;                                        /* everybody knows why this has ended */
-    int timeout_ms; int64_t started_ms;
+    dcpi_op op;                                         /* its clock, cancel and deadline; one rank */
     int looking;                                        /* only for a better reason, after a wait has ended */
     int heard_from;                                     /* the rank whose FAILED ended this, or -1 */
     dcp_error *err, own;                       /* err: the caller's, or own if that is NULL: a FAILED needs the text */
@@ -13775,20 +13778,20 @@ typedef struct dcpi_collective {
 static int64_t dcpi_collective_limit_up(const dcpi_collective *w, const dcpi_child *child) {
     /* of a wait for a child: up to 10 % for the levels below it */
     const int below = dcpi_tree_levels(child->count), all = dcpi_tree_levels(w->c->world_size);
-    return w->timeout_ms + (int64_t)w->timeout_ms * below / (10 * (int64_t)all);
+    return w->op.io.timeout_ms + (int64_t)w->op.io.timeout_ms * below / (10 * (int64_t)all);
 }
 static int64_t dcpi_collective_limit_down(const dcpi_collective *w) {
     /* of a wait for the parent: 10 to 15 %, by its levels to the root */
     const int all = dcpi_tree_levels(w->c->world_size);
     int above = 0, place;
     for (place = w->tree.place; place; place &= place - 1) above++;
-    return w->timeout_ms + (int64_t)w->timeout_ms * (2 * all + above) / (20 * (int64_t)all);
+    return w->op.io.timeout_ms + (int64_t)w->op.io.timeout_ms * (2 * all + above) / (20 * (int64_t)all);
 }
 static int64_t dcpi_collective_limit_data(const dcpi_collective *w) {
-    return w->timeout_ms + (int64_t)w->timeout_ms * 15 / 100;
+    return w->op.io.timeout_ms + (int64_t)w->op.io.timeout_ms * 15 / 100;
 }
 static int dcpi_collective_left(const dcpi_collective *w, int64_t limit) {
-    const int64_t left = limit - (dcpi_os_monotonic_ms() - w->started_ms);
+    const int64_t left = limit - (dcpi_os_monotonic_ms() - w->op.started_ms);
     return (int)dcpi_max(0, dcpi_min(left, INT_MAX));
 }
 
@@ -13821,6 +13824,14 @@ static dcp_status dcpi_collective_end(dcpi_collective *w, dcp_status status) {
 /* ---- one message */
 static dcp_status dcpi_collective_look_around(dcpi_collective *w);
 
+/* A cancel or a deadline of this rank. */
+static dcp_status dcpi_collective_check_io(dcpi_collective *w) {
+    const dcp_status status = dcpi_op_check(&w->op, w->err);
+    if (!status) return status;
+    dcpi_fail_context(w->err, "rank %d: ", w->c->rank);
+    w->err->rank = w->c->rank;
+    return status;
+}
 /* Whether a message belongs to this very call. */
 static dcp_status dcpi_collective_check(dcpi_collective *w, int from, const uint8_t *data, size_t size) {
     dcpi_head head;
@@ -13838,11 +13849,20 @@ static dcp_status dcpi_collective_check(dcpi_collective *w, int from, const uint
     *w->err = why;
     return why.status;
 }
+/* Waits without a break unless this rank may have to end it itself. */
 static dcp_status dcpi_collective_receive_one(dcpi_collective *w, int *from, int64_t limit, void **memory,
                                               size_t *size) {
-    dcp_status status = dcpi_coord_receive(w->c, from, DCPI_TAG_COLLECTIVE, memory, size, dcpi_collective_left(w,
-                                                                                                               limit),
-                                           w->err);
+    const int slice_ms = w->op.io.cancel || w->op.io.deadline_ms ? DCPI_PAUSE_SLICE_MS : INT_MAX;
+    dcp_status status;
+    int left;
+    *memory = NULL;
+    do {
+        left = dcpi_collective_left(w, limit);
+        status = dcpi_collective_check_io(w);
+        if (!status)
+            status = dcpi_coord_receive(w->c, from, DCPI_TAG_COLLECTIVE, memory, size, (int)dcpi_min(left, slice_ms),
+                                        w->err);
+    } while (status == DCP_PENDING && left > slice_ms);
     if (status != DCP_OK && status != DCP_PENDING) dcpi_fail_context(w->err, "%s: ", w->head.call);
     return status;
 }
@@ -13850,11 +13870,11 @@ static dcp_status dcpi_collective_receive_one(dcpi_collective *w, int *from, int
  * of the timeout rank 0's word may come instead, from itself. Rank 0 may have left if this one waits for its parent:
  * then it tells later. */
 static dcp_status dcpi_collective_await(dcpi_collective *w, int *from, int64_t limit, void **memory, size_t *size) {
-    const int asked = *from, late_ms = w->timeout_ms / (asked == w->tree.parent ? 2 : 8);
+    const int asked = *from, timeout_ms = w->op.io.timeout_ms, late_ms = timeout_ms / (asked == w->tree.parent ? 2 : 8);
     dcp_status status;
     do {
-        const int64_t now = dcpi_os_monotonic_ms() - w->started_ms;
-        const int64_t until = now >= w->timeout_ms ? now + DCPI_PAUSE_SLICE_MS : w->is_here ? w->timeout_ms : late_ms;
+        const int64_t now = dcpi_os_monotonic_ms() - w->op.started_ms;
+        const int64_t until = now >= timeout_ms ? now + DCPI_PAUSE_SLICE_MS : w->is_here ? timeout_ms : late_ms;
         *from = asked;
         status = dcpi_collective_receive_one(w, from, dcpi_min(until, limit), memory, size);
         if (status != DCP_PENDING) return status;
@@ -13865,7 +13885,7 @@ static dcp_status dcpi_collective_await(dcpi_collective *w, int *from, int64_t l
             status = dcpi_coord_send(w->c, 0, DCPI_TAG_HERE, here, sizeof here, dcpi_collective_left(w, limit), w->err);
             if (status) return status;
             status = DCP_PENDING;
-        } else if (now >= w->timeout_ms) {
+        } else if (now >= timeout_ms) {
             *from = 0;
             status = dcpi_collective_receive_one(w, from, 0, memory, size);
         }
@@ -13988,8 +14008,10 @@ static dcp_status dcpi_collective_send(dcpi_collective *w, int to, const void *d
         const size_t piece = size - at < most ? size - at : most;
         message.size = DCPI_MESSAGE_HEADER;
         if (piece) dcpi_buffer_add(&message, (const uint8_t *)data + at, piece);
-        status = dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, message.data, message.size,
-                                 dcpi_collective_left(w, dcpi_collective_limit_data(w)), w->err);
+        status = dcpi_collective_check_io(w);
+        if (!status)
+            status = dcpi_coord_send(w->c, to, DCPI_TAG_COLLECTIVE, message.data, message.size,
+                                     dcpi_collective_left(w, dcpi_collective_limit_data(w)), w->err);
         at += piece;
     } while (status == DCP_OK && at < size);
     dcpi_buffer_free(&message);
@@ -14043,17 +14065,17 @@ static dcp_status dcpi_collective_from_child(dcpi_collective *w, dcpi_child *chi
 /* ---- the four */
 /* w->c is NULL on success if there is nobody to exchange anything with. */
 static dcp_status dcpi_collective_begin(dcpi_collective *w, dcp_coordinator *c, const char *call, int root, size_t size,
-                                        int timeout_ms, dcp_error *err) {
+                                        const dcp_io *io, dcp_error *err) {
+    const dcp_io none = DCP_ZERO;
     const int ranks = c ? c->world_size : 1;
     dcp_status status;
     memset(w, 0, sizeof *w);
     w->err = err ? err : &w->own;
     w->head = dcpi_head_of(c, call, root);
     w->head.same = size;
-    if (timeout_ms < 0)
-        return dcpi_fail(err, DCP_E_INVALID, "%s: timeout_ms is negative (0 is the default of %d)", w->head.call,
-                         DCPI_COORD_TIMEOUT);
-    status = c ? dcpi_coord_check(c, err) : DCP_OK;
+    status = dcpi_op_begin(&w->op, io ? io : &none, err);
+    if (status) dcpi_fail_context(err, "%s: ", w->head.call);
+    else if (c) status = dcpi_coord_check(c, err);
     if (status) return status;
     if (root < 0 || root >= ranks)
         return dcpi_fail(err, DCP_E_INVALID, "%s: root is %d; with %d ranks it is 0 to %d", w->head.call, root, ranks,
@@ -14064,8 +14086,6 @@ static dcp_status dcpi_collective_begin(dcpi_collective *w, dcp_coordinator *c, 
     w->c = c;
     w->tree = dcpi_tree_of(c->rank, ranks, 0);          /* at first */
     w->is_agreeing = 1;
-    w->timeout_ms = timeout_ms ? timeout_ms : DCPI_COORD_TIMEOUT;
-    w->started_ms = dcpi_os_monotonic_ms();
     w->heard_from = -1;
     w->head.number = c->internal.collectives++;
     if (c->rank == 0) w->here = DCPI_NEW(uint8_t, (size_t)ranks, w->err);
@@ -14102,29 +14122,29 @@ static dcp_status dcpi_collective_agree(dcpi_collective *w) {
     if (!status) w->tree = dcpi_tree_of(w->c->rank, w->c->world_size, w->head.root);
     return status;
 }
-DCPDEF dcp_status dcp_barrier(dcp_coordinator *coordinator, int timeout_ms, dcp_error *err) {
+DCPDEF dcp_status dcp_barrier(dcp_coordinator *coordinator, const dcp_io *io, dcp_error *err) {
     dcpi_collective w;
-    dcp_status status = dcpi_collective_begin(&w, coordinator, "dcp_barrier", 0, 0, timeout_ms, err);
+    dcp_status status = dcpi_collective_begin(&w, coordinator, "dcp_barrier", 0, 0, io, err);
     if (status || !w.c) return status;
     return dcpi_collective_end(&w, dcpi_collective_reduce_all(&w, NULL, 0, NULL, NULL));
 }
 DCPDEF dcp_status dcp_allreduce(dcp_coordinator *coordinator, void *data, size_t size,
                                 void (*reduce)(void *inout, const void *in, size_t size, void *user), void *user,
-                                int timeout_ms, dcp_error *err) {
+                                const dcp_io *io, dcp_error *err) {
     dcpi_collective w;
     dcp_status status;
     if (!reduce) return dcpi_fail(err, DCP_E_INVALID, "dcp_allreduce: reduce is NULL");
     if (!data && size) return dcpi_fail(err, DCP_E_INVALID, "dcp_allreduce: data is NULL");
-    status = dcpi_collective_begin(&w, coordinator, "dcp_allreduce", 0, size, timeout_ms, err);
+    status = dcpi_collective_begin(&w, coordinator, "dcp_allreduce", 0, size, io, err);
     if (status || !w.c) return status;
     return dcpi_collective_end(&w, dcpi_collective_reduce_all(&w, data, size, reduce, user));
 }
-DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t size, int root, int timeout_ms,
+DCPDEF dcp_status dcp_broadcast(dcp_coordinator *coordinator, void *data, size_t size, int root, const dcp_io *io,
                                 dcp_error *err) {
     dcpi_collective w;
     dcp_status status;
     if (!data && size) return dcpi_fail(err, DCP_E_INVALID, "dcp_broadcast: data is NULL");
-    status = dcpi_collective_begin(&w, coordinator, "dcp_broadcast", root, size, timeout_ms, err);
+    status = dcpi_collective_begin(&w, coordinator, "dcp_broadcast", root, size, io, err);
     if (status || !w.c) return status;
     status = dcpi_collective_agree(&w);
     if (status == DCP_OK && w.tree.place) status = dcpi_collective_from_parent(&w, data, size);
@@ -14229,7 +14249,7 @@ static dcp_status dcpi_gather_alone(const void *data, size_t size, void ***parts
     return status;
 }
 DCPDEF dcp_status dcp_gather(dcp_coordinator *coordinator, const void *data, size_t size, void ***parts, size_t **sizes,
-                             int root, int timeout_ms, dcp_error *err) {
+                             int root, const dcp_io *io, dcp_error *err) {
     dcpi_collective w;
     dcp_status status;
     if (parts) *parts = NULL;
@@ -14237,7 +14257,7 @@ DCPDEF dcp_status dcp_gather(dcp_coordinator *coordinator, const void *data, siz
     if (!data && size) return dcpi_fail(err, DCP_E_INVALID, "dcp_gather: data is NULL");
     if ((!parts || !sizes) && (!coordinator || coordinator->rank == root))
         return dcpi_fail(err, DCP_E_INVALID, "dcp_gather: parts and sizes must not be NULL on the root");
-    status = dcpi_collective_begin(&w, coordinator, "dcp_gather", root, 0, timeout_ms, err);
+    status = dcpi_collective_begin(&w, coordinator, "dcp_gather", root, 0, io, err);
     if (status) return status;
     if (w.c) status = dcpi_collective_end(&w, dcpi_collective_gather(&w, data, size, parts, sizes));
     else status = dcpi_gather_alone(data, size, parts, sizes, err);
@@ -23625,7 +23645,7 @@ static dcp_status dcpi_async_agree_busy(dcp_saver *saver, dcp_coordinator *c, in
 #endif /* !DCP_NO_RANKS */
 /* The save before this one: waited for, or in the way (DCP_PENDING); *earlier: its verdict, if nobody has asked. */
 static dcp_status dcpi_async_free(dcp_saver *saver, const dcp_io *io, dcp_error *earlier, dcp_error *err) {
-    const int timeout_ms = io->timeout_ms > 0 ? io->timeout_ms : DCPI_COORD_TIMEOUT;
+    const int timeout_ms = io->timeout_ms > 0 ? io->timeout_ms : DCPI_TIMEOUT_MS;
     int is_busy;
     dcp_status status;
     saver->begins++;
@@ -24451,6 +24471,38 @@ DCPI_OLD dcp_status dcpi_old_manifest_write_file(dcp_storage *storage, const cha
                                                  const dcp_signer *signer, dcp_error *err) {
     return dcp_manifest_write_file(storage, path, manifest, signer, NULL, err);
 }
+#endif
+#if !DCP_NO_RANKS
+DCPI_OLD dcp_io dcpi_old_io(int timeout_ms) {
+    dcp_io io;
+    memset(&io, 0, sizeof io);
+    io.timeout_ms = timeout_ms;
+    return io;
+}
+DCPI_OLD dcp_status dcpi_old_barrier(dcp_coordinator *coordinator, int timeout_ms, dcp_error *err) {
+    const dcp_io io = dcpi_old_io(timeout_ms);
+    return dcp_barrier(coordinator, &io, err);
+}
+DCPI_OLD dcp_status dcpi_old_broadcast(dcp_coordinator *coordinator, void *data, size_t size, int root, int timeout_ms,
+                                       dcp_error *err) {
+    const dcp_io io = dcpi_old_io(timeout_ms);
+    return dcp_broadcast(coordinator, data, size, root, &io, err);
+}
+DCPI_OLD dcp_status dcpi_old_gather(dcp_coordinator *coordinator, const void *data, size_t size, void ***parts,
+                                    size_t **sizes, int root, int timeout_ms, dcp_error *err) {
+    const dcp_io io = dcpi_old_io(timeout_ms);
+    return dcp_gather(coordinator, data, size, parts, sizes, root, &io, err);
+}
+DCPI_OLD dcp_status dcpi_old_allreduce(dcp_coordinator *coordinator, void *data, size_t size,
+                                       void (*reduce)(void *inout, const void *in, size_t size, void *user),
+                                       void *user, int timeout_ms, dcp_error *err) {
+    const dcp_io io = dcpi_old_io(timeout_ms);
+    return dcp_allreduce(coordinator, data, size, reduce, user, &io, err);
+}
+#define dcp_barrier dcpi_old_barrier
+#define dcp_broadcast dcpi_old_broadcast
+#define dcp_gather dcpi_old_gather
+#define dcp_allreduce dcpi_old_allreduce
 #endif
 #define dcp_tensor_count dcp_checkpoint_tensor_count
 #define dcp_tensor_at dcp_checkpoint_tensor

@@ -19,7 +19,7 @@
  *         }
  *         // save.io.coordinator = ranks; dcp_save(&save, &err);
  *         // load.io.coordinator = ranks; dcp_load(&load, &err); ...
- *         if (dcp_barrier(ranks, 10000, &err)) {
+ *         if (dcp_barrier(ranks, NULL, &err)) {
  *             fprintf(stderr, "%s\n", err.message);
  *             MPI_Abort(MPI_COMM_WORLD, 1);
  *         }

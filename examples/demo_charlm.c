@@ -33,6 +33,7 @@
 
 enum { SYMBOLS = 96, CONTEXT = 8, HIDDEN = 640, BATCH = 48, PRINT_EVERY = 100, RECENT = 50, KEEP = 3 };
 enum { TEXT_LIMIT = 60000, MOST_STEPS = 100000, MOST_RANKS = 64, PATIENCE_MS = 60000 };
+static const dcp_io patient = { .timeout_ms = PATIENCE_MS };
 static const float LEARNING_RATE = 0.003f, BETA1 = 0.9f, BETA2 = 0.99f, EPSILON = 1e-8f;
 
 typedef struct weights {
@@ -218,12 +219,12 @@ static void share(rank *r, void *all, int64_t items, size_t item_size) {
     void **parts;
     size_t *sizes;
     check(r, dcp_gather(r->ranks, bytes + (size_t)first * item_size, (size_t)(end - first) * item_size, &parts,
-                        &sizes, 0, PATIENCE_MS, &r->err), "gather");
+                        &sizes, 0, &patient, &r->err), "gather");
     for (int i = 0; parts && i < r->count; i++)
         if (sizes[i] > 0) memcpy(bytes + (size_t)part_start(items, i, r->count) * item_size, parts[i], sizes[i]);
     dcp_free(parts);
     dcp_free(sizes);
-    check(r, dcp_broadcast(r->ranks, all, (size_t)items * item_size, 0, PATIENCE_MS, &r->err), "broadcast");
+    check(r, dcp_broadcast(r->ranks, all, (size_t)items * item_size, 0, &patient, &r->err), "broadcast");
 }
 
 /* gradient += scale * values, for `count` parameters from number `at` on, as far as they are this rank's. */
@@ -489,7 +490,7 @@ static int train_on_ranks(int argc, char **argv) {
         die("thread", "cannot be created");
     train(r, &chosen, &words);
     rank_free(r);
-    if (dcp_barrier(ranks, PATIENCE_MS, &err) != DCP_OK) die("barrier", err.message);
+    if (dcp_barrier(ranks, &patient, &err) != DCP_OK) die("barrier", err.message);
     dcp_coordinator_close(ranks);
     return MPI_Finalize();
 }

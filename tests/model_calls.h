@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include "within.h"
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
@@ -423,8 +424,8 @@ static dcp_status model_sync(model_op *op, int rank, dcp_error *err) {
 static dcp_status model_meet(model_op *op, int rank, dcp_error *err) {
     const int what = rank == 0 ? op->step.what : op->step.odd, ms = op->step.timeout_ms * model_time_scale;
     int64_t number = 1;
-    if (what == 0) return dcp_barrier(op->coordinator[rank], ms, err);
-    return dcp_broadcast(op->coordinator[rank], &number, sizeof number, what - 1, ms, err);
+    if (what == 0) return dcp_barrier(op->coordinator[rank], WITHIN(ms), err);
+    return dcp_broadcast(op->coordinator[rank], &number, sizeof number, what - 1, WITHIN(ms), err);
 }
 static dcp_status model_do(model_op *op, int rank, dcp_error *err) {
     switch (op->step.kind) {

@@ -20,6 +20,7 @@
 #define DCP_IMPLEMENTATION
 #define DCP_MPI
 #include "dcp.h"
+#include "within.h"
 #include "test.h"                       /* only for what it says of statuses */
 
 static int rank, ranks;
@@ -265,11 +266,11 @@ static void check_clean(void) {
         wanted += entries[i].layout == DCP_LAYOUT_SINGLE ? 1 : 1 + (size_t)entries[i].world_size;
     }
     dcp_free(entries);
-    EXPECT(dcp_barrier(all_ranks, 30000, &err) == DCP_OK);
+    EXPECT(dcp_barrier(all_ranks, WITHIN(30000), &err) == DCP_OK);
     EXPECT(storage->list(storage->context, "", DCP_LIST_OBJECTS, count_file, &files, &err) == DCP_OK);
     if (files != wanted) printf("%d files, %d wanted\n", (int)files, (int)wanted);
     EXPECT(files == wanted);
-    EXPECT(dcp_barrier(all_ranks, 30000, &err) == DCP_OK);
+    EXPECT(dcp_barrier(all_ranks, WITHIN(30000), &err) == DCP_OK);
 }
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
@@ -299,7 +300,7 @@ static void fail_alone(int problem, int who, dcp_layout layout) {
         if (problem == CANCELLED) dcp_cancel_request(&cancel);
         v.desc.io.cancel = &cancel;
     }
-    EXPECT(dcp_barrier(all_ranks, 30000, &err) == DCP_OK);
+    EXPECT(dcp_barrier(all_ranks, WITHIN(30000), &err) == DCP_OK);
     begun = dcpi_mpi_now();
     status = dcp_save(&v.desc, &err);
     if (dcpi_mpi_now() - begun > 1.5)
@@ -480,7 +481,7 @@ static void run_async(void) {
     state_free(&v.s);
     if (rank == 0) printf("the second begin was %s\n", refused ? "refused" : "taken");
     EXPECT(dcp_saver_close(saver, &err) == DCP_OK);     /* waits */
-    EXPECT(dcp_barrier(all_ranks, 30000, &err) == DCP_OK);
+    EXPECT(dcp_barrier(all_ranks, WITHIN(30000), &err) == DCP_OK);
     load("step_30", 30, 0);
     check_clean();
 }
@@ -612,7 +613,7 @@ static void struck_save(int generation, dcp_layout layout) {
     saving_make(&v, generation, layout);
     if (rank == who) set_trap(&v, &wrapped);
     v.desc.io.timeout_ms = 2000;
-    EXPECT(dcp_barrier(all_ranks, 30000, &err) == DCP_OK);
+    EXPECT(dcp_barrier(all_ranks, WITHIN(30000), &err) == DCP_OK);
     begun = dcpi_mpi_now();
     if (strcmp(args[1], "background") == 0) { background_save(&v); _exit(4); }
     status = dcp_save(&v.desc, &err);
@@ -677,7 +678,7 @@ int main(int argc, char **argv) {
         EXPECT(dcpi_thread_start(&thread, work, NULL) == 0);
         dcpi_thread_join(&thread);
     } else work(NULL);
-    EXPECT(dcp_barrier(all_ranks, 30000, &err) == DCP_OK);
+    EXPECT(dcp_barrier(all_ranks, WITHIN(30000), &err) == DCP_OK);
     dcp_coordinator_close(all_ranks);
     dcp_storage_close(storage);
     EXPECT(MPI_Finalize() == MPI_SUCCESS);

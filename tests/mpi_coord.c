@@ -10,6 +10,7 @@ static void *scarce(void *memory, size_t size);
 #define DCP_IMPLEMENTATION
 #define DCP_MPI
 #include "dcp.h"
+#include "within.h"
 #include "test.h"                       /* only for what it says of statuses */
 static void *scarce(void *memory, size_t size) {
     return fewer_calls && --fewer_calls == 0 ? NULL : realloc(memory, size);
@@ -40,20 +41,20 @@ static void four(dcp_coordinator *c, int root) {
     const size_t size = (size_t)(rank % 3) * 7001;
     unsigned char *data = (unsigned char *)malloc(size + 30000);
     int r;
-    EXPECT(dcp_barrier(c, 20000, &err) == DCP_OK);
+    EXPECT(dcp_barrier(c, WITHIN(20000), &err) == DCP_OK);
     memset(data, rank + 1, size + 30000);
-    EXPECT(dcp_gather(c, data, size, &parts, &sizes, root, 20000, &err) == DCP_OK);
+    EXPECT(dcp_gather(c, data, size, &parts, &sizes, root, WITHIN(20000), &err) == DCP_OK);
     for (r = 0; rank == root && r < ranks; r++) {
         EXPECT(sizes[r] == (size_t)(r % 3) * 7001);
         for (i = 0; i < sizes[r]; i++) EXPECT(((unsigned char *)parts[r])[i] == r + 1);
     }
     dcp_free(parts);
     dcp_free(sizes);
-    EXPECT(dcp_broadcast(c, data, 30000, root, 20000, &err) == DCP_OK);
+    EXPECT(dcp_broadcast(c, data, 30000, root, WITHIN(20000), &err) == DCP_OK);
     for (i = 0; i < 30000; i++) EXPECT(data[i] == root + 1);
     text[0] = (char)('a' + rank);
     for (r = 0; r < ranks; r++) want[r] = (char)('a' + r);
-    EXPECT(dcp_allreduce(c, text, sizeof text, join, NULL, 20000, &err) == DCP_OK);
+    EXPECT(dcp_allreduce(c, text, sizeof text, join, NULL, WITHIN(20000), &err) == DCP_OK);
     EXPECT(strcmp(text, want) == 0);
     free(data);
 }
@@ -103,7 +104,7 @@ static void large(dcp_coordinator *c, size_t size) {
     double begun;
     EXPECT(data != NULL);
     if (rank == 0) data[size - 1] = 7;
-    EXPECT(dcp_barrier(c, 60000, &err) == DCP_OK);
+    EXPECT(dcp_barrier(c, WITHIN(60000), &err) == DCP_OK);
     begun = now();
     if (rank == 0) EXPECT(dcpi_coord_send(c, 1, 3, data, size, 300000, &err) == DCP_OK);
     if (rank == 1) {
@@ -115,13 +116,13 @@ static void large(dcp_coordinator *c, size_t size) {
         dcp_free(got);
         printf("a message of %.0f MiB took %.2f s\n", (double)size / 1048576, now() - begun);
     }
-    EXPECT(dcp_barrier(c, 300000, &err) == DCP_OK);
+    EXPECT(dcp_barrier(c, WITHIN(300000), &err) == DCP_OK);
     free(data);
 }
 static void speed(dcp_coordinator *c) {
     const double begun = now();
     int i;
-    for (i = 0; i < 200; i++) EXPECT(dcp_barrier(c, 20000, &err) == DCP_OK);
+    for (i = 0; i < 200; i++) EXPECT(dcp_barrier(c, WITHIN(20000), &err) == DCP_OK);
     if (rank == 0) printf("a barrier of %d ranks takes %.3f ms\n", ranks, (now() - begun) * 1000 / 200);
 }
 /* Communicators that were made of others have not all attributes of MPI_COMM_WORLD. */
@@ -134,7 +135,7 @@ static void made_communicators(void) {
         else EXPECT(MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &comm) == MPI_SUCCESS);
         EXPECT(dcp_mpi_open(comm, &c, &err) == DCP_OK);
         EXPECT(c->world_size == (kind == 0 ? ranks : (ranks + 1 - rank % 2) / 2));
-        EXPECT(dcp_barrier(c, 20000, &err) == DCP_OK);
+        EXPECT(dcp_barrier(c, WITHIN(20000), &err) == DCP_OK);
         dcp_coordinator_close(c);
         EXPECT(MPI_Comm_free(&comm) == MPI_SUCCESS);
     }
@@ -193,22 +194,22 @@ static void run_stop(int stopped) {
     EXPECT(dcp_mpi_open(MPI_COMM_WORLD, &other, &err) == DCP_OK);
     EXPECT(MPI_Comm_split(MPI_COMM_WORLD, rank == stopped, rank, &living) == MPI_SUCCESS);
     EXPECT(MPI_Bcast(&pid, 1, MPI_LONG, stopped, MPI_COMM_WORLD) == MPI_SUCCESS);
-    EXPECT(dcp_barrier(c, 20000, &err) == DCP_OK);
+    EXPECT(dcp_barrier(c, WITHIN(20000), &err) == DCP_OK);
     EXPECT(MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS);
     if (rank == stopped) {
         EXPECT(raise(SIGSTOP) == 0);
         begun = now();                                  /* all it needs may lie there; then the next call tells */
-        EXPECT(dcp_barrier(c, 10000, &err) == DCP_E_TIMEOUT ||
-               (err.status == DCP_OK && dcp_barrier(c, 10000, &err) == DCP_E_TIMEOUT));
+        EXPECT(dcp_barrier(c, WITHIN(10000), &err) == DCP_E_TIMEOUT ||
+               (err.status == DCP_OK && dcp_barrier(c, WITHIN(10000), &err) == DCP_E_TIMEOUT));
         EXPECT(now() - begun < 8.0);
     } else {
         dcpi_mpi_sleep(300000);
         begun = now();
-        EXPECT(dcp_barrier(c, 1000, &err) == DCP_E_TIMEOUT);
+        EXPECT(dcp_barrier(c, WITHIN(1000), &err) == DCP_E_TIMEOUT);
         EXPECT(now() - begun < 1.3);
         EXPECT(err.rank == stopped && dcpi_coord_status(c) == DCP_E_TIMEOUT);
         if (rank == (stopped + 1) % ranks) printf("rank %d: %s\n", rank, err.message);
-        EXPECT(dcp_barrier(c, 60000, &err) == DCP_E_TIMEOUT);
+        EXPECT(dcp_barrier(c, WITHIN(60000), &err) == DCP_E_TIMEOUT);
         if (rank == (stopped + 1) % ranks) send_to_stopped(other, stopped);
         dcp_coordinator_close(c);
         living_talk(living, stopped);
@@ -255,7 +256,7 @@ static void run_threads(int provided) {
         exchange(&tags[1]);
         dcpi_thread_join(&thread);
     } else if (rank == 0) printf("no MPI_THREAD_MULTIPLE here\n");
-    EXPECT(dcp_barrier(shared, 20000, &err) == DCP_OK);
+    EXPECT(dcp_barrier(shared, WITHIN(20000), &err) == DCP_OK);
     dcp_coordinator_close(shared);
 }
 

@@ -7,7 +7,7 @@
  *
  *     static void rank_main(dcp_coordinator *c, process_record *out, void *user) {
  *         process_stage(out, 1);                     // the test can wait for this moment
- *         out->status = dcp_barrier(c, 1000, &out->err);
+ *         out->status = dcp_barrier(c, WITHIN(1000), &out->err);
  *     }
  *     process_group g;
  *     process_group_start(&g, 4, rank_main, NULL);   // forks 4 ranks; no other thread may run

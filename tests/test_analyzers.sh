@@ -142,7 +142,8 @@ for what in 'storage_memory(' 'storage_local(argv[0], '; do
         if (!dcp_storage_read_all(s, argv[0], &data, &n, NULL, &err)) dcp_free(data); dcp_storage_close(s);" \
         -Wno-analyzer-null-dereference -Wno-analyzer-use-of-uninitialized-value
 done
-g coordination 'dcp_coordinator *c[2]; if (dcp_thread_group_open(2, c, &err)) return 1; dcp_barrier(c[0], 1, &err);
+g coordination 'dcp_coordinator *c[2]; dcp_io io = { .timeout_ms = 1 };
+    if (dcp_thread_group_open(2, c, &err)) return 1; dcp_barrier(c[0], &io, &err);
     dcp_coordinator_close(c[0]);
     dcp_coordinator_close(c[1]);' -Wno-analyzer-null-dereference -Wno-analyzer-use-of-uninitialized-value
 

@@ -8,6 +8,7 @@
 #include "fault_storage.h"
 #include "fault_coordinator.h"
 #include "rank_threads.h"
+#include "within.h"
 #ifndef _WIN32
 #include "process_group.h"
 #endif
@@ -1206,7 +1207,7 @@ static void rank_steps(job *j, int rank) {
         }
         if (rank == 0 || j->pause_ms[rank] > 0) dcpi_os_sleep_ms(j->pause_ms[rank] > 0 ? j->pause_ms[rank] : 1);
         all = knows;
-        if (dcp_allreduce(j->app[rank], &all, sizeof all, smaller, NULL, 60000, &ignored)) abort();
+        if (dcp_allreduce(j->app[rank], &all, sizeof all, smaller, NULL, WITHIN(60000), &ignored)) abort();
         step++;
     }
     if (rank == 0) j->steps = step;
@@ -1579,7 +1580,7 @@ static void rank_load_at_once(job *j, int rank) {
     int64_t i;
     rank_begin(j, rank);
     if (j->begun[rank]) abort();
-    if (dcp_barrier(j->c[rank], 30000, &err)) abort();
+    if (dcp_barrier(j->c[rank], WITHIN(30000), &err)) abort();
     state_make(&s, rank, j->ranks);
     load.path = j->desc.path;
     load.tensors = s.tensors;

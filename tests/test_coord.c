@@ -17,6 +17,7 @@ static void test_free(void *memory);
 #define DCP_IMPLEMENTATION
 #include "dcp.h"
 #include "test.h"
+#include "within.h"
 #include "fault_coordinator.h"
 #ifndef _WIN32
 #include "process_group.h"
@@ -122,7 +123,8 @@ static dcp_status four_gather(member *m) {
     dcp_status status;
     int i;
     fill_part(data, rank, size);
-    status = dcp_gather(m->c, size ? data : rank % 2 ? NULL : &none, size, &parts, &sizes, m->root, 20000, &m->err);
+    status = dcp_gather(m->c, size ? data : rank % 2 ? NULL : &none, size, &parts, &sizes, m->root, WITHIN(20000),
+                        &m->err);
     free(data);
     if (status || rank != m->root) {
         EXPECT(!parts && !sizes);
@@ -142,7 +144,7 @@ static dcp_status four_broadcast(member *m, size_t size) {
     unsigned char *data = (unsigned char *)calloc(1, size + 1);
     dcp_status status;
     if (m->c->rank == m->root) fill_part(data, 5, size);
-    status = dcp_broadcast(m->c, size ? data : NULL, size, m->root, 20000, &m->err);
+    status = dcp_broadcast(m->c, size ? data : NULL, size, m->root, WITHIN(20000), &m->err);
     EXPECT(status || is_part(data, 5, size));
     EXPECT(data[size] == 0);
     free(data);
@@ -155,17 +157,17 @@ static dcp_status four_reduce(member *m) {
     dcp_status status;
     text[0] = (char)('a' + m->c->rank);
     for (i = 0; i < m->n; i++) want[i] = (char)('a' + i);
-    status = dcp_allreduce(m->c, text, sizeof text, join_letters, &calls, 20000, &m->err);
+    status = dcp_allreduce(m->c, text, sizeof text, join_letters, &calls, WITHIN(20000), &m->err);
     if (status) return status;
     EXPECT(strcmp(text, want) == 0);
     for (i = 0; i < 200; i++) sum[i] = m->c->rank + i;
-    status = dcp_allreduce(m->c, sum, sizeof sum, sum_doubles, NULL, 20000, &m->err);
+    status = dcp_allreduce(m->c, sum, sizeof sum, sum_doubles, NULL, WITHIN(20000), &m->err);
     for (i = 0; i < 200; i++) EXPECT(status || sum[i] == (double)(m->n * (m->n - 1) / 2 + m->n * i));
     return status;
 }
 static void all_four(member *m) {
     for (m->root = 0; m->root < m->n && m->status == DCP_OK; m->root++) {
-        m->status = dcp_barrier(m->c, 20000, &m->err);
+        m->status = dcp_barrier(m->c, WITHIN(20000), &m->err);
         if (m->status == DCP_OK) m->status = four_gather(m);
         if (m->status == DCP_OK) m->status = four_broadcast(m, (size_t)(m->root * 700));
         if (m->status == DCP_OK) m->status = four_reduce(m);
@@ -201,15 +203,15 @@ TEST(one_rank_or_none_is_trivial) {
     CHECK_OK(dcp_thread_group_open(1, &one, &err));
     for (i = 0; i < 2; i++) {
         dcp_coordinator *c = i ? one : NULL;
-        CHECK_OK(dcp_barrier(c, 0, &err));
-        CHECK_OK(dcp_broadcast(c, data, 4, 0, 10, NULL));
-        CHECK_OK(dcp_allreduce(c, data, 4, join_letters, &calls, 0, &err));
-        CHECK_OK(dcp_gather(c, data, 4, &parts, &sizes, 0, 0, &err));
+        CHECK_OK(dcp_barrier(c, NULL, &err));
+        CHECK_OK(dcp_broadcast(c, data, 4, 0, WITHIN(10), NULL));
+        CHECK_OK(dcp_allreduce(c, data, 4, join_letters, &calls, NULL, &err));
+        CHECK_OK(dcp_gather(c, data, 4, &parts, &sizes, 0, NULL, &err));
         CHECK_STR((const char *)parts[0], "abc");
         CHECK_INT(sizes[0], 4);
         dcp_free(parts);
         dcp_free(sizes);
-        CHECK_OK(dcp_gather(c, NULL, 0, &parts, &sizes, 0, 0, &err));
+        CHECK_OK(dcp_gather(c, NULL, 0, &parts, &sizes, 0, NULL, &err));
         CHECK(parts[0] == NULL && sizes[0] == 0);
         dcp_free(parts);
         dcp_free(sizes);
@@ -240,28 +242,28 @@ TEST(wrong_arguments_are_found_before_anything_is_sent) {
     int calls = 0;
     memset(&c, 0, sizeof c);
     c.context = &calls; c.rank = 1; c.world_size = 3; c.send = never_send; c.receive = never_receive;
-    CHECK_INT(dcp_barrier(&c, -1, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_barrier(&c, WITHIN(-1), &err), DCP_E_INVALID);
     CHECK(strstr(err.message, "timeout_ms"));
-    CHECK_INT(dcp_broadcast(&c, data, 4, 3, 0, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_broadcast(&c, data, 4, 3, NULL, &err), DCP_E_INVALID);
     CHECK(strstr(err.message, "root is 3"));
-    CHECK_INT(dcp_broadcast(&c, data, 4, -1, 0, &err), DCP_E_INVALID);
-    CHECK_INT(dcp_broadcast(&c, NULL, 4, 0, 0, &err), DCP_E_INVALID);
-    CHECK_INT(dcp_broadcast(NULL, data, 4, 1, 0, &err), DCP_E_INVALID);
-    CHECK_INT(dcp_allreduce(&c, data, 4, NULL, NULL, 0, &err), DCP_E_INVALID);
-    CHECK_INT(dcp_allreduce(&c, NULL, 4, sum_doubles, NULL, 0, &err), DCP_E_INVALID);
-    CHECK_INT(dcp_gather(&c, NULL, 4, &parts, &sizes, 0, 0, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_broadcast(&c, data, 4, -1, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_broadcast(&c, NULL, 4, 0, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_broadcast(NULL, data, 4, 1, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_allreduce(&c, data, 4, NULL, NULL, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_allreduce(&c, NULL, 4, sum_doubles, NULL, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_gather(&c, NULL, 4, &parts, &sizes, 0, NULL, &err), DCP_E_INVALID);
     CHECK(!parts && !sizes);
-    CHECK_INT(dcp_gather(&c, data, 4, NULL, NULL, 1, 0, &err), DCP_E_INVALID);
-    CHECK_INT(dcp_gather(NULL, data, 4, NULL, NULL, 0, 0, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_gather(&c, data, 4, NULL, NULL, 1, NULL, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_gather(NULL, data, 4, NULL, NULL, 0, NULL, &err), DCP_E_INVALID);
     c.rank = 3;
-    CHECK_INT(dcp_barrier(&c, 0, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_barrier(&c, NULL, &err), DCP_E_INVALID);
     CHECK(strstr(err.message, "rank is 3"));
     c.rank = -1;
-    CHECK_INT(dcp_barrier(&c, 0, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_barrier(&c, NULL, &err), DCP_E_INVALID);
     c.rank = 1; c.world_size = 0;
-    CHECK_INT(dcp_barrier(&c, 0, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_barrier(&c, NULL, &err), DCP_E_INVALID);
     c.world_size = 3; c.receive = NULL;
-    CHECK_INT(dcp_barrier(&c, 0, &err), DCP_E_INVALID);
+    CHECK_INT(dcp_barrier(&c, NULL, &err), DCP_E_INVALID);
     CHECK(strstr(err.message, "receive"));
     CHECK_INT(calls, 0);
     CHECK_INT(c.internal.collectives, 0);
@@ -318,7 +320,7 @@ TEST(a_failure_breaks_the_coordinator_and_it_is_not_touched_again) {
         CHECK(strstr(err.message, "broke earlier") && strstr(err.message, "open a new one"));
         CHECK_INT(dcpi_coord_receive(&c, &from, 0x77, &data, &size, 10, &err), want);
         CHECK(data == NULL && size == 0);
-        CHECK_INT(dcp_barrier(&c, 0, &err), want);
+        CHECK_INT(dcp_barrier(&c, NULL, &err), want);
         CHECK_INT(o.calls, 1);
         CHECK(dcp_coordinator_is_broken(&c));
         dcp_coordinator_close(&c);                      /* the struct is ours */
@@ -375,22 +377,22 @@ TEST(nothing_there_is_no_error_and_a_receive_against_its_contract_is_one) {
 /* ---- a rank that does not come ----------------------------------------------------------------------------------- */
 enum { CALL_BARRIER, CALL_BROADCAST, CALL_GATHER, CALL_REDUCE, CALL_KINDS };
 
-static dcp_status call_kind(member *m, int kind, int timeout_ms) {
+static dcp_status call_kind(member *m, int kind, const dcp_io *io) {
     char text[MOST + 1] = "x";
     void **parts;
     size_t *sizes;
     int calls = 0;
     dcp_status status;
-    if (kind == CALL_BARRIER) return dcp_barrier(m->c, timeout_ms, &m->err);
-    if (kind == CALL_BROADCAST) return dcp_broadcast(m->c, text, sizeof text, m->root, timeout_ms, &m->err);
-    if (kind == CALL_REDUCE) return dcp_allreduce(m->c, text, sizeof text, join_letters, &calls, timeout_ms, &m->err);
-    status = dcp_gather(m->c, text, 1, &parts, &sizes, m->root, timeout_ms, &m->err);
+    if (kind == CALL_BARRIER) return dcp_barrier(m->c, io, &m->err);
+    if (kind == CALL_BROADCAST) return dcp_broadcast(m->c, text, sizeof text, m->root, io, &m->err);
+    if (kind == CALL_REDUCE) return dcp_allreduce(m->c, text, sizeof text, join_letters, &calls, io, &m->err);
+    status = dcp_gather(m->c, text, 1, &parts, &sizes, m->root, io, &m->err);
     dcp_free(parts);
     dcp_free(sizes);
     return status;
 }
 static void call_once(member *m) {
-    if (m->c->rank != m->absent) m->status = call_kind(m, m->kind, SHORT_MS);
+    if (m->c->rank != m->absent) m->status = call_kind(m, m->kind, WITHIN(SHORT_MS));
 }
 static int is_parent(int parent, int child, int root, int n) {
     const int place = (child - root + n) % n;
@@ -438,7 +440,7 @@ TEST(a_missing_rank_is_named_in_time) {
     for (i = 0; i < count; i += N) check_absence(all + i, N, all[i].absent, all[i].kind, all[i].root);
     for (i = 0; i < count; i++) if (i % N != all[i].absent && all[i].status == DCP_E_TIMEOUT) {
         const int64_t begun = dcpi_os_monotonic_ms();
-        CHECK_INT(call_kind(&all[i], CALL_BARRIER, 60000), DCP_E_TIMEOUT);
+        CHECK_INT(call_kind(&all[i], CALL_BARRIER, WITHIN(60000)), DCP_E_TIMEOUT);
         CHECK(strstr(all[i].err.message, "broke earlier"));
         CHECK(dcpi_os_monotonic_ms() - begun < 1000);
     }
@@ -463,6 +465,54 @@ TEST(the_message_lists_all_that_are_missing) {
         CHECK_INT(members[i].err.rank, 2);
     }
     close_members(members, 12);
+}
+/* Rank 2 gives up, by itself or asked from outside, while rank 5 has not called. Who needs nothing of rank 2 any more
+ * finds out in its next call. */
+enum { GIVES_UP_BY_CANCEL, GIVES_UP_BY_DEADLINE, GIVES_UP_BEFORE, GIVES_UP_WAYS };
+static dcp_cancel cancels[GIVES_UP_WAYS * CALL_KINDS];
+static void call_and_give_up(member *m) {
+    dcp_io io = DCP_ZERO;
+    io.timeout_ms = 60000;
+    if (m->c->rank == 2 && m->absent == GIVES_UP_BY_DEADLINE) io.deadline_ms = 200;
+    else if (m->c->rank == 2) io.cancel = &cancels[m->absent * CALL_KINDS + m->kind];
+    if (m->c->rank == 5) dcpi_os_sleep_ms(400);
+    m->status = call_kind(m, m->kind, &io);
+    if (!m->status && m->absent != GIVES_UP_BEFORE && m->c->rank != 2) m->status = call_kind(m, m->kind, &io);
+}
+static void request_cancels(void *unused) {
+    int i;
+    (void)unused;
+    dcpi_os_sleep_ms(200);
+    for (i = 0; i < CALL_KINDS; i++) dcp_cancel_request(&cancels[GIVES_UP_BY_CANCEL * CALL_KINDS + i]);
+}
+TEST(a_cancel_or_a_deadline_of_one_rank_ends_a_collective) {
+    enum { N = 6 };
+    static member group[N], all[GIVES_UP_WAYS * CALL_KINDS * N];
+    dcpi_thread outside;
+    int way, kind, i, count = 0;
+    NEED_THREADS();
+    for (way = 0; way < GIVES_UP_WAYS; way++)
+        for (kind = 0; kind < CALL_KINDS; kind++) {
+            if (way == GIVES_UP_BEFORE) dcp_cancel_request(&cancels[way * CALL_KINDS + kind]);
+            open_members(group, N, call_and_give_up);
+            for (i = 0; i < N; i++) {
+                group[i].kind = kind;
+                group[i].absent = way;
+                all[count++] = group[i];
+            }
+        }
+    CHECK_INT(dcpi_thread_start(&outside, request_cancels, NULL), 0);
+    run_members(all, count);
+    dcpi_thread_join(&outside);
+    for (i = 0; i < count; i++) {
+        const int by_deadline = all[i].absent == GIVES_UP_BY_DEADLINE;
+        CHECK(all[i].took_ms < 10000);
+        CHECK_INT(all[i].status, by_deadline ? DCP_E_TIMEOUT : DCP_E_CANCELLED);
+        CHECK_INT(all[i].err.rank, 2);
+        CHECK(strstr(all[i].err.message, by_deadline ? "rank 2: the deadline of 200 ms" : "rank 2: cancelled"));
+        CHECK_INT(dcpi_coord_status(all[i].c), all[i].status);
+    }
+    close_members(all, count);
 }
 /* Rank 2, between them, is late but there: it waits for rank 3 for less than rank 0 waits for it. */
 static void call_between(member *m) {
@@ -498,8 +548,9 @@ TEST(ranks_1_and_3_are_missing_and_nobody_else) {
 static void call_late(member *m) {
     int i;
     if (m->c->rank == m->absent) dcpi_os_sleep_ms(SHORT_MS * 7 / 10);
-    m->status = call_kind(m, m->kind, SHORT_MS);
-    for (i = 0; i < 2 * CALL_KINDS && m->status == DCP_OK; i++) m->status = call_kind(m, i % CALL_KINDS, 20000);
+    m->status = call_kind(m, m->kind, WITHIN(SHORT_MS));
+    for (i = 0; i < 2 * CALL_KINDS && m->status == DCP_OK; i++)
+        m->status = call_kind(m, i % CALL_KINDS, WITHIN(20000));
 }
 TEST(a_rank_that_is_late_but_comes_is_in_no_later_calls_way) {
     enum { N = 6 };
@@ -532,32 +583,36 @@ TEST(a_rank_that_is_late_but_comes_is_in_no_later_calls_way) {
 static void call_other(member *m) {
     const int odd_one = m->c->rank == m->absent;
     char text[8] = "x";
-    m->status = dcp_barrier(m->c, 20000, &m->err);
+    m->status = dcp_barrier(m->c, WITHIN(20000), &m->err);
     if (m->status) return;
     switch (m->kind) {
     case 0:
-        m->status = odd_one ? dcp_broadcast(m->c, text, 8, 0, 3000, &m->err) : dcp_barrier(m->c, 3000, &m->err); break;
-    case 1: m->status = dcp_broadcast(m->c, text, odd_one ? 7 : 8, 0, 3000, &m->err); break;
-    case 2: m->status = odd_one ? call_kind(m, CALL_GATHER, 3000) : call_kind(m, CALL_REDUCE, 3000); break;
+        m->status = odd_one ? dcp_broadcast(m->c, text, 8, 0, WITHIN(3000), &m->err)
+                            : dcp_barrier(m->c, WITHIN(3000), &m->err);
+        break;
+    case 1: m->status = dcp_broadcast(m->c, text, odd_one ? 7 : 8, 0, WITHIN(3000), &m->err); break;
+    case 2: m->status = call_kind(m, odd_one ? CALL_GATHER : CALL_REDUCE, WITHIN(3000)); break;
     case 3:
         if (odd_one) m->c->internal.collectives++;                   /* as if it had made a call of its own */
-        m->status = dcp_barrier(m->c, 3000, &m->err);
+        m->status = dcp_barrier(m->c, WITHIN(3000), &m->err);
         break;
-    case 4: m->status = dcp_broadcast(m->c, text, 8, odd_one ? 1 : 0, 3000, &m->err); break;
-    case 5: m->status = odd_one ? dcp_broadcast(m->c, text, 8, 1, 3000, &m->err) : dcp_barrier(m->c, 3000, &m->err);
+    case 4: m->status = dcp_broadcast(m->c, text, 8, odd_one ? 1 : 0, WITHIN(3000), &m->err); break;
+    case 5:
+        m->status = odd_one ? dcp_broadcast(m->c, text, 8, 1, WITHIN(3000), &m->err)
+                            : dcp_barrier(m->c, WITHIN(3000), &m->err);
         break;
     case 6: {                                               /* each another one */
         void **parts;
         size_t *sizes;
-        m->status = dcp_gather(m->c, text, 8, &parts, &sizes, m->c->rank, 3000, &m->err);
+        m->status = dcp_gather(m->c, text, 8, &parts, &sizes, m->c->rank, WITHIN(3000), &m->err);
         dcp_free(parts);
         dcp_free(sizes);
         break;
     }
-    case 7: m->status = dcp_broadcast(m->c, text, 8, odd_one ? 5 : 3, 3000, &m->err); break;
+    case 7: m->status = dcp_broadcast(m->c, text, 8, odd_one ? 5 : 3, WITHIN(3000), &m->err); break;
     default:                                                /* one rank counts others */
         if (odd_one) m->c->world_size = 5;
-        m->status = dcp_barrier(m->c, 3000, &m->err);
+        m->status = dcp_barrier(m->c, WITHIN(3000), &m->err);
         m->c->world_size = 6;
         break;
     }
@@ -609,7 +664,7 @@ TEST(another_version_is_found) {
         CHECK_OK(dcpi_coord_send(ranks[1], 0, tags[i], message, sizeof message, 0, &err));
         save.path = "nowhere/x";
         save.io.coordinator = ranks[0];
-        CHECK_INT(i ? dcp_save(&save, &err) : dcp_barrier(ranks[0], 1000, &err), DCP_E_MISMATCH);
+        CHECK_INT(i ? dcp_save(&save, &err) : dcp_barrier(ranks[0], WITHIN(1000), &err), DCP_E_MISMATCH);
         CHECK(strstr(err.message, "rank 1 runs another version of dcp.h") && err.rank == 1);
         dcp_coordinator_close(ranks[0]);
         dcp_coordinator_close(ranks[1]);
@@ -654,9 +709,9 @@ TEST(a_stranger_on_the_tag_is_found) {
     NEED_THREADS();
     CHECK_OK(dcp_thread_group_open(2, ranks, &err));
     CHECK_OK(dcpi_coord_send(ranks[1], 0, DCPI_TAG_COLLECTIVE, "what is this?", 13, 0, &err));
-    CHECK_INT(dcp_barrier(ranks[0], 1000, &err), DCP_E_COMM);
+    CHECK_INT(dcp_barrier(ranks[0], WITHIN(1000), &err), DCP_E_COMM);
     CHECK(strstr(err.message, "13 bytes from rank 1") && err.rank == 1);
-    CHECK_INT(dcp_barrier(ranks[1], 1000, &err), DCP_E_COMM);   /* it has been told */
+    CHECK_INT(dcp_barrier(ranks[1], WITHIN(1000), &err), DCP_E_COMM);   /* it has been told */
     dcp_coordinator_close(ranks[0]);
     dcp_coordinator_close(ranks[1]);
 }
@@ -876,14 +931,14 @@ static void big_gather(member *m) {                         /* the middle rank o
     void **parts;
     size_t *sizes;
     data[size - 1] = (unsigned char)(m->c->rank + 1);
-    m->status = dcp_gather(m->c, data, size, &parts, &sizes, 1, 60000, &m->err);
+    m->status = dcp_gather(m->c, data, size, &parts, &sizes, 1, WITHIN(60000), &m->err);
     if (m->status == DCP_OK && m->c->rank == 1) {
         EXPECT(sizes[2] == size || sizes[2] == (size_t)37 << 20);
         EXPECT(((unsigned char *)parts[2])[sizes[2] - 1] == 3 && ((unsigned char *)parts[0])[999] == 1);
     }
     dcp_free(parts);
     dcp_free(sizes);
-    if (m->status == DCP_OK) m->status = dcp_broadcast(m->c, data, 1000, 2, 60000, &m->err);
+    if (m->status == DCP_OK) m->status = dcp_broadcast(m->c, data, 1000, 2, WITHIN(60000), &m->err);
     free(data);
 }
 TEST(many_pieces_arrive) {
@@ -902,7 +957,7 @@ static void broadcast_bytes(member *m) {
     unsigned char *data = (unsigned char *)calloc(1, size);
     if (!data) { m->status = DCP_E_MEMORY; return; }
     if (m->c->rank == 0) data[size - 1] = 9;
-    m->status = dcp_broadcast(m->c, data, size, 0, 100000, &m->err);
+    m->status = dcp_broadcast(m->c, data, size, 0, WITHIN(100000), &m->err);
     EXPECT(data[size - 1] == 9 && data[0] == 0);
     free(data);
 }
@@ -938,12 +993,13 @@ typedef struct fault_run { member members[5]; fault_plan plans[5]; } fault_run;
 static void faulty_rank(member *m) {
     for (m->root = 0; m->root < m->n && m->status == DCP_OK; m->root++) {
         int kind;
-        for (kind = 0; kind < CALL_KINDS && m->status == DCP_OK; kind++) m->status = call_kind(m, kind, m->kind);
+        for (kind = 0; kind < CALL_KINDS && m->status == DCP_OK; kind++)
+            m->status = call_kind(m, kind, WITHIN(m->kind));
     }
     EXPECT(m->status == dcpi_coord_status(m->c));
     EXPECT(m->status == m->err.status);
     EXPECT((m->status == DCP_OK) == (m->err.message[0] == '\0'));
-    EXPECT(m->status == DCP_OK || dcp_barrier(m->c, 20000, NULL) == m->status);
+    EXPECT(m->status == DCP_OK || dcp_barrier(m->c, WITHIN(20000), NULL) == m->status);
 }
 static void open_faulty(fault_run *run, int n, uint64_t seed, int timeout_ms) {
     int i;
@@ -1009,7 +1065,7 @@ static void process_four(dcp_coordinator *c, process_record *out, void *user) {
     out->status = m.status;
     out->err = m.err;
     out->number[0] = m.wrong;
-    (void)dcp_barrier(c, 20000, NULL);
+    (void)dcp_barrier(c, WITHIN(20000), NULL);
 }
 TEST(trees_are_right_between_processes) {
     static const int sizes[] = { 1, 2, 3, 8, 16 };
@@ -1030,14 +1086,14 @@ TEST(trees_are_right_between_processes) {
 /* One barrier together, then a second one before which the ranks in `user` (bits) hang. */
 static void process_barriers(dcp_coordinator *c, process_record *out, void *user) {
     int64_t begun;
-    dcp_status status = dcp_barrier(c, 20000, &out->err);
+    dcp_status status = dcp_barrier(c, WITHIN(20000), &out->err);
     process_stage(out, 1);
     if (*(const unsigned *)user >> c->rank & 1) dcpi_os_sleep_ms(60000);
     while (dcpi_flag_get(&out->stage) < 2) dcpi_os_sleep_ms(1);             /* until the test has done its deed */
     begun = dcpi_os_monotonic_ms();
-    if (status == DCP_OK) status = dcp_barrier(c, SHORT_MS, &out->err);
+    if (status == DCP_OK) status = dcp_barrier(c, WITHIN(SHORT_MS), &out->err);
     out->took_ms = dcpi_os_monotonic_ms() - begun;
-    out->number[0] = dcp_barrier(c, 60000, NULL);
+    out->number[0] = dcp_barrier(c, WITHIN(60000), NULL);
     out->status = status;
     if (status) dcpi_os_sleep_ms(SHORT_MS / 2);             /* so that the others' news is not that this one has gone */
 }
@@ -1080,8 +1136,8 @@ static void process_slow(dcp_coordinator *c, process_record *out, void *user) {
     (void)user;
     process_stage(out, 1);
     while (c->rank != 2 && dcpi_flag_get(&out->stage) < 2) dcpi_os_sleep_ms(1);
-    out->status = dcp_barrier(c, 10000, &out->err);
-    if (out->status == DCP_OK) out->status = dcp_barrier(c, 10000, &out->err);
+    out->status = dcp_barrier(c, WITHIN(10000), &out->err);
+    if (out->status == DCP_OK) out->status = dcp_barrier(c, WITHIN(10000), &out->err);
 }
 TEST(a_rank_that_is_stopped_for_a_while_is_no_failure) {
     process_group g;
@@ -1178,6 +1234,7 @@ int main(void) {
     RUN(nothing_there_is_no_error_and_a_receive_against_its_contract_is_one);
     RUN(a_missing_rank_is_named_in_time);
     RUN(the_message_lists_all_that_are_missing);
+    RUN(a_cancel_or_a_deadline_of_one_rank_ends_a_collective);
     RUN(ranks_1_and_3_are_missing_and_nobody_else);
     RUN(a_rank_that_is_late_but_comes_is_in_no_later_calls_way);
     RUN(different_calls_are_a_mismatch_that_names_both);

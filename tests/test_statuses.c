@@ -10,6 +10,7 @@
 #include "doing.h"
 #include "fault_storage.h"
 #include "fault_coordinator.h"
+#include "within.h"
 
 enum { FLOATS = 6, STEPS = 3 };
 static const int numbers[] = { DCP_PENDING, DCP_E_INVALID, DCP_E_MEMORY, DCP_E_IO, DCP_E_SPACE, DCP_E_NOT_FOUND,
@@ -494,21 +495,21 @@ static void add_up(void *inout, const void *in, size_t size, void *user) {
     (void)size; (void)user;
     *(int *)inout += *(const int *)in;
 }
-static dcp_status op_barrier(world *w) { return dcp_barrier(w->coordinator, TIMEOUT_MS, &w->err); }
+static dcp_status op_barrier(world *w) { return dcp_barrier(w->coordinator, WITHIN(TIMEOUT_MS), &w->err); }
 static dcp_status op_broadcast(world *w) {
-    return dcp_broadcast(w->coordinator, w->values, sizeof w->values, 0, TIMEOUT_MS, &w->err);
+    return dcp_broadcast(w->coordinator, w->values, sizeof w->values, 0, WITHIN(TIMEOUT_MS), &w->err);
 }
 static dcp_status op_gather(world *w) {
     void **parts;
     size_t *sizes;
-    const dcp_status status = dcp_gather(w->coordinator, w->values, sizeof w->values, &parts, &sizes, 0, TIMEOUT_MS,
-                                         &w->err);
+    const dcp_status status = dcp_gather(w->coordinator, w->values, sizeof w->values, &parts, &sizes, 0,
+                                         WITHIN(TIMEOUT_MS), &w->err);
     dcp_free(parts);
     dcp_free(sizes);
     return status;
 }
 static dcp_status op_allreduce(world *w) {
-    return dcp_allreduce(w->coordinator, &w->number, sizeof w->number, add_up, NULL, TIMEOUT_MS, &w->err);
+    return dcp_allreduce(w->coordinator, &w->number, sizeof w->number, add_up, NULL, WITHIN(TIMEOUT_MS), &w->err);
 }
 static const struct { const char *name; operation run; } of_coordinators[] = {
     { "dcp_barrier", op_barrier }, { "dcp_broadcast", op_broadcast }, { "dcp_gather", op_gather },
