@@ -513,6 +513,7 @@ typedef struct dcp_save_report {
      * COMMIT_LOCK */
     uint32_t not_durable;
     int64_t warning_count; char warning[512];           /* as in dcp_report */
+    int64_t checkpoints_removed, bytes_removed;         /* by keep_last, on rank 0 */
 } dcp_save_report;
 
 typedef struct dcp_router_seed { int64_t layer; uint64_t seed; } dcp_router_seed;     /* of a router's random choices */
@@ -527,6 +528,15 @@ typedef struct dcp_save_desc {
     /* a rank may have none; tensors that no rank counts are DCP_E_INVALID (a checkpoint without tensors: tensors NULL
      * on all) */
     const dcp_tensor *tensors; size_t tensor_count;
+    /* of training; with 0 it is training->step, if that is set. Two that differ are DCP_E_INVALID. keep_every,
+     * minimum_step and the order of a directory go by it */
+    int64_t step;
+    /* Retention, after the commit; rank 0's. Of the checkpoints of this path's series, the last part of path without
+     * the digits at its end (step_ of runs/a/step_100; never runs/a/best), the newest keep_last stay, and those whose
+     * step is a multiple of keep_every; the others are removed as dcp_prune does it. keep_last 0: all stay. What is
+     * wrong with that is only warned of. */
+    int keep_last; int64_t keep_every;
+    const dcp_verifier *verifier;       /* of keep_last: what it does not accept is not counted, and stays */
     dcp_layout layout;
     dcp_checksum checksum;
     size_t alignment;                   /* of each tensor in its file; a power of two, 64 to 2 MiB; 0: 64 */
@@ -560,6 +570,11 @@ typedef struct dcp_save_desc {
  * layout is written by all at once where the storage is shared, else through rank 0. report.bytes_written is this
  * rank's, on rank 0 all ranks'. What dcp_open would refuse is not committed: rank 0 reads the document as an open does,
  * from memory, before it is written.
+ * With keep_last nothing goes before this checkpoint is durable, and nothing unless each of the keep_last newest was
+ * written by this process, or is read and verified byte for byte now, which takes its time in the first save after a
+ * restart; one that turns out to be damaged does not count. A checkpoint that this process has loaded or opened stays
+ * until the process has saved keep_last newer ones. Checkpoints without a step stay if keep_every is set, which is
+ * warned of. A cancel or a deadline ends the removing, not the save.
  * Status: (io) arguments | (ranks) | DCP_E_EXISTS a checkpoint is there (and no `overwrite`), one in another layout, or
  * another save commits, or took over from this one, which stood still | DCP_E_MISMATCH pieces overlap or disagree |
  * DCP_E_INCOMPLETE pieces leave holes; a file of this save, or one that a manifest keeps, was removed meanwhile |
@@ -816,7 +831,10 @@ DCPDEF void dcp_removal_free(dcp_removal *removal);
 typedef struct dcp_prune_desc {
     const char *directory;
     int keep_last;                  /* the newest n valid ones; 0 is 1: the newest that proves valid is never removed */
-    int64_t keep_every;                 /* also those whose step is a multiple; 0: none */
+    int64_t keep_every;     /* also those whose step is a multiple; 0: none. Those without a step go, with a warning */
+    /* only the checkpoints that are called so, but for the digits at the end: "step_" and "step_100" mean step_1,
+     * step_2, ... but not best; NULL: all */
+    const char *series;
     int dry_run;
     dcp_verify_policy verify; const dcp_verifier *verifier; dcp_io io;
     dcp_report *report;                 /* out, may be NULL */
@@ -16836,6 +16854,37 @@ static void dcpi_proven_add(const dcpi_place *place, const char *name, const uin
     memcpy(dcpi_proven.keys[dcpi_proven.count++ % DCPI_PROVEN], key, sizeof key);       /* the oldest goes */
     dcpi_mutex_unlock(&dcpi_proven.lock);
 }
+/* ---- when this process has saved and loaded the checkpoints that it did last: what it has loaded stays until it has
+ * saved enough newer ones. Known by their documents' digests. */
+enum { DCPI_LIFE = 256 };
+typedef struct dcpi_deeds { uint8_t digests[DCPI_LIFE][32]; int64_t at[DCPI_LIFE]; size_t count; } dcpi_deeds;
+static struct dcpi_life { dcpi_mutex lock; int64_t now; dcpi_deeds saved, loaded; } dcpi_life = {
+    DCPI_MUTEX_INITIALIZER, 0, { { { 0 } }, { 0 }, 0 }, { { { 0 } }, { 0 }, 0 }
+};
+
+/* Of the last time; 0: never, or too many others since. With the lock held. */
+static int64_t dcpi_life_find(const dcpi_deeds *deeds, const uint8_t digest[32], size_t *at) {
+    size_t i;
+    for (i = 0; i < DCPI_LIFE && i < deeds->count; i++)
+        if (memcmp(deeds->digests[i], digest, 32) == 0) { *at = i; return deeds->at[i]; }
+    *at = deeds->count % DCPI_LIFE;
+    return 0;
+}
+static void dcpi_life_note(dcpi_deeds *deeds, const uint8_t digest[32]) {
+    size_t at;
+    dcpi_mutex_lock(&dcpi_life.lock);
+    if (!dcpi_life_find(deeds, digest, &at)) memcpy(deeds->digests[deeds->count++ % DCPI_LIFE], digest, 32);
+    deeds->at[at] = ++dcpi_life.now;
+    dcpi_mutex_unlock(&dcpi_life.lock);
+}
+static int64_t dcpi_life_when(const dcpi_deeds *deeds, const uint8_t digest[32]) {
+    int64_t when;
+    size_t at;
+    dcpi_mutex_lock(&dcpi_life.lock);
+    when = dcpi_life_find(deeds, digest, &at);
+    dcpi_mutex_unlock(&dcpi_life.lock);
+    return when;
+}
 /* ---- directories inside of others: what lies in one that has checkpoints, or in which one is being saved, and below
  * it, is that directory's, even where its name could be one of the pool's above (`runs/dense` beside
  * `runs/a.manifest.json`). */
@@ -19216,6 +19265,7 @@ DCPDEF dcp_status dcp_open(const dcp_open_desc *desc, dcp_checkpoint **out, dcp_
     if (!status && desc->verify == DCP_VERIFY_ALL) status = dcpi_verify_run(*out, &local);
     if (*out) status = dcpi_load_verdict(*out, status, &local);
     if (*out) dcpi_op_tell_warnings(&(*out)->op, desc->report);
+    if (!status) dcpi_life_note(&dcpi_life.loaded, (*out)->digest);
     if (status) { dcpi_checkpoint_free(*out); *out = NULL; }
     return dcpi_report_error(status, &local, err);
 }
@@ -19352,6 +19402,7 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     *replaced = (c->op.team.over & DCPI_OVER_AGAIN) != 0;
     dcpi_team_end(&c->op);
     dcpi_op_tell_warnings(&c->op, desc->report);
+    if (!status) dcpi_life_note(&dcpi_life.loaded, c->digest);
     if (!status && desc->metadata) {
         *desc->metadata = c->metadata;      /* handed over; nothing of the checkpoint needs it any more but its files */
         c->metadata = NULL;
@@ -19628,7 +19679,9 @@ DCPDEF void dcp_close(dcp_checkpoint *checkpoint) {
  * ================================================================================================================== */
 
 /* ---- list -------------------------------------------------------------------------------------------------------- */
+/* An entry is a dcpi_list_item's first member. */
 typedef struct dcpi_listing { dcp_list_entry **entries; size_t count, capacity; dcpi_arena arena; } dcpi_listing;
+typedef struct dcpi_list_item { dcp_list_entry entry; uint8_t digest[32]; int has_step; } dcpi_list_item;
 
 static void dcpi_listing_free(dcpi_listing *listing) {
     dcpi_free((void *)listing->entries);
@@ -19674,6 +19727,12 @@ static dcp_status dcpi_list_describe(dcpi_listing *listing, dcp_list_entry *entr
     }
     return DCP_OK;
 }
+/* A manifest always has a step: 0, if nobody has set one. */
+static void dcpi_list_identify(dcpi_list_item *item, const dcp_checkpoint *c) {
+    memcpy(item->digest, c->digest, sizeof item->digest);
+    item->has_step = c->metadata->has_training;
+    if (c->manifest && !c->manifest->has_training && c->manifest->step == 0) item->has_step = 0;
+}
 /* Valid: the document is intact and every file is there with its size; with DCP_VERIFY_ALL every byte is checked
  * too. */
 static dcp_status dcpi_list_check_files(dcp_checkpoint *c, int trusts_proven, dcp_error *err) {
@@ -19699,6 +19758,9 @@ typedef struct dcpi_list_order {
     const dcp_verifier *verifier;
     int64_t minimum_step;
     int trusts_proven;                                  /* DCP_VERIFY_ALL reads only what is not known to be whole */
+    int is_quiet;                                       /* no progress */
+    const char *series;                                 /* as in dcp_prune_desc */
+    size_t enough;                                      /* so few of them need not even be looked at */
 } dcpi_list_order;
 
 /* Fills one entry: what its document says, and whether it is valid. The result is for what ends the listing itself. */
@@ -19722,12 +19784,14 @@ static dcp_status dcpi_list_one(const dcpi_list_order *o, dcpi_listing *listing,
     open.io.coordinator = NULL;                         /* this rank looks alone */
     if (open.io.deadline_ms > 0)                        /* of all that is looked at together */
         open.io.deadline_ms = dcpi_max(1, open.io.deadline_ms - (dcpi_os_monotonic_ms() - o->op->started_ms));
-    if (o->op->apart) open.io.progress = NULL;                /* that is the calling thread's */
+    if (o->op->apart || o->is_quiet) open.io.progress = NULL;       /* that is the calling thread's */
     do {                                                /* replaced while it is looked at: look again */
         replaced = 0;
         entry->tensors = 0;
         entry->bytes = dcpi_storage_stat(o->place->storage, key, &info, NULL) == DCP_OK ? info.size : 0;
         status = dcpi_open_phase(&open, "open", 0, &c, &why);
+        if (c) c->op.cancel_too = o->op->cancel_too;
+        if (!status) dcpi_list_identify((dcpi_list_item *)(void *)entry, c);
         if (!status) status = dcpi_list_describe(listing, entry, c->metadata, &why);
         if (!status) status = dcpi_list_check_files(c, o->trusts_proven, &why);
         if (c && !dcpi_is_storage_error(status)) replaced = dcpi_load_was_replaced(c, status);
@@ -19744,7 +19808,8 @@ static dcp_status dcpi_list_add(const dcpi_list_order *o, dcpi_listing *listing,
     const struct dcpi_commit_kind *kind = dcpi_commit_kind_of(name);
     void *memory = (void *)listing->entries;
     const size_t size = strlen(o->place->shown) + strlen(name) + 1;
-    dcp_list_entry *entry = (dcp_list_entry *)dcpi_arena_zero(&listing->arena, sizeof *entry, err);
+    dcpi_list_item *item = (dcpi_list_item *)dcpi_arena_zero(&listing->arena, sizeof *item, err);
+    dcp_list_entry *entry = item ? &item->entry : NULL;
     char *path = entry ? (char *)dcpi_arena_alloc(&listing->arena, size, err) : NULL;
     if (!path || !dcpi_grow(&memory, &listing->capacity, listing->count + 1, sizeof *listing->entries, err))
         return DCP_E_MEMORY;
@@ -19760,11 +19825,32 @@ static dcp_status dcpi_list_add(const dcpi_list_order *o, dcpi_listing *listing,
 static dcp_status dcpi_list_sort(dcpi_listing *listing, dcp_error *err) {
     return dcpi_sort(listing->entries, listing->count, dcpi_list_compare, err);
 }
+/* The first bytes of a name that say of which series it is: all but the digits at its end. */
+static size_t dcpi_series_stem(const char *name, size_t length) {
+    while (length > 0 && name[length - 1] >= '0' && name[length - 1] <= '9') length--;
+    return length;
+}
+static int dcpi_series_has(const char *series, const char *commit) {
+    const size_t length = strlen(commit) - strlen(dcpi_commit_kind_of(commit)->suffix);
+    const size_t stem = dcpi_series_stem(series, strlen(series));
+    return dcpi_series_stem(commit, length) == stem && memcmp(series, commit, stem) == 0;
+}
+/* Keeps of the names of commit files those of a series. */
+static void dcpi_series_select(const char *series, dcpi_names *commits) {
+    size_t i, count = 0;
+    for (i = 0; i < commits->count; i++) {
+        if (dcpi_series_has(series, commits->items[i])) commits->items[count++] = commits->items[i];
+        else dcpi_free(commits->items[i]);
+    }
+    commits->count = count;
+}
 static dcp_status dcpi_listing_make(const dcpi_list_order *o, dcpi_listing *listing, dcp_error *err) {
     dcpi_names names;
     dcp_status status = dcpi_commits_list(o->place, &names, err);
     size_t i;
     memset(listing, 0, sizeof *listing);
+    if (!status && o->series) dcpi_series_select(o->series, &names);
+    if (names.count <= o->enough) dcpi_names_free(&names);
     for (i = 0; i < names.count && !status; i++) status = dcpi_list_add(o, listing, names.items[i], err);
     dcpi_names_free(&names);
     if (!status) status = dcpi_list_sort(listing, err);
@@ -20244,27 +20330,64 @@ static dcp_status dcpi_remove_checkpoints(dcpi_op *op, const dcpi_place *place, 
     dcpi_free(r);
     return dcpi_removal_vanished(status, err);          /* the commit files were there */
 }
+/* saved: the digest of the checkpoint that this process has just saved, with whose save this is called; else NULL */
+typedef struct dcpi_pruning { const dcp_prune_desc *desc; const dcpi_list_order *order; const uint8_t *saved; }
+    dcpi_pruning;
+static int dcpi_prune_keep_last(const dcp_prune_desc *desc) { return desc->keep_last > 0 ? desc->keep_last : 1; }
+
+/* In a save: a checkpoint that this process has loaded stays until it has saved keep_last newer ones. */
+static int dcpi_prune_is_needed(const dcpi_pruning *p, const dcpi_listing *listing, const dcpi_list_item *item) {
+    const int64_t loaded = dcpi_life_when(&dcpi_life.loaded, item->digest);
+    int newer = 0;
+    size_t i;
+    if (loaded == 0) return 0;
+    for (i = 0; i < listing->count; i++) {
+        const dcpi_list_item *other = (const dcpi_list_item *)(void *)listing->entries[i];
+        if (!other->entry.status && dcpi_life_when(&dcpi_life.saved, other->digest) > loaded) newer++;
+    }
+    return newer < dcpi_min(dcpi_prune_keep_last(p->desc), DCPI_LIFE);
+}
+static int dcpi_prune_stays(const dcpi_pruning *p, const dcpi_listing *listing, const dcp_list_entry *e) {
+    const dcpi_list_item *item = (const dcpi_list_item *)(const void *)e;
+    const int64_t every = p->desc->keep_every;
+    if (every > 0 && (item->has_step ? e->step % every == 0 : p->saved != NULL)) return 1;
+    return p->saved && (memcmp(p->saved, item->digest, 32) == 0 || dcpi_prune_is_needed(p, listing, item));
+}
 /* Of the valid entries, newest first: which go. */
-static dcp_status dcpi_prune_choose(const dcp_prune_desc *desc, const dcpi_place *place, const dcpi_listing *listing,
-                                    dcpi_names *going, dcp_error *err) {
-    int kept = 0, keep_last = desc->keep_last > 0 ? desc->keep_last : 1;
+static dcp_status dcpi_prune_choose(const dcpi_pruning *p, const dcpi_listing *listing, dcpi_names *going,
+                                    dcp_error *err) {
+    int kept = 0;
     size_t i;
     dcp_status status = DCP_OK;
     for (i = 0; i < listing->count && !status; i++) {
         const dcp_list_entry *e = listing->entries[i];
         if (e->status != DCP_OK) continue;
-        if (kept++ < keep_last) continue;
-        if (desc->keep_every > 0 && e->step >= 0 && e->step % desc->keep_every == 0) continue;
-        status = dcpi_names_add(going, e->path + strlen(place->shown), err);
+        if (kept++ < dcpi_prune_keep_last(p->desc) || dcpi_prune_stays(p, listing, e)) continue;
+        status = dcpi_names_add(going, e->path + strlen(p->order->place->shown), err);
     }
     return status;
 }
+/* Without a step a checkpoint is no multiple of anything. That may be an oversight: a save lets it stay. */
+static void dcpi_prune_note_stepless(const dcpi_pruning *p, const dcpi_listing *listing) {
+    const char *first = NULL;
+    int kept = 0, count = 0;
+    size_t i;
+    for (i = 0; i < listing->count && p->desc->keep_every > 0; i++) {
+        const dcpi_list_item *item = (const dcpi_list_item *)(void *)listing->entries[i];
+        if (item->entry.status || kept++ < dcpi_prune_keep_last(p->desc) || item->has_step) continue;
+        if (!first) first = item->entry.path;
+        count++;
+    }
+    if (count > 0)
+        dcpi_op_log(p->order->op, DCP_LOG_WARNING, "%d checkpoints have no step, %s for one, and keep_every does not "
+                    "know them: they %s; set dcp_save_desc.step in each save", count, first,
+                    p->saved ? "stay" : "go");
+}
 /* Before anything older goes, what is kept instead has been read and verified once, or was written by this process.
  * What turns out to be damaged is not kept instead of anything. */
-static dcp_status dcpi_prune_prove(const dcpi_list_order *order, const dcp_prune_desc *desc, dcpi_listing *listing,
-                                   dcp_error *err) {
-    const int keep_last = desc->keep_last > 0 ? desc->keep_last : 1;
-    dcpi_list_order o = *order;
+static dcp_status dcpi_prune_prove(const dcpi_pruning *p, dcpi_listing *listing, dcp_error *err) {
+    const int keep_last = dcpi_prune_keep_last(p->desc);
+    dcpi_list_order o = *p->order;
     dcp_status status = DCP_OK;
     int kept = 0;
     size_t i;
@@ -20280,29 +20403,43 @@ static dcp_status dcpi_prune_prove(const dcpi_list_order *order, const dcp_prune
     }
     return status;
 }
-static dcp_status dcpi_prune_work(dcpi_op *op, dcpi_place *place, const void *prune, void *removal, dcp_error *err) {
-    const dcp_prune_desc *desc = (const dcp_prune_desc *)prune;
-    const dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
+static dcp_status dcpi_prune_run(dcpi_op *op, const dcpi_place *place, const dcp_prune_desc *desc,
+                                 const uint8_t *saved, dcp_removal *removal, dcp_error *err) {
+    dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
+    dcpi_pruning p;
     dcpi_listing listing;
     dcpi_names going = DCP_ZERO;
-    dcp_status status = dcpi_listing_make(&o, &listing, err);
-    if (!status) status = dcpi_prune_choose(desc, place, &listing, &going, err);
+    dcp_status status;
+    p.desc = desc;
+    p.order = &o;
+    p.saved = saved;
+    o.is_quiet = saved != NULL;
+    o.series = desc->series;
+    o.enough = (size_t)dcpi_prune_keep_last(desc);
+    status = dcpi_listing_make(&o, &listing, err);
+    if (!status) status = dcpi_prune_choose(&p, &listing, &going, err);
     if (!status && going.count > 0 && desc->verify == DCP_VERIFY_TOUCHED) {
         dcpi_names_free(&going);
-        status = dcpi_prune_prove(&o, desc, &listing, err);
-        if (!status) status = dcpi_prune_choose(desc, place, &listing, &going, err);
+        status = dcpi_prune_prove(&p, &listing, err);
+        if (!status) status = dcpi_prune_choose(&p, &listing, &going, err);
     }
+    if (!status) dcpi_prune_note_stepless(&p, &listing);
     if (!status) status = dcpi_remove_checkpoints(op, place, &going, desc->dry_run, &listing, removal, err);
     dcpi_names_free(&going);
     dcpi_listing_free(&listing);
     return status;
 }
+static dcp_status dcpi_prune_work(dcpi_op *op, dcpi_place *place, const void *prune, void *removal, dcp_error *err) {
+    return dcpi_prune_run(op, place, (const dcp_prune_desc *)prune, NULL, (dcp_removal *)removal, err);
+}
 DCPDEF dcp_status dcp_prune(const dcp_prune_desc *desc, dcp_removal *removal, dcp_error *err) {
     dcpi_led led;
+    const char *series;
     if (removal) memset(removal, 0, sizeof *removal);
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_prune: desc is NULL");
     led = dcpi_led_of("prune", &desc->io, desc->report, desc->directory, desc, dcpi_prune_work);
     led.same = (uint64_t)desc->keep_last << 32 ^ (uint64_t)desc->keep_every ^ (uint64_t)(desc->dry_run != 0) << 63;
+    for (series = dcpi_text_or_empty(desc->series); *series; series++) led.same = led.same * 31 + (uint8_t)*series;
     if (desc->keep_last < 0 || desc->keep_every < 0)
         (void)dcpi_fail(&led.argument, DCP_E_INVALID, "dcp_prune: keep_last and keep_every must not be negative");
     return dcpi_removal_call(&led, removal, err);
@@ -20687,6 +20824,7 @@ DCPDEF dcp_status dcp_manifest_write_file(dcp_storage *storage, const char *path
  *                  up: the files are there, with these digests                from here on a rank waits for the verdict
  *                  (G5)
  *   commit   0 the document; the one rename that makes the checkpoint exist   G1
+ *              then, with keep_last, older checkpoints go
  *                  down: the verdict
  *   finish     what failed removes what it made; what an overwrite displaced goes       G9
  * ================================================================================================================== */
@@ -20866,7 +21004,11 @@ static dcp_status dcpi_save_check_options(const dcp_save_desc *d, dcp_error *err
         { dcpi_save_may_be_cut(d->block_size, 256 * DCPI_KIB, 1024 * DCPI_MIB),
           "block_size must be a power of two from 256 KiB to 1 GiB, or 0" },
         { shards == 0 || shards == (d->io.coordinator ? d->io.coordinator->world_size : 1),
-          "sharding.shard_count must be the world size, or 0" }
+          "sharding.shard_count must be the world size, or 0" },
+        { d->keep_last >= 0 && d->keep_every >= 0, "keep_last and keep_every must not be negative" },
+        { d->step >= 0, "step must not be negative" },
+        { d->step == 0 || !d->training || d->training->step == 0 || d->training->step == d->step,
+          "step and training.step differ; one of them is enough" }
     };
     size_t i;
     for (i = 0; i < DCPI_COUNT(rules); i++)
@@ -21745,10 +21887,9 @@ static void dcpi_save_head(const dcpi_save *s, dcp_metadata *head) {
     if (!head->sharding.precision) head->sharding.precision = dcpi_save_precision(s);
     head->sharding.shard_count = head->world_size;
     head->shard_count = (size_t)head->world_size;
-    if (s->desc->training) {
-        head->has_training = 1;
-        head->training = *s->desc->training;
-    }
+    head->has_training = s->desc->training || s->desc->step;
+    if (s->desc->training) head->training = *s->desc->training;
+    if (s->desc->step) head->training.step = s->desc->step;
     head->fields = (dcp_field *)s->desc->fields;        /* only read */
     head->field_count = s->desc->field_count;
     head->extra = s->desc->extra;
@@ -22961,9 +23102,39 @@ static dcp_status dcpi_commit_run(void *save, dcp_error *err) {
     if (!status) status = dcpi_commit_sync(s, err);
     dcpi_flag_set(&s->op.is_committed, !status);
     if (!status && !s->is_unproven) dcpi_proven_add(&s->place, s->commit_name, s->digest);
+    if (!status) dcpi_life_note(&dcpi_life.saved, s->digest);
     if (!status) dcpi_commit_clean(s, &lock);
     dcpi_lock_release(&lock);
     return status;
+}
+/* Retention, while the other ranks still wait and see that this one lives: it may have to read what it keeps. */
+static void dcpi_commit_retain(dcpi_save *s) {
+    dcp_prune_desc prune = DCP_ZERO;
+    dcp_removal removal = DCP_ZERO;
+    dcp_error err;
+    prune.keep_last = s->desc->keep_last;
+    prune.keep_every = s->desc->keep_every;
+    prune.series = s->place.name;
+    prune.verifier = s->desc->verifier;
+    dcpi_flag_set(&s->op.is_committed, 0);              /* a cancel or the deadline ends it */
+    if (dcpi_prune_run(&s->op, &s->place, &prune, s->digest, &removal, &err))
+        dcpi_op_log(&s->op, DCP_LOG_WARNING, "saved, but older checkpoints that should go may still be there: %s",
+                    err.message);
+    dcpi_flag_set(&s->op.is_committed, 1);
+    s->report.checkpoints_removed = (int64_t)removal.checkpoints;
+    s->report.bytes_removed = removal.bytes;
+    dcp_removal_free(&removal);
+}
+static dcp_status dcpi_commit_stage(void *save, dcp_error *err) {
+    dcpi_save *s = (dcpi_save *)save;
+    const dcp_status status = dcpi_commit_run(s, err);
+    if (status || s->desc->keep_last == 0) return status;
+    /* what it protects, the document does now; until it is gone, no file of a pool goes */
+    dcpi_intent_remove(&s->op, &s->place, s->intent_key);
+    dcpi_free(s->intent_key);
+    s->intent_key = NULL;
+    dcpi_commit_retain(s);
+    return dcpi_succeed(err);
 }
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
@@ -23026,7 +23197,7 @@ static void dcpi_save_free(dcpi_save *s) {
  *   STARTED      each rank has its part                                       dcpi_save_start
  *   WRITING      this rank writes; then says that it has                      dcpi_save_write, dcpi_save_acknowledge
  *   GATHERING    rank 0 hears all the others                                  dcpi_team_step, dcpi_save_gathered
- *   COMMITTING   rank 0 commits; then tells the verdict                       dcpi_commit_run, dcpi_team_down_begin
+ *   COMMITTING   rank 0 commits, and removes old ones; then tells             dcpi_commit_stage, dcpi_team_down_begin
  *   TELLING      the others hear it                                           dcpi_team_step
  *   FINISHING    what has to go is removed                                    dcpi_finish_run
  *   ENDED        `status` is the verdict, the report is told, all is freed    dcpi_save_end
@@ -23108,7 +23279,7 @@ static void dcpi_save_step(dcpi_save *s, int wait_ms) {
         case DCPI_SAVE_GATHERING:
             if (!dcpi_save_has_heard(s, wait_ms)) break;
             s->status = dcpi_save_gathered(s, s->status, &s->err);
-            dcpi_save_enter(s, DCPI_SAVE_COMMITTING, s->status || op->team.rank ? NULL : dcpi_commit_run, 0);
+            dcpi_save_enter(s, DCPI_SAVE_COMMITTING, s->status || op->team.rank ? NULL : dcpi_commit_stage, 0);
             break;
         case DCPI_SAVE_COMMITTING:
             dcpi_op_phase(op, DCP_PHASE_FINISH, s->file_size);
@@ -23337,6 +23508,7 @@ static const dcpi_keep dcpi_keep_lists[] = {
       { 0 } },
     { offsetof(dcp_save_desc, signer), 0, sizeof(dcp_signer), 2,
       { offsetof(dcp_signer, algorithm), offsetof(dcp_signer, key_id) } },
+    { offsetof(dcp_save_desc, verifier), 0, sizeof(dcp_verifier), 1, { offsetof(dcp_verifier, algorithm) } },
     /* all tensors: later phases look at those that this rank writes; a layout may look at the others */
     { offsetof(dcp_save_desc, tensors), offsetof(dcp_save_desc, tensor_count), sizeof(dcp_tensor), 3,
       { offsetof(dcp_tensor, name), offsetof(dcp_tensor, tier), offsetof(dcp_tensor, extra) } }

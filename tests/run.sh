@@ -32,12 +32,12 @@ plain       -         gcc                         all
 asan        asan      libasan8
             platform json sha256 ~meta manifest yaml file_format !engine ~roundtrip ~slices ~buffers ~calls ~documents
             ~storage ~pool ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash
-            ~pool_faults ~golden ~model ~statuses ~lock
+            ~pool_faults ~golden ~model ~statuses ~lock ~resume
 asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz meta
 tsan0       clang     clang+libclang-rt-14-dev    pool ranks
 tsan        tsan      libtsan2
             ~ranks ~storage ~async ~coord ~pool ~roundtrip ~slices ~buffers ~calls ~documents ~faults ~rank_faults
-            ~pool_faults ~golden ~model ~statuses ~lock
+            ~pool_faults ~golden ~model ~statuses ~lock ~resume
 msan        msan      clang+libclang-rt-14-dev
             yaml ~file_format ~golden ~json ~meta ~manifest ~platform ~storage ~sha256 ~roundtrip ~slices ~buffers
             ~calls ~documents ~pool ~directory ~ranks ~async
@@ -60,6 +60,7 @@ cxx         cxx       g++
             pool ~json ~storage ~platform ~sha256 ~meta ~file_format ~roundtrip ~slices ~buffers ~calls ~documents
             ~directory ~faults ~ranks ~coord ~async ~crash ~golden ~statuses ~lock
 small       -         gcc statuses async ~storage ~roundtrip ~slices ~buffers ~calls ~documents ~sha256 ~pool ~golden
+            ~resume
 musl        musl      musl-tools
             storage ~platform ~json ~sha256 ~meta ~file_format ~roundtrip ~slices ~buffers ~calls ~documents ~directory
             ~faults ~ranks ~coord ~pool ~crash ~golden ~lock

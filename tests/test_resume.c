@@ -1,0 +1,479 @@
+/* test_resume.c - the series of checkpoints of a run: a save that removes old ones (keep_last, keep_every), and a load
+ * of the newest one that verifies. */
+#define DCP_IMPLEMENTATION
+#include "dcp.h"
+#include "test.h"
+#include "place.h"
+#include "rank_threads.h"
+#include "watching_storage.h"
+
+enum { SIZE = 1000, RANKS = 3 };
+
+static char log_text[8000];                             /* warnings */
+static void hear(void *user, dcp_log_level level, const char *message) {
+    size_t used = strlen(log_text);
+    (void)user;
+    if (level <= DCP_LOG_WARNING) (void)snprintf(log_text + used, sizeof log_text - used, "%s\n", message);
+}
+
+/* ---- saves ------------------------------------------------------------------------------------------------------- */
+static uint8_t state[SIZE];
+static dcp_tensor the_state(int64_t step) {
+    memset(state, (int)step, sizeof state);
+    return dcp_bytes("state", state, sizeof state);
+}
+static dcp_save_desc saving(const char *name, int64_t step, const dcp_tensor *tensor) {
+    dcp_save_desc desc = DCP_ZERO;
+    desc.path = at(name);
+    desc.tensors = tensor;
+    desc.tensor_count = 1;
+    desc.step = step;
+    desc.io.storage = store;
+    desc.io.log = hear;
+    log_text[0] = '\0';
+    return desc;
+}
+static dcp_save_report keep(const char *name, int64_t step, int last, int64_t every) {
+    dcp_tensor tensor = the_state(step);
+    dcp_save_desc desc = saving(name, step, &tensor);
+    dcp_save_report report;
+    desc.keep_last = last;
+    desc.keep_every = every;
+    desc.overwrite = 1;
+    desc.report = &report;
+    CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+    return report;
+}
+static void save(const char *name, int64_t step) { (void)keep(name, step, 0, 0); }
+static dcp_status try_load(const char *name) {
+    dcp_tensor tensor = the_state(0);
+    dcp_load_desc desc = DCP_ZERO;
+    desc.path = at(name);
+    desc.tensors = &tensor;
+    desc.tensor_count = 1;
+    desc.io.storage = store;
+    return dcp_load(&desc, &err);
+}
+/* The names of what is listed, without what follows the first dot, oldest first. */
+static const char *there(void) {
+    static char text[600];
+    dcp_list_desc desc = DCP_ZERO;
+    dcp_list_entry *e;
+    size_t count;
+    text[0] = '\0';
+    desc.directory = here();
+    desc.io.storage = store;
+    CHECK_OK_MESSAGE(dcp_list(&desc, &e, &count, &err), err.message);
+    while (count-- > 0) {
+        const char *name = strrchr(e[count].path, '/') ? strrchr(e[count].path, '/') + 1 : e[count].path;
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.*s", text[0] ? " " : "",
+                       (int)strcspn(name, "."), name);
+    }
+    dcp_free(e);
+    return text;
+}
+
+/* ==== step: one truth ============================================================================================= */
+static int64_t step_of(const char *name) {
+    dcp_open_desc desc = DCP_ZERO;
+    dcp_checkpoint *c;
+    const dcp_training *training;
+    int64_t step;
+    desc.path = at(name);
+    desc.io.storage = store;
+    CHECK_OK_MESSAGE(dcp_open(&desc, &c, &err), err.message);
+    training = dcp_checkpoint_training(c);
+    step = training ? training->step : -1;
+    dcp_close(c);
+    return step;
+}
+static void step_body(void) {
+    const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE, DCP_LAYOUT_MANIFEST };
+    size_t i;
+    for (i = 0; i < 3; i++) {
+        dcp_tensor tensor = the_state(1);
+        dcp_save_desc desc = saving("a", 7, &tensor);
+        dcp_training training = DCP_ZERO;
+        desc.layout = layouts[i];
+        CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+        CHECK_INT(step_of("a"), 7);                     /* without training */
+        desc.path = at("b");
+        desc.training = &training;
+        training.epoch = 3;
+        CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+        CHECK_INT(step_of("b"), 7);                     /* training says nothing of it */
+        desc.path = at("c");
+        training.step = 7;
+        CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+        CHECK_INT(step_of("c"), 7);                     /* both say the same */
+        desc.path = at("d");
+        desc.step = 0;
+        CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+        CHECK_INT(step_of("d"), 7);                     /* training alone */
+        desc.path = at("e");
+        desc.training = NULL;
+        CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+        CHECK_INT(step_of("e"), layouts[i] == DCP_LAYOUT_MANIFEST ? 0 : -1);          /* nobody */
+        desc.training = &training;
+        desc.step = 8;
+        CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "step and training.step differ");
+        desc.step = -1;
+        CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "step must not be negative");
+        desc.step = 7;
+        desc.keep_last = -1;
+        CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "keep_last");
+        desc.keep_last = 1;
+        desc.keep_every = -1;
+        CHECK_FAILS(dcp_save(&desc, &err), DCP_E_INVALID, "keep_every");
+        CHECK_STR(there(), "a b c d e");
+        done();
+        use_memory();
+    }
+}
+TEST(a_step_is_said_once) {
+    use_memory();
+    step_body();
+    done();
+}
+
+/* ==== retention =================================================================================================== */
+static void retention_body(void) {
+    dcp_save_report report;
+    int64_t bytes;
+    char name[20];
+    int i;
+    for (i = 1; i <= 3; i++) {
+        (void)snprintf(name, sizeof name, "step_%d", i);
+        report = keep(name, i, 3, 0);
+        CHECK_INT(report.checkpoints_removed, 0);
+    }
+    bytes = size_of("step_1.metadata.json") + size_of("step_1_shard_0.bin");
+    report = keep("step_4", 4, 3, 0);
+    CHECK_STR(there(), "step_2 step_3 step_4");
+    CHECK(!is_there("step_1_shard_0.bin"));
+    CHECK_INT(report.checkpoints_removed, 1);
+    CHECK_INT(report.bytes_removed, bytes);
+    CHECK(report.warning_count == 0 && log_text[0] == '\0');
+    (void)keep("step_5", 5, 0, 0);                      /* 0: all stay */
+    CHECK_STR(there(), "step_2 step_3 step_4 step_5");
+    report = keep("step_6", 6, 1, 2);
+    CHECK_STR(there(), "step_2 step_4 step_6");
+    CHECK_INT(report.checkpoints_removed, 2);
+    (void)keep("step_6", 6, 1, 0);                      /* and an overwrite */
+    CHECK_STR(there(), "step_6");
+}
+TEST(a_save_keeps_the_newest_and_every_so_many) { on_each(retention_body); }
+
+static void series_body(void) {
+    static const char *const others[] = { "best", "step", "step_x", "my_step_1", "st", "step_1_old", "7", "step_0x1" };
+    char name[20];
+    int i;
+    for (i = 0; i < 8; i++) save(others[i], 1000 + i);
+    save("other/step_1", 1);
+    for (i = 8; i <= 12; i++) {                         /* one digit and two */
+        (void)snprintf(name, sizeof name, "step_%d", i);
+        (void)keep(name, i, 2, 0);
+    }
+    CHECK(is_there("other/step_1.metadata.json"));
+    CHECK_STR(there(), "best step step_x my_step_1 st step_1_old 7 step_0x1 step_11 step_12");
+    (void)keep("best", 13, 1, 0);                       /* a series of one */
+    (void)keep("8", 14, 1, 0);                          /* only digits */
+    CHECK_STR(there(), "step step_x my_step_1 st step_1_old step_0x1 step_11 step_12 best 8");
+}
+TEST(retention_keeps_to_its_series) { on_each(series_body); }
+
+TEST(retention_in_every_layout) {
+    const dcp_layout layouts[] = { DCP_LAYOUT_SHARDED, DCP_LAYOUT_SINGLE, DCP_LAYOUT_MANIFEST };
+    int i, l;
+    for (l = 0; l < 3; l++) {
+        use_local();
+        for (i = 1; i <= 5; i++) {
+            static uint8_t same[SIZE];
+            dcp_tensor tensors[2];
+            dcp_save_desc desc;
+            dcp_save_report report;
+            char name[20];
+            (void)snprintf(name, sizeof name, "step_%d", i);
+            tensors[0] = the_state(i);
+            tensors[1] = dcp_bytes("same", same, sizeof same);          /* one file for all manifests */
+            desc = saving(name, i, tensors);
+            desc.tensor_count = 2;
+            desc.layout = layouts[l];
+            desc.keep_last = 2;
+            desc.report = &report;
+            CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+            CHECK_INT(report.warning_count, 0);
+        }
+        CHECK_STR(there(), "step_4 step_5");
+        CHECK_OK_MESSAGE(try_load("step_4"), err.message);
+        CHECK_OK_MESSAGE(try_load("step_5"), err.message);
+        if (layouts[l] == DCP_LAYOUT_MANIFEST) CHECK_INT(count_files("dense"), 3);      /* same, and two states */
+        CHECK_INT(count_files(""), layouts[l] == DCP_LAYOUT_SHARDED ? 4 : 2);
+        done();
+    }
+}
+
+/* What is kept must load: a damaged one does not count, and is left alone. */
+static void damaged_body(void) {
+    save("step_1", 1);
+    save("step_2", 2);
+    save("step_3", 3);
+    flip("step_3_shard_0.bin", 500);
+    dcpi_proven.count = 0;                              /* as in a new process */
+    CHECK_INT(keep("step_4", 4, 2, 0).checkpoints_removed, 1);
+    CHECK_STR(there(), "step_2 step_3 step_4");
+    CHECK(strstr(log_text, "step_3.metadata.json does not count as kept"));
+    CHECK_OK_MESSAGE(try_load("step_2"), err.message);
+    flip("step_4.metadata.json", 300);
+    (void)keep("step_5", 5, 2, 0);                      /* nor one whose document is damaged */
+    CHECK_STR(there(), "step_4 step_2 step_3 step_5");
+}
+TEST(retention_counts_only_what_verifies) { on_each(damaged_body); }
+
+/* The one that was loaded is what the run goes back to, until keep_last newer ones are there. */
+static void loaded_body(void) {
+    save("step_1", 1);
+    save("step_2", 2);
+    save("step_3", 3);
+    CHECK_OK_MESSAGE(try_load("step_1"), err.message);  /* the others are of a run that went wrong */
+    (void)keep("step_4", 4, 2, 0);
+    CHECK_STR(there(), "step_1 step_3 step_4");
+    (void)keep("step_5", 5, 2, 0);
+    CHECK_STR(there(), "step_4 step_5");
+    CHECK_OK_MESSAGE(try_load("step_5"), err.message);
+    (void)keep("step_6", 6, 1, 0);                      /* one is enough, if one is to be kept */
+    CHECK_STR(there(), "step_6");
+    CHECK_INT(step_of("step_6"), 6);                    /* to open it is to use it */
+    save("step_7", 7);
+    (void)keep("step_8", 8, 3, 0);
+    (void)keep("step_9", 9, 3, 0);
+    CHECK_STR(there(), "step_7 step_8 step_9");
+}
+TEST(retention_spares_the_one_that_was_loaded) { on_each(loaded_body); }
+
+static void stepless_body(void) {
+    dcp_prune_desc prune = DCP_ZERO;
+    dcp_report warned;
+    dcp_save_report report;
+    save("step_1", 0);
+    save("step_2", 0);
+    save("step_3", 3);
+    report = keep("step_4", 4, 1, 1000);
+    CHECK_STR(there(), "step_1 step_2 step_4");         /* nobody knows whether they are multiples */
+    CHECK(report.warning_count == 1 && strstr(report.warning, "2 checkpoints have no step, ") &&
+          strstr(report.warning, "step_2.metadata.json for one") && strstr(report.warning, "they stay; ") &&
+          strstr(report.warning, "dcp_save_desc.step"));
+    prune.directory = here();
+    prune.keep_last = 1;
+    prune.keep_every = 10;
+    prune.io.storage = store;
+    prune.report = &warned;
+    prune.dry_run = 1;
+    CHECK_OK_MESSAGE(dcp_prune(&prune, NULL, &err), err.message);
+    CHECK(warned.warning_count == 1 && strstr(warned.warning, "2 checkpoints have no step, ") &&
+          strstr(warned.warning, "they go; "));
+    prune.keep_every = 0;
+    CHECK_OK_MESSAGE(dcp_prune(&prune, NULL, &err), err.message);
+    CHECK_INT(warned.warning_count, 0);                 /* it was not asked for */
+    CHECK_STR(there(), "step_1 step_2 step_4");
+}
+TEST(keep_every_warns_of_checkpoints_without_a_step) { on_each(stepless_body); }
+
+static void prune_series_body(void) {
+    dcp_prune_desc prune = DCP_ZERO;
+    save("best", 1);
+    save("step_1", 1);
+    save("step_2", 2);
+    save("step_3", 3);
+    prune.directory = here();
+    prune.series = "step_";
+    prune.io.storage = store;
+    CHECK_OK_MESSAGE(dcp_prune(&prune, NULL, &err), err.message);
+    CHECK_STR(there(), "best step_3");
+    save("step_4", 4);
+    prune.series = "step_17";
+    CHECK_OK_MESSAGE(dcp_prune(&prune, NULL, &err), err.message);
+    CHECK_STR(there(), "best step_4");
+}
+TEST(prune_of_one_series) { on_each(prune_series_body); }
+
+/* What goes wrong there is only warned of; nothing goes before the commit, or because of a save that failed. */
+static dcp_status refuse_remove(void *c, const char *path, const char *token, dcp_error *error) {
+    if (strstr(path, "metadata.json") && !strstr(path, ".tmp")) return dcpi_fail(error, DCP_E_IO, "the test says no");
+    return eye_remove(c, path, token, error);
+}
+static void see_all_before_the_commit(const char *path) {
+    if (strcmp(path, "step_5.metadata.json") == 0)
+        CHECK(is_there("step_1.metadata.json") && is_there("step_1_shard_0.bin") && is_there("step_4_shard_0.bin"));
+}
+TEST(retention_comes_after_the_commit) {
+    dcp_tensor tensor;
+    dcp_save_desc desc;
+    dcp_save_report report;
+    char name[20];
+    int i;
+    use_local();
+    use_watch();
+    for (i = 1; i <= 4; i++) {
+        (void)snprintf(name, sizeof name, "step_%d", i);
+        save(name, i);
+    }
+    tensor = the_state(4);
+    desc = saving("step_4", 4, &tensor);
+    desc.keep_last = 1;
+    CHECK_FAILS(dcp_save(&desc, &err), DCP_E_EXISTS, "step_4");
+    CHECK_STR(there(), "step_1 step_2 step_3 step_4");
+    eye.on_commit = see_all_before_the_commit;
+    store->remove = refuse_remove;
+    report = keep("step_5", 5, 1, 0);
+    eye.on_commit = NULL;
+    CHECK_STR(there(), "step_1 step_2 step_3 step_4 step_5");
+    CHECK(report.warning_count >= 1 && strstr(report.warning, "older checkpoints that should go may still be there") &&
+          strstr(report.warning, "the test says no"));
+    CHECK_INT(report.checkpoints_removed, 0);
+    store->remove = eye_remove;
+    (void)keep("step_6", 6, 2, 0);                      /* the next one takes them */
+    CHECK_STR(there(), "step_5 step_6");
+    done();
+}
+
+/* A cancel that comes while it verifies ends the removing, not the save. */
+static dcp_cancel late;
+static void cancel_late(const char *path) { if (strcmp(path, "step_2_shard_0.bin") == 0) dcp_cancel_request(&late); }
+TEST(a_cancel_ends_the_removing_not_the_save) {
+    dcp_tensor tensor;
+    dcp_save_desc desc;
+    dcp_save_report report;
+    use_local();
+    use_watch();
+    save("step_1", 1);
+    save("step_2", 2);
+    dcpi_proven.count = 0;
+    tensor = the_state(3);
+    desc = saving("step_3", 3, &tensor);
+    desc.keep_last = 2;
+    desc.report = &report;
+    desc.io.cancel = &late;
+    dcpi_flag_set(&late.requested, 0);
+    eye.on_open = cancel_late;
+    CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+    eye.on_open = NULL;
+    CHECK(late.requested);
+    CHECK_STR(there(), "step_1 step_2 step_3");
+    CHECK(strstr(report.warning, "cancelled"));
+    done();
+}
+
+/* Where documents are signed, only what the verifier accepts counts, and goes. */
+static void signed_body(void) {
+    const char *key = "0123456789abcdef0123456789abcdef";
+    const dcp_signer signer = dcp_hmac_signer(key, 32, "k");
+    int i;
+    save("step_1", 1);                                  /* not signed */
+    for (i = 2; i <= 6; i++) {
+        dcp_tensor tensor = the_state(i);
+        char name[20];
+        dcp_save_desc desc;
+        dcp_verifier verifier = dcp_hmac_verifier(key, 32);
+        dcp_saver *saver;
+        (void)snprintf(name, sizeof name, "step_%d", i);
+        desc = saving(name, i, &tensor);
+        desc.signer = &signer;
+        desc.verifier = &verifier;
+        desc.keep_last = 2;
+        CHECK_OK_MESSAGE(dcp_saver_open(NULL, &saver, &err), err.message);
+        CHECK_OK_MESSAGE(dcp_save_begin(saver, &desc, &err), err.message);
+        memset(&verifier, 0xEE, sizeof verifier);       /* the caller's again */
+        memset(&desc, 0xEE, sizeof desc);
+        CHECK_OK_MESSAGE(dcp_saver_close(saver, &err), err.message);
+        if (i == 4) { copy("step_1.metadata.json", "step_9.metadata.json"); dcpi_proven.count = 0; }
+    }
+    CHECK_STR(there(), "step_1 step_9 step_5 step_6");
+}
+TEST(retention_where_documents_are_signed) { on_local_and_memory(signed_body); }
+
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
+typedef struct job {
+    int ranks; dcp_status status[RANKS]; dcp_error err[RANKS];
+    dcp_coordinator *coordinators[RANKS];
+    dcp_save_report report[RANKS];
+    int64_t step; int last, in_background;
+    char path[PLACE_TEXT];
+} job;
+static void save_on_rank(void *user, int rank) {
+    job *j = (job *)user;
+    uint8_t rows[2];
+    const int64_t shape[] = { 2 }, whole[] = { 2 * RANKS }, where[] = { 2 * rank };
+    dcp_tensor tensor = dcp_array("rows", DCP_UINT8, rows, 1, shape);
+    dcp_save_desc desc = DCP_ZERO;
+    dcp_saver *saver = NULL;
+    rows[0] = rows[1] = (uint8_t)j->step;
+    dcp_piece(&tensor, whole, where);
+    desc.path = j->path;
+    desc.tensors = &tensor;
+    desc.tensor_count = 1;
+    desc.step = j->step;
+    desc.keep_last = rank == 0 ? j->last : 0;           /* rank 0's counts */
+    desc.report = &j->report[rank];
+    desc.io.storage = store;
+    desc.io.coordinator = j->coordinators[rank];
+    desc.io.timeout_ms = 60000;
+    if (!j->in_background) { j->status[rank] = dcp_save(&desc, &j->err[rank]); return; }
+    j->status[rank] = dcp_saver_open(NULL, &saver, &j->err[rank]);
+    if (!j->status[rank]) j->status[rank] = dcp_save_begin(saver, &desc, &j->err[rank]);
+    if (!j->status[rank]) j->status[rank] = dcp_save_wait(saver, -1, &j->err[rank]);
+    if (saver) j->report[rank] = *dcp_saver_report(saver);
+    if (dcp_saver_close(saver, NULL)) abort();
+}
+/* in_background 2: driven by polls */
+static void ranks_body(int in_background) {
+    job j;
+    int r;
+    memset(&j, 0, sizeof j);
+    j.ranks = RANKS;
+    j.last = 2;
+    j.in_background = in_background;
+    CHECK_OK_MESSAGE(dcp_thread_group_open(RANKS, j.coordinators, &err), err.message);
+    for (r = 0; r < RANKS && in_background == 2; r++) j.coordinators[r]->thread_safe = 0;
+    for (j.step = 1; j.step <= 4; j.step++) {
+        char name[20];
+        (void)snprintf(name, sizeof name, "step_%d", (int)j.step);
+        (void)snprintf(j.path, sizeof j.path, "%s", at(name));
+        if (j.step == 4) dcpi_proven.count = 0;         /* rank 0 reads what it keeps */
+        run_ranks(RANKS, save_on_rank, &j);
+        check_all(&j, DCP_OK, "");
+        CHECK_INT(j.report[0].checkpoints_removed, j.step > 2 ? 1 : 0);
+        CHECK(j.report[1].checkpoints_removed == 0 && j.report[0].warning_count == 0);
+    }
+    CHECK_STR(there(), "step_3 step_4");
+    CHECK_INT(count_files(""), 2 * (1 + RANKS));
+    for (r = 0; r < RANKS; r++) dcp_coordinator_close(j.coordinators[r]);
+}
+TEST(retention_with_several_ranks) {
+    int how;
+    if (DCP_NO_THREADS) SKIP("no threads");
+    for (how = 0; how <= 2; how++) {
+        use_memory();
+        ranks_body(how);
+        done();
+        use_local();
+        ranks_body(how);
+        done();
+    }
+}
+
+int main(void) {
+    RUN(a_step_is_said_once);
+    RUN(a_save_keeps_the_newest_and_every_so_many);
+    RUN(retention_keeps_to_its_series);
+    RUN(retention_in_every_layout);
+    RUN(retention_counts_only_what_verifies);
+    RUN(retention_spares_the_one_that_was_loaded);
+    RUN(keep_every_warns_of_checkpoints_without_a_step);
+    RUN(prune_of_one_series);
+    RUN(retention_comes_after_the_commit);
+    RUN(a_cancel_ends_the_removing_not_the_save);
+    RUN(retention_where_documents_are_signed);
+    RUN(retention_with_several_ranks);
+    return test_finish();
+}
