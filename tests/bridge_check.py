@@ -4,6 +4,8 @@
     bridge_check.py reads DIR             every checkpoint, whole, in slices, through the pool, the newest
     bridge_check.py damage DIR            every kind of damage is found: flipped bits, cut files, missing files
     bridge_check.py refuses               hostile documents, made here
+    bridge_check.py structs               prints a C program that compares the structs of dcp.py with those of dcp.h
+    bridge_check.py library SO DIR        saves and loads through the C library
 
 Prints what was compared; exit status 1, with a line that says what, if something is not as it should be.
 """
@@ -218,6 +220,51 @@ def refuses():
     print("%d hostile documents refused" % (len(hostile) + 9))
 
 
+def structs():
+    """Each member's place and size."""
+    print('#include "dcp.h"\n#include <stdio.h>\nint main(void) {\n    int bad = 0;')
+    for struct in dcp.STRUCTS:
+        name = struct.__name__
+        print('    if (sizeof(%s) != %d) bad = printf("%s has %%d bytes\\n", (int)sizeof(%s));' %
+              (name, dcp.ctypes.sizeof(struct), name, name))
+        for member, _ in struct._fields_:
+            at = getattr(struct, member)
+            print('    if (offsetof(%s, %s) != %d || sizeof(((%s *)0)->%s) != %d) bad = printf("%s.%s\\n");' %
+                  (name, member, at.offset, name, member, at.size, name, member))
+    print("    return bad != 0;\n}")
+
+
+def library(path, directory):
+    lib, compared = dcp.Library(path), 0
+    for layout in LAYOUTS:
+        state = dcp.load(os.path.join(directory, layout, "tree"))
+        for name, array in lib.load(os.path.join(directory, layout, "signed"), key=KEY).items():
+            must(array.dtype == state[name].dtype and array.shape == state[name].shape
+                 and array.tobytes() == state[name].tobytes(), "%s: %s through the library" % (layout, name))
+            compared += array.nbytes
+        given = {name: array for name, array in state.items() if dcp.BITS[expected()[name][0]] > 4
+                 and (array.dtype.name in dcp.NAMES or array.dtype.name in dcp.BITS)}
+        given["transposed"], given["swapped"] = state["many"].transpose(2, 0, 3, 1), state["many"].astype(">i2")
+        given["number"] = 7
+        saved = os.path.join(directory, layout, "saved")
+        lib.save(saved, given, step=5000, epoch=2, fields={"a": "\u00e4"}, layout=layout, key=KEY, key_id="k")
+        with dcp.open(saved, key=KEY) as checkpoint:
+            must((checkpoint.step, checkpoint.epoch, checkpoint.fields) == (5000, 2, {"a": "\u00e4"}), "what was saved")
+            must(set(checkpoint) == set(given), "names: %s" % list(checkpoint))
+            for name, array in given.items():
+                must(np.array_equal(checkpoint[name][...].view(np.uint8) if name.startswith("types") else
+                                    checkpoint[name][...], array.view(np.uint8) if name.startswith("types") else array),
+                     "%s: %s: other numbers" % (layout, name))
+        for kind, call in ((dcp.NotFound, lambda: lib.load(saved + "x")), (dcp.SignatureError, lambda: lib.load(
+                os.path.join(directory, layout, "tree"), key=KEY)), (dcp.Error, lambda: lib.save(saved, {"": 1}))):
+            try:
+                call()
+            except kind:
+                continue
+            must(False, "%s was expected" % kind.__name__)
+    print("%d bytes through the library compared" % compared)
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    {"reads": reads, "damage": damage, "refuses": refuses}[sys.argv[1]](*sys.argv[2:])
+    globals()[sys.argv[1]](*sys.argv[2:])

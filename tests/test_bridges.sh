@@ -48,4 +48,13 @@ command_line() {
 }
 t python_command_line command_line
 
+structs_are_those_of_the_header() {
+    need_numpy
+    "$python" -B "$root/tests/bridge_check.py" structs >structs.c || fail "prints no program"
+    # shellcheck disable=SC2086
+    ${CC:-cc} ${CFLAGS:--O2} -DDCP_NO_LINK_CHECK=1 -I"$root" structs.c -o structs || fail "does not compile"
+    ./structs || fail "dcp.py declares other structs than dcp.h: $(./structs)"
+}
+t python_structs_are_those_of_the_header structs_are_those_of_the_header
+
 finish

@@ -18,10 +18,17 @@ the values are torch tensors.
 A tensor of a megabyte or more that is one piece of one file is mapped into memory, copy on write: what is done to the
 array does not change the file. The file must not be truncated while the array lives (dcp.h never does that).
 
+Writing, and reading at full speed, go through the C library (`make lib` in dcp.h's tree), in the same process:
+
+    lib = dcp.Library("build/libdcp.so")          # or the one that the environment's DCP_LIBRARY names
+    lib.save("run/step_100", {"wq": array, "bias": tensor}, step=100, fields={"git": "abc123"})
+    state = lib.load("run/step_100")
+
 Errors: NotFound: no such checkpoint. Damaged: not the bytes that were saved, or some are missing. SignatureError: a key
 was given, and the document was not signed with it. Error: all of these, and whatever else is wrong with a checkpoint.
 """
 import builtins
+import ctypes
 import fnmatch
 import hashlib
 import hmac
@@ -37,7 +44,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-__all__ = ["load", "open", "latest", "verify", "Checkpoint", "Tensor", "Error", "NotFound", "Damaged", "SignatureError"]
+__all__ = ["load", "open", "latest", "verify", "Library", "Checkpoint", "Tensor", "Error", "NotFound", "Damaged",
+           "SignatureError"]
 
 SUFFIXES = (".metadata.json", ".checkpoint", ".manifest.json", ".manifest.yaml")
 LEAF = 256 * 1024
@@ -884,7 +892,7 @@ def latest(directory, *, key=None, verify=False):
         names = [name for name in os.listdir(directory) if name.endswith(SUFFIXES)]
     except FileNotFoundError:
         return None
-    best = first_error = None
+    best = None
     failed = []
     for name in names:
         try:
@@ -907,6 +915,160 @@ def verify(path, *, key=None):
     """Compares every byte of a checkpoint with its digests; returns how many. Raises Damaged, or another Error."""
     with open(path, key=key) as checkpoint:
         return checkpoint.verify()
+
+
+# ---- the C library ---------------------------------------------------------------------------------------------------
+_VERSION = "0.2.0"              # of dcp.h, whose structs these are; its next versions may have others
+_DIMS = 8
+_DTYPES = ("fp32", "fp64", "fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "int64", "int32", "int16", "int8", "uint64",
+           "uint32", "uint16", "uint8", "bool", "complex64", "complex128", "fp4_e2m1", "int4", "uint4",
+           "opaque")            # numbered from 1 on
+_LAYOUTS = {"sharded": (0, 0), "single": (1, 0), "manifest": (2, 0), "yaml": (2, 1)}
+
+
+def _struct(name, *members):
+    """A struct of dcp.h; members: (type, names)."""
+    fields = [(member, kind) for kind, names in members for member in names.split()]
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
+
+
+_int, _int64, _size = ctypes.c_int, ctypes.c_int64, ctypes.c_size_t
+_chars, _pointer = ctypes.c_char_p, ctypes.c_void_p
+_dims = _int64 * _DIMS
+_error = _struct("dcp_error", (_int, "status sys rank is_transient"), (ctypes.c_char * 512, "message"))
+_field = _struct("dcp_field", (_chars, "key value"))
+_retry = _struct("dcp_retry", (_int, "attempts first_ms max_ms"))
+_io = _struct("dcp_io", (_pointer, "storage coordinator"), (_size, "memory_budget"), (_int, "threads timeout_ms"),
+              (_int64, "deadline_ms"), (_retry, "retry"), (_pointer, "cancel progress progress_user log log_user"))
+_tensor = _struct("dcp_tensor", (_chars, "name"), (_int, "dtype ndim"),
+                  (_dims, "shape global_shape global_offset stride"), (_int, "placement"), (_pointer, "data device"),
+                  (_int, "role"), (_chars, "tier"), (_int64 * 3, "expert_key"), (_int, "optional status"),
+                  (_int64, "version"), (_chars, "extra"))
+_training = _struct("dcp_training", (_int64, "epoch step"), (ctypes.c_double, "learning_rate"),
+                    (_chars, "optimizer_type optimizer_state extra"))
+_signer = _struct("dcp_signer", (_pointer, "context"), (_chars, "algorithm key_id"), (_size, "size"),
+                  (_pointer, "sign"), (_size, "key_size"))
+_verifier = _struct("dcp_verifier", (_pointer, "context"), (_chars, "algorithm"), (_size, "size"), (_pointer, "verify"),
+                    (_size, "key_size"))
+_save = _struct("dcp_save_desc", (_chars, "path"), (ctypes.POINTER(_tensor), "tensors"), (_size, "tensor_count"),
+                (_int, "layout checksum"), (_size, "alignment block_size"),
+                (_int, "overwrite allow_holes unique_names"), (ctypes.POINTER(_training), "training"),
+                (_pointer, "sharding"), (ctypes.POINTER(_field), "fields"), (_size, "field_count"),
+                (_chars, "model_id"), (_pointer, "tiers"), (_size, "tier_count"), (_int, "yaml"),
+                (ctypes.POINTER(_signer), "signer"), (_pointer, "report"), (_io, "io"), (_pointer, "router_seeds"),
+                (_size, "router_seed_count"), (_chars, "extra optim_extra router_extra"),
+                (_pointer, "tier_extras router_seed_extras"))
+_open = _struct("dcp_open_desc", (_chars, "path"), (_int, "verify"), (ctypes.POINTER(_verifier), "verifier"),
+                (_int64, "minimum_step"), (_int, "share_reads"), (_pointer, "select"), (_io, "io"),
+                (_pointer, "sources"), (_size, "source_count"), (_pointer, "report"))
+_info = _struct("dcp_tensor_info", (_chars, "name"), (_int, "dtype"), (_chars, "dtype_name"), (_int, "ndim"),
+                (_dims, "shape"), (_int64, "size"), (_int, "placement piece_count role"), (_chars, "tier"),
+                (_int64 * 3, "expert_key"), (_int64, "version"))
+STRUCTS = (_error, _field, _retry, _io, _tensor, _training, _signer, _verifier, _save, _open, _info)
+
+
+def _array_of(value):
+    """(array, our name of its type) of a numpy array, a torch tensor, a number or a list."""
+    if type(value).__module__.split(".")[0] == "torch":
+        value = value.detach().cpu().contiguous()
+        kind = str(value.dtype).split(".")[1]
+        if _type_of(kind) in EXTENDED:
+            import torch
+            bits = value.view(torch.int16 if value.element_size() == 2 else torch.uint8)
+            return bits.numpy(), _type_of(kind)
+        value = value.numpy()
+    array = np.asarray(value)
+    name = _type_of(array.dtype.name)
+    if name is None or BITS[name] == 4:
+        raise Error("numbers of type %s cannot be saved from here" % array.dtype)
+    return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False)).reshape(array.shape), name
+
+
+class Library:
+    """dcp.h as a shared library. path None: the environment's DCP_LIBRARY, or libdcp.so where the system finds it.
+
+    Its calls block, let other Python threads run, and may be made from several threads at once.
+    """
+
+    def __init__(self, path=None):
+        self._c = ctypes.CDLL(path or os.environ.get("DCP_LIBRARY") or "libdcp.so")
+        for name, result in (("dcp_version", _chars), ("dcp_status_name", _chars), ("dcp_close", None),
+                             ("dcp_checkpoint_tensor_count", _size), ("dcp_checkpoint_tensor", ctypes.POINTER(_info)),
+                             ("dcp_hmac_signer", _signer), ("dcp_hmac_verifier", _verifier)):
+            getattr(self._c, name).restype = result
+        version = self._c.dcp_version().decode()
+        if version != _VERSION:
+            raise Error("libdcp is version %s, and this dcp.py knows %s: copy the one beside that header" %
+                        (version, _VERSION))
+
+    def _must(self, status, error):
+        if status == 0:
+            return
+        name = self._c.dcp_status_name(status).decode()
+        kind = {"DCP_E_NOT_FOUND": NotFound, "DCP_E_CHECKSUM": Damaged, "DCP_E_FORMAT": Damaged,
+                "DCP_E_INCOMPLETE": Damaged, "DCP_E_SIGNATURE": SignatureError}.get(name, Error)
+        raise kind("%s (%s)" % (error.message.decode("utf-8", "replace"), name))
+
+    def save(self, path, state, *, step=0, epoch=0, fields=None, layout="sharded", overwrite=False, key=None,
+             key_id="", threads=0, memory_budget=0):
+        """Saves {name: array, torch tensor or number}: when it returns, the checkpoint is whole and durable.
+
+        layout  "sharded", "single", "manifest" or "yaml"
+        key     bytes: signs the document with hmac-sha256
+        """
+        arrays = {name: _array_of(value) for name, value in state.items()}
+        tensors = (_tensor * max(len(arrays), 1))()
+        for tensor, (name, (array, kind)) in zip(tensors, arrays.items()):
+            tensor.name, tensor.dtype, tensor.ndim = name.encode(), _DTYPES.index(kind) + 1, array.ndim
+            tensor.shape[:array.ndim] = array.shape
+            tensor.data = array.ctypes.data
+        members = (_field * max(len(fields or ()), 1))(*[(k.encode(), v.encode()) for k, v in (fields or {}).items()])
+        training = _training(step=step, epoch=epoch)
+        desc, error = _save(path=os.fsencode(path), tensor_count=len(arrays)), _error()
+        desc.tensors = tensors if arrays else None
+        desc.layout, desc.yaml = _LAYOUTS[layout]
+        desc.training, desc.fields, desc.field_count = ctypes.pointer(training), members, len(fields or ())
+        desc.overwrite, desc.io.threads, desc.io.memory_budget = overwrite, threads, memory_budget
+        if key is not None:
+            signer = self._c.dcp_hmac_signer(key, _size(len(key)), key_id.encode())
+            desc.signer = ctypes.pointer(signer)
+        self._must(self._c.dcp_save(ctypes.byref(desc), ctypes.byref(error)), error)
+
+    def load(self, path, names=None, *, key=None, verify=True, torch=False, threads=0, memory_budget=0):
+        """As dcp.load, by all processors; private tensors of several ranks are left out."""
+        desc, error, checkpoint = _open(path=os.fsencode(path), verify=0 if verify else 2), _error(), _pointer()
+        desc.io.threads, desc.io.memory_budget = threads, memory_budget
+        if key is not None:
+            verifier = self._c.dcp_hmac_verifier(key, _size(len(key)))
+            desc.verifier = ctypes.pointer(verifier)
+        self._must(self._c.dcp_open(ctypes.byref(desc), ctypes.byref(checkpoint), ctypes.byref(error)), error)
+        try:
+            return self._read(checkpoint, names, torch)
+        finally:
+            self._c.dcp_close(checkpoint)
+
+    def _read(self, checkpoint, names, torch):
+        patterns = [names] if isinstance(names, str) else list(names) if names is not None else ["*"]
+        count = self._c.dcp_checkpoint_tensor_count(checkpoint)
+        infos = [self._c.dcp_checkpoint_tensor(checkpoint, _size(i)).contents for i in range(count)]
+        infos = [info for info in infos if any(fnmatch.fnmatchcase(info.name.decode(), p) for p in patterns)]
+        if names is None:
+            infos = [info for info in infos if info.placement != 2 or info.piece_count == 1]
+        buffers, tensors, error = [], (_tensor * max(len(infos), 1))(), _error()
+        for tensor, info in zip(tensors, infos):
+            kind = _DTYPES[info.dtype - 1]
+            shape = tuple(info.shape[:info.ndim])
+            is_plain = kind in BITS and BITS[kind] > 4
+            buffers.append(np.empty(shape, _numpy_type(kind)) if is_plain else np.empty(info.size, np.uint8))
+            tensor.name, tensor.dtype, tensor.ndim, tensor.shape = info.name, info.dtype, info.ndim, info.shape
+            tensor.data = buffers[-1].ctypes.data
+        self._must(self._c.dcp_read(checkpoint, tensors, _size(len(infos)), ctypes.byref(error)), error)
+        state = {}
+        for info, buffer in zip(infos, buffers):
+            kind, shape = _DTYPES[info.dtype - 1], tuple(info.shape[:info.ndim])
+            array = _unpack(buffer, kind, math.prod(shape)).reshape(shape) if BITS.get(kind) == 4 else buffer
+            state[info.name.decode()] = _to_torch(array, kind) if torch and kind in BITS else array
+        return state
 
 
 # ---- python -m dcp ---------------------------------------------------------------------------------------------------
