@@ -55,6 +55,12 @@ structs_are_those_of_the_header() {
     ${CC:-cc} ${CFLAGS:--O2} -DDCP_NO_LINK_CHECK=1 -I"$root" structs.c -o structs || fail "does not compile"
     ./structs || fail "dcp.py declares other structs than dcp.h: $(./structs)"
 }
+library_saves_and_loads() {
+    need_numpy
+    "${MAKE:-make}" -s -C "$root" lib >log 2>&1 || fail "make lib: $(cat log)"
+    cp -R samples others && check library "$root/build/lib/libdcp.so" others
+}
+t python_library_saves_and_loads library_saves_and_loads
 t python_structs_are_those_of_the_header structs_are_those_of_the_header
 
 finish
