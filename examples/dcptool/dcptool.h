@@ -5,7 +5,7 @@
  *
  * Each command is a file that reads from top to bottom: its help, its options, what it does. main.c lists them:
  *     ls.c  info.c  verify.c  cat.c  extract.c  sign.c  sync.c  directory.c (latest, prune, sweep)
- *     stats.c, with sums.c; diff.c, with diff_documents.c and values.c
+ *     stats.c, with stats_read.c and sums.c; diff.c, with diff_documents.c and values.c
  *     convert.c, with convert_manifest.c, convert_members.c and convert_windows.c
  * They share arguments.c (the command line), help.c (the options, and all that is said of them and of the commands),
  * manual.c (man page, completion), output.c (messages, results, the bar), table.c (listings), json.c, text.c (names and
@@ -86,6 +86,7 @@ enum { TOOL_FAIL_NAN = 1, TOOL_FAIL_INF = 2 };
 typedef struct tool_option { uint64_t bit; char letter; const char *name, *value, *help; } tool_option;
 
 typedef struct tool_state tool_state;
+typedef struct tool_sink tool_sink;
 
 typedef struct tool_command {
     const char *name;
@@ -125,6 +126,7 @@ struct tool_state {
     dcp_io io;
     int width;                                          /* of the terminal; 0: standard output is none */
     int has_colour, json_depth, json_has_items;
+    tool_sink *json_sink;                               /* a page that gets the object; NULL: standard output */
     tool_progress progress;
 };
 
@@ -203,7 +205,7 @@ void tool_table_end(tool_table *table);                 /* prints it in columns 
 void tool_on_progress(void *user, const dcp_progress *p);
 void tool_progress_clear(tool_state *t);
 
-/* json.c: one object, written as it comes; all silent without --json */
+/* json.c: one object, written as it comes; all silent without --json, but for a page */
 void tool_json_begin(tool_state *t);
 void tool_json_end(tool_state *t);
 void tool_json_open(tool_state *t, const char *key, char bracket);      /* key NULL: an item of an array */
@@ -260,7 +262,6 @@ typedef struct tool_buffer { unsigned char *bytes; int64_t capacity; } tool_buff
 dcp_status tool_buffer_fit(tool_buffer *b, int64_t size, dcp_error *err);       /* loses what is in it */
 
 /* sink.c */
-typedef struct tool_sink tool_sink;
 int tool_check_output(tool_state *t, const char *path); /* that it can be written, and replaces nothing unasked */
 tool_sink *tool_sink_open(const char *path, int64_t size_hint);         /* "-": standard output; a failure is kept */
 dcp_status tool_sink_write(tool_sink *s, const void *data, size_t size);        /* the first failure so far */

@@ -1,4 +1,4 @@
-/* diff.h - what the files of dcptool diff share. */
+/* diff.h - what the files of dcptool diff share, and dcptool report uses. */
 #ifndef DCPTOOL_DIFF_H
 #define DCPTOOL_DIFF_H
 #include "dcptool.h"
@@ -17,8 +17,17 @@ typedef struct diff_job {
     const tool_values *values;                          /* of the content that is reported; NULL: not known */
     const tool_part *part;
     int has_values;                                     /* --values, --rtol or --atol */
+    int64_t may_read;                                   /* bytes: more are not read to find out; negative: any number */
     int64_t differences, same, by_digest, by_data;
+    /* who takes what diff_report is told; NULL: it is printed */
+    void (*heard)(struct diff_job *k, const char *kind, const char *name, const char *a, const char *b,
+                  const char *detail);
+    void *user;
 } diff_job;
+
+int diff_open(tool_state *t, const char *path, diff_side *s);
+dcp_status diff_tensors(diff_job *k, dcp_error *err);
+void diff_close(diff_job *k);
 
 /* a and b: what each side has; NULL where there is nothing to say. */
 void diff_report(diff_job *k, const char *kind, const char *name, const char *a, const char *b, const char *detail);

@@ -18,25 +18,12 @@ const tool_command tool_stats = {
     "Example:    dcptool stats runs/a/step_100 'layers.*' --fail-on nan,inf\n"
 };
 
-enum { BLOCK = 2048, WORKERS = 8 };
-
-typedef struct worker {
-    const tool_decoder *decoder;
-    const unsigned char *data;
-    int64_t begins, ends;                               /* numbers */
-    tool_thread *thread;
-    stats_sums sums;
-} worker;
-
 typedef struct job {
     tool_state *t;
     dcp_checkpoint *c;
     tool_pieces pieces;
     tool_table lines;
-    tool_buffer buffers[2];                             /* one is read while the workers look at the other */
-    worker *workers;
-    int worker_count, busy;
-    tool_decoder decoder;
+    stats_reader *reader;
     int64_t shown, bytes, nans, infinities;
 } job;
 
@@ -58,8 +45,7 @@ static int run(tool_state *t) {
     j.t = t;
     j.lines = tool_table_begin(t, columns, sizeof columns / sizeof columns[0]);
     j.pieces = tool_pieces_of(j.c);
-    j.worker_count = tool_processors() < WORKERS ? tool_processors() : WORKERS;
-    j.workers = tool_new((size_t)j.worker_count, sizeof *j.workers);
+    j.reader = stats_reader_open(t, j.c);
     tool_json_begin(t);
     tool_json_text(t, "path", dcp_checkpoint_path(j.c));
     tool_json_open(t, "tensors", '[');
@@ -72,68 +58,9 @@ static int run(tool_state *t) {
     code = status ? tool_fail(t, &err) : report(&j);
     tool_json_end(t);
     if (!status && glob && j.shown == 0) tool_note(t, "no tensor of %s matches '%s'", dcp_checkpoint_path(j.c), glob);
-    free(j.buffers[0].bytes);
-    free(j.buffers[1].bytes);
+    stats_reader_close(j.reader);
     dcp_close(j.c);
     return code;
-}
-
-/* ---- reading and counting ---------------------------------------------------------------------------------------- */
-static void work(void *argument) {
-    worker *w = argument;
-    double values[BLOCK];
-    int64_t at, count;
-    for (at = w->begins; at < w->ends; at += count) {
-        count = w->ends - at < BLOCK ? w->ends - at : BLOCK;
-        tool_numbers(w->decoder, w->data, at, count, values);
-        stats_add(&w->sums, values, count);
-    }
-}
-
-static void join(job *j) {
-    for (; j->busy > 0; j->busy--) {
-        worker *w = &j->workers[j->busy - 1];
-        if (w->thread) tool_thread_join(w->thread);
-    }
-}
-
-/* A worker for each part of a buffer; where there are no threads, it is done here. */
-static void start(job *j, const unsigned char *data, int64_t count) {
-    const int64_t share = (count / j->worker_count + BLOCK) / BLOCK * BLOCK;
-    int64_t at;
-    for (at = 0; at < count; at += share) {
-        worker *w = &j->workers[j->busy++];
-        w->decoder = &j->decoder;
-        w->data = data;
-        w->begins = at;
-        w->ends = count - at < share ? count : at + share;
-        w->thread = tool_thread_start(work, w);
-        if (!w->thread) work(w);
-    }
-}
-
-static dcp_status count_part(job *j, const tool_part *part, stats_sums *sums, dcp_error *err) {
-    tool_boxes b = tool_boxes_of(part, TOOL_CHUNK);
-    dcp_status status = DCP_OK;
-    int64_t left = tool_numbers_each(part->info->dtype);
-    int i, turn = 0, d;
-    for (d = 0; d < part->ndim; d++) left *= part->shape[d];    /* a last half byte may hold none */
-    for (i = 0; i < 2 && !status; i++) status = tool_buffer_fit(&j->buffers[i], b.largest, err);
-    for (i = 0; i < j->worker_count; i++) memset(&j->workers[i].sums, 0, sizeof j->workers[i].sums);
-    j->t->progress.total = part->size;
-    while (!status && tool_boxes_next(&b)) {
-        const int64_t held = tool_numbers_in(part->info->dtype, b.size), count = held < left ? held : left;
-        j->t->progress.done = b.at;
-        status = tool_boxes_read(&b, j->c, j->buffers[turn].bytes, err);
-        join(j);
-        if (!status) start(j, j->buffers[turn].bytes, count);
-        left -= count;
-        turn = !turn;
-    }
-    join(j);
-    j->t->progress.total = 0;
-    for (i = 0; i < j->worker_count; i++) stats_merge(sums, &j->workers[i].sums);
-    return status;
 }
 
 /* ---- what is shown ----------------------------------------------------------------------------------------------- */
@@ -161,7 +88,7 @@ static void add_bad(job *j, int64_t count) {
 static void show_numbers(job *j, const stats_sums *s, int64_t numbers) {
     char blocks[4 * STATS_COLUMNS];
     int64_t counts[STATS_COLUMNS];
-    stats_histogram(s, counts);
+    stats_histogram(s, counts, STATS_COLUMNS);
     if (s->count) {
         tool_table_add(&j->lines, "%.4g", s->minimum);
         tool_table_add(&j->lines, "%.4g", s->maximum);
@@ -186,7 +113,7 @@ static void json_numbers(tool_state *t, const stats_sums *s) {
     tool_json_number(t, "inf", s->infinities);
     tool_json_number(t, "zeros", s->zeros);
     if (s->count == 0) return;
-    stats_histogram(s, counts);
+    stats_histogram(s, counts, STATS_COLUMNS);
     tool_json_double(t, "minimum", s->minimum);
     tool_json_double(t, "maximum", s->maximum);
     tool_json_double(t, "mean", s->mean);
@@ -200,7 +127,7 @@ static dcp_status show_part(job *j, const tool_part *part, dcp_error *err) {
     tool_state *t = j->t;
     stats_sums sums = DCP_ZERO;
     dcp_status status = DCP_OK;
-    if (part->info->dtype != DCP_OPAQUE) status = count_part(j, part, &sums, err);
+    if (part->info->dtype != DCP_OPAQUE) status = stats_read(j->reader, part, &sums, err);
     if (status) return status;
     tool_json_open(t, NULL, '{');
     tool_json_text(t, "name", part->info->name);
@@ -225,7 +152,6 @@ static dcp_status look_at(job *j, const dcp_tensor_info *info, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t i;
     j->shown++;
-    j->decoder = tool_decoder_of(info->dtype);
     if (info->placement != DCP_PLACE_PRIVATE || pieces.count < 2) return show_part(j, &whole, err);
     for (i = 0; i < pieces.count && !status; i++) {
         const tool_part part = tool_part_of_rank(&pieces.items[i]);

@@ -125,13 +125,13 @@ void stats_merge(stats_sums *s, stats_sums *other) {
 
 double stats_deviation(const stats_sums *s) { return s->count ? sqrt(s->squares / (double)s->count) : 0; }
 
-void stats_histogram(const stats_sums *s, int64_t counts[STATS_COLUMNS]) {
-    const double width = s->maximum / STATS_COLUMNS - s->minimum / STATS_COLUMNS;
+void stats_histogram(const stats_sums *s, int64_t *counts, int columns) {
+    const double width = s->maximum / columns - s->minimum / columns;
     int i;
-    memset(counts, 0, STATS_COLUMNS * sizeof counts[0]);
+    memset(counts, 0, (size_t)columns * sizeof counts[0]);
     for (i = 0; i < STATS_BINS; i++) {
         const double middle = ldexp((double)(s->first + i) + 0.5, s->exponent);
         const double column = width > 0 ? middle / width - s->minimum / width : 0;
-        counts[column < 0 ? 0 : column < STATS_COLUMNS ? (int)column : STATS_COLUMNS - 1] += s->bins[i];
+        counts[column < 0 ? 0 : column < columns ? (int)column : columns - 1] += s->bins[i];
     }
 }
