@@ -1,7 +1,7 @@
 #!/bin/sh
 # test_tool.sh - tests of build/dcptool, from the outside: commands, all layouts, --json, exit codes, messages,
 # terminals and pipes. What it shows is in tool_look.sh, its numbers (stats, diff by value) in tool_numbers.sh,
-# parts of tensors in tool_parts.sh; terminal.py is the terminal.
+# parts of tensors in tool_parts.sh, tool_watch.sh is about dcptool watch; terminal.py is the terminal.
 #
 #     DCPTOOL=build/dcptool sh tests/test_tool.sh [text]       only tests whose name contains the text
 #
@@ -112,7 +112,9 @@ impatient_tool() {
 version() { run 0 --version; has "$out" "dcptool "; lines "$out" 1; is "$err" ""; }
 help_overall() {
     run 0 --help
-    for c in ls info verify stats diff cat extract convert sign sync latest prune sweep; do has "$out" "  $c "; done
+    for c in ls info verify stats diff cat extract convert sign sync watch latest prune sweep; do
+        has "$out" "  $c "
+    done
     has "$out" "Exit codes:"
     is "$(printf '%s\n' "$out" | head -n 4 | grep -c '^  dcptool ')" 3
     is "$(printf '%s\n' "$out" | awk 'length > 80 || / $/')" ""
@@ -123,7 +125,7 @@ help_overall() {
     is "$err" ""
 }
 help_commands() {
-    for c in ls info verify stats diff cat extract convert sign sync latest prune sweep; do
+    for c in ls info verify stats diff cat extract convert sign sync watch latest prune sweep; do
         run 0 "$c" --help
         has "$out" "usage: dcptool $c"
         has "$out" "Exit codes:"
@@ -142,7 +144,7 @@ usage_command() {
     has "$err" "usage:"
     run 2 frobnicate
     has "$err" "'frobnicate'"
-    has "$err" "ls info verify stats diff cat extract convert sign sync latest prune sweep"
+    has "$err" "ls info verify stats diff cat extract convert sign sync watch latest prune sweep"
     is "$out" ""
     run 2 --frobnicate
     run 2 help frobnicate
@@ -1603,6 +1605,8 @@ interrupted() {
 . "$root/tests/tool_numbers.sh"
 # shellcheck source=tests/tool_parts.sh
 . "$root/tests/tool_parts.sh"
+# shellcheck source=tests/tool_watch.sh
+. "$root/tests/tool_watch.sh"
 
 # ---- all of them -----------------------------------------------------------------------------------------------------
 if [ ! -x "$DCPTOOL" ]; then
@@ -1647,6 +1651,7 @@ for name in version help_overall help_commands usage_command usage_options usage
     control_c ls_of_other_files manual completion install_all \
     stats_types stats_look stats_fail_on stats_memory diff_values diff_says_how \
     cat_text cat_slices cat_numbers slice_numpy slice_reads_a_part \
+    watch_says_what_comes watch_looks watch_ends watch_interrupted watch_reads_what_is_new \
     no_bar_without_terminal bar_on_terminal no_color no_bytes_on_terminal closed_pipe full_disk interrupted; do
     t "$name"
 done

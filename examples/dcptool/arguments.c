@@ -33,10 +33,15 @@ static int parse_size(const char *text, int64_t *out) {
     return parse_units(text, units, INT64_C(1) << 62, out);
 }
 
-/* To the library 0 is the default and -1 is no grace; it may count in nanoseconds. */
-static int parse_grace(const char *text, int64_t *out) {
+/* Seconds; the library may count in nanoseconds. */
+static int parse_time(const char *text, int64_t *out) {
     static const unit units[] = { { "", 1 }, { "s", 1 }, { "m", 60 }, { "h", 3600 }, { "d", 86400 }, { NULL, 0 } };
-    if (!parse_units(text, units, INT64_MAX / 1000000000, out)) return 0;
+    return parse_units(text, units, INT64_MAX / 1000000000, out);
+}
+
+/* To the library 0 is the default and -1 is no grace. */
+static int parse_grace(const char *text, int64_t *out) {
+    if (!parse_time(text, out)) return 0;
     if (*out == 0) *out = -1;
     return 1;
 }
@@ -86,6 +91,8 @@ static int set_value(tool_state *t, uint64_t bit, const char *value) {
     case TOOL_RANK: return parse_count(value, INT32_MAX, &t->rank);
     case TOOL_KEEP: return parse_count(value, INT32_MAX, &t->keep) && t->keep > 0;
     case TOOL_KEEP_EVERY: return parse_count(value, INT64_MAX, &t->keep_every) && t->keep_every > 0;
+    case TOOL_COUNT: return parse_count(value, INT64_MAX, &t->count) && t->count > 0;
+    case TOOL_TIMEOUT: return parse_time(value, &t->timeout_seconds);
     case TOOL_GRACE: return parse_grace(value, &t->grace_seconds);
     default: return 1;
     }

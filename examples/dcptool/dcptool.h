@@ -4,7 +4,8 @@
  * It shows how far the public API goes: all of it is dcp.h, libc, and in system.c a little of the system.
  *
  * Each command is a file that reads from top to bottom: its help, its options, what it does. main.c lists them:
- *     ls.c  info.c  verify.c  cat.c  extract.c  sign.c  sync.c  directory.c (latest, prune, sweep)
+ *     ls.c  info.c  verify.c  cat.c  extract.c  sign.c  sync.c  watch.c
+ *     directory.c (latest, prune, sweep)
  *     stats.c, with stats_read.c and sums.c; diff.c, with diff_documents.c and values.c
  *     convert.c, with convert_manifest.c, convert_members.c and convert_windows.c
  * They share arguments.c (the command line), help.c (the options, and all that is said of them and of the commands),
@@ -80,6 +81,8 @@ enum { TOOL_FINE, TOOL_NO, TOOL_USAGE, TOOL_TROUBLE };
 #define TOOL_RTOL TOOL_BIT(28)
 #define TOOL_ATOL TOOL_BIT(29)
 #define TOOL_SLICE TOOL_BIT(30)
+#define TOOL_COUNT TOOL_BIT(31)
+#define TOOL_TIMEOUT TOOL_BIT(32)
 
 enum { TOOL_FAIL_NAN = 1, TOOL_FAIL_INF = 2 };
 
@@ -116,7 +119,7 @@ struct tool_state {
     const struct tool_target *to;
     int fail_on;                                        /* TOOL_FAIL_ bits */
     double rtol, atol;
-    int64_t rank, keep, keep_every, grace_seconds, minimum_step, memory;
+    int64_t rank, keep, keep_every, grace_seconds, minimum_step, memory, count, timeout_seconds;
     const char *tiers[64];
     size_t tier_count;
     tool_key key, sign_key;
@@ -133,7 +136,7 @@ struct tool_state {
 /* main.c */
 extern const tool_command *const tool_commands[];       /* NULL ends it */
 extern const tool_command tool_ls, tool_info, tool_verify, tool_stats, tool_diff, tool_cat, tool_extract, tool_convert,
-                          tool_sign, tool_sync, tool_latest, tool_prune, tool_sweep;
+                          tool_sign, tool_sync, tool_watch, tool_latest, tool_prune, tool_sweep;
 extern dcp_cancel tool_interrupted;                     /* global, because a signal handler sets it */
 
 /* arguments.c */
@@ -232,6 +235,7 @@ char *tool_bytes_text(double bytes, char text[TOOL_NUMBER]);            /* 2.1 G
 char *tool_size_text(const tool_state *t, int64_t bytes, char text[TOOL_NUMBER]);      /* exact with --bytes */
 char *tool_age_text(const char *timestamp, char text[TOOL_NUMBER]);     /* "" where the time is not known */
 char *tool_digest_text(const tool_state *t, const char *checksum, char text[TOOL_SHAPE]);       /* all of it with -v */
+int tool_is_commit_name(const char *name);
 char *tool_stem_text(const char *path);                 /* the name of a checkpoint, without directory and extension */
 const char *tool_plural(int64_t count);
 const char *tool_or(const char *text, const char *otherwise);           /* text, unless it is NULL */
@@ -301,6 +305,10 @@ typedef struct tool_part {
 tool_part tool_part_whole(const dcp_tensor_info *info);
 tool_part tool_part_of_rank(const tool_piece *piece);
 tool_part tool_part_of_piece(const tool_piece *piece);
+/* ls.c */
+const char *tool_state_text(const tool_state *t, dcp_status status);    /* of a checkpoint: complete, corrupt, ... */
+void tool_json_checkpoint(tool_state *t, const dcp_list_entry *e);
+
 /* part.c: what of a tensor the options ask for; what reading it failed with, and a hint */
 int tool_part_chosen(tool_state *t, const dcp_checkpoint *c, const char *name, tool_part *part);
 int tool_part_failed(tool_state *t, const tool_part *part, const dcp_error *err);
@@ -335,6 +343,7 @@ int tool_is_terminal(int descriptor);
 int tool_terminal_width(int descriptor);                /* 0: it is no terminal */
 int tool_reader_is_gone(int descriptor);                /* of a pipe */
 double tool_seconds(void);
+void tool_sleep(double seconds);                        /* less if a signal comes */
 int tool_processors(void);
 void tool_binary_stdout(void);
 unsigned tool_process_id(void);

@@ -19,6 +19,8 @@ const tool_option tool_options[] = {
     { TOOL_KEEP_EVERY, 0, "keep-every", "K", "also keep those whose step is a multiple of K" },
     { TOOL_GRACE, 0, "grace", "TIME",
       "spare files younger than TIME: seconds, or 90s, 30m, 24h, 7d (default 24h; 0 spares none)" },
+    { TOOL_COUNT, 0, "count", "N", "end after N checkpoints" },
+    { TOOL_TIMEOUT, 0, "timeout", "TIME", "end after TIME: seconds, or 90s, 30m, 24h, 7d" },
     { TOOL_PLAIN_NAMES, 0, "plain-names", NULL,
       "also unreferenced P_shard_<rank>.bin and files of manifests; other programs may use such names" },
     { TOOL_DRY_RUN, 0, "dry-run", NULL, "change nothing, only say what would be done" },

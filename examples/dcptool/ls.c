@@ -154,9 +154,9 @@ typedef struct listing {
     int64_t shown, bytes, bad;
 } listing;
 
-static const char *state_of(const listing *l, dcp_status status) {
+const char *tool_state_text(const tool_state *t, dcp_status status) {
     switch (status) {
-    case DCP_OK: return (l->t->options & TOOL_VERIFY) ? "intact" : "complete";
+    case DCP_OK: return (t->options & TOOL_VERIFY) ? "intact" : "complete";
     case DCP_E_INCOMPLETE: return "incomplete";
     case DCP_E_SIGNATURE: return "not signed";
     case DCP_E_VERSION: return "newer format";
@@ -164,8 +164,7 @@ static const char *state_of(const listing *l, dcp_status status) {
     }
 }
 
-static void json_checkpoint(const listing *l, const dcp_list_entry *e) {
-    tool_state *t = l->t;
+void tool_json_checkpoint(tool_state *t, const dcp_list_entry *e) {
     tool_json_open(t, NULL, '{');
     tool_json_text(t, "path", e->path);
     tool_json_text(t, "layout", tool_layout_name(e->layout));
@@ -187,7 +186,7 @@ static void json_checkpoint(const listing *l, const dcp_list_entry *e) {
 static void list_checkpoint(listing *l, const dcp_list_entry *e, const char *name) {
     const int is_bad = tool_code_of(e->status) == TOOL_NO;
     char age[TOOL_NUMBER];
-    json_checkpoint(l, e);
+    tool_json_checkpoint(l->t, e);
     l->shown++;
     l->bytes += e->bytes;
     if (e->status) l->bad++;
@@ -198,7 +197,7 @@ static void list_checkpoint(listing *l, const dcp_list_entry *e, const char *nam
     else tool_table_add(&l->lines, "%s", "");
     tool_table_add(&l->lines, "%s", (l->t->options & TOOL_VERBOSE) ? e->timestamp : tool_age_text(e->timestamp, age));
     tool_table_add_size(&l->lines, e->bytes);
-    tool_table_add(&l->lines, "%s", state_of(l, e->status));
+    tool_table_add(&l->lines, "%s", tool_state_text(l->t, e->status));
     if (e->status) tool_table_paint(&l->lines, is_bad ? TOOL_RED : TOOL_YELLOW);
     tool_table_add(&l->lines, "%s", e->status ? tool_without_path(e->message, e->path) : "");
 }

@@ -66,6 +66,7 @@ enum tool_kind tool_kind_of(const char *path) {
 int tool_is_separator(char c) { return c == '/' || c == '\\' || c == ':'; }
 int tool_is_terminal(int descriptor) { return _isatty(descriptor) != 0; }
 double tool_seconds(void) { return (double)GetTickCount64() / 1000; }
+void tool_sleep(double seconds) { Sleep((DWORD)(seconds * 1000)); }
 
 int tool_processors(void) {
     SYSTEM_INFO info;
@@ -166,6 +167,13 @@ double tool_seconds(void) {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+void tool_sleep(double seconds) {
+    struct timespec time;
+    time.tv_sec = (time_t)seconds;
+    time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
+    (void)nanosleep(&time, NULL);
 }
 
 int tool_terminal_width(int descriptor) {

@@ -113,18 +113,25 @@ char *tool_digest_text(const tool_state *t, const char *checksum, char text[TOOL
     return text;
 }
 
-char *tool_stem_text(const char *path) {
+/* Of the extension of a commit file's name; 0: it is none. */
+static size_t commit_extension(const char *name) {
     static const char *const extensions[] = {
         ".metadata.json", ".manifest.json", ".manifest.yaml", ".checkpoint"
     };
-    const char *name = tool_base_name(path);
     const size_t length = strlen(name);
     size_t i;
     for (i = 0; i < sizeof extensions / sizeof extensions[0]; i++) {
         const size_t size = strlen(extensions[i]);
-        if (length > size && strcmp(name + length - size, extensions[i]) == 0) return tool_text_of(name, length - size);
+        if (length > size && strcmp(name + length - size, extensions[i]) == 0) return size;
     }
-    return tool_text_of(name, length);
+    return 0;
+}
+
+int tool_is_commit_name(const char *name) { return commit_extension(name) > 0; }
+
+char *tool_stem_text(const char *path) {
+    const char *name = tool_base_name(path);
+    return tool_text_of(name, strlen(name) - commit_extension(name));
 }
 
 const char *tool_plural(int64_t count) { return count == 1 ? "" : "s"; }
