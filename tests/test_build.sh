@@ -517,7 +517,7 @@ no_paths_of_one_machine() {
 }
 clean_text() {
     # tests/old_names is as it was written for 0.1.
-    found=$(files | grep -E '\.(c|h|cc|cu|sh|py|awk|md)$|^Makefile$|^\.' | grep -v '^tests/old_names/' |
+    found=$(files | grep -E '\.(c|h|cc|cpp|hpp|cu|f90|sh|py|awk|md)$|^Makefile$|^\.' | grep -v '^tests/old_names/' |
         while read -r file; do
         awk -v name="$file" '/[ \t\r]$/ { print name ":" FNR ": white space at the end" }
             /\t/ && name ~ /\.(c|h|sh|py)$/ { print name ":" FNR ": a tab" }
