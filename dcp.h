@@ -1,4 +1,4 @@
-/* dcp.h - v0.2.0 - crash-safe, verifiable, reshardable checkpoints for C and C++ in one header - MIT or public domain,
+/* dcp.h - v0.3.0 - crash-safe, verifiable, reshardable checkpoints for C and C++ in one header - MIT or public domain,
  * at the end of this file
  *
  * >>about
@@ -208,8 +208,8 @@
  *     are returned, and warnings counted in the reports. A report is written on every return, like an out pointer.
  *   - Sizes are bytes, shapes and strides elements, times milliseconds unless the name says otherwise. Text is UTF-8.
  * ================================================================================================================== */
-#define DCP_VERSION "0.2.0"
-#define DCP_VERSION_NUMBER 200          /* major * 10000 + minor * 100 + patch */
+#define DCP_VERSION "0.3.0"
+#define DCP_VERSION_NUMBER 300          /* major * 10000 + minor * 100 + patch */
 /* the `version` of the documents written; a reader refuses a greater major number */
 #define DCP_FORMAT_VERSION "1.0.0"
 
@@ -243,7 +243,7 @@ extern "C" {
 /* likewise: bytes of a commit file's path with its NUL; a longer one is DCP_E_LIMIT */
 #define DCP_PATH_SIZE 4097
 
-/* Does nothing. Its name has the version, dcp_abi_200 for instance, and every file that includes this header asks the
+/* Does nothing. Its name has the version, dcp_abi_300 for instance, and every file that includes this header asks the
  * linker for it: files and an implementation of different versions do not link, instead of reading each other's structs
  * wrongly. */
 #define DCPI_ABI_PASTE(prefix, version) prefix##version

@@ -6,6 +6,9 @@
     bridge_check.py refuses               hostile documents, made here
     bridge_check.py structs               prints a C program that compares the structs of dcp.py with those of dcp.h
     bridge_check.py library SO DIR        saves and loads through the C library
+    bridge_check.py readme FILE SO        runs the blocks of Python code of a document
+    bridge_check.py gguf                  there and back: the same file
+    bridge_check.py torch DIR             there and back, nested; torch DCP; what the samples hold
 
 Prints what was compared; exit status 1, with a line that says what, if something is not as it should be.
 """
@@ -15,11 +18,13 @@ import math
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import warnings
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "python"))
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "python")
+sys.path.insert(0, EXAMPLES)
 sys.dont_write_bytecode = True
 import dcp                      # noqa: E402
 import numpy as np              # noqa: E402
@@ -263,6 +268,96 @@ def library(path, directory):
                 continue
             must(False, "%s was expected" % kind.__name__)
     print("%d bytes through the library compared" % compared)
+
+
+def readme(document, path):
+    with open(document) as file:
+        blocks = [part.split("```")[0] for part in file.read().split("```python\n")[1:]]
+    dcp.Library(path).save("run/step_300", {"layers.0.wq": np.ones((32, 8), np.float32), "bias": np.zeros(3)}, step=300)
+    os.makedirs("build/lib")
+    shutil.copy(path, "build/lib/libdcp.so")
+    names = {"array": np.ones((2, 3)), "tensor": np.zeros(4, np.float16)}
+    for block in blocks:
+        exec(compile(block, document, "exec"), names)
+    must(names["rows"].shape == (10, 8) and set(names["state"]) == {"wq", "bias"}, "the blocks did other things")
+    print("%d blocks ran" % len(blocks))
+
+
+def script(name, *arguments):
+    command = [sys.executable, "-B", os.path.join(EXAMPLES, name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    must(done.returncode == 0, "%s: %s" % (name, done.stderr))
+
+
+def gguf():
+    import gguf
+    kinds = gguf.GGMLQuantizationType
+    writer = gguf.GGUFWriter("a.gguf", "llama")
+    writer.add_string("general.name", "n\u00e4me")
+    writer.add_uint64("big", (1 << 63) + 1)
+    writer.add_bool("yes", True)
+    writer.add_float32("small", 0.1)
+    writer.add_array("tokens", ["a", "b \u00fc", ""])
+    writer.add_array("numbers", [1, 2, 3])
+    numbers = np.random.RandomState(1).randn(8, 64).astype(np.float32)
+    for kind in (np.float64, np.float32, np.float16, np.int64, np.int32, np.int16, np.int8):
+        writer.add_tensor(np.dtype(kind).name, (numbers * 50).astype(kind))
+    writer.add_tensor("bf16", numbers.view(np.uint8)[:, ::2].copy(), raw_dtype=kinds.BF16)
+    for kind in (kinds.Q8_0, kinds.Q4_0):
+        writer.add_tensor(kind.name, gguf.quants.quantize(numbers, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    script("from_gguf.py", "a.gguf", "run/x")
+    script("to_gguf.py", "run/x", "b.gguf")
+    with open("a.gguf", "rb") as first, open("b.gguf", "rb") as second:
+        must(first.read() == second.read(), "another file came back")
+    must(dcp.load("run/x", "int32")["int32"].tobytes() == (numbers * 50).astype(np.int32).tobytes(), "int32")
+    print("gguf: 10 tensors, 8 pairs, the same file")
+
+
+def equal(a, b):
+    import torch
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and a.shape == b.shape and \
+            torch.equal(a.contiguous().view(-1).view(torch.uint8) if a.numel() else a,
+                        b.contiguous().view(-1).view(torch.uint8) if b.numel() else b)
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(equal(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return type(a) is type(b) and len(a) == len(b) and all(map(equal, a, b))
+    return type(a) is type(b) and a == b
+
+
+def torch(directory):
+    import torch
+    import torch.distributed.checkpoint
+    draw = torch.Generator().manual_seed(1)
+    state = {str(kind): torch.randn(5, 7, generator=draw).mul(9).to(kind) for kind in (
+        torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
+        torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool, torch.complex64, torch.complex128)}
+    state["transposed"] = torch.randn(300, 2000, generator=draw).T
+    state["scalar"], state["empty"] = torch.tensor(3), torch.zeros(0, 3)
+    nested = {"model": state, "optimizer": {"state": {0: {"step": torch.tensor(3.0)}, 1: {}},
+              "param_groups": [{"lr": 0.1, "betas": (0.9, 0.95), "params": [0, 1]}]},
+              "epoch": 3, "name": "\u00fc", "no": None}
+    torch.save(nested, "a.pt")
+    script("from_torch.py", "a.pt", "run/a")
+    script("to_torch.py", "run/a", "b.pt")
+    must(equal(nested, torch.load("b.pt", weights_only=True)), "torch.save: something else came back")
+    torch.distributed.checkpoint.save({"model": {key: state[key] for key in list(state)[:6]}}, checkpoint_id="dcp",
+                                      no_dist=True)
+    script("from_torch.py", "dcp", "run/d")
+    loaded = dcp.load("run/d", torch=True)
+    must(all(equal(state[key], loaded["model." + key]) for key in list(state)[:6]), "torch DCP: other tensors")
+    for layout in LAYOUTS:
+        path = os.path.join(directory, layout, "tree")
+        for name, tensor in dcp.load(path, torch=True).items():
+            dtype, shape = expected()[name]
+            raw = tensor.contiguous().view(-1).view(torch.uint8).numpy() if tensor.numel() else np.zeros(0, np.uint8)
+            must(dcp.BITS[dtype] == 4 or np.array_equal(raw, pattern(name, dtype, shape)), "%s: %s" % (layout, name))
+    print("torch: nested, DCP and %d samples" % len(LAYOUTS))
 
 
 if __name__ == "__main__":

@@ -61,6 +61,20 @@ library_saves_and_loads() {
     cp -R samples others && check library "$root/build/lib/libdcp.so" others
 }
 t python_library_saves_and_loads library_saves_and_loads
+# with_package NAME COMMAND...: the environment's library, and a package of PyPI
+with_package() {
+    need_numpy
+    "$python" -c "import $1" 2>/dev/null || missing "$1 for python3" pypi "it with pip"
+    DCP_LIBRARY=$root/build/lib/libdcp.so
+    export DCP_LIBRARY
+    "${MAKE:-make}" -s -C "$root" lib >log 2>&1 || fail "make lib: $(cat log)"
+    rm -rf here && mkdir here && cd here || exit 1
+    shift
+    check "$@"
+}
+t python_readme with_package numpy readme "$root/examples/python/README.md" "$root/build/lib/libdcp.so"
+t gguf_there_and_back with_package gguf gguf
+t torch_there_and_back with_package torch torch ../samples
 t python_structs_are_those_of_the_header structs_are_those_of_the_header
 
 finish

@@ -918,7 +918,7 @@ def verify(path, *, key=None):
 
 
 # ---- the C library ---------------------------------------------------------------------------------------------------
-_VERSION = "0.2.0"              # of dcp.h, whose structs these are; its next versions may have others
+_VERSION = "0.3.0"              # of dcp.h, whose structs these are; its next versions may have others
 _DIMS = 8
 _DTYPES = ("fp32", "fp64", "fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "int64", "int32", "int16", "int8", "uint64",
            "uint32", "uint16", "uint8", "bool", "complex64", "complex128", "fp4_e2m1", "int4", "uint4",
@@ -951,6 +951,7 @@ _signer = _struct("dcp_signer", (_pointer, "context"), (_chars, "algorithm key_i
 _verifier = _struct("dcp_verifier", (_pointer, "context"), (_chars, "algorithm"), (_size, "size"), (_pointer, "verify"),
                     (_size, "key_size"))
 _save = _struct("dcp_save_desc", (_chars, "path"), (ctypes.POINTER(_tensor), "tensors"), (_size, "tensor_count"),
+                (_int64, "step"), (_int, "keep_last"), (_int64, "keep_every"), (ctypes.POINTER(_verifier), "verifier"),
                 (_int, "layout checksum"), (_size, "alignment block_size"),
                 (_int, "overwrite allow_holes unique_names"), (ctypes.POINTER(_training), "training"),
                 (_pointer, "sharding"), (ctypes.POINTER(_field), "fields"), (_size, "field_count"),
@@ -968,7 +969,9 @@ STRUCTS = (_error, _field, _retry, _io, _tensor, _training, _signer, _verifier, 
 
 
 def _array_of(value):
-    """(array, our name of its type) of a numpy array, a torch tensor, a number or a list."""
+    """(array, our name of its type) of a numpy array, a torch tensor, a number, a list, or (its bits, the name)."""
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], str):
+        return np.ascontiguousarray(value[0]).reshape(value[0].shape), value[1]
     if type(value).__module__.split(".")[0] == "torch":
         value = value.detach().cpu().contiguous()
         kind = str(value.dtype).split(".")[1]
@@ -1010,11 +1013,14 @@ class Library:
         raise kind("%s (%s)" % (error.message.decode("utf-8", "replace"), name))
 
     def save(self, path, state, *, step=0, epoch=0, fields=None, layout="sharded", overwrite=False, key=None,
-             key_id="", threads=0, memory_budget=0):
+             key_id="", keep_last=0, keep_every=0, threads=0, memory_budget=0):
         """Saves {name: array, torch tensor or number}: when it returns, the checkpoint is whole and durable.
+
+        A value may also be (array of integers, "bf16"): the bits of numbers that numpy has no type for.
 
         layout  "sharded", "single", "manifest" or "yaml"
         key     bytes: signs the document with hmac-sha256
+        keep_last, keep_every   of this series the newest so many stay, and the steps that the other one divides
         """
         arrays = {name: _array_of(value) for name, value in state.items()}
         tensors = (_tensor * max(len(arrays), 1))()
@@ -1023,11 +1029,12 @@ class Library:
             tensor.shape[:array.ndim] = array.shape
             tensor.data = array.ctypes.data
         members = (_field * max(len(fields or ()), 1))(*[(k.encode(), v.encode()) for k, v in (fields or {}).items()])
-        training = _training(step=step, epoch=epoch)
+        training = _training(epoch=epoch)
         desc, error = _save(path=os.fsencode(path), tensor_count=len(arrays)), _error()
         desc.tensors = tensors if arrays else None
         desc.layout, desc.yaml = _LAYOUTS[layout]
         desc.training, desc.fields, desc.field_count = ctypes.pointer(training), members, len(fields or ())
+        desc.step, desc.keep_last, desc.keep_every = step, keep_last, keep_every
         desc.overwrite, desc.io.threads, desc.io.memory_budget = overwrite, threads, memory_budget
         if key is not None:
             signer = self._c.dcp_hmac_signer(key, _size(len(key)), key_id.encode())
