@@ -16828,14 +16828,40 @@ static void dcpi_candidates_drop(dcpi_candidates *c, size_t at) {        /* out 
     memmove(&c->order[at], &c->order[at + 1], (c->count - at) * sizeof *c->order);
 }
 
-/* ---- checkpoints that this process has written, or read and verified: what dcp_prune keeps needs no second look at
- * every byte. Known is the digest of the document, which covers save id and data, and where it is: the same document
- * elsewhere is a copy, of files that nobody has looked at. The last ones are remembered, in all threads. */
-enum { DCPI_PROVEN = 256 };
-static struct dcpi_proven { dcpi_mutex lock; uint8_t keys[DCPI_PROVEN][32]; size_t count; } dcpi_proven = {
-    DCPI_MUTEX_INITIALIZER, { { 0 } }, 0
+/* ---- what this process remembers, in all threads, of the checkpoints that it dealt with last: when it has saved and
+ * loaded them, known by their documents' digests (what it has loaded stays until it has saved enough newer ones); and
+ * which are proven, as it has written them or read and verified every byte: what dcp_prune keeps needs no second look.
+ * Those are known by where they are as well: the same document elsewhere is a copy, of files that nobody has looked
+ * at. */
+enum { DCPI_LIFE = 256, DCPI_LIFE_KEY = 16 };           /* checkpoints of each kind; bytes of a digest that tell them */
+typedef struct dcpi_deeds { uint8_t keys[DCPI_LIFE][DCPI_LIFE_KEY]; int64_t at[DCPI_LIFE]; size_t count; } dcpi_deeds;
+static struct dcpi_life { dcpi_mutex lock; int64_t now; dcpi_deeds saved, loaded, proven; } dcpi_life = {
+    DCPI_MUTEX_INITIALIZER, 0, { { { 0 } }, { 0 }, 0 }, { { { 0 } }, { 0 }, 0 }, { { { 0 } }, { 0 }, 0 }
 };
 
+/* Of the last time; 0: never, or too many others since. With the lock held. */
+static int64_t dcpi_life_find(const dcpi_deeds *deeds, const uint8_t digest[32], size_t *at) {
+    size_t i;
+    for (i = 0; i < DCPI_LIFE && i < deeds->count; i++)
+        if (memcmp(deeds->keys[i], digest, DCPI_LIFE_KEY) == 0) { *at = i; return deeds->at[i]; }
+    *at = deeds->count % DCPI_LIFE;                     /* the oldest goes */
+    return 0;
+}
+static void dcpi_life_note(dcpi_deeds *deeds, const uint8_t digest[32]) {
+    size_t at;
+    dcpi_mutex_lock(&dcpi_life.lock);
+    if (!dcpi_life_find(deeds, digest, &at)) memcpy(deeds->keys[deeds->count++ % DCPI_LIFE], digest, DCPI_LIFE_KEY);
+    deeds->at[at] = ++dcpi_life.now;
+    dcpi_mutex_unlock(&dcpi_life.lock);
+}
+static int64_t dcpi_life_when(const dcpi_deeds *deeds, const uint8_t digest[32]) {
+    int64_t when;
+    size_t at;
+    dcpi_mutex_lock(&dcpi_life.lock);
+    when = dcpi_life_find(deeds, digest, &at);
+    dcpi_mutex_unlock(&dcpi_life.lock);
+    return when;
+}
 static void dcpi_proven_key(const dcpi_place *place, const char *name, const uint8_t digest[32], uint8_t key[32]) {
     const uint64_t storage = place->owned ? 0 : (uint64_t)(uintptr_t)place->storage;
     dcpi_sha sha;
@@ -16848,53 +16874,13 @@ static void dcpi_proven_key(const dcpi_place *place, const char *name, const uin
 }
 static int dcpi_proven_has(const dcpi_place *place, const char *name, const uint8_t digest[32]) {
     uint8_t key[32];
-    size_t i;
-    int has = 0;
     dcpi_proven_key(place, name, digest, key);
-    dcpi_mutex_lock(&dcpi_proven.lock);
-    for (i = 0; i < DCPI_PROVEN && i < dcpi_proven.count && !has; i++)
-        has = memcmp(dcpi_proven.keys[i], key, sizeof key) == 0;
-    dcpi_mutex_unlock(&dcpi_proven.lock);
-    return has;
+    return dcpi_life_when(&dcpi_life.proven, key) > 0;
 }
 static void dcpi_proven_add(const dcpi_place *place, const char *name, const uint8_t digest[32]) {
     uint8_t key[32];
-    if (dcpi_proven_has(place, name, digest)) return;
     dcpi_proven_key(place, name, digest, key);
-    dcpi_mutex_lock(&dcpi_proven.lock);
-    memcpy(dcpi_proven.keys[dcpi_proven.count++ % DCPI_PROVEN], key, sizeof key);       /* the oldest goes */
-    dcpi_mutex_unlock(&dcpi_proven.lock);
-}
-/* ---- when this process has saved and loaded the checkpoints that it did last: what it has loaded stays until it has
- * saved enough newer ones. Known by their documents' digests. */
-enum { DCPI_LIFE = 256 };
-typedef struct dcpi_deeds { uint8_t digests[DCPI_LIFE][32]; int64_t at[DCPI_LIFE]; size_t count; } dcpi_deeds;
-static struct dcpi_life { dcpi_mutex lock; int64_t now; dcpi_deeds saved, loaded; } dcpi_life = {
-    DCPI_MUTEX_INITIALIZER, 0, { { { 0 } }, { 0 }, 0 }, { { { 0 } }, { 0 }, 0 }
-};
-
-/* Of the last time; 0: never, or too many others since. With the lock held. */
-static int64_t dcpi_life_find(const dcpi_deeds *deeds, const uint8_t digest[32], size_t *at) {
-    size_t i;
-    for (i = 0; i < DCPI_LIFE && i < deeds->count; i++)
-        if (memcmp(deeds->digests[i], digest, 32) == 0) { *at = i; return deeds->at[i]; }
-    *at = deeds->count % DCPI_LIFE;
-    return 0;
-}
-static void dcpi_life_note(dcpi_deeds *deeds, const uint8_t digest[32]) {
-    size_t at;
-    dcpi_mutex_lock(&dcpi_life.lock);
-    if (!dcpi_life_find(deeds, digest, &at)) memcpy(deeds->digests[deeds->count++ % DCPI_LIFE], digest, 32);
-    deeds->at[at] = ++dcpi_life.now;
-    dcpi_mutex_unlock(&dcpi_life.lock);
-}
-static int64_t dcpi_life_when(const dcpi_deeds *deeds, const uint8_t digest[32]) {
-    int64_t when;
-    size_t at;
-    dcpi_mutex_lock(&dcpi_life.lock);
-    when = dcpi_life_find(deeds, digest, &at);
-    dcpi_mutex_unlock(&dcpi_life.lock);
-    return when;
+    dcpi_life_note(&dcpi_life.proven, key);
 }
 /* ---- directories inside of others: what lies in one that has checkpoints, or in which one is being saved, and below
  * it, is that directory's, even where its name could be one of the pool's above (`runs/dense` beside

@@ -829,9 +829,9 @@ static dcp_status try_remove(const char *name, dcp_removal *removal);
 
 /* As if another process had saved what is there. */
 static void forget(void) {
-    dcpi_mutex_lock(&dcpi_proven.lock);
-    dcpi_proven.count = 0;
-    dcpi_mutex_unlock(&dcpi_proven.lock);
+    dcpi_mutex_lock(&dcpi_life.lock);
+    dcpi_life.proven.count = 0;
+    dcpi_mutex_unlock(&dcpi_life.lock);
 }
 /* The newest may be damaged: then it does not stand in for the one that loads. */
 static void prune_damaged_body(void) {

@@ -83,9 +83,9 @@ static model_op *model_op_make(model_world *w, const model_step *step, int is_al
         s.verify %= DCP_VERIFY_NONE;
     if (s.kind == MODEL_PRUNE && w->damage_count && w->pending_count == 0) {
         /* as in another process than the one that saved */
-        dcpi_mutex_lock(&dcpi_proven.lock);
-        memset(dcpi_proven.keys, 0, sizeof dcpi_proven.keys);
-        dcpi_mutex_unlock(&dcpi_proven.lock);
+        dcpi_mutex_lock(&dcpi_life.lock);
+        dcpi_life.proven.count = 0;
+        dcpi_mutex_unlock(&dcpi_life.lock);
     }
     model_choose_state(w, &s, &state);
     op = model_op_open(&s, &state, w->base, w->storage, &w->outcomes[w->outcome_count++ % (4 * MODEL_OPS)]);

@@ -372,7 +372,7 @@ in dcpi_survey_ask
 
 name a prune trusts the sizes of what it keeps
 caught directory prune_never_takes
-in dcpi_prune_work
+in dcpi_prune_run
 - if (!status && going.count > 0 && desc->verify == DCP_VERIFY_TOUCHED) {
 + if (!status && !MUTANT && going.count > 0 && desc->verify == DCP_VERIFY_TOUCHED) {
 
@@ -732,6 +732,16 @@ static long long dcpi_mutant_scan(const char *text, size_t size) {
     return 0;
 }
 END
+cat >"$work/early" <<'END'
+static void dcpi_mutant_remove(const dcpi_place *place, const dcpi_names *names) {
+    size_t i;
+    for (i = 0; i < names->count; i++) {
+        char *key = dcpi_place_key(place, names->items[i], NULL);
+        if (key) (void)dcpi_storage_remove(place->storage, key, NULL);
+        dcpi_free(key);
+    }
+}
+END
 cat >"$work/helpers" <<'END'
 static dcp_status dcpi_mutant_each(void *user, const char *path, const dcp_object_info *info) {
     (void)user; (void)path; (void)info;
@@ -745,14 +755,6 @@ static dcp_status dcpi_mutant_later(const dcpi_save *s, void *object, const char
     dcpi_mutant_objects[s->op.team.rank] = object;
     dcpi_mutant_keys[s->op.team.rank] = dcpi_copy_text(key, NULL);
     return DCP_OK;
-}
-static void dcpi_mutant_remove(const dcpi_place *place, const dcpi_names *names) {
-    size_t i;
-    for (i = 0; i < names->count; i++) {
-        char *key = dcpi_place_key(place, names->items[i], NULL);
-        if (key) (void)dcpi_storage_remove(place->storage, key, NULL);
-        dcpi_free(key);
-    }
 }
 static void dcpi_mutant_displace(dcpi_save *s, int is_chosen) {
     if (!is_chosen) return;
@@ -769,7 +771,8 @@ static void dcpi_mutant_now(const dcpi_save *s) {
 END
 # $work/dcp.h, and $work/list: number, suite, tests, name; a line `misses` for a patch that does not apply
 mutants >"$work/mutants"
-awk -v model="${MODEL:-}" -v list="$work/list" -v prelude="$work/prelude" -v helpers="$work/helpers" '
+awk -v model="${MODEL:-}" -v list="$work/list" -v prelude="$work/prelude" -v helpers="$work/helpers" \
+    -v early="$work/early" '
     function insert(file,   line) { while ((getline line <file) > 0) print line }
     function whole(text) { gsub(/MUTANT/, "dcpi_mutant(" n ")", text); return text }
     FNR == NR && /^name /   { name = substr($0, 6); n++ }
@@ -803,6 +806,7 @@ awk -v model="${MODEL:-}" -v list="$work/list" -v prelude="$work/prelude" -v hel
             if (!applied) print "misses\t" of[i] ": " fn[i] " has no \"" old[i] "\"" >list
         }
         for (i = 1; i <= lines; i++) {
+            if (line[i] ~ /^static dcp_status dcpi_own_directory\(/) insert(early)
             if (line[i] ~ /^static dcp_status dcpi_save_place\(/) insert(helpers)
             print line[i]
             if (line[i] == "#include <string.h>") insert(prelude)

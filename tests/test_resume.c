@@ -219,7 +219,7 @@ static void damaged_body(void) {
     save("step_2", 2);
     save("step_3", 3);
     flip("step_3_shard_0.bin", 500);
-    dcpi_proven.count = 0;                              /* as in a new process */
+    dcpi_life.proven.count = 0;                              /* as in a new process */
     CHECK_INT(keep("step_4", 4, 2, 0).checkpoints_removed, 1);
     CHECK_STR(there(), "step_2 step_3 step_4");
     CHECK(strstr(log_text, "step_3.metadata.json does not count as kept"));
@@ -348,7 +348,7 @@ TEST(a_cancel_ends_the_removing_not_the_save) {
     use_watch();
     save("step_1", 1);
     save("step_2", 2);
-    dcpi_proven.count = 0;
+    dcpi_life.proven.count = 0;
     tensor = the_state(3);
     desc = saving("step_3", 3, &tensor);
     desc.keep_last = 2;
@@ -386,7 +386,7 @@ static void signed_body(void) {
         memset(&verifier, 0xEE, sizeof verifier);       /* the caller's again */
         memset(&desc, 0xEE, sizeof desc);
         CHECK_OK_MESSAGE(dcp_saver_close(saver, &err), err.message);
-        if (i == 4) { copy("step_1.metadata.json", "step_9.metadata.json"); dcpi_proven.count = 0; }
+        if (i == 4) { copy("step_1.metadata.json", "step_9.metadata.json"); dcpi_life.proven.count = 0; }
     }
     CHECK_STR(there(), "step_1 step_9 step_5 step_6");
 }
@@ -439,7 +439,7 @@ static void ranks_body(int in_background) {
         char name[20];
         (void)snprintf(name, sizeof name, "step_%d", (int)j.step);
         (void)snprintf(j.path, sizeof j.path, "%s", at(name));
-        if (j.step == 4) dcpi_proven.count = 0;         /* rank 0 reads what it keeps */
+        if (j.step == 4) dcpi_life.proven.count = 0;         /* rank 0 reads what it keeps */
         run_ranks(RANKS, save_on_rank, &j);
         check_all(&j, DCP_OK, "");
         CHECK_INT(j.report[0].checkpoints_removed, j.step > 2 ? 1 : 0);
