@@ -5,7 +5,7 @@
 #
 # CC, CFLAGS       compiler and flags (default: cc -O2)
 # PYTHON           a python3 with numpy (default: the first of python3 and /usr/bin/python3 that has it)
-# DCP_REQUIRE      with the word python in it, a missing python3 or numpy is a failure, not a skip
+# DCP_REQUIRE      with the word python in it, a missing python3 or numpy is a failure, not a skip; pypi: gguf; torch
 
 cd "$(dirname "$0")/.." || exit 1
 . tests/harness.sh
@@ -64,7 +64,9 @@ t python_library_saves_and_loads library_saves_and_loads
 # with_package NAME COMMAND...: the environment's library, and a package of PyPI
 with_package() {
     need_numpy
-    "$python" -c "import $1" 2>/dev/null || missing "$1 for python3" pypi "it with pip"
+    word=pypi
+    [ "$1" != torch ] || word=torch                     # gigabytes: .ci/run does not install it
+    "$python" -c "import $1" 2>/dev/null || missing "$1 for python3" "$word" "it with pip"
     DCP_LIBRARY=$root/build/lib/libdcp.so
     export DCP_LIBRARY
     "${MAKE:-make}" -s -C "$root" lib >log 2>&1 || fail "make lib: $(cat log)"

@@ -798,7 +798,8 @@ class Checkpoint:
         if count != math.prod(extents):
             raise Damaged("%s: %d of %d elements are stored" % (tensor.name, count, math.prod(extents)))
         if len(parts) == 1 and parts[0][0].shape == extents:
-            return self._array(tensor.dtype, parts[0][0], None)[steps]
+            array = self._array(tensor.dtype, parts[0][0], None)
+            return array[steps] if steps else array
         out = np.empty(extents, _numpy_type(tensor.dtype))
         for piece, begin, end in parts:
             inside = [(b - s, e - s) for b, e, s in zip(begin, end, piece.start)]
