@@ -1,7 +1,7 @@
 #!/bin/sh
 # test_tool.sh - tests of build/dcptool, from the outside: commands, all layouts, --json, exit codes, messages,
 # terminals and pipes. What it shows is in tool_look.sh, its numbers (stats, diff by value) in tool_numbers.sh,
-# parts of tensors in tool_parts.sh, tool_watch.sh is about dcptool watch; terminal.py is the terminal.
+# parts of tensors in tool_parts.sh, edits in tool_edit.sh, dcptool watch in tool_watch.sh; terminal.py is the terminal.
 #
 #     DCPTOOL=build/dcptool sh tests/test_tool.sh [text]       only tests whose name contains the text
 #
@@ -1605,6 +1605,8 @@ interrupted() {
 . "$root/tests/tool_numbers.sh"
 # shellcheck source=tests/tool_parts.sh
 . "$root/tests/tool_parts.sh"
+# shellcheck source=tests/tool_edit.sh
+. "$root/tests/tool_edit.sh"
 # shellcheck source=tests/tool_watch.sh
 . "$root/tests/tool_watch.sh"
 
@@ -1651,6 +1653,7 @@ for name in version help_overall help_commands usage_command usage_options usage
     control_c ls_of_other_files manual completion install_all \
     stats_types stats_look stats_fail_on stats_memory diff_values diff_says_how \
     cat_text cat_slices cat_numbers slice_numpy slice_reads_a_part \
+    convert_edits_names convert_edits_ranks convert_edits_refuse convert_edits_step \
     watch_says_what_comes watch_looks watch_ends watch_interrupted watch_reads_what_is_new \
     no_bar_without_terminal bar_on_terminal no_color no_bytes_on_terminal closed_pipe full_disk interrupted; do
     t "$name"

@@ -73,6 +73,14 @@ static int set_text(const char **member, const char *value) {
     return value[0] != '\0';
 }
 
+static int add_text(tool_texts *list, const char *value) {
+    const char **items = tool_new(list->count + 1, sizeof *items);
+    if (list->count > 0) memcpy((void *)items, (const void *)list->items, list->count * sizeof *items);
+    items[list->count++] = value;
+    list->items = items;
+    return value[0] != '\0';
+}
+
 static int set_value(tool_state *t, uint64_t bit, const char *value) {
     switch (bit) {
     case TOOL_OUTPUT: return set_text(&t->output, value);
@@ -84,8 +92,12 @@ static int set_value(tool_state *t, uint64_t bit, const char *value) {
     case TOOL_FAIL_ON: return parse_fail_on(value, &t->fail_on);
     case TOOL_RTOL: return parse_tolerance(value, &t->rtol);
     case TOOL_ATOL: return parse_tolerance(value, &t->atol);
-    case TOOL_TIER:
-        return t->tier_count < sizeof t->tiers / sizeof t->tiers[0] && set_text(&t->tiers[t->tier_count++], value);
+    case TOOL_TIER: return add_text(&t->tiers, value);
+    case TOOL_ONLY: return add_text(&t->only, value);
+    case TOOL_DROP: return add_text(&t->drop, value);
+    case TOOL_RENAME: return add_text(&t->rename, value) && convert_is_rename(value);
+    case TOOL_CAST: return add_text(&t->cast, value) && convert_is_cast(value);
+    case TOOL_STEP: return parse_count(value, INT64_MAX, &t->step);
     case TOOL_MINIMUM_STEP: return parse_count(value, INT64_MAX, &t->minimum_step);
     case TOOL_MEMORY: return parse_size(value, &t->memory) && t->memory >= 4 << 20;
     case TOOL_RANK: return parse_count(value, INT32_MAX, &t->rank);

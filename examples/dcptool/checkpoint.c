@@ -35,7 +35,7 @@ dcp_open_desc tool_opening(const tool_state *t, const char *path) {
     desc.path = path;
     desc.verifier = t->verifier;
     desc.minimum_step = t->minimum_step;
-    desc.select = t->tier_count ? &t->select : NULL;
+    desc.select = t->tiers.count ? &t->select : NULL;
     desc.io = t->io;
     return desc;
 }

@@ -5,9 +5,9 @@ static int run(tool_state *t);
 
 const tool_command tool_convert = {
     "convert", run, 2, 2, TOOL_TO,
-    TOOL_TIER | TOOL_MEMORY | TOOL_FORCE | TOOL_FLAT | TOOL_ONE_RANK | TOOL_SIGN_KEY_FILE | TOOL_KEY_ID |
-        TOOL_MINIMUM_STEP,
-    "SOURCE TARGET", "write a checkpoint in another layout",
+    TOOL_ONLY | TOOL_DROP | TOOL_RENAME | TOOL_STEP | TOOL_TIER | TOOL_MEMORY | TOOL_FORCE | TOOL_FLAT |
+        TOOL_ONE_RANK | TOOL_SIGN_KEY_FILE | TOOL_KEY_ID | TOOL_MINIMUM_STEP,
+    "SOURCE TARGET", "write a checkpoint in another layout, or an edited one",
     "LAYOUT is one of\n"
     "    sharded         TARGET.metadata.json and a file for each rank\n"
     "    single          TARGET.checkpoint\n"
@@ -24,13 +24,20 @@ const tool_command tool_convert = {
     "members of a shard (the file of a rank) and of a layer without a seed, and\n"
     "members that are fields of their own in the target's kind of document.\n"
     "\n"
+    "--only and --drop choose tensors by name (* ? [a-z] [!a-z]; * matches\n"
+    "anything), --rename gives them other names. Globs and OLD are names in SOURCE;\n"
+    "of several --rename that fit a tensor the last counts; one that fits none is an\n"
+    "error, and so are two tensors of the same name.\n"
+    "\n"
     "Every byte is checked as it is read. --memory limits the data in memory (at\n"
     "least 2MiB for each rank, and the documents besides). TARGET appears whole or\n"
     "not at all. It is signed only with --sign-key-file, even if SOURCE is signed.\n"
     "\n"
-    "Exit codes: 0 written, 1 the source is corrupt, 2 usage,\n"
+    "Exit codes: 0 written, 1 the source is corrupt or lacks such a tensor,\n"
+    "            2 usage, or two tensors of the same name,\n"
     "            3 could not read or write (or TARGET exists, without --force)\n"
-    "Example:    dcptool convert runs/a/step_100 export/step_100 --to single\n"
+    "Example:    dcptool convert runs/a/step_100 export/step_100 --to single\\\n"
+    "                --drop 'adam/*' --rename 'model.*=*'\n"
 };
 
 typedef struct rank_save { dcp_save_desc desc; dcp_status status; dcp_error err; } rank_save;
@@ -137,12 +144,13 @@ static int select_pieces(convert_job *v) {
     const int is_one = (v->t->options & TOOL_ONE_RANK) != 0;
     const tool_piece *before = NULL;
     size_t i, n = 0;
+    int code;
     v->world = v->m->world_size > 1 ? v->m->world_size : 1;
-    v->pieces = tool_pieces_of(v->c);
+    v->all = tool_pieces_of(v->c);
+    code = convert_edit_pieces(v);
+    if (code) return code;
     for (i = 0; i < v->pieces.count; i++) {
         const tool_piece p = v->pieces.items[i];
-        int code;
-        if (!p.info) continue;
         code = check_piece(v, &p, before);
         if (code) return code;
         if (is_one && is_spare(&p, before)) continue;
@@ -175,17 +183,18 @@ static void make_head(convert_job *v) {
     if (v->sharding.shard_count != v->world) v->sharding.shard_count = 0;
     v->sharding.extra = other_members(v);
     if (kept) v->sharding.extra = convert_join(v->sharding.extra, kept);
-    v->has_training = training != NULL;
+    v->has_training = training || (v->t->options & TOOL_STEP);
     if (training) v->training = *training;
+    if (v->t->options & TOOL_STEP) v->training.step = v->t->step;
 }
 
 /* ---- the tensors ------------------------------------------------------------------------------------------------- */
 static void list_tensor(convert_job *v, const tool_piece *p, tool_part *part, dcp_tensor *tensor) {
     const size_t i = (size_t)(p - v->pieces.items);
-    const convert_origin *o = &v->origins[i];
+    const convert_origin *o = &v->origins[p->order];
     const dcp_placement placement = p->info->placement;
     *part = placement == DCP_PLACE_PRIVATE ? tool_part_of_rank(p) : tool_part_of_piece(p);
-    tensor->name = p->info->name;
+    tensor->name = v->edits[p->order].name;
     tensor->dtype = p->info->dtype;
     tensor->ndim = p->meta->ndim;
     memcpy(tensor->shape, p->meta->shape, sizeof tensor->shape);
@@ -318,6 +327,10 @@ static int save(convert_job *v) {
     return status ? tool_fail(v->t, v->failed.status ? &v->failed : &ranks[0].err) : TOOL_FINE;
 }
 
+static void note_edit(tool_state *t, const char *what, int64_t count) {
+    if (count > 0) tool_note(t, "%s: %" PRId64 " tensor%s", what, count, tool_plural(count));
+}
+
 static int report(convert_job *v) {
     const int64_t pieces = (int64_t)v->pieces.count;
     tool_state *t = v->t;
@@ -332,9 +345,15 @@ static int report(convert_job *v) {
     tool_json_number(t, "pieces", pieces);
     tool_json_number(t, "bytes", v->bytes);
     tool_json_number(t, "bytes_reused", v->report.bytes_reused);
+    tool_json_number(t, "left_out", v->left_out);
+    tool_json_number(t, "renamed", v->renamed);
+    tool_json_number(t, "cast", v->cast);
     tool_json_end(t);
-    if (!(t->options & TOOL_JSON))
-        tool_note(t, "wrote %s: %" PRId64 " piece%s of %d rank%s, %s", v->report.path, pieces, tool_plural(pieces),
-                  v->world, tool_plural(v->world), tool_size_text(t, v->bytes, size));
+    if (t->options & TOOL_JSON) return TOOL_FINE;
+    note_edit(t, "left out", v->left_out);
+    note_edit(t, "renamed", v->renamed);
+    note_edit(t, "cast", v->cast);
+    tool_note(t, "wrote %s: %" PRId64 " piece%s of %d rank%s, %s", v->report.path, pieces, tool_plural(pieces),
+              v->world, tool_plural(v->world), tool_size_text(t, v->bytes, size));
     return TOOL_FINE;
 }

@@ -8,6 +8,9 @@ enum { CONVERT_RANKS = 512, CONVERT_WINDOWS = 8 };
 /* What only a manifest can say of a piece. */
 typedef struct convert_origin { dcp_role role; const char *tier; int64_t expert_key[3], version; } convert_origin;
 
+/* What becomes of a tensor (convert_edit.c). */
+typedef struct convert_edit { const char *name; dcp_dtype dtype; int is_kept; } convert_edit;
+
 /* Bytes of a part, as they were read last. */
 typedef struct convert_window {
     const tool_part *of;                                /* NULL: it has none */
@@ -23,7 +26,10 @@ typedef struct convert_job {
     dcp_checkpoint *c;                                  /* the source */
     const dcp_metadata *m;
     const dcp_manifest *manifest;                       /* NULL: not a manifest */
-    tool_pieces pieces;                                 /* those that are converted */
+    tool_pieces all, pieces;                            /* of the source; those that are converted, by new name */
+    convert_edit *edits;                                /* by a piece's order, as what follows */
+    size_t *place;                                      /* in all */
+    int64_t left_out, renamed, cast;                    /* tensors */
     int64_t bytes;                                      /* of all of them */
     int world;
     tool_part *parts;                                   /* the pieces by rank: those of rank r begin at first[r] */
@@ -40,7 +46,7 @@ typedef struct convert_job {
     size_t tier_count;
     dcp_router_seed *seeds;
     size_t seed_count;
-    convert_origin *origins;                            /* of each piece */
+    convert_origin *origins;                            /* by a piece's order */
     dcp_json *kept;                                     /* the members of sharding, if one of them is a manifest */
 
     /* members that this version does not know, as text (convert_members.c) */
@@ -56,6 +62,8 @@ typedef struct convert_job {
     int64_t copied;                                     /* bytes, to all ranks */
     dcp_error failed;                                   /* the first read that did, if one did */
 } convert_job;
+
+int convert_edit_pieces(convert_job *v);
 
 void convert_take_manifest(convert_job *v);             /* from a source that is a manifest */
 void convert_take_kept(convert_job *v);                 /* from another source, that keeps what a manifest said */

@@ -7,7 +7,7 @@ static void make_room(convert_job *v, size_t tiers, size_t seeds) {
     v->tier_extras = tool_new(tiers + 1, sizeof *v->tier_extras);
     v->seeds = tool_new(seeds + 1, sizeof *v->seeds);
     v->seed_extras = tool_new(seeds + 1, sizeof *v->seed_extras);
-    v->origins = tool_new(v->pieces.count + 1, sizeof *v->origins);
+    v->origins = tool_new(v->all.count + 1, sizeof *v->origins);
 }
 
 /* ---- from a manifest --------------------------------------------------------------------------------------------- */
@@ -52,7 +52,7 @@ void convert_take_manifest(convert_job *v) {
         v->tier_extras[i] = m->tiers[i].extra;
     }
     take_seeds(v, router);
-    for (i = 0; i < v->pieces.count; i++) take_origin(v, &v->pieces.items[i], &v->origins[i]);
+    for (i = 0; i < v->pieces.count; i++) take_origin(v, &v->pieces.items[i], &v->origins[v->pieces.items[i].order]);
     if ((optim->path && !optim->shard_count) || (router->path && !router->layer_count))
         tool_note(v->t, "warning: %s has optimizer or router state of which it only gives the path: that file is not "
                   "converted", dcp_checkpoint_path(v->c));
@@ -87,10 +87,11 @@ static void keep_seeds(const convert_job *v, dcp_json *list) {
     }
 }
 
-static void keep_piece(dcp_json *list, const tool_piece *p, const convert_origin *o) {
+static void keep_piece(const convert_job *v, dcp_json *list, const tool_piece *p) {
+    const convert_origin *o = &v->origins[p->order];
     dcp_json *entry = dcp_json_add_object(list, NULL), *key;
     int k;
-    dcp_json_add_string(entry, "tensor", p->meta->name);
+    dcp_json_add_string(entry, "tensor", v->edits[p->order].name);
     dcp_json_add_string(entry, "role", tool_role_name(o->role));
     keep_optional(entry, "tier", o->tier);
     if (o->role == DCP_ROLE_EXPERT || o->role == DCP_ROLE_ROUTER) {
@@ -113,7 +114,7 @@ const char *convert_keep(const convert_job *v) {
     keep_tiers(v, dcp_json_add_array(manifest, "tiers"));
     keep_seeds(v, dcp_json_add_array(manifest, "routerSeeds"));
     list = dcp_json_add_array(manifest, "pieces");
-    for (i = 0; i < v->pieces.count; i++) keep_piece(list, &v->pieces.items[i], &v->origins[i]);
+    for (i = 0; i < v->pieces.count; i++) keep_piece(v, list, &v->pieces.items[i]);
     if (dcp_json_write(root, 0, &text, &size, NULL) || dcp_json_count(list) != v->pieces.count) tool_need(NULL);
     dcp_json_free(root);
     member = tool_text_of(text + 1, size - 2);          /* without the braces */
@@ -191,12 +192,12 @@ static int read_kept(convert_job *v, const dcp_json *kept) {
     const dcp_json *tiers = dcp_json_get(kept, "tiers"), *seeds = dcp_json_get(kept, "routerSeeds");
     const dcp_json *pieces = dcp_json_get(kept, "pieces");
     size_t i;
-    if (dcp_json_kind_of(kept) != DCP_JSON_OBJECT || dcp_json_count(pieces) != v->pieces.count) return 0;
+    if (dcp_json_kind_of(kept) != DCP_JSON_OBJECT || dcp_json_count(pieces) != v->all.count) return 0;
     make_room(v, dcp_json_count(tiers), dcp_json_count(seeds));
     for (i = 0; i < dcp_json_count(tiers); i++) if (!read_tier(v, dcp_json_at(tiers, i))) return 0;
     for (i = 0; i < dcp_json_count(seeds); i++) if (!read_seed(v, dcp_json_at(seeds, i))) return 0;
-    for (i = 0; i < v->pieces.count; i++)
-        if (!read_origin(v, dcp_json_at(pieces, i), &v->pieces.items[i], &v->origins[i])) return 0;
+    for (i = 0; i < v->all.count; i++)
+        if (!read_origin(v, dcp_json_at(pieces, i), &v->all.items[i], &v->origins[v->all.items[i].order])) return 0;
     v->model_id = kept_text(kept, "modelId");
     v->optim_extra = kept_members(v, kept, "optimExtra");
     v->router_extra = kept_members(v, kept, "routerExtra");

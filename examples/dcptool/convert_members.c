@@ -81,7 +81,7 @@ static const char *carried(const convert_job *v, level where, const char *what, 
 static void warn_of_others(const convert_job *v) {
     int has_role[DCP_ROLE_ROUTER + 1] = { 0 };
     size_t i;
-    for (i = 0; i < v->pieces.count; i++) has_role[v->origins[i].role] = 1;
+    for (i = 0; i < v->pieces.count; i++) has_role[v->origins[v->pieces.items[i].order].role] = 1;
     if (v->optim_extra && !has_role[DCP_ROLE_OPTIMIZER])
         tool_note(v->t, "warning: optim_state has no tensors, and its members %s are left out", v->optim_extra);
     if (v->router_extra && !has_role[DCP_ROLE_ROUTER] && v->seed_count == 0)

@@ -7,7 +7,7 @@
  *     ls.c  info.c  verify.c  cat.c  extract.c  sign.c  sync.c  watch.c
  *     directory.c (latest, prune, sweep)
  *     stats.c, with stats_read.c and sums.c; diff.c, with diff_documents.c and values.c
- *     convert.c, with convert_manifest.c, convert_members.c and convert_windows.c
+ *     convert.c, with convert_manifest.c, convert_members.c, convert_edit.c and convert_windows.c
  * They share arguments.c (the command line), help.c (the options, and all that is said of them and of the commands),
  * manual.c (man page, completion), output.c (messages, results, the bar), table.c (listings), json.c, text.c (names and
  * numbers as text), checkpoint.c (opening, pieces, reading in parts), part.c (--rank, --slice), numbers.c (elements as
@@ -83,6 +83,11 @@ enum { TOOL_FINE, TOOL_NO, TOOL_USAGE, TOOL_TROUBLE };
 #define TOOL_SLICE TOOL_BIT(30)
 #define TOOL_COUNT TOOL_BIT(31)
 #define TOOL_TIMEOUT TOOL_BIT(32)
+#define TOOL_ONLY TOOL_BIT(33)
+#define TOOL_DROP TOOL_BIT(34)
+#define TOOL_RENAME TOOL_BIT(35)
+#define TOOL_CAST TOOL_BIT(36)
+#define TOOL_STEP TOOL_BIT(37)
 
 enum { TOOL_FAIL_NAN = 1, TOOL_FAIL_INF = 2 };
 
@@ -98,6 +103,8 @@ typedef struct tool_command {
     uint64_t required, options;                         /* besides TOOL_COMMON */
     const char *operands, *summary, *help;
 } tool_command;
+
+typedef struct tool_texts { const char **items; size_t count; } tool_texts;
 
 typedef struct tool_key { unsigned char bytes[4096]; size_t size; } tool_key;
 
@@ -119,9 +126,8 @@ struct tool_state {
     const struct tool_target *to;
     int fail_on;                                        /* TOOL_FAIL_ bits */
     double rtol, atol;
-    int64_t rank, keep, keep_every, grace_seconds, minimum_step, memory, count, timeout_seconds;
-    const char *tiers[64];
-    size_t tier_count;
+    int64_t rank, keep, keep_every, grace_seconds, minimum_step, memory, count, timeout_seconds, step;
+    tool_texts tiers, only, drop, rename, cast;
     tool_key key, sign_key;
     dcp_verifier hmac;
     const dcp_verifier *verifier;                       /* NULL without --key-file */
@@ -141,6 +147,10 @@ extern dcp_cancel tool_interrupted;                     /* global, because a sig
 
 /* arguments.c */
 int tool_parse(tool_state *t, int count, char **arguments);
+
+/* convert_edit.c */
+int convert_is_rename(const char *text);                /* OLD=NEW */
+int convert_is_cast(const char *text);                  /* TYPE, GLOB=TYPE */
 
 /* help.c */
 extern const tool_option tool_options[];                /* a name of NULL ends it */

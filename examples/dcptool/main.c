@@ -56,8 +56,8 @@ static int prepare(tool_state *t) {
     t->io.progress_user = t;
     t->io.log = on_log;
     t->io.log_user = t;
-    t->select.tiers = t->tiers;
-    t->select.tier_count = t->tier_count;
+    t->select.tiers = t->tiers.items;
+    t->select.tier_count = t->tiers.count;
     return tool_read_keys(t);
 }
 

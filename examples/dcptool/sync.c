@@ -31,8 +31,8 @@ static int run(tool_state *t) {
     int code = TOOL_FINE;
     desc.path = t->operands[0];
     desc.directory = t->operands[1];
-    desc.tiers = t->tiers;
-    desc.tier_count = t->tier_count;
+    desc.tiers = t->tiers.items;
+    desc.tier_count = t->tiers.count;
     desc.verify = (t->options & TOOL_FULL) ? DCP_VERIFY_ALL : DCP_VERIFY_TOUCHED;
     desc.verifier = t->verifier;
     desc.minimum_step = t->minimum_step;
