@@ -46,8 +46,8 @@
  *   1 declarations         >>api_base       statuses, errors, ownership, what every operation shares
  *                          >>api_model      tensors, pieces, placements
  *                          >>api_save       dcp_save; dcp_saver_*, dcp_save_begin, dcp_save_poll, dcp_save_wait
- *                          >>api_load       dcp_load, dcp_open, dcp_read, dcp_map, dcp_verify; dcp_latest, dcp_list,
- *                                           dcp_prune, dcp_sweep, dcp_remove
+ *                          >>api_load       dcp_load, dcp_open, dcp_read, dcp_map, dcp_verify; dcp_load_latest,
+ *                                           dcp_latest, dcp_list, dcp_prune, dcp_sweep, dcp_remove
  *                          >>api_documents  dcp_metadata_*, dcp_manifest_*, dcp_validation_*, dcp_json_*
  *                          >>api_plug       dcp_storage, dcp_coordinator, dcp_device, dcp_signer, dcp_verifier
  *                          >>history        what has changed, and the old names
@@ -797,6 +797,7 @@ typedef struct dcp_latest_desc {
     int64_t minimum_step;
     dcp_io io;
     dcp_report *report;                 /* out, may be NULL: the checkpoints that were skipped, and why */
+    const char *series;                 /* as in dcp_prune_desc; NULL: all */
 } dcp_latest_desc;
 /* The newest valid checkpoint, by (sequence, step, timestamp, name), never by file time; valid: document intact and
  * every file there with its size (DCP_VERIFY_ALL: every byte). *path goes into dcp_load; dcp_free it. Corrupt and
@@ -805,6 +806,43 @@ typedef struct dcp_latest_desc {
  * Status: (io) | (ranks) | (document) | DCP_E_NOT_FOUND no commit file at all, or no directory | DCP_E_INCOMPLETE |
  * DCP_E_UNKNOWN several ranks: rank 0 was lost while it looked. */
 DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error *err);
+
+enum { DCP_SKIPPED = 8 };
+typedef struct dcp_skipped { dcp_status status; char name[256], message[512]; } dcp_skipped;    /* of the commit file */
+typedef struct dcp_load_latest_report {
+    char path[DCP_PATH_SIZE];           /* of the commit file that was loaded; "": none was */
+    int64_t sequence, epoch, step;      /* its own; step and epoch -1: it has no training metadata */
+    /* damaged ones that were skipped and are newer, or may be (rank 0 knows those); the first DCP_SKIPPED of them */
+    int64_t skipped_count;
+    dcp_skipped skipped[DCP_SKIPPED];
+    int64_t warning_count; char warning[512];           /* as in dcp_report */
+} dcp_load_latest_report;
+typedef struct dcp_load_latest_desc {
+    const char *directory;
+    const char *series;                 /* as in dcp_prune_desc: "step_", without best; NULL: all */
+    /* from here on as in dcp_load_desc, and for each checkpoint that is tried */
+    dcp_tensor *tensors; size_t tensor_count;
+    int exact;
+    dcp_verify_policy verify; const dcp_verifier *verifier;
+    int64_t minimum_step;
+    int share_reads;
+    dcp_metadata **metadata;            /* out, may be NULL; dcp_metadata_free */
+    dcp_io io;
+    const dcp_source *sources; size_t source_count;
+    dcp_load_latest_report *report;     /* out, may be NULL; filled on failure too */
+} dcp_load_latest_desc;
+/* Loads the newest checkpoint of a directory, or of a series in it, in dcp_latest's order. If it is damaged
+ * (DCP_E_CHECKSUM, DCP_E_FORMAT, DCP_E_INCOMPLETE), the one before it, and so on: all ranks go on together. What was
+ * skipped, and why, is in the report and a warning. Any other failure is returned, and no older one is tried. When all
+ * are damaged, the newest one's error; DCP_E_NOT_FOUND says that there is no checkpoint at all: a first start. One that
+ * is removed or replaced meanwhile is no failure: the directory is looked at again.
+ * Bytes are verified as they are loaded, not before: none of a tensor is read twice (but with DCP_VERIFY_ALL). So what
+ * a damaged checkpoint has put into tensors is taken out again: the next one overwrites all that is wanted; optional
+ * tensors, which it may lack, have been copied before (in as much memory as they have), and are as they were. After a
+ * failure all others are zero bytes if something was put into some of them, else as they were, as on DCP_E_NOT_FOUND
+ * they always are. DCP_OPAQUE is DCP_E_INVALID.
+ * io.deadline_ms is for the whole. Status: as dcp_load. */
+DCPDEF dcp_status dcp_load_latest(const dcp_load_latest_desc *desc, dcp_error *err);
 
 typedef struct dcp_list_desc {
     const char *directory; dcp_verify_policy verify; const dcp_verifier *verifier; dcp_io io;
@@ -15457,6 +15495,7 @@ struct dcp_checkpoint {
     dcpi_place *sources; size_t source_count;           /* where else files are looked for */
     uint8_t *selected;       /* for each shard of the document: whether a selected tensor has pieces there; NULL: all */
     uint8_t digest[32];                           /* of the document's bytes: to see whether it is still the same one */
+    int is_touched;                                     /* a load has begun to put bytes into tensors */
     dcpi_piece *unsorted; const dcpi_piece **pieces; size_t piece_count;    /* sorted by tensor, offset, shard */
     dcpi_stored *tensors; size_t tensor_count;          /* sorted by name */
     dcpi_handle single;                                 /* the single file, open; else none */
@@ -18045,6 +18084,7 @@ static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tens
     if (!status) status = dcpi_load_allocate(&l, err);
     if (!status) status = dcpi_load_plan(&l, err);
     if (l.share) status = dcpi_load_share(&l, status, err);
+    if (!status) c->is_touched = 1;
     if (!status) status = dcpi_load_read(&l, err);
     if (!status) status = dcpi_load_read_shared(&l, err);
     dcpi_load_free(&l);
@@ -19376,7 +19416,21 @@ DCPDEF dcp_status dcp_read_shard(dcp_checkpoint *checkpoint, size_t shard_index,
     }
     return dcpi_report_error(status, &local, err);
 }
-static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_error *err) {
+/* What became of a load: which checkpoint it was; whether bytes were put into tensors, though it may have failed. */
+typedef struct dcpi_loaded {
+    int replaced, is_touched;
+    char path[DCP_PATH_SIZE];
+    int64_t sequence, epoch, step;
+} dcpi_loaded;
+static void dcpi_load_tell(const dcp_checkpoint *c, dcpi_loaded *out) {
+    const dcp_metadata *m = c->metadata;
+    (void)snprintf(out->path, sizeof out->path, "%s", c->path);
+    out->sequence = m->sequence;
+    out->epoch = m->has_training ? m->training.epoch : -1;
+    out->step = m->has_training ? m->training.step : -1;
+    dcpi_life_note(&dcpi_life.loaded, c->digest);
+}
+static dcp_status dcpi_load_once(const dcp_load_desc *desc, dcpi_loaded *out, dcp_error *err) {
     dcp_open_desc open = DCP_ZERO;
     dcp_checkpoint *c;
     dcp_status status;
@@ -19396,10 +19450,11 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     status = dcpi_team_done(&c->op, status, err);
     dcpi_load_note_replaced(c, status);
     status = dcpi_team_down(&c->op, status, NULL, NULL, DCPI_DOWN_LAST | DCPI_DOWN_SAME, err);
-    *replaced = (c->op.team.over & DCPI_OVER_AGAIN) != 0;
+    out->replaced = (c->op.team.over & DCPI_OVER_AGAIN) != 0;
+    out->is_touched |= c->is_touched;
     dcpi_team_end(&c->op);
     dcpi_op_tell_warnings(&c->op, desc->report);
-    if (!status) dcpi_life_note(&dcpi_life.loaded, c->digest);
+    if (!status) dcpi_load_tell(c, out);
     if (!status && desc->metadata) {
         *desc->metadata = c->metadata;      /* handed over; nothing of the checkpoint needs it any more but its files */
         c->metadata = NULL;
@@ -19408,25 +19463,31 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, int *replaced, dcp_e
     return status;
 }
 enum { DCPI_LOAD_ATTEMPTS = 4 };
+static dcp_status dcpi_load_call(const dcp_load_desc *desc, dcpi_loaded *out, dcp_error *err) {
+    int attempt;
+    dcp_status status = DCP_OK;
+    memset(out, 0, sizeof *out);
+    out->replaced = 1;
+    for (attempt = 0; attempt < DCPI_LOAD_ATTEMPTS && out->replaced; attempt++) {
+        out->replaced = 0;
+        status = dcpi_load_once(desc, out, err);
+    }
+    if (status && out->replaced) {
+        dcp_error last = *err;
+        (void)dcpi_fail(err, status, "the checkpoint was replaced %d times while it was read (%.300s); load it "
+                                     "again when it is saved less often", DCPI_LOAD_ATTEMPTS, last.message);
+        err->sys = last.sys;
+        err->rank = last.rank;
+    }
+    return status;
+}
 DCPDEF dcp_status dcp_load(const dcp_load_desc *desc, dcp_error *err) {
     dcp_error local;
-    int replaced = 1, attempt;
-    dcp_status status = DCP_OK;
+    dcpi_loaded loaded;
     if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_load: desc is NULL");
     if (desc->metadata) *desc->metadata = NULL;
     dcpi_report_clear(desc->report);
-    for (attempt = 0; attempt < DCPI_LOAD_ATTEMPTS && replaced; attempt++) {
-        replaced = 0;
-        status = dcpi_load_once(desc, &replaced, &local);
-    }
-    if (status && replaced) {
-        dcp_error last = local;
-        (void)dcpi_fail(&local, status, "the checkpoint was replaced %d times while it was read (%.300s); load it "
-                                        "again when it is saved less often", DCPI_LOAD_ATTEMPTS, last.message);
-        local.sys = last.sys;
-        local.rank = last.rank;
-    }
-    return dcpi_report_error(status, &local, err);
+    return dcpi_report_error(dcpi_load_call(desc, &loaded, &local), &local, err);
 }
 
 /* =====================================================================================================================
@@ -19758,6 +19819,7 @@ typedef struct dcpi_list_order {
     int is_quiet;                                       /* no progress */
     const char *series;                                 /* as in dcp_prune_desc */
     size_t enough;                                      /* so few of them need not even be looked at */
+    dcp_load_latest_report *skips;                      /* dcp_load_latest: noted there, and only damaged ones */
 } dcpi_list_order;
 
 /* Fills one entry: what its document says, and whether it is valid. The result is for what ends the listing itself. */
@@ -19980,15 +20042,27 @@ DCPDEF dcp_status dcp_list(const dcp_list_desc *desc, dcp_list_entry **entries, 
 }
 
 /* ---- latest ------------------------------------------------------------------------------------------------------ */
+static int dcpi_is_damage(dcp_status status) {
+    return status == DCP_E_CHECKSUM || status == DCP_E_FORMAT || status == DCP_E_INCOMPLETE;
+}
+static void dcpi_skip_note(dcp_load_latest_report *report, const char *name, dcp_status status, const char *message) {
+    dcp_skipped *s = &report->skipped[dcpi_min(report->skipped_count, DCP_SKIPPED - 1)];
+    if (report->skipped_count++ >= DCP_SKIPPED) return;
+    s->status = status;
+    (void)snprintf(s->name, sizeof s->name, "%.255s", name);
+    (void)snprintf(s->message, sizeof s->message, "%.511s", message);
+}
 /* A candidate that is not valid: returned where it might be the newest, else skipped. */
 static dcp_status dcpi_latest_skip(const dcpi_list_order *o, const char *name, dcp_status status, int sys,
                                    const char *message,
                                    dcp_error *newest, dcp_error *err) {
-    if (dcpi_is_storage_error(status) || dcpi_is_beyond(status))
+    if (dcpi_is_storage_error(status) || dcpi_is_beyond(status) ||
+        (o->skips && status != DCP_E_NOT_FOUND && !dcpi_is_damage(status)))
         return dcpi_fail_sys(err, status, sys, "%s", message);
     if (status == DCP_E_NOT_FOUND) return dcpi_succeed(err);            /* removed since it was listed */
     if (newest->status == DCP_OK) (void)dcpi_fail_sys(newest, status, sys, "%s", message);
     dcpi_op_log(o->op, DCP_LOG_WARNING, "skipped %s%s: %s", o->place->shown, name, message);
+    if (o->skips) dcpi_skip_note(o->skips, name, status, message);
     return dcpi_succeed(err);
 }
 /* Looks at one group of equal sequence numbers, the newest first: documents need to be read in full only until a valid
@@ -20050,6 +20124,7 @@ static dcp_status dcpi_latest_work(dcpi_op *op, dcpi_place *place, const void *l
     dcp_status status = dcpi_commits_list(place, &names, err);
     o.minimum_step = desc->minimum_step;
     if (status) return status;
+    if (desc->series) dcpi_series_select(desc->series, &names);
     status = dcpi_latest_search(&o, &names, (char **)path, err);
     dcpi_names_free(&names);
     return status;
@@ -20082,6 +20157,310 @@ DCPDEF dcp_status dcp_latest(const dcp_latest_desc *desc, char **path, dcp_error
     status = dcpi_led_call(&led, err);
     if (status) { dcp_free(*path); *path = NULL; }
     return status;
+}
+
+/* ---- load the newest that verifies: rank 0 lists them, newest first; then all ranks load one after the other, until
+ * one is not damaged. */
+/* what an optional tensor was */
+typedef struct dcpi_stash { const dcp_tensor *tensor; uint8_t *bytes; } dcpi_stash;
+typedef struct dcpi_newest {
+    const dcp_load_latest_desc *desc;
+    dcp_load_latest_report *report;
+    dcp_report warnings;
+    dcpi_op op;                                         /* of this rank alone: the clock, and the log */
+    dcp_error first;                                    /* of the newest one that was damaged, on all ranks */
+    dcpi_names tried;                                   /* sorted: commit files that are damaged */
+    dcpi_stash *stashes; size_t stash_count;
+    int is_touched, has_vanished;
+    /* their paths, one after the other, on rank 0; elsewhere in its message */
+    dcpi_buffer list; uint8_t *message; dcpi_wire left;
+} dcpi_newest;
+
+/* Between a tensor's memory, wherever that is, and its bytes in row-major order; NULL: zeros. */
+static dcp_status dcpi_tensor_exchange(const dcp_tensor *t, uint8_t *bytes, dcpi_copy_kind kind, dcp_error *err) {
+    static uint8_t zeros[65536];
+    const int64_t origin[DCP_MAX_DIMS] = {0}, size = dcpi_tensor_bytes(t);
+    int64_t stride[DCP_MAX_DIMS], at, n;
+    dcpi_copies copies = DCP_ZERO;
+    dcp_status status = DCP_OK;
+    dcpi_walk walk;
+    dcpi_effective_stride(t, stride);
+    (void)dcpi_walk_make(&walk, t->ndim, dcp_dtype_bits(t->dtype), t->shape, t->shape, origin, origin, stride);
+    for (at = 0; at < size && !status; at += n) {
+        uint8_t *part = bytes ? bytes + at : zeros;
+        n = dcpi_min(size - at, bytes ? DCPI_CHUNK : (int64_t)sizeof zeros);
+        if (!t->device) { dcpi_walk_copy(&walk, at, at + n, part, (uint8_t *)t->data, kind == DCPI_COPY_IN); continue; }
+        /* what came from a device is as in a file */
+        if (kind == DCPI_COPY_IN && bytes) dcpi_swap_bytes(part, n, dcpi_dtype_width(t->dtype));
+        status = dcpi_copies_begin(&copies, t, kind, at, part, (size_t)n, at, err);
+    }
+    if (!status) status = dcpi_copies_until(&copies, INT64_MAX, err);
+    dcpi_copies_drain(&copies);
+    return status;
+}
+static dcp_status dcpi_stash_check(const dcp_tensor *t, dcp_error *err) {
+    const dcp_status status = dcpi_tensor_check(t, 0, err);
+    if (status) return status;
+    if (t->dtype == DCP_OPAQUE)
+        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its type is not known, so dcp_load_latest cannot take "
+                         "back what a damaged checkpoint has put into it; use dcp_load", t->name);
+    if (t->optional && t->device && !t->device->copy_out)
+        return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\" is optional, and its device lacks copy_out: "
+                         "dcp_load_latest could not put back what it was", t->name);
+    return dcpi_tensor_check_data(t, err);
+}
+static dcp_status dcpi_stash_take(dcpi_stash *stash, const dcp_tensor *t, dcp_error *err) {
+    const int64_t size = dcpi_tensor_bytes(t);
+    if ((uint64_t)size > SIZE_MAX - 1) return dcpi_no_memory(err, SIZE_MAX);
+    stash->tensor = t;
+    stash->bytes = (uint8_t *)dcpi_alloc((size_t)size + 1, err);
+    return stash->bytes ? dcpi_tensor_exchange(t, stash->bytes, DCPI_COPY_OUT, err) : DCP_E_MEMORY;
+}
+/* Checks what is wanted, and copies what is optional. */
+static dcp_status dcpi_newest_begin(dcpi_newest *n, dcp_error *err) {
+    const dcp_load_latest_desc *d = n->desc;
+    dcpi_devices devices = DCP_ZERO;
+    dcp_status status = dcpi_op_begin(&n->op, &d->io, err);
+    size_t i, count = 0;
+    if (!status && d->tensor_count > 0 && !d->tensors)
+        status = dcpi_fail(err, DCP_E_INVALID, "dcp_load_latest: tensor_count is set, but tensors is NULL");
+    for (i = 0; i < d->tensor_count && !status; i++) {
+        status = dcpi_stash_check(&d->tensors[i], err);
+        if (d->tensors[i].optional) count++;
+    }
+    if (!status && count > 0) n->stashes = (dcpi_stash *)dcpi_alloc_array(count, sizeof *n->stashes, err);
+    if (!status && count > 0 && !n->stashes) status = DCP_E_MEMORY;
+    for (i = 0; i < d->tensor_count && !status && count > 0; i++) {
+        const dcp_tensor *t = &d->tensors[i];
+        if (!t->optional) continue;
+        status = dcpi_devices_begin(&devices, t, 1, err);
+        if (!status) status = dcpi_stash_take(&n->stashes[n->stash_count++], t, err);
+    }
+    dcpi_devices_end(&devices);
+    return status;
+}
+/* Takes out what damaged checkpoints have put in: the optional tensors are as they were, the others zero, if `all`. */
+static void dcpi_newest_undo(dcpi_newest *n, int all) {
+    dcpi_devices devices = DCP_ZERO;
+    dcp_error err;
+    dcp_status status = DCP_OK, failed = DCP_OK;
+    size_t i;
+    for (i = 0; i < n->stash_count; i++) {
+        status = dcpi_devices_begin(&devices, n->stashes[i].tensor, 1, &err);
+        if (!status) status = dcpi_tensor_exchange(n->stashes[i].tensor, n->stashes[i].bytes, DCPI_COPY_IN, &err);
+        if (status) failed = status;
+    }
+    for (i = 0; i < n->desc->tensor_count && all; i++) {
+        const dcp_tensor *t = &n->desc->tensors[i];
+        if (t->optional) continue;
+        status = dcpi_devices_begin(&devices, t, 1, &err);
+        if (!status) status = dcpi_tensor_exchange(t, NULL, DCPI_COPY_IN, &err);
+        if (status) failed = status;
+    }
+    dcpi_devices_end(&devices);
+    if (failed) dcpi_op_log(&n->op, DCP_LOG_WARNING, "bytes of a damaged checkpoint may still be on the device");
+}
+static void dcpi_newest_end(dcpi_newest *n) {
+    size_t i;
+    for (i = 0; i < n->stash_count; i++) dcpi_free(n->stashes[i].bytes);
+    dcpi_free(n->stashes);
+    dcpi_names_free(&n->tried);
+    dcpi_buffer_free(&n->list);
+    dcpi_free(n->message);
+}
+/* The paths of a group of equal sequence numbers: only then their documents are read for the order. */
+static dcp_status dcpi_newest_group(dcpi_newest *n, const dcpi_list_order *o, dcpi_candidate **group, size_t count,
+                                    dcp_error *err) {
+    dcpi_listing listing = DCP_ZERO;
+    dcp_status status = DCP_OK;
+    size_t i;
+    if (count == 1) {
+        char *path = dcpi_text_join(o->place->shown, group[0]->name, err);
+        if (path) dcpi_put_text(&n->list, path);
+        dcpi_free(path);
+        return path ? DCP_OK : DCP_E_MEMORY;
+    }
+    for (i = 0; i < count && !status; i++) status = dcpi_list_add(o, &listing, group[i]->name, err);
+    if (!status) status = dcpi_list_sort(&listing, err);
+    for (i = 0; i < listing.count && !status; i++) dcpi_put_text(&n->list, listing.entries[i]->path);
+    dcpi_listing_free(&listing);
+    return status;
+}
+static dcp_status dcpi_newest_order(dcpi_newest *n, const dcpi_list_order *o, const dcpi_names *names,
+                                    dcp_error *err) {
+    dcpi_candidates all;
+    dcp_error other;
+    size_t i, end;
+    dcp_status status = dcpi_candidates_make(o->op, o->place, names, 0, &all, err);
+    (void)dcpi_succeed(&other);
+    if (!status) status = dcpi_latest_ask(o, &all, &other, err);
+    if (!status && all.count == 0 && other.status && !n->first.status) { *err = other; status = other.status; }
+    for (i = 0; i < all.count && !status; i = end) {
+        for (end = i + 1; end < all.count && all.order[end]->number == all.order[i]->number;) end++;
+        status = dcpi_newest_group(n, o, all.order + i, end - i, err);
+    }
+    dcpi_candidates_free(&all);
+    if (!status && n->list.failed) return dcpi_no_memory(err, n->list.size);
+    return status;
+}
+static dcp_status dcpi_newest_work(dcpi_op *op, dcpi_place *place, const void *desc, void *newest, dcp_error *err) {
+    dcpi_newest *n = (dcpi_newest *)newest;
+    dcpi_list_order o = dcpi_list_order_of(op, place, DCP_VERIFY_TOUCHED, n->desc->verifier);
+    dcpi_names names;
+    size_t i, count = 0;
+    dcp_status status = dcpi_commits_list(place, &names, err);
+    (void)desc;
+    o.skips = n->report;
+    dcpi_buffer_free(&n->list);
+    if (!status && n->desc->series) dcpi_series_select(n->desc->series, &names);
+    if (!status && names.count == 0 && !n->first.status)
+        status = dcpi_fail(err, DCP_E_NOT_FOUND, "there is no checkpoint%s%s in \"%s\"",
+                           n->desc->series ? " like " : "", dcpi_text_or_empty(n->desc->series),
+                           place->shown[0] ? place->shown : ".");
+    for (i = 0; i < names.count; i++) {                 /* what is damaged is not tried again */
+        if (dcpi_names_has(&n->tried, names.items[i])) dcpi_free(names.items[i]);
+        else names.items[count++] = names.items[i];
+    }
+    names.count = count;
+    if (!status) status = dcpi_newest_order(n, &o, &names, err);
+    n->left = dcpi_wire_open((const uint8_t *)n->list.data, n->list.size);
+    dcpi_names_free(&names);
+    return status;
+}
+static dcp_status dcpi_newest_make(void *newest, int rank, dcpi_buffer *message, dcp_error *err) {
+    const dcpi_newest *n = (const dcpi_newest *)newest;
+    (void)rank; (void)err;
+    dcpi_buffer_add(message, n->list.data, n->list.size);
+    return DCP_OK;
+}
+static void dcpi_newest_take(dcpi_op *op, void *newest) {
+    dcpi_newest *n = (dcpi_newest *)newest;
+    dcpi_peer *lead = op->team.peers;
+    dcpi_free(n->message);
+    n->message = (uint8_t *)lead->message;
+    n->left = dcpi_message_body(lead->message, lead->size);
+    lead->message = NULL;
+}
+static dcp_status dcpi_newest_list(dcpi_newest *n, const dcp_error *argument, dcp_error *err) {
+    const dcp_load_latest_desc *d = n->desc;
+    dcp_report warnings;
+    const char *series = dcpi_text_or_empty(d->series);
+    dcp_status status;
+    dcpi_led led = dcpi_led_of("load_latest", &d->io, &warnings, d->directory, d, dcpi_newest_work);
+    led.out = n;
+    led.make = dcpi_newest_make;
+    led.take = dcpi_newest_take;
+    led.argument = *argument;
+    led.same = (uint64_t)d->verify;
+    for (; *series; series++) led.same = led.same * 31 + (uint8_t)*series;
+    n->has_vanished = 0;
+    status = dcpi_led_call(&led, err);
+    dcpi_mutex_lock(&dcpi_warnings_lock);
+    dcpi_warnings_add(&n->warnings, warnings.warning_count, warnings.warning);
+    dcpi_mutex_unlock(&dcpi_warnings_lock);
+    return status;
+}
+static dcp_load_desc dcpi_newest_desc(dcpi_newest *n, const char *path) {
+    const dcp_load_latest_desc *d = n->desc;
+    dcp_load_desc load = DCP_ZERO;
+    load.path = path;
+    load.tensors = d->tensors;
+    load.tensor_count = d->tensor_count;
+    load.exact = d->exact;
+    load.verify = d->verify;
+    load.verifier = d->verifier;
+    load.minimum_step = d->minimum_step;
+    load.share_reads = d->share_reads;
+    load.metadata = d->metadata;
+    load.io = d->io;
+    load.sources = d->sources;
+    load.source_count = d->source_count;
+    load.report = &n->warnings;
+    if (d->io.deadline_ms > 0)
+        load.io.deadline_ms = dcpi_max(1, d->io.deadline_ms - (dcpi_os_monotonic_ms() - n->op.started_ms));
+    return load;
+}
+/* DCP_PENDING: the next one. */
+static dcp_status dcpi_newest_try(dcpi_newest *n, const char *path, dcp_error *err) {
+    const dcp_load_desc load = dcpi_newest_desc(n, path);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    dcpi_loaded loaded;
+    dcp_error ignored;
+    const dcp_status status = dcpi_load_call(&load, &loaded, err);
+    n->is_touched |= loaded.is_touched;
+    if (!status) {
+        memcpy(n->report->path, loaded.path, sizeof loaded.path);
+        n->report->sequence = loaded.sequence;
+        n->report->epoch = loaded.epoch;
+        n->report->step = loaded.step;
+        return DCP_OK;
+    }
+    if (status == DCP_E_NOT_FOUND) { n->has_vanished = 1; return DCP_PENDING; }
+    if (!dcpi_is_damage(status)) return status;
+    if (loaded.is_touched) dcpi_newest_undo(n, 0);
+    if (!n->first.status) n->first = *err;
+    dcpi_skip_note(n->report, name, status, err->message);
+    if (n->op.io.coordinator == NULL || n->op.io.coordinator->rank == 0)
+        dcpi_op_log(&n->op, DCP_LOG_WARNING, "skipped %s, which is damaged: %s", path, err->message);
+    /* only rank 0 uses it; without memory for it the same one fails again */
+    if (!dcpi_names_add(&n->tried, name, &ignored)) (void)dcpi_names_sort(&n->tried, &ignored);
+    return DCP_PENDING;
+}
+enum { DCPI_NEWEST_ATTEMPTS = 5 };                      /* looks at the directory, while checkpoints vanish from it */
+static dcp_status dcpi_newest_run(dcpi_newest *n, const dcp_error *argument, dcp_error *err) {
+    dcp_status status = DCP_PENDING;
+    int attempt;
+    for (attempt = 0; attempt < DCPI_NEWEST_ATTEMPTS; attempt++) {
+        status = dcpi_newest_list(n, argument, err);
+        if (status) break;
+        status = DCP_PENDING;
+        while (status == DCP_PENDING && !n->has_vanished && dcpi_wire_left(&n->left) > 0)
+            status = dcpi_newest_try(n, dcpi_get_text(&n->left), err);
+        if (status != DCP_PENDING) return status;
+        if (!n->has_vanished) break;
+    }
+    if (status != DCP_PENDING && (status != DCP_E_NOT_FOUND || !n->first.status)) return status;
+    if (!n->first.status)
+        return dcpi_fail(err, DCP_E_INCOMPLETE, "the checkpoints in \"%s\" were removed faster than they could be "
+                         "loaded", dcpi_text_or_empty(n->desc->directory));
+    (void)dcpi_fail_sys(err, n->first.status, n->first.sys, "none of the checkpoints in \"%.100s\" can be loaded; the "
+                        "newest: %.350s", dcpi_text_or_empty(n->desc->directory), n->first.message);
+    err->rank = n->first.rank;
+    return err->status;
+}
+static void dcpi_newest_report_clear(dcp_load_latest_report *report) {
+    memset(report, 0, sizeof *report);
+    report->epoch = report->step = -1;
+}
+static void dcpi_newest_tell_warnings(dcpi_newest *n) {          /* what was skipped comes first */
+    dcp_report all;
+    memset(&all, 0, sizeof all);
+    dcpi_op_tell_warnings(&n->op, &all);
+    dcpi_mutex_lock(&dcpi_warnings_lock);
+    dcpi_warnings_add(&all, n->warnings.warning_count, n->warnings.warning);
+    dcpi_mutex_unlock(&dcpi_warnings_lock);
+    n->report->warning_count = all.warning_count;
+    memcpy(n->report->warning, all.warning, sizeof all.warning);
+}
+DCPDEF dcp_status dcp_load_latest(const dcp_load_latest_desc *desc, dcp_error *err) {
+    dcp_load_latest_report unasked;
+    dcpi_newest n = DCP_ZERO;
+    dcp_error local, argument = DCP_ZERO;
+    dcp_status status;
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_load_latest: desc is NULL");
+    if (desc->metadata) *desc->metadata = NULL;
+    n.desc = desc;
+    n.report = desc->report ? desc->report : &unasked;
+    dcpi_newest_report_clear(n.report);
+    if (!dcpi_newest_begin(&n, &argument)) (void)dcpi_succeed(&argument);
+    status = dcpi_newest_run(&n, &argument, &local);
+    if (status && n.is_touched) dcpi_newest_undo(&n, 1);
+    if (!status && n.report->skipped_count > 0)
+        dcpi_op_log(&n.op, DCP_LOG_INFO, "loaded %s, after %d newer ones that are damaged", n.report->path,
+                    (int)n.report->skipped_count);
+    dcpi_newest_tell_warnings(&n);
+    dcpi_newest_end(&n);
+    return dcpi_report_error(status, &local, err);
 }
 
 /* ---- what was removed -------------------------------------------------------------------------------------------- */

@@ -462,6 +462,301 @@ TEST(retention_with_several_ranks) {
     }
 }
 
+/* ==== dcp_load_latest ============================================================================================= */
+static uint8_t extra[SIZE], loaded_state[SIZE];
+static int64_t loaded_step;
+static dcp_load_latest_report latest_report;
+/* state, a scalar, and an optional tensor that only some checkpoints have */
+static dcp_tensor *wanted(void) {
+    static dcp_tensor tensors[3];
+    memset(loaded_state, 0xEE, sizeof loaded_state);
+    memset(extra, 0xEE, sizeof extra);
+    loaded_step = -7;
+    tensors[0] = dcp_bytes("state", loaded_state, sizeof loaded_state);
+    tensors[1] = dcp_scalar("step", DCP_INT64, &loaded_step);
+    tensors[2] = dcp_bytes("extra", extra, sizeof extra);
+    tensors[2].optional = 1;
+    return tensors;
+}
+static dcp_load_latest_desc resuming(void) {
+    dcp_load_latest_desc desc = DCP_ZERO;
+    desc.directory = here();
+    desc.tensors = wanted();
+    desc.tensor_count = 3;
+    desc.io.storage = store;
+    desc.io.log = hear;
+    desc.report = &latest_report;
+    log_text[0] = '\0';
+    return desc;
+}
+static int is_all(const uint8_t *data, int value) {
+    size_t i;
+    for (i = 0; i < SIZE; i++) if (data[i] != (uint8_t)value) return 0;
+    return 1;
+}
+static void save_three(const char *name, int64_t step, int has_extra, dcp_layout layout) {
+    static uint8_t more[SIZE];
+    dcp_tensor tensors[3];
+    dcp_save_desc desc;
+    memset(more, 0x55, sizeof more);
+    tensors[0] = the_state(step);
+    tensors[1] = dcp_scalar("step", DCP_INT64, &step);
+    tensors[2] = dcp_bytes("extra", more, sizeof more);
+    desc = saving(name, step, tensors);
+    desc.tensor_count = has_extra ? 3 : 2;
+    desc.layout = layout;
+    CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+}
+static void check_resumed(int64_t step, int extra_is, int64_t skipped) {
+    dcp_load_latest_desc desc = resuming();
+    char name[40];
+    CHECK_OK_MESSAGE(dcp_load_latest(&desc, &err), err.message);
+    CHECK(is_all(loaded_state, (int)step) && loaded_step == step);
+    CHECK(is_all(extra, extra_is) && (desc.tensors[2].status == DCP_OK) == (extra_is == 0x55));
+    (void)snprintf(name, sizeof name, "step_%d.", (int)step);
+    CHECK(strstr(latest_report.path, name) && latest_report.step == step);
+    CHECK_INT(latest_report.skipped_count, skipped);
+}
+static const char *file_of(dcp_layout layout, int64_t step) {
+    static char text[80];
+    (void)snprintf(text, sizeof text, layout == DCP_LAYOUT_SINGLE ? "step_%d.checkpoint" : "step_%d_shard_0.bin",
+                   (int)step);
+    return text;
+}
+static dcp_layout resume_layout;
+static void resume_body(void) {
+    const dcp_layout layout = resume_layout;
+    dcp_load_latest_desc desc = resuming();
+    CHECK_FAILS(dcp_load_latest(&desc, &err), DCP_E_NOT_FOUND, "no checkpoint in");
+    CHECK(is_all(loaded_state, 0xEE) && is_all(extra, 0xEE) && loaded_step == -7 && latest_report.step == -1);
+    save_three("step_1", 1, 0, layout);
+    save_three("step_2", 2, 0, layout);
+    save_three("step_3", 3, 1, layout);
+    check_resumed(3, 0x55, 0);
+    CHECK_INT(latest_report.warning_count, 0);
+    flip(file_of(layout, 3), size_of(file_of(layout, 3)) - 1);          /* of the last tensor */
+    check_resumed(2, 0xEE, 1);                          /* what only the damaged one has is as it was */
+    CHECK(latest_report.skipped[0].status == DCP_E_CHECKSUM && strstr(latest_report.skipped[0].name, "step_3.") &&
+          latest_report.skipped[0].message[0]);
+CHECK(latest_report.warning_count >= 1 && strstr(latest_report.warning, "step_3") && strstr(log_text, "step_3"));
+    flip(layout == DCP_LAYOUT_SINGLE ? "step_2.checkpoint" : "step_2.metadata.json", 300);      /* a document */
+    check_resumed(1, 0xEE, 2);
+    if (layout == DCP_LAYOUT_SINGLE) put_text("step_1.checkpoint", "cut");
+    else drop("step_1_shard_0.bin");
+    desc = resuming();
+    CHECK(dcp_load_latest(&desc, &err) != DCP_E_NOT_FOUND && err.status == DCP_E_CHECKSUM);    /* the newest one's */
+    CHECK(strstr(err.message, "none of the checkpoints in") && latest_report.skipped_count == 3);
+    CHECK(is_all(loaded_state, 0) && is_all(extra, 0xEE) && loaded_step == 0);
+    CHECK(latest_report.path[0] == '\0');
+    save_three("step_4", 4, 1, layout);
+    check_resumed(4, 0x55, layout == DCP_LAYOUT_SINGLE);                /* nobody knows which number the cut one had */
+}
+TEST(load_latest_takes_the_newest_that_verifies) {
+    resume_layout = DCP_LAYOUT_SHARDED;
+    on_each(resume_body);
+    resume_layout = DCP_LAYOUT_SINGLE;
+    on_each(resume_body);
+}
+
+/* Nothing but damage is skipped. */
+static void returned_body(void) {
+    const char *key = "0123456789abcdef0123456789abcdef";
+    const dcp_verifier verifier = dcp_hmac_verifier(key, 32);
+    dcp_load_latest_desc desc;
+    static char long_text[6000];
+    save_three("step_1", 1, 0, DCP_LAYOUT_SHARDED);
+    save("best", 2);
+    desc = resuming();                                  /* the newest has no "step" */
+    CHECK_FAILS(dcp_load_latest(&desc, &err), DCP_E_MISMATCH, "best");
+    CHECK(is_all(loaded_state, 0xEE) && latest_report.skipped_count == 0);
+    desc.series = "step_";
+    CHECK_OK_MESSAGE(dcp_load_latest(&desc, &err), err.message);
+    CHECK(loaded_step == 1);
+    desc = resuming();
+    desc.series = "other_1";
+    CHECK_FAILS(dcp_load_latest(&desc, &err), DCP_E_NOT_FOUND, "other_1");
+    desc.series = "step_";
+    desc.verifier = &verifier;
+    CHECK_FAILS(dcp_load_latest(&desc, &err), DCP_E_SIGNATURE, "step_1");
+    desc.verifier = NULL;
+    desc.minimum_step = 5;
+    CHECK_FAILS(dcp_load_latest(&desc, &err), DCP_E_MISMATCH, "step");
+    desc.minimum_step = 0;
+    desc.tensors[0].dtype = DCP_OPAQUE;
+    CHECK_FAILS(dcp_load_latest(&desc, &err), DCP_E_INVALID, "type is not known");
+    desc.tensors[0].name = NULL;
+    CHECK_FAILS(dcp_load_latest(&desc, &err), DCP_E_INVALID, "name");
+    CHECK_FAILS(dcp_load_latest(NULL, &err), DCP_E_INVALID, "desc is NULL");
+    (void)snprintf(long_text, sizeof long_text, "{\"by\": \"%05000d", 0);
+    put_text("step_2.metadata.json", long_text);        /* cut before its number */
+    desc = resuming();
+    desc.series = "step_";
+    CHECK_OK_MESSAGE(dcp_load_latest(&desc, &err), err.message);
+CHECK(latest_report.skipped_count == 1 && strstr(latest_report.skipped[0].name, "step_2.metadata.json"));
+}
+TEST(load_latest_returns_what_is_no_damage) { on_each(returned_body); }
+
+/* The bytes of a damaged checkpoint are read until the damage is found, those of the next one once. */
+TEST(load_latest_reads_no_byte_twice) {
+    use_local();
+    use_watch();
+    save_three("step_1", 1, 1, DCP_LAYOUT_SHARDED);
+    save_three("step_2", 2, 1, DCP_LAYOUT_SHARDED);
+    forget_counts();
+    check_resumed(2, 0x55, 0);
+    CHECK(eye.bytes_read >= 2 * SIZE + 8 && eye.bytes_read <= size_of("step_2_shard_0.bin"));
+    flip("step_2_shard_0.bin", 5);
+    forget_counts();
+    check_resumed(1, 0x55, 1);
+    CHECK(eye.bytes_read <= size_of("step_2_shard_0.bin") + size_of("step_1_shard_0.bin"));
+    eye.failing_reads = -1;                             /* an I/O error says nothing of the checkpoint */
+    {
+        dcp_load_latest_desc desc = resuming();
+        desc.io.retry.attempts = 1;
+        CHECK_FAILS(dcp_load_latest(&desc, &err), DCP_E_IO, "the test says no");
+    }
+    CHECK_INT(latest_report.skipped_count, 0);
+    done();
+}
+
+/* Somebody's retention takes the newest, or it is replaced, while it is about to be opened. */
+static int vanish_after;
+static void vanish(const char *path) {
+    dcp_error ignored;
+    if (!strstr(path, "step_3.metadata.json") || vanish_after < 0 || vanish_after-- > 0) return;
+    vanish_after = -1;
+    (void)dcp_storage_remove(eye.inner, path, NULL, &ignored);
+}
+TEST(load_latest_looks_again_when_one_vanishes) {
+    for (vanish_after = 0; vanish_after < 3;) {
+        const int after = vanish_after;
+        use_local();
+        use_watch();
+        save_three("step_2", 2, 1, DCP_LAYOUT_SHARDED);
+        save_three("step_3", 3, 1, DCP_LAYOUT_SHARDED);
+        eye.on_open = vanish;
+        check_resumed(after == 2 ? 3 : 2, 0x55, 0);     /* at first its number, then the document is read */
+        eye.on_open = NULL;
+        done();
+        vanish_after = after + 1;
+    }
+}
+
+static void strided_body(void) {
+    float grid[4][4];
+    int64_t shape[] = { 4, 2 };
+    float values[4][2];
+    dcp_tensor tensor = dcp_array("grid", DCP_FP32, values, 2, shape);
+    dcp_load_latest_desc desc;
+    int i, k;
+    for (i = 0; i < 8; i++) values[i / 2][i % 2] = (float)i + 1;
+    save_three("step_1", 1, 0, DCP_LAYOUT_SHARDED);
+    {
+        dcp_save_desc save_it = saving("step_2", 2, &tensor);
+        CHECK_OK_MESSAGE(dcp_save(&save_it, &err), err.message);
+    }
+    flip("step_2_shard_0.bin", 31);
+    desc = resuming();
+    tensor = dcp_array("grid", DCP_FP32, grid, 2, shape);
+    tensor.stride[0] = 4;
+    tensor.stride[1] = 1;
+    desc.tensors = &tensor;
+    desc.tensor_count = 1;
+    for (i = 0; i < 16; i++) grid[i / 4][i % 4] = -1;
+    tensor.optional = 1;
+    CHECK_OK_MESSAGE(dcp_load_latest(&desc, &err), err.message);
+    for (i = 0; i < 16; i++) CHECK(grid[i / 4][i % 4] == -1);           /* step_1 has none */
+    tensor.optional = 0;
+    CHECK_FAILS(dcp_load_latest(&desc, &err), DCP_E_MISMATCH, "grid");
+    for (i = 0; i < 4; i++) for (k = 0; k < 4; k++) CHECK(grid[i][k] == (k < 2 ? 0.0F : -1.0F));
+}
+TEST(load_latest_takes_out_what_it_put_in) { on_local_and_memory(strided_body); }
+
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
+typedef struct resuming_job {
+    int ranks; dcp_status status[RANKS]; dcp_error err[RANKS];
+    dcp_coordinator *coordinators[RANKS];
+    dcp_load_latest_report report[RANKS];
+    int share, dead, bad_argument; uint8_t rows[RANKS][2];
+    char directory[PLACE_TEXT];
+} resuming_job;
+static void resume_on_rank(void *user, int rank) {
+    resuming_job *j = (resuming_job *)user;
+    const int64_t shape[] = { 2 }, whole[] = { 2 * RANKS }, where[] = { 2 * rank };
+    dcp_load_latest_desc desc = DCP_ZERO;
+    dcp_tensor tensor = dcp_array("rows", DCP_UINT8, j->rows[rank], 1, shape);
+    dcp_piece(&tensor, whole, where);
+    if (j->dead == rank) return;
+    if (j->bad_argument == rank) tensor.data = NULL;
+    desc.directory = j->directory;
+    desc.tensors = &tensor;
+    desc.tensor_count = 1;
+    desc.share_reads = j->share;
+    desc.report = &j->report[rank];
+    desc.io.storage = store;
+    desc.io.coordinator = j->coordinators[rank];
+    desc.io.timeout_ms = j->dead < RANKS ? 200 : 60000;
+    j->status[rank] = dcp_load_latest(&desc, &j->err[rank]);
+}
+static resuming_job *resume_ranks(int share, int dead, int bad_argument) {
+    static resuming_job j;
+    int r;
+    memset(&j, 0, sizeof j);
+    j.ranks = RANKS;
+    j.share = share;
+    j.dead = dead;
+    j.bad_argument = bad_argument;
+    (void)snprintf(j.directory, sizeof j.directory, "%s", here());
+    CHECK_OK_MESSAGE(dcp_thread_group_open(RANKS, j.coordinators, &err), err.message);
+    run_ranks(RANKS, resume_on_rank, &j);
+    for (r = 0; r < RANKS; r++) dcp_coordinator_close(j.coordinators[r]);
+    return &j;
+}
+static void resume_ranks_body(void) {
+    resuming_job *r;
+    job j;
+    int rank, share;
+    memset(&j, 0, sizeof j);
+    j.ranks = RANKS;
+    CHECK_OK_MESSAGE(dcp_thread_group_open(RANKS, j.coordinators, &err), err.message);
+    check_all(resume_ranks(0, RANKS, RANKS), DCP_E_NOT_FOUND, "no checkpoint in");
+    for (j.step = 1; j.step <= 3; j.step++) {
+        char name[20];
+        (void)snprintf(name, sizeof name, "step_%d", (int)j.step);
+        (void)snprintf(j.path, sizeof j.path, "%s", at(name));
+        run_ranks(RANKS, save_on_rank, &j);
+        check_all(&j, DCP_OK, "");
+    }
+    for (rank = 0; rank < RANKS; rank++) dcp_coordinator_close(j.coordinators[rank]);
+    flip("step_3_shard_1.bin", 0);                      /* one rank alone reads that */
+    for (share = 0; share <= 1; share++) {
+        r = resume_ranks(share, RANKS, RANKS);
+        check_all(r, DCP_OK, "");
+        for (rank = 0; rank < RANKS; rank++) {
+            CHECK(r->rows[rank][0] == 2 && r->rows[rank][1] == 2 && r->report[rank].step == 2);
+            CHECK(r->report[rank].skipped_count == 1 && strstr(r->report[rank].skipped[0].name, "step_3.") &&
+                  r->report[rank].skipped[0].status == DCP_E_CHECKSUM);
+            CHECK_INT(r->report[rank].warning_count, rank == 0);
+        }
+    }
+    check_all(resume_ranks(0, RANKS, 2), DCP_E_INVALID, "data is NULL");
+    drop("step_1_shard_2.bin");
+    flip("step_2_shard_0.bin", 1);
+    r = resume_ranks(0, RANKS, RANKS);
+    check_all(r, DCP_E_CHECKSUM, "none of the checkpoints in");
+    for (rank = 0; rank < RANKS; rank++) CHECK(r->rows[rank][0] == 0 && r->report[rank].skipped_count == 3);
+}
+TEST(load_latest_of_several_ranks) {
+    resuming_job *r;
+    if (DCP_NO_THREADS) SKIP("no threads");
+    on_local_and_memory(resume_ranks_body);
+    use_memory();
+    save("step_1", 1);
+    r = resume_ranks(0, 2, RANKS);
+    CHECK(r->status[0] == DCP_E_TIMEOUT && r->status[1] == DCP_E_TIMEOUT && strstr(r->err[0].message, "2"));
+    done();
+}
+
 int main(void) {
     RUN(a_step_is_said_once);
     RUN(a_save_keeps_the_newest_and_every_so_many);
@@ -475,5 +770,11 @@ int main(void) {
     RUN(a_cancel_ends_the_removing_not_the_save);
     RUN(retention_where_documents_are_signed);
     RUN(retention_with_several_ranks);
+    RUN(load_latest_takes_the_newest_that_verifies);
+    RUN(load_latest_returns_what_is_no_damage);
+    RUN(load_latest_reads_no_byte_twice);
+    RUN(load_latest_looks_again_when_one_vanishes);
+    RUN(load_latest_takes_out_what_it_put_in);
+    RUN(load_latest_of_several_ranks);
     return test_finish();
 }

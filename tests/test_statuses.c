@@ -179,6 +179,15 @@ static dcp_status op_load_all(world *w) {
     arm(w);
     return dcp_load(&d, &w->err);
 }
+static dcp_status op_load_latest(world *w) {
+    dcp_load_latest_desc d = DCP_ZERO;
+    d.directory = "runs";
+    d.tensors = &w->tensor;
+    d.tensor_count = 1;
+    d.io = w->io;
+    arm(w);
+    return dcp_load_latest(&d, &w->err);
+}
 static dcp_status opened(world *w, dcp_checkpoint **c) {
     dcp_open_desc d = DCP_ZERO;
     d.path = "runs/2";
@@ -416,6 +425,7 @@ static const struct { const char *name; operation run; int flags; } operations[]
     { "dcp_read_shard", op_read_shard, 0 },
     { "dcp_read_new", op_read_new, 0 }, { "dcp_map", op_map, 0 }, { "dcp_prefetch", op_prefetch, 0 },
     { "dcp_verify", op_verify, COLLECTIVE },
+    { "dcp_load_latest", op_load_latest, COLLECTIVE | HAS_IO },
     { "dcp_latest", op_latest, COLLECTIVE | HAS_IO }, { "dcp_list", op_list, HAS_IO },
     { "dcp_prune", op_prune, COLLECTIVE | HAS_IO },
     { "dcp_sweep", op_sweep, COLLECTIVE | HAS_IO }, { "dcp_remove", op_remove, COLLECTIVE | HAS_IO },
@@ -612,7 +622,7 @@ static void run_different(int first, int second) {
     done_doing();
 }
 TEST(ranks_that_make_different_calls) {
-    static const operation different[] = { op_save, op_load, op_open, op_latest, op_prune, op_sweep, op_remove };
+    static const operation different[] = { op_save, op_load, op_load_latest, op_open, op_latest, op_prune, op_sweep, op_remove };
     static const operation of_open_ones[] = { op_read, op_verify, op_read_rank };
     int o, i, at[8], count = 0;
     for (i = 0; i < 7; i++) for (o = 0; o < OPERATIONS; o++) if (operations[o].run == different[i]) at[count++] = o;
