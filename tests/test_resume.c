@@ -672,6 +672,55 @@ static void strided_body(void) {
 }
 TEST(load_latest_takes_out_what_it_put_in) { on_local_and_memory(strided_body); }
 
+/* A device whose memory is the host's; it may refuse. */
+static dcp_status device_refuses;
+static dcp_status device_out(void *c, void *host, const dcp_tensor *t, int64_t offset, size_t size, uint64_t *ticket,
+                             dcp_error *error) {
+    (void)c; (void)ticket; (void)error;
+    memcpy(host, (const uint8_t *)t->data + offset, size);
+    return DCP_OK;
+}
+static dcp_status device_in(void *c, const dcp_tensor *t, int64_t offset, const void *host, size_t size,
+                            uint64_t *ticket, dcp_error *error) {
+    (void)c; (void)ticket;
+    if (device_refuses) return dcpi_fail(error, device_refuses, "the device says no");
+    memcpy((uint8_t *)t->data + offset, host, size);
+    return DCP_OK;
+}
+static dcp_status device_wait(void *c, uint64_t ticket, dcp_error *error) {
+    (void)c; (void)ticket; (void)error;
+    return DCP_OK;
+}
+static void device_body(void) {
+    dcp_device device = DCP_ZERO;
+    dcp_load_latest_desc desc;
+    device.copy_out = device_out;
+    device.copy_in = device_in;
+    device.wait = device_wait;
+    save_three("step_1", 1, 0, DCP_LAYOUT_SHARDED);
+    save_three("step_2", 2, 1, DCP_LAYOUT_SHARDED);
+    flip("step_2_shard_0.bin", 5);
+    desc = resuming();
+    desc.tensors[0].device = desc.tensors[2].device = &device;
+    CHECK_OK_MESSAGE(dcp_load_latest(&desc, &err), err.message);
+    CHECK(is_all(loaded_state, 1) && is_all(extra, 0xEE));
+    device_refuses = DCP_E_DEVICE;
+    CHECK_FAILS(dcp_load_latest(&desc, &err), DCP_E_DEVICE, "the device says no");
+    device_refuses = DCP_OK;
+    drop("step_1_shard_0.bin");
+    drop("step_2_shard_0.bin");
+    desc = resuming();
+    desc.tensors[0].device = desc.tensors[2].device = &device;
+    CHECK_FAILS(dcp_load_latest(&desc, &err), DCP_E_INCOMPLETE, "step_2_shard_0.bin");
+    save_three("step_3", 3, 1, DCP_LAYOUT_SHARDED);
+    flip("step_3_shard_0.bin", 5);
+    CHECK_FAILS(dcp_load_latest(&desc, &err), DCP_E_CHECKSUM, "step_3");
+    CHECK(is_all(loaded_state, 0) && is_all(extra, 0xEE));
+    device.copy_out = NULL;
+    CHECK_FAILS(dcp_load_latest(&desc, &err), DCP_E_INVALID, "lacks copy_out");
+}
+TEST(load_latest_to_a_device) { on_local_and_memory(device_body); }
+
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 typedef struct resuming_job {
     int ranks; dcp_status status[RANKS]; dcp_error err[RANKS];
@@ -775,6 +824,7 @@ int main(void) {
     RUN(load_latest_reads_no_byte_twice);
     RUN(load_latest_looks_again_when_one_vanishes);
     RUN(load_latest_takes_out_what_it_put_in);
+    RUN(load_latest_to_a_device);
     RUN(load_latest_of_several_ranks);
     return test_finish();
 }

@@ -622,7 +622,8 @@ static void run_different(int first, int second) {
     done_doing();
 }
 TEST(ranks_that_make_different_calls) {
-    static const operation different[] = { op_save, op_load, op_load_latest, op_open, op_latest, op_prune, op_sweep, op_remove };
+    static const operation different[] = { op_save, op_load, op_load_latest, op_open, op_latest, op_prune, op_sweep,
+                                           op_remove };
     static const operation of_open_ones[] = { op_read, op_verify, op_read_rank };
     int o, i, at[8], count = 0;
     for (i = 0; i < 7; i++) for (o = 0; o < OPERATIONS; o++) if (operations[o].run == different[i]) at[count++] = o;
@@ -979,6 +980,9 @@ TEST(the_newest_ones_error_of_a_directory) {
         }
         free(text);
         status = op_latest(&w);
+        check_error(status, &w.err);
+        CHECK_STR(dcp_status_name(status), dcp_status_name(of_damage[damage]));
+        status = op_load_latest(&w);
         check_error(status, &w.err);
         CHECK_STR(dcp_status_name(status), dcp_status_name(of_damage[damage]));
         end_world(&w);
