@@ -33,7 +33,7 @@
 
 enum { SYMBOLS = 96, CONTEXT = 8, HIDDEN = 640, BATCH = 48, PRINT_EVERY = 100, RECENT = 50, KEEP = 3 };
 enum { TEXT_LIMIT = 60000, MOST_STEPS = 100000, MOST_RANKS = 64, PATIENCE_MS = 60000 };
-static const dcp_io patient = { .timeout_ms = PATIENCE_MS };
+static dcp_io patient;                      /* set by main */
 static const float LEARNING_RATE = 0.003f, BETA1 = 0.9f, BETA2 = 0.99f, EPSILON = 1e-8f;
 
 typedef struct weights {
@@ -631,6 +631,7 @@ static int parse_options(options *o, int argc, char **argv) {
 int main(int argc, char **argv) {
     const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
     if (!parse_options(&chosen, argc, argv)) return usage();
+    patient.timeout_ms = PATIENCE_MS;
     bar_wanted = isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
     colour_wanted = bar_wanted && !(no_colour && *no_colour);
     if (strcmp(argv[1], "sample") == 0) return sample(&chosen);

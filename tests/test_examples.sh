@@ -184,7 +184,6 @@ fi
 
 # As C++ the first one runs, and all are read by the compiler, each in a namespace of one unit.
 all_as_cxx() {
-    cat >"$scratch/all.cc"
     # shellcheck disable=SC2086
     $CXX $CXXFLAGS -Wall -Wextra -fsyntax-only "$scratch/all.cc" -I"$root"
 }
@@ -200,12 +199,13 @@ else
     name=examples_cxx
     set -- quickstart game_save single_file resume_loop slices custom_storage custom_json_state own_coordinator \
         async_loop preempt moe_tiers demo_charlm
-    if wanted $name && {
+    {
         echo '#define DCP_IMPLEMENTATION'
         echo '#include "dcp.h"'
         for example; do grep '^#include <' "$root/examples/$example.c"; done | sort -u
         for example; do printf 'namespace %s {\n#include "%s"\n}\n' "$example" "$root/examples/$example.c"; done
-    } | build $name all_as_cxx; then ok $name; fi
+    } >"$scratch/all.cc"
+    if wanted $name && build $name all_as_cxx; then ok $name; fi
 fi
 
 # ---- the examples for MPI: each with one number of ranks, then with another ----------------------------------------
