@@ -2247,10 +2247,8 @@ static void dcpi_put_text(dcpi_buffer *to, const char *text) { dcpi_buffer_add(t
 typedef struct dcpi_wire { const uint8_t *at, *end; int failed; } dcpi_wire;
 
 static dcpi_wire dcpi_wire_open(const void *data, size_t size) {
-    dcpi_wire wire;
-    wire.at = (const uint8_t *)data;
-    wire.end = wire.at + size;
-    wire.failed = 0;
+    const uint8_t *at = (const uint8_t *)data;
+    const dcpi_wire wire = {at, at + size, 0};
     return wire;
 }
 static size_t dcpi_wire_left(const dcpi_wire *from) { return from->failed ? 0 : (size_t)(from->end - from->at); }
@@ -7587,10 +7585,13 @@ static dcp_status dcpi_tail_verify(const char *type, const dcpi_tail *tail, cons
  * whatever is wrong is DCP_E_SIGNATURE, but that the verifier itself could not look (dcpi_by_verifier). */
 static dcp_status dcpi_integrity_check(const char *type, const char *text, size_t size, const dcp_verifier *verifier,
                                        dcpi_tail *tail, dcp_error *err) {
+    const uint64_t bytes = size;
     uint8_t value[32], signed_body[32], body[32];
     dcp_status status = dcpi_verifier_check(verifier, err);
     dcpi_sha sha;
     memset(tail, 0, sizeof *tail);
+    if (bytes > (uint64_t)DCP_LIMIT_DOCUMENT)
+        return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRIu64 " bytes (DCP_LIMIT_DOCUMENT)", bytes);
     if (status) return status;
     dcpi_tail_find(text, size, dcpi_tail_form_of(type), tail, value);
     if (!tail->present) {
@@ -8840,13 +8841,15 @@ static void dcpi_meta_free(dcpi_meta *meta) {
     if (meta->kept) meta->free_kept(meta->kept);
     dcpi_free(meta);
 }
-/* internal: of the document, or NULL with `document` NULL */
-static DCPI_ONE_COPY dcp_status dcpi_meta_builder(const void *document, const void *internal, const void *argument,
-                                    const char *function, dcp_error *err) {
-    if (!document || !argument) return dcpi_fail(err, DCP_E_INVALID, "%s: an argument is NULL", function);
-    if (internal) return DCP_OK;
-    return dcpi_fail(err, DCP_E_INVALID, "%s: this document was filled by hand; the builders need one of "
-                     "dcp_metadata_new or dcp_manifest_new", function);
+/* The owner, for a builder to add to. NULL: the document has none, or it or an argument is NULL. internal: of the
+ * document, or NULL with `document` NULL. */
+static DCPI_ONE_COPY dcpi_meta *dcpi_meta_builder(const void *document, void *internal, const void *argument,
+                                                  const char *function, dcp_error *err) {
+    if (!document || !argument) (void)dcpi_fail(err, DCP_E_INVALID, "%s: an argument is NULL", function);
+    else if (!internal)
+        (void)dcpi_fail(err, DCP_E_INVALID, "%s: this document was filled by hand; the builders need one of "
+                        "dcp_metadata_new or dcp_manifest_new", function);
+    return document && argument ? (dcpi_meta *)internal : NULL;
 }
 /* A list with room for `capacity` items; list NULL: a new one. NULL: out of memory, nothing has changed. */
 static dcpi_items *dcpi_items_resize(dcpi_meta *meta, dcpi_items *list, size_t capacity, size_t size, dcp_error *err) {
@@ -9256,11 +9259,7 @@ typedef struct dcpi_content {
 } dcpi_content;
 
 static dcpi_content dcpi_content_of(const dcp_metadata *metadata, const dcp_manifest *manifest) {
-    dcpi_content source;
-    source.metadata = metadata;
-    source.manifest = manifest;
-    source.item = NULL;
-    source.user = NULL;
+    const dcpi_content source = {metadata, manifest, NULL, NULL};
     return source;
 }
 static size_t dcpi_content_count(const dcpi_content *source, const void *items, size_t count) {
@@ -9451,22 +9450,14 @@ static dcp_status dcpi_text_read(const char *string, const dcpi_text *text, dcp_
 }
 static dcp_status dcpi_text_check(const char *string, int depth, const dcpi_record *record, int is_given,
                                   dcp_error *err) {
-    dcpi_text text;
-    text.record = record;
-    text.depth = depth;
-    text.is_given = is_given;
-    text.e = NULL;
+    const dcpi_text text = {record, depth, is_given, NULL};
     return dcpi_text_read(string, &text, err);
 }
 /* The same, written. */
 static void dcpi_emit_json(dcpi_emitter *e, const char *string, int depth, const dcpi_record *record) {
+    const dcpi_text text = {record, depth, !e->is_parsed, e->form == DCPI_FORM_YAML ? e : NULL};
     dcp_error reason;
-    dcpi_text text;
     if (e->json.status != DCP_OK) return;
-    text.record = record;
-    text.depth = depth;
-    text.is_given = !e->is_parsed;
-    text.e = e->form == DCPI_FORM_YAML ? e : NULL;
     e->json.status = dcpi_text_read(string, &text, &reason);
     if (e->json.status != DCP_OK) {
         (void)dcpi_fail(e->err, e->json.status, "not a JSON %s: %s", record ? "member list" : "object", reason.message);
@@ -9922,10 +9913,8 @@ static int dcpi_quick_value(dcpi_parser *p, dcpi_quick *q, const dcpi_member *me
 static int dcpi_quick_piece(dcpi_parser *p, const dcpi_record *record, void *piece) {
     const dcpi_member *last = &record->members[record->count - 1];
     char *to = (char *)piece, before = '{';
-    dcpi_quick q;
+    dcpi_quick q = {p->json.at, p->json.end};
     int i, flags = 0, done = 1;
-    q.at = p->json.at;
-    q.end = p->json.end;
     p->digests.size = 0;
     for (i = 0; i < record->count && done; i++) {
         const dcpi_member *member = &record->members[i];
@@ -10072,15 +10061,13 @@ static int dcpi_parse_members(dcpi_parser *p, const dcpi_record *record, void *t
 static int dcpi_parse_record(dcpi_parser *p, const dcpi_record *record, void *to) {
     const char **kept = (const char **)(void *)((char *)to + record->extra);
     dcpi_buffer *extra = &p->extra[p->level++];
-    dcpi_json_span text;
     int done;
     extra->size = 0;
     done = dcpi_parse_members(p, record, to);
     p->level--;
     if (!done || extra->size == 0) return done;
-    text.text = extra->data;
-    text.length = extra->size;
-    return dcpi_parse_keep(p, &text, kept);
+    *kept = dcpi_arena_text(p->json.arena, extra->data, extra->size, p->json.err);
+    return *kept ? 1 : dcpi_json_no_memory(&p->json);
 }
 /* What the document says of itself against what was found in its bytes. */
 static dcp_status dcpi_parse_finish(dcpi_parser *p, const dcpi_tail *tail, const char **algorithm, const char **key,
@@ -10425,19 +10412,22 @@ static uint64_t dcpi_check_path_hash(const void *user, const void *item) {
     dcpi_piece_of(c->record, item, &p);
     return p.path ? dcpi_check_hash(c, p.path, strlen(p.path)) : 0;
 }
+static void dcpi_check_both(const dcpi_checker *c, const dcpi_set_item *a, const dcpi_set_item *b, dcpi_piece_view *x,
+                            dcpi_piece_view *y) {
+    dcpi_piece_of(c->record, a->item, x);
+    dcpi_piece_of(c->record, b->item, y);
+}
 static int dcpi_check_same_path(const void *user, const dcpi_set_item *a, const dcpi_set_item *b) {
     const dcpi_checker *c = (const dcpi_checker *)user;
     dcpi_piece_view x, y;
-    dcpi_piece_of(c->record, a->item, &x);
-    dcpi_piece_of(c->record, b->item, &y);
+    dcpi_check_both(c, a, b, &x, &y);
     return dcpi_same_text(x.path, y.path);
 }
 static void dcpi_check_files(void *user, dcpi_set_item *a, const dcpi_set_item *b, size_t index) {
     dcpi_checker *c = (dcpi_checker *)user;
     dcpi_piece_view x, y;
     char place[128];
-    dcpi_piece_of(c->record, a->item, &x);
-    dcpi_piece_of(c->record, b->item, &y);
+    dcpi_check_both(c, a, b, &x, &y);
     if (x.size == y.size && dcpi_same_text(x.checksum, y.checksum)) return;
     dcpi_check_meet(c, a, b, index, place);
     dcpi_check_error(c, c->manifest ? "path" : "filePath",
@@ -10458,8 +10448,7 @@ static int dcpi_check_same_tensor(const void *user, const dcpi_set_item *a, cons
     const dcpi_checker *c = (const dcpi_checker *)user;
     dcpi_piece_view x, y;
     if (c->manifest && a->group != b->group) return 0;
-    dcpi_piece_of(c->record, a->item, &x);
-    dcpi_piece_of(c->record, b->item, &y);
+    dcpi_check_both(c, a, b, &x, &y);
     if (!dcpi_same_text(x.name, y.name) || !x.key != !y.key) return 0;
     return !x.key || memcmp(x.key, y.key, 3 * sizeof *x.key) == 0;
 }
@@ -10476,8 +10465,7 @@ static void dcpi_check_tensors(void *user, dcpi_set_item *a, const dcpi_set_item
     const char *member = "placement", *is, *was;
     char place[128], shapes[2][200];
     dcpi_piece_view x, y;
-    dcpi_piece_of(c->record, a->item, &x);
-    dcpi_piece_of(c->record, b->item, &y);
+    dcpi_check_both(c, a, b, &x, &y);
     c->has_repeats |= a->group == b->group;
     is = y.placement;
     was = x.placement;
@@ -10536,8 +10524,7 @@ static int dcpi_check_same_piece(const void *user, const dcpi_set_item *a, const
     const dcpi_checker *c = (const dcpi_checker *)user;
     const size_t bytes = DCP_MAX_DIMS * sizeof(int64_t);
     dcpi_piece_view x, y;
-    dcpi_piece_of(c->record, a->item, &x);
-    dcpi_piece_of(c->record, b->item, &y);
+    dcpi_check_both(c, a, b, &x, &y);
     if (a->group != b->group || !dcpi_check_same_tensor(user, a, b)) return 0;
     if (memcmp(x.global_offset, y.global_offset, bytes) != 0) return 0;
     if (c->metadata) return 1;
@@ -10720,23 +10707,25 @@ DCPDEF dcp_status dcp_metadata_new(dcp_metadata **out, dcp_error *err) {
     return dcpi_succeed(err);
 }
 DCPDEF void dcp_metadata_free(dcp_metadata *metadata) { if (metadata) dcpi_meta_free(dcpi_meta_of(metadata)); }
+static dcpi_meta *dcpi_metadata_builder(dcp_metadata *metadata, const void *argument, const char *function,
+                                        dcp_error *err) {
+    return dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, argument, function, err);
+}
 DCPDEF dcp_status dcp_metadata_set_sharding(dcp_metadata *metadata, const dcp_sharding *sharding, dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, sharding,
-                                         "dcp_metadata_set_sharding", err);
+    dcpi_meta *meta = dcpi_metadata_builder(metadata, sharding, "dcp_metadata_set_sharding", err);
     dcp_sharding copy;
-    if (status) return status;
+    if (!meta) return DCP_E_INVALID;
     copy = *sharding;
-    if (!dcpi_meta_own(dcpi_meta_of(metadata), &dcpi_sharding_record, &copy, err)) return DCP_E_MEMORY;
+    if (!dcpi_meta_own(meta, &dcpi_sharding_record, &copy, err)) return DCP_E_MEMORY;
     metadata->sharding = copy;
     return dcpi_succeed(err);
 }
 DCPDEF dcp_status dcp_metadata_set_training(dcp_metadata *metadata, const dcp_training *training, dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, training,
-                                         "dcp_metadata_set_training", err);
+    dcpi_meta *meta = dcpi_metadata_builder(metadata, training, "dcp_metadata_set_training", err);
     dcp_training copy;
-    if (status) return status;
+    if (!meta) return DCP_E_INVALID;
     copy = *training;
-    if (!dcpi_meta_own(dcpi_meta_of(metadata), &dcpi_training_record, &copy, err)) return DCP_E_MEMORY;
+    if (!dcpi_meta_own(meta, &dcpi_training_record, &copy, err)) return DCP_E_MEMORY;
     metadata->training = copy;
     metadata->has_training = 1;
     return dcpi_succeed(err);
@@ -10748,37 +10737,35 @@ DCPDEF const char *dcp_metadata_field(const dcp_metadata *metadata, const char *
     return f < metadata->field_count ? metadata->fields[f].value : NULL;
 }
 DCPDEF dcp_status dcp_metadata_set_field(dcp_metadata *metadata, const char *key, const char *value, dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, key,
-                                         "dcp_metadata_set_field", err);
-    if (status) return status;
-    return dcpi_field_set(dcpi_meta_of(metadata), &metadata->fields, &metadata->field_count, key, value, err);
+    dcpi_meta *meta = dcpi_metadata_builder(metadata, key, "dcp_metadata_set_field", err);
+    if (!meta) return DCP_E_INVALID;
+    return dcpi_field_set(meta, &metadata->fields, &metadata->field_count, key, value, err);
 }
 DCPDEF dcp_status dcp_metadata_add_tensor(dcp_metadata *metadata, size_t shard_index, const dcp_tensor_metadata *tensor,
                                           dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, tensor,
-                                         "dcp_metadata_add_tensor", err);
+    dcpi_meta *meta = dcpi_metadata_builder(metadata, tensor, "dcp_metadata_add_tensor", err);
     dcp_shard_metadata *shard;
-    if (status) return status;
+    if (!meta) return DCP_E_INVALID;
     if (shard_index >= metadata->shard_count)
         return dcpi_fail(err, DCP_E_INVALID, "dcp_metadata_add_tensor: shard_index is %" PRIu64 ", and there are %"
                          PRIu64 " shards", (uint64_t)shard_index, (uint64_t)metadata->shard_count);
     shard = &metadata->shards[shard_index];
-    return dcpi_items_append(dcpi_meta_of(metadata), &dcpi_tensor_record, &shard->tensors, &shard->tensor_count, tensor,
+    return dcpi_items_append(meta, &dcpi_tensor_record, &shard->tensors, &shard->tensor_count, tensor,
                             err);
 }
 DCPDEF dcp_status dcp_metadata_add_shard(dcp_metadata *metadata, const dcp_shard_metadata *shard, dcp_error *err) {
-    dcp_status status = dcpi_meta_builder(metadata, metadata ? metadata->internal : NULL, shard,
-                                         "dcp_metadata_add_shard", err);
+    dcpi_meta *meta = dcpi_metadata_builder(metadata, shard, "dcp_metadata_add_shard", err);
     dcp_shard_metadata copy;
     size_t t, count;
     const dcp_tensor_metadata *tensors;
-    if (status) return status;
+    dcp_status status;
+    if (!meta) return DCP_E_INVALID;
     copy = *shard;                                                      /* which may be one of this document */
     tensors = copy.tensors;
     count = copy.tensor_count;
     copy.tensors = NULL;
     copy.tensor_count = 0;
-    status = dcpi_items_append(dcpi_meta_of(metadata), &dcpi_shard_record, &metadata->shards, &metadata->shard_count,
+    status = dcpi_items_append(meta, &dcpi_shard_record, &metadata->shards, &metadata->shard_count,
                               &copy, err);
     if (status) return status;
     for (t = 0; t < count && status == DCP_OK; t++)
@@ -10826,14 +10813,11 @@ DCPDEF dcp_status dcp_metadata_write(const dcp_metadata *metadata, const dcp_sig
  * is covered. What else its fields say is dcpi_meta_check's business. */
 static dcp_status dcpi_meta_parse(const char *text, size_t size, const char *type, const dcp_verifier *verifier,
                                   dcp_metadata **out, dcp_error *err) {
-    const uint64_t bytes = size;
     dcpi_parser p;
     dcpi_tail tail;
     dcp_metadata *m;
     dcp_status status;
     *out = NULL;
-    if (bytes > (uint64_t)DCP_LIMIT_DOCUMENT)
-        return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRIu64 " bytes (DCP_LIMIT_DOCUMENT)", bytes);
     status = dcpi_integrity_check(type, text, size, verifier, &tail, err);
     if (!status) status = dcp_metadata_new(&m, err);
     if (status) return status;
@@ -11075,59 +11059,61 @@ DCPDEF dcp_status dcp_manifest_new(dcp_manifest **out, dcp_error *err) {
 }
 DCPDEF void dcp_manifest_free(dcp_manifest *manifest) { if (manifest) dcpi_meta_free(dcpi_manifest_of(manifest)); }
 
-static dcp_status dcpi_manifest_builder(const dcp_manifest *manifest, const void *argument, const char *function,
+static dcpi_meta *dcpi_manifest_builder(dcp_manifest *manifest, const void *argument, const char *function,
                                         dcp_error *err) {
     return dcpi_meta_builder(manifest, manifest ? manifest->internal : NULL, argument, function, err);
 }
 DCPDEF dcp_status dcp_manifest_set_model(dcp_manifest *manifest, const char *model_id, int64_t epoch, int64_t step,
                                          dcp_error *err) {
-    dcp_status status = dcpi_manifest_builder(manifest, manifest, "dcp_manifest_set_model", err);
-    if (status) return status;
-    if (!dcpi_meta_copy(dcpi_manifest_of(manifest), &model_id, err)) return DCP_E_MEMORY;
+    dcpi_meta *meta = dcpi_manifest_builder(manifest, manifest, "dcp_manifest_set_model", err);
+    if (!meta) return DCP_E_INVALID;
+    if (!dcpi_meta_copy(meta, &model_id, err)) return DCP_E_MEMORY;
     manifest->model_id = model_id;
     manifest->epoch = epoch;
     manifest->step = step;
     return dcpi_succeed(err);
 }
 DCPDEF dcp_status dcp_manifest_add_tier(dcp_manifest *manifest, const dcp_tier *tier, dcp_error *err) {
-    dcp_status status = dcpi_manifest_builder(manifest, tier, "dcp_manifest_add_tier", err);
+    dcpi_meta *meta = dcpi_manifest_builder(manifest, tier, "dcp_manifest_add_tier", err);
     dcp_manifest_tier added;
-    if (status) return status;
+    if (!meta) return DCP_E_INVALID;
     added.tier = *tier;
     added.budget_bytes = tier->size_budget ? dcpi_manifest_budget(tier->size_budget) : -1;
     added.extra = NULL;
-    return dcpi_items_append(dcpi_manifest_of(manifest), &dcpi_tier_record, &manifest->tiers, &manifest->tier_count,
+    return dcpi_items_append(meta, &dcpi_tier_record, &manifest->tiers, &manifest->tier_count,
                             &added, err);
 }
 DCPDEF dcp_status dcp_manifest_add_shard(dcp_manifest *manifest, const dcp_manifest_shard *shard, dcp_error *err) {
-    dcp_status status = dcpi_manifest_builder(manifest, shard, "dcp_manifest_add_shard", err);
-    if (status) return status;
-    return dcpi_items_append(dcpi_manifest_of(manifest), &dcpi_manifest_shard_records[0], &manifest->shards,
+    dcpi_meta *meta = dcpi_manifest_builder(manifest, shard, "dcp_manifest_add_shard", err);
+    if (!meta) return DCP_E_INVALID;
+    return dcpi_items_append(meta, &dcpi_manifest_shard_records[0], &manifest->shards,
                             &manifest->shard_count, shard, err);
 }
 DCPDEF dcp_status dcp_manifest_add_optimizer_shard(dcp_manifest *manifest, const dcp_manifest_shard *shard,
                                                    dcp_error *err) {
-    dcp_status status = dcpi_manifest_builder(manifest, shard, "dcp_manifest_add_optimizer_shard", err);
+    dcpi_meta *meta = dcpi_manifest_builder(manifest, shard, "dcp_manifest_add_optimizer_shard", err);
     dcp_manifest_state *state;
-    if (status) return status;
+    dcp_status status;
+    if (!meta) return DCP_E_INVALID;
     state = &manifest->optim_state;
-    status = dcpi_items_append(dcpi_manifest_of(manifest), &dcpi_manifest_shard_records[1], &state->shards,
+    status = dcpi_items_append(meta, &dcpi_manifest_shard_records[1], &state->shards,
                               &state->shard_count, shard, err);
     if (!status) state->is_there = 1;
     return status;
 }
 DCPDEF dcp_status dcp_manifest_add_router(dcp_manifest *manifest, int64_t layer, const uint64_t *seed,
                                           const dcp_manifest_shard *shard, dcp_error *err) {
-    dcp_status status = dcpi_manifest_builder(manifest, manifest, "dcp_manifest_add_router", err);
+    dcpi_meta *meta = dcpi_manifest_builder(manifest, manifest, "dcp_manifest_add_router", err);
     dcp_manifest_state *state;
     dcp_manifest_layer *at = NULL;
+    dcp_status status;
     void *added;
     size_t l;
-    if (status) return status;
+    if (!meta) return DCP_E_INVALID;
     state = &manifest->router_state;
     for (l = state->layer_count; l-- > 0 && !at;) if (state->layers[l].layer == layer) at = &state->layers[l];
     if (!at) {
-        status = dcpi_items_add(dcpi_manifest_of(manifest), &dcpi_layer_record, &state->layers, &state->layer_count,
+        status = dcpi_items_add(meta, &dcpi_layer_record, &state->layers, &state->layer_count,
                                &added, err);
         if (status) return status;
         at = (dcp_manifest_layer *)added;
@@ -11139,7 +11125,7 @@ DCPDEF dcp_status dcp_manifest_add_router(dcp_manifest *manifest, int64_t layer,
         at->seed = *seed;
     }
     if (!shard) return dcpi_succeed(err);
-    return dcpi_items_append(dcpi_manifest_of(manifest), &dcpi_manifest_shard_records[2], &at->shards, &at->shard_count,
+    return dcpi_items_append(meta, &dcpi_manifest_shard_records[2], &at->shards, &at->shard_count,
                             shard, err);
 }
 DCPDEF dcp_status dcp_manifest_router_seed(const dcp_manifest *manifest, int64_t layer, uint64_t *seed) {
@@ -11155,9 +11141,9 @@ DCPDEF dcp_status dcp_manifest_router_seed(const dcp_manifest *manifest, int64_t
     return DCP_E_NOT_FOUND;
 }
 DCPDEF dcp_status dcp_manifest_set_field(dcp_manifest *manifest, const char *key, const char *value, dcp_error *err) {
-    dcp_status status = dcpi_manifest_builder(manifest, key, "dcp_manifest_set_field", err);
-    if (status) return status;
-    return dcpi_field_set(dcpi_manifest_of(manifest), &manifest->fields, &manifest->field_count, key, value, err);
+    dcpi_meta *meta = dcpi_manifest_builder(manifest, key, "dcp_manifest_set_field", err);
+    if (!meta) return DCP_E_INVALID;
+    return dcpi_field_set(meta, &manifest->fields, &manifest->field_count, key, value, err);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -11246,15 +11232,12 @@ static dcp_status dcpi_manifest_parse_text(const char *text, size_t size, dcpi_y
 static dcp_status dcpi_manifest_parse(const char *text, size_t size, const dcp_verifier *verifier, dcp_manifest **out,
                                       dcp_error *err) {
     const int is_yaml = dcpi_manifest_is_yaml(text, size);
-    const uint64_t bytes = size;
     dcp_error failure;
     dcpi_tail tail;
     dcpi_yaml yaml;
     dcp_status status;
     *out = NULL;
     if (!err) err = &failure;
-    if (bytes > (uint64_t)DCP_LIMIT_DOCUMENT)
-        return dcpi_fail(err, DCP_E_LIMIT, "the document has %" PRIu64 " bytes (DCP_LIMIT_DOCUMENT)", bytes);
     status = dcpi_integrity_check(is_yaml ? DCPI_TYPE_MANIFEST_YAML : DCPI_TYPE_MANIFEST, text, size, verifier, &tail,
                                   err);
     if (status) return status;
