@@ -97,6 +97,9 @@ END
 }
 as_user cc "$CC"
 as_user mpicc "$MPICC"
+printf '#!/bin/sh\nexec "%s" "$@"\n' "$(command -v "$MPIRUN")" >"$tree/bin/mpirun"
+for name in sbatch srun scontrol; do cp tests/slurm.sh "$tree/bin/$name"; done
+chmod +x "$tree/bin"/*
 if have git; then (cd "$tree" && git init -q && git add -A) >/dev/null 2>&1; fi
 # What git would take besides what it has.
 untracked() { ! have git || (cd "$tree" && git status --porcelain | sed -n 's/^?? //p'); }
@@ -247,6 +250,35 @@ if wanted $name && mpi_is_there $name && build $name compile_demo_mpi "$program"
         else bad $name "processes of MPI end with other parameters than threads"; fi
     fi
 fi
+
+# ---- the recipes: examples/<topic>/README.md, each ```sh block as it stands, and each line of its ```text ------------
+
+blocks() { awk -v kind="$1" '$0 == "```" kind { inside = 1; next } /^```/ { inside = 0 } inside' "$2"; }
+# as_written TOPIC: in $tree/examples/TOPIC; what it prints is in out.txt
+as_written() {
+    blocks sh "examples/$1/README.md" >"$scratch/recipe.sh"
+    mkdir -p "$scratch/slurm"
+    (cd "$tree/examples/$1" && PATH=$tree/bin:$PATH && DCP_SLURM=$scratch/slurm && export PATH DCP_SLURM &&
+        if have timeout; then timeout -k 5 200 sh -e "$scratch/recipe.sh"; else sh -e "$scratch/recipe.sh"; fi) \
+        >"$scratch/out.txt" 2>&1 </dev/null || { echo "exit status $?: $(tail -n 3 "$scratch/out.txt")"; return 1; }
+    ! grep 'warning:' "$scratch/out.txt" || return 1
+    lines=0
+    blocks text "examples/$1/README.md" >"$scratch/expected.txt"
+    while IFS= read -r line; do
+        lines=$((lines + 1))
+        grep -qF -e "$line" "$scratch/out.txt" || { echo "does not print: $line"; return 1; }
+    done <"$scratch/expected.txt"
+    [ $lines -gt 0 ] || { echo "README.md does not say what it prints"; return 1; }
+    left=$(untracked)
+    [ -z "$left" ] || { echo "leaves what git would take: $left"; return 1; }
+}
+for topic in slurm mpi_halo crash_loop game_slots ml_training; do
+    wanted "recipe_$topic" || continue
+    if blocks sh "examples/$topic/README.md" | grep -q '^mpi'; then mpi_is_there "recipe_$topic" || continue; fi
+    [ -z "${WHOLE:-}" ] || export DCP_WHOLE=1
+    if why=$(as_written $topic); then ok "recipe_$topic"; else bad "recipe_$topic" "$why"; fi
+    unset DCP_WHOLE
+done
 
 # ---- the code blocks of the documents ----------------------------------------------------------------------------
 
