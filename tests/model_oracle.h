@@ -504,7 +504,9 @@ static int model_judge_call(model_world *w, const model_op *op, unsigned want) {
     if (op->out->wrong[0]) return model_fail(w, "a call hands over what is wrong", "%s", op->out->wrong);
     if (!model_judge_ranks(w, op)) return 0;
     if (op->out->took_ms > model_bound_ms(op))
-        return model_fail(w, "took too long", "%d ms; the bound is %d", (int)op->out->took_ms, (int)model_bound_ms(op));
+        return model_fail(w, "took too long", "%s of %s: %d ms; the bound is %d; rank 0: %s: %s",
+                          model_kind_names[op->step.kind], op->step.path, (int)op->out->took_ms,
+                          (int)model_bound_ms(op), dcp_status_name(op->out->status[0]), op->out->err[0].message);
     if (op->step.kind != MODEL_BEGIN && op->step.kind != MODEL_MAP && !op->step.process && !w->pending_count &&
         op->out->peak > (int64_t)op->ranks * (budget + (16 << 20)))
         return model_fail(w, "too much memory", "%d MiB", (int)(op->out->peak >> 20));
