@@ -396,12 +396,20 @@ static int model_check_swept(model_world *w, const char *directory, int plain) {
 
 /* ---- strangers that a call may take along: commit files that are whole checkpoints, and plain shard names, which
  * anybody may use ------------------ */
+/* Data that was left when its document was pruned, since another document could not be read. */
+static int model_is_orphan(const model_world *w, const model_stranger *s) {
+    char document[MODEL_KEY];
+    if (!dcpi_ends_with(s->path, "seed_shard_0.bin")) return 0;
+    (void)snprintf(document, sizeof document, "%.*s.metadata.json",
+                   (int)(strlen(s->path) - strlen("_shard_0.bin")), s->path);
+    return !model_tree_find(&w->tree, document);
+}
 static void model_forget_strangers(model_world *w, const model_op *op) {
     int i, kept = 0;
     for (i = 0; i < w->stranger_count; i++) {
         const model_stranger *s = &w->stranger[i];
         int may_go = 0;
-        if (op->step.kind == MODEL_SWEEP && op->step.plain) may_go = s->what == FOREIGN_PLAIN_SHARD;
+        if (op->step.kind == MODEL_SWEEP && op->step.plain) may_go = s->what == FOREIGN_PLAIN_SHARD || model_is_orphan(w, s);
         if (model_is_removal(op)) may_go = (s->is_commit && s->is_valid) || dcpi_ends_with(s->path, "seed_shard_0.bin");
         if (model_is_save(op) && op->step.overwrite)
             may_go = s == model_stranger_at(w, op->step.path) || dcpi_ends_with(s->path, "seed_shard_0.bin");

@@ -144,3 +144,11 @@ PROGRAM(a_remove_that_says_that_there_is_none,
     STEP(REMOVE, .path = "runs/b", .call = 2, .times = 1, .sys = 2, .fault = FAULT_LIST))
 PROGRAM(a_sweep_leaves_its_own_file_and_says_that_all_is_well,
     STEP(SWEEP, .path = "router", .call = 1, .times = 3, .sys = 5, .fault = FAULT_REMOVE, .grace = -1))
+PROGRAM(the_data_of_a_foreign_document_that_was_pruned,
+    STEP(SAVE, .path = "a.v1"),
+    STEP(FLIP, .path = "a.v1"),
+    STEP(SAVE, .path = "step_2"),
+    STEP(FOREIGN, .path = "", .what = FOREIGN_SEED),
+    STEP(PRUNE, .path = ""),
+    STEP(REMOVE, .path = "a.v1"),
+    STEP(SWEEP, .path = "", .grace = -1, .plain = 1))
