@@ -94,8 +94,11 @@
  *                       version is refused with a clear message.
  *
  * Caveats
- *   - A crash during a save leaves files named *.tmp, P_shard_*, or in the folders of manifests; they disturb nothing;
- *     dcp_sweep removes them once they are a day old.
+ *   - A crash during a save leaves files named *.tmp, P_shard_*, or in the folders of manifests; they disturb nothing.
+ *     What a killed process left on this machine goes with the next save of the series (the paths that differ in the
+ *     number at their end), or with dcp_sweep; what another machine left, or this one before it was started again, and
+ *     all where there are no locks, goes with dcp_sweep once it is a day old, and so do files without a save id of
+ *     several processes and of manifests, on request.
  *   - Durability ends where the device's begins: a disk that acknowledges a flush it did not do can lose what DCP_OK
  *     promised.
  *   - Network file systems: rename and exclusive creation are as atomic as the server makes them; clients cache
@@ -136,6 +139,8 @@
  *                        was killed: then it is free, disturbs nobody, and is dcp_sweep's. 512 bytes: "dcp commit lock,
  *                        turn <n>", a new line, the name of the document that is about to be renamed, new lines.
  *                        dcp-pool.commit.lock: for the files that the manifests of a directory share
+ *   P.<save id>.commit.lock   that save is under way: its process holds it. Held by nobody: it was killed. The note is
+ *                        "live <machine since its last start> <device> <flags> <save id of what it displaces>"
  *   checksums            leaf = SHA-256 of 256 KiB of a tensor; block digest = its leaf, or SHA-256 of its leaves'
  *                        digests; shard checksum = "sha256-tree:" and SHA-256 of all its block digests; or, flat, the
  *                        SHA-256 of the whole file
@@ -903,7 +908,8 @@ typedef struct dcp_sweep_desc {
  * that are older than the grace time. If any commit file of the directory cannot be read and verified, only temporary
  * files go. Of directories below only the folders that manifests put files into are looked at, dense, experts, optim
  * and router; one that has checkpoints of its own (runs/dense beside runs/a.manifest.json) is left alone with all
- * below it: sweep it by its own name. Lock files that nobody holds go, whatever their age. `removal` may be NULL.
+ * below it: sweep it by its own name. Lock files that nobody holds go, whatever their age, and so does what a save left
+ * whose process on this machine was killed (a save removes what those of its series left). `removal` may be NULL.
  * Status: as dcp_prune. */
 DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err);
 
@@ -1544,7 +1550,8 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 /* =====================================================================================================================
  * >>history     What has changed for programs.
  *
- *   0.3.0           New: dcp_vector, dcp_unsized, dcp_name; in dcp_tensor stored_name and allocate.
+ *   0.3.0           New: dcp_vector, dcp_unsized, dcp_name; in dcp_tensor stored_name and allocate. What killed saves
+ *                   of this machine left goes with the next save.
  *
  *   0.2.0  2026-11  Names begin with what they are asked of; where the old ones are needed for a while, define
  *                   DCP_OLD_NAMES as 1 in every file that uses them. The next version has them no more.
@@ -1677,6 +1684,9 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __APPLE__
+#include <sys/sysctl.h>
+#endif
 #if !(defined(DCP_NO_THREADS) && DCP_NO_THREADS)
 #include <pthread.h>
 #endif
@@ -2475,7 +2485,7 @@ static void dcpi_set_add_all(dcpi_set *set, const dcpi_set_rule *rule, void *use
  *                dcpi_os_remove           ENOENT is an error here; directories are refused; of a symbolic link the link
  *                itself goes
  *                dcpi_os_stat             of a regular file, no symlink followed (the same errors as dcpi_os_open)
- *                dcpi_os_additional       permissions, links, inode: for people (`mode` octal)
+ *                dcpi_os_additional       permissions, links, inode, device: for people (`mode` octal)
  *                dcpi_os_list             the regular files (what 0), the directories (1) or the symbolic links that
  *                                         lead to no regular file there (2, not on Windows) in one directory (not
  *                                         below), names without the directory, in no order; "" is the base; what
@@ -2499,6 +2509,8 @@ static void dcpi_set_add_all(dcpi_set *set, const dcpi_set_rule *rule, void *use
  *                dcpi_os_lock_write       its first bytes, in one call. Nothing is synced: who reads them holds the
  *                lock that the writer held
  *                dcpi_os_lock_close       gives back all
+ *                dcpi_os_boot             letters, digits and dashes, the same until this machine starts again, and in
+ *                                         no other one (Windows: its name); ENOTSUP where the system has none
  * ================================================================================================================== */
 #define DCPI_OS_SHORT (-2)
 #define DCPI_OS_BUSY (-3)
@@ -2556,7 +2568,8 @@ static int dcpi_os_close(dcpi_file *file);
 static int dcpi_os_publish(dcpi_base *base, const char *from, const char *to, int replace);
 static int dcpi_os_remove(dcpi_base *base, const char *key);
 static int dcpi_os_stat(dcpi_base *base, const char *key, dcp_object_info *info);
-static int dcpi_os_additional(dcpi_base *base, const char *key, char mode[8], int64_t *links, uint64_t *inode);
+static int dcpi_os_additional(dcpi_base *base, const char *key, char mode[8], int64_t *links, uint64_t *inode,
+                              uint64_t *device);
 static int dcpi_os_list(dcpi_base *base, const char *directory, int what, dcpi_os_each each, void *user);
 static int dcpi_os_make_directory(dcpi_base *base, const char *key);
 static int dcpi_os_sync_directory(dcpi_base *base, const char *key);
@@ -2569,6 +2582,7 @@ static int dcpi_os_lock_is_named(dcpi_base *base, const char *key, dcpi_lock_fil
 static int dcpi_os_lock_read(dcpi_lock_file *file, char *text, size_t size);
 static int dcpi_os_lock_write(dcpi_lock_file *file, const char *text, size_t size);
 static void dcpi_os_lock_close(dcpi_lock_file *file);
+static int dcpi_os_boot(char text[40]);
 
 The mode 0 in dcpi_os_create means 0666 less the umask; otherwise the file gets exactly these permission bits (Windows:
 no meaning). On Windows the errors above are their counterparts (ERROR_FILE_EXISTS for EEXIST and so on): compare by
@@ -3196,7 +3210,8 @@ static int dcpi_os_stat(dcpi_base *base, const char *key, dcp_object_info *info)
     int error = dcpi_os_stat_key(base, key, &st);
     return error ? error : dcpi_os_check_regular(&st, info);
 }
-static int dcpi_os_additional(dcpi_base *base, const char *key, char mode[8], int64_t *links, uint64_t *inode) {
+static int dcpi_os_additional(dcpi_base *base, const char *key, char mode[8], int64_t *links, uint64_t *inode,
+                              uint64_t *device) {
     dcp_object_info info;
     struct stat st;
     int error = dcpi_os_stat_key(base, key, &st);
@@ -3205,6 +3220,7 @@ static int dcpi_os_additional(dcpi_base *base, const char *key, char mode[8], in
     (void)snprintf(mode, 8, "%04o", (unsigned)st.st_mode & 07777u);
     *links = (int64_t)st.st_nlink;
     *inode = (uint64_t)st.st_ino;
+    *device = (uint64_t)st.st_dev;
     return 0;
 }
 /* What is not there any more after an interrupted call is what that call has removed. */
@@ -3586,7 +3602,12 @@ static int dcpi_os_lock_read(dcpi_lock_file *file, char *text, size_t size) {
 }
 static int dcpi_os_lock_write(dcpi_lock_file *file, const char *text, size_t size) {
     size_t done = 0;
-    return dcpi_os_write_all(file->fd, 0, text, size, &done);
+    dcpi_os_quiet quiet;
+    int error;
+    dcpi_os_quiet_begin(&quiet);
+    error = dcpi_os_write_all(file->fd, 0, text, size, &done);
+    dcpi_os_quiet_end(&quiet, error);
+    return error;
 }
 static void dcpi_os_lock_close(dcpi_lock_file *file) {
     /* a child that has inherited it must not go on holding it: unlocked, then closed */
@@ -3597,6 +3618,23 @@ static void dcpi_os_lock_close(dcpi_lock_file *file) {
 #endif
     (void)close(file->fd);
     file->fd = -1;
+}
+static int dcpi_os_boot(char text[40]) {
+    size_t size = 0, i;
+#if defined(__APPLE__)
+    size = 40;
+    if (sysctlbyname("kern.bootsessionuuid", text, &size, NULL, 0) != 0) size = 0;
+#elif defined(__linux__)
+    const int fd = dcpi_os_openat(AT_FDCWD, "/proc/sys/kernel/random/boot_id", O_RDONLY, 0);
+    const ssize_t got = fd < 0 ? -1 : read(fd, text, 40);
+    if (fd >= 0) (void)close(fd);
+    if (got > 0) size = (size_t)got;
+#endif
+    for (i = 0; i < size && ((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'A' && text[i] <= 'F') ||
+                             (text[i] >= 'a' && text[i] <= 'f') || text[i] == '-'); i++) { }
+    if (i < 32 || i == 40) i = 0;
+    text[i] = '\0';
+    return i > 0 ? 0 : ENOTSUP;
 }
 #endif /* posix */
 
@@ -4252,13 +4290,15 @@ static int dcpi_os_stat(dcpi_base *base, const char *key, dcp_object_info *info)
     if (!error) dcpi_os_fill_info(info, &found);
     return error;
 }
-static int dcpi_os_additional(dcpi_base *base, const char *key, char mode[8], int64_t *links, uint64_t *inode) {
+static int dcpi_os_additional(dcpi_base *base, const char *key, char mode[8], int64_t *links, uint64_t *inode,
+                              uint64_t *device) {
     BY_HANDLE_FILE_INFORMATION found;
     int error = dcpi_os_stat_key(base, key, &found);
     if (error) return error;
     (void)snprintf(mode, 8, "%s", found.dwFileAttributes & FILE_ATTRIBUTE_READONLY ? "0444" : "0666");
     *links = (int64_t)found.nNumberOfLinks;
     *inode = (uint64_t)found.nFileIndexHigh << 32 | found.nFileIndexLow;
+    *device = found.dwVolumeSerialNumber;
     return 0;
 }
 /* Size and time are those of the directory entry: of a file that is being written they may lag behind until it is
@@ -4376,6 +4416,19 @@ static void dcpi_os_lock_close(dcpi_lock_file *file) {
     /* the system gives the ranges back, though perhaps not at once: whoever can, unlocks */
     if (file->handle != INVALID_HANDLE_VALUE) (void)CloseHandle(file->handle);
     file->handle = INVALID_HANDLE_VALUE;
+}
+/* The server of a file keeps its locks apart, so machines of one name do no harm. */
+static int dcpi_os_boot(char text[40]) {
+    char name[MAX_COMPUTERNAME_LENGTH + 1];
+    DWORD size = sizeof name, i;
+    if (!GetComputerNameA(name, &size)) return (int)GetLastError();
+    for (i = 0; i < size && i < 32; i++) {
+        const char c = name[i];
+        const int is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-';
+        text[i] = is_plain ? c : '-';
+    }
+    text[i] = '\0';
+    return i > 0 ? 0 : ERROR_NOT_SUPPORTED;
 }
 #endif /* windows */
 
@@ -12426,19 +12479,21 @@ static dcp_status dcpi_local_space(void *context, const char *directory, int64_t
 static dcp_status dcpi_local_additional(void *context, const char *path, dcp_field **fields, size_t *count,
                                         dcp_error *err) {
     dcpi_local *local = (dcpi_local *)context;
-    struct dcpi_local_facts { dcp_field fields[3]; char mode[8], links[24], inode[24]; } *facts;
+    struct dcpi_local_facts { dcp_field fields[4]; char mode[8], links[24], inode[24], device[24]; } *facts;
     int64_t links;
-    uint64_t inode;
+    uint64_t inode, device;
     int sys;
     facts = DCPI_NEW(struct dcpi_local_facts, 1, err);
     if (!facts) return DCP_E_MEMORY;
-    sys = dcpi_os_additional(&local->base, path, facts->mode, &links, &inode);
+    sys = dcpi_os_additional(&local->base, path, facts->mode, &links, &inode, &device);
     if (sys) { dcpi_free(facts); return dcpi_local_fail(local, sys, "look at", path, err); }
     (void)snprintf(facts->links, sizeof facts->links, "%" PRId64, links);
     (void)snprintf(facts->inode, sizeof facts->inode, "%" PRIu64, inode);
+    (void)snprintf(facts->device, sizeof facts->device, "%" PRIu64, device);
     facts->fields[0].key = "mode";  facts->fields[0].value = facts->mode;
     facts->fields[1].key = "links"; facts->fields[1].value = facts->links;
     facts->fields[2].key = "inode"; facts->fields[2].value = facts->inode;
+    facts->fields[3].key = "device"; facts->fields[3].value = facts->device;
     *fields = facts->fields;
     *count = DCPI_COUNT(facts->fields);
     return DCP_OK;
@@ -14570,6 +14625,11 @@ DCPDEF dcp_status dcp_thread_group_open(int world_size, dcp_coordinator **ranks,
     }
     return DCP_E_MEMORY;
 }
+static int dcpi_coord_is_of_process(const dcp_coordinator *c) {         /* its ranks die together */
+    return !c || c->world_size == 1 || c->send == dcpi_endpoint_send;
+}
+#else
+static int dcpi_coord_is_of_process(const dcp_coordinator *c) { (void)c; return 1; }
 #endif /* !DCP_NO_RANKS */
 
 /* ---- ranks: the messages of one operation (DESIGN 4) ----------------------------------------------------------------
@@ -17317,6 +17377,79 @@ static dcp_status dcpi_lock_take_to_remove(dcpi_op *op, const dcpi_place *place,
 }
 static int dcpi_removal_needs_lock(const char *name) {
     return dcpi_is_shard_name(name, 1) && !dcpi_is_shard_name(name, 0);
+}
+/* ---- the lock of a save that lives: `P.<save id>.commit.lock` -------------------------------------------------------
+ * Rank 0 holds it from before its first look at the names of P until its last file is in place or gone. It dies with
+ * the process, so whoever finds it free knows that this save will never commit, and need not wait for the grace time.
+ * Its note says where it was taken (the machine since its last start, and the device that the storage is on), whether
+ * the plain names of P are this save's, and what it displaces.
+ *
+ *   V1  It is taken before rank 0 looks which names of P are free, and a save that sees another's takes no plain names,
+ *       nor does one that could not get its own. So while it is there, the plain names of P that no document names are
+ *       those of the one save whose note says so.
+ *   V2  A free lock means a dead save only where its locks can be seen: its note has this machine, this start of it,
+ *       and this device. Of any other the age decides, as it does without locks. An empty one was left before its
+ *       save made anything.
+ *   V3  Whoever is to remove a dead save's files takes its lock first, then removes its temporary files, then reads
+ *       what all documents name, then removes what none does; and lets the lock go last, so that one who is killed in
+ *       between leaves it for the next.
+ *   V4  A save looks whether it still has its lock when its document is complete in its temporary file, and commits
+ *       only then. So one that was taken for dead although it lives (a server has lost its lock) fails: its document
+ *       was removed, or comes after V3's removal and finds the lock gone.
+ *   V5  Plain names go only if all ranks of the dead save were in its process: a rank that lives may take its own back
+ *       by name. */
+static size_t dcpi_live_prefix(const char *name) {      /* the length of P; 0: no such name */
+    const size_t length = dcpi_name_before(name, strlen(name), ".&.commit.lock");
+    return length <= DCP_LIMIT_PREFIX ? length : 0;
+}
+/* What the note of a lock taken here and now starts with. 0: it cannot be told. */
+static int dcpi_live_here(const dcpi_place *place, const char *key, char here[DCP_LOCK_NOTE]) {
+    dcp_storage *s = place->storage;
+    dcp_field *fields = NULL;
+    size_t count = 0, i;
+    char boot[40];
+    const char *device = "-";
+    dcp_error ignored;
+    if (dcpi_os_boot(boot)) return 0;
+    if (s->additional_info && s->additional_info(s->context, key, &fields, &count, &ignored)) return 0;
+    for (i = 0; i < count; i++) if (strcmp(fields[i].key, "device") == 0) device = fields[i].value;
+    i = (size_t)snprintf(here, DCP_LOCK_NOTE, "live %s %s ", boot, device);
+    dcp_free(fields);
+    return i < DCP_LOCK_NOTE - 32;
+}
+/* Not held afterwards: there are no locks (is_missing), or this one could not be had. */
+static void dcpi_live_take(dcpi_op *op, const dcpi_place *place, const char *id, dcpi_lock *lock) {
+    char name[DCP_LIMIT_PREFIX + 17 + sizeof dcpi_lock_suffix], note[DCP_LOCK_NOTE];
+    uint64_t holder = 0;
+    dcp_error err;
+    dcp_status status;
+    memset(lock, 0, sizeof *lock);
+    (void)snprintf(name, sizeof name, "%s.%s%s", place->name, id, dcpi_lock_suffix);
+    lock->storage = place->storage;
+    lock->key = dcpi_place_key(place, name, &err);
+    if (!lock->key) return;
+    status = dcpi_storage_lock(lock->storage, lock->key, &holder, note, &lock->held, &err);
+    lock->is_missing = status == DCP_E_UNSUPPORTED;
+    if (status && !lock->is_missing)
+        dcpi_op_log(op, DCP_LOG_INFO, "if this save is killed, what it leaves stays for the grace time: %s",
+                    err.message);
+}
+/* Not held afterwards: it could not be written to. */
+static void dcpi_live_note(dcpi_op *op, const dcpi_place *place, dcpi_lock *lock, const char *flags,
+                           const char *displaced, char note[DCP_LOCK_NOTE]) {
+    dcp_error err;
+    note[0] = '\0';
+    if (!lock->held) return;
+    if (!dcpi_live_here(place, lock->key, note)) (void)snprintf(note, DCP_LOCK_NOTE, "live - - ");
+    (void)snprintf(note + strlen(note), DCP_LOCK_NOTE - strlen(note), "%s %s", flags, displaced);
+    if (dcpi_lock_note(op, lock, note, &err)) dcpi_lock_release(lock);
+}
+/* V4. */
+static dcp_status dcpi_live_check(dcpi_op *op, dcpi_lock *lock, const char *note, dcp_error *err) {
+    const dcp_status status = dcpi_lock_note(op, lock, note, err);
+    if (status != DCP_E_EXISTS) return status;
+    return dcpi_fail(err, DCP_E_INCOMPLETE, "the lock of this save, %s, was taken over, and its files may be removed: "
+                                            "save again", lock->key);
 }
 /* Files of the pool may be used again under the same name, by any manifest of the directory: who removes some holds the
  * lock of the pool, since it has listed them. Who finds it taken leaves them to sweep: 0. */
@@ -20843,8 +20976,47 @@ typedef struct dcpi_sweep {
     dcpi_lock lock; int has_lock;       /* of the pool; has_lock 0: somebody else has it, or nothing is to be removed */
     dcpi_names locks;                                   /* prefixes that have a lock file */
     dcpi_names found, folders;                          /* folders: still to be looked into */
+    dcpi_names lives;                                   /* names of locks of saves that live, or did */
+    struct dcpi_dead *dead; size_t dead_count;
+    int dead_only;                                      /* nothing else goes: in a save */
+    int is_partial;                                     /* of a dead save something stays for the next time */
     dcp_error *err;
 } dcpi_sweep;
+/* A save whose process has died (V2), its lock held by this sweep. */
+typedef struct dcpi_dead {
+    char id[17], displaced[17], prefix[DCP_LIMIT_PREFIX + 1];
+    int has_plain, is_pool;
+    dcpi_lock lock;
+} dcpi_dead;
+static int dcpi_name_has_id(const char *name, const char *id) {
+    const char *at = id[0] ? strstr(name, id) : NULL;
+    return at && at > name && at[-1] == '.' && (at[16] == '.' || at[16] == '-');
+}
+static int dcpi_dead_owns(const dcpi_dead *dead, const char *name) {
+    const size_t length = strlen(dead->prefix);
+    const int is_plain = dcpi_removal_needs_lock(name), is_beside = strncmp(name, dead->prefix, length) == 0;
+    if (dcpi_live_prefix(name) || !(is_beside || (dead->is_pool && strchr(name, '/')))) return 0;
+    if (is_plain) return dead->has_plain && dcpi_shard_prefix(name, strlen(name), 1) == length;
+    return dcpi_name_has_id(name, dead->id) || (!dcpi_is_temporary(name) && !dcpi_is_intent(name) &&
+                                                dcpi_name_has_id(name, dead->displaced));
+}
+static int dcpi_sweep_is_dead(const dcpi_sweep *sweep, const char *name) {
+    size_t i = 0;
+    while (i < sweep->dead_count && !dcpi_dead_owns(&sweep->dead[i], name)) i++;
+    return i < sweep->dead_count;
+}
+/* A lock that a dead save may have held. */
+static int dcpi_sweep_is_dead_lock(const dcpi_sweep *sweep, const char *name) {
+    const size_t length = strlen(name) - (sizeof dcpi_lock_suffix - 1);
+    size_t i;
+    for (i = 0; i < sweep->dead_count; i++) {
+        const char *prefix = sweep->dead[i].prefix;
+        if (strlen(prefix) == length && memcmp(prefix, name, length) == 0) return 1;
+        if (sweep->dead[i].is_pool && dcpi_starts_with(name, dcpi_pool_lock) && length == strlen(dcpi_pool_lock))
+            return 1;
+    }
+    return 0;
+}
 static int dcpi_sweep_is_data(const char *name) { return !dcpi_is_temporary(name) && !dcpi_is_intent(name); }
 
 /* Of a lock's file the age says nothing: whether somebody holds it does. */
@@ -20855,10 +21027,12 @@ static int dcpi_sweep_is_lock(const dcpi_sweep *sweep, const char *name, const d
 static dcp_status dcpi_sweep_look(void *user, const char *key, const dcp_object_info *info) {
     dcpi_sweep *sweep = (dcpi_sweep *)user;
     const char *name = dcpi_place_name(sweep->place, key);
+    const int is_dead = dcpi_sweep_is_dead(sweep, name), plain = sweep->desc->plain_names || is_dead;
+    if (sweep->dead_only && !is_dead && !(dcpi_is_lock(name) && dcpi_sweep_is_dead_lock(sweep, name))) return DCP_OK;
     if (dcpi_sweep_is_lock(sweep, name, info)) return dcpi_names_add(&sweep->locks, name, sweep->err);
-    if (dcpi_age_protects(&sweep->age, info->modified_ns)) return DCP_OK;
-    if (dcpi_sweep_is_data(name) && !dcpi_is_pool_name(name, sweep->desc->plain_names) &&
-        (strchr(name, '/') || !dcpi_is_shard_name(name, sweep->desc->plain_names))) return DCP_OK;
+    if (!is_dead && dcpi_age_protects(&sweep->age, info->modified_ns)) return DCP_OK;
+    if (dcpi_sweep_is_data(name) && !dcpi_is_pool_name(name, plain) &&
+        (strchr(name, '/') || !dcpi_is_shard_name(name, plain))) return DCP_OK;
     return dcpi_names_add(&sweep->found, name, sweep->err);
 }
 static dcp_status dcpi_sweep_folder(void *user, const char *key, const dcp_object_info *info) {
@@ -20918,6 +21092,16 @@ static dcp_status dcpi_sweep_clock(dcpi_sweep *sweep, dcp_error *err) {
     sweep->err = err;
     return status;
 }
+static dcp_status dcpi_sweep_no_clock(dcpi_sweep *sweep, dcp_error *err) {     /* nothing is old enough */
+    sweep->age = dcpi_age_of(0, INT64_MAX);
+    sweep->err = err;
+    return DCP_OK;
+}
+static int dcpi_dead_has_pool(const dcpi_sweep *sweep) {
+    size_t i = 0;
+    while (i < sweep->dead_count && !sweep->dead[i].is_pool) i++;
+    return i < sweep->dead_count;
+}
 static dcp_status dcpi_sweep_list(dcpi_sweep *sweep, dcp_error *err) {
     return dcpi_place_list(sweep->place, DCP_LIST_OBJECTS, dcpi_sweep_look, sweep, err);
 }
@@ -20932,6 +21116,10 @@ static dcp_status dcpi_sweep_temporaries(const dcpi_sweep *sweep, dcp_error *err
     return status;
 }
 static void dcpi_sweep_free(dcpi_sweep *sweep) {
+    size_t i;
+    for (i = 0; i < sweep->dead_count; i++) dcpi_lock_release(&sweep->dead[i].lock);
+    dcpi_free(sweep->dead);
+    dcpi_names_free(&sweep->lives);
     dcpi_names_free(&sweep->found);
     dcpi_names_free(&sweep->locks);
     dcpi_names_free(&sweep->folders);
@@ -20943,7 +21131,7 @@ static dcp_status dcpi_sweep_temporaries_again(const dcpi_sweep *sweep, dcp_erro
     size_t i = 0;
     dcp_status status;
     while (i < sweep->found.count && !dcpi_is_intent(sweep->found.items[i])) i++;
-    if (i == sweep->found.count || sweep->desc->dry_run) return DCP_OK;
+    if (i == sweep->found.count || sweep->desc->dry_run || sweep->dead_only) return DCP_OK;
     again.desc = sweep->desc;
     again.op = sweep->op;
     again.place = sweep->place;
@@ -20956,28 +21144,39 @@ static dcp_status dcpi_sweep_temporaries_again(const dcpi_sweep *sweep, dcp_erro
     return status;
 }
 /* Whether it has a lock's text, as far as a killed process came with it, or what a power cut leaves of it: nothing,
- * zeros, as many bytes of any kind. The name alone may be another program's. */
-static dcp_status dcpi_sweep_lock_text(const dcpi_sweep *sweep, const char *name, int *is_ours, dcp_error *err) {
-    char text[DCPI_LOCK_TEXT] = { 0 };
+ * zeros, as many bytes of any kind. The name alone may be another program's. note: what the text says, or "". */
+static dcp_status dcpi_sweep_lock_text(const dcpi_sweep *sweep, const char *name, int *is_ours,
+                                       char note[DCP_LOCK_NOTE], int64_t *modified_ns, dcp_error *err) {
+    char text[DCPI_LOCK_TEXT + 1] = { 0 };
+    const char *line, *end;
     dcpi_handle file;
     size_t i, size;
     dcp_status status = dcpi_place_open_file(sweep->place, name, &file, err);
     *is_ours = 0;
+    note[0] = '\0';
     if (status) return status;
+    *modified_ns = file.info.modified_ns;
     size = (size_t)dcpi_max(0, dcpi_min(file.info.size, DCPI_LOCK_TEXT));
     if (size > 0) status = dcpi_handle_read(&file, 0, text, size, err);
     for (i = 0; i < size && text[i] == '\0'; i++) { }
     *is_ours = i == size || file.info.size == DCPI_LOCK_TEXT ||
                memcmp(text, dcpi_lock_words, (size_t)dcpi_min((int64_t)size, sizeof dcpi_lock_words - 1)) == 0;
     dcpi_handle_close(&file);
+    line = dcpi_starts_with(text, dcpi_lock_words) ? strchr(text, '\n') : NULL;
+    end = line ? strchr(line + 1, '\n') : NULL;
+    if (end && end - line <= DCP_LOCK_NOTE)
+        (void)snprintf(note, DCP_LOCK_NOTE, "%.*s", (int)(end - line - 1), line + 1);
     return status;
 }
 /* L7. One lock file, if nobody holds it: it goes when the lock is let go. */
 static dcp_status dcpi_sweep_lock(const dcpi_sweep *sweep, const char *name, const char *prefix, dcp_error *err) {
     const int dry_run = sweep->desc->dry_run;
     dcpi_lock lock = DCP_ZERO;
+    char note[DCP_LOCK_NOTE];
+    int64_t modified_ns;
     int is_ours = 0;
-    dcp_status status = dcpi_sweep_lock_text(sweep, name, &is_ours, err);
+    dcp_status status = dcpi_sweep_lock_text(sweep, name, &is_ours, note, &modified_ns, err);
+    if (dcpi_live_prefix(name) && dcpi_starts_with(note, "live ")) return status;       /* dcpi_dead_find's */
     if (!status && is_ours && !dry_run) status = dcpi_lock_take(sweep->op, sweep->place, prefix, 0, &lock, err);
     if (!status && is_ours && (dry_run || lock.held)) status = dcpi_sweep_take(sweep, name, 1, err);
     dcpi_lock_release(&lock);
@@ -21002,26 +21201,30 @@ static dcp_status dcpi_sweep_locks(const dcpi_sweep *sweep, dcp_error *err) {
 }
 /* A plain name that no document names: with its lock held, it is still the old file, or it is a new one, which
  * stays. */
-static dcp_status dcpi_sweep_plain(const dcpi_sweep *sweep, const char *name, dcp_error *err) {
+static dcp_status dcpi_sweep_plain(dcpi_sweep *sweep, const char *name, dcp_error *err) {
     char prefix[DCP_LIMIT_PREFIX + 1];
     dcp_object_info info;
     dcpi_lock lock;
     dcp_status status;
     if (!dcpi_sweep_prefix(name, prefix)) return dcpi_sweep_take(sweep, name, 0, err);
     status = dcpi_lock_take_to_remove(sweep->op, sweep->place, prefix, 0, &lock, err);
+    if (status == DCP_PENDING) sweep->is_partial = 1;
     if (status) return status == DCP_PENDING ? dcpi_succeed(err) : status;
     status = dcpi_place_stat(sweep->place, name, &info, err);
-    if (!status && !dcpi_age_protects(&sweep->age, info.modified_ns)) status = dcpi_sweep_take(sweep, name, 0, err);
+    if (!status && (dcpi_sweep_is_dead(sweep, name) || !dcpi_age_protects(&sweep->age, info.modified_ns)))
+        status = dcpi_sweep_take(sweep, name, 0, err);
     else if (status == DCP_E_NOT_FOUND) status = dcpi_succeed(err);
     dcpi_lock_release(&lock);
     return status;
 }
-static dcp_status dcpi_sweep_data(const dcpi_sweep *sweep, dcp_error *err) {
+static dcp_status dcpi_sweep_data(dcpi_sweep *sweep, dcp_error *err) {
     const int dry_run = sweep->desc->dry_run;
     dcpi_refs refs;
-    size_t i;
-    dcp_status status = dcpi_refs_settle(sweep->op, sweep->place, NULL, sweep->desc->verifier, sweep->grace, NULL,
-                                         &refs, err);
+    size_t i = 0;
+    dcp_status status;
+    while (i < sweep->found.count && !dcpi_sweep_is_data(sweep->found.items[i])) i++;
+    if (sweep->dead_only && i == sweep->found.count) return DCP_OK;     /* no document need be read */
+    status = dcpi_refs_settle(sweep->op, sweep->place, NULL, sweep->desc->verifier, sweep->grace, NULL, &refs, err);
     if (!sweep->has_lock && !dry_run) refs.pending = 1;
     for (i = 0; i < sweep->found.count && !status; i++)
         if (dcpi_sweep_is_data(sweep->found.items[i]))
@@ -21033,12 +21236,83 @@ static dcp_status dcpi_sweep_data(const dcpi_sweep *sweep, dcp_error *err) {
     for (i = 0; i < sweep->found.count && !status && refs.unread == 0; i++) {
         const char *name = sweep->found.items[i];
         status = dcpi_op_check(sweep->op, err);
-        if (status || !dcpi_sweep_is_data(name) || dcpi_names_has(&refs.names, name) ||
-            (refs.pending && dcpi_is_pool_name(name, 1))) continue;
+        if (status || !dcpi_sweep_is_data(name) || dcpi_names_has(&refs.names, name)) continue;
+        if (refs.pending && dcpi_is_pool_name(name, 1)) { sweep->is_partial = 1; continue; }
         if (!dry_run && dcpi_removal_needs_lock(name)) status = dcpi_sweep_plain(sweep, name, err);
         else status = dcpi_sweep_take(sweep, name, dry_run, err);
     }
+    if (refs.unread > 0) sweep->is_partial = 1;
     dcpi_names_free(&refs.names);
+    return status;
+}
+/* ---- what dead saves left: V1 to V5 of >>refs -------------------------------------------------------------------- */
+static dcp_status dcpi_dead_look(void *user, const char *key, const dcp_object_info *info) {
+    dcpi_sweep *sweep = (dcpi_sweep *)user;
+    const char *name = dcpi_place_name(sweep->place, key);
+    (void)info;
+    return dcpi_live_prefix(name) ? dcpi_names_add(&sweep->lives, name, sweep->err) : DCP_OK;
+}
+/* note: "live <machine> <device> <flags> <the save id of what it displaces>" */
+static void dcpi_dead_read(dcpi_dead *dead, const char *name, const char *note) {
+    const size_t length = dcpi_live_prefix(name);
+    const char *flags = note;
+    int spaces = 0;
+    for (; *flags && spaces < 3; flags++) spaces += *flags == ' ';
+    memcpy(dead->prefix, name, length);
+    memcpy(dead->id, name + length + 1, 16);
+    for (; *flags && *flags != ' '; flags++) {
+        if (*flags == 'p') dead->has_plain = 1;
+        if (*flags == 'm') dead->is_pool = 1;
+    }
+    if (*flags && dcpi_starts_with_id(flags + 1) && flags[17] == '\0') memcpy(dead->displaced, flags + 1, 16);
+}
+/* V2. *dead->lock is held if it is dead. */
+static dcp_status dcpi_dead_judge(dcpi_sweep *sweep, const char *name, dcpi_dead *dead, dcp_error *err) {
+    char note[DCP_LOCK_NOTE], here[DCP_LOCK_NOTE];
+    dcpi_lock *lock = &dead->lock;
+    uint64_t holder = 0;
+    int64_t modified_ns = 0;
+    int is_ours, may_be;
+    dcp_status status = dcpi_sweep_lock_text(sweep, name, &is_ours, note, &modified_ns, err);
+    if (status || !is_ours || (note[0] && !dcpi_starts_with(note, "live "))) return status;
+    lock->storage = sweep->place->storage;
+    lock->key = dcpi_place_key(sweep->place, name, err);
+    if (!lock->key) return DCP_E_MEMORY;
+    may_be = note[0] == '\0' || !dcpi_age_protects(&sweep->age, modified_ns);
+    if (!may_be) may_be = dcpi_live_here(sweep->place, lock->key, here) && dcpi_starts_with(note, here);
+    if (may_be) status = dcpi_storage_lock(lock->storage, lock->key, &holder, note, &lock->held, err);
+    if (!may_be || status) dcpi_lock_release(lock);
+    else dcpi_dead_read(dead, name, note);
+    return status;
+}
+/* The locks that nobody holds, held from now on. What goes wrong with one leaves its save to the age. */
+static dcp_status dcpi_dead_find(dcpi_sweep *sweep, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    if (!sweep->dead_only) status = dcpi_place_list(sweep->place, DCP_LIST_OBJECTS, dcpi_dead_look, sweep, err);
+    if (!status && sweep->lives.count > 0) {
+        sweep->dead = (dcpi_dead *)dcpi_alloc_array(sweep->lives.count, sizeof *sweep->dead, err);
+        if (!sweep->dead) return DCP_E_MEMORY;
+    }
+    for (i = 0; i < sweep->lives.count && !status; i++) {
+        dcpi_dead *dead = &sweep->dead[sweep->dead_count];
+        memset(dead, 0, sizeof *dead);
+        status = dcpi_op_check(sweep->op, err);
+        if (!status && dcpi_dead_judge(sweep, sweep->lives.items[i], dead, err) == DCP_E_MEMORY) status = DCP_E_MEMORY;
+        sweep->dead_count += dead->lock.held != NULL;
+    }
+    return status;
+}
+/* All that they left is gone: their locks go too (V3). */
+static dcp_status dcpi_dead_forget(dcpi_sweep *sweep, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < sweep->dead_count && !status && !sweep->is_partial; i++) {
+        dcpi_lock *lock = &sweep->dead[i].lock;
+        status = dcpi_sweep_take(sweep, dcpi_place_name(sweep->place, lock->key), 1, err);
+        if (!status && !sweep->desc->dry_run) status = dcpi_lock_note(sweep->op, lock, "", err);
+        dcpi_lock_release(lock);
+    }
     return status;
 }
 /* Candidates first, documents after them: a file that a save has just begun to name is too young to be a candidate.
@@ -21046,13 +21320,17 @@ static dcp_status dcpi_sweep_data(const dcpi_sweep *sweep, dcp_error *err) {
  * has committed, and its document shows. */
 static dcp_status dcpi_sweep_run(dcpi_sweep *sweep, dcp_error *err) {
     const int dry_run = sweep->desc->dry_run;
-    int was_listed;
-    dcp_status status = dcpi_sweep_clock(sweep, err);   /* this makes the directory, if it is not there */
-    if (!status && !dry_run)
+    int was_listed, has_pool;
+    /* this makes the directory, if it is not there */
+    dcp_status status = sweep->dead_only ? dcpi_sweep_no_clock(sweep, err) : dcpi_sweep_clock(sweep, err);
+    if (!status) status = dcpi_dead_find(sweep, err);
+    if (!status && sweep->dead_only && sweep->dead_count == 0) return DCP_OK;
+    has_pool = !sweep->dead_only || dcpi_dead_has_pool(sweep);
+    if (!status && !dry_run && has_pool)
         sweep->has_lock = dcpi_pool_lock_take(sweep->op, sweep->place, &sweep->lock, &status, err);
     if (!status) status = dcpi_sweep_list(sweep, err);
     was_listed = !status;
-    if (!status) status = dcpi_sweep_pool(sweep, err);
+    if (!status && has_pool) status = dcpi_sweep_pool(sweep, err);
     /* a commit file that is gone must stay gone before its data goes (G2) */
     if (!status) status = dcpi_place_sync(sweep->place, err);
     if (!status) status = dcpi_sweep_temporaries(sweep, err);
@@ -21060,6 +21338,7 @@ static dcp_status dcpi_sweep_run(dcpi_sweep *sweep, dcp_error *err) {
     if (!status) status = dcpi_sweep_data(sweep, err);
     dcpi_lock_release(&sweep->lock);
     if (!status) status = dcpi_sweep_locks(sweep, err);
+    if (!status) status = dcpi_dead_forget(sweep, err);
     if (!status && !dry_run && sweep->removal->path_count > 0) status = dcpi_place_sync(sweep->place, err);
     return was_listed ? dcpi_removal_vanished(status, err) : status;
 }
@@ -21074,6 +21353,31 @@ static dcp_status dcpi_sweep_work(dcpi_op *op, dcpi_place *place, const void *de
     status = dcpi_sweep_run(&sweep, err);
     dcpi_sweep_free(&sweep);
     return status;
+}
+/* In a save: removes what dead saves of the series left. lives: the names of their locks, which this takes over.
+ * Failures leave it to the next save, or to sweep. */
+static void dcpi_dead_remove(dcpi_op *op, const dcpi_place *place, dcpi_names *lives) {
+    dcp_sweep_desc desc = DCP_ZERO;
+    dcp_removal removal = DCP_ZERO;
+    dcpi_sweep sweep = DCP_ZERO;
+    dcp_error err;
+    dcp_status status;
+    sweep.desc = &desc;
+    sweep.op = op;
+    sweep.place = place;
+    sweep.removal = &removal;
+    sweep.grace = (int64_t)DCP_GRACE_SECONDS;
+    sweep.dead_only = 1;
+    sweep.lives = *lives;
+    memset(lives, 0, sizeof *lives);
+    status = dcpi_sweep_run(&sweep, &err);
+    dcpi_sweep_free(&sweep);
+    if (removal.path_count > 0)
+        dcpi_op_log(op, DCP_LOG_INFO, "%d files (%" PRId64 " bytes) that killed saves left in \"%s\" were removed",
+                    (int)removal.path_count, removal.bytes, place->shown);
+    if (status)
+        dcpi_op_log(op, DCP_LOG_WARNING, "what killed saves left in \"%s\" stays: %s", place->shown, err.message);
+    dcp_removal_free(&removal);
 }
 DCPDEF dcp_status dcp_sweep(const dcp_sweep_desc *desc, dcp_removal *removal, dcp_error *err) {
     dcpi_led led;
@@ -21287,6 +21591,8 @@ struct dcpi_save {
     int has_id;                                         /* names of shards have the save id */
     int displaces;                                      /* overwrite: a commit file was there in prepare */
     uint8_t displaced_digest[32];                       /* of its document */
+    char displaced_id[17];                              /* its save id, "": it has none */
+    dcpi_lock live; char live_note[DCP_LOCK_NOTE];      /* rank 0: the lock that says that this save lives */
     char displaced_token[DCP_TOKEN_SIZE];               /* its version, when it was last seen to be the same */
     int64_t displaced_sequence;                         /* -1: not known */
     dcpi_names displaced, displaced_plain;       /* the data files that it names; those whose names may be used again */
@@ -21455,14 +21761,29 @@ static dcp_status dcpi_save_check(dcpi_save *s, dcp_error *err) {
 typedef struct dcpi_survey {
     const dcpi_place *place;
     char shard_prefix[DCPI_SHARD_NAME]; int has_shards; /* whether there are files of that prefix */
-    dcpi_names commits;
+    const char *id;                                     /* this save's */
+    dcpi_names commits, lives;                          /* lives: of other saves of this series */
+    int has_rival;                                      /* one of them is at the same path */
     dcp_error *err;
 } dcpi_survey;
+/* How long a name is without the number at its end: checkpoints that have the rest in common are a series. */
+static size_t dcpi_series_length(const char *name, size_t length) {
+    return length - dcpi_trailing_digits(name, length);
+}
+static dcp_status dcpi_survey_live(dcpi_survey *survey, const char *name) {
+    const char *own = survey->place->name;
+    const size_t prefix = dcpi_live_prefix(name), length = dcpi_series_length(name, prefix);
+    if (strncmp(name + prefix + 1, survey->id, 16) == 0) return DCP_OK;
+    if (prefix == strlen(own) && memcmp(name, own, prefix) == 0) survey->has_rival = 1;
+    if (length != dcpi_series_length(own, strlen(own)) || memcmp(name, own, length) != 0) return DCP_OK;
+    return dcpi_names_add(&survey->lives, name, survey->err);
+}
 static dcp_status dcpi_survey_one(void *user, const char *key, const dcp_object_info *info) {
     dcpi_survey *survey = (dcpi_survey *)user;
     const char *name = dcpi_place_name(survey->place, key);
     (void)info;
     if (dcpi_starts_with(name, survey->shard_prefix)) survey->has_shards = 1;
+    if (dcpi_live_prefix(name)) return dcpi_survey_live(survey, name);
     return dcpi_commit_kind_of(name) ? dcpi_names_add(&survey->commits, name, survey->err) : DCP_OK;
 }
 #define DCPI_SURVEY_ROOM ((int64_t)1 << 20)
@@ -21520,11 +21841,21 @@ static dcp_status dcpi_survey_number(dcpi_save *s, dcpi_candidates *all, dcp_err
     s->report.sequence = status ? 0 : highest < INT64_MAX - room ? highest + 1 + room : INT64_MAX;
     return status;
 }
+/* V1, V5: what this save leaves if it is killed; and what those before it left. */
+static void dcpi_save_live(dcpi_save *s, dcpi_names *lives) {
+    const int is_alone = dcpi_coord_is_of_process(s->op.io.coordinator);
+    const int has_plain = s->displaced_plain.count > 0 || (is_alone && !s->has_id);
+    dcpi_live_note(&s->op, &s->place, &s->live, s->layout->is_pool ? "m" : has_plain ? "p" : "-", s->displaced_id,
+                   s->live_note);
+    if (!s->live.held && !s->live.is_missing) s->has_id = 1;
+    if (lives->count > 0) dcpi_dead_remove(&s->op, &s->place, lives);
+}
 static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err) {
     dcpi_survey survey = DCP_ZERO;
     dcpi_candidates all = DCP_ZERO;
     dcp_status status;
     survey.place = &s->place;
+    survey.id = s->report.save_id;
     survey.err = err;
     (void)snprintf(survey.shard_prefix, sizeof survey.shard_prefix, "%s_shard_", s->place.name);
     status = dcpi_place_list(&s->place, DCP_LIST_OBJECTS, dcpi_survey_one, &survey, err);
@@ -21534,9 +21865,11 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
     if (!status) status = dcpi_survey_number(s, &all, err);
     dcpi_candidates_free(&all);
     dcpi_names_free(&survey.commits);
-    /* where publishing may replace, a plain name says nothing of whose file it is */
-    s->has_id = has_commit || survey.has_shards || s->desc->unique_names ||
-                !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH);
+    /* where publishing may replace, a plain name says nothing of whose file it is; nor without V1 */
+    s->has_id = has_commit || survey.has_shards || survey.has_rival || s->desc->unique_names ||
+                !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH) || (!s->live.held && !s->live.is_missing);
+    if (!status) dcpi_save_live(s, &survey.lives);
+    dcpi_names_free(&survey.lives);
     return status;
 }
 static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
@@ -21547,6 +21880,8 @@ static dcp_status dcpi_save_note_displaced(dcpi_save *s, dcp_error *err) {
     if (dcpi_is_trouble(status)) return status;
     memcpy(s->displaced_digest, document.digest, sizeof s->displaced_digest);
     s->displaced_sequence = status ? -1 : document.metadata->sequence;
+    if (!status && document.metadata->save_id && dcpi_is_save_id(document.metadata->save_id))
+        (void)snprintf(s->displaced_id, sizeof s->displaced_id, "%s", document.metadata->save_id);
     if (status) {
         dcpi_op_log(&s->op, DCP_LOG_WARNING,
                     "the checkpoint to be replaced is damaged; its data files will be left to sweep: %s", err->message);
@@ -21649,6 +21984,7 @@ static dcp_status dcpi_save_prepare(void *save, dcp_error *err) {
     dcpi_time_format(dcpi_os_wall_us(), s->timestamp);
     if (!status) status = dcpi_save_place(s, err);
     if (!status) status = dcpi_place_sync_all(&s->place, err);
+    if (!status) dcpi_live_take(&s->op, &s->place, s->report.save_id, &s->live);
     if (!status) status = dcpi_save_look_for_commit(s, &has_commit, err);
     if (!status) status = dcpi_save_survey(s, has_commit, err);
     return status || !s->layout->prepare ? status : s->layout->prepare(s, err);
@@ -23379,6 +23715,10 @@ static dcp_status dcpi_commit_last_look(dcpi_save *s, dcp_error *err) {
     }
     dcpi_names_free(&found);
     if (!status && s->displaces) status = dcpi_commit_is_same(s, err);
+    if (!status && s->live.held) {
+        status = dcpi_live_check(&s->op, &s->live, s->live_note, err);
+        if (status == DCP_E_INCOMPLETE) s->leaves_plain = 1;
+    }
     return status || !s->intent_key ? status : dcpi_intent_check(&s->place, s->intent_key, err);
 }
 /* After a rename that reported an error: is the commit file there ours? 1 yes, 0 no, -1 cannot be known. */
@@ -23543,6 +23883,7 @@ static void dcpi_save_free(dcpi_save *s) {
     dcpi_free(s->commit_key);
     dcpi_free(s->intent_key);
     dcpi_free(s->document_temporary);
+    dcpi_lock_release(&s->live);
     dcpi_free(s->pieces);
     dcpi_free(s->digests);
     dcpi_pool_free(&s->pool);

@@ -21,6 +21,7 @@
  *   - write: goes into a file that only its writer opens until it is published (the storage watches that nobody does),
  *     and whose size nobody asks for;
  *   - read and close of an open file: what has been published is never written to again (the storage has no such call);
+ *   - the calls for the lock that says that a save lives: nobody else asks for it (that it is lost is test_lock's);
  *   - stat and open of the commit files of other layouts, if no actor of the scene makes them (a begin of such a name
  *     fails the test).
  *
@@ -242,8 +243,8 @@ static dcp_status world_look(const world *w, const call *c, answer *a) {
                 w->entries[at].is_old);
     return DCP_OK;
 }
-/* What an actor can make use of in a listing. A sweep's first one is for what is older than the grace time; whoever
- * lists later, or is none, looks for commit files and intents. Of the rest savers see, if they have seen no commit
+/* What an actor can make use of in a listing. A sweep's first two are for the locks of dead saves, and for what is
+ * older than the grace time; whoever lists later, or is none, looks for commit files and intents. Of the rest savers see, if they have seen no commit
  * file, whether there is a shard file of P, or one to be. That the library makes no use of more is watched:
  * check_listings. */
 typedef enum listing { LIST_COMMITS, LIST_OLD, LIST_ALL } listing;
@@ -386,7 +387,7 @@ static int answer_items(int number) { return (int)(answers.items[number].size / 
 typedef struct node {
     int actor, parent, answer;
     call next;
-    int is_faulty, has_listed, has_ended;
+    int is_faulty, listings, has_ended;
     dcp_status status;
     int child;
 } node;
@@ -600,15 +601,15 @@ static dcp_status play_sync(void *context, const char *directory, dcp_error *err
 }
 static dcp_status play_lock(void *context, const char *path, uint64_t *holder, char *note, void **out, dcp_error *err) {
     call c = call_make(CALL_LOCK, path);
-    const int answered = player_call(&c);
+    const int is_live = dcpi_live_prefix(path) > 0, answered = is_live ? 0 : player_call(&c);
     object *o;
-    dcp_status status;
+    dcp_status status = DCP_OK;
     (void)context;
     *holder = 0;
-    if (answered >= 0 && answer_values(answered)[ANSWER_STATUS] == DCP_PENDING) return DCP_PENDING;
-    status = player_status(answered, &c, err);
+    if (!is_live && answered >= 0 && answer_values(answered)[ANSWER_STATUS] == DCP_PENDING) return DCP_PENDING;
+    if (!is_live) status = player_status(answered, &c, err);
     if (status) return status;
-    if (answer_items(answered))
+    if (!is_live && answer_items(answered))
         (void)snprintf(note, DCP_LOCK_NOTE, "%s", name_text(answer_values(answered)[ANSWER_ITEMS]));
     o = (object *)calloc(1, sizeof *o);
     MUST(o);
@@ -620,13 +621,14 @@ static dcp_status play_lock(void *context, const char *path, uint64_t *holder, c
 static dcp_status play_lock_note(void *context, void *lock, const char *note, dcp_error *err) {
     call c = object_call((object *)lock, CALL_NOTE);
     (void)context;
+    if (dcpi_live_prefix(name_text(c.name))) return DCP_OK;
     c.temporary = name_number(note);
     return player_status(player_call(&c), &c, err);
 }
 static void play_unlock(void *context, void *lock) {
     const call c = object_call((object *)lock, CALL_UNLOCK);
     (void)context;
-    (void)player_call(&c);
+    if (!dcpi_live_prefix(name_text(c.name))) (void)player_call(&c);
     object_free((object *)lock);
 }
 /* ---- the coordinator of a save by two ranks. A probe, which waits for nothing, finds nothing: the message is
@@ -800,7 +802,7 @@ static int node_new(int who, int parent, int answered) {
     return node_count - 1;
 }
 static listing listing_of(int who, const node *n) {
-    return cast[who].what == SWEEP && !n->has_listed ? LIST_OLD : LIST_COMMITS;
+    return cast[who].what == SWEEP && n->listings < 2 ? LIST_OLD : LIST_COMMITS;
 }
 static int node_after(int number, int answered) {
     int key[2], is_new, move, next;
@@ -812,7 +814,7 @@ static int node_after(int number, int answered) {
     nodes[next].is_faulty = nodes[number].is_faulty || answer_values(answered)[ANSWER_CANCEL] ||
                             answer_values(answered)[ANSWER_ERRNO];
     nodes[number].child = next;
-    nodes[next].has_listed = nodes[number].has_listed || nodes[number].next.kind == CALL_LIST;
+    nodes[next].listings = nodes[number].listings + (nodes[number].next.kind == CALL_LIST);
     moves.items[move].value = next;
     return next;
 }

@@ -98,7 +98,7 @@ static int fcntl_call(int fd, int what, intptr_t argument) {
 #include "fault_storage.h"
 #include "generations.h"
 
-enum { SIZE = 500, MOST = 4 };
+enum { SIZE = 500, MOST = 4, NONE = 0 };
 static const char *const layout_names[] = { "sharded", "single", "manifest" };
 static char place[300];                 /* for messages */
 static void say(const char *test, const char *what, int64_t n) {
@@ -621,10 +621,12 @@ static void check_order(dcp_storage *storage, int is_removal, const char *want) 
 }
 TEST(the_lock_is_held_from_the_look_to_the_sync_and_what_follows_it) {
     dcp_storage *storage = local_at(test_ram_dir());
-    check_order(storage, 0, "begin lock lock_note stat stat stat stat commit sync_directory unlock ");
+    /* the lock_note before the commit is of the save's own lock, and so is the last unlock */
+    check_order(storage, 0, "begin lock lock_note stat stat stat stat lock_note commit sync_directory unlock unlock ");
+    check_order(storage, 0, "begin lock lock_note stat stat stat stat open lock_note commit sync_directory lock_note "
+                            "remove unlock unlock ");
     check_order(storage, 0,
-                "begin lock lock_note stat stat stat stat open commit sync_directory lock_note remove unlock ");
-    check_order(storage, 0, "begin lock lock_note stat stat stat stat open commit sync_directory unlock ");
+                "begin lock lock_note stat stat stat stat open lock_note commit sync_directory unlock unlock ");
     check_order(storage, 1, "lock lock_note open sync_directory stat remove sync_directory unlock ");
     dcp_storage_close(storage);
 }
@@ -864,6 +866,266 @@ TEST(a_sweep_takes_lock_files_that_nobody_holds) {
     dcp_storage_close(storage);
 }
 
+/* ---- saves that live, and saves that are dead -------------------------------------------------------------------- */
+#define DEAD_ID "0123456789abcdef"
+static void put(dcp_storage *storage, const char *path) {
+    CHECK_OK(dcp_storage_write_all(storage, path, "x", 1, NULL, NULL));
+}
+/* What a save of "step_1" that was killed may have left; `where`: what its note says of the machine and the device. */
+static const char *const remains[] = { "step_1_shard_0.bin", "step_1_shard_1." DEAD_ID ".bin",
+                                       "step_1.metadata.json." DEAD_ID "-1.tmp", "step_1_shard_2.bin." DEAD_ID ".tmp",
+                                       "step_1.commit.lock", "step_1." DEAD_ID ".commit.lock" };
+static const char *const others[] = { "best_shard_0.bin", "step_1_shard_1.ffffffffffffffff.bin",
+                                      "step_1.metadata.json.ffffffffffffffff.tmp", "step_7_shard_0.bin",
+                                      "best.metadata.json." DEAD_ID ".tmp", "notes.txt" };
+static void put_dead(dcp_storage *storage, const char *where, const char *flags) {
+    char text[DCPI_LOCK_TEXT + 1];
+    int used;
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(remains); i++) put(storage, remains[i]);
+    for (i = 0; i < DCPI_COUNT(others); i++) put(storage, others[i]);
+    used = snprintf(text, sizeof text, "%s1\n", dcpi_lock_words);
+    memset(text + used, '\n', (size_t)(DCPI_LOCK_TEXT - used));
+    CHECK_OK(dcp_storage_write_all(storage, "step_1.commit.lock", text, DCPI_LOCK_TEXT, NULL, NULL));
+    used = snprintf(text, sizeof text, "%s1\n%s%s\n", dcpi_lock_words, where, flags);
+    memset(text + used, '\n', (size_t)(DCPI_LOCK_TEXT - used));
+    CHECK_OK(dcp_storage_write_all(storage, "step_1." DEAD_ID ".commit.lock", text, DCPI_LOCK_TEXT, NULL, NULL));
+}
+static void where_of(dcp_storage *storage, int boot, int device, char where[200]) {
+    dcp_field *fields;
+    size_t count, i;
+    char text[40], *at = text, number[40] = "-";
+    put(storage, "here");
+    CHECK_OK(dcp_storage_additional_info(storage, "here", &fields, &count, NULL, NULL));
+    for (i = 0; i < count; i++)
+        if (strcmp(fields[i].key, "device") == 0) (void)snprintf(number, sizeof number, "%s", fields[i].value);
+    dcp_free(fields);
+    CHECK_OK(dcp_storage_remove(storage, "here", NULL, NULL));
+    CHECK_INT(dcpi_os_boot(text), 0);
+    if (!boot) at[0] = at[0] == 'a' ? 'b' : 'a';
+    (void)snprintf(where, 200, "live %s %s%s ", text, number, device ? "" : "1");
+}
+static int count_of(dcp_storage *storage, const char *const *names, size_t count) {
+    size_t i;
+    int there = 0;
+    for (i = 0; i < count; i++) there += is_there(storage, names[i]);
+    return there;
+}
+static void remove_all(dcp_storage *storage) {
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(remains); i++) CHECK_OK(dcp_storage_remove(storage, remains[i], NULL, NULL));
+    for (i = 0; i < DCPI_COUNT(others); i++) CHECK_OK(dcp_storage_remove(storage, others[i], NULL, NULL));
+}
+/* boot, device: this machine's; flags: of the note; left: of what the dead save left, after the next of the series. */
+static void check_dead(dcp_storage *storage, int boot, int device, const char *flags, int left) {
+    char where[200];
+    dcp_error err;
+    dcp_sweep_desc sweep = DCP_ZERO;
+    int by_sweep;
+    sweep.io.storage = storage;
+    for (by_sweep = 0; by_sweep < 2; by_sweep++) {
+        where_of(storage, boot, device, where);
+        put_dead(storage, where, flags);
+        if (by_sweep) CHECK_OK_MESSAGE(dcp_sweep(&sweep, NULL, &err), err.message);
+        else CHECK_OK_MESSAGE(generation_save(storage, DCP_LAYOUT_SHARDED, "step_2", SIZE, 2, &err), err.message);
+        /* of a lock that nobody holds the age says nothing: a sweep takes it always */
+        CHECK_INT(count_of(storage, remains, DCPI_COUNT(remains)), left - (by_sweep && left == DCPI_COUNT(remains)));
+        CHECK_INT(count_of(storage, others, DCPI_COUNT(others)), DCPI_COUNT(others));
+        CHECK_INT(generation_at(storage, "step_2"), 2);
+        remove_all(storage);
+    }
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+}
+TEST(what_a_dead_save_left_goes_with_the_next_save_or_sweep) {
+    const int all = (int)DCPI_COUNT(remains);
+    dcp_storage *storage = local_at(test_ram_dir());
+    dcp_error err;
+    CHECK_OK_MESSAGE(generation_save(storage, DCP_LAYOUT_SHARDED, "step_2", SIZE, 2, &err), err.message);
+    check_dead(storage, 1, 1, "p ", 0);
+    check_dead(storage, 1, 1, "- ", 1);                 /* the plain name may be another's */
+    check_dead(storage, 0, 1, "p ", all);               /* of another machine, or before it was started */
+    check_dead(storage, 1, 0, "p ", all);               /* of a device whose locks need not show here */
+    dcp_storage_close(storage);
+}
+TEST(what_documents_name_stays_though_a_lock_says_that_its_save_is_dead) {
+    dcp_storage *storage = local_at(test_ram_dir());
+    dcp_save_report report;
+    dcp_save_desc desc;
+    dcp_error err;
+    generation g;
+    char where[200], text[DCPI_LOCK_TEXT + 1], name[80];
+    int used, round;
+    for (round = 0; round < 2; round++) {               /* plain names, then some with the save id */
+        generation_make(&g, SIZE, 1);
+        desc = generation_desc(&g, storage, DCP_LAYOUT_SHARDED, "step_1");
+        desc.report = &report;
+        CHECK_OK_MESSAGE(dcp_save(&desc, &err), err.message);
+        generation_free(&g);
+        where_of(storage, 1, 1, where);
+        used = snprintf(text, sizeof text, "%s1\n%sp %s\n", dcpi_lock_words, where, report.save_id);
+        memset(text + used, '\n', (size_t)(DCPI_LOCK_TEXT - used));
+        (void)snprintf(name, sizeof name, "step_1.%s.commit.lock", report.save_id);
+        CHECK_OK(dcp_storage_write_all(storage, name, text, DCPI_LOCK_TEXT, NULL, NULL));
+        CHECK_OK_MESSAGE(generation_save(storage, DCP_LAYOUT_SHARDED, "step_2", SIZE, 2, &err), err.message);
+        CHECK(!is_there(storage, name));
+        CHECK_INT(generation_at(storage, "step_1"), 1);
+    }
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+    dcp_storage_close(storage);
+}
+/* V1: beside a save that has looked, and has made no file yet, another one takes no plain names; V5: plain names are
+ * one save's only if its ranks die together. */
+static void save_in_between(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    dcp_storage *storage = (dcp_storage *)user;
+    dcp_error err;
+    (void)call;
+    if (kind != FAULT_BEGIN || is_done || strncmp(key, "step_1_shard_0.bin", 18) != 0) return;
+    CHECK_OK_MESSAGE(generation_save(storage, DCP_LAYOUT_SHARDED, "step_1", SIZE, 2, &err), err.message);
+    CHECK(!is_there(storage, "step_1_shard_0.bin"));
+}
+static dcp_status no_send(void *context, int to, int tag, const void *data, size_t size, int timeout_ms,
+                          dcp_error *err) {
+    (void)context; (void)to; (void)tag; (void)data; (void)size; (void)timeout_ms;
+    return dcpi_fail(err, DCP_E_COMM, "nobody is there");
+}
+TEST(plain_names_belong_to_one_save_that_is_one_process) {
+    dcp_storage *storage = local_at(test_ram_dir());
+    dcp_coordinator *ranks[2], process = DCP_ZERO;
+    fault_storage f;
+    dcp_error err;
+    fault_open(&f, storage);
+    f.hook = save_in_between;
+    f.user = storage;
+    CHECK_INT(generation_save(&f.storage, DCP_LAYOUT_SHARDED, "step_1", SIZE, 1, &err), DCP_E_EXISTS);
+    fault_close(&f);
+    CHECK_INT(generation_at(storage, "step_1"), 2);
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+    CHECK_OK(dcp_thread_group_open(2, ranks, &err));
+    process.world_size = 2;
+    process.send = no_send;
+    CHECK(dcpi_coord_is_of_process(NULL) && dcpi_coord_is_of_process(ranks[0]) && !dcpi_coord_is_of_process(&process));
+    dcp_coordinator_close(ranks[0]);
+    dcp_coordinator_close(ranks[1]);
+    dcp_storage_close(storage);
+}
+/* Where there are no locks, the age decides. */
+TEST(without_locks_what_a_killed_save_left_stays_for_the_grace_time) {
+    dcp_storage *storage = local_at(test_ram_dir());
+    dcp_sweep_desc sweep = DCP_ZERO;
+    fault_storage f;
+    dcp_error err;
+    char where[200];
+    where_of(storage, 1, 1, where);
+    put_dead(storage, where, "p ");
+    fault_open(&f, storage);
+    f.storage.flags &= ~(uint32_t)DCP_STORAGE_COMMIT_LOCK;
+    sweep.io.storage = &f.storage;
+    CHECK_OK_MESSAGE(generation_save(&f.storage, DCP_LAYOUT_SHARDED, "step_2", SIZE, 2, &err), err.message);
+    CHECK_OK_MESSAGE(dcp_sweep(&sweep, NULL, &err), err.message);
+    CHECK_INT(count_of(storage, remains, DCPI_COUNT(remains)), DCPI_COUNT(remains));
+    CHECK_OK(generation_sweep(&f.storage, NULL));
+    CHECK_INT(count_of(storage, remains, 4), 0);        /* all but the locks */
+    fault_close(&f);
+    dcp_storage_close(storage);
+}
+
+/* While a save stands still at one of its calls, another one saves to the same series, and a sweep runs: whether it
+ * lives or is taken for dead (its lock was lost: what has the name is a copy that nobody holds). */
+typedef struct standing {
+    const char *dir;
+    int64_t at, calls;
+    int is_lost, was_lost, is_busy;
+} standing;
+static dcp_status lose_lock(void *user, const char *path, const dcp_object_info *info) {
+    standing *s = (standing *)user;
+    char from[TEST_PATH + 100], to[TEST_PATH + 100], text[DCPI_LOCK_TEXT];
+    FILE *file;
+    size_t size;
+    (void)info;
+    if (strncmp(path, "step_1.", 7) != 0 || !dcpi_live_prefix(path)) return DCP_OK;
+    (void)snprintf(from, sizeof from, "%s/%s", s->dir, path);
+    (void)snprintf(to, sizeof to, "%s/copy", s->dir);
+    file = fopen(from, "rb");
+    CHECK(file != NULL);
+    size = fread(text, 1, sizeof text, file);
+    (void)fclose(file);
+    file = fopen(to, "wb");
+    CHECK(file && fwrite(text, 1, size, file) == size && fclose(file) == 0);
+    CHECK_INT(rename(to, from), 0);
+    s->was_lost = 1;
+    return DCP_OK;
+}
+static void others_go_on(void *user, fault_kind kind, const char *key, int64_t call, int is_done) {
+    standing *s = (standing *)user;
+    dcp_storage *storage;
+    dcp_sweep_desc sweep = DCP_ZERO;
+    dcp_error err;
+    (void)kind; (void)key; (void)call;
+    if (is_done || s->is_busy || ++s->calls != s->at) return;
+    s->is_busy = 1;
+    storage = local_at(s->dir);
+    if (s->is_lost) CHECK_OK(storage->list(storage->context, "", DCP_LIST_OBJECTS, lose_lock, s, NULL));
+    CHECK_OK_MESSAGE(generation_save(storage, DCP_LAYOUT_SHARDED, "step_2", SIZE, 2, &err), err.message);
+    sweep.io.storage = storage;
+    CHECK_OK_MESSAGE(dcp_sweep(&sweep, NULL, &err), err.message);
+    dcp_storage_close(storage);
+    s->is_busy = 0;
+}
+static int lost_and_failed;
+static void remove_step(dcp_storage *storage, const char *path) {
+    dcp_remove_desc desc = DCP_ZERO;
+    dcp_error err;
+    desc.path = path;
+    desc.io.storage = storage;
+    CHECK(dcp_remove(&desc, NULL, &err) == DCP_OK || err.status == DCP_E_NOT_FOUND);
+}
+static int stand_at(const char *dir, dcp_layout layout, int64_t at, int is_lost, int is_first) {
+    dcp_storage *storage = local_at(dir);
+    fault_storage f;
+    standing s = { 0, 0, 0, 0, 0, 0 };
+    dcp_error err;
+    dcp_status status;
+    int now;
+    s.dir = dir;
+    s.at = at;
+    s.is_lost = is_lost;
+    if (!is_first) CHECK_OK_MESSAGE(generation_save(storage, layout, "step_1", SIZE, 1, &err), err.message);
+    fault_open(&f, storage);
+    f.hook = others_go_on;
+    f.user = &s;
+    status = generation_save(&f.storage, layout, "step_1", SIZE, 3, &err);
+    fault_close(&f);
+    now = generation_at(storage, "step_1");
+    if (!s.was_lost) CHECK_OK_MESSAGE(status, err.message);
+    lost_and_failed += s.was_lost && status;
+    CHECK(now == (status == DCP_OK ? 3 : is_first ? NONE : 1) || (status == DCP_E_UNKNOWN && now == 3));
+    CHECK(s.calls < at || generation_at(storage, "step_2") == 2);
+    CHECK_OK(generation_sweep(storage, NULL));
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+    remove_step(storage, "step_1");
+    remove_step(storage, "step_2");
+    dcp_storage_close(storage);
+    return s.calls >= at;
+}
+static void stand_at_each_call(int is_lost) {
+    const char *name = test_state.name, *dir = test_ram_dir();
+    int layout, is_first;
+    int64_t at;
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++)
+        for (is_first = 0; is_first < 2; is_first++)
+            for (at = 1; ; at++) {
+                say(name, layout_names[layout], at);
+                if (!stand_at(dir, (dcp_layout)layout, at, is_lost, is_first)) break;
+            }
+    test_state.name = name;
+}
+TEST(a_save_that_stands_still_at_any_call_loses_nothing_to_the_next) { stand_at_each_call(0); }
+TEST(a_save_that_is_taken_for_dead_fails_or_loads) {
+    lost_and_failed = 0;
+    stand_at_each_call(1);
+    CHECK(lost_and_failed > 20);
+}
+
 int main(void) {
     RUN(processes_that_overwrite_one_path);
     RUN(first_saves_of_processes_in_two_layouts);
@@ -881,6 +1143,12 @@ int main(void) {
     RUN(who_removes_is_not_taken_over_and_who_waits_can_be_cancelled);
     RUN(what_a_lock_that_was_lost_names_is_removed_and_nothing_else);
     RUN(a_sweep_takes_lock_files_that_nobody_holds);
+    RUN(what_a_dead_save_left_goes_with_the_next_save_or_sweep);
+    RUN(what_documents_name_stays_though_a_lock_says_that_its_save_is_dead);
+    RUN(plain_names_belong_to_one_save_that_is_one_process);
+    RUN(without_locks_what_a_killed_save_left_stays_for_the_grace_time);
+    RUN(a_save_that_stands_still_at_any_call_loses_nothing_to_the_next);
+    RUN(a_save_that_is_taken_for_dead_fails_or_loads);
     return test_finish();
 }
 #endif

@@ -143,8 +143,8 @@ in dcpi_sweep_run
 name a sweep looks at documents before candidates, and takes what they name
 caught crash removals
 in dcpi_sweep_data
-- dcpi_names_has(&refs.names, name) ||
-+ (dcpi_names_has(&refs.names, name) && !MUTANT) ||
+- dcpi_names_has(&refs.names, name)) continue;
++ (dcpi_names_has(&refs.names, name) && !MUTANT)) continue;
 
 name shards published over existing names, plain names reused
 caught crash overwrites
@@ -540,6 +540,54 @@ in dcpi_commit_was_fenced
 - s->leaves_plain = 1;
 + s->leaves_plain = !MUTANT;
 
+name no save says that it lives
+caught kill killed_around_each_storage
+in dcpi_live_take
+- status = dcpi_storage_lock(lock->storage,
++ status = MUTANT ? dcpi_fail(&err, DCP_E_UNSUPPORTED, "no") : dcpi_storage_lock(lock->storage,
+
+name a save does not look for its own lock before it commits
+caught lock a_save_that_is_taken_for_dead
+in dcpi_commit_last_look
+- if (!status && s->live.held) {
++ if (!status && s->live.held && !MUTANT) {
+
+name the document of a save that is taken for dead stays
+caught lock a_save_that_is_taken_for_dead
+in dcpi_sweep_run
+- if (!status) status = dcpi_sweep_temporaries(sweep, err);
++ if (!status && !MUTANT) status = dcpi_sweep_temporaries(sweep, err);
+
+name a free lock means a dead save, wherever it was taken
+caught lock what_a_dead_save_left
+in dcpi_dead_judge
+- if (!may_be) may_be = dcpi_live_here(
++ if (MUTANT) may_be = 1; if (!may_be) may_be = dcpi_live_here(
+
+name a save that could not be alone takes plain names
+caught lock plain_names_belong
+in dcpi_save_survey
+- survey.has_rival ||
++ (survey.has_rival && !MUTANT) ||
+
+name plain names are a dead save's though its other ranks may live
+caught lock plain_names_belong
+in dcpi_coord_is_of_process
+- c->send == dcpi_endpoint_send
++ (MUTANT || c->send == dcpi_endpoint_send)
+
+name plain names go whatever the note of a dead save says
+caught lock what_a_dead_save_left
+in dcpi_dead_owns
+- return dead->has_plain &&
++ return (dead->has_plain || MUTANT) &&
+
+name what a dead save left stays
+caught kill killed_around_each_storage
+in dcpi_save_live
+- if (lives->count > 0) dcpi_dead_remove(
++ if (lives->count > 0 && !MUTANT) dcpi_dead_remove(
+
 name removals without the lock
 caught lock the_lock_is_held
 in dcpi_remove_lock
@@ -603,8 +651,8 @@ in dcpi_lock_fence
 name plain names where publishing may replace
 caught lock where_publishing_may_replace
 in dcpi_save_survey
-- !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH);
-+ (!MUTANT && !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH));
+- !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH) ||
++ (!MUTANT && !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH)) ||
 
 name a pool's plain names where publishing may replace
 caught lock where_publishing_may_replace

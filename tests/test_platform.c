@@ -378,25 +378,33 @@ TEST(map_files) {
     dcpi_os_unmap(data, 10);
     dcpi_os_base_close(&base);
 }
+TEST(boot) {
+    char text[40], again[40];
+    const int error = dcpi_os_boot(text);
+    if (error) SKIP("this system has no name for the time since its start");
+    CHECK_INT(dcpi_os_boot(again), 0);
+    CHECK_STR(again, text);
+    CHECK(strspn(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-") == strlen(text) && text[0]);
+}
 TEST(stat_and_additional) {
     dcpi_base base = open_base(test_dir());
     const int64_t now_ns = dcpi_os_wall_us() * 1000, minute_ns = (int64_t)60 * 1000000000;
     dcp_object_info info;
     char mode[8] = "";
     int64_t links = 0;
-    uint64_t inode = 0;
+    uint64_t inode = 0, device = 0;
     put(&base, "d/file", "12345");
     CHECK_INT(dcpi_os_stat(&base, "d/file", &info), 0);
     CHECK_INT(info.size, 5);
     CHECK(info.modified_ns > now_ns - minute_ns && info.modified_ns < now_ns + minute_ns);
-    CHECK_INT(dcpi_os_additional(&base, "d/file", mode, &links, &inode), 0);
+    CHECK_INT(dcpi_os_additional(&base, "d/file", mode, &links, &inode, &device), 0);
     CHECK(strlen(mode) == 4 && mode[0] == '0');
     CHECK_INT(links, 1);
-    CHECK(inode != 0);
+    CHECK(inode != 0 && device != 0);
     CHECK_INT(STATUS(dcpi_os_stat(&base, "d/none", &info)), DCP_E_NOT_FOUND);
     CHECK_INT(STATUS(dcpi_os_stat(&base, "none/none", &info)), DCP_E_NOT_FOUND);
     CHECK_INT(STATUS(dcpi_os_stat(&base, "d", &info)), DCP_E_INVALID);
-    CHECK_INT(STATUS(dcpi_os_additional(&base, "d", mode, &links, &inode)), DCP_E_INVALID);
+    CHECK_INT(STATUS(dcpi_os_additional(&base, "d", mode, &links, &inode, &device)), DCP_E_INVALID);
     dcpi_os_base_close(&base);
 }
 TEST(open_wants_a_regular_file) {
@@ -916,11 +924,11 @@ TEST(file_modes) {
     CHECK_INT(dcpi_os_write(&file, 0, "still written", 13), 0);
     CHECK_INT(dcpi_os_close(&file), 0);
     (void)umask(before);
-    CHECK_INT(dcpi_os_additional(&base, "usual", mode, &links, &inode), 0);
+    CHECK_INT(dcpi_os_additional(&base, "usual", mode, &links, &inode, &device), 0);
     CHECK_STR(mode, "0640");
-    CHECK_INT(dcpi_os_additional(&base, "exact", mode, &links, &inode), 0);
+    CHECK_INT(dcpi_os_additional(&base, "exact", mode, &links, &inode, &device), 0);
     CHECK_STR(mode, "0664");
-    CHECK_INT(dcpi_os_additional(&base, "readonly", mode, &links, &inode), 0);
+    CHECK_INT(dcpi_os_additional(&base, "readonly", mode, &links, &inode, &device), 0);
     CHECK_STR(mode, "0444");
     dcpi_os_base_close(&base);
 }
@@ -1282,6 +1290,7 @@ int main(void) {
     RUN(beyond_4_gib);
     RUN(fewer_bytes_than_announced);
     RUN(map_files);
+    RUN(boot);
     RUN(stat_and_additional);
     RUN(open_wants_a_regular_file);
     RUN(remove_files);

@@ -33,8 +33,9 @@ const tool_command tool_sweep = {
     "sweep", run_sweep, 1, 1, 0, TOOL_GRACE | TOOL_PLAIN_NAMES | TOOL_DRY_RUN, "DIR",
     "remove leftover files of killed saves",
     "Removes temporary files, and shard files that no checkpoint names, once they are\n"
-    "older than the grace time; a save may still be using younger ones. If a\n"
-    "checkpoint of the directory cannot be read, only temporary files are removed.\n"
+    "older than the grace time, or at once if the save that made them was killed on\n"
+    "this machine; a save may still be using other young ones. If a checkpoint of\n"
+    "the directory cannot be read, only temporary files are removed.\n"
     "Prints the files that are removed, or with --dry-run would be.\n"
     "\n"
     "Exit codes: 0 done, 1 a document is in the way, 2 usage,\n"
