@@ -914,7 +914,7 @@ TEST(file_modes) {
     const mode_t before = umask(027);
     char mode[8];
     int64_t links;
-    uint64_t inode;
+    uint64_t inode, device = 0;
     dcpi_file file;
     CHECK_INT(dcpi_os_create(&base, "usual", 0, 0, &file), 0);
     CHECK_INT(dcpi_os_close(&file), 0);
