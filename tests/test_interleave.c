@@ -244,9 +244,9 @@ static dcp_status world_look(const world *w, const call *c, answer *a) {
     return DCP_OK;
 }
 /* What an actor can make use of in a listing. A sweep's first two are for the locks of dead saves, and for what is
- * older than the grace time; whoever lists later, or is none, looks for commit files and intents. Of the rest savers see, if they have seen no commit
- * file, whether there is a shard file of P, or one to be. That the library makes no use of more is watched:
- * check_listings. */
+ * older than the grace time; whoever lists later, or is none, looks for commit files and intents. Of the rest savers
+ * see, if they have seen no commit file, whether there is a shard file of P, or one to be. That the library makes no
+ * use of more is watched: check_listings. */
 typedef enum listing { LIST_COMMITS, LIST_OLD, LIST_ALL } listing;
 static int is_telling(const entry *e, listing which) {
     const char *name = name_text(e->name);

@@ -409,7 +409,8 @@ static void model_forget_strangers(model_world *w, const model_op *op) {
     for (i = 0; i < w->stranger_count; i++) {
         const model_stranger *s = &w->stranger[i];
         int may_go = 0;
-        if (op->step.kind == MODEL_SWEEP && op->step.plain) may_go = s->what == FOREIGN_PLAIN_SHARD || model_is_orphan(w, s);
+        if (op->step.kind == MODEL_SWEEP && op->step.plain)
+            may_go = s->what == FOREIGN_PLAIN_SHARD || model_is_orphan(w, s);
         if (model_is_removal(op)) may_go = (s->is_commit && s->is_valid) || dcpi_ends_with(s->path, "seed_shard_0.bin");
         if (model_is_save(op) && op->step.overwrite)
             may_go = s == model_stranger_at(w, op->step.path) || dcpi_ends_with(s->path, "seed_shard_0.bin");
