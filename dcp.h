@@ -358,6 +358,7 @@ DCPDEF void dcp_log_stderr(void *user, dcp_log_level level, const char *message)
 typedef struct dcp_report {
     int64_t warning_count;              /* messages of DCP_LOG_WARNING */
     char warning[512];                  /* the first one; "" if there was none */
+    int64_t overflow_count;             /* finite numbers that dcp_tensor.convert has made infinite; also a warning */
 } dcp_report;
 
 typedef struct dcp_io {                 /* what every operation shares; zero is fine */
@@ -444,6 +445,11 @@ typedef struct dcp_tensor {
     const char *stored_name;
     /* load: what has its size in the checkpoint alone. See dcp_unsized. */
     void *(*allocate)(void *user, const dcp_tensor_info *info); void *allocate_user;
+    /* load: what is stored as another one of fp64, fp32, fp16 and bf16 is converted to dtype: to the nearest, ties to
+     * even; what is beyond dtype's range becomes infinite, and is counted in the report; NaN stays NaN, with its sign
+     * and the leading bits of its payload, and becomes quiet. The digests are of what is stored, as ever. 0: another
+     * type is DCP_E_MISMATCH */
+    int convert;
 } dcp_tensor;
 
 DCPDEF dcp_tensor dcp_array(const char *name, dcp_dtype dtype, const void *data, int ndim, const int64_t *shape);
@@ -1550,8 +1556,8 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 /* =====================================================================================================================
  * >>history     What has changed for programs.
  *
- *   0.3.0           New: dcp_vector, dcp_unsized, dcp_name; in dcp_tensor stored_name and allocate. What killed saves
- *                   of this machine left goes with the next save.
+ *   0.3.0           New: dcp_vector, dcp_unsized, dcp_name; in dcp_tensor stored_name, allocate and convert, and in
+ *                   dcp_report overflow_count. What killed saves of this machine left goes with the next save.
  *
  *   0.2.0  2026-11  Names begin with what they are asked of; where the old ones are needed for a while, define
  *                   DCP_OLD_NAMES as 1 in every file that uses them. The next version has them no more.
@@ -7742,6 +7748,229 @@ static int dcpi_dtype_size(dcp_dtype dtype, int64_t elements, int64_t *size) {
     return elements >= 0;
 }
 
+/* ---- conversion: fp64, fp32, fp16 and bf16 into each other ----------------------------------------------------------
+ * To the nearest, ties to even; beyond the range, infinity; NaN keeps its sign and the leading bits of its payload, and
+ * becomes quiet. All in integers: neither the rounding mode, nor flushed subnormals, nor -ffast-math of the program
+ * make a difference. fp64 holds the others exactly, so a number goes through its bits and is rounded once. What most
+ * numbers need (normal ones stay normal, zero stays zero) is done in blocks, by loops that compilers vectorize; a block
+ * with any other number is done one by one. */
+enum { DCPI_CONVERT_BLOCK = 64 };
+typedef struct dcpi_float { int exponent, mantissa; } dcpi_float;       /* bits; mantissa 0: not one of the four */
+
+static dcpi_float dcpi_float_of(dcp_dtype dtype) {
+    dcpi_float f = {0, 0};
+    if (dtype == DCP_FP64) { f.exponent = 11; f.mantissa = 52; }
+    if (dtype == DCP_FP32) { f.exponent = 8; f.mantissa = 23; }
+    if (dtype == DCP_FP16) { f.exponent = 5; f.mantissa = 10; }
+    if (dtype == DCP_BF16) { f.exponent = 8; f.mantissa = 7; }
+    return f;
+}
+static int dcpi_converts(dcp_dtype from, dcp_dtype to) {
+    return dcpi_float_of(from).mantissa > 0 && dcpi_float_of(to).mantissa > 0;
+}
+/* The bits of the same number as fp64. */
+static uint64_t dcpi_float_widen(uint64_t bits, dcpi_float f) {
+    const int top = (1 << f.exponent) - 1, shift = 52 - f.mantissa;
+    const uint64_t sign = bits >> (f.exponent + f.mantissa) << 63, one = (uint64_t)1 << f.mantissa;
+    uint64_t mantissa = bits & (one - 1);
+    int exponent = (int)(bits >> f.mantissa) & top;
+    if (exponent == top)
+        return sign | (uint64_t)0x7ff << 52 | mantissa << shift | (uint64_t)(mantissa != 0) << 51;
+    if (exponent == 0 && (mantissa == 0 || f.exponent == 11)) return sign | mantissa;
+    if (exponent == 0)                                  /* subnormal, but not as fp64 */
+        for (exponent = 1; mantissa < one; exponent--) mantissa <<= 1;
+    return sign | (uint64_t)(exponent - (top >> 1) + 1023) << 52 | (mantissa & (one - 1)) << shift;
+}
+/* Bits of an fp64 as another type, rounded. */
+static uint64_t dcpi_float_narrow(uint64_t bits, dcpi_float f, int64_t *overflows) {
+    const uint64_t sign = bits >> 63 << (f.exponent + f.mantissa), fraction = bits & (((uint64_t)1 << 52) - 1);
+    const uint64_t infinity = (((uint64_t)1 << f.exponent) - 1) << f.mantissa, whole = fraction | (uint64_t)1 << 52;
+    const int from = (int)(bits >> 52) & 0x7ff, to = from - 1023 + ((1 << f.exponent) - 1) / 2;
+    const int shift = 52 - f.mantissa + (to < 1 ? 1 - to : 0);          /* subnormal: fewer bits are left */
+    uint64_t result;
+    if (from == 0x7ff)
+        return sign | infinity | fraction >> (52 - f.mantissa) | (uint64_t)(fraction != 0) << (f.mantissa - 1);
+    if (from == 0 || shift > 53) return sign;           /* less than half of the smallest */
+    result = (whole + ((uint64_t)1 << (shift - 1)) - 1 + (whole >> shift & 1)) >> shift;
+    if (to > 1) result += (uint64_t)(to - 1) << f.mantissa;
+    if (result < infinity) return sign | result;
+    ++*overflows;
+    return sign | infinity;
+}
+static uint64_t dcpi_float_get(const uint8_t *at, int bytes) {          /* in the machine's order */
+    uint64_t number;
+    uint32_t word;
+    uint16_t half;
+    if (bytes == 8) { memcpy(&number, at, 8); return number; }
+    if (bytes == 4) { memcpy(&word, at, 4); return word; }
+    memcpy(&half, at, 2);
+    return half;
+}
+static void dcpi_float_put(uint8_t *at, int bytes, uint64_t number) {
+    const uint32_t word = (uint32_t)number;
+    const uint16_t half = (uint16_t)number;
+    if (bytes == 8) memcpy(at, &number, 8);
+    else if (bytes == 4) memcpy(at, &word, 4);
+    else memcpy(at, &half, 2);
+}
+static void dcpi_convert_one(dcpi_float from, dcpi_float to, const uint8_t *in, uint8_t *out, int64_t *overflows) {
+    const int read = (1 + from.exponent + from.mantissa) / 8, write = (1 + to.exponent + to.mantissa) / 8;
+    uint64_t number = dcpi_float_widen(dcpi_float_get(in, read), from);
+    if (write < 8) number = dcpi_float_narrow(number, to, overflows);
+    dcpi_float_put(out, write, number);
+}
+/* One step in which normal numbers stay normal: those of magnitude (the bits but for the sign) low <= m < high. */
+typedef struct dcpi_recode { int shift; uint64_t bias, low, high; } dcpi_recode;
+static dcpi_recode dcpi_recode_of(dcpi_float from, dcpi_float to) {
+    const int narrows = from.mantissa > to.mantissa;
+    const int apart = narrows ? (1 << (from.exponent - 1)) - (1 << (to.exponent - 1))
+                              : (1 << (to.exponent - 1)) - (1 << (from.exponent - 1));
+    dcpi_recode r;
+    r.shift = narrows ? from.mantissa - to.mantissa : to.mantissa - from.mantissa;
+    r.bias = (uint64_t)apart << (narrows ? from.mantissa : to.mantissa);
+    r.low = apart == 0 ? 0 : (uint64_t)(narrows ? apart + 1 : 1) << from.mantissa;
+    r.high = (uint64_t)((1 << (narrows ? to.exponent : from.exponent)) - 1 + (narrows ? apart : 0)) << from.mantissa;
+    if (narrows) r.high -= (uint64_t)1 << (r.shift - 1);                /* from here on they round to infinity */
+    return r;
+}
+/* The four below: a block of numbers; they return 0 if all are of that kind. */
+static uint32_t dcpi_recode_16_to_32(const uint8_t *__restrict in, uint8_t *__restrict out, dcpi_recode r) {
+    const uint32_t bias = (uint32_t)r.bias;
+    const int32_t low = (int32_t)r.low, high = (int32_t)r.high;
+    const int shift = r.shift;
+    uint32_t odd = 0;
+    int i;
+    for (i = 0; i < DCPI_CONVERT_BLOCK; i++) {
+        uint16_t from;
+        uint32_t m, keep, to;
+        memcpy(&from, in + 2 * i, 2);
+        m = (uint32_t)from & 0x7fff;
+        keep = 0 - (uint32_t)((int32_t)m >= low);
+        odd |= (m & ~keep) | (0 - (uint32_t)((int32_t)m >= high));
+        to = ((uint32_t)from & 0x8000) << 16 | (((m << shift) + bias) & keep);
+        memcpy(out + 4 * i, &to, 4);
+    }
+    return odd;
+}
+static uint32_t dcpi_recode_32_to_16(const uint8_t *__restrict in, uint8_t *__restrict out, dcpi_recode r) {
+    const uint32_t add = ((uint32_t)1 << (r.shift - 1)) - 1 - (uint32_t)r.bias;
+    const int32_t low = (int32_t)r.low, high = (int32_t)r.high;
+    const int shift = r.shift;
+    uint32_t odd = 0;
+    int i;
+    for (i = 0; i < DCPI_CONVERT_BLOCK; i++) {
+        uint32_t from, m, keep;
+        uint16_t to;
+        memcpy(&from, in + 4 * i, 4);
+        m = from & 0x7fffffff;
+        keep = 0 - (uint32_t)((int32_t)m >= low);
+        odd |= (m & ~keep) | (0 - (uint32_t)((int32_t)m >= high));
+        to = (uint16_t)((from >> 16 & 0x8000) | (((m + add + (m >> shift & 1)) >> shift) & keep));
+        memcpy(out + 2 * i, &to, 2);
+    }
+    return odd;
+}
+static uint32_t dcpi_recode_32_to_64(const uint8_t *__restrict in, uint8_t *__restrict out, dcpi_recode r) {
+    const uint32_t bias = (uint32_t)(r.bias >> 32);     /* it has no lower bits */
+    const int32_t low = (int32_t)r.low, high = (int32_t)r.high;
+    const int shift = r.shift;
+    uint32_t odd = 0;
+    int i;
+    for (i = 0; i < DCPI_CONVERT_BLOCK; i++) {
+        uint32_t from, m, keep;
+        uint64_t to;
+        memcpy(&from, in + 4 * i, 4);
+        m = from & 0x7fffffff;
+        keep = 0 - (uint32_t)((int32_t)m >= low);
+        odd |= (m & ~keep) | (0 - (uint32_t)((int32_t)m >= high));
+        to = (uint64_t)(from & 0x80000000) << 32 | (((uint64_t)m << shift) + ((uint64_t)(bias & keep) << 32));
+        memcpy(out + 8 * i, &to, 8);
+    }
+    return odd;
+}
+/* To words of 32 bits; the sign of the result is their bit number `sign`. Comparisons of 64 bits are not for all vector
+ * units: subtractions have the answer in their topmost bit. */
+static uint64_t dcpi_recode_from_64(const uint8_t *__restrict in, uint8_t *__restrict out, dcpi_recode r, int sign) {
+    const uint64_t add = ((uint64_t)1 << (r.shift - 1)) - 1 - r.bias, low = r.low, last = r.high - 1;
+    const int shift = r.shift;
+    uint64_t odd = 0;
+    int i;
+    for (i = 0; i < DCPI_CONVERT_BLOCK; i++) {
+        uint64_t from, m, is_set;
+        uint32_t to;
+        memcpy(&from, in + 8 * i, 8);
+        m = from & (UINT64_MAX >> 1);
+        is_set = 0 - m;
+        odd |= ((m - low) & is_set) | (last - m);
+        to = (uint32_t)(from >> 63 << sign) |
+             (uint32_t)(((m + add + (m >> shift & 1)) >> shift) & (0 - (is_set >> 63)));
+        memcpy(out + 4 * i, &to, 4);
+    }
+    return odd >> 63;
+}
+typedef struct dcpi_convert {
+    dcpi_float from, to; int read, write;               /* bytes of a number */
+    dcpi_recode first, then;                            /* then: of what goes by way of fp32 */
+} dcpi_convert;
+static dcpi_convert dcpi_convert_make(dcp_dtype from, dcp_dtype to) {
+    const dcpi_float fp32 = dcpi_float_of(DCP_FP32);
+    dcpi_convert c;
+    c.from = dcpi_float_of(from);
+    c.to = dcpi_float_of(to);
+    c.read = dcp_dtype_bits(from) / 8;
+    c.write = dcp_dtype_bits(to) / 8;
+    c.first = dcpi_recode_of(c.from, c.read == 2 ? fp32 : c.to);
+    c.then = dcpi_recode_of(fp32, c.to);
+    return c;
+}
+/* A whole block; 0: some number is not of the usual kind, and *out is of no use. */
+static int dcpi_convert_block(const dcpi_convert *c, const uint8_t *in, uint8_t *out) {
+    uint8_t words[4 * DCPI_CONVERT_BLOCK];              /* fp32, or what is packed */
+    int i;
+    if (c->read == 8 && c->write == 4) return !dcpi_recode_from_64(in, out, c->first, 31);
+    if (c->read == 4) return c->write == 2 ? !dcpi_recode_32_to_16(in, out, c->first)
+                                           : !dcpi_recode_32_to_64(in, out, c->first);
+    if (c->read == 2) {
+        if (c->write == 4) return !dcpi_recode_16_to_32(in, out, c->first);
+        if (dcpi_recode_16_to_32(in, words, c->first)) return 0;
+        return c->write == 2 ? !dcpi_recode_32_to_16(words, out, c->then)
+                             : !dcpi_recode_32_to_64(words, out, c->then);
+    }
+    if (dcpi_recode_from_64(in, words, c->first, 15)) return 0;
+    for (i = 0; i < DCPI_CONVERT_BLOCK; i++) {
+        uint32_t word;
+        uint16_t half;
+        memcpy(&word, words + 4 * i, 4);
+        half = (uint16_t)word;
+        memcpy(out + 2 * i, &half, 2);
+    }
+    return 1;
+}
+/* Fewer numbers, but so many that one by one they would take longer. */
+static int dcpi_convert_part(const dcpi_convert *c, const uint8_t *in, uint8_t *out, size_t count) {
+    uint8_t from[8 * DCPI_CONVERT_BLOCK], to[8 * DCPI_CONVERT_BLOCK];
+    memcpy(from, in, count * (size_t)c->read);
+    memset(from + count * (size_t)c->read, 0, sizeof from - count * (size_t)c->read);
+    if (!dcpi_convert_block(c, from, to)) return 0;
+    memcpy(out, to, count * (size_t)c->write);
+    return 1;
+}
+/* So many numbers, in the machine's byte order; returns how many finite ones became infinite. */
+static int64_t dcpi_convert_run(const dcpi_convert *c, const uint8_t *in, uint8_t *out, int64_t count) {
+    int64_t overflows = 0, at, i;
+    for (at = 0; at < count; at += DCPI_CONVERT_BLOCK) {
+        const int64_t n = dcpi_min(count - at, DCPI_CONVERT_BLOCK);
+        const uint8_t *from = in + at * c->read;
+        uint8_t *to = out + at * c->write;
+        int is_done = 0;
+        if (n == DCPI_CONVERT_BLOCK) is_done = dcpi_convert_block(c, from, to);
+        else if (n >= 12) is_done = dcpi_convert_part(c, from, to, (size_t)n);
+        for (i = 0; i < n && !is_done; i++)
+            dcpi_convert_one(c->from, c->to, from + i * c->read, to + i * c->write, &overflows);
+    }
+    return overflows;
+}
+
 /* ---- boxes ------------------------------------------------------------------------------------------------------- */
 static int64_t dcpi_box_elements(int ndim, const int64_t *shape) {
     int64_t count = 1;
@@ -8084,6 +8313,23 @@ static void dcpi_walk_copy(const dcpi_walk *w, int64_t begin, int64_t end, uint8
         if (to_memory) memcpy(in_memory, in_file, (size_t)(high - low));
         else memcpy(in_file, in_memory, (size_t)(high - low));
     }
+}
+
+/* Likewise to memory, for a walk that was made as if memory held numbers of c->read bytes: it holds those of c->write.
+ * `file` is in the machine's byte order. Returns the overflows. */
+static int64_t dcpi_walk_convert(const dcpi_walk *w, const dcpi_convert *c, int64_t begin, int64_t end,
+                                 const uint8_t *file, uint8_t *memory) {
+    int64_t runs = dcpi_walk_runs(w), run = w->count[w->ndim - 1], at, overflows = 0;
+    dcpi_step s;
+    if (runs == 0 || run == 0) return 0;
+    at = dcpi_walk_seek(w, begin, runs);
+    dcpi_step_to(w, at, &s);
+    for (; at < runs && s.file < end; at++, dcpi_step_next(w, &s)) {
+        const int64_t low = dcpi_max(s.file, begin), high = dcpi_min(s.file + run, end);
+        const int64_t number = (s.memory + (low - s.file)) / c->read;
+        overflows += dcpi_convert_run(c, file + (low - begin), memory + number * c->write, (high - low) / c->read);
+    }
+    return overflows;
 }
 
 /* Files are little-endian; `width` is the size of a number in bytes. A complex element is two numbers. */
@@ -13449,6 +13695,7 @@ static void dcpi_op_tell_warnings(const dcpi_op *op, dcp_report *report) {
     if (!report) return;
     dcpi_mutex_lock(&dcpi_warnings_lock);
     dcpi_warnings_add(report, op->warnings.warning_count, op->warnings.warning);
+    report->overflow_count += op->warnings.overflow_count;
     dcpi_mutex_unlock(&dcpi_warnings_lock);
 }
 DCPI_PRINTF(3, 4)
@@ -18121,11 +18368,14 @@ static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err);
 /* between neighbours, read and thrown away, is cheaper than another request */
 #define DCPI_LOAD_GAP ((int64_t)64 * 1024)
 #define DCPI_NO_SOURCE SIZE_MAX                         /* an item that is only verified */
+/* a worker's room for numbers that were converted on their way to a device */
+#define DCPI_LOAD_CONVERTED ((size_t)128 * 1024)
 
 typedef struct dcpi_source {                            /* a box that one wanted tensor gets from one piece */
     dcp_tensor *wanted;
     const dcpi_piece *piece;
-    dcpi_walk walk;
+    dcp_dtype dtype;                                    /* stored; another one than wanted: it is converted */
+    dcpi_walk walk;                                     /* as if the memory had that type too */
 } dcpi_source;
 typedef struct dcpi_item {                 /* bytes of a piece to read: a block, or a part of one that needs no check */
     const dcp_tensor_metadata *meta;                    /* the piece's; NULL: a gap of the file, which must be zero */
@@ -18167,6 +18417,7 @@ struct dcpi_load {
     int64_t bytes_done;
     /* requests that failed and were tried again; what the first one met */
     int repeated; dcp_error repeated_for;
+    int64_t overflows; const dcp_tensor *overflowed;    /* in how many numbers, and the first tensor with some */
     dcp_error refused;                                  /* why the device gave no staging memory */
 };
 
@@ -18186,6 +18437,15 @@ static void dcpi_load_free(dcpi_load *l) {
     dcpi_free(l->items);
     dcpi_free(l->sources);
 }
+static void dcpi_load_tell_overflows(dcpi_load *l) {
+    if (l->overflows == 0) return;
+    dcpi_mutex_lock(&dcpi_warnings_lock);
+    l->op->warnings.overflow_count += l->overflows;
+    dcpi_mutex_unlock(&dcpi_warnings_lock);
+    dcpi_op_log(l->op, DCP_LOG_WARNING, "%" PRId64 " numbers are beyond the range of the type wanted and have become "
+                "infinite, the first in tensor \"%.200s\" (%s)", l->overflows, l->overflowed->name,
+                dcp_dtype_name(l->overflowed->dtype));
+}
 /* One read: tensors may be NULL with count 0. */
 static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tensors, size_t count, int rank, int exact,
                                 dcp_error *err) {
@@ -18203,6 +18463,7 @@ static dcp_status dcpi_load_run(dcp_checkpoint *c, dcpi_op *op, dcp_tensor *tens
     if (!status) c->is_touched = 1;
     if (!status) status = dcpi_load_read(&l, err);
     if (!status) status = dcpi_load_read_shared(&l, err);
+    if (!status) dcpi_load_tell_overflows(&l);
     dcpi_load_free(&l);
     return status;
 }
@@ -18285,11 +18546,13 @@ static dcp_status dcpi_match_private(const dcpi_load *l, const dcpi_stored *stor
                      stored->info.name);
 }
 static dcp_status dcpi_match_check(const dcp_tensor *t, const dcp_tensor_info *info, dcp_error *err) {
+    const int converts = dcpi_converts(info->dtype, t->dtype);
     char wanted[200], stored[200];
-    if (t->dtype != info->dtype)
-        return dcpi_fail(err, DCP_E_MISMATCH,
-                         "tensor \"%s\" is stored as %s, but wanted as %s; types are not converted",
-                         dcpi_stored_name(t), info->dtype_name, dcp_dtype_name(t->dtype));
+    if (t->dtype != info->dtype && (!t->convert || !converts))
+        return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is stored as %s, but wanted as %s; %s",
+                         dcpi_stored_name(t), info->dtype_name, dcp_dtype_name(t->dtype),
+                         converts ? "set convert to have its numbers converted"
+                                  : "only fp64, fp32, fp16 and bf16 are converted");
     if (t->ndim != info->ndim || memcmp(dcpi_global_shape(t), info->shape, sizeof t->shape) != 0)
         return dcpi_fail(err, DCP_E_MISMATCH, "tensor \"%s\" is stored with shape %s, but wanted with %s",
                          dcpi_stored_name(t), dcpi_shape_text(info->ndim, info->shape, stored, sizeof stored),
@@ -18299,12 +18562,14 @@ static dcp_status dcpi_match_check(const dcp_tensor *t, const dcp_tensor_info *i
                          t->name, info->dtype_name);
     return DCP_OK;
 }
-static dcp_status dcpi_match_add(dcpi_load *l, dcp_tensor *t, const dcpi_piece *piece, dcp_error *err) {
+static dcp_status dcpi_match_add(dcpi_load *l, dcp_tensor *t, const dcpi_stored *stored, const dcpi_piece *piece,
+                                 dcp_error *err) {
     void *memory = l->sources;
     if (!dcpi_grow(&memory, &l->source_capacity, l->source_count + 1, sizeof *l->sources, err)) return DCP_E_MEMORY;
     l->sources = (dcpi_source *)memory;
     memset(&l->sources[l->source_count], 0, sizeof *l->sources);
     l->sources[l->source_count].wanted = t;
+    l->sources[l->source_count].dtype = stored->info.dtype;
     l->sources[l->source_count++].piece = piece;
     return DCP_OK;
 }
@@ -18324,7 +18589,7 @@ static dcp_status dcpi_match_sharded(dcpi_load *l, dcp_tensor *t, const dcpi_sto
         dcp_status status = DCP_OK;
         if (t->ndim > 0 && meta->global_offset[0] >= t->global_offset[0] + t->shape[0]) break;
         if (dcpi_box_meet(t->ndim, t->global_offset, t->shape, meta->global_offset, meta->shape, offset, shape))
-            status = dcpi_match_add(l, t, pieces[i], err);
+            status = dcpi_match_add(l, t, stored, pieces[i], err);
         if (status) return status;
     }
     return DCP_OK;
@@ -18382,7 +18647,7 @@ static dcp_status dcpi_match_stored(dcpi_load *l, dcp_tensor *t, const dcpi_stor
     if (!status) status = dcpi_match_check(t, &stored->info, err);
     if (status || (t->dtype != DCP_OPAQUE && dcpi_tensor_bytes(t) == 0)) return status;
     whole = dcpi_match_whole(l->checkpoint, stored);
-    if (whole) return dcpi_match_add(l, t, whole, err);
+    if (whole) return dcpi_match_add(l, t, stored, whole, err);
     if (t->dtype == DCP_OPAQUE)
         return dcpi_fail(err, DCP_E_UNSUPPORTED,
                          "tensor \"%s\" has the unknown type %s, and what is stored is not the whole of it", t->name,
@@ -18558,7 +18823,7 @@ static dcp_status dcpi_plan_walk(dcpi_source *source, dcp_error *err) {
     /* a device is told offsets in the piece, and knows its strides */
     if (t->device) dcpi_row_major(t->ndim, t->shape, stride);
     else dcpi_effective_stride(t, stride);
-    if (dcpi_walk_make(&source->walk, t->ndim, dcp_dtype_bits(t->dtype), shape, meta->shape, in_piece, in_memory,
+    if (dcpi_walk_make(&source->walk, t->ndim, dcp_dtype_bits(source->dtype), shape, meta->shape, in_piece, in_memory,
                        stride)) return DCP_OK;
     return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": the box cuts a byte, which holds two elements of %s", t->name,
                      dcp_dtype_name(t->dtype));
@@ -18789,13 +19054,15 @@ typedef struct dcpi_reader {
     dcpi_staging staging;                        /* l->buffer_count buffers of l->chunk bytes, made when first needed */
     uint8_t *buffer; int64_t turn;                      /* the current one */
     dcpi_copies copies;                                 /* to devices; marked with the turn that they copy from */
+    dcpi_staging converted; size_t converted_size;      /* numbers on their way to a device */
+    int64_t overflows; const dcp_tensor *overflowed;    /* of the request at hand */
     dcpi_sha_job *jobs; uint8_t (*leaves)[32];
 } dcpi_reader;
 
-static dcp_status dcpi_reader_allocate(dcpi_reader *r, dcp_error *err) {
+static dcp_status dcpi_reader_allocate(dcpi_reader *r, dcpi_staging *staging, size_t size, dcp_error *err) {
     dcpi_load *l = r->l;
     dcp_error refused;
-    dcp_status status = dcpi_staging_make(&r->staging, l->device, l->chunk * (size_t)l->buffer_count, &refused, err);
+    dcp_status status = dcpi_staging_make(staging, l->device, size, &refused, err);
     dcpi_mutex_lock(&l->crew.lock);
     if (refused.status) l->refused = refused;
     dcpi_mutex_unlock(&l->crew.lock);
@@ -18803,7 +19070,9 @@ static dcp_status dcpi_reader_allocate(dcpi_reader *r, dcp_error *err) {
 }
 /* The next buffer to read into: nothing is copied from it any more. */
 static dcp_status dcpi_reader_turn(dcpi_reader *r, dcp_error *err) {
-    dcp_status status = r->staging.memory ? DCP_OK : dcpi_reader_allocate(r, err);
+    dcp_status status = DCP_OK;
+    if (!r->staging.memory)
+        status = dcpi_reader_allocate(r, &r->staging, r->l->chunk * (size_t)r->l->buffer_count, err);
     if (status) return status;
     r->turn++;
     r->buffer = r->staging.memory + (size_t)(r->turn % r->l->buffer_count) * r->l->chunk;
@@ -18818,6 +19087,7 @@ static dcp_status dcpi_reader_prepare_jobs(dcpi_reader *r, dcp_error *err) {
 static void dcpi_reader_free(dcpi_reader *r) {
     dcpi_copies_drain(&r->copies);
     dcpi_staging_free(&r->staging);
+    dcpi_staging_free(&r->converted);
     dcpi_free(r->jobs);
     dcpi_free(r->leaves);
 }
@@ -18879,20 +19149,77 @@ static dcp_status dcpi_item_verify(const dcpi_load *l, const dcpi_item *item, dc
     dcpi_block_add(block, data, (size_t)size);
     return at + size < item->end ? DCP_OK : dcpi_item_compare_digest(l, item, block, err);
 }
-/* Bytes of one number of the item, as far as their order counts. */
+/* Bytes of one stored number of the item, as far as their order counts. */
 static int dcpi_item_width(const dcpi_load *l, const dcpi_item *item) {
-    const dcp_tensor *t = item->source == DCPI_NO_SOURCE ? NULL : l->sources[item->source].wanted;
-    return !t || t->dtype == DCP_OPAQUE ? 1 : dcpi_dtype_width(t->dtype);
+    return item->source == DCPI_NO_SOURCE ? 1 : dcpi_dtype_width(l->sources[item->source].dtype);
 }
 /* Where the item's bytes may be read straight to: a shard's image, or its wanted tensor's memory, if they are one run
  * there; else NULL. */
 static uint8_t *dcpi_item_direct(const dcpi_load *l, const dcpi_item *item) {
     const dcpi_source *source = item->source == DCPI_NO_SOURCE ? NULL : &l->sources[item->source];
     if (l->image) return l->image + (item->at - l->image_at);
-    if (!source || source->wanted->device || !dcpi_walk_is_run(&source->walk)) return NULL;
+    if (!source || source->wanted->device || source->dtype != source->wanted->dtype ||
+        !dcpi_walk_is_run(&source->walk)) return NULL;
     if (item->begin < source->walk.file_start || item->end > source->walk.file_start + source->walk.count[0])
         return NULL;
     return (uint8_t *)source->wanted->data + source->walk.memory_start + (item->begin - source->walk.file_start);
+}
+static void dcpi_reader_note(dcpi_reader *r, const dcp_tensor *t, int64_t overflows) {
+    if (overflows == 0) return;
+    if (!r->overflowed || t < r->overflowed) r->overflowed = t;
+    r->overflows += overflows;
+}
+/* Under the lock, or when no other thread is at it: a request has succeeded. */
+static void dcpi_reader_count(dcpi_reader *r) {
+    dcpi_load *l = r->l;
+    if (r->overflows && (!l->overflowed || r->overflowed < l->overflowed)) l->overflowed = r->overflowed;
+    l->overflows += r->overflows;
+    r->overflows = 0;
+}
+/* One run of stored bytes to a device, from byte `at` of the wanted piece on, counted as if it had the stored type. */
+static dcp_status dcpi_copy_converted(dcpi_reader *r, const dcpi_source *source, int64_t at, const uint8_t *data,
+                                      int64_t size, dcp_error *err) {
+    const dcpi_convert c = dcpi_convert_make(source->dtype, source->wanted->dtype);
+    dcp_status status = DCP_OK;
+    if (!r->converted.memory) status = dcpi_reader_allocate(r, &r->converted, DCPI_LOAD_CONVERTED, err);
+    while (!status && size > 0) {
+        uint8_t *room = r->converted.memory + r->converted_size;
+        const int64_t n = dcpi_min(size / c.read, (int64_t)(DCPI_LOAD_CONVERTED - r->converted_size) / c.write);
+        if (n == 0) {
+            r->converted_size = 0;
+            status = dcpi_copies_until(&r->copies, INT64_MAX, err);
+            continue;
+        }
+        dcpi_reader_note(r, source->wanted, dcpi_convert_run(&c, data, room, n));
+        status = dcpi_copies_begin(&r->copies, source->wanted, DCPI_COPY_IN, at / c.read * c.write, room,
+                                   (size_t)(n * c.write), r->turn, err);
+        r->converted_size += (size_t)(n * c.write);
+        data += n * c.read;
+        at += n * c.read;
+        size -= n * c.read;
+    }
+    return status;
+}
+/* A device takes runs of the wanted piece, row-major. */
+static dcp_status dcpi_scatter_to_device(dcpi_reader *r, const dcpi_source *source, int64_t begin, int64_t end,
+                                         uint8_t *data, dcp_error *err) {
+    int64_t first, last;
+    while (dcpi_walk_range(&source->walk, begin, end, &first, &last)) {
+        dcpi_step step;
+        int64_t run = source->walk.count[source->walk.ndim - 1];
+        uint8_t *from = data + (first - begin);
+        dcp_status status;
+        dcpi_step_to(&source->walk, dcpi_walk_seek(&source->walk, first, dcpi_walk_runs(&source->walk)), &step);
+        last = dcpi_min(step.file + run, end);
+        if (source->dtype != source->wanted->dtype)
+            status = dcpi_copy_converted(r, source, step.memory + (first - step.file), from, last - first, err);
+        else status = dcpi_copies_begin(&r->copies, source->wanted, DCPI_COPY_IN, step.memory + (first - step.file),
+                                        from, (size_t)(last - first), r->turn, err);
+        if (status) return status;
+        data += last - begin;
+        begin = last;
+    }
+    return DCP_OK;
 }
 /* Bytes [begin, end) of the item's piece are in `data`: into the wanted tensor with them. Copies to a device are only
  * begun here. */
@@ -18901,29 +19228,19 @@ static dcp_status dcpi_item_scatter(dcpi_reader *r, const dcpi_item *item, int64
     const dcpi_load *l = r->l;
     const dcpi_source *source;
     const dcp_tensor *t;
-    int64_t first, last;
+    dcpi_convert c;
     if (l->image) memcpy(dcpi_item_direct(l, item) + (begin - item->begin), data, (size_t)(end - begin));
     if (item->source == DCPI_NO_SOURCE) return DCP_OK;
     source = &l->sources[item->source];
     t = source->wanted;
     dcpi_swap_bytes(data, end - begin, dcpi_item_width(l, item));
-    if (!t->device) {
+    if (t->device) return dcpi_scatter_to_device(r, source, begin, end, data, err);
+    if (source->dtype == t->dtype) {
         dcpi_walk_copy(&source->walk, begin, end, data, (uint8_t *)t->data, 1);
         return DCP_OK;
     }
-    while (dcpi_walk_range(&source->walk, begin, end, &first, &last)) {
-        /* a device takes runs of the wanted piece, row-major */
-        dcpi_step step;
-        int64_t run = source->walk.count[source->walk.ndim - 1];
-        dcp_status status;
-        dcpi_step_to(&source->walk, dcpi_walk_seek(&source->walk, first, dcpi_walk_runs(&source->walk)), &step);
-        last = dcpi_min(step.file + run, end);
-        status = dcpi_copies_begin(&r->copies, t, DCPI_COPY_IN, step.memory + (first - step.file),
-                                   data + (first - begin), (size_t)(last - first), r->turn, err);
-        if (status) return status;
-        data += last - begin;
-        begin = last;
-    }
+    c = dcpi_convert_make(source->dtype, t->dtype);
+    dcpi_reader_note(r, t, dcpi_walk_convert(&source->walk, &c, begin, end, data, (uint8_t *)t->data));
     return DCP_OK;
 }
 /* One item of any size, chunk by chunk: read, hash, scatter; the digest is known, and compared, before its last chunk
@@ -19005,6 +19322,8 @@ static size_t dcpi_run_length(const dcpi_load *l, size_t first) {
 }
 static dcp_status dcpi_read_file(dcpi_reader *r, const dcpi_item **items, size_t count, dcpi_data_file *file,
                                  dcp_error *err) {
+    r->overflows = 0;
+    r->overflowed = NULL;
     return count == 1 ? dcpi_read_one(r, items[0], file, err) : dcpi_read_run(r, items, count, file, err);
 }
 /* The same bytes from the sources after the one that has them wrong, through a descriptor of this worker's own: others
@@ -19063,6 +19382,7 @@ static int dcpi_load_work(dcpi_reader *r) {
     dcpi_mutex_lock(&l->crew.lock);
     for (i = first; i < first + count; i++) l->bytes_done += l->order[i]->end - l->order[i]->begin;
     if (status) dcpi_crew_fail(&l->crew, &error);
+    else dcpi_reader_count(r);
     return 1;
 }
 /* Under the lock: the last copies to devices have ended, or the first error is known. */
@@ -19127,6 +19447,8 @@ static dcp_status dcpi_load_read(dcpi_load *l, dcp_error *err) {
     while (s->request_size && workers > 2 && (int64_t)l->op->io.memory_budget / workers < request) workers--;
     share = l->op->io.memory_budget / (size_t)dcpi_max(workers, 1) - DCPI_LOAD_LEAVES * (sizeof(dcpi_sha_job) + 32);
     for (i = 0; i < l->wanted_count && !l->device; i++) l->device = l->wanted[i].device;
+    for (i = 0; i < l->wanted_count && l->device; i++)
+        if (l->wanted[i].convert && l->wanted[i].device) { share -= DCPI_LOAD_CONVERTED; break; }
     l->buffer_count = l->device && share >= 2 * (size_t)DCPI_LEAF ? 2 : 1;
     /* a huge page takes longer to clear than little takes to read */
     most = total <= 4 * DCPI_LEAF ? 4 * DCPI_LEAF : dcpi_max(request, DCPI_CHUNK);
@@ -19305,6 +19627,7 @@ static dcp_status dcpi_load_read_shared(dcpi_load *l, dcp_error *err) {
         }
         if (l->check && is_reader) status = dcpi_flat_check(l->checkpoint, l->op, shard, 0, err);
         if (!status) status = dcpi_shared_read(&r, shared, &message, err);
+        dcpi_reader_count(&r);
         done += shared->items[0]->end - shared->items[0]->begin;
         dcpi_op_report(l->op, done, 0);
     }

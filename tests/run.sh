@@ -32,39 +32,39 @@ plain       -         gcc                         all
 asan        asan      libasan8
             platform json sha256 ~meta manifest yaml file_format !engine ~roundtrip ~slices ~buffers ~calls ~documents
             ~storage ~pool ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash
-            ~pool_faults ~golden ~model ~statuses ~lock ~resume
+            ~pool_faults ~golden ~model ~statuses ~lock ~resume ~convert
 asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz meta
 tsan0       clang     clang+libclang-rt-14-dev    pool ranks
 tsan        tsan      libtsan2
             ~ranks ~storage ~async ~coord ~pool ~roundtrip ~slices ~buffers ~calls ~documents ~faults ~rank_faults
-            ~pool_faults ~golden ~model ~statuses ~lock ~resume
+            ~pool_faults ~golden ~model ~statuses ~lock ~resume ~convert
 msan        msan      clang+libclang-rt-14-dev
             yaml ~file_format ~golden ~json ~meta ~manifest ~platform ~storage ~sha256 ~roundtrip ~slices ~buffers
-            ~calls ~documents ~pool ~directory ~ranks ~async
+            ~calls ~documents ~pool ~directory ~ranks ~async ~convert
 m32         m32       gcc-12-multilib
             platform json sha256 meta manifest file_format storage pool ~roundtrip ~slices ~buffers ~calls ~documents
             ~yaml ~ranks ~directory ~coord ~async ~faults ~kill ~rank_faults ~crash ~pool_faults ~golden ~hostile ~fuzz
-            ~lock
+            ~lock ~convert
 windows     windows   gcc-mingw-w64-x86-64+wine64
             platform storage pool ~roundtrip ~slices ~buffers ~calls ~documents ~json ~meta ~ranks ~sha256 ~file_format
-            ~directory ~coord ~yaml ~manifest ~golden
+            ~directory ~coord ~yaml ~manifest ~golden ~convert
 s390x       cross     gcc-s390x-linux-gnu+libc6-dev-s390x-cross+qemu-user-static
-            golden ~storage ~pool ~json ~meta ~file_format ~ranks ~sha256 ~yaml ~manifest ~fuzz
+            golden ~storage ~pool ~json ~meta ~file_format ~ranks ~sha256 ~yaml ~manifest ~fuzz ~convert
 aarch64     cross     gcc-aarch64-linux-gnu+libc6-dev-arm64-cross+qemu-user-static
-            storage ~sha256 ~file_format ~ranks ~pool ~golden
+            storage ~sha256 ~file_format ~ranks ~pool ~golden ~convert
 valgrind    valgrind  valgrind                    ~file_format ~meta ~pool ~async ~golden
 clang       clang     clang
             ~storage ~platform ~json ~sha256 ~meta ~file_format ~roundtrip ~slices ~buffers ~calls ~documents ~directory
-            ~faults ~ranks ~coord ~pool ~async ~crash ~golden ~fuzz ~lock
+            ~faults ~ranks ~coord ~pool ~async ~crash ~golden ~fuzz ~lock ~convert
 cxx         cxx       g++
             pool ~json ~storage ~platform ~sha256 ~meta ~file_format ~roundtrip ~slices ~buffers ~calls ~documents
-            ~directory ~faults ~ranks ~coord ~async ~crash ~golden ~statuses ~lock
+            ~directory ~faults ~ranks ~coord ~async ~crash ~golden ~statuses ~lock ~convert
 small       -         gcc statuses async ~storage ~roundtrip ~slices ~buffers ~calls ~documents ~sha256 ~pool ~golden
-            ~resume
+            ~resume ~convert
 musl        musl      musl-tools
             storage ~platform ~json ~sha256 ~meta ~file_format ~roundtrip ~slices ~buffers ~calls ~documents ~directory
-            ~faults ~ranks ~coord ~pool ~crash ~golden ~lock
-tcc         tcc       tcc platform json storage ~sha256 ~directory ~yaml ~ranks ~meta ~pool golden
+            ~faults ~ranks ~coord ~pool ~crash ~golden ~lock ~convert
+tcc         tcc       tcc platform json storage ~sha256 ~directory ~yaml ~ranks ~meta ~pool golden ~convert
 END
 }
 

@@ -944,7 +944,8 @@ _io = _struct("dcp_io", (_pointer, "storage coordinator"), (_size, "memory_budge
 _tensor = _struct("dcp_tensor", (_chars, "name"), (_int, "dtype ndim"),
                   (_dims, "shape global_shape global_offset stride"), (_int, "placement"), (_pointer, "data device"),
                   (_int, "role"), (_chars, "tier"), (_int64 * 3, "expert_key"), (_int, "optional status"),
-                  (_int64, "version"), (_chars, "extra stored_name"), (_pointer, "allocate allocate_user"))
+                  (_int64, "version"), (_chars, "extra stored_name"), (_pointer, "allocate allocate_user"),
+                  (_int, "convert"))
 _training = _struct("dcp_training", (_int64, "epoch step"), (ctypes.c_double, "learning_rate"),
                     (_chars, "optimizer_type optimizer_state extra"))
 _signer = _struct("dcp_signer", (_pointer, "context"), (_chars, "algorithm key_id"), (_size, "size"),
