@@ -2595,6 +2595,29 @@ no meaning). On Windows the errors above are their counterparts (ERROR_FILE_EXIS
 dcpi_os_status(), not by number. */
 
 
+/* ---- no threads: one thread, so a lock is always free, and time is all that a wait can wait for ------------------ */
+#if !DCPI_THREADS
+static void dcpi_os_sleep_ms(int ms);
+typedef struct dcpi_mutex { char unused; } dcpi_mutex;
+typedef struct dcpi_cond { char unused; } dcpi_cond;
+typedef struct dcpi_thread { char unused; } dcpi_thread;
+
+#define DCPI_MUTEX_INITIALIZER {0}
+static int dcpi_mutex_init(dcpi_mutex *m) { m->unused = 0; return 0; }
+static void dcpi_mutex_destroy(dcpi_mutex *m) { (void)m; }
+static void dcpi_mutex_lock(dcpi_mutex *m) { (void)m; }
+static void dcpi_mutex_unlock(dcpi_mutex *m) { (void)m; }
+static int dcpi_cond_init(dcpi_cond *c) { c->unused = 0; return 0; }
+static void dcpi_cond_destroy(dcpi_cond *c) { (void)c; }
+static void dcpi_cond_wait_ms(dcpi_cond *c, dcpi_mutex *m, int ms) { (void)c; (void)m; dcpi_os_sleep_ms(ms); }
+static void dcpi_cond_wake_all(dcpi_cond *c) { (void)c; }
+static int dcpi_thread_start(dcpi_thread *t, dcpi_thread_fn fn, void *argument) {
+    (void)t; (void)fn; (void)argument;
+    return -1;
+}
+static void dcpi_thread_join(dcpi_thread *t) { (void)t; }
+#endif
+
 #if !defined(_WIN32)
 /* ---- posix: what only some systems have, one small wrapper each; where it is missing it says ENOSYS and the caller
  * goes on without */
@@ -2610,12 +2633,11 @@ dcpi_os_status(), not by number. */
 #define DCPI_OS_SEARCH O_RDONLY
 #endif
 
-#if defined(__linux__)
 /* The kernel walks the whole path without following a link: one call instead of one per part. */
 static int dcpi_os_openat2(int dir, const char *path, int flags) {
 #if defined(SYS_openat2)
 #define DCPI_OS_OPENAT2 SYS_openat2
-#elif (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)) && !defined(__ILP32__)
+#elif defined(__linux__) && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)) && !defined(__ILP32__)
 #define DCPI_OS_OPENAT2 437
 #endif
 #ifdef DCPI_OS_OPENAT2
@@ -2630,6 +2652,36 @@ static int dcpi_os_openat2(int dir, const char *path, int flags) {
     return -1;
 #endif
 }
+static int dcpi_os_rename_exclusive(int from_dir, const char *from, int to_dir, const char *to) {
+#if defined(SYS_renameat2)
+    return syscall(SYS_renameat2, from_dir, from, to_dir, to, 1 /* RENAME_NOREPLACE */) == 0 ? 0 : errno;
+#elif defined(RENAME_EXCL)                              /* macOS */
+    return renameatx_np(from_dir, from, to_dir, to, RENAME_EXCL) == 0 ? 0 : errno;
+#else
+    (void)from_dir; (void)from; (void)to_dir; (void)to;
+    return ENOSYS;
+#endif
+}
+static int64_t dcpi_os_random_some(void *bytes, size_t size) {
+#if defined(__APPLE__) || defined(__FreeBSD__) || defined(__NetBSD__) || defined(__OpenBSD__) || defined(__DragonFly__)
+    arc4random_buf(bytes, size);
+    return (int64_t)size;
+#elif defined(SYS_getrandom)
+    return (int64_t)syscall(SYS_getrandom, bytes, size, 0);
+#else
+    (void)bytes; (void)size;
+    errno = ENOSYS;
+    return -1;
+#endif
+}
+static void dcpi_os_ask_for_huge_pages(void *memory, size_t size) {
+#ifdef MADV_HUGEPAGE
+    (void)madvise(memory, size, MADV_HUGEPAGE);
+#else
+    (void)memory; (void)size;
+#endif
+}
+#if defined(__linux__)
 /* KEEP_SIZE: should fewer bytes be written than announced, the file still ends where its data ends. No emulation by
  * writing zeros. */
 static int dcpi_os_allocate(int fd, int64_t size) {
@@ -2663,34 +2715,10 @@ static void dcpi_os_write_behind(int fd, int64_t offset, int64_t size) {
     (void)sync_file_range(fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
 }
 
-static int dcpi_os_rename_exclusive(int from_dir, const char *from, int to_dir, const char *to) {
-#ifdef SYS_renameat2
-    return syscall(SYS_renameat2, from_dir, from, to_dir, to, 1 /* RENAME_NOREPLACE */) == 0 ? 0 : errno;
-#else
-    (void)from_dir; (void)from; (void)to_dir; (void)to;
-    return ENOSYS;
-#endif
-}
-static int64_t dcpi_os_random_some(void *bytes, size_t size) {
-#ifdef SYS_getrandom
-    return (int64_t)syscall(SYS_getrandom, bytes, size, 0);
-#else
-    (void)bytes; (void)size;
-    errno = ENOSYS;
-    return -1;
-#endif
-}
 static int dcpi_os_affinity(void) {                     /* 0: not known */
     cpu_set_t set;
     CPU_ZERO(&set);
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
-}
-static void dcpi_os_ask_for_huge_pages(void *memory, size_t size) {
-#ifdef MADV_HUGEPAGE
-    (void)madvise(memory, size, MADV_HUGEPAGE);
-#else
-    (void)memory; (void)size;
-#endif
 }
 /* tmpfs and its like: what is reserved is zeroed at once, and "direct" writes are copies with more work around them. */
 static int dcpi_os_is_memory(int fd) {
@@ -2704,37 +2732,11 @@ static int dcpi_os_is_memory(int fd) {
 static int dcpi_os_flush_call(int fd) { return fdatasync(fd); }
 
 #else /* not Linux */
-static int dcpi_os_openat2(int dir, const char *path, int flags) {
-    (void)dir;
-    (void)path;
-    (void)flags;
-    errno = ENOSYS;
-    return -1;
-}
 static int dcpi_os_allocate(int fd, int64_t size) { (void)fd; (void)size; return ENOSYS; }
 static int dcpi_os_direct_possible(int fd) { (void)fd; return 0; }
 static int dcpi_os_open_uncached(int dir, const char *name) { (void)dir; (void)name; errno = ENOSYS; return -1; }
 static void dcpi_os_write_behind(int fd, int64_t offset, int64_t size) { (void)fd; (void)offset; (void)size; }
-static int dcpi_os_rename_exclusive(int from_dir, const char *from, int to_dir, const char *to) {
-#ifdef RENAME_EXCL                                      /* macOS */
-    return renameatx_np(from_dir, from, to_dir, to, RENAME_EXCL) == 0 ? 0 : errno;
-#else
-    (void)from_dir; (void)from; (void)to_dir; (void)to;
-    return ENOSYS;
-#endif
-}
-static int64_t dcpi_os_random_some(void *bytes, size_t size) {
-#if defined(__APPLE__) || defined(__FreeBSD__) || defined(__NetBSD__) || defined(__OpenBSD__) || defined(__DragonFly__)
-    arc4random_buf(bytes, size);
-    return (int64_t)size;
-#else
-    (void)bytes; (void)size;
-    errno = ENOSYS;
-    return -1;
-#endif
-}
 static int dcpi_os_affinity(void) { return 0; }
-static void dcpi_os_ask_for_huge_pages(void *memory, size_t size) { (void)memory; (void)size; }
 static int dcpi_os_is_memory(int fd) { (void)fd; return 0; }
 static int dcpi_os_flush_call(int fd) {
 #ifdef F_FULLFSYNC                                      /* macOS: fsync alone leaves the data in the drive's cache */
@@ -2951,27 +2953,6 @@ static int dcpi_thread_start(dcpi_thread *t, dcpi_thread_fn fn, void *argument) 
 }
 static void dcpi_thread_join(dcpi_thread *t) { (void)pthread_join(t->id, NULL); }
 
-#else /* DCP_NO_THREADS: one thread, so a lock is always free, and time is all that a wait can wait for */
-typedef struct dcpi_mutex { char unused; } dcpi_mutex;
-typedef struct dcpi_cond { char unused; } dcpi_cond;
-typedef struct dcpi_thread { char unused; } dcpi_thread;
-
-#define DCPI_MUTEX_INITIALIZER {0}
-static int dcpi_mutex_init(dcpi_mutex *m) { m->unused = 0; return 0; }
-static void dcpi_mutex_destroy(dcpi_mutex *m) { (void)m; }
-static void dcpi_mutex_lock(dcpi_mutex *m) { (void)m; }
-static void dcpi_mutex_unlock(dcpi_mutex *m) { (void)m; }
-static int dcpi_cond_init(dcpi_cond *c) { c->unused = 0; return 0; }
-static void dcpi_cond_destroy(dcpi_cond *c) { (void)c; }
-static void dcpi_cond_wait_ms(dcpi_cond *c, dcpi_mutex *m, int ms) { (void)c; (void)m; dcpi_os_sleep_ms(ms); }
-static void dcpi_cond_wake_all(dcpi_cond *c) { (void)c; }
-static int dcpi_thread_start(dcpi_thread *t, dcpi_thread_fn fn, void *argument) {
-    (void)t;
-    (void)fn;
-    (void)argument;
-    return ENOSYS;
-}
-static void dcpi_thread_join(dcpi_thread *t) { (void)t; }
 #endif
 
 /* ---- posix: RLIMIT_FSIZE. A call that would go beyond it fails with EFBIG, and raises a signal that ends the process.
@@ -3806,25 +3787,6 @@ static void dcpi_thread_join(dcpi_thread *t) {
     (void)CloseHandle(t->handle);
 }
 
-#else /* DCP_NO_THREADS: one thread, so a lock is always free, and time is all that a wait can wait for */
-typedef struct dcpi_mutex { char unused; } dcpi_mutex;
-typedef struct dcpi_cond { char unused; } dcpi_cond;
-typedef struct dcpi_thread { char unused; } dcpi_thread;
-
-#define DCPI_MUTEX_INITIALIZER {0}
-static int dcpi_mutex_init(dcpi_mutex *m) { m->unused = 0; return 0; }
-static void dcpi_mutex_destroy(dcpi_mutex *m) { (void)m; }
-static void dcpi_mutex_lock(dcpi_mutex *m) { (void)m; }
-static void dcpi_mutex_unlock(dcpi_mutex *m) { (void)m; }
-static int dcpi_cond_init(dcpi_cond *c) { c->unused = 0; return 0; }
-static void dcpi_cond_destroy(dcpi_cond *c) { (void)c; }
-static void dcpi_cond_wait_ms(dcpi_cond *c, dcpi_mutex *m, int ms) { (void)c; (void)m; dcpi_os_sleep_ms(ms); }
-static void dcpi_cond_wake_all(dcpi_cond *c) { (void)c; }
-static int dcpi_thread_start(dcpi_thread *t, dcpi_thread_fn fn, void *argument) {
-    (void)t; (void)fn; (void)argument;
-    return ERROR_CALL_NOT_IMPLEMENTED;
-}
-static void dcpi_thread_join(dcpi_thread *t) { (void)t; }
 #endif
 
 /* ---- windows: paths. UTF-8 outside, UTF-16 inside, always absolute with the prefix \\?\: no limit of 260, no guessing
@@ -4552,15 +4514,17 @@ DCPI_INLINE void dcpi_sha_round(uint32_t s[8], uint32_t w[16], const uint32_t *k
     s[(23 - t) & 7] = h + (dcpi_sha_rotate(a, 2) ^ dcpi_sha_rotate(a, 13) ^ dcpi_sha_rotate(a, 22)) +
         ((a & b) | (c & (a | b)));
 }
+DCPI_INLINE void dcpi_sha_4_rounds(uint32_t s[8], uint32_t w[16], const uint32_t *k, unsigned t, int expand) {
+    dcpi_sha_round(s, w, k, t, expand);
+    dcpi_sha_round(s, w, k, t + 1, expand);
+    dcpi_sha_round(s, w, k, t + 2, expand);
+    dcpi_sha_round(s, w, k, t + 3, expand);
+}
 DCPI_INLINE void dcpi_sha_16_rounds(uint32_t s[8], uint32_t w[16], const uint32_t *k, int expand) {
-    dcpi_sha_round(s, w, k, 0, expand);  dcpi_sha_round(s, w, k, 1, expand);
-    dcpi_sha_round(s, w, k, 2, expand);  dcpi_sha_round(s, w, k, 3, expand);
-    dcpi_sha_round(s, w, k, 4, expand);  dcpi_sha_round(s, w, k, 5, expand);
-    dcpi_sha_round(s, w, k, 6, expand);  dcpi_sha_round(s, w, k, 7, expand);
-    dcpi_sha_round(s, w, k, 8, expand);  dcpi_sha_round(s, w, k, 9, expand);
-    dcpi_sha_round(s, w, k, 10, expand); dcpi_sha_round(s, w, k, 11, expand);
-    dcpi_sha_round(s, w, k, 12, expand); dcpi_sha_round(s, w, k, 13, expand);
-    dcpi_sha_round(s, w, k, 14, expand); dcpi_sha_round(s, w, k, 15, expand);
+    dcpi_sha_4_rounds(s, w, k, 0, expand);
+    dcpi_sha_4_rounds(s, w, k, 4, expand);
+    dcpi_sha_4_rounds(s, w, k, 8, expand);
+    dcpi_sha_4_rounds(s, w, k, 12, expand);
 }
 static void dcpi_sha_one_portable(uint32_t state[8], const uint8_t *data, size_t blocks) {
     for (; blocks > 0; blocks--, data += 64) {
@@ -4708,16 +4672,19 @@ void dcpi_sha_avx2_round(__m256i s[8], __m256i w[16], const uint32_t *k, unsigne
     s[(19 - t) & 7] = _mm256_add_epi32(s[(19 - t) & 7], h);
     s[(23 - t) & 7] = _mm256_add_epi32(h, _mm256_add_epi32(sum0, majority));
 }
-DCPI_KERNEL_INLINE(DCPI_SHA_AVX2_FEATURES) void dcpi_sha_avx2_16_rounds(__m256i s[8], __m256i w[16], const uint32_t *k,
-                                                                        int expand) {
-    dcpi_sha_avx2_round(s, w, k, 0, expand);  dcpi_sha_avx2_round(s, w, k, 1, expand);
-    dcpi_sha_avx2_round(s, w, k, 2, expand);  dcpi_sha_avx2_round(s, w, k, 3, expand);
-    dcpi_sha_avx2_round(s, w, k, 4, expand);  dcpi_sha_avx2_round(s, w, k, 5, expand);
-    dcpi_sha_avx2_round(s, w, k, 6, expand);  dcpi_sha_avx2_round(s, w, k, 7, expand);
-    dcpi_sha_avx2_round(s, w, k, 8, expand);  dcpi_sha_avx2_round(s, w, k, 9, expand);
-    dcpi_sha_avx2_round(s, w, k, 10, expand); dcpi_sha_avx2_round(s, w, k, 11, expand);
-    dcpi_sha_avx2_round(s, w, k, 12, expand); dcpi_sha_avx2_round(s, w, k, 13, expand);
-    dcpi_sha_avx2_round(s, w, k, 14, expand); dcpi_sha_avx2_round(s, w, k, 15, expand);
+DCPI_KERNEL_INLINE(DCPI_SHA_AVX2_FEATURES) void dcpi_sha_avx2_4_rounds(__m256i s[8], __m256i w[16],
+                                                                       const uint32_t *k, unsigned t, int expand) {
+    dcpi_sha_avx2_round(s, w, k, t, expand);
+    dcpi_sha_avx2_round(s, w, k, t + 1, expand);
+    dcpi_sha_avx2_round(s, w, k, t + 2, expand);
+    dcpi_sha_avx2_round(s, w, k, t + 3, expand);
+}
+DCPI_KERNEL_INLINE(DCPI_SHA_AVX2_FEATURES) void dcpi_sha_avx2_16_rounds(__m256i s[8], __m256i w[16],
+                                                                        const uint32_t *k, int expand) {
+    dcpi_sha_avx2_4_rounds(s, w, k, 0, expand);
+    dcpi_sha_avx2_4_rounds(s, w, k, 4, expand);
+    dcpi_sha_avx2_4_rounds(s, w, k, 8, expand);
+    dcpi_sha_avx2_4_rounds(s, w, k, 12, expand);
 }
 /* Transposes 4 x 4 words within each 128-bit half. */
 DCPI_KERNEL_INLINE(DCPI_SHA_AVX2_FEATURES) void dcpi_sha_avx2_transpose_words(__m256i x[4]) {
@@ -4795,16 +4762,19 @@ void dcpi_sha_avx512_round(__m512i s[8], __m512i w[16], const uint32_t *k, unsig
     s[(19 - t) & 7] = _mm512_add_epi32(s[(19 - t) & 7], h);
     s[(23 - t) & 7] = _mm512_add_epi32(h, _mm512_add_epi32(sum0, majority));
 }
+DCPI_KERNEL_INLINE(DCPI_SHA_AVX512_FEATURES) void dcpi_sha_avx512_4_rounds(__m512i s[8], __m512i w[16],
+                                                                           const uint32_t *k, unsigned t, int expand) {
+    dcpi_sha_avx512_round(s, w, k, t, expand);
+    dcpi_sha_avx512_round(s, w, k, t + 1, expand);
+    dcpi_sha_avx512_round(s, w, k, t + 2, expand);
+    dcpi_sha_avx512_round(s, w, k, t + 3, expand);
+}
 DCPI_KERNEL_INLINE(DCPI_SHA_AVX512_FEATURES) void dcpi_sha_avx512_16_rounds(__m512i s[8], __m512i w[16],
                                                                             const uint32_t *k, int expand) {
-    dcpi_sha_avx512_round(s, w, k, 0, expand);  dcpi_sha_avx512_round(s, w, k, 1, expand);
-    dcpi_sha_avx512_round(s, w, k, 2, expand);  dcpi_sha_avx512_round(s, w, k, 3, expand);
-    dcpi_sha_avx512_round(s, w, k, 4, expand);  dcpi_sha_avx512_round(s, w, k, 5, expand);
-    dcpi_sha_avx512_round(s, w, k, 6, expand);  dcpi_sha_avx512_round(s, w, k, 7, expand);
-    dcpi_sha_avx512_round(s, w, k, 8, expand);  dcpi_sha_avx512_round(s, w, k, 9, expand);
-    dcpi_sha_avx512_round(s, w, k, 10, expand); dcpi_sha_avx512_round(s, w, k, 11, expand);
-    dcpi_sha_avx512_round(s, w, k, 12, expand); dcpi_sha_avx512_round(s, w, k, 13, expand);
-    dcpi_sha_avx512_round(s, w, k, 14, expand); dcpi_sha_avx512_round(s, w, k, 15, expand);
+    dcpi_sha_avx512_4_rounds(s, w, k, 0, expand);
+    dcpi_sha_avx512_4_rounds(s, w, k, 4, expand);
+    dcpi_sha_avx512_4_rounds(s, w, k, 8, expand);
+    dcpi_sha_avx512_4_rounds(s, w, k, 12, expand);
 }
 /* Transposes 4 x 4 words within each 128-bit quarter. */
 DCPI_KERNEL_INLINE(DCPI_SHA_AVX512_FEATURES) void dcpi_sha_avx512_transpose_words(__m512i x[4]) {
@@ -11406,7 +11376,7 @@ DCPDEF dcp_status dcp_manifest_add_router(dcp_manifest *manifest, int64_t layer,
     dcp_manifest_state *state;
     dcp_manifest_layer *at = NULL;
     dcp_status status;
-    void *added;
+    void *added = NULL;
     size_t l;
     if (!meta) return DCP_E_INVALID;
     state = &manifest->router_state;
