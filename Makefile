@@ -216,7 +216,7 @@ build/bench: tests/bench.c $(HEADERS) build/command/main
 
 # A file for each compile command: other flags or another compiler make what was built with the old ones stale.
 build/command/main: FORCE
-	@mkdir -p $(@D); echo '$(CC) $(CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CFLAGS)' >$@
+	@mkdir -p $(@D); [ "$$(cat $@ 2>&1)" = '$(CC) $(CFLAGS)' ] || echo '$(CC) $(CFLAGS)' >$@
 
 # ---- the tests: build/<variant>/test_x from tests/test_x.c -----------------------------------------------------------
 # tests/run.sh says which suites run in which variant, finds out which variants this machine has, and runs them. A
@@ -259,7 +259,7 @@ build/statuses.h: tests/statuses.awk dcp.h dcp_mpi.h dcp_cuda.h
 # target is touched.
 define variant
 build/command/$(1): FORCE
-	@mkdir -p $$(@D); echo '$$(command_$(1))' | cmp -s - $$@ || echo '$$(command_$(1))' >$$@
+	@mkdir -p $$(@D); [ "$$$$(cat $$@ 2>&1)" = '$$(command_$(1))' ] || echo '$$(command_$(1))' >$$@
 build/$(1)/%: tests/%.c $$(HEADERS) build/statuses.h build/command/$(1)
 	@mkdir -p $$(@D); $$(command_$(1)) -I. $$< -o $$@ $$(or $$(libraries_$(1)),$$(libraries)) >$$@.log 2>&1 && touch $$@
 build/$(1)/%: build/%.c build/command/$(1)
@@ -287,14 +287,14 @@ $(QUICK:%=build/plain/test_%): private command_plain = \
     $(or $(QUICK_CC:%=clang -std=c99 -O0),$(CC) -std=c99 -Og) -Wall -Wextra -DDCP_STATIC
 $(QUICK:%=build/plain/test_%): build/command/quick
 build/command/quick: FORCE
-	@mkdir -p $(@D); echo '$(QUICK_CC)' | cmp -s - $@ || echo '$(QUICK_CC)' >$@
+	@mkdir -p $(@D); [ "$$(cat $@ 2>&1)" = '$(QUICK_CC)' ] || echo '$(QUICK_CC)' >$@
 
 # All of dcp.h, once for the tool and all the test scripts; the compiler is as strict as it can be, and may say nothing
 # (test_build.sh looks at the log).
 command_object = $(CC) -std=c99 -O3 -g1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla \
     -DDCP_IMPLEMENTATION
 build/command/object: FORCE
-	@mkdir -p $(@D); echo '$(command_object)' | cmp -s - $@ || echo '$(command_object)' >$@
+	@mkdir -p $(@D); [ "$$(cat $@ 2>&1)" = '$(command_object)' ] || echo '$(command_object)' >$@
 build/dcp.o: dcp.h build/command/object
 	@$(command_object) -x c -c dcp.h -o $@ >$@.log 2>&1 || { cat $@.log; exit 1; }
 

@@ -3,6 +3,7 @@
 # Sets root, filter (the first argument, or DCP_TEST_FILTER) and work, a directory of its own that goes with the script.
 # A test is a command that runs in a subshell in $work, and fails by its status; what it prints is the reason. A script
 # may define `wanted`, `enter` or `fail` anew.
+. tests/tools.sh
 root=$(pwd)
 LC_ALL=C
 export LC_ALL

@@ -69,6 +69,7 @@ END
 }
 
 cd "$(dirname "$0")/.." || exit 1
+. tests/tools.sh
 root=$(pwd)
 MAKE=${MAKE:-make}
 unset MAKEFLAGS MFLAGS MAKELEVEL        # of the make that called us; its variables come through the environment

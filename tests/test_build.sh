@@ -525,6 +525,19 @@ clean_text() {
     done)
     [ -z "$found" ] || fail "$found"
 }
+# Without the commands that small systems lack the scripts say so, and stop.
+missing_tools_are_named() {
+    mkdir -p few
+    for tool in sh awk grep sed mktemp sort dirname cat rm mkdir tail; do ln -sf "$(command -v $tool)" few; done
+    for script in "$root"/tests/run.sh "$root"/tests/test_*.sh; do
+        ! PATH=$work/few sh "$script" no_such_test >said 2>&1 || fail "$script goes on without cmp, diff and find"
+        for tool in 'cmp (install diffutils)' 'diff (install diffutils)' 'find (install findutils)'; do
+            grep -q "^FAILED tools: .* $tool" said || fail "$script does not name $tool: $(head -n 3 said)"
+        done
+        [ "$(tail -n 1 said)" = '0 passed, 1 failed, 0 skipped' ] || fail "$script has no last line"
+    done
+}
+t missing_tools_are_named missing_tools_are_named
 t top_level top_level
 t no_paths_of_one_machine no_paths_of_one_machine
 t clean_text clean_text

@@ -7,8 +7,8 @@
 # take. Its `cc` is a script: the first example is built as it stands; the others share one implementation of dcp.h,
 # build/dcp.o, as the files of one program would, since that takes most of the compiler's time. A ```c block of a
 # document with a main is a program and is run; any other block is compiled: alone if it has the implementation, else at
-# file scope or inside a function that has the variables err, status, save, load, tensors, and what a `// needs:
-# DECLARATIONS` comment in it asks for.
+# file scope or inside a function that has the variables err, status, save, load, tensors, and what a comment
+# `<!-- needs: DECLARATIONS -->` before it asks for.
 #
 # CC, CFLAGS, CXX, CXXFLAGS   compilers and flags; default: clang (half the time; g++ reads all of them too) or cc, -O2;
 # g++ -std=c++11
@@ -17,6 +17,7 @@
 # DCP_TEST_FILTER             only tests whose name contains this
 
 cd "$(dirname "$0")/.." || exit 1
+. tests/tools.sh
 root=$(pwd)
 "${MAKE:-make}" -s build/dcp.o || exit 1
 if [ -z "${CC:-}" ] && command -v clang >/dev/null 2>&1; then export CC=clang OMPI_CC=clang MPICH_CC=clang; fi
@@ -332,7 +333,8 @@ for document in README.md examples/*.md examples/*/*.md tests/*.md; do
     prefix=$(echo "${document%.md}" | tr '/A-Z' '_a-z')
     rm -f "$scratch"/block_*.c
     awk -v to="$scratch/block_" '
-        !inside && /^```c($|[ \t])/ { inside = 1; file = to NR ".c"; printf "" > file; next }
+        !inside && sub(/^<!-- needs: */, "") { sub(/ *-->$/, ""); needs = needs "// needs: " $0 "\n"; next }
+        !inside && /^```c($|[ \t])/ { inside = 1; file = to NR ".c"; printf "%s", needs > file; needs = ""; next }
         inside && /^```/ { inside = 0; close(file); next }
         inside { print > file }' "$document"
     for block in "$scratch"/block_*.c; do
@@ -343,9 +345,12 @@ for document in README.md examples/*.md examples/*/*.md tests/*.md; do
 done
 # What readers see in a narrow window, and the length of the first thing that they read.
 lines_of_code() {
-    long=$(awk '/^```c/ { code = 1; next } /^```/ { code = 0 } code && length > 90 { print FILENAME ":" FNR }' \
-        README.md examples/*.md)
+    long=$(awk '/^```[a-z]/ { code = 1; next } /^```/ { code = 0 }
+        (code || /^    /) && length > 90 { print FILENAME ":" FNR }' README.md examples/*.md examples/*/*.md)
     [ -z "$long" ] || { echo "more than 90 columns: $long"; return 1; }
+    ! grep -n '^// needs' README.md examples/*.md examples/*/*.md || return 1           # readers are not the compiler
+    first=$(grep -n -w 'ranks\{0,1\}' README.md | head -n 1)
+    case $first in *'A rank is'*) ;; *) echo "what a rank is is not said at first: $first"; return 1 ;; esac
     [ "$(wc -c <README.md)" -le 14000 ] || { echo "README.md has more than 14,000 bytes"; return 1; }
 }
 if wanted readme_size; then

@@ -11,6 +11,7 @@
 # `FAILED name: why`; last `N passed, N failed, N skipped`; exit status 1 if any failed.
 
 cd "$(dirname "$0")/.." || exit 1
+. tests/tools.sh
 filter=${1:-${DCP_TEST_FILTER:-}}
 passed=0 failed=0 skipped=0
 work=$(mktemp -d "${TMPDIR:-/tmp}/dcp_exchange.XXXXXX") || exit 1

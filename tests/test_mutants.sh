@@ -6,6 +6,7 @@
 #
 #     sh tests/test_mutants.sh [text]                   only mutants whose name contains the text
 cd "$(dirname "$0")/.." || exit 1
+. tests/tools.sh
 # clang builds in a third of the time.
 if [ -z "${CC:-}" ] && command -v clang >/dev/null 2>&1; then CC=clang; fi
 CC=${CC:-cc}

@@ -11,6 +11,8 @@
 # N skipped`; exit status 1 if any failed.
 
 root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root" || exit 1
+. tests/tools.sh
 DCPTOOL=${DCPTOOL:-$root/build/dcptool}
 case $DCPTOOL in /*) ;; *) DCPTOOL=$(pwd)/$DCPTOOL ;; esac
 filter=${1:-}
