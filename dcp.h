@@ -826,7 +826,7 @@ typedef struct dcp_load_latest_report {
     /* damaged ones that were skipped and are newer, or may be (rank 0 knows those); the first DCP_SKIPPED of them */
     int64_t skipped_count;
     dcp_skipped skipped[DCP_SKIPPED];
-    int64_t warning_count; char warning[512];           /* as in dcp_report */
+    int64_t warning_count; char warning[512]; int64_t overflow_count;   /* as in dcp_report */
 } dcp_load_latest_report;
 typedef struct dcp_load_latest_desc {
     const char *directory;
@@ -849,9 +849,10 @@ typedef struct dcp_load_latest_desc {
  * is removed or replaced meanwhile is no failure: the directory is looked at again.
  * Bytes are verified as they are loaded, not before: none of a tensor is read twice (but with DCP_VERIFY_ALL). So what
  * a damaged checkpoint has put into tensors is taken out again: the next one overwrites all that is wanted; optional
- * tensors, which it may lack, have been copied before (in as much memory as they have), and are as they were. After a
- * failure all others are zero bytes if something was put into some of them, else as they were, as on DCP_E_NOT_FOUND
- * they always are. DCP_OPAQUE is DCP_E_INVALID.
+ * tensors, which it may lack, have been copied before (in as much memory as they have), and are as they were. What was
+ * allocated for one that is skipped (dcp_unsized) is zero bytes; of an optional one, data is NULL then. After a failure
+ * all others are zero bytes if something was put into some of them, else as they were, as on DCP_E_NOT_FOUND they
+ * always are. DCP_OPAQUE is DCP_E_INVALID.
  * io.deadline_ms is for the whole. Status: as dcp_load. */
 DCPDEF dcp_status dcp_load_latest(const dcp_load_latest_desc *desc, dcp_error *err);
 
@@ -19843,6 +19844,7 @@ static dcp_status dcpi_load_once(const dcp_load_desc *desc, dcpi_loaded *out, dc
     dcp_open_desc open = DCP_ZERO;
     dcp_checkpoint *c;
     dcp_status status;
+    if (desc->report) desc->report->overflow_count = 0; /* of the attempt that succeeds */
     open.path = desc->path;
     open.verify = desc->verify;
     open.verifier = desc->verifier;
@@ -20607,16 +20609,18 @@ static dcp_status dcpi_tensor_exchange(const dcp_tensor *t, uint8_t *bytes, dcpi
     dcpi_copies_drain(&copies);
     return status;
 }
+/* What it allocates had no bytes before. */
+static int dcpi_stash_needs(const dcp_tensor *t) { return t->optional && !t->allocate; }
 static dcp_status dcpi_stash_check(const dcp_tensor *t, dcp_error *err) {
     const dcp_status status = dcpi_tensor_check(t, 0, err);
     if (status) return status;
     if (t->dtype == DCP_OPAQUE)
         return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\": its type is not known, so dcp_load_latest cannot take "
                          "back what a damaged checkpoint has put into it; use dcp_load", t->name);
-    if (t->optional && t->device && !t->device->copy_out)
+    if (dcpi_stash_needs(t) && t->device && !t->device->copy_out)
         return dcpi_fail(err, DCP_E_INVALID, "tensor \"%s\" is optional, and its device lacks copy_out: "
                          "dcp_load_latest could not put back what it was", t->name);
-    return dcpi_tensor_check_data(t, err);
+    return t->allocate ? DCP_OK : dcpi_tensor_check_data(t, err);
 }
 static dcp_status dcpi_stash_take(dcpi_stash *stash, const dcp_tensor *t, dcp_error *err) {
     const int64_t size = dcpi_tensor_bytes(t);
@@ -20635,20 +20639,21 @@ static dcp_status dcpi_newest_begin(dcpi_newest *n, dcp_error *err) {
         status = dcpi_fail(err, DCP_E_INVALID, "dcp_load_latest: tensor_count is set, but tensors is NULL");
     for (i = 0; i < d->tensor_count && !status; i++) {
         status = dcpi_stash_check(&d->tensors[i], err);
-        if (d->tensors[i].optional) count++;
+        if (dcpi_stash_needs(&d->tensors[i])) count++;
     }
     if (!status && count > 0) n->stashes = (dcpi_stash *)dcpi_alloc_array(count, sizeof *n->stashes, err);
     if (!status && count > 0 && !n->stashes) status = DCP_E_MEMORY;
     for (i = 0; i < d->tensor_count && !status && count > 0; i++) {
         const dcp_tensor *t = &d->tensors[i];
-        if (!t->optional) continue;
+        if (!dcpi_stash_needs(t)) continue;
         status = dcpi_devices_begin(&devices, t, 1, err);
         if (!status) status = dcpi_stash_take(&n->stashes[n->stash_count++], t, err);
     }
     dcpi_devices_end(&devices);
     return status;
 }
-/* Takes out what damaged checkpoints have put in: the optional tensors are as they were, the others zero, if `all`. */
+/* Takes out what damaged checkpoints have put in: the optional tensors are as they were; what was allocated for one
+ * that failed is zero, and so are the others, if `all`. */
 static void dcpi_newest_undo(dcpi_newest *n, int all) {
     dcpi_devices devices = DCP_ZERO;
     dcp_error err;
@@ -20659,9 +20664,9 @@ static void dcpi_newest_undo(dcpi_newest *n, int all) {
         if (!status) status = dcpi_tensor_exchange(n->stashes[i].tensor, n->stashes[i].bytes, DCPI_COPY_IN, &err);
         if (status) failed = status;
     }
-    for (i = 0; i < n->desc->tensor_count && all; i++) {
+    for (i = 0; i < n->desc->tensor_count; i++) {
         const dcp_tensor *t = &n->desc->tensors[i];
-        if (t->optional) continue;
+        if (t->allocate ? !t->data : t->optional || !all) continue;
         status = dcpi_devices_begin(&devices, t, 1, &err);
         if (!status) status = dcpi_tensor_exchange(t, NULL, DCPI_COPY_IN, &err);
         if (status) failed = status;
@@ -20850,6 +20855,7 @@ static void dcpi_newest_tell_warnings(dcpi_newest *n) {          /* what was ski
     dcpi_mutex_unlock(&dcpi_warnings_lock);
     n->report->warning_count = all.warning_count;
     memcpy(n->report->warning, all.warning, sizeof all.warning);
+    n->report->overflow_count = n->warnings.overflow_count;
 }
 DCPDEF dcp_status dcp_load_latest(const dcp_load_latest_desc *desc, dcp_error *err) {
     dcp_load_latest_report unasked;

@@ -551,6 +551,53 @@ CHECK(latest_report.warning_count >= 1 && strstr(latest_report.warning, "step_3"
     save_three("step_4", 4, 1, layout);
     check_resumed(4, 0x55, layout == DCP_LAYOUT_SINGLE);                /* nobody knows which number the cut one had */
 }
+/* What has its size from the checkpoint, another type, another name: nothing of a damaged one stays in that either. */
+typedef struct grown { uint8_t bytes[2 * SIZE]; int64_t size; int calls; } grown;
+static void *grow(void *user, const dcp_tensor_info *info) {
+    grown *g = (grown *)user;
+    g->calls++;
+    g->size = info->size;
+    memset(g->bytes, 0xEE, sizeof g->bytes);
+    return g->bytes;
+}
+static void changed_body(void) {
+    static grown list, more;
+    double numbers[2], number = 0;
+    dcp_load_latest_desc desc = resuming();
+    dcp_tensor t[3];
+    int step;
+    for (step = 1; step <= 2; step++) {                 /* "more" is in the second alone, which is damaged there */
+        dcp_save_desc save_one = saving(step == 1 ? "step_1" : "step_2", step, t);
+        memset(state, step, sizeof state);
+        numbers[0] = numbers[1] = step == 1 ? 1e9 : 2e9;
+        t[0] = dcp_bytes("list", state, (size_t)(step * 100));
+        t[1] = dcp_vector("old", DCP_FP64, numbers, 1);
+        t[2] = dcp_bytes("more", state, SIZE);
+        save_one.tensor_count = (size_t)(step + 1);
+        CHECK_OK_MESSAGE(dcp_save(&save_one, &err), err.message);
+    }
+    memset(&list, 0, sizeof list);
+    memset(&more, 0, sizeof more);
+    flip("step_2_shard_0.bin", size_of("step_2_shard_0.bin") - 1);
+    t[0] = dcp_unsized("list", DCP_UINT8, grow, &list);
+    t[1] = dcp_vector("new", DCP_FP16, &number, 1);
+    t[1].stored_name = "old";
+    t[1].convert = 1;
+    t[2] = dcp_unsized("more", DCP_UINT8, grow, &more);
+    t[2].optional = 1;
+    desc.tensors = t;
+    CHECK_OK_MESSAGE(dcp_load_latest(&desc, &err), err.message);
+    CHECK(latest_report.step == 1 && latest_report.overflow_count == 1 && list.size == 100 && list.calls == 2);
+    CHECK(list.bytes[0] == 1 && list.bytes[99] == 1 && list.bytes[100] == 0xEE && t[0].data == list.bytes);
+    CHECK(t[2].status == DCP_E_NOT_FOUND && t[2].data == NULL && more.calls == 1 && more.size == SIZE);
+    CHECK(is_all(more.bytes, 0) && more.bytes[SIZE] == 0xEE);
+    CHECK(memcmp(&number, "\x00\x7c", 2) == 0 || memcmp(&number, "\x7c\x00", 2) == 0);
+    flip("step_1_shard_0.bin", 0);
+    CHECK_FAILS(dcp_load_latest(&desc, &err), DCP_E_CHECKSUM, "step_2_shard_0.bin");
+    CHECK(list.bytes[0] == 0 && list.bytes[99] == 0 && latest_report.overflow_count == 0 && number == 0);
+    desc.tensors = wanted();
+}
+TEST(load_latest_undoes_what_was_allocated_and_converted) { on_local_and_memory(changed_body); }
 TEST(load_latest_takes_the_newest_that_verifies) {
     resume_layout = DCP_LAYOUT_SHARDED;
     on_each(resume_body);
@@ -820,6 +867,7 @@ int main(void) {
     RUN(retention_where_documents_are_signed);
     RUN(retention_with_several_ranks);
     RUN(load_latest_takes_the_newest_that_verifies);
+    RUN(load_latest_undoes_what_was_allocated_and_converted);
     RUN(load_latest_returns_what_is_no_damage);
     RUN(load_latest_reads_no_byte_twice);
     RUN(load_latest_looks_again_when_one_vanishes);
