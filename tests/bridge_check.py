@@ -7,6 +7,7 @@
     bridge_check.py structs               prints a C program that compares the structs of dcp.py with those of dcp.h
     bridge_check.py library SO DIR        saves and loads through the C library
     bridge_check.py readme FILE SO        runs the blocks of Python code of a document
+    bridge_check.py npz TOOL DIR          dcptool convert to .npz and back, numpy's own files, damaged ones
     bridge_check.py gguf                  there and back: the same file
     bridge_check.py torch DIR             there and back, nested; torch DCP; what the samples hold
 
@@ -315,6 +316,87 @@ def gguf():
         must(first.read() == second.read(), "another file came back")
     must(dcp.load("run/x", "int32")["int32"].tobytes() == (numbers * 50).astype(np.int32).tobytes(), "int32")
     print("gguf: 10 tensors, 8 pairs, the same file")
+
+
+def tool(path, *arguments):
+    done = subprocess.run([path, "convert", "-q", *arguments], capture_output=True, text=True)
+    return done.returncode, done.stderr
+
+
+def arrays():
+    draw = np.random.RandomState(3)
+    state = {"a/%s" % kind: (draw.randn(5, 7, 3) * 50).astype(kind) for kind in (
+        "f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", "c16")}
+    state.update({"big/%s" % kind: (draw.randn(3, 40000) * 50).astype(kind) for kind in (">f4", ">i8", ">c16", ">u2")})
+    state["fortran"] = np.asfortranarray(draw.randn(30, 20, 10))
+    state["fortran big"] = np.asfortranarray(draw.randn(300, 200).astype(">f8"))
+    state["scalar"], state["none"], state["n\u00e4me"] = np.float32(3), np.zeros((0, 4)), np.arange(7)
+    state["long"] = np.repeat(np.arange(1000, dtype=np.int32), 300)         # it deflates well
+    state["noise"] = draw.bytes(200000)
+    state["noise"] = np.frombuffer(state["noise"], np.uint8)
+    return state
+
+
+def npz(path, directory):
+    compared = 0
+    state = arrays()
+    for save in (np.savez, np.savez_compressed):
+        save("a.npz", **state)
+        for layout in ("single", "sharded", "manifest-yaml"):
+            name = "run/%s_%s" % (save.__name__, layout)
+            done = tool(path, "a.npz", name, "--to", layout)
+            must(done == (0, ""), "convert a.npz: %s" % (done,))
+            loaded = dcp.load(name)
+            must(set(loaded) == set(state), "other names: %s" % list(loaded))
+            for key, array in state.items():
+                must(loaded[key].shape == np.shape(array) and np.array_equal(loaded[key], array), key)
+                compared += loaded[key].nbytes
+        must(tool(path, name, "b.npz", "--to", "npz", "--force") == (0, ""), "convert to npz")
+        with np.load("b.npz") as back:
+            must(set(back.files) == set(state), "numpy reads other names: %s" % back.files)
+            for key, array in state.items():
+                must(back[key].shape == np.shape(array) and np.array_equal(back[key], array), key)
+    for version in ((1, 0), (2, 0), (3, 0)):
+        with open("v.npy", "wb") as file:
+            np.lib.format.write_array(file, state["fortran"], version)
+        must(tool(path, "v.npy", "run/v%d" % version[0], "--to", "single") == (0, ""), "npy %s" % (version,))
+        must(np.array_equal(dcp.load("run/v%d" % version[0])["v"], state["fortran"]), "npy %s" % (version,))
+    plain = [name for name, (kind, _) in expected().items() if kind in dcp.NUMPY]
+    only = [word for name in plain for word in ("--only", name)]
+    done = tool(path, os.path.join(directory, "sharded", "tree"), "s.npz", "--to", "npz", *only)
+    must(done == (0, ""), "samples to npz: %s" % (done,))
+    with np.load("s.npz") as back:
+        for name in plain:
+            must(np.array_equal(bits_of(back[name], expected()[name][0]), pattern(name, *expected()[name])), name)
+    code, text = tool(path, os.path.join(directory, "sharded", "tree"), "t.npz", "--to", "npz")
+    must(code != 0 and "numpy does not have" in text and not os.path.exists("t.npz"), "bf16 to npz: %s" % text)
+    print("npz: %d bytes compared, %d damaged files refused" % (compared, damaged_npz(path)))
+
+
+def damaged_npz(path):
+    """Each is refused, or is a checkpoint of the same numbers; and nothing is left of it."""
+    draw, refused = random.Random(5), 0
+    small = {"x": np.arange(50.0), "y": np.repeat(np.arange(20), 9)}
+    for save in (np.savez, np.savez_compressed):
+        save("d.npz", **small)
+        with open("d.npz", "rb") as file:
+            whole = file.read()
+        for turn in range(60 if os.environ.get("WHOLE") else 25):
+            raw = bytearray(whole[:draw.randrange(len(whole))] if turn % 5 == 0 else whole)
+            for _ in range(draw.randint(1, 3)) if turn % 5 and raw else ():
+                raw[draw.randrange(len(raw))] = draw.choice((0, 255, draw.randrange(256)))
+            with open("e.npz", "wb") as file:
+                file.write(raw)
+            code, text = tool(path, "e.npz", "run/e", "--to", "single", "--force")
+            must(code in (0, 1, 3), "exit status %s: %s" % (code, text))
+            left = [name for name in os.listdir("run") + os.listdir(".") if name.endswith(".tmp")]
+            must(not left, "a temporary file stays: %s" % left)
+            refused += code != 0
+            if code == 0:
+                loaded = dcp.load("run/e")
+                must(all(name in small and np.array_equal(small[name], array) or name not in small
+                         for name, array in loaded.items()), "damage number %d is accepted" % turn)
+    return refused
 
 
 def equal(a, b):

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_bridges.sh - checkpoints in other languages and formats: examples/python/dcp.py reads what dcp.h writes.
+# test_bridges.sh - checkpoints in other languages and formats: Python, numpy's files, PyTorch, GGUF.
 #
 #     sh tests/test_bridges.sh [text]                   only tests whose name contains the text (or DCP_TEST_FILTER)
 #
@@ -75,6 +75,12 @@ with_package() {
     check "$@"
 }
 t python_readme with_package numpy readme "$root/examples/python/README.md" "$root/build/lib/libdcp.so"
+npz_there_and_back() {
+    need_numpy
+    "${MAKE:-make}" -s -C "$root" build/dcptool >log 2>&1 || fail "make build/dcptool: $(cat log)"
+    rm -rf here && mkdir here && cd here && check npz "$root/build/dcptool" ../samples
+}
+t npz_there_and_back npz_there_and_back
 t gguf_there_and_back with_package gguf gguf
 t torch_there_and_back with_package torch torch ../samples
 t python_structs_are_those_of_the_header structs_are_those_of_the_header

@@ -14,7 +14,9 @@ const tool_command tool_convert = {
     "    manifest        TARGET.manifest.json and a file for each piece, which the\n"
     "                    manifests of a directory share\n"
     "    manifest-yaml   the same with TARGET.manifest.yaml\n"
+    "    npz             TARGET, which ends in .npz: numpy's arrays, and nothing else\n"
     "\n"
+    "SOURCE may be a .npz or .npy file too: each array becomes a tensor.\n"
     "Ranks, pieces, placements, training and custom fields stay as they are. Tiers,\n"
     "roles, expert keys, versions and router seeds of a manifest are kept in the\n"
     "other layouts too, and return when those are converted to a manifest. So do\n"
@@ -42,6 +44,7 @@ const tool_command tool_convert = {
 
 typedef struct rank_save { dcp_save_desc desc; dcp_status status; dcp_error err; } rank_save;
 
+static int run_from_npz(convert_job *v);
 static int open_source(convert_job *v);
 static int select_pieces(convert_job *v);
 static void make_head(convert_job *v);
@@ -63,24 +66,44 @@ static int other_format(const char *target) {
     return 0;
 }
 
+static int is_npz(const char *path) {
+    const size_t length = strlen(path);
+    return length > 4 && strcmp(path + length - 4, ".npz") == 0;
+}
+
 static const char *extension_of(const tool_target *to) {
+    if (to->is_npz) return ".npz";
     if (to->layout == DCP_LAYOUT_SINGLE) return ".checkpoint";
     return to->layout == DCP_LAYOUT_SHARDED ? ".metadata.json" : to->is_yaml ? ".manifest.yaml" : ".manifest.json";
 }
 
-static int run(tool_state *t) {
-    convert_job v = DCP_ZERO;
-    int code;
+static int check_arguments(const tool_state *t) {
+    const int is_from_npz = npz_is_source(t->operands[0]);
     if ((t->options & TOOL_KEY_ID) && !(t->options & TOOL_SIGN_KEY_FILE))
         return tool_usage(t->command, "--key-id names the key of --sign-key-file, which is missing");
-    if (other_format(t->operands[1]))
+    if (t->to->is_npz && (is_from_npz || (t->options & (TOOL_STEP | TOOL_SIGN_KEY_FILE))))
+        return tool_usage(t->command, "a .npz file has arrays and nothing else: no step, no signature");
+    if (is_from_npz && (t->options & (TOOL_ONLY | TOOL_DROP | TOOL_RENAME | TOOL_CAST | TOOL_TIER | TOOL_MINIMUM_STEP)))
+        return tool_usage(t->command, "of a .npz file all is converted; convert the result again to edit it");
+    if (t->to->is_npz ? !is_npz(t->operands[1]) : other_format(t->operands[1]))
         return tool_usage(t->command, "%s names a file of another format: --to %s writes %s%s", t->operands[1],
                           t->to->name, t->operands[1], extension_of(t->to));
+    return TOOL_FINE;
+}
+
+static int run(tool_state *t) {
+    convert_job v = DCP_ZERO;
+    int code = check_arguments(t);
+    if (code) return code;
     if (t->memory == 0) t->memory = 64 << 20;
     v.t = t;
+    if (npz_is_source(t->operands[0])) return run_from_npz(&v);
     code = open_source(&v);
     if (!code) code = select_pieces(&v);
-    if (!code) {
+    if (!code && t->to->is_npz) {
+        code = npz_write(&v);
+        if (!code) code = report(&v);
+    } else if (!code) {
         if (v.manifest) convert_take_manifest(&v);
         else convert_take_kept(&v);
         make_head(&v);
@@ -94,6 +117,21 @@ static int run(tool_state *t) {
     dcp_json_free(v.kept);
     dcp_close(v.c);
     return code;
+}
+
+/* What a file of arrays does not say, the defaults of a save say. */
+static int run_from_npz(convert_job *v) {
+    dcp_metadata nothing = DCP_ZERO;
+    int code = npz_read(v);
+    nothing.is_foreign = 1;                             /* no digests that would have to stay comparable */
+    v->m = &nothing;
+    v->has_training = (v->t->options & TOOL_STEP) != 0;
+    v->training.step = v->t->step;
+    v->busy = tool_lock_new();
+    if (!code) code = save(v);
+    tool_lock_free(v->busy);
+    npz_close(v);
+    return code ? code : report(v);
 }
 
 /* A quarter of the memory is the source's, a quarter the windows', the rest the save's. */
@@ -241,7 +279,7 @@ static void on_progress(void *user, const dcp_progress *p) {
     convert_job *v = user;
     dcp_progress all = *p;
     tool_lock_take(v->busy);
-    all.bytes_done = v->copied;
+    if (v->c) all.bytes_done = v->copied;
     tool_lock_give(v->busy);
     all.bytes_total = v->bytes;
     if (p->bytes_done > 0) all.bytes_per_second *= (double)all.bytes_done / (double)p->bytes_done;
@@ -332,11 +370,11 @@ static void note_edit(tool_state *t, const char *what, int64_t count) {
 }
 
 static int report(convert_job *v) {
-    const int64_t pieces = (int64_t)v->pieces.count;
+    const int64_t pieces = v->c ? (int64_t)v->pieces.count : (int64_t)v->first[1];
     tool_state *t = v->t;
     char size[TOOL_NUMBER];
     tool_json_begin(t);
-    tool_json_text(t, "source", dcp_checkpoint_path(v->c));
+    tool_json_text(t, "source", v->c ? dcp_checkpoint_path(v->c) : t->operands[0]);
     tool_json_text(t, "target", v->report.path);
     tool_json_text(t, "layout", t->to->name);
     tool_json_text(t, "save_id", v->report.save_id);

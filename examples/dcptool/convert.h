@@ -52,6 +52,11 @@ typedef struct convert_job {
     /* members that this version does not know, as text (convert_members.c) */
     const char *root_extra, *optim_extra, *router_extra, **tier_extras, **seed_extras, **piece_extras;
 
+    /* of a source that is a .npz (npz.c) */
+    char *beside;                                       /* a file for what had to be unpacked, and that file mapped */
+    const unsigned char *unpacked;
+    int64_t unpacked_size;
+
     /* the device; a checkpoint is used by one thread at a time (convert_windows.c) */
     dcp_device device;
     tool_lock *busy;                                    /* of what follows */
@@ -75,4 +80,9 @@ const char *convert_join(const char *members, const char *member);      /* membe
 
 void convert_open_windows(convert_job *v);
 void convert_close_windows(convert_job *v);
+
+int npz_is_source(const char *path);
+int npz_read(convert_job *v);                           /* then npz_close, in any case */
+void npz_close(convert_job *v);
+int npz_write(convert_job *v);
 #endif

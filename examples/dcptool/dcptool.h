@@ -7,7 +7,8 @@
  *     ls.c  info.c  verify.c  cat.c  extract.c  sign.c  sync.c  watch.c
  *     directory.c (latest, prune, sweep)
  *     stats.c, with stats_read.c and sums.c; diff.c, with diff_documents.c and values.c
- *     convert.c, with convert_manifest.c, convert_members.c, convert_edit.c and convert_windows.c
+ *     convert.c, with convert_manifest.c, convert_members.c, convert_edit.c and convert_windows.c;
+ *         npz.c, with zip.c and npy.c
  * They share arguments.c (the command line), help.c (the options, and all that is said of them and of the commands),
  * manual.c (man page, completion), output.c (messages, results, the bar), table.c (listings), json.c, text.c (names and
  * numbers as text), checkpoint.c (opening, pieces, reading in parts), part.c (--rank, --slice), numbers.c (elements as
@@ -249,7 +250,7 @@ int tool_is_commit_name(const char *name);
 char *tool_stem_text(const char *path);                 /* the name of a checkpoint, without directory and extension */
 const char *tool_plural(int64_t count);
 const char *tool_or(const char *text, const char *otherwise);           /* text, unless it is NULL */
-typedef struct tool_target { const char *name; dcp_layout layout; int is_yaml; } tool_target;
+typedef struct tool_target { const char *name; dcp_layout layout; int is_yaml, is_npz; } tool_target;
 const tool_target *tool_target_named(const char *name);                /* as --to takes it; NULL: unknown */
 int tool_glob_matches(const char *glob, const char *text);
 const char *tool_base_name(const char *path);
@@ -358,6 +359,11 @@ int tool_processors(void);
 void tool_binary_stdout(void);
 unsigned tool_process_id(void);
 FILE *tool_open_for_reading(const char *path);
+FILE *tool_open_for_writing(const char *path);          /* a new file */
+void tool_remove(const char *path);
+/* A file's bytes, until tool_unmap; NULL, and err says why. */
+const unsigned char *tool_map(const char *path, int64_t *size, dcp_error *err);
+void tool_unmap(const unsigned char *bytes, int64_t size);
 char **tool_prepare_process(int *argc, char **argv);
 typedef struct tool_thread tool_thread;
 tool_thread *tool_thread_start(void (*body)(void *), void *argument);   /* NULL: the system has no more */

@@ -1,5 +1,5 @@
 /* extract.c - dcptool extract: one tensor, as a file. */
-#include "dcptool.h"
+#include "npy.h"
 
 static int run(tool_state *t);
 
@@ -25,7 +25,7 @@ typedef struct extraction {
     dcp_checkpoint *c;
     tool_part part;
     char output[600];
-    char header[512];                                   /* of .npy; 0 bytes with --raw */
+    char header[NPY_HEADER];                            /* 0 bytes with --raw */
     size_t header_size;
 } extraction;
 
@@ -63,40 +63,12 @@ static int run(tool_state *t) {
 }
 
 /* ---- the header -------------------------------------------------------------------------------------------------- */
-static const char *npy_type(dcp_dtype dtype) {
-    switch (dtype) {
-    case DCP_FP16: return "<f2";        case DCP_FP32: return "<f4";        case DCP_FP64: return "<f8";
-    case DCP_INT8: return "|i1";        case DCP_INT16: return "<i2";
-    case DCP_INT32: return "<i4";       case DCP_INT64: return "<i8";
-    case DCP_UINT8: return "|u1";       case DCP_UINT16: return "<u2";
-    case DCP_UINT32: return "<u4";      case DCP_UINT64: return "<u8";
-    case DCP_BOOL: return "|b1";        case DCP_COMPLEX64: return "<c8";   case DCP_COMPLEX128: return "<c16";
-    default: return NULL;               /* numpy has no bf16, fp8, or types of 4 bits */
-    }
-}
-
-/* Magic, version 1.0, length as uint16, and a Python dict padded with spaces, so that the data starts at a multiple of
- * 64. */
 static int make_header(tool_state *t, extraction *e) {
     const dcp_tensor_info *info = e->part.info;
-    const char *type = npy_type(info->dtype);
-    char shape[TOOL_SHAPE];
-    size_t length;
-    if (!type)
-        return tool_trouble(t, DCP_E_INVALID, "tensor \"%s\" of %s is %s, a type that .npy does not have; --raw writes "
-                            "its bytes", info->name, dcp_checkpoint_path(e->c), tool_dtype_text(info));
-    tool_shape_text(e->part.shown_ndim, e->part.shown, shape);  /* in brackets */
-    memset(e->header, ' ', sizeof e->header);
-    memcpy(e->header, "\x93NUMPY\x01\x00", 8);
-    length = 10 + (size_t)snprintf(e->header + 10, sizeof e->header - 10,
-                                   "{'descr': '%s', 'fortran_order': False, 'shape': (%.*s%s), }", type,
-                                   (int)strlen(shape) - 2, shape + 1, e->part.shown_ndim == 1 ? "," : "");
-    e->header_size = (length + 1 + 63) / 64 * 64;
-    e->header[length] = ' ';
-    e->header[e->header_size - 1] = '\n';
-    e->header[8] = (char)((e->header_size - 10) & 0xFF);
-    e->header[9] = (char)((e->header_size - 10) >> 8);
-    return TOOL_FINE;
+    e->header_size = npy_make_header(e->header, info->dtype, e->part.shown_ndim, e->part.shown);
+    if (e->header_size) return TOOL_FINE;
+    return tool_trouble(t, DCP_E_INVALID, "tensor \"%s\" of %s is %s, a type that .npy does not have; --raw writes its "
+                        "bytes", info->name, dcp_checkpoint_path(e->c), tool_dtype_text(info));
 }
 
 /* The tensor's name as the name of a file; not hidden, and not like an option. Letters of all languages stay. */
@@ -125,22 +97,6 @@ static int choose_output(tool_state *t, extraction *e) {
 }
 
 /* ---- the bytes --------------------------------------------------------------------------------------------------- */
-/* Files are little-endian and memory is the machine's; each component of a complex number is a number. */
-static void to_little_endian(dcp_dtype dtype, unsigned char *data, int64_t size) {
-    const uint16_t one = 1;
-    int width = dcp_dtype_bits(dtype) / 8, i;
-    int64_t at;
-    if (*(const unsigned char *)&one == 1) return;
-    if (dtype == DCP_COMPLEX64 || dtype == DCP_COMPLEX128) width /= 2;
-    for (at = 0; at < size && width > 1; at += width) {
-        for (i = 0; i < width / 2; i++) {
-            unsigned char byte = data[at + i];
-            data[at + i] = data[at + width - 1 - i];
-            data[at + width - 1 - i] = byte;
-        }
-    }
-}
-
 static dcp_status copy_part(tool_state *t, const extraction *e, tool_sink *s, dcp_error *err) {
     tool_boxes b = tool_boxes_of(&e->part, TOOL_CHUNK);
     tool_buffer buffer = DCP_ZERO;
@@ -151,7 +107,7 @@ static dcp_status copy_part(tool_state *t, const extraction *e, tool_sink *s, dc
         t->progress.done = b.at;
         status = tool_boxes_read(&b, e->c, buffer.bytes, err);
         if (status) break;
-        to_little_endian(e->part.info->dtype, buffer.bytes, b.size);
+        npy_little_endian(e->part.info->dtype, buffer.bytes, b.size);
         status = tool_sink_write(s, buffer.bytes, (size_t)b.size);
     }
     t->progress.total = 0;

@@ -24,7 +24,7 @@ const tool_option tool_options[] = {
     { TOOL_PLAIN_NAMES, 0, "plain-names", NULL,
       "also unreferenced P_shard_<rank>.bin and files of manifests; other programs may use such names" },
     { TOOL_DRY_RUN, 0, "dry-run", NULL, "change nothing, only say what would be done" },
-    { TOOL_TO, 0, "to", "LAYOUT", "sharded, single, manifest or manifest-yaml" },
+    { TOOL_TO, 0, "to", "LAYOUT", "sharded, single, manifest, manifest-yaml or npz" },
     { TOOL_ONLY, 0, "only", "GLOB", "only tensors of such names; may be given several times, as what follows" },
     { TOOL_DROP, 0, "drop", "GLOB", "no tensors of such names" },
     { TOOL_RENAME, 0, "rename", "OLD=NEW", "call tensor OLD NEW; both may have a *, which stands for the same text" },

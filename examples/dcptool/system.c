@@ -90,6 +90,30 @@ int tool_reader_is_gone(int descriptor) {
 void tool_binary_stdout(void) { (void)_setmode(1, _O_BINARY); }
 unsigned tool_process_id(void) { return (unsigned)_getpid(); }
 FILE *tool_open_for_reading(const char *path) { return _wfopen(to_wide(path), L"rb"); }
+FILE *tool_open_for_writing(const char *path) { return _wfopen(to_wide(path), L"wbx"); }
+void tool_remove(const char *path) { (void)_wremove(to_wide(path)); }
+
+const unsigned char *tool_map(const char *path, int64_t *size, dcp_error *err) {
+    HANDLE file = CreateFileW(to_wide(path), GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, 0, NULL), mapping;
+    LARGE_INTEGER length = DCP_ZERO;
+    const void *bytes = NULL;
+    *size = 0;
+    if (file != INVALID_HANDLE_VALUE && GetFileSizeEx(file, &length) && length.QuadPart > 0 &&
+        (uint64_t)length.QuadPart <= SIZE_MAX) {
+        mapping = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
+        if (mapping) bytes = MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0);
+        if (mapping) (void)CloseHandle(mapping);
+    }
+    if (file != INVALID_HANDLE_VALUE) (void)CloseHandle(file);
+    if (!bytes) (void)tool_error(err, DCP_E_IO, "%s is empty, or cannot be read", path);
+    *size = length.QuadPart;
+    return bytes;
+}
+
+void tool_unmap(const unsigned char *bytes, int64_t size) {
+    (void)size;
+    (void)UnmapViewOfFile(bytes);
+}
 
 /* The arguments in UTF-8, as the library takes paths. */
 char **tool_prepare_process(int *argc, char **argv) {
@@ -113,6 +137,7 @@ char **tool_prepare_process(int *argc, char **argv) {
 #include <poll.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -193,6 +218,26 @@ int tool_reader_is_gone(int descriptor) {
 void tool_binary_stdout(void) {}
 unsigned tool_process_id(void) { return (unsigned)getpid(); }
 FILE *tool_open_for_reading(const char *path) { return fopen(path, "rb"); }
+FILE *tool_open_for_writing(const char *path) { return fopen(path, "wbx"); }
+void tool_remove(const char *path) { (void)remove(path); }
+
+const unsigned char *tool_map(const char *path, int64_t *size, dcp_error *err) {
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    void *bytes = MAP_FAILED;
+    *size = 0;
+    if (file >= 0 && fstat(file, &info) == 0 && info.st_size > 0 && (uint64_t)info.st_size <= SIZE_MAX)
+        bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (file >= 0) (void)close(file);
+    if (bytes == MAP_FAILED) {
+        (void)tool_error(err, DCP_E_IO, "%s is empty, or cannot be read", path);
+        return NULL;
+    }
+    *size = (int64_t)info.st_size;
+    return bytes;
+}
+
+void tool_unmap(const unsigned char *bytes, int64_t size) { (void)munmap((void *)(uintptr_t)bytes, (size_t)size); }
 
 /* If a standard descriptor is closed, the next file gets its number, and our messages. What we open in its place fails
  * when it is used. */

@@ -20,8 +20,9 @@ const char *tool_layout_name(dcp_layout layout) {
 
 const tool_target *tool_target_named(const char *name) {
     static const tool_target targets[] = {
-        { "sharded", DCP_LAYOUT_SHARDED, 0 }, { "single", DCP_LAYOUT_SINGLE, 0 },
-        { "manifest", DCP_LAYOUT_MANIFEST, 0 }, { "manifest-yaml", DCP_LAYOUT_MANIFEST, 1 }
+        { "sharded", DCP_LAYOUT_SHARDED, 0, 0 }, { "single", DCP_LAYOUT_SINGLE, 0, 0 },
+        { "manifest", DCP_LAYOUT_MANIFEST, 0, 0 }, { "manifest-yaml", DCP_LAYOUT_MANIFEST, 1, 0 },
+        { "npz", DCP_LAYOUT_SINGLE, 0, 1 }
     };
     size_t i;
     for (i = 0; i < sizeof targets / sizeof targets[0]; i++)
