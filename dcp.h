@@ -2779,7 +2779,7 @@ static int64_t dcpi_os_wall_us(void) {
     if (clock_gettime(CLOCK_REALTIME, &now) != 0) return 0;
     return (int64_t)now.tv_sec * 1000000 + (int64_t)now.tv_nsec / 1000;
 }
-static void dcpi_os_sleep_ms(int ms) {
+static DCPI_ONE_COPY void dcpi_os_sleep_ms(int ms) {
     struct timespec left;
     if (ms <= 0) return;
     left.tv_sec = ms / 1000;
@@ -3650,7 +3650,7 @@ static int64_t dcpi_os_wall_us(void) {
     GetSystemTimeAsFileTime(&now);
     return dcpi_os_since_1970(now, 1, 10);
 }
-static void dcpi_os_sleep_ms(int ms) { if (ms > 0) Sleep((DWORD)ms); }
+static DCPI_ONE_COPY void dcpi_os_sleep_ms(int ms) { if (ms > 0) Sleep((DWORD)ms); }
 
 static int dcpi_os_last(void) {          /* never 0: a call that failed has failed, whatever it says about the reason */
     const DWORD error = GetLastError();
@@ -8612,7 +8612,7 @@ static DCPI_ONE_COPY const struct dcpi_commit_kind *dcpi_commit_kind_of(const ch
     return NULL;
 }
 /* How long the name is to which `.<16 hex>.tmp` or `.<16 hex>-<digits>.tmp` was added; 0: to none. */
-static size_t dcpi_temporary_of(const char *name) {
+static DCPI_ONE_COPY size_t dcpi_temporary_of(const char *name) {
     const size_t end = strlen(name), length = dcpi_name_before(name, end, ".&.tmp");
     return length > 0 ? length : dcpi_name_before(name, end, ".&-#.tmp");
 }
@@ -9183,7 +9183,7 @@ static dcp_status dcpi_items_add(dcpi_meta *meta, const dcpi_record *record, voi
     return DCP_OK;
 }
 /* Copies *text, if any, into the arena. 0: out of memory. */
-static int dcpi_meta_copy(dcpi_meta *meta, const char **text, dcp_error *err) {
+static DCPI_ONE_COPY int dcpi_meta_copy(dcpi_meta *meta, const char **text, dcp_error *err) {
     if (!*text) return 1;
     *text = dcpi_arena_text(&meta->arena, *text, strlen(*text), err);
     return *text != NULL;
@@ -12352,7 +12352,7 @@ static DCPI_ONE_COPY void dcpi_local_object_free(dcpi_local_object *object) {
     dcpi_free(object->temporary);
     dcpi_free(object);
 }
-static char *dcpi_copy_text(const char *text, dcp_error *err) {
+static DCPI_ONE_COPY char *dcpi_copy_text(const char *text, dcp_error *err) {
     size_t size = strlen(text) + 1;
     char *copy = (char *)dcpi_alloc(size, err);
     if (copy) memcpy(copy, text, size);
@@ -13409,7 +13409,7 @@ static dcp_status dcpi_crew_open(dcpi_crew *crew, dcp_error *err) {
 }
 /* Starts up to `wanted` workers; crew->count tells how many there are: 0 means that the calling thread does the work
  * itself. */
-static void dcpi_crew_start(dcpi_crew *crew, int wanted, dcpi_thread_fn fn, void *argument) {
+static DCPI_ONE_COPY void dcpi_crew_start(dcpi_crew *crew, int wanted, dcpi_thread_fn fn, void *argument) {
     dcpi_mutex_lock(&crew->lock);
     while (DCPI_THREADS && crew->count < wanted && dcpi_thread_start(&crew->threads[crew->count], fn, argument) == 0) {
         crew->count++;
@@ -13417,7 +13417,8 @@ static void dcpi_crew_start(dcpi_crew *crew, int wanted, dcpi_thread_fn fn, void
     }
     dcpi_mutex_unlock(&crew->lock);
 }
-static void dcpi_crew_fail(dcpi_crew *crew, const dcp_error *err) {     /* under the lock; the first error stays */
+/* Under the lock; the first error stays. */
+static DCPI_ONE_COPY void dcpi_crew_fail(dcpi_crew *crew, const dcp_error *err) {
     if (!crew->stop) crew->error = *err;
     crew->stop = 1;
     dcpi_cond_wake_all(&crew->changed);
@@ -13641,7 +13642,7 @@ static void dcpi_op_show(dcpi_op *op, int force) {
         progress.bytes_per_second = (double)progress.bytes_done * 1000.0 / (double)(now - op->phase_ms);
     op->io.progress(op->io.progress_user, &progress);
 }
-static void dcpi_op_report(dcpi_op *op, int64_t done, int force) {
+static DCPI_ONE_COPY void dcpi_op_report(dcpi_op *op, int64_t done, int force) {
     if (op->apart) dcpi_mutex_lock(&op->apart->crew.lock);
     op->progress.bytes_done = done;
     if (op->apart) dcpi_mutex_unlock(&op->apart->crew.lock);
@@ -16554,7 +16555,7 @@ static dcp_status dcpi_index_files(dcp_checkpoint *c, dcp_error *err) {
     }
     return DCP_OK;
 }
-static const dcpi_stored *dcpi_stored_find(const dcp_checkpoint *c, const char *name) {
+static DCPI_ONE_COPY const dcpi_stored *dcpi_stored_find(const dcp_checkpoint *c, const char *name) {
     size_t low = 0, high = c->tensor_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -17002,9 +17003,9 @@ static dcp_status dcpi_names_walk_one(void *user, const char *key, const dcp_obj
     if (walk->infos) dcpi_buffer_add(walk->infos, info, sizeof *info);
     return dcpi_names_add(walk->names, name, walk->err);
 }
-static dcp_status dcpi_names_list(dcp_storage *storage, const char *directory, dcp_list_kind what,
-                                  int (*is_wanted)(const char *name), dcpi_names *names, dcpi_buffer *infos,
-                                  dcp_error *err) {
+static DCPI_ONE_COPY dcp_status dcpi_names_list(dcp_storage *storage, const char *directory, dcp_list_kind what,
+                                                int (*is_wanted)(const char *name), dcpi_names *names,
+                                                dcpi_buffer *infos, dcp_error *err) {
     dcpi_names_walk walk;
     dcp_status status;
     walk.is_wanted = is_wanted;
@@ -20589,7 +20590,7 @@ typedef struct dcpi_newest {
 
 /* Between a tensor's memory, wherever that is, and its bytes in row-major order; NULL: zeros. */
 static dcp_status dcpi_tensor_exchange(const dcp_tensor *t, uint8_t *bytes, dcpi_copy_kind kind, dcp_error *err) {
-    static uint8_t zeros[65536];
+    static uint8_t zeros[16384];
     const int64_t origin[DCP_MAX_DIMS] = {0}, size = dcpi_tensor_bytes(t);
     int64_t stride[DCP_MAX_DIMS], at, n;
     dcpi_copies copies = DCP_ZERO;
