@@ -47,7 +47,8 @@
  *                          >>api_model      tensors, pieces, placements
  *                          >>api_save       dcp_save; dcp_saver_*, dcp_save_begin, dcp_save_poll, dcp_save_wait
  *                          >>api_load       dcp_load, dcp_open, dcp_read, dcp_map, dcp_verify; dcp_load_latest,
- *                                           dcp_latest, dcp_list, dcp_prune, dcp_sweep, dcp_remove
+ *                                           dcp_latest, dcp_list, dcp_prune, dcp_sweep, dcp_sync, dcp_repair,
+ *                                           dcp_remove
  *                          >>api_documents  dcp_metadata_*, dcp_manifest_*, dcp_validation_*, dcp_json_*
  *                          >>api_plug       dcp_storage, dcp_coordinator, dcp_device, dcp_signer, dcp_verifier
  *                          >>history        what has changed, and the old names
@@ -56,7 +57,7 @@
  *   3 model                >>boxes >>names >>schema >>meta >>manifest >>file
  *   4 borders              >>storage >>coord >>index >>refs
  *   5 the stories          >>stream >>load >>lazy >>inspect >>save >>async
- *   6 end                  >>sync >>end
+ *   6 end                  >>sync >>repair >>end
  *
  * >>guarantees  Code that upholds one cites its number.
  *
@@ -956,6 +957,40 @@ typedef struct dcp_sync_desc {
 DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err);
 #endif
 
+/* What became of one file; the texts are there for the time of the call. */
+typedef struct dcp_repair_file {
+    const char *path;                   /* as the document names it, relative to its directory; or the commit file */
+    dcp_status damage; const char *why; /* DCP_OK: it was intact; else what was wrong with it */
+    dcp_status status; const char *message;     /* of a damaged one, DCP_OK: it was replaced (dry_run: it can be) */
+    int64_t bytes, bytes_fetched;       /* in all; of them from sources */
+} dcp_repair_file;
+typedef struct dcp_repair_report {
+    int64_t files, missing, damaged;                    /* the commit file among them; what was wrong */
+    int64_t repaired, bytes_fetched;                    /* dry_run: what can be repaired */
+    char path[DCP_PATH_SIZE], repair_id[17];            /* of the commit file; of the temporary files */
+    int64_t warning_count; char warning[512];           /* as in dcp_report */
+} dcp_repair_report;
+typedef struct dcp_repair_desc {
+    const char *path;                                   /* the prefix or the commit file */
+    const dcp_source *sources; size_t source_count;     /* copies: directories with the same names; may be damaged */
+    const dcp_verifier *verifier;                       /* needed to take a signed commit file from a copy */
+    int dry_run;                                        /* changes nothing */
+    void (*on_file)(void *user, const dcp_repair_file *file); void *user;       /* may be NULL: told of each file */
+    dcp_repair_report *report;                          /* out, may be NULL; filled as far as it came on failure too */
+    dcp_io io;                                          /* coordinator NULL: one process repairs */
+} dcp_repair_desc;
+/* Looks at every byte of a checkpoint, in any layout, and makes damaged and missing files again from copies of it: each
+ * block from a place where it is as it was saved, so that copies that are damaged in different places make a whole one;
+ * a file without digests of blocks from a copy of it that is intact. What it made replaces the damaged one by a rename,
+ * durably; what is intact is not touched. A commit file that is damaged is replaced by one of the same save id; one
+ * that is missing is taken from the sources, if they are of one save, and then nothing that is there is replaced.
+ * DCP_OK: all of it is intact now (dry_run: can be). Of what cannot be repaired the first reason is returned, when the
+ * rest is done. Saves, syncs and repairs beside it are kept apart by the commit lock.
+ * Status: (io) | (document) | DCP_E_NOT_FOUND no checkpoint, no such source | DCP_E_CHECKSUM no place has those bytes |
+ * DCP_E_INCOMPLETE swept meanwhile | DCP_E_MISMATCH copies are of another save | DCP_E_EXISTS what is there may be of
+ * another checkpoint; somebody saves there. */
+DCPDEF dcp_status dcp_repair(const dcp_repair_desc *desc, dcp_error *err);
+
 typedef struct dcp_remove_desc {
     const char *path; dcp_io io;
     dcp_report *report;                 /* out, may be NULL */
@@ -1557,8 +1592,9 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 /* =====================================================================================================================
  * >>history     What has changed for programs.
  *
- *   0.3.0           New: dcp_vector, dcp_unsized, dcp_name; in dcp_tensor stored_name, allocate and convert, and in
- *                   dcp_report overflow_count. What killed saves of this machine left goes with the next save.
+ *   0.3.0           New: dcp_repair, dcp_vector, dcp_unsized, dcp_name; in dcp_tensor stored_name, allocate and
+ *                   convert, and in dcp_report overflow_count. What killed saves of this machine left goes with the
+ *                   next save.
  *
  *   0.2.0  2026-11  Names begin with what they are asked of; where the old ones are needed for a while, define
  *                   DCP_OLD_NAMES as 1 in every file that uses them. The next version has them no more.
@@ -25568,6 +25604,639 @@ DCPDEF dcp_status dcp_sync(const dcp_sync_desc *desc, dcp_error *err) {
 }
 
 #endif /* !DCP_NO_MANIFEST */
+
+/* =====================================================================================================================
+ * >>repair      dcp_repair: the damaged and missing files of a checkpoint, made again from copies of it. The stages:
+ *
+ *   read       the commit file; one that is damaged or missing is that of a copy, if it is of the same save
+ *   look       at each file: is it there, and every byte what was saved
+ *   make       a damaged one under a temporary name, of what is right here or in a copy: each block for itself, where
+ *              blocks have digests, else the whole; gaps are zero. Nothing is written that was not checked          G4
+ *   replace    it by one rename, with the commit lock, if the commit file is still the one that was read, and what is
+ *              there is of this checkpoint; the commit file comes last                                          G1, G2
+ * ================================================================================================================== */
+enum { DCPI_REPAIR_MISSING, DCPI_REPAIR_DAMAGED, DCPI_REPAIR_INTACT };  /* the commit file */
+typedef struct dcpi_repair {
+    const dcp_repair_desc *desc;
+    dcp_repair_report *report;
+    dcpi_op op;
+    dcpi_place place, *sources; size_t source_count;
+    char *commit_name, *prefix;
+    char *intent_key;                                   /* nobody removes what a restored manifest will name */
+    int commit_state; dcp_error commit_damage; uint8_t commit_digest[32];       /* of what is there, see last_look */
+    dcpi_document document;                             /* of this checkpoint, be it from here or from a copy */
+    dcpi_handle head;                                   /* a single file: the one that the document was read from */
+    dcpi_handle *files;                                 /* of the file at hand: here, and in the sources */
+    uint8_t *buffer; size_t capacity;
+    int64_t done;                                       /* bytes looked at */
+    dcp_error failed;                                   /* the first file that could not be made again */
+} dcpi_repair;
+
+/* A file that is looked at or made. */
+typedef struct dcpi_remake {
+    const char *name;
+    const dcp_shard_metadata *shards; size_t count;     /* what is in it */
+    int64_t size, header;                               /* bytes: -1: any; of a single file's documents and records */
+    int is_there, is_commit;
+    char *key;
+    void *out;                                          /* NULL: only looks */
+    int64_t at, fetched;
+    size_t places;                                      /* where bytes may come from: 1: only here */
+} dcpi_remake;
+
+/* ---- make: runs of bytes with a digest, and zeros between them --------------------------------------------------- */
+typedef struct dcpi_run { int64_t at, size; uint8_t digest[32]; int is_flat; } dcpi_run;
+
+static dcp_status dcpi_remake_write(dcpi_repair *y, dcpi_remake *r, size_t size, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    if (r->out) status = dcpi_storage_write(y->place.storage, r->key, r->out, r->at, y->buffer, size, err);
+    r->at += (int64_t)size;
+    return status;
+}
+/* Whether a place has the bytes of a run; `writes`: they go out as they pass. A read that fails is damage, too: the
+ * medium may have lost them. */
+static dcp_status dcpi_remake_pass(dcpi_repair *y, dcpi_remake *r, const dcpi_run *run, size_t place, int writes,
+                                   int *has, dcp_error *err) {
+    const dcpi_handle *file = &y->files[place];
+    uint8_t digest[32];
+    dcpi_block block;
+    dcpi_sha sha;
+    int64_t at, n;
+    dcp_status status = DCP_OK;
+    *has = 0;
+    if (!file->object || file->info.size < run->at + run->size) return DCP_OK;
+    dcpi_block_begin(&block);
+    dcpi_sha_init(&sha);
+    for (at = 0; at < run->size && !status; at += n) {
+        n = dcpi_min(run->size - at, (int64_t)y->capacity);
+        status = dcpi_op_check(&y->op, err);
+        if (status) return status;
+        status = dcpi_handle_read(file, run->at + at, y->buffer, (size_t)n, err);
+        if (status && !dcpi_ends_all(status)) return dcpi_succeed(err);
+        if (!status && run->is_flat) dcpi_sha_update(&sha, y->buffer, (size_t)n);
+        else if (!status) dcpi_block_add(&block, y->buffer, (size_t)n);
+        if (!status && writes) status = dcpi_remake_write(y, r, (size_t)n, err);
+    }
+    if (run->is_flat) dcpi_sha_final(&sha, digest);
+    else dcpi_block_end(&block, digest);
+    *has = !status && dcpi_sha_equal(digest, run->digest, sizeof digest);
+    return status;
+}
+/* Takes a run from the first place that has it: it is checked before it is written, and while it is. */
+static dcp_status dcpi_remake_run(dcpi_repair *y, dcpi_remake *r, const dcpi_run *run, dcp_error *err) {
+    const int is_held = run->size <= (int64_t)y->capacity;              /* in the buffer, once it was read */
+    dcp_status status = DCP_OK;
+    size_t place;
+    int has = 0;
+    for (place = 0; place < r->places && !has && !status; place++)
+        status = dcpi_remake_pass(y, r, run, place, 0, &has, err);
+    if (status) return status;
+    if (!has)
+        return dcpi_fail(err, DCP_E_CHECKSUM, "%s%s: bytes %" PRId64 " to %" PRId64 " are not those that were saved%s",
+                         y->place.shown, r->name, run->at, run->at + run->size - 1,
+                         r->places > 1 ? ", nor are they in a source" : "");
+    if (place > 1) r->fetched += run->size;
+    y->done += run->size;
+    dcpi_op_report(&y->op, y->done, 0);
+    if (!r->out || is_held) return dcpi_remake_write(y, r, (size_t)run->size, err);
+    status = dcpi_remake_pass(y, r, run, place - 1, 1, &has, err);
+    if (status || has) return status;
+    return dcpi_fail(err, DCP_E_IO, "%s: bytes %" PRId64 " to %" PRId64 " changed while they were read",
+                     y->files[place - 1].key, run->at, run->at + run->size - 1);
+}
+static dcp_status dcpi_remake_zeros(dcpi_repair *y, dcpi_remake *r, int64_t until, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    if (until < r->at)
+        return dcpi_fail(err, DCP_E_FORMAT, "%s%s: what it holds overlaps at byte %" PRId64, y->place.shown, r->name,
+                         until);
+    while (r->at < until && !status) {
+        const size_t n = (size_t)dcpi_min(until - r->at, (int64_t)y->capacity);
+        if (r->places == 1) {
+            status = dcpi_handle_read(&y->files[0], r->at, y->buffer, n, err);
+            if (!status && !dcpi_is_zero(y->buffer, (int64_t)n))
+                return dcpi_fail(err, DCP_E_CHECKSUM, "%s%s: the gap at byte %" PRId64 " is not zero", y->place.shown,
+                                 r->name, r->at);
+        } else memset(y->buffer, 0, n);
+        if (!status) status = dcpi_remake_write(y, r, n, err);
+    }
+    return status;
+}
+static dcp_status dcpi_remake_tensor(dcpi_repair *y, dcpi_remake *r, const dcp_tensor_metadata *t, dcp_error *err) {
+    dcpi_run run;
+    size_t b;
+    dcp_status status = t->size > 0 ? dcpi_remake_zeros(y, r, t->offset, err) : DCP_OK;
+    for (b = 0; b < t->block_count && !status; b++) {
+        run.at = r->at;
+        run.size = dcpi_min(t->block_size, t->offset + t->size - r->at);
+        run.is_flat = 0;
+        memcpy(run.digest, t->block_checksums + 32 * b, 32);
+        status = dcpi_remake_run(y, r, &run, err);
+    }
+    if (status || t->size == 0 || r->at == t->offset + t->size) return status;
+    return dcpi_fail(err, DCP_E_FORMAT, "%s%s: tensor \"%s\" has not all its digests", y->place.shown, r->name,
+                     t->name);
+}
+/* Without any checksum only its size is known: it can be looked at, not made. */
+static dcp_status dcpi_remake_unchecked(dcpi_repair *y, dcpi_remake *r, const dcp_shard_metadata *s, dcp_error *err) {
+    r->at = s->data_offset + dcpi_max(s->file_size, 0);
+    if (r->places == 1) return DCP_OK;
+    return dcpi_fail(err, DCP_E_CHECKSUM, "%s%s has no checksum, by which a copy of it could be told", y->place.shown,
+                     r->name);
+}
+static dcp_status dcpi_remake_shard(dcpi_repair *y, dcpi_remake *r, const dcp_shard_metadata *s, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t t;
+    if (dcpi_verify_is_unchecked(s)) return dcpi_remake_unchecked(y, r, s, err);
+    if (r->is_commit) status = dcpi_remake_zeros(y, r, s->data_offset, err);
+    if (dcpi_is_flat(s)) {
+        dcpi_run run;
+        int is_tree;
+        run.at = r->at;
+        run.size = s->file_size;
+        run.is_flat = 1;
+        (void)dcpi_checksum_parse(s->checksum, &is_tree, run.digest);
+        return status ? status : dcpi_remake_run(y, r, &run, err);
+    }
+    for (t = 0; t < s->tensor_count && !status; t++) status = dcpi_remake_tensor(y, r, &s->tensors[t], err);
+    return status ? status : dcpi_remake_zeros(y, r, s->data_offset + s->file_size, err);
+}
+/* What a single file has before its data: taken from the one whose document it is, and accepted once more. */
+static dcp_status dcpi_remake_header(dcpi_repair *y, dcpi_remake *r, dcp_error *err) {
+    uint8_t digest[32];
+    char *bytes;
+    dcp_status status;
+    if (!r->out) { r->at = r->header; return DCP_OK; }
+    bytes = (char *)dcpi_alloc((size_t)r->header + 1, err);
+    status = bytes ? dcpi_handle_read(&y->head, 0, bytes, (size_t)r->header, err) : DCP_E_MEMORY;
+    if (!status) {
+        bytes[r->header] = '\0';
+        status = dcpi_document_accept(DCP_LAYOUT_SINGLE, y->commit_name, bytes, (size_t)r->header, r->size, digest,
+                                      err);
+    }
+    if (!status && memcmp(digest, y->document.digest, sizeof digest) != 0)
+        status = dcpi_fail(err, DCP_E_IO, "%s changed while it was read", y->head.key);
+    if (!status)
+        status = dcpi_object_write_chunks(&y->op, y->place.storage, r->key, r->out, bytes, (size_t)r->header, err);
+    r->at = r->header;
+    dcpi_free(bytes);
+    return status;
+}
+/* places 1, out NULL: looks whether it is right here. out NULL: whether it can be made. */
+static dcp_status dcpi_remake_all(dcpi_repair *y, dcpi_remake *r, size_t places, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t s;
+    r->at = r->fetched = 0;
+    r->places = places;
+    if (r->header > 0) status = dcpi_remake_header(y, r, err);
+    for (s = 0; s < r->count && !status; s++) status = dcpi_remake_shard(y, r, &r->shards[s], err);
+    return status;
+}
+
+/* ---- look -------------------------------------------------------------------------------------------------------- */
+static void dcpi_repair_close_files(dcpi_repair *y) {
+    size_t k;
+    for (k = 0; y->files && k <= y->source_count; k++) dcpi_handle_close(&y->files[k]);
+}
+/* A source that cannot be read is as one that has no such file. */
+static dcp_status dcpi_repair_open_files(dcpi_repair *y, dcpi_remake *r, dcp_error *err) {
+    size_t k;
+    dcp_status status = dcpi_place_open_file(&y->place, r->name, &y->files[0], err);
+    r->is_there = !status;
+    if (status && status != DCP_E_NOT_FOUND) return status;
+    for (k = 1; k <= y->source_count; k++) {
+        status = dcpi_place_open_file(&y->sources[k - 1], r->name, &y->files[k], err);
+        if (dcpi_ends_all(status)) return status;
+        if (status && status != DCP_E_NOT_FOUND) dcpi_op_log(&y->op, DCP_LOG_WARNING, "%s", err->message);
+    }
+    return dcpi_succeed(err);
+}
+/* *damage: why the file here is not what was saved; its status DCP_OK: it is. */
+static dcp_status dcpi_repair_look(dcpi_repair *y, dcpi_remake *r, dcp_error *damage, dcp_error *err) {
+    const int64_t size = y->files[0].info.size;
+    dcp_status status;
+    (void)dcpi_succeed(damage);
+    if (r->is_commit && y->commit_state != DCPI_REPAIR_INTACT) { *damage = y->commit_damage; return DCP_OK; }
+    if (!r->is_there)
+        (void)dcpi_fail(damage, DCP_E_INCOMPLETE, "%s%s is not there", y->place.shown, r->name);
+    else if (r->size >= 0 && size != r->size)
+        (void)dcpi_fail(damage, DCP_E_INCOMPLETE, "%s%s has %" PRId64 " bytes, not %" PRId64, y->place.shown, r->name,
+                        size, r->size);
+    if (damage->status) return DCP_OK;
+    status = dcpi_remake_all(y, r, 1, damage);
+    if (!dcpi_ends_all(status)) return DCP_OK;
+    if (err) *err = *damage;
+    return status;
+}
+
+/* ---- replace ----------------------------------------------------------------------------------------------------- */
+/* With the lock: the commit file is still the one that was read, damaged as it may be. */
+static dcp_status dcpi_repair_last_look(dcpi_repair *y, dcp_error *err) {
+    uint8_t now[32] = { 0 };
+    dcp_status status = dcpi_document_digest(&y->op, &y->place, y->commit_name, now, NULL, err);
+    if (dcpi_is_trouble(status)) return status;
+    if (status == DCP_E_NOT_FOUND) memset(now, 0, sizeof now);
+    if (memcmp(now, y->commit_digest, sizeof now) != 0)
+        return dcpi_fail(err, DCP_E_EXISTS, "%s%s was saved or removed during the repair; repair again",
+                         y->place.shown, y->commit_name);
+    return y->intent_key ? dcpi_intent_check(&y->place, y->intent_key, err) : dcpi_succeed(err);
+}
+/* L5: while a data file is replaced nobody else takes the lock, and after that a save by other names cannot begin. */
+static dcp_status dcpi_repair_replace(dcpi_repair *y, dcpi_remake *r, const char *temporary, dcp_error *err) {
+    dcpi_names keys;
+    dcpi_lock lock;
+    dcp_status status;
+    if (r->is_commit) status = dcpi_lock_take(&y->op, &y->place, y->prefix, 1, &lock, err);
+    else status = dcpi_lock_take_to_remove(&y->op, &y->place, y->prefix, 1, &lock, err);
+    if (!status && r->is_commit) status = dcpi_lock_note(&y->op, &lock, dcpi_place_name(&y->place, temporary), err);
+    if (!status) status = dcpi_repair_last_look(y, err);
+    if (status) dcpi_storage_abort(y->place.storage, r->out);
+    else status = dcpi_storage_commit(y->place.storage, r->key, r->out, r->is_there, err);
+    r->out = NULL;
+    keys.items = &r->key;
+    keys.count = keys.capacity = 1;
+    if (!status) status = dcpi_names_sync(&y->place, &keys, err);       /* G3 */
+    dcpi_lock_release(&lock);
+    return status;
+}
+static dcp_status dcpi_repair_make_once(dcpi_repair *y, dcpi_remake *r, int attempt, dcp_error *err) {
+    char *temporary = dcpi_temporary_name(r->key, y->report->repair_id, attempt, err);
+    const int is_document = r->is_commit && r->header == 0;
+    dcp_status status = temporary ? dcpi_storage_begin(y->place.storage, r->key, temporary, r->size, &r->out, err)
+                                  : DCP_E_MEMORY;
+    if (!status && is_document)
+        status = dcpi_object_write_chunks(&y->op, y->place.storage, r->key, r->out, y->document.text, y->document.size,
+                                          err);
+    else if (!status) status = dcpi_remake_all(y, r, y->source_count + 1, err);
+    if (!status) status = dcpi_repair_replace(y, r, temporary, err);
+    else dcpi_storage_abort(y->place.storage, r->out);
+    r->out = NULL;
+    dcpi_free(temporary);
+    return status;
+}
+#if !DCP_NO_MANIFEST
+/* A file of the pool that another manifest there names with other bytes is that one's. */
+static dcp_status dcpi_repair_check_pool(dcpi_repair *y, const dcpi_remake *r, dcp_error *err) {
+    const char *wanted = r->shards->checksum ? r->shards->checksum : "";
+    dcpi_names commits;
+    size_t i, s;
+    dcp_status status = dcpi_commits_list(&y->place, &commits, err);
+    for (i = 0; i < commits.count && !status; i++) {
+        dcpi_document other;
+        if (strcmp(commits.items[i], y->commit_name) == 0) continue;
+        status = dcpi_document_read(&y->op, &y->place, commits.items[i], NULL, &other, err);
+        if (dcpi_is_trouble(status)) break;
+        for (s = 0; !status && s < other.metadata->shard_count; s++) {
+            const dcp_shard_metadata *shard = &other.metadata->shards[s];
+            if (strcmp(shard->file_path, r->name) != 0) continue;
+            if (!dcpi_same_word(shard->checksum ? shard->checksum : "", wanted)) status = DCP_E_EXISTS;
+        }
+        if (status == DCP_E_EXISTS)
+            status = dcpi_fail(err, DCP_E_EXISTS, "%s%s is in %s, too, with other bytes: it stays as it is",
+                               y->place.shown, r->name, commits.items[i]);
+        else status = dcpi_succeed(err);                /* one that cannot be read is another one's trouble */
+        dcpi_document_free(&other);
+    }
+    dcpi_names_free(&commits);
+    return status;
+}
+#endif
+/* Whether what is there may be replaced: by its name or an intact document here it is this checkpoint's. Beside a
+ * commit file that is missing, it may be that of a save under way. */
+static dcp_status dcpi_repair_may_replace(dcpi_repair *y, const dcpi_remake *r, dcp_error *err) {
+    const char *why = NULL;
+    if (!r->is_there || r->is_commit) return DCP_OK;
+    if (y->commit_state == DCPI_REPAIR_MISSING) why = "and may be of another save: the commit file is missing";
+    else if (y->commit_state == DCPI_REPAIR_DAMAGED && !dcpi_is_data_of(y->commit_name, r->name))
+        why = "and by its name it is not known to be of this checkpoint, whose commit file is damaged";
+    if (why)
+        return dcpi_fail(err, DCP_E_EXISTS, "%s%s is there with other bytes, %s; move it away, and repair again",
+                         y->place.shown, r->name, why);
+#if !DCP_NO_MANIFEST
+    if (y->document.manifest) return dcpi_repair_check_pool(y, r, err);
+#endif
+    return DCP_OK;
+}
+/* Somebody may have been faster, or a lost answer may have been ours: then it is right by now. */
+static dcp_status dcpi_repair_is_done(dcpi_repair *y, dcpi_remake *r, dcp_error *err) {
+    const int is_document = r->is_commit && r->header == 0;
+    dcp_error damage, ignored;
+    uint8_t now[32];
+    dcp_status status;
+    if (r->is_commit) {
+        if (dcpi_document_digest(&y->op, &y->place, y->commit_name, now, NULL, &ignored) != DCP_OK ||
+            memcmp(now, y->document.digest, sizeof now) != 0) return err->status;
+        y->commit_state = DCPI_REPAIR_INTACT;
+    }
+    if (is_document) return dcpi_succeed(err);
+    dcpi_repair_close_files(y);
+    status = dcpi_repair_open_files(y, r, &ignored);
+    if (!status) status = dcpi_repair_look(y, r, &damage, &ignored);
+    return !status && damage.status == DCP_OK ? dcpi_succeed(err) : err->status;
+}
+static dcp_status dcpi_repair_make(dcpi_repair *y, dcpi_remake *r, dcp_error *err) {
+    int attempt = 0;
+    dcp_status status = dcpi_repair_may_replace(y, r, err);
+    if (!status && y->desc->dry_run)
+        return r->is_commit && r->header == 0 ? DCP_OK : dcpi_remake_all(y, r, y->source_count + 1, err);
+    if (!status) r->key = dcpi_place_key(&y->place, r->name, err);
+    if (!status && !r->key) status = DCP_E_MEMORY;
+    if (status) return status;
+    do status = dcpi_repair_make_once(y, r, attempt, err);
+    while (status && dcpi_op_again(&y->op, ++attempt, "making a file again", err));
+    if (status) status = err->status == DCP_E_EXISTS ? dcpi_repair_is_done(y, r, err) : err->status;
+    dcpi_free(r->key);
+    r->key = NULL;
+    return status;
+}
+
+/* ---- one file after the other ------------------------------------------------------------------------------------ */
+static void dcpi_repair_tell(dcpi_repair *y, const dcpi_remake *r, const dcp_error *damage, dcp_status status,
+                             const dcp_error *err) {
+    dcp_repair_report *report = y->report;
+    dcp_repair_file file;
+    report->files++;
+    if (damage->status) (*(r->is_there ? &report->damaged : &report->missing))++;
+    if (damage->status && !status) { report->repaired++; report->bytes_fetched += r->fetched; }
+    if (status && !y->failed.status) y->failed = *err;
+    if (!y->desc->on_file) return;
+    file.path = r->name;
+    file.damage = damage->status;
+    file.why = damage->message;
+    file.status = status;
+    file.message = status ? err->message : "";
+    file.bytes = r->size;
+    file.bytes_fetched = status ? 0 : r->fetched;
+    y->desc->on_file(y->desc->user, &file);
+}
+/* What ends the call is returned; a file that cannot be made again does not. */
+static dcp_status dcpi_repair_file(dcpi_repair *y, dcpi_remake *r, dcp_error *err) {
+    dcp_error damage;
+    dcp_status status = dcpi_repair_open_files(y, r, err);
+    if (!status) status = dcpi_repair_look(y, r, &damage, err);
+    if (status) { dcpi_repair_close_files(y); return status; }
+    if (damage.status) status = dcpi_repair_make(y, r, err);
+    dcpi_repair_close_files(y);
+    if (dcpi_ends_all(status) || status == DCP_E_SPACE) return status;
+    dcpi_repair_tell(y, r, &damage, status, err);
+    return dcpi_succeed(err);
+}
+static dcpi_remake dcpi_remake_of(const dcpi_repair *y, size_t shard) {
+    const dcp_metadata *m = y->document.metadata;
+    dcpi_remake r = DCP_ZERO;
+    if (y->head.object) {                               /* a single file */
+        r.name = y->commit_name;
+        r.shards = m->shards;
+        r.count = m->shard_count;
+        r.size = y->head.info.size;
+        r.header = m->shard_count > 0 ? m->shards[0].data_offset : r.size;
+        r.is_commit = 1;
+    } else {
+        r.name = m->shards[shard].file_path;
+        r.shards = &m->shards[shard];
+        r.count = 1;
+        r.size = m->shards[shard].file_size;
+    }
+    return r;
+}
+static size_t dcpi_repair_count(const dcpi_repair *y) {
+    return y->head.object ? 1 : y->document.metadata->shard_count;
+}
+static dcp_status dcpi_repair_files(dcpi_repair *y, dcp_error *err) {
+    dcpi_remake commit = DCP_ZERO;
+    dcp_error none;
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = 0; i < dcpi_repair_count(y) && !status; i++) {
+        dcpi_remake r = dcpi_remake_of(y, i);
+        status = dcpi_repair_file(y, &r, err);
+    }
+    if (status || y->head.object) return status;
+    commit.name = y->commit_name;
+    commit.is_commit = 1;
+    commit.is_there = y->commit_state != DCPI_REPAIR_MISSING;
+    commit.size = (int64_t)y->document.size;
+    commit.fetched = y->commit_state == DCPI_REPAIR_INTACT ? 0 : commit.size;
+    (void)dcpi_succeed(&none);
+    if (y->commit_state != DCPI_REPAIR_INTACT && y->failed.status)
+        status = dcpi_fail(err, y->failed.status, "%s%s is not made before all that it names is right", y->place.shown,
+                           y->commit_name);
+    else if (y->commit_state != DCPI_REPAIR_INTACT) status = dcpi_repair_make(y, &commit, err);
+    if (dcpi_ends_all(status) || status == DCP_E_SPACE) return status;
+    dcpi_repair_tell(y, &commit, y->commit_state == DCPI_REPAIR_INTACT ? &none : &y->commit_damage, status, err);
+    return dcpi_succeed(err);
+}
+
+/* ---- read -------------------------------------------------------------------------------------------------------- */
+static dcp_status dcpi_repair_open_sources(dcpi_repair *y, dcp_error *err) {
+    const dcp_repair_desc *d = y->desc;
+    dcp_status status = DCP_OK;
+    size_t i;
+    y->sources = DCPI_NEW(dcpi_place, d->source_count, err);
+    if (y->sources) y->files = DCPI_NEW(dcpi_handle, d->source_count + 1, err);
+    if (!y->files) return DCP_E_MEMORY;
+    for (i = 0; i < d->source_count && !status; i++) {
+        const dcp_source *source = &d->sources[i];
+        y->source_count++;
+        status = dcpi_place_open_directory(&y->sources[i], source->storage, source->directory ? source->directory : "",
+                                           0, err);
+        if (status) dcpi_fail_context(err, "repair: sources[%" PRIu64 "]: ", (uint64_t)i);
+    }
+    return status;
+}
+/* The commit file, which may be missing: then a source says what it is called. */
+static dcp_status dcpi_repair_find(dcpi_repair *y, dcp_error *err) {
+    size_t i;
+    dcp_status status = dcpi_commit_meant(&y->place, &y->commit_name, err);
+    for (i = 0; i < y->source_count && status == DCP_E_NOT_FOUND && !y->commit_name; i++) {
+        dcpi_names found = DCP_ZERO;
+        dcp_error ignored;
+        if (dcpi_commit_find(&y->sources[i], y->place.name, &found, &ignored) == DCP_OK && found.count == 1)
+            y->commit_name = found.items[--found.count];
+        dcpi_names_free(&found);
+    }
+    if (y->commit_name) status = dcpi_succeed(err);
+    if (!status) status = dcpi_place_report(&y->place, y->commit_name, y->report->path, err);
+    if (!status && !(y->prefix = dcpi_commit_prefix(y->commit_name, err))) status = DCP_E_MEMORY;
+    return status;
+}
+static dcp_status dcpi_repair_get(dcpi_repair *y, const dcpi_place *place, dcp_error *err) {
+    const int is_single = dcpi_commit_kind_of(y->commit_name)->layout == DCP_LAYOUT_SINGLE;
+    return dcpi_document_get(&y->op, place, y->commit_name, DCPI_READ_TEXT, y->desc->verifier, &y->document,
+                             is_single ? &y->head : NULL, err);
+}
+static void dcpi_repair_drop(dcpi_repair *y) {
+    dcpi_document_free(&y->document);
+    dcpi_handle_close(&y->head);
+}
+/* Whether the damaged commit file still says that it is of this save. The id alone would not do: names of files in a
+ * manifest, too, have ids. */
+static int dcpi_repair_is_id(const uint8_t *text, size_t size, const char *id) {
+    static const char *const forms[] = { "saveId\": \"", "save_id\": \"", "\nsave_id: \"", "\nsave_id: " };
+    size_t i;
+    for (i = 0; i < DCPI_COUNT(forms); i++) {
+        const size_t length = strlen(forms[i]);
+        if (size >= length + 16 && memcmp(text, forms[i], length) == 0 && memcmp(text + length, id, 16) == 0) return 1;
+    }
+    return 0;
+}
+static dcp_status dcpi_repair_says(dcpi_repair *y, const char *id, int *says, dcp_error *err) {
+    enum { OVERLAP = 40 };                              /* more than the longest form with its id */
+    dcpi_handle file;
+    int64_t at, end;
+    size_t n, i;
+    dcp_status status = dcpi_place_open_file(&y->place, y->commit_name, &file, err);
+    *says = 0;
+    end = file.info.size;
+    if (y->head.object) end = dcpi_min(end, (int64_t)y->document.size + DCPI_LEAF);     /* no tensors' bytes */
+    for (at = 0; !status && !*says && strlen(id) == 16 && at < end; at += (int64_t)y->capacity - OVERLAP) {
+        n = (size_t)dcpi_min(end - at, (int64_t)y->capacity);
+        status = dcpi_op_check(&y->op, err);
+        if (!status) status = dcpi_handle_read(&file, at, y->buffer, n, err);
+        for (i = 0; !status && !*says && i < n; i++) *says = dcpi_repair_is_id(y->buffer + i, n - i, id);
+    }
+    dcpi_handle_close(&file);
+    return !status || dcpi_ends_all(status) ? status : dcpi_succeed(err);
+}
+/* Where nothing is left that says which save it was, the sources must agree. */
+static dcp_status dcpi_repair_agree(dcpi_repair *y, size_t source, dcp_error *err) {
+    dcp_status status = DCP_OK;
+    size_t i;
+    for (i = source + 1; i < y->source_count && !status; i++) {
+        dcpi_document other;
+        status = dcpi_document_read(&y->op, &y->sources[i], y->commit_name, y->desc->verifier, &other, err);
+        if (dcpi_ends_all(status)) return status;
+        if (!status && strcmp(other.metadata->save_id ? other.metadata->save_id : "", y->document.metadata->save_id))
+            status = DCP_E_MISMATCH;
+        dcpi_document_free(&other);
+        if (status == DCP_E_MISMATCH)
+            return dcpi_fail(err, DCP_E_MISMATCH, "%s%s and %s%s are of different saves: give only one of the two",
+                             y->sources[source].shown, y->commit_name, y->sources[i].shown, y->commit_name);
+        status = dcpi_succeed(err);
+    }
+    return status;
+}
+/* Whether the document of a source is that of the save that is, or was, here. */
+static dcp_status dcpi_repair_is_same_save(dcpi_repair *y, size_t source, dcp_error *err) {
+    const dcp_metadata *m = y->document.metadata;
+    int says = 0;
+    dcp_status status;
+    if (!m->save_id)
+        return dcpi_fail(err, DCP_E_MISMATCH, "%s%s has no save id", y->sources[source].shown, y->commit_name);
+    if (m->signature_algorithm && !y->desc->verifier)
+        return dcpi_fail(err, DCP_E_SIGNATURE, "%s%s is signed: a signed commit file is taken from a copy only with a "
+                         "verifier", y->sources[source].shown, y->commit_name);
+    if (y->commit_state == DCPI_REPAIR_MISSING) return dcpi_repair_agree(y, source, err);
+    status = dcpi_repair_says(y, m->save_id, &says, err);
+    if (status || says) return status;
+    return dcpi_fail(err, DCP_E_MISMATCH, "%s%s is of save %s, and the damaged one does not say that it is",
+                     y->sources[source].shown, y->commit_name, m->save_id);
+}
+static dcp_status dcpi_repair_adopt(dcpi_repair *y, dcp_error *err) {
+    dcp_error why = y->commit_damage;
+    size_t i;
+    for (i = 0; i < y->source_count; i++) {
+        dcp_status status = dcpi_repair_get(y, &y->sources[i], err);
+        if (!status) status = dcpi_repair_is_same_save(y, i, err);
+        if (!status || dcpi_ends_all(status)) return status;
+        if (status != DCP_E_NOT_FOUND) dcpi_op_log(&y->op, DCP_LOG_WARNING, "not used: %s", err->message);
+        if (status == DCP_E_SIGNATURE || status == DCP_E_MISMATCH) why = *err;
+        dcpi_repair_drop(y);
+        if (status == DCP_E_MISMATCH && y->commit_state == DCPI_REPAIR_MISSING) break;
+    }
+    if (err) *err = why;
+    return why.status;
+}
+static dcp_status dcpi_repair_read(dcpi_repair *y, dcp_error *err) {
+    dcp_status status = dcpi_repair_get(y, &y->place, err);
+    if (!status) {
+        y->commit_state = DCPI_REPAIR_INTACT;
+        memcpy(y->commit_digest, y->document.digest, sizeof y->commit_digest);
+        return DCP_OK;
+    }
+    if (dcpi_is_trouble(status) || status == DCP_E_INVALID || (dcpi_is_beyond(status) && y->document.newer >= 0))
+        return status;
+    y->commit_damage = *err;
+    y->commit_state = status == DCP_E_NOT_FOUND ? DCPI_REPAIR_MISSING : DCPI_REPAIR_DAMAGED;
+    if (y->commit_state == DCPI_REPAIR_MISSING)
+        (void)dcpi_fail(&y->commit_damage, DCP_E_NOT_FOUND, "%s%s is not there", y->place.shown, y->commit_name);
+    else {
+        status = dcpi_document_digest(&y->op, &y->place, y->commit_name, y->commit_digest, NULL, err);
+        if (dcpi_is_trouble(status)) return status;
+    }
+    status = dcpi_repair_adopt(y, err);
+#if !DCP_NO_MANIFEST
+    if (!status && y->document.manifest && !y->desc->dry_run)
+        status = dcpi_intent_publish(&y->op, &y->place, y->prefix, y->report->repair_id, "copyOf", y->commit_name,
+                                     y->document.metadata->save_id, &y->intent_key, err);
+#endif
+    return status;
+}
+
+/* ---- the call ---------------------------------------------------------------------------------------------------- */
+static dcp_status dcpi_repair_run(dcpi_repair *y, dcp_error *err) {
+    const size_t half = y->op.io.memory_budget / 2;
+    int64_t total = 0;
+    size_t s;
+    dcp_status status = dcpi_place_open(&y->place, y->desc->io.storage, y->desc->path, 0, err);
+    y->capacity = (size_t)(dcpi_min((int64_t)half, DCPI_CHUNK) / DCPI_LEAF * DCPI_LEAF);
+    if (!status) y->buffer = (uint8_t *)dcpi_alloc(y->capacity, err);
+    if (!status && !y->buffer) status = DCP_E_MEMORY;
+    if (!status) status = dcpi_repair_open_sources(y, err);
+    if (!status) status = dcpi_repair_find(y, err);
+    if (!status) status = dcpi_repair_read(y, err);
+    if (status) return status;
+    for (s = 0; s < y->document.metadata->shard_count; s++)
+        total += dcpi_max(y->document.metadata->shards[s].file_size, 0);
+    dcpi_op_phase(&y->op, DCP_PHASE_VERIFY, total);
+    y->done = 0;
+    status = dcpi_repair_files(y, err);
+    if (status || !y->failed.status) return status;
+    if (err) *err = y->failed;
+    return y->failed.status;
+}
+static void dcpi_repair_free(dcpi_repair *y) {
+    size_t i;
+    dcpi_intent_remove(&y->op, &y->place, y->intent_key);
+    dcpi_free(y->intent_key);
+    dcpi_repair_drop(y);
+    dcpi_free(y->files);
+    for (i = 0; i < y->source_count; i++) dcpi_place_close(&y->sources[i]);
+    dcpi_free(y->sources);
+    dcpi_free(y->buffer);
+    dcpi_free(y->commit_name);
+    dcpi_free(y->prefix);
+    dcpi_place_close(&y->place);
+}
+static dcp_status dcpi_repair_check(const dcp_repair_desc *desc, dcp_error *err) {
+    if (!desc->path || !desc->path[0]) return dcpi_fail(err, DCP_E_INVALID, "repair: path is not set");
+    if (desc->source_count > 0 && !desc->sources)
+        return dcpi_fail(err, DCP_E_INVALID, "repair: source_count is set, but sources is NULL");
+    if (desc->io.coordinator)
+        return dcpi_fail(err, DCP_E_INVALID, "repair: io.coordinator must be NULL: one process repairs");
+    return DCP_OK;
+}
+DCPDEF dcp_status dcp_repair(const dcp_repair_desc *desc, dcp_error *err) {
+    dcp_error local;
+    dcp_repair_report unasked;
+    dcp_report warnings = DCP_ZERO;
+    dcpi_repair y = DCP_ZERO;
+    dcp_status status;
+    if (!desc) return dcpi_fail(err, DCP_E_INVALID, "dcp_repair: desc is NULL");
+    y.desc = desc;
+    y.report = desc->report ? desc->report : &unasked;
+    memset(y.report, 0, sizeof *y.report);
+    status = dcpi_repair_check(desc, &local);
+    if (!status) status = dcpi_op_begin(&y.op, &desc->io, &local);
+    if (!status) status = dcpi_random_id(y.report->repair_id, &local);
+    if (!status) dcpi_op_watch(&y.op, desc->io.storage);
+    if (!status) status = dcpi_op_reason(&y.op, dcpi_repair_run(&y, &local), &local);
+    dcpi_op_unwatch(&y.op);
+    dcpi_repair_free(&y);
+    dcpi_op_tell_warnings(&y.op, &warnings);
+    y.report->warning_count = warnings.warning_count;
+    memcpy(y.report->warning, warnings.warning, sizeof warnings.warning);
+    return dcpi_report_error(status, &local, err);
+}
 
 #ifdef __cplusplus
 }

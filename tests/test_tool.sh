@@ -1,7 +1,8 @@
 #!/bin/sh
 # test_tool.sh - tests of build/dcptool, from the outside: commands, all layouts, --json, exit codes, messages,
 # terminals and pipes. What it shows is in tool_look.sh, its numbers (stats, diff by value) in tool_numbers.sh,
-# parts of tensors in tool_parts.sh, edits in tool_edit.sh, dcptool watch in tool_watch.sh; terminal.py is the terminal.
+# parts of tensors in tool_parts.sh, edits in tool_edit.sh, dcptool repair and watch in tool_repair.sh and
+# tool_watch.sh; terminal.py is the terminal.
 #
 #     DCPTOOL=build/dcptool sh tests/test_tool.sh [text]       only tests whose name contains the text
 #
@@ -114,7 +115,7 @@ impatient_tool() {
 version() { run 0 --version; has "$out" "dcptool "; lines "$out" 1; is "$err" ""; }
 help_overall() {
     run 0 --help
-    for c in ls info verify stats diff cat extract convert sign sync watch latest prune sweep; do
+    for c in ls info verify stats diff cat extract convert sign sync repair watch latest prune sweep; do
         has "$out" "  $c "
     done
     has "$out" "Exit codes:"
@@ -127,7 +128,7 @@ help_overall() {
     is "$err" ""
 }
 help_commands() {
-    for c in ls info verify stats diff cat extract convert sign sync watch latest prune sweep; do
+    for c in ls info verify stats diff cat extract convert sign sync repair watch latest prune sweep; do
         run 0 "$c" --help
         has "$out" "usage: dcptool $c"
         has "$out" "Exit codes:"
@@ -146,7 +147,7 @@ usage_command() {
     has "$err" "usage:"
     run 2 frobnicate
     has "$err" "'frobnicate'"
-    has "$err" "ls info verify stats diff cat extract convert sign sync watch latest prune sweep"
+    has "$err" "ls info verify stats diff cat extract convert sign sync repair watch latest prune sweep"
     is "$out" ""
     run 2 --frobnicate
     run 2 help frobnicate
@@ -1609,6 +1610,8 @@ interrupted() {
 . "$root/tests/tool_parts.sh"
 # shellcheck source=tests/tool_edit.sh
 . "$root/tests/tool_edit.sh"
+# shellcheck source=tests/tool_repair.sh
+. "$root/tests/tool_repair.sh"
 # shellcheck source=tests/tool_watch.sh
 . "$root/tests/tool_watch.sh"
 
@@ -1656,6 +1659,8 @@ for name in version help_overall help_commands usage_command usage_options usage
     stats_types stats_look stats_fail_on stats_memory diff_values diff_says_how \
     cat_text cat_slices cat_numbers slice_numpy slice_reads_a_part \
     convert_edits_names convert_edits_ranks convert_edits_refuse convert_edits_step \
+    repair_every_layout repair_manifests repair_of_two_halves repair_refuses_other_saves \
+        repair_leaves_what_is_others repair_at_once \
     watch_says_what_comes watch_looks watch_ends watch_interrupted watch_reads_what_is_new \
     no_bar_without_terminal bar_on_terminal no_color no_bytes_on_terminal closed_pipe full_disk interrupted; do
     t "$name"

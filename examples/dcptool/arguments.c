@@ -97,6 +97,7 @@ static int set_value(tool_state *t, uint64_t bit, const char *value) {
     case TOOL_DROP: return add_text(&t->drop, value);
     case TOOL_RENAME: return add_text(&t->rename, value) && convert_is_rename(value);
     case TOOL_CAST: return add_text(&t->cast, value) && convert_is_cast(value);
+    case TOOL_FROM: return add_text(&t->from, value);
     case TOOL_STEP: return parse_count(value, INT64_MAX, &t->step);
     case TOOL_MINIMUM_STEP: return parse_count(value, INT64_MAX, &t->minimum_step);
     case TOOL_MEMORY: return parse_size(value, &t->memory) && t->memory >= 4 << 20;

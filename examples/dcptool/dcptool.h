@@ -4,7 +4,7 @@
  * It shows how far the public API goes: all of it is dcp.h, libc, and in system.c a little of the system.
  *
  * Each command is a file that reads from top to bottom: its help, its options, what it does. main.c lists them:
- *     ls.c  info.c  verify.c  cat.c  extract.c  sign.c  sync.c  watch.c
+ *     ls.c  info.c  verify.c  cat.c  extract.c  sign.c  sync.c  repair.c  watch.c
  *     directory.c (latest, prune, sweep)
  *     stats.c, with stats_read.c and sums.c; diff.c, with diff_documents.c and values.c
  *     convert.c, with convert_manifest.c, convert_members.c, convert_edit.c and convert_windows.c;
@@ -89,6 +89,7 @@ enum { TOOL_FINE, TOOL_NO, TOOL_USAGE, TOOL_TROUBLE };
 #define TOOL_RENAME TOOL_BIT(35)
 #define TOOL_CAST TOOL_BIT(36)
 #define TOOL_STEP TOOL_BIT(37)
+#define TOOL_FROM TOOL_BIT(38)
 
 enum { TOOL_FAIL_NAN = 1, TOOL_FAIL_INF = 2 };
 
@@ -128,7 +129,7 @@ struct tool_state {
     int fail_on;                                        /* TOOL_FAIL_ bits */
     double rtol, atol;
     int64_t rank, keep, keep_every, grace_seconds, minimum_step, memory, count, timeout_seconds, step;
-    tool_texts tiers, only, drop, rename, cast;
+    tool_texts tiers, only, drop, rename, cast, from;
     tool_key key, sign_key;
     dcp_verifier hmac;
     const dcp_verifier *verifier;                       /* NULL without --key-file */
@@ -143,7 +144,7 @@ struct tool_state {
 /* main.c */
 extern const tool_command *const tool_commands[];       /* NULL ends it */
 extern const tool_command tool_ls, tool_info, tool_verify, tool_stats, tool_diff, tool_cat, tool_extract, tool_convert,
-                          tool_sign, tool_sync, tool_watch, tool_latest, tool_prune, tool_sweep;
+                          tool_sign, tool_sync, tool_repair, tool_watch, tool_latest, tool_prune, tool_sweep;
 extern dcp_cancel tool_interrupted;                     /* global, because a signal handler sets it */
 
 /* arguments.c */
