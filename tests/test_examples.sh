@@ -273,7 +273,7 @@ as_written() {
     left=$(untracked)
     [ -z "$left" ] || { echo "leaves what git would take: $left"; return 1; }
 }
-for topic in slurm mpi_halo crash_loop game_slots ml_training; do
+for topic in slurm mpi_halo crash_loop game_slots ml_training schema_change; do
     wanted "recipe_$topic" || continue
     if blocks sh "examples/$topic/README.md" | grep -q '^mpi'; then mpi_is_there "recipe_$topic" || continue; fi
     [ -z "${WHOLE:-}" ] || export DCP_WHOLE=1
