@@ -76,4 +76,60 @@ cxx_example() {
     [ -d checkpoints/simulation ] || fail "it writes elsewhere"
 }
 t cxx_example cxx_example
+
+# ---- Fortran ---------------------------------------------------------------------------------------------------------
+fortran() { gfortran -std=f2018 -O1 -Wall -Wextra -Wno-compare-reals -Wno-unused-parameter "$@"; }
+# of_fortran [FLAGS]: dcp_fortran.c without the implementation, which is in dcp.o
+of_fortran() {
+    need gfortran fortran gfortran
+    library
+    sed 's/^#define DCP_IMPLEMENTATION/#define DCP_MPI_IMPLEMENTATION/' "$root/examples/fortran/dcp_fortran.c" >bridge.c
+}
+fortran_program() {
+    of_fortran
+    quiet cc -D_GNU_SOURCE -Wall -Wextra -I"$root" -c bridge.c -o bridge.o
+    quiet fortran "$root/examples/fortran/dcp.f90" "$root/tests/languages.f90" bridge.o dcp.o -o languages -pthread
+    rm -rf fortran && mkdir fortran
+    (cd fortran && ../languages) >layouts || fail "$(cat layouts)"
+}
+fortran_types_and_pieces() { fortran_program; }
+# Each member is where dcp.h has it, and as long; no struct has another size, and none lacks members at its end.
+fortran_layouts_are_those_of_c() {
+    fortran_program
+    [ "$(wc -l <layouts)" -gt 90 ] || fail "$(wc -l <layouts) members only"
+    {
+        printf '#include "dcp.h"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) { int bad = 0;\n'
+        awk '$2 == "." { printf "if (sizeof(%s) != %d) bad = printf(\"%s\\n\");\n", $1, $4, $1; next }
+            { printf "if (offsetof(%s, %s) != %d || sizeof(((%s *)0)->%s) != %d) bad = printf(\"%s.%s\\n\");\n",
+                $1, $2, $3, $1, $2, $4, $1, $2 }' layouts
+        echo 'return bad != 0; }'
+    } >layouts.c
+    quiet cc -DDCP_NO_LINK_CHECK=1 -I"$root" layouts.c -o check_layouts
+    why=$(./check_layouts) || fail "not as in dcp.h: $(echo "$why" | tr '\n' ' ')"
+}
+# What Fortran stores as a(3, 2) others see as [2, 3].
+fortran_order_is_reversed() {
+    fortran_program
+    grep -A 9 '"a2"' fortran/ranks.metadata.json | tr -d ' \n' | grep -q '"shape":\[2,3\]' ||
+        fail "$(grep -A 9 '"a2"' fortran/ranks.metadata.json)"
+}
+fortran_heat_on_other_ranks() {
+    need mpif90 mpi libopenmpi-dev
+    need mpirun mpi openmpi-bin
+    of_fortran
+    quiet mpicc -DDCP_MPI -D_GNU_SOURCE -I"$root" -c bridge.c -o mpi_bridge.o
+    rm -rf heat && mkdir heat && cp "$root"/examples/fortran/*.f90 heat
+    (cd heat && quiet mpif90 -O1 dcp.f90 heat.f90 ../mpi_bridge.o ../dcp.o -o heat -pthread) || exit 1
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    export OMPI_MCA_btl_base_warn_component_unused=0 UCX_LOG_LEVEL=error
+    (cd heat && mpirun -n 4 ./heat && mpirun -n 3 ./heat) >out 2>&1 || fail "$(cat out)"
+    for line in 'proved: step 100 is bit for bit that of a run that never stopped' \
+        'resumed at step 100 on 3 ranks' 'proved: step 200 is bit for bit that of a run that never stopped'; do
+        grep -qxF "$line" out || fail "no line '$line': $(cat out)"
+    done
+}
+t fortran_types_and_pieces fortran_types_and_pieces
+t fortran_layouts_are_those_of_c fortran_layouts_are_those_of_c
+t fortran_order_is_reversed fortran_order_is_reversed
+t fortran_heat_on_other_ranks fortran_heat_on_other_ranks
 finish
