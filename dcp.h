@@ -1592,9 +1592,10 @@ DCPDEF dcp_verifier dcp_hmac_verifier(const void *key, size_t key_size);
 /* =====================================================================================================================
  * >>history     What has changed for programs.
  *
- *   0.3.0           New: dcp_repair, dcp_vector, dcp_unsized, dcp_name; in dcp_tensor stored_name, allocate and
- *                   convert, and in dcp_report overflow_count. What killed saves of this machine left goes with the
- *                   next save.
+ *   0.3.0           New: dcp_load_latest; in dcp_save_desc step, keep_last, keep_every and verifier; `series` in
+ *                   dcp_latest_desc and dcp_prune_desc; dcp_repair, dcp_vector, dcp_unsized, dcp_name; in dcp_tensor
+ *                   stored_name, allocate and convert, and in dcp_report overflow_count. What killed saves of this
+ *                   machine left goes with the next save.
  *
  *   0.2.0  2026-11  Names begin with what they are asked of; where the old ones are needed for a while, define
  *                   DCP_OLD_NAMES as 1 in every file that uses them. The next version has them no more.
@@ -20334,8 +20335,7 @@ static dcp_status dcpi_list_sort(dcpi_listing *listing, dcp_error *err) {
 }
 /* The first bytes of a name that say of which series it is: all but the digits at its end. */
 static size_t dcpi_series_stem(const char *name, size_t length) {
-    while (length > 0 && name[length - 1] >= '0' && name[length - 1] <= '9') length--;
-    return length;
+    return length - dcpi_trailing_digits(name, length);
 }
 static int dcpi_series_has(const char *series, const char *commit) {
     const size_t length = strlen(commit) - strlen(dcpi_commit_kind_of(commit)->suffix);
@@ -21207,9 +21207,9 @@ static void dcpi_prune_note_stepless(const dcpi_pruning *p, const dcpi_listing *
         count++;
     }
     if (count > 0)
-        dcpi_op_log(p->order->op, DCP_LOG_WARNING, "%d checkpoints have no step, %s for one, and keep_every does not "
-                    "know them: they %s; set dcp_save_desc.step in each save", count, first,
-                    p->saved ? "stay" : "go");
+        dcpi_op_log(p->order->op, DCP_LOG_WARNING, "keep_every does not know checkpoints without a step, and they %s: "
+                    "%s%s; set dcp_save_desc.step in each save", p->saved ? "stay" : "go", first,
+                    count > 1 ? " and others" : "");
 }
 /* Before anything older goes, what is kept instead has been read and verified once, or was written by this process.
  * What turns out to be damaged is not kept instead of anything. */
@@ -22102,16 +22102,12 @@ typedef struct dcpi_survey {
     int has_rival;                                      /* one of them is at the same path */
     dcp_error *err;
 } dcpi_survey;
-/* How long a name is without the number at its end: checkpoints that have the rest in common are a series. */
-static size_t dcpi_series_length(const char *name, size_t length) {
-    return length - dcpi_trailing_digits(name, length);
-}
 static dcp_status dcpi_survey_live(dcpi_survey *survey, const char *name) {
     const char *own = survey->place->name;
-    const size_t prefix = dcpi_live_prefix(name), length = dcpi_series_length(name, prefix);
+    const size_t prefix = dcpi_live_prefix(name), length = dcpi_series_stem(name, prefix);
     if (strncmp(name + prefix + 1, survey->id, 16) == 0) return DCP_OK;
     if (prefix == strlen(own) && memcmp(name, own, prefix) == 0) survey->has_rival = 1;
-    if (length != dcpi_series_length(own, strlen(own)) || memcmp(name, own, length) != 0) return DCP_OK;
+    if (length != dcpi_series_stem(own, strlen(own)) || memcmp(name, own, length) != 0) return DCP_OK;
     return dcpi_names_add(&survey->lives, name, survey->err);
 }
 static dcp_status dcpi_survey_one(void *user, const char *key, const dcp_object_info *info) {

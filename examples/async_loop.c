@@ -48,7 +48,7 @@ static double run(const char *directory, dcp_saver *saver) {
         save.io.log = dcp_log_stderr;
         save.tensors = &tensor;
         save.tensor_count = 1;
-        save.overwrite = 1;
+        save.step = step, save.overwrite = 1;
         double began = now_ms();
         if (saver) check(dcp_save_begin(saver, &save, &err), "begin");
         else check(dcp_save(&save, &err), "save");

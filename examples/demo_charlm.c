@@ -332,14 +332,12 @@ static void save_checkpoint(rank *r, const options *o, const text *t) {
     const dcp_field fields[] = {{"textSha256", t->sha256}, {"program", "demo_charlm"}};
     dcp_training training = DCP_ZERO;
     dcp_save_desc save = DCP_ZERO;
-    dcp_prune_desc prune = DCP_ZERO;
     tensor_list list;
 
     list_state(&list, r, &r->step);
     snprintf(path, sizeof path, "%s/step_%06lld", o->directory, (long long)r->step);
     snprintf(adam_state, sizeof adam_state, "{\"beta1\": %g, \"beta2\": %g, \"epsilon\": %g}", (double)BETA1,
              (double)BETA2, (double)EPSILON);
-    training.step = r->step;
     training.epoch = r->step * BATCH / t->training;
     training.learning_rate = (double)LEARNING_RATE;
     training.optimizer_type = "adam";
@@ -347,15 +345,13 @@ static void save_checkpoint(rank *r, const options *o, const text *t) {
     save.path = path;
     save.tensors = list.tensors;
     save.tensor_count = list.count;
+    save.step = r->step;
     save.training = &training;
+    save.keep_last = KEEP;
     save.fields = fields;
     save.field_count = 2;
     save.io = io_of(r);
     check(r, dcp_save(&save, &r->err), "save");
-    prune.directory = o->directory;
-    prune.keep_last = KEEP;
-    prune.io = io_of(r);
-    check(r, dcp_prune(&prune, NULL, &r->err), "prune");
 }
 
 /* Resumes from the newest valid checkpoint, whatever number of ranks saved it; only DCP_E_NOT_FOUND means a
@@ -556,22 +552,16 @@ static int train_on_ranks(int argc, char **argv) {
 static int sample(const options *o) {                       /* one rank, which loads only the parameters */
     unsigned char window[CONTEXT];
     float hidden[HIDDEN], chances[SYMBOLS];
-    char *path;
     rank *r = rank_new(NULL);
     tensor_list list;
-    dcp_latest_desc latest = DCP_ZERO;
-    dcp_load_desc load = DCP_ZERO;
+    dcp_load_latest_desc load = DCP_ZERO;
 
-    latest.directory = o->directory;
-    latest.io.log = dcp_log_stderr;
-    check(r, dcp_latest(&latest, &path, &r->err), "looking for the latest checkpoint");
     list_weights(&list, &r->now);
-    load.path = path;
+    load.directory = o->directory;
     load.io.log = dcp_log_stderr;
     load.tensors = list.tensors;
     load.tensor_count = list.count;
-    check(r, dcp_load(&load, &r->err), "load");
-    dcp_free(path);
+    check(r, dcp_load_latest(&load, &r->err), "load");
 
     memset(window, 0, sizeof window);
     for (const char *p = o->prompt; *p; p++) {

@@ -2,7 +2,7 @@
  *
  * Shows many small objects in ONE checkpoint: 3,000 entities, each with a name and a length of its own, are
  * one atomic save, so no reload ever sees half of a minute. The reader asks the checkpoint what is in it and
- * reads everything with one call; dcp_prune keeps three saves. Does not show the compact way: where all
+ * reads everything with one call; keep_last keeps three saves. Does not show the compact way: where all
  * objects are alike, one array for each field is smaller and faster.
  * Build: cc -O2 game_save.c -I.. -o game_save -lm -pthread
  * Run:   ./game_save [directory]       (default: checkpoints)
@@ -35,7 +35,6 @@ static void play_one_minute(void) {     /* entities wander about, and some pick 
 
 static void save_world(const char *directory, int minute) {
     dcp_save_desc save = DCP_ZERO;
-    dcp_prune_desc prune = DCP_ZERO;
     char path[512];
     for (int i = 0; i < ENTITIES; i++)
         tensors[i] = dcp_array(world[i].name, DCP_INT32, world[i].body, 1, &world[i].count);
@@ -43,11 +42,10 @@ static void save_world(const char *directory, int minute) {
     save.path = path; save.io.log = dcp_log_stderr;
     save.tensors = tensors;
     save.tensor_count = ENTITIES;
+    save.step = minute;
+    save.keep_last = KEEP;
     save.overwrite = 1;
     check(dcp_save(&save, &err), "save");
-    prune.directory = directory; prune.io.log = dcp_log_stderr;
-    prune.keep_last = KEEP;
-    check(dcp_prune(&prune, NULL, &err), "prune");
 }
 
 static void reload_world(const char *path) {

@@ -41,23 +41,18 @@ static void save(block *b, const char *directory) {
     list(b, tensors);
     snprintf(path, sizeof path, "%s/step_%lld", directory, (long long)b->step);
     save.path = path, save.tensors = tensors, save.tensor_count = 2, save.io.coordinator = ranks;
-    save.io.log = dcp_log_stderr;
+    save.io.log = dcp_log_stderr, save.step = b->step;
     check(dcp_save(&save, &err), "save");
 }
 static int load_latest(block *b, const char *directory) {
-    char *path;
     dcp_tensor tensors[2];
-    dcp_latest_desc latest = DCP_ZERO;
-    dcp_load_desc load = DCP_ZERO;
-    latest.directory = directory; latest.io.log = dcp_log_stderr;
-    latest.io.coordinator = load.io.coordinator = ranks;
-    dcp_status status = dcp_latest(&latest, &path, &err);
-    if (status == DCP_E_NOT_FOUND) return 0;
-    check(status, "latest");
+    dcp_load_latest_desc load = DCP_ZERO;
     list(b, tensors);
-    load.path = path, load.tensors = tensors, load.tensor_count = 2; load.io.log = dcp_log_stderr;
-    check(dcp_load(&load, &err), "load");
-    dcp_free(path);
+    load.directory = directory, load.tensors = tensors, load.tensor_count = 2;
+    load.io.coordinator = ranks, load.io.log = dcp_log_stderr;
+    dcp_status status = dcp_load_latest(&load, &err);
+    if (status == DCP_E_NOT_FOUND) return 0;
+    check(status, "load");
     return 1;
 }
 static void one_step(block *b) {

@@ -41,7 +41,7 @@ static dcp_status save_or_load(const char *path, dcp_saver *saver, int64_t deadl
     save.io.log = load.io.log = dcp_log_stderr;
     save.tensors = load.tensors = tensors;
     save.tensor_count = load.tensor_count = 2;
-    save.overwrite = 1;
+    save.step = step, save.overwrite = 1;
     save.io.deadline_ms = deadline_ms;
     if (saver) save.io.cancel = &leaving;
     if (is_load) return dcp_load(&load, &err);

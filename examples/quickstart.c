@@ -29,6 +29,7 @@ int main(int argc, char **argv) {
     save.io.log = dcp_log_stderr;
     save.tensors = mine;
     save.tensor_count = 2;
+    save.step = 1;                      /* of training, simulation, ...: keep_every and minimum_step go by it */
     save.overwrite = 1;                 /* so that this program can run twice */
     if (dcp_save(&save, &err) != DCP_OK) {
         fprintf(stderr, "save: %s\n", err.message);

@@ -1,9 +1,9 @@
 /* resume_loop.c - a training loop that can be stopped at any time and resumes where it was.
  *
- * Shows the pattern: dcp_latest finds the newest valid checkpoint; DCP_E_NOT_FOUND, and nothing else, means
- * a fresh start; every other status is an error to look at, never a reason to start over. The name of a
- * save has the step, dcp_training has it for programs, dcp_prune keeps two. Each run does
- * 30 more steps, so run it twice. Does not show a real model: see demo_charlm.c.
+ * Shows the pattern: dcp_load_latest loads the newest checkpoint that is not damaged; DCP_E_NOT_FOUND, and nothing
+ * else, means a fresh start; every other status is an error to look at, never a reason to start over. The name of a
+ * save has the step for people, `step` has it for programs, and keep_last removes older ones after each save. Each run
+ * does 30 more steps, so run it twice. Does not show a real model: see demo_charlm.c.
  * Build: cc -O2 resume_loop.c -I.. -o resume_loop -lm -pthread
  * Run:   ./resume_loop [directory]     (default: checkpoints)
  */
@@ -32,7 +32,7 @@ static void train_one_step(model *m) {  /* fits y = 3x - 1 by gradient descent w
 }
 
 int main(int argc, char **argv) {
-    char directory[400], path[512], *newest;
+    char directory[400], path[512];
     model m = DCP_ZERO, never_stopped = DCP_ZERO;
     const int64_t two = 2;
     dcp_tensor tensors[] = {dcp_scalar("weight", DCP_FP64, &m.weight), dcp_scalar("bias", DCP_FP64, &m.bias),
@@ -40,29 +40,20 @@ int main(int argc, char **argv) {
                             dcp_scalar("step", DCP_INT64, &m.step)};    /* the same list saves and loads */
     snprintf(directory, sizeof directory, "%s/resume_loop", argc > 1 ? argv[1] : "checkpoints");
 
-    dcp_latest_desc latest = DCP_ZERO;
-    latest.directory = directory;
-    latest.io.log = dcp_log_stderr;
-    dcp_status status = dcp_latest(&latest, &newest, &err);
-    if (status == DCP_OK) {
-        dcp_load_desc load = DCP_ZERO;
-        load.path = newest;
-        load.io.log = dcp_log_stderr;
-        load.tensors = tensors;
-        load.tensor_count = 4;
-        check(dcp_load(&load, &err), "load");
-        dcp_free(newest);
-        printf("resumed at step %lld\n", (long long)m.step);
-    } else {
-        if (status != DCP_E_NOT_FOUND) check(status, "looking for the latest");
-        printf("fresh start\n");
-    }
+    dcp_load_latest_desc load = DCP_ZERO;
+    load.directory = directory;
+    load.io.log = dcp_log_stderr;       /* says which newer ones are damaged, if any */
+    load.tensors = tensors;
+    load.tensor_count = 4;
+    dcp_status status = dcp_load_latest(&load, &err);
+    if (status != DCP_E_NOT_FOUND) check(status, "load");
+    if (status == DCP_OK) printf("resumed at step %lld\n", (long long)m.step);
+    else printf("fresh start\n");
 
     for (int64_t last = m.step + 30; m.step < last;) {
         train_one_step(&m);
         if (m.step % 10 != 0) continue;
         dcp_training training = DCP_ZERO;
-        training.step = m.step;
         training.learning_rate = 0.05;
         training.optimizer_type = "sgd";
         snprintf(path, sizeof path, "%s/step_%06lld", directory, (long long)m.step);
@@ -71,13 +62,11 @@ int main(int argc, char **argv) {
         save.io.log = dcp_log_stderr;
         save.tensors = tensors;
         save.tensor_count = 4;
+        save.step = m.step;
         save.training = &training;
+        save.keep_last = 2;             /* with this one; never the one that this run has loaded, until there are two */
+        save.overwrite = 1;             /* after a damaged one of this step */
         check(dcp_save(&save, &err), "save");
-        dcp_prune_desc prune = DCP_ZERO;
-        prune.directory = directory;
-        prune.io.log = dcp_log_stderr;
-        prune.keep_last = 2;
-        check(dcp_prune(&prune, NULL, &err), "prune");
     }
 
     while (never_stopped.step < m.step) train_one_step(&never_stopped);
