@@ -1,7 +1,7 @@
 /* crash_loop.c - a program that is killed again and again, started again, and ends as if nothing had happened.
  *
- * Shows what a program does at its start so that a loop around it is all that is needed: remove what killed saves left,
- * load the newest checkpoint that is intact, go on. Does not show several ranks, or a state that itself is the cause.
+ * Shows what a program does at its start so that a loop around it is all that is needed: load the newest checkpoint
+ * that is intact, and go on; saves remove what killed ones left. Does not show several ranks.
  *
  * Build: cc -O2 crash_loop.c -I../.. -o crash_loop -lm -pthread
  * Run:   ./crash_loop [directory]      (default: checkpoints)
@@ -29,23 +29,11 @@ static void advance(world *w) {
     w->step++;
 }
 static void resume(const char *directory, dcp_tensor *tensors, size_t count) {
-    char *newest;
-    dcp_sweep_desc sweep = DCP_ZERO;
-    dcp_latest_desc latest = DCP_ZERO;
-    dcp_load_desc load = DCP_ZERO;
-    sweep.directory = latest.directory = directory;
-    sweep.grace_seconds = -1;           /* at once, since no other program saves here; else leave the default, a day */
-    sweep.io.log = latest.io.log = load.io.log = dcp_log_stderr;
-    dcp_status status = dcp_sweep(&sweep, NULL, &err);
-    if (status == DCP_E_NOT_FOUND) return;                              /* no directory: the first start */
-    check(status, "sweep");
-    latest.verify = DCP_VERIFY_ALL;     /* one that a disk has damaged is passed over, and the log says so */
-    status = dcp_latest(&latest, &newest, &err);
-    if (status == DCP_E_NOT_FOUND) return;                              /* killed before the first save was committed */
-    check(status, "latest");
-    load.path = newest; load.tensors = tensors; load.tensor_count = count;
-    check(dcp_load(&load, &err), "load");
-    dcp_free(newest);
+    dcp_load_latest_desc load = DCP_ZERO;
+    load.directory = directory; load.tensors = tensors; load.tensor_count = count;
+    load.io.log = dcp_log_stderr;       /* one that a disk has damaged is passed over, and this says so */
+    if (dcp_load_latest(&load, &err) == DCP_E_NOT_FOUND) return;        /* nothing was committed yet: the first start */
+    check(err.status, "load");
     printf("resumed at step %lld\n", (long long)now.step);
 }
 
@@ -61,16 +49,12 @@ int main(int argc, char **argv) {
         advance(&now);
         nanosleep(&pause, NULL);
         if (now.step % SAVE_EVERY != 0) continue;
-        dcp_training training = DCP_ZERO;
         dcp_save_desc save = DCP_ZERO;
-        dcp_prune_desc prune = DCP_ZERO;
         snprintf(path, sizeof path, "%s/step_%06lld", directory, (long long)now.step);
-        training.step = now.step;
-        save.path = path; save.tensors = tensors; save.tensor_count = 2; save.training = &training;
-        prune.directory = directory; prune.keep_last = 2;
-        save.io.log = prune.io.log = dcp_log_stderr;
-        check(dcp_save(&save, &err), "save");
-        check(dcp_prune(&prune, NULL, &err), "prune");
+        save.path = path; save.tensors = tensors; save.tensor_count = 2;
+        save.step = now.step; save.keep_last = 2;
+        save.io.log = dcp_log_stderr;
+        check(dcp_save(&save, &err), "save");   /* removes what killed saves left, too */
     }
     while (again.step < STEPS) advance(&again);
     if (memcmp(&now, &again, sizeof now) != 0) return fprintf(stderr, "it differs from one long run\n"), 1;

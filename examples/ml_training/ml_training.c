@@ -74,6 +74,7 @@ static void save(const char *name, size_t tensor_count) {
     (void)list(tensors);
     snprintf(path, sizeof path, "%s/%s", directory, name);
     training.step = now.step; training.learning_rate = 0.02; training.optimizer_type = "adam";
+    save.keep_last = 2; save.keep_every = 200;      /* of the series of this name: `best` is one of its own */
     save.path = path; save.tensors = tensors; save.tensor_count = tensor_count;
     save.training = &training; save.fields = fields; save.field_count = 2;
     save.overwrite = 1; save.io.log = dcp_log_stderr;
@@ -89,19 +90,15 @@ static void load(const char *path, size_t tensor_count) {
 }
 
 static int train(void) {
-    char name[64], steps[440], *newest;
-    dcp_latest_desc latest = DCP_ZERO;
-    dcp_prune_desc prune = DCP_ZERO;
-    snprintf(steps, sizeof steps, "%s/steps", directory);               /* apart from `best`, which is not pruned */
-    latest.directory = prune.directory = steps;
-    latest.io.log = prune.io.log = dcp_log_stderr;
-    prune.keep_last = 2; prune.keep_every = 200;
+    char name[64];
+    dcp_tensor tensors[7];
+    dcp_load_latest_desc latest = DCP_ZERO;
+    latest.directory = directory; latest.series = "step_";              /* not `best` */
+    latest.tensors = tensors; latest.tensor_count = list(tensors);
+    latest.io.log = dcp_log_stderr;
     now.best_loss = INFINITY; now.random = 1;
-    const dcp_status status = dcp_latest(&latest, &newest, &err);
-    if (status != DCP_E_NOT_FOUND) {
-        check(status, "latest");
-        load(newest, 7);
-        dcp_free(newest);
+    if (dcp_load_latest(&latest, &err) != DCP_E_NOT_FOUND) {
+        check(err.status, "load");
         printf("resumed at step %lld\n", (long long)now.step);
     }
     for (const int64_t last = now.step + STEPS_A_RUN; now.step < last;) {
@@ -109,9 +106,8 @@ static int train(void) {
         if (now.step % SAVE_EVERY != 0) continue;
         const double loss = validation_loss(now.weights);
         if (loss < now.best_loss) now.best_loss = loss, save("best", 1);         /* the weights alone */
-        snprintf(name, sizeof name, "steps/step_%06lld", (long long)now.step);
+        snprintf(name, sizeof name, "step_%06lld", (long long)now.step);
         save(name, 7);
-        check(dcp_prune(&prune, NULL, &err), "prune");
     }
     run again = DCP_ZERO;
     again.random = 1;

@@ -50,30 +50,23 @@ static void list(dcp_tensor tensors[2]) {
 static void save(const char *directory, int64_t deadline_ms) {
     char path[512];
     dcp_tensor tensors[2];
-    dcp_training training = DCP_ZERO;
     dcp_save_desc desc = DCP_ZERO;
     list(tensors);
-    training.step = step;
     snprintf(path, sizeof path, "%s/step_%lld", directory, (long long)step);
-    desc.path = path; desc.tensors = tensors; desc.tensor_count = 2; desc.training = &training;
+    desc.path = path; desc.tensors = tensors; desc.tensor_count = 2;
+    desc.step = step; desc.keep_last = 2;
     desc.overwrite = 1;                 /* this step may have been saved just before the signal */
     desc.io.coordinator = ranks; desc.io.log = dcp_log_stderr; desc.io.deadline_ms = deadline_ms;
     check(dcp_save(&desc, &err), "save");
 }
 static void resume(const char *directory) {
-    char *newest;
     dcp_tensor tensors[2];
-    dcp_latest_desc latest = DCP_ZERO;
-    dcp_load_desc load = DCP_ZERO;
-    latest.directory = directory; latest.io.coordinator = ranks; latest.io.log = dcp_log_stderr;
-    const dcp_status status = dcp_latest(&latest, &newest, &err);
-    if (status == DCP_E_NOT_FOUND) return;                              /* the first start */
-    check(status, "latest");
+    dcp_load_latest_desc load = DCP_ZERO;
     list(tensors);
-    load.path = newest; load.tensors = tensors; load.tensor_count = 2;
+    load.directory = directory; load.tensors = tensors; load.tensor_count = 2;
     load.io.coordinator = ranks; load.io.log = dcp_log_stderr;
-    check(dcp_load(&load, &err), "load");
-    dcp_free(newest);
+    if (dcp_load_latest(&load, &err) == DCP_E_NOT_FOUND) return;        /* the first start */
+    check(err.status, "load");
     if (ranks->rank == 0) printf("resumed at step %lld\n", (long long)step);
 }
 
