@@ -12166,8 +12166,11 @@ static DCPI_ONE_COPY dcp_status dcpi_storage_key(const char *key, dcp_error *err
                      "'\\', ':' or control "
                      "characters", key ? key : "(null)");
 }
-static dcp_status dcpi_storage_lacks(const char *what, dcp_error *err) {
-    return dcpi_fail(err, DCP_E_UNSUPPORTED, "this storage does not support %s", what);
+/* Before a call: err is cleared, the storage can do it, and the key is valid. */
+static dcp_status dcpi_storage_ready(int is_there, const char *what, const char *key, dcp_error *err) {
+    (void)dcpi_succeed(err);
+    if (!is_there) return dcpi_fail(err, DCP_E_UNSUPPORTED, "this storage does not support %s", what);
+    return dcpi_storage_key(key, err);
 }
 static DCPI_ONE_COPY dcp_status dcpi_storage_result(const dcpi_callback *by, dcp_status status, const char *what,
                                                     const char *key, dcp_error *err) {
@@ -12190,11 +12193,8 @@ static dcp_status dcpi_storage_check_size(const dcp_object_info *info, const cha
 static dcp_status dcpi_storage_begin(dcp_storage *s, const char *key, const char *temporary, int64_t size_hint,
                                      void **object, dcp_error *err) {
     const dcp_begin_request request = { key, temporary, size_hint };
-    dcp_status status;
+    dcp_status status = dcpi_storage_ready(s->begin && s->write && s->commit && s->abort, "writing", key, err);
     *object = NULL;
-    (void)dcpi_succeed(err);
-    if (!s->begin || !s->write || !s->commit || !s->abort) return dcpi_storage_lacks("writing", err);
-    status = dcpi_storage_key(key, err);
     if (!status) status = dcpi_storage_key(temporary, err);
     if (status) return status;
     return dcpi_storage_result(&dcpi_by_writer, s->begin(s->context, &request, object, err), "create", key, err);
@@ -12243,12 +12243,9 @@ static void dcpi_storage_abort(dcp_storage *s, void *object) { if (object) s->ab
 
 static dcp_status dcpi_storage_open_object(dcp_storage *s, const char *key, void **object, dcp_object_info *info,
                                            dcp_error *err) {
-    dcp_status status;
+    dcp_status status = dcpi_storage_ready(s->open && s->read && s->close, "reading", key, err);
     *object = NULL;
     memset(info, 0, sizeof *info);
-    (void)dcpi_succeed(err);
-    if (!s->open || !s->read || !s->close) return dcpi_storage_lacks("reading", err);
-    status = dcpi_storage_key(key, err);
     if (status) return status;
     status = dcpi_storage_result(&dcpi_by_finder, s->open(s->context, key, object, info, err), "open", key, err);
     if (status) { *object = NULL; return status; }
@@ -12266,11 +12263,8 @@ static dcp_status dcpi_storage_read(dcp_storage *s, const char *key, void *objec
 static void dcpi_storage_close_object(dcp_storage *s, void *object) { if (object) s->close(s->context, object); }
 
 static dcp_status dcpi_storage_stat(dcp_storage *s, const char *key, dcp_object_info *info, dcp_error *err) {
-    dcp_status status;
+    dcp_status status = dcpi_storage_ready(s->stat != NULL, "asking for an object's size", key, err);
     memset(info, 0, sizeof *info);
-    (void)dcpi_succeed(err);
-    if (!s->stat) return dcpi_storage_lacks("asking for an object's size", err);
-    status = dcpi_storage_key(key, err);
     if (status) return status;
     status = dcpi_storage_result(&dcpi_by_finder, s->stat(s->context, key, info, err), "look at", key, err);
     return status ? status : dcpi_storage_check_size(info, key, err);
@@ -12286,24 +12280,17 @@ static dcp_status dcpi_storage_walk_one(void *user, const char *path, const dcp_
 /* A failure of `each` is the result, whatever the storage makes of it. */
 static dcp_status dcpi_storage_list(dcp_storage *s, const char *directory, dcp_list_kind what, dcpi_storage_each each,
                                     void *user, dcp_error *err) {
-    dcpi_storage_walk walk;
-    dcp_status status;
-    walk.each = each;
-    walk.user = user;
-    walk.status = DCP_OK;
-    (void)dcpi_succeed(err);
-    if (!s->list) return dcpi_storage_lacks("listing a directory", err);
-    if (directory[0] != '\0' && !dcpi_key_is_valid(directory)) return dcpi_storage_key(directory, err);
+    dcpi_storage_walk walk = { each, user, DCP_OK };
+    const char *key = directory[0] ? directory : "base";                /* "": the base, though no key */
+    dcp_status status = dcpi_storage_ready(s->list != NULL, "listing a directory", key, err);
+    if (status) return status;
     status = s->list(s->context, directory, what, dcpi_storage_walk_one, &walk, err);
     return walk.status ? walk.status : dcpi_storage_result(&dcpi_by_finder, status, "list", directory, err);
 }
 /* token: only this version, else DCP_E_EXISTS; NULL or empty: whichever is there. */
 static dcp_status dcpi_storage_remove_version(dcp_storage *s, const char *key, const char *token, dcp_error *err) {
     const int has_token = token && token[0] && (s->flags & DCP_STORAGE_TOKENS);
-    dcp_status status;
-    (void)dcpi_succeed(err);
-    if (!s->remove) return dcpi_storage_lacks("removing", err);
-    status = dcpi_storage_key(key, err);
+    dcp_status status = dcpi_storage_ready(s->remove != NULL, "removing", key, err);
     if (status) return status;
     status = s->remove(s->context, key, has_token ? token : NULL, err);
     if (has_token && status == DCP_E_EXISTS) return dcpi_storage_result(&dcpi_by_publisher, status, "remove", key, err);
@@ -12337,13 +12324,10 @@ static dcp_status dcpi_storage_sync_directory(dcp_storage *s, const char *direct
 /* The commit lock: see dcp_storage. Without one DCP_E_UNSUPPORTED. */
 static dcp_status dcpi_storage_lock(dcp_storage *s, const char *key, uint64_t *holder, char note[DCP_LOCK_NOTE],
                                     void **lock, dcp_error *err) {
-    dcp_status status;
+    const int has_locks = (s->flags & DCP_STORAGE_COMMIT_LOCK) && s->lock && s->lock_note && s->unlock;
+    dcp_status status = dcpi_storage_ready(has_locks, "locks", key, err);
     *lock = NULL;
     memset(note, 0, DCP_LOCK_NOTE);
-    (void)dcpi_succeed(err);
-    if (!(s->flags & DCP_STORAGE_COMMIT_LOCK) || !s->lock || !s->lock_note || !s->unlock)
-        return dcpi_storage_lacks("locks", err);
-    status = dcpi_storage_key(key, err);
     if (status) return status;
     status = s->lock(s->context, key, holder, note, lock, err);
     note[DCP_LOCK_NOTE - 1] = '\0';
