@@ -17628,8 +17628,8 @@ static int dcpi_removal_needs_lock(const char *name) {
  *       nor does one that could not get its own. So while it is there, the plain names of P that no document names are
  *       those of the one save whose note says so.
  *   V2  A free lock means a dead save only where its locks can be seen: its note has this machine, this start of it,
- *       and this device. Of any other the age decides, as it does without locks. An empty one was left before its
- *       save made anything.
+ *       and this device. Of any other the age decides, as it does without locks. One without a note was left before
+ *       its save made anything, or is taken before that save could: the lock goes, and nothing else.
  *   V3  Whoever is to remove a dead save's files takes its lock first, then removes its temporary files, then reads
  *       what all documents name, then removes what none does; and lets the lock go last, so that one who is killed in
  *       between leaves it for the next.
@@ -17637,7 +17637,10 @@ static int dcpi_removal_needs_lock(const char *name) {
  *       only then. So one that was taken for dead although it lives (a server has lost its lock) fails: its document
  *       was removed, or comes after V3's removal and finds the lock gone.
  *   V5  Plain names go only if all ranks of the dead save were in its process: a rank that lives may take its own back
- *       by name. */
+ *       by name.
+ *   V6  Of the pool, whose plain names any manifest's may be, those go that the dead save listed before it wrote any
+ *       (in `P.commit.lock.<save id>.tmp`), if they are no older than that list, and, with "-" before them, those that
+ *       the displaced document named; the list goes after them. */
 static size_t dcpi_live_prefix(const char *name) {      /* the length of P; 0: no such name */
     const size_t length = dcpi_name_before(name, strlen(name), ".&.commit.lock");
     return length <= DCP_LIMIT_PREFIX ? length : 0;
@@ -21306,24 +21309,44 @@ typedef struct dcpi_sweep {
 typedef struct dcpi_dead {
     char id[17], displaced[17], prefix[DCP_LIMIT_PREFIX + 1];
     int has_plain, is_pool;
+    /* V6: its plain names there, sorted, and when they were listed; those of what it displaces, sorted */
+    dcpi_names pool, displaced_pool; int64_t listed_ns;
     dcpi_lock lock;
 } dcpi_dead;
+static int dcpi_is_plain_pool_name(const char *name) {
+    return dcpi_is_pool_name(name, 1) && !dcpi_is_pool_name(name, 0);
+}
+static void dcpi_dead_list_name(const dcpi_dead *dead, char name[DCP_LIMIT_PREFIX + 64]) {
+    (void)snprintf(name, DCP_LIMIT_PREFIX + 64, "%s%s.%s.tmp", dead->prefix, dcpi_lock_suffix, dead->id);
+}
 static int dcpi_name_has_id(const char *name, const char *id) {
     const char *at = id[0] ? strstr(name, id) : NULL;
     return at && at > name && at[-1] == '.' && (at[16] == '.' || at[16] == '-');
 }
-static int dcpi_dead_owns(const dcpi_dead *dead, const char *name) {
+static int dcpi_dead_owns(const dcpi_dead *dead, const char *name, int64_t modified_ns) {
     const size_t length = strlen(dead->prefix);
     const int is_plain = dcpi_removal_needs_lock(name), is_beside = strncmp(name, dead->prefix, length) == 0;
     if (dcpi_live_prefix(name) || !(is_beside || (dead->is_pool && strchr(name, '/')))) return 0;
+    if (dcpi_is_plain_pool_name(name))
+        return (modified_ns >= dead->listed_ns && dcpi_names_has(&dead->pool, name)) ||
+               dcpi_names_has(&dead->displaced_pool, name);
     if (is_plain) return dead->has_plain && dcpi_shard_prefix(name, strlen(name), 1) == length;
     return dcpi_name_has_id(name, dead->id) || (!dcpi_is_temporary(name) && !dcpi_is_intent(name) &&
                                                 dcpi_name_has_id(name, dead->displaced));
 }
-static int dcpi_sweep_is_dead(const dcpi_sweep *sweep, const char *name) {
+static int dcpi_sweep_is_dead(const dcpi_sweep *sweep, const char *name, int64_t modified_ns) {
     size_t i = 0;
-    while (i < sweep->dead_count && !dcpi_dead_owns(&sweep->dead[i], name)) i++;
+    while (i < sweep->dead_count && !dcpi_dead_owns(&sweep->dead[i], name, modified_ns)) i++;
     return i < sweep->dead_count;
+}
+static int dcpi_sweep_is_dead_list(const dcpi_sweep *sweep, const char *name) {
+    char list[DCP_LIMIT_PREFIX + 64];
+    size_t i;
+    for (i = 0; i < sweep->dead_count; i++) {
+        dcpi_dead_list_name(&sweep->dead[i], list);
+        if (strcmp(list, name) == 0) return 1;
+    }
+    return 0;
 }
 /* A lock that a dead save may have held. */
 static int dcpi_sweep_is_dead_lock(const dcpi_sweep *sweep, const char *name) {
@@ -21347,7 +21370,7 @@ static int dcpi_sweep_is_lock(const dcpi_sweep *sweep, const char *name, const d
 static dcp_status dcpi_sweep_look(void *user, const char *key, const dcp_object_info *info) {
     dcpi_sweep *sweep = (dcpi_sweep *)user;
     const char *name = dcpi_place_name(sweep->place, key);
-    const int is_dead = dcpi_sweep_is_dead(sweep, name), plain = sweep->desc->plain_names || is_dead;
+    const int is_dead = dcpi_sweep_is_dead(sweep, name, info->modified_ns), plain = sweep->desc->plain_names || is_dead;
     if (sweep->dead_only && !is_dead && !(dcpi_is_lock(name) && dcpi_sweep_is_dead_lock(sweep, name))) return DCP_OK;
     if (dcpi_sweep_is_lock(sweep, name, info)) return dcpi_names_add(&sweep->locks, name, sweep->err);
     if (!is_dead && dcpi_age_protects(&sweep->age, info->modified_ns)) return DCP_OK;
@@ -21430,6 +21453,7 @@ static dcp_status dcpi_sweep_temporaries(const dcpi_sweep *sweep, dcp_error *err
     size_t i;
     for (i = 0; i < sweep->found.count && !status; i++) {
         status = dcpi_op_check(sweep->op, err);
+        if (dcpi_sweep_is_dead_list(sweep, sweep->found.items[i])) continue;
         if (!status && !dcpi_sweep_is_data(sweep->found.items[i]))
             status = dcpi_sweep_take(sweep, sweep->found.items[i], sweep->desc->dry_run, err);
     }
@@ -21437,7 +21461,11 @@ static dcp_status dcpi_sweep_temporaries(const dcpi_sweep *sweep, dcp_error *err
 }
 static void dcpi_sweep_free(dcpi_sweep *sweep) {
     size_t i;
-    for (i = 0; i < sweep->dead_count; i++) dcpi_lock_release(&sweep->dead[i].lock);
+    for (i = 0; i < sweep->dead_count; i++) {
+        dcpi_lock_release(&sweep->dead[i].lock);
+        dcpi_names_free(&sweep->dead[i].pool);
+        dcpi_names_free(&sweep->dead[i].displaced_pool);
+    }
     dcpi_free(sweep->dead);
     dcpi_names_free(&sweep->lives);
     dcpi_names_free(&sweep->found);
@@ -21531,7 +21559,8 @@ static dcp_status dcpi_sweep_plain(dcpi_sweep *sweep, const char *name, dcp_erro
     if (status == DCP_PENDING) sweep->is_partial = 1;
     if (status) return status == DCP_PENDING ? dcpi_succeed(err) : status;
     status = dcpi_place_stat(sweep->place, name, &info, err);
-    if (!status && (dcpi_sweep_is_dead(sweep, name) || !dcpi_age_protects(&sweep->age, info.modified_ns)))
+    if (!status && (dcpi_sweep_is_dead(sweep, name, info.modified_ns) ||
+                    !dcpi_age_protects(&sweep->age, info.modified_ns)))
         status = dcpi_sweep_take(sweep, name, 0, err);
     else if (status == DCP_E_NOT_FOUND) status = dcpi_succeed(err);
     dcpi_lock_release(&lock);
@@ -21579,6 +21608,7 @@ static void dcpi_dead_read(dcpi_dead *dead, const char *name, const char *note) 
     int spaces = 0;
     for (; *flags && spaces < 3; flags++) spaces += *flags == ' ';
     memcpy(dead->prefix, name, length);
+    if (!dcpi_starts_with(note, "live ")) return;       /* V2: nothing but the lock is its */
     memcpy(dead->id, name + length + 1, 16);
     for (; *flags && *flags != ' '; flags++) {
         if (*flags == 'p') dead->has_plain = 1;
@@ -21605,6 +21635,34 @@ static dcp_status dcpi_dead_judge(dcpi_sweep *sweep, const char *name, dcpi_dead
     else dcpi_dead_read(dead, name, note);
     return status;
 }
+/* V6. One who was killed while he wrote it had made no file yet. */
+#define DCPI_DEAD_LIST (64 * (int64_t)DCPI_MIB)
+static dcp_status dcpi_dead_list(const dcpi_sweep *sweep, dcpi_dead *dead, dcp_error *err) {
+    char name[DCP_LIMIT_PREFIX + 64], *text = NULL, *line, *end;
+    dcpi_handle file;
+    int64_t size;
+    dcp_status status;
+    dcpi_dead_list_name(dead, name);
+    status = dcpi_place_open_file(sweep->place, name, &file, err);
+    if (status) return status;
+    dead->listed_ns = file.info.modified_ns;
+    size = file.info.size;
+    if (size > 0 && size <= DCPI_DEAD_LIST) {
+        text = (char *)dcpi_alloc((size_t)size + 1, err);
+        status = text ? dcpi_handle_read(&file, 0, text, (size_t)size, err) : DCP_E_MEMORY;
+    }
+    dcpi_handle_close(&file);
+    if (text) text[status ? 0 : size] = '\0';
+    for (line = text; line && !status && (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        const int is_displaced = *line == '-';
+        *end = '\0';
+        if (dcpi_is_plain_pool_name(line + is_displaced))
+            status = dcpi_names_add(is_displaced ? &dead->displaced_pool : &dead->pool, line + is_displaced, err);
+    }
+    dcpi_free(text);
+    if (!status) status = dcpi_names_sort(&dead->displaced_pool, err);
+    return status ? status : dcpi_names_sort(&dead->pool, err);
+}
 /* The locks that nobody holds, held from now on. What goes wrong with one leaves its save to the age. */
 static dcp_status dcpi_dead_find(dcpi_sweep *sweep, dcp_error *err) {
     dcp_status status = DCP_OK;
@@ -21618,8 +21676,11 @@ static dcp_status dcpi_dead_find(dcpi_sweep *sweep, dcp_error *err) {
         dcpi_dead *dead = &sweep->dead[sweep->dead_count];
         memset(dead, 0, sizeof *dead);
         status = dcpi_op_check(sweep->op, err);
-        if (!status && dcpi_dead_judge(sweep, sweep->lives.items[i], dead, err) == DCP_E_MEMORY) status = DCP_E_MEMORY;
-        sweep->dead_count += dead->lock.held != NULL;
+        if (!status && dcpi_dead_judge(sweep, sweep->lives.items[i], dead, err) == DCP_E_MEMORY)
+            status = DCP_E_MEMORY;
+        if (!dead->lock.held) continue;
+        sweep->dead_count++;
+        if (dead->is_pool && dcpi_dead_list(sweep, dead, err) == DCP_E_MEMORY) status = DCP_E_MEMORY;
     }
     return status;
 }
@@ -21629,7 +21690,10 @@ static dcp_status dcpi_dead_forget(dcpi_sweep *sweep, dcp_error *err) {
     size_t i;
     for (i = 0; i < sweep->dead_count && !status && !sweep->is_partial; i++) {
         dcpi_lock *lock = &sweep->dead[i].lock;
-        status = dcpi_sweep_take(sweep, dcpi_place_name(sweep->place, lock->key), 1, err);
+        char list[DCP_LIMIT_PREFIX + 64];
+        dcpi_dead_list_name(&sweep->dead[i], list);
+        status = dcpi_sweep_take(sweep, list, sweep->desc->dry_run, err);
+        if (!status) status = dcpi_sweep_take(sweep, dcpi_place_name(sweep->place, lock->key), 1, err);
         if (!status && !sweep->desc->dry_run) status = dcpi_lock_note(sweep->op, lock, "", err);
         dcpi_lock_release(lock);
     }
@@ -21912,6 +21976,7 @@ struct dcpi_save {
     int displaces;                                      /* overwrite: a commit file was there in prepare */
     uint8_t displaced_digest[32];                       /* of its document */
     char displaced_id[17];                              /* its save id, "": it has none */
+    void *listed; char *listed_key;                     /* rank 0: the list of V6, NULL: there is none */
     dcpi_lock live; char live_note[DCP_LOCK_NOTE];      /* rank 0: the lock that says that this save lives */
     char displaced_token[DCP_TOKEN_SIZE];               /* its version, when it was last seen to be the same */
     int64_t displaced_sequence;                         /* -1: not known */
@@ -22082,6 +22147,7 @@ typedef struct dcpi_survey {
     const dcpi_place *place;
     char shard_prefix[DCPI_SHARD_NAME]; int has_shards; /* whether there are files of that prefix */
     const char *id;                                     /* this save's */
+    int is_pool;                                        /* dead saves of any series keep others from tidying it up */
     dcpi_names commits, lives;                          /* lives: of other saves of this series */
     int has_rival;                                      /* one of them is at the same path */
     dcp_error *err;
@@ -22091,7 +22157,8 @@ static dcp_status dcpi_survey_live(dcpi_survey *survey, const char *name) {
     const size_t prefix = dcpi_live_prefix(name), length = dcpi_series_stem(name, prefix);
     if (strncmp(name + prefix + 1, survey->id, 16) == 0) return DCP_OK;
     if (prefix == strlen(own) && memcmp(name, own, prefix) == 0) survey->has_rival = 1;
-    if (length != dcpi_series_stem(own, strlen(own)) || memcmp(name, own, length) != 0) return DCP_OK;
+    if (!survey->is_pool && (length != dcpi_series_stem(own, strlen(own)) || memcmp(name, own, length) != 0))
+        return DCP_OK;
     return dcpi_names_add(&survey->lives, name, survey->err);
 }
 static dcp_status dcpi_survey_one(void *user, const char *key, const dcp_object_info *info) {
@@ -22172,6 +22239,7 @@ static dcp_status dcpi_save_survey(dcpi_save *s, int has_commit, dcp_error *err)
     dcp_status status;
     survey.place = &s->place;
     survey.id = s->report.save_id;
+    survey.is_pool = s->layout->is_pool;
     survey.err = err;
     (void)snprintf(survey.shard_prefix, sizeof survey.shard_prefix, "%s_shard_", s->place.name);
     status = dcpi_place_list(&s->place, DCP_LIST_OBJECTS, dcpi_survey_one, &survey, err);
@@ -23575,12 +23643,50 @@ static dcp_status dcpi_pool_name_all(dcpi_save *s, dcp_error *err) {
     dcpi_free((void *)order);
     return status;
 }
+static void dcpi_pool_path(const dcpi_save *s, const char *stem, int64_t version, int has_id, char *path,
+                           size_t capacity) {
+    if (has_id) (void)snprintf(path, capacity, "%s.v%" PRId64 ".%s.bin", stem, version, s->report.save_id);
+    else if (version > 0) (void)snprintf(path, capacity, "%s.v%" PRId64 ".bin", stem, version);
+    else (void)snprintf(path, capacity, "%s.bin", stem);
+}
+/* V6: before any file is written. Nothing is synced: it is for one who finds this process dead. */
+static void dcpi_pool_list(dcpi_save *s) {
+    char name[DCPI_SHARD_NAME], path[DCP_LIMIT_PATH + 64];
+    dcpi_buffer text = DCP_ZERO;
+    size_t i;
+    dcp_error err;
+    dcp_status status;
+    if (!s->live.held || !dcpi_coord_is_of_process(s->op.io.coordinator) || s->desc->unique_names) return;
+    for (i = 0; i < s->entry_count; i++) {
+        dcpi_pool_path(s, s->pool.entries[i].stem, s->pool.entries[i].version, 0, path, sizeof path);
+        dcpi_buffer_text(&text, path);
+        dcpi_buffer_text(&text, "\n");
+    }
+    for (i = 0; i < s->displaced.count; i++) {
+        dcpi_buffer_text(&text, "-");
+        dcpi_buffer_text(&text, s->displaced.items[i]);
+        dcpi_buffer_text(&text, "\n");
+    }
+    (void)snprintf(name, sizeof name, "%s%s.%s.tmp", s->place.name, dcpi_lock_suffix, s->report.save_id);
+    s->listed_key = dcpi_place_key(&s->place, name, &err);
+    status = !s->listed_key || text.failed ? dcpi_no_memory(&err, text.size) :
+             dcpi_storage_begin(s->place.storage, s->live.key, s->listed_key, (int64_t)text.size, &s->listed, &err);
+    if (!status)
+        status = dcpi_object_write_chunks(&s->op, s->place.storage, s->listed_key, s->listed, text.data, text.size,
+                                          &err);
+    if (status)
+        dcpi_op_log(&s->op, DCP_LOG_INFO, "if this save is killed, its files in the folders of manifests stay: %s",
+                    err.message);
+    dcpi_buffer_free(&text);
+}
 static dcp_status dcpi_pool_plan(dcpi_save *s, dcp_error *err) {
     dcp_status status;
     s->pool.entries = DCPI_NEW(dcpi_pool_entry, s->entry_count, err);
     if (!s->pool.entries) return DCP_E_MEMORY;
     status = dcpi_plan_each(s, dcpi_pool_tensor, NULL, err);
-    return status ? status : dcpi_pool_name_all(s, err);
+    if (!status) status = dcpi_pool_name_all(s, err);
+    if (!status) dcpi_pool_list(s);
+    return status;
 }
 /* What a rank must know of each file: the version of a new one (8 bytes), the base's checksum (32; zeros: none), the
  * base's path and the new stem as texts. */
@@ -23614,12 +23720,6 @@ static dcp_status dcpi_pool_listen(dcpi_save *s, dcpi_wire *from, dcp_error *err
         file->has_id = s->desc->unique_names || !(s->place.storage->flags & DCP_STORAGE_EXCLUSIVE_PUBLISH);
     }
     return DCP_OK;
-}
-static void dcpi_pool_path(const dcpi_save *s, const char *stem, int64_t version, int has_id, char *path,
-                           size_t capacity) {
-    if (has_id) (void)snprintf(path, capacity, "%s.v%" PRId64 ".%s.bin", stem, version, s->report.save_id);
-    else if (version > 0) (void)snprintf(path, capacity, "%s.v%" PRId64 ".bin", stem, version);
-    else (void)snprintf(path, capacity, "%s.bin", stem);
 }
 static void dcpi_pool_path_of(const dcpi_save *s, const dcpi_pool_entry *p, char *path, size_t capacity) {
     if (p->is_kept) (void)snprintf(path, capacity, "%s", p->base->path);
@@ -24199,6 +24299,8 @@ static void dcpi_save_free(dcpi_save *s) {
     dcpi_free(s->commit_key);
     dcpi_free(s->intent_key);
     dcpi_free(s->document_temporary);
+    if (s->listed) dcpi_storage_abort(s->place.storage, s->listed);
+    dcpi_free(s->listed_key);
     dcpi_lock_release(&s->live);
     dcpi_free(s->pieces);
     dcpi_free(s->digests);

@@ -925,11 +925,11 @@ static void check_dead(dcp_storage *storage, int boot, int device, const char *f
     sweep.io.storage = storage;
     for (by_sweep = 0; by_sweep < 2; by_sweep++) {
         where_of(storage, boot, device, where);
-        put_dead(storage, where, flags);
+        put_dead(storage, flags[0] ? where : "", flags);
         if (by_sweep) CHECK_OK_MESSAGE(dcp_sweep(&sweep, NULL, &err), err.message);
         else CHECK_OK_MESSAGE(generation_save(storage, DCP_LAYOUT_SHARDED, "step_2", SIZE, 2, &err), err.message);
         /* of a lock that nobody holds the age says nothing: a sweep takes it always */
-        CHECK_INT(count_of(storage, remains, DCPI_COUNT(remains)), left - (by_sweep && left == DCPI_COUNT(remains)));
+        CHECK_INT(count_of(storage, remains, DCPI_COUNT(remains)), left - (by_sweep && left >= 5));
         CHECK_INT(count_of(storage, others, DCPI_COUNT(others)), DCPI_COUNT(others));
         CHECK_INT(generation_at(storage, "step_2"), 2);
         remove_all(storage);
@@ -943,6 +943,7 @@ TEST(what_a_dead_save_left_goes_with_the_next_save_or_sweep) {
     CHECK_OK_MESSAGE(generation_save(storage, DCP_LAYOUT_SHARDED, "step_2", SIZE, 2, &err), err.message);
     check_dead(storage, 1, 1, "p ", 0);
     check_dead(storage, 1, 1, "- ", 1);                 /* the plain name may be another's */
+    check_dead(storage, 1, 1, "", all - 2);             /* no note: its save may be about to begin, without a lock */
     check_dead(storage, 0, 1, "p ", all);               /* of another machine, or before it was started */
     check_dead(storage, 1, 0, "p ", all);               /* of a device whose locks need not show here */
     dcp_storage_close(storage);
@@ -1000,13 +1001,15 @@ TEST(plain_names_belong_to_one_save_that_is_one_process) {
     fault_close(&f);
     CHECK_INT(generation_at(storage, "step_1"), 2);
     if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
-    CHECK_OK(dcp_thread_group_open(2, ranks, &err));
+    dcp_storage_close(storage);
     process.world_size = 2;
     process.send = no_send;
-    CHECK(dcpi_coord_is_of_process(NULL) && dcpi_coord_is_of_process(ranks[0]) && !dcpi_coord_is_of_process(&process));
+    CHECK(dcpi_coord_is_of_process(NULL) && !dcpi_coord_is_of_process(&process));
+    if (DCP_NO_THREADS) return;
+    CHECK_OK(dcp_thread_group_open(2, ranks, &err));
+    CHECK(dcpi_coord_is_of_process(ranks[0]));
     dcp_coordinator_close(ranks[0]);
     dcp_coordinator_close(ranks[1]);
-    dcp_storage_close(storage);
 }
 /* Where there are no locks, the age decides. */
 TEST(without_locks_what_a_killed_save_left_stays_for_the_grace_time) {

@@ -583,6 +583,18 @@ in dcpi_dead_owns
 - return dead->has_plain &&
 + return (dead->has_plain || MUTANT) &&
 
+name a lock without a note says that its save is dead
+caught lock what_a_dead_save_left
+in dcpi_dead_read
+- if (!dcpi_starts_with(note, "live ")) return;
++ if (!MUTANT && !dcpi_starts_with(note, "live ")) return;
+
+name a save does not list the names that it may publish in the pool
+caught kill killed_around_each_system
+in dcpi_pool_list
+- if (!s->live.held ||
++ if (MUTANT || !s->live.held ||
+
 name what a dead save left stays
 caught kill killed_around_each_storage
 in dcpi_save_live
