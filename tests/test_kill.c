@@ -159,8 +159,8 @@ static void check_survivors(const scene *s) {
     CHECK(q == (s->what == OVERWRITE || s->what == SYNC ? NONE : 2) || (s->what == NEXT_STEP && q == NONE));
     check_latest(s, p, q);
 }
-/* The killed one's remains disturb neither a save before a sweep nor one after it. What a save leaves goes with the next
- * one of its series, without a sweep. */
+/* The killed one's remains disturb neither a save before a sweep nor one after it. What a save leaves goes with the
+ * next one of its series, without a sweep. */
 static void check_scene(scene *s) {
     static int turn;
     const int sweeps_first = turn++ % 2;
