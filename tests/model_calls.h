@@ -286,6 +286,10 @@ static dcp_status model_load(model_op *op, int rank, dcp_error *err) {
     dcp_metadata *metadata = NULL;
     char path[600];
     dcp_status status;
+    int i;
+    for (i = 0; i < op->pieces[rank].count; i++)
+        model_piece_change(&op->pieces[rank].piece[i], &op->pieces[rank].list[i],
+                           model_mix((uint64_t)(op->state.number * 977 + rank * 31 + s->verify * 7 + s->share + i)));
     desc.path = model_where(op, s->path, path);
     desc.tensors = op->pieces[rank].count ? op->pieces[rank].list : NULL;
     desc.tensor_count = (size_t)op->pieces[rank].count;

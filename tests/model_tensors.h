@@ -55,6 +55,7 @@ typedef struct model_piece {
     int64_t row, rows, column, columns; /* of the whole; a whole has them all */
     uint64_t seed;                      /* of its bytes */
     unsigned char *memory; size_t size; /* with the gaps; NULL: no bytes */
+    int is_changed; dcp_dtype as;       /* loaded as that type; 0: its own */
 } model_piece;
 enum { MODEL_PIECES = 2 * MODEL_TENSORS };
 typedef struct model_pieces { int count; model_piece piece[MODEL_PIECES]; dcp_tensor list[MODEL_PIECES]; } model_pieces;
@@ -108,12 +109,26 @@ static void model_piece_fill(model_piece *p) {
     int64_t row;
     for (row = 0; row < p->rows; row++) model_row_fill(p, row, p->memory + (size_t)row * model_row_pitch(p));
 }
+/* The same for a piece that was loaded as another type: it has no gaps. */
+static int model_piece_is_converted(const model_piece *p) {
+    const dcpi_convert c = dcpi_convert_make(p->kind->dtype, p->as);
+    const size_t bytes = (size_t)(p->columns * c.write);
+    unsigned char stored[2048], want[4096];
+    int64_t row;
+    for (row = 0; row < p->rows; row++) {
+        model_row_fill(p, row, stored);
+        (void)dcpi_convert_run(&c, stored, want, p->columns);
+        if (memcmp(p->memory + (size_t)row * bytes, want, bytes) != 0) return 0;
+    }
+    return 1;
+}
 /* Whether the memory has the bytes of the generation, and between the rows what was there before. */
 static int model_piece_is(const model_piece *p, int before) {
     const size_t bytes = model_row_bytes(p), pitch = model_row_pitch(p);
     unsigned char want[2048];
     int64_t row;
     size_t i;
+    if (p->as) return model_piece_is_converted(p);
     for (row = 0; row < p->rows; row++) {
         const unsigned char *got = p->memory + (size_t)row * pitch;
         model_row_fill(p, row, want);
@@ -180,6 +195,32 @@ static void model_pieces_want(model_pieces *out, const model_state *s, int rank,
         if (model_is_private(kind, s->world) && s->world != world) continue;
         if (kind->split == 'h' || kind->split == 'i') continue;
         for (part = 0; part < (all[i] == 'm' ? 2 : 1); part++) model_pieces_add(out, s, i, rank, world, part, rank);
+    }
+}
+static void *model_piece_memory(void *user, const dcp_tensor_info *info) {
+    model_piece *p = (model_piece *)user;
+    return (size_t)info->size == p->size ? p->memory : NULL;
+}
+/* As a program that has changed asks for it: under another name, as another type, without knowing how large it is. */
+static void model_piece_change(model_piece *p, dcp_tensor *t, uint64_t how) {
+    static const dcp_dtype types[] = { DCP_FP64, DCP_FP16, DCP_BF16 };
+    if (p->is_changed || how % 2 == 0) return;
+    p->is_changed = 1;
+    t->stored_name = t->name;
+    t->name = "renamed";
+    t->convert = 1;
+    if (p->kind->split == '-' && p->size && how / 2 % 2) {
+        const dcp_tensor sized = *t;
+        *t = dcp_unsized(sized.name, sized.dtype, model_piece_memory, p);
+        t->stored_name = sized.stored_name;
+    } else if (p->kind->dtype == DCP_FP32 && p->size) {
+        p->as = types[how / 4 % 3];
+        p->size = p->size / 4 * (size_t)dcp_dtype_bits(p->as) / 8;
+        p->memory = (unsigned char *)realloc(p->memory, p->size);
+        if (!p->memory) abort();
+        memset(p->memory, 0xEE, p->size);
+        t->dtype = p->as;
+        t->data = p->memory;
     }
 }
 /* The private tensors of one rank. */
