@@ -1,15 +1,15 @@
 #!/bin/sh
 # test_tool.sh - tests of build/dcptool, from the outside: commands, all layouts, --json, exit codes, messages,
 # terminals and pipes. What it shows is in tool_look.sh, its numbers (stats, diff by value) in tool_numbers.sh,
-# parts of tensors in tool_parts.sh, edits in tool_edit.sh, dcptool repair and watch in tool_repair.sh and
-# tool_watch.sh; terminal.py is the terminal.
+# parts of tensors in tool_parts.sh, edits in tool_edit.sh, dcptool report, repair and watch in tool_report.sh,
+# tool_repair.sh and tool_watch.sh; terminal.py is the terminal.
 #
 #     DCPTOOL=build/dcptool sh tests/test_tool.sh [text]       only tests whose name contains the text
 #
 # Needs a C compiler ($CC, default cc) for make_checkpoints.c, which saves what is looked at (or $MAKE_CHECKPOINTS,
-# built). python3 (for JSON and terminals) and numpy are used where they are; missing they are a skip, or a failure if
-# DCP_REQUIRE has the word python. Prints `ok name`, `skipped name: why`, `FAILED name: why`; last `N passed, N failed,
-# N skipped`; exit status 1 if any failed.
+# built). python3 (for JSON and terminals), numpy and chromium are used where they are; missing they are a skip, or a
+# failure if DCP_REQUIRE has the word python or chromium. Prints `ok name`, `skipped name: why`, `FAILED name: why`;
+# last `N passed, N failed, N skipped`; exit status 1 if any failed.
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 1
@@ -115,7 +115,7 @@ impatient_tool() {
 version() { run 0 --version; has "$out" "dcptool "; lines "$out" 1; is "$err" ""; }
 help_overall() {
     run 0 --help
-    for c in ls info verify stats diff cat extract convert sign sync repair watch latest prune sweep; do
+    for c in ls info verify stats diff report cat extract convert sign sync repair watch latest prune sweep; do
         has "$out" "  $c "
     done
     has "$out" "Exit codes:"
@@ -128,7 +128,7 @@ help_overall() {
     is "$err" ""
 }
 help_commands() {
-    for c in ls info verify stats diff cat extract convert sign sync repair watch latest prune sweep; do
+    for c in ls info verify stats diff report cat extract convert sign sync repair watch latest prune sweep; do
         run 0 "$c" --help
         has "$out" "usage: dcptool $c"
         has "$out" "Exit codes:"
@@ -147,7 +147,7 @@ usage_command() {
     has "$err" "usage:"
     run 2 frobnicate
     has "$err" "'frobnicate'"
-    has "$err" "ls info verify stats diff cat extract convert sign sync repair watch latest prune sweep"
+    has "$err" "ls info verify stats diff report cat extract convert sign sync repair watch latest prune sweep"
     is "$out" ""
     run 2 --frobnicate
     run 2 help frobnicate
@@ -1606,6 +1606,8 @@ interrupted() {
 . "$root/tests/tool_look.sh"
 # shellcheck source=tests/tool_numbers.sh
 . "$root/tests/tool_numbers.sh"
+# shellcheck source=tests/tool_report.sh
+. "$root/tests/tool_report.sh"
 # shellcheck source=tests/tool_parts.sh
 . "$root/tests/tool_parts.sh"
 # shellcheck source=tests/tool_edit.sh
@@ -1657,6 +1659,7 @@ for name in version help_overall help_commands usage_command usage_options usage
     look_of_tensors look_of_directory look_of_info look_fits sizes ls_verify \
     control_c ls_of_other_files manual completion install_all \
     stats_types stats_look stats_fail_on stats_memory diff_values diff_says_how \
+    report_json report_file report_of_damage report_reads_no_more report_page report_in_browser report_of_many \
     cat_text cat_slices cat_numbers slice_numpy slice_reads_a_part \
     convert_edits_names convert_edits_ranks convert_edits_refuse convert_edits_step \
     repair_every_layout repair_manifests repair_of_two_halves repair_refuses_other_saves \

@@ -233,7 +233,7 @@ ls_of_other_files() {
 }
 manual() {
     run 0 help --man
-    for c in ls info verify stats diff cat extract convert sign sync repair watch latest prune sweep; do
+    for c in ls info verify stats diff report cat extract convert sign sync repair watch latest prune sweep; do
         has "$out" ".SS \"dcptool $c "
     done
     has "$out" '\fB\-\-minimum\-step\fR \fIN\fR'

@@ -86,6 +86,8 @@ static int set_value(tool_state *t, uint64_t bit, const char *value) {
     case TOOL_OUTPUT: return set_text(&t->output, value);
     case TOOL_KEY_FILE: return set_text(&t->key_file, value);
     case TOOL_SIGN_KEY_FILE: return set_text(&t->sign_key_file, value);
+    case TOOL_AGAINST: return set_text(&t->against, value);
+    case TOOL_NORMS: return set_text(&t->norms, value);
     case TOOL_SLICE: return set_text(&t->slice, value);
     case TOOL_KEY_ID: return set_text(&t->key_id, value) && is_key_id(value);
     case TOOL_TO: return (t->to = tool_target_named(value)) != NULL;

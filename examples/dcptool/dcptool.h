@@ -7,6 +7,8 @@
  *     ls.c  info.c  verify.c  cat.c  extract.c  sign.c  sync.c  repair.c  watch.c
  *     directory.c (latest, prune, sweep)
  *     stats.c, with stats_read.c and sums.c; diff.c, with diff_documents.c and values.c
+ *     report.c, with report_checkpoint.c, report_against.c, report_directory.c and report_page.c;
+ *         what pages are made of: report_style.c, report_body.c, report_script_*.c
  *     convert.c, with convert_manifest.c, convert_members.c, convert_edit.c and convert_windows.c;
  *         npz.c, with zip.c and npy.c
  * They share arguments.c (the command line), help.c (the options, and all that is said of them and of the commands),
@@ -90,6 +92,9 @@ enum { TOOL_FINE, TOOL_NO, TOOL_USAGE, TOOL_TROUBLE };
 #define TOOL_CAST TOOL_BIT(36)
 #define TOOL_STEP TOOL_BIT(37)
 #define TOOL_FROM TOOL_BIT(38)
+#define TOOL_AGAINST TOOL_BIT(50)
+#define TOOL_STATS TOOL_BIT(51)
+#define TOOL_NORMS TOOL_BIT(52)
 
 enum { TOOL_FAIL_NAN = 1, TOOL_FAIL_INF = 2 };
 
@@ -124,7 +129,7 @@ struct tool_state {
     char **operands;
     int operand_count;
     uint64_t options;                                   /* those given; the values of those that have one: */
-    const char *output, *key_file, *sign_key_file, *key_id, *slice;
+    const char *output, *key_file, *sign_key_file, *key_id, *slice, *against, *norms;
     const struct tool_target *to;
     int fail_on;                                        /* TOOL_FAIL_ bits */
     double rtol, atol;
@@ -143,8 +148,9 @@ struct tool_state {
 
 /* main.c */
 extern const tool_command *const tool_commands[];       /* NULL ends it */
-extern const tool_command tool_ls, tool_info, tool_verify, tool_stats, tool_diff, tool_cat, tool_extract, tool_convert,
-                          tool_sign, tool_sync, tool_repair, tool_watch, tool_latest, tool_prune, tool_sweep;
+extern const tool_command tool_ls, tool_info, tool_verify, tool_stats, tool_diff, tool_report, tool_cat, tool_extract,
+                          tool_convert, tool_sign, tool_sync, tool_repair, tool_watch, tool_latest, tool_prune,
+                          tool_sweep;
 extern dcp_cancel tool_interrupted;                     /* global, because a signal handler sets it */
 
 /* arguments.c */
@@ -245,6 +251,7 @@ char *tool_shape_text(int ndim, const int64_t *shape, char text[TOOL_SHAPE]);
 char *tool_double_text(double value, char text[TOOL_NUMBER]);
 char *tool_bytes_text(double bytes, char text[TOOL_NUMBER]);            /* 2.1 GiB, 80 bytes */
 char *tool_size_text(const tool_state *t, int64_t bytes, char text[TOOL_NUMBER]);      /* exact with --bytes */
+int64_t tool_time_of(const char *timestamp);            /* seconds since 1970; -1: it is none */
 char *tool_age_text(const char *timestamp, char text[TOOL_NUMBER]);     /* "" where the time is not known */
 char *tool_digest_text(const tool_state *t, const char *checksum, char text[TOOL_SHAPE]);       /* all of it with -v */
 int tool_is_commit_name(const char *name);
@@ -281,6 +288,7 @@ dcp_status tool_buffer_fit(tool_buffer *b, int64_t size, dcp_error *err);       
 int tool_check_output(tool_state *t, const char *path); /* that it can be written, and replaces nothing unasked */
 tool_sink *tool_sink_open(const char *path, int64_t size_hint);         /* "-": standard output; a failure is kept */
 dcp_status tool_sink_write(tool_sink *s, const void *data, size_t size);        /* the first failure so far */
+int64_t tool_sink_size(const tool_sink *s);             /* bytes that it was given */
 /* With a status other than DCP_OK nothing appears. Sets err if one of the sink's own calls failed. */
 dcp_status tool_sink_close(tool_sink *s, dcp_status status, int replace, dcp_error *err);
 

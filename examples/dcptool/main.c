@@ -4,8 +4,8 @@
 #include <signal.h>
 
 const tool_command *const tool_commands[] = {
-    &tool_ls, &tool_info, &tool_verify, &tool_stats, &tool_diff, &tool_cat, &tool_extract, &tool_convert, &tool_sign,
-    &tool_sync, &tool_repair, &tool_watch, &tool_latest, &tool_prune, &tool_sweep, NULL
+    &tool_ls, &tool_info, &tool_verify, &tool_stats, &tool_diff, &tool_report, &tool_cat, &tool_extract, &tool_convert,
+    &tool_sign, &tool_sync, &tool_repair, &tool_watch, &tool_latest, &tool_prune, &tool_sweep, NULL
 };
 
 dcp_cancel tool_interrupted;

@@ -74,6 +74,8 @@ dcp_status tool_sink_write(tool_sink *s, const void *data, size_t size) {
     return DCP_OK;
 }
 
+int64_t tool_sink_size(const tool_sink *s) { return s->at + (int64_t)s->held; }
+
 dcp_status tool_sink_close(tool_sink *s, dcp_status status, int replace, dcp_error *err) {
     const dcp_commit_request request = { replace, NULL };
     if (!status && !s->err.status) (void)flush(s);

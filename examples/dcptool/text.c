@@ -72,7 +72,7 @@ char *tool_size_text(const tool_state *t, int64_t bytes, char text[TOOL_NUMBER])
 }
 
 /* Seconds since 1970 of a time such as 2026-01-31T12:00:00Z; -1: it is none. */
-static int64_t seconds_of(const char *timestamp) {
+int64_t tool_time_of(const char *timestamp) {
     int year, month, day, hour, minute, second, zone_hours = 0, zone_minutes = 0, length = 0;
     const char *zone;
     int64_t days;
@@ -93,7 +93,7 @@ char *tool_age_text(const char *timestamp, char text[TOOL_NUMBER]) {
     static const struct { const char *name; int64_t seconds; } units[] = {
         { "y", 31557600 }, { "mo", 2629800 }, { "d", 86400 }, { "h", 3600 }, { "min", 60 }, { "s", 1 }
     };
-    const int64_t then = timestamp ? seconds_of(timestamp) : -1, age = (int64_t)time(NULL) - then;
+    const int64_t then = timestamp ? tool_time_of(timestamp) : -1, age = (int64_t)time(NULL) - then;
     size_t i = 0;
     text[0] = '\0';
     if (then < 0) return text;
