@@ -27,6 +27,7 @@ CYCLES ?= 10000
 # examples/x.c, and examples/topic/x.c: build/examples/topic/x
 EXAMPLES := $(patsubst examples/%.c,build/examples/%, \
     $(filter-out examples/dcptool/%,$(wildcard examples/*.c examples/*/*.c))) \
+    $(if $(shell command -v $(CXX) 2>/dev/null),build/examples/cpp/simulation) \
     $(if $(shell command -v nvcc 2>/dev/null),build/examples/cuda_train)
 # What a change makes everything stale; wildcard, so that a header that is not there is not missed.
 HEADERS := $(wildcard dcp*.h tests/*.h tests/regress/*.h)
@@ -192,6 +193,10 @@ build/examples/sign_ed25519: examples/sign_ed25519.c $(HEADERS) build/command/ma
 build/examples/%: examples/%.c $(HEADERS) build/command/main
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -I. $< -o $@ -lm -pthread
+
+build/examples/%: examples/%.cpp examples/cpp/dcp.hpp $(HEADERS) build/command/main
+	@mkdir -p $(@D)
+	$(CXX) $(CFLAGS) -std=c++17 -I. $< -o $@ -pthread
 
 build/bench_scale: tests/bench_scale.c $(HEADERS) build/command/main
 	$(CC) $(CFLAGS) -I. $< -o $@ -lm -pthread
