@@ -296,6 +296,22 @@ TEST(killed_at_any_time) {
             if (what != PRUNE && what != REMOVE && makes_sense(what, layout))
                 kill_in_time((deed)what, (dcp_layout)layout, test_dir());
 }
+/* A program that is killed in each of its saves, and started again. */
+TEST(a_crash_loop_leaves_nothing_after_the_next_save) {
+    const int before = kills;
+    int layout, i;
+    for (layout = DCP_LAYOUT_SHARDED; layout <= DCP_LAYOUT_MANIFEST; layout++) {
+        scene s;
+        dcp_error err;
+        scene_open(&s, NEXT_STEP, (dcp_layout)layout, test_ram_dir());
+        for (i = 0; i < 30; i++) (void)was_killed(start_child(&s, 0, 20 + (int64_t)test_random_below(60)));
+        say(&s, "30 kills", 30);
+        CHECK_OK_MESSAGE(save(s.storage, s.layout, "q", 5, &err), err.message);
+        check_clean(&s);
+        scene_close(&s);
+    }
+    CHECK(kills - before > 60);
+}
 TEST(killed_often_enough) {
     const char *filter = getenv("DCP_TEST_FILTER");
     if (filter && filter[0]) SKIP("only some tests ran");
@@ -307,6 +323,7 @@ int main(void) {
     RUN(killed_around_each_storage_call);
     RUN(killed_around_each_system_call);
     RUN(killed_at_any_time);
+    RUN(a_crash_loop_leaves_nothing_after_the_next_save);
     RUN(killed_often_enough);
     return test_finish();
 }
