@@ -1661,7 +1661,7 @@ for name in version help_overall help_commands usage_command usage_options usage
     stats_types stats_look stats_fail_on stats_memory diff_values diff_says_how \
     report_json report_file report_of_damage report_reads_no_more report_page report_in_browser report_of_many \
     cat_text cat_slices cat_numbers slice_numpy slice_reads_a_part \
-    convert_edits_names convert_edits_ranks convert_edits_refuse convert_edits_step \
+    convert_edits_names convert_edits_ranks convert_edits_refuse convert_edits_step convert_casts \
     repair_every_layout repair_manifests repair_of_two_halves repair_refuses_other_saves \
         repair_leaves_what_is_others repair_at_once \
     watch_says_what_comes watch_looks watch_ends watch_interrupted watch_reads_what_is_new \

@@ -73,3 +73,53 @@ convert_edits_step() {
     run 0 info --json stepped_other
     json 'j["training"]["step"] == 7'
 }
+# Against what python makes of the numbers; in every layout, and a window of few numbers at a time.
+convert_casts() {
+    make_numbers
+    for to in sharded single manifest; do
+        run 0 convert numbers/all "cast/$to" --to $to --cast bf16 --cast 'fp64=fp16' --cast 'fp16=fp64' --memory 4MiB
+        has "$err" "cast: 3 tensors"
+        run 0 verify "cast/$to"
+        run 0 ls --json "cast/$to"
+        json '{t["name"]: t["dtype"] for t in j["tensors"] if t["name"] != t["dtype"]} ==
+            {"fp32": "bf16", "fp64": "fp16", "fp16": "fp64"}'
+        run 0 extract "cast/$to" fp32 --raw -o cast.fp32 --force
+        run 0 extract "cast/$to" fp64 --raw -o cast.fp64 --force
+        run 0 extract "cast/$to" fp16 --raw -o cast.fp16 --force
+        "$python" - <<'END' || fail "$(tail -n 1 "$work/trace")"
+import math, struct
+def unpack(form, name): return [x[0] for x in struct.iter_unpack("<" + form, open(name, "rb").read())]
+wave = [1e3 * math.sin(i) for i in range(20000)]
+def bf16(v):                                            # to the nearest, ties to even
+    b = struct.unpack("<I", struct.pack("<f", v))[0]
+    return b + 0x7fff + (b >> 16 & 1) >> 16
+got = unpack("H", "cast.fp32")
+assert got[:20000] == [bf16(v) for v in wave] and got[20000:20002] == [0x7f80, 0xff80], "bf16"
+assert got[20002] & 0x7fff > 0x7f80 and got[20003] == 0
+got = unpack("e", "cast.fp64")
+assert got[:20000] == [struct.unpack("<e", struct.pack("<e", v))[0] for v in wave], "fp16"
+assert got[20000:20002] == [math.inf, -math.inf] and math.isnan(got[20002])
+halves = [struct.unpack("<e", struct.pack("<H", c))[0] for c in range(65536)]
+assert all(a == b or a != a and b != b for a, b in zip(unpack("d", "cast.fp16"), halves)), "fp64"
+END
+    done
+    run 0 diff -q cast/sharded cast/manifest
+    run 0 convert s/one cast/over --to single --cast fp16 --json          # bias has 1e300
+    json 'j["cast"] == 2 and j["overflows"] == 1'
+    has "$err" "1 number is too large"
+    run 0 cat cast/over bias
+    is "$(printf '%s' "$out" | tr '\n' ' ')" "0.5 -1 inf 0"
+    run 0 convert s/few_rows cast/rows --to manifest --cast fp64
+    run 0 cat cast/rows w
+    rows=$out
+    run 0 cat s/few_rows w
+    is "$rows" "$out"
+    run 1 convert s/types cast/none --to single --cast 'type.int*=bf16'
+    has "$err" "no such tensor of fp64"
+    run 2 convert s/types cast/none --to single --cast int8
+    run 0 convert s/types cast/all --to single --cast fp32 -q
+    run 0 extract cast/all type.int64 --raw -o -
+    cp out first
+    run 0 extract s/types type.int64 --raw -o -
+    cmp out first || fail "integers changed"
+}

@@ -151,6 +151,7 @@ static const int64_t origin[DCP_MAX_DIMS];
 static tool_part part_of(const dcp_tensor_info *info, int ndim, const int64_t *shape, int64_t size) {
     tool_part p;
     p.info = info;
+    p.dtype = info->dtype;
     p.rank = -1;
     p.ndim = p.shown_ndim = ndim;
     p.shape = p.whole = p.shown = shape;
@@ -176,6 +177,12 @@ tool_part tool_part_of_piece(const tool_piece *piece) {
     return p;
 }
 
+void tool_part_cast(tool_part *p, dcp_dtype dtype) {
+    if (p->dtype == dtype) return;
+    p->size = p->size / (dcp_dtype_bits(p->dtype) / 8) * (dcp_dtype_bits(dtype) / 8);
+    p->dtype = dtype;
+}
+
 /* ---- boxes ------------------------------------------------------------------------------------------------------- */
 /* What cannot be cut is one box, however large: bytes of an unknown type, and elements of 4 bits where a cut would go
  * through a byte. */
@@ -184,7 +191,7 @@ tool_boxes tool_boxes_of(const tool_part *part, int64_t limit) {
     int64_t inner = 1;                                  /* elements: below one index of dimension `split` */
     int d;
     b.part = part;
-    b.bits = dcp_dtype_bits(part->info->dtype);
+    b.bits = dcp_dtype_bits(part->dtype);
     b.largest = part->size;
     b.is_whole = 1;
     if (part->size <= limit || b.bits == 0) return b;
@@ -237,7 +244,8 @@ dcp_status tool_boxes_read(const tool_boxes *b, dcp_checkpoint *c, void *data, d
     int64_t offset[DCP_MAX_DIMS];
     int d;
     wanted.name = p->info->name;
-    wanted.dtype = p->info->dtype;
+    wanted.dtype = p->dtype;
+    wanted.convert = p->dtype != p->info->dtype;
     wanted.ndim = p->ndim;
     wanted.data = data;
     memcpy(wanted.shape, b->shape, sizeof wanted.shape);

@@ -5,7 +5,7 @@ static int run(tool_state *t);
 
 const tool_command tool_convert = {
     "convert", run, 2, 2, TOOL_TO,
-    TOOL_ONLY | TOOL_DROP | TOOL_RENAME | TOOL_STEP | TOOL_TIER | TOOL_MEMORY | TOOL_FORCE | TOOL_FLAT |
+    TOOL_ONLY | TOOL_DROP | TOOL_RENAME | TOOL_CAST | TOOL_STEP | TOOL_TIER | TOOL_MEMORY | TOOL_FORCE | TOOL_FLAT |
         TOOL_ONE_RANK | TOOL_SIGN_KEY_FILE | TOOL_KEY_ID | TOOL_MINIMUM_STEP,
     "SOURCE TARGET", "write a checkpoint in another layout, or an edited one",
     "LAYOUT is one of\n"
@@ -27,9 +27,12 @@ const tool_command tool_convert = {
     "members that are fields of their own in the target's kind of document.\n"
     "\n"
     "--only and --drop choose tensors by name (* ? [a-z] [!a-z]; * matches\n"
-    "anything), --rename gives them other names. Globs and OLD are names in SOURCE;\n"
-    "of several --rename that fit a tensor the last counts; one that fits none is an\n"
-    "error, and so are two tensors of the same name.\n"
+    "anything), --rename gives them other names, --cast converts their numbers among\n"
+    "fp64, fp32, fp16 and bf16: to the nearest, ties to even; NaN stays NaN, and what\n"
+    "is too large becomes infinite, and is counted. Tensors of other types stay as\n"
+    "they are. Globs and OLD are names in SOURCE; of several --rename or --cast that\n"
+    "fit a tensor the last counts; one that fits none is an error, and so are two\n"
+    "tensors of the same name.\n"
     "\n"
     "Every byte is checked as it is read. --memory limits the data in memory (at\n"
     "least 2MiB for each rank, and the documents besides). TARGET appears whole or\n"
@@ -39,7 +42,7 @@ const tool_command tool_convert = {
     "            2 usage, or two tensors of the same name,\n"
     "            3 could not read or write (or TARGET exists, without --force)\n"
     "Example:    dcptool convert runs/a/step_100 export/step_100 --to single\\\n"
-    "                --drop 'adam/*' --rename 'model.*=*'\n"
+    "                --drop 'adam/*' --rename 'model.*=*' --cast bf16\n"
 };
 
 typedef struct rank_save { dcp_save_desc desc; dcp_status status; dcp_error err; } rank_save;
@@ -134,11 +137,18 @@ static int run_from_npz(convert_job *v) {
     return code ? code : report(v);
 }
 
+/* What casts make infinite is said once, at the end. */
+static void on_source_log(void *user, dcp_log_level level, const char *message) {
+    const tool_state *t = user;
+    if (!strstr(message, "have become infinite")) t->io.log(t->io.log_user, level, message);
+}
+
 /* A quarter of the memory is the source's, a quarter the windows', the rest the save's. */
 static int open_source(convert_job *v) {
     dcp_open_desc desc = tool_opening(v->t, v->t->operands[0]);
     int code;
     desc.io.memory_budget = (size_t)(v->t->memory / 4);
+    desc.io.log = on_source_log;
     desc.io.progress = NULL;
     code = tool_open_with(v->t, &desc, &v->c);
     if (code) return code;
@@ -181,6 +191,7 @@ static int check_piece(const convert_job *v, const tool_piece *p, const tool_pie
 static int select_pieces(convert_job *v) {
     const int is_one = (v->t->options & TOOL_ONE_RANK) != 0;
     const tool_piece *before = NULL;
+    tool_part part;
     size_t i, n = 0;
     int code;
     v->world = v->m->world_size > 1 ? v->m->world_size : 1;
@@ -193,7 +204,9 @@ static int select_pieces(convert_job *v) {
         if (code) return code;
         if (is_one && is_spare(&p, before)) continue;
         if (p.shard->rank >= v->world) v->world = p.shard->rank + 1;
-        v->bytes += p.meta->size;
+        part = tool_part_of_piece(&p);
+        tool_part_cast(&part, v->edits[p.order].dtype);
+        v->bytes += part.size;
         v->pieces.items[n] = p;
         before = &v->pieces.items[n++];
     }
@@ -233,7 +246,8 @@ static void list_tensor(convert_job *v, const tool_piece *p, tool_part *part, dc
     const dcp_placement placement = p->info->placement;
     *part = placement == DCP_PLACE_PRIVATE ? tool_part_of_rank(p) : tool_part_of_piece(p);
     tensor->name = v->edits[p->order].name;
-    tensor->dtype = p->info->dtype;
+    tensor->dtype = v->edits[p->order].dtype;
+    tool_part_cast(part, tensor->dtype);
     tensor->ndim = p->meta->ndim;
     memcpy(tensor->shape, p->meta->shape, sizeof tensor->shape);
     tensor->placement = placement;
@@ -262,6 +276,7 @@ static void list_tensors(convert_job *v) {
     size_t i;
     int r;
     v->parts = tool_new(count + 1, sizeof *v->parts);
+    v->counted = tool_new(count + 1, sizeof *v->counted);
     v->tensors = tool_new(count + 1, sizeof *v->tensors);
     v->first = tool_new((size_t)v->world + 1, sizeof *v->first);
     for (i = 0; i < count; i++) sorted[i] = &v->pieces.items[i];
@@ -386,7 +401,11 @@ static int report(convert_job *v) {
     tool_json_number(t, "left_out", v->left_out);
     tool_json_number(t, "renamed", v->renamed);
     tool_json_number(t, "cast", v->cast);
+    tool_json_number(t, "overflows", v->overflows);
     tool_json_end(t);
+    if (v->overflows > 0)
+        tool_note(t, "warning: %" PRId64 " number%s too large for the type that --cast gives, and infinite now",
+                  v->overflows, v->overflows == 1 ? " is" : "s are");
     if (t->options & TOOL_JSON) return TOOL_FINE;
     note_edit(t, "left out", v->left_out);
     note_edit(t, "renamed", v->renamed);

@@ -30,6 +30,7 @@ typedef struct convert_job {
     convert_edit *edits;                                /* by a piece's order, as what follows */
     size_t *place;                                      /* in all */
     int64_t left_out, renamed, cast;                    /* tensors */
+    int64_t overflows, *counted;        /* numbers that a cast made infinite; of each part, up to which byte they are */
     int64_t bytes;                                      /* of all of them */
     int world;
     tool_part *parts;                                   /* the pieces by rank: those of rank r begin at first[r] */
@@ -69,6 +70,8 @@ typedef struct convert_job {
 } convert_job;
 
 int convert_edit_pieces(convert_job *v);
+/* Reads a box of a part. *overflows: how many of its numbers were too large for the type that they are cast to. */
+dcp_status convert_read(convert_job *v, const tool_boxes *box, void *data, int64_t *overflows, dcp_error *err);
 
 void convert_take_manifest(convert_job *v);             /* from a source that is a manifest */
 void convert_take_kept(convert_job *v);                 /* from another source, that keeps what a manifest said */

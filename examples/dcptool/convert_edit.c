@@ -152,6 +152,17 @@ int convert_edit_pieces(convert_job *v) {
     return check_names(v);
 }
 
+/* ---- the numbers ------------------------------------------------------------------------------------------------- */
+dcp_status convert_read(convert_job *v, const tool_boxes *box, void *data, int64_t *overflows, dcp_error *err) {
+    dcp_report before, after;
+    dcp_status status;
+    dcp_checkpoint_warnings(v->c, &before);
+    status = tool_boxes_read(box, v->c, data, err);
+    dcp_checkpoint_warnings(v->c, &after);
+    *overflows = after.overflow_count - before.overflow_count;
+    return status;
+}
+
 /* ---- the options ------------------------------------------------------------------------------------------------- */
 static int stars_in(const char *text, const char *end) {
     int count = 0;

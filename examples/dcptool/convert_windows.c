@@ -5,12 +5,17 @@
 /* A box of the part that has byte `at`. */
 static dcp_status fill_window(convert_job *v, convert_window *w, const tool_part *part, int64_t at, dcp_error *err) {
     tool_boxes b = tool_boxes_of(part, v->window_size);
+    int64_t *counted = &v->counted[part - v->parts], overflows = 0;
     dcp_status status;
     tool_boxes_seek(&b, at);
     w->of = NULL;
     status = tool_buffer_fit(&w->buffer, b.size > v->window_size ? b.size : v->window_size, err);
-    if (!status) status = tool_boxes_read(&b, v->c, w->buffer.bytes, err);
+    if (!status) status = convert_read(v, &b, w->buffer.bytes, &overflows, err);
     if (status) return status;
+    if (b.at >= *counted) {                             /* a box may be read again, for a digest or after a failure */
+        v->overflows += overflows;
+        *counted = b.at + b.size;
+    }
     w->of = part;
     w->begins = b.at;
     w->size = b.size;

@@ -315,6 +315,7 @@ tool_pieces tool_pieces_named(tool_pieces all, const char *name);
 /* What can be read as one array: a tensor, a box of one, or what one rank stored of a private one. */
 typedef struct tool_part {
     const dcp_tensor_info *info;
+    dcp_dtype dtype;                                    /* as it is read: the tensor's, unless it is cast */
     int64_t rank;                                       /* -1: not of one rank */
     int ndim;
     const int64_t *shape, *offset, *whole;              /* it begins at offset of an array of shape whole */
@@ -325,6 +326,7 @@ typedef struct tool_part {
 tool_part tool_part_whole(const dcp_tensor_info *info);
 tool_part tool_part_of_rank(const tool_piece *piece);
 tool_part tool_part_of_piece(const tool_piece *piece);
+void tool_part_cast(tool_part *part, dcp_dtype dtype);  /* among those that the library converts */
 /* ls.c */
 const char *tool_state_text(const tool_state *t, dcp_status status);    /* of a checkpoint: complete, corrupt, ... */
 void tool_json_checkpoint(tool_state *t, const dcp_list_entry *e);

@@ -7,13 +7,18 @@
 /* ---- to .npz: each tensor whole, as the entry NAME.npy ----------------------------------------------------------- */
 static dcp_status write_tensor(convert_job *v, zip_writer *w, const tool_piece *p, tool_buffer *buffer,
                                dcp_error *err) {
-    const tool_part part = tool_part_whole(p->info);
+    tool_part part = tool_part_whole(p->info);
     const char *name = v->edits[p->order].name;
+    const dcp_dtype dtype = v->edits[p->order].dtype;
     const size_t length = strlen(name) + 5;
     char header[NPY_HEADER], *entry = tool_new(length, 1);
-    const size_t header_size = npy_make_header(header, p->info->dtype, p->info->ndim, p->info->shape);
-    tool_boxes b = tool_boxes_of(&part, TOOL_CHUNK);
-    dcp_status status = tool_buffer_fit(buffer, b.largest, err);
+    const size_t header_size = npy_make_header(header, dtype, p->info->ndim, p->info->shape);
+    tool_boxes b;
+    int64_t overflows;
+    dcp_status status;
+    tool_part_cast(&part, dtype);
+    b = tool_boxes_of(&part, TOOL_CHUNK);
+    status = tool_buffer_fit(buffer, b.largest, err);
     if (!header_size)
         return tool_error(err, DCP_E_UNSUPPORTED, "tensor \"%s\" is %s, a type that numpy does not have: --cast fp32 "
                           "converts bf16, --drop leaves it out", p->info->name, tool_dtype_text(p->info));
@@ -21,9 +26,10 @@ static dcp_status write_tensor(convert_job *v, zip_writer *w, const tool_piece *
     zip_begin(w, entry, part.size + (int64_t)header_size);
     if (!status) status = zip_write(w, header, header_size);
     while (!status && tool_boxes_next(&b)) {
-        status = tool_boxes_read(&b, v->c, buffer->bytes, err);
+        status = convert_read(v, &b, buffer->bytes, &overflows, err);
         if (status) return status;
-        npy_little_endian(p->info->dtype, buffer->bytes, b.size);
+        v->overflows += overflows;
+        npy_little_endian(dtype, buffer->bytes, b.size);
         status = zip_write(w, buffer->bytes, (size_t)b.size);
         v->t->progress.done += b.size;
     }
