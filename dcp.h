@@ -13509,7 +13509,8 @@ static int dcpi_errand_is_running(dcpi_errand *e, int wait_ms) {
 typedef enum dcpi_message_kind {
     DCPI_MESSAGE_UP = 1, DCPI_MESSAGE_DOWN,             /* rounds of an operation: to rank 0, and from it */
     DCPI_MESSAGE_BYTES,                                 /* between any two ranks */
-    DCPI_MESSAGE_ALIVE, DCPI_MESSAGE_FAILED, DCPI_MESSAGE_OVER
+    DCPI_MESSAGE_ALIVE, DCPI_MESSAGE_FAILED, DCPI_MESSAGE_OVER,
+    DCPI_MESSAGE_ASK, DCPI_MESSAGE_HEARD, DCPI_MESSAGE_LOST             /* to rank 0, about its tree: DCPI_TAG_TREE */
 } dcpi_message_kind;
 typedef struct dcpi_head {
     uint32_t kind, number, step;
@@ -13524,10 +13525,12 @@ typedef struct dcpi_peer {
     /* why it failed: it may say so after its part of the round; NULL: it did not */
     uint8_t *failure; size_t failure_size;
     int posted; uint32_t stuck_at;               /* messages to it in the outbox; the last flush that it took none in */
+    uint8_t is_child, has_heard;                 /* what goes down goes to it from here; it has the last word */
+    uint32_t answered;                           /* the step after the one whose word it has asked for and got */
 } dcpi_peer;
 typedef struct dcpi_posted {
     struct dcpi_posted *next;
-    int to;
+    int to, tag;
     int64_t since_ms;
     size_t size;
     /* then the message */
@@ -13547,8 +13550,13 @@ typedef struct dcpi_team {                              /* the ranks of one oper
     dcp_coordinator *coordinator;                       /* NULL: one rank */
     int rank, world_size;
     dcpi_head head;                                     /* of its messages; `step` counts rounds up and down */
-    dcpi_peer *peers; int peer_count;                   /* rank 0: all ranks; others: rank 0, */
-    dcpi_peer lead;                                     /* in here, so that a rank without memory can say so */
+    dcpi_peer *peers; int peer_count;                   /* rank 0: all ranks; others: who speaks for rank 0, */
+    dcpi_peer nearby[3];                                /* in here, so that a rank without memory can say so; its
+                                                         * children from 1 on */
+    int is_tree, parent, is_orphan;                     /* what goes down: see "the tree" below */
+    int passes_on, owes_heard, heard;                   /* heard: ranks that have the last word */
+    dcpi_buffer word; uint32_t word_step, word_over;    /* rank 0: what it said last; DCPI_OVER_ */
+    uint8_t *coming; uint64_t coming_total, got;        /* others: what it is saying, as far as it has come */
     int64_t spoke_ms, listened_ms, first_failure_ms;
     int state;                                          /* DCPI_RANK_ */
     int awaits; dcp_status own;                         /* DCPI_AWAITS_; what comes later stays in the mail */
@@ -13835,8 +13843,10 @@ static int dcpi_op_again(dcpi_op *op, int attempt, const char *what, dcp_error *
 #define DCPI_TAG_DATA       0x0DC0003                   /* tensor bytes */
 #define DCPI_TAG_SAVER      0x0DC0004                   /* whether a saver is busy */
 #define DCPI_TAG_HERE       0x0DC0005                   /* to rank 0: this rank waits in a collective call */
+#define DCPI_TAG_TREE       0x0DC0006                   /* to rank 0: a parent is silent, a child is gone */
 #define DCPI_TAG_END        (1 << 28)
 #define DCPI_MESSAGE_HEADER 48                          /* bytes before the body of a message */
+#define DCPI_PIECE_HEADER (DCPI_MESSAGE_HEADER + 16)    /* before a piece of a word: the word's size 8, its offset 8 */
 
 typedef char dcpi_status_is_an_int[sizeof(dcp_status) == sizeof(int) ? 1 : -1];
 
@@ -13972,7 +13982,7 @@ static dcp_status dcpi_coord_receive(dcp_coordinator *c, int *from, int tag, voi
  *
  *   version 4, kind 4, number of the call 4, step in it 4, world size 4, root 4, what is the same on all ranks 8,
  *   name of the call 16; then the body. Of FAILED and OVER: flags 4, the error. */
-#define DCPI_MESSAGE_VERSION 0x31504344u                /* "DCP1": the last digit counts what other versions send */
+#define DCPI_MESSAGE_VERSION 0x32504344u                /* "DCP2": the last digit counts what other versions send */
 #define DCPI_ERROR_SIZE (4 * 4 + sizeof(dcp_error))
 
 static dcpi_head dcpi_head_of(const dcp_coordinator *c, const char *call, int root) {
@@ -14004,7 +14014,7 @@ static dcp_status dcpi_head_get(dcpi_head *head, int from, const void *message, 
     head->same = (uint64_t)dcpi_get64(&in);
     dcpi_get_bytes(&in, head->call, sizeof head->call);
     head->call[sizeof head->call - 1] = '\0';
-    if (!in.failed && version == DCPI_MESSAGE_VERSION && head->kind - 1 < DCPI_MESSAGE_OVER) return DCP_OK;
+    if (!in.failed && version == DCPI_MESSAGE_VERSION && head->kind - 1 < DCPI_MESSAGE_LOST) return DCP_OK;
     if ((version ^ DCPI_MESSAGE_VERSION) << 8 == 0 && version != DCPI_MESSAGE_VERSION)
         return dcpi_fail_of(err, from, DCP_E_MISMATCH, "rank %d runs another version of dcp.h", from);
     return dcpi_fail_of(err, from, DCP_E_COMM, "%" PRIu64 " bytes from rank %d are not a message of the library, "
@@ -14906,6 +14916,51 @@ static void dcpi_team_same(dcpi_team *t, const char *text, uint64_t number) {
     for (; text && *text; text++) h = (h ^ (uint8_t)*text) * 1099511628211u;
     t->head.same = (h ^ h >> 32) * 0x9E3779B97F4A7C15u;
 }
+/* ---- the tree, in which words go down ------------------------------------------------------------------------------
+ * Everything goes up to rank 0 itself, which alone judges who is missing. A save's words go from it to each rank, all
+ * other operations' down a tree: rank r passes on what it hears to ranks 2 r + 1 and 2 r + 2, piece by piece, and shows
+ * these that it lives. A rank whose parent is gone, or silent for half the timeout, is an orphan: it asks rank 0 (ASK)
+ * for what it misses, and is a child of rank 0 from then on. A rank that cannot reach a child says so (LOST), and rank
+ * 0 takes on the children of who is gone. Who has passed on the last word confirms it (HEARD); rank 0 stays for a
+ * while, then says it itself to each that has not: so a rank that dies on the way costs no other rank the verdict. Who
+ * loses rank 0 tells its children (FAILED), and these theirs. A word may come from two sides: the second is dropped. */
+static void dcpi_team_leave(dcpi_op *op);
+
+static dcpi_peer *dcpi_team_peer(dcpi_team *t, int rank) {
+    if (t->rank == 0) return &t->peers[rank];
+    return &t->nearby[rank > t->rank ? rank - 2 * t->rank : 0];
+}
+static int dcpi_team_has_tree(const char *call) { return strcmp(call, "save") != 0; }
+static void dcpi_team_plant(dcpi_team *t, int is_tree) {
+    const int ranks = !is_tree && t->rank == 0 ? t->world_size - 1 : 2;
+    int k;
+    t->is_tree = is_tree;
+    t->parent = is_tree && t->rank ? (t->rank - 1) / 2 : 0;
+    for (k = 1; k <= ranks && t->peers && (is_tree || t->rank == 0); k++)
+        if (2 * (int64_t)t->rank + k < t->world_size) dcpi_team_peer(t, 2 * t->rank + k)->is_child = 1;
+}
+/* The next child behind `after` (0: the first); 0: there is no other. */
+static int dcpi_team_next(dcpi_team *t, int after) {
+    const int64_t first = t->rank ? 2 * (int64_t)t->rank + 1 : 1, end = t->rank ? first + 2 : t->world_size;
+    int64_t r = after ? after + 1 : first;
+    if (!t->peers) return r < t->world_size && t->rank == 0 ? (int)r : 0;        /* no memory: tells all itself */
+    while (r < end && r < t->world_size && !dcpi_team_peer(t, (int)r)->is_child) r++;
+    return r < end && r < t->world_size ? (int)r : 0;
+}
+/* Rank 0: one more that has the last word, or is gone. */
+static void dcpi_team_count_heard(dcpi_team *t, int rank) {
+    t->heard += !t->peers[rank].has_heard;
+    t->peers[rank].has_heard = 1;
+}
+/* Rank 0: what goes down passes by a rank that is gone. */
+static void dcpi_team_bypass(dcpi_team *t, int rank) {
+    int64_t r = 2 * (int64_t)rank + 1;
+    const int64_t end = dcpi_min(r + 2, t->world_size);
+    if (!t->is_tree || !t->peers || rank <= 0 || rank >= t->world_size) return;
+    dcpi_team_count_heard(t, rank);
+    for (; r < end; r++) t->peers[r].is_child = 1;
+}
+
 /* In every collective call, first of all and whatever its arguments are worth: so that no rank waits for one that has
  * returned. */
 static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err) {
@@ -14930,9 +14985,10 @@ static dcp_status dcpi_team_begin(dcpi_op *op, const char *call, dcp_error *err)
     t->world_size = c->world_size;
     t->peer_count = t->rank == 0 ? t->world_size : 1;
     t->peers = t->rank == 0 ? DCPI_NEW(dcpi_peer, (size_t)t->peer_count, err)
-                            : &t->lead;
+                            : t->nearby;
     if (!t->peers) t->peer_count = 0;
     for (r = 0; r < t->peer_count; r++) t->peers[r].heard_ms = now;
+    dcpi_team_plant(t, dcpi_team_has_tree(call));
     t->spoke_ms = now;
     return t->peers ? DCP_OK : DCP_E_MEMORY;
 }
@@ -14946,6 +15002,11 @@ static void dcpi_team_end(dcpi_op *op) {
     dcpi_team *t = &op->team;
     int r;
     dcpi_op_unwatch(op);
+    if (t->is_tree && t->peers) dcpi_team_leave(op);
+    dcpi_buffer_free(&t->word);
+    dcpi_free(t->coming);
+    t->coming = NULL;
+    t->is_tree = 0;
     for (r = 0; r < t->peer_count; r++) {
         dcpi_team_forget(&t->peers[r]);
         dcpi_free(t->peers[r].failure);
@@ -14955,7 +15016,7 @@ static void dcpi_team_end(dcpi_op *op) {
         t->outbox = posted->next;
         dcpi_free(posted);
     }
-    if (t->peers != &t->lead) dcpi_free(t->peers);
+    if (t->peers != t->nearby) dcpi_free(t->peers);
     t->peers = NULL;
     t->peer_count = 0;
     if (t->coordinator && (t->over & DCPI_OVER_BREAKS))
@@ -14982,14 +15043,14 @@ static dcp_status dcpi_team_receive(dcpi_team *t, int *from, int tag, uint8_t **
                               "is %d: it is the same on all ranks", err->rank, t->rank, t->world_size);
     return dcpi_team_comm_failed(t, status, err);
 }
-static dcpi_peer *dcpi_team_peer(dcpi_team *t, int rank) { return &t->peers[t->rank == 0 ? rank : 0]; }
 /* Polled: keeps a message that the coordinator would have to wait for, or that stands behind such a one.
  * dcpi_team_flush sends it. */
-static dcp_status dcpi_team_post(dcpi_team *t, int to, const uint8_t *message, size_t size, dcp_error *err) {
+static dcp_status dcpi_team_post(dcpi_team *t, int to, int tag, const uint8_t *message, size_t size, dcp_error *err) {
     dcpi_posted *posted = (dcpi_posted *)dcpi_alloc(sizeof *posted + size, err);
     if (!posted) return DCP_E_MEMORY;
     posted->next = NULL;
     posted->to = to;
+    posted->tag = tag;
     posted->since_ms = dcpi_os_monotonic_ms();
     posted->size = size;
     memcpy(posted + 1, message, size);
@@ -14999,32 +15060,47 @@ static dcp_status dcpi_team_post(dcpi_team *t, int to, const uint8_t *message, s
     dcpi_team_peer(t, to)->posted++;
     return DCP_OK;
 }
+static void dcpi_team_tell_lost(dcpi_team *t, int rank, const dcp_error *why);
 static dcp_status dcpi_team_send_failed(dcpi_team *t, int to, dcp_status status, dcp_error *err) {
     status = dcpi_team_comm_failed(t, status, err);
     dcpi_fail_context(err, "rank %d could not be told anything: ", to);
     err->rank = to;
+    if (t->rank == 0) dcpi_team_bypass(t, to);
+    else if (to) dcpi_team_tell_lost(t, to, err);
     return status;
 }
+/* A tree's ranks wait for nobody while they send, and so keep showing life. */
+static int dcpi_team_is_polled(const dcpi_team *t) { return t->peers && (t->is_tree || t->is_polled); }
 /* `message` has room for the header before its body. */
 static dcp_status dcpi_team_send(dcpi_team *t, int to, dcpi_message_kind kind, uint8_t *message, size_t size,
                                  int timeout_ms, dcp_error *err) {
+    const int tag = kind >= DCPI_MESSAGE_ASK ? DCPI_TAG_TREE : DCPI_TAG_OPERATION, polled = dcpi_team_is_polled(t);
     dcp_status status;
     int attempt;
     dcpi_head_put(&t->head, kind, message);
     for (attempt = 1; ; attempt++) {                    /* without memory it is not sent, but the others wait for it */
         status = DCP_PENDING;
         (void)dcpi_succeed(err);
-        if (!t->is_polled || dcpi_team_peer(t, to)->posted == 0)
-            status = dcpi_coord_call_send(t->coordinator, to, DCPI_TAG_OPERATION, message, size,
-                                          t->is_polled ? 0 : timeout_ms, err);
-        if (status == DCP_PENDING) status = dcpi_team_post(t, to, message, size, err);
+        if (!polled || dcpi_team_peer(t, to)->posted == 0)
+            status = dcpi_coord_call_send(t->coordinator, to, tag, message, size, polled ? 0 : timeout_ms, err);
+        if (status == DCP_PENDING) status = dcpi_team_post(t, to, tag, message, size, err);
         if (status != DCP_E_MEMORY || attempt == 5) break;
         dcpi_os_sleep_ms(10 * attempt);
     }
     if (status == DCP_E_MEMORY && kind == DCPI_MESSAGE_ALIVE) return status;       /* the next one may have more luck */
     if (status) return dcpi_team_send_failed(t, to, status, err);
-    t->spoke_ms = dcpi_os_monotonic_ms();
+    if (!t->is_tree) t->spoke_ms = dcpi_os_monotonic_ms();
     return DCP_OK;
+}
+/* Another rank than 0: one below it, or its parent, is gone. */
+static void dcpi_team_tell_lost(dcpi_team *t, int rank, const dcp_error *why) {
+    uint8_t message[DCPI_MESSAGE_HEADER + DCPI_ERROR_SIZE];
+    dcp_error error = *why;
+    size_t size;
+    error.rank = rank;
+    size = dcpi_message_error(&t->head, DCPI_MESSAGE_LOST, 0, &error, message);
+    dcpi_team_peer(t, rank)->is_child = 0;
+    (void)dcpi_team_send(t, 0, DCPI_MESSAGE_LOST, message, size, 0, &error);
 }
 static int dcpi_team_short_timeout(const dcpi_op *op) {
     return (int)dcpi_max(1, dcpi_min(1000, op->io.timeout_ms / 8));
@@ -15036,6 +15112,9 @@ static void dcpi_team_send_error(dcpi_op *op, int to, dcpi_message_kind kind, co
     dcp_error ignored;
     (void)dcpi_team_send(&op->team, to, kind, message, size, dcpi_team_short_timeout(op), &ignored);
 }
+static void dcpi_team_unreachable(dcpi_op *op, const dcp_error *why);
+static void dcpi_team_heartbeat(dcpi_op *op, int64_t now);
+
 /* What is at stake, and what to do. */
 static const char *dcpi_team_advice(const dcpi_team *t) {
     if (strcmp(t->head.call, "save") == 0) return "this rank removed nothing; open the checkpoint to see";
@@ -15047,12 +15126,84 @@ static const char *dcpi_team_advice(const dcpi_team *t) {
 static dcp_status dcpi_team_lost(dcpi_op *op, const dcp_error *why) {
     dcpi_team *t = &op->team;
     dcp_error error = *why;
+    int r;
     t->over |= DCPI_OVER_BREAKS;
     if (t->state >= DCPI_RANK_HAS_SAID_ALL && t->rank != 0)
         (void)dcpi_fail(&error, DCP_E_UNKNOWN,
                         "rank 0 was lost after this rank had done its part of the %s: whether it succeeded on the "
                         "others is not known; %s: %.200s", t->head.call, dcpi_team_advice(t), why->message);
+    if (t->rank == 0) dcpi_team_bypass(t, why->rank);
+    for (r = t->rank ? dcpi_team_next(t, 0) : 0; r; r = dcpi_team_next(t, r))
+        dcpi_team_send_error(op, r, DCPI_MESSAGE_FAILED, why, t->over);
     return dcpi_team_failed(t, &error, t->rank != 0);
+}
+/* Another rank than 0. why: its parent is gone; NULL: it is silent. */
+static void dcpi_team_ask(dcpi_op *op, const dcp_error *why) {
+    dcpi_team *t = &op->team;
+    uint8_t message[DCPI_MESSAGE_HEADER + 8];
+    dcp_error error;
+    if (why) dcpi_team_tell_lost(t, t->parent, why);
+    t->is_orphan = 1;
+    t->parent = 0;
+    dcpi_store64(message + DCPI_MESSAGE_HEADER, t->got);
+    if (dcpi_team_send(t, 0, DCPI_MESSAGE_ASK, message, sizeof message, dcpi_team_short_timeout(op), &error) &&
+        error.status != DCP_E_MEMORY) dcpi_team_unreachable(op, &error);
+}
+/* Part of the word that this rank waits for; *done: it has it all, and the message is in use. */
+static dcp_status dcpi_team_take_piece(dcpi_team *t, uint8_t *message, size_t size, int *done, dcp_error *err) {
+    dcpi_wire body = dcpi_message_body(message, size);
+    const uint64_t total = (uint64_t)dcpi_get64(&body), offset = (uint64_t)dcpi_get64(&body);
+    const size_t bytes = body.failed ? 0 : size - DCPI_PIECE_HEADER;
+    if (body.failed || offset != t->got || total > SIZE_MAX / 2 || bytes > total - offset ||
+        (t->got && total != t->coming_total))
+        return dcpi_fail_of(err, t->parent, DCP_E_COMM, "a part of a message from rank %d was lost on the way",
+                            t->parent);
+    memmove(message + DCPI_MESSAGE_HEADER, message + DCPI_PIECE_HEADER, bytes);
+    t->coming_total = total;
+    if (bytes < total && offset == 0) t->coming = (uint8_t *)dcpi_alloc(DCPI_MESSAGE_HEADER + (size_t)total, err);
+    t->got += bytes;
+    *done = t->got == total;
+    if (bytes == total) t->peers[0].message = message;
+    else if (!t->coming) return DCP_E_MEMORY;
+    else memcpy(t->coming + DCPI_MESSAGE_HEADER + (size_t)offset, message + DCPI_MESSAGE_HEADER, bytes);
+    if (*done) t->peers[0].size = DCPI_MESSAGE_HEADER + (size_t)total;
+    if (!*done || bytes == total) return DCP_OK;
+    t->peers[0].message = t->coming;
+    t->coming = NULL;
+    return DCP_OK;
+}
+/* Other ranks than 0. What comes a second time, from a parent that was given up, is dropped. */
+static void dcpi_team_take_down(dcpi_op *op, const dcpi_head *head, uint8_t *message, size_t size) {
+    dcpi_team *t = &op->team;
+    dcpi_wire body = dcpi_message_body(message, size);
+    dcp_error error;
+    int done = 0, r;
+    dcp_status status;
+    (void)dcpi_get64(&body);
+    if (head->step != t->head.step || t->peers[0].message || (uint64_t)dcpi_get64(&body) < t->got) {
+        dcpi_free(message);
+        return;
+    }
+    for (r = t->passes_on ? dcpi_team_next(t, 0) : 0; r; r = dcpi_team_next(t, r))
+        (void)dcpi_team_send(t, r, DCPI_MESSAGE_DOWN, message, size, 0, &error);
+    status = dcpi_team_take_piece(t, message, size, &done, &error);
+    if (status == DCP_E_COMM) (void)dcpi_team_lost(op, &error);
+    else if (status) (void)dcpi_team_failed(t, &error, 0);
+    if (done && t->is_tree && t->awaits == DCPI_AWAITS_VERDICT) t->owes_heard = 1;
+    if (message != t->peers[0].message) dcpi_free(message);
+    if (t->is_tree) dcpi_team_heartbeat(op, dcpi_os_monotonic_ms());
+}
+static void dcpi_team_take_over(dcpi_op *op, const dcpi_head *head, uint8_t *message, size_t size) {
+    dcpi_team *t = &op->team;
+    dcp_error error;
+    int r;
+    if (!t->is_tree && dcpi_team_has_tree(head->call)) dcpi_team_plant(t, 1);   /* the others are in another call */
+    for (r = dcpi_team_next(t, 0); r; r = dcpi_team_next(t, r))
+        (void)dcpi_team_send(t, r, DCPI_MESSAGE_OVER, message, size, 0, &error);
+    t->over |= dcpi_message_read_error(message, size, &error);
+    t->owes_heard = t->is_tree;
+    memset(&t->failure, 0, sizeof t->failure);          /* rank 0's word counts, whatever this rank thought */
+    (void)dcpi_team_failed(t, &error, 1);
 }
 static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size) {
     dcpi_team *t = &op->team;
@@ -15070,9 +15221,14 @@ static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size)
         if (age < 0 && t->rank != 0) (void)dcpi_team_lost(op, &error);
         else (void)dcpi_team_failed(t, &error, 0);
     } else if (head.kind == DCPI_MESSAGE_OVER) {
-        t->over |= dcpi_message_read_error(message, size, &error);
-        memset(&t->failure, 0, sizeof t->failure);      /* rank 0's word counts, whatever this rank thought */
-        (void)dcpi_team_failed(t, &error, 1);
+        dcpi_team_take_over(op, &head, message, size);
+    } else if (head.kind == DCPI_MESSAGE_DOWN && t->rank != 0) {
+        dcpi_team_take_down(op, &head, message, size);
+        return;
+    } else if (head.kind == DCPI_MESSAGE_FAILED && t->rank != 0) {      /* its parent has lost rank 0 */
+        (void)dcpi_message_read_error(message, size, &error);
+        if (error.status == DCP_E_TIMEOUT) (void)dcpi_team_lost(op, &error);
+        else dcpi_team_ask(op, NULL);
     } else if (is_round) {
         dcpi_team_forget(peer);
         peer->message = message;
@@ -15085,7 +15241,8 @@ static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size)
         peer->failure_size = size;
         if (t->first_failure_ms == 0) t->first_failure_ms = peer->heard_ms;
         return;
-    } else if (!dcpi_peer_has_spoken(peer) && (int32_t)(head.step - t->head.step) > 0) {
+    } else if (!dcpi_peer_has_spoken(peer) && (int32_t)(head.step - t->head.step) > 0 &&
+               (t->rank == 0 || (from == (t->passes_on ? t->parent : 0) && !(t->passes_on && t->is_orphan)))) {
         (void)dcpi_fail_of(&error, from, DCP_E_COMM,
                            "a message from rank %d was lost on the way: it is further than it has said", from);
         (void)dcpi_team_lost(op, &error);
@@ -15095,14 +15252,91 @@ static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size)
 /* Takes in one message, if one comes within wait_ms; 0: none came. */
 static int dcpi_team_listen(dcpi_op *op, int wait_ms) {
     dcpi_team *t = &op->team;
-    int from = t->rank == 0 ? DCP_ANY_RANK : 0;
+    int from = t->rank == 0 ? DCP_ANY_RANK : t->parent;
     uint8_t *message;
     size_t size;
     dcp_error error;
     dcp_status status = dcpi_team_receive(t, &from, DCPI_TAG_OPERATION, &message, &size, wait_ms, &error);
+    if (status == DCP_PENDING && t->parent) {           /* rank 0 takes on the children of who is gone */
+        from = 0;
+        status = dcpi_team_receive(t, &from, DCPI_TAG_OPERATION, &message, &size, 0, &error);
+    } else if (status && t->parent) {
+        dcpi_team_ask(op, &error);
+        return 0;
+    }
     if (!status) dcpi_team_take(op, from, message, size);
     else if (status != DCP_PENDING) (void)dcpi_team_lost(op, &error);
     return status == DCP_OK;
+}
+/* Rank 0: what it said last, from byte `at`, to a rank, or (0) to all of its children. Each piece goes to all before
+ * the next one. */
+static dcp_status dcpi_team_send_word(dcpi_op *op, int to, size_t at, int is_last, dcp_error *err) {
+    dcpi_team *t = &op->team;
+    const size_t total = t->word.size ? t->word.size - DCPI_MESSAGE_HEADER : 0, left = total - at;
+    const size_t most = t->is_tree && left > DCPI_COORD_PIECE ? DCPI_COORD_PIECE : left;
+    uint8_t nothing[DCPI_PIECE_HEADER], *piece = most ? (uint8_t *)dcpi_alloc(DCPI_PIECE_HEADER + most, err) : nothing;
+    dcp_status status = DCP_OK;
+    int r;
+    if (!piece) return DCP_E_MEMORY;
+    do {
+        const size_t n = total - at < most ? total - at : most;
+        dcpi_store64(piece + DCPI_MESSAGE_HEADER, total);
+        dcpi_store64(piece + DCPI_MESSAGE_HEADER + 8, at);
+        if (n) memcpy(piece + DCPI_PIECE_HEADER, t->word.data + DCPI_MESSAGE_HEADER + at, n);
+        for (r = to ? to : dcpi_team_next(t, 0); r && !status; r = to ? 0 : dcpi_team_next(t, r)) {
+            status = dcpi_team_send(t, r, DCPI_MESSAGE_DOWN, piece, DCPI_PIECE_HEADER + n, op->io.timeout_ms, err);
+            if (!status || !is_last) continue;
+            /* the verdict stands: that rank finds DCP_E_UNKNOWN, the others shall know */
+            dcpi_op_log(op, DCP_LOG_WARNING, "the operation succeeded, but rank %d could not be told: %s", r,
+                        err->message);
+            status = DCP_OK;
+        }
+        at += n;
+    } while (!status && at < total);
+    if (piece != nothing) dcpi_free(piece);
+    return status;
+}
+/* Rank 0: a rank whose parent is silent is its child now, and gets what it misses. */
+static void dcpi_team_adopt(dcpi_op *op, int rank, uint32_t step, uint64_t got) {
+    dcpi_team *t = &op->team;
+    const uint32_t now = t->head.step;
+    dcp_error ignored;
+    t->peers[rank].is_child = 1;
+    if (t->failure.status && dcpi_team_is_over(t))
+        dcpi_team_send_error(op, rank, DCPI_MESSAGE_OVER, &t->failure, t->word_over);
+    else if (step == t->word_step && t->peers[rank].answered != step + 1 && t->passes_on &&
+             got <= (t->word.size ? t->word.size - DCPI_MESSAGE_HEADER : 0)) {
+        t->peers[rank].answered = step + 1;
+        t->head.step = step;
+        (void)dcpi_team_send_word(op, rank, (size_t)got, 0, &ignored);
+        t->head.step = now;
+    }
+}
+/* Rank 0: one message about the tree. DCP_PENDING: none came within wait_ms. */
+static dcp_status dcpi_team_listen_tree(dcpi_op *op, int wait_ms, dcp_error *err) {
+    dcpi_team *t = &op->team;
+    int from = DCP_ANY_RANK;
+    uint8_t *message;
+    size_t size;
+    dcpi_head head;
+    dcp_error error;
+    dcp_status status = dcpi_team_receive(t, &from, DCPI_TAG_TREE, &message, &size, wait_ms, err);
+    if (status) return status;
+    if (!dcpi_head_get(&head, from, message, size, &error) && head.number == t->head.number) {
+        dcpi_wire body = dcpi_message_body(message, size);
+        if (head.kind == DCPI_MESSAGE_HEARD) dcpi_team_count_heard(t, from);
+        else if (head.kind == DCPI_MESSAGE_ASK) dcpi_team_adopt(op, from, head.step, (uint64_t)dcpi_get64(&body));
+        else if (head.kind == DCPI_MESSAGE_LOST) {
+            (void)dcpi_message_read_error(message, size, &error);
+            if (error.rank > 0 && error.rank < t->world_size) {
+                dcpi_team_bypass(t, error.rank);        /* one that has done its part may go */
+                if (!dcpi_team_is_over(t) && !dcpi_peer_has_spoken(&t->peers[error.rank]))
+                    (void)dcpi_team_lost(op, &error);
+            }
+        }
+    }
+    dcpi_free(message);
+    return DCP_OK;
 }
 /* Nothing more is to be read: it is over, or rank 0's word is here. After the verdict rank 0 may be gone, or in its
  * next call. */
@@ -15110,7 +15344,10 @@ static int dcpi_team_has_word(const dcpi_team *t) {
     return dcpi_team_is_over(t) || (t->awaits && t->peers[0].message);
 }
 static void dcpi_team_read_mail(dcpi_op *op) {
-    while (!dcpi_team_has_word(&op->team) && dcpi_team_listen(op, 0)) {}
+    dcpi_team *t = &op->team;
+    dcp_error ignored;
+    while (!dcpi_team_has_word(t) && dcpi_team_listen(op, 0)) {}
+    while (t->is_tree && t->rank == 0 && !dcpi_team_is_over(t) && !dcpi_team_listen_tree(op, 0, &ignored)) {}
 }
 /* A rank takes no message. Rank 0 may have left because it is over, and its last word is in the mail then. */
 static void dcpi_team_unreachable(dcpi_op *op, const dcp_error *why) {
@@ -15120,22 +15357,25 @@ static void dcpi_team_unreachable(dcpi_op *op, const dcp_error *why) {
 }
 
 /* ---- signs of life */
-static void dcpi_team_heartbeat(dcpi_op *op, int64_t now) {
+static void dcpi_team_beat(dcpi_op *op, int to) {
     dcpi_team *t = &op->team;
     uint8_t message[DCPI_MESSAGE_HEADER];
     dcp_error error;
+    /* one that has done its part may go */
+    const int may_go = t->rank == 0 ? t->peers && dcpi_peer_has_spoken(&t->peers[to]) : to != 0;
+    dcp_status status;
+    if (dcpi_team_peer(t, to)->posted > 0) return;
+    status = dcpi_team_send(t, to, DCPI_MESSAGE_ALIVE, message, sizeof message, dcpi_team_short_timeout(op), &error);
+    if (status && status != DCP_E_MEMORY && !may_go) dcpi_team_unreachable(op, &error);
+}
+static void dcpi_team_heartbeat(dcpi_op *op, int64_t now) {
+    dcpi_team *t = &op->team;
     int to;
     if (now - t->spoke_ms < op->io.timeout_ms / 8) return;
     t->spoke_ms = now;
-    for (to = 0; to < t->peer_count; to++) {
-        /* one that has done its part may go */
-        const int has_done = t->rank == 0 && dcpi_peer_has_spoken(&t->peers[to]);
-        dcp_status status;
-        if (to == t->rank || t->peers[to].posted > 0) continue;
-        status = dcpi_team_send(t, to, DCPI_MESSAGE_ALIVE, message, sizeof message, dcpi_team_short_timeout(op),
-                                &error);
-        if (status && status != DCP_E_MEMORY && !has_done) dcpi_team_unreachable(op, &error);
-    }
+    if (t->rank != 0) dcpi_team_beat(op, 0);
+    for (to = dcpi_team_next(t, 0); to && !dcpi_team_is_over(t); to = dcpi_team_next(t, to)) dcpi_team_beat(op, to);
+    if (t->is_orphan && !dcpi_team_is_over(t)) dcpi_team_ask(op, NULL);
 }
 static dcp_status dcpi_team_check_silence(dcpi_op *op, int64_t now) {
     dcpi_team *t = &op->team;
@@ -15143,11 +15383,13 @@ static dcp_status dcpi_team_check_silence(dcpi_op *op, int64_t now) {
     char list[200];
     dcp_error error;
     int r, missing, first = 0;
+    if (t->parent && now - t->peers[0].heard_ms > op->io.timeout_ms / 2) dcpi_team_ask(op, NULL);
     for (r = 0; r < t->peer_count; r++)
         t->peers[r].is_here = r == t->rank || (t->rank == 0 && dcpi_peer_has_spoken(&t->peers[r])) ||
                               now - t->peers[r].heard_ms <= limit;
     missing = dcpi_list_missing(&t->peers->is_here, sizeof *t->peers, t->peer_count, &first, list, sizeof list);
     if (missing == 0) return DCP_OK;
+    for (r = 1; r < t->peer_count; r++) if (!t->peers[r].is_here) dcpi_team_bypass(t, r);
     (void)dcpi_fail_of(&error, first, DCP_E_TIMEOUT, "no heartbeat from %s for %" PRId64 " ms (%d of %d ranks) in "
                        "phase %s: stopped, dead or cut off", list, limit, missing, t->world_size,
                        dcp_phase_name(op->progress.phase));
@@ -15165,8 +15407,7 @@ static void dcpi_team_flush(dcpi_op *op) {
         dcp_status status = DCP_PENDING;
         (void)dcpi_succeed(&error);
         if (peer->stuck_at != t->flushes)
-            status = dcpi_coord_call_send(t->coordinator, posted->to, DCPI_TAG_OPERATION, posted + 1, posted->size, 0,
-                                         &error);
+            status = dcpi_coord_call_send(t->coordinator, posted->to, posted->tag, posted + 1, posted->size, 0, &error);
         if (status == DCP_PENDING) {
             peer->stuck_at = t->flushes;
             if (dcpi_os_monotonic_ms() - posted->since_ms <= op->io.timeout_ms) { link = &posted->next; continue; }
@@ -15177,11 +15418,52 @@ static void dcpi_team_flush(dcpi_op *op) {
         if (status) {
             (void)dcpi_team_send_failed(t, posted->to, status, &error);
             if (dcpi_team_is_over(t)) dcpi_op_log(op, DCP_LOG_WARNING, "the operation is over, but %s", error.message);
-            else dcpi_team_unreachable(op, &error);
+            else if (t->rank == 0 || posted->to == 0) dcpi_team_unreachable(op, &error);
         }
         dcpi_free(posted);
     }
     t->outbox_end = link;
+}
+static int dcpi_team_slice_ms(const dcpi_team *t) { return t->outbox ? 1 : DCPI_TEAM_SLICE_MS; }
+/* The last word has been passed on. */
+static void dcpi_team_confirm(dcpi_op *op) {
+    uint8_t message[DCPI_MESSAGE_HEADER];
+    dcp_error ignored;
+    if (!op->team.owes_heard || op->team.outbox) return;
+    op->team.owes_heard = 0;
+    (void)dcpi_team_send(&op->team, 0, DCPI_MESSAGE_HEARD, message, sizeof message, dcpi_team_short_timeout(op),
+                         &ignored);
+}
+/* Rank 0 has said its last word: stays while ranks confirm it, then says it to each of the others itself. */
+static void dcpi_team_stay(dcpi_op *op) {
+    dcpi_team *t = &op->team;
+    const int patience_ms = 2 * dcpi_team_short_timeout(op);
+    int64_t until = dcpi_os_monotonic_ms() + patience_ms;
+    dcp_status status = DCP_OK;
+    dcp_error ignored;
+    int r;
+    while (t->heard < t->world_size - 1 && dcpi_os_monotonic_ms() < until && (!status || status == DCP_PENDING)) {
+        const int heard = t->heard;
+        if (t->outbox) dcpi_team_flush(op);
+        status = dcpi_team_listen_tree(op, dcpi_team_slice_ms(t), &ignored);
+        if (t->heard > heard) until = dcpi_os_monotonic_ms() + patience_ms;
+    }
+    for (r = 1; r < t->world_size; r++) {
+        t->peers[r].answered = 0;
+        if (!t->peers[r].has_heard) dcpi_team_adopt(op, r, t->word_step, 0);
+    }
+}
+static void dcpi_team_leave(dcpi_op *op) {
+    dcpi_team *t = &op->team;
+    int64_t until;
+    if (t->rank == 0 && dcpi_team_is_over(t)) dcpi_team_stay(op);
+    dcpi_team_confirm(op);
+    until = dcpi_os_monotonic_ms() + dcpi_team_short_timeout(op);
+    while (t->outbox && dcpi_os_monotonic_ms() < until) {
+        dcpi_team_flush(op);
+        dcpi_team_confirm(op);
+        if (t->outbox) dcpi_os_sleep_ms(1);
+    }
 }
 /* Calling thread, often, whatever is waited for: shows life, takes in what has come; slow is not stopped. What has
  * ended the operation, if anything. */
@@ -15190,6 +15472,7 @@ static dcp_status dcpi_team_tick(dcpi_op *op, dcp_error *err) {
     int64_t now;
     dcpi_op_note_time(op);
     if (t->outbox) dcpi_team_flush(op);
+    dcpi_team_confirm(op);
     if (t->world_size == 1 || dcpi_team_is_over(t) || !t->peers) return dcpi_team_failure(t, err);
     now = dcpi_os_monotonic_ms();
     if (now == t->listened_ms) return dcpi_team_failure(t, err);
@@ -15258,34 +15541,40 @@ static dcp_status dcpi_team_up_begin(dcpi_op *op, dcp_status status, dcpi_buffer
 
 static void dcpi_team_tell_over(dcpi_op *op, const dcp_error *why) {
     dcpi_team *t = &op->team;
-    const uint32_t over = t->over;
+    const uint32_t over = t->word_over = t->over;
     int r;
-    for (r = 1; r < t->world_size; r++) dcpi_team_send_error(op, r, DCPI_MESSAGE_OVER, why, over);
-    (void)dcpi_team_failed(t, why, 1);
+    for (r = 1; why->status == DCP_E_MISMATCH && r < t->peer_count; r++) {
+        t->peers[r].is_child = 1;                       /* who is in another call passes nothing on, and confirms */
+        dcpi_team_count_heard(t, r);                    /* nothing */
+    }
+    for (r = dcpi_team_next(t, 0); r; r = dcpi_team_next(t, r))
+        dcpi_team_send_error(op, r, DCPI_MESSAGE_OVER, why, over);
+    t->failure = *why;
+    t->state = DCPI_RANK_IS_OVER;
 }
+static dcp_status dcpi_team_make_word(dcpi_team *t, dcpi_team_make make, void *user, int rank, dcp_error *err) {
+    dcp_status status;
+    dcpi_message_start(&t->word);
+    status = make(user, rank, &t->word, err);
+    return !status && t->word.failed ? dcpi_no_memory(err, t->word.size) : status;
+}
+/* A verdict needs no memory. */
 static dcp_status dcpi_team_lead(dcpi_op *op, dcpi_team_make make, void *user, int flags, dcp_error *err) {
     dcpi_team *t = &op->team;
-    uint8_t nothing[DCPI_MESSAGE_HEADER + 1] = {0};        /* a verdict needs no memory, and is no sign of life */
-    dcpi_buffer message = DCP_ZERO;
     dcp_status status = DCP_OK;
     int r;
-    for (r = 1; r < t->world_size && !status; r++) {
-        if (make && (r == 1 || !(flags & DCPI_DOWN_SAME))) {
-            dcpi_message_start(&message);
-            status = make(user, r, &message, err);
-            if (!status && message.failed) status = dcpi_no_memory(err, message.size);
-            if (status) break;
-        }
-        status = dcpi_team_send(t, r, DCPI_MESSAGE_DOWN, make ? (uint8_t *)message.data : nothing,
-                                make ? message.size : sizeof nothing, op->io.timeout_ms, err);
-        if ((flags & DCPI_DOWN_LAST) && status) {
-            /* the verdict stands: that rank finds DCP_E_UNKNOWN, the others shall know */
-            dcpi_op_log(op, DCP_LOG_WARNING, "the operation succeeded, but rank %d could not be told: %s", r,
-                        err->message);
-            status = DCP_OK;
-        }
+    dcpi_buffer_free(&t->word);
+    t->word_step = t->head.step;
+    t->passes_on = flags & DCPI_DOWN_SAME;
+    if (t->passes_on) {
+        if (make) status = dcpi_team_make_word(t, make, user, 1, err);
+        if (!status) status = dcpi_team_send_word(op, 0, 0, flags & DCPI_DOWN_LAST, err);
     }
-    dcpi_buffer_free(&message);
+    for (r = 1; r < t->world_size && !status && !t->passes_on; r++) {
+        if (make) status = dcpi_team_make_word(t, make, user, r, err);
+        if (!status) status = dcpi_team_send_word(op, r, 0, flags & DCPI_DOWN_LAST, err);
+        if (t->is_tree) dcpi_team_heartbeat(op, dcpi_os_monotonic_ms());
+    }
     for (r = 0; r < t->peer_count && !status; r++) {
         dcpi_team_forget(&t->peers[r]);
         t->peers[r].heard_ms = dcpi_os_monotonic_ms();
@@ -15328,6 +15617,8 @@ static dcp_status dcpi_team_down_begin(dcpi_op *op, dcp_status status, dcpi_team
     if (t->rank != 0) {
         if (!t->peers) return status;
         dcpi_team_forget(&t->peers[0]);
+        t->got = 0;
+        t->passes_on = flags & DCPI_DOWN_SAME;
         t->own = status;
         t->awaits = flags & DCPI_DOWN_LAST ? DCPI_AWAITS_VERDICT : DCPI_AWAITS_WORD;
         if ((flags & DCPI_DOWN_LAST) && !status && t->state == DCPI_RANK_WORKS) t->state = DCPI_RANK_HAS_SAID_ALL;
@@ -15349,7 +15640,7 @@ static dcp_status dcpi_team_step(dcpi_op *op, int wait_ms, dcp_error *err) {
     return op->team.rank == 0 ? dcpi_team_collect(op, wait_ms, err) : dcpi_team_follow(op, wait_ms, err);
 }
 static dcp_status dcpi_team_wait(dcpi_op *op, dcp_status status, dcp_error *err) {
-    while (status == DCP_PENDING) status = dcpi_team_step(op, DCPI_TEAM_SLICE_MS, err);
+    while (status == DCP_PENDING) status = dcpi_team_step(op, dcpi_team_slice_ms(&op->team), err);
     return status;
 }
 /* Rank 0: everyone's bodies are in peers[r].message then; its own status, or the lowest failing rank's. Other ranks:

@@ -32,12 +32,12 @@ plain       -         gcc                         all
 asan        asan      libasan8
             platform json sha256 ~meta manifest yaml file_format !engine ~roundtrip ~slices ~buffers ~calls ~documents
             ~storage ~pool ~fuzz ~hostile ~ranks ~async ~faults ~coord ~directory ~kill ~rank_faults ~crash
-            ~pool_faults ~golden ~model ~statuses ~lock ~resume ~convert
+            ~pool_faults ~golden ~model ~statuses ~lock ~resume ~convert ~tree
 asan0       clang     clang+libclang-rt-14-dev    storage pool fuzz meta
 tsan0       clang     clang+libclang-rt-14-dev    pool ranks
 tsan        tsan      libtsan2
             ~ranks ~storage ~async ~coord ~pool ~roundtrip ~slices ~buffers ~calls ~documents ~faults ~rank_faults
-            ~pool_faults ~golden ~model ~statuses ~lock ~resume ~convert
+            ~pool_faults ~golden ~model ~statuses ~lock ~resume ~convert ~tree
 msan        msan      clang+libclang-rt-14-dev
             yaml ~file_format ~golden ~json ~meta ~manifest ~platform ~storage ~sha256 ~roundtrip ~slices ~buffers
             ~calls ~documents ~pool ~directory ~ranks ~async ~convert

@@ -706,6 +706,24 @@ in dcpi_commit_run
 - is_committed, !status);
 + is_committed, !status && !MUTANT);
 
+name rank 0 leaves without saying its last word to who has not confirmed it
+caught tree falls_silent
+in dcpi_team_stay
+- if (!t->peers[r].has_heard)
++ if (!t->peers[r].has_heard && !MUTANT)
+
+name who loses rank 0 does not tell the ranks below
+caught tree falls_silent
+in dcpi_team_lost
+- for (r = t->rank ?
++ for (r = t->rank && !MUTANT ?
+
+name a parent that is silent is waited for until the end
+caught tree may_die_while
+in dcpi_team_check_silence
+- if (t->parent &&
++ if (t->parent && !MUTANT &&
+
 name ranks of different worlds may meet
 caught rank_faults another_world_size
 in dcpi_head_compare
