@@ -30,6 +30,31 @@ in dcpi_commit_sync
 - status = dcpi_place_sync(&s->place, err);
 + status = MUTANT ? DCP_OK : dcpi_place_sync(&s->place, err);
 
+name retention takes the checkpoint that was loaded
+caught resume spares_the_one
+in dcpi_prune_is_needed
+- if (loaded == 0) return 0;
++ if (MUTANT || loaded == 0) return 0;
+
+name retention before the commit
+caught resume after_the_commit
+in dcpi_commit_stage
+- const dcp_status status = dcpi_commit_run(s, err);
++ const dcp_status status = (MUTANT && s->desc->keep_last ? dcpi_commit_retain(s) : (void)0,
++     dcpi_commit_run(s, err));
+
+name retention takes another series
+caught resume keeps_to_its_series
+in dcpi_commit_retain
+- prune.series = s->place.name;
++ prune.series = MUTANT ? NULL : s->place.name;
+
+name a load of the newest skips what is no damage
+caught resume what_is_no_damage
+in dcpi_newest_try
+- if (!dcpi_is_damage(status)) return status;
++ if (!MUTANT && !dcpi_is_damage(status)) return status;
+
 name no sync of the directory after a shard
 caught crash overwrites
 in dcpi_shards_write_once
