@@ -1657,7 +1657,7 @@ for name in version help_overall help_commands usage_command usage_options usage
     sign_keeps_unknown_members sign_refuses sync_copy sync_tiers sync_refuses \
     missing_checkpoint newer_format corrupt_document unreadable \
     look_of_tensors look_of_directory look_of_info look_fits sizes ls_verify \
-    control_c ls_of_other_files manual completion install_all \
+    control_c ls_of_other_files manual completion \
     stats_types stats_look stats_fail_on stats_memory diff_values diff_says_how \
     report_json report_file report_of_damage report_reads_no_more report_page report_in_browser report_of_many \
     cat_text cat_slices cat_numbers slice_numpy slice_reads_a_part \

@@ -250,13 +250,3 @@ completion() {
     is "$(bash -c "$complete" - dcptool convert --to manifest-)" manifest-yaml
     is "$(bash -c "$complete" - dcptool extract s/one w -o wq)" ""
 }
-install_all() {
-    command -v make >/dev/null 2>&1 || skip "no make"
-    mkdir -p fake/build fake/examples
-    cp "$root/Makefile" "$root"/dcp*.h fake
-    cp "$DCPTOOL" fake/build/dcptool
-    make -s -C fake -o build/dcptool install DESTDIR="$work/there" PREFIX=/usr >make.log 2>&1 ||
-        fail "$(cat make.log)"
-    is "$(cd there/usr && find . -type f | sort | tr '\n' ' ')" "./bin/dcptool ./include/dcp.h ./include/dcp_cuda.h \
-./include/dcp_mpi.h ./share/bash-completion/completions/dcptool ./share/man/man1/dcptool.1 "
-}
