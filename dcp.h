@@ -15205,6 +15205,23 @@ static void dcpi_team_take_over(dcpi_op *op, const dcpi_head *head, uint8_t *mes
     memset(&t->failure, 0, sizeof t->failure);          /* rank 0's word counts, whatever this rank thought */
     (void)dcpi_team_failed(t, &error, 1);
 }
+/* 1: the message is in use. What a rank said before stays too: its other message may be being read. */
+static int dcpi_team_take_failure(dcpi_op *op, dcpi_peer *peer, uint8_t *message, size_t size) {
+    dcpi_team *t = &op->team;
+    dcp_error error;
+    const uint32_t flags = dcpi_message_read_error(message, size, &error);
+    if (t->rank != 0) {                                 /* its parent has lost rank 0 */
+        if (error.status == DCP_E_TIMEOUT) (void)dcpi_team_lost(op, &error);
+        else dcpi_team_ask(op, NULL);
+        return 0;
+    }
+    t->over |= flags;
+    dcpi_free(peer->failure);
+    peer->failure = message;
+    peer->failure_size = size;
+    if (t->first_failure_ms == 0) t->first_failure_ms = peer->heard_ms;
+    return 1;
+}
 static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size) {
     dcpi_team *t = &op->team;
     dcpi_peer *peer = dcpi_team_peer(t, from);
@@ -15225,21 +15242,12 @@ static void dcpi_team_take(dcpi_op *op, int from, uint8_t *message, size_t size)
     } else if (head.kind == DCPI_MESSAGE_DOWN && t->rank != 0) {
         dcpi_team_take_down(op, &head, message, size);
         return;
-    } else if (head.kind == DCPI_MESSAGE_FAILED && t->rank != 0) {      /* its parent has lost rank 0 */
-        (void)dcpi_message_read_error(message, size, &error);
-        if (error.status == DCP_E_TIMEOUT) (void)dcpi_team_lost(op, &error);
-        else dcpi_team_ask(op, NULL);
+    } else if (head.kind == DCPI_MESSAGE_FAILED) {
+        if (dcpi_team_take_failure(op, peer, message, size)) return;
     } else if (is_round) {
         dcpi_team_forget(peer);
         peer->message = message;
         peer->size = size;
-        return;
-    } else if (head.kind == DCPI_MESSAGE_FAILED) {      /* what it said before stays: somebody may be reading it */
-        t->over |= dcpi_message_read_error(message, size, &error);
-        dcpi_free(peer->failure);
-        peer->failure = message;
-        peer->failure_size = size;
-        if (t->first_failure_ms == 0) t->first_failure_ms = peer->heard_ms;
         return;
     } else if (!dcpi_peer_has_spoken(peer) && (int32_t)(head.step - t->head.step) > 0 &&
                (t->rank == 0 || (from == (t->passes_on ? t->parent : 0) && !(t->passes_on && t->is_orphan)))) {
