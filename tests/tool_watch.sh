@@ -24,7 +24,8 @@ complete 300|one"
     has "$(cat "$work/out")" "step_200_shard_0.bin"
     is "$(cat "$work/err")" ""
 }
-# from to: copies are moved there at once, again and again until the file `stop` is there, or the directory is not
+# from to: copies are moved there at once, again and again until the file `stop` is there, or the directory is not;
+# silent, since a test that fails ends only when all that it began has let go of its output
 keep_coming() {
     rm -f stop
     while [ ! -e stop ] && [ -d "$2" ]; do
@@ -35,7 +36,7 @@ keep_coming() {
 watch_looks() {
     mkdir seen both
     cp s/run/step_200* both && cp s/one.checkpoint both/long_name_of_one.checkpoint
-    keep_coming both seen &
+    keep_coming both seen >/dev/null 2>&1 &
     TERM=dumb columns=40
     export TERM
     on_terminal watch seen --count 2 --timeout 60
@@ -64,7 +65,7 @@ watch_ends() {
     run 2 watch ending --timeout soon
     mkdir damaged
     cp s/one.checkpoint damaged && flip damaged/one.checkpoint 4100
-    keep_coming damaged ending &
+    keep_coming damaged ending >/dev/null 2>&1 &
     run 1 watch ending --count 1 --timeout 60 --verify --json
     : >stop
     json 'len(j["checkpoints"]) == 1 and not j["checkpoints"][0]["intact"]'
