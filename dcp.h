@@ -2302,7 +2302,7 @@ typedef struct dcpi_wire { const uint8_t *at, *end; int failed; } dcpi_wire;
 
 static dcpi_wire dcpi_wire_open(const void *data, size_t size) {
     const uint8_t *at = (const uint8_t *)data;
-    const dcpi_wire wire = {at, at + size, 0};
+    const dcpi_wire wire = {at, size ? at + size : at, 0};              /* NULL + 0 is not C */
     return wire;
 }
 static size_t dcpi_wire_left(const dcpi_wire *from) { return from->failed ? 0 : (size_t)(from->end - from->at); }
@@ -17346,6 +17346,25 @@ static dcp_status dcpi_commits_list(const dcpi_place *place, dcpi_names *commits
     if (status) dcpi_names_free(commits);
     return status;
 }
+static int dcpi_names_are_same(const dcpi_names *a, const dcpi_names *b) {             /* sorted */
+    size_t i = 0;
+    while (i < a->count && i < b->count && strcmp(a->items[i], b->items[i]) == 0) i++;
+    return i == a->count && i == b->count;
+}
+/* For those who ask for the newest. A listing is not of one moment: while one checkpoint comes and an older one goes it
+ * may show neither of them. So one counts that the next one repeats; that there is none, only after some more. */
+enum { DCPI_COMMITS_LOOKS = 20 };
+static dcp_status dcpi_commits_settle(const dcpi_place *place, dcpi_names *commits, dcp_error *err) {
+    dcp_status status = dcpi_commits_list(place, commits, err);
+    int looks, same = 0;
+    for (looks = 1; looks < DCPI_COMMITS_LOOKS && !status && same < (commits->count > 0 ? 1 : 3); looks++) {
+        dcpi_names before = *commits;
+        status = dcpi_commits_list(place, commits, err);
+        same = !status && dcpi_names_are_same(&before, commits) ? same + 1 : 0;
+        dcpi_names_free(&before);
+    }
+    return status;
+}
 /* ---- sequence numbers: the order of the checkpoints of a directory. One number counts, that of an intact document,
  * and all who ask for the order get it here: saves, latest, list and prune. So that not every document has to be read
  * for it, their first bytes are parsed, as far as they go: what they say is a claim. Who counts on one reads that
@@ -20639,7 +20658,7 @@ static void dcpi_series_select(const char *series, dcpi_names *commits) {
 }
 static dcp_status dcpi_listing_make(const dcpi_list_order *o, dcpi_listing *listing, dcp_error *err) {
     dcpi_names names;
-    dcp_status status = dcpi_commits_list(o->place, &names, err);
+    dcp_status status = dcpi_commits_settle(o->place, &names, err);
     size_t i;
     memset(listing, 0, sizeof *listing);
     if (!status && o->series) dcpi_series_select(o->series, &names);
@@ -20855,7 +20874,7 @@ static dcp_status dcpi_latest_work(dcpi_op *op, dcpi_place *place, const void *l
     const dcp_latest_desc *desc = (const dcp_latest_desc *)latest;
     dcpi_list_order o = dcpi_list_order_of(op, place, desc->verify, desc->verifier);
     dcpi_names names;
-    dcp_status status = dcpi_commits_list(place, &names, err);
+    dcp_status status = dcpi_commits_settle(place, &names, err);
     o.minimum_step = desc->minimum_step;
     if (status) return status;
     if (desc->series) dcpi_series_select(desc->series, &names);
@@ -21045,7 +21064,7 @@ static dcp_status dcpi_newest_work(dcpi_op *op, dcpi_place *place, const void *d
     dcpi_list_order o = dcpi_list_order_of(op, place, DCP_VERIFY_TOUCHED, n->desc->verifier);
     dcpi_names names;
     size_t i, count = 0;
-    dcp_status status = dcpi_commits_list(place, &names, err);
+    dcp_status status = dcpi_commits_settle(place, &names, err);
     (void)desc;
     o.skips = n->report;
     dcpi_buffer_free(&n->list);

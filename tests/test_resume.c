@@ -688,6 +688,47 @@ TEST(load_latest_looks_again_when_one_vanishes) {
     }
 }
 
+/* Retention at work: while the directory is listed, one checkpoint comes and the one before it goes. */
+static int goes_on;                                     /* in so many listings */
+static int64_t newest;
+static void go_on(void) {
+    dcp_storage *through = store;
+    char name[40];
+    if (goes_on-- <= 0) return;
+    store = eye.inner;
+    (void)snprintf(name, sizeof name, "step_%d", (int)newest + 1);
+    save_three(name, newest + 1, 1, DCP_LAYOUT_SHARDED);
+    (void)snprintf(name, sizeof name, "step_%d.metadata.json", (int)newest++);
+    CHECK_OK(dcp_storage_remove(eye.inner, name, NULL, NULL));
+    store = through;
+}
+static void check_newest(int who, int times) {          /* an older one stays, or none does */
+    dcp_latest_desc desc = DCP_ZERO;
+    char *path;
+    use_local();
+    use_watch();
+    if (times == 1) save_three("step_1", 1, 1, DCP_LAYOUT_SHARDED);
+    save_three("step_2", 2, 1, DCP_LAYOUT_SHARDED);
+    newest = 2;
+    goes_on = times;
+    eye.on_list = go_on;
+    desc.directory = here();
+    desc.io.storage = store;
+    if (who == 0) check_resumed(2 + times, 0x55, 0);
+    else if (who == 1) CHECK_STR(there(), times == 1 ? "step_1 step_3" : "step_4");
+    else {
+        CHECK_OK_MESSAGE(dcp_latest(&desc, &path, &err), err.message);
+        CHECK_STR(path, times == 1 ? "step_3.metadata.json" : "step_4.metadata.json");
+        dcp_free(path);
+    }
+    eye.on_list = NULL;
+    done();
+}
+TEST(who_asks_while_one_comes_and_one_goes_gets_the_newest) {
+    int who, times;
+    for (who = 0; who < 3; who++) for (times = 1; times <= 2; times++) check_newest(who, times);
+}
+
 /* The loop of the README: after a damaged one the run comes by its step again, and replaces it. */
 static void again_body(void) {
     save_three("step_1", 1, 0, DCP_LAYOUT_SHARDED);
@@ -888,6 +929,7 @@ int main(void) {
     RUN(load_latest_returns_what_is_no_damage);
     RUN(load_latest_reads_no_byte_twice);
     RUN(load_latest_looks_again_when_one_vanishes);
+    RUN(who_asks_while_one_comes_and_one_goes_gets_the_newest);
     RUN(a_run_goes_on_where_the_newest_are_damaged);
     RUN(load_latest_takes_out_what_it_put_in);
     RUN(load_latest_to_a_device);

@@ -15,6 +15,7 @@ static struct {
     dcp_cancel *cancel; int cancel_after;               /* requested when so many reads and writes have been done */
     int delay_ms;                                       /* of each read and write */
     void (*on_open)(const char *path), (*on_commit)(const char *path);
+    void (*on_list)(void);                              /* between the names of a directory and what they are */
     const char *taken_name;                       /* somebody makes this object when it is about to be committed here */
 } eye;
 
@@ -110,10 +111,28 @@ static inline dcp_status eye_stat(void *c, const char *path, dcp_object_info *in
     (void)c;
     return eye.inner->stat(eye.inner->context, path, info, error);
 }
+static inline dcp_status eye_list_name(void *names, const char *path, const dcp_object_info *info) {
+    (void)info;
+    return dcpi_names_add((dcpi_names *)names, path, NULL);
+}
+/* As a file system does it: first the names, then one after the other what each is, if it is there yet. */
+static inline dcp_status eye_list_slowly(const char *directory, dcpi_storage_each each, void *user, dcp_error *error) {
+    dcpi_names names = DCP_ZERO;
+    dcp_object_info info;
+    dcp_status status = eye.inner->list(eye.inner->context, directory, DCP_LIST_OBJECTS, eye_list_name, &names, error);
+    size_t i;
+    eye.on_list();
+    for (i = 0; i < names.count && !status; i++)
+        if (!eye.inner->stat(eye.inner->context, names.items[i], &info, NULL))
+            status = each(user, names.items[i], &info);
+    dcpi_names_free(&names);
+    return status;
+}
 static inline dcp_status eye_list(void *c, const char *directory, dcp_list_kind what, dcpi_storage_each each,
                                   void *user, dcp_error *error) {
     (void)c;
     if (what != DCP_LIST_OBJECTS) return DCP_OK;
+    if (eye.on_list) return eye_list_slowly(directory, each, user, error);
     return eye.inner->list(eye.inner->context, directory, what, each, user, error);
 }
 static inline dcp_status eye_remove(void *c, const char *path, const char *token, dcp_error *error) {
