@@ -244,7 +244,7 @@ s/status = \(dcpi_copies_until(&r->copies, INT64_MAX, &error);\)/status = MISTAK
 s/status = \(device && size > 0 ? device->wait(device->context, kept\)/status = !MISTAKE(5) \&\& \1/
 s/kept->at = pool->used;/kept->at = MISTAKE(6) ? 0 : pool->used;/
 s/if (!status) status = dcpi_devices_begin(/if (!status \&\& !MISTAKE(7)) status = dcpi_devices_begin(/
-s/return dcpi_devices_begin(/return MISTAKE(8) ? DCP_OK : dcpi_devices_begin(/
+s/return status ? status : dcpi_devices_begin(/return status || MISTAKE(8) ? status : dcpi_devices_begin(/
 END
 mistakes() {
     mkdir mistakes.d

@@ -744,7 +744,7 @@ static int model_check_stranger(model_world *w, const char *directory, int what)
     dcp_open_desc desc = DCP_ZERO;
     dcp_checkpoint *c;
     dcp_error err;
-    unsigned char bytes[64];
+    unsigned char bytes[64] = {0};
     int64_t two = 2;
     dcp_tensor t = dcp_array("w", DCP_FP32, bytes, 1, &two);
     char path[MODEL_KEY];

@@ -188,7 +188,7 @@ in dcpi_save_survey
 + s->has_id = MUTANT ? 0 : has_commit ||
 
 name shards published over existing names
-caught crash saves_of_one_path
+caught interleave where_there_are_no_locks
 in dcpi_save_publish
 - | 0, err);
 + | MUTANT, err);
@@ -811,7 +811,7 @@ in dcpi_commit_has_gone
 
 name a rank's failure takes the place of what it has sent
 caught coord a_failure_leaves_what
-in dcpi_team_take
+in dcpi_team_take_failure
 - peer->failure = message;
 + peer->failure = message;
 + if (MUTANT) {

@@ -400,7 +400,10 @@ TEST(stat_and_additional) {
     CHECK_INT(dcpi_os_additional(&base, "d/file", mode, &links, &inode, &device), 0);
     CHECK(strlen(mode) == 4 && mode[0] == '0');
     CHECK_INT(links, 1);
-    CHECK(inode != 0 && device != 0);
+    CHECK(inode != 0);
+#ifndef _WIN32                          /* wine's volumes have no serial number */
+    CHECK(device != 0);
+#endif
     CHECK_INT(STATUS(dcpi_os_stat(&base, "d/none", &info)), DCP_E_NOT_FOUND);
     CHECK_INT(STATUS(dcpi_os_stat(&base, "none/none", &info)), DCP_E_NOT_FOUND);
     CHECK_INT(STATUS(dcpi_os_stat(&base, "d", &info)), DCP_E_INVALID);

@@ -401,7 +401,7 @@ typedef struct job {
 } job;
 static void save_on_rank(void *user, int rank) {
     job *j = (job *)user;
-    uint8_t rows[2];
+    uint8_t rows[2] = {0};
     const int64_t shape[] = { 2 }, whole[] = { 2 * RANKS }, where[] = { 2 * rank };
     dcp_tensor tensor = dcp_array("rows", DCP_UINT8, rows, 1, shape);
     dcp_save_desc desc = DCP_ZERO;
@@ -750,7 +750,7 @@ TEST(a_run_goes_on_where_the_newest_are_damaged) { on_each(again_body); }
 static void strided_body(void) {
     float grid[4][4];
     int64_t shape[] = { 4, 2 };
-    float values[4][2];
+    float values[4][2] = {0};
     dcp_tensor tensor = dcp_array("grid", DCP_FP32, values, 2, shape);
     dcp_load_latest_desc desc;
     int i, k;
