@@ -98,8 +98,8 @@
  *   - A crash during a save leaves files named *.tmp, P_shard_*, or in the folders of manifests; they disturb nothing.
  *     What a killed process left on this machine goes with the next save of the series (the paths that differ in the
  *     number at their end), or with dcp_sweep; what another machine left, or this one before it was started again, and
- *     all where there are no locks, goes with dcp_sweep once it is a day old, and so do files without a save id of
- *     several processes and of manifests, on request.
+ *     all where there are no locks, goes with dcp_sweep once it is a day old, and so do, on request, files without a
+ *     save id of several processes, of manifests, and of a checkpoint that was being removed when its remover died.
  *   - Durability ends where the device's begins: a disk that acknowledges a flush it did not do can lose what DCP_OK
  *     promised.
  *   - Network file systems: rename and exclusive creation are as atomic as the server makes them; clients cache
@@ -21981,7 +21981,9 @@ static dcp_status dcpi_dead_list(const dcpi_sweep *sweep, dcpi_dead *dead, dcp_e
     if (!status) status = dcpi_names_sort(&dead->displaced_pool, err);
     return status ? status : dcpi_names_sort(&dead->pool, err);
 }
-/* The locks that nobody holds, held from now on. What goes wrong with one leaves its save to the age. */
+/* The locks that nobody holds, held from now on: so many at a time, as each is an open file. What goes wrong with one
+ * leaves its save to the age. */
+enum { DCPI_DEAD_AT_ONCE = 128 };
 static dcp_status dcpi_dead_find(dcpi_sweep *sweep, dcp_error *err) {
     dcp_status status = DCP_OK;
     size_t i;
@@ -21990,7 +21992,7 @@ static dcp_status dcpi_dead_find(dcpi_sweep *sweep, dcp_error *err) {
         sweep->dead = (dcpi_dead *)dcpi_alloc_array(sweep->lives.count, sizeof *sweep->dead, err);
         if (!sweep->dead) return DCP_E_MEMORY;
     }
-    for (i = 0; i < sweep->lives.count && !status; i++) {
+    for (i = 0; i < sweep->lives.count && sweep->dead_count < DCPI_DEAD_AT_ONCE && !status; i++) {
         dcpi_dead *dead = &sweep->dead[sweep->dead_count];
         memset(dead, 0, sizeof *dead);
         status = dcpi_op_check(sweep->op, err);
@@ -22045,15 +22047,21 @@ static dcp_status dcpi_sweep_run(dcpi_sweep *sweep, dcp_error *err) {
     return was_listed ? dcpi_removal_vanished(status, err) : status;
 }
 static dcp_status dcpi_sweep_work(dcpi_op *op, dcpi_place *place, const void *desc, void *removal, dcp_error *err) {
-    dcpi_sweep sweep = DCP_ZERO;
-    dcp_status status;
-    sweep.desc = (const dcp_sweep_desc *)desc;
-    sweep.op = op;
-    sweep.place = place;
-    sweep.removal = (dcp_removal *)removal;
-    sweep.grace = sweep.desc->grace_seconds ? dcpi_max(sweep.desc->grace_seconds, 0) : (int64_t)DCP_GRACE_SECONDS;
-    status = dcpi_sweep_run(&sweep, err);
-    dcpi_sweep_free(&sweep);
+    const dcp_sweep_desc *d = (const dcp_sweep_desc *)desc;
+    dcp_status status = DCP_OK;
+    size_t pass, passes = 1;
+    for (pass = 0; pass < passes && !status; pass++) {
+        dcpi_sweep sweep = DCP_ZERO;
+        sweep.desc = d;
+        sweep.op = op;
+        sweep.place = place;
+        sweep.removal = (dcp_removal *)removal;
+        sweep.grace = d->grace_seconds ? dcpi_max(d->grace_seconds, 0) : (int64_t)DCP_GRACE_SECONDS;
+        status = dcpi_sweep_run(&sweep, err);
+        if (pass == 0 && !d->dry_run) passes += sweep.lives.count / DCPI_DEAD_AT_ONCE;
+        if (sweep.is_partial) passes = 0;
+        dcpi_sweep_free(&sweep);
+    }
     return status;
 }
 /* In a save: removes what dead saves of the series left. lives: the names of their locks, which this takes over.

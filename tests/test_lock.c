@@ -27,6 +27,7 @@ int main(void) {
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -948,6 +949,43 @@ TEST(what_a_dead_save_left_goes_with_the_next_save_or_sweep) {
     check_dead(storage, 1, 0, "p ", all);               /* of a device whose locks need not show here */
     dcp_storage_close(storage);
 }
+/* More dead saves than files can be open: the saves that follow take some each, a sweep all. */
+TEST(very_many_dead_saves_do_not_take_all_descriptors) {
+    enum { DEAD = 300, FILES = 200 };
+    dcp_storage *storage = local_at(test_ram_dir());
+    dcp_sweep_desc sweep = DCP_ZERO;
+    struct rlimit before, few;
+    char where[200], text[DCPI_LOCK_TEXT + 1], name[80];
+    dcp_error err;
+    int by_sweep, i, used, left;
+    sweep.io.storage = storage;
+    CHECK_INT(getrlimit(RLIMIT_NOFILE, &before), 0);
+    where_of(storage, 1, 1, where);
+    for (by_sweep = 0; by_sweep < 2; by_sweep++) {
+        used = snprintf(text, sizeof text, "%s1\n%sp \n", dcpi_lock_words, where);
+        memset(text + used, '\n', (size_t)(DCPI_LOCK_TEXT - used));
+        for (i = 0; i < DEAD; i++) {
+            (void)snprintf(name, sizeof name, "step_%d.%016x.commit.lock", i + 5, i);
+            CHECK_OK(dcp_storage_write_all(storage, name, text, DCPI_LOCK_TEXT, NULL, NULL));
+            (void)snprintf(name, sizeof name, "step_%d_shard_0.bin", i + 5);
+            put(storage, name);
+        }
+        few = before;
+        few.rlim_cur = FILES;
+        CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
+        if (by_sweep) CHECK_OK_MESSAGE(dcp_sweep(&sweep, NULL, &err), err.message);
+        for (i = 0; i < 3 && !by_sweep; i++)
+            CHECK_OK_MESSAGE(generation_save(storage, DCP_LAYOUT_SHARDED, "step_2", SIZE, 2, &err), err.message);
+        CHECK_INT(setrlimit(RLIMIT_NOFILE, &before), 0);
+        for (i = left = 0; i < DEAD; i++) {
+            (void)snprintf(name, sizeof name, "step_%d_shard_0.bin", i + 5);
+            left += is_there(storage, name);
+        }
+        CHECK_INT(left, 0);
+    }
+    if (!nothing_else_is_there(storage)) CHECK_STR(generation_why, "");
+    dcp_storage_close(storage);
+}
 TEST(what_documents_name_stays_though_a_lock_says_that_its_save_is_dead) {
     dcp_storage *storage = local_at(test_ram_dir());
     dcp_save_report report;
@@ -1147,6 +1185,7 @@ int main(void) {
     RUN(what_a_lock_that_was_lost_names_is_removed_and_nothing_else);
     RUN(a_sweep_takes_lock_files_that_nobody_holds);
     RUN(what_a_dead_save_left_goes_with_the_next_save_or_sweep);
+    RUN(very_many_dead_saves_do_not_take_all_descriptors);
     RUN(what_documents_name_stays_though_a_lock_says_that_its_save_is_dead);
     RUN(plain_names_belong_to_one_save_that_is_one_process);
     RUN(without_locks_what_a_killed_save_left_stays_for_the_grace_time);

@@ -55,6 +55,12 @@ in dcpi_newest_try
 - if (!dcpi_is_damage(status)) return status;
 + if (!MUTANT && !dcpi_is_damage(status)) return status;
 
+name all dead saves are held at once
+caught lock very_many_dead_saves
+in dcpi_dead_find
+- sweep->dead_count < DCPI_DEAD_AT_ONCE && !status
++ (MUTANT || sweep->dead_count < DCPI_DEAD_AT_ONCE) && !status
+
 name the newest is looked for in one listing
 caught resume one_comes_and_one_goes
 in dcpi_commits_settle
