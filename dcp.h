@@ -21369,10 +21369,10 @@ static dcp_status dcpi_remove_note(dcpi_remover *r, const char *commit, dcp_erro
     dcpi_document_free(&document);
     if (looked == DCP_E_MEMORY || dcpi_is_storage_error(looked)) return looked;
     if (!status && goes) status = dcpi_names_add(&r->commits, commit, err);
-    if (!goes)
+    if (!goes && !dcpi_commit_has_gone(r->place, commit, looked))
         dcpi_op_log(r->op, DCP_LOG_WARNING, "%s stays: a checkpoint was saved there since they were listed",
                     commit);
-    else if (looked)
+    else if (goes && looked)
         dcpi_op_log(r->op, DCP_LOG_WARNING, "cannot tell which files %s names; they are left to sweep: %s", commit,
                     err->message);
     return status ? status : dcpi_succeed(err);
@@ -21532,7 +21532,8 @@ static dcp_status dcpi_prune_prove(const dcpi_pruning *p, dcpi_listing *listing,
         status = dcpi_list_one(&o, listing, e, e->path + strlen(o.place->shown), err);
         if (status) break;
         if (!e->status) kept++;
-        else dcpi_op_log(o.op, DCP_LOG_WARNING, "%s does not count as kept: %s", e->path, e->message);
+        else if (e->status != DCP_E_NOT_FOUND)          /* somebody else's retention has taken it */
+            dcpi_op_log(o.op, DCP_LOG_WARNING, "%s does not count as kept: %s", e->path, e->message);
     }
     return status;
 }

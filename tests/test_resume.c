@@ -702,6 +702,28 @@ static void go_on(void) {
     CHECK_OK(dcp_storage_remove(eye.inner, name, NULL, NULL));
     store = through;
 }
+/* Two programs that save one series take the same old ones: what the other one has taken is nothing to warn of. */
+static void vanish_first(const char *path) {
+    if (!strstr(path, "step_1.metadata.json") || vanish_after < 0 || vanish_after-- > 0) return;
+    vanish_after = -1;
+    (void)dcp_storage_remove(eye.inner, path, NULL, NULL);
+}
+TEST(retention_does_not_warn_of_what_another_one_took) {
+    int after;
+    for (after = 0; after < 8; after++) {
+        use_local();
+        use_watch();
+        save("step_1", 1);
+        save("step_2", 2);
+        vanish_after = after;
+        eye.on_open = vanish_first;
+        (void)keep("step_3", 3, 1, 0);
+        eye.on_open = NULL;
+        CHECK_STR(log_text, "");
+        CHECK_STR(there(), "step_3");
+        done();
+    }
+}
 static void check_newest(int who, int times) {          /* an older one stays, or none does */
     dcp_latest_desc desc = DCP_ZERO;
     char *path;
@@ -929,6 +951,7 @@ int main(void) {
     RUN(load_latest_returns_what_is_no_damage);
     RUN(load_latest_reads_no_byte_twice);
     RUN(load_latest_looks_again_when_one_vanishes);
+    RUN(retention_does_not_warn_of_what_another_one_took);
     RUN(who_asks_while_one_comes_and_one_goes_gets_the_newest);
     RUN(a_run_goes_on_where_the_newest_are_damaged);
     RUN(load_latest_takes_out_what_it_put_in);
