@@ -20800,6 +20800,9 @@ static int dcpi_is_damage(dcp_status status) {
 }
 static void dcpi_skip_note(dcp_load_latest_report *report, const char *name, dcp_status status, const char *message) {
     dcp_skipped *s = &report->skipped[dcpi_min(report->skipped_count, DCP_SKIPPED - 1)];
+    int64_t i;
+    for (i = 0; i < dcpi_min(report->skipped_count, DCP_SKIPPED); i++)      /* seen again, in a second look */
+        if (strncmp(report->skipped[i].name, name, sizeof s->name - 1) == 0) return;
     if (report->skipped_count++ >= DCP_SKIPPED) return;
     s->status = status;
     (void)snprintf(s->name, sizeof s->name, "%.255s", name);

@@ -680,8 +680,9 @@ TEST(load_latest_looks_again_when_one_vanishes) {
         use_watch();
         save_three("step_2", 2, 1, DCP_LAYOUT_SHARDED);
         save_three("step_3", 3, 1, DCP_LAYOUT_SHARDED);
+        CHECK_OK(dcp_storage_write_all(eye.inner, "junk.metadata.json", "junk", 4, NULL, NULL));
         eye.on_open = vanish;
-        check_resumed(after == 2 ? 3 : 2, 0x55, 0);     /* at first its number, then the document is read */
+        check_resumed(after == 2 ? 3 : 2, 0x55, 1);     /* at first its number, then the document is read */
         eye.on_open = NULL;
         done();
         vanish_after = after + 1;
